@@ -1,0 +1,222 @@
+// Package redisproc runs real redis-server processes for tests and for the benchmark.
+//
+// Each server is a child of this process, listens on a free loopback port, keeps nothing on disk unless asked to, and is
+// ended by Close. Nothing here ever touches a server that it did not start.
+package redisproc
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// startTimeout bounds the wait for a server to answer its first PING.
+const startTimeout = 10 * time.Second
+
+// Server is one redis-server process.
+type Server struct {
+	// Addr is where it listens, host:port. It stays the same over Kill and Restart.
+	Addr string
+
+	dir  string
+	args []string
+
+	mu   sync.Mutex
+	cmd  *exec.Cmd
+	done chan struct{} // closed when cmd has ended and was waited for
+	out  *bytes.Buffer
+}
+
+// Start runs a redis-server without persistence on a free loopback port and waits until it answers. The args are
+// appended to its command line ("--appendonly", "yes", …) and win over the defaults.
+func Start(args ...string) (*Server, error) {
+	dir, err := os.MkdirTemp("", "redisproc-")
+	if err != nil {
+		return nil, fmt.Errorf("make a directory for redis-server: %w", err)
+	}
+	s := &Server{dir: dir, args: args}
+	// A free port can be taken by somebody else between our look and the server's bind: try another.
+	for range 5 {
+		if s.Addr, err = freeAddr(); err != nil {
+			break
+		}
+		if err = s.Restart(); err == nil {
+			return s, nil
+		}
+		if errors.Is(err, exec.ErrNotFound) {
+			break
+		}
+	}
+	os.RemoveAll(dir)
+	return nil, err
+}
+
+// StartN runs n servers as Start does; on an error none is left running.
+func StartN(n int, args ...string) ([]*Server, error) {
+	var all []*Server
+	for range n {
+		s, err := Start(args...)
+		if err != nil {
+			for _, s := range all {
+				s.Close()
+			}
+			return nil, err
+		}
+		all = append(all, s)
+	}
+	return all, nil
+}
+
+// Addrs lists the addresses of the servers.
+func Addrs(servers []*Server) []string {
+	addrs := make([]string, len(servers))
+	for i, s := range servers {
+		addrs[i] = s.Addr
+	}
+	return addrs
+}
+
+// Restart starts the process again on the same port, after Kill or when it has ended by itself. Its data is what its
+// persistence kept: nothing, by default.
+func (s *Server) Restart() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.cmd != nil {
+		return fmt.Errorf("redis-server %s is already running", s.Addr)
+	}
+	_, port, err := net.SplitHostPort(s.Addr)
+	if err != nil {
+		return err
+	}
+	args := append([]string{"--port", port, "--bind", "127.0.0.1", "--save", "", "--dir", s.dir}, s.args...)
+	cmd := exec.Command("redis-server", args...)
+	out := new(bytes.Buffer)
+	cmd.Stdout, cmd.Stderr = out, out
+	// The kernel ends the server when this process dies, also by a signal that runs no deferred call.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := cmd.Start(); err != nil {
+		return fmt.Errorf("start redis-server (Debian's package redis-server has it): %w", err)
+	}
+	done := make(chan struct{})
+	go func() {
+		cmd.Wait()
+		close(done)
+	}()
+	if err := waitReady(s.Addr, done); err != nil {
+		cmd.Process.Kill()
+		<-done
+		return fmt.Errorf("redis-server %s: %w; it said: %s", s.Addr, err, lastLine(out))
+	}
+	s.cmd, s.done, s.out = cmd, done, out
+	return nil
+}
+
+// Pid is the process id while the server runs, else 0.
+func (s *Server) Pid() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.cmd == nil {
+		return 0
+	}
+	return s.cmd.Process.Pid
+}
+
+// Kill ends the process with SIGKILL and waits for its end. It does nothing when the server is not running.
+func (s *Server) Kill() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.cmd == nil {
+		return
+	}
+	s.cmd.Process.Kill()
+	<-s.done
+	s.cmd = nil
+}
+
+// Freeze stops the process with SIGSTOP: its connections stay open and nothing is answered until Thaw.
+func (s *Server) Freeze() error { return s.signal(syscall.SIGSTOP) }
+
+// Thaw lets a frozen process go on. Whatever reached its sockets meanwhile is executed now.
+func (s *Server) Thaw() error { return s.signal(syscall.SIGCONT) }
+
+func (s *Server) signal(sig syscall.Signal) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.cmd == nil {
+		return fmt.Errorf("redis-server %s is not running", s.Addr)
+	}
+	return s.cmd.Process.Signal(sig)
+}
+
+// Close ends the process and removes its directory.
+func (s *Server) Close() {
+	s.Kill()
+	os.RemoveAll(s.dir)
+}
+
+// Dir is the server's working directory, where its persistence files are.
+func (s *Server) Dir() string { return filepath.Clean(s.dir) }
+
+func freeAddr() (string, error) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", fmt.Errorf("find a free port: %w", err)
+	}
+	defer ln.Close()
+	return "127.0.0.1:" + strconv.Itoa(ln.Addr().(*net.TCPAddr).Port), nil
+}
+
+// waitReady polls with PING until the server answers it, its process ends, or startTimeout is over. A server that
+// demands a password answers NOAUTH: it is ready too.
+func waitReady(addr string, ended <-chan struct{}) error {
+	deadline := time.Now().Add(startTimeout)
+	for {
+		if answers(addr) {
+			// Something answers; if our process is gone, it is somebody else's server on the same port.
+			select {
+			case <-ended:
+				return errors.New("ended at once")
+			default:
+				return nil
+			}
+		}
+		select {
+		case <-ended:
+			return errors.New("ended at once")
+		case <-time.After(2 * time.Millisecond):
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("no answer within %v", startTimeout)
+		}
+	}
+}
+
+func answers(addr string) bool {
+	conn, err := net.DialTimeout("tcp", addr, time.Second)
+	if err != nil {
+		return false
+	}
+	defer conn.Close()
+	conn.SetDeadline(time.Now().Add(time.Second))
+	if _, err := conn.Write([]byte("PING\r\n")); err != nil {
+		return false
+	}
+	var b [64]byte
+	n, err := conn.Read(b[:])
+	reply := string(b[:n])
+	return err == nil && (strings.HasPrefix(reply, "+PONG") || strings.HasPrefix(reply, "-NOAUTH"))
+}
+
+func lastLine(out *bytes.Buffer) string {
+	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
+	return lines[len(lines)-1]
+}
