@@ -1,0 +1,229 @@
+package redlock
+
+import (
+	"context"
+	"strconv"
+	"sync"
+	"time"
+)
+
+// Client is the Redlock engine over one set of masters. It is safe for use by many goroutines.
+type Client struct {
+	opts   Options
+	lanes  []*lane
+	tokens *tokenSource
+
+	// mu guards what follows, and is the one gate through which every round enters the lanes (see launchLocked). It is held
+	// for lookups and appends only, never over I/O or a Completer. Order: mu before lane.mu.
+	mu       sync.Mutex
+	leases   leases
+	waiting  int // LOCKs in line
+	stats    Stats
+	draining bool
+
+	changed       chan struct{} // closed and made anew when a lane goes up or down
+	changedMu     sync.Mutex
+	ending        <-chan struct{}
+	endingContext context.Context
+	end           context.CancelFunc
+	running       sync.WaitGroup // lanes
+}
+
+// Open starts the engine. It does not wait for masters: they may be down, and Ready tells when a quorum is not. The error
+// says which option is out of bounds.
+func Open(opts Options) (*Client, error) {
+	opts = opts.withDefaults()
+	if err := opts.Validate(); err != nil {
+		return nil, err
+	}
+	c := &Client{opts: opts, tokens: newTokenSource(), leases: newLeases(), changed: make(chan struct{})}
+	c.endingContext, c.end = context.WithCancel(context.Background())
+	c.ending = c.endingContext.Done()
+	for i, m := range opts.Masters {
+		c.lanes = append(c.lanes, newLane(c, i, m))
+	}
+	for _, l := range c.lanes {
+		c.running.Go(l.run)
+	}
+	return c, nil
+}
+
+// Options returns the options in force, defaults filled in.
+func (c *Client) Options() Options { return c.opts }
+
+// laneChanged tells the log and everybody in Ready that a lane went up or down.
+func (c *Client) laneChanged(l *lane) {
+	if s := l.status(); s.State == MasterUp {
+		c.opts.Logger.Info("master up", "master", s.Addr, "version", s.Version, "run_id", s.RunID)
+	}
+	c.changedMu.Lock()
+	defer c.changedMu.Unlock()
+	close(c.changed)
+	c.changed = make(chan struct{})
+}
+
+// Ready waits until a quorum of masters is up, or ctx is done: then it returns the *NoQuorumError that a LOCK would get.
+func (c *Client) Ready(ctx context.Context) error {
+	for {
+		c.changedMu.Lock()
+		changed := c.changed
+		c.changedMu.Unlock()
+		var v votes
+		up := 0
+		for i, l := range c.lanes {
+			if l.status().State == MasterUp {
+				up++
+				v += cast(i, voteGranted)
+			} else {
+				v += cast(i, voteAbstained)
+			}
+		}
+		if up >= quorumOf(len(c.lanes)) {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return c.noQuorumError(v, quorumOf(len(c.lanes)), 0)
+		}
+	}
+}
+
+// Drain refuses new LOCKs with ErrDraining and ends all waits with it. UNLOCK and EXTEND go on.
+func (c *Client) Drain() {
+	t := turn{now: time.Now()}
+	defer c.finish(&t)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.draining = true
+	var waiting []*Op
+	for _, e := range c.leases.entries {
+		for p := e.line.first; p != nil; p = p.next {
+			waiting = append(waiting, p.op)
+		}
+	}
+	for _, op := range waiting {
+		c.unblockLocked(op, ErrDraining, &t)
+	}
+}
+
+// Close drains, gives rounds in flight and owed releases until ctx is done, and ends every goroutine of the client. What is
+// still owed then ends with its TTL.
+func (c *Client) Close(ctx context.Context) error {
+	c.Drain()
+	err := c.settle(ctx)
+	for _, l := range c.lanes {
+		l.end()
+	}
+	c.end()
+	c.running.Wait()
+	return err
+}
+
+// settle waits until nothing is queued and nothing that can be delivered is owed.
+func (c *Client) settle(ctx context.Context) error {
+	for {
+		idle := true
+		for _, l := range c.lanes {
+			idle = idle && l.idle()
+		}
+		if idle {
+			return nil
+		}
+		select {
+		case <-time.After(5 * time.Millisecond):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// Stats returns the counters and gauges.
+func (c *Client) Stats() Stats {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.leases.forgetSome(time.Now(), len(c.leases.all))
+	s := c.stats
+	s.Leases, s.Waiters = len(c.leases.all), c.waiting
+	return s
+}
+
+// Masters describes the masters, in the order of Options.Masters.
+func (c *Client) Masters() []MasterStatus {
+	all := make([]MasterStatus, len(c.lanes))
+	for i, l := range c.lanes {
+		all[i] = l.status()
+	}
+	return all
+}
+
+// checkLock validates a LockRequest against the limits, and fills in nothing.
+func (c *Client) checkLock(req *LockRequest) error {
+	if err := checkResources(req.Resources); err != nil {
+		return err
+	}
+	if req.Token != "" {
+		if err := checkToken(req.Token); err != nil {
+			return err
+		}
+	}
+	if req.Wait < 0 || req.Wait > c.opts.MaxWait {
+		return badRequest("WAIT of %s is outside 0 … %s ms (max_wait)", inMs(req.Wait), inMs(c.opts.MaxWait))
+	}
+	return c.checkTTL(req.TTL)
+}
+
+// checkHolder validates what UNLOCK and EXTEND name.
+func (c *Client) checkHolder(resources []string, token string) error {
+	if err := checkResources(resources); err != nil {
+		return err
+	}
+	return checkToken(token)
+}
+
+func (c *Client) checkTTL(ttl time.Duration) error {
+	switch {
+	case ttl < c.opts.MinTTL:
+		return badRequest("ttl of %s ms is below the least, %s ms (min_ttl)", inMs(ttl), inMs(c.opts.MinTTL))
+	case ttl > c.opts.MaxTTL:
+		return badRequest("ttl of %s ms is above the most, %s ms (max_ttl)", inMs(ttl), inMs(c.opts.MaxTTL))
+	}
+	return nil
+}
+
+func inMs(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
+
+func checkToken(token string) error {
+	switch {
+	case token == "":
+		return badRequest("the token is empty: 1 to %d bytes are needed", MaxTokenLen)
+	case len(token) > MaxTokenLen:
+		return badRequest("the token has %d bytes, at most %d are possible", len(token), MaxTokenLen)
+	}
+	return nil
+}
+
+func checkResources(resources []string) error {
+	if len(resources) == 0 {
+		return badRequest("no resource is named")
+	}
+	if len(resources) > MaxResources {
+		return badRequest("%d resources are named, at most %d are possible", len(resources), MaxResources)
+	}
+	for i, resource := range resources {
+		switch {
+		case resource == "":
+			return badRequest("a resource name is empty: 1 to %d bytes are needed", MaxResourceLen)
+		case len(resource) > MaxResourceLen:
+			return badRequest("a resource name has %d bytes, at most %d are possible", len(resource), MaxResourceLen)
+		case len(resource) >= len(ReservedPrefix) && resource[:len(ReservedPrefix)] == ReservedPrefix:
+			return badRequest("resource names that begin with %s are kept for redlockd itself", ReservedPrefix)
+		}
+		for _, other := range resources[:i] {
+			if other == resource {
+				return badRequest("resource %q is named twice", resource)
+			}
+		}
+	}
+	return nil
+}

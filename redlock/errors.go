@@ -1,0 +1,74 @@
+package redlock
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// What callers branch on. Compare with errors.Is.
+var (
+	// ErrHeld: a quorum of masters answered, and the resource is held by another token. Known: nothing was granted.
+	ErrHeld = errors.New("the resource is held by another token")
+	// ErrNotHeld: a quorum of masters answered, and the token does not hold the resource (expired, released, never held).
+	ErrNotHeld = errors.New("the token does not hold the resource")
+	// ErrNoQuorum: fewer than a quorum of masters answered in time. The outcome is unknown or no; a lock that may have
+	// been set anyway is being released. The error is a *NoQuorumError.
+	ErrNoQuorum = errors.New("no quorum of masters")
+	// ErrBadRequest: an argument is outside its limits. The error is a *RequestError; nothing was sent to a master.
+	ErrBadRequest = errors.New("bad request")
+	// ErrDraining: the client is closing and takes no new work. Nothing was granted.
+	ErrDraining = errors.New("draining: no new work is taken")
+	// ErrTooManyWaiters: as many LOCKs wait as Options.MaxWaiters allows.
+	ErrTooManyWaiters = errors.New("too many waiters")
+)
+
+// RequestError says which argument is refused, which limit it breaks, and which setting moves the limit.
+type RequestError struct{ Reason string }
+
+func (e *RequestError) Error() string { return e.Reason }
+
+// Is makes errors.Is(err, ErrBadRequest) true.
+func (e *RequestError) Is(target error) bool { return target == ErrBadRequest }
+
+func badRequest(format string, args ...any) error {
+	return &RequestError{Reason: fmt.Sprintf(format, args...)}
+}
+
+// NoQuorumError says how many masters answered a round, how many were needed, and what is wrong with the others.
+type NoQuorumError struct {
+	Answered, Needed, Masters int
+	// Late is set when enough masters granted, but so late that nothing of the TTL was left: the time it took.
+	Late time.Duration
+	// Out lists the masters that gave no vote, with what is known of each.
+	Out []MasterError
+}
+
+// MasterError is one master that gave no vote, and why.
+type MasterError struct {
+	Addr string
+	Err  error
+}
+
+func (e MasterError) Error() string { return e.Addr + ": " + e.Err.Error() }
+
+func (e *NoQuorumError) Error() string {
+	var b strings.Builder
+	if e.Late > 0 {
+		fmt.Fprintf(&b, "a quorum granted only after %v, when nothing was left of the TTL", e.Late.Round(time.Microsecond))
+	} else {
+		fmt.Fprintf(&b, "%d of %d masters answered, %d needed", e.Answered, e.Masters, e.Needed)
+	}
+	for i, m := range e.Out {
+		sep := ", "
+		if i == 0 {
+			sep = "; out: "
+		}
+		b.WriteString(sep + m.Error())
+	}
+	return b.String()
+}
+
+// Is makes errors.Is(err, ErrNoQuorum) true.
+func (e *NoQuorumError) Is(target error) bool { return target == ErrNoQuorum }

@@ -1,0 +1,113 @@
+package redlock
+
+import "time"
+
+// StartExtend prolongs a lock that the token holds, to ttl from now. Implements "Making the algorithm more reliable:
+// Extending the lock": it needs a quorum of matching keys within the validity, "basically the algorithm to use is very
+// similar to the one used when acquiring the lock", and MaxHold is the limit to repeated extensions that it asks for.
+func (c *Client) StartExtend(op *Op, resources []string, token string, ttl time.Duration, to Completer) {
+	t := turn{now: time.Now()}
+	defer c.finish(&t)
+	op.to = to
+	err := c.checkHolder(resources, token)
+	if err == nil {
+		err = c.checkTTL(ttl)
+	}
+	if err != nil {
+		t.tell(op, Result{Err: err})
+		return
+	}
+	r := &round{verb: verbExtend, keys: resources, token: token, ttlMs: ttl.Milliseconds(), start: t.now, op: op}
+	if len(resources) == 1 {
+		r.key[0] = resources[0]
+		r.keys = r.key[:]
+	}
+
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	born, known := tokenBirth(token)
+	if lease := c.leases.find(resources, token); lease != nil && !known {
+		born, known = lease.born, true
+	}
+	if known && t.now.Add(ttl).Sub(born) > c.opts.MaxHold {
+		t.tell(op, Result{Err: badRequest("the lock was first granted %v ago and may be held for %v in all (max_hold): release it, or ask for a shorter ttl",
+			t.now.Sub(born).Round(time.Second), c.opts.MaxHold)})
+		return
+	}
+	c.launchLocked(r, allMasters(len(c.lanes)), &t)
+}
+
+func (c *Client) extensionDecided(r *round, o outcome, v votes, t *turn) {
+	n := len(c.lanes)
+	elapsed := t.now.Sub(r.start)
+	validity := validityOf(r.ttl(), elapsed, driftOf(r.ttl(), c.opts.DriftFactor))
+
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	op := r.op
+	r.op = nil
+	switch {
+	case o == yes && validity > 0:
+		c.stats.Extended++
+		r.validUntil = t.now.Add(validity)
+		c.extendedLocked(r, v, t)
+		t.tell(op, Result{Held: true, Token: r.token, Validity: validity, Until: r.validUntil})
+	case o == no:
+		// Definitely lost: what remains of it on a minority only keeps others out.
+		c.stats.ExtendLost++
+		c.leases.drop(r.keys, r.token)
+		c.launchLocked(&round{verb: verbRelease, keys: r.keys, token: r.token, start: t.now, debtor: allMasters(n),
+			lapse: t.now.Add(r.ttl())}, allMasters(n), t)
+		t.tell(op, Result{})
+	default:
+		// Unknown. The lease as it was before still runs, so nothing is released.
+		c.stats.ExtendFail++
+		if o == noQuorum {
+			elapsed = 0
+		}
+		t.tell(op, Result{Err: c.noQuorumError(v, quorumOf(n), elapsed)})
+	}
+}
+
+// extendedLocked makes the round the lease, and gives the key back to the masters that have lost it.
+func (c *Client) extendedLocked(r *round, v votes, t *turn) {
+	n := len(c.lanes)
+	r.born = r.start
+	if lease := c.leases.find(r.keys, r.token); lease != nil {
+		r.born = lease.born
+		r.inherited = lease.holders(n)
+	} else {
+		// Granted by another proxy: any master may hold it.
+		r.inherited = allMasters(n)
+	}
+	if born, known := tokenBirth(r.token); known && born.Before(r.born) {
+		r.born = born
+	}
+	c.leases.grant(r, n, t.now)
+	var lost mask
+	for i := range n {
+		if v.of(i) == voteAbsent {
+			lost = lost.with(i)
+		}
+	}
+	if lost != 0 {
+		c.refillLocked(r, lost, t)
+	}
+}
+
+// refillLate gives the key back to a master whose answer came after the decision, if the lease is still the one that was
+// extended. Client.mu orders it against the release: what is released is no lease any more.
+func (c *Client) refillLate(r *round, master int, t *turn) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.leases.find(r.keys, r.token) == r {
+		c.refillLocked(r, mask(0).with(master), t)
+	}
+}
+
+// refill sets the key again where it is absent, so that a master that has restarted does not stay a hole in the quorum.
+// Nobody waits for it, and its votes count for nothing.
+func (c *Client) refillLocked(lease *round, targets mask, t *turn) {
+	lease.inherited |= targets
+	c.launchLocked(&round{verb: verbAcquire, keys: lease.keys, token: lease.token, ttlMs: lease.ttlMs, start: t.now}, targets, t)
+}

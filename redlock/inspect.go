@@ -1,0 +1,94 @@
+package redlock
+
+import (
+	"slices"
+	"time"
+)
+
+// StartInspect asks all masters what they know of a resource. The answer is Result.Info; a quorum is not needed, for it
+// says who did not answer.
+func (c *Client) StartInspect(op *Op, resource string, to Completer) {
+	t := turn{now: time.Now()}
+	defer c.finish(&t)
+	op.to = to
+	if err := checkResources([]string{resource}); err != nil {
+		t.tell(op, Result{Err: err})
+		return
+	}
+	n := len(c.lanes)
+	r := &round{verb: verbRead, start: t.now, op: op, answers: make([]answer, n)}
+	r.key[0] = resource
+	r.keys = r.key[:]
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.launchLocked(r, allMasters(n), &t)
+}
+
+func (c *Client) readingDecided(r *round, t *turn) {
+	v := votes(r.votes.Load())
+	info := &ResourceInfo{Resource: r.keys[0]}
+	remaining := make(map[string][]time.Duration)
+	for i, l := range c.lanes {
+		a := r.answers[i]
+		one := ResourceVote{Addr: l.master.Addr}
+		switch v.of(i) {
+		case voteAbstained, voteUnknown:
+			if one.Err = a.err; one.Err == nil {
+				one.Err = l.reason()
+			}
+		case voteGranted:
+			one.TokenDigest, one.TTL = TokenDigest(a.value), a.ttl
+			if a.ttl >= 0 {
+				remaining[a.value] = append(remaining[a.value], a.ttl)
+			}
+		}
+		info.Votes = append(info.Votes, one)
+	}
+	quorum := quorumOf(len(c.lanes))
+	for token, ttls := range remaining {
+		if len(ttls) < quorum {
+			continue
+		}
+		// As long as the quorum lasts: until the first of the quorum longest-lived keys ends.
+		info.Held, info.TokenDigest = true, TokenDigest(token)
+		info.Validity = max(0, nth(ttls, len(ttls)-quorum)-t.now.Sub(r.start))
+	}
+	c.mu.Lock()
+	if e := c.leases.entries[r.keys[0]]; e != nil {
+		info.Waiters = e.line.length
+	}
+	c.mu.Unlock()
+	t.tell(r.op, Result{Info: info})
+}
+
+// nth returns the element at index i of the durations in ascending order. It reorders them.
+func nth(durations []time.Duration, i int) time.Duration {
+	slices.Sort(durations)
+	return durations[i]
+}
+
+// Leases lists, in order of name, at most limit leases that were granted through this client and still run, and resources
+// that somebody waits for here, if match is true for one of their resources.
+func (c *Client) Leases(match func(resource string) bool, limit int) []LeaseInfo {
+	now := time.Now()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var list []LeaseInfo
+	for _, lease := range c.leases.all {
+		if now.Before(lease.validUntil) && slices.ContainsFunc(lease.keys, match) {
+			info := LeaseInfo{Resources: slices.Clone(lease.keys), TokenDigest: TokenDigest(lease.token), Validity: lease.validUntil.Sub(now)}
+			for _, key := range lease.keys {
+				info.Waiters += c.leases.entries[key].line.length
+			}
+			list = append(list, info)
+		}
+	}
+	for _, e := range c.leases.entries {
+		held := e.lease != nil && now.Before(e.lease.validUntil)
+		if !held && e.line.length > 0 && match(e.resource) {
+			list = append(list, LeaseInfo{Resources: []string{e.resource}, Waiters: e.line.length})
+		}
+	}
+	slices.SortFunc(list, func(a, b LeaseInfo) int { return slices.Compare(a.Resources, b.Resources) })
+	return list[:min(limit, len(list))]
+}

@@ -1,0 +1,123 @@
+package redlock
+
+import (
+	"context"
+	"time"
+)
+
+// Lease is a lock that was granted: resources, token, and until when. It is used by one goroutine at a time.
+type Lease struct {
+	// Resources are what is locked.
+	Resources []string
+	// Token signs the lock. Whoever knows it can release or extend.
+	Token string
+
+	client *Client
+	until  time.Time
+}
+
+// Until is the end of the validity, on this process's monotonic clock. Work that the lock protects must be over by then.
+func (l *Lease) Until() time.Time { return l.until }
+
+// Validity is what is left of the validity, 0 or less when it is over.
+func (l *Lease) Validity() time.Duration { return time.Until(l.until) }
+
+// Lock waits until the resource is free and locks it for ttl. It waits as long as ctx allows, at most Options.MaxWait, also
+// for a quorum of masters that is missing. The error is one of this package's, or ctx.Err().
+func (c *Client) Lock(ctx context.Context, resource string, ttl time.Duration) (*Lease, error) {
+	return c.Acquire(ctx, LockRequest{Resources: []string{resource}, TTL: ttl, Wait: c.opts.MaxWait})
+}
+
+// TryLock locks the resource for ttl, or returns ErrHeld at once.
+func (c *Client) TryLock(ctx context.Context, resource string, ttl time.Duration) (*Lease, error) {
+	return c.Acquire(ctx, LockRequest{Resources: []string{resource}, TTL: ttl})
+}
+
+// Acquire is Lock for several resources, with a token of the caller's own, or with a bounded wait. When the wait has run out
+// it returns ErrHeld, or a *NoQuorumError if the last attempt found no quorum.
+func (c *Client) Acquire(ctx context.Context, req LockRequest) (*Lease, error) {
+	result, err := c.wait(ctx, func(op *Op, to Completer) { c.StartLock(op, req, to) })
+	switch {
+	case err != nil:
+		return nil, err
+	case !result.Held:
+		return nil, ErrHeld
+	}
+	return &Lease{Resources: req.Resources, Token: result.Token, client: c, until: result.Until}, nil
+}
+
+// Unlock releases the lock. ErrNotHeld: it was not held any more. A *NoQuorumError: not known; the release is delivered to the
+// masters that did not answer as soon as they are back.
+func (l *Lease) Unlock(ctx context.Context) error {
+	return l.client.Unlock(ctx, l.Token, l.Resources...)
+}
+
+// Extend prolongs the lock to ttl from now, and moves Until. ErrNotHeld: it is lost. A *NoQuorumError: not known; the lock as
+// it was before runs on.
+func (l *Lease) Extend(ctx context.Context, ttl time.Duration) error {
+	result, err := l.client.extend(ctx, l.Token, ttl, l.Resources)
+	if err != nil {
+		return err
+	}
+	l.until = result.Until
+	return nil
+}
+
+// Unlock releases what the token holds. Errors as Lease.Unlock.
+func (c *Client) Unlock(ctx context.Context, token string, resources ...string) error {
+	result, err := c.wait(ctx, func(op *Op, to Completer) { c.StartUnlock(op, resources, token, to) })
+	if err == nil && !result.Held {
+		err = ErrNotHeld
+	}
+	return err
+}
+
+// Extend prolongs what the token holds to ttl from now, and returns the new validity. Errors as
+// Lease.Extend.
+func (c *Client) Extend(ctx context.Context, token string, ttl time.Duration, resources ...string) (time.Duration, error) {
+	result, err := c.extend(ctx, token, ttl, resources)
+	return result.Validity, err
+}
+
+func (c *Client) extend(ctx context.Context, token string, ttl time.Duration, resources []string) (Result, error) {
+	result, err := c.wait(ctx, func(op *Op, to Completer) { c.StartExtend(op, resources, token, ttl, to) })
+	if err == nil && !result.Held {
+		err = ErrNotHeld
+	}
+	return result, err
+}
+
+// Inspect asks all masters what they know of a resource.
+func (c *Client) Inspect(ctx context.Context, resource string) (*ResourceInfo, error) {
+	result, err := c.wait(ctx, func(op *Op, to Completer) { c.StartInspect(op, resource, to) })
+	return result.Info, err
+}
+
+// waiting turns an operation into a call.
+type waiting struct {
+	Op
+	done chan Result
+}
+
+func (w *waiting) Done(_ *Op, result Result) Flusher {
+	w.done <- result
+	return nil
+}
+
+// wait runs an operation to its end. When ctx is done, a wait in line ends at once; rounds that are on their way are waited
+// for, because their outcome is known within a batch, and a lock must not be lost on the way to its caller.
+func (c *Client) wait(ctx context.Context, start func(*Op, Completer)) (Result, error) {
+	if err := ctx.Err(); err != nil {
+		return Result{}, err
+	}
+	w := &waiting{done: make(chan Result, 1)}
+	start(&w.Op, w)
+	select {
+	case result := <-w.done:
+		return result, result.Err
+	case <-ctx.Done():
+		c.Unblock(&w.Op, ctx.Err())
+		result := <-w.done
+		return result, result.Err
+	}
+}

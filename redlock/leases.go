@@ -1,0 +1,149 @@
+package redlock
+
+import (
+	"slices"
+	"time"
+)
+
+// leases is what this client knows of resources: the leases it granted, and who waits. It is knowledge, not truth: the
+// masters alone decide who holds what. Client.mu guards it.
+type leases struct {
+	entries map[string]*entry
+	// all lists the leases, so that a few can be looked at with every grant and those that ran out be forgotten: no timer, no
+	// long sweep, and never more of them than about twice those that run.
+	all    []*round
+	cursor int
+}
+
+// entry is one resource.
+type entry struct {
+	resource string
+	lease    *round // granted through this client last, and not released since; may have run out
+	line     line
+}
+
+func newLeases() leases { return leases{entries: make(map[string]*entry)} }
+
+func (s *leases) entry(resource string) *entry {
+	e := s.entries[resource]
+	if e == nil {
+		e = &entry{resource: resource}
+		s.entries[resource] = e
+	}
+	return e
+}
+
+// tidy forgets a resource of which nothing is known.
+func (s *leases) tidy(e *entry) {
+	if e.lease == nil && e.line.first == nil {
+		delete(s.entries, e.resource)
+	}
+}
+
+// find returns the lease that holds exactly these resources with this token, or nil.
+func (s *leases) find(resources []string, token string) *round {
+	e := s.entries[resources[0]]
+	if e == nil || e.lease == nil || e.lease.token != token || !sameKeys(e.lease.keys, resources) {
+		return nil
+	}
+	return e.lease
+}
+
+// held tells whether find finds a lease whose keys may still be there.
+func (s *leases) held(resources []string, token string, now time.Time) bool {
+	lease := s.find(resources, token)
+	return lease != nil && now.Before(lease.validUntil.Add(driftConstant))
+}
+
+// crowded tells whether somebody waits in line for one of the resources, after a master said that it is held.
+func (s *leases) crowded(resources []string) bool {
+	for _, resource := range resources {
+		if e := s.entries[resource]; e != nil && e.line.first != nil && e.line.denied {
+			return true
+		}
+	}
+	return false
+}
+
+// grant records the round as the lease of its resources, in the place of what was known before.
+func (s *leases) grant(r *round, masters int, now time.Time) {
+	s.forgetSome(now, 2)
+	for _, key := range r.keys {
+		e := s.entry(key)
+		before := e.lease
+		if before != nil {
+			s.remove(before)
+		}
+		e.lease = r
+		if before != nil {
+			s.tidyAll(before)
+		}
+	}
+	r.place = len(s.all)
+	s.all = append(s.all, r)
+}
+
+// drop forgets the lease that holds exactly these resources with this token, and returns it, or nil.
+func (s *leases) drop(resources []string, token string) *round {
+	lease := s.find(resources, token)
+	if lease != nil {
+		s.remove(lease)
+		s.tidyAll(lease)
+	}
+	return lease
+}
+
+// remove takes the lease out of all its entries and out of the list. Entries stay, for the caller is about to use them.
+func (s *leases) remove(lease *round) {
+	for _, key := range lease.keys {
+		if e := s.entries[key]; e != nil && e.lease == lease {
+			e.lease = nil
+		}
+	}
+	last := len(s.all) - 1
+	s.all[lease.place] = s.all[last]
+	s.all[lease.place].place = lease.place
+	s.all[last] = nil
+	s.all = s.all[:last]
+}
+
+func (s *leases) tidyAll(lease *round) {
+	for _, key := range lease.keys {
+		if e := s.entries[key]; e != nil {
+			s.tidy(e)
+		}
+	}
+}
+
+// forgetSome looks at n leases, the next ones in turn, and forgets those that have run out.
+func (s *leases) forgetSome(now time.Time, n int) {
+	for range min(n, len(s.all)) {
+		if s.cursor >= len(s.all) {
+			s.cursor = 0
+		}
+		lease := s.all[s.cursor]
+		// Keys can outlive the validity by the drift; a release that comes then still finds whom it is owed by.
+		if now.After(lease.validUntil.Add(lease.ttl()/2 + driftConstant)) {
+			s.remove(lease)
+			s.tidyAll(lease)
+			continue
+		}
+		s.cursor++
+	}
+}
+
+// sameKeys compares two sets of resources, which are named once each.
+func sameKeys(a, b []string) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	if len(a) == 1 || slices.Equal(a, b) {
+		return a[0] == b[0]
+	}
+	for _, key := range a {
+		if !slices.Contains(b, key) {
+			return false
+		}
+	}
+	return true
+}

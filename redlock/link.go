@@ -1,0 +1,164 @@
+package redlock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
+)
+
+// link is one connection to a master. It never reconnects by itself: what a broken connection leaves behind has to be
+// cleared up first, so the lane makes a new link.
+type link struct {
+	client *redis.Client
+	conn   *redis.Conn
+}
+
+// dial connects to a master. The connection is made here and not by go-redis, which would make another one behind our back
+// when this one breaks.
+func dial(ctx context.Context, m Master, opts Options) (*link, error) {
+	o := &redis.Options{
+		Network: "tcp", Addr: m.Addr, Username: m.Username, Password: m.Password, DB: m.DB, TLSConfig: m.TLS,
+		Protocol:   2,                       // replies are read without a look for pushed messages
+		MaxRetries: -1,                      // a replayed SET NX answers nil although we hold the lock
+		PoolSize:   1, PipelinePoolSize: -1, // one ordered connection, not a second pool for pipelines
+		DialerRetries: 1, // the lane has a back-off of its own
+		DialTimeout:   opts.ConnectTimeout,
+		// Every call brings its deadline in its context: a batch MasterTimeout, vetting ConnectTimeout.
+		ContextTimeoutEnabled:    true,
+		ReadTimeout:              opts.ConnectTimeout,
+		WriteTimeout:             opts.ConnectTimeout,
+		PoolTimeout:              opts.ConnectTimeout,
+		ConnMaxIdleTime:          -1,
+		ConnMaxLifetime:          -1,
+		DisableIdentity:          true,
+		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
+	}
+	if strings.HasPrefix(m.Addr, "/") {
+		o.Network = "unix"
+	}
+	dialer := m.Dialer
+	if dialer == nil {
+		dialer = redis.NewDialer(o)
+	}
+	conn, err := dialer(ctx, o.Network, o.Addr)
+	if err != nil {
+		return nil, connectError(err)
+	}
+	o.Dialer = func(context.Context, string, string) (net.Conn, error) {
+		if conn == nil {
+			return nil, errBroken
+		}
+		c := conn
+		conn = nil
+		return c, nil
+	}
+	client := redis.NewClient(o)
+	return &link{client: client, conn: client.Conn()}, nil
+}
+
+var errBroken = errors.New("the connection is broken")
+
+// vet makes the connection, learns who the master is, and readies it: commands that an earlier connection of ours left
+// unread at the same master are discarded, and the scripts are loaded.
+func (l *link) vet(ctx context.Context, before identity) (identity, error) {
+	// The handshake (HELLO, AUTH, SELECT) runs with the first command. It gets the long deadline, not a batch's.
+	pipe := l.conn.Pipeline()
+	clientID := pipe.ClientID(ctx)
+	info := pipe.Info(ctx, "server")
+	if _, err := pipe.Exec(ctx); err != nil {
+		return identity{}, connectError(err)
+	}
+	fields := parseInfo(info.Val())
+	id := identity{runID: fields["run_id"], version: fields["redis_version"], clientID: clientID.Val()}
+	if id.runID == "" {
+		return identity{}, errors.New("INFO server has no run_id: is this a Redis?")
+	}
+
+	// After a restart the old id may belong to somebody else.
+	if before.clientID != 0 && before.runID == id.runID {
+		if err := l.conn.Process(ctx, redis.NewIntCmd(ctx, "client", "kill", "id", before.clientID)); err != nil {
+			return identity{}, connectError(err)
+		}
+	}
+	return id, connectError(l.load(ctx))
+}
+
+// load loads the scripts.
+func (l *link) load(ctx context.Context) error {
+	pipe := l.conn.Pipeline()
+	var loads []*redis.StringCmd
+	for _, s := range scripts {
+		loads = append(loads, pipe.ScriptLoad(ctx, s.text))
+	}
+	if _, err := pipe.Exec(ctx); err != nil {
+		return err
+	}
+	for i, load := range loads {
+		if load.Val() != scripts[i].sha {
+			return fmt.Errorf("SCRIPT LOAD answered %q for a script whose SHA1 is %s", load.Val(), scripts[i].sha)
+		}
+	}
+	return nil
+}
+
+// pay delivers owed releases.
+func (l *link) pay(ctx context.Context, debts []debt) error {
+	// A key can be owed for two tokens; the script wants keys that differ.
+	for len(debts) > 0 {
+		seen := make(map[string]bool, len(debts))
+		keys, args := []string{}, []any{}
+		var rest []debt
+		for _, d := range debts {
+			if seen[d.key] {
+				rest = append(rest, d)
+				continue
+			}
+			seen[d.key] = true
+			keys, args = append(keys, d.key), append(args, d.token)
+		}
+		if err := l.conn.EvalSha(ctx, scriptRelease.sha, keys, args...).Err(); err != nil {
+			return err
+		}
+		debts = rest
+	}
+	return nil
+}
+
+func (l *link) close() {
+	l.conn.Close()
+	l.client.Close()
+}
+
+// connectError trims what go-redis says of a failed connection to what an operator can use.
+func connectError(err error) error {
+	if err == nil {
+		return nil
+	}
+	var op *net.OpError
+	if errors.As(err, &op) && op.Op == "dial" {
+		return fmt.Errorf("cannot connect: %w", op.Err)
+	}
+	if isTimeout(err) {
+		return errors.New("no answer while connecting")
+	}
+	return err
+}
+
+func isTimeout(err error) bool {
+	var ne net.Error
+	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, os.ErrDeadlineExceeded) || (errors.As(err, &ne) && ne.Timeout())
+}
+
+// replied tells whether err is the master's own word, in contrast to a connection that failed.
+func replied(err error) bool {
+	var word redis.Error
+	return err == nil || err == redis.Nil || errors.As(err, &word)
+}
+
+func isNoScript(err error) bool { return err != nil && strings.HasPrefix(err.Error(), "NOSCRIPT") }

@@ -1,0 +1,148 @@
+package redlock
+
+import (
+	"time"
+)
+
+// Op is one operation on its way. Embed it in the object that will hold the reply; it must be zero when it is started,
+// and must not be used a second time.
+type Op struct {
+	to      Completer
+	keys    []string
+	token   string
+	ttlMs   int64
+	strange bool    // the token is the caller's own: some master may know it already
+	waiter  *waiter // nil: the operation does not wait. Guarded by Client.mu
+	info    *ResourceInfo
+}
+
+// StartLock asks for a lock. It never blocks; to.Done is called exactly once, possibly before StartLock returns.
+func (c *Client) StartLock(op *Op, req LockRequest, to Completer) {
+	t := turn{now: time.Now()}
+	defer c.finish(&t)
+	op.to = to
+	if err := c.checkLock(&req); err != nil {
+		t.tell(op, Result{Err: err})
+		return
+	}
+	op.keys, op.ttlMs = req.Resources, req.TTL.Milliseconds()
+	if op.token = req.Token; op.token == "" {
+		op.token = c.tokens.make(t.now)
+	} else {
+		op.strange = true
+	}
+
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case c.draining:
+		t.tell(op, Result{Err: ErrDraining})
+	case op.strange && c.leases.held(op.keys, op.token, t.now):
+		// It holds the lock already, so it must not stand in line behind those who wait for its own release.
+		c.askLocked(op, &t)
+	case req.Wait > 0:
+		c.joinLocked(op, req.Wait, &t)
+	case c.leases.crowded(op.keys):
+		// Somebody has asked before and is waiting: asking again would be barging in.
+		c.stats.Denied++
+		t.tell(op, Result{})
+	default:
+		c.askLocked(op, &t)
+	}
+}
+
+// ask starts an attempt: one round to all masters. Implements steps 1 and 2 of "The Redlock algorithm".
+func (c *Client) askLocked(op *Op, t *turn) {
+	r := &round{verb: verbSet, keys: op.keys, token: op.token, ttlMs: op.ttlMs, op: op}
+	if len(op.keys) == 1 {
+		r.key[0] = op.keys[0]
+		r.keys = r.key[:]
+	}
+	if op.strange || len(op.keys) > 1 {
+		r.verb = verbAcquire
+	}
+	// A turn can begin long before this attempt: a hand-over reads the clock again, to not give validity away.
+	r.start = time.Now()
+	if op.waiter != nil {
+		op.waiter.asking = r
+	}
+	c.stats.Attempts++
+	c.launchLocked(r, allMasters(len(c.lanes)), t)
+}
+
+// acquisitionDecided implements steps 3 to 5 of "The Redlock algorithm": the lock is held if a quorum granted and
+// validity is left; otherwise it is removed again wherever it may be.
+func (c *Client) acquisitionDecided(r *round, o outcome, v votes, t *turn) {
+	elapsed := t.now.Sub(r.start)
+	validity := validityOf(r.ttl(), elapsed, driftOf(r.ttl(), c.opts.DriftFactor))
+	var err error
+	switch {
+	case o == yes && validity <= 0:
+		err = c.noQuorumError(v, quorumOf(len(c.lanes)), elapsed)
+	case o == noQuorum:
+		err = c.noQuorumError(v, quorumOf(len(c.lanes)), 0)
+	}
+	granted := o == yes && err == nil
+
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	op := r.op
+	if op == nil {
+		return // a refill
+	}
+	wanted := op.waiter == nil || !op.waiter.gone
+	if granted && wanted {
+		c.grantedLocked(r, validity, t)
+		return
+	}
+	c.undoLocked(r, o, v, t)
+	switch {
+	case !wanted:
+	case op.waiter != nil:
+		c.deniedLocked(op, err, t)
+	default:
+		c.answerDenied(op, err, t)
+	}
+}
+
+func (c *Client) grantedLocked(r *round, validity time.Duration, t *turn) {
+	op := r.op
+	r.validUntil = t.now.Add(validity)
+	r.born = r.start
+	r.op = nil // the lease must not keep the caller's memory
+	c.leases.grant(r, len(c.lanes), t.now)
+	c.stats.Granted++
+	if op.waiter != nil {
+		op.waiter.gone = true
+		c.leaveLocked(op, t)
+	}
+	t.tell(op, Result{Held: true, Token: op.token, Validity: validity, Until: r.validUntil})
+}
+
+// answerDenied tells the caller of a LOCK that it has not got it: null when err is nil, for the resource is held by another.
+func (c *Client) answerDenied(op *Op, err error, t *turn) {
+	if err == nil {
+		c.stats.Denied++
+	} else {
+		c.stats.NoQuorum++
+	}
+	t.tell(op, Result{Err: err})
+}
+
+// undo removes an attempt that failed from every master that granted it, did not answer, or has yet to answer; one that
+// denied it has nothing of it. Implements "The Redlock algorithm" step 5: "it will try to unlock all the instances". The
+// caller does not wait for it, and its context has no part in it.
+//
+// It leaves the keys alone when an earlier grant to the same token may still be believed in: the caller repeats its LOCK
+// because a reply was lost, or to refresh it, and to take the earlier lock away would let another in while it runs.
+func (c *Client) undoLocked(r *round, o outcome, v votes, t *turn) {
+	n := len(c.lanes)
+	if o != no && r.op.strange && (v.tally(n)[voteMine] > 0 || c.leases.held(r.keys, r.token, t.now)) {
+		return
+	}
+	targets := v.mayHold(n)
+	if targets == 0 {
+		return
+	}
+	c.launchLocked(&round{verb: verbRelease, keys: r.keys, token: r.token, start: t.now, debtor: targets}, targets, t)
+}

@@ -1,0 +1,53 @@
+package redlock
+
+// Shared by the tests of this package: real masters, and a client over them.
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"redlockd/redlock/redisproc"
+)
+
+// realMasters starts n redis-servers that end with the test.
+func realMasters(t testing.TB, n int) []*redisproc.Server {
+	t.Helper()
+	servers, err := redisproc.StartN(n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		for _, s := range servers {
+			s.Close()
+		}
+	})
+	return servers
+}
+
+// openReal opens a client over the servers, waits until a quorum is up, and closes it with the test.
+func openReal(t testing.TB, servers []*redisproc.Server, change func(*Options)) *Client {
+	t.Helper()
+	var opts Options
+	for _, s := range servers {
+		opts.Masters = append(opts.Masters, Master{Addr: s.Addr})
+	}
+	if change != nil {
+		change(&opts)
+	}
+	c, err := Open(opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		c.Close(ctx)
+	})
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	if err := c.Ready(ctx); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}

@@ -1,0 +1,43 @@
+package redlock
+
+import "time"
+
+// LockRequest asks for one lock over one or several resources, all or nothing.
+type LockRequest struct {
+	// Resources to lock, each once. The slice is kept until the operation is done.
+	Resources []string
+	// Token that will hold the lock, any binary string of 1 to MaxTokenLen bytes. Empty: one is made.
+	Token string
+	// TTL after which the lock ends by itself. Between Options.MinTTL and Options.MaxTTL.
+	TTL time.Duration
+	// Wait is how long to wait for a lock that is held by another, or for a quorum of masters that is missing.
+	// Zero: do not wait.
+	Wait time.Duration
+}
+
+// Result is what is known at the end of an operation.
+type Result struct {
+	// Err is nil when the outcome is known: Held says which it is. Otherwise it is one of the errors of this package.
+	Err error
+	// Held: LOCK granted, EXTEND granted, UNLOCK released a lock that the token held. Without Err, false means: no.
+	Held bool
+	// Token that holds the lock (LOCK).
+	Token string
+	// Validity is what is left of the lock (LOCK, EXTEND): TTL - elapsed - drift. Count it from the moment the request was sent,
+	// or, after a wait, from the receipt of the answer less a round trip.
+	Validity time.Duration
+	// Until is the end of the validity on this process's monotonic clock (LOCK, EXTEND).
+	Until time.Time
+	// Info answers StartInspect.
+	Info *ResourceInfo
+}
+
+// Completer is told the result of an operation, once, on a goroutine of the engine: it must be quick and must not block.
+// It may start other operations. When it has bytes to send it returns what sends them, and the engine calls that after
+// it has told all results of the same batch, so that many results for one client cost one write.
+type Completer interface {
+	Done(op *Op, result Result) Flusher
+}
+
+// Flusher sends what completed operations left behind. Flush must not block.
+type Flusher interface{ Flush() }

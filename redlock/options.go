@@ -1,0 +1,201 @@
+package redlock
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"time"
+)
+
+// Limits that are not settings: they bound the memory a single operation can take here and on every master.
+const (
+	// MaxMasters is the largest number of masters: the votes of a round are packed into one machine word (see votes).
+	MaxMasters = 15
+	// MaxResourceLen and MaxTokenLen bound the names, in bytes.
+	MaxResourceLen = 1024
+	MaxTokenLen    = 1024
+	// MaxResources is how many resources one operation may name.
+	MaxResources = 64
+	// ReservedPrefix begins the names of the keys that redlockd keeps for itself on the masters. No resource may use it.
+	ReservedPrefix = "redlockd:"
+)
+
+// Master says how one of the independent Redis masters is reached.
+type Master struct {
+	// Addr is host:port, or the path of a unix socket when it begins with a slash.
+	Addr string
+	// Username and Password log in with AUTH. Empty: no AUTH is sent.
+	Username, Password string
+	// DB is the database number, 0 by default.
+	DB int
+	// TLS, when not nil, encrypts the connection.
+	TLS *tls.Config
+	// Dialer makes the connection to Addr; nil means the network. Masters inside the process set it.
+	Dialer func(ctx context.Context, network, addr string) (net.Conn, error)
+}
+
+// Options configure a Client. The zero value of a field means its default, as DefaultOptions returns it; Masters has none.
+type Options struct {
+	// Masters are the independent Redis masters: an odd number, up to MaxMasters. All proxies and libraries that are to
+	// exclude each other must name the same masters.
+	Masters []Master
+
+	// MasterTimeout is how long one master may take over one batch before its silence counts as no answer. Default 50 ms.
+	MasterTimeout time.Duration
+	// ConnectTimeout bounds making and vetting a connection, off the path of requests. Default 1 s.
+	ConnectTimeout time.Duration
+	// ReconnectDelayMax is the longest pause between two attempts to reach a master that is down. Pauses start at 10 ms,
+	// double, and are shortened by a random part. Default 1 s.
+	ReconnectDelayMax time.Duration
+
+	// DriftFactor is the part of a TTL by which clocks may drift apart while it runs. Default 0.01.
+	DriftFactor float64
+	// MinTTL and MaxTTL bound what a caller may ask for. Default 10 ms and 60 s.
+	MinTTL, MaxTTL time.Duration
+	// MaxHold bounds how long one lock may be prolonged by EXTEND, counted from its birth. Default 24 h.
+	MaxHold time.Duration
+
+	// MaxWait bounds how long one LOCK may wait. Default 1 h.
+	MaxWait time.Duration
+	// MaxWaiters bounds the LOCKs that wait at the same time, over all resources. Default 100 000.
+	MaxWaiters int
+	// RetryDelayMin and RetryDelayMax bound the random pause between two attempts of the waiter at the head of a line.
+	// Choose them large against a round trip to the masters. Default 20 ms and 80 ms.
+	RetryDelayMin, RetryDelayMax time.Duration
+	// MaxHandovers is how often in a row a release may be handed over to the next waiter here before clients of other
+	// proxies get their turn for one retry delay. Default 512.
+	MaxHandovers int
+
+	// QueueMax bounds the acquisitions that wait for one master while its previous batch is in flight. One more counts as
+	// not answered by that master; a release is never dropped. Default 16 384.
+	QueueMax int
+
+	// Logger gets the engine's events; nil discards them. Tokens are never logged.
+	Logger *slog.Logger
+}
+
+// DefaultOptions returns the options with every default filled in, and no masters.
+func DefaultOptions() Options {
+	return Options{}.withDefaults()
+}
+
+func (o Options) withDefaults() Options {
+	setDefault(&o.MasterTimeout, 50*time.Millisecond)
+	setDefault(&o.ConnectTimeout, time.Second)
+	setDefault(&o.ReconnectDelayMax, time.Second)
+	setDefault(&o.DriftFactor, 0.01)
+	setDefault(&o.MinTTL, 10*time.Millisecond)
+	setDefault(&o.MaxTTL, time.Minute)
+	setDefault(&o.MaxHold, 24*time.Hour)
+	setDefault(&o.MaxWait, time.Hour)
+	setDefault(&o.MaxWaiters, 100_000)
+	setDefault(&o.RetryDelayMin, 20*time.Millisecond)
+	setDefault(&o.RetryDelayMax, 80*time.Millisecond)
+	setDefault(&o.MaxHandovers, 512)
+	setDefault(&o.QueueMax, 16_384)
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	return o
+}
+
+func setDefault[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
+	}
+}
+
+// Validate reports every setting that is out of bounds, and every pair of settings that contradict each other, by the
+// names they bear in config.toml. Zero values stand for their defaults. Open calls it.
+func (o Options) Validate() error {
+	o = o.withDefaults()
+	var errs []error
+	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+
+	if err := validateMasters(o.Masters); err != nil {
+		errs = append(errs, err)
+	}
+	for _, d := range []struct {
+		name  string
+		value time.Duration
+		min   time.Duration
+		max   time.Duration
+	}{
+		{"master_timeout", o.MasterTimeout, time.Millisecond, 10 * time.Second},
+		{"connect_timeout", o.ConnectTimeout, 10 * time.Millisecond, time.Minute},
+		{"reconnect_delay_max", o.ReconnectDelayMax, 10 * time.Millisecond, time.Minute},
+		{"min_ttl", o.MinTTL, time.Millisecond, 24 * time.Hour},
+		{"max_ttl", o.MaxTTL, 10 * time.Millisecond, 24 * time.Hour},
+		{"max_hold", o.MaxHold, time.Second, 10 * 365 * 24 * time.Hour},
+		{"max_wait", o.MaxWait, time.Millisecond, 24 * time.Hour},
+		{"retry_delay_min", o.RetryDelayMin, time.Millisecond, time.Minute},
+		{"retry_delay_max", o.RetryDelayMax, time.Millisecond, time.Minute},
+	} {
+		if d.value < d.min || d.value > d.max {
+			bad("%s = %v is outside %v … %v", d.name, d.value, d.min, d.max)
+		}
+	}
+	if !(o.DriftFactor > 0 && o.DriftFactor <= 0.5) {
+		bad("drift_factor = %v is outside 0 … 0.5: it is the part of a TTL by which clocks may drift", o.DriftFactor)
+	}
+	if o.MinTTL > o.MaxTTL {
+		bad("min_ttl = %v is above max_ttl = %v", o.MinTTL, o.MaxTTL)
+	}
+	if o.MaxHold < o.MaxTTL {
+		bad("max_hold = %v is below max_ttl = %v", o.MaxHold, o.MaxTTL)
+	}
+	if o.RetryDelayMin > o.RetryDelayMax {
+		bad("retry_delay_min = %v is above retry_delay_max = %v", o.RetryDelayMin, o.RetryDelayMax)
+	}
+	if o.MasterTimeout > o.MaxTTL/2 {
+		bad("master_timeout = %v is not small against max_ttl = %v: a master that hangs would use up the lock", o.MasterTimeout, o.MaxTTL)
+	}
+	for _, n := range []struct {
+		name            string
+		value, min, max int
+	}{
+		{"max_waiters", o.MaxWaiters, 1, 10_000_000},
+		{"max_handovers", o.MaxHandovers, 1, 1_000_000},
+		{"queue_max", o.QueueMax, 16, 1_000_000},
+	} {
+		if n.value < n.min || n.value > n.max {
+			bad("%s = %d is outside %d … %d", n.name, n.value, n.min, n.max)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func validateMasters(masters []Master) error {
+	n := len(masters)
+	switch {
+	case n == 0:
+		return errors.New("no masters are named")
+	case n > MaxMasters:
+		return fmt.Errorf("%d masters are named, at most %d are possible", n, MaxMasters)
+	case n%2 == 0:
+		return fmt.Errorf("%d masters survive the loss of no more masters than %d do: name an odd number, 5 is usual", n, n-1)
+	}
+	seen := make(map[string]int, n)
+	for i, m := range masters {
+		if m.Addr == "" {
+			return fmt.Errorf("master %d has no address", i+1)
+		}
+		if m.Addr[0] != '/' && m.Dialer == nil {
+			if _, _, err := net.SplitHostPort(m.Addr); err != nil {
+				return fmt.Errorf("master %d: %w (host:port, or the path of a unix socket, is needed)", i+1, err)
+			}
+		}
+		if m.DB < 0 {
+			return fmt.Errorf("master %s: database number %d is negative", m.Addr, m.DB)
+		}
+		if first, twice := seen[m.Addr]; twice {
+			return fmt.Errorf("master %s is named twice, as number %d and %d: each vote must come from a master of its own", m.Addr, first, i+1)
+		}
+		seen[m.Addr] = i + 1
+	}
+	return nil
+}

@@ -1,0 +1,394 @@
+package redlock
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
+)
+
+// A probe asks one master everything that decides whether it can vote, and says what is wrong in words that name the
+// remedy. It is what `redlockd check` shows. It opens a connection of its own and leaves nothing behind: the one key it
+// writes lives under ReservedPrefix, is removed again, and would expire by itself after probeKeyTTL.
+//
+// A new demand on the masters is added in three places: what is read (fill), what is wrong with it (judge), and, when
+// it needs another command, commandsNeeded.
+
+// Severity says what a problem of a master means for its vote.
+type Severity string
+
+// The severities, the gravest first.
+const (
+	NoVote  Severity = "no vote" // it cannot vote until this is mended
+	Warning Severity = "warning" // it votes, and something else suffers
+	Note    Severity = "note"    // worth knowing, nothing to mend
+)
+
+// Problem is one thing that a probe found.
+type Problem struct {
+	Severity Severity
+	// Reason says what is wrong and why it matters; Fix, when not empty, what to do.
+	Reason, Fix string
+}
+
+// MasterReport is what a probe learned of one master. Fields that could not be read are zero, and a Problem says why.
+type MasterReport struct {
+	Addr string
+	// Reachable: something that speaks Redis's protocol answered, if only with an error.
+	Reachable bool
+
+	RTT       time.Duration // shortest of probeSamples round trips
+	ClockDiff time.Duration // the master's clock less this machine's, true within ± ClockErr
+	ClockErr  time.Duration // half the round trip in which the clock was read
+
+	Version     string // redis_version
+	OS          string
+	RunID       string // names the process: a restart changes it
+	Role        string // "master", "slave"; "sentinel" for a Sentinel
+	Replicas    int    // connected to it
+	ClusterNode bool
+	Loading     bool // it is still reading its data from the disk
+
+	MaxMemory       int64  // bytes, 0 is no limit
+	MaxMemoryPolicy string // what happens at the limit
+
+	AOF         bool
+	AppendFsync string // "always", "everysec", "no"; empty when CONFIG GET is not allowed
+	Save        string // when snapshots are written, as in redis.conf; empty: never, or CONFIG GET is not allowed
+
+	// Problems in the order in which they are best mended.
+	Problems []Problem
+}
+
+// Votes reports whether nothing was found that keeps the master from voting.
+func (r *MasterReport) Votes() bool {
+	for _, p := range r.Problems {
+		if p.Severity == NoVote {
+			return false
+		}
+	}
+	return true
+}
+
+func (r *MasterReport) add(s Severity, fix, format string, args ...any) {
+	r.Problems = append(r.Problems, Problem{Severity: s, Reason: fmt.Sprintf(format, args...), Fix: fix})
+}
+
+const (
+	// probeSamples round trips are made and the shortest is kept: the others waited for something.
+	probeSamples = 5
+	probeKeyTTL  = time.Second
+	// clockDiffMax is how far a master's clock may be from ours before a probe warns. Locks do not depend on it (a TTL is
+	// a length of time), but a clock that far off is one that nothing keeps in step.
+	clockDiffMax = 500 * time.Millisecond
+)
+
+// Redis before 6.0 lacks ACL users, HELLO and CLIENT TRACKING.
+const minMajor = 6
+
+// commandsNeeded are tried on a key of the probe's own, in this order, to learn whether the user may run them. All are
+// commands that the engine sends itself or from a script; Redis checks the permissions of both alike.
+var commandsNeeded = [][]any{
+	{"SET", probeKey, "probe", "NX", "PX", probeKeyTTL.Milliseconds()},
+	{"GET", probeKey},
+	{"PEXPIRE", probeKey, probeKeyTTL.Milliseconds()},
+	{"PTTL", probeKey},
+	{"DEL", probeKey},
+	{"EVAL", "return redis.call('get', KEYS[1])", 1, probeKey},
+	{"EVALSHA", strings.Repeat("0", 40), 0}, // answers NOSCRIPT when it is allowed
+	{"SCRIPT", "LOAD", "return 1"},
+	{"CLIENT", "ID"},
+	{"CLIENT", "KILL", "ID", "9223372036854775807"}, // no client has this id
+}
+
+// probeKey stands for the key of one probe in commandsNeeded.
+type probeKeyPlace struct{}
+
+var probeKey probeKeyPlace
+
+// ProbeAll probes all masters at the same time, each within timeout, and compares them with each other. The reports are
+// in the order of the masters.
+func ProbeAll(ctx context.Context, masters []Master, timeout time.Duration) []MasterReport {
+	reports := make([]MasterReport, len(masters))
+	var wg sync.WaitGroup
+	for i, m := range masters {
+		wg.Go(func() { reports[i] = Probe(ctx, m, timeout) })
+	}
+	wg.Wait()
+	findTwins(reports)
+	return reports
+}
+
+// findTwins withdraws the vote of every master that is the same process as one named before it: it would vote twice.
+func findTwins(reports []MasterReport) {
+	first := make(map[string]string)
+	for i := range reports {
+		r := &reports[i]
+		if r.RunID == "" {
+			continue
+		}
+		if addr, twin := first[r.RunID]; twin {
+			r.add(NoVote, "name five masters that are five processes, each on a machine of its own",
+				"is the same Redis as %s (same run_id): one process would vote twice", addr)
+			continue
+		}
+		first[r.RunID] = r.Addr
+	}
+}
+
+// Probe asks one master what decides over its vote. It answers within timeout, or earlier when ctx is done.
+func Probe(ctx context.Context, m Master, timeout time.Duration) MasterReport {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	r := MasterReport{Addr: m.Addr}
+	c := redis.NewClient(probeOptions(m, timeout))
+	defer c.Close()
+	// go-redis heeds a deadline while it reads, but not a cancellation: closing the connection ends that read.
+	defer context.AfterFunc(ctx, func() { c.Close() })()
+
+	text, err := c.Info(ctx).Result()
+	if err != nil && !isReply(err) {
+		r.unreachable(ctx, err, timeout)
+		return r
+	}
+	r.Reachable = true
+	if err != nil {
+		r.refused("INFO", err)
+	}
+	r.fill(parseInfo(text))
+	r.readClock(ctx, c, timeout)
+	r.readPersistence(ctx, c)
+	r.judge()
+	if err == nil && r.Role == "master" && !r.ClusterNode && !r.Loading {
+		r.tryCommands(ctx, c)
+	}
+	return r
+}
+
+// probeOptions reach the master over one connection, without repeating anything and without the chatter by which the
+// client library introduces itself.
+func probeOptions(m Master, timeout time.Duration) *redis.Options {
+	return &redis.Options{
+		Addr: m.Addr, Username: m.Username, Password: m.Password, DB: m.DB,
+		TLSConfig: m.TLS, Dialer: m.Dialer,
+		Protocol:    2,
+		PoolSize:    1,
+		DialTimeout: timeout, ReadTimeout: timeout, WriteTimeout: timeout, PoolTimeout: timeout,
+		MaxRetries:            -1, // a second try would hide what the first one said
+		DialerRetries:         1,
+		ContextTimeoutEnabled: true, // otherwise the deadline of ctx is ignored
+		DisableIdentity:       true,
+		MaintNotificationsConfig: &maintnotifications.Config{
+			Mode: maintnotifications.ModeDisabled,
+		},
+	}
+}
+
+// isReply reports whether err is an answer of the master, as opposed to a failure to get one.
+func isReply(err error) bool {
+	var reply redis.Error
+	return errors.As(err, &reply)
+}
+
+func (r *MasterReport) unreachable(ctx context.Context, err error, timeout time.Duration) {
+	if ctx.Err() != nil {
+		err = ctx.Err() // what broke then, broke because we closed it
+	}
+	var dns *net.DNSError
+	var timedOut net.Error
+	switch {
+	case errors.As(err, &dns):
+		r.add(NoVote, "mend the name in the list of masters, or the name service of this machine", "its name cannot be resolved: %v", dns)
+	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &timedOut) && timedOut.Timeout():
+		r.add(NoVote, "see whether it hangs, or a firewall swallows the packets", "gives no answer within %v", timeout)
+	default:
+		r.add(NoVote, "see whether it runs and listens on this address", "cannot be reached: %v", err)
+	}
+}
+
+// refused records that the master answered a command with an error.
+func (r *MasterReport) refused(command string, err error) {
+	text := err.Error()
+	switch code, _, _ := strings.Cut(text, " "); {
+	case code == "NOAUTH" || code == "WRONGPASS" || strings.Contains(text, "invalid password"):
+		r.add(NoVote, "set username and password of this master", "does not let us in: %s", text)
+	case code == "NOPERM":
+		r.add(NoVote, "give the user this permission: redis-cli ACL SETUSER <user> +"+strings.ToLower(strings.ReplaceAll(command, " ", "|")),
+			"its ACL does not allow %s: %s", command, text)
+	case strings.HasPrefix(text, "ERR unknown command"):
+		r.add(NoVote, "take the rename-command line out of its redis.conf, or name a Redis instead of what answers there",
+			"does not know the command %s", command)
+	case code == "LOADING":
+		r.add(NoVote, "wait", "is still loading its data from the disk")
+	default:
+		r.add(NoVote, "", "refuses %s: %s", command, text)
+	}
+}
+
+// fill takes from INFO what judge looks at.
+func (r *MasterReport) fill(info map[string]string) {
+	r.Version, r.OS, r.RunID = info["redis_version"], info["os"], info["run_id"]
+	r.Role = info["role"]
+	if info["redis_mode"] == "sentinel" {
+		r.Role = "sentinel"
+	}
+	r.Replicas, _ = strconv.Atoi(info["connected_slaves"])
+	r.ClusterNode = info["cluster_enabled"] == "1"
+	r.Loading = info["loading"] == "1"
+	r.MaxMemory, _ = strconv.ParseInt(info["maxmemory"], 10, 64)
+	r.MaxMemoryPolicy = info["maxmemory_policy"]
+	r.AOF = info["aof_enabled"] == "1"
+}
+
+// parseInfo reads the reply of INFO: lines "field:value" between section headings. A field that comes twice keeps its
+// last value; a line without a colon says nothing.
+func parseInfo(text string) map[string]string {
+	info := make(map[string]string)
+	for line := range strings.Lines(text) {
+		line = strings.TrimRight(line, "\r\n")
+		if strings.HasPrefix(line, "#") {
+			continue
+		}
+		if field, value, ok := strings.Cut(line, ":"); ok {
+			info[field] = value
+		}
+	}
+	return info
+}
+
+// readClock measures the round trip, and the difference of the clocks in the shortest one: half of it is how far the
+// difference may be wrong.
+func (r *MasterReport) readClock(ctx context.Context, c *redis.Client, timeout time.Duration) {
+	for range probeSamples {
+		sent := time.Now()
+		there, err := c.Time(ctx).Result()
+		rtt := time.Since(sent)
+		if err != nil {
+			if isReply(err) {
+				r.refused("TIME", err)
+			} else {
+				r.unreachable(ctx, err, timeout)
+			}
+			return
+		}
+		if r.RTT == 0 || rtt < r.RTT {
+			r.RTT, r.ClockErr = rtt, rtt/2
+			r.ClockDiff = clockDiff(sent, there, rtt)
+		}
+	}
+}
+
+// clockDiff is the clock there less the clock here, when the question was sent at sent and there was answered after rtt:
+// the master read its clock at some moment of the round trip, most likely halfway.
+func clockDiff(sent, there time.Time, rtt time.Duration) time.Duration {
+	return there.Sub(sent.Add(rtt / 2))
+}
+
+// readPersistence asks for the two settings that INFO does not tell. Hosted masters often keep CONFIG to themselves;
+// that is no problem, we only know less.
+func (r *MasterReport) readPersistence(ctx context.Context, c *redis.Client) {
+	if v, err := c.ConfigGet(ctx, "appendfsync").Result(); err == nil && r.AOF {
+		r.AppendFsync = v["appendfsync"]
+	}
+	if v, err := c.ConfigGet(ctx, "save").Result(); err == nil {
+		r.Save = v["save"]
+	}
+}
+
+// judge turns what was read into problems. It needs no connection.
+func (r *MasterReport) judge() {
+	if major, ok := majorOf(r.Version); ok && major < minMajor {
+		r.add(NoVote, "upgrade it",
+			"Redis %s is too old: %d.0 is the first with ACL users, HELLO and CLIENT TRACKING", r.Version, minMajor)
+	}
+	switch r.Role {
+	case "master", "": // none: INFO was refused, and that has been said
+	case "slave":
+		r.add(NoVote, "name a master here, or run REPLICAOF NO ONE on it if it is to be one",
+			"is a replica: it takes no writes, and its data belong to another master")
+	case "sentinel":
+		r.add(NoVote, "name the port of the Redis server itself, 6379 by default", "is a Sentinel: it keeps no data")
+	default:
+		r.add(NoVote, "name a master here", "has the role %q", r.Role)
+	}
+	if r.ClusterNode {
+		r.add(NoVote, "run it with cluster-enabled no", "is a node of a Redis Cluster: it holds only a part of the keys, and a failover forgets locks")
+	}
+	if r.Loading {
+		r.add(NoVote, "wait", "is still loading its data from the disk")
+	}
+	if evicts(r.MaxMemoryPolicy) {
+		r.add(NoVote, "redis-cli CONFIG SET maxmemory-policy noeviction, and the same in its redis.conf",
+			"maxmemory-policy is %s: at the limit of memory it would throw away locks that are held", r.MaxMemoryPolicy)
+	}
+	if diff := r.ClockDiff.Abs() - r.ClockErr; diff > clockDiffMax {
+		r.add(Warning, "let NTP keep both clocks",
+			"its clock is %v from this machine's (± %v): locks only need clocks that run equally fast, but a clock so far off is likely to be set at some time",
+			r.ClockDiff.Round(time.Millisecond), r.ClockErr.Round(time.Microsecond))
+	}
+	if r.Replicas > 0 {
+		r.add(Warning, "do not promote a replica of a master of locks: restart the master instead",
+			"has %d replicas: a replica that takes its place may not know the newest locks", r.Replicas)
+	}
+	if r.AOF && r.AppendFsync != "" && r.AppendFsync != "always" {
+		r.add(Note, "", "appendfsync %s can lose acknowledged locks when it is killed: it counts as no persistence", r.AppendFsync)
+	}
+	if r.Save != "" {
+		r.add(Note, "save \"\" in its redis.conf spares the work", "writes snapshots (save %s): a snapshot is always older than the newest locks, so it helps no lock", r.Save)
+	}
+}
+
+// evicts reports whether the policy can remove a key before its time. Unknown policies do not count: noeviction is the
+// default everywhere, and a server that names none has none.
+func evicts(policy string) bool { return policy != "" && policy != "noeviction" }
+
+func majorOf(version string) (int, bool) {
+	first, _, _ := strings.Cut(version, ".")
+	major, err := strconv.Atoi(first)
+	return major, err == nil
+}
+
+// tryCommands finds the permissions that are missing by using them: ACL DRYRUN would ask for one permission more, and
+// is unknown to Redis 6.
+func (r *MasterReport) tryCommands(ctx context.Context, c *redis.Client) {
+	var id [8]byte
+	rand.Read(id[:])
+	key := ReservedPrefix + "probe:" + hex.EncodeToString(id[:])
+	for _, template := range commandsNeeded {
+		args := make([]any, len(template))
+		for i, a := range template {
+			if a == any(probeKey) {
+				a = key
+			}
+			args[i] = a
+		}
+		err := c.Do(ctx, args...).Err()
+		if err == nil || errors.Is(err, redis.Nil) || redis.HasErrorPrefix(err, "NOSCRIPT") {
+			continue
+		}
+		if !isReply(err) {
+			r.add(NoVote, "", "broke off while its permissions were tried: %v", err)
+			return
+		}
+		r.refused(commandName(args), err)
+	}
+}
+
+// commandName is the command as ACL rules write it, with its subcommand.
+func commandName(args []any) string {
+	switch name := args[0].(string); name {
+	case "CLIENT", "SCRIPT":
+		return name + " " + args[1].(string)
+	default:
+		return name
+	}
+}

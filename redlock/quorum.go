@@ -1,0 +1,140 @@
+package redlock
+
+// The quorum rule, pure: no clock, no I/O. Everything that decides whether a lock is held stands in this file.
+//
+// Implements steps 2, 3 and 5 of "The Redlock algorithm" (Distributed Locks with Redis): the client "is able to acquire the
+// lock in the majority of the instances". Departure: the page counts successes only; we keep apart what a master that
+// did not grant has told us, because it decides what must be undone there and whether the answer is "no" or "unknown".
+
+// vote is what one master said in one round. It fits four bits.
+type vote uint64
+
+const (
+	// votePending: nothing was heard yet.
+	votePending vote = iota
+	// voteGranted: the master did it. SET stored the key, a release removed it, an extension found it and prolonged it.
+	voteGranted
+	// voteMine: an acquisition found its own token already there, and refreshed it. Counts like voteGranted, but tells that an
+	// earlier grant to the same token may still be believed in, so that it must not be undone.
+	voteMine
+	// voteDenied: a definite no, which left nothing behind: the key holds another token.
+	voteDenied
+	// voteAbsent: release and extension found no key. A definite no.
+	voteAbsent
+	// voteAbstained: no answer, and nothing left behind: the command was never sent, or refused with an error.
+	voteAbstained
+	// voteUnknown: the command was sent, and what came of it is not known, or may not be counted. It may have been executed,
+	// or be executed later.
+	voteUnknown
+
+	voteKinds
+)
+
+// votes packs the votes of up to MaxMasters masters into one word, four bits each, so that a round needs one atomic
+// addition per vote, and the sum tells the one goroutine whose vote decides that it does.
+type votes uint64
+
+func (v votes) of(master int) vote { return vote(v>>(4*master)) & 15 }
+
+// cast returns what must be added to a word in which this master's vote is pending.
+func cast(master int, v vote) votes { return votes(v) << (4 * master) }
+
+// mask is a set of masters, one bit each.
+type mask uint16
+
+func allMasters(n int) mask         { return mask(1)<<n - 1 }
+func (m mask) has(master int) bool  { return m>>master&1 != 0 }
+func (m mask) with(master int) mask { return m | mask(1)<<master }
+func (v votes) mayHold(masters int) (m mask) {
+	for i := range masters {
+		switch v.of(i) {
+		case votePending, voteGranted, voteMine, voteUnknown:
+			m = m.with(i)
+		}
+	}
+	return m
+}
+
+// tally counts the votes of each kind.
+type tally [voteKinds]int
+
+func (v votes) tally(masters int) (t tally) {
+	for range masters {
+		t[v&15]++
+		v >>= 4
+	}
+	return t
+}
+
+func quorumOf(masters int) int { return masters/2 + 1 }
+
+// outcome is what a round has come to.
+type outcome uint8
+
+const (
+	undecided outcome = iota
+	yes               // granted, released, extended
+	no                // enough masters answered, and the answer is no
+	noQuorum          // so many masters are silent that neither can be said
+)
+
+// An acquisition is granted when a quorum granted. When that cannot come about any more, it is contended if a quorum
+// answered, and without a quorum if so many can no longer answer. It is decided at the first moment it can be.
+func acquisitionOutcome(v votes, masters int) outcome {
+	t, quorum := v.tally(masters), quorumOf(masters)
+	granted, pending := t[voteGranted]+t[voteMine], t[votePending]
+	answered := granted + t[voteDenied] + t[voteAbsent]
+	switch {
+	case granted >= quorum:
+		return yes
+	case granted+pending >= quorum:
+		return undecided
+	case answered >= quorum:
+		return no
+	case answered+pending < quorum:
+		return noQuorum
+	}
+	return undecided
+}
+
+// A release is certain when the masters that did not answer are too few to be a quorum that still holds the lock. Then it
+// is "released" if some master removed the token, and "did not hold it" if none did.
+func releaseOutcome(v votes, masters int) outcome {
+	t := v.tally(masters)
+	needed := masters - quorumOf(masters) + 1
+	answered := t[voteGranted] + t[voteMine] + t[voteDenied] + t[voteAbsent]
+	switch {
+	case answered >= needed && t[voteGranted] > 0:
+		return yes
+	case answered >= needed:
+		return no
+	case answered+t[votePending] < needed:
+		return noQuorum
+	}
+	return undecided
+}
+
+// An extension needs a quorum of matching keys, like an acquisition. The lock is definitely lost when the masters that
+// do not hold it leave no room for a quorum that does.
+func extensionOutcome(v votes, masters int) outcome {
+	t, quorum := v.tally(masters), quorumOf(masters)
+	granted, pending := t[voteGranted]+t[voteMine], t[votePending]
+	lost, lostNeeded := t[voteDenied]+t[voteAbsent], masters-quorum+1
+	switch {
+	case granted >= quorum:
+		return yes
+	case lost >= lostNeeded:
+		return no
+	case granted+pending < quorum && lost+pending < lostNeeded:
+		return noQuorum
+	}
+	return undecided
+}
+
+// A reading is over when every master has answered or failed to.
+func readingOutcome(v votes, masters int) outcome {
+	if v.tally(masters)[votePending] > 0 {
+		return undecided
+	}
+	return yes
+}

@@ -1,0 +1,271 @@
+package redlock
+
+// The engine over real redis-server processes that are killed, frozen, thawed and restarted: locks go on being granted, never
+// two at once, and no key is left behind. Expected outcomes are waited for, never timed.
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"redlockd/redlock/redisproc"
+)
+
+// keysOn lists what a master holds.
+func keysOn(t *testing.T, addr string) []string {
+	t.Helper()
+	client := redis.NewClient(&redis.Options{Addr: addr, Protocol: 2, DisableIdentity: true})
+	defer client.Close()
+	keys, err := client.Keys(context.Background(), "*").Result()
+	if err != nil {
+		t.Fatalf("KEYS on %s: %v", addr, err)
+	}
+	return keys
+}
+
+// eventually waits for a condition, and fails the test with what it last said when it does not come.
+func eventually(t *testing.T, what string, check func() error) {
+	t.Helper()
+	deadline := time.Now().Add(20 * time.Second)
+	for {
+		err := check()
+		if err == nil {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%s: %v", what, err)
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+}
+
+func noKeys(t *testing.T, servers []*redisproc.Server) {
+	t.Helper()
+	for i, s := range servers {
+		eventually(t, fmt.Sprintf("keys left on master %d", i+1), func() error {
+			if keys := keysOn(t, s.Addr); len(keys) > 0 {
+				return fmt.Errorf("%d keys, the first is %q", len(keys), keys[0])
+			}
+			return nil
+		})
+	}
+}
+
+func allUp(t *testing.T, c *Client) {
+	t.Helper()
+	eventually(t, "masters up", func() error {
+		for _, m := range c.Masters() {
+			if m.State != MasterUp {
+				return fmt.Errorf("%s is %s: %s", m.Addr, m.State, m.Reason)
+			}
+		}
+		return nil
+	})
+}
+
+func TestRealLockUnlockExtend(t *testing.T) {
+	servers := realMasters(t, 5)
+	c := openReal(t, servers, patient)
+	allUp(t, c)
+	ctx := context.Background()
+	lease, err := c.TryLock(ctx, "invoices", 30*time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.TryLock(ctx, "invoices", 30*time.Second); !errors.Is(err, ErrHeld) {
+		t.Fatalf("second lock: got %v, want ErrHeld", err)
+	}
+	if err := lease.Extend(ctx, 10*time.Second); err != nil {
+		t.Fatal(err)
+	}
+	info, err := c.Inspect(ctx, "invoices")
+	if err != nil || !info.Held || info.TokenDigest != TokenDigest(lease.Token) || info.Validity > 10*time.Second {
+		t.Fatalf("inspect: got %+v, %v, want held by the lease's token for at most 10 s", info, err)
+	}
+	if err := lease.Unlock(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if err := lease.Unlock(ctx); !errors.Is(err, ErrNotHeld) {
+		t.Fatalf("second unlock: got %v, want ErrNotHeld", err)
+	}
+	noKeys(t, servers)
+}
+
+// patient allows for a machine that is busy with other things: a master that is merely slow must not be taken for one that
+// is away.
+func patient(o *Options) { o.MasterTimeout = 400 * time.Millisecond }
+
+// 200 clients on one resource: each gets it once, one after the other, in the order in which they came.
+func TestRealTwoHundredInTurn(t *testing.T) {
+	servers := realMasters(t, 5)
+	c := openReal(t, servers, patient)
+	allUp(t, c)
+	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
+	defer cancel()
+	var inside atomic.Int32
+	var order []int
+	var wg sync.WaitGroup
+	for i := range 200 {
+		wg.Go(func() {
+			lease, err := c.Lock(ctx, "hot", 30*time.Second)
+			if err != nil {
+				t.Errorf("client %d: %v", i, err)
+				return
+			}
+			if n := inside.Add(1); n != 1 {
+				t.Errorf("client %d: %d holders at once", i, n)
+			}
+			order = append(order, i)
+			inside.Add(-1)
+			if err := lease.Unlock(ctx); err != nil {
+				t.Errorf("client %d: unlock: %v", i, err)
+			}
+		})
+		// The next one comes when this one stands in line (or has been and gone).
+		eventually(t, "in line", func() error {
+			if s := c.Stats(); s.Granted+uint64(s.Waiters) <= uint64(i) {
+				return fmt.Errorf("granted %d, waiting %d after %d came", s.Granted, s.Waiters, i+1)
+			}
+			return nil
+		})
+	}
+	wg.Wait()
+	if len(order) != 200 {
+		t.Fatalf("got %d grants, want 200", len(order))
+	}
+	for i, client := range order {
+		if client != i {
+			t.Fatalf("grant %d went to client %d: not first come, first served: %v", i, client, order)
+		}
+	}
+	noKeys(t, servers)
+}
+
+// churn locks and unlocks its own resources with many clients until stop is closed, and counts what went well. Two holders of a
+// resource at once, or an outcome that no fault explains, fails the test.
+func churn(t *testing.T, c *Client, clients int, stop <-chan struct{}, count *atomic.Int64) *sync.WaitGroup {
+	var wg sync.WaitGroup
+	holders := make([]atomic.Int32, 8)
+	for i := range clients {
+		wg.Go(func() {
+			ctx := context.Background()
+			for n := 0; ; n++ {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				own := (i + n) % len(holders)
+				lease, err := c.Acquire(ctx, LockRequest{Resources: []string{fmt.Sprintf("churn:%d", own)}, TTL: 10 * time.Second, Wait: 10 * time.Second})
+				if err != nil {
+					t.Errorf("lock: %v", err)
+					return
+				}
+				if h := holders[own].Add(1); h != 1 {
+					t.Errorf("%d holders of churn:%d at once", h, own)
+				}
+				holders[own].Add(-1)
+				if err := lease.Unlock(ctx); err != nil {
+					t.Errorf("unlock: %v", err)
+					return
+				}
+				count.Add(1)
+			}
+		})
+	}
+	return &wg
+}
+
+// progress waits for n more pairs.
+func progress(t *testing.T, count *atomic.Int64, n int64) {
+	t.Helper()
+	goal := count.Load() + n
+	eventually(t, "pairs go on", func() error {
+		if got := count.Load(); got < goal {
+			return fmt.Errorf("%d pairs, want %d", got, goal)
+		}
+		return nil
+	})
+}
+
+func TestRealMastersFailAndComeBack(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		fail  func(*redisproc.Server) error
+		mend  func(*redisproc.Server) error
+		count int
+	}{
+		{"1 killed and restarted", kill, (*redisproc.Server).Restart, 1},
+		{"2 killed and restarted", kill, (*redisproc.Server).Restart, 2},
+		{"1 frozen and thawed", (*redisproc.Server).Freeze, (*redisproc.Server).Thaw, 1},
+		{"2 frozen and thawed", (*redisproc.Server).Freeze, (*redisproc.Server).Thaw, 2},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			servers := realMasters(t, 5)
+			c := openReal(t, servers, patient)
+			allUp(t, c)
+			var pairs atomic.Int64
+			stop := make(chan struct{})
+			wg := churn(t, c, 32, stop, &pairs)
+			for round := range 3 {
+				progress(t, &pairs, 200)
+				for i := range tt.count {
+					if err := tt.fail(servers[(round+i)%5]); err != nil {
+						t.Fatal(err)
+					}
+				}
+				progress(t, &pairs, 500)
+				for i := range tt.count {
+					if err := tt.mend(servers[(round+i)%5]); err != nil {
+						t.Fatal(err)
+					}
+				}
+				allUp(t, c)
+			}
+			close(stop)
+			wg.Wait()
+			noKeys(t, servers)
+		})
+	}
+}
+
+func kill(s *redisproc.Server) error {
+	s.Kill()
+	return nil
+}
+
+// Three of five frozen: no quorum, said so with the reason, and nothing stays locked when they are back.
+func TestRealNoQuorum(t *testing.T) {
+	servers := realMasters(t, 5)
+	c := openReal(t, servers, patient)
+	allUp(t, c)
+	ctx := context.Background()
+	held, err := c.TryLock(ctx, "held", 30*time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range servers[:3] {
+		if err := s.Freeze(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, err = c.TryLock(ctx, "free", 30*time.Second)
+	var lost *NoQuorumError
+	if !errors.As(err, &lost) || lost.Answered != 2 || len(lost.Out) != 3 {
+		t.Fatalf("lock with 3 of 5 frozen: got %v, want 2 of 5 answered and 3 named", err)
+	}
+	if err := held.Unlock(ctx); !errors.Is(err, ErrNoQuorum) {
+		t.Fatalf("unlock with 3 of 5 frozen: got %v, want ErrNoQuorum", err)
+	}
+	for _, s := range servers[:3] {
+		s.Thaw()
+	}
+	allUp(t, c)
+	noKeys(t, servers) // both the attempt and the owed release
+}

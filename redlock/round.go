@@ -1,0 +1,185 @@
+package redlock
+
+import (
+	"sync/atomic"
+	"time"
+)
+
+// verb is what a round asks of every master.
+type verb uint8
+
+const (
+	verbSet     verb = iota // SET NX PX: for a token made here, which no master can know yet
+	verbAcquire             // a script: set all keys, or none; keys that hold this token already are refreshed
+	verbRelease             // compare the token, delete
+	verbExtend              // compare the token, prolong; several keys: all or none
+	verbRead                // value and remaining TTL
+)
+
+func (v verb) acquires() bool { return v == verbSet || v == verbAcquire }
+
+// round is one command to all masters, and what they answered. A round that was granted is the lease: it knows the
+// keys, the token, until when it is valid and which masters may hold it.
+type round struct {
+	// The fields of this block are set before the round enters the first queue and never change while a lane can see it.
+	verb    verb
+	keys    []string
+	key     [1]string // backs keys when there is one
+	token   string
+	ttlMs   int64
+	start   time.Time // T1, read before the first byte goes out; monotonic
+	op      *Op       // told when the round is decided; nil: nobody waits for it
+	probe   bool      // verbRead on behalf of the waiter op, which wants to know when to try again
+	debtor  mask      // verbRelease: the masters that may hold the key, to which the release is owed if they are away
+	lapse   time.Time // verbRelease: when an owed release may be forgotten; zero: never
+	answers []answer  // verbRead: one cell per master, written by its lane before it votes
+
+	votes atomic.Uint64 // see votes
+
+	// What follows belongs to a granted round, a lease, and is guarded by Client.mu.
+	validUntil time.Time // end of the validity
+	born       time.Time // first grant to this token
+	inherited  mask      // masters that may hold the key by an earlier round of the same token
+	place      int       // index in leases.all
+}
+
+// answer is what one master said about a key.
+type answer struct {
+	value string
+	found bool
+	ttl   time.Duration // negative: the key has no TTL
+	err   error
+}
+
+func (r *round) ttl() time.Duration { return time.Duration(r.ttlMs) * time.Millisecond }
+
+// holders are the masters that may hold the round's token in its keys.
+func (r *round) holders(masters int) mask {
+	return r.inherited | votes(r.votes.Load()).mayHold(masters)
+}
+
+func (r *round) outcome(v votes, masters int) outcome {
+	switch r.verb {
+	case verbRelease:
+		return releaseOutcome(v, masters)
+	case verbExtend:
+		return extensionOutcome(v, masters)
+	case verbRead:
+		return readingOutcome(v, masters)
+	}
+	return acquisitionOutcome(v, masters)
+}
+
+// turn collects what one entry into the engine leaves to do once Client.mu is free: votes of masters that are away, results
+// to tell, bytes to flush. A lane keeps one turn for all its batches.
+type turn struct {
+	now     time.Time
+	refused []refusal
+	results []told
+	flush   []Flusher
+}
+
+// refusal is a round that some lanes would not take: these masters abstain.
+type refusal struct {
+	round   *round
+	masters mask
+}
+
+type told struct {
+	op     *Op
+	result Result
+}
+
+func (t *turn) tell(op *Op, result Result) { t.results = append(t.results, told{op, result}) }
+
+// finish does what the turn collected, until nothing is left. It must be called without Client.mu.
+func (c *Client) finish(t *turn) {
+	for len(t.refused) > 0 || len(t.results) > 0 {
+		for len(t.refused) > 0 {
+			last := len(t.refused) - 1
+			r := t.refused[last]
+			t.refused = t.refused[:last]
+			for i := range c.lanes {
+				if r.masters.has(i) {
+					c.vote(r.round, i, voteAbstained, t)
+				}
+			}
+		}
+		// Done may start operations, which run turns of their own: take the list away first.
+		results := t.results
+		t.results = t.results[len(t.results):]
+		for i := range results {
+			if f := results[i].op.to.Done(results[i].op, results[i].result); f != nil {
+				t.flush = append(t.flush, f)
+			}
+		}
+		clear(results)
+		if len(t.results) == 0 {
+			t.results = results[:0]
+		}
+	}
+	for _, f := range t.flush {
+		f.Flush()
+	}
+	clear(t.flush)
+	t.flush = t.flush[:0]
+}
+
+// launch puts the round into the queue of every master in targets. It needs Client.mu: every round enters all queues
+// under it, so every lane sees all rounds in the same order, and a release that is started after the SET it undoes was
+// answered stands behind that SET everywhere, also where the SET is still under way.
+func (c *Client) launchLocked(r *round, targets mask, t *turn) {
+	var refused mask
+	for i, l := range c.lanes {
+		if !targets.has(i) || !l.push(r) {
+			refused = refused.with(i)
+		}
+	}
+	if refused != 0 {
+		t.refused = append(t.refused, refusal{r, refused})
+	}
+}
+
+// vote counts one master's vote. The one vote that decides the round carries out the decision.
+func (c *Client) vote(r *round, master int, v vote, t *turn) {
+	n := len(c.lanes)
+	word := cast(master, v)
+	after := votes(r.votes.Add(uint64(word)))
+	if r.outcome(after-word, n) != undecided {
+		if r.verb == verbExtend && v == voteAbsent {
+			c.refillLate(r, master, t)
+		}
+		return
+	}
+	o := r.outcome(after, n)
+	if o == undecided {
+		return
+	}
+	switch {
+	case r.probe:
+		c.probed(r, t)
+	case r.verb.acquires():
+		c.acquisitionDecided(r, o, after, t)
+	case r.verb == verbRelease:
+		c.releaseDecided(r, o, after, t)
+	case r.verb == verbExtend:
+		c.extensionDecided(r, o, after, t)
+	case r.verb == verbRead:
+		c.readingDecided(r, t)
+	}
+}
+
+// noQuorumError says who gave no vote, and why. Late is how long a grant took that came too late, else 0.
+func (c *Client) noQuorumError(v votes, needed int, late time.Duration) *NoQuorumError {
+	e := &NoQuorumError{Needed: needed, Masters: len(c.lanes), Late: late}
+	for i, l := range c.lanes {
+		switch v.of(i) {
+		case voteAbstained, voteUnknown:
+			e.Out = append(e.Out, MasterError{l.master.Addr, l.reason()})
+		case votePending:
+		default:
+			e.Answered++
+		}
+	}
+	return e
+}

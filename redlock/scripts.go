@@ -1,0 +1,99 @@
+package redlock
+
+import (
+	"crypto/sha1"
+	"encoding/hex"
+)
+
+// script is a Lua script that runs on the masters.
+type script struct{ text, sha string }
+
+func newScript(text string) script {
+	sum := sha1.Sum([]byte(text))
+	return script{text: text, sha: hex.EncodeToString(sum[:])}
+}
+
+// scripts are loaded on every new connection.
+var scripts = []script{scriptRelease, scriptRelinquish, scriptAcquire, scriptExtend}
+
+// scriptRelease is "remove the key only if it exists and the value stored at the key is exactly the one I expect to be"
+// ("Correct implementation with a single instance") for many keys at once: KEYS[i] goes if it holds ARGV[i]. It
+// returns one character per key: 1 removed, 0 holds another token, - absent. Keys must differ from each other.
+// The caller bounds the number of keys: Lua's unpack fails beyond some thousands.
+var scriptRelease = newScript(`
+local held = redis.call('MGET', unpack(KEYS))
+local gone, reply = {}, {}
+for i = 1, #KEYS do
+  if held[i] == ARGV[i] then
+    gone[#gone + 1] = KEYS[i]
+    reply[i] = '1'
+  elseif held[i] then
+    reply[i] = '0'
+  else
+    reply[i] = '-'
+  end
+end
+if #gone > 0 then
+  redis.call('UNLINK', unpack(gone))
+end
+return table.concat(reply)
+`)
+
+// scriptRelinquish releases several keys that one token holds together. It returns 1 if it held them all, 0 otherwise; those
+// that it held are gone in either case.
+var scriptRelinquish = newScript(`
+local held = redis.call('MGET', unpack(KEYS))
+local gone = {}
+for i = 1, #KEYS do
+  if held[i] == ARGV[1] then
+    gone[#gone + 1] = KEYS[i]
+  end
+end
+if #gone > 0 then
+  redis.call('UNLINK', unpack(gone))
+end
+return #gone == #KEYS and 1 or 0
+`)
+
+// scriptAcquire sets all KEYS to the token ARGV[1] with ARGV[2] milliseconds to live, or none: if one of them holds another
+// token. It returns 1 set, 2 set and some held this token already, 0 denied.
+var scriptAcquire = newScript(`
+local reply = 1
+for i = 1, #KEYS do
+  local held = redis.call('EXISTS', KEYS[i]) == 1
+  if held then
+    if redis.call('TYPE', KEYS[i]).ok ~= 'string' or redis.call('GET', KEYS[i]) ~= ARGV[1] then
+      return 0
+    end
+    reply = 2
+  end
+end
+for i = 1, #KEYS do
+  redis.call('SET', KEYS[i], ARGV[1], 'PX', ARGV[2])
+end
+return reply
+`)
+
+// scriptExtend gives all KEYS ARGV[2] milliseconds to live if every one of them holds the token ARGV[1]. It returns 1 done,
+// 0 a key holds another token, -1 a key is absent and none holds another token.
+var scriptExtend = newScript(`
+local held = redis.call('MGET', unpack(KEYS))
+local reply = 1
+for i = 1, #KEYS do
+  if held[i] and held[i] ~= ARGV[1] then
+    return 0
+  end
+  if not held[i] then
+    reply = redis.call('EXISTS', KEYS[i]) == 1 and 0 or -1
+    if reply == 0 then
+      return 0
+    end
+  end
+end
+if reply == 1 then
+  for i = 1, #KEYS do
+    redis.call('PEXPIRE', KEYS[i], ARGV[2])
+  end
+end
+return reply
+`)

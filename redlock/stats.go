@@ -1,0 +1,67 @@
+package redlock
+
+import "time"
+
+// Stats are counters since Open, and gauges where the name says so.
+type Stats struct {
+	Granted, Denied, NoQuorum     uint64 // LOCK by outcome; a LOCK that waited counts once
+	Released, NotHeld, UnlockFail uint64 // UNLOCK: 1, 0, NOQUORUM
+	Extended, ExtendLost          uint64 // EXTEND: granted, 0
+	ExtendFail                    uint64 // EXTEND: NOQUORUM
+	Handovers                     uint64 // releases that were passed on to a waiter in the same batch
+	Attempts                      uint64 // acquisition rounds, retries of waiters included
+	Leases                        int    // gauge: granted through this client and still running
+	Waiters                       int    // gauge
+}
+
+// MasterState is what a master is good for at the moment.
+type MasterState string
+
+// The states of a master.
+const (
+	MasterUp   MasterState = "up"   // connected: gets every command and has a vote
+	MasterDown MasterState = "down" // no connection: has no vote
+)
+
+// MasterStatus describes one master as this client sees it.
+type MasterStatus struct {
+	Addr    string
+	State   MasterState
+	Reason  string    // why it is not up
+	Since   time.Time // of the present state
+	Version string    // redis_version, as of the last connection
+	RunID   string
+
+	Batches, Ops uint64        // pipelines sent, operations in them
+	Timeouts     uint64        // batches without an answer within MasterTimeout
+	Shed         uint64        // acquisitions refused because the queue was full
+	RTT          time.Duration // of the last batch
+	Queued       int           // gauge: operations waiting for the next batch
+	Owed         int           // gauge: releases to deliver when the master is back
+}
+
+// LeaseInfo is one lease that was granted through this client.
+type LeaseInfo struct {
+	Resources   []string
+	TokenDigest string        // first 16 hex digits of the token's SHA-256: tells tokens apart and gives none away
+	Validity    time.Duration // left
+	Waiters     int           // on any of its resources, here
+}
+
+// ResourceInfo is what the masters say of one resource, and who waits for it here.
+type ResourceInfo struct {
+	Resource    string
+	Held        bool          // a quorum of masters holds the same token
+	Validity    time.Duration // what remains, by quorum; 0 when not held
+	TokenDigest string        // as in LeaseInfo; empty when not held
+	Votes       []ResourceVote
+	Waiters     int
+}
+
+// ResourceVote is one master's answer about a resource.
+type ResourceVote struct {
+	Addr        string
+	Err         error         // no answer, and why
+	TokenDigest string        // empty: the key is absent
+	TTL         time.Duration // what is left on this master; 0 when absent, negative when the key has no TTL
+}

@@ -1,0 +1,60 @@
+package redlock
+
+import "time"
+
+// StartUnlock releases what the token holds. It goes to all masters, whatever is believed here: implements "release the lock
+// in all the instances" of "Retry on failure" and step 5.
+//
+// If the next in line waits here, its acquisition follows in the same batch (hand-over).
+func (c *Client) StartUnlock(op *Op, resources []string, token string, to Completer) {
+	t := turn{now: time.Now()}
+	defer c.finish(&t)
+	op.to = to
+	if err := c.checkHolder(resources, token); err != nil {
+		t.tell(op, Result{Err: err})
+		return
+	}
+	n := len(c.lanes)
+	r := &round{verb: verbRelease, keys: resources, token: token, start: t.now, op: op}
+	if len(resources) == 1 {
+		r.key[0] = resources[0]
+		r.keys = r.key[:]
+	}
+
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if lease := c.leases.drop(resources, token); lease != nil {
+		r.debtor = lease.holders(n)
+	} else {
+		// Granted by another proxy, or long ago: any master may hold it, none for longer than the longest TTL.
+		r.debtor = allMasters(n)
+		r.lapse = t.now.Add(c.opts.MaxTTL + driftOf(c.opts.MaxTTL, c.opts.DriftFactor))
+	}
+	c.launchLocked(r, allMasters(n), &t)
+	for _, resource := range resources {
+		c.handOverLocked(resource, &t)
+	}
+}
+
+func (c *Client) releaseDecided(r *round, o outcome, v votes, t *turn) {
+	op := r.op
+	if op == nil {
+		return
+	}
+	var result Result
+	c.mu.Lock()
+	switch o {
+	case yes:
+		c.stats.Released++
+		result.Held = true
+	case no:
+		c.stats.NotHeld++
+	default:
+		// The lanes of the silent masters owe them the release.
+		c.stats.UnlockFail++
+		n := len(c.lanes)
+		result.Err = c.noQuorumError(v, n-quorumOf(n)+1, 0)
+	}
+	c.mu.Unlock()
+	t.tell(op, result)
+}
