@@ -19,12 +19,14 @@ type batch struct {
 	lane   *lane
 	link   *link
 	rounds []*round
-	votes  []vote // of rounds, voteUnknown until the master has replied
-	err    error  // the last error a master replied to an acquisition, extension or reading
+	votes  []vote  // of rounds, voteUnknown until the master has replied
+	err    error   // the last error a master replied to an acquisition, extension or reading
+	found  finding // by the checks that closed the pipeline
 
-	ctx  deadline
-	cmds []redis.Cmder
-	refs []ref // where the reply to each round is
+	ctx     deadline
+	closing closing
+	cmds    []redis.Cmder
+	refs    []ref // where the reply to each round is
 
 	sets        []*setCommand
 	scripts     []*scriptCommand
@@ -41,13 +43,22 @@ type batch struct {
 type ref struct{ cmd, position int32 }
 
 func newBatch(l *lane, link *link) *batch {
-	return &batch{lane: l, link: link, ctx: deadline{Context: context.Background()}, touched: touched{seed: maphash.MakeSeed()}}
+	b := &batch{lane: l, link: link, ctx: deadline{Context: context.Background()}, touched: touched{seed: maphash.MakeSeed()}}
+	b.closing = newClosing(&b.ctx)
+	return b
 }
 
 // exec sends the rounds and fills in the votes. An error means that the connection is of no more use: the votes that it left
 // unknown, and the releases that were refused, have to be cleared up on the next one.
 func (b *batch) exec() error {
-	b.votes, b.refs = b.votes[:0], b.refs[:0]
+	b.votes, b.refs, b.found = b.votes[:0], b.refs[:0], finding{counts: true}
+	defer func() {
+		if !b.found.counts {
+			for i, r := range b.rounds {
+				b.votes[i] = b.votes[i].uncounted(r.verb)
+			}
+		}
+	}()
 	for range b.rounds {
 		b.votes = append(b.votes, voteUnknown)
 		b.refs = append(b.refs, ref{})
@@ -173,12 +184,24 @@ func (b *batch) send(only []int32) (lost []int32, err error) {
 	b.emit()
 	b.ctx.at = time.Now().Add(b.lane.client.opts.MasterTimeout)
 	pipe := b.link.conn.Pipeline()
+	b.cmds = b.closing.appendTo(b.cmds)
 	pipe.BatchProcess(&b.ctx, b.cmds...)
+	sent := time.Now()
 	pipe.Exec(&b.ctx)
 	// go-redis stamps a failure of the connection on every command, also on those that were answered before it. Votes that
 	// came over a connection that then failed do not count: nothing closed their batch.
-	if err := b.cmds[len(b.cmds)-1].Err(); !replied(err) {
+	if err := b.closing.time.Err(); !replied(err) {
+		if isTimeout(err) {
+			err = fmt.Errorf("no answer within %v: %w", b.lane.client.opts.MasterTimeout, err)
+		}
 		return nil, err
+	}
+	found := b.lane.guard.close(&b.closing, b.lane.client, sent, time.Now())
+	if b.found.counts {
+		b.found = found
+	}
+	if found.err != nil {
+		return nil, found.err
 	}
 	read := func(i int32) {
 		r := b.rounds[i]

@@ -9,9 +9,11 @@ import (
 
 // Client is the Redlock engine over one set of masters. It is safe for use by many goroutines.
 type Client struct {
-	opts   Options
-	lanes  []*lane
-	tokens *tokenSource
+	opts        Options
+	lanes       []*lane
+	tokens      *tokenSource
+	began       time.Time // zero of the clock that the masters' clocks are compared with
+	fingerprint string    // see fingerprintOf
 
 	// mu guards what follows, and is the one gate through which every round enters the lanes (see launchLocked). It is held
 	// for lookups and appends only, never over I/O or a Completer. Order: mu before lane.mu.
@@ -21,8 +23,9 @@ type Client struct {
 	stats    Stats
 	draining bool
 
-	changed       chan struct{} // closed and made anew when a lane goes up or down
-	changedMu     sync.Mutex
+	claims        map[string]*lane // by run_id: which lane has this master
+	changed       chan struct{}    // closed and made anew when a lane goes up or down
+	changedMu     sync.Mutex       // guards claims and changed
 	ending        <-chan struct{}
 	endingContext context.Context
 	end           context.CancelFunc
@@ -36,7 +39,10 @@ func Open(opts Options) (*Client, error) {
 	if err := opts.Validate(); err != nil {
 		return nil, err
 	}
-	c := &Client{opts: opts, tokens: newTokenSource(), leases: newLeases(), changed: make(chan struct{})}
+	c := &Client{
+		opts: opts, tokens: newTokenSource(), began: time.Now(), fingerprint: fingerprintOf(opts),
+		leases: newLeases(), claims: make(map[string]*lane), changed: make(chan struct{}),
+	}
 	c.endingContext, c.end = context.WithCancel(context.Background())
 	c.ending = c.endingContext.Done()
 	for i, m := range opts.Masters {
@@ -45,11 +51,28 @@ func Open(opts Options) (*Client, error) {
 	for _, l := range c.lanes {
 		c.running.Go(l.run)
 	}
+	c.running.Go(c.beat)
 	return c, nil
 }
 
 // Options returns the options in force, defaults filled in.
 func (c *Client) Options() Options { return c.opts }
+
+// beat wakes the lanes for their heartbeats.
+func (c *Client) beat() {
+	ticker := time.NewTicker(c.opts.Heartbeat)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ticker.C:
+			for _, l := range c.lanes {
+				l.beat()
+			}
+		case <-c.ending:
+			return
+		}
+	}
+}
 
 // laneChanged tells the log and everybody in Ready that a lane went up or down.
 func (c *Client) laneChanged(l *lane) {
@@ -62,7 +85,29 @@ func (c *Client) laneChanged(l *lane) {
 	c.changed = make(chan struct{})
 }
 
-// Ready waits until a quorum of masters is up, or ctx is done: then it returns the *NoQuorumError that a LOCK would get.
+// claim makes the lane the only one for the master with this run_id, or returns the one that is.
+func (c *Client) claim(runID string, l *lane) *lane {
+	c.changedMu.Lock()
+	defer c.changedMu.Unlock()
+	if other := c.claims[runID]; other != nil && other != l {
+		return other
+	}
+	c.claims[runID] = l
+	return nil
+}
+
+// release gives up the lane's claim.
+func (c *Client) release(l *lane) {
+	c.changedMu.Lock()
+	defer c.changedMu.Unlock()
+	for runID, owner := range c.claims {
+		if owner == l {
+			delete(c.claims, runID)
+		}
+	}
+}
+
+// Ready waits until a quorum of masters has a vote, or ctx is done: then it returns the *NoQuorumError that a LOCK would get.
 func (c *Client) Ready(ctx context.Context) error {
 	for {
 		c.changedMu.Lock()

@@ -86,7 +86,7 @@ func (c *Client) extendedLocked(r *round, v votes, t *turn) {
 	c.leases.grant(r, n, t.now)
 	var lost mask
 	for i := range n {
-		if v.of(i) == voteAbsent {
+		if v.of(i) == voteAbsent || v.of(i) == voteHole {
 			lost = lost.with(i)
 		}
 	}

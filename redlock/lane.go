@@ -31,12 +31,14 @@ type lane struct {
 	mu                           sync.Mutex
 	wake                         sync.Cond // queue or ended changed; only the lane's goroutine waits
 	queue                        []*round  // waits for the next batch
-	up                           bool      // a vetted connection stands; only then does the queue fill
+	up                           bool      // a vetted connection stands; only then does the queue fill. Whether its votes count says guard
 	ended                        bool
+	beatDue                      bool
 	busy                         bool  // a batch is in flight, or its votes are being told
 	err                          error // why it is down; or the last error a master answered an acquisition with
 	since                        time.Time
 	owed                         owed
+	guard                        guard
 	identity                     identity // of the master at the last connection
 	batches, ops, timeouts, shed uint64
 	rtt                          time.Duration
@@ -89,11 +91,12 @@ func (l *lane) oweLocked(r *round) {
 	}
 }
 
-// take waits for work and moves the next batch out of the queue. It returns nil when the lane has ended.
-func (l *lane) take(into []*round) []*round {
+// take waits for work and moves the next batch out of the queue; beat says that a heartbeat is due. It returns false when the
+// lane has ended.
+func (l *lane) take(into []*round) (rounds []*round, beat, ok bool) {
 	l.mu.Lock()
 	l.busy = false
-	for len(l.queue) == 0 && !l.ended {
+	for len(l.queue) == 0 && !l.beatDue && !l.ended {
 		l.wake.Wait()
 	}
 	l.mu.Unlock()
@@ -104,7 +107,7 @@ func (l *lane) take(into []*round) []*round {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.ended {
-		return nil
+		return nil, false, false
 	}
 	n := min(len(l.queue), batchMax)
 	l.busy = true
@@ -112,32 +115,38 @@ func (l *lane) take(into []*round) []*round {
 	rest := copy(l.queue, l.queue[n:])
 	clear(l.queue[rest:])
 	l.queue = l.queue[:rest]
-	return into
+	beat, l.beatDue = l.beatDue, false
+	return into, beat, true
+}
+
+// beat asks for a heartbeat.
+func (l *lane) beat() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.up && !l.beatDue {
+		l.beatDue = true
+		l.wake.Signal()
+	}
 }
 
 // run connects, works off batches until the connection breaks, and starts over, until the lane has ended.
 func (l *lane) run() {
 	delay := time.Duration(0)
-	for {
-		if !l.sleep(delay) {
-			return
-		}
-		link, err := l.connect()
-		if err != nil {
-			l.down(err)
-			delay = min(max(2*delay, reconnectDelayMin), l.client.opts.ReconnectDelayMax)
-			continue
-		}
+	for l.sleep(delay) {
 		began := time.Now()
-		err = l.work(link)
-		link.close()
-		l.down(err)
+		link, err := l.connect()
+		if err == nil {
+			err = l.work(link)
+			link.close()
+		}
+		l.breakOff(err)
 		// A connection that breaks at once is no better than none.
 		if time.Since(began) > l.client.opts.ReconnectDelayMax {
 			delay = 0
 		}
 		delay = min(max(2*delay, reconnectDelayMin), l.client.opts.ReconnectDelayMax)
 	}
+	l.breakOff(errClosed)
 }
 
 // sleep waits for up to d, shortened by a random part so that many lanes do not try in step. It returns false when the lane
@@ -162,23 +171,38 @@ func (l *lane) sleep(d time.Duration) bool {
 // connect makes and vets a connection, off the path of requests, and pays what is owed. When it returns without error,
 // the lane is up.
 func (l *lane) connect() (*link, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), l.client.opts.ConnectTimeout)
+	ctx, cancel := context.WithTimeout(l.client.endingContext, l.client.opts.ConnectTimeout)
 	defer cancel()
-	stop := context.AfterFunc(l.client.endingContext, cancel)
-	defer stop()
-
 	link, err := dial(ctx, l.master, l.client.opts)
 	if err != nil {
 		return nil, err
 	}
-	id, err := link.vet(ctx, l.identity)
-	if err != nil {
+	if err := l.ready(ctx, link); err != nil {
 		link.close()
-		return nil, err
+		return nil, connectError(err)
+	}
+	return link, nil
+}
+
+func (l *lane) ready(ctx context.Context, link *link) error {
+	before := l.identity
+	id, err := link.vet(ctx, before)
+	if err != nil {
+		return err
+	}
+	if other := l.client.claim(id.runID, l); other != nil {
+		return &refusedError{fmt.Sprintf("it is the same Redis as %s: each vote must come from a master of its own", other.master.Addr)}
 	}
 	l.mu.Lock()
 	l.identity = id
+	l.guard.epoch = "" // trusted only when the master shows it again
+	if id.runID != before.runID {
+		l.guard.quarantine, l.guard.beat, l.guard.clock = "", 0, clockTrack{}
+	}
 	l.mu.Unlock()
+	if err := l.heartbeat(ctx, link); err != nil {
+		return err
+	}
 	for {
 		l.mu.Lock()
 		debts := l.owed.take(foldMax, time.Now())
@@ -186,12 +210,11 @@ func (l *lane) connect() (*link, error) {
 			l.up, l.err, l.since = true, nil, time.Now()
 			l.mu.Unlock()
 			l.client.laneChanged(l)
-			return link, nil
+			return nil
 		}
 		l.mu.Unlock()
 		if err := link.pay(ctx, debts); err != nil {
-			link.close()
-			return nil, fmt.Errorf("deliver owed releases: %w", err)
+			return fmt.Errorf("deliver owed releases: %w", err)
 		}
 		l.mu.Lock()
 		l.owed.paid(debts)
@@ -203,81 +226,115 @@ func (l *lane) connect() (*link, error) {
 func (l *lane) work(link *link) error {
 	b := newBatch(l, link)
 	for {
-		if b.rounds = l.take(b.rounds); b.rounds == nil {
+		rounds, beat, ok := l.take(b.rounds)
+		if !ok {
 			return errClosed
 		}
-		began := time.Now()
-		err := b.exec()
-		l.turn.now = time.Now()
-		l.mu.Lock()
-		l.batches++
-		l.ops += uint64(len(b.rounds))
-		l.rtt = l.turn.now.Sub(began)
-		if b.err != nil {
-			l.err, b.err = b.err, nil
+		b.rounds = rounds
+		var err error
+		if len(rounds) > 0 {
+			err = l.exchange(b)
 		}
-		if err != nil {
-			l.breakLocked(b, err)
+		if err == nil && (beat || b.found.look || b.found.doubt != "") {
+			err = l.look(link, b.found, beat)
 		}
-		l.mu.Unlock()
-		for i, r := range b.rounds {
-			l.client.vote(r, l.index, b.votes[i], &l.turn)
-		}
-		clear(b.rounds)
-		l.client.finish(&l.turn)
 		if err != nil {
 			return err
 		}
 	}
 }
 
-// breakLocked takes the lane down in the middle of a batch: what was sent is unknown, what was not sent never will be,
-// and every release among it is owed.
-func (l *lane) breakLocked(b *batch, err error) {
-	l.up, l.busy, l.err, l.since = false, false, err, time.Now()
-	if isTimeout(err) {
-		l.timeouts++
+// exchange sends one batch and tells the votes.
+func (l *lane) exchange(b *batch) error {
+	began := time.Now()
+	err := b.exec()
+	l.turn.now = time.Now()
+	l.mu.Lock()
+	l.batches++
+	l.ops += uint64(len(b.rounds))
+	l.rtt = l.turn.now.Sub(began)
+	if b.err != nil {
+		l.err, b.err = b.err, nil
 	}
-	for i, r := range b.rounds {
-		if b.votes[i] == voteUnknown || b.votes[i] == voteAbstained {
-			l.oweLocked(r)
+	if err != nil {
+		l.err = err
+		if isTimeout(err) {
+			l.timeouts++
+		}
+		for i, r := range b.rounds {
+			if b.votes[i] == voteUnknown || b.votes[i] == voteAbstained {
+				l.oweLocked(r)
+			}
 		}
 	}
-	for _, r := range l.queue {
-		l.oweLocked(r)
-		b.rounds = append(b.rounds, r)
-		b.votes = append(b.votes, voteAbstained)
+	l.mu.Unlock()
+	for i, r := range b.rounds {
+		l.client.vote(r, l.index, b.votes[i], &l.turn)
 	}
-	clear(l.queue)
-	l.queue = l.queue[:0]
+	clear(b.rounds)
+	l.client.finish(&l.turn)
+	return err
 }
 
-// down records why there is no connection, and tells the log once per reason.
-func (l *lane) down(err error) {
+// look settles what the checks of the last batch have found, and does the heartbeat if it is due.
+func (l *lane) look(link *link, found finding, beat bool) error {
+	ctx, cancel := context.WithTimeout(l.client.endingContext, l.client.opts.ConnectTimeout)
+	defer cancel()
+	before := l.guard.epoch
+	err := l.settleFinding(ctx, link, found)
+	if err == nil && beat {
+		err = l.heartbeat(ctx, link)
+	}
+	if err == nil && l.guard.epoch != before {
+		l.client.laneChanged(l)
+	}
+	return err
+}
+
+// breakOff takes the lane down: what is still queued was never sent and will not be, and every release among it is owed.
+func (l *lane) breakOff(err error) {
+	l.client.release(l)
 	l.mu.Lock()
-	changed := l.err == nil || l.err.Error() != err.Error()
-	if l.up || l.since.IsZero() || l.err == nil {
+	changed := l.up || l.err == nil || l.err.Error() != err.Error()
+	if l.up {
 		l.since = time.Now()
 	}
-	l.up, l.err = false, err
+	l.up, l.busy, l.err = false, false, err
+	queue := l.queue
+	l.queue = nil
+	for _, r := range queue {
+		l.oweLocked(r)
+	}
 	l.mu.Unlock()
 	if changed && !errors.Is(err, errClosed) {
 		l.client.opts.Logger.Warn("master down", "master", l.master.Addr, "reason", err)
 	}
+	l.turn.now = time.Now()
+	for _, r := range queue {
+		l.client.vote(r, l.index, voteAbstained, &l.turn)
+	}
+	l.client.finish(&l.turn)
 	l.client.laneChanged(l)
 }
 
-// reason says why the master gave no vote.
+// reason says why the master gave no vote that counts.
 func (l *lane) reason() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch {
-	case l.err == nil:
-		return errors.New("no answer yet")
-	case l.up:
+	case l.up && l.guard.quarantine != "":
+		return fmt.Errorf("quarantined for another %v: %s", time.Until(l.guard.until).Round(time.Millisecond), l.guard.reason)
+	case l.up && l.err == nil:
+		return errors.New("its vote came too late or does not count")
+	case l.up || isRefused(l.err):
 		return l.err
 	}
-	return fmt.Errorf("down for %v (%w)", time.Since(l.since).Round(time.Millisecond), l.err)
+	return fmt.Errorf("down for %v: %w", time.Since(l.since).Round(time.Millisecond), l.err)
+}
+
+func isRefused(err error) bool {
+	var refused *refusedError
+	return errors.As(err, &refused)
 }
 
 // idle tells whether nothing is queued or in flight, and nothing owed that could be delivered.
@@ -301,8 +358,13 @@ func (l *lane) status() MasterStatus {
 		Addr: l.master.Addr, State: MasterUp, Since: l.since, Version: l.identity.version, RunID: l.identity.runID,
 		Batches: l.batches, Ops: l.ops, Timeouts: l.timeouts, Shed: l.shed, RTT: l.rtt, Queued: len(l.queue), Owed: len(l.owed),
 	}
-	if !l.up {
+	switch {
+	case !l.up && isRefused(l.err):
+		s.State, s.Reason = MasterRefused, l.err.Error()
+	case !l.up:
 		s.State, s.Reason = MasterDown, l.err.Error()
+	case l.guard.epoch == "":
+		s.State, s.Reason, s.Left = MasterQuarantined, l.guard.reason, time.Until(l.guard.until)
 	}
 	return s
 }

@@ -70,11 +70,14 @@ func (l *link) vet(ctx context.Context, before identity) (identity, error) {
 	// The handshake (HELLO, AUTH, SELECT) runs with the first command. It gets the long deadline, not a batch's.
 	pipe := l.conn.Pipeline()
 	clientID := pipe.ClientID(ctx)
-	info := pipe.Info(ctx, "server")
+	info, replication, memory, cluster := pipe.Info(ctx, "server"), pipe.Info(ctx, "replication"), pipe.Info(ctx, "memory"), pipe.Info(ctx, "cluster")
 	if _, err := pipe.Exec(ctx); err != nil {
 		return identity{}, connectError(err)
 	}
-	fields := parseInfo(info.Val())
+	fields := parseInfo(info.Val() + replication.Val() + memory.Val() + cluster.Val())
+	if reason := refusal(fields); reason != "" {
+		return identity{}, &refusedError{reason}
+	}
 	id := identity{runID: fields["run_id"], version: fields["redis_version"], clientID: clientID.Val()}
 	if id.runID == "" {
 		return identity{}, errors.New("INFO server has no run_id: is this a Redis?")
@@ -87,6 +90,15 @@ func (l *link) vet(ctx context.Context, before identity) (identity, error) {
 		}
 	}
 	return id, connectError(l.load(ctx))
+}
+
+// swap exchanges the value of a key if it is still the old one; a missing key is "".
+func (l *link) swap(ctx context.Context, key, old, value string) (bool, error) {
+	n, err := l.conn.EvalSha(ctx, scriptSwap.sha, []string{key}, old, value).Int()
+	if err != nil {
+		return false, fmt.Errorf("exchange %s: %w", key, err)
+	}
+	return n == 1, nil
 }
 
 // load loads the scripts.

@@ -33,6 +33,8 @@ type Master struct {
 	DB int
 	// TLS, when not nil, encrypts the connection.
 	TLS *tls.Config
+	// Name tells the master apart from the others for all proxies, where they reach it by different addresses. Empty: Addr.
+	Name string
 	// Dialer makes the connection to Addr; nil means the network. Masters inside the process set it.
 	Dialer func(ctx context.Context, network, addr string) (net.Conn, error)
 }
@@ -53,7 +55,13 @@ type Options struct {
 
 	// DriftFactor is the part of a TTL by which clocks may drift apart while it runs. Default 0.01.
 	DriftFactor float64
-	// MinTTL and MaxTTL bound what a caller may ask for. Default 10 ms and 60 s.
+	// ClockStepMax is how far a master's clock may step and still be believed: more, and the master is quarantined. Keep
+	// it inside the drift of the TTLs in use. Default 10 ms.
+	ClockStepMax time.Duration
+	// Heartbeat is the pause between two looks at a master that is idle: its clock, epoch, role and memory policy. Default 250 ms.
+	Heartbeat time.Duration
+	// MinTTL and MaxTTL bound what a caller may ask for. Default 10 ms and 60 s. MaxTTL is also about how long a master that may have
+	// forgotten locks has no vote, so all proxies of the same masters must use the same.
 	MinTTL, MaxTTL time.Duration
 	// MaxHold bounds how long one lock may be prolonged by EXTEND, counted from its birth. Default 24 h.
 	MaxHold time.Duration
@@ -87,6 +95,8 @@ func (o Options) withDefaults() Options {
 	setDefault(&o.ConnectTimeout, time.Second)
 	setDefault(&o.ReconnectDelayMax, time.Second)
 	setDefault(&o.DriftFactor, 0.01)
+	setDefault(&o.ClockStepMax, 10*time.Millisecond)
+	setDefault(&o.Heartbeat, 250*time.Millisecond)
 	setDefault(&o.MinTTL, 10*time.Millisecond)
 	setDefault(&o.MaxTTL, time.Minute)
 	setDefault(&o.MaxHold, 24*time.Hour)
@@ -100,6 +110,13 @@ func (o Options) withDefaults() Options {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	return o
+}
+
+func (m Master) name() string {
+	if m.Name != "" {
+		return m.Name
+	}
+	return m.Addr
 }
 
 func setDefault[T comparable](field *T, value T) {
@@ -128,6 +145,8 @@ func (o Options) Validate() error {
 		{"master_timeout", o.MasterTimeout, time.Millisecond, 10 * time.Second},
 		{"connect_timeout", o.ConnectTimeout, 10 * time.Millisecond, time.Minute},
 		{"reconnect_delay_max", o.ReconnectDelayMax, 10 * time.Millisecond, time.Minute},
+		{"clock_step_max", o.ClockStepMax, time.Millisecond, 10 * time.Second},
+		{"heartbeat", o.Heartbeat, 10 * time.Millisecond, 10 * time.Second},
 		{"min_ttl", o.MinTTL, time.Millisecond, 24 * time.Hour},
 		{"max_ttl", o.MaxTTL, 10 * time.Millisecond, 24 * time.Hour},
 		{"max_hold", o.MaxHold, time.Second, 10 * 365 * 24 * time.Hour},
@@ -179,7 +198,7 @@ func validateMasters(masters []Master) error {
 	case n%2 == 0:
 		return fmt.Errorf("%d masters survive the loss of no more masters than %d do: name an odd number, 5 is usual", n, n-1)
 	}
-	seen := make(map[string]int, n)
+	seen, named := make(map[string]int, n), make(map[string]int, n)
 	for i, m := range masters {
 		if m.Addr == "" {
 			return fmt.Errorf("master %d has no address", i+1)
@@ -196,6 +215,10 @@ func validateMasters(masters []Master) error {
 			return fmt.Errorf("master %s is named twice, as number %d and %d: each vote must come from a master of its own", m.Addr, first, i+1)
 		}
 		seen[m.Addr] = i + 1
+		if first, twice := named[m.name()]; twice {
+			return fmt.Errorf("masters %d and %d have the same name, %s", first, i+1, m.name())
+		}
+		named[m.name()] = i + 1
 	}
 	return nil
 }

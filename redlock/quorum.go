@@ -26,6 +26,8 @@ const (
 	// voteUnknown: the command was sent, and what came of it is not known, or may not be counted. It may have been executed,
 	// or be executed later.
 	voteUnknown
+	// voteHole: an extension found no key on a master whose vote does not count. It is given the key again.
+	voteHole
 
 	voteKinds
 )

@@ -7,6 +7,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -17,7 +19,7 @@ import (
 	"redlockd/redlock/redisproc"
 )
 
-// keysOn lists what a master holds.
+// keysOn lists the locks that a master holds.
 func keysOn(t *testing.T, addr string) []string {
 	t.Helper()
 	client := redis.NewClient(&redis.Options{Addr: addr, Protocol: 2, DisableIdentity: true})
@@ -26,7 +28,7 @@ func keysOn(t *testing.T, addr string) []string {
 	if err != nil {
 		t.Fatalf("KEYS on %s: %v", addr, err)
 	}
-	return keys
+	return slices.DeleteFunc(keys, func(key string) bool { return strings.HasPrefix(key, ReservedPrefix) })
 }
 
 // eventually waits for a condition, and fails the test with what it last said when it does not come.
@@ -101,6 +103,12 @@ func TestRealLockUnlockExtend(t *testing.T) {
 // is away.
 func patient(o *Options) { o.MasterTimeout = 400 * time.Millisecond }
 
+// brief makes quarantines short enough to be waited for.
+func brief(o *Options) {
+	patient(o)
+	o.MaxTTL = time.Second
+}
+
 // 200 clients on one resource: each gets it once, one after the other, in the order in which they came.
 func TestRealTwoHundredInTurn(t *testing.T) {
 	servers := realMasters(t, 5)
@@ -162,7 +170,7 @@ func churn(t *testing.T, c *Client, clients int, stop <-chan struct{}, count *at
 				default:
 				}
 				own := (i + n) % len(holders)
-				lease, err := c.Acquire(ctx, LockRequest{Resources: []string{fmt.Sprintf("churn:%d", own)}, TTL: 10 * time.Second, Wait: 10 * time.Second})
+				lease, err := c.Acquire(ctx, LockRequest{Resources: []string{fmt.Sprintf("churn:%d", own)}, TTL: time.Second, Wait: 10 * time.Second})
 				if err != nil {
 					t.Errorf("lock: %v", err)
 					return
@@ -208,7 +216,7 @@ func TestRealMastersFailAndComeBack(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			servers := realMasters(t, 5)
-			c := openReal(t, servers, patient)
+			c := openReal(t, servers, brief)
 			allUp(t, c)
 			var pairs atomic.Int64
 			stop := make(chan struct{})

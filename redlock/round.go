@@ -74,13 +74,13 @@ func (r *round) outcome(v votes, masters int) outcome {
 // to tell, bytes to flush. A lane keeps one turn for all its batches.
 type turn struct {
 	now     time.Time
-	refused []refusal
+	refused []refused
 	results []told
 	flush   []Flusher
 }
 
-// refusal is a round that some lanes would not take: these masters abstain.
-type refusal struct {
+// refused is a round that some lanes would not take: these masters abstain.
+type refused struct {
 	round   *round
 	masters mask
 }
@@ -129,14 +129,14 @@ func (c *Client) finish(t *turn) {
 // under it, so every lane sees all rounds in the same order, and a release that is started after the SET it undoes was
 // answered stands behind that SET everywhere, also where the SET is still under way.
 func (c *Client) launchLocked(r *round, targets mask, t *turn) {
-	var refused mask
+	var away mask
 	for i, l := range c.lanes {
 		if !targets.has(i) || !l.push(r) {
-			refused = refused.with(i)
+			away = away.with(i)
 		}
 	}
-	if refused != 0 {
-		t.refused = append(t.refused, refusal{r, refused})
+	if away != 0 {
+		t.refused = append(t.refused, refused{r, away})
 	}
 }
 
@@ -146,7 +146,7 @@ func (c *Client) vote(r *round, master int, v vote, t *turn) {
 	word := cast(master, v)
 	after := votes(r.votes.Add(uint64(word)))
 	if r.outcome(after-word, n) != undecided {
-		if r.verb == verbExtend && v == voteAbsent {
+		if r.verb == verbExtend && (v == voteAbsent || v == voteHole) {
 			c.refillLate(r, master, t)
 		}
 		return
@@ -174,7 +174,7 @@ func (c *Client) noQuorumError(v votes, needed int, late time.Duration) *NoQuoru
 	e := &NoQuorumError{Needed: needed, Masters: len(c.lanes), Late: late}
 	for i, l := range c.lanes {
 		switch v.of(i) {
-		case voteAbstained, voteUnknown:
+		case voteAbstained, voteUnknown, voteHole:
 			e.Out = append(e.Out, MasterError{l.master.Addr, l.reason()})
 		case votePending:
 		default:

@@ -14,7 +14,7 @@ func newScript(text string) script {
 }
 
 // scripts are loaded on every new connection.
-var scripts = []script{scriptRelease, scriptRelinquish, scriptAcquire, scriptExtend}
+var scripts = []script{scriptRelease, scriptRelinquish, scriptAcquire, scriptExtend, scriptSwap, scriptBeat}
 
 // scriptRelease is "remove the key only if it exists and the value stored at the key is exactly the one I expect to be"
 // ("Correct implementation with a single instance") for many keys at once: KEYS[i] goes if it holds ARGV[i]. It
@@ -96,4 +96,24 @@ if reply == 1 then
   end
 end
 return reply
+`)
+
+// scriptSwap is compare-and-set: KEYS[1] becomes ARGV[2] if it is ARGV[1], where a missing key is an empty string. It returns 1
+// if it did.
+var scriptSwap = newScript(`
+if (redis.call('GET', KEYS[1]) or '') ~= ARGV[1] then
+  return 0
+end
+redis.call('SET', KEYS[1], ARGV[2])
+return 1
+`)
+
+// scriptBeat raises the beat KEYS[1] and returns it, and keeps the configuration KEYS[2] alive for ARGV[2] milliseconds if it is
+// missing or equal to ARGV[1].
+var scriptBeat = newScript(`
+local config = redis.call('GET', KEYS[2])
+if not config or config == ARGV[1] then
+  redis.call('SET', KEYS[2], ARGV[1], 'PX', ARGV[2])
+end
+return redis.call('INCR', KEYS[1])
 `)

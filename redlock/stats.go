@@ -19,17 +19,20 @@ type MasterState string
 
 // The states of a master.
 const (
-	MasterUp   MasterState = "up"   // connected: gets every command and has a vote
-	MasterDown MasterState = "down" // no connection: has no vote
+	MasterUp          MasterState = "up"          // gets every command and has a vote
+	MasterQuarantined MasterState = "quarantined" // gets every command and has no vote: it may have forgotten locks
+	MasterRefused     MasterState = "refused"     // gets nothing and has no vote: what it is or says rules it out
+	MasterDown        MasterState = "down"        // no connection
 )
 
 // MasterStatus describes one master as this client sees it.
 type MasterStatus struct {
 	Addr    string
 	State   MasterState
-	Reason  string    // why it is not up
-	Since   time.Time // of the present state
-	Version string    // redis_version, as of the last connection
+	Reason  string        // why it is not up
+	Since   time.Time     // of the present state
+	Left    time.Duration // of the quarantine
+	Version string        // redis_version, as of the last connection
 	RunID   string
 
 	Batches, Ops uint64        // pipelines sent, operations in them

@@ -1,0 +1,75 @@
+package redlock
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// The epoch of a master stands in a key of the master itself. It changes whenever the master may have forgotten locks, and a
+// vote counts only if the batch that carried it closed with the epoch that was admitted:
+//
+//	<run_id>:<nonce>      admitted: the master has been seen to remember everything for as long as a lock can live
+//	q:<run_id>:<nonce>    quarantined: it may have forgotten locks that still run; it gets every command and has no vote
+//
+// A restart changes the run_id, FLUSHALL and SWAPDB remove the key, a failover or REPLICAOF brings another master's key:
+// none of them leaves a value that begins with the master's present run_id. Values are exchanged by compare-and-set only, and
+// a quarantine has a fresh nonce, so that a second one cannot be ended by a timer of the first.
+//
+// Source: "Performance, crash-recovery and fsync" (Distributed Locks with Redis): after a crash an instance must be made
+// "unavailable for at least a bit more than the max TTL we use".
+const (
+	epochKey  = ReservedPrefix + "epoch"
+	configKey = ReservedPrefix + "config"
+	beatKey   = ReservedPrefix + "beat"
+)
+
+type epochKind uint8
+
+const (
+	epochForeign     epochKind = iota // missing, another run's, or nonsense
+	epochQuarantined                  // by this run
+	epochAdmitted                     // of this run
+)
+
+// readEpoch tells what the value of the epoch key says of a master with this run_id. A missing key is "".
+func readEpoch(value, runID string) epochKind {
+	switch {
+	case runID == "":
+		return epochForeign
+	case strings.HasPrefix(value, runID+":"):
+		return epochAdmitted
+	case strings.HasPrefix(value, "q:"+runID+":"):
+		return epochQuarantined
+	}
+	return epochForeign
+}
+
+func admittedEpoch(runID string) string    { return runID + ":" + nonce() }
+func quarantinedEpoch(runID string) string { return "q:" + runID + ":" + nonce() }
+
+func nonce() string {
+	var b [8]byte
+	rand.Read(b[:])
+	return hex.EncodeToString(b[:])
+}
+
+// quarantineOf is how long a master that may have forgotten locks has no vote: a bit more than the longest a lock can live
+// on any clock that runs within the drift.
+func quarantineOf(maxTTL time.Duration, driftFactor float64) time.Duration {
+	return maxTTL + 2*time.Duration(float64(maxTTL)*driftFactor) + 10*time.Millisecond
+}
+
+// fingerprintOf is what all proxies must agree on, or two of them could each have a quorum: which masters there are, how many
+// make a quorum, and how long a quarantine has to be. It stands beside the epoch while any proxy lives.
+func fingerprintOf(o Options) string {
+	names := make([]string, len(o.Masters))
+	for i, m := range o.Masters {
+		names[i] = m.name()
+	}
+	slices.Sort(names)
+	return fmt.Sprintf("max_ttl=%dms quorum=%d/%d masters=%s", o.MaxTTL.Milliseconds(), quorumOf(len(names)), len(names), TokenDigest(strings.Join(names, "\n")))
+}

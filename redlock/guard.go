@@ -1,0 +1,256 @@
+package redlock
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// guard holds what is to be checked before the votes of one master count. Only the lane's goroutine writes it, under lane.mu;
+// it lives as long as the lane, over all connections.
+//
+// Invariant: a vote counts only if the batch that carried it closed with the epoch that this client has admitted, with the
+// configuration that all proxies share, and with a clock in step. The checks travel in the same pipeline, behind the last
+// command, so whatever makes a master forget is caught in the very reply that carries the vote.
+type guard struct {
+	epoch string // admitted: votes count. Empty: they do not
+	past  string // the epoch that was admitted last, for the reason of a quarantine
+
+	quarantine string    // value of the epoch key under which the master is quarantined; kept over reconnects
+	until      time.Time // end of the quarantine, on our monotonic clock
+	reason     string    // why it is quarantined
+
+	clock clockTrack
+	beat  int64 // the highest beat seen under the present epoch: it never goes back, unless the master's machine does
+}
+
+// closing is what every pipeline ends with. The two commands are used again and again.
+type closing struct {
+	keys *redis.SliceCmd
+	time *redis.TimeCmd
+}
+
+func newClosing(ctx context.Context) closing {
+	return closing{
+		keys: redis.NewSliceCmd(ctx, "mget", epochKey, configKey),
+		time: redis.NewTimeCmd(ctx, "time"),
+	}
+}
+
+// appendTo puts the checks behind the commands of a batch.
+func (c *closing) appendTo(cmds []redis.Cmder) []redis.Cmder {
+	c.keys.SetErr(nil)
+	c.keys.SetVal(nil)
+	c.time.SetErr(nil)
+	c.time.SetVal(time.Time{})
+	return append(cmds, c.keys, c.time)
+}
+
+// finding is what the checks at the end of a pipeline have found.
+type finding struct {
+	counts bool   // the votes of the pipeline count
+	doubt  string // the master may have forgotten locks, or its clock misjudged them: why it must be quarantined
+	look   bool   // the epoch is not the one that was admitted: look again
+	err    error  // the connection is of no use: why
+}
+
+// close judges a pipeline that was sent and received at these times of our clock.
+func (g *guard) close(end *closing, c *Client, sent, received time.Time) finding {
+	if err := end.time.Err(); err != nil {
+		return finding{err: fmt.Errorf("TIME: %w", err)}
+	}
+	if err := end.keys.Err(); err != nil {
+		return finding{err: fmt.Errorf("MGET of the epoch: %w", err)}
+	}
+	values := end.keys.Val()
+	if len(values) != 2 {
+		return finding{err: fmt.Errorf("MGET of two keys answered %d values", len(values))}
+	}
+	epoch, _ := values[0].(string)
+	config, _ := values[1].(string)
+
+	step := g.clock.sample(sent.Sub(c.began), received.Sub(c.began), time.Duration(end.time.Val().UnixNano()), c.opts.DriftFactor/2, c.opts.ClockStepMax)
+	switch {
+	case step != 0:
+		return finding{doubt: fmt.Sprintf("its clock stepped by %v", step.Round(time.Millisecond))}
+	case config != c.fingerprint:
+		return finding{err: configError(config, c.fingerprint)}
+	case g.epoch != "" && epoch == g.epoch:
+		return finding{counts: true}
+	}
+	return finding{look: epoch == "" || epoch != g.quarantine}
+}
+
+// configError says in what this client and the others disagree.
+func configError(theirs, ours string) error {
+	if theirs == "" {
+		return errors.New("its redlockd:config is gone: the shared configuration is set again with the next connection")
+	}
+	return &refusedError{fmt.Sprintf("other proxies use %q, this one %q: give all the same settings, or stop the others and wait for one max_ttl", theirs, ours)}
+}
+
+// refusedError is a reason for which a master gets no vote and no commands until it goes away.
+type refusedError struct{ reason string }
+
+func (e *refusedError) Error() string { return "refused: " + e.reason }
+
+// uncounted is what is left of a vote that does not count: a key that may be there must still be removed when the round
+// fails. A release did what it did, whatever the master has forgotten.
+func (v vote) uncounted(of verb) vote {
+	if of == verbRelease || of == verbRead {
+		return v
+	}
+	switch v {
+	case voteGranted, voteMine:
+		return voteUnknown
+	case voteAbsent:
+		return voteHole
+	case voteDenied:
+		return voteAbstained
+	}
+	return v
+}
+
+// attest finds out under which epoch the master runs: admitted, quarantined, or neither, and then quarantines it.
+func (l *lane) attest(ctx context.Context, link *link, doubt string) error {
+	// Others may exchange the value at the same time; every exchange makes it more settled.
+	for range 8 {
+		value, err := link.conn.Get(ctx, epochKey).Result()
+		if err != nil && err != redis.Nil {
+			return fmt.Errorf("GET %s: %w", epochKey, err)
+		}
+		kind := readEpoch(value, l.identity.runID)
+		switch {
+		case doubt == "" && kind == epochAdmitted:
+			l.admitted(value)
+			return nil
+		case kind == epochQuarantined && (doubt == "" || value != l.guard.quarantine):
+			// Another proxy was first. Its reason may be older than our doubt, but its nonce is new to us, so our own wait
+			// for it begins now.
+			l.quarantined(value, cmp.Or(doubt, "another proxy has quarantined it"))
+			return nil
+		}
+		if doubt == "" {
+			doubt = l.amnesia(value)
+		}
+		fresh := quarantinedEpoch(l.identity.runID)
+		swapped, err := link.swap(ctx, epochKey, value, fresh)
+		if err != nil {
+			return err
+		}
+		if swapped {
+			l.quarantined(fresh, doubt)
+			return nil
+		}
+	}
+	return errors.New("its redlockd:epoch changes faster than it can be read")
+}
+
+// amnesia says what a value of the epoch key that is not of this run tells about the past.
+func (l *lane) amnesia(value string) string {
+	switch {
+	case value == "" && l.guard.past == "":
+		return "it has no epoch: it is new, has restarted without its data, or was flushed"
+	case value == "":
+		return "its epoch is gone: it has restarted without its data, or was flushed"
+	}
+	return "its epoch is of another run: it has restarted or was replaced, and may have lost the latest locks"
+}
+
+// admitted records that the master has a vote.
+func (l *lane) admitted(epoch string) {
+	l.mu.Lock()
+	before := l.guard.past
+	l.guard.epoch, l.guard.past, l.guard.quarantine, l.guard.reason = epoch, epoch, "", ""
+	if before != epoch {
+		l.guard.beat = 0
+		l.since = time.Now()
+	}
+	l.mu.Unlock()
+}
+
+// quarantined records that the master has no vote. The wait for a value begins when this client first sees it.
+func (l *lane) quarantined(value, reason string) {
+	o := l.client.opts
+	l.mu.Lock()
+	fresh := l.guard.quarantine != value
+	l.guard.epoch = ""
+	l.guard.beat = 0
+	if fresh {
+		l.since = time.Now()
+		l.guard.quarantine, l.guard.reason = value, reason
+		l.guard.until = time.Now().Add(quarantineOf(o.MaxTTL, o.DriftFactor))
+	}
+	left := time.Until(l.guard.until)
+	l.mu.Unlock()
+	if fresh {
+		o.Logger.Warn("master quarantined", "master", l.master.Addr, "reason", reason, "for", left.Round(time.Millisecond))
+	}
+}
+
+// admitDue ends a quarantine whose time is over, unless the master forgot again meanwhile, or another proxy was faster.
+func (l *lane) admitDue(ctx context.Context, link *link) error {
+	if l.guard.quarantine == "" || time.Now().Before(l.guard.until) {
+		return nil
+	}
+	fresh := admittedEpoch(l.identity.runID)
+	swapped, err := link.swap(ctx, epochKey, l.guard.quarantine, fresh)
+	if err != nil {
+		return err
+	}
+	if !swapped {
+		return l.attest(ctx, link, "")
+	}
+	l.admitted(fresh)
+	return nil
+}
+
+// heartbeat is what a lane does regularly, also when it is idle: raise the beat, keep the shared configuration alive, look at
+// role and memory policy, sample the clock, end a quarantine that is over.
+func (l *lane) heartbeat(ctx context.Context, link *link) error {
+	c := l.client
+	pipe := link.conn.Pipeline()
+	beat := pipe.EvalSha(ctx, scriptBeat.sha, []string{beatKey, configKey}, c.fingerprint, quarantineOf(c.opts.MaxTTL, c.opts.DriftFactor).Milliseconds())
+	replication, memory := pipe.Info(ctx, "replication"), pipe.Info(ctx, "memory")
+	end := newClosing(ctx)
+	pipe.BatchProcess(ctx, end.appendTo(nil)...)
+	sent := time.Now()
+	pipe.Exec(ctx)
+	received := time.Now()
+	for _, cmd := range []redis.Cmder{end.time, end.keys, beat, replication, memory} {
+		if err := cmd.Err(); err != nil {
+			return fmt.Errorf("heartbeat: %w", err)
+		}
+	}
+	if reason := refusal(parseInfo(replication.Val() + memory.Val())); reason != "" {
+		return &refusedError{reason}
+	}
+	found := l.guard.close(&end, c, sent, received)
+	if found.err != nil {
+		return found.err
+	}
+	if n, err := beat.Int64(); err != nil {
+		return fmt.Errorf("heartbeat: %w", err)
+	} else if found.doubt == "" && n <= l.guard.beat {
+		found.doubt = "its beat went back from " + strconv.FormatInt(l.guard.beat, 10) + " to " + strconv.FormatInt(n, 10) + ": its machine was rolled back to an earlier state"
+	} else {
+		l.guard.beat = n
+	}
+	if err := l.settleFinding(ctx, link, found); err != nil {
+		return err
+	}
+	return l.admitDue(ctx, link)
+}
+
+// settleFinding does what a finding asks for, before the next batch.
+func (l *lane) settleFinding(ctx context.Context, link *link, found finding) error {
+	if found.doubt == "" && !found.look {
+		return nil
+	}
+	return l.attest(ctx, link, found.doubt)
+}

@@ -1,0 +1,40 @@
+package redlock
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// oldestVersion is the first Redis that has everything we use: CLIENT ID and CLIENT KILL by ID over RESP 2, UNLINK, and scripts
+// that replicate effects.
+var oldestVersion = [2]int{5, 0}
+
+// refusal says why a master that describes itself like this (fields of INFO) cannot have a vote, or "" when it can. Fields
+// that are missing are not judged.
+func refusal(info map[string]string) string {
+	switch {
+	case info["role"] != "" && info["role"] != "master":
+		return fmt.Sprintf("it is a %s of %s:%s, not a master: a failover would forget locks", info["role"], info["master_host"], info["master_port"])
+	case info["cluster_enabled"] == "1":
+		return "it is a node of a Redis Cluster: locks need independent masters"
+	case info["redis_mode"] == "sentinel":
+		return "it is a Sentinel, not a master"
+	case info["maxmemory"] != "" && info["maxmemory"] != "0" && info["maxmemory_policy"] != "noeviction" && info["maxmemory_policy"] != "":
+		return fmt.Sprintf("it may evict locks when its memory is full: maxmemory-policy is %s, set noeviction", info["maxmemory_policy"])
+	}
+	if version := info["redis_version"]; version != "" && tooOld(version) {
+		return fmt.Sprintf("Redis %s is too old: at least %d.%d is needed", version, oldestVersion[0], oldestVersion[1])
+	}
+	return ""
+}
+
+func tooOld(version string) bool {
+	parts := strings.SplitN(version, ".", 3)
+	if len(parts) < 2 {
+		return false
+	}
+	major, err1 := strconv.Atoi(parts[0])
+	minor, err2 := strconv.Atoi(parts[1])
+	return err1 == nil && err2 == nil && (major < oldestVersion[0] || major == oldestVersion[0] && minor < oldestVersion[1])
+}
