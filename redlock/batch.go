@@ -72,7 +72,7 @@ func (b *batch) exec() error {
 		return err
 	}
 	// The master has lost our scripts (SCRIPT FLUSH). NOSCRIPT means that nothing was executed: load and repeat.
-	b.ctx.at = time.Now().Add(b.lane.client.opts.MasterTimeout)
+	b.ctx.at = time.Now().Add(b.lane.client.opts.ConnectTimeout)
 	if err := b.link.load(&b.ctx); err != nil {
 		return fmt.Errorf("load scripts again: %w", err)
 	}
@@ -182,7 +182,8 @@ func (r *round) script() script {
 // whose script the master did not know.
 func (b *batch) send(only []int32) (lost []int32, err error) {
 	b.emit()
-	b.ctx.at = time.Now().Add(b.lane.client.opts.MasterTimeout)
+	// The watch gives the votes up after MasterTimeout; the connection gets longer, for a late answer is better than a new one.
+	b.ctx.at = time.Now().Add(b.lane.client.opts.ConnectTimeout)
 	pipe := b.link.conn.Pipeline()
 	b.cmds = b.closing.appendTo(b.cmds)
 	pipe.BatchProcess(&b.ctx, b.cmds...)
@@ -192,7 +193,7 @@ func (b *batch) send(only []int32) (lost []int32, err error) {
 	// came over a connection that then failed do not count: nothing closed their batch.
 	if err := b.closing.time.Err(); !replied(err) {
 		if isTimeout(err) {
-			err = fmt.Errorf("no answer within %v: %w", b.lane.client.opts.MasterTimeout, err)
+			err = fmt.Errorf("no answer within %v", b.lane.client.opts.ConnectTimeout)
 		}
 		return nil, err
 	}

@@ -51,22 +51,31 @@ func Open(opts Options) (*Client, error) {
 	for _, l := range c.lanes {
 		c.running.Go(l.run)
 	}
-	c.running.Go(c.beat)
+	c.running.Go(c.watch)
 	return c, nil
 }
 
 // Options returns the options in force, defaults filled in.
 func (c *Client) Options() Options { return c.opts }
 
-// beat wakes the lanes for their heartbeats.
-func (c *Client) beat() {
-	ticker := time.NewTicker(c.opts.Heartbeat)
+// watch gives up masters that do not answer in time, and wakes the lanes for their heartbeats.
+func (c *Client) watch() {
+	ticker := time.NewTicker(c.opts.MasterTimeout / watchTicks)
 	defer ticker.Stop()
+	var t turn
+	beat := time.Now()
 	for {
 		select {
-		case <-ticker.C:
+		case now := <-ticker.C:
+			due := now.Sub(beat) >= c.opts.Heartbeat
+			if due {
+				beat = now
+			}
 			for _, l := range c.lanes {
-				l.beat()
+				l.watch(&t)
+				if due {
+					l.beat()
+				}
 			}
 		case <-c.ending:
 			return

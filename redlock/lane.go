@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"runtime"
+	"slices"
 	"sync"
 	"time"
 )
@@ -28,20 +29,24 @@ type lane struct {
 	index  int
 	master Master
 
-	mu                           sync.Mutex
-	wake                         sync.Cond // queue or ended changed; only the lane's goroutine waits
-	queue                        []*round  // waits for the next batch
-	up                           bool      // a vetted connection stands; only then does the queue fill. Whether its votes count says guard
+	mu    sync.Mutex
+	wake  sync.Cond // queue, beatDue or ended changed; only the lane's goroutine waits
+	queue []*round  // waits for the next batch
+	// up: a vetted connection stands, and the master answers in time. Only then does the queue fill. Whether its votes
+	// count is for guard to say.
+	up                           bool
 	ended                        bool
 	beatDue                      bool
-	busy                         bool  // a batch is in flight, or its votes are being told
-	err                          error // why it is down; or the last error a master answered an acquisition with
+	busy                         bool     // the goroutine waits for the master, or tells its votes
+	ticks                        int      // of the watch, since it waits
+	flight                       []*round // the batch in flight; nil when the watch has given it up
+	err                          error    // why it is not up; or the last error that the master replied
 	since                        time.Time
 	owed                         owed
 	guard                        guard
 	identity                     identity // of the master at the last connection
-	batches, ops, timeouts, shed uint64
 	rtt                          time.Duration
+	batches, ops, timeouts, shed uint64
 
 	turn turn // used by the goroutine only
 }
@@ -110,11 +115,12 @@ func (l *lane) take(into []*round) (rounds []*round, beat, ok bool) {
 		return nil, false, false
 	}
 	n := min(len(l.queue), batchMax)
-	l.busy = true
+	l.busy, l.ticks = true, 0
 	into = append(into[:0], l.queue[:n]...)
 	rest := copy(l.queue, l.queue[n:])
 	clear(l.queue[rest:])
 	l.queue = l.queue[:rest]
+	l.flight = into
 	beat, l.beatDue = l.beatDue, false
 	return into, beat, true
 }
@@ -203,6 +209,11 @@ func (l *lane) ready(ctx context.Context, link *link) error {
 	if err := l.heartbeat(ctx, link); err != nil {
 		return err
 	}
+	return l.open(ctx, link)
+}
+
+// open pays what the master is owed and, with nothing owed any more, lets the queue fill.
+func (l *lane) open(ctx context.Context, link *link) error {
 	for {
 		l.mu.Lock()
 		debts := l.owed.take(foldMax, time.Now())
@@ -238,6 +249,10 @@ func (l *lane) work(link *link) error {
 		if err == nil && (beat || b.found.look || b.found.doubt != "") {
 			err = l.look(link, b.found, beat)
 		}
+		if err == nil && !l.answersInTime() {
+			// The watch has given the master up, and it has answered after all: it goes on where it was, without a new connection.
+			err = l.reopen(link)
+		}
 		if err != nil {
 			return err
 		}
@@ -258,29 +273,85 @@ func (l *lane) exchange(b *batch) error {
 	}
 	if err != nil {
 		l.err = err
-		if isTimeout(err) {
-			l.timeouts++
-		}
-		for i, r := range b.rounds {
-			if b.votes[i] == voteUnknown || b.votes[i] == voteAbstained {
-				l.oweLocked(r)
-			}
+	}
+	given := l.flight == nil // the watch has given the batch up, and told that its votes are unknown
+	l.flight = nil
+	for i, r := range b.rounds {
+		if b.votes[i] == voteUnknown || b.votes[i] == voteAbstained {
+			l.oweLocked(r)
 		}
 	}
 	l.mu.Unlock()
-	for i, r := range b.rounds {
-		l.client.vote(r, l.index, b.votes[i], &l.turn)
+	if !given {
+		for i, r := range b.rounds {
+			l.client.vote(r, l.index, b.votes[i], &l.turn)
+		}
 	}
 	clear(b.rounds)
 	l.client.finish(&l.turn)
 	return err
 }
 
+// watchTicks is after how many ticks of the watch, a part of MasterTimeout each, a master that is waited for is given up.
+const watchTicks = 5
+
+// watch is called at every tick, on the goroutine of the watch. A master that has not answered within MasterTimeout gives no
+// vote, and gets no new work until it does answer or the connection is given up too. Time is counted in ticks, which come late
+// when this process is short of CPU: its own stall does not condemn the masters.
+func (l *lane) watch(t *turn) {
+	l.mu.Lock()
+	if !l.busy || !l.up {
+		l.mu.Unlock()
+		return
+	}
+	if l.ticks++; l.ticks <= watchTicks {
+		l.mu.Unlock()
+		return
+	}
+	l.timeouts++
+	l.up, l.since = false, time.Now()
+	l.err = fmt.Errorf("no answer within %v", l.client.opts.MasterTimeout)
+	sent, queue := slices.Clone(l.flight), l.queue
+	l.flight, l.queue = nil, nil
+	for _, r := range sent {
+		l.oweLocked(r)
+	}
+	for _, r := range queue {
+		l.oweLocked(r)
+	}
+	l.mu.Unlock()
+	l.client.opts.Logger.Warn("master slow", "master", l.master.Addr, "reason", "no answer within "+l.client.opts.MasterTimeout.String())
+	l.client.laneChanged(l)
+	t.now = time.Now()
+	for _, r := range sent {
+		l.client.vote(r, l.index, voteUnknown, t)
+	}
+	for _, r := range queue {
+		l.client.vote(r, l.index, voteAbstained, t)
+	}
+	l.client.finish(t)
+}
+
+func (l *lane) answersInTime() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.up
+}
+
+func (l *lane) reopen(link *link) error {
+	ctx, cancel := context.WithTimeout(l.client.endingContext, l.client.opts.ConnectTimeout)
+	defer cancel()
+	return l.open(ctx, link)
+}
+
 // look settles what the checks of the last batch have found, and does the heartbeat if it is due.
 func (l *lane) look(link *link, found finding, beat bool) error {
 	ctx, cancel := context.WithTimeout(l.client.endingContext, l.client.opts.ConnectTimeout)
 	defer cancel()
+	l.mu.Lock()
+	l.ticks = 0
 	before := l.guard.epoch
+	l.mu.Unlock()
 	err := l.settleFinding(ctx, link, found)
 	if err == nil && beat {
 		err = l.heartbeat(ctx, link)
@@ -295,11 +366,11 @@ func (l *lane) look(link *link, found finding, beat bool) error {
 func (l *lane) breakOff(err error) {
 	l.client.release(l)
 	l.mu.Lock()
-	changed := l.up || l.err == nil || l.err.Error() != err.Error()
+	changed := l.err == nil || l.err.Error() != err.Error() || l.up
 	if l.up {
 		l.since = time.Now()
 	}
-	l.up, l.busy, l.err = false, false, err
+	l.up, l.busy, l.flight, l.err = false, false, nil, err
 	queue := l.queue
 	l.queue = nil
 	for _, r := range queue {

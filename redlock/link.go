@@ -29,7 +29,7 @@ func dial(ctx context.Context, m Master, opts Options) (*link, error) {
 		PoolSize:   1, PipelinePoolSize: -1, // one ordered connection, not a second pool for pipelines
 		DialerRetries: 1, // the lane has a back-off of its own
 		DialTimeout:   opts.ConnectTimeout,
-		// Every call brings its deadline in its context: a batch MasterTimeout, vetting ConnectTimeout.
+		// Every call brings its deadline in its context.
 		ContextTimeoutEnabled:    true,
 		ReadTimeout:              opts.ConnectTimeout,
 		WriteTimeout:             opts.ConnectTimeout,
