@@ -150,20 +150,32 @@ func (b *batch) single(r *round) {
 		b.cmds = append(b.cmds, b.sets[b.setsUsed].ready(r))
 		b.setsUsed++
 	case r.verb == verbRead:
-		b.cmds = append(b.cmds, redis.NewStringCmd(&b.ctx, "get", &r.keys[0]), redis.NewIntCmd(&b.ctx, "pttl", &r.keys[0]))
-	case len(r.keys) == 1:
+		b.cmds = append(b.cmds,
+			redis.NewStringCmd(&b.ctx, "get", &r.keys[0]),
+			redis.NewIntCmd(&b.ctx, "pttl", &r.keys[0]),
+			redis.NewFloatCmd(&b.ctx, "zscore", marksKey, &r.keys[0]))
+	case len(r.keys) == 1 && r.verb != verbFence:
 		if b.scriptsUsed == len(b.scripts) {
 			b.scripts = append(b.scripts, newScriptCommand(&b.ctx))
 		}
 		b.cmds = append(b.cmds, b.scripts[b.scriptsUsed].ready(r))
 		b.scriptsUsed++
 	default:
-		args := make([]any, 0, 3+len(r.keys)+2)
-		args = append(args, "evalsha", r.script().sha, len(r.keys))
+		args := make([]any, 0, 5+len(r.keys)+4)
+		args = append(args, "evalsha", r.script().sha)
+		if r.verb == verbFence {
+			args = append(args, 2+len(r.keys), marksKey, floorKey)
+		} else {
+			args = append(args, len(r.keys))
+		}
 		for i := range r.keys {
 			args = append(args, &r.keys[i])
 		}
-		b.cmds = append(b.cmds, redis.NewIntCmd(&b.ctx, append(args, &r.token, &r.ttlMs)...))
+		args = append(args, &r.token, &r.ttlMs)
+		if r.verb == verbFence {
+			args = append(args, &r.fence, b.lane.client.opts.FenceMarks)
+		}
+		b.cmds = append(b.cmds, redis.NewIntCmd(&b.ctx, args...))
 	}
 }
 
@@ -172,6 +184,8 @@ func (r *round) script() script {
 	switch r.verb {
 	case verbAcquire:
 		return scriptAcquire
+	case verbFence:
+		return scriptFence
 	case verbExtend:
 		return scriptExtend
 	}
@@ -233,7 +247,7 @@ func (b *batch) send(only []int32) (lost []int32, err error) {
 func (b *batch) read(r *round, at ref) (vote, error) {
 	cmd := b.cmds[at.cmd]
 	if r.verb == verbRead {
-		return b.readAnswer(r, cmd.(*redis.StringCmd), b.cmds[at.cmd+1].(*redis.IntCmd))
+		return b.readAnswer(r, cmd.(*redis.StringCmd), b.cmds[at.cmd+1].(*redis.IntCmd), b.cmds[at.cmd+2].(*redis.FloatCmd))
 	}
 	if err := cmd.Err(); err != nil {
 		return voteUnknown, err
@@ -256,7 +270,7 @@ func (b *batch) read(r *round, at ref) (vote, error) {
 			}
 		}
 	case *redis.IntCmd:
-		switch cmd.Val() {
+		switch reply := cmd.Val(); reply {
 		case 1:
 			return voteGranted, nil
 		case 2:
@@ -265,13 +279,25 @@ func (b *batch) read(r *round, at ref) (vote, error) {
 			return voteDenied, nil
 		case -1:
 			return voteAbsent, nil
+		case -2:
+			return voteUnknown, fmt.Errorf("the fence %d is more than %v ahead of the master's clock: a clock of this proxy, of another or of the master is wrong", r.fence, fenceAheadMax)
+		default:
+			if r.verb == verbFence && reply >= r.fence {
+				for seen := r.mark.Load(); seen < reply && !r.mark.CompareAndSwap(seen, reply); seen = r.mark.Load() {
+				}
+				return voteStale, nil
+			}
 		}
 	}
 	return voteUnknown, fmt.Errorf("the master's reply to a script makes no sense: %v", cmd)
 }
 
-func (b *batch) readAnswer(r *round, value *redis.StringCmd, ttl *redis.IntCmd) (vote, error) {
+func (b *batch) readAnswer(r *round, value *redis.StringCmd, ttl *redis.IntCmd, mark *redis.FloatCmd) (vote, error) {
 	a := &r.answers[b.lane.index]
+	if a.err = mark.Err(); a.err != nil && a.err != redis.Nil {
+		return voteUnknown, a.err
+	}
+	a.mark = int64(mark.Val())
 	if a.err = value.Err(); a.err != nil && a.err != redis.Nil {
 		return voteUnknown, a.err
 	}

@@ -20,6 +20,7 @@ type Client struct {
 	mu       sync.Mutex
 	leases   leases
 	waiting  int // LOCKs in line
+	fences   fenceClock
 	stats    Stats
 	draining bool
 

@@ -26,6 +26,7 @@ type guard struct {
 	reason     string    // why it is quarantined
 
 	clock clockTrack
+	high  highWater
 	beat  int64 // the highest beat seen under the present epoch: it never goes back, unless the master's machine does
 }
 
@@ -198,13 +199,21 @@ func (l *lane) admitDue(ctx context.Context, link *link) error {
 	if l.guard.quarantine == "" || time.Now().Before(l.guard.until) {
 		return nil
 	}
-	fresh := admittedEpoch(l.identity.runID)
-	swapped, err := link.swap(ctx, epochKey, l.guard.quarantine, fresh)
-	if err != nil {
-		return err
+	floor, cold := l.client.relearn(l, l.guard.until)
+	if grace := 2*l.client.opts.Heartbeat + l.client.opts.ConnectTimeout; cold && time.Since(l.guard.until) < grace {
+		return nil // the others may still be on their way to tell
 	}
-	if !swapped {
+	fresh := admittedEpoch(l.identity.runID)
+	admitted, err := link.conn.EvalSha(ctx, scriptAdmit.sha, []string{epochKey, floorKey}, l.guard.quarantine, fresh, floor).Int()
+	if err != nil {
+		return fmt.Errorf("admit: %w", err)
+	}
+	if admitted == 0 {
 		return l.attest(ctx, link, "")
+	}
+	if cold {
+		l.client.opts.Logger.Warn("fences trust clocks once", "master", l.master.Addr, "reason",
+			"fewer than a quorum of masters remember the fences they gave; the floor is the clock of this proxy plus clock_skew_max", "floor", floor)
 	}
 	l.admitted(fresh)
 	return nil
@@ -218,6 +227,8 @@ func (l *lane) heartbeat(ctx context.Context, link *link) error {
 	beat := pipe.EvalSha(ctx, scriptBeat.sha, []string{beatKey, configKey}, c.fingerprint, quarantineOf(c.opts.MaxTTL, c.opts.DriftFactor).Milliseconds())
 	replication, memory := pipe.Info(ctx, "replication"), pipe.Info(ctx, "memory")
 	end := newClosing(ctx)
+	floor, top := highWaterCommands(ctx)
+	pipe.BatchProcess(ctx, floor, top)
 	pipe.BatchProcess(ctx, end.appendTo(nil)...)
 	sent := time.Now()
 	pipe.Exec(ctx)
@@ -230,10 +241,20 @@ func (l *lane) heartbeat(ctx context.Context, link *link) error {
 	if reason := refusal(parseInfo(replication.Val() + memory.Val())); reason != "" {
 		return &refusedError{reason}
 	}
+	high, err := readHighWater(floor, top)
+	if err != nil {
+		return fmt.Errorf("heartbeat: %w", err)
+	}
 	found := l.guard.close(&end, c, sent, received)
 	if found.err != nil {
 		return found.err
 	}
+	if found.counts && high < l.guard.high.fence {
+		found.doubt = fmt.Sprintf("its fences went back from %d to %d: somebody deleted %s or %s", l.guard.high.fence, high, marksKey, floorKey)
+	}
+	l.mu.Lock()
+	l.guard.high = highWater{high, sent}
+	l.mu.Unlock()
 	if n, err := beat.Int64(); err != nil {
 		return fmt.Errorf("heartbeat: %w", err)
 	} else if found.doubt == "" && n <= l.guard.beat {

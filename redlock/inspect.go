@@ -53,6 +53,9 @@ func (c *Client) readingDecided(r *round, t *turn) {
 		info.Held, info.TokenDigest = true, TokenDigest(token)
 		info.Validity = max(0, nth(ttls, len(ttls)-quorum)-t.now.Sub(r.start))
 	}
+	for i := range r.answers {
+		info.Fence = max(info.Fence, r.answers[i].mark)
+	}
 	c.mu.Lock()
 	if e := c.leases.entries[r.keys[0]]; e != nil {
 		info.Waiters = e.line.length

@@ -12,6 +12,9 @@ type Lease struct {
 	// Token signs the lock. Whoever knows it can release or extend.
 	Token string
 
+	// Fence is the fencing token that was asked for with LockRequest.Fence, else 0.
+	Fence int64
+
 	client *Client
 	until  time.Time
 }
@@ -43,7 +46,7 @@ func (c *Client) Acquire(ctx context.Context, req LockRequest) (*Lease, error) {
 	case !result.Held:
 		return nil, ErrHeld
 	}
-	return &Lease{Resources: req.Resources, Token: result.Token, client: c, until: result.Until}, nil
+	return &Lease{Resources: req.Resources, Token: result.Token, Fence: result.Fence, client: c, until: result.Until}, nil
 }
 
 // Unlock releases the lock. ErrNotHeld: it was not held any more. A *NoQuorumError: not known; the release is delivered to the

@@ -187,7 +187,7 @@ func (c *Client) pauseLocked(op *Op, free time.Duration) {
 // deniedLocked decides how a waiter goes on after an attempt that failed: err is nil when the resource is held by another.
 func (c *Client) deniedLocked(op *Op, err error, t *turn) {
 	w := op.waiter
-	w.asking, w.denied = nil, err
+	w.asking, w.denied, op.stale = nil, err, 0
 	for i := range w.places {
 		w.places[i].entry.line.denied = err == nil
 	}

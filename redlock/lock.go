@@ -11,6 +11,8 @@ type Op struct {
 	keys    []string
 	token   string
 	ttlMs   int64
+	fenced  bool    // a fence is asked for
+	stale   int     // rounds of the present attempt whose fence was too low
 	strange bool    // the token is the caller's own: some master may know it already
 	waiter  *waiter // nil: the operation does not wait. Guarded by Client.mu
 	info    *ResourceInfo
@@ -25,7 +27,7 @@ func (c *Client) StartLock(op *Op, req LockRequest, to Completer) {
 		t.tell(op, Result{Err: err})
 		return
 	}
-	op.keys, op.ttlMs = req.Resources, req.TTL.Milliseconds()
+	op.keys, op.ttlMs, op.fenced = req.Resources, req.TTL.Milliseconds(), req.Fence || c.opts.FenceAlways
 	if op.token = req.Token; op.token == "" {
 		op.token = c.tokens.make(t.now)
 	} else {
@@ -58,11 +60,14 @@ func (c *Client) askLocked(op *Op, t *turn) {
 		r.key[0] = op.keys[0]
 		r.keys = r.key[:]
 	}
-	if op.strange || len(op.keys) > 1 {
+	// A turn can begin long before this attempt, and what it took is no part of the TTL: read the clock again.
+	r.start = time.Now()
+	switch {
+	case op.fenced:
+		r.verb, r.fence = verbFence, c.fences.next(r.start)
+	case op.strange || len(op.keys) > 1:
 		r.verb = verbAcquire
 	}
-	// A turn can begin long before this attempt: a hand-over reads the clock again, to not give validity away.
-	r.start = time.Now()
 	if op.waiter != nil {
 		op.waiter.asking = r
 	}
@@ -96,8 +101,14 @@ func (c *Client) acquisitionDecided(r *round, o outcome, v votes, t *turn) {
 		return
 	}
 	c.undoLocked(r, o, v, t)
+	mark := r.mark.Load()
+	c.fences.observe(mark)
 	switch {
 	case !wanted:
+	case o == no && mark > 0 && v.tally(len(c.lanes))[voteDenied] <= len(c.lanes)-quorumOf(len(c.lanes)) && op.stale < fenceRetries:
+		// Not held by another: the fence was too low, for a clock is behind. The next one is above every mark that was seen.
+		op.stale++
+		c.askLocked(op, t)
 	case op.waiter != nil:
 		c.deniedLocked(op, err, t)
 	default:
@@ -109,6 +120,7 @@ func (c *Client) grantedLocked(r *round, validity time.Duration, t *turn) {
 	op := r.op
 	r.validUntil = t.now.Add(validity)
 	r.born = r.start
+	op.stale = 0
 	r.op = nil // the lease must not keep the caller's memory
 	c.leases.grant(r, len(c.lanes), t.now)
 	c.stats.Granted++
@@ -116,7 +128,7 @@ func (c *Client) grantedLocked(r *round, validity time.Duration, t *turn) {
 		op.waiter.gone = true
 		c.leaveLocked(op, t)
 	}
-	t.tell(op, Result{Held: true, Token: op.token, Validity: validity, Until: r.validUntil})
+	t.tell(op, Result{Held: true, Token: op.token, Validity: validity, Until: r.validUntil, Fence: r.fence})
 }
 
 // answerDenied tells the caller of a LOCK that it has not got it: null when err is nil, for the resource is held by another.

@@ -10,6 +10,8 @@ type LockRequest struct {
 	Token string
 	// TTL after which the lock ends by itself. Between Options.MinTTL and Options.MaxTTL.
 	TTL time.Duration
+	// Fence asks for a fencing token: an integer that grows from one grant of a resource to the next.
+	Fence bool
 	// Wait is how long to wait for a lock that is held by another, or for a quorum of masters that is missing.
 	// Zero: do not wait.
 	Wait time.Duration
@@ -26,6 +28,8 @@ type Result struct {
 	// Validity is what is left of the lock (LOCK, EXTEND): TTL - elapsed - drift. Count it from the moment the request was sent,
 	// or, after a wait, from the receipt of the answer less a round trip.
 	Validity time.Duration
+	// Fence is the fencing token (LOCK with Fence), below 2^53, else 0.
+	Fence int64
 	// Until is the end of the validity on this process's monotonic clock (LOCK, EXTEND).
 	Until time.Time
 	// Info answers StartInspect.

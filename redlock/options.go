@@ -66,6 +66,16 @@ type Options struct {
 	// MaxHold bounds how long one lock may be prolonged by EXTEND, counted from its birth. Default 24 h.
 	MaxHold time.Duration
 
+	// FenceAlways gives every lock a fence, also those whose LOCK does not ask for one. Needed where only some clients ask, and
+	// the resource is to be protected from the others too.
+	FenceAlways bool
+	// FenceMarks bounds how many resources a master remembers the last fence of, about 150 bytes each. For the others it
+	// remembers one common floor. Default 100 000.
+	FenceMarks int
+	// ClockSkewMax is how far the clocks of this process and of other proxies may differ. Only used when fewer than a
+	// quorum of masters remember the fences they gave. Default 10 s.
+	ClockSkewMax time.Duration
+
 	// MaxWait bounds how long one LOCK may wait. Default 1 h.
 	MaxWait time.Duration
 	// MaxWaiters bounds the LOCKs that wait at the same time, over all resources. Default 100 000.
@@ -100,6 +110,8 @@ func (o Options) withDefaults() Options {
 	setDefault(&o.MinTTL, 10*time.Millisecond)
 	setDefault(&o.MaxTTL, time.Minute)
 	setDefault(&o.MaxHold, 24*time.Hour)
+	setDefault(&o.FenceMarks, 100_000)
+	setDefault(&o.ClockSkewMax, 10*time.Second)
 	setDefault(&o.MaxWait, time.Hour)
 	setDefault(&o.MaxWaiters, 100_000)
 	setDefault(&o.RetryDelayMin, 20*time.Millisecond)
@@ -150,6 +162,7 @@ func (o Options) Validate() error {
 		{"min_ttl", o.MinTTL, time.Millisecond, 24 * time.Hour},
 		{"max_ttl", o.MaxTTL, 10 * time.Millisecond, 24 * time.Hour},
 		{"max_hold", o.MaxHold, time.Second, 10 * 365 * 24 * time.Hour},
+		{"clock_skew_max", o.ClockSkewMax, time.Millisecond, time.Hour},
 		{"max_wait", o.MaxWait, time.Millisecond, 24 * time.Hour},
 		{"retry_delay_min", o.RetryDelayMin, time.Millisecond, time.Minute},
 		{"retry_delay_max", o.RetryDelayMax, time.Millisecond, time.Minute},
@@ -179,6 +192,7 @@ func (o Options) Validate() error {
 	}{
 		{"max_waiters", o.MaxWaiters, 1, 10_000_000},
 		{"max_handovers", o.MaxHandovers, 1, 1_000_000},
+		{"fence_marks", o.FenceMarks, 1, 100_000_000},
 		{"queue_max", o.QueueMax, 16, 1_000_000},
 	} {
 		if n.value < n.min || n.value > n.max {

@@ -28,6 +28,8 @@ const (
 	voteUnknown
 	// voteHole: an extension found no key on a master whose vote does not count. It is given the key again.
 	voteHole
+	// voteStale: a definite no, which left nothing behind: the key is free, and the fence was not above the master's mark.
+	voteStale
 
 	voteKinds
 )
@@ -85,7 +87,7 @@ const (
 func acquisitionOutcome(v votes, masters int) outcome {
 	t, quorum := v.tally(masters), quorumOf(masters)
 	granted, pending := t[voteGranted]+t[voteMine], t[votePending]
-	answered := granted + t[voteDenied] + t[voteAbsent]
+	answered := granted + t[voteDenied] + t[voteAbsent] + t[voteStale]
 	switch {
 	case granted >= quorum:
 		return yes

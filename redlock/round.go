@@ -12,11 +12,12 @@ const (
 	verbSet     verb = iota // SET NX PX: for a token made here, which no master can know yet
 	verbAcquire             // a script: set all keys, or none; keys that hold this token already are refreshed
 	verbRelease             // compare the token, delete
+	verbFence               // verbAcquire with a fence, which must be above the mark of every resource
 	verbExtend              // compare the token, prolong; several keys: all or none
 	verbRead                // value and remaining TTL
 )
 
-func (v verb) acquires() bool { return v == verbSet || v == verbAcquire }
+func (v verb) acquires() bool { return v == verbSet || v == verbAcquire || v == verbFence }
 
 // round is one command to all masters, and what they answered. A round that was granted is the lease: it knows the
 // keys, the token, until when it is valid and which masters may hold it.
@@ -34,7 +35,10 @@ type round struct {
 	lapse   time.Time // verbRelease: when an owed release may be forgotten; zero: never
 	answers []answer  // verbRead: one cell per master, written by its lane before it votes
 
+	fence int64 // verbFence
+
 	votes atomic.Uint64 // see votes
+	mark  atomic.Int64  // verbFence: the highest mark that a master held against the fence
 
 	// What follows belongs to a granted round, a lease, and is guarded by Client.mu.
 	validUntil time.Time // end of the validity
@@ -47,6 +51,7 @@ type round struct {
 type answer struct {
 	value string
 	found bool
+	mark  int64         // last fence
 	ttl   time.Duration // negative: the key has no TTL
 	err   error
 }

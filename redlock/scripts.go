@@ -14,7 +14,7 @@ func newScript(text string) script {
 }
 
 // scripts are loaded on every new connection.
-var scripts = []script{scriptRelease, scriptRelinquish, scriptAcquire, scriptExtend, scriptSwap, scriptBeat}
+var scripts = []script{scriptRelease, scriptRelinquish, scriptAcquire, scriptExtend, scriptSwap, scriptBeat, scriptFence, scriptAdmit}
 
 // scriptRelease is "remove the key only if it exists and the value stored at the key is exactly the one I expect to be"
 // ("Correct implementation with a single instance") for many keys at once: KEYS[i] goes if it holds ARGV[i]. It

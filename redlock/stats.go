@@ -57,6 +57,7 @@ type ResourceInfo struct {
 	Held        bool          // a quorum of masters holds the same token
 	Validity    time.Duration // what remains, by quorum; 0 when not held
 	TokenDigest string        // as in LeaseInfo; empty when not held
+	Fence       int64         // the last one given, as far as the masters that answered remember it; 0: none
 	Votes       []ResourceVote
 	Waiters     int
 }

@@ -1,0 +1,137 @@
+package redlock
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// Fencing tokens. A resource that is written to under a lock cannot trust that the writer still holds it: the writer may have
+// paused. It can compare tokens, and refuse one that is lower than the highest it has seen. A fence is an integer below
+// 2^53 that strictly grows from one grant of a resource to the next.
+//
+// It is a hybrid logical clock: milliseconds since 1970 << 12, and a counter. Every master remembers the highest fence it has
+// accepted for each resource, its mark, and accepts only a higher one. Two grants have a master in common, since both
+// have a quorum; so the later one is higher, whatever clocks and expiries do. Marks are bounded: the lowest are pushed out
+// into one floor for all that is not remembered. A master that has forgotten gets a floor from a quorum that has not,
+// when its quarantine is over (see relearn).
+const (
+	marksKey = ReservedPrefix + "marks" // sorted set: resource → mark
+	floorKey = ReservedPrefix + "floor"
+
+	fenceCounterBits = 12
+	// fenceSlack is how many marks beyond FenceMarks are pushed out at once.
+	fenceSlack = 64
+	// fenceAheadMax is how far a fence may be ahead of a master's clock: a proxy whose clock is years ahead would spend them.
+	fenceAheadMax = 24 * time.Hour
+	// fenceRetries bounds the rounds of one attempt whose fence was too low.
+	fenceRetries = 8
+)
+
+// fenceClock makes fences. Client.mu guards it.
+type fenceClock struct{ last int64 }
+
+func (f *fenceClock) next(now time.Time) int64 {
+	f.last = max(f.last+1, now.UnixMilli()<<fenceCounterBits)
+	return f.last
+}
+
+// observe keeps the clock above a mark that some master holds.
+func (f *fenceClock) observe(mark int64) { f.last = max(f.last, mark) }
+
+// scriptFence is scriptAcquire with a fence: KEYS[1] marks, KEYS[2] floor, then the resources; ARGV token, milliseconds to live,
+// fence, bound of the marks. It returns 1, 2, 0 as scriptAcquire does; the mark, a larger number, when the fence is not
+// above it; and -2 when the fence is a day ahead of the master's clock.
+var scriptFence = newScript(fmt.Sprintf(`
+local fence = tonumber(ARGV[3])
+local now = redis.call('TIME')
+if fence > (now[1] * 1000 + %d) * %d then
+  return -2
+end
+local mark = tonumber(redis.call('GET', KEYS[2]) or 0)
+local reply = 1
+for i = 3, #KEYS do
+  if redis.call('EXISTS', KEYS[i]) == 1 then
+    if redis.call('TYPE', KEYS[i]).ok ~= 'string' or redis.call('GET', KEYS[i]) ~= ARGV[1] then
+      return 0
+    end
+    reply = 2
+  end
+  mark = math.max(mark, tonumber(redis.call('ZSCORE', KEYS[1], KEYS[i]) or 0))
+end
+if fence <= mark then
+  return mark
+end
+for i = 3, #KEYS do
+  redis.call('SET', KEYS[i], ARGV[1], 'PX', ARGV[2])
+  redis.call('ZADD', KEYS[1], ARGV[3], KEYS[i])
+end
+local over = redis.call('ZCARD', KEYS[1]) - tonumber(ARGV[4])
+if over >= %d then
+  local out = redis.call('ZPOPMIN', KEYS[1], over)
+  redis.call('SET', KEYS[2], string.format('%%.0f', math.max(tonumber(redis.call('GET', KEYS[2]) or 0), tonumber(out[#out]))))
+end
+return reply
+`, fenceAheadMax.Milliseconds(), 1<<fenceCounterBits, fenceSlack))
+
+// scriptAdmit ends a quarantine: the epoch KEYS[1] becomes ARGV[2] if it is ARGV[1], and the floor KEYS[2] is raised to ARGV[3].
+var scriptAdmit = newScript(`
+if redis.call('GET', KEYS[1]) ~= ARGV[1] then
+  return 0
+end
+if tonumber(redis.call('GET', KEYS[2]) or 0) < tonumber(ARGV[3]) then
+  redis.call('SET', KEYS[2], ARGV[3])
+end
+redis.call('SET', KEYS[1], ARGV[2])
+return 1
+`)
+
+// highWater is the highest fence a master has accepted, and since when on our clock it is known to be no lower.
+type highWater struct {
+	fence int64
+	read  time.Time
+}
+
+// highWaterCommands read the floor and the highest mark in a heartbeat.
+func highWaterCommands(ctx context.Context) (*redis.StringCmd, *redis.ZSliceCmd) {
+	return redis.NewStringCmd(ctx, "get", floorKey), redis.NewZSliceCmd(ctx, "zrevrange", marksKey, 0, 0, "withscores")
+}
+
+func readHighWater(floor *redis.StringCmd, top *redis.ZSliceCmd) (int64, error) {
+	high, err := floor.Int64()
+	if err != nil && err != redis.Nil {
+		return 0, fmt.Errorf("GET %s: %w", floorKey, err)
+	}
+	if err := top.Err(); err != nil {
+		return 0, fmt.Errorf("ZREVRANGE %s: %w", marksKey, err)
+	}
+	for _, z := range top.Val() {
+		high = max(high, int64(z.Score))
+	}
+	return high, nil
+}
+
+// relearn returns the floor for a master whose quarantine ended at the given time: the highest fence that any quorum of masters
+// with a vote has accepted. Wait first, read second: a fence that a vote from before the crash helped to grant has reached
+// its other masters by then. If fewer than a quorum remember, nobody knows; then cold says so, and the floor is the
+// clock plus what clocks may differ by: the one place where the order of fences trusts clocks.
+func (c *Client) relearn(lane *lane, ended time.Time) (floor int64, cold bool) {
+	remember := 0
+	for _, l := range c.lanes {
+		if l == lane {
+			continue
+		}
+		l.mu.Lock()
+		if l.up && l.guard.epoch != "" && l.guard.high.read.After(ended) {
+			remember++
+			floor = max(floor, l.guard.high.fence)
+		}
+		l.mu.Unlock()
+	}
+	if remember >= quorumOf(len(c.lanes)) {
+		return floor, false
+	}
+	return max(floor, time.Now().Add(c.opts.ClockSkewMax).UnixMilli()<<fenceCounterBits), true
+}

@@ -1,0 +1,123 @@
+package redlock
+
+// Fencing tokens over real masters: they grow from grant to grant, whichever client grants, whatever the clocks of the clients
+// say, over restarts of masters, and when marks are pushed out.
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+func fencedPair(t *testing.T, c *Client, resources ...string) int64 {
+	t.Helper()
+	ctx := context.Background()
+	lease, err := c.Acquire(ctx, LockRequest{Resources: resources, TTL: time.Second, Wait: 5 * time.Second, Fence: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := lease.Unlock(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if lease.Fence <= 0 || lease.Fence >= 1<<53 {
+		t.Fatalf("fence: got %d, want an integer above 0 and below 2^53", lease.Fence)
+	}
+	return lease.Fence
+}
+
+func TestRealFencesGrow(t *testing.T) {
+	servers := realMasters(t, 5)
+	a, b := openReal(t, servers, brief), openReal(t, servers, brief)
+	allUp(t, a)
+	allUp(t, b)
+	// A's clock is an hour ahead of b's: b must go above what a has given.
+	a.mu.Lock()
+	a.fences.observe(time.Now().Add(time.Hour).UnixMilli() << fenceCounterBits)
+	a.mu.Unlock()
+	last := int64(0)
+	for i := range 20 {
+		c := a
+		if i%2 == 1 {
+			c = b
+		}
+		resources := []string{"fenced"}
+		if i%5 == 4 {
+			resources = []string{"other", "fenced"}
+		}
+		fence := fencedPair(t, c, resources...)
+		if fence <= last {
+			t.Fatalf("grant %d: got fence %d, want more than %d", i, fence, last)
+		}
+		last = fence
+	}
+	info, err := b.Inspect(context.Background(), "fenced")
+	if err != nil || info.Fence != last {
+		t.Fatalf("inspect: got fence %d, %v, want %d", info.Fence, err, last)
+	}
+	// Two masters forget everything, one after the other; the fence is relearned from the others.
+	for _, s := range servers[:2] {
+		s.Kill()
+		if err := s.Restart(); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, "it is quarantined", func() error {
+			for _, m := range b.Masters() {
+				if m.State == MasterQuarantined {
+					return nil
+				}
+			}
+			return fmt.Errorf("%+v", b.Masters())
+		})
+		allUp(t, b)
+	}
+	client := redis.NewClient(&redis.Options{Addr: servers[0].Addr, Protocol: 2, DisableIdentity: true})
+	defer client.Close()
+	if floor, err := client.Get(context.Background(), floorKey).Int64(); err != nil || floor != last {
+		t.Fatalf("floor of a master that forgot: got %d, %v, want %d", floor, err, last)
+	}
+	if fence := fencedPair(t, b, "fenced"); fence <= last {
+		t.Fatalf("after restarts: got fence %d, want more than %d", fence, last)
+	}
+}
+
+func TestRealFenceMarksAreBounded(t *testing.T) {
+	servers := realMasters(t, 1)
+	c := openReal(t, servers, func(o *Options) { patient(o); o.FenceMarks = 100 })
+	first := fencedPair(t, c, "first")
+	last := int64(0)
+	for i := range 1000 {
+		last = fencedPair(t, c, fmt.Sprintf("r%d", i))
+	}
+	client := redis.NewClient(&redis.Options{Addr: servers[0].Addr, Protocol: 2, DisableIdentity: true})
+	defer client.Close()
+	ctx := context.Background()
+	if n := client.ZCard(ctx, marksKey).Val(); n > 100+fenceSlack {
+		t.Errorf("marks: got %d, want at most %d", n, 100+fenceSlack)
+	}
+	floor, err := client.Get(ctx, floorKey).Int64()
+	if err != nil || floor < first || floor >= last {
+		t.Errorf("floor: got %d, %v, want from %d to below %d: the marks that were pushed out", floor, err, first, last)
+	}
+	// A client whose clock is behind the floor is taken above it.
+	c.mu.Lock()
+	c.fences.last = 0
+	c.mu.Unlock()
+	if fence := fencedPair(t, c, "first"); fence <= floor {
+		t.Errorf("fence of a forgotten resource: got %d, want above the floor %d", fence, floor)
+	}
+}
+
+func TestRealFenceYearsAheadIsRefused(t *testing.T) {
+	c := openReal(t, realMasters(t, 1), patient)
+	c.mu.Lock()
+	c.fences.observe(time.Now().Add(1000*time.Hour).UnixMilli() << fenceCounterBits)
+	c.mu.Unlock()
+	_, err := c.Acquire(context.Background(), LockRequest{Resources: []string{"ahead"}, TTL: time.Second, Fence: true})
+	if err == nil {
+		t.Fatal("a fence a thousand hours ahead: got a grant, want a refusal")
+	}
+	t.Log(err)
+}
