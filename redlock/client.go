@@ -22,6 +22,8 @@ type Client struct {
 	waiting  int // LOCKs in line
 	fences   fenceClock
 	stats    Stats
+	audited  int // index in leases.all: see audit
+	doubts   int // leases to look at soon
 	draining bool
 
 	claims        map[string]*lane // by run_id: which lane has this master
@@ -77,6 +79,10 @@ func (c *Client) watch() {
 				if due {
 					l.beat()
 				}
+			}
+			if due {
+				t.now = now
+				c.audit(&t)
 			}
 		case <-c.ending:
 			return

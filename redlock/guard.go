@@ -190,6 +190,7 @@ func (l *lane) quarantined(value, reason string) {
 	left := time.Until(l.guard.until)
 	l.mu.Unlock()
 	if fresh {
+		l.client.suspect()
 		o.Logger.Warn("master quarantined", "master", l.master.Addr, "reason", reason, "for", left.Round(time.Millisecond))
 	}
 }

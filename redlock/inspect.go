@@ -79,7 +79,7 @@ func (c *Client) Leases(match func(resource string) bool, limit int) []LeaseInfo
 	var list []LeaseInfo
 	for _, lease := range c.leases.all {
 		if now.Before(lease.validUntil) && slices.ContainsFunc(lease.keys, match) {
-			info := LeaseInfo{Resources: slices.Clone(lease.keys), TokenDigest: TokenDigest(lease.token), Validity: lease.validUntil.Sub(now)}
+			info := LeaseInfo{Resources: slices.Clone(lease.keys), TokenDigest: TokenDigest(lease.token), Validity: lease.validUntil.Sub(now), Lost: lease.lost}
 			for _, key := range lease.keys {
 				info.Waiters += c.leases.entries[key].line.length
 			}

@@ -30,6 +30,7 @@ type round struct {
 	ttlMs   int64
 	start   time.Time // T1, read before the first byte goes out; monotonic
 	op      *Op       // told when the round is decided; nil: nobody waits for it
+	audits  *round    // verbRead to see whether this lease is still there
 	probe   bool      // verbRead on behalf of the waiter op, which wants to know when to try again
 	debtor  mask      // verbRelease: the masters that may hold the key, to which the release is owed if they are away
 	lapse   time.Time // verbRelease: when an owed release may be forgotten; zero: never
@@ -45,6 +46,7 @@ type round struct {
 	born       time.Time // first grant to this token
 	inherited  mask      // masters that may hold the key by an earlier round of the same token
 	place      int       // index in leases.all
+	lost       bool      // the masters do not have it any more
 }
 
 // answer is what one master said about a key.
@@ -163,6 +165,8 @@ func (c *Client) vote(r *round, master int, v vote, t *turn) {
 	switch {
 	case r.probe:
 		c.probed(r, t)
+	case r.audits != nil:
+		c.auditDecided(r, after)
 	case r.verb.acquires():
 		c.acquisitionDecided(r, o, after, t)
 	case r.verb == verbRelease:

@@ -8,6 +8,7 @@ type Stats struct {
 	Released, NotHeld, UnlockFail uint64 // UNLOCK: 1, 0, NOQUORUM
 	Extended, ExtendLost          uint64 // EXTEND: granted, 0
 	ExtendFail                    uint64 // EXTEND: NOQUORUM
+	Lost                          uint64 // leases that the masters no longer had before their validity ended
 	Handovers                     uint64 // releases that were passed on to a waiter in the same batch
 	Attempts                      uint64 // acquisition rounds, retries of waiters included
 	Leases                        int    // gauge: granted through this client and still running
@@ -48,6 +49,7 @@ type LeaseInfo struct {
 	Resources   []string
 	TokenDigest string        // first 16 hex digits of the token's SHA-256: tells tokens apart and gives none away
 	Validity    time.Duration // left
+	Lost        bool          // the masters no longer have it: the holder's EXTEND will fail
 	Waiters     int           // on any of its resources, here
 }
 

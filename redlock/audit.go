@@ -1,0 +1,71 @@
+package redlock
+
+import "time"
+
+// A lease can be lost before its validity ends: masters restart or are flushed, somebody deletes the key. The holder learns it
+// with its next EXTEND; everybody else should not have to wait for that. So with every heartbeat a few leases are read
+// from the masters, and all of them soon after a master was quarantined.
+const (
+	auditPerBeat  = 16
+	auditInDoubt  = 512 // per heartbeat, until all leases were looked at once
+	auditMinAlive = 50 * time.Millisecond
+)
+
+// audit looks at the next leases in turn.
+func (c *Client) audit(t *turn) {
+	n := len(c.lanes)
+	c.mu.Lock()
+	count := auditPerBeat
+	if c.doubts > 0 {
+		count = auditInDoubt
+		c.doubts -= min(c.doubts, count)
+	}
+	all := c.leases.all
+	for range min(count, len(all)) {
+		if c.audited++; c.audited >= len(all) {
+			c.audited = 0
+		}
+		lease := all[c.audited]
+		// One that is about to end, or was just granted and may not have reached every master, proves nothing.
+		if lease.lost || t.now.Add(auditMinAlive).After(lease.validUntil) || t.now.Sub(lease.start) < auditMinAlive {
+			continue
+		}
+		r := &round{verb: verbRead, audits: lease, start: t.now, answers: make([]answer, n)}
+		r.key[0] = lease.keys[0]
+		r.keys = r.key[:]
+		c.launchLocked(r, allMasters(n), t)
+	}
+	c.mu.Unlock()
+	c.finish(t)
+}
+
+// auditDecided judges what the masters answered about a lease: it is lost when those without the token leave no quorum with it.
+func (c *Client) auditDecided(r *round, v votes) {
+	n := len(c.lanes)
+	lease, gone := r.audits, 0
+	for i := range n {
+		switch {
+		case v.of(i) == voteAbsent, v.of(i) == voteGranted && r.answers[i].value != lease.token:
+			gone++
+		}
+	}
+	if gone < n-quorumOf(n)+1 {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	// Released or extended meanwhile: the answers speak of the past.
+	if lease.lost || c.leases.find(lease.keys, lease.token) != lease || time.Now().After(lease.validUntil) {
+		return
+	}
+	lease.lost = true
+	c.stats.Lost++
+	c.opts.Logger.Warn("lease lost", "resource", lease.keys[0], "masters_without_it", gone, "validity_left", time.Until(lease.validUntil).Round(time.Millisecond))
+}
+
+// suspect has all leases looked at soon: a master may have forgotten them.
+func (c *Client) suspect() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.doubts = len(c.leases.all)
+}
