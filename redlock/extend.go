@@ -84,24 +84,22 @@ func (c *Client) extendedLocked(r *round, v votes, t *turn) {
 		r.born = born
 	}
 	c.leases.grant(r, n, t.now)
-	var lost mask
-	for i := range n {
-		if v.of(i) == voteAbsent || v.of(i) == voteHole {
-			lost = lost.with(i)
-		}
-	}
-	if lost != 0 {
+	if lost := v.lost(n); lost != 0 {
 		c.refillLocked(r, lost, t)
 	}
 }
 
 // refillLate gives the key back to a master whose answer came after the decision, if the lease is still the one that was
 // extended. Client.mu orders it against the release: what is released is no lease any more.
-func (c *Client) refillLate(r *round, master int, t *turn) {
+func (c *Client) refillLate(r *round, late votes, t *turn) {
+	lost := late.lost(len(c.lanes))
+	if lost == 0 {
+		return
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.leases.find(r.keys, r.token) == r {
-		c.refillLocked(r, mask(0).with(master), t)
+		c.refillLocked(r, lost, t)
 	}
 }
 

@@ -284,7 +284,7 @@ func (l *lane) exchange(b *batch) error {
 	l.mu.Unlock()
 	if !given {
 		for i, r := range b.rounds {
-			l.client.vote(r, l.index, b.votes[i], &l.turn)
+			l.client.vote(r, cast(l.index, b.votes[i]), &l.turn)
 		}
 	}
 	clear(b.rounds)
@@ -324,10 +324,10 @@ func (l *lane) watch(t *turn) {
 	l.client.laneChanged(l)
 	t.now = time.Now()
 	for _, r := range sent {
-		l.client.vote(r, l.index, voteUnknown, t)
+		l.client.vote(r, cast(l.index, voteUnknown), t)
 	}
 	for _, r := range queue {
-		l.client.vote(r, l.index, voteAbstained, t)
+		l.client.vote(r, cast(l.index, voteAbstained), t)
 	}
 	l.client.finish(t)
 }
@@ -382,7 +382,7 @@ func (l *lane) breakOff(err error) {
 	}
 	l.turn.now = time.Now()
 	for _, r := range queue {
-		l.client.vote(r, l.index, voteAbstained, &l.turn)
+		l.client.vote(r, cast(l.index, voteAbstained), &l.turn)
 	}
 	l.client.finish(&l.turn)
 	l.client.laneChanged(l)

@@ -15,7 +15,7 @@ type Op struct {
 	stale   int     // rounds of the present attempt whose fence was too low
 	strange bool    // the token is the caller's own: some master may know it already
 	waiter  *waiter // nil: the operation does not wait. Guarded by Client.mu
-	info    *ResourceInfo
+	lease   *round  // what was granted, for Abandon. Guarded by Client.mu
 }
 
 // StartLock asks for a lock. It never blocks; to.Done is called exactly once, possibly before StartLock returns.
@@ -120,7 +120,7 @@ func (c *Client) grantedLocked(r *round, validity time.Duration, t *turn) {
 	op := r.op
 	r.validUntil = t.now.Add(validity)
 	r.born = r.start
-	op.stale = 0
+	op.stale, op.lease = 0, r
 	r.op = nil // the lease must not keep the caller's memory
 	c.leases.grant(r, len(c.lanes), t.now)
 	c.stats.Granted++

@@ -59,6 +59,16 @@ func (v votes) mayHold(masters int) (m mask) {
 	return m
 }
 
+// lost are the masters that said that the key is absent.
+func (v votes) lost(masters int) (m mask) {
+	for i := range masters {
+		if v.of(i) == voteAbsent || v.of(i) == voteHole {
+			m = m.with(i)
+		}
+	}
+	return m
+}
+
 // tally counts the votes of each kind.
 type tally [voteKinds]int
 

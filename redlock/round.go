@@ -106,11 +106,13 @@ func (c *Client) finish(t *turn) {
 			last := len(t.refused) - 1
 			r := t.refused[last]
 			t.refused = t.refused[:last]
+			var word votes
 			for i := range c.lanes {
 				if r.masters.has(i) {
-					c.vote(r.round, i, voteAbstained, t)
+					word += cast(i, voteAbstained)
 				}
 			}
+			c.vote(r.round, word, t)
 		}
 		// Done may start operations, which run turns of their own: take the list away first.
 		results := t.results
@@ -147,14 +149,13 @@ func (c *Client) launchLocked(r *round, targets mask, t *turn) {
 	}
 }
 
-// vote counts one master's vote. The one vote that decides the round carries out the decision.
-func (c *Client) vote(r *round, master int, v vote, t *turn) {
+// vote counts the votes in word, usually one. Whoever counts the vote that decides carries out the decision.
+func (c *Client) vote(r *round, word votes, t *turn) {
 	n := len(c.lanes)
-	word := cast(master, v)
 	after := votes(r.votes.Add(uint64(word)))
 	if r.outcome(after-word, n) != undecided {
-		if r.verb == verbExtend && (v == voteAbsent || v == voteHole) {
-			c.refillLate(r, master, t)
+		if r.verb == verbExtend {
+			c.refillLate(r, word, t)
 		}
 		return
 	}
@@ -186,6 +187,9 @@ func (c *Client) noQuorumError(v votes, needed int, late time.Duration) *NoQuoru
 		case voteAbstained, voteUnknown, voteHole:
 			e.Out = append(e.Out, MasterError{l.master.Addr, l.reason()})
 		case votePending:
+			if !l.answersInTime() {
+				e.Out = append(e.Out, MasterError{l.master.Addr, l.reason()})
+			}
 		default:
 			e.Answered++
 		}

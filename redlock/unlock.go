@@ -36,6 +36,24 @@ func (c *Client) StartUnlock(op *Op, resources []string, token string, to Comple
 	}
 }
 
+// Abandon takes back what a LOCK was granted, because its caller can no longer be told. Nobody waits for it. It does nothing
+// if the lock was released or extended since, or granted again to the same token: then somebody does know of it.
+func (c *Client) Abandon(op *Op) {
+	t := turn{now: time.Now()}
+	defer c.finish(&t)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	lease := op.lease
+	if lease == nil || c.leases.find(lease.keys, lease.token) != lease {
+		return
+	}
+	c.leases.drop(lease.keys, lease.token)
+	c.launchLocked(&round{verb: verbRelease, keys: lease.keys, token: lease.token, start: t.now, debtor: lease.holders(len(c.lanes))}, allMasters(len(c.lanes)), &t)
+	for _, resource := range lease.keys {
+		c.handOverLocked(resource, &t)
+	}
+}
+
 func (c *Client) releaseDecided(r *round, o outcome, v votes, t *turn) {
 	op := r.op
 	if op == nil {
