@@ -55,6 +55,7 @@ func (c *closing) appendTo(cmds []redis.Cmder) []redis.Cmder {
 // finding is what the checks at the end of a pipeline have found.
 type finding struct {
 	counts bool   // the votes of the pipeline count
+	epoch  string // the value of the epoch key
 	doubt  string // the master may have forgotten locks, or its clock misjudged them: why it must be quarantined
 	look   bool   // the epoch is not the one that was admitted: look again
 	err    error  // the connection is of no use: why
@@ -78,21 +79,14 @@ func (g *guard) close(end *closing, c *Client, sent, received time.Time) finding
 	step := g.clock.sample(sent.Sub(c.began), received.Sub(c.began), time.Duration(end.time.Val().UnixNano()), c.opts.DriftFactor/2, c.opts.ClockStepMax)
 	switch {
 	case step != 0:
-		return finding{doubt: fmt.Sprintf("its clock stepped by %v", step.Round(time.Millisecond))}
-	case config != c.fingerprint:
-		return finding{err: configError(config, c.fingerprint)}
-	case g.epoch != "" && epoch == g.epoch:
-		return finding{counts: true}
+		return finding{epoch: epoch, doubt: fmt.Sprintf("its clock stepped by %v", step.Round(time.Millisecond))}
+	case config != "" && config != c.fingerprint:
+		return finding{err: &refusedError{fmt.Sprintf(
+			"other proxies use %q, this one %q: give all the same settings, or stop the others and wait for one max_ttl", config, c.fingerprint)}}
+	case g.epoch != "" && epoch == g.epoch && config != "":
+		return finding{epoch: epoch, counts: true}
 	}
-	return finding{look: epoch == "" || epoch != g.quarantine}
-}
-
-// configError says in what this client and the others disagree.
-func configError(theirs, ours string) error {
-	if theirs == "" {
-		return errors.New("its redlockd:config is gone: the shared configuration is set again with the next connection")
-	}
-	return &refusedError{fmt.Sprintf("other proxies use %q, this one %q: give all the same settings, or stop the others and wait for one max_ttl", theirs, ours)}
+	return finding{epoch: epoch, look: config == "" || epoch == "" || epoch != g.quarantine}
 }
 
 // refusedError is a reason for which a master gets no vote and no commands until it goes away.
@@ -258,7 +252,7 @@ func (l *lane) heartbeat(ctx context.Context, link *link) error {
 	l.mu.Unlock()
 	if n, err := beat.Int64(); err != nil {
 		return fmt.Errorf("heartbeat: %w", err)
-	} else if found.doubt == "" && n <= l.guard.beat {
+	} else if found.doubt == "" && found.epoch != "" && found.epoch == l.guard.past && n <= l.guard.beat {
 		found.doubt = "its beat went back from " + strconv.FormatInt(l.guard.beat, 10) + " to " + strconv.FormatInt(n, 10) + ": its machine was rolled back to an earlier state"
 	} else {
 		l.guard.beat = n

@@ -353,7 +353,8 @@ func (l *lane) look(link *link, found finding, beat bool) error {
 	before := l.guard.epoch
 	l.mu.Unlock()
 	err := l.settleFinding(ctx, link, found)
-	if err == nil && beat {
+	// Whatever it was, it may have taken the shared configuration away: the heartbeat sets it again.
+	if err == nil && (beat || found.look) {
 		err = l.heartbeat(ctx, link)
 	}
 	if err == nil && l.guard.epoch != before {
