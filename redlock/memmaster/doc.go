@@ -1,0 +1,50 @@
+// Package memmaster is a Redis master that lives in this process. It is what redlockd runs five of when no masters are
+// configured, and the double for a real Redis in tests: of one command, and of whole simulations in virtual time
+// (testing/synctest) with faults of the network, the process, the host and its clock.
+//
+// It is reached through an ordinary Redis client that speaks RESP2 or RESP3 to it:
+//
+//	m := memmaster.New(memmaster.Options{})
+//	defer m.Close()
+//	c := redis.NewClient(&redis.Options{Dialer: m.Dial})
+//
+// A byte's way, and the files that see it:
+//
+//	client ── link.go ──> stream.go ──> conn.go ──> frame.go ──> command.go ──> commands_*.go ──> store.go
+//	          Dial,       requests:     one         whole        known?         the reply         value_*.go
+//	          faults      delay, hold   goroutine   commands     allowed?       (reply.go)        expiry.go
+//	client <───────────── stream.go <── conn.go <─────────────── all replies of one read at once ──┘
+//
+// script.go and script_lua.go run EVAL and call back into command.go; tracking.go tells who has read a key that it
+// changed; faults.go has the faults of the master, link.go those of one network path to it.
+//
+// Like Redis it executes one command at a time: Master.mu is its single thread, and all whole commands that one read of a
+// connection brought are executed before any of another connection. Lock order: Master.mu, then Link.mu.
+//
+// Goroutines: one per connection, and two more per socket that Serve accepted. None ticks or polls, so a master that
+// nobody talks to does not drive virtual time, and after Close none is left. A Master that is made in a synctest bubble
+// must be used and closed in it, without Serve; go-redis needs maintenance notifications off there, as it looks up a host
+// name for them.
+//
+// # What it promises
+//
+// Replies, errors and their wording are those of Redis 7.0, for the commands in command.go; a differential test compares
+// them byte by byte. Keys expire by the master's wall clock, which starts in step with the process's, follows the
+// process's monotonic clock and can be stepped and made to drift (StepClock, SetClockRate). A restart has what a restart
+// of Redis has: a new run_id, client ids from 1, no script cache, no changes of CONFIG SET.
+//
+// # Caveats
+//
+//   - Memory is all it has: no persistence, no eviction, no limit of memory (CONFIG maxmemory is only reported), no
+//     replication, no cluster. REPLICAOF makes a replica without a master, for tests of clients that must notice one.
+//   - Strings, hashes and sorted sets; no lists, sets, streams, modules or keyspace events.
+//   - SCAN returns everything at once. WAIT does not wait. DBSIZE and KEYS never show expired keys; KEYS and HGETALL
+//     have an order (sorted; as inserted), which Redis does not promise.
+//   - CLIENT TRACKING knows REDIRECT and NOLOOP, not BCAST, OPTIN, OPTOUT.
+//   - Scripts are trusted: an instruction limit ends an endless loop, but memory is not limited, pattern functions cannot be
+//     interrupted, and a script that changes a library (string.lower = nil) changes it for those after it.
+//   - Lua is gopher-lua. Errors that Lua itself raises ("attempt to index …") and syntax errors are worded differently;
+//     goto is accepted; cjson, cmsgpack, struct, bit, redis.setresp and shebang lines are missing. A number that is
+//     joined with .. or table.concat keeps all its digits here, while in Redis one from 10^14 on becomes 1e+14: format
+//     it with string.format('%.0f', n). Arithmetic on a string takes a leading 0 for octal: use tonumber.
+package memmaster

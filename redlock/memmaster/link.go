@@ -1,0 +1,262 @@
+package memmaster
+
+import (
+	"context"
+	"net"
+	"slices"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// Link is a network path to a master with faults of its own, so that one dialer can lose a master that all others still
+// reach. Create it with Master.Link. Its methods may be called from any goroutine.
+//
+// A link behaves as TCP does: it never loses a byte in the middle of a connection. What a fault keeps from arriving
+// arrives late, after Heal, also when the sender has closed the connection meanwhile (its kernel keeps on resending);
+// or never, if the connection is cut first.
+type Link struct {
+	m *Master
+
+	// mu also guards every stream of this link. Lock order: Master.mu before Link.mu.
+	mu     sync.Mutex
+	held   [2]bool                 // by direction
+	delay  [2]func() time.Duration // by direction; nil is none
+	healed chan struct{}           // closed by Heal; nil while nothing is held
+	pipes  []*pipe                 // connections of which an end is still open, in order of birth
+}
+
+type direction int
+
+const (
+	requests direction = iota
+	replies
+)
+
+// Link returns a new link to m without faults.
+func (m *Master) Link() *Link { return &Link{m: m} }
+
+// Dial connects to the master; network and addr are ignored. It has the signature of a go-redis Dialer. It fails with
+// ECONNREFUSED while the master is crashed, closed or unreachable; while the link holds anything back it waits for Heal
+// or the end of ctx; a frozen master's kernel accepts. A delay costs one round trip.
+func (l *Link) Dial(ctx context.Context, network, addr string) (net.Conn, error) {
+	fail := func(err error) (net.Conn, error) {
+		return nil, &net.OpError{Op: "dial", Net: pipeAddr{}.Network(), Addr: pipeAddr{}, Err: err}
+	}
+	for {
+		wait, healed := l.dialWait()
+		if err := pause(ctx, wait, healed); err != nil {
+			return fail(err)
+		}
+		if healed == nil {
+			break
+		}
+	}
+	p, ok := l.m.accept(l)
+	if !ok {
+		return fail(syscall.ECONNREFUSED)
+	}
+	return (*clientEnd)(p), nil
+}
+
+// dialWait says how long a handshake takes now, or what it waits for first.
+func (l *Link) dialWait() (wait time.Duration, healed <-chan struct{}) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.healed != nil {
+		return 0, l.healed
+	}
+	return l.delayLocked(requests) + l.delayLocked(replies), nil
+}
+
+// pause waits for healed if there is one, otherwise for the given time.
+func pause(ctx context.Context, wait time.Duration, healed <-chan struct{}) error {
+	var elapsed <-chan time.Time
+	if healed == nil {
+		if wait <= 0 {
+			return ctx.Err()
+		}
+		t := time.NewTimer(wait)
+		defer t.Stop()
+		elapsed = t.C
+	}
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-healed:
+	case <-elapsed:
+	}
+	return nil
+}
+
+func (l *Link) delayLocked(d direction) time.Duration {
+	if l.delay[d] == nil {
+		return 0
+	}
+	return l.delay[d]()
+}
+
+// SetDelay gives every write of a client (request) and of the master (reply) a one-way delay; nil means none. The
+// functions are called once per write, never two at a time on this link, so a *rand.Rand of the link's own needs no
+// lock. They must not call into this package. Bytes of one direction keep their order whatever the delays are.
+func (l *Link) SetDelay(request, reply func() time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.delay = [2]func() time.Duration{requests: request, replies: reply}
+}
+
+// Partition stops both directions until Heal: packets lost both ways, the kernels resending.
+func (l *Link) Partition() { l.hold(requests, replies) }
+
+// HoldRequests stops what clients send until Heal: commands are not executed, or late.
+func (l *Link) HoldRequests() { l.hold(requests) }
+
+// HoldReplies stops what the master sends until Heal: commands are executed and their replies do not come.
+func (l *Link) HoldReplies() { l.hold(replies) }
+
+func (l *Link) hold(dirs ...direction) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, d := range dirs {
+		l.holdLocked(d, true)
+	}
+	if l.healed == nil {
+		l.healed = make(chan struct{})
+	}
+}
+
+// Heal ends Partition, HoldRequests and HoldReplies. What they kept from arriving and is not lost since arrives now.
+func (l *Link) Heal() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.holdLocked(requests, false)
+	l.holdLocked(replies, false)
+	if l.healed != nil {
+		close(l.healed)
+		l.healed = nil
+	}
+}
+
+func (l *Link) holdLocked(d direction, held bool) {
+	l.held[d] = held
+	for _, p := range l.pipes {
+		p.streams[d].holdLocked(held)
+	}
+}
+
+// Cut breaks every connection of this link now, at both ends, with ECONNRESET: a middlebox that forgets or resets. What
+// was not read yet is lost in both directions. New connections are possible at once.
+func (l *Link) Cut() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, p := range l.pipes {
+		p.breakLocked(syscall.ECONNRESET)
+	}
+}
+
+// pipe is one connection in this process: a client's end, the master's end, and a stream for each direction.
+type pipe struct {
+	link    *Link
+	streams [2]*stream // by direction
+}
+
+func (l *Link) newPipe() *pipe {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	p := &pipe{link: l, streams: [2]*stream{newStream(l, requests), newStream(l, replies)}}
+	l.pipes = append(l.pipes, p)
+	return p
+}
+
+// cut breaks the connection at both ends; see Link.Cut.
+func (p *pipe) cut(err error) {
+	p.link.mu.Lock()
+	defer p.link.mu.Unlock()
+	p.breakLocked(err)
+}
+
+func (p *pipe) breakLocked(err error) {
+	for _, s := range p.streams {
+		s.breakLocked(err)
+	}
+}
+
+// hangUp is the master's close: the client gets the replies that are on their way, then EOF; its unread requests are
+// lost.
+func (p *pipe) hangUp() {
+	p.link.mu.Lock()
+	defer p.link.mu.Unlock()
+	p.streams[requests].abandonLocked()
+	p.streams[replies].finishLocked()
+	p.forgetLocked()
+}
+
+// forgetLocked takes the pipe off its link once both ends have closed.
+func (p *pipe) forgetLocked() {
+	if !p.streams[requests].readerGone || !p.streams[replies].readerGone {
+		return
+	}
+	if i := slices.Index(p.link.pipes, p); i >= 0 {
+		p.link.pipes = slices.Delete(p.link.pipes, i, i+1)
+	}
+}
+
+// clientEnd is the client's end of a pipe: a net.Conn.
+type clientEnd pipe
+
+func (c *clientEnd) Read(b []byte) (int, error)  { return c.streams[replies].read(b) }
+func (c *clientEnd) Write(b []byte) (int, error) { return c.streams[requests].write(b) }
+
+// Close does not lose what was written: it arrives, and is executed, as with a TCP socket.
+func (c *clientEnd) Close() error {
+	c.link.mu.Lock()
+	defer c.link.mu.Unlock()
+	c.streams[requests].finishLocked()
+	c.streams[replies].abandonLocked()
+	(*pipe)(c).forgetLocked()
+	return nil
+}
+
+// closeWrite tells the master that no request follows.
+func (c *clientEnd) closeWrite() {
+	c.link.mu.Lock()
+	defer c.link.mu.Unlock()
+	c.streams[requests].finishLocked()
+}
+
+func (c *clientEnd) LocalAddr() net.Addr  { return pipeAddr{} }
+func (c *clientEnd) RemoteAddr() net.Addr { return pipeAddr{} }
+
+func (c *clientEnd) SetDeadline(t time.Time) error {
+	c.setDeadlines(&t, &t)
+	return nil
+}
+
+func (c *clientEnd) SetReadDeadline(t time.Time) error {
+	c.setDeadlines(&t, nil)
+	return nil
+}
+
+func (c *clientEnd) SetWriteDeadline(t time.Time) error {
+	c.setDeadlines(nil, &t)
+	return nil
+}
+
+func (c *clientEnd) setDeadlines(read, write *time.Time) {
+	c.link.mu.Lock()
+	defer c.link.mu.Unlock()
+	if s := c.streams[replies]; read != nil {
+		s.readDeadline = *read
+		s.cond.Broadcast() // a Read that waits looks again
+	}
+	if s := c.streams[requests]; write != nil {
+		s.writeDeadline = *write
+		s.cond.Broadcast()
+	}
+}
+
+// pipeAddr is the address of both ends of every pipe.
+type pipeAddr struct{}
+
+func (pipeAddr) Network() string { return "memmaster" }
+func (pipeAddr) String() string  { return "memmaster" }

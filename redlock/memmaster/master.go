@@ -1,0 +1,258 @@
+package memmaster
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net"
+	"slices"
+	"sync"
+	"time"
+)
+
+// Options is how a master is set up. The zero value is a Redis 7.0 with its defaults: no password, no persistence, never
+// evicting.
+type Options struct {
+	// Password is what AUTH and HELLO demand of the user "default". Empty demands nothing.
+	Password string
+
+	// Users are further users with their passwords. Every user may do everything.
+	Users map[string]string
+
+	// IFEQ adds SET … IFEQ|IFNE and DELEX … IFEQ|IFNE, which are new in Redis 8.4, and makes redis_version say 8.4.0.
+	IFEQ bool
+
+	// Config sets CONFIG parameters as redis.conf does: they are back after a restart, unlike what CONFIG SET changed.
+	// Their only effect is that CONFIG GET and INFO report them. New panics on a name or a value that Redis refuses.
+	Config map[string]string
+}
+
+// Master is a Redis master in this process. Create it with New; its methods may be called from any goroutine.
+type Master struct {
+	options Options
+	link    *Link // of Master.Dial
+	wg      sync.WaitGroup
+
+	// mu is what Redis's single thread is: it is held while the commands of one read of one connection are executed.
+	// It guards everything below.
+	mu       sync.Mutex
+	clock    clock
+	unixNano int64 // the master's clock at the start of the running command
+	data     store
+
+	// The process: new with every start.
+	runID     string
+	startedAt int64 // wall clock, milliseconds since the Unix epoch
+	lastID    int64 // of a client; a restarted Redis counts from 1 again
+	config    map[string]string
+	replicaOf []string // host and port; nil for a master
+	scripts   *scripting
+	executed  int64 // commands
+
+	clients  map[int64]*client
+	running  *client                // the client whose command is being executed
+	channels map[string][]*client   // subscribers, in order of subscription
+	watching map[watched][]*client  // who watches a key
+	tracked  map[string][]trackerID // who is told of the next change of a key
+
+	// Faults.
+	frozen      bool
+	down        bool // crashed or closed
+	closed      bool // for good
+	unreachable bool
+	gate        sync.Cond // of mu: passed by connections whose bytes have arrived, one by one after Thaw
+	atGate      int
+
+	served map[io.Closer]struct{} // listeners and sockets of Serve
+}
+
+// New starts a master with no data, a fresh run_id and a clock in step with the process's. Close it when done.
+func New(o Options) *Master {
+	m := &Master{options: o, clock: newClock(time.Now()), served: map[io.Closer]struct{}{}}
+	m.link = m.Link()
+	m.gate.L = &m.mu
+	m.data.reset()
+	m.data.changed = m.keyChanged
+	m.start()
+	return m
+}
+
+// start is what a process does when it begins. The data is there already.
+func (m *Master) start() {
+	config, err := newConfig(m.options.Config)
+	if err != nil {
+		panic("memmaster: " + err.Error())
+	}
+	m.readClock()
+	m.runID, m.startedAt, m.lastID, m.executed = newRunID(), m.data.now, 0, 0
+	m.config, m.replicaOf, m.scripts = config, nil, newScripting(m)
+	m.clients = map[int64]*client{}
+	m.channels = map[string][]*client{}
+	m.watching = map[watched][]*client{}
+	m.tracked = map[string][]trackerID{}
+	m.down = false
+}
+
+func newRunID() string {
+	var b [20]byte
+	rand.Read(b[:])
+	return hex.EncodeToString(b[:])
+}
+
+// readClock sets the time that the next command sees.
+func (m *Master) readClock() {
+	m.unixNano = m.clock.at(time.Now())
+	m.data.now = m.unixNano / int64(time.Millisecond)
+}
+
+// Dial connects to the master over a link that no fault of a Link touches; see Link.Dial.
+func (m *Master) Dial(ctx context.Context, network, addr string) (net.Conn, error) {
+	return m.link.Dial(ctx, network, addr)
+}
+
+// accept makes a connection, or reports false where a kernel would refuse it.
+func (m *Master) accept(l *Link) (*pipe, bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.down || m.unreachable {
+		return nil, false
+	}
+	p := l.newPipe()
+	m.lastID++
+	c := newClient(m, m.lastID, p)
+	m.clients[c.id] = c
+	m.wg.Go(c.serve)
+	return p, true
+}
+
+// Serve answers connections of a listener until the listener or the master is closed, and then returns nil, or the
+// listener's error. Each socket is copied to a connection made as by Dial, so every fault of the master reaches it; where
+// Dial is refused, a socket is closed at once. Close closes the listener.
+func (m *Master) Serve(ln net.Listener) error {
+	if !m.serving(ln) {
+		return ln.Close()
+	}
+	defer m.closeServed(ln)
+	for {
+		socket, err := ln.Accept()
+		if errors.Is(err, net.ErrClosed) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("accept a connection on %s: %w", ln.Addr(), err)
+		}
+		m.serveSocket(socket)
+	}
+}
+
+func (m *Master) serveSocket(socket net.Conn) {
+	p, ok := m.accept(m.link)
+	if !ok {
+		socket.Close()
+		return
+	}
+	conn := (*clientEnd)(p)
+	if !m.serving(socket) {
+		socket.Close()
+		conn.Close()
+		return
+	}
+	m.wg.Go(func() { // ends when the socket is closed: by its peer, by Close or below
+		io.Copy(conn, socket)
+		conn.closeWrite()
+	})
+	m.wg.Go(func() { // ends when the master closes the connection, or its peer does
+		io.Copy(socket, conn)
+		conn.Close()
+		m.closeServed(socket)
+	})
+}
+
+// serving remembers what Close has to close and to wait for. It reports false when Close has been called.
+func (m *Master) serving(c io.Closer) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if !m.closed {
+		m.served[c] = struct{}{}
+		m.wg.Add(1)
+	}
+	return !m.closed
+}
+
+func (m *Master) closeServed(c io.Closer) {
+	m.mu.Lock()
+	delete(m.served, c)
+	m.mu.Unlock()
+	c.Close()
+	m.wg.Done()
+}
+
+// Close ends the master for good: connections and listeners are closed, and every goroutine has ended when it returns.
+// What Get and Keys report stays. A second Close does nothing.
+func (m *Master) Close() {
+	m.mu.Lock()
+	m.closed = true
+	m.end()
+	for c := range m.served {
+		c.Close()
+	}
+	m.mu.Unlock()
+	m.wg.Wait()
+}
+
+// end is the death of the process: its connections are closed by the kernel.
+func (m *Master) end() {
+	m.down = true
+	for _, c := range m.allClients() {
+		m.drop(c)
+	}
+	m.frozen = false
+	m.gate.Broadcast()
+}
+
+func (m *Master) allClients() []*client {
+	return slices.SortedFunc(maps.Values(m.clients), func(a, b *client) int { return cmp.Compare(a.id, b.id) })
+}
+
+// drop closes a client's connection and forgets it. Nothing of what it sent is executed any more; what was answered
+// still reaches it.
+func (m *Master) drop(c *client) {
+	if c.gone {
+		return
+	}
+	c.gone = true
+	delete(m.clients, c.id)
+	c.unsubscribeAll()
+	c.unwatch()
+	c.pipe.hangUp()
+}
+
+// Keys lists the keys of database 0 that have not expired, sorted. It is for tests that look at a master from outside:
+// it works also while the master is frozen, crashed or closed, and changes nothing.
+func (m *Master) Keys() []string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.readClock()
+	return m.data.keys(0)
+}
+
+// Get returns a string of database 0 and the time it has left by the master's clock, -1 ns if it never expires. ok is
+// false if the key is absent, has expired, or holds no string. Like Keys it changes nothing.
+func (m *Master) Get(key string) (value string, pttl time.Duration, ok bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.readClock()
+	e := m.data.dbs[0].entries[key]
+	if e == nil || e.kind != kindString || m.data.expired(e) {
+		return "", 0, false
+	}
+	if e.expireAt == 0 {
+		return e.str, -1, true
+	}
+	return e.str, time.Duration(m.data.ttl(e)) * time.Millisecond, true
+}

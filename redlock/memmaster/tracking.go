@@ -1,0 +1,139 @@
+package memmaster
+
+import (
+	"slices"
+
+	"github.com/tidwall/redcon"
+)
+
+// Client-side caching: a client that has CLIENT TRACKING on is told once when a key that it has read changes, in a push
+// of RESP3 or, with REDIRECT, as a message of the channel invalidateChannel to another connection.
+
+const invalidateChannel = "__redis__:invalidate"
+
+// trackedKeysMax bounds the table, as Redis's tracking-table-max-keys does. A key too many is announced as changed and
+// forgotten.
+const trackedKeysMax = 1 << 20
+
+// tracking is what CLIENT TRACKING set for a client.
+type tracking struct {
+	on         bool
+	noLoop     bool  // not told of its own changes
+	redirectTo int64 // client id; 0 for itself
+}
+
+// trackerID is the id of a client that is told. It may have gone since.
+type trackerID int64
+
+func cmdCLIENTTRACKING(c *client, args [][]byte) {
+	var t tracking
+	switch {
+	case is(args[2], "ON"):
+		t.on = true
+	case !is(args[2], "OFF"):
+		c.fail(errSyntax)
+		return
+	}
+	for i := 3; i < len(args); i++ {
+		switch {
+		case is(args[i], "NOLOOP"):
+			t.noLoop = true
+		case is(args[i], "REDIRECT") && i+1 < len(args):
+			i++
+			id, ok := parseInt(args[i])
+			if !ok {
+				c.fail(errNotInt)
+				return
+			}
+			if c.m.clients[id] == nil {
+				c.fail("ERR The client ID you want redirect to does not exist")
+				return
+			}
+			t.redirectTo = id
+		case is(args[i], "BCAST"), is(args[i], "OPTIN"), is(args[i], "OPTOUT"), is(args[i], "PREFIX"):
+			c.fail("ERR CLIENT TRACKING " + string(args[i]) + " is not supported here; REDIRECT and NOLOOP are")
+			return
+		default:
+			c.fail(errSyntax)
+			return
+		}
+	}
+	if t.on {
+		c.tracking = t
+	} else {
+		c.tracking = tracking{}
+	}
+	c.ok()
+}
+
+// track remembers that a client has read keys.
+func (m *Master) track(c *client, keys [][]byte) {
+	for _, key := range keys {
+		who := m.tracked[string(key)]
+		if slices.Contains(who, trackerID(c.id)) {
+			continue
+		}
+		if who == nil && len(m.tracked) >= trackedKeysMax {
+			for other := range m.tracked {
+				m.invalidate(other)
+				break
+			}
+		}
+		m.tracked[string(key)] = append(who, trackerID(c.id))
+	}
+}
+
+// invalidate tells those who have read a key that it has changed, and forgets them.
+func (m *Master) invalidate(key string) {
+	who, ok := m.tracked[key]
+	if !ok {
+		return
+	}
+	delete(m.tracked, key)
+	keys := redcon.AppendBulkString(redcon.AppendArray(nil, 1), key)
+	for _, id := range who {
+		if c := m.clients[int64(id)]; c != nil && !(c.tracking.noLoop && c == m.running) {
+			m.tellInvalid(c, keys)
+		}
+	}
+}
+
+// trackFlush tells every tracking client that all keys are gone.
+func (m *Master) trackFlush() {
+	clear(m.tracked)
+	for _, c := range m.allClients() {
+		null := "$-1\r\n"
+		if c.resp == 3 {
+			null = "_\r\n"
+		}
+		m.tellInvalid(c, []byte(null))
+	}
+}
+
+// tellInvalid sends the keys, which are RESP already, on behalf of a tracking client.
+func (m *Master) tellInvalid(c *client, keys []byte) {
+	if !c.tracking.on {
+		return
+	}
+	to := c
+	if c.tracking.redirectTo != 0 {
+		if to = m.clients[c.tracking.redirectTo]; to == nil {
+			if c.resp == 3 {
+				b := redcon.AppendBulkString(appendHeader(nil, '>', 2), "tracking-redir-broken")
+				m.push(c, redcon.AppendInt(b, c.tracking.redirectTo))
+			}
+			return
+		}
+	}
+	var b []byte
+	switch {
+	case to.resp == 3:
+		b = redcon.AppendBulkString(appendHeader(nil, '>', 2), "invalidate")
+	case to != c && len(to.channels) > 0:
+		b = redcon.AppendBulkString(redcon.AppendArray(nil, 3), "message")
+		b = redcon.AppendBulkString(b, invalidateChannel)
+	default: // RESP2 has no way to tell it
+		return
+	}
+	m.push(to, append(b, keys...))
+}
