@@ -30,6 +30,7 @@ type batch struct {
 
 	sets        []*setCommand
 	scripts     []*scriptCommand
+	readings    []reading // answers to verbRead
 	setsUsed    int
 	scriptsUsed int
 	foldArgs    []any
@@ -37,6 +38,12 @@ type batch struct {
 	// The segment under construction: releases go first, folded, then the others in their order.
 	releases, others []int32
 	touched          touched
+}
+
+// reading is what the master answered to a verbRead.
+type reading struct {
+	round  *round
+	answer answer
 }
 
 // ref says that the reply to a round is in command cmd of the pipeline, and, of a folded release, at which position.
@@ -51,7 +58,7 @@ func newBatch(l *lane, link *link) *batch {
 // exec sends the rounds and fills in the votes. An error means that the connection is of no more use: the votes that it left
 // unknown, and the releases that were refused, have to be cleared up on the next one.
 func (b *batch) exec() error {
-	b.votes, b.refs, b.found = b.votes[:0], b.refs[:0], finding{counts: true}
+	b.votes, b.refs, b.readings, b.found = b.votes[:0], b.refs[:0], b.readings[:0], finding{counts: true}
 	defer func() {
 		if !b.found.counts {
 			for i, r := range b.rounds {
@@ -293,7 +300,9 @@ func (b *batch) read(r *round, at ref) (vote, error) {
 }
 
 func (b *batch) readAnswer(r *round, value *redis.StringCmd, ttl *redis.IntCmd, mark *redis.FloatCmd) (vote, error) {
-	a := &r.answers[b.lane.index]
+	// Not into the round yet: if the watch has given this batch up, the round is decided, and its answers are being read.
+	b.readings = append(b.readings, reading{round: r})
+	a := &b.readings[len(b.readings)-1].answer
 	if a.err = mark.Err(); a.err != nil && a.err != redis.Nil {
 		return voteUnknown, a.err
 	}

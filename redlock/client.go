@@ -21,6 +21,7 @@ type Client struct {
 	leases   leases
 	waiting  int // LOCKs in line
 	fences   fenceClock
+	repeats  repeats
 	stats    Stats
 	audited  int // index in leases.all: see audit
 	doubts   int // leases to look at soon
@@ -44,7 +45,7 @@ func Open(opts Options) (*Client, error) {
 	}
 	c := &Client{
 		opts: opts, tokens: newTokenSource(), began: time.Now(), fingerprint: fingerprintOf(opts),
-		leases: newLeases(), claims: make(map[string]*lane), changed: make(chan struct{}),
+		leases: newLeases(), repeats: make(repeats), claims: make(map[string]*lane), changed: make(chan struct{}),
 	}
 	c.endingContext, c.end = context.WithCancel(context.Background())
 	c.ending = c.endingContext.Done()
@@ -250,6 +251,16 @@ func (c *Client) checkTTL(ttl time.Duration) error {
 		return badRequest("ttl of %s ms is above the most, %s ms (max_ttl)", inMs(ttl), inMs(c.opts.MaxTTL))
 	}
 	return nil
+}
+
+// checkHold bounds how long a lock that was born then may be prolonged: "the number of lock reacquisition attempts should be
+// limited, otherwise one of the liveness properties is violated" ("Making the algorithm more reliable: Extending the lock").
+func (c *Client) checkHold(born time.Time, ttl time.Duration, now time.Time) error {
+	if now.Add(ttl).Sub(born) <= c.opts.MaxHold {
+		return nil
+	}
+	return badRequest("the lock was first granted %v ago and may be held for %v in all (max_hold): release it, or ask for a shorter ttl",
+		now.Sub(born).Round(time.Second), c.opts.MaxHold)
 }
 
 func inMs(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }

@@ -20,7 +20,7 @@ func (i interval) intersect(j interval) (interval, bool) {
 type clockTrack struct {
 	known  bool
 	offset interval
-	at     time.Duration // of the last sample, on our clock
+	at     time.Duration // when the last sample was asked for, on our clock: the reading is no older
 }
 
 // sample takes a reading of the master's clock. It returns by how much the clock has stepped since the last one, beyond what a
@@ -28,7 +28,7 @@ type clockTrack struct {
 func (c *clockTrack) sample(sent, received, master time.Duration, rate float64, tolerance time.Duration) (step time.Duration) {
 	// TIME tells microseconds, cut off.
 	seen := interval{master - received, master + time.Microsecond - sent}
-	defer func() { c.known, c.at = true, received }()
+	defer func() { c.known, c.at = true, sent }()
 	if !c.known {
 		c.offset = seen
 		return 0

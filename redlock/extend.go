@@ -29,10 +29,11 @@ func (c *Client) StartExtend(op *Op, resources []string, token string, ttl time.
 	if lease := c.leases.find(resources, token); lease != nil && !known {
 		born, known = lease.born, true
 	}
-	if known && t.now.Add(ttl).Sub(born) > c.opts.MaxHold {
-		t.tell(op, Result{Err: badRequest("the lock was first granted %v ago and may be held for %v in all (max_hold): release it, or ask for a shorter ttl",
-			t.now.Sub(born).Round(time.Second), c.opts.MaxHold)})
-		return
+	if known {
+		if err := c.checkHold(born, ttl, t.now); err != nil {
+			t.tell(op, Result{Err: err})
+			return
+		}
 	}
 	c.launchLocked(r, allMasters(len(c.lanes)), &t)
 }
@@ -55,9 +56,7 @@ func (c *Client) extensionDecided(r *round, o outcome, v votes, t *turn) {
 	case o == no:
 		// Definitely lost: what remains of it on a minority only keeps others out.
 		c.stats.ExtendLost++
-		c.leases.drop(r.keys, r.token)
-		c.launchLocked(&round{verb: verbRelease, keys: r.keys, token: r.token, start: t.now, debtor: allMasters(n),
-			lapse: t.now.Add(r.ttl())}, allMasters(n), t)
+		c.clearLocked(r, t)
 		t.tell(op, Result{})
 	default:
 		// Unknown. The lease as it was before still runs, so nothing is released.
@@ -67,6 +66,21 @@ func (c *Client) extensionDecided(r *round, o outcome, v votes, t *turn) {
 		}
 		t.tell(op, Result{Err: c.noQuorumError(v, quorumOf(n), elapsed)})
 	}
+}
+
+// clearLocked releases what remains of a lock that an extension has found lost, unless its token has locked anew meanwhile, or is
+// about to.
+func (c *Client) clearLocked(r *round, t *turn) {
+	all := allMasters(len(c.lanes))
+	if lease := c.leases.find(r.keys, r.token); lease != nil && lease.start.After(r.start) {
+		return
+	}
+	c.leases.drop(r.keys, r.token)
+	if rep := c.repeats.of(r.keys, r.token); rep != nil {
+		rep.left = all
+		return
+	}
+	c.launchLocked(&round{verb: verbRelease, keys: r.keys, token: r.token, start: t.now, debtor: all, lapse: t.now.Add(r.ttl())}, all, t)
 }
 
 // extendedLocked makes the round the lease, and gives the key back to the masters that have lost it.
@@ -83,7 +97,7 @@ func (c *Client) extendedLocked(r *round, v votes, t *turn) {
 	if born, known := tokenBirth(r.token); known && born.Before(r.born) {
 		r.born = born
 	}
-	c.leases.grant(r, n, t.now)
+	c.leases.grant(r, t.now)
 	if lost := v.lost(n); lost != 0 {
 		c.refillLocked(r, lost, t)
 	}

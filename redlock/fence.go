@@ -65,7 +65,9 @@ if fence <= mark then
   return mark
 end
 for i = 3, #KEYS do
-  redis.call('SET', KEYS[i], ARGV[1], 'PX', ARGV[2])
+  if redis.call('PTTL', KEYS[i]) < tonumber(ARGV[2]) then
+    redis.call('SET', KEYS[i], ARGV[1], 'PX', ARGV[2])
+  end
   redis.call('ZADD', KEYS[1], ARGV[3], KEYS[i])
 end
 local over = redis.call('ZCARD', KEYS[1]) - tonumber(ARGV[4])

@@ -54,11 +54,12 @@ func (c *closing) appendTo(cmds []redis.Cmder) []redis.Cmder {
 
 // finding is what the checks at the end of a pipeline have found.
 type finding struct {
-	counts bool   // the votes of the pipeline count
-	epoch  string // the value of the epoch key
-	doubt  string // the master may have forgotten locks, or its clock misjudged them: why it must be quarantined
-	look   bool   // the epoch is not the one that was admitted: look again
-	err    error  // the connection is of no use: why
+	counts bool          // the votes of the pipeline count
+	epoch  string        // the value of the epoch key
+	doubt  string        // the master may have forgotten locks, or its clock misjudged them: why it must be quarantined
+	step   time.Duration // of its clock
+	look   bool          // the epoch is not the one that was admitted: look again
+	err    error         // the connection is of no use: why
 }
 
 // close judges a pipeline that was sent and received at these times of our clock.
@@ -76,10 +77,15 @@ func (g *guard) close(end *closing, c *Client, sent, received time.Time) finding
 	epoch, _ := values[0].(string)
 	config, _ := values[1].(string)
 
+	first := !g.clock.known
 	step := g.clock.sample(sent.Sub(c.began), received.Sub(c.began), time.Duration(end.time.Val().UnixNano()), c.opts.DriftFactor/2, c.opts.ClockStepMax)
+	skew := end.time.Val().Sub(received)
 	switch {
 	case step != 0:
-		return finding{epoch: epoch, doubt: fmt.Sprintf("its clock stepped by %v", step.Round(time.Millisecond))}
+		return finding{epoch: epoch, step: step, doubt: fmt.Sprintf("its clock stepped by %v", step.Round(time.Millisecond))}
+	case first && skew.Abs() > c.opts.ClockSkewMax+received.Sub(sent):
+		// Nobody may have watched it until now.
+		return finding{epoch: epoch, doubt: fmt.Sprintf("its clock differs by %v from the clock here (clock_skew_max): it may have stepped while nobody watched", skew.Round(time.Millisecond))}
 	case config != "" && config != c.fingerprint:
 		return finding{err: &refusedError{fmt.Sprintf(
 			"other proxies use %q, this one %q: give all the same settings, or stop the others and wait for one max_ttl", config, c.fingerprint)}}
@@ -112,7 +118,7 @@ func (v vote) uncounted(of verb) vote {
 }
 
 // attest finds out under which epoch the master runs: admitted, quarantined, or neither, and then quarantines it.
-func (l *lane) attest(ctx context.Context, link *link, doubt string) error {
+func (l *lane) attest(ctx context.Context, link *link, doubt string, step time.Duration) error {
 	// Others may exchange the value at the same time; every exchange makes it more settled.
 	for range 8 {
 		value, err := link.conn.Get(ctx, epochKey).Result()
@@ -140,6 +146,10 @@ func (l *lane) attest(ctx context.Context, link *link, doubt string) error {
 		}
 		if swapped {
 			l.quarantined(fresh, doubt)
+			// Whoever wins the exchange turns the clock back for all, and nobody else.
+			if step < 0 {
+				return link.rewind(l.client, -step)
+			}
 			return nil
 		}
 	}
@@ -204,7 +214,7 @@ func (l *lane) admitDue(ctx context.Context, link *link) error {
 		return fmt.Errorf("admit: %w", err)
 	}
 	if admitted == 0 {
-		return l.attest(ctx, link, "")
+		return l.attest(ctx, link, "", 0)
 	}
 	if cold {
 		l.client.opts.Logger.Warn("fences trust clocks once", "master", l.master.Addr, "reason",
@@ -268,5 +278,5 @@ func (l *lane) settleFinding(ctx context.Context, link *link, found finding) err
 	if found.doubt == "" && !found.look {
 		return nil
 	}
-	return l.attest(ctx, link, found.doubt)
+	return l.attest(ctx, link, found.doubt, found.step)
 }

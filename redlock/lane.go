@@ -183,6 +183,8 @@ func (l *lane) connect() (*link, error) {
 	if err != nil {
 		return nil, err
 	}
+	// The end of the client breaks off whatever the link is doing.
+	link.stop = context.AfterFunc(l.client.endingContext, func() { link.socket.Close() })
 	if err := l.ready(ctx, link); err != nil {
 		link.close()
 		return nil, connectError(err)
@@ -283,11 +285,15 @@ func (l *lane) exchange(b *batch) error {
 	}
 	l.mu.Unlock()
 	if !given {
+		for i := range b.readings {
+			b.readings[i].round.answers[l.index] = b.readings[i].answer
+		}
 		for i, r := range b.rounds {
 			l.client.vote(r, cast(l.index, b.votes[i]), &l.turn)
 		}
 	}
 	clear(b.rounds)
+	clear(b.readings)
 	l.client.finish(&l.turn)
 	return err
 }

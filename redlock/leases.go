@@ -66,7 +66,7 @@ func (s *leases) crowded(resources []string) bool {
 }
 
 // grant records the round as the lease of its resources, in the place of what was known before.
-func (s *leases) grant(r *round, masters int, now time.Time) {
+func (s *leases) grant(r *round, now time.Time) {
 	s.forgetSome(now, 2)
 	for _, key := range r.keys {
 		e := s.entry(key)

@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
@@ -17,6 +18,8 @@ import (
 type link struct {
 	client *redis.Client
 	conn   *redis.Conn
+	socket net.Conn    // below both, to break off a call that is under way
+	stop   func() bool // of what breaks it off; nil: nothing does
 }
 
 // dial connects to a master. The connection is made here and not by go-redis, which would make another one behind our back
@@ -50,16 +53,17 @@ func dial(ctx context.Context, m Master, opts Options) (*link, error) {
 	if err != nil {
 		return nil, connectError(err)
 	}
+	unused := conn
 	o.Dialer = func(context.Context, string, string) (net.Conn, error) {
-		if conn == nil {
+		if unused == nil {
 			return nil, errBroken
 		}
-		c := conn
-		conn = nil
+		c := unused
+		unused = nil
 		return c, nil
 	}
 	client := redis.NewClient(o)
-	return &link{client: client, conn: client.Conn()}, nil
+	return &link{client: client, conn: client.Conn(), socket: conn}, nil
 }
 
 var errBroken = errors.New("the connection is broken")
@@ -99,6 +103,34 @@ func (l *link) swap(ctx context.Context, key, old, value string) (bool, error) {
 		return false, fmt.Errorf("exchange %s: %w", key, err)
 	}
 	return n == 1, nil
+}
+
+// rewindTimeout bounds a rewind: it looks at every key of the master, which is quarantined meanwhile anyway.
+const rewindTimeout = time.Minute
+
+// rewind takes back what a clock that was set back has added to the life of the keys: those that would outlive every lock end as
+// much earlier as the clock went back. The others are left alone, for they may have been set after the step.
+func (l *link) rewind(c *Client, step time.Duration) error {
+	ctx, cancel := context.WithTimeout(c.endingContext, rewindTimeout)
+	defer cancel()
+	bound := quarantineOf(c.opts.MaxTTL, c.opts.DriftFactor)
+	for cursor := uint64(0); ; {
+		keys, next, err := l.conn.Scan(ctx, cursor, "", foldMax).Result()
+		if err != nil {
+			return fmt.Errorf("SCAN after a clock that was set back: %w", err)
+		}
+		// SCAN may return more keys than asked for.
+		for len(keys) > 0 {
+			n := min(len(keys), foldMax)
+			if err := l.conn.EvalSha(ctx, scriptRewind.sha, keys[:n], bound.Milliseconds(), step.Milliseconds()).Err(); err != nil {
+				return fmt.Errorf("shorten keys after a clock that was set back: %w", err)
+			}
+			keys = keys[n:]
+		}
+		if cursor = next; cursor == 0 {
+			return nil
+		}
+	}
 }
 
 // load loads the scripts.
@@ -143,6 +175,9 @@ func (l *link) pay(ctx context.Context, debts []debt) error {
 }
 
 func (l *link) close() {
+	if l.stop != nil {
+		l.stop()
+	}
 	l.conn.Close()
 	l.client.Close()
 }

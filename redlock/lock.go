@@ -40,6 +40,10 @@ func (c *Client) StartLock(op *Op, req LockRequest, to Completer) {
 	case c.draining:
 		t.tell(op, Result{Err: ErrDraining})
 	case op.strange && c.leases.held(op.keys, op.token, t.now):
+		if err := c.checkHold(c.leases.find(op.keys, op.token).born, req.TTL, t.now); err != nil {
+			t.tell(op, Result{Err: err})
+			return
+		}
 		// It holds the lock already, so it must not stand in line behind those who wait for its own release.
 		c.askLocked(op, &t)
 	case req.Wait > 0:
@@ -68,6 +72,9 @@ func (c *Client) askLocked(op *Op, t *turn) {
 	case op.strange || len(op.keys) > 1:
 		r.verb = verbAcquire
 	}
+	if op.strange {
+		c.repeats.begin(op)
+	}
 	if op.waiter != nil {
 		op.waiter.asking = r
 	}
@@ -78,16 +85,16 @@ func (c *Client) askLocked(op *Op, t *turn) {
 // acquisitionDecided implements steps 3 to 5 of "The Redlock algorithm": the lock is held if a quorum granted and
 // validity is left; otherwise it is removed again wherever it may be.
 func (c *Client) acquisitionDecided(r *round, o outcome, v votes, t *turn) {
+	n, quorum := len(c.lanes), quorumOf(len(c.lanes))
 	elapsed := t.now.Sub(r.start)
 	validity := validityOf(r.ttl(), elapsed, driftOf(r.ttl(), c.opts.DriftFactor))
 	var err error
 	switch {
 	case o == yes && validity <= 0:
-		err = c.noQuorumError(v, quorumOf(len(c.lanes)), elapsed)
+		err = c.noQuorumError(v, quorum, elapsed)
 	case o == noQuorum:
-		err = c.noQuorumError(v, quorumOf(len(c.lanes)), 0)
+		err = c.noQuorumError(v, quorum, 0)
 	}
-	granted := o == yes && err == nil
 
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -95,17 +102,21 @@ func (c *Client) acquisitionDecided(r *round, o outcome, v votes, t *turn) {
 	if op == nil {
 		return // a refill
 	}
+	rep := &repeat{}
+	if op.strange {
+		rep = c.repeats.end(op)
+	}
 	wanted := op.waiter == nil || !op.waiter.gone
-	if granted && wanted {
-		c.grantedLocked(r, validity, t)
+	if o == yes && err == nil && wanted {
+		c.grantedLocked(r, validity, rep, t)
 		return
 	}
-	c.undoLocked(r, o, v, t)
+	c.undoLocked(r, v, rep, t)
 	mark := r.mark.Load()
 	c.fences.observe(mark)
 	switch {
 	case !wanted:
-	case o == no && mark > 0 && v.tally(len(c.lanes))[voteDenied] <= len(c.lanes)-quorumOf(len(c.lanes)) && op.stale < fenceRetries:
+	case o == no && mark > 0 && v.tally(n)[voteDenied] <= n-quorum && op.stale < fenceRetries:
 		// Not held by another: the fence was too low, for a clock is behind. The next one is above every mark that was seen.
 		op.stale++
 		c.askLocked(op, t)
@@ -116,13 +127,21 @@ func (c *Client) acquisitionDecided(r *round, o outcome, v votes, t *turn) {
 	}
 }
 
-func (c *Client) grantedLocked(r *round, validity time.Duration, t *turn) {
+func (c *Client) grantedLocked(r *round, validity time.Duration, rep *repeat, t *turn) {
 	op := r.op
-	r.validUntil = t.now.Add(validity)
-	r.born = r.start
-	op.stale, op.lease = 0, r
 	r.op = nil // the lease must not keep the caller's memory
-	c.leases.grant(r, len(c.lanes), t.now)
+	r.validUntil = t.now.Add(validity)
+	r.born, r.inherited = r.start, rep.left
+	rep.left = 0
+	if before := c.leases.find(r.keys, r.token); before != nil {
+		r.born = before.born
+		r.inherited |= before.holders(len(c.lanes))
+	}
+	if !rep.released {
+		c.leases.grant(r, t.now)
+		op.lease = r
+	}
+	op.stale = 0
 	c.stats.Granted++
 	if op.waiter != nil {
 		op.waiter.gone = true
@@ -145,16 +164,25 @@ func (c *Client) answerDenied(op *Op, err error, t *turn) {
 // denied it has nothing of it. Implements "The Redlock algorithm" step 5: "it will try to unlock all the instances". The
 // caller does not wait for it, and its context has no part in it.
 //
-// It leaves the keys alone when an earlier grant to the same token may still be believed in: the caller repeats its LOCK
-// because a reply was lost, or to refresh it, and to take the earlier lock away would let another in while it runs.
-func (c *Client) undoLocked(r *round, o outcome, v votes, t *turn) {
+// It leaves the keys alone as long as another attempt of the same token, earlier or later, may be believed in: see repeats.
+func (c *Client) undoLocked(r *round, v votes, rep *repeat, t *turn) {
 	n := len(c.lanes)
-	if o != no && r.op.strange && (v.tally(n)[voteMine] > 0 || c.leases.held(r.keys, r.token, t.now)) {
-		return
+	targets := v.mayHold(n) | rep.left
+	if r.op.strange {
+		lease := c.leases.find(r.keys, r.token)
+		tally := v.tally(n)
+		switch {
+		case rep.underWay > 0:
+			rep.left = targets
+			return
+		case lease != nil && t.now.Before(lease.validUntil):
+			lease.inherited |= targets
+			return
+		case tally[voteMine] > 0 && n-tally[voteDenied] >= quorumOf(n):
+			return // another client's grant; what this attempt has added ends with its TTL
+		}
 	}
-	targets := v.mayHold(n)
-	if targets == 0 {
-		return
+	if targets != 0 {
+		c.launchLocked(&round{verb: verbRelease, keys: r.keys, token: r.token, start: t.now, debtor: targets}, targets, t)
 	}
-	c.launchLocked(&round{verb: verbRelease, keys: r.keys, token: r.token, start: t.now, debtor: targets}, targets, t)
 }

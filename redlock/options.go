@@ -72,8 +72,9 @@ type Options struct {
 	// FenceMarks bounds how many resources a master remembers the last fence of, about 150 bytes each. For the others it
 	// remembers one common floor. Default 100 000.
 	FenceMarks int
-	// ClockSkewMax is how far the clocks of this process and of other proxies may differ. Only used when fewer than a
-	// quorum of masters remember the fences they gave. Default 10 s.
+	// ClockSkewMax is how far the wall clocks of this process, of other proxies and of the masters may differ. A master beyond it at
+	// first sight is quarantined, for its clock may have stepped while nobody watched; and when fewer than a quorum of
+	// masters remember the fences they gave, the next one is this much ahead of the clock. Default 1 s.
 	ClockSkewMax time.Duration
 
 	// MaxWait bounds how long one LOCK may wait. Default 1 h.
@@ -111,7 +112,7 @@ func (o Options) withDefaults() Options {
 	setDefault(&o.MaxTTL, time.Minute)
 	setDefault(&o.MaxHold, 24*time.Hour)
 	setDefault(&o.FenceMarks, 100_000)
-	setDefault(&o.ClockSkewMax, 10*time.Second)
+	setDefault(&o.ClockSkewMax, time.Second)
 	setDefault(&o.MaxWait, time.Hour)
 	setDefault(&o.MaxWaiters, 100_000)
 	setDefault(&o.RetryDelayMin, 20*time.Millisecond)

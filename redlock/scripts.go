@@ -14,7 +14,7 @@ func newScript(text string) script {
 }
 
 // scripts are loaded on every new connection.
-var scripts = []script{scriptRelease, scriptRelinquish, scriptAcquire, scriptExtend, scriptSwap, scriptBeat, scriptFence, scriptAdmit}
+var scripts = []script{scriptRelease, scriptRelinquish, scriptAcquire, scriptExtend, scriptSwap, scriptBeat, scriptFence, scriptAdmit, scriptRewind}
 
 // scriptRelease is "remove the key only if it exists and the value stored at the key is exactly the one I expect to be"
 // ("Correct implementation with a single instance") for many keys at once: KEYS[i] goes if it holds ARGV[i]. It
@@ -56,7 +56,8 @@ return #gone == #KEYS and 1 or 0
 `)
 
 // scriptAcquire sets all KEYS to the token ARGV[1] with ARGV[2] milliseconds to live, or none: if one of them holds another
-// token. It returns 1 set, 2 set and some held this token already, 0 denied.
+// token. It returns 1 set, 2 set and some held this token already, 0 denied. A key that held the token already lives no
+// shorter than before: an earlier grant counts on it, and this one may fail.
 var scriptAcquire = newScript(`
 local reply = 1
 for i = 1, #KEYS do
@@ -69,13 +70,16 @@ for i = 1, #KEYS do
   end
 end
 for i = 1, #KEYS do
-  redis.call('SET', KEYS[i], ARGV[1], 'PX', ARGV[2])
+  if redis.call('PTTL', KEYS[i]) < tonumber(ARGV[2]) then
+    redis.call('SET', KEYS[i], ARGV[1], 'PX', ARGV[2])
+  end
 end
 return reply
 `)
 
 // scriptExtend gives all KEYS ARGV[2] milliseconds to live if every one of them holds the token ARGV[1]. It returns 1 done,
-// 0 a key holds another token, -1 a key is absent and none holds another token.
+// 0 a key holds another token, -1 a key is absent and none holds another token. No key lives shorter than before: the lease as it
+// was counts on it if this extension finds no quorum.
 var scriptExtend = newScript(`
 local held = redis.call('MGET', unpack(KEYS))
 local reply = 1
@@ -92,7 +96,9 @@ for i = 1, #KEYS do
 end
 if reply == 1 then
   for i = 1, #KEYS do
-    redis.call('PEXPIRE', KEYS[i], ARGV[2])
+    if redis.call('PTTL', KEYS[i]) < tonumber(ARGV[2]) then
+      redis.call('PEXPIRE', KEYS[i], ARGV[2])
+    end
   end
 end
 return reply
@@ -116,4 +122,15 @@ if not config or config == ARGV[1] then
   redis.call('SET', KEYS[2], ARGV[1], 'PX', ARGV[2])
 end
 return redis.call('INCR', KEYS[1])
+`)
+
+// scriptRewind shortens the life of all KEYS that live for more than ARGV[1] milliseconds by ARGV[2].
+var scriptRewind = newScript(`
+for i = 1, #KEYS do
+  local left = redis.call('PTTL', KEYS[i])
+  if left > tonumber(ARGV[1]) then
+    redis.call('PEXPIRE', KEYS[i], left - tonumber(ARGV[2]))
+  end
+end
+return 1
 `)

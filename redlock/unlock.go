@@ -30,6 +30,9 @@ func (c *Client) StartUnlock(op *Op, resources []string, token string, to Comple
 		r.debtor = allMasters(n)
 		r.lapse = t.now.Add(c.opts.MaxTTL + driftOf(c.opts.MaxTTL, c.opts.DriftFactor))
 	}
+	if rep := c.repeats.of(resources, token); rep != nil {
+		rep.released = true
+	}
 	c.launchLocked(r, allMasters(n), &t)
 	for _, resource := range resources {
 		c.handOverLocked(resource, &t)
@@ -48,6 +51,10 @@ func (c *Client) Abandon(op *Op) {
 		return
 	}
 	c.leases.drop(lease.keys, lease.token)
+	if rep := c.repeats.of(lease.keys, lease.token); rep != nil {
+		rep.left |= lease.holders(len(c.lanes))
+		return
+	}
 	c.launchLocked(&round{verb: verbRelease, keys: lease.keys, token: lease.token, start: t.now, debtor: lease.holders(len(c.lanes))}, allMasters(len(c.lanes)), &t)
 	for _, resource := range lease.keys {
 		c.handOverLocked(resource, &t)

@@ -1,0 +1,348 @@
+package redlock
+
+// Goal: a batch does to a master exactly what its rounds would do one after the other, although releases are hoisted and
+// folded. Method: the commands of directed batches, and random batches against one-by-one execution on a second master.
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"redlockd/redlock/memmaster"
+)
+
+// standing returns a lane with a vetted connection to an admitted master, and no goroutine: the test sends its batches.
+func standing(t testing.TB, m *memmaster.Master) *batch {
+	o := Options{Masters: []Master{{Addr: "m", Dialer: m.Dial}}}.withDefaults()
+	if err := Bootstrap(t.Context(), o); err != nil {
+		t.Fatal(err)
+	}
+	c := &Client{
+		opts: o, tokens: newTokenSource(), began: time.Now(), fingerprint: fingerprintOf(o),
+		leases: newLeases(), claims: make(map[string]*lane), changed: make(chan struct{}),
+		endingContext: t.Context(), ending: t.Context().Done(),
+	}
+	l := newLane(c, 0, o.Masters[0])
+	c.lanes = []*lane{l}
+	link, err := l.connect()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(link.close)
+	return newBatch(l, link)
+}
+
+func newMemMaster(t testing.TB) *memmaster.Master {
+	m := memmaster.New(memmaster.Options{})
+	t.Cleanup(m.Close)
+	return m
+}
+
+func newRound(v verb, token string, ttl time.Duration, keys ...string) *round {
+	return &round{verb: v, keys: keys, token: token, ttlMs: ttl.Milliseconds(), answers: make([]answer, 1)}
+}
+
+// plan lists the commands that a batch makes of its rounds, as "set k T", or "release k:T k2:T2" for a folded call.
+func plan(rounds ...*round) []string {
+	b := newBatch(nil, nil)
+	b.rounds = rounds
+	for range rounds {
+		b.refs = append(b.refs, ref{})
+	}
+	b.begin()
+	for i := range rounds {
+		b.add(int32(i))
+	}
+	b.emit()
+	var list []string
+	for _, cmd := range b.cmds {
+		var words []string
+		for _, arg := range cmd.Args() {
+			if v := reflect.ValueOf(arg); v.Kind() == reflect.Pointer {
+				arg = v.Elem().Interface()
+			}
+			words = append(words, fmt.Sprint(arg))
+		}
+		if words[0] != "evalsha" {
+			list = append(list, strings.Join(words[:min(3, len(words))], " "))
+			continue
+		}
+		n := slices.IndexFunc(scripts, func(s script) bool { return s.sha == words[1] })
+		name := map[string]string{scriptRelease.sha: "release", scriptRelinquish.sha: "relinquish", scriptAcquire.sha: "acquire", scriptExtend.sha: "extend"}[scripts[n].sha]
+		var keys int
+		fmt.Sscan(words[2], &keys)
+		line := name
+		for i := range keys {
+			token := words[3+keys]
+			if name == "release" {
+				token = words[3+keys+i]
+			}
+			line += " " + words[3+i] + ":" + token
+		}
+		list = append(list, line)
+	}
+	return list
+}
+
+func TestBatchOrder(t *testing.T) {
+	set := func(key, token string) *round { return newRound(verbSet, token, time.Minute, key) }
+	release := func(token string, keys ...string) *round { return newRound(verbRelease, token, 0, keys...) }
+	extend := func(key, token string) *round { return newRound(verbExtend, token, time.Minute, key) }
+	acquire := func(token string, keys ...string) *round { return newRound(verbAcquire, token, time.Minute, keys...) }
+	for _, tt := range []struct {
+		name   string
+		rounds []*round
+		want   []string
+	}{
+		{"releases are folded to the front", []*round{set("a", "A"), release("B", "b"), set("c", "C"), release("D", "d")},
+			[]string{"release b:B d:D", "set a A", "set c C"}},
+		{"a release does not overtake its SET", []*round{set("a", "A"), release("A", "a")},
+			[]string{"set a A", "release a:A"}},
+		{"a SET stays behind the release before it", []*round{release("A", "a"), set("a", "B")},
+			[]string{"release a:A", "set a B"}},
+		{"hand-overs in a row", []*round{release("A", "a"), set("a", "B"), release("B", "a"), set("a", "C")},
+			[]string{"release a:A", "set a B", "release a:B", "set a C"}},
+		{"the same key twice is two calls", []*round{release("A", "a"), release("B", "a"), release("C", "c")},
+			[]string{"release a:A", "release a:B c:C"}},
+		{"nor does it overtake an extension", []*round{extend("a", "A"), release("A", "a")},
+			[]string{"extend a:A", "release a:A"}},
+		{"several keys are not folded", []*round{set("b", "B"), release("A", "a", "c"), release("D", "d")},
+			[]string{"release d:D", "set b B", "relinquish a:A c:A"}},
+		{"nor overtaken where they touch", []*round{acquire("A", "a", "c"), release("A", "a", "c"), release("A", "c")},
+			[]string{"acquire a:A c:A", "relinquish a:A c:A", "release c:A"}},
+		{"one of several keys", []*round{release("A", "a", "b"), set("b", "B"), release("B", "b")},
+			[]string{"relinquish a:A b:A", "set b B", "release b:B"}},
+	} {
+		// The set of touched keys may see a key that is not there, and break the segment without need: try other seeds.
+		var got []string
+		for range 5 {
+			if got = plan(tt.rounds...); slices.Equal(got, tt.want) {
+				break
+			}
+		}
+		if !slices.Equal(got, tt.want) {
+			t.Errorf("%s: got %q, want %q", tt.name, got, tt.want)
+		}
+	}
+}
+
+func TestFoldingIsBounded(t *testing.T) {
+	for _, tt := range []struct {
+		releases int
+		want     []int // keys per call, when no key is taken for another by mistake
+	}{
+		{1, []int{1}}, {foldMax, []int{foldMax}}, {foldMax + 1, []int{foldMax, 1}}, {batchMax, []int{foldMax, foldMax, foldMax, foldMax}},
+	} {
+		var rounds []*round
+		for i := range tt.releases {
+			rounds = append(rounds, newRound(verbRelease, fmt.Sprint("T", i), 0, fmt.Sprint("k", i)))
+		}
+		total, calls := 0, plan(rounds...)
+		for _, call := range calls {
+			n := strings.Count(call, ":")
+			if n > foldMax {
+				t.Errorf("%d releases: %d in one call, want at most %d", tt.releases, n, foldMax)
+			}
+			total += n
+		}
+		if total != tt.releases || len(calls) < len(tt.want) {
+			t.Errorf("%d releases: got %d in %d calls, want all in %d or a few more", tt.releases, total, len(calls), len(tt.want))
+		}
+	}
+}
+
+// Random batches, executed in one pipeline on one master and round by round on another, must leave the same keys and
+// give the same votes.
+func TestBatchEqualsOneByOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		together, single := newMemMaster(t), newMemMaster(t)
+		b, s := standing(t, together), standing(t, single)
+		for seed := range uint64(140) {
+			rng := rand.New(rand.NewPCG(seed, 2))
+			keys := 2 + rng.IntN(40)
+			n := 1 + rng.IntN(80)
+			if seed%50 == 0 {
+				keys, n = 700, batchMax
+			}
+			var rounds []*round
+			for range n {
+				rounds = append(rounds, randomRound(rng, keys))
+			}
+			if seed%7 == 3 { // scripts are gone: half of the batch has to be sent again
+				flushScripts(t, together)
+			}
+			b.rounds = rounds
+			if err := b.exec(); err != nil {
+				t.Fatalf("seed %d: %v", seed, err)
+			}
+			got := slices.Clone(b.votes)
+			var want []vote
+			for _, r := range rounds {
+				s.rounds = []*round{r}
+				if err := s.exec(); err != nil {
+					t.Fatalf("seed %d: %v", seed, err)
+				}
+				want = append(want, s.votes[0])
+			}
+			if seed%7 == 3 {
+				// Repeated commands run behind the rest, so votes may differ; but nobody may hold what another was granted.
+				checkVotes(t, seed, rounds, got, together)
+				wipe(t, together)
+				wipe(t, single)
+				continue
+			}
+			for i := range rounds {
+				if got[i] != want[i] {
+					t.Errorf("seed %d, round %d of %d, verb %d %q %s: vote %d in the batch, %d alone", seed, i, n, rounds[i].verb, rounds[i].keys, rounds[i].token, got[i], want[i])
+				}
+			}
+			if got, want := contents(together), contents(single); !slices.Equal(got, want) {
+				t.Fatalf("seed %d: the batch leaves %q, one by one leaves %q", seed, got, want)
+			}
+			time.Sleep(time.Duration(rng.IntN(40)) * ms) // some keys expire
+		}
+	})
+}
+
+func randomRound(rng *rand.Rand, keys int) *round {
+	key := func() string { return fmt.Sprint("k", rng.IntN(keys)) }
+	token, ttl := fmt.Sprint("T", rng.IntN(3)), time.Duration(20+rng.IntN(100))*ms
+	names := []string{key()}
+	if rng.IntN(6) == 0 {
+		if second := key(); second != names[0] {
+			names = append(names, second)
+		}
+	}
+	switch rng.IntN(8) {
+	case 0, 1:
+		return newRound(verbSet, token, ttl, names[0])
+	case 2:
+		return newRound(verbAcquire, token, ttl, names...)
+	case 3:
+		return newRound(verbExtend, token, ttl, names...)
+	default:
+		return newRound(verbRelease, token, 0, names...)
+	}
+}
+
+func contents(m *memmaster.Master) (list []string) {
+	for _, key := range locksOn(m) {
+		value, ttl, _ := m.Get(key)
+		list = append(list, fmt.Sprint(key, "=", value, " ", ttl))
+	}
+	return list
+}
+
+// checkVotes checks the last word on each key: if the last acquisition that was granted was not followed by any other
+// command on the key that was granted, the key must be there.
+func checkVotes(t *testing.T, seed uint64, rounds []*round, got []vote, m *memmaster.Master) {
+	for i, r := range rounds {
+		if got[i] == voteUnknown || got[i] == voteAbstained {
+			t.Errorf("seed %d: round %d has no vote after NOSCRIPT: %d", seed, i, got[i])
+		}
+		if len(r.keys) > 1 || r.verb.acquires() == false || got[i] != voteGranted {
+			continue
+		}
+		again := slices.ContainsFunc(rounds, func(o *round) bool { return o != r && slices.Contains(o.keys, r.keys[0]) })
+		if value, _, _ := m.Get(r.keys[0]); !again && value != r.token {
+			t.Errorf("seed %d: round %d was granted %s, and the master has %q", seed, i, r.keys[0], value)
+		}
+	}
+}
+
+func flushScripts(t *testing.T, m *memmaster.Master) { outside(t, m, "SCRIPT", "FLUSH") }
+
+// wipe removes all locks and leaves what is ours.
+func wipe(t *testing.T, m *memmaster.Master) {
+	for _, key := range locksOn(m) {
+		outside(t, m, "DEL", key)
+	}
+}
+
+// A release must never be dropped: where the master refuses it, the connection is given up, and the next one delivers it.
+func TestRefusedReleaseBreaksTheConnection(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p := s.open()
+		held := p.lock(one("r", time.Minute))
+		s.do(4, "REPLICAOF", "elsewhere", "6379")
+		p.unlock(held.Token, "r").want(s, "UNLOCK", "held", 0)
+		s.wantOn("r", held.Token, "00001")
+		time.Sleep(100 * ms)
+		p.wantStates("uuuur")
+		s.do(4, "REPLICAOF", "NO", "ONE")
+		p.allUp()
+		s.wantNoLocks()
+	})
+}
+
+// The masters lose the scripts while they are in use.
+func TestScriptFlushHeals(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p := s.open()
+		held := p.lock(one("r", time.Minute))
+		waiter := p.begin(one("r", time.Minute).waits(time.Second))
+		flush := func() {
+			for i := range s.masters {
+				s.do(i, "SCRIPT", "FLUSH")
+			}
+		}
+		flush()
+		p.extend(held.Token, time.Minute, "r").want(s, "EXTEND", "held", 0)
+		flush()
+		p.unlock(held.Token, "r").want(s, "UNLOCK", "held", 0)
+		p.finish(waiter)
+		if !waiter.Held {
+			s.Errorf("the waiter: got %+v, want held", waiter.Result)
+		}
+		flush()
+		p.lock(several(time.Minute, "a", "b").as("T")).want(s, "LOCK of several", "held", 0)
+		p.wantStates("uuuuu")
+		if timeouts := p.Masters()[0].Timeouts; timeouts != 0 {
+			s.Errorf("timeouts: got %d, want 0", timeouts)
+		}
+	})
+}
+
+// A connection that breaks between the replies of a batch leaves no vote that counts: nothing closed the batch.
+func TestHalfABatchIsNoBatch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemMaster(t)
+		b := standing(t, m)
+		b.rounds = []*round{newRound(verbSet, "A", time.Minute, "a"), newRound(verbRelease, "B", 0, "b")}
+		m.Crash(false)
+		if err := b.exec(); err == nil {
+			t.Error("exec over a dead connection: got no error")
+		}
+		if !slices.Equal(b.votes, []vote{voteUnknown, voteUnknown}) {
+			t.Errorf("votes: got %v, want unknown", b.votes)
+		}
+	})
+}
+
+// touched may say yes by mistake, and never no.
+func TestTouchedNeverForgets(t *testing.T) {
+	set := newBatch(nil, nil).touched
+	wrong := 0
+	for i := range 500 {
+		key := fmt.Sprint("key", i)
+		if set.has(key) {
+			wrong++
+		}
+		set.add(key)
+		if !set.has(key) {
+			t.Fatalf("%s was added and is not there", key)
+		}
+	}
+	if wrong > 100 {
+		t.Errorf("yes by mistake: %d of 500, want few", wrong)
+	}
+	set.reset()
+	if set.has("key1") {
+		t.Error("key1 is there after reset")
+	}
+}

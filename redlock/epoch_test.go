@@ -1,0 +1,468 @@
+package redlock
+
+// Goal: a master that may have forgotten has no vote, for as long as what it forgot may live, for every proxy; and gets its vote
+// back when that time is over. Method: a table for the epoch, and every way in which a master forgets, in virtual time.
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"redlockd/redlock/memmaster"
+)
+
+func TestReadEpoch(t *testing.T) {
+	for _, tt := range []struct {
+		value, runID string
+		want         epochKind
+	}{
+		{"", "abc", epochForeign},
+		{"abc:1", "abc", epochAdmitted},
+		{"abcd:1", "abc", epochForeign},
+		{"abc", "abc", epochForeign},
+		{"q:abc:1", "abc", epochQuarantined},
+		{"q:abcd:1", "abc", epochForeign},
+		{"q:1", "abc", epochForeign},
+		{"xyz:1", "abc", epochForeign},
+		{"nonsense", "abc", epochForeign},
+		{":1", "", epochForeign}, // a master that does not say who it is
+		{"q::1", "", epochForeign},
+	} {
+		if got := readEpoch(tt.value, tt.runID); got != tt.want {
+			t.Errorf("epoch %q on run %q: got %d, want %d", tt.value, tt.runID, got, tt.want)
+		}
+	}
+	if a, b := quarantinedEpoch("abc"), quarantinedEpoch("abc"); a == b || readEpoch(a, "abc") != epochQuarantined {
+		t.Errorf("two quarantines: got %q and %q, want two nonces", a, b)
+	}
+	if a, b := admittedEpoch("abc"), admittedEpoch("abc"); a == b || readEpoch(a, "abc") != epochAdmitted {
+		t.Errorf("two admissions: got %q and %q, want two nonces", a, b)
+	}
+}
+
+func TestQuarantineLastsLongerThanAnyKey(t *testing.T) {
+	for _, maxTTL := range []time.Duration{10 * ms, time.Second, time.Minute, 24 * time.Hour} {
+		for _, drift := range []float64{0.0001, 0.01, 0.5} {
+			// The slowest clock within the drift keeps a key that much longer, and we may be the fastest.
+			if got, least := quarantineOf(maxTTL, drift), time.Duration(float64(maxTTL)*(1+2*drift))+driftConstant; got < least {
+				t.Errorf("quarantine for max_ttl %v, drift_factor %v: got %v, want at least %v", maxTTL, drift, got, least)
+			}
+		}
+	}
+}
+
+func TestFingerprint(t *testing.T) {
+	o := Options{Masters: []Master{{Addr: "a:1"}, {Addr: "b:1"}, {Addr: "c:1"}}}.withDefaults()
+	same := func(change func(*Options)) bool {
+		other := o
+		other.Masters = append([]Master(nil), o.Masters...)
+		change(&other)
+		return fingerprintOf(o) == fingerprintOf(other)
+	}
+	for _, tt := range []struct {
+		name   string
+		change func(*Options)
+		want   bool
+	}{
+		{"another order", func(o *Options) { o.Masters[0], o.Masters[2] = o.Masters[2], o.Masters[0] }, true},
+		{"other passwords and timeouts", func(o *Options) { o.Masters[0].Password, o.MasterTimeout = "x", time.Second }, true},
+		{"another address for the same name", func(o *Options) { o.Masters[0] = Master{Addr: "z:1", Name: "a:1"} }, true},
+		{"another master", func(o *Options) { o.Masters[0].Addr = "z:1" }, false},
+		{"two masters more", func(o *Options) { o.Masters = append(o.Masters, Master{Addr: "d:1"}, Master{Addr: "e:1"}) }, false},
+		{"another max_ttl", func(o *Options) { o.MaxTTL++; o.MaxTTL += ms }, false},
+	} {
+		if got := same(tt.change); got != tt.want {
+			t.Errorf("%s: the same configuration: got %v, want %v", tt.name, got, tt.want)
+		}
+	}
+}
+
+// forgetting is every way in which a master loses a lock that it has voted for. Before runs ahead of the lock.
+var forgetting = []struct {
+	name   string
+	forget func(s *stage, i int, before *memory)
+	reason string // of the quarantine
+	idle   bool   // only the heartbeat of a proxy that knows the master finds it: give it time before a new proxy starts
+}{
+	{name: "restart without data", reason: "restarted without its data", forget: func(s *stage, i int, _ *memory) { s.masters[i].Crash(false); s.masters[i].Restart() }},
+	{name: "restart with the data of half a second ago", reason: "of another run", forget: func(s *stage, i int, m *memory) {
+		s.masters[i].Crash(true)
+		s.masters[i].Rollback(m.snapshot[i])
+		s.masters[i].Restart()
+	}},
+	{name: "restart with all data", reason: "of another run", forget: func(s *stage, i int, _ *memory) { s.masters[i].Crash(true); s.masters[i].Restart() }},
+	{name: "FLUSHALL", reason: "flushed", forget: func(s *stage, i int, _ *memory) { s.do(i, "FLUSHALL") }},
+	{name: "FLUSHDB", reason: "flushed", forget: func(s *stage, i int, _ *memory) { s.do(i, "FLUSHDB") }},
+	{name: "SWAPDB", reason: "flushed", forget: func(s *stage, i int, _ *memory) { s.do(i, "SWAPDB", 0, 1) }},
+	{name: "failover to a replica of another master", reason: "of another run", forget: func(s *stage, i int, _ *memory) {
+		epoch, _, _ := s.masters[(i+1)%5].Get(epochKey)
+		s.do(i, "DEL", "r")
+		s.do(i, "SET", epochKey, epoch)
+	}},
+	{name: "clock steps forward", reason: "its clock stepped", idle: true, forget: func(s *stage, i int, _ *memory) { s.masters[i].StepClock(20 * time.Second) }},
+	{name: "its machine is rolled back", reason: "its beat went back", idle: true, forget: func(s *stage, i int, m *memory) { s.masters[i].Rollback(m.snapshot[i]) }},
+}
+
+// The case that the Redis documentation warns of: a lock holds a bare quorum, one of its masters forgets it, and two more never had
+// it. Nobody may be granted the lock until it has ended, neither through a proxy that knew the master before nor through a
+// new one.
+func TestForgetfulMasterHasNoVote(t *testing.T) {
+	for _, f := range forgetting {
+		inVirtualTime(t, 5, func(s *stage) {
+			change := func(o *Options) { o.MaxTTL = 10 * time.Second }
+			p, other := s.open(change), s.open(change)
+			before := s.remember()
+			time.Sleep(2 * time.Second) // several heartbeats
+			for i := 3; i < 5; i++ {
+				p.paths[i].Partition()
+				p.paths[i].Cut()
+			}
+			held := p.lock(one("r", 10*time.Second))
+			held.want(s, f.name+": LOCK on a bare quorum", "held", 0)
+			s.wantOn("r", held.Token, "11100")
+			f.forget(s, 0, before)
+
+			if c := other.lock(one("r", time.Second)); c.Held {
+				s.Fatalf("%s: another proxy was granted the lock at once", f.name)
+			}
+			if f.idle {
+				time.Sleep(600 * ms)
+			}
+			fresh := s.start(change)
+			for time.Now().Before(held.Until) {
+				for _, c := range []*proxy{other, fresh} {
+					if c.lock(one("r", time.Second)).Held && time.Now().Before(held.Until) {
+						s.Fatalf("%s: another was granted the lock %v before its end", f.name, time.Until(held.Until))
+					}
+				}
+				time.Sleep(7 * ms)
+			}
+			// The proxy that was first to notice says why.
+			a, b, c := p.Masters()[0], other.Masters()[0], fresh.Masters()[0]
+			if b.State != MasterQuarantined || !strings.Contains(a.Reason+b.Reason+c.Reason, f.reason) {
+				s.Errorf("%s: master 1: got %s, %q, %q and %q, want quarantined, %q", f.name, b.State, a.Reason, b.Reason, c.Reason, f.reason)
+			}
+			for i := 3; i < 5; i++ {
+				p.paths[i].Heal()
+			}
+			for _, c := range []*proxy{p, other, fresh} {
+				c.allUp()
+			}
+			fresh.lockable("r")
+		})
+	}
+}
+
+// memory is what the masters remember at one time.
+type memory struct{ snapshot []*memmaster.Snapshot }
+
+func (s *stage) remember() *memory {
+	m := new(memory)
+	for _, master := range s.masters {
+		m.snapshot = append(m.snapshot, master.Snapshot())
+	}
+	return m
+}
+
+// A bare quorum again, and the quarantined master is not needed: the others grant, and it gets every command all the same.
+func TestQuarantinedMasterGetsEveryCommand(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p := s.open(func(o *Options) { o.MaxTTL = 10 * time.Second })
+		s.do(0, "FLUSHALL")
+		s.until("quarantine", func() bool { return p.states() == "quuuu" })
+		c := p.lock(one("r", 10*time.Second))
+		s.wantOn("r", c.Token, "11111")
+		p.extend(c.Token, 10*time.Second, "r").want(s, "EXTEND", "held", 0)
+		p.unlock(c.Token, "r").want(s, "UNLOCK", "held", 0)
+		s.wantNoLocks()
+	})
+}
+
+// EXTEND gives the key back to a master that has forgotten it, and must not count it: that alone would let two hold the lock.
+func TestRefillDoesNotCount(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		change := func(o *Options) { o.MaxTTL = 10 * time.Second }
+		p, other := s.open(change), s.open(change)
+		for i := 3; i < 5; i++ {
+			p.paths[i].Partition()
+			p.paths[i].Cut()
+		}
+		held := p.lock(one("r", 10*time.Second))
+		for i := range 2 {
+			s.masters[i].Crash(false)
+			s.masters[i].Restart()
+		}
+		time.Sleep(500 * ms)
+		p.wantStates("qqudd")
+		// Only master 3 remembers. However often it is asked, the extension has one vote.
+		for range 5 {
+			if c := p.extend(held.Token, 10*time.Second, "r"); c.Held {
+				s.Fatal("EXTEND was granted with one vote")
+			}
+			time.Sleep(50 * ms)
+		}
+		if c := other.lock(one("r", time.Second)); c.Held {
+			s.Error("another was granted the lock")
+		}
+	})
+}
+
+func TestExtendFillsAQuarantinedMaster(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p := s.open(func(o *Options) { o.MaxTTL = 5 * time.Second })
+		held := p.lock(one("r", 5*time.Second))
+		s.do(0, "FLUSHALL")
+		s.until("quarantine", func() bool { return p.states() == "quuuu" })
+		p.extend(held.Token, 5*time.Second, "r").want(s, "EXTEND", "held", 0)
+		s.wantOn("r", held.Token, "11111")
+		for range 20 { // until it is admitted
+			time.Sleep(500 * ms)
+			p.extend(held.Token, 5*time.Second, "r").want(s, "EXTEND", "held", 0)
+		}
+		p.wantStates("uuuuu")
+		// Now it counts: with two of the others away it makes the quorum.
+		s.freeze(3, 4)
+		p.align()
+		p.extend(held.Token, 5*time.Second, "r").want(s, "EXTEND with the master that had forgotten", "held", 0)
+	})
+}
+
+func TestQuarantineHasItsTime(t *testing.T) {
+	for _, f := range forgetting {
+		inVirtualTime(t, 5, func(s *stage) {
+			const maxTTL = time.Second
+			p := s.open(func(o *Options) { o.MaxTTL = maxTTL })
+			before := s.remember()
+			time.Sleep(2 * time.Second)
+			p.lock(one("r", time.Second))
+			forgot := time.Now()
+			f.forget(s, 0, before)
+			s.until("quarantine", func() bool { return p.Masters()[0].State == MasterQuarantined })
+			s.freeze(3, 4)
+			for time.Since(forgot) < maxTTL {
+				if c := p.lock(one("other", time.Second)); c.Held {
+					s.Fatalf("%s: a vote counted %v after the master forgot", f.name, time.Since(forgot))
+				} else if errText := c.Err.Error(); time.Since(forgot) > 500*ms && time.Since(forgot) < 900*ms && !strings.Contains(errText, "m1: quarantined for another ") {
+					s.Fatalf("%s: got %v, want an error that says that m1 is quarantined, and for how long", f.name, c.Err)
+				}
+				time.Sleep(20 * ms)
+			}
+			s.thaw(3, 4)
+			p.allUp()
+			if late := time.Since(forgot); late > 5*time.Second {
+				s.Errorf("%s: admitted after %v, want soon after %v", f.name, late, quarantineOf(maxTTL, 0.01))
+			}
+			s.freeze(3, 4)
+			p.align()
+			p.lock(one("another", time.Second)).want(s, "LOCK with the vote of the master that was admitted again", "held", 0)
+		})
+	}
+}
+
+// A master that forgets again while it is quarantined: the timer of the first time must not end the second.
+func TestSecondEpisode(t *testing.T) {
+	for _, f := range forgetting {
+		switch f.name {
+		case "clock steps forward", "its machine is rolled back", "SWAPDB":
+			continue // a step of a quarantined master loses nothing that counts; the others bring the memory back
+		}
+		inVirtualTime(t, 5, func(s *stage) {
+			const maxTTL = time.Second
+			change := func(o *Options) { o.MaxTTL = maxTTL }
+			p, other := s.open(change), s.open(change)
+			before := s.remember()
+			time.Sleep(2 * time.Second)
+			f.forget(s, 0, before)
+			time.Sleep(600 * ms)
+			f.forget(s, 0, before)
+			again := time.Now()
+			time.Sleep(ms)
+			for time.Since(again) < maxTTL {
+				for _, c := range []*proxy{p, other} {
+					if c.Masters()[0].State == MasterUp && time.Since(again) > 300*ms { // a heartbeat may not have passed yet
+						s.Fatalf("%s: up %v after the master forgot a second time", f.name, time.Since(again))
+					}
+				}
+				time.Sleep(10 * ms)
+			}
+			p.allUp()
+			other.allUp()
+		})
+	}
+}
+
+// Whoever is first admits for all; a proxy that came later does not wait for a time of its own. And an epoch that was admitted is
+// trusted at once.
+func TestOneAdmitsForAll(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		change := func(o *Options) { o.MaxTTL = 10 * time.Second }
+		p := s.open(change)
+		s.do(0, "FLUSHALL")
+		forgot := time.Now()
+		time.Sleep(9 * time.Second)
+		late := s.start(change)
+		time.Sleep(100 * ms)
+		late.wantStates("quuuu")
+		p.allUp()
+		late.allUp()
+		if got := time.Since(forgot); got > 15*time.Second {
+			s.Errorf("admitted after %v, want when the first proxy's time was over", got)
+		}
+		fresh := s.start(change)
+		began := time.Now()
+		fresh.allUp()
+		if got := time.Since(began); got > 10*ms {
+			s.Errorf("a new proxy has all masters after %v, want at once", got)
+		}
+	})
+}
+
+// A proxy that starts while nobody else knows since when a master is quarantined waits for the whole time.
+func TestRestartedProxyWaitsAgain(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		change := func(o *Options) { o.MaxTTL = 2 * time.Second }
+		p := s.open(change)
+		s.do(0, "FLUSHALL")
+		time.Sleep(1500 * ms)
+		p.Close(s.Context())
+		next := s.start(change)
+		began := time.Now()
+		next.allUp()
+		if got := time.Since(began); got < 2*time.Second {
+			s.Errorf("admitted %v after the only proxy started, want not before max_ttl", got)
+		}
+	})
+}
+
+// Masters that nobody has used look like masters that have all just forgotten everything.
+func TestBrandNewMastersWaitOnce(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		for i := range s.masters {
+			s.do(i, "FLUSHALL")
+		}
+		p := s.start(func(o *Options) { o.MaxTTL = 2 * time.Second })
+		ctx, cancel := context.WithTimeout(s.Context(), time.Second)
+		defer cancel()
+		if err := p.Ready(ctx); !errors.Is(err, ErrNoQuorum) || !strings.Contains(err.Error(), "it is new") {
+			s.Errorf("Ready after a second: got %v, want no quorum, and that the masters may be new", err)
+		}
+		p.allUp()
+		if err := p.Ready(s.Context()); err != nil {
+			s.Error(err)
+		}
+	})
+}
+
+func TestBootstrapRefusesWhatIsNotNew(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		change func(s *stage, p *proxy)
+		want   string
+	}{
+		{"an epoch", func(s *stage, p *proxy) { s.do(2, "SET", epochKey, "q:x:y") }, "m3: it has an epoch (q): it is not new"},
+		{"a key", func(s *stage, p *proxy) { s.do(2, "SET", "r", "T") }, "m3: it holds 1 keys: it is not new"},
+		{"away", func(s *stage, p *proxy) { s.masters[2].Crash(true) }, "m3: cannot connect: connection refused"},
+		{"hangs", func(s *stage, p *proxy) { s.masters[2].Freeze() }, "m3: no answer while connecting"},
+		{"a replica", func(s *stage, p *proxy) { s.do(2, "REPLICAOF", "elsewhere", "6379") }, "m3: refused: it is a slave of elsewhere:6379"},
+		{"may evict", func(s *stage, p *proxy) {
+			s.do(2, "CONFIG", "SET", "maxmemory", "1000000", "maxmemory-policy", "allkeys-lru")
+		}, "m3: refused: it may evict locks"},
+		{"twice the same", func(s *stage, p *proxy) { p.paths[2] = s.masters[1].Link() }, "are the same Redis"},
+	} {
+		inVirtualTime(t, 5, func(s *stage) {
+			for i := range s.masters {
+				s.do(i, "FLUSHALL")
+			}
+			p := s.proxy()
+			tt.change(s, p)
+			err := Bootstrap(s.Context(), p.options())
+			if err == nil || !strings.Contains(err.Error(), tt.want) || !strings.Contains(err.Error(), "nothing was changed") {
+				s.Errorf("%s: got %v, want an error with %q, and that nothing was changed", tt.name, err, tt.want)
+			}
+			s.thaw(2)
+			for i, m := range s.masters {
+				if epoch, _, ok := m.Get(epochKey); ok && i != 2 {
+					s.Errorf("%s: epoch of master %d: got %q, want none", tt.name, i+1, epoch)
+				}
+			}
+		})
+	}
+}
+
+func TestDisagreement(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		change func(*Options)
+	}{
+		{"max_ttl", func(o *Options) { o.MaxTTL = 20 * time.Second }},
+		{"names", func(o *Options) { o.Masters[0].Name = "another" }},
+		{"quorum", func(o *Options) { o.Masters = o.Masters[:3] }},
+	} {
+		inVirtualTime(t, 5, func(s *stage) {
+			p := s.open(func(o *Options) { o.MaxTTL = 10 * time.Second })
+			wrong := s.start(tt.change)
+			for range 20 {
+				time.Sleep(500 * ms)
+				if got := wrong.states(); strings.Trim(got, "r") != "" {
+					s.Fatalf("%s: states seen by the one that disagrees: got %s, want all refused", tt.name, got)
+				}
+			}
+			if c := wrong.lock(one("r", time.Second)); c.Held || !strings.Contains(c.Err.Error(), "other proxies use") {
+				s.Errorf("%s: LOCK through the one that disagrees: got %+v, want an error that says so", tt.name, c.Result)
+			}
+			p.wantStates("uuuuu")
+			p.lock(one("r", time.Second)).want(s, "LOCK through the other", "held", 0)
+			p.Close(s.Context())
+			left := time.Now()
+			wrong.allUp()
+			if took := time.Since(left); took < 5*time.Second {
+				s.Errorf("%s: it has a vote %v after the other has stopped, want not before about max_ttl", tt.name, took)
+			}
+		})
+	}
+}
+
+func TestRefusedMasters(t *testing.T) {
+	for _, tt := range []struct {
+		name        string
+		spoil, mend func(s *stage, p *proxy)
+		reason      string
+	}{
+		{"replica",
+			func(s *stage, p *proxy) { s.do(1, "REPLICAOF", "elsewhere", "6379") },
+			func(s *stage, p *proxy) { s.do(1, "REPLICAOF", "NO", "ONE") },
+			"refused: it is a slave of elsewhere:6379"},
+		{"evicting",
+			func(s *stage, p *proxy) {
+				s.do(1, "CONFIG", "SET", "maxmemory", "1000000", "maxmemory-policy", "volatile-lru")
+			},
+			func(s *stage, p *proxy) { s.do(1, "CONFIG", "SET", "maxmemory-policy", "noeviction") },
+			"refused: it may evict locks when its memory is full: maxmemory-policy is volatile-lru, set noeviction"},
+		{"the same as another",
+			func(s *stage, p *proxy) { p.paths[1].Cut(); p.paths[1] = s.masters[0].Link() },
+			func(s *stage, p *proxy) { p.paths[1] = s.masters[1].Link() },
+			"refused: it is the same Redis as m1"},
+	} {
+		inVirtualTime(t, 5, func(s *stage) {
+			p := s.open()
+			tt.spoil(s, p)
+			time.Sleep(2 * time.Second)
+			p.wantStates("uruuu")
+			if got := p.Masters()[1].Reason; !strings.HasPrefix(got, tt.reason) {
+				s.Errorf("%s: got %q, want %q", tt.name, got, tt.reason)
+			}
+			// It has no vote, and the error says why.
+			s.freeze(3, 4)
+			p.align()
+			c := p.lock(one("r", time.Second))
+			if c.Held || !strings.Contains(c.Err.Error(), "m2: "+tt.reason) {
+				s.Errorf("%s: LOCK that needs its vote: got %+v, want an error that says why", tt.name, c.Result)
+			}
+			s.thaw(3, 4)
+			tt.mend(s, p)
+			p.allUp()
+		})
+	}
+}

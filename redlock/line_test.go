@@ -1,0 +1,458 @@
+package redlock
+
+// Goal: waiting. Who waits is served first come, first served; a wait ends when it should, with the answer it should; nobody waits
+// in a circle; and ends of all kinds leave nothing behind. Method: virtual time over in-process masters.
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func TestFirstComeFirstServed(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p := s.open()
+		held := p.lock(one("r", time.Minute))
+		var order []int
+		for i := range 20 {
+			c := p.begin(one("r", time.Minute).waits(time.Minute))
+			c.after = func() {
+				order = append(order, i)
+				var next call
+				p.StartUnlock(&next.Op, []string{"r"}, c.Token, &next)
+			}
+			time.Sleep(time.Duration(i) * 7 * ms)
+		}
+		synctest.Wait()
+		if got := p.Stats().Waiters; got != 20 {
+			s.Errorf("waiters: got %d, want 20", got)
+		}
+		p.unlock(held.Token, "r")
+		time.Sleep(time.Second)
+		if !slices.IsSorted(order) || len(order) != 20 {
+			s.Errorf("order of the grants: got %v, want that of arrival", order)
+		}
+		s.wantNoLocks()
+	})
+}
+
+// A release and the acquisition of the next in line are one batch to every master, so a hand-over takes one round trip.
+func TestHandOverInOneBatch(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p := s.open(func(o *Options) { o.RetryDelayMin, o.RetryDelayMax = 5*time.Second, 5*time.Second })
+		p.delay(3*ms, 4*ms, 0, 1, 2, 3, 4)
+		held := p.lock(one("r", time.Minute))
+		waiter := p.begin(one("r", time.Minute).waits(10 * time.Second))
+		time.Sleep(50 * ms) // denied, and now pausing
+		p.align()
+		batches := p.Masters()[0].Batches
+		began := time.Now()
+		var answered time.Duration
+		waiter.after = func() { answered = time.Since(began) }
+		p.unlock(held.Token, "r").want(s, "UNLOCK", "held", 7*ms)
+		p.finish(waiter)
+		if !waiter.Held || answered != 7*ms {
+			s.Errorf("the waiter: got %+v after %v, want held after one round trip, 7ms", waiter.Result, answered)
+		}
+		if got := p.Masters()[0].Batches - batches; got != 1 {
+			s.Errorf("batches for release and acquisition: got %d, want 1", got)
+		}
+		if got := p.Stats().Handovers; got != 1 {
+			s.Errorf("hand-overs: got %d, want 1", got)
+		}
+		if want := began.Add(time.Minute - 602*ms); !waiter.Until.Equal(want) {
+			s.Errorf("until: got %v after the release, want what counts from the hand-over, %v", waiter.Until.Sub(began), want.Sub(began))
+		}
+	})
+}
+
+// After max_handovers in a row the clients of other proxies get a turn.
+func TestHandOversAreLimited(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p := s.open(func(o *Options) { o.MaxHandovers = 3 })
+		other := s.open()
+		pass := func(c *call) func() {
+			return func() {
+				time.AfterFunc(ms, func() {
+					p.StartUnlock(&new(call).Op, []string{"r"}, c.Token, new(call))
+				})
+			}
+		}
+		held := p.lock(one("r", time.Minute))
+		var calls []*call
+		for range 20 {
+			c := p.begin(one("r", time.Minute).waits(time.Minute))
+			c.after = pass(c)
+			calls = append(calls, c)
+		}
+		foreign := other.begin(one("r", time.Minute).waits(time.Minute))
+		time.Sleep(200 * ms)
+		p.unlock(held.Token, "r")
+		s.until("the other proxy's turn", func() bool { return foreign.done })
+		last := calls[len(calls)-1]
+		if !foreign.Held || last.done {
+			s.Errorf("the other proxy: got %+v, and the last of 20 in line here is done: %v; want held before that", foreign.Result, last.done)
+		}
+		other.unlock(foreign.Token, "r")
+		p.finish(last)
+	})
+}
+
+// A LOCK that does not wait must not get past those who do.
+func TestNoBarging(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p, other := s.open(), s.open()
+		held := other.lock(one("r", time.Minute))
+		waiter := p.begin(one("r", time.Minute).waits(10 * time.Second))
+		time.Sleep(5 * ms)
+		other.unlock(held.Token, "r")
+		// The resource is free, and the waiter does not know it yet.
+		p.lock(one("r", time.Minute)).want(s, "LOCK without WAIT", "no", 0)
+		p.finish(waiter)
+		if !waiter.Held {
+			s.Errorf("the waiter: got %+v, want held", waiter.Result)
+		}
+	})
+}
+
+func TestWaitRunsOut(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		before func(s *stage, p *proxy)
+		during func(s *stage, p *proxy) // after half of the wait
+		result string
+	}{
+		{"held all the time", func(s *stage, p *proxy) { p.lock(one("r", time.Minute)) }, nil, "no"},
+		{"held through another proxy", func(s *stage, p *proxy) { s.open().lock(one("r", time.Minute)) }, nil, "no"},
+		{"no quorum all the time", func(s *stage, p *proxy) { s.freeze(0, 1, 2) }, nil, "masters answered, 3 needed; out: m1: "},
+		{"held, and then no quorum", func(s *stage, p *proxy) { s.open().lock(one("r", time.Minute)) },
+			func(s *stage, p *proxy) { s.freeze(0, 1, 2) }, "masters answered, 3 needed; out: m1: "},
+		{"no quorum, and then held", func(s *stage, p *proxy) {
+			s.open().lock(one("r", time.Minute))
+			s.freeze(0, 1, 2)
+		}, func(s *stage, p *proxy) { s.thaw(0, 1, 2) }, "no"},
+		{"no quorum, and then free", func(s *stage, p *proxy) { s.freeze(0, 1, 2) }, func(s *stage, p *proxy) { s.thaw(0, 1, 2) }, "held"},
+		{"held, and then free", func(s *stage, p *proxy) { s.open().lock(one("r", 1500*ms)) }, nil, "held"},
+	} {
+		inVirtualTime(t, 5, func(s *stage) {
+			p := s.open()
+			tt.before(s, p)
+			time.Sleep(200 * ms) // frozen masters are known as such
+			p.align()
+			if tt.during != nil {
+				time.AfterFunc(1100*ms, func() { tt.during(s, p) })
+			}
+			req := one("r", time.Minute).waits(2200 * ms)
+			first, second := p.begin(req), p.begin(req) // one at the head of the line, one behind
+			p.finish(first)
+			p.finish(second)
+			if tt.result == "held" {
+				if !first.Held || first.took >= 2200*ms || first.took < 1100*ms {
+					s.Errorf("%s: got %+v after %v, want held in the second half of the wait", tt.name, first.Result, first.took)
+				}
+				second.want(s, tt.name+", behind the head", "no", 2200*ms)
+				return
+			}
+			// An attempt that is in flight when the wait runs out may still decide.
+			if first.took < 2200*ms || first.took > 2200*ms+giveUp+5*ms {
+				s.Errorf("%s: took %v, want the wait", tt.name, first.took)
+			}
+			first.want(s, tt.name, tt.result, first.took)
+			second.want(s, tt.name+", behind the head", tt.result, second.took)
+		})
+	}
+}
+
+// The head of the line leaves, and the one behind it goes on with the rest of its own wait.
+func TestHeadLeaves(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p, other := s.open(), s.open()
+		held := other.lock(one("r", time.Minute))
+		first, second := p.begin(one("r", time.Minute).waits(200*ms)), p.begin(one("r", time.Minute).waits(time.Second))
+		p.finish(first).want(s, "the head", "no", 200*ms)
+		other.unlock(held.Token, "r")
+		p.finish(second)
+		if !second.Held || second.took > 300*ms {
+			s.Errorf("the one behind: got %+v after %v, want held soon after the head has left", second.Result, second.took)
+		}
+	})
+}
+
+func TestUnblock(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p := s.open()
+		held := p.lock(one("r", time.Minute))
+		gone := errors.New("the client has gone")
+		a, b, c := p.begin(one("r", time.Minute).waits(time.Minute)), p.begin(one("r", time.Minute).waits(time.Minute)), p.begin(one("r", time.Minute).waits(time.Minute))
+		if !p.Unblock(&a.Op, gone) || !errors.Is(a.Err, gone) {
+			s.Errorf("Unblock of the head: got %+v, want done with the error", a)
+		}
+		if !p.Unblock(&b.Op, nil) || !b.done || b.Err != nil || b.Held {
+			s.Errorf("Unblock without an error: got %+v, want no", b)
+		}
+		if p.Unblock(&a.Op, gone) || p.Unblock(&held.Op, gone) {
+			s.Error("Unblock of what does not wait: got true, want false")
+		}
+		p.unlock(held.Token, "r")
+		p.finish(c)
+		if !c.Held {
+			s.Errorf("the one behind them: got %+v, want held", c.Result)
+		}
+		if p.Unblock(&c.Op, gone) {
+			s.Error("Unblock of one that was granted: got true, want false")
+		}
+		if got := p.Stats().Waiters; got != 0 {
+			s.Errorf("waiters: got %d, want 0", got)
+		}
+	})
+}
+
+// What an attempt brings whose waiter has left is given back.
+func TestUnblockUndoesTheAttemptInFlight(t *testing.T) {
+	for _, frozen := range [][]int{nil, {0}, {0, 1, 2}} {
+		inVirtualTime(t, 5, func(s *stage) {
+			p := s.open()
+			p.delay(5*ms, 5*ms, 0, 1, 2, 3, 4)
+			s.freeze(frozen...)
+			c := p.begin(one("r", time.Minute).waits(time.Minute))
+			time.Sleep(2 * ms)
+			p.Unblock(&c.Op, context.Canceled)
+			c.want(s, "the LOCK", "context canceled", 2*ms)
+			time.Sleep(100 * ms)
+			s.thaw(frozen...)
+			p.allUp()
+			time.Sleep(100 * ms)
+			s.wantNoLocks()
+		})
+	}
+}
+
+func TestMaxWaiters(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p := s.open(func(o *Options) { o.MaxWaiters = 3 })
+		held := p.lock(one("r", time.Minute))
+		var calls []*call
+		for i := range 3 {
+			calls = append(calls, p.begin(one([]string{"r", "r", "free"}[i], time.Minute).waits(time.Minute)))
+		}
+		calls[2].want(s, "LOCK of a free resource", "held", 0)
+		calls = append(calls, p.begin(one("r", time.Minute).waits(time.Minute)))
+		p.begin(one("r", time.Minute).waits(time.Minute)).want(s, "one too many", "too many waiters", 0)
+		p.lock(one("r", time.Minute)).want(s, "LOCK without WAIT", "no", 0)
+		for _, c := range []*call{calls[0], calls[1], calls[3]} {
+			p.unlock(held.Token, "r")
+			held = p.finish(c)
+		}
+		p.begin(one("r", time.Minute).waits(100*ms)).want(s, "LOCK when there is room again", "under way", 0)
+		time.Sleep(time.Second)
+	})
+}
+
+func TestDrain(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p := s.open()
+		held := p.lock(one("r", time.Minute))
+		head, behind := p.begin(one("r", time.Minute).waits(time.Minute)), p.begin(one("r", time.Minute).waits(time.Minute))
+		p.delay(5*ms, 5*ms, 0, 1, 2, 3, 4)
+		underWay := p.begin(one("free", time.Minute))
+		asking := p.begin(one("other", time.Minute).waits(time.Minute))
+		time.Sleep(ms)
+		p.Drain()
+		for name, c := range map[string]*call{"head": head, "behind": behind, "asking": asking} {
+			if !errors.Is(c.Err, ErrDraining) {
+				s.Errorf("%s: got %+v, want ErrDraining", name, c)
+			}
+		}
+		p.lock(one("new", time.Minute)).want(s, "LOCK after Drain", "draining", 0)
+		p.finish(underWay).want(s, "LOCK under way", "held", 10*ms)
+		time.Sleep(50 * ms)
+		p.extend(held.Token, time.Minute, "r").want(s, "EXTEND after Drain", "held", 10*ms)
+		p.unlock(held.Token, "r").want(s, "UNLOCK after Drain", "held", 10*ms)
+		p.unlock(underWay.Token, "free").want(s, "UNLOCK after Drain", "held", 10*ms)
+		time.Sleep(50 * ms)
+		s.wantNoLocks() // nor of the one that asked
+	})
+}
+
+// Close waits for what is under way, and every operation gets an answer, also those that come too late.
+func TestClose(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p := s.open()
+		p.delay(5*ms, 5*ms, 0, 1, 2, 3, 4)
+		held := p.lock(one("r", time.Minute))
+		waiter := p.begin(one("r", time.Minute).waits(time.Minute))
+		time.Sleep(20 * ms)
+		released := &call{began: time.Now()}
+		p.StartUnlock(&released.Op, []string{"r"}, held.Token, released)
+		if err := p.Close(s.Context()); err != nil {
+			s.Errorf("Close: got %v", err)
+		}
+		synctest.Wait()
+		if !released.Held || !errors.Is(waiter.Err, ErrDraining) && !waiter.Held {
+			s.Errorf("UNLOCK under way: got %+v, want held; the waiter: got %+v, want an answer", released, waiter)
+		}
+		s.wantNoLocks()
+		p.unlock(held.Token, "r").want(s, "UNLOCK after Close", "0 of 5 masters answered", 0)
+		p.lock(one("r", time.Minute)).want(s, "LOCK after Close", "draining", 0)
+		if err := p.Close(s.Context()); err != nil {
+			s.Errorf("second Close: got %v", err)
+		}
+	})
+}
+
+// Close delivers what is owed where it can be delivered within its context.
+func TestCloseDeliversWhatIsOwed(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p := s.open()
+		held := p.lock(one("r", time.Minute))
+		for i := range 5 {
+			p.paths[i].HoldReplies()
+		}
+		p.align()
+		p.unlock(held.Token, "r").want(s, "UNLOCK", "0 of 5 masters answered", giveUp)
+		time.AfterFunc(300*ms, func() {
+			for i := range 5 {
+				p.paths[i].Heal()
+			}
+		})
+		ctx, cancel := context.WithTimeout(s.Context(), 5*time.Second)
+		defer cancel()
+		if err := p.Close(ctx); err != nil {
+			s.Errorf("Close: got %v", err)
+		}
+		s.wantNoLocks()
+	})
+}
+
+// Several resources are locked together or not at all, whatever sets others ask for.
+func TestSeveralResources(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p := s.open()
+		c := p.lock(one("c", time.Minute))
+		p.lock(several(time.Minute, "a", "b", "c")).want(s, "LOCK of a, b, c with c held", "no", 0)
+		for _, key := range []string{"a", "b"} {
+			for i, m := range s.masters {
+				if _, _, ok := m.Get(key); ok {
+					s.Errorf("master %d keeps %s of a lock that was denied", i+1, key)
+				}
+			}
+		}
+		waiter := p.begin(several(time.Minute, "a", "b", "c").waits(time.Second))
+		p.unlock(c.Token, "c")
+		p.finish(waiter)
+		if !waiter.Held {
+			s.Errorf("LOCK of a, b, c: got %+v, want held", waiter.Result)
+		}
+		for _, key := range []string{"a", "b", "c"} {
+			s.wantOn(key, waiter.Token, "11111")
+		}
+		p.extend(waiter.Token, 2*time.Minute, "a", "b", "c").want(s, "EXTEND", "ttl of 120000 ms is above the most", 0)
+		p.extend(waiter.Token, 30*time.Second, "c", "a", "b").want(s, "EXTEND in another order", "held", 0)
+		s.do(0, "DEL", "b")
+		p.extend(waiter.Token, 30*time.Second, "a", "b", "c").want(s, "EXTEND with a hole on one master", "held", 0)
+		s.wantOn("b", waiter.Token, "11111")
+		p.unlock(waiter.Token, "a", "b", "c").want(s, "UNLOCK", "held", 0)
+		s.wantNoLocks()
+	})
+}
+
+// Overlapping sets from several proxies, each in an order of its own: everybody gets their turn.
+func TestOverlappingSetsDoNotDeadlock(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		proxies := []*proxy{s.open(), s.open()}
+		names := []string{"a", "b", "c", "d"}
+		var mu sync.Mutex
+		holder := map[string]int{}
+		var wg sync.WaitGroup
+		for i := range 12 {
+			rng := rand.New(rand.NewPCG(uint64(i), 1))
+			p := proxies[i%2]
+			wg.Go(func() {
+				for range 5 {
+					names := slices.Clone(names)
+					rng.Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
+					names = names[:2+rng.IntN(2)]
+					lease, err := p.Acquire(s.Context(), several(time.Minute, names...).waits(time.Minute))
+					if err != nil {
+						s.Errorf("caller %d, %v: %v", i, names, err)
+						return
+					}
+					mu.Lock()
+					for _, name := range names {
+						if other, held := holder[name]; held {
+							s.Errorf("callers %d and %d both hold %s", i, other, name)
+						}
+						holder[name] = i
+					}
+					mu.Unlock()
+					time.Sleep(time.Duration(rng.IntN(20))*ms + time.Duration(i))
+					mu.Lock()
+					for _, name := range names {
+						delete(holder, name)
+					}
+					mu.Unlock()
+					if err := lease.Unlock(s.Context()); err != nil {
+						s.Errorf("caller %d, UNLOCK %v: %v", i, names, err)
+					}
+				}
+			})
+		}
+		wg.Wait()
+		s.wantNoLocks()
+		for _, p := range proxies {
+			if st := p.Stats(); st.Waiters != 0 || st.Leases != 0 {
+				s.Errorf("afterwards: %d waiters, %d leases, want none", st.Waiters, st.Leases)
+			}
+			if n := len(p.Client.leases.entries); n != 0 {
+				s.Errorf("resources that are still remembered: got %d, want 0", n)
+			}
+		}
+	})
+}
+
+// A full queue sheds acquisitions, and never a release.
+func TestQueueMaxShedsAcquisitionsOnly(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p := s.open(func(o *Options) { o.QueueMax = 16 })
+		var held []*call
+		for i := range 40 {
+			held = append(held, p.lock(one(fmt.Sprint("r", i), time.Minute)))
+		}
+		p.align()
+		// Three masters take 30 ms: what comes meanwhile queues.
+		p.delay(0, 30*ms, 0, 1, 2)
+		p.begin(one("first", time.Minute))
+		var released, asked []*call
+		for i := range 40 {
+			c := &call{began: time.Now()}
+			p.StartUnlock(&c.Op, []string{fmt.Sprint("r", i)}, held[i].Token, c)
+			released = append(released, c)
+		}
+		for i := range 40 {
+			asked = append(asked, p.begin(one(fmt.Sprint("s", i), time.Minute)))
+		}
+		for i, c := range asked {
+			c.want(s, fmt.Sprintf("LOCK %d on full queues", i), "queue is full (queue_max)", 0)
+		}
+		if shed := p.Masters()[0].Shed; shed != 40 {
+			s.Errorf("shed by master 1: got %d, want 40", shed)
+		}
+		time.Sleep(200 * ms)
+		for i, c := range released {
+			if !c.Held {
+				s.Errorf("UNLOCK %d: got %+v, want held", i, c.Result)
+			}
+		}
+		for i := range s.masters {
+			if keys := locksOn(s.masters[i]); len(keys) != 1 || keys[0] != "first" {
+				s.Errorf("locks on master %d: got %q, want only the first", i+1, keys)
+			}
+		}
+	})
+}

@@ -1,0 +1,282 @@
+package redlock
+
+// Bugs that the simulation, or the reading that came with writing it, has found: each as the shortest story that shows it. See the
+// track record in sim_test.go.
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// A LOCK repeated with its token finds the lock on the masters it has, one of them silent, and another's leftover on the rest. That is no
+// quorum for anybody, and the lock that the caller has must stay.
+func TestContendedRepetitionKeepsTheLock(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p := s.open()
+		for i := 3; i < 5; i++ {
+			s.do(i, "SET", "r", "another", "PX", 60_000)
+		}
+		p.lock(one("r", 30*time.Second).as("T")).want(s, "LOCK on a bare quorum", "held", 0)
+		s.freeze(0)
+		p.align()
+		again := p.lock(one("r", 30*time.Second).as("T"))
+		if again.Held {
+			s.Errorf("LOCK again, with one of its masters silent: got held, want no or unknown")
+		}
+		s.thaw(0)
+		p.allUp()
+		s.wantOn("r", "T", "11100")
+	})
+}
+
+// The promise of an EXTEND without a quorum is that the lease as it was before runs on. A shorter TTL must not cut it short on the
+// masters that did hear.
+func TestShorterExtendWithoutQuorum(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p, other := s.open(), s.open()
+		held := p.lock(one("r", 10*time.Second))
+		for i := range 3 {
+			p.paths[i].HoldReplies()
+		}
+		p.align()
+		p.extend(held.Token, time.Second, "r").want(s, "EXTEND whose replies are lost", "2 of 5 masters answered", giveUp)
+		time.Sleep(2 * time.Second)
+		if c := other.lock(one("r", time.Second)); c.Held && time.Now().Before(held.Until) {
+			s.Errorf("another got the resource %v before the end of the first lease", time.Until(held.Until))
+		}
+	})
+}
+
+// The same with a LOCK that is repeated with a shorter TTL.
+func TestShorterRepetitionWithoutQuorum(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p, other := s.open(), s.open()
+		held := p.lock(one("r", 10*time.Second).as("T"))
+		for i := range 3 {
+			p.paths[i].HoldReplies()
+		}
+		p.align()
+		p.lock(one("r", time.Second).as("T")).want(s, "LOCK again whose replies are lost", "2 of 5 masters answered", giveUp)
+		time.Sleep(2 * time.Second)
+		if c := other.lock(one("r", time.Second)); c.Held && time.Now().Before(held.Until) {
+			s.Errorf("another got the resource %v before the end of the first lease", time.Until(held.Until))
+		}
+	})
+}
+
+// A caller leaves while its LOCK is under way and comes back with the same token: what is undone for the first must not take away what
+// the second was granted.
+func TestRepetitionSurvivesTheUndoOfTheFirst(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p, other := s.open(), s.open()
+		p.delay(ms, ms, 0, 1, 2, 3, 4)
+		first := p.begin(one("r", 10*time.Second).as("T").waits(time.Second))
+		p.Unblock(&first.Op, context.Canceled)
+		second := p.lock(one("r", 10*time.Second).as("T").waits(time.Second))
+		time.Sleep(10 * ms)
+		if !second.Held {
+			s.Fatalf("LOCK again: got %+v, want held", second.Result)
+		}
+		s.wantOn("r", "T", "11111")
+		if c := other.lock(one("r", time.Second)); c.Held {
+			s.Error("another got the resource while the repeated lock was valid")
+		}
+	})
+}
+
+// The same when the first was granted, and the caller could not be told.
+func TestRepetitionSurvivesAbandon(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p := s.open()
+		p.delay(ms, ms, 0, 1, 2, 3, 4)
+		first := p.lock(one("r", 10*time.Second).as("T"))
+		second := p.begin(one("r", 10*time.Second).as("T"))
+		p.Abandon(&first.Op)
+		p.finish(second)
+		time.Sleep(10 * ms)
+		if second.Held {
+			s.wantOn("r", "T", "11111")
+		}
+	})
+}
+
+// The same when the first is denied, and has by then reached masters that the second holds.
+func TestRepetitionSurvivesTheFailureOfTheFirst(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p := s.open()
+		for i := 2; i < 5; i++ {
+			s.do(i, "SET", "r", "another", "PX", 5)
+		}
+		p.delay(20*ms, 0, 0, 1)
+		p.delay(0, 20*ms, 4)
+		// Three masters deny the first, the last of them is heard when the second is on its way.
+		first := p.begin(one("r", 10*time.Second).as("T"))
+		time.Sleep(8 * ms)
+		second := p.lock(one("r", 10*time.Second).as("T"))
+		p.finish(first).want(s, "first LOCK", "no", 20*ms)
+		time.Sleep(100 * ms)
+		if !second.Held {
+			s.Fatalf("second LOCK: got %+v, want held", second.Result)
+		}
+		s.wantOn("r", "T", "11111")
+	})
+}
+
+// EXTEND finds the lock lost and clears the remains away, while the caller takes it anew under the same token.
+func TestLockAgainWhileExtendFindsItLost(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p, other := s.open(), s.open()
+		p.delay(ms, ms, 0, 1, 2, 3, 4)
+		extended := &call{began: time.Now()}
+		p.StartExtend(&extended.Op, []string{"r"}, "T", time.Second, extended)
+		synctest.Wait()
+		time.Sleep(ms)
+		held := p.lock(one("r", 10*time.Second).as("T"))
+		time.Sleep(10 * ms)
+		if held.Held {
+			s.wantOn("r", "T", "11111")
+			if c := other.lock(one("r", time.Second)); c.Held {
+				s.Error("another got the resource while the lock was valid")
+			}
+		}
+	})
+}
+
+// A LOCK repeated with its token while a master is away: that master still holds the key of the first grant, and is owed the release.
+func TestRepetitionRemembersWhoHolds(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p := s.open()
+		req := one("r", 30*time.Second).as("T")
+		p.lock(req).want(s, "LOCK", "held", 0)
+		s.freeze(4)
+		p.align()
+		p.lock(req).want(s, "LOCK again", "held", 0)
+		time.Sleep(100 * ms) // the frozen master is given up
+		p.lock(req).want(s, "LOCK a third time", "held", 0)
+		time.Sleep(2 * time.Second) // and its connection, with what was under way
+		p.paths[4].Cut()
+		p.unlock("T", "r").want(s, "UNLOCK", "held", 0)
+		s.thaw(4)
+		p.allUp()
+		s.wantNoLocks()
+	})
+}
+
+// MaxHold counts from the first grant, however the lock is prolonged.
+func TestRepetitionIsNoWayAroundMaxHold(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p := s.open(func(o *Options) { o.MaxTTL, o.MaxHold = 10*time.Second, time.Minute })
+		p.lock(one("r", 10*time.Second).as("T")).want(s, "LOCK", "held", 0)
+		for range 11 {
+			time.Sleep(5 * time.Second)
+			p.lock(one("r", 10*time.Second).as("T"))
+		}
+		p.extend("T", 10*time.Second, "r").want(s, "EXTEND 55 s after the first grant", "(max_hold)", 0)
+	})
+}
+
+// FLUSHALL of an idle master is found by the heartbeat, and the operator is told what it was.
+func TestFlushIsCalledByItsName(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p := s.open()
+		s.do(4, "FLUSHALL")
+		s.until("quarantine", func() bool { return p.Masters()[4].State == MasterQuarantined })
+		if reason := p.Masters()[4].Reason; !strings.Contains(reason, "flushed") {
+			s.Errorf("reason: got %q, want one that says that it was flushed", reason)
+		}
+	})
+}
+
+// Close ends with its context, also when a master hangs.
+func TestCloseEndsWithItsContext(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p := s.open()
+		s.freeze(4)
+		p.lock(one("r", time.Second)).want(s, "LOCK", "held", 0)
+		ctx, cancel := context.WithTimeout(s.Context(), 100*ms)
+		defer cancel()
+		began := time.Now()
+		err := p.Close(ctx)
+		if took := time.Since(began); took > 200*ms {
+			s.Errorf("Close with 100 ms and a frozen master: took %v (%v), want little more than 100 ms", took, err)
+		}
+	})
+}
+
+// A clock steps while the only client that knew it is down: its successor has never seen the clock before.
+func TestClockStepBehindARestart(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p := s.open(func(o *Options) { o.MaxTTL = 10 * time.Second })
+		s.freeze(3, 4)
+		held := p.lock(one("r", 10*time.Second))
+		held.want(s, "LOCK on a bare quorum", "held", 0)
+		s.thaw(3, 4)
+		p.allUp()
+		for i := 3; i < 5; i++ {
+			s.do(i, "DEL", "r")
+		}
+		ctx, cancel := context.WithCancel(s.Context())
+		cancel()
+		p.Close(ctx)
+		s.masters[0].StepClock(20 * time.Second)
+		next := s.start(func(o *Options) { o.MaxTTL = 10 * time.Second })
+		if err := next.Ready(s.Context()); err != nil {
+			s.Fatal(err)
+		}
+		for time.Now().Before(held.Until) {
+			if c := next.lock(one("r", time.Second)); c.Held && time.Now().Before(held.Until) {
+				s.Fatalf("another got the resource %v before the end of the first lease", time.Until(held.Until))
+			}
+			time.Sleep(100 * ms)
+		}
+	})
+}
+
+// A clock that is set back prolongs every lock on the master, far beyond what anybody asked for.
+func TestClockSetBackProlongsNoLock(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p := s.open(func(o *Options) { o.MaxTTL = 2 * time.Second })
+		p.lock(one("r", time.Second)).want(s, "LOCK", "held", 0)
+		for _, m := range s.masters {
+			m.StepClock(-time.Hour)
+		}
+		time.Sleep(20 * time.Second)
+		p.allUp()
+		p.lock(one("r", time.Second)).want(s, "LOCK 20 s later", "held", 0)
+	})
+}
+
+// A step that a batch has found is settled once, and not again with every heartbeat for as long as no other batch comes.
+func TestIdleMasterIsAdmittedAfterAStep(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p := s.open(func(o *Options) { o.MaxTTL = time.Second })
+		held := p.lock(one("r", time.Second))
+		s.masters[0].StepClock(-100 * ms)
+		p.unlock(held.Token, "r").want(s, "UNLOCK", "held", 0) // its batch finds the step, and is the last for a while
+		time.Sleep(5 * time.Second)
+		p.wantStates("uuuuu")
+	})
+}
+
+// EXTEND finds a hole, and UNLOCK comes right behind it: the hole must not be filled any more.
+func TestExtendDoesNotRefillWhatIsReleased(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p := s.open()
+		held := p.lock(one("r", 10*time.Second))
+		s.do(4, "DEL", "r")
+		p.delay(ms, ms, 0, 1, 2, 3, 4)
+		extended, released := &call{began: time.Now()}, &call{began: time.Now()}
+		p.StartExtend(&extended.Op, []string{"r"}, held.Token, 10*time.Second, extended)
+		synctest.Wait()
+		p.StartUnlock(&released.Op, []string{"r"}, held.Token, released)
+		p.finish(released).want(s, "UNLOCK", "held", 4*ms)
+		time.Sleep(20 * ms)
+		s.wantNoLocks()
+		if n := p.Stats().Leases; n != 0 {
+			s.Errorf("leases: got %d, want 0", n)
+		}
+	})
+}

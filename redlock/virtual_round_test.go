@@ -1,0 +1,430 @@
+package redlock
+
+// Goal: what a round makes of masters that are silent, late, or deaf, and what it leaves behind on them. Method: virtual time,
+// exact durations.
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func TestSilentMasters(t *testing.T) {
+	for _, tt := range []struct {
+		silent []int
+		result string
+		took   time.Duration
+	}{
+		{nil, "held", 2 * ms},
+		{[]int{4}, "held", 2 * ms},
+		{[]int{3, 4}, "held", 2 * ms},
+		{[]int{2, 3, 4}, "2 of 5 masters answered, 3 needed; out: m3: ", giveUp},
+		{[]int{0, 1, 2, 3, 4}, "0 of 5 masters answered, 3 needed", giveUp},
+	} {
+		inVirtualTime(t, 5, func(s *stage) {
+			p := s.open()
+			p.delay(ms, ms, 0, 1, 2, 3, 4)
+			s.freeze(tt.silent...)
+			first := p.lock(one("r", 30*time.Second).as("T"))
+			first.want(s, "first LOCK", tt.result, tt.took)
+			if want := 30*time.Second - 2*ms - 302*ms; first.Held && first.Validity != want {
+				s.Errorf("validity with %d silent: got %v, want %v", len(tt.silent), first.Validity, want)
+			}
+			// By now they are known to be silent, and nobody waits for them any more.
+			time.Sleep(100 * ms)
+			p.align()
+			took := tt.took
+			if len(tt.silent) >= 3 {
+				took = 0
+				s.wantOn("r", "T", "00000") // a frozen master has not even seen it
+			}
+			if got := p.lock(one("other", 30*time.Second)); got.took != took {
+				s.Errorf("second LOCK with %d silent: took %v, want %v", len(tt.silent), got.took, took)
+			} else if got.Held {
+				p.unlock(got.Token, "other")
+			}
+			if first.Held {
+				p.unlock("T", "r").want(s, "UNLOCK", "held", tt.took)
+			}
+			s.thaw(tt.silent...)
+			p.allUp()
+			time.Sleep(20 * ms)
+			s.wantNoLocks()
+			if owed := p.Masters()[4].Owed; owed != 0 {
+				s.Errorf("releases still owed: got %d, want 0", owed)
+			}
+		})
+	}
+}
+
+func TestLateReplies(t *testing.T) {
+	for _, tt := range []struct {
+		name           string
+		ttl, way, back time.Duration
+		result         string
+		took, validity time.Duration
+	}{
+		{"within the timeout", 30 * time.Second, 20 * ms, 20 * ms, "held", 40 * ms, 30*time.Second - 40*ms - 302*ms},
+		{"beyond the timeout", 30 * time.Second, 20 * ms, 80 * ms, "2 of 5 masters answered", giveUp, 0},
+		{"so late that nothing is left", 42 * ms, 20 * ms, 20 * ms, "a quorum granted only after 40ms, when nothing was left of the TTL", 40 * ms, 0},
+		{"just in time", 44 * ms, 20 * ms, 20 * ms, "held", 40 * ms, 44*ms - 40*ms - 2440*time.Microsecond},
+	} {
+		inVirtualTime(t, 5, func(s *stage) {
+			p := s.open()
+			p.delay(tt.way, tt.back, 2, 3, 4)
+			c := p.lock(one("r", tt.ttl).as("T"))
+			c.want(s, tt.name, tt.result, tt.took)
+			if c.Validity != tt.validity {
+				s.Errorf("%s: validity: got %v, want %v", tt.name, c.Validity, tt.validity)
+			}
+			if c.Err != nil {
+				time.Sleep(200 * ms)
+				s.wantNoLocks()
+			}
+			// A late answer is no broken connection.
+			if ids := s.do(4, "CLIENT", "ID").(int64); ids > 7 {
+				s.Errorf("%s: connections that master 5 has seen: got %d, want no new one", tt.name, ids)
+			}
+		})
+	}
+}
+
+// A reply that is lost leaves a key behind. It must be removed as soon as the master is reached again, long before its TTL.
+func TestLostReplies(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		lose func(p *proxy, i int)
+		mend func(p *proxy, i int)
+		set  string // masters that executed the SET although nobody heard of it
+	}{
+		{"replies late", func(p *proxy, i int) { p.paths[i].HoldReplies() }, func(p *proxy, i int) { p.paths[i].Heal() }, "00111"},
+		{"replies lost", func(p *proxy, i int) { p.paths[i].HoldReplies() }, func(p *proxy, i int) { p.paths[i].Cut(); p.paths[i].Heal() }, "00111"},
+		{"requests late", func(p *proxy, i int) { p.paths[i].HoldRequests() }, func(p *proxy, i int) { p.paths[i].Heal() }, "00000"},
+		{"requests lost", func(p *proxy, i int) { p.paths[i].HoldRequests() }, func(p *proxy, i int) { p.paths[i].Cut(); p.paths[i].Heal() }, "00000"},
+		{"partitioned", func(p *proxy, i int) { p.paths[i].Partition() }, func(p *proxy, i int) { p.paths[i].Heal() }, "00000"},
+	} {
+		for _, away := range []time.Duration{100 * ms, 5 * time.Second} { // the connection survives, and is given up
+			inVirtualTime(t, 5, func(s *stage) {
+				p := s.open()
+				for i := 2; i < 5; i++ {
+					tt.lose(p, i)
+				}
+				p.lock(one("r", 30*time.Second).as("T")).want(s, tt.name, "2 of 5 masters answered", giveUp)
+				s.wantOn("r", "T", tt.set)
+				time.Sleep(away)
+				for i := 2; i < 5; i++ {
+					tt.mend(p, i)
+				}
+				p.allUp()
+				s.wantNoLocks()
+			})
+		}
+	}
+}
+
+// The path to a master breaks down with a SET under way, the next connection takes another path, and then the first path
+// delivers: the SET must not be executed behind the release that undoes it.
+func TestOldConnectionIsKilled(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p := s.open()
+		old := p.reroute(4)
+		old.HoldRequests()
+		c := p.lock(one("r", 30*time.Second).as("T"))
+		c.want(s, "LOCK", "held", 0)
+		p.unlock("T", "r").want(s, "UNLOCK", "held", 0)
+		p.s.until("the connection is given up", func() bool { return p.Masters()[4].State == MasterDown })
+		p.allUp()
+		old.Heal()
+		s.wantNoLocks()
+	})
+}
+
+func TestUnlockIsOwed(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		lose func(s *stage, p *proxy, i int)
+		mend func(s *stage, p *proxy, i int)
+	}{
+		{"frozen", func(s *stage, p *proxy, i int) { s.masters[i].Freeze() }, func(s *stage, p *proxy, i int) { s.masters[i].Thaw() }},
+		{"cut off", func(s *stage, p *proxy, i int) { p.paths[i].Partition(); p.paths[i].Cut() }, func(s *stage, p *proxy, i int) { p.paths[i].Heal() }},
+	} {
+		inVirtualTime(t, 5, func(s *stage) {
+			p, other := s.open(), s.open()
+			held := p.lock(one("r", 30*time.Second))
+			for i := range 3 {
+				tt.lose(s, p, i)
+			}
+			p.align()
+			c := p.unlock(held.Token, "r")
+			if !errors.Is(c.Err, ErrNoQuorum) {
+				s.Errorf("%s: UNLOCK: got %v, want no quorum", tt.name, c.Err)
+			}
+			s.wantOn("r", held.Token, "11100")
+			time.Sleep(3 * time.Second)
+			for i := range 3 {
+				tt.mend(s, p, i)
+			}
+			p.allUp()
+			s.wantNoLocks()
+			other.allUp()
+			other.lock(one("r", 30*time.Second)).want(s, "LOCK by another proxy", "held", 0)
+		})
+	}
+}
+
+// A lease of a bare quorum: exactly these masters must be told of the release.
+func TestReleaseOwedOnlyWhereTheKeyMayBe(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p := s.open()
+		for i := 3; i < 5; i++ {
+			s.do(i, "SET", "r", "somebody", "PX", 100)
+		}
+		held := p.lock(one("r", 30*time.Second))
+		held.want(s, "LOCK of the last free quorum", "held", 0)
+		s.freeze(0, 1, 2, 3, 4)
+		p.align()
+		p.unlock(held.Token, "r").want(s, "UNLOCK", "0 of 5 masters answered, 3 needed", giveUp)
+		var owed [5]int
+		for i, m := range p.Masters() {
+			owed[i] = m.Owed
+		}
+		if owed != [5]int{1, 1, 1, 0, 0} {
+			s.Errorf("releases owed: got %v, want one to each master that granted", owed)
+		}
+	})
+}
+
+func TestUnlockAndExtendOfWhatIsNotHeld(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p, other := s.open(), s.open()
+		p.unlock("T", "r").want(s, "UNLOCK of a free resource", "no", 0)
+		p.extend("T", time.Second, "r").want(s, "EXTEND of a free resource", "no", 0)
+		held := p.lock(one("r", time.Second))
+		p.unlock("T", "r").want(s, "UNLOCK with another's token", "no", 0)
+		other.extend("T", time.Second, "r").want(s, "EXTEND with another's token", "no", 0)
+		p.lock(one("r", time.Second)).want(s, "LOCK of a held resource", "no", 0)
+		other.lock(one("r", time.Second)).want(s, "LOCK through another proxy", "no", 0)
+		s.wantOn("r", held.Token, "11111")
+		// Any proxy can extend and release.
+		other.extend(held.Token, 2*time.Second, "r").want(s, "EXTEND through another proxy", "held", 0)
+		other.unlock(held.Token, "r").want(s, "UNLOCK through another proxy", "held", 0)
+		s.wantNoLocks()
+	})
+}
+
+// The validity ends before the keys do, and no sooner than that anybody else gets the resource.
+func TestExpiry(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p, other := s.open(), s.open()
+		held := p.lock(one("r", time.Second))
+		if want := held.began.Add(time.Second - 12*ms); !held.Until.Equal(want) {
+			s.Errorf("until: got %v after the LOCK was sent, want %v", held.Until.Sub(held.began), want.Sub(held.began))
+		}
+		waiter := other.lock(one("r", time.Second).waits(5 * time.Second))
+		if waiter.Result.Err != nil || !waiter.Held {
+			s.Fatalf("LOCK that waits for the expiry: got %+v, want held", waiter.Result)
+		}
+		if waiter.took < time.Second || waiter.took > time.Second+100*ms {
+			s.Errorf("LOCK that waits for the expiry: took %v, want no less than the TTL and little more", waiter.took)
+		}
+	})
+}
+
+// A master that says no does it with a vote, and an attempt that came too late everywhere takes nothing away from the holder.
+func TestSplitVotesAreUndone(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p := s.open()
+		for i := range 2 {
+			s.do(i, "SET", "r", "A", "PX", 60_000)
+		}
+		s.do(2, "SET", "r", "B", "PX", 60_000)
+		p.lock(one("r", 30*time.Second)).want(s, "LOCK with 2 of 5 free", "no", 0)
+		s.wantOn("r", "A", "11000")
+		s.wantOn("r", "B", "00100")
+		for i := 3; i < 5; i++ {
+			if _, _, ok := s.masters[i].Get("r"); ok {
+				s.Errorf("master %d keeps the key of an attempt that failed", i+1)
+			}
+		}
+	})
+}
+
+func TestExtend(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p := s.open()
+		p.delay(ms, ms, 0, 1, 2, 3, 4)
+		held := p.lock(one("r", time.Second))
+		time.Sleep(900 * ms)
+		c := p.extend(held.Token, 2*time.Second, "r")
+		c.want(s, "EXTEND", "held", 2*ms)
+		if want := c.began.Add(2*time.Second - 22*ms); !c.Until.Equal(want) {
+			s.Errorf("until: got %v after EXTEND was sent, want 1.978 s", c.Until.Sub(c.began))
+		}
+		time.Sleep(1900 * ms)
+		s.wantOn("r", held.Token, "11111")
+	})
+}
+
+// A master that has lost the key of a lease gets it back with the next EXTEND, and counts from then on.
+func TestExtendFillsHoles(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p := s.open()
+		held := p.lock(one("r", 10*time.Second))
+		s.do(1, "DEL", "r")
+		s.do(4, "DEL", "r")
+		p.extend(held.Token, 20*time.Second, "r").want(s, "EXTEND", "held", 0)
+		s.wantOn("r", held.Token, "11111")
+		if _, ttl, _ := s.masters[4].Get("r"); ttl < 19*time.Second || ttl > 20*time.Second {
+			s.Errorf("TTL of the key that was given back: got %v, want 20s", ttl)
+		}
+		p.unlock(held.Token, "r").want(s, "UNLOCK", "held", 0)
+		s.wantNoLocks()
+	})
+}
+
+// A master whose answer comes after the decision is filled too, unless the lock was released meanwhile.
+func TestExtendFillsLateHoles(t *testing.T) {
+	for _, released := range []bool{false, true} {
+		inVirtualTime(t, 5, func(s *stage) {
+			p := s.open()
+			held := p.lock(one("r", 10*time.Second))
+			s.do(4, "DEL", "r")
+			p.delay(0, 20*ms, 4)
+			p.extend(held.Token, 20*time.Second, "r").want(s, "EXTEND", "held", 0)
+			s.wantOn("r", held.Token, "11110")
+			want := "11111"
+			if released {
+				p.unlock(held.Token, "r").want(s, "UNLOCK", "held", 0)
+				want = "00000"
+			}
+			time.Sleep(100 * ms)
+			s.wantOn("r", held.Token, want)
+		})
+	}
+}
+
+// What is definitely lost is cleared away, or it would keep others out for the rest of its TTL.
+func TestExtendOfALostLockReleasesTheRemains(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p := s.open()
+		held := p.lock(one("r", 10*time.Second))
+		for i := range 3 {
+			s.do(i, "DEL", "r")
+		}
+		p.extend(held.Token, 10*time.Second, "r").want(s, "EXTEND", "no", 0)
+		s.wantNoLocks()
+	})
+}
+
+// An EXTEND without a quorum leaves the lease as it was, and on the masters it can be released as ever.
+func TestExtendWithoutQuorum(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p := s.open()
+		held := p.lock(one("r", 10*time.Second))
+		s.freeze(0, 1, 2)
+		p.align()
+		p.extend(held.Token, 10*time.Second, "r").want(s, "EXTEND with 3 frozen", "2 of 5 masters answered", giveUp)
+		s.wantOn("r", held.Token, "11111")
+		s.thaw(0, 1, 2)
+		p.allUp()
+		p.extend(held.Token, 10*time.Second, "r").want(s, "EXTEND", "held", 0)
+		p.unlock(held.Token, "r").want(s, "UNLOCK", "held", 0)
+		s.wantNoLocks()
+	})
+}
+
+func TestMaxHold(t *testing.T) {
+	for _, token := range []string{"", "T"} { // one made here, which carries its birth, and a caller's own
+		inVirtualTime(t, 5, func(s *stage) {
+			p := s.open(func(o *Options) { o.MaxTTL, o.MaxHold = 10*time.Second, time.Minute })
+			held := p.lock(one("r", 10*time.Second).as(token))
+			for range 10 {
+				time.Sleep(5 * time.Second)
+				p.extend(held.Token, 10*time.Second, "r").want(s, "EXTEND", "held", 0)
+			}
+			time.Sleep(ms)
+			p.extend(held.Token, 10*time.Second, "r").want(s, "EXTEND beyond a minute in all", "(max_hold)", 0)
+			p.extend(held.Token, 9*time.Second, "r").want(s, "EXTEND within a minute in all", "held", 0)
+		})
+	}
+}
+
+// The caller repeats a LOCK because its reply was lost: the lock is its own, and is granted again.
+func TestSameTokenIsGrantedAgain(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p, other := s.open(), s.open()
+		req := one("r", time.Second).as("T")
+		p.lock(req).want(s, "LOCK", "held", 0)
+		p.lock(one("r", time.Second).as("U")).want(s, "LOCK with another token", "no", 0)
+		time.Sleep(500 * ms)
+		again := p.lock(req)
+		again.want(s, "LOCK with the same token", "held", 0)
+		if again.Validity != time.Second-12*ms {
+			s.Errorf("validity: got %v, want that of a new lock", again.Validity)
+		}
+		other.lock(req).want(s, "LOCK with the same token through another proxy", "held", 0)
+		// Not behind those who wait for the end of this very lock.
+		waiter := p.begin(one("r", time.Second).waits(10 * time.Second))
+		p.lock(req.waits(5*time.Second)).want(s, "LOCK with the same token and a waiter", "held", 0)
+		p.unlock("T", "r").want(s, "UNLOCK", "held", 0)
+		p.finish(waiter).want(s, "the waiter", "held", 0)
+	})
+}
+
+// A repetition that finds no quorum must not take away what the caller has.
+func TestFailedRepetitionKeepsTheLock(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p, other := s.open(), s.open()
+		req := one("r", 10*time.Second).as("T")
+		held := p.lock(req)
+		s.freeze(0, 1, 2)
+		p.align()
+		p.lock(req).want(s, "LOCK with the same token, 3 frozen", "2 of 5 masters answered", giveUp)
+		s.thaw(0, 1, 2)
+		p.allUp()
+		other.allUp()
+		s.wantOn("r", "T", "11111")
+		for time.Now().Before(held.Until) {
+			if c := other.lock(one("r", 10*time.Second)); c.Held {
+				s.Fatalf("another got the resource %v before the end of the validity", time.Until(held.Until))
+			}
+			time.Sleep(500 * ms)
+		}
+	})
+}
+
+func TestCallersContext(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p := s.open()
+		ctx, cancel := context.WithCancel(s.Context())
+		cancel()
+		if _, err := p.TryLock(ctx, "r", time.Second); !errors.Is(err, context.Canceled) {
+			s.Errorf("TryLock with a context that is over: got %v, want context.Canceled", err)
+		}
+		p.lock(one("r", time.Minute))
+		ctx, cancel = context.WithTimeout(s.Context(), 300*ms)
+		defer cancel()
+		began := time.Now()
+		if _, err := p.Lock(ctx, "r", time.Second); !errors.Is(err, context.DeadlineExceeded) || time.Since(began) != 300*ms {
+			s.Errorf("Lock of a held resource: got %v after %v, want the context's error after 300ms", err, time.Since(began))
+		}
+		// A round that is under way is waited for, and its grant is not lost.
+		p.delay(10*ms, 10*ms, 0, 1, 2, 3, 4)
+		ctx, cancel = context.WithTimeout(s.Context(), 5*ms)
+		defer cancel()
+		lease, err := p.TryLock(ctx, "free", time.Second)
+		if err != nil {
+			s.Fatalf("TryLock whose context ends under way: got %v, want the lease", err)
+		}
+		if err := lease.Unlock(s.Context()); err != nil {
+			s.Error(err)
+		}
+		time.Sleep(50 * ms)
+		synctest.Wait()
+		if got := s.on("free", lease.Token); got != "00000" {
+			s.Errorf("after Unlock: still on %s", got)
+		}
+	})
+}

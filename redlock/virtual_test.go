@@ -1,0 +1,327 @@
+package redlock
+
+// The stage for the tests in virtual time: masters in this process (memmaster), clients over links of their own, the real
+// go-redis between them, all in a testing/synctest bubble. Where nothing delays, an operation takes no time at all, so
+// what takes time takes it exactly, and tests compare durations with ==.
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
+
+	"redlockd/redlock/memmaster"
+)
+
+const ms = time.Millisecond
+
+// giveUp is how long a client waits for a master that is silent, from a moment that alignment chose: half a tick of the
+// watch, and watchTicks more.
+const giveUp = 55 * ms
+
+// stage is a set of masters and what a test does to them.
+type stage struct {
+	testing.TB
+	masters []*memmaster.Master
+}
+
+// inVirtualTime runs a test with n new masters that are admitted already.
+func inVirtualTime(t *testing.T, n int, test func(s *stage)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		s := &stage{TB: t}
+		for range n {
+			m := memmaster.New(memmaster.Options{})
+			t.Cleanup(m.Close)
+			s.masters = append(s.masters, m)
+		}
+		if err := Bootstrap(t.Context(), s.proxy().options()); err != nil {
+			t.Fatal(err)
+		}
+		test(s)
+	})
+}
+
+// proxy is a client with its own paths to the masters.
+type proxy struct {
+	*Client
+	s      *stage
+	paths  []*memmaster.Link // new connections take these
+	opened time.Time
+}
+
+func (s *stage) proxy() *proxy {
+	p := &proxy{s: s}
+	for _, m := range s.masters {
+		p.paths = append(p.paths, m.Link())
+	}
+	return p
+}
+
+func (p *proxy) options() Options {
+	var o Options
+	for i := range p.s.masters {
+		o.Masters = append(o.Masters, Master{Addr: fmt.Sprintf("m%d", i+1),
+			Dialer: func(ctx context.Context, network, addr string) (net.Conn, error) {
+				return p.paths[i].Dial(ctx, network, addr)
+			}})
+	}
+	return o
+}
+
+// start opens a client and does not wait for anything.
+func (s *stage) start(change ...func(*Options)) *proxy {
+	s.Helper()
+	p := s.proxy()
+	o := p.options()
+	for _, c := range change {
+		c(&o)
+	}
+	client, err := Open(o)
+	if err != nil {
+		s.Fatal(err)
+	}
+	p.Client, p.opened = client, time.Now()
+	s.Cleanup(func() {
+		ended, cancel := context.WithCancel(context.Background())
+		cancel()
+		p.Close(ended)
+	})
+	return p
+}
+
+// open opens a client, waits until all masters have a vote, and aligns.
+func (s *stage) open(change ...func(*Options)) *proxy {
+	s.Helper()
+	p := s.start(change...)
+	p.allUp()
+	p.align()
+	return p
+}
+
+// align sleeps to half a tick of the client's watch, when no heartbeat is under way either.
+func (p *proxy) align() {
+	tick := p.opts.MasterTimeout / watchTicks
+	past := time.Since(p.opened) % tick
+	time.Sleep((tick/2 - past + tick) % tick)
+	synctest.Wait()
+}
+
+// until waits for a condition for at most a virtual minute.
+func (s *stage) until(what string, condition func() bool) {
+	s.Helper()
+	for range 60_000 {
+		synctest.Wait()
+		if condition() {
+			return
+		}
+		time.Sleep(ms)
+	}
+	s.Fatalf("%s: not within a minute", what)
+}
+
+func (p *proxy) allUp() {
+	p.s.Helper()
+	p.s.until("all masters up", func() bool { return !strings.ContainsFunc(p.states(), func(r rune) bool { return r != 'u' }) })
+}
+
+// states are the first letters of the states of the masters: up, quarantined, refused, down.
+func (p *proxy) states() string {
+	var b strings.Builder
+	for _, m := range p.Masters() {
+		b.WriteByte(m.State[0])
+	}
+	return b.String()
+}
+
+func (p *proxy) wantStates(want string) {
+	p.s.Helper()
+	synctest.Wait()
+	if got := p.states(); got != want {
+		for _, m := range p.Masters() {
+			p.s.Logf("%s: %s %s", m.Addr, m.State, m.Reason)
+		}
+		p.s.Errorf("states of the masters: got %s, want %s", got, want)
+	}
+}
+
+// lockable waits until the resource can be locked, and releases it again.
+func (p *proxy) lockable(resource string) {
+	p.s.Helper()
+	p.s.until(resource+" lockable", func() bool {
+		c := p.lock(one(resource, p.opts.MaxTTL))
+		if c.Held {
+			p.unlock(c.Token, resource)
+		}
+		return c.Held
+	})
+}
+
+// reroute gives the client another path to a master. Connections that stand stay on the old one, which is returned.
+func (p *proxy) reroute(i int) *memmaster.Link {
+	old := p.paths[i]
+	p.paths[i] = p.s.masters[i].Link()
+	return old
+}
+
+func (p *proxy) delay(request, reply time.Duration, masters ...int) {
+	for _, i := range masters {
+		p.paths[i].SetDelay(func() time.Duration { return request }, func() time.Duration { return reply })
+	}
+}
+
+// do sends a command to a master from outside.
+func (s *stage) do(i int, args ...any) any {
+	s.Helper()
+	return outside(s, s.masters[i], args...)
+}
+
+// outside sends a command to a master over a connection of its own.
+func outside(t testing.TB, m *memmaster.Master, args ...any) any {
+	t.Helper()
+	client := redis.NewClient(&redis.Options{Dialer: m.Dial, Protocol: 2, DisableIdentity: true, MaxRetries: -1,
+		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}})
+	defer client.Close()
+	reply, err := client.Do(context.Background(), args...).Result()
+	if err != nil && err != redis.Nil {
+		t.Fatalf("%v: %v", args, err)
+	}
+	return reply
+}
+
+// on tells which masters hold the token in the key: one digit each.
+func (s *stage) on(key, token string) string {
+	var b strings.Builder
+	for _, m := range s.masters {
+		held := byte('0')
+		if value, _, ok := m.Get(key); ok && value == token {
+			held = '1'
+		}
+		b.WriteByte(held)
+	}
+	return b.String()
+}
+
+func (s *stage) wantOn(key, token, want string) {
+	s.Helper()
+	synctest.Wait()
+	if got := s.on(key, token); got != want {
+		s.Errorf("masters that hold %s for token %q: got %s, want %s", key, token, got, want)
+	}
+}
+
+// wantNoLocks checks that nothing but our own keys is on any master.
+func (s *stage) wantNoLocks() {
+	s.Helper()
+	synctest.Wait()
+	for i, m := range s.masters {
+		if keys := locksOn(m); len(keys) > 0 {
+			s.Errorf("locks left on master %d: got %q, want none", i+1, keys)
+		}
+	}
+}
+
+func locksOn(m *memmaster.Master) []string {
+	return slices.DeleteFunc(m.Keys(), func(key string) bool { return strings.HasPrefix(key, ReservedPrefix) })
+}
+
+func (s *stage) freeze(masters ...int) {
+	for _, i := range masters {
+		s.masters[i].Freeze()
+	}
+}
+
+func (s *stage) thaw(masters ...int) {
+	for _, i := range masters {
+		s.masters[i].Thaw()
+	}
+}
+
+// call is an operation under way.
+type call struct {
+	Op
+	began time.Time
+	took  time.Duration
+	done  bool
+	Result
+	after func()
+}
+
+func (c *call) Done(_ *Op, r Result) Flusher {
+	if c.done {
+		panic("an operation was told its result twice")
+	}
+	c.Result, c.took, c.done = r, time.Since(c.began), true
+	if c.after != nil {
+		c.after()
+	}
+	return nil
+}
+
+// begin starts a LOCK and returns when nothing moves any more without time passing.
+func (p *proxy) begin(req LockRequest) *call {
+	c := &call{began: time.Now()}
+	p.StartLock(&c.Op, req, c)
+	synctest.Wait()
+	return c
+}
+
+// lock is a LOCK that is run to its end.
+func (p *proxy) lock(req LockRequest) *call { return p.finish(p.begin(req)) }
+
+func (p *proxy) finish(c *call) *call {
+	p.s.Helper()
+	p.s.until("the operation's end", func() bool { return c.done })
+	return c
+}
+
+func (p *proxy) unlock(token string, resources ...string) *call {
+	p.s.Helper()
+	c := &call{began: time.Now()}
+	p.StartUnlock(&c.Op, resources, token, c)
+	return p.finish(c)
+}
+
+func (p *proxy) extend(token string, ttl time.Duration, resources ...string) *call {
+	p.s.Helper()
+	c := &call{began: time.Now()}
+	p.StartExtend(&c.Op, resources, token, ttl, c)
+	return p.finish(c)
+}
+
+// want compares the result of an operation: "held", "no", or a part of the error; and how long it took.
+func (c *call) want(s *stage, what, result string, took time.Duration) {
+	s.Helper()
+	got := "no"
+	switch {
+	case !c.done:
+		got = "under way"
+	case c.Err != nil:
+		got = c.Err.Error()
+	case c.Held:
+		got = "held"
+	}
+	if got != result && (c.Err == nil || !strings.Contains(got, result)) {
+		s.Errorf("%s: got %q, want %q", what, got, result)
+	}
+	if c.done && c.took != took {
+		s.Errorf("%s: took %v, want %v", what, c.took, took)
+	}
+}
+
+func one(resource string, ttl time.Duration) LockRequest {
+	return LockRequest{Resources: []string{resource}, TTL: ttl}
+}
+
+func (r LockRequest) as(token string) LockRequest       { r.Token = token; return r }
+func (r LockRequest) waits(d time.Duration) LockRequest { r.Wait = d; return r }
+func several(ttl time.Duration, res ...string) LockRequest {
+	return LockRequest{Resources: res, TTL: ttl}
+}
