@@ -1,0 +1,269 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+)
+
+// The hot key: all clients want one resource, hold it for hotHold and think for hotThink before they want it again.
+// Without the thinking a client that asks again at once slips in before everybody else and hides what a hand-over costs.
+const (
+	hotHold  = time.Millisecond
+	hotThink = 5 * time.Millisecond
+)
+
+// hotKeyFigures are the measurements of one hot key cell.
+type hotKeyFigures struct {
+	AcquisitionsPerSec float64 `json:"acquisitions_per_sec"`
+	// HandOverUs is the time that the resource lay unused while somebody wanted it, when it then went to ANOTHER client:
+	// from the release's call, or from the first arrival if nobody was waiting then, to the next grant.
+	HandOverUs percentiles `json:"hand_over_us"`
+	HandOvers  int         `json:"hand_overs"` // to another client
+	WaitUs     percentiles `json:"wait_us"`    // from the wish to the grant
+	// The luckiest and the unluckiest client.
+	AcquisitionsMin int           `json:"acquisitions_min"`
+	AcquisitionsMax int           `json:"acquisitions_max"`
+	GaveUp          int           `json:"gave_up"`    // acquisitions that ended without the lock, after all tries
+	Violations      int           `json:"violations"` // grants while another client held the resource
+	Failures        failures      `json:"failures"`
+	CPU             time.Duration `json:"cpu_ns"` // of the load generator
+}
+
+// fairness is min/max, 1 when every client got the same.
+func (f hotKeyFigures) fairness() float64 {
+	return ratio(float64(f.AcquisitionsMin), float64(f.AcquisitionsMax))
+}
+
+// hotKeyRound is one cell with the CPU per acquisition.
+type hotKeyRound struct {
+	hotKeyFigures
+	CPUSplit cpuSplit `json:"cpu_per_acquisition"`
+}
+
+// hotKeyRow is one target at one number of clients.
+type hotKeyRow struct {
+	Target  string `json:"target"`
+	Clients int    `json:"clients"`
+
+	AcquisitionsPerSec float64     `json:"acquisitions_per_sec"`
+	HandOverUs         percentiles `json:"hand_over_us"`
+	WaitUs             percentiles `json:"wait_us"`
+	Fairness           float64     `json:"fairness"`
+	CPU                cpuSplit    `json:"cpu_per_acquisition"`
+	GaveUp             int         `json:"gave_up"`    // of all rounds
+	Violations         int         `json:"violations"` // of all rounds
+	Failures           failures    `json:"failures"`   // of all rounds
+	// HandOverFasterThanRedsync is redsync's mean hand-over time divided by ours, the median of the rounds; 0 without redsync.
+	HandOverFasterThanRedsync float64 `json:"hand_over_faster_than_redsync"`
+
+	Rounds []hotKeyRound `json:"rounds"`
+}
+
+// runHotKey measures the rounds of this scenario, targets in turn.
+func runHotKey(ctx context.Context, o options, c *cluster, p *progress) ([]hotKeyRow, error) {
+	targets := keep(o.targets, locksOverQuorum)
+	rows := grid(o.clients, targets, func(clients int, target string) *hotKeyRow {
+		return &hotKeyRow{Target: target, Clients: clients}
+	})
+	for round := range o.hotRounds {
+		for _, row := range inTurn(rows, len(targets), round) {
+			p.step("hot key, round %d of %d: %d clients, %s", round+1, o.hotRounds, row.Clients, row.Target)
+			r, err := runHotKeyCell(ctx, c, loadSpec{
+				Scenario: scenarioHotKey,
+				Target:   row.Target,
+				Callers:  row.Clients,
+				Warmup:   o.warmup,
+				Duration: o.hotDuration,
+				Prefix:   fmt.Sprintf("bench:hot:%d:%d:%s:", round, row.Clients, row.Target),
+			})
+			if err != nil {
+				return nil, err
+			}
+			row.Rounds = append(row.Rounds, r)
+		}
+	}
+	return summarizeHotKey(rows), nil
+}
+
+func runHotKeyCell(ctx context.Context, c *cluster, spec loadSpec) (hotKeyRound, error) {
+	var r hotKeyRound
+	cpu, err := c.measured(ctx, spec, &r.hotKeyFigures)
+	if err != nil {
+		return r, err
+	}
+	acquired := r.AcquisitionsPerSec * spec.Duration.Seconds()
+	r.CPUSplit = cpu.per(r.CPU, acquired)
+	return r, nil
+}
+
+func summarizeHotKey(rows []*hotKeyRow) []hotKeyRow {
+	out := make([]hotKeyRow, 0, len(rows))
+	for _, row := range rows {
+		row.AcquisitionsPerSec = medianOf(row.Rounds, func(r hotKeyRound) float64 { return r.AcquisitionsPerSec })
+		row.HandOverUs = medianPercentiles(row.Rounds, func(r hotKeyRound) percentiles { return r.HandOverUs })
+		row.WaitUs = medianPercentiles(row.Rounds, func(r hotKeyRound) percentiles { return r.WaitUs })
+		row.Fairness = medianOf(row.Rounds, func(r hotKeyRound) float64 { return r.fairness() })
+		row.CPU = medianCPU(row.Rounds, func(r hotKeyRound) cpuSplit { return r.CPUSplit })
+		for _, r := range row.Rounds {
+			row.GaveUp += r.GaveUp
+			row.Violations += r.Violations
+			row.Failures.add(r.Failures.Count, r.Failures.Texts...)
+		}
+		if i := slices.IndexFunc(rows, func(other *hotKeyRow) bool {
+			return other.Target == targetRedsync && other.Clients == row.Clients
+		}); i >= 0 {
+			row.HandOverFasterThanRedsync = medianRatio(rows[i].Rounds, row.Rounds,
+				func(r hotKeyRound) float64 { return r.HandOverUs.Mean })
+		}
+		out = append(out, *row)
+	}
+	return out
+}
+
+// measureHotKey is the load generator's part.
+func measureHotKey(p *parent, spec loadSpec, clients []caller) (any, error) {
+	fight(clients, spec.Prefix+"warm", spec.Warmup)
+	if err := p.ready(); err != nil {
+		return nil, err
+	}
+	cpu := ownCPU()
+	f := fight(clients, spec.Prefix+"key", spec.Duration)
+	f.CPU = ownCPU() - cpu
+	p.done()
+	return f, nil
+}
+
+// fight lets the clients compete for one resource until the duration is over. Who waits then goes on until it has the
+// lock, so that the longest waits are not left out of the percentiles; those grants count for nothing else.
+func fight(clients []caller, resource string, duration time.Duration) hotKeyFigures {
+	var (
+		ctx      = context.Background()
+		start    = time.Now()
+		end      = start.Add(duration)
+		ref      = newReferee(len(clients), end)
+		log      failureLog
+		fighting sync.WaitGroup
+	)
+	for i, c := range clients {
+		fighting.Go(func() {
+			for time.Now().Before(end) {
+				ref.wants(i, time.Now())
+				if err := c.acquire(ctx, resource); err != nil {
+					ref.goesWithout(errors.Is(err, errGaveUp))
+					if !errors.Is(err, errGaveUp) {
+						log.add(err)
+					}
+					continue
+				}
+				ref.granted(i, time.Now())
+				time.Sleep(hotHold)
+				ref.releases(i, time.Now())
+				if err := c.release(ctx); err != nil {
+					log.add(err)
+				}
+				time.Sleep(hotThink)
+			}
+		})
+	}
+	fighting.Wait()
+	f := ref.figures(duration)
+	f.Failures = log.count()
+	return f
+}
+
+// referee watches the clients of one resource from inside their process and knows at any time who has it. It counts a
+// grant to one client while another still holds as a violation of mutual exclusion: releases are reported before they
+// are sent and grants after they came, so an honest lock never overlaps here.
+type referee struct {
+	mu        sync.Mutex
+	end       time.Time   // grants after it are not counted
+	since     []time.Time // per client: when it began to want the resource
+	waiting   int
+	holders   int
+	last      int       // who held it last, -1 at first
+	freeSince time.Time // when the resource began to lie unused although wanted; zero while it does not
+
+	acquisitions []int
+	handOvers    []uint32 // µs
+	waits        []uint32 // µs
+	gaveUp       int
+	violations   int
+}
+
+func newReferee(clients int, end time.Time) *referee {
+	return &referee{end: end, last: -1, since: make([]time.Time, clients), acquisitions: make([]int, clients)}
+}
+
+func (r *referee) wants(client int, now time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.since[client] = now
+	r.waiting++
+	if r.holders == 0 && r.freeSince.IsZero() {
+		r.freeSince = now
+	}
+}
+
+// goesWithout says that a client wants no longer, having tried in vain or met an error.
+func (r *referee) goesWithout(inVain bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.waiting--
+	if r.waiting == 0 {
+		r.freeSince = time.Time{}
+	}
+	if inVain {
+		r.gaveUp++
+	}
+}
+
+func (r *referee) granted(client int, now time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.waiting--
+	r.holders++
+	r.waits = append(r.waits, uint32(now.Sub(r.since[client]).Microseconds()))
+	if r.holders > 1 {
+		r.violations++
+	}
+	if !now.After(r.end) {
+		r.acquisitions[client]++
+		if r.last >= 0 && r.last != client && !r.freeSince.IsZero() {
+			r.handOvers = append(r.handOvers, uint32(now.Sub(r.freeSince).Microseconds()))
+		}
+	}
+	r.last = client
+	r.freeSince = time.Time{}
+}
+
+func (r *referee) releases(client int, now time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.holders--
+	if r.holders == 0 && r.waiting > 0 {
+		r.freeSince = now
+	}
+}
+
+func (r *referee) figures(duration time.Duration) hotKeyFigures {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	acquired := 0
+	for _, n := range r.acquisitions {
+		acquired += n
+	}
+	return hotKeyFigures{
+		AcquisitionsPerSec: float64(acquired) / duration.Seconds(),
+		HandOverUs:         percentilesOf(slices.Values(r.handOvers)),
+		HandOvers:          len(r.handOvers),
+		WaitUs:             percentilesOf(slices.Values(r.waits)),
+		AcquisitionsMin:    slices.Min(r.acquisitions),
+		AcquisitionsMax:    slices.Max(r.acquisitions),
+		GaveUp:             r.gaveUp,
+		Violations:         r.violations,
+	}
+}

@@ -1,0 +1,104 @@
+package main
+
+import (
+	"context"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// The test binary is its own load generator, as the bench is.
+func TestMain(m *testing.M) {
+	if len(os.Args) == 2 && os.Args[1] == loadCommand {
+		os.Exit(loadMain())
+	}
+	os.Exit(m.Run())
+}
+
+// Goal: the whole way of a cell works: servers, load generator process, figures, CPU, keys left. Method: one real
+// master, the target that needs nothing else, 100 ms.
+func TestCellOnARealMaster(t *testing.T) {
+	ctx := t.Context()
+	c, err := startCluster(ctx, 1, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.close()
+
+	var f loadFigures
+	_, err = c.measured(ctx, loadSpec{
+		Scenario: scenarioUncontended,
+		Target:   targetSingle,
+		Callers:  4,
+		Warmup:   20 * time.Millisecond,
+		Duration: 100 * time.Millisecond,
+		Prefix:   "bench:test:",
+	}, &f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if f.Pairs == 0 || f.LockUs.P50 == 0 || f.PairUs.P50 < f.LockUs.P50 || f.CPU <= 0 || f.Elapsed < 100*time.Millisecond {
+		t.Errorf("got %+v, want pairs, a lock and a longer pair latency, CPU time, at least 100 ms", f)
+	}
+	if f.Failures.Count != 0 {
+		t.Errorf("got failures %v, want none", f.Failures)
+	}
+	wantKeysLeft(t, c, 0)
+
+	// A key that stays is found, what redlockd keeps for itself is not one.
+	client := redis.NewClient(&redis.Options{Addr: c.masters[0].Addr})
+	defer client.Close()
+	if err := client.MSet(ctx, "orphan", "t", "redlockd:epoch", "e").Err(); err != nil {
+		t.Fatal(err)
+	}
+	wantKeysLeft(t, c, 1)
+}
+
+func wantKeysLeft(t *testing.T, c *cluster, want int) {
+	t.Helper()
+	left, err := c.keysLeft(t.Context())
+	if err != nil || len(left) != 1 || left[0] != want {
+		t.Errorf("keys left: got %v (%v), want [%d]", left, err, want)
+	}
+}
+
+// Goal: Ctrl-C leaves no load generator behind. Method: one with a minute of work, its context cancelled.
+func TestGeneratorEndsWithItsContext(t *testing.T) {
+	c, err := startCluster(t.Context(), 1, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.close()
+	ctx, cancel := context.WithCancel(t.Context())
+	g, err := startGenerator(ctx, c.spec(loadSpec{
+		Scenario: scenarioUncontended,
+		Target:   targetSingle,
+		Callers:  1,
+		Warmup:   time.Millisecond,
+		Duration: time.Minute,
+		Prefix:   "bench:test:",
+	}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer g.close()
+	if err := g.say(sayGo); err != nil {
+		t.Fatal(err)
+	}
+	cancel()
+	if err := g.await(ctx, sayDone, time.Minute); err == nil {
+		t.Error("the load generator said it was done, want an error")
+	}
+	g.close()
+	if g.process.ProcessState == nil {
+		t.Error("the process still runs, want it ended")
+	}
+}
+
+// Goal: a child that cannot work says why through its parent. Method: a target that does not exist.
+func TestGeneratorTellsWhyItEnded(t *testing.T) {
+	_, err := startGenerator(t.Context(), loadSpec{Scenario: scenarioUncontended, Target: "abacus", Warmup: time.Millisecond})
+	wantErr(t, err, `unknown target "abacus"`)
+}

@@ -1,0 +1,199 @@
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// The scenarios, by the names that --scenarios takes.
+const (
+	scenarioUncontended = "uncontended"
+	scenarioHotKey      = "hotkey"
+	scenarioFaults      = "faults"
+)
+
+var scenarioNames = []string{scenarioUncontended, scenarioHotKey, scenarioFaults}
+
+// options are the flags, checked.
+type options struct {
+	scenarios []string
+	targets   []string
+	warmup    time.Duration // before each cell, not measured
+
+	callers  []int // uncontended
+	rounds   int
+	duration time.Duration
+
+	clients     []int // hot key
+	hotRounds   int
+	hotDuration time.Duration
+
+	faults      []fault
+	faultRounds int
+
+	redlockd   string // a program to measure; empty: build it
+	gomaxprocs string // of redlockd; empty: Go's default
+	gogc       string // of redlockd; empty: Go's default
+	out        string
+}
+
+// quickValues are what --quick puts in the place of the defaults, for flags that were not given.
+var quickValues = map[string]string{
+	"rounds":       "2",
+	"duration":     "500ms",
+	"hot-rounds":   "1",
+	"hot-duration": "1500ms",
+	"fault-rounds": "1",
+	"faults":       "freeze2,kill2",
+}
+
+const usageHead = `Measures redlockd against its peers, on real redis-server processes that it starts and ends itself.
+
+usage: go run ./bench [flags]
+
+scenarios:
+  uncontended  callers acquire and release, each on resources of its own
+  hotkey       clients compete for one resource, 1 ms hold, 5 ms think
+  faults       64 callers; after 1 of 4 s some masters are frozen or killed
+
+targets:
+`
+
+const usageTail = `
+The report goes to standard output and, with report.json, SVG plots and redlockd's log, to the --out directory.
+A run with the defaults takes about six minutes, with --quick one to two.
+
+flags:
+`
+
+// parseOptions reads the command line. It answers --help on out itself and then returns flag.ErrHelp.
+func parseOptions(args []string, out io.Writer) (options, error) {
+	var (
+		o     options
+		flags = flag.NewFlagSet("bench", flag.ContinueOnError)
+		quick = flags.Bool("quick", false, "a short run: fewer and shorter rounds, two faults; other flags still win")
+
+		scenarios = flags.String("scenarios", strings.Join(scenarioNames, ","), "what to measure, comma-separated")
+		targets   = flags.String("targets", strings.Join(targetNames, ","), "whom to measure, comma-separated")
+		callers   = flags.String("callers", "1,64,1024", "uncontended: numbers of callers")
+		clients   = flags.String("hot-clients", "16,64", "hotkey: numbers of clients")
+		faults    = flags.String("faults", "none,freeze1,freeze2,kill1,kill2", "faults: which, and of how many masters; none is the control")
+	)
+	flags.SetOutput(io.Discard)
+	flags.DurationVar(&o.warmup, "warmup", 300*time.Millisecond, "unmeasured run before each cell")
+	flags.IntVar(&o.rounds, "rounds", 5, "uncontended: rounds; each measures every target once, the report shows medians")
+	flags.DurationVar(&o.duration, "duration", time.Second, "uncontended: length of a cell")
+	flags.IntVar(&o.hotRounds, "hot-rounds", 3, "hotkey: rounds")
+	flags.DurationVar(&o.hotDuration, "hot-duration", 3*time.Second, "hotkey: length of a cell")
+	flags.IntVar(&o.faultRounds, "fault-rounds", 2, "faults: rounds")
+	flags.StringVar(&o.redlockd, "redlockd", "", "`program` to measure; empty: build ./cmd/redlockd of this module")
+	flags.StringVar(&o.gomaxprocs, "redlockd-gomaxprocs", "", "GOMAXPROCS of the redlockd process; empty: not set")
+	flags.StringVar(&o.gogc, "redlockd-gogc", "", "GOGC of the redlockd process; empty: not set")
+	flags.StringVar(&o.out, "out", "bench/results", "`directory` for the results, made if missing")
+
+	err := flags.Parse(args)
+	if errors.Is(err, flag.ErrHelp) {
+		fmt.Fprint(out, usageHead)
+		for _, name := range targetNames {
+			fmt.Fprintf(out, "  %-18s %s\n", name, targetMeaning[name])
+		}
+		fmt.Fprint(out, usageTail)
+		flags.SetOutput(out)
+		flags.PrintDefaults()
+		return o, err
+	}
+	if err != nil {
+		return o, fmt.Errorf("%w (see --help)", err)
+	}
+	if flags.NArg() > 0 {
+		return o, fmt.Errorf("unexpected argument %q (see --help)", flags.Arg(0))
+	}
+	if *quick {
+		given := map[string]bool{}
+		flags.Visit(func(f *flag.Flag) { given[f.Name] = true })
+		for name, value := range quickValues {
+			if !given[name] {
+				flags.Set(name, value)
+			}
+		}
+	}
+
+	var errs [5]error
+	o.scenarios, errs[0] = parseNames("scenarios", *scenarios, scenarioNames)
+	o.targets, errs[1] = parseNames("targets", *targets, targetNames)
+	o.callers, errs[2] = parseCounts("callers", *callers)
+	o.clients, errs[3] = parseCounts("hot-clients", *clients)
+	for _, word := range strings.Split(*faults, ",") {
+		f, err := parseFault(strings.TrimSpace(word))
+		if err != nil {
+			errs[4] = fmt.Errorf("--faults: %w", err)
+			break
+		}
+		o.faults = append(o.faults, f)
+	}
+	for _, err := range errs {
+		if err != nil {
+			return o, err
+		}
+	}
+	return o, o.validate()
+}
+
+func (o *options) validate() error {
+	if o.rounds < 1 || o.hotRounds < 1 || o.faultRounds < 1 {
+		return fmt.Errorf("--rounds %d, --hot-rounds %d, --fault-rounds %d: each must be at least 1", o.rounds, o.hotRounds, o.faultRounds)
+	}
+	if o.warmup <= 0 || o.duration <= 0 || o.hotDuration <= 0 {
+		return fmt.Errorf("--warmup %v, --duration %v, --hot-duration %v: each must be above 0", o.warmup, o.duration, o.hotDuration)
+	}
+	return nil
+}
+
+// cells is how many measurements a run has.
+func (o *options) cells() int {
+	quorum := len(keep(o.targets, locksOverQuorum))
+	n := 0
+	for _, scenario := range o.scenarios {
+		switch scenario {
+		case scenarioUncontended:
+			n += len(o.callers) * len(o.targets) * o.rounds
+		case scenarioHotKey:
+			n += len(o.clients) * quorum * o.hotRounds
+		case scenarioFaults:
+			n += len(o.faults) * quorum * o.faultRounds
+		}
+	}
+	return n
+}
+
+// parseNames reads a comma-separated list of known names; the order is that of known, since the report has one.
+func parseNames(flagName, list string, known []string) ([]string, error) {
+	wanted := map[string]bool{}
+	for _, name := range strings.Split(list, ",") {
+		name = strings.TrimSpace(name)
+		if !slices.Contains(known, name) {
+			return nil, fmt.Errorf("--%s: unknown name %q, want some of %s", flagName, name, strings.Join(known, ","))
+		}
+		wanted[name] = true
+	}
+	return keep(known, func(name string) bool { return wanted[name] }), nil
+}
+
+// parseCounts reads a comma-separated list of positive numbers.
+func parseCounts(flagName, list string) ([]int, error) {
+	var counts []int
+	for _, word := range strings.Split(list, ",") {
+		n, err := strconv.Atoi(strings.TrimSpace(word))
+		if err != nil || n < 1 {
+			return nil, fmt.Errorf("--%s: %q is no positive number", flagName, word)
+		}
+		counts = append(counts, n)
+	}
+	return counts, nil
+}

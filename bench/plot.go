@@ -1,0 +1,232 @@
+package main
+
+import (
+	"fmt"
+	"image/color"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/plotter"
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
+	"gonum.org/v1/plot/vg/vgsvg"
+)
+
+// targetColor tells the targets apart also for colour-blind eyes (the palette of Okabe and Ito).
+var targetColor = map[string]color.Color{
+	targetRedlockd:          color.RGBA{R: 0x00, G: 0x72, B: 0xb2, A: 0xff},
+	targetRedlockdPipelined: color.RGBA{R: 0x56, G: 0xb4, B: 0xe9, A: 0xff},
+	targetRedsync:           color.RGBA{R: 0xd5, G: 0x5e, B: 0x00, A: 0xff},
+	targetSingle:            color.RGBA{R: 0x99, G: 0x99, B: 0x99, A: 0xff},
+}
+
+// processColors are the parts of a CPU bar.
+var processColors = []struct {
+	name  string
+	color color.Color
+	us    func(cpuSplit) float64
+}{
+	{"client", color.RGBA{R: 0xe6, G: 0x9f, B: 0x00, A: 0xff}, func(c cpuSplit) float64 { return c.ClientUs }},
+	{"redlockd", color.RGBA{R: 0x00, G: 0x72, B: 0xb2, A: 0xff}, func(c cpuSplit) float64 { return c.RedlockdUs }},
+	{"masters", color.RGBA{R: 0xcc, G: 0x79, B: 0xa7, A: 0xff}, func(c cpuSplit) float64 { return c.RedisUs }},
+}
+
+const (
+	panelWidth  = 7 * vg.Inch
+	panelHeight = 1.9 * vg.Inch
+	barWidth    = vg.Length(14)
+)
+
+// plot draws what was measured into dir.
+func (r *report) plot(dir string) error {
+	plot.DefaultFont.Variant, plotter.DefaultFont.Variant = "Sans", "Sans"
+	drawings := map[string]func() ([][]*plot.Plot, error){}
+	if len(r.Uncontended) > 0 {
+		drawings["throughput.svg"] = func() ([][]*plot.Plot, error) { return throughputPanels(r.Uncontended) }
+		drawings["latency.svg"] = func() ([][]*plot.Plot, error) { return latencyPanels(r.Uncontended) }
+		drawings["cpu.svg"] = func() ([][]*plot.Plot, error) { return cpuPanels(r.Uncontended) }
+	}
+	if len(r.HotKey) > 0 {
+		drawings["hotkey.svg"] = func() ([][]*plot.Plot, error) { return hotKeyPanels(r.HotKey) }
+	}
+	if len(r.Faults) > 0 {
+		drawings["faults.svg"] = func() ([][]*plot.Plot, error) { return faultPanels(r.Faults) }
+	}
+	for name, draw := range drawings {
+		panels, err := draw()
+		if err == nil {
+			err = savePanels(filepath.Join(dir, name), panels)
+		}
+		if err != nil {
+			return fmt.Errorf("draw %s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// savePanels writes a grid of panels, aligned, as one SVG.
+func savePanels(path string, panels [][]*plot.Plot) error {
+	canvas := vgsvg.New(panelWidth, vg.Length(len(panels))*panelHeight)
+	tiles := draw.Tiles{Rows: len(panels), Cols: len(panels[0]), PadX: 10, PadY: 10, PadTop: 4, PadBottom: 4, PadLeft: 4, PadRight: 16}
+	for i, row := range plot.Align(panels, tiles, draw.New(canvas)) {
+		for j, c := range row {
+			if panels[i][j] != nil {
+				panels[i][j].Draw(c)
+			}
+		}
+	}
+	file, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	if _, err := canvas.WriteTo(file); err != nil {
+		file.Close()
+		return err
+	}
+	return file.Close()
+}
+
+// bars describes a panel of horizontal bars, one per target, the first on top.
+type bars struct {
+	title, axis string
+	names       []string
+	// parts are stacked; each has one value per name.
+	parts []barPart
+	// low and high, when set, draw a whisker on each bar.
+	low, high []float64
+	anonymous bool // no names: the panel to the left has them
+}
+
+type barPart struct {
+	name   string // in the legend; empty for none
+	values []float64
+	colors []color.Color // per name
+}
+
+func (b bars) panel() (*plot.Plot, error) {
+	p := plot.New()
+	p.Title.Text, p.X.Label.Text = b.title, b.axis
+	p.Title.TextStyle.Font.Size, p.X.Label.TextStyle.Font.Size = 11, 9
+	p.X.Tick.Label.Font.Size, p.Y.Tick.Label.Font.Size = 8, 9
+	n := len(b.names)
+	names, sums := make([]string, n), make([]float64, n)
+	for i := range n {
+		if row := n - 1 - i; !b.anonymous {
+			names[row] = b.names[i]
+		}
+		var below *plotter.BarChart
+		for _, part := range b.parts {
+			// A chart per bar, since a chart has one colour.
+			chart, err := plotter.NewBarChart(plotter.Values{part.values[i]}, barWidth)
+			if err != nil {
+				return nil, err
+			}
+			chart.Horizontal, chart.XMin, chart.Color, chart.LineStyle.Width = true, float64(n-1-i), part.colors[i], 0
+			if below != nil {
+				chart.StackOn(below)
+			}
+			below = chart
+			sums[i] += part.values[i]
+			p.Add(chart)
+			if i == 0 && part.name != "" {
+				p.Legend.Add(part.name, chart)
+			}
+		}
+	}
+	if b.low != nil {
+		if err := b.addWhiskers(p, sums); err != nil {
+			return nil, err
+		}
+	}
+	if err := b.addValues(p, sums); err != nil {
+		return nil, err
+	}
+	p.NominalY(names...)
+	p.Y.Min, p.Y.Max = -0.6, float64(n)-0.4
+	p.X.Min = 0
+	p.X.Max = max(p.X.Max, slices.Max(sums)) * 1.15 // room for the numbers
+	if p.X.Max == 0 {
+		p.X.Max = 1
+	}
+	p.Legend.TextStyle.Font.Size = 8
+	return p, nil
+}
+
+func (b bars) addWhiskers(p *plot.Plot, sums []float64) error {
+	var whiskers struct {
+		plotter.XYs
+		plotter.XErrors
+	}
+	for i := range sums {
+		whiskers.XYs = append(whiskers.XYs, plotter.XY{X: sums[i], Y: float64(len(sums) - 1 - i)})
+		whiskers.XErrors = append(whiskers.XErrors, struct{ Low, High float64 }{sums[i] - b.low[i], b.high[i] - sums[i]})
+	}
+	drawn, err := plotter.NewXErrorBars(whiskers)
+	if err != nil {
+		return err
+	}
+	p.Add(drawn)
+	return nil
+}
+
+// addValues writes each bar's length beside it.
+func (b bars) addValues(p *plot.Plot, sums []float64) error {
+	var at plotter.XYLabels
+	for i, sum := range sums {
+		end := sum
+		if b.high != nil {
+			end = max(end, b.high[i])
+		}
+		at.XYs = append(at.XYs, plotter.XY{X: end, Y: float64(len(sums) - 1 - i)})
+		at.Labels = append(at.Labels, number(sum))
+	}
+	labels, err := plotter.NewLabels(at)
+	if err != nil {
+		return err
+	}
+	labels.Offset = vg.Point{X: 5, Y: -3}
+	for i := range labels.TextStyle {
+		labels.TextStyle[i].Font.Size = 8
+	}
+	p.Add(labels)
+	return nil
+}
+
+// colorsOf are the colours of the targets.
+func colorsOf(targets []string) []color.Color {
+	colors := make([]color.Color, len(targets))
+	for i, target := range targets {
+		colors[i] = targetColor[target]
+	}
+	return colors
+}
+
+// byLoad cuts the rows of a grid into one group per load, the panels of a drawing.
+func byLoad[Row any, Load comparable](rows []Row, load func(Row) Load) [][]Row {
+	var groups [][]Row
+	for i, row := range rows {
+		if i == 0 || load(row) != load(rows[i-1]) {
+			groups = append(groups, nil)
+		}
+		groups[len(groups)-1] = append(groups[len(groups)-1], row)
+	}
+	return groups
+}
+
+// column is one figure of all rows.
+func column[Row, Figure any](rows []Row, figure func(Row) Figure) []Figure {
+	figures := make([]Figure, len(rows))
+	for i, row := range rows {
+		figures[i] = figure(row)
+	}
+	return figures
+}
+
+func callersOf(n int) string {
+	if n == 1 {
+		return "1 caller"
+	}
+	return fmt.Sprintf("%d callers", n)
+}

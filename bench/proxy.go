@@ -1,0 +1,141 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"redlockd/redlock"
+)
+
+// proxyProgram is a redlockd binary and how to run it.
+type proxyProgram struct {
+	path    string
+	environ []string // on top of ours: GOMAXPROCS, GOGC
+	log     *os.File // what its processes print, one after another
+}
+
+// findProxy takes the redlockd that the flags name, or builds that of this module into the directory scratch.
+func findProxy(ctx context.Context, o options, scratch string, log *os.File) (*proxyProgram, error) {
+	program := &proxyProgram{path: o.redlockd, log: log}
+	if o.gomaxprocs != "" {
+		program.environ = append(program.environ, "GOMAXPROCS="+o.gomaxprocs)
+	}
+	if o.gogc != "" {
+		program.environ = append(program.environ, "GOGC="+o.gogc)
+	}
+	if program.path != "" {
+		return program, nil
+	}
+	program.path = filepath.Join(scratch, "redlockd")
+	build := exec.CommandContext(ctx, "go", "build", "-o", program.path, "redlockd/cmd/redlockd")
+	if out, err := build.CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("build redlockd (run the bench inside its module, or give --redlockd): %w\n%s", err, out)
+	}
+	return program, nil
+}
+
+// proxy is one redlockd process.
+type proxy struct {
+	addr    string
+	process *exec.Cmd
+	ended   chan struct{} // closed when the process has ended and was waited for
+}
+
+// proxyStart bounds the time until a fresh redlockd grants its first lock.
+const proxyStart = 15 * time.Second
+
+// start runs redlockd and returns when it grants locks. The masters must be new: we vouch for them, or redlockd would
+// first wait for as long as a lock that they have forgotten could live.
+func (p *proxyProgram) start(ctx context.Context, masters []string) (*proxy, error) {
+	vouched := redlock.DefaultOptions()
+	for _, addr := range masters {
+		vouched.Masters = append(vouched.Masters, redlock.Master{Addr: addr})
+	}
+	if err := redlock.Bootstrap(ctx, vouched); err != nil {
+		return nil, err
+	}
+	addr, err := freeAddr()
+	if err != nil {
+		return nil, err
+	}
+	process := exec.Command(p.path, "--listen", addr, "--masters", strings.Join(masters, ","))
+	process.Env = append(os.Environ(), p.environ...)
+	process.Stdout, process.Stderr = p.log, p.log
+	process.SysProcAttr = childAttributes()
+	if err := process.Start(); err != nil {
+		return nil, fmt.Errorf("start redlockd: %w", err)
+	}
+	started := &proxy{addr: addr, process: process, ended: make(chan struct{})}
+	go func() {
+		process.Wait()
+		close(started.ended)
+	}()
+	if err := started.awaitGrant(ctx); err != nil {
+		started.close()
+		return nil, fmt.Errorf("redlockd at %s: %w; its log, %s, ends with: %s", addr, err, p.log.Name(), lastLine(p.log.Name()))
+	}
+	return started, nil
+}
+
+// awaitGrant locks and unlocks until it works: that the port answers is not yet that the masters were admitted.
+func (p *proxy) awaitGrant(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, proxyStart)
+	defer cancel()
+	t := newRedlockdTarget(p.addr, 1, false)
+	defer t.close()
+	c := t.newCaller()
+	for {
+		err := c.acquire(ctx, "bench:ready")
+		if err == nil {
+			err = c.release(ctx)
+		}
+		select {
+		case <-p.ended: // also when something answered: then it is somebody else's server on the same port
+			return errors.New("it ended at once")
+		default:
+		}
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("no lock granted within %v, the last answer was: %w", proxyStart, err)
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+}
+
+// close asks redlockd to end, and makes it after three seconds.
+func (p *proxy) close() {
+	p.process.Process.Signal(syscall.SIGTERM)
+	select {
+	case <-p.ended:
+	case <-time.After(3 * time.Second):
+		p.process.Process.Kill()
+		<-p.ended
+	}
+}
+
+// lastLine of a text file.
+func lastLine(path string) string {
+	lines := strings.Split(readFile(path), "\n")
+	return lines[len(lines)-1]
+}
+
+func freeAddr() (string, error) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", fmt.Errorf("find a free port: %w", err)
+	}
+	defer ln.Close()
+	return "127.0.0.1:" + strconv.Itoa(ln.Addr().(*net.TCPAddr).Port), nil
+}

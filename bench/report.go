@@ -1,0 +1,158 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// The files of the --out directory, beside the plots.
+const (
+	reportText = "report.txt"
+	reportJSON = "report.json"
+	logName    = "redlockd.log"
+)
+
+// report is everything that a run found out. Its JSON is the whole of it, the text shows what fits into a line.
+type report struct {
+	Environment environment      `json:"environment"`
+	Uncontended []uncontendedRow `json:"uncontended,omitempty"`
+	HotKey      []hotKeyRow      `json:"hot_key,omitempty"`
+	Faults      []faultRow       `json:"faults,omitempty"`
+}
+
+// save writes the report in all its forms into dir.
+func (r *report) save(dir string) error {
+	var text strings.Builder
+	r.writeText(&text)
+	if err := os.WriteFile(filepath.Join(dir, reportText), []byte(text.String()), 0o644); err != nil {
+		return fmt.Errorf("write the report: %w", err)
+	}
+	encoded, err := json.MarshalIndent(r, "", "  ")
+	if err != nil {
+		return fmt.Errorf("write the report: %w", err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, reportJSON), append(encoded, '\n'), 0o644); err != nil {
+		return fmt.Errorf("write the report: %w", err)
+	}
+	return r.plot(dir)
+}
+
+// writeText prints the tables.
+func (r *report) writeText(w io.Writer) {
+	r.Environment.writeText(w)
+	if len(r.Uncontended) > 0 {
+		uncontendedTable(r.Uncontended).write(w)
+		if t := ratioTable(r.Uncontended); len(t.rows) > 0 {
+			t.write(w)
+		}
+	}
+	if len(r.HotKey) > 0 {
+		hotKeyTable(r.HotKey).write(w)
+	}
+	if len(r.Faults) > 0 {
+		faultTable(r.Faults).write(w)
+	}
+	r.writeFailures(w)
+}
+
+func (e *environment) writeText(w io.Writer) {
+	redlockd := e.Redlockd
+	if redlockd == "" {
+		redlockd = "not measured"
+	}
+	fmt.Fprintf(w, "date      %s\n", e.Date.Format("2006-01-02 15:04:05 MST"))
+	fmt.Fprintf(w, "flags     %s\n", strings.Join(e.Flags, " "))
+	fmt.Fprintf(w, "machine   %d × %s, Linux %s, shared by clients, redlockd and masters\n", e.CPUs, e.CPUModel, e.Kernel)
+	fmt.Fprintf(w, "load      %s before, %s after\n", e.LoadBefore, e.LoadAfter)
+	fmt.Fprintf(w, "redlockd  %s %s\n", redlockd, strings.Join(e.Settings, " "))
+	fmt.Fprintf(w, "redis     %s\n", e.Redis)
+	fmt.Fprintf(w, "clients   %s, redsync %s, go-redis %s, rueidis %s\n", e.Go, e.Modules["redsync"], e.Modules["go-redis"], e.Modules["rueidis"])
+}
+
+func uncontendedTable(rows []uncontendedRow) table {
+	t := table{
+		title: "Uncontended: acquire + release on resources that nobody else wants",
+		note: "Medians of the rounds. CPU: µs per pair of all processes together = client + redlockd + masters. Latencies in µs;\n" +
+			"with 1024 callers they are mostly waiting for a turn.",
+		head: []string{"callers", "target", "pairs/s", "(min–max)", "lock p50", "p99", "pair p50", "p99", "p99.9", "CPU", "=client", "+redlockd", "+redis", "errors"},
+		left: 2,
+	}
+	for _, r := range rows {
+		t.add(r.Callers, r.Target, number(r.PairsPerSec), number(r.PairsPerSecMin)+"–"+number(r.PairsPerSecMax),
+			number(r.LockUs.P50), number(r.LockUs.P99), number(r.PairUs.P50), number(r.PairUs.P99), number(r.PairUs.P999),
+			number(r.CPU.totalUs()), number(r.CPU.ClientUs), number(r.CPU.RedlockdUs), number(r.CPU.RedisUs), r.Failures.Count)
+	}
+	return t
+}
+
+func ratioTable(rows []uncontendedRow) table {
+	t := table{
+		title: "Uncontended, against the peers",
+		note:  "Each round's ratio, then the median. pairs/s: ours ÷ theirs. lock p50: ours ÷ theirs. CPU: theirs ÷ ours, how much less per pair.",
+		head:  []string{"callers", "target", "redsync: pairs/s", "lock p50", "CPU less", "single: pairs/s", "lock p50", "CPU less"},
+		left:  2,
+	}
+	for _, r := range rows {
+		if r.ToRedsync == (comparison{}) && r.ToSingle == (comparison{}) {
+			continue // no peer was measured
+		}
+		t.add(r.Callers, r.Target, times(r.ToRedsync.PairsPerSec), times(r.ToRedsync.LockP50), times(r.ToRedsync.CPULess),
+			times(r.ToSingle.PairsPerSec), times(r.ToSingle.LockP50), times(r.ToSingle.CPULess))
+	}
+	return t
+}
+
+func hotKeyTable(rows []hotKeyRow) table {
+	t := table{
+		title: "Hot key: all clients want one resource, 1 ms hold, 5 ms think",
+		note: "Medians of the rounds. Hand-over: the time the wanted resource lay unused before ANOTHER client got it. Fairness: the fewest\n" +
+			"acquisitions of a client ÷ the most. CPU: µs per acquisition. Violations: two holders at once, seen inside the clients' process.",
+		head: []string{"clients", "target", "locks/s", "hand-over mean µs", "p50", "p99", "vs redsync", "wait p50 ms", "p99", "fairness", "CPU", "=client", "+redlockd", "+redis", "gave up", "errors", "violations"},
+		left: 2,
+	}
+	for _, r := range rows {
+		t.add(r.Clients, r.Target, number(r.AcquisitionsPerSec), number(r.HandOverUs.Mean), number(r.HandOverUs.P50), number(r.HandOverUs.P99),
+			times(r.HandOverFasterThanRedsync), number(r.WaitUs.P50/1e3), number(r.WaitUs.P99/1e3), fmt.Sprintf("%.2f", r.Fairness),
+			number(r.CPU.totalUs()), number(r.CPU.ClientUs), number(r.CPU.RedlockdUs), number(r.CPU.RedisUs), r.GaveUp, r.Failures.Count, r.Violations)
+	}
+	return t
+}
+
+func faultTable(rows []faultRow) table {
+	t := table{
+		title: "Faults: 64 callers, the fault after 1 s of 4 s, healed after the callers stopped",
+		note: "Medians of the rounds. Kept: pairs/s under the fault in percent of the healthy second. Pause: the longest time in which no caller\n" +
+			"finished a pair. Orphans: locks left on each master after everybody released and the masters were back for 1 to 5 s, the worst round.",
+		head: []string{"fault", "target", "healthy pairs/s", "faulty", "kept", "pair p99 before ms", "after", "max after", "pause ms", "errors", "orphans"},
+		left: 2,
+	}
+	for _, r := range rows {
+		t.add(r.Fault, r.Target, number(r.HealthyPairsPerSec), number(r.FaultyPairsPerSec), number(r.KeptPercent)+" %",
+			number(r.PairP99BeforeUs/1e3), number(r.PairP99AfterUs/1e3), number(r.PairMaxAfterUs/1e3), number(r.LongestPauseMs),
+			r.Failures.Count, strings.Trim(fmt.Sprint(r.Orphans), "[]"))
+	}
+	return t
+}
+
+// writeFailures prints what the errors were: a number alone explains nothing.
+func (r *report) writeFailures(w io.Writer) {
+	say := func(where string, f failures) {
+		for _, text := range f.Texts {
+			fmt.Fprintf(w, "%s: %s\n", where, text)
+		}
+	}
+	fmt.Fprintln(w)
+	for _, row := range r.Uncontended {
+		say(fmt.Sprintf("error, uncontended, %d callers, %s", row.Callers, row.Target), row.Failures)
+	}
+	for _, row := range r.HotKey {
+		say(fmt.Sprintf("error, hot key, %d clients, %s", row.Clients, row.Target), row.Failures)
+	}
+	for _, row := range r.Faults {
+		say(fmt.Sprintf("error, fault %s, %s", row.Fault, row.Target), row.Failures)
+	}
+}

@@ -1,0 +1,139 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+)
+
+// sampleReport is a small run.
+func sampleReport() report {
+	us := percentiles{P50: 100, P99: 200, P999: 300, Mean: 110, Max: 400}
+	cpu := cpuSplit{ClientUs: 10, RedlockdUs: 5, RedisUs: 2.5}
+	failed := failures{Count: 2, Texts: []string{"connection refused"}}
+	r := report{Environment: environment{
+		Date: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC), Flags: []string{"--quick"}, CPUs: 2, CPUModel: "abacus",
+		Modules: map[string]string{"redsync": "v4"},
+	}}
+	for _, callers := range []int{1, 64} {
+		var rows []*uncontendedRow
+		for _, target := range targetNames {
+			rows = append(rows, &uncontendedRow{Target: target, Callers: callers, Rounds: []uncontendedRound{
+				{PairsPerSec: 4000, LockUs: us, PairUs: us, CPU: cpu},
+				{PairsPerSec: 8000, LockUs: us, PairUs: us, CPU: cpu, Failures: failed},
+			}})
+		}
+		r.Uncontended = append(r.Uncontended, summarizeUncontended(rows)...)
+	}
+	figures := hotKeyFigures{AcquisitionsPerSec: 700, HandOverUs: us, HandOvers: 2000, WaitUs: us, AcquisitionsMin: 40, AcquisitionsMax: 50, Violations: 3}
+	r.HotKey = summarizeHotKey([]*hotKeyRow{
+		{Target: targetRedlockd, Clients: 16, Rounds: []hotKeyRound{{hotKeyFigures: figures, CPUSplit: cpu}}},
+		{Target: targetRedsync, Clients: 16, Rounds: []hotKeyRound{{hotKeyFigures: figures, CPUSplit: cpu}}},
+	})
+	fault := faultFigures{HealthyPairsPerSec: 5000, FaultyPairsPerSec: 4900, PairBeforeUs: us, PairAfterUs: us,
+		LongestPauseMs: 12, FaultAtMs: 1001, Timeline: make([]float64, faultWindow/timelineStep)}
+	r.Faults = summarizeFaults([]*faultRow{
+		{Target: targetRedlockd, Fault: "freeze2", Rounds: []faultRound{
+			{faultFigures: fault, Orphans: []int{0, 0, 0, 0, 7}},
+			{faultFigures: fault, Orphans: []int{1, 0, 0, 0, 0}},
+		}},
+	})
+	return r
+}
+
+// Goal: the JSON holds the whole report. Method: write it, read it, compare.
+func TestReportJSONRoundTrip(t *testing.T) {
+	want := sampleReport()
+	encoded, err := json.Marshal(want)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got report
+	if err := json.Unmarshal(encoded, &got); err != nil {
+		t.Fatal(err)
+	}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("got  %+v\nwant %+v", got, want)
+	}
+}
+
+// Goal: a report can be read, and drawn, whatever was measured. Method: save a whole one and one with zeros, look for the
+// facts that must not get lost.
+func TestReportSave(t *testing.T) {
+	r := sampleReport()
+	dir := t.TempDir()
+	if err := r.save(dir); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(filepath.Join(dir, reportText))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"--quick", "2 × abacus", "redsync v4", "redlockd-pipelined",
+		"4000–8000", "17.5", "1.00×", "0.80", "98.0 %", "1 0 0 0 7",
+		"error, uncontended, 64 callers, single: connection refused",
+	} {
+		if !strings.Contains(string(text), want) {
+			t.Errorf("report.txt lacks %q:\n%s", want, text)
+		}
+	}
+	for _, name := range []string{"throughput.svg", "latency.svg", "cpu.svg", "hotkey.svg", "faults.svg"} {
+		drawn, err := os.ReadFile(filepath.Join(dir, name))
+		if err != nil || !strings.Contains(string(drawn), "</svg>") {
+			t.Errorf("%s: got %d bytes (%v), want a whole SVG", name, len(drawn), err)
+		}
+	}
+
+	zeros := report{Uncontended: []uncontendedRow{{Target: targetRedsync, Callers: 1}}, HotKey: []hotKeyRow{{Target: targetRedsync, Clients: 1}},
+		Faults: []faultRow{{Target: targetRedsync, Fault: "kill1"}}}
+	if err := zeros.save(t.TempDir()); err != nil {
+		t.Errorf("a report of zeros: %v", err)
+	}
+}
+
+// Goal: columns line up, also with letters that take several bytes. Method: one table, whole.
+func TestTable(t *testing.T) {
+	tab := table{title: "Title", note: "How to read it.", head: []string{"n", "name", "µs"}, left: 2}
+	tab.add(1, "ab", number(12345.6))
+	tab.add(1, "ä", times(0))
+	tab.add(64, "c", times(0.5))
+	var got strings.Builder
+	tab.write(&got)
+	want := `
+Title
+How to read it.
+
+n   name     µs
+1   ab    12346
+1   ä         –
+
+64  c     0.50×
+`
+	if got.String() != want {
+		t.Errorf("got:\n%s\nwant:\n%s", got.String(), want)
+	}
+}
+
+func TestNumber(t *testing.T) {
+	for v, want := range map[float64]string{0: "0", 0.123: "0.12", 9.876: "9.88", 12.34: "12.3", 123.4: "123", 50_000: "50000"} {
+		if got := number(v); got != want {
+			t.Errorf("number(%v): got %s, want %s", v, got, want)
+		}
+	}
+}
+
+// wantErr checks for an error that says the text, or for none if text is empty.
+func wantErr(t *testing.T, err error, text string) {
+	t.Helper()
+	switch {
+	case text == "" && err != nil:
+		t.Errorf("got error %q, want none", err)
+	case text != "" && (err == nil || !strings.Contains(err.Error(), text)):
+		t.Errorf("got error %v, want one with %q", err, text)
+	}
+}

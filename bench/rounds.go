@@ -1,0 +1,95 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// Rounds. A shared machine changes its speed from minute to minute, by more than what separates two of the targets. So
+// every round measures all of them, one right after another, and what is compared is compared within a round.
+
+// grid makes one row for each pair of load and target, loads outside.
+func grid[Load, Row any](loads []Load, targets []string, row func(Load, string) *Row) []*Row {
+	var rows []*Row
+	for _, load := range loads {
+		for _, target := range targets {
+			rows = append(rows, row(load, target))
+		}
+	}
+	return rows
+}
+
+// inTurn orders the rows of a grid for one round: in each group of targets the next target begins, so that none always
+// runs behind the same other.
+func inTurn[Row any](rows []*Row, group, round int) []*Row {
+	ordered := make([]*Row, 0, len(rows))
+	for loads := range slices.Chunk(rows, max(group, 1)) {
+		first := round % len(loads)
+		ordered = append(ordered, loads[first:]...)
+		ordered = append(ordered, loads[:first]...)
+	}
+	return ordered
+}
+
+// medianRatio is the median over the rounds of a's figure divided by b's in the same round; 0 when they share none.
+func medianRatio[T any](a, b []T, figure func(T) float64) float64 {
+	var ratios []float64
+	for i := range min(len(a), len(b)) {
+		if divisor := figure(b[i]); divisor != 0 {
+			ratios = append(ratios, figure(a[i])/divisor)
+		}
+	}
+	return median(ratios)
+}
+
+// keep lists the elements that pass.
+func keep[T any](all []T, pass func(T) bool) []T {
+	var kept []T
+	for _, e := range all {
+		if pass(e) {
+			kept = append(kept, e)
+		}
+	}
+	return kept
+}
+
+// serverCPU is the CPU time that the servers of a target spent during a cell.
+type serverCPU struct{ redlockd, masters time.Duration }
+
+// per divides the CPU time of a cell, with what the client used, by the number of operations.
+func (s serverCPU) per(client time.Duration, operations float64) cpuSplit {
+	us := func(used time.Duration) float64 { return ratio(float64(used)/float64(time.Microsecond), operations) }
+	return cpuSplit{ClientUs: us(client), RedlockdUs: us(s.redlockd), RedisUs: us(s.masters)}
+}
+
+// measured runs one load generator to its end, reads its figures, and tells what the servers spent meanwhile.
+func (c *cluster) measured(ctx context.Context, spec loadSpec, figures any) (serverCPU, error) {
+	fail := func(err error) (serverCPU, error) {
+		return serverCPU{}, fmt.Errorf("%s, %d callers, %s: %w", spec.Scenario, spec.Callers, spec.Target, err)
+	}
+	g, err := startGenerator(ctx, c.spec(spec))
+	if err != nil {
+		return fail(err)
+	}
+	defer g.close()
+	redlockd, masters, err := c.cpu(spec.Target)
+	if err != nil {
+		return fail(err)
+	}
+	if err := g.say(sayGo); err != nil {
+		return fail(err)
+	}
+	if err := g.await(ctx, sayDone, spec.Duration+childGrace); err != nil {
+		return fail(err)
+	}
+	redlockdAfter, mastersAfter, err := c.cpu(spec.Target)
+	if err != nil {
+		return fail(err)
+	}
+	if err := g.figures(ctx, figures); err != nil {
+		return fail(err)
+	}
+	return serverCPU{redlockd: redlockdAfter - redlockd, masters: mastersAfter - masters}, nil
+}

@@ -1,0 +1,56 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// singleTarget is the lock on one Redis that most applications have: SET NX PX, and a script that deletes what is still
+// ours. It is the price of a lock without a quorum.
+type singleTarget struct{ client *redis.Client }
+
+// newSingleTarget leaves the client's options untouched, as it does for redsync: a pool of ten connections per core. A
+// connection per caller makes it no faster.
+func newSingleTarget(master string) *singleTarget {
+	return &singleTarget{client: redis.NewClient(&redis.Options{Addr: master})}
+}
+
+func (t *singleTarget) newCaller() caller { return &singleCaller{client: t.client} }
+
+func (t *singleTarget) close() { t.client.Close() }
+
+type singleCaller struct {
+	client   *redis.Client
+	resource [1]string
+	token    string
+}
+
+// compareAndDelete is the script of the Redis documentation, run by EVALSHA.
+var compareAndDelete = redis.NewScript(
+	`if redis.call("get",KEYS[1]) == ARGV[1] then return redis.call("del",KEYS[1]) else return 0 end`)
+
+func (c *singleCaller) acquire(ctx context.Context, resource string) error {
+	c.resource[0], c.token = resource, rand.Text()
+	granted, err := c.client.SetNX(ctx, resource, c.token, lockTTL).Result()
+	if err != nil {
+		return fmt.Errorf("SET NX: %w", err)
+	}
+	if !granted {
+		return errGaveUp
+	}
+	return nil
+}
+
+func (c *singleCaller) release(ctx context.Context) error {
+	deleted, err := compareAndDelete.Run(ctx, c.client, c.resource[:], c.token).Int()
+	if err != nil {
+		return fmt.Errorf("EVALSHA: %w", err)
+	}
+	if deleted != 1 {
+		return errNotHeld
+	}
+	return nil
+}

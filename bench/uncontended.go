@@ -1,0 +1,117 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+)
+
+// uncontendedRound is one cell: some callers, each acquiring and releasing resources that nobody else wants.
+type uncontendedRound struct {
+	PairsPerSec float64     `json:"pairs_per_sec"`
+	LockUs      percentiles `json:"lock_us"`
+	PairUs      percentiles `json:"pair_us"`
+	CPU         cpuSplit    `json:"cpu_per_pair"`
+	Failures    failures    `json:"failures"`
+}
+
+// uncontendedRow is one target at one number of callers; figures are medians of the rounds.
+type uncontendedRow struct {
+	Target  string `json:"target"`
+	Callers int    `json:"callers"`
+
+	PairsPerSec    float64     `json:"pairs_per_sec"`
+	PairsPerSecMin float64     `json:"pairs_per_sec_min"`
+	PairsPerSecMax float64     `json:"pairs_per_sec_max"`
+	LockUs         percentiles `json:"lock_us"`
+	PairUs         percentiles `json:"pair_us"`
+	CPU            cpuSplit    `json:"cpu_per_pair"`
+	Failures       failures    `json:"failures"` // of all rounds
+
+	ToRedsync comparison `json:"to_redsync"`
+	ToSingle  comparison `json:"to_single"`
+
+	Rounds []uncontendedRound `json:"rounds"`
+}
+
+// comparison is a target against a peer in the same round, the median of the rounds. All 0 when the peer was not
+// measured.
+type comparison struct {
+	PairsPerSec float64 `json:"pairs_per_sec"` // ours / the peer's: how much more
+	LockP50     float64 `json:"lock_p50"`      // ours / the peer's: below 1 is faster
+	CPULess     float64 `json:"cpu_less"`      // the peer's / ours: how much less per pair
+}
+
+// runUncontended measures the rounds of this scenario, targets in turn.
+func runUncontended(ctx context.Context, o options, c *cluster, p *progress) ([]uncontendedRow, error) {
+	rows := grid(o.callers, o.targets, func(callers int, target string) *uncontendedRow {
+		return &uncontendedRow{Target: target, Callers: callers}
+	})
+	for round := range o.rounds {
+		for _, row := range inTurn(rows, len(o.targets), round) {
+			p.step("uncontended, round %d of %d: %d callers, %s", round+1, o.rounds, row.Callers, row.Target)
+			r, err := runUncontendedCell(ctx, c, loadSpec{
+				Scenario: scenarioUncontended,
+				Target:   row.Target,
+				Callers:  row.Callers,
+				Warmup:   o.warmup,
+				Duration: o.duration,
+				Prefix:   fmt.Sprintf("bench:%d:%d:%s:", round, row.Callers, row.Target),
+			})
+			if err != nil {
+				return nil, err
+			}
+			row.Rounds = append(row.Rounds, r)
+		}
+	}
+	return summarizeUncontended(rows), nil
+}
+
+func runUncontendedCell(ctx context.Context, c *cluster, spec loadSpec) (uncontendedRound, error) {
+	var f loadFigures
+	cpu, err := c.measured(ctx, spec, &f)
+	if err != nil {
+		return uncontendedRound{}, err
+	}
+	return uncontendedRound{
+		PairsPerSec: ratio(float64(f.Pairs), f.Elapsed.Seconds()),
+		LockUs:      f.LockUs,
+		PairUs:      f.PairUs,
+		CPU:         cpu.per(f.CPU, float64(f.Pairs)),
+		Failures:    f.Failures,
+	}, nil
+}
+
+func summarizeUncontended(rows []*uncontendedRow) []uncontendedRow {
+	pairs := func(r uncontendedRound) float64 { return r.PairsPerSec }
+	peer := func(row *uncontendedRow, target string) comparison {
+		i := slices.IndexFunc(rows, func(other *uncontendedRow) bool {
+			return other.Target == target && other.Callers == row.Callers
+		})
+		if i < 0 {
+			return comparison{}
+		}
+		return comparison{
+			PairsPerSec: medianRatio(row.Rounds, rows[i].Rounds, pairs),
+			LockP50:     medianRatio(row.Rounds, rows[i].Rounds, func(r uncontendedRound) float64 { return r.LockUs.P50 }),
+			CPULess:     medianRatio(rows[i].Rounds, row.Rounds, func(r uncontendedRound) float64 { return r.CPU.totalUs() }),
+		}
+	}
+	out := make([]uncontendedRow, 0, len(rows))
+	for _, row := range rows {
+		row.PairsPerSec = medianOf(row.Rounds, pairs)
+		row.PairsPerSecMin, row.PairsPerSecMax = row.Rounds[0].PairsPerSec, row.Rounds[0].PairsPerSec
+		for _, r := range row.Rounds {
+			row.PairsPerSecMin = min(row.PairsPerSecMin, r.PairsPerSec)
+			row.PairsPerSecMax = max(row.PairsPerSecMax, r.PairsPerSec)
+			row.Failures.add(r.Failures.Count, r.Failures.Texts...)
+		}
+		row.LockUs = medianPercentiles(row.Rounds, func(r uncontendedRound) percentiles { return r.LockUs })
+		row.PairUs = medianPercentiles(row.Rounds, func(r uncontendedRound) percentiles { return r.PairUs })
+		row.CPU = medianCPU(row.Rounds, func(r uncontendedRound) cpuSplit { return r.CPU })
+		row.ToRedsync = peer(row, targetRedsync)
+		row.ToSingle = peer(row, targetSingle)
+		out = append(out, *row)
+	}
+	return out
+}
