@@ -1,0 +1,229 @@
+package proxy
+
+// Goal: a client that sends too much, too little or nonsense, or does not read, costs the server a bounded amount of memory and
+// time, and other clients nothing.
+// Method: such clients, over TCP and net.Pipe, against a server over masters in this process.
+
+import (
+	"bytes"
+	"io"
+	"log/slog"
+	"net"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// Abuse: each is refused with a word, closed, and costs the server nothing.
+func TestTooMuch(t *testing.T) {
+	srv := serve(t)
+	for _, test := range []struct{ name, input, want string }{
+		{"100 000 arguments", "*100000\r\n" + strings.Repeat("$1\r\nx\r\n", 100_000), "ERR Protocol error: invalid multibulk length: 100000 arguments, the limit is 1024 (args_max)"},
+		{"1 MB resource", frameOf("LOCK", strings.Repeat("x", 1<<20), "1000"), "ERR Protocol error: invalid bulk length: 1048576 bytes in one argument, the limit is 524288 (bulk_max)"},
+		{"endless line", strings.Repeat("x", 1<<20), "ERR Protocol error: too big inline request: the limit is 4096 bytes"},
+		{"HTTP", "POST / HTTP/1.1\r\nHost: localhost\r\n\r\nLOCK r 1000\r\n", "ERR Protocol error: this looks like HTTP"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			c := srv.dial()
+			c.t = t
+			c.conn.(*net.TCPConn).SetWriteBuffer(32 << 10) // so that the server must read on for all to be sent
+			c.raw(test.input)
+			c.read().err(test.want)
+			c.closed()
+		})
+	}
+	srv.dial().do("LOCKS").is("[]")
+}
+
+func TestPanicInACommand(t *testing.T) {
+	var log bytes.Buffer
+	srv := newTestServer(t, func(o *Options) { o.Logger = slog.New(slog.NewTextHandler(&locked{w: &log}, nil)) })
+	srv.table = newCommandTable(connectionCommands, []command{
+		{name: "boom", arity: -1, handler: func(_ *session, c *call) {
+			c.out = append(c.out, "+half a rep"...)
+			panic("boom")
+		}},
+		{name: "boomlater", arity: -1, handler: func(_ *session, c *call) {
+			c.later()
+			panic("boom")
+		}},
+	})
+	srv.serveTCP()
+	c := srv.dial()
+	c.raw(frameOf("PING") + frameOf("boom") + frameOf("PING"))
+	c.read().is("+PONG")
+	c.read().is("-ERR internal error")
+	c.read().is("+PONG")
+	c.send("boomlater")
+	c.closed()
+	srv.dial().do("PING").is("+PONG")
+	srv.Close()
+	for _, want := range []string{"panic in a command", "command=boom ", "command=boomlater", "session_test.go"} {
+		if !strings.Contains(log.String(), want) {
+			t.Errorf("the log does not say %q:\n%s", want, log.String())
+		}
+	}
+}
+
+// locked makes a writer safe for several goroutines.
+type locked struct {
+	mu sync.Mutex
+	w  *bytes.Buffer
+}
+
+func (l *locked) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.w.Write(b)
+}
+
+// A client that sends and never reads fills its output to the bound and no further, and is closed.
+func TestClientThatDoesNotRead(t *testing.T) {
+	var log bytes.Buffer
+	srv := serve(t, func(o *Options) {
+		o.OutputMax, o.WriteTimeout = 64<<10, 200*time.Millisecond
+		o.Logger = slog.New(slog.NewTextHandler(&locked{w: &log}, nil))
+	})
+	c := srv.dial()
+	c.do("PING").is("+PONG")
+	go func() {
+		command := []byte(strings.Repeat(frameOf("ECHO", strings.Repeat("x", 10_000)), 100))
+		for {
+			if _, err := c.conn.Write(command); err != nil {
+				return
+			}
+		}
+	}()
+	most := 0
+	eventually(t, "it is closed", func() bool {
+		srv.each(func(s *session) bool {
+			s.mu.Lock()
+			most = max(most, s.unsentLocked())
+			s.mu.Unlock()
+			return true
+		})
+		return srv.clients() == 0
+	})
+	if limit := 64<<10 + batchMax + 10_100; most > limit {
+		t.Errorf("%d bytes waited for the client, want at most %d", most, limit)
+	}
+	srv.Close()
+	if !strings.Contains(log.String(), "client does not read its replies") {
+		t.Errorf("the log does not say so:\n%s", log.String())
+	}
+}
+
+// A slow reader is no dead reader.
+func TestSlowReaderGetsEverything(t *testing.T) {
+	srv := serve(t, func(o *Options) { o.OutputMax, o.WriteTimeout = 16<<10, 300*time.Millisecond })
+	c := srv.dial()
+	large := strings.Repeat("x", 200_000)
+	go c.raw(strings.Repeat(frameOf("ECHO", large)+frameOf("LOCK", "r", "10000", "TOKEN", "x")+frameOf("UNLOCK", "r", "x"), 20))
+	for range 20 {
+		time.Sleep(10 * time.Millisecond)
+		c.read().is(`"` + large + `"`)
+		c.read().granted(1, 9898)
+		c.read().is(":1")
+	}
+}
+
+// Nor is one that takes longer for one write than WriteTimeout, as long as it takes something.
+func TestVerySlowReader(t *testing.T) {
+	srv := newTestServer(t, func(o *Options) { o.WriteTimeout = 50 * time.Millisecond })
+	l := newPipeListener()
+	srv.serveOn(l)
+	conn := l.dial()
+	defer conn.Close()
+	large := strings.Repeat("x", 30_000)
+	go conn.Write([]byte(frameOf("ECHO", large)))
+	got := make([]byte, len("$30000\r\n")+len(large)+2)
+	for n := 0; n < len(got); n += 1000 {
+		time.Sleep(5 * time.Millisecond)
+		if _, err := io.ReadFull(conn, got[n:min(n+1000, len(got))]); err != nil {
+			t.Fatalf("after %d bytes: %v", n, err)
+		}
+	}
+	if !strings.Contains(string(got), large) {
+		t.Error("the reply is damaged")
+	}
+}
+
+func TestHalfACommandAndSilence(t *testing.T) {
+	srv := serve(t, func(o *Options) { o.CommandTimeout = 100 * time.Millisecond })
+	idle, half, waiting := srv.dial(), srv.dial(), srv.dial()
+	idle.do("LOCK", "r", "10000", "TOKEN", "x").granted(1, 9898)
+	lock := frameOf("LOCK", "r", "10000", "WAIT", "60000")
+	waiting.raw(lock[:10])
+	eventually(t, "half a command has come", func() (half bool) {
+		srv.each(func(s *session) bool {
+			half = half || s.halfSince.Load() != 0
+			return true
+		})
+		return half
+	})
+	waiting.raw(lock[10:] + "*1\r\n$4\r\nPI") // it waits, and what is behind is not looked at
+	eventually(t, "it waits", waiters(srv, 1))
+	half.raw("*2\r\n$4\r\nECHO\r\n$1000\r\nxxx")
+	half.closed()
+	time.Sleep(200 * time.Millisecond)
+	idle.do("UNLOCK", "r", "x").is(":1")
+	waiting.read().granted(1, 9898)
+	waiting.raw("NG\r\n")
+	waiting.read().is("+PONG")
+}
+
+func TestIdleTimeout(t *testing.T) {
+	srv := serve(t, func(o *Options) { o.IdleTimeout = 100 * time.Millisecond })
+	idle, busy := srv.dial(), srv.dial()
+	waiting := srv.dial()
+	busy.do("LOCK", "r", "10000", "TOKEN", "x").granted(1, 9898)
+	waiting.send("LOCK", "r", "10000", "TOKEN", "y", "WAIT", "60000")
+	for range 30 {
+		time.Sleep(10 * time.Millisecond)
+		busy.do("PING").is("+PONG")
+	}
+	idle.closed()
+	busy.do("UNLOCK", "r", "x").is(":1")
+	waiting.read().granted(1, 9898) // a client that waits is not idle
+	time.Sleep(50 * time.Millisecond)
+	waiting.do("PING").is("+PONG") // and begins to be when it has its reply
+	waiting.closed()
+}
+
+func TestMaxClients(t *testing.T) {
+	srv := serve(t, func(o *Options) { o.MaxClients = 2 })
+	a, b := srv.dial(), srv.dial()
+	a.do("PING").is("+PONG")
+	b.do("PING").is("+PONG")
+	c := srv.dial()
+	c.read().is("-ERR max number of clients reached")
+	c.closed()
+	b.conn.Close()
+	eventually(t, "there is room again", func() bool { return srv.clients() == 1 })
+	srv.dial().do("PING").is("+PONG")
+}
+
+// At PipelineMax commands in flight no other is executed until one is answered.
+func TestPipelineMax(t *testing.T) {
+	srv := serve(t, func(o *Options) { o.PipelineMax = 4 })
+	c := srv.dial()
+	id, _ := strconv.ParseInt(c.do("CLIENT", "ID").text[1:], 10, 64)
+	for _, m := range srv.masters {
+		m.Freeze()
+	}
+	go c.raw(strings.Repeat(frameOf("LOCK", "r", "10000", "TOKEN", "x")+frameOf("UNLOCK", "r", "x"), 100))
+	eventually(t, "four are in flight", func() bool { return srv.session(id).inFlight.Load() == 4 })
+	time.Sleep(20 * time.Millisecond)
+	if got := srv.session(id).inFlight.Load(); got != 4 {
+		t.Errorf("got %d commands in flight, want at most 4", got)
+	}
+	for _, m := range srv.masters {
+		m.Thaw()
+	}
+	for range 100 {
+		c.read().granted(1, 9898)
+		c.read().is(":1")
+	}
+}

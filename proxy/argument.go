@@ -1,0 +1,34 @@
+package proxy
+
+import "strings"
+
+// equalFold compares an argument with a keyword, in any case. It does not allocate.
+func equalFold(arg []byte, keyword string) bool {
+	return len(arg) == len(keyword) && strings.EqualFold(string(arg), keyword)
+}
+
+// parseInteger reads an argument as Redis does: decimal digits, perhaps with a minus before them; no plus, no space, no
+// leading zero.
+func parseInteger(arg []byte) (n int64, ok bool) {
+	digits := arg
+	negative := len(arg) > 0 && arg[0] == '-'
+	if negative {
+		digits = arg[1:]
+	}
+	if len(digits) == 0 || digits[0] == '0' && len(arg) > 1 {
+		return 0, false
+	}
+	for _, d := range digits {
+		// n is kept negative, because there is one more negative number than there are positive ones.
+		const lowest = -1 << 63
+		digit := int64(d) - '0'
+		if d < '0' || d > '9' || n < lowest/10 || n*10 < lowest+digit {
+			return 0, false
+		}
+		n = n*10 - digit
+	}
+	if negative {
+		return n, true
+	}
+	return -n, n != -1<<63
+}

@@ -1,0 +1,272 @@
+package proxy
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/tidwall/redcon"
+)
+
+var clientCommands = []command{{
+	name: "client", arity: -2, flags: flagNoScript,
+	docs: commandDocs{group: "connection", since: "2.4.0", complexity: "Depends on subcommand.",
+		summary: "Commands about client connections"},
+	subs: []command{
+		{
+			name: "id", arity: 2, flags: flagNoScript | flagLoading | flagStale, handler: cmdCLIENTID,
+			docs: commandDocs{group: "connection", since: "5.0.0", complexity: "O(1)",
+				summary: "Return the number of this connection"},
+		},
+		{
+			name: "getname", arity: 2, flags: flagNoScript | flagLoading | flagStale, handler: cmdCLIENTGETNAME,
+			docs: commandDocs{group: "connection", since: "2.6.9", complexity: "O(1)",
+				summary: "Return the name of this connection"},
+		},
+		{
+			name: "setname", arity: 3, flags: flagNoScript | flagLoading | flagStale, handler: cmdCLIENTSETNAME,
+			docs: commandDocs{group: "connection", since: "2.6.9", complexity: "O(1)",
+				summary: "Name this connection; an empty name takes the name away", arguments: syntax("connection-name")},
+		},
+		{
+			name: "setinfo", arity: 4, flags: flagNoScript | flagLoading | flagStale, handler: cmdCLIENTSETINFO,
+			docs: commandDocs{group: "connection", since: "7.2.0", complexity: "O(1)",
+				summary: "Tell the client library of this connection", arguments: syntax("<LIB-NAME libname | LIB-VER libver>")},
+		},
+		{
+			name: "info", arity: 2, flags: flagNoScript | flagLoading | flagStale, handler: cmdCLIENTINFO,
+			docs: commandDocs{group: "connection", since: "6.2.0", complexity: "O(1)",
+				summary: "Return the line of CLIENT LIST of this connection"},
+		},
+		{
+			name: "list", arity: -2, flags: flagAdmin | flagNoScript | flagLoading | flagStale, handler: cmdCLIENTLIST,
+			docs: commandDocs{group: "connection", since: "2.4.0", complexity: "O(N) where N is the number of client connections",
+				summary: "List the connections", arguments: syntax("[TYPE <NORMAL | MASTER | REPLICA | PUBSUB> | ID client-id:integer...]")},
+		},
+		{
+			name: "kill", arity: -3, flags: flagAdmin | flagNoScript | flagLoading | flagStale, handler: cmdCLIENTKILL,
+			docs: commandDocs{group: "connection", since: "2.4.0", complexity: "O(N) where N is the number of client connections",
+				summary: "Close connections. A lock that a closed connection waits for is not granted to it any more",
+				arguments: syntax("<address | <ID client-id:integer | TYPE <NORMAL | MASTER | REPLICA | PUBSUB> | USER username" +
+					" | ADDR address | LADDR address | SKIPME <YES | NO>>...>")},
+		},
+		{
+			name: "unblock", arity: -3, flags: flagAdmin | flagNoScript | flagLoading | flagStale, handler: cmdCLIENTUNBLOCK,
+			docs: commandDocs{group: "connection", since: "5.0.0", complexity: "O(1)",
+				summary:   "End the wait of a LOCK with WAIT: it answers null, or with ERROR the error UNBLOCKED",
+				arguments: syntax("client-id:integer [TIMEOUT | ERROR]")},
+		},
+		{
+			name: "reply", arity: 3, flags: flagNoScript | flagLoading | flagStale, handler: cmdCLIENTREPLY,
+			docs: commandDocs{group: "connection", since: "3.2.0", complexity: "O(1)",
+				summary: "Turn replies on or off, or skip that of the next command", arguments: syntax("<ON | OFF | SKIP>")},
+		},
+		{
+			name: "no-evict", arity: 3, flags: flagAdmin | flagNoScript | flagLoading | flagStale, handler: cmdCLIENTNOEVICT,
+			docs: commandDocs{group: "connection", since: "7.0.0", complexity: "O(1)",
+				summary: "Accepted and without effect: no client is evicted", arguments: syntax("<ON | OFF>")},
+		},
+		{
+			name: "no-touch", arity: 3, flags: flagNoScript | flagLoading | flagStale, handler: cmdCLIENTNOEVICT,
+			docs: commandDocs{group: "connection", since: "7.2.0", complexity: "O(1)",
+				summary: "Accepted and without effect: there is no cache to touch", arguments: syntax("<ON | OFF>")},
+		},
+		{
+			name: "tracking", arity: -3, flags: flagNoScript | flagLoading | flagStale, handler: cmdCLIENTTRACKING,
+			docs: commandDocs{group: "connection", since: "6.0.0", complexity: "O(1)",
+				summary:   "Refused when it is to be turned on: a lock must never be answered from a client's cache",
+				arguments: syntax("<ON | OFF>")},
+		},
+		{
+			name: "trackinginfo", arity: 2, flags: flagNoScript | flagLoading | flagStale, handler: cmdCLIENTTRACKINGINFO,
+			docs: commandDocs{group: "connection", since: "6.2.0", complexity: "O(1)",
+				summary: "Say that tracking is off"},
+		},
+		{
+			name: "caching", arity: 3, flags: flagNoScript | flagLoading | flagStale, handler: cmdCLIENTCACHING,
+			docs: commandDocs{group: "connection", since: "6.0.0", complexity: "O(1)",
+				summary: "Refused, as tracking is off", arguments: syntax("<YES | NO>")},
+		},
+		{
+			name: "getredir", arity: 2, flags: flagNoScript | flagLoading | flagStale, handler: cmdCLIENTGETREDIR,
+			docs: commandDocs{group: "connection", since: "6.0.0", complexity: "O(1)",
+				summary: "Return -1: tracking is off"},
+		},
+		{
+			name: "pause", arity: -3, flags: flagAdmin | flagNoScript | flagLoading | flagStale, handler: cmdCLIENTPAUSE,
+			docs: commandDocs{group: "connection", since: "3.0.0", complexity: "O(1)",
+				summary: "Refused: the leases would run out while their holders wait", arguments: syntax("timeout:integer [WRITE | ALL]")},
+		},
+		{
+			name: "unpause", arity: 2, flags: flagAdmin | flagNoScript | flagLoading | flagStale, handler: cmdCLIENTPAUSE,
+			docs: commandDocs{group: "connection", since: "6.2.0", complexity: "O(1)",
+				summary: "Refused, as CLIENT PAUSE is"},
+		},
+		{
+			name: "help", arity: 2, flags: flagLoading | flagStale, handler: cmdHELP,
+			docs: commandDocs{group: "connection", since: "5.0.0", complexity: "O(1)",
+				summary: "Print this help"},
+		},
+	},
+}}
+
+// clientTextMax bounds each text that a client may have itself listed with, in bytes.
+const clientTextMax = 1024
+
+func cmdCLIENTID(s *session, c *call) { c.out = redcon.AppendInt(c.out, s.id) }
+
+func cmdCLIENTGETNAME(s *session, c *call) {
+	if s.name == "" {
+		c.out = appendNull(c.out, c.proto)
+		return
+	}
+	c.out = redcon.AppendBulkString(c.out, s.name)
+}
+
+func cmdCLIENTSETNAME(s *session, c *call) {
+	if reason := checkClientName(c.args[2]); reason != "" {
+		c.fail(reason)
+		return
+	}
+	s.mu.Lock()
+	s.name = string(c.args[2])
+	s.mu.Unlock()
+	c.ok()
+}
+
+// checkClientName returns the error for a name that CLIENT LIST could not show in one word, and "" for a good one.
+func checkClientName(name []byte) string {
+	switch {
+	case len(name) > clientTextMax:
+		return fmt.Sprintf("ERR Client names cannot be longer than %d bytes.", clientTextMax)
+	case !isOneWord(name):
+		return "ERR Client names cannot contain spaces, newlines or special characters."
+	}
+	return ""
+}
+
+// isOneWord tells whether text is made of visible ASCII characters only.
+func isOneWord(text []byte) bool {
+	for _, b := range text {
+		if b < '!' || b > '~' {
+			return false
+		}
+	}
+	return true
+}
+
+func cmdCLIENTSETINFO(s *session, c *call) {
+	option, value := c.args[2], c.args[3]
+	var field *string
+	switch {
+	case equalFold(option, "LIB-NAME"):
+		field = &s.libName
+	case equalFold(option, "LIB-VER"):
+		field = &s.libVer
+	default:
+		c.fail(fmt.Sprintf("ERR Unrecognized option '%s'", option))
+		return
+	}
+	switch {
+	case len(value) > clientTextMax:
+		c.fail(fmt.Sprintf("ERR %s cannot be longer than %d bytes.", option, clientTextMax))
+		return
+	case !isOneWord(value):
+		c.fail(fmt.Sprintf("ERR %s cannot contain spaces, newlines or special characters.", option))
+		return
+	}
+	s.mu.Lock()
+	*field = string(value)
+	s.mu.Unlock()
+	c.ok()
+}
+
+// cmdCLIENTREPLY itself is answered only when it turns replies on.
+func cmdCLIENTREPLY(s *session, c *call) {
+	switch mode := c.args[2]; {
+	case equalFold(mode, "ON"):
+		s.replyMode = replyOn
+		c.ok()
+	case equalFold(mode, "OFF"):
+		s.replyMode = replyOff
+	case equalFold(mode, "SKIP"):
+		if s.replyMode != replyOff {
+			s.replyMode = replySkipNext
+		}
+	default:
+		c.fail(errSyntax)
+	}
+}
+
+func cmdCLIENTUNBLOCK(s *session, c *call) {
+	var reason error // as if WAIT had run out
+	if len(c.args) > 4 {
+		c.fail(wrongSubcommandArity(c.args))
+		return
+	}
+	if len(c.args) == 4 {
+		switch mode := c.args[3]; {
+		case equalFold(mode, "TIMEOUT"):
+		case equalFold(mode, "ERROR"):
+			reason = errUnblocked
+		default:
+			c.fail("ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR")
+			return
+		}
+	}
+	id, ok := parseInteger(c.args[2])
+	if !ok {
+		c.fail(errNotInteger)
+		return
+	}
+	if other := s.server.session(id); other != nil && other.unblock(reason) {
+		c.out = redcon.AppendInt(c.out, 1)
+	} else {
+		c.out = redcon.AppendInt(c.out, 0)
+	}
+}
+
+// cmdCLIENTNOEVICT is cmdCLIENTNOTOUCH as well.
+func cmdCLIENTNOEVICT(_ *session, c *call) {
+	if !equalFold(c.args[2], "ON") && !equalFold(c.args[2], "OFF") {
+		c.fail(errSyntax)
+		return
+	}
+	c.ok()
+}
+
+// cmdCLIENTTRACKING refuses in plain words, so that a client with a cache (rueidis by default) does not start with one
+// that nothing would ever invalidate.
+func cmdCLIENTTRACKING(_ *session, c *call) {
+	switch {
+	case equalFold(c.args[2], "ON"):
+		c.fail("ERR CLIENT TRACKING is not served: a lock must not be answered from a cache. " +
+			"Turn client-side caching off in the client (rueidis: DisableCache)")
+	case equalFold(c.args[2], "OFF"):
+		c.ok()
+	default:
+		c.fail(errSyntax)
+	}
+}
+
+func cmdCLIENTTRACKINGINFO(_ *session, c *call) {
+	c.out = appendMap(c.out, c.proto, 3)
+	c.out = redcon.AppendBulkString(c.out, "flags")
+	c.out = appendSet(c.out, c.proto, 1)
+	c.out = redcon.AppendBulkString(c.out, "off")
+	c.out = redcon.AppendBulkString(c.out, "redirect")
+	c.out = redcon.AppendInt(c.out, -1)
+	c.out = redcon.AppendBulkString(c.out, "prefixes")
+	c.out = redcon.AppendArray(c.out, 0)
+}
+
+func cmdCLIENTCACHING(_ *session, c *call) {
+	c.fail("ERR CLIENT CACHING can be called only when the client is in tracking mode with OPTIN or OPTOUT mode enabled")
+}
+
+func cmdCLIENTGETREDIR(_ *session, c *call) { c.out = redcon.AppendInt(c.out, -1) }
+
+// cmdCLIENTPAUSE is cmdCLIENTUNPAUSE as well.
+func cmdCLIENTPAUSE(_ *session, c *call) {
+	c.fail(fmt.Sprintf("ERR CLIENT %s is not served: locks run out while their holders are kept waiting. "+
+		"To take this server out of service, end it: it drains first", strings.ToUpper(c.cmd.name)))
+}

@@ -1,0 +1,208 @@
+package proxy
+
+import (
+	"bytes"
+	"slices"
+	"strings"
+
+	"github.com/tidwall/redcon"
+)
+
+// COMMAND and its kin describe the command table to clients: cluster-aware ones learn from it where the keys of a command
+// stand, redis-cli shows hints as one types.
+
+var commandCommands = []command{{
+	name: "command", arity: -1, flags: flagLoading | flagStale, handler: cmdCOMMAND,
+	docs: commandDocs{group: "server", since: "2.8.13", complexity: "O(N) where N is the number of commands",
+		summary: "Describe all commands for clients"},
+	subs: []command{
+		{
+			name: "count", arity: 2, flags: flagLoading | flagStale, handler: cmdCOMMANDCOUNT,
+			docs: commandDocs{group: "server", since: "2.8.13", complexity: "O(1)",
+				summary: "Return the number of commands"},
+		},
+		{
+			name: "docs", arity: -2, flags: flagLoading | flagStale, handler: cmdCOMMANDDOCS,
+			docs: commandDocs{group: "server", since: "7.0.0", complexity: "O(N) where N is the number of commands to describe",
+				summary: "Describe commands for people: all, or those named", arguments: syntax("[command-name...]")},
+		},
+		{
+			name: "getkeys", arity: -3, flags: flagLoading | flagStale, handler: cmdCOMMANDGETKEYS,
+			docs: commandDocs{group: "server", since: "2.8.13", complexity: "O(N) where N is the number of arguments",
+				summary: "Return the keys of a whole command", arguments: syntax("command [arg...]")},
+		},
+		{
+			name: "info", arity: -2, flags: flagLoading | flagStale, handler: cmdCOMMANDINFO,
+			docs: commandDocs{group: "server", since: "2.8.13", complexity: "O(N) where N is the number of commands to describe",
+				summary: "Describe commands for clients: all, or those named", arguments: syntax("[command-name...]")},
+		},
+		{
+			name: "list", arity: -2, flags: flagLoading | flagStale, handler: cmdCOMMANDLIST,
+			docs: commandDocs{group: "server", since: "7.0.0", complexity: "O(N) where N is the number of commands",
+				summary:   "Return the names of the commands",
+				arguments: syntax("[FILTERBY <MODULE module-name | ACLCAT category | PATTERN pattern:pattern>]")},
+		},
+		{
+			name: "help", arity: 2, flags: flagLoading | flagStale, handler: cmdHELP,
+			docs: commandDocs{group: "server", since: "5.0.0", complexity: "O(1)",
+				summary: "Print this help"},
+		},
+	},
+}}
+
+func cmdCOMMAND(s *session, c *call) {
+	table := s.server.table
+	c.out = redcon.AppendArray(c.out, len(table.all))
+	for _, cmd := range table.all {
+		c.out = appendCommandInfo(c.out, c.proto, cmd)
+	}
+}
+
+func cmdCOMMANDCOUNT(s *session, c *call) {
+	c.out = redcon.AppendInt(c.out, int64(len(s.server.table.all)))
+}
+
+func cmdCOMMANDINFO(s *session, c *call) {
+	if len(c.args) == 2 {
+		cmdCOMMAND(s, c)
+		return
+	}
+	c.out = redcon.AppendArray(c.out, len(c.args)-2)
+	for _, name := range c.args[2:] {
+		if cmd := s.server.table.byFullName(name); cmd != nil {
+			c.out = appendCommandInfo(c.out, c.proto, cmd)
+		} else {
+			c.out = appendNull(c.out, c.proto)
+		}
+	}
+}
+
+func cmdCOMMANDDOCS(s *session, c *call) {
+	commands := s.server.table.all
+	if len(c.args) > 2 {
+		commands = nil
+		for _, name := range c.args[2:] {
+			if cmd := s.server.table.byFullName(name); cmd != nil {
+				commands = append(commands, cmd)
+			}
+		}
+	}
+	c.out = appendMap(c.out, c.proto, len(commands))
+	for _, cmd := range commands {
+		c.out = redcon.AppendBulkString(c.out, cmd.fullName())
+		c.out = appendCommandDocs(c.out, c.proto, cmd)
+	}
+}
+
+func cmdCOMMANDLIST(s *session, c *call) {
+	keep := func(*command) bool { return true }
+	if len(c.args) > 2 {
+		if len(c.args) != 5 || !equalFold(c.args[2], "FILTERBY") {
+			c.fail(errSyntax)
+			return
+		}
+		value := strings.ToLower(string(c.args[4]))
+		switch filter := c.args[3]; {
+		case equalFold(filter, "MODULE"):
+			keep = func(*command) bool { return false }
+		case equalFold(filter, "ACLCAT"):
+			keep = func(cmd *command) bool { return slices.Contains(cmd.categories(), "@"+value) }
+		case equalFold(filter, "PATTERN"):
+			keep = func(cmd *command) bool { return globMatch(value, cmd.fullName()) }
+		default:
+			c.fail(errSyntax)
+			return
+		}
+	}
+	var names []string
+	add := func(cmd *command) {
+		if keep(cmd) {
+			names = append(names, cmd.fullName())
+		}
+	}
+	for _, cmd := range s.server.table.all {
+		add(cmd)
+		for i := range cmd.subs {
+			add(&cmd.subs[i])
+		}
+	}
+	c.out = redcon.AppendArray(c.out, len(names))
+	for _, name := range names {
+		c.out = redcon.AppendBulkString(c.out, name)
+	}
+}
+
+func cmdCOMMANDGETKEYS(s *session, c *call) {
+	args := c.args[2:]
+	cmd := s.server.table.byArgs(args)
+	switch {
+	case cmd == nil:
+		c.fail("ERR Invalid command specified")
+		return
+	case cmd.keys == keySpec{}:
+		c.fail("ERR The command has no key arguments")
+		return
+	case !cmd.arityFits(len(args)):
+		c.fail("ERR Invalid number of arguments specified for command")
+		return
+	}
+	keys, ok := cmd.keys.find(args)
+	if !ok {
+		c.fail("ERR Invalid arguments specified for command")
+		return
+	}
+	c.out = redcon.AppendArray(c.out, len(keys))
+	for _, key := range keys {
+		c.out = redcon.AppendBulk(c.out, key)
+	}
+}
+
+// find returns the keys among the arguments of a command, whose name is args[0]. It fails when the count of the keys does
+// not fit the arguments.
+func (spec keySpec) find(args [][]byte) (keys [][]byte, ok bool) {
+	if spec.numkeys > 0 {
+		n, ok := parseInteger(args[spec.numkeys])
+		rest := args[spec.numkeys+1:]
+		if !ok || n < 1 || n > int64(len(rest)) {
+			return nil, false
+		}
+		return rest[:n], true
+	}
+	last := spec.last
+	if last < 0 {
+		last += len(args)
+	}
+	for i := spec.first; i <= last && i < len(args); i += spec.step {
+		keys = append(keys, args[i])
+	}
+	return keys, true
+}
+
+// byFullName finds a command by the name that fullName gives it, in any case; nil if there is none.
+func (t *commandTable) byFullName(name []byte) *command {
+	container, sub, ok := bytes.Cut(name, []byte("|"))
+	cmd := t.named(container)
+	if !ok || cmd == nil {
+		return cmd
+	}
+	return cmd.sub(sub)
+}
+
+// byArgs finds the command, or the subcommand, that a client would run with these arguments; nil if there is none.
+func (t *commandTable) byArgs(args [][]byte) *command {
+	cmd, _ := t.find(args)
+	return cmd
+}
+
+// cmdHELP is the HELP subcommand of every command that has subcommands. It is made from their docs.
+func cmdHELP(_ *session, c *call) {
+	container := c.cmd.parent
+	name := strings.ToUpper(container.name)
+	c.out = redcon.AppendArray(c.out, 1+2*len(container.subs))
+	c.out = redcon.AppendString(c.out, name+" <subcommand> [<arg> [value] [opt] ...]. Subcommands are:")
+	for i := range container.subs {
+		sub := &container.subs[i]
+		c.out = redcon.AppendString(c.out, strings.TrimSpace(strings.ToUpper(sub.name)+" "+hintOf(sub.docs.arguments, " ")))
+		c.out = redcon.AppendString(c.out, "    "+sub.docs.summary+".")
+	}
+}

@@ -1,0 +1,32 @@
+package proxy
+
+import (
+	"testing"
+	"time"
+)
+
+// Goal: CONFIG GET shows our settings, and behind them those for which clients of Redis ask; ours win.
+func TestCONFIGGET(t *testing.T) {
+	srv := serve(t, func(opts *Options) {
+		opts.IdleTimeout = 90*time.Second + time.Millisecond
+		opts.MaxClients = 77
+		opts.Settings = func() []Setting {
+			return []Setting{{"max_ttl", "60s"}, {"master_timeout", "50ms"}, {"save", "never"}}
+		}
+	})
+	c := srv.dial()
+	c.do("CONFIG", "GET", "max*").is(`["max_ttl" "60s" "maxclients" "77" "maxmemory" "0" "maxmemory-policy" "noeviction"]`)
+	c.do("CONFIG", "GET", "MAX_TTL", "TimeOut", "timeout").is(`["max_ttl" "60s" "timeout" "91"]`)
+	c.do("CONFIG", "GET", "save").is(`["save" "never"]`)
+	c.do("CONFIG", "GET", "requirepass").is("[]")
+	c.do("CONFIG", "GET", "m[a]ster_*").is(`["master_timeout" "50ms"]`)
+	c.do("HELLO", "3")
+	c.do("CONFIG", "GET", "databases", "appendonly").is(`{"appendonly": "no" "databases": "1"}`)
+}
+
+// Goal: whoever tries to change a setting learns where settings are.
+func TestCONFIGSET(t *testing.T) {
+	c := serve(t).dial()
+	c.do("CONFIG", "SET", "max_ttl", "1").is("-ERR CONFIG SET max_ttl is not served: settings are read from config.toml, from REDLOCKD_* variables and from flags when redlockd starts")
+	c.do("CONFIG", "REWRITE").err("ERR CONFIG REWRITE is not served: config.toml")
+}

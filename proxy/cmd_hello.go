@@ -1,0 +1,189 @@
+package proxy
+
+import (
+	"crypto/sha256"
+	"crypto/subtle"
+	"fmt"
+
+	"github.com/tidwall/redcon"
+)
+
+var helloCommands = []command{
+	{
+		name: "hello", arity: -1, flags: flagFast | flagLoading | flagStale | flagNoScript | flagNoAuth, handler: cmdHELLO,
+		docs: commandDocs{group: "connection", since: "6.0.0", complexity: "O(1)",
+			summary:   "Choose the protocol version, log in, name the connection; tell about the server",
+			arguments: syntax("[protover:integer [AUTH username password] [SETNAME clientname]]")},
+	},
+	{
+		name: "auth", arity: -2, flags: flagFast | flagLoading | flagStale | flagNoScript | flagNoAuth, handler: cmdAUTH,
+		docs: commandDocs{group: "connection", since: "1.0.0", complexity: "O(N) where N is the number of users",
+			summary:   "Log in",
+			arguments: syntax("[username] password")},
+	},
+	{
+		name: "quit", arity: -1, flags: flagFast | flagLoading | flagStale | flagNoScript | flagNoAuth, handler: cmdQUIT,
+		docs: commandDocs{group: "connection", since: "1.0.0", complexity: "O(1)",
+			summary: "Close the connection"},
+	},
+	{
+		name: "reset", arity: 1, flags: flagFast | flagLoading | flagStale | flagNoScript | flagNoAuth, handler: cmdRESET,
+		docs: commandDocs{group: "connection", since: "6.2.0", complexity: "O(1)",
+			summary: "Take the connection back to its beginning: RESP2, logged out, no name, no subscriptions"},
+	},
+}
+
+// defaultUser is who logs in with a password alone, and who every client is where no users are configured.
+const defaultUser = "default"
+
+const errWrongPass = "WRONGPASS invalid username-password pair or user is disabled."
+
+// cmdHELLO changes nothing unless everything it is asked for is in order, except that a login stands once it succeeded.
+func cmdHELLO(s *session, c *call) {
+	var (
+		proto              = s.proto
+		name               []byte
+		setName, logIn     bool
+		username, password []byte
+	)
+	if len(c.args) > 1 {
+		version, ok := parseInteger(c.args[1])
+		if !ok {
+			c.fail("ERR Protocol version is not an integer or out of range")
+			return
+		}
+		if version != 2 && version != 3 {
+			c.fail("NOPROTO unsupported protocol version")
+			return
+		}
+		proto = int(version)
+	}
+	for i := 2; i < len(c.args); i++ {
+		switch more := len(c.args) - 1 - i; {
+		case more >= 2 && equalFold(c.args[i], "AUTH"):
+			logIn, username, password = true, c.args[i+1], c.args[i+2]
+			i += 2
+		case more >= 1 && equalFold(c.args[i], "SETNAME"):
+			setName, name = true, c.args[i+1]
+			if reason := checkClientName(name); reason != "" {
+				c.fail(reason)
+				return
+			}
+			i++
+		default:
+			c.fail(fmt.Sprintf("ERR Syntax error in HELLO option '%s'", c.args[i]))
+			return
+		}
+	}
+
+	if logIn {
+		if !s.logIn(username, password) {
+			c.fail(errWrongPass)
+			return
+		}
+	}
+	if !s.authenticated() {
+		c.fail("NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO <proto> AUTH <user> <pass> " +
+			"option can be used to authenticate the client and select the RESP protocol version at the same time")
+		return
+	}
+
+	s.mu.Lock()
+	if setName {
+		s.name = string(name)
+	}
+	s.proto = proto
+	s.mu.Unlock()
+
+	c.out = appendMap(c.out, proto, 7) // the first answer in the new version
+	c.out = redcon.AppendBulkString(c.out, "server")
+	c.out = redcon.AppendBulkString(c.out, "redis")
+	c.out = redcon.AppendBulkString(c.out, "version")
+	c.out = redcon.AppendBulkString(c.out, redisVersion)
+	c.out = redcon.AppendBulkString(c.out, "proto")
+	c.out = redcon.AppendInt(c.out, int64(proto))
+	c.out = redcon.AppendBulkString(c.out, "id")
+	c.out = redcon.AppendInt(c.out, s.id)
+	c.out = redcon.AppendBulkString(c.out, "mode")
+	c.out = redcon.AppendBulkString(c.out, "standalone")
+	c.out = redcon.AppendBulkString(c.out, "role")
+	c.out = redcon.AppendBulkString(c.out, "master")
+	c.out = redcon.AppendBulkString(c.out, "modules")
+	c.out = redcon.AppendArray(c.out, 0)
+}
+
+func cmdAUTH(s *session, c *call) {
+	username, password := []byte(defaultUser), c.args[len(c.args)-1]
+	switch {
+	case len(c.args) > 3:
+		c.fail(errSyntax)
+		return
+	case len(c.args) == 3:
+		username = c.args[1]
+	case len(s.server.opts.Users) == 0:
+		c.fail("ERR AUTH <password> called without any password configured for the default user. " +
+			"Are you sure your configuration is correct?")
+		return
+	}
+	if !s.logIn(username, password) {
+		c.fail(errWrongPass)
+		return
+	}
+	c.ok()
+}
+
+// logIn makes the session that of the user with this name and password, and tells whether there is one. A login that
+// fails leaves the session as it was. Where no users are configured anybody is the default user, with any password, as
+// in a Redis without one.
+func (s *session) logIn(name, password []byte) bool {
+	users := s.server.opts.Users
+	if len(users) == 0 {
+		return string(name) == defaultUser
+	}
+	// Every user is compared to the end, so that the time tells neither which names exist nor how much of a password
+	// was right.
+	var found *User
+	for i := range users {
+		if sameSecret(name, users[i].Name)&sameSecret(password, users[i].Password) == 1 {
+			found = &users[i]
+		}
+	}
+	if found == nil {
+		return false
+	}
+	s.mu.Lock()
+	s.user = found
+	s.mu.Unlock()
+	return true
+}
+
+// sameSecret is 1 if the two are equal, else 0, in a time that depends on the length of got alone.
+func sameSecret(got []byte, want string) int {
+	// Digests, because ConstantTimeCompare returns at once when the lengths differ.
+	gotSum, wantSum := sha256.Sum256(got), sha256.Sum256([]byte(want))
+	return subtle.ConstantTimeCompare(gotSum[:], wantSum[:])
+}
+
+// usernameLocked is the name that CLIENT LIST shows.
+func (s *session) usernameLocked() string {
+	if s.user == nil {
+		return defaultUser
+	}
+	return s.user.Name
+}
+
+func cmdQUIT(s *session, c *call) {
+	s.closeAfterReply = true
+	c.ok()
+}
+
+func cmdRESET(s *session, c *call) {
+	s.mu.Lock()
+	s.proto = 2
+	s.user = nil
+	s.name = ""
+	s.subscriptions = subscriptions{}
+	s.mu.Unlock()
+	s.replyMode = replyOn
+	c.out = redcon.AppendString(c.out, "RESET")
+}

@@ -1,0 +1,272 @@
+package proxy
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"runtime"
+	"runtime/metrics"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"redlockd/redlock"
+)
+
+var infoCommands = []command{{
+	name: "info", arity: -1, flags: flagLoading | flagStale, handler: cmdINFO,
+	docs: commandDocs{group: "server", since: "1.0.0", complexity: "O(N) where N is the number of clients",
+		summary:   "Report on the server, its clients, its masters and its locks, by section",
+		arguments: syntax("[section...]")},
+}}
+
+// infoSections are the sections of INFO, in the order in which they are shown. The fields that Redis has too bear its
+// names, because exporters and client libraries read them; those of the sections Masters and Locks are our own. To add a
+// field: print it in its section; a name must be unique over all sections, since clients put all of them in one map.
+var infoSections = []struct {
+	name      string
+	onRequest bool // shown only when it is named, or with all and everything
+	print     func(*Server, *infoText, *session)
+}{
+	{name: "Server", print: infoServer},
+	{name: "Clients", print: infoClients},
+	{name: "Memory", print: infoMemory},
+	{name: "Persistence", print: infoPersistence},
+	{name: "Stats", print: infoStats},
+	{name: "Replication", print: infoReplication},
+	{name: "CPU", print: infoCPU},
+	{name: "Masters", print: infoMasters},
+	{name: "Locks", print: infoLocks},
+	{name: "Commandstats", print: infoCommandstats, onRequest: true},
+	{name: "Errorstats", print: infoErrorstats},
+	{name: "Cluster", print: infoCluster},
+	{name: "Keyspace", print: func(*Server, *infoText, *session) {}},
+}
+
+// cmdINFO shows the sections that are named, in any case; without a name, or with default, all that are not onRequest. A
+// name that is no section is passed over, as Redis does it.
+func cmdINFO(s *session, c *call) {
+	named := func(name string) bool {
+		return slices.ContainsFunc(c.args[1:], func(arg []byte) bool { return equalFold(arg, name) })
+	}
+	all := named("all") || named("everything")
+	byDefault := len(c.args) == 1 || named("default")
+
+	var text infoText
+	for _, section := range infoSections {
+		if all || byDefault && !section.onRequest || named(section.name) {
+			text.section(section.name)
+			section.print(s.server, &text, s)
+		}
+	}
+	c.out = appendVerbatim(c.out, c.proto, text.String())
+}
+
+// infoText is the text of INFO as it grows.
+type infoText struct{ strings.Builder }
+
+func (t *infoText) section(name string) {
+	if t.Len() > 0 {
+		t.WriteString("\r\n")
+	}
+	fmt.Fprintf(t, "# %s\r\n", name)
+}
+
+func (t *infoText) field(name string, value any) { fmt.Fprintf(t, "%s:%v\r\n", name, value) }
+
+func infoServer(srv *Server, t *infoText, s *session) {
+	up := time.Since(srv.started)
+	t.field("redis_version", redisVersion)
+	t.field("redlockd_version", srv.opts.Version)
+	t.field("redis_mode", "standalone")
+	t.field("os", runtime.GOOS+" "+runtime.GOARCH)
+	t.field("arch_bits", 32<<(^uint(0)>>63))
+	t.field("go_version", runtime.Version())
+	t.field("process_id", os.Getpid())
+	t.field("run_id", srv.stats.runID)
+	t.field("tcp_port", portOf(s.laddr))
+	t.field("server_time_usec", time.Now().UnixMicro())
+	t.field("uptime_in_seconds", seconds(up))
+	t.field("uptime_in_days", int(up/(24*time.Hour)))
+}
+
+// portOf is the port where this client came in: a server may have several. A unix socket has none.
+func portOf(laddr string) string {
+	if strings.HasPrefix(laddr, "/") {
+		return "0"
+	}
+	_, port, err := net.SplitHostPort(laddr)
+	if err != nil {
+		return "0"
+	}
+	return port
+}
+
+func infoClients(srv *Server, t *infoText, _ *session) {
+	var connected, waiting, subscribed int
+	srv.each(func(s *session) bool {
+		connected++
+		if s.held.Load() {
+			waiting++
+		}
+		if s.isOfType(clientPubSub) {
+			subscribed++
+		}
+		return true
+	})
+	t.field("connected_clients", connected)
+	t.field("cluster_connections", 0)
+	t.field("maxclients", srv.opts.MaxClients)
+	t.field("blocked_clients", waiting)
+	t.field("tracking_clients", 0)
+	t.field("pubsub_clients", subscribed)
+}
+
+// infoMemory reads the runtime's own counters, which stops nothing. used_memory is what objects and stacks take,
+// used_memory_rss all that the runtime holds of the system's memory.
+func infoMemory(_ *Server, t *infoText, _ *session) {
+	samples := []metrics.Sample{
+		{Name: "/memory/classes/heap/objects:bytes"},
+		{Name: "/memory/classes/heap/stacks:bytes"},
+		{Name: "/memory/classes/total:bytes"},
+		{Name: "/memory/classes/heap/released:bytes"},
+	}
+	metrics.Read(samples)
+	used := samples[0].Value.Uint64() + samples[1].Value.Uint64()
+	held := samples[2].Value.Uint64() - samples[3].Value.Uint64()
+	t.field("used_memory", used)
+	t.field("used_memory_human", humanBytes(used))
+	t.field("used_memory_rss", held)
+	t.field("used_memory_rss_human", humanBytes(held))
+	t.field("maxmemory", 0)
+	t.field("maxmemory_human", "0B")
+	t.field("maxmemory_policy", "noeviction")
+	t.field("mem_allocator", "go")
+	t.field("goroutines", runtime.NumGoroutine())
+}
+
+// humanBytes writes a size as Redis does: 512B, 1.50K, 2.25M, 1.00G.
+func humanBytes(n uint64) string {
+	switch {
+	case n < 1<<10:
+		return fmt.Sprintf("%dB", n)
+	case n < 1<<20:
+		return fmt.Sprintf("%.2fK", float64(n)/(1<<10))
+	case n < 1<<30:
+		return fmt.Sprintf("%.2fM", float64(n)/(1<<20))
+	}
+	return fmt.Sprintf("%.2fG", float64(n)/(1<<30))
+}
+
+// infoPersistence says that nothing is loading, for which clients wait before they send their first command, and that
+// nothing is kept on disk.
+func infoPersistence(_ *Server, t *infoText, _ *session) {
+	t.field("loading", 0)
+	t.field("async_loading", 0)
+	t.field("aof_enabled", 0)
+}
+
+func infoStats(srv *Server, t *infoText, _ *session) {
+	n := srv.totalsSinceReset()
+	t.field("total_connections_received", n.connections)
+	t.field("total_commands_processed", n.commands)
+	t.field("instantaneous_ops_per_sec", srv.stats.commandsPerSecond(srv.counters.commands.Load(), time.Now()))
+	t.field("total_net_input_bytes", n.bytesIn)
+	t.field("total_net_output_bytes", n.bytesOut)
+	t.field("rejected_connections", n.rejected)
+	t.field("protocol_errors", n.protocolErrors)
+	t.field("total_error_replies", n.errors)
+}
+
+func infoReplication(_ *Server, t *infoText, _ *session) {
+	t.field("role", "master")
+	t.field("connected_slaves", 0)
+	t.field("master_repl_offset", 0)
+}
+
+func infoCPU(_ *Server, t *infoText, _ *session) {
+	var usage syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
+		return
+	}
+	t.field("used_cpu_sys", fmt.Sprintf("%d.%06d", usage.Stime.Sec, usage.Stime.Usec))
+	t.field("used_cpu_user", fmt.Sprintf("%d.%06d", usage.Utime.Sec, usage.Utime.Usec))
+}
+
+// infoMasters has one line per master, in the order of the configuration. since_s is the age of the state, left_s what is
+// left of a quarantine.
+func infoMasters(srv *Server, t *infoText, _ *session) {
+	masters := srv.opts.Engine.Masters()
+	up := 0
+	for _, m := range masters {
+		if m.State == redlock.MasterUp {
+			up++
+		}
+	}
+	t.field("masters", len(masters))
+	t.field("masters_up", up)
+	t.field("quorum", len(masters)/2+1)
+	for i, m := range masters {
+		fmt.Fprintf(t, "master%d:addr=%s,state=%s,reason=%s,since_s=%s,left_s=%s,version=%s,rtt_us=%d,batches=%d,ops=%d,timeouts=%d,shed=%d,queued=%d,owed=%d\r\n",
+			i, infoWord(m.Addr), m.State, infoWord(m.Reason), seconds(time.Since(m.Since)), seconds(m.Left), infoWord(m.Version),
+			m.RTT.Microseconds(), m.Batches, m.Ops, m.Timeouts, m.Shed, m.Queued, m.Owed)
+	}
+}
+
+// infoWord makes a text fit between the commas of a line of INFO, which clients split at "," and "=".
+func infoWord(text string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == ',':
+			return ';'
+		case r == '=':
+			return '~'
+		case r < ' ':
+			return ' '
+		}
+		return r
+	}, text)
+}
+
+func infoLocks(srv *Server, t *infoText, _ *session) {
+	n := srv.opts.Engine.Stats()
+	t.field("locks_granted", n.Granted)
+	t.field("locks_denied", n.Denied)
+	t.field("locks_noquorum", n.NoQuorum)
+	t.field("locks_attempts", n.Attempts)
+	t.field("locks_undelivered", srv.counters.repliesLost.Load())
+	t.field("unlocks_released", n.Released)
+	t.field("unlocks_not_held", n.NotHeld)
+	t.field("unlocks_noquorum", n.UnlockFail)
+	t.field("extends_granted", n.Extended)
+	t.field("extends_lost", n.ExtendLost)
+	t.field("extends_noquorum", n.ExtendFail)
+	t.field("handovers", n.Handovers)
+	t.field("leases", n.Leases)
+	t.field("leases_lost", n.Lost)
+	t.field("waiters", n.Waiters)
+}
+
+// infoCommandstats has a line for each command that was called, with Redis's fields. No time is measured: what a lock takes is
+// the time of the masters and of waiting, not that of its handler.
+func infoCommandstats(srv *Server, t *infoText, _ *session) {
+	for _, cmd := range srv.table.all {
+		cmd.eachRow(func(row *command) {
+			calls, rejected, failed := row.stats.calls.Load(), row.stats.rejected.Load(), row.stats.failed.Load()
+			if calls+rejected == 0 {
+				return
+			}
+			fmt.Fprintf(t, "cmdstat_%s:calls=%d,usec=0,usec_per_call=0.00,rejected_calls=%d,failed_calls=%d\r\n",
+				row.fullName(), calls, rejected, failed)
+		})
+	}
+}
+
+func infoErrorstats(srv *Server, t *infoText, _ *session) {
+	for _, e := range srv.stats.codes() {
+		fmt.Fprintf(t, "errorstat_%s:count=%d\r\n", e.code, e.count)
+	}
+}
+
+func infoCluster(_ *Server, t *infoText, _ *session) { t.field("cluster_enabled", 0) }

@@ -1,0 +1,226 @@
+package proxy
+
+import (
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"redlockd/redlock/memmaster"
+)
+
+// info asks for sections and returns their fields, after it has checked the form that clients parse: "# Section" lines
+// with a blank line before each but the first, name:value lines, CR LF throughout, and no name twice.
+func (c *client) info(sections ...string) map[string]string {
+	c.t.Helper()
+	text, err := strconv.Unquote(c.do(append([]string{"INFO"}, sections...)...).text)
+	if err != nil {
+		c.t.Fatalf("INFO: got no string: %v", err)
+	}
+	text = strings.TrimPrefix(text, "txt:")
+	fields := make(map[string]string)
+	blank := true
+	for line := range strings.SplitSeq(strings.TrimSuffix(text, "\r\n"), "\r\n") {
+		name, value, isField := strings.Cut(line, ":")
+		switch {
+		case strings.HasPrefix(line, "# ") && blank:
+			fields[line] = ""
+		case isField && fields[name] == "" && !strings.ContainsAny(line, "\r\n"):
+			fields[name] = value
+		case line != "":
+			c.t.Fatalf("INFO: got the line %q, want a section behind a blank line, or name:value with a new name", line)
+		}
+		blank = line == ""
+	}
+	return fields
+}
+
+// Goal: INFO has the fields for which clients and exporters ask, with values that make sense.
+func TestINFO(t *testing.T) {
+	srv := serve(t, func(opts *Options) { opts.Version = "9.8.7" })
+	c, other := srv.dial(), srv.dial()
+	token := c.do("LOCK", "a", "60000").granted(1, 60000)
+	c.do("LOCK", "a", "60000").is("*nil")
+	other.send("LOCK", "a", "60000", "WAIT", "60000")
+	eventually(t, "the other client waits", func() bool { return srv.session(2).held.Load() })
+
+	eventually(t, "all masters are up", func() bool { return c.info("masters")["masters_up"] == "5" })
+
+	got := c.info("all")
+	_, port, _ := strings.Cut(srv.addr, ":")
+	for name, want := range map[string]string{
+		"redis_version": "7.2.0", "redlockd_version": "9.8.7", "redis_mode": "standalone", "tcp_port": port, "arch_bits": "64",
+		"connected_clients": "2", "maxclients": "10000", "blocked_clients": "1", "pubsub_clients": "0",
+		"loading": "0", "role": "master", "connected_slaves": "0", "cluster_enabled": "0", "maxmemory": "0",
+		"total_connections_received": "2", "rejected_connections": "0", "total_error_replies": "0",
+		"masters": "5", "masters_up": "5", "quorum": "3",
+		"locks_granted": "1", "locks_denied": "1", "locks_noquorum": "0", "leases": "1", "waiters": "1", "handovers": "0",
+		"cmdstat_lock": "calls=3,usec=0,usec_per_call=0.00,rejected_calls=0,failed_calls=0",
+	} {
+		if got[name] != want {
+			t.Errorf("INFO: %s: got %q, want %q", name, got[name], want)
+		}
+	}
+	for _, name := range []string{"process_id", "used_memory", "used_memory_rss", "total_net_input_bytes", "total_net_output_bytes", "total_commands_processed"} {
+		if n, err := strconv.Atoi(got[name]); err != nil || n <= 0 {
+			t.Errorf("INFO: %s: got %q, want a number above 0", name, got[name])
+		}
+	}
+	for _, name := range []string{"used_cpu_sys", "used_cpu_user"} {
+		if _, err := strconv.ParseFloat(got[name], 64); err != nil {
+			t.Errorf("INFO: %s: got %q, want a number", name, got[name])
+		}
+	}
+	if len(got["run_id"]) != 40 {
+		t.Errorf("INFO: run_id: got %q, want 40 hex digits", got["run_id"])
+	}
+	if master := got["master0"]; !strings.HasPrefix(master, "addr=master-1:6379,state=up,reason=,since_s=") || !strings.Contains(master, ",owed=0") {
+		t.Errorf("INFO: master0: got %q", master)
+	}
+
+	other.conn.Close()
+	eventually(t, "the wait ends", func() bool { return c.info("locks")["waiters"] == "0" })
+	c.do("UNLOCK", "a", token).is(":1")
+	c.do("UNLOCK", "a", token).is(":0")
+	if got := c.info("locks"); got["unlocks_released"] != "1" || got["unlocks_not_held"] != "1" || got["leases"] != "0" {
+		t.Errorf("INFO locks: got %v", got)
+	}
+}
+
+// Goal: the names behind INFO choose its sections as in Redis.
+func TestINFOSections(t *testing.T) {
+	c := serve(t).dial()
+	sectionsOf := func(args ...string) string {
+		var found []string
+		fields := c.info(args...)
+		for _, section := range infoSections {
+			if _, ok := fields["# "+section.name]; ok {
+				found = append(found, section.name)
+			}
+		}
+		return strings.Join(found, " ")
+	}
+	const byDefault = "Server Clients Memory Persistence Stats Replication CPU Masters Locks Errorstats Cluster Keyspace"
+	const all = "Server Clients Memory Persistence Stats Replication CPU Masters Locks Commandstats Errorstats Cluster Keyspace"
+	for args, want := range map[string]string{
+		"":                           byDefault,
+		"default":                    byDefault,
+		"DEFAULT commandstats":       all,
+		"all":                        all,
+		"everything":                 all,
+		"server":                     "Server",
+		"Locks SERVER":               "Server Locks",
+		"replication nosuch cluster": "Replication Cluster",
+		"nosuch":                     "",
+	} {
+		if got := sectionsOf(strings.Fields(args)...); got != want {
+			t.Errorf("INFO %s: got the sections %q, want %q", args, got, want)
+		}
+	}
+	c.do("HELLO", "3")
+	if got := sectionsOf("keyspace"); got != "Keyspace" {
+		t.Errorf("INFO keyspace in RESP3: got %q", got)
+	}
+	c.do("INFO", "cluster").is(`"txt:# Cluster\r\ncluster_enabled:0\r\n"`)
+}
+
+// Goal: errors are counted by code, commands by name, and CONFIG RESETSTAT begins anew, without touching what metrics read.
+func TestErrorstats(t *testing.T) {
+	srv := serve(t)
+	c := srv.dial()
+	c.do("NOSUCH").err("ERR")
+	c.do("HELLO", "9").err("NOPROTO")
+	c.do("AUTH", "nobody", "x").err("WRONGPASS")
+	c.do("GET").err("ERR")
+	c.do("UNLOCK", "a").err("ERR wrong number")
+	c.do("LOCK", "a", "1").err("ERR")      // refused by the handler
+	c.do("LOCK", "a", "999999").err("ERR") // refused by the engine: an error that comes later
+	got := c.info("errorstats", "commandstats", "stats")
+	for name, want := range map[string]string{
+		"errorstat_ERR": "count=5", "errorstat_NOPROTO": "count=1", "errorstat_WRONGPASS": "count=1", "total_error_replies": "7",
+		"cmdstat_unlock": "calls=0,usec=0,usec_per_call=0.00,rejected_calls=1,failed_calls=0",
+		"cmdstat_lock":   "calls=2,usec=0,usec_per_call=0.00,rejected_calls=0,failed_calls=2",
+	} {
+		if got[name] != want {
+			t.Errorf("INFO: %s: got %q, want %q", name, got[name], want)
+		}
+	}
+	commands := srv.counters.commands.Load()
+	c.do("CONFIG", "RESETSTAT").is("+OK")
+	got = c.info("errorstats", "commandstats", "stats")
+	if got["errorstat_ERR"] != "" || got["cmdstat_lock"] != "" || got["total_error_replies"] != "0" || got["total_connections_received"] != "0" {
+		t.Errorf("INFO after CONFIG RESETSTAT: got %v", got)
+	}
+	if now := srv.counters.commands.Load(); now < commands {
+		t.Errorf("the counter of commands fell from %d to %d", commands, now)
+	}
+}
+
+// Goal: errors cannot fill the memory, whatever their codes are.
+func TestErrorCodesAreBounded(t *testing.T) {
+	st := newStats(time.Now())
+	for i := range 1000 {
+		st.countError([]byte("-CODE" + strconv.Itoa(i) + " text\r\n"))
+	}
+	st.countError([]byte("-" + strings.Repeat("X", 100)))
+	st.countError([]byte("-\r\n"))
+	if got := len(st.codes()); got != errorCodesMax {
+		t.Errorf("got %d codes, want %d", got, errorCodesMax)
+	}
+	if got := st.errors.Load(); got != 1002 {
+		t.Errorf("got %d errors, want 1002", got)
+	}
+}
+
+// Goal: the rate is the mean since it was measured before, and is not measured twice within a second.
+func TestCommandsPerSecond(t *testing.T) {
+	start := time.Now()
+	st := newStats(start)
+	for _, step := range []struct {
+		at       time.Duration
+		commands uint64
+		want     uint64
+	}{
+		{500 * time.Millisecond, 1000, 0},
+		{2 * time.Second, 1000, 500},
+		{2500 * time.Millisecond, 9000, 500},
+		{4 * time.Second, 3000, 1000},
+		{14 * time.Second, 3000, 0},
+	} {
+		if got := st.commandsPerSecond(step.commands, start.Add(step.at)); got != step.want {
+			t.Errorf("after %v: got %d, want %d", step.at, got, step.want)
+		}
+	}
+}
+
+// Goal: a master that is out stands in INFO with its reason, in a form that clients can split at commas.
+func TestINFOMasterDown(t *testing.T) {
+	var masters []*memmaster.Master
+	srv := serve(t, func(opts *Options) { opts.Engine, masters = startEngine(t) })
+	masters[1].Close()
+	c := srv.dial()
+	eventually(t, "the master is down", func() bool {
+		c.do("LOCK", "a", "100")
+		return c.info("masters")["masters_up"] == "4"
+	})
+	line := c.info("masters")["master1"]
+	for i, pair := range strings.Split(line, ",") {
+		if strings.Count(pair, "=") != 1 {
+			t.Errorf("master1: field %d is %q, want name=value, in %q", i, pair, line)
+		}
+	}
+	if !strings.HasPrefix(line, "addr=master-2:6379,state=down,reason=") || strings.Contains(line, "reason=,") {
+		t.Errorf("master1: got %q, want it down with a reason", line)
+	}
+	if got, want := infoWord("dial: a=b, c\r\n"), "dial: a~b; c  "; got != want {
+		t.Errorf("infoWord: got %q, want %q", got, want)
+	}
+}
+
+func TestHumanBytes(t *testing.T) {
+	for n, want := range map[uint64]string{0: "0B", 1023: "1023B", 1536: "1.50K", 9 << 19: "4.50M", 3 << 30: "3.00G"} {
+		if got := humanBytes(n); got != want {
+			t.Errorf("humanBytes(%d): got %s, want %s", n, got, want)
+		}
+	}
+}

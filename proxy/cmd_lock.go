@@ -1,0 +1,249 @@
+package proxy
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/tidwall/redcon"
+
+	"redlockd/redlock"
+)
+
+// nativeCommands are redlockd's own.
+var nativeCommands = slices.Concat(lockCommands, multiCommands, inspectCommands)
+
+var lockCommands = []command{
+	{
+		name: "lock", arity: -3, flags: flagWrite | flagLock | flagBlocking | flagNoScript, keys: keySpec{first: 1, last: 1, step: 1}, handler: cmdLOCK,
+		docs: commandDocs{group: "generic", since: "1.0.0", complexity: "O(M) where M is the number of masters, all asked at once",
+			summary:   "Lock a resource for ttl ms. Answers the token that holds it, the validity in ms and, with FENCE, the fence; null if another holds it",
+			arguments: syntax("resource:key ttl:integer [TOKEN token] [WAIT ms:integer] [FENCE]")},
+	},
+	{
+		name: "unlock", arity: 3, flags: flagWrite | flagFast | flagNoScript, keys: keySpec{first: 1, last: 1, step: 1}, handler: cmdUNLOCK,
+		docs: commandDocs{group: "generic", since: "1.0.0", complexity: "O(M) where M is the number of masters, all asked at once",
+			summary:   "Release a resource. Answers 1, or 0 if the token does not hold it",
+			arguments: syntax("resource:key token")},
+	},
+	{
+		name: "extend", arity: 4, flags: flagWrite | flagFast | flagNoScript, keys: keySpec{first: 1, last: 1, step: 1}, handler: cmdEXTEND,
+		docs: commandDocs{group: "generic", since: "1.0.0", complexity: "O(M) where M is the number of masters, all asked at once",
+			summary:   "Give a lock a new ttl of so many ms. Answers the new validity in ms, or 0 if the token does not hold it",
+			arguments: syntax("resource:key token ttl:integer")},
+	},
+}
+
+// cmdLOCK is LOCK resource ttl [TOKEN token] [WAIT ms] [FENCE].
+func cmdLOCK(s *session, c *call) {
+	startLock(s, c, c.args[1:2], c.args[2:])
+}
+
+// cmdUNLOCK is UNLOCK resource token.
+func cmdUNLOCK(s *session, c *call) {
+	startUnlock(s, c, c.args[1:2], c.args[2])
+}
+
+// cmdEXTEND is EXTEND resource token ttl.
+func cmdEXTEND(s *session, c *call) {
+	startExtend(s, c, c.args[1:2], c.args[2], c.args[3])
+}
+
+// lockCall is a LOCK or MLOCK on its way.
+type lockCall struct {
+	slot
+	op     redlock.Op
+	one    [1]string // the resources, when there is one
+	fenced bool      // FENCE is asked for; the engine may give a fence without
+	own    bool      // the token is the client's own
+}
+
+// startLock is for LOCK and MLOCK: rest is ttl and the options.
+func startLock(s *session, c *call, resources, rest [][]byte) {
+	var req redlock.LockRequest
+	if refusal := parseLock(&req, rest); refusal != "" {
+		c.fail(refusal)
+		return
+	}
+	l := &lockCall{fenced: req.Fence, own: req.Token != ""}
+	req.Resources = copyStrings(l.one[:0], resources)
+	if req.Wait == 0 {
+		c.takePlace(&l.slot)
+		s.server.opts.Engine.StartLock(&l.op, req, l)
+		return
+	}
+	c.takePlaceAndHold(&l.slot)
+	s.server.opts.Engine.StartLock(&l.op, req, l)
+	s.waits(&l.op)
+}
+
+// Done implements redlock.Completer.
+func (l *lockCall) Done(_ *redlock.Op, result redlock.Result) redlock.Flusher {
+	switch {
+	case result.Err != nil:
+		l.out = appendError(l.out, coded(result.Err))
+	case !result.Held:
+		l.out = appendNullArray(l.out, l.proto)
+	default:
+		if !l.own {
+			l.undo = l
+		}
+		n := 2
+		if l.fenced {
+			n = 3
+		}
+		l.out = redcon.AppendArray(l.out, n)
+		l.out = redcon.AppendBulkString(l.out, result.Token)
+		l.out = redcon.AppendInt(l.out, floorMs(result.Validity))
+		if l.fenced {
+			l.out = redcon.AppendInt(l.out, result.Fence)
+		}
+	}
+	return l.complete()
+}
+
+// replyLost implements undoer: it releases a lock of which its owner cannot learn, for nobody else knows its token. A token
+// of the client's own is another matter: the client may be back with it already, on another connection or through another
+// server, and be told that it holds the lock; to release it then would let a second one in. That lock ends with its TTL.
+func (l *lockCall) replyLost() {
+	l.s.server.counters.repliesLost.Add(1)
+	l.s.server.opts.Engine.Abandon(&l.op)
+}
+
+// parseLock reads ttl [TOKEN token] [WAIT ms] [FENCE], the options in any order, each once. It returns the error to answer, or
+// nothing.
+func parseLock(req *redlock.LockRequest, args [][]byte) (refusal string) {
+	if req.TTL, refusal = parseMs("ttl", args[0]); refusal != "" {
+		return refusal
+	}
+	var token, wait bool // given already, as req.Fence is
+	for args = args[1:]; len(args) > 0; {
+		option := args[0]
+		switch {
+		case equalFold(option, "TOKEN"):
+			switch {
+			case token:
+				return optionTwice(option)
+			case len(args) == 1:
+				return optionBare(option)
+			case len(args[1]) == 0:
+				return fmt.Sprintf("ERR the token is empty: 1 to %d bytes are needed", redlock.MaxTokenLen)
+			}
+			req.Token, token = string(args[1]), true
+			args = args[2:]
+		case equalFold(option, "WAIT"):
+			switch {
+			case wait:
+				return optionTwice(option)
+			case len(args) == 1:
+				return optionBare(option)
+			}
+			if req.Wait, refusal = parseMs("WAIT", args[1]); refusal != "" {
+				return refusal
+			}
+			if req.Wait <= 0 {
+				return "ERR WAIT of " + clipped(args[1], 32) + " ms is below the least, 1 ms; leave it out to not wait"
+			}
+			wait = true
+			args = args[2:]
+		case equalFold(option, "FENCE"):
+			if req.Fence {
+				return optionTwice(option)
+			}
+			req.Fence = true
+			args = args[1:]
+		default:
+			return "ERR syntax error: '" + clipped(option, 128) + "' is no option of LOCK; TOKEN token, WAIT ms and FENCE are"
+		}
+	}
+	return ""
+}
+
+func optionTwice(option []byte) string {
+	return "ERR syntax error: " + clipped(option, 32) + " is given twice"
+}
+
+func optionBare(option []byte) string {
+	return "ERR syntax error: " + clipped(option, 32) + " lacks its value"
+}
+
+// msMax keeps a number of milliseconds from overflowing time.Duration; it is far above all limits.
+const msMax = int64(1<<63-1) / int64(time.Millisecond)
+
+// parseMs reads a number of milliseconds, whose limits the engine checks.
+func parseMs(what string, arg []byte) (time.Duration, string) {
+	n, ok := parseInteger(arg)
+	if !ok {
+		return 0, "ERR " + what + " '" + clipped(arg, 32) + "' is not an integer: whole milliseconds are needed"
+	}
+	return time.Duration(min(max(n, -msMax), msMax)) * time.Millisecond, ""
+}
+
+// floorMs never says more than what is left.
+func floorMs(d time.Duration) int64 { return max(0, d.Milliseconds()) }
+
+// copyStrings copies arguments out of the read buffer.
+func copyStrings(to []string, args [][]byte) []string {
+	for _, arg := range args {
+		to = append(to, string(arg))
+	}
+	return to
+}
+
+// unlockCall is an UNLOCK or MUNLOCK on its way.
+type unlockCall struct {
+	slot
+	op  redlock.Op
+	one [1]string
+}
+
+func startUnlock(s *session, c *call, resources [][]byte, token []byte) {
+	u := new(unlockCall)
+	c.takePlace(&u.slot)
+	s.server.opts.Engine.StartUnlock(&u.op, copyStrings(u.one[:0], resources), string(token), u)
+}
+
+// Done implements redlock.Completer.
+func (u *unlockCall) Done(_ *redlock.Op, result redlock.Result) redlock.Flusher {
+	switch {
+	case result.Err != nil:
+		u.out = appendError(u.out, coded(result.Err))
+	case result.Held:
+		u.out = append(u.out, ":1\r\n"...)
+	default:
+		u.out = append(u.out, ":0\r\n"...)
+	}
+	return u.complete()
+}
+
+// extendCall is an EXTEND or MEXTEND on its way.
+type extendCall struct {
+	slot
+	op  redlock.Op
+	one [1]string
+}
+
+func startExtend(s *session, c *call, resources [][]byte, token, ttl []byte) {
+	d, refusal := parseMs("ttl", ttl)
+	if refusal != "" {
+		c.fail(refusal)
+		return
+	}
+	e := new(extendCall)
+	c.takePlace(&e.slot)
+	s.server.opts.Engine.StartExtend(&e.op, copyStrings(e.one[:0], resources), string(token), d, e)
+}
+
+// Done implements redlock.Completer. 0 says that the lock is lost; so it does when less than a millisecond is left of it,
+// for to say 1 would be to say more than there is.
+func (e *extendCall) Done(_ *redlock.Op, result redlock.Result) redlock.Flusher {
+	switch {
+	case result.Err != nil:
+		e.out = appendError(e.out, coded(result.Err))
+	case result.Held:
+		e.out = redcon.AppendInt(e.out, floorMs(result.Validity))
+	default:
+		e.out = append(e.out, ":0\r\n"...)
+	}
+	return e.complete()
+}

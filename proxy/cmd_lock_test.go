@@ -1,0 +1,223 @@
+package proxy
+
+// Goal: the native commands keep their contract: replies, options, errors, in both protocol versions.
+// Method: dialogues with a server over five masters in this process.
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestLOCK(t *testing.T) {
+	c := serve(t).dial()
+
+	token := c.do("LOCK", "a", "1000").granted(1, 988)
+	if len(token) < 20 || strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		t.Errorf("the token made here is %q, want 20 bytes or more of visible text", token)
+	}
+	c.do("LOCK", "a", "1000").is("*nil")
+	c.do("UNLOCK", "a", "not the token").is(":0")
+	c.do("UNLOCK", "a", token).is(":1")
+	c.do("UNLOCK", "a", token).is(":0")
+
+	c.do("lock", "a", "1000", "token", "mine").granted(1, 988)
+	c.do("LOCK", "a", "1000", "Token", "mine").granted(1, 988) // again: the reply may have been lost
+	c.do("LOCK", "a", "1000", "TOKEN", "other").is("*nil")
+	c.do("LOCK", "a", "1000", "wAIT", "20", "TOKEN", "other").is("*nil")
+	c.do("UNLOCK", "a", "mine").is(":1")
+
+	c.do("LOCK", "a", "1000", "WAIT", "1000", "TOKEN", "\x00\r\n\xff").matches(`\["\\x00\\r\\n\\xff" :\d+\]`)
+	c.do("UNLOCK", "a", "\x00\r\n\xff").is(":1")
+}
+
+func TestLOCKInRESP3(t *testing.T) {
+	c := serve(t).dial()
+	c.do("LOCK", "a", "1000", "TOKEN", "mine").granted(1, 988)
+	c.do("LOCK", "a", "1000").is("*nil")
+	c.do("HELLO", "3")
+	c.do("LOCK", "a", "1000").is("_nil")
+	c.do("LOCKINFO", "a").matches(`{"resource": "a" "held": :1 .*}`)
+
+	// A reply is in the version that was spoken when its command was sent.
+	c.raw(frameOf("HELLO", "2") + frameOf("LOCK", "a", "1000", "WAIT", "20") + frameOf("HELLO", "3") + frameOf("LOCK", "a", "1000"))
+	c.read()
+	c.read().is("*nil")
+	c.read()
+	c.read().is("_nil")
+}
+
+// FENCE gives an integer that grows from one grant to the next.
+func TestFENCE(t *testing.T) {
+	c := serve(t).dial()
+	last := ""
+	for i := range 5 {
+		fence := c.do("LOCK", "a", "1000", "fence", "TOKEN", "mine").matches(`\["mine" :\d+ :(\d+)\]`)[0]
+		if len(fence) < len(last) || len(fence) == len(last) && fence <= last {
+			t.Fatalf("got fence %s after %s, want a greater one", fence, last)
+		}
+		last = fence
+		if i == 0 {
+			c.do("LOCKINFO", "a").matches(`\[.* "fence" :` + fence + `\]`)
+		}
+		c.do("UNLOCK", "a", "mine").is(":1")
+	}
+	c.do("MLOCK", "2", "a", "b", "1000", "FENCE").matches(`\["[^"]+" :\d+ :\d+\]`)
+}
+
+func TestEXTEND(t *testing.T) {
+	c := serve(t).dial()
+	c.do("EXTEND", "a", "mine", "1000").is(":0")
+	c.do("LOCK", "a", "1000", "TOKEN", "mine").granted(1, 988)
+	if ms := c.do("EXTEND", "a", "mine", "20000").matches(`:(\d+)`)[0]; ms < "19000" || ms > "19798" {
+		t.Errorf("got a validity of %s ms, want nearly 19798", ms)
+	}
+	c.do("EXTEND", "a", "other", "1000").is(":0")
+	c.do("UNLOCK", "a", "mine").is(":1")
+	c.do("EXTEND", "a", "mine", "1000").is(":0")
+}
+
+func TestMLOCK(t *testing.T) {
+	c := serve(t).dial()
+	c.do("MLOCK", "2", "a", "b", "1000", "TOKEN", "mine").granted(1, 988)
+	c.do("LOCK", "b", "1000").is("*nil")
+	c.do("MLOCK", "2", "b", "c", "1000").is("*nil")
+	c.do("LOCK", "c", "1000", "TOKEN", "of c").granted(1, 988) // nothing of the one that failed is left
+	c.do("MEXTEND", "2", "a", "b", "mine", "20000").matches(`:19\d\d\d`)
+	c.do("MUNLOCK", "2", "a", "b", "other").is(":0")
+	c.do("MUNLOCK", "2", "a", "b", "mine").is(":1")
+	c.do("MLOCK", "2", "a", "b", "1000", "WAIT", "100").granted(1, 988)
+
+	names := strings.Split(strings.Repeat("x", 64), "")
+	for i := range names {
+		names[i] = strings.Repeat("n", i+1)
+	}
+	c.do(append(append([]string{"MLOCK", "64"}, names...), "1000")...).granted(1, 988)
+}
+
+func TestNativeCommandsRefuse(t *testing.T) {
+	c := serve(t).dial()
+	long := strings.Repeat("x", 1025)
+	for _, test := range []struct {
+		command string // words; ~ is an empty one, LONG one of 1025 bytes
+		want    string
+	}{
+		{"LOCK a", "ERR wrong number of arguments for 'lock' command"},
+		{"UNLOCK a", "ERR wrong number of arguments for 'unlock' command"},
+		{"EXTEND a t 1000 more", "ERR wrong number of arguments for 'extend' command"},
+		{"LOCKINFO", "ERR wrong number of arguments for 'lockinfo' command"},
+		{"LOCK a ten", "ERR ttl 'ten' is not an integer: whole milliseconds are needed"},
+		{"LOCK a 1.5", "ERR ttl '1.5' is not an integer"},
+		{"LOCK a 99999999999999999999", "ERR ttl '99999999999999999999' is not an integer"},
+		{"LOCK a 0", "ERR ttl of 0 ms is below the least, 10 ms (min_ttl)"},
+		{"LOCK a -1", "ERR ttl of -1 ms is below the least, 10 ms (min_ttl)"},
+		{"LOCK a 9", "ERR ttl of 9 ms is below the least, 10 ms (min_ttl)"},
+		{"LOCK a 60001", "ERR ttl of 60001 ms is above the most, 60000 ms (max_ttl)"},
+		{"LOCK a 9223372036854775807", "ERR ttl of 9223372036854 ms is above the most, 60000 ms (max_ttl)"},
+		{"EXTEND a t 9", "ERR ttl of 9 ms is below the least, 10 ms (min_ttl)"},
+		{"EXTEND a t x", "ERR ttl 'x' is not an integer"},
+		{"LOCK a 1000 WAIT", "ERR syntax error: WAIT lacks its value"},
+		{"LOCK a 1000 TOKEN", "ERR syntax error: TOKEN lacks its value"},
+		{"LOCK a 1000 TOKEN t token t", "ERR syntax error: token is given twice"},
+		{"LOCK a 1000 WAIT 1 WAIT 1", "ERR syntax error: WAIT is given twice"},
+		{"LOCK a 1000 WAIT 0", "ERR WAIT of 0 ms is below the least, 1 ms; leave it out to not wait"},
+		{"LOCK a 1000 WAIT -5", "ERR WAIT of -5 ms is below the least, 1 ms"},
+		{"LOCK a 1000 WAIT long", "ERR WAIT 'long' is not an integer"},
+		{"LOCK a 1000 WAIT 3600001", "ERR WAIT of 3600001 is outside 0 … 3600000 ms (max_wait)"},
+		{"LOCK a 1000 NX", "ERR syntax error: 'NX' is no option of LOCK; TOKEN token, WAIT ms and FENCE are"},
+		{"LOCK a 1000 FENCE fence", "ERR syntax error: fence is given twice"},
+		{"LOCK a 1000 TOKEN ~", "ERR the token is empty: 1 to 1024 bytes are needed"},
+		{"LOCK a 1000 TOKEN LONG", "ERR the token has 1025 bytes, at most 1024 are possible"},
+		{"LOCK ~ 1000", "ERR a resource name is empty: 1 to 1024 bytes are needed"},
+		{"LOCK LONG 1000", "ERR a resource name has 1025 bytes, at most 1024 are possible"},
+		{"LOCK redlockd:x 1000", "ERR resource names that begin with redlockd: are kept for redlockd itself"},
+		{"UNLOCK a ~", "ERR the token is empty: 1 to 1024 bytes are needed"},
+		{"UNLOCK redlockd:x t", "ERR resource names that begin with redlockd:"},
+		{"MLOCK two a b 1000", "ERR numkeys 'two' is not an integer from 1 to 64"},
+		{"MLOCK 0 a b 1000", "ERR numkeys '0' is not an integer from 1 to 64"},
+		{"MLOCK 65 a b 1000", "ERR numkeys '65' is not an integer from 1 to 64"},
+		{"MLOCK 3 a b 1000", "ERR syntax error: numkeys says 3, which does not fit the 3 arguments behind it"},
+		{"MLOCK 2 a a 1000", `ERR resource "a" is named twice`},
+		{"MUNLOCK 1 a b t", "ERR syntax error: numkeys says 1, which does not fit the 3 arguments behind it"},
+		{"MEXTEND 1 a t", "ERR wrong number of arguments for 'mextend' command"},
+		{"LOCKS MATCH *", "ERR syntax error: 'MATCH' is no option of LOCKS; PATTERN glob and COUNT n are"},
+		{"LOCKS COUNT 0", "ERR COUNT '0' is not an integer from 1 to 10000"},
+		{"LOCKS PATTERN", "ERR syntax error: PATTERN lacks its value"},
+		{"LOCKS PATTERN a PATTERN b", "ERR syntax error: PATTERN is given twice"},
+	} {
+		args := strings.Fields(strings.NewReplacer("LONG", long, "TOKEN LONG", "TOKEN "+long).Replace(test.command))
+		for i := range args {
+			if args[i] == "~" {
+				args[i] = ""
+			}
+		}
+		t.Run(test.command, func(t *testing.T) {
+			c.t = t
+			c.do(args...).err(test.want)
+		})
+	}
+	c.t = t
+	c.do("LOCKS").is("[]")
+}
+
+func TestLOCKINFO(t *testing.T) {
+	srv := serve(t)
+	c := srv.dial()
+	c.do("LOCKINFO", "a").matches(`\["resource" "a" "held" :0 "validity-ms" :0 "token-digest" \$nil "votes" \[(.*)\] "waiters" :0 "fence" \$nil\]`)
+
+	c.do("LOCK", "a", "1000", "TOKEN", "mine").granted(1, 988)
+	waiting := srv.dial()
+	waiting.send("LOCK", "a", "1000", "WAIT", "5000")
+	eventually(t, "one waits", func() bool { return srv.opts.Engine.Stats().Waiters == 1 })
+	got := c.do("LOCKINFO", "a").matches(`\["resource" "a" "held" :1 "validity-ms" :\d\d\d "token-digest" "([0-9a-f]{16})" "votes" \[(.*)\] "waiters" :1 "fence" \$nil\]`)
+	if n := strings.Count(got[1], `"token-digest" "`+got[0]+`" "ttl-ms" :`); n < 3 {
+		t.Errorf("got %d votes for the digest, want a quorum:\n%s", n, got[1])
+	}
+	if strings.Contains(got[1], "mine") {
+		t.Errorf("the token is shown: %s", got[1])
+	}
+}
+
+func TestLOCKS(t *testing.T) {
+	srv := serve(t)
+	c := srv.dial()
+	c.do("LOCKS").is("[]")
+	c.do("LOCK", "invoice:1", "1000", "TOKEN", "mine").granted(1, 988)
+	c.do("LOCK", "invoice:2", "1000", "TOKEN", "mine").granted(1, 988)
+	c.do("MLOCK", "2", "order:1", "order:2", "1000", "TOKEN", "mine").granted(1, 988)
+
+	lease := func(resources string) string {
+		return `\["resources" \[` + resources + `\] "token-digest" "[0-9a-f]{16}" "validity-ms" :\d\d\d "waiters" :0\]`
+	}
+	c.do("LOCKS").matches(`\[` + lease(`"invoice:1"`) + " " + lease(`"invoice:2"`) + " " + lease(`"order:1" "order:2"`) + `\]`)
+	c.do("LOCKS", "pattern", "invoice:[2-9]").matches(`\[` + lease(`"invoice:2"`) + `\]`)
+	c.do("LOCKS", "COUNT", "1", "PATTERN", "*").matches(`\[` + lease(`"invoice:1"`) + `\]`)
+	c.do("LOCKS", "PATTERN", "nothing").is("[]")
+}
+
+// Pipelined commands of one client keep their order on every master: a lock, its release, the next lock.
+func TestPipelineKeepsOrder(t *testing.T) {
+	c := serve(t).dial()
+	var b strings.Builder
+	for range 300 {
+		b.WriteString(frameOf("LOCK", "a", "1000", "TOKEN", "mine") + frameOf("LOCK", "a", "1000", "TOKEN", "other") +
+			frameOf("PING") + frameOf("UNLOCK", "a", "mine") + frameOf("ECHO", "behind"))
+	}
+	c.raw(b.String())
+	for range 300 {
+		c.read().granted(1, 988)
+		c.read().is("*nil")
+		c.read().is("+PONG")
+		c.read().is(":1")
+		c.read().is(`"behind"`)
+	}
+}
+
+// No quorum is an error that says how many answered and which are out.
+func TestNOQUORUM(t *testing.T) {
+	srv := serve(t)
+	c := srv.dial()
+	for _, m := range srv.masters[:3] {
+		m.Crash(false)
+	}
+	c.do("LOCK", "a", "1000").matches(`-NOQUORUM \d of 5 masters answered, 3 needed; out: master-1:6379: .*`)
+}

@@ -1,0 +1,152 @@
+package proxy
+
+import (
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/tidwall/redcon"
+)
+
+// redisVersion is the version of Redis whose behaviour these commands show, as HELLO and INFO announce it. Clients choose
+// their commands by it: 7.2 is the first with CLIENT SETINFO and NO-TOUCH, and from 8.4 on lock libraries send
+// DELEX and SET … IFEQ in place of scripts, which this endpoint does not serve.
+const redisVersion = "7.2.0"
+
+// connectionCommands are the commands about a connection and about the server, answered as Redis answers them. None
+// of them touches a master.
+var connectionCommands = slices.Concat(helloCommands, miscCommands, clientCommands, commandCommands, configCommands,
+	infoCommands, pubsubCommands)
+
+var miscCommands = []command{
+	{
+		name: "ping", arity: -1, flags: flagFast, handler: cmdPING,
+		docs: commandDocs{group: "connection", since: "1.0.0", complexity: "O(1)",
+			summary:   "Tell whether the server is there",
+			arguments: syntax("[message]")},
+	},
+	{
+		name: "echo", arity: 2, flags: flagFast | flagLoading | flagStale, handler: cmdECHO,
+		docs: commandDocs{group: "connection", since: "1.0.0", complexity: "O(1)",
+			summary:   "Send the message back",
+			arguments: syntax("message")},
+	},
+	{
+		name: "select", arity: 2, flags: flagFast | flagLoading | flagStale, handler: cmdSELECT,
+		docs: commandDocs{group: "connection", since: "1.0.0", complexity: "O(1)",
+			summary:   "Select database 0, the only one",
+			arguments: syntax("index:integer")},
+	},
+	{
+		name: "time", arity: 1, flags: flagFast | flagLoading | flagStale, handler: cmdTIME,
+		docs: commandDocs{group: "server", since: "2.6.0", complexity: "O(1)",
+			summary: "Tell the time of this server's clock: seconds, and microseconds of the second"},
+	},
+	{
+		name: "role", arity: 1, flags: flagFast | flagLoading | flagStale | flagNoScript, handler: cmdROLE,
+		docs: commandDocs{group: "server", since: "2.8.12", complexity: "O(1)",
+			summary: "Tell the role in a replication: master, always, with no replica"},
+	},
+	{
+		name: "wait", arity: 3, flags: flagNoScript, handler: cmdWAIT,
+		docs: commandDocs{group: "generic", since: "3.0.0", complexity: "O(1)",
+			summary:   "Tell how many replicas have seen the writes: 0, at once, for there is none",
+			arguments: syntax("numreplicas:integer timeout:integer")},
+	},
+	{
+		name: "cluster", arity: -2, flags: flagStale, handler: cmdCLUSTER,
+		docs: commandDocs{group: "cluster", since: "3.0.0", complexity: "O(1)",
+			summary: "Refused: this endpoint is no cluster node"},
+	},
+	{
+		name: "readonly", arity: 1, flags: flagFast | flagLoading | flagStale, handler: cmdCLUSTER,
+		docs: commandDocs{group: "cluster", since: "3.0.0", complexity: "O(1)",
+			summary: "Refused: this endpoint is no cluster node"},
+	},
+	{
+		name: "readwrite", arity: 1, flags: flagFast | flagLoading | flagStale, handler: cmdCLUSTER,
+		docs: commandDocs{group: "cluster", since: "3.0.0", complexity: "O(1)",
+			summary: "Refused: this endpoint is no cluster node"},
+	},
+	{
+		name: "asking", arity: 1, flags: flagFast, handler: cmdCLUSTER,
+		docs: commandDocs{group: "cluster", since: "3.0.0", complexity: "O(1)",
+			summary: "Refused: this endpoint is no cluster node"},
+	},
+}
+
+func cmdPING(s *session, c *call) {
+	switch {
+	case len(c.args) > 2:
+		c.fail("ERR wrong number of arguments for 'ping' command")
+	case c.proto == 2 && s.subscriptions.count() > 0:
+		// A subscribed RESP2 client takes every array for a message, and would take a plain +PONG for an error.
+		c.out = redcon.AppendArray(c.out, 2)
+		c.out = redcon.AppendBulkString(c.out, "pong")
+		if len(c.args) == 1 {
+			c.out = redcon.AppendBulkString(c.out, "")
+		} else {
+			c.out = redcon.AppendBulk(c.out, c.args[1])
+		}
+	case len(c.args) == 1:
+		c.out = redcon.AppendString(c.out, "PONG")
+	default:
+		c.out = redcon.AppendBulk(c.out, c.args[1])
+	}
+}
+
+func cmdECHO(_ *session, c *call) {
+	c.out = redcon.AppendBulk(c.out, c.args[1])
+}
+
+func cmdSELECT(_ *session, c *call) {
+	index, ok := parseInteger(c.args[1])
+	switch {
+	case !ok:
+		c.fail(errNotInteger)
+	case index != int64(int32(index)):
+		c.fail("ERR value is out of range, value must between -2147483648 and 2147483647")
+	case index != 0:
+		c.fail("ERR DB index is out of range")
+	default:
+		c.ok()
+	}
+}
+
+func cmdTIME(_ *session, c *call) {
+	now := time.Now()
+	c.out = redcon.AppendArray(c.out, 2)
+	c.out = redcon.AppendBulkString(c.out, strconv.FormatInt(now.Unix(), 10))
+	c.out = redcon.AppendBulkString(c.out, strconv.Itoa(now.Nanosecond()/1000))
+}
+
+func cmdROLE(_ *session, c *call) {
+	c.out = redcon.AppendArray(c.out, 3)
+	c.out = redcon.AppendBulkString(c.out, "master")
+	c.out = redcon.AppendInt(c.out, 0) // replication offset
+	c.out = redcon.AppendArray(c.out, 0)
+}
+
+// cmdWAIT answers at once what Redis answers when no replica acknowledges within the timeout. A caller that insists on
+// one replica learns that it did not get it; a caller that only logs the number goes on. Nothing is lost by it: a reply
+// of LOCK already means that a quorum of masters has the lock.
+func cmdWAIT(_ *session, c *call) {
+	if _, ok := parseInteger(c.args[1]); !ok {
+		c.fail(errNotInteger)
+		return
+	}
+	timeout, ok := parseInteger(c.args[2])
+	switch {
+	case !ok:
+		c.fail("ERR timeout is not an integer or out of range")
+	case timeout < 0:
+		c.fail("ERR timeout is negative")
+	default:
+		c.out = redcon.AppendInt(c.out, 0)
+	}
+}
+
+// cmdCLUSTER refuses in the words of Redis: clients find out by them that this is a single instance.
+func cmdCLUSTER(_ *session, c *call) {
+	c.fail("ERR This instance has cluster support disabled")
+}

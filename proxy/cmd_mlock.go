@@ -1,0 +1,66 @@
+package proxy
+
+import (
+	"fmt"
+
+	"redlockd/redlock"
+)
+
+// Several resources as one lock, all or nothing.
+var multiCommands = []command{
+	{
+		name: "mlock", arity: -4, flags: flagWrite | flagLock | flagBlocking | flagNoScript | flagMovable, keys: keySpec{numkeys: 1}, handler: cmdMLOCK,
+		docs: commandDocs{group: "generic", since: "1.0.0", complexity: "O(N*M) where N is the number of resources and M that of masters, all asked at once",
+			summary:   "Lock several resources as one lock, all or none. Answers as LOCK does",
+			arguments: syntax("numkeys:integer resource:key... ttl:integer [TOKEN token] [WAIT ms:integer] [FENCE]")},
+	},
+	{
+		name: "munlock", arity: -4, flags: flagWrite | flagFast | flagNoScript | flagMovable, keys: keySpec{numkeys: 1}, handler: cmdMUNLOCK,
+		docs: commandDocs{group: "generic", since: "1.0.0", complexity: "O(N*M) where N is the number of resources and M that of masters, all asked at once",
+			summary:   "Release several resources. Answers 1, or 0 if the token does not hold them",
+			arguments: syntax("numkeys:integer resource:key... token")},
+	},
+	{
+		name: "mextend", arity: -5, flags: flagWrite | flagFast | flagNoScript | flagMovable, keys: keySpec{numkeys: 1}, handler: cmdMEXTEND,
+		docs: commandDocs{group: "generic", since: "1.0.0", complexity: "O(N*M) where N is the number of resources and M that of masters, all asked at once",
+			summary:   "Give a lock of several resources a new ttl of so many ms. Answers as EXTEND does",
+			arguments: syntax("numkeys:integer resource:key... token ttl:integer")},
+	},
+}
+
+// cmdMLOCK is MLOCK numkeys resource… ttl [TOKEN token] [WAIT ms] [FENCE].
+func cmdMLOCK(s *session, c *call) {
+	if resources, rest, ok := c.resources(1, -1); ok {
+		startLock(s, c, resources, rest)
+	}
+}
+
+// cmdMUNLOCK is MUNLOCK numkeys resource… token.
+func cmdMUNLOCK(s *session, c *call) {
+	if resources, rest, ok := c.resources(1, 1); ok {
+		startUnlock(s, c, resources, rest[0])
+	}
+}
+
+// cmdMEXTEND is MEXTEND numkeys resource… token ttl.
+func cmdMEXTEND(s *session, c *call) {
+	if resources, rest, ok := c.resources(2, 2); ok {
+		startExtend(s, c, resources, rest[0], rest[1])
+	}
+}
+
+// resources divides the arguments of a command that begins with numkeys. Behind the resources must be least to most more
+// arguments, or any number above least when most is -1. If not, the error is answered.
+func (c *call) resources(least, most int) (resources, rest [][]byte, ok bool) {
+	n, ok := parseInteger(c.args[1])
+	if !ok || n < 1 || n > redlock.MaxResources {
+		c.fail(fmt.Sprintf("ERR numkeys '%s' is not an integer from 1 to %d", clipped(c.args[1], 32), redlock.MaxResources))
+		return nil, nil, false
+	}
+	args := c.args[2:]
+	if extra := len(args) - int(n); extra < least || most >= 0 && extra > most {
+		c.fail(fmt.Sprintf("ERR syntax error: numkeys says %d, which does not fit the %d arguments behind it", n, len(args)))
+		return nil, nil, false
+	}
+	return args[:n], args[n:], true
+}

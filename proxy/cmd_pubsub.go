@@ -1,0 +1,151 @@
+package proxy
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/tidwall/redcon"
+)
+
+// Pub/Sub. Some clients subscribe as a part of their handshake (StackExchange.Redis to a channel on which a master would
+// announce itself) and give up a connection on which they cannot. So subscriptions are accepted and counted as Redis
+// does it, but no message is ever delivered: messages would reach the clients of this proxy alone, not those of the
+// proxies beside it. PUBLISH is refused by name, so that none is lost in silence.
+
+var pubsubCommands = []command{
+	{
+		name: "subscribe", arity: -2, flags: flagPubSub | flagNoScript | flagLoading | flagStale, handler: cmdSUBSCRIBE,
+		docs: commandDocs{group: "pubsub", since: "2.0.0", complexity: "O(N*M) where N is the number of channels and M of those subscribed to already",
+			summary:   "Accepted for the sake of clients that ask for it; no message is ever sent",
+			arguments: syntax("channel...")},
+	},
+	{
+		name: "unsubscribe", arity: -1, flags: flagPubSub | flagNoScript | flagLoading | flagStale, handler: cmdUNSUBSCRIBE,
+		docs: commandDocs{group: "pubsub", since: "2.0.0", complexity: "as SUBSCRIBE",
+			summary:   "End subscriptions: those named, or all of SUBSCRIBE",
+			arguments: syntax("[channel...]")},
+	},
+	{
+		name: "psubscribe", arity: -2, flags: flagPubSub | flagNoScript | flagLoading | flagStale, handler: cmdPSUBSCRIBE,
+		docs: commandDocs{group: "pubsub", since: "2.0.0", complexity: "as SUBSCRIBE",
+			summary:   "Accepted for the sake of clients that ask for it; no message is ever sent",
+			arguments: syntax("pattern:pattern...")},
+	},
+	{
+		name: "punsubscribe", arity: -1, flags: flagPubSub | flagNoScript | flagLoading | flagStale, handler: cmdPUNSUBSCRIBE,
+		docs: commandDocs{group: "pubsub", since: "2.0.0", complexity: "as SUBSCRIBE",
+			summary:   "End subscriptions: those named, or all of PSUBSCRIBE",
+			arguments: syntax("[pattern:pattern...]")},
+	},
+}
+
+// subscriptionBytesMax bounds what one client's subscriptions may take here: their names, and subscriptionCost for each.
+const (
+	subscriptionBytesMax = 64 << 10
+	subscriptionCost     = 64
+)
+
+// subscriptions are what one client has subscribed to. The zero value is none.
+type subscriptions struct {
+	channels, patterns []string // each once, in the order of subscription
+	bytes              int      // what they take, at most subscriptionBytesMax
+}
+
+func (subs *subscriptions) count() int { return len(subs.channels) + len(subs.patterns) }
+
+// subscription is one of the two kinds, for the code that treats them alike.
+type subscription struct {
+	subscribed, unsubscribed string // names of the replies
+	names                    func(*subscriptions) *[]string
+}
+
+var (
+	channelSubscription = subscription{"subscribe", "unsubscribe", func(subs *subscriptions) *[]string { return &subs.channels }}
+	patternSubscription = subscription{"psubscribe", "punsubscribe", func(subs *subscriptions) *[]string { return &subs.patterns }}
+)
+
+func cmdSUBSCRIBE(s *session, c *call)    { subscribe(s, c, channelSubscription) }
+func cmdUNSUBSCRIBE(s *session, c *call)  { unsubscribe(s, c, channelSubscription) }
+func cmdPSUBSCRIBE(s *session, c *call)   { subscribe(s, c, patternSubscription) }
+func cmdPUNSUBSCRIBE(s *session, c *call) { unsubscribe(s, c, patternSubscription) }
+
+// subscribe answers each name with a message of its own, as Redis does: in RESP3 a push. It takes all of them or none.
+func subscribe(s *session, c *call, kind subscription) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	names := kind.names(&s.subscriptions)
+	bytes := s.subscriptions.bytes
+	for _, arg := range c.args[1:] {
+		if !slices.Contains(*names, string(arg)) {
+			bytes += len(arg) + subscriptionCost
+		}
+	}
+	if bytes > subscriptionBytesMax {
+		c.fail(fmt.Sprintf("ERR the subscriptions of one client may take %d bytes here, and would take %d", subscriptionBytesMax, bytes))
+		return
+	}
+	for _, arg := range c.args[1:] {
+		if !slices.Contains(*names, string(arg)) {
+			*names = append(*names, string(arg))
+			s.subscriptions.bytes += len(arg) + subscriptionCost
+		}
+		c.appendSubscription(kind.subscribed, arg, s.subscriptions.count())
+	}
+}
+
+// unsubscribe answers each name with a message of its own, whether there was such a subscription or not; and without a
+// name and without a subscription still with one.
+func unsubscribe(s *session, c *call, kind subscription) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	names := kind.names(&s.subscriptions)
+	args := c.args[1:]
+	if len(args) == 0 {
+		if len(*names) == 0 {
+			c.appendSubscription(kind.unsubscribed, nil, s.subscriptions.count())
+			return
+		}
+		args = nil // a new array: c.args belongs to the session
+		for _, name := range *names {
+			args = append(args, []byte(name))
+		}
+	}
+	for _, arg := range args {
+		if i := slices.Index(*names, string(arg)); i >= 0 {
+			*names = slices.Delete(*names, i, i+1)
+			s.subscriptions.bytes -= len(arg) + subscriptionCost
+		}
+		c.appendSubscription(kind.unsubscribed, arg, s.subscriptions.count())
+	}
+}
+
+// appendSubscription appends what a client is told about one subscription. A nil name is null.
+func (c *call) appendSubscription(event string, name []byte, count int) {
+	c.out = appendPush(c.out, c.proto, 3)
+	c.out = redcon.AppendBulkString(c.out, event)
+	if name == nil {
+		c.out = appendNull(c.out, c.proto)
+	} else {
+		c.out = redcon.AppendBulk(c.out, name)
+	}
+	c.out = redcon.AppendInt(c.out, int64(count))
+}
+
+// allowedWhileSubscribed tells whether a client that has subscriptions may send this command. In RESP2 it takes every
+// array for a message, so it may send only what is answered as one; in RESP3 messages are pushes, and all is allowed.
+func (s *session) allowedWhileSubscribed(cmd *command) bool {
+	if s.proto >= 3 || s.subscriptions.count() == 0 || cmd.flags&flagPubSub != 0 {
+		return true
+	}
+	switch cmd.name {
+	case "ping", "quit", "reset":
+		return cmd.parent == nil
+	}
+	return false
+}
+
+// notWhileSubscribed is the error for a command that is not allowedWhileSubscribed.
+func notWhileSubscribed(cmd *command) string {
+	return fmt.Sprintf("ERR Can't execute '%s': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context",
+		cmd.fullName())
+}

@@ -1,0 +1,154 @@
+package proxy
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// syntax turns one line, as a manual page shows it, into the arguments of commandDocs:
+//
+//	resource:key ttl:integer [TOKEN token] [WAIT ms:integer] [FENCE]
+//
+// A word in capitals is a keyword; the name or choice right behind it is its value. [ ] is optional, < | > is a choice,
+// and both may nest. A name is a string, or of the kind behind its colon. What ends in ... stands once or more. It
+// panics on a line that it cannot read: the lines stand in the command table.
+func syntax(line string) []argDoc {
+	p := syntaxParser{words: syntaxWords(line)}
+	args := p.list()
+	if len(p.words) > 0 {
+		panic(fmt.Sprintf("syntax %q: %q is unexpected", line, p.words[0]))
+	}
+	return args
+}
+
+// syntaxWords splits a line into names, keywords and the brackets [ ] < > |.
+func syntaxWords(line string) []string {
+	for _, bracket := range []string{"[", "]", "<", ">", "|"} {
+		line = strings.ReplaceAll(line, bracket, " "+bracket+" ")
+	}
+	return strings.Fields(line)
+}
+
+type syntaxParser struct {
+	words []string // not read yet
+}
+
+// peek returns the next word, or "" at the end.
+func (p *syntaxParser) peek() string {
+	if len(p.words) == 0 {
+		return ""
+	}
+	return p.words[0]
+}
+
+func (p *syntaxParser) next() string {
+	word := p.peek()
+	if word != "" {
+		p.words = p.words[1:]
+	}
+	return word
+}
+
+// list reads arguments until a bracket closes, a choice goes on, or the line ends.
+func (p *syntaxParser) list() []argDoc {
+	var args []argDoc
+	for {
+		switch word := p.peek(); word {
+		case "", "]", ">", "|":
+			return args
+		case "[":
+			p.next()
+			arg := p.group("]")
+			arg.optional = true
+			args = append(args, arg)
+		case "<":
+			p.next()
+			args = append(args, p.group(">"))
+		default:
+			args = append(args, p.word())
+		}
+	}
+}
+
+// group reads what stands between two brackets and makes one argument of it.
+func (p *syntaxParser) group(end string) argDoc {
+	choices := []argDoc{p.block()}
+	for p.peek() == "|" {
+		p.next()
+		choices = append(choices, p.block())
+	}
+	if got := p.next(); got != end {
+		panic(fmt.Sprintf("syntax: %q instead of %q", got, end))
+	}
+	arg := choices[0]
+	if len(choices) > 1 {
+		arg = argDoc{name: joinNames(choices), kind: "oneof", arguments: choices}
+	}
+	if p.peek() == "..." {
+		p.next()
+		arg.multiple = true
+	}
+	return arg
+}
+
+// block reads a list and makes one argument of it. A keyword with several names behind it becomes the keyword of them all.
+func (p *syntaxParser) block() argDoc {
+	args := p.list()
+	switch len(args) {
+	case 0:
+		panic("syntax: nothing between two brackets")
+	case 1:
+		return args[0]
+	}
+	isKeyed := func(arg argDoc) bool { return arg.token != "" }
+	if first := args[0]; isKeyed(first) && first.kind != "pure-token" && !slices.ContainsFunc(args[1:], isKeyed) {
+		args[0].token = ""
+		return argDoc{name: strings.ToLower(first.token), kind: "block", token: first.token, arguments: args}
+	}
+	return argDoc{name: joinNames(args), kind: "block", arguments: args}
+}
+
+// word reads a name, or a keyword with the name or the choice behind it.
+func (p *syntaxParser) word() argDoc {
+	word := p.next()
+	if !isKeyword(word) {
+		return namedArg(word)
+	}
+	var arg argDoc
+	switch next := p.peek(); {
+	case next == "<":
+		p.next()
+		arg = p.group(">")
+	case isKeyword(next): // brackets and the end too
+		return argDoc{name: strings.ToLower(word), kind: "pure-token", token: word}
+	default:
+		arg = namedArg(p.next())
+	}
+	arg.token = word
+	return arg
+}
+
+// namedArg reads name, name:kind, name... and name:kind...
+func namedArg(word string) argDoc {
+	word, multiple := strings.CutSuffix(word, "...")
+	name, kind, ok := strings.Cut(word, ":")
+	switch {
+	case !ok:
+		kind = "string"
+	case !slices.Contains([]string{"integer", "key", "pattern", "unix-time"}, kind):
+		panic(fmt.Sprintf("syntax: redis-cli knows no kind %q", kind))
+	}
+	return argDoc{name: name, kind: kind, multiple: multiple}
+}
+
+// isKeyword is true for a word in capitals, and for what is no word: brackets, dots and the end of the line.
+func isKeyword(word string) bool { return word == strings.ToUpper(word) }
+
+func joinNames(args []argDoc) string {
+	names := make([]string, len(args))
+	for i, arg := range args {
+		names[i] = arg.name
+	}
+	return strings.Join(names, "_")
+}

@@ -1,0 +1,316 @@
+package proxy
+
+// A dialogue with a server, for tests that read like one: do("LOCK", "a", "1000") … Is(…). Every failure is reported at the
+// line of the test that asked.
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"redlockd/redlock"
+	"redlockd/redlock/memmaster"
+)
+
+// patience is how long a test waits for something that must happen at once. It is never slept.
+const patience = 5 * time.Second
+
+// testServer is a server over an engine with masters in this process.
+type testServer struct {
+	*Server
+	t       testing.TB
+	addr    string
+	masters []*memmaster.Master
+}
+
+// serve starts a server with these changes to its options, and closes everything at the end of the test.
+func serve(t testing.TB, change ...func(*Options)) *testServer {
+	t.Helper()
+	srv := newTestServer(t, change...)
+	srv.serveTCP()
+	return srv
+}
+
+// serveTCP serves a free port until the end of the test.
+func (srv *testServer) serveTCP() {
+	srv.t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		srv.t.Fatal(err)
+	}
+	srv.addr = l.Addr().String()
+	srv.serveOn(l)
+}
+
+// serveOn serves a listener until the end of the test.
+func (srv *testServer) serveOn(l net.Listener) {
+	served := make(chan error, 1)
+	go func() { served <- srv.Serve(l) }()
+	srv.t.Cleanup(func() {
+		srv.Close()
+		if err := <-served; err != nil {
+			srv.t.Errorf("Serve: got %v, want nil after Close", err)
+		}
+	})
+}
+
+// newTestServer is serve without a listener.
+func newTestServer(t testing.TB, change ...func(*Options)) *testServer {
+	t.Helper()
+	opts := Options{}
+	for _, f := range change {
+		f(&opts)
+	}
+	srv := &testServer{t: t}
+	if opts.Engine == nil {
+		opts.Engine, srv.masters = startEngine(t)
+	}
+	var err error
+	if srv.Server, err = New(opts); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { srv.Close() })
+	return srv
+}
+
+// startEngine starts five masters and a client of them that has a quorum.
+func startEngine(t testing.TB, change ...func(*redlock.Options)) (*redlock.Client, []*memmaster.Master) {
+	t.Helper()
+	var masters []*memmaster.Master
+	opts := redlock.Options{MasterTimeout: 2 * time.Second} // a slow test machine is no hung master
+	for i := range 5 {
+		m := memmaster.New(memmaster.Options{})
+		t.Cleanup(func() { m.Close() })
+		masters = append(masters, m)
+		opts.Masters = append(opts.Masters, redlock.Master{Addr: fmt.Sprintf("master-%d:6379", i+1), Dialer: m.Dial})
+	}
+	for _, f := range change {
+		f(&opts)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	if err := redlock.Bootstrap(ctx, opts); err != nil {
+		t.Fatal(err)
+	}
+	engine, err := redlock.Open(opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		defer cancel()
+		engine.Close(ctx)
+	})
+	if err := engine.Ready(ctx); err != nil {
+		t.Fatal(err)
+	}
+	return engine, masters
+}
+
+// client speaks to a server.
+type client struct {
+	t    testing.TB
+	conn net.Conn
+	r    *bufio.Reader
+}
+
+// dial connects a client.
+func (srv *testServer) dial() *client {
+	srv.t.Helper()
+	conn, err := net.Dial("tcp", srv.addr)
+	if err != nil {
+		srv.t.Fatal(err)
+	}
+	return newClient(srv.t, conn)
+}
+
+func newClient(t testing.TB, conn net.Conn) *client {
+	t.Cleanup(func() { conn.Close() })
+	return &client{t: t, conn: conn, r: bufio.NewReader(conn)}
+}
+
+// do sends a command and reads its reply.
+func (c *client) do(args ...string) reply {
+	c.t.Helper()
+	c.send(args...)
+	return c.read()
+}
+
+// send sends a command.
+func (c *client) send(args ...string) {
+	c.t.Helper()
+	c.raw(frameOf(args...))
+}
+
+// raw sends bytes.
+func (c *client) raw(s string) {
+	c.t.Helper()
+	c.conn.SetWriteDeadline(time.Now().Add(patience))
+	if _, err := io.WriteString(c.conn, s); err != nil {
+		c.t.Fatalf("send: %v", err)
+	}
+}
+
+// frameOf is the command as clients send it.
+func frameOf(args ...string) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "*%d\r\n", len(args))
+	for _, arg := range args {
+		fmt.Fprintf(&b, "$%d\r\n%s\r\n", len(arg), arg)
+	}
+	return b.String()
+}
+
+// read reads one reply.
+func (c *client) read() reply {
+	c.t.Helper()
+	c.conn.SetReadDeadline(time.Now().Add(patience))
+	text, err := readReply(c.r)
+	if err != nil {
+		c.t.Fatalf("read: %v", err)
+	}
+	return reply{c.t, text}
+}
+
+// closed fails the test unless the server closes the connection, without another reply.
+func (c *client) closed() {
+	c.t.Helper()
+	c.conn.SetReadDeadline(time.Now().Add(patience))
+	rest, err := io.ReadAll(c.r)
+	if timeout, ok := err.(net.Error); ok && timeout.Timeout() {
+		c.t.Fatal("the connection is open, want it closed")
+	}
+	if len(rest) > 0 {
+		c.t.Fatalf("got %q, want the connection closed", rest)
+	}
+}
+
+// silent fails the test if the server has sent something.
+func (c *client) silent(d time.Duration) {
+	c.t.Helper()
+	c.conn.SetReadDeadline(time.Now().Add(d))
+	if b, err := c.r.Peek(1); err == nil {
+		c.r.Peek(64)
+		rest, _ := c.r.Peek(c.r.Buffered())
+		c.t.Fatalf("got %q… (%d bytes), want nothing yet", rest, len(b))
+	}
+}
+
+// readReply reads a reply and writes it on one line: +simple, -error, :integer, "bulk", [array], {map}, ~[set], and the
+// three nulls $nil, *nil and _nil.
+func readReply(r *bufio.Reader) (string, error) {
+	line, err := r.ReadString('\n')
+	if err != nil {
+		return "", err
+	}
+	head, ok := strings.CutSuffix(line, "\r\n")
+	if !ok || head == "" {
+		return "", fmt.Errorf("%q is no reply", line)
+	}
+	kind, rest := head[0], head[1:]
+	switch kind {
+	case '+', '-', ':', '#', ',':
+		return head, nil
+	case '_':
+		return "_nil", nil
+	}
+	n, err := strconv.Atoi(rest)
+	if err != nil {
+		return "", fmt.Errorf("%q is no reply", line)
+	}
+	switch {
+	case n < 0:
+		return string(kind) + "nil", nil
+	case kind == '$' || kind == '=':
+		b := make([]byte, n+2)
+		if _, err := io.ReadFull(r, b); err != nil {
+			return "", err
+		}
+		return strconv.Quote(string(b[:n])), nil
+	case kind == '*', kind == '~', kind == '>':
+		items, err := readReplies(r, n)
+		return strings.TrimPrefix(string(kind), "*") + "[" + strings.Join(items, " ") + "]", err
+	case kind == '%':
+		items, err := readReplies(r, 2*n)
+		if err != nil {
+			return "", err
+		}
+		for i := 0; i < len(items); i += 2 {
+			items[i] += ":"
+		}
+		return "{" + strings.Join(items, " ") + "}", nil
+	}
+	return "", fmt.Errorf("%q is no reply", line)
+}
+
+func readReplies(r *bufio.Reader, n int) ([]string, error) {
+	items := make([]string, n)
+	for i := range items {
+		var err error
+		if items[i], err = readReply(r); err != nil {
+			return nil, err
+		}
+	}
+	return items, nil
+}
+
+// reply is one reply as readReply writes it.
+type reply struct {
+	t    testing.TB
+	text string
+}
+
+// is fails the test unless this is the reply.
+func (r reply) is(want string) reply {
+	r.t.Helper()
+	if r.text != want {
+		r.t.Fatalf("got  %s\nwant %s", r.text, want)
+	}
+	return r
+}
+
+// err fails the test unless the reply is an error that begins with this.
+func (r reply) err(prefix string) reply {
+	r.t.Helper()
+	if !strings.HasPrefix(r.text, "-"+prefix) {
+		r.t.Fatalf("got  %s\nwant -%s…", r.text, prefix)
+	}
+	return r
+}
+
+// matches fails the test unless the whole reply matches the expression, and returns what its groups matched.
+func (r reply) matches(expression string) []string {
+	r.t.Helper()
+	groups := regexp.MustCompile("^(?:" + expression + ")$").FindStringSubmatch(r.text)
+	if groups == nil {
+		r.t.Fatalf("got  %s\nwant %s", r.text, expression)
+	}
+	return groups[1:]
+}
+
+// granted fails the test unless the reply grants a lock with a validity of least to most ms. It returns the token.
+func (r reply) granted(least, most int) string {
+	r.t.Helper()
+	groups := r.matches(`\["([^"]+)" :(\d+)\]`)
+	if ms, _ := strconv.Atoi(groups[1]); ms < least || ms > most {
+		r.t.Fatalf("got a validity of %d ms, want %d … %d", ms, least, most)
+	}
+	return groups[0]
+}
+
+// eventually fails the test unless the condition becomes true.
+func eventually(t testing.TB, what string, condition func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); !condition(); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("still not: %s", what)
+		}
+	}
+}

@@ -1,0 +1,71 @@
+package proxy
+
+// globMatch tells whether s matches pattern, as Redis's KEYS and CONFIG GET do: * is any run of bytes, ? any byte, [abc],
+// [a-z] and [^a] one byte of a set, \ takes the next byte as it is. Everything is compared byte by byte, case included.
+//
+// A * that fails is retried one byte further on, and only the last * is ever retried: what an earlier one matched
+// cannot matter to the rest. So the time is bounded by len(pattern) * len(s), whatever a client sends.
+func globMatch(pattern, s string) bool {
+	var p, i int
+	star, retry := -1, 0 // the place behind the last *, and where in s it is tried next
+	for i < len(s) {
+		if p < len(pattern) && pattern[p] == '*' {
+			p++
+			star, retry = p, i
+			continue
+		}
+		if p < len(pattern) {
+			if ok, width := globByte(pattern[p:], s[i]); ok {
+				p += width
+				i++
+				continue
+			}
+		}
+		if star < 0 {
+			return false
+		}
+		retry++
+		p, i = star, retry
+	}
+	for p < len(pattern) && pattern[p] == '*' {
+		p++
+	}
+	return p == len(pattern)
+}
+
+// globByte tells whether b matches the first element of pattern, which is not empty and does not begin with *, and how
+// many bytes of pattern that element takes.
+func globByte(pattern string, b byte) (ok bool, width int) {
+	switch {
+	case pattern[0] == '?':
+		return true, 1
+	case pattern[0] == '[':
+		return globSet(pattern, b)
+	case pattern[0] == '\\' && len(pattern) > 1:
+		return pattern[1] == b, 2
+	}
+	return pattern[0] == b, 1
+}
+
+// globSet is globByte for a set. A set that is not closed ends with the pattern, as in Redis.
+func globSet(pattern string, b byte) (ok bool, width int) {
+	i := 1
+	negated := i < len(pattern) && pattern[i] == '^'
+	if negated {
+		i++
+	}
+	for ; i < len(pattern) && pattern[i] != ']'; i++ {
+		switch {
+		case pattern[i] == '\\' && i+1 < len(pattern):
+			i++
+			ok = ok || pattern[i] == b
+		case i+2 < len(pattern) && pattern[i+1] == '-':
+			low, high := min(pattern[i], pattern[i+2]), max(pattern[i], pattern[i+2])
+			ok = ok || low <= b && b <= high
+			i += 2
+		default:
+			ok = ok || pattern[i] == b
+		}
+	}
+	return ok != negated, min(i+1, len(pattern))
+}

@@ -1,0 +1,136 @@
+package proxy
+
+// Goal: however a client leaves, what it waited for goes to the next in line, and no lock is left to nobody.
+// Method: dialogues over TCP with a server over masters in this process; conditions are awaited, no time is asserted.
+
+import (
+	"net"
+	"strings"
+	"testing"
+	"time"
+)
+
+// The line moves on when one of those who stand in it leaves, however it leaves.
+func TestClientLeavesWhileItWaits(t *testing.T) {
+	for _, leave := range []struct {
+		name string
+		how  func(srv *testServer, c *client, id string)
+	}{
+		{"closes", func(_ *testServer, c *client, _ string) { c.conn.Close() }},
+		{"resets", func(_ *testServer, c *client, _ string) {
+			c.conn.(*net.TCPConn).SetLinger(0)
+			c.conn.Close()
+		}},
+		{"half-closes", func(_ *testServer, c *client, _ string) { c.conn.(*net.TCPConn).CloseWrite() }},
+		{"closes with commands behind", func(_ *testServer, c *client, _ string) {
+			c.raw(strings.Repeat(frameOf("PING"), 1000))
+			c.conn.Close()
+		}},
+		{"is killed", func(srv *testServer, c *client, id string) {
+			srv.dial().do("CLIENT", "KILL", "ID", id).is(":1")
+		}},
+	} {
+		t.Run(leave.name, func(t *testing.T) {
+			srv := serve(t)
+			a, b, c := srv.dial(), srv.dial(), srv.dial()
+			a.do("LOCK", "r", "10000", "TOKEN", "a").granted(1, 9898)
+			id := b.do("CLIENT", "ID").matches(`:(\d+)`)[0]
+			b.send("LOCK", "r", "10000", "TOKEN", "b", "WAIT", "60000")
+			eventually(t, "b waits", waiters(srv, 1))
+			c.send("LOCK", "r", "10000", "TOKEN", "c", "WAIT", "60000")
+			eventually(t, "c waits", waiters(srv, 2))
+
+			leave.how(srv, b, id)
+			eventually(t, "b does not wait any more", waiters(srv, 1))
+			a.do("UNLOCK", "r", "a").is(":1")
+			c.read().granted(1, 9898)
+			c.do("UNLOCK", "r", "c").is(":1")
+			a.do("LOCK", "r", "10000", "TOKEN", "a").granted(1, 9898)
+		})
+	}
+}
+
+// A client that closes right after LOCK cannot learn that it holds the lock, so it must not.
+func TestClientClosesRightAfterLOCK(t *testing.T) {
+	srv := serve(t)
+	for _, m := range srv.masters {
+		m.Freeze()
+	}
+	a := srv.dial()
+	a.raw(frameOf("LOCK", "r", "10000"))
+	eventually(t, "the lock is asked for", func() bool { return srv.opts.Engine.Stats().Attempts == 1 })
+	a.conn.Close()
+	eventually(t, "its connection is gone", srv.clientGone)
+	for _, m := range srv.masters {
+		m.Thaw()
+	}
+	b := srv.dial()
+	b.do("LOCK", "r", "1000", "WAIT", "4000").granted(1, 988)
+}
+
+// The token is the client's own, and it comes back with it on another connection: what it is granted there must stand.
+func TestClientReturnsWithItsToken(t *testing.T) {
+	srv := serve(t)
+	for _, m := range srv.masters {
+		m.Freeze()
+	}
+	a, b := srv.dial(), srv.dial()
+	a.send("LOCK", "r", "10000", "TOKEN", "mine")
+	eventually(t, "the lock is asked for", func() bool { return srv.opts.Engine.Stats().Attempts == 1 })
+	a.conn.Close()
+	eventually(t, "its connection is gone", srv.clientGone)
+	b.send("LOCK", "r", "10000", "TOKEN", "mine")
+	eventually(t, "the lock is asked for again", func() bool { return srv.opts.Engine.Stats().Attempts == 2 })
+	for _, m := range srv.masters {
+		m.Thaw()
+	}
+	b.read().granted(1, 9898)
+	eventually(t, "the first connection is closed", func() bool { return srv.clients() == 1 })
+	srv.dial().do("LOCK", "r", "10000", "WAIT", "100").is("*nil")
+	b.do("UNLOCK", "r", "mine").is(":1")
+}
+
+// clientGone tells whether the end of some client's stream has been read.
+func (srv *testServer) clientGone() (gone bool) {
+	srv.each(func(s *session) bool {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		gone = gone || s.gone
+		return true
+	})
+	return gone || srv.clients() == 0
+}
+
+// printf … | nc: what was sent is answered, except that no lock is granted to a stream that has ended.
+func TestHalfClose(t *testing.T) {
+	srv := serve(t)
+	holder := srv.dial()
+	holder.do("LOCK", "r", "10000", "TOKEN", "a").granted(1, 9898)
+
+	c := srv.dial()
+	c.raw(frameOf("PING") + frameOf("LOCK", "r", "10000", "WAIT", "60000") + frameOf("ECHO", "behind") + frameOf("UNLOCK", "r", "x") +
+		frameOf("LOCK", "r", "10000", "WAIT", "60000") + "PING\r\n*1\r\n$4\r\nPI")
+	c.read().is("+PONG")
+	eventually(t, "it waits", waiters(srv, 1))
+	c.conn.(*net.TCPConn).CloseWrite()
+	c.read().err("UNBLOCKED the client ended its stream")
+	c.read().is(`"behind"`)
+	c.read().is(":0")
+	c.read().err("UNBLOCKED the client ended its stream")
+	c.read().is("+PONG")
+	c.closed()
+	eventually(t, "nothing is left", func() bool { return srv.clients() == 1 && srv.opts.Engine.Stats().Waiters == 0 })
+}
+
+// A lock whose grant waits behind replies that the client does not read is released when the client is closed for it.
+func TestGrantThatIsNotReadIsReleased(t *testing.T) {
+	srv := serve(t, func(o *Options) { o.WriteTimeout, o.OutputMax = 200*time.Millisecond, 64<<20 })
+	c := srv.dial()
+	c.conn.(*net.TCPConn).SetReadBuffer(4 << 10)
+	c.raw(strings.Repeat(frameOf("ECHO", strings.Repeat("x", 500_000)), 20) + frameOf("LOCK", "r", "10000"))
+	eventually(t, "it is closed", func() bool { return srv.counters.connections.Load() == 1 && srv.clients() == 0 })
+	if got := srv.counters.repliesLost.Load(); got != 1 {
+		t.Errorf("got %d locks released for want of a reader, want 1", got)
+	}
+	srv.dial().do("LOCK", "r", "1000", "WAIT", "1000").granted(1, 988)
+}

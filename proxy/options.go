@@ -1,0 +1,148 @@
+package proxy
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"redlockd/redlock"
+)
+
+// User may log in with AUTH or HELLO.
+type User struct {
+	Name     string // "default" is the user of AUTH with a password alone
+	Password string
+}
+
+// Setting is one line of CONFIG GET.
+type Setting struct{ Name, Value string }
+
+// Options configure a Server. Zero values stand for the defaults, as DefaultOptions returns them, except where a
+// comment says otherwise. Engine has no default.
+type Options struct {
+	// Engine is the lock client that the server stands in front of. The server does not close it.
+	Engine *redlock.Client
+	// Logger gets the server's events; nil discards them. Tokens and passwords are never logged.
+	Logger *slog.Logger
+	// Version of redlockd, for INFO (redlockd_version). Default "dev".
+	Version string
+
+	// Users may log in. Empty: no authentication is asked for.
+	Users []User
+	// TLSConfig, when not nil, encrypts every connection that Serve accepts.
+	TLSConfig *tls.Config
+	// Settings lists the settings that CONFIG GET shows; nil shows none. It is called from several goroutines.
+	Settings func() []Setting
+
+	// MaxClients bounds the connections at one time. One more is told so and closed. Default 10 000.
+	MaxClients int
+	// IdleTimeout closes a connection on which no command came for so long. A client that waits in LOCK … WAIT is not
+	// idle. Default 0: never.
+	IdleTimeout time.Duration
+	// CommandTimeout closes a connection on which a command has begun and is not complete after so long, whatever
+	// IdleTimeout is: the memory of half a command is not held for ever. Default 30 s.
+	CommandTimeout time.Duration
+	// HandshakeTimeout bounds the TLS handshake. Default 5 s.
+	HandshakeTimeout time.Duration
+	// WriteTimeout closes a connection whose client takes none of the replies that wait for it for so long. Default 10 s.
+	WriteTimeout time.Duration
+
+	// PipelineMax bounds the commands of one connection that are executed and not answered yet. At the bound the server
+	// reads no more from that client until one is answered. Default 1024.
+	PipelineMax int
+	// OutputMax bounds the bytes of replies that wait for one client to read them. At the bound the server executes no more
+	// commands of that client; WriteTimeout ends it. Default 1 MiB.
+	OutputMax int
+
+	// ArgsMax bounds the arguments of one command, BulkMax the bytes of one argument, CommandMax the bytes of one
+	// command. A client that goes beyond is told which limit it broke and is closed. Before AUTH, where users are
+	// configured, the limits are those of Redis: 10 arguments of 16 KiB. Defaults 1024, 512 KiB, 1 MiB.
+	ArgsMax, BulkMax, CommandMax int
+}
+
+// DefaultOptions returns the options with every default filled in, and no engine.
+func DefaultOptions() Options {
+	return Options{}.withDefaults()
+}
+
+func (o Options) withDefaults() Options {
+	setDefault(&o.Version, "dev")
+	setDefault(&o.MaxClients, 10_000)
+	setDefault(&o.CommandTimeout, 30*time.Second)
+	setDefault(&o.HandshakeTimeout, 5*time.Second)
+	setDefault(&o.WriteTimeout, 10*time.Second)
+	setDefault(&o.PipelineMax, 1024)
+	setDefault(&o.OutputMax, 1<<20)
+	setDefault(&o.ArgsMax, 1024)
+	setDefault(&o.BulkMax, 512<<10)
+	setDefault(&o.CommandMax, 1<<20)
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	return o
+}
+
+func setDefault[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
+	}
+}
+
+// Validate reports every setting that is out of bounds, by the name it bears in config.toml. Zero values stand for
+// their defaults. New calls it.
+func (o Options) Validate() error {
+	o = o.withDefaults()
+	var errs []error
+	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+
+	if o.Engine == nil {
+		bad("no engine is given")
+	}
+	seen := make(map[string]bool, len(o.Users))
+	for i, u := range o.Users {
+		switch {
+		case u.Name == "":
+			bad("user %d has no name (the user of AUTH with a password alone is \"default\")", i+1)
+		case u.Password == "":
+			bad("user %q has no password", u.Name)
+		case seen[u.Name]:
+			bad("user %q is named twice", u.Name)
+		}
+		seen[u.Name] = true
+	}
+	for _, d := range []struct {
+		name            string
+		value, min, max time.Duration
+	}{
+		{"idle_timeout", o.IdleTimeout, 0, 365 * 24 * time.Hour},
+		{"command_timeout", o.CommandTimeout, 100 * time.Millisecond, time.Hour},
+		{"handshake_timeout", o.HandshakeTimeout, 10 * time.Millisecond, time.Minute},
+		{"write_timeout", o.WriteTimeout, 10 * time.Millisecond, time.Hour},
+	} {
+		if d.value < d.min || d.value > d.max {
+			bad("%s = %v is outside %v … %v", d.name, d.value, d.min, d.max)
+		}
+	}
+	for _, n := range []struct {
+		name            string
+		value, min, max int
+	}{
+		{"max_clients", o.MaxClients, 1, 10_000_000},
+		{"pipeline_max", o.PipelineMax, 1, 1_000_000},
+		{"output_max", o.OutputMax, 4 << 10, 1 << 30},
+		{"args_max", o.ArgsMax, redlock.MaxResources + 16, 1 << 20},
+		{"bulk_max", o.BulkMax, 4 << 10, 512 << 20},
+		{"command_max", o.CommandMax, 8 << 10, 1 << 30},
+	} {
+		if n.value < n.min || n.value > n.max {
+			bad("%s = %d is outside %d … %d", n.name, n.value, n.min, n.max)
+		}
+	}
+	if o.BulkMax > o.CommandMax {
+		bad("bulk_max = %d is above command_max = %d", o.BulkMax, o.CommandMax)
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,114 @@
+package proxy
+
+// Goal: wrong options are refused by the names they bear in config.toml, with what would be right.
+// Method: a table; each case changes one thing in options that are right.
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"redlockd/redlock"
+)
+
+func TestValidate(t *testing.T) {
+	right := DefaultOptions()
+	right.Engine = new(redlock.Client)
+	if err := right.Validate(); err != nil {
+		t.Fatalf("the defaults are refused: %v", err)
+	}
+	if err := (Options{Engine: right.Engine}).Validate(); err != nil {
+		t.Fatalf("zero values are refused: %v", err)
+	}
+	for _, test := range []struct {
+		change func(*Options)
+		want   string
+	}{
+		{func(o *Options) { o.Engine = nil }, "no engine is given"},
+		{func(o *Options) { o.Users = []User{{Password: "x"}} }, "user 1 has no name"},
+		{func(o *Options) { o.Users = []User{{Name: "a"}} }, `user "a" has no password`},
+		{func(o *Options) { o.Users = []User{{"a", "x"}, {"a", "y"}} }, `user "a" is named twice`},
+		{func(o *Options) { o.MaxClients = -1 }, "max_clients = -1 is outside 1 … 10000000"},
+		{func(o *Options) { o.IdleTimeout = -1 }, "idle_timeout = -1ns is outside 0s …"},
+		{func(o *Options) { o.CommandTimeout = time.Millisecond }, "command_timeout = 1ms is outside 100ms … 1h0m0s"},
+		{func(o *Options) { o.HandshakeTimeout = time.Hour }, "handshake_timeout = 1h0m0s is outside 10ms … 1m0s"},
+		{func(o *Options) { o.WriteTimeout = -1 }, "write_timeout = -1ns is outside"},
+		{func(o *Options) { o.PipelineMax = -1 }, "pipeline_max = -1 is outside"},
+		{func(o *Options) { o.OutputMax = 1 }, "output_max = 1 is outside 4096 …"},
+		{func(o *Options) { o.ArgsMax = 10 }, "args_max = 10 is outside 80 …"},
+		{func(o *Options) { o.BulkMax = 1 }, "bulk_max = 1 is outside 4096 …"},
+		{func(o *Options) { o.BulkMax = 2 << 20 }, "bulk_max = 2097152 is above command_max = 1048576"},
+	} {
+		opts := right
+		test.change(&opts)
+		if err := opts.Validate(); err == nil || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("got %v, want %q", err, test.want)
+		}
+		if _, err := New(opts); err == nil {
+			t.Errorf("New accepts what Validate refuses with %q", test.want)
+		}
+	}
+}
+
+// The codes of errors are a contract: clients branch on them, and some retry in silence on codes that we must not use.
+func TestErrorCodes(t *testing.T) {
+	for _, test := range []struct {
+		err  error
+		want string
+	}{
+		{&redlock.NoQuorumError{Answered: 2, Needed: 3, Masters: 5}, "NOQUORUM 2 of 5 masters answered, 3 needed"},
+		{redlock.ErrDraining, "LEAVING draining: no new work is taken"},
+		{fmt.Errorf("lock r: %w", redlock.ErrTooManyWaiters), "BUSYWAIT lock r: too many waiters"},
+		{errUnblocked, "UNBLOCKED client unblocked via CLIENT UNBLOCK"},
+		{&redlock.RequestError{Reason: "ttl is wrong"}, "ERR ttl is wrong"},
+		{errors.New("something else"), "ERR something else"},
+	} {
+		if got := coded(test.err); got != test.want {
+			t.Errorf("got  %s\nwant %s", got, test.want)
+		}
+	}
+	for _, e := range errorCodes {
+		if strings.Contains("LOADING TRYAGAIN CLUSTERDOWN MOVED ASK READONLY MASTERDOWN NOREPLICAS", e.code) {
+			t.Errorf("%s is a code on which clients retry in silence", e.code)
+		}
+	}
+}
+
+// An error reply is one line, whatever a client has put into it.
+func TestErrorsAreOneLine(t *testing.T) {
+	c := serve(t).dial()
+	c.do("NO\r\nSUCH", "a\nb", "\x00\x1b[31m").is("-ERR unknown command 'NO  SUCH', with args beginning with: 'a b' '' ")
+	c.do("LOCK", "a", "1\r\n+OK").is("-ERR ttl '1  +OK' is not an integer: whole milliseconds are needed")
+	c.do("LOCK", "a\r\n+OK", "1").matches(`-ERR [^\r\n]*`)
+	c.do("CLIENT", "\r\n+OK").matches(`-ERR unknown subcommand '  \+OK'. Try CLIENT HELP.`)
+	c.do("PING").is("+PONG")
+}
+
+func TestBUSYWAIT(t *testing.T) {
+	engine, _ := startEngine(t, func(o *redlock.Options) { o.MaxWaiters = 1 })
+	srv := serve(t, func(o *Options) { o.Engine = engine })
+	a, b := srv.dial(), srv.dial()
+	a.do("LOCK", "r", "10000", "TOKEN", "a").granted(1, 9898)
+	b.send("LOCK", "r", "10000", "WAIT", "60000")
+	eventually(t, "one waits", waiters(srv, 1))
+	a.do("LOCK", "r", "10000", "WAIT", "60000").err("BUSYWAIT ")
+}
+
+func TestAddrText(t *testing.T) {
+	for _, test := range []struct {
+		addr, other net.Addr
+		want        string
+	}{
+		{&net.TCPAddr{IP: net.IPv6loopback, Port: 6379}, nil, "[::1]:6379"},
+		{&net.UnixAddr{Name: "/run/redlockd.sock"}, nil, "/run/redlockd.sock:0"},
+		{&net.UnixAddr{Name: "@"}, &net.UnixAddr{Name: "/run/redlockd.sock"}, "/run/redlockd.sock:0"},
+		{&net.UnixAddr{}, &net.UnixAddr{Name: "/run/redlockd.sock"}, "/run/redlockd.sock:0"},
+	} {
+		if got := addrText(test.addr, test.other); got != test.want {
+			t.Errorf("got %s, want %s", got, test.want)
+		}
+	}
+}

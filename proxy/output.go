@@ -1,0 +1,229 @@
+package proxy
+
+import (
+	"errors"
+	"io"
+	"os"
+	"syscall"
+	"time"
+)
+
+// output is what is to be sent to one client. Its lock is session.mu.
+//
+// One goroutine at a time writes. It is whoever comes first: the reader at the end of its batch, or a goroutine of the
+// engine. Both try without blocking; if the kernel does not take all, or if the connection cannot be written that way
+// (TLS, net.Pipe), a writer goroutine is started, which ends when nothing is left.
+type output struct {
+	out            *chunk // replies in order; nil: none
+	appended, sent int64  // bytes ever put into out, and handed to the kernel
+	writing        bool   // somebody writes, and will look at out again
+	flushing       bool   // a Flusher was given away and not called yet
+	grants         []grant
+	tryWrite       func(fd uintptr) bool // method value, made once
+	now            []byte                // what tryWrite writes, and its result
+	n              int
+	err            error
+}
+
+// writeMax bounds one write of the writer goroutine, and so what WriteTimeout is for.
+const writeMax = 64 << 10
+
+// unsentLocked is how many bytes of replies wait for the client.
+func (s *session) unsentLocked() int { return int(s.appended-s.sent) + s.queued }
+
+func (s *session) appendLocked(b []byte) {
+	if len(b) == 0 || s.dead {
+		return
+	}
+	if s.out == nil {
+		s.out = borrowChunk()
+	}
+	s.out.b = append(s.out.b, b...)
+	s.appended += int64(len(b))
+}
+
+// send ends the reader's batch: it sends all replies that are known. If too many are waiting for the client it waits until it
+// has taken some: a client that sends and does not read is slowed down by TCP, and ended by WriteTimeout.
+func (s *session) send() error {
+	s.inBatch.Store(false)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.batch.b) > 0 && s.out == nil && !s.dead {
+		s.out, s.batch = s.batch, nil
+		s.appended += int64(len(s.out.b))
+	} else {
+		s.flushBatchLocked()
+		s.batch.giveBack()
+		s.batch = nil
+	}
+	s.sendLocked()
+	for s.unsentLocked() > s.server.opts.OutputMax && !s.dead {
+		s.changed.Wait()
+	}
+	if s.dead {
+		return errDead
+	}
+	return nil
+}
+
+// Flush implements redlock.Flusher: it sends what completed slots have put into out. It does not block.
+func (s *session) Flush() {
+	s.mu.Lock()
+	s.flushing = false
+	s.sendLocked()
+	s.mu.Unlock()
+}
+
+// sendLocked hands out to the kernel, or to a writer goroutine. It frees mu while it writes.
+func (s *session) sendLocked() {
+	for s.out != nil && !s.writing && !s.dead {
+		s.writing = true
+		c := s.out
+		s.out = nil
+		if s.raw == nil {
+			s.startWriterLocked(c)
+			return
+		}
+		s.mu.Unlock()
+		n, err := s.writeNow(c.b)
+		s.mu.Lock()
+		s.sentLocked(n)
+		switch {
+		case err == syscall.EAGAIN:
+			c.b = c.b[:copy(c.b, c.b[n:])]
+			s.startWriterLocked(c)
+			return
+		case err != nil:
+			s.mu.Unlock()
+			s.die("write: " + err.Error())
+			s.mu.Lock()
+		}
+		c.giveBack()
+		s.stopWritingLocked()
+	}
+}
+
+// writeNow writes what the kernel takes at once. The error is EAGAIN if that is not all. The caller has set writing.
+func (s *session) writeNow(b []byte) (int, error) {
+	if s.tryWrite == nil {
+		s.tryWrite = s.tryWriteFd
+	}
+	s.now = b
+	err := s.raw.Write(s.tryWrite)
+	s.now = nil
+	if err == nil {
+		err = s.err
+	}
+	return s.n, err
+}
+
+// tryWriteFd is for RawConn.Write. It always returns true: false would wait.
+func (s *session) tryWriteFd(fd uintptr) bool {
+	s.n = 0
+	for s.n < len(s.now) {
+		var n int
+		n, s.err = syscall.Write(int(fd), s.now[s.n:])
+		if s.err == syscall.EINTR {
+			continue
+		}
+		if s.err != nil {
+			return true
+		}
+		s.n += n
+	}
+	s.err = nil
+	return true
+}
+
+func (s *session) startWriterLocked(c *chunk) {
+	s.server.goroutines.Go(func() { s.write(c) })
+}
+
+// write is the writer goroutine: it writes c and what is in out then, until nothing is left.
+func (s *session) write(c *chunk) {
+	rest := c.b
+	for {
+		s.conn.SetWriteDeadline(time.Now().Add(s.server.opts.WriteTimeout))
+		n, err := s.conn.Write(rest[:min(len(rest), writeMax)])
+		rest = rest[n:]
+		if n > 0 && errors.Is(err, os.ErrDeadlineExceeded) {
+			err = nil // slow, but it reads
+		}
+		if err == nil && n == 0 && len(rest) > 0 {
+			err = io.ErrShortWrite
+		}
+		if err != nil {
+			s.writeFailed(err)
+		}
+		s.mu.Lock()
+		s.sentLocked(n)
+		if s.dead || len(rest) == 0 {
+			c.giveBack()
+			if s.out == nil || s.dead {
+				s.conn.SetWriteDeadline(time.Time{})
+				s.stopWritingLocked()
+				s.mu.Unlock()
+				return
+			}
+			c, s.out = s.out, nil
+			rest = c.b
+		}
+		s.mu.Unlock()
+	}
+}
+
+func (s *session) writeFailed(err error) {
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		s.mu.Lock()
+		unsent := s.unsentLocked()
+		s.mu.Unlock()
+		s.server.log.Warn("client does not read its replies", "client", s.id, "addr", s.addr,
+			"bytes", unsent, "write_timeout", s.server.opts.WriteTimeout)
+	}
+	s.die("write: " + err.Error())
+}
+
+// sentLocked counts n bytes that the kernel has taken, and forgets the grants among them: their replies can reach the client.
+func (s *session) sentLocked(n int) {
+	if n == 0 {
+		return
+	}
+	s.sent += int64(n)
+	s.server.counters.bytesOut.Add(uint64(n))
+	out := 0
+	for out < len(s.grants) && s.grants[out].end <= s.sent {
+		out++
+	}
+	if out > 0 {
+		rest := copy(s.grants, s.grants[out:])
+		clear(s.grants[rest:])
+		s.grants = s.grants[:rest]
+	}
+	s.changed.Signal()
+}
+
+// stopWritingLocked ends the turn of a goroutine that wrote. If the session died meanwhile, what could not be sent is undone now.
+func (s *session) stopWritingLocked() {
+	s.writing = false
+	if !s.dead {
+		return
+	}
+	if lost := s.abandonLocked(nil); len(lost) > 0 {
+		s.mu.Unlock()
+		undo(lost)
+		s.mu.Lock()
+	}
+}
+
+// abandonLocked gives up what is not sent, and appends to lost what is to be undone. The session is dead and nobody writes.
+func (s *session) abandonLocked(lost []undoer) []undoer {
+	for _, g := range s.grants {
+		lost = append(lost, g.undo)
+	}
+	s.grants = nil
+	if s.out != nil {
+		s.out.giveBack()
+		s.out = nil
+	}
+	return lost
+}

@@ -1,0 +1,191 @@
+package proxy
+
+import (
+	"io"
+	"net"
+	"sync"
+	"syscall"
+)
+
+// chunk is a piece of memory for bytes on their way in or out. Connections borrow chunks while they have something to read or to
+// write, so an idle connection holds none.
+type chunk struct{ b []byte }
+
+const (
+	chunkSize = 16 << 10
+	// chunkKeepMax bounds a chunk that is given back; one that grew beyond it is left to the garbage collector.
+	chunkKeepMax = 64 << 10
+)
+
+var chunks = sync.Pool{New: func() any { return &chunk{b: make([]byte, 0, chunkSize)} }}
+
+func borrowChunk() *chunk { return chunks.Get().(*chunk) }
+
+func (c *chunk) giveBack() {
+	if cap(c.b) <= chunkKeepMax {
+		c.b = c.b[:0]
+		chunks.Put(c)
+	}
+}
+
+// readBuffer holds what was read from a connection and is not executed yet. It belongs to the session's reader goroutine.
+//
+// A read that has to wait does so without a chunk: on a TCP or unix connection the bytes are fetched in the moment in
+// which there are some. What is left of an incomplete small command is kept in a piece of its own size, so that half a
+// command and silence costs its sender's bytes and no more.
+type readBuffer struct {
+	conn net.Conn
+	raw  syscall.RawConn // nil: conn has no file descriptor of its own (TLS, net.Pipe)
+
+	c     *chunk // nil: what is unread, if anything, is in small
+	start int    // first unread byte in c.b
+	small []byte // unread bytes while c is nil
+
+	wait []byte // without raw: what a read that has to wait reads into
+	more bool   // without raw: the last read filled its buffer, so there is more to come at once
+
+	tryRead func(fd uintptr) bool // method value, made once
+	n       int                   // result of tryRead
+	err     error
+}
+
+const (
+	// smallMax bounds what is kept in small: it is copied to and fro with each read.
+	smallMax = 1 << 10
+	// waitSize is the buffer of a read that waits on a connection without a file descriptor.
+	waitSize = 512
+	// roomMin is the least room for a read.
+	roomMin = 2 << 10
+)
+
+func (r *readBuffer) init(conn net.Conn, raw syscall.RawConn) {
+	*r = readBuffer{conn: conn, raw: raw}
+	r.tryRead = r.tryReadFd
+}
+
+// unread returns the bytes that were read and not taken.
+func (r *readBuffer) unread() []byte {
+	if r.c == nil {
+		return r.small
+	}
+	return r.c.b[r.start:]
+}
+
+// take removes n bytes from the front. They are valid until the next fill.
+func (r *readBuffer) take(n int) []byte {
+	b := r.unread()[:n:n]
+	if r.c == nil {
+		r.small = r.small[n:]
+	} else {
+		r.start += n
+	}
+	return b
+}
+
+// fill waits until there is more, and returns how many bytes, at least one; or an error.
+func (r *readBuffer) fill() (int, error) {
+	if r.raw == nil {
+		return r.fillWaiting()
+	}
+	err := r.raw.Read(r.tryRead)
+	switch {
+	case err != nil:
+		return 0, err
+	case r.err != nil:
+		return 0, r.err
+	case r.n == 0:
+		return 0, io.EOF
+	}
+	return r.n, nil
+}
+
+// tryReadFd reads what is there. RawConn.Read calls it at once, and again whenever something may have come, until it
+// returns true.
+func (r *readBuffer) tryReadFd(fd uintptr) bool {
+	room := r.room()
+	for {
+		r.n, r.err = syscall.Read(int(fd), room)
+		if r.err != syscall.EINTR {
+			break
+		}
+	}
+	if r.err == syscall.EAGAIN {
+		r.park()
+		return false
+	}
+	r.n = max(r.n, 0)
+	r.c.b = r.c.b[:len(r.c.b)+r.n]
+	return true
+}
+
+// fillWaiting is fill for a connection that has to be given its buffer before there is something to read.
+func (r *readBuffer) fillWaiting() (n int, err error) {
+	if r.more {
+		room := r.room()
+		n, err = r.conn.Read(room)
+		r.c.b = r.c.b[:len(r.c.b)+n]
+		r.more = n == len(room)
+	} else {
+		r.park()
+		if r.wait == nil {
+			r.wait = make([]byte, waitSize)
+		}
+		n, err = r.conn.Read(r.wait)
+		if n > 0 {
+			copy(r.room(), r.wait[:n])
+			r.c.b = r.c.b[:len(r.c.b)+n]
+		}
+		r.more = n == len(r.wait)
+	}
+	if n > 0 {
+		return n, nil // an error comes again with the next read
+	}
+	if err == nil {
+		err = io.ErrNoProgress
+	}
+	return 0, err
+}
+
+// room returns free memory behind the unread bytes, in a chunk.
+func (r *readBuffer) room() []byte {
+	if r.c == nil {
+		r.c, r.start = borrowChunk(), 0
+		r.c.b = append(r.c.b, r.small...)
+		r.small = r.small[:0]
+	}
+	if free := cap(r.c.b) - len(r.c.b); free < roomMin {
+		unread := r.unread()
+		if len(unread)+roomMin <= cap(r.c.b)/2 {
+			r.c.b = r.c.b[:copy(r.c.b, unread)]
+		} else {
+			grown := &chunk{b: make([]byte, 0, 2*cap(r.c.b))}
+			grown.b = append(grown.b, unread...)
+			r.c.giveBack()
+			r.c = grown
+		}
+		r.start = 0
+	}
+	return r.c.b[len(r.c.b):cap(r.c.b)]
+}
+
+// park gives the chunk back before a wait, unless it holds much.
+func (r *readBuffer) park() {
+	unread := r.unread()
+	switch {
+	case len(unread) == 0:
+		r.small = nil
+	case r.c == nil || len(unread) > smallMax:
+		return
+	default:
+		r.small = append(r.small[:0], unread...)
+	}
+	r.release()
+}
+
+// release gives the chunk back. What it holds is lost.
+func (r *readBuffer) release() {
+	if r.c != nil {
+		r.c.giveBack()
+		r.c = nil
+	}
+}

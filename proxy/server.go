@@ -1,0 +1,250 @@
+package proxy
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/tidwall/redcon"
+)
+
+// Server serves the Redis protocol in front of a lock engine. Make one with New.
+type Server struct {
+	opts    Options
+	log     *slog.Logger
+	table   *commandTable
+	limits  frameLimits
+	started time.Time
+
+	draining atomic.Bool
+
+	mu        sync.Mutex
+	listeners map[net.Listener]struct{}
+	sessions  map[int64]*session
+	lastID    int64
+	sweeping  bool
+	closed    bool
+	done      chan struct{} // closed with closed
+
+	goroutines sync.WaitGroup // readers, writers and the sweep. One is added only while its session or Serve is counted, or with mu held and not closed
+
+	counters counters
+	stats    *stats
+}
+
+// counters since the start of the server, for INFO and metrics.
+type counters struct {
+	connections    atomic.Uint64 // accepted
+	rejected       atomic.Uint64 // refused because of MaxClients
+	commands       atomic.Uint64 // executed
+	protocolErrors atomic.Uint64
+	repliesLost    atomic.Uint64 // locks released because their grant could not reach the client
+	bytesIn        atomic.Uint64
+	bytesOut       atomic.Uint64
+}
+
+// New makes a server. It reports what is wrong with the options.
+func New(opts Options) (*Server, error) {
+	if err := opts.Validate(); err != nil {
+		return nil, err
+	}
+	opts = opts.withDefaults()
+	started := time.Now()
+	return &Server{
+		opts:      opts,
+		log:       opts.Logger,
+		table:     newCommandTable(nativeCommands, connectionCommands),
+		limits:    frameLimits{args: opts.ArgsMax, bulk: opts.BulkMax, command: opts.CommandMax},
+		started:   started,
+		stats:     newStats(started),
+		listeners: make(map[net.Listener]struct{}),
+		sessions:  make(map[int64]*session),
+		done:      make(chan struct{}),
+	}, nil
+}
+
+// now is the server's clock: nanoseconds since it was made, never 0, and never stepping.
+func (srv *Server) now() int64 { return max(1, int64(time.Since(srv.started))) }
+
+// Serve accepts connections from l until Shutdown or Close, and returns nil then; or it returns the error that ended the
+// accepting. It closes l. It may be called for several listeners at the same time.
+func (srv *Server) Serve(l net.Listener) error {
+	defer l.Close()
+	if !srv.listen(l) {
+		return nil
+	}
+	var pause time.Duration
+	for {
+		conn, err := l.Accept()
+		if err == nil {
+			pause = 0
+			srv.accepted(conn)
+			continue
+		}
+		srv.mu.Lock()
+		_, listening := srv.listeners[l]
+		srv.mu.Unlock()
+		if !listening {
+			return nil
+		}
+		if errors.Is(err, net.ErrClosed) {
+			return err
+		}
+		// Out of file descriptors, mostly: it passes. Asking again at once would burn a core until then.
+		pause = min(max(2*pause, 5*time.Millisecond), time.Second)
+		srv.log.Warn("accept failed", "addr", l.Addr(), "err", err, "pause", pause)
+		select {
+		case <-time.After(pause):
+		case <-srv.done:
+			return nil
+		}
+	}
+}
+
+// listen registers a listener, and starts the sweep with the first.
+func (srv *Server) listen(l net.Listener) bool {
+	srv.mu.Lock()
+	defer srv.mu.Unlock()
+	if srv.closed || srv.draining.Load() {
+		return false
+	}
+	srv.listeners[l] = struct{}{}
+	if !srv.sweeping {
+		srv.sweeping = true
+		srv.goroutines.Go(srv.sweepUntilClosed)
+	}
+	return true
+}
+
+// keepAlive finds a peer that vanished without a word within half a minute: it may stand first in a line of waiters.
+var keepAlive = net.KeepAliveConfig{Enable: true, Idle: 15 * time.Second, Interval: 5 * time.Second, Count: 3}
+
+func (srv *Server) accepted(conn net.Conn) {
+	if t, ok := conn.(*net.TCPConn); ok {
+		t.SetKeepAliveConfig(keepAlive)
+	}
+	srv.mu.Lock()
+	full := len(srv.sessions) >= srv.opts.MaxClients
+	if !full && !srv.closed {
+		srv.lastID++
+		s := newSession(srv, conn, srv.lastID)
+		srv.sessions[s.id] = s
+		srv.goroutines.Go(func() {
+			s.serve()
+			srv.mu.Lock()
+			delete(srv.sessions, s.id)
+			srv.mu.Unlock()
+		})
+		srv.mu.Unlock()
+		srv.counters.connections.Add(1)
+		return
+	}
+	srv.mu.Unlock()
+	if full {
+		srv.counters.rejected.Add(1)
+		srv.log.Warn("client refused", "addr", conn.RemoteAddr(), "max_clients", srv.opts.MaxClients)
+		if srv.opts.TLSConfig == nil {
+			conn.SetWriteDeadline(time.Now().Add(10 * time.Millisecond))
+			conn.Write(redcon.AppendError(nil, "ERR max number of clients reached"))
+		}
+	}
+	conn.Close()
+}
+
+// Shutdown drains the server: no connection is accepted and no lock is granted any more (LEAVING), waiters are answered,
+// but locks that were granted can be released and prolonged on the connections that are there. It ends when no lock granted
+// here is held and all is answered, or with ctx; then everything is closed. The error is that of ctx if it ended the draining.
+func (srv *Server) Shutdown(ctx context.Context) error {
+	srv.draining.Store(true)
+	srv.closeListeners()
+	srv.opts.Engine.Drain()
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	var err error
+	for err == nil && !srv.quiet() {
+		select {
+		case <-ctx.Done():
+			err = ctx.Err()
+		case <-srv.done:
+			return nil
+		case <-tick.C:
+		}
+	}
+	srv.Close()
+	return err
+}
+
+// quiet tells whether no client of this server has anything to expect from it.
+func (srv *Server) quiet() bool {
+	quiet := srv.opts.Engine.Stats().Leases == 0
+	srv.each(func(s *session) bool {
+		s.mu.Lock()
+		quiet = quiet && s.head == nil && s.unsentLocked() == 0 && !s.inBatch.Load()
+		s.mu.Unlock()
+		return quiet
+	})
+	return quiet
+}
+
+// Close closes all listeners and connections, and waits for the goroutines of the server. Waits are ended; locks whose grant is
+// not sent are released. The engine goes on.
+func (srv *Server) Close() error {
+	srv.closeListeners()
+	srv.mu.Lock()
+	if !srv.closed {
+		srv.closed = true
+		close(srv.done)
+	}
+	srv.mu.Unlock()
+	srv.each(func(s *session) bool {
+		s.die("the server is closed")
+		return true
+	})
+	srv.goroutines.Wait()
+	return nil
+}
+
+func (srv *Server) closeListeners() {
+	srv.mu.Lock()
+	defer srv.mu.Unlock()
+	for l := range srv.listeners {
+		delete(srv.listeners, l)
+		l.Close()
+	}
+}
+
+// session returns the client with this id, or nil.
+func (srv *Server) session(id int64) *session {
+	srv.mu.Lock()
+	defer srv.mu.Unlock()
+	return srv.sessions[id]
+}
+
+// clients returns how many there are.
+func (srv *Server) clients() int {
+	srv.mu.Lock()
+	defer srv.mu.Unlock()
+	return len(srv.sessions)
+}
+
+// each calls f for every client, in order of id, until it returns false. No lock is held while f runs.
+func (srv *Server) each(f func(*session) bool) {
+	srv.mu.Lock()
+	all := make([]*session, 0, len(srv.sessions))
+	for _, s := range srv.sessions {
+		all = append(all, s)
+	}
+	srv.mu.Unlock()
+	slices.SortFunc(all, func(a, b *session) int { return cmp.Compare(a.id, b.id) })
+	for _, s := range all {
+		if !f(s) {
+			return
+		}
+	}
+}

@@ -1,0 +1,197 @@
+package proxy
+
+// Goal: every kind of connection is served alike, accepting survives errors, and a server drains before it ends.
+// Method: dialogues over TLS, unix sockets and net.Pipe with a server over masters in this process.
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// TLS and net.Pipe have no file descriptor to write without blocking; all else must be the same.
+func TestOtherConnections(t *testing.T) {
+	config := selfSigned(t)
+	srv := serve(t, func(o *Options) { o.TLSConfig, o.HandshakeTimeout = config, 100*time.Millisecond })
+	dial := func() *client {
+		conn, err := tls.Dial("tcp", srv.addr, &tls.Config{InsecureSkipVerify: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return newClient(t, conn)
+	}
+	converse := func(t *testing.T, srv *testServer, dial func() *client) {
+		a, b := dial(), dial()
+		a.do("PING").is("+PONG")
+		a.do("LOCK", "r", "10000", "TOKEN", "a").granted(1, 9898)
+		b.raw(frameOf("LOCK", "r", "10000", "TOKEN", "b", "WAIT", "5000") + frameOf("PING"))
+		eventually(t, "b waits", waiters(srv, 1))
+		a.do("UNLOCK", "r", "a").is(":1")
+		b.read().granted(1, 9898)
+		b.read().is("+PONG")
+		large := strings.Repeat("x", 300_000)
+		b.do("ECHO", large).is(`"` + large + `"`)
+		go b.raw(strings.Repeat(frameOf("LOCK", "s", "10000", "TOKEN", "s")+frameOf("UNLOCK", "s", "s"), 100))
+		for range 100 {
+			b.read().granted(1, 9898)
+			b.read().is(":1")
+		}
+		a.send("LOCK", "r", "10000", "TOKEN", "a", "WAIT", "5000")
+		eventually(t, "a waits", waiters(srv, 1))
+		a.conn.Close()
+		eventually(t, "a does not wait any more", waiters(srv, 0))
+	}
+	t.Run("TLS", func(t *testing.T) { converse(t, srv, dial) })
+	t.Run("silence instead of a handshake", func(t *testing.T) {
+		c := srv.testServerDial(t)
+		c.closed()
+	})
+	t.Run("plain text to TLS", func(t *testing.T) {
+		c := srv.testServerDial(t)
+		c.raw("PING\r\n")
+		c.conn.SetReadDeadline(time.Now().Add(patience))
+		buffer := make([]byte, 100)
+		if _, err := c.conn.Read(buffer); err != nil && errors.Is(err, context.DeadlineExceeded) {
+			t.Fatal(err)
+		}
+	})
+	t.Run("net.Pipe", func(t *testing.T) {
+		srv := newTestServer(t)
+		l := newPipeListener()
+		srv.serveOn(l)
+		converse(t, srv, func() *client { return newClient(t, l.dial()) })
+	})
+	t.Run("unix socket", func(t *testing.T) {
+		srv := newTestServer(t)
+		path := t.TempDir() + "/s"
+		l, err := net.Listen("unix", path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		srv.serveOn(l)
+		converse(t, srv, func() *client {
+			conn, err := net.Dial("unix", path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return newClient(t, conn)
+		})
+	})
+}
+
+func (srv *testServer) testServerDial(t *testing.T) *client {
+	c := srv.dial()
+	c.t = t
+	return c
+}
+
+func TestShutdown(t *testing.T) {
+	srv := serve(t)
+	holder, waiting, idle := srv.dial(), srv.dial(), srv.dial()
+	holder.do("LOCK", "r", "10000", "TOKEN", "a").granted(1, 9898)
+	idle.do("PING").is("+PONG")
+	waiting.raw(frameOf("LOCK", "r", "10000", "WAIT", "60000") + frameOf("PING"))
+	eventually(t, "one waits", waiters(srv, 1))
+
+	done := make(chan error, 1)
+	go func() { done <- srv.Shutdown(context.Background()) }()
+	waiting.read().err("LEAVING ")
+	waiting.read().is("+PONG")
+	idle.do("LOCK", "s", "1000").err("LEAVING ")
+	idle.do("MLOCK", "1", "s", "1000").err("LEAVING ")
+	if conn, err := net.Dial("tcp", srv.addr); err == nil {
+		conn.Close()
+		t.Error("a connection was accepted while draining")
+	}
+	select {
+	case err := <-done:
+		t.Fatalf("Shutdown returned %v while a lock was held", err)
+	case <-time.After(50 * time.Millisecond):
+	}
+	holder.do("EXTEND", "r", "a", "5000").matches(`:4\d\d\d`)
+	holder.do("UNLOCK", "r", "a").is(":1")
+	if err := <-done; err != nil {
+		t.Errorf("Shutdown: got %v, want nil", err)
+	}
+	holder.closed()
+	idle.closed()
+}
+
+func TestShutdownEndsWithItsContext(t *testing.T) {
+	srv := serve(t)
+	holder := srv.dial()
+	holder.do("LOCK", "r", "10000", "TOKEN", "a").granted(1, 9898)
+	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
+	defer cancel()
+	if err := srv.Shutdown(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("Shutdown: got %v, want the error of the context", err)
+	}
+	holder.closed()
+	if err := srv.Close(); err != nil {
+		t.Errorf("Close afterwards: got %v", err)
+	}
+}
+
+// An accept that fails is tried again, after a pause, and not as often as the processor can.
+func TestAcceptErrors(t *testing.T) {
+	srv := newTestServer(t)
+	l := newPipeListener()
+	failing := &failingListener{Listener: l, failures: 3}
+	srv.serveOn(failing)
+	newClient(t, l.dial()).do("PING").is("+PONG")
+	if failing.failures != 0 {
+		t.Errorf("%d failures are left, want 0", failing.failures)
+	}
+}
+
+type failingListener struct {
+	net.Listener
+	failures int
+}
+
+func (l *failingListener) Accept() (net.Conn, error) {
+	if l.failures > 0 {
+		l.failures--
+		return nil, errors.New("accept: too many open files")
+	}
+	return l.Listener.Accept()
+}
+
+// pipeListener accepts the other ends of net.Pipe.
+type pipeListener struct {
+	conns chan net.Conn
+	done  chan struct{}
+	once  sync.Once
+}
+
+func newPipeListener() *pipeListener {
+	return &pipeListener{conns: make(chan net.Conn), done: make(chan struct{})}
+}
+
+func (l *pipeListener) dial() net.Conn {
+	near, far := net.Pipe()
+	l.conns <- far
+	return near
+}
+
+func (l *pipeListener) Accept() (net.Conn, error) {
+	select {
+	case conn := <-l.conns:
+		return conn, nil
+	case <-l.done:
+		return nil, fmt.Errorf("accept: %w", net.ErrClosed)
+	}
+}
+
+func (l *pipeListener) Close() error {
+	l.once.Do(func() { close(l.done) })
+	return nil
+}
+
+func (l *pipeListener) Addr() net.Addr { return &net.UnixAddr{Name: "pipe", Net: "pipe"} }

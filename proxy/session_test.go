@@ -1,0 +1,209 @@
+package proxy
+
+// Goal: replies are in order and sent together; a command that waits holds back those behind it, and nothing else does.
+// Method: dialogues over TCP and net.Pipe with a server over masters in this process; conditions are awaited, no time is
+// asserted.
+
+import (
+	"math/rand/v2"
+	"net"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+func waiters(srv *testServer, n int) func() bool {
+	return func() bool { return srv.opts.Engine.Stats().Waiters == n }
+}
+
+func TestWaitingLOCKHoldsBackWhatIsBehind(t *testing.T) {
+	srv := serve(t)
+	a, b := srv.dial(), srv.dial()
+	a.do("LOCK", "r", "10000", "TOKEN", "a").granted(1, 9898)
+
+	b.raw(frameOf("PING") + frameOf("LOCK", "r", "10000", "TOKEN", "b", "WAIT", "5000") + frameOf("PING") + frameOf("LOCK", "behind", "1000"))
+	b.read().is("+PONG") // what was before it is answered
+	eventually(t, "b waits", waiters(srv, 1))
+	b.send("ECHO", "sent while it waits")
+	b.silent(50 * time.Millisecond)
+	a.do("LOCK", "behind", "1000", "TOKEN", "a").granted(1, 988) // what is behind it is not executed
+	a.do("UNLOCK", "behind", "a").is(":1")
+
+	a.do("UNLOCK", "r", "a").is(":1")
+	b.read().granted(1, 9898)
+	b.read().is("+PONG")
+	b.read().granted(1, 988)
+	b.read().is(`"sent while it waits"`)
+}
+
+func TestCLIENTUNBLOCK(t *testing.T) {
+	srv := serve(t)
+	a, b := srv.dial(), srv.dial()
+	a.do("LOCK", "r", "10000", "TOKEN", "a").granted(1, 9898)
+	id := b.do("CLIENT", "ID").matches(`:(\d+)`)[0]
+
+	a.do("CLIENT", "UNBLOCK", id).is(":0") // it does not wait
+	b.send("LOCK", "r", "10000", "WAIT", "5000")
+	eventually(t, "b waits", waiters(srv, 1))
+	a.do("CLIENT", "UNBLOCK", id).is(":1")
+	b.read().is("*nil")
+
+	b.raw(frameOf("LOCK", "r", "10000", "WAIT", "5000") + frameOf("PING"))
+	eventually(t, "b waits", waiters(srv, 1))
+	a.do("CLIENT", "UNBLOCK", id, "ERROR").is(":1")
+	b.read().is("-UNBLOCKED client unblocked via CLIENT UNBLOCK")
+	b.read().is("+PONG")
+}
+
+// Whatever is answered at once, and whatever later and in whatever order, replies are in the order of the commands.
+func TestRepliesInOrder(t *testing.T) {
+	srv := newTestServer(t)
+	var later sync.WaitGroup
+	srv.table = newCommandTable([]command{
+		{name: "now", arity: 2, handler: func(_ *session, c *call) { c.out = append(append(append(c.out, '+'), c.args[1]...), "\r\n"...) }},
+		{name: "slot", arity: 2, handler: func(_ *session, c *call) {
+			sl := c.later()
+			sl.out = append(append(append(sl.out, '+'), c.args[1]...), "\r\n"...)
+			sl.completeNow()
+		}},
+		{name: "later", arity: 2, handler: func(_ *session, c *call) {
+			sl := c.later()
+			sl.out = append(append(append(sl.out, '+'), c.args[1]...), "\r\n"...)
+			later.Go(func() {
+				time.Sleep(time.Duration(rand.IntN(500)) * time.Microsecond)
+				sl.completeNow()
+			})
+		}},
+	})
+	srv.serveTCP()
+	c := srv.dial()
+	for range 300 {
+		var b strings.Builder
+		n := 1 + rand.IntN(30)
+		for i := range n {
+			b.WriteString(frameOf([]string{"now", "slot", "later"}[rand.IntN(3)], strconv.Itoa(i)))
+		}
+		c.raw(b.String())
+		for i := range n {
+			c.read().is("+" + strconv.Itoa(i))
+		}
+	}
+	later.Wait()
+}
+
+// The replies to commands that came together leave together, also when a command was answered in between.
+func TestManyRepliesOneWrite(t *testing.T) {
+	srv := newTestServer(t)
+	srv.table = newCommandTable([]command{
+		{name: "now", arity: 1, handler: func(_ *session, c *call) { c.ok() }},
+		{name: "slot", arity: 1, handler: func(_ *session, c *call) {
+			sl := c.later()
+			sl.out = append(sl.out, "+OK\r\n"...)
+			sl.completeNow()
+		}},
+	})
+	l := newPipeListener()
+	srv.serveOn(l)
+	near, far := net.Pipe()
+	counting := &countingConn{Conn: far}
+	l.conns <- counting
+	c := newClient(t, near)
+	for range 10 {
+		go c.raw(strings.Repeat("now\r\nslot\r\n", 40)) // less than one read
+		for range 80 {
+			c.read().is("+OK")
+		}
+		eventually(t, "the writer has ended", func() bool {
+			s := srv.session(1)
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			return !s.writing
+		})
+	}
+	c.conn.Close()
+	srv.Close()
+	if counting.writes != 10 {
+		t.Errorf("800 replies, 80 at a time, took %d writes, want 10", counting.writes)
+	}
+}
+
+type countingConn struct {
+	net.Conn
+	writes int
+}
+
+func (c *countingConn) Write(b []byte) (int, error) {
+	c.writes++
+	return c.Conn.Write(b)
+}
+
+func TestBadFrameAfterGoodCommands(t *testing.T) {
+	c := serve(t).dial()
+	c.raw(frameOf("PING") + frameOf("LOCK", "r", "1000", "TOKEN", "x") + frameOf("UNLOCK", "r", "x") + "*1\r\n$-2\r\n" + frameOf("PING"))
+	c.read().is("+PONG")
+	c.read().granted(1, 988)
+	c.read().is(":1")
+	c.read().is("-ERR Protocol error: invalid bulk length")
+	c.closed()
+}
+
+// Many packets, each as small as can be.
+func TestByteByByte(t *testing.T) {
+	c := serve(t).dial()
+	for _, b := range []byte(frameOf("ECHO", strings.Repeat("x", 1500)) + "\r\n" + frameOf("PING")) {
+		c.raw(string(b))
+	}
+	c.read().is(`"` + strings.Repeat("x", 1500) + `"`)
+	c.read().is("+PONG")
+}
+
+// Commands larger than any buffer, amid small ones.
+func TestLargeCommands(t *testing.T) {
+	c := serve(t).dial()
+	large := strings.Repeat("x", 500_000)
+	for range 3 {
+		c.raw(frameOf("PING") + frameOf("ECHO", large) + frameOf("PING") + frameOf("ECHO", large) + frameOf("PING"))
+		for range 2 {
+			c.read().is("+PONG")
+			c.read().is(`"` + large + `"`)
+		}
+		c.read().is("+PONG")
+	}
+}
+
+func TestCLIENTREPLY(t *testing.T) {
+	srv := serve(t)
+	c := srv.dial()
+	c.raw(frameOf("CLIENT", "REPLY", "OFF") + frameOf("PING") + frameOf("LOCK", "r", "10000", "TOKEN", "x") + frameOf("NOSUCH") + frameOf("CLIENT", "REPLY", "ON"))
+	c.read().is("+OK")
+	c.raw(frameOf("CLIENT", "REPLY", "SKIP") + frameOf("PING") + frameOf("ECHO", "a"))
+	c.read().is(`"a"`)
+	c.raw(frameOf("CLIENT", "REPLY", "SKIP") + frameOf("LOCK", "s", "10000", "TOKEN", "x") + frameOf("LOCKINFO", "r"))
+	c.read().matches(`\["resource" "r" "held" :1 .*\]`)
+	c.do("UNLOCK", "s", "x").is(":1") // granted, though nobody was told
+}
+
+func TestQUIT(t *testing.T) {
+	c := serve(t).dial()
+	c.raw(frameOf("LOCK", "r", "1000", "TOKEN", "x") + frameOf("QUIT") + frameOf("PING"))
+	c.read().granted(1, 988)
+	c.read().is("+OK")
+	c.closed()
+}
+
+func TestAuthentication(t *testing.T) {
+	srv := serve(t, func(o *Options) { o.Users = []User{{Name: "default", Password: "secret"}} })
+	c := srv.dial()
+	c.do("LOCK", "r", "1000").is("-NOAUTH Authentication required.")
+	c.do("NOSUCH").err("ERR unknown command 'NOSUCH'")
+	c.do("AUTH", "secret").is("+OK")
+	c.do("LOCK", "r", "1000").granted(1, 988)
+	c.do("ECHO", strings.Repeat("x", 20_000)).is(`"` + strings.Repeat("x", 20_000) + `"`)
+
+	c = srv.dial()
+	c.raw("*2\r\n$4\r\nECHO\r\n$20000\r\n")
+	c.read().is("-ERR Protocol error: unauthenticated bulk length: 20000 bytes in one argument, the limit before AUTH is 16384")
+	c.closed()
+}

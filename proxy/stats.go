@@ -1,0 +1,146 @@
+package proxy
+
+import (
+	"bytes"
+	"crypto/rand"
+	"encoding/hex"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// stats is what INFO shows beyond counters, and what it has to remember from one time to the next. Make one with newStats.
+type stats struct {
+	runID string // 40 hex digits that no other run of any server has
+
+	errors atomic.Uint64 // error replies
+
+	mu       sync.Mutex
+	byCode   map[string]uint64 // error replies by code, since the last CONFIG RESETSTAT; at most errorCodesMax
+	reset    totals            // as they stood at the last CONFIG RESETSTAT
+	rate     uint64            // commands per second, when it was measured last
+	rateTime time.Time         // when that was
+	rateOf   uint64            // commands until then
+}
+
+// errorCodesMax bounds byCode. The codes that handlers answer are few; this is for those that nobody foresaw.
+const errorCodesMax = 64
+
+func newStats(now time.Time) *stats {
+	var id [20]byte
+	rand.Read(id[:])
+	return &stats{runID: hex.EncodeToString(id[:]), byCode: make(map[string]uint64), rateTime: now}
+}
+
+// commandStats are counted for each row of the command table.
+type commandStats struct {
+	calls    atomic.Uint64 // executed
+	rejected atomic.Uint64 // refused before they were executed: arity, login, draining
+	failed   atomic.Uint64 // executed and answered with an error
+}
+
+// countError counts an error reply by its code. Any goroutine may call it.
+func (st *stats) countError(reply []byte) {
+	st.errors.Add(1)
+	code, _, _ := bytes.Cut(reply, []byte(" "))
+	if len(code) < 2 || len(code) > 32 {
+		return
+	}
+	code = code[1:] // the minus
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	if _, known := st.byCode[string(code)]; known || len(st.byCode) < errorCodesMax {
+		st.byCode[string(code)]++
+	}
+}
+
+// codeCount is a line of the section Errorstats.
+type codeCount struct {
+	code  string
+	count uint64
+}
+
+// codes lists the error replies by code, in order of code.
+func (st *stats) codes() []codeCount {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	var all []codeCount
+	for _, code := range slices.Sorted(maps.Keys(st.byCode)) {
+		all = append(all, codeCount{code, st.byCode[code]})
+	}
+	return all
+}
+
+// totals are the counters that CONFIG RESETSTAT takes back to zero. The counters themselves go on, since metrics that
+// are read as rates must never fall.
+type totals struct {
+	connections, rejected, commands, protocolErrors, errors, bytesIn, bytesOut uint64
+}
+
+func (srv *Server) totals() totals {
+	n := &srv.counters
+	return totals{
+		connections:    n.connections.Load(),
+		rejected:       n.rejected.Load(),
+		commands:       n.commands.Load(),
+		protocolErrors: n.protocolErrors.Load(),
+		errors:         srv.stats.errors.Load(),
+		bytesIn:        n.bytesIn.Load(),
+		bytesOut:       n.bytesOut.Load(),
+	}
+}
+
+// totalsSinceReset are the totals less those at the last CONFIG RESETSTAT.
+func (srv *Server) totalsSinceReset() totals {
+	n := srv.totals()
+	srv.stats.mu.Lock()
+	defer srv.stats.mu.Unlock()
+	base := &srv.stats.reset
+	return totals{
+		connections:    n.connections - base.connections,
+		rejected:       n.rejected - base.rejected,
+		commands:       n.commands - base.commands,
+		protocolErrors: n.protocolErrors - base.protocolErrors,
+		errors:         n.errors - base.errors,
+		bytesIn:        n.bytesIn - base.bytesIn,
+		bytesOut:       n.bytesOut - base.bytesOut,
+	}
+}
+
+// resetStats is CONFIG RESETSTAT.
+func (srv *Server) resetStats() {
+	for _, cmd := range srv.table.all {
+		cmd.eachRow(func(row *command) {
+			row.stats.calls.Store(0)
+			row.stats.rejected.Store(0)
+			row.stats.failed.Store(0)
+		})
+	}
+	n := srv.totals()
+	srv.stats.mu.Lock()
+	defer srv.stats.mu.Unlock()
+	srv.stats.reset = n
+	clear(srv.stats.byCode)
+}
+
+// commandsPerSecond is the rate since it was measured last, and measures it anew once a second has passed. It costs no
+// timer: who asks every ten seconds sees the mean of ten seconds.
+func (st *stats) commandsPerSecond(commands uint64, now time.Time) uint64 {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	if passed := now.Sub(st.rateTime); passed >= time.Second {
+		st.rate = uint64(float64(commands-st.rateOf) / passed.Seconds())
+		st.rateTime, st.rateOf = now, commands
+	}
+	return st.rate
+}
+
+// eachRow calls f for the command and for its subcommands.
+func (cmd *command) eachRow(f func(*command)) {
+	f(cmd)
+	for i := range cmd.subs {
+		f(&cmd.subs[i])
+	}
+}

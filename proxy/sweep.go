@@ -1,0 +1,52 @@
+package proxy
+
+import "time"
+
+// The sweep closes the connections that have used up their time. It looks at all of them a few times within the shortest
+// timeout, so that no command pays for a deadline of its own; a timeout is late by a quarter at most.
+
+func (srv *Server) sweepUntilClosed() {
+	shortest := srv.opts.CommandTimeout
+	if idle := srv.opts.IdleTimeout; idle > 0 {
+		shortest = min(shortest, idle)
+	}
+	tick := time.NewTicker(min(max(shortest/4, 5*time.Millisecond), time.Second))
+	defer tick.Stop()
+	for {
+		select {
+		case <-srv.done:
+			return
+		case <-tick.C:
+			srv.sweep()
+		}
+	}
+}
+
+func (srv *Server) sweep() {
+	now := srv.now()
+	srv.each(func(s *session) bool {
+		if why := s.overdue(now); why != "" {
+			srv.log.Info("client closed", "client", s.id, "addr", s.addr, "why", why)
+			s.die(why)
+		}
+		return true
+	})
+}
+
+// overdue says which timeout the session has used up, or nothing.
+func (s *session) overdue(now int64) string {
+	opts := &s.server.opts
+	if half := s.halfSince.Load(); half != 0 && now-half > int64(opts.CommandTimeout) {
+		return "half a command, and no more within command_timeout"
+	}
+	if opts.IdleTimeout == 0 || now-s.lastUsed.Load() <= int64(opts.IdleTimeout) {
+		return ""
+	}
+	// A client that waits for a reply is not idle, and one that does not read its replies has write_timeout.
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.head != nil || s.unsentLocked() > 0 {
+		return ""
+	}
+	return "idle_timeout"
+}
