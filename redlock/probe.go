@@ -13,15 +13,15 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
-	"github.com/redis/go-redis/v9/maintnotifications"
 )
 
 // A probe asks one master everything that decides whether it can vote, and says what is wrong in words that name the
-// remedy. It is what `redlockd check` shows. It opens a connection of its own and leaves nothing behind: the one key it
-// writes lives under ReservedPrefix, is removed again, and would expire by itself after probeKeyTTL.
+// remedy. It is what `redlockd check` shows. It opens a connection of its own and leaves nothing behind but a word in the
+// cache of scripts: the one key it writes lives under ReservedPrefix, is removed again, and would expire by itself after
+// probeKeyTTL.
 //
-// A new demand on the masters is added in three places: what is read (fill), what is wrong with it (judge), and, when
-// it needs another command, commandsNeeded.
+// A new demand on the masters is added in three places: what is read (fill), what is wrong with it (judge; it must find
+// at least what refusal does), and, when it needs another command, commandsNeeded.
 
 // Severity says what a problem of a master means for its vote.
 type Severity string
@@ -65,6 +65,11 @@ type MasterReport struct {
 	AppendFsync string // "always", "everysec", "no"; empty when CONFIG GET is not allowed
 	Save        string // when snapshots are written, as in redis.conf; empty: never, or CONFIG GET is not allowed
 
+	// Epoch is "admitted", "quarantined", or "none" where no proxy has admitted this run of the master yet.
+	Epoch string
+	// Config is what the proxies that use the master at present have agreed on; empty: there are none.
+	Config string
+
 	// Problems in the order in which they are best mended.
 	Problems []Problem
 }
@@ -87,45 +92,64 @@ const (
 	// probeSamples round trips are made and the shortest is kept: the others waited for something.
 	probeSamples = 5
 	probeKeyTTL  = time.Second
-	// clockDiffMax is how far a master's clock may be from ours before a probe warns. Locks do not depend on it (a TTL is
-	// a length of time), but a clock that far off is one that nothing keeps in step.
-	clockDiffMax = 500 * time.Millisecond
 )
-
-// Redis before 6.0 lacks ACL users, HELLO and CLIENT TRACKING.
-const minMajor = 6
 
 // commandsNeeded are tried on a key of the probe's own, in this order, to learn whether the user may run them. All are
 // commands that the engine sends itself or from a script; Redis checks the permissions of both alike.
 var commandsNeeded = [][]any{
-	{"SET", probeKey, "probe", "NX", "PX", probeKeyTTL.Milliseconds()},
+	{"SET", probeKey, "0", "NX", "PX", probeKeyTTL.Milliseconds()},
 	{"GET", probeKey},
+	{"MGET", probeKey},
+	{"EXISTS", probeKey},
+	{"TYPE", probeKey},
+	{"INCR", probeKey},
 	{"PEXPIRE", probeKey, probeKeyTTL.Milliseconds()},
 	{"PTTL", probeKey},
-	{"DEL", probeKey},
-	{"EVAL", "return redis.call('get', KEYS[1])", 1, probeKey},
-	{"EVALSHA", strings.Repeat("0", 40), 0}, // answers NOSCRIPT when it is allowed
+	{"UNLINK", probeKey},
+	{"ZADD", probeKey, "XX", "1", "x"}, // XX: makes no key
+	{"ZCARD", probeKey},
+	{"ZSCORE", probeKey, "x"},
+	{"ZREVRANGE", probeKey, "0", "0"},
+	{"ZPOPMIN", probeKey},
 	{"SCRIPT", "LOAD", "return 1"},
+	{"EVALSHA", strings.Repeat("0", 40), "0"}, // answers NOSCRIPT when it is allowed
 	{"CLIENT", "ID"},
 	{"CLIENT", "KILL", "ID", "9223372036854775807"}, // no client has this id
 }
 
-// probeKey stands for the key of one probe in commandsNeeded.
-type probeKeyPlace struct{}
+// probeKey stands in commandsNeeded for the key of one probe.
+var probeKey = new(struct{ _ int })
 
-var probeKey probeKeyPlace
-
-// ProbeAll probes all masters at the same time, each within timeout, and compares them with each other. The reports are
-// in the order of the masters.
-func ProbeAll(ctx context.Context, masters []Master, timeout time.Duration) []MasterReport {
-	reports := make([]MasterReport, len(masters))
+// ProbeAll probes all masters of o at the same time, each within timeout, and compares them with each other and with o. The
+// reports are in the order of the masters.
+func ProbeAll(ctx context.Context, o Options, timeout time.Duration) []MasterReport {
+	o = o.withDefaults()
+	reports := make([]MasterReport, len(o.Masters))
 	var wg sync.WaitGroup
-	for i, m := range masters {
+	for i, m := range o.Masters {
 		wg.Go(func() { reports[i] = Probe(ctx, m, timeout) })
 	}
 	wg.Wait()
-	findTwins(reports)
+	compare(reports, o)
 	return reports
+}
+
+// compare finds what no master can tell by itself: that it is another's twin, or not what these options expect.
+func compare(reports []MasterReport, o Options) {
+	findTwins(reports)
+	fingerprint := fingerprintOf(o)
+	for i := range reports {
+		r := &reports[i]
+		if r.Config != "" && r.Config != fingerprint {
+			r.add(NoVote, "give all proxies the same masters and max_ttl, or stop the others and wait for one max_ttl",
+				"other proxies use %q, this one %q", r.Config, fingerprint)
+		}
+		if r.ClockDiff.Abs()-r.ClockErr > o.ClockSkewMax {
+			r.add(Warning, "let NTP keep both clocks, or raise clock_skew_max",
+				"its clock is %v from this machine's (± %v), further than clock_skew_max = %v: whenever a server connects, the master has no vote for about max_ttl, because its clock may have stepped",
+				r.ClockDiff.Round(time.Millisecond), r.ClockErr.Round(time.Microsecond), o.ClockSkewMax)
+		}
+	}
 }
 
 // findTwins withdraws the vote of every master that is the same process as one named before it: it would vote twice.
@@ -150,13 +174,18 @@ func Probe(ctx context.Context, m Master, timeout time.Duration) MasterReport {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	r := MasterReport{Addr: m.Addr}
-	c := redis.NewClient(probeOptions(m, timeout))
-	defer c.Close()
-	// go-redis heeds a deadline while it reads, but not a cancellation: closing the connection ends that read.
-	defer context.AfterFunc(ctx, func() { c.Close() })()
+	l, err := dial(ctx, m, Options{ConnectTimeout: timeout})
+	if err != nil {
+		r.unreachable(ctx, err, timeout)
+		return r
+	}
+	defer l.close()
+	// go-redis heeds a deadline while it reads, but not a cancellation: closing the client under the connection ends that
+	// read. (The connection itself may be closed only by who uses it.)
+	defer context.AfterFunc(ctx, func() { l.client.Close() })()
 
-	text, err := c.Info(ctx).Result()
-	if err != nil && !isReply(err) {
+	text, err := l.conn.Info(ctx).Result()
+	if !replied(err) {
 		r.unreachable(ctx, err, timeout)
 		return r
 	}
@@ -165,38 +194,14 @@ func Probe(ctx context.Context, m Master, timeout time.Duration) MasterReport {
 		r.refused("INFO", err)
 	}
 	r.fill(parseInfo(text))
-	r.readClock(ctx, c, timeout)
-	r.readPersistence(ctx, c)
+	r.readClock(ctx, l, timeout)
+	r.readPersistence(ctx, l)
 	r.judge()
 	if err == nil && r.Role == "master" && !r.ClusterNode && !r.Loading {
-		r.tryCommands(ctx, c)
+		r.tryCommands(ctx, l)
+		r.readEpoch(ctx, l)
 	}
 	return r
-}
-
-// probeOptions reach the master over one connection, without repeating anything and without the chatter by which the
-// client library introduces itself.
-func probeOptions(m Master, timeout time.Duration) *redis.Options {
-	return &redis.Options{
-		Addr: m.Addr, Username: m.Username, Password: m.Password, DB: m.DB,
-		TLSConfig: m.TLS, Dialer: m.Dialer,
-		Protocol:    2,
-		PoolSize:    1,
-		DialTimeout: timeout, ReadTimeout: timeout, WriteTimeout: timeout, PoolTimeout: timeout,
-		MaxRetries:            -1, // a second try would hide what the first one said
-		DialerRetries:         1,
-		ContextTimeoutEnabled: true, // otherwise the deadline of ctx is ignored
-		DisableIdentity:       true,
-		MaintNotificationsConfig: &maintnotifications.Config{
-			Mode: maintnotifications.ModeDisabled,
-		},
-	}
-}
-
-// isReply reports whether err is an answer of the master, as opposed to a failure to get one.
-func isReply(err error) bool {
-	var reply redis.Error
-	return errors.As(err, &reply)
 }
 
 func (r *MasterReport) unreachable(ctx context.Context, err error, timeout time.Duration) {
@@ -204,11 +209,10 @@ func (r *MasterReport) unreachable(ctx context.Context, err error, timeout time.
 		err = ctx.Err() // what broke then, broke because we closed it
 	}
 	var dns *net.DNSError
-	var timedOut net.Error
 	switch {
 	case errors.As(err, &dns):
 		r.add(NoVote, "mend the name in the list of masters, or the name service of this machine", "its name cannot be resolved: %v", dns)
-	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &timedOut) && timedOut.Timeout():
+	case isTimeout(err):
 		r.add(NoVote, "see whether it hangs, or a firewall swallows the packets", "gives no answer within %v", timeout)
 	default:
 		r.add(NoVote, "see whether it runs and listens on this address", "cannot be reached: %v", err)
@@ -267,13 +271,13 @@ func parseInfo(text string) map[string]string {
 
 // readClock measures the round trip, and the difference of the clocks in the shortest one: half of it is how far the
 // difference may be wrong.
-func (r *MasterReport) readClock(ctx context.Context, c *redis.Client, timeout time.Duration) {
+func (r *MasterReport) readClock(ctx context.Context, l *link, timeout time.Duration) {
 	for range probeSamples {
 		sent := time.Now()
-		there, err := c.Time(ctx).Result()
+		there, err := l.conn.Time(ctx).Result()
 		rtt := time.Since(sent)
 		if err != nil {
-			if isReply(err) {
+			if replied(err) {
 				r.refused("TIME", err)
 			} else {
 				r.unreachable(ctx, err, timeout)
@@ -295,20 +299,19 @@ func clockDiff(sent, there time.Time, rtt time.Duration) time.Duration {
 
 // readPersistence asks for the two settings that INFO does not tell. Hosted masters often keep CONFIG to themselves;
 // that is no problem, we only know less.
-func (r *MasterReport) readPersistence(ctx context.Context, c *redis.Client) {
-	if v, err := c.ConfigGet(ctx, "appendfsync").Result(); err == nil && r.AOF {
+func (r *MasterReport) readPersistence(ctx context.Context, l *link) {
+	if v, err := l.conn.ConfigGet(ctx, "appendfsync").Result(); err == nil && r.AOF {
 		r.AppendFsync = v["appendfsync"]
 	}
-	if v, err := c.ConfigGet(ctx, "save").Result(); err == nil {
+	if v, err := l.conn.ConfigGet(ctx, "save").Result(); err == nil {
 		r.Save = v["save"]
 	}
 }
 
 // judge turns what was read into problems. It needs no connection.
 func (r *MasterReport) judge() {
-	if major, ok := majorOf(r.Version); ok && major < minMajor {
-		r.add(NoVote, "upgrade it",
-			"Redis %s is too old: %d.0 is the first with ACL users, HELLO and CLIENT TRACKING", r.Version, minMajor)
+	if r.Version != "" && tooOld(r.Version) {
+		r.add(NoVote, "upgrade it", "Redis %s is too old: %d.%d is the first with all commands that are needed", r.Version, oldestVersion[0], oldestVersion[1])
 	}
 	switch r.Role {
 	case "master", "": // none: INFO was refused, and that has been said
@@ -326,14 +329,13 @@ func (r *MasterReport) judge() {
 	if r.Loading {
 		r.add(NoVote, "wait", "is still loading its data from the disk")
 	}
-	if evicts(r.MaxMemoryPolicy) {
-		r.add(NoVote, "redis-cli CONFIG SET maxmemory-policy noeviction, and the same in its redis.conf",
-			"maxmemory-policy is %s: at the limit of memory it would throw away locks that are held", r.MaxMemoryPolicy)
-	}
-	if diff := r.ClockDiff.Abs() - r.ClockErr; diff > clockDiffMax {
-		r.add(Warning, "let NTP keep both clocks",
-			"its clock is %v from this machine's (± %v): locks only need clocks that run equally fast, but a clock so far off is likely to be set at some time",
-			r.ClockDiff.Round(time.Millisecond), r.ClockErr.Round(time.Microsecond))
+	if policy := r.MaxMemoryPolicy; policy != "" && policy != "noeviction" {
+		const fix = "redis-cli CONFIG SET maxmemory-policy noeviction, and the same in its redis.conf"
+		if r.MaxMemory > 0 {
+			r.add(NoVote, fix, "maxmemory-policy is %s: at the limit of memory it would throw away locks that are held", policy)
+		} else {
+			r.add(Warning, fix, "maxmemory-policy is %s: it loses its vote as soon as maxmemory is set", policy)
+		}
 	}
 	if r.Replicas > 0 {
 		r.add(Warning, "do not promote a replica of a master of locks: restart the master instead",
@@ -347,19 +349,29 @@ func (r *MasterReport) judge() {
 	}
 }
 
-// evicts reports whether the policy can remove a key before its time. Unknown policies do not count: noeviction is the
-// default everywhere, and a server that names none has none.
-func evicts(policy string) bool { return policy != "" && policy != "noeviction" }
-
-func majorOf(version string) (int, bool) {
-	first, _, _ := strings.Cut(version, ".")
-	major, err := strconv.Atoi(first)
-	return major, err == nil
+// readEpoch finds out whether the master has to be waited for, and what other proxies have agreed on.
+func (r *MasterReport) readEpoch(ctx context.Context, l *link) {
+	values, err := l.conn.MGet(ctx, epochKey, configKey).Result()
+	if err != nil || len(values) != 2 {
+		return // MGET has been tried before: it has been told
+	}
+	epoch, _ := values[0].(string)
+	r.Config, _ = values[1].(string)
+	switch readEpoch(epoch, r.RunID) {
+	case epochAdmitted:
+		r.Epoch = "admitted"
+	case epochQuarantined:
+		r.Epoch = "quarantined"
+		r.add(Note, "", "is quarantined: it may have forgotten locks, and votes again when the longest of them must have ended")
+	default:
+		r.Epoch = "none"
+		r.add(Note, "", "no server has admitted it since it started: it votes a bit more than one max_ttl after the first connects, because it may have forgotten locks")
+	}
 }
 
 // tryCommands finds the permissions that are missing by using them: ACL DRYRUN would ask for one permission more, and
 // is unknown to Redis 6.
-func (r *MasterReport) tryCommands(ctx context.Context, c *redis.Client) {
+func (r *MasterReport) tryCommands(ctx context.Context, l *link) {
 	var id [8]byte
 	rand.Read(id[:])
 	key := ReservedPrefix + "probe:" + hex.EncodeToString(id[:])
@@ -371,11 +383,11 @@ func (r *MasterReport) tryCommands(ctx context.Context, c *redis.Client) {
 			}
 			args[i] = a
 		}
-		err := c.Do(ctx, args...).Err()
-		if err == nil || errors.Is(err, redis.Nil) || redis.HasErrorPrefix(err, "NOSCRIPT") {
+		err := l.conn.Process(ctx, redis.NewCmd(ctx, args...))
+		if err == nil || errors.Is(err, redis.Nil) || isNoScript(err) {
 			continue
 		}
-		if !isReply(err) {
+		if !replied(err) {
 			r.add(NoVote, "", "broke off while its permissions were tried: %v", err)
 			return
 		}

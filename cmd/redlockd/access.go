@@ -1,0 +1,317 @@
+package main
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+
+	"redlockd/redlock"
+)
+
+// access is how a master is reached and what opens it: the second half of [master], and the part that a [[masters]]
+// table of its own may say differently.
+type access struct {
+	username, password, passwordFile string
+	db                               int
+	tls                              bool
+	tlsCA, tlsCert, tlsKey           string
+	tlsServerName                    string
+}
+
+// settings are the fields of a, named without group.
+func (a *access) settings() []*setting {
+	return []*setting{
+		{name: "username", value: stringValue(&a.username), usage: "log in as this user; empty: as the default user"},
+		{name: "password", value: stringValue(&a.password), usage: "log in with this password; empty: do not log in", secret: true},
+		{name: "password_file", value: stringValue(&a.passwordFile), usage: "file that holds the password"},
+		{name: "db", value: intValue(&a.db), usage: "number of the database"},
+		{name: "tls", value: boolValue(&a.tls), usage: "encrypt the connections"},
+		{name: "tls_ca", value: stringValue(&a.tlsCA), usage: "file with the authorities of the masters' certificates; empty: those of the system"},
+		{name: "tls_cert", value: stringValue(&a.tlsCert), usage: "file with a certificate to show the masters"},
+		{name: "tls_key", value: stringValue(&a.tlsKey), usage: "file with the private key of tls_cert"},
+		{name: "tls_server_name", value: stringValue(&a.tlsServerName), usage: "name in the masters' certificates; empty: the host of the address"},
+	}
+}
+
+// masterEntry is one master as it is named: an address alone, or a table with more.
+type masterEntry struct {
+	addr  string
+	name  string         // for all proxies, where they reach it by different addresses; empty: addr
+	table map[string]any // nil: the address alone
+}
+
+// settings are the fields that no other master shares.
+func (e *masterEntry) settings() []*setting {
+	return []*setting{{name: "addr", value: stringValue(&e.addr)}, {name: "name", value: stringValue(&e.name)}}
+}
+
+// masterList is the value of the setting masters.
+type masterList struct{ entries []masterEntry }
+
+// setText takes addresses with commas between them.
+func (l *masterList) setText(text string) error {
+	var entries []masterEntry
+	for addr := range strings.SplitSeq(text, ",") {
+		addr = strings.TrimSpace(addr)
+		if addr == "" {
+			return fmt.Errorf("an address is missing in %q", text)
+		}
+		entries = append(entries, masterEntry{addr: addr})
+	}
+	l.entries = entries
+	return nil
+}
+
+// setTOML takes a list of addresses, of tables, or of both.
+func (l *masterList) setTOML(v any) error {
+	var entries []masterEntry
+	err := eachMember(v, `masters = ["host:port", …], or one [[masters]] for each`, func(member any) error {
+		switch m := member.(type) {
+		case string:
+			entries = append(entries, masterEntry{addr: m})
+			return nil
+		case map[string]any:
+			e := masterEntry{table: m}
+			// Wrong keys and types are found here; the values are taken by resolve, on top of what all masters share.
+			err := e.overlay(new(access))
+			entries = append(entries, e)
+			return err
+		default:
+			return fmt.Errorf("an address or a table is needed, not %s", kindOf(member))
+		}
+	})
+	if err == nil {
+		l.entries = entries
+	}
+	return err
+}
+
+// eachMember calls do for every member of a list of the decoder, and says which member a fault is in.
+func eachMember(v any, shape string, do func(member any) error) error {
+	var members []any
+	switch v := v.(type) {
+	case []any:
+		members = v
+	case []map[string]any:
+		for _, m := range v {
+			members = append(members, m)
+		}
+	default:
+		return fmt.Errorf("a list is needed, not %s: %s", kindOf(v), shape)
+	}
+	var errs []error
+	for i, member := range members {
+		for _, err := range flatten(do(member)) {
+			part := fmt.Sprintf("[%d]", i)
+			var inner *partError
+			if errors.As(err, &inner) {
+				part, err = part+inner.part, inner.err
+			}
+			errs = append(errs, &partError{part, err})
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// overlay writes what the entry's own table says over what all masters share.
+func (e *masterEntry) overlay(a *access) error {
+	if e.table == nil {
+		return nil
+	}
+	fields := append(e.settings(), a.settings()...)
+	// Of two ways to name the password, the table's own replaces the shared one.
+	_, own := e.table["password"]
+	_, ownFile := e.table["password_file"]
+	if own || ownFile {
+		a.password, a.passwordFile = "", ""
+	}
+	// A table that says tls = false does without the shared files, too.
+	if on, ok := e.table["tls"].(bool); ok && !on {
+		a.tlsCA, a.tlsCert, a.tlsKey, a.tlsServerName = "", "", "", ""
+	}
+	errs := []error{setFields(fields, e.table)}
+	if own && ownFile {
+		errs = append(errs, &partError{".password_file", errors.New("password is given too: one of them is enough")})
+	}
+	if errs[0] == nil && e.addr == "" {
+		errs = append(errs, &partError{"", errors.New("addr is missing")})
+	}
+	return errors.Join(errs...)
+}
+
+// setFields sets the fields that a table in a list names.
+func setFields(fields []*setting, table map[string]any) error {
+	var names []string
+	for _, f := range fields {
+		names = append(names, f.name)
+	}
+	var errs []error
+	for key, v := range table {
+		i := slices.Index(names, key)
+		if i < 0 {
+			errs = append(errs, &partError{"." + key, fmt.Errorf("unknown setting%s; those of a table here are %s",
+				didYouMean(key, names), strings.Join(names, ", "))})
+			continue
+		}
+		if err := fields[i].value.setTOML(v); err != nil {
+			errs = append(errs, &partError{"." + key, err})
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (l *masterList) String() string {
+	var b strings.Builder
+	b.WriteByte('[')
+	for i, e := range l.entries {
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		if e.table == nil {
+			b.WriteString(quoteTOML(e.addr))
+			continue
+		}
+		var own access
+		e.overlay(&own) // was checked when it was set
+		var fields []string
+		for _, s := range append(e.settings(), own.settings()...) {
+			if _, named := e.table[s.name]; named {
+				fields = append(fields, s.name+" = "+s.text())
+			}
+		}
+		b.WriteString("{" + strings.Join(fields, ", ") + "}")
+	}
+	b.WriteByte(']')
+	return b.String()
+}
+
+// resolveMasters makes the engine's masters of the list, reading the files that it names.
+func (c *config) resolveMasters() error {
+	var errs []error
+	add := func(err error) {
+		// What is wrong with the shared part is wrong with every master; it is told once.
+		if err != nil && !slices.ContainsFunc(errs, func(e error) bool { return e.Error() == err.Error() }) {
+			errs = append(errs, err)
+		}
+	}
+	seen := make(map[string]int)
+	for i, e := range c.masterList.entries {
+		name := fmt.Sprintf("masters[%d]", i)
+		a := c.master
+		e.overlay(&a) // was checked when it was set
+		if first, twice := seen[e.addr]; twice {
+			add(c.errorAt(name, fmt.Errorf("%s is named twice, as number %d and %d: each vote must come from a master of its own", e.addr, first+1, i+1)))
+			continue
+		}
+		seen[e.addr] = i
+		host, err := hostOf(e.addr)
+		if err != nil {
+			add(c.errorAt(name, err))
+			continue
+		}
+		m := redlock.Master{Addr: e.addr, Name: e.name, Username: a.username, DB: a.db}
+		m.Password, m.TLS, err = c.open(a, host)
+		for _, err := range flatten(err) {
+			if e.table == nil {
+				add(c.annotate(err, "master", "masters"))
+			} else {
+				add(c.errorAt(name, err))
+			}
+		}
+		c.engine.Masters = append(c.engine.Masters, m)
+	}
+	return errors.Join(errs...)
+}
+
+// open reads the files that a names: the password, and what TLS needs to reach host.
+func (c *config) open(a access, host string) (password string, t *tls.Config, err error) {
+	var errs []error
+	password = a.password
+	if a.passwordFile != "" {
+		if password, err = c.readSecret(a.passwordFile); err != nil {
+			errs = append(errs, fmt.Errorf("password_file: %w", err))
+		}
+	} else if a.username != "" && password == "" {
+		errs = append(errs, fmt.Errorf("username %q has no password", a.username))
+	}
+	if t, err = a.clientTLS(host); err != nil {
+		errs = append(errs, err)
+	}
+	return password, t, errors.Join(errs...)
+}
+
+// hostOf is the host of an address host:port; it is empty for the path of a unix socket.
+func hostOf(addr string) (string, error) {
+	if strings.HasPrefix(addr, "/") {
+		return "", nil
+	}
+	host, port, err := net.SplitHostPort(addr)
+	if err != nil || host == "" {
+		return "", fmt.Errorf("%q is no address: host:port is needed, or the path of a unix socket", addr)
+	}
+	return host, checkPort(port)
+}
+
+func checkPort(port string) error {
+	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n > 65535 {
+		return fmt.Errorf("%q is no port: a number up to 65535 is needed", port)
+	}
+	return nil
+}
+
+// readSecret reads a password from a file, without the line end that editors leave there.
+func (c *config) readSecret(path string) (string, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return "", err
+	}
+	secret := strings.TrimRight(string(text), "\r\n")
+	if secret == "" {
+		return "", fmt.Errorf("%s is empty", path)
+	}
+	warning := fmt.Sprintf("%s holds a password, and everybody on this machine can read it: chmod o-r %s", path, path)
+	if everybodyReads(path) && !slices.Contains(c.warnings, warning) {
+		c.warnings = append(c.warnings, warning)
+	}
+	return secret, nil
+}
+
+// clientTLS is nil when the connections are not encrypted.
+func (a *access) clientTLS(host string) (*tls.Config, error) {
+	if !a.tls {
+		return nil, a.unusedTLS()
+	}
+	// The library fills in the host of the address, but a unix socket has none.
+	t := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: a.tlsServerName}
+	if t.ServerName == "" {
+		if t.ServerName = host; host == "" {
+			return nil, errors.New("tls_server_name is needed: an address that is a path names no host to compare the certificate with")
+		}
+	}
+	var errs []error
+	var err error
+	if a.tlsCA != "" {
+		if t.RootCAs, err = readAuthorities(a.tlsCA); err != nil {
+			errs = append(errs, fmt.Errorf("tls_ca: %w", err))
+		}
+	}
+	if t.Certificates, err = readCertificate(a.tlsCert, a.tlsKey); err != nil {
+		errs = append(errs, err)
+	}
+	return t, errors.Join(errs...)
+}
+
+// unusedTLS complains of settings that would make nobody's connection safe.
+func (a *access) unusedTLS() error {
+	for _, s := range a.settings() {
+		if strings.HasPrefix(s.name, "tls_") && s.value.String() != `""` {
+			return fmt.Errorf("%s is given, but tls is not true: the connections would not be encrypted", s.name)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,109 @@
+package main
+
+// Goal: calls go down, cmd → proxy → redlock, and every third-party module has its owners. Method: read the imports of every
+// Go file of the module.
+
+import (
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// importers lists, for each package of ours, which of ours may import it besides itself and its tests.
+var importers = map[string][]string{
+	"redlockd/proxy":             {"cmd/redlockd"},
+	"redlockd/redlock":           {"cmd/redlockd", "proxy", "bench"},
+	"redlockd/redlock/memmaster": {"cmd/redlockd"}, // the embedded masters; everywhere else it is a test double
+	"redlockd/redlock/redisproc": {"bench"},        // everywhere else it serves tests
+}
+
+// owners lists which directories may import a third-party module. A module that is new needs an owner here.
+var owners = map[string][]string{
+	"github.com/tidwall/redcon":            {"proxy", "redlock/memmaster"},
+	"github.com/redis/go-redis/":           {"redlock", "bench"},
+	"github.com/BurntSushi/toml":           {"cmd/redlockd"},
+	"github.com/yuin/gopher-lua":           {"proxy", "redlock/memmaster"},
+	"github.com/go-redsync/redsync/":       {"bench"},
+	"github.com/redis/rueidis":             {"bench"},
+	"github.com/HdrHistogram/hdrhistogram": {"bench"},
+	"gonum.org/v1/plot":                    {"bench"},
+	"golang.org/x/image":                   {"bench"},
+	"github.com/anishathalye/porcupine":    nil, // tests only
+}
+
+// testsBelow lists what tests may import beyond that: masters to try things on, and the client libraries as users have
+// them.
+var testsBelow = map[string][]string{
+	"redlockd/redlock/memmaster": {"redlock", "proxy", "bench"},
+	"redlockd/redlock/redisproc": {"redlock", "redlock/memmaster", "proxy", "cmd/redlockd"},
+	"redlockd/redlock":           {"redlock/memmaster"},
+	"github.com/redis/go-redis/": {"proxy", "redlock/memmaster", "cmd/redlockd"},
+	"github.com/redis/rueidis":   {"proxy"},
+
+	"github.com/anishathalye/porcupine": {"redlock", "cmd/redlockd"},
+}
+
+func TestArrows(t *testing.T) {
+	const top = "../.."
+	files := 0
+	err := filepath.WalkDir(top, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() && (strings.HasPrefix(d.Name(), ".") && d.Name() != ".." || d.Name() == "testdata") {
+			return filepath.SkipDir
+		}
+		if d.IsDir() || !strings.HasSuffix(path, ".go") {
+			return nil
+		}
+		files++
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ImportsOnly)
+		if err != nil {
+			return err
+		}
+		dir, err := filepath.Rel(top, filepath.Dir(path))
+		if err != nil {
+			return err
+		}
+		for _, spec := range file.Imports {
+			name, err := strconv.Unquote(spec.Path.Value)
+			if err != nil {
+				return err
+			}
+			if !allowed(filepath.ToSlash(dir), name, strings.HasSuffix(path, "_test.go")) {
+				t.Errorf("%s imports %s: the arrows do not allow that", strings.TrimPrefix(path, top+"/"), name)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if files < 20 {
+		t.Errorf("%d files were read: this does not look at the module", files)
+	}
+}
+
+// allowed reports whether a file in dir may import the package.
+func allowed(dir, name string, test bool) bool {
+	if name == "redlockd/"+dir {
+		return test // a test from outside its package
+	}
+	if ours := name == "redlockd" || strings.HasPrefix(name, "redlockd/"); ours {
+		return slices.Contains(importers[name], dir) || test && slices.Contains(testsBelow[name], dir)
+	}
+	if first, _, _ := strings.Cut(name, "/"); !strings.Contains(first, ".") {
+		return true // the standard library
+	}
+	for module, dirs := range owners {
+		if strings.HasPrefix(name, module) {
+			return slices.Contains(dirs, dir) || test && slices.Contains(testsBelow[module], dir)
+		}
+	}
+	return false
+}

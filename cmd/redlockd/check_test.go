@@ -1,0 +1,184 @@
+package main
+
+// Goal: the findings of a probe become a table that lines up, a verdict that is right at each count of masters, and JSON. Method:
+// reports made by hand, and the exact output. TestCheck runs the command on real masters.
+
+import (
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"redlockd/redlock"
+)
+
+func fineReport(addr string) redlock.MasterReport {
+	return redlock.MasterReport{
+		Addr: addr, Reachable: true, RTT: 210 * time.Microsecond, ClockDiff: -1300 * time.Microsecond, ClockErr: 105 * time.Microsecond,
+		Version: "7.0.15", OS: "Linux", RunID: "id-" + addr, Role: "master", MaxMemoryPolicy: "noeviction",
+	}
+}
+
+func without(r redlock.MasterReport, s redlock.Severity, reason, fix string) redlock.MasterReport {
+	r.Problems = append(r.Problems, redlock.Problem{Severity: s, Reason: reason, Fix: fix})
+	return r
+}
+
+func TestReport(t *testing.T) {
+	replica := without(fineReport("10.0.0.3:6379"), redlock.NoVote, "is a replica", "name a master")
+	replica.Role, replica.AOF, replica.AppendFsync, replica.Save = "slave", true, "everysec", "60 1"
+	v := verdictOf([]redlock.MasterReport{
+		fineReport("a:1"),
+		without(redlock.MasterReport{Addr: "10.0.0.2:6379"}, redlock.NoVote, "cannot be reached", ""),
+		replica,
+	}, 50*time.Millisecond)
+	const want = `MASTER         VOTE  ROUND TRIP  REDIS   ROLE    CLOCK          MAXMEMORY-POLICY  PERSISTENCE
+a:1            yes   0.21 ms     7.0.15  master  -1.3 ± 0.1 ms  noeviction        none
+10.0.0.2:6379  no    -           -       -       -              -                 -
+10.0.0.3:6379  no    0.21 ms     7.0.15  slave   -1.3 ± 0.1 ms  noeviction        aof everysec, snapshots
+
+10.0.0.2:6379
+  no vote: cannot be reached
+
+10.0.0.3:6379
+  no vote: is a replica
+    to mend it: name a master
+
+No quorum can be had: 1 of 3 masters can vote, 2 are needed. Mend 10.0.0.2:6379 and 10.0.0.3:6379.
+`
+	var plain, colored strings.Builder
+	if err := v.print(&plain, false); err != nil {
+		t.Fatal(err)
+	}
+	if got := plain.String(); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+	// Colours change nothing but colours: without them, the text is the same.
+	if err := v.print(&colored, true); err != nil {
+		t.Fatal(err)
+	}
+	if bare := strings.NewReplacer(red, "", green, "", yellow, "", reset, "").Replace(colored.String()); bare != want {
+		t.Errorf("without its colours: got\n%s\nwant\n%s", bare, want)
+	}
+	if !strings.Contains(colored.String(), red+"no"+reset) || !strings.Contains(colored.String(), green+"yes"+reset) {
+		t.Errorf("got %q, want a red no and a green yes", colored.String())
+	}
+}
+
+func TestVerdict(t *testing.T) {
+	for _, c := range []struct {
+		masters, down int
+		quorum        bool
+		want          string
+	}{
+		{5, 0, true, "A quorum can be had: 5 of 5 masters can vote, 3 are needed; 2 may fail."},
+		{5, 1, true, "A quorum can be had: 4 of 5 masters can vote, 3 are needed; 1 more may fail. Mend m1."},
+		{5, 2, true, "A quorum can be had, but none may fail: 3 of 5 masters can vote, 3 are needed. Mend m1 and m2."},
+		{5, 3, false, "No quorum can be had: 2 of 5 masters can vote, 3 are needed. Mend m1, m2 and m3."},
+		{5, 5, false, "No quorum can be had: 0 of 5 masters can vote, 3 are needed. Mend m1, m2, m3, m4 and m5."},
+		{3, 1, true, "A quorum can be had, but none may fail: 2 of 3 masters can vote, 2 are needed. Mend m1."},
+		{1, 0, true, "A quorum can be had, of one master: when it fails, no lock can be had, and when it forgets, locks are lost. Name five."},
+		{1, 1, false, "No quorum can be had: 0 of 1 masters can vote, 1 are needed. Mend m1."},
+	} {
+		var reports []redlock.MasterReport
+		for i := range c.masters {
+			r := fineReport("m" + string(rune('1'+i)))
+			if i < c.down {
+				r = without(r, redlock.NoVote, "x", "")
+			} else {
+				r = without(r, redlock.Warning, "y", "") // a warning takes no vote away
+			}
+			reports = append(reports, r)
+		}
+		v := verdictOf(reports, 50*time.Millisecond)
+		if got := v.sentence(); got != c.want || v.Quorum != c.quorum {
+			t.Errorf("%d of %d down: quorum %v, %q; want %v, %q", c.down, c.masters, v.Quorum, got, c.quorum, c.want)
+		}
+	}
+}
+
+func TestRoundTripIsJudgedAgainstTheTimeout(t *testing.T) {
+	for _, c := range []struct {
+		rtt  time.Duration
+		want string
+	}{
+		{0, ""},
+		{12500 * time.Microsecond, ""},
+		{12501 * time.Microsecond, "warning: its round trip of 12.50 ms takes more than a quarter of master.timeout = 50ms: under load its votes come too late"},
+		{50 * time.Millisecond, "no vote: its round trip of 50.00 ms is not below master.timeout = 50ms: its votes come too late"},
+	} {
+		v := verdictOf([]redlock.MasterReport{{RTT: c.rtt}}, 50*time.Millisecond)
+		got := ""
+		for _, p := range v.Masters[0].Problems {
+			got += string(p.Severity) + ": " + p.Reason
+		}
+		if got != c.want {
+			t.Errorf("%v: got %q, want %q", c.rtt, got, c.want)
+		}
+	}
+}
+
+func TestJSONLeavesOutWhatIsNotKnown(t *testing.T) {
+	v := verdictOf([]redlock.MasterReport{without(redlock.MasterReport{Addr: "a:1"}, redlock.NoVote, "x < y", "")}, time.Second)
+	var out strings.Builder
+	if err := v.printJSON(&out); err != nil {
+		t.Fatal(err)
+	}
+	const want = `{
+  "quorum": false,
+  "needed": 1,
+  "voting": 0,
+  "masters": [
+    {
+      "addr": "a:1",
+      "votes": false,
+      "reachable": false,
+      "rtt_ms": null,
+      "clock_diff_ms": null,
+      "clock_err_ms": null,
+      "cluster_node": false,
+      "maxmemory_bytes": 0,
+      "aof": false,
+      "problems": [
+        {
+          "severity": "no vote",
+          "reason": "x < y"
+        }
+      ]
+    }
+  ]
+}
+`
+	if out.String() != want {
+		t.Errorf("got %s\nwant %s", &out, want)
+	}
+}
+
+func TestColorsOnlyOnATerminal(t *testing.T) {
+	file, err := os.Create(t.TempDir() + "/out")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	terminal, err := os.OpenFile("/dev/null", os.O_WRONLY, 0) // a character device, as a terminal is
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer terminal.Close()
+	for _, c := range []struct {
+		name string
+		p    process
+		want bool
+	}{
+		{"a terminal", process{stdout: terminal}, true},
+		{"a file", process{stdout: file}, false},
+		{"no file", process{stdout: new(strings.Builder)}, false},
+		{"NO_COLOR", process{environ: []string{"NO_COLOR=1"}, stdout: terminal}, false},
+		{"NO_COLOR, empty", process{environ: []string{"NO_COLOR="}, stdout: terminal}, true},
+		{"TERM=dumb", process{environ: []string{"TERM=dumb"}, stdout: terminal}, false},
+	} {
+		if got := colorful(c.p); got != c.want {
+			t.Errorf("%s: got %v, want %v", c.name, got, c.want)
+		}
+	}
+}

@@ -1,0 +1,231 @@
+package main
+
+// Goal: config.toml, the table of settings and the options of the packages below say the same. Method: load the file as
+// an operator would and compare with the defaults; walk the option structs by reflection; try the bounds that the
+// comments claim.
+
+import (
+	"os"
+	"reflect"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"redlockd/proxy"
+	"redlockd/redlock"
+)
+
+const shipped = "../../config.toml"
+
+func mustLoad(t *testing.T, flags map[string]string, environ ...string) *config {
+	t.Helper()
+	c, err := load(flags, environ)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// loadText loads the text as the file config.toml in a directory of its own.
+func loadText(t *testing.T, text string, flags map[string]string, environ ...string) (*config, error) {
+	t.Helper()
+	t.Chdir(t.TempDir())
+	if err := os.WriteFile("config.toml", []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	all := map[string]string{"config": "config.toml"}
+	for name, value := range flags {
+		all[name] = value
+	}
+	return load(all, environ)
+}
+
+func TestShippedFileEqualsTheDefaults(t *testing.T) {
+	c := mustLoad(t, map[string]string{"config": shipped})
+	standard := newConfig()
+	for i, s := range c.settings {
+		want := standard.settings[i]
+		if s.source.kind != fromFile {
+			t.Errorf("%s: does not stand in config.toml", s.name)
+		}
+		if s.text() != want.text() {
+			t.Errorf("%s: config.toml says %s, the default is %s", s.name, s.text(), want.text())
+		}
+	}
+	if len(c.warnings) > 0 {
+		t.Errorf("warnings: got %q, want none", c.warnings)
+	}
+}
+
+// The order is part of the documentation: --print-config and `help settings` follow the table, readers follow the file.
+func TestShippedFileHasTheOrderOfTheTable(t *testing.T) {
+	text, err := os.ReadFile(shipped)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := keyLines(string(text))
+	last := 0
+	for _, s := range newConfig().settings {
+		if lines[s.name] <= last {
+			t.Errorf("%s: stands on line %d, the setting before it in the table on line %d", s.name, lines[s.name], last)
+		}
+		last = lines[s.name]
+	}
+}
+
+// Fields that are no settings, and why.
+var noSettings = map[string]string{
+	"redlock.Options.Masters": "made from masters and [master]",
+	"redlock.Options.Logger":  "made from [log]",
+	"proxy.Options.Engine":    "made by serve",
+	"proxy.Options.Logger":    "made from [log]",
+	"proxy.Options.Version":   "set by the linker",
+	"proxy.Options.Users":     "made from auth.users",
+	"proxy.Options.TLSConfig": "made from server.tls_…",
+	"proxy.Options.Settings":  "made by serve",
+}
+
+func TestEveryOptionIsASetting(t *testing.T) {
+	c := newConfig()
+	places := make(map[any]bool)
+	for _, s := range c.settings {
+		if field := reflect.ValueOf(s.value).Elem().FieldByName("place"); field.IsValid() {
+			places[field.Pointer()] = true
+		}
+	}
+	for _, options := range []any{&c.engine, &c.front} {
+		v := reflect.ValueOf(options).Elem()
+		for i := range v.NumField() {
+			name := v.Type().String() + "." + v.Type().Field(i).Name
+			reason := noSettings[name]
+			if isSetting := places[v.Field(i).Addr().Pointer()]; isSetting != (reason == "") {
+				t.Errorf("%s: is a setting: %v; exempt: %q. It needs a row in newConfig and lines in config.toml, or a reason in noSettings", name, isSetting, reason)
+			}
+		}
+	}
+}
+
+// The fields of a master and of a user are settings of a list's tables.
+func TestEveryFieldOfAMasterCanBeSet(t *testing.T) {
+	t.Chdir(t.TempDir())
+	c, err := loadText(t, `
+		[[masters]]
+		addr = "h:1"
+		name = "lock-1"
+		username = "u"
+		password = "p"
+		db = 3
+		tls = true
+		[[auth.users]]
+		name = "n"
+		password = "q"`, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, v := range []reflect.Value{reflect.ValueOf(c.engine.Masters[0]), reflect.ValueOf(c.front.Users[0])} {
+		for i := range v.NumField() {
+			if name := v.Type().Field(i).Name; v.Field(i).IsZero() && name != "Dialer" {
+				t.Errorf("%v.%s is zero: want a way to set it", v.Type(), name)
+			}
+		}
+	}
+}
+
+// "Bounds: 1ms … 1h" in a comment is a promise: the ends are accepted, what lies beyond is refused in the words of the
+// package that has the bound.
+func TestBoundsInTheShippedFileAreTrue(t *testing.T) {
+	text, err := os.ReadFile(shipped)
+	if err != nil {
+		t.Fatal(err)
+	}
+	bounds := regexp.MustCompile(`Bounds: (\S+) … ([^\s,.]+(?:\.\d+)?)`)
+	lines, group, claimed := strings.Split(string(text), "\n"), "", [2]string{}
+	tried := make(map[string]bool)
+	for _, line := range lines {
+		if name, ok := strings.CutPrefix(line, "["); ok {
+			group = strings.TrimSuffix(name, "]")
+		}
+		if strings.TrimSpace(line) == "" {
+			claimed = [2]string{}
+		}
+		if m := bounds.FindStringSubmatch(line); m != nil {
+			claimed = [2]string{m[1], m[2]}
+		}
+		key, _, isSetting := strings.Cut(line, " = ")
+		if !isSetting || strings.HasPrefix(line, "#") || claimed[0] == "" {
+			continue
+		}
+		name := join(group, key)
+		tried[name] = true
+		for i, end := range claimed {
+			beyond := below(t, end)
+			if i == 1 {
+				beyond = above(t, end)
+			}
+			if err := boundError(name, end); err != nil {
+				t.Errorf("%s = %s is within the bounds that config.toml claims, but: %v", name, end, err)
+			}
+			if beyond != "" && boundError(name, beyond) == nil {
+				t.Errorf("%s = %s is outside the bounds that config.toml claims, but is accepted", name, beyond)
+			}
+		}
+	}
+	for _, s := range newConfig().settings {
+		_, isDuration := s.value.(*scalar[time.Duration])
+		_, isNumber := s.value.(*scalar[int])
+		if (isDuration || isNumber) && !tried[s.name] && s.name != "locks.drift_factor" && s.name != "master.db" {
+			t.Errorf("%s: config.toml names no bounds (as \"Bounds: lo … hi\")", s.name)
+		}
+	}
+}
+
+// boundError sets one setting and returns what is wrong with its own bounds; relations to other settings are left out.
+func boundError(name, text string) error {
+	c := newConfig()
+	if err := c.find(name).value.setText(text); err != nil {
+		return err
+	}
+	for _, err := range flatten(c.resolve()) {
+		if strings.Contains(err.Error(), "outside") {
+			return err
+		}
+	}
+	return nil
+}
+
+// below and above are the next value beyond a bound, in the unit in which it is written; empty: there is none.
+func below(t *testing.T, end string) string {
+	if d, err := parseDuration(end); err == nil {
+		return (d - 1).String()
+	}
+	return nextInt(t, end, -1)
+}
+
+func above(t *testing.T, end string) string {
+	if d, err := parseDuration(end); err == nil {
+		return (d + 1).String()
+	}
+	return nextInt(t, end, 1)
+}
+
+func nextInt(t *testing.T, end string, step int) string {
+	var n int
+	if err := intValue(&n).setText(end); err != nil {
+		t.Fatalf("bound %q: %v", end, err)
+	}
+	if n += step; n == 0 {
+		return "" // refused everywhere, in other words
+	}
+	return intValue(&n).String()
+}
+
+func TestDefaultsAreThoseOfThePackagesBelow(t *testing.T) {
+	c := mustLoad(t, nil)
+	if got, want := c.engine, redlock.DefaultOptions(); !reflect.DeepEqual(got, want) {
+		t.Errorf("engine: got %+v, want %+v", got, want)
+	}
+	if got, want := c.front, proxy.DefaultOptions(); !reflect.DeepEqual(got, want) {
+		t.Errorf("front: got %+v, want %+v", got, want)
+	}
+}

@@ -1,0 +1,103 @@
+package main
+
+// Goal: what docker/ says of redlockd and of its masters is true. Method: a real master with redis.conf is checked, with and
+// without the user that its comment proposes; every variable, flag and setting in the other files must exist. Docker and
+// Kubernetes themselves are not tried here.
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"redlockd/redlock"
+)
+
+const dockerDir = "../../docker"
+
+func readDocker(t *testing.T, name string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(dockerDir, name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+func TestDockerMastersCanVote(t *testing.T) {
+	path, err := filepath.Abs(filepath.Join(dockerDir, "redis.conf"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	servers, addrs := startMasters(t, 1, "--include", path, "--bind", "127.0.0.1")
+	user := regexp.MustCompile(`(?m)^#\s+user (\S+ on >password .*)$`).FindStringSubmatch(readDocker(t, "redis.conf"))
+	if user == nil {
+		t.Fatal("redis.conf proposes no user")
+	}
+	cli(t, servers[0].Addr, append([]string{"ACL", "SETUSER"}, strings.Fields(user[1])...)...)
+	for _, m := range []redlock.Master{{Addr: addrs}, {Addr: addrs, Username: strings.Fields(user[1])[0], Password: "password"}} {
+		r := redlock.Probe(t.Context(), m, patience)
+		if !r.Votes() || r.MaxMemory != 256<<20 || r.MaxMemoryPolicy != "noeviction" || r.AOF || r.Save != "" {
+			t.Errorf("user %q: got %+v, want a vote, 256 MB, noeviction, no persistence", m.Username, r)
+		}
+		for _, p := range r.Problems {
+			if !strings.HasPrefix(p.Reason, "no server has admitted it") {
+				t.Errorf("user %q: %s: %s", m.Username, p.Severity, p.Reason)
+			}
+		}
+	}
+}
+
+func TestDockerNamesExist(t *testing.T) {
+	variables := []string{configEnvironment}
+	for _, s := range newConfig().settings {
+		variables = append(variables, s.environment())
+	}
+	var flags []string
+	for _, f := range append(serveFlags().flags, checkFlags().flags...) {
+		flags = append(flags, "--"+f.name)
+	}
+	// Flags of docker, kubectl and their files.
+	flags = append(flags, "--from", "--mount", "--rm", "--build-arg", "--build", "--from-file", "--from-literal")
+	entries, err := os.ReadDir(dockerDir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		text := readDocker(t, e.Name())
+		for _, name := range regexp.MustCompile(`\bREDLOCKD_\w+`).FindAllString(text, -1) {
+			if !slices.Contains(variables, name) {
+				t.Errorf("%s: there is no variable %s", e.Name(), name)
+			}
+		}
+		for _, name := range regexp.MustCompile(`--[a-z][a-z-]+`).FindAllString(text, -1) {
+			if !slices.Contains(flags, name) {
+				t.Errorf("%s: there is no flag %s", e.Name(), name)
+			}
+		}
+	}
+	if !strings.Contains(readDocker(t, "Dockerfile"), "-X main.version=") {
+		t.Error("Dockerfile: does not set main.version")
+	}
+}
+
+// The configuration in the Kubernetes manifest is read as redlockd would read it, without the files that it names.
+func TestKubernetesConfigurationIsRead(t *testing.T) {
+	_, block, found := strings.Cut(readDocker(t, "kubernetes.yaml"), "  config.toml: |\n")
+	block, _, ended := strings.Cut(block, "\n---\n")
+	if !found || !ended {
+		t.Fatal("kubernetes.yaml has no config.toml")
+	}
+	c := newConfig()
+	if err := c.readText("config.toml", strings.ReplaceAll("\n"+block, "\n    ", "\n")); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.resolveMasters(); err != nil {
+		t.Fatal(err)
+	}
+	if len(c.engine.Masters) != 5 || len(c.userList.entries) != 1 || c.listen != ":6380" {
+		t.Errorf("got %d masters, %d users, listen %s; want 5, 1, :6380", len(c.engine.Masters), len(c.userList.entries), c.listen)
+	}
+}

@@ -1,0 +1,250 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/BurntSushi/toml"
+)
+
+// fileError is a fault of the configuration file, with the line on which it stands; 0: the file as a whole.
+type fileError struct {
+	path string
+	line int
+	text string
+}
+
+func (e *fileError) Error() string {
+	if e.line == 0 {
+		return e.path + ": " + e.text
+	}
+	return fmt.Sprintf("%s:%d: %s", e.path, e.line, e.text)
+}
+
+// readFile takes the settings that the file at path names. It reports every fault that it finds, not only the first.
+func (c *config) readFile(path string) error {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		var pathErr *os.PathError
+		if errors.As(err, &pathErr) {
+			err = pathErr.Err
+		}
+		return fmt.Errorf("the configuration file %s cannot be read: %w", path, err)
+	}
+	if err := c.readText(path, string(text)); err != nil {
+		return err
+	}
+	if c.secretInFile() && everybodyReads(path) {
+		c.warnings = append(c.warnings, fmt.Sprintf("%s holds a password, and everybody on this machine can read it: chmod o-r %s, or name a password_file", path, path))
+	}
+	return nil
+}
+
+// readText takes the settings from the text of the file; path is for the messages.
+func (c *config) readText(path, text string) error {
+	var document map[string]any
+	if _, err := toml.Decode(text, &document); err != nil {
+		return syntaxError(path, text, err)
+	}
+	c.file, c.lines = path, keyLines(text)
+	r := &fileReader{config: c}
+	r.table("", document)
+	slices.SortStableFunc(r.faults, func(a, b *fileError) int { return cmp.Compare(a.line, b.line) })
+	errs := make([]error, len(r.faults))
+	for i, f := range r.faults {
+		errs[i] = f
+	}
+	return errors.Join(errs...)
+}
+
+// syntaxError shows the line that the library could not read, and where in it. A password that may stand there is not
+// shown.
+func syntaxError(path, text string, err error) error {
+	var parse toml.ParseError
+	if !errors.As(err, &parse) {
+		return &fileError{path, 0, err.Error()}
+	}
+	// The library's line number is one too high for some faults at the end of a line; its offset is right.
+	at := min(max(parse.Position.Start, 0), len(text))
+	start := strings.LastIndexByte(text[:at], '\n') + 1
+	line := strings.Count(text[:start], "\n") + 1
+	source, _, _ := strings.Cut(text[start:], "\n")
+	source = strings.TrimRight(source, "\r")
+	column, message, length := at-start, parse.Message, parse.Position.Len
+
+	if secret := secretFrom(source, parse.LastKey); secret >= 0 {
+		if column >= secret {
+			// The library's message quotes what it read.
+			message, column, length = "a password cannot be read: it is a string in quotes, with \\ and \" written \\\\ and \\\"", secret, len(hidden)
+		}
+		source = source[:secret] + hidden
+	}
+	// Tabs are repeated, so that the caret stands where the reader's terminal puts them.
+	indent := strings.Map(func(r rune) rune {
+		if r == '\t' {
+			return r
+		}
+		return ' '
+	}, source[:min(column, len(source))])
+	room := utf8.RuneCountInString(source) - utf8.RuneCountInString(indent)
+	return &fileError{path, line, fmt.Sprintf("%s\n%6d | %s\n         %s%s",
+		printable(message), line, printable(source), indent, strings.Repeat("^", max(1, min(length, room))))}
+}
+
+// secretFrom is where in a line a password may begin; -1: nowhere.
+func secretFrom(line, lastKey string) int {
+	found := passwordWord.FindStringIndex(line)
+	if found == nil {
+		if passwordWord.MatchString(lastKey) {
+			return 0 // a string over several lines
+		}
+		return -1
+	}
+	at := found[1]
+	equals := strings.IndexByte(line[at:], '=')
+	if equals < 0 {
+		return at
+	}
+	at += equals + 1
+	for at < len(line) && line[at] == ' ' {
+		at++
+	}
+	return at
+}
+
+var passwordWord = regexp.MustCompile(`(?i)password`)
+
+// printable replaces what would upset a terminal.
+func printable(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r != '\t' && !unicode.IsPrint(r) {
+			return '\uFFFD'
+		}
+		return r
+	}, s)
+}
+
+// fileReader walks the decoded document.
+type fileReader struct {
+	config *config
+	faults []*fileError
+}
+
+func (r *fileReader) fault(name, format string, args ...any) {
+	r.faults = append(r.faults, &fileError{r.config.file, lineOf(r.config.lines, name), printable(fmt.Sprintf(format, args...))})
+}
+
+// table takes the settings of one group, or, with the empty name, of the document.
+func (r *fileReader) table(group string, table map[string]any) {
+	for key, v := range table {
+		name := join(group, key)
+		if s := r.config.find(name); s != nil {
+			r.set(s, v)
+			continue
+		}
+		if group == "" && slices.Contains(r.groups(), key) {
+			if inner, ok := v.(map[string]any); ok {
+				r.table(key, inner)
+			} else {
+				r.notAGroup(key, v)
+			}
+			continue
+		}
+		r.unknown(group, key, v)
+	}
+}
+
+func (r *fileReader) set(s *setting, v any) {
+	err := s.value.setTOML(v)
+	if err == nil {
+		s.source = source{fromFile, fmt.Sprintf("%s:%d", r.config.file, lineOf(r.config.lines, s.name))}
+		return
+	}
+	for _, e := range flatten(err) {
+		var part *partError
+		if errors.As(e, &part) {
+			r.fault(s.name+part.part, "%s%s: %v", s.name, part.part, part.err)
+		} else {
+			r.fault(s.name, "%s: %v", s.name, e)
+		}
+	}
+}
+
+func (r *fileReader) groups() []string {
+	var all []string
+	for _, s := range r.config.settings {
+		if g := s.group(); g != "" && !slices.Contains(all, g) {
+			all = append(all, g)
+		}
+	}
+	return all
+}
+
+func (r *fileReader) notAGroup(key string, v any) {
+	if _, ok := v.([]map[string]any); ok && key == "master" {
+		r.fault(key, "[[master]] is no list: write one [[masters]] for each master, or masters = [\"host:port\", …]; [master] holds what all of them share")
+		return
+	}
+	r.fault(key, "%s is a group: write [%s], and its settings below", key, key)
+}
+
+// unknown reports a key that is no setting, and what it may have been meant for.
+func (r *fileReader) unknown(group, key string, v any) {
+	if key == "" {
+		r.fault(join(group, key), "a setting without a name")
+		return
+	}
+	if _, table := v.(map[string]any); table && group == "" {
+		groups := r.groups()
+		for i := range groups {
+			groups[i] = "[" + groups[i] + "]"
+		}
+		r.fault(key, "unknown group [%s]%s", key, didYouMean("["+key+"]", groups))
+		return
+	}
+	var here []string
+	for _, s := range r.config.settings {
+		switch {
+		case s.key() != key:
+			if s.group() == group {
+				here = append(here, s.key())
+			}
+		case s.group() == "":
+			r.fault(join(group, key), "unknown setting %s: %s stands above the first [group]", join(group, key), key)
+			return
+		default:
+			r.fault(join(group, key), "unknown setting %s: %s belongs to [%s]", join(group, key), key, s.group())
+			return
+		}
+	}
+	if group == "" {
+		// Outside of its group, any setting may have been meant.
+		for _, s := range r.config.settings {
+			here = append(here, s.key())
+		}
+	}
+	r.fault(join(group, key), "unknown setting %s%s", join(group, key), didYouMean(key, here))
+}
+
+// secretInFile reports whether the file holds a password itself, in contrast to the name of a file that does.
+func (c *config) secretInFile() bool {
+	for _, s := range c.settings {
+		if s.source.kind == fromFile && strings.Contains(s.text(), hidden) {
+			return true
+		}
+	}
+	return false
+}
+
+// everybodyReads reports whether everybody on this machine can read the file.
+func everybodyReads(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.Mode().Perm()&0o004 != 0
+}

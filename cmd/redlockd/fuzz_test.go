@@ -1,0 +1,89 @@
+package main
+
+import (
+	"errors"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/BurntSushi/toml"
+)
+
+// FuzzConfig: goal and method: whatever the file says, reading it does not panic or hang; every fault has a line that exists;
+// every key of a document that is TOML is found on a line on which it stands; and what is accepted can be printed and
+// read again as the same, unless it holds a password: then not at all.
+func FuzzConfig(f *testing.F) {
+	text, err := os.ReadFile(shipped)
+	if err != nil {
+		f.Fatal(err)
+	}
+	for _, seed := range []string{
+		string(text), filled, "", "masters = [\"a:1\", {addr = 'b:1', db = 3}]", "[[masters]]\naddr = \"a:1\"\n[[auth.users]]\nname = \"\"\"\nx\"\"\"\n",
+		"[[0.0]]", "name = \"\xff\", password", "''=''", // found by this test
+		"[locks]\nmax_ttl = 5\n[server", "a.\"b.c\".d = {e = [[1, 2], [\n]]}\n", "[master]\npassword = hunter2\n", "[log]\r\nlevel = \"debug\"\r\n",
+	} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		c := newConfig()
+		err := c.readText("config.toml", text)
+		for _, e := range flatten(err) {
+			var fault *fileError
+			if !errors.As(e, &fault) {
+				t.Fatalf("%v: not a fault of the file", e)
+			}
+			if last := strings.Count(text, "\n") + 1; fault.text == "" || fault.line < 1 || fault.line > last {
+				t.Errorf("%v: on line %d of %d", e, fault.line, last)
+			}
+		}
+		checkKeyLines(t, text)
+		if err != nil {
+			return
+		}
+		var printed strings.Builder
+		c.print(&printed)
+		again := newConfig()
+		err = again.readText("printed", printed.String())
+		if secrets := strings.Contains(printed.String(), " = "+hidden); secrets != (err != nil) {
+			t.Fatalf("printed as\n%s\nholds secrets: %v, read again: %v", &printed, secrets, err)
+		}
+		for i, s := range c.settings {
+			if got := again.settings[i].text(); err == nil && got != s.text() {
+				t.Errorf("%s: %s after printing and reading, %s before", s.name, got, s.text())
+			}
+		}
+	})
+}
+
+var (
+	bareKey  = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
+	position = regexp.MustCompile(`\[\d+\]`)
+)
+
+// checkKeyLines compares keyLines with what the library found. Names with odd letters are left out: they are written with
+// escapes.
+func checkKeyLines(t *testing.T, text string) {
+	var document map[string]any
+	meta, err := toml.Decode(text, &document)
+	lines := keyLines(text) // must not hang on what is not TOML either
+	if err != nil {
+		return
+	}
+	found := make(map[string]bool)
+	for name, line := range lines {
+		found[position.ReplaceAllString(name, "")] = true
+		if line < 1 || line > strings.Count(text, "\n")+1 {
+			t.Errorf("%s: on line %d", name, line)
+		}
+	}
+	for _, key := range meta.Keys() {
+		bare := true
+		for _, part := range key {
+			bare = bare && bareKey.MatchString(part)
+		}
+		if name := strings.Join(key, "."); bare && !found[name] {
+			t.Errorf("%s: not found in %v", name, lines)
+		}
+	}
+}

@@ -1,0 +1,131 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+)
+
+func help(p process, args []string) int {
+	topics := []string{"settings"}
+	for _, c := range commands() {
+		topics = append(topics, c.name)
+	}
+	switch {
+	case len(args) > 1:
+		return p.usageError(errors.New("help takes one topic"))
+	case len(args) == 0:
+		helpOverview(p.stdout)
+	case args[0] == "serve":
+		helpServe(p.stdout)
+	case args[0] == "check":
+		helpCheck(p.stdout)
+	case args[0] == "version":
+		fmt.Fprintf(p.stdout, "Usage: redlockd version\n\nPrints the version, the compiler, and the revision of the source.\n")
+	case args[0] == "help":
+		fmt.Fprintf(p.stdout, "Usage: redlockd help [topic]\n\nThe topics are %s.\n", strings.Join(topics, ", "))
+	case args[0] == "settings":
+		helpSettings(p.stdout)
+	default:
+		return p.usageError(fmt.Errorf("no help on %q%s; the topics are %s", args[0], didYouMean(args[0], topics), strings.Join(topics, ", ")))
+	}
+	return exitOK
+}
+
+func helpOverview(w io.Writer) {
+	fmt.Fprint(w, `redlockd gives distributed locks over the Redis protocol, granted by a quorum of independent Redis masters.
+
+Usage:
+  redlockd [flags]            serve locks
+  redlockd command [flags]
+
+Commands:
+`)
+	for _, c := range commands() {
+		fmt.Fprintf(w, "  %-10s %s\n", c.name, c.summary)
+	}
+	fmt.Fprint(w, `
+Try it, without any Redis:
+  redlockd
+  redis-cli -p 6380 LOCK invoices 30000
+
+With masters:
+  redlockd check --masters 10.0.0.1:6379,10.0.0.2:6379,10.0.0.3:6379,10.0.0.4:6379,10.0.0.5:6379
+  redlockd serve --config /etc/redlockd/config.toml
+
+`)
+	helpSources(w)
+	fmt.Fprint(w, `
+Exit codes:
+  0  done; a server: stopped when it was told to, after draining
+  1  failed: could not start, or failed while it ran; check: no quorum can be had
+  2  the command line or the configuration is wrong
+  3  a server: a second signal came while it was draining
+
+redlockd help serve, redlockd help check and redlockd help settings say more.
+`)
+}
+
+func helpSources(w io.Writer) {
+	fmt.Fprint(w, `Settings come from flags, which win over environment variables, which win over the file that --config or
+REDLOCKD_CONFIG names, which wins over the defaults. Every setting has a variable: max_ttl in the group [locks] of the
+file is REDLOCKD_LOCKS_MAX_TTL. --print-config shows what is in effect, and where it comes from.
+`)
+}
+
+func helpServe(w io.Writer) {
+	fmt.Fprint(w, `Usage: redlockd [serve] [flags]
+
+Serves locks until SIGTERM or SIGINT. Then it drains: no new lock is granted, waiting clients are told so, and locks
+that were granted here can be prolonged and released, until none is left or drain_timeout is over; a second signal ends
+it at once. It starts also while masters are down: until a quorum of them is reached, commands are answered with
+NOQUORUM. Logs go to standard error.
+
+Flags:
+`)
+	serveFlags().usage(w)
+	fmt.Fprintln(w)
+	helpSources(w)
+	fmt.Fprint(w, `
+The Go runtime's own variables hold too: GOGC (400 unless it is set), GOMEMLIMIT, GOMAXPROCS.
+`)
+}
+
+func helpCheck(w io.Writer) {
+	fmt.Fprint(w, `Usage: redlockd check [flags]
+
+Asks every master at once whether it can vote, prints what it found, and says whether a quorum can be had and what to
+mend. It reads the same configuration as serve, so what it finds is what a server would find. It changes nothing on the
+masters.
+
+Exit codes: 0 a quorum can be had, 1 it cannot, 2 the command line or the configuration is wrong.
+
+Flags:
+`)
+	checkFlags().usage(w)
+	fmt.Fprintln(w)
+	helpSources(w)
+}
+
+// helpSettings lists every setting by its three names.
+func helpSettings(w io.Writer) {
+	helpSources(w)
+	fmt.Fprint(w, "\nLists in variables: REDLOCKD_MASTERS=host:port,host:port,… and REDLOCKD_AUTH_USERS=name:password,name:password,…\n")
+	group := "-"
+	for _, s := range newConfig().settings {
+		if g := s.group(); g != group {
+			group = g
+			if g != "" {
+				fmt.Fprintf(w, "\n[%s]\n", g)
+			} else {
+				fmt.Fprintln(w)
+			}
+		}
+		names := s.environment()
+		if s.flag != "" {
+			names += ", --" + s.flag
+		}
+		fmt.Fprintf(w, "  %s = %s\n      %s\n      %s\n", s.key(), s.text(), s.usage, names)
+	}
+}

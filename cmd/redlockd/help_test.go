@@ -1,0 +1,125 @@
+package main
+
+// Goal: the help texts suffice to use redlockd. Method: every flag, setting, command and exit code must stand in them.
+
+import (
+	"cmp"
+	"fmt"
+	"os/exec"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+func helpOf(t *testing.T, args ...string) string {
+	t.Helper()
+	code, stdout, stderr := runCommand(nil, args...)
+	if code != exitOK || stderr != "" {
+		t.Fatalf("redlockd %v: exit code %d, errors %q; want 0, none", args, code, stderr)
+	}
+	return stdout
+}
+
+func TestHelpCoversEveryFlag(t *testing.T) {
+	for command, flags := range map[string]*flagSet{"serve": serveFlags(), "check": checkFlags()} {
+		text := helpOf(t, command, "--help")
+		for _, f := range flags.flags {
+			if !strings.Contains(text, "  --"+f.name+" ") || f.usage == "" {
+				t.Errorf("redlockd %s --help: --%s is missing, or has no text", command, f.name)
+			}
+		}
+		if same := helpOf(t, "help", command); same != text {
+			t.Errorf("redlockd help %s differs from redlockd %s --help", command, command)
+		}
+		if short := helpOf(t, command, "-h"); short != text {
+			t.Errorf("redlockd %s -h differs from redlockd %s --help", command, command)
+		}
+	}
+}
+
+func TestHelpCoversEverySetting(t *testing.T) {
+	text := helpOf(t, "help", "settings")
+	for _, s := range newConfig().settings {
+		if !strings.Contains(text, fmt.Sprintf("\n  %s = %s\n      %s\n", s.key(), s.text(), s.usage)) || s.usage == "" {
+			t.Errorf("redlockd help settings: %s is missing, or has no text", s.name)
+		}
+		if !regexp.MustCompile(`\b` + s.environment() + `\b`).MatchString(text) {
+			t.Errorf("redlockd help settings: %s is missing", s.environment())
+		}
+	}
+}
+
+func TestHelpCoversEveryCommandAndExitCode(t *testing.T) {
+	text := helpOf(t, "--help")
+	for _, c := range commands() {
+		if !strings.Contains(text, "\n  "+c.name+" ") || !strings.Contains(text, c.summary) {
+			t.Errorf("redlockd --help: the command %s is missing", c.name)
+		}
+		helpOf(t, "help", c.name)
+	}
+	for _, code := range []int{exitOK, exitFailed, exitUsage, exitDropped} {
+		if !strings.Contains(text, fmt.Sprintf("\n  %d  ", code)) {
+			t.Errorf("redlockd --help: exit code %d is missing", code)
+		}
+	}
+	if same := helpOf(t, "help"); same != text {
+		t.Error("redlockd help differs from redlockd --help")
+	}
+}
+
+// Lines that wrap in a terminal of usual width are not read.
+func TestHelpFitsATerminal(t *testing.T) {
+	for _, args := range [][]string{{"help"}, {"help", "serve"}, {"help", "check"}, {"help", "settings"}} {
+		for line := range strings.Lines(helpOf(t, args...)) {
+			if n := len([]rune(line)); n > 140 {
+				t.Errorf("redlockd %s: %d letters in a line: %s", strings.Join(args, " "), n, line)
+			}
+		}
+	}
+}
+
+func TestNamesAreUnique(t *testing.T) {
+	seen := make(map[string]string)
+	for _, s := range newConfig().settings {
+		for _, name := range []string{"setting " + s.name, "variable " + s.environment(), "flag " + cmp.Or(s.flag, "none of "+s.name)} {
+			if other, twice := seen[name]; twice {
+				t.Errorf("the %s stands for %s and for %s", name, other, s.name)
+			}
+			seen[name] = s.name
+		}
+	}
+}
+
+func TestVersion(t *testing.T) {
+	for _, args := range [][]string{{"version"}, {"--version"}, {"-v"}} {
+		if got := helpOf(t, args...); !regexp.MustCompile(`^redlockd dev \(go1\.\S+, \w+/\w+.*\)\n$`).MatchString(got) {
+			t.Errorf("redlockd %s: got %q, want the version, the compiler, the system", args[0], got)
+		}
+	}
+}
+
+// A release sets the version at link time; the name of the variable must stay the one that the Dockerfile uses.
+func TestVersionCanBeSetByTheLinker(t *testing.T) {
+	out, err := exec.Command("go", "run", "-ldflags", "-X main.version=1.2.3", ".", "version").CombinedOutput()
+	if err != nil || !strings.HasPrefix(string(out), "redlockd 1.2.3 (") {
+		t.Errorf("got %q (%v), want redlockd 1.2.3", out, err)
+	}
+}
+
+func TestDidYouMean(t *testing.T) {
+	known := []string{"max_ttl", "min_ttl", "listen", "drain_timeout", "db"}
+	for name, want := range map[string]string{
+		"max_tll":      " (did you mean max_ttl?)",
+		"maxttl":       " (did you mean max_ttl?)",
+		"MAX_TTL":      " (did you mean max_ttl?)",
+		"lsiten":       " (did you mean listen?)",
+		"draintimeout": " (did you mean drain_timeout?)",
+		"password":     "",
+		"":             "",
+		"x":            "",
+	} {
+		if got := didYouMean(name, known); got != want {
+			t.Errorf("%q: got %q, want %q", name, got, want)
+		}
+	}
+}

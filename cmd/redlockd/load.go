@@ -1,0 +1,237 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"redlockd/redlock"
+)
+
+const (
+	configFlag        = "config"
+	configEnvironment = environmentPrefix + "CONFIG"
+)
+
+// load reads the configuration: flags win over the environment, that over the file, that over the defaults. Flags are
+// the texts that were given, by the names of the flags. The error joins everything that is wrong, each with its place.
+func load(flags map[string]string, environ []string) (*config, error) {
+	c := newConfig()
+	variables := ours(environ)
+	path, given := flags[configFlag]
+	if !given {
+		path = variables[configEnvironment]
+	}
+	var errs []error
+	if path != "" {
+		if err := c.readFile(path); err != nil {
+			// What other sources say is not looked at: most faults there would be echoes of this one.
+			return nil, err
+		}
+	} else if given {
+		errs = append(errs, errors.New("--config: the path of a file is needed"))
+	}
+	errs = append(errs, c.readEnvironment(variables), c.readFlags(flags))
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	if err := c.resolve(); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// ours picks the variables that begin with our prefix. An empty variable counts as none: compose files and manifests
+// set such.
+func ours(environ []string) map[string]string {
+	variables := make(map[string]string)
+	for _, pair := range environ {
+		name, text, _ := strings.Cut(pair, "=")
+		if strings.HasPrefix(name, environmentPrefix) && text != "" {
+			variables[name] = text
+		}
+	}
+	return variables
+}
+
+// Kubernetes sets REDLOCKD_SERVICE_HOST, REDLOCKD_PORT_6380_TCP and the like beside a service that is called redlockd.
+var serviceLink = regexp.MustCompile(`_(SERVICE_(HOST|PORT)(_\w+)?|PORT(_\d+_(TCP|UDP|SCTP)(_\w+)?)?)$`)
+
+func (c *config) readEnvironment(variables map[string]string) error {
+	names := []string{configEnvironment}
+	var errs []error
+	for _, s := range c.settings {
+		names = append(names, s.environment())
+		if text, ok := variables[s.environment()]; ok {
+			errs = append(errs, s.setFrom(source{fromEnvironment, s.environment()}, text))
+		}
+	}
+	// Others may have a use for names that we do not know, so they are worth a warning, not an error.
+	for name := range variables {
+		if !slices.Contains(names, name) && !serviceLink.MatchString(name) {
+			c.warnings = append(c.warnings, fmt.Sprintf("the environment variable %s names no setting%s", name, didYouMean(name, names)))
+		}
+	}
+	slices.Sort(c.warnings)
+	return errors.Join(errs...)
+}
+
+func (c *config) readFlags(flags map[string]string) error {
+	var errs []error
+	for _, s := range c.settings {
+		if text, ok := flags[s.flag]; ok && s.flag != "" {
+			errs = append(errs, s.setFrom(source{fromFlag, "--" + s.flag}, text))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (s *setting) setFrom(from source, text string) error {
+	if err := s.value.setText(text); err != nil {
+		return fmt.Errorf("%s: %w", from.where, err)
+	}
+	s.source = from
+	return nil
+}
+
+// resolve checks the settings against each other, reads the files that they name, and fills what the packages below need.
+func (c *config) resolve() error {
+	errs := []error{c.checkListen()}
+	if c.drainTimeout < time.Millisecond || c.drainTimeout > time.Hour {
+		errs = append(errs, c.errorAt("server.drain_timeout", fmt.Errorf("%s is outside 1ms … 1h", formatDuration(c.drainTimeout))))
+	}
+	var err error
+	if c.front.TLSConfig, err = c.tls.config(); err != nil {
+		errs = append(errs, c.annotate(err, "server", "server.tls_cert"))
+	}
+	errs = append(errs, c.chooseSharedPassword())
+	mastersErr := c.resolveMasters()
+	errs = append(errs, mastersErr, c.resolveUsers())
+
+	engine := c.engine
+	if mastersErr != nil || len(engine.Masters) == 0 {
+		// Faults of the masters have been told; none means the embedded ones, which are known to be right.
+		engine.Masters = []redlock.Master{{Addr: "embedded:0"}}
+	}
+	errs = append(errs, c.annotate(engine.Validate(), "", "masters"))
+	front := c.front
+	front.Engine = new(redlock.Client) // is made later; here only the settings are looked at
+	errs = append(errs, c.annotate(front.Validate(), "server", "auth.users"))
+	return errors.Join(errs...)
+}
+
+// checkListen checks the address, and warns of a server that is open to everybody who can reach it.
+func (c *config) checkListen() error {
+	host, port, err := net.SplitHostPort(c.listen)
+	if err != nil {
+		return c.errorAt("server.listen", fmt.Errorf("%q is no address: host:port is needed, or :port for all addresses of this machine", c.listen))
+	}
+	if err := checkPort(port); err != nil {
+		return c.errorAt("server.listen", err)
+	}
+	ip := net.ParseIP(host)
+	if local := host == "localhost" || ip != nil && ip.IsLoopback(); !local && len(c.userList.entries) == 0 && c.tls.clientCA == "" {
+		c.warnings = append(c.warnings, fmt.Sprintf("%s is open to everybody who can reach it: name users under [auth], or ask for client certificates", c.listen))
+	}
+	return nil
+}
+
+// chooseSharedPassword decides between master.password and master.password_file: the source that wins over the other.
+func (c *config) chooseSharedPassword() error {
+	password, file := c.find("master.password"), c.find("master.password_file")
+	switch {
+	case c.master.password == "" || c.master.passwordFile == "":
+	case password.source.kind > file.source.kind:
+		c.master.passwordFile = ""
+	case password.source.kind < file.source.kind:
+		c.master.password = ""
+	default:
+		c.master.passwordFile = "" // so that nobody complains of the file, too
+		return c.errorAt("master.password_file", errors.New("master.password is given too: one of them is enough"))
+	}
+	return nil
+}
+
+// errorAt says where the setting, or the part of it, that the error is about has its value from. Name is that of a
+// setting, with [n] behind it for a member of a list.
+func (c *config) errorAt(name string, err error) error {
+	whole, _, _ := strings.Cut(name, "[")
+	s := c.find(whole)
+	switch s.source.kind {
+	case fromDefault:
+		return fmt.Errorf("%s: %w", name, err)
+	case fromFile:
+		return &fileError{c.file, lineOf(c.lines, name), fmt.Sprintf("%s: %v", name, err)}
+	default:
+		return fmt.Errorf("%s: %w", s.source.where, err)
+	}
+}
+
+// annotate adds to each error of a package below where the settings that it names have their values from. Group is
+// where a key is looked for that stands in several; an error that names none that somebody chose is about other.
+func (c *config) annotate(err error, group, other string) error {
+	var errs []error
+	for _, e := range flatten(err) {
+		var named []*setting
+		text := keyWord.ReplaceAllStringFunc(e.Error(), func(match string) string {
+			word := strings.TrimLeft(match, " (")
+			s := c.byWord(group, word)
+			if s == nil || slices.Contains(named, s) {
+				return match
+			}
+			named = append(named, s)
+			return strings.TrimSuffix(match, word) + s.name
+		})
+		text = durationWord.ReplaceAllStringFunc(text, func(word string) string {
+			if d, err := time.ParseDuration(word); err == nil {
+				return formatDuration(d)
+			}
+			return word
+		})
+		if chosen := func(s *setting) bool { return s.source.kind != fromDefault }; slices.ContainsFunc(named, chosen) {
+			errs = append(errs, errors.New(place(named, text)))
+		} else {
+			errs = append(errs, c.errorAt(other, errors.New(text)))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// durationWord is a duration as Go prints it.
+var durationWord = regexp.MustCompile(`\d[0-9.hmsnµ]*s\b`)
+
+// keyWord is a word that can be the key of a setting: one with underscores, not in a path, or the first of an error.
+var keyWord = regexp.MustCompile(`^[a-z_]+\b|[ (][a-z]+(_[a-z]+)+\b`)
+
+// byWord finds the setting that a package below calls word: its key, or its group and key ("master_timeout").
+func (c *config) byWord(group, word string) *setting {
+	if s := c.find(join(group, word)); s != nil {
+		return s
+	}
+	for _, s := range c.settings {
+		if s.key() == word || strings.ReplaceAll(s.name, ".", "_") == word {
+			return s
+		}
+	}
+	return nil
+}
+
+// place puts the source of the first setting that somebody chose in front of the text, and those of the others behind.
+func place(named []*setting, text string) string {
+	first := slices.IndexFunc(named, func(s *setting) bool { return s.source.kind != fromDefault })
+	var others []string
+	for i, s := range named {
+		if i != first {
+			others = append(others, s.name+": "+s.source.where)
+		}
+	}
+	text = named[first].source.where + ": " + text
+	if len(others) > 0 {
+		text += " (" + strings.Join(others, ", ") + ")"
+	}
+	return text
+}

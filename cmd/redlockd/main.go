@@ -1,0 +1,108 @@
+// Command redlockd serves distributed locks over the Redis protocol; `redlockd help` says how it is used.
+//
+// This package is the only place that knows files, flags, the environment and signals:
+//
+//	main → serve, check, version, help      one file per subcommand
+//	        └ load: flags > environment > file > defaults, each value with its source
+//	          └ settings: the table of every setting, the one place where a new one is added
+//
+// The values themselves live in the options of the packages below (redlock.Options, proxy.Options), so that a setting has
+// one default and one set of bounds, there.
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strings"
+)
+
+// Exit codes. `redlockd help` lists them.
+const (
+	exitOK      = 0
+	exitFailed  = 1 // could not start, or failed while it ran; for check: no quorum can be had
+	exitUsage   = 2 // the command line or the configuration is wrong
+	exitDropped = 3 // a second signal came while the server was draining
+)
+
+// process is what a command gets from outside, so that tests can give it something else.
+type process struct {
+	environ        []string // as os.Environ
+	stdout, stderr io.Writer
+}
+
+// command is one subcommand.
+type command struct {
+	name    string
+	summary string
+	run     func(p process, args []string) int
+}
+
+// commands in the order of the help text. The first is the default: `redlockd --listen :6380` serves.
+func commands() []command {
+	return []command{
+		{"serve", "serve locks (this is what redlockd does without a command)", serve},
+		{"check", "probe the masters and explain what is wrong with them", check},
+		{"version", "print the version", printVersion},
+		{"help", "explain a command, or all settings", help},
+	}
+}
+
+func main() {
+	os.Exit(run(process{os.Environ(), os.Stdout, os.Stderr}, os.Args[1:]))
+}
+
+func run(p process, args []string) int {
+	all := commands()
+	if len(args) == 0 || strings.HasPrefix(args[0], "-") {
+		// The two questions that people ask of any program, before the flags of the default command are looked at.
+		if len(args) == 1 {
+			switch args[0] {
+			case "-h", "-help", "--help":
+				return help(p, nil)
+			case "-v", "-version", "--version":
+				return printVersion(p, nil)
+			}
+		}
+		return all[0].run(p, args)
+	}
+	var names []string
+	for _, c := range all {
+		if c.name == args[0] {
+			return c.run(p, args[1:])
+		}
+		names = append(names, c.name)
+	}
+	return p.usageError(fmt.Errorf("unknown command %q%s; the commands are %s", args[0], didYouMean(args[0], names), strings.Join(names, ", ")))
+}
+
+// usageError prints what is wrong with the command line or the configuration, one line per fault, and returns the exit
+// code for it.
+func (p process) usageError(err error) int {
+	for _, e := range flatten(err) {
+		fmt.Fprintf(p.stderr, "redlockd: %v\n", e)
+	}
+	return exitUsage
+}
+
+// failed prints why a command could not do its work, and returns the exit code for it.
+func (p process) failed(err error) int {
+	fmt.Fprintf(p.stderr, "redlockd: %v\n", err)
+	return exitFailed
+}
+
+// flatten takes apart what errors.Join put together, at any depth.
+func flatten(err error) []error {
+	if err == nil {
+		return nil
+	}
+	joined, ok := err.(interface{ Unwrap() []error })
+	if !ok {
+		return []error{err}
+	}
+	var all []error
+	for _, e := range joined.Unwrap() {
+		all = append(all, flatten(e)...)
+	}
+	return all
+}

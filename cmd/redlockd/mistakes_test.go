@@ -1,0 +1,488 @@
+package main
+
+// Goal: whatever is wrong in a configuration is told with its place, its name and what would be right, in one reading, and
+// without giving a password away. Method: one file for each mistake, and the exact messages.
+
+import (
+	"strings"
+	"testing"
+)
+
+// secret stands for every password in this file.
+const secret = "hunter2"
+
+func messages(err error) string {
+	var all []string
+	for _, e := range flatten(err) {
+		all = append(all, e.Error())
+	}
+	return strings.Join(all, "\n")
+}
+
+func TestMistakesInTheFile(t *testing.T) {
+	for _, c := range []struct{ file, want string }{
+		{
+			"[server]\n\tlisten = 12:00\n",
+			"config.toml:2: server.listen: a string (in quotes) is needed, not a date",
+		},
+		{
+			"[server]\nlisen = \"x:1\"\n",
+			"config.toml:2: unknown setting server.lisen (did you mean listen?)",
+		},
+		{
+			"lisen = \"x:1\"\n",
+			"config.toml:1: unknown setting lisen (did you mean listen?)",
+		},
+		{
+			"listen = \"x:1\"\n",
+			"config.toml:1: unknown setting listen: listen belongs to [server]",
+		},
+		{
+			"[locks]\nlisten = \"x:1\"\nmasters = []\n",
+			"config.toml:2: unknown setting locks.listen: listen belongs to [server]" + "\n" +
+				"config.toml:3: unknown setting locks.masters: masters stands above the first [group]",
+		},
+		{
+			"[serverr]\nlisten = \"x:1\"\n",
+			"config.toml:1: unknown group [serverr] (did you mean [server]?)",
+		},
+		{
+			"[qwertz]\na = 1\nb = 2\n",
+			"config.toml:1: unknown group [qwertz]",
+		},
+		{
+			"qwertz = 5\n",
+			"config.toml:1: unknown setting qwertz",
+		},
+		{
+			"server = 5\n",
+			"config.toml:1: server is a group: write [server], and its settings below",
+		},
+		{
+			"[[server]]\n",
+			"config.toml:1: server is a group: write [server], and its settings below",
+		},
+		{
+			"[[master]]\naddr = \"a:1\"\n",
+			`config.toml:1: [[master]] is no list: write one [[masters]] for each master, or masters = ["host:port", …]; [master] holds what all of them share`,
+		},
+		{
+			"[masters]\naddr = \"a:1\"\n",
+			`config.toml:1: masters: a list is needed, not a table: masters = ["host:port", …], or one [[masters]] for each`,
+		},
+		{
+			"LISTEN = \"a:1\"\n[server]\nLISTEN = \"a:1\"\n",
+			"config.toml:1: unknown setting LISTEN (did you mean listen?)" + "\n" +
+				"config.toml:3: unknown setting server.LISTEN (did you mean listen?)",
+		},
+		{
+			"[locks]\nmax_ttl = 60\n",
+			`config.toml:2: locks.max_ttl: a duration is a string with a unit, such as "50ms", "30s" or "1h30m", not a bare number`,
+		},
+		{
+			"[locks]\nmax_ttl = 1.5\n",
+			`config.toml:2: locks.max_ttl: a duration is a string with a unit, such as "50ms", "30s" or "1h30m", not a number with a decimal point`,
+		},
+		{
+			"[locks]\nmax_ttl = \"60\"\n",
+			`config.toml:2: locks.max_ttl: "60" is no duration: a number with a unit is needed, such as 50ms, 30s or 1h30m`,
+		},
+		{
+			"[locks]\nmax_ttl = \"0\"\n",
+			`config.toml:2: locks.max_ttl: "0" is no duration: a number with a unit is needed, such as 50ms, 30s or 1h30m`,
+		},
+		{
+			"[locks]\nmax_ttl = \"0s\"\n",
+			"config.toml:2: locks.max_ttl: zero is not possible here",
+		},
+		{
+			"[locks]\nmax_ttl = true\n",
+			`config.toml:2: locks.max_ttl: a duration is a string with a unit, such as "50ms", "30s" or "1h30m", not a boolean`,
+		},
+		{
+			"[locks]\nmax_ttl = 2020-01-01\n",
+			`config.toml:2: locks.max_ttl: a duration is a string with a unit, such as "50ms", "30s" or "1h30m", not a date`,
+		},
+		{
+			"[locks]\nmax_ttl = []\n",
+			`config.toml:2: locks.max_ttl: a duration is a string with a unit, such as "50ms", "30s" or "1h30m", not a list`,
+		},
+		{
+			"[locks]\nmax_ttl = \"-5s\"\n",
+			"config.toml:2: locks.max_ttl = -5s is outside 10ms … 24h" + "\n" +
+				"config.toml:2: locks.min_ttl = 10ms is above locks.max_ttl = -5s (locks.min_ttl: default)" + "\n" +
+				"config.toml:2: master.timeout = 50ms is not small against locks.max_ttl = -5s: a master that hangs would use up the lock (master.timeout: default)",
+		},
+		{
+			"[server]\nmax_clients = \"many\"\n",
+			"config.toml:2: server.max_clients: a whole number is needed, not a string",
+		},
+		{
+			"[server]\nmax_clients = 0\n",
+			"config.toml:2: server.max_clients: zero is not possible here",
+		},
+		{
+			"[server]\nmax_clients = -1\n",
+			"config.toml:2: server.max_clients = -1 is outside 1 … 10000000",
+		},
+		{
+			"[server]\nmax_clients = 1.5\n",
+			"config.toml:2: server.max_clients: a whole number is needed, not a number with a decimal point",
+		},
+		{
+			"[locks]\ndrift_factor = 0\n",
+			"config.toml:2: locks.drift_factor: zero is not possible here",
+		},
+		{
+			"[locks]\ndrift_factor = nan\n",
+			"config.toml:2: locks.drift_factor = NaN is outside 0 … 0.5: it is the part of a TTL by which clocks may drift",
+		},
+		{
+			"[locks]\ndrift_factor = 0.6\n",
+			"config.toml:2: locks.drift_factor = 0.6 is outside 0 … 0.5: it is the part of a TTL by which clocks may drift",
+		},
+		{
+			"[log]\nlevel = \"loud\"\nformat = \"jsn\"\n",
+			`config.toml:2: log.level: "loud" is none of debug, info, warn, error` + "\n" +
+				`config.toml:3: log.format: "jsn" is none of text, json (did you mean json?)`,
+		},
+		{
+			"[server]\nlisten = \"6380\"\n",
+			`config.toml:2: server.listen: "6380" is no address: host:port is needed, or :port for all addresses of this machine`,
+		},
+		{
+			"[server]\nlisten = \":99999\"\n",
+			`config.toml:2: server.listen: "99999" is no port: a number up to 65535 is needed`,
+		},
+		{
+			"[server]\nlisten = \"localhost:http\"\n",
+			`config.toml:2: server.listen: "http" is no port: a number up to 65535 is needed`,
+		},
+		{
+			"masters = [\"a:1\",\n  \"b:1\",\n  \"a:1\"]\n",
+			"config.toml:3: masters[2]: a:1 is named twice, as number 1 and 3: each vote must come from a master of its own",
+		},
+		{
+			"masters = [\"a:1\", \"b:1\"]\n",
+			"config.toml:1: masters: 2 masters survive the loss of no more masters than 1 do: name an odd number, 5 is usual",
+		},
+		{
+			"masters = [\"a:1\",\n\"b\",\n\"c:1\"]\n",
+			`config.toml:2: masters[1]: "b" is no address: host:port is needed, or the path of a unix socket`,
+		},
+		{
+			"masters = \"a:1\"\n",
+			`config.toml:1: masters: a list is needed, not a string: masters = ["host:port", …], or one [[masters]] for each`,
+		},
+		{
+			"masters = [1]\n",
+			"config.toml:1: masters[0]: an address or a table is needed, not a bare number",
+		},
+		{
+			"masters = [\"a:1\", {addr = \"b:1\", pasword = \"hunter2\"}, {db = 1}]\n",
+			"config.toml:1: masters[1].pasword: unknown setting (did you mean password?); those of a table here are addr, name, username, password, password_file, db, tls, tls_ca, tls_cert, tls_key, tls_server_name" + "\n" +
+				"config.toml:1: masters[2]: addr is missing",
+		},
+		{
+			"[[masters]]\naddr = \"a:1\"\ntimeout = \"1s\"\n",
+			"config.toml:3: masters[0].timeout: unknown setting; those of a table here are addr, name, username, password, password_file, db, tls, tls_ca, tls_cert, tls_key, tls_server_name",
+		},
+		{
+			"[[masters]]\naddr = \"a:1\"\ndb = \"x\"\n[[masters]]\nname=\"x\"\n",
+			"config.toml:3: masters[0].db: a whole number is needed, not a string" + "\n" +
+				"config.toml:4: masters[1]: addr is missing",
+		},
+		{
+			"[[masters]]\naddr = \"a:1\"\npassword = \"p\"\npassword_file = \"q\"\n",
+			"config.toml:4: masters[0].password_file: password is given too: one of them is enough",
+		},
+		{
+			"masters = [\"a:1\"]\n[master]\npassword = \"hunter2\"\npassword_file = \"q\"\n",
+			"config.toml:4: master.password_file: master.password is given too: one of them is enough",
+		},
+		{
+			"masters = [\"a:1\",\"b:1\",\"c:1\"]\n[master]\npassword_file = \"q\"\ntls=true\ntls_ca=\"nope\"\ntls_cert=\"only\"\n",
+			"config.toml:3: master.password_file: open q: no such file or directory" + "\n" +
+				"config.toml:5: master.tls_ca: open nope: no such file or directory" + "\n" +
+				"config.toml:6: master.tls_cert and master.tls_key belong together: one of them is missing (master.tls_key: default)",
+		},
+		{
+			"masters = [\"a:1\"]\n[master]\nusername = \"u\"\n",
+			`config.toml:3: master.username "u" has no password`,
+		},
+		{
+			"masters = [\"a:1\"]\n[master]\ntls_ca = \"u\"\n",
+			"config.toml:3: master.tls_ca is given, but tls is not true: the connections would not be encrypted",
+		},
+		{
+			"masters = [\"/s\"]\n[master]\ntls = true\n",
+			"config.toml:1: masters: master.tls_server_name is needed: an address that is a path names no host to compare the certificate with",
+		},
+		{
+			"[[masters]]\naddr=\"a:1\"\nname=\"x\"\n[[masters]]\naddr=\"b:1\"\nname=\"x\"\n[[masters]]\naddr=\"c:1\"\n",
+			"config.toml:1: masters 1 and 2 have the same name, x",
+		},
+		{
+			"[master]\npassword = 5\n",
+			"config.toml:2: master.password: a string (in quotes) is needed, not a bare number",
+		},
+		{
+			"[locks]\nmin_ttl = \"50s\"\nmax_ttl = \"40s\"\n",
+			"config.toml:2: locks.min_ttl = 50s is above locks.max_ttl = 40s (locks.max_ttl: config.toml:3)",
+		},
+		{
+			"[locks]\nmin_ttl = \"5m\"\n",
+			"config.toml:2: locks.min_ttl = 5m is above locks.max_ttl = 1m (locks.max_ttl: default)",
+		},
+		{
+			"[master]\ntimeout = \"40s\"\n",
+			"config.toml:2: master.timeout = 40s is outside 1ms … 10s" + "\n" +
+				"config.toml:2: master.timeout = 40s is not small against locks.max_ttl = 1m: a master that hangs would use up the lock (locks.max_ttl: default)",
+		},
+		{
+			"[server]\nbulk_max = 2000000\n",
+			"config.toml:2: server.bulk_max = 2000000 is above server.command_max = 1048576 (server.command_max: default)",
+		},
+		{
+			"[server]\ndrain_timeout = \"2h\"\n",
+			"config.toml:2: server.drain_timeout: 2h is outside 1ms … 1h",
+		},
+		{
+			"[server]\ntls_cert = \"/nope\"\n",
+			"config.toml:2: server.tls_cert and server.tls_key belong together: one of them is missing (server.tls_key: default)",
+		},
+		{
+			"[server]\ntls_cert = \"/nope\"\ntls_key = \"/nope\"\n",
+			"config.toml:2: server.tls_cert /nope with server.tls_key /nope: open /nope: no such file or directory (server.tls_key: config.toml:3)",
+		},
+		{
+			"[server]\ntls_client_ca = \"/nope\"\n",
+			"config.toml:2: server.tls_client_ca needs server.tls_cert and server.tls_key: without them the server speaks no TLS (server.tls_cert: default, server.tls_key: default)",
+		},
+		{
+			"[master]\nheartbeat = \"1h\"\n",
+			"config.toml:2: master.heartbeat = 1h is outside 10ms … 10s",
+		},
+		{
+			"[auth]\nusers = [{name = \"a\"}]\n",
+			`config.toml:2: auth.users: user "a" has no password`,
+		},
+		{
+			"[auth]\nusers = [{password = \"hunter2\"}]\n",
+			`config.toml:2: auth.users: user 1 has no name (the user of AUTH with a password alone is "default")`,
+		},
+		{
+			"[auth]\nusers = [\"a:hunter2\"]\n",
+			"config.toml:2: auth.users[0]: a table with name and password is needed, not a string",
+		},
+		{
+			"[auth]\nusers = \"a\"\n",
+			"config.toml:2: auth.users: a list is needed, not a string: one [[auth.users]] for each",
+		},
+		{
+			"[auth]\nusers = [{name=\"a\",password=\"hunter2\"},{name=\"a\",password=\"hunter2\"}]\n",
+			`config.toml:2: auth.users: user "a" is named twice`,
+		},
+		{
+			"[auth]\nusers = [{name=\"a\",password_file=\"nope\"}]\n",
+			"config.toml:2: auth.users[0]: password_file: open nope: no such file or directory",
+		},
+		{
+			"[auth]\nusers = [{name=\"a\",password_file=\"nope\",password=\"hunter2\"}]\n",
+			"config.toml:2: auth.users[0]: password and password_file are both given: one of them is enough",
+		},
+		{
+			"[auth]\nusers = [{name=\"a\",pasword=\"hunter2\"}]\n",
+			"config.toml:2: auth.users[0].pasword: unknown setting (did you mean password?); those of a table here are name, password, password_file",
+		},
+	} {
+		t.Run(c.file, func(t *testing.T) {
+			_, err := loadText(t, c.file, nil)
+			if got := messages(err); got != c.want {
+				t.Errorf("got:\n%s\nwant:\n%s", got, c.want)
+			}
+			if strings.Contains(messages(err), secret) {
+				t.Errorf("%s gives the password away", messages(err))
+			}
+		})
+	}
+}
+
+// What is not TOML is shown with a caret under the place.
+func TestSyntaxErrors(t *testing.T) {
+	for _, c := range []struct{ file, want string }{
+		{
+			"[server\nlisten = \"x\"",
+			"config.toml:1: expected '.' or ']' to end table name, but got '\\n' instead" + "\n" +
+				"     1 | [server" + "\n" +
+				"                ^",
+		},
+		{
+			"[server]\nlisten = \"unterminated\n",
+			"config.toml:2: strings cannot contain newlines" + "\n" +
+				`     2 | listen = "unterminated` + "\n" +
+				"                               ^",
+		},
+		{
+			"a = 1\na = 2\n",
+			"config.toml:2: Key 'a' has already been defined." + "\n" +
+				"     2 | a = 2" + "\n" +
+				"         ^",
+		},
+		{
+			`"é" = = 1`,
+			"config.toml:1: expected value but found '=' instead" + "\n" +
+				`     1 | "é" = = 1` + "\n" +
+				"               ^",
+		},
+		{
+			"[master]\npassword = hunter2\n",
+			`config.toml:2: a password cannot be read: it is a string in quotes, with \ and " written \\ and \"` + "\n" +
+				"     2 | password = (hidden)" + "\n" +
+				"                    ^^^^^^^^",
+		},
+		{
+			"[master]\npassword = \"hunter\"2\"\n",
+			`config.toml:2: a password cannot be read: it is a string in quotes, with \ and " written \\ and \"` + "\n" +
+				"     2 | password = (hidden)" + "\n" +
+				"                    ^^^^^^^^",
+		},
+		{
+			"[auth]\nusers = [{name = \"a\", password = 'hunter2}]\n",
+			`config.toml:2: a password cannot be read: it is a string in quotes, with \ and " written \\ and \"` + "\n" +
+				`     2 | users = [{name = "a", password = (hidden)` + "\n" +
+				"                                          ^^^^^^^^",
+		},
+		{
+			"[master]\npassword = \"\"\"\nhunter2\nfoo",
+			`config.toml:4: a password cannot be read: it is a string in quotes, with \ and " written \\ and \"` + "\n" +
+				"     4 | (hidden)" + "\n" +
+				"         ^^^^^^^^",
+		},
+		{
+			"[master]\npassword = 'a'\npassword = 'hunter2'\n",
+			"config.toml:3: Key 'master.password' has already been defined." + "\n" +
+				"     3 | password = (hidden)" + "\n" +
+				"         ^^^^^^^^",
+		},
+		{
+			"x = \x01",
+			"config.toml:1: TOML files cannot contain control characters: '0x01'" + "\n" +
+				"     1 | x = �" + "\n" +
+				"            ^",
+		},
+	} {
+		t.Run(c.file, func(t *testing.T) {
+			_, err := loadText(t, c.file, nil)
+			if got := messages(err); got != c.want {
+				t.Errorf("got:\n%s\nwant:\n%s", got, c.want)
+			}
+			if strings.Contains(messages(err), secret) {
+				t.Errorf("%s gives the password away", messages(err))
+			}
+		})
+	}
+}
+
+// runCommand runs a command line as main does, with this environment.
+func runCommand(environ []string, args ...string) (code int, stdout, stderr string) {
+	var out, errs strings.Builder
+	code = run(process{environ, &out, &errs}, args)
+	return code, out.String(), errs.String()
+}
+
+func TestMistakesOnTheCommandLine(t *testing.T) {
+	t.Chdir(t.TempDir())
+	writeFile(t, "two.toml", "masters = [\"a:1\", \"b:1\"]\n", 0o600)
+	for _, c := range []struct {
+		args    string
+		environ []string
+		want    string
+	}{
+		{"--lisen :1", nil, "unknown flag --lisen (did you mean --listen?); redlockd serve --help lists the flags"},
+		{"serve --qwertz", nil, "unknown flag --qwertz; redlockd serve --help lists the flags"},
+		{"check --maxttl 5s", nil, "unknown flag --maxttl (did you mean --max-ttl?); redlockd check --help lists the flags"},
+		{"--listen", nil, "--listen needs a value; redlockd serve --help lists the flags"},
+		{"check --json=perhaps", nil, `invalid boolean value "perhaps" for -json: neither true nor false; redlockd check --help lists the flags`},
+		{"serv", nil, `unknown command "serv" (did you mean serve?); the commands are serve, check, version, help`},
+		{"qwertz", nil, `unknown command "qwertz"; the commands are serve, check, version, help`},
+		{"serve now", nil, `unexpected argument "now"; redlockd serve --help lists the flags`},
+		{"--masters a:1 check", nil, "the command comes first: redlockd check [flags]; redlockd serve --help lists the flags"},
+		{"version --long", nil, `version takes no arguments, got "--long"`},
+		{"help servee", nil, `no help on "servee" (did you mean serve?); the topics are settings, serve, check, version, help`},
+		{"help serve check", nil, "help takes one topic"},
+		{"--config nowhere.toml", nil, "the configuration file nowhere.toml cannot be read: no such file or directory"},
+		{"--config .", nil, "the configuration file . cannot be read: is a directory"},
+		{"--config=", nil, "--config: the path of a file is needed"},
+		{"", []string{"REDLOCKD_CONFIG=nowhere.toml"}, "the configuration file nowhere.toml cannot be read: no such file or directory"},
+		{"--config two.toml", nil, "two.toml:1: masters: 2 masters survive the loss of no more masters than 1 do: name an odd number, 5 is usual"},
+		{"--max-ttl 60", nil, `--max-ttl: "60" is no duration: a number with a unit is needed, such as 50ms, 30s or 1h30m`},
+		{"--max-ttl 48h", nil, "--max-ttl: locks.max_ttl = 48h is outside 10ms … 24h\n--max-ttl: locks.max_hold = 24h is below locks.max_ttl = 48h (locks.max_hold: default)"},
+		{"--max-clients lots", nil, `--max-clients: "lots" is no whole number`},
+		{"--log-level inof", nil, `--log-level: "inof" is none of debug, info, warn, error (did you mean info?)`},
+		{"--masters a:1,,b:1", nil, `--masters: an address is missing in "a:1,,b:1"`},
+		{"--masters a:1,b:1,a:1", nil, "--masters: a:1 is named twice, as number 1 and 3: each vote must come from a master of its own"},
+		{"--masters a,b:1,c:x", nil, "--masters: \"a\" is no address: host:port is needed, or the path of a unix socket\n--masters: \"x\" is no port: a number up to 65535 is needed"},
+		{"--listen localhost", nil, `--listen: "localhost" is no address: host:port is needed, or :port for all addresses of this machine`},
+		{"", []string{"REDLOCKD_LOCKS_DRIFT_FACTOR=lots"}, `REDLOCKD_LOCKS_DRIFT_FACTOR: "lots" is no number`},
+		{"", []string{"REDLOCKD_MASTER_TLS=perhaps"}, `REDLOCKD_MASTER_TLS: "perhaps" is neither true nor false`},
+		{"", []string{"REDLOCKD_MASTERS=a:1,b:1"}, "REDLOCKD_MASTERS: 2 masters survive the loss of no more masters than 1 do: name an odd number, 5 is usual"},
+		{"", []string{"REDLOCKD_AUTH_USERS=" + secret}, "REDLOCKD_AUTH_USERS: name:password is needed for each user, with commas between them"},
+		{"", []string{"REDLOCKD_AUTH_USERS=a:" + secret + ",a:" + secret}, `REDLOCKD_AUTH_USERS: user "a" is named twice`},
+		{"--max-ttl 5 --log-level x", []string{"REDLOCKD_MASTER_TIMEOUT=9"}, "REDLOCKD_MASTER_TIMEOUT: \"9\" is no duration: a number with a unit is needed, such as 50ms, 30s or 1h30m\n" +
+			"--log-level: \"x\" is none of debug, info, warn, error\n--max-ttl: \"5\" is no duration: a number with a unit is needed, such as 50ms, 30s or 1h30m"},
+		{"check", nil, "nothing to check: no masters are configured (a server would start five inside its own process); name them with --masters or --config"},
+	} {
+		t.Run(c.args+strings.Join(c.environ, " "), func(t *testing.T) {
+			code, stdout, stderr := runCommand(c.environ, strings.Fields(c.args)...)
+			got := strings.TrimSuffix(strings.ReplaceAll("\n"+stderr, "\nredlockd: ", "\n")[1:], "\n")
+			if got != c.want || code != exitUsage || stdout != "" {
+				t.Errorf("exit code %d, output %q, errors:\n%s\nwant code %d, no output, and:\n%s", code, stdout, got, exitUsage, c.want)
+			}
+			if strings.Contains(stderr, secret) {
+				t.Errorf("%s gives the password away", stderr)
+			}
+		})
+	}
+}
+
+// Warnings do not keep redlockd from running, but an operator should read them.
+func TestWarnings(t *testing.T) {
+	t.Chdir(t.TempDir())
+	writeFile(t, "open.toml", "masters = [\"a:1\"]\n[master]\npassword = \""+secret+"\"\n", 0o644)
+	writeFile(t, "closed.toml", "masters = [\"a:1\"]\n[master]\npassword = \""+secret+"\"\n", 0o640)
+	writeFile(t, "users.toml", "[auth]\nusers = [{name = \"a\", password = \""+secret+"\"}]\n", 0o604)
+	writeFile(t, "tables.toml", "[[masters]]\naddr = \"a:1\"\npassword = \""+secret+"\"\n", 0o644)
+	writeFile(t, "none.toml", "masters = [\"a:1\"]\n", 0o644)
+	writeFile(t, "password", secret, 0o644)
+	writeFile(t, "file.toml", "masters = [\"a:1\", \"b:1\", \"c:1\"]\n[master]\npassword_file = \"password\"\n", 0o644)
+	readable := func(name string) string {
+		return name + " holds a password, and everybody on this machine can read it: chmod o-r " + name
+	}
+	for _, c := range []struct {
+		file    string
+		environ []string
+		want    string
+	}{
+		{"open.toml", nil, readable("open.toml") + ", or name a password_file"},
+		{"users.toml", nil, readable("users.toml") + ", or name a password_file"},
+		{"tables.toml", nil, readable("tables.toml") + ", or name a password_file"},
+		{"closed.toml", nil, ""},
+		{"none.toml", nil, ""},
+		{"file.toml", nil, readable("password")},
+		{"none.toml", []string{"REDLOCKD_LOCKS_MAX_TLL=5s"}, "the environment variable REDLOCKD_LOCKS_MAX_TLL names no setting (did you mean REDLOCKD_LOCKS_MAX_TTL?)"},
+		{"none.toml", []string{"REDLOCKD_SERVICE_HOST=10.0.0.1", "REDLOCKD_PORT=tcp://10.0.0.1:6380", "REDLOCKD_PORT_6380_TCP_ADDR=10.0.0.1", "REDLOCKD_SERVICE_PORT_LOCKS=1"}, ""},
+		{"none.toml", []string{"REDLOCKD_SERVER_LISTEN=0.0.0.0:6380"}, "0.0.0.0:6380 is open to everybody who can reach it: name users under [auth], or ask for client certificates"},
+		{"none.toml", []string{"REDLOCKD_SERVER_LISTEN=:6380", "REDLOCKD_AUTH_USERS=a:b"}, ""},
+		{"none.toml", []string{"REDLOCKD_SERVER_LISTEN=[::1]:6380"}, ""},
+		{"none.toml", []string{"REDLOCKD_SERVER_LISTEN=localhost:6380"}, ""},
+	} {
+		cfg, err := load(map[string]string{"config": c.file}, c.environ)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Join(cfg.warnings, "\n"); got != c.want {
+			t.Errorf("%s %q: got %q, want %q", c.file, c.environ, got, c.want)
+		}
+	}
+}

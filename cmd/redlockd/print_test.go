@@ -1,0 +1,87 @@
+package main
+
+// Goal: --print-config shows what is in effect and where it comes from, and never a password; what it prints can be loaded
+// again exactly if there is none. Method: print, compare, load what was printed.
+
+import (
+	"regexp"
+	"strings"
+	"testing"
+)
+
+const filled = `masters = ["a:1", {addr = "b:1", name = "second", username = "u", password = "hunter2", tls = false}, "c:1"]
+[server]
+max_clients = 50
+[auth]
+users = [{name = "app", password = "hunter2"}]
+[master]
+password = "hunter2"
+timeout = "40ms"
+`
+
+func TestPrintConfig(t *testing.T) {
+	t.Chdir(t.TempDir())
+	writeFile(t, "config.toml", filled, 0o600)
+	code, got, stderr := runCommand([]string{"REDLOCKD_LOG_FORMAT=json"}, "--config", "config.toml", "--max-ttl", "90s", "--print-config")
+	if code != exitOK || stderr != "" {
+		t.Fatalf("exit code %d, errors %q; want %d, none", code, stderr, exitOK)
+	}
+	squeezed := regexp.MustCompile(` +`).ReplaceAllString(got, " ")
+	for _, want := range []string{
+		`masters = ["a:1", {addr = "b:1", name = "second", username = "u", password = (hidden), tls = false}, "c:1"] # config.toml:1` + "\n",
+		"\n[server]\nlisten = \"127.0.0.1:6380\" # default\nmax_clients = 50 # config.toml:3\n",
+		"\nusers = [{name = \"app\", password = (hidden)}] # config.toml:5\n",
+		"\nformat = \"json\" # REDLOCKD_LOG_FORMAT\n",
+		"\nmax_ttl = \"1m30s\" # --max-ttl\n",
+		"\npassword = (hidden) # config.toml:7\n",
+		"\npassword_file = \"\" # default\n",
+	} {
+		if !strings.Contains(squeezed, want) {
+			t.Errorf("got\n%s\nwant in it %q", got, want)
+		}
+	}
+	if strings.Contains(got, secret) {
+		t.Errorf("a password is printed:\n%s", got)
+	}
+	// Whoever saves the output and loads it does not log in with the word that stands for the password.
+	if _, err := loadText(t, got, nil); err == nil || !strings.Contains(err.Error(), "a password cannot be read") {
+		t.Errorf("the output with hidden passwords was loaded: got error %v, want one about a password", err)
+	}
+}
+
+func TestWhatIsPrintedLoadsAgain(t *testing.T) {
+	for _, file := range []string{
+		"",
+		"masters = [\"a:1\", \"/run/redis socket\", \"[::1]:3\"]\n[locks]\ndrift_factor = 0.5\nmax_ttl = \"1h0m5s\"\nmax_hold = \"87600h\"\n",
+		"[[masters]]\naddr = \"a:1\"\nname = \"quo\\\"te\\\\ \\u0001\\u007f é\"\ndb = 3\n",
+		"[fence]\nalways = true\n",
+	} {
+		first, err := loadText(t, file, nil)
+		if err != nil {
+			t.Fatalf("%q: %v", file, err)
+		}
+		var printed strings.Builder
+		first.print(&printed)
+		again, err := loadText(t, printed.String(), nil)
+		if err != nil {
+			t.Fatalf("%q: printed as\n%s\nwhich does not load: %v", file, &printed, err)
+		}
+		for i, s := range first.settings {
+			if got := again.settings[i].text(); got != s.text() {
+				t.Errorf("%q: %s: got %s after printing and loading, want %s", file, s.name, got, s.text())
+			}
+		}
+	}
+}
+
+func TestFormatDuration(t *testing.T) {
+	for _, text := range []string{"50ms", "1s", "90ms", "1m", "1m1s", "1m30s", "10m", "1h", "1h1m", "1h0m5s", "24h", "20m10s", "1.5s", "0s", "100h", "-5s", "1µs"} {
+		d, err := parseDuration(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := formatDuration(d); got != text {
+			t.Errorf("%s: got %s", text, got)
+		}
+	}
+}

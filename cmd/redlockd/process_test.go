@@ -1,0 +1,527 @@
+package main
+
+// Goal: the program as it is shipped starts, serves, drains, fails and checks as its help says. Method: build it, run it as a
+// process, speak to its socket, send it signals, read its log and its exit code; masters are real redis-server
+// processes, or the embedded ones.
+
+import (
+	"bufio"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"redlockd/redlock/redisproc"
+)
+
+// patience bounds every wait for something that must happen. It is long: machines are slow at times.
+const patience = 20 * time.Second
+
+// binary builds the program once for all tests.
+var binary = sync.OnceValues(func() (string, error) {
+	dir, err := os.MkdirTemp("", "redlockd-test-")
+	if err != nil {
+		return "", err
+	}
+	path := filepath.Join(dir, "redlockd")
+	if out, err := exec.Command("go", "build", "-o", path, ".").CombinedOutput(); err != nil {
+		return "", fmt.Errorf("go build: %w: %s", err, out)
+	}
+	return path, nil
+})
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if path, err := binary(); err == nil {
+		os.RemoveAll(filepath.Dir(path))
+	}
+	os.Exit(code)
+}
+
+// program is a running redlockd.
+type program struct {
+	t    *testing.T
+	cmd  *exec.Cmd
+	addr string // where it listens
+
+	mu    sync.Mutex
+	lines []string      // of its log
+	more  chan struct{} // closed and made anew with every line
+	ended chan struct{} // closed when the log has ended
+}
+
+// launch starts a server on a free port with its log as JSON, and waits until it listens.
+func launch(t *testing.T, args ...string) *program {
+	t.Helper()
+	p := begin(t, append([]string{"serve", "--listen", "127.0.0.1:0", "--log-format", "json"}, args...)...)
+	var entry struct{ Addr string }
+	if err := json.Unmarshal([]byte(p.waitLog(`"msg":"listening"`)), &entry); err != nil {
+		t.Fatal(err)
+	}
+	p.addr = entry.Addr
+	return p
+}
+
+func begin(t *testing.T, args ...string) *program {
+	t.Helper()
+	path, err := binary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &program{t: t, cmd: exec.Command(path, args...), more: make(chan struct{}), ended: make(chan struct{})}
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	stderr, err := p.cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go p.readLog(stderr)
+	t.Cleanup(func() {
+		p.cmd.Process.Kill()
+		<-p.ended
+		p.cmd.Wait()
+	})
+	return p
+}
+
+func (p *program) readLog(from io.Reader) {
+	defer close(p.ended)
+	for lines := bufio.NewScanner(from); lines.Scan(); {
+		p.mu.Lock()
+		p.lines = append(p.lines, lines.Text())
+		close(p.more)
+		p.more = make(chan struct{})
+		p.mu.Unlock()
+	}
+}
+
+// waitLog waits for a line of the log with this text.
+func (p *program) waitLog(text string) string {
+	p.t.Helper()
+	deadline := time.After(patience)
+	for seen := 0; ; {
+		p.mu.Lock()
+		lines, more := p.lines, p.more
+		p.mu.Unlock()
+		for ; seen < len(lines); seen++ {
+			if strings.Contains(lines[seen], text) {
+				return lines[seen]
+			}
+		}
+		select {
+		case <-more:
+		case <-p.ended:
+			p.mu.Lock()
+			complete := len(p.lines) == len(lines)
+			p.mu.Unlock()
+			if complete {
+				p.t.Fatalf("the log has ended without %q:\n%s", text, p.log())
+			}
+		case <-deadline:
+			p.t.Fatalf("no %q in the log within %v:\n%s", text, patience, p.log())
+		}
+	}
+}
+
+func (p *program) log() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return strings.Join(p.lines, "\n")
+}
+
+func (p *program) signal(s os.Signal) {
+	p.t.Helper()
+	if err := p.cmd.Process.Signal(s); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// exitCode waits for the end.
+func (p *program) exitCode() int {
+	p.t.Helper()
+	select {
+	case <-p.ended:
+	case <-time.After(patience):
+		p.t.Fatalf("still running after %v:\n%s", patience, p.log())
+	}
+	err := p.cmd.Wait()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		p.t.Fatal(err)
+	}
+	return p.cmd.ProcessState.ExitCode()
+}
+
+// wire is a client without a library.
+type wire struct {
+	t      *testing.T
+	conn   net.Conn
+	reader *bufio.Reader
+}
+
+func (p *program) dial() *wire {
+	p.t.Helper()
+	conn, err := net.Dial("tcp", p.addr)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return newWire(p.t, conn)
+}
+
+func newWire(t *testing.T, conn net.Conn) *wire {
+	t.Cleanup(func() { conn.Close() })
+	conn.SetDeadline(time.Now().Add(patience))
+	return &wire{t, conn, bufio.NewReader(conn)}
+}
+
+func (w *wire) send(command string) {
+	w.t.Helper()
+	if _, err := io.WriteString(w.conn, command+"\r\n"); err != nil {
+		w.t.Fatalf("%s: %v", command, err)
+	}
+}
+
+// do sends an inline command and returns the reply: its text, or [a b] for an array.
+func (w *wire) do(command string) string {
+	w.t.Helper()
+	w.send(command)
+	return w.reply()
+}
+
+func (w *wire) reply() string {
+	w.t.Helper()
+	line, err := w.reader.ReadString('\n')
+	if err != nil {
+		w.t.Fatalf("read a reply: %v", err)
+	}
+	line = strings.TrimRight(line, "\r\n")
+	n, _ := strconv.Atoi(line[1:])
+	switch line[0] {
+	case '$':
+		if n < 0 {
+			return "null"
+		}
+		bulk := make([]byte, n+2)
+		if _, err := io.ReadFull(w.reader, bulk); err != nil {
+			w.t.Fatalf("read a reply: %v", err)
+		}
+		return string(bulk[:n])
+	case '*':
+		if n < 0 {
+			return "null"
+		}
+		all := make([]string, n)
+		for i := range all {
+			all[i] = w.reply()
+		}
+		return fmt.Sprint(all)
+	default:
+		return line[1:]
+	}
+}
+
+// lock takes a lock for 30 s under a token.
+func (w *wire) lock(resource, token string) {
+	w.t.Helper()
+	if got := w.do("LOCK " + resource + " 30000 TOKEN " + token); !strings.HasPrefix(got, "["+token+" 29") {
+		w.t.Fatalf("LOCK %s: got %s, want [%s 29…]", resource, got, token)
+	}
+}
+
+func (w *wire) want(command, want string) {
+	w.t.Helper()
+	if got := w.do(command); got != want {
+		w.t.Errorf("%s: got %q, want %q", command, got, want)
+	}
+}
+
+func TestServeOnEmbeddedMasters(t *testing.T) {
+	p := launch(t)
+	p.waitLog("five are running inside this process, for trying out, not for production")
+	if got := p.waitLog("quorum reached: locks are granted"); !strings.Contains(got, `"masters":5`) {
+		t.Errorf("got %s, want five masters", got)
+	}
+	a, b := p.dial(), p.dial()
+	a.want("PING", "PONG")
+	a.lock("invoices", "t1")
+	b.want("LOCK invoices 30000", "null")
+	b.want("UNLOCK invoices guess", "0")
+	a.want("UNLOCK invoices t1", "1")
+	b.lock("invoices", "t2")
+	b.want("UNLOCK invoices t2", "1")
+	a.want("CONFIG GET locks.max_ttl", "[locks.max_ttl 1m]")
+	p.signal(syscall.SIGTERM)
+	if code := p.exitCode(); code != exitOK {
+		t.Errorf("exit code %d, want %d:\n%s", code, exitOK, p.log())
+	}
+	for line := range strings.Lines(p.log()) {
+		if !json.Valid([]byte(line)) {
+			t.Errorf("not JSON in the log: %s", line)
+		}
+	}
+}
+
+// SIGTERM: new locks are refused, waiters are told, and a lock that is held can be released; the last release ends the drain.
+func TestSignalDrains(t *testing.T) {
+	for _, signal := range []os.Signal{syscall.SIGTERM, syscall.SIGINT} {
+		p := launch(t, "--drain-timeout", "1m")
+		holder, waiter := p.dial(), p.dial()
+		holder.lock("r", "t1")
+		waiter.send("LOCK r 30000 WAIT 60000")
+		for !strings.Contains(holder.do("LOCKINFO r"), "waiters 1") {
+			time.Sleep(time.Millisecond)
+		}
+		p.signal(signal)
+		if got := waiter.reply(); !strings.HasPrefix(got, "LEAVING") {
+			t.Errorf("%v: the waiter got %q, want LEAVING …", signal, got)
+		}
+		if got := holder.do("LOCK other 30000"); !strings.HasPrefix(got, "LEAVING") {
+			t.Errorf("%v: a new LOCK got %q, want LEAVING …", signal, got)
+		}
+		if _, err := net.Dial("tcp", p.addr); !errors.Is(err, syscall.ECONNREFUSED) {
+			t.Errorf("%v: a new connection: got error %v, want it refused", signal, err)
+		}
+		holder.want("UNLOCK r t1", "1")
+		if code := p.exitCode(); code != exitOK {
+			t.Errorf("%v: exit code %d, want %d", signal, code, exitOK)
+		}
+		if log := p.log(); !strings.Contains(log, `"msg":"drained"`) || !strings.Contains(log, `"msg":"stopped"`) {
+			t.Errorf("%v: want drained and stopped in the log:\n%s", signal, log)
+		}
+	}
+}
+
+func TestDrainTimeoutEndsTheDrain(t *testing.T) {
+	p := launch(t, "--drain-timeout", "30ms")
+	p.dial().lock("r", "t1")
+	p.signal(syscall.SIGTERM)
+	if code := p.exitCode(); code != exitOK {
+		t.Errorf("exit code %d, want %d", code, exitOK)
+	}
+	p.waitLog("drain_timeout is over")
+}
+
+func TestSecondSignalEndsAtOnce(t *testing.T) {
+	p := launch(t, "--drain-timeout", "1h")
+	p.dial().lock("r", "t1")
+	p.signal(syscall.SIGTERM)
+	p.waitLog("draining: a second signal ends it at once")
+	p.signal(syscall.SIGINT)
+	if code := p.exitCode(); code != exitDropped {
+		t.Errorf("exit code %d, want %d:\n%s", code, exitDropped, p.log())
+	}
+}
+
+func TestAddressInUse(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	p := begin(t, "--listen", taken.Addr().String())
+	if code := p.exitCode(); code != exitFailed {
+		t.Errorf("exit code %d, want %d", code, exitFailed)
+	}
+	want := fmt.Sprintf("redlockd: %s (--listen) is in use by another process: end that one, or choose another address with --listen", taken.Addr())
+	if got := p.log(); got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func startMasters(t *testing.T, n int, args ...string) ([]*redisproc.Server, string) {
+	t.Helper()
+	servers, err := redisproc.StartN(n, args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range servers {
+		t.Cleanup(s.Close)
+	}
+	return servers, strings.Join(redisproc.Addrs(servers), ",")
+}
+
+// A master that is down does not stop the start; without a quorum, clients are told; as soon as there is one, it is used.
+func TestServeBeforeItsMasters(t *testing.T) {
+	servers, addrs := startMasters(t, 3)
+	servers[1].Kill()
+	servers[2].Kill()
+	p := launch(t, "--masters", addrs, "--max-ttl", "300ms")
+	missing := p.waitLog("no quorum of masters yet")
+	for _, down := range servers[1:] {
+		if !strings.Contains(missing, down.Addr) {
+			t.Errorf("got %s, want %s named in it", missing, down.Addr)
+		}
+	}
+	client := p.dial()
+	if got := client.do("LOCK r 300"); !strings.HasPrefix(got, "NOQUORUM") {
+		t.Errorf("LOCK with one of three masters: got %q, want NOQUORUM …", got)
+	}
+	if err := servers[1].Restart(); err != nil {
+		t.Fatal(err)
+	}
+	p.waitLog("quorum reached: locks are granted")
+	if left := p.waitLog("not all masters can vote"); !strings.Contains(left, servers[2].Addr) || strings.Contains(left, servers[1].Addr) {
+		t.Errorf("got %s, want %s named in it alone", left, servers[2].Addr)
+	}
+	if got := client.do("LOCK r 300 TOKEN t"); !strings.HasPrefix(got, "[t 2") {
+		t.Errorf("LOCK with two of three masters: got %q, want it granted", got)
+	}
+}
+
+// A server that still waits for its masters can be stopped.
+func TestSignalWithoutMasters(t *testing.T) {
+	servers, addrs := startMasters(t, 1)
+	servers[0].Kill()
+	p := launch(t, "--masters", addrs)
+	p.waitLog("no quorum of masters yet")
+	p.signal(syscall.SIGTERM)
+	if code := p.exitCode(); code != exitOK {
+		t.Errorf("exit code %d, want %d:\n%s", code, exitOK, p.log())
+	}
+}
+
+func TestBootstrap(t *testing.T) {
+	_, addrs := startMasters(t, 3)
+	p := launch(t, "--masters", addrs, "--max-ttl", "1h", "--bootstrap")
+	p.waitLog("quorum reached: locks are granted") // not in an hour
+	p.dial().lock("r", "t1")
+	p.signal(syscall.SIGTERM)
+	p.waitLog("draining")
+	p.signal(syscall.SIGTERM)
+	p.exitCode()
+
+	// The same masters are not new any more; they are admitted, though, so nobody has to wait.
+	p = launch(t, "--masters", addrs, "--max-ttl", "1h", "--bootstrap")
+	if got := p.waitLog("no bootstrap"); !strings.Contains(got, "it has an epoch") {
+		t.Errorf("got %s, want the reason in it", got)
+	}
+	p.waitLog("quorum reached: locks are granted")
+	p.dial().want("LOCK r 30000", "null")
+}
+
+func TestServeTLSAndUsers(t *testing.T) {
+	dir := t.TempDir()
+	writeCertificate(t, dir)
+	writeFile(t, dir+"/config.toml", strings.ReplaceAll(`
+		[server]
+		tls_cert = "DIR/cert.pem"
+		tls_key = "DIR/key.pem"
+		[auth]
+		users = [{name = "default", password = "hunter2"}]
+		`, "DIR", dir), 0o600)
+	p := launch(t, "--config", dir+"/config.toml")
+	text, err := os.ReadFile(dir + "/cert.pem")
+	if err != nil {
+		t.Fatal(err)
+	}
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(text)
+	conn, err := tls.Dial("tcp", p.addr, &tls.Config{RootCAs: roots, ServerName: "localhost"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := newWire(t, conn)
+	w.want("LOCK r 30000", "NOAUTH Authentication required.")
+	w.want("AUTH "+secret, "OK")
+	p.waitLog("quorum reached")
+	w.lock("r", "t1")
+	if strings.Contains(p.log(), secret) {
+		t.Errorf("the password is in the log:\n%s", p.log())
+	}
+}
+
+// runBinary runs the program to its end.
+func runBinary(t *testing.T, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	path, err := binary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out, errs strings.Builder
+	cmd := exec.CommandContext(t.Context(), path, args...)
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	if err := cmd.Run(); err != nil {
+		var exit *exec.ExitError
+		if !errors.As(err, &exit) {
+			t.Fatal(err)
+		}
+	}
+	return cmd.ProcessState.ExitCode(), out.String(), errs.String()
+}
+
+func TestCheck(t *testing.T) {
+	servers, addrs := startMasters(t, 5)
+	check := func(wantCode int, wantVerdict string, args ...string) string {
+		t.Helper()
+		code, stdout, stderr := runBinary(t, append([]string{"check", "--masters", addrs}, args...)...)
+		lines := strings.Split(strings.TrimSpace(stdout), "\n")
+		if code != wantCode || lines[len(lines)-1] != wantVerdict || stderr != "" {
+			t.Errorf("exit code %d, errors %q, output\n%s\nwant code %d, no errors, and in the end %q", code, stderr, stdout, wantCode, wantVerdict)
+		}
+		return stdout
+	}
+	check(exitOK, "A quorum can be had: 5 of 5 masters can vote, 3 are needed; 2 may fail.")
+
+	servers[1].Kill()
+	cli(t, servers[3].Addr, "REPLICAOF", "127.0.0.1", "1")
+	mend := fmt.Sprintf("Mend %s and %s.", servers[1].Addr, servers[3].Addr)
+	text := check(exitOK, "A quorum can be had, but none may fail: 3 of 5 masters can vote, 3 are needed. "+mend)
+	for _, want := range []string{
+		"\n" + servers[1].Addr + "\n  no vote: cannot be reached: ",
+		"\n" + servers[3].Addr + "\n  no vote: is a replica: it takes no writes, and its data belong to another master\n    to mend it: ",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("got\n%s\nwant in it %q", text, want)
+		}
+	}
+	if strings.Contains(text, "\x1b") {
+		t.Errorf("colours where there is no terminal: %q", text)
+	}
+
+	code, stdout, _ := runBinary(t, "check", "--masters", addrs, "--json")
+	var v verdict
+	if err := json.Unmarshal([]byte(stdout), &v); err != nil {
+		t.Fatalf("%v in %s", err, stdout)
+	}
+	if code != exitOK || !v.Quorum || v.Needed != 3 || v.Voting != 3 || len(v.Masters) != 5 {
+		t.Errorf("exit code %d, JSON %+v; want 0, a quorum, 3 needed, 3 voting, 5 masters", code, v)
+	}
+	for i, m := range v.Masters {
+		votes, reachable := i != 1 && i != 3, i != 1
+		if m.Addr != servers[i].Addr || m.Votes != votes || m.Reachable != reachable || (m.RTTMs != nil) != reachable {
+			t.Errorf("master %d: got %+v, want votes %v, reachable %v", i, m, votes, reachable)
+		}
+	}
+
+	servers[0].Kill()
+	mend = fmt.Sprintf("Mend %s, %s and %s.", servers[0].Addr, servers[1].Addr, servers[3].Addr)
+	check(exitFailed, "No quorum can be had: 2 of 5 masters can vote, 3 are needed. "+mend)
+	if code, _, _ := runBinary(t, "check", "--masters", addrs, "--json"); code != exitFailed {
+		t.Errorf("exit code with JSON: got %d, want %d", code, exitFailed)
+	}
+}
+
+func cli(t *testing.T, addr string, args ...string) {
+	t.Helper()
+	host, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.Command("redis-cli", append([]string{"-h", host, "-p", port}, args...)...).CombinedOutput(); err != nil {
+		t.Fatalf("redis-cli %v: %v: %s", args, err, out)
+	}
+}

@@ -1,0 +1,274 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"os/signal"
+	"runtime/debug"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"redlockd/proxy"
+	"redlockd/redlock"
+)
+
+// closeTimeout bounds the end of the engine, after the front has been drained: releases that masters are still owed are
+// delivered. Those of a master that is down end with their TTL.
+const closeTimeout = 2 * time.Second
+
+func serveFlags() *flagSet {
+	return newFlagSet("serve", flagHelp{"bootstrap", "", "admit brand-new masters at once, without waiting for max_ttl: only where no client can still hold a lock"})
+}
+
+// serve runs the server until a signal ends it.
+func serve(p process, args []string) int {
+	flags := serveFlags()
+	if err := flags.parse(args); errors.Is(err, flag.ErrHelp) {
+		return help(p, []string{"serve"})
+	} else if err != nil {
+		return p.usageError(err)
+	}
+	c, err := load(flags.given, p.environ)
+	if err != nil {
+		return p.usageError(err)
+	}
+	if flags.on("print-config") {
+		c.print(p.stdout)
+		return exitOK
+	}
+	return runServer(p, c, flags.on("bootstrap"))
+}
+
+// runServer opens the listener first: an address in use is the one fault that is found only now, and the masters need
+// not hear of it.
+func runServer(p process, c *config, bootstrap bool) int {
+	log := newLogger(p, c)
+	for _, warning := range c.warnings {
+		log.Warn(warning)
+	}
+	tuneRuntime(p.environ)
+
+	// Signals that come from here on end the server in order, also while it is starting.
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
+	defer signal.Stop(signals)
+
+	listener, err := net.Listen("tcp", c.listen)
+	if err != nil {
+		return p.failed(listenError(c, err))
+	}
+	warnOfFewFiles(log, c)
+	s := &server{config: c, log: log}
+	if err := s.open(bootstrap); err != nil {
+		listener.Close()
+		return p.failed(err)
+	}
+	return s.run(listener, signals)
+}
+
+// server is what runs between start and end.
+type server struct {
+	config    *config
+	log       *slog.Logger
+	engine    *redlock.Client
+	front     *proxy.Server
+	closeBack func() // ends the embedded masters, if there are any
+}
+
+func (s *server) open(bootstrap bool) error {
+	engine, front := s.config.engine, s.config.front
+	engine.Logger = s.log
+	s.closeBack = func() {}
+	if len(engine.Masters) == 0 {
+		s.log.Warn("no masters are configured: five are running inside this process, for trying out, not for production: their locks end with it",
+			"to_do", "name independent Redis masters: --masters host:port,… or masters = […] in the configuration file")
+		s.closeBack = embed(&engine)
+		bootstrap = true // nobody can know masters that have just been made
+	}
+	if bootstrap {
+		s.bootstrap(engine)
+	}
+	var err error
+	if s.engine, err = redlock.Open(engine); err != nil {
+		s.closeBack()
+		return err
+	}
+	front.Engine, front.Logger, front.Version, front.Settings = s.engine, s.log, version, s.config.frontSettings
+	if s.front, err = proxy.New(front); err != nil {
+		s.end()
+		return err
+	}
+	return nil
+}
+
+// bootstrap admits the masters, if all of them are new. If not, the engine finds out how long to wait.
+func (s *server) bootstrap(engine redlock.Options) {
+	ctx, cancel := context.WithTimeout(context.Background(), 2*engine.ConnectTimeout)
+	defer cancel()
+	if err := redlock.Bootstrap(ctx, engine); err != nil {
+		s.log.Warn("no bootstrap: the masters have to be waited for", "reason", strings.ReplaceAll(err.Error(), "\n", "; "))
+	}
+}
+
+// run serves until a signal comes, then drains. A second signal ends the process at once.
+func (s *server) run(listener net.Listener, signals <-chan os.Signal) int {
+	s.log.Info("listening", "addr", listener.Addr().String(), "tls", s.config.front.TLSConfig != nil, "version", version, "pid", os.Getpid())
+	starting, started := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() { s.watchQuorum(starting) })
+	failed := make(chan error, 1)
+	running.Go(func() {
+		s.awaitQuorum(starting)
+		failed <- s.front.Serve(listener)
+	})
+	defer s.end()
+	defer running.Wait()
+	defer started()
+
+	select {
+	case err := <-failed:
+		s.log.Error("cannot accept connections any more", "err", err)
+		s.front.Close()
+		return exitFailed
+	case sig := <-signals:
+		s.log.Info("draining: a second signal ends it at once", "signal", sig.String(), "drain_timeout", formatDuration(s.config.drainTimeout), "leases", s.engine.Stats().Leases)
+	}
+	go func() {
+		sig := <-signals
+		s.log.Warn("stopped at once by a second signal", "signal", sig.String())
+		os.Exit(exitDropped)
+	}()
+	s.drain()
+	return exitOK
+}
+
+// awaitQuorum gives masters that are well the time to connect before the first client is served: until then it waits in the
+// listener's queue instead of getting NOQUORUM.
+func (s *server) awaitQuorum(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, s.config.engine.ConnectTimeout)
+	defer cancel()
+	s.engine.Ready(ctx) // if there is none, watchQuorum says so
+}
+
+// drain ends the front in order. That locks outlive it is no fault: they are kept by the masters until their TTL ends,
+// and another redlockd on the same masters can prolong and release them.
+func (s *server) drain() {
+	ctx, cancel := context.WithTimeout(context.Background(), s.config.drainTimeout)
+	defer cancel()
+	if err := s.front.Shutdown(ctx); err != nil {
+		s.log.Warn("drain_timeout is over: the connections that are left are cut", "leases", s.engine.Stats().Leases)
+		return
+	}
+	s.log.Info("drained")
+}
+
+// end closes the back: nothing calls the engine any more.
+func (s *server) end() {
+	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
+	defer cancel()
+	if err := s.engine.Close(ctx); err != nil {
+		s.log.Warn("some releases could not be delivered to all masters: they end with their TTL", "masters", missing(s.engine.Masters()))
+	}
+	s.closeBack()
+	s.log.Info("stopped")
+}
+
+// watchQuorum tells the log when the first quorum of masters is there, and which masters are not; before that, once, what
+// is missing for it. Later changes are told by the engine, master by master.
+func (s *server) watchQuorum(ctx context.Context) {
+	total := len(s.engine.Masters())
+	// A master that is well answers within this, so what is missing then is worth a line.
+	patience, cancel := context.WithTimeout(ctx, s.config.engine.ConnectTimeout)
+	defer cancel()
+	if s.engine.Ready(patience) != nil && ctx.Err() == nil {
+		s.log.Warn("no quorum of masters yet: commands are answered with NOQUORUM until there is one",
+			"needed", total/2+1, "masters", total, "missing", missing(s.engine.Masters()))
+	}
+	if s.engine.Ready(ctx) != nil {
+		return // stopped before
+	}
+	s.log.Info("quorum reached: locks are granted", "needed", total/2+1, "masters", total)
+	// The slowest of the well ones may still be connecting.
+	for missing(s.engine.Masters()) != "" && patience.Err() == nil {
+		select {
+		case <-patience.Done():
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+	if out := missing(s.engine.Masters()); out != "" && ctx.Err() == nil {
+		s.log.Warn("not all masters can vote", "missing", out)
+	}
+}
+
+// missing lists the masters that cannot vote, each with the reason.
+func missing(masters []redlock.MasterStatus) string {
+	var all []string
+	for _, m := range masters {
+		if m.State != redlock.MasterUp {
+			why := string(m.State)
+			if m.Reason != "" {
+				why += ": " + m.Reason
+			}
+			all = append(all, fmt.Sprintf("%s (%s)", m.Addr, why))
+		}
+	}
+	return strings.Join(all, ", ")
+}
+
+func newLogger(p process, c *config) *slog.Logger {
+	var level slog.Level
+	level.UnmarshalText([]byte(c.logLevel)) // the setting admits only words that it knows
+	options := &slog.HandlerOptions{Level: level}
+	if c.logFormat == "json" {
+		return slog.New(slog.NewJSONHandler(p.stderr, options))
+	}
+	return slog.New(slog.NewTextHandler(p.stderr, options))
+}
+
+// tuneRuntime lets the heap grow to five times the live data between two collections, unless GOGC says otherwise: the live
+// data are small (a few KB per connection), the garbage of parsing is not, and a collector that runs four times less gave
+// more throughput in every measurement.
+func tuneRuntime(environ []string) {
+	for _, pair := range environ {
+		if strings.HasPrefix(pair, "GOGC=") {
+			return
+		}
+	}
+	debug.SetGCPercent(400)
+}
+
+// warnOfFewFiles warns when the system allows fewer open files than max_clients needs. The Go runtime has already raised
+// the soft limit to the hard one.
+func warnOfFewFiles(log *slog.Logger, c *config) {
+	var limit syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err == nil && limit.Cur < filesNeeded(c) {
+		log.Warn("the limit of open files is too low for server.max_clients: raise it (ulimit -n, LimitNOFILE=), or lower max_clients",
+			"limit", limit.Cur, "needed", filesNeeded(c))
+	}
+}
+
+// filesNeeded is how many files are open when every client is there that may be.
+func filesNeeded(c *config) uint64 {
+	const spare = 64 // masters, the listener, the log
+	return uint64(c.front.MaxClients) + spare
+}
+
+// listenError names the address, where it was chosen, and what to do when it is taken.
+func listenError(c *config, err error) error {
+	s := c.find("server.listen")
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
+		return fmt.Errorf("%s (%s) is in use by another process: end that one, or choose another address with --listen", c.listen, s.source.where)
+	case errors.Is(err, syscall.EACCES):
+		return fmt.Errorf("%s (%s): this user may not listen there: ports below 1024 need a privilege", c.listen, s.source.where)
+	default:
+		return fmt.Errorf("listen on %s (%s): %w", c.listen, s.source.where, err)
+	}
+}

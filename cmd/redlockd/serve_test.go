@@ -1,0 +1,116 @@
+package main
+
+// Goal: the parts of serve that need no process. TestServe… in process_test.go run the whole.
+
+import (
+	"errors"
+	"log/slog"
+	"runtime/debug"
+	"strings"
+	"syscall"
+	"testing"
+
+	"redlockd/redlock"
+)
+
+func TestTuneRuntimeHeedsGOGC(t *testing.T) {
+	before := debug.SetGCPercent(100)
+	defer debug.SetGCPercent(before)
+	for _, c := range []struct {
+		environ []string
+		want    int
+	}{
+		{[]string{"GOGC=50"}, 100}, // the runtime has read it itself: hands off
+		{[]string{"GOGC=off", "HOME=/"}, 100},
+		{[]string{"HOME=/", "MYGOGC=5"}, 400},
+		{nil, 400},
+	} {
+		debug.SetGCPercent(100)
+		tuneRuntime(c.environ)
+		if got := debug.SetGCPercent(100); got != c.want {
+			t.Errorf("environment %q: GC percent %d, want %d", c.environ, got, c.want)
+		}
+	}
+}
+
+func TestMissing(t *testing.T) {
+	for _, c := range []struct {
+		masters []redlock.MasterStatus
+		want    string
+	}{
+		{nil, ""},
+		{[]redlock.MasterStatus{{Addr: "a:1", State: redlock.MasterUp}}, ""},
+		{[]redlock.MasterStatus{
+			{Addr: "a:1", State: redlock.MasterUp},
+			{Addr: "b:1", State: redlock.MasterDown, Reason: "connection refused"},
+			{Addr: "c:1", State: redlock.MasterQuarantined, Reason: "it is new"},
+			{Addr: "d:1", State: redlock.MasterDown},
+		}, "b:1 (down: connection refused), c:1 (quarantined: it is new), d:1 (down)"},
+	} {
+		if got := missing(c.masters); got != c.want {
+			t.Errorf("got %q, want %q", got, c.want)
+		}
+	}
+}
+
+func TestListenErrors(t *testing.T) {
+	c := mustLoad(t, nil, "REDLOCKD_SERVER_LISTEN=127.0.0.1:80")
+	for _, e := range []struct {
+		err  error
+		want string
+	}{
+		{syscall.EADDRINUSE, "127.0.0.1:80 (REDLOCKD_SERVER_LISTEN) is in use by another process: end that one, or choose another address with --listen"},
+		{syscall.EACCES, "127.0.0.1:80 (REDLOCKD_SERVER_LISTEN): this user may not listen there: ports below 1024 need a privilege"},
+		{errors.New("no such address"), "listen on 127.0.0.1:80 (REDLOCKD_SERVER_LISTEN): no such address"},
+	} {
+		if got := listenError(c, e.err).Error(); got != e.want {
+			t.Errorf("%v: got %q, want %q", e.err, got, e.want)
+		}
+	}
+}
+
+func TestWarnOfFewFiles(t *testing.T) {
+	var limit syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
+		t.Fatal(err)
+	}
+	for _, clients := range []int{1, 10_000, 10_000_000} {
+		var log strings.Builder
+		c := newConfig()
+		c.front.MaxClients = clients
+		warnOfFewFiles(slog.New(slog.NewTextHandler(&log, nil)), c)
+		got, want := strings.Contains(log.String(), "the limit of open files is too low"), limit.Cur < uint64(clients+64)
+		if got != want {
+			t.Errorf("max_clients %d, limit %d: log %q, want a warning: %v", clients, limit.Cur, log.String(), want)
+		}
+	}
+}
+
+func TestLogLevelAndFormat(t *testing.T) {
+	for _, c := range []struct{ level, format, want string }{
+		{"debug", "text", "DEBUG INFO WARN ERROR"},
+		{"info", "text", "INFO WARN ERROR"},
+		{"warn", "json", "WARN ERROR"},
+		{"error", "json", "ERROR"},
+	} {
+		var out strings.Builder
+		log := newLogger(process{stderr: &out}, &config{logLevel: c.level, logFormat: c.format})
+		for _, level := range []slog.Level{slog.LevelDebug, slog.LevelInfo, slog.LevelWarn, slog.LevelError} {
+			log.Log(t.Context(), level, "x")
+		}
+		var got []string
+		for line := range strings.Lines(out.String()) {
+			if isJSON := strings.HasPrefix(line, "{"); isJSON != (c.format == "json") {
+				t.Errorf("format %s: got %s", c.format, line)
+			}
+			for _, level := range []string{"DEBUG", "INFO", "WARN", "ERROR"} {
+				if strings.Contains(line, level) {
+					got = append(got, level)
+				}
+			}
+		}
+		if strings.Join(got, " ") != c.want {
+			t.Errorf("level %s: got %v, want %s", c.level, got, c.want)
+		}
+	}
+}

@@ -1,0 +1,93 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"redlockd/proxy"
+)
+
+// userEntry is one user as it is named.
+type userEntry struct{ name, password, passwordFile string }
+
+func (u *userEntry) settings() []*setting {
+	return []*setting{
+		{name: "name", value: stringValue(&u.name)},
+		{name: "password", value: stringValue(&u.password), secret: true},
+		{name: "password_file", value: stringValue(&u.passwordFile)},
+	}
+}
+
+// userList is the value of the setting auth.users.
+type userList struct{ entries []userEntry }
+
+// setText takes name:password pairs with commas between them. A password with a comma has to stand in the file.
+func (l *userList) setText(text string) error {
+	var entries []userEntry
+	for pair := range strings.SplitSeq(text, ",") {
+		name, password, ok := strings.Cut(pair, ":")
+		if !ok {
+			return errors.New("name:password is needed for each user, with commas between them")
+		}
+		entries = append(entries, userEntry{name: strings.TrimSpace(name), password: password})
+	}
+	l.entries = entries
+	return nil
+}
+
+// setTOML takes a list of tables.
+func (l *userList) setTOML(v any) error {
+	var entries []userEntry
+	err := eachMember(v, "one [[auth.users]] for each", func(member any) error {
+		table, ok := member.(map[string]any)
+		if !ok {
+			return fmt.Errorf("a table with name and password is needed, not %s", kindOf(member))
+		}
+		var u userEntry
+		err := setFields(u.settings(), table)
+		entries = append(entries, u)
+		return err
+	})
+	if err == nil {
+		l.entries = entries
+	}
+	return err
+}
+
+func (l *userList) String() string {
+	var all []string
+	for _, u := range l.entries {
+		var fields []string
+		for _, s := range u.settings() {
+			if s.value.String() != `""` {
+				fields = append(fields, s.name+" = "+s.text())
+			}
+		}
+		all = append(all, "{"+strings.Join(fields, ", ")+"}")
+	}
+	return "[" + strings.Join(all, ", ") + "]"
+}
+
+// resolveUsers makes the front's users of the list, reading the files that it names. What is wrong with a user itself
+// the front says.
+func (c *config) resolveUsers() error {
+	var errs []error
+	for i, u := range c.userList.entries {
+		var err error
+		switch {
+		case u.password != "" && u.passwordFile != "":
+			err = errors.New("password and password_file are both given: one of them is enough")
+		case u.passwordFile != "":
+			if u.password, err = c.readSecret(u.passwordFile); err != nil {
+				err = fmt.Errorf("password_file: %w", err)
+			}
+		}
+		if err != nil {
+			errs = append(errs, c.errorAt(fmt.Sprintf("auth.users[%d]", i), err))
+			u.password = hidden // so that the front does not complain a second time
+		}
+		c.front.Users = append(c.front.Users, proxy.User{Name: u.name, Password: u.password})
+	}
+	return errors.Join(errs...)
+}

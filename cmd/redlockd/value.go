@@ -1,0 +1,228 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// value is the place of a setting: it takes what the three sources write, and prints what the file would say.
+// After an error it is unchanged.
+type value interface {
+	// setText takes the text of a flag or an environment variable.
+	setText(text string) error
+	// setTOML takes what the decoder found: string, int64, float64, bool, time.Time, []any, []map[string]any or
+	// map[string]any. Parts of it that are wrong are reported as *partError.
+	setTOML(v any) error
+	// String is the value as config.toml writes it.
+	String() string
+}
+
+// partError is a fault of a part of a value: of masters[1].db, say.
+type partError struct {
+	part string // "[1].db"
+	err  error
+}
+
+func (e *partError) Error() string { return e.part + ": " + e.err.Error() }
+
+// scalar is a value of one word. Its functions are those of its type; none of them may print the text of a string, which
+// can be a password.
+type scalar[T comparable] struct {
+	place    *T
+	fromText func(string) (T, error)
+	fromTOML func(any) (T, error)
+	format   func(T) string
+	check    func(T) error // nil: anything goes
+}
+
+func (s *scalar[T]) set(v T, err error) error {
+	if err == nil && s.check != nil {
+		err = s.check(v)
+	}
+	if err == nil {
+		*s.place = v
+	}
+	return err
+}
+
+func (s *scalar[T]) setText(text string) error { return s.set(s.fromText(text)) }
+func (s *scalar[T]) setTOML(v any) error       { return s.set(s.fromTOML(v)) }
+func (s *scalar[T]) String() string            { return s.format(*s.place) }
+
+// refuseZero makes zero an error where the present value, the default, is something else: the options of the packages
+// below take zero for "the default", and whoever writes 0 means something else by it.
+func (s *scalar[T]) refuseZero() {
+	var zero T
+	if _, text := any(zero).(string); text || *s.place == zero {
+		return
+	}
+	s.check = func(v T) error {
+		if v == zero {
+			return errors.New("zero is not possible here")
+		}
+		return nil
+	}
+}
+
+func stringValue(place *string) value {
+	return &scalar[string]{place: place,
+		fromText: func(text string) (string, error) { return text, nil },
+		fromTOML: func(v any) (string, error) { return need[string](v, "a string (in quotes)") },
+		format:   quoteTOML,
+	}
+}
+
+// choice is a string that must be one of a few words.
+func choice(place *string, words ...string) value {
+	s := stringValue(place).(*scalar[string])
+	s.check = func(v string) error {
+		if !slices.Contains(words, v) {
+			return fmt.Errorf("%q is none of %s%s", v, strings.Join(words, ", "), didYouMean(v, words))
+		}
+		return nil
+	}
+	return s
+}
+
+func intValue(place *int) value {
+	return &scalar[int]{place: place,
+		fromText: func(text string) (int, error) {
+			v, err := strconv.Atoi(text)
+			if err != nil {
+				return 0, fmt.Errorf("%q is no whole number", text)
+			}
+			return v, nil
+		},
+		fromTOML: func(v any) (int, error) {
+			n, err := need[int64](v, "a whole number")
+			return int(n), err
+		},
+		format: strconv.Itoa,
+	}
+}
+
+func floatValue(place *float64) value {
+	return &scalar[float64]{place: place,
+		fromText: func(text string) (float64, error) {
+			v, err := strconv.ParseFloat(text, 64)
+			if err != nil {
+				return 0, fmt.Errorf("%q is no number", text)
+			}
+			return v, nil
+		},
+		fromTOML: func(v any) (float64, error) {
+			if n, ok := v.(int64); ok {
+				return float64(n), nil
+			}
+			return need[float64](v, "a number")
+		},
+		format: func(v float64) string {
+			text := strconv.FormatFloat(v, 'f', -1, 64)
+			if !strings.ContainsAny(text, ".IN") { // TOML tells 1 from 1.0; Inf and NaN stay as they are
+				text += ".0"
+			}
+			return text
+		},
+	}
+}
+
+func boolValue(place *bool) value {
+	return &scalar[bool]{place: place,
+		fromText: func(text string) (bool, error) {
+			v, err := strconv.ParseBool(text)
+			if err != nil {
+				return false, fmt.Errorf("%q is neither true nor false", text)
+			}
+			return v, nil
+		},
+		fromTOML: func(v any) (bool, error) { return need[bool](v, "true or false") },
+		format:   strconv.FormatBool,
+	}
+}
+
+func durationValue(place *time.Duration) value {
+	return &scalar[time.Duration]{place: place,
+		fromText: parseDuration,
+		fromTOML: func(v any) (time.Duration, error) {
+			text, ok := v.(string)
+			if !ok {
+				return 0, fmt.Errorf("a duration is a string with a unit, such as \"50ms\", \"30s\" or \"1h30m\", not %s", kindOf(v))
+			}
+			return parseDuration(text)
+		},
+		format: func(v time.Duration) string { return quoteTOML(formatDuration(v)) },
+	}
+}
+
+func parseDuration(text string) (time.Duration, error) {
+	v, err := time.ParseDuration(text)
+	if err != nil || text == "0" { // ParseDuration lets zero pass without a unit
+		return 0, fmt.Errorf("%q is no duration: a number with a unit is needed, such as 50ms, 30s or 1h30m", text)
+	}
+	return v, nil
+}
+
+// formatDuration prints 1m, where Duration.String prints 1m0s.
+func formatDuration(d time.Duration) string {
+	text := d.String()
+	if strings.HasSuffix(text, "m0s") {
+		text = strings.TrimSuffix(text, "0s")
+	}
+	if strings.HasSuffix(text, "h0m") {
+		text = strings.TrimSuffix(text, "0m")
+	}
+	return text
+}
+
+// need returns v as a T, or an error that names the kind that is needed and the one that was found, not the value.
+func need[T any](v any, kind string) (T, error) {
+	t, ok := v.(T)
+	if !ok {
+		return t, fmt.Errorf("%s is needed, not %s", kind, kindOf(v))
+	}
+	return t, nil
+}
+
+func kindOf(v any) string {
+	switch v.(type) {
+	case string:
+		return "a string"
+	case int64:
+		return "a bare number"
+	case float64:
+		return "a number with a decimal point"
+	case bool:
+		return "a boolean"
+	case []any:
+		return "a list"
+	case map[string]any:
+		return "a table"
+	case []map[string]any:
+		return "a list of tables"
+	default:
+		return "a date"
+	}
+}
+
+// quoteTOML writes a basic string of TOML.
+func quoteTOML(s string) string {
+	var b strings.Builder
+	b.WriteByte('"')
+	for _, r := range s {
+		switch {
+		case r == '"' || r == '\\':
+			b.WriteByte('\\')
+			b.WriteRune(r)
+		case r < ' ' || r == 0x7f:
+			fmt.Fprintf(&b, "\\u%04X", r)
+		default:
+			b.WriteRune(r)
+		}
+	}
+	b.WriteByte('"')
+	return b.String()
+}

@@ -1,0 +1,436 @@
+package redlock
+
+// Goal: a probe names everything that keeps a master from voting, and invents nothing. Method: real redis-server
+// processes in the states that matter (fine, replica, cluster node, evicting, locked by a password, restricted by an ACL,
+// frozen, gone), and INFO texts as other servers and accidents write them.
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"net"
+	"os"
+	"os/exec"
+	"regexp"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"redlockd/redlock/redisproc"
+)
+
+const probeTimeout = 2 * time.Second
+
+func startRedis(t *testing.T, args ...string) *redisproc.Server {
+	t.Helper()
+	s, err := redisproc.Start(args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	return s
+}
+
+// cli runs a command with redis-cli, so that what the probe is tried on is not set up by the probe's own library.
+func cli(t *testing.T, addr string, args ...string) {
+	t.Helper()
+	host, port, _ := net.SplitHostPort(addr)
+	out, err := exec.Command("redis-cli", append([]string{"-h", host, "-p", port}, args...)...).CombinedOutput()
+	if err != nil || strings.HasPrefix(string(out), "ERR") {
+		t.Fatalf("redis-cli %v: %v: %s", args, err, out)
+	}
+}
+
+// problems prints what a probe found. That nobody has admitted the master is left out: TestProbeReadsTheEpoch has it.
+func problems(r MasterReport) string {
+	var lines []string
+	for _, p := range r.Problems {
+		if r.Epoch == "none" && strings.HasPrefix(p.Reason, "no server has admitted it") {
+			continue
+		}
+		lines = append(lines, fmt.Sprintf("%s: %s", p.Severity, p.Reason))
+	}
+	return strings.Join(lines, "\n")
+}
+
+func TestProbeFindsNothingOnAFineMaster(t *testing.T) {
+	s := startRedis(t)
+	r := Probe(t.Context(), Master{Addr: s.Addr}, probeTimeout)
+	if got := problems(r); got != "" {
+		t.Errorf("problems: got %q, want none", got)
+	}
+	if !r.Reachable || !r.Votes() || r.Role != "master" || r.RunID == "" || r.MaxMemoryPolicy != "noeviction" || r.AOF || r.Save != "" {
+		t.Errorf("report: got %+v, want a reachable master that votes, with a run_id, noeviction, no persistence", r)
+	}
+	if !strings.HasPrefix(r.Version, "7.") || !strings.HasPrefix(r.OS, "Linux") {
+		t.Errorf("version %q, os %q: want 7.… and Linux…", r.Version, r.OS)
+	}
+	// Both ends read the same clock, so the difference must lie within the error that the probe claims for it.
+	if r.RTT <= 0 || r.ClockErr != r.RTT/2 || r.ClockDiff.Abs() > r.ClockErr+time.Microsecond {
+		t.Errorf("rtt %v, clock difference %v ± %v: want a difference within ± half the round trip", r.RTT, r.ClockDiff, r.ClockErr)
+	}
+	keys, err := exec.Command("redis-cli", "-p", portOf(s.Addr), "DBSIZE").Output()
+	if err != nil || strings.TrimSpace(string(keys)) != "0" {
+		t.Errorf("keys after the probe: got %q (%v), want 0", keys, err)
+	}
+}
+
+func portOf(addr string) string {
+	_, port, _ := net.SplitHostPort(addr)
+	return port
+}
+
+func TestProbeNamesWhatIsWrong(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		args   []string   // of redis-server
+		setup  [][]string // redis-cli commands
+		master Master
+		want   []string // beginnings of the problems, in order
+		votes  bool
+	}{
+		{
+			name: "replica",
+			args: []string{"--replicaof", "127.0.0.1", "1"},
+			want: []string{"no vote: is a replica: it takes no writes"},
+		}, {
+			name: "cluster node",
+			args: []string{"--cluster-enabled", "yes"},
+			want: []string{"no vote: is a node of a Redis Cluster"},
+		}, {
+			name: "evicting",
+			args: []string{"--maxmemory", "10mb", "--maxmemory-policy", "volatile-lru"},
+			want: []string{"no vote: maxmemory-policy is volatile-lru: at the limit of memory it would throw away locks that are held"},
+		}, {
+			name:  "would evict if it had a limit",
+			args:  []string{"--maxmemory-policy", "allkeys-lru"},
+			want:  []string{"warning: maxmemory-policy is allkeys-lru: it loses its vote as soon as maxmemory is set"},
+			votes: true,
+		}, {
+			name: "out of memory",
+			args: []string{"--maxmemory", "1"},
+			want: []string{"no vote: refuses SET: OOM command not allowed"},
+		}, {
+			name:  "append only, everysec, snapshots",
+			args:  []string{"--appendonly", "yes", "--save", "60 1"},
+			want:  []string{"note: appendfsync everysec can lose acknowledged locks", "note: writes snapshots (save 60 1)"},
+			votes: true,
+		}, {
+			name:  "append only, always",
+			args:  []string{"--appendonly", "yes", "--appendfsync", "always"},
+			votes: true,
+		}, {
+			name: "no password given",
+			args: []string{"--requirepass", "s3cret"},
+			want: []string{"no vote: does not let us in: NOAUTH Authentication required."},
+		}, {
+			name:   "wrong password",
+			args:   []string{"--requirepass", "s3cret"},
+			master: Master{Password: "guess"},
+			want:   []string{"no vote: does not let us in: WRONGPASS invalid username-password pair"},
+		}, {
+			name:   "right password",
+			args:   []string{"--requirepass", "s3cret"},
+			master: Master{Password: "s3cret"},
+			votes:  true,
+		}, {
+			name:   "permissions that lack two commands",
+			setup:  [][]string{{"ACL", "SETUSER", "locks", "on", ">pw", "~*", "+@all", "-client|kill", "-pexpire"}},
+			master: Master{Username: "locks", Password: "pw"},
+			want: []string{
+				"no vote: its ACL does not allow PEXPIRE: NOPERM",
+				"no vote: its ACL does not allow CLIENT KILL: NOPERM",
+			},
+		}, {
+			name:   "permissions that lack our own keys",
+			setup:  [][]string{{"ACL", "SETUSER", "locks", "on", ">pw", "~lock:*", "+@all"}},
+			master: Master{Username: "locks", Password: "pw"},
+			want:   []string{"no vote: its ACL does not allow SET: NOPERM", "no vote: its ACL does not allow GET: NOPERM"},
+		}, {
+			name:   "permissions without INFO and CONFIG",
+			setup:  [][]string{{"ACL", "SETUSER", "locks", "on", ">pw", "~*", "+@all", "-info", "-config"}},
+			master: Master{Username: "locks", Password: "pw"},
+			want:   []string{"no vote: its ACL does not allow INFO: NOPERM"},
+		}, {
+			name: "a command renamed away",
+			args: []string{"--rename-command", "EVALSHA", ""},
+			want: []string{"no vote: does not know the command EVALSHA"},
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := startRedis(t, c.args...)
+			for _, command := range c.setup {
+				cli(t, s.Addr, command...)
+			}
+			c.master.Addr = s.Addr
+			r := Probe(t.Context(), c.master, probeTimeout)
+			got := strings.Split(problems(r), "\n")
+			for i, want := range c.want {
+				if i >= len(got) || !strings.HasPrefix(got[i], want) {
+					t.Errorf("problem %d: got\n%s\nwant one that begins with %q", i, strings.Join(got, "\n"), want)
+				}
+			}
+			if c.want == nil && got[0] != "" {
+				t.Errorf("got %q, want no problem", got)
+			}
+			if !r.Reachable || r.Votes() != c.votes {
+				t.Errorf("reachable %v, votes %v: want true, %v", r.Reachable, r.Votes(), c.votes)
+			}
+		})
+	}
+}
+
+func TestProbeAllComparesTheMasters(t *testing.T) {
+	fine, frozen, gone := startRedis(t), startRedis(t), startRedis(t)
+	if err := frozen.Freeze(); err != nil {
+		t.Fatal(err)
+	}
+	gone.Kill()
+	_, port, _ := net.SplitHostPort(fine.Addr)
+	reports := ProbeAll(t.Context(), Options{Masters: []Master{
+		{Addr: fine.Addr},
+		{Addr: frozen.Addr},
+		{Addr: gone.Addr},
+		{Addr: "localhost:" + port}, // the same process by another name
+	}}, 300*time.Millisecond)
+	for i, want := range []string{
+		"",
+		"no vote: gives no answer within 300ms",
+		"no vote: cannot be reached: ",
+		"no vote: is the same Redis as " + fine.Addr + " (same run_id): one process would vote twice",
+	} {
+		got := problems(reports[i])
+		if !strings.HasPrefix(got, want) || (want == "") != (got == "") {
+			t.Errorf("%s: got %q, want %q", reports[i].Addr, got, want)
+		}
+		if wantVote := want == ""; reports[i].Votes() != wantVote {
+			t.Errorf("%s: votes %v, want %v", reports[i].Addr, !wantVote, wantVote)
+		}
+	}
+	if strings.Contains(problems(reports[2]), "attempts") {
+		t.Errorf("got %q: want the reason, not the library's story of its attempts", problems(reports[2]))
+	}
+}
+
+func TestProbeReadsTheEpoch(t *testing.T) {
+	s := startRedis(t)
+	probe := func(wantEpoch, wantReason string) {
+		t.Helper()
+		r := Probe(t.Context(), Master{Addr: s.Addr}, probeTimeout)
+		var reasons []string
+		for _, p := range r.Problems {
+			reasons = append(reasons, string(p.Severity)+": "+p.Reason)
+		}
+		got := strings.Join(reasons, "\n")
+		if r.Epoch != wantEpoch || !r.Votes() || !strings.HasPrefix(got, wantReason) || (got == "") != (wantReason == "") {
+			t.Errorf("epoch %q, votes %v, problems %q; want %q, true, %q", r.Epoch, r.Votes(), got, wantEpoch, wantReason)
+		}
+	}
+	probe("none", "note: no server has admitted it since it started")
+	if err := Bootstrap(t.Context(), Options{Masters: []Master{{Addr: s.Addr}}}); err != nil {
+		t.Fatal(err)
+	}
+	probe("admitted", "")
+	runID := Probe(t.Context(), Master{Addr: s.Addr}, probeTimeout).RunID
+	cli(t, s.Addr, "SET", epochKey, quarantinedEpoch(runID))
+	probe("quarantined", "note: is quarantined: it may have forgotten locks")
+	cli(t, s.Addr, "SET", epochKey, "of-another-run:1234")
+	probe("none", "note: no server has admitted it since it started")
+}
+
+// Proxies that disagree on the masters or on max_ttl must not vote; the engine refuses such a master, and so does a probe.
+func TestProbeAllComparesTheConfiguration(t *testing.T) {
+	s := startRedis(t)
+	ours := Options{Masters: []Master{{Addr: s.Addr}}}.withDefaults()
+	theirs := ours
+	theirs.MaxTTL = time.Second
+	for _, c := range []struct {
+		config string
+		want   string
+	}{
+		{fingerprintOf(ours), ""},
+		{fingerprintOf(theirs), fmt.Sprintf("no vote: other proxies use %q, this one %q", fingerprintOf(theirs), fingerprintOf(ours))},
+	} {
+		cli(t, s.Addr, "SET", configKey, c.config)
+		if got := problems(ProbeAll(t.Context(), ours, probeTimeout)[0]); got != c.want {
+			t.Errorf("config %q: got %q, want %q", c.config, got, c.want)
+		}
+	}
+}
+
+// A probe that praises a master which the engine then refuses would be worse than none.
+func TestJudgeAgreesWithTheEngine(t *testing.T) {
+	for _, text := range []string{
+		"redis_version:7.0.15\r\nrole:master\r\nmaxmemory:0\r\nmaxmemory_policy:noeviction",
+		"redis_version:7.0.15\r\nrole:slave\r\nmaster_host:h\r\nmaster_port:1",
+		"redis_version:7.0.15\r\nrole:master\r\ncluster_enabled:1",
+		"redis_version:7.0.15\r\nredis_mode:sentinel",
+		"redis_version:7.0.15\r\nrole:master\r\nmaxmemory:100\r\nmaxmemory_policy:allkeys-lru",
+		"redis_version:7.0.15\r\nrole:master\r\nmaxmemory:0\r\nmaxmemory_policy:allkeys-lru",
+		"redis_version:7.0.15\r\nrole:master\r\nmaxmemory:100\r\nmaxmemory_policy:noeviction",
+		"redis_version:4.0.14\r\nrole:master", "redis_version:5.0.0\r\nrole:master", "redis_version:10.1\r\nrole:master",
+		"redis_version:unstable\r\nrole:master", "role:master", "",
+	} {
+		info := parseInfo(text)
+		var r MasterReport
+		r.fill(info)
+		r.judge()
+		if refused := refusal(info); r.Votes() != (refused == "") {
+			t.Errorf("INFO %q: the engine says %q, the probe %q", text, refused, problems(r))
+		}
+	}
+}
+
+// The scripts run with the permissions of the user.
+func TestProbeTriesEveryCommandOfTheScripts(t *testing.T) {
+	tried := make(map[string]bool)
+	for _, c := range commandsNeeded {
+		tried[c[0].(string)] = true
+	}
+	called := regexp.MustCompile(`redis\.call\('(\w+)'`)
+	for _, s := range scripts {
+		for _, call := range called.FindAllStringSubmatch(s.text, -1) {
+			if name := strings.ToUpper(call[1]); name != "TIME" && !tried[name] { // TIME is how the clock is read
+				t.Errorf("a script calls %s: want it among commandsNeeded", name)
+			}
+		}
+	}
+}
+
+// What no server here can be made to be is judged from reports made by hand.
+func TestJudge(t *testing.T) {
+	fine := MasterReport{Version: "7.0.15", Role: "master", MaxMemoryPolicy: "noeviction"}
+	for _, c := range []struct {
+		name   string
+		change func(*MasterReport)
+		want   string
+	}{
+		{"fine", func(*MasterReport) {}, ""},
+		{"old", func(r *MasterReport) { r.Version = "4.0.14" }, "no vote: Redis 4.0.14 is too old: 5.0 is the first with all commands that are needed"},
+		{"two digits", func(r *MasterReport) { r.Version = "10.0.1" }, ""},
+		{"no version", func(r *MasterReport) { r.Version = "" }, ""},
+		{"sentinel", func(r *MasterReport) { r.Role = "sentinel" }, "no vote: is a Sentinel: it keeps no data"},
+		{"strange role", func(r *MasterReport) { r.Role = "observer" }, `no vote: has the role "observer"`},
+		{"loading", func(r *MasterReport) { r.Loading = true }, "no vote: is still loading its data from the disk"},
+		{"replicas", func(r *MasterReport) { r.Replicas = 2 }, "warning: has 2 replicas"},
+	} {
+		r := fine
+		c.change(&r)
+		r.judge()
+		if got := problems(r); !strings.HasPrefix(got, c.want) || (c.want == "") != (got == "") {
+			t.Errorf("%s: got %q, want %q", c.name, got, c.want)
+		}
+	}
+}
+
+// The engine gives no vote at first to a master whose clock is far from ours; the probe says so beforehand.
+func TestProbeAllComparesTheClocks(t *testing.T) {
+	o := Options{Masters: []Master{{Addr: "a:1"}}, ClockSkewMax: 500 * time.Millisecond}.withDefaults()
+	for _, c := range []struct {
+		diff, err time.Duration
+		want      string
+	}{
+		{0, 0, ""},
+		{-510 * time.Millisecond, 10 * time.Millisecond, ""}, // may be 500 ms
+		{511 * time.Millisecond, 10 * time.Millisecond, "warning: its clock is 511ms from this machine's (± 10ms), further than clock_skew_max = 500ms"},
+		{-3 * time.Second, time.Millisecond, "warning: its clock is -3s from this machine's (± 1ms), further than clock_skew_max = 500ms"},
+	} {
+		reports := []MasterReport{{Addr: "a:1", ClockDiff: c.diff, ClockErr: c.err}}
+		compare(reports, o)
+		if got := problems(reports[0]); !strings.HasPrefix(got, c.want) || (c.want == "") != (got == "") || !reports[0].Votes() {
+			t.Errorf("%v ± %v: got %q, votes %v; want %q, true", c.diff, c.err, got, reports[0].Votes(), c.want)
+		}
+	}
+}
+
+func TestProbeEndsWithItsContext(t *testing.T) {
+	frozen := startRedis(t)
+	if err := frozen.Freeze(); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	time.AfterFunc(20*time.Millisecond, cancel)
+	r := Probe(ctx, Master{Addr: frozen.Addr}, time.Hour)
+	if r.Reachable || r.Votes() {
+		t.Errorf("got %+v, want a master that was not reached", r)
+	}
+}
+
+// A second try would be counted as an answer of a master that breaks off, and hide that it does.
+func TestProbeTriesOnce(t *testing.T) {
+	var dials atomic.Int32
+	r := Probe(t.Context(), Master{
+		Addr: "broken",
+		Dialer: func(context.Context, string, string) (net.Conn, error) {
+			dials.Add(1)
+			ours, theirs := net.Pipe()
+			go func() {
+				defer theirs.Close()
+				var request [1024]byte
+				theirs.Read(request[:])
+				theirs.Write([]byte("-ERR unknown command 'HELLO'\r\n"))
+				theirs.Read(request[:])
+			}()
+			return ours, nil
+		},
+	}, probeTimeout)
+	if got := dials.Load(); got != 1 || r.Reachable {
+		t.Errorf("connections: got %d, want 1; reachable: got %v, want false", got, r.Reachable)
+	}
+}
+
+func TestUnreachable(t *testing.T) {
+	for _, c := range []struct {
+		err  error
+		want string
+	}{
+		{&net.OpError{Op: "dial", Err: &net.DNSError{Err: "no such host", Name: "redis-1"}}, "no vote: its name cannot be resolved: lookup redis-1: no such host"},
+		{context.DeadlineExceeded, "no vote: gives no answer within 2s"},
+		{&net.OpError{Op: "read", Err: os.ErrDeadlineExceeded}, "no vote: gives no answer within 2s"},
+		{syscall.ECONNREFUSED, "no vote: cannot be reached: connection refused"},
+	} {
+		var r MasterReport
+		r.unreachable(t.Context(), c.err, probeTimeout)
+		if got := problems(r); got != c.want {
+			t.Errorf("%v: got %q, want %q", c.err, got, c.want)
+		}
+	}
+}
+
+func TestClockDiff(t *testing.T) {
+	sent := time.Unix(1000, 0)
+	for _, c := range []struct{ there, rtt, want time.Duration }{
+		{0, 0, 0},
+		{5 * time.Millisecond, 10 * time.Millisecond, 0}, // read halfway: in step
+		{10 * time.Millisecond, 10 * time.Millisecond, 5 * time.Millisecond},
+		{0, 10 * time.Millisecond, -5 * time.Millisecond},
+		{-time.Hour, 2 * time.Second, -time.Hour - time.Second},
+	} {
+		if got := clockDiff(sent, sent.Add(c.there), c.rtt); got != c.want {
+			t.Errorf("there +%v, round trip %v: got %v, want %v", c.there, c.rtt, got, c.want)
+		}
+	}
+}
+
+func TestParseInfo(t *testing.T) {
+	for _, c := range []struct {
+		name, text string
+		want       map[string]string
+	}{
+		{"nothing", "", map[string]string{}},
+		{"sections", "# Server\r\nredis_version:7.0.15\r\n\r\n# Memory\r\nmaxmemory:0\r\n", map[string]string{"redis_version": "7.0.15", "maxmemory": "0"}},
+		{"bare newlines, no last one", "role:master\nconnected_slaves:0", map[string]string{"role": "master", "connected_slaves": "0"}},
+		{"colons in the value", "listener0:name=tcp,bind=::1,port=6379\r\n", map[string]string{"listener0": "name=tcp,bind=::1,port=6379"}},
+		{"empty value", "maxmemory_policy:\r\n", map[string]string{"maxmemory_policy": ""}},
+		{"no colon, no field", "hello\r\n:5\r\n", map[string]string{"": "5"}},
+		{"twice", "a:1\r\na:2\r\n", map[string]string{"a": "2"}},
+		{"a heading with a colon", "# Server: here\r\n", map[string]string{}},
+		{"spaces are kept", "os:Linux 6.1 x86_64 \r\n", map[string]string{"os": "Linux 6.1 x86_64 "}},
+	} {
+		if got := parseInfo(c.text); !maps.Equal(got, c.want) {
+			t.Errorf("%s: got %q, want %q", c.name, got, c.want)
+		}
+	}
+}
