@@ -97,6 +97,38 @@ func TestVerdict(t *testing.T) {
 	}
 }
 
+// TestRestartNext: the next master may be restarted as long as the admitted ones without it are a quorum.
+func TestRestartNext(t *testing.T) {
+	for _, c := range []struct {
+		admitted, quarantined, down int
+		want                        bool
+	}{
+		{5, 0, 0, true},
+		{4, 1, 0, true},
+		{4, 0, 1, true},
+		{3, 2, 0, false}, // the two have restarted just now: without a third there is no quorum
+		{3, 0, 2, false},
+		{0, 5, 0, false},
+	} {
+		var reports []redlock.MasterReport
+		add := func(n int, epoch string, change func(redlock.MasterReport) redlock.MasterReport) {
+			for range n {
+				r := fineReport("m" + string(rune('1'+len(reports))))
+				r.Epoch = epoch
+				reports = append(reports, change(r))
+			}
+		}
+		same := func(r redlock.MasterReport) redlock.MasterReport { return r }
+		add(c.admitted, "admitted", same)
+		add(c.quarantined, "quarantined", same)
+		add(c.down, "", func(r redlock.MasterReport) redlock.MasterReport { return without(r, redlock.NoVote, "x", "") })
+		v := verdictOf(reports, 50*time.Millisecond)
+		if v.Restart != c.want || strings.HasPrefix(v.restartSentence(), "The next master may be restarted") != c.want {
+			t.Errorf("%d admitted, %d quarantined, %d down: got %v, %q, want %v", c.admitted, c.quarantined, c.down, v.Restart, v.restartSentence(), c.want)
+		}
+	}
+}
+
 func TestRoundTripIsJudgedAgainstTheTimeout(t *testing.T) {
 	for _, c := range []struct {
 		rtt  time.Duration

@@ -63,6 +63,9 @@ func (v *verdict) print(w io.Writer, colors bool) error {
 		color = red
 	}
 	fmt.Fprintf(&b, "\n%s\n", paint(v.sentence(), color, colors))
+	if v.Quorum {
+		fmt.Fprintln(&b, v.restartSentence())
+	}
 	_, err := io.WriteString(w, b.String())
 	return err
 }

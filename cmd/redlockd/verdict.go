@@ -13,6 +13,7 @@ import (
 // verdict is what check found, in the shape of its JSON.
 type verdict struct {
 	Quorum  bool            `json:"quorum"` // can be had
+	Restart bool            `json:"safe_to_restart_next"`
 	Needed  int             `json:"needed"`
 	Voting  int             `json:"voting"`
 	Masters []masterFinding `json:"masters"`
@@ -71,7 +72,28 @@ func verdictOf(reports []redlock.MasterReport, masterTimeout time.Duration) verd
 		v.Masters = append(v.Masters, f)
 	}
 	v.Quorum = v.Voting >= v.Needed
+	v.Restart = v.admitted() > v.Needed
 	return v
+}
+
+// admitted counts the masters whose votes count now. One that could vote may be in quarantine yet.
+func (v *verdict) admitted() int {
+	n := 0
+	for _, m := range v.Masters {
+		if m.Votes && m.Epoch == "admitted" {
+			n++
+		}
+	}
+	return n
+}
+
+// restartSentence is for who restarts the masters one by one: a restarted one has no vote for about max_ttl.
+func (v *verdict) restartSentence() string {
+	if v.Restart {
+		return fmt.Sprintf("The next master may be restarted: %d are admitted, and %d without it still are a quorum.", v.admitted(), v.admitted()-1)
+	}
+	return fmt.Sprintf("Restart no master now: %d are admitted, and locks need %d. One that has restarted is admitted again after about max_ttl, if a redlockd runs.",
+		v.admitted(), v.Needed)
 }
 
 func ms(d time.Duration) *float64 {
