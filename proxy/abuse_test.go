@@ -60,7 +60,7 @@ func TestPanicInACommand(t *testing.T) {
 	c.closed()
 	srv.dial().do("PING").is("+PONG")
 	srv.Close()
-	for _, want := range []string{"panic in a command", "command=boom ", "command=boomlater", "session_test.go"} {
+	for _, want := range []string{"panic in a command", "command=boom ", "command=boomlater", "abuse_test.go"} {
 		if !strings.Contains(log.String(), want) {
 			t.Errorf("the log does not say %q:\n%s", want, log.String())
 		}

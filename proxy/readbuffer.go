@@ -151,7 +151,6 @@ func (r *readBuffer) room() []byte {
 	if r.c == nil {
 		r.c, r.start = borrowChunk(), 0
 		r.c.b = append(r.c.b, r.small...)
-		r.small = r.small[:0]
 	}
 	if free := cap(r.c.b) - len(r.c.b); free < roomMin {
 		unread := r.unread()

@@ -47,7 +47,26 @@ func TestOtherConnections(t *testing.T) {
 		a.conn.Close()
 		eventually(t, "a does not wait any more", waiters(srv, 0))
 	}
-	t.Run("TLS", func(t *testing.T) { converse(t, srv, dial) })
+	t.Run("TLS", func(t *testing.T) {
+		converse(t, srv, dial)
+
+		// The end of the stream is announced, so that nobody can forge it: Go's client does not insist on it, others do.
+		raw, err := net.Dial("tcp", srv.addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		counting := &countingConn{Conn: raw}
+		c := newClient(t, tls.Client(counting, &tls.Config{InsecureSkipVerify: true}))
+		c.do("PING").is("+PONG") // and what else belongs to the handshake
+		before := counting.read
+		c.do("PING").is("+PONG")
+		pong := counting.read - before
+		c.do("QUIT").is("+OK")
+		c.closed()
+		if got := counting.read - before - pong; got <= pong {
+			t.Errorf("got %d bytes after QUIT, no more than for a PONG, want the alert close_notify behind the OK", got)
+		}
+	})
 	t.Run("silence instead of a handshake", func(t *testing.T) {
 		c := srv.testServerDial(t)
 		c.closed()

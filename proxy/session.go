@@ -118,6 +118,8 @@ func newSession(srv *Server, conn net.Conn, id int64) *session {
 func addrText(addr, other net.Addr) string {
 	u, ok := addr.(*net.UnixAddr)
 	switch {
+	case addr == nil:
+		return "?"
 	case !ok:
 		return addr.String()
 	case (u.Name == "" || u.Name == "@") && other != nil:
@@ -345,6 +347,10 @@ func (s *session) drained() error {
 
 // finish sends what is to be sent, and closes.
 func (s *session) finish(why string) {
+	if t, ok := s.conn.(*tls.Conn); ok && s.drained() == nil {
+		t.SetWriteDeadline(time.Now().Add(lingerTime))
+		t.CloseWrite() // without it the client would have to take the end for an attack
+	}
 	s.drained()
 	s.die(why)
 }

@@ -132,6 +132,13 @@ func TestManyRepliesOneWrite(t *testing.T) {
 type countingConn struct {
 	net.Conn
 	writes int
+	read   int // bytes
+}
+
+func (c *countingConn) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	c.read += n
+	return n, err
 }
 
 func (c *countingConn) Write(b []byte) (int, error) {
