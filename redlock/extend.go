@@ -35,6 +35,7 @@ func (c *Client) StartExtend(op *Op, resources []string, token string, ttl time.
 			return
 		}
 	}
+	c.repeats.begin(r.keys, r.token)
 	c.launchLocked(r, allMasters(len(c.lanes)), &t)
 }
 
@@ -47,11 +48,14 @@ func (c *Client) extensionDecided(r *round, o outcome, v votes, t *turn) {
 	defer c.mu.Unlock()
 	op := r.op
 	r.op = nil
+	rep := c.repeats.end(r.keys, r.token)
 	switch {
 	case o == yes && validity > 0:
 		c.stats.Extended++
 		r.validUntil = t.now.Add(validity)
-		c.extendedLocked(r, v, t)
+		if !rep.released {
+			c.extendedLocked(r, v, rep, t)
+		}
 		t.tell(op, Result{Held: true, Token: r.token, Validity: validity, Until: r.validUntil})
 	case o == no:
 		// Definitely lost: what remains of it on a minority only keeps others out.
@@ -84,7 +88,7 @@ func (c *Client) clearLocked(r *round, t *turn) {
 }
 
 // extendedLocked makes the round the lease, and gives the key back to the masters that have lost it.
-func (c *Client) extendedLocked(r *round, v votes, t *turn) {
+func (c *Client) extendedLocked(r *round, v votes, rep *repeat, t *turn) {
 	n := len(c.lanes)
 	r.born = r.start
 	if lease := c.leases.find(r.keys, r.token); lease != nil {
@@ -97,6 +101,8 @@ func (c *Client) extendedLocked(r *round, v votes, t *turn) {
 	if born, known := tokenBirth(r.token); known && born.Before(r.born) {
 		r.born = born
 	}
+	r.inherited |= rep.left
+	rep.left = 0
 	c.leases.grant(r, t.now)
 	if lost := v.lost(n); lost != 0 {
 		c.refillLocked(r, lost, t)

@@ -26,8 +26,8 @@ type guard struct {
 	reason     string    // why it is quarantined
 
 	clock clockTrack
-	high  highWater
-	beat  int64 // the highest beat seen under the present epoch: it never goes back, unless the master's machine does
+	high  highWater // as of the last heartbeat, if the master had a vote then
+	beat  int64     // the highest beat seen under the present epoch: it never goes back, unless the master's machine does
 }
 
 // closing is what every pipeline ends with. The two commands are used again and again.
@@ -258,7 +258,9 @@ func (l *lane) heartbeat(ctx context.Context, link *link) error {
 		found.doubt = fmt.Sprintf("its fences went back from %d to %d: somebody deleted %s or %s", l.guard.high.fence, high, marksKey, floorKey)
 	}
 	l.mu.Lock()
-	l.guard.high = highWater{high, sent}
+	if l.guard.high = (highWater{}); found.counts {
+		l.guard.high = highWater{high, sent} // what it says without a vote may be what is left after forgetting
+	}
 	l.mu.Unlock()
 	if n, err := beat.Int64(); err != nil {
 		return fmt.Errorf("heartbeat: %w", err)

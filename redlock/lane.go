@@ -248,8 +248,9 @@ func (l *lane) work(link *link) error {
 		if len(rounds) > 0 {
 			err = l.exchange(b)
 		}
-		if err == nil && (beat || b.found.look || b.found.doubt != "") {
-			err = l.look(link, b.found, beat)
+		if found := b.found; err == nil && (beat || found.look || found.doubt != "") {
+			b.found = finding{} // settled once
+			err = l.look(link, found, beat)
 		}
 		if err == nil && !l.answersInTime() {
 			// The watch has given the master up, and it has answered after all: it goes on where it was, without a new connection.
@@ -400,6 +401,8 @@ func (l *lane) reason() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch {
+	case l.up && l.guard.quarantine != "" && time.Until(l.guard.until) <= 0:
+		return fmt.Errorf("about to be admitted after a quarantine: %s", l.guard.reason)
 	case l.up && l.guard.quarantine != "":
 		return fmt.Errorf("quarantined for another %v: %s", time.Until(l.guard.until).Round(time.Millisecond), l.guard.reason)
 	case l.up && l.err == nil:
@@ -442,7 +445,7 @@ func (l *lane) status() MasterStatus {
 	case !l.up:
 		s.State, s.Reason = MasterDown, l.err.Error()
 	case l.guard.epoch == "":
-		s.State, s.Reason, s.Left = MasterQuarantined, l.guard.reason, time.Until(l.guard.until)
+		s.State, s.Reason, s.Left = MasterQuarantined, l.guard.reason, max(0, time.Until(l.guard.until))
 	}
 	return s
 }

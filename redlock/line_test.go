@@ -94,10 +94,10 @@ func TestHandOversAreLimited(t *testing.T) {
 		foreign := other.begin(one("r", time.Minute).waits(time.Minute))
 		time.Sleep(200 * ms)
 		p.unlock(held.Token, "r")
-		s.until("the other proxy's turn", func() bool { return foreign.done })
+		s.until("the other proxy's turn", func() bool { return foreign.done.Load() })
 		last := calls[len(calls)-1]
-		if !foreign.Held || last.done {
-			s.Errorf("the other proxy: got %+v, and the last of 20 in line here is done: %v; want held before that", foreign.Result, last.done)
+		if !foreign.Held || last.done.Load() {
+			s.Errorf("the other proxy: got %+v, and the last of 20 in line here is done: %v; want held before that", foreign.Result, last.done.Load())
 		}
 		other.unlock(foreign.Token, "r")
 		p.finish(last)
@@ -193,7 +193,7 @@ func TestUnblock(t *testing.T) {
 		if !p.Unblock(&a.Op, gone) || !errors.Is(a.Err, gone) {
 			s.Errorf("Unblock of the head: got %+v, want done with the error", a)
 		}
-		if !p.Unblock(&b.Op, nil) || !b.done || b.Err != nil || b.Held {
+		if !p.Unblock(&b.Op, nil) || !b.done.Load() || b.Err != nil || b.Held {
 			s.Errorf("Unblock without an error: got %+v, want no", b)
 		}
 		if p.Unblock(&a.Op, gone) || p.Unblock(&held.Op, gone) {

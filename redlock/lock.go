@@ -73,7 +73,7 @@ func (c *Client) askLocked(op *Op, t *turn) {
 		r.verb = verbAcquire
 	}
 	if op.strange {
-		c.repeats.begin(op)
+		c.repeats.begin(op.keys, op.token)
 	}
 	if op.waiter != nil {
 		op.waiter.asking = r
@@ -104,7 +104,7 @@ func (c *Client) acquisitionDecided(r *round, o outcome, v votes, t *turn) {
 	}
 	rep := &repeat{}
 	if op.strange {
-		rep = c.repeats.end(op)
+		rep = c.repeats.end(op.keys, op.token)
 	}
 	wanted := op.waiter == nil || !op.waiter.gone
 	if o == yes && err == nil && wanted {

@@ -2,10 +2,11 @@ package redlock
 
 import "strings"
 
-// A caller may repeat its LOCK with a token of its own: because a reply was lost, or to refresh the lock. Then several attempts
-// with one token are under way or behind each other, and on the masters nothing tells their keys apart. So what one of them
-// leaves behind must not be released as long as another may be granted, or an earlier grant may be believed in:
-// the release would take that away too, and let somebody else in. It is released with the last of them.
+// A caller may repeat its LOCK with a token of its own: because a reply was lost, or to refresh the lock; and it may send EXTEND
+// meanwhile. Then several attempts with one token are under way or behind each other, and on the masters nothing tells
+// their keys apart. So what one of them leaves behind must not be released as long as another may be granted, or an
+// earlier grant may be believed in: the release would take that away too, and let somebody else in. It is released with
+// the last of them. The other way round, an attempt that an UNLOCK has overtaken here must not bring the lock back.
 //
 // This holds within one Client. A caller that repeats its LOCK through another one must expect the first one to undo it.
 type repeats map[debt]*repeat
@@ -25,8 +26,8 @@ func repeatKey(keys []string, token string) debt {
 	return debt{strings.Join(keys, "\x00"), token}
 }
 
-func (s repeats) begin(op *Op) {
-	key := repeatKey(op.keys, op.token)
+func (s repeats) begin(keys []string, token string) {
+	key := repeatKey(keys, token)
 	if s[key] == nil {
 		s[key] = &repeat{}
 	}
@@ -34,8 +35,8 @@ func (s repeats) begin(op *Op) {
 }
 
 // end counts an attempt as over and returns what is known; the last one leaves nothing in s.
-func (s repeats) end(op *Op) *repeat {
-	key := repeatKey(op.keys, op.token)
+func (s repeats) end(keys []string, token string) *repeat {
+	key := repeatKey(keys, token)
 	rep := s[key]
 	if rep.underWay--; rep.underWay == 0 {
 		delete(s, key)

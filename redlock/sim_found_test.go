@@ -280,3 +280,61 @@ func TestExtendDoesNotRefillWhatIsReleased(t *testing.T) {
 		}
 	})
 }
+
+// Who has just been flushed remembers no fences, and must not be asked for them while its epoch is being looked at: a master that
+// forgot as well would be admitted with a floor below fences that were given.
+func TestFlushedMasterTeachesNoFence(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p := s.open()
+		for i := 3; i < 5; i++ {
+			p.paths[i].Partition()
+			p.paths[i].Cut()
+		}
+		req := one("r", time.Minute)
+		req.Fence = true
+		held := p.lock(req)
+		held.want(s, "LOCK on a bare quorum", "held", 0)
+		for i := 3; i < 5; i++ {
+			p.paths[i].Heal()
+		}
+		p.allUp()
+		p.unlock(held.Token, "r")
+		p.paths[2].Partition()
+		p.paths[2].Cut()
+		p.delay(5*ms, 5*ms, 1)
+		time.Sleep(time.Second)
+		p.align()
+		time.Sleep(20 * ms) // no heartbeat is under way
+		flushed := time.Now()
+		s.do(1, "FLUSHALL")
+		for time.Since(flushed) < time.Second {
+			synctest.Wait()
+			if floor, cold := p.relearn(p.lanes[0], flushed); !cold && floor < held.Fence {
+				s.Fatalf("%v after FLUSHALL on a master that remembered: the floor is %d, and %d was given", time.Since(flushed), floor, held.Fence)
+			}
+			time.Sleep(ms)
+		}
+	})
+}
+
+// While a quarantine is over and the fences are still being relearned, nobody is told of a time that is negative.
+func TestNoNegativeQuarantine(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p := s.open(func(o *Options) { o.MaxTTL = time.Second })
+		for i := range 5 {
+			s.do(i, "FLUSHALL")
+		}
+		for range 3000 {
+			time.Sleep(ms)
+			synctest.Wait()
+			for _, m := range p.Masters() {
+				if m.Left < 0 {
+					s.Fatalf("%s: %s, %v left, want no less than 0", m.Addr, m.State, m.Left)
+				}
+			}
+			if reason := p.lanes[0].reason().Error(); strings.Contains(reason, "another -") {
+				s.Fatalf("reason: %s", reason)
+			}
+		}
+	})
+}

@@ -10,6 +10,7 @@ import (
 	"net"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -249,16 +250,17 @@ type call struct {
 	Op
 	began time.Time
 	took  time.Duration
-	done  bool
+	done  atomic.Bool // the fields before and after may be read
 	Result
 	after func()
 }
 
 func (c *call) Done(_ *Op, r Result) Flusher {
-	if c.done {
+	if c.done.Load() {
 		panic("an operation was told its result twice")
 	}
-	c.Result, c.took, c.done = r, time.Since(c.began), true
+	c.Result, c.took = r, time.Since(c.began)
+	c.done.Store(true)
 	if c.after != nil {
 		c.after()
 	}
@@ -278,7 +280,7 @@ func (p *proxy) lock(req LockRequest) *call { return p.finish(p.begin(req)) }
 
 func (p *proxy) finish(c *call) *call {
 	p.s.Helper()
-	p.s.until("the operation's end", func() bool { return c.done })
+	p.s.until("the operation's end", func() bool { return c.done.Load() })
 	return c
 }
 
@@ -301,7 +303,7 @@ func (c *call) want(s *stage, what, result string, took time.Duration) {
 	s.Helper()
 	got := "no"
 	switch {
-	case !c.done:
+	case !c.done.Load():
 		got = "under way"
 	case c.Err != nil:
 		got = c.Err.Error()
@@ -311,7 +313,7 @@ func (c *call) want(s *stage, what, result string, took time.Duration) {
 	if got != result && (c.Err == nil || !strings.Contains(got, result)) {
 		s.Errorf("%s: got %q, want %q", what, got, result)
 	}
-	if c.done && c.took != took {
+	if c.done.Load() && c.took != took {
 		s.Errorf("%s: took %v, want %v", what, c.took, took)
 	}
 }
