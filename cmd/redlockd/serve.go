@@ -9,7 +9,9 @@ import (
 	"net"
 	"os"
 	"os/signal"
+	"runtime"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -232,16 +234,24 @@ func newLogger(p process, c *config) *slog.Logger {
 	return slog.New(slog.NewTextHandler(p.stderr, options))
 }
 
-// tuneRuntime lets the heap grow to five times the live data between two collections, unless GOGC says otherwise: the live
-// data are small (a few KB per connection), the garbage of parsing is not, and a collector that runs four times less gave
-// more throughput in every measurement.
+// tuneRuntime sets what GOGC and GOMAXPROCS would, where they are not set.
+//
+// The heap may grow to five times the live data between two collections: the live data are small (a few KB per connection), the
+// garbage of parsing is not, and a collector that runs four times less gave more throughput in every measurement.
+//
+// Half of the processors: one carries some 60 000 locks a second, and most of the rest would be spent on waking each other up.
+// Measured on two processors shared with five masters and the clients, at 64 callers: 10 % more pairs a second on one than on two,
+// with 15 % less CPU for each.
 func tuneRuntime(environ []string) {
-	for _, pair := range environ {
-		if strings.HasPrefix(pair, "GOGC=") {
-			return
-		}
+	isSet := func(name string) bool {
+		return slices.ContainsFunc(environ, func(pair string) bool { return strings.HasPrefix(pair, name+"=") })
 	}
-	debug.SetGCPercent(400)
+	if !isSet("GOGC") {
+		debug.SetGCPercent(400)
+	}
+	if !isSet("GOMAXPROCS") {
+		runtime.GOMAXPROCS((runtime.GOMAXPROCS(0) + 1) / 2)
+	}
 }
 
 // warnOfFewFiles warns when the system allows fewer open files than max_clients needs. The Go runtime has already raised
