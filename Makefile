@@ -31,13 +31,15 @@ fuzz: ## every fuzz target for FUZZ=30s
 	  done || exit 1; \
 	done
 
-# The tests start redis-server themselves, on free ports.
+# The tests start redis-server themselves, on free ports; step its clock with a small C library; and check a model with spin.
 tools:
-	@command -v redis-server >/dev/null && command -v redis-cli >/dev/null || { \
-	  echo "redis-server and redis-cli are missing: installing them with the system's package manager"; \
+	@missing=; for tool in redis-server redis-cli gcc spin; do command -v $$tool >/dev/null || missing="$$missing $$tool"; done; \
+	[ -z "$$missing" ] || { \
+	  echo "missing:$$missing; installing with the system's package manager"; \
+	  sudo=$$([ "$$(id -u)" = 0 ] || echo sudo); \
 	  if command -v apt-get >/dev/null; then \
-	    SUDO=$$([ "$$(id -u)" = 0 ] || echo sudo); \
-	    $$SUDO apt-get update -qq && $$SUDO env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends redis-server redis-tools >/dev/null; \
-	  elif command -v dnf >/dev/null; then sudo dnf install -y -q redis; \
-	  elif command -v brew >/dev/null; then brew install redis; \
-	  else echo "no known package manager: install redis-server by hand"; exit 1; fi; }
+	    $$sudo apt-get update -qq && $$sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
+	      redis-server redis-tools gcc libc6-dev spin >/dev/null; \
+	  elif command -v dnf >/dev/null; then $$sudo dnf install -y -q redis gcc glibc-devel spin; \
+	  elif command -v brew >/dev/null; then brew install redis gcc spin; \
+	  else echo "no known package manager: install them by hand"; exit 1; fi; }

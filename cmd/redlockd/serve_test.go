@@ -5,6 +5,7 @@ package main
 import (
 	"errors"
 	"log/slog"
+	"runtime"
 	"runtime/debug"
 	"strings"
 	"syscall"
@@ -13,9 +14,10 @@ import (
 	"redlockd/redlock"
 )
 
-func TestTuneRuntimeHeedsGOGC(t *testing.T) {
-	before := debug.SetGCPercent(100)
+func TestTuneRuntimeHeedsTheEnvironment(t *testing.T) {
+	before, procs := debug.SetGCPercent(100), runtime.GOMAXPROCS(0)
 	defer debug.SetGCPercent(before)
+	defer runtime.GOMAXPROCS(procs)
 	for _, c := range []struct {
 		environ []string
 		want    int
@@ -29,6 +31,13 @@ func TestTuneRuntimeHeedsGOGC(t *testing.T) {
 		tuneRuntime(c.environ)
 		if got := debug.SetGCPercent(100); got != c.want {
 			t.Errorf("environment %q: GC percent %d, want %d", c.environ, got, c.want)
+		}
+	}
+	for environ, want := range map[string]int{"GOMAXPROCS=4": 4, "HOME=/": 2} {
+		runtime.GOMAXPROCS(4)
+		tuneRuntime([]string{environ, "GOGC=50"})
+		if got := runtime.GOMAXPROCS(0); got != want {
+			t.Errorf("environment %q, 4 processors: GOMAXPROCS %d, want %d", environ, got, want)
 		}
 	}
 }
