@@ -1,0 +1,143 @@
+package redlock_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"time"
+
+	"redlockd/redlock"
+	"redlockd/redlock/memmaster"
+)
+
+// fiveMasters stands for five real ones: redlock.Master{Addr: "10.0.0.1:6379"} and so on.
+func fiveMasters() (opts redlock.Options, end func()) {
+	var all []*memmaster.Master
+	for i := range 5 {
+		m := memmaster.New(memmaster.Options{})
+		all = append(all, m)
+		opts.Masters = append(opts.Masters, redlock.Master{Addr: fmt.Sprintf("master-%d", i+1), Dialer: m.Dial})
+	}
+	return opts, func() {
+		for _, m := range all {
+			m.Close()
+		}
+	}
+}
+
+// open opens a client over brand-new masters.
+func open() (client *redlock.Client, end func()) {
+	opts, endMasters := fiveMasters()
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	if err := redlock.Bootstrap(ctx, opts); err != nil {
+		log.Fatal(err)
+	}
+	client, err := redlock.Open(opts)
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := client.Ready(ctx); err != nil {
+		log.Fatal(err)
+	}
+	return client, func() {
+		client.Close(context.Background())
+		endMasters()
+	}
+}
+
+func Example() {
+	client, end := open()
+	defer end()
+	ctx := context.Background()
+
+	lease, err := client.Lock(ctx, "invoices", 30*time.Second) // waits as long as ctx allows
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println("locked for more than 29 s:", lease.Validity() > 29*time.Second)
+
+	if _, err := client.TryLock(ctx, "invoices", 30*time.Second); errors.Is(err, redlock.ErrHeld) {
+		fmt.Println("nobody else gets it")
+	}
+	if err := lease.Unlock(ctx); err != nil {
+		log.Fatal(err)
+	}
+	// Output:
+	// locked for more than 29 s: true
+	// nobody else gets it
+}
+
+// Work that may take longer than the TTL extends its lease, and stops when that fails.
+func ExampleLease_Extend() {
+	client, end := open()
+	defer end()
+	ctx := context.Background()
+
+	lease, err := client.Lock(ctx, "migration", time.Second)
+	if err != nil {
+		log.Fatal(err)
+	}
+	for step := range 3 {
+		if err := lease.Extend(ctx, time.Second); err != nil {
+			log.Fatal("stop: the lock is lost or in doubt: ", err)
+		}
+		fmt.Println("step", step)
+	}
+	lease.Unlock(ctx)
+	// Output:
+	// step 0
+	// step 1
+	// step 2
+}
+
+// A fence lets the resource refuse a writer that has paused and lost its lock.
+func ExampleClient_Acquire_fence() {
+	client, end := open()
+	defer end()
+	ctx := context.Background()
+
+	highest := int64(0) // the resource remembers
+	write := func(fence int64) string {
+		if fence < highest {
+			return "refused"
+		}
+		highest = fence
+		return "written"
+	}
+	var fences []int64
+	for range 2 {
+		lease, err := client.Acquire(ctx, redlock.LockRequest{Resources: []string{"account"}, TTL: time.Second, Fence: true})
+		if err != nil {
+			log.Fatal(err)
+		}
+		fences = append(fences, lease.Fence)
+		lease.Unlock(ctx)
+	}
+	fmt.Println("the second holder:", write(fences[1]))
+	fmt.Println("the first, waking up late:", write(fences[0]))
+	// Output:
+	// the second holder: written
+	// the first, waking up late: refused
+}
+
+// Several resources are one lock: all or nothing, and never a deadlock.
+func ExampleClient_Acquire() {
+	client, end := open()
+	defer end()
+	ctx := context.Background()
+
+	lease, err := client.Acquire(ctx, redlock.LockRequest{
+		Resources: []string{"account:1", "account:2"},
+		TTL:       5 * time.Second,
+		Wait:      time.Second,
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer lease.Unlock(ctx)
+	_, err = client.TryLock(ctx, "account:2", time.Second)
+	fmt.Println(err)
+	// Output: the resource is held by another token
+}
