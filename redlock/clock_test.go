@@ -198,6 +198,7 @@ func TestDriftIsNoStep(t *testing.T) {
 		p := s.open()
 		rng := rand.New(rand.NewPCG(1, 5))
 		for i := range 5 {
+			rng := rand.New(rand.NewPCG(uint64(i), 6))
 			p.paths[i].SetDelay(func() time.Duration { return upTo(rng, 45*ms) }, nil)
 		}
 		for range 300 {

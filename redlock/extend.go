@@ -63,8 +63,11 @@ func (c *Client) extensionDecided(r *round, o outcome, v votes, t *turn) {
 		c.clearLocked(r, t)
 		t.tell(op, Result{})
 	default:
-		// Unknown. The lease as it was before still runs, so nothing is released.
+		// Unknown. The lease as it was before still runs, so nothing is released but what a LOCK left that was refused meanwhile.
 		c.stats.ExtendFail++
+		if rep.underWay == 0 && rep.left != 0 && !rep.earlier && c.leases.find(r.keys, r.token) == nil {
+			c.launchLocked(&round{verb: verbRelease, keys: r.keys, token: r.token, start: t.now, debtor: rep.left}, rep.left, t)
+		}
 		if o == noQuorum {
 			elapsed = 0
 		}

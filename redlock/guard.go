@@ -5,7 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -27,7 +29,10 @@ type guard struct {
 
 	clock clockTrack
 	high  highWater // as of the last heartbeat, if the master had a vote then
-	beat  int64     // the highest beat seen under the present epoch: it never goes back, unless the master's machine does
+	beat  int64     // the highest beat seen under the present epoch: it never goes back, unless the master's memory does
+
+	evicted int64    // keys that the run has evicted, as of the last heartbeat; -1: not known
+	former  []string // epochs of the run that another has taken the place of: none of them comes back, unless its memory does
 }
 
 // closing is what every pipeline ends with. The two commands are used again and again.
@@ -38,7 +43,7 @@ type closing struct {
 
 func newClosing(ctx context.Context) closing {
 	return closing{
-		keys: redis.NewSliceCmd(ctx, "mget", epochKey, configKey),
+		keys: redis.NewSliceCmd(ctx, "mget", epochKey, configKey, beatKey),
 		time: redis.NewTimeCmd(ctx, "time"),
 	}
 }
@@ -71,11 +76,13 @@ func (g *guard) close(end *closing, c *Client, sent, received time.Time) finding
 		return finding{err: fmt.Errorf("MGET of the epoch: %w", err)}
 	}
 	values := end.keys.Val()
-	if len(values) != 2 {
-		return finding{err: fmt.Errorf("MGET of two keys answered %d values", len(values))}
+	if len(values) != 3 {
+		return finding{err: fmt.Errorf("MGET of three keys answered %d values", len(values))}
 	}
 	epoch, _ := values[0].(string)
 	config, _ := values[1].(string)
+	text, _ := values[2].(string)
+	beat, _ := strconv.ParseInt(text, 10, 64) // missing or nonsense: it went back
 
 	first := !g.clock.known
 	step := g.clock.sample(sent.Sub(c.began), received.Sub(c.began), time.Duration(end.time.Val().UnixNano()), c.opts.DriftFactor/2, c.opts.ClockStepMax)
@@ -89,6 +96,13 @@ func (g *guard) close(end *closing, c *Client, sent, received time.Time) finding
 	case config != "" && config != c.fingerprint:
 		return finding{err: &refusedError{fmt.Sprintf(
 			"other proxies use %q, this one %q: give all the same settings, or stop the others and wait for one max_ttl", config, c.fingerprint)}}
+	case epoch != "" && epoch == g.past && beat < g.beat:
+		return finding{epoch: epoch, doubt: fmt.Sprintf("its beat went back from %d to %d: its memory is of an earlier time", g.beat, beat)}
+	}
+	if epoch == g.epoch {
+		g.beat = max(g.beat, beat)
+	}
+	switch {
 	case g.epoch != "" && epoch == g.epoch && config != "":
 		return finding{epoch: epoch, counts: true}
 	}
@@ -127,6 +141,9 @@ func (l *lane) attest(ctx context.Context, link *link, doubt string, step time.D
 		}
 		kind := readEpoch(value, l.identity.runID)
 		switch {
+		case doubt == "" && slices.Contains(l.guard.former, value):
+			doubt = "its epoch is one of before: its memory is of an earlier time"
+			continue
 		case doubt == "" && kind == epochAdmitted:
 			l.admitted(value)
 			return nil
@@ -173,6 +190,9 @@ func (l *lane) admitted(epoch string) {
 	before := l.guard.past
 	l.guard.epoch, l.guard.past, l.guard.quarantine, l.guard.reason = epoch, epoch, "", ""
 	if before != epoch {
+		if before != "" {
+			l.guard.former = append(l.guard.former, before)
+		}
 		l.guard.beat = 0
 		l.since = time.Now()
 	}
@@ -230,7 +250,7 @@ func (l *lane) heartbeat(ctx context.Context, link *link) error {
 	c := l.client
 	pipe := link.conn.Pipeline()
 	beat := pipe.EvalSha(ctx, scriptBeat.sha, []string{beatKey, configKey}, c.fingerprint, quarantineOf(c.opts.MaxTTL, c.opts.DriftFactor).Milliseconds())
-	replication, memory := pipe.Info(ctx, "replication"), pipe.Info(ctx, "memory")
+	replication, memory, stats := pipe.Info(ctx, "replication"), pipe.Info(ctx, "memory"), pipe.Info(ctx, "stats")
 	end := newClosing(ctx)
 	floor, top := highWaterCommands(ctx)
 	pipe.BatchProcess(ctx, floor, top)
@@ -238,7 +258,13 @@ func (l *lane) heartbeat(ctx context.Context, link *link) error {
 	sent := time.Now()
 	pipe.Exec(ctx)
 	received := time.Now()
-	for _, cmd := range []redis.Cmder{end.time, end.keys, beat, replication, memory} {
+	// With its memory full it cannot count. It can still release.
+	full := beat.Err() != nil && strings.HasPrefix(beat.Err().Error(), "OOM ")
+	if full {
+		beat.SetErr(nil)
+		beat.SetVal(l.guard.beat + 1)
+	}
+	for _, cmd := range []redis.Cmder{end.time, end.keys, beat, replication, memory, stats} {
 		if err := cmd.Err(); err != nil {
 			return fmt.Errorf("heartbeat: %w", err)
 		}
@@ -250,10 +276,16 @@ func (l *lane) heartbeat(ctx context.Context, link *link) error {
 	if err != nil {
 		return fmt.Errorf("heartbeat: %w", err)
 	}
+	before := l.guard.beat
 	found := l.guard.close(&end, c, sent, received)
 	if found.err != nil {
 		return found.err
 	}
+	evicted, _ := strconv.ParseInt(parseInfo(stats.Val())["evicted_keys"], 10, 64)
+	if l.guard.evicted >= 0 && evicted > l.guard.evicted {
+		found.doubt = fmt.Sprintf("it has evicted %d keys", evicted-l.guard.evicted)
+	}
+	l.guard.evicted = evicted
 	if found.counts && high < l.guard.high.fence {
 		found.doubt = fmt.Sprintf("its fences went back from %d to %d: somebody deleted %s or %s", l.guard.high.fence, high, marksKey, floorKey)
 	}
@@ -264,10 +296,10 @@ func (l *lane) heartbeat(ctx context.Context, link *link) error {
 	l.mu.Unlock()
 	if n, err := beat.Int64(); err != nil {
 		return fmt.Errorf("heartbeat: %w", err)
-	} else if found.doubt == "" && found.epoch != "" && found.epoch == l.guard.past && n <= l.guard.beat {
-		found.doubt = "its beat went back from " + strconv.FormatInt(l.guard.beat, 10) + " to " + strconv.FormatInt(n, 10) + ": its machine was rolled back to an earlier state"
-	} else {
-		l.guard.beat = n
+	} else if found.doubt == "" && found.epoch != "" && found.epoch == l.guard.past && n <= before {
+		found.doubt = "its beat went back from " + strconv.FormatInt(before, 10) + " to " + strconv.FormatInt(n, 10) + ": its machine was rolled back to an earlier state"
+	} else if !full {
+		l.guard.beat = max(l.guard.beat, n)
 	}
 	if err := l.settleFinding(ctx, link, found); err != nil {
 		return err

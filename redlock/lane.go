@@ -205,7 +205,7 @@ func (l *lane) ready(ctx context.Context, link *link) error {
 	l.identity = id
 	l.guard.epoch = "" // trusted only when the master shows it again
 	if id.runID != before.runID {
-		l.guard.quarantine, l.guard.beat, l.guard.clock = "", 0, clockTrack{}
+		l.guard.quarantine, l.guard.beat, l.guard.clock, l.guard.evicted, l.guard.former = "", 0, clockTrack{}, -1, nil
 	}
 	l.mu.Unlock()
 	if err := l.heartbeat(ctx, link); err != nil {

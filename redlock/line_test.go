@@ -445,7 +445,7 @@ func TestQueueMaxShedsAcquisitionsOnly(t *testing.T) {
 		}
 		time.Sleep(200 * ms)
 		for i, c := range released {
-			if !c.Held {
+			if p.finish(c); !c.Held {
 				s.Errorf("UNLOCK %d: got %+v, want held", i, c.Result)
 			}
 		}

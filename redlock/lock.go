@@ -171,6 +171,7 @@ func (c *Client) undoLocked(r *round, v votes, rep *repeat, t *turn) {
 	if r.op.strange {
 		lease := c.leases.find(r.keys, r.token)
 		tally := v.tally(n)
+		rep.earlier = rep.earlier || tally[voteMine] > 0 && n-tally[voteDenied] >= quorumOf(n)
 		switch {
 		case rep.underWay > 0:
 			rep.left = targets
@@ -178,8 +179,8 @@ func (c *Client) undoLocked(r *round, v votes, rep *repeat, t *turn) {
 		case lease != nil && t.now.Before(lease.validUntil):
 			lease.inherited |= targets
 			return
-		case tally[voteMine] > 0 && n-tally[voteDenied] >= quorumOf(n):
-			return // another client's grant; what this attempt has added ends with its TTL
+		case rep.earlier:
+			return // what this attempt has added ends with its TTL
 		}
 	}
 	if targets != 0 {

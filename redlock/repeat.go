@@ -15,6 +15,7 @@ type repeats map[debt]*repeat
 type repeat struct {
 	underWay int
 	left     mask // masters that may hold what attempts that are over have left behind
+	earlier  bool // one of them found the token there already: a grant of another client may be believed in
 	released bool // an UNLOCK passed while they were under way: what they are granted is gone already
 }
 

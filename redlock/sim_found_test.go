@@ -338,3 +338,25 @@ func TestNoNegativeQuarantine(t *testing.T) {
 		}
 	})
 }
+
+// A LOCK is refused while an EXTEND of the same token is under way, which then finds no quorum: what the LOCK has left is released all the
+// same, for nobody was granted anything.
+func TestRefusedLockIsUndoneBehindAnExtend(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p := s.open()
+		for i := 3; i < 5; i++ {
+			s.do(i, "SET", "r", "another", "PX", 60_000)
+		}
+		s.do(0, "FLUSHALL") // its vote is unknown from now on
+		s.until("quarantine", func() bool { return p.Masters()[0].State == MasterQuarantined })
+		p.align()
+		locked, extended := &call{began: time.Now()}, &call{began: time.Now()}
+		p.StartLock(&locked.Op, one("r", 10*time.Second).as("T"), locked)
+		p.StartExtend(&extended.Op, []string{"r"}, "T", 10*time.Second, extended)
+		p.finish(locked).want(s, "LOCK with two of four", "no", 0)
+		if p.finish(extended); extended.Held {
+			s.Error("EXTEND right behind it: got granted")
+		}
+		s.wantOn("r", "T", "00000")
+	})
+}

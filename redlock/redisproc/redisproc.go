@@ -5,9 +5,11 @@
 package redisproc
 
 import (
+	"bufio"
 	"bytes"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -28,6 +30,7 @@ type Server struct {
 	Addr string
 
 	dir  string
+	env  []string
 	args []string
 
 	mu   sync.Mutex
@@ -38,12 +41,15 @@ type Server struct {
 
 // Start runs a redis-server without persistence on a free loopback port and waits until it answers. The args are
 // appended to its command line ("--appendonly", "yes", …) and win over the defaults.
-func Start(args ...string) (*Server, error) {
+func Start(args ...string) (*Server, error) { return StartEnv(nil, args...) }
+
+// StartEnv is Start with variables, "NAME=value", added to the environment of the server. A Restart gets them too.
+func StartEnv(env []string, args ...string) (*Server, error) {
 	dir, err := os.MkdirTemp("", "redisproc-")
 	if err != nil {
 		return nil, fmt.Errorf("make a directory for redis-server: %w", err)
 	}
-	s := &Server{dir: dir, args: args}
+	s := &Server{dir: dir, env: env, args: args}
 	// A free port can be taken by somebody else between our look and the server's bind: try another.
 	for range 5 {
 		if s.Addr, err = freeAddr(); err != nil {
@@ -99,6 +105,7 @@ func (s *Server) Restart() error {
 	}
 	args := append([]string{"--port", port, "--bind", "127.0.0.1", "--save", "", "--dir", s.dir}, s.args...)
 	cmd := exec.Command("redis-server", args...)
+	cmd.Env = append(os.Environ(), s.env...)
 	out := new(bytes.Buffer)
 	cmd.Stdout, cmd.Stderr = out, out
 	// The kernel ends the server when this process dies, also by a signal that runs no deferred call.
@@ -111,7 +118,7 @@ func (s *Server) Restart() error {
 		cmd.Wait()
 		close(done)
 	}()
-	if err := waitReady(s.Addr, done); err != nil {
+	if err := waitReady(s.Addr, cmd.Process.Pid, done); err != nil {
 		cmd.Process.Kill()
 		<-done
 		return fmt.Errorf("redis-server %s: %w; it said: %s", s.Addr, err, lastLine(out))
@@ -166,28 +173,29 @@ func (s *Server) Close() {
 // Dir is the server's working directory, where its persistence files are.
 func (s *Server) Dir() string { return filepath.Clean(s.dir) }
 
+// freeAddr finds an address below the range from which Linux takes the ports of outgoing connections and of listeners on
+// port 0: a server that is down must find its port free when it restarts.
 func freeAddr() (string, error) {
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", fmt.Errorf("find a free port: %w", err)
+	const low, high = 10000, 32768
+	var err error
+	for range 100 {
+		addr := "127.0.0.1:" + strconv.Itoa(low+rand.IntN(high-low))
+		var ln net.Listener
+		if ln, err = net.Listen("tcp", addr); err == nil {
+			ln.Close()
+			return addr, nil
+		}
 	}
-	defer ln.Close()
-	return "127.0.0.1:" + strconv.Itoa(ln.Addr().(*net.TCPAddr).Port), nil
+	return "", fmt.Errorf("find a free port: %w", err)
 }
 
-// waitReady polls with PING until the server answers it, its process ends, or startTimeout is over. A server that
-// demands a password answers NOAUTH: it is ready too.
-func waitReady(addr string, ended <-chan struct{}) error {
+// waitReady polls until the server answers PING, its process ends, or startTimeout is over. A server that demands a
+// password answers NOAUTH: it is ready too.
+func waitReady(addr string, pid int, ended <-chan struct{}) error {
 	deadline := time.Now().Add(startTimeout)
 	for {
-		if answers(addr) {
-			// Something answers; if our process is gone, it is somebody else's server on the same port.
-			select {
-			case <-ended:
-				return errors.New("ended at once")
-			default:
-				return nil
-			}
+		if ready, err := answers(addr, pid); ready || err != nil {
+			return err
 		}
 		select {
 		case <-ended:
@@ -200,20 +208,33 @@ func waitReady(addr string, ended <-chan struct{}) error {
 	}
 }
 
-func answers(addr string) bool {
+// answers asks whether the server is ready. Somebody else can have taken the port and answer in its place: that is an error.
+func answers(addr string, pid int) (bool, error) {
 	conn, err := net.DialTimeout("tcp", addr, time.Second)
 	if err != nil {
-		return false
+		return false, nil
 	}
 	defer conn.Close()
 	conn.SetDeadline(time.Now().Add(time.Second))
-	if _, err := conn.Write([]byte("PING\r\n")); err != nil {
-		return false
+	if _, err := conn.Write([]byte("PING\r\nINFO server\r\n")); err != nil {
+		return false, nil
 	}
-	var b [64]byte
-	n, err := conn.Read(b[:])
-	reply := string(b[:n])
-	return err == nil && (strings.HasPrefix(reply, "+PONG") || strings.HasPrefix(reply, "-NOAUTH"))
+	lines := bufio.NewScanner(conn)
+	switch lines.Scan(); {
+	case strings.HasPrefix(lines.Text(), "-NOAUTH"):
+		return true, nil
+	case lines.Text() != "+PONG":
+		return false, nil
+	}
+	for lines.Scan() {
+		if id, ok := strings.CutPrefix(lines.Text(), "process_id:"); ok {
+			if id != strconv.Itoa(pid) {
+				return false, fmt.Errorf("the port is taken by process %s", id)
+			}
+			return true, nil
+		}
+	}
+	return false, nil
 }
 
 func lastLine(out *bytes.Buffer) string {

@@ -1,0 +1,311 @@
+package redlock
+
+// The callers of the simulation, and the proxies they call.
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"net"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"redlockd/redlock/memmaster"
+)
+
+// incarnation is a proxy from its start to its end.
+type incarnation struct {
+	*proxy
+	id   int
+	dead atomic.Bool   // killed: what it still says is not heard by anybody
+	gone chan struct{} // closed with dead
+
+	mu    sync.Mutex
+	conns []net.Conn
+}
+
+// spawn starts a proxy whose paths have random delays.
+func (w *world) spawn(id int) *incarnation {
+	p := &incarnation{proxy: w.stage.proxy(), id: id, gone: make(chan struct{})}
+	o := p.options()
+	for m := range o.Masters {
+		w.setDelay(id, m, p.paths[m])
+		dial := o.Masters[m].Dialer
+		o.Masters[m].Dialer = func(ctx context.Context, network, addr string) (net.Conn, error) {
+			if p.dead.Load() {
+				return nil, errors.New("this process has ended")
+			}
+			conn, err := dial(ctx, network, addr)
+			if err == nil {
+				p.mu.Lock()
+				p.conns = append(p.conns, conn)
+				p.mu.Unlock()
+			}
+			return conn, err
+		}
+	}
+	w.opts(&o)
+	o.Logger = slog.New(slog.NewTextHandler(logWriter(func(line string) { w.ledger.note("proxy %d: %s", id, line) }),
+		&slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+			if a.Key == slog.TimeKey || a.Key == slog.LevelKey || a.Key == "run_id" || a.Key == "version" {
+				return slog.Attr{}
+			}
+			return a
+		}}))
+	client, err := Open(o)
+	if err != nil {
+		w.Fatal(err)
+	}
+	p.Client, p.opened = client, time.Now()
+	p.ahead(upTo(w.rng(2000+uint64(id)), 20*time.Second)) // clocks tell nothing about the order of fences
+	w.Cleanup(func() { p.end(0) })
+	return p
+}
+
+// logWriter takes the lines of a client's log into the story.
+type logWriter func(line string)
+
+func (f logWriter) Write(line []byte) (int, error) {
+	f(strings.TrimSpace(string(line)))
+	return len(line), nil
+}
+
+// setDelay gives a path delays of its own: usually short, sometimes so long that the master is given up.
+func (w *world) setDelay(proxy, master int, path *memmaster.Link) {
+	rng := w.rng(1000 + uint64(proxy*10+master))
+	base := 50*time.Microsecond + upTo(rng, ms)
+	delay := func() time.Duration { // never called twice at a time on one link
+		if rng.IntN(200) == 0 {
+			return base + upTo(rng, 60*ms)
+		}
+		return base + upTo(rng, base)
+	}
+	path.SetDelay(delay, delay)
+}
+
+// end closes the client and gives it some time.
+func (i *incarnation) end(patience time.Duration) {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	i.Close(ctx)
+}
+
+// kill is kill -9: what was sent is on its way, and nothing follows.
+func (i *incarnation) kill() {
+	i.dead.Store(true)
+	close(i.gone)
+	i.mu.Lock()
+	conns := i.conns
+	i.mu.Unlock()
+	for _, conn := range conns {
+		conn.Close()
+	}
+	i.end(0)
+}
+
+// present returns the proxy that runs under a number at the moment.
+func (w *world) present(id int) *incarnation {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.proxies[id]
+}
+
+// request is an operation of a caller, told at most once, and not at all when its proxy dies.
+type request struct {
+	Op
+	p    *incarnation
+	hear func(Result) // at the moment of the answer
+	done chan Result
+}
+
+func (r *request) Done(_ *Op, result Result) Flusher {
+	if !r.p.dead.Load() {
+		r.hear(result)
+		r.done <- result
+	}
+	return nil
+}
+
+func newRequest(p *incarnation, hear func(Result)) *request {
+	return &request{p: p, hear: hear, done: make(chan Result, 1)}
+}
+
+var errProxyDied = errors.New("the proxy died")
+
+func (r *request) wait() Result {
+	select {
+	case result := <-r.done:
+		return result
+	case <-r.p.gone:
+		return Result{Err: errProxyDied}
+	}
+}
+
+// caller locks, works, prolongs, releases, or forgets to.
+type caller struct {
+	w     *world
+	id    int
+	rng   *rand.Rand
+	count int
+}
+
+// sleep adds a nanosecond of its own to every pause, so that no two callers wake at the same time.
+func (c *caller) sleep(limit time.Duration) {
+	time.Sleep(upTo(c.rng, limit) + time.Duration(c.id))
+}
+
+func (c *caller) run() {
+	for !c.w.over.Load() {
+		c.sleep(40 * ms)
+		c.turn()
+	}
+}
+
+func (c *caller) turn() {
+	w, rng := c.w, c.rng
+	c.count++
+	p := w.present(rng.IntN(simProxies))
+	req := LockRequest{Resources: []string{simResources[rng.IntN(len(simResources))]}, TTL: w.maxTTL/3 + upTo(rng, w.maxTTL*2/3), Fence: rng.IntN(3) == 0}
+	if rng.IntN(6) == 0 {
+		i := rng.IntN(len(simResources))
+		req.Resources = []string{simResources[i], simResources[(i+1)%len(simResources)]}
+	}
+	if rng.IntN(3) == 0 {
+		req.Token = fmt.Sprintf("caller%d.%d", c.id, c.count)
+	}
+	if rng.IntN(3) > 0 {
+		req.Wait = upTo(rng, 400*ms)
+	}
+	if req.Wait == 0 && rng.IntN(4) > 0 { // those who do not wait come more often
+		c.sleep(10 * ms)
+	}
+	lease := c.lock(p, req)
+	for range 2 {
+		// A caller with a token of its own may repeat its LOCK: because it was refused, or has lost patience, or to refresh it.
+		if req.Token == "" || rng.IntN(3) == 0 || p.dead.Load() {
+			break
+		}
+		if rng.IntN(2) == 0 {
+			c.sleep(60 * ms)
+		}
+		w.count(func(t *tallies) { t.repeated++ })
+		if again := c.lock(p, req); again != nil {
+			lease = again
+		}
+	}
+	if lease == nil {
+		return
+	}
+	for range rng.IntN(3) {
+		c.sleep(req.TTL * 2 / 3)
+		if !c.extend(c.anyProxy(p), lease, req.TTL+upTo(rng, w.maxTTL-req.TTL)) {
+			return
+		}
+	}
+	c.sleep(req.TTL * 3 / 4)
+	if rng.IntN(5) > 0 {
+		c.unlock(c.anyProxy(p), lease)
+	}
+}
+
+// anyProxy is usually the one that granted, if it still lives.
+func (c *caller) anyProxy(p *incarnation) *incarnation {
+	if p.dead.Load() || c.rng.IntN(5) == 0 {
+		return c.w.present(c.rng.IntN(simProxies))
+	}
+	return p
+}
+
+func (c *caller) lock(p *incarnation, req LockRequest) *lease {
+	var got *lease
+	began, losses := time.Now(), c.w.ledger.lossesSoFar()
+	r := newRequest(p, func(result Result) {
+		if result.Held {
+			got = c.w.ledger.granted(c, p, req, result, began, losses)
+		} else {
+			c.w.ledger.note("caller %d: LOCK %v %s through %d: %v", c.id, req.Resources, short(req.Token), p.id, outcomeText(result))
+		}
+	})
+	c.w.ledger.note("caller %d: LOCK %v %s ttl %v wait %v through %d …", c.id, req.Resources, short(req.Token), req.TTL, req.Wait, p.id)
+	p.StartLock(&r.Op, req, r)
+	if req.Wait > 0 && c.rng.IntN(6) == 0 { // the caller loses patience, perhaps while the first attempt is under way
+		patience := upTo(c.rng, req.Wait)
+		if c.rng.IntN(2) == 0 {
+			patience = upTo(c.rng, 3*ms)
+		}
+		time.AfterFunc(patience, func() { p.Unblock(&r.Op, context.Canceled) })
+	}
+	result := r.wait()
+	c.w.count(func(t *tallies) {
+		switch {
+		case result.Held:
+			t.granted++
+			if req.Fence {
+				t.fences++
+			}
+		case result.Err == nil:
+			t.denied++
+		case errors.Is(result.Err, ErrNoQuorum):
+			t.noQuorum++
+		}
+	})
+	return got
+}
+
+func (c *caller) extend(p *incarnation, l *lease, ttl time.Duration) (still bool) {
+	still = true
+	began := time.Now()
+	r := newRequest(p, func(result Result) {
+		switch {
+		case result.Held:
+			c.w.ledger.extended(l, p, result, began)
+			c.w.count(func(t *tallies) { t.extended++ })
+		case result.Err == nil:
+			c.w.ledger.lost(l, p, began)
+			c.w.count(func(t *tallies) { t.lost++ })
+			still = false
+		default:
+			c.w.ledger.note("caller %d: EXTEND %v %s through %d: %v", c.id, l.resources, short(l.token), p.id, result.Err)
+		}
+	})
+	c.w.ledger.note("caller %d: EXTEND %v %s ttl %v through %d …", c.id, l.resources, short(l.token), ttl, p.id)
+	p.StartExtend(&r.Op, l.resources, l.token, ttl, r)
+	r.wait()
+	return still
+}
+
+func (c *caller) unlock(p *incarnation, l *lease) {
+	c.w.ledger.releasing(l, p)
+	r := newRequest(p, func(result Result) { c.w.ledger.released(l, p, result) })
+	p.StartUnlock(&r.Op, l.resources, l.token, r)
+	if r.wait().Held {
+		c.w.count(func(t *tallies) { t.released++ })
+	}
+}
+
+func (w *world) count(f func(*tallies)) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	f(&w.tallies)
+}
+
+func outcomeText(r Result) string {
+	switch {
+	case r.Err != nil:
+		return r.Err.Error()
+	case r.Held:
+		return "held"
+	}
+	return "no"
+}
+
+func short(token string) string {
+	if token == "" {
+		return "new token"
+	}
+	return token[:min(len(token), 10)]
+}

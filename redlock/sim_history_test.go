@@ -1,0 +1,140 @@
+package redlock
+
+// A second opinion on the histories of the simulation: are they linearizable, that is, could a single lock that has no network have
+// told everybody what they were told? porcupine (github.com/anishathalye/porcupine) looks for an order that could.
+//
+// The end of a lease has no caller, and no certain time. So every lease that was granted ends by one operation: released
+// between the call and the return of an UNLOCK that said 1, and otherwise at any time from the end of its validity on, or
+// from the call of an UNLOCK of which nobody knows what came of it. A LOCK that was denied constrains nothing.
+
+import (
+	"fmt"
+	"math"
+	"testing"
+	"time"
+
+	"github.com/anishathalye/porcupine"
+)
+
+type simStepKind uint8
+
+const (
+	stepLock simStepKind = iota
+	stepExtend
+	stepEnd
+)
+
+// simStep is one operation on one resource, as its caller saw it. A lease is a token and how often it was granted anew.
+type simStep struct {
+	kind     simStepKind
+	resource string
+	lease    string
+	fence    int64 // 0: not asked for
+}
+
+// lockState is the lock of one resource as it should be.
+type lockState struct {
+	holder string
+	fence  int64 // the highest so far
+}
+
+var lockModel = porcupine.Model{
+	Partition: func(history []porcupine.Operation) [][]porcupine.Operation {
+		byResource := map[string][]porcupine.Operation{}
+		for _, op := range history {
+			s := op.Input.(simStep)
+			byResource[s.resource] = append(byResource[s.resource], op)
+		}
+		var parts [][]porcupine.Operation
+		for _, r := range sortedKeys(byResource) {
+			parts = append(parts, byResource[r])
+		}
+		return parts
+	},
+	Init: func() any { return lockState{} },
+	Step: func(state, input, _ any) (bool, any) {
+		now, s := state.(lockState), input.(simStep)
+		switch s.kind {
+		case stepLock:
+			if now.holder != "" || s.fence != 0 && s.fence <= now.fence {
+				return false, now
+			}
+			return true, lockState{s.lease, max(s.fence, now.fence)}
+		case stepExtend:
+			if now.holder != s.lease || s.fence != 0 && s.fence <= now.fence {
+				return false, now
+			}
+			return true, lockState{now.holder, max(s.fence, now.fence)}
+		}
+		return now.holder == s.lease, lockState{"", now.fence}
+	},
+	DescribeOperation: func(input, _ any) string {
+		s := input.(simStep)
+		return fmt.Sprintf("%s %s %s", [...]string{"LOCK", "EXTEND", "END"}[s.kind], s.resource, s.lease)
+	},
+}
+
+// simRecord collects the steps of a simulation. The ledger's mutex guards it.
+type simRecord struct{ ops []porcupine.Operation }
+
+// add records a step of all resources of a lease. A zero time for the return means never.
+func (h *simRecord) add(w *world, caller int, s simStep, l *lease, call, ret time.Time) {
+	until := int64(math.MaxInt64)
+	if !ret.IsZero() {
+		until = int64(ret.Sub(w.began))
+	}
+	s.lease = fmt.Sprint(l.token, "#", l.session)
+	for _, r := range l.resources {
+		s.resource = r
+		h.ops = append(h.ops, porcupine.Operation{ClientId: caller, Input: s, Call: int64(call.Sub(w.began)), Return: until})
+	}
+}
+
+// checkHistory records the end of every lease that has not been recorded yet, and asks whether all that could have been.
+func (b *ledger) checkHistory() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, l := range b.leases {
+		b.endLocked(l, l.sent, time.Time{})
+	}
+	switch porcupine.CheckOperationsTimeout(lockModel, b.record.ops, 10*time.Second) {
+	case porcupine.Illegal:
+		b.w.Error("the history of the locks is not linearizable")
+	case porcupine.Unknown:
+		b.w.Log("porcupine did not come to an end")
+	}
+}
+
+// endLocked records the end of a lease: released between call and ret, or, when these are zero, whenever after its validity.
+func (b *ledger) endLocked(l *lease, call, ret time.Time) {
+	if l.ended {
+		return
+	}
+	l.ended = true
+	if call.IsZero() || l.until.Before(call) {
+		call, ret = l.until, time.Time{}
+	}
+	b.record.add(b.w, l.caller, simStep{kind: stepEnd}, l, call, ret)
+}
+
+// The model itself must tell good histories from bad ones.
+func TestLockModel(t *testing.T) {
+	op := func(kind simStepKind, lease string, fence, call, ret int64) porcupine.Operation {
+		return porcupine.Operation{Input: simStep{kind, "r", lease, fence}, Call: call, Return: ret}
+	}
+	for _, tt := range []struct {
+		name string
+		ops  []porcupine.Operation
+		want bool
+	}{
+		{"one after the other", []porcupine.Operation{op(stepLock, "A", 1, 0, 10), op(stepEnd, "A", 0, 20, 30), op(stepLock, "B", 2, 25, 40), op(stepEnd, "B", 0, 90, 99)}, true},
+		{"two at once", []porcupine.Operation{op(stepLock, "A", 0, 0, 10), op(stepEnd, "A", 0, 50, 60), op(stepLock, "B", 0, 20, 40), op(stepEnd, "B", 0, 90, 99)}, false},
+		{"fences that go back", []porcupine.Operation{op(stepLock, "A", 5, 0, 10), op(stepEnd, "A", 0, 20, 30), op(stepLock, "B", 4, 35, 40), op(stepEnd, "B", 0, 90, 99)}, false},
+		{"extended after another's grant", []porcupine.Operation{op(stepLock, "A", 0, 0, 10), op(stepEnd, "A", 0, 20, 99), op(stepLock, "B", 0, 35, 40), op(stepExtend, "A", 0, 45, 50), op(stepEnd, "B", 0, 60, 99)}, false},
+		{"extended in time", []porcupine.Operation{op(stepLock, "A", 0, 0, 10), op(stepExtend, "A", 0, 15, 18), op(stepEnd, "A", 0, 20, 99), op(stepLock, "B", 0, 35, 40), op(stepEnd, "B", 0, 60, 99)}, true},
+	} {
+		if got := porcupine.CheckOperations(lockModel, tt.ops); got != tt.want {
+			t.Errorf("%s: got %v, want %v", tt.name, got, tt.want)
+		}
+	}
+}

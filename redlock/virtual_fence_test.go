@@ -1,0 +1,125 @@
+package redlock
+
+// Goal: fences grow from grant to grant, whichever proxy grants, however far apart their clocks are, and whatever the masters forget,
+// as long as a quorum of them remembers. Method: virtual time, proxies that believe to live in the future.
+
+import (
+	"testing"
+	"time"
+)
+
+// fenced is a LOCK with a fence, and its UNLOCK.
+func (p *proxy) fenced(resources ...string) int64 {
+	p.s.Helper()
+	c := p.lock(LockRequest{Resources: resources, TTL: time.Second, Fence: true})
+	if !c.Held || c.Fence <= 0 || c.Fence >= 1<<53 {
+		p.s.Fatalf("LOCK with a fence: got %+v, want held with a fence below 2^53", c.Result)
+	}
+	p.unlock(c.Token, resources...)
+	return c.Fence
+}
+
+// ahead sets the proxy's clock for fences ahead of everybody's.
+func (p *proxy) ahead(d time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.fences.observe(time.Now().Add(d).UnixMilli() << fenceCounterBits)
+}
+
+func TestFencesGrowWhateverTheClocks(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		proxies := []*proxy{s.open(), s.open(), s.open()}
+		for i, p := range proxies {
+			p.ahead(time.Duration(i) * time.Hour)
+		}
+		last := int64(0)
+		for i := range 60 {
+			p := proxies[i*7%3]
+			resources := []string{"r"}
+			if i%5 == 4 {
+				resources = []string{"other", "r"}
+			}
+			fence := p.fenced(resources...)
+			if fence <= last {
+				s.Fatalf("grant %d: got the fence %d, and before %d", i, fence, last)
+			}
+			last = fence
+			time.Sleep(10 * ms)
+		}
+	})
+}
+
+// A fence must be above every mark on the masters that grant, also where only one of them remembers it.
+func TestOneMasterRemembersTheFence(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p, other := s.open(), s.open()
+		p.ahead(time.Hour)
+		for i := 3; i < 5; i++ {
+			p.paths[i].Partition()
+			p.paths[i].Cut()
+		}
+		fence := p.fenced("r") // on masters 1, 2, 3
+		for i := range 2 {
+			other.paths[i].Partition()
+			other.paths[i].Cut()
+		}
+		if got := other.fenced("r"); got <= fence { // on masters 3, 4, 5
+			s.Errorf("got the fence %d, and before %d", got, fence)
+		}
+	})
+}
+
+// A master that has forgotten its marks gets a floor from those that have not, before it votes again.
+func TestFenceSurvivesAmnesia(t *testing.T) {
+	for _, f := range forgetting {
+		inVirtualTime(t, 5, func(s *stage) {
+			p := s.open(func(o *Options) { o.MaxTTL = time.Second })
+			other := s.open(func(o *Options) { o.MaxTTL = time.Second })
+			before := s.remember()
+			time.Sleep(2 * time.Second)
+			p.ahead(time.Hour)
+			for i := 3; i < 5; i++ {
+				p.paths[i].Partition()
+				p.paths[i].Cut()
+			}
+			fence := p.fenced("r") // on masters 1, 2, 3
+			for i := 3; i < 5; i++ {
+				p.paths[i].Heal()
+			}
+			p.allUp()
+			f.forget(s, 0, before)
+			s.until("quarantine", func() bool { return p.Masters()[0].State == MasterQuarantined })
+			p.allUp()
+			other.allUp()
+			for i := 1; i < 3; i++ { // those that remember are out of reach
+				other.paths[i].Partition()
+				other.paths[i].Cut()
+			}
+			if got := other.fenced("r"); got <= fence {
+				s.Errorf("%s: got the fence %d, and before %d", f.name, got, fence)
+			}
+		})
+	}
+}
+
+// Marks are bounded. A resource whose mark was pushed out is held against the floor.
+func TestForgottenMarksRaiseTheFloor(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p := s.open(func(o *Options) { o.FenceMarks = 10 })
+		other := s.open()
+		p.ahead(time.Hour)
+		first := p.fenced("first")
+		for i := range 10 + 2*fenceSlack {
+			p.fenced("r" + string(rune('a'+i%26)) + string(rune('a'+i/26)))
+		}
+		if n := s.do(0, "ZCARD", marksKey).(int64); n > 10+fenceSlack {
+			s.Errorf("marks: got %d, want at most %d", n, 10+fenceSlack)
+		}
+		if mark := s.do(0, "ZSCORE", marksKey, "first"); mark != nil {
+			s.Fatalf("the oldest mark is still there: %v", mark)
+		}
+		if got := other.fenced("first"); got <= first {
+			s.Errorf("got the fence %d for a resource that was forgotten, and before %d", got, first)
+		}
+	})
+}
