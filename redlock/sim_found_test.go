@@ -9,6 +9,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"redlockd/redlock/memmaster"
 )
 
 // A LOCK repeated with its token finds the lock on the masters it has, one of them silent, and another's leftover on the rest. That is no
@@ -358,5 +360,24 @@ func TestRefusedLockIsUndoneBehindAnExtend(t *testing.T) {
 			s.Error("EXTEND right behind it: got granted")
 		}
 		s.wantOn("r", "T", "00000")
+	})
+}
+
+// Machines that are set back to a snapshot under open connections are caught in the reply that carries their votes, not with the next
+// heartbeat.
+func TestRollbackIsCaughtWithTheVote(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p := s.open()
+		var before []*memmaster.Snapshot
+		for i := range 3 {
+			before = append(before, s.masters[i].Snapshot())
+		}
+		time.Sleep(time.Second) // some heartbeats
+		p.align()
+		p.lock(one("r", 10*time.Second)).want(s, "LOCK", "held", 0)
+		for i, snapshot := range before {
+			s.masters[i].Rollback(snapshot)
+		}
+		p.lock(one("other", 10*time.Second)).want(s, "LOCK with three that were set back", "2 of 5 masters answered", 0)
 	})
 }

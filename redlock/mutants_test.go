@@ -1,0 +1,222 @@
+package redlock
+
+// Goal: every rule that keeps locks safe is held by a test that fails without it. Method: the rules are broken one at a time, and the
+// test that is named must fail. All changes are compiled into one test binary (go test -overlay); each has a switch of its own, and an
+// environment variable turns one on. So the package is compiled once, and with no switch on all these tests must pass.
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// mutant breaks one rule: in the named file, old becomes new. Old must occur exactly once; in new, MUTANT is the
+// switch, a bool expression, and lines may not be added or taken away so that failures name the right ones.
+type mutant struct {
+	name, file, old, new string
+	killers              string // tests that must fail, as for go test -run; at least one of them
+}
+
+var mutants = []mutant{
+	// Rounds and votes.
+	{"quorum off by one", "quorum.go", `return masters/2 + 1 }`, `if MUTANT { return masters / 2 }; return masters/2 + 1 }`, "TestSplitVotesAreUndone"},
+	{"drift left out", "validity.go", `return ttl - elapsed - drift`, `if MUTANT { drift = 0 }; return ttl - elapsed - drift`, "TestExpiry"},
+	{"elapsed left out", "validity.go", `func validityOf(ttl, elapsed, drift time.Duration) time.Duration {`, `func validityOf(ttl, elapsed, drift time.Duration) time.Duration { if MUTANT { elapsed = 0 };`, "TestLateReplies"},
+	{"validity not checked", "lock.go", `case o == yes && validity <= 0:`, `case !MUTANT && o == yes && validity <= 0:`, "TestLateReplies"},
+	{"undo skipped for the silent", "quorum.go", `case votePending, voteGranted, voteMine, voteUnknown:`, `case voteUnknown, votePending: if !MUTANT { m = m.with(i) }; case voteGranted, voteMine:`, "TestLostReplies"},
+	{"a silent master is waited for", "lane.go", `if l.ticks++; l.ticks <= watchTicks {`, `if l.ticks++; l.ticks <= watchTicks || MUTANT {`, "TestSilentMasters"},
+	{"late votes counted twice", "lane.go", `given := l.flight == nil`, `given := l.flight == nil && !MUTANT`, "TestLateGrantIsReleased"},
+	{"a failed repetition takes the lock away", "lock.go", `case lease != nil && t.now.Before(lease.validUntil):`, `case !MUTANT && lease != nil && t.now.Before(lease.validUntil):`, "TestFailedRepetitionKeepsTheLock|TestContendedRepetitionKeepsTheLock"},
+	{"undone under a repetition", "lock.go", `case rep.underWay > 0:`, `case !MUTANT && rep.underWay > 0:`, "TestRepetitionSurvivesTheUndoOfTheFirst"},
+
+	// Release and extension.
+	{"owed releases dropped", "owed.go", `if len(o) < owedMax {`, `if len(o) < owedMax && !MUTANT {`, "TestUnlockIsOwed"},
+	{"owed releases not delivered", "lane.go", `debts := l.owed.take(foldMax, time.Now())`, `debts := l.owed.take(foldMax, time.Now()); if MUTANT { debts = nil }`, "TestUnlockIsOwed"},
+	{"the old connection is not killed", "link.go", `if before.clientID != 0 && before.runID == id.runID {`, `if !MUTANT && before.clientID != 0 && before.runID == id.runID {`, "TestOldConnectionIsKilled"},
+	{"a release overtakes", "batch.go", `if b.touched.has(key) {`, `if !MUTANT && b.touched.has(key) {`, "TestBatchOrder"},
+	{"a release overtakes (random)", "batch.go", `if !t.any {`, `if !t.any || MUTANT {`, "TestBatchEqualsOneByOne"},
+	{"releases shed", "lane.go", `l.client.opts.QueueMax && r.verb != verbRelease:`, `l.client.opts.QueueMax && (MUTANT || r.verb != verbRelease):`, "TestQueueMaxShedsAcquisitionsOnly"},
+	{"EXTEND shortens", "scripts.go", "    if redis.call('PTTL', KEYS[i]) < tonumber(ARGV[2]) then\n      redis.call('PEXPIRE'", "    if ` + pick(MUTANT, `true`, `redis.call('PTTL', KEYS[i]) < tonumber(ARGV[2])`) + ` then\n      redis.call('PEXPIRE'", "TestShorterExtendWithoutQuorum"},
+	{"LOCK shortens", "scripts.go", "  if redis.call('PTTL', KEYS[i]) < tonumber(ARGV[2]) then\n    redis.call('SET'", "  if ` + pick(MUTANT, `true`, `redis.call('PTTL', KEYS[i]) < tonumber(ARGV[2])`) + ` then\n    redis.call('SET'", "TestShorterRepetitionWithoutQuorum"},
+	{"remains of a lost lock kept", "extend.go", `c.clearLocked(r, t)`, `if !MUTANT { c.clearLocked(r, t) }`, "TestExtendOfALostLockReleasesTheRemains"},
+	{"holes not filled", "extend.go", `if lost := v.lost(n); lost != 0 {`, `if lost := v.lost(n); lost != 0 && !MUTANT {`, "TestExtendFillsHoles"},
+	{"late holes filled after the release", "extend.go", `if c.leases.find(r.keys, r.token) == r {`, `if c.leases.find(r.keys, r.token) == r || MUTANT {`, "TestExtendFillsLateHoles"},
+	{"max_hold not checked", "client.go", `if now.Add(ttl).Sub(born) <= c.opts.MaxHold {`, `if MUTANT || now.Add(ttl).Sub(born) <= c.opts.MaxHold {`, "TestMaxHold"},
+
+	// Guards.
+	{"no quarantine", "epoch.go", "		return epochQuarantined\n	}\n	return epochForeign", "		return epochQuarantined\n	}\n	if MUTANT { return epochAdmitted }; return epochForeign", "TestForgetfulMasterHasNoVote"},
+	{"half the wait", "epoch.go", `return maxTTL + 2*`, `if MUTANT { maxTTL /= 2 }; return maxTTL + 2*`, "TestQuarantineHasItsTime"},
+	{"timer of the first episode", "guard.go", `l.guard.until = time.Now().Add(quarantineOf(o.MaxTTL, o.DriftFactor))`, `if !MUTANT || time.Since(l.guard.until) > 0 { l.guard.until = time.Now().Add(quarantineOf(o.MaxTTL, o.DriftFactor)) }`, "TestSecondEpisode"},
+	{"epoch not compared", "guard.go", `case g.epoch != "" && epoch == g.epoch && config != "":`, `case g.epoch != "" && (MUTANT || epoch == g.epoch && config != ""):`, "TestForgetfulMasterHasNoVote"},
+	{"votes counted in quarantine", "guard.go", `if of == verbRelease || of == verbRead {`, `if of == verbRelease || of == verbRead || MUTANT {`, "TestForgetfulMasterHasNoVote"},
+	{"refill counted", "guard.go", "	case voteGranted, voteMine:\n		return voteUnknown", "	case voteGranted, voteMine:\n		if of == verbExtend && MUTANT { return v }; return voteUnknown", "TestExtendDoesNotCountAQuarantinedMaster"},
+	{"configuration not compared", "guard.go", `case config != "" && config != c.fingerprint:`, `case !MUTANT && config != "" && config != c.fingerprint:`, "TestDisagreement"},
+	{"step forward not seen", "clock.go", `case seen.low > tolerated.high:`, `case !MUTANT && seen.low > tolerated.high:`, "TestForgetfulMasterHasNoVote"},
+	{"step backward not seen", "clock.go", `case seen.high < tolerated.low:`, `case !MUTANT && seen.high < tolerated.low:`, "TestStepIsCaughtWithTheVote"},
+	{"drift between asking and receiving forgotten", "clock.go", `c.known, c.at = true, sent`, `c.known, c.at = true, sent; if MUTANT { c.at = received }`, "TestClockTrackRaisesNoFalseAlarm"},
+	{"first sight of a clock believed", "guard.go", `case first && skew`, `case !MUTANT && first && skew`, "TestClockStepBehindARestart"},
+	{"a clock set back prolongs locks", "guard.go", `if step < 0 {`, `if step < 0 && !MUTANT {`, "TestClockSetBackProlongsNoLock"},
+	{"beat not compared", "guard.go", `epoch == g.past && beat < g.beat:`, `epoch == g.past && beat < g.beat && !MUTANT:`, "TestRollbackIsCaughtWithTheVote"},
+	{"the past forgotten with the connection", "lane.go", `if id.runID != before.runID {`, `if id.runID != before.runID || MUTANT {`, "TestForgetfulMasterHasNoVote"},
+	{"one Redis votes twice", "client.go", `if other := c.claims[runID]; other != nil && other != l {`, `if other := c.claims[runID]; !MUTANT && other != nil && other != l {`, "TestRefusedMasters"},
+	{"a replica votes", "vet.go", `case info["role"] != "" && info["role"] != "master":`, `case !MUTANT && info["role"] != "" && info["role"] != "master":`, "TestRefusedMasters"},
+	{"eviction not seen", "vet.go", `case info["maxmemory"] != "" &&`, `case !MUTANT && info["maxmemory"] != "" &&`, "TestRefusedMasters"},
+	{"bootstrap over an epoch", "bootstrap.go", `case epoch != "":`, `case epoch != "" && !MUTANT:`, "TestBootstrapRefusesWhatIsNotNew"},
+	{"bootstrap over keys", "bootstrap.go", `if err == nil && size > 0 {`, `if err == nil && size > 0 && !MUTANT {`, "TestBootstrapRefusesWhatIsNotNew"},
+
+	// Waiting.
+	{"barging", "lock.go", `case c.leases.crowded(op.keys):`, `case !MUTANT && c.leases.crowded(op.keys):`, "TestNoBarging"},
+	{"last come, first served", "line.go", `p.prev, p.next = l.end, nil`, `if MUTANT && l.end != nil && l.end != l.first { p.prev, p.next = l.first, l.first.next; l.first.next.prev, l.first.next = p, p; l.length++; return }; p.prev, p.next = l.end, nil`, "TestFirstComeFirstServed"},
+	{"hand-over not in the same batch", "line.go", `e.line.handovers++`, `e.line.handovers++; if MUTANT { c.pauseLocked(op, 0); return }`, "TestHandOverInOneBatch"},
+	{"hand-overs without end", "line.go", `if e.line.handovers >= c.opts.MaxHandovers {`, `if !MUTANT && e.line.handovers >= c.opts.MaxHandovers {`, "TestHandOversAreLimited"},
+	{"an unwanted grant is kept", "lock.go", `wanted := op.waiter == nil || !op.waiter.gone`, `wanted := op.waiter == nil || !op.waiter.gone; if MUTANT && !wanted { return }`, "TestUnblockUndoesTheAttemptInFlight"},
+	{"the first attempt decides", "line.go", `w.asking, w.denied, op.stale = nil, err, 0`, `w.asking, op.stale = nil, 0; if !MUTANT || w.denied == nil { w.denied = err }`, "TestWaitRunsOut"},
+
+	// Fences.
+	{"fence not above the mark", "fence.go", `if fence <= mark then`, "if ` + pick(MUTANT, `false`, `fence <= mark`) + ` then", "TestOneMasterRemembersTheFence"},
+	{"floor not relearned", "fence.go", `return floor, false`, `if MUTANT { floor = 0 }; return floor, false`, "TestFenceSurvivesAmnesia"},
+	{"marks pushed out without a floor", "fence.go", `tonumber(out[#out]))))`, "tonumber(` + pick(MUTANT, `0`, `out[#out]`) + `))))", "TestForgottenMarksRaiseTheFloor"},
+}
+
+// hunted are the mutants that the simulation must find by itself, within huntSeeds.
+var hunted = []string{
+	"quorum off by one", "votes counted in quarantine", "no quarantine", "epoch not compared", "a release overtakes",
+	"undone under a repetition", "fence not above the mark", "step forward not seen",
+}
+
+const (
+	huntSeeds   = 24
+	mutantLimit = 2 * time.Minute // of one test process: only a mutant that hangs needs it
+)
+
+// mutantSwitch is added to the package in the binary with the mutants.
+const mutantSwitch = `package redlock
+
+import "os"
+
+var mutantOn = os.Getenv("REDLOCK_MUTANT")
+
+func isMutant(name string) bool { return mutantOn == name }
+
+func pick(mutant bool, yes, no string) string {
+	if mutant {
+		return yes
+	}
+	return no
+}
+`
+
+func TestMutants(t *testing.T) {
+	if testing.Short() {
+		t.Skip("compiles the package")
+	}
+	binary := buildMutants(t)
+
+	var all []string
+	for _, m := range mutants {
+		all = append(all, m.killers)
+	}
+	if output, err := runMutant(binary, "none", "^("+strings.Join(all, "|")+")$", 0); err != nil {
+		t.Fatalf("with no mutant on, the tests must pass: %v\n%s", err, output)
+	}
+
+	var wg sync.WaitGroup
+	slots := make(chan struct{}, 2)
+	survives := func(name, killers string, seeds int) {
+		wg.Go(func() {
+			slots <- struct{}{}
+			defer func() { <-slots }()
+			output, err := runMutant(binary, name, "^("+killers+")$", seeds)
+			switch {
+			case err == nil:
+				t.Errorf("mutant %q survives %s", name, killers)
+			case !strings.Contains(output, "--- FAIL") && !strings.Contains(output, "panic: ") && !strings.Contains(output, "fatal error: "):
+				t.Errorf("mutant %q: %v, and no test has failed:\n%s", name, err, output)
+			}
+		})
+	}
+	for _, m := range mutants {
+		survives(m.name, m.killers, 0)
+	}
+	for _, name := range hunted {
+		survives(name, "TestSimulation", huntSeeds)
+	}
+	wg.Wait()
+}
+
+// buildMutants compiles a test binary with all mutants in it.
+func buildMutants(t *testing.T) string {
+	dir := t.TempDir()
+	here, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	sources := map[string]string{"mutant_switch_test.go": mutantSwitch}
+	names := map[string]bool{}
+	for _, m := range mutants {
+		if names[m.name] {
+			t.Fatalf("two mutants are called %q", m.name)
+		}
+		names[m.name] = true
+		source, read := sources[m.file]
+		if !read {
+			text, err := os.ReadFile(m.file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			source = string(text)
+		}
+		if n := strings.Count(source, m.old); n != 1 {
+			t.Errorf("mutant %q: %s has %d places that read %q, want one: the code has changed, so say anew how to break it", m.name, m.file, n, m.old)
+			continue
+		}
+		sources[m.file] = strings.Replace(source, m.old, strings.ReplaceAll(m.new, "MUTANT", fmt.Sprintf("isMutant(%q)", m.name)), 1)
+	}
+	for _, name := range hunted {
+		if !names[name] {
+			t.Errorf("no mutant is called %q", name)
+		}
+	}
+	if t.Failed() {
+		t.FailNow()
+	}
+	overlay := struct{ Replace map[string]string }{map[string]string{}}
+	for file, source := range sources {
+		path := filepath.Join(dir, file)
+		if err := os.WriteFile(path, []byte(source), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		overlay.Replace[filepath.Join(here, file)] = path
+	}
+	text, err := json.Marshal(overlay)
+	if err != nil {
+		t.Fatal(err)
+	}
+	overlayFile, binary := filepath.Join(dir, "overlay.json"), filepath.Join(dir, "mutants.test")
+	if err := os.WriteFile(overlayFile, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if output, err := exec.Command("go", "test", "-c", "-vet=off", "-overlay", overlayFile, "-o", binary, ".").CombinedOutput(); err != nil {
+		t.Fatalf("compile the mutants: %v\n%s", err, output)
+	}
+	return binary
+}
+
+func runMutant(binary, name, tests string, seeds int) (string, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), mutantLimit)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, binary, "-test.run", tests, "-test.timeout", "1m")
+	cmd.Env = append(os.Environ(), "REDLOCK_MUTANT="+name)
+	if seeds > 0 {
+		cmd.Env = append(cmd.Env, fmt.Sprint("REDLOCK_SIM_SEEDS=", seeds), "REDLOCK_SIM_SEED=")
+	}
+	output, err := cmd.CombinedOutput()
+	return string(output), err
+}
