@@ -125,7 +125,7 @@ func (v vote) uncounted(of verb) vote {
 		return voteUnknown
 	case voteAbsent:
 		return voteHole
-	case voteDenied:
+	case voteDenied, voteStale:
 		return voteAbstained
 	}
 	return v

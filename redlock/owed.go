@@ -14,8 +14,12 @@ type debt struct{ key, token string }
 
 func (o owed) add(r *round) {
 	for _, key := range r.keys {
+		d := debt{key, r.token}
+		if lapse, known := o[d]; known && lapse.IsZero() {
+			continue // what never lapses still does not
+		}
 		if len(o) < owedMax {
-			o[debt{key, r.token}] = r.lapse
+			o[d] = r.lapse
 		}
 	}
 }

@@ -70,9 +70,6 @@ func within(tolerance int64) func(ours, real string) bool {
 	}
 }
 
-// sameShape is for replies whose contents are nobody's business.
-func sameShape(ours, real string) bool { return ours[0] == real[0] }
-
 // listed are commands with one reply each, separated by | or a new line: syntax and what is not sent at random.
 const listed = `
 	client | client foo | client foo bar | client id x | client getname | client setname | client setname é

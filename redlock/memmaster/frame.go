@@ -72,7 +72,7 @@ func (f *frameReader) next(args [][]byte) ([][]byte, error) {
 			return nil, err
 		}
 		if !complete || len(left) != 0 {
-			return nil, fmt.Errorf("Protocol error: frame %.40q is not one command", frame)
+			return nil, protocolError(fmt.Sprintf("frame %.40q is not one command", frame))
 		}
 		if len(args) > 0 { // an empty line or *0 is ignored, as in Redis
 			return args, nil
