@@ -158,6 +158,7 @@ func TestJSONLeavesOutWhatIsNotKnown(t *testing.T) {
 	}
 	const want = `{
   "quorum": false,
+  "safe_to_restart_next": false,
   "needed": 1,
   "voting": 0,
   "masters": [
