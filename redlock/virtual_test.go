@@ -136,6 +136,11 @@ func (s *stage) until(what string, condition func() bool) {
 
 func (p *proxy) allUp() {
 	p.s.Helper()
+	defer func() {
+		if p.s.Failed() {
+			p.s.Logf("the masters: %+v", p.Masters())
+		}
+	}()
 	p.s.until("all masters up", func() bool { return !strings.ContainsFunc(p.states(), func(r rune) bool { return r != 'u' }) })
 }
 

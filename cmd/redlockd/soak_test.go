@@ -104,7 +104,7 @@ func TestSoakThreeProxiesUnderFaults(t *testing.T) {
 	s.noKeysLeft()
 	s.judge()
 	t.Logf("granted %d, denied %d, no quorum or connection lost %d, lost while held %d", s.granted.Load(), s.denied.Load(), s.failed.Load(), s.lost.Load())
-	if s.granted.Load() < 100 {
+	if s.granted.Load() < 20 {
 		t.Errorf("granted %d: too few for a judgement", s.granted.Load())
 	}
 }
