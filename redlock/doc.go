@@ -7,9 +7,12 @@
 // # What is promised
 //
 // While a Lease is valid, no other Lease on the same resource is, whichever client or proxy granted it, as long as
-//   - all of them use the same masters,
-//   - the clocks of the masters and of this process run at the same rate within DriftFactor, and do not jump, and
-//   - no more than a minority of masters loses its data within one TTL.
+//   - all of them use the same masters, and nobody else deletes or overwrites keys there,
+//   - the clocks of the masters and of this process run at the same rate within DriftFactor, and
+//   - a token of the caller's own is not used through two clients at the same time.
+//
+// That masters remember, that their clocks do not step, and that they are what they should be, is not taken for granted but
+// checked with every batch (guard.go). A master in doubt has no vote until nothing that it may have forgotten can still be held.
 //
 // A holder that pauses past its validity and goes on working is outside this promise: check Lease.Validity, or better, let the
 // resource check a fencing token.
@@ -28,6 +31,7 @@
 //	    lane ×N          lane.go     one queue, one goroutine, one connection per master
 //	      batch          batch.go    what has queued becomes one pipeline …
 //	      link           link.go     … on one vetted connection
+//	      closing        guard.go    … that ends with epoch, configuration and clock (epoch.go, clock.go): do its votes count?
 //	    votes            quorum.go   one word; the vote that decides carries out the decision
 //	  lease or undo      leases.go   granted within the validity (validity.go), or released wherever it may be
 //	Completer.Done                   the reply
@@ -36,6 +40,8 @@
 //
 // # Caveats
 //
+//   - What a proxy notices with its heartbeat (Options.Heartbeat), a proxy that starts within that time does not know: a memory that
+//     was set back by SWAPDB or to a snapshot of the machine, and a clock step below ClockSkewMax, while no other proxy watched.
 //   - Locks are plain keys (key = resource, value = token, PX = TTL), so that libraries that talk to the masters themselves and
 //     this package exclude each other.
 //   - Waiting is fair among the waiters of one Client. Between clients the masters decide.
