@@ -65,7 +65,11 @@ func (c *Client) extensionDecided(r *round, o outcome, v votes, t *turn) {
 	default:
 		// Unknown. The lease as it was before still runs, so nothing is released but what a LOCK left that was refused meanwhile.
 		c.stats.ExtendFail++
-		if rep.underWay == 0 && rep.left != 0 && !rep.earlier && c.leases.find(r.keys, r.token) == nil {
+		switch lease := c.leases.find(r.keys, r.token); {
+		case rep.underWay > 0 || rep.left == 0: // the last one under way sees to it
+		case lease != nil:
+			lease.inherited |= rep.left // its UNLOCK reaches them, or is owed to them
+		case !rep.earlier:
 			c.launchLocked(&round{verb: verbRelease, keys: r.keys, token: r.token, start: t.now, debtor: rep.left}, rep.left, t)
 		}
 		if o == noQuorum {
