@@ -92,7 +92,7 @@ var hunted = []string{
 }
 
 const (
-	huntSeeds   = 150 // a run ends with the first that finds it; replay is not exact, so the number has room
+	huntSeeds   = 150             // a run ends with the first that finds it; replay is not exact, so the number has room
 	mutantLimit = 2 * time.Minute // of one test process: only a mutant that hangs needs it
 )
 
