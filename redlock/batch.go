@@ -1,20 +1,20 @@
 package redlock
 
 import (
-	"context"
+	"errors"
 	"fmt"
 	"hash/maphash"
+	"slices"
+	"strconv"
 	"time"
-
-	"github.com/redis/go-redis/v9"
 )
 
 // foldMax bounds the releases folded into one script call: Lua's unpack has a limit, and the master serves nobody else while
 // it runs one.
 const foldMax = 256
 
-// batch turns rounds into one pipeline and its replies into votes. One lane uses one batch over and over, with the command
-// objects in it: a pipeline of n acquisitions costs a few allocations, not n.
+// batch turns rounds into one pipeline and its replies into votes. One lane uses one batch over and over, with the memory in
+// it: a pipeline of n acquisitions allocates next to nothing.
 type batch struct {
 	lane   *lane
 	link   *link
@@ -23,21 +23,25 @@ type batch struct {
 	err    error   // the last error a master replied to an acquisition, extension or reading
 	found  finding // by the checks that closed the pipeline
 
-	ctx     deadline
-	closing closing
-	cmds    []redis.Cmder
-	refs    []ref // where the reply to each round is
-
-	sets        []*setCommand
-	scripts     []*scriptCommand
-	readings    []reading // answers to verbRead
-	setsUsed    int
-	scriptsUsed int
-	foldArgs    []any
+	wire     wire
+	commands []command // of the pipeline, in their order
+	folded   []int32   // the rounds of commands that carry many, see command
+	readings []reading // answers to verbRead
 
 	// The segment under construction: releases go first, folded, then the others in their order.
 	releases, others []int32
 	touched          touched
+
+	// What was heard of the pipeline that was sent last.
+	lost    []int32 // rounds whose script the master did not know
+	refusal error   // of a release
+}
+
+// command is one command of a pipeline, or the group of commands of one reading.
+type command struct {
+	round int32 // its round, or −1: it carries the releases folded[from:to]
+	from  int32
+	to    int32
 }
 
 // reading is what the master answered to a verbRead.
@@ -46,19 +50,18 @@ type reading struct {
 	answer answer
 }
 
-// ref says that the reply to a round is in command cmd of the pipeline, and, of a folded release, at which position.
-type ref struct{ cmd, position int32 }
-
 func newBatch(l *lane, link *link) *batch {
-	b := &batch{lane: l, link: link, ctx: deadline{Context: context.Background()}, touched: touched{seed: maphash.MakeSeed()}}
-	b.closing = newClosing(&b.ctx)
+	b := &batch{lane: l, link: link, touched: touched{seed: maphash.MakeSeed()}}
+	if link != nil {
+		b.wire.socket = link.socket
+	}
 	return b
 }
 
 // exec sends the rounds and fills in the votes. An error means that the connection is of no more use: the votes that it left
 // unknown, and the releases that were refused, have to be cleared up on the next one.
 func (b *batch) exec() error {
-	b.votes, b.refs, b.readings, b.found = b.votes[:0], b.refs[:0], b.readings[:0], finding{counts: true}
+	b.votes, b.readings, b.found = b.votes[:0], b.readings[:0], finding{counts: true}
 	defer func() {
 		if !b.found.counts {
 			for i, r := range b.rounds {
@@ -66,37 +69,32 @@ func (b *batch) exec() error {
 			}
 		}
 	}()
-	for range b.rounds {
-		b.votes = append(b.votes, voteUnknown)
-		b.refs = append(b.refs, ref{})
-	}
 	b.begin()
 	for i := range b.rounds {
+		b.votes = append(b.votes, voteUnknown)
 		b.add(int32(i))
 	}
-	lost, err := b.send(nil)
-	if err != nil || len(lost) == 0 {
+	if err := b.send(); err != nil || len(b.lost) == 0 {
 		return err
 	}
 	// The master has lost our scripts (SCRIPT FLUSH). NOSCRIPT means that nothing was executed: load and repeat.
-	b.ctx.at = time.Now().Add(b.lane.client.opts.ConnectTimeout)
-	if err := b.link.load(&b.ctx); err != nil {
+	if err := b.link.loadWithin(b.lane.client.opts.ConnectTimeout); err != nil {
 		return fmt.Errorf("load scripts again: %w", err)
 	}
+	lost := slices.Clone(b.lost)
 	b.begin()
 	for _, i := range lost {
 		b.add(i)
 	}
-	if lost, err = b.send(lost); err == nil && len(lost) > 0 {
-		err = fmt.Errorf("the master forgets scripts as soon as they are loaded")
+	err := b.send()
+	if err == nil && len(b.lost) > 0 {
+		err = errors.New("the master forgets scripts as soon as they are loaded")
 	}
 	return err
 }
 
 func (b *batch) begin() {
-	b.cmds = b.cmds[:0]
-	b.setsUsed, b.scriptsUsed = 0, 0
-	b.foldArgs = b.foldArgs[:0]
+	b.commands, b.folded, b.lost, b.refusal = b.commands[:0], b.folded[:0], b.lost[:0], nil
 }
 
 // add puts a round into the segment. Releases are hoisted to its front, where they can be folded into one call; so a release
@@ -127,239 +125,275 @@ func (b *batch) emit() {
 		b.fold(b.releases[start:min(start+foldMax, len(b.releases))])
 	}
 	for _, i := range b.others {
-		b.refs[i].cmd = int32(len(b.cmds))
+		b.commands = append(b.commands, command{round: i})
 		b.single(b.rounds[i])
 	}
 	b.releases, b.others = b.releases[:0], b.others[:0]
 	b.touched.reset()
 }
 
-// fold makes one script call of many releases. The arguments point into the rounds, which stay as they are while in flight.
+// fold makes one script call of many releases.
 func (b *batch) fold(releases []int32) {
-	start := len(b.foldArgs)
-	b.foldArgs = append(b.foldArgs, "evalsha", scriptRelease.sha, len(releases))
-	for position, i := range releases {
-		b.refs[i] = ref{int32(len(b.cmds)), int32(position)}
-		b.foldArgs = append(b.foldArgs, &b.rounds[i].keys[0])
+	from := int32(len(b.folded))
+	b.folded = append(b.folded, releases...)
+	b.commands = append(b.commands, command{round: -1, from: from, to: int32(len(b.folded))})
+	w := &b.wire
+	w.array(3 + 2*len(releases))
+	w.bulk("evalsha")
+	w.bulk(scriptRelease.sha)
+	w.number(int64(len(releases)))
+	for _, i := range releases {
+		w.bulk(b.rounds[i].keys[0])
 	}
 	for _, i := range releases {
-		b.foldArgs = append(b.foldArgs, &b.rounds[i].token)
+		w.bulk(b.rounds[i].token)
 	}
-	b.cmds = append(b.cmds, redis.NewStringCmd(&b.ctx, b.foldArgs[start:len(b.foldArgs):len(b.foldArgs)]...))
 }
 
 func (b *batch) single(r *round) {
-	switch {
-	case r.verb == verbSet:
-		if b.setsUsed == len(b.sets) {
-			b.sets = append(b.sets, newSetCommand(&b.ctx))
-		}
-		b.cmds = append(b.cmds, b.sets[b.setsUsed].ready(r))
-		b.setsUsed++
-	case r.verb == verbRead:
-		b.cmds = append(b.cmds,
-			redis.NewStringCmd(&b.ctx, "get", &r.keys[0]),
-			redis.NewIntCmd(&b.ctx, "pttl", &r.keys[0]),
-			redis.NewFloatCmd(&b.ctx, "zscore", marksKey, &r.keys[0]))
-	case len(r.keys) == 1 && r.verb != verbFence:
-		if b.scriptsUsed == len(b.scripts) {
-			b.scripts = append(b.scripts, newScriptCommand(&b.ctx))
-		}
-		b.cmds = append(b.cmds, b.scripts[b.scriptsUsed].ready(r))
-		b.scriptsUsed++
-	default:
-		args := make([]any, 0, 5+len(r.keys)+4)
-		args = append(args, "evalsha", r.script().sha)
-		if r.verb == verbFence {
-			args = append(args, 2+len(r.keys), marksKey, floorKey)
-		} else {
-			args = append(args, len(r.keys))
-		}
-		for i := range r.keys {
-			args = append(args, &r.keys[i])
-		}
-		args = append(args, &r.token, &r.ttlMs)
-		if r.verb == verbFence {
-			args = append(args, &r.fence, b.lane.client.opts.FenceMarks)
-		}
-		b.cmds = append(b.cmds, redis.NewIntCmd(&b.ctx, args...))
-	}
-}
-
-// script is the one that carries out the round where it takes one of its own.
-func (r *round) script() script {
+	w := &b.wire
 	switch r.verb {
-	case verbAcquire:
-		return scriptAcquire
+	case verbSet:
+		w.out = append(w.out, "*6\r\n$3\r\nset\r\n"...)
+		w.bulk(r.keys[0])
+		w.bulk(r.token)
+		w.out = append(w.out, "$2\r\nnx\r\n$2\r\npx\r\n"...)
+		w.number(r.ttlMs)
+	case verbRead:
+		w.array(2)
+		w.bulk("get")
+		w.bulk(r.keys[0])
+		w.array(2)
+		w.bulk("pttl")
+		w.bulk(r.keys[0])
+		w.array(3)
+		w.bulk("zscore")
+		w.bulk(marksKey)
+		w.bulk(r.keys[0])
 	case verbFence:
-		return scriptFence
+		b.script(scriptFence, 2, len(r.keys), 4)
+		w.bulk(marksKey)
+		w.bulk(floorKey)
+		b.holder(r)
+		w.number(r.fence)
+		w.number(int64(b.lane.client.opts.FenceMarks))
+	case verbAcquire:
+		b.script(scriptAcquire, 0, len(r.keys), 2)
+		b.holder(r)
 	case verbExtend:
-		return scriptExtend
+		b.script(scriptExtend, 0, len(r.keys), 2)
+		b.holder(r)
+	case verbRelease:
+		b.script(scriptRelinquish, 0, len(r.keys), 2)
+		b.holder(r)
 	}
-	return scriptRelinquish
 }
 
-// send runs the pipeline and reads the votes of the rounds in only, or of all when that is nil. It returns the rounds
-// whose script the master did not know.
-func (b *batch) send(only []int32) (lost []int32, err error) {
+// script begins a call with so many keys of ours, resources, and arguments.
+func (b *batch) script(s script, ours, resources, args int) {
+	b.wire.array(3 + ours + resources + args)
+	b.wire.bulk("evalsha")
+	b.wire.bulk(s.sha)
+	b.wire.number(int64(ours + resources))
+}
+
+// holder adds the resources, the token and the TTL of a script call.
+func (b *batch) holder(r *round) {
+	for _, key := range r.keys {
+		b.wire.bulk(key)
+	}
+	b.wire.bulk(r.token)
+	b.wire.number(r.ttlMs)
+}
+
+// send runs the pipeline, closed by the checks, and reads the votes.
+func (b *batch) send() error {
 	b.emit()
-	// The watch gives the votes up after MasterTimeout; the connection gets longer, for a late answer is better than a new one.
-	b.ctx.at = time.Now().Add(b.lane.client.opts.ConnectTimeout)
-	pipe := b.link.conn.Pipeline()
-	b.cmds = b.closing.appendTo(b.cmds)
-	pipe.BatchProcess(&b.ctx, b.cmds...)
+	b.wire.out = append(b.wire.out, closingCommands...)
+	c := b.lane.client
 	sent := time.Now()
-	pipe.Exec(&b.ctx)
-	// go-redis stamps a failure of the connection on every command, also on those that were answered before it. Votes that
-	// came over a connection that then failed do not count: nothing closed their batch.
-	if err := b.closing.time.Err(); !replied(err) {
-		if isTimeout(err) {
-			err = fmt.Errorf("no answer within %v", b.lane.client.opts.ConnectTimeout)
+	// The watch gives the votes up after MasterTimeout; the connection gets longer, for a late answer is better than a new one.
+	err := b.wire.send(sent.Add(c.opts.ConnectTimeout))
+	for i := 0; err == nil && i < len(b.commands); i++ {
+		err = b.hear(b.commands[i])
+	}
+	var end closing
+	if err == nil {
+		end, err = b.wire.hearClosing(b.lane.guard.epoch, c.fingerprint)
+	}
+	if err == nil {
+		found := b.lane.guard.close(end, c, sent, time.Now())
+		if b.found.counts {
+			b.found = found
 		}
-		return nil, err
+		err = found.err
 	}
-	found := b.lane.guard.close(&b.closing, b.lane.client, sent, time.Now())
-	if b.found.counts {
-		b.found = found
+	if err == nil {
+		return b.refusal
 	}
-	if found.err != nil {
-		return nil, found.err
-	}
-	read := func(i int32) {
-		r := b.rounds[i]
-		vote, e := b.read(r, b.refs[i])
-		switch {
-		case isNoScript(e):
-			lost = append(lost, i)
-		case e != nil && r.verb == verbRelease:
-			// Never shed a release: the connection is given up, and the next one delivers it.
-			vote, err = voteAbstained, fmt.Errorf("the master refuses a release: %w", e)
-		case e != nil:
-			vote, b.err = voteAbstained, e
+	// Votes that came over a connection that then failed do not count: nothing closed their batch.
+	for _, command := range b.commands {
+		if command.round >= 0 {
+			b.votes[command.round] = voteUnknown
 		}
-		b.votes[i] = vote
-	}
-	if only == nil {
-		for i := range b.rounds {
-			read(int32(i))
+		for _, i := range b.folded[command.from:command.to] {
+			b.votes[i] = voteUnknown
 		}
 	}
-	for _, i := range only {
-		read(i)
+	if isTimeout(err) {
+		err = fmt.Errorf("no answer within %v", c.opts.ConnectTimeout)
 	}
-	return lost, err
+	return err
 }
 
-// read turns the reply to a round into a vote, or returns the error that the master replied.
-func (b *batch) read(r *round, at ref) (vote, error) {
-	cmd := b.cmds[at.cmd]
+// hear reads the reply to a command, and turns it into votes. An error means that the connection is of no more use.
+func (b *batch) hear(command command) error {
+	if command.round < 0 {
+		return b.hearReleases(b.folded[command.from:command.to])
+	}
+	i := command.round
+	r := b.rounds[i]
 	if r.verb == verbRead {
-		return b.readAnswer(r, cmd.(*redis.StringCmd), b.cmds[at.cmd+1].(*redis.IntCmd), b.cmds[at.cmd+2].(*redis.FloatCmd))
+		vote, word, err := b.hearReading(r)
+		b.note(i, vote, word)
+		return err
 	}
-	if err := cmd.Err(); err != nil {
-		return voteUnknown, err
+	reply, err := b.wire.next()
+	if err != nil {
+		return err
 	}
-	switch cmd := cmd.(type) {
-	case *redis.BoolCmd:
-		if cmd.Val() {
-			return voteGranted, nil
-		}
-		return voteDenied, nil
-	case *redis.StringCmd:
-		if reply := cmd.Val(); int(at.position) < len(reply) {
-			switch reply[at.position] {
-			case '1':
-				return voteGranted, nil
-			case '0':
-				return voteDenied, nil
-			case '-':
-				return voteAbsent, nil
-			}
-		}
-	case *redis.IntCmd:
-		switch reply := cmd.Val(); reply {
-		case 1:
-			return voteGranted, nil
-		case 2:
-			return voteMine, nil
-		case 0:
-			return voteDenied, nil
-		case -1:
-			return voteAbsent, nil
-		case -2:
-			return voteUnknown, fmt.Errorf("the fence %d is more than %v ahead of the master's clock: a clock of this proxy, of another or of the master is wrong", r.fence, fenceAheadMax)
-		default:
-			if r.verb == verbFence && reply >= r.fence {
-				for seen := r.mark.Load(); seen < reply && !r.mark.CompareAndSwap(seen, reply); seen = r.mark.Load() {
-				}
-				return voteStale, nil
-			}
-		}
+	if reply.kind == '*' {
+		return nonsense(reply)
 	}
-	return voteUnknown, fmt.Errorf("the master's reply to a script makes no sense: %v", cmd)
+	vote, word := voteUnknown, reply.err()
+	switch {
+	case word != nil:
+	case r.verb == verbSet:
+		vote, word = readSet(reply)
+	default:
+		vote, word = r.readScript(reply)
+	}
+	b.note(i, vote, word)
+	return nil
 }
 
-func (b *batch) readAnswer(r *round, value *redis.StringCmd, ttl *redis.IntCmd, mark *redis.FloatCmd) (vote, error) {
+// note keeps the vote of a round. word is the error that the master replied in the place of one.
+func (b *batch) note(i int32, v vote, word error) {
+	switch {
+	case word == nil:
+		b.votes[i] = v
+	case isNoScript(word):
+		b.lost = append(b.lost, i)
+	case b.rounds[i].verb == verbRelease:
+		// Never shed a release: the connection is given up, and the next one delivers it.
+		b.votes[i], b.refusal = voteAbstained, fmt.Errorf("the master refuses a release: %w", word)
+	default:
+		b.votes[i], b.err = voteAbstained, word
+	}
+}
+
+// hearReleases reads the reply to a folded call.
+func (b *batch) hearReleases(rounds []int32) error {
+	reply, err := b.wire.next()
+	if err != nil {
+		return err
+	}
+	word := reply.err()
+	all := reply.kind == ':' && reply.n == 1
+	if word == nil && !all && (reply.kind != '$' || len(reply.text) != len(rounds)) {
+		return nonsense(reply)
+	}
+	for position, i := range rounds {
+		switch {
+		case word != nil:
+			b.note(i, voteUnknown, word)
+		case all || reply.text[position] == '1':
+			b.votes[i] = voteGranted
+		case reply.text[position] == '0':
+			b.votes[i] = voteDenied
+		case reply.text[position] == '-':
+			b.votes[i] = voteAbsent
+		default:
+			return nonsense(reply)
+		}
+	}
+	return nil
+}
+
+func readSet(reply reply) (vote, error) {
+	switch {
+	case reply.kind == '+':
+		return voteGranted, nil
+	case reply.null:
+		return voteDenied, nil
+	}
+	return voteUnknown, nonsense(reply)
+}
+
+// readScript turns the reply to a script of its own into the vote of the round.
+func (r *round) readScript(reply reply) (vote, error) {
+	if reply.kind != ':' {
+		return voteUnknown, nonsense(reply)
+	}
+	switch reply.n {
+	case 1:
+		return voteGranted, nil
+	case 2:
+		return voteMine, nil
+	case 0:
+		return voteDenied, nil
+	case -1:
+		return voteAbsent, nil
+	case -2:
+		return voteUnknown, fmt.Errorf("the fence %d is more than %v ahead of the master's clock: a clock of this proxy, of another or of the master is wrong", r.fence, fenceAheadMax)
+	}
+	if r.verb == verbFence && reply.n >= r.fence {
+		for seen := r.mark.Load(); seen < reply.n && !r.mark.CompareAndSwap(seen, reply.n); seen = r.mark.Load() {
+		}
+		return voteStale, nil
+	}
+	return voteUnknown, nonsense(reply)
+}
+
+// hearReading reads value, TTL and mark of a key.
+func (b *batch) hearReading(r *round) (v vote, word, err error) {
 	// Not into the round yet: if the watch has given this batch up, the round is decided, and its answers are being read.
 	b.readings = append(b.readings, reading{round: r})
 	a := &b.readings[len(b.readings)-1].answer
-	if a.err = mark.Err(); a.err != nil && a.err != redis.Nil {
-		return voteUnknown, a.err
+	v = voteAbsent
+	for _, what := range []string{"value", "ttl", "mark"} {
+		reply, err := b.wire.next()
+		switch {
+		case err != nil:
+			return voteUnknown, nil, err
+		case reply.kind == '*':
+			return voteUnknown, nil, nonsense(reply)
+		case reply.kind == '-':
+			a.err = reply.err()
+		case what == "value":
+			a.found, a.value = !reply.null, string(reply.text)
+		case what == "ttl":
+			a.ttl = time.Duration(reply.n) * time.Millisecond
+			a.found = a.found && reply.n != -2
+		case !reply.null:
+			mark, err := strconv.ParseFloat(string(reply.text), 64)
+			if err != nil {
+				return voteUnknown, nil, nonsense(reply)
+			}
+			a.mark = int64(mark)
+		}
 	}
-	a.mark = int64(mark.Val())
-	if a.err = value.Err(); a.err != nil && a.err != redis.Nil {
-		return voteUnknown, a.err
+	if a.err != nil {
+		return voteUnknown, a.err, nil
 	}
-	if a.err = ttl.Err(); a.err != nil {
-		return voteUnknown, a.err
+	if a.found {
+		v = voteGranted
 	}
-	switch ms := ttl.Val(); {
-	case value.Err() == redis.Nil || ms == -2:
-		return voteAbsent, nil
-	default:
-		a.found, a.value, a.ttl = true, value.Val(), time.Duration(ms)*time.Millisecond
-		return voteGranted, nil
-	}
+	return v, nil, nil
 }
 
-// setCommand is a SET NX PX that is used again and again. go-redis keeps the arguments by reference.
-type setCommand struct {
-	*redis.BoolCmd
-	key, token string
-	ttlMs      int64
-}
-
-func newSetCommand(ctx context.Context) *setCommand {
-	c := new(setCommand)
-	c.BoolCmd = redis.NewBoolCmd(ctx, "set", &c.key, &c.token, "nx", "px", &c.ttlMs)
-	return c
-}
-
-func (c *setCommand) ready(r *round) redis.Cmder {
-	c.key, c.token, c.ttlMs = r.keys[0], r.token, r.ttlMs
-	c.SetErr(nil)
-	c.SetVal(false)
-	return c.BoolCmd
-}
-
-// scriptCommand is an EVALSHA over one key that is used again and again.
-type scriptCommand struct {
-	*redis.IntCmd
-	sha, key, token string
-	ttlMs           int64
-}
-
-func newScriptCommand(ctx context.Context) *scriptCommand {
-	c := new(scriptCommand)
-	c.IntCmd = redis.NewIntCmd(ctx, "evalsha", &c.sha, 1, &c.key, &c.token, &c.ttlMs)
-	return c
-}
-
-func (c *scriptCommand) ready(r *round) redis.Cmder {
-	c.sha, c.key, c.token, c.ttlMs = r.script().sha, r.keys[0], r.token, r.ttlMs
-	c.SetErr(nil)
-	c.SetVal(0)
-	return c.IntCmd
+func nonsense(reply reply) error {
+	return fmt.Errorf("the master's reply to a command makes no sense: %c%d %q", reply.kind, reply.n, clip(reply.text))
 }
 
 // touched is a set of keys that may say yes by mistake, which costs a segment break, and never no by mistake.
@@ -393,12 +427,3 @@ func (t *touched) reset() {
 		t.bits, t.any = [64]uint64{}, false
 	}
 }
-
-// deadline is a context that only carries a deadline: go-redis turns it into a deadline of the connection. Unlike one of
-// package context it can be used again for every batch, and needs no timer.
-type deadline struct {
-	context.Context
-	at time.Time
-}
-
-func (d *deadline) Deadline() (time.Time, bool) { return d.at, true }

@@ -4,14 +4,16 @@ package redlock
 // folded. Method: the commands of directed batches, and random batches against one-by-one execution on a second master.
 
 import (
+	"bytes"
 	"fmt"
 	"math/rand/v2"
-	"reflect"
 	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/tidwall/redcon"
 
 	"redlockd/redlock/memmaster"
 )
@@ -51,29 +53,22 @@ func newRound(v verb, token string, ttl time.Duration, keys ...string) *round {
 func plan(rounds ...*round) []string {
 	b := newBatch(nil, nil)
 	b.rounds = rounds
-	for range rounds {
-		b.refs = append(b.refs, ref{})
-	}
 	b.begin()
 	for i := range rounds {
 		b.add(int32(i))
 	}
 	b.emit()
+	commands := respWords(b.wire.out)
+	if len(commands) != len(b.commands) {
+		return []string{fmt.Sprintf("%d commands on the wire, %d replies expected", len(commands), len(b.commands))}
+	}
 	var list []string
-	for _, cmd := range b.cmds {
-		var words []string
-		for _, arg := range cmd.Args() {
-			if v := reflect.ValueOf(arg); v.Kind() == reflect.Pointer {
-				arg = v.Elem().Interface()
-			}
-			words = append(words, fmt.Sprint(arg))
-		}
+	for _, words := range commands {
 		if words[0] != "evalsha" {
 			list = append(list, strings.Join(words[:min(3, len(words))], " "))
 			continue
 		}
-		n := slices.IndexFunc(scripts, func(s script) bool { return s.sha == words[1] })
-		name := map[string]string{scriptRelease.sha: "release", scriptRelinquish.sha: "relinquish", scriptAcquire.sha: "acquire", scriptExtend.sha: "extend"}[scripts[n].sha]
+		name := map[string]string{scriptRelease.sha: "release", scriptRelinquish.sha: "relinquish", scriptAcquire.sha: "acquire", scriptExtend.sha: "extend"}[words[1]]
 		var keys int
 		fmt.Sscan(words[2], &keys)
 		line := name
@@ -87,6 +82,21 @@ func plan(rounds ...*round) []string {
 		list = append(list, line)
 	}
 	return list
+}
+
+// respWords takes commands apart.
+func respWords(wire []byte) (commands [][]string) {
+	for r := redcon.NewReader(bytes.NewReader(wire)); ; {
+		command, err := r.ReadCommand()
+		if err != nil {
+			return commands
+		}
+		var words []string
+		for _, word := range command.Args {
+			words = append(words, string(word))
+		}
+		commands = append(commands, words)
+	}
 }
 
 func TestBatchOrder(t *testing.T) {

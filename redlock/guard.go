@@ -35,26 +35,95 @@ type guard struct {
 	former  []string // epochs of the run that another has taken the place of: none of them comes back, unless its memory does
 }
 
-// closing is what every pipeline ends with. The two commands are used again and again.
+// closing is what the master replied to the two commands that every pipeline ends with.
 type closing struct {
-	keys *redis.SliceCmd
-	time *redis.TimeCmd
+	epoch, config string
+	beat          int64 // 0: missing, or nonsense: it went back
+	clock         time.Time
 }
 
-func newClosing(ctx context.Context) closing {
-	return closing{
-		keys: redis.NewSliceCmd(ctx, "mget", epochKey, configKey, beatKey),
-		time: redis.NewTimeCmd(ctx, "time"),
+// closingCommands are MGET of epoch, configuration and beat, and TIME.
+var closingCommands = func() []byte {
+	var w wire
+	w.array(4)
+	for _, word := range []string{"mget", epochKey, configKey, beatKey} {
+		w.bulk(word)
 	}
+	w.array(1)
+	w.bulk("time")
+	return w.out
+}()
+
+// hearClosing reads the replies to closingCommands. Epoch and config are the values to expect, which need no memory of their own.
+func (w *wire) hearClosing(epoch, config string) (end closing, err error) {
+	if err := w.head(3); err != nil {
+		return end, fmt.Errorf("MGET of the epoch: %w", err)
+	}
+	values := [...]*string{&end.epoch, &end.config}
+	for i, expected := range [...]string{epoch, config} {
+		value, err := w.next()
+		if err != nil {
+			return end, err
+		}
+		if *values[i] = expected; !value.is(expected) {
+			*values[i] = string(value.text)
+		}
+	}
+	beat, err := w.next()
+	if err != nil {
+		return end, err
+	}
+	end.beat, _ = beat.number()
+	if err := w.head(2); err != nil {
+		return end, fmt.Errorf("TIME: %w", err)
+	}
+	var clock [2]int64
+	for i := range clock {
+		part, err := w.next()
+		if err != nil {
+			return end, err
+		}
+		n, ok := part.number()
+		if !ok {
+			return end, fmt.Errorf("TIME: %w", nonsense(part))
+		}
+		clock[i] = n
+	}
+	end.clock = time.Unix(clock[0], clock[1]*1000)
+	if !w.drained() {
+		return end, errors.New("the master replies more than it was asked")
+	}
+	return end, nil
 }
 
-// appendTo puts the checks behind the commands of a batch.
-func (c *closing) appendTo(cmds []redis.Cmder) []redis.Cmder {
-	c.keys.SetErr(nil)
-	c.keys.SetVal(nil)
-	c.time.SetErr(nil)
-	c.time.SetVal(time.Time{})
-	return append(cmds, c.keys, c.time)
+// head reads the head of an array of n.
+func (w *wire) head(n int64) error {
+	head, err := w.next()
+	switch {
+	case err != nil:
+		return err
+	case head.kind == '-':
+		return head.err()
+	case head.kind != '*' || head.n != n:
+		return nonsense(head)
+	}
+	return nil
+}
+
+// closingOf is the same for a pipeline of go-redis.
+func closingOf(keys *redis.SliceCmd, clock *redis.TimeCmd) closing {
+	end := closing{clock: clock.Val()}
+	for i, value := range keys.Val() {
+		switch text, _ := value.(string); i {
+		case 0:
+			end.epoch = text
+		case 1:
+			end.config = text
+		case 2:
+			end.beat, _ = strconv.ParseInt(text, 10, 64)
+		}
+	}
+	return end
 }
 
 // finding is what the checks at the end of a pipeline have found.
@@ -68,25 +137,11 @@ type finding struct {
 }
 
 // close judges a pipeline that was sent and received at these times of our clock.
-func (g *guard) close(end *closing, c *Client, sent, received time.Time) finding {
-	if err := end.time.Err(); err != nil {
-		return finding{err: fmt.Errorf("TIME: %w", err)}
-	}
-	if err := end.keys.Err(); err != nil {
-		return finding{err: fmt.Errorf("MGET of the epoch: %w", err)}
-	}
-	values := end.keys.Val()
-	if len(values) != 3 {
-		return finding{err: fmt.Errorf("MGET of three keys answered %d values", len(values))}
-	}
-	epoch, _ := values[0].(string)
-	config, _ := values[1].(string)
-	text, _ := values[2].(string)
-	beat, _ := strconv.ParseInt(text, 10, 64) // missing or nonsense: it went back
-
+func (g *guard) close(end closing, c *Client, sent, received time.Time) finding {
+	epoch, config, beat := end.epoch, end.config, end.beat
 	first := !g.clock.known
-	step := g.clock.sample(sent.Sub(c.began), received.Sub(c.began), time.Duration(end.time.Val().UnixNano()), c.opts.DriftFactor/2, c.opts.ClockStepMax)
-	skew := end.time.Val().Sub(received)
+	step := g.clock.sample(sent.Sub(c.began), received.Sub(c.began), time.Duration(end.clock.UnixNano()), c.opts.DriftFactor/2, c.opts.ClockStepMax)
+	skew := end.clock.Sub(received)
 	switch {
 	case step != 0:
 		return finding{epoch: epoch, step: step, doubt: fmt.Sprintf("its clock stepped by %v", step.Round(time.Millisecond))}
@@ -251,10 +306,9 @@ func (l *lane) heartbeat(ctx context.Context, link *link) error {
 	pipe := link.conn.Pipeline()
 	beat := pipe.EvalSha(ctx, scriptBeat.sha, []string{beatKey, configKey}, c.fingerprint, quarantineOf(c.opts.MaxTTL, c.opts.DriftFactor).Milliseconds())
 	replication, memory, stats := pipe.Info(ctx, "replication"), pipe.Info(ctx, "memory"), pipe.Info(ctx, "stats")
-	end := newClosing(ctx)
+	keys, clock := pipe.MGet(ctx, epochKey, configKey, beatKey), redis.NewTimeCmd(ctx, "time")
 	floor, top := highWaterCommands(ctx)
-	pipe.BatchProcess(ctx, floor, top)
-	pipe.BatchProcess(ctx, end.appendTo(nil)...)
+	pipe.BatchProcess(ctx, floor, top, clock)
 	sent := time.Now()
 	pipe.Exec(ctx)
 	received := time.Now()
@@ -264,7 +318,7 @@ func (l *lane) heartbeat(ctx context.Context, link *link) error {
 		beat.SetErr(nil)
 		beat.SetVal(l.guard.beat + 1)
 	}
-	for _, cmd := range []redis.Cmder{end.time, end.keys, beat, replication, memory, stats} {
+	for _, cmd := range []redis.Cmder{clock, keys, beat, replication, memory, stats} {
 		if err := cmd.Err(); err != nil {
 			return fmt.Errorf("heartbeat: %w", err)
 		}
@@ -277,7 +331,7 @@ func (l *lane) heartbeat(ctx context.Context, link *link) error {
 		return fmt.Errorf("heartbeat: %w", err)
 	}
 	before := l.guard.beat
-	found := l.guard.close(&end, c, sent, received)
+	found := l.guard.close(closingOf(keys, clock), c, sent, received)
 	if found.err != nil {
 		return found.err
 	}

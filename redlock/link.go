@@ -133,6 +133,13 @@ func (l *link) rewind(c *Client, step time.Duration) error {
 	}
 }
 
+// loadWithin is load with a deadline.
+func (l *link) loadWithin(timeout time.Duration) error {
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
+	defer cancel()
+	return l.load(ctx)
+}
+
 // load loads the scripts.
 func (l *link) load(ctx context.Context) error {
 	pipe := l.conn.Pipeline()

@@ -17,11 +17,11 @@ type relay struct {
 	target string
 	away   bool // connections break, and new ones are closed at once
 	held   bool // new connections begin held
-	wires  map[*wire]bool
+	wires  map[*cable]bool
 }
 
-// wire is one connection through a relay.
-type wire struct {
+// cable is one connection through a relay.
+type cable struct {
 	client, master *net.TCPConn
 	held           bool // bytes, and the end of a connection, wait here in both directions
 }
@@ -32,7 +32,7 @@ func newRelay(t *testing.T, target string) *relay {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &relay{addr: listener.Addr().String(), listener: listener, target: target, wires: map[*wire]bool{}}
+	r := &relay{addr: listener.Addr().String(), listener: listener, target: target, wires: map[*cable]bool{}}
 	r.moved = sync.NewCond(&r.mu)
 	var running sync.WaitGroup
 	running.Go(func() { r.accept(&running) })
@@ -120,7 +120,7 @@ func (r *relay) serve(client *net.TCPConn) {
 	}
 	defer master.Close()
 	r.mu.Lock()
-	w := &wire{client: client, master: master.(*net.TCPConn), held: r.held}
+	w := &cable{client: client, master: master.(*net.TCPConn), held: r.held}
 	if r.away || r.target != target {
 		r.mu.Unlock()
 		return
@@ -138,7 +138,7 @@ func (r *relay) serve(client *net.TCPConn) {
 
 // carry moves one direction of a wire. It reads on while the wire is held, so that a client that gives up and closes has still
 // sent what it sent.
-func (r *relay) carry(w *wire, from, to *net.TCPConn) {
+func (r *relay) carry(w *cable, from, to *net.TCPConn) {
 	arrived := make(chan []byte, 1024)
 	go func() {
 		defer close(arrived)
@@ -164,7 +164,7 @@ func (r *relay) carry(w *wire, from, to *net.TCPConn) {
 }
 
 // await returns when the wire is not held, or is cut.
-func (r *relay) await(w *wire) {
+func (r *relay) await(w *cable) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for w.held && !r.away {
@@ -172,7 +172,7 @@ func (r *relay) await(w *wire) {
 	}
 }
 
-func (w *wire) close() {
+func (w *cable) close() {
 	w.client.Close()
 	w.master.Close()
 }

@@ -18,14 +18,26 @@ var scripts = []script{scriptRelease, scriptRelinquish, scriptAcquire, scriptExt
 
 // scriptRelease is "remove the key only if it exists and the value stored at the key is exactly the one I expect to be"
 // ("Correct implementation with a single instance") for many keys at once: KEYS[i] goes if it holds ARGV[i]. It
-// returns one character per key: 1 removed, 0 holds another token, - absent. Keys must differ from each other.
-// The caller bounds the number of keys: Lua's unpack fails beyond some thousands.
+// returns 1 if all were removed, as nearly always, or else one character per key: 1 removed, 0 holds another token, - absent.
+// Keys must differ from each other. The caller bounds the number of keys: Lua's unpack fails beyond some thousands.
 var scriptRelease = newScript(`
-local held = redis.call('MGET', unpack(KEYS))
+local keys, tokens = KEYS, ARGV
+local held = redis.call('MGET', unpack(keys))
+local all = true
+for i = 1, #keys do
+  if held[i] ~= tokens[i] then
+    all = false
+    break
+  end
+end
+if all then
+  redis.call('UNLINK', unpack(keys))
+  return 1
+end
 local gone, reply = {}, {}
-for i = 1, #KEYS do
-  if held[i] == ARGV[i] then
-    gone[#gone + 1] = KEYS[i]
+for i = 1, #keys do
+  if held[i] == tokens[i] then
+    gone[#gone + 1] = keys[i]
     reply[i] = '1'
   elseif held[i] then
     reply[i] = '0'
