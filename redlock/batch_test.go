@@ -4,7 +4,6 @@ package redlock
 // folded. Method: the commands of directed batches, and random batches against one-by-one execution on a second master.
 
 import (
-	"bytes"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -12,8 +11,6 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/tidwall/redcon"
 
 	"redlockd/redlock/memmaster"
 )
@@ -85,18 +82,17 @@ func plan(rounds ...*round) []string {
 }
 
 // respWords takes commands apart.
-func respWords(wire []byte) (commands [][]string) {
-	for r := redcon.NewReader(bytes.NewReader(wire)); ; {
-		command, err := r.ReadCommand()
-		if err != nil {
-			return commands
-		}
+func respWords(sent []byte) (commands [][]string) {
+	for w := (wire{in: sent}); !w.drained(); {
+		head, _ := w.next()
 		var words []string
-		for _, word := range command.Args {
-			words = append(words, string(word))
+		for range head.n {
+			word, _ := w.next()
+			words = append(words, string(word.text))
 		}
 		commands = append(commands, words)
 	}
+	return commands
 }
 
 func TestBatchOrder(t *testing.T) {
