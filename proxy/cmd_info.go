@@ -243,6 +243,7 @@ func infoLocks(srv *Server, t *infoText, _ *session) {
 	t.field("extends_lost", n.ExtendLost)
 	t.field("extends_noquorum", n.ExtendFail)
 	t.field("handovers", n.Handovers)
+	t.field("wakeups", n.Wakeups)
 	t.field("leases", n.Leases)
 	t.field("leases_lost", n.Lost)
 	t.field("waiters", n.Waiters)

@@ -1,6 +1,7 @@
 package redlock
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"hash/maphash"
@@ -42,6 +43,7 @@ type command struct {
 	round int32 // its round, or −1: it carries the releases folded[from:to]
 	from  int32
 	to    int32
+	arms  bool // a reading: CLIENT CACHING YES goes before it
 }
 
 // reading is what the master answered to a verbRead.
@@ -160,6 +162,13 @@ func (b *batch) single(r *round) {
 		w.out = append(w.out, "$2\r\nnx\r\n$2\r\npx\r\n"...)
 		w.number(r.ttlMs)
 	case verbRead:
+		if r.probe && b.lane.tracked != 0 && b.lane.tracked == b.lane.earID.Load() {
+			w.array(3)
+			w.bulk("client")
+			w.bulk("caching")
+			w.bulk("yes")
+			b.commands[len(b.commands)-1].arms = true
+		}
 		w.array(2)
 		w.bulk("get")
 		w.bulk(r.keys[0])
@@ -254,7 +263,13 @@ func (b *batch) hear(command command) error {
 	i := command.round
 	r := b.rounds[i]
 	if r.verb == verbRead {
+		if command.arms {
+			if armed, err := b.wire.next(); err != nil || armed.kind == '*' {
+				return cmp.Or(err, nonsense(armed))
+			}
+		}
 		vote, word, err := b.hearReading(r)
+		b.readings[len(b.readings)-1].answer.armed = command.arms
 		b.note(i, vote, word)
 		return err
 	}
@@ -360,7 +375,7 @@ func (b *batch) hearReading(r *round) (v vote, word, err error) {
 	// Not into the round yet: if the watch has given this batch up, the round is decided, and its answers are being read.
 	b.readings = append(b.readings, reading{round: r})
 	a := &b.readings[len(b.readings)-1].answer
-	v = voteAbsent
+	v, a.known = voteAbsent, true
 	for _, what := range []string{"value", "ttl", "mark"} {
 		reply, err := b.wire.next()
 		switch {

@@ -54,6 +54,7 @@ func Open(opts Options) (*Client, error) {
 	}
 	for _, l := range c.lanes {
 		c.running.Go(l.run)
+		c.running.Go(l.listen)
 	}
 	c.running.Go(c.watch)
 	return c, nil

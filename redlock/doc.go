@@ -30,7 +30,7 @@
 //	  round              round.go    one command to all masters, T1
 //	    lane ×N          lane.go     one queue, one goroutine, one connection per master
 //	      batch          batch.go    what has queued becomes one pipeline …
-//	      link           link.go     … on one vetted connection
+//	      link           link.go     … on one vetted connection, written and read by wire.go
 //	      closing        guard.go    … that ends with epoch, configuration and clock (epoch.go, clock.go): do its votes count?
 //	    votes            quorum.go   one word; the vote that decides carries out the decision
 //	  lease or undo      leases.go   granted within the validity (validity.go), or released wherever it may be
@@ -45,5 +45,6 @@
 //   - Locks are plain keys (key = resource, value = token, PX = TTL), so that libraries that talk to the masters themselves and
 //     this package exclude each other.
 //   - Waiting is fair among the waiters of one Client. Between clients the masters decide.
-//   - Clients of other proxies are not told of a release; they notice it with their next attempt (Options.RetryDelayMin).
+//   - The waiters of other clients learn of a release from the masters (ear.go); where these may not run CLIENT TRACKING, with their
+//     next attempt (Options.RetryDelayMin).
 package redlock

@@ -303,6 +303,9 @@ func (l *lane) admitDue(ctx context.Context, link *link) error {
 // role and memory policy, sample the clock, end a quarantine that is over.
 func (l *lane) heartbeat(ctx context.Context, link *link) error {
 	c := l.client
+	if err := l.track(ctx, link); err != nil {
+		return err
+	}
 	pipe := link.conn.Pipeline()
 	beat := pipe.EvalSha(ctx, scriptBeat.sha, []string{beatKey, configKey}, c.fingerprint, quarantineOf(c.opts.MaxTTL, c.opts.DriftFactor).Milliseconds())
 	replication, memory, stats := pipe.Info(ctx, "replication"), pipe.Info(ctx, "memory"), pipe.Info(ctx, "stats")

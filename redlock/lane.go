@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -45,10 +46,15 @@ type lane struct {
 	owed                         owed
 	guard                        guard
 	identity                     identity // of the master at the last connection
+	ear                          *link    // for announcements; nil while there is none
 	rtt                          time.Duration
 	batches, ops, timeouts, shed uint64
 
-	turn turn // used by the goroutine only
+	earID atomic.Int64 // its client id at the master, 0 while there is none
+
+	// Used by the goroutine only.
+	turn    turn
+	tracked int64 // the ear to which the connection redirects what it tracks, or 0
 }
 
 // identity is what a master says of itself on a new connection.
@@ -194,6 +200,7 @@ func (l *lane) connect() (*link, error) {
 
 func (l *lane) ready(ctx context.Context, link *link) error {
 	before := l.identity
+	l.tracked = 0
 	id, err := link.vet(ctx, before)
 	if err != nil {
 		return err
@@ -373,6 +380,7 @@ func (l *lane) look(link *link, found finding, beat bool) error {
 // breakOff takes the lane down: what is still queued was never sent and will not be, and every release among it is owed.
 func (l *lane) breakOff(err error) {
 	l.client.release(l)
+	l.plug()
 	l.mu.Lock()
 	changed := l.err == nil || l.err.Error() != err.Error() || l.up
 	if l.up {

@@ -16,12 +16,14 @@ import (
 // waiter is the part of an Op that waits. Client.mu guards it.
 type waiter struct {
 	places   []place
-	one      [1]place // backs places when there is one
-	asking   *round   // the attempt in flight, nil between attempts
-	gone     bool     // answered, or given up: what an attempt in flight still brings is not wanted
-	last     bool     // the wait has run out while an attempt is in flight: that attempt decides
-	again    bool     // a release passed while the attempt was in flight: ask again at once
-	denied   error    // outcome of the last attempt: nil for "held by another"
+	one      [1]place  // backs places when there is one
+	asking   *round    // the attempt in flight, nil between attempts
+	asked    time.Time // when the last attempt was made
+	gone     bool      // answered, or given up: what an attempt in flight still brings is not wanted
+	last     bool      // the wait has run out while an attempt is in flight: that attempt decides
+	again    bool      // a release passed while the attempt was in flight: ask again at once
+	denied   error     // outcome of the last attempt: nil for "held by another"
+	split    int       // attempts in a row that found the resource free and got no quorum
 	deadline *time.Timer
 	retry    *time.Timer
 }
@@ -39,6 +41,8 @@ type line struct {
 	length     int
 	denied     bool // the last attempt of a head was denied: the resource is held by another
 	handovers  int  // releases in a row that were handed over here
+	heard      mask // masters that have announced a change since the head asked
+	woken      int  // times in a row that announcements have woken a head which then was denied
 }
 
 func (l *line) push(p *place) {
@@ -66,7 +70,7 @@ func (l *line) remove(p *place) {
 	p.prev, p.next = nil, nil
 	l.length--
 	if l.first == nil {
-		l.denied, l.handovers = false, 0
+		l.denied, l.handovers, l.heard, l.woken = false, 0, 0, 0
 	}
 }
 
@@ -158,10 +162,20 @@ func (c *Client) freeIn(op *Op, now time.Time) time.Duration {
 // pauseLocked has op ask again after a random delay, or earlier, when the holder's TTL has run out ("Retry on failure").
 // A free of 0 means that nothing is known of that end.
 func (c *Client) pauseLocked(op *Op, free time.Duration) {
+	c.pauseForLocked(op, c.retryDelay(free))
+}
+
+// retryDelay is random, and ends with free where that is known.
+func (c *Client) retryDelay(free time.Duration) time.Duration {
 	delay := c.opts.RetryDelayMin + rand.N(c.opts.RetryDelayMax-c.opts.RetryDelayMin+1)
 	if free > 0 {
 		delay = min(delay, free+time.Millisecond)
 	}
+	return delay
+}
+
+// pauseForLocked has op ask again after the delay.
+func (c *Client) pauseForLocked(op *Op, delay time.Duration) {
 	w := op.waiter
 	if w.retry != nil {
 		w.retry.Stop()
@@ -222,7 +236,6 @@ func (c *Client) probeLocked(op *Op, t *turn) {
 
 func (c *Client) probed(r *round, t *turn) {
 	op := r.op
-	free := freeByQuorum(r.answers)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	w := op.waiter
@@ -237,8 +250,44 @@ func (c *Client) probed(r *round, t *turn) {
 		w.again = false
 		c.askLocked(op, t)
 	default:
-		c.pauseLocked(op, free)
+		c.pauseForLocked(op, c.pauseAfter(w, r.answers))
 	}
+}
+
+const (
+	// splitDelay is the longest first pause of a head that found the resource free and got no quorum: others tried at the same time.
+	// It doubles with every such attempt in a row.
+	splitDelay = time.Millisecond
+	// armedPatience is how much longer the pause is when a quorum of masters will announce a release.
+	armedPatience = 20
+)
+
+// pauseAfter is for how long a head whose attempt was denied leaves the masters alone, by what they have answered since.
+func (c *Client) pauseAfter(w *waiter, answers []answer) time.Duration {
+	absent, armed := 0, 0
+	for _, a := range answers {
+		if a.err == nil && a.known && !a.found {
+			absent++
+		}
+		if a.armed {
+			armed++
+		}
+	}
+	quorum := quorumOf(len(answers))
+	if absent >= quorum {
+		w.split++
+		return rand.N(min(splitDelay<<min(w.split-1, 10), c.opts.RetryDelayMax) + 1)
+	}
+	w.split = 0
+	free := freeByQuorum(answers)
+	if armed < quorum || len(w.places) > 1 {
+		return c.retryDelay(free)
+	}
+	delay := armedPatience * c.retryDelay(0)
+	if free > 0 {
+		delay = min(delay, free+time.Millisecond)
+	}
+	return delay
 }
 
 // freeByQuorum is when a quorum of masters will be free of the key, if nobody releases or prolongs it; 0 when they cannot
@@ -299,6 +348,12 @@ func (c *Client) waitOver(op *Op) {
 	case w.gone:
 	case w.asking != nil:
 		w.last = true
+	case !c.draining && w.retry != nil && op.head() && t.now.Sub(w.asked) > c.opts.RetryDelayMax:
+		// It relied on announcements. The last attempt is to be a recent one.
+		w.last = true
+		w.retry.Stop()
+		w.retry = nil
+		c.askLocked(op, &t)
 	default:
 		w.gone = true
 		// Who never came to the head is told what the head was told last.

@@ -76,7 +76,10 @@ func (c *Client) askLocked(op *Op, t *turn) {
 		c.repeats.begin(op.keys, op.token)
 	}
 	if op.waiter != nil {
-		op.waiter.asking = r
+		op.waiter.asking, op.waiter.asked = r, r.start
+		for i := range op.waiter.places {
+			op.waiter.places[i].entry.line.heard = 0
+		}
 	}
 	c.stats.Attempts++
 	c.launchLocked(r, allMasters(len(c.lanes)), t)
@@ -144,6 +147,9 @@ func (c *Client) grantedLocked(r *round, validity time.Duration, rep *repeat, t 
 	op.stale = 0
 	c.stats.Granted++
 	if op.waiter != nil {
+		for i := range op.waiter.places {
+			op.waiter.places[i].entry.line.woken = 0
+		}
 		op.waiter.gone = true
 		c.leaveLocked(op, t)
 	}

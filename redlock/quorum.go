@@ -1,5 +1,7 @@
 package redlock
 
+import "math/bits"
+
 // The quorum rule, pure: no clock, no I/O. Everything that decides whether a lock is held stands in this file.
 //
 // Implements steps 2, 3 and 5 of "The Redlock algorithm" (Distributed Locks with Redis): the client "is able to acquire the
@@ -48,6 +50,7 @@ type mask uint16
 
 func allMasters(n int) mask         { return mask(1)<<n - 1 }
 func (m mask) has(master int) bool  { return m>>master&1 != 0 }
+func (m mask) count() int           { return bits.OnesCount16(uint16(m)) }
 func (m mask) with(master int) mask { return m | mask(1)<<master }
 func (v votes) mayHold(masters int) (m mask) {
 	for i := range masters {

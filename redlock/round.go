@@ -55,6 +55,8 @@ type answer struct {
 	found bool
 	mark  int64         // last fence
 	ttl   time.Duration // negative: the key has no TTL
+	known bool          // the master has answered
+	armed bool          // the master will announce a change of the key
 	err   error
 }
 

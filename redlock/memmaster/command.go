@@ -131,6 +131,7 @@ func init() {
 			&command{"setinfo", 4, flagNoScript, keySpec{}, cmdCLIENTSETINFO, nil},
 			&command{"no-evict", 3, flagNoScript, keySpec{}, cmdCLIENTNOEVICT, nil},
 			&command{"kill", -3, flagNoScript, keySpec{}, cmdCLIENTKILL, nil},
+			&command{"caching", 3, flagNoScript, keySpec{}, cmdCLIENTCACHING, nil},
 			&command{"tracking", -3, flagNoScript, keySpec{}, cmdCLIENTTRACKING, nil}),
 
 		// The server.
@@ -243,6 +244,7 @@ func (m *Master) process(c *client, args [][]byte) {
 		return
 	}
 	m.call(c, c, cmd, args)
+	c.caching = max(0, c.caching-1)
 	c.out = append(c.out, c.after...)
 	c.after = c.after[:0]
 }
@@ -284,7 +286,7 @@ func unknownCommand(args [][]byte) string {
 func (m *Master) call(c, caller *client, cmd *command, args [][]byte) {
 	m.executed++
 	cmd.run(c, args)
-	if caller.tracking.on && cmd.flags&flagRead != 0 {
+	if t := caller.tracking; t.on && cmd.flags&flagRead != 0 && (!t.optIn || caller.caching > 0) {
 		m.track(caller, cmd.keysOf(args))
 	}
 }

@@ -143,7 +143,7 @@ func TestTracking(t *testing.T) {
 	sub.expect("subscribe __redis__:invalidate", "*3|$9|subscribe|$20|__redis__:invalidate|:1|")
 	lane.expect("client tracking on redirect 99", "-ERR The client ID you want redirect to does not exist|")
 	lane.expect("client tracking on redirect 1 noloop", "+OK|")
-	lane.expect("client tracking on bcast", "-ERR CLIENT TRACKING bcast is not supported here; REDIRECT and NOLOOP are|")
+	lane.expect("client tracking on bcast", "-ERR CLIENT TRACKING bcast is not supported here; REDIRECT, NOLOOP and OPTIN are|")
 	invalid := func(key string) { sub.expectPush("*3|$7|message|$20|__redis__:invalidate|*1|$1|" + key + "|") }
 
 	lane.expect("get a", "$-1|")

@@ -15,6 +15,7 @@ type client struct {
 	channels map[string]struct{}
 	tx       transaction
 	tracking tracking
+	caching  int // commands that CLIENT CACHING YES is still good for
 
 	args  [][]byte // for the next command
 	out   []byte   // replies of this batch

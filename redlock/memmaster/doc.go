@@ -40,7 +40,7 @@
 //   - Strings, hashes and sorted sets; no lists, sets, streams, modules or keyspace events.
 //   - SCAN returns everything at once. WAIT does not wait. DBSIZE and KEYS never show expired keys; KEYS and HGETALL
 //     have an order (sorted; as inserted), which Redis does not promise.
-//   - CLIENT TRACKING knows REDIRECT and NOLOOP, not BCAST, OPTIN, OPTOUT.
+//   - CLIENT TRACKING knows REDIRECT, NOLOOP and OPTIN, not BCAST and OPTOUT.
 //   - Scripts are trusted: an instruction limit ends an endless loop, but memory is not limited, pattern functions cannot be
 //     interrupted, and a script that changes a library (string.lower = nil) changes it for those after it.
 //   - Lua is gopher-lua. Errors that Lua itself raises ("attempt to index …") and syntax errors are worded differently;

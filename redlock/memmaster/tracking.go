@@ -19,6 +19,7 @@ const trackedKeysMax = 1 << 20
 type tracking struct {
 	on         bool
 	noLoop     bool  // not told of its own changes
+	optIn      bool  // only what is read by the command after CLIENT CACHING YES
 	redirectTo int64 // client id; 0 for itself
 }
 
@@ -38,6 +39,8 @@ func cmdCLIENTTRACKING(c *client, args [][]byte) {
 		switch {
 		case is(args[i], "NOLOOP"):
 			t.noLoop = true
+		case is(args[i], "OPTIN"):
+			t.optIn = true
 		case is(args[i], "REDIRECT") && i+1 < len(args):
 			i++
 			id, ok := parseInt(args[i])
@@ -50,13 +53,17 @@ func cmdCLIENTTRACKING(c *client, args [][]byte) {
 				return
 			}
 			t.redirectTo = id
-		case is(args[i], "BCAST"), is(args[i], "OPTIN"), is(args[i], "OPTOUT"), is(args[i], "PREFIX"):
-			c.fail("ERR CLIENT TRACKING " + string(args[i]) + " is not supported here; REDIRECT and NOLOOP are")
+		case is(args[i], "BCAST"), is(args[i], "OPTOUT"), is(args[i], "PREFIX"):
+			c.fail("ERR CLIENT TRACKING " + string(args[i]) + " is not supported here; REDIRECT, NOLOOP and OPTIN are")
 			return
 		default:
 			c.fail(errSyntax)
 			return
 		}
+	}
+	if t.on && c.tracking.on && t.optIn != c.tracking.optIn {
+		c.fail("ERR You can't switch OPTIN/OPTOUT mode before disabling tracking for this client, and then re-enabling it with a different mode.")
+		return
 	}
 	if t.on {
 		c.tracking = t
@@ -64,6 +71,19 @@ func cmdCLIENTTRACKING(c *client, args [][]byte) {
 		c.tracking = tracking{}
 	}
 	c.ok()
+}
+
+// cmdCLIENTCACHING is CLIENT CACHING YES.
+func cmdCLIENTCACHING(c *client, args [][]byte) {
+	switch {
+	case !c.tracking.on || !c.tracking.optIn:
+		c.fail("ERR CLIENT CACHING can be called only when the client is in tracking mode with OPTIN or OPTOUT mode enabled")
+	case !is(args[2], "YES"):
+		c.fail("ERR CLIENT CACHING NO is only valid when tracking is enabled in OPTOUT mode.")
+	default:
+		c.caching = 2 // this command and the next
+		c.ok()
+	}
 }
 
 // track remembers that a client has read keys.

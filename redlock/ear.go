@@ -1,0 +1,205 @@
+package redlock
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// Waiters of this client learn of a release by another client, or by a library that talks to the masters itself, from the masters:
+// the head of a line reads the key it waits for with CLIENT TRACKING on, and the master announces once that it has changed
+// ("Redis client-side caching in Redis", two connections mode).
+//
+//	lane ── GET key ──────────────> master     the head's probe, which arms (OPTIN: nothing else does)
+//	ear  <── message: key changed ── master     wakes the head when a quorum of masters has said so
+//
+// What is heard is a hint and never a vote: it makes the head ask earlier than its pause would. Where the ear is deaf, or a
+// message is lost, the pause ends it.
+
+// invalidateChannel is where the announcements of client-side caching come, when they are redirected to a RESP2 connection.
+const invalidateChannel = "__redis__:invalidate"
+
+// listen keeps a connection to the master open for announcements, until the client ends.
+func (l *lane) listen() {
+	delay := time.Duration(0)
+	for l.sleep(delay) {
+		began := time.Now()
+		l.hear()
+		if time.Since(began) > l.client.opts.ReconnectDelayMax {
+			delay = 0
+		}
+		delay = min(max(2*delay, reconnectDelayMin), l.client.opts.ReconnectDelayMax)
+	}
+}
+
+// hear connects and passes on what the master announces, until the connection breaks.
+func (l *lane) hear() error {
+	ctx, cancel := context.WithTimeout(l.client.endingContext, l.client.opts.ConnectTimeout)
+	defer cancel()
+	link, err := dial(ctx, l.master, l.client.opts)
+	if err != nil {
+		return err
+	}
+	defer link.close()
+	link.stop = context.AfterFunc(l.client.endingContext, func() { link.socket.Close() })
+	id, err := link.conn.ClientID(ctx).Result()
+	if err != nil {
+		return err
+	}
+	w := wire{socket: link.socket}
+	w.array(2)
+	w.bulk("subscribe")
+	w.bulk(invalidateChannel)
+	if err := w.send(time.Now().Add(l.client.opts.ConnectTimeout)); err != nil {
+		return err
+	}
+	if _, _, err := w.message(); err != nil {
+		return err
+	}
+	if err := link.socket.SetDeadline(time.Time{}); err != nil {
+		return err
+	}
+	l.hearing(link, id)
+	defer l.deaf()
+	for {
+		channel, body, err := w.message()
+		if err != nil {
+			return err
+		}
+		if channel != invalidateChannel || body.kind != '*' {
+			continue
+		}
+		for range body.n { // none when all keys are gone
+			key, err := w.next()
+			if err != nil {
+				return err
+			}
+			l.client.announced(l.index, key.text)
+		}
+	}
+}
+
+// message reads one message: of a body that is an array, the head.
+func (w *wire) message() (channel string, body reply, err error) {
+	if err := w.head(3); err != nil {
+		return "", reply{}, err
+	}
+	if _, err := w.next(); err != nil {
+		return "", reply{}, err
+	}
+	name, err := w.next()
+	if err != nil {
+		return "", reply{}, err
+	}
+	if channel = invalidateChannel; !name.is(channel) {
+		channel = string(name.text)
+	}
+	body, err = w.next()
+	return channel, body, err
+}
+
+// hearing records that the connection hears what tracking redirects to it.
+func (l *lane) hearing(link *link, id int64) {
+	l.mu.Lock()
+	l.ear = link
+	l.mu.Unlock()
+	l.earID.Store(id)
+	l.beat() // has the lane turn tracking on
+}
+
+// deaf records that announcements are lost. Whoever relies on them is told.
+func (l *lane) deaf() {
+	l.mu.Lock()
+	l.ear = nil
+	l.mu.Unlock()
+	l.earID.Store(0)
+	c := l.client
+	t := turn{now: time.Now()}
+	defer c.finish(&t)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, e := range c.leases.entries {
+		if e.line.first != nil {
+			c.heardLocked(e, l.index, &t)
+		}
+	}
+}
+
+// plug breaks the connection for announcements: the master is not to be reached, so it would only seem to stand.
+func (l *lane) plug() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.ear != nil {
+		l.ear.socket.Close()
+	}
+}
+
+// track has the master announce to the ear what the lane's connection reads after CLIENT CACHING YES.
+func (l *lane) track(ctx context.Context, link *link) error {
+	id := l.earID.Load()
+	if id == l.tracked {
+		return nil
+	}
+	l.tracked = 0
+	if id == 0 {
+		return nil
+	}
+	err := link.conn.Do(ctx, "client", "tracking", "on", "redirect", id, "optin", "noloop").Err()
+	switch {
+	case err == nil:
+		l.tracked = id
+	case !replied(err):
+		return fmt.Errorf("CLIENT TRACKING: %w", err)
+	}
+	// It is refused when the ear has just gone, or by an ACL: then waiters here ask from time to time.
+	return nil
+}
+
+// announced hears from a master that a key has changed.
+func (c *Client) announced(master int, key []byte) {
+	c.mu.Lock()
+	e := c.leases.entries[string(key)]
+	if e == nil || e.line.first == nil {
+		c.mu.Unlock()
+		return
+	}
+	t := turn{now: time.Now()}
+	c.heardLocked(e, master, &t)
+	c.mu.Unlock()
+	c.finish(&t)
+}
+
+// Announcements that are followed by denials come from hand-overs among the clients of another proxy. Each costs an attempt, so
+// after dampAfter of them in a row the head waits a little, up to dampMax.
+const (
+	dampAfter = 2
+	dampStep  = time.Millisecond
+	dampMax   = 8 * time.Millisecond
+)
+
+// heardLocked wakes the head of a line when a quorum of masters has announced that its resource has changed.
+func (c *Client) heardLocked(e *entry, master int, t *turn) {
+	line := &e.line
+	line.heard = line.heard.with(master)
+	if line.heard.count() < quorumOf(len(c.lanes)) {
+		return
+	}
+	line.heard = 0
+	op := line.first.op
+	w := op.waiter
+	switch {
+	case c.draining || !op.head():
+	case w.asking != nil:
+		w.again = true
+	case w.retry != nil:
+		c.stats.Wakeups++
+		line.woken++
+		if line.woken > dampAfter {
+			c.pauseForLocked(op, min(time.Duration(line.woken-dampAfter)*dampStep, dampMax))
+			return
+		}
+		w.retry.Stop()
+		w.retry = nil
+		c.askLocked(op, t)
+	}
+}

@@ -1,0 +1,153 @@
+package redlock
+
+// Goal: a waiter learns of a release that another client makes, from the masters, without asking all the time; and it gets on
+// without that too. Method: two clients on masters in this process, in virtual time, where nothing takes time unless it waits.
+
+import (
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// hears waits until the masters announce to the client what it waits for.
+func (p *proxy) hears() {
+	p.s.Helper()
+	p.s.until("tracking on all masters", func() bool {
+		for _, l := range p.lanes {
+			if l.earID.Load() == 0 {
+				return false
+			}
+		}
+		return true
+	})
+	time.Sleep(p.opts.Heartbeat) // the lanes turn it on
+	p.align()
+}
+
+func TestReleaseByAnotherClientWakesTheHead(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		release func(s *stage, other *proxy, token string)
+	}{
+		{"UNLOCK", func(s *stage, other *proxy, token string) { other.unlock(token, "r") }},
+		{"DEL on the masters", func(s *stage, other *proxy, token string) {
+			for i := range s.masters {
+				s.do(i, "DEL", "r")
+			}
+		}},
+		{"DEL on a quorum", func(s *stage, other *proxy, token string) {
+			for i := range 3 {
+				s.do(i, "DEL", "r")
+			}
+		}},
+	} {
+		inVirtualTime(t, 5, func(s *stage) {
+			p, other := s.open(), s.open()
+			p.hears()
+			held := other.lock(one("r", time.Minute))
+			waiter := p.begin(one("r", time.Minute).waits(10 * time.Second))
+			time.Sleep(3 * time.Second)
+			attempts := p.Stats().Attempts
+			if attempts > 6 {
+				s.Errorf("%s: %d attempts in 3 s of waiting, want few: the masters will tell", tt.name, attempts)
+			}
+			began := time.Now()
+			tt.release(s, other, held.Token)
+			p.finish(waiter)
+			if took := time.Since(began); !waiter.Held || took > 3*ms {
+				s.Errorf("%s: got %+v after %v, want held at once", tt.name, waiter.Result, took)
+			}
+			if got := p.Stats().Wakeups; got != 1 {
+				s.Errorf("%s: %d wake-ups, want 1", tt.name, got)
+			}
+		})
+	}
+}
+
+// A change on fewer than a quorum of masters is none: others try, and fail.
+func TestMinorityWakesNobody(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p, other := s.open(), s.open()
+		p.hears()
+		other.lock(one("r", time.Minute))
+		waiter := p.begin(one("r", time.Minute).waits(time.Second))
+		time.Sleep(100 * ms)
+		s.do(0, "DEL", "r")
+		s.do(1, "DEL", "r")
+		p.finish(waiter)
+		if got := p.Stats().Wakeups; got != 0 || waiter.Held {
+			s.Errorf("got %d wake-ups and held %v, want none", got, waiter.Held)
+		}
+	})
+}
+
+// Without announcements, because the connections for them broke, the waiter asks from time to time as it used to.
+func TestDeafWaiterAsks(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p, other := s.open(), s.open()
+		p.hears()
+		held := other.lock(one("r", time.Minute))
+		waiter := p.begin(one("r", time.Minute).waits(10 * time.Second))
+		time.Sleep(time.Second)
+		for _, l := range p.lanes {
+			l.plug()
+		}
+		time.Sleep(5 * ms) // it asks again, and the masters will not announce anything yet
+		other.unlock(held.Token, "r")
+		began := time.Now()
+		p.finish(waiter)
+		if took := time.Since(began); !waiter.Held || took > 2*p.opts.RetryDelayMax {
+			s.Errorf("got %+v after %v, want held after a usual pause", waiter.Result, took)
+		}
+	})
+}
+
+// The clients of three proxies share one resource: all get it, and never two at once.
+func TestProxiesShareAHotResource(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		var proxies []*proxy
+		delay := func() time.Duration { return 100 * time.Microsecond }
+		for range 3 {
+			p := s.open()
+			for _, path := range p.paths {
+				path.SetDelay(delay, delay)
+			}
+			p.hears()
+			proxies = append(proxies, p)
+		}
+		const clients, turns = 4, 10
+		done := make(chan int, 3*clients)
+		var holders, most atomic.Int32
+		for i, p := range proxies {
+			for range clients {
+				go func() {
+					for range turns {
+						lease, err := p.Lock(s.Context(), "hot", time.Minute)
+						if err != nil {
+							s.Errorf("LOCK: %v", err)
+							break
+						}
+						if n := holders.Add(1); n > 1 {
+							most.Store(n)
+						}
+						time.Sleep(ms)
+						holders.Add(-1)
+						if err := lease.Unlock(s.Context()); err != nil {
+							s.Errorf("UNLOCK: %v", err)
+						}
+						time.Sleep(5 * ms)
+					}
+					done <- i
+				}()
+			}
+		}
+		began := time.Now()
+		for range 3 * clients {
+			<-done
+		}
+		if n := most.Load(); n > 0 {
+			s.Errorf("%d holders at once, want 1", n)
+		}
+		s.Logf("%d turns of 1 ms by clients of 3 proxies took %v", 3*clients*turns, time.Since(began))
+	})
+}
