@@ -182,6 +182,7 @@ func cmdRESET(s *session, c *call) {
 	s.proto = 2
 	s.user = nil
 	s.name = ""
+	s.server.subscribers.forgetLocked(s)
 	s.subscriptions = subscriptions{}
 	s.mu.Unlock()
 	s.replyMode = replyOn

@@ -7,16 +7,15 @@ import (
 	"github.com/tidwall/redcon"
 )
 
-// Pub/Sub. Some clients subscribe as a part of their handshake (StackExchange.Redis to a channel on which a master would
-// announce itself) and give up a connection on which they cannot. So subscriptions are accepted and counted as Redis
-// does it, but no message is ever delivered: messages would reach the clients of this proxy alone, not those of the
-// proxies beside it. PUBLISH is refused by name, so that none is lost in silence.
+// Pub/Sub, for the wake-up channels of lock libraries, and for clients that subscribe as a part of their handshake. A message
+// reaches the subscribers of all redlockds over the same masters (redlock/message.go); like Redis's own it is not stored, and
+// not promised.
 
 var pubsubCommands = []command{
 	{
 		name: "subscribe", arity: -2, flags: flagPubSub | flagNoScript | flagLoading | flagStale, handler: cmdSUBSCRIBE,
 		docs: commandDocs{group: "pubsub", since: "2.0.0", complexity: "O(N*M) where N is the number of channels and M of those subscribed to already",
-			summary:   "Accepted for the sake of clients that ask for it; no message is ever sent",
+			summary:   "Get the messages of channels, whichever redlockd they are published through",
 			arguments: syntax("channel...")},
 	},
 	{
@@ -28,7 +27,7 @@ var pubsubCommands = []command{
 	{
 		name: "psubscribe", arity: -2, flags: flagPubSub | flagNoScript | flagLoading | flagStale, handler: cmdPSUBSCRIBE,
 		docs: commandDocs{group: "pubsub", since: "2.0.0", complexity: "as SUBSCRIBE",
-			summary:   "Accepted for the sake of clients that ask for it; no message is ever sent",
+			summary:   "Get the messages of all channels whose names match",
 			arguments: syntax("pattern:pattern...")},
 	},
 	{
@@ -36,6 +35,12 @@ var pubsubCommands = []command{
 		docs: commandDocs{group: "pubsub", since: "2.0.0", complexity: "as SUBSCRIBE",
 			summary:   "End subscriptions: those named, or all of PSUBSCRIBE",
 			arguments: syntax("[pattern:pattern...]")},
+	},
+	{
+		name: "publish", arity: 3, flags: flagPubSub | flagLoading | flagStale, handler: cmdPUBLISH,
+		docs: commandDocs{group: "pubsub", since: "2.0.0", complexity: "O(N) where N is the number of subscribers here",
+			summary:   "Send a message to the subscribers of a channel on every redlockd. Answers how many of them are clients of this one",
+			arguments: syntax("channel message")},
 	},
 }
 
@@ -88,6 +93,8 @@ func subscribe(s *session, c *call, kind subscription) {
 		if !slices.Contains(*names, string(arg)) {
 			*names = append(*names, string(arg))
 			s.subscriptions.bytes += len(arg) + subscriptionCost
+			s.composing = true // the confirmation goes before the first message
+			s.server.subscribers.add(s, kind, string(arg))
 		}
 		c.appendSubscription(kind.subscribed, arg, s.subscriptions.count())
 	}
@@ -114,6 +121,7 @@ func unsubscribe(s *session, c *call, kind subscription) {
 		if i := slices.Index(*names, string(arg)); i >= 0 {
 			*names = slices.Delete(*names, i, i+1)
 			s.subscriptions.bytes -= len(arg) + subscriptionCost
+			s.server.subscribers.remove(s, kind, string(arg))
 		}
 		c.appendSubscription(kind.unsubscribed, arg, s.subscriptions.count())
 	}

@@ -4,6 +4,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 )
 
 // Goal: subscriptions cannot fill the memory, and a refused SUBSCRIBE leaves nothing behind.
@@ -40,4 +41,54 @@ func TestCommandsWhileSubscribed(t *testing.T) {
 	c.do("PING", "x").is(`"x"`)
 	c.do("PUNSUBSCRIBE", "b*").is(`>["punsubscribe" "b*" :1]`)
 	c.do("UNSUBSCRIBE").is(`>["unsubscribe" _nil :1]`)
+}
+
+// Goal: a message reaches the subscribers of every server over the same masters, once, in order, and only those of its channel.
+func TestMessagesReachEveryServer(t *testing.T) {
+	here := serve(t)
+	there := serve(t, func(o *Options) { o.Engine = openEngine(t, here.masters) })
+	near, far, resp3, pattern, stranger := here.dial(), there.dial(), there.dial(), there.dial(), there.dial()
+	near.do("SUBSCRIBE", "wake").is(`["subscribe" "wake" :1]`)
+	far.do("SUBSCRIBE", "wake").is(`["subscribe" "wake" :1]`)
+	resp3.do("HELLO", "3")
+	resp3.do("SUBSCRIBE", "wake").is(`>["subscribe" "wake" :1]`)
+	pattern.do("PSUBSCRIBE", "w*").is(`["psubscribe" "w*" :1]`)
+	stranger.do("SUBSCRIBE", "other").is(`["subscribe" "other" :1]`)
+	p := here.dial()
+	eventually(t, "messages between the servers", func() bool { // the ears take a moment
+		p.do("PUBLISH", "wake", "probe").is(":1")
+		near.read().is(`["message" "wake" "probe"]`)
+		far.conn.SetReadDeadline(time.Now().Add(50 * time.Millisecond))
+		_, err := far.r.Peek(1)
+		far.conn.SetReadDeadline(time.Time{})
+		return err == nil
+	})
+	far.read().is(`["message" "wake" "probe"]`)
+	for _, payload := range []string{"1", "2\r\n", "3 x"} {
+		p.do("PUBLISH", "wake", payload).is(":1")
+	}
+	for _, want := range []string{"1", `2\r\n`, "3 x"} {
+		near.read().is(`["message" "wake" "` + want + `"]`)
+		far.read().is(`["message" "wake" "` + want + `"]`)
+	}
+	for range 2 {
+		resp3.read().matches(`>\["message" "wake" ".*"\]`)
+		pattern.read().matches(`\["pmessage" "w\*" "wake" ".*"\]`)
+	}
+	stranger.silent(50 * time.Millisecond)
+	far.do("UNSUBSCRIBE", "wake").is(`["unsubscribe" "wake" :0]`)
+	p.do("PUBLISH", "wake", "4").is(":1")
+	far.silent(50 * time.Millisecond)
+	p.do("PUBLISH", "wake", strings.Repeat("x", 1<<15)).err("ERR the message and its channel have 32772 bytes, at most 32768 are possible")
+	near.conn.Close()
+	eventually(t, "the subscriber that has gone is forgotten", func() bool { return p.do("PUBLISH", "wake", "5").text == ":0" })
+}
+
+// Goal: a subscriber that does not read is closed, and holds up nobody.
+func TestSubscriberThatDoesNotRead(t *testing.T) {
+	srv := serve(t, func(o *Options) { o.OutputMax = 64 << 10 })
+	deaf, p := srv.dial(), srv.dial()
+	deaf.do("SUBSCRIBE", "c").is(`["subscribe" "c" :1]`)
+	payload := strings.Repeat("x", 16<<10)
+	eventually(t, "the subscriber is closed", func() bool { return p.do("PUBLISH", "c", payload).text == ":0" })
 }

@@ -84,25 +84,30 @@ func newTestServer(t testing.TB, change ...func(*Options)) *testServer {
 func startEngine(t testing.TB, change ...func(*redlock.Options)) (*redlock.Client, []*memmaster.Master) {
 	t.Helper()
 	var masters []*memmaster.Master
-	opts := redlock.Options{MasterTimeout: 2 * time.Second} // a slow test machine is no hung master
-	for i := range 5 {
+	for range 5 {
 		m := memmaster.New(memmaster.Options{})
 		t.Cleanup(func() { m.Close() })
 		masters = append(masters, m)
-		opts.Masters = append(opts.Masters, redlock.Master{Addr: fmt.Sprintf("master-%d:6379", i+1), Dialer: m.Dial})
 	}
-	for _, f := range change {
-		f(&opts)
-	}
+	opts := engineOptions(masters, change...)
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	if err := redlock.Bootstrap(ctx, opts); err != nil {
 		t.Fatal(err)
 	}
+	return openEngine(t, masters, change...), masters
+}
+
+// openEngine starts a client of masters that are admitted.
+func openEngine(t testing.TB, masters []*memmaster.Master, change ...func(*redlock.Options)) *redlock.Client {
+	t.Helper()
+	opts := engineOptions(masters, change...)
 	engine, err := redlock.Open(opts)
 	if err != nil {
 		t.Fatal(err)
 	}
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
@@ -111,7 +116,18 @@ func startEngine(t testing.TB, change ...func(*redlock.Options)) (*redlock.Clien
 	if err := engine.Ready(ctx); err != nil {
 		t.Fatal(err)
 	}
-	return engine, masters
+	return engine
+}
+
+func engineOptions(masters []*memmaster.Master, change ...func(*redlock.Options)) redlock.Options {
+	opts := redlock.Options{MasterTimeout: 2 * time.Second} // a slow test machine is no hung master
+	for i, m := range masters {
+		opts.Masters = append(opts.Masters, redlock.Master{Addr: fmt.Sprintf("master-%d:6379", i+1), Dialer: m.Dial})
+	}
+	for _, f := range change {
+		f(&opts)
+	}
+	return opts
 }
 
 // client speaks to a server.

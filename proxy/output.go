@@ -56,6 +56,10 @@ func (s *session) send() error {
 		s.batch.giveBack()
 		s.batch = nil
 	}
+	if s.composing {
+		s.appendLocked(s.pushed)
+		s.composing, s.pushed = false, nil
+	}
 	s.sendLocked()
 	for s.unsentLocked() > s.server.opts.OutputMax && !s.dead {
 		s.changed.Wait()

@@ -34,6 +34,8 @@ type Server struct {
 
 	goroutines sync.WaitGroup // readers, writers and the sweep. One is added only while its session or Serve is counted, or with mu held and not closed
 
+	subscribers subscribers
+
 	counters counters
 	stats    *stats
 }
@@ -56,7 +58,7 @@ func New(opts Options) (*Server, error) {
 	}
 	opts = opts.withDefaults()
 	started := time.Now()
-	return &Server{
+	srv := &Server{
 		opts:      opts,
 		log:       opts.Logger,
 		table:     newCommandTable(nativeCommands, connectionCommands),
@@ -66,7 +68,9 @@ func New(opts Options) (*Server, error) {
 		listeners: make(map[net.Listener]struct{}),
 		sessions:  make(map[int64]*session),
 		done:      make(chan struct{}),
-	}, nil
+	}
+	opts.Engine.OnMessage(func(channel, payload string) { srv.subscribers.deliver(channel, payload) })
+	return srv, nil
 }
 
 // now is the server's clock: nanoseconds since it was made, never 0, and never stepping.
@@ -137,6 +141,7 @@ func (srv *Server) accepted(conn net.Conn) {
 		srv.sessions[s.id] = s
 		srv.goroutines.Go(func() {
 			s.serve()
+			srv.subscribers.forget(s)
 			srv.mu.Lock()
 			delete(srv.sessions, s.id)
 			srv.mu.Unlock()

@@ -64,6 +64,9 @@ type session struct {
 	queue
 	output
 
+	composing bool   // confirmations of SUBSCRIBE are in batch: messages wait in pushed until they are out
+	pushed    []byte // at most OutputMax
+
 	changed sync.Cond   // tells the reader, which waits in await, that something here has changed
 	waitOp  *redlock.Op // the LOCK that waits, while held
 	parked  bool        // the reader waits for bytes although some are not executed: kick it when held ends

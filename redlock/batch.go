@@ -179,6 +179,11 @@ func (b *batch) single(r *round) {
 		w.bulk("zscore")
 		w.bulk(marksKey)
 		w.bulk(r.keys[0])
+	case verbPublish:
+		w.array(3)
+		w.bulk("publish")
+		w.bulk(messagesChannel)
+		w.bulk(r.token)
 	case verbFence:
 		b.script(scriptFence, 2, len(r.keys), 4)
 		w.bulk(marksKey)
@@ -285,6 +290,8 @@ func (b *batch) hear(command command) error {
 	case word != nil:
 	case r.verb == verbSet:
 		vote, word = readSet(reply)
+	case r.verb == verbPublish:
+		vote = voteGranted
 	default:
 		vote, word = r.readScript(reply)
 	}

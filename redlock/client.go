@@ -27,6 +27,7 @@ type Client struct {
 	doubts   int // leases to look at soon
 	draining bool
 
+	messages      messages
 	claims        map[string]*lane // by run_id: which lane has this master
 	changed       chan struct{}    // closed and made anew when a lane goes up or down
 	changedMu     sync.Mutex       // guards claims and changed

@@ -47,14 +47,17 @@ func (l *lane) hear() error {
 		return err
 	}
 	w := wire{socket: link.socket}
-	w.array(2)
+	w.array(3)
 	w.bulk("subscribe")
 	w.bulk(invalidateChannel)
+	w.bulk(messagesChannel)
 	if err := w.send(time.Now().Add(l.client.opts.ConnectTimeout)); err != nil {
 		return err
 	}
-	if _, _, err := w.message(); err != nil {
-		return err
+	for range 2 {
+		if _, _, err := w.message(); err != nil {
+			return err
+		}
 	}
 	if err := link.socket.SetDeadline(time.Time{}); err != nil {
 		return err
@@ -65,6 +68,9 @@ func (l *lane) hear() error {
 		channel, body, err := w.message()
 		if err != nil {
 			return err
+		}
+		if channel == messagesChannel && body.kind == '$' {
+			l.client.heardMessage(body.text)
 		}
 		if channel != invalidateChannel || body.kind != '*' {
 			continue
@@ -91,8 +97,10 @@ func (w *wire) message() (channel string, body reply, err error) {
 	if err != nil {
 		return "", reply{}, err
 	}
-	if channel = invalidateChannel; !name.is(channel) {
-		channel = string(name.text)
+	for _, channel = range []string{invalidateChannel, messagesChannel, ""} {
+		if name.is(channel) {
+			break
+		}
 	}
 	body, err = w.next()
 	return channel, body, err

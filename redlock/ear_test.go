@@ -4,6 +4,9 @@ package redlock
 // without that too. Method: two clients on masters in this process, in virtual time, where nothing takes time unless it waits.
 
 import (
+	"slices"
+	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -149,5 +152,46 @@ func TestProxiesShareAHotResource(t *testing.T) {
 			s.Errorf("%d holders at once, want 1", n)
 		}
 		s.Logf("%d turns of 1 ms by clients of 3 proxies took %v", 3*clients*turns, time.Since(began))
+	})
+}
+
+// A message reaches every client once, in the order in which it was published, as long as one master carries it.
+func TestMessages(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		from, to := s.open(), s.open()
+		from.hears()
+		to.hears()
+		var here, there []string
+		var mu sync.Mutex
+		from.OnMessage(func(channel, payload string) { mu.Lock(); here = append(here, channel+"="+payload); mu.Unlock() })
+		to.OnMessage(func(channel, payload string) { mu.Lock(); there = append(there, channel+"="+payload); mu.Unlock() })
+		var want []string
+		publish := func(channel, payload string) {
+			want = append(want, channel+"="+payload)
+			if err := from.Publish(channel, payload); err != nil {
+				s.Errorf("publish: %v", err)
+			}
+		}
+		publish("c", "1")
+		publish("c d", " 2\r\n\x00")
+		publish("", "")
+		time.Sleep(10 * ms)
+		s.freeze(0, 1, 2, 3)
+		publish("c", "through one master")
+		time.Sleep(10 * ms)
+		s.thaw(0, 1, 2, 3) // four more copies
+		time.Sleep(time.Second)
+		s.do(0, "PUBLISH", messagesChannel, "nonsense")
+		s.do(0, "PUBLISH", messagesChannel, "id 99 short")
+		s.do(0, "PUBLISH", messagesChannel, "id -1 x")
+		time.Sleep(10 * ms)
+		mu.Lock()
+		defer mu.Unlock()
+		if !slices.Equal(here, want) || !slices.Equal(there, want) {
+			s.Errorf("here %q, there %q, want %q", here, there, want)
+		}
+		if err := from.Publish("c", strings.Repeat("x", MessageMax)); err == nil {
+			s.Error("a message that is too long: got no error")
+		}
 	})
 }

@@ -15,6 +15,7 @@ const (
 	verbFence               // verbAcquire with a fence, which must be above the mark of every resource
 	verbExtend              // compare the token, prolong; several keys: all or none
 	verbRead                // value and remaining TTL
+	verbPublish             // a message: token holds it, and the votes count for nothing
 )
 
 func (v verb) acquires() bool { return v == verbSet || v == verbAcquire || v == verbFence }
@@ -73,7 +74,7 @@ func (r *round) outcome(v votes, masters int) outcome {
 		return releaseOutcome(v, masters)
 	case verbExtend:
 		return extensionOutcome(v, masters)
-	case verbRead:
+	case verbRead, verbPublish:
 		return readingOutcome(v, masters)
 	}
 	return acquisitionOutcome(v, masters)

@@ -1,0 +1,142 @@
+package proxy
+
+import (
+	"sync"
+
+	"github.com/tidwall/redcon"
+)
+
+// subscribers finds the clients that a message is for. Its lock comes after session.mu: whoever holds it takes no other.
+type subscribers struct {
+	mu       sync.Mutex
+	channels map[string]map[*session]struct{}
+	patterns map[string]map[*session]struct{}
+}
+
+func (subs *subscribers) of(kind subscription) *map[string]map[*session]struct{} {
+	if kind.subscribed == patternSubscription.subscribed {
+		return &subs.patterns
+	}
+	return &subs.channels
+}
+
+func (subs *subscribers) add(s *session, kind subscription, name string) {
+	subs.mu.Lock()
+	defer subs.mu.Unlock()
+	m := subs.of(kind)
+	if *m == nil {
+		*m = make(map[string]map[*session]struct{})
+	}
+	if (*m)[name] == nil {
+		(*m)[name] = make(map[*session]struct{})
+	}
+	(*m)[name][s] = struct{}{}
+}
+
+func (subs *subscribers) remove(s *session, kind subscription, name string) {
+	subs.mu.Lock()
+	defer subs.mu.Unlock()
+	m := *subs.of(kind)
+	delete(m[name], s)
+	if len(m[name]) == 0 {
+		delete(m, name)
+	}
+}
+
+// forget takes a client that has gone out of all subscriptions.
+func (subs *subscribers) forget(s *session) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	subs.forgetLocked(s)
+}
+
+// forgetLocked is forget with s.mu held.
+func (subs *subscribers) forgetLocked(s *session) {
+	for _, kind := range []subscription{channelSubscription, patternSubscription} {
+		for _, name := range *kind.names(&s.subscriptions) {
+			subs.remove(s, kind, name)
+		}
+	}
+}
+
+// delivery is one message for one client; by a pattern, if there is one.
+type delivery struct {
+	to      *session
+	pattern string
+	matched bool
+}
+
+// deliver hands a message to all who are subscribed here: a client gets it once for its channel and once for every pattern. It does not wait for anybody: a client that does not read its messages is closed when
+// output_max of them wait.
+func (subs *subscribers) deliver(channel, payload string) {
+	subs.mu.Lock()
+	var deliveries []delivery
+	for s := range subs.channels[channel] {
+		deliveries = append(deliveries, delivery{to: s})
+	}
+	for pattern, sessions := range subs.patterns {
+		if globMatch(pattern, channel) {
+			for s := range sessions {
+				deliveries = append(deliveries, delivery{s, pattern, true})
+			}
+		}
+	}
+	subs.mu.Unlock()
+	for _, d := range deliveries {
+		d.to.push(d.pattern, d.matched, channel, payload)
+	}
+
+}
+
+// push sends a message to the client. It does not block.
+func (s *session) push(pattern string, matched bool, channel, payload string) {
+	s.mu.Lock()
+	var b []byte
+	if matched {
+		b = appendPush(b, s.proto, 4)
+		b = redcon.AppendBulkString(b, "pmessage")
+		b = redcon.AppendBulkString(b, pattern)
+	} else {
+		b = appendPush(b, s.proto, 3)
+		b = redcon.AppendBulkString(b, "message")
+	}
+	b = redcon.AppendBulkString(b, channel)
+	b = redcon.AppendBulkString(b, payload)
+	full := s.unsentLocked()+len(s.pushed)+len(b) > s.server.opts.OutputMax
+	switch {
+	case full || s.dead:
+	case s.composing:
+		s.pushed = append(s.pushed, b...)
+	default:
+		s.appendLocked(b)
+		s.sendLocked()
+	}
+	s.mu.Unlock()
+	if full {
+		s.die("it does not read its messages (output_max)")
+	}
+}
+
+// cmdPUBLISH is PUBLISH channel message.
+func cmdPUBLISH(s *session, c *call) {
+	channel, payload := string(c.args[1]), string(c.args[2])
+	here := s.server.subscribers.count(channel)
+	if err := s.server.opts.Engine.Publish(channel, payload); err != nil {
+		c.fail(coded(err))
+		return
+	}
+	c.out = redcon.AppendInt(c.out, int64(here))
+}
+
+// count is how many deliveries a message of the channel would be.
+func (subs *subscribers) count(channel string) int {
+	subs.mu.Lock()
+	defer subs.mu.Unlock()
+	n := len(subs.channels[channel])
+	for pattern, sessions := range subs.patterns {
+		if globMatch(pattern, channel) {
+			n += len(sessions)
+		}
+	}
+	return n
+}
