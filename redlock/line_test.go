@@ -112,8 +112,12 @@ func TestNoBarging(t *testing.T) {
 		held := other.lock(one("r", time.Minute))
 		waiter := p.begin(one("r", time.Minute).waits(10 * time.Second))
 		time.Sleep(5 * ms)
+		for _, l := range p.lanes {
+			l.plug()
+		}
+		time.Sleep(ms)
 		other.unlock(held.Token, "r")
-		// The resource is free, and the waiter does not know it yet.
+		// The resource is free, and the waiter does not know it yet: nobody could tell it.
 		p.lock(one("r", time.Minute)).want(s, "LOCK without WAIT", "no", 0)
 		p.finish(waiter)
 		if !waiter.Held {
