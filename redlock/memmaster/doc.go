@@ -15,7 +15,7 @@
 //	          faults      delay, hold   goroutine   commands     allowed?       (reply.go)        expiry.go
 //	client <───────────── stream.go <── conn.go <─────────────── all replies of one read at once ──┘
 //
-// script.go and script_lua.go run EVAL and call back into command.go; tracking.go tells who has read a key that it
+// script.go runs EVAL in the package sandbox and calls back into command.go; tracking.go tells who has read a key that it
 // changed; faults.go has the faults of the master, link.go those of one network path to it.
 //
 // Like Redis it executes one command at a time: Master.mu is its single thread, and all whole commands that one read of a
@@ -41,10 +41,6 @@
 //   - SCAN returns everything at once. WAIT does not wait. DBSIZE and KEYS never show expired keys; KEYS and HGETALL
 //     have an order (sorted; as inserted), which Redis does not promise.
 //   - CLIENT TRACKING knows REDIRECT, NOLOOP and OPTIN, not BCAST and OPTOUT.
-//   - Scripts are trusted: an instruction limit ends an endless loop, but memory is not limited, pattern functions cannot be
-//     interrupted, and a script that changes a library (string.lower = nil) changes it for those after it.
-//   - Lua is gopher-lua. Errors that Lua itself raises ("attempt to index …") and syntax errors are worded differently;
-//     goto is accepted; cjson, cmsgpack, struct, bit, redis.setresp and shebang lines are missing. A number that is
-//     joined with .. or table.concat keeps all its digits here, while in Redis one from 10^14 on becomes 1e+14: format
-//     it with string.format('%.0f', n). Arithmetic on a string takes a leading 0 for octal: use tonumber.
+//   - Scripts run in the package sandbox, whose caveats are this master's too. Their limits are wide: an endless loop ends
+//     after two million instructions, and one script can take 256 MB.
 package memmaster

@@ -2,40 +2,40 @@ package memmaster
 
 import (
 	"crypto/sha1"
-	"encoding/hex"
-	"errors"
+	"strconv"
 	"strings"
+	"time"
 
-	lua "github.com/yuin/gopher-lua"
-	"github.com/yuin/gopher-lua/parse"
+	"redlockd/redlock/sandbox"
 )
 
 // scriptsMax bounds the script cache. At the bound the oldest script is forgotten, and its user gets NOSCRIPT.
 const scriptsMax = 4096
 
-// scripting is what a master keeps for scripts. There is one Lua state per master: scripts run with Master.mu held, so
-// never two at a time.
+// scriptLimits end a script that does not end itself: some 50 ms of instructions. Redis has no such limits. Time is not
+// limited, as what it measures depends on what else the computer does.
+var scriptLimits = sandbox.Limits{Instructions: 2_000_000, Bytes: 256 << 20, Calls: 1_000_000, Time: time.Hour}
+
+// states are the Lua states of all masters. A master uses one at a time, as scripts run with Master.mu held.
+var states = sandbox.NewPool(8)
+
+// scripting is what a master keeps for scripts.
 type scripting struct {
 	m      *Master
-	lua    *lua.LState               // made for the first script; kept, as making one takes 100 times as long as a run
-	cached map[string]*lua.LFunction // by SHA1, lower case
-	order  []string                  // the keys of cached, oldest first
+	cached map[string]*sandbox.Script // by SHA1, lower case
+	order  []string                   // the keys of cached, oldest first
 
 	client *client // executes the script's commands
-	onErr  *lua.LFunction
-	budget *budget
 
 	// The running script.
 	caller   *client
-	sha      string
 	readOnly bool
-	failure  string   // what to answer after an error
 	bytes    []byte   // arguments of a command
 	args     [][]byte // the same, in pieces
 }
 
 func newScripting(m *Master) *scripting {
-	return &scripting{m: m, cached: map[string]*lua.LFunction{}, client: &client{m: m, resp: 2}}
+	return &scripting{m: m, cached: map[string]*sandbox.Script{}, client: &client{m: m, resp: 2}}
 }
 
 func cmdEVAL(c *client, args [][]byte)      { c.eval(args, false) }
@@ -50,12 +50,12 @@ func (c *client) eval(args [][]byte, readOnly bool) {
 	if !ok {
 		return
 	}
-	sha, fn, err := c.m.scripts.load(string(args[1]))
+	_, script, err := c.m.scripts.load(string(args[1]))
 	if err != nil {
 		c.fail(err.Error())
 		return
 	}
-	c.m.scripts.run(c, fn, sha, keys, argv, readOnly)
+	c.m.scripts.run(c, script, keys, argv, readOnly)
 }
 
 func (c *client) evalSHA(args [][]byte, readOnly bool) {
@@ -67,13 +67,12 @@ func (c *client) evalSHA(args [][]byte, readOnly bool) {
 	if !ok {
 		return
 	}
-	sha := strings.ToLower(string(args[1]))
-	fn := c.m.scripts.cached[sha]
-	if fn == nil {
+	script := c.m.scripts.cached[strings.ToLower(string(args[1]))]
+	if script == nil {
 		c.fail(errNoScript)
 		return
 	}
-	c.m.scripts.run(c, fn, sha, keys, argv, readOnly)
+	c.m.scripts.run(c, script, keys, argv, readOnly)
 }
 
 // scriptArguments splits what follows the script into keys and other arguments.
@@ -93,41 +92,21 @@ func (c *client) scriptArguments(args [][]byte) (keys, argv [][]byte, ok bool) {
 }
 
 // load puts a script into the cache, if it is not there.
-func (s *scripting) load(text string) (sha string, fn *lua.LFunction, err error) {
-	sum := sha1.Sum([]byte(text))
-	sha = hex.EncodeToString(sum[:])
-	if fn = s.cached[sha]; fn != nil {
-		return sha, fn, nil
+func (s *scripting) load(text string) (sha string, script *sandbox.Script, err error) {
+	sha = sandbox.SHA(text)
+	if script = s.cached[sha]; script != nil {
+		return sha, script, nil
 	}
-	proto, err := compile(text)
-	if err != nil {
-		return "", nil, errors.New("ERR Error compiling script (new function): " + err.Error())
-	}
-	if s.lua == nil {
-		s.start()
+	if script, err = sandbox.Compile(text); err != nil {
+		return "", nil, err
 	}
 	if len(s.order) == scriptsMax {
 		delete(s.cached, s.order[0])
 		s.order = s.order[1:]
 	}
-	fn = s.lua.NewFunctionFromProto(proto)
-	s.cached[sha] = fn
+	s.cached[sha] = script
 	s.order = append(s.order, sha)
-	return sha, fn, nil
-}
-
-func compile(text string) (*lua.FunctionProto, error) {
-	chunk, err := parse.Parse(strings.NewReader(text), chunkName)
-	if err != nil {
-		return nil, err
-	}
-	proto, err := lua.Compile(chunk, chunkName)
-	if err != nil {
-		return nil, err
-	}
-	// Without this every call builds the table "arg" of Lua 5.0, which costs more than the rest of a short script.
-	proto.IsVarArg &^= lua.VarArgNeedsArg
-	return proto, nil
+	return sha, script, nil
 }
 
 func cmdSCRIPTLOAD(c *client, args [][]byte) {
@@ -153,4 +132,104 @@ func cmdSCRIPTFLUSH(c *client, args [][]byte) {
 	}
 	c.m.scripts = newScripting(c.m)
 	c.ok()
+}
+
+// run executes a script and answers the caller. What ended a script before its end is in the reply.
+func (s *scripting) run(caller *client, script *sandbox.Script, keys, argv [][]byte, readOnly bool) {
+	s.caller, s.readOnly = caller, readOnly || script.NoWrites
+	s.client.db = caller.db
+	reply, _ := states.Run(script, sandbox.Run{Keys: texts(keys), Argv: texts(argv), Caller: s, Limits: scriptLimits})
+	s.caller = nil
+	caller.out = reply.AppendTo(caller.out, caller.resp)
+}
+
+func texts(list [][]byte) []string {
+	texts := make([]string, len(list))
+	for i, b := range list {
+		texts[i] = string(b)
+	}
+	return texts
+}
+
+// Call executes a command for the running script: the sandbox calls it.
+func (s *scripting) Call(texts []string, resp int) (sandbox.Reply, error) {
+	args := s.arguments(texts)
+	cmd, found := s.m.lookup(args)
+	switch {
+	case !found:
+		return scriptError("ERR Unknown Redis command called from script"), nil
+	case !cmd.arityFits(len(args)) || cmd.run == nil:
+		return scriptError("ERR Wrong number of args calling Redis command from script"), nil
+	case cmd.flags&flagNoScript != 0:
+		return scriptError("ERR This Redis command is not allowed from script"), nil
+	case cmd.flags&flagWrite != 0 && s.readOnly:
+		return scriptError("ERR Write commands are not allowed from read-only scripts."), nil
+	case cmd.flags&flagWrite != 0 && s.m.replicaOf != nil:
+		return scriptError(errReadOnly), nil
+	}
+	c := s.client
+	c.out, c.resp = c.out[:0], resp
+	s.m.call(c, s.caller, cmd, args)
+	reply, _ := parseReply(c.out)
+	if cap(c.out) > keptBytesMax {
+		c.out = nil
+	}
+	return reply, nil
+}
+
+func scriptError(message string) sandbox.Reply {
+	return sandbox.Reply{Kind: sandbox.Error, Text: message}
+}
+
+// arguments copies them: handlers get bytes.
+func (s *scripting) arguments(texts []string) [][]byte {
+	s.bytes, s.args = s.bytes[:0], s.args[:0]
+	for _, text := range texts {
+		begin := len(s.bytes)
+		s.bytes = append(s.bytes, text...)
+		// If a later argument makes s.bytes move, this one stays in the old array.
+		s.args = append(s.args, s.bytes[begin:len(s.bytes):len(s.bytes)])
+	}
+	return s.args
+}
+
+// parseReply reads the reply at the start of b, which a handler wrote, and returns what follows it.
+func parseReply(b []byte) (r sandbox.Reply, rest []byte) {
+	end := 1
+	for b[end] != '\r' {
+		end++
+	}
+	line, rest := b[1:end], b[end+2:]
+	switch b[0] {
+	case '+':
+		return sandbox.Reply{Kind: sandbox.Status, Text: string(line)}, rest
+	case '-':
+		return sandbox.Reply{Kind: sandbox.Error, Text: string(line)}, rest
+	case '_':
+		return sandbox.Reply{}, rest
+	case ',':
+		f, _ := strconv.ParseFloat(string(line), 64)
+		return sandbox.Reply{Kind: sandbox.Double, Float: f}, rest
+	}
+	n, _ := strconv.ParseInt(string(line), 10, 64)
+	switch {
+	case b[0] == ':':
+		return sandbox.Reply{Kind: sandbox.Int, Int: n}, rest
+	case n < 0: // a null of RESP2
+		return sandbox.Reply{}, rest
+	case b[0] == '$':
+		return sandbox.Reply{Kind: sandbox.Bulk, Text: string(rest[:n])}, rest[n+2:]
+	}
+	r.Kind = sandbox.Array
+	switch b[0] {
+	case '%':
+		r.Kind, n = sandbox.Map, 2*n
+	case '~':
+		r.Kind = sandbox.Set
+	}
+	r.Elems = make([]sandbox.Reply, n)
+	for i := range r.Elems {
+		r.Elems[i], rest = parseReply(rest)
+	}
+	return r, rest
 }

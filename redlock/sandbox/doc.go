@@ -1,0 +1,46 @@
+// Package sandbox runs Lua scripts as Redis 7 runs them (EVAL, EVALSHA), in a box: the Lua of gopher-lua with the
+// libraries, replies, error texts and frozen tables of Redis, and with limits on everything that a script can spend.
+//
+//	pool := sandbox.NewPool(16)
+//	script, err := sandbox.Compile(source) // err is the text of Redis's error reply
+//	reply, err := pool.Run(script, sandbox.Run{Keys: keys, Argv: argv, Caller: caller, Limits: sandbox.DefaultLimits})
+//	out = reply.AppendTo(out, 3)
+//
+// The caller executes what the script hands to redis.call. A script's way, and the files that see it:
+//
+//	source ── script.go ──> rewrite.go ──> pool.go ──> machine.go ──> library_*.go ──> Caller
+//	          shebang,      the syntax     a Lua       one run        redis.call:
+//	          SHA1          tree, made     state, or                  library_redis.go
+//	                        countable      a new one                  reply.go: Lua <-> Reply <-> RESP
+//
+// # What it promises
+//
+// A script sees KEYS, ARGV and the libraries redis, string, table, math, bit and cjson, and leaves nothing behind: libraries,
+// the metatable of strings and all globals are read-only, KEYS and ARGV are new in every run, math.random starts from
+// the same seed, and a Lua state in which a script failed is thrown away. It cannot reach files, the network, the clock, other
+// goroutines or Go.
+//
+// Replies and their conversions, numbers as text (%.14g, %.17g as a command's argument), tostring and tonumber, error replies
+// with the script's SHA1 and line, and the words of the errors that Redis raises are those of Redis 7.0; a differential
+// test compares them.
+//
+// # What is bounded, and what is not
+//
+// All limits are in Limits. Instructions of Lua are counted one by one; functions that do more for longer arguments
+// (patterns, sort, concat, …) are charged for it. Bytes counts what the run allocates for strings, large tables and
+// replies, also what was dropped since, so it bounds the memory that can be alive. Small tables and closures are not counted by
+// byte but by instruction: each takes one or two, and at most some 200 bytes, so that the whole of a run is at
+// most Bytes + 200 × Instructions. The time of the process's clock is looked at every 64 instructions: a run overshoots by what 64 of
+// them can do, which is a few milliseconds at worst. Depth of calls is bounded by 200, the length of a script by SourceMax.
+// Not bounded: how many runs there are at a time, which is the user's.
+//
+// A run that meets a limit ends, also inside pcall, and its error is told apart from the script's own errors.
+//
+// # Caveats
+//
+//   - Lua is gopher-lua. Errors that Lua itself raises ("attempt to index …") do not name the variable, and syntax errors
+//     are worded differently.
+//   - coroutine, cmsgpack, struct, load and loadstring are missing; a script that reaches for one is refused by name.
+//   - pairs goes through a table in the order in which its keys came; Redis promises no order.
+//   - error({}), which crashes Redis 7.0, is an error.
+package sandbox

@@ -1,0 +1,481 @@
+package sandbox
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	lua "github.com/yuin/gopher-lua"
+)
+
+func (m *machine) baseFunctions() map[string]lua.LGFunction {
+	return map[string]lua.LGFunction{
+		"assert":         luaAssert,
+		"collectgarbage": func(L *lua.LState) int { L.Push(lua.LNumber(0)); return 1 },
+		"error":          luaError,
+		"gcinfo":         func(L *lua.LState) int { L.Push(lua.LNumber(64)); L.Push(lua.LNumber(0)); return 2 },
+		"getmetatable":   m.luaGetmetatable,
+		"ipairs":         m.luaIpairs(),
+		"next":           m.luaNext,
+		"pairs":          m.luaPairs(),
+		"pcall":          m.luaPcall,
+		"rawequal":       luaRawequal,
+		"rawget":         m.luaRawget,
+		"rawset":         m.luaRawset,
+		"select":         luaSelect,
+		"setmetatable":   m.luaSetmetatable,
+		"tonumber":       luaTonumber,
+		"tostring":       m.luaTostring,
+		"type":           luaType,
+		"unpack":         m.luaUnpack,
+		"xpcall":         m.luaXpcall,
+	}
+}
+
+// operators are the functions that rewrite.go puts into scripts.
+func (m *machine) operators() map[string]lua.LGFunction {
+	return map[string]lua.LGFunction{
+		nameConcat: m.opConcat, nameSet: m.opSet, nameKey: m.opKey, nameTable: m.opTable, nameVararg: m.opVararg, nameNumber: opNumber,
+	}
+}
+
+func (m *machine) opConcat(L *lua.LState) int {
+	n := L.GetTop()
+	var room [256]byte
+	b := room[:0]
+	total := 0
+	for i := 1; i <= n; i++ {
+		switch v := L.Get(i).(type) {
+		case lua.LString:
+			total += len(v)
+		case lua.LNumber:
+			total += 24
+		default:
+			return m.concatOdd(L, n)
+		}
+	}
+	m.chargeString(total)
+	if total > len(room) {
+		b = make([]byte, 0, total)
+	}
+	for i := 1; i <= n; i++ {
+		switch v := L.Get(i).(type) {
+		case lua.LString:
+			b = append(b, v...)
+		case lua.LNumber:
+			b = appendNumber(b, float64(v), 14)
+		}
+	}
+	L.Push(lua.LString(b))
+	return 1
+}
+
+// concatOdd joins from the right, as some operand is neither a string nor a number.
+func (m *machine) concatOdd(L *lua.LState, n int) int {
+	right := L.Get(n)
+	for i := n - 1; i >= 1; i-- {
+		left := L.Get(i)
+		a, okA := concatText(left)
+		b, okB := concatText(right)
+		if okA && okB {
+			m.chargeString(len(a) + len(b))
+			right = lua.LString(a + b)
+			continue
+		}
+		join := L.GetMetaField(left, "__concat")
+		if join == lua.LNil {
+			join = L.GetMetaField(right, "__concat")
+		}
+		if join == lua.LNil {
+			odd := left
+			if okA {
+				odd = right
+			}
+			L.RaiseError("attempt to concatenate a %s value", odd.Type())
+		}
+		L.Push(join)
+		L.Push(left)
+		L.Push(right)
+		L.Call(2, 1)
+		right = L.Get(-1)
+		L.Pop(1)
+	}
+	L.Push(right)
+	return 1
+}
+
+func concatText(v lua.LValue) (text string, ok bool) {
+	switch v := v.(type) {
+	case lua.LString:
+		return string(v), true
+	case lua.LNumber:
+		return numberString(float64(v)), true
+	}
+	return "", false
+}
+
+// room counts what a table grows by when the element i of it is set.
+func (m *machine) room(t *lua.LTable, i float64) {
+	if i > tableFreeMax && i < float64(lua.MaxArrayIndex) {
+		if n := int(i) - t.Len(); n > 1 {
+			m.charge(n * slot)
+			m.work(n / 16)
+		}
+	}
+}
+
+func (m *machine) opSet(L *lua.LState) int {
+	object, key, v := L.Get(1), L.Get(2), L.Get(3)
+	if t, ok := object.(*lua.LTable); ok {
+		switch k := key.(type) {
+		case lua.LNumber:
+			if k != k {
+				L.RaiseError("table index is NaN")
+			}
+			m.room(t, float64(k))
+		case *lua.LNilType:
+			if _, frozen := m.frozen[t]; !frozen {
+				L.RaiseError("table index is nil")
+			}
+		}
+	}
+	L.SetTable(object, key, v)
+	return 0
+}
+
+// opKey is for assignments whose table is not at hand: it counts as if the table were empty.
+func (m *machine) opKey(L *lua.LState) int {
+	switch k := L.Get(1).(type) {
+	case lua.LNumber:
+		if k != k {
+			L.RaiseError("table index is NaN")
+		}
+		if k > tableFreeMax && k < lua.LNumber(lua.MaxArrayIndex) {
+			m.charge(int(k) * slot)
+			m.work(int(k) / 16)
+		}
+	case *lua.LNilType:
+		L.RaiseError("table index is nil")
+	}
+	L.SetTop(1)
+	return 1
+}
+
+func (m *machine) opTable(L *lua.LState) int {
+	m.charge(int(lua.LVAsNumber(L.Get(2))) * slot)
+	L.SetTop(1)
+	return 1
+}
+
+func (m *machine) opVararg(L *lua.LState) int {
+	n := L.GetTop()
+	m.many(n)
+	return n
+}
+
+// many counts values that are copied: to the stack, and from there perhaps into a table.
+func (m *machine) many(n int) {
+	if n > tableFreeMax {
+		m.charge(n * slot)
+		m.work(n / 16)
+		m.grown = m.grown || n > stackSize/2
+	}
+}
+
+func opNumber(L *lua.LState) int {
+	L.SetTop(1)
+	if text, ok := L.Get(1).(lua.LString); ok {
+		if f, ok := parseNumber(string(text)); ok {
+			L.Push(lua.LNumber(f))
+			return 1
+		}
+		if text != "" && '0' <= text[0] && text[0] <= '9' {
+			// gopher-lua reads more than Lua does: it must not.
+			L.RaiseError("attempt to perform arithmetic on a string value")
+		}
+	}
+	return 1
+}
+
+func luaAssert(L *lua.LState) int {
+	argAny(L, 1, "assert")
+	if !lua.LVAsBool(L.Get(1)) {
+		if L.GetTop() < 2 {
+			L.RaiseError("assertion failed!")
+		}
+		L.Error(lua.LString(argString(L, 2, "assert")), 1)
+	}
+	return L.GetTop()
+}
+
+// luaError is error(). Like Lua 5.1's it takes no argument for nil, and a number for a string.
+func luaError(L *lua.LState) int {
+	v, level := L.Get(1), optInt(L, 2, "error", 1)
+	if n, ok := v.(lua.LNumber); ok {
+		v = lua.LString(numberString(float64(n)))
+	}
+	L.Error(v, level)
+	return 0
+}
+
+func (m *machine) luaGetmetatable(L *lua.LState) int {
+	v := argAny(L, 1, "getmetatable")
+	if t, ok := v.(*lua.LTable); ok {
+		if _, ok := m.frozen[t]; ok {
+			L.Push(lua.LNil)
+			return 1
+		}
+	}
+	if _, ok := v.(lua.LString); ok {
+		L.Push(m.frozenFor(L.GetMetatable(v).(*lua.LTable)))
+		return 1
+	}
+	if protected := L.GetMetaField(v, "__metatable"); protected != lua.LNil {
+		L.Push(protected)
+		return 1
+	}
+	L.Push(L.GetMetatable(v))
+	return 1
+}
+
+func (m *machine) luaSetmetatable(L *lua.LState) int {
+	t := argTable(L, 1, "setmetatable")
+	if L.GetTop() < 2 || L.Get(2).Type() != lua.LTNil && L.Get(2).Type() != lua.LTTable {
+		badArgument(L, 2, "setmetatable", "nil or table expected")
+	}
+	m.writable(t)
+	if L.GetMetaField(t, "__metatable") != lua.LNil {
+		L.RaiseError("cannot change a protected metatable")
+	}
+	t.Metatable = L.Get(2)
+	L.SetTop(1)
+	return 1
+}
+
+func (m *machine) luaIpairs() lua.LGFunction {
+	step := m.lua.NewFunction(func(L *lua.LState) int {
+		t, i := argTable(L, 1, "ipairs"), argInt(L, 2, "ipairs")+1
+		v := m.content(t).RawGetInt(i)
+		if v == lua.LNil {
+			return 0
+		}
+		L.Push(lua.LNumber(i))
+		L.Push(v)
+		return 2
+	})
+	return func(L *lua.LState) int {
+		t := argTable(L, 1, "ipairs")
+		L.Push(step)
+		L.Push(t)
+		L.Push(lua.LNumber(0))
+		return 3
+	}
+}
+
+func (m *machine) luaNext(L *lua.LState) int {
+	t := argTable(L, 1, "next")
+	k, v := m.content(t).Next(L.Get(2))
+	if k == lua.LNil {
+		L.Push(lua.LNil)
+		return 1
+	}
+	L.Push(k)
+	L.Push(v)
+	return 2
+}
+
+func (m *machine) luaPairs() lua.LGFunction {
+	next := m.lua.NewFunction(m.luaNext)
+	return func(L *lua.LState) int {
+		t := argTable(L, 1, "pairs")
+		L.Push(next)
+		L.Push(t)
+		L.Push(lua.LNil)
+		return 3
+	}
+}
+
+// luaPcall is pcall() as Redis changes it: of an error that is a table with a field err it returns that field.
+func (m *machine) luaPcall(L *lua.LState) int {
+	argAny(L, 1, "pcall")
+	err := L.PCall(L.GetTop()-1, lua.MultRet, nil)
+	if err == nil {
+		L.Insert(lua.LTrue, 1)
+		return L.GetTop()
+	}
+	return m.caught(L, err)
+}
+
+func (m *machine) luaXpcall(L *lua.LState) int {
+	argAny(L, 2, "xpcall")
+	handler, ok := L.Get(2).(*lua.LFunction)
+	L.SetTop(1)
+	err := L.PCall(0, lua.MultRet, nil)
+	if err == nil {
+		L.Insert(lua.LTrue, 1)
+		return L.GetTop()
+	}
+	n := m.caught(L, err)
+	if !ok {
+		return n
+	}
+	v := L.Get(-1)
+	L.Push(lua.LFalse)
+	L.Push(handler)
+	L.Push(v)
+	L.Call(1, 1)
+	return 2
+}
+
+// caught pushes false and what was raised.
+func (m *machine) caught(L *lua.LState, err error) int {
+	if m.stop != nil {
+		m.end(m.stop)
+	}
+	var raised lua.LValue
+	if api, ok := err.(*lua.ApiError); ok {
+		raised = api.Object
+		if api.Type == lua.ApiErrorPanic {
+			m.grown = true // something broke in Go: this state ends with the run
+		}
+	} else {
+		raised = lua.LString(err.Error())
+	}
+	switch v := raised.(type) {
+	case *lua.LTable:
+		if text, ok := v.RawGetString("err").(lua.LString); ok {
+			raised = text
+		}
+	case lua.LString:
+		raised = lua.LString(inLuaWords(string(v)))
+	case nil:
+		raised = lua.LNil
+	}
+	L.Push(lua.LFalse)
+	L.Push(raised)
+	return 2
+}
+
+func luaRawequal(L *lua.LState) int {
+	L.Push(lua.LBool(argAny(L, 1, "rawequal") == argAny(L, 2, "rawequal")))
+	return 1
+}
+
+func (m *machine) luaRawget(L *lua.LState) int {
+	L.Push(m.content(argTable(L, 1, "rawget")).RawGet(argAny(L, 2, "rawget")))
+	return 1
+}
+
+func (m *machine) luaRawset(L *lua.LState) int {
+	t, k, v := argTable(L, 1, "rawset"), argAny(L, 2, "rawset"), argAny(L, 3, "rawset")
+	m.writable(t)
+	if n, ok := k.(lua.LNumber); ok {
+		m.room(t, float64(n))
+	}
+	if k == lua.LNil {
+		L.RaiseError("table index is nil")
+	}
+	t.RawSet(k, v)
+	L.SetTop(1)
+	return 1
+}
+
+func luaSelect(L *lua.LState) int {
+	n := L.GetTop()
+	if L.Get(1) == lua.LString("#") {
+		L.Push(lua.LNumber(n - 1))
+		return 1
+	}
+	i := argInt(L, 1, "select")
+	switch {
+	case i < 0:
+		i += n
+	case i > n:
+		i = n
+	}
+	if i < 1 {
+		badArgument(L, 1, "select", "index out of range")
+	}
+	return n - i
+}
+
+func luaTonumber(L *lua.LState) int {
+	base := optInt(L, 2, "tonumber", 10)
+	if base == 10 {
+		if f, ok := toNumber(argAny(L, 1, "tonumber")); ok {
+			L.Push(lua.LNumber(f))
+		} else {
+			L.Push(lua.LNil)
+		}
+		return 1
+	}
+	text := strings.Trim(argString(L, 1, "tonumber"), " \t\n\v\f\r")
+	if base < 2 || base > 36 {
+		badArgument(L, 2, "tonumber", "base out of range")
+	}
+	digits, negative := strings.CutPrefix(text, "-")
+	if !negative {
+		digits = strings.TrimPrefix(text, "+")
+	}
+	if base == 16 && len(digits) > 2 && (digits[:2] == "0x" || digits[:2] == "0X") {
+		digits = digits[2:]
+	}
+	u, err := strconv.ParseUint(digits, base, 64) // and no sign or _ in digits, as base is not 0
+	if err != nil && err.(*strconv.NumError).Err != strconv.ErrRange {
+		L.Push(lua.LNil)
+		return 1
+	}
+	if negative {
+		u = -u
+	}
+	L.Push(lua.LNumber(u))
+	return 1
+}
+
+func (m *machine) luaTostring(L *lua.LState) int {
+	v := argAny(L, 1, "tostring")
+	if f := L.GetMetaField(v, "__tostring"); f != lua.LNil {
+		L.Push(f)
+		L.Push(v)
+		L.Call(1, 1)
+		return 1
+	}
+	L.Push(lua.LString(m.text(v)))
+	return 1
+}
+
+// text is tostring without metatables. An address would tell runs apart: all tables have the same.
+func (m *machine) text(v lua.LValue) string {
+	switch v := v.(type) {
+	case lua.LNumber:
+		return numberString(float64(v))
+	case *lua.LTable:
+		return fmt.Sprintf("table: 0x%012x", 0)
+	case *lua.LFunction:
+		return fmt.Sprintf("function: 0x%012x", 0)
+	case *lua.LUserData:
+		return "userdata: (nil)"
+	}
+	return v.String()
+}
+
+func luaType(L *lua.LState) int {
+	L.Push(lua.LString(argAny(L, 1, "type").Type().String()))
+	return 1
+}
+
+func (m *machine) luaUnpack(L *lua.LState) int {
+	t := m.content(argTable(L, 1, "unpack"))
+	i, j := optInt(L, 2, "unpack", 1), optInt(L, 3, "unpack", t.Len())
+	if i > j {
+		return 0
+	}
+	if j-i < 0 || j-i >= unpackMax {
+		L.RaiseError("too many results to unpack")
+	}
+	m.many(j - i + 1)
+	for k := i; k <= j; k++ {
+		L.Push(t.RawGet(lua.LNumber(k)))
+	}
+	return j - i + 1
+}
