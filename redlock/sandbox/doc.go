@@ -17,7 +17,7 @@
 //
 // A script sees KEYS, ARGV and the libraries redis, string, table, math, bit and cjson, and leaves nothing behind: libraries,
 // the metatable of strings and all globals are read-only, KEYS and ARGV are new in every run, math.random starts from
-// the same seed, and a Lua state in which a script failed is thrown away. It cannot reach files, the network, the clock, other
+// the seed that the user of the package gives, and a Lua state in which a script failed is thrown away. It cannot reach files, the network, the clock, other
 // goroutines or Go.
 //
 // Replies and their conversions, numbers as text (%.14g, %.17g as a command's argument), tostring and tonumber, error replies

@@ -214,8 +214,23 @@ func luaError(L *lua.LState) int {
 	if n, ok := v.(lua.LNumber); ok {
 		v = lua.LString(numberString(float64(n)))
 	}
-	L.Error(v, level)
+	if text, ok := v.(lua.LString); ok {
+		L.Error(lua.LString(position(L, level))+text, 0)
+	}
+	L.Error(v, 0)
 	return 0
+}
+
+// position is "user_script:1: " for the function that called ours (level 1), or its caller (2), and "" if it is not Lua.
+func position(L *lua.LState, level int) string {
+	frame, ok := L.GetStack(level)
+	if !ok || level < 1 {
+		return ""
+	}
+	if _, err := L.GetInfo("Sl", frame, lua.LNil); err != nil || frame.What == "G" {
+		return ""
+	}
+	return fmt.Sprintf("%s:%d: ", chunkName, frame.CurrentLine)
 }
 
 func (m *machine) luaGetmetatable(L *lua.LState) int {

@@ -141,7 +141,7 @@ func (m *machine) redisLog(L *lua.LState) int {
 	case L.Get(1).Type() != lua.LTNumber:
 		m.raise("ERR First argument must be a number (log level).")
 	case lua.LVAsNumber(L.Get(1)) < 0 || lua.LVAsNumber(L.Get(1)) > 3:
-		m.raise("ERR Invalid log level.")
+		m.raise("ERR Invalid debug level.")
 	}
 	return 0
 }
@@ -161,7 +161,7 @@ func (m *machine) redisSetresp(L *lua.LState) int {
 // redisSetRepl checks its argument: there is nothing to replicate to.
 func (m *machine) redisSetRepl(L *lua.LState) int {
 	if L.GetTop() != 1 {
-		m.raise("ERR redis.set_repl() requires one argument.")
+		m.raise("ERR redis.set_repl() requires two arguments.")
 	}
 	if n, ok := toNumber(L.Get(1)); !ok || n < 0 || n > 3 {
 		m.raise("ERR Invalid replication flags. Use REPL_AOF, REPL_REPLICA, REPL_ALL or REPL_NONE.")

@@ -17,8 +17,8 @@ func (m *machine) stringFunctions() map[string]lua.LGFunction {
 	}
 }
 
-// position makes a distance from the end (negative) one from the begin; 1 is the first byte.
-func position(i, length int) int {
+// fromBegin makes a distance from the end (negative) one from the begin; 1 is the first byte.
+func fromBegin(i, length int) int {
 	if i >= 0 {
 		return i
 	}
@@ -27,8 +27,8 @@ func position(i, length int) int {
 
 func (m *machine) stringByte(L *lua.LState) int {
 	s := argString(L, 1, "byte")
-	i := position(optInt(L, 2, "byte", 1), len(s))
-	j := position(optInt(L, 3, "byte", i), len(s))
+	i := fromBegin(optInt(L, 2, "byte", 1), len(s))
+	j := fromBegin(optInt(L, 3, "byte", i), len(s))
 	i, j = max(i, 1), min(j, len(s))
 	if i > j {
 		return 0
@@ -113,7 +113,7 @@ func (m *machine) stringRep(L *lua.LState) int {
 
 func (m *machine) stringSub(L *lua.LState) int {
 	s := argString(L, 1, "sub")
-	i, j := position(argInt(L, 2, "sub"), len(s)), position(optInt(L, 3, "sub", -1), len(s))
+	i, j := fromBegin(argInt(L, 2, "sub"), len(s)), fromBegin(optInt(L, 3, "sub", -1), len(s))
 	i, j = max(i, 1), min(j, len(s))
 	if i > j {
 		L.Push(lua.LString(""))
@@ -130,7 +130,7 @@ func (m *machine) stringMatch(L *lua.LState) int { return m.find(L, "match") }
 
 func (m *machine) find(L *lua.LState, name string) int {
 	s, p := argString(L, 1, name), argString(L, 2, name)
-	begin := position(optInt(L, 3, name, 1), len(s)) - 1
+	begin := fromBegin(optInt(L, 3, name, 1), len(s)) - 1
 	begin = min(max(begin, 0), len(s))
 	if name == "find" && (lua.LVAsBool(L.Get(4)) || !strings.ContainsAny(p, patternSpecials)) {
 		m.work((len(s) - begin) / 16)
@@ -375,7 +375,7 @@ func (m *machine) formatOne(L *lua.LState, b []byte, spec string, verb byte, arg
 		return append(append(b, pad...), s...)
 	}
 	if verb == 0 {
-		L.RaiseError("invalid option '%%' to 'format'")
+		L.RaiseError("%s", "invalid option '%' to 'format'")
 	}
 	L.RaiseError("invalid option '%%%c' to 'format'", verb)
 	return b

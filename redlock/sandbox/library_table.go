@@ -120,8 +120,7 @@ func (m *machine) tableRemove(L *lua.LState) int {
 	t := argTable(L, 1, "remove")
 	n := t.Len()
 	at := optInt(L, 2, "remove", n)
-	m.writable(t)
-	if at < 1 || at > n {
+	if at < 1 || at > n { // as of every read-only table, which has no elements
 		return 0
 	}
 	v := t.RawGetInt(at)

@@ -147,7 +147,7 @@ func (m *machine) run(s *Script, run Run) (reply Reply, err error, clean bool) {
 	m.limits = run.Limits.orDefault()
 	m.left, m.bytes, m.calls = m.limits.Instructions, m.limits.Bytes, m.limits.Calls
 	m.deadline = time.Now().Add(m.limits.Time)
-	m.stop, m.failure, m.resp, m.random, m.caller = nil, "", 2, randomSeed, run.Caller
+	m.stop, m.failure, m.resp, m.random, m.caller = nil, "", 2, (run.Seed<<16|randomSeed)&randomMask, run.Caller
 	if m.script != s {
 		m.script, m.fn = s, m.lua.NewFunctionFromProto(s.proto)
 	}
@@ -161,7 +161,9 @@ func (m *machine) run(s *Script, run Run) (reply Reply, err error, clean bool) {
 	if failed != nil {
 		if m.failure == "" { // even onErr failed: no stack is left
 			message, _, _ := strings.Cut(failed.Error(), "\n")
-			m.failure = "ERR " + message
+			var line int
+			fmt.Sscanf(message, chunkName+":%d:", &line)
+			m.failure = fmt.Sprintf("ERR %s script: %s, on @%s:%d.", message, s.SHA, chunkName, line)
 		}
 		reply = Reply{Kind: Error, Text: oneLine(m.failure)}
 	}
@@ -224,6 +226,11 @@ func (m *machine) describeError(L *lua.LState) int {
 
 // inLuaWords says what gopher-lua found wrong as Lua 5.1 would, as far as it can be told.
 func inLuaWords(text string) string {
+	if before, after, found := strings.Cut(text, "attempt to compare "); found {
+		if a, b, _ := strings.Cut(after, " with "); a == b {
+			return before + "attempt to compare two " + a + " values"
+		}
+	}
 	for _, words := range [][2]string{
 		{"attempt to index a non-table object(", "attempt to index a %s value"},
 		{"cannot perform ", "attempt to perform arithmetic on a %s value"},

@@ -36,7 +36,7 @@ func (f *finder) start(i int) int {
 	return f.match(i, 0)
 }
 
-func (f *finder) fail(format string, args ...any) { f.m.lua.RaiseError(format, args...) }
+func (f *finder) fail(message string) { f.m.lua.RaiseError("%s", message) }
 
 // match matches s[i:] with p[j:].
 func (f *finder) match(i, j int) int {
@@ -68,7 +68,7 @@ func (f *finder) match(i, j int) int {
 		case c == '%' && j+1 < len(f.p) && f.p[j+1] == 'f':
 			j += 2
 			if j >= len(f.p) || f.p[j] != '[' {
-				f.fail("missing '[' after '%%f' in pattern")
+				f.fail("missing '[' after '%f' in pattern")
 			}
 			end := f.classEnd(j)
 			if f.set(f.at(i-1), j, end-1) || !f.set(f.at(i), j, end-1) {
@@ -128,7 +128,7 @@ func (f *finder) classEnd(j int) int {
 	switch c {
 	case '%':
 		if j >= len(f.p) {
-			f.fail("malformed pattern (ends with '%%')")
+			f.fail("malformed pattern (ends with '%')")
 		}
 		return j + 1
 	case '[':

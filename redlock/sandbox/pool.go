@@ -46,6 +46,7 @@ type Run struct {
 	Keys, Argv []string
 	Caller     Caller
 	Limits     Limits
+	Seed       uint64 // of math.random: the same seed gives the same numbers
 }
 
 // Pool keeps Lua states for the next runs: making one takes a hundred times as long as a short run. Its methods can be
@@ -56,7 +57,7 @@ type Pool struct {
 	max  int
 }
 
-// NewPool makes a pool that keeps at most so many idle states, of some 100 KB each. It does not limit how many run at a time.
+// NewPool makes a pool that keeps at most so many idle states, of some 150 KB each. It does not limit how many run at a time.
 func NewPool(max int) *Pool { return &Pool{max: max} }
 
 // Run runs a script and returns its reply, which is of the kind Error when the script failed. When a limit or the

@@ -1,0 +1,269 @@
+// Goal: scripts answer as they would in Redis, within their limits, and leave nothing behind. Method: single scripts with
+// a caller that keeps strings in a map; what Redis itself answers is in differential_test.go.
+package sandbox
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+)
+
+// keyspace is a caller that knows GET, SET and DEL.
+type keyspace map[string]string
+
+var errRefused = errors.New("refused here")
+
+func (k keyspace) Call(args []string, resp int) (Reply, error) {
+	switch strings.ToUpper(args[0]) {
+	case "GET":
+		v, ok := k[args[1]]
+		if !ok {
+			return Reply{}, nil
+		}
+		return Reply{Kind: Bulk, Text: v}, nil
+	case "SET":
+		k[args[1]] = args[2]
+		return Reply{Kind: Status, Text: "OK"}, nil
+	case "DEL":
+		_, ok := k[args[1]]
+		delete(k, args[1])
+		if ok {
+			return Reply{Kind: Int, Int: 1}, nil
+		}
+		return Reply{Kind: Int}, nil
+	case "REFUSE":
+		return Reply{}, errRefused
+	}
+	return Reply{Kind: Error, Text: "ERR Unknown Redis command called from script"}, nil
+}
+
+// pool is shared by the tests, so that what one script could leave behind would show in another.
+var pool = NewPool(4)
+
+// eval runs a script and returns its reply in RESP3, with | for the ends of lines.
+func eval(t testing.TB, source string, limits Limits) (string, error) {
+	t.Helper()
+	s, err := Compile(source)
+	if err != nil {
+		return "-" + err.Error(), nil
+	}
+	r, err := pool.Run(s, Run{Keys: []string{"k1", "k2"}, Argv: []string{"token", "30000"}, Caller: keyspace{"k1": "token"}, Limits: limits})
+	return strings.ReplaceAll(string(r.AppendTo(nil, 3)), "\r\n", "|"), err
+}
+
+const compareAndDelete = `
+if redis.call("get", KEYS[1]) == ARGV[1] then
+	return redis.call("del", KEYS[1])
+else
+	return 0
+end`
+
+func TestReplies(t *testing.T) {
+	for _, c := range []struct{ source, want string }{
+		{compareAndDelete, ":1|"},
+		{"return {1, 2.9, 'x', false, true, nil, 7}", "*5|:1|:2|$1|x|_|:1|"},
+		{"return {ok='FINE'}", "+FINE|"},
+		{"return {err='BAD thing'}", "-BAD thing|"},
+		{"return redis.setresp(3)", "_|"},
+		{"redis.setresp(3) return {true, false}", "*2|#t|#f|"},
+		{"redis.setresp(3) return redis.call('get', 'none') == nil", "#t|"},
+		{"return redis.call('get', 'none') == false", ":1|"},
+		{"return {double=1.5}", ",1.5|"},
+		{"return {map={a=1}}", "%1|$1|a|:1|"},
+		{"return {set={a=true}}", "~1|$1|a|"},
+		{"return {big_number='12'}", "(12|"},
+		{"return {verbatim_string={format='txt', string='hi'}}", "=6|txt:hi|"},
+		{"return 1 .. 2 .. 1e15", "$7|121e+15|"},
+		{"return '010' + 1", ":11|"},
+		{"return 010", ":10|"},
+		{"for i = 1, '3' do if i == 3 then return i end end", ":3|"},
+		{"local t = {} t[100] = 1 return #t .. (t[100])", "$4|1001|"},
+		{"local t = setmetatable({}, {__concat = function(a, b) return 'c' end}) return 'x' .. t .. 'y'", "$2|xc|"},
+		{"local redis = {call = function() return 'mine' end} return redis.call('get')", "$4|mine|"},
+		{"local function f(...) return select('#', ...) .. (...) end return f('a', 'b')", "$2|2a|"},
+		{"#!lua flags=no-writes\nreturn 1", ":1|"},
+	} {
+		got, err := eval(t, c.source, Limits{})
+		if got != c.want || err != nil {
+			t.Errorf("%s\n got %q, %v\nwant %q", c.source, got, err, c.want)
+		}
+	}
+}
+
+// TestLimits: each of these would take for ever, or gigabytes.
+func TestLimits(t *testing.T) {
+	for _, c := range []struct{ source, want string }{
+		{"while true do end", "instructions"},
+		{"while true do pcall(function() while true do end end) end", "instructions"},
+		{"local function f() return f() end return f()", "instructions"},
+		{"local t = {} while true do t[#t+1] = {} end", "instructions"},
+		{"local s = 'x' while true do s = s .. s end", "bytes"},
+		{"local s = 'x' while true do pcall(function() s = s .. s end) end", "bytes"},
+		{"return string.rep('x', 1e9)", "bytes"},
+		{"return ('x'):rep(2e9)", "bytes"},
+		{"local t = {} t[60000000] = 1", "bytes"},
+		{"local t, u = {} t[60000000], u = 1, 2", "bytes"},
+		{"local t = {[60000000] = 1}", "bytes"},
+		{"rawset({}, 60000000, 1)", "bytes"},
+		{"table.insert({}, 60000000, 1)", "bytes"},
+		{"local t = {} for i = 1, 7000 do t[i] = i end while true do t[#t+1] = {unpack(t)} end", "bytes"},
+		{"local t = {} for i = 1, 7000 do t[i] = i end local function f(...) while true do t[#t+1] = {...} end end f(unpack(t))", "bytes"},
+		{"local t = {} for i = 1, 40 do t = {t, t} end return t", "s"},
+		{"local s = string.rep('a', 100000) return string.find(s, '.-.-.-.-b')", "instructions"},
+		{"local s = string.rep('a', 100000) return s:gsub('(a*)*b', '')", "instructions"},
+		{"local s = string.rep('a', 3000) return s:gsub('', s)", "s"},
+		{"local s = string.rep('x', 10000) local t = {} for i = 1, 1000 do t[i] = s end return table.concat(t)", "bytes"},
+		{"return cjson.encode(string.rep(string.char(1), 1000000))", "bytes"},
+		{"local t = {} for i = 1, 20 do t = {t, t} end return cjson.encode(t)", "instructions"},
+		{"while true do redis.call('get', KEYS[1]) end", "commands"},
+		{"for i = 1, 1e9 do string.format('%99d', i) end", "s"},
+	} {
+		begin := time.Now()
+		got, err := eval(t, c.source, Limits{Time: time.Minute})
+		var limit *LimitError
+		if !errors.As(err, &limit) || !strings.Contains(err.Error(), c.want) || !strings.HasPrefix(got, "-ERR ") {
+			t.Errorf("%s\n got %.200q, %v\nwant a limit of %s", c.source, got, err, c.want)
+		}
+		t.Logf("%v %s", time.Since(begin), c.source)
+	}
+	_, err := eval(t, "while true do end", Limits{Time: time.Millisecond, Instructions: 1 << 40})
+	if err == nil || err.Error() != "script stopped after 1ms" {
+		t.Errorf("time: got %v", err)
+	}
+	if got, err := eval(t, "local function f() return 1 + f() end return f()", Limits{}); err != nil || !strings.Contains(got, "stack overflow") {
+		t.Errorf("depth: got %q, %v", got, err)
+	}
+	if got, err := eval(t, "return '"+strings.Repeat("x", SourceMax)+"'", Limits{}); err != nil || !strings.Contains(got, "more than the limit") {
+		t.Errorf("length: got %.200q, %v", got, err)
+	}
+}
+
+// TestRefused: what the caller refuses ends the run, also under pcall, and nothing of the script runs after it.
+func TestRefused(t *testing.T) {
+	for _, source := range []string{
+		"redis.call('refuse') redis.call('set', 'k1', 'x')",
+		"redis.pcall('refuse') redis.call('set', 'k1', 'x')",
+		"pcall(redis.call, 'refuse') redis.call('set', 'k1', 'x')",
+		"pcall(function() pcall(redis.pcall, 'refuse') redis.call('set', 'k1', 'x') end) redis.call('set', 'k1', 'x')",
+		"xpcall(function() redis.call('refuse') end, function() redis.call('set', 'k1', 'x') end)",
+		"setmetatable({}, {__index = function() redis.call('refuse') end}).x = pcall(redis.call, 'refuse') or redis.call('set', 'k1', 'x')",
+		"('x'):gsub('x', function() redis.pcall('refuse') end) redis.call('set', 'k1', 'x')",
+		"table.sort({1, 2, 3}, function() redis.pcall('refuse') end) redis.call('set', 'k1', 'x')",
+	} {
+		s, err := Compile(source)
+		if err != nil {
+			t.Fatal(err)
+		}
+		keys := keyspace{}
+		_, err = pool.Run(s, Run{Caller: keys})
+		if !errors.Is(err, errRefused) || len(keys) != 0 {
+			t.Errorf("%s\n got %v, keys %v\nwant %v and no keys", source, err, keys, errRefused)
+		}
+	}
+	for _, source := range []string{"return cmsgpack.pack(1)", "return pcall(function() return struct.pack('i', 1) end)", "coroutine.create(f)", "load(f)"} {
+		_, err := eval(t, source, Limits{})
+		var unavailable *UnavailableError
+		if !errors.As(err, &unavailable) || !strings.HasPrefix(strings.TrimPrefix(source, "return "), unavailable.Name) && !strings.Contains(source, unavailable.Name) {
+			t.Errorf("%s\n got %v\nwant an UnavailableError", source, err)
+		}
+	}
+}
+
+// TestNothingLeft: each script tries to leave something behind; the probe afterwards, in the same state, finds nothing.
+func TestNothingLeft(t *testing.T) {
+	for _, source := range []string{
+		"x = 1", "redis = nil", "KEYS = 1", "_G.x = 1", "_G.redis = nil", "rawset(_G, 'x', 1)", "string.lower = nil",
+		"rawset(string, 'lower', nil)", "rawset(redis, 'call', nil)", "getmetatable('').__index = nil",
+		"getmetatable('').__index.lower = nil", "rawset(getmetatable(''), '__index', nil)", "table.insert(redis, 1)",
+		"table.remove(redis)", "table.sort(redis)", "setmetatable(redis, {})", "setmetatable(_G, {})", "setmetatable(string, {})",
+		"for k, v in pairs(_G) do if type(v) == 'table' then v.x = 1 end end", "function string.lower() end", "function tostring() end",
+		"local n = 0 while true do n = n + 1 end", "math.random() math.randomseed(7) math.random()", "redis.setresp(3)",
+		"setmetatable(KEYS, {__index = 1}) KEYS.x = 1", "ARGV[7] = 1", "getmetatable(redis).__index = 1", "_G._G._G.x = 1",
+		"rawget(_G, 'string').lower = nil", "next(_G)", "bit.band = 1", "cjson.null = 1", "string.format = 1",
+	} {
+		one := NewPool(1)
+		s, err := Compile(source)
+		if err != nil {
+			t.Fatal(source, err)
+		}
+		probe, err := Compile(`assert(rawget(_G, 'x') == nil and type(redis.call) == 'function' and #KEYS == 1 and #ARGV == 0)
+			assert(('X'):lower() == 'x' and tostring(1) == '1' and KEYS.x == nil and getmetatable(KEYS) == nil and math.random() < 0.2)
+			assert(redis.call('get', 'none') == false and bit.band(1, 3) == 1 and cjson.encode(cjson.null) == 'null' and rawget(redis, 'x') == nil)
+			return 'clean'`)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r1, _ := one.Run(s, Run{Caller: keyspace{}})
+		if r, err := one.Run(probe, Run{Keys: []string{"k"}, Caller: keyspace{}}); err != nil || r.Text != "clean" {
+			t.Errorf("%s -> %v, then got %v, %v", source, r1, r, err)
+		}
+	}
+}
+
+// FuzzRun: no source breaks the process, or takes more than its limits.
+func FuzzRun(f *testing.F) {
+	for _, source := range []string{compareAndDelete, "return ('x'):rep(3)", "local t = {} t[3] = {...} return cjson.encode(t)",
+		"return string.format('%5.1f', 3)", "return ('a.b'):gsub('(%w+)%.', '%1')", "return cjson.decode('[1,{\"a\":null}]')",
+		"#!lua flags=no-writes\nreturn {map={a=1}}", "goto x ::x::", "return table.concat({1, 2}, ',')", "repeat local x = 1 until x == 1",
+		"for k, v in pairs({1, a = 2}) do error({err = k}) end", "return 1 .. 2 .. nil", "return -'0x10' ^ 2 % 3"} {
+		f.Add(source)
+	}
+	f.Fuzz(func(t *testing.T, source string) {
+		begin := time.Now()
+		got, err := eval(t, source, Limits{Instructions: 20_000, Bytes: 1 << 20, Time: 20 * time.Millisecond})
+		// Far beyond what a busy machine adds; nothing that is unbounded stays below it.
+		if took := time.Since(begin); took > 5*time.Second {
+			t.Fatalf("took %v", took)
+		}
+		if err != nil && !strings.HasPrefix(got, "-") {
+			t.Fatalf("%v, but the reply %q", err, got)
+		}
+		if len(got) > 8<<20 {
+			t.Fatalf("reply of %d bytes", len(got))
+		}
+	})
+}
+
+func BenchmarkCompareAndDelete(b *testing.B) {
+	s, err := Compile(compareAndDelete)
+	if err != nil {
+		b.Fatal(err)
+	}
+	keys, argv := []string{"lock:invoices"}, []string{"0123456789abcdef0123"}
+	caller := keyspace{}
+	b.ReportAllocs()
+	for b.Loop() {
+		caller["lock:invoices"] = "0123456789abcdef0123"
+		if r, err := pool.Run(s, Run{Keys: keys, Argv: argv, Caller: caller}); r.Int != 1 || err != nil {
+			b.Fatal(r, err)
+		}
+	}
+}
+
+func BenchmarkNewMachine(b *testing.B) {
+	b.ReportAllocs()
+	for b.Loop() {
+		newMachine()
+	}
+}
+
+func BenchmarkCompile(b *testing.B) {
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := Compile(compareAndDelete); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func Example() {
+	script, err := Compile("return {redis.call('get', KEYS[1]), ARGV[1] .. '!'}")
+	if err != nil {
+		panic(err)
+	}
+	reply, err := NewPool(1).Run(script, Run{Keys: []string{"k"}, Argv: []string{"hello"}, Caller: keyspace{"k": "v"}})
+	fmt.Printf("%q %v\n", reply.AppendTo(nil, 2), err)
+	// Output: "*2\r\n$1\r\nv\r\n$6\r\nhello!\r\n" <nil>
+}
