@@ -1,0 +1,269 @@
+// Goal: the scripts of existing lock libraries give, on every state of their key, the reply that their library expects and
+// the writes that a lock needs. Method: the shapes of those scripts, in our own words, on a key that is absent (A), held by
+// the caller's token (M), and held by another's (O).
+package proxy
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"redlockd/redlock/sandbox"
+)
+
+var scriptPool = sandbox.NewPool(4)
+
+var scriptNow = time.UnixMilli(1_700_000_000_123)
+
+// runOn runs a source on keys and argv.
+func runOn(t testing.TB, source string, keys []scriptKey, argv ...string) outcome {
+	t.Helper()
+	script, err := sandbox.Compile(source)
+	if err != nil {
+		t.Fatalf("%s: %v", source, err)
+	}
+	return runScript(scriptPool, script, keys, argv, scriptNow, sandbox.Limits{})
+}
+
+// String shows the reply, the writes and what was learned, in short: "1 [del k] value".
+func (o outcome) String() string {
+	if o.refused != nil {
+		return "refused: " + o.refused.Error()
+	}
+	var b strings.Builder
+	b.WriteString(strings.TrimSuffix(strings.ReplaceAll(string(o.reply.AppendTo(nil, 2)), "\r\n", " "), " "))
+	for _, w := range o.writes {
+		fmt.Fprintf(&b, " [%s %s", [...]string{"none", "set", "del", "expire", "persist"}[w.kind], w.key)
+		if w.kind == writeSet {
+			b.WriteString("=" + w.value)
+		}
+		if w.ttl != 0 {
+			fmt.Fprintf(&b, " %d", w.ttl)
+		}
+		if w.keepTTL {
+			b.WriteString(" keepttl")
+		}
+		if w.blind {
+			b.WriteString(" blind")
+		}
+		b.WriteString("]")
+	}
+	for _, m := range o.published {
+		fmt.Fprintf(&b, " <%s %s>", m.channel, m.payload)
+	}
+	if o.readTTL {
+		b.WriteString(" ttl")
+	}
+	if o.readTime {
+		b.WriteString(" time")
+	}
+	if o.blind {
+		b.WriteString(" blind")
+	}
+	return b.String()
+}
+
+func TestScriptShapes(t *testing.T) {
+	const extendIfMine = `if redis.call("get", KEYS[1]) == ARGV[1] then return redis.call("%s", KEYS[1], ARGV[2]%s) else return 0 end`
+	for _, c := range []struct {
+		shape, source string
+		argv          []string
+		a, m, o       string // the reply and the writes when the key is absent, mine, another's
+	}{
+		{"R1 compare-and-delete", `if redis.call("get",KEYS[1]) == ARGV[1] then return redis.call("del",KEYS[1]) else return 0 end`, nil,
+			":0", ":1 [del k]", ":0"},
+		{"R1 with a local", `local v = redis.call('GET', KEYS[1]); if v and v == ARGV[1] then redis.call('DEL', KEYS[1]); return 1 end; return 0`, nil,
+			":0", ":1 [del k]", ":0"},
+		{"R2 expired told apart", `local v = redis.call("GET", KEYS[1]) if v == ARGV[1] then return redis.call("DEL", KEYS[1]) elseif v == false then return -1 else return 0 end`, nil,
+			":-1", ":1 [del k]", ":0"},
+		{"R3 OK or nil", `for i, k in ipairs(KEYS) do if redis.call("get", k) ~= ARGV[1] then return nil end end redis.call("del", unpack(KEYS)) return redis.status_reply("OK")`, nil,
+			"$-1", "+OK [del k]", "$-1"},
+		{"R4 count", `local n = 0 for _, k in ipairs(KEYS) do if redis.call("get", k) == ARGV[1] then n = n + redis.pcall("del", k) end end return n`, nil,
+			":0", ":1 [del k]", ":0"},
+		{"R5 with publish", `if redis.call('GET', KEYS[1]) == ARGV[1] then redis.call('UNLINK', KEYS[1]) redis.call('PUBLISH', 'unlocked:' .. KEYS[1], ARGV[1]) return 1 end`, nil,
+			"$-1", ":1 [del k] <unlocked:k mine>", "$-1"},
+		{"R6 error reply", `local v = redis.call('get', KEYS[1]) if not v then return redis.status_reply('OK') end if v ~= ARGV[1] then return redis.error_reply('ERROR') end return redis.call('del', KEYS[1])`, nil,
+			"+OK", ":1 [del k]", "-ERR ERROR"},
+		{"R7 inverted", `if redis.call('get', KEYS[1]) ~= ARGV[1] then return 1 else redis.call('del', KEYS[1]) return 0 end`, nil,
+			":1", ":0 [del k]", ":1"},
+
+		{"E1 pexpire", fmt.Sprintf(extendIfMine, "pexpire", ""), []string{"5000"}, ":0", ":1 [expire k 5000]", ":0"},
+		{"E1 expire", fmt.Sprintf(extendIfMine, "expire", ""), []string{"5"}, ":0", ":1 [expire k 5000]", ":0"},
+		{"E1 pexpireat", fmt.Sprintf(extendIfMine, "pexpireat", ""), []string{"1700000005123"}, ":0", ":1 [expire k 5000]", ":0"},
+		{"E1 GT", fmt.Sprintf(extendIfMine, "pexpire", `, "GT"`), []string{"50000"}, ":0", ":1 [expire k 50000] ttl", ":0"},
+		{"E1 GT, too short", fmt.Sprintf(extendIfMine, "pexpire", `, "GT"`), []string{"5"}, ":0", ":0 ttl", ":0"},
+		{"E1 by set", `if redis.call("get", KEYS[1]) == ARGV[1] then return redis.call("set", KEYS[1], ARGV[1], "XX", "PX", ARGV[2]) and 1 end return 0`, []string{"5000"},
+			":0", ":1 [expire k 5000]", ":0"},
+		{"E1 with 0 releases", fmt.Sprintf(extendIfMine, "pexpire", ""), []string{"0"}, ":0", ":1 [del k]", ":0"},
+		{"E2 additive", `local v = redis.call('get', KEYS[1]) if not v or v ~= ARGV[1] then return 0 end
+			local left = redis.call('pttl', KEYS[1]) if left < 0 then left = 0 end
+			local new = ARGV[2] if ARGV[3] == "0" then new = ARGV[2] + left end
+			redis.call('pexpire', KEYS[1], new) return 1`, []string{"5000", "0"}, ":0", ":1 [expire k 25000] ttl", ":0"},
+		{"E3 n keys", `for _, k in ipairs(KEYS) do if redis.call("get", k) ~= ARGV[1] then return 0 end end for _, k in ipairs(KEYS) do redis.call("set", k, ARGV[1], "PX", ARGV[2]) end return #KEYS`, []string{"5000"},
+			":0", ":1 [expire k 5000]", ":0"},
+		{"E4 OK or nil", `if redis.call("get", KEYS[1]) == ARGV[1] then redis.call("pexpire", KEYS[1], ARGV[2]) return {ok = "OK"} end return nil`, []string{"5000"},
+			"$-1", "+OK [expire k 5000]", "$-1"},
+		{"E5 tuple", `local v, left = redis.call('get', KEYS[1]), redis.call('pttl', KEYS[1]) if v ~= ARGV[1] then return {-1, left} end
+			if left > tonumber(ARGV[3]) then return {0, left} end redis.call('pexpire', KEYS[1], ARGV[2]) return {1, left}`, []string{"5000", "60000"},
+			"*2 :-1 :-2", "*2 :1 :20000 [expire k 5000] ttl", "*2 :-1 :20000 ttl"},
+		{"E5 minimum", `local v, left = redis.call('get', KEYS[1]), redis.call('pttl', KEYS[1]) if v ~= ARGV[1] then return {-1, left} end
+			if left > tonumber(ARGV[3]) then return {0, left} end redis.call('pexpire', KEYS[1], ARGV[2]) return {1, left}`, []string{"5000", "100"},
+			"*2 :-1 :-2", "*2 :0 :20000 ttl", "*2 :-1 :20000 ttl"},
+		{"E6 inverted", `if redis.call('get', KEYS[1]) ~= ARGV[1] then return 1 elseif redis.call('ttl', KEYS[1]) < 0 then return 2 else redis.call('expire', KEYS[1], ARGV[2]) return 0 end`, []string{"5"},
+			":1", ":0 [expire k 5000] ttl", ":1"},
+		{"E7 persist when 0", `if redis.call('get', KEYS[1]) ~= ARGV[1] then return 0 end if tonumber(ARGV[2]) > 0 then return redis.call('expire', KEYS[1], ARGV[2]) else return redis.call('persist', KEYS[1]) end`, []string{"0"},
+			":0", ":1 [persist k] ttl", ":0"},
+		{"E8 without a token", `local left = redis.call('pttl', KEYS[1]) if left < 0 then return 0 end redis.call('pexpire', KEYS[1], left + tonumber(ARGV[2])) return 1`, []string{"1000"},
+			":0", ":1 [expire k 21000] ttl", ":1 [expire k 21000] ttl"},
+
+		{"A1 set nx px", `return redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2])`, []string{"5000"},
+			"+OK [set k=mine 5000]", "$-1", "$-1"},
+		{"A1 setex", `if redis.call('exists', KEYS[1]) < 1 then return redis.call('setex', KEYS[1], ARGV[2], ARGV[1]) end return nil`, []string{"5"},
+			"+OK [set k=mine 5000]", "$-1", "$-1"},
+		{"A1 with get", `local r = redis.call('set', KEYS[1], ARGV[1], 'nx', 'px', ARGV[2]) if r then return r end return redis.call('get', KEYS[1]) and nil`, []string{"5000"},
+			"+OK [set k=mine 5000]", "$-1", "$-1"},
+		{"A2 or extend", `if redis.call('get', KEYS[1]) == ARGV[1] or redis.call('exists', KEYS[1]) == 0 then return redis.call('set', KEYS[1], ARGV[1], 'px', ARGV[2]) end`, []string{"5000"},
+			"+OK [set k=mine 5000]", "+OK [expire k 5000]", "$-1"},
+		{"A2 prefix", `local n = tonumber(ARGV[3]) local v = redis.call('getrange', KEYS[1], 0, n - 1) if v == '' or v == string.sub(ARGV[1], 1, n) then return redis.call('set', KEYS[1], ARGV[1], 'px', ARGV[2]) end`, []string{"5000", "3"},
+			"+OK [set k=mine 5000]", "+OK [expire k 5000]", "$-1"},
+		{"A3 1, 1, 0", `local ok = redis.call('set', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) if ok then return 1 end if redis.call('get', KEYS[1]) == ARGV[1] then redis.call('pexpire', KEYS[1], ARGV[2]) return 1 end return 0`, []string{"5000"},
+			":1 [set k=mine 5000]", ":1 [expire k 5000]", ":0"},
+		{"A4 all absent", `for i, k in ipairs(KEYS) do if redis.call("exists", k) == 1 then return 0 end end for _, k in ipairs(KEYS) do redis.call("set", k, ARGV[1], "PX", ARGV[2]) end return #KEYS`, []string{"5000"},
+			":1 [set k=mine 5000]", ":0", ":0"},
+		{"A5 rotate", `local v = redis.call('get', KEYS[1]) if not v or v == ARGV[1] then return redis.call('set', KEYS[1], ARGV[3], 'px', ARGV[2]) end`, []string{"5000", "new"},
+			"+OK [set k=new 5000]", "+OK [set k=new 5000]", "$-1"},
+		{"A6 first free", `for i, k in ipairs(KEYS) do if redis.call('set', k, ARGV[1], 'NX', 'EX', ARGV[2]) then return k end end`, []string{"5"},
+			"$1 k [set k=mine 5000]", "$-1", "$-1"},
+
+		{"F1 take over", `local r = redis.call('set', KEYS[1], ARGV[1], 'XX', 'PX', ARGV[2]) if not r then r = redis.call('set', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) end return r`, []string{"5000"},
+			"+OK [set k=mine 5000 blind] blind", "+OK [set k=mine 5000 blind] blind", "+OK [set k=mine 5000 blind] blind"},
+		{"F2 delete", `return redis.call('del', KEYS[1])`, nil, ":0 blind", ":1 [del k blind] blind", ":1 [del k blind] blind"},
+		{"F2 of what exists", `if redis.call('exists', KEYS[1]) == 1 then redis.call('del', KEYS[1]) redis.call('publish', KEYS[1], '') return 1 end return 0`, nil,
+			":0", ":1 [del k] <k >", ":1 [del k] <k >"},
+
+		{"I1 value and ttl", `return {redis.call('get', KEYS[1]), redis.call('pttl', KEYS[1])}`, nil,
+			"*2 $-1 :-2", "*2 $4 mine :20000 ttl", "*2 $5 other :20000 ttl"},
+		{"I2 ttl if mine", `if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('ttl', KEYS[1]) end return -3`, nil,
+			":-3", ":20 ttl", ":-3"},
+		{"P1 probe", `redis.call('SET', KEYS[1], 'x', 'PX', 1) return redis.call('EXISTS', KEYS[1])`, nil,
+			":1 [set k=x 1 blind] blind", ":1 [set k=x 1 blind] blind", ":1 [set k=x 1 blind] blind"},
+
+		{"TIME", `local t = redis.call('time') return redis.call('pexpireat', KEYS[1], t[1] * 1000 + 500) .. t[2]`, nil,
+			"$7 0123000 time blind", "$7 1123000 [expire k 377 blind] time blind", "$7 1123000 [expire k 377 blind] time blind"},
+		{"compare-and-set of 8.4", `return redis.call('set', KEYS[1], 'new', 'IFEQ', ARGV[1], 'PX', 5000)`, nil, "$-1", "+OK [set k=new 5000]", "$-1"},
+		{"DELEX", `return redis.call('delex', KEYS[1], 'IFEQ', ARGV[1])`, nil, ":0", ":1 [del k]", ":0"},
+		{"DELIFEQ", `return redis.call('delifeq', KEYS[1], ARGV[1])`, nil, ":0", ":1 [del k]", ":0"},
+		{"SET KEEPTTL", `if redis.call('get', KEYS[1]) then return redis.call('set', KEYS[1], 'new', 'KEEPTTL') end`, nil,
+			"$-1", "+OK [set k=new 20000 keepttl]", "+OK [set k=new 20000 keepttl]"},
+		{"same TTL", `if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('pexpire', KEYS[1], 20000) end`, nil,
+			"$-1", ":1 [expire k 20000]", "$-1"},
+		{"set and undone", `if redis.call('set', KEYS[1], ARGV[1], 'NX') then redis.call('del', KEYS[1]) return 1 end`, nil, ":1", "$-1", "$-1"},
+	} {
+		argv := append([]string{"mine"}, c.argv...)
+		for _, state := range []struct {
+			name, want string
+			key        scriptKey
+		}{
+			{"absent", c.a, scriptKey{name: "k"}},
+			{"mine", c.m, scriptKey{name: "k", held: true, value: "mine", ttl: 20000}},
+			{"other", c.o, scriptKey{name: "k", held: true, value: "other", ttl: 20000}},
+		} {
+			if got := runOn(t, c.source, []scriptKey{state.key}, argv...).String(); got != state.want {
+				t.Errorf("%s, %s:\n got %s\nwant %s", c.shape, state.name, got, state.want)
+			}
+		}
+	}
+}
+
+// TestScriptReads: what was learned of a key is told, and nothing else.
+func TestScriptReads(t *testing.T) {
+	for _, c := range []struct{ source, want string }{
+		{"return 1", "[]"},
+		{"return redis.call('get', KEYS[1])", "[{k true true false}]"},
+		{"return redis.call('exists', KEYS[1])", "[{k false true false}]"},
+		{"return redis.call('pttl', KEYS[1])", "[{k false true true}]"},
+		{"return redis.call('strlen', KEYS[2])", "[{l true true false}]"},
+		{"return redis.call('del', KEYS[1])", "[{k false true false}]"},
+		{"return redis.call('set', KEYS[1], 'x')", "[]"},
+		{"return redis.call('set', KEYS[1], 'x', 'GET')", "[{k true true false}]"},
+		{"return redis.call('set', KEYS[1], 'x', 'NX')", "[{k false true false}]"},
+		{"return redis.call('mget', KEYS[2], KEYS[1])", "[{k true true false} {l true true false}]"},
+	} {
+		o := runOn(t, c.source, []scriptKey{{name: "k", held: true, value: "v"}, {name: "l"}})
+		if got := fmt.Sprint(o.reads); got != c.want || o.refused != nil {
+			t.Errorf("%s: got %s, %v, want %s", c.source, got, o.refused, c.want)
+		}
+	}
+}
+
+// TestScriptSeveralKeys: states that differ from key to key, where per-key and all-or-nothing scripts part.
+func TestScriptSeveralKeys(t *testing.T) {
+	mine, absent, other := scriptKey{name: "a", held: true, value: "mine"}, scriptKey{name: "b"}, scriptKey{name: "c", held: true, value: "other"}
+	for _, c := range []struct{ source, want string }{
+		{`local n = 0 for _, k in ipairs(KEYS) do if redis.call("get", k) == ARGV[1] then n = n + redis.call("del", k) end end return n`, ":1 [del a]"},
+		{`for _, k in ipairs(KEYS) do if redis.call("get", k) ~= ARGV[1] then return false end end return redis.call("del", unpack(KEYS))`, "$-1"},
+		{`for _, k in ipairs(KEYS) do if redis.call("set", k, ARGV[1], "NX", "PX", 9) then return k end end`, "$1 b [set b=mine 9]"},
+		{`return redis.call('mset', KEYS[2], 1, KEYS[3], 2)`, "+OK [set b=1 blind] [set c=2 blind] blind"},
+		{`return redis.call('msetnx', KEYS[2], 1, KEYS[3], 2)`, ":0"},
+		{`return redis.call('exists', KEYS[1], KEYS[1], KEYS[2])`, ":2"},
+	} {
+		if got := runOn(t, c.source, []scriptKey{mine, absent, other}, "mine").String(); got != c.want {
+			t.Errorf("%s:\n got %s\nwant %s", c.source, got, c.want)
+		}
+	}
+}
+
+func TestScriptRefused(t *testing.T) {
+	k := []scriptKey{{name: "k"}}
+	for _, c := range []struct {
+		source, want string
+		keys         []scriptKey
+	}{
+		{`return redis.call('hset', KEYS[1], 'f', 'v')`, "the script calls HSET", k},
+		{`redis.call('set', KEYS[1], 'x', 'NX') return redis.pcall('zadd', KEYS[1], 1, 'm')`, "the script calls ZADD", k},
+		{`pcall(redis.call, 'incr', KEYS[1]) return 1`, "the script calls INCR", k},
+		{`return redis.call('eval', 'return 1', 0)`, "the script calls EVAL", k},
+		{`return redis.call('get', 'undeclared')`, `the key "undeclared", which is not among its KEYS`, k},
+		{`return redis.pcall('del', KEYS[1], 'undeclared')`, `the key "undeclared", which is not among its KEYS`, k},
+		{`return redis.call('get', 'redlockd:epoch')`, "redlockd's own", k},
+		{`return 1`, "redlockd's own", []scriptKey{{name: "redlockd:epoch"}}},
+		{`return 1`, "scripts here can have 64", make([]scriptKey, 65)},
+		{`while true do end`, "stopped after", k},
+		{`return cmsgpack.pack({})`, "cmsgpack is not available", k},
+		{"#!lua flags=no-writes\nreturn redis.call('set', KEYS[1], 'x')", "Write commands are not allowed", k},
+	} {
+		o := runOn(t, c.source, c.keys)
+		if o.refused == nil || !strings.HasPrefix(o.refused.Error(), "ERR ") || !strings.Contains(o.refused.Error(), c.want) || o.writes != nil {
+			t.Errorf("%s:\n got %v\nwant refused: %s", c.source, o, c.want)
+		}
+		if refusal := (*scriptRefusal)(nil); !errors.As(o.refused, &refusal) {
+			t.Errorf("%s: got a %T", c.source, o.refused)
+		}
+	}
+	// What Redis answers with an error is not refused: the script may expect it.
+	for _, c := range []struct{ source, want string }{
+		{`return redis.pcall('nosuchcommand')`, "-ERR Unknown Redis command called from script"},
+		{`return redis.pcall('get')`, "-ERR Wrong number of args calling Redis command from script"},
+		{`return redis.pcall('set', KEYS[1], 'x', 'PX', 'soon')`, "-ERR value is not an integer or out of range"},
+	} {
+		if got := runOn(t, c.source, k).String(); got != c.want {
+			t.Errorf("%s:\n got %s\nwant %s", c.source, got, c.want)
+		}
+	}
+}
+
+func BenchmarkScriptRelease(b *testing.B) {
+	script, err := sandbox.Compile(`if redis.call("get",KEYS[1]) == ARGV[1] then return redis.call("del",KEYS[1]) else return 0 end`)
+	if err != nil {
+		b.Fatal(err)
+	}
+	keys, argv := []scriptKey{{name: "lock:invoices", held: true, value: "0123456789abcdef0123", ttl: 30000}}, []string{"0123456789abcdef0123"}
+	b.ReportAllocs()
+	for b.Loop() {
+		if o := runScript(scriptPool, script, keys, argv, scriptNow, sandbox.Limits{}); o.reply.Int != 1 || o.refused != nil {
+			b.Fatal(o)
+		}
+	}
+}
