@@ -209,11 +209,7 @@ func (k *stateKey) set(value string, end int64) {
 
 // setKeepingEnd is set without a new end.
 func (k *stateKey) setKeepingEnd(value string) {
-	if !k.held {
-		k.set(value, 0)
-		return
-	}
-	k.value, k.wroteValue = value, true
+	k.held, k.value, k.wroteValue = true, value, true
 }
 
 func (k *stateKey) remove() {
@@ -269,7 +265,7 @@ func (k *stateKey) write(now int64) keyWrite {
 	// A value that is the old one is still a write if the old one was only assumed.
 	case k.wroteValue && (!k.before.held || k.value != k.before.value || !k.read.value):
 		w.kind, w.value, w.ttl = writeSet, k.value, ttl
-		w.keepTTL = !k.wroteEnd
+		w.keepTTL = !k.wroteEnd && (k.before.held || !k.read.existence) // what is not known to be absent may have a TTL
 	case !k.wroteEnd: // SET KEEPTTL of the value that was read
 	case k.end != 0:
 		w.kind, w.ttl = writeExpire, ttl

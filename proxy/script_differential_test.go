@@ -1,0 +1,374 @@
+// Goal: a script sees and does here what it sees and does in Redis, and what it is said to have learned is all that its
+// doings depend on. Method: random scripts from a grammar of what lock scripts are made of, on random states; once against a
+// real redis-server, comparing reply and state, and once against themselves on a state that differs only where nothing
+// was read. SCRIPT_SEED=n runs a failed seed again.
+package proxy
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"redlockd/redlock/redisproc"
+	"redlockd/redlock/sandbox"
+)
+
+func scriptSeed(t *testing.T) uint64 {
+	t.Helper()
+	seed := rand.Uint64()
+	if s := os.Getenv("SCRIPT_SEED"); s != "" {
+		var err error
+		if seed, err = strconv.ParseUint(s, 10, 64); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return seed
+}
+
+// scriptGenerator makes random scripts. Their TTLs are odd multiples of 500 s, and what they read of TTLs is divided by
+// 1000 s, so that the moment of a run does not show.
+type scriptGenerator struct {
+	*rand.Rand
+	real   bool // only what Redis 7.0 has
+	locals int
+}
+
+func (g *scriptGenerator) pick(from ...string) string { return from[g.IntN(len(from))] }
+
+func (g *scriptGenerator) key() string {
+	return g.pick("KEYS[1]", "KEYS[1]", "KEYS[1]", "KEYS[2]", "KEYS[3]")
+}
+
+func (g *scriptGenerator) value() string {
+	return g.pick("ARGV[1]", "ARGV[1]", "ARGV[2]", "'other'", "''", "1", "ARGV[1] .. 'x'", "KEYS[1]")
+}
+
+// seconds is a TTL, an odd multiple of 500 s, and ms too.
+func (g *scriptGenerator) seconds() string { return g.ttl("") }
+func (g *scriptGenerator) ms() string      { return g.ttl("000") }
+
+func (g *scriptGenerator) ttl(unit string) string {
+	if g.IntN(12) == 0 {
+		return g.pick("0", "-1", "'x'", "''", "9223372036854775807", "'9223372036854775807'", "'-9223372036854775808'", "1.5", "'01'")
+	}
+	return strconv.Itoa((2*g.IntN(9)+1)*500) + unit
+}
+
+// end is an absolute time in ms: past, or so far that no relative one reaches it.
+func (g *scriptGenerator) end() string {
+	return g.pick("1", "4000000500000", "5000000500000", "'x'", "0")
+}
+
+func (g *scriptGenerator) lifetime() string {
+	switch g.IntN(6) {
+	case 0:
+		return "'EX', " + g.seconds()
+	case 1:
+		return g.pick("'PXAT', ", "'pxat', ") + g.end()
+	case 2:
+		return "'KEEPTTL'"
+	default:
+		return g.pick("'PX', ", "'px', ") + g.ms()
+	}
+}
+
+func (g *scriptGenerator) set() string {
+	args := []string{"'" + g.pick("SET", "set", "Set") + "'", g.key(), g.value()}
+	var options []string
+	for range g.IntN(4) {
+		conditions := []string{"'NX'", "'nx'", "'XX'", "'GET'", "'NX'"}
+		if !g.real {
+			conditions = append(conditions, "'IFEQ', "+g.value(), "'IFNE', "+g.value())
+		}
+		options = append(options, g.pick(append(conditions, g.lifetime(), g.lifetime(), g.lifetime())...))
+	}
+	if g.IntN(25) == 0 {
+		options = append(options, g.pick("'FOO'", "'PX'", "''", "5"))
+	}
+	return strings.Join(append(args, options...), ", ")
+}
+
+// command is the arguments of redis.call. What it answers does not depend on the moment.
+func (g *scriptGenerator) command() string {
+	k, v := g.key(), g.value()
+	all := []string{
+		"'get', " + k, "'GET', " + k, "'get', " + k, "'mget', " + k + ", " + g.key(), "'strlen', " + k, "'getrange', " + k + ", " + g.pick("0", "-2", "1", "'x'") + ", " + g.pick("-1", "2", "0", "-9"),
+		"'substr', " + k + ", 0, 2", "'exists', " + k, "'exists', " + k + ", " + g.key(), "'type', " + k,
+		g.set(), g.set(), g.set(), g.set(), "'setnx', " + k + ", " + v, "'setex', " + k + ", " + g.seconds() + ", " + v, "'psetex', " + k + ", " + g.ms() + ", " + v,
+		"'getset', " + k + ", " + v, "'getdel', " + k, "'getex', " + k + ", " + g.pick(g.lifetime(), "'PERSIST'", "'persist', 'PX', 5"), "'getex', " + k,
+		"'mset', " + k + ", " + v + ", " + g.key() + ", " + g.value(), "'msetnx', " + k + ", " + v + ", " + g.key() + ", " + g.value(), "'mset', " + k,
+		"'del', " + k, "'DEL', " + k + ", " + g.key(), "'unlink', " + k, "'persist', " + k,
+		"'pexpire', " + k + ", " + g.ms() + g.expireOptions(), "'PEXPIRE', " + k + ", " + g.ms(), "'expire', " + k + ", " + g.seconds() + g.expireOptions(),
+		"'pexpireat', " + k + ", " + g.end() + g.expireOptions(), "'expireat', " + k + ", " + g.pick("1", "4000000500", "0", "-1") + g.expireOptions(),
+		"'publish', 'ch', " + v, "'echo', " + v, "'ping'", "'ping', " + v, "'nosuchcommand'", "'get'", "'get', " + k + ", 1",
+	}
+	if !g.real {
+		all = append(all, "'delex', "+k+", 'IFEQ', "+v, "'delifeq', "+k+", "+v, "'delex', "+k, "'delex', "+k+", 'ifne', "+v)
+	}
+	return all[g.IntN(len(all))]
+}
+
+func (g *scriptGenerator) expireOptions() string {
+	if g.IntN(3) > 0 {
+		return ""
+	}
+	return ", " + g.pick("'NX'", "'XX'", "'GT'", "'lt'", "'XX', 'GT'", "'NX', 'GT'", "'GT', 'LT'", "'FOO'")
+}
+
+func (g *scriptGenerator) expr() string {
+	switch g.IntN(12) {
+	case 0:
+		return "math.floor(redis.call('" + g.pick("pttl", "PTTL", "pexpiretime") + "', " + g.key() + ") / 1000000)"
+	case 1:
+		return "math.floor(redis.call('" + g.pick("ttl", "expiretime") + "', " + g.key() + ") / 1000)"
+	case 2:
+		return "#redis.call('time')"
+	case 3:
+		return "redis.pcall(" + g.command() + ")"
+	case 4:
+		if g.locals > 0 {
+			return "v" + strconv.Itoa(g.IntN(g.locals))
+		}
+		return "tonumber(ARGV[3]) + 1"
+	}
+	return "redis.call(" + g.command() + ")"
+}
+
+func (g *scriptGenerator) condition() string {
+	switch g.IntN(6) {
+	case 0:
+		return g.expr()
+	case 1:
+		return "not " + g.expr()
+	case 2:
+		return "redis.call('exists', " + g.key() + ") == " + g.pick("0", "1")
+	case 3:
+		return "(redis.call('get', " + g.key() + ") or ''):sub(1, 2) == 'mi'"
+	}
+	return "redis.call('get', " + g.key() + ") " + g.pick("==", "~=") + " " + g.value()
+}
+
+func (g *scriptGenerator) block(depth int) string {
+	var b strings.Builder
+	locals := g.locals
+	for range 1 + g.IntN(3) {
+		switch n := g.IntN(8); {
+		case n == 0 && depth < 3:
+			b.WriteString("if " + g.condition() + " then " + g.block(depth+1) + " else " + g.block(depth+1) + " end ")
+		case n == 1 && depth < 3:
+			b.WriteString("if " + g.condition() + " then " + g.block(depth+1) + " end ")
+		case n == 2:
+			e := g.expr()
+			b.WriteString("local v" + strconv.Itoa(g.locals) + " = " + e + " ")
+			g.locals++
+		case n == 3 && depth < 2:
+			b.WriteString("for i, k in ipairs(KEYS) do if redis.call('get', k) " + g.pick("==", "~=") + " ARGV[1] then r[#r+1] = redis.call(" +
+				strings.ReplaceAll(g.command(), "KEYS[1]", "k") + ") or false end end ")
+		case n == 4 && depth > 0:
+			b.WriteString("do return " + g.pick(g.expr(), "r", "{ok='DONE'}", "redis.error_reply('NO way')", "nil", "0", "-1") + " end ")
+		case n == 5:
+			b.WriteString("r[#r+1] = " + g.expr() + " or 'no' ")
+		default:
+			b.WriteString("r[#r+1] = redis.call(" + g.command() + ") or false ")
+		}
+	}
+	g.locals = locals
+	return b.String()
+}
+
+func (g *scriptGenerator) script() string {
+	g.locals = 0
+	return "local r = {} " + g.block(0) + "return r"
+}
+
+func (g *scriptGenerator) state() []scriptKey {
+	keys := []scriptKey{{name: "ka"}, {name: "kb"}, {name: "kc"}}
+	for i := range keys {
+		g.change(&keys[i])
+	}
+	return keys
+}
+
+func (g *scriptGenerator) change(k *scriptKey) {
+	k.held, k.value, k.ttl = g.IntN(3) > 0, "", 0
+	if k.held {
+		k.value = g.pick("mine", "mine", "other", "", "10")
+		if g.IntN(4) > 0 {
+			k.ttl = int64(2*g.IntN(9)+1) * 500_000
+		}
+	}
+}
+
+// after applies the writes of an outcome.
+func after(keys []scriptKey, o outcome) []scriptKey {
+	keys = slices.Clone(keys)
+	for _, w := range o.writes {
+		k := &keys[slices.IndexFunc(keys, func(k scriptKey) bool { return k.name == w.key })]
+		switch w.kind {
+		case writeSet:
+			k.held, k.value = true, w.value
+			if !w.keepTTL {
+				k.ttl = w.ttl
+			}
+		case writeDelete:
+			k.held, k.value, k.ttl = false, "", 0
+		case writeExpire:
+			k.ttl = w.ttl
+		case writePersist:
+			k.ttl = 0
+		}
+	}
+	return keys
+}
+
+var differentialArgv = []string{"mine", "new", "3"}
+
+func TestScriptDifferential(t *testing.T) {
+	server, err := redisproc.Start()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Close()
+	conn, err := net.Dial("tcp", server.Addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	in := bufio.NewReader(conn)
+	seed := scriptSeed(t)
+	g := &scriptGenerator{Rand: rand.New(rand.NewPCG(seed, 0)), real: true}
+	refused, wrote, failed := 0, 0, 0
+	const rounds = 4000
+	for range rounds {
+		source, keys := g.script(), g.state()
+		script, err := sandbox.Compile(source)
+		if err != nil {
+			t.Fatalf("SCRIPT_SEED=%d: %s: %v", seed, source, err)
+		}
+		send := frameOf("flushall")
+		for _, k := range keys {
+			switch {
+			case k.held && k.ttl != 0:
+				send += frameOf("set", k.name, k.value, "px", strconv.FormatInt(k.ttl, 10))
+			case k.held:
+				send += frameOf("set", k.name, k.value)
+			default:
+				send += frameOf("ping")
+			}
+		}
+		send += frameOf(append([]string{"eval", source, "3", "ka", "kb", "kc"}, differentialArgv...)...)
+		for _, k := range keys {
+			send += frameOf("get", k.name) + frameOf("pttl", k.name)
+		}
+		if _, err := conn.Write([]byte(send)); err != nil {
+			t.Fatal(err)
+		}
+		o := runScript(scriptPool, script, keys, differentialArgv, time.Now(), sandbox.Limits{})
+		replies, err := readReplies(in, 1+len(keys)+1+2*len(keys))
+		if err != nil {
+			t.Fatal(err)
+		}
+		replies = replies[1+len(keys):]
+		if o.refused != nil {
+			refused++
+			continue
+		}
+		if len(o.writes) > 0 {
+			wrote++
+		}
+		if o.reply.Kind == sandbox.Error {
+			failed++
+		}
+		got, err := readReply(bufio.NewReader(bytes.NewReader(o.reply.AppendTo(nil, 2))))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := replies[0]; got != want {
+			t.Fatalf("SCRIPT_SEED=%d: on %+v:\n%s\n ours %q\nRedis %q", seed, keys, source, got, want)
+		}
+		for i, k := range after(keys, o) {
+			value, left := "$nil", int64(-2)
+			if k.held {
+				value = strconv.Quote(k.value)
+				if left = -1; k.ttl != 0 {
+					left = k.ttl
+				}
+			}
+			ms, _ := strconv.ParseInt(strings.TrimPrefix(replies[2+2*i], ":"), 10, 64)
+			near := ms == left || ms > 0 && left > 0 && max(ms-left, left-ms) < 100_000
+			if replies[1+2*i] != value || !near {
+				t.Fatalf("SCRIPT_SEED=%d: on %+v:\n%s\nwrites %v\nkey %s\n ours %q %d\nRedis %q %d", seed, keys, source, o, k.name, value, left, replies[1+2*i], ms)
+			}
+		}
+	}
+	t.Logf("%d scripts: %d wrote, %d failed, %d refused", rounds, wrote, failed, refused)
+	if refused > 0 || wrote < rounds/4 || failed > rounds/2 {
+		t.Errorf("the scripts do not say much")
+	}
+}
+
+// TestScriptReadsSuffice: a state that agrees with another on all that was read of it gives the same outcome. It is what
+// lets a commit be guarded by the reads alone.
+func TestScriptReadsSuffice(t *testing.T) {
+	seed := scriptSeed(t)
+	g := &scriptGenerator{Rand: rand.New(rand.NewPCG(seed, 0))}
+	changed := 0
+	for range 6000 {
+		source, keys := g.script(), g.state()
+		script, err := sandbox.Compile(source)
+		if err != nil {
+			t.Fatalf("SCRIPT_SEED=%d: %s: %v", seed, source, err)
+		}
+		o := runScript(scriptPool, script, keys, differentialArgv, scriptNow, sandbox.Limits{})
+		others := slices.Clone(keys)
+		for i := range others {
+			old := others[i]
+			g.change(&others[i])
+			read := keyRead{}
+			for _, r := range o.reads {
+				if r.key == old.name {
+					read = r
+				}
+			}
+			if read.existence && others[i].held != old.held {
+				others[i] = old
+			}
+			if read.value {
+				others[i].value = old.value
+			}
+			if read.ttl {
+				others[i].ttl = old.ttl
+			}
+			if others[i] != old {
+				changed++
+			}
+		}
+		o2 := runScript(scriptPool, script, others, differentialArgv, scriptNow, sandbox.Limits{})
+		if got, want := withoutKeptTTL(o2), withoutKeptTTL(o); got != want {
+			t.Fatalf("SCRIPT_SEED=%d:\n%s\non %+v\n-> %s\non %+v\n-> %s\nalthough it read only %+v", seed, source, keys, want, others, got, o.reads)
+		}
+	}
+	if changed < 3000 {
+		t.Errorf("only %d keys were in another state", changed)
+	}
+}
+
+// withoutKeptTTL shows an outcome without the TTLs that keys keep, and without whether a TTL was looked at: a key that
+// has gone has none.
+func withoutKeptTTL(o outcome) string {
+	o.writes = slices.Clone(o.writes)
+	for i := range o.writes {
+		if o.writes[i].keepTTL {
+			o.writes[i].ttl = 0
+		}
+	}
+	return fmt.Sprint(o.String(), " ", o.reads)
+}
