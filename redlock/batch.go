@@ -179,6 +179,14 @@ func (b *batch) single(r *round) {
 		w.bulk("zscore")
 		w.bulk(marksKey)
 		w.bulk(r.keys[0])
+	case verbCommit, verbForget:
+		b.script(scriptCommit, 0, len(r.keys), 5*len(r.keys))
+		b.commit(r)
+	case verbStates:
+		b.script(scriptStates, 0, len(r.keys), 0)
+		for _, key := range r.keys {
+			w.bulk(key)
+		}
 	case verbPublish:
 		w.array(3)
 		w.bulk("publish")
@@ -218,6 +226,21 @@ func (b *batch) holder(r *round) {
 	}
 	b.wire.bulk(r.token)
 	b.wire.number(r.ttlMs)
+}
+
+// commit adds the keys and the arguments of scriptCommit.
+func (b *batch) commit(r *round) {
+	for _, key := range r.keys {
+		b.wire.bulk(key)
+	}
+	for i := range r.commit.changes {
+		ch := &r.commit.changes[i]
+		b.wire.number(int64(ch.Was))
+		b.wire.bulk(ch.Value)
+		b.wire.number(int64(ch.Do))
+		b.wire.bulk(ch.NewValue)
+		b.wire.number(paddedTTL(ch.TTL, b.lane.client.opts.DriftFactor).Milliseconds())
+	}
 }
 
 // send runs the pipeline, closed by the checks, and reads the votes.
@@ -279,10 +302,14 @@ func (b *batch) hear(command command) error {
 		return err
 	}
 	reply, err := b.wire.next()
-	if err != nil {
+	switch {
+	case err != nil:
 		return err
-	}
-	if reply.kind == '*' {
+	case reply.kind == '*' && r.verb == verbStates && reply.n == int64(3*len(r.keys)):
+		vote, word, err := b.hearStates(r)
+		b.note(i, vote, word)
+		return err
+	case reply.kind == '*':
 		return nonsense(reply)
 	}
 	vote, word := voteUnknown, reply.err()

@@ -36,7 +36,8 @@
 //	  lease or undo      leases.go   granted within the validity (validity.go), or released wherever it may be
 //	Completer.Done                   the reply
 //
-// UNLOCK (unlock.go) and EXTEND (extend.go) walk the same way without the line.
+// UNLOCK (unlock.go) and EXTEND (extend.go) walk the same way without the line. So do the guarded changes of clients that were written
+// for one Redis (StartCommit, commit.go) and their readings (StartRead, states.go).
 //
 // # Caveats
 //

@@ -172,12 +172,15 @@ func (e *refusedError) Error() string { return "refused: " + e.reason }
 // uncounted is what is left of a vote that does not count: a key that may be there must still be removed when the round
 // fails. A release did what it did, whatever the master has forgotten.
 func (v vote) uncounted(of verb) vote {
-	if of == verbRelease || of == verbRead {
+	switch of {
+	case verbRelease, verbForget, verbRead:
 		return v
+	case verbStates:
+		return voteAbstained
 	}
 	switch v {
 	case voteGranted, voteMine:
-		return voteUnknown
+		return voteDone
 	case voteAbsent:
 		return voteHole
 	case voteDenied, voteStale:

@@ -34,6 +34,8 @@ type Result struct {
 	Until time.Time
 	// Info answers StartInspect.
 	Info *ResourceInfo
+	// States answers StartRead, in the order of its resources.
+	States []State
 }
 
 // Completer is told the result of an operation, once, on a goroutine of the engine: it must be quick and must not block.

@@ -32,6 +32,8 @@ const (
 	voteHole
 	// voteStale: a definite no, which left nothing behind: the key is free, and the fence was not above the master's mark.
 	voteStale
+	// voteDone: the master did it, but its vote does not count. Is no answer; what it left behind is known to be there.
+	voteDone
 
 	voteKinds
 )
@@ -55,7 +57,38 @@ func (m mask) with(master int) mask { return m | mask(1)<<master }
 func (v votes) mayHold(masters int) (m mask) {
 	for i := range masters {
 		switch v.of(i) {
-		case votePending, voteGranted, voteMine, voteUnknown:
+		case votePending, voteGranted, voteMine, voteUnknown, voteDone:
+			m = m.with(i)
+		}
+	}
+	return m
+}
+
+// did are the masters that did it, whether their votes count or not.
+func (v votes) did(masters int) (m mask) {
+	for i := range masters {
+		switch v.of(i) {
+		case voteGranted, voteMine, voteDone:
+			m = m.with(i)
+		}
+	}
+	return m
+}
+
+// unknown are the masters of which nobody knows whether they did it.
+func (v votes) unknown(masters int) (m mask) {
+	for i := range masters {
+		if v.of(i) == voteUnknown {
+			m = m.with(i)
+		}
+	}
+	return m
+}
+
+// heard are the masters whose votes are in.
+func (v votes) heard(masters int) (m mask) {
+	for i := range masters {
+		if v.of(i) != votePending {
 			m = m.with(i)
 		}
 	}

@@ -16,6 +16,9 @@ const (
 	verbExtend              // compare the token, prolong; several keys: all or none
 	verbRead                // value and remaining TTL
 	verbPublish             // a message: token holds it, and the votes count for nothing
+	verbCommit              // a script: guarded changes of several keys, all or none (commit.go)
+	verbForget              // the same, where all that it changes is deleted
+	verbStates              // a script: type, value and remaining TTL of several keys (states.go)
 )
 
 func (v verb) acquires() bool { return v == verbSet || v == verbAcquire || v == verbFence }
@@ -35,11 +38,13 @@ type round struct {
 	probe   bool      // verbRead on behalf of the waiter op, which wants to know when to try again
 	debtor  mask      // verbRelease: the masters that may hold the key, to which the release is owed if they are away
 	lapse   time.Time // verbRelease: when an owed release may be forgotten; zero: never
-	answers []answer  // verbRead: one cell per master, written by its lane before it votes
+	answers []answer  // verbRead, verbStates: one cell per master, written by its lane before it votes
+	commit  *commit   // what a drop-in client asks for, with any verb that changes keys; nil for all others
 
 	fence int64 // verbFence
 
 	votes atomic.Uint64 // see votes
+	told  atomic.Bool   // verbStates: decided
 	mark  atomic.Int64  // verbFence: the highest mark that a master held against the fence
 
 	// What follows belongs to a granted round, a lease, and is guarded by Client.mu.
@@ -59,6 +64,8 @@ type answer struct {
 	known bool          // the master has answered
 	armed bool          // the master will announce a change of the key
 	err   error
+	keys  []answer // verbStates: one for each key
+	kind  string   // likewise: the type of the key, "none" where it is absent
 }
 
 func (r *round) ttl() time.Duration { return time.Duration(r.ttlMs) * time.Millisecond }
@@ -69,6 +76,9 @@ func (r *round) holders(masters int) mask {
 }
 
 func (r *round) outcome(v votes, masters int) outcome {
+	if r.commit != nil {
+		return r.commit.outcome(v, masters)
+	}
 	switch r.verb {
 	case verbRelease:
 		return releaseOutcome(v, masters)
@@ -156,8 +166,15 @@ func (c *Client) launchLocked(r *round, targets mask, t *turn) {
 func (c *Client) vote(r *round, word votes, t *turn) {
 	n := len(c.lanes)
 	after := votes(r.votes.Add(uint64(word)))
+	if r.verb == verbStates {
+		c.statesVoted(r, after, t) // what the answers say decides, not how many there are
+		return
+	}
 	if r.outcome(after-word, n) != undecided {
-		if r.verb == verbExtend {
+		switch {
+		case r.commit != nil:
+			c.commitLate(r, word, t)
+		case r.verb == verbExtend:
 			c.refillLate(r, word, t)
 		}
 		return
@@ -167,6 +184,8 @@ func (c *Client) vote(r *round, word votes, t *turn) {
 		return
 	}
 	switch {
+	case r.commit != nil:
+		c.commitDecided(r, o, t)
 	case r.probe:
 		c.probed(r, t)
 	case r.audits != nil:
@@ -187,7 +206,7 @@ func (c *Client) noQuorumError(v votes, needed int, late time.Duration) *NoQuoru
 	e := &NoQuorumError{Needed: needed, Masters: len(c.lanes), Late: late}
 	for i, l := range c.lanes {
 		switch v.of(i) {
-		case voteAbstained, voteUnknown, voteHole:
+		case voteAbstained, voteUnknown, voteHole, voteDone:
 			e.Out = append(e.Out, MasterError{l.master.Addr, l.reason()})
 		case votePending:
 			if !l.answersInTime() {

@@ -14,7 +14,7 @@ func newScript(text string) script {
 }
 
 // scripts are loaded on every new connection.
-var scripts = []script{scriptRelease, scriptRelinquish, scriptAcquire, scriptExtend, scriptSwap, scriptBeat, scriptFence, scriptAdmit, scriptRewind}
+var scripts = []script{scriptRelease, scriptRelinquish, scriptAcquire, scriptExtend, scriptSwap, scriptBeat, scriptFence, scriptAdmit, scriptRewind, scriptCommit, scriptStates}
 
 // scriptRelease is "remove the key only if it exists and the value stored at the key is exactly the one I expect to be"
 // ("Correct implementation with a single instance") for many keys at once: KEYS[i] goes if it holds ARGV[i]. It
@@ -145,4 +145,54 @@ for i = 1, #KEYS do
   end
 end
 return 1
+`)
+
+// scriptCommit makes changes of all KEYS if all their guards hold, and none otherwise. Per key there are five ARGV: what it must be (1
+// absent, 2 the value that follows), that value, what to do (1 set, 2 delete, 3 live on, 4 set and keep the TTL), the new
+// value, milliseconds to live; the numbers are those of Was and Do. It returns 1 done, 0 a key is something else, -1 the only
+// thing wrong is that keys are absent. A key of another type than string is something else.
+var scriptCommit = newScript(`
+local held = redis.call('MGET', unpack(KEYS))
+local reply = 1
+for i = 1, #KEYS do
+  local was, value = ARGV[5 * i - 4], ARGV[5 * i - 3]
+  if was == '1' and redis.call('EXISTS', KEYS[i]) == 1 then
+    return 0
+  end
+  if was == '2' and held[i] ~= value then
+    if redis.call('EXISTS', KEYS[i]) == 1 then
+      return 0
+    end
+    reply = -1
+  end
+end
+if reply == 1 then
+  for i = 1, #KEYS do
+    local what, value, ttl = ARGV[5 * i - 2], ARGV[5 * i - 1], ARGV[5 * i]
+    if what == '1' then
+      redis.call('SET', KEYS[i], value, 'PX', ttl)
+    elseif what == '2' then
+      redis.call('UNLINK', KEYS[i])
+    elseif what == '3' then
+      redis.call('PEXPIRE', KEYS[i], ttl)
+    elseif what == '4' then
+      ttl = redis.call('PTTL', KEYS[i])
+      redis.call('SET', KEYS[i], value, 'PX', ttl > 0 and ttl or 1)
+    end
+  end
+end
+return reply
+`)
+
+// scriptStates tells for each of KEYS its type, its value if it is a string, and how many milliseconds it lives: -1 for ever, -2
+// it is absent.
+var scriptStates = newScript(`
+local held = redis.call('MGET', unpack(KEYS))
+local reply = {}
+for i = 1, #KEYS do
+  reply[#reply + 1] = held[i] and 'string' or redis.call('TYPE', KEYS[i]).ok
+  reply[#reply + 1] = held[i] or ''
+  reply[#reply + 1] = redis.call('PTTL', KEYS[i])
+end
+return reply
 `)

@@ -14,28 +14,35 @@ func (c *Client) StartUnlock(op *Op, resources []string, token string, to Comple
 		t.tell(op, Result{Err: err})
 		return
 	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.releaseLocked(op, resources, token, true, &t)
+}
+
+// releaseLocked releases what the token holds. owe says whether masters that are away are owed it.
+func (c *Client) releaseLocked(op *Op, resources []string, token string, owe bool, t *turn) {
 	n := len(c.lanes)
 	r := &round{verb: verbRelease, keys: resources, token: token, start: t.now, op: op}
 	if len(resources) == 1 {
 		r.key[0] = resources[0]
 		r.keys = r.key[:]
 	}
-
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if lease := c.leases.drop(resources, token); lease != nil {
+	lease := c.leases.drop(resources, token)
+	switch {
+	case !owe:
+	case lease != nil:
 		r.debtor = lease.holders(n)
-	} else {
+	default:
 		// Granted by another proxy, or long ago: any master may hold it, none for longer than the longest TTL.
 		r.debtor = allMasters(n)
-		r.lapse = t.now.Add(c.opts.MaxTTL + driftOf(c.opts.MaxTTL, c.opts.DriftFactor))
+		r.lapse = c.lapseOf(t.now)
 	}
 	if rep := c.repeats.of(resources, token); rep != nil {
 		rep.released = true
 	}
-	c.launchLocked(r, allMasters(n), &t)
+	c.launchLocked(r, allMasters(n), t)
 	for _, resource := range resources {
-		c.handOverLocked(resource, &t)
+		c.handOverLocked(resource, t)
 	}
 }
 

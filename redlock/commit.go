@@ -1,0 +1,517 @@
+package redlock
+
+import (
+	"math"
+	"time"
+)
+
+// A client that was written for one Redis takes a lock with SET NX PX, and gives it back or prolongs it by comparing what the key
+// holds and changing it. A commit is any such step over the masters: changes of some keys, guarded by what the keys held before.
+//
+// Invariants:
+//   - On each master a commit happens as a whole or not at all. It is done when a quorum of masters has done it.
+//   - Such a client counts its TTL from the moment it sent the command and knows of no drift. So the masters get more (paddedTTL),
+//     and what the client believes stays inside the validity.
+//   - A key that holds the very same value already is held, as for Redis: SET NX is denied by it. That is not so for LOCK.
+//   - The values of such clients are often not unique ("1", a host name, nothing). So what is sent behind a commit to clear up
+//     (undo of an attempt that failed, release of what a rotation has left) goes only where a vote says that this very
+//     commit set the value; elsewhere, where the answer is missing, only if the value is long enough to be unique.
+//     What a shorter one may leave behind ends with its TTL: that keeps others out, and lets nobody in.
+
+// Was says what a key must hold for a commit to happen.
+type Was uint8
+
+// What a key held.
+const (
+	WasAny    Was = iota // no matter: only for a key that is kept
+	WasAbsent            // nothing
+	WasValue             // Change.Value. A key of another type than string holds something else
+)
+
+// Do says what a commit makes of a key.
+type Do uint8
+
+// What becomes of a key.
+const (
+	Keep   Do = iota // nothing: it is only compared
+	Set              // it holds NewValue for TTL
+	Delete           // it is removed
+	Expire           // it lives for TTL from now, exactly: also shorter than before
+	// putBack gives the key NewValue and leaves its TTL: the undo of a Set over another value.
+	putBack
+)
+
+// Change is what a commit does with one key.
+type Change struct {
+	Resource string
+	Was      Was
+	Value    string // what it must hold, where Was says so. Up to MaxTokenLen bytes, may be empty
+	Do       Do
+	NewValue string        // Set: what it will hold, likewise
+	TTL      time.Duration // Set and Expire: as the caller counts it, from the moment it sent the command
+}
+
+// real tells whether the change changes anything where its guard holds.
+func (ch *Change) real() bool { return ch.Do != Keep }
+
+// becomes is what the key holds when the change is done, if it holds anything then.
+func (ch *Change) becomes() string {
+	if ch.Do == Set || ch.Do == putBack {
+		return ch.NewValue
+	}
+	return ch.Value
+}
+
+// rotates: the key held another value before.
+func (ch *Change) rotates() bool {
+	return ch.Do == Set && ch.Was == WasValue && ch.Value != ch.NewValue
+}
+
+// lives: the key has a new TTL when the change is done.
+func (ch *Change) lives() bool { return ch.Do == Set || ch.Do == Expire }
+
+// uniqueMin is the length from which a value is taken for one that nobody else uses.
+const uniqueMin = 16
+
+func unique(value string) bool { return len(value) >= uniqueMin }
+
+// paddedTTL is what the masters get for a TTL that a client counts without drift: at least so much that the validity, reckoned
+// as for LOCK, is what the client believes in. validityOf(padded, elapsed, driftOf(padded)) >= ttl - elapsed.
+func paddedTTL(ttl time.Duration, factor float64) time.Duration {
+	padded := float64(ttl+driftConstant) / (1 - factor)
+	return time.Duration(math.Ceil(padded/float64(time.Millisecond))) * time.Millisecond
+}
+
+// commit is what a round of changes is about.
+type commit struct {
+	kind    commitKind
+	changes []Change
+	ttl     time.Duration // the shortest TTL that the caller counts on; 0: none
+	born    time.Time     // first grant of what is prolonged or rotated; zero: not known
+
+	// Guarded by Client.mu.
+	decided bool
+	done    bool // a quorum did it, in time
+	seen    mask // masters whose votes were acted on
+}
+
+// commitKind says by which rule a commit is decided.
+type commitKind uint8
+
+const (
+	// commitAcquire: all guards are WasAbsent, so it is decided as a LOCK is.
+	commitAcquire commitKind = iota
+	// commitReplace: it changes what somebody holds. Not done is known only when no quorum can have what it was to change.
+	commitReplace
+	// commitExtend: it only prolongs, or only compares. The rule is that of commitReplace.
+	commitExtend
+	// commitRelease: it only deletes.
+	commitRelease
+)
+
+// newCommit checks changes, and sorts out what kind of commit they make.
+func (c *Client) newCommit(changes []Change) (*commit, error) {
+	k := &commit{kind: commitExtend, changes: changes}
+	resources := make([]string, len(changes))
+	for i := range changes {
+		resources[i] = changes[i].Resource
+	}
+	if err := checkResources(resources); err != nil {
+		return nil, err
+	}
+	deletes, sets, compares := false, false, false
+	for i := range changes {
+		ch := &changes[i]
+		switch {
+		case ch.Was > WasValue || ch.Do > Expire:
+			return nil, badRequest("there is no such change of %q", ch.Resource)
+		case ch.Was == WasAny && ch.real():
+			return nil, badRequest("a change of %q that compares nothing could take another's lock: read it first", ch.Resource)
+		case ch.Was == WasAbsent && (ch.Do == Delete || ch.Do == Expire):
+			return nil, badRequest("%q cannot be absent and be deleted or prolonged", ch.Resource)
+		case max(len(ch.Value), len(ch.NewValue)) > MaxTokenLen:
+			return nil, badRequest("the token has %d bytes, at most %d are possible", max(len(ch.Value), len(ch.NewValue)), MaxTokenLen)
+		}
+		if ch.lives() {
+			if err := c.checkTTL(ch.TTL); err != nil {
+				return nil, err
+			}
+			if k.ttl == 0 || ch.TTL < k.ttl {
+				k.ttl = ch.TTL
+			}
+		}
+		deletes = deletes || ch.Do == Delete
+		sets = sets || ch.Do == Set && (ch.Was == WasAbsent || ch.rotates())
+		compares = compares || ch.Was == WasValue
+	}
+	switch {
+	case sets && !compares && !deletes:
+		k.kind = commitAcquire
+	case sets || deletes && k.ttl > 0:
+		k.kind = commitReplace
+	case deletes:
+		k.kind = commitRelease
+	}
+	return k, nil
+}
+
+// StartCommit makes all the changes if all their guards hold, and none otherwise: Result.Held tells. Validity and Until are what
+// the caller believes in: its TTL, from the start. It never blocks; to.Done is called exactly once. The slice is kept.
+func (c *Client) StartCommit(op *Op, changes []Change, to Completer) {
+	t := turn{now: time.Now()}
+	defer c.finish(&t)
+	op.to = to
+	k, err := c.newCommit(changes)
+	if err != nil {
+		t.tell(op, Result{Err: err})
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.draining && k.kind == commitAcquire {
+		t.tell(op, Result{Err: ErrDraining})
+		return
+	}
+	if err := c.checkHeldLocked(k, t.now); err != nil {
+		t.tell(op, Result{Err: err})
+		return
+	}
+	first := &changes[0]
+	if len(changes) == 1 && first.Do == Delete {
+		c.releaseLocked(op, []string{first.Resource}, first.Value, unique(first.Value), &t)
+		return
+	}
+	r := c.commitRound(k, t.now)
+	r.op = op
+	switch {
+	case k.kind == commitRelease:
+		r.verb = verbForget
+		for i := range changes {
+			c.releasingLocked(&changes[i])
+		}
+	case len(changes) == 1 && first.Was == WasAbsent && first.Do == Set:
+		r.verb = verbSet
+	}
+	for i := range changes {
+		if ch := &changes[i]; ch.lives() {
+			c.repeats.begin([]string{ch.Resource}, ch.becomes())
+		}
+	}
+	if k.kind == commitAcquire {
+		c.stats.Attempts++
+	}
+	c.launchLocked(r, allMasters(len(c.lanes)), &t)
+	if k.kind == commitRelease {
+		for i := range changes {
+			c.handOverLocked(changes[i].Resource, &t)
+		}
+	}
+}
+
+// commitRound is the round of a commit. What it grants is a lease under the first key that lives on, if there is only one.
+func (c *Client) commitRound(k *commit, now time.Time) *round {
+	r := &round{verb: verbCommit, commit: k, start: now}
+	first := &k.changes[0]
+	r.token, r.ttlMs = first.becomes(), paddedTTL(first.TTL, c.opts.DriftFactor).Milliseconds()
+	if len(k.changes) == 1 {
+		r.key[0] = first.Resource
+		r.keys = r.key[:]
+		return r
+	}
+	for i := range k.changes {
+		r.keys = append(r.keys, k.changes[i].Resource)
+	}
+	return r
+}
+
+// checkHeldLocked bounds how long what the commit prolongs or hands to another value may be held.
+func (c *Client) checkHeldLocked(k *commit, now time.Time) error {
+	for i := range k.changes {
+		ch := &k.changes[i]
+		if ch.Was != WasValue || !ch.lives() {
+			continue
+		}
+		born, known := tokenBirth(ch.Value)
+		if lease := c.leases.find([]string{ch.Resource}, ch.Value); lease != nil && !known {
+			born, known = lease.born, true
+		}
+		if !known {
+			continue
+		}
+		if err := c.checkHold(born, ch.TTL, now); err != nil {
+			return err
+		}
+		if k.born.IsZero() || born.Before(k.born) {
+			k.born = born
+		}
+	}
+	return nil
+}
+
+// releasingLocked forgets the lease of a key that is about to be deleted.
+func (c *Client) releasingLocked(ch *Change) {
+	if ch.Do != Delete {
+		return
+	}
+	c.leases.drop([]string{ch.Resource}, ch.Value)
+	if rep := c.repeats.of([]string{ch.Resource}, ch.Value); rep != nil {
+		rep.released = true
+	}
+}
+
+func (k *commit) outcome(v votes, masters int) outcome {
+	switch k.kind {
+	case commitAcquire:
+		return acquisitionOutcome(v, masters)
+	case commitRelease:
+		return releaseOutcome(v, masters)
+	}
+	return extensionOutcome(v, masters)
+}
+
+// commitDecided carries out the decision. Votes that came since the one that decided are taken in here, those that come later by
+// commitLate; commit.seen keeps them apart.
+func (c *Client) commitDecided(r *round, o outcome, t *turn) {
+	k, n, op := r.commit, len(c.lanes), r.op
+	elapsed := t.now.Sub(r.start)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	v := votes(r.votes.Load())
+	k.decided, k.seen = true, v.heard(n)
+	inTime := k.ttl == 0 || elapsed < k.ttl
+	k.done = o == yes && inTime
+	if op == nil {
+		return // nobody waits for it, and nothing follows
+	}
+	r.op = nil // a lease must not keep the caller's memory
+	var result Result
+	switch {
+	case k.done:
+		result = Result{Held: true, Token: r.token}
+		if k.ttl > 0 {
+			result.Until, result.Validity = r.start.Add(k.ttl), k.ttl-elapsed
+		}
+	case o == yes:
+		result.Err = c.noQuorumError(v, quorumOf(n), elapsed)
+	case o == noQuorum && k.kind == commitRelease:
+		result.Err = c.noQuorumError(v, n-quorumOf(n)+1, 0)
+	case o == noQuorum:
+		result.Err = c.noQuorumError(v, quorumOf(n), 0)
+	}
+	c.countCommitLocked(k.kind, result)
+
+	switch {
+	case k.done && k.kind != commitRelease:
+		c.committedLocked(r, v, t)
+		c.clearRemainsLocked(r, v, k.seen, t)
+	case k.kind == commitRelease && o != no:
+		c.clearRemainsLocked(r, v, k.seen, t)
+	case k.kind == commitExtend:
+		c.notExtendedLocked(r, o, t)
+	case k.kind != commitRelease:
+		c.undoCommitLocked(r, v, k.seen, true, t)
+	}
+	t.tell(op, result)
+}
+
+// commitLate acts on votes that came after the decision.
+func (c *Client) commitLate(r *round, word votes, t *turn) {
+	k, n := r.commit, len(c.lanes)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	late := word.heard(n) &^ k.seen
+	if !k.decided || late == 0 {
+		return // whoever decides takes them in
+	}
+	k.seen |= late
+	switch {
+	case k.done && k.kind != commitRelease:
+		if lost := word.lost(n) & late; lost != 0 && len(r.keys) == 1 && c.leases.find(r.keys, r.token) == r {
+			c.refillLocked(r, lost, t)
+		}
+		c.clearRemainsLocked(r, word, late, t)
+	case k.kind == commitRelease:
+		c.clearRemainsLocked(r, word, late, t)
+	case k.kind != commitExtend:
+		c.undoCommitLocked(r, word, late, false, t)
+	}
+}
+
+func (c *Client) countCommitLocked(kind commitKind, result Result) {
+	one := func(done, not, unknown *uint64) {
+		switch {
+		case result.Held:
+			*done++
+		case result.Err == nil:
+			*not++
+		default:
+			*unknown++
+		}
+	}
+	switch s := &c.stats; kind {
+	case commitRelease:
+		one(&s.Released, &s.NotHeld, &s.UnlockFail)
+	case commitExtend:
+		one(&s.Extended, &s.ExtendLost, &s.ExtendFail)
+	default:
+		one(&s.Granted, &s.Denied, &s.NoQuorum)
+	}
+}
+
+// committedLocked makes leases of what a commit has set or prolonged, and forgets those it has ended.
+func (c *Client) committedLocked(r *round, v votes, t *turn) {
+	k, n := r.commit, len(c.lanes)
+	for i := range k.changes {
+		ch := &k.changes[i]
+		key := []string{ch.Resource}
+		switch {
+		case ch.Do == Delete:
+			c.releasingLocked(ch)
+			c.handOverLocked(ch.Resource, t)
+			continue
+		case !ch.lives():
+			continue
+		}
+		rep := c.repeats.end(key, ch.becomes())
+		lease := r
+		if len(k.changes) > 1 {
+			// Each key is a lease of its own: it can be released and prolonged alone. Votes still to come are holders to it.
+			lease = &round{verb: verbSet, token: ch.becomes(), start: r.start, inherited: v.mayHold(n),
+				ttlMs: paddedTTL(ch.TTL, c.opts.DriftFactor).Milliseconds()}
+			lease.key[0] = ch.Resource
+			lease.keys = lease.key[:]
+		}
+		lease.validUntil, lease.born = r.start.Add(ch.TTL), r.start
+		if !k.born.IsZero() && ch.Was == WasValue {
+			lease.born = k.born
+		}
+		lease.inherited |= rep.left
+		rep.left = 0
+		switch before := c.leases.find(key, ch.becomes()); {
+		case before != nil:
+			lease.inherited |= before.holders(n)
+		case ch.Was == WasValue && !ch.rotates():
+			lease.inherited = allMasters(n) // granted by another client: any master may hold it
+		}
+		if ch.rotates() {
+			c.leases.drop(key, ch.Value)
+			if old := c.repeats.of(key, ch.Value); old != nil {
+				old.released = true // an extension of the old value that is still under way does not make it a lease again
+			}
+		}
+		if rep.released {
+			continue
+		}
+		c.leases.grant(lease, t.now)
+		if lost := v.lost(n); lease == r && lost != 0 {
+			c.refillLocked(r, lost, t)
+		}
+	}
+}
+
+// clearRemainsLocked removes values that a commit which was done, or a release of which nobody knows, was to replace or delete, from
+// the masters among these that have not done it: a guard failed there because of another key, or the answer is missing. It is
+// owed to those that are away. Values that may not be unique are left to their TTL.
+func (c *Client) clearRemainsLocked(r *round, v votes, among mask, t *turn) {
+	n := len(c.lanes)
+	targets := among &^ v.did(n)
+	if targets == 0 {
+		return
+	}
+	for i := range r.commit.changes {
+		ch := &r.commit.changes[i]
+		if r.commit.kind == commitRelease && !r.commit.done && ch.Do == Keep {
+			return // nobody knows whether it was to be released
+		}
+	}
+	for i := range r.commit.changes {
+		if ch := &r.commit.changes[i]; (ch.rotates() || ch.Do == Delete) && unique(ch.Value) {
+			c.sweepLocked([]string{ch.Resource}, ch.Value, targets, t)
+		}
+	}
+}
+
+// sweepLocked releases a value on the masters in targets, unless somebody sets it anew.
+func (c *Client) sweepLocked(key []string, value string, targets mask, t *turn) {
+	if rep := c.repeats.of(key, value); rep != nil {
+		rep.left |= targets
+		return
+	}
+	if lease := c.leases.find(key, value); lease != nil && t.now.Before(lease.validUntil) {
+		lease.inherited |= targets
+		return
+	}
+	c.launchLocked(&round{verb: verbRelease, keys: key, token: value, start: t.now, debtor: targets, lapse: c.lapseOf(t.now)}, targets, t)
+}
+
+// notExtendedLocked is for an extension that is refused or unknown. A lock of one key that is definitely lost is cleared from where
+// it remains; if nobody knows, the lease as it was runs on.
+func (c *Client) notExtendedLocked(r *round, o outcome, t *turn) {
+	k := r.commit
+	for i := range k.changes {
+		ch := &k.changes[i]
+		if !ch.lives() {
+			continue
+		}
+		key := []string{ch.Resource}
+		rep := c.repeats.end(key, ch.Value)
+		lease := c.leases.find(key, ch.Value)
+		switch {
+		case o == no && len(k.changes) == 1 && unique(ch.Value):
+			c.clearLocked(r, t)
+		case rep.underWay > 0 || rep.left == 0: // the last one under way sees to it
+		case lease != nil:
+			lease.inherited |= rep.left
+		case !rep.earlier:
+			c.launchLocked(&round{verb: verbRelease, keys: key, token: ch.Value, start: t.now, debtor: rep.left}, rep.left, t)
+		}
+	}
+}
+
+// undoCommitLocked takes back, on the masters among these that did it, a commit that is not done. A value that was set where
+// there was none is released; one that took the place of another gives it back, because its owner may still count on it.
+// What was deleted or prolonged stays so. ends is true at the decision, false for votes that come later.
+//
+// Where the answer is missing, a unique value is released too, at once or when the master is back. Masters whose vote is still to come
+// are not touched: the key there may be another's, under the same value. commitLate sees to them.
+func (c *Client) undoCommitLocked(r *round, v votes, among mask, ends bool, t *turn) {
+	n := len(c.lanes)
+	did, unknown := v.did(n)&among, v.unknown(n)&among
+	for i := range r.commit.changes {
+		ch := &r.commit.changes[i]
+		if !ch.lives() {
+			continue
+		}
+		key, targets := []string{ch.Resource}, did
+		if ch.Was == WasAbsent && unique(ch.NewValue) {
+			targets |= unknown
+		}
+		rep := c.repeats.of(key, ch.becomes())
+		if ends {
+			rep = c.repeats.end(key, ch.becomes())
+			if ch.Was == WasAbsent {
+				targets |= rep.left
+			}
+		}
+		lease := c.leases.find(key, ch.becomes())
+		switch {
+		case targets == 0 || ch.Was == WasValue && !ch.rotates():
+		case rep != nil && rep.underWay > 0: // the last one under way sees to it
+			rep.left |= targets
+		case lease != nil && t.now.Before(lease.validUntil):
+			lease.inherited |= targets
+		case rep != nil && rep.earlier: // a grant of another client may be believed in: what this one has added ends with its TTL
+		case ch.Was == WasAbsent:
+			c.launchLocked(&round{verb: verbRelease, keys: key, token: ch.NewValue, start: t.now, debtor: targets, lapse: c.lapseOf(t.now)}, targets, t)
+		default:
+			back := &commit{kind: commitExtend, changes: []Change{{Resource: ch.Resource, Was: WasValue, Value: ch.NewValue, Do: putBack, NewValue: ch.Value}}}
+			c.launchLocked(c.commitRound(back, t.now), targets, t)
+		}
+	}
+}
+
+// lapseOf is when a key that a commit has set by now must have ended.
+func (c *Client) lapseOf(now time.Time) time.Time {
+	padded := paddedTTL(c.opts.MaxTTL, c.opts.DriftFactor)
+	return now.Add(padded + driftOf(padded, c.opts.DriftFactor))
+}

@@ -1,0 +1,521 @@
+package redlock
+
+// Goal: clients that were written for one Redis get from the quorum what they would get from one Redis, and neither hurt the locks of
+// others, native or not, nor leave anything behind. Method: tables for the rules; virtual time over in-process masters for the
+// rest; at the end real redis-servers, two of five stopped.
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+const longValue, otherValue = "a value that is unique", "another unique value"
+
+func setNX(resource, value string, ttl time.Duration) Change {
+	return Change{Resource: resource, Was: WasAbsent, Do: Set, NewValue: value, TTL: ttl}
+}
+
+func compareAndDelete(resource, value string) Change {
+	return Change{Resource: resource, Was: WasValue, Value: value, Do: Delete}
+}
+
+func compareAndExpire(resource, value string, ttl time.Duration) Change {
+	return Change{Resource: resource, Was: WasValue, Value: value, Do: Expire, TTL: ttl}
+}
+
+func rotate(resource, old, value string, ttl time.Duration) Change {
+	return Change{Resource: resource, Was: WasValue, Value: old, Do: Set, NewValue: value, TTL: ttl}
+}
+
+// commit is a commit that is run to its end.
+func (p *proxy) commit(changes ...Change) *call {
+	p.s.Helper()
+	return p.finish(p.beginCommit(changes...))
+}
+
+func (p *proxy) beginCommit(changes ...Change) *call {
+	c := &call{began: time.Now()}
+	p.StartCommit(&c.Op, changes, c)
+	synctest.Wait()
+	return c
+}
+
+func (p *proxy) states1(resource string) *call {
+	p.s.Helper()
+	c := &call{began: time.Now()}
+	p.StartRead(&c.Op, []string{resource}, c)
+	return p.finish(c)
+}
+
+func TestPaddedTTL(t *testing.T) {
+	for _, factor := range []float64{0.0001, 0.01, 0.1} {
+		for _, ttl := range []time.Duration{10 * ms, 11 * ms, 999 * ms, time.Second, time.Minute, 24 * time.Hour} {
+			padded := paddedTTL(ttl, factor)
+			if left := validityOf(padded, 0, driftOf(padded, factor)); left < ttl || left > ttl+ms {
+				t.Errorf("ttl %v, drift factor %v: padded to %v, validity %v; want %v and less than 1 ms more", ttl, factor, padded, left, ttl)
+			}
+		}
+	}
+}
+
+func TestCommitKinds(t *testing.T) {
+	keep := Change{Resource: "k", Was: WasValue, Value: "v"}
+	for _, tt := range []struct {
+		name    string
+		changes []Change
+		want    commitKind
+	}{
+		{"SET NX", []Change{setNX("a", "v", time.Second)}, commitAcquire},
+		{"several", []Change{setNX("a", "v", time.Second), setNX("b", "w", time.Second)}, commitAcquire},
+		{"SET NX beside a guard", []Change{setNX("a", "v", time.Second), keep}, commitReplace},
+		{"rotation", []Change{rotate("a", "v", "w", time.Second)}, commitReplace},
+		{"SET of the same value", []Change{rotate("a", "v", "v", time.Second)}, commitExtend},
+		{"EXPIRE", []Change{compareAndExpire("a", "v", time.Second)}, commitExtend},
+		{"comparison", []Change{keep}, commitExtend},
+		{"DEL", []Change{compareAndDelete("a", "v")}, commitRelease},
+		{"DEL beside a guard", []Change{compareAndDelete("a", "v"), keep}, commitRelease},
+		{"DEL and SET", []Change{compareAndDelete("a", "v"), setNX("b", "v", time.Second)}, commitReplace},
+		{"DEL and EXPIRE", []Change{compareAndDelete("a", "v"), compareAndExpire("b", "v", time.Second)}, commitReplace},
+	} {
+		c := &Client{opts: DefaultOptions()}
+		k, err := c.newCommit(tt.changes)
+		if err != nil || k.kind != tt.want {
+			t.Errorf("%s: got %+v, %v, want kind %d", tt.name, k, err, tt.want)
+		}
+	}
+}
+
+func TestCommitRefuses(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p := s.open()
+		for _, tt := range []struct {
+			change Change
+			want   string
+		}{
+			{setNX("", "v", time.Second), "a resource name is empty"},
+			{setNX("redlockd:epoch", "v", time.Second), "kept for redlockd itself"},
+			{setNX("a", strings.Repeat("v", MaxTokenLen+1), time.Second), "the token has 1025 bytes"},
+			{setNX("a", "v", 9*ms), "ttl of 9 ms is below the least, 10 ms (min_ttl)"},
+			{setNX("a", "v", time.Hour), "above the most, 60000 ms (max_ttl)"},
+			{compareAndExpire("a", "v", time.Hour), "above the most, 60000 ms (max_ttl)"},
+			{Change{Resource: "a", Do: Delete}, "compares nothing"},
+			{Change{Resource: "a", Was: WasAbsent, Do: Delete}, "cannot be absent"},
+			{Change{Resource: "a", Was: WasValue, Do: putBack}, "no such change"},
+		} {
+			c := p.commit(tt.change)
+			c.want(s, fmt.Sprintf("%+v", tt.change), tt.want, 0)
+			if !errors.Is(c.Err, ErrBadRequest) {
+				s.Errorf("%+v: got %v, want ErrBadRequest", tt.change, c.Err)
+			}
+		}
+		s.wantNoLocks()
+	})
+}
+
+func TestMergeStates(t *testing.T) {
+	// One letter per master: a value, . absent, h a hash, ? pending, x silent. All TTLs are 1000 ms, 2000, … in order.
+	for _, tt := range []struct{ masters, want string }{
+		{"vvv??", "v"}, {"vv???", "unsettled"}, {"...??", "absent"}, {"vv.??", "unsettled"}, {"vv..?", "unsettled"}, {"vv...", "absent, v"},
+		{"vvvxx", "v"}, {"vv.xx", "v"}, {"v..xx", "v"}, {"v...x", "absent, v"}, {"...xx", "absent"}, {"vw.xx", "v"},
+		{"vvww?", "unsettled"}, {"vvwwx", "v"}, {"vvww.", "absent, v"}, {"hhh??", "hash"}, {"hhvv.", "absent, "}, {"v", "v"}, {".", "absent"},
+	} {
+		var all []*answer
+		pending := 0
+		for i, letter := range tt.masters {
+			a := answer{kind: "string", value: string(letter), found: true, ttl: time.Duration(i+1) * time.Second}
+			switch letter {
+			case '.':
+				a = answer{kind: "none"}
+			case 'h':
+				a.kind, a.value = "hash", ""
+			case '?':
+				pending++
+				continue
+			case 'x':
+				continue
+			}
+			all = append(all, &answer{keys: []answer{a}})
+		}
+		s, settled := mergeStates(all, 0, len(tt.masters), pending, 0, 0.01)
+		got := "absent"
+		switch {
+		case !settled:
+			got = "unsettled"
+		case s.Found && s.Type == "string":
+			got = s.Value
+		case s.Found:
+			got = s.Type
+		case s.Type != "none":
+			got = "nonsense"
+		case s.Hint != "" || strings.ContainsAny(tt.masters, "vh"):
+			got += ", " + s.Hint
+		}
+		if got != tt.want {
+			t.Errorf("%s: got %s, want %s", tt.masters, got, tt.want)
+		}
+	}
+}
+
+// A client counts its TTL from when it sent the command: it must be protected for all of it, and PTTL must not say more.
+func TestDropInTTL(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p := s.open()
+		sent := time.Now()
+		c := p.commit(setNX("r", "v", 10*time.Second))
+		c.want(s, "SET NX", "held", 0)
+		if !c.Until.Equal(sent.Add(10*time.Second)) || c.Validity != 10*time.Second {
+			s.Errorf("validity: got %v until %v, want 10 s from the start", c.Validity, c.Until.Sub(sent))
+		}
+		_, left, _ := s.masters[0].Get("r")
+		if low, high := 10*time.Second+102*ms, 10*time.Second+104*ms; left < low || left > high {
+			s.Errorf("TTL on a master: got %v, want %v … %v", left, low, high)
+		}
+		time.Sleep(10*time.Second - ms)
+		p.lock(one("r", time.Second)).want(s, "LOCK just before the end", "no", 0)
+		if st := p.states1("r").States[0]; !st.Found || st.TTL < ms || st.TTL > 102*ms {
+			s.Errorf("state just before the end: got %+v, want found for 1 … 102 ms", st)
+		}
+		time.Sleep(110 * ms)
+		p.lock(one("r", time.Second)).want(s, "LOCK behind the end", "held", 0)
+	})
+}
+
+func TestDropInLate(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p := s.open()
+		p.delay(20*ms, 20*ms, 0, 1, 2, 3, 4)
+		p.commit(setNX("r", longValue, 40*ms)).want(s, "SET NX", "a quorum granted only after 40ms", 40*ms)
+		time.Sleep(100 * ms)
+		s.wantNoLocks()
+		p.commit(setNX("r", longValue, 41*ms)).want(s, "SET NX", "held", 40*ms)
+	})
+}
+
+// One of each step, and what the native commands make of it.
+func TestDropInSteps(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p := s.open()
+		for _, value := range []string{longValue, "1", ""} {
+			p.commit(setNX("r", value, time.Second)).want(s, "SET NX", "held", 0)
+			p.commit(setNX("r", otherValue, time.Second)).want(s, "SET NX of another", "no", 0)
+			p.commit(setNX("r", value, time.Second)).want(s, "SET NX of the same", "no", 0)
+			p.lock(one("r", time.Second)).want(s, "LOCK", "no", 0)
+			if st := p.states1("r").States[0]; !st.Found || st.Value != value || st.TTL <= 990*ms || st.TTL > time.Second {
+				s.Errorf("state: got %+v, want %q for nearly a second", st, value)
+			}
+			if got := p.Leases(func(string) bool { return true }, 9); len(got) != 1 || got[0].TokenDigest != TokenDigest(value) {
+				s.Errorf("leases: got %+v, want one", got)
+			}
+			p.commit(compareAndDelete("r", otherValue)).want(s, "DEL of another", "no", 0)
+			p.commit(compareAndExpire("r", otherValue, time.Second)).want(s, "EXPIRE of another", "no", 0)
+			p.commit(compareAndExpire("r", value, 2*time.Second)).want(s, "EXPIRE", "held", 0)
+			p.commit(compareAndExpire("r", value, 500*ms)).want(s, "shorter EXPIRE", "held", 0)
+			if st := p.states1("r").States[0]; st.TTL > 500*ms {
+				s.Errorf("state after a shorter EXPIRE: got %+v, want at most 500 ms", st)
+			}
+			p.commit(Change{Resource: "r", Was: WasValue, Value: value}).want(s, "comparison", "held", 0)
+			waiting := p.begin(one("r", time.Second).as("next").waits(time.Second))
+			p.commit(compareAndDelete("r", value)).want(s, "DEL", "held", 0)
+			p.finish(waiting).want(s, "LOCK that waited", "held", 0)
+			p.unlock("next", "r")
+			p.commit(compareAndDelete("r", value)).want(s, "DEL again", "no", 0)
+			if st := p.states1("r").States[0]; st.Found || st.Type != "none" {
+				s.Errorf("state at the end: got %+v, want not found", st)
+			}
+			s.wantNoLocks()
+			if got := p.Leases(func(string) bool { return true }, 9); len(got) != 0 {
+				s.Errorf("leases at the end: got %+v, want none", got)
+			}
+		}
+	})
+}
+
+// A key of another type is something else, and no error.
+func TestDropInOtherTypes(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p := s.open()
+		for i := range s.masters {
+			s.do(i, "HSET", "h", "f", "v")
+		}
+		for _, change := range []Change{setNX("h", "v", time.Second), compareAndDelete("h", "v"), compareAndExpire("h", "v", time.Second), rotate("h", "v", "w", time.Second)} {
+			p.commit(change).want(s, fmt.Sprintf("%+v", change), "no", 0)
+			p.commit(change, Change{Resource: "other", Was: WasAbsent}).want(s, fmt.Sprintf("%+v and another", change), "no", 0)
+		}
+		if st := p.states1("h").States[0]; !st.Found || st.Type != "hash" || st.TTL >= 0 {
+			s.Errorf("state: got %+v, want a hash for ever", st)
+		}
+	})
+}
+
+// Contenders that all use the same value must not take anything from the holder, and a holder of a bare quorum keeps it.
+func TestSameValueNeverErodes(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p, other := s.open(), s.open()
+		p.delay(ms, ms, 0, 1, 2, 3, 4)
+		other.delay(ms, ms, 3, 4) // so that its attempts are decided with these two pending
+		s.do(1, "SET", "r", otherValue, "PX", 2000)
+		p.commit(setNX("r", "1", 10*time.Second)).want(s, "SET NX", "held", 2*ms)
+		for range 20 {
+			other.commit(setNX("r", "1", 10*time.Second))
+			p.commit(setNX("r", "1", 10*time.Second)).want(s, "SET NX again", "no", 2*ms)
+			time.Sleep(3 * ms)
+			s.wantOn("r", "1", "10111")
+		}
+		p.commit(compareAndDelete("r", "1")).want(s, "DEL", "held", 2*ms)
+	})
+}
+
+// A grant that comes after the attempt has failed is undone when it comes, and not before.
+func TestDropInLateGrantIsUndone(t *testing.T) {
+	for _, value := range []string{"1", longValue} {
+		inVirtualTime(t, 5, func(s *stage) {
+			p := s.open()
+			for i := range 3 {
+				s.do(i, "SET", "r", otherValue, "PX", 2000)
+			}
+			p.delay(0, 20*ms, 3, 4)
+			p.commit(setNX("r", value, 10*time.Second)).want(s, "SET NX", "no", 0)
+			time.Sleep(10 * ms)
+			s.wantOn("r", value, "00011")
+			time.Sleep(20 * ms)
+			s.wantOn("r", value, "00000")
+		})
+	}
+}
+
+// The answers of three masters are lost. They are owed the release only if nobody else can have set that value.
+func TestDropInUnknown(t *testing.T) {
+	for value, left := range map[string]string{"1": "00111", longValue: "00000"} {
+		inVirtualTime(t, 5, func(s *stage) {
+			p := s.open()
+			for i := 2; i < 5; i++ {
+				p.paths[i].HoldReplies()
+			}
+			p.commit(setNX("r", value, 30*time.Second)).want(s, "SET NX", "2 of 5 masters answered", giveUp)
+			time.Sleep(100 * ms)
+			for i := 2; i < 5; i++ {
+				p.paths[i].Heal()
+			}
+			p.allUp()
+			s.wantOn("r", value, left)
+			time.Sleep(31 * time.Second)
+			s.wantNoLocks()
+		})
+	}
+}
+
+// While an attempt fails another one of the same value is granted: the undo leaves it alone.
+func TestDropInUndoSparesTheNext(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p := s.open()
+		for i := range 3 {
+			s.do(i, "SET", "r", otherValue, "PX", 5000)
+		}
+		p.delay(0, 20*ms, 3, 4)
+		p.commit(setNX("r", longValue, 10*time.Second)).want(s, "SET NX", "no", 0)
+		for i := range 3 {
+			s.do(i, "DEL", "r")
+		}
+		p.commit(setNX("r", longValue, 10*time.Second)).want(s, "SET NX again", "held", 0)
+		time.Sleep(50 * ms)
+		s.wantOn("r", longValue, "11111")
+		p.commit(compareAndDelete("r", longValue))
+		time.Sleep(50 * ms)
+		s.wantNoLocks()
+	})
+}
+
+func TestRotationClearsTheOldValue(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p := s.open()
+		p.commit(setNX("r", longValue, 10*time.Second))
+		s.freeze(4)
+		s.do(3, "DEL", "r")
+		p.commit(rotate("r", longValue, otherValue, 5*time.Second)).want(s, "rotation", "held", 0)
+		s.wantOn("r", otherValue, "11110") // the hole is filled
+		p.commit(compareAndDelete("r", longValue)).want(s, "DEL of the old value", "no", 0)
+		p.commit(compareAndDelete("r", otherValue)).want(s, "DEL", "held", 0)
+		time.Sleep(100 * ms)
+		s.thaw(4)
+		p.allUp()
+		s.wantNoLocks()
+		// A guard that fails on one master leaves the old value of another key there.
+		p.commit(setNX("a", longValue, 10*time.Second), setNX("b", otherValue, 10*time.Second)).want(s, "both", "held", 0)
+		s.do(0, "DEL", "b")
+		p.commit(rotate("a", longValue, "the third value, unique", 10*time.Second), Change{Resource: "b", Was: WasValue, Value: otherValue}).want(s, "one", "held", 0)
+		s.wantOn("a", longValue, "00000")
+		s.wantOn("a", "the third value, unique", "01111")
+	})
+}
+
+func TestFailedRotationIsTurnedBack(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p := s.open()
+		p.commit(setNX("r", longValue, 10*time.Second))
+		for i := range 3 {
+			s.do(i, "SET", "b", "of another", "PX", 5000)
+		}
+		p.commit(rotate("r", longValue, otherValue, 8*time.Second), setNX("b", otherValue, 8*time.Second)).want(s, "rotation", "no", 0)
+		s.wantOn("r", longValue, "11111")
+		s.wantOn("b", otherValue, "00000")
+		if _, left, _ := s.masters[4].Get("r"); left < 7*time.Second {
+			s.Errorf("TTL of what was put back: got %v, want that of the rotation at least", left)
+		}
+	})
+}
+
+func TestSeveralKeysAllOrNothing(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p := s.open()
+		both := func(ttl time.Duration) []Change {
+			return []Change{setNX("a", longValue, ttl), setNX("b", otherValue, ttl)}
+		}
+		for i := range 3 {
+			s.do(i, "SET", "b", "of another", "PX", 1000)
+		}
+		p.commit(both(time.Second)...).want(s, "both", "no", 0)
+		s.wantOn("a", longValue, "00000")
+		s.wantOn("b", otherValue, "00000")
+		for i := range 3 {
+			s.do(i, "DEL", "b")
+		}
+		p.commit(both(time.Second)...).want(s, "both", "held", 0)
+		p.commit(compareAndExpire("a", longValue, 2*time.Second), compareAndExpire("b", "wrong", 2*time.Second)).want(s, "EXPIRE with a wrong value", "no", 0)
+		p.commit(compareAndExpire("a", longValue, 2*time.Second), compareAndExpire("b", otherValue, 2*time.Second)).want(s, "EXPIRE", "held", 0)
+		if n := p.Stats().Leases; n != 2 {
+			s.Errorf("leases: got %d, want 2", n)
+		}
+		s.do(0, "DEL", "b") // there the guard fails: what remains is cleared
+		p.commit(compareAndDelete("a", longValue), compareAndDelete("b", otherValue)).want(s, "DEL", "held", 0)
+		s.wantNoLocks()
+		if n := p.Stats().Leases; n != 0 {
+			s.Errorf("leases: got %d, want 0", n)
+		}
+	})
+}
+
+func TestDropInFrozenMinority(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p := s.open()
+		s.freeze(3, 4)
+		p.commit(setNX("r", longValue, 10*time.Second)).want(s, "SET NX", "held", 0)
+		if c := p.states1("r"); c.took != 0 || !c.States[0].Found {
+			s.Errorf("reading: got %+v after %v, want found at once", c.Result, c.took)
+		}
+		p.commit(compareAndExpire("r", longValue, 10*time.Second)).want(s, "EXPIRE", "held", 0)
+		p.commit(setNX("a", longValue, 10*time.Second), setNX("b", longValue, 10*time.Second)).want(s, "two", "held", 0)
+		p.commit(compareAndDelete("a", longValue), compareAndDelete("b", longValue)).want(s, "DEL of two", "held", 0)
+		p.commit(compareAndDelete("r", longValue)).want(s, "DEL", "held", 0)
+		time.Sleep(100 * ms)
+		s.thaw(3, 4)
+		p.allUp()
+		time.Sleep(20 * ms)
+		s.wantNoLocks()
+		s.freeze(2, 3, 4)
+		for _, change := range []Change{setNX("r", longValue, time.Second), compareAndDelete("r", longValue), compareAndExpire("r", longValue, time.Second)} {
+			p.commit(change)
+			if c := p.commit(change); !errors.Is(c.Err, ErrNoQuorum) {
+				s.Errorf("%+v with three masters frozen: got %+v, want ErrNoQuorum", change, c.Result)
+			}
+		}
+		if c := p.states1("r"); !errors.Is(c.Err, ErrNoQuorum) {
+			s.Errorf("reading with three masters frozen: got %+v, want ErrNoQuorum", c.Result)
+		}
+	})
+}
+
+// Masters in quarantine do what they are told, and have no vote.
+func TestDropInQuarantine(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p := s.open()
+		p.commit(setNX("held", longValue, 50*time.Second))
+		for i := range 3 {
+			s.masters[i].Crash(false)
+			s.masters[i].Restart()
+		}
+		s.until("quarantine", func() bool { return p.states() == "qqquu" })
+		p.commit(setNX("r", "1", time.Second)).want(s, "SET NX", "of 5 masters answered", 0)
+		s.wantOn("r", "1", "00000") // the quarantined ones too: it is known that they did it
+		p.commit(setNX("held", otherValue, time.Second)).want(s, "SET NX of a held one", "of 5 masters answered", 0)
+		p.commit(compareAndExpire("held", longValue, time.Second)).want(s, "EXPIRE", "of 5 masters answered", 0)
+		if c := p.states1("held"); !errors.Is(c.Err, ErrNoQuorum) {
+			s.Errorf("reading: got %+v, want ErrNoQuorum", c.Result)
+		}
+		p.commit(compareAndDelete("held", longValue)).want(s, "DEL", "held", 0)
+	})
+}
+
+func TestDropInMaxHold(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p := s.open(func(o *Options) { o.MaxHold = 90 * time.Second })
+		p.commit(setNX("r", longValue, time.Minute))
+		time.Sleep(45 * time.Second)
+		p.commit(compareAndExpire("r", longValue, 30*time.Second)).want(s, "EXPIRE", "held", 0)
+		p.commit(compareAndExpire("r", longValue, time.Minute)).want(s, "EXPIRE beyond max_hold", "(max_hold)", 0)
+		p.commit(rotate("r", longValue, otherValue, time.Minute)).want(s, "rotation beyond max_hold", "(max_hold)", 0)
+		p.commit(rotate("r", longValue, otherValue, 30*time.Second)).want(s, "rotation", "held", 0)
+		time.Sleep(20 * time.Second)
+		p.commit(compareAndExpire("r", otherValue, 30*time.Second)).want(s, "EXPIRE of what was rotated", "(max_hold)", 0)
+	})
+}
+
+// Two of five masters are stopped: everything works, and when they go on no key is left behind anywhere.
+func TestRealDropIn(t *testing.T) {
+	servers := realMasters(t, 5)
+	c := openReal(t, servers, patient)
+	allUp(t, c)
+	commit := func(changes ...Change) bool {
+		t.Helper()
+		result, err := c.wait(context.Background(), func(op *Op, to Completer) { c.StartCommit(op, changes, to) })
+		if err != nil {
+			t.Fatalf("%+v: %v", changes, err)
+		}
+		return result.Held
+	}
+	round := func() {
+		t.Helper()
+		for _, value := range []string{longValue, "1", ""} {
+			for i, step := range []struct {
+				changes []Change
+				want    bool
+			}{
+				{[]Change{setNX("r", value, 30*time.Second)}, true},
+				{[]Change{setNX("r", value, 30*time.Second)}, false},
+				{[]Change{compareAndExpire("r", value, 20*time.Second)}, true},
+				{[]Change{rotate("r", value, otherValue, 20*time.Second)}, true},
+				{[]Change{compareAndDelete("r", value)}, false},
+				{[]Change{setNX("s", value, 30*time.Second), setNX("r", value, 30*time.Second)}, false},
+				{[]Change{setNX("s", value, 30*time.Second), {Resource: "r", Was: WasValue, Value: otherValue}}, true},
+				{[]Change{compareAndDelete("s", value), compareAndDelete("r", otherValue)}, true},
+			} {
+				if got := commit(step.changes...); got != step.want {
+					t.Errorf("step %d with %q: got %v, want %v", i+1, value, got, step.want)
+				}
+			}
+		}
+	}
+	round()
+	noKeys(t, servers)
+	result, err := c.wait(context.Background(), func(op *Op, to Completer) { c.StartRead(op, []string{"r", "s"}, to) })
+	if err != nil || len(result.States) != 2 || result.States[0].Found || result.States[1].Type != "none" {
+		t.Errorf("reading: got %+v, %v, want nothing found", result.States, err)
+	}
+	for _, server := range servers[3:] {
+		server.Freeze()
+	}
+	for _, value := range []string{longValue, "another one that is unique"} {
+		if !commit(setNX("r", value, 30*time.Second)) || !commit(compareAndDelete("r", value)) {
+			t.Errorf("with two masters stopped: SET NX or DEL of %q refused", value)
+		}
+	}
+	for _, server := range servers[3:] {
+		server.Thaw()
+	}
+	allUp(t, c)
+	noKeys(t, servers)
+}

@@ -1,0 +1,154 @@
+package redlock
+
+import (
+	"math"
+	"time"
+)
+
+// State is what a quorum of masters says of a key.
+type State struct {
+	Found bool
+	Value string // what it holds, if it is a string
+	// Type as Redis names it: "none" when not found. Of a key that is no string nothing else is known.
+	Type string
+	// TTL is for how long the key is still sure to be found, less the drift: what is left of the TTL that a drop-in client was
+	// granted. At least 1 ms while the key is there. Negative: it lives for ever.
+	TTL time.Duration
+	// Hint is the value that most masters hold, also if these are too few for Found.
+	Hint string
+}
+
+// StartRead asks all masters what they know of the resources. The answer is Result.States. A quorum of masters with a vote must
+// answer, or it is a *NoQuorumError. It does not wait for more answers than can change what it says.
+func (c *Client) StartRead(op *Op, resources []string, to Completer) {
+	t := turn{now: time.Now()}
+	defer c.finish(&t)
+	op.to = to
+	if err := checkResources(resources); err != nil {
+		t.tell(op, Result{Err: err})
+		return
+	}
+	n := len(c.lanes)
+	r := &round{verb: verbStates, keys: resources, start: t.now, op: op, answers: make([]answer, n)}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.launchLocked(r, allMasters(n), &t)
+}
+
+// statesVoted tells the result once it is certain. Only cells of masters whose votes are in v are read: others may be being written.
+func (c *Client) statesVoted(r *round, v votes, t *turn) {
+	n, quorum := len(c.lanes), quorumOf(len(c.lanes))
+	var all []*answer
+	pending := 0
+	for i := range n {
+		switch v.of(i) {
+		case votePending:
+			pending++
+		case voteGranted:
+			all = append(all, &r.answers[i])
+		}
+	}
+	var result Result
+	switch {
+	case len(all)+pending < quorum:
+		result.Err = c.noQuorumError(v, quorum, 0)
+	case len(all) < quorum:
+		return
+	default:
+		result.States = make([]State, len(r.keys))
+		for i := range r.keys {
+			state, settled := mergeStates(all, i, n, pending, t.now.Sub(r.start), c.opts.DriftFactor)
+			if !settled {
+				return
+			}
+			result.States[i] = state
+		}
+	}
+	if r.told.CompareAndSwap(false, true) {
+		t.tell(r.op, result)
+	}
+}
+
+// mergeStates makes one state of what masters say of one key. A key is found if a quorum holds the same value, or could: masters
+// without an answer may hold it. It is settled when what pending masters say can make no difference to that.
+func mergeStates(all []*answer, key, masters, pending int, elapsed time.Duration, factor float64) (s State, settled bool) {
+	type holding struct{ kind, value string }
+	quorum, silent := quorumOf(masters), masters-len(all)-pending
+	held := make(map[holding][]time.Duration, 2)
+	var most holding
+	for _, a := range all {
+		one := &a.keys[key]
+		if one.kind == "none" {
+			continue
+		}
+		ttl := one.ttl
+		if ttl < 0 {
+			ttl = math.MaxInt64
+		}
+		h := holding{one.kind, one.value}
+		held[h] = append(held[h], ttl)
+		// In order, where two are held by as many: which it is does not depend on whose answer came first.
+		if len(held[h]) > len(held[most]) || len(held[h]) == len(held[most]) && h.value < most.value {
+			most = h
+		}
+	}
+	ttls := held[most]
+	s = State{Type: "none", Hint: most.value}
+	switch {
+	case len(ttls) >= quorum:
+	case len(ttls)+silent+pending < quorum:
+		return s, true
+	case pending > 0:
+		return s, false
+	case len(ttls) == 0:
+		return s, true // no answer tells of a value
+	}
+	s.Found, s.Type, s.Value = true, most.kind, most.value
+	// As long as a quorum lasts: until the first of the quorum longest-lived keys ends. Those without an answer are taken to last.
+	left := nth(ttls, min(len(ttls)-1, max(0, len(ttls)+silent-quorum)))
+	if len(ttls) >= quorum {
+		left = nth(ttls, len(ttls)-quorum)
+	}
+	if left == math.MaxInt64 {
+		s.TTL = -1
+		return s, true
+	}
+	s.TTL = max(time.Millisecond, (left - elapsed - driftOf(left, factor)).Truncate(time.Millisecond))
+	return s, true
+}
+
+// hearStates reads the elements of the reply of scriptStates.
+func (b *batch) hearStates(r *round) (v vote, word, err error) {
+	keys := make([]answer, len(r.keys))
+	for i := range keys {
+		var kind, value string
+		var ms int64
+		for part := range 3 {
+			reply, err := b.wire.next()
+			switch {
+			case err != nil:
+				return voteUnknown, nil, err
+			case reply.kind == '*':
+				return voteUnknown, nil, nonsense(reply)
+			case reply.kind == '-':
+				word = reply.err()
+			case part == 0:
+				kind = string(reply.text)
+			case part == 1:
+				value = string(reply.text)
+			default:
+				ms = reply.n
+			}
+		}
+		// A key can end between two commands of a script in no Redis, but in a copy of one.
+		keys[i] = answer{kind: kind, value: value, found: kind != "none" && ms != -2, ttl: time.Duration(ms) * time.Millisecond}
+		if !keys[i].found {
+			keys[i].kind, keys[i].value = "none", ""
+		}
+	}
+	if word != nil {
+		return voteUnknown, word, nil
+	}
+	b.readings = append(b.readings, reading{round: r, answer: answer{keys: keys}})
+	return voteGranted, nil, nil
+}
