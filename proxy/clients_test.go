@@ -59,8 +59,19 @@ func TestGoRedis(t *testing.T) {
 			if info, err := client.InfoMap(ctx, "locks").Result(); err != nil || info["Locks"]["leases"] != "0" {
 				t.Errorf("INFO: got %v %v", info, err)
 			}
-			if err := client.Set(ctx, "k", "v", time.Second).Err(); err == nil || !strings.HasPrefix(err.Error(), "ERR SET is not served: ") {
-				t.Errorf("SET: got %v, want a refusal by name", err)
+			if err := client.HSet(ctx, "k", "f", "v").Err(); err == nil || !strings.HasPrefix(err.Error(), "ERR HSET is not served: ") {
+				t.Errorf("HSET: got %v, want a refusal by name", err)
+			}
+			for _, want := range []bool{true, false} {
+				if got, err := client.SetNX(ctx, "drop-in", "token", 8*time.Second).Result(); err != nil || got != want {
+					t.Errorf("SetNX: got %v %v, want %v", got, err, want)
+				}
+			}
+			if err := client.Watch(ctx, func(tx *redis.Tx) error {
+				_, err := tx.TxPipelined(ctx, func(p redis.Pipeliner) error { return p.Del(ctx, "drop-in").Err() })
+				return err
+			}, "drop-in"); err != nil {
+				t.Errorf("Watch and Del: %v", err)
 			}
 			sub := client.Subscribe(ctx, "channel")
 			defer sub.Close()
@@ -114,8 +125,8 @@ func TestRueidis(t *testing.T) {
 			if n, err := do("UNLOCK", "rueidis", token).AsInt64(); err != nil || n != 1 {
 				t.Errorf("UNLOCK: got %d %v, want 1", n, err)
 			}
-			if err := do("SET", "k", "v").Error(); err == nil || !strings.Contains(err.Error(), "SET is not served") {
-				t.Errorf("SET: got %v, want a refusal by name", err)
+			if err := do("HSET", "k", "f", "v").Error(); err == nil || !strings.Contains(err.Error(), "HSET is not served") {
+				t.Errorf("HSET: got %v, want a refusal by name", err)
 			}
 		})
 	}

@@ -186,5 +186,6 @@ func cmdRESET(s *session, c *call) {
 	s.subscriptions = subscriptions{}
 	s.mu.Unlock()
 	s.replyMode = replyOn
+	s.transaction = transaction{}
 	c.out = redcon.AppendString(c.out, "RESET")
 }

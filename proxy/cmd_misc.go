@@ -10,7 +10,7 @@ import (
 
 // redisVersion is the version of Redis whose behaviour these commands show, as HELLO and INFO announce it. Clients choose
 // their commands by it: 7.2 is the first with CLIENT SETINFO and NO-TOUCH, and from 8.4 on lock libraries send
-// DELEX and SET … IFEQ in place of scripts, which this endpoint does not serve.
+// DELEX and SET … IFEQ in place of scripts. These work here, but other commands of 8.4 do not.
 const redisVersion = "7.2.0"
 
 // connectionCommands are the commands about a connection and about the server, answered as Redis answers them. None

@@ -7,7 +7,7 @@ import (
 
 // refusals are the commands of Redis 7.0 that this endpoint does not serve. They are refused by name, with a sentence that
 // names what to use in their place: "unknown command" would send the reader looking for a typing error. A command
-// that Redis 7.0 does not have either (DELEX, JSON.GET, SENTINEL) is answered as Redis 7.0 answers it, because
+// that Redis 7.0 does not have either (JSON.GET, SENTINEL) is answered as Redis 7.0 answers it, because
 // libraries recognise an old server by that.
 //
 // To serve one of these commands: take its name out here and put its row into a command table.
@@ -15,18 +15,10 @@ var refusals = []struct {
 	names string
 	use   string
 }{
-	{"set setnx psetex setex getset msetnx",
-		"take a lock with LOCK resource ttl [TOKEN token] [WAIT ms]"},
-	{"del unlink getdel",
-		"give a lock back with UNLOCK resource token"},
-	{"expire expireat pexpire pexpireat persist getex",
+	{"getex",
 		"prolong a lock with EXTEND resource token ttl"},
-	{"get exists strlen type ttl pttl expiretime pexpiretime",
-		"ask for a lock with LOCKINFO resource"},
 	{"eval eval_ro evalsha evalsha_ro script fcall fcall_ro function",
 		"LOCK, EXTEND and UNLOCK do in one command what lock libraries do in a script"},
-	{"multi exec discard watch unwatch",
-		"LOCK, EXTEND and UNLOCK compare the token by themselves; MLOCK takes several resources at once"},
 	{"keys scan randomkey dbsize",
 		"LOCKS lists the locks that were granted here and still run"},
 	{"flushall flushdb swapdb",
@@ -46,7 +38,7 @@ var refusals = []struct {
 
 	// What stores or reads data of any other kind.
 	{"append bitcount bitfield bitfield_ro bitop bitpos copy decr decrby dump getbit getrange incr incrby incrbyfloat lcs " +
-		"mget migrate move mset object rename renamenx restore restore-asking setbit setrange sort sort_ro substr touch " +
+		"migrate move mset object rename renamenx restore restore-asking setbit setrange sort sort_ro substr touch " +
 		"geoadd geodist geohash geopos georadius georadius_ro georadiusbymember georadiusbymember_ro geosearch geosearchstore " +
 		"hdel hexists hget hgetall hincrby hincrbyfloat hkeys hlen hmget hmset hrandfield hscan hset hsetnx hstrlen hvals " +
 		"lindex linsert llen lmove lmpop lpop lpos lpush lpushx lrange lrem lset ltrim rpop rpoplpush rpush rpushx " +

@@ -87,7 +87,6 @@ var dialogues = map[string]string{
 		CLUSTER NODES
 		CLUSTER
 		SENTINEL MASTERS
-		DELEX k IFEQ v
 		QUIT`,
 	"unknown": `
 		FOO

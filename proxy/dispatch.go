@@ -33,9 +33,12 @@ func (s *session) run(c *call) {
 	if cmd != nil {
 		c.cmd = cmd
 		s.lastCommand.Store(cmd)
-		refusal = s.refusal(cmd, len(c.args))
+		if refusal = s.refusal(cmd, len(c.args)); refusal == "" {
+			refusal = s.notQueued(cmd)
+		}
 	}
 	if refusal != "" {
+		s.transaction.aborted = s.transaction.open
 		if cmd != nil {
 			cmd.stats.rejected.Add(1)
 		}

@@ -11,6 +11,8 @@
 //	    queue       slot.go        … and, when all before it are known, to what is to be sent
 //	write           output.go      without blocking; a goroutine only where that does not do
 //
+// Commands of Redis by which libraries lock (SET NX, DEL, WATCH …) become readings and guarded commits: dropin.go, view.go.
+//
 // session.go has the loop around it, server.go the life of sessions, sweep.go their timeouts. The commands are in cmd_*.go;
 // what a command is, and how one is added, in call.go; which error has which code, in errors.go.
 //

@@ -36,6 +36,13 @@ type Options struct {
 	// Settings lists the settings that CONFIG GET shows; nil shows none. It is called from several goroutines.
 	Settings func() []Setting
 
+	// AllowUnguarded lets clients use commands that change a key without comparing what it holds: DEL, SET without NX or IFEQ,
+	// EXPIRE and their kin. Any client can then release or prolong the lock of another. Default false: they are refused.
+	AllowUnguarded bool
+	// DefaultTTL is given to a lock that is taken without a TTL (SET NX, SETNX). It must be within the engine's MinTTL and MaxTTL.
+	// Default 0: such a command is refused, for its lock would never end by itself.
+	DefaultTTL time.Duration
+
 	// MaxClients bounds the connections at one time. One more is told so and closed. Default 10 000.
 	MaxClients int
 	// IdleTimeout closes a connection on which no command came for so long. A client that waits in LOCK … WAIT is not
@@ -117,6 +124,7 @@ func (o Options) Validate() error {
 		name            string
 		value, min, max time.Duration
 	}{
+		{"default_ttl", o.DefaultTTL, 0, 365 * 24 * time.Hour},
 		{"idle_timeout", o.IdleTimeout, 0, 365 * 24 * time.Hour},
 		{"command_timeout", o.CommandTimeout, 100 * time.Millisecond, time.Hour},
 		{"handshake_timeout", o.HandshakeTimeout, 10 * time.Millisecond, time.Minute},

@@ -61,7 +61,7 @@ func New(opts Options) (*Server, error) {
 	srv := &Server{
 		opts:      opts,
 		log:       opts.Logger,
-		table:     newCommandTable(nativeCommands, connectionCommands),
+		table:     newCommandTable(nativeCommands, dropInCommands, connectionCommands),
 		limits:    frameLimits{args: opts.ArgsMax, bulk: opts.BulkMax, command: opts.CommandMax},
 		started:   started,
 		stats:     newStats(started),

@@ -39,6 +39,7 @@ type session struct {
 	batch           *chunk // replies that come after all that is in out; empty while the queue is not; nil between batches
 	stalled         bool   // the last batch ended at a command that waits
 	replyMode       replyMode
+	transaction     transaction
 	closeAfterReply bool // set by a handler: nothing more is executed; what is to be sent is sent, then the connection is closed
 
 	inBatch     atomic.Bool  // the reader is executing commands, and will send what is in out afterwards

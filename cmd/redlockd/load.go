@@ -118,6 +118,10 @@ func (c *config) resolve() error {
 		engine.Masters = []redlock.Master{{Addr: "embedded:0"}}
 	}
 	errs = append(errs, c.annotate(engine.Validate(), "", "masters"))
+	if ttl := c.front.DefaultTTL; ttl != 0 && (ttl < engine.MinTTL || ttl > engine.MaxTTL) {
+		errs = append(errs, c.errorAt("compat.default_ttl", fmt.Errorf("%s is not from min_ttl = %s to max_ttl = %s",
+			formatDuration(ttl), formatDuration(engine.MinTTL), formatDuration(engine.MaxTTL))))
+	}
 	front := c.front
 	front.Engine = new(redlock.Client) // is made later; here only the settings are looked at
 	errs = append(errs, c.annotate(front.Validate(), "server", "auth.users"))

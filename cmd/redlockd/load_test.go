@@ -68,6 +68,7 @@ var another = map[string]string{
 	"server.command_max":     "1000000",
 	"server.pipeline_max":    "7",
 	"fence.always":           "true",
+	"compat.allow_unguarded": "true",
 	"master.username":        "u",
 	"master.password":        "p",
 	"master.password_file":   "",

@@ -235,6 +235,10 @@ func TestMistakesInTheFile(t *testing.T) {
 			"config.toml:2: locks.min_ttl = 5m is above locks.max_ttl = 1m (locks.max_ttl: default)",
 		},
 		{
+			"[compat]\ndefault_ttl = \"2m\"\n",
+			"config.toml:2: compat.default_ttl: 2m is not from min_ttl = 10ms to max_ttl = 1m",
+		},
+		{
 			"[master]\ntimeout = \"40s\"\n",
 			"config.toml:2: master.timeout = 40s is outside 1ms … 10s" + "\n" +
 				"config.toml:2: master.timeout = 40s is not small against locks.max_ttl = 1m: a master that hangs would use up the lock (locks.max_ttl: default)",

@@ -141,6 +141,9 @@ func newConfig() *config {
 		{name: "locks.retry_delay_max", value: durationValue(&engine.RetryDelayMax), usage: "longest pause between two attempts of a waiter"},
 		{name: "locks.max_handovers", value: intValue(&engine.MaxHandovers), usage: "releases in a row that pass a lock to the next waiter here"},
 
+		{name: "compat.allow_unguarded", value: boolValue(&front.AllowUnguarded), usage: "serve DEL, SET without NX, EXPIRE and their kin: any client can then end another's lock"},
+		{name: "compat.default_ttl", value: durationValue(&front.DefaultTTL), usage: "TTL of a lock that is taken without one; 0s: it is refused"},
+
 		{name: "fence.always", value: boolValue(&engine.FenceAlways), usage: "give every lock a fence, asked for or not"},
 		{name: "fence.marks", value: intValue(&engine.FenceMarks), usage: "resources whose last fence a master remembers"},
 

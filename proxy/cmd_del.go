@@ -1,0 +1,88 @@
+package proxy
+
+// Commands that give a lock back.
+var delCommands = []command{
+	{
+		name: "delex", arity: -2, flags: flagWrite | flagFast, keys: keySpec{first: 1, last: 1, step: 1}, handler: cmdDELEX,
+		docs: commandDocs{group: "string", since: "8.4.0", complexity: dropInComplexity,
+			summary:   "Release a key if this token holds it. Answers 1, or 0",
+			arguments: syntax("key:key [IFEQ token]")},
+	},
+	{
+		name: "delifeq", arity: 3, flags: flagWrite | flagFast, keys: keySpec{first: 1, last: 1, step: 1}, handler: cmdDELIFEQ,
+		docs: commandDocs{group: "string", since: "1.0.0", complexity: dropInComplexity,
+			summary:   "Release a key if this token holds it. Answers 1, or 0",
+			arguments: syntax("key:key token")},
+	},
+	{
+		name: "del", arity: -2, flags: flagWrite, keys: keySpec{first: 1, last: -1, step: 1}, handler: cmdDEL,
+		docs: commandDocs{group: "generic", since: "1.0.0", complexity: dropInComplexity,
+			summary:   "Release keys, whoever holds them; only if allow_unguarded is set, or behind WATCH",
+			arguments: syntax("key:key...")},
+	},
+	{
+		name: "unlink", arity: -2, flags: flagWrite | flagFast, keys: keySpec{first: 1, last: -1, step: 1}, handler: cmdDEL,
+		docs: commandDocs{group: "generic", since: "4.0.0", complexity: dropInComplexity,
+			summary:   "Release keys, whoever holds them; only if allow_unguarded is set, or behind WATCH",
+			arguments: syntax("key:key...")},
+	},
+	{
+		name: "getdel", arity: 2, flags: flagWrite | flagFast, keys: keySpec{first: 1, last: 1, step: 1}, handler: cmdGETDEL,
+		docs: commandDocs{group: "string", since: "6.2.0", complexity: dropInComplexity,
+			summary:   "Release a key, whoever holds it, and return the token; only if allow_unguarded is set, or behind WATCH",
+			arguments: syntax("key:key")},
+	},
+}
+
+const useInsteadOfDEL = "release a lock with UNLOCK key token, DELEX key IFEQ token, or a script that compares first"
+
+// cmdDELEX is DELEX key [IFEQ token], of Redis 8.4.
+func cmdDELEX(s *session, c *call) {
+	switch {
+	case len(c.args) == 2:
+		cmdDEL(s, c)
+	case len(c.args) == 4 && equalFold(c.args[2], "IFEQ"):
+		compareAndDelete(s, c, string(c.args[1]), string(c.args[3]))
+	default:
+		s.dropIn(c, effect{}, errSyntax)
+	}
+}
+
+// cmdDELIFEQ is DELIFEQ key token, of Valkey.
+func cmdDELIFEQ(s *session, c *call) {
+	compareAndDelete(s, c, string(c.args[1]), string(c.args[2]))
+}
+
+func compareAndDelete(s *session, c *call, key, token string) {
+	s.dropIn(c, effect{keys: []string{key}, writes: true, guess: holding(token), lost: lostZero, run: func(v *view) {
+		k := v.key(key)
+		held := k.found && !k.foreign() && k.value == token
+		if v.yesNo(held); held {
+			k.remove()
+		}
+	}}, "")
+}
+
+func cmdDEL(s *session, c *call) {
+	keys := copyStrings(nil, c.args[1:])
+	s.dropIn(c, effect{keys: keys, writes: true, unguarded: useInsteadOfDEL, run: func(v *view) {
+		n := 0
+		for _, key := range keys {
+			if k := v.key(key); k.found && !k.foreign() { // what is no lock is not this server's to remove
+				k.remove()
+				n++
+			}
+		}
+		v.integer(int64(n))
+	}}, "")
+}
+
+func cmdGETDEL(s *session, c *call) {
+	key := string(c.args[1])
+	s.dropIn(c, effect{keys: []string{key}, writes: true, unguarded: useInsteadOfDEL, run: func(v *view) {
+		if k := v.text(key); k != nil {
+			v.bulk(k)
+			k.remove()
+		}
+	}}, "")
+}

@@ -1,0 +1,91 @@
+package proxy
+
+import "time"
+
+// Commands that prolong a lock, or shorten it.
+var expireCommands = []command{
+	expireRow("expire", "1.0.0", "seconds:integer"),
+	expireRow("pexpire", "2.6.0", "milliseconds:integer"),
+	expireRow("expireat", "1.2.0", "unix-time-seconds:unix-time"),
+	expireRow("pexpireat", "2.6.0", "unix-time-milliseconds:unix-time"),
+	{
+		name: "persist", arity: 2, flags: flagWrite | flagFast, keys: keySpec{first: 1, last: 1, step: 1}, handler: cmdPERSIST,
+		docs: commandDocs{group: "generic", since: "2.2.0", complexity: dropInComplexity,
+			summary:   "Prolong a key by the default_ttl of the settings; only if allow_unguarded is set, or behind WATCH",
+			arguments: syntax("key:key")},
+	},
+}
+
+func expireRow(name, since, when string) command {
+	return command{
+		name: name, arity: -3, flags: flagWrite | flagFast, keys: keySpec{first: 1, last: 1, step: 1}, handler: cmdEXPIRE,
+		docs: commandDocs{group: "generic", since: since, complexity: dropInComplexity,
+			summary:   "Prolong a key, whoever holds it; only if allow_unguarded is set, or behind WATCH",
+			arguments: syntax("key:key " + when + " [NX | XX | GT | LT]")},
+	}
+}
+
+const useInsteadOfEXPIRE = "prolong a lock with EXTEND key token ms, SET key token IFEQ token PX ms, or a script that compares first"
+
+// cmdEXPIRE is EXPIRE, PEXPIRE, EXPIREAT and PEXPIREAT.
+func cmdEXPIRE(s *session, c *call) {
+	name := c.cmd.name
+	ex := expiry{given: true, unit: time.Second, text: c.args[2]}
+	if name[0] == 'p' {
+		ex.unit = time.Millisecond
+	}
+	ex.absolute = name == "expireat" || name == "pexpireat"
+	var nx, xx, gt, lt bool
+	refusal := ""
+	for _, option := range c.args[3:] {
+		switch {
+		case equalFold(option, "NX"):
+			nx = true
+		case equalFold(option, "XX"):
+			xx = true
+		case equalFold(option, "GT"):
+			gt = true
+		case equalFold(option, "LT"):
+			lt = true
+		default:
+			refusal = "ERR Unsupported option " + clipped(option, 128)
+		}
+		if refusal != "" {
+			break
+		}
+	}
+	switch {
+	case refusal != "":
+	case nx && (xx || gt || lt):
+		refusal = "ERR NX and XX, GT or LT options at the same time are not compatible"
+	case gt && lt:
+		refusal = "ERR GT and LT options at the same time are not compatible"
+	default:
+		refusal = ex.parseAny(name)
+	}
+	key := string(c.args[1])
+	s.dropIn(c, effect{keys: []string{key}, writes: true, unguarded: useInsteadOfEXPIRE, run: func(v *view) {
+		k, ttl := v.key(key), ex.ttl(v.now)
+		timed := k.ttl >= 0
+		done := k.found && !k.foreign() && !(nx && timed || xx && !timed || gt && (!timed || ttl <= k.ttl) || lt && timed && ttl >= k.ttl)
+		if v.yesNo(done); done {
+			k.expire(ttl)
+		}
+	}}, refusal)
+}
+
+// cmdPERSIST prolongs a lock by default_ttl, because none has no TTL.
+func cmdPERSIST(s *session, c *call) {
+	key, ttl := string(c.args[1]), s.server.opts.DefaultTTL
+	refusal := ""
+	if ttl == 0 {
+		refusal = errNoTTL
+	}
+	s.dropIn(c, effect{keys: []string{key}, writes: true, unguarded: useInsteadOfEXPIRE, run: func(v *view) {
+		k := v.key(key)
+		done := k.found && !k.foreign() && k.ttl >= 0
+		if v.yesNo(done); done {
+			k.expire(ttl)
+		}
+	}}, refusal)
+}

@@ -1,0 +1,216 @@
+package proxy
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"redlockd/redlock"
+)
+
+// Transactions: WATCH, a look, MULTI, changes, EXEC is how libraries compare and change without a script. Here it is one commit: what
+// the watched keys held when WATCH came guards what is queued.
+var transactionCommands = []command{
+	{
+		name: "watch", arity: -2, flags: flagFast | flagNoScript, keys: keySpec{first: 1, last: -1, step: 1}, handler: cmdWATCH,
+		docs: commandDocs{group: "transactions", since: "2.2.0", complexity: dropInComplexity,
+			summary:   "Have the next EXEC do nothing if one of these keys is held by another token then",
+			arguments: syntax("key:key...")},
+	},
+	{
+		name: "unwatch", arity: 1, flags: flagFast | flagNoScript, handler: cmdUNWATCH,
+		docs: commandDocs{group: "transactions", since: "2.2.0", complexity: "O(1)",
+			summary: "Forget all watched keys"},
+	},
+	{
+		name: "multi", arity: 1, flags: flagFast | flagNoScript, handler: cmdMULTI,
+		docs: commandDocs{group: "transactions", since: "1.2.0", complexity: "O(1)",
+			summary: "Queue the commands that follow until EXEC"},
+	},
+	{
+		name: "exec", arity: 1, flags: flagNoScript, handler: cmdEXEC,
+		docs: commandDocs{group: "transactions", since: "1.2.0", complexity: dropInComplexity,
+			summary: "Execute the queued commands as one, if no watched key has changed"},
+	},
+	{
+		name: "discard", arity: 1, flags: flagFast | flagNoScript, handler: cmdDISCARD,
+		docs: commandDocs{group: "transactions", since: "2.0.0", complexity: "O(1)",
+			summary: "Forget the queued commands and all watched keys"},
+	},
+}
+
+// transaction is what a session has watched and queued. It belongs to the reader goroutine; an operation that completes writes
+// to it while it holds the session back.
+type transaction struct {
+	open    bool // behind MULTI
+	aborted bool // a command was refused since: EXEC does nothing
+	queued  []effect
+	watched map[string]watchedKey
+}
+
+// watchedKey is what a key held when it was watched.
+type watchedKey struct {
+	state redlock.State
+	read  time.Time
+}
+
+// at is the state with the time that has passed since.
+func (w watchedKey) at(now time.Time) redlock.State {
+	st := w.state
+	if st.Found && st.TTL >= 0 {
+		st.TTL = max(time.Millisecond, st.TTL-now.Sub(w.read))
+	}
+	return st
+}
+
+func (w watchedKey) same(st *redlock.State) bool {
+	return w.state.Found == st.Found && w.state.Type == st.Type && w.state.Value == st.Value
+}
+
+// queue puts an effect behind MULTI.
+func (t *transaction) queue(e effect) (refusal string) {
+	if len(t.queued) >= queuedMax {
+		return fmt.Sprintf("ERR at most %d commands can be queued", queuedMax)
+	}
+	t.queued = append(t.queued, e)
+	return ""
+}
+
+// notQueued is the error for a command that cannot stand between MULTI and EXEC, or nothing. Redis would queue any.
+func (s *session) notQueued(cmd *command) string {
+	if !s.transaction.open {
+		return ""
+	}
+	if cmd.parent == nil {
+		switch cmd.name {
+		case "multi", "exec", "discard", "watch", "unwatch", "reset", "quit":
+			return ""
+		}
+		if cmd.inTransaction() {
+			return ""
+		}
+	}
+	return fmt.Sprintf("ERR %s cannot be queued: a transaction here is one change of locks, made of commands on keys", strings.ToUpper(strings.ReplaceAll(cmd.fullName(), "|", " ")))
+}
+
+// inTransaction tells whether the command is a drop-in effect.
+func (cmd *command) inTransaction() bool {
+	for _, group := range [][]command{setCommands, readCommands, delCommands, expireCommands} {
+		for i := range group {
+			if group[i].name == cmd.name {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// watch is a WATCH on its way.
+type watch struct {
+	slot
+	op   redlock.Op
+	keys []string
+}
+
+// cmdWATCH reads the keys: what a quorum holds then is what EXEC compares. Commands behind it wait for that.
+func cmdWATCH(s *session, c *call) {
+	if s.transaction.open {
+		c.fail("ERR WATCH inside MULTI is not allowed")
+		return
+	}
+	w := &watch{}
+	for _, key := range distinct(copyStrings(nil, c.args[1:])) {
+		if _, ok := s.transaction.watched[key]; !ok { // watched twice: what it held first counts
+			w.keys = append(w.keys, key)
+		}
+	}
+	switch {
+	case len(w.keys) == 0:
+		c.ok()
+		return
+	case len(s.transaction.watched)+len(w.keys) > redlock.MaxResources:
+		c.fail(fmt.Sprintf("ERR at most %d keys can be watched", redlock.MaxResources))
+		return
+	}
+	c.takePlaceAndHold(&w.slot)
+	s.server.opts.Engine.StartRead(&w.op, w.keys, w)
+}
+
+// Done implements redlock.Completer.
+func (w *watch) Done(_ *redlock.Op, result redlock.Result) redlock.Flusher {
+	if result.Err != nil {
+		w.out = appendError(w.out, coded(result.Err))
+		return w.complete()
+	}
+	t := &w.s.transaction
+	if t.watched == nil {
+		t.watched = make(map[string]watchedKey)
+	}
+	for i, key := range w.keys {
+		t.watched[key] = watchedKey{result.States[i], time.Now()}
+	}
+	w.out = append(w.out, "+OK\r\n"...)
+	return w.complete()
+}
+
+func cmdUNWATCH(s *session, c *call) {
+	if s.transaction.open { // queued, it would do nothing: EXEC forgets them too
+		s.dropIn(c, effect{run: func(v *view) { v.ok() }}, "")
+		return
+	}
+	s.transaction.watched = nil
+	c.ok()
+}
+
+func cmdMULTI(s *session, c *call) {
+	if s.transaction.open {
+		c.fail("ERR MULTI calls can not be nested")
+		return
+	}
+	s.transaction.open = true
+	c.ok()
+}
+
+func cmdDISCARD(s *session, c *call) {
+	if !s.transaction.open {
+		c.fail("ERR DISCARD without MULTI")
+		return
+	}
+	s.transaction = transaction{}
+	c.ok()
+}
+
+func cmdEXEC(s *session, c *call) {
+	t := s.transaction
+	if !t.open {
+		c.fail("ERR EXEC without MULTI")
+		return
+	}
+	s.transaction = transaction{}
+	x := &exchange{engine: s.server.opts.Engine, effects: t.queued, multi: true, watched: t.watched}
+	for key := range t.watched {
+		x.keys = append(x.keys, key)
+	}
+	for i := range t.queued {
+		x.keys = append(x.keys, t.queued[i].keys...)
+	}
+	x.keys = distinct(x.keys)
+	switch {
+	case t.aborted:
+		c.fail("EXECABORT Transaction discarded because of previous errors.")
+		return
+	case len(x.keys) > redlock.MaxResources:
+		c.fail(fmt.Sprintf("ERR the transaction has %d keys, at most %d are possible", len(x.keys), redlock.MaxResources))
+		return
+	case len(x.keys) == 0:
+		c.out = appendHeader(c.out, '*', len(t.queued))
+		v := newView(nil, nil, c.proto)
+		for i := range t.queued {
+			t.queued[i].run(v)
+		}
+		c.out = append(c.out, v.out...)
+		return
+	}
+	c.takePlaceAndHold(&x.slot)
+	x.start()
+}

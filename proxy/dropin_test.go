@@ -1,0 +1,454 @@
+package proxy
+
+// Goal: commands of Redis by which libraries lock work here as in Redis, and none takes another's lock unless the settings allow it.
+// Method: dialogues with a server over five masters in this process, and the same lines to a real redis-server.
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"redlockd/redlock"
+	"redlockd/redlock/memmaster"
+)
+
+func permissive(o *Options) { o.AllowUnguarded, o.DefaultTTL = true, 20*time.Second }
+
+func TestSET(t *testing.T) {
+	c := serve(t).dial()
+	for _, line := range []string{
+		"SET k tok NX PX 10000", "set k tok px 10000 nx", "SET k tok EX 10 NX", "SET k tok nx ex 10", "Set k tok Nx Px 10000",
+		"SET k tok NX PXAT " + strconv.FormatInt(time.Now().Add(10*time.Second).UnixMilli(), 10),
+		"SET k tok EXAT " + strconv.FormatInt(time.Now().Add(11*time.Second).Unix(), 10) + " NX",
+	} {
+		c.do(strings.Fields(line)...).is("+OK")
+		c.do(strings.Fields(line)...).is("$nil") // the same token is as good as any other
+		c.do("LOCK", "k", "1000").is("*nil")
+		if ms, _ := strconv.Atoi(c.do("PTTL", "k").matches(`:(\d+)`)[0]); ms < 8000 || ms > 11000 {
+			t.Errorf("%s: PTTL got %d, want about 10000", line, ms)
+		}
+		c.do("UNLOCK", "k", "tok").is(":1")
+	}
+
+	// With GET.
+	c.do("SET", "k", "one", "NX", "GET", "PX", "5000").is("$nil")
+	c.do("SET", "k", "two", "NX", "GET", "PX", "5000").is(`"one"`)
+	// Rotation, and prolonging by the same token.
+	c.do("SET", "k", "two", "IFEQ", "wrong", "PX", "5000").is("$nil")
+	c.do("SET", "k", "two", "IFEQ", "one", "PX", "9000").is("+OK")
+	c.do("SET", "k", "two", "PX", "8000", "IFEQ", "two").is("+OK")
+	c.do("GET", "k").is(`"two"`)
+	c.do("SET", "k", "three", "IFEQ", "two", "GET", "PX", "5000").is(`"two"`)
+	c.do("SET", "k", "four", "IFEQ", "two", "GET", "PX", "5000").is(`"three"`)
+	c.do("SET", "k", "four", "IFEQ", "three", "KEEPTTL").is("+OK")
+	c.do("DELEX", "k", "IFEQ", "four").is(":1")
+
+	// Any bytes, and none.
+	for _, token := range []string{"\x00\r\n\xff", ""} {
+		c.do("SET", "k", token, "NX", "PX", "5000").is("+OK")
+		c.do("GET", "k").is(strconv.Quote(token))
+		c.do("STRLEN", "k").is(":" + strconv.Itoa(len(token)))
+		c.do("DELIFEQ", "k", "x").is(":0")
+		c.do("DELIFEQ", "k", token).is(":1")
+	}
+	c.do("HELLO", "3")
+	c.do("SET", "k", "tok", "NX", "PX", "5000").is("+OK")
+	c.do("SET", "k", "tok", "NX", "PX", "5000").is("_nil")
+	c.do("SET", "k", "tok", "NX", "GET", "PX", "5000").is(`"tok"`)
+	c.do("GET", "other").is("_nil")
+}
+
+// What does not compare is refused, and the error says what to use.
+func TestUnguardedIsRefused(t *testing.T) {
+	c := serve(t).dial()
+	c.do("LOCK", "k", "20000", "TOKEN", "mine").granted(1, 20000)
+	for _, test := range []struct{ line, want string }{
+		{"SET k v PX 1000", "ERR SET is refused, for it does not compare the token and could change another's lock: take a lock with SET key token NX PX ms or LOCK"},
+		{"SET k v XX PX 1000", "ERR SET is refused"},
+		{"SET k v KEEPTTL", "ERR SET is refused"},
+		{"SETEX k 10 v", "ERR SETEX is refused"},
+		{"PSETEX k 1000 v", "ERR PSETEX is refused"},
+		{"DEL k", "ERR DEL is refused, for it does not compare the token and could change another's lock: release a lock with UNLOCK key token, DELEX key IFEQ token, or a script that compares first; or set allow_unguarded in [compat]"},
+		{"UNLINK k", "ERR UNLINK is refused"},
+		{"DELEX k", "ERR DELEX is refused"},
+		{"GETDEL k", "ERR GETDEL is refused"},
+		{"EXPIRE k 10", "ERR EXPIRE is refused"},
+		{"PEXPIRE k 10 GT", "ERR PEXPIRE is refused"},
+		{"EXPIREAT k 10", "ERR EXPIREAT is refused"},
+		{"PEXPIREAT k 10", "ERR PEXPIREAT is refused"},
+		{"PERSIST k", "ERR a lock without a TTL"},
+		{"GETSET k v", "ERR a lock without a TTL"},
+		{"SET k v NX", "ERR a lock without a TTL would be held for ever if its owner dies: give it one (SET key token NX PX ms), or set default_ttl in [compat]"},
+		{"SET k v NX KEEPTTL", "ERR a lock without a TTL"},
+		{"SETNX k v", "ERR a lock without a TTL"},
+		{"MSETNX k v", "ERR a lock without a TTL"},
+		{"MSETNX k v k", "ERR wrong number of arguments for 'msetnx' command"},
+		{"SET k v NX PX 9", "ERR ttl of 9 ms is below the least, 10 ms (min_ttl)"},
+		{"SET k v NX EX 3600", "ERR ttl of 3600000 ms is above the most, 60000 ms (max_ttl)"},
+		{"SET redlockd:epoch v NX PX 1000", "ERR resource names that begin with redlockd: are kept for redlockd itself"},
+		{"GET redlockd:epoch", "ERR resource names that begin with redlockd:"},
+		{"GETEX k", "ERR GETEX is not served"},
+		{"DELEX k IFNE v", "ERR syntax error"},
+	} {
+		c.do(strings.Fields(test.line)...).err(test.want)
+		c.do("GET", "k").is(`"mine"`)
+	}
+}
+
+func TestUnguardedIsAllowed(t *testing.T) {
+	srv := serve(t, permissive)
+	c, other := srv.dial(), srv.dial()
+	c.do("SETNX", "k", "v").is(":1")
+	c.do("SETNX", "k", "v").is(":0")
+	if ms, _ := strconv.Atoi(c.do("PTTL", "k").matches(`:(\d+)`)[0]); ms < 19000 || ms > 20000 {
+		t.Errorf("PTTL of a lock without a TTL: got %d, want default_ttl, 20000", ms)
+	}
+	c.do("LOCK", "k", "1000").is("*nil")
+	c.do("MSETNX", "a", "1", "k", "2").is(":0")
+	c.do("EXISTS", "a", "k", "k").is(":2")
+	c.do("MSETNX", "a", "1", "b", "2").is(":1")
+	c.do("MGET", "a", "nothing", "b").is(`["1" $nil "2"]`)
+	c.do("DEL", "a", "b", "nothing").is(":2")
+
+	// ShedLock: SET XX, DEL. Laravel: SET NX, forceRelease by DEL.
+	c.do("SET", "k", "shed", "XX", "PX", "5000").is("+OK")
+	c.do("SET", "nothing", "shed", "XX", "PX", "5000").is("$nil")
+	c.do("PEXPIRE", "k", "9000").is(":1")
+	c.do("PERSIST", "k").is(":1")
+	waiting := frameOf("LOCK", "k", "1000", "TOKEN", "next", "WAIT", "4000")
+	other.raw(waiting)
+	eventually(t, "the LOCK waits", func() bool { return srv.opts.Engine.Stats().Waiters == 1 })
+	c.do("DEL", "k").is(":1")
+	other.read().granted(1, 1000)
+	c.do("DEL", "k").is(":1")
+	c.do("DEL", "k").is(":0")
+	c.do("EXPIRE", "k", "5").is(":0")
+
+	// Sent together, they are executed one behind the other.
+	c.raw(frameOf("SET", "k", "1", "PX", "5000") + frameOf("SET", "k", "2", "KEEPTTL", "GET") + frameOf("GET", "k") + frameOf("DEL", "k") + frameOf("GET", "k") +
+		frameOf("SETNX", "k", "3") + frameOf("GETDEL", "k") + frameOf("EXISTS", "k"))
+	for _, want := range []string{"+OK", `"1"`, `"2"`, ":1", "$nil", ":1", `"3"`, ":0"} {
+		c.read().is(want)
+	}
+	eventually(t, "no master has a key", func() bool {
+		return !slices.ContainsFunc(srv.masters, func(m *memmaster.Master) bool {
+			return slices.ContainsFunc(m.Keys(), func(key string) bool { return !strings.HasPrefix(key, redlock.ReservedPrefix) })
+		})
+	})
+}
+
+// Many clients count with a command that does not compare: each change is one step, none is lost.
+func TestUnguardedConflicts(t *testing.T) {
+	srv := serve(t, permissive)
+	done := make(chan int)
+	const clients, rounds = 4, 10
+	for i := range clients {
+		c := srv.dial()
+		go func() {
+			won := 0
+			for range rounds {
+				c.send("SET", "k", strconv.Itoa(i), "PX", "5000", "GET")
+				if text, err := readReply(c.r); err == nil && text[0] != '-' {
+					won++
+				}
+			}
+			done <- won
+		}()
+	}
+	won := 0
+	for range clients {
+		won += <-done
+	}
+	if won < clients*rounds/2 {
+		t.Errorf("%d of %d changes were made, want most", won, clients*rounds)
+	}
+	srv.dial().do("DEL", "k").is(":1")
+}
+
+func TestTransaction(t *testing.T) {
+	srv := serve(t)
+	c, other := srv.dial(), srv.dial()
+	script := func(lines ...string) {
+		t.Helper()
+		for i := 0; i < len(lines); i += 2 {
+			if got := c.do(strings.Fields(lines[i])...).text; got != lines[i+1] {
+				t.Fatalf("%s: got  %s\nwant %s", lines[i], got, lines[i+1])
+			}
+		}
+	}
+	// StackExchange.Redis: LockRelease and LockExtend.
+	script("SET k tok NX PX 5000", "+OK",
+		"WATCH k", "+OK", "GET k", `"tok"`, "MULTI", "+OK", "PEXPIRE k 9000", "+QUEUED", "EXEC", "[:1]",
+		"WATCH k", "+OK", "GET k", `"tok"`, "MULTI", "+OK", "EXPIRE k 9", "+QUEUED", "GET k", "+QUEUED", "EXEC", `[:1 "tok"]`,
+		"WATCH k", "+OK", "GET k", `"tok"`, "MULTI", "+OK", "DEL k", "+QUEUED", "EXEC", "[:1]",
+		"GET k", "$nil",
+		// Absent: the lock may be taken if it still is.
+		"WATCH k", "+OK", "EXISTS k", ":0", "MULTI", "+OK", "SET k new PX 5000", "+QUEUED", "SET k2 of-both PX 5000 NX", "+QUEUED", "EXEC", "[+OK +OK]",
+		"WATCH k k k2", "+OK", "MULTI", "+OK", "DEL k k2", "+QUEUED", "EXISTS k", "+QUEUED", "EXEC", "[:2 :0]",
+		"MULTI", "+OK", "SET k a NX PX 5000", "+QUEUED", "SET k b NX PX 5000", "+QUEUED", "GET k", "+QUEUED", "PTTL k", "+QUEUED", "EXEC", `[+OK $nil "a" :5000]`,
+		"MULTI", "+OK", "EXEC", "[]",
+		"MULTI", "+OK", "UNWATCH", "+QUEUED", "EXEC", "[+OK]",
+		// A MULTI that only looks.
+		"MULTI", "+OK", "GET k", "+QUEUED", "EXISTS k x", "+QUEUED", "EXEC", `["a" :1]`,
+	)
+
+	// Somebody else was faster.
+	script("WATCH k", "+OK", "GET k", `"a"`, "MULTI", "+OK", "DEL k", "+QUEUED")
+	other.do("SET", "k", "b", "IFEQ", "a", "PX", "5000").is("+OK")
+	script("EXEC", "*nil", "GET k", `"b"`)
+	script("WATCH k x", "+OK", "MULTI", "+OK", "GET x", "+QUEUED", "SET y v NX PX 5000", "+QUEUED")
+	other.do("DELEX", "k", "IFEQ", "b").is(":1")
+	script("EXEC", "*nil", "EXISTS y", ":0")
+	script("WATCH k", "+OK", "MULTI", "+OK", "GET k", "+QUEUED")
+	other.do("SET", "k", "c", "NX", "PX", "5000").is("+OK")
+	script("EXEC", "*nil")
+	// Forgotten: UNWATCH, DISCARD, EXEC, RESET.
+	for _, forget := range []string{"UNWATCH", "MULTI DISCARD", "MULTI EXEC", "RESET"} {
+		script("WATCH k", "+OK")
+		for _, word := range strings.Fields(forget) {
+			c.do(word)
+		}
+		script("MULTI", "+OK")
+		c.do("DEL", "k").err("ERR DEL is refused")
+		c.do("EXEC").is("-EXECABORT Transaction discarded because of previous errors.")
+	}
+	// What is no change of a lock is refused by name.
+	script("MULTI", "+OK")
+	c.do("PING").is("-ERR PING cannot be queued: a transaction here is one change of locks, made of commands on keys")
+	c.do("CLIENT", "ID").err("ERR CLIENT ID cannot be queued")
+	c.do("LOCK", "a", "1000").err("ERR LOCK cannot be queued")
+	c.do("NOSUCH").err("ERR unknown command")
+	c.do("GET").err("ERR wrong number")
+	c.do("EXEC").err("EXECABORT")
+	c.do("EXEC").is("-ERR EXEC without MULTI")
+	script("PING", "+PONG", "MULTI", "+OK", "RESET", "+RESET", "PING", "+PONG", "HELLO 3", c.do("HELLO", "3").text, "WATCH k", "+OK", "MULTI", "+OK", "DEL k", "+QUEUED")
+	other.do("DELIFEQ", "k", "c").is(":1")
+	script("EXEC", "_nil")
+	for range queuedMax {
+		if c.do("MULTI"); c.do("GET", "k").text != "+QUEUED" {
+			break
+		}
+	}
+	c.do("MULTI")
+	for range queuedMax {
+		c.do("GET", "k")
+	}
+	c.do("GET", "k").err("ERR at most 128 commands can be queued")
+	c.do("DISCARD").is("+OK")
+}
+
+// All of it sent at once: EXEC waits for what WATCH reads.
+func TestTransactionInOneWrite(t *testing.T) {
+	c := serve(t).dial()
+	c.raw(frameOf("SET", "k", "tok", "NX", "PX", "5000") + frameOf("WATCH", "k") + frameOf("GET", "k") + frameOf("MULTI") + frameOf("DEL", "k") + frameOf("EXEC") + frameOf("GET", "k"))
+	for _, want := range []string{"+OK", "+OK", `"tok"`, "+OK", "+QUEUED", "[:1]", "$nil"} {
+		c.read().is(want)
+	}
+}
+
+func TestDropInNoQuorum(t *testing.T) {
+	srv := newTestServer(t, permissive)
+	srv.serveTCP()
+	c := srv.dial()
+	c.do("SET", "k", "a token that is unique", "NX", "PX", "5000").is("+OK")
+	for _, m := range srv.masters[:3] {
+		m.SetReachable(false)
+		m.Cut()
+	}
+	eventually(t, "three masters are away", func() bool { return strings.HasPrefix(c.do("GET", "k").text, "-NOQUORUM") })
+	for _, line := range []string{"SET k v NX PX 1000", "DELEX k IFEQ v", "SET k v IFEQ v PX 1000", "DEL k", "EXPIRE k 1", "WATCH k", "PTTL k"} {
+		c.do(strings.Fields(line)...).err("NOQUORUM")
+	}
+}
+
+func TestDropInOtherTypes(t *testing.T) {
+	srv := serve(t, permissive)
+	c := srv.dial()
+	for _, m := range srv.masters {
+		conn, err := m.Dial(t.Context(), "", "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		newClient(t, conn).do("HSET", "h", "f", "v").is(":1")
+	}
+	c.do("TYPE", "h").is("+hash")
+	c.do("EXISTS", "h").is(":1")
+	c.do("TTL", "h").is(":-1")
+	c.do("MGET", "h").is("[$nil]")
+	c.do("SET", "h", "v", "NX", "PX", "1000").is("$nil")
+	c.do("DELEX", "h", "IFEQ", "v").is(":0")
+	for _, line := range []string{"GET h", "STRLEN h", "SET h v PX 1000", "GETDEL h", "GETSET h v", "SET h v NX GET PX 1000"} {
+		c.do(strings.Fields(line)...).err("WRONGTYPE Operation against a key holding the wrong kind of value")
+	}
+	c.do("DEL", "h").is(":0")
+	c.do("EXPIRE", "h", "5").is(":0")
+}
+
+// dropInDialogues are answered alike by Redis 7.0 and by a redlockd that allows all it can. Numbers of ms and seconds that
+// are left are masked.
+var dropInDialogues = map[string]string{
+	"set": `
+		SET k v NX PX 10000
+		SET k v NX PX 10000
+		GET k
+		STRLEN k
+		TYPE k
+		EXISTS k k x
+		TTL k
+		SET k w XX EX 20
+		TTL k
+		SET k w NX GET PX 10000
+		SET k u XX GET KEEPTTL
+		TTL k
+		SET x u XX PX 10000
+		SET x u XX GET PX 10000
+		SET x "" NX EX 5
+		GET x
+		STRLEN x
+		DEL x k y
+		DEL k
+		GET k
+		PTTL k
+		TTL k
+		EXPIRETIME k
+		PEXPIRETIME k
+		TYPE k
+		STRLEN k`,
+	"set syntax": `
+		SET
+		SET k
+		SET k v NX XX PX 1000
+		SET k v XX NX PX 1000
+		SET k v PX
+		SET k v PX x NX
+		SET k v PX 0 NX
+		SET k v EX -1
+		SET k v PX 1000 EX 1
+		SET k v EX 1 KEEPTTL
+		SET k v KEEPTTL PX 1
+		SET k v EX 9223372036854775807
+		SET k v PX 9223372036854775807
+		SET k v PXAT 0
+		SET k v EXAT x
+		SET k v FOO
+		SET k v PX 1000 PX 1000
+		SET k v EX 01
+		SETEX k 0 v
+		SETEX k x v
+		PSETEX k -1 v
+		PSETEX k 99999999999999999999 v
+		SETEX k 1
+		SETNX k
+		MSETNX a
+		MSETNX a 1 b
+		GET
+		GET a b
+		EXISTS
+		MGET`,
+	"setex": `
+		SETEX k 10 v
+		TTL k
+		PSETEX k 20000 w
+		TTL k
+		GET k
+		GETDEL k
+		GETDEL k
+		UNLINK k
+		MGET k k`,
+	"expire": `
+		SET k v NX EX 10
+		EXPIRE k 20
+		TTL k
+		PEXPIRE k 30000
+		TTL k
+		EXPIRE x 10
+		EXPIRE k 5 GT
+		EXPIRE k 40 GT
+		EXPIRE k 50 LT
+		EXPIRE k 5 LT
+		EXPIRE k 5 NX
+		EXPIRE k 25 XX
+		EXPIRE k 25 NX XX
+		EXPIRE k 25 GT LT
+		EXPIRE k 25 FOO
+		EXPIRE k x
+		EXPIRE k 9223372036854775807
+		EXPIRE k -9223372036854775807
+		EXPIRE k
+		TTL k
+		PEXPIREAT k 1
+		EXISTS k
+		SET k v NX EX 10
+		EXPIRE k 0
+		EXISTS k
+		SET k v NX EX 10
+		EXPIRE k -1
+		GET k
+		PERSIST k`,
+	"transaction": `
+		EXEC
+		DISCARD
+		UNWATCH
+		WATCH
+		SET k v NX EX 10
+		WATCH k
+		GET k
+		MULTI
+		MULTI
+		WATCH k
+		DEL k
+		EXISTS k
+		EXEC
+		MULTI
+		SET k v NX EX 10
+		GET k
+		TTL k
+		EXPIRE k 20
+		TTL k
+		SET k w XX EX 5
+		GETDEL k
+		GET k
+		EXEC
+		MULTI
+		GET
+		EXEC
+		MULTI
+		NOSUCH
+		GET k
+		EXEC
+		MULTI
+		DISCARD
+		WATCH k
+		MULTI
+		EXEC
+		WATCH k x
+		SET x y NX EX 10
+		MULTI
+		DEL x
+		EXEC
+		GET x
+		DEL x`,
+}
+
+func TestDropInSameAsRedis(t *testing.T) {
+	redis := startRedis(t)
+	ours := serve(t, permissive)
+	for name, lines := range dropInDialogues {
+		t.Run(name, func(t *testing.T) {
+			t.Run("RESP2", func(t *testing.T) { compare(t, redis.Addr, ours.addr, lines) })
+			t.Run("RESP3", func(t *testing.T) { compare(t, redis.Addr, ours.addr, "HELLO 3\n"+lines) })
+		})
+	}
+	// What is left in ms, within a tolerance.
+	for _, addr := range []string{redis.Addr, ours.addr} {
+		got := replies(t, addr, "SET ms v NX PX 20000\nPTTL ms\nPEXPIRETIME ms\nEXPIRETIME ms\nDEL ms")
+		left, _ := strconv.ParseInt(strings.TrimPrefix(got[1], ":"), 10, 64)
+		until, _ := strconv.ParseInt(strings.TrimPrefix(got[2], ":"), 10, 64)
+		seconds, _ := strconv.ParseInt(strings.TrimPrefix(got[3], ":"), 10, 64)
+		if left > 20000 || left < 15000 || until > time.Now().UnixMilli()+20000 || until < time.Now().UnixMilli()+15000 || seconds < until/1000-1 || seconds > until/1000+1 {
+			t.Errorf("%s: got %q, want about 20 s left", addr, got)
+		}
+	}
+}
