@@ -9,7 +9,8 @@ import (
 )
 
 // Transactions: WATCH, a look, MULTI, changes, EXEC is how libraries compare and change without a script. Here it is one commit: what
-// the watched keys held when WATCH came guards what is queued.
+// the watched keys held when WATCH came guards what is queued. Values are compared, not writes: a key that was given away and is
+// held by the same token again, or that was only prolonged, counts as unchanged, which is all that an owner asks.
 var transactionCommands = []command{
 	{
 		name: "watch", arity: -2, flags: flagFast | flagNoScript, keys: keySpec{first: 1, last: -1, step: 1}, handler: cmdWATCH,

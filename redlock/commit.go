@@ -298,7 +298,9 @@ func (c *Client) commitDecided(r *round, o outcome, t *turn) {
 	case o == noQuorum:
 		result.Err = c.noQuorumError(v, quorumOf(n), 0)
 	}
-	c.countCommitLocked(k.kind, result)
+	if k.kind != commitExtend || k.ttl > 0 { // not those that only compare
+		c.countCommitLocked(k.kind, result)
+	}
 
 	switch {
 	case k.done && k.kind != commitRelease:

@@ -121,8 +121,8 @@ func TestMergeStates(t *testing.T) {
 	// One letter per master: a value, . absent, h a hash, ? pending, x silent. All TTLs are 1000 ms, 2000, … in order.
 	for _, tt := range []struct{ masters, want string }{
 		{"vvv??", "v"}, {"vv???", "unsettled"}, {"...??", "absent"}, {"vv.??", "unsettled"}, {"vv..?", "unsettled"}, {"vv...", "absent, v"},
-		{"vvvxx", "v"}, {"vv.xx", "v"}, {"v..xx", "v"}, {"v...x", "absent, v"}, {"...xx", "absent"}, {"vw.xx", "v"},
-		{"vvww?", "unsettled"}, {"vvwwx", "v"}, {"vvww.", "absent, v"}, {"hhh??", "hash"}, {"hhvv.", "absent, "}, {"v", "v"}, {".", "absent"},
+		{"vvvxx", "v"}, {"vv.xx", "v"}, {"v..xx", "v"}, {"v...x", "absent, v"}, {"...xx", "absent"}, {"vw.xx", "split"}, {"v..wx", "absent, v"}, {"vv.wx", "v"},
+		{"vvww?", "unsettled"}, {"vvwwx", "split"}, {"vvww.", "absent, v"}, {"hhh??", "hash"}, {"hhvv.", "absent, "}, {"v", "v"}, {".", "absent"},
 	} {
 		var all []*answer
 		pending := 0
@@ -141,11 +141,13 @@ func TestMergeStates(t *testing.T) {
 			}
 			all = append(all, &answer{keys: []answer{a}})
 		}
-		s, settled := mergeStates(all, 0, len(tt.masters), pending, 0, 0.01)
+		s, is := mergeStates(all, 0, len(tt.masters), pending, 0, 0.01)
 		got := "absent"
 		switch {
-		case !settled:
+		case is == mergeUndecided:
 			got = "unsettled"
+		case is == mergeSplit:
+			got = "split"
 		case s.Found && s.Type == "string":
 			got = s.Value
 		case s.Found:

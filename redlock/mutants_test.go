@@ -58,7 +58,8 @@ var mutants = []mutant{
 	{"late grant kept", "commit.go", "	case k.kind != commitExtend:\n", "	case k.kind != commitExtend && !MUTANT:\n", "TestDropInLateGrantIsUndone"},
 	{"rotation leaves the old value", "commit.go", `if ch := &r.commit.changes[i]; (ch.rotates()`, `if ch := &r.commit.changes[i]; !MUTANT && (ch.rotates()`, "TestRotationClearsTheOldValue"},
 	{"a failed rotation is not turned back", "commit.go", `c.launchLocked(c.commitRound(back, t.now), targets, t)`, `if !MUTANT { c.launchLocked(c.commitRound(back, t.now), targets, t) }`, "TestFailedRotationIsTurnedBack"},
-	{"a silent minority hides a lock", "states.go", `case len(ttls)+silent+pending < quorum:`, `case len(ttls)+silent+pending < quorum || MUTANT && len(ttls)+pending < quorum:`, "TestMergeStates"},
+	{"a silent minority hides a lock", "states.go", `if len(ttls)+silent+pending >= quorum {`, `if len(ttls)+pending >= quorum || !MUTANT && len(ttls)+silent+pending >= quorum {`, "TestMergeStates"},
+	{"a split vote is told as held", "states.go", `case possible > 1:`, `case possible > 1 && !MUTANT:`, "TestMergeStates"},
 
 	// Guards.
 	{"no quarantine", "epoch.go", "		return epochQuarantined\n	}\n	return epochForeign", "		return epochQuarantined\n	}\n	if MUTANT { return epochAdmitted }; return epochForeign", "TestForgetfulMasterHasNoVote"},

@@ -167,6 +167,10 @@ func (c *caller) run() {
 
 func (c *caller) turn() {
 	w, rng := c.w, c.rng
+	if rng.IntN(3) == 0 {
+		c.dropInTurn()
+		return
+	}
 	c.count++
 	p := w.present(rng.IntN(simProxies))
 	req := LockRequest{Resources: []string{simResources[rng.IntN(len(simResources))]}, TTL: w.maxTTL/3 + upTo(rng, w.maxTTL*2/3), Fence: rng.IntN(3) == 0}

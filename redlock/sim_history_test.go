@@ -8,6 +8,7 @@ package redlock
 // from the call of an UNLOCK of which nobody knows what came of it. A LOCK that was denied constrains nothing.
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"testing"
@@ -83,7 +84,7 @@ func (h *simRecord) add(w *world, caller int, s simStep, l *lease, call, ret tim
 	if !ret.IsZero() {
 		until = int64(ret.Sub(w.began))
 	}
-	s.lease = fmt.Sprint(l.token, "#", l.session)
+	s.lease = fmt.Sprint(cmp.Or(l.name, l.token), "#", l.session)
 	for _, r := range l.resources {
 		s.resource = r
 		h.ops = append(h.ops, porcupine.Operation{ClientId: caller, Input: s, Call: int64(call.Sub(w.began)), Return: until})

@@ -15,6 +15,7 @@ import (
 type lease struct {
 	resources []string
 	token     string
+	name      string    // the first token, if there have been several; the history knows it by that
 	until     time.Time // as the caller was told last
 	over      bool      // the caller has sent UNLOCK, or was told that the lock is lost
 	losses    int       // of the ledger, when the LOCK was sent

@@ -57,9 +57,13 @@ func (c *Client) statesVoted(r *round, v votes, t *turn) {
 	default:
 		result.States = make([]State, len(r.keys))
 		for i := range r.keys {
-			state, settled := mergeStates(all, i, n, pending, t.now.Sub(r.start), c.opts.DriftFactor)
-			if !settled {
+			state, is := mergeStates(all, i, n, pending, t.now.Sub(r.start), c.opts.DriftFactor)
+			if is == mergeUndecided {
 				return
+			}
+			if is == mergeSplit { // as many answered as are needed, but the one that would tell did not
+				result = Result{Err: c.noQuorumError(v, quorum, 0)}
+				break
 			}
 			result.States[i] = state
 		}
@@ -69,13 +73,22 @@ func (c *Client) statesVoted(r *round, v votes, t *turn) {
 	}
 }
 
+// merging is how far mergeStates has come.
+type merging uint8
+
+const (
+	mergeUndecided merging = iota // masters whose answers are still to come can make a difference
+	mergeDone
+	mergeSplit // two values could be the one that a quorum holds
+)
+
 // mergeStates makes one state of what masters say of one key. A key is found if a quorum holds the same value, or could: masters
-// without an answer may hold it. It is settled when what pending masters say can make no difference to that.
-func mergeStates(all []*answer, key, masters, pending int, elapsed time.Duration, factor float64) (s State, settled bool) {
+// without an answer may hold it. Where that is true of two values, nobody can tell: also not from the leases known here, for
+// another client may have released them.
+func mergeStates(all []*answer, key, masters, pending int, elapsed time.Duration, factor float64) (State, merging) {
 	type holding struct{ kind, value string }
 	quorum, silent := quorumOf(masters), masters-len(all)-pending
 	held := make(map[holding][]time.Duration, 2)
-	var most holding
 	for _, a := range all {
 		one := &a.keys[key]
 		if one.kind == "none" {
@@ -87,22 +100,29 @@ func mergeStates(all []*answer, key, masters, pending int, elapsed time.Duration
 		}
 		h := holding{one.kind, one.value}
 		held[h] = append(held[h], ttl)
-		// In order, where two are held by as many: which it is does not depend on whose answer came first.
-		if len(held[h]) > len(held[most]) || len(held[h]) == len(held[most]) && h.value < most.value {
+	}
+	var most holding
+	possible := 0 // values that a quorum may hold
+	for h, ttls := range held {
+		if len(ttls)+silent+pending >= quorum {
+			possible++
+		}
+		// In order, where two are held by as many: which it is depends on nothing else.
+		if len(ttls) > len(held[most]) || len(ttls) == len(held[most]) && (h.value < most.value || h.value == most.value && h.kind < most.kind) {
 			most = h
 		}
 	}
-	ttls := held[most]
-	s = State{Type: "none", Hint: most.value}
+	s := State{Type: "none", Hint: most.value}
 	switch {
-	case len(ttls) >= quorum:
-	case len(ttls)+silent+pending < quorum:
-		return s, true
+	case len(held[most]) >= quorum:
+	case possible == 0 && (pending == 0 || silent+pending < quorum):
+		return s, mergeDone
 	case pending > 0:
-		return s, false
-	case len(ttls) == 0:
-		return s, true // no answer tells of a value
+		return s, mergeUndecided
+	case possible > 1:
+		return s, mergeSplit
 	}
+	ttls := held[most]
 	s.Found, s.Type, s.Value = true, most.kind, most.value
 	// As long as a quorum lasts: until the first of the quorum longest-lived keys ends. Those without an answer are taken to last.
 	left := nth(ttls, min(len(ttls)-1, max(0, len(ttls)+silent-quorum)))
@@ -111,10 +131,10 @@ func mergeStates(all []*answer, key, masters, pending int, elapsed time.Duration
 	}
 	if left == math.MaxInt64 {
 		s.TTL = -1
-		return s, true
+		return s, mergeDone
 	}
 	s.TTL = max(time.Millisecond, (left - elapsed - driftOf(left, factor)).Truncate(time.Millisecond))
-	return s, true
+	return s, mergeDone
 }
 
 // hearStates reads the elements of the reply of scriptStates.
