@@ -215,6 +215,25 @@ func TestScriptSeveralKeys(t *testing.T) {
 	}
 }
 
+// TestScriptCommands: corners of single commands that scripts at random seldom meet. Redis's replies are known.
+func TestScriptCommands(t *testing.T) {
+	for _, c := range []struct{ call, want string }{
+		{"'getrange', 'k', -2, -9", "$0"}, // not the first byte, where both would be cut off to
+		{"'getrange', 'k', -9, -2", "$1 1"},
+		{"'getrange', 'k', 1, 9", "$1 0"},
+		{"'ttl', 'k'", ":2"}, // of 1500 ms
+		{"'ttl', 'l'", ":1"}, // of 1499 ms
+		{"'pttl', 'l'", ":1499"},
+		{"'expiretime', 'k'", ":1700000002"},
+		{"'pexpiretime', 'k'", ":1700000001623"},
+	} {
+		o := runOn(t, "return redis.call("+c.call+")", []scriptKey{{name: "k", held: true, value: "10", ttl: 1500}, {name: "l", held: true, ttl: 1499}})
+		if got := strings.TrimSpace(strings.TrimSuffix(o.String(), " ttl")); got != c.want {
+			t.Errorf("%s: got %q, want %q", c.call, got, c.want)
+		}
+	}
+}
+
 func TestScriptRefused(t *testing.T) {
 	k := []scriptKey{{name: "k"}}
 	for _, c := range []struct {

@@ -52,6 +52,9 @@ func (m *machine) redisPcall(L *lua.LState) int {
 
 // command has the caller execute the command on Lua's stack.
 func (m *machine) command(L *lua.LState) Reply {
+	if m.stop != nil { // a chain of functions in Go has no instruction at which Done would have ended the run
+		m.end(m.stop)
+	}
 	n := L.GetTop()
 	if n == 0 {
 		return Reply{Kind: Error, Text: "ERR Please specify at least one argument for this redis lib call"}

@@ -33,8 +33,6 @@ func (k keyspace) Call(args []string, resp int) (Reply, error) {
 			return Reply{Kind: Int, Int: 1}, nil
 		}
 		return Reply{Kind: Int}, nil
-	case "REFUSE":
-		return Reply{}, errRefused
 	}
 	return Reply{Kind: Error, Text: "ERR Unknown Redis command called from script"}, nil
 }
@@ -140,6 +138,14 @@ func TestLimits(t *testing.T) {
 	}
 }
 
+// callCounter refuses every command.
+type callCounter int
+
+func (n *callCounter) Call(args []string, resp int) (Reply, error) {
+	*n++
+	return Reply{}, errRefused
+}
+
 // TestRefused: what the caller refuses ends the run, also under pcall, and nothing of the script runs after it.
 func TestRefused(t *testing.T) {
 	for _, source := range []string{
@@ -148,6 +154,8 @@ func TestRefused(t *testing.T) {
 		"pcall(redis.call, 'refuse') redis.call('set', 'k1', 'x')",
 		"pcall(function() pcall(redis.pcall, 'refuse') redis.call('set', 'k1', 'x') end) redis.call('set', 'k1', 'x')",
 		"xpcall(function() redis.call('refuse') end, function() redis.call('set', 'k1', 'x') end)",
+		"xpcall(function() redis.call('refuse') end, redis.pcall)",
+		"pcall(xpcall, function() redis.call('refuse') end, redis.pcall)",
 		"setmetatable({}, {__index = function() redis.call('refuse') end}).x = pcall(redis.call, 'refuse') or redis.call('set', 'k1', 'x')",
 		"('x'):gsub('x', function() redis.pcall('refuse') end) redis.call('set', 'k1', 'x')",
 		"table.sort({1, 2, 3}, function() redis.pcall('refuse') end) redis.call('set', 'k1', 'x')",
@@ -156,10 +164,10 @@ func TestRefused(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		keys := keyspace{}
-		_, err = pool.Run(s, Run{Caller: keys})
-		if !errors.Is(err, errRefused) || len(keys) != 0 {
-			t.Errorf("%s\n got %v, keys %v\nwant %v and no keys", source, err, keys, errRefused)
+		var calls callCounter
+		_, err = pool.Run(s, Run{Caller: &calls})
+		if !errors.Is(err, errRefused) || calls != 1 {
+			t.Errorf("%s\n got %v, %d calls\nwant %v and one call", source, err, calls, errRefused)
 		}
 	}
 	for _, source := range []string{"return cmsgpack.pack(1)", "return pcall(function() return struct.pack('i', 1) end)", "coroutine.create(f)", "load(f)"} {
