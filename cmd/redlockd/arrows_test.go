@@ -34,6 +34,7 @@ var owners = map[string][]string{
 	"gonum.org/v1/plot":                    {"bench"},
 	"golang.org/x/image":                   {"bench"},
 	"github.com/anishathalye/porcupine":    nil, // tests only
+	"modernc.org/sqlite":                   nil, // tests only
 }
 
 // testsBelow lists what tests may import beyond that: masters to try things on, and the client libraries as users have
@@ -46,6 +47,7 @@ var testsBelow = map[string][]string{
 	"github.com/redis/rueidis":   {"proxy"},
 
 	"github.com/anishathalye/porcupine": {"redlock", "cmd/redlockd"},
+	"modernc.org/sqlite":                {"redlock"},
 }
 
 func TestArrows(t *testing.T) {
