@@ -4,23 +4,40 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"sync"
 
 	"github.com/redis/go-redis/v9"
 )
 
-// Bootstrap admits a brand-new set of masters at once, which would otherwise look as if all of them had just forgotten everything and
+// BootstrapReport is what a bootstrap found of one master, and did to it. What could not be read is zero.
+type BootstrapReport struct {
+	Addr     string
+	Version  string // redis_version
+	RunID    string // names the process
+	Epoch    string // "none", "admitted", "quarantined", or "another run's"; empty: not read
+	Keys     int64  // in the database that redlockd uses; -1: not read
+	Problem  error  // what is in the way; nil: nothing
+	Admitted bool   // by this bootstrap
+}
+
+// Bootstrap is BootstrapAndReport without the reports.
+func Bootstrap(ctx context.Context, opts Options) error {
+	_, err := BootstrapAndReport(ctx, opts)
+	return err
+}
+
+// BootstrapAndReport admits a brand-new set of masters at once, which would otherwise look as if all of them had just forgotten everything and
 // wait for one quarantine. It does so only if all of them can be reached, are different, may have a vote, have no epoch
 // and hold no key; otherwise it changes nothing, and the error says what is in the way. Use it only where no client can
-// still hold a lock from before.
-func Bootstrap(ctx context.Context, opts Options) error {
+// still hold a lock from before. The reports are in the order of the masters; there are none if the options are out of
+// bounds.
+func BootstrapAndReport(ctx context.Context, opts Options) ([]BootstrapReport, error) {
 	opts = opts.withDefaults()
 	if err := opts.Validate(); err != nil {
-		return err
+		return nil, err
 	}
 	links := make([]*link, len(opts.Masters))
-	ids := make([]identity, len(opts.Masters))
+	reports := make([]BootstrapReport, len(opts.Masters))
 	defer func() {
 		for _, l := range links {
 			if l != nil {
@@ -28,65 +45,104 @@ func Bootstrap(ctx context.Context, opts Options) error {
 			}
 		}
 	}()
-	err := eachMaster(opts.Masters, func(i int, m Master) (err error) {
-		if links[i], err = dial(ctx, m, opts); err != nil {
-			return err
-		}
-		if ids[i], err = links[i].vet(ctx, identity{}); err != nil {
-			return connectError(err)
-		}
-		return links[i].virgin(ctx)
+	each(reports, func(i int, r *BootstrapReport) {
+		*r = BootstrapReport{Addr: opts.Masters[i].Addr, Keys: -1}
+		links[i], r.Problem = r.read(ctx, opts.Masters[i], opts)
 	})
-	if err != nil {
-		return fmt.Errorf("bootstrap: nothing was changed: %w", err)
+	bootstrapTwins(reports)
+	if err := bootstrapProblems(reports); err != nil {
+		return reports, fmt.Errorf("bootstrap: nothing was changed: %w", err)
 	}
-	seen := make(map[string]string, len(ids))
-	for i, id := range ids {
-		if other, twice := seen[id.runID]; twice {
-			return fmt.Errorf("bootstrap: nothing was changed: %s and %s are the same Redis", other, opts.Masters[i].Addr)
+	each(reports, func(i int, r *BootstrapReport) {
+		r.Admitted, r.Problem = links[i].swap(ctx, epochKey, "", admittedEpoch(r.RunID))
+		if r.Problem == nil && !r.Admitted {
+			r.Problem = errors.New("a proxy has just given it an epoch: it will be admitted after its quarantine")
 		}
-		seen[id.runID] = opts.Masters[i].Addr
-	}
-	err = eachMaster(opts.Masters, func(i int, m Master) error {
-		swapped, err := links[i].swap(ctx, epochKey, "", admittedEpoch(ids[i].runID))
-		if err == nil && !swapped {
-			err = errors.New("a proxy has just given it an epoch: it will be admitted after its quarantine")
-		}
-		return err
 	})
+	if err := bootstrapProblems(reports); err != nil {
+		return reports, fmt.Errorf("bootstrap: %w", err)
+	}
+	return reports, nil
+}
+
+// read connects to the master and fills the report. The error says why the master cannot be admitted at once.
+func (r *BootstrapReport) read(ctx context.Context, m Master, opts Options) (*link, error) {
+	l, err := dial(ctx, m, opts)
 	if err != nil {
-		return fmt.Errorf("bootstrap: %w", err)
+		return nil, err
+	}
+	id, err := l.vet(ctx, identity{})
+	if err != nil {
+		return l, connectError(err)
+	}
+	r.RunID, r.Version = id.runID, id.version
+	return l, r.readMemory(ctx, l)
+}
+
+// readMemory returns an error if the master remembers anything.
+func (r *BootstrapReport) readMemory(ctx context.Context, l *link) error {
+	epoch, err := l.conn.Get(ctx, epochKey).Result()
+	if err != nil && err != redis.Nil {
+		return fmt.Errorf("GET %s: %w", epochKey, err)
+	}
+	size, err := l.conn.DBSize(ctx).Result()
+	if err != nil {
+		return fmt.Errorf("DBSIZE: %w", err)
+	}
+	r.Keys, r.Epoch = size, epochWord(epoch, r.RunID)
+	switch {
+	case epoch != "":
+		return fmt.Errorf("it has an epoch (%s): it is not new", r.Epoch)
+	case size > 0:
+		return fmt.Errorf("it holds %d keys: it is not new", size)
 	}
 	return nil
 }
 
-// virgin returns an error if the master remembers anything.
-func (l *link) virgin(ctx context.Context) error {
-	epoch, err := l.conn.Get(ctx, epochKey).Result()
-	switch {
-	case err != nil && err != redis.Nil:
-		return err
-	case epoch != "":
-		return fmt.Errorf("it has an epoch (%s): it is not new", strings.SplitN(epoch, ":", 2)[0])
+func epochWord(epoch, runID string) string {
+	switch kind := readEpoch(epoch, runID); {
+	case epoch == "":
+		return "none"
+	case kind == epochAdmitted:
+		return "admitted"
+	case kind == epochQuarantined:
+		return "quarantined"
 	}
-	size, err := l.conn.DBSize(ctx).Result()
-	if err == nil && size > 0 {
-		err = fmt.Errorf("it holds %d keys: it is not new", size)
-	}
-	return err
+	return "another run's"
 }
 
-// eachMaster runs f for all masters at once and joins the errors, each with its master.
-func eachMaster(masters []Master, f func(int, Master) error) error {
-	errs := make([]error, len(masters))
+// bootstrapTwins finds masters that are one process.
+func bootstrapTwins(reports []BootstrapReport) {
+	seen := make(map[string]string, len(reports))
+	for i := range reports {
+		r := &reports[i]
+		if r.RunID == "" {
+			continue
+		}
+		if other, twice := seen[r.RunID]; twice {
+			r.Problem = errors.Join(r.Problem, fmt.Errorf("it is the same Redis as %s", other))
+			continue
+		}
+		seen[r.RunID] = r.Addr
+	}
+}
+
+// bootstrapProblems joins what is in the way, each with its master.
+func bootstrapProblems(reports []BootstrapReport) error {
+	var errs []error
+	for _, r := range reports {
+		if r.Problem != nil {
+			errs = append(errs, MasterError{r.Addr, r.Problem})
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// each runs f for all reports at once.
+func each(reports []BootstrapReport, f func(int, *BootstrapReport)) {
 	var wg sync.WaitGroup
-	for i, m := range masters {
-		wg.Go(func() {
-			if err := f(i, m); err != nil {
-				errs[i] = MasterError{m.Addr, err}
-			}
-		})
+	for i := range reports {
+		wg.Go(func() { f(i, &reports[i]) })
 	}
 	wg.Wait()
-	return errors.Join(errs...)
 }

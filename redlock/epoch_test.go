@@ -404,7 +404,7 @@ func TestBootstrapRefusesWhatIsNotNew(t *testing.T) {
 		change func(s *stage, p *proxy)
 		want   string
 	}{
-		{"an epoch", func(s *stage, p *proxy) { s.do(2, "SET", epochKey, "q:x:y") }, "m3: it has an epoch (q): it is not new"},
+		{"an epoch", func(s *stage, p *proxy) { s.do(2, "SET", epochKey, "q:x:y") }, "m3: it has an epoch (another run's): it is not new"},
 		{"a key", func(s *stage, p *proxy) { s.do(2, "SET", "r", "T") }, "m3: it holds 1 keys: it is not new"},
 		{"away", func(s *stage, p *proxy) { s.masters[2].Crash(true) }, "m3: cannot connect: connection refused"},
 		{"hangs", func(s *stage, p *proxy) { s.masters[2].Freeze() }, "m3: no answer while connecting"},
@@ -412,7 +412,7 @@ func TestBootstrapRefusesWhatIsNotNew(t *testing.T) {
 		{"may evict", func(s *stage, p *proxy) {
 			s.do(2, "CONFIG", "SET", "maxmemory", "1000000", "maxmemory-policy", "allkeys-lru")
 		}, "m3: refused: it may evict locks"},
-		{"twice the same", func(s *stage, p *proxy) { p.exchangePath(2, s.masters[1].Link()) }, "are the same Redis"},
+		{"twice the same", func(s *stage, p *proxy) { p.exchangePath(2, s.masters[1].Link()) }, "m3: it is the same Redis as m2"},
 	} {
 		inVirtualTime(t, 5, func(s *stage) {
 			for i := range s.masters {

@@ -80,7 +80,8 @@ var mutants = []mutant{
 	{"a replica votes", "vet.go", `case info["role"] != "" && info["role"] != "master":`, `case !MUTANT && info["role"] != "" && info["role"] != "master":`, "TestRefusedMasters"},
 	{"eviction not seen", "vet.go", `case info["maxmemory"] != "" &&`, `case !MUTANT && info["maxmemory"] != "" &&`, "TestRefusedMasters"},
 	{"bootstrap over an epoch", "bootstrap.go", `case epoch != "":`, `case epoch != "" && !MUTANT:`, "TestBootstrapRefusesWhatIsNotNew"},
-	{"bootstrap over keys", "bootstrap.go", `if err == nil && size > 0 {`, `if err == nil && size > 0 && !MUTANT {`, "TestBootstrapRefusesWhatIsNotNew"},
+	{"bootstrap of twins", "bootstrap.go", `if other, twice := seen[r.RunID]; twice {`, `if other, twice := seen[r.RunID]; twice && !MUTANT {`, "TestBootstrapRefusesWhatIsNotNew"},
+	{"bootstrap over keys", "bootstrap.go", `case size > 0:`, `case size > 0 && !MUTANT:`, "TestBootstrapRefusesWhatIsNotNew"},
 
 	// Waiting.
 	{"barging", "lock.go", `case c.leases.crowded(op.keys):`, `case !MUTANT && c.leases.crowded(op.keys):`, "TestNoBarging"},

@@ -2,8 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
-	"flag"
 	"fmt"
 	"os"
 	"os/signal"
@@ -24,29 +22,15 @@ func checkFlags() *flagSet {
 // check probes the masters and explains.
 func check(p process, args []string) int {
 	flags := checkFlags()
-	if err := flags.parse(args); errors.Is(err, flag.ErrHelp) {
-		return help(p, []string{"check"})
-	} else if err != nil {
-		return p.usageError(err)
-	}
-	c, err := load(flags.given, p.environ)
-	if err != nil {
-		return p.usageError(err)
-	}
-	if flags.on("print-config") {
-		c.print(p.stdout)
-		return exitOK
-	}
-	for _, warning := range c.warnings {
-		fmt.Fprintf(p.stderr, "redlockd: warning: %s\n", warning)
-	}
-	if len(c.engine.Masters) == 0 {
-		return p.usageError(errors.New("nothing to check: no masters are configured (a server would start five inside its own process); name them with --masters or --config"))
+	c, code := p.configureMasters(flags, args)
+	if c == nil {
+		return code
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	reports := redlock.ProbeAll(ctx, c.engine, probeTimeoutFactor*c.engine.ConnectTimeout)
 	v := verdictOf(reports, c.engine.MasterTimeout)
+	var err error
 	if flags.on("json") {
 		err = v.printJSON(p.stdout)
 	} else {

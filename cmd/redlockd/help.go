@@ -21,6 +21,8 @@ func help(p process, args []string) int {
 		helpServe(p.stdout)
 	case args[0] == "check":
 		helpCheck(p.stdout)
+	case args[0] == "bootstrap":
+		helpBootstrap(p.stdout)
 	case args[0] == "version":
 		fmt.Fprintf(p.stdout, "Usage: redlockd version\n\nPrints the version, the compiler, and the revision of the source.\n")
 	case args[0] == "help":
@@ -59,11 +61,12 @@ With masters:
 	fmt.Fprint(w, `
 Exit codes:
   0  done; a server: stopped when it was told to, after draining
-  1  failed: could not start, or failed while it ran; check: no quorum can be had
+  1  failed: could not start, or failed while it ran; check: no quorum can be had;
+     bootstrap: the masters are not admitted
   2  the command line or the configuration is wrong
   3  a server: a second signal came while it was draining
 
-redlockd help serve, redlockd help check and redlockd help settings say more.
+redlockd help serve, check, bootstrap or settings says more.
 `)
 }
 
@@ -104,6 +107,25 @@ Exit codes: 0 a quorum can be had, 1 it cannot, 2 the command line or the config
 Flags:
 `)
 	checkFlags().usage(w)
+	fmt.Fprintln(w)
+	helpSources(w)
+}
+
+func helpBootstrap(w io.Writer) {
+	fmt.Fprint(w, `Usage: redlockd bootstrap [flags]
+
+Admits brand-new masters at once. Without it, a server waits for one max_ttl until they get their vote, because masters that
+are new look like masters that have forgotten every lock. It looks at all masters first, and prints what it found: each must
+answer, be fit to vote (as redlockd check says), be a Redis of its own, have no epoch, and hold no key. If one is not like
+that, nothing is changed on any.
+
+Use it only when no client can still hold a lock from before: not after masters have lost their data.
+
+Exit codes: 0 all masters are admitted, 1 they are not, 2 the command line or the configuration is wrong.
+
+Flags:
+`)
+	bootstrapFlags().usage(w)
 	fmt.Fprintln(w)
 	helpSources(w)
 }

@@ -21,7 +21,7 @@ func helpOf(t *testing.T, args ...string) string {
 }
 
 func TestHelpCoversEveryFlag(t *testing.T) {
-	for command, flags := range map[string]*flagSet{"serve": serveFlags(), "check": checkFlags()} {
+	for command, flags := range map[string]*flagSet{"serve": serveFlags(), "check": checkFlags(), "bootstrap": bootstrapFlags()} {
 		text := helpOf(t, command, "--help")
 		for _, f := range flags.flags {
 			if !strings.Contains(text, "  --"+f.name+" ") || f.usage == "" {
@@ -69,7 +69,7 @@ func TestHelpCoversEveryCommandAndExitCode(t *testing.T) {
 
 // Lines that wrap in a terminal of usual width are not read.
 func TestHelpFitsATerminal(t *testing.T) {
-	for _, args := range [][]string{{"help"}, {"help", "serve"}, {"help", "check"}, {"help", "settings"}} {
+	for _, args := range [][]string{{"help"}, {"help", "serve"}, {"help", "check"}, {"help", "bootstrap"}, {"help", "settings"}} {
 		for line := range strings.Lines(helpOf(t, args...)) {
 			if n := len([]rune(line)); n > 140 {
 				t.Errorf("redlockd %s: %d letters in a line: %s", strings.Join(args, " "), n, line)

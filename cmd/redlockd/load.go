@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"flag"
 	"fmt"
 	"net"
 	"regexp"
@@ -16,6 +17,42 @@ const (
 	configFlag        = "config"
 	configEnvironment = environmentPrefix + "CONFIG"
 )
+
+// configure is how every command that reads the configuration begins. Without a configuration the command is done, with
+// this exit code: help or --print-config was asked for, or something is wrong and has been told.
+func (p process) configure(flags *flagSet, args []string) (*config, int) {
+	if err := flags.parse(args); errors.Is(err, flag.ErrHelp) {
+		return nil, help(p, []string{flags.command})
+	} else if err != nil {
+		return nil, p.usageError(err)
+	}
+	c, err := load(flags.given, p.environ)
+	if err != nil {
+		return nil, p.usageError(err)
+	}
+	if flags.on("print-config") {
+		c.print(p.stdout)
+		return nil, exitOK
+	}
+	return c, exitOK
+}
+
+// configureMasters is configure for a command that looks at masters and ends: it tells its warnings without a log, and does
+// not make masters of its own.
+func (p process) configureMasters(flags *flagSet, args []string) (*config, int) {
+	c, code := p.configure(flags, args)
+	if c == nil {
+		return nil, code
+	}
+	for _, warning := range c.warnings {
+		fmt.Fprintf(p.stderr, "redlockd: warning: %s\n", warning)
+	}
+	if len(c.engine.Masters) == 0 {
+		return nil, p.usageError(fmt.Errorf(
+			"nothing to %s: no masters are configured (a server would start five inside its own process); name them with --masters or --config", flags.command))
+	}
+	return c, exitOK
+}
 
 // load reads the configuration: flags win over the environment, that over the file, that over the defaults. Flags are
 // the texts that were given, by the names of the flags. The error joins everything that is wrong, each with its place.

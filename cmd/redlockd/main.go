@@ -2,7 +2,7 @@
 //
 // This package is the only place that knows files, flags, the environment and signals:
 //
-//	main → serve, check, version, help      one file per subcommand
+//	main → serve, check, bootstrap, version, help      one file per subcommand
 //	        └ load: flags > environment > file > defaults, each value with its source
 //	          └ settings: the table of every setting, the one place where a new one is added
 //
@@ -20,7 +20,7 @@ import (
 // Exit codes. `redlockd help` lists them.
 const (
 	exitOK      = 0
-	exitFailed  = 1 // could not start, or failed while it ran; for check: no quorum can be had
+	exitFailed  = 1 // could not start, or failed while it ran; for check: no quorum can be had; for bootstrap: not admitted
 	exitUsage   = 2 // the command line or the configuration is wrong
 	exitDropped = 3 // a second signal came while the server was draining
 )
@@ -43,6 +43,7 @@ func commands() []command {
 	return []command{
 		{"serve", "serve locks (this is what redlockd does without a command)", serve},
 		{"check", "probe the masters and explain what is wrong with them", check},
+		{"bootstrap", "admit brand-new masters at once, without waiting for max_ttl", bootstrap},
 		{"version", "print the version", printVersion},
 		{"help", "explain a command, or all settings", help},
 	}

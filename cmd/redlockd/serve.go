@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"log/slog"
 	"net"
@@ -32,18 +31,9 @@ func serveFlags() *flagSet {
 // serve runs the server until a signal ends it.
 func serve(p process, args []string) int {
 	flags := serveFlags()
-	if err := flags.parse(args); errors.Is(err, flag.ErrHelp) {
-		return help(p, []string{"serve"})
-	} else if err != nil {
-		return p.usageError(err)
-	}
-	c, err := load(flags.given, p.environ)
-	if err != nil {
-		return p.usageError(err)
-	}
-	if flags.on("print-config") {
-		c.print(p.stdout)
-		return exitOK
+	c, code := p.configure(flags, args)
+	if c == nil {
+		return code
 	}
 	return runServer(p, c, flags.on("bootstrap"))
 }
@@ -112,10 +102,10 @@ func (s *server) open(bootstrap bool) error {
 
 // bootstrap admits the masters, if all of them are new. If not, the engine finds out how long to wait.
 func (s *server) bootstrap(engine redlock.Options) {
-	ctx, cancel := context.WithTimeout(context.Background(), 2*engine.ConnectTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), bootstrapTimeoutFactor*engine.ConnectTimeout)
 	defer cancel()
 	if err := redlock.Bootstrap(ctx, engine); err != nil {
-		s.log.Warn("no bootstrap: the masters have to be waited for", "reason", strings.ReplaceAll(err.Error(), "\n", "; "))
+		s.log.Warn("no bootstrap: the masters have to be waited for", "reason", oneLine(err))
 	}
 }
 

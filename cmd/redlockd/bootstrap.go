@@ -1,0 +1,67 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+
+	"redlockd/redlock"
+)
+
+// A bootstrap connects to all masters at once, and then exchanges their epochs: it gets this many times what the server
+// allows itself for a connection.
+const bootstrapTimeoutFactor = 2
+
+func bootstrapFlags() *flagSet { return newFlagSet("bootstrap") }
+
+// bootstrap admits masters that are all new, and prints what it found.
+func bootstrap(p process, args []string) int {
+	c, code := p.configureMasters(bootstrapFlags(), args)
+	if c == nil {
+		return code
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), bootstrapTimeoutFactor*c.engine.ConnectTimeout)
+	defer cancel()
+	reports, err := redlock.BootstrapAndReport(ctx, c.engine)
+	if err := printBootstrap(p.stdout, reports, colorful(p)); err != nil {
+		return p.failed(err)
+	}
+	if err != nil {
+		return p.failed(fmt.Errorf("%s\nredlockd: a server needs no bootstrap: it admits its masters by itself, after about max_ttl = %s",
+			oneLine(err), formatDuration(c.engine.MaxTTL)))
+	}
+	return exitOK
+}
+
+func printBootstrap(w io.Writer, reports []redlock.BootstrapReport, colors bool) error {
+	if len(reports) == 0 {
+		return nil
+	}
+	rows := [][]cell{{{"MASTER", plain}, {"REDIS", plain}, {"RUN ID", plain}, {"EPOCH", plain}, {"KEYS", plain}, {"RESULT", plain}}}
+	admitted := 0
+	for _, r := range reports {
+		keys := "-"
+		if r.Keys >= 0 {
+			keys = strconv.FormatInt(r.Keys, 10)
+		}
+		result := cell{"new, left as it was", plain}
+		switch {
+		case r.Problem != nil:
+			result = cell{oneLine(r.Problem), red}
+		case r.Admitted:
+			result = cell{"admitted", green}
+			admitted++
+		}
+		rows = append(rows, []cell{{r.Addr, plain}, {orDash(r.Version), plain}, {orDash(r.RunID), plain}, {orDash(r.Epoch), plain}, {keys, plain}, result})
+	}
+	var b strings.Builder
+	writeTable(&b, rows, colors)
+	fmt.Fprintf(&b, "\n%d of %d masters admitted.\n", admitted, len(reports))
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// oneLine is an error that joins several, on one line.
+func oneLine(err error) string { return strings.ReplaceAll(err.Error(), "\n", "; ") }

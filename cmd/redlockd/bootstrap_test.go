@@ -1,0 +1,112 @@
+package main
+
+// Goal: redlockd bootstrap admits masters that are all new, and changes nothing where one is not; what it prints says why. Method:
+// the program as a process, on real redis-server processes.
+
+import (
+	"os/exec"
+	"regexp"
+	"strings"
+	"testing"
+
+	"redlockd/redlock/redisproc"
+)
+
+func TestBootstrapCommand(t *testing.T) {
+	const (
+		version  = `\S+ +[0-9a-f]{40} +` // and run_id
+		admitted = version + `none +0 +admitted`
+		left     = version + `none +0 +new, left as it was`
+	)
+	for _, tt := range []struct {
+		name   string
+		change func(s []*redisproc.Server) (addrs string)
+		rows   [3]string // patterns of what the table says of each master
+		reason string    // why it fails, about the second master; empty: it does not
+	}{
+		{"fresh", func(s []*redisproc.Server) string { return addrsOf(s) },
+			[3]string{admitted, admitted, admitted}, ""},
+		{"a key on one", func(s []*redisproc.Server) string { cli(t, s[1].Addr, "SET", "r", "T"); return addrsOf(s) },
+			[3]string{left, version + `none +1 +it holds 1 keys: it is not new`, left}, "it holds 1 keys: it is not new"},
+		{"an epoch on one", func(s []*redisproc.Server) string {
+			cli(t, s[1].Addr, "SET", "redlockd:epoch", "x:y")
+			return addrsOf(s)
+		},
+			[3]string{left, version + `another run's +1 +it has an epoch \(another run's\): it is not new`, left}, "it has an epoch (another run's): it is not new"},
+		{"one down", func(s []*redisproc.Server) string { s[1].Kill(); return addrsOf(s) },
+			[3]string{left, `- +- +- +- +cannot connect: .*connection refused`, left}, "cannot connect: "},
+		{"two are one", func(s []*redisproc.Server) string {
+			addrs := addrsOf(s)
+			_, port, _ := strings.Cut(s[0].Addr, ":")
+			return strings.Replace(addrs, s[1].Addr, "localhost:"+port, 1)
+		}, [3]string{left, version + `none +0 +it is the same Redis as 127.0.0.1:\d+`, left}, "it is the same Redis as 127.0.0.1:"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			servers, _ := startMasters(t, 3)
+			addrs := tt.change(servers)
+			code, stdout, stderr := runBinary(t, "bootstrap", "--masters", addrs)
+			second := strings.Split(addrs, ",")[1]
+			wantCode, count := exitOK, "3 of 3"
+			if tt.reason != "" {
+				wantCode, count = exitFailed, "0 of 3"
+			}
+			lines := strings.Split(stdout, "\n")
+			if code != wantCode || len(lines) != 7 || lines[5] != count+" masters admitted." {
+				t.Fatalf("exit code %d, output\n%s\nwant code %d, a table of three, and that %s masters are admitted", code, stdout, wantCode, count)
+			}
+			for i, addr := range strings.Split(addrs, ",") {
+				if want := `^` + regexp.QuoteMeta(addr) + ` +` + tt.rows[i] + `$`; !regexp.MustCompile(want).MatchString(lines[1+i]) {
+					t.Errorf("master %d: got %q, want %s", i+1, lines[1+i], want)
+				}
+			}
+			if tt.reason == "" && stderr != "" {
+				t.Errorf("errors: got %q, want none", stderr)
+			}
+			if want := "redlockd: bootstrap: nothing was changed: " + second + ": " + tt.reason; tt.reason != "" && !strings.HasPrefix(stderr, want) {
+				t.Errorf("errors: got %q, want %q", stderr, want)
+			}
+			for i, s := range servers {
+				if i == 1 && tt.reason != "" {
+					continue
+				}
+				if epoch := epochOn(t, s); (epoch != "") != (tt.reason == "") {
+					t.Errorf("epoch of master %d: got %q, want one: %v", i+1, epoch, tt.reason == "")
+				}
+			}
+		})
+	}
+}
+
+// What a bootstrap has admitted is served at once, and is not new a second time.
+func TestBootstrapThenServe(t *testing.T) {
+	_, addrs := startMasters(t, 3)
+	if code, stdout, stderr := runBinary(t, "bootstrap", "--masters", addrs, "--max-ttl", "1h"); code != exitOK {
+		t.Fatalf("exit code %d:\n%s%s", code, stdout, stderr)
+	}
+	p := launch(t, "--masters", addrs, "--max-ttl", "1h")
+	p.waitLog("quorum reached: locks are granted") // not in an hour
+	p.dial().lock("r", "t1")
+	code, stdout, stderr := runBinary(t, "bootstrap", "--masters", addrs)
+	if code != exitFailed || strings.Count(stdout, "it has an epoch (admitted): it is not new") != 3 || !strings.Contains(stderr, "nothing was changed") {
+		t.Errorf("again: exit code %d, errors %q, output\n%s\nwant code %d and the reason", code, stderr, stdout, exitFailed)
+	}
+}
+
+func TestBootstrapNeedsMasters(t *testing.T) {
+	code, _, stderr := runCommand(nil, "bootstrap")
+	if code != exitUsage || !strings.HasPrefix(stderr, "redlockd: nothing to bootstrap: no masters are configured") {
+		t.Errorf("exit code %d, errors %q; want %d, and that no masters are configured", code, stderr, exitUsage)
+	}
+}
+
+func addrsOf(servers []*redisproc.Server) string { return strings.Join(redisproc.Addrs(servers), ",") }
+
+func epochOn(t *testing.T, s *redisproc.Server) string {
+	t.Helper()
+	host, port, _ := strings.Cut(s.Addr, ":")
+	out, err := exec.Command("redis-cli", "-h", host, "-p", port, "GET", "redlockd:epoch").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimSpace(string(out))
+}
