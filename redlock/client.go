@@ -46,6 +46,7 @@ func Open(opts Options) (*Client, error) {
 	}
 	c := &Client{
 		opts: opts, tokens: newTokenSource(), began: time.Now(), fingerprint: fingerprintOf(opts),
+		fences: fenceClock{aheadMax: opts.ClockSkewMax.Milliseconds() << fenceCounterBits},
 		leases: newLeases(), repeats: make(repeats), claims: make(map[string]*lane), changed: make(chan struct{}),
 	}
 	c.endingContext, c.end = context.WithCancel(context.Background())

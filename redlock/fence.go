@@ -12,11 +12,11 @@ import (
 // paused. It can compare tokens, and refuse one that is lower than the highest it has seen. A fence is an integer below
 // 2^53 that strictly grows from one grant of a resource to the next.
 //
-// It is a hybrid logical clock: milliseconds since 1970 << 12, and a counter. Every master remembers the highest fence it has
-// accepted for each resource, its mark, and accepts only a higher one. Two grants have a master in common, since both
-// have a quorum; so the later one is higher, whatever clocks and expiries do. Marks are bounded: the lowest are pushed out
-// into one floor for all that is not remembered. A master that has forgotten gets a floor from a quorum that has not,
-// when its quarantine is over (see relearn).
+// It is a hybrid logical clock: milliseconds since 1970 << 12, and their fraction or a counter. Every master remembers the
+// highest fence it has accepted for each resource, its mark, and accepts only a higher one. Two grants have a master in
+// common, since both have a quorum; so the later one is higher, whatever clocks and expiries do. Marks are bounded: the
+// lowest are pushed out into one floor for all that is not remembered. A master that has forgotten gets a floor from a
+// quorum that has not, when its quarantine is over (see relearn).
 const (
 	marksKey = ReservedPrefix + "marks" // sorted set: resource → mark
 	floorKey = ReservedPrefix + "floor"
@@ -31,15 +31,34 @@ const (
 )
 
 // fenceClock makes fences. Client.mu guards it.
-type fenceClock struct{ last int64 }
+//
+// A proxy whose clock is behind needs a second round for a resource that another has just had. The mark that it is shown then
+// tells by how much it is behind, so it keeps that much ahead from then on. Otherwise, where short holds go to and fro
+// between proxies, every third grant takes two rounds when clocks differ by some milliseconds.
+type fenceClock struct {
+	last     int64
+	ahead    int64 // of our own clock: as far as the fastest clock was seen to be
+	aheadMax int64 // bounds it, for relearn to know how far fences can be ahead of all clocks
+}
+
+// fenceTime is a moment as a fence. The counter's bits hold the fraction of the millisecond, so that two proxies whose clocks agree
+// make fences in the order of their grants.
+func fenceTime(t time.Time) int64 {
+	const perMs = int64(time.Millisecond)
+	return t.UnixMilli()<<fenceCounterBits + int64(t.Nanosecond())%perMs<<fenceCounterBits/perMs
+}
 
 func (f *fenceClock) next(now time.Time) int64 {
-	f.last = max(f.last+1, now.UnixMilli()<<fenceCounterBits)
+	f.last = max(f.last+1, fenceTime(now)+f.ahead)
 	return f.last
 }
 
-// observe keeps the clock above a mark that some master holds.
-func (f *fenceClock) observe(mark int64) { f.last = max(f.last, mark) }
+// observe keeps the clock above a mark that some master held against a fence made at that time. The mark is older than the fence, or
+// little younger, so it tells by how much our clock is behind at least.
+func (f *fenceClock) observe(mark int64, made time.Time) {
+	f.last = max(f.last, mark)
+	f.ahead = min(max(f.ahead, mark-fenceTime(made)), f.aheadMax)
+}
 
 // scriptFence is scriptAcquire with a fence: KEYS[1] marks, KEYS[2] floor, then the resources; ARGV token, milliseconds to live,
 // fence, bound of the marks. It returns 1, 2, 0 as scriptAcquire does; the mark, a larger number, when the fence is not
@@ -118,7 +137,8 @@ func readHighWater(floor *redis.StringCmd, top *redis.ZSliceCmd) (int64, error) 
 // relearn returns the floor for a master whose quarantine ended at the given time: the highest fence that any quorum of masters
 // with a vote has accepted. Wait first, read second: a fence that a vote from before the crash helped to grant has reached
 // its other masters by then. If fewer than a quorum remember, nobody knows; then cold says so, and the floor is the
-// clock plus what clocks may differ by: the one place where the order of fences trusts clocks.
+// clock plus twice what clocks may differ by, for a fence can be ahead of its proxy's clock by as much again: the one place
+// where the order of fences trusts clocks.
 func (c *Client) relearn(lane *lane, ended time.Time) (floor int64, cold bool) {
 	remember := 0
 	for _, l := range c.lanes {
@@ -135,5 +155,5 @@ func (c *Client) relearn(lane *lane, ended time.Time) (floor int64, cold bool) {
 	if remember >= quorumOf(len(c.lanes)) {
 		return floor, false
 	}
-	return max(floor, time.Now().Add(c.opts.ClockSkewMax).UnixMilli()<<fenceCounterBits), true
+	return max(floor, time.Now().Add(2*c.opts.ClockSkewMax).UnixMilli()<<fenceCounterBits), true
 }

@@ -35,7 +35,7 @@ func TestRealFencesGrow(t *testing.T) {
 	allUp(t, b)
 	// A's clock is an hour ahead of b's: b must go above what a has given.
 	a.mu.Lock()
-	a.fences.observe(time.Now().Add(time.Hour).UnixMilli() << fenceCounterBits)
+	a.fences.observe(time.Now().Add(time.Hour).UnixMilli()<<fenceCounterBits, time.Now())
 	a.mu.Unlock()
 	last := int64(0)
 	for i := range 20 {
@@ -113,7 +113,7 @@ func TestRealFenceMarksAreBounded(t *testing.T) {
 func TestRealFenceYearsAheadIsRefused(t *testing.T) {
 	c := openReal(t, realMasters(t, 1), patient)
 	c.mu.Lock()
-	c.fences.observe(time.Now().Add(1000*time.Hour).UnixMilli() << fenceCounterBits)
+	c.fences.observe(time.Now().Add(1000*time.Hour).UnixMilli()<<fenceCounterBits, time.Now())
 	c.mu.Unlock()
 	_, err := c.Acquire(context.Background(), LockRequest{Resources: []string{"ahead"}, TTL: time.Second, Fence: true})
 	if err == nil {

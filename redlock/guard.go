@@ -296,7 +296,7 @@ func (l *lane) admitDue(ctx context.Context, link *link) error {
 	}
 	if cold {
 		l.client.opts.Logger.Warn("fences trust clocks once", "master", l.master.Addr, "reason",
-			"fewer than a quorum of masters remember the fences they gave; the floor is the clock of this proxy plus clock_skew_max", "floor", floor)
+			"fewer than a quorum of masters remember the fences they gave; the floor is the clock of this proxy plus twice clock_skew_max", "floor", floor)
 	}
 	l.admitted(fresh)
 	return nil

@@ -116,7 +116,7 @@ func (c *Client) acquisitionDecided(r *round, o outcome, v votes, t *turn) {
 	}
 	c.undoLocked(r, v, rep, t)
 	mark := r.mark.Load()
-	c.fences.observe(mark)
+	c.fences.observe(mark, r.start)
 	switch {
 	case !wanted:
 	case o == no && mark > 0 && v.tally(n)[voteDenied] <= n-quorum && op.stale < fenceRetries:

@@ -93,6 +93,8 @@ var mutants = []mutant{
 
 	// Fences.
 	{"fence not above the mark", "fence.go", `if fence <= mark then`, "if ` + pick(MUTANT, `false`, `fence <= mark`) + ` then", "TestOneMasterRemembersTheFence"},
+	{"a clock that is behind stays behind", "fence.go", `f.ahead = min(max(f.ahead, mark-fenceTime(made)), f.aheadMax)`, `if !MUTANT { f.ahead = min(max(f.ahead, mark-fenceTime(made)), f.aheadMax) }`, "TestFenceTakesOneRound"},
+	{"cold floor too low", "fence.go", `time.Now().Add(2*c.opts.ClockSkewMax)`, `time.Now().Add(time.Duration(pick(MUTANT, 1, 2))*c.opts.ClockSkewMax)`, "TestColdFloorIsAboveEveryFence"},
 	{"floor not relearned", "fence.go", `return floor, false`, `if MUTANT { floor = 0 }; return floor, false`, "TestFenceSurvivesAmnesia"},
 	{"marks pushed out without a floor", "fence.go", `tonumber(out[#out]))))`, "tonumber(` + pick(MUTANT, `0`, `out[#out]`) + `))))", "TestForgottenMarksRaiseTheFloor"},
 }
@@ -117,7 +119,7 @@ var mutantOn = os.Getenv("REDLOCK_MUTANT")
 
 func isMutant(name string) bool { return mutantOn == name }
 
-func pick(mutant bool, yes, no string) string {
+func pick[T any](mutant bool, yes, no T) T {
 	if mutant {
 		return yes
 	}

@@ -74,7 +74,7 @@ type Options struct {
 	FenceMarks int
 	// ClockSkewMax is how far the wall clocks of this process, of other proxies and of the masters may differ. A master beyond it at
 	// first sight is quarantined, for its clock may have stepped while nobody watched; and when fewer than a quorum of
-	// masters remember the fences they gave, the next one is this much ahead of the clock. Default 1 s.
+	// masters remember the fences they gave, the next one is twice this ahead of the clock. Default 1 s.
 	ClockSkewMax time.Duration
 
 	// MaxWait bounds how long one LOCK may wait. Default 1 h.

@@ -23,7 +23,7 @@ func (p *proxy) fenced(resources ...string) int64 {
 func (p *proxy) ahead(d time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.fences.observe(time.Now().Add(d).UnixMilli() << fenceCounterBits)
+	p.fences.observe(time.Now().Add(d).UnixMilli()<<fenceCounterBits, time.Now())
 }
 
 func TestFencesGrowWhateverTheClocks(t *testing.T) {
@@ -100,6 +100,33 @@ func TestFenceSurvivesAmnesia(t *testing.T) {
 			}
 		})
 	}
+}
+
+// When all masters forget, the floor is above the fences of a proxy whose clock is ahead by as much as clocks may differ, and that
+// keeps as much ahead again.
+func TestColdFloorIsAboveEveryFence(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		brief := func(o *Options) { o.MaxTTL, o.ClockSkewMax = 200*ms, 10*time.Second }
+		p, other := s.open(brief), s.open(brief)
+		p.fences.ahead = 2 * p.fences.aheadMax
+		lock := func(p *proxy) int64 {
+			c := p.lock(LockRequest{Resources: []string{"r"}, TTL: 200 * ms, Fence: true})
+			if !c.Held {
+				s.Fatalf("LOCK with a fence: got %+v, want held", c.Result)
+			}
+			p.unlock(c.Token, "r")
+			return c.Fence
+		}
+		fence := lock(p)
+		for i := range s.masters {
+			s.do(i, "FLUSHALL")
+		}
+		s.until("quarantine", func() bool { return other.states() == "qqqqq" })
+		other.allUp()
+		if got := lock(other); got <= fence {
+			s.Errorf("got the fence %d, and before %d", got, fence)
+		}
+	})
 }
 
 // Marks are bounded. A resource whose mark was pushed out is held against the floor.
