@@ -43,6 +43,8 @@ type NoQuorumError struct {
 	Late time.Duration
 	// Out lists the masters that gave no vote, with what is known of each.
 	Out []MasterError
+	// Pending is how many masters were not waited for: whatever they would have said, there was no quorum.
+	Pending int
 }
 
 // MasterError is one master that gave no vote, and why.
@@ -66,6 +68,9 @@ func (e *NoQuorumError) Error() string {
 			sep = "; out: "
 		}
 		b.WriteString(sep + m.Error())
+	}
+	if e.Pending > 0 {
+		fmt.Fprintf(&b, "; %d more could not have made a quorum and were not waited for", e.Pending)
 	}
 	return b.String()
 }

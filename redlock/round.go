@@ -209,7 +209,9 @@ func (c *Client) noQuorumError(v votes, needed int, late time.Duration) *NoQuoru
 		case voteAbstained, voteUnknown, voteHole, voteDone:
 			e.Out = append(e.Out, MasterError{l.master.Addr, l.reason()})
 		case votePending:
-			if !l.answersInTime() {
+			if l.answersInTime() {
+				e.Pending++
+			} else {
 				e.Out = append(e.Out, MasterError{l.master.Addr, l.reason()})
 			}
 		default:

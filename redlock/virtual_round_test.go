@@ -11,6 +11,21 @@ import (
 	"time"
 )
 
+// An error that comes before all have answered says that the others were not waited for.
+func TestErrorBeforeAllHaveAnswered(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p := s.open()
+		p.delay(ms, ms, 3, 4)
+		for i := range 3 {
+			s.masters[i].Crash(true)
+		}
+		s.until("three down", func() bool { return p.states() == "ddduu" })
+		c := p.lock(one("r", time.Second))
+		c.want(s, "LOCK with three down", "0 of 5 masters answered, 3 needed; out: m1: down for ", 0)
+		c.want(s, "LOCK with three down", "; 2 more could not have made a quorum and were not waited for", 0)
+	})
+}
+
 func TestSilentMasters(t *testing.T) {
 	for _, tt := range []struct {
 		silent []int
