@@ -7,13 +7,16 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 )
 
 // The epoch of a master stands in a key of the master itself. It changes whenever the master may have forgotten locks, and a
 // vote counts only if the batch that carried it closed with the epoch that was admitted:
 //
 //	<run_id>:<nonce>      admitted: the master has been seen to remember everything for as long as a lock can live
-//	q:<run_id>:<nonce>    quarantined: it may have forgotten locks that still run; it gets every command and has no vote
+//	q:<run_id>:<nonce>:<reason>
+//	                      quarantined: it may have forgotten locks that still run; it gets every command and has no vote.
+//	                      The reason is for people: other proxies show it
 //
 // A restart changes the run_id, FLUSHALL and SWAPDB remove the key, a failover or REPLICAOF brings another master's key:
 // none of them leaves a value that begins with the master's present run_id. Values are exchanged by compare-and-set only, and
@@ -48,8 +51,33 @@ func readEpoch(value, runID string) epochKind {
 	return epochForeign
 }
 
-func admittedEpoch(runID string) string    { return runID + ":" + nonce() }
-func quarantinedEpoch(runID string) string { return "q:" + runID + ":" + nonce() }
+func admittedEpoch(runID string) string { return runID + ":" + nonce() }
+
+func quarantinedEpoch(runID, reason string) string {
+	return "q:" + runID + ":" + nonce() + ":" + reason
+}
+
+// quarantineReasonMax bounds what is shown of a reason, in bytes.
+const quarantineReasonMax = 200
+
+// quarantineReason is the reason in the value of a quarantine. Whoever can write to the master can have written it, and it goes into
+// logs and replies.
+func quarantineReason(value string) string {
+	parts := strings.SplitN(value, ":", 4)
+	if len(parts) < 4 || parts[3] == "" {
+		return "it gave no reason"
+	}
+	reason := parts[3]
+	if len(reason) > quarantineReasonMax {
+		reason = reason[:quarantineReasonMax] + "…"
+	}
+	return strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) || r == unicode.ReplacementChar {
+			return '?'
+		}
+		return r
+	}, reason)
+}
 
 func nonce() string {
 	var b [8]byte

@@ -34,7 +34,7 @@ func TestReadEpoch(t *testing.T) {
 			t.Errorf("epoch %q on run %q: got %d, want %d", tt.value, tt.runID, got, tt.want)
 		}
 	}
-	if a, b := quarantinedEpoch("abc"), quarantinedEpoch("abc"); a == b || readEpoch(a, "abc") != epochQuarantined {
+	if a, b := quarantinedEpoch("abc", "r"), quarantinedEpoch("abc", "r"); a == b || readEpoch(a, "abc") != epochQuarantined {
 		t.Errorf("two quarantines: got %q and %q, want two nonces", a, b)
 	}
 	if a, b := admittedEpoch("abc"), admittedEpoch("abc"); a == b || readEpoch(a, "abc") != epochAdmitted {
@@ -394,6 +394,37 @@ func TestBrandNewMastersWaitOnce(t *testing.T) {
 		p.allUp()
 		if err := p.Ready(s.Context()); err != nil {
 			s.Error(err)
+		}
+	})
+}
+
+func TestQuarantineReason(t *testing.T) {
+	for value, want := range map[string]string{
+		quarantinedEpoch("abc", "its clock stepped: 10s"): "its clock stepped: 10s",
+		"q:abc:123":                   "it gave no reason",
+		"q:abc:123:":                  "it gave no reason",
+		"q:abc:123:a\r\n+OK \x00\xff": "a??+OK ??",
+		"q:abc:123:" + strings.Repeat("x", 1<<20): strings.Repeat("x", 200) + "…",
+	} {
+		if got := quarantineReason(value); got != want {
+			t.Errorf("%.40q: got %q, want %q", value, got, want)
+		}
+	}
+}
+
+// The proxy that comes second knows why the first one has quarantined the master.
+func TestOtherProxiesKnowTheReason(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p, other := s.open(), s.open()
+		s.do(0, "FLUSHALL")
+		s.until("quarantine", func() bool { return p.states() == "quuuu" && other.states() == "quuuu" })
+		const why = "its epoch is gone: it has restarted without its data, or was flushed"
+		first, second := p.Masters()[0].Reason, other.Masters()[0].Reason
+		if strings.HasPrefix(first, "another") {
+			first, second = second, first
+		}
+		if first != why || second != "another proxy has quarantined it: "+why {
+			s.Errorf("got the reasons %q and %q, want %q and that another proxy has given it", first, second, why)
 		}
 	})
 }

@@ -208,13 +208,13 @@ func (l *lane) attest(ctx context.Context, link *link, doubt string, step time.D
 		case kind == epochQuarantined && (doubt == "" || value != l.guard.quarantine):
 			// Another proxy was first. Its reason may be older than our doubt, but its nonce is new to us, so our own wait
 			// for it begins now.
-			l.quarantined(value, cmp.Or(doubt, "another proxy has quarantined it"))
+			l.quarantined(value, cmp.Or(doubt, "another proxy has quarantined it: "+quarantineReason(value)))
 			return nil
 		}
 		if doubt == "" {
 			doubt = l.amnesia(value)
 		}
-		fresh := quarantinedEpoch(l.identity.runID)
+		fresh := quarantinedEpoch(l.identity.runID, doubt)
 		swapped, err := link.swap(ctx, epochKey, value, fresh)
 		if err != nil {
 			return err

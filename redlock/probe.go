@@ -362,7 +362,7 @@ func (r *MasterReport) readEpoch(ctx context.Context, l *link) {
 		r.Epoch = "admitted"
 	case epochQuarantined:
 		r.Epoch = "quarantined"
-		r.add(Note, "", "is quarantined: it may have forgotten locks, and votes again when the longest of them must have ended")
+		r.add(Note, "", "is quarantined: it may have forgotten locks, and votes again when the longest of them must have ended (%s)", quarantineReason(epoch))
 	default:
 		r.Epoch = "none"
 		r.add(Note, "", "no server has admitted it since it started: it votes a bit more than one max_ttl after the first connects, because it may have forgotten locks")

@@ -234,7 +234,7 @@ func TestProbeReadsTheEpoch(t *testing.T) {
 	}
 	probe("admitted", "")
 	runID := Probe(t.Context(), Master{Addr: s.Addr}, probeTimeout).RunID
-	cli(t, s.Addr, "SET", epochKey, quarantinedEpoch(runID))
+	cli(t, s.Addr, "SET", epochKey, quarantinedEpoch(runID, "its clock stepped"))
 	probe("quarantined", "note: is quarantined: it may have forgotten locks")
 	cli(t, s.Addr, "SET", epochKey, "of-another-run:1234")
 	probe("none", "note: no server has admitted it since it started")
