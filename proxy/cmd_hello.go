@@ -4,6 +4,9 @@ import (
 	"crypto/sha256"
 	"crypto/subtle"
 	"fmt"
+	"log/slog"
+	"sync"
+	"time"
 
 	"github.com/tidwall/redcon"
 )
@@ -149,12 +152,39 @@ func (s *session) logIn(name, password []byte) bool {
 		}
 	}
 	if found == nil {
+		s.server.failedLogins.tell(s.server.log, s.addr, name, time.Now())
 		return false
 	}
 	s.mu.Lock()
 	s.user = found
 	s.mu.Unlock()
 	return true
+}
+
+// failedLogins tells the log of logins that fail, once in failedLoginsEvery: whoever tries passwords must not fill the disk.
+type failedLogins struct {
+	mu     sync.Mutex
+	told   time.Time // when the log was told last
+	untold uint64    // failures since
+}
+
+const (
+	failedLoginsEvery = time.Second
+	failedLoginName   = 64 // bytes of a name that are shown
+)
+
+// tell never tells a password. The name is whatever the client sent.
+func (f *failedLogins) tell(log *slog.Logger, addr string, name []byte, now time.Time) {
+	f.mu.Lock()
+	if !f.told.IsZero() && now.Sub(f.told) < failedLoginsEvery {
+		f.untold++
+		f.mu.Unlock()
+		return
+	}
+	untold := f.untold
+	f.told, f.untold = now, 0
+	f.mu.Unlock()
+	log.Warn("a client could not log in", "client", addr, "user", string(name[:min(len(name), failedLoginName)]), "more_since_last", untold)
 }
 
 // sameSecret is 1 if the two are equal, else 0, in a time that depends on the length of got alone.

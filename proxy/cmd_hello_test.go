@@ -1,6 +1,12 @@
 package proxy
 
-import "testing"
+import (
+	"bytes"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+)
 
 // Goal: HELLO tells all seven fields, as a map in RESP3 and flat in RESP2, and changes nothing when it fails.
 // Method: dialogues. That the words are those of Redis is checked in differential_test.go.
@@ -45,6 +51,36 @@ func TestAUTH(t *testing.T) {
 	c.do("PING").err("NOAUTH")
 	c.do("HELLO", "3", "AUTH", "alice", "wonder").matches(`\{"server": .*`)
 	c.do("PING").is("+PONG")
+}
+
+// Goal: a login that fails is in the log, with who tried, without the password, and not more often than the disk can bear. Method:
+// logins over the wire, then the clock by hand.
+func TestFailedLoginIsLogged(t *testing.T) {
+	var text bytes.Buffer
+	srv := serve(t, func(opts *Options) {
+		opts.Users = []User{{Name: "alice", Password: "wonder"}}
+		opts.Logger = slog.New(slog.NewTextHandler(&locked{w: &text}, nil))
+	})
+	c := srv.dial()
+	c.do("AUTH", "alice", "wonder").is("+OK")
+	c.do("AUTH", "mallory\r\n", "secret").err("WRONGPASS")
+	c.do("HELLO", "3", "AUTH", "alice", "secret").err("WRONGPASS")
+	srv.Close()
+	want := `msg="a client could not log in" client=` + c.conn.LocalAddr().String() + ` user="mallory\r\n" more_since_last=0`
+	if got := text.String(); strings.Count(got, "could not log in") != 1 || !strings.Contains(got, want) || strings.Contains(got, "secret") {
+		t.Errorf("got the log\n%s\nwant once %s", got, want)
+	}
+
+	text.Reset()
+	log := slog.New(slog.NewTextHandler(&text, nil))
+	var f failedLogins
+	began := time.Now()
+	for i := range 25 {
+		f.tell(log, "1.2.3.4:5", []byte(strings.Repeat("x", 1000)), began.Add(time.Duration(i)*failedLoginsEvery/10))
+	}
+	if got := text.String(); strings.Count(got, "\n") != 3 || strings.Count(got, "more_since_last=9\n") != 2 || strings.Contains(got, strings.Repeat("x", 65)) {
+		t.Errorf("25 failures in 2.4 s: got the log\n%s\nwant three lines, two of which tell of 9 more, and short names", got)
+	}
 }
 
 // Goal: RESET undoes all that a client has set. Method: set all of it, and look.

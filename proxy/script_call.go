@@ -297,10 +297,6 @@ func (o *setOptions) end(now int64, command string) (end int64, problem string) 
 	return n, ""
 }
 
-func invalidExpire(command string) string {
-	return "ERR invalid expire time in '" + command + "' command"
-}
-
 func scriptSET(st *scriptState, args []string) (sandbox.Reply, error) {
 	o, ok := parseSetOptions(args[3:], false)
 	if !ok {

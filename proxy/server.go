@@ -36,8 +36,9 @@ type Server struct {
 
 	subscribers subscribers
 
-	counters counters
-	stats    *stats
+	counters     counters
+	stats        *stats
+	failedLogins failedLogins
 }
 
 // counters since the start of the server, for INFO and metrics.
