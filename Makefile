@@ -2,7 +2,7 @@
 
 STATICCHECK = go run honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
-.PHONY: run build test lint bench soak fuzz tools
+.PHONY: run build test lint bench scenarios soak fuzz tools
 
 run: ## serve on 127.0.0.1:6380 with five masters inside the process
 	go run ./cmd/redlockd
@@ -20,6 +20,10 @@ lint: ## formatting, vet, staticcheck
 
 bench: tools ## redlockd, redsync and one single master side by side; a few minutes
 	go run ./bench
+
+scenarios: tools ## what redlockd, redsync and node-redlock (if npm is there) make of the same faults; prints README's table
+	@! command -v npm >/dev/null || npm ci --silent --prefix redlock/testdata/node-redlock
+	REDLOCK_PEERS=$(or $(TRIALS),10) go test -count=1 -timeout 0 -run PeerScenarios -v ./redlock
 
 soak: tools ## three redlockd over the same masters with faults, for SOAK=1m or as long as asked
 	REDLOCK_SOAK=$(or $(SOAK),1m) go test -count=1 -timeout 0 -run Soak -v ./cmd/redlockd

@@ -241,13 +241,18 @@ func evictAndRepent(master int) func(*play) {
 
 // Replication.
 
-// laggingReplica makes a replica of master 1 that hears no more of it.
+// laggingReplica makes a replica of master 1 that hears no more of it, and is behind the beats of both clients.
 func laggingReplica(p *play) {
+	lagBehind(p)
+	p.beats()
+}
+
+// lagBehind makes a replica of master 1 that hears no more of it.
+func lagBehind(p *play) {
 	p.replica = p.start(nil)
 	p.replication = newRelay(p.T, p.master(1).Addr)
 	p.replicate(p.replica, p.replication.addr)
 	p.replication.hold()
-	p.beats()
 }
 
 // replicate makes a server a replica and waits until it has everything.

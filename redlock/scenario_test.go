@@ -331,14 +331,12 @@ func (p *play) start(env []string, args ...string) *redisproc.Server {
 // connect opens a client that reaches some masters, or all.
 func (p *play) connect(reach []int) *party {
 	p.Helper()
-	x := new(party)
+	x := p.wire()
 	opts := Options{
 		MaxTTL: p.ttl, MasterTimeout: 400 * time.Millisecond, ReconnectDelayMax: 50 * time.Millisecond,
 		Logger: slog.New(slog.NewTextHandler(&p.log, nil)),
 	}
-	for i, s := range p.running {
-		link := newRelay(p.T, s.Addr)
-		x.links = append(x.links, link)
+	for i, link := range x.links {
 		opts.Masters = append(opts.Masters, Master{Addr: link.addr, Name: fmt.Sprint("master ", i+1)})
 	}
 	x.keep(reach)
@@ -352,6 +350,15 @@ func (p *play) connect(reach []int) *party {
 		defer cancel()
 		c.Close(ctx)
 	})
+	return x
+}
+
+// wire is a client's links, before there is a client.
+func (p *play) wire() *party {
+	x := new(party)
+	for _, s := range p.running {
+		x.links = append(x.links, newRelay(p.T, s.Addr))
+	}
 	return x
 }
 

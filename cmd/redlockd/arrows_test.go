@@ -48,6 +48,7 @@ var testsBelow = map[string][]string{
 
 	"github.com/anishathalye/porcupine": {"redlock", "cmd/redlockd"},
 	"modernc.org/sqlite":                {"redlock"},
+	"github.com/go-redsync/redsync/":    {"redlock"}, // what others do in the same faults
 }
 
 func TestArrows(t *testing.T) {
