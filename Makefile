@@ -2,7 +2,7 @@
 
 STATICCHECK = go run honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
-.PHONY: run build test lint bench scenarios soak fuzz tools
+.PHONY: run build test lint bench scenarios soak fuzz tools libraries
 
 run: ## serve on 127.0.0.1:6380 with five masters inside the process
 	go run ./cmd/redlockd
@@ -10,7 +10,7 @@ run: ## serve on 127.0.0.1:6380 with five masters inside the process
 build: ## the redlockd binary
 	go build -trimpath -o redlockd ./cmd/redlockd
 
-test: tools ## all tests, with the race detector, against real redis-server processes
+test: tools libraries ## all tests, with the race detector, against real redis-server processes
 	go test -race -timeout 20m ./...
 
 lint: ## formatting, vet, staticcheck
@@ -47,3 +47,6 @@ tools:
 	  elif command -v dnf >/dev/null; then $$sudo dnf install -y -q redis gcc glibc-devel spin; \
 	  elif command -v brew >/dev/null; then brew install redis gcc spin; \
 	  else echo "no known package manager: install them by hand"; exit 1; fi; }
+
+libraries: ## programs with lock libraries of other people, in many languages: the tests run them against redlockd
+	@cmd/redlockd/testdata/libraries/build.sh

@@ -1,0 +1,253 @@
+package main
+
+// The processes of TestLibraries, what is said to them and by them, and the table of the results.
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// stepPatience bounds one answer of a program, its start included: a JVM on a busy machine takes its time.
+const stepPatience = time.Minute
+
+// dialogue is what was said in a trial, for the reader of a failed test.
+type dialogue struct {
+	t     *testing.T
+	mu    sync.Mutex
+	lines []string
+}
+
+func (d *dialogue) say(who, text string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.lines = append(d.lines, who+" "+text)
+}
+
+func (d *dialogue) stage(name string) { d.say("##", name) }
+
+func (d *dialogue) print() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.t.Failed() {
+		d.t.Logf("the dialogue:\n%s", strings.Join(d.lines, "\n"))
+	}
+}
+
+// player is a running program with one lock of one library.
+type player struct {
+	*dialogue
+	name     string
+	cmd      *exec.Cmd
+	stdin    *os.File
+	answers  chan string
+	versions string // what it says about its libraries
+}
+
+// enter starts the program of a library and waits until it is connected.
+func (d *dialogue) enter(name string, lib library, addr string) *player {
+	d.t.Helper()
+	language, program, _ := strings.Cut(lib.name, "/")
+	dir, err := filepath.Abs(librariesDir)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	places := strings.NewReplacer("BUILD", filepath.Join(dir, "build", language), "SOURCE", filepath.Join(dir, language))
+	var args []string
+	for _, arg := range lib.command {
+		args = append(args, places.Replace(arg))
+	}
+	args = append(args, strings.Split(addr, ":")...)
+	args = append(args, program)
+
+	p := &player{dialogue: d, name: name, cmd: exec.Command(args[0], args[1:]...), answers: make(chan string, 1)}
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	stdinRead, stdin, err := os.Pipe()
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	p.cmd.Stdin, p.stdin = stdinRead, stdin
+	stdout, err := p.cmd.StdoutPipe()
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	stderr, err := p.cmd.StderrPipe()
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	if err := p.cmd.Start(); err != nil {
+		d.t.Fatalf("start %s: %v: run `make libraries`", lib.name, err)
+	}
+	stdinRead.Close()
+	var readers sync.WaitGroup
+	readers.Go(func() {
+		for lines := bufio.NewScanner(stderr); lines.Scan(); {
+			d.say(name+"!", lines.Text())
+		}
+	})
+	readers.Go(func() {
+		defer close(p.answers)
+		for lines := bufio.NewScanner(stdout); lines.Scan(); {
+			d.say(name+"<", lines.Text())
+			p.answers <- lines.Text()
+		}
+	})
+	d.t.Cleanup(func() {
+		stdin.Close()
+		p.cmd.Process.Kill()
+		for range p.answers { // so that the reader ends
+		}
+		readers.Wait()
+		p.cmd.Wait()
+	})
+	answer := p.answer()
+	versions, ok := strings.CutPrefix(answer, "ready ")
+	if !ok {
+		d.t.Fatalf("%s: got %q, want ready …", name, answer)
+	}
+	p.versions = versions
+	return p
+}
+
+func (p *player) send(command string) {
+	p.t.Helper()
+	p.say(p.name+">", command)
+	if _, err := fmt.Fprintln(p.stdin, command); err != nil {
+		p.t.Fatalf("%s %s: %v", p.name, command, err)
+	}
+}
+
+func (p *player) answer() string {
+	p.t.Helper()
+	select {
+	case answer, ok := <-p.answers:
+		if !ok {
+			p.t.Fatalf("%s has ended", p.name)
+		}
+		return answer
+	case <-time.After(stepPatience):
+		p.t.Fatalf("%s: no answer within %v", p.name, stepPatience)
+		return ""
+	}
+}
+
+func (p *player) ask(command string) string {
+	p.t.Helper()
+	p.send(command)
+	return p.answer()
+}
+
+// want ends the test on another answer: what follows would make no sense.
+func (p *player) want(command, want string) {
+	p.t.Helper()
+	if got := p.ask(command); got != want {
+		p.t.Fatalf("%s %s: got %q, want %q", p.name, command, got, want)
+	}
+}
+
+func (p *player) wantAnswer(want string) {
+	p.t.Helper()
+	if got := p.answer(); got != want {
+		p.t.Fatalf("%s: got %q, want %q", p.name, got, want)
+	}
+}
+
+func (p *player) wantNoAnswer() {
+	p.t.Helper()
+	select {
+	case got := <-p.answers:
+		p.t.Fatalf("%s: got %q while the lock is held, want no answer yet", p.name, got)
+	default:
+	}
+}
+
+func (p *player) wantError(command, text string) string {
+	p.t.Helper()
+	got := p.ask(command)
+	if !strings.HasPrefix(got, "error ") || !strings.Contains(strings.ToLower(got), text) {
+		p.t.Errorf("%s %s: got %q, want an error with %q in it", p.name, command, got, text)
+	}
+	return strings.TrimPrefix(got, "error ")
+}
+
+// eventually asks again until the answer is the wanted one.
+func (p *player) eventually(command, want string) {
+	p.t.Helper()
+	for end := time.Now().Add(stepPatience); ; time.Sleep(50 * time.Millisecond) {
+		got := p.ask(command)
+		if got == want {
+			return
+		}
+		if time.Now().After(end) {
+			p.t.Fatalf("%s %s: got %q for %v, want %q", p.name, command, got, stepPatience, want)
+		}
+	}
+}
+
+func (p *player) freeze() { p.signal(syscall.SIGSTOP, "stands still") }
+
+func (p *player) thaw() { p.signal(syscall.SIGCONT, "goes on") }
+
+func (p *player) signal(signal syscall.Signal, what string) {
+	p.t.Helper()
+	p.say(p.name, what)
+	if err := p.cmd.Process.Signal(signal); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// matrixRow is what became of one library.
+type matrixRow struct {
+	library
+	versions string
+	passed   bool
+	refused  string // what the library was told, where it cannot work
+}
+
+func writeMatrix(t *testing.T, path string, rows []matrixRow) {
+	var text strings.Builder
+	text.WriteString("| library | versions tried | exclusion, waiting, expiry, restarts, 2 of 5 masters killed | extend | inspect | a loss is noticed by |\n")
+	text.WriteString("|---|---|---|---|---|---|\n")
+	for _, row := range rows {
+		language, name, _ := strings.Cut(row.name, "/")
+		result, extend, inspect, loss := "works", "yes", "yes", "extend, inspect, release"
+		switch {
+		case row.refusal != "" && row.refused == "":
+			result, extend, inspect, loss = "not tried", "", "", ""
+		case row.refused != "":
+			result, extend, inspect, loss = "refused: `"+row.refused+"`", "", "", ""
+		case !row.passed:
+			result, extend, inspect, loss = "FAILS", "", "", ""
+		default:
+			var ways []string
+			if row.extend == "unsupported" {
+				extend = "none"
+			} else {
+				ways = append(ways, "extend")
+			}
+			if row.renews {
+				extend = "by itself"
+			}
+			if row.inspect == "unsupported" {
+				inspect = "none"
+			} else {
+				ways = append(ways, "inspect")
+			}
+			if row.lost != "silent" {
+				ways = append(ways, "release")
+			}
+			loss = strings.Join(ways, ", ")
+		}
+		fmt.Fprintf(&text, "| %s: %s | %s | %s | %s | %s | %s |\n", language, name, row.versions, result, extend, inspect, loss)
+	}
+	if err := os.WriteFile(path, []byte(text.String()), 0o644); err != nil {
+		t.Error(err)
+	}
+}

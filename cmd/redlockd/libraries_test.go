@@ -1,0 +1,435 @@
+package main
+
+// Goal: lock libraries that were written for one Redis work unmodified when their address is redlockd's. Method: each row of
+// the table is a program with that library (testdata/libraries, built by `make libraries`), driven by lines on its standard
+// input. Two processes of it, and redlockd's own LOCK, contend for locks through one redlockd over five redis-servers;
+// what they are told is compared with the table, and what is stored with the masters. Locks expire under their holder,
+// scripts are forgotten, redlockd is killed and started again, masters are killed.
+//
+// REDLOCK_LIBRARIES_TARGET=host:port takes the server there instead, a plain redis-server for one: then redlockd, its
+// restart and its masters are left out. REDLOCK_LIBRARIES_MATRIX=file gets a table of what was tried and how it went.
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"redlockd/redlock/redisproc"
+)
+
+// library is a row: a program, and the words it answers where libraries differ (testdata/libraries/README.md explains them).
+type library struct {
+	name    string   // language/library; the last part is the program's last argument
+	command []string // BUILD stands for the directory of the built programs of its language, SOURCE for that of its source
+	keys    []string // the keys of a lock on the masters, where they are not just the name: "mutex:%s"
+	later   []string // keys that the library takes after its answer
+
+	extend  string // "ok" by default
+	inspect string // "held" by default
+	lost    string // the answer to a release of a lock that is not held any more: "refused" by default
+
+	// The library renews its locks itself: such a lock expires only under a process that stands still.
+	renews bool
+	// The library needs what redlockd does not keep. The first try must fail with this text in its error.
+	refusal string
+}
+
+var libraries = []library{
+	{name: "go/redsync", command: []string{"BUILD/locks"}},
+	{name: "go/redislock", command: []string{"BUILD/locks"}},
+	{name: "go/rueidislock", command: []string{"BUILD/locks"}, extend: "unsupported", lost: "silent", renews: true,
+		keys: []string{"rueidislock:0:%s", "rueidislock:1:%s"}, later: []string{"rueidislock:2:%s"}},
+	{name: "go/go-redis", command: []string{"BUILD/locks"}},
+	{name: "go/redigo", command: []string{"BUILD/locks"}},
+
+	{name: "node/redlock4", command: []string{"node", "BUILD/main.js"}, inspect: "unsupported"},
+	{name: "node/redlock5", command: []string{"node", "BUILD/main.js"}, inspect: "unsupported"},
+	{name: "node/redis-semaphore", command: []string{"node", "BUILD/main.js"}, extend: "unsupported", lost: "silent", renews: true,
+		keys: []string{"mutex:%s"}},
+	{name: "node/semaphore", command: []string{"node", "BUILD/main.js"}, refusal: "zremrangebyscore"},
+	{name: "node/ioredis5", command: []string{"node", "BUILD/main.js"}},
+	{name: "node/ioredis6", command: []string{"node", "BUILD/main.js"}},
+	{name: "node/node-redis", command: []string{"node", "BUILD/main.js"}},
+}
+
+// librariesDir holds the programs: their sources, and in build what `make libraries` made of them.
+const librariesDir = "testdata/libraries"
+
+func TestLibraries(t *testing.T) {
+	if out, err := exec.Command(filepath.Join(librariesDir, "build.sh"), "--check").CombinedOutput(); err != nil {
+		t.Fatalf("the programs are not ready (%v): run `make libraries`\n%s", err, out)
+	}
+	rows := make([]matrixRow, len(libraries))
+	for i, lib := range libraries {
+		rows[i].library = lib
+	}
+	if path := os.Getenv("REDLOCK_LIBRARIES_MATRIX"); path != "" {
+		t.Cleanup(func() { writeMatrix(t, path, rows) })
+	}
+	atOnce := 2 // some are a JVM per process: more at once would make each other slow
+	if os.Getenv("REDLOCK_LIBRARIES_TARGET") != "" {
+		atOnce = 1 // on one server, the locks of two trials would meet
+	}
+	few := make(chan struct{}, atOnce)
+	for i, lib := range libraries {
+		t.Run(lib.name, func(t *testing.T) {
+			t.Parallel()
+			few <- struct{}{}
+			defer func() { <-few }()
+			rows[i] = tryLibrary(t, lib)
+		})
+	}
+}
+
+// Locks of these lengths, in milliseconds: long ones never run out within a step, and the longer can be told from the long
+// by what is left of it.
+const (
+	long    = 20_000
+	longer  = 50_000
+	between = 30_000
+	short   = 1_000
+)
+
+// trial is one library that is tried on one fleet.
+type trial struct {
+	*dialogue
+	lib  library
+	on   *fleet
+	a, b *player
+}
+
+func tryLibrary(t *testing.T, lib library) matrixRow {
+	lib.extend, lib.inspect, lib.lost = orDefault(lib.extend, "ok"), orDefault(lib.inspect, "held"), orDefault(lib.lost, "refused")
+	if lib.keys == nil {
+		lib.keys = []string{"%s"}
+	}
+	talk := &dialogue{t: t}
+	on := startFleet(t)
+	// Registered after the fleet, so that it runs before the fleet ends: the dialogue first, then the log.
+	t.Cleanup(talk.print)
+	tr := &trial{dialogue: talk, lib: lib, on: on, a: talk.enter("A", lib, on.addr)}
+	row := matrixRow{library: lib, versions: tr.a.versions}
+	if lib.refusal != "" {
+		if on.proxy != nil {
+			row.refused = tr.a.wantError("try a 20000", lib.refusal)
+		}
+		return row
+	}
+	tr.b = talk.enter("B", lib, on.addr)
+
+	tr.exclusion()
+	tr.waiting()
+	tr.expiry()
+	tr.scriptsForgotten()
+	if on.proxy != nil {
+		tr.nativeCommands()
+		tr.proxyRestarts()
+		tr.mastersDie()
+	}
+	row.passed = !t.Failed()
+	return row
+}
+
+func orDefault(s, def string) string {
+	if s == "" {
+		return def
+	}
+	return s
+}
+
+func (tr *trial) exclusion() {
+	tr.stage("exclusion")
+	tr.a.want("try books 20000", "ok")
+	value := tr.wantStored("books", 1)
+	tr.b.want("try books 20000", "refused")
+	tr.a.want(fmt.Sprint("extend ", longer), tr.lib.extend)
+	if tr.lib.extend == "ok" {
+		tr.wantStored("books", between)
+	}
+	tr.a.want("inspect", tr.lib.inspect)
+	if got := tr.wantStored("books", 1); got != value {
+		tr.t.Errorf("the value of the key changed from %q to %q while the lock was held", value, got)
+	}
+	tr.a.want("release", orSilent("ok", tr.lib.lost))
+	tr.wantGone("books")
+	tr.a.want("release", tr.lib.lost)
+	tr.b.want("try books 20000", "ok")
+	tr.a.want("try books 20000", "refused")
+	tr.b.want("release", orSilent("ok", tr.lib.lost))
+	tr.wantGone("books")
+}
+
+// orSilent is the answer to a release that succeeds: a library that does not tell of a loss does not tell of success either.
+func orSilent(answer, lost string) string {
+	if lost == "silent" {
+		return lost
+	}
+	return answer
+}
+
+func (tr *trial) waiting() {
+	tr.stage("waiting")
+	tr.a.want("try queue 20000", "ok")
+	tr.b.send("acquire queue 20000")
+	tr.b.wantNoAnswer()
+	tr.a.want("release", orSilent("ok", tr.lib.lost))
+	tr.b.wantAnswer("ok")
+	tr.wantStored("queue", 1)
+	tr.b.want("release", orSilent("ok", tr.lib.lost))
+	tr.wantGone("queue")
+}
+
+// expiry: the lock of A runs out and B gets it. A learns of its loss, and whatever it does leaves the lock of B alone.
+func (tr *trial) expiry() {
+	tr.stage("expiry")
+	tr.a.want(fmt.Sprint("acquire expiring ", short), "ok")
+	if tr.lib.renews {
+		tr.a.freeze()
+	}
+	tr.wantGone("expiring")
+	tr.b.want("try expiring 20000", "ok")
+	value := tr.wantStored("expiring", 1)
+	if tr.lib.renews {
+		tr.a.thaw()
+		tr.a.eventually("inspect", "lost")
+	} else {
+		if tr.lib.inspect == "held" {
+			tr.a.want("inspect", "lost")
+		}
+		if tr.lib.extend == "ok" {
+			tr.a.want("extend 20000", "refused")
+		}
+	}
+	tr.a.want("release", tr.lib.lost)
+	if tr.lib.inspect == "held" {
+		tr.b.want("inspect", "held")
+	}
+	if got := tr.wantStored("expiring", 1); got != value {
+		tr.t.Errorf("B's lock: the value of the key changed from %q to %q by what A did", value, got)
+	}
+	tr.b.want("release", orSilent("ok", tr.lib.lost))
+	tr.wantGone("expiring")
+}
+
+func (tr *trial) scriptsForgotten() {
+	tr.stage("scripts forgotten")
+	tr.a.want("try scripts 20000", "ok")
+	tr.on.dial(tr.t).want("SCRIPT FLUSH", "OK")
+	tr.a.want(fmt.Sprint("extend ", longer), tr.lib.extend)
+	tr.on.dial(tr.t).want("SCRIPT FLUSH", "OK")
+	tr.a.want("release", orSilent("ok", tr.lib.lost))
+	tr.wantGone("scripts")
+}
+
+// nativeCommands: the library and LOCK exclude each other.
+func (tr *trial) nativeCommands() {
+	tr.stage("redlockd's own commands")
+	native := tr.on.dial(tr.t)
+	tr.a.want("try shared 20000", "ok")
+	for _, key := range tr.keys("shared") {
+		native.want("LOCK "+key+" 20000", "null")
+	}
+	tr.a.want("release", orSilent("ok", tr.lib.lost))
+	tr.wantGone("shared")
+	for _, key := range tr.keys("shared") {
+		native.lock(key, "native")
+	}
+	tr.a.want("try shared 20000", "refused")
+	for _, key := range tr.keys("shared") {
+		native.want("UNLOCK "+key+" native", "1")
+	}
+	tr.a.want("acquire shared 20000", "ok")
+	tr.a.want("release", orSilent("ok", tr.lib.lost))
+	tr.wantGone("shared")
+}
+
+// proxyRestarts: a lock outlives redlockd; the library connects again and goes on with it.
+func (tr *trial) proxyRestarts() {
+	tr.stage("redlockd is killed and started again")
+	tr.a.want("try restart 20000", "ok")
+	tr.on.restartProxy(tr.t)
+	tr.wantStored("restart", 1)
+	tr.a.eventually("ping", "ok")
+	tr.b.eventually("ping", "ok")
+	tr.b.want("try restart 20000", "refused")
+	tr.a.want(fmt.Sprint("extend ", longer), tr.lib.extend)
+	tr.a.want("inspect", tr.lib.inspect)
+	tr.a.want("release", orSilent("ok", tr.lib.lost))
+	tr.wantGone("restart")
+	tr.b.want("try restart 20000", "ok")
+	tr.b.want("release", orSilent("ok", tr.lib.lost))
+	tr.wantGone("restart")
+}
+
+func (tr *trial) mastersDie() {
+	tr.stage("two of five masters are killed")
+	tr.a.want("try masters 20000", "ok")
+	tr.on.masters[0].Kill()
+	tr.on.masters[3].Kill()
+	tr.b.want("try masters 20000", "refused")
+	tr.a.want(fmt.Sprint("extend ", longer), tr.lib.extend)
+	tr.a.want("inspect", tr.lib.inspect)
+	tr.a.want("release", orSilent("ok", tr.lib.lost))
+	tr.wantGone("masters")
+	tr.b.want("acquire masters 20000", "ok")
+	tr.wantStored("masters", 1)
+	tr.a.want("try masters 20000", "refused")
+	tr.b.want("release", orSilent("ok", tr.lib.lost))
+	tr.wantGone("masters")
+
+	tr.stage("a third master is killed")
+	tr.on.masters[1].Kill()
+	if got := tr.a.ask("try masters 20000"); got == "ok" {
+		tr.t.Errorf("A try masters: got %q with two of five masters", got)
+	}
+	tr.wantGone("masters")
+}
+
+func (tr *trial) keys(name string) []string { return named(tr.lib.keys, name) }
+
+func named(formats []string, name string) []string {
+	var all []string
+	for _, format := range formats {
+		all = append(all, fmt.Sprintf(format, name))
+	}
+	return all
+}
+
+// wantStored checks that a quorum of the masters holds one value under each key of the lock, for leftMin ms at least.
+func (tr *trial) wantStored(name string, leftMin int64) (value string) {
+	tr.t.Helper()
+	for _, key := range tr.keys(name) {
+		found := tr.on.stored(tr.t, key)
+		votes := map[string]int{}
+		for _, entry := range found {
+			if entry.left.Milliseconds() >= leftMin {
+				votes[entry.value]++
+			}
+		}
+		value = ""
+		for v, n := range votes {
+			if n >= tr.on.quorum() {
+				value = v
+			}
+		}
+		if value == "" {
+			tr.t.Fatalf("%s: want one value on %d masters for %d ms at least, got %v", key, tr.on.quorum(), leftMin, found)
+		}
+	}
+	return value
+}
+
+// wantGone waits until no master holds a key of the lock: a quorum is enough for an answer, the others follow.
+func (tr *trial) wantGone(name string) {
+	tr.t.Helper()
+	for _, key := range append(tr.keys(name), named(tr.lib.later, name)...) {
+		for end := time.Now().Add(stepPatience); ; time.Sleep(10 * time.Millisecond) {
+			found := tr.on.stored(tr.t, key)
+			if len(found) == 0 {
+				break
+			}
+			if time.Now().After(end) {
+				tr.t.Fatalf("%s: still there: %v", key, found)
+			}
+		}
+	}
+}
+
+// againstRedlockd says that redlockd serves what lock libraries send. Without it, the trials run against one plain
+// redis-server: that shows that the programs and the steps are right, and nothing about redlockd.
+const againstRedlockd = false
+
+// fleet is redlockd over five masters, or one server without redlockd.
+type fleet struct {
+	addr    string
+	proxy   *program
+	masters []*redisproc.Server
+	clients []*redis.Client // of all masters, or of the one server
+}
+
+func startFleet(t *testing.T) *fleet {
+	f := &fleet{addr: os.Getenv("REDLOCK_LIBRARIES_TARGET")}
+	addrs := []string{f.addr}
+	switch {
+	case f.addr != "":
+	case againstRedlockd:
+		f.masters, _ = startMasters(t, 5)
+		addrs = redisproc.Addrs(f.masters)
+		f.startProxy(t)
+	default:
+		f.masters, f.addr = startMasters(t, 1)
+		addrs[0] = f.addr
+	}
+	for _, addr := range addrs {
+		client := redis.NewClient(&redis.Options{Addr: addr, MaxRetries: -1})
+		t.Cleanup(func() { client.Close() })
+		f.clients = append(f.clients, client)
+	}
+	return f
+}
+
+func (f *fleet) startProxy(t *testing.T) {
+	args := []string{"--bootstrap", "--masters", strings.Join(redisproc.Addrs(f.masters), ",")}
+	if f.addr != "" {
+		args = append(args, "--listen", f.addr)
+	}
+	f.proxy = launch(t, args...)
+	f.addr = f.proxy.addr
+	f.proxy.waitLog("quorum reached: locks are granted")
+}
+
+func (f *fleet) restartProxy(t *testing.T) {
+	t.Helper()
+	f.proxy.signal(os.Kill)
+	f.proxy.exitCode()
+	f.startProxy(t)
+}
+
+func (f *fleet) dial(t *testing.T) *wire {
+	t.Helper()
+	conn, err := net.Dial("tcp", f.addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return newWire(t, conn)
+}
+
+func (f *fleet) quorum() int { return len(f.clients)/2 + 1 }
+
+type entry struct {
+	value string
+	left  time.Duration
+}
+
+func (e entry) String() string { return fmt.Sprintf("%q for %v", e.value, e.left) }
+
+// stored reads a key from every master that runs.
+func (f *fleet) stored(t *testing.T, key string) (found []entry) {
+	t.Helper()
+	for i, client := range f.clients {
+		if f.masters != nil && f.masters[i].Pid() == 0 {
+			continue
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		pipe := client.Pipeline()
+		value, left := pipe.Get(ctx, key), pipe.PTTL(ctx, key)
+		_, err := pipe.Exec(ctx)
+		cancel()
+		if err == redis.Nil {
+			continue
+		}
+		if err != nil {
+			t.Fatalf("read %s: %v", key, err)
+		}
+		found = append(found, entry{value.Val(), left.Val()})
+	}
+	return found
+}
