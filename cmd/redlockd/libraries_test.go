@@ -38,8 +38,8 @@ type library struct {
 
 	// The library renews its locks itself: such a lock expires only under a process that stands still.
 	renews bool
-	// The library needs what redlockd does not keep. The first try must fail with this text in its error.
-	refusal string
+	// The library needs what redlockd does not keep. This step, "try" by default, must fail with this text in its error.
+	refuses, refusal string
 }
 
 var libraries = []library{
@@ -58,6 +58,16 @@ var libraries = []library{
 	{name: "node/ioredis5", command: []string{"node", "BUILD/main.js"}},
 	{name: "node/ioredis6", command: []string{"node", "BUILD/main.js"}},
 	{name: "node/node-redis", command: []string{"node", "BUILD/main.js"}},
+
+	{name: "python/redis-py", command: []string{"BUILD/current/bin/python", "SOURCE/main.py"}},
+	{name: "python/redis-py-asyncio", command: []string{"BUILD/current/bin/python", "SOURCE/main.py"}},
+	{name: "python/redis-py-4", command: []string{"BUILD/redis4/bin/python", "SOURCE/main.py"}},
+	{name: "python/redis-py-4-asyncio", command: []string{"BUILD/redis4/bin/python", "SOURCE/main.py"}},
+	{name: "python/redlock-py", command: []string{"BUILD/current/bin/python", "SOURCE/main.py"},
+		extend: "unsupported", inspect: "unsupported", lost: "silent"},
+	{name: "python/pottery", command: []string{"BUILD/current/bin/python", "SOURCE/main.py"}, keys: []string{"redlock:%s"}},
+	// It takes a lock with SET, but its release pushes to a list.
+	{name: "python/python-redis-lock", command: []string{"BUILD/current/bin/python", "SOURCE/main.py"}, refuses: "release", refusal: "lpush"},
 }
 
 // librariesDir holds the programs: their sources, and in build what `make libraries` made of them.
@@ -119,7 +129,7 @@ func tryLibrary(t *testing.T, lib library) matrixRow {
 	row := matrixRow{library: lib, versions: tr.a.versions}
 	if lib.refusal != "" {
 		if on.proxy != nil {
-			row.refused = tr.a.wantError("try a 20000", lib.refusal)
+			row.refused = tr.refusal()
 		}
 		return row
 	}
@@ -143,6 +153,15 @@ func orDefault(s, def string) string {
 		return def
 	}
 	return s
+}
+
+// refusal returns what the library was told.
+func (tr *trial) refusal() string {
+	if tr.lib.refuses == "" {
+		return tr.a.wantError("try books 20000", tr.lib.refusal)
+	}
+	tr.a.want("try books 20000", "ok")
+	return tr.a.wantError(tr.lib.refuses, tr.lib.refusal)
 }
 
 func (tr *trial) exclusion() {

@@ -8,7 +8,7 @@
 set -euo pipefail
 cd "$(dirname "$0")"
 
-languages=(go node)
+languages=(go node python)
 
 fail() {
   echo "libraries: $*" >&2
@@ -20,6 +20,7 @@ tools() {
   case $1 in
     go) echo go ;;
     node) echo node npm ;;
+    python) echo python3 ;;
   esac
 }
 
@@ -27,6 +28,7 @@ packages() {
   case $1 in
     go) ;;
     node) echo nodejs npm ;;
+    python) echo python3 python3-venv ;;
   esac
 }
 
@@ -50,6 +52,15 @@ build_go() {
 build_node() {
   cp node/* build/node/
   (cd build/node && npm ci --silent --no-audit --no-fund)
+}
+
+# One environment for each version of redis-py.
+build_python() {
+  local name
+  for name in current redis4; do
+    python3 -m venv "build/python/$name"
+    "build/python/$name/bin/python" -m pip install --quiet --disable-pip-version-check --require-hashes -r "python/requirements-$name.txt"
+  done
 }
 
 stale=()
