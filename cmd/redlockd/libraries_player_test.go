@@ -54,18 +54,17 @@ type player struct {
 // enter starts the program of a library and waits until it is connected.
 func (d *dialogue) enter(name string, lib library, addr string) *player {
 	d.t.Helper()
-	language, program, _ := strings.Cut(lib.name, "/")
 	dir, err := filepath.Abs(librariesDir)
 	if err != nil {
 		d.t.Fatal(err)
 	}
-	places := strings.NewReplacer("BUILD", filepath.Join(dir, "build", language), "SOURCE", filepath.Join(dir, language))
-	var args []string
-	for _, arg := range lib.command {
-		args = append(args, places.Replace(arg))
+	places := strings.NewReplacer("BUILD", filepath.Join(dir, "build", lib.language), "SOURCE", filepath.Join(dir, lib.language))
+	args := strings.Fields(lib.command)
+	for i := range args {
+		args[i] = places.Replace(args[i])
 	}
 	args = append(args, strings.Split(addr, ":")...)
-	args = append(args, program)
+	args = append(args, lib.name)
 
 	p := &player{dialogue: d, name: name, cmd: exec.Command(args[0], args[1:]...), answers: make(chan string, 1)}
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
@@ -83,7 +82,7 @@ func (d *dialogue) enter(name string, lib library, addr string) *player {
 		d.t.Fatal(err)
 	}
 	if err := p.cmd.Start(); err != nil {
-		d.t.Fatalf("start %s: %v: run `make libraries`", lib.name, err)
+		d.t.Fatalf("start the program of %s: %v: run `make libraries`", lib.name, err)
 	}
 	stdinRead.Close()
 	var readers sync.WaitGroup
@@ -216,7 +215,6 @@ func writeMatrix(t *testing.T, path string, rows []matrixRow) {
 	text.WriteString("| library | versions tried | exclusion, waiting, expiry, restarts, 2 of 5 masters killed | extend | inspect | a loss is noticed by |\n")
 	text.WriteString("|---|---|---|---|---|---|\n")
 	for _, row := range rows {
-		language, name, _ := strings.Cut(row.name, "/")
 		result, extend, inspect, loss := "works", "yes", "yes", "extend, inspect, release"
 		switch {
 		case row.refusal != "" && row.refused == "":
@@ -245,7 +243,7 @@ func writeMatrix(t *testing.T, path string, rows []matrixRow) {
 			}
 			loss = strings.Join(ways, ", ")
 		}
-		fmt.Fprintf(&text, "| %s: %s | %s | %s | %s | %s | %s |\n", language, name, row.versions, result, extend, inspect, loss)
+		fmt.Fprintf(&text, "| %s: %s | %s | %s | %s | %s | %s |\n", row.language, row.name, row.versions, result, extend, inspect, loss)
 	}
 	if err := os.WriteFile(path, []byte(text.String()), 0o644); err != nil {
 		t.Error(err)

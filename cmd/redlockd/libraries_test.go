@@ -16,6 +16,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -27,14 +28,16 @@ import (
 
 // library is a row: a program, and the words it answers where libraries differ (testdata/libraries/README.md explains them).
 type library struct {
-	name    string   // language/library; the last part is the program's last argument
-	command []string // BUILD stands for the directory of the built programs of its language, SOURCE for that of its source
-	keys    []string // the keys of a lock on the masters, where they are not just the name: "mutex:%s"
-	later   []string // keys that the library takes after its answer
+	language string
+	command  string   // BUILD stands for the directory of the built programs of its language, SOURCE for that of its source
+	name     string   // the last argument of the program
+	keys     []string // the keys of a lock on the masters, where they are not just the name: "mutex:%s"
+	later    []string // keys that the library takes after its answer
 
-	extend  string // "ok" by default
-	inspect string // "held" by default
-	lost    string // the answer to a release of a lock that is not held any more: "refused" by default
+	extend   string // "ok" by default
+	inspect  string // "held" by default
+	released string // the answer to a release: "ok" by default
+	lost     string // the answer to a release of a lock that is not held any more: "refused" by default
 
 	// The library renews its locks itself: such a lock expires only under a process that stands still.
 	renews bool
@@ -42,32 +45,57 @@ type library struct {
 	refuses, refusal string
 }
 
-var libraries = []library{
-	{name: "go/redsync", command: []string{"BUILD/locks"}},
-	{name: "go/redislock", command: []string{"BUILD/locks"}},
-	{name: "go/rueidislock", command: []string{"BUILD/locks"}, extend: "unsupported", lost: "silent", renews: true,
-		keys: []string{"rueidislock:0:%s", "rueidislock:1:%s"}, later: []string{"rueidislock:2:%s"}},
-	{name: "go/go-redis", command: []string{"BUILD/locks"}},
-	{name: "go/redigo", command: []string{"BUILD/locks"}},
+var libraries = slices.Concat(
+	rows("go", "BUILD/locks",
+		library{name: "redsync"},
+		library{name: "redislock"},
+		library{name: "rueidislock", extend: "unsupported", released: "silent", lost: "silent", renews: true,
+			keys: []string{"rueidislock:0:%s", "rueidislock:1:%s"}, later: []string{"rueidislock:2:%s"}},
+		library{name: "go-redis"},
+		library{name: "redigo"},
+	),
+	rows("node", "node BUILD/main.js",
+		library{name: "redlock4", inspect: "unsupported"},
+		library{name: "redlock5", inspect: "unsupported"},
+		library{name: "redis-semaphore", extend: "unsupported", released: "silent", lost: "silent", renews: true,
+			keys: []string{"mutex:%s"}},
+		library{name: "semaphore", refusal: "zremrangebyscore"},
+		library{name: "ioredis5"},
+		library{name: "ioredis6"},
+		library{name: "node-redis"},
+	),
+	rows("python", "BUILD/current/bin/python SOURCE/main.py",
+		library{name: "redis-py"},
+		library{name: "redis-py-asyncio"},
+		library{name: "redlock-py", extend: "unsupported", inspect: "unsupported", released: "silent", lost: "silent"},
+		library{name: "pottery", keys: []string{"redlock:%s"}},
+		// It takes a lock with SET, but its release pushes to a list.
+		library{name: "python-redis-lock", refuses: "release", refusal: "lpush"},
+	),
+	rows("python", "BUILD/redis4/bin/python SOURCE/main.py",
+		library{name: "redis-py-4"},
+		library{name: "redis-py-4-asyncio"},
+	),
+	rows("java", "java -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -cp BUILD/classes:BUILD/lib/* Main",
+		library{name: "jedis"},
+		library{name: "lettuce"},
+		library{name: "spring-integration", inspect: "unsupported", keys: []string{"registry:%s"}},
+		library{name: "shedlock-safe-update", inspect: "unsupported", released: "silent", keys: []string{"job-lock:default:%s"}},
+		// By default, it deletes the key without a look at its value.
+		library{name: "shedlock", refuses: "release", refusal: "del "},
+	),
+	rows("php", "php SOURCE/main.php", library{name: "phpredis"}),
+	rows("ruby", "ruby SOURCE/main.rb", library{name: "redis-rb"}),
+	rows("perl", "perl SOURCE/main.pl", library{name: "redis-pm"}),
+	rows("c", "BUILD/main", library{name: "hiredis"}),
+)
 
-	{name: "node/redlock4", command: []string{"node", "BUILD/main.js"}, inspect: "unsupported"},
-	{name: "node/redlock5", command: []string{"node", "BUILD/main.js"}, inspect: "unsupported"},
-	{name: "node/redis-semaphore", command: []string{"node", "BUILD/main.js"}, extend: "unsupported", lost: "silent", renews: true,
-		keys: []string{"mutex:%s"}},
-	{name: "node/semaphore", command: []string{"node", "BUILD/main.js"}, refusal: "zremrangebyscore"},
-	{name: "node/ioredis5", command: []string{"node", "BUILD/main.js"}},
-	{name: "node/ioredis6", command: []string{"node", "BUILD/main.js"}},
-	{name: "node/node-redis", command: []string{"node", "BUILD/main.js"}},
-
-	{name: "python/redis-py", command: []string{"BUILD/current/bin/python", "SOURCE/main.py"}},
-	{name: "python/redis-py-asyncio", command: []string{"BUILD/current/bin/python", "SOURCE/main.py"}},
-	{name: "python/redis-py-4", command: []string{"BUILD/redis4/bin/python", "SOURCE/main.py"}},
-	{name: "python/redis-py-4-asyncio", command: []string{"BUILD/redis4/bin/python", "SOURCE/main.py"}},
-	{name: "python/redlock-py", command: []string{"BUILD/current/bin/python", "SOURCE/main.py"},
-		extend: "unsupported", inspect: "unsupported", lost: "silent"},
-	{name: "python/pottery", command: []string{"BUILD/current/bin/python", "SOURCE/main.py"}, keys: []string{"redlock:%s"}},
-	// It takes a lock with SET, but its release pushes to a list.
-	{name: "python/python-redis-lock", command: []string{"BUILD/current/bin/python", "SOURCE/main.py"}, refuses: "release", refusal: "lpush"},
+// rows are libraries whose programs are started alike.
+func rows(language, command string, all ...library) []library {
+	for i := range all {
+		all[i].language, all[i].command = language, command
+	}
+	return all
 }
 
 // librariesDir holds the programs: their sources, and in build what `make libraries` made of them.
@@ -77,12 +105,12 @@ func TestLibraries(t *testing.T) {
 	if out, err := exec.Command(filepath.Join(librariesDir, "build.sh"), "--check").CombinedOutput(); err != nil {
 		t.Fatalf("the programs are not ready (%v): run `make libraries`\n%s", err, out)
 	}
-	rows := make([]matrixRow, len(libraries))
+	results := make([]matrixRow, len(libraries))
 	for i, lib := range libraries {
-		rows[i].library = lib
+		results[i].library = lib
 	}
 	if path := os.Getenv("REDLOCK_LIBRARIES_MATRIX"); path != "" {
-		t.Cleanup(func() { writeMatrix(t, path, rows) })
+		t.Cleanup(func() { writeMatrix(t, path, results) })
 	}
 	atOnce := 2 // some are a JVM per process: more at once would make each other slow
 	if os.Getenv("REDLOCK_LIBRARIES_TARGET") != "" {
@@ -90,11 +118,11 @@ func TestLibraries(t *testing.T) {
 	}
 	few := make(chan struct{}, atOnce)
 	for i, lib := range libraries {
-		t.Run(lib.name, func(t *testing.T) {
+		t.Run(lib.language+"/"+lib.name, func(t *testing.T) {
 			t.Parallel()
 			few <- struct{}{}
 			defer func() { <-few }()
-			rows[i] = tryLibrary(t, lib)
+			results[i] = tryLibrary(t, lib)
 		})
 	}
 }
@@ -117,7 +145,8 @@ type trial struct {
 }
 
 func tryLibrary(t *testing.T, lib library) matrixRow {
-	lib.extend, lib.inspect, lib.lost = orDefault(lib.extend, "ok"), orDefault(lib.inspect, "held"), orDefault(lib.lost, "refused")
+	lib.extend, lib.inspect = orDefault(lib.extend, "ok"), orDefault(lib.inspect, "held")
+	lib.released, lib.lost = orDefault(lib.released, "ok"), orDefault(lib.lost, "refused")
 	if lib.keys == nil {
 		lib.keys = []string{"%s"}
 	}
@@ -177,21 +206,13 @@ func (tr *trial) exclusion() {
 	if got := tr.wantStored("books", 1); got != value {
 		tr.t.Errorf("the value of the key changed from %q to %q while the lock was held", value, got)
 	}
-	tr.a.want("release", orSilent("ok", tr.lib.lost))
+	tr.a.want("release", tr.lib.released)
 	tr.wantGone("books")
 	tr.a.want("release", tr.lib.lost)
 	tr.b.want("try books 20000", "ok")
 	tr.a.want("try books 20000", "refused")
-	tr.b.want("release", orSilent("ok", tr.lib.lost))
+	tr.b.want("release", tr.lib.released)
 	tr.wantGone("books")
-}
-
-// orSilent is the answer to a release that succeeds: a library that does not tell of a loss does not tell of success either.
-func orSilent(answer, lost string) string {
-	if lost == "silent" {
-		return lost
-	}
-	return answer
 }
 
 func (tr *trial) waiting() {
@@ -199,10 +220,10 @@ func (tr *trial) waiting() {
 	tr.a.want("try queue 20000", "ok")
 	tr.b.send("acquire queue 20000")
 	tr.b.wantNoAnswer()
-	tr.a.want("release", orSilent("ok", tr.lib.lost))
+	tr.a.want("release", tr.lib.released)
 	tr.b.wantAnswer("ok")
 	tr.wantStored("queue", 1)
-	tr.b.want("release", orSilent("ok", tr.lib.lost))
+	tr.b.want("release", tr.lib.released)
 	tr.wantGone("queue")
 }
 
@@ -234,7 +255,7 @@ func (tr *trial) expiry() {
 	if got := tr.wantStored("expiring", 1); got != value {
 		tr.t.Errorf("B's lock: the value of the key changed from %q to %q by what A did", value, got)
 	}
-	tr.b.want("release", orSilent("ok", tr.lib.lost))
+	tr.b.want("release", tr.lib.released)
 	tr.wantGone("expiring")
 }
 
@@ -244,7 +265,7 @@ func (tr *trial) scriptsForgotten() {
 	tr.on.dial(tr.t).want("SCRIPT FLUSH", "OK")
 	tr.a.want(fmt.Sprint("extend ", longer), tr.lib.extend)
 	tr.on.dial(tr.t).want("SCRIPT FLUSH", "OK")
-	tr.a.want("release", orSilent("ok", tr.lib.lost))
+	tr.a.want("release", tr.lib.released)
 	tr.wantGone("scripts")
 }
 
@@ -256,7 +277,7 @@ func (tr *trial) nativeCommands() {
 	for _, key := range tr.keys("shared") {
 		native.want("LOCK "+key+" 20000", "null")
 	}
-	tr.a.want("release", orSilent("ok", tr.lib.lost))
+	tr.a.want("release", tr.lib.released)
 	tr.wantGone("shared")
 	for _, key := range tr.keys("shared") {
 		native.lock(key, "native")
@@ -266,7 +287,7 @@ func (tr *trial) nativeCommands() {
 		native.want("UNLOCK "+key+" native", "1")
 	}
 	tr.a.want("acquire shared 20000", "ok")
-	tr.a.want("release", orSilent("ok", tr.lib.lost))
+	tr.a.want("release", tr.lib.released)
 	tr.wantGone("shared")
 }
 
@@ -281,10 +302,10 @@ func (tr *trial) proxyRestarts() {
 	tr.b.want("try restart 20000", "refused")
 	tr.a.want(fmt.Sprint("extend ", longer), tr.lib.extend)
 	tr.a.want("inspect", tr.lib.inspect)
-	tr.a.want("release", orSilent("ok", tr.lib.lost))
+	tr.a.want("release", tr.lib.released)
 	tr.wantGone("restart")
 	tr.b.want("try restart 20000", "ok")
-	tr.b.want("release", orSilent("ok", tr.lib.lost))
+	tr.b.want("release", tr.lib.released)
 	tr.wantGone("restart")
 }
 
@@ -296,12 +317,12 @@ func (tr *trial) mastersDie() {
 	tr.b.want("try masters 20000", "refused")
 	tr.a.want(fmt.Sprint("extend ", longer), tr.lib.extend)
 	tr.a.want("inspect", tr.lib.inspect)
-	tr.a.want("release", orSilent("ok", tr.lib.lost))
+	tr.a.want("release", tr.lib.released)
 	tr.wantGone("masters")
 	tr.b.want("acquire masters 20000", "ok")
 	tr.wantStored("masters", 1)
 	tr.a.want("try masters 20000", "refused")
-	tr.b.want("release", orSilent("ok", tr.lib.lost))
+	tr.b.want("release", tr.lib.released)
 	tr.wantGone("masters")
 
 	tr.stage("a third master is killed")

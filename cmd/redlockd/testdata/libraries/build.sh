@@ -8,41 +8,55 @@
 set -euo pipefail
 cd "$(dirname "$0")"
 
-languages=(go node python)
+languages=(go node python java php ruby perl c)
 
 fail() {
   echo "libraries: $*" >&2
   exit 1
 }
 
-# tools prints what a language needs; packages prints the Debian packages that have it.
-tools() {
+# missing prints what a language lacks on this machine, packages the packages of Debian that have it.
+missing() {
   case $1 in
-    go) echo go ;;
-    node) echo node npm ;;
-    python) echo python3 ;;
+    go) commands go ;;
+    node) commands node npm ;;
+    python) commands python3 && python3 -c 'import ensurepip, venv' 2>/dev/null || echo "the venv module of python3" ;;
+    java) commands java javac mvn ;;
+    rust) commands cargo gcc ;;
+    php) commands php && php -r 'exit(extension_loaded("redis") ? 0 : 1);' || echo "the redis extension of php" ;;
+    ruby) commands ruby && ruby -e 'require "redis"' 2>/dev/null || echo "the redis gem of ruby" ;;
+    perl) commands perl && perl -MRedis -e 1 2>/dev/null || echo "the Redis module of perl" ;;
+    c) commands gcc && echo '#include <hiredis/hiredis.h>' | gcc -E - >/dev/null 2>&1 || echo "the headers of hiredis" ;;
   esac
+}
+
+commands() {
+  local name lacking=0
+  for name; do command -v "$name" >/dev/null || { echo "$name"; lacking=1; }; done
+  return $lacking
 }
 
 packages() {
   case $1 in
-    go) ;;
     node) echo nodejs npm ;;
     python) echo python3 python3-venv ;;
+    java) echo default-jdk-headless maven ;;
+    # Debian's cargo is older than the libraries want; the one it builds browsers with is not.
+    rust) if apt-cache show cargo-web >/dev/null 2>&1; then echo cargo-web rustc-web gcc libc6-dev; else echo cargo gcc libc6-dev; fi ;;
+    php) echo php-cli php-redis ;;
+    ruby) echo ruby ruby-redis ;;
+    perl) echo perl libredis-perl ;;
+    c) echo gcc libc6-dev libhiredis-dev ;;
   esac
 }
 
-missing_tools() {
-  local tool
-  for tool in $(tools "$1"); do command -v "$tool" >/dev/null || echo "$tool"; done
-}
-
+# sum changes when the sources of a language do, or the way they are built.
 sum() {
-  { cat build.sh; find "$1" -type f -print0 | sort -z | xargs -0 sha256sum; } | sha256sum | cut -d' ' -f1
+  { declare -f "build_$1"; find "$1" -type f -print0 | sort -z | xargs -0 sha256sum; } | sha256sum | cut -d' ' -f1
 }
 
 up_to_date() {
-  [ -z "$(missing_tools "$1")" ] && [ "$(cat "build/$1/stamp" 2>/dev/null)" = "$(sum "$1")" ]
+  [ "$(cat "build/$1/stamp" 2>/dev/null)" = "$(sum "$1")" ] && [ -z "$(missing "$1")" ]
 }
 
 build_go() {
@@ -63,36 +77,54 @@ build_python() {
   done
 }
 
+build_java() {
+  mvn --quiet --batch-mode --file java/pom.xml org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies \
+    -DoutputDirectory="$PWD/build/java/lib" -DincludeScope=runtime
+  javac -proc:none -d build/java/classes -cp 'build/java/lib/*' java/*.java
+}
+
+build_rust() {
+  cargo build --quiet --locked --manifest-path rust/Cargo.toml --target-dir build/rust
+}
+
+build_c() {
+  gcc -O1 -Wall -Wextra -o build/c/main c/main.c -lhiredis
+}
+
+# Their sources are run as they are.
+build_php() { :; }
+build_ruby() { :; }
+build_perl() { :; }
+
 stale=()
 for language in "${languages[@]}"; do up_to_date "$language" || stale+=("$language"); done
 
 if [ "${1-}" = --check ]; then
   for language in "${stale[@]}"; do
-    lacking=$(missing_tools "$language" | paste -sd' ')
+    lacking=$(missing "$language" | paste -sd, -)
     if [ -n "$lacking" ]; then echo "$language: not installed: $lacking"; else echo "$language: not built from its present sources"; fi
   done
   [ ${#stale[@]} = 0 ]
   exit
 fi
 
-install=()
-for language in "${stale[@]}"; do
-  [ -z "$(missing_tools "$language")" ] || read -ra install <<<"${install[*]-} $(packages "$language")"
-done
-if [ ${#install[@]} != 0 ]; then
-  command -v apt-get >/dev/null || fail "install by hand, then run make libraries again: ${install[*]}"
-  echo "libraries: installing ${install[*]}"
+lacking=()
+for language in "${stale[@]}"; do [ -z "$(missing "$language")" ] || lacking+=("$language"); done
+if [ ${#lacking[@]} != 0 ]; then
+  command -v apt-get >/dev/null || fail "$(for language in "${lacking[@]}"; do missing "$language"; done | paste -sd, -): install this, then run make libraries again"
   sudo=$([ "$(id -u)" = 0 ] || echo sudo)
   $sudo apt-get update -qq
-  $sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${install[@]}" >/dev/null
+  read -ra wanted <<<"$(for language in "${lacking[@]}"; do packages "$language"; done | paste -sd' ' -)"
+  echo "libraries: installing ${wanted[*]}"
+  $sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${wanted[@]}" >/dev/null
 fi
 
 for language in "${stale[@]}"; do
-  lacking=$(missing_tools "$language" | paste -sd' ')
+  lacking=$(missing "$language" | paste -sd, -)
   [ -z "$lacking" ] || fail "$language needs $lacking: install it, then run make libraries again"
   echo "libraries: building the programs in $language"
   rm -rf "build/$language"
   mkdir -p "build/$language"
-  "build_$language"
+  "build_$language" || fail "the programs in $language could not be built"
   sum "$language" >"build/$language/stamp"
 done
