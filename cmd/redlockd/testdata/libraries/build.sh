@@ -8,7 +8,7 @@
 set -euo pipefail
 cd "$(dirname "$0")"
 
-languages=(go node python java php ruby perl c)
+languages=(go node python java rust php ruby perl c)
 
 fail() {
   echo "libraries: $*" >&2
@@ -22,12 +22,13 @@ missing() {
     node) commands node npm ;;
     python) commands python3 && python3 -c 'import ensurepip, venv' 2>/dev/null || echo "the venv module of python3" ;;
     java) commands java javac mvn ;;
-    rust) commands cargo gcc ;;
+    rust) commands cargo gcc && recent_cargo || echo "cargo $CARGO_MIN or newer" ;;
     php) commands php && php -r 'exit(extension_loaded("redis") ? 0 : 1);' || echo "the redis extension of php" ;;
     ruby) commands ruby && ruby -e 'require "redis"' 2>/dev/null || echo "the redis gem of ruby" ;;
     perl) commands perl && perl -MRedis -e 1 2>/dev/null || echo "the Redis module of perl" ;;
     c) commands gcc && echo '#include <hiredis/hiredis.h>' | gcc -E - >/dev/null 2>&1 || echo "the headers of hiredis" ;;
   esac
+  return 0
 }
 
 commands() {
@@ -36,13 +37,22 @@ commands() {
   return $lacking
 }
 
+# What the pinned libraries ask for.
+CARGO_MIN=1.88
+NODE_MIN=20
+
+recent_cargo() {
+  printf '%s\n' "$CARGO_MIN" "$(cargo --version 2>/dev/null | cut -d' ' -f2)" | sort -VC
+}
+
 packages() {
   case $1 in
     node) echo nodejs npm ;;
     python) echo python3 python3-venv ;;
     java) echo default-jdk-headless maven ;;
-    # Debian's cargo is older than the libraries want; the one it builds browsers with is not.
-    rust) if apt-cache show cargo-web >/dev/null 2>&1; then echo cargo-web rustc-web gcc libc6-dev; else echo cargo gcc libc6-dev; fi ;;
+    # Debian's cargo is older than that; the one it builds browsers with is not.
+    rust) for name in cargo-web rustup cargo; do apt-cache show $name >/dev/null 2>&1 && break; done
+      echo "$name" gcc libc6-dev ;;
     php) echo php-cli php-redis ;;
     ruby) echo ruby ruby-redis ;;
     perl) echo perl libredis-perl ;;
@@ -63,9 +73,20 @@ build_go() {
   (cd go && go build -mod=readonly -o ../build/go/locks .)
 }
 
+# Where the system's node is too old, the registry of npm has a newer one.
 build_node() {
   cp node/* build/node/
-  (cd build/node && npm ci --silent --no-audit --no-fund)
+  (
+    cd build/node
+    npm ci --silent --no-audit --no-fund
+    node=$(command -v node)
+    if [ "$(node -p 'process.versions.node.split(".")[0]')" -lt $NODE_MIN ]; then
+      package=node-linux-$(node -p process.arch)
+      npm install --silent --no-audit --no-fund --prefix runtime --no-save "$package@22"
+      node=$PWD/runtime/node_modules/$package/bin/node
+    fi
+    ln -s "$node" node
+  )
 }
 
 # One environment for each version of redis-py.
@@ -78,7 +99,7 @@ build_python() {
 }
 
 build_java() {
-  mvn --quiet --batch-mode --file java/pom.xml org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies \
+  mvn --quiet --batch-mode -Dstyle.color=never --file java/pom.xml org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies \
     -DoutputDirectory="$PWD/build/java/lib" -DincludeScope=runtime
   javac -proc:none -d build/java/classes -cp 'build/java/lib/*' java/*.java
 }
@@ -117,6 +138,7 @@ if [ ${#lacking[@]} != 0 ]; then
   read -ra wanted <<<"$(for language in "${lacking[@]}"; do packages "$language"; done | paste -sd' ' -)"
   echo "libraries: installing ${wanted[*]}"
   $sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${wanted[@]}" >/dev/null
+  if command -v rustup >/dev/null && ! recent_cargo; then rustup toolchain install --profile minimal stable; fi
 fi
 
 for language in "${stale[@]}"; do
