@@ -6,6 +6,7 @@
 #
 # A language is built when the sum over its source files and over the versions of its tools differs from the one in its stamp.
 set -euo pipefail
+export LC_ALL=C
 cd "$(dirname "$0")"
 
 languages=(go node python java rust php ruby perl c)
@@ -94,7 +95,7 @@ build_python() {
   local name
   for name in current redis4; do
     python3 -m venv "build/python/$name"
-    "build/python/$name/bin/python" -m pip install --quiet --disable-pip-version-check --require-hashes -r "python/requirements-$name.txt"
+    "build/python/$name/bin/python" -m pip install --use-pep517 --quiet --disable-pip-version-check --require-hashes -r "python/requirements-$name.txt"
   done
 }
 
@@ -141,12 +142,26 @@ if [ ${#lacking[@]} != 0 ]; then
   if command -v rustup >/dev/null && ! recent_cargo; then rustup toolchain install --profile minimal stable; fi
 fi
 
+build() {
+  local lacking
+  lacking=$(missing "$1" | paste -sd, -)
+  [ -z "$lacking" ] || fail "$1 needs $lacking: install it, then run make libraries again"
+  rm -rf "build/$1"
+  mkdir -p "build/$1"
+  "build_$1"
+  sum "$1" >"build/$1/stamp"
+}
+
+# All at once: most of the time goes by in waiting for packages. What a build says is shown if it fails.
+mkdir -p build
+declare -A running
 for language in "${stale[@]}"; do
-  lacking=$(missing "$language" | paste -sd, -)
-  [ -z "$lacking" ] || fail "$language needs $lacking: install it, then run make libraries again"
   echo "libraries: building the programs in $language"
-  rm -rf "build/$language"
-  mkdir -p "build/$language"
-  "build_$language" || fail "the programs in $language could not be built"
-  sum "$language" >"build/$language/stamp"
+  build "$language" >"build/$language.log" 2>&1 &
+  running[$language]=$!
 done
+failed=
+for language in "${!running[@]}"; do
+  wait "${running[$language]}" || { failed+=" $language" && sed "s/^/$language: /" "build/$language.log" >&2; }
+done
+[ -z "$failed" ] || fail "not built:$failed"
