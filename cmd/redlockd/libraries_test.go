@@ -81,8 +81,8 @@ var libraries = slices.Concat(
 		library{name: "lettuce"},
 		library{name: "spring-integration", inspect: "unsupported", keys: []string{"registry:%s"}},
 		library{name: "shedlock-safe-update", inspect: "unsupported", released: "silent", keys: []string{"job-lock:default:%s"}},
-		// By default, it deletes the key without a look at its value.
-		library{name: "shedlock", refuses: "release", refusal: "del "},
+		// By default, it extends with SET XX and releases with DEL: whatever is there, its own or not.
+		library{name: "shedlock", extend: "unsupported", inspect: "unsupported", refuses: "release", refusal: "del "},
 	),
 	rows("rust", "BUILD/debug/locks",
 		library{name: "rslock", released: "silent", lost: "silent"},
@@ -199,6 +199,10 @@ func (tr *trial) refusal() string {
 		return tr.a.wantError("try books 20000", tr.lib.refusal)
 	}
 	tr.a.want("try books 20000", "ok")
+	tr.a.want("inspect", tr.lib.inspect)
+	if tr.lib.extend == "ok" {
+		tr.a.want(fmt.Sprint("extend ", longer), "ok")
+	}
 	return tr.a.wantError(tr.lib.refuses, tr.lib.refusal)
 }
 

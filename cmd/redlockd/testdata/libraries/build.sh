@@ -4,7 +4,7 @@
 #   build.sh            build what is missing or older than its sources
 #   build.sh --check    only say what that would be; fails if there is anything
 #
-# A language is built when the sum over its source files and over the versions of its tools differs from the one in its stamp.
+# A language is built when the sum over its source files and its build function differs from the one in its stamp.
 set -euo pipefail
 export LC_ALL=C
 cd "$(dirname "$0")"
@@ -52,7 +52,8 @@ packages() {
     python) echo python3 python3-venv ;;
     java) echo default-jdk-headless maven ;;
     # Debian's cargo is older than that; the one it builds browsers with is not.
-    rust) for name in cargo-web rustup cargo; do apt-cache show $name >/dev/null 2>&1 && break; done
+    rust) local name
+      for name in cargo-web rustup cargo; do apt-cache show "$name" >/dev/null 2>&1 && break; done
       echo "$name" gcc libc6-dev ;;
     php) echo php-cli php-redis ;;
     ruby) echo ruby ruby-redis ;;
