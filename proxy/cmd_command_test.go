@@ -100,7 +100,7 @@ func TestRefusals(t *testing.T) {
 	if len(inRedis) < 200 {
 		t.Fatalf("COMMAND LIST of Redis has %d commands only", len(inRedis))
 	}
-	served := newCommandTable(nativeCommands, dropInCommands, connectionCommands)
+	served := newCommandTable(nativeCommands, dropInCommands, scriptCommands, connectionCommands)
 	for name := range refusalOf {
 		if !inRedis[name] {
 			t.Errorf("%s is refused by name, but Redis has no such command", name)
@@ -110,7 +110,7 @@ func TestRefusals(t *testing.T) {
 		}
 	}
 
-	c.do("eval", "return 1", "0").is("-ERR EVAL is not served: this endpoint serves locks only; LOCK, EXTEND and UNLOCK do in one command what lock libraries do in a script")
+	c.do("fcall", "f", "0").is("-ERR FCALL is not served: this endpoint serves locks only; send the script itself with EVAL; LOCK, EXTEND and UNLOCK do in one command what lock libraries do in a script")
 	c.do("HSET", "h", "f", "v").is("-ERR HSET is not served: this endpoint serves locks only; it keeps no data")
 }
 
@@ -159,8 +159,8 @@ func TestCOMMANDGETKEYS(t *testing.T) {
 	}
 	got := c.do("COMMAND").text
 	count := c.do("COMMAND", "COUNT").matches(`:(\d+)`)[0]
-	if n := strings.Count(c.do("COMMAND", "DOCS").text, `"subcommands"`); n != 3 {
-		t.Errorf("COMMAND DOCS: got %d commands with subcommands, want CLIENT, COMMAND and CONFIG", n)
+	if n := strings.Count(c.do("COMMAND", "DOCS").text, `"subcommands"`); n != 4 {
+		t.Errorf("COMMAND DOCS: got %d commands with subcommands, want CLIENT, COMMAND, CONFIG and SCRIPT", n)
 	}
 	if info := c.do("COMMAND", "INFO").text; info != got || count == "0" {
 		t.Errorf("COMMAND INFO without names: got another answer than COMMAND")

@@ -17,8 +17,8 @@ var refusals = []struct {
 }{
 	{"getex",
 		"prolong a lock with EXTEND resource token ttl"},
-	{"eval eval_ro evalsha evalsha_ro script fcall fcall_ro function",
-		"LOCK, EXTEND and UNLOCK do in one command what lock libraries do in a script"},
+	{"fcall fcall_ro function",
+		"send the script itself with EVAL; LOCK, EXTEND and UNLOCK do in one command what lock libraries do in a script"},
 	{"keys scan randomkey dbsize",
 		"LOCKS lists the locks that were granted here and still run"},
 	{"flushall flushdb swapdb",

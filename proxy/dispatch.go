@@ -48,7 +48,7 @@ func (s *session) run(c *call) {
 	cmd.stats.calls.Add(1)
 	mark := len(c.out)
 	cmd.handler(s, c)
-	if isError(c.out[mark:]) {
+	if c.slot == nil && isError(c.out[mark:]) {
 		cmd.stats.failed.Add(1)
 	}
 }

@@ -69,6 +69,7 @@ func (s *session) dropIn(c *call, e effect, refusal string) {
 		c.out = append(c.out, "+QUEUED\r\n"...)
 		return
 	}
+	s.awaitScripts(c, e.keys)
 	x := &exchange{engine: s.server.opts.Engine, effects: []effect{e}, keys: e.keys}
 	if len(e.keys) > 1 {
 		x.keys = distinct(e.keys)

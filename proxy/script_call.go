@@ -20,10 +20,10 @@ type scriptCommand struct {
 	run   func(st *scriptState, args []string) (sandbox.Reply, error)
 }
 
-var scriptCommands map[string]scriptCommand
+var scriptCalls map[string]scriptCommand
 
 func init() {
-	scriptCommands = map[string]scriptCommand{
+	scriptCalls = map[string]scriptCommand{
 		"get":         {2, scriptGET},
 		"mget":        {-2, scriptMGET},
 		"strlen":      {2, scriptSTRLEN},
@@ -67,7 +67,7 @@ func init() {
 // Call executes a command for the running script: the sandbox calls it.
 func (st *scriptState) Call(args []string, resp int) (sandbox.Reply, error) {
 	name := strings.ToLower(args[0])
-	cmd, ok := scriptCommands[name]
+	cmd, ok := scriptCalls[name]
 	switch {
 	case !ok && redisHas(name):
 		return sandbox.Reply{}, refuse("the script calls %s, and is refused as a whole: scripts here lock and release only, "+
@@ -93,7 +93,7 @@ func init() {
 	}
 }
 
-// redisHas tells whether Redis knows a command that is not in scriptCommands, by its name in lower case.
+// redisHas tells whether Redis knows a command that is not in scriptCalls, by its name in lower case.
 func redisHas(name string) bool {
 	_, ok := refusalOf[name]
 	return ok || notForScripts[name]

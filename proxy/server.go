@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/tidwall/redcon"
+
+	"redlockd/redlock/sandbox"
 )
 
 // Server serves the Redis protocol in front of a lock engine. Make one with New.
@@ -35,11 +37,16 @@ type Server struct {
 	goroutines sync.WaitGroup // readers, writers and the sweep. One is added only while its session or Serve is counted, or with mu held and not closed
 
 	subscribers subscribers
+	scripts     scriptCache
+	boxes       *sandbox.Pool // in which they run
 
 	counters     counters
 	stats        *stats
 	failedLogins failedLogins
 }
+
+// boxesMax is how many Lua states are kept for the next scripts: more are made when more scripts run at the same time.
+const boxesMax = 16
 
 // counters since the start of the server, for INFO and metrics.
 type counters struct {
@@ -62,10 +69,11 @@ func New(opts Options) (*Server, error) {
 	srv := &Server{
 		opts:      opts,
 		log:       opts.Logger,
-		table:     newCommandTable(nativeCommands, dropInCommands, connectionCommands),
+		table:     newCommandTable(nativeCommands, dropInCommands, scriptCommands, connectionCommands),
 		limits:    frameLimits{args: opts.ArgsMax, bulk: opts.BulkMax, command: opts.CommandMax},
 		started:   started,
 		stats:     newStats(started),
+		boxes:     sandbox.NewPool(boxesMax),
 		listeners: make(map[net.Listener]struct{}),
 		sessions:  make(map[int64]*session),
 		done:      make(chan struct{}),

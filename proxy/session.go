@@ -65,8 +65,9 @@ type session struct {
 	queue
 	output
 
-	composing bool   // confirmations of SUBSCRIBE are in batch: messages wait in pushed until they are out
-	pushed    []byte // at most OutputMax
+	scripted  map[string]int // keys of scripts on their way, and how many of these
+	composing bool           // confirmations of SUBSCRIBE are in batch: messages wait in pushed until they are out
+	pushed    []byte         // at most OutputMax
 
 	changed sync.Cond   // tells the reader, which waits in await, that something here has changed
 	waitOp  *redlock.Op // the LOCK that waits, while held
@@ -279,9 +280,14 @@ func (s *session) executeAll() error {
 // awaitRoom sends what there is to send, and waits until the client and the engine have taken enough of the commands
 // before for another one to be executed.
 func (s *session) awaitRoom() error {
+	return s.awaitOthers(func() bool { return s.inFlight.Load() < int32(s.server.opts.PipelineMax) })
+}
+
+// awaitOthers sends what there is to send, and waits until ok, which is called with mu held.
+func (s *session) awaitOthers(ok func() bool) error {
 	err := s.send()
 	if err == nil {
-		err = s.await(func() bool { return s.inFlight.Load() < int32(s.server.opts.PipelineMax) })
+		err = s.await(ok)
 	}
 	s.inBatch.Store(true)
 	s.batch = borrowChunk()

@@ -187,6 +187,13 @@ func (b *batch) single(r *round) {
 		for _, key := range r.keys {
 			w.bulk(key)
 		}
+	case verbShare:
+		w.array(5)
+		w.bulk("set")
+		w.bulk(r.keys[0])
+		w.bulk(r.token)
+		w.bulk("px")
+		w.number(r.ttlMs)
 	case verbPublish:
 		w.array(3)
 		w.bulk("publish")
@@ -317,7 +324,7 @@ func (b *batch) hear(command command) error {
 	case word != nil:
 	case r.verb == verbSet:
 		vote, word = readSet(reply)
-	case r.verb == verbPublish:
+	case r.verb == verbPublish || r.verb == verbShare:
 		vote = voteGranted
 	default:
 		vote, word = r.readScript(reply)

@@ -16,6 +16,7 @@ const (
 	verbExtend              // compare the token, prolong; several keys: all or none
 	verbRead                // value and remaining TTL
 	verbPublish             // a message: token holds it, and the votes count for nothing
+	verbShare               // a shared text, likewise
 	verbCommit              // a script: guarded changes of several keys, all or none (commit.go)
 	verbForget              // the same, where all that it changes is deleted
 	verbStates              // a script: type, value and remaining TTL of several keys (states.go)
@@ -35,6 +36,7 @@ type round struct {
 	start   time.Time // T1, read before the first byte goes out; monotonic
 	op      *Op       // told when the round is decided; nil: nobody waits for it
 	audits  *round    // verbRead to see whether this lease is still there
+	shared  bool      // verbRead of a shared text
 	probe   bool      // verbRead on behalf of the waiter op, which wants to know when to try again
 	debtor  mask      // verbRelease: the masters that may hold the key, to which the release is owed if they are away
 	lapse   time.Time // verbRelease: when an owed release may be forgotten; zero: never
@@ -84,7 +86,7 @@ func (r *round) outcome(v votes, masters int) outcome {
 		return releaseOutcome(v, masters)
 	case verbExtend:
 		return extensionOutcome(v, masters)
-	case verbRead, verbPublish:
+	case verbRead, verbPublish, verbShare:
 		return readingOutcome(v, masters)
 	}
 	return acquisitionOutcome(v, masters)
@@ -188,6 +190,8 @@ func (c *Client) vote(r *round, word votes, t *turn) {
 		c.commitDecided(r, o, t)
 	case r.probe:
 		c.probed(r, t)
+	case r.shared:
+		c.sharedDecided(r, t)
 	case r.audits != nil:
 		c.auditDecided(r, after)
 	case r.verb.acquires():

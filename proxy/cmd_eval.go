@@ -1,0 +1,193 @@
+package proxy
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/tidwall/redcon"
+
+	"redlockd/redlock"
+	"redlockd/redlock/sandbox"
+)
+
+// Scripts of lock libraries. What a script does is found out by running it (script_exchange.go), not by its text.
+var scriptCommands = []command{
+	{
+		name: "eval", arity: -3, flags: flagNoScript | flagMovable | flagLock, keys: keySpec{numkeys: 2}, handler: cmdEVAL,
+		docs: commandDocs{group: "scripting", since: "2.6.0", complexity: scriptComplexity,
+			summary: "Run a lock script on what a quorum of masters holds, as one change", arguments: syntax("script numkeys:integer [key:key...] [arg...]")},
+	},
+	{
+		name: "evalsha", arity: -3, flags: flagNoScript | flagMovable | flagLock, keys: keySpec{numkeys: 2}, handler: cmdEVALSHA,
+		docs: commandDocs{group: "scripting", since: "2.6.0", complexity: scriptComplexity,
+			summary: "Run a lock script that is known by its SHA1", arguments: syntax("sha1 numkeys:integer [key:key...] [arg...]")},
+	},
+	{
+		name: "eval_ro", arity: -3, flags: flagNoScript | flagReadOnly | flagMovable, keys: keySpec{numkeys: 2}, handler: cmdEVAL,
+		docs: commandDocs{group: "scripting", since: "7.0.0", complexity: scriptComplexity,
+			summary: "Run a script that only reads", arguments: syntax("script numkeys:integer [key:key...] [arg...]")},
+	},
+	{
+		name: "evalsha_ro", arity: -3, flags: flagNoScript | flagReadOnly | flagMovable, keys: keySpec{numkeys: 2}, handler: cmdEVALSHA,
+		docs: commandDocs{group: "scripting", since: "7.0.0", complexity: scriptComplexity,
+			summary: "Run a script that only reads and is known by its SHA1", arguments: syntax("sha1 numkeys:integer [key:key...] [arg...]")},
+	},
+	{
+		name: "script", arity: -2, flags: flagNoScript,
+		docs: commandDocs{group: "scripting", since: "2.6.0", complexity: "Depends on subcommand.", summary: "Commands about scripts"},
+		subs: []command{
+			{
+				name: "load", arity: 3, flags: flagNoScript | flagStale, handler: cmdSCRIPTLOAD,
+				docs: commandDocs{group: "scripting", since: "2.6.0", complexity: "O(N) where N is the length of the script",
+					summary: "Remember a script, also for the other redlockds of these masters. Answers its SHA1", arguments: syntax("script")},
+			},
+			{
+				name: "exists", arity: -3, flags: flagNoScript, handler: cmdSCRIPTEXISTS,
+				docs: commandDocs{group: "scripting", since: "2.6.0", complexity: "O(N) where N is the number of scripts",
+					summary: "Tell which scripts are remembered here", arguments: syntax("sha1...")},
+			},
+			{
+				name: "flush", arity: -2, flags: flagNoScript, handler: cmdSCRIPTFLUSH,
+				docs: commandDocs{group: "scripting", since: "2.6.0", complexity: "O(N) where N is the number of scripts",
+					summary: "Forget the scripts that are remembered here", arguments: syntax("[ASYNC | SYNC]")},
+			},
+			{
+				name: "kill", arity: 2, flags: flagNoScript, handler: cmdSCRIPTKILL,
+				docs: commandDocs{group: "scripting", since: "2.6.0", complexity: "O(1)",
+					summary: "Answers that no script runs: none runs for long here"},
+			},
+		},
+	},
+}
+
+const scriptComplexity = "That of the script, and O(M) where M is the number of masters, all asked at once"
+
+const errNoScript = "NOSCRIPT No matching script. Please use EVAL."
+
+func cmdEVAL(s *session, c *call) {
+	x := newScriptExchange(s, c)
+	if x == nil {
+		return
+	}
+	script, err := s.server.scripts.add(string(c.args[1]), s.server.now())
+	if err != nil {
+		c.fail(err.Error())
+		return
+	}
+	x.script = script
+	x.begin(s, c)
+}
+
+func cmdEVALSHA(s *session, c *call) {
+	x := newScriptExchange(s, c)
+	if x == nil {
+		return
+	}
+	var lower [40]byte
+	if len(c.args[1]) != len(lower) {
+		c.fail(errNoScript)
+		return
+	}
+	for i, b := range c.args[1] {
+		if b >= 'A' && b <= 'Z' {
+			b += 'a' - 'A'
+		}
+		lower[i] = b
+	}
+	if x.script = s.server.scripts.find(lower[:]); x.script != nil {
+		x.begin(s, c)
+		return
+	}
+	if strings.Trim(string(lower[:]), "0123456789abcdef") != "" {
+		c.fail(errNoScript)
+		return
+	}
+	// Another redlockd may have learned it.
+	x.orderBehind(s, c)
+	c.takePlaceAndHold(&x.slot)
+	sha := string(lower[:])
+	o := &operation{then: func(result redlock.Result) redlock.Flusher { return x.learned(sha, result) }}
+	s.server.opts.Engine.StartShared(&o.Op, sha, o)
+}
+
+// learned goes on with what the masters hold under a SHA1.
+func (x *scriptExchange) learned(sha string, result redlock.Result) redlock.Flusher {
+	for _, source := range result.Shared {
+		if sandbox.SHA(source) != sha {
+			continue
+		}
+		if script, err := x.server.scripts.add(source, x.server.now()); err == nil {
+			x.script = script
+			x.elsewhere(x.first)
+			return nil
+		}
+	}
+	return x.fail(errNoScript)
+}
+
+// newScriptExchange reads numkeys, the keys and the arguments. It answers what is wrong with them, and returns nil.
+func newScriptExchange(s *session, c *call) *scriptExchange {
+	n, ok := parseInteger(c.args[2])
+	rest := c.args[3:]
+	switch {
+	case !ok:
+		c.fail(errNotInteger)
+		return nil
+	case n > int64(len(rest)):
+		c.fail("ERR Number of keys can't be greater than number of args")
+		return nil
+	case n < 0:
+		c.fail("ERR Number of keys can't be negative")
+		return nil
+	case n > scriptKeysMax:
+		c.fail(fmt.Sprintf("ERR the script has %d keys: scripts here can have %d", n, scriptKeysMax))
+		return nil
+	}
+	if s.transaction.open {
+		s.transaction.aborted = true
+		c.fail("ERR a script cannot be queued: a transaction here is one change of locks, and so is a script")
+		return nil
+	}
+	x := &scriptExchange{server: s.server, readOnly: c.cmd.flags&flagReadOnly != 0}
+	x.declared = copyStrings(x.oneKey[:0], rest[:n])
+	x.argv = copyStrings(x.fewArgs[:0], rest[n:])
+	return x
+}
+
+func cmdSCRIPTLOAD(s *session, c *call) {
+	script, err := s.server.scripts.add(string(c.args[2]), s.server.now())
+	if err != nil {
+		c.fail(err.Error())
+		return
+	}
+	s.server.share(script)
+	c.out = redcon.AppendBulkString(c.out, script.SHA)
+}
+
+func cmdSCRIPTEXISTS(s *session, c *call) {
+	c.out = redcon.AppendArray(c.out, len(c.args)-2)
+	for _, sha := range c.args[2:] {
+		known := s.server.scripts.find([]byte(strings.ToLower(string(sha)))) != nil
+		c.out = redcon.AppendInt(c.out, int64(oneIf(known)))
+	}
+}
+
+func cmdSCRIPTFLUSH(s *session, c *call) {
+	if len(c.args) > 3 || len(c.args) == 3 && !equalFold(c.args[2], "SYNC") && !equalFold(c.args[2], "ASYNC") {
+		c.fail("ERR SCRIPT FLUSH only support SYNC|ASYNC option")
+		return
+	}
+	s.server.scripts.flush()
+	c.ok()
+}
+
+func cmdSCRIPTKILL(_ *session, c *call) {
+	c.fail("NOTBUSY No scripts in execution right now.")
+}
+
+// share puts the script on the masters, for the other redlockds.
+func (srv *Server) share(script *knownScript) {
+	if srv.scripts.due(script, srv.now()) {
+		srv.opts.Engine.Share(script.SHA, script.source, sharedTTL)
+	}
+}
