@@ -398,7 +398,7 @@ func (tr *trial) wantGone(name string) {
 
 // againstRedlockd says that redlockd serves what lock libraries send. Without it, the trials run against one plain
 // redis-server: that shows that the programs and the steps are right, and nothing about redlockd.
-const againstRedlockd = false
+const againstRedlockd = true
 
 // fleet is redlockd over five masters, or one server without redlockd.
 type fleet struct {
