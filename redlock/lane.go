@@ -103,11 +103,11 @@ func (l *lane) oweLocked(r *round) {
 }
 
 // take waits for work and moves the next batch out of the queue; beat says that a heartbeat is due. It returns false when the
-// lane has ended.
+// lane has ended, and nothing when the watch has given the master up since the last look: nothing could wake it then.
 func (l *lane) take(into []*round) (rounds []*round, beat, ok bool) {
 	l.mu.Lock()
 	l.busy = false
-	for len(l.queue) == 0 && !l.beatDue && !l.ended {
+	for len(l.queue) == 0 && !l.beatDue && !l.ended && l.up {
 		l.wake.Wait()
 	}
 	l.mu.Unlock()
@@ -227,7 +227,7 @@ func (l *lane) open(ctx context.Context, link *link) error {
 		l.mu.Lock()
 		debts := l.owed.take(foldMax, time.Now())
 		if len(debts) == 0 {
-			l.up, l.err, l.since = true, nil, time.Now()
+			l.up, l.err, l.since, l.ticks = true, nil, time.Now(), 0
 			l.mu.Unlock()
 			l.client.laneChanged(l)
 			return nil

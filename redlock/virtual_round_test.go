@@ -464,3 +464,28 @@ func TestCallersContext(t *testing.T) {
 		}
 	})
 }
+
+// The watch gives a master up in the moment in which its lane has come back and is about to wait for work: the lane must not wait,
+// for nothing is queued and no heartbeat asked for while the master counts as away.
+func TestGivenUpBeforeItWaits(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p := s.open()
+		l := newLane(p.Client, 0, p.opts.Masters[0])
+		took := make(chan bool, 1)
+		go func() {
+			rounds, beat, ok := l.take(nil)
+			took <- ok && !beat && len(rounds) == 0
+		}()
+		synctest.Wait()
+		select {
+		case nothing := <-took:
+			if !nothing {
+				s.Error("take of a lane that was given up: got work or its end, want nothing")
+			}
+		default:
+			s.Error("take of a lane that was given up waits for ever")
+			l.end()
+			<-took
+		}
+	})
+}
