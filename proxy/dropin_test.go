@@ -4,6 +4,7 @@ package proxy
 // Method: dialogues with a server over five masters in this process, and the same lines to a real redis-server.
 
 import (
+	"math/rand/v2"
 	"slices"
 	"strconv"
 	"strings"
@@ -449,6 +450,59 @@ func TestDropInSameAsRedis(t *testing.T) {
 		seconds, _ := strconv.ParseInt(strings.TrimPrefix(got[3], ":"), 10, 64)
 		if left > 20000 || left < 15000 || until > time.Now().UnixMilli()+20000 || until < time.Now().UnixMilli()+15000 || seconds < until/1000-1 || seconds > until/1000+1 {
 			t.Errorf("%s: got %q, want about 20 s left", addr, got)
+		}
+	}
+}
+
+// Goal: the same for what nobody has thought of. Method: random lines over a few keys, transactions among them, to both.
+func TestDropInRandomSameAsRedis(t *testing.T) {
+	redis := startRedis(t)
+	ours := serve(t, permissive)
+	for seed := range uint64(20) {
+		rng := rand.New(rand.NewPCG(seed, 7))
+		pick := func(choices ...string) string { return choices[rng.IntN(len(choices))] }
+		key := func() string { return pick("a", "b", "c") }
+		value := func() string { return pick("v", "w", `""`, "token") }
+		ttl := func() string { return pick("10", "20", "40", "55") } // seconds: far apart, and within the limits
+		line := func() string {
+			switch rng.IntN(16) {
+			case 0, 1:
+				return "SET " + key() + " " + value() + " NX EX " + ttl()
+			case 2:
+				return "SET " + key() + " " + value() + " EX " + ttl() + pick("", " GET", " XX", " XX GET", " NX GET")
+			case 3:
+				return "SET " + key() + " " + value() + " XX KEEPTTL" + pick("", " GET")
+			case 4:
+				return pick("SETEX ", "setex ") + key() + " " + ttl() + " " + value()
+			case 5:
+				return pick("DEL ", "UNLINK ") + key() + pick("", " "+key())
+			case 6:
+				return "GETDEL " + key()
+			case 7, 8:
+				return pick("EXPIRE ", "expire ") + key() + " " + pick(ttl(), ttl()+" NX", ttl()+" XX", strconv.Itoa(11+2*rng.IntN(20))+pick(" GT", " LT")) // equal ones differ by ms
+			case 9:
+				return "EXPIRE " + key() + " " + pick("0", "-1")
+			case 10:
+				return pick("GET ", "STRLEN ", "TYPE ", "TTL ", "EXISTS ") + key()
+			case 11:
+				return pick("MGET ", "EXISTS ") + key() + " " + key() + " " + key()
+			case 12:
+				return "WATCH " + key() + pick("", " "+key()) + "\nMULTI" // values are compared here, writes there
+			case 13:
+				return pick("MULTI", "MULTI", "UNWATCH", "DISCARD")
+			case 14:
+				return "EXEC"
+			}
+			return pick("TTL ", "GET ") + key()
+		}
+		var lines strings.Builder
+		for range 120 {
+			lines.WriteString(line() + "\n")
+		}
+		lines.WriteString("DISCARD\nUNWATCH\nDEL a b c")
+		compare(t, redis.Addr, ours.addr, lines.String())
+		if t.Failed() {
+			t.Fatalf("seed %d:\n%s", seed, lines.String())
 		}
 	}
 }
