@@ -18,6 +18,7 @@ import (
 var importers = map[string][]string{
 	"redlockd/proxy":             {"cmd/redlockd"},
 	"redlockd/redlock":           {"cmd/redlockd", "proxy", "bench"},
+	"redlockd/redlock/sandbox":   {"proxy", "redlock/memmaster"},
 	"redlockd/redlock/memmaster": {"cmd/redlockd"}, // the embedded masters; everywhere else it is a test double
 	"redlockd/redlock/redisproc": {"bench"},        // everywhere else it serves tests
 }
@@ -27,7 +28,7 @@ var owners = map[string][]string{
 	"github.com/tidwall/redcon":            {"proxy", "redlock/memmaster"},
 	"github.com/redis/go-redis/":           {"redlock", "bench"},
 	"github.com/BurntSushi/toml":           {"cmd/redlockd"},
-	"github.com/yuin/gopher-lua":           {"proxy", "redlock/memmaster"},
+	"github.com/yuin/gopher-lua":           {"redlock/sandbox"},
 	"github.com/go-redsync/redsync/":       {"bench"},
 	"github.com/redis/rueidis":             {"bench"},
 	"github.com/HdrHistogram/hdrhistogram": {"bench"},
@@ -41,9 +42,9 @@ var owners = map[string][]string{
 // them.
 var testsBelow = map[string][]string{
 	"redlockd/redlock/memmaster": {"redlock", "proxy", "bench"},
-	"redlockd/redlock/redisproc": {"redlock", "redlock/memmaster", "proxy", "cmd/redlockd"},
+	"redlockd/redlock/redisproc": {"redlock", "redlock/memmaster", "redlock/sandbox", "proxy", "cmd/redlockd"},
 	"redlockd/redlock":           {"redlock/memmaster"},
-	"github.com/redis/go-redis/": {"proxy", "redlock/memmaster", "cmd/redlockd"},
+	"github.com/redis/go-redis/": {"proxy", "redlock/memmaster", "redlock/sandbox", "cmd/redlockd"},
 	"github.com/redis/rueidis":   {"proxy"},
 
 	"github.com/anishathalye/porcupine": {"redlock", "cmd/redlockd"},
