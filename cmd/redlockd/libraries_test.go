@@ -81,6 +81,8 @@ var libraries = slices.Concat(
 		library{name: "lettuce"},
 		library{name: "spring-integration", inspect: "unsupported", keys: []string{"registry:%s"}},
 		library{name: "shedlock-safe-update", inspect: "unsupported", released: "silent", keys: []string{"job-lock:default:%s"}},
+		// RLock counts in a hash how often its owner has taken it.
+		library{name: "redisson", refusal: "hincrby"},
 		// By default, it extends with SET XX and releases with DEL: whatever is there, its own or not.
 		library{name: "shedlock", extend: "unsupported", inspect: "unsupported", refuses: "release", refusal: "del "},
 	),

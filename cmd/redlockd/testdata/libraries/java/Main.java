@@ -38,6 +38,7 @@ public final class Main {
             case "spring-integration" -> new SpringIntegration(host, port);
             case "shedlock-safe-update" -> new ShedLock(host, port, true);
             case "shedlock" -> new ShedLock(host, port, false);
+            case "redisson" -> new RedissonLock(host, port);
             default -> throw new IllegalArgumentException("no such library: " + args[2]);
         };
         lock.ping();
