@@ -224,7 +224,7 @@ func writeMatrix(t *testing.T, path string, rows []matrixRow) {
 		case row.refusal != "" && row.refused == "":
 			result, extend, inspect, loss = "not tried", "", "", ""
 		case row.refused != "":
-			result, extend, inspect, loss = "refused: `"+row.refused+"`", "", "", ""
+			result, extend, inspect, loss = "refused: `"+sentence(row.refused)+"`", "", "", ""
 		case !row.passed:
 			result, extend, inspect, loss = "FAILS", "", "", ""
 		default:
@@ -254,4 +254,13 @@ func writeMatrix(t *testing.T, path string, rows []matrixRow) {
 	if err := os.WriteFile(path, []byte(text.String()), 0o644); err != nil {
 		t.Error(err)
 	}
+}
+
+// sentence is what redlockd said, without what the library has put around it.
+func sentence(text string) string {
+	if i := strings.Index(text, "ERR "); i >= 0 {
+		text = text[i:]
+	}
+	text, _, _ = strings.Cut(text, ". ")
+	return text
 }
