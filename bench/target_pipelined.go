@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strconv"
+	"time"
 
 	"github.com/redis/rueidis"
 )
@@ -21,6 +22,10 @@ func newPipelinedTarget(addr string, wait bool) (*pipelinedTarget, error) {
 		InitAddress:       []string{addr},
 		ForceSingleClient: true, // redlockd is neither cluster nor sentinel: no need to ask
 		DisableCache:      true, // client-side caching needs CLIENT TRACKING, and locks must not be read from a cache
+		// As its documentation advises for throughput: all callers on one connection, and commands of the same moment in one write.
+		// With the defaults, four connections and a write as soon as there is a command, 64 callers make a quarter less.
+		PipelineMultiplex: -1,
+		MaxFlushDelay:     20 * time.Microsecond,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("connect to redlockd: %w", err)
