@@ -114,11 +114,19 @@ func (b *batch) add(i int32) {
 	for _, key := range r.keys {
 		b.touched.add(key)
 	}
-	if r.verb == verbRelease && len(r.keys) == 1 {
+	if r.verb == verbRelease && len(r.keys) == 1 && b.native() == scriptOnly {
 		b.releases = append(b.releases, i)
 	} else {
 		b.others = append(b.others, i)
 	}
+}
+
+// native is what the master offers in the place of scriptRelease. Then nothing is folded, and all commands keep their order.
+func (b *batch) native() nativeDelete {
+	if b.link == nil {
+		return scriptOnly
+	}
+	return b.link.compareAndDelete
 }
 
 // emit turns the segment into commands.
@@ -213,8 +221,22 @@ func (b *batch) single(r *round) {
 		b.script(scriptExtend, 0, len(r.keys), 2)
 		b.holder(r)
 	case verbRelease:
-		b.script(scriptRelinquish, 0, len(r.keys), 2)
-		b.holder(r)
+		switch native := b.native(); {
+		case len(r.keys) > 1 || native == scriptOnly:
+			b.script(scriptRelinquish, 0, len(r.keys), 2)
+			b.holder(r)
+		case native == delex:
+			w.array(4)
+			w.bulk("delex")
+			w.bulk(r.keys[0])
+			w.bulk("ifeq")
+			w.bulk(r.token)
+		default:
+			w.array(3)
+			w.bulk("delifeq")
+			w.bulk(r.keys[0])
+			w.bulk(r.token)
+		}
 	}
 }
 
@@ -321,6 +343,8 @@ func (b *batch) hear(command command) error {
 	}
 	vote, word := voteUnknown, reply.err()
 	switch {
+	case r.verb == verbRelease && isWrongType(word): // of DELEX: a stranger's key, which does not hold the token
+		vote, word = voteDenied, nil
 	case word != nil:
 	case r.verb == verbSet:
 		vote, word = readSet(reply)

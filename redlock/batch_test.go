@@ -36,8 +36,8 @@ func standing(t testing.TB, m *memmaster.Master) *batch {
 	return newBatch(l, link)
 }
 
-func newMemMaster(t testing.TB) *memmaster.Master {
-	m := memmaster.New(memmaster.Options{})
+func newMemMaster(t testing.TB, options ...memmaster.Options) *memmaster.Master {
+	m := memmaster.New(append(options, memmaster.Options{})[0])
 	t.Cleanup(m.Close)
 	return m
 }
@@ -165,8 +165,14 @@ func TestFoldingIsBounded(t *testing.T) {
 // Random batches, executed in one pipeline on one master and round by round on another, must leave the same keys and
 // give the same votes.
 func TestBatchEqualsOneByOne(t *testing.T) {
+	for name, options := range map[string]memmaster.Options{"scripts": {}, "DELEX": {IFEQ: true}, "DELIFEQ": {DELIFEQ: true}} {
+		t.Run(name, func(t *testing.T) { testBatchEqualsOneByOne(t, options) })
+	}
+}
+
+func testBatchEqualsOneByOne(t *testing.T, options memmaster.Options) {
 	synctest.Test(t, func(t *testing.T) {
-		together, single := newMemMaster(t), newMemMaster(t)
+		together, single := newMemMaster(t, options), newMemMaster(t, options)
 		b, s := standing(t, together), standing(t, single)
 		for seed := range uint64(140) {
 			rng := rand.New(rand.NewPCG(seed, 2))
@@ -267,6 +273,49 @@ func flushScripts(t *testing.T, m *memmaster.Master) { outside(t, m, "SCRIPT", "
 func wipe(t *testing.T, m *memmaster.Master) {
 	for _, key := range locksOn(m) {
 		outside(t, m, "DEL", key)
+	}
+}
+
+// Where the master can compare and delete by itself, no script is called for it, and a stranger's key of another type does not hold
+// the token.
+func TestNativeRelease(t *testing.T) {
+	for _, tt := range []struct {
+		options memmaster.Options
+		native  nativeDelete
+	}{
+		{memmaster.Options{}, scriptOnly},
+		{memmaster.Options{IFEQ: true}, delex},
+		{memmaster.Options{DELIFEQ: true}, delifeq},
+		{memmaster.Options{IFEQ: true, DELIFEQ: true}, delex},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			m := newMemMaster(t, tt.options)
+			b := standing(t, m)
+			if b.link.compareAndDelete != tt.native {
+				t.Errorf("%+v: got %d, want %d", tt.options, b.link.compareAndDelete, tt.native)
+			}
+			outside(t, m, "HSET", "h", "A", "1")
+			b.rounds = []*round{newRound(verbSet, "A", time.Minute, "a"), newRound(verbSet, "B", time.Minute, "b")}
+			if err := b.exec(); err != nil {
+				t.Fatal(err)
+			}
+			b.rounds = nil
+			for _, key := range []string{"a", "h", "none", "b"} {
+				b.rounds = append(b.rounds, newRound(verbRelease, "A", 0, key))
+			}
+			if err := b.exec(); err != nil {
+				t.Fatal(err)
+			}
+			granted := []bool{true, false, false, false}
+			for i, vote := range b.votes {
+				if (vote == voteGranted) != granted[i] || vote == voteUnknown || vote == voteAbstained {
+					t.Errorf("%+v: release of %q: vote %d, want granted %v", tt.options, b.rounds[i].keys, vote, granted[i])
+				}
+			}
+			if got := locksOn(m); !slices.Equal(got, []string{"b", "h"}) {
+				t.Errorf("%+v: left are %q, want b and h", tt.options, got)
+			}
+		})
 	}
 }
 

@@ -20,6 +20,34 @@ type link struct {
 	conn   *redis.Conn
 	socket net.Conn    // below both, to break off a call that is under way
 	stop   func() bool // of what breaks it off; nil: nothing does
+	// compareAndDelete is how this master deletes a key that holds a token, without a script: Redis from 8.4 on, Valkey from 9 on.
+	compareAndDelete nativeDelete
+}
+
+// nativeDelete is a command that compares and deletes, if there is one.
+type nativeDelete uint8
+
+const (
+	scriptOnly nativeDelete = iota
+	delex                   // DELEX key IFEQ token
+	delifeq                 // DELIFEQ key token
+)
+
+// probeNative finds out what the master offers, by the very commands: so an ACL counts too. The key does not exist.
+func (l *link) probeNative(ctx context.Context) error {
+	const key = ReservedPrefix + "none"
+	pipe := l.conn.Pipeline()
+	first, second := pipe.Do(ctx, "delex", key, "ifeq", ""), pipe.Do(ctx, "delifeq", key, "")
+	if _, err := pipe.Exec(ctx); !replied(err) {
+		return err
+	}
+	switch {
+	case first.Err() == nil:
+		l.compareAndDelete = delex
+	case second.Err() == nil:
+		l.compareAndDelete = delifeq
+	}
+	return nil
 }
 
 // dial connects to a master. The connection is made here and not by go-redis, which would make another one behind our back
@@ -92,6 +120,9 @@ func (l *link) vet(ctx context.Context, before identity) (identity, error) {
 		if err := l.conn.Process(ctx, redis.NewIntCmd(ctx, "client", "kill", "id", before.clientID)); err != nil {
 			return identity{}, connectError(err)
 		}
+	}
+	if err := l.probeNative(ctx); err != nil {
+		return identity{}, connectError(err)
 	}
 	return id, connectError(l.load(ctx))
 }
@@ -214,5 +245,7 @@ func replied(err error) bool {
 	var word redis.Error
 	return err == nil || err == redis.Nil || errors.As(err, &word)
 }
+
+func isWrongType(err error) bool { return err != nil && strings.HasPrefix(err.Error(), "WRONGTYPE") }
 
 func isNoScript(err error) bool { return err != nil && strings.HasPrefix(err.Error(), "NOSCRIPT") }

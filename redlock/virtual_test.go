@@ -37,10 +37,16 @@ type stage struct {
 // inVirtualTime runs a test with n new masters that are admitted already.
 func inVirtualTime(t *testing.T, n int, test func(s *stage)) {
 	t.Helper()
+	onMasters(t, make([]memmaster.Options, n), test)
+}
+
+// onMasters is inVirtualTime with masters that are not all alike.
+func onMasters(t *testing.T, options []memmaster.Options, test func(s *stage)) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		s := &stage{TB: t}
-		for range n {
-			m := memmaster.New(memmaster.Options{})
+		for _, o := range options {
+			m := memmaster.New(o)
 			t.Cleanup(m.Close)
 			s.masters = append(s.masters, m)
 		}

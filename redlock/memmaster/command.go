@@ -60,6 +60,7 @@ func init() {
 		&command{"incrby", 3, flagWrite, oneKey, cmdINCRBY, nil},
 		&command{"decrby", 3, flagWrite, oneKey, cmdDECRBY, nil},
 		&command{"delex", -2, flagWrite, oneKey, cmdDELEX, nil},
+		&command{"delifeq", 3, flagWrite, oneKey, cmdDELIFEQ, nil},
 
 		// Keys of any type.
 		&command{"del", -2, flagWrite, allKeys, cmdDEL, nil},
@@ -171,7 +172,7 @@ func container(name string, flags commandFlags, rows ...*command) *command {
 // subcommand is unknown.
 func (m *Master) lookup(args [][]byte) (cmd *command, found bool) {
 	cmd = find(commands, args[0])
-	if cmd == nil || cmd.name == "delex" && !m.options.IFEQ {
+	if cmd == nil || cmd.name == "delex" && !m.options.IFEQ || cmd.name == "delifeq" && !m.options.DELIFEQ {
 		return nil, false
 	}
 	if cmd.sub == nil || len(args) < 2 {

@@ -71,6 +71,13 @@ func TestIFEQ(t *testing.T) {
 	c = dial(t, newMaster(t, Options{}))
 	c.expect("set a 1 ifeq x", "-ERR syntax error|")
 	c.expect("delex a ifeq x", "-ERR unknown command 'delex', with args beginning with: 'a' 'ifeq' 'x' |")
+	c.expect("delifeq a x", "-ERR unknown command 'delifeq', with args beginning with: 'a' 'x' |")
+
+	c = dial(t, newMaster(t, Options{DELIFEQ: true}))
+	c.expect("set a 1", "+OK|")
+	c.expect("delifeq a x", ":0|")
+	c.expect("delifeq a 1", ":1|")
+	c.expect("delifeq a 1", ":0|")
 }
 
 func TestClientKill(t *testing.T) {

@@ -421,3 +421,16 @@ func cmdDELEX(c *client, args [][]byte) {
 	}
 	c.boolean(met)
 }
+
+// cmdDELIFEQ deletes a key that holds a value: Valkey 9, see Options.DELIFEQ.
+func cmdDELIFEQ(c *client, args [][]byte) {
+	e, ok := c.lookupString(args[1])
+	if !ok {
+		return
+	}
+	met := e != nil && e.str == string(args[2])
+	if met {
+		c.m.data.remove(e)
+	}
+	c.boolean(met)
+}

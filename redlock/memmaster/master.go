@@ -27,6 +27,9 @@ type Options struct {
 	// IFEQ adds SET … IFEQ|IFNE and DELEX … IFEQ|IFNE, which are new in Redis 8.4, and makes redis_version say 8.4.0.
 	IFEQ bool
 
+	// DELIFEQ adds DELIFEQ, which is new in Valkey 9.
+	DELIFEQ bool
+
 	// Config sets CONFIG parameters as redis.conf does: they are back after a restart, unlike what CONFIG SET changed.
 	// Their only effect is that CONFIG GET and INFO report them. New panics on a name or a value that Redis refuses.
 	Config map[string]string
