@@ -51,6 +51,7 @@ func Open(opts Options) (*Client, error) {
 	}
 	c.endingContext, c.end = context.WithCancel(context.Background())
 	c.ending = c.endingContext.Done()
+	c.leases.remember = 2 * opts.ConnectTimeout
 	for i, m := range opts.Masters {
 		c.lanes = append(c.lanes, newLane(c, i, m))
 	}
@@ -207,9 +208,10 @@ func (c *Client) settle(ctx context.Context) error {
 func (c *Client) Stats() Stats {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.leases.forgetSome(time.Now(), len(c.leases.all))
+	now := time.Now()
+	c.leases.forgetSome(now, len(c.leases.all))
 	s := c.stats
-	s.Leases, s.Waiters = len(c.leases.all), c.waiting
+	s.Leases, s.Waiters = c.leases.running(now), c.waiting
 	return s
 }
 

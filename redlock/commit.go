@@ -279,6 +279,11 @@ func (c *Client) commitDecided(r *round, o outcome, t *turn) {
 	v := votes(r.votes.Load())
 	k.decided, k.seen = true, v.heard(n)
 	inTime := k.ttl == 0 || elapsed < k.ttl
+	for i := range k.changes {
+		if ch := &k.changes[i]; ch.lives() && c.payingLocked([]string{ch.Resource}, ch.becomes()) {
+			inTime = false
+		}
+	}
 	k.done = o == yes && inTime
 	if op == nil {
 		return // nobody waits for it, and nothing follows
@@ -404,7 +409,7 @@ func (c *Client) committedLocked(r *round, v votes, t *turn) {
 		if rep.released {
 			continue
 		}
-		c.leases.grant(lease, t.now)
+		c.leaseLocked(lease, t.now)
 		if lost := v.lost(n); lease == r && lost != 0 {
 			c.refillLocked(r, lost, t)
 		}

@@ -110,7 +110,7 @@ func (c *Client) extendedLocked(r *round, v votes, rep *repeat, t *turn) {
 	}
 	r.inherited |= rep.left
 	rep.left = 0
-	c.leases.grant(r, t.now)
+	c.leaseLocked(r, t.now)
 	if lost := v.lost(n); lost != 0 {
 		c.refillLocked(r, lost, t)
 	}

@@ -44,6 +44,8 @@ type lane struct {
 	err                          error    // why it is not up; or the last error that the master replied
 	since                        time.Time
 	owed                         owed
+	paying                       []debt       // of owed, on their way to the master
+	owing                        atomic.Int32 // len(owed), to read without mu
 	guard                        guard
 	identity                     identity // of the master at the last connection
 	ear                          *link    // for announcements; nil while there is none
@@ -75,13 +77,13 @@ var (
 	errQueueFull  = errors.New("queue is full (queue_max)")
 )
 
-// push puts a round into the queue, or refuses it: the master will abstain. A release that is refused is owed.
+// push puts a round into the queue, or refuses it: the master will abstain. A release that is refused is owed. It needs Client.mu.
 func (l *lane) push(r *round) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch {
 	case !l.up:
-		l.oweLocked(r)
+		l.client.oweLocked(l, r)
 		return false
 	case len(l.queue) >= l.client.opts.QueueMax && r.verb != verbRelease:
 		l.shed++
@@ -93,13 +95,6 @@ func (l *lane) push(r *round) bool {
 		l.wake.Signal()
 	}
 	return true
-}
-
-// oweLocked remembers a release that the master has not confirmed, where it may hold the key.
-func (l *lane) oweLocked(r *round) {
-	if r.verb == verbRelease && r.debtor.has(l.index) {
-		l.owed.add(r)
-	}
 }
 
 // take waits for work and moves the next batch out of the queue; beat says that a heartbeat is due. It returns false when the
@@ -227,18 +222,25 @@ func (l *lane) open(ctx context.Context, link *link) error {
 		l.mu.Lock()
 		debts := l.owed.take(foldMax, time.Now())
 		if len(debts) == 0 {
+			l.paying = nil
+			l.owing.Store(int32(len(l.owed)))
 			l.up, l.err, l.since, l.ticks = true, nil, time.Now(), 0
 			l.mu.Unlock()
 			l.client.laneChanged(l)
 			return nil
 		}
+		l.paying = debts
 		l.mu.Unlock()
-		if err := link.pay(ctx, debts); err != nil {
+		err := link.pay(ctx, debts)
+		l.mu.Lock()
+		if err == nil {
+			l.owed.paid(debts)
+		}
+		l.mu.Unlock()
+		if err != nil {
+			// They are still being paid: what was sent may arrive, until the old connection is killed.
 			return fmt.Errorf("deliver owed releases: %w", err)
 		}
-		l.mu.Lock()
-		l.owed.paid(debts)
-		l.mu.Unlock()
 	}
 }
 
@@ -274,6 +276,10 @@ func (l *lane) exchange(b *batch) error {
 	began := time.Now()
 	err := b.exec()
 	l.turn.now = time.Now()
+	missed := slices.Contains(b.votes, voteUnknown) || slices.Contains(b.votes, voteAbstained)
+	if missed {
+		l.client.mu.Lock()
+	}
 	l.mu.Lock()
 	l.batches++
 	l.ops += uint64(len(b.rounds))
@@ -286,10 +292,13 @@ func (l *lane) exchange(b *batch) error {
 	}
 	given := l.flight == nil // the watch has given the batch up, and told that its votes are unknown
 	l.flight = nil
-	for i, r := range b.rounds {
-		if b.votes[i] == voteUnknown || b.votes[i] == voteAbstained {
-			l.oweLocked(r)
+	if missed {
+		for i, r := range b.rounds {
+			if b.votes[i] == voteUnknown || b.votes[i] == voteAbstained {
+				l.client.oweLocked(l, r)
+			}
 		}
+		l.client.mu.Unlock()
 	}
 	l.mu.Unlock()
 	if !given {
@@ -318,8 +327,17 @@ func (l *lane) watch(t *turn) {
 		l.mu.Unlock()
 		return
 	}
-	if l.ticks++; l.ticks <= watchTicks {
+	l.ticks++
+	late := l.ticks > watchTicks
+	l.mu.Unlock()
+	if !late {
+		return
+	}
+	l.client.mu.Lock()
+	l.mu.Lock()
+	if !l.busy || !l.up || l.ticks <= watchTicks { // it has just answered
 		l.mu.Unlock()
+		l.client.mu.Unlock()
 		return
 	}
 	l.timeouts++
@@ -328,12 +346,13 @@ func (l *lane) watch(t *turn) {
 	sent, queue := slices.Clone(l.flight), l.queue
 	l.flight, l.queue = nil, nil
 	for _, r := range sent {
-		l.oweLocked(r)
+		l.client.oweLocked(l, r)
 	}
 	for _, r := range queue {
-		l.oweLocked(r)
+		l.client.oweLocked(l, r)
 	}
 	l.mu.Unlock()
+	l.client.mu.Unlock()
 	l.client.opts.Logger.Warn("master slow", "master", l.master.Addr, "reason", "no answer within "+l.client.opts.MasterTimeout.String())
 	l.client.laneChanged(l)
 	t.now = time.Now()
@@ -381,6 +400,7 @@ func (l *lane) look(link *link, found finding, beat bool) error {
 func (l *lane) breakOff(err error) {
 	l.client.release(l)
 	l.plug()
+	l.client.mu.Lock()
 	l.mu.Lock()
 	changed := l.err == nil || l.err.Error() != err.Error() || l.up
 	if l.up {
@@ -390,9 +410,10 @@ func (l *lane) breakOff(err error) {
 	queue := l.queue
 	l.queue = nil
 	for _, r := range queue {
-		l.oweLocked(r)
+		l.client.oweLocked(l, r)
 	}
 	l.mu.Unlock()
+	l.client.mu.Unlock()
 	if changed && !errors.Is(err, errClosed) {
 		l.client.opts.Logger.Warn("master down", "master", l.master.Addr, "reason", err)
 	}

@@ -13,6 +13,8 @@ type leases struct {
 	// long sweep, and never more of them than about twice those that run.
 	all    []*round
 	cursor int
+	// remember is for how much longer leases that have run out are kept: as long as a master may be waited for.
+	remember time.Duration
 }
 
 // entry is one resource.
@@ -122,14 +124,25 @@ func (s *leases) forgetSome(now time.Time, n int) {
 			s.cursor = 0
 		}
 		lease := s.all[s.cursor]
-		// Keys can outlive the validity by the drift; a release that comes then still finds whom it is owed by.
-		if now.After(lease.validUntil.Add(lease.ttl()/2 + driftConstant)) {
+		// Keys can outlive the validity by the drift; a release that comes then still finds whom it is owed by. And what an earlier attempt
+		// with this token has left in flight may still break off, see oweLocked.
+		if now.After(lease.validUntil.Add(lease.ttl()/2 + driftConstant + s.remember)) {
 			s.remove(lease)
 			s.tidyAll(lease)
 			continue
 		}
 		s.cursor++
 	}
+}
+
+// running counts the leases that have not run out, or only just.
+func (s *leases) running(now time.Time) (n int) {
+	for _, lease := range s.all {
+		if !now.After(lease.validUntil.Add(lease.ttl()/2 + driftConstant)) {
+			n++
+		}
+	}
+	return n
 }
 
 // sameKeys compares two sets of resources, which are named once each.

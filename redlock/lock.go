@@ -28,11 +28,7 @@ func (c *Client) StartLock(op *Op, req LockRequest, to Completer) {
 		return
 	}
 	op.keys, op.ttlMs, op.fenced = req.Resources, req.TTL.Milliseconds(), req.Fence || c.opts.FenceAlways
-	if op.token = req.Token; op.token == "" {
-		op.token = c.tokens.make(t.now)
-	} else {
-		op.strange = true
-	}
+	op.token, op.strange = req.Token, req.Token != ""
 
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -59,6 +55,9 @@ func (c *Client) StartLock(op *Op, req LockRequest, to Completer) {
 
 // ask starts an attempt: one round to all masters. Implements steps 1 and 2 of "The Redlock algorithm".
 func (c *Client) askLocked(op *Op, t *turn) {
+	if !op.strange {
+		op.token = c.tokens.make(t.now) // each attempt has its own: the release of an earlier one cannot hit it, however late it comes
+	}
 	r := &round{verb: verbSet, keys: op.keys, token: op.token, ttlMs: op.ttlMs, op: op}
 	if len(op.keys) == 1 {
 		r.key[0] = op.keys[0]
@@ -108,6 +107,9 @@ func (c *Client) acquisitionDecided(r *round, o outcome, v votes, t *turn) {
 	rep := &repeat{}
 	if op.strange {
 		rep = c.repeats.end(op.keys, op.token)
+		if o == yes && err == nil && c.payingLocked(op.keys, op.token) {
+			err = c.noQuorumError(v, quorum, elapsed)
+		}
 	}
 	wanted := op.waiter == nil || !op.waiter.gone
 	if o == yes && err == nil && wanted {
@@ -141,7 +143,7 @@ func (c *Client) grantedLocked(r *round, validity time.Duration, rep *repeat, t 
 		r.inherited |= before.holders(len(c.lanes))
 	}
 	if !rep.released {
-		c.leases.grant(r, t.now)
+		c.leaseLocked(r, t.now)
 		op.lease = r
 	}
 	op.stale = 0

@@ -31,9 +31,10 @@ var mutants = []mutant{
 	{"elapsed left out", "validity.go", `func validityOf(ttl, elapsed, drift time.Duration) time.Duration {`, `func validityOf(ttl, elapsed, drift time.Duration) time.Duration { if MUTANT { elapsed = 0 };`, "TestLateReplies"},
 	{"validity not checked", "lock.go", `case o == yes && validity <= 0:`, `case !MUTANT && o == yes && validity <= 0:`, "TestLateReplies"},
 	{"undo skipped for the silent", "quorum.go", `case votePending, voteGranted, voteMine, voteUnknown, voteDone:`, `case voteUnknown, votePending: if !MUTANT { m = m.with(i) }; case voteGranted, voteMine, voteDone:`, "TestLostReplies"},
-	{"a silent master is waited for", "lane.go", `if l.ticks++; l.ticks <= watchTicks {`, `if l.ticks++; l.ticks <= watchTicks || MUTANT {`, "TestSilentMasters"},
+	{"a debt outlives a grant to its token", "owed.go", "if l.owing.Load() == 0 {\n\t\t\tcontinue\n\t\t}\n\t\tl.mu.Lock()\n\t\tfor _, key := range lease.keys {", "if l.owing.Load() == 0 || MUTANT {\n\t\t\tcontinue\n\t\t}\n\t\tl.mu.Lock()\n\t\tfor _, key := range lease.keys {", "TestNoReleaseOfAnEarlierAttempt"},
+	{"a release that is missed is owed behind a grant", "owed.go", `e.lease != nil && e.lease.token == r.token {`, `e.lease != nil && e.lease.token == r.token && !MUTANT {`, "TestNoReleaseOfAnEarlierAttempt"},
+	{"a silent master is waited for", "lane.go", `late := l.ticks > watchTicks`, `late := l.ticks > watchTicks && !MUTANT`, "TestSilentMasters"},
 	{"late votes counted twice", "lane.go", `given := l.flight == nil`, `given := l.flight == nil && !MUTANT`, "TestLateGrantIsReleased"},
-	{"a failed repetition takes the lock away", "lock.go", `case lease != nil && t.now.Before(lease.validUntil):`, `case !MUTANT && lease != nil && t.now.Before(lease.validUntil):`, "TestFailedRepetitionKeepsTheLock|TestContendedRepetitionKeepsTheLock"},
 	{"undone under a repetition", "lock.go", `case rep.underWay > 0:`, `case !MUTANT && rep.underWay > 0:`, "TestRepetitionSurvivesTheUndoOfTheFirst"},
 
 	// Release and extension.

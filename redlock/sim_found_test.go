@@ -375,3 +375,34 @@ func TestRollbackIsCaughtWithTheVote(t *testing.T) {
 		p.lock(one("r", 10*time.Second)).want(s, "LOCK with three that were set back", "masters answered, 3 needed", 0)
 	})
 }
+
+// A LOCK with the caller's own token is denied, and its undo does not reach a master that is silent; the LOCK is sent again, and granted
+// without that master. Another proxy extends it, with the key that the first attempt has left there. When the master is back
+// with the first proxy, the old undo must not take that key away: it carries the lease.
+func TestNoReleaseOfAnEarlierAttempt(t *testing.T) {
+	for _, again := range []time.Duration{0, giveUp + ms} { // before and after the silent master is given up
+		inVirtualTime(t, 5, func(s *stage) {
+			p, other := s.open(), s.open()
+			p.align()
+			for i := 2; i < 5; i++ {
+				s.do(i, "SET", "r", "X", "PX", 60_000)
+			}
+			p.paths[1].HoldReplies()
+			p.lock(one("r", 10*time.Second).as("T")).want(s, "LOCK while held", "no", 0)
+			for i := 2; i < 5; i++ {
+				s.do(i, "DEL", "r")
+			}
+			time.Sleep(again)
+			p.lock(one("r", 10*time.Second).as("T")).want(s, "LOCK again", "held", 0)
+			time.Sleep(giveUp + ms)
+			for _, i := range []int{0, 2} {
+				other.paths[i].Partition()
+			}
+			other.extend("T", 10*time.Second, "r").want(s, "EXTEND through another proxy", "held", 0)
+			p.paths[1].Heal()
+			p.allUp()
+			time.Sleep(100 * ms)
+			s.wantOn("r", "T", "11111")
+		})
+	}
+}
