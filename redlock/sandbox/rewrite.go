@@ -32,7 +32,12 @@ const (
 	tableFreeMax = 16 // elements of a constructor that are not counted
 )
 
+// levelsMax bounds how deep expressions and blocks are nested, as C Lua does with 200. The time that gopher-lua takes
+// to compile an expression grows with the square of it.
+const levelsMax = 250
+
 type rewriter struct {
+	levels int
 	locals map[string]int // how often a name is local where we are
 	marks  []string       // the names in order of declaration
 }
@@ -80,7 +85,18 @@ func (r *rewriter) block(list []ast.Stmt) {
 	}
 }
 
+// enter begins a level; leave ends it.
+func (r *rewriter) enter(at ast.PositionHolder) {
+	if r.levels++; r.levels > levelsMax {
+		panic(rewriteError(fmt.Sprintf("%s:%d: chunk has too many syntax levels", chunkName, at.Line())))
+	}
+}
+
+func (r *rewriter) leave() { r.levels-- }
+
 func (r *rewriter) stmt(s ast.Stmt) ast.Stmt {
+	r.enter(s)
+	defer r.leave()
 	switch s := s.(type) {
 	case *ast.AssignStmt:
 		return r.assign(s)
@@ -188,6 +204,8 @@ func (r *rewriter) exprs(list []ast.Expr) {
 }
 
 func (r *rewriter) expr(e ast.Expr) ast.Expr {
+	r.enter(e)
+	defer r.leave()
 	switch e := e.(type) {
 	case *ast.NumberExpr:
 		if f, ok := parseNumber(e.Value); ok {
@@ -267,9 +285,9 @@ func (r *rewriter) concat(e *ast.StringConcatOpExpr) ast.Expr {
 		operands = append(operands, r.expr(next.Lhs))
 		rest = next.Rhs
 	}
+	// A long chain is joined from the left in pieces, which takes few registers. Only __concat could tell.
 	for len(operands) > concatMax {
-		tail := operands[len(operands)-concatMax:]
-		operands = append(operands[:len(operands)-concatMax:len(operands)-concatMax], call(e, nameConcat, tail...))
+		operands = append([]ast.Expr{call(e, nameConcat, operands[:concatMax]...)}, operands[concatMax:]...)
 	}
 	return call(e, nameConcat, operands...)
 }

@@ -138,6 +138,28 @@ func TestLimits(t *testing.T) {
 	}
 }
 
+// TestNesting: sources that are long within their limit, and deep. The third takes gopher-lua seconds to compile.
+func TestNesting(t *testing.T) {
+	repeat := func(s string) string { return strings.Repeat(s, SourceMax/2/20) }
+	for _, source := range []string{
+		"return " + repeat("{") + repeat("}"),
+		"return " + repeat("- ") + "1",
+		"local x return x" + repeat("^x"),
+		repeat("do ") + repeat("end "),
+		repeat("(function() ") + repeat("end)()"),
+		"local x return x" + repeat(" and x"),
+		"local f = type return f" + repeat("()"),
+	} {
+		if got, err := eval(t, source, Limits{}); err != nil || !strings.Contains(got, ":1: chunk has too many syntax levels") {
+			t.Errorf("%.60s…: got %.200q, %v", source, got, err)
+		}
+	}
+	deep := strings.Repeat("(", 5000) + "1" + strings.Repeat(")", 5000) // leaves nothing in the syntax tree
+	if got, err := eval(t, "return "+deep+strings.Repeat("+1", 200)+" .. 'x'"+strings.Repeat("..'y'", 200), Limits{}); err != nil || !strings.HasPrefix(got, "$204|201xy") {
+		t.Errorf("got %.200q, %v", got, err)
+	}
+}
+
 // callCounter refuses every command.
 type callCounter int
 
