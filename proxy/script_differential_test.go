@@ -202,7 +202,7 @@ func (g *scriptGenerator) change(k *scriptKey) {
 	if k.held {
 		k.value = g.pick("mine", "mine", "other", "", "10")
 		if g.IntN(4) > 0 {
-			k.ttl = int64(2*g.IntN(9)+1) * 500_000
+			k.ttl = int64(2*g.IntN(9)+1)*500_000 + 100_000 // and never one that a script sets, as some ms of it pass there
 		}
 	}
 }
@@ -303,7 +303,7 @@ func TestScriptDifferential(t *testing.T) {
 				}
 			}
 			ms, _ := strconv.ParseInt(strings.TrimPrefix(replies[2+2*i], ":"), 10, 64)
-			near := ms == left || ms > 0 && left > 0 && max(ms-left, left-ms) < 100_000
+			near := ms == left || ms > 0 && left > 0 && max(ms-left, left-ms) < 50_000
 			if replies[1+2*i] != value || !near {
 				t.Fatalf("SCRIPT_SEED=%d: on %+v:\n%s\nwrites %v\nkey %s\n ours %q %d\nRedis %q %d", seed, keys, source, o, k.name, value, left, replies[1+2*i], ms)
 			}

@@ -259,7 +259,7 @@ func (k *stateKey) write(now int64) keyWrite {
 	}
 	switch {
 	case !k.wroteValue && !k.wroteEnd:
-	case !k.held && !k.before.held:
+	case !k.held && !k.before.held && k.read.existence: // it came and went
 	case !k.held:
 		w.kind = writeDelete
 	// A value that is the old one is still a write if the old one was only assumed.

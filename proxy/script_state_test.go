@@ -159,6 +159,8 @@ func TestScriptShapes(t *testing.T) {
 			"$-1", "+OK [set k=new 20000 keepttl]", "+OK [set k=new 20000 keepttl]"},
 		{"same TTL", `if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('pexpire', KEYS[1], 20000) end`, nil,
 			"$-1", ":1 [expire k 20000]", "$-1"},
+		{"set to a time that has passed", `return redis.call('set', KEYS[1], ARGV[1], 'PXAT', 1)`, nil,
+			"+OK [del k blind] blind", "+OK [del k blind] blind", "+OK [del k blind] blind"},
 		{"set and undone", `if redis.call('set', KEYS[1], ARGV[1], 'NX') then redis.call('del', KEYS[1]) return 1 end`, nil, ":1", "$-1", "$-1"},
 	} {
 		argv := append([]string{"mine"}, c.argv...)
