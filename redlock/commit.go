@@ -105,7 +105,8 @@ const (
 	commitReplace
 	// commitExtend: it only prolongs, or only compares. The rule is that of commitReplace.
 	commitExtend
-	// commitRelease: it only deletes.
+	// commitRelease: it only deletes. A key beside it that is only compared makes it a commitReplace: one master that deletes would
+	// be enough here, and is none for what the comparison is to prove.
 	commitRelease
 )
 
@@ -119,7 +120,7 @@ func (c *Client) newCommit(changes []Change) (*commit, error) {
 	if err := checkResources(resources); err != nil {
 		return nil, err
 	}
-	deletes, sets, compares := false, false, false
+	deletes, sets, compares, keeps := false, false, false, false
 	for i := range changes {
 		ch := &changes[i]
 		switch {
@@ -143,11 +144,12 @@ func (c *Client) newCommit(changes []Change) (*commit, error) {
 		deletes = deletes || ch.Do == Delete
 		sets = sets || ch.Do == Set && (ch.Was == WasAbsent || ch.rotates())
 		compares = compares || ch.Was == WasValue
+		keeps = keeps || !ch.real() && ch.Was != WasAny
 	}
 	switch {
 	case sets && !compares && !deletes:
 		k.kind = commitAcquire
-	case sets || deletes && k.ttl > 0:
+	case sets || deletes && (k.ttl > 0 || keeps):
 		k.kind = commitReplace
 	case deletes:
 		k.kind = commitRelease

@@ -78,7 +78,8 @@ func TestCommitKinds(t *testing.T) {
 		{"EXPIRE", []Change{compareAndExpire("a", "v", time.Second)}, commitExtend},
 		{"comparison", []Change{keep}, commitExtend},
 		{"DEL", []Change{compareAndDelete("a", "v")}, commitRelease},
-		{"DEL beside a guard", []Change{compareAndDelete("a", "v"), keep}, commitRelease},
+		{"DEL beside a guard", []Change{compareAndDelete("a", "v"), keep}, commitReplace},
+		{"several DEL", []Change{compareAndDelete("a", "v"), compareAndDelete("b", "v")}, commitRelease},
 		{"DEL and SET", []Change{compareAndDelete("a", "v"), setNX("b", "v", time.Second)}, commitReplace},
 		{"DEL and EXPIRE", []Change{compareAndDelete("a", "v"), compareAndExpire("b", "v", time.Second)}, commitReplace},
 	} {
@@ -121,7 +122,7 @@ func TestMergeStates(t *testing.T) {
 	// One letter per master: a value, . absent, h a hash, ? pending, x silent. All TTLs are 1000 ms, 2000, … in order.
 	for _, tt := range []struct{ masters, want string }{
 		{"vvv??", "v"}, {"vv???", "unsettled"}, {"...??", "absent"}, {"vv.??", "unsettled"}, {"vv..?", "unsettled"}, {"vv...", "absent, v"},
-		{"vvvxx", "v"}, {"vv.xx", "v"}, {"v..xx", "v"}, {"v...x", "absent, v"}, {"...xx", "absent"}, {"vw.xx", "split"}, {"v..wx", "absent, v"}, {"vv.wx", "v"},
+		{"vvvxx", "v"}, {"vv.xx", "v perhaps"}, {"v..xx", "v perhaps"}, {"v...x", "absent, v"}, {"...xx", "absent"}, {"vw.xx", "split"}, {"v..wx", "absent, v"}, {"vv.wx", "v perhaps"},
 		{"vvww?", "unsettled"}, {"vvwwx", "split"}, {"vvww.", "absent, v"}, {"hhh??", "hash"}, {"hhvv.", "absent, "}, {"v", "v"}, {".", "absent"},
 	} {
 		var all []*answer
@@ -150,6 +151,11 @@ func TestMergeStates(t *testing.T) {
 			got = "split"
 		case s.Found && s.Type == "string":
 			got = s.Value
+			if !s.Sure {
+				got += " perhaps"
+			}
+		case !s.Sure && !s.Found && is == mergeDone:
+			got = "nonsense"
 		case s.Found:
 			got = s.Type
 		case s.Type != "none":

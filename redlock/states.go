@@ -8,6 +8,9 @@ import (
 // State is what a quorum of masters says of a key.
 type State struct {
 	Found bool
+	// Sure is false for a key that is found by fewer masters than a quorum: those without an answer may hold it, or may not. That
+	// is enough for who wants the lock, and not for who is to be told that he holds it.
+	Sure  bool
 	Value string // what it holds, if it is a string
 	// Type as Redis names it: "none" when not found. Of a key that is no string nothing else is known.
 	Type string
@@ -112,7 +115,7 @@ func mergeStates(all []*answer, key, masters, pending int, elapsed time.Duration
 			most = h
 		}
 	}
-	s := State{Type: "none", Hint: most.value}
+	s := State{Type: "none", Hint: most.value, Sure: true}
 	switch {
 	case len(held[most]) >= quorum:
 	case possible == 0 && (pending == 0 || silent+pending < quorum):
@@ -123,7 +126,7 @@ func mergeStates(all []*answer, key, masters, pending int, elapsed time.Duration
 		return s, mergeSplit
 	}
 	ttls := held[most]
-	s.Found, s.Type, s.Value = true, most.kind, most.value
+	s.Found, s.Type, s.Value, s.Sure = true, most.kind, most.value, len(ttls) >= quorum
 	// As long as a quorum lasts: until the first of the quorum longest-lived keys ends. Those without an answer are taken to last.
 	left := nth(ttls, min(len(ttls)-1, max(0, len(ttls)+silent-quorum)))
 	if len(ttls) >= quorum {
