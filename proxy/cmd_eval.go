@@ -79,13 +79,13 @@ func cmdEVAL(s *session, c *call) {
 }
 
 func cmdEVALSHA(s *session, c *call) {
-	x := newScriptExchange(s, c)
-	if x == nil {
-		return
-	}
 	var lower [40]byte
 	if len(c.args[1]) != len(lower) {
 		c.fail(errNoScript)
+		return
+	}
+	x := newScriptExchange(s, c)
+	if x == nil {
 		return
 	}
 	for i, b := range c.args[1] {
@@ -102,9 +102,13 @@ func cmdEVALSHA(s *session, c *call) {
 		c.fail(errNoScript)
 		return
 	}
-	// Another redlockd may have learned it.
-	x.orderBehind(s, c)
+	// Another redlockd may have learned it. No command behind it is executed before that is known.
+	alive := x.orderBehind(s, c)
 	c.takePlaceAndHold(&x.slot)
+	if !alive {
+		flush(x.fail(coded(errGone)))
+		return
+	}
 	sha := string(lower[:])
 	o := &operation{then: func(result redlock.Result) redlock.Flusher { return x.learned(sha, result) }}
 	s.server.opts.Engine.StartShared(&o.Op, sha, o)
@@ -118,8 +122,7 @@ func (x *scriptExchange) learned(sha string, result redlock.Result) redlock.Flus
 		}
 		if script, err := x.server.scripts.add(source, x.server.now()); err == nil {
 			x.script = script
-			x.elsewhere(x.first)
-			return nil
+			return x.elsewhere(x.first)
 		}
 	}
 	return x.fail(errNoScript)
@@ -141,11 +144,6 @@ func newScriptExchange(s *session, c *call) *scriptExchange {
 		return nil
 	case n > scriptKeysMax:
 		c.fail(fmt.Sprintf("ERR the script has %d keys: scripts here can have %d", n, scriptKeysMax))
-		return nil
-	}
-	if s.transaction.open {
-		s.transaction.aborted = true
-		c.fail("ERR a script cannot be queued: a transaction here is one change of locks, and so is a script")
 		return nil
 	}
 	x := &scriptExchange{server: s.server, readOnly: c.cmd.flags&flagReadOnly != 0}

@@ -67,6 +67,7 @@ func startLock(s *session, c *call, resources, rest [][]byte) {
 	}
 	l := &lockCall{fenced: req.Fence, own: req.Token != ""}
 	req.Resources = copyStrings(l.one[:0], resources)
+	s.awaitScripts(c, req.Resources)
 	if req.Wait == 0 {
 		c.takePlace(&l.slot)
 		s.server.opts.Engine.StartLock(&l.op, req, l)
@@ -199,8 +200,10 @@ type unlockCall struct {
 
 func startUnlock(s *session, c *call, resources [][]byte, token []byte) {
 	u := new(unlockCall)
+	keys := copyStrings(u.one[:0], resources)
+	s.awaitScripts(c, keys)
 	c.takePlace(&u.slot)
-	s.server.opts.Engine.StartUnlock(&u.op, copyStrings(u.one[:0], resources), string(token), u)
+	s.server.opts.Engine.StartUnlock(&u.op, keys, string(token), u)
 }
 
 // Done implements redlock.Completer.
@@ -230,8 +233,10 @@ func startExtend(s *session, c *call, resources [][]byte, token, ttl []byte) {
 		return
 	}
 	e := new(extendCall)
+	keys := copyStrings(e.one[:0], resources)
+	s.awaitScripts(c, keys)
 	c.takePlace(&e.slot)
-	s.server.opts.Engine.StartExtend(&e.op, copyStrings(e.one[:0], resources), string(token), d, e)
+	s.server.opts.Engine.StartExtend(&e.op, keys, string(token), d, e)
 }
 
 // Done implements redlock.Completer. 0 says that the lock is lost; so it does when less than a millisecond is left of it,

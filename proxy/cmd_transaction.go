@@ -133,6 +133,7 @@ func cmdWATCH(s *session, c *call) {
 		c.fail(fmt.Sprintf("ERR at most %d keys can be watched", redlock.MaxResources))
 		return
 	}
+	s.awaitScripts(c, w.keys)
 	c.takePlaceAndHold(&w.slot)
 	s.server.opts.Engine.StartRead(&w.op, w.keys, w)
 }
@@ -212,6 +213,7 @@ func cmdEXEC(s *session, c *call) {
 		c.out = append(c.out, v.out...)
 		return
 	}
+	s.awaitScripts(c, x.keys)
 	c.takePlaceAndHold(&x.slot)
 	x.start()
 }

@@ -69,7 +69,7 @@ func (s *session) dropIn(c *call, e effect, refusal string) {
 		c.out = append(c.out, "+QUEUED\r\n"...)
 		return
 	}
-	s.awaitScripts(c, e.keys)
+	alive := s.awaitScripts(c, e.keys)
 	x := &exchange{engine: s.server.opts.Engine, effects: []effect{e}, keys: e.keys}
 	if len(e.keys) > 1 {
 		x.keys = distinct(e.keys)
@@ -78,6 +78,10 @@ func (s *session) dropIn(c *call, e effect, refusal string) {
 		c.takePlaceAndHold(&x.slot)
 	} else {
 		c.takePlace(&x.slot)
+	}
+	if !alive {
+		flush(x.fail(coded(errGone)))
+		return
 	}
 	x.start()
 }

@@ -76,8 +76,16 @@ func (st *scriptState) Call(args []string, resp int) (sandbox.Reply, error) {
 		return failure("ERR Unknown Redis command called from script"), nil
 	case len(args) != cmd.arity && (cmd.arity > 0 || len(args) < -cmd.arity):
 		return failure("ERR Wrong number of args calling Redis command from script"), nil
+	case st.readOnly && !readingCalls[name]:
+		return failure("ERR Write commands are not allowed from read-only scripts."), nil
 	}
 	return cmd.run(st, args)
+}
+
+// readingCalls are those of scriptCalls that a read-only script may call.
+var readingCalls = map[string]bool{
+	"get": true, "mget": true, "strlen": true, "getrange": true, "substr": true, "exists": true, "type": true,
+	"ttl": true, "pttl": true, "expiretime": true, "pexpiretime": true, "time": true, "echo": true, "ping": true,
 }
 
 // notForScripts are commands of Redis, and of this endpoint, that are no commands of a lock script. Those that clients are

@@ -106,7 +106,7 @@ func (g *scriptGenerator) command() string {
 		"'getset', " + k + ", " + v, "'getdel', " + k, "'getex', " + k + ", " + g.pick(g.lifetime(), "'PERSIST'", "'persist', 'PX', 5"), "'getex', " + k,
 		"'mset', " + k + ", " + v + ", " + g.key() + ", " + g.value(), "'msetnx', " + k + ", " + v + ", " + g.key() + ", " + g.value(), "'mset', " + k,
 		"'del', " + k, "'DEL', " + k + ", " + g.key(), "'unlink', " + k, "'persist', " + k,
-		"'pexpire', " + k + ", " + g.ms() + g.expireOptions(), "'PEXPIRE', " + k + ", " + g.ms(), "'expire', " + k + ", " + g.seconds() + g.expireOptions(),
+		"'pexpire', " + k + ", " + g.prolonged("000"), "'PEXPIRE', " + k + ", " + g.ms(), "'expire', " + k + ", " + g.prolonged(""),
 		"'pexpireat', " + k + ", " + g.end() + g.expireOptions(), "'expireat', " + k + ", " + g.pick("1", "4000000500", "0", "-1") + g.expireOptions(),
 		"'publish', 'ch', " + v, "'echo', " + v, "'ping'", "'ping', " + v, "'nosuchcommand'", "'get'", "'get', " + k + ", 1",
 	}
@@ -114,6 +114,15 @@ func (g *scriptGenerator) command() string {
 		all = append(all, "'delex', "+k+", 'IFEQ', "+v, "'delifeq', "+k+", "+v, "'delex', "+k, "'delex', "+k+", 'ifne', "+v)
 	}
 	return all[g.IntN(len(all))]
+}
+
+// prolonged is a TTL and options. One that is compared (GT, LT) is no TTL of a state: between that and the run the clock moves.
+func (g *scriptGenerator) prolonged(unit string) string {
+	ttl, options := g.ttl(unit), g.expireOptions()
+	if n, err := strconv.Atoi(strings.TrimSuffix(ttl, unit)); err == nil && n >= 500 && n < 10_000 && options != "" {
+		ttl = strconv.Itoa(n+250) + unit
+	}
+	return ttl + options
 }
 
 func (g *scriptGenerator) expireOptions() string {

@@ -1,9 +1,13 @@
 package proxy
 
 import (
+	"bytes"
+	cryptorand "crypto/rand"
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"runtime/debug"
+	"slices"
 	"time"
 
 	"redlockd/redlock"
@@ -20,6 +24,9 @@ import (
 //	                                                          └────────────────────────────┘ scriptRounds times
 //
 // A guess that is right costs one round, like a native LOCK or UNLOCK.
+//
+// Invariant: all that a reply was made of was confirmed by a quorum: by the commit, whose guards are all that the run has read, or,
+// where there was nothing to commit, by the reading. What only a minority holds is no reason to say that anything is held.
 type scriptExchange struct {
 	slot
 	server   *Server
@@ -32,19 +39,22 @@ type scriptExchange struct {
 	guess   int32           // which of guesses is being tried, or noGuess
 	states  []redlock.State // of keys, that the script was run on
 	outcome outcome
-	tries   int
-	session *session // whose order it is part of, see orderBehind
+	tries   int              // commits that found the keys changed
+	changed []redlock.Change // by the last commit
+	waited  bool             // for what it has left behind
+	asked   bool             // states are what a quorum holds
+	spent   time.Duration    // in runs
+	session *session         // whose order it is part of, see orderBehind
 
 	oneKey  [1]string
 	fewArgs [4]string
 }
 
-// guesses are numbered: 1 all keys are absent; 2+i they hold argument i; looking: no guess has been right.
+// guesses are numbered: 1 all keys are absent; 2+i they hold argument i.
 const (
 	noGuess     int32 = 0
 	guessAbsent int32 = 1
 	guessHeld   int32 = 2
-	looking     int32 = -1
 
 	// guessedArgs is how many arguments are guessed to be the token.
 	guessedArgs = 4
@@ -52,25 +62,39 @@ const (
 	scriptRounds = 8
 	// scriptPause is the longest pause before such a try, times its number.
 	scriptPause = 2 * time.Millisecond
+
+	// Bounds of the runs of one call: of all together, on top of the limits of each; and of a run on a guess, which has
+	// only a lock script to find out about. A guess that meets its bound is the last one.
+	callTime          = 100 * time.Millisecond
+	guessInstructions = 20_000
 )
 
 // begin runs the script for the first time, on the session's goroutine.
 func (x *scriptExchange) begin(s *session, c *call) {
-	x.orderBehind(s, c)
+	alive := x.orderBehind(s, c)
 	c.takePlace(&x.slot)
-	if f := x.first(); f != nil {
+	if !alive {
+		flush(x.fail(coded(errGone)))
+		return
+	}
+	flush(x.first())
+}
+
+func flush(f redlock.Flusher) {
+	if f != nil {
 		f.Flush()
 	}
 }
 
 // orderBehind waits until scripts of the same client that are on their way with one of the same keys are done: they may take several
-// rounds, and what follows must not overtake them. Others are not waited for: many callers share one connection.
-func (x *scriptExchange) orderBehind(s *session, c *call) {
+// rounds, and what follows must not overtake them. Others are not waited for: many callers share one connection. It returns
+// false when the client is gone; also then the slot is to be taken and completed.
+func (x *scriptExchange) orderBehind(s *session, c *call) (alive bool) {
 	x.keys = x.declared
 	if len(x.declared) > 1 {
 		x.keys = distinct(x.declared)
 	}
-	s.awaitScripts(c, x.keys)
+	alive = s.awaitScripts(c, x.keys)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	x.session = s
@@ -80,29 +104,32 @@ func (x *scriptExchange) orderBehind(s *session, c *call) {
 	for _, key := range x.keys {
 		s.scripted[key]++
 	}
+	return alive
 }
 
-// awaitScripts is orderBehind for the command c of the session, before it takes its place.
-func (s *session) awaitScripts(c *call, keys []string) {
-	s.mu.Lock()
-	under := false
-	for _, key := range keys {
-		under = under || s.scripted[key] > 0
+// awaitScripts is orderBehind for the command c of the session, before it takes its place; it must take one.
+func (s *session) awaitScripts(c *call, keys []string) (alive bool) {
+	if s.inFlight.Load() == 0 {
+		return true
 	}
-	s.mu.Unlock()
-	if !under {
-		return
-	}
-	s.batch.b = c.out
-	s.awaitOthers(func() bool {
+	free := func() bool {
 		for _, key := range keys {
 			if s.scripted[key] > 0 {
 				return false
 			}
 		}
 		return true
-	})
+	}
+	s.mu.Lock()
+	now := free()
+	s.mu.Unlock()
+	if now {
+		return true
+	}
+	s.batch.b = c.out
+	err := s.awaitOthers(free)
 	c.out = s.batch.b
+	return err == nil
 }
 
 // over ends the order that orderBehind has begun.
@@ -120,32 +147,37 @@ func (x *scriptExchange) over() {
 
 // first guesses. Without a right guess it looks.
 func (x *scriptExchange) first() redlock.Flusher {
-	if len(x.keys) == 0 {
+	switch {
+	case len(x.keys) == 0:
 		return x.settled()
+	case x.readOnly:
+		return x.look()
 	}
 	known := x.server.opts.Engine.Known(x.keys)
 	for i := range known {
 		if known[i].Found {
 			// A lease of this redlockd is most likely what the masters hold. Who is not its owner changes nothing, which wants a look.
-			x.guess, x.states = noGuess, known
-			if x.run(); x.outcome.refused == nil && x.committable() {
+			x.states = known
+			if x.run(guessInstructions); x.committable() {
 				return x.commit()
 			}
 			return x.look()
 		}
 	}
-	habit := x.script.habit.Load()
-	if habit == looking {
+	if !x.script.guessing() {
 		return x.look()
 	}
+	habit := x.script.habit.Load()
 	if habit != noGuess && x.try(habit) {
 		return x.commit()
 	}
-	for guess := guessAbsent; guess < guessHeld+int32(min(len(x.argv), guessedArgs)); guess++ {
+	for guess := guessAbsent; guess < guessHeld+int32(min(len(x.argv), guessedArgs)) && !x.stopped(); guess++ {
 		if guess != habit && x.try(guess) {
 			return x.commit()
 		}
 	}
+	x.guess = noGuess
+	x.script.missed()
 	return x.look()
 }
 
@@ -155,37 +187,83 @@ func (x *scriptExchange) try(guess int32) bool {
 	case guess == guessAbsent:
 		x.states = absent(len(x.keys))
 	case int(guess-guessHeld) < len(x.argv):
-		token := x.argv[guess-guessHeld]
-		x.states = make([]redlock.State, len(x.keys))
-		for i := range x.states {
-			x.states[i] = redlock.State{Found: true, Type: "string", Value: token, TTL: time.Second}
-		}
+		x.states = x.allHolding(x.argv[guess-guessHeld])
 	default:
 		return false
 	}
 	x.guess = guess
-	x.run()
-	return x.outcome.refused == nil && x.committable()
+	x.run(guessInstructions)
+	return x.committable()
 }
 
-// run runs the script on the states.
-func (x *scriptExchange) run() {
-	held := make([]scriptKey, len(x.declared))
-	for i, name := range x.declared {
-		held[i].name = name
-		for j, key := range x.keys {
-			if st := &x.states[j]; key == name && st.Found {
-				held[i].held, held[i].value, held[i].ttl = true, st.Value, max(0, st.TTL.Milliseconds())
-			}
-		}
+// allHolding are the states of keys that all hold the value.
+func (x *scriptExchange) allHolding(value string) []redlock.State {
+	states := make([]redlock.State, len(x.keys))
+	for i := range states {
+		states[i] = redlock.State{Found: true, Type: "string", Value: value, TTL: time.Second}
 	}
-	x.outcome = runScript(x.server.boxes, x.script.Script, held, x.argv, time.Now(), sandbox.Limits{})
+	return states
+}
+
+// guessOf is the guess that would have been right, or noGuess.
+func (x *scriptExchange) guessOf(states []redlock.State) int32 {
+	guess := noGuess
+	for i := range states {
+		this := guessAbsent
+		if st := &states[i]; st.Found {
+			arg := slices.Index(x.argv, st.Value)
+			if arg < 0 || arg >= guessedArgs {
+				return noGuess
+			}
+			this = guessHeld + int32(arg)
+		}
+		if guess != noGuess && guess != this {
+			return noGuess
+		}
+		guess = this
+	}
+	return guess
+}
+
+// run runs the script on the states, for at most so many instructions; 0 means the usual limit.
+func (x *scriptExchange) run(instructions int) {
+	var few [4]scriptKey
+	held := few[:0]
+	for _, name := range x.declared {
+		key := scriptKey{name: name}
+		if st := x.state(name); st.Found {
+			key.held, key.value, key.ttl = true, st.Value, max(0, st.TTL.Milliseconds())
+		}
+		held = append(held, key)
+	}
+	limits := sandbox.Limits{Instructions: instructions, Time: min(sandbox.DefaultLimits.Time, callTime-x.spent)}
+	if limits.Time <= 0 {
+		x.outcome = outcome{refused: fmt.Errorf("ERR the script was stopped: its runs on what its keys hold took more than %v", callTime)}
+		return
+	}
+	script := x.script.Script
+	if x.readOnly {
+		script = x.script.readOnly
+	}
+	x.server.running <- struct{}{}
+	began := time.Now()
+	defer func() {
+		x.spent += time.Since(began)
+		<-x.server.running
+	}()
+	x.outcome = runScript(x.server.boxes, script, held, x.argv, began, limits)
+}
+
+// stopped tells whether the last run met a limit: to try it on something else would cost as much again.
+func (x *scriptExchange) stopped() bool {
+	var limit *sandbox.LimitError
+	return errors.As(x.outcome.refused, &limit)
 }
 
 // committable: what the script did on a guess can be committed, and the commit then proves the guess.
 func (x *scriptExchange) committable() bool {
 	o := &x.outcome
-	if len(o.writes) == 0 || o.readTTL || o.blind {
+	if o.refused != nil || len(o.writes) == 0 || o.readTTL || o.blind {
 		return false
 	}
 	for i := range o.writes {
@@ -223,10 +301,6 @@ func (x *scriptExchange) compared(w *keyWrite) bool {
 
 // look reads what a quorum holds.
 func (x *scriptExchange) look() redlock.Flusher {
-	if x.tries == 0 && x.guess != noGuess {
-		x.script.habit.Store(looking)
-	}
-	x.guess = noGuess
 	o := &operation{then: x.looked}
 	x.server.opts.Engine.StartRead(&o.Op, x.keys, o)
 	return nil
@@ -241,64 +315,136 @@ func (x *scriptExchange) looked(result redlock.Result) redlock.Flusher {
 			return x.fail("WRONGTYPE Operation against a key holding the wrong kind of value")
 		}
 	}
-	x.states = result.States
-	x.elsewhere(x.settled)
-	return nil
+	x.states, x.asked = result.States, true
+	return x.elsewhere(x.settled)
 }
 
 // elsewhere goes on on a goroutine of its own: a script may take a while, and the engine's goroutines must not.
-func (x *scriptExchange) elsewhere(step func() redlock.Flusher) {
-	x.server.goroutines.Go(func() {
-		if f := step(); f != nil {
-			f.Flush()
-		}
+func (x *scriptExchange) elsewhere(step func() redlock.Flusher) redlock.Flusher {
+	s := x.session
+	started := x.server.begin(func() {
+		defer func() {
+			if p := recover(); p != nil {
+				x.server.log.Error("panic in a script", "client", s.id, "panic", p, "stack", string(debug.Stack()))
+				s.die("panic in a script") // whether the reply was given is not known
+			}
+		}()
+		flush(step())
 	})
+	if !started {
+		return x.fail("ERR the server is closed")
+	}
+	return nil
 }
 
 // settled runs the script on what a quorum holds.
 func (x *scriptExchange) settled() redlock.Flusher {
-	x.run()
-	if x.outcome.refused == nil && len(x.outcome.writes) > 0 && x.tries > 0 && x.contested() {
-		return nil
-	}
+	x.run(0)
 	o := &x.outcome
 	switch {
 	case o.refused != nil:
 		return x.fail(refusalText(o.refused))
-	case len(o.writes) == 0:
+	case len(o.writes) == 0 && !x.waited && x.seesItself():
+		x.waited = true
+		time.AfterFunc(2*x.server.opts.Engine.Options().MasterTimeout, func() { x.look() })
+		return nil
+	case len(o.writes) == 0 && x.sure():
+		x.noted()
+		return x.answer()
+	case len(o.writes) > 0 && x.tries > 0 && x.contested():
 		return x.answer()
 	}
 	if refusal := x.refuseWrites(); refusal != "" {
 		return x.fail(refusal)
 	}
-	return x.commit()
+	return x.commit() // without writes it compares only, and so makes sure
 }
 
-// contested is for a script whose commit failed although a quorum holds nothing: a minority holds a value, of somebody who tries at
-// the same time or has lost masters. If the script takes no for an answer on that value, that is the answer. It returns false
-// when the run that it was called after is to be gone on with.
-func (x *scriptExchange) contested() bool {
-	hinted := false
+// seesItself tells whether the reply was made of a value that the last commit was to set, and has not. What it did on single masters is
+// being undone: beside remains of an earlier lock of the same token it can look like a quorum for a moment. Later than two
+// master timeouts no undo is still to be sent, and a look comes behind it on every master. A reply that would be the same if the
+// value were somebody else's needs no such care.
+func (x *scriptExchange) seesItself() bool {
 	states, outcome := x.states, x.outcome
-	x.states = append([]redlock.State(nil), states...)
-	for i := range x.states {
-		if st := &x.states[i]; !st.Found && st.Hint != "" {
-			st.Found, st.Type, st.Value, st.TTL = true, "string", st.Hint, time.Second
-			hinted = true
-		}
-	}
-	if hinted {
-		x.run()
-		if o := &x.outcome; o.refused == nil && len(o.writes) == 0 && !o.readTTL {
-			if f := x.answer(); f != nil {
-				f.Flush()
+	itself := false
+	for i := range states {
+		for j := range x.changed {
+			ch := &x.changed[j]
+			if states[i].Found && ch.Resource == x.keys[i] && ch.Do == redlock.Set && ch.NewValue == states[i].Value && ch.Value != states[i].Value {
+				if !itself {
+					x.states = slices.Clone(states)
+				}
+				itself, x.states[i].Value = true, stranger
 			}
-			return true
 		}
 	}
+	if !itself {
+		return false
+	}
+	x.run(0)
+	same := x.outcome.refused == nil && len(x.outcome.writes) == 0 &&
+		bytes.Equal(x.outcome.reply.AppendTo(nil, 3), outcome.reply.AppendTo(nil, 3))
 	x.states, x.outcome = states, outcome
-	return false
+	return !same
 }
+
+// sure tells whether a quorum has confirmed all that the reply was made of.
+func (x *scriptExchange) sure() bool {
+	for i := range x.outcome.reads {
+		if st := x.state(x.outcome.reads[i].key); st.Found && !st.Sure {
+			return false
+		}
+	}
+	return true
+}
+
+// contested is for a script whose commit failed although a quorum holds nothing: values of minorities are in the way, of others who
+// try at the same time, or what is left of something. If the script takes no for an answer when somebody is in the way, then the
+// outcome is changed to that answer.
+//
+// Invariant: it is never an answer that says "held". No quorum holds anything, so the script is shown a value that nobody has, and an
+// answer that it also gives when it has locked is not taken. What a minority does hold is shown only to a script that is after the
+// value and has not brought it along.
+func (x *scriptExchange) contested() bool {
+	states, locked := x.states, x.outcome
+	inTheWay := func(value func(*redlock.State) string) (reply []byte, ok bool) {
+		x.states = slices.Clone(states)
+		for i := range x.states {
+			if st := &x.states[i]; !st.Found && st.Hint != "" {
+				st.Found, st.Type, st.Value, st.TTL = true, "string", value(st), time.Second
+				ok = true
+			}
+		}
+		if !ok {
+			return nil, false
+		}
+		x.run(0)
+		o := &x.outcome
+		if o.refused != nil || len(o.writes) > 0 || o.readTTL {
+			return nil, false
+		}
+		reply = o.reply.AppendTo(nil, x.proto)
+		return reply, !bytes.Equal(reply, locked.reply.AppendTo(nil, x.proto))
+	}
+	brought := false
+	reply, ok := inTheWay(func(st *redlock.State) string {
+		brought = brought || slices.Contains(x.argv, st.Hint)
+		return stranger
+	})
+	if ok && bytes.Contains(reply, []byte(stranger)) {
+		if ok = !brought; ok {
+			_, ok = inTheWay(func(st *redlock.State) string { return st.Hint })
+		}
+	}
+	x.states = states
+	if !ok {
+		x.outcome = locked
+	}
+	return ok
+}
+
+// stranger is a token that nobody has.
+var stranger = "somebody-" + cryptorand.Text()
 
 func refusalText(err error) string {
 	var limit *sandbox.LimitError
@@ -313,8 +459,6 @@ func (x *scriptExchange) refuseWrites() string {
 	for i := range x.outcome.writes {
 		w := &x.outcome.writes[i]
 		switch {
-		case x.readOnly:
-			return "ERR Write commands are not allowed from read-only scripts."
 		case w.kind == writePersist:
 			return fmt.Sprintf("ERR the script takes the TTL of key %.200q away: a lock here must have one, so that it ends when its holder does", w.key)
 		case w.kind == writeSet && w.ttl == 0 && !w.keepTTL && x.server.opts.DefaultTTL == 0:
@@ -329,13 +473,14 @@ func (x *scriptExchange) refuseWrites() string {
 
 // commit makes the writes, guarded by what the script was run on.
 func (x *scriptExchange) commit() redlock.Flusher {
-	if x.readOnly {
-		return x.fail("ERR Write commands are not allowed from read-only scripts.")
-	}
 	changes, refusal := x.changes()
 	if refusal != "" {
 		return x.fail(refusal)
 	}
+	if slices.ContainsFunc(changes, func(ch redlock.Change) bool { return ch.Do == redlock.Set && ch.Was == redlock.WasAbsent }) && x.session.isDead() {
+		return x.fail(coded(errGone)) // nobody would know of the lock
+	}
+	x.changed, x.waited = changes, false
 	o := &operation{then: x.committed}
 	x.server.opts.Engine.StartCommit(&o.Op, changes, o)
 	return nil
@@ -390,9 +535,7 @@ func (x *scriptExchange) committed(result redlock.Result) redlock.Flusher {
 	case result.Err != nil:
 		return x.fail(coded(result.Err))
 	case result.Held:
-		if x.guess != noGuess {
-			x.script.habit.Store(x.guess)
-		}
+		x.learn()
 		return x.answer()
 	}
 	x.guess = noGuess
@@ -404,6 +547,23 @@ func (x *scriptExchange) committed(result redlock.Result) redlock.Flusher {
 	}
 	time.AfterFunc(rand.N(time.Duration(x.tries)*scriptPause), func() { x.look() })
 	return nil
+}
+
+// noted counts the guess that was wrong of a call that ends with no change, unless somebody else was in the way.
+func (x *scriptExchange) noted() {
+	if guess := x.guessOf(x.states); x.tries > 0 && guess >= guessHeld {
+		x.script.found(guess, true)
+	}
+}
+
+// learn remembers what would have been the right guess.
+func (x *scriptExchange) learn() {
+	switch {
+	case x.guess != noGuess:
+		x.script.guessed(x.guess)
+	case x.asked:
+		x.script.found(x.guessOf(x.states), x.tries > 0)
+	}
 }
 
 // answer gives the reply that the script has computed, and sends what it has published.

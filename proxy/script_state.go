@@ -86,6 +86,7 @@ type scriptState struct {
 	published []message
 	readTime  bool
 	blind     bool
+	readOnly  bool // commands that write are errors
 }
 
 // stateKey is one key. Times are absolute, in ms of the Unix epoch; 0 is none.
@@ -113,6 +114,7 @@ func runScript(pool *sandbox.Pool, script *sandbox.Script, keys []scriptKey, arg
 	if err != nil {
 		return outcome{refused: err}
 	}
+	st.readOnly = script.NoWrites
 	names := make([]string, len(keys))
 	for i, k := range keys {
 		names[i] = k.name
@@ -124,9 +126,6 @@ func runScript(pool *sandbox.Pool, script *sandbox.Script, keys []scriptKey, arg
 			err = refuse("the script cannot run here: %w", err)
 		}
 		return outcome{refused: err}
-	}
-	if script.NoWrites && st.wrote() {
-		return outcome{refused: refuse("Write commands are not allowed from read-only scripts.")}
 	}
 	return st.outcome(reply)
 }
@@ -220,19 +219,11 @@ func (k *stateKey) remove() {
 // expire gives a key that exists an end, 0 for none. One that has passed removes it.
 func (k *stateKey) expire(end, now int64) {
 	if end != 0 && end <= now {
+		k.read.existence = true // if it was not there, nothing has changed
 		k.remove()
 		return
 	}
 	k.end, k.wroteEnd = end, true
-}
-
-func (st *scriptState) wrote() bool {
-	for i := range st.keys {
-		if st.keys[i].wroteValue || st.keys[i].wroteEnd {
-			return true
-		}
-	}
-	return false
 }
 
 func (st *scriptState) outcome(reply sandbox.Reply) outcome {

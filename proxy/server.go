@@ -6,6 +6,7 @@ import (
 	"errors"
 	"log/slog"
 	"net"
+	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -39,14 +40,16 @@ type Server struct {
 	subscribers subscribers
 	scripts     scriptCache
 	boxes       *sandbox.Pool // in which they run
+	running     chan struct{} // holds one for each run: no more run at a time than it has room for
 
 	counters     counters
 	stats        *stats
 	failedLogins failedLogins
 }
 
-// boxesMax is how many Lua states are kept for the next scripts: more are made when more scripts run at the same time.
-const boxesMax = 16
+// runsMax is how many scripts run at the same time, and how many Lua states are kept for the next ones. A run of a lock script takes
+// some µs; those of strangers, who have 50 ms and some MB each, wait for each other.
+var runsMax = max(8, 2*runtime.GOMAXPROCS(0))
 
 // counters since the start of the server, for INFO and metrics.
 type counters struct {
@@ -73,7 +76,8 @@ func New(opts Options) (*Server, error) {
 		limits:    frameLimits{args: opts.ArgsMax, bulk: opts.BulkMax, command: opts.CommandMax},
 		started:   started,
 		stats:     newStats(started),
-		boxes:     sandbox.NewPool(boxesMax),
+		boxes:     sandbox.NewPool(runsMax),
+		running:   make(chan struct{}, runsMax),
 		listeners: make(map[net.Listener]struct{}),
 		sessions:  make(map[int64]*session),
 		done:      make(chan struct{}),
@@ -222,6 +226,16 @@ func (srv *Server) Close() error {
 	})
 	srv.goroutines.Wait()
 	return nil
+}
+
+// begin runs f on a goroutine of its own, which Close waits for. It returns false when the server is closed.
+func (srv *Server) begin(f func()) bool {
+	srv.mu.Lock()
+	defer srv.mu.Unlock()
+	if !srv.closed {
+		srv.goroutines.Go(f)
+	}
+	return !srv.closed
 }
 
 func (srv *Server) closeListeners() {

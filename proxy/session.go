@@ -403,6 +403,13 @@ func (s *session) die(why string) {
 	undo(lost)
 }
 
+// isDead tells whether the connection is closed, for goroutines other than the reader.
+func (s *session) isDead() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.dead
+}
+
 // kill closes the connection for CLIENT KILL.
 func (s *session) kill() { s.die("killed") }
 

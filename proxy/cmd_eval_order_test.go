@@ -1,0 +1,175 @@
+package proxy
+
+// Goal: what a client sends is done in its order although scripts may take several rounds, others are not held up, and a session or a
+// server that ends in the middle leaves nothing behind: no goroutine, no lock that nobody knows of.
+// Method: scripts that need a look before they can change anything, sent in one write with what follows; masters that are frozen
+// between the rounds; random ends.
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"redlockd/redlock/sandbox"
+)
+
+// slowExtend needs what is left of the TTL, so it looks first: two rounds.
+const slowExtend = `if redis.call('get', KEYS[1]) ~= ARGV[1] then return 0 end
+return redis.call('pexpire', KEYS[1], redis.call('pttl', KEYS[1]) + ARGV[2])`
+
+// slowTake does more than is spent on a guess.
+const slowTake = `for i = 1, 20000 do end return redis.call('set', KEYS[1], ARGV[1], 'nx', 'px', 20000) and 1 or 0`
+
+func TestScriptsInOrder(t *testing.T) {
+	srv := serve(t)
+	c := srv.dial()
+	for _, source := range []string{slowTake, slowExtend, releaseScript} {
+		c.do("SCRIPT", "LOAD", source)
+	}
+	eval := func(source, key string, args ...string) string {
+		return frameOf(append([]string{"EVALSHA", sandbox.SHA(source), "1", key, token}, args...)...)
+	}
+	for range 10 {
+		var input strings.Builder
+		var want []string
+		for _, step := range []struct{ frame, want string }{
+			{eval(slowTake, "k"), ":1"}, {eval(slowTake, "other"), ":1"}, {eval(slowExtend, "k", "1000"), ":1"},
+			{frameOf("GET", "k"), `"` + token + `"`}, {frameOf("UNLOCK", "k", token), ":1"},
+			{eval(slowTake, "k"), ":1"}, {frameOf("PING"), "+PONG"}, {frameOf("DELEX", "k", "IFEQ", token), ":1"},
+			{eval(slowTake, "k"), ":1"}, {frameOf("EXTEND", "k", token, "9000"), `:\d+`}, {eval(releaseScript, "k"), ":1"}, {eval(releaseScript, "k"), ":0"},
+			{eval(slowTake, "k"), ":1"}, {frameOf("WATCH", "k"), `\+OK`}, {frameOf("MULTI"), `\+OK`}, {frameOf("DEL", "k"), `\+QUEUED`}, {frameOf("EXEC"), `\[:1\]`},
+			{frameOf("LOCK", "k", "100"), `\["[^"]+" :\d+\]`}, {eval(slowTake, "k"), ":0"}, {eval(releaseScript, "other"), ":1"},
+		} {
+			input.WriteString(step.frame)
+			want = append(want, step.want)
+		}
+		c.raw(input.String())
+		for i, want := range want {
+			got := c.read()
+			got.text = strings.TrimPrefix(got.text, "+PONG")
+			if want == "+PONG" {
+				want = ""
+			}
+			func() {
+				defer func() {
+					if t.Failed() {
+						t.Logf("reply %d", i)
+					}
+				}()
+				got.matches(want)
+			}()
+		}
+		eventually(t, "the native lock is over", func() bool { return c.do("EXISTS", "k").text == ":0" })
+	}
+	srv.noKeys()
+}
+
+// A script that waits for another of the same client does so on the reader: whatever ends the session must end that too.
+func TestScriptsOfASessionThatEnds(t *testing.T) {
+	for _, end := range []struct {
+		name string
+		how  func(srv *testServer, c *client, id string)
+	}{
+		{"it closes", func(_ *testServer, c *client, _ string) { c.conn.Close() }},
+		{"it is killed", func(srv *testServer, _ *client, id string) { srv.dial().do("CLIENT", "KILL", "ID", id).is(":1") }},
+		{"CLIENT UNBLOCK", func(srv *testServer, _ *client, id string) {
+			srv.dial().do("CLIENT", "UNBLOCK", id).is(":0")
+			srv.dial().do("CLIENT", "KILL", "ID", id).is(":1")
+		}},
+	} {
+		t.Run(end.name, func(t *testing.T) {
+			srv := serve(t)
+			srv.allUp()
+			c := srv.dial()
+			id := c.do("CLIENT", "ID").matches(`:(\d+)`)[0]
+			for _, m := range srv.masters {
+				m.Freeze()
+			}
+			c.raw(frameOf("EVAL", slowTake, "1", "k", token) + frameOf("EVAL", slowTake, "1", "k", "second") + frameOf("SET", "k", "third", "NX", "PX", "20000") + frameOf("PING"))
+			eventually(t, "the second waits for the first", func() bool {
+				waits := false
+				srv.each(func(s *session) bool {
+					s.mu.Lock()
+					defer s.mu.Unlock()
+					waits = waits || s.scripted["k"] > 0
+					return true
+				})
+				return waits
+			})
+			end.how(srv, c, id)
+			for _, m := range srv.masters {
+				m.Thaw()
+			}
+			eventually(t, "the session is gone", func() bool { return srv.clients() <= 2 })
+			other := srv.dial()
+			eventually(t, "nothing is locked for nobody", func() bool { return other.do("EXISTS", "k").text == ":0" })
+			other.do("EVAL", slowTake, "1", "k", "other's").is(":1")
+		})
+	}
+}
+
+// Sessions, and then the server, end at any moment of scripts of all lengths.
+func TestScriptsWhenTheServerCloses(t *testing.T) {
+	engine, masters := startEngine(t)
+	for round := range 15 {
+		srv := newTestServer(t, func(o *Options) { o.Engine = engine })
+		srv.masters = masters
+		srv.serveTCP()
+		var clients sync.WaitGroup
+		for i := range 8 {
+			c := srv.dial()
+			clients.Go(func() {
+				for n := range 1000 {
+					source := []string{acquireScript, releaseScript, slowTake, slowExtend, lookScript}[rand.N(5)]
+					key, token := fmt.Sprint("key:", rand.N(4)), fmt.Sprint(round, " ", i, " a token that is unique ", n/10)
+					c.conn.SetDeadline(time.Now().Add(patience))
+					frames := frameOf("EVAL", source, "1", key, token, "1000")
+					if _, err := c.conn.Write([]byte(strings.Repeat(frames, 1+rand.N(3)))); err != nil {
+						return
+					}
+					if rand.N(3) > 0 {
+						if _, err := readReply(c.r); err != nil {
+							return
+						}
+					}
+					if rand.N(100) == 0 {
+						c.conn.(*net.TCPConn).CloseWrite()
+						return
+					}
+				}
+			})
+		}
+		time.Sleep(rand.N(20 * time.Millisecond)) // any moment will do
+		srv.Close()
+		clients.Wait()
+		srv.mu.Lock()
+		left := len(srv.sessions)
+		srv.mu.Unlock()
+		if left != 0 || len(srv.running) != 0 {
+			t.Fatalf("%d sessions, %d runs are left", left, len(srv.running))
+		}
+	}
+}
+
+// What drains grants no lock to a script, and lets one release.
+func TestScriptsWhileDraining(t *testing.T) {
+	srv := serve(t)
+	c := srv.dial()
+	c.do("EVAL", slowTake, "1", "k", token).is(":1")
+	c.do("EVAL", releaseScript, "1", "other", token).is(":0")
+	done := make(chan error)
+	go func() { done <- srv.Shutdown(t.Context()) }()
+	eventually(t, "it drains", func() bool {
+		return strings.HasPrefix(c.do("EVAL", acquireScript, "1", "free", token, "1000").text, "-LEAVING")
+	})
+	c.do("EVAL", slowTake, "1", "free", token).err("LEAVING")
+	c.do("EVAL", slowExtend, "1", "k", token, "1000").is(":1")
+	c.do("EVAL", releaseScript, "1", "k", token).is(":1")
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}

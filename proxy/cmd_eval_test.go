@@ -1,0 +1,375 @@
+package proxy
+
+// Goal: EVAL, EVALSHA and SCRIPT answer as Redis does for the scripts of locks, at the price of native commands, and whatever a client
+// sends by them costs the others nothing.
+// Method: dialogues with a server over five masters in this process; what the server sends to the masters is counted at its
+// lanes, where nothing else goes on.
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"redlockd/redlock"
+	"redlockd/redlock/memmaster"
+	"redlockd/redlock/sandbox"
+)
+
+const (
+	acquireScript = `return redis.call('set', KEYS[1], ARGV[1], 'nx', 'px', ARGV[2])`
+	releaseScript = `if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) else return 0 end`
+	extendScript  = `if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('pexpire', KEYS[1], ARGV[2]) else return 0 end`
+	lookScript    = `return {redis.call('get', KEYS[1]), redis.call('pttl', KEYS[1])}`
+	token         = "0123456789abcdef0123"
+)
+
+func TestEVAL(t *testing.T) {
+	srv := serve(t)
+	a, b := srv.dial(), srv.dial()
+	a.do("EVAL", acquireScript, "1", "k", token, "20000").is("+OK")
+	b.do("EVAL", acquireScript, "1", "k", "another's", "20000").is("$nil")
+	b.do("EVAL", releaseScript, "1", "k", "another's").is(":0")
+	b.do("EVAL", extendScript, "1", "k", "another's", "30000").is(":0")
+	b.do("LOCK", "k", "1000").is("*nil")
+	a.do("EVAL", extendScript, "1", "k", token, "30000").is(":1")
+	if ms, _ := strconv.Atoi(b.do("EVAL", lookScript, "1", "k").matches(`\["` + token + `" :(\d+)\]`)[0]); ms < 25_000 || ms > 30_000 {
+		t.Errorf("PTTL: got %d, want about 30000", ms)
+	}
+	a.do("EVAL", releaseScript, "1", "k", token).is(":1")
+	a.do("EVAL", releaseScript, "1", "k", token).is(":0")
+	a.do("EVAL", lookScript, "1", "k").is("[$nil :-2]")
+
+	// Nothing to do with keys.
+	a.do("EVAL", "return {1, 2, {3, 'a'}, false, true, ARGV[2]}", "0", "x", "y").is(`[:1 :2 [:3 "a"] $nil :1 "y"]`)
+	a.do("EVAL", "return KEYS[1] .. KEYS[2] .. #KEYS", "2", "k", "k").is(`"kk2"`)
+
+	// The same key twice, and many keys.
+	a.do("EVAL", `redis.call('set', KEYS[1], ARGV[1], 'px', 5000, 'nx') return redis.call('get', KEYS[2])`, "2", "k", "k", token).is(`"` + token + `"`)
+	a.do("EVAL", `local n = 0 for _, k in ipairs(KEYS) do if redis.call('get', k) == ARGV[1] then n = n + redis.call('del', k) end end return n`, "2", "k", "k", token).is(":1")
+	many := []string{"EVAL", `for _, k in ipairs(KEYS) do if redis.call('exists', k) == 1 then return k end end for _, k in ipairs(KEYS) do redis.call('psetex', k, 5000, ARGV[1]) end return #KEYS`, "64"}
+	for i := range 64 {
+		many = append(many, fmt.Sprint("key:", i))
+	}
+	a.do(append(many, token)...).is(":64")
+	b.do(append(many, "another's")...).is(`"key:0"`)
+	many[1] = `for _, k in ipairs(KEYS) do if redis.call('get', k) ~= ARGV[1] then return 0 end end return redis.call('del', unpack(KEYS))`
+	a.do(append(many, token)...).is(":64")
+	srv.noKeys()
+
+	// Writes before an error stay.
+	a.do("EVAL", `if redis.call('set', KEYS[1], ARGV[1], 'NX', 'PX', 5000) then error({err='MY words'}) end`, "1", "k", token).err("MY words")
+	a.do("GET", "k").is(`"` + token + `"`)
+	a.do("EVAL", `if redis.call('get', KEYS[1]) == ARGV[1] then redis.call('del', KEYS[1]) return redis.call('get') end`, "1", "k", token).err("ERR Wrong number of args calling Redis command from script")
+	a.do("GET", "k").is("$nil")
+	a.do("EVAL", `return redis.error_reply('MY words')`, "0").is("-MY words")
+
+	// Another type.
+	for i := range srv.masters {
+		srv.onMaster(i, "HSET", "h", "f", "v")
+	}
+	a.do("EVAL", lookScript, "1", "h").err("WRONGTYPE Operation against a key holding the wrong kind of value")
+	a.do("EVAL", releaseScript, "1", "h", token).err("WRONGTYPE")
+	a.do("EVAL", acquireScript, "1", "h", token, "1000").err("WRONGTYPE")
+	a.do("TYPE", "h").is("+hash")
+
+	// RESP3.
+	a.do("HELLO", "3")
+	a.do("EVAL", lookScript, "1", "k").is("[_nil :-2]")
+	a.do("EVAL", "return false", "0").is("_nil")
+	a.do("EVAL", "redis.setresp(3) return true", "0").is("#t")
+	a.do("EVAL", "redis.setresp(3) return {map={a=1}}", "0").is(`{"a": :1}`)
+	a.do("EVAL", acquireScript, "1", "k", token, "5000").is("+OK")
+	a.do("EVAL", acquireScript, "1", "k", token, "5000").is("_nil")
+	a.do("EVAL", releaseScript, "1", "k", token).is(":1")
+}
+
+// What would make another's lock free, or a lock that never ends, is refused, and the error says what to do.
+func TestEVALRefuses(t *testing.T) {
+	srv := serve(t)
+	c := srv.dial()
+	c.do("LOCK", "k", "20000", "TOKEN", "holder").granted(1, 20000)
+	for _, test := range []struct {
+		source, want string
+		args         []string
+	}{
+		{`return redis.call('del', KEYS[1])`, `ERR the script changes key "k" without comparing what it holds, and so could change another's lock: compare the token, or set allow_unguarded in [compat]`, nil},
+		{`return redis.call('pexpire', KEYS[1], 1000)`, `ERR the script changes key "k" without comparing`, nil},
+		{`return redis.call('set', KEYS[1], 'x', 'PX', 1000)`, `ERR the script changes key "k" without comparing`, nil},
+		{`if redis.call('exists', KEYS[1]) == 1 then return redis.call('del', KEYS[1]) end`, `ERR the script changes key "k" without comparing`, nil},
+		{`if redis.call('get', KEYS[1]) then return redis.call('persist', KEYS[1]) end`, `ERR the script takes the TTL of key "k" away`, nil},
+		{`return redis.call('set', KEYS[2], 'x', 'NX')`, "ERR a lock without a TTL", nil},
+		{`return redis.call('set', KEYS[2], 'x', 'NX', 'PX', 1)`, "ERR ttl of 1 ms is below the least, 10 ms (min_ttl)", nil},
+		{`return redis.call('set', KEYS[2], 'x', 'NX', 'EX', 3600)`, "ERR ttl of 3600000 ms is above the most, 60000 ms (max_ttl)", nil},
+		{`return redis.call('set', KEYS[2], string.rep('x', 1025), 'NX', 'EX', 5)`, "ERR the token has 1025 bytes", nil},
+		{`return redis.call('hset', KEYS[1], 'f', 'v')`, "ERR the script calls HSET, and is refused as a whole", nil},
+		{`return redis.call('get', 'other')`, `ERR the script uses the key "other", which is not among its KEYS`, nil},
+		{`return redis.call('get', KEYS[1])`, "ERR resource names that begin with redlockd: are kept for redlockd itself", []string{"1", "redlockd:epoch"}},
+		{`return redis.call('get', KEYS[1])`, "ERR a resource name is empty", []string{"1", ""}},
+		{`return redis.call('get', KEYS[1])`, "ERR a resource name has", []string{"1", strings.Repeat("k", redlock.MaxResourceLen+1)}},
+		{`return 1`, "ERR the script has 65 keys: scripts here can have 64", append([]string{"65"}, strings.Split(strings.Repeat("k", 65), "")...)},
+	} {
+		args := test.args
+		if args == nil {
+			args = []string{"2", "k", "free"}
+		}
+		c.do(append([]string{"EVAL", test.source}, args...)...).err(test.want)
+		c.do("MGET", "k", "free").is(`["holder" $nil]`)
+	}
+	permissive := serve(t, permissive).dial()
+	permissive.do("LOCK", "k", "20000", "TOKEN", "holder").granted(1, 20000)
+	permissive.do("EVAL", `return redis.call('del', KEYS[1])`, "1", "k").is(":1")
+	permissive.do("EVAL", `return redis.call('setnx', KEYS[1], 'x')`, "1", "k").is(":1")
+	permissive.do("EVAL", `redis.call('set', KEYS[1], 'y') return redis.call('getset', KEYS[1], 'z')`, "1", "k").is(`"y"`)
+	permissive.do("EVAL", lookScript, "1", "k").matches(`\["z" :(19|20)\d\d\d\]`)
+	permissive.do("EVAL", `return redis.call('persist', KEYS[1])`, "1", "k").err("ERR the script takes the TTL")
+}
+
+func TestReadOnlyScripts(t *testing.T) {
+	srv := serve(t)
+	c := srv.dial()
+	c.do("LOCK", "k", "20000", "TOKEN", "holder").granted(1, 20000)
+	sha := sandbox.SHA(lookScript)
+	c.do("EVALSHA_RO", sha, "1", "k").is("-" + errNoScript)
+	c.do("EVAL_RO", lookScript, "1", "k").matches(`\["holder" :\d+\]`)
+	c.do("EVALSHA_RO", sha, "1", "k").matches(`\["holder" :\d+\]`)
+	const denied = "ERR Write commands are not allowed from read-only scripts."
+	for _, source := range []string{releaseScript, acquireScript, extendScript, `return redis.call('publish', KEYS[1], 'x')`, `return redis.call('getex', KEYS[1])`} {
+		want := denied + " script: " + sandbox.SHA(source) + ", on @user_script:1."
+		c.do("EVAL_RO", source, "1", "k", "holder", "5000").is("-" + want)
+		c.do("EVALSHA_RO", sandbox.SHA(source), "1", "k", "holder", "5000").is("-" + want)
+	}
+	c.do("EVAL_RO", `return redis.pcall('del', KEYS[1]).err`, "1", "k").is(strconv.Quote(denied))
+	c.do("EVAL", "#!lua flags=no-writes\nreturn redis.call('del', KEYS[1])", "1", "k").err(denied)
+	c.do("EVAL", releaseScript, "1", "k", "holder").is(":1")
+}
+
+// serveQuiet is serveFast, where nothing but what clients ask for goes to the masters.
+func serveQuiet(t *testing.T) *testServer {
+	t.Helper()
+	engine, masters := startEngine(t, func(o *redlock.Options) { o.Heartbeat = 10 * time.Second })
+	srv := serve(t, func(o *Options) { o.Engine = engine })
+	srv.masters = masters
+	srv.allUp()
+	return srv
+}
+
+// rounds counts the rounds to the masters during f, those to clear up included. A command that is answered does not wait for the
+// slowest masters; LOCKINFO does, behind all that was sent before.
+func (srv *testServer) rounds(f func()) (most int) {
+	srv.t.Helper()
+	c := srv.dial()
+	defer c.conn.Close()
+	ops := func() (all []uint64) {
+		for range 2 { // an answer that comes late can have a round follow it
+			c.do("LOCKINFO", "k")
+		}
+		for _, m := range srv.opts.Engine.Masters() {
+			all = append(all, m.Ops)
+		}
+		return all
+	}
+	before := ops()
+	f()
+	for i, n := range ops() {
+		most = max(most, int(n-before[i])-2)
+	}
+	return most
+}
+
+// A script costs as many rounds as the native command.
+func TestScriptRounds(t *testing.T) {
+	srv := serveQuiet(t)
+	c, other := srv.dial(), srv.dial()
+	for _, source := range []string{acquireScript, releaseScript, extendScript, lookScript} {
+		c.do("SCRIPT", "LOAD", source).is(strconv.Quote(sandbox.SHA(source)))
+	}
+	steps := func(when string, first int, steps ...func()) {
+		t.Helper()
+		for i, step := range steps {
+			if got := srv.rounds(step); got != first {
+				t.Errorf("%s, step %d: got %d rounds, want %d", when, i, got, first)
+			}
+		}
+	}
+	call := func(c *client, want, source string, args ...string) func() {
+		return func() {
+			t.Helper()
+			c.do(append([]string{"EVALSHA", sandbox.SHA(source), "1", "k"}, args...)...).is(want)
+		}
+	}
+	for _, when := range []string{"first", "again"} {
+		steps(when, 1, call(c, "+OK", acquireScript, token, "20000"), call(c, ":1", extendScript, token, "25000"), call(c, ":1", releaseScript, token))
+		steps(when+", no lock", 2, call(c, ":0", releaseScript, token))
+		steps(when+", no lock", 3, call(c, ":0", extendScript, token, "25000")) // one of them clears up, and nobody waits for it
+		steps(when+", by SET", 1, func() { c.do("SET", "k", token, "NX", "PX", "20000").is("+OK") }, call(c, ":1", releaseScript, token))
+		steps(when+", native", 1, func() { c.do("LOCK", "k", "20000", "TOKEN", token).granted(1, 20000) },
+			func() { c.do("EVALSHA", sandbox.SHA(lookScript), "1", "k").matches(`\["` + token + `" :\d+\]`) },
+			call(other, "$nil", acquireScript, "another's", "20000"), call(other, ":0", releaseScript, "another's"), call(c, ":1", releaseScript, token))
+	}
+	// Through another redlockd, which does not know of the lease.
+	b := serve(t, func(o *Options) {
+		o.Engine = openEngine(t, srv.masters, func(o *redlock.Options) { o.Heartbeat = 10 * time.Second })
+	})
+	srv.allUp()
+	for range 3 {
+		steps("granted elsewhere", 1, func() { c.do("EVAL", acquireScript, "1", "k", token, "20000").is("+OK") })
+		for source, want := range map[string]int{extendScript: 1, lookScript: 1, acquireScript: 2} {
+			b.dial().do("EVAL", source, "1", "k", token, "20000") // it shares the script
+			if got := b.rounds(func() { b.dial().do("EVAL", source, "1", "k", token, "20000") }); got > want {
+				t.Errorf("through another redlockd: %s: got %d rounds, want %d", source, got, want)
+			}
+		}
+		steps("released", 1, call(c, ":1", releaseScript, token))
+	}
+}
+
+// A script whose calls are of two kinds: neither spoils the other's guesses for long.
+func TestScriptHabit(t *testing.T) {
+	srv := serveQuiet(t)
+	c := srv.dial()
+	const source = `if ARGV[2] == 'look' then return redis.call('get', KEYS[1]) end
+if ARGV[2] == 'take' then return redis.call('set', KEYS[1], ARGV[1], 'nx', 'px', 20000) end
+if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) end`
+	do := func(what string) func() {
+		return func() { c.do("EVAL", source, "1", "k", token, what) }
+	}
+	do("look")()
+	for i := range 40 {
+		looks := 1 + 10*(i%2)
+		for range looks {
+			if got := srv.rounds(do("look")); got != 1 {
+				t.Fatalf("look %d: got %d rounds, want 1", i, got)
+			}
+		}
+		for _, what := range []string{"take", "give"} {
+			if got := srv.rounds(do(what)); got > 2 {
+				t.Fatalf("%s %d: got %d rounds, want at most 2", what, i, got)
+			}
+		}
+	}
+	for i := range 20 { // 8 misses at most are to be forgotten
+		for _, what := range []string{"take", "give"} {
+			if got := srv.rounds(do(what)); got != 1 && i >= 10 {
+				t.Errorf("%s %d: got %d rounds, want 1", what, i, got)
+			}
+		}
+	}
+}
+
+// SCRIPT LOAD on one redlockd, EVALSHA on another, and after both were restarted.
+func TestScriptsAreShared(t *testing.T) {
+	a := serve(t)
+	a.allUp()
+	b := serve(t, func(o *Options) { o.Engine = openEngine(t, a.masters) })
+	sha := sandbox.SHA(acquireScript)
+	c := b.dial()
+	c.do("EVALSHA", sha, "1", "k", token, "20000").is("-NOSCRIPT No matching script. Please use EVAL.")
+	a.dial().do("SCRIPT", "LOAD", acquireScript).is(strconv.Quote(sha))
+	eventually(t, "the script is shared", func() bool { return len(a.keysOf("redlockd:shared:")) == 5 })
+	c.do("SCRIPT", "EXISTS", sha, "x").is("[:0 :0]")
+	c.do("EVALSHA", strings.ToUpper(sha), "1", "k", token, "20000").is("+OK")
+	c.do("SCRIPT", "EXISTS", sha, strings.ToUpper(sha)).is("[:1 :1]")
+	// A script that came by EVAL.
+	c.do("EVAL", releaseScript, "1", "k", "another's").is(":0")
+	eventually(t, "the script is shared", func() bool { return len(a.keysOf("redlockd:shared:")) == 10 })
+	again := serve(t, func(o *Options) { o.Engine = openEngine(t, a.masters) })
+	again.dial().do("EVALSHA", sandbox.SHA(releaseScript), "1", "k", token).is(":1")
+
+	// Forgotten here, it is found there.
+	c.do("SCRIPT", "FLUSH").is("+OK")
+	c.do("SCRIPT", "FLUSH", "async").is("+OK")
+	c.do("SCRIPT", "EXISTS", sha).is("[:0]")
+	c.do("EVALSHA", sha, "1", "k", token, "20000").is("+OK")
+	c.do("EVALSHA", sandbox.SHA(releaseScript), "1", "k", token).is(":1")
+
+	// One that is longer than what is shared.
+	long := "return 1 --" + strings.Repeat("x", redlock.SharedMax)
+	c.do("EVAL", long, "0").is(":1")
+	c.do("EVALSHA", sandbox.SHA(long), "0").is(":1")
+	a.dial().do("EVALSHA", sandbox.SHA(long), "0").is("-" + errNoScript)
+}
+
+// Masters that hold nonsense under the SHA1, or do not answer, are no reason to run it, or to wait for long.
+func TestScriptFetchFails(t *testing.T) {
+	srv := serveFast(t)
+	c := srv.dial()
+	sha := sandbox.SHA(releaseScript)
+	name := "redlockd:shared:" + sha
+	for i, value := range []string{"return 'evil'", "", "syntax error here", "return 'evil'"} {
+		srv.onMaster(i, "SET", name, value).is("+OK")
+	}
+	srv.onMaster(4, "HSET", name, "f", "v").is(":1")
+	c.do("EVALSHA", sha, "1", "k", token).is("-" + errNoScript)
+	c.do("PING").is("+PONG")
+	srv.onMaster(3, "SET", name, releaseScript).is("+OK")
+	c.do("EVALSHA", sha, "1", "k", token).is(":0")
+	for _, m := range srv.masters[1:] {
+		m.Freeze()
+	}
+	defer func() {
+		for _, m := range srv.masters {
+			m.Thaw()
+		}
+	}()
+	c.raw(frameOf("EVALSHA", sandbox.SHA(acquireScript), "1", "k", token, "1000") + frameOf("PING"))
+	c.read().is("-" + errNoScript)
+	c.read().is("+PONG")
+	srv.masters[0].Freeze()
+	c.do("EVALSHA", sandbox.SHA(acquireScript), "1", "k", token, "1000").is("-" + errNoScript)
+	c.do("EVAL", acquireScript, "1", "k", token, "1000").err("NOQUORUM")
+}
+
+// The cache forgets what was not used for longest, and never grows beyond its bounds.
+func TestScriptCacheBounds(t *testing.T) {
+	srv := serve(t)
+	c := srv.dial()
+	c.do("EVAL", releaseScript, "1", "k", token).is(":0")
+	for i := range scriptsMax + 100 {
+		if _, err := srv.scripts.add(fmt.Sprint("return ", i), srv.now()); err != nil {
+			t.Fatal(err)
+		}
+		if i%100 == 0 {
+			c.do("EVALSHA", sandbox.SHA(releaseScript), "1", "k", token).is(":0")
+		}
+	}
+	if n := len(srv.scripts.scripts); n != scriptsMax {
+		t.Errorf("got %d scripts, want %d", n, scriptsMax)
+	}
+	c.do("SCRIPT", "EXISTS", sandbox.SHA(releaseScript), sandbox.SHA("return 0"), sandbox.SHA(fmt.Sprint("return ", scriptsMax+99))).is("[:1 :0 :1]")
+	for i := range 200 {
+		if _, err := srv.scripts.add(fmt.Sprint("return ", i, " --", strings.Repeat("x", sandbox.SourceMax/2)), srv.now()); err != nil {
+			t.Fatal(err)
+		}
+		if srv.scripts.bytes > scriptBytesMax {
+			t.Fatalf("%d bytes of scripts, want at most %d", srv.scripts.bytes, scriptBytesMax)
+		}
+	}
+	if n := len(srv.keysOf("redlockd:shared:")); n > 5 {
+		t.Errorf("got %d shared scripts, want at most one on each master", n)
+	}
+}
+
+// keysOf lists the keys of all masters with this prefix.
+func (srv *testServer) keysOf(prefix string) (keys []string) {
+	for _, m := range srv.masters {
+		for _, key := range m.Keys() {
+			if strings.HasPrefix(key, prefix) {
+				keys = append(keys, key)
+			}
+		}
+	}
+	return keys
+}
+
+// noKeys fails the test unless the masters get rid of all keys that are not redlockd's own.
+func (srv *testServer) noKeys() {
+	srv.t.Helper()
+	eventually(srv.t, "no master has a key", func() bool {
+		return !slices.ContainsFunc(srv.masters, func(m *memmaster.Master) bool {
+			return slices.ContainsFunc(m.Keys(), func(key string) bool { return !strings.HasPrefix(key, redlock.ReservedPrefix) })
+		})
+	})
+}

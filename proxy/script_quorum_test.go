@@ -1,0 +1,140 @@
+package proxy
+
+// Goal: no reply of a script says more than a quorum of masters has confirmed.
+// Method: keys are put on single masters, behind the server's back, in states that a script takes for "held by me" wherever it
+// sees them; then the script is asked. The reply "held" must only come with a quorum.
+
+import (
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"redlockd/redlock"
+)
+
+// put sets a key on some masters.
+func (srv *testServer) put(key, value string, ttl time.Duration, masters ...int) {
+	srv.t.Helper()
+	for _, i := range masters {
+		srv.onMaster(i, "SET", key, value, "PX", strconv.FormatInt(ttl.Milliseconds(), 10)).is("+OK")
+	}
+}
+
+// onMaster sends a command to one master.
+func (srv *testServer) onMaster(i int, args ...string) reply {
+	srv.t.Helper()
+	conn, err := srv.masters[i].Dial(srv.t.Context(), "", "")
+	if err != nil {
+		srv.t.Fatal(err)
+	}
+	defer conn.Close()
+	return newClient(srv.t, conn).do(args...)
+}
+
+// away cuts masters off and waits until the server knows.
+func (srv *testServer) away(masters ...int) {
+	srv.t.Helper()
+	for _, i := range masters {
+		srv.masters[i].SetReachable(false)
+		srv.masters[i].Cut()
+	}
+	eventually(srv.t, "masters are away", func() bool {
+		for _, i := range masters {
+			if srv.opts.Engine.Masters()[i].State != "down" {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+// serveFast is serve with masters whose answers are soon given up.
+func serveFast(t *testing.T, change ...func(*Options)) *testServer {
+	engine, masters := startEngine(t, func(o *redlock.Options) { o.MasterTimeout = 50 * time.Millisecond })
+	srv := serve(t, append(change, func(o *Options) { o.Engine = engine })...)
+	srv.masters = masters
+	srv.allUp()
+	return srv
+}
+
+// allUp waits for all masters: an engine is ready with a quorum of them.
+func (srv *testServer) allUp() {
+	srv.t.Helper()
+	eventually(srv.t, "all masters are up", func() bool {
+		return !slices.ContainsFunc(srv.opts.Engine.Masters(), func(m redlock.MasterStatus) bool { return m.State != redlock.MasterUp })
+	})
+}
+
+const (
+	ensureScript = `local v = redis.call('get', KEYS[1])
+if v == ARGV[1] then return 'held' end
+if not v then redis.call('set', KEYS[1], ARGV[1], 'px', ARGV[2]) return 'held' end
+return 'of another'`
+	mineScript = `if redis.call('get', KEYS[1]) == ARGV[1] then return 'held' end return 'not mine'`
+)
+
+// A minority holds my token, another stands in the way of the rest: whoever takes the minority's word for it says "held".
+func TestScriptTakesNoMinoritysWord(t *testing.T) {
+	for _, token := range []string{"mine", "mine, and long enough to be unique"} {
+		srv := serveFast(t)
+		c := srv.dial()
+		srv.put("k", token, 20*time.Second, 0, 1)
+		srv.put("k", "another's", 20*time.Second, 2)
+		c.do("EVAL", ensureScript, "1", "k", token, "20000").is(`"of another"`)
+		c.do("EVAL", mineScript, "1", "k", token).is(`"not mine"`)
+	}
+}
+
+// A script that takes the lock for held by its kind, whoever it is.
+func TestScriptThatTakesAnybodysWord(t *testing.T) {
+	srv := serveFast(t)
+	srv.put("k", "another's", 20*time.Second, 0, 1, 2)
+	srv.onMaster(2, "DEL", "k").is(":1")
+	srv.put("k", "a third's", 20*time.Second, 2)
+	srv.dial().do("EVAL", `if redis.call('exists', KEYS[1]) == 0 then redis.call('set', KEYS[1], ARGV[1], 'px', 20000) end return 'held'`, "1", "k", "t").
+		err("ERR the keys of the script changed 8 times")
+}
+
+// The reply tells the value of whoever is in the way, and never the asker's own.
+func TestScriptToldWhoIsInTheWay(t *testing.T) {
+	const who = `return redis.call('set', KEYS[1], ARGV[1], 'nx', 'px', ARGV[2]) or redis.call('get', KEYS[1])`
+	srv := serveFast(t)
+	srv.put("k", "another's", 20*time.Second, 0, 1)
+	srv.put("k", "a third's", 20*time.Second, 2)
+	srv.dial().do("EVAL", who, "1", "k", "mine", "20000").matches(`"another's"|"a third's"`)
+	srv.put("l", "mine", 20*time.Second, 0, 1)
+	srv.put("l", "a third's", 20*time.Second, 2)
+	srv.dial().do("EVAL", who, "1", "l", "mine", "20000").matches(`"a third's"|-ERR the keys of the script changed 8 times.*`)
+}
+
+// A key that a script only compares must hold on a quorum what it was compared with, also where the script deletes another:
+// for a release alone one master would do.
+func TestScriptGuardBesideDelete(t *testing.T) {
+	const source = `if redis.call('get', KEYS[1]) == ARGV[1] and redis.call('get', KEYS[2]) == ARGV[1] then redis.call('del', KEYS[2]) return 'held' end return 'not mine'`
+	srv := serveFast(t)
+	c := srv.dial()
+	srv.put("lock", "mine", 20*time.Second, 0)
+	srv.put("queue", "mine", 20*time.Second, 0, 1, 2, 3, 4)
+	c.do("EVAL", source, "2", "lock", "queue", "mine").is(`"not mine"`)
+	srv.put("lock", "mine", 20*time.Second, 0, 1, 2)
+	srv.put("queue", "mine", 20*time.Second, 0, 1, 2, 3, 4)
+	c.do("EVAL", source, "2", "lock", "queue", "mine").is(`"held"`)
+}
+
+// Two of three masters that answer hold the key, and two do not answer: they may hold it, and nobody knows.
+func TestScriptReadsWhatNobodyConfirms(t *testing.T) {
+	srv := serveFast(t)
+	c := srv.dial()
+	srv.put("k", "mine", 20*time.Second, 0, 1)
+	srv.put("all", "mine", 20*time.Second, 0, 1, 2)
+	c.do("EVAL", mineScript, "1", "k", "mine").is(`"not mine"`)
+	srv.away(3, 4)
+	c.do("EVAL", mineScript, "1", "k", "mine").err("NOQUORUM")
+	c.do("EVAL", `return redis.call('exists', KEYS[1])`, "1", "k").err("NOQUORUM")
+	c.do("EVAL", mineScript, "1", "all", "mine").is(`"held"`)
+	c.do("EVAL", mineScript, "1", "none", "mine").is(`"not mine"`)
+	c.do("EVAL", `return 'nothing of ' .. KEYS[1]`, "1", "k").is(`"nothing of k"`)
+	// What changes the key is confirmed by the change.
+	c.do("EVAL", `if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('pexpire', KEYS[1], 5000) end return -1`, "1", "k", "mine").err("NOQUORUM")
+}
