@@ -1,0 +1,150 @@
+package proxy
+
+// Goal: with nobody interfering, two redlockds in front of five masters cannot be told from one Redis: the same sequence of commands
+// and scripts gets the same replies and leaves the same keys. Method: random sequences to both, with the scripts of
+// script_differential_test.go and those of lock libraries among them, each step through one redlockd or the other. What redlockd refuses by right is listed; where it
+// refuses, both start again without keys. SCRIPT_SEED=n runs a failed seed again.
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"redlockd/redlock"
+	"redlockd/redlock/sandbox"
+)
+
+// refusedByRight are errors of redlockd where Redis has another answer.
+var refusedByRight = regexp.MustCompile(`^-(` + strings.Join([]string{
+	`ERR a lock without a TTL would be held for ever .*`,
+	`ERR the script takes the TTL of key .* away: .*`,
+	`ERR ttl of -?\d+ ms is (below the least|above the most), .*`,
+	`ERR "?\w*"? ?cannot be absent and be deleted or prolonged`,
+}, "|") + `)$`)
+
+// libraryScripts are scripts as lock libraries send them; their arguments are the token and a TTL in ms.
+var libraryScripts = []string{
+	acquireScript, releaseScript, extendScript,
+	`local v = redis.call("GET", KEYS[1]) if v == ARGV[1] then return redis.call("DEL", KEYS[1]) elseif v == false then return -1 else return 0 end`,
+	`for i, k in ipairs(KEYS) do if redis.call("get", k) ~= ARGV[1] then return nil end end redis.call("del", unpack(KEYS)) return redis.status_reply("OK")`,
+	`local n = 0 for _, k in ipairs(KEYS) do if redis.call("get", k) == ARGV[1] then n = n + redis.pcall("del", k) end end return n`,
+	`if redis.call('GET', KEYS[1]) == ARGV[1] then redis.call('UNLINK', KEYS[1]) redis.call('PUBLISH', 'unlocked:' .. KEYS[1], ARGV[1]) return 1 end`,
+	`local v = redis.call('get', KEYS[1]) if not v then return redis.status_reply('OK') end if v ~= ARGV[1] then return redis.error_reply('ERROR') end return redis.call('del', KEYS[1])`,
+	`if redis.call('get', KEYS[1]) ~= ARGV[1] then return 1 else redis.call('del', KEYS[1]) return 0 end`,
+	`if redis.call("get", KEYS[1]) == ARGV[1] then return redis.call("set", KEYS[1], ARGV[1], "XX", "PX", ARGV[2]) and 1 end return 0`,
+	`local v = redis.call('get', KEYS[1]) if not v or v ~= ARGV[1] then return 0 end redis.call('pexpire', KEYS[1], ARGV[2] + math.max(0, redis.call('pttl', KEYS[1]))) return 1`,
+	`for _, k in ipairs(KEYS) do if redis.call("get", k) ~= ARGV[1] then return 0 end end for _, k in ipairs(KEYS) do redis.call("set", k, ARGV[1], "PX", ARGV[2]) end return #KEYS`,
+	`for i, k in ipairs(KEYS) do if redis.call("exists", k) == 1 then return 0 end end for _, k in ipairs(KEYS) do redis.call("set", k, ARGV[1], "PX", ARGV[2]) end return #KEYS`,
+	`if redis.call('get', KEYS[1]) == ARGV[1] or redis.call('exists', KEYS[1]) == 0 then return redis.call('set', KEYS[1], ARGV[1], 'px', ARGV[2]) end`,
+	`local ok = redis.call('set', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) if ok then return 1 end if redis.call('get', KEYS[1]) == ARGV[1] then redis.call('pexpire', KEYS[1], ARGV[2]) return 1 end return 0`,
+	`local v = redis.call('get', KEYS[1]) if not v or v == ARGV[1] then return redis.call('set', KEYS[1], ARGV[1] .. '2', 'px', ARGV[2]) end`,
+	`for i, k in ipairs(KEYS) do if redis.call('set', k, ARGV[1], 'NX', 'PX', ARGV[2]) then return k end end`,
+	`if redis.call('get', KEYS[1]) then return redis.call('set', KEYS[1], ARGV[1], 'KEEPTTL') end`,
+	`if redis.call('get', KEYS[1]) == ARGV[1] then redis.call('del', KEYS[1]) return redis.call('set', KEYS[2] or KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) end return false`,
+}
+
+// sequence makes the commands of a run: a step is one command, or several that belong together.
+type sequence struct{ scriptGenerator }
+
+func (g *sequence) name() string  { return g.pick("ka", "ka", "ka", "kb", "kc") }
+func (g *sequence) token() string { return g.pick("mine", "mine", "mine", "other", "new", "") }
+func (g *sequence) px() string    { return strconv.Itoa((2*g.IntN(9) + 1) * 500_000) }
+
+func (g *sequence) step() [][]string {
+	k := g.name()
+	one := func(args ...string) [][]string { return [][]string{args} }
+	switch g.IntN(16) {
+	case 0, 1:
+		return one("SET", k, g.token(), "NX", "PX", g.px())
+	case 2:
+		return one(append([]string{"SET", k, g.token()}, strings.Fields(g.pick("PX "+g.px(), "XX PX "+g.px(), "NX GET PX "+g.px(), "XX KEEPTTL", "XX GET KEEPTTL"))...)...)
+	case 3:
+		return one(g.pick("DEL", "UNLINK", "GETDEL"), k)
+	case 4:
+		return one("PEXPIRE", k, strconv.Itoa((2*g.IntN(9)+1)*500_000+250_000), g.pick("NX", "XX", "GT", "LT"))
+	case 5:
+		change := [][]string{{"DEL", k}, {"PEXPIRE", k, g.px()}, {"SET", k, g.token(), "PX", g.px()}, {"SET", k, g.token(), "NX", "PX", g.px()}}[g.IntN(4)]
+		return [][]string{{"WATCH", k}, {"GET", k}, {"MULTI"}, change, {"EXISTS", k}, {g.pick("EXEC", "EXEC", "DISCARD")}}
+	case 6:
+		return one(g.pick("GET", "STRLEN", "TYPE", "EXISTS"), k)
+	case 7, 8, 9:
+		return one("EVAL", g.script(), "3", "ka", "kb", "kc", "mine", "new", "3")
+	}
+	source := libraryScripts[g.IntN(len(libraryScripts))]
+	keys := [][]string{{k}, {k}, {"ka", "kb"}, {k, g.name()}, {"ka", "kb", "kc"}}[g.IntN(5)]
+	args := append(append([]string{strconv.Itoa(len(keys))}, keys...), g.token(), g.px())
+	if g.IntN(2) == 0 {
+		return [][]string{{"SCRIPT", "LOAD", source}, append([]string{"EVALSHA", sandbox.SHA(source)}, args...)}
+	}
+	return one(append([]string{"EVAL", source}, args...)...)
+}
+
+func TestScriptEndToEnd(t *testing.T) {
+	for _, seed := range []uint64{1, 2, 3, scriptSeed(t)} {
+		t.Run(fmt.Sprint("SCRIPT_SEED=", seed), func(t *testing.T) { endToEnd(t, seed, 600) })
+	}
+}
+
+func endToEnd(t *testing.T, seed uint64, steps int) {
+	redis := startRedis(t)
+	long := func(o *redlock.Options) { o.MaxTTL, o.MaxHold = 24*time.Hour, 100*24*time.Hour }
+	engine, masters := startEngine(t, long)
+	var servers []*client
+	for _, engine := range []*redlock.Client{engine, openEngine(t, masters, long)} {
+		servers = append(servers, serve(t, func(o *Options) { o.Engine, o.AllowUnguarded = engine, true }).dial())
+	}
+	theirs := (&testServer{t: t, addr: redis.Addr}).dial()
+	g := &sequence{scriptGenerator{Rand: rand.New(rand.NewPCG(seed, 0)), real: true}}
+	names := []string{"ka", "kb", "kc"}
+	var done []string // since both had no keys, to be shown
+	compared, refused, scripts := 0, 0, 0
+	for range steps {
+		ours := servers[g.IntN(len(servers))]
+		for _, args := range g.step() {
+			done = append(done, fmt.Sprintf("%q", args))
+			ours.send(args...)
+			theirs.send(args...)
+			got, want := ours.read().text, theirs.read().text
+			if refusedByRight.MatchString(got) {
+				refused++
+				done = nil
+				ours.do("DEL", names[0], names[1], names[2])
+				theirs.do("FLUSHALL")
+				continue
+			}
+			if got != want {
+				t.Fatalf("got  %s\nRedis %s\nafter\n%s", got, want, strings.Join(done, "\n"))
+			}
+			if compared++; strings.HasPrefix(args[0], "EVAL") {
+				scripts++
+			}
+		}
+		g.sameState(t, ours, theirs, names, done)
+		done = done[max(0, len(done)-30):]
+	}
+	t.Logf("%d replies compared, %d of scripts, %d refused by right", compared, scripts, refused)
+	if scripts < steps/3 {
+		t.Errorf("the sequence does not say much")
+	}
+}
+
+// sameState fails the test unless both have the same keys. What is left of a TTL may differ by a second.
+func (g *sequence) sameState(t *testing.T, ours, theirs *client, names, done []string) {
+	t.Helper()
+	for _, name := range names {
+		got, want := ours.do("GET", name).text, theirs.do("GET", name).text
+		left := func(c *client) int {
+			n, _ := strconv.Atoi(c.do("PTTL", name).text[1:])
+			return n
+		}
+		gotLeft, wantLeft := left(ours), left(theirs)
+		if got != want || max(gotLeft-wantLeft, wantLeft-gotLeft) > 1000 {
+			t.Fatalf("%s: got %s for %d ms\nRedis  %s for %d ms\nafter\n%s", name, got, gotLeft, want, wantLeft, strings.Join(slices.Clone(done), "\n"))
+		}
+	}
+}
