@@ -49,7 +49,7 @@ var testsBelow = map[string][]string{
 
 	"github.com/anishathalye/porcupine": {"redlock", "cmd/redlockd"},
 	"modernc.org/sqlite":                {"redlock"},
-	"github.com/go-redsync/redsync/":    {"redlock"}, // what others do in the same faults
+	"github.com/go-redsync/redsync/":    {"redlock", "proxy"}, // what others do in the same faults, and beside redlockd
 }
 
 func TestArrows(t *testing.T) {
