@@ -16,6 +16,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"redlockd/redlock/sandbox"
 )
 
 func BenchmarkPING(b *testing.B) {
@@ -70,6 +72,31 @@ func BenchmarkLOCKandUNLOCK(b *testing.B) {
 				c.raw(pairs.String())
 				for range depth {
 					c.read().granted(1, 30000)
+					c.read().is(":1")
+				}
+			}
+		})
+	}
+}
+
+// BenchmarkSETandEVALSHA is LOCK and UNLOCK as a library for one Redis writes them.
+func BenchmarkSETandEVALSHA(b *testing.B) {
+	for _, depth := range []int{1, 64} {
+		b.Run(fmt.Sprintf("pipeline=%d", depth), func(b *testing.B) {
+			srv := serve(b)
+			c := srv.dial()
+			c.do("SCRIPT", "LOAD", releaseScript)
+			sha := sandbox.SHA(releaseScript)
+			var pairs strings.Builder
+			for i := range depth {
+				resource := fmt.Sprintf("invoice:%d", i)
+				pairs.WriteString(frameOf("SET", resource, token, "NX", "PX", "30000") + frameOf("EVALSHA", sha, "1", resource, token))
+			}
+			b.ReportAllocs()
+			for i := 0; i < b.N; i += depth {
+				c.raw(pairs.String())
+				for range depth {
+					c.read().is("+OK")
 					c.read().is(":1")
 				}
 			}

@@ -46,18 +46,30 @@ type scriptExchange struct {
 	spent   time.Duration    // in runs
 	session *session         // whose order it is part of, see orderBehind
 
-	oneKey  [1]string
-	fewArgs [4]string
+	// Room for a script with one key, so that it costs few allocations. Not for the changes: a lease keeps them.
+	op       redlock.Op // one at a time
+	oneKey   [1]string
+	oneState [1]redlock.State
+	fewArgs  [4]string
 }
 
-// guesses are numbered: 1 all keys are absent; 2+i they hold argument i.
-const (
-	noGuess     int32 = 0
-	guessAbsent int32 = 1
-	guessHeld   int32 = 2
+// scriptLook and scriptCommit are the exchange as the engine's completer of a reading and of a commit.
+type (
+	scriptLook   scriptExchange
+	scriptCommit scriptExchange
+)
 
-	// guessedArgs is how many arguments are guessed to be the token.
-	guessedArgs = 4
+// Done implements redlock.Completer.
+func (x *scriptLook) Done(_ *redlock.Op, result redlock.Result) redlock.Flusher {
+	return (*scriptExchange)(x).looked(result)
+}
+
+// Done implements redlock.Completer.
+func (x *scriptCommit) Done(_ *redlock.Op, result redlock.Result) redlock.Flusher {
+	return (*scriptExchange)(x).committed(result)
+}
+
+const (
 	// scriptRounds is how often a script is tried when others change its keys meanwhile.
 	scriptRounds = 8
 	// scriptPause is the longest pause before such a try, times its number.
@@ -145,86 +157,6 @@ func (x *scriptExchange) over() {
 	s.changed.Signal()
 }
 
-// first guesses. Without a right guess it looks.
-func (x *scriptExchange) first() redlock.Flusher {
-	switch {
-	case len(x.keys) == 0:
-		return x.settled()
-	case x.readOnly:
-		return x.look()
-	}
-	known := x.server.opts.Engine.Known(x.keys)
-	for i := range known {
-		if known[i].Found {
-			// A lease of this redlockd is most likely what the masters hold. Who is not its owner changes nothing, which wants a look.
-			x.states = known
-			if x.run(guessInstructions); x.committable() {
-				return x.commit()
-			}
-			return x.look()
-		}
-	}
-	if !x.script.guessing() {
-		return x.look()
-	}
-	habit := x.script.habit.Load()
-	if habit != noGuess && x.try(habit) {
-		return x.commit()
-	}
-	for guess := guessAbsent; guess < guessHeld+int32(min(len(x.argv), guessedArgs)) && !x.stopped(); guess++ {
-		if guess != habit && x.try(guess) {
-			return x.commit()
-		}
-	}
-	x.guess = noGuess
-	x.script.missed()
-	return x.look()
-}
-
-// try runs the script on a guess, and tells whether its outcome can be committed.
-func (x *scriptExchange) try(guess int32) bool {
-	switch {
-	case guess == guessAbsent:
-		x.states = absent(len(x.keys))
-	case int(guess-guessHeld) < len(x.argv):
-		x.states = x.allHolding(x.argv[guess-guessHeld])
-	default:
-		return false
-	}
-	x.guess = guess
-	x.run(guessInstructions)
-	return x.committable()
-}
-
-// allHolding are the states of keys that all hold the value.
-func (x *scriptExchange) allHolding(value string) []redlock.State {
-	states := make([]redlock.State, len(x.keys))
-	for i := range states {
-		states[i] = redlock.State{Found: true, Type: "string", Value: value, TTL: time.Second}
-	}
-	return states
-}
-
-// guessOf is the guess that would have been right, or noGuess.
-func (x *scriptExchange) guessOf(states []redlock.State) int32 {
-	guess := noGuess
-	for i := range states {
-		this := guessAbsent
-		if st := &states[i]; st.Found {
-			arg := slices.Index(x.argv, st.Value)
-			if arg < 0 || arg >= guessedArgs {
-				return noGuess
-			}
-			this = guessHeld + int32(arg)
-		}
-		if guess != noGuess && guess != this {
-			return noGuess
-		}
-		guess = this
-	}
-	return guess
-}
-
 // run runs the script on the states, for at most so many instructions; 0 means the usual limit.
 func (x *scriptExchange) run(instructions int) {
 	var few [4]scriptKey
@@ -301,8 +233,7 @@ func (x *scriptExchange) compared(w *keyWrite) bool {
 
 // look reads what a quorum holds.
 func (x *scriptExchange) look() redlock.Flusher {
-	o := &operation{then: x.looked}
-	x.server.opts.Engine.StartRead(&o.Op, x.keys, o)
+	x.server.opts.Engine.StartRead(&x.op, x.keys, (*scriptLook)(x))
 	return nil
 }
 
@@ -477,12 +408,16 @@ func (x *scriptExchange) commit() redlock.Flusher {
 	if refusal != "" {
 		return x.fail(refusal)
 	}
-	if slices.ContainsFunc(changes, func(ch redlock.Change) bool { return ch.Do == redlock.Set && ch.Was == redlock.WasAbsent }) && x.session.isDead() {
-		return x.fail(coded(errGone)) // nobody would know of the lock
+	if slices.ContainsFunc(changes, func(ch redlock.Change) bool { return ch.Do == redlock.Set && ch.Was == redlock.WasAbsent }) {
+		switch { // it takes a lock
+		case x.session.isDead(): // nobody would know of it
+			return x.fail(coded(errGone))
+		case x.server.draining.Load():
+			return x.fail(coded(redlock.ErrDraining))
+		}
 	}
 	x.changed, x.waited = changes, false
-	o := &operation{then: x.committed}
-	x.server.opts.Engine.StartCommit(&o.Op, changes, o)
+	x.server.opts.Engine.StartCommit(&x.op, changes, (*scriptCommit)(x))
 	return nil
 }
 
@@ -547,23 +482,6 @@ func (x *scriptExchange) committed(result redlock.Result) redlock.Flusher {
 	}
 	time.AfterFunc(rand.N(time.Duration(x.tries)*scriptPause), func() { x.look() })
 	return nil
-}
-
-// noted counts the guess that was wrong of a call that ends with no change, unless somebody else was in the way.
-func (x *scriptExchange) noted() {
-	if guess := x.guessOf(x.states); x.tries > 0 && guess >= guessHeld {
-		x.script.found(guess, true)
-	}
-}
-
-// learn remembers what would have been the right guess.
-func (x *scriptExchange) learn() {
-	switch {
-	case x.guess != noGuess:
-		x.script.guessed(x.guess)
-	case x.asked:
-		x.script.found(x.guessOf(x.states), x.tries > 0)
-	}
 }
 
 // answer gives the reply that the script has computed, and sends what it has published.
