@@ -174,7 +174,10 @@ func (x *exchange) stated(result redlock.Result) redlock.Flusher {
 		x.out = appendBulkOrNull(x.out, x.proto, st.Hint, true)
 		return x.complete()
 	}
-	return x.run(false)
+	// A key that a quorum only could hold, because masters are silent, is compared once more before anybody is told that it holds a
+	// token: without a quorum that says so, the answer is NOQUORUM.
+	unsure := slices.ContainsFunc(x.states, func(st redlock.State) bool { return st.Found && !st.Sure })
+	return x.run(unsure)
 }
 
 // run runs the effects on the states and commits what they have changed. guessed: nobody has checked the states yet.

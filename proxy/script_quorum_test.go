@@ -138,3 +138,17 @@ func TestScriptReadsWhatNobodyConfirms(t *testing.T) {
 	// What changes the key is confirmed by the change.
 	c.do("EVAL", `if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('pexpire', KEYS[1], 5000) end return -1`, "1", "k", "mine").err("NOQUORUM")
 }
+
+// So it is for commands that read.
+func TestReadsWhatNobodyConfirms(t *testing.T) {
+	srv := serveFast(t)
+	c := srv.dial()
+	srv.put("k", "mine", 20*time.Second, 0, 1)
+	srv.put("all", "mine", 20*time.Second, 0, 1, 2)
+	c.do("GET", "k").is("$nil")
+	srv.away(3, 4)
+	c.do("GET", "k").err("NOQUORUM")
+	c.do("EXISTS", "k").err("NOQUORUM")
+	c.do("GET", "all").is(`"mine"`)
+	c.do("GET", "none").is("$nil")
+}

@@ -219,7 +219,6 @@ func (k *stateKey) remove() {
 // expire gives a key that exists an end, 0 for none. One that has passed removes it.
 func (k *stateKey) expire(end, now int64) {
 	if end != 0 && end <= now {
-		k.read.existence = true // if it was not there, nothing has changed
 		k.remove()
 		return
 	}
