@@ -2,7 +2,7 @@
 
 STATICCHECK = go run honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
-.PHONY: run build test lint bench scenarios soak fuzz tools libraries
+.PHONY: run build test lint bench bench-full scenarios soak fuzz tools libraries
 
 run: ## serve on 127.0.0.1:6380 with five masters inside the process
 	go run ./cmd/redlockd
@@ -16,10 +16,14 @@ test: tools libraries ## all tests, with the race detector, against real redis-s
 lint: ## formatting, vet, staticcheck
 	@unformatted=$$(gofmt -l .); [ -z "$$unformatted" ] || { echo "gofmt would change:"; echo "$$unformatted"; exit 1; }
 	go vet ./...
+	go vet -tags peers -modfile bench/peers.mod ./bench
 	$(STATICCHECK) ./...
 
 bench: tools ## redlockd, redsync and one single master side by side; a few minutes
 	go run ./bench
+
+bench-full: tools ## every scenario, every peer; half an hour. Needs redis-benchmark and, on Debian, apt install etcd-server
+	go run ./bench --full
 
 scenarios: tools ## what redlockd, redsync and node-redlock (if npm is there) make of the same faults; prints README's table
 	@! command -v npm >/dev/null || npm ci --silent --prefix redlock/testdata/node-redlock

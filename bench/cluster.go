@@ -17,7 +17,9 @@ const masterCount = 5
 // cluster is the servers under test: fresh masters and, when a target needs it, a redlockd in front of them.
 type cluster struct {
 	masters []*redisproc.Server
-	proxy   *proxy // nil when no target uses redlockd
+	proxy   *proxy      // nil when no target uses redlockd
+	etcd    *etcdServer // nil when it is not among the targets
+	peers   string      // the program that is the load generator of peers
 }
 
 // startCluster starts n masters and, with a program to run, redlockd. Nothing is left running on an error.
@@ -43,6 +45,9 @@ func (c *cluster) close() {
 	if c.proxy != nil {
 		c.proxy.close()
 	}
+	if c.etcd != nil {
+		c.etcd.close()
+	}
 	for _, m := range c.masters {
 		m.Close()
 	}
@@ -54,22 +59,36 @@ func (c *cluster) spec(spec loadSpec) loadSpec {
 	if c.proxy != nil {
 		spec.Redlockd = c.proxy.addr
 	}
+	if c.etcd != nil {
+		spec.Etcd = c.etcd.addr
+	}
+	if isPeer(spec.Target) {
+		spec.program = c.peers
+	}
 	return spec
 }
 
-// cpu is the CPU time that the servers which a target uses have spent so far.
+// cpu is the CPU time that the servers which a target uses have spent so far; etcd counts as a master.
 func (c *cluster) cpu(target string) (redlockd, masters time.Duration, err error) {
 	if usesRedlockd(target) {
 		if redlockd, err = processCPU([]int{c.proxy.process.Process.Pid}); err != nil {
 			return 0, 0, err
 		}
 	}
-	var pids []int
-	for _, m := range c.masters[:mastersUsed(target, len(c.masters))] {
-		pids = append(pids, m.Pid())
+	if target == targetEtcd {
+		masters, err = processCPU([]int{c.etcd.process.Process.Pid})
+		return 0, masters, err
 	}
-	masters, err = processCPU(pids)
+	masters, err = processCPU(c.pids()[:mastersUsed(target, len(c.masters))])
 	return redlockd, masters, err
+}
+
+// mastersCPU is the CPU time that all the masters have spent so far.
+func (c *cluster) mastersCPU() (time.Duration, error) { return processCPU(c.pids()) }
+
+// pids are the processes of the masters.
+func (c *cluster) pids() []int {
+	return column(c.masters, func(m *redisproc.Server) int { return m.Pid() })
 }
 
 // ownKeys begins the name of every key that redlockd keeps for itself on a master.

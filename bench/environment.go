@@ -2,10 +2,11 @@ package main
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"runtime"
-	"runtime/debug"
+	"slices"
 	"strings"
 	"time"
 )
@@ -21,9 +22,17 @@ type environment struct {
 	LoadAfter  string            `json:"load_average_after"`
 	Go         string            `json:"go"`
 	Redis      string            `json:"redis_server"`
-	Redlockd   string            `json:"redlockd"` // empty when no target uses it
+	Etcd       string            `json:"etcd,omitempty"`
+	Redlockd   string            `json:"redlockd"` // empty when it is not measured
 	Settings   []string          `json:"redlockd_environment"`
 	Modules    map[string]string `json:"modules"`
+	Rounds     []roundLoad       `json:"rounds"`
+}
+
+// roundLoad is how busy the machine was when a round began: what else ran on it is in every figure.
+type roundLoad struct {
+	Scenario string `json:"scenario"`
+	Load     string `json:"load_average"`
 }
 
 // clientModules are the libraries whose versions matter, by the names the report prints.
@@ -31,10 +40,12 @@ var clientModules = map[string]string{
 	"github.com/go-redsync/redsync/v4": "redsync",
 	"github.com/redis/go-redis/v9":     "go-redis",
 	"github.com/redis/rueidis":         "rueidis",
+	"github.com/bsm/redislock":         "bsm/redislock",
+	"go.etcd.io/etcd/client/v3":        "etcd client",
 }
 
 // readEnvironment asks the machine and the programs. A fact that cannot be had reads "unknown": it spoils no figure.
-func readEnvironment(flags []string, program *proxyProgram) environment {
+func readEnvironment(flags []string, program *proxyProgram, peers string) environment {
 	e := environment{
 		Date:       time.Now().UTC().Truncate(time.Second),
 		Flags:      flags,
@@ -44,18 +55,17 @@ func readEnvironment(flags []string, program *proxyProgram) environment {
 		LoadBefore: loadAverage(),
 		Go:         runtime.Version(),
 		Redis:      outputOf(redisServer, "--version"),
-		Modules:    map[string]string{},
 	}
 	if program != nil {
 		e.Redlockd = outputOf(program.path, "version")
 		e.Settings = program.environ
 	}
-	if build, ok := debug.ReadBuildInfo(); ok {
-		for _, module := range build.Deps {
-			if name, ok := clientModules[module.Path]; ok {
-				e.Modules[name] = module.Version
-			}
-		}
+	if self, err := os.Executable(); err == nil {
+		e.Modules = moduleVersions(self)
+	}
+	if peers != "" {
+		maps.Copy(e.Modules, moduleVersions(peers))
+		e.Etcd = outputOf(etcdProgram, "--version")
 	}
 	return e
 }
@@ -98,13 +108,29 @@ func outputOf(program string, args ...string) string {
 	return first
 }
 
-// redisServer is the program of the masters.
-const redisServer = "redis-server"
+// The programs that are not ours.
+const (
+	redisServer    = "redis-server"
+	redisBenchmark = "redis-benchmark"
+)
 
-// requireRedis explains how to get redis-server, before anything is started.
-func requireRedis() error {
-	if _, err := exec.LookPath(redisServer); err != nil {
-		return fmt.Errorf("redis-server is not installed: the masters of this benchmark are real ones. On Debian: apt install redis-server (%w)", err)
+// requirePrograms explains how to get what a run needs, before anything is started.
+func requirePrograms(o options) error {
+	needs := []struct {
+		program, why, pkg string
+		needed            bool
+	}{
+		{redisServer, "the masters of this benchmark are real ones", "redis-server", true},
+		{redisBenchmark, "the scenario limit loads the masters with it", "redis-tools", slices.Contains(o.scenarios, scenarioLimit)},
+		{etcdProgram, "it is one of the targets", "etcd-server", o.needsEtcd()},
+	}
+	for _, need := range needs {
+		if !need.needed {
+			continue
+		}
+		if _, err := exec.LookPath(need.program); err != nil {
+			return fmt.Errorf("%s is not installed: %s. On Debian: apt install %s (%w)", need.program, need.why, need.pkg, err)
+		}
 	}
 	return nil
 }

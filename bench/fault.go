@@ -172,19 +172,20 @@ type faultRow struct {
 
 // runFaults measures the rounds of this scenario, targets in turn. Every cell has its own new cluster: a master that was
 // killed is in quarantine for a minute and more, and orphans of one target must not be counted for another.
-func runFaults(ctx context.Context, o options, program *proxyProgram, p *progress) ([]faultRow, error) {
-	targets := keep(o.targets, locksOverQuorum)
+func runFaults(ctx context.Context, b *bench, r *report) error {
+	targets, o, p := b.quorumTargets(), b.options, b.progress
 	rows := grid(o.faults, targets, func(f fault, target string) *faultRow {
 		return &faultRow{Target: target, Fault: f.String()}
 	})
 	for round := range o.faultRounds {
+		p.round(scenarioFaults)
 		for _, row := range inTurn(rows, len(targets), round) {
 			p.step("faults, round %d of %d: %s, %s", round+1, o.faultRounds, row.Fault, row.Target)
 			f, err := parseFault(row.Fault)
 			if err != nil {
-				return nil, err
+				return err
 			}
-			r, err := runFaultCell(ctx, program, f, loadSpec{
+			cell, err := runFaultCell(ctx, b.program, f, loadSpec{
 				Scenario: scenarioFaults,
 				Target:   row.Target,
 				Callers:  faultCallers,
@@ -193,12 +194,13 @@ func runFaults(ctx context.Context, o options, program *proxyProgram, p *progres
 				Prefix:   "bench:fault:",
 			})
 			if err != nil {
-				return nil, fmt.Errorf("fault %s, %s: %w", row.Fault, row.Target, err)
+				return fmt.Errorf("fault %s, %s: %w", row.Fault, row.Target, err)
 			}
-			row.Rounds = append(row.Rounds, r)
+			row.Rounds = append(row.Rounds, cell)
 		}
 	}
-	return summarizeFaults(rows), nil
+	r.Faults = summarizeFaults(rows)
+	return nil
 }
 
 func runFaultCell(ctx context.Context, program *proxyProgram, f fault, spec loadSpec) (r faultRound, err error) {

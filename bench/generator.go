@@ -28,13 +28,18 @@ const childGrace = 30 * time.Second
 // startGenerator starts a load generator and returns when it is connected and warmed up. Close it in any case.
 // The end of ctx kills it.
 func startGenerator(ctx context.Context, spec loadSpec) (*generator, error) {
-	self, err := os.Executable()
-	if err != nil {
-		return nil, fmt.Errorf("find this program to start its load generator: %w", err)
+	program := spec.program
+	if program == "" {
+		self, err := os.Executable()
+		if err != nil {
+			return nil, fmt.Errorf("find this program to start its load generator: %w", err)
+		}
+		program = self
 	}
-	g := &generator{process: exec.CommandContext(ctx, self, loadCommand), lines: make(chan string, 4)}
+	g := &generator{process: exec.CommandContext(ctx, program, loadCommand), lines: make(chan string, 4)}
 	g.process.SysProcAttr = childAttributes()
 	g.process.Stderr = &g.stderr
+	var err error
 	if g.words, err = g.process.StdinPipe(); err != nil {
 		return nil, fmt.Errorf("start the load generator: %w", err)
 	}

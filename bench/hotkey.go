@@ -64,15 +64,22 @@ type hotKeyRow struct {
 }
 
 // runHotKey measures the rounds of this scenario, targets in turn.
-func runHotKey(ctx context.Context, o options, c *cluster, p *progress) ([]hotKeyRow, error) {
-	targets := keep(o.targets, locksOverQuorum)
+func runHotKey(ctx context.Context, b *bench, r *report) error {
+	targets := b.quorumTargets()
+	c, err := b.startCluster(ctx, targets)
+	if err != nil {
+		return err
+	}
+	defer c.close()
+	o, p := b.options, b.progress
 	rows := grid(o.clients, targets, func(clients int, target string) *hotKeyRow {
 		return &hotKeyRow{Target: target, Clients: clients}
 	})
 	for round := range o.hotRounds {
+		p.round(scenarioHotKey)
 		for _, row := range inTurn(rows, len(targets), round) {
 			p.step("hot key, round %d of %d: %d clients, %s", round+1, o.hotRounds, row.Clients, row.Target)
-			r, err := runHotKeyCell(ctx, c, loadSpec{
+			cell, err := runHotKeyCell(ctx, c, loadSpec{
 				Scenario: scenarioHotKey,
 				Target:   row.Target,
 				Callers:  row.Clients,
@@ -81,12 +88,13 @@ func runHotKey(ctx context.Context, o options, c *cluster, p *progress) ([]hotKe
 				Prefix:   fmt.Sprintf("bench:hot:%d:%d:%s:", round, row.Clients, row.Target),
 			})
 			if err != nil {
-				return nil, err
+				return err
 			}
-			row.Rounds = append(row.Rounds, r)
+			row.Rounds = append(row.Rounds, cell)
 		}
 	}
-	return summarizeHotKey(rows), nil
+	r.HotKey = summarizeHotKey(rows)
+	return nil
 }
 
 func runHotKeyCell(ctx context.Context, c *cluster, spec loadSpec) (hotKeyRound, error) {

@@ -41,10 +41,13 @@ type loadSpec struct {
 	Target   string        `json:"target"`
 	Redlockd string        `json:"redlockd"` // host:port, empty when the target does not use it
 	Masters  []string      `json:"masters"`
+	Etcd     string        `json:"etcd"` // host:port, empty when it is not among the targets
 	Callers  int           `json:"callers"`
 	Warmup   time.Duration `json:"warmup_ns"`
 	Duration time.Duration `json:"duration_ns"`
 	Prefix   string        `json:"prefix"` // of every resource: no two cells share a resource
+
+	program string // that is the load generator; empty: this one
 }
 
 // loadFigures are the measurements of an uncontended cell.

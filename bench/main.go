@@ -5,13 +5,18 @@
 //
 // It starts everything it measures, on loopback, and ends it again, also on Ctrl-C:
 //
-//	bench ──┬── redis-server ×5      the masters, new for a run, and new for every fault
+//	bench ──┬── redis-server ×5      the masters, new for a scenario, and new for every fault
 //	        ├── redlockd             built from this module, its environment set by flags
+//	        ├── etcd                 only when it is a target
 //	        └── bench load           one per cell: one target, some callers, some seconds (load.go)
-//	              ├─ redlockd            go-redis ──┐
-//	              ├─ redlockd-pipelined  rueidis  ──┴─→ redlockd ─→ 5 masters
-//	              ├─ redsync             5 go-redis pools ────────→ 5 masters
-//	              └─ single              go-redis ────────────────→ 1 master
+//	              ├─ redlockd…            go-redis ──┐
+//	              ├─ redlockd-pipelined…  rueidis  ──┴─→ redlockd ─→ 5 masters
+//	              ├─ redsync              5 go-redis pools ────────→ 5 masters
+//	              ├─ single, peers        their clients ───────────→ 1 master
+//	              └─ etcd                 its client ──────────────→ etcd
+//
+// It touches no server that it did not start: all run on free ports of loopback, and a port that somebody else took
+// meanwhile is noticed before anything is sent to it.
 //
 // # Caveats
 //
@@ -28,7 +33,6 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
-	"slices"
 	"syscall"
 
 	"github.com/redis/go-redis/v9/logging"
@@ -59,69 +63,48 @@ func main() {
 
 // run measures the scenarios and writes the report. All it started has ended when it returns.
 func run(ctx context.Context, o options) error {
-	if err := requireRedis(); err != nil {
+	if err := requirePrograms(o); err != nil {
 		return err
 	}
 	if err := os.MkdirAll(o.out, 0o755); err != nil {
 		return fmt.Errorf("make the directory for the results: %w", err)
 	}
-	p := newProgress(os.Stderr, o.cells())
-	defer p.clear()
+	log, err := os.Create(filepath.Join(o.out, logName))
+	if err != nil {
+		return fmt.Errorf("make the log of the servers: %w", err)
+	}
+	defer log.Close()
+	scratch, err := os.MkdirTemp("", "redlockd-bench-")
+	if err != nil {
+		return fmt.Errorf("make a directory for programs: %w", err)
+	}
+	defer os.RemoveAll(scratch)
 
-	var program *proxyProgram
-	if slices.ContainsFunc(o.targets, usesRedlockd) {
-		scratch, err := os.MkdirTemp("", "redlockd-bench-")
-		if err != nil {
-			return fmt.Errorf("make a directory for redlockd: %w", err)
-		}
-		defer os.RemoveAll(scratch)
-		log, err := os.Create(filepath.Join(o.out, logName))
-		if err != nil {
-			return fmt.Errorf("make redlockd's log: %w", err)
-		}
-		defer log.Close()
-		if program, err = findProxy(ctx, o, scratch, log); err != nil {
+	b := &bench{options: o, log: log, progress: newProgress(os.Stderr, o.cells())}
+	defer b.progress.clear()
+	if o.needsRedlockd() {
+		if b.program, err = findProxy(ctx, o, scratch, log); err != nil {
 			return err
 		}
 	}
-	r := report{Environment: readEnvironment(os.Args[1:], program)}
-	if err := r.measure(ctx, o, program, p); err != nil {
-		return err
+	if o.needsPeers() {
+		if b.peers, err = buildPeers(ctx, scratch); err != nil {
+			return err
+		}
+	}
+	r := report{Environment: readEnvironment(os.Args[1:], b.program, b.peers)}
+	for _, s := range o.chosen() {
+		if err := s.run(ctx, b, &r); err != nil {
+			return fmt.Errorf("scenario %s: %w", s.name, err)
+		}
 	}
 	r.Environment.LoadAfter = loadAverage()
-	p.clear()
+	r.Environment.Rounds = b.progress.rounds
+	b.progress.clear()
 	r.writeText(os.Stdout)
 	if err := r.save(o.out); err != nil {
 		return err
 	}
 	fmt.Printf("written to %s: %s, %s, plots\n", o.out, reportText, reportJSON)
-	return nil
-}
-
-// measure fills in the report, one scenario after another.
-func (r *report) measure(ctx context.Context, o options, program *proxyProgram, p *progress) error {
-	if slices.Contains(o.scenarios, scenarioUncontended) || slices.Contains(o.scenarios, scenarioHotKey) {
-		c, err := startCluster(ctx, masterCount, program)
-		if err != nil {
-			return err
-		}
-		defer c.close()
-		if slices.Contains(o.scenarios, scenarioUncontended) {
-			if r.Uncontended, err = runUncontended(ctx, o, c, p); err != nil {
-				return err
-			}
-		}
-		if slices.Contains(o.scenarios, scenarioHotKey) {
-			if r.HotKey, err = runHotKey(ctx, o, c, p); err != nil {
-				return err
-			}
-		}
-	}
-	if slices.Contains(o.scenarios, scenarioFaults) {
-		var err error
-		if r.Faults, err = runFaults(ctx, o, program, p); err != nil {
-			return err
-		}
-	}
 	return nil
 }

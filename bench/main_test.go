@@ -14,7 +14,11 @@ func TestMain(m *testing.M) {
 	if len(os.Args) == 2 && os.Args[1] == loadCommand {
 		os.Exit(loadMain())
 	}
-	os.Exit(m.Run())
+	status := m.Run()
+	if builtDir != "" {
+		os.RemoveAll(builtDir)
+	}
+	os.Exit(status)
 }
 
 // Goal: the whole way of a cell works: servers, load generator process, figures, CPU, keys left. Method: one real

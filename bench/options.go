@@ -11,15 +11,6 @@ import (
 	"time"
 )
 
-// The scenarios, by the names that --scenarios takes.
-const (
-	scenarioUncontended = "uncontended"
-	scenarioHotKey      = "hotkey"
-	scenarioFaults      = "faults"
-)
-
-var scenarioNames = []string{scenarioUncontended, scenarioHotKey, scenarioFaults}
-
 // options are the flags, checked.
 type options struct {
 	scenarios []string
@@ -37,6 +28,8 @@ type options struct {
 	faults      []fault
 	faultRounds int
 
+	limitCommands int
+
 	redlockd   string // a program to measure; empty: build it
 	gomaxprocs string // of redlockd; empty: Go's default
 	gogc       string // of redlockd; empty: Go's default
@@ -51,23 +44,26 @@ var quickValues = map[string]string{
 	"hot-duration": "1500ms",
 	"fault-rounds": "1",
 	"faults":       "freeze2,kill2",
+
+	"limit-commands": "50000",
 }
+
+// fullValues are what --full puts in the place of the defaults.
+var fullValues = map[string]string{"scenarios": everything, "targets": everything}
+
+// everything is the word for all scenarios, or all targets.
+const everything = "all"
 
 const usageHead = `Measures redlockd against its peers, on real redis-server processes that it starts and ends itself.
 
 usage: go run ./bench [flags]
 
 scenarios:
-  uncontended  callers acquire and release, each on resources of its own
-  hotkey       clients compete for one resource, 1 ms hold, 5 ms think
-  faults       64 callers; after 1 of 4 s some masters are frozen or killed
-
-targets:
 `
 
 const usageTail = `
-The report goes to standard output and, with report.json, SVG plots and redlockd's log, to the --out directory.
-A run with the defaults takes about six minutes, with --quick one to two.
+The report goes to standard output and, with report.json, SVG plots and the servers' log, to the --out directory.
+A run with the defaults takes a few minutes, with --quick one to two, with --full half an hour.
 
 flags:
 `
@@ -77,10 +73,11 @@ func parseOptions(args []string, out io.Writer) (options, error) {
 	var (
 		o     options
 		flags = flag.NewFlagSet("bench", flag.ContinueOnError)
-		quick = flags.Bool("quick", false, "a short run: fewer and shorter rounds, two faults; other flags still win")
+		quick = flags.Bool("quick", false, "a short run: fewer, shorter and smaller cells; other flags still win")
+		full  = flags.Bool("full", false, "all scenarios and all targets; other flags still win")
 
-		scenarios = flags.String("scenarios", strings.Join(scenarioNames, ","), "what to measure, comma-separated")
-		targets   = flags.String("targets", strings.Join(targetNames, ","), "whom to measure, comma-separated")
+		scenarios = flags.String("scenarios", scenarioDefaults, "what to measure, comma-separated, or all")
+		targets   = flags.String("targets", strings.Join(targetDefaults, ","), "whom to measure, comma-separated, or all")
 		callers   = flags.String("callers", "1,64,1024", "uncontended: numbers of callers")
 		clients   = flags.String("hot-clients", "16,64", "hotkey: numbers of clients")
 		faults    = flags.String("faults", "none,freeze1,freeze2,kill1,kill2", "faults: which, and of how many masters; none is the control")
@@ -92,6 +89,7 @@ func parseOptions(args []string, out io.Writer) (options, error) {
 	flags.IntVar(&o.hotRounds, "hot-rounds", 3, "hotkey: rounds")
 	flags.DurationVar(&o.hotDuration, "hot-duration", 3*time.Second, "hotkey: length of a cell")
 	flags.IntVar(&o.faultRounds, "fault-rounds", 2, "faults: rounds")
+	flags.IntVar(&o.limitCommands, "limit-commands", 200_000, "limit: commands of each kind to each master")
 	flags.StringVar(&o.redlockd, "redlockd", "", "`program` to measure; empty: build ./cmd/redlockd of this module")
 	flags.StringVar(&o.gomaxprocs, "redlockd-gomaxprocs", "", "GOMAXPROCS of the redlockd process; empty: not set")
 	flags.StringVar(&o.gogc, "redlockd-gogc", "", "GOGC of the redlockd process; empty: not set")
@@ -100,8 +98,12 @@ func parseOptions(args []string, out io.Writer) (options, error) {
 	err := flags.Parse(args)
 	if errors.Is(err, flag.ErrHelp) {
 		fmt.Fprint(out, usageHead)
+		for _, s := range scenarioList() {
+			fmt.Fprintf(out, "  %-19s %s\n", s.name, s.meaning)
+		}
+		fmt.Fprint(out, "\ntargets:\n")
 		for _, name := range targetNames {
-			fmt.Fprintf(out, "  %-18s %s\n", name, targetMeaning[name])
+			fmt.Fprintf(out, "  %-19s %s\n", name, traitsOf[name].meaning)
 		}
 		fmt.Fprint(out, usageTail)
 		flags.SetOutput(out)
@@ -114,14 +116,20 @@ func parseOptions(args []string, out io.Writer) (options, error) {
 	if flags.NArg() > 0 {
 		return o, fmt.Errorf("unexpected argument %q (see --help)", flags.Arg(0))
 	}
-	if *quick {
-		given := map[string]bool{}
-		flags.Visit(func(f *flag.Flag) { given[f.Name] = true })
-		for name, value := range quickValues {
+	given := map[string]bool{}
+	flags.Visit(func(f *flag.Flag) { given[f.Name] = true })
+	preset := func(values map[string]string) {
+		for name, value := range values {
 			if !given[name] {
 				flags.Set(name, value)
 			}
 		}
+	}
+	if *full {
+		preset(fullValues)
+	}
+	if *quick {
+		preset(quickValues)
 	}
 
 	var errs [5]error
@@ -149,34 +157,53 @@ func (o *options) validate() error {
 	if o.rounds < 1 || o.hotRounds < 1 || o.faultRounds < 1 {
 		return fmt.Errorf("--rounds %d, --hot-rounds %d, --fault-rounds %d: each must be at least 1", o.rounds, o.hotRounds, o.faultRounds)
 	}
+	if o.limitCommands < 1000 || o.limitCommands > 100_000_000 {
+		return fmt.Errorf("--limit-commands %d: want 1000 to 100000000", o.limitCommands)
+	}
 	if o.warmup <= 0 || o.duration <= 0 || o.hotDuration <= 0 {
 		return fmt.Errorf("--warmup %v, --duration %v, --hot-duration %v: each must be above 0", o.warmup, o.duration, o.hotDuration)
 	}
 	return nil
 }
 
+// chosen are the scenarios to run, in their order.
+func (o *options) chosen() []scenario {
+	return keep(scenarioList(), func(s scenario) bool { return slices.Contains(o.scenarios, s.name) })
+}
+
+// quorumTargets are those of the targets that the hot key and the faults are for.
+func (o *options) quorumTargets() []string { return keep(o.targets, locksOverQuorum) }
+
 // cells is how many measurements a run has.
 func (o *options) cells() int {
-	quorum := len(keep(o.targets, locksOverQuorum))
 	n := 0
-	for _, scenario := range o.scenarios {
-		switch scenario {
-		case scenarioUncontended:
-			n += len(o.callers) * len(o.targets) * o.rounds
-		case scenarioHotKey:
-			n += len(o.clients) * quorum * o.hotRounds
-		case scenarioFaults:
-			n += len(o.faults) * quorum * o.faultRounds
-		}
+	for _, s := range o.chosen() {
+		n += s.cells(o)
 	}
 	return n
 }
+
+// needsRedlockd tells whether anything in a run uses redlockd.
+func (o *options) needsRedlockd() bool {
+	return slices.ContainsFunc(o.targets, usesRedlockd) ||
+		slices.ContainsFunc(o.chosen(), func(s scenario) bool { return s.redlockd })
+}
+
+// needsPeers tells whether the targets that need modules of their own are measured.
+func (o *options) needsPeers() bool {
+	return slices.Contains(o.scenarios, scenarioUncontended) && slices.ContainsFunc(o.targets, isPeer)
+}
+
+func (o *options) needsEtcd() bool { return o.needsPeers() && slices.Contains(o.targets, targetEtcd) }
 
 // parseNames reads a comma-separated list of known names; the order is that of known, since the report has one.
 func parseNames(flagName, list string, known []string) ([]string, error) {
 	wanted := map[string]bool{}
 	for _, name := range strings.Split(list, ",") {
 		name = strings.TrimSpace(name)
+		if name == everything {
+			return known, nil
+		}
 		if !slices.Contains(known, name) {
 			return nil, fmt.Errorf("--%s: unknown name %q, want some of %s", flagName, name, strings.Join(known, ","))
 		}

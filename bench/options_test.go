@@ -4,6 +4,8 @@ import (
 	"errors"
 	"flag"
 	"io"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -23,6 +25,7 @@ func TestOptionsRefuse(t *testing.T) {
 		"--no-such-flag":          "no-such-flag",
 		"uncontended":             `unexpected argument "uncontended"`,
 		"--quick --hot-rounds -1": "--hot-rounds -1",
+		"--limit-commands 1":      "--limit-commands 1",
 	} {
 		_, err := parseOptions(strings.Fields(args), io.Discard)
 		wantErr(t, err, want)
@@ -47,13 +50,50 @@ func TestOptionsQuick(t *testing.T) {
 	}
 }
 
+// Goal: --full is everything, and all is the word for it. Method: compare with the lists.
+func TestOptionsFull(t *testing.T) {
+	o, err := parseOptions([]string{"--full", "--targets", "redsync", "--quick"}, io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(o.scenarios, scenarioNames) || !slices.Equal(o.targets, []string{targetRedsync}) || o.rounds != 2 {
+		t.Errorf("--full --targets redsync --quick: got scenarios %v, targets %v, %d rounds", o.scenarios, o.targets, o.rounds)
+	}
+	o, err = parseOptions([]string{"--targets", "all"}, io.Discard)
+	if err != nil || !slices.Equal(o.targets, targetNames) || strings.Join(o.scenarios, ",") != scenarioDefaults {
+		t.Errorf("--targets all: got %v (%v), scenarios %v", o.targets, err, o.scenarios)
+	}
+}
+
+// Goal: a program that is not installed is named, with the package that has it, and only if it is needed. Method: a PATH
+// that has redis-server alone.
+func TestRequirePrograms(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv("PATH", dir)
+	o, err := parseOptions(nil, io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantErr(t, requirePrograms(o), "apt install redis-server")
+	if err := os.WriteFile(filepath.Join(dir, redisServer), []byte("#!/bin/sh\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	wantErr(t, requirePrograms(o), "")
+	o.scenarios = []string{scenarioLimit}
+	wantErr(t, requirePrograms(o), "redis-benchmark is not installed")
+	o.scenarios, o.targets = []string{scenarioUncontended}, []string{targetEtcd}
+	wantErr(t, requirePrograms(o), "apt install etcd-server")
+	o.scenarios = []string{scenarioFaults}
+	wantErr(t, requirePrograms(o), "")
+}
+
 // Goal: --help names everything there is to choose from. Method: look for it.
 func TestOptionsHelp(t *testing.T) {
 	var help strings.Builder
 	if _, err := parseOptions([]string{"--help"}, &help); !errors.Is(err, flag.ErrHelp) {
 		t.Errorf("got %v, want flag.ErrHelp", err)
 	}
-	for _, want := range append(slices.Concat(targetNames, scenarioNames), "-quick", "-out", "freeze1", "-redlockd-gomaxprocs") {
+	for _, want := range append(slices.Concat(targetNames, scenarioNames), "-quick", "-full", "-out", "freeze1", "-redlockd-gomaxprocs") {
 		if !strings.Contains(help.String(), want) {
 			t.Errorf("--help lacks %q:\n%s", want, help.String())
 		}

@@ -74,10 +74,10 @@ func latencyPanels(rows []uncontendedRow) ([][]*plot.Plot, error) {
 		for i, r := range group {
 			y := len(group) - 1 - i
 			names[y] = r.Target
-			if err := addLatency(p, float64(y)+0.15, targetColor[r.Target], 3, r.LockUs.P50, r.LockUs.P99); err != nil {
+			if err := addLatency(p, float64(y)+0.15, traitsOf[r.Target].color, 3, r.LockUs.P50, r.LockUs.P99); err != nil {
 				return nil, err
 			}
-			if err := addLatency(p, float64(y)-0.15, targetColor[r.Target], 1, r.PairUs.P50, r.PairUs.P99, r.PairUs.P999); err != nil {
+			if err := addLatency(p, float64(y)-0.15, traitsOf[r.Target].color, 1, r.PairUs.P50, r.PairUs.P99, r.PairUs.P999); err != nil {
 				return nil, err
 			}
 		}
@@ -162,7 +162,7 @@ func faultPanels(rows []faultRow) ([][]*plot.Plot, error) {
 			if err != nil {
 				return nil, err
 			}
-			line.Color, line.Width = targetColor[r.Target], 1.5
+			line.Color, line.Width = traitsOf[r.Target].color, 1.5
 			p.Add(line)
 			if i == 0 {
 				p.Legend.Add(r.Target, line)

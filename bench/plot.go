@@ -14,14 +14,6 @@ import (
 	"gonum.org/v1/plot/vg/vgsvg"
 )
 
-// targetColor tells the targets apart also for colour-blind eyes (the palette of Okabe and Ito).
-var targetColor = map[string]color.Color{
-	targetRedlockd:          color.RGBA{R: 0x00, G: 0x72, B: 0xb2, A: 0xff},
-	targetRedlockdPipelined: color.RGBA{R: 0x56, G: 0xb4, B: 0xe9, A: 0xff},
-	targetRedsync:           color.RGBA{R: 0xd5, G: 0x5e, B: 0x00, A: 0xff},
-	targetSingle:            color.RGBA{R: 0x99, G: 0x99, B: 0x99, A: 0xff},
-}
-
 // processColors are the parts of a CPU bar.
 var processColors = []struct {
 	name  string
@@ -37,12 +29,18 @@ const (
 	panelWidth  = 7 * vg.Inch
 	panelHeight = 1.9 * vg.Inch
 	barWidth    = vg.Length(14)
+	barRoom     = vg.Length(18) // a bar and the gap to the next
+	panelFrame  = vg.Length(55) // title, axis and their numbers
 )
 
 // plot draws what was measured into dir.
 func (r *report) plot(dir string) error {
 	plot.DefaultFont.Variant, plotter.DefaultFont.Variant = "Sans", "Sans"
 	drawings := map[string]func() ([][]*plot.Plot, error){}
+	targets := map[string]bool{}
+	for _, row := range r.Uncontended {
+		targets[row.Target] = true
+	}
 	if len(r.Uncontended) > 0 {
 		drawings["throughput.svg"] = func() ([][]*plot.Plot, error) { return throughputPanels(r.Uncontended) }
 		drawings["latency.svg"] = func() ([][]*plot.Plot, error) { return latencyPanels(r.Uncontended) }
@@ -57,7 +55,7 @@ func (r *report) plot(dir string) error {
 	for name, draw := range drawings {
 		panels, err := draw()
 		if err == nil {
-			err = savePanels(filepath.Join(dir, name), panels)
+			err = savePanels(filepath.Join(dir, name), panels, max(panelHeight, vg.Length(len(targets))*barRoom+panelFrame))
 		}
 		if err != nil {
 			return fmt.Errorf("draw %s: %w", name, err)
@@ -67,8 +65,8 @@ func (r *report) plot(dir string) error {
 }
 
 // savePanels writes a grid of panels, aligned, as one SVG.
-func savePanels(path string, panels [][]*plot.Plot) error {
-	canvas := vgsvg.New(panelWidth, vg.Length(len(panels))*panelHeight)
+func savePanels(path string, panels [][]*plot.Plot, height vg.Length) error {
+	canvas := vgsvg.New(panelWidth, vg.Length(len(panels))*height)
 	tiles := draw.Tiles{Rows: len(panels), Cols: len(panels[0]), PadX: 10, PadY: 10, PadTop: 4, PadBottom: 4, PadLeft: 4, PadRight: 16}
 	for i, row := range plot.Align(panels, tiles, draw.New(canvas)) {
 		for j, c := range row {
@@ -198,7 +196,7 @@ func (b bars) addValues(p *plot.Plot, sums []float64) error {
 func colorsOf(targets []string) []color.Color {
 	colors := make([]color.Color, len(targets))
 	for i, target := range targets {
-		colors[i] = targetColor[target]
+		colors[i] = traitsOf[target].color
 	}
 	return colors
 }

@@ -14,6 +14,7 @@ type progress struct {
 	start    time.Time
 	done     int // cells begun
 	cells    int
+	rounds   []roundLoad
 }
 
 func newProgress(out *os.File, cells int) *progress {
@@ -35,6 +36,11 @@ func (p *progress) step(format string, args ...any) {
 		return
 	}
 	fmt.Fprintln(p.out, line)
+}
+
+// round notes how busy the machine is at the beginning of a round.
+func (p *progress) round(scenario string) {
+	p.rounds = append(p.rounds, roundLoad{Scenario: scenario, Load: loadAverage()})
 }
 
 // clear takes the line away before other text is printed.

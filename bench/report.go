@@ -4,8 +4,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -13,7 +15,7 @@ import (
 const (
 	reportText = "report.txt"
 	reportJSON = "report.json"
-	logName    = "redlockd.log"
+	logName    = "servers.log" // of redlockd and etcd
 )
 
 // report is everything that a run found out. Its JSON is the whole of it, the text shows what fits into a line.
@@ -22,6 +24,7 @@ type report struct {
 	Uncontended []uncontendedRow `json:"uncontended,omitempty"`
 	HotKey      []hotKeyRow      `json:"hot_key,omitempty"`
 	Faults      []faultRow       `json:"faults,omitempty"`
+	Limit       *limitFigures    `json:"limit,omitempty"`
 }
 
 // save writes the report in all its forms into dir.
@@ -56,6 +59,9 @@ func (r *report) writeText(w io.Writer) {
 	if len(r.Faults) > 0 {
 		faultTable(r.Faults).write(w)
 	}
+	if r.Limit != nil {
+		limitTable(r.Limit, r.Uncontended).write(w)
+	}
 	r.writeFailures(w)
 }
 
@@ -67,10 +73,31 @@ func (e *environment) writeText(w io.Writer) {
 	fmt.Fprintf(w, "date      %s\n", e.Date.Format("2006-01-02 15:04:05 MST"))
 	fmt.Fprintf(w, "flags     %s\n", strings.Join(e.Flags, " "))
 	fmt.Fprintf(w, "machine   %d × %s, Linux %s, shared by clients, redlockd and masters\n", e.CPUs, e.CPUModel, e.Kernel)
-	fmt.Fprintf(w, "load      %s before, %s after\n", e.LoadBefore, e.LoadAfter)
+	fmt.Fprintf(w, "load      %s before, %s after", e.LoadBefore, e.LoadAfter)
+	scenario := ""
+	for _, round := range e.Rounds {
+		if round.Scenario != scenario {
+			scenario = round.Scenario
+			fmt.Fprintf(w, "; rounds of %s:", scenario)
+		}
+		fmt.Fprintf(w, " %s", firstWord(round.Load))
+	}
+	fmt.Fprintln(w)
 	fmt.Fprintf(w, "redlockd  %s %s\n", redlockd, strings.Join(e.Settings, " "))
 	fmt.Fprintf(w, "redis     %s\n", e.Redis)
-	fmt.Fprintf(w, "clients   %s, redsync %s, go-redis %s, rueidis %s\n", e.Go, e.Modules["redsync"], e.Modules["go-redis"], e.Modules["rueidis"])
+	if e.Etcd != "" {
+		fmt.Fprintf(w, "etcd      %s\n", e.Etcd)
+	}
+	fmt.Fprintf(w, "clients   %s", e.Go)
+	for _, name := range slices.Sorted(maps.Keys(e.Modules)) {
+		fmt.Fprintf(w, ", %s %s", name, e.Modules[name])
+	}
+	fmt.Fprintln(w)
+}
+
+func firstWord(s string) string {
+	word, _, _ := strings.Cut(s, " ")
+	return word
 }
 
 func uncontendedTable(rows []uncontendedRow) table {
@@ -92,16 +119,19 @@ func uncontendedTable(rows []uncontendedRow) table {
 func ratioTable(rows []uncontendedRow) table {
 	t := table{
 		title: "Uncontended, against the peers",
-		note:  "Each round's ratio, then the median. pairs/s: ours ÷ theirs. lock p50: ours ÷ theirs. CPU: theirs ÷ ours, how much less per pair.",
-		head:  []string{"callers", "target", "redsync: pairs/s", "lock p50", "CPU less", "single: pairs/s", "lock p50", "CPU less"},
-		left:  2,
+		note: "Each round's ratio, then the median. pairs/s: ours ÷ theirs. lock p50: ours ÷ theirs. CPU: theirs ÷ ours, how much less per pair.\n" +
+			"Native: the same client with LOCK and UNLOCK, for the targets that send what a drop-in library sends.",
+		head: []string{"callers", "target", "redsync: pairs/s", "lock p50", "CPU less", "single: pairs/s", "lock p50", "CPU less",
+			"native: pairs/s", "lock p50", "CPU less"},
+		left: 2,
 	}
 	for _, r := range rows {
-		if r.ToRedsync == (comparison{}) && r.ToSingle == (comparison{}) {
+		if r.ToRedsync == (comparison{}) && r.ToSingle == (comparison{}) && r.ToNative == (comparison{}) {
 			continue // no peer was measured
 		}
 		t.add(r.Callers, r.Target, times(r.ToRedsync.PairsPerSec), times(r.ToRedsync.LockP50), times(r.ToRedsync.CPULess),
-			times(r.ToSingle.PairsPerSec), times(r.ToSingle.LockP50), times(r.ToSingle.CPULess))
+			times(r.ToSingle.PairsPerSec), times(r.ToSingle.LockP50), times(r.ToSingle.CPULess),
+			times(r.ToNative.PairsPerSec), times(r.ToNative.LockP50), times(r.ToNative.CPULess))
 	}
 	return t
 }

@@ -18,6 +18,7 @@ func sampleReport() report {
 	r := report{Environment: environment{
 		Date: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC), Flags: []string{"--quick"}, CPUs: 2, CPUModel: "abacus",
 		Modules: map[string]string{"redsync": "v4"},
+		Rounds:  []roundLoad{{Scenario: scenarioUncontended, Load: "1.25 1.00 0.90"}, {Scenario: scenarioUncontended, Load: "2.50 1.00 0.90"}},
 	}}
 	for _, callers := range []int{1, 64} {
 		var rows []*uncontendedRow
@@ -42,6 +43,8 @@ func sampleReport() report {
 			{faultFigures: fault, Orphans: []int{1, 0, 0, 0, 0}},
 		}},
 	})
+	limit := limitRound{SetsPerSec: 160_000, DeletesPerSec: 150_000, PairsPerSec: 77_000, RedisUs: 20}
+	r.Limit = &limitFigures{limitRound: limit, Rounds: []limitRound{limit}}
 	return r
 }
 
@@ -76,6 +79,7 @@ func TestReportSave(t *testing.T) {
 	for _, want := range []string{
 		"--quick", "2 × abacus", "redsync v4", "redlockd-pipelined",
 		"4000–8000", "17.5", "1.00×", "0.80", "98.0 %", "1 0 0 0 7",
+		"rounds of uncontended: 1.25 2.50", "160000", "7.79 %",
 		"error, uncontended, 64 callers, single: connection refused",
 	} {
 		if !strings.Contains(string(text), want) {

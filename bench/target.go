@@ -4,10 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"image/color"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 )
 
-// lockTTL is the TTL of every lock but redsync's, which keeps its own default: long against a cell, so that a lock which
+// lockTTL is the TTL of every lock but those of redsync and rueidislock, which keep their own defaults: long against a cell, so that a lock which
 // somebody forgot is still there to be counted when the cell is over.
 const lockTTL = 30 * time.Second
 
@@ -39,38 +42,97 @@ type caller interface {
 
 // The targets, by the names that --targets takes and the report prints.
 const (
-	targetRedlockd          = "redlockd"
-	targetRedlockdPipelined = "redlockd-pipelined"
-	targetRedsync           = "redsync"
-	targetSingle            = "single"
+	targetRedlockd           = "redlockd"
+	targetRedlockdPipelined  = "redlockd-pipelined"
+	targetRedlockdSetNX      = "redlockd-setnx"
+	targetRedlockdSetNXPlain = "redlockd-setnx-plain"
+	targetRedsync            = "redsync"
+	targetSingle             = "single"
+	targetRueidislock        = "rueidislock"
+	targetBSM                = "bsm"
+	targetEtcd               = "etcd"
 )
 
-// targetNames lists the targets in the order of the report. A new target goes here, into targetMeaning, targetColor and
-// newTarget, and says in usesRedlockd, mastersUsed and locksOverQuorum what it is made of.
-var targetNames = []string{targetRedlockd, targetRedlockdPipelined, targetRedsync, targetSingle}
-
-// targetMeaning is one line per target for --help and for the report.
-var targetMeaning = map[string]string{
-	targetRedlockd:          "redlockd, plain go-redis client: one command per round trip, a connection per caller",
-	targetRedlockdPipelined: "redlockd, rueidis client: concurrent callers share pipelines",
-	targetRedsync:           "redsync over five go-redis pools, with the defaults of both",
-	targetSingle:            "go-redis with its defaults on ONE master, no quorum: SET NX PX and compare-and-delete",
+// targetNames lists the targets in the order of the report. A new target goes here, into traitsOf, and into newTarget or,
+// if it needs modules that this one does without, peerTargets.
+var targetNames = []string{
+	targetRedlockd, targetRedlockdPipelined, targetRedlockdSetNX, targetRedlockdSetNXPlain,
+	targetRedsync, targetSingle, targetRueidislock, targetBSM, targetEtcd,
 }
 
-// usesRedlockd tells whether a target runs through the proxy, whose CPU is then part of its price.
-func usesRedlockd(name string) bool { return name == targetRedlockd || name == targetRedlockdPipelined }
+// targetDefaults are measured when nobody asks for others: redlockd, and the two peers it is held against.
+var targetDefaults = targetNames[:6]
+
+// traits say what a target is made of.
+type traits struct {
+	meaning string // one line for --help
+	// redlockd: it runs through the proxy, whose CPU is then part of its price.
+	redlockd bool
+	// masters it sends to; 0: all.
+	masters int
+	// quorum: it can outlive a master and waits for a busy lock by itself; the hot key and the faults ask for both.
+	quorum bool
+	// peer: its client is built with the modules of peers.mod.
+	peer bool
+	// native is the target that does the same with LOCK and UNLOCK; empty: there is none.
+	native string
+	// color in the plots, told apart also by colour-blind eyes (the palette of Okabe and Ito).
+	color color.Color
+}
+
+var traitsOf = map[string]traits{
+	targetRedlockd: {
+		meaning:  "redlockd, plain go-redis client: one command per round trip, a connection per caller",
+		redlockd: true, quorum: true, color: color.RGBA{R: 0x00, G: 0x72, B: 0xb2, A: 0xff},
+	},
+	targetRedlockdPipelined: {
+		meaning:  "redlockd, rueidis client: concurrent callers share pipelines",
+		redlockd: true, quorum: true, color: color.RGBA{R: 0x56, G: 0xb4, B: 0xe9, A: 0xff},
+	},
+	targetRedlockdSetNX: {
+		meaning:  "redlockd as a drop-in, rueidis client: SET NX PX and EVALSHA of a compare-and-delete",
+		redlockd: true, native: targetRedlockdPipelined, color: color.RGBA{R: 0xcc, G: 0x79, B: 0xa7, A: 0xff},
+	},
+	targetRedlockdSetNXPlain: {
+		meaning:  "the same commands, plain go-redis client: one command per round trip",
+		redlockd: true, native: targetRedlockd, color: color.RGBA{R: 0x00, G: 0x9e, B: 0x73, A: 0xff},
+	},
+	targetRedsync: {
+		meaning: "redsync over five go-redis pools, with the defaults of both",
+		quorum:  true, color: color.RGBA{R: 0xd5, G: 0x5e, B: 0x00, A: 0xff},
+	},
+	targetSingle: {
+		meaning: "go-redis with its defaults on ONE master, no quorum: SET NX PX and compare-and-delete",
+		masters: 1, color: color.RGBA{R: 0x99, G: 0x99, B: 0x99, A: 0xff},
+	},
+	targetRueidislock: {
+		meaning: "rueidislock on ONE master, 2 of 3 keys, as its README shows it",
+		masters: 1, color: color.RGBA{R: 0xe6, G: 0x9f, B: 0x00, A: 0xff},
+	},
+	targetBSM: {
+		meaning: "bsm/redislock over go-redis with its defaults on ONE master",
+		masters: 1, peer: true, color: color.RGBA{R: 0xf0, G: 0xe4, B: 0x42, A: 0xff},
+	},
+	targetEtcd: {
+		meaning: "etcd, ONE node that syncs its log, concurrency.Mutex with a session per caller; its CPU counts as the masters'",
+		peer:    true, color: color.Black,
+	},
+}
+
+func usesRedlockd(name string) bool    { return traitsOf[name].redlockd }
+func locksOverQuorum(name string) bool { return traitsOf[name].quorum }
+func isPeer(name string) bool          { return traitsOf[name].peer }
 
 // mastersUsed is how many of n masters a target sends to.
 func mastersUsed(name string, n int) int {
-	if name == targetSingle {
-		return 1
+	if used := traitsOf[name].masters; used > 0 {
+		return used
 	}
 	return n
 }
 
-// locksOverQuorum tells whether a target can outlive a master and waits for a busy lock by itself: the hot key and the
-// faults ask for both.
-func locksOverQuorum(name string) bool { return name != targetSingle }
+// peerTargets make the targets whose modules only peers.mod requires; empty in a program built without the tag peers.
+var peerTargets = map[string]func(loadSpec) (target, error){}
 
 // newTarget makes the client of a target. Most dial only when they are used: the warm-up is for that.
 func newTarget(spec loadSpec) (target, error) {
@@ -80,10 +142,22 @@ func newTarget(spec loadSpec) (target, error) {
 		return newRedlockdTarget(spec.Redlockd, spec.Callers, wait), nil
 	case targetRedlockdPipelined:
 		return newPipelinedTarget(spec.Redlockd, wait)
+	case targetRedlockdSetNX:
+		return newSetNXTarget(spec.Redlockd)
+	case targetRedlockdSetNXPlain:
+		// A connection per caller and no second sending, as for LOCK.
+		return newSingleTarget(&redis.Options{Addr: spec.Redlockd, PoolSize: spec.Callers, MaxRetries: -1}), nil
 	case targetRedsync:
 		return newRedsyncTarget(spec.Masters), nil
 	case targetSingle:
-		return newSingleTarget(spec.Masters[0]), nil
+		// The client's options stay untouched, as for redsync: a pool of ten connections per core. A connection per caller
+		// makes it no faster.
+		return newSingleTarget(&redis.Options{Addr: spec.Masters[0]}), nil
+	case targetRueidislock:
+		return newRueidislockTarget(spec.Masters[0])
+	}
+	if newPeer := peerTargets[spec.Target]; newPeer != nil {
+		return newPeer(spec)
 	}
 	return nil, fmt.Errorf("unknown target %q", spec.Target)
 }

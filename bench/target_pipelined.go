@@ -18,8 +18,16 @@ type pipelinedTarget struct {
 
 // newPipelinedTarget connects: rueidis does so when it is made.
 func newPipelinedTarget(addr string, wait bool) (*pipelinedTarget, error) {
+	client, err := newRueidisClient(addr)
+	if err != nil {
+		return nil, err
+	}
+	return &pipelinedTarget{client: client, wait: wait}, nil
+}
+
+func newRueidisClient(redlockd string) (rueidis.Client, error) {
 	client, err := rueidis.NewClient(rueidis.ClientOption{
-		InitAddress:       []string{addr},
+		InitAddress:       []string{redlockd},
 		ForceSingleClient: true, // redlockd is neither cluster nor sentinel: no need to ask
 		DisableCache:      true, // client-side caching needs CLIENT TRACKING, and locks must not be read from a cache
 		// As its documentation advises for throughput: all callers on one connection, and commands of the same moment in one write.
@@ -30,7 +38,7 @@ func newPipelinedTarget(addr string, wait bool) (*pipelinedTarget, error) {
 	if err != nil {
 		return nil, fmt.Errorf("connect to redlockd: %w", err)
 	}
-	return &pipelinedTarget{client: client, wait: wait}, nil
+	return client, nil
 }
 
 func (t *pipelinedTarget) newCaller() caller { return &pipelinedCaller{client: t.client, wait: t.wait} }

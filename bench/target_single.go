@@ -9,13 +9,12 @@ import (
 )
 
 // singleTarget is the lock on one Redis that most applications have: SET NX PX, and a script that deletes what is still
-// ours. It is the price of a lock without a quorum.
+// ours. On one master it is the price of a lock without a quorum; on redlockd it is what an application pays that changed
+// nothing but the address.
 type singleTarget struct{ client *redis.Client }
 
-// newSingleTarget leaves the client's options untouched, as it does for redsync: a pool of ten connections per core. A
-// connection per caller makes it no faster.
-func newSingleTarget(master string) *singleTarget {
-	return &singleTarget{client: redis.NewClient(&redis.Options{Addr: master})}
+func newSingleTarget(options *redis.Options) *singleTarget {
+	return &singleTarget{client: redis.NewClient(options)}
 }
 
 func (t *singleTarget) newCaller() caller { return &singleCaller{client: t.client} }
@@ -28,9 +27,11 @@ type singleCaller struct {
 	token    string
 }
 
-// compareAndDelete is the script of the Redis documentation, run by EVALSHA.
-var compareAndDelete = redis.NewScript(
-	`if redis.call("get",KEYS[1]) == ARGV[1] then return redis.call("del",KEYS[1]) else return 0 end`)
+// compareAndDeleteText is the script of the Redis documentation.
+const compareAndDeleteText = `if redis.call("get",KEYS[1]) == ARGV[1] then return redis.call("del",KEYS[1]) else return 0 end`
+
+// compareAndDelete runs by EVALSHA.
+var compareAndDelete = redis.NewScript(compareAndDeleteText)
 
 func (c *singleCaller) acquire(ctx context.Context, resource string) error {
 	c.resource[0], c.token = resource, rand.Text()

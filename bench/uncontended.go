@@ -30,6 +30,7 @@ type uncontendedRow struct {
 
 	ToRedsync comparison `json:"to_redsync"`
 	ToSingle  comparison `json:"to_single"`
+	ToNative  comparison `json:"to_native"` // to the target that does the same with LOCK and UNLOCK
 
 	Rounds []uncontendedRound `json:"rounds"`
 }
@@ -43,14 +44,21 @@ type comparison struct {
 }
 
 // runUncontended measures the rounds of this scenario, targets in turn.
-func runUncontended(ctx context.Context, o options, c *cluster, p *progress) ([]uncontendedRow, error) {
+func runUncontended(ctx context.Context, b *bench, r *report) error {
+	c, err := b.startCluster(ctx, b.targets)
+	if err != nil {
+		return err
+	}
+	defer c.close()
+	o, p := b.options, b.progress
 	rows := grid(o.callers, o.targets, func(callers int, target string) *uncontendedRow {
 		return &uncontendedRow{Target: target, Callers: callers}
 	})
 	for round := range o.rounds {
+		p.round(scenarioUncontended)
 		for _, row := range inTurn(rows, len(o.targets), round) {
 			p.step("uncontended, round %d of %d: %d callers, %s", round+1, o.rounds, row.Callers, row.Target)
-			r, err := runUncontendedCell(ctx, c, loadSpec{
+			cell, err := runUncontendedCell(ctx, c, loadSpec{
 				Scenario: scenarioUncontended,
 				Target:   row.Target,
 				Callers:  row.Callers,
@@ -59,12 +67,13 @@ func runUncontended(ctx context.Context, o options, c *cluster, p *progress) ([]
 				Prefix:   fmt.Sprintf("bench:%d:%d:%s:", round, row.Callers, row.Target),
 			})
 			if err != nil {
-				return nil, err
+				return err
 			}
-			row.Rounds = append(row.Rounds, r)
+			row.Rounds = append(row.Rounds, cell)
 		}
 	}
-	return summarizeUncontended(rows), nil
+	r.Uncontended = summarizeUncontended(rows)
+	return nil
 }
 
 func runUncontendedCell(ctx context.Context, c *cluster, spec loadSpec) (uncontendedRound, error) {
@@ -111,6 +120,7 @@ func summarizeUncontended(rows []*uncontendedRow) []uncontendedRow {
 		row.CPU = medianCPU(row.Rounds, func(r uncontendedRound) cpuSplit { return r.CPU })
 		row.ToRedsync = peer(row, targetRedsync)
 		row.ToSingle = peer(row, targetSingle)
+		row.ToNative = peer(row, traitsOf[row.Target].native)
 		out = append(out, *row)
 	}
 	return out

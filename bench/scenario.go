@@ -1,0 +1,92 @@
+package main
+
+import (
+	"context"
+	"os"
+	"slices"
+	"strings"
+)
+
+// The scenarios, by the names that --scenarios takes.
+const (
+	scenarioUncontended = "uncontended"
+	scenarioHotKey      = "hotkey"
+	scenarioFaults      = "faults"
+	scenarioLimit       = "limit"
+)
+
+// scenario is one question and how it is answered.
+type scenario struct {
+	name     string
+	meaning  string // one line for --help
+	redlockd bool   // it measures redlockd whatever the targets are
+	cells    func(o *options) int
+	// run fills in its part of the report.
+	run func(ctx context.Context, b *bench, r *report) error
+}
+
+// scenarioList has the scenarios in the order in which they run and are reported. A new one goes here; where its load
+// generator measures something of its own, into serveLoad; its tables and plots into report.writeText and report.plot.
+func scenarioList() []scenario {
+	return []scenario{
+		{
+			name:    scenarioUncontended,
+			meaning: "callers acquire and release, each on resources of its own",
+			cells:   func(o *options) int { return len(o.callers) * len(o.targets) * o.rounds },
+			run:     runUncontended,
+		},
+		{
+			name:    scenarioHotKey,
+			meaning: "clients compete for one resource, 1 ms hold, 5 ms think",
+			cells:   func(o *options) int { return len(o.clients) * len(o.quorumTargets()) * o.hotRounds },
+			run:     runHotKey,
+		},
+		{
+			name:    scenarioFaults,
+			meaning: "64 callers; after 1 of 4 s some masters are frozen or killed",
+			cells:   func(o *options) int { return len(o.faults) * len(o.quorumTargets()) * o.faultRounds },
+			run:     runFaults,
+		},
+		{
+			name:    scenarioLimit,
+			meaning: "what the five masters alone can do here: a redis-benchmark on each at once",
+			cells:   func(o *options) int { return o.rounds },
+			run:     runLimit,
+		},
+	}
+}
+
+// scenarioNames lists all; scenarioDefaults are those that run when nobody asks for others.
+var (
+	scenarioNames    = column(scenarioList(), func(s scenario) string { return s.name })
+	scenarioDefaults = strings.Join(scenarioNames[:3], ",")
+)
+
+// bench is one run of the program.
+type bench struct {
+	options
+	program  *proxyProgram // nil when nothing needs redlockd
+	peers    string        // the load generator of the targets that are peers; empty without any
+	log      *os.File
+	progress *progress
+}
+
+// startCluster starts five new masters and what the targets need beside them.
+func (b *bench) startCluster(ctx context.Context, targets []string) (*cluster, error) {
+	var program *proxyProgram
+	if slices.ContainsFunc(targets, usesRedlockd) {
+		program = b.program
+	}
+	c, err := startCluster(ctx, masterCount, program)
+	if err != nil {
+		return nil, err
+	}
+	c.peers = b.peers
+	if slices.Contains(targets, targetEtcd) {
+		if c.etcd, err = startEtcd(ctx, b.log); err != nil {
+			c.close()
+			return nil, err
+		}
+	}
+	return c, nil
+}
