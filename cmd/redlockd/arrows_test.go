@@ -33,6 +33,9 @@ var owners = map[string][]string{
 	"github.com/redis/rueidis":             {"bench"},
 	"github.com/HdrHistogram/hdrhistogram": {"bench"},
 	"gonum.org/v1/plot":                    {"bench"},
+	"github.com/bsm/redislock":             {"bench"}, // by bench/peers.mod alone
+	"go.etcd.io/etcd/client/":              {"bench"}, // the same
+	"go.uber.org/zap":                      {"bench"}, // the same
 	"golang.org/x/image":                   {"bench"},
 	"github.com/anishathalye/porcupine":    nil, // tests only
 	"modernc.org/sqlite":                   nil, // tests only
