@@ -43,6 +43,7 @@ type loadSpec struct {
 	Masters  []string      `json:"masters"`
 	Etcd     string        `json:"etcd"` // host:port, empty when it is not among the targets
 	Callers  int           `json:"callers"`
+	Rate     int           `json:"rate"` // pairs/s, of the latency scenario
 	Warmup   time.Duration `json:"warmup_ns"`
 	Duration time.Duration `json:"duration_ns"`
 	Prefix   string        `json:"prefix"` // of every resource: no two cells share a resource
@@ -91,6 +92,7 @@ func serveLoad(in io.Reader, out io.Writer) error {
 		scenarioUncontended: measureUncontended,
 		scenarioHotKey:      measureHotKey,
 		scenarioFaults:      measureFault,
+		scenarioLatency:     measureLatency,
 	}[spec.Scenario]
 	if measure == nil {
 		return fmt.Errorf("unknown scenario %q", spec.Scenario)

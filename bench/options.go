@@ -30,6 +30,10 @@ type options struct {
 
 	limitCommands int
 
+	rates           []int // latency: pairs/s
+	latencyRounds   int
+	latencyDuration time.Duration
+
 	redlockd   string // a program to measure; empty: build it
 	gomaxprocs string // of redlockd; empty: Go's default
 	gogc       string // of redlockd; empty: Go's default
@@ -46,10 +50,17 @@ var quickValues = map[string]string{
 	"faults":       "freeze2,kill2",
 
 	"limit-commands": "50000",
+
+	"rates":            "1000,5000",
+	"latency-rounds":   "1",
+	"latency-duration": "1s",
 }
 
 // fullValues are what --full puts in the place of the defaults.
 var fullValues = map[string]string{"scenarios": everything, "targets": everything}
+
+// rateMax bounds what a latency cell asks for: every pair has a place in a list from the beginning.
+const rateMax = 1_000_000
 
 // everything is the word for all scenarios, or all targets.
 const everything = "all"
@@ -80,6 +91,7 @@ func parseOptions(args []string, out io.Writer) (options, error) {
 		targets   = flags.String("targets", strings.Join(targetDefaults, ","), "whom to measure, comma-separated, or all")
 		callers   = flags.String("callers", "1,64,1024", "uncontended: numbers of callers")
 		clients   = flags.String("hot-clients", "16,64", "hotkey: numbers of clients")
+		rates     = flags.String("rates", "1000,2000,5000,10000,20000,40000", "latency: pairs/s that are asked for, ascending")
 		faults    = flags.String("faults", "none,freeze1,freeze2,kill1,kill2", "faults: which, and of how many masters; none is the control")
 	)
 	flags.SetOutput(io.Discard)
@@ -90,6 +102,8 @@ func parseOptions(args []string, out io.Writer) (options, error) {
 	flags.DurationVar(&o.hotDuration, "hot-duration", 3*time.Second, "hotkey: length of a cell")
 	flags.IntVar(&o.faultRounds, "fault-rounds", 2, "faults: rounds")
 	flags.IntVar(&o.limitCommands, "limit-commands", 200_000, "limit: commands of each kind to each master")
+	flags.IntVar(&o.latencyRounds, "latency-rounds", 3, "latency: rounds")
+	flags.DurationVar(&o.latencyDuration, "latency-duration", 3*time.Second, "latency: length of a cell")
 	flags.StringVar(&o.redlockd, "redlockd", "", "`program` to measure; empty: build ./cmd/redlockd of this module")
 	flags.StringVar(&o.gomaxprocs, "redlockd-gomaxprocs", "", "GOMAXPROCS of the redlockd process; empty: not set")
 	flags.StringVar(&o.gogc, "redlockd-gogc", "", "GOGC of the redlockd process; empty: not set")
@@ -132,11 +146,12 @@ func parseOptions(args []string, out io.Writer) (options, error) {
 		preset(quickValues)
 	}
 
-	var errs [5]error
+	var errs [6]error
 	o.scenarios, errs[0] = parseNames("scenarios", *scenarios, scenarioNames)
 	o.targets, errs[1] = parseNames("targets", *targets, targetNames)
 	o.callers, errs[2] = parseCounts("callers", *callers)
 	o.clients, errs[3] = parseCounts("hot-clients", *clients)
+	o.rates, errs[5] = parseCounts("rates", *rates)
 	for _, word := range strings.Split(*faults, ",") {
 		f, err := parseFault(strings.TrimSpace(word))
 		if err != nil {
@@ -156,6 +171,12 @@ func parseOptions(args []string, out io.Writer) (options, error) {
 func (o *options) validate() error {
 	if o.rounds < 1 || o.hotRounds < 1 || o.faultRounds < 1 {
 		return fmt.Errorf("--rounds %d, --hot-rounds %d, --fault-rounds %d: each must be at least 1", o.rounds, o.hotRounds, o.faultRounds)
+	}
+	if !slices.IsSorted(o.rates) || o.rates[len(o.rates)-1] > rateMax {
+		return fmt.Errorf("--rates %v: want them ascending, up to %d", o.rates, rateMax)
+	}
+	if o.latencyRounds < 1 || o.latencyDuration <= 0 || o.latencyDuration > time.Minute {
+		return fmt.Errorf("--latency-rounds %d, --latency-duration %v: want at least 1 round, and up to 1m", o.latencyRounds, o.latencyDuration)
 	}
 	if o.limitCommands < 1000 || o.limitCommands > 100_000_000 {
 		return fmt.Errorf("--limit-commands %d: want 1000 to 100000000", o.limitCommands)

@@ -26,6 +26,9 @@ func TestOptionsRefuse(t *testing.T) {
 		"uncontended":             `unexpected argument "uncontended"`,
 		"--quick --hot-rounds -1": "--hot-rounds -1",
 		"--limit-commands 1":      "--limit-commands 1",
+		"--rates 500,100":         "--rates [500 100]: want them ascending",
+		"--rates 2000000":         "up to 1000000",
+		"--latency-duration 1h":   "--latency-duration 1h0m0s",
 	} {
 		_, err := parseOptions(strings.Fields(args), io.Discard)
 		wantErr(t, err, want)

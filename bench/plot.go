@@ -52,6 +52,9 @@ func (r *report) plot(dir string) error {
 	if len(r.Faults) > 0 {
 		drawings["faults.svg"] = func() ([][]*plot.Plot, error) { return faultPanels(r.Faults) }
 	}
+	if len(r.Latency) > 0 {
+		drawings["rates.svg"] = func() ([][]*plot.Plot, error) { return ratePanels(r.Latency) }
+	}
 	for name, draw := range drawings {
 		panels, err := draw()
 		if err == nil {

@@ -25,6 +25,7 @@ type report struct {
 	HotKey      []hotKeyRow      `json:"hot_key,omitempty"`
 	Faults      []faultRow       `json:"faults,omitempty"`
 	Limit       *limitFigures    `json:"limit,omitempty"`
+	Latency     []latencyRow     `json:"latency,omitempty"`
 }
 
 // save writes the report in all its forms into dir.
@@ -61,6 +62,9 @@ func (r *report) writeText(w io.Writer) {
 	}
 	if r.Limit != nil {
 		limitTable(r.Limit, r.Uncontended).write(w)
+	}
+	if len(r.Latency) > 0 {
+		latencyTable(r.Latency).write(w)
 	}
 	r.writeFailures(w)
 }
@@ -184,5 +188,8 @@ func (r *report) writeFailures(w io.Writer) {
 	}
 	for _, row := range r.Faults {
 		say(fmt.Sprintf("error, fault %s, %s", row.Fault, row.Target), row.Failures)
+	}
+	for _, row := range r.Latency {
+		say(fmt.Sprintf("error, latency at %d pairs/s, %s", row.Rate, row.Target), row.Failures)
 	}
 }

@@ -45,6 +45,10 @@ func sampleReport() report {
 	})
 	limit := limitRound{SetsPerSec: 160_000, DeletesPerSec: 150_000, PairsPerSec: 77_000, RedisUs: 20}
 	r.Limit = &limitFigures{limitRound: limit, Rounds: []limitRound{limit}}
+	r.Latency = summarizeLatency([]*latencyRow{
+		{Target: targetRedlockd, Rate: 1000, Rounds: []latencyRound{{PairsPerSec: 999, LockUs: us, PairUs: us, LateUs: us, Unsent: 12, Failures: failed}}},
+		{Target: targetRedlockd, Rate: 5000},
+	})
 	return r
 }
 
@@ -79,6 +83,7 @@ func TestReportSave(t *testing.T) {
 	for _, want := range []string{
 		"--quick", "2 × abacus", "redsync v4", "redlockd-pipelined",
 		"4000–8000", "17.5", "1.00×", "0.80", "98.0 %", "1 0 0 0 7",
+		"error, latency at 1000 pairs/s, redlockd: connection refused",
 		"rounds of uncontended: 1.25 2.50", "160000", "7.79 %",
 		"error, uncontended, 64 callers, single: connection refused",
 	} {
@@ -86,7 +91,7 @@ func TestReportSave(t *testing.T) {
 			t.Errorf("report.txt lacks %q:\n%s", want, text)
 		}
 	}
-	for _, name := range []string{"throughput.svg", "latency.svg", "cpu.svg", "hotkey.svg", "faults.svg"} {
+	for _, name := range []string{"throughput.svg", "latency.svg", "cpu.svg", "hotkey.svg", "faults.svg", "rates.svg"} {
 		drawn, err := os.ReadFile(filepath.Join(dir, name))
 		if err != nil || !strings.Contains(string(drawn), "</svg>") {
 			t.Errorf("%s: got %d bytes (%v), want a whole SVG", name, len(drawn), err)
@@ -94,7 +99,7 @@ func TestReportSave(t *testing.T) {
 	}
 
 	zeros := report{Uncontended: []uncontendedRow{{Target: targetRedsync, Callers: 1}}, HotKey: []hotKeyRow{{Target: targetRedsync, Clients: 1}},
-		Faults: []faultRow{{Target: targetRedsync, Fault: "kill1"}}}
+		Faults: []faultRow{{Target: targetRedsync, Fault: "kill1"}}, Latency: []latencyRow{{Target: targetRedsync, Rate: 1}}}
 	if err := zeros.save(t.TempDir()); err != nil {
 		t.Errorf("a report of zeros: %v", err)
 	}

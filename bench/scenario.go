@@ -13,6 +13,7 @@ const (
 	scenarioHotKey      = "hotkey"
 	scenarioFaults      = "faults"
 	scenarioLimit       = "limit"
+	scenarioLatency     = "latency"
 )
 
 // scenario is one question and how it is answered.
@@ -52,6 +53,12 @@ func scenarioList() []scenario {
 			meaning: "what the five masters alone can do here: a redis-benchmark on each at once",
 			cells:   func(o *options) int { return o.rounds },
 			run:     runLimit,
+		},
+		{
+			name:    scenarioLatency,
+			meaning: "acquire and release at fixed rates, counted from when it was due",
+			cells:   func(o *options) int { return len(o.rates) * len(o.quorumTargets()) * o.latencyRounds },
+			run:     runLatency,
 		},
 	}
 }
