@@ -17,7 +17,7 @@ const masterCount = 5
 // cluster is the servers under test: fresh masters and, when a target needs it, a redlockd in front of them.
 type cluster struct {
 	masters []*redisproc.Server
-	proxy   *proxy      // nil when no target uses redlockd
+	proxies []*proxy    // over the same masters; none when no target uses redlockd
 	etcd    *etcdServer // nil when it is not among the targets
 	peers   string      // the program that is the load generator of peers
 }
@@ -34,16 +34,29 @@ func startCluster(ctx context.Context, n int, program *proxyProgram) (_ *cluster
 		return nil, err
 	}
 	if program != nil {
-		if c.proxy, err = program.start(ctx, redisproc.Addrs(c.masters)); err != nil {
+		if err := vouch(ctx, redisproc.Addrs(c.masters)); err != nil {
+			return nil, err
+		}
+		if err := c.addProxy(ctx, program, redisproc.Addrs(c.masters)); err != nil {
 			return nil, err
 		}
 	}
 	return c, nil
 }
 
+// addProxy starts one more redlockd over the masters, which it reaches at addrs.
+func (c *cluster) addProxy(ctx context.Context, program *proxyProgram, addrs []string) error {
+	started, err := program.start(ctx, addrs)
+	if err != nil {
+		return err
+	}
+	c.proxies = append(c.proxies, started)
+	return nil
+}
+
 func (c *cluster) close() {
-	if c.proxy != nil {
-		c.proxy.close()
+	for _, p := range c.proxies {
+		p.close()
 	}
 	if c.etcd != nil {
 		c.etcd.close()
@@ -56,8 +69,9 @@ func (c *cluster) close() {
 // spec fills in where the servers of this cluster listen.
 func (c *cluster) spec(spec loadSpec) loadSpec {
 	spec.Masters = redisproc.Addrs(c.masters)
-	if c.proxy != nil {
-		spec.Redlockd = c.proxy.addr
+	if len(c.proxies) > 0 {
+		spec.Redlockd = c.proxies[0].addr
+		spec.Fleet = column(c.proxies, func(p *proxy) string { return p.addr })
 	}
 	if c.etcd != nil {
 		spec.Etcd = c.etcd.addr
@@ -71,7 +85,7 @@ func (c *cluster) spec(spec loadSpec) loadSpec {
 // cpu is the CPU time that the servers which a target uses have spent so far; etcd counts as a master.
 func (c *cluster) cpu(target string) (redlockd, masters time.Duration, err error) {
 	if usesRedlockd(target) {
-		if redlockd, err = processCPU([]int{c.proxy.process.Process.Pid}); err != nil {
+		if redlockd, err = processCPU(column(c.proxies, (*proxy).pid)); err != nil {
 			return 0, 0, err
 		}
 	}

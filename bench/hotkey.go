@@ -23,14 +23,21 @@ type hotKeyFigures struct {
 	// from the release's call, or from the first arrival if nobody was waiting then, to the next grant.
 	HandOverUs percentiles `json:"hand_over_us"`
 	HandOvers  int         `json:"hand_overs"` // to another client
-	WaitUs     percentiles `json:"wait_us"`    // from the wish to the grant
+	// AcrossUs are those hand-overs that went to a client of another redlockd.
+	AcrossUs percentiles `json:"across_us"`
+	Across   int         `json:"across"`
+	Grants   int         `json:"grants"`  // all of them, also those after the end
+	WaitUs   percentiles `json:"wait_us"` // from the wish to the grant
 	// The luckiest and the unluckiest client.
-	AcquisitionsMin int           `json:"acquisitions_min"`
-	AcquisitionsMax int           `json:"acquisitions_max"`
-	GaveUp          int           `json:"gave_up"`    // acquisitions that ended without the lock, after all tries
-	Violations      int           `json:"violations"` // grants while another client held the resource
-	Failures        failures      `json:"failures"`
-	CPU             time.Duration `json:"cpu_ns"` // of the load generator
+	AcquisitionsMin int `json:"acquisitions_min"`
+	AcquisitionsMax int `json:"acquisitions_max"`
+	// The luckiest and the unluckiest redlockd: all clients of one together.
+	ProxyMin   int           `json:"proxy_min"`
+	ProxyMax   int           `json:"proxy_max"`
+	GaveUp     int           `json:"gave_up"`    // acquisitions that ended without the lock, after all tries
+	Violations int           `json:"violations"` // grants while another client held the resource
+	Failures   failures      `json:"failures"`
+	CPU        time.Duration `json:"cpu_ns"` // of the load generator
 }
 
 // fairness is min/max, 1 when every client got the same.
@@ -134,25 +141,27 @@ func summarizeHotKey(rows []*hotKeyRow) []hotKeyRow {
 
 // measureHotKey is the load generator's part.
 func measureHotKey(p *parent, spec loadSpec, clients []caller) (any, error) {
-	fight(clients, spec.Prefix+"warm", spec.Warmup)
+	proxies := max(len(spec.Fleet), 1)
+	fight(clients, proxies, spec.Prefix+"warm", spec.Warmup)
 	if err := p.ready(); err != nil {
 		return nil, err
 	}
 	cpu := ownCPU()
-	f := fight(clients, spec.Prefix+"key", spec.Duration)
+	f := fight(clients, proxies, spec.Prefix+"key", spec.Duration)
 	f.CPU = ownCPU() - cpu
 	p.done()
 	return f, nil
 }
 
 // fight lets the clients compete for one resource until the duration is over. Who waits then goes on until it has the
-// lock, so that the longest waits are not left out of the percentiles; those grants count for nothing else.
-func fight(clients []caller, resource string, duration time.Duration) hotKeyFigures {
+// lock, so that the longest waits are not left out of the percentiles; those grants count for nothing else. Client i is one of
+// proxy i % proxies.
+func fight(clients []caller, proxies int, resource string, duration time.Duration) hotKeyFigures {
 	var (
 		ctx      = context.Background()
 		start    = time.Now()
 		end      = start.Add(duration)
-		ref      = newReferee(len(clients), end)
+		ref      = newReferee(len(clients), proxies, end)
 		log      failureLog
 		fighting sync.WaitGroup
 	)
@@ -188,6 +197,7 @@ func fight(clients []caller, resource string, duration time.Duration) hotKeyFigu
 // are sent and grants after they came, so an honest lock never overlaps here.
 type referee struct {
 	mu        sync.Mutex
+	proxies   int         // client i is one of proxy i % proxies
 	end       time.Time   // grants after it are not counted
 	since     []time.Time // per client: when it began to want the resource
 	waiting   int
@@ -197,13 +207,14 @@ type referee struct {
 
 	acquisitions []int
 	handOvers    []uint32 // µs
+	across       []uint32 // µs; those to a client of another proxy
 	waits        []uint32 // µs
 	gaveUp       int
 	violations   int
 }
 
-func newReferee(clients int, end time.Time) *referee {
-	return &referee{end: end, last: -1, since: make([]time.Time, clients), acquisitions: make([]int, clients)}
+func newReferee(clients, proxies int, end time.Time) *referee {
+	return &referee{proxies: proxies, end: end, last: -1, since: make([]time.Time, clients), acquisitions: make([]int, clients)}
 }
 
 func (r *referee) wants(client int, now time.Time) {
@@ -241,7 +252,11 @@ func (r *referee) granted(client int, now time.Time) {
 	if !now.After(r.end) {
 		r.acquisitions[client]++
 		if r.last >= 0 && r.last != client && !r.freeSince.IsZero() {
-			r.handOvers = append(r.handOvers, uint32(now.Sub(r.freeSince).Microseconds()))
+			us := uint32(now.Sub(r.freeSince).Microseconds())
+			r.handOvers = append(r.handOvers, us)
+			if r.last%r.proxies != client%r.proxies {
+				r.across = append(r.across, us)
+			}
 		}
 	}
 	r.last = client
@@ -260,17 +275,23 @@ func (r *referee) releases(client int, now time.Time) {
 func (r *referee) figures(duration time.Duration) hotKeyFigures {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	acquired := 0
-	for _, n := range r.acquisitions {
+	acquired, byProxy := 0, make([]int, r.proxies)
+	for client, n := range r.acquisitions {
 		acquired += n
+		byProxy[client%r.proxies] += n
 	}
 	return hotKeyFigures{
 		AcquisitionsPerSec: float64(acquired) / duration.Seconds(),
 		HandOverUs:         percentilesOf(slices.Values(r.handOvers)),
 		HandOvers:          len(r.handOvers),
+		AcrossUs:           percentilesOf(slices.Values(r.across)),
+		Across:             len(r.across),
+		Grants:             len(r.waits),
 		WaitUs:             percentilesOf(slices.Values(r.waits)),
 		AcquisitionsMin:    slices.Min(r.acquisitions),
 		AcquisitionsMax:    slices.Max(r.acquisitions),
+		ProxyMin:           slices.Min(byProxy),
+		ProxyMax:           slices.Max(byProxy),
 		GaveUp:             r.gaveUp,
 		Violations:         r.violations,
 	}

@@ -15,6 +15,7 @@ func TestReferee(t *testing.T) {
 		name                string
 		events              func(r *referee)
 		handOversMs         []uint32
+		across              int // of them; a and c are clients of one proxy, b of the other
 		acquisitions        []int
 		violations, gaveUps int
 	}{
@@ -24,7 +25,7 @@ func TestReferee(t *testing.T) {
 			r.wants(b, at(2))
 			r.releases(a, at(5))
 			r.granted(b, at(8))
-		}, []uint32{3}, []int{1, 1, 0}, 0, 0},
+		}, []uint32{3}, 1, []int{1, 1, 0}, 0, 0},
 		{"from the first arrival when nobody waits", func(r *referee) {
 			r.wants(a, at(0))
 			r.granted(a, at(1))
@@ -32,7 +33,7 @@ func TestReferee(t *testing.T) {
 			r.wants(b, at(20))
 			r.wants(c, at(21))
 			r.granted(c, at(24))
-		}, []uint32{4}, []int{1, 0, 1}, 0, 0},
+		}, []uint32{4}, 0, []int{1, 0, 1}, 0, 0},
 		{"to the same client is none", func(r *referee) {
 			r.wants(a, at(0))
 			r.granted(a, at(1))
@@ -42,7 +43,7 @@ func TestReferee(t *testing.T) {
 			r.granted(a, at(7))
 			r.releases(a, at(8))
 			r.granted(b, at(9))
-		}, []uint32{1}, []int{2, 1, 0}, 0, 0},
+		}, []uint32{1}, 1, []int{2, 1, 0}, 0, 0},
 		{"two holders are a violation", func(r *referee) {
 			r.wants(a, at(0))
 			r.wants(b, at(0))
@@ -50,7 +51,7 @@ func TestReferee(t *testing.T) {
 			r.granted(b, at(2))
 			r.releases(a, at(3))
 			r.releases(b, at(4))
-		}, nil, []int{1, 1, 0}, 1, 0},
+		}, nil, 0, []int{1, 1, 0}, 1, 0},
 		{"who gives up wants no longer", func(r *referee) {
 			r.wants(a, at(0))
 			r.granted(a, at(1))
@@ -59,15 +60,15 @@ func TestReferee(t *testing.T) {
 			r.goesWithout(true) // b
 			r.wants(c, at(50))
 			r.granted(c, at(51))
-		}, []uint32{1}, []int{1, 0, 1}, 0, 1},
+		}, []uint32{1}, 0, []int{1, 0, 1}, 0, 1},
 		{"after the end only waits and violations count", func(r *referee) {
 			r.wants(a, at(0))
 			r.granted(a, at(99))
 			r.wants(b, at(99))
 			r.granted(b, at(101))
-		}, nil, []int{1, 0, 0}, 1, 0},
+		}, nil, 0, []int{1, 0, 0}, 1, 0},
 	} {
-		r := newReferee(3, at(100))
+		r := newReferee(3, 2, at(100))
 		test.events(r)
 		var handOversMs []uint32
 		for _, us := range r.handOvers {
@@ -75,6 +76,9 @@ func TestReferee(t *testing.T) {
 		}
 		if !slices.Equal(handOversMs, test.handOversMs) {
 			t.Errorf("%s: got hand-overs of %v ms, want %v", test.name, handOversMs, test.handOversMs)
+		}
+		if len(r.across) != test.across {
+			t.Errorf("%s: got %d hand-overs to the other proxy, want %d", test.name, len(r.across), test.across)
 		}
 		if !slices.Equal(r.acquisitions, test.acquisitions) {
 			t.Errorf("%s: got acquisitions %v, want %v", test.name, r.acquisitions, test.acquisitions)
@@ -86,9 +90,10 @@ func TestReferee(t *testing.T) {
 }
 
 func TestRefereeFigures(t *testing.T) {
-	r := &referee{acquisitions: []int{4, 2, 3}, handOvers: []uint32{100, 300}, waits: []uint32{5}, violations: 1, gaveUp: 2}
+	r := &referee{proxies: 2, acquisitions: []int{4, 2, 3}, handOvers: []uint32{100, 300}, across: []uint32{300}, waits: []uint32{5}, violations: 1, gaveUp: 2}
 	got := r.figures(3 * time.Second)
-	if got.AcquisitionsPerSec != 3 || got.fairness() != 0.5 || got.HandOverUs.Mean != 200 || got.HandOvers != 2 || got.Violations != 1 || got.GaveUp != 2 {
-		t.Errorf("got %+v, want 3 acquisitions/s, fairness 0.5, 2 hand-overs of 200 µs, 1 violation, 2 gave up", got)
+	if got.AcquisitionsPerSec != 3 || got.fairness() != 0.5 || got.HandOverUs.Mean != 200 || got.HandOvers != 2 || got.Violations != 1 || got.GaveUp != 2 ||
+		got.AcrossUs.Mean != 300 || got.ProxyMin != 2 || got.ProxyMax != 7 || got.Grants != 1 {
+		t.Errorf("got %+v, want 3 acquisitions/s, fairness 0.5, 2 hand-overs of 200 µs, 1 violation, 2 gave up, 1 of 300 µs to another proxy, 7 and 2 by proxy, 1 grant", got)
 	}
 }

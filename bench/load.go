@@ -40,6 +40,7 @@ type loadSpec struct {
 	Scenario string        `json:"scenario"`
 	Target   string        `json:"target"`
 	Redlockd string        `json:"redlockd"` // host:port, empty when the target does not use it
+	Fleet    []string      `json:"fleet"`    // all redlockd over the masters, of which Redlockd is the first
 	Masters  []string      `json:"masters"`
 	Etcd     string        `json:"etcd"` // host:port, empty when it is not among the targets
 	Callers  int           `json:"callers"`
@@ -93,6 +94,7 @@ func serveLoad(in io.Reader, out io.Writer) error {
 		scenarioHotKey:      measureHotKey,
 		scenarioFaults:      measureFault,
 		scenarioLatency:     measureLatency,
+		scenarioProxies:     measureHotKey,
 	}[spec.Scenario]
 	if measure == nil {
 		return fmt.Errorf("unknown scenario %q", spec.Scenario)

@@ -30,6 +30,8 @@ type options struct {
 
 	limitCommands int
 
+	fleets []fleet // proxies
+
 	rates           []int // latency: pairs/s
 	latencyRounds   int
 	latencyDuration time.Duration
@@ -54,6 +56,8 @@ var quickValues = map[string]string{
 	"rates":            "1000,5000",
 	"latency-rounds":   "1",
 	"latency-duration": "1s",
+
+	"fleets": "1x12,3x4",
 }
 
 // fullValues are what --full puts in the place of the defaults.
@@ -92,14 +96,15 @@ func parseOptions(args []string, out io.Writer) (options, error) {
 		callers   = flags.String("callers", "1,64,1024", "uncontended: numbers of callers")
 		clients   = flags.String("hot-clients", "16,64", "hotkey: numbers of clients")
 		rates     = flags.String("rates", "1000,2000,5000,10000,20000,40000", "latency: pairs/s that are asked for, ascending")
+		fleets    = flags.String("fleets", "1x12,3x4,1x48,3x16", "proxies: numbers of redlockd × clients of each")
 		faults    = flags.String("faults", "none,freeze1,freeze2,kill1,kill2", "faults: which, and of how many masters; none is the control")
 	)
 	flags.SetOutput(io.Discard)
 	flags.DurationVar(&o.warmup, "warmup", 300*time.Millisecond, "unmeasured run before each cell")
 	flags.IntVar(&o.rounds, "rounds", 5, "uncontended: rounds; each measures every target once, the report shows medians")
 	flags.DurationVar(&o.duration, "duration", time.Second, "uncontended: length of a cell")
-	flags.IntVar(&o.hotRounds, "hot-rounds", 3, "hotkey: rounds")
-	flags.DurationVar(&o.hotDuration, "hot-duration", 3*time.Second, "hotkey: length of a cell")
+	flags.IntVar(&o.hotRounds, "hot-rounds", 3, "hotkey, proxies: rounds")
+	flags.DurationVar(&o.hotDuration, "hot-duration", 3*time.Second, "hotkey, proxies: length of a cell")
 	flags.IntVar(&o.faultRounds, "fault-rounds", 2, "faults: rounds")
 	flags.IntVar(&o.limitCommands, "limit-commands", 200_000, "limit: commands of each kind to each master")
 	flags.IntVar(&o.latencyRounds, "latency-rounds", 3, "latency: rounds")
@@ -146,12 +151,13 @@ func parseOptions(args []string, out io.Writer) (options, error) {
 		preset(quickValues)
 	}
 
-	var errs [6]error
+	var errs [7]error
 	o.scenarios, errs[0] = parseNames("scenarios", *scenarios, scenarioNames)
 	o.targets, errs[1] = parseNames("targets", *targets, targetNames)
 	o.callers, errs[2] = parseCounts("callers", *callers)
 	o.clients, errs[3] = parseCounts("hot-clients", *clients)
 	o.rates, errs[5] = parseCounts("rates", *rates)
+	o.fleets, errs[6] = parseFleets("fleets", *fleets)
 	for _, word := range strings.Split(*faults, ",") {
 		f, err := parseFault(strings.TrimSpace(word))
 		if err != nil {

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -53,16 +54,25 @@ type proxy struct {
 // proxyStart bounds the time until a fresh redlockd grants its first lock.
 const proxyStart = 15 * time.Second
 
-// start runs redlockd and returns when it grants locks. The masters must be new: we vouch for them, or redlockd would
-// first wait for as long as a lock that they have forgotten could live.
-func (p *proxyProgram) start(ctx context.Context, masters []string) (*proxy, error) {
+// vouch says that the masters are new. Otherwise the first redlockd over them would wait for as long as a lock that they
+// have forgotten could live.
+func vouch(ctx context.Context, masters []string) error {
 	vouched := redlock.DefaultOptions()
 	for _, addr := range masters {
 		vouched.Masters = append(vouched.Masters, redlock.Master{Addr: addr})
 	}
-	if err := redlock.Bootstrap(ctx, vouched); err != nil {
-		return nil, err
-	}
+	return redlock.Bootstrap(ctx, vouched)
+}
+
+// with is the same program with more variables, "NAME=value", in its environment.
+func (p *proxyProgram) with(environ ...string) *proxyProgram {
+	other := *p
+	other.environ = slices.Concat(p.environ, environ)
+	return &other
+}
+
+// start runs redlockd over masters that were vouched for and returns when it grants locks.
+func (p *proxyProgram) start(ctx context.Context, masters []string) (*proxy, error) {
 	addr, err := freeAddr()
 	if err != nil {
 		return nil, err
@@ -124,6 +134,8 @@ func (p *proxy) close() {
 		<-p.ended
 	}
 }
+
+func (p *proxy) pid() int { return p.process.Process.Pid }
 
 // lastLine of a text file.
 func lastLine(path string) string {

@@ -26,6 +26,7 @@ type report struct {
 	Faults      []faultRow       `json:"faults,omitempty"`
 	Limit       *limitFigures    `json:"limit,omitempty"`
 	Latency     []latencyRow     `json:"latency,omitempty"`
+	Proxies     []proxiesRow     `json:"proxies,omitempty"`
 }
 
 // save writes the report in all its forms into dir.
@@ -65,6 +66,9 @@ func (r *report) writeText(w io.Writer) {
 	}
 	if len(r.Latency) > 0 {
 		latencyTable(r.Latency).write(w)
+	}
+	if len(r.Proxies) > 0 {
+		proxiesTable(r.Proxies).write(w)
 	}
 	r.writeFailures(w)
 }
@@ -191,5 +195,8 @@ func (r *report) writeFailures(w io.Writer) {
 	}
 	for _, row := range r.Latency {
 		say(fmt.Sprintf("error, latency at %d pairs/s, %s", row.Rate, row.Target), row.Failures)
+	}
+	for _, row := range r.Proxies {
+		say("error, proxies "+row.Fleet, row.Failures)
 	}
 }

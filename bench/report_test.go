@@ -49,6 +49,7 @@ func sampleReport() report {
 		{Target: targetRedlockd, Rate: 1000, Rounds: []latencyRound{{PairsPerSec: 999, LockUs: us, PairUs: us, LateUs: us, Unsent: 12, Failures: failed}}},
 		{Target: targetRedlockd, Rate: 5000},
 	})
+	r.Proxies = summarizeProxies([]*proxiesRow{{Fleet: "3x4", Rounds: []proxiesRound{{hotKeyFigures: figures, CommandsPerGrant: 21.5}}}})
 	return r
 }
 
@@ -84,6 +85,7 @@ func TestReportSave(t *testing.T) {
 		"--quick", "2 × abacus", "redsync v4", "redlockd-pipelined",
 		"4000–8000", "17.5", "1.00×", "0.80", "98.0 %", "1 0 0 0 7",
 		"error, latency at 1000 pairs/s, redlockd: connection refused",
+		"3x4", "21.5",
 		"rounds of uncontended: 1.25 2.50", "160000", "7.79 %",
 		"error, uncontended, 64 callers, single: connection refused",
 	} {

@@ -66,30 +66,37 @@ func (s serverCPU) per(client time.Duration, operations float64) cpuSplit {
 
 // measured runs one load generator to its end, reads its figures, and tells what the servers spent meanwhile.
 func (c *cluster) measured(ctx context.Context, spec loadSpec, figures any) (serverCPU, error) {
-	fail := func(err error) (serverCPU, error) {
-		return serverCPU{}, fmt.Errorf("%s, %d callers, %s: %w", spec.Scenario, spec.Callers, spec.Target, err)
-	}
-	g, err := startGenerator(ctx, c.spec(spec))
+	before, after, err := between(ctx, c.spec(spec), figures, func() (s serverCPU, err error) {
+		s.redlockd, s.masters, err = c.cpu(spec.Target)
+		return s, err
+	})
+	return serverCPU{redlockd: after.redlockd - before.redlockd, masters: after.masters - before.masters}, err
+}
+
+// between runs one load generator to its end, reads its figures, and reads meters of the servers just before it starts and
+// just after no caller is in a call any more.
+func between[Meters any](ctx context.Context, spec loadSpec, figures any, read func() (Meters, error)) (before, after Meters, err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("%s, %d callers, %s: %w", spec.Scenario, spec.Callers, spec.Target, err)
+		}
+	}()
+	g, err := startGenerator(ctx, spec)
 	if err != nil {
-		return fail(err)
+		return before, after, err
 	}
 	defer g.close()
-	redlockd, masters, err := c.cpu(spec.Target)
-	if err != nil {
-		return fail(err)
+	if before, err = read(); err != nil {
+		return before, after, err
 	}
 	if err := g.say(sayGo); err != nil {
-		return fail(err)
+		return before, after, err
 	}
 	if err := g.await(ctx, sayDone, spec.Duration+childGrace); err != nil {
-		return fail(err)
+		return before, after, err
 	}
-	redlockdAfter, mastersAfter, err := c.cpu(spec.Target)
-	if err != nil {
-		return fail(err)
+	if after, err = read(); err != nil {
+		return before, after, err
 	}
-	if err := g.figures(ctx, figures); err != nil {
-		return fail(err)
-	}
-	return serverCPU{redlockd: redlockdAfter - redlockd, masters: mastersAfter - masters}, nil
+	return before, after, g.figures(ctx, figures)
 }

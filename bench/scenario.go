@@ -14,6 +14,7 @@ const (
 	scenarioFaults      = "faults"
 	scenarioLimit       = "limit"
 	scenarioLatency     = "latency"
+	scenarioProxies     = "proxies"
 )
 
 // scenario is one question and how it is answered.
@@ -59,6 +60,13 @@ func scenarioList() []scenario {
 			meaning: "acquire and release at fixed rates, counted from when it was due",
 			cells:   func(o *options) int { return len(o.rates) * len(o.quorumTargets()) * o.latencyRounds },
 			run:     runLatency,
+		},
+		{
+			name:     scenarioProxies,
+			meaning:  "the hot key with its clients spread over several redlockd",
+			redlockd: true,
+			cells:    func(o *options) int { return len(o.fleets) * o.hotRounds },
+			run:      runProxies,
 		},
 	}
 }

@@ -136,6 +136,9 @@ var peerTargets = map[string]func(loadSpec) (target, error){}
 
 // newTarget makes the client of a target. Most dial only when they are used: the warm-up is for that.
 func newTarget(spec loadSpec) (target, error) {
+	if spec.Scenario == scenarioProxies {
+		return newFleetTarget(spec), nil
+	}
 	wait := spec.Scenario == scenarioHotKey
 	switch spec.Target {
 	case targetRedlockd:

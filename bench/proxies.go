@@ -1,0 +1,227 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"redlockd/redlock/redisproc"
+)
+
+// fleet is a number of redlockd over the same masters and of clients of each.
+type fleet struct{ proxies, clients int }
+
+func (f fleet) String() string { return strconv.Itoa(f.proxies) + "x" + strconv.Itoa(f.clients) }
+
+// fleetProxiesMax bounds the processes of a fleet.
+const fleetProxiesMax = 16
+
+// parseFleets reads a comma-separated list of fleets: 3x16.
+func parseFleets(flagName, list string) ([]fleet, error) {
+	var fleets []fleet
+	for _, word := range strings.Split(list, ",") {
+		left, right, _ := strings.Cut(strings.TrimSpace(word), "x")
+		proxies, errProxies := strconv.Atoi(left)
+		clients, errClients := strconv.Atoi(right)
+		if errProxies != nil || errClients != nil || proxies < 1 || proxies > fleetProxiesMax || clients < 1 {
+			return nil, fmt.Errorf("--%s: %q is no fleet: want redlockd × clients of each (3x16), at most %d redlockd", flagName, word, fleetProxiesMax)
+		}
+		fleets = append(fleets, fleet{proxies, clients})
+	}
+	return fleets, nil
+}
+
+// proxiesRound is one cell: the hot key, its clients spread over a fleet.
+type proxiesRound struct {
+	hotKeyFigures
+	CPUSplit cpuSplit `json:"cpu_per_acquisition"`
+	// CommandsPerGrant is what all masters together executed per grant, commands inside scripts included, less what they
+	// executed while nobody wanted a lock.
+	CommandsPerGrant   float64 `json:"commands_per_grant"`
+	IdleCommandsPerSec float64 `json:"idle_commands_per_sec"`
+}
+
+// proxyFairness is min/max, 1 when the clients of every redlockd got the same.
+func (r proxiesRound) proxyFairness() float64 { return ratio(float64(r.ProxyMin), float64(r.ProxyMax)) }
+
+// proxiesRow is one fleet; figures are medians of the rounds.
+type proxiesRow struct {
+	Fleet string `json:"fleet"`
+
+	AcquisitionsPerSec float64     `json:"acquisitions_per_sec"`
+	HandOverUs         percentiles `json:"hand_over_us"`
+	AcrossUs           percentiles `json:"across_us"`
+	AcrossPercent      float64     `json:"across_percent"` // of the hand-overs
+	Fairness           float64     `json:"fairness"`
+	ProxyFairness      float64     `json:"proxy_fairness"`
+	CommandsPerGrant   float64     `json:"commands_per_grant"`
+	CPU                cpuSplit    `json:"cpu_per_acquisition"`
+	GaveUp             int         `json:"gave_up"`    // of all rounds
+	Violations         int         `json:"violations"` // of all rounds
+	Failures           failures    `json:"failures"`   // of all rounds
+
+	Rounds []proxiesRound `json:"rounds"`
+}
+
+func runProxies(ctx context.Context, b *bench, r *report) error {
+	rows := grid(b.fleets, []string{targetRedlockd}, func(f fleet, _ string) *proxiesRow { return &proxiesRow{Fleet: f.String()} })
+	for round := range b.hotRounds {
+		b.progress.round(scenarioProxies)
+		for i, f := range b.fleets {
+			b.progress.step("proxies, round %d of %d: %d redlockd with %d clients each", round+1, b.hotRounds, f.proxies, f.clients)
+			cell, err := runProxiesCell(ctx, b, f)
+			if err != nil {
+				return err
+			}
+			rows[i].Rounds = append(rows[i].Rounds, cell)
+		}
+	}
+	r.Proxies = summarizeProxies(rows)
+	return nil
+}
+
+// idleFor is how long the masters are watched while nobody wants a lock: several heartbeats.
+const idleFor = time.Second
+
+func runProxiesCell(ctx context.Context, b *bench, f fleet) (r proxiesRound, err error) {
+	c, err := startCluster(ctx, masterCount, b.program)
+	if err != nil {
+		return r, err
+	}
+	defer c.close()
+	for len(c.proxies) < f.proxies {
+		if err := c.addProxy(ctx, b.program, redisproc.Addrs(c.masters)); err != nil {
+			return r, err
+		}
+	}
+	counter := newCommandCounter(c)
+	defer counter.close()
+
+	if _, err := counter.read(ctx); err != nil { // the connections are made
+		return r, err
+	}
+	start := time.Now()
+	before, err := counter.read(ctx)
+	if err != nil {
+		return r, err
+	}
+	if err := sleep(ctx, idleFor); err != nil {
+		return r, err
+	}
+	after, err := counter.read(ctx)
+	if err != nil {
+		return r, err
+	}
+	r.IdleCommandsPerSec = float64(after-before) / time.Since(start).Seconds()
+
+	type meters struct {
+		serverCPU
+		commands int
+		at       time.Time
+	}
+	first, last, err := between(ctx, c.spec(loadSpec{
+		Scenario: scenarioProxies,
+		Target:   targetRedlockd,
+		Callers:  f.proxies * f.clients,
+		Warmup:   b.warmup,
+		Duration: b.hotDuration,
+		Prefix:   "bench:proxies:",
+	}), &r.hotKeyFigures, func() (m meters, err error) {
+		if m.redlockd, m.masters, err = c.cpu(targetRedlockd); err != nil {
+			return m, err
+		}
+		m.at = time.Now()
+		m.commands, err = counter.read(ctx)
+		return m, err
+	})
+	if err != nil {
+		return r, err
+	}
+	idle := r.IdleCommandsPerSec * last.at.Sub(first.at).Seconds()
+	r.CommandsPerGrant = ratio(float64(last.commands-first.commands)-idle, float64(r.Grants))
+	spent := serverCPU{redlockd: last.redlockd - first.redlockd, masters: last.masters - first.masters}
+	r.CPUSplit = spent.per(r.CPU, float64(r.Grants))
+	return r, nil
+}
+
+// commandCounter asks the masters how many commands they have executed. Its own are not counted.
+type commandCounter struct {
+	clients []*redis.Client
+	asked   int
+}
+
+func newCommandCounter(c *cluster) *commandCounter {
+	counter := new(commandCounter)
+	for _, addr := range redisproc.Addrs(c.masters) {
+		counter.clients = append(counter.clients, redis.NewClient(&redis.Options{Addr: addr, PoolSize: 1}))
+	}
+	return counter
+}
+
+// read is the sum over the masters.
+func (c *commandCounter) read(ctx context.Context) (int, error) {
+	sum := -c.asked // an INFO is in the count of the next one
+	for _, client := range c.clients {
+		info, err := client.Info(ctx, "stats").Result()
+		if err != nil {
+			return 0, fmt.Errorf("count the commands of a master: %w", err)
+		}
+		n, err := strconv.Atoi(fieldOf(info, "total_commands_processed"))
+		if err != nil {
+			return 0, fmt.Errorf("count the commands of a master: %w", err)
+		}
+		sum += n
+		c.asked++
+	}
+	return sum, nil
+}
+
+func (c *commandCounter) close() {
+	for _, client := range c.clients {
+		client.Close()
+	}
+}
+
+func summarizeProxies(rows []*proxiesRow) []proxiesRow {
+	out := make([]proxiesRow, 0, len(rows))
+	for _, row := range rows {
+		of := func(figure func(proxiesRound) float64) float64 { return medianOf(row.Rounds, figure) }
+		row.AcquisitionsPerSec = of(func(r proxiesRound) float64 { return r.AcquisitionsPerSec })
+		row.HandOverUs = medianPercentiles(row.Rounds, func(r proxiesRound) percentiles { return r.HandOverUs })
+		row.AcrossUs = medianPercentiles(row.Rounds, func(r proxiesRound) percentiles { return r.AcrossUs })
+		row.AcrossPercent = of(func(r proxiesRound) float64 { return 100 * ratio(float64(r.Across), float64(r.HandOvers)) })
+		row.Fairness = of(func(r proxiesRound) float64 { return r.fairness() })
+		row.ProxyFairness = of(proxiesRound.proxyFairness)
+		row.CommandsPerGrant = of(func(r proxiesRound) float64 { return r.CommandsPerGrant })
+		row.CPU = medianCPU(row.Rounds, func(r proxiesRound) cpuSplit { return r.CPUSplit })
+		for _, r := range row.Rounds {
+			row.GaveUp += r.GaveUp
+			row.Violations += r.Violations
+			row.Failures.add(r.Failures.Count, r.Failures.Texts...)
+		}
+		out = append(out, *row)
+	}
+	return out
+}
+
+func proxiesTable(rows []proxiesRow) table {
+	t := table{
+		title: "Proxies: the hot key, 1 ms hold, 5 ms think, its clients spread over several redlockd on the same masters",
+		note: "Medians of the rounds. Fleet: redlockd × clients of each. Across: hand-overs to a client of another redlockd. Fairness: the fewest\n" +
+			"acquisitions ÷ the most, of clients and of redlockd. Commands: executed by all masters per grant, those inside scripts included, less\n" +
+			"what they execute when idle. CPU: µs per grant of all processes.",
+		head: []string{"fleet", "locks/s", "hand-over mean µs", "p50", "p99", "across mean µs", "p50", "p99", "share", "fairness: clients", "redlockd", "commands", "CPU", "gave up", "errors", "violations"},
+		left: 1,
+	}
+	for _, r := range rows {
+		t.add(r.Fleet, number(r.AcquisitionsPerSec), number(r.HandOverUs.Mean), number(r.HandOverUs.P50), number(r.HandOverUs.P99),
+			number(r.AcrossUs.Mean), number(r.AcrossUs.P50), number(r.AcrossUs.P99), number(r.AcrossPercent)+" %",
+			fmt.Sprintf("%.2f", r.Fairness), fmt.Sprintf("%.2f", r.ProxyFairness), number(r.CommandsPerGrant), number(r.CPU.totalUs()),
+			r.GaveUp, r.Failures.Count, r.Violations)
+	}
+	return t
+}
