@@ -44,7 +44,8 @@ type loadSpec struct {
 	Masters  []string      `json:"masters"`
 	Etcd     string        `json:"etcd"` // host:port, empty when it is not among the targets
 	Callers  int           `json:"callers"`
-	Rate     int           `json:"rate"` // pairs/s, of the latency scenario
+	Depth    int           `json:"depth"` // of explicit pipelines; 0: the target as it is
+	Rate     int           `json:"rate"`  // pairs/s, of the latency scenario
 	Warmup   time.Duration `json:"warmup_ns"`
 	Duration time.Duration `json:"duration_ns"`
 	Prefix   string        `json:"prefix"` // of every resource: no two cells share a resource

@@ -32,6 +32,13 @@ type options struct {
 
 	fleets []fleet // proxies
 
+	growthMasters  []int
+	growthHeld     []int
+	growthWaiters  []int
+	growthDepths   []int
+	growthRounds   int
+	growthDuration time.Duration
+
 	rates           []int // latency: pairs/s
 	latencyRounds   int
 	latencyDuration time.Duration
@@ -58,6 +65,13 @@ var quickValues = map[string]string{
 	"latency-duration": "1s",
 
 	"fleets": "1x12,3x4",
+
+	"growth-masters":  "1,5",
+	"growth-held":     "1000,10000",
+	"growth-waiters":  "100,1000",
+	"growth-depths":   "1,64",
+	"growth-rounds":   "1",
+	"growth-duration": "500ms",
 }
 
 // fullValues are what --full puts in the place of the defaults.
@@ -65,6 +79,13 @@ var fullValues = map[string]string{"scenarios": everything, "targets": everythin
 
 // rateMax bounds what a latency cell asks for: every pair has a place in a list from the beginning.
 const rateMax = 1_000_000
+
+// Bounds of the growth: what a machine of a developer can bear, and redlockd's pipeline_max.
+const (
+	growthMastersMax = 21
+	growthHeldMax    = 5_000_000
+	growthDepthMax   = 1024
+)
 
 // everything is the word for all scenarios, or all targets.
 const everything = "all"
@@ -97,6 +118,10 @@ func parseOptions(args []string, out io.Writer) (options, error) {
 		clients   = flags.String("hot-clients", "16,64", "hotkey: numbers of clients")
 		rates     = flags.String("rates", "1000,2000,5000,10000,20000,40000", "latency: pairs/s that are asked for, ascending")
 		fleets    = flags.String("fleets", "1x12,3x4,1x48,3x16", "proxies: numbers of redlockd × clients of each")
+		masters   = flags.String("growth-masters", "1,3,5,7,9", "growth: numbers of masters, odd")
+		held      = flags.String("growth-held", "1000,10000,100000,1000000", "growth: numbers of other locks that are held, ascending")
+		waiters   = flags.String("growth-waiters", "100,1000,10000", "growth: numbers of clients that wait")
+		depths    = flags.String("growth-depths", "1,4,16,64,256", "growth: LOCKs sent at once on a connection")
 		faults    = flags.String("faults", "none,freeze1,freeze2,kill1,kill2", "faults: which, and of how many masters; none is the control")
 	)
 	flags.SetOutput(io.Discard)
@@ -109,6 +134,8 @@ func parseOptions(args []string, out io.Writer) (options, error) {
 	flags.IntVar(&o.limitCommands, "limit-commands", 200_000, "limit: commands of each kind to each master")
 	flags.IntVar(&o.latencyRounds, "latency-rounds", 3, "latency: rounds")
 	flags.DurationVar(&o.latencyDuration, "latency-duration", 3*time.Second, "latency: length of a cell")
+	flags.IntVar(&o.growthRounds, "growth-rounds", 3, "growth: rounds of each point")
+	flags.DurationVar(&o.growthDuration, "growth-duration", time.Second, "growth: length of a cell")
 	flags.StringVar(&o.redlockd, "redlockd", "", "`program` to measure; empty: build ./cmd/redlockd of this module")
 	flags.StringVar(&o.gomaxprocs, "redlockd-gomaxprocs", "", "GOMAXPROCS of the redlockd process; empty: not set")
 	flags.StringVar(&o.gogc, "redlockd-gogc", "", "GOGC of the redlockd process; empty: not set")
@@ -151,13 +178,17 @@ func parseOptions(args []string, out io.Writer) (options, error) {
 		preset(quickValues)
 	}
 
-	var errs [7]error
+	var errs [11]error
 	o.scenarios, errs[0] = parseNames("scenarios", *scenarios, scenarioNames)
 	o.targets, errs[1] = parseNames("targets", *targets, targetNames)
 	o.callers, errs[2] = parseCounts("callers", *callers)
 	o.clients, errs[3] = parseCounts("hot-clients", *clients)
 	o.rates, errs[5] = parseCounts("rates", *rates)
 	o.fleets, errs[6] = parseFleets("fleets", *fleets)
+	o.growthMasters, errs[7] = parseCounts("growth-masters", *masters)
+	o.growthHeld, errs[8] = parseCounts("growth-held", *held)
+	o.growthWaiters, errs[9] = parseCounts("growth-waiters", *waiters)
+	o.growthDepths, errs[10] = parseCounts("growth-depths", *depths)
 	for _, word := range strings.Split(*faults, ",") {
 		f, err := parseFault(strings.TrimSpace(word))
 		if err != nil {
@@ -184,11 +215,37 @@ func (o *options) validate() error {
 	if o.latencyRounds < 1 || o.latencyDuration <= 0 || o.latencyDuration > time.Minute {
 		return fmt.Errorf("--latency-rounds %d, --latency-duration %v: want at least 1 round, and up to 1m", o.latencyRounds, o.latencyDuration)
 	}
+	if err := o.validateGrowth(); err != nil {
+		return err
+	}
 	if o.limitCommands < 1000 || o.limitCommands > 100_000_000 {
 		return fmt.Errorf("--limit-commands %d: want 1000 to 100000000", o.limitCommands)
 	}
 	if o.warmup <= 0 || o.duration <= 0 || o.hotDuration <= 0 {
 		return fmt.Errorf("--warmup %v, --duration %v, --hot-duration %v: each must be above 0", o.warmup, o.duration, o.hotDuration)
+	}
+	return nil
+}
+
+func (o *options) validateGrowth() error {
+	for _, n := range o.growthMasters {
+		if n%2 == 0 || n > growthMastersMax {
+			return fmt.Errorf("--growth-masters: %d: a number of masters is odd and at most %d here", n, growthMastersMax)
+		}
+	}
+	if most := slices.Max(o.growthHeld); !slices.IsSorted(o.growthHeld) || most > growthHeldMax {
+		return fmt.Errorf("--growth-held %v: want them ascending, up to %d", o.growthHeld, growthHeldMax)
+	}
+	if most := slices.Max(o.growthDepths); most > growthDepthMax {
+		return fmt.Errorf("--growth-depths: %d: redlockd runs at most %d commands of a connection at once", most, growthDepthMax)
+	}
+	if o.growthRounds < 1 || o.growthDuration <= 0 {
+		return fmt.Errorf("--growth-rounds %d, --growth-duration %v: want at least 1 round, and time", o.growthRounds, o.growthDuration)
+	}
+	if slices.Contains(o.scenarios, scenarioGrowth) {
+		if err := requireFiles(slices.Max(o.growthWaiters)); err != nil {
+			return fmt.Errorf("--growth-waiters: %w", err)
+		}
 	}
 	return nil
 }

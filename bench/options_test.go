@@ -26,12 +26,17 @@ func TestOptionsRefuse(t *testing.T) {
 		"uncontended":             `unexpected argument "uncontended"`,
 		"--quick --hot-rounds -1": "--hot-rounds -1",
 		"--limit-commands 1":      "--limit-commands 1",
-		"--fleets 3":              `--fleets: "3" is no fleet`,
-		"--fleets 3x0":            `--fleets: "3x0" is no fleet`,
-		"--fleets 99x1":           `--fleets: "99x1" is no fleet`,
-		"--rates 500,100":         "--rates [500 100]: want them ascending",
-		"--rates 2000000":         "up to 1000000",
-		"--latency-duration 1h":   "--latency-duration 1h0m0s",
+		"--growth-masters 1,2":    "--growth-masters: 2: a number of masters is odd",
+		"--growth-held 10,5":      "--growth-held [10 5]: want them ascending",
+		"--growth-depths 2000":    "--growth-depths: 2000",
+		"--growth-rounds 0":       "--growth-rounds 0",
+		"--scenarios growth --growth-waiters 100000000": "open files in one process",
+		"--fleets 3":            `--fleets: "3" is no fleet`,
+		"--fleets 3x0":          `--fleets: "3x0" is no fleet`,
+		"--fleets 99x1":         `--fleets: "99x1" is no fleet`,
+		"--rates 500,100":       "--rates [500 100]: want them ascending",
+		"--rates 2000000":       "up to 1000000",
+		"--latency-duration 1h": "--latency-duration 1h0m0s",
 	} {
 		_, err := parseOptions(strings.Fields(args), io.Discard)
 		wantErr(t, err, want)

@@ -55,6 +55,9 @@ func (r *report) plot(dir string) error {
 	if len(r.Latency) > 0 {
 		drawings["rates.svg"] = func() ([][]*plot.Plot, error) { return ratePanels(r.Latency) }
 	}
+	if r.Growth != nil {
+		drawings["growth.svg"] = func() ([][]*plot.Plot, error) { return growthPanels(r.Growth) }
+	}
 	for name, draw := range drawings {
 		panels, err := draw()
 		if err == nil {

@@ -48,6 +48,28 @@ func parseStatCPU(stat string) (time.Duration, error) {
 	return time.Duration(ticks) * time.Second / userHz, nil
 }
 
+// processRSS is the resident memory of a process, in bytes.
+func processRSS(pid int) (int64, error) {
+	statm, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/statm")
+	if err != nil {
+		return 0, fmt.Errorf("memory of process %d: %w", pid, err)
+	}
+	return parseStatmRSS(string(statm))
+}
+
+// parseStatmRSS reads the second field of proc_pid_statm(5), which counts pages.
+func parseStatmRSS(statm string) (int64, error) {
+	fields := strings.Fields(statm)
+	if len(fields) < 2 {
+		return 0, fmt.Errorf("a statm line without a resident size: %q", statm)
+	}
+	pages, err := strconv.ParseInt(fields[1], 10, 64)
+	if err != nil {
+		return 0, fmt.Errorf("a statm line with an odd size: %w", err)
+	}
+	return pages * int64(os.Getpagesize()), nil
+}
+
 // ownCPU is the CPU time (user and system) of this process, to the microsecond.
 func ownCPU() time.Duration {
 	var usage syscall.Rusage

@@ -28,6 +28,19 @@ func TestParseStatCPU(t *testing.T) {
 	}
 }
 
+func TestParseStatmRSS(t *testing.T) {
+	page := int64(os.Getpagesize())
+	for statm, want := range map[string]int64{"5432 1234 800 1 0 600 0": 1234 * page, "5432": 0, "5432 x": 0, "": 0} {
+		got, err := parseStatmRSS(statm)
+		if got != want || (err == nil) != (want > 0) {
+			t.Errorf("%q: got %d (%v), want %d", statm, got, err, want)
+		}
+	}
+	if own, err := processRSS(os.Getpid()); err != nil || own < 1<<20 || own > 1<<34 {
+		t.Errorf("this process: got %d bytes (%v), want some megabytes", own, err)
+	}
+}
+
 // Goal: the two clocks we compare count the same thing. Method: burn CPU in this process, read both.
 func TestProcessCPUAgreesWithOwnCPU(t *testing.T) {
 	for ownCPU() < 50*time.Millisecond {

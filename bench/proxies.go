@@ -214,8 +214,9 @@ func proxiesTable(rows []proxiesRow) table {
 		note: "Medians of the rounds. Fleet: redlockd × clients of each. Across: hand-overs to a client of another redlockd. Fairness: the fewest\n" +
 			"acquisitions ÷ the most, of clients and of redlockd. Commands: executed by all masters per grant, those inside scripts included, less\n" +
 			"what they execute when idle. CPU: µs per grant of all processes.",
-		head: []string{"fleet", "locks/s", "hand-over mean µs", "p50", "p99", "across mean µs", "p50", "p99", "share", "fairness: clients", "redlockd", "commands", "CPU", "gave up", "errors", "violations"},
-		left: 1,
+		head:   []string{"fleet", "locks/s", "hand-over mean µs", "p50", "p99", "across mean µs", "p50", "p99", "share", "fairness: clients", "redlockd", "commands", "CPU", "gave up", "errors", "violations"},
+		left:   1,
+		joined: true,
 	}
 	for _, r := range rows {
 		t.add(r.Fleet, number(r.AcquisitionsPerSec), number(r.HandOverUs.Mean), number(r.HandOverUs.P50), number(r.HandOverUs.P99),

@@ -27,6 +27,7 @@ type report struct {
 	Limit       *limitFigures    `json:"limit,omitempty"`
 	Latency     []latencyRow     `json:"latency,omitempty"`
 	Proxies     []proxiesRow     `json:"proxies,omitempty"`
+	Growth      *growthFigures   `json:"growth,omitempty"`
 }
 
 // save writes the report in all its forms into dir.
@@ -69,6 +70,9 @@ func (r *report) writeText(w io.Writer) {
 	}
 	if len(r.Proxies) > 0 {
 		proxiesTable(r.Proxies).write(w)
+	}
+	if r.Growth != nil {
+		r.Growth.writeText(w)
 	}
 	r.writeFailures(w)
 }
@@ -198,5 +202,8 @@ func (r *report) writeFailures(w io.Writer) {
 	}
 	for _, row := range r.Proxies {
 		say("error, proxies "+row.Fleet, row.Failures)
+	}
+	if r.Growth != nil {
+		say("error, growth", r.Growth.allFailures())
 	}
 }

@@ -50,6 +50,12 @@ func sampleReport() report {
 		{Target: targetRedlockd, Rate: 5000},
 	})
 	r.Proxies = summarizeProxies([]*proxiesRow{{Fleet: "3x4", Rounds: []proxiesRound{{hotKeyFigures: figures, CommandsPerGrant: 21.5}}}})
+	cell := growthRound{PairsPerSec: 31234, LockUs: us, CPU: cpu, RedlockdMB: 55.5, MasterMB: 9, Failures: failed}
+	point := growthPoint{N: 7, Rounds: []growthRound{cell, cell}}
+	point.summarize()
+	crowd := waiterPoint{Waiters: 100, Resources: 1, Rounds: []waiterRound{{RedlockdMB: 30, KBPerWaiter: 12.25, RedlockdPercent: 3}}}
+	crowd.summarize()
+	r.Growth = &growthFigures{Masters: []growthPoint{point}, Held: []growthPoint{point}, Depth: []growthPoint{point}, Waiters: []waiterPoint{crowd}}
 	return r
 }
 
@@ -85,7 +91,7 @@ func TestReportSave(t *testing.T) {
 		"--quick", "2 × abacus", "redsync v4", "redlockd-pipelined",
 		"4000–8000", "17.5", "1.00×", "0.80", "98.0 %", "1 0 0 0 7",
 		"error, latency at 1000 pairs/s, redlockd: connection refused",
-		"3x4", "21.5",
+		"3x4", "21.5", "31234", "55.5", "12.2", "error, growth: connection refused",
 		"rounds of uncontended: 1.25 2.50", "160000", "7.79 %",
 		"error, uncontended, 64 callers, single: connection refused",
 	} {
@@ -93,7 +99,7 @@ func TestReportSave(t *testing.T) {
 			t.Errorf("report.txt lacks %q:\n%s", want, text)
 		}
 	}
-	for _, name := range []string{"throughput.svg", "latency.svg", "cpu.svg", "hotkey.svg", "faults.svg", "rates.svg"} {
+	for _, name := range []string{"throughput.svg", "latency.svg", "cpu.svg", "hotkey.svg", "faults.svg", "rates.svg", "growth.svg"} {
 		drawn, err := os.ReadFile(filepath.Join(dir, name))
 		if err != nil || !strings.Contains(string(drawn), "</svg>") {
 			t.Errorf("%s: got %d bytes (%v), want a whole SVG", name, len(drawn), err)
@@ -101,7 +107,7 @@ func TestReportSave(t *testing.T) {
 	}
 
 	zeros := report{Uncontended: []uncontendedRow{{Target: targetRedsync, Callers: 1}}, HotKey: []hotKeyRow{{Target: targetRedsync, Clients: 1}},
-		Faults: []faultRow{{Target: targetRedsync, Fault: "kill1"}}, Latency: []latencyRow{{Target: targetRedsync, Rate: 1}}}
+		Faults: []faultRow{{Target: targetRedsync, Fault: "kill1"}}, Latency: []latencyRow{{Target: targetRedsync, Rate: 1}}, Growth: new(growthFigures)}
 	if err := zeros.save(t.TempDir()); err != nil {
 		t.Errorf("a report of zeros: %v", err)
 	}

@@ -15,6 +15,7 @@ const (
 	scenarioLimit       = "limit"
 	scenarioLatency     = "latency"
 	scenarioProxies     = "proxies"
+	scenarioGrowth      = "growth"
 )
 
 // scenario is one question and how it is answered.
@@ -67,6 +68,13 @@ func scenarioList() []scenario {
 			redlockd: true,
 			cells:    func(o *options) int { return len(o.fleets) * o.hotRounds },
 			run:      runProxies,
+		},
+		{
+			name:     scenarioGrowth,
+			meaning:  "throughput, CPU and memory against masters, held locks, waiters and depth of pipelines",
+			redlockd: true,
+			cells:    growthCells,
+			run:      runGrowth,
 		},
 	}
 }

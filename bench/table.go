@@ -12,7 +12,8 @@ import (
 type table struct {
 	title, note string
 	head        []string
-	left        int // the first columns hold words and stand left, the others hold numbers and stand right
+	left        int  // the first columns hold words and stand left, the others hold numbers and stand right
+	joined      bool // no empty lines between rows
 	rows        [][]string
 }
 
@@ -25,7 +26,7 @@ func (t *table) add(cells ...any) {
 	t.rows = append(t.rows, row)
 }
 
-// write prints the table. A change in the first column is set off by an empty line.
+// write prints the table. A change in the first column is set off by an empty line, unless the table is joined.
 func (t table) write(w io.Writer) {
 	fmt.Fprintf(w, "\n%s\n%s\n\n", t.title, t.note)
 	width := make([]int, len(t.head))
@@ -48,7 +49,7 @@ func (t table) write(w io.Writer) {
 	}
 	line(t.head)
 	for i, row := range t.rows {
-		if i > 0 && row[0] != t.rows[i-1][0] {
+		if i > 0 && !t.joined && row[0] != t.rows[i-1][0] {
 			fmt.Fprintln(w)
 		}
 		line(row)

@@ -139,6 +139,9 @@ func newTarget(spec loadSpec) (target, error) {
 	if spec.Scenario == scenarioProxies {
 		return newFleetTarget(spec), nil
 	}
+	if spec.Depth > 0 {
+		return newBatchTarget(spec), nil
+	}
 	wait := spec.Scenario == scenarioHotKey
 	switch spec.Target {
 	case targetRedlockd:

@@ -1,0 +1,298 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// Growth: how redlockd's figures follow the number of masters, of live locks, of waiters, and of commands in a pipeline.
+const (
+	// growthCallers share rueidis's pipelines, as redlockd-pipelined does.
+	growthCallers = 64
+	// batchCallers have a connection each and send pipelines of their own.
+	batchCallers = 8
+	// heldTTL outlasts the filling and the measuring.
+	heldTTL = 30 * time.Minute
+	// waiterTTL is both what waiters ask for and the TTL of the lock in their way.
+	waiterTTL = time.Minute
+)
+
+// growthFigures are all points, each measured on its own, medians of its rounds.
+type growthFigures struct {
+	Masters []growthPoint `json:"masters"` // against how many there are
+	Held    []growthPoint `json:"held"`    // against how many other locks are held
+	Depth   []growthPoint `json:"depth"`   // against LOCKs sent at once on each of batchCallers connections
+	Waiters []waiterPoint `json:"waiters"`
+}
+
+// growthRound is one cell.
+type growthRound struct {
+	PairsPerSec float64     `json:"pairs_per_sec"`
+	LockUs      percentiles `json:"lock_us"` // of a whole pipeline, against depth
+	CPU         cpuSplit    `json:"cpu_per_pair"`
+	RedlockdMB  float64     `json:"redlockd_mb"` // resident, afterwards
+	MasterMB    float64     `json:"master_mb"`   // of one master, resident, afterwards
+	Failures    failures    `json:"failures"`
+}
+
+// growthPoint is one number of masters, of held locks, or of commands in a pipeline.
+type growthPoint struct {
+	N int `json:"n"`
+	growthRound
+	Rounds []growthRound `json:"rounds"`
+}
+
+// waiterRound is one cell: a crowd that waits for locks which nobody gives back.
+type waiterRound struct {
+	RedlockdMB         float64 `json:"redlockd_mb"`          // resident, with the crowd waiting
+	KBPerWaiter        float64 `json:"kb_per_waiter"`        // with its connection
+	RedlockdPercent    float64 `json:"redlockd_cpu_percent"` // of one core, while nothing but waiting happens
+	MastersPercent     float64 `json:"masters_cpu_percent"`
+	CommandsPerSec     float64 `json:"commands_per_sec"` // of all masters
+	IdleCommandsPerSec float64 `json:"idle_commands_per_sec"`
+}
+
+// waiterPoint is a number of waiters on as many resources, or on one.
+type waiterPoint struct {
+	Waiters   int `json:"waiters"`
+	Resources int `json:"resources"`
+	waiterRound
+	Rounds []waiterRound `json:"rounds"`
+}
+
+// growthCells is how many measurements the scenario has.
+func growthCells(o *options) int {
+	return o.growthRounds * (len(o.growthMasters) + len(o.growthHeld) + len(o.growthDepths) + 2*len(o.growthWaiters))
+}
+
+func runGrowth(ctx context.Context, b *bench, r *report) error {
+	f := new(growthFigures)
+	for _, part := range []func(context.Context, *bench, *growthFigures) error{growMasters, growDepth, growHeld, growWaiters} {
+		b.progress.round(scenarioGrowth)
+		if err := part(ctx, b, f); err != nil {
+			return err
+		}
+	}
+	r.Growth = f
+	return nil
+}
+
+func growMasters(ctx context.Context, b *bench, f *growthFigures) error {
+	for _, n := range b.growthMasters {
+		c, err := startCluster(ctx, n, b.program)
+		if err != nil {
+			return err
+		}
+		point, err := b.growthCell(ctx, c, n, loadSpec{Callers: growthCallers}, fmt.Sprintf("%d masters", n))
+		c.close()
+		if err != nil {
+			return err
+		}
+		f.Masters = append(f.Masters, point)
+	}
+	return nil
+}
+
+func growDepth(ctx context.Context, b *bench, f *growthFigures) error {
+	c, err := startCluster(ctx, masterCount, b.program)
+	if err != nil {
+		return err
+	}
+	defer c.close()
+	for _, depth := range b.growthDepths {
+		point, err := b.growthCell(ctx, c, depth, loadSpec{Callers: batchCallers, Depth: depth}, fmt.Sprintf("%d commands in a pipeline", depth))
+		if err != nil {
+			return err
+		}
+		f.Depth = append(f.Depth, point)
+	}
+	return nil
+}
+
+// growHeld fills one redlockd with more and more locks.
+func growHeld(ctx context.Context, b *bench, f *growthFigures) error {
+	c, err := startCluster(ctx, masterCount, b.program.with(leaveAtOnce, "REDLOCKD_LOCKS_MAX_TTL="+heldTTL.String()))
+	if err != nil {
+		return err
+	}
+	defer c.close()
+	held := 0
+	for _, n := range b.growthHeld {
+		if err := hold(ctx, c.proxies[0].addr, "bench:held:", held, n, heldTTL); err != nil {
+			return err
+		}
+		held = n
+		point, err := b.growthCell(ctx, c, n, loadSpec{Callers: growthCallers}, fmt.Sprintf("%d locks held", n))
+		if err != nil {
+			return err
+		}
+		f.Held = append(f.Held, point)
+	}
+	return nil
+}
+
+// growthCell measures the rounds of one point.
+func (b *bench) growthCell(ctx context.Context, c *cluster, n int, spec loadSpec, what string) (growthPoint, error) {
+	spec.Scenario, spec.Target, spec.Warmup, spec.Duration = scenarioUncontended, targetRedlockdPipelined, b.warmup, b.growthDuration
+	point := growthPoint{N: n}
+	for round := range b.growthRounds {
+		b.progress.step("growth, %s, round %d of %d", what, round+1, b.growthRounds)
+		spec.Prefix = fmt.Sprintf("bench:growth:%d:%d:", n, round)
+		var figures loadFigures
+		cpu, err := c.measured(ctx, spec, &figures)
+		if err != nil {
+			return point, err
+		}
+		redlockd, err := processRSS(c.proxies[0].pid())
+		if err != nil {
+			return point, err
+		}
+		master, err := processRSS(c.masters[0].Pid())
+		if err != nil {
+			return point, err
+		}
+		pairs := float64(figures.Pairs * max(spec.Depth, 1))
+		point.Rounds = append(point.Rounds, growthRound{
+			PairsPerSec: ratio(pairs, figures.Elapsed.Seconds()),
+			LockUs:      figures.LockUs,
+			CPU:         cpu.per(figures.CPU, pairs),
+			RedlockdMB:  megabytes(redlockd),
+			MasterMB:    megabytes(master),
+			Failures:    figures.Failures,
+		})
+	}
+	point.summarize()
+	return point, nil
+}
+
+func (p *growthPoint) summarize() {
+	of := func(figure func(growthRound) float64) float64 { return medianOf(p.Rounds, figure) }
+	p.growthRound = growthRound{
+		PairsPerSec: of(func(r growthRound) float64 { return r.PairsPerSec }),
+		LockUs:      medianPercentiles(p.Rounds, func(r growthRound) percentiles { return r.LockUs }),
+		CPU:         medianCPU(p.Rounds, func(r growthRound) cpuSplit { return r.CPU }),
+		RedlockdMB:  of(func(r growthRound) float64 { return r.RedlockdMB }),
+		MasterMB:    of(func(r growthRound) float64 { return r.MasterMB }),
+	}
+	for _, r := range p.Rounds {
+		p.Failures.add(r.Failures.Count, r.Failures.Texts...)
+	}
+}
+
+func growWaiters(ctx context.Context, b *bench, f *growthFigures) error {
+	for _, n := range b.growthWaiters {
+		for _, resources := range []int{1, n} {
+			point := waiterPoint{Waiters: n, Resources: resources}
+			for round := range b.growthRounds {
+				b.progress.step("growth, %d waiters on %d resources, round %d of %d", n, resources, round+1, b.growthRounds)
+				cell, err := runWaiters(ctx, b, n, resources)
+				if err != nil {
+					return fmt.Errorf("%d waiters on %d resources: %w", n, resources, err)
+				}
+				point.Rounds = append(point.Rounds, cell)
+			}
+			point.summarize()
+			f.Waiters = append(f.Waiters, point)
+		}
+	}
+	return nil
+}
+
+// runWaiters measures a crowd that waits, in front of a redlockd of its own: memory once used is not given back.
+func runWaiters(ctx context.Context, b *bench, waiters, resources int) (r waiterRound, err error) {
+	c, err := startCluster(ctx, masterCount, b.program.with(crowdSettings(waiters)...))
+	if err != nil {
+		return r, err
+	}
+	defer c.close()
+	counter := newCommandCounter(c)
+	defer counter.close()
+	addr, pid := c.proxies[0].addr, c.proxies[0].pid()
+	idle, err := c.watch(ctx, counter, b.growthDuration)
+	if err != nil {
+		return r, err
+	}
+	r.IdleCommandsPerSec = idle.CommandsPerSec
+	before, err := processRSS(pid)
+	if err != nil {
+		return r, err
+	}
+	if err := hold(ctx, addr, "bench:waited:", 0, resources, waiterTTL); err != nil {
+		return r, err
+	}
+	waiting, err := dialCrowd(ctx, addr, waiters)
+	if err != nil {
+		return r, err
+	}
+	defer waiting.close()
+	err = waiting.wait(ctx, addr, func(i int) string {
+		return fmt.Sprintf("LOCK bench:waited:%d %d WAIT %d", i%resources, waiterTTL.Milliseconds(), waiterTTL.Milliseconds())
+	})
+	if err != nil {
+		return r, err
+	}
+	busy, err := c.watch(ctx, counter, b.growthDuration)
+	if err != nil {
+		return r, err
+	}
+	after, err := processRSS(pid)
+	if err != nil {
+		return r, err
+	}
+	r.RedlockdMB = megabytes(after)
+	r.KBPerWaiter = float64(after-before) / 1024 / float64(waiters)
+	r.RedlockdPercent, r.MastersPercent, r.CommandsPerSec = busy.RedlockdPercent, busy.MastersPercent, busy.CommandsPerSec
+	return r, nil
+}
+
+// watch tells what the servers do during d.
+func (c *cluster) watch(ctx context.Context, counter *commandCounter, d time.Duration) (r waiterRound, err error) {
+	redlockd, masters, err := c.cpu(targetRedlockd)
+	if err != nil {
+		return r, err
+	}
+	commands, err := counter.read(ctx)
+	if err != nil {
+		return r, err
+	}
+	start := time.Now()
+	if err := sleep(ctx, d); err != nil {
+		return r, err
+	}
+	redlockdAfter, mastersAfter, err := c.cpu(targetRedlockd)
+	if err != nil {
+		return r, err
+	}
+	commandsAfter, err := counter.read(ctx)
+	if err != nil {
+		return r, err
+	}
+	watched := time.Since(start).Seconds()
+	r.RedlockdPercent = 100 * (redlockdAfter - redlockd).Seconds() / watched
+	r.MastersPercent = 100 * (mastersAfter - masters).Seconds() / watched
+	r.CommandsPerSec = float64(commandsAfter-commands) / watched
+	return r, nil
+}
+
+// leaveAtOnce keeps a redlockd from waiting, when it is ended, for locks that nobody will release.
+const leaveAtOnce = "REDLOCKD_SERVER_DRAIN_TIMEOUT=50ms"
+
+// crowdSettings let a redlockd take n connections and the few of the bench.
+func crowdSettings(n int) []string {
+	return []string{leaveAtOnce, fmt.Sprintf("REDLOCKD_SERVER_MAX_CLIENTS=%d", n+crowdReserve)}
+}
+
+func (p *waiterPoint) summarize() {
+	of := func(figure func(waiterRound) float64) float64 { return medianOf(p.Rounds, figure) }
+	p.waiterRound = waiterRound{
+		RedlockdMB:         of(func(r waiterRound) float64 { return r.RedlockdMB }),
+		KBPerWaiter:        of(func(r waiterRound) float64 { return r.KBPerWaiter }),
+		RedlockdPercent:    of(func(r waiterRound) float64 { return r.RedlockdPercent }),
+		MastersPercent:     of(func(r waiterRound) float64 { return r.MastersPercent }),
+		CommandsPerSec:     of(func(r waiterRound) float64 { return r.CommandsPerSec }),
+		IdleCommandsPerSec: of(func(r waiterRound) float64 { return r.IdleCommandsPerSec }),
+	}
+}
+
+func megabytes(bytes int64) float64 { return float64(bytes) / (1 << 20) }

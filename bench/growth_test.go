@@ -1,0 +1,56 @@
+package main
+
+import (
+	"testing"
+	"time"
+)
+
+// Goal: every part of the growth measures what it says, on real servers. Method: the smallest numbers, 100 ms a cell.
+func TestGrowth(t *testing.T) {
+	b := builtBench(t)
+	b.growthMasters, b.growthHeld, b.growthWaiters, b.growthDepths = []int{1, 3}, []int{10, 1200}, []int{20}, []int{1, 8}
+	b.growthRounds, b.growthDuration = 1, 100*time.Millisecond
+	var r report
+	if err := runGrowth(t.Context(), b, &r); err != nil {
+		t.Fatal(err)
+	}
+	for axis, points := range map[string][]growthPoint{"masters": r.Growth.Masters, "held": r.Growth.Held, "depth": r.Growth.Depth} {
+		if len(points) != 2 {
+			t.Errorf("%s: got %d points, want 2", axis, len(points))
+		}
+		for _, p := range points {
+			if p.PairsPerSec == 0 || p.Failures.Count > 0 || p.RedlockdMB < 1 || p.MasterMB < 1 {
+				t.Errorf("%s %d: got %+v, want pairs, memory, no failure", axis, p.N, p)
+			}
+		}
+	}
+	if len(r.Growth.Waiters) != 2 || r.Growth.Waiters[0].Resources != 1 || r.Growth.Waiters[1].Resources != 20 {
+		t.Fatalf("got waiters %+v, want 20 on one resource and 20 on 20", r.Growth.Waiters)
+	}
+	for _, p := range r.Growth.Waiters {
+		if p.RedlockdMB < 1 || p.CommandsPerSec <= 0 {
+			t.Errorf("%d waiters on %d: got %+v, want memory and commands", p.Waiters, p.Resources, p)
+		}
+	}
+}
+
+// Goal: a crowd that is not served is an error, not a figure. Method: a server that takes fewer connections; a resource that
+// somebody holds.
+func TestCrowdErrors(t *testing.T) {
+	b := builtBench(t)
+	c, err := startCluster(t.Context(), 1, b.program.with("REDLOCKD_SERVER_MAX_CLIENTS=5"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.close()
+	crowd, err := dialCrowd(t.Context(), c.proxies[0].addr, 9)
+	if crowd != nil {
+		crowd.close()
+	}
+	wantErr(t, err, "of 9")
+	if err := hold(t.Context(), c.proxies[0].addr, "bench:test:", 0, 3, waiterTTL); err != nil {
+		t.Error(err)
+	}
+	wantErr(t, hold(t.Context(), c.proxies[0].addr, "bench:test:", 2, 4, waiterTTL), "hold bench:test:2 to 3")
+	wantErr(t, requireFiles(1<<40), "raise it, or ask for fewer")
+}
