@@ -19,6 +19,7 @@ type cluster struct {
 	masters []*redisproc.Server
 	proxies []*proxy    // over the same masters; none when no target uses redlockd
 	etcd    *etcdServer // nil when it is not among the targets
+	relays  []*relay    // one in front of each master that stands at a distance; none otherwise
 	peers   string      // the program that is the load generator of peers
 }
 
@@ -61,14 +62,37 @@ func (c *cluster) close() {
 	if c.etcd != nil {
 		c.etcd.close()
 	}
+	for _, r := range c.relays {
+		r.close()
+	}
 	for _, m := range c.masters {
 		m.Close()
 	}
 }
 
+// moveAway puts a relay in front of every master, a round trip away. A redlockd that runs already does not notice.
+func (c *cluster) moveAway(roundTrip time.Duration) error {
+	for _, m := range c.masters {
+		r, err := newRelay(m.Addr, roundTrip)
+		if err != nil {
+			return err
+		}
+		c.relays = append(c.relays, r)
+	}
+	return nil
+}
+
+// mastersSeen are the addresses at which the masters are reached.
+func (c *cluster) mastersSeen() []string {
+	if len(c.relays) > 0 {
+		return column(c.relays, func(r *relay) string { return r.addr })
+	}
+	return redisproc.Addrs(c.masters)
+}
+
 // spec fills in where the servers of this cluster listen.
 func (c *cluster) spec(spec loadSpec) loadSpec {
-	spec.Masters = redisproc.Addrs(c.masters)
+	spec.Masters = c.mastersSeen()
 	if len(c.proxies) > 0 {
 		spec.Redlockd = c.proxies[0].addr
 		spec.Fleet = column(c.proxies, func(p *proxy) string { return p.addr })

@@ -39,6 +39,10 @@ type options struct {
 	growthRounds   int
 	growthDuration time.Duration
 
+	distances        []time.Duration // a round trip
+	distanceRounds   int
+	distanceDuration time.Duration
+
 	rates           []int // latency: pairs/s
 	latencyRounds   int
 	latencyDuration time.Duration
@@ -72,6 +76,10 @@ var quickValues = map[string]string{
 	"growth-depths":   "1,64",
 	"growth-rounds":   "1",
 	"growth-duration": "500ms",
+
+	"distances":         "1ms,20ms",
+	"distance-rounds":   "1",
+	"distance-duration": "500ms",
 }
 
 // fullValues are what --full puts in the place of the defaults.
@@ -122,6 +130,7 @@ func parseOptions(args []string, out io.Writer) (options, error) {
 		held      = flags.String("growth-held", "1000,10000,100000,1000000", "growth: numbers of other locks that are held, ascending")
 		waiters   = flags.String("growth-waiters", "100,1000,10000", "growth: numbers of clients that wait")
 		depths    = flags.String("growth-depths", "1,4,16,64,256", "growth: LOCKs sent at once on a connection")
+		distances = flags.String("distances", "1ms,5ms,20ms", "distance: round trips to the masters")
 		faults    = flags.String("faults", "none,freeze1,freeze2,kill1,kill2", "faults: which, and of how many masters; none is the control")
 	)
 	flags.SetOutput(io.Discard)
@@ -136,6 +145,8 @@ func parseOptions(args []string, out io.Writer) (options, error) {
 	flags.DurationVar(&o.latencyDuration, "latency-duration", 3*time.Second, "latency: length of a cell")
 	flags.IntVar(&o.growthRounds, "growth-rounds", 3, "growth: rounds of each point")
 	flags.DurationVar(&o.growthDuration, "growth-duration", time.Second, "growth: length of a cell")
+	flags.IntVar(&o.distanceRounds, "distance-rounds", 3, "distance: rounds")
+	flags.DurationVar(&o.distanceDuration, "distance-duration", time.Second, "distance: length of a cell")
 	flags.StringVar(&o.redlockd, "redlockd", "", "`program` to measure; empty: build ./cmd/redlockd of this module")
 	flags.StringVar(&o.gomaxprocs, "redlockd-gomaxprocs", "", "GOMAXPROCS of the redlockd process; empty: not set")
 	flags.StringVar(&o.gogc, "redlockd-gogc", "", "GOGC of the redlockd process; empty: not set")
@@ -178,7 +189,7 @@ func parseOptions(args []string, out io.Writer) (options, error) {
 		preset(quickValues)
 	}
 
-	var errs [11]error
+	var errs [12]error
 	o.scenarios, errs[0] = parseNames("scenarios", *scenarios, scenarioNames)
 	o.targets, errs[1] = parseNames("targets", *targets, targetNames)
 	o.callers, errs[2] = parseCounts("callers", *callers)
@@ -189,6 +200,7 @@ func parseOptions(args []string, out io.Writer) (options, error) {
 	o.growthHeld, errs[8] = parseCounts("growth-held", *held)
 	o.growthWaiters, errs[9] = parseCounts("growth-waiters", *waiters)
 	o.growthDepths, errs[10] = parseCounts("growth-depths", *depths)
+	o.distances, errs[11] = parseDistances("distances", *distances)
 	for _, word := range strings.Split(*faults, ",") {
 		f, err := parseFault(strings.TrimSpace(word))
 		if err != nil {
@@ -214,6 +226,9 @@ func (o *options) validate() error {
 	}
 	if o.latencyRounds < 1 || o.latencyDuration <= 0 || o.latencyDuration > time.Minute {
 		return fmt.Errorf("--latency-rounds %d, --latency-duration %v: want at least 1 round, and up to 1m", o.latencyRounds, o.latencyDuration)
+	}
+	if o.distanceRounds < 1 || o.distanceDuration <= 0 {
+		return fmt.Errorf("--distance-rounds %d, --distance-duration %v: want at least 1 round, and time", o.distanceRounds, o.distanceDuration)
 	}
 	if err := o.validateGrowth(); err != nil {
 		return err
@@ -294,6 +309,22 @@ func parseNames(flagName, list string, known []string) ([]string, error) {
 		wanted[name] = true
 	}
 	return keep(known, func(name string) bool { return wanted[name] }), nil
+}
+
+// distanceMax is below redlockd's default master_timeout: beyond it no lock is granted at all.
+const distanceMax = 40 * time.Millisecond
+
+// parseDistances reads a comma-separated list of round trips.
+func parseDistances(flagName, list string) ([]time.Duration, error) {
+	var distances []time.Duration
+	for _, word := range strings.Split(list, ",") {
+		d, err := time.ParseDuration(strings.TrimSpace(word))
+		if err != nil || d <= 0 || d > distanceMax {
+			return nil, fmt.Errorf("--%s: %q is no distance: want a round trip above 0, up to %v", flagName, word, distanceMax)
+		}
+		distances = append(distances, d)
+	}
+	return distances, nil
 }
 
 // parseCounts reads a comma-separated list of positive numbers.

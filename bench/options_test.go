@@ -29,6 +29,8 @@ func TestOptionsRefuse(t *testing.T) {
 		"--growth-masters 1,2":    "--growth-masters: 2: a number of masters is odd",
 		"--growth-held 10,5":      "--growth-held [10 5]: want them ascending",
 		"--growth-depths 2000":    "--growth-depths: 2000",
+		"--distances 5":           `--distances: "5" is no distance`,
+		"--distances 1s":          `--distances: "1s" is no distance`,
 		"--growth-rounds 0":       "--growth-rounds 0",
 		"--scenarios growth --growth-waiters 100000000": "open files in one process",
 		"--fleets 3":            `--fleets: "3" is no fleet`,

@@ -58,6 +58,9 @@ func (r *report) plot(dir string) error {
 	if r.Growth != nil {
 		drawings["growth.svg"] = func() ([][]*plot.Plot, error) { return growthPanels(r.Growth) }
 	}
+	if len(r.Distance) > 0 {
+		drawings["distance.svg"] = func() ([][]*plot.Plot, error) { return distancePanels(r.Distance) }
+	}
 	for name, draw := range drawings {
 		panels, err := draw()
 		if err == nil {

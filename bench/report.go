@@ -28,6 +28,7 @@ type report struct {
 	Latency     []latencyRow     `json:"latency,omitempty"`
 	Proxies     []proxiesRow     `json:"proxies,omitempty"`
 	Growth      *growthFigures   `json:"growth,omitempty"`
+	Distance    []distanceRow    `json:"distance,omitempty"`
 }
 
 // save writes the report in all its forms into dir.
@@ -73,6 +74,9 @@ func (r *report) writeText(w io.Writer) {
 	}
 	if r.Growth != nil {
 		r.Growth.writeText(w)
+	}
+	if len(r.Distance) > 0 {
+		distanceTable(r.Distance).write(w)
 	}
 	r.writeFailures(w)
 }
@@ -205,5 +209,8 @@ func (r *report) writeFailures(w io.Writer) {
 	}
 	if r.Growth != nil {
 		say("error, growth", r.Growth.allFailures())
+	}
+	for _, row := range r.Distance {
+		say(fmt.Sprintf("error, %v ms away, %d callers, %s", row.DistanceMs, row.Callers, row.Target), row.Failures)
 	}
 }

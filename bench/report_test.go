@@ -56,6 +56,8 @@ func sampleReport() report {
 	crowd := waiterPoint{Waiters: 100, Resources: 1, Rounds: []waiterRound{{RedlockdMB: 30, KBPerWaiter: 12.25, RedlockdPercent: 3}}}
 	crowd.summarize()
 	r.Growth = &growthFigures{Masters: []growthPoint{point}, Held: []growthPoint{point}, Depth: []growthPoint{point}, Waiters: []waiterPoint{crowd}}
+	r.Distance = summarizeDistance([]*distanceRow{{Target: targetRedlockd, Callers: 1, DistanceMs: 5,
+		Rounds: []distanceRound{{PairsPerSec: 90, LockUs: percentiles{P50: 5600}, RoundTripUs: 5000, Failures: failed}}}})
 	return r
 }
 
@@ -92,6 +94,7 @@ func TestReportSave(t *testing.T) {
 		"4000–8000", "17.5", "1.00×", "0.80", "98.0 %", "1 0 0 0 7",
 		"error, latency at 1000 pairs/s, redlockd: connection refused",
 		"3x4", "21.5", "31234", "55.5", "12.2", "error, growth: connection refused",
+		"+12 %", "error, 5 ms away, 1 callers, redlockd: connection refused",
 		"rounds of uncontended: 1.25 2.50", "160000", "7.79 %",
 		"error, uncontended, 64 callers, single: connection refused",
 	} {
@@ -99,7 +102,7 @@ func TestReportSave(t *testing.T) {
 			t.Errorf("report.txt lacks %q:\n%s", want, text)
 		}
 	}
-	for _, name := range []string{"throughput.svg", "latency.svg", "cpu.svg", "hotkey.svg", "faults.svg", "rates.svg", "growth.svg"} {
+	for _, name := range []string{"throughput.svg", "latency.svg", "cpu.svg", "hotkey.svg", "faults.svg", "rates.svg", "growth.svg", "distance.svg"} {
 		drawn, err := os.ReadFile(filepath.Join(dir, name))
 		if err != nil || !strings.Contains(string(drawn), "</svg>") {
 			t.Errorf("%s: got %d bytes (%v), want a whole SVG", name, len(drawn), err)
@@ -107,7 +110,8 @@ func TestReportSave(t *testing.T) {
 	}
 
 	zeros := report{Uncontended: []uncontendedRow{{Target: targetRedsync, Callers: 1}}, HotKey: []hotKeyRow{{Target: targetRedsync, Clients: 1}},
-		Faults: []faultRow{{Target: targetRedsync, Fault: "kill1"}}, Latency: []latencyRow{{Target: targetRedsync, Rate: 1}}, Growth: new(growthFigures)}
+		Faults: []faultRow{{Target: targetRedsync, Fault: "kill1"}}, Latency: []latencyRow{{Target: targetRedsync, Rate: 1}}, Growth: new(growthFigures),
+		Distance: []distanceRow{{Target: targetRedsync, Callers: 1}}}
 	if err := zeros.save(t.TempDir()); err != nil {
 		t.Errorf("a report of zeros: %v", err)
 	}

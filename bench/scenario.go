@@ -16,6 +16,7 @@ const (
 	scenarioLatency     = "latency"
 	scenarioProxies     = "proxies"
 	scenarioGrowth      = "growth"
+	scenarioDistance    = "distance"
 )
 
 // scenario is one question and how it is answered.
@@ -75,6 +76,14 @@ func scenarioList() []scenario {
 			redlockd: true,
 			cells:    growthCells,
 			run:      runGrowth,
+		},
+		{
+			name:    scenarioDistance,
+			meaning: "the masters some milliseconds away",
+			cells: func(o *options) int {
+				return len(o.distances) * len(distanceCallers) * len(o.quorumTargets()) * o.distanceRounds
+			},
+			run: runDistance,
 		},
 	}
 }
