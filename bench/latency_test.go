@@ -31,7 +31,7 @@ func TestLatencyCountsFromWhenDue(t *testing.T) {
 // caller, virtual time.
 func TestLatencyUnsent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		got, err := driveAtRate([]caller{slowCaller{}}, sleeper{}, "p:", 100, time.Second)
+		got, err := driveAtRate([]caller{pausingCaller(100 * time.Millisecond)}, sleeper{}, "p:", 100, time.Second)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -80,15 +80,6 @@ func (c *stallingCaller) acquire(context.Context, string) error {
 }
 
 func (c *stallingCaller) release(context.Context) error { return nil }
-
-type slowCaller struct{}
-
-func (slowCaller) acquire(context.Context, string) error {
-	time.Sleep(100 * time.Millisecond)
-	return nil
-}
-
-func (slowCaller) release(context.Context) error { return nil }
 
 // sleeper is the clock of the tests.
 type sleeper struct{}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -61,6 +62,9 @@ type loadFigures struct {
 	PairUs   percentiles   `json:"pair_us"`
 	CPU      time.Duration `json:"cpu_ns"` // of this process, between go and done
 	Failures failures      `json:"failures"`
+	// The unluckiest and the luckiest caller.
+	CallerPairsMin int `json:"caller_pairs_min"`
+	CallerPairsMax int `json:"caller_pairs_max"`
 }
 
 // loadMain is the child process. Its exit status is its return value.
@@ -151,6 +155,9 @@ func measureUncontended(p *parent, spec loadSpec, callers []caller) (any, error)
 		PairUs:   percentilesOf(eachOf(run.samples, func(s sample) uint32 { return s.pairUs })),
 		CPU:      cpu,
 		Failures: run.failures.count(),
+
+		CallerPairsMin: slices.Min(run.pairs),
+		CallerPairsMax: slices.Max(run.pairs),
 	}, nil
 }
 
@@ -178,6 +185,7 @@ type driven struct {
 	start    time.Time
 	elapsed  time.Duration // until the last caller returned, which is after the duration that was asked for
 	samples  []sample      // caller by caller
+	pairs    []int         // how many of them each caller has
 	failures *failureLog
 }
 
@@ -220,6 +228,7 @@ func drive(callers []caller, prefix string, duration time.Duration) driven {
 	run.elapsed = time.Since(run.start)
 	for _, mine := range samples {
 		run.samples = append(run.samples, mine...)
+		run.pairs = append(run.pairs, len(mine))
 	}
 	return run
 }

@@ -43,6 +43,10 @@ type options struct {
 	distanceRounds   int
 	distanceDuration time.Duration
 
+	idle, busy         []int // connections
+	connectionRounds   int
+	connectionDuration time.Duration
+
 	rates           []int // latency: pairs/s
 	latencyRounds   int
 	latencyDuration time.Duration
@@ -80,6 +84,11 @@ var quickValues = map[string]string{
 	"distances":         "1ms,20ms",
 	"distance-rounds":   "1",
 	"distance-duration": "500ms",
+
+	"idle":                "1000",
+	"busy":                "200",
+	"connection-rounds":   "1",
+	"connection-duration": "1s",
 }
 
 // fullValues are what --full puts in the place of the defaults.
@@ -131,6 +140,8 @@ func parseOptions(args []string, out io.Writer) (options, error) {
 		waiters   = flags.String("growth-waiters", "100,1000,10000", "growth: numbers of clients that wait")
 		depths    = flags.String("growth-depths", "1,4,16,64,256", "growth: LOCKs sent at once on a connection")
 		distances = flags.String("distances", "1ms,5ms,20ms", "distance: round trips to the masters")
+		idle      = flags.String("idle", "1000,10000", "connections: numbers that are idle")
+		busy      = flags.String("busy", "1000", "connections: numbers that are busy")
 		faults    = flags.String("faults", "none,freeze1,freeze2,kill1,kill2", "faults: which, and of how many masters; none is the control")
 	)
 	flags.SetOutput(io.Discard)
@@ -147,6 +158,8 @@ func parseOptions(args []string, out io.Writer) (options, error) {
 	flags.DurationVar(&o.growthDuration, "growth-duration", time.Second, "growth: length of a cell")
 	flags.IntVar(&o.distanceRounds, "distance-rounds", 3, "distance: rounds")
 	flags.DurationVar(&o.distanceDuration, "distance-duration", time.Second, "distance: length of a cell")
+	flags.IntVar(&o.connectionRounds, "connection-rounds", 3, "connections: rounds")
+	flags.DurationVar(&o.connectionDuration, "connection-duration", 3*time.Second, "connections: length of a cell with busy ones")
 	flags.StringVar(&o.redlockd, "redlockd", "", "`program` to measure; empty: build ./cmd/redlockd of this module")
 	flags.StringVar(&o.gomaxprocs, "redlockd-gomaxprocs", "", "GOMAXPROCS of the redlockd process; empty: not set")
 	flags.StringVar(&o.gogc, "redlockd-gogc", "", "GOGC of the redlockd process; empty: not set")
@@ -189,7 +202,7 @@ func parseOptions(args []string, out io.Writer) (options, error) {
 		preset(quickValues)
 	}
 
-	var errs [12]error
+	var errs [14]error
 	o.scenarios, errs[0] = parseNames("scenarios", *scenarios, scenarioNames)
 	o.targets, errs[1] = parseNames("targets", *targets, targetNames)
 	o.callers, errs[2] = parseCounts("callers", *callers)
@@ -201,6 +214,8 @@ func parseOptions(args []string, out io.Writer) (options, error) {
 	o.growthWaiters, errs[9] = parseCounts("growth-waiters", *waiters)
 	o.growthDepths, errs[10] = parseCounts("growth-depths", *depths)
 	o.distances, errs[11] = parseDistances("distances", *distances)
+	o.idle, errs[12] = parseCounts("idle", *idle)
+	o.busy, errs[13] = parseCounts("busy", *busy)
 	for _, word := range strings.Split(*faults, ",") {
 		f, err := parseFault(strings.TrimSpace(word))
 		if err != nil {
@@ -229,6 +244,14 @@ func (o *options) validate() error {
 	}
 	if o.distanceRounds < 1 || o.distanceDuration <= 0 {
 		return fmt.Errorf("--distance-rounds %d, --distance-duration %v: want at least 1 round, and time", o.distanceRounds, o.distanceDuration)
+	}
+	if o.connectionRounds < 1 || o.connectionDuration <= 0 {
+		return fmt.Errorf("--connection-rounds %d, --connection-duration %v: want at least 1 round, and time", o.connectionRounds, o.connectionDuration)
+	}
+	if slices.Contains(o.scenarios, scenarioConnections) {
+		if err := requireFiles(max(slices.Max(o.idle), slices.Max(o.busy))); err != nil {
+			return fmt.Errorf("--idle, --busy: %w", err)
+		}
 	}
 	if err := o.validateGrowth(); err != nil {
 		return err

@@ -29,6 +29,8 @@ type report struct {
 	Proxies     []proxiesRow     `json:"proxies,omitempty"`
 	Growth      *growthFigures   `json:"growth,omitempty"`
 	Distance    []distanceRow    `json:"distance,omitempty"`
+
+	Connections *connectionsFigures `json:"connections,omitempty"`
 }
 
 // save writes the report in all its forms into dir.
@@ -77,6 +79,10 @@ func (r *report) writeText(w io.Writer) {
 	}
 	if len(r.Distance) > 0 {
 		distanceTable(r.Distance).write(w)
+	}
+	if r.Connections != nil {
+		idleTable(r.Connections.Idle).write(w)
+		busyTable(r.Connections.Busy).write(w)
 	}
 	r.writeFailures(w)
 }
@@ -212,5 +218,10 @@ func (r *report) writeFailures(w io.Writer) {
 	}
 	for _, row := range r.Distance {
 		say(fmt.Sprintf("error, %v ms away, %d callers, %s", row.DistanceMs, row.Callers, row.Target), row.Failures)
+	}
+	if r.Connections != nil {
+		for _, p := range r.Connections.Busy {
+			say(fmt.Sprintf("error, %d busy connections", p.Callers), p.Failures)
+		}
 	}
 }

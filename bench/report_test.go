@@ -58,6 +58,11 @@ func sampleReport() report {
 	r.Growth = &growthFigures{Masters: []growthPoint{point}, Held: []growthPoint{point}, Depth: []growthPoint{point}, Waiters: []waiterPoint{crowd}}
 	r.Distance = summarizeDistance([]*distanceRow{{Target: targetRedlockd, Callers: 1, DistanceMs: 5,
 		Rounds: []distanceRound{{PairsPerSec: 90, LockUs: percentiles{P50: 5600}, RoundTripUs: 5000, Failures: failed}}}})
+	r.Connections = &connectionsFigures{
+		Idle: []idlePoint{{Connections: 10_000, Rounds: []idleRound{{EmptyMB: 12, RedlockdMB: 88, KBPerConnection: 7.77}}}},
+		Busy: []busyPoint{{Callers: 1000, Rounds: []busyRound{{PairsPerSec: 27_000, PairUs: us, PairsMin: 20, PairsMax: 40, Failures: failed}}}},
+	}
+	r.Connections.summarize()
 	return r
 }
 
@@ -94,6 +99,7 @@ func TestReportSave(t *testing.T) {
 		"4000–8000", "17.5", "1.00×", "0.80", "98.0 %", "1 0 0 0 7",
 		"error, latency at 1000 pairs/s, redlockd: connection refused",
 		"3x4", "21.5", "31234", "55.5", "12.2", "error, growth: connection refused",
+		"7.77", "27000", "error, 1000 busy connections: connection refused",
 		"+12 %", "error, 5 ms away, 1 callers, redlockd: connection refused",
 		"rounds of uncontended: 1.25 2.50", "160000", "7.79 %",
 		"error, uncontended, 64 callers, single: connection refused",
@@ -110,7 +116,7 @@ func TestReportSave(t *testing.T) {
 	}
 
 	zeros := report{Uncontended: []uncontendedRow{{Target: targetRedsync, Callers: 1}}, HotKey: []hotKeyRow{{Target: targetRedsync, Clients: 1}},
-		Faults: []faultRow{{Target: targetRedsync, Fault: "kill1"}}, Latency: []latencyRow{{Target: targetRedsync, Rate: 1}}, Growth: new(growthFigures),
+		Faults: []faultRow{{Target: targetRedsync, Fault: "kill1"}}, Latency: []latencyRow{{Target: targetRedsync, Rate: 1}}, Growth: new(growthFigures), Connections: new(connectionsFigures),
 		Distance: []distanceRow{{Target: targetRedsync, Callers: 1}}}
 	if err := zeros.save(t.TempDir()); err != nil {
 		t.Errorf("a report of zeros: %v", err)

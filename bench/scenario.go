@@ -17,6 +17,7 @@ const (
 	scenarioProxies     = "proxies"
 	scenarioGrowth      = "growth"
 	scenarioDistance    = "distance"
+	scenarioConnections = "connections"
 )
 
 // scenario is one question and how it is answered.
@@ -84,6 +85,13 @@ func scenarioList() []scenario {
 				return len(o.distances) * len(distanceCallers) * len(o.quorumTargets()) * o.distanceRounds
 			},
 			run: runDistance,
+		},
+		{
+			name:     scenarioConnections,
+			meaning:  "memory of idle connections, fairness among busy ones",
+			redlockd: true,
+			cells:    connectionsCells,
+			run:      runConnections,
 		},
 	}
 }
