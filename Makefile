@@ -22,7 +22,7 @@ lint: ## formatting, vet, staticcheck
 bench: tools ## redlockd, redsync and one single master side by side; a few minutes
 	go run ./bench
 
-bench-full: tools ## every scenario, every peer; half an hour. Needs redis-benchmark and, on Debian, apt install etcd-server
+bench-full: tools ## every scenario, every peer; twenty minutes. Needs redis-benchmark and, on Debian, apt install etcd-server
 	go run ./bench --full
 
 scenarios: tools ## what redlockd, redsync and node-redlock (if npm is there) make of the same faults; prints README's table

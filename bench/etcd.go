@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -24,15 +23,20 @@ const etcdProgram = "etcd"
 const etcdStart = 15 * time.Second
 
 // startEtcd returns when the server is healthy. What it prints goes to log.
-func startEtcd(ctx context.Context, log *os.File) (_ *etcdServer, err error) {
-	e := &etcdServer{ended: make(chan struct{})}
+func startEtcd(ctx context.Context, log *os.File) (*etcdServer, error) {
+	addr, err := freeAddr()
+	if err != nil {
+		return nil, err
+	}
+	return startEtcdAt(ctx, addr, log)
+}
+
+func startEtcdAt(ctx context.Context, addr string, log *os.File) (_ *etcdServer, err error) {
+	e := &etcdServer{addr: addr, ended: make(chan struct{})}
 	if e.dir, err = os.MkdirTemp("", "redlockd-bench-etcd-"); err != nil {
 		return nil, fmt.Errorf("make a directory for etcd: %w", err)
 	}
-	peers := ""
-	if e.addr, err = freeAddr(); err == nil {
-		peers, err = freeAddr()
-	}
+	peers, err := freeAddr()
 	if err != nil {
 		os.RemoveAll(e.dir)
 		return nil, err
@@ -61,20 +65,15 @@ func startEtcd(ctx context.Context, log *os.File) (_ *etcdServer, err error) {
 func (e *etcdServer) awaitHealth(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, etcdStart)
 	defer cancel()
-	for {
-		healthy := e.answers(ctx)
-		select {
-		case <-e.ended: // also when something answered: then it is somebody else's server on the same port
-			return errors.New("it ended at once")
-		default:
-		}
-		if healthy {
-			return nil
-		}
+	if err := awaitListening(ctx, e.process.Process.Pid, e.addr, e.ended); err != nil {
+		return err
+	}
+	for !e.answers(ctx) {
 		if err := sleep(ctx, 20*time.Millisecond); err != nil {
 			return fmt.Errorf("not healthy within %v: %w", etcdStart, err)
 		}
 	}
+	return nil
 }
 
 func (e *etcdServer) answers(ctx context.Context) bool {

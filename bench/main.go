@@ -16,7 +16,7 @@
 //	              └─ etcd                 its client ──────────────→ etcd
 //
 // It touches no server that it did not start: all run on free ports of loopback, and a port that somebody else took
-// meanwhile is noticed before anything is sent to it.
+// meanwhile is noticed before anything is written to its server.
 //
 // # Caveats
 //

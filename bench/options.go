@@ -116,7 +116,7 @@ scenarios:
 
 const usageTail = `
 The report goes to standard output and, with report.json, SVG plots and the servers' log, to the --out directory.
-A run with the defaults takes a few minutes, with --quick one to two, with --full half an hour.
+A run with the defaults takes a few minutes, with --quick one to two, with --full about twenty.
 
 flags:
 `

@@ -77,6 +77,10 @@ func (p *proxyProgram) start(ctx context.Context, masters []string) (*proxy, err
 	if err != nil {
 		return nil, err
 	}
+	return p.startAt(ctx, addr, masters)
+}
+
+func (p *proxyProgram) startAt(ctx context.Context, addr string, masters []string) (*proxy, error) {
 	process := exec.Command(p.path, "--listen", addr, "--masters", strings.Join(masters, ","))
 	process.Env = append(os.Environ(), p.environ...)
 	process.Stdout, process.Stderr = p.log, p.log
@@ -100,6 +104,9 @@ func (p *proxyProgram) start(ctx context.Context, masters []string) (*proxy, err
 func (p *proxy) awaitGrant(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, proxyStart)
 	defer cancel()
+	if err := awaitListening(ctx, p.pid(), p.addr, p.ended); err != nil {
+		return err
+	}
 	t := newRedlockdTarget(p.addr, 1, false)
 	defer t.close()
 	c := t.newCaller()
@@ -109,7 +116,7 @@ func (p *proxy) awaitGrant(ctx context.Context) error {
 			err = c.release(ctx)
 		}
 		select {
-		case <-p.ended: // also when something answered: then it is somebody else's server on the same port
+		case <-p.ended:
 			return errors.New("it ended at once")
 		default:
 		}
