@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/redis/rueidis"
 	"github.com/redis/rueidis/rueidislock"
@@ -29,18 +30,24 @@ func (t *rueidislockTarget) newCaller() caller { return &rueidislockCaller{locke
 
 func (t *rueidislockTarget) close() { t.locker.Close() }
 
+// rueidislockPatience bounds an acquisition. Where a key takes longer than its 20 ms, it gives the lock back and waits to be
+// told of a change, which on a resource that nobody else wants never comes.
+const rueidislockPatience = time.Second
+
 type rueidislockCaller struct {
 	locker          rueidislock.Locker
 	unlock, forsake context.CancelFunc
 }
 
 func (c *rueidislockCaller) acquire(ctx context.Context, resource string) error {
-	// It would wait for ever. The end of this context also ends the lock, so release is what cancels it.
-	ctx, c.forsake = context.WithTimeout(ctx, lockTTL)
+	// It would wait for ever. The end of this context also ends the lock: once that is held, only release cancels it.
+	ctx, c.forsake = context.WithCancel(ctx)
+	patience := time.AfterFunc(rueidislockPatience, c.forsake)
 	_, unlock, err := c.locker.WithContext(ctx, resource)
+	patience.Stop()
 	if err != nil {
 		c.forsake()
-		if errors.Is(err, context.DeadlineExceeded) {
+		if errors.Is(err, context.Canceled) {
 			return errGaveUp
 		}
 		return fmt.Errorf("rueidislock: %w", err)

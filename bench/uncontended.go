@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 )
@@ -79,6 +80,12 @@ func runUncontended(ctx context.Context, b *bench, r *report) error {
 func runUncontendedCell(ctx context.Context, c *cluster, spec loadSpec) (uncontendedRound, error) {
 	var f loadFigures
 	cpu, err := c.measured(ctx, spec, &f)
+	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
+		// A target that got stuck is a finding, and no reason to lose those of the others.
+		stuck := uncontendedRound{}
+		stuck.Failures.add(1, err.Error())
+		return stuck, nil
+	}
 	if err != nil {
 		return uncontendedRound{}, err
 	}
