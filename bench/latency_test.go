@@ -21,7 +21,7 @@ func TestLatencyCountsFromWhenDue(t *testing.T) {
 		if got.LockUs.Max < 499_000 || got.LockUs.Max > 501_000 || got.LockUs.Mean < 126_000 || got.LockUs.Mean > 129_000 || got.LateUs.Max < 485_000 {
 			t.Errorf("got lock max %v µs, mean %v, late max %v, want 500 ms, 127.5 ms, 490 ms", got.LockUs.Max, got.LockUs.Mean, got.LateUs.Max)
 		}
-		if got.PairsPerSec != 100 || got.Unsent != 0 || !got.keptUp(100) {
+		if got.PairsPerSec != 100 || got.Unsent != 0 || !got.keptUp(100, time.Second) {
 			t.Errorf("got %v pairs/s, %d unsent, want 100 and none", got.PairsPerSec, got.Unsent)
 		}
 	})
@@ -36,10 +36,18 @@ func TestLatencyUnsent(t *testing.T) {
 			t.Fatal(err)
 		}
 		// It begins a pair every 100 ms until 1 s + latencyDrain.
-		if got.Unsent < 78 || got.Unsent > 81 || got.keptUp(100) {
-			t.Errorf("got %d unsent, kept up %v, want 80 and false", got.Unsent, got.keptUp(100))
+		if got.Unsent < 78 || got.Unsent > 81 || got.keptUp(100, time.Second) {
+			t.Errorf("got %d unsent, kept up %v, want 80 and false", got.Unsent, got.keptUp(100, time.Second))
 		}
 	})
+}
+
+// Goal: failures are no reason to spare a target higher rates. Method: 890 pairs and 110 failures of 1000.
+func TestLatencyFailuresAreNotSlowness(t *testing.T) {
+	r := latencyRound{PairsPerSec: 890, Failures: failures{Count: 110}}
+	if !r.keptUp(1000, time.Second) || r.keptUp(1000, time.Minute) {
+		t.Error("110 failures: got too slow, or 110 in a minute: got fast enough")
+	}
 }
 
 // Goal: the timer is not early, and its end frees who sleeps. Method: the real kernel.

@@ -27,7 +27,7 @@ var processColors = []struct {
 
 const (
 	panelWidth  = 7 * vg.Inch
-	panelHeight = 1.9 * vg.Inch
+	panelHeight = 2.3 * vg.Inch
 	barWidth    = vg.Length(14)
 	barRoom     = vg.Length(18) // a bar and the gap to the next
 	panelFrame  = vg.Length(55) // title, axis and their numbers
@@ -116,7 +116,8 @@ func (b bars) panel() (*plot.Plot, error) {
 	p := plot.New()
 	p.Title.Text, p.X.Label.Text = b.title, b.axis
 	p.Title.TextStyle.Font.Size, p.X.Label.TextStyle.Font.Size = 11, 9
-	p.X.Tick.Label.Font.Size, p.Y.Tick.Label.Font.Size = 8, 9
+	p.X.Tick.Label.Font.Size, p.Y.Tick.Label.Font.Size = 8, 8
+	p.Y.Tick.Length, p.Y.Padding = 0, 8
 	n := len(b.names)
 	names, sums := make([]string, n), make([]float64, n)
 	for i := range n {

@@ -95,16 +95,19 @@ func (e *environment) writeText(w io.Writer) {
 	fmt.Fprintf(w, "date      %s\n", e.Date.Format("2006-01-02 15:04:05 MST"))
 	fmt.Fprintf(w, "flags     %s\n", strings.Join(e.Flags, " "))
 	fmt.Fprintf(w, "machine   %d × %s, Linux %s, shared by clients, redlockd and masters\n", e.CPUs, e.CPUModel, e.Kernel)
-	fmt.Fprintf(w, "load      %s before, %s after", e.LoadBefore, e.LoadAfter)
-	scenario := ""
-	for _, round := range e.Rounds {
-		if round.Scenario != scenario {
-			scenario = round.Scenario
-			fmt.Fprintf(w, "; rounds of %s:", scenario)
+	fmt.Fprintf(w, "load      %s before, %s after; at the beginning of each round:\n", e.LoadBefore, e.LoadAfter)
+	for i, round := range e.Rounds {
+		if i == 0 || round.Scenario != e.Rounds[i-1].Scenario {
+			if i > 0 {
+				fmt.Fprintln(w)
+			}
+			fmt.Fprintf(w, "          %s", round.Scenario)
 		}
 		fmt.Fprintf(w, " %s", firstWord(round.Load))
 	}
-	fmt.Fprintln(w)
+	if len(e.Rounds) > 0 {
+		fmt.Fprintln(w)
+	}
 	fmt.Fprintf(w, "redlockd  %s %s\n", redlockd, strings.Join(e.Settings, " "))
 	fmt.Fprintf(w, "redis     %s\n", e.Redis)
 	if e.Etcd != "" {

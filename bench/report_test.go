@@ -101,7 +101,7 @@ func TestReportSave(t *testing.T) {
 		"3x4", "21.5", "31234", "55.5", "12.2", "error, growth: connection refused",
 		"7.77", "27000", "error, 1000 busy connections: connection refused",
 		"+12 %", "error, 5 ms away, 1 callers, redlockd: connection refused",
-		"rounds of uncontended: 1.25 2.50", "160000", "7.79 %",
+		"  uncontended 1.25 2.50", "160000", "7.79 %",
 		"error, uncontended, 64 callers, single: connection refused",
 	} {
 		if !strings.Contains(string(text), want) {
