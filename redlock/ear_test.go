@@ -5,6 +5,7 @@ package redlock
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -192,6 +193,48 @@ func TestMessages(t *testing.T) {
 		}
 		if err := from.Publish("c", strings.Repeat("x", MessageMax)); err == nil {
 			s.Error("a message that is too long: got no error")
+		}
+	})
+}
+
+// Waiters cost the masters little, whoever holds what they wait for: one attempt or two until the masters tell.
+func TestWaitersAskSeldom(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p, other := s.open(), s.open()
+		p.hears()
+		const waiters = 50
+		var held []*call
+		for i := range waiters {
+			holder := p
+			if i%2 == 1 {
+				holder = other
+			}
+			held = append(held, holder.lock(one("r"+strconv.Itoa(i), time.Minute)))
+		}
+		attempts := p.Stats().Attempts
+		var calls []*call
+		for i := range waiters {
+			calls = append(calls, p.begin(one("r"+strconv.Itoa(i), time.Minute).waits(time.Minute)))
+		}
+		time.Sleep(10 * time.Second)
+		if n := p.Stats().Attempts - attempts; n > 6*waiters {
+			s.Errorf("%d attempts of %d waiters in 10 s, want few", n, waiters)
+		}
+		for i, c := range held {
+			holder := p
+			if i%2 == 1 {
+				holder = other
+			}
+			holder.unlock(c.Token, "r"+strconv.Itoa(i))
+		}
+		began := time.Now()
+		for _, c := range calls {
+			if p.finish(c); !c.Held {
+				s.Errorf("a waiter: got %+v, want held", c.Result)
+			}
+		}
+		if took := time.Since(began); took > 5*ms {
+			s.Errorf("all waiters were served after %v, want at once", took)
 		}
 	})
 }

@@ -215,15 +215,13 @@ func (c *Client) deniedLocked(op *Op, err error, t *turn) {
 		c.askLocked(op, t)
 	case err != nil:
 		c.pauseLocked(op, 0)
-	case c.freeIn(op, t.now) > 0:
-		c.pauseLocked(op, c.freeIn(op, t.now))
 	default:
 		c.probeLocked(op, t)
 	}
 }
 
-// probeLocked asks the masters for how long the holder's keys still live, to try again when they end. The client's own
-// leases need no probe.
+// probeLocked asks the masters for how long the holder's keys still live, to try again when they end, and has them announce it when
+// the resource changes before that: also of a lease of this client, which may be released through another.
 func (c *Client) probeLocked(op *Op, t *turn) {
 	n := len(c.lanes)
 	// One key stands for all: the first that is in the way will do, and a wrong guess costs one random delay.
@@ -259,7 +257,7 @@ const (
 	// It doubles with every such attempt in a row.
 	splitDelay = time.Millisecond
 	// armedPatience is how much longer the pause is when a quorum of masters will announce a release.
-	armedPatience = 20
+	armedPatience = 100
 )
 
 // pauseAfter is for how long a head whose attempt was denied leaves the masters alone, by what they have answered since.
