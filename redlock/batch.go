@@ -1,7 +1,6 @@
 package redlock
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"hash/maphash"
@@ -321,9 +320,14 @@ func (b *batch) hear(command command) error {
 	r := b.rounds[i]
 	if r.verb == verbRead {
 		if command.arms {
-			if armed, err := b.wire.next(); err != nil || armed.kind == '*' {
-				return cmp.Or(err, nonsense(armed))
+			armed, err := b.wire.next()
+			switch {
+			case err != nil:
+				return err
+			case armed.kind == '*':
+				return nonsense(armed)
 			}
+			command.arms = armed.kind == '+' // an ACL may refuse it
 		}
 		vote, word, err := b.hearReading(r)
 		b.readings[len(b.readings)-1].answer.armed = command.arms
