@@ -28,8 +28,8 @@ func TestGrowth(t *testing.T) {
 		t.Fatalf("got waiters %+v, want 20 on one resource and 20 on 20", r.Growth.Waiters)
 	}
 	for _, p := range r.Growth.Waiters {
-		if p.RedlockdMB < 1 || p.CommandsPerSec <= 0 {
-			t.Errorf("%d waiters on %d: got %+v, want memory and commands", p.Waiters, p.Resources, p)
+		if p.RedlockdMB < 1 || p.CommandsPerSec < 0 { // none, if the masters are to announce the release
+			t.Errorf("%d waiters on %d: got %+v, want memory, and commands or none", p.Waiters, p.Resources, p)
 		}
 	}
 }

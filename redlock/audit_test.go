@@ -44,6 +44,13 @@ func TestRealLostLeaseIsNoticed(t *testing.T) {
 	for i, s := range servers {
 		client := redis.NewClient(&redis.Options{Addr: s.Addr, Protocol: 2, DisableIdentity: true})
 		defer client.Close()
+		// A lock is granted when a quorum has it. The others get it a little later, and must not get it behind DEL.
+		eventually(t, "the locks are on every master", func() error {
+			if n, err := client.Exists(ctx, "kept", "deleted", "flushed").Result(); err != nil || n != 3 {
+				return fmt.Errorf("%s has %d of 3 locks: %v", s.Addr, n, err)
+			}
+			return nil
+		})
 		if i < 2 {
 			client.Del(ctx, "kept")
 		}
