@@ -10,8 +10,9 @@ run: ## serve on 127.0.0.1:6380 with five masters inside the process
 build: ## the redlockd binary
 	go build -trimpath -o redlockd ./cmd/redlockd
 
-test: tools libraries ## all tests, with the race detector, against real redis-server processes
+test: tools libraries ## all tests, with the race detector, against real redis-server processes; and the simulation with many seeds
 	go test -race -timeout 20m ./...
+	REDLOCK_SIM_SEEDS=$(or $(SEEDS),200) go test -count=1 -timeout 20m -run TestSimulation ./redlock
 
 lint: ## formatting, vet, staticcheck
 	@unformatted=$$(gofmt -l .); [ -z "$$unformatted" ] || { echo "gofmt would change:"; echo "$$unformatted"; exit 1; }
