@@ -11,7 +11,9 @@
 //	    queue       slot.go        … and, when all before it are known, to what is to be sent
 //	write           output.go      without blocking; a goroutine only where that does not do
 //
-// Commands of Redis by which libraries lock (SET NX, DEL, WATCH …) become readings and guarded commits: dropin.go, view.go.
+// Commands of Redis by which libraries lock (SET NX, DEL, WATCH …) become readings and guarded commits: dropin.go, view.go. So do
+// their scripts, which run on what their keys are guessed to hold (script_guess.go) or do hold: script_exchange.go, script_state.go
+// and script_call.go, in the box of package sandbox. Messages (PUBLISH) find their subscribers in subscribers.go.
 //
 // session.go has the loop around it, server.go the life of sessions, sweep.go their timeouts. The commands are in cmd_*.go;
 // what a command is, and how one is added, in call.go; which error has which code, in errors.go.
@@ -31,7 +33,8 @@
 //
 // A session has one goroutine, its reader; a second one, the writer, only while its client does not take its replies (or has
 // no file descriptor: TLS, net.Pipe). The sweep is one for all. The engine's goroutines complete slots and write
-// without blocking. Server.mu and session.mu are never held together, and neither is held while the engine is called.
+// without blocking. Server.mu and session.mu are never held together, and neither is held while the engine is called;
+// subscribers.mu comes after session.mu. A script that needs another run has a goroutine for it.
 //
 // # Caveats
 //

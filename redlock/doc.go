@@ -37,7 +37,8 @@
 //	Completer.Done                   the reply
 //
 // UNLOCK (unlock.go) and EXTEND (extend.go) walk the same way without the line. So do the guarded changes of clients that were written
-// for one Redis (StartCommit, commit.go) and their readings (StartRead, states.go).
+// for one Redis (StartCommit, commit.go) and their readings (StartRead, states.go). Messages between the clients of all proxies
+// (message.go) and texts that these share (shared.go) travel in the same batches, and have no votes.
 //
 // # Caveats
 //
