@@ -42,7 +42,7 @@ fuzz: ## every fuzz target for FUZZ=30s
 
 # The tests start redis-server themselves, on free ports; step its clock with a small C library; and check a model with spin.
 tools:
-	@missing=; for tool in redis-server redis-cli gcc spin; do command -v $$tool >/dev/null || missing="$$missing $$tool"; done; \
+	@missing=; for tool in redis-server redis-cli redis-benchmark gcc spin; do command -v $$tool >/dev/null || missing="$$missing $$tool"; done; \
 	[ -z "$$missing" ] || { \
 	  echo "missing:$$missing; installing with the system's package manager"; \
 	  sudo=$$([ "$$(id -u)" = 0 ] || echo sudo); \

@@ -104,7 +104,7 @@ func TestPeersModFollowsGoMod(t *testing.T) {
 // exist.
 func TestLimit(t *testing.T) {
 	if _, err := exec.LookPath(redisBenchmark); err != nil {
-		t.Skip("redis-benchmark is not installed")
+		t.Fatal("redis-benchmark is not installed: make tools")
 	}
 	c, err := startCluster(t.Context(), 2, nil)
 	if err != nil {
