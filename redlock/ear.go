@@ -21,15 +21,23 @@ const invalidateChannel = "__redis__:invalidate"
 
 // listen keeps a connection to the master open for announcements, until the client ends.
 func (l *lane) listen() {
-	delay := time.Duration(0)
+	delay, said := time.Duration(0), ""
 	for l.sleep(delay) {
 		began := time.Now()
-		l.hear()
+		// While the master is away that is all there is to say, and the lane says it.
+		if err := l.hear(); l.answersInTime() && l.client.endingContext.Err() == nil && err.Error() != said {
+			said = err.Error()
+			l.notAnnounced(err)
+		}
 		if time.Since(began) > l.client.opts.ReconnectDelayMax {
 			delay = 0
 		}
 		delay = min(max(2*delay, reconnectDelayMin), l.client.opts.ReconnectDelayMax)
 	}
+}
+
+func (l *lane) notAnnounced(reason error) {
+	l.client.opts.Logger.Info("master does not announce releases: waiters ask it from time to time", "master", l.master.Addr, "reason", reason)
 }
 
 // hear connects and passes on what the master announces, until the connection breaks.
@@ -145,7 +153,7 @@ func (l *lane) plug() {
 // track has the master announce to the ear what the lane's connection reads after CLIENT CACHING YES.
 func (l *lane) track(ctx context.Context, link *link) error {
 	id := l.earID.Load()
-	if id == l.tracked {
+	if id == l.tracked || id == -l.tracked {
 		return nil
 	}
 	l.tracked = 0
@@ -159,7 +167,10 @@ func (l *lane) track(ctx context.Context, link *link) error {
 	case !replied(err):
 		return fmt.Errorf("CLIENT TRACKING: %w", err)
 	}
-	// It is refused when the ear has just gone, or by an ACL: then waiters here ask from time to time.
+	if err != nil { // the ear has just gone, or an ACL refuses it: it is tried again with the next ear
+		l.tracked = -id
+		l.notAnnounced(fmt.Errorf("CLIENT TRACKING: %w", err))
+	}
 	return nil
 }
 

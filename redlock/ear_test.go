@@ -183,6 +183,7 @@ func TestMessages(t *testing.T) {
 		s.thaw(0, 1, 2, 3) // four more copies
 		time.Sleep(time.Second)
 		s.do(0, "PUBLISH", messagesChannel, "nonsense")
+		s.do(0, "PUBLISH", messagesChannel, strings.Repeat("x", 1000)+" 0 a long id")
 		s.do(0, "PUBLISH", messagesChannel, "id 99 short")
 		s.do(0, "PUBLISH", messagesChannel, "id -1 x")
 		time.Sleep(10 * ms)

@@ -79,8 +79,11 @@ func quarantineReason(value string) string {
 	}, reason)
 }
 
+// nonceLen is the length of a nonce in hex.
+const nonceLen = 16
+
 func nonce() string {
-	var b [8]byte
+	var b [nonceLen / 2]byte
 	rand.Read(b[:])
 	return hex.EncodeToString(b[:])
 }

@@ -56,7 +56,7 @@ type lane struct {
 
 	// Used by the goroutine only.
 	turn    turn
-	tracked int64 // the ear to which the connection redirects what it tracks, or 0
+	tracked int64 // the ear to which the connection redirects what it tracks; negative: the master refuses that; 0: none
 }
 
 // identity is what a master says of itself on a new connection.

@@ -5,7 +5,7 @@ import (
 )
 
 // Op is one operation on its way. Embed it in the object that will hold the reply; it must be zero when it is started,
-// and must not be used a second time.
+// and must not be used a second time. Only StartRead and StartCommit take one that was used by one of them before, and is done.
 type Op struct {
 	to      Completer
 	keys    []string

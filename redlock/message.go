@@ -26,18 +26,20 @@ const messagesRemembered = 8192
 type messages struct {
 	receive atomic.Pointer[func(channel, payload string)]
 
+	// mu guards what follows. It is held while a message is passed on: copies come through several ears at the same time, and messages
+	// must not overtake each other there.
 	mu   sync.Mutex
 	seen map[string]struct{} // by id
 	ring [messagesRemembered]string
 	next int
 }
 
-// first tells whether the message was not passed on yet, and remembers that it is now.
-func (m *messages) first(id string) bool {
+// passOn hands the message to the receiver, unless its id says that this was done already.
+func (m *messages) passOn(id, channel, payload string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if _, ok := m.seen[id]; ok {
-		return false
+		return
 	}
 	if m.seen == nil {
 		m.seen = make(map[string]struct{})
@@ -46,11 +48,13 @@ func (m *messages) first(id string) bool {
 	m.ring[m.next] = id
 	m.next = (m.next + 1) % len(m.ring)
 	m.seen[id] = struct{}{}
-	return true
+	if receive := m.receive.Load(); receive != nil {
+		(*receive)(channel, payload)
+	}
 }
 
 // OnMessage has receive called with every message that is published through this client or another one of the same masters. It
-// is called on goroutines of the engine and must not block. There is one receiver; a later call takes the place of an earlier.
+// is called on goroutines of the engine, one message after the other; it must not block and must not publish. There is one receiver; a later call takes the place of an earlier.
 func (c *Client) OnMessage(receive func(channel, payload string)) {
 	c.messages.receive.Store(&receive)
 }
@@ -62,8 +66,7 @@ func (c *Client) Publish(channel, payload string) error {
 		return badRequest("the message and its channel have %d bytes, at most %d are possible", n, MessageMax)
 	}
 	id := nonce()
-	c.messages.first(id)
-	c.passOn(channel, payload)
+	c.messages.passOn(id, channel, payload)
 	t := turn{now: time.Now()}
 	defer c.finish(&t)
 	c.mu.Lock()
@@ -73,19 +76,13 @@ func (c *Client) Publish(channel, payload string) error {
 	return nil
 }
 
-func (c *Client) passOn(channel, payload string) {
-	if receive := c.messages.receive.Load(); receive != nil {
-		(*receive)(channel, payload)
-	}
-}
-
 // heardMessage passes on what came from a master, once. What is not a message of ours is passed over.
 func (c *Client) heardMessage(text []byte) {
 	id, rest, _ := strings.Cut(string(text), " ")
 	length, rest, ok := strings.Cut(rest, " ")
 	n, err := strconv.Atoi(length)
-	if !ok || err != nil || n < 0 || n > len(rest) || len(rest) > MessageMax || !c.messages.first(id) {
+	if !ok || err != nil || n < 0 || n > len(rest) || len(rest) > MessageMax || len(id) != nonceLen {
 		return
 	}
-	c.passOn(rest[:n], rest[n:])
+	c.messages.passOn(strings.Clone(id), rest[:n], rest[n:]) // what is remembered must not keep the message alive
 }

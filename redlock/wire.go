@@ -23,8 +23,8 @@ type wire struct {
 const (
 	// replyMax bounds the bytes of one string in a reply: a longer one can only be a stranger's value, and is passed over.
 	replyMax = 64 << 10
-	// wireKeep is how large a buffer stays between batches.
-	wireKeep = 64 << 10
+	// wireKeep is how large a buffer stays between batches: enough for those of a thousand busy callers.
+	wireKeep = 256 << 10
 )
 
 // array begins a command of n words.
