@@ -32,6 +32,7 @@ func TestCommandsWhileSubscribed(t *testing.T) {
 	c.do("SUBSCRIBE", "a").is(`["subscribe" "a" :1]`)
 	c.do("LOCK", "r", "1000").is("-ERR Can't execute 'lock': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context")
 	c.do("CLIENT", "ID").err("ERR Can't execute 'client|id'")
+	c.do("PUBLISH", "a", "x").err("ERR Can't execute 'publish'")
 	c.do("PING", "x").is(`["pong" "x"]`)
 	c.do("UNSUBSCRIBE").is(`["unsubscribe" "a" :0]`)
 	c.do("LOCK", "r", "1000").granted(1, 1000)

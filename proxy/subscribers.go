@@ -66,8 +66,8 @@ type delivery struct {
 	matched bool
 }
 
-// deliver hands a message to all who are subscribed here: a client gets it once for its channel and once for every pattern. It does not wait for anybody: a client that does not read its messages is closed when
-// output_max of them wait.
+// deliver hands a message to all who are subscribed here: a client gets it once for its channel and once for every pattern. It
+// waits for nobody: a client that does not read its messages is closed when output_max of them wait.
 func (subs *subscribers) deliver(channel, payload string) {
 	subs.mu.Lock()
 	var deliveries []delivery
@@ -85,7 +85,6 @@ func (subs *subscribers) deliver(channel, payload string) {
 	for _, d := range deliveries {
 		d.to.push(d.pattern, d.matched, channel, payload)
 	}
-
 }
 
 // push sends a message to the client. It does not block.
