@@ -18,12 +18,17 @@ const foldMax = 256
 type batch struct {
 	lane   *lane
 	link   *link
+	wire   *wire // of the link
 	rounds []*round
-	votes  []vote  // of rounds, voteUnknown until the master has replied
-	err    error   // the last error a master replied to an acquisition, extension or reading
-	found  finding // by the checks that closed the pipeline
+	votes  []vote    // of rounds, voteUnknown until the master has replied
+	err    error     // the last error a master replied to an acquisition, extension or reading
+	found  finding   // by the checks that closed the pipeline
+	sent   time.Time // when
 
-	wire     wire
+	// Under lane.mu.
+	given  bool // the watch has given it up, and told that its votes are unknown
+	sealed bool // it is complete, and is being sent: the hearer may have it
+
 	commands []command // of the pipeline, in their order
 	folded   []int32   // the rounds of commands that carry many, see command
 	readings []reading // answers to verbRead
@@ -52,9 +57,9 @@ type reading struct {
 }
 
 func newBatch(l *lane, link *link) *batch {
-	b := &batch{lane: l, link: link, touched: touched{seed: maphash.MakeSeed()}}
+	b := &batch{lane: l, link: link, wire: new(wire), touched: touched{seed: maphash.MakeSeed()}}
 	if link != nil {
-		b.wire.socket = link.socket
+		b.wire = &link.wire
 	}
 	return b
 }
@@ -62,23 +67,45 @@ func newBatch(l *lane, link *link) *batch {
 // exec sends the rounds and fills in the votes. An error means that the connection is of no more use: the votes that it left
 // unknown, and the releases that were refused, have to be cleared up on the next one.
 func (b *batch) exec() error {
+	b.encode()
+	if err := b.send(); err != nil {
+		return err
+	}
+	return b.hear()
+}
+
+// encode puts the rounds into the wire.
+func (b *batch) encode() {
 	b.votes, b.readings, b.found = b.votes[:0], b.readings[:0], finding{counts: true}
-	defer func() {
-		if !b.found.counts {
-			for i, r := range b.rounds {
-				b.votes[i] = b.votes[i].uncounted(r.verb)
-			}
-		}
-	}()
 	b.begin()
 	for i := range b.rounds {
 		b.votes = append(b.votes, voteUnknown)
 		b.add(int32(i))
 	}
-	if err := b.send(); err != nil || len(b.lost) == 0 {
-		return err
+	b.emit()
+}
+
+// hear reads the replies and fills in the votes.
+func (b *batch) hear() error {
+	err := b.hearAll()
+	if err == nil && len(b.lost) > 0 {
+		err = b.repeatLost()
 	}
-	// The master has lost our scripts (SCRIPT FLUSH). NOSCRIPT means that nothing was executed: load and repeat.
+	if !b.found.counts {
+		for i, r := range b.rounds {
+			b.votes[i] = b.votes[i].uncounted(r.verb)
+		}
+	}
+	return err
+}
+
+// repeatLost is for a master that has lost our scripts (SCRIPT FLUSH). NOSCRIPT means that nothing was executed: load and repeat.
+// With other batches on their way that would change the order of what the master executes: then the next connection loads them.
+func (b *batch) repeatLost() error {
+	if !b.lane.pause() {
+		return errors.New("the master has lost its scripts (SCRIPT FLUSH?)")
+	}
+	defer b.lane.resume()
 	if err := b.link.loadWithin(b.lane.client.opts.ConnectTimeout); err != nil {
 		return fmt.Errorf("load scripts again: %w", err)
 	}
@@ -87,7 +114,11 @@ func (b *batch) exec() error {
 	for _, i := range lost {
 		b.add(i)
 	}
+	b.emit()
 	err := b.send()
+	if err == nil {
+		err = b.hearAll()
+	}
 	if err == nil && len(b.lost) > 0 {
 		err = errors.New("the master forgets scripts as soon as they are loaded")
 	}
@@ -146,7 +177,7 @@ func (b *batch) fold(releases []int32) {
 	from := int32(len(b.folded))
 	b.folded = append(b.folded, releases...)
 	b.commands = append(b.commands, command{round: -1, from: from, to: int32(len(b.folded))})
-	w := &b.wire
+	w := b.wire
 	w.array(3 + 2*len(releases))
 	w.bulk("evalsha")
 	w.bulk(scriptRelease.sha)
@@ -160,7 +191,7 @@ func (b *batch) fold(releases []int32) {
 }
 
 func (b *batch) single(r *round) {
-	w := &b.wire
+	w := b.wire
 	switch r.verb {
 	case verbSet:
 		w.out = append(w.out, "*6\r\n$3\r\nset\r\n"...)
@@ -271,26 +302,39 @@ func (b *batch) commit(r *round) {
 	}
 }
 
-// send runs the pipeline, closed by the checks, and reads the votes.
+// send writes the pipeline, closed by the checks.
 func (b *batch) send() error {
-	b.emit()
 	b.wire.out = append(b.wire.out, closingCommands...)
-	c := b.lane.client
-	sent := time.Now()
+	b.sent = time.Now()
 	// The watch gives the votes up after MasterTimeout; the connection gets longer, for a late answer is better than a new one.
-	err := b.wire.send(sent.Add(c.opts.ConnectTimeout))
+	return b.timely(b.wire.send(b.sent.Add(b.lane.client.opts.ConnectTimeout)))
+}
+
+// timely says in our words that the deadline of the connection has passed.
+func (b *batch) timely(err error) error {
+	if err != nil && isTimeout(err) {
+		return fmt.Errorf("no answer within %v", b.lane.client.opts.ConnectTimeout)
+	}
+	return err
+}
+
+// hearAll reads the replies to the pipeline, and the votes in them.
+func (b *batch) hearAll() error {
+	c := b.lane.client
+	var err error
 	for i := 0; err == nil && i < len(b.commands); i++ {
-		err = b.hear(b.commands[i])
+		err = b.hearCommand(b.commands[i])
 	}
 	var end closing
 	if err == nil {
 		end, err = b.wire.hearClosing(b.lane.guard.epoch, c.fingerprint)
 	}
+	if err == nil && !b.wire.drained() && b.lane.last(b) {
+		err = errors.New("the master replies more than it was asked")
+	}
 	if err == nil {
-		found := b.lane.guard.close(end, c, sent, time.Now())
-		if b.found.counts {
-			b.found = found
-		}
+		found := b.lane.guard.close(end, c, b.sent, time.Now())
+		b.found = b.found.and(found)
 		err = found.err
 	}
 	if err == nil {
@@ -305,14 +349,11 @@ func (b *batch) send() error {
 			b.votes[i] = voteUnknown
 		}
 	}
-	if isTimeout(err) {
-		err = fmt.Errorf("no answer within %v", c.opts.ConnectTimeout)
-	}
-	return err
+	return b.timely(err)
 }
 
-// hear reads the reply to a command, and turns it into votes. An error means that the connection is of no more use.
-func (b *batch) hear(command command) error {
+// hearCommand reads the reply to a command, and turns it into votes. An error means that the connection is of no more use.
+func (b *batch) hearCommand(command command) error {
 	if command.round < 0 {
 		return b.hearReleases(b.folded[command.from:command.to])
 	}

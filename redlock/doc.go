@@ -30,6 +30,7 @@
 //	  round              round.go    one command to all masters, T1
 //	    lane ×N          lane.go     one queue, one goroutine, one connection per master
 //	      batch          batch.go    what has queued becomes one pipeline …
+//	      flight         flight.go   … while others may be on their way …
 //	      link           link.go     … on one vetted connection, written and read by wire.go
 //	      closing        guard.go    … that ends with epoch, configuration and clock (epoch.go, clock.go): do its votes count?
 //	    votes            quorum.go   one word; the vote that decides carries out the decision

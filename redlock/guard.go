@@ -90,9 +90,6 @@ func (w *wire) hearClosing(epoch, config string) (end closing, err error) {
 		clock[i] = n
 	}
 	end.clock = time.Unix(clock[0], clock[1]*1000)
-	if !w.drained() {
-		return end, errors.New("the master replies more than it was asked")
-	}
 	return end, nil
 }
 
@@ -134,6 +131,21 @@ type finding struct {
 	step   time.Duration // of its clock
 	look   bool          // the epoch is not the one that was admitted: look again
 	err    error         // the connection is of no use: why
+}
+
+// unsettled tells whether there is something to see to before anything else is sent.
+func (f finding) unsettled() bool { return f.look || f.doubt != "" }
+
+// and is what two pipelines have found, one behind the other.
+func (f finding) and(later finding) finding {
+	both := later
+	both.counts = f.counts && later.counts
+	both.look = f.look || later.look
+	if f.doubt != "" {
+		both.doubt = f.doubt
+		both.step = min(f.step, 0) + min(later.step, 0) // only what was set back has to be taken back
+	}
+	return both
 }
 
 // close judges a pipeline that was sent and received at these times of our clock.
@@ -350,6 +362,7 @@ func (l *lane) heartbeat(ctx context.Context, link *link) error {
 		found.doubt = fmt.Sprintf("its fences went back from %d to %d: somebody deleted %s or %s", l.guard.high.fence, high, marksKey, floorKey)
 	}
 	l.mu.Lock()
+	l.heardLocked(received.Sub(sent))
 	if l.guard.high = (highWater{}); found.counts {
 		l.guard.high = highWater{high, sent} // what it says without a vote may be what is left after forgetting
 	}
@@ -369,7 +382,7 @@ func (l *lane) heartbeat(ctx context.Context, link *link) error {
 
 // settleFinding does what a finding asks for, before the next batch.
 func (l *lane) settleFinding(ctx context.Context, link *link, found finding) error {
-	if found.doubt == "" && !found.look {
+	if !found.unsettled() {
 		return nil
 	}
 	return l.attest(ctx, link, found.doubt, found.step)

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"runtime"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -20,7 +18,7 @@ const reconnectDelayMin = 10 * time.Millisecond
 const batchMax = 1024
 
 // lane is the one ordered way to one master. What enters its queue first reaches the master first; while one batch is in
-// flight, the next one forms. Its goroutine alone uses the connection.
+// flight, the next one forms (flight.go).
 //
 // Invariant: a release never overtakes the SET it undoes. Within a connection the queue keeps the order; across
 // connections, the master first discards what it has not read of the old one (CLIENT KILL), then is told what it is
@@ -31,17 +29,17 @@ type lane struct {
 	master Master
 
 	mu    sync.Mutex
-	wake  sync.Cond // queue, beatDue or ended changed; only the lane's goroutine waits
+	wake  sync.Cond // something that next looks at has changed; only the lane's goroutine waits
 	queue []*round  // waits for the next batch
 	// up: a vetted connection stands, and the master answers in time. Only then does the queue fill. Whether its votes
 	// count is for guard to say.
 	up                           bool
 	ended                        bool
 	beatDue                      bool
-	busy                         bool     // the goroutine waits for the master, or tells its votes
-	ticks                        int      // of the watch, since it waits
-	flight                       []*round // the batch in flight; nil when the watch has given it up
-	err                          error    // why it is not up; or the last error that the master replied
+	flight                             // the batches on their way
+	seeing                       bool  // the goroutine waits for the master with no batch in flight: see
+	ticks                        int   // of the watch, since the master has last answered while it is waited for
+	err                          error // why it is not up; or the last error that the master replied
 	since                        time.Time
 	owed                         owed
 	paying                       []debt       // of owed, on their way to the master
@@ -54,8 +52,7 @@ type lane struct {
 
 	earID atomic.Int64 // its client id at the master, 0 while there is none
 
-	// Used by the goroutine only.
-	turn    turn
+	turn    turn  // of the goroutine that tells votes
 	tracked int64 // the ear to which the connection redirects what it tracks; negative: the master refuses that; 0: none
 }
 
@@ -67,7 +64,7 @@ type identity struct {
 
 func newLane(c *Client, index int, master Master) *lane {
 	l := &lane{client: c, index: index, master: master, owed: owed{}, since: time.Now(), err: errConnecting}
-	l.wake.L = &l.mu
+	l.wake.L, l.hearable.L = &l.mu, &l.mu
 	return l
 }
 
@@ -91,39 +88,10 @@ func (l *lane) push(r *round) bool {
 		return false
 	}
 	l.queue = append(l.queue, r)
-	if len(l.queue) == 1 {
+	if len(l.queue) == 1 && (len(l.out) == 0 || l.far) {
 		l.wake.Signal()
 	}
 	return true
-}
-
-// take waits for work and moves the next batch out of the queue; beat says that a heartbeat is due. It returns false when the
-// lane has ended, and nothing when the watch has given the master up since the last look: nothing could wake it then.
-func (l *lane) take(into []*round) (rounds []*round, beat, ok bool) {
-	l.mu.Lock()
-	l.busy = false
-	for len(l.queue) == 0 && !l.beatDue && !l.ended && l.up {
-		l.wake.Wait()
-	}
-	l.mu.Unlock()
-	// Whoever is ready to run gets to queue its operation first: larger batches, less work per operation for
-	// everybody. Measured: a fifth more throughput with clients that do not pipeline.
-	runtime.Gosched()
-	runtime.Gosched()
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.ended {
-		return nil, false, false
-	}
-	n := min(len(l.queue), batchMax)
-	l.busy, l.ticks = true, 0
-	into = append(into[:0], l.queue[:n]...)
-	rest := copy(l.queue, l.queue[n:])
-	clear(l.queue[rest:])
-	l.queue = l.queue[:rest]
-	l.flight = into
-	beat, l.beatDue = l.beatDue, false
-	return into, beat, true
 }
 
 // beat asks for a heartbeat.
@@ -205,6 +173,7 @@ func (l *lane) ready(ctx context.Context, link *link) error {
 	}
 	l.mu.Lock()
 	l.identity = id
+	l.floor = 0
 	l.guard.epoch = "" // trusted only when the master shows it again
 	if id.runID != before.runID {
 		l.guard.quarantine, l.guard.beat, l.guard.clock, l.guard.evicted, l.guard.former = "", 0, clockTrack{}, -1, nil
@@ -244,77 +213,6 @@ func (l *lane) open(ctx context.Context, link *link) error {
 	}
 }
 
-// work sends batch after batch until the connection breaks, and returns why.
-func (l *lane) work(link *link) error {
-	b := newBatch(l, link)
-	for {
-		rounds, beat, ok := l.take(b.rounds)
-		if !ok {
-			return errClosed
-		}
-		b.rounds = rounds
-		var err error
-		if len(rounds) > 0 {
-			err = l.exchange(b)
-		}
-		if found := b.found; err == nil && (beat || found.look || found.doubt != "") {
-			b.found = finding{} // settled once
-			err = l.look(link, found, beat)
-		}
-		if err == nil && !l.answersInTime() {
-			// The watch has given the master up, and it has answered after all: it goes on where it was, without a new connection.
-			err = l.reopen(link)
-		}
-		if err != nil {
-			return err
-		}
-	}
-}
-
-// exchange sends one batch and tells the votes.
-func (l *lane) exchange(b *batch) error {
-	began := time.Now()
-	err := b.exec()
-	l.turn.now = time.Now()
-	missed := slices.Contains(b.votes, voteUnknown) || slices.Contains(b.votes, voteAbstained)
-	if missed {
-		l.client.mu.Lock()
-	}
-	l.mu.Lock()
-	l.batches++
-	l.ops += uint64(len(b.rounds))
-	l.rtt = l.turn.now.Sub(began)
-	if b.err != nil {
-		l.err, b.err = b.err, nil
-	}
-	if err != nil {
-		l.err = err
-	}
-	given := l.flight == nil // the watch has given the batch up, and told that its votes are unknown
-	l.flight = nil
-	if missed {
-		for i, r := range b.rounds {
-			if b.votes[i] == voteUnknown || b.votes[i] == voteAbstained {
-				l.client.oweLocked(l, r)
-			}
-		}
-		l.client.mu.Unlock()
-	}
-	l.mu.Unlock()
-	if !given {
-		for i := range b.readings {
-			b.readings[i].round.answers[l.index] = b.readings[i].answer
-		}
-		for i, r := range b.rounds {
-			l.client.vote(r, cast(l.index, b.votes[i]), &l.turn)
-		}
-	}
-	clear(b.rounds)
-	clear(b.readings)
-	l.client.finish(&l.turn)
-	return err
-}
-
 // watchTicks is after how many ticks of the watch, a part of MasterTimeout each, a master that is waited for is given up.
 const watchTicks = 5
 
@@ -323,7 +221,7 @@ const watchTicks = 5
 // when this process is short of CPU: its own stall does not condemn the masters.
 func (l *lane) watch(t *turn) {
 	l.mu.Lock()
-	if !l.busy || !l.up {
+	if !l.waitsLocked() || !l.up {
 		l.mu.Unlock()
 		return
 	}
@@ -335,7 +233,7 @@ func (l *lane) watch(t *turn) {
 	}
 	l.client.mu.Lock()
 	l.mu.Lock()
-	if !l.busy || !l.up || l.ticks <= watchTicks { // it has just answered
+	if !l.waitsLocked() || !l.up || l.ticks <= watchTicks { // it has just answered
 		l.mu.Unlock()
 		l.client.mu.Unlock()
 		return
@@ -343,8 +241,8 @@ func (l *lane) watch(t *turn) {
 	l.timeouts++
 	l.up, l.since = false, time.Now()
 	l.err = fmt.Errorf("no answer within %v", l.client.opts.MasterTimeout)
-	sent, queue := slices.Clone(l.flight), l.queue
-	l.flight, l.queue = nil, nil
+	sent, queue := l.giveUpLocked(), l.queue
+	l.queue = nil
 	for _, r := range sent {
 		l.client.oweLocked(l, r)
 	}
@@ -365,35 +263,13 @@ func (l *lane) watch(t *turn) {
 	l.client.finish(t)
 }
 
+// waitsLocked tells whether the master is waited for.
+func (l *lane) waitsLocked() bool { return l.seeing || len(l.out) > 0 }
+
 func (l *lane) answersInTime() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.up
-}
-
-func (l *lane) reopen(link *link) error {
-	ctx, cancel := context.WithTimeout(l.client.endingContext, l.client.opts.ConnectTimeout)
-	defer cancel()
-	return l.open(ctx, link)
-}
-
-// look settles what the checks of the last batch have found, and does the heartbeat if it is due.
-func (l *lane) look(link *link, found finding, beat bool) error {
-	ctx, cancel := context.WithTimeout(l.client.endingContext, l.client.opts.ConnectTimeout)
-	defer cancel()
-	l.mu.Lock()
-	l.ticks = 0
-	before := l.guard.epoch
-	l.mu.Unlock()
-	err := l.settleFinding(ctx, link, found)
-	// Whatever it was, it may have taken the shared configuration away: the heartbeat sets it again.
-	if err == nil && (beat || found.look) {
-		err = l.heartbeat(ctx, link)
-	}
-	if err == nil && l.guard.epoch != before {
-		l.client.laneChanged(l)
-	}
-	return err
 }
 
 // breakOff takes the lane down: what is still queued was never sent and will not be, and every release among it is owed.
@@ -406,7 +282,7 @@ func (l *lane) breakOff(err error) {
 	if l.up {
 		l.since = time.Now()
 	}
-	l.up, l.busy, l.flight, l.err = false, false, nil, err
+	l.up, l.seeing, l.err = false, false, err
 	queue := l.queue
 	l.queue = nil
 	for _, r := range queue {
@@ -451,7 +327,7 @@ func isRefused(err error) bool {
 func (l *lane) idle() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return len(l.queue) == 0 && !l.busy && (!l.up || len(l.owed) == 0)
+	return len(l.queue) == 0 && !l.waitsLocked() && !l.telling && (!l.up || len(l.owed) == 0)
 }
 
 func (l *lane) end() {

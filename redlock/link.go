@@ -19,6 +19,7 @@ type link struct {
 	client *redis.Client
 	conn   *redis.Conn
 	socket net.Conn    // below both, to break off a call that is under way
+	wire   wire        // on the socket, for batches
 	stop   func() bool // of what breaks it off; nil: nothing does
 	// compareAndDelete is how this master deletes a key that holds a token, without a script: Redis from 8.4 on, Valkey from 9 on.
 	compareAndDelete nativeDelete
@@ -91,7 +92,7 @@ func dial(ctx context.Context, m Master, opts Options) (*link, error) {
 		return c, nil
 	}
 	client := redis.NewClient(o)
-	return &link{client: client, conn: client.Conn(), socket: conn}, nil
+	return &link{client: client, conn: client.Conn(), socket: conn, wire: wire{socket: conn}}, nil
 }
 
 var errBroken = errors.New("the connection is broken")

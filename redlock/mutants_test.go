@@ -34,7 +34,9 @@ var mutants = []mutant{
 	{"a debt outlives a grant to its token", "owed.go", "if l.owing.Load() == 0 {\n\t\t\tcontinue\n\t\t}\n\t\tl.mu.Lock()\n\t\tfor _, key := range lease.keys {", "if l.owing.Load() == 0 || MUTANT {\n\t\t\tcontinue\n\t\t}\n\t\tl.mu.Lock()\n\t\tfor _, key := range lease.keys {", "TestNoReleaseOfAnEarlierAttempt"},
 	{"a release that is missed is owed behind a grant", "owed.go", `e.lease != nil && e.lease.token == r.token {`, `e.lease != nil && e.lease.token == r.token && !MUTANT {`, "TestNoReleaseOfAnEarlierAttempt"},
 	{"a silent master is waited for", "lane.go", `late := l.ticks > watchTicks`, `late := l.ticks > watchTicks && !MUTANT`, "TestSilentMasters"},
-	{"late votes counted twice", "lane.go", `given := l.flight == nil`, `given := l.flight == nil && !MUTANT`, "TestLateGrantIsReleased"},
+	{"late votes counted twice", "flight.go", `given := b.given`, `given := b.given && !MUTANT`, "TestLateGrantIsReleased"},
+	{"only the oldest batch is given up", "flight.go", `for _, b := range l.out {`, `for _, b := range l.out[:pick(MUTANT, 1, len(l.out))] {`, "TestSilentFarMasters"},
+	{"votes behind a finding counted", "flight.go", `b.found.counts = !l.found.unsettled()`, `b.found.counts = MUTANT || !l.found.unsettled()`, "TestNoVoteCountsBehindAFinding"},
 	{"undone under a repetition", "lock.go", `case rep.underWay > 0:`, `case !MUTANT && rep.underWay > 0:`, "TestRepetitionSurvivesTheUndoOfTheFirst"},
 
 	// Release and extension.

@@ -473,17 +473,17 @@ func TestGivenUpBeforeItWaits(t *testing.T) {
 		l := newLane(p.Client, 0, p.opts.Masters[0])
 		took := make(chan bool, 1)
 		go func() {
-			rounds, beat, ok := l.take(nil)
-			took <- ok && !beat && len(rounds) == 0
+			b, ok := l.next(nil, nil)
+			took <- ok && b == nil
 		}()
 		synctest.Wait()
 		select {
 		case nothing := <-took:
 			if !nothing {
-				s.Error("take of a lane that was given up: got work or its end, want nothing")
+				s.Error("next of a lane that was given up: got work or its end, want nothing")
 			}
 		default:
-			s.Error("take of a lane that was given up waits for ever")
+			s.Error("next of a lane that was given up waits for ever")
 			l.end()
 			<-took
 		}

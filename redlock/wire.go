@@ -12,11 +12,12 @@ import (
 // vetted. go-redis builds and fills an object per command, which is the larger part of what a lock costs here; a batch needs a
 // handful of commands and replies of known shapes. Everything that is not a batch goes through go-redis.
 //
-// Only the lane's goroutine uses the connection, and a wire leaves no byte unread behind a batch: so the two never mix.
+// go-redis gets its turn only while no batch is on its way, and a wire leaves no byte unread behind the last one: so the two never
+// mix. One goroutine writes and one reads, which may be the same.
 type wire struct {
 	socket net.Conn
-	out    []byte // commands that are not sent yet
-	in     []byte // received; in[read:] is not parsed yet
+	out    []byte // commands that are not sent yet: of who writes
+	in     []byte // received; in[read:] is not parsed yet: of who reads
 	read   int
 }
 

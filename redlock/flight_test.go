@@ -1,0 +1,197 @@
+package redlock
+
+// Goal: batches in flight to a far master cost no operation a round trip in the queue, and change nothing else. Method: masters 10 ms
+// away in virtual time, operations that begin while others are on their way.
+
+import (
+	"errors"
+	"testing"
+	"time"
+)
+
+// openFar opens a client whose masters are 20 ms away, there and back.
+func (s *stage) openFar(change ...func(*Options)) *proxy {
+	s.Helper()
+	p := s.open(change...)
+	p.delay(10*ms, 10*ms, 0, 1, 2, 3, 4)
+	p.lockable("warm")
+	time.Sleep(500 * ms)
+	for _, l := range p.lanes {
+		if l.floor != 20*ms {
+			s.Fatalf("distance of %s: got %v, want 20ms", l.master.Addr, l.floor)
+		}
+	}
+	p.align()
+	return p
+}
+
+func TestFarMasterIsNotWaitedFor(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p := s.openFar()
+		a := p.begin(one("a", time.Second))
+		time.Sleep(5 * ms)
+		b := p.begin(one("b", time.Second))
+		time.Sleep(ms)
+		c, d := p.begin(one("c", time.Second)), p.begin(one("d", time.Second))
+		p.finish(a).want(s, "a", "held", 20*ms)
+		p.finish(b).want(s, "b, while a is on its way", "held", 20*ms)
+		p.finish(c).want(s, "c, 1 ms behind b", "held", 20*ms+20*ms/spacing-ms)
+		p.finish(d).want(s, "d, with c", "held", 20*ms+20*ms/spacing-ms)
+		p.unlock(b.Token, "b").want(s, "unlock", "held", 20*ms)
+	})
+}
+
+func TestNearMasterIsWaitedFor(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p := s.open()
+		p.delay(farFrom/2-time.Microsecond, farFrom/2, 0, 1, 2, 3, 4)
+		p.lockable("warm")
+		rtt := farFrom - time.Microsecond
+		a := p.begin(one("a", time.Second))
+		time.Sleep(rtt / 2)
+		b := p.begin(one("b", time.Second))
+		p.finish(a).want(s, "a", "held", rtt)
+		p.finish(b).want(s, "b, in the next batch", "held", rtt-rtt/2+rtt)
+	})
+}
+
+// No more than flightMax batches are in flight, whatever comes.
+func TestFlightIsBounded(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p := s.openFar(func(o *Options) { o.MasterTimeout = time.Second })
+		s.freeze(0, 1, 2, 3, 4)
+		var calls []*call
+		for range 3 * flightMax {
+			calls = append(calls, p.begin(one("r"+string(rune('A'+len(calls))), time.Minute)))
+			time.Sleep(3 * ms)
+		}
+		for _, l := range p.lanes {
+			l.mu.Lock()
+			if len(l.out) != flightMax || len(l.queue) != 2*flightMax {
+				s.Errorf("%s: got %d batches in flight and %d rounds queued, want %d and %d", l.master.Addr, len(l.out), len(l.queue), flightMax, 2*flightMax)
+			}
+			l.mu.Unlock()
+		}
+		s.thaw(0, 1, 2, 3, 4)
+		for _, c := range calls {
+			if p.finish(c); !c.Held {
+				s.Errorf("after the thaw: got %+v, want held", c.Result)
+			}
+		}
+		if n := len(p.lanes[0].spare); n > flightMax {
+			s.Errorf("batches kept: got %d, want at most %d", n, flightMax)
+		}
+	})
+}
+
+// The masters' clocks step while two batches are on their way. The step shows in the first; in the second the clock is in step
+// with the first, and the key that it was granted had a holder.
+func TestNoVoteCountsBehindAFinding(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		short := func(o *Options) { o.MaxTTL = 10 * time.Second }
+		p := s.openFar(short)
+		q := s.open(short)
+		p.align()
+		q.lock(one("r", 2*time.Second)).want(s, "the holder", "held", 0)
+		a := p.begin(one("a", time.Second))
+		time.Sleep(5 * ms)
+		b := p.begin(one("r", time.Second))
+		time.Sleep(3 * ms)
+		for i := range 3 {
+			s.masters[i].StepClock(4 * time.Second)
+		}
+		if p.finish(a); a.Held {
+			s.Errorf("a, in the batch that shows the step: got %+v, want no grant", a.Result)
+		}
+		if p.finish(b); b.Held {
+			s.Errorf("r, which another holds, in the batch behind it: got %+v, want no grant", b.Result)
+		}
+		time.Sleep(100 * ms)
+		p.wantStates("qqquu")
+		s.until("admitted again", func() bool { return p.states() == "uuuuu" })
+		p.lockable("r")
+	})
+}
+
+// The watch gives up all that is in flight to a silent master, not only what it has waited for longest.
+func TestSilentFarMasters(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p := s.openFar()
+		s.freeze(0, 1, 2)
+		a := p.begin(one("a", time.Second))
+		time.Sleep(10 * ms)
+		b := p.begin(one("b", time.Second))
+		p.finish(a).want(s, "a", "2 of 5 masters answered", giveUp)
+		p.finish(b).want(s, "b", "2 of 5 masters answered", giveUp-10*ms)
+		p.wantStates("ddduu")
+		s.thaw(0, 1, 2)
+		p.allUp()
+		p.lockable("a")
+		p.lockable("b")
+		time.Sleep(time.Second)
+		s.wantNoLocks()
+	})
+}
+
+// Scripts are lost while batches are in flight: to repeat a command then would put it behind its own release.
+func TestScriptsLostInFlight(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p := s.openFar()
+		a := p.begin(one("a", time.Minute).as("A"))
+		time.Sleep(5 * ms)
+		s.do(0, "SCRIPT", "FLUSH")
+		b := p.begin(one("b", time.Minute).as("B"))
+		p.finish(a).want(s, "a", "held", 20*ms)
+		p.unlock("A", "a").want(s, "unlock of a", "held", 20*ms)
+		p.finish(b).want(s, "b", "held", 20*ms)
+		p.allUp()
+		p.unlock("B", "b")
+		time.Sleep(time.Second)
+		s.wantNoLocks()
+
+		// All of them at once. Nothing may be left behind, and the next LOCK finds them with their scripts.
+		for i := range s.masters {
+			s.do(i, "SCRIPT", "FLUSH")
+		}
+		c := p.begin(one("c", time.Minute).as("C"))
+		time.Sleep(5 * ms)
+		d := p.begin(one("d", time.Minute).as("D"))
+		p.finish(c)
+		p.finish(d)
+		p.allUp()
+		if c.Held {
+			p.unlock("C", "c")
+		}
+		if d.Held {
+			p.unlock("D", "d")
+		}
+		p.lockable("c")
+		p.lockable("d")
+		time.Sleep(time.Second)
+		s.wantNoLocks()
+	})
+}
+
+// A connection that breaks leaves all in flight unknown: it may have been executed, and is cleared up.
+func TestCutWithBatchesInFlight(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p := s.openFar()
+		a := p.begin(one("a", time.Minute))
+		time.Sleep(5 * ms)
+		b := p.begin(one("b", time.Minute))
+		time.Sleep(7 * ms) // a is executed, b is not
+		for i := range 3 {
+			s.masters[i].Cut()
+		}
+		for _, c := range []*call{a, b} {
+			if p.finish(c); c.Held || !errors.As(c.Err, new(*NoQuorumError)) {
+				s.Errorf("cut on its way: got %+v, want that no quorum answered", c.Result)
+			}
+		}
+		p.allUp()
+		time.Sleep(time.Second)
+		s.wantNoLocks()
+		p.lockable("a")
+		p.lockable("b")
+	})
+}
