@@ -32,7 +32,7 @@ const writeMax = 64 << 10
 func (s *session) unsentLocked() int { return int(s.appended-s.sent) + s.queued }
 
 func (s *session) appendLocked(b []byte) {
-	if len(b) == 0 || s.dead {
+	if len(b) == 0 || s.dead.Load() {
 		return
 	}
 	if s.out == nil {
@@ -48,7 +48,7 @@ func (s *session) send() error {
 	s.inBatch.Store(false)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.batch.b) > 0 && s.out == nil && !s.dead {
+	if len(s.batch.b) > 0 && s.out == nil && !s.dead.Load() {
 		s.out, s.batch = s.batch, nil
 		s.appended += int64(len(s.out.b))
 	} else {
@@ -61,10 +61,10 @@ func (s *session) send() error {
 		s.composing, s.pushed = false, nil
 	}
 	s.sendLocked()
-	for s.unsentLocked() > s.server.opts.OutputMax && !s.dead {
+	for s.unsentLocked() > s.server.opts.OutputMax && !s.dead.Load() {
 		s.changed.Wait()
 	}
-	if s.dead {
+	if s.dead.Load() {
 		return errDead
 	}
 	return nil
@@ -80,7 +80,7 @@ func (s *session) Flush() {
 
 // sendLocked hands out to the kernel, or to a writer goroutine. It frees mu while it writes.
 func (s *session) sendLocked() {
-	for s.out != nil && !s.writing && !s.dead {
+	for s.out != nil && !s.writing && !s.dead.Load() {
 		s.writing = true
 		c := s.out
 		s.out = nil
@@ -161,9 +161,9 @@ func (s *session) write(c *chunk) {
 		}
 		s.mu.Lock()
 		s.sentLocked(n)
-		if s.dead || len(rest) == 0 {
+		if s.dead.Load() || len(rest) == 0 {
 			c.giveBack()
-			if s.out == nil || s.dead {
+			if s.out == nil || s.dead.Load() {
 				s.conn.SetWriteDeadline(time.Time{})
 				s.stopWritingLocked()
 				s.mu.Unlock()
@@ -209,7 +209,7 @@ func (s *session) sentLocked(n int) {
 // stopWritingLocked ends the turn of a goroutine that wrote. If the session died meanwhile, what could not be sent is undone now.
 func (s *session) stopWritingLocked() {
 	s.writing = false
-	if !s.dead {
+	if !s.dead.Load() {
 		return
 	}
 	if lost := s.abandonLocked(nil); len(lost) > 0 {

@@ -47,6 +47,7 @@ type session struct {
 	held        atomic.Bool  // a command waits: those behind it are not executed
 	lastUsed    atomic.Int64 // when the last bytes came, on server.now's clock
 	halfSince   atomic.Int64 // when the command that is not complete yet began to come, likewise; 0: there is none
+	dead        atomic.Bool  // the connection is closed, or about to be. Written with mu held
 	lastCommand atomic.Pointer[command]
 
 	// mu guards all below. The engine's goroutines take it, so nothing is waited for under it, no other lock is taken under
@@ -74,7 +75,6 @@ type session struct {
 	parked  bool        // the reader waits for bytes although some are not executed: kick it when held ends
 	kicked  bool        // the read deadline is in the past, to wake the reader
 	gone    bool        // the client has ended its stream: no lock is granted to it any more. Written by the reader
-	dead    bool        // the connection is closed, or about to be
 }
 
 // replyMode is what CLIENT REPLY asked for.
@@ -187,7 +187,7 @@ func (s *session) begin() error {
 func (s *session) read() error {
 	if s.stalled {
 		s.mu.Lock()
-		for s.held.Load() && len(s.in.unread()) >= aheadMax && !s.dead {
+		for s.held.Load() && len(s.in.unread()) >= aheadMax && !s.dead.Load() {
 			s.changed.Wait()
 		}
 		s.parked = s.held.Load() && len(s.in.unread()) > 0
@@ -246,6 +246,9 @@ func (s *session) executeAll() error {
 			s.halfSince.Store(0)
 			return nil
 		}
+		if s.isDead() { // nobody would know what the commands that were read already have done
+			return errDead
+		}
 		if s.inFlight.Load() >= int32(srv.opts.PipelineMax) || len(s.batch.b) >= batchMax {
 			if err := s.awaitRoom(); err != nil {
 				return err
@@ -299,10 +302,10 @@ func (s *session) awaitOthers(ok func() bool) error {
 func (s *session) await(ok func() bool) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for !ok() && !s.dead {
+	for !ok() && !s.dead.Load() {
 		s.changed.Wait()
 	}
-	if s.dead {
+	if s.dead.Load() {
 		return errDead
 	}
 	return nil
@@ -379,11 +382,11 @@ func (s *session) linger() {
 // locks whose grant cannot reach the client any more are released.
 func (s *session) die(why string) {
 	s.mu.Lock()
-	if s.dead {
+	if s.dead.Load() {
 		s.mu.Unlock()
 		return
 	}
-	s.dead = true
+	s.dead.Store(true)
 	op, conn := s.waitOp, s.conn
 	lost := s.advanceLocked(nil)
 	if !s.writing {
@@ -403,12 +406,8 @@ func (s *session) die(why string) {
 	undo(lost)
 }
 
-// isDead tells whether the connection is closed, for goroutines other than the reader.
-func (s *session) isDead() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.dead
-}
+// isDead tells whether the connection is closed. Any goroutine may ask.
+func (s *session) isDead() bool { return s.dead.Load() }
 
 // kill closes the connection for CLIENT KILL.
 func (s *session) kill() { s.die("killed") }

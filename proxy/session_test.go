@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -126,6 +127,34 @@ func TestManyRepliesOneWrite(t *testing.T) {
 	srv.Close()
 	if counting.writes != 10 {
 		t.Errorf("800 replies, 80 at a time, took %d writes, want 10", counting.writes)
+	}
+}
+
+// A client that is killed between two of its commands: the second was read already, and is not executed. Nobody would know of its lock.
+func TestNothingIsExecutedForTheDead(t *testing.T) {
+	srv := newTestServer(t)
+	executing, killed := make(chan struct{}), make(chan struct{})
+	var second atomic.Int32
+	srv.table = newCommandTable([]command{
+		{name: "first", arity: 1, handler: func(_ *session, c *call) {
+			close(executing)
+			<-killed
+			c.ok()
+		}},
+		{name: "second", arity: 1, handler: func(_ *session, c *call) {
+			second.Add(1)
+			c.ok()
+		}},
+	})
+	srv.serveTCP()
+	c := srv.dial()
+	c.raw("first\r\nsecond\r\nsecond\r\n")
+	<-executing
+	srv.session(1).kill()
+	close(killed)
+	eventually(t, "the session is gone", func() bool { return srv.clients() == 0 })
+	if n := second.Load(); n != 0 {
+		t.Errorf("%d commands of a client that was killed were executed, want none", n)
 	}
 }
 

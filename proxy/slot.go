@@ -82,7 +82,7 @@ func (s *session) behindQueue(mark int) {
 // waits tells the session which operation its held command waits for, after it was started.
 func (s *session) waits(op *redlock.Op) {
 	s.mu.Lock()
-	ended := s.dead
+	ended := s.dead.Load()
 	if s.held.Load() {
 		s.waitOp = op
 	}
@@ -143,11 +143,11 @@ func (s *session) advanceLocked(lost []undoer) []undoer {
 		}
 		s.inFlight.Add(-1)
 		s.queued -= len(sl.out) + len(sl.after)
-		if sl.undo != nil && (s.gone || s.dead) {
+		if sl.undo != nil && (s.gone || s.dead.Load()) {
 			lost = append(lost, sl.undo)
 			sl.out, sl.undo = appendError(sl.out[:0], coded(errGone)), nil // who has half-closed may still read
 		}
-		if s.dead {
+		if s.dead.Load() {
 			continue
 		}
 		s.appendLocked(sl.out)

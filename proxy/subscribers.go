@@ -103,7 +103,7 @@ func (s *session) push(pattern string, matched bool, channel, payload string) {
 	b = redcon.AppendBulkString(b, payload)
 	full := s.unsentLocked()+len(s.pushed)+len(b) > s.server.opts.OutputMax
 	switch {
-	case full || s.dead:
+	case full || s.dead.Load():
 	case s.composing:
 		s.pushed = append(s.pushed, b...)
 	default:
