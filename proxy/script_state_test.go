@@ -17,6 +17,9 @@ var scriptPool = sandbox.NewPool(4)
 
 var scriptNow = time.UnixMilli(1_700_000_000_123)
 
+// unhurried are the usual limits, and time for a machine that has much else to do.
+var unhurried = sandbox.Limits{Time: time.Minute}
+
 // runOn runs a source on keys and argv.
 func runOn(t testing.TB, source string, keys []scriptKey, argv ...string) outcome {
 	t.Helper()
@@ -24,7 +27,7 @@ func runOn(t testing.TB, source string, keys []scriptKey, argv ...string) outcom
 	if err != nil {
 		t.Fatalf("%s: %v", source, err)
 	}
-	return runScript(scriptPool, script, keys, argv, scriptNow, sandbox.Limits{})
+	return runScript(scriptPool, script, keys, argv, scriptNow, unhurried)
 }
 
 // String shows the reply, the writes and what was learned, in short: "1 [del k] value".
