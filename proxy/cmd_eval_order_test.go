@@ -96,7 +96,6 @@ func TestScriptsOfASessionThatEnds(t *testing.T) {
 	} {
 		t.Run(end.name, func(t *testing.T) {
 			srv := serve(t)
-			srv.allUp()
 			srv.open()
 			c := srv.dial()
 			id := c.do("CLIENT", "ID").matches(`:(\d+)`)[0]

@@ -5,7 +5,6 @@ package proxy
 // sees them; then the script is asked. The reply "held" must only come with a quorum.
 
 import (
-	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -54,16 +53,7 @@ func serveFast(t *testing.T, change ...func(*Options)) *testServer {
 	engine, masters := startEngine(t, func(o *redlock.Options) { o.MasterTimeout = 50 * time.Millisecond })
 	srv := serve(t, append(change, func(o *Options) { o.Engine = engine })...)
 	srv.masters = masters
-	srv.allUp()
 	return srv
-}
-
-// allUp waits for all masters: an engine is ready with a quorum of them.
-func (srv *testServer) allUp() {
-	srv.t.Helper()
-	eventually(srv.t, "all masters are up", func() bool {
-		return !slices.ContainsFunc(srv.opts.Engine.Masters(), func(m redlock.MasterStatus) bool { return m.State != redlock.MasterUp })
-	})
 }
 
 const (
