@@ -26,13 +26,14 @@ type machine struct {
 	fn     *lua.LFunction
 
 	// The account. Below 0 left ends the run.
-	limits   Limits
-	left     int // instructions
-	bytes    int
-	calls    int
-	deadline time.Time
-	stop     error // why the run was ended, by a limit or the Caller
-	grown    bool  // the state has more than it should keep
+	limits Limits
+	left   int // instructions
+	bytes  int
+	calls  int
+	spent  time.Duration
+	looked time.Time // at the clock
+	stop   error     // why the run was ended, by a limit or the Caller
+	grown  bool      // the state has more than it should keep
 
 	// The run.
 	caller  Caller
@@ -82,7 +83,7 @@ func (m *machine) check() <-chan struct{} {
 	if m.stop == nil && m.left <= 0 {
 		m.stop = &LimitError{fmt.Sprintf("script stopped after %d instructions", m.limits.Instructions)}
 	}
-	if m.stop == nil && time.Now().After(m.deadline) {
+	if m.look(); m.stop == nil && m.spent > m.limits.Time {
 		m.stop = &LimitError{fmt.Sprintf("script stopped after %v", m.limits.Time)}
 	}
 	if m.stop == nil {
@@ -90,6 +91,17 @@ func (m *machine) check() <-chan struct{} {
 	}
 	m.left = 0
 	return ended
+}
+
+// betweenLooks is the most time that is counted from one look at the clock to the next: what a script can take there. If it was more, the
+// machine had no processor for this process, which must not stop a script that does little.
+const betweenLooks = 5 * time.Millisecond
+
+// look counts the time since the last look.
+func (m *machine) look() {
+	now := time.Now()
+	m.spent += min(now.Sub(m.looked), betweenLooks)
+	m.looked = now
 }
 
 // Err is asked for after Done has said that the run is over.
@@ -146,7 +158,7 @@ func (m *machine) table(elements, fields int) *lua.LTable {
 func (m *machine) run(s *Script, run Run) (reply Reply, err error, clean bool) {
 	m.limits = run.Limits.orDefault()
 	m.left, m.bytes, m.calls = m.limits.Instructions, m.limits.Bytes, m.limits.Calls
-	m.deadline = time.Now().Add(m.limits.Time)
+	m.spent, m.looked = 0, time.Now()
 	m.stop, m.failure, m.resp, m.random, m.caller = nil, "", 2, (run.Seed<<16|randomSeed)&randomMask, run.Caller
 	if m.script != s {
 		m.script, m.fn = s, m.lua.NewFunctionFromProto(s.proto)
@@ -166,6 +178,9 @@ func (m *machine) run(s *Script, run Run) (reply Reply, err error, clean bool) {
 			m.failure = fmt.Sprintf("ERR %s script: %s, on @%s:%d.", message, s.SHA, chunkName, line)
 		}
 		reply = Reply{Kind: Error, Text: oneLine(m.failure)}
+	}
+	if m.look(); run.Spent != nil {
+		*run.Spent = m.spent
 	}
 	m.lua.SetTop(0)
 	// Nothing of this run may be reached from the pool.

@@ -10,7 +10,7 @@ type Limits struct {
 	Instructions int           // of Lua; functions that do much for long arguments count as several
 	Bytes        int           // allocated for strings, large tables and replies, whether still used or not
 	Calls        int           // of redis.call and redis.pcall
-	Time         time.Duration // by the process's clock
+	Time         time.Duration // by the process's clock, without most of what others took of it meanwhile
 }
 
 // DefaultLimits are those for scripts of strangers: a hundred times what a lock script needs.
@@ -46,7 +46,8 @@ type Run struct {
 	Keys, Argv []string
 	Caller     Caller
 	Limits     Limits
-	Seed       uint64 // of math.random: the same seed gives the same numbers
+	Seed       uint64         // of math.random: the same seed gives the same numbers
+	Spent      *time.Duration // if not nil, gets what the run spent of Limits.Time
 }
 
 // Pool keeps Lua states for the next runs: making one takes a hundred times as long as a short run. Its methods can be

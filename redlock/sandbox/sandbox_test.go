@@ -138,6 +138,30 @@ func TestLimits(t *testing.T) {
 	}
 }
 
+// stalling is a Caller that takes long, as where the process gets no processor.
+type stalling struct{}
+
+func (stalling) Call([]string, int) (Reply, error) {
+	time.Sleep(30 * time.Millisecond)
+	return Reply{}, nil
+}
+
+// TestStalls: a script that does little is not stopped because the process stands still.
+func TestStalls(t *testing.T) {
+	s, err := Compile("for i = 1, 5 do redis.call('get', 'k') for j = 1, 100 do end end return 'done'")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var spent time.Duration
+	reply, err := pool.Run(s, Run{Caller: stalling{}, Limits: Limits{Time: 100 * time.Millisecond}, Spent: &spent})
+	if err != nil || reply.Text != "done" {
+		t.Errorf("five stalls of 30 ms: got %v, %v after %v, want it done", reply, err, spent)
+	}
+	if spent == 0 || spent > 100*time.Millisecond {
+		t.Errorf("five stalls of 30 ms: %v are counted, want some, and less than 100 ms", spent)
+	}
+}
+
 // TestNesting: sources that are long within their limit, and deep. The third takes gopher-lua seconds to compile.
 func TestNesting(t *testing.T) {
 	repeat := func(s string) string { return strings.Repeat(s, SourceMax/2/20) }
