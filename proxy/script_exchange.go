@@ -178,12 +178,9 @@ func (x *scriptExchange) run(instructions int) {
 		script = x.script.readOnly
 	}
 	x.server.running <- struct{}{}
-	began := time.Now()
-	defer func() {
-		x.spent += time.Since(began)
-		<-x.server.running
-	}()
-	x.outcome = runScript(x.server.boxes, script, held, x.argv, began, limits)
+	defer func() { <-x.server.running }()
+	x.outcome = runScript(x.server.boxes, script, held, x.argv, time.Now(), limits)
+	x.spent += x.outcome.spent
 }
 
 // stopped tells whether the last run met a limit: to try it on something else would cost as much again.

@@ -35,6 +35,8 @@ type outcome struct {
 	readTime bool // so did the time
 	blind    bool // some key was written before anything was known of it, also where that changed nothing
 
+	spent time.Duration // of the run's limit of time
+
 	// refused says why this is no script of a lock, or that it met a limit. Then nothing else of the outcome counts: what the
 	// script would have gone on to do is not known. Its text is an error reply.
 	refused error
@@ -87,6 +89,7 @@ type scriptState struct {
 	readTime  bool
 	blind     bool
 	readOnly  bool // commands that write are errors
+	spent     time.Duration
 }
 
 // stateKey is one key. Times are absolute, in ms of the Unix epoch; 0 is none.
@@ -120,12 +123,12 @@ func runScript(pool *sandbox.Pool, script *sandbox.Script, keys []scriptKey, arg
 		names[i] = k.name
 	}
 	seed := uint64(now.UnixNano()) // a run that is repeated with the same time draws the same random numbers
-	reply, err := pool.Run(script, sandbox.Run{Keys: names, Argv: argv, Caller: st, Limits: limits, Seed: seed})
+	reply, err := pool.Run(script, sandbox.Run{Keys: names, Argv: argv, Caller: st, Limits: limits, Seed: seed, Spent: &st.spent})
 	if err != nil {
 		if _, ok := err.(*scriptRefusal); !ok {
 			err = refuse("the script cannot run here: %w", err)
 		}
-		return outcome{refused: err}
+		return outcome{refused: err, spent: st.spent}
 	}
 	return st.outcome(reply)
 }
@@ -226,7 +229,7 @@ func (k *stateKey) expire(end, now int64) {
 }
 
 func (st *scriptState) outcome(reply sandbox.Reply) outcome {
-	o := outcome{reply: reply, published: st.published, readTime: st.readTime, blind: st.blind}
+	o := outcome{reply: reply, published: st.published, readTime: st.readTime, blind: st.blind, spent: st.spent}
 	for i := range st.keys {
 		k := &st.keys[i]
 		if k.read.existence || k.read.ttl {
