@@ -117,7 +117,7 @@ func TestClientThatDoesNotRead(t *testing.T) {
 
 // A slow reader is no dead reader.
 func TestSlowReaderGetsEverything(t *testing.T) {
-	srv := serve(t, func(o *Options) { o.OutputMax, o.WriteTimeout = 16<<10, 300*time.Millisecond })
+	srv := serve(t, func(o *Options) { o.OutputMax, o.WriteTimeout = 16<<10, 2*time.Second })
 	c := srv.dial()
 	large := strings.Repeat("x", 200_000)
 	go c.raw(strings.Repeat(frameOf("ECHO", large)+frameOf("LOCK", "r", "10000", "TOKEN", "x")+frameOf("UNLOCK", "r", "x"), 20))
@@ -131,7 +131,7 @@ func TestSlowReaderGetsEverything(t *testing.T) {
 
 // Nor is one that takes longer for one write than WriteTimeout, as long as it takes something.
 func TestVerySlowReader(t *testing.T) {
-	srv := newTestServer(t, func(o *Options) { o.WriteTimeout = 50 * time.Millisecond })
+	srv := newTestServer(t, func(o *Options) { o.WriteTimeout = time.Second })
 	l := newPipeListener()
 	srv.serveOn(l)
 	conn := l.dial()
@@ -140,7 +140,7 @@ func TestVerySlowReader(t *testing.T) {
 	go conn.Write([]byte(frameOf("ECHO", large)))
 	got := make([]byte, len("$30000\r\n")+len(large)+2)
 	for n := 0; n < len(got); n += 1000 {
-		time.Sleep(5 * time.Millisecond)
+		time.Sleep(40 * time.Millisecond)
 		if _, err := io.ReadFull(conn, got[n:min(n+1000, len(got))]); err != nil {
 			t.Fatalf("after %d bytes: %v", n, err)
 		}
@@ -151,7 +151,7 @@ func TestVerySlowReader(t *testing.T) {
 }
 
 func TestHalfACommandAndSilence(t *testing.T) {
-	srv := serve(t, func(o *Options) { o.CommandTimeout = 100 * time.Millisecond })
+	srv := serve(t, func(o *Options) { o.CommandTimeout = time.Second })
 	idle, half, waiting := srv.dial(), srv.dial(), srv.dial()
 	idle.do("LOCK", "r", "10000", "TOKEN", "x").granted(1, 9898)
 	lock := frameOf("LOCK", "r", "10000", "WAIT", "60000")
@@ -167,7 +167,7 @@ func TestHalfACommandAndSilence(t *testing.T) {
 	eventually(t, "it waits", waiters(srv, 1))
 	half.raw("*2\r\n$4\r\nECHO\r\n$1000\r\nxxx")
 	half.closed()
-	time.Sleep(200 * time.Millisecond)
+	time.Sleep(300 * time.Millisecond) // more than a sweep
 	idle.do("UNLOCK", "r", "x").is(":1")
 	waiting.read().granted(1, 9898)
 	waiting.raw("NG\r\n")
@@ -175,15 +175,16 @@ func TestHalfACommandAndSilence(t *testing.T) {
 }
 
 func TestIdleTimeout(t *testing.T) {
-	srv := serve(t, func(o *Options) { o.IdleTimeout = 100 * time.Millisecond })
+	srv := serve(t, func(o *Options) { o.IdleTimeout = time.Second })
 	idle, busy := srv.dial(), srv.dial()
 	waiting := srv.dial()
 	busy.do("LOCK", "r", "10000", "TOKEN", "x").granted(1, 9898)
 	waiting.send("LOCK", "r", "10000", "TOKEN", "y", "WAIT", "60000")
-	for range 30 {
+	eventually(t, "the idle client is closed", func() bool {
 		time.Sleep(10 * time.Millisecond)
 		busy.do("PING").is("+PONG")
-	}
+		return srv.session(1) == nil
+	})
 	idle.closed()
 	busy.do("UNLOCK", "r", "x").is(":1")
 	waiting.read().granted(1, 9898) // a client that waits is not idle

@@ -188,7 +188,7 @@ func TestRedisCLIHelp(t *testing.T) {
 			}
 		}
 	}
-	if out, err := exec.Command("redis-cli", "-p", port, "lock", "cli", "1000").CombinedOutput(); err != nil || !strings.Contains(string(out), "\n9") {
-		t.Errorf("redis-cli lock cli 1000: got %s %v, want a token and a validity", out, err)
+	if out, err := exec.Command("redis-cli", "-p", port, "lock", "cli", "20000").CombinedOutput(); err != nil || !strings.Contains(string(out), "\n1") {
+		t.Errorf("redis-cli lock cli 20000: got %s %v, want a token and a validity", out, err)
 	}
 }

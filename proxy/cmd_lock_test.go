@@ -11,35 +11,35 @@ import (
 func TestLOCK(t *testing.T) {
 	c := serve(t).dial()
 
-	token := c.do("LOCK", "a", "1000").granted(1, 988)
+	token := c.do("LOCK", "a", "20000").granted(1, 19798)
 	if len(token) < 20 || strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }) {
 		t.Errorf("the token made here is %q, want 20 bytes or more of visible text", token)
 	}
-	c.do("LOCK", "a", "1000").is("*nil")
+	c.do("LOCK", "a", "20000").is("*nil")
 	c.do("UNLOCK", "a", "not the token").is(":0")
 	c.do("UNLOCK", "a", token).is(":1")
 	c.do("UNLOCK", "a", token).is(":0")
 
-	c.do("lock", "a", "1000", "token", "mine").granted(1, 988)
-	c.do("LOCK", "a", "1000", "Token", "mine").granted(1, 988) // again: the reply may have been lost
-	c.do("LOCK", "a", "1000", "TOKEN", "other").is("*nil")
-	c.do("LOCK", "a", "1000", "wAIT", "20", "TOKEN", "other").is("*nil")
+	c.do("lock", "a", "20000", "token", "mine").granted(1, 19798)
+	c.do("LOCK", "a", "20000", "Token", "mine").granted(1, 19798) // again: the reply may have been lost
+	c.do("LOCK", "a", "20000", "TOKEN", "other").is("*nil")
+	c.do("LOCK", "a", "20000", "wAIT", "20", "TOKEN", "other").is("*nil")
 	c.do("UNLOCK", "a", "mine").is(":1")
 
-	c.do("LOCK", "a", "1000", "WAIT", "1000", "TOKEN", "\x00\r\n\xff").matches(`\["\\x00\\r\\n\\xff" :\d+\]`)
+	c.do("LOCK", "a", "20000", "WAIT", "5000", "TOKEN", "\x00\r\n\xff").matches(`\["\\x00\\r\\n\\xff" :\d+\]`)
 	c.do("UNLOCK", "a", "\x00\r\n\xff").is(":1")
 }
 
 func TestLOCKInRESP3(t *testing.T) {
 	c := serve(t).dial()
-	c.do("LOCK", "a", "1000", "TOKEN", "mine").granted(1, 988)
-	c.do("LOCK", "a", "1000").is("*nil")
+	c.do("LOCK", "a", "20000", "TOKEN", "mine").granted(1, 19798)
+	c.do("LOCK", "a", "20000").is("*nil")
 	c.do("HELLO", "3")
-	c.do("LOCK", "a", "1000").is("_nil")
+	c.do("LOCK", "a", "20000").is("_nil")
 	c.do("LOCKINFO", "a").matches(`{"resource": "a" "held": :1 .*}`)
 
 	// A reply is in the version that was spoken when its command was sent.
-	c.raw(frameOf("HELLO", "2") + frameOf("LOCK", "a", "1000", "WAIT", "20") + frameOf("HELLO", "3") + frameOf("LOCK", "a", "1000"))
+	c.raw(frameOf("HELLO", "2") + frameOf("LOCK", "a", "20000", "WAIT", "20") + frameOf("HELLO", "3") + frameOf("LOCK", "a", "20000"))
 	c.read()
 	c.read().is("*nil")
 	c.read()
@@ -51,7 +51,7 @@ func TestFENCE(t *testing.T) {
 	c := serve(t).dial()
 	last := ""
 	for i := range 5 {
-		fence := c.do("LOCK", "a", "1000", "fence", "TOKEN", "mine").matches(`\["mine" :\d+ :(\d+)\]`)[0]
+		fence := c.do("LOCK", "a", "20000", "fence", "TOKEN", "mine").matches(`\["mine" :\d+ :(\d+)\]`)[0]
 		if len(fence) < len(last) || len(fence) == len(last) && fence <= last {
 			t.Fatalf("got fence %s after %s, want a greater one", fence, last)
 		}
@@ -61,37 +61,37 @@ func TestFENCE(t *testing.T) {
 		}
 		c.do("UNLOCK", "a", "mine").is(":1")
 	}
-	c.do("MLOCK", "2", "a", "b", "1000", "FENCE").matches(`\["[^"]+" :\d+ :\d+\]`)
+	c.do("MLOCK", "2", "a", "b", "20000", "FENCE").matches(`\["[^"]+" :\d+ :\d+\]`)
 }
 
 func TestEXTEND(t *testing.T) {
 	c := serve(t).dial()
-	c.do("EXTEND", "a", "mine", "1000").is(":0")
-	c.do("LOCK", "a", "1000", "TOKEN", "mine").granted(1, 988)
-	if ms := c.do("EXTEND", "a", "mine", "20000").matches(`:(\d+)`)[0]; ms < "19000" || ms > "19798" {
-		t.Errorf("got a validity of %s ms, want nearly 19798", ms)
+	c.do("EXTEND", "a", "mine", "20000").is(":0")
+	c.do("LOCK", "a", "20000", "TOKEN", "mine").granted(1, 19798)
+	if ms := c.do("EXTEND", "a", "mine", "40000").matches(`:(\d{5})`)[0]; ms < "30000" || ms > "39598" {
+		t.Errorf("got a validity of %s ms, want nearly 39598", ms)
 	}
-	c.do("EXTEND", "a", "other", "1000").is(":0")
+	c.do("EXTEND", "a", "other", "20000").is(":0")
 	c.do("UNLOCK", "a", "mine").is(":1")
-	c.do("EXTEND", "a", "mine", "1000").is(":0")
+	c.do("EXTEND", "a", "mine", "20000").is(":0")
 }
 
 func TestMLOCK(t *testing.T) {
 	c := serve(t).dial()
-	c.do("MLOCK", "2", "a", "b", "1000", "TOKEN", "mine").granted(1, 988)
-	c.do("LOCK", "b", "1000").is("*nil")
-	c.do("MLOCK", "2", "b", "c", "1000").is("*nil")
-	c.do("LOCK", "c", "1000", "TOKEN", "of c").granted(1, 988) // nothing of the one that failed is left
-	c.do("MEXTEND", "2", "a", "b", "mine", "20000").matches(`:19\d\d\d`)
+	c.do("MLOCK", "2", "a", "b", "20000", "TOKEN", "mine").granted(1, 19798)
+	c.do("LOCK", "b", "20000").is("*nil")
+	c.do("MLOCK", "2", "b", "c", "20000").is("*nil")
+	c.do("LOCK", "c", "20000", "TOKEN", "of c").granted(1, 19798) // nothing of the one that failed is left
+	c.do("MEXTEND", "2", "a", "b", "mine", "40000").matches(`:3\d\d\d\d`)
 	c.do("MUNLOCK", "2", "a", "b", "other").is(":0")
 	c.do("MUNLOCK", "2", "a", "b", "mine").is(":1")
-	c.do("MLOCK", "2", "a", "b", "1000", "WAIT", "100").granted(1, 988)
+	c.do("MLOCK", "2", "a", "b", "20000", "WAIT", "100").granted(1, 19798)
 
 	names := strings.Split(strings.Repeat("x", 64), "")
 	for i := range names {
 		names[i] = strings.Repeat("n", i+1)
 	}
-	c.do(append(append([]string{"MLOCK", "64"}, names...), "1000")...).granted(1, 988)
+	c.do(append(append([]string{"MLOCK", "64"}, names...), "20000")...).granted(1, 19798)
 }
 
 func TestNativeCommandsRefuse(t *testing.T) {
@@ -164,11 +164,11 @@ func TestLOCKINFO(t *testing.T) {
 	c := srv.dial()
 	c.do("LOCKINFO", "a").matches(`\["resource" "a" "held" :0 "validity-ms" :0 "token-digest" \$nil "votes" \[(.*)\] "waiters" :0 "fence" \$nil\]`)
 
-	c.do("LOCK", "a", "1000", "TOKEN", "mine").granted(1, 988)
+	c.do("LOCK", "a", "20000", "TOKEN", "mine").granted(1, 19798)
 	waiting := srv.dial()
-	waiting.send("LOCK", "a", "1000", "WAIT", "5000")
+	waiting.send("LOCK", "a", "20000", "WAIT", "5000")
 	eventually(t, "one waits", func() bool { return srv.opts.Engine.Stats().Waiters == 1 })
-	got := c.do("LOCKINFO", "a").matches(`\["resource" "a" "held" :1 "validity-ms" :\d\d\d "token-digest" "([0-9a-f]{16})" "votes" \[(.*)\] "waiters" :1 "fence" \$nil\]`)
+	got := c.do("LOCKINFO", "a").matches(`\["resource" "a" "held" :1 "validity-ms" :1\d\d\d\d "token-digest" "([0-9a-f]{16})" "votes" \[(.*)\] "waiters" :1 "fence" \$nil\]`)
 	if n := strings.Count(got[1], `"token-digest" "`+got[0]+`" "ttl-ms" :`); n < 3 {
 		t.Errorf("got %d votes for the digest, want a quorum:\n%s", n, got[1])
 	}
@@ -181,12 +181,12 @@ func TestLOCKS(t *testing.T) {
 	srv := serve(t)
 	c := srv.dial()
 	c.do("LOCKS").is("[]")
-	c.do("LOCK", "invoice:1", "1000", "TOKEN", "mine").granted(1, 988)
-	c.do("LOCK", "invoice:2", "1000", "TOKEN", "mine").granted(1, 988)
-	c.do("MLOCK", "2", "order:1", "order:2", "1000", "TOKEN", "mine").granted(1, 988)
+	c.do("LOCK", "invoice:1", "20000", "TOKEN", "mine").granted(1, 19798)
+	c.do("LOCK", "invoice:2", "20000", "TOKEN", "mine").granted(1, 19798)
+	c.do("MLOCK", "2", "order:1", "order:2", "20000", "TOKEN", "mine").granted(1, 19798)
 
 	lease := func(resources string) string {
-		return `\["resources" \[` + resources + `\] "token-digest" "[0-9a-f]{16}" "validity-ms" :\d\d\d "waiters" :0\]`
+		return `\["resources" \[` + resources + `\] "token-digest" "[0-9a-f]{16}" "validity-ms" :1\d\d\d\d "waiters" :0\]`
 	}
 	c.do("LOCKS").matches(`\[` + lease(`"invoice:1"`) + " " + lease(`"invoice:2"`) + " " + lease(`"order:1" "order:2"`) + `\]`)
 	c.do("LOCKS", "pattern", "invoice:[2-9]").matches(`\[` + lease(`"invoice:2"`) + `\]`)
@@ -199,12 +199,12 @@ func TestPipelineKeepsOrder(t *testing.T) {
 	c := serve(t).dial()
 	var b strings.Builder
 	for range 300 {
-		b.WriteString(frameOf("LOCK", "a", "1000", "TOKEN", "mine") + frameOf("LOCK", "a", "1000", "TOKEN", "other") +
+		b.WriteString(frameOf("LOCK", "a", "20000", "TOKEN", "mine") + frameOf("LOCK", "a", "20000", "TOKEN", "other") +
 			frameOf("PING") + frameOf("UNLOCK", "a", "mine") + frameOf("ECHO", "behind"))
 	}
 	c.raw(b.String())
 	for range 300 {
-		c.read().granted(1, 988)
+		c.read().granted(1, 19798)
 		c.read().is("*nil")
 		c.read().is("+PONG")
 		c.read().is(":1")

@@ -109,6 +109,11 @@ func openEngine(t testing.TB, masters []*memmaster.Master, change ...func(*redlo
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
+		for _, m := range engine.Masters() {
+			if t.Failed() && m.Timeouts > 0 {
+				t.Logf("%s was given up %d times: %+v", m.Addr, m.Timeouts, m)
+			}
+		}
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
 		engine.Close(ctx)
@@ -126,7 +131,7 @@ func allUp(t testing.TB, engine *redlock.Client) {
 }
 
 func engineOptions(masters []*memmaster.Master, change ...func(*redlock.Options)) redlock.Options {
-	opts := redlock.Options{MasterTimeout: 2 * time.Second} // a slow test machine is no hung master
+	opts := redlock.Options{MasterTimeout: 2 * time.Second, ConnectTimeout: patience} // a slow test machine is no hung master
 	for i, m := range masters {
 		opts.Masters = append(opts.Masters, redlock.Master{Addr: fmt.Sprintf("master-%d:6379", i+1), Dialer: m.Dial})
 	}

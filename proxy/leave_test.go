@@ -65,7 +65,7 @@ func TestClientClosesRightAfterLOCK(t *testing.T) {
 		m.Thaw()
 	}
 	b := srv.dial()
-	b.do("LOCK", "r", "1000", "WAIT", "4000").granted(1, 988)
+	b.do("LOCK", "r", "10000", "WAIT", "10000").granted(1, 9898)
 }
 
 // The token is the client's own, and it comes back with it on another connection: what it is granted there must stand.
@@ -132,5 +132,5 @@ func TestGrantThatIsNotReadIsReleased(t *testing.T) {
 	eventually(t, "the lock is granted", func() bool { return srv.opts.Engine.Stats().Granted == 1 })
 	eventually(t, "the client is closed", func() bool { return srv.clients() == 0 })
 	eventually(t, "the lock is released", func() bool { return srv.counters.repliesLost.Load() == 1 })
-	newClient(t, l.dial()).do("LOCK", "r", "1000", "WAIT", "1000").granted(1, 988)
+	newClient(t, l.dial()).do("LOCK", "r", "10000", "WAIT", "10000").granted(1, 9898)
 }

@@ -50,7 +50,7 @@ func (srv *testServer) away(masters ...int) {
 
 // serveFast is serve with masters whose answers are soon given up.
 func serveFast(t *testing.T, change ...func(*Options)) *testServer {
-	engine, masters := startEngine(t, func(o *redlock.Options) { o.MasterTimeout = 50 * time.Millisecond })
+	engine, masters := startEngine(t, func(o *redlock.Options) { o.MasterTimeout = 250 * time.Millisecond })
 	srv := serve(t, append(change, func(o *Options) { o.Engine = engine })...)
 	srv.masters = masters
 	return srv

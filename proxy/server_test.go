@@ -18,7 +18,7 @@ import (
 // TLS and net.Pipe have no file descriptor to write without blocking; all else must be the same.
 func TestOtherConnections(t *testing.T) {
 	config := selfSigned(t)
-	srv := serve(t, func(o *Options) { o.TLSConfig, o.HandshakeTimeout = config, 100*time.Millisecond })
+	srv := serve(t, func(o *Options) { o.TLSConfig, o.HandshakeTimeout = config, 2*time.Second })
 	dial := func() *client {
 		conn, err := tls.Dial("tcp", srv.addr, &tls.Config{InsecureSkipVerify: true})
 		if err != nil {
@@ -30,7 +30,7 @@ func TestOtherConnections(t *testing.T) {
 		a, b := dial(), dial()
 		a.do("PING").is("+PONG")
 		a.do("LOCK", "r", "10000", "TOKEN", "a").granted(1, 9898)
-		b.raw(frameOf("LOCK", "r", "10000", "TOKEN", "b", "WAIT", "5000") + frameOf("PING"))
+		b.raw(frameOf("LOCK", "r", "10000", "TOKEN", "b", "WAIT", "60000") + frameOf("PING"))
 		eventually(t, "b waits", waiters(srv, 1))
 		a.do("UNLOCK", "r", "a").is(":1")
 		b.read().granted(1, 9898)
@@ -42,7 +42,7 @@ func TestOtherConnections(t *testing.T) {
 			b.read().granted(1, 9898)
 			b.read().is(":1")
 		}
-		a.send("LOCK", "r", "10000", "TOKEN", "a", "WAIT", "5000")
+		a.send("LOCK", "r", "10000", "TOKEN", "a", "WAIT", "60000")
 		eventually(t, "a waits", waiters(srv, 1))
 		a.conn.Close()
 		eventually(t, "a does not wait any more", waiters(srv, 0))
@@ -133,7 +133,7 @@ func TestShutdown(t *testing.T) {
 		t.Fatalf("Shutdown returned %v while a lock was held", err)
 	case <-time.After(50 * time.Millisecond):
 	}
-	holder.do("EXTEND", "r", "a", "5000").matches(`:4\d\d\d`)
+	holder.do("EXTEND", "r", "a", "20000").matches(`:1\d\d\d\d`)
 	holder.do("UNLOCK", "r", "a").is(":1")
 	if err := <-done; err != nil {
 		t.Errorf("Shutdown: got %v, want nil", err)

@@ -24,18 +24,18 @@ func TestWaitingLOCKHoldsBackWhatIsBehind(t *testing.T) {
 	a, b := srv.dial(), srv.dial()
 	a.do("LOCK", "r", "10000", "TOKEN", "a").granted(1, 9898)
 
-	b.raw(frameOf("PING") + frameOf("LOCK", "r", "10000", "TOKEN", "b", "WAIT", "5000") + frameOf("PING") + frameOf("LOCK", "behind", "1000"))
+	b.raw(frameOf("PING") + frameOf("LOCK", "r", "10000", "TOKEN", "b", "WAIT", "60000") + frameOf("PING") + frameOf("LOCK", "behind", "10000"))
 	b.read().is("+PONG") // what was before it is answered
 	eventually(t, "b waits", waiters(srv, 1))
 	b.send("ECHO", "sent while it waits")
 	b.silent(50 * time.Millisecond)
-	a.do("LOCK", "behind", "1000", "TOKEN", "a").granted(1, 988) // what is behind it is not executed
+	a.do("LOCK", "behind", "10000", "TOKEN", "a").granted(1, 9898) // what is behind it is not executed
 	a.do("UNLOCK", "behind", "a").is(":1")
 
 	a.do("UNLOCK", "r", "a").is(":1")
 	b.read().granted(1, 9898)
 	b.read().is("+PONG")
-	b.read().granted(1, 988)
+	b.read().granted(1, 9898)
 	b.read().is(`"sent while it waits"`)
 }
 
@@ -46,12 +46,12 @@ func TestCLIENTUNBLOCK(t *testing.T) {
 	id := b.do("CLIENT", "ID").matches(`:(\d+)`)[0]
 
 	a.do("CLIENT", "UNBLOCK", id).is(":0") // it does not wait
-	b.send("LOCK", "r", "10000", "WAIT", "5000")
+	b.send("LOCK", "r", "10000", "WAIT", "60000")
 	eventually(t, "b waits", waiters(srv, 1))
 	a.do("CLIENT", "UNBLOCK", id).is(":1")
 	b.read().is("*nil")
 
-	b.raw(frameOf("LOCK", "r", "10000", "WAIT", "5000") + frameOf("PING"))
+	b.raw(frameOf("LOCK", "r", "10000", "WAIT", "60000") + frameOf("PING"))
 	eventually(t, "b waits", waiters(srv, 1))
 	a.do("CLIENT", "UNBLOCK", id, "ERROR").is(":1")
 	b.read().is("-UNBLOCKED client unblocked via CLIENT UNBLOCK")
@@ -177,9 +177,9 @@ func (c *countingConn) Write(b []byte) (int, error) {
 
 func TestBadFrameAfterGoodCommands(t *testing.T) {
 	c := serve(t).dial()
-	c.raw(frameOf("PING") + frameOf("LOCK", "r", "1000", "TOKEN", "x") + frameOf("UNLOCK", "r", "x") + "*1\r\n$-2\r\n" + frameOf("PING"))
+	c.raw(frameOf("PING") + frameOf("LOCK", "r", "10000", "TOKEN", "x") + frameOf("UNLOCK", "r", "x") + "*1\r\n$-2\r\n" + frameOf("PING"))
 	c.read().is("+PONG")
-	c.read().granted(1, 988)
+	c.read().granted(1, 9898)
 	c.read().is(":1")
 	c.read().is("-ERR Protocol error: invalid bulk length")
 	c.closed()
@@ -223,8 +223,8 @@ func TestCLIENTREPLY(t *testing.T) {
 
 func TestQUIT(t *testing.T) {
 	c := serve(t).dial()
-	c.raw(frameOf("LOCK", "r", "1000", "TOKEN", "x") + frameOf("QUIT") + frameOf("PING"))
-	c.read().granted(1, 988)
+	c.raw(frameOf("LOCK", "r", "10000", "TOKEN", "x") + frameOf("QUIT") + frameOf("PING"))
+	c.read().granted(1, 9898)
 	c.read().is("+OK")
 	c.closed()
 }
@@ -235,7 +235,7 @@ func TestAuthentication(t *testing.T) {
 	c.do("LOCK", "r", "1000").is("-NOAUTH Authentication required.")
 	c.do("NOSUCH").err("ERR unknown command 'NOSUCH'")
 	c.do("AUTH", "secret").is("+OK")
-	c.do("LOCK", "r", "1000").granted(1, 988)
+	c.do("LOCK", "r", "10000").granted(1, 9898)
 	c.do("ECHO", strings.Repeat("x", 20_000)).is(`"` + strings.Repeat("x", 20_000) + `"`)
 
 	c = srv.dial()
