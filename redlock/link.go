@@ -228,7 +228,12 @@ func connectError(err error) error {
 	}
 	var op *net.OpError
 	if errors.As(err, &op) && op.Op == "dial" {
-		return fmt.Errorf("cannot connect: %w", op.Err)
+		cause := op.Err
+		var call *os.SyscallError // "connect: connection refused": of the two words for one thing ours stays
+		if errors.As(cause, &call) {
+			cause = call.Err
+		}
+		return fmt.Errorf("cannot connect: %w", cause)
 	}
 	if isTimeout(err) {
 		return errors.New("no answer while connecting")
