@@ -115,7 +115,10 @@ func (l *lane) next(link *link, done *batch) (b *batch, ok bool) {
 			l.mu.Unlock()
 			runtime.Gosched()
 			runtime.Gosched()
+			// And what is launched together is taken together, a hand-over's release and acquisition: one round trip.
+			l.client.mu.Lock()
 			l.mu.Lock()
+			l.client.mu.Unlock()
 			yielded = true
 		default:
 			return l.departLocked(link), true
