@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Builds the programs of TestLibraries into build/, which git ignores, and installs what that takes.
 #
-#   build.sh            build what is missing or older than its sources
-#   build.sh --check    only say what that would be; fails if there is anything
+#   build.sh [language...]            build what is missing or older than its sources; no language: all of them
+#   build.sh --check [language...]    only say what that would be; fails if there is anything
 #
 # A language is built when the sum over its source files and its build function differs from the one in its stamp.
 set -euo pipefail
@@ -15,6 +15,16 @@ fail() {
   echo "libraries: $*" >&2
   exit 1
 }
+
+check=
+if [ "${1-}" = --check ]; then
+  check=yes
+  shift
+fi
+for language; do
+  [[ " ${languages[*]} " == *" $language "* ]] || fail "no language $language: want some of ${languages[*]}"
+done
+[ $# = 0 ] || languages=("$@")
 
 # missing prints what a language lacks on this machine, packages the packages of Debian that have it.
 missing() {
@@ -122,7 +132,7 @@ build_perl() { :; }
 stale=()
 for language in "${languages[@]}"; do up_to_date "$language" || stale+=("$language"); done
 
-if [ "${1-}" = --check ]; then
+if [ -n "$check" ]; then
   for language in "${stale[@]}"; do
     lacking=$(missing "$language" | paste -sd, -)
     if [ -n "$lacking" ]; then echo "$language: not installed: $lacking"; else echo "$language: not built from its present sources"; fi
