@@ -2,7 +2,7 @@
 
 STATICCHECK = go run honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
-.PHONY: run build test lint bench bench-full scenarios soak fuzz tools libraries
+.PHONY: run build test lint bench bench-full bench-libraries scenarios soak fuzz tools libraries
 
 run: ## serve on 127.0.0.1:6380 with five masters inside the process
 	go run ./cmd/redlockd
@@ -23,7 +23,10 @@ lint: ## formatting, vet, staticcheck
 bench: tools ## redlockd, redsync and one single master side by side; a few minutes
 	go run ./bench
 
-bench-full: tools ## every scenario, every peer; twenty minutes. Needs redis-benchmark and, on Debian, apt install etcd-server
+bench-libraries: ## what the scenario libraries of the bench loads, beside what Go has
+	@cmd/redlockd/testdata/libraries/build.sh node python
+
+bench-full: tools bench-libraries ## every scenario, every peer; twenty minutes. Needs redis-benchmark and, on Debian, apt install etcd-server
 	go run ./bench --full
 
 scenarios: tools ## what redlockd, redsync and node-redlock (if npm is there) make of the same faults; prints README's table

@@ -28,7 +28,10 @@ const childGrace = 30 * time.Second
 // startGenerator starts a load generator and returns when it is connected and warmed up. Close it in any case.
 // The end of ctx kills it.
 func startGenerator(ctx context.Context, spec loadSpec) (*generator, error) {
-	program := spec.program
+	program, arguments := spec.program, spec.arguments
+	if len(arguments) == 0 {
+		arguments = []string{loadCommand}
+	}
 	if program == "" {
 		self, err := os.Executable()
 		if err != nil {
@@ -36,7 +39,7 @@ func startGenerator(ctx context.Context, spec loadSpec) (*generator, error) {
 		}
 		program = self
 	}
-	g := &generator{process: exec.CommandContext(ctx, program, loadCommand), lines: make(chan string, 4)}
+	g := &generator{process: exec.CommandContext(ctx, program, arguments...), lines: make(chan string, 4)}
 	g.process.SysProcAttr = childAttributes()
 	g.process.Stderr = &g.stderr
 	var err error

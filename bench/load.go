@@ -42,8 +42,8 @@ type loadSpec struct {
 	Target   string        `json:"target"`
 	Redlockd string        `json:"redlockd"` // host:port, empty when the target does not use it
 	Fleet    []string      `json:"fleet"`    // all redlockd over the masters, of which Redlockd is the first
-	Masters  []string      `json:"masters"`
-	Etcd     string        `json:"etcd"` // host:port, empty when it is not among the targets
+	Masters  []string      `json:"masters"`  // or what a library takes for them
+	Etcd     string        `json:"etcd"`     // host:port, empty when it is not among the targets
 	Callers  int           `json:"callers"`
 	Depth    int           `json:"depth"` // of explicit pipelines; 0: the target as it is
 	Rate     int           `json:"rate"`  // pairs/s, of the latency scenario
@@ -51,7 +51,8 @@ type loadSpec struct {
 	Duration time.Duration `json:"duration_ns"`
 	Prefix   string        `json:"prefix"` // of every resource: no two cells share a resource
 
-	program string // that is the load generator; empty: this one
+	program   string   // that is the load generator; empty: this one
+	arguments []string // of the program; none: loadCommand
 }
 
 // loadFigures are the measurements of an uncontended cell.
@@ -100,6 +101,7 @@ func serveLoad(in io.Reader, out io.Writer) error {
 		scenarioFaults:      measureFault,
 		scenarioLatency:     measureLatency,
 		scenarioProxies:     measureHotKey,
+		scenarioLibraries:   measureUncontended,
 	}[spec.Scenario]
 	if measure == nil {
 		return fmt.Errorf("unknown scenario %q", spec.Scenario)

@@ -13,7 +13,8 @@
 //	              ├─ redlockd-pipelined…  rueidis  ──┴─→ redlockd ─→ 5 masters
 //	              ├─ redsync              5 go-redis pools ────────→ 5 masters
 //	              ├─ single, peers        their clients ───────────→ 1 master
-//	              └─ etcd                 its client ──────────────→ etcd
+//	              ├─ etcd                 its client ──────────────→ etcd
+//	              └─ node, python         node-redlock, pottery ───→ redlockd, or 5 masters
 //
 // It touches no server that it did not start: all run on free ports of loopback, and a port that somebody else took
 // meanwhile is noticed before anything is written to its server.
@@ -80,7 +81,11 @@ func run(ctx context.Context, o options) error {
 	}
 	defer os.RemoveAll(scratch)
 
-	b := &bench{options: o, log: log, progress: newProgress(os.Stderr, o.cells())}
+	b := &bench{options: o, log: log}
+	if err := b.findLibraries(ctx); err != nil {
+		return err
+	}
+	b.progress = newProgress(os.Stderr, b.cells())
 	defer b.progress.clear()
 	if o.needsRedlockd() {
 		if b.program, err = findProxy(ctx, o, scratch, log); err != nil {
@@ -91,6 +96,9 @@ func run(ctx context.Context, o options) error {
 		if b.peers, err = buildPeers(ctx, scratch); err != nil {
 			return err
 		}
+	}
+	for _, why := range b.leftOut {
+		fmt.Fprintln(os.Stderr, "bench: left out:", why)
 	}
 	r := report{Environment: readEnvironment(os.Args[1:], b.program, b.peers)}
 	for _, s := range o.chosen() {

@@ -51,6 +51,12 @@ type options struct {
 	latencyRounds   int
 	latencyDuration time.Duration
 
+	libraries       []string
+	librariesByName bool // asked for by name: one that is not installed is an error
+	libraryCallers  []int
+	libraryRounds   int
+	libraryDuration time.Duration
+
 	redlockd   string // a program to measure; empty: build it
 	gomaxprocs string // of redlockd; empty: Go's default
 	gogc       string // of redlockd; empty: Go's default
@@ -89,6 +95,9 @@ var quickValues = map[string]string{
 	"busy":                "200",
 	"connection-rounds":   "1",
 	"connection-duration": "1s",
+
+	"library-rounds":   "1",
+	"library-duration": "500ms",
 }
 
 // fullValues are what --full puts in the place of the defaults.
@@ -142,6 +151,8 @@ func parseOptions(args []string, out io.Writer) (options, error) {
 		distances = flags.String("distances", "1ms,5ms,20ms", "distance: round trips to the masters")
 		idle      = flags.String("idle", "1000,10000", "connections: numbers that are idle")
 		busy      = flags.String("busy", "1000", "connections: numbers that are busy")
+		ofOthers  = flags.String("libraries", everything, "libraries: which, comma-separated, or all: "+strings.Join(libraryNames, ","))
+		users     = flags.String("library-callers", "1,64", "libraries: numbers of callers")
 		faults    = flags.String("faults", "none,freeze1,freeze2,kill1,kill2", "faults: which, and of how many masters; none is the control")
 	)
 	flags.SetOutput(io.Discard)
@@ -160,6 +171,8 @@ func parseOptions(args []string, out io.Writer) (options, error) {
 	flags.DurationVar(&o.distanceDuration, "distance-duration", time.Second, "distance: length of a cell")
 	flags.IntVar(&o.connectionRounds, "connection-rounds", 3, "connections: rounds")
 	flags.DurationVar(&o.connectionDuration, "connection-duration", 3*time.Second, "connections: length of a cell with busy ones")
+	flags.IntVar(&o.libraryRounds, "library-rounds", 5, "libraries: rounds")
+	flags.DurationVar(&o.libraryDuration, "library-duration", time.Second, "libraries: length of a cell")
 	flags.StringVar(&o.redlockd, "redlockd", "", "`program` to measure; empty: build ./cmd/redlockd of this module")
 	flags.StringVar(&o.gomaxprocs, "redlockd-gomaxprocs", "", "GOMAXPROCS of the redlockd process; empty: not set")
 	flags.StringVar(&o.gogc, "redlockd-gogc", "", "GOGC of the redlockd process; empty: not set")
@@ -202,7 +215,7 @@ func parseOptions(args []string, out io.Writer) (options, error) {
 		preset(quickValues)
 	}
 
-	var errs [14]error
+	var errs [16]error
 	o.scenarios, errs[0] = parseNames("scenarios", *scenarios, scenarioNames)
 	o.targets, errs[1] = parseNames("targets", *targets, targetNames)
 	o.callers, errs[2] = parseCounts("callers", *callers)
@@ -216,6 +229,9 @@ func parseOptions(args []string, out io.Writer) (options, error) {
 	o.distances, errs[11] = parseDistances("distances", *distances)
 	o.idle, errs[12] = parseCounts("idle", *idle)
 	o.busy, errs[13] = parseCounts("busy", *busy)
+	o.libraries, errs[14] = parseNames("libraries", *ofOthers, libraryNames)
+	o.libraryCallers, errs[15] = parseCounts("library-callers", *users)
+	o.librariesByName = given["libraries"] || given["scenarios"] && !strings.Contains(*scenarios, everything)
 	for _, word := range strings.Split(*faults, ",") {
 		f, err := parseFault(strings.TrimSpace(word))
 		if err != nil {
@@ -247,6 +263,9 @@ func (o *options) validate() error {
 	}
 	if o.connectionRounds < 1 || o.connectionDuration <= 0 {
 		return fmt.Errorf("--connection-rounds %d, --connection-duration %v: want at least 1 round, and time", o.connectionRounds, o.connectionDuration)
+	}
+	if o.libraryRounds < 1 || o.libraryDuration <= 0 {
+		return fmt.Errorf("--library-rounds %d, --library-duration %v: want at least 1 round, and time", o.libraryRounds, o.libraryDuration)
 	}
 	if slices.Contains(o.scenarios, scenarioConnections) {
 		if err := requireFiles(max(slices.Max(o.idle), slices.Max(o.busy))); err != nil {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os/exec"
 	"path/filepath"
-	"strings"
 )
 
 // peersMod names the file that stands in for go.mod where the peers are built: go.mod itself, and the modules that only
@@ -17,13 +16,13 @@ const peersMod = "bench/peers.mod"
 // as the load generator of the targets that are peers.
 func buildPeers(ctx context.Context, scratch string) (string, error) {
 	const hint = "build the peers bsm and etcd (run the bench inside its module, or leave them out of --targets)"
-	top, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", "redlockd").Output()
+	top, err := moduleDir(ctx)
 	if err != nil {
 		return "", fmt.Errorf("%s: %w", hint, err)
 	}
 	path := filepath.Join(scratch, "peers")
 	build := exec.CommandContext(ctx, "go", "build", "-tags", "peers", "-modfile", peersMod, "-o", path, "./bench")
-	build.Dir = strings.TrimSpace(string(top))
+	build.Dir = top
 	if out, err := build.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("%s: %w\n%s", hint, err, out)
 	}

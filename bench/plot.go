@@ -61,6 +61,9 @@ func (r *report) plot(dir string) error {
 	if len(r.Distance) > 0 {
 		drawings["distance.svg"] = func() ([][]*plot.Plot, error) { return distancePanels(r.Distance) }
 	}
+	if r.Libraries != nil && len(r.Libraries.Rows) > 0 {
+		drawings["libraries.svg"] = func() ([][]*plot.Plot, error) { return libraryPanels(r.Libraries.Rows) }
+	}
 	for name, draw := range drawings {
 		panels, err := draw()
 		if err == nil {

@@ -31,6 +31,7 @@ type report struct {
 	Distance    []distanceRow    `json:"distance,omitempty"`
 
 	Connections *connectionsFigures `json:"connections,omitempty"`
+	Libraries   *librariesFigures   `json:"libraries,omitempty"`
 }
 
 // save writes the report in all its forms into dir.
@@ -83,6 +84,10 @@ func (r *report) writeText(w io.Writer) {
 	if r.Connections != nil {
 		idleTable(r.Connections.Idle).write(w)
 		busyTable(r.Connections.Busy).write(w)
+	}
+	if r.Libraries != nil {
+		librariesTable(r.Libraries).write(w)
+		r.Libraries.writeNotes(w)
 	}
 	r.writeFailures(w)
 }
@@ -225,6 +230,11 @@ func (r *report) writeFailures(w io.Writer) {
 	if r.Connections != nil {
 		for _, p := range r.Connections.Busy {
 			say(fmt.Sprintf("error, %d busy connections", p.Callers), p.Failures)
+		}
+	}
+	if r.Libraries != nil {
+		for _, row := range r.Libraries.Rows {
+			say(fmt.Sprintf("error, libraries, %d callers, %s over %s", row.Callers, row.Library, row.Over), row.Failures)
 		}
 	}
 }

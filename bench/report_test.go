@@ -63,6 +63,15 @@ func sampleReport() report {
 		Busy: []busyPoint{{Callers: 1000, Rounds: []busyRound{{PairsPerSec: 27_000, PairUs: us, PairsMin: 20, PairsMax: 40, Failures: failed}}}},
 	}
 	r.Connections.summarize()
+	slower := uncontendedRound{PairsPerSec: 1600, LockUs: us, PairUs: us, CPU: cpu, Failures: failed}
+	r.Libraries = &librariesFigures{
+		Rows: summarizeLibraries([]*libraryRow{
+			{Library: "pottery", Over: ways[0].name, Callers: 64, Rounds: []uncontendedRound{{PairsPerSec: 4000, LockUs: us, CPU: cpu}, {PairsPerSec: 2000, LockUs: us, CPU: cpu}}},
+			{Library: "pottery", Over: ways[1].name, Callers: 64, Rounds: []uncontendedRound{slower, slower}},
+		}),
+		Versions: map[string]string{"pottery": "3.0.1"},
+		LeftOut:  []string{"node-redlock is not installed"},
+	}
 	return r
 }
 
@@ -103,12 +112,14 @@ func TestReportSave(t *testing.T) {
 		"+12 %", "error, 5 ms away, 1 callers, redlockd: connection refused",
 		"  uncontended 1.25 2.50", "160000", "7.79 %",
 		"error, uncontended, 64 callers, single: connection refused",
+		"2000–4000  1.88×   1.25×", "pottery 3.0.1", "left out: node-redlock is not installed",
+		"error, libraries, 64 callers, pottery over 5 masters: connection refused",
 	} {
 		if !strings.Contains(string(text), want) {
 			t.Errorf("report.txt lacks %q:\n%s", want, text)
 		}
 	}
-	for _, name := range []string{"throughput.svg", "latency.svg", "cpu.svg", "hotkey.svg", "faults.svg", "rates.svg", "growth.svg", "distance.svg"} {
+	for _, name := range []string{"throughput.svg", "latency.svg", "cpu.svg", "hotkey.svg", "faults.svg", "rates.svg", "growth.svg", "distance.svg", "libraries.svg"} {
 		drawn, err := os.ReadFile(filepath.Join(dir, name))
 		if err != nil || !strings.Contains(string(drawn), "</svg>") {
 			t.Errorf("%s: got %d bytes (%v), want a whole SVG", name, len(drawn), err)
@@ -117,7 +128,7 @@ func TestReportSave(t *testing.T) {
 
 	zeros := report{Uncontended: []uncontendedRow{{Target: targetRedsync, Callers: 1}}, HotKey: []hotKeyRow{{Target: targetRedsync, Clients: 1}},
 		Faults: []faultRow{{Target: targetRedsync, Fault: "kill1"}}, Latency: []latencyRow{{Target: targetRedsync, Rate: 1}}, Growth: new(growthFigures), Connections: new(connectionsFigures),
-		Distance: []distanceRow{{Target: targetRedsync, Callers: 1}}}
+		Distance: []distanceRow{{Target: targetRedsync, Callers: 1}}, Libraries: &librariesFigures{Rows: []libraryRow{{Library: targetRedsync, Over: ways[0].name, Callers: 1}}}}
 	if err := zeros.save(t.TempDir()); err != nil {
 		t.Errorf("a report of zeros: %v", err)
 	}

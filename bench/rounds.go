@@ -35,13 +35,25 @@ func inTurn[Row any](rows []*Row, group, round int) []*Row {
 
 // medianRatio is the median over the rounds of a's figure divided by b's in the same round; 0 when they share none.
 func medianRatio[T any](a, b []T, figure func(T) float64) float64 {
-	var ratios []float64
+	return median(ratios(a, b, figure))
+}
+
+// lowestRatio is the worst of these rounds.
+func lowestRatio[T any](a, b []T, figure func(T) float64) float64 {
+	if all := ratios(a, b, figure); len(all) > 0 {
+		return slices.Min(all)
+	}
+	return 0
+}
+
+func ratios[T any](a, b []T, figure func(T) float64) []float64 {
+	var all []float64
 	for i := range min(len(a), len(b)) {
 		if divisor := figure(b[i]); divisor != 0 {
-			ratios = append(ratios, figure(a[i])/divisor)
+			all = append(all, figure(a[i])/divisor)
 		}
 	}
-	return median(ratios)
+	return all
 }
 
 // keep lists the elements that pass.

@@ -18,6 +18,7 @@ const (
 	scenarioGrowth      = "growth"
 	scenarioDistance    = "distance"
 	scenarioConnections = "connections"
+	scenarioLibraries   = "libraries"
 )
 
 // scenario is one question and how it is answered.
@@ -93,6 +94,13 @@ func scenarioList() []scenario {
 			cells:    connectionsCells,
 			run:      runConnections,
 		},
+		{
+			name:     scenarioLibraries,
+			meaning:  "Redlock libraries of Go, Node and Python: redlockd as their only master, against the five masters",
+			redlockd: true,
+			cells:    libraryCells,
+			run:      runLibraries,
+		},
 	}
 }
 
@@ -109,6 +117,9 @@ type bench struct {
 	peers    string        // the load generator of the targets that are peers; empty without any
 	log      *os.File
 	progress *progress
+
+	libraryPrograms map[string][]string // load generators of libraries, with their arguments
+	leftOut         []string            // libraries that are not measured, and why
 }
 
 // startCluster starts five new masters and what the targets need beside them.

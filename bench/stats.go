@@ -58,6 +58,18 @@ func medianOf[T any](rounds []T, figure func(T) float64) float64 {
 	return median(values)
 }
 
+// rangeOf is the lowest and the highest of one figure over the rounds.
+func rangeOf[T any](rounds []T, figure func(T) float64) (low, high float64) {
+	for i, r := range rounds {
+		v := figure(r)
+		if i == 0 {
+			low, high = v, v
+		}
+		low, high = min(low, v), max(high, v)
+	}
+	return low, high
+}
+
 // median sorts values in place.
 func median(values []float64) float64 {
 	if len(values) == 0 {

@@ -82,20 +82,38 @@ func runUncontendedCell(ctx context.Context, c *cluster, spec loadSpec) (unconte
 	cpu, err := c.measured(ctx, spec, &f)
 	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
 		// A target that got stuck is a finding, and no reason to lose those of the others.
-		stuck := uncontendedRound{}
-		stuck.Failures.add(1, err.Error())
-		return stuck, nil
+		return stuckRound(err), nil
 	}
 	if err != nil {
 		return uncontendedRound{}, err
 	}
+	return roundOf(f, cpu), nil
+}
+
+// roundOf is a cell's outcome from what client and servers measured.
+func roundOf(f loadFigures, cpu serverCPU) uncontendedRound {
 	return uncontendedRound{
 		PairsPerSec: ratio(float64(f.Pairs), f.Elapsed.Seconds()),
 		LockUs:      f.LockUs,
 		PairUs:      f.PairUs,
 		CPU:         cpu.per(f.CPU, float64(f.Pairs)),
 		Failures:    f.Failures,
-	}, nil
+	}
+}
+
+// stuckRound is the outcome of a cell that did not end.
+func stuckRound(err error) (stuck uncontendedRound) {
+	stuck.Failures.add(1, err.Error())
+	return stuck
+}
+
+// compare holds rounds against those of a peer.
+func compare(ours, theirs []uncontendedRound) comparison {
+	return comparison{
+		PairsPerSec: medianRatio(ours, theirs, func(r uncontendedRound) float64 { return r.PairsPerSec }),
+		LockP50:     medianRatio(ours, theirs, func(r uncontendedRound) float64 { return r.LockUs.P50 }),
+		CPULess:     medianRatio(theirs, ours, func(r uncontendedRound) float64 { return r.CPU.totalUs() }),
+	}
 }
 
 func summarizeUncontended(rows []*uncontendedRow) []uncontendedRow {
@@ -107,19 +125,13 @@ func summarizeUncontended(rows []*uncontendedRow) []uncontendedRow {
 		if i < 0 {
 			return comparison{}
 		}
-		return comparison{
-			PairsPerSec: medianRatio(row.Rounds, rows[i].Rounds, pairs),
-			LockP50:     medianRatio(row.Rounds, rows[i].Rounds, func(r uncontendedRound) float64 { return r.LockUs.P50 }),
-			CPULess:     medianRatio(rows[i].Rounds, row.Rounds, func(r uncontendedRound) float64 { return r.CPU.totalUs() }),
-		}
+		return compare(row.Rounds, rows[i].Rounds)
 	}
 	out := make([]uncontendedRow, 0, len(rows))
 	for _, row := range rows {
 		row.PairsPerSec = medianOf(row.Rounds, pairs)
-		row.PairsPerSecMin, row.PairsPerSecMax = row.Rounds[0].PairsPerSec, row.Rounds[0].PairsPerSec
+		row.PairsPerSecMin, row.PairsPerSecMax = rangeOf(row.Rounds, pairs)
 		for _, r := range row.Rounds {
-			row.PairsPerSecMin = min(row.PairsPerSecMin, r.PairsPerSec)
-			row.PairsPerSecMax = max(row.PairsPerSecMax, r.PairsPerSec)
 			row.Failures.add(r.Failures.Count, r.Failures.Texts...)
 		}
 		row.LockUs = medianPercentiles(row.Rounds, func(r uncontendedRound) percentiles { return r.LockUs })

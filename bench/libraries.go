@@ -1,0 +1,318 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"image/color"
+	"io"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"gonum.org/v1/plot"
+)
+
+// Libraries: what a service gains that keeps its Redlock library and its code, and gives it one address, redlockd's, in the
+// place of the five masters. Each library is used as its README shows it, with its own defaults.
+
+// library is a Redlock library of somebody else.
+type library struct {
+	name string
+	// program and arguments of its load generator, below the directory where the programs of the library tests are built
+	// (program) and below that of the bench (script); both empty: this program.
+	program, packages, script string
+	language                  string // as build.sh names it
+}
+
+// The names that --libraries takes. A new one goes here, and needs a load generator beside those in the directory libraries,
+// or a target in newTarget.
+var libraries = []library{
+	{name: targetRedsync},
+	{name: "node-redlock", language: "node", program: "node/node", packages: "node", script: "load-node-redlock.js"},
+	{name: "pottery", language: "python", program: "python/current/bin/python", script: "load-pottery.py"},
+}
+
+var libraryNames = column(libraries, func(l library) string { return l.name })
+
+// Where other people's packages are installed, and the programs that load them, in this module.
+const (
+	librariesBuild   = "cmd/redlockd/testdata/libraries/build"
+	librariesScripts = "bench/libraries"
+)
+
+// generatorOf is the program that loads a library and its arguments; none for what this program has in itself. An error says
+// what is missing.
+func (l library) generatorOf(module string) (program []string, err error) {
+	if l.program == "" {
+		return nil, nil
+	}
+	built := filepath.Join(module, librariesBuild)
+	program = []string{filepath.Join(built, l.program), filepath.Join(module, librariesScripts, l.script)}
+	if l.packages != "" {
+		program = append(program, filepath.Join(built, l.packages))
+	}
+	// The stamp is written when everything is installed.
+	for _, path := range []string{program[0], filepath.Join(built, l.language, "stamp")} {
+		if _, err := os.Stat(path); err != nil {
+			return nil, fmt.Errorf("%s is not installed: it comes with make bench-libraries, which needs %s", l.name, l.needs())
+		}
+	}
+	return program, nil
+}
+
+func (l library) needs() string {
+	if l.language == "python" {
+		return "python3 with venv (on Debian: apt install python3-venv)"
+	}
+	return "node and npm (on Debian: apt install nodejs npm)"
+}
+
+// findLibraries finds the load generators of the libraries that are to be measured.
+func (b *bench) findLibraries(ctx context.Context) error {
+	if !slices.Contains(b.scenarios, scenarioLibraries) {
+		return nil
+	}
+	module, err := moduleDir(ctx)
+	if err != nil {
+		return fmt.Errorf("find the programs of the scenario libraries (run the bench inside its module): %w", err)
+	}
+	return b.findLibrariesIn(module)
+}
+
+// findLibrariesIn refuses what is missing when it was asked for by name, and otherwise leaves it out, with a line for the report.
+func (b *bench) findLibrariesIn(module string) error {
+	b.libraryPrograms = map[string][]string{}
+	for _, l := range libraries {
+		if !slices.Contains(b.libraries, l.name) {
+			continue
+		}
+		program, err := l.generatorOf(module)
+		if err != nil && b.librariesByName {
+			return err
+		}
+		if err != nil {
+			b.leftOut = append(b.leftOut, err.Error())
+			b.libraries = slices.DeleteFunc(slices.Clone(b.libraries), func(name string) bool { return name == l.name })
+			continue
+		}
+		b.libraryPrograms[l.name] = program
+	}
+	return nil
+}
+
+// moduleDir is the directory of this module.
+func moduleDir(ctx context.Context) (string, error) {
+	top, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", "redlockd").Output()
+	return strings.TrimSpace(string(top)), err
+}
+
+// way is what a library gets as its masters.
+type way struct {
+	name string
+	like string // the target whose servers work for it
+}
+
+var ways = []way{{name: "redlockd", like: targetRedlockd}, {name: "5 masters", like: targetRedsync}}
+
+// libraryFigures are what a load generator of a library says.
+type libraryFigures struct {
+	loadFigures
+	Versions map[string]string `json:"versions"`
+}
+
+// libraryRow is one library with some callers one way; figures are medians of the rounds.
+type libraryRow struct {
+	Library string `json:"library"`
+	Over    string `json:"over"` // a way
+	Callers int    `json:"callers"`
+
+	PairsPerSec    float64     `json:"pairs_per_sec"`
+	PairsPerSecMin float64     `json:"pairs_per_sec_min"`
+	PairsPerSecMax float64     `json:"pairs_per_sec_max"`
+	LockUs         percentiles `json:"lock_us"`
+	PairUs         percentiles `json:"pair_us"`
+	CPU            cpuSplit    `json:"cpu_per_pair"`
+	Failures       failures    `json:"failures"` // of all rounds
+
+	// To the masters directly, for the rows over redlockd.
+	ToDirect      comparison `json:"to_direct"`
+	ToDirectWorst float64    `json:"to_direct_pairs_per_sec_worst"` // the round with the lowest ratio
+	ToDirectP99   float64    `json:"to_direct_lock_p99"`            // ours / theirs
+
+	Rounds []uncontendedRound `json:"rounds"`
+}
+
+// librariesFigures are the scenario's part of the report.
+type librariesFigures struct {
+	Rows     []libraryRow      `json:"rows"`
+	Versions map[string]string `json:"versions,omitempty"`
+	LeftOut  []string          `json:"left_out,omitempty"`
+}
+
+func libraryCells(o *options) int {
+	return len(o.libraryCallers) * len(o.libraries) * len(ways) * o.libraryRounds
+}
+
+func runLibraries(ctx context.Context, b *bench, r *report) error {
+	c, err := startCluster(ctx, masterCount, b.program)
+	if err != nil {
+		return err
+	}
+	defer c.close()
+	figures := &librariesFigures{Versions: map[string]string{}, LeftOut: b.leftOut}
+	var rows []*libraryRow
+	for _, callers := range b.libraryCallers {
+		for _, name := range b.libraries {
+			for _, w := range ways {
+				rows = append(rows, &libraryRow{Library: name, Over: w.name, Callers: callers})
+			}
+		}
+	}
+	for round := range b.libraryRounds {
+		b.progress.round(scenarioLibraries)
+		// The two ways of a library run one right after the other, and take turns in being the first.
+		for _, row := range inTurn(rows, len(ways), round) {
+			b.progress.step("libraries, round %d of %d: %s, %s over %s", round+1, b.libraryRounds, callersOf(row.Callers), row.Library, row.Over)
+			cell, err := runLibraryCell(ctx, b, c, row, round, figures.Versions)
+			if err != nil {
+				return err
+			}
+			row.Rounds = append(row.Rounds, cell)
+		}
+	}
+	figures.Rows = summarizeLibraries(rows)
+	r.Libraries = figures
+	return nil
+}
+
+func runLibraryCell(ctx context.Context, b *bench, c *cluster, row *libraryRow, round int, versions map[string]string) (uncontendedRound, error) {
+	w := ways[slices.IndexFunc(ways, func(w way) bool { return w.name == row.Over })]
+	spec := c.spec(loadSpec{
+		Scenario: scenarioLibraries,
+		Target:   row.Library,
+		Callers:  row.Callers,
+		Warmup:   b.warmup,
+		Duration: b.libraryDuration,
+		Prefix:   fmt.Sprintf("bench:libraries:%d:%d:%s:%s:", round, row.Callers, row.Library, w.like),
+	})
+	if usesRedlockd(w.like) {
+		spec.Masters = []string{spec.Redlockd}
+	}
+	if program := b.libraryPrograms[row.Library]; len(program) > 0 {
+		spec.program, spec.arguments = program[0], program[1:]
+	}
+	var f libraryFigures
+	before, after, err := between(ctx, spec, &f, func() (s serverCPU, err error) {
+		s.redlockd, s.masters, err = c.cpu(w.like)
+		return s, err
+	})
+	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
+		return stuckRound(err), nil
+	}
+	if err != nil {
+		return uncontendedRound{}, err
+	}
+	if f.Pairs == 0 && f.Failures.Count == 0 {
+		return uncontendedRound{}, fmt.Errorf("%s, %s over %s: neither a lock nor a failure", callersOf(row.Callers), row.Library, row.Over)
+	}
+	for name, version := range f.Versions {
+		versions[name] = version
+	}
+	return roundOf(f.loadFigures, serverCPU{redlockd: after.redlockd - before.redlockd, masters: after.masters - before.masters}), nil
+}
+
+func summarizeLibraries(rows []*libraryRow) []libraryRow {
+	pairs := func(r uncontendedRound) float64 { return r.PairsPerSec }
+	out := make([]libraryRow, 0, len(rows))
+	for i, row := range rows {
+		row.PairsPerSec = medianOf(row.Rounds, pairs)
+		row.PairsPerSecMin, row.PairsPerSecMax = rangeOf(row.Rounds, pairs)
+		row.LockUs = medianPercentiles(row.Rounds, func(r uncontendedRound) percentiles { return r.LockUs })
+		row.PairUs = medianPercentiles(row.Rounds, func(r uncontendedRound) percentiles { return r.PairUs })
+		row.CPU = medianCPU(row.Rounds, func(r uncontendedRound) cpuSplit { return r.CPU })
+		for _, r := range row.Rounds {
+			row.Failures.add(r.Failures.Count, r.Failures.Texts...)
+		}
+		if row.Over == ways[0].name {
+			direct := rows[i+1].Rounds
+			row.ToDirect = compare(row.Rounds, direct)
+			row.ToDirectP99 = medianRatio(row.Rounds, direct, func(r uncontendedRound) float64 { return r.LockUs.P99 })
+			row.ToDirectWorst = lowestRatio(row.Rounds, direct, pairs)
+		}
+		out = append(out, *row)
+	}
+	return out
+}
+
+func librariesTable(f *librariesFigures) table {
+	t := table{
+		title: "Libraries: a Redlock library's own lock and unlock, given redlockd's address as its only master, and given the five masters",
+		note: "Medians of the rounds, latencies in µs, CPU in µs per pair of all processes. ×: over redlockd ÷ over the masters, each round's ratio,\n" +
+			"then the median; the lowest ratio of a round beside it. CPU less: over the masters ÷ over redlockd. Every library as its README shows it.",
+		head: []string{"callers", "library", "over", "pairs/s", "(min–max)", "×", "lowest", "lock p50", "×", "p99", "×", "pair p50", "p99",
+			"CPU", "=client", "+redlockd", "+redis", "less", "errors"},
+		left: 3,
+	}
+	for _, r := range f.Rows {
+		t.add(r.Callers, r.Library, r.Over, number(r.PairsPerSec), number(r.PairsPerSecMin)+"–"+number(r.PairsPerSecMax),
+			times(r.ToDirect.PairsPerSec), times(r.ToDirectWorst), number(r.LockUs.P50), times(r.ToDirect.LockP50), number(r.LockUs.P99), times(r.ToDirectP99),
+			number(r.PairUs.P50), number(r.PairUs.P99), number(r.CPU.totalUs()), number(r.CPU.ClientUs), number(r.CPU.RedlockdUs), number(r.CPU.RedisUs),
+			times(r.ToDirect.CPULess), r.Failures.Count)
+	}
+	return t
+}
+
+// libraryPanels has a row per number of callers: throughput, and the median and the 99th percentile of acquiring.
+func libraryPanels(rows []libraryRow) ([][]*plot.Plot, error) {
+	questions := []struct {
+		axis   string
+		figure func(libraryRow) float64
+	}{
+		{"acquire + release pairs/s", func(r libraryRow) float64 { return r.PairsPerSec }},
+		{"acquire p50, ms", func(r libraryRow) float64 { return r.LockUs.P50 / 1e3 }},
+		{"acquire p99, ms", func(r libraryRow) float64 { return r.LockUs.P99 / 1e3 }},
+	}
+	var panels [][]*plot.Plot
+	for _, group := range byLoad(rows, func(r libraryRow) int { return r.Callers }) {
+		colors := column(group, func(r libraryRow) color.Color {
+			return traitsOf[ways[slices.IndexFunc(ways, func(w way) bool { return w.name == r.Over })].like].color
+		})
+		var row []*plot.Plot
+		for i, question := range questions {
+			b := bars{
+				axis:      question.axis,
+				names:     column(group, func(r libraryRow) string { return r.Library + ", " + r.Over }),
+				parts:     []barPart{{values: column(group, question.figure), colors: colors}},
+				anonymous: i > 0,
+			}
+			if i == 0 {
+				b.title = callersOf(group[0].Callers)
+			}
+			panel, err := b.panel()
+			if err != nil {
+				return nil, err
+			}
+			row = append(row, panel)
+		}
+		panels = append(panels, row)
+	}
+	return panels, nil
+}
+
+// writeNotes says what was measured, and what was not.
+func (f *librariesFigures) writeNotes(w io.Writer) {
+	var versions []string
+	for _, name := range slices.Sorted(maps.Keys(f.Versions)) {
+		versions = append(versions, name+" "+f.Versions[name])
+	}
+	if len(versions) > 0 {
+		fmt.Fprintf(w, "\n%s; redsync as above\n", strings.Join(versions, ", "))
+	}
+	for _, why := range f.LeftOut {
+		fmt.Fprintf(w, "left out: %s\n", why)
+	}
+}
