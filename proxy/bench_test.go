@@ -2,7 +2,7 @@ package proxy
 
 // What a command costs in guard, session and output, client included; and what an idle connection holds.
 //
-//	go test ./proxy -run '^$' -bench . -benchmem
+//	make benchmarks
 //
 // The client sends many commands in one write and reads many replies in one read. PING is what the connection costs by
 // itself; with LOCK and UNLOCK there is the engine, and five masters in this process, which cost more than all else.
@@ -16,6 +16,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"redlockd/redlock/sandbox"
 )
@@ -58,68 +59,78 @@ func BenchmarkSlot(b *testing.B) {
 }
 
 func BenchmarkLOCKandUNLOCK(b *testing.B) {
-	for _, depth := range []int{1, 64} {
-		b.Run(fmt.Sprintf("pipeline=%d", depth), func(b *testing.B) {
-			srv := serve(b)
-			c := srv.dial()
-			var pairs strings.Builder
-			for i := range depth {
-				resource := fmt.Sprintf("invoice:%d", i)
-				pairs.WriteString(frameOf("LOCK", resource, "30000", "TOKEN", "0123456789abcdef0123") + frameOf("UNLOCK", resource, "0123456789abcdef0123"))
-			}
-			b.ReportAllocs()
-			for i := 0; i < b.N; i += depth {
-				c.raw(pairs.String())
-				for range depth {
-					c.read().granted(1, 30000)
-					c.read().is(":1")
-				}
-			}
-		})
-	}
+	onResources(b, nil, len("*2\r\n$20\r\n0123456789abcdef0123\r\n:29698\r\n:1\r\n"), func(resource string) string {
+		return frameOf("LOCK", resource, "30000", "TOKEN", token) + frameOf("UNLOCK", resource, token)
+	})
 }
 
 // BenchmarkSETandEVALSHA is LOCK and UNLOCK as a library for one Redis writes them.
 func BenchmarkSETandEVALSHA(b *testing.B) {
+	onResources(b, []string{releaseScript}, len("+OK\r\n:1\r\n"), func(resource string) string {
+		return frameOf("SET", resource, token, "NX", "PX", "30000") + frameOf("EVALSHA", sandbox.SHA(releaseScript), "1", resource, token)
+	})
+}
+
+// BenchmarkEVALSHAtwice is a library that acquires by script too.
+func BenchmarkEVALSHAtwice(b *testing.B) {
+	onResources(b, []string{acquireScript, releaseScript}, len("+OK\r\n:1\r\n"), func(resource string) string {
+		return frameOf("EVALSHA", sandbox.SHA(acquireScript), "1", resource, token, "30000") + frameOf("EVALSHA", sandbox.SHA(releaseScript), "1", resource, token)
+	})
+}
+
+// BenchmarkSETofHeldLocks is the answer no.
+func BenchmarkSETofHeldLocks(b *testing.B) {
 	for _, depth := range []int{1, 64} {
 		b.Run(fmt.Sprintf("pipeline=%d", depth), func(b *testing.B) {
 			srv := serve(b)
-			c := srv.dial()
-			c.do("SCRIPT", "LOAD", releaseScript)
-			sha := sandbox.SHA(releaseScript)
-			var pairs strings.Builder
+			srv.dial().do("SET", "invoice:4711", token, "NX", "PX", "60000").is("+OK")
+			converse(b, srv, depth, frameOf("SET", "invoice:4711", "another-token-of-20-b", "NX", "PX", "30000"), len("$-1\r\n"))
+		})
+	}
+}
+
+// onResources sends the commands that commandsFor a resource gives, and that leave it free, with one resource and with 64 at a time.
+func onResources(b *testing.B, scripts []string, size int, commandsFor func(resource string) string) {
+	for _, depth := range []int{1, 64} {
+		b.Run(fmt.Sprintf("pipeline=%d", depth), func(b *testing.B) {
+			srv := serve(b)
+			for _, script := range scripts {
+				srv.dial().do("SCRIPT", "LOAD", script)
+			}
+			var commands strings.Builder
 			for i := range depth {
-				resource := fmt.Sprintf("invoice:%d", i)
-				pairs.WriteString(frameOf("SET", resource, token, "NX", "PX", "30000") + frameOf("EVALSHA", sha, "1", resource, token))
+				commands.WriteString(commandsFor(fmt.Sprintf("invoice:%d", i)))
 			}
-			b.ReportAllocs()
-			for i := 0; i < b.N; i += depth {
-				c.raw(pairs.String())
-				for range depth {
-					c.read().is("+OK")
-					c.read().is(":1")
-				}
-			}
+			talk(b, srv, depth, commands.String(), depth*size)
 		})
 	}
 }
 
 // converse sends b.N times the command, depth at a time, and reads replies of this size.
 func converse(b *testing.B, srv *testServer, depth int, command string, size int) {
+	talk(b, srv, depth, strings.Repeat(command, depth), depth*size)
+}
+
+// talk sends the commands of n operations in one write and reads all the replies to them, b.N operations in all.
+func talk(b *testing.B, srv *testServer, n int, text string, size int) {
 	conn, err := net.Dial("tcp", srv.addr)
 	if err != nil {
 		b.Fatal(err)
 	}
 	defer conn.Close()
-	commands, replies := []byte(strings.Repeat(command, depth)), make([]byte, depth*size)
+	conn.SetDeadline(time.Now().Add(time.Minute)) // replies of another size would keep it for ever
+	commands, replies := []byte(text), make([]byte, size)
 	b.ReportAllocs()
 	b.ResetTimer()
-	for i := 0; i < b.N; i += depth {
+	for i := 0; i < b.N; i += n {
 		if _, err := conn.Write(commands); err != nil {
 			b.Fatal(err)
 		}
 		if _, err := io.ReadFull(conn, replies); err != nil {
-			b.Fatal(err)
+			b.Fatalf("%v, after %q", err, replies)
+		}
+		if replies[0] == '-' || replies[size-1] != '\n' {
+			b.Fatalf("got %q", replies)
 		}
 	}
 }

@@ -1,39 +1,209 @@
 package redlock
 
-// The cost of the engine alone: no proxy, no client protocol; masters are real processes, so that ns/op is the whole way and
-// allocs/op ours.
+// What the engine costs by itself, without a proxy and without a protocol of clients. From the inside out: the bytes of a batch,
+// the replies to it, a batch there and back, and a lock with its unlock through all of it.
+//
+//	make benchmarks
+//
+// Masters are in this process, so that a step does not wait for the kernel; with masters=real they are redis-servers.
 
 import (
 	"context"
+	"errors"
+	"net"
+	"runtime"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"redlockd/redlock/memmaster"
 )
 
-func BenchmarkPair(b *testing.B) {
-	for _, callers := range []int{1, 64, 1024} {
-		b.Run("callers="+strconv.Itoa(callers), func(b *testing.B) {
-			c := openReal(b, realMasters(b, 5), nil)
-			var next atomic.Int64
-			b.ReportAllocs()
-			b.SetParallelism((callers + 1) / 2)
-			if callers == 1 {
-				b.SetParallelism(1)
-			}
-			b.RunParallel(func(pb *testing.PB) {
-				ctx := context.Background()
-				name := "pair:" + strconv.FormatInt(next.Add(1), 10)
-				for pb.Next() {
-					lease, err := c.TryLock(ctx, name, 30*time.Second)
-					if err != nil {
-						b.Fatal(err)
+// benchRounds are n rounds of each verb, each on a resource of its own.
+func benchRounds(n int, verbs ...verb) []*round {
+	var rounds []*round
+	for i := range n {
+		for _, v := range verbs {
+			rounds = append(rounds, newRound(v, "lyxqp5mBW7nQwTkQYLr3F_WfVx0.mwpqrck8", 30*time.Second, "invoices:"+strconv.Itoa(i)))
+		}
+	}
+	return rounds
+}
+
+var benchVerbs = []struct {
+	name  string
+	verbs []verb
+}{
+	{"SET", []verb{verbSet}},
+	{"release", []verb{verbRelease}},
+	{"SET+release", []verb{verbSet, verbRelease}},
+	{"extend", []verb{verbExtend}},
+	{"read", []verb{verbRead}},
+}
+
+// BenchmarkEncode is the commands of a batch, from rounds to bytes.
+func BenchmarkEncode(b *testing.B) {
+	for _, bm := range benchVerbs {
+		for _, n := range []int{1, 64} {
+			b.Run("rounds="+bm.name+"/n="+strconv.Itoa(n), func(b *testing.B) {
+				batch := newBatch(&lane{}, nil)
+				batch.rounds = benchRounds(n, bm.verbs...)
+				b.ReportAllocs()
+				for b.Loop() {
+					batch.begin()
+					for i := range batch.rounds {
+						batch.add(int32(i))
 					}
-					if err := lease.Unlock(ctx); err != nil {
+					batch.emit()
+					batch.wire.out = batch.wire.out[:0]
+				}
+			})
+		}
+	}
+}
+
+// endless is a connection that brings the same bytes again and again.
+type endless struct {
+	net.Conn
+	bytes string
+	at    int
+}
+
+func (e *endless) Read(p []byte) (int, error) {
+	n := copy(p, e.bytes[e.at:])
+	e.at = (e.at + n) % len(e.bytes)
+	return n, nil
+}
+
+// BenchmarkReplies is the parser: all replies to a batch.
+func BenchmarkReplies(b *testing.B) {
+	const closing = "*3\r\n$61\r\n0123456789012345678901234567890123456789:01234567890123456789\r\n$8\r\n01234567\r\n$5\r\n12345\r\n" +
+		"*2\r\n$10\r\n1763712345\r\n$6\r\n123456\r\n"
+	for _, bm := range []struct{ name, replies string }{
+		{"SET", strings.Repeat("+OK\r\n", 64)},
+		{"denied", strings.Repeat("$-1\r\n", 64)},
+		{"release", "$64\r\n" + strings.Repeat("1", 64) + "\r\n"},
+		{"read", strings.Repeat("$36\r\nlyxqp5mBW7nQwTkQYLr3F_WfVx0.mwpqrck8\r\n:29000\r\n$-1\r\n", 64)},
+	} {
+		b.Run("replies="+bm.name+"/n=64", func(b *testing.B) {
+			text := bm.replies + closing
+			count := 0
+			for w := replies(text, len(text)); ; count++ {
+				if _, err := w.next(); err != nil {
+					break
+				}
+			}
+			w := wire{socket: &endless{bytes: text}}
+			b.SetBytes(int64(len(text)))
+			b.ReportAllocs()
+			for b.Loop() {
+				for range count {
+					if _, err := w.next(); err != nil {
 						b.Fatal(err)
 					}
 				}
-			})
+			}
 		})
 	}
+}
+
+// BenchmarkBatch is a batch of locks and their releases, to a master in this process and back: encoded, executed, read, voted.
+func BenchmarkBatch(b *testing.B) {
+	for _, n := range []int{1, 64} {
+		b.Run("rounds=SET+release/n="+strconv.Itoa(n), func(b *testing.B) {
+			batch := standing(b, newMemMaster(b))
+			sets, releases := benchRounds(n, verbSet), benchRounds(n, verbRelease)
+			b.ReportAllocs()
+			for b.Loop() {
+				for _, rounds := range [][]*round{sets, releases} {
+					batch.rounds = rounds
+					if err := batch.exec(); err != nil {
+						b.Fatal(err)
+					}
+					for i, v := range batch.votes {
+						if v != voteGranted {
+							b.Fatalf("round %d of %d: vote %v, want granted", i, n, v)
+						}
+					}
+				}
+			}
+		})
+	}
+}
+
+// BenchmarkPair is TryLock and Unlock, each caller on a resource of its own.
+func BenchmarkPair(b *testing.B) {
+	for _, masters := range []string{"memory", "real"} {
+		for _, callers := range []int{1, 64, 1024} {
+			b.Run("masters="+masters+"/callers="+strconv.Itoa(callers), func(b *testing.B) { benchmarkPair(b, openBench(b, masters), callers) })
+		}
+	}
+}
+
+func benchmarkPair(b *testing.B, c *Client, callers int) {
+	pair := func(name string) {
+		lease, err := c.TryLock(context.Background(), name, 30*time.Second)
+		if err == nil {
+			err = lease.Unlock(context.Background())
+		}
+		if err != nil {
+			b.Error(err)
+		}
+	}
+	b.ReportAllocs()
+	if callers == 1 {
+		for b.Loop() {
+			pair("pair")
+		}
+		return
+	}
+	var next atomic.Int64
+	b.SetParallelism(max(1, callers/runtime.GOMAXPROCS(0)))
+	b.ResetTimer() // starting the masters is not part of it; b.Loop leaves that out by itself
+	b.RunParallel(func(pb *testing.PB) {
+		name := "pair:" + strconv.FormatInt(next.Add(1), 10)
+		for pb.Next() {
+			pair(name)
+		}
+	})
+}
+
+// BenchmarkDenied is a TryLock of a resource that is held.
+func BenchmarkDenied(b *testing.B) {
+	c := openBench(b, "memory")
+	if _, err := c.TryLock(context.Background(), "held", time.Minute); err != nil {
+		b.Fatal(err)
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := c.TryLock(context.Background(), "held", time.Minute); !errors.Is(err, ErrHeld) {
+			b.Fatalf("got %v, want %v", err, ErrHeld)
+		}
+	}
+}
+
+// openBench is a client over five masters: redis-servers ("real"), or in this process.
+func openBench(b *testing.B, masters string) *Client {
+	if masters == "real" {
+		return openReal(b, realMasters(b, 5), nil)
+	}
+	var o Options
+	for i := range 5 {
+		m := newMemMaster(b, memmaster.Options{})
+		o.Masters = append(o.Masters, Master{Addr: "m" + strconv.Itoa(i+1), Dialer: m.Dial})
+	}
+	if err := Bootstrap(context.Background(), o); err != nil {
+		b.Fatal(err)
+	}
+	c, err := Open(o)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { c.Close(context.Background()) })
+	if err := c.Ready(context.Background()); err != nil {
+		b.Fatal(err)
+	}
+	return c
 }
