@@ -1,8 +1,9 @@
 # redlockd: the two commands a newcomer needs are `make run` and `make test`.
 
 STATICCHECK = go run honnef.co/go/tools/cmd/staticcheck@v0.8.2
+BENCHSTAT = go run golang.org/x/perf/cmd/benchstat@v0.0.0-20260908200009-22c9c6c9d4da
 
-.PHONY: run build test lint bench bench-full bench-libraries scenarios soak fuzz tools libraries
+.PHONY: run build test lint bench bench-full bench-libraries benchmarks scenarios soak fuzz tools libraries
 
 run: ## serve on 127.0.0.1:6380 with five masters inside the process
 	go run ./cmd/redlockd
@@ -26,8 +27,14 @@ bench: tools ## redlockd, redsync and one single master side by side; a few minu
 bench-libraries: ## what the scenario libraries of the bench loads, beside what Go has
 	@cmd/redlockd/testdata/libraries/build.sh node python
 
-bench-full: tools bench-libraries ## every scenario, every peer; twenty minutes. Needs redis-benchmark and, on Debian, apt install etcd-server
-	go run ./bench --full
+bench-full: tools bench-libraries ## every scenario, every peer, into bench/results, which README shows; twenty minutes on an idle machine. Needs etcd (Debian: apt install etcd-server)
+	go run ./bench --full --out bench/results
+
+# Ten times each is what benchstat wants for its intervals. Shorter: make benchmarks BENCH=Guard PACKAGES=./proxy
+benchmarks: ## the hot path piece by piece, with allocations, into bench/new.bench; OLD=file compares with an earlier run
+	go test -run '^$$' -bench '$(or $(BENCH),.)' -skip IdleConnections -benchmem -benchtime 200ms -count $(or $(COUNT),10) -timeout 60m \
+	  $(or $(PACKAGES),./redlock ./proxy) >bench/new.bench || { cat bench/new.bench; exit 1; }
+	$(BENCHSTAT) $(if $(OLD),$(OLD) bench/new.bench,bench/new.bench)
 
 scenarios: tools ## what redlockd, redsync and node-redlock (if npm is there) make of the same faults; prints README's table
 	@! command -v npm >/dev/null || npm ci --silent --prefix redlock/testdata/node-redlock

@@ -73,9 +73,9 @@ func (c curves) panel() (*plot.Plot, error) {
 // scale gives an axis room and its marks; one that is not logarithmic begins at 0.
 func scale(axis *plot.Axis, log bool) {
 	if !log {
-		axis.Min, axis.Max = 0, max(axis.Max*1.1, 1e-9)
+		axis.Min, axis.Max, axis.Tick.Marker = 0, max(axis.Max*1.1, 1e-9), plain{plot.DefaultTicks{}}
 		return
 	}
-	axis.Scale, axis.Tick.Marker = plot.LogScale{}, plot.LogTicks{Prec: -1}
+	axis.Scale, axis.Tick.Marker = plot.LogScale{}, plain{plot.LogTicks{Prec: -1}}
 	axis.Min, axis.Max = axis.Min*0.8, axis.Max*1.3
 }

@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"fmt"
+	"strconv"
+	"strings"
 	"time"
 )
 
@@ -17,6 +19,26 @@ const (
 	// waiterTTL is both what waiters ask for and the TTL of the lock in their way.
 	waiterTTL = time.Minute
 )
+
+// What held locks take: measured with 1 000 000, and rounded up. One in redlockd 0.8 kB, in each of five masters 0.2 kB, and in the
+// client that takes them its name.
+const (
+	heldBytes    = 2 << 10
+	heldBytesMin = 256 << 20
+)
+
+// requireMemory refuses to hold more locks than the machine has free memory for.
+func requireMemory(held int) error {
+	free, _, _ := strings.Cut(fieldOf(readFile("/proc/meminfo"), "MemAvailable"), " ")
+	kb, err := strconv.ParseInt(free, 10, 64)
+	if err != nil {
+		return nil // a system that does not tell
+	}
+	if need := int64(held)*heldBytes + heldBytesMin; need > kb<<10 {
+		return fmt.Errorf("%d held locks need %d MB in all processes, %d MB are free: free some, or ask for fewer", held, need>>20, kb>>10)
+	}
+	return nil
+}
 
 // growthFigures are all points, each measured on its own, medians of its rounds.
 type growthFigures struct {

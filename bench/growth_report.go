@@ -81,8 +81,8 @@ func growthPanels(f *growthFigures) ([][]*plot.Plot, error) {
 	for _, row := range [][2]curves{
 		{{x: "masters", y: "pairs/s", lines: line(f.Masters, ours, pairs)}, {x: "masters", y: "CPU µs per pair", lines: line(f.Masters, cost, cpu)}},
 		{{x: "commands in a pipeline", y: "pairs/s", logX: true, lines: line(f.Depth, ours, pairs)}, {x: "commands in a pipeline", y: "CPU µs per pair", logX: true, lines: line(f.Depth, cost, cpu)}},
-		{{x: "other locks held", y: "pairs/s", logX: true, lines: line(f.Held, ours, pairs)}, {x: "other locks held", y: "redlockd, MB", logX: true, lines: line(f.Held, cost, memory)}},
-		{{x: "waiters", y: "redlockd, MB", logX: true, legend: true, lines: waiters(func(p waiterPoint) float64 { return p.RedlockdMB })},
+		{{x: "other locks held", y: "pairs/s", logX: true, lines: line(f.Held, ours, pairs)}, {x: "other locks held", y: "redlockd, MB, logarithmic", logX: true, logY: true, lines: line(f.Held, cost, memory)}},
+		{{x: "waiters", y: "redlockd, MB, logarithmic", logX: true, logY: true, legend: true, lines: waiters(func(p waiterPoint) float64 { return p.RedlockdMB })},
 			{x: "waiters", y: "redlockd, % of a core", logX: true, lines: waiters(func(p waiterPoint) float64 { return p.RedlockdPercent })}},
 	} {
 		left, err := row[0].panel()

@@ -54,3 +54,9 @@ func TestCrowdErrors(t *testing.T) {
 	wantErr(t, hold(t.Context(), c.proxies[0].addr, "bench:test:", 2, 4, waiterTTL), "hold bench:test:2 to 3")
 	wantErr(t, requireFiles(1<<40), "raise it, or ask for fewer")
 }
+
+// Goal: locks that would not fit are refused before anything is started. Method: more than any machine has, and a few.
+func TestHeldLocksNeedMemory(t *testing.T) {
+	wantErr(t, requireMemory(1<<40), "1099511627776 held locks need 2147483904 MB")
+	wantErr(t, requireMemory(10), "")
+}

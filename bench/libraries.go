@@ -266,28 +266,27 @@ func librariesTable(f *librariesFigures) table {
 	return t
 }
 
-// libraryPanels has a row per number of callers: throughput, and the median and the 99th percentile of acquiring.
+// libraryPanels has a row per number of callers, a column per question: over redlockd against over the masters.
 func libraryPanels(rows []libraryRow) ([][]*plot.Plot, error) {
 	questions := []struct {
 		axis   string
 		figure func(libraryRow) float64
 	}{
-		{"acquire + release pairs/s", func(r libraryRow) float64 { return r.PairsPerSec }},
-		{"acquire p50, ms", func(r libraryRow) float64 { return r.LockUs.P50 / 1e3 }},
-		{"acquire p99, ms", func(r libraryRow) float64 { return r.LockUs.P99 / 1e3 }},
+		{"pairs/s ×, more is better", func(r libraryRow) float64 { return r.ToDirect.PairsPerSec }},
+		{"acquire p50 ×, less is better", func(r libraryRow) float64 { return r.ToDirect.LockP50 }},
+		{"acquire p99 ×, less is better", func(r libraryRow) float64 { return r.ToDirectP99 }},
 	}
+	rows = keep(rows, func(r libraryRow) bool { return r.Over == ways[0].name })
 	var panels [][]*plot.Plot
 	for _, group := range byLoad(rows, func(r libraryRow) int { return r.Callers }) {
-		colors := column(group, func(r libraryRow) color.Color {
-			return traitsOf[ways[slices.IndexFunc(ways, func(w way) bool { return w.name == r.Over })].like].color
-		})
 		var row []*plot.Plot
 		for i, question := range questions {
 			b := bars{
 				axis:      question.axis,
-				names:     column(group, func(r libraryRow) string { return r.Library + ", " + r.Over }),
-				parts:     []barPart{{values: column(group, question.figure), colors: colors}},
+				names:     column(group, func(r libraryRow) string { return r.Library }),
+				parts:     []barPart{{values: column(group, question.figure), colors: column(group, func(libraryRow) color.Color { return traitsOf[targetRedlockd].color })}},
 				anonymous: i > 0,
+				mark:      1,
 			}
 			if i == 0 {
 				b.title = callersOf(group[0].Callers)

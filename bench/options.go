@@ -176,7 +176,7 @@ func parseOptions(args []string, out io.Writer) (options, error) {
 	flags.StringVar(&o.redlockd, "redlockd", "", "`program` to measure; empty: build ./cmd/redlockd of this module")
 	flags.StringVar(&o.gomaxprocs, "redlockd-gomaxprocs", "", "GOMAXPROCS of the redlockd process; empty: not set")
 	flags.StringVar(&o.gogc, "redlockd-gogc", "", "GOGC of the redlockd process; empty: not set")
-	flags.StringVar(&o.out, "out", "bench/results", "`directory` for the results, made if missing")
+	flags.StringVar(&o.out, "out", "bench/local", "`directory` for the results, made if missing; README shows those in bench/results")
 
 	err := flags.Parse(args)
 	if errors.Is(err, flag.ErrHelp) {
@@ -302,6 +302,9 @@ func (o *options) validateGrowth() error {
 	if slices.Contains(o.scenarios, scenarioGrowth) {
 		if err := requireFiles(slices.Max(o.growthWaiters)); err != nil {
 			return fmt.Errorf("--growth-waiters: %w", err)
+		}
+		if err := requireMemory(slices.Max(o.growthHeld)); err != nil {
+			return fmt.Errorf("--growth-held: %w", err)
 		}
 	}
 	return nil

@@ -65,11 +65,11 @@ func latencyPanels(rows []uncontendedRow) ([][]*plot.Plot, error) {
 	var panels [][]*plot.Plot
 	for _, group := range byLoad(rows, func(r uncontendedRow) int { return r.Callers }) {
 		p := plot.New()
-		p.Title.Text = callersOf(group[0].Callers)
-		p.X.Label.Text = "µs, logarithmic; upper line lock p50–p99, lower line pair p50–p99–p99.9"
+		p.Title.Text = callersOf(group[0].Callers) + ": lock p50–p99 (upper line), pair p50–p99–p99.9 (lower line)"
+		p.X.Label.Text = "µs, logarithmic" // short: on such an axis a long one takes width away from the panel
 		p.Title.TextStyle.Font.Size, p.X.Label.TextStyle.Font.Size = 11, 9
 		p.X.Tick.Label.Font.Size, p.Y.Tick.Label.Font.Size = 8, 9
-		p.X.Scale, p.X.Tick.Marker = plot.LogScale{}, plot.LogTicks{Prec: -1}
+		p.X.Scale, p.X.Tick.Marker = plot.LogScale{}, plain{plot.LogTicks{Prec: -1}}
 		names := make([]string, len(group))
 		for i, r := range group {
 			y := len(group) - 1 - i
@@ -153,7 +153,7 @@ func faultPanels(rows []faultRow) ([][]*plot.Plot, error) {
 	var panels [][]*plot.Plot
 	for i, group := range byLoad(rows, func(r faultRow) string { return r.Fault }) {
 		p := plot.New()
-		p.Title.Text, p.X.Label.Text, p.Y.Label.Text = group[0].Fault, "s", "% of the healthy second"
+		p.Title.Text, p.X.Label.Text, p.Y.Label.Text = faultTitle(group[0].Fault), "s", "% of the healthy second"
 		p.Title.TextStyle.Font.Size, p.X.Label.TextStyle.Font.Size, p.Y.Label.TextStyle.Font.Size = 11, 9, 9
 		p.X.Tick.Label.Font.Size, p.Y.Tick.Label.Font.Size = 8, 8
 		p.Legend.Left, p.Legend.TextStyle.Font.Size = true, 8 // below the healthy second, where no line is
@@ -182,6 +182,19 @@ func faultPanels(rows []faultRow) ([][]*plot.Plot, error) {
 		panels = append(panels, []*plot.Plot{p})
 	}
 	return panels, nil
+}
+
+func faultTitle(name string) string {
+	f, err := parseFault(name)
+	switch {
+	case err != nil:
+		return name
+	case f.kind == faultNone:
+		return "no fault"
+	case f.kind == faultFreeze:
+		return fmt.Sprintf("%d of %d masters frozen after 1 s", f.masters, masterCount)
+	}
+	return fmt.Sprintf("%d of %d masters killed after 1 s", f.masters, masterCount)
 }
 
 // timelineOf places each step of the time line at its middle.

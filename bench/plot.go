@@ -1,11 +1,14 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
 	"image/color"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
+	"strings"
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
@@ -76,9 +79,12 @@ func (r *report) plot(dir string) error {
 	return nil
 }
 
-// savePanels writes a grid of panels, aligned, as one SVG.
+// savePanels writes a grid of panels, aligned, as one SVG, white to its edges: a page may be dark.
 func savePanels(path string, panels [][]*plot.Plot, height vg.Length) error {
-	canvas := vgsvg.New(panelWidth, vg.Length(len(panels))*height)
+	width, height := panelWidth, vg.Length(len(panels))*height
+	canvas := vgsvg.New(width, height)
+	canvas.SetColor(color.White)
+	canvas.Fill(vg.Rectangle{Max: vg.Point{X: width, Y: height}}.Path())
 	tiles := draw.Tiles{Rows: len(panels), Cols: len(panels[0]), PadX: 10, PadY: 10, PadTop: 4, PadBottom: 4, PadLeft: 4, PadRight: 16}
 	for i, row := range plot.Align(panels, tiles, draw.New(canvas)) {
 		for j, c := range row {
@@ -87,16 +93,47 @@ func savePanels(path string, panels [][]*plot.Plot, height vg.Length) error {
 			}
 		}
 	}
-	file, err := os.Create(path)
-	if err != nil {
+	var drawn bytes.Buffer
+	if _, err := canvas.WriteTo(&drawn); err != nil {
 		return err
 	}
-	if _, err := canvas.WriteTo(file); err != nil {
-		file.Close()
-		return err
-	}
-	return file.Close()
+	return os.WriteFile(path, []byte(strings.ReplaceAll(drawn.String(), fontDrawn, fontsShown)), 0o644)
 }
+
+// The font that the drawing is made for, and what a page may show it in: others as wide where that is not installed.
+const (
+	fontDrawn  = "font-family:Liberation Sans;"
+	fontsShown = "font-family:Liberation Sans,Arial,Helvetica,sans-serif;"
+)
+
+// plain writes the numbers of an axis without an exponent and without zeros behind the point, and nothing beyond its ends: room
+// would be left for that.
+type plain struct{ plot.Ticker }
+
+func (p plain) Ticks(low, high float64) []plot.Tick {
+	var ticks []plot.Tick
+	labels := 0
+	for _, tick := range p.Ticker.Ticks(low, high) {
+		if tick.Value < low || tick.Value > high {
+			continue
+		}
+		if tick.Label != "" {
+			tick.Label = numeral(tick.Value)
+			labels++
+		}
+		ticks = append(ticks, tick)
+	}
+	if _, log := p.Ticker.(plot.LogTicks); log && labels < 3 { // powers of ten alone are too few
+		for i, tick := range ticks {
+			if digit := numeral(tick.Value)[0]; digit == '2' || digit == '5' {
+				ticks[i].Label = numeral(tick.Value)
+			}
+		}
+	}
+	return ticks
+}
+
+func numeral(v float64) string { return strconv.FormatFloat(v, 'f', -1, 32) }
 
 // bars describes a panel of horizontal bars, one per target, the first on top.
 type bars struct {
@@ -106,7 +143,8 @@ type bars struct {
 	parts []barPart
 	// low and high, when set, draw a whisker on each bar.
 	low, high []float64
-	anonymous bool // no names: the panel to the left has them
+	anonymous bool    // no names: the panel to the left has them
+	mark      float64 // a line across all bars; 0: none
 }
 
 type barPart struct {
@@ -157,11 +195,23 @@ func (b bars) panel() (*plot.Plot, error) {
 	p.NominalY(names...)
 	p.Y.Min, p.Y.Max = -0.6, float64(n)-0.4
 	p.X.Min = 0
-	p.X.Max = max(p.X.Max, slices.Max(sums)) * 1.15 // room for the numbers
+	p.X.Max = max(p.X.Max, slices.Max(sums), b.mark) * 1.15 // room for the numbers
+	if b.parts[0].name != "" {
+		p.X.Max *= 1.15 // and for the legend
+	}
 	if p.X.Max == 0 {
 		p.X.Max = 1
 	}
+	p.X.Tick.Marker = plain{plot.DefaultTicks{}}
 	p.Legend.TextStyle.Font.Size = 8
+	if b.mark > 0 {
+		line, err := plotter.NewLine(plotter.XYs{{X: b.mark, Y: p.Y.Min}, {X: b.mark, Y: p.Y.Max}})
+		if err != nil {
+			return nil, err
+		}
+		line.Dashes = []vg.Length{3, 3}
+		p.Add(line)
+	}
 	return p, nil
 }
 

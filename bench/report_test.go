@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"gonum.org/v1/plot"
 )
 
 // sampleReport is a small run.
@@ -124,6 +126,9 @@ func TestReportSave(t *testing.T) {
 		if err != nil || !strings.Contains(string(drawn), "</svg>") {
 			t.Errorf("%s: got %d bytes (%v), want a whole SVG", name, len(drawn), err)
 		}
+		if len(drawn) > 100<<10 || !strings.Contains(string(drawn), fontsShown) || strings.Contains(string(drawn), fontDrawn) {
+			t.Errorf("%s: %d bytes, want at most 100 kB, and fonts that every page has", name, len(drawn))
+		}
 	}
 
 	zeros := report{Uncontended: []uncontendedRow{{Target: targetRedsync, Callers: 1}}, HotKey: []hotKeyRow{{Target: targetRedsync, Clients: 1}},
@@ -173,5 +178,32 @@ func wantErr(t *testing.T, err error, text string) {
 		t.Errorf("got error %q, want none", err)
 	case text != "" && (err == nil || !strings.Contains(err.Error(), text)):
 		t.Errorf("got error %v, want one with %q", err, text)
+	}
+}
+
+// Goal: an axis is written in plain numbers, enough of them, and none beyond its ends. Method: ranges that plot writes otherwise.
+func TestAxis(t *testing.T) {
+	for _, tt := range []struct {
+		axis      plot.Ticker
+		low, high float64
+		want      string
+	}{
+		{plot.DefaultTicks{}, 0, 75_000, "0 25000 50000 75000"},
+		{plot.DefaultTicks{}, 0, 1.1, "0 0.5 1"},
+		{plot.LogTicks{Prec: -1}, 800, 1_300_000, "1000 10000 100000 1000000"},
+		{plot.LogTicks{Prec: -1}, 18, 230, "20 50 100 200"},
+	} {
+		var got []string
+		for _, tick := range (plain{tt.axis}).Ticks(tt.low, tt.high) {
+			if tick.Value < tt.low || tick.Value > tt.high {
+				t.Errorf("%v to %v: a mark at %v", tt.low, tt.high, tick.Value)
+			}
+			if tick.Label != "" {
+				got = append(got, tick.Label)
+			}
+		}
+		if strings.Join(got, " ") != tt.want {
+			t.Errorf("%v to %v: got %v, want %v", tt.low, tt.high, got, tt.want)
+		}
 	}
 }
