@@ -101,10 +101,16 @@ func run(ctx context.Context, o options) error {
 		fmt.Fprintln(os.Stderr, "bench: left out:", why)
 	}
 	r := report{Environment: readEnvironment(os.Args[1:], b.program, b.peers)}
+	// A scenario that cannot go on ends the run. What was measured before is worth its twenty minutes.
+	var failed error
 	for _, s := range o.chosen() {
 		if err := s.run(ctx, b, &r); err != nil {
-			return fmt.Errorf("scenario %s: %w", s.name, err)
+			failed = fmt.Errorf("scenario %s: %w; the report has what was measured before", s.name, err)
+			break
 		}
+	}
+	if ctx.Err() != nil {
+		return failed
 	}
 	r.Environment.LoadAfter = loadAverage()
 	r.Environment.Rounds = b.progress.rounds
@@ -113,6 +119,6 @@ func run(ctx context.Context, o options) error {
 	if err := r.save(o.out); err != nil {
 		return err
 	}
-	fmt.Printf("written to %s: %s, %s, plots\n", o.out, reportText, reportJSON)
-	return nil
+	fmt.Printf("written to %s: %s, %s, %s, plots\n", o.out, reportText, reportPage, reportJSON)
+	return failed
 }

@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -113,4 +115,20 @@ func TestGeneratorEndsWithItsContext(t *testing.T) {
 func TestGeneratorTellsWhyItEnded(t *testing.T) {
 	_, err := startGenerator(t.Context(), loadSpec{Scenario: scenarioUncontended, Target: "abacus", Warmup: time.Millisecond})
 	wantErr(t, err, `unknown target "abacus"`)
+}
+
+// Goal: what was measured is not lost when a later scenario cannot go on, and the run is a failure all the same. Method: a redlockd
+// that ends at once, and a scenario before it that needs none.
+func TestReportOfARunThatFails(t *testing.T) {
+	out := t.TempDir()
+	o, err := parseOptions(strings.Fields("--scenarios uncontended,proxies --targets single --callers 1 --rounds 1 --duration 50ms "+
+		"--warmup 10ms --redlockd /bin/false --out "+out), t.Output())
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantErr(t, run(t.Context(), o), "scenario proxies: redlockd at 127.0.0.1:")
+	text, err := os.ReadFile(filepath.Join(out, reportText))
+	if err != nil || !strings.Contains(string(text), "1        single") {
+		t.Errorf("got %v and the report:\n%s\nwant the figures of single", err, text)
+	}
 }
