@@ -124,7 +124,8 @@ scenarios:
 `
 
 const usageTail = `
-The report goes to standard output and, with report.json, SVG plots and the servers' log, to the --out directory.
+The report goes to standard output and, with report.json, README's tables (summary.md), SVG plots and the servers' log, to the
+--out directory.
 A run with the defaults takes a few minutes, with --quick one to two, with --full about twenty.
 
 flags:

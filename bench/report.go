@@ -15,6 +15,7 @@ import (
 const (
 	reportText = "report.txt"
 	reportJSON = "report.json"
+	reportPage = "summary.md"  // what README shows
 	logName    = "servers.log" // of redlockd and etcd
 )
 
@@ -39,6 +40,9 @@ func (r *report) save(dir string) error {
 	var text strings.Builder
 	r.writeText(&text)
 	if err := os.WriteFile(filepath.Join(dir, reportText), []byte(text.String()), 0o644); err != nil {
+		return fmt.Errorf("write the report: %w", err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, reportPage), []byte(r.summary()), 0o644); err != nil {
 		return fmt.Errorf("write the report: %w", err)
 	}
 	encoded, err := json.MarshalIndent(r, "", "  ")

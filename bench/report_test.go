@@ -121,6 +121,21 @@ func TestReportSave(t *testing.T) {
 			t.Errorf("report.txt lacks %q:\n%s", want, text)
 		}
 	}
+	page, err := os.ReadFile(filepath.Join(dir, reportPage))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"| | redlockd, go-redis client | redlockd, pipelining client | redlockd, SET NX and a script, pipelining | redsync, five masters | go-redis, one master, no quorum |\n|---|---|---|---|---|---|\n",
+		"| pairs/s, 64 callers | 6 000 | 6 000 | 6 000 | 6 000 | 6 000 |",
+		"| hot resource, 16 clients: hand-over to another client, mean | 0.11 ms | | | 0.11 ms | |",
+		"| 2 of 5 masters frozen: throughput kept, longest pause | 98.0 %, 12 ms | | | | |",
+		"| pottery | 64 | 3 000 | 1 600 | 1.88× | 1.00× | 1.00× | 1.00× |",
+	} {
+		if !strings.Contains(string(page), want) {
+			t.Errorf("%s lacks %q:\n%s", reportPage, want, page)
+		}
+	}
 	for _, name := range []string{"throughput.svg", "latency.svg", "cpu.svg", "hotkey.svg", "faults.svg", "rates.svg", "growth.svg", "distance.svg", "libraries.svg"} {
 		drawn, err := os.ReadFile(filepath.Join(dir, name))
 		if err != nil || !strings.Contains(string(drawn), "</svg>") {
