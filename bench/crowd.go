@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -125,27 +124,42 @@ const (
 func hold(ctx context.Context, addr, prefix string, from, to int, ttl time.Duration) error {
 	client := redis.NewClient(&redis.Options{Addr: addr, PoolSize: 1, MaxRetries: -1})
 	defer client.Close()
-	// With a token a LOCK may be sent again. A busy machine lets a quorum of masters be late now and then, among a million locks.
-	token, late := "bench:"+rand.Text(), 0
 	for from < to {
 		batch := min(holdBatch, to-from)
-		_, err := client.Pipelined(ctx, func(p redis.Pipeliner) error {
-			for i := from; i < from+batch; i++ {
-				p.Do(ctx, "LOCK", prefix+strconv.Itoa(i), ttl.Milliseconds(), "TOKEN", token)
+		for sent := 0; ; sent++ {
+			commands, _ := client.Pipelined(ctx, func(p redis.Pipeliner) error {
+				for i := from; i < from+batch; i++ {
+					p.Do(ctx, "LOCK", prefix+strconv.Itoa(i), ttl.Milliseconds())
+				}
+				return nil
+			})
+			late, err := refusedOf(commands, sent > 0)
+			if err == nil {
+				break
 			}
-			return nil
-		})
-		switch {
-		case err == nil:
-			from, late = from+batch, 0
-		case strings.HasPrefix(err.Error(), "NOQUORUM") && late < holdLateMax:
-			late++
+			if !late || sent == holdLateMax {
+				return fmt.Errorf("hold %s%d to %d: %w", prefix, from, from+batch-1, err)
+			}
 			if err := sleep(ctx, holdPause); err != nil {
 				return err
 			}
-		default: // also a null: somebody holds it
-			return fmt.Errorf("hold %s%d to %d: %w", prefix, from, from+batch-1, err)
 		}
+		from += batch
 	}
 	return nil
+}
+
+// refusedOf is what was not granted; late says that sending all again can help: a busy machine lets a quorum of masters be late now
+// and then, among a million locks. When they were sent before, a null is what that sending got.
+func refusedOf(commands []redis.Cmder, again bool) (late bool, err error) {
+	for _, command := range commands {
+		switch e := command.Err(); {
+		case e == nil, again && errors.Is(e, redis.Nil):
+		case strings.HasPrefix(e.Error(), "NOQUORUM"):
+			late, err = true, e
+		default: // also a null: somebody holds it
+			return false, e
+		}
+	}
+	return late, err
 }

@@ -1,8 +1,11 @@
 package main
 
 import (
+	"errors"
 	"testing"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 )
 
 // Goal: every part of the growth measures what it says, on real servers. Method: the smallest numbers, 100 ms a cell.
@@ -59,4 +62,34 @@ func TestCrowdErrors(t *testing.T) {
 func TestHeldLocksNeedMemory(t *testing.T) {
 	wantErr(t, requireMemory(1<<40), "1099511627776 held locks need 2147483904 MB")
 	wantErr(t, requireMemory(10), "")
+}
+
+// Goal: filling goes on when a quorum was late, and only then. Method: replies to one batch, sent for the first time and again.
+func TestHoldAgain(t *testing.T) {
+	quorum, stranger := errors.New("NOQUORUM 1 of 5 masters answered"), errors.New("ERR something else")
+	for _, tt := range []struct {
+		replies []error
+		again   bool
+		late    bool
+		want    error
+	}{
+		{replies: []error{nil, nil}},
+		{replies: []error{nil, redis.Nil}, want: redis.Nil},
+		{replies: []error{nil, redis.Nil}, again: true},
+		{replies: []error{quorum, nil}, late: true, want: quorum},
+		{replies: []error{quorum, redis.Nil}, want: redis.Nil},
+		{replies: []error{redis.Nil, quorum}, again: true, late: true, want: quorum},
+		{replies: []error{quorum, stranger}, again: true, want: stranger},
+	} {
+		var commands []redis.Cmder
+		for _, err := range tt.replies {
+			c := redis.NewCmd(t.Context())
+			c.SetErr(err)
+			commands = append(commands, c)
+		}
+		late, err := refusedOf(commands, tt.again)
+		if late != tt.late || !errors.Is(err, tt.want) {
+			t.Errorf("%v, again %v: got %v, %v, want %v, %v", tt.replies, tt.again, late, err, tt.late, tt.want)
+		}
+	}
 }
