@@ -169,6 +169,7 @@ func faultPanels(rows []faultRow) ([][]*plot.Plot, error) {
 			}
 		}
 		p.X.Min, p.X.Max = 0, faultWindow.Seconds()
+		p.Y.Tick.Marker = plain{plot.DefaultTicks{}}
 		p.Y.Min, p.Y.Max = 0, max(p.Y.Max, 100)*1.05
 		if group[0].Fault != faultNone {
 			at := group[0].FaultAtMs / 1e3
