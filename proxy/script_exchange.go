@@ -51,6 +51,7 @@ type scriptExchange struct {
 	oneKey   [1]string
 	oneState [1]redlock.State
 	fewArgs  [4]string
+	room     shapeRoom // of the outcome
 }
 
 // scriptLook and scriptCommit are the exchange as the engine's completer of a reading and of a commit.
@@ -157,8 +158,27 @@ func (x *scriptExchange) over() {
 	s.changed.Signal()
 }
 
-// run runs the script on the states, for at most so many instructions; 0 means the usual limit.
+// run runs the script on the states, for at most so many instructions; 0 means the usual limit. Where it is known what a call of this
+// kind does, that takes no run.
 func (x *scriptExchange) run(instructions int) {
+	var names names
+	var space [64]byte
+	kind := x.kind(space[:0], &names)
+	if kind != nil {
+		if sh, _ := x.script.shapes.find(kind); sh != nil {
+			room := &x.room
+			if len(x.outcome.reads)+len(x.outcome.writes) > 0 { // somebody may have kept the outcome before
+				room = nil
+			}
+			x.outcome = sh.outcome(x.keys, &names, room)
+			return
+		}
+	}
+	x.runInBox(instructions, kind)
+}
+
+// runInBox has the VM run. If kind is not nil, a shape is learned for it.
+func (x *scriptExchange) runInBox(instructions int, kind []byte) {
 	var few [4]scriptKey
 	held := few[:0]
 	for _, name := range x.declared {
@@ -181,6 +201,11 @@ func (x *scriptExchange) run(instructions int) {
 	defer func() { <-x.server.running }()
 	x.outcome = runScript(x.server.boxes, script, held, x.argv, time.Now(), limits)
 	x.spent += x.outcome.spent
+	if kind != nil {
+		if _, known := x.script.shapes.find(kind); !known {
+			x.learnShape(kind)
+		}
+	}
 }
 
 // stopped tells whether the last run met a limit: to try it on something else would cost as much again.

@@ -24,7 +24,8 @@ type Script struct {
 	// NoWrites is set by "#!lua flags=no-writes": the Caller must refuse commands that write.
 	NoWrites bool
 
-	proto *lua.FunctionProto
+	proto    *lua.FunctionProto
+	steering *Steering
 }
 
 // SHA is the SHA1 of a source in hex, which names it for EVALSHA.
@@ -53,6 +54,7 @@ func Compile(source string) (s *Script, err error) {
 	if err != nil {
 		return nil, compileError(err)
 	}
+	s.steering = steeringOf(chunk) // before the tree is changed
 	if err := rewrite(chunk); err != nil {
 		return nil, compileError(err)
 	}
