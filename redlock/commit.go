@@ -86,6 +86,7 @@ func paddedTTL(ttl time.Duration, factor float64) time.Duration {
 type commit struct {
 	kind    commitKind
 	changes []Change
+	one     [1]Change     // backs changes when there is one
 	ttl     time.Duration // the shortest TTL that the caller counts on; 0: none
 	born    time.Time     // first grant of what is prolonged or rotated; zero: not known
 
@@ -110,32 +111,33 @@ const (
 	commitRelease
 )
 
-// newCommit checks changes, and sorts out what kind of commit they make.
-func (c *Client) newCommit(changes []Change) (*commit, error) {
-	k := &commit{kind: commitExtend, changes: changes}
-	resources := make([]string, len(changes))
+// newCommit checks changes, and sorts out what kind of commit they make. It does not keep them yet.
+func (c *Client) newCommit(changes []Change) (k commit, err error) {
+	k.kind = commitExtend
+	var few [4]string
+	resources := few[:0]
 	for i := range changes {
-		resources[i] = changes[i].Resource
+		resources = append(resources, changes[i].Resource)
 	}
 	if err := checkResources(resources); err != nil {
-		return nil, err
+		return k, err
 	}
 	deletes, sets, compares, keeps := false, false, false, false
 	for i := range changes {
 		ch := &changes[i]
 		switch {
 		case ch.Was > WasValue || ch.Do > Expire:
-			return nil, badRequest("there is no such change of %q", ch.Resource)
+			return k, badRequest("there is no such change of %q", ch.Resource)
 		case ch.Was == WasAny && ch.real():
-			return nil, badRequest("a change of %q that compares nothing could take another's lock: read it first", ch.Resource)
+			return k, badRequest("a change of %q that compares nothing could take another's lock: read it first", ch.Resource)
 		case ch.Was == WasAbsent && (ch.Do == Delete || ch.Do == Expire):
-			return nil, badRequest("%q cannot be absent and be deleted or prolonged", ch.Resource)
+			return k, badRequest("%q cannot be absent and be deleted or prolonged", ch.Resource)
 		case max(len(ch.Value), len(ch.NewValue)) > MaxTokenLen:
-			return nil, badRequest("the token has %d bytes, at most %d are possible", max(len(ch.Value), len(ch.NewValue)), MaxTokenLen)
+			return k, badRequest("the token has %d bytes, at most %d are possible", max(len(ch.Value), len(ch.NewValue)), MaxTokenLen)
 		}
 		if ch.lives() {
 			if err := c.checkTTL(ch.TTL); err != nil {
-				return nil, err
+				return k, err
 			}
 			if k.ttl == 0 || ch.TTL < k.ttl {
 				k.ttl = ch.TTL
@@ -158,7 +160,7 @@ func (c *Client) newCommit(changes []Change) (*commit, error) {
 }
 
 // StartCommit makes all the changes if all their guards hold, and none otherwise: Result.Held tells. Validity and Until are what
-// the caller believes in: its TTL, from the start. It never blocks; to.Done is called exactly once. The slice is kept.
+// the caller believes in: its TTL, from the start. It never blocks; to.Done is called exactly once. The changes are copied.
 func (c *Client) StartCommit(op *Op, changes []Change, to Completer) {
 	t := turn{now: time.Now()}
 	defer c.finish(&t)
@@ -174,7 +176,7 @@ func (c *Client) StartCommit(op *Op, changes []Change, to Completer) {
 		t.tell(op, Result{Err: ErrDraining})
 		return
 	}
-	if err := c.checkHeldLocked(k, t.now); err != nil {
+	if err := c.checkHeldLocked(&k, changes, t.now); err != nil {
 		t.tell(op, Result{Err: err})
 		return
 	}
@@ -183,8 +185,10 @@ func (c *Client) StartCommit(op *Op, changes []Change, to Completer) {
 		c.releaseLocked(op, []string{first.Resource}, first.Value, unique(first.Value), &t)
 		return
 	}
-	r := c.commitRound(k, t.now)
+	r := c.commitRound(k, changes, t.now)
 	r.op = op
+	changes = r.commit.changes
+	first = &changes[0]
 	switch {
 	case k.kind == commitRelease:
 		r.verb = verbForget
@@ -211,25 +215,30 @@ func (c *Client) StartCommit(op *Op, changes []Change, to Completer) {
 }
 
 // commitRound is the round of a commit. What it grants is a lease under the first key that lives on, if there is only one.
-func (c *Client) commitRound(k *commit, now time.Time) *round {
-	r := &round{verb: verbCommit, commit: k, start: now}
-	first := &k.changes[0]
+func (c *Client) commitRound(k commit, changes []Change, now time.Time) *round {
+	both := &struct {
+		round  round
+		commit commit
+	}{round{verb: verbCommit, start: now}, k}
+	r, kept := &both.round, &both.commit
+	r.commit, kept.changes = kept, append(kept.one[:0], changes...)
+	first := &kept.changes[0]
 	r.token, r.ttlMs = first.becomes(), paddedTTL(first.TTL, c.opts.DriftFactor).Milliseconds()
-	if len(k.changes) == 1 {
+	if len(changes) == 1 {
 		r.key[0] = first.Resource
 		r.keys = r.key[:]
 		return r
 	}
-	for i := range k.changes {
-		r.keys = append(r.keys, k.changes[i].Resource)
+	for i := range changes {
+		r.keys = append(r.keys, changes[i].Resource)
 	}
 	return r
 }
 
 // checkHeldLocked bounds how long what the commit prolongs or hands to another value may be held.
-func (c *Client) checkHeldLocked(k *commit, now time.Time) error {
-	for i := range k.changes {
-		ch := &k.changes[i]
+func (c *Client) checkHeldLocked(k *commit, changes []Change, now time.Time) error {
+	for i := range changes {
+		ch := &changes[i]
 		if ch.Was != WasValue || !ch.lives() {
 			continue
 		}
@@ -513,8 +522,8 @@ func (c *Client) undoCommitLocked(r *round, v votes, among mask, ends bool, t *t
 		case ch.Was == WasAbsent:
 			c.launchLocked(&round{verb: verbRelease, keys: key, token: ch.NewValue, start: t.now, debtor: targets, lapse: c.lapseOf(t.now)}, targets, t)
 		default:
-			back := &commit{kind: commitExtend, changes: []Change{{Resource: ch.Resource, Was: WasValue, Value: ch.NewValue, Do: putBack, NewValue: ch.Value}}}
-			c.launchLocked(c.commitRound(back, t.now), targets, t)
+			back := []Change{{Resource: ch.Resource, Was: WasValue, Value: ch.NewValue, Do: putBack, NewValue: ch.Value}}
+			c.launchLocked(c.commitRound(commit{kind: commitExtend}, back, t.now), targets, t)
 		}
 	}
 }

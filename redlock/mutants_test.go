@@ -60,7 +60,7 @@ var mutants = []mutant{
 	{"undo before the vote", "commit.go", `key, targets := []string{ch.Resource}, did`, `key, targets := []string{ch.Resource}, did; if MUTANT { targets = allMasters(n) }`, "TestSameValueNeverErodes"},
 	{"late grant kept", "commit.go", "	case k.kind != commitExtend:\n", "	case k.kind != commitExtend && !MUTANT:\n", "TestDropInLateGrantIsUndone"},
 	{"rotation leaves the old value", "commit.go", `if ch := &r.commit.changes[i]; (ch.rotates()`, `if ch := &r.commit.changes[i]; !MUTANT && (ch.rotates()`, "TestRotationClearsTheOldValue"},
-	{"a failed rotation is not turned back", "commit.go", `c.launchLocked(c.commitRound(back, t.now), targets, t)`, `if !MUTANT { c.launchLocked(c.commitRound(back, t.now), targets, t) }`, "TestFailedRotationIsTurnedBack"},
+	{"a failed rotation is not turned back", "commit.go", `c.launchLocked(c.commitRound(commit{kind: commitExtend}, back, t.now), targets, t)`, `if !MUTANT { c.launchLocked(c.commitRound(commit{kind: commitExtend}, back, t.now), targets, t) }`, "TestFailedRotationIsTurnedBack"},
 	{"a silent minority hides a lock", "states.go", `if len(ttls)+silent+pending >= quorum {`, `if len(ttls)+pending >= quorum || !MUTANT && len(ttls)+silent+pending >= quorum {`, "TestMergeStates"},
 	{"a split vote is told as held", "states.go", `case possible > 1:`, `case possible > 1 && !MUTANT:`, "TestMergeStates"},
 

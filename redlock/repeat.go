@@ -29,10 +29,12 @@ func repeatKey(keys []string, token string) debt {
 
 func (s repeats) begin(keys []string, token string) {
 	key := repeatKey(keys, token)
-	if s[key] == nil {
-		s[key] = &repeat{}
+	rep := s[key]
+	if rep == nil {
+		rep = &repeat{}
+		s[key] = rep
 	}
-	s[key].underWay++
+	rep.underWay++
 }
 
 // end counts an attempt as over and returns what is known; the last one leaves nothing in s.

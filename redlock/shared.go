@@ -58,18 +58,18 @@ func (c *Client) sharedDecided(r *round, t *turn) {
 	t.tell(r.op, result)
 }
 
-// Known tells what this client knows of resources by itself: the leases that it granted and that still run. It asks nobody, so it may
-// be wrong both ways.
-func (c *Client) Known(resources []string) []State {
+// Known appends to states what this client knows of resources by itself: the leases that it granted and that still run. It asks
+// nobody, so it may be wrong both ways.
+func (c *Client) Known(states []State, resources []string) []State {
 	now := time.Now()
-	states := make([]State, len(resources))
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for i, resource := range resources {
-		states[i].Type = "none"
+	for _, resource := range resources {
+		state := State{Type: "none"}
 		if e := c.leases.entries[resource]; e != nil && e.lease != nil && now.Before(e.lease.validUntil) {
-			states[i] = State{Found: true, Type: "string", Value: e.lease.token, TTL: e.lease.validUntil.Sub(now), Hint: e.lease.token}
+			state = State{Found: true, Type: "string", Value: e.lease.token, TTL: e.lease.validUntil.Sub(now), Hint: e.lease.token}
 		}
+		states = append(states, state)
 	}
 	return states
 }
