@@ -158,7 +158,7 @@ func cmdSCRIPTLOAD(s *session, c *call) {
 		c.fail(err.Error())
 		return
 	}
-	s.server.share(script)
+	s.server.share(script, s.server.now())
 	c.out = redcon.AppendBulkString(c.out, script.SHA)
 }
 
@@ -184,8 +184,8 @@ func cmdSCRIPTKILL(_ *session, c *call) {
 }
 
 // share puts the script on the masters, for the other redlockds.
-func (srv *Server) share(script *knownScript) {
-	if srv.scripts.due(script, srv.now()) {
+func (srv *Server) share(script *knownScript, now int64) {
+	if srv.scripts.due(script, now) {
 		srv.opts.Engine.Share(script.SHA, script.source, sharedTTL)
 	}
 }

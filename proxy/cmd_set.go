@@ -5,6 +5,10 @@ import (
 	"math"
 	"strings"
 	"time"
+
+	"github.com/tidwall/redcon"
+
+	"redlockd/redlock"
 )
 
 // Commands that take a lock as libraries for one instance do: SET with NX, and its kin.
@@ -52,70 +56,124 @@ const dropInComplexity = "O(M) where M is the number of masters, all asked at on
 const useInsteadOfSET = "take a lock with SET key token NX PX ms or LOCK, prolong it with SET key token IFEQ token PX ms or EXTEND"
 
 func cmdSET(s *session, c *call) {
-	e, refusal := parseSET(c.args, s.server.opts.DefaultTTL)
-	s.dropIn(c, e, refusal)
+	o, refusal := parseSET(c.args, s.server.opts.DefaultTTL)
+	switch {
+	case refusal != "":
+		s.dropIn(c, effect{}, refusal)
+	case o.nx && !o.get && !s.transaction.open:
+		s.startSetNX(c, &o)
+	default:
+		s.dropIn(c, o.effect(string(c.args[1]), string(c.args[2]), s.server.opts.DefaultTTL), "")
+	}
+}
+
+// setNX is a SET with NX and no GET on its way: what dropIn would do with its effect, for less. Locks are taken so.
+type setNX struct {
+	slot
+	op  redlock.Op
+	key [1]string
+}
+
+func (s *session) startSetNX(c *call, o *setRequest) {
+	x := new(setNX)
+	x.key[0] = string(c.args[1])
+	alive := s.awaitScripts(c, x.key[:])
+	c.takePlace(&x.slot)
+	if !alive {
+		x.out = appendError(x.out, coded(errGone))
+		x.completeNow()
+		return
+	}
+	var now time.Time
+	if o.ex.absolute {
+		now = time.Now()
+	}
+	changes := [1]redlock.Change{{Resource: x.key[0], Was: redlock.WasAbsent, Do: redlock.Set, NewValue: string(c.args[2]), TTL: o.ex.ttl(now)}}
+	s.server.opts.Engine.StartCommit(&x.op, changes[:], x)
+}
+
+// Done implements redlock.Completer.
+func (x *setNX) Done(_ *redlock.Op, result redlock.Result) redlock.Flusher {
+	switch {
+	case result.Err != nil:
+		x.out = appendError(x.out, coded(result.Err))
+	case result.Held:
+		x.out = redcon.AppendOK(x.out)
+	default:
+		x.out = lostNull(x.out, x.proto)
+	}
+	return x.complete()
+}
+
+// setRequest are the options of a SET.
+type setRequest struct {
+	nx, xx, ifeq, get, keep bool
+	compared                []byte // with ifeq
+	ex                      expiry // given, or else with keep
 }
 
 // parseSET reads SET key value with options in any order, with the errors of Redis.
-func parseSET(args [][]byte, defaultTTL time.Duration) (e effect, refusal string) {
-	var nx, xx, ifeq, get, keep bool
-	var compared string
-	var ex expiry
+func parseSET(args [][]byte, defaultTTL time.Duration) (o setRequest, refusal string) {
 	for i := 3; i < len(args); i++ {
 		option := args[i]
 		next := i+1 < len(args)
 		unit, isUnit := expiryUnit(option)
 		switch {
-		case equalFold(option, "NX") && !xx && !ifeq:
-			nx = true
-		case equalFold(option, "XX") && !nx && !ifeq:
-			xx = true
-		case equalFold(option, "IFEQ") && next && !nx && !xx && !ifeq:
+		case equalFold(option, "NX") && !o.xx && !o.ifeq:
+			o.nx = true
+		case equalFold(option, "XX") && !o.nx && !o.ifeq:
+			o.xx = true
+		case equalFold(option, "IFEQ") && next && !o.nx && !o.xx && !o.ifeq:
 			i++
-			ifeq, compared = true, string(args[i])
+			o.ifeq, o.compared = true, args[i]
 		case equalFold(option, "GET"):
-			get = true
-		case equalFold(option, "KEEPTTL") && !ex.given:
-			keep = true
-		case isUnit && next && !keep && (!ex.given || ex.unit == unit.unit && ex.absolute == unit.absolute):
+			o.get = true
+		case equalFold(option, "KEEPTTL") && !o.ex.given:
+			o.keep = true
+		case isUnit && next && !o.keep && (!o.ex.given || o.ex.unit == unit.unit && o.ex.absolute == unit.absolute):
 			i++
-			ex = unit
-			ex.text = args[i]
+			o.ex = unit
+			o.ex.text = args[i]
 		default:
-			return e, errSyntax
+			return o, errSyntax
 		}
 	}
-	if refusal := ex.parse("set"); refusal != "" {
-		return e, refusal
+	if refusal := o.ex.parse("set"); refusal != "" {
+		return o, refusal
 	}
 	// KEEPTTL gives a key that is absent no TTL.
-	if !ex.given && (!keep || nx) {
+	if !o.ex.given && (!o.keep || o.nx) {
 		if defaultTTL == 0 {
-			return e, errNoTTL
+			return o, errNoTTL
 		}
-		ex = relative(defaultTTL)
+		o.ex = relative(defaultTTL)
 	}
-	key, value := string(args[1]), string(args[2])
-	e = effect{keys: []string{key}, writes: true}
+	return o, ""
+}
+
+func (o setRequest) effect(key, value string, defaultTTL time.Duration) effect {
+	compared := string(o.compared)
+	o.compared = nil // it is in the read buffer
+	e := effect{keys: []string{key}, writes: true}
 	switch {
-	case nx:
-		e.guess, e.hint = absent(1), get
-	case ifeq && !keep:
+	case o.nx:
+		e.guess, e.hint = absent(1), o.get
+	case o.ifeq && !o.keep:
 		e.guess = holding(compared)
-	case !ifeq:
+	case !o.ifeq:
 		e.unguarded = useInsteadOfSET
 	}
-	if e.guess != nil && !get {
+	if e.guess != nil && !o.get {
 		e.lost = lostNull
 	}
 	e.run = func(v *view) {
 		k := v.key(key)
-		done := !(nx && k.found || xx && !k.found || ifeq && (!k.found || k.value != compared))
-		if (get || done) && v.text(key) == nil {
+		done := !(o.nx && k.found || o.xx && !k.found || o.ifeq && (!k.found || k.value != compared))
+		if (o.get || done) && v.text(key) == nil {
 			return // Redis would replace a key of another type; that cannot be compared here
 		}
 		switch {
-		case get:
+		case o.get:
 			v.bulk(k)
 		default:
 			v.okOrNull(done)
@@ -123,15 +181,15 @@ func parseSET(args [][]byte, defaultTTL time.Duration) (e effect, refusal string
 		if !done {
 			return
 		}
-		ttl := ex.ttl(v.now)
-		if !ex.given {
+		ttl := o.ex.ttl(v.now)
+		if !o.ex.given {
 			if ttl = k.ttl; !k.found || ttl < 0 {
 				ttl = defaultTTL // no TTL to keep; the engine refuses 0
 			}
 		}
 		k.set(value, ttl)
 	}
-	return e, ""
+	return e
 }
 
 func cmdSETNX(s *session, c *call) {
@@ -256,7 +314,7 @@ func (e *expiry) parseAny(command string) (refusal string) {
 	if e.unit == time.Second {
 		limit /= 1000
 	}
-	if !e.absolute {
+	if !e.absolute && (n > limit/2 || n < -limit/2) { // for less the clock makes no difference
 		limit -= time.Now().UnixMilli() / int64(e.unit/time.Millisecond)
 	}
 	switch {

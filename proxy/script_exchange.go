@@ -46,12 +46,13 @@ type scriptExchange struct {
 	spent   time.Duration    // in runs
 	session *session         // whose order it is part of, see orderBehind
 
-	// Room for a script with one key, so that it costs few allocations. Not for the changes: a lease keeps them.
-	op       redlock.Op // one at a time
-	oneKey   [1]string
-	oneState [1]redlock.State
-	fewArgs  [4]string
-	room     shapeRoom // of the outcome
+	// Room for a script with one key, so that it costs few allocations.
+	op        redlock.Op // one at a time
+	oneKey    [1]string
+	oneState  [1]redlock.State
+	oneChange [1]redlock.Change
+	fewArgs   [2]string
+	room      shapeRoom // of the outcome
 }
 
 // scriptLook and scriptCommit are the exchange as the engine's completer of a reading and of a commit.
@@ -101,29 +102,20 @@ func flush(f redlock.Flusher) {
 
 // orderBehind waits until scripts of the same client that are on their way with one of the same keys are done: they may take several
 // rounds, and what follows must not overtake them. Others are not waited for: many callers share one connection. It returns
-// false when the client is gone; also then the slot is to be taken and completed.
+// false when the client is gone; also then the slot is to be taken and completed. From then to then this one is waited for.
 func (x *scriptExchange) orderBehind(s *session, c *call) (alive bool) {
 	x.keys = x.declared
 	if len(x.declared) > 1 {
 		x.keys = distinct(x.declared)
 	}
-	alive = s.awaitScripts(c, x.keys)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	x.session = s
-	if s.scripted == nil {
-		s.scripted = make(map[string]int)
-	}
-	for _, key := range x.keys {
-		s.scripted[key]++
-	}
-	return alive
+	x.session, x.scripted = s, x.keys
+	return s.awaitScripts(c, x.keys)
 }
 
 // awaitScripts is orderBehind for the command c of the session, before it takes its place; it must take one.
 func (s *session) awaitScripts(c *call, keys []string) (alive bool) {
-	if s.inFlight.Load() == 0 {
-		return true
+	if s.scripts.Load() == 0 {
+		return true // and none can come but from this goroutine
 	}
 	free := func() bool {
 		for _, key := range keys {
@@ -145,17 +137,26 @@ func (s *session) awaitScripts(c *call, keys []string) (alive bool) {
 	return err == nil
 }
 
-// over ends the order that orderBehind has begun.
-func (x *scriptExchange) over() {
-	s := x.session
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, key := range x.keys {
-		if s.scripted[key]--; s.scripted[key] == 0 {
+// beginScriptLocked has commands with these keys wait, endScriptLocked ends that. The caller signals changed.
+func (s *session) beginScriptLocked(keys []string) {
+	if s.scripted == nil {
+		s.scripted = make(map[string]int)
+	}
+	for _, key := range keys {
+		s.scripted[key]++
+	}
+	s.scripts.Add(1)
+}
+
+func (s *session) endScriptLocked(keys []string) {
+	for _, key := range keys {
+		if n := s.scripted[key]; n > 1 {
+			s.scripted[key] = n - 1
+		} else {
 			delete(s.scripted, key)
 		}
 	}
-	s.changed.Signal()
+	s.scripts.Add(-1)
 }
 
 // run runs the script on the states, for at most so many instructions; 0 means the usual limit. Where it is known what a call of this
@@ -445,7 +446,7 @@ func (x *scriptExchange) commit() redlock.Flusher {
 
 // changes are the writes of the outcome, each guarded, and guards of keys that were only read.
 func (x *scriptExchange) changes() ([]redlock.Change, string) {
-	changes := make([]redlock.Change, 0, len(x.keys))
+	changes := x.oneChange[:0]
 	for i, key := range x.keys {
 		st := &x.states[i]
 		ch := redlock.Change{Resource: key, Was: redlock.WasAbsent}
@@ -511,14 +512,12 @@ func (x *scriptExchange) answer() redlock.Flusher {
 	for _, m := range x.outcome.published {
 		x.server.opts.Engine.Publish(m.channel, m.payload) // too long a one was refused by the run
 	}
-	x.server.share(x.script)
+	x.server.share(x.script, x.session.lastUsed.Load())
 	x.out = x.outcome.reply.AppendTo(x.out, x.proto)
-	x.over()
 	return x.complete()
 }
 
 func (x *scriptExchange) fail(text string) redlock.Flusher {
 	x.out = appendError(x.out, text)
-	x.over()
 	return x.complete()
 }

@@ -268,6 +268,9 @@ func TestShapeAnswersAsARun(t *testing.T) {
 			}
 			want := ran(x)
 			x.run(0)
+			if strings.Contains(words(want)+words(x.outcome), "script stopped after") {
+				continue // the machine is busy
+			}
 			if got, want := words(x.outcome), words(want); got != want {
 				t.Fatalf("SCRIPT_SEED=%d:\n%s\n%v, keys %q, argv %q, on %+v\n got %s\nwant %s", seed, script.source, script.Steering(), x.keys, x.argv, x.states, got, want)
 			}

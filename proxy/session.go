@@ -44,6 +44,7 @@ type session struct {
 
 	inBatch     atomic.Bool  // the reader is executing commands, and will send what is in out afterwards
 	inFlight    atomic.Int32 // slots in the queue
+	scripts     atomic.Int32 // scripts on their way
 	held        atomic.Bool  // a command waits: those behind it are not executed
 	lastUsed    atomic.Int64 // when the last bytes came, on server.now's clock
 	halfSince   atomic.Int64 // when the command that is not complete yet began to come, likewise; 0: there is none

@@ -19,6 +19,8 @@ type slot struct {
 	holds bool // nothing behind is executed before it is done
 	mute  bool // CLIENT REPLY: nothing is sent
 	room  [56]byte
+	// scripted are the keys that commands behind it wait for until it is done, see session.scripted. Set before enqueue.
+	scripted []string
 }
 
 // undoer takes back what its command did, because nobody will read the reply. It must not block.
@@ -50,6 +52,9 @@ func (s *session) enqueue(sl *slot, proto int, holds bool) {
 	}
 	s.tail = sl
 	s.inFlight.Add(1)
+	if len(sl.scripted) > 0 {
+		s.beginScriptLocked(sl.scripted)
+	}
 	if holds {
 		s.held.Store(true)
 	}
@@ -102,6 +107,9 @@ func (sl *slot) complete() redlock.Flusher {
 	}
 	s.mu.Lock()
 	sl.done = true
+	if len(sl.scripted) > 0 {
+		s.endScriptLocked(sl.scripted)
+	}
 	if sl.mute {
 		sl.out, sl.undo = sl.out[:0], nil // nobody asked for the reply, so it is not missed
 	}
