@@ -296,6 +296,7 @@ func (c *Client) commitDecided(r *round, o outcome, t *turn) {
 		}
 	}
 	k.done = o == yes && inTime
+	r.settled.Store(k.done)
 	if op == nil {
 		return // nobody waits for it, and nothing follows
 	}
@@ -335,6 +336,9 @@ func (c *Client) commitDecided(r *round, o outcome, t *turn) {
 // commitLate acts on votes that came after the decision.
 func (c *Client) commitLate(r *round, word votes, t *turn) {
 	k, n := r.commit, len(c.lanes)
+	if r.settled.Load() && word.did(n) == word.heard(n) {
+		return
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	late := word.heard(n) &^ k.seen

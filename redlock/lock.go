@@ -11,8 +11,8 @@ type Op struct {
 	keys    []string
 	token   string
 	ttlMs   int64
+	stale   int32   // rounds of the present attempt whose fence was too low
 	fenced  bool    // a fence is asked for
-	stale   int     // rounds of the present attempt whose fence was too low
 	strange bool    // the token is the caller's own: some master may know it already
 	waiter  *waiter // nil: the operation does not wait. Guarded by Client.mu
 	lease   *round  // what was granted, for Abandon. Guarded by Client.mu

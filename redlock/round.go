@@ -47,7 +47,9 @@ type round struct {
 
 	votes atomic.Uint64 // see votes
 	told  atomic.Bool   // verbStates: decided
-	mark  atomic.Int64  // verbFence: the highest mark that a master held against the fence
+	// settled: a commit that is done. Masters that say later that they did it too make no difference.
+	settled atomic.Bool
+	mark    atomic.Int64 // verbFence: the highest mark that a master held against the fence
 
 	// What follows belongs to a granted round, a lease, and is guarded by Client.mu.
 	validUntil time.Time // end of the validity
