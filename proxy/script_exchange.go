@@ -31,28 +31,26 @@ type scriptExchange struct {
 	slot
 	server   *Server
 	script   *knownScript
-	readOnly bool
 	declared []string // KEYS, as the script gets them: one may stand there twice
 	argv     []string
 	keys     []string // declared, each once
 
-	guess   int32           // which of guesses is being tried, or noGuess
-	states  []redlock.State // of keys, that the script was run on
-	outcome outcome
-	tries   int              // commits that found the keys changed
-	changed []redlock.Change // by the last commit
-	waited  bool             // for what it has left behind
-	asked   bool             // states are what a quorum holds
-	spent   time.Duration    // in runs
-	session *session         // whose order it is part of, see orderBehind
+	states   []redlock.State // of keys, that the script was run on
+	outcome  outcome
+	changed  []redlock.Change // by the last commit, where it sets something
+	spent    time.Duration    // in runs
+	guess    int32            // which of guesses is being tried, or noGuess
+	tries    int8             // commits that found the keys changed
+	readOnly bool
+	waited   bool // for what it has left behind
+	asked    bool // states are what a quorum holds
 
 	// Room for a script with one key, so that it costs few allocations.
-	op        redlock.Op // one at a time
-	oneKey    [1]string
-	oneState  [1]redlock.State
-	oneChange [1]redlock.Change
-	fewArgs   [2]string
-	room      shapeRoom // of the outcome
+	op       redlock.Op // one at a time
+	oneKey   [1]string
+	oneState [1]redlock.State
+	fewArgs  [2]string
+	room     shapeRoom // of the outcome
 }
 
 // scriptLook and scriptCommit are the exchange as the engine's completer of a reading and of a commit.
@@ -108,7 +106,7 @@ func (x *scriptExchange) orderBehind(s *session, c *call) (alive bool) {
 	if len(x.declared) > 1 {
 		x.keys = distinct(x.declared)
 	}
-	x.session, x.scripted = s, x.keys
+	x.scripted = x.keys
 	return s.awaitScripts(c, x.keys)
 }
 
@@ -275,7 +273,7 @@ func (x *scriptExchange) looked(result redlock.Result) redlock.Flusher {
 
 // elsewhere goes on on a goroutine of its own: a script may take a while, and the engine's goroutines must not.
 func (x *scriptExchange) elsewhere(step func() redlock.Flusher) redlock.Flusher {
-	s := x.session
+	s := x.s
 	started := x.server.begin(func() {
 		defer func() {
 			if p := recover(); p != nil {
@@ -427,26 +425,29 @@ func (x *scriptExchange) refuseWrites() string {
 
 // commit makes the writes, guarded by what the script was run on.
 func (x *scriptExchange) commit() redlock.Flusher {
-	changes, refusal := x.changes()
+	var room [1]redlock.Change
+	changes, refusal := x.changes(room[:0])
 	if refusal != "" {
 		return x.fail(refusal)
 	}
 	if slices.ContainsFunc(changes, func(ch redlock.Change) bool { return ch.Do == redlock.Set && ch.Was == redlock.WasAbsent }) {
 		switch { // it takes a lock
-		case x.session.isDead(): // nobody would know of it
+		case x.s.isDead(): // nobody would know of it
 			return x.fail(coded(errGone))
 		case x.server.draining.Load():
 			return x.fail(coded(redlock.ErrDraining))
 		}
 	}
-	x.changed, x.waited = changes, false
+	x.changed, x.waited = nil, false
+	if slices.ContainsFunc(changes, func(ch redlock.Change) bool { return ch.Do == redlock.Set }) {
+		x.changed = slices.Clone(changes)
+	}
 	x.server.opts.Engine.StartCommit(&x.op, changes, (*scriptCommit)(x))
 	return nil
 }
 
-// changes are the writes of the outcome, each guarded, and guards of keys that were only read.
-func (x *scriptExchange) changes() ([]redlock.Change, string) {
-	changes := x.oneChange[:0]
+// changes appends the writes of the outcome to changes, each guarded, and guards of keys that were only read.
+func (x *scriptExchange) changes(changes []redlock.Change) ([]redlock.Change, string) {
 	for i, key := range x.keys {
 		st := &x.states[i]
 		ch := redlock.Change{Resource: key, Was: redlock.WasAbsent}
@@ -512,7 +513,7 @@ func (x *scriptExchange) answer() redlock.Flusher {
 	for _, m := range x.outcome.published {
 		x.server.opts.Engine.Publish(m.channel, m.payload) // too long a one was refused by the run
 	}
-	x.server.share(x.script, x.session.lastUsed.Load())
+	x.server.share(x.script, x.s.lastUsed.Load())
 	x.out = x.outcome.reply.AppendTo(x.out, x.proto)
 	return x.complete()
 }

@@ -63,11 +63,11 @@ const (
 // keyWrite is how a key's final state differs from the one that it began with.
 type keyWrite struct {
 	key     string
-	kind    writeKind
 	value   string // of writeSet
 	ttl     int64  // ms from the time of the run, at least 1; 0: none (of writeSet)
-	keepTTL bool   // of writeSet: the TTL is the key's old one, whatever that is
-	blind   bool   // nothing was known of the key when it was first written
+	kind    writeKind
+	keepTTL bool // of writeSet: the TTL is the key's old one, whatever that is
+	blind   bool // nothing was known of the key when it was first written
 }
 
 type message struct{ channel, payload string }
