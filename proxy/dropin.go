@@ -198,6 +198,9 @@ func (x *exchange) run(guessed bool) redlock.Flusher {
 		x.out = append(x.out, v.out...)
 		return x.complete()
 	}
+	if err := x.s.mayChange(changes); err != nil {
+		return x.fail(coded(err))
+	}
 	x.reply = v.out
 	o := &operation{then: x.committed}
 	x.engine.StartCommit(&o.Op, changes, o)
@@ -221,6 +224,19 @@ func (x *exchange) committed(result redlock.Result) redlock.Flusher {
 		return x.fail(fmt.Sprintf("ERR the key changed %d times between a look at it and the change that was to follow: try again", dropInRounds))
 	}
 	x.read()
+	return nil
+}
+
+// mayChange refuses changes that take a lock of which nobody would know, or one that is not to be granted any more: the client may
+// have gone, and the server may be draining, since the command was executed.
+func (s *session) mayChange(changes []redlock.Change) error {
+	takes := slices.ContainsFunc(changes, func(ch redlock.Change) bool { return ch.Do == redlock.Set && ch.Was == redlock.WasAbsent })
+	switch {
+	case takes && s.isDead():
+		return errGone
+	case takes && s.server.draining.Load():
+		return redlock.ErrDraining
+	}
 	return nil
 }
 

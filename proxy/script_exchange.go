@@ -430,13 +430,8 @@ func (x *scriptExchange) commit() redlock.Flusher {
 	if refusal != "" {
 		return x.fail(refusal)
 	}
-	if slices.ContainsFunc(changes, func(ch redlock.Change) bool { return ch.Do == redlock.Set && ch.Was == redlock.WasAbsent }) {
-		switch { // it takes a lock
-		case x.s.isDead(): // nobody would know of it
-			return x.fail(coded(errGone))
-		case x.server.draining.Load():
-			return x.fail(coded(redlock.ErrDraining))
-		}
+	if err := x.s.mayChange(changes); err != nil {
+		return x.fail(coded(err))
 	}
 	x.changed, x.waited = nil, false
 	if slices.ContainsFunc(changes, func(ch redlock.Change) bool { return ch.Do == redlock.Set }) {

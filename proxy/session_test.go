@@ -158,6 +158,48 @@ func TestNothingIsExecutedForTheDead(t *testing.T) {
 	}
 }
 
+// A transaction looks first and then takes the lock: not for a client that has gone meanwhile, nor while the server drains.
+func TestTransactionTakesNoLockForNobody(t *testing.T) {
+	for _, end := range []struct {
+		name string
+		how  func(srv *testServer, c *client)
+	}{
+		{"killed", func(srv *testServer, _ *client) {
+			srv.each(func(s *session) bool { s.kill(); return true })
+		}},
+		{"draining", func(srv *testServer, _ *client) { srv.draining.Store(true) }},
+	} {
+		t.Run(end.name, func(t *testing.T) {
+			srv := serve(t)
+			srv.open()
+			c := srv.dial()
+			c.do("PING").is("+PONG")
+			for _, m := range srv.masters {
+				m.Freeze()
+			}
+			c.raw(frameOf("MULTI") + frameOf("SET", "k", token, "NX", "PX", "20000") + frameOf("EXEC"))
+			eventually(t, "EXEC looks", func() bool {
+				looks := false
+				srv.each(func(s *session) bool { looks = looks || s.inFlight.Load() > 0; return true })
+				return looks
+			})
+			end.how(srv, c)
+			for _, m := range srv.masters {
+				m.Thaw()
+			}
+			eventually(t, "the look is over", func() bool {
+				over := true
+				srv.each(func(s *session) bool { over = over && s.inFlight.Load() == 0; return true })
+				return over
+			})
+			time.Sleep(50 * time.Millisecond) // what is wrong would come now
+			if keys := srv.keysOf("k"); len(keys) != 0 {
+				t.Errorf("locked for nobody: %q", keys)
+			}
+		})
+	}
+}
+
 type countingConn struct {
 	net.Conn
 	writes int
