@@ -41,6 +41,8 @@ type line struct {
 	length     int
 	denied     bool // the last attempt of a head was denied: the resource is held by another
 	handovers  int  // releases in a row that were handed over here
+	yielded    bool // others have had their turn since, and nothing tells yet whether they took it
+	unwanted   int  // turns in a row that nobody else took
 	heard      mask // masters that have announced a change since the head asked
 	woken      int  // times in a row that announcements have woken a head which then was denied
 }
@@ -70,7 +72,7 @@ func (l *line) remove(p *place) {
 	p.prev, p.next = nil, nil
 	l.length--
 	if l.first == nil {
-		l.denied, l.handovers, l.heard, l.woken = false, 0, 0, 0
+		l.denied, l.handovers, l.yielded, l.heard, l.woken = false, 0, false, 0, 0
 	}
 }
 
@@ -203,7 +205,10 @@ func (c *Client) deniedLocked(op *Op, err error, t *turn) {
 	w := op.waiter
 	w.asking, w.denied, op.stale = nil, err, 0
 	for i := range w.places {
-		w.places[i].entry.line.denied = err == nil
+		l := &w.places[i].entry.line
+		if l.denied = err == nil; l.denied {
+			l.yielded, l.unwanted = false, 0 // another has it
+		}
 	}
 	switch {
 	case w.last:
@@ -305,8 +310,25 @@ func freeByQuorum(answers []answer) time.Duration {
 	return nth(remaining, quorum-1)
 }
 
+// handoversMin is how many hand-overs in a row there are while other clients of the masters want the resource too.
+const handoversMin = 32
+
+// run is how many hand-overs in a row there may be now. They double with every turn that nobody else took.
+func (l *line) run(most int) int { return min(handoversMin<<min(l.unwanted, 20), most) }
+
+// yieldTime is for how long a resource is left to others: they hear of it, and ask for it, in two round trips.
+func (c *Client) yieldTime() time.Duration {
+	farthest := time.Duration(0)
+	for _, l := range c.lanes {
+		l.mu.Lock()
+		farthest = max(farthest, l.floor)
+		l.mu.Unlock()
+	}
+	return max(c.opts.RetryDelayMin/4, 3*farthest)
+}
+
 // handOverLocked gives a resource that is just being released to the head of its line: the acquisition follows the release
-// in the same batch on every master. After MaxHandovers in a row other clients of the masters get their turn.
+// in the same batch on every master. After some in a row (line.run) other clients of the masters get their turn.
 func (c *Client) handOverLocked(resource string, t *turn) {
 	e := c.leases.entries[resource]
 	if e == nil || e.line.first == nil {
@@ -321,10 +343,14 @@ func (c *Client) handOverLocked(resource string, t *turn) {
 	if !op.head() {
 		return
 	}
-	if e.line.handovers >= c.opts.MaxHandovers {
-		e.line.handovers = 0
-		c.pauseLocked(op, 0)
+	if e.line.handovers >= e.line.run(c.opts.MaxHandovers) {
+		e.line.handovers, e.line.yielded = 0, true
+		c.pauseForLocked(op, c.yieldTime())
 		return
+	}
+	if e.line.yielded { // and nobody wanted it
+		e.line.yielded = false
+		e.line.unwanted++
 	}
 	e.line.handovers++
 	c.stats.Handovers++

@@ -85,8 +85,9 @@ type Options struct {
 	// times as long while a quorum of masters will announce a release. Choose them large against a round trip to the masters.
 	// Default 20 ms and 80 ms.
 	RetryDelayMin, RetryDelayMax time.Duration
-	// MaxHandovers is how often in a row a release may be handed over to the next waiter here before clients of other
-	// proxies get their turn for one retry delay. Default 512.
+	// MaxHandovers is how often in a row at most a release may be handed over to the next waiter here before clients of other
+	// proxies get their turn, for a quarter of RetryDelayMin or three round trips. It is 32 while they take it, and doubles with every
+	// turn that they do not take. Default 512.
 	MaxHandovers int
 
 	// QueueMax bounds the acquisitions that wait for one master while its previous batch is in flight. One more counts as
