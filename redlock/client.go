@@ -71,23 +71,22 @@ func (c *Client) watch() {
 	ticker := time.NewTicker(c.opts.MasterTimeout / watchTicks)
 	defer ticker.Stop()
 	var t turn
-	beat := time.Now()
+	began := time.Now()
+	beats := 0
 	for {
 		select {
 		case now := <-ticker.C:
-			due := now.Sub(beat) >= c.opts.Heartbeat
-			if due {
-				beat = now
-			}
 			for _, l := range c.lanes {
 				l.watch(&t)
-				if due {
-					l.beat()
-				}
 			}
-			if due {
-				t.now = now
-				c.audit(&t)
+			// One lane after the other: a lane lets what it has in flight arrive before its heartbeat, and a quorum goes on meanwhile.
+			due := int(now.Sub(began) * time.Duration(len(c.lanes)) / c.opts.Heartbeat)
+			for beats = max(beats, due-len(c.lanes)); beats < due; beats++ {
+				c.lanes[beats%len(c.lanes)].beat()
+				if beats%len(c.lanes) == 0 {
+					t.now = now
+					c.audit(&t)
+				}
 			}
 		case <-c.ending:
 			return

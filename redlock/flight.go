@@ -35,8 +35,9 @@ const (
 	// farFrom is the round trip from which on a master is far: below it, larger batches are worth more than early ones.
 	farFrom = 500 * time.Microsecond
 	// spacing is how many batches are sent in one round trip to a far master: what waits for the next one waits for half of
-	// that part on average.
-	spacing = 8
+	// that part on average. spacingMin keeps batches large where the part is small.
+	spacing    = 16
+	spacingMin = 250 * time.Microsecond
 	// flightMax bounds the batches in flight. More than spacing are there only when a master is slower than usual.
 	flightMax = 2 * spacing
 )
@@ -134,7 +135,7 @@ func (l *lane) windowLocked() (wait time.Duration, open bool) {
 	case !l.far || l.paused || n >= flightMax:
 		return 0, false
 	}
-	return l.floor/spacing - time.Since(l.lastSent), true
+	return max(l.floor/spacing, spacingMin) - time.Since(l.lastSent), true
 }
 
 // departLocked makes a batch of what has queued. From here on the watch can give it up.
