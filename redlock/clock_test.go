@@ -149,6 +149,7 @@ func TestStepIsCaughtWithTheVote(t *testing.T) {
 			p := s.open(func(o *Options) { o.MaxTTL = 10 * time.Second })
 			time.Sleep(500 * ms)
 			p.align()
+			p.lockable("r") // the clocks were seen just now
 			s.masters[0].StepClock(tt.step)
 			s.freeze(3, 4)
 			p.lock(one("r", 5*time.Second).as("T")).want(s, tt.reason, "2 of 5 masters answered", giveUp)

@@ -89,7 +89,7 @@ func TestFlightIsBounded(t *testing.T) {
 func TestNoVoteCountsBehindAFinding(t *testing.T) {
 	inVirtualTime(t, 5, func(s *stage) {
 		short := func(o *Options) { o.MaxTTL = 10 * time.Second }
-		p := s.openFar(short)
+		p := s.openFar(short, func(o *Options) { o.Heartbeat = 5 * time.Second }) // none now: it would find the step
 		q := s.open(short)
 		p.align()
 		q.lock(one("r", 2*time.Second)).want(s, "the holder", "held", 0)

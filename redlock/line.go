@@ -316,15 +316,22 @@ const handoversMin = 32
 // run is how many hand-overs in a row there may be now. They double with every turn that nobody else took.
 func (l *line) run(most int) int { return min(handoversMin<<min(l.unwanted, 20), most) }
 
-// yieldTime is for how long a resource is left to others: they hear of it, and ask for it, in two round trips.
+// yieldTime is for how long a resource is left to others: they hear of it, or have just heard of a hand-over and wait for dampMax, and
+// then ask for it. Where masters do not announce it they find it by asking now and then.
 func (c *Client) yieldTime() time.Duration {
-	farthest := time.Duration(0)
+	farthest, announcing := time.Duration(0), 0
 	for _, l := range c.lanes {
 		l.mu.Lock()
 		farthest = max(farthest, l.floor)
 		l.mu.Unlock()
+		if l.earID.Load() != 0 {
+			announcing++
+		}
 	}
-	return max(c.opts.RetryDelayMin/4, 3*farthest)
+	if announcing < quorumOf(len(c.lanes)) {
+		return c.retryDelay(0)
+	}
+	return dampMax + 2*time.Millisecond + 3*farthest
 }
 
 // handOverLocked gives a resource that is just being released to the head of its line: the acquisition follows the release

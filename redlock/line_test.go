@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -108,65 +109,44 @@ func TestHandOversAreLimited(t *testing.T) {
 // Turns that nobody else takes become rarer, and are many again with the first that somebody takes.
 func TestHandOversInARow(t *testing.T) {
 	inVirtualTime(t, 5, func(s *stage) {
-		p := s.open()
-		other := s.open()
-		var calls []*call
-		hold := func(n int) {
-			calls = nil
-			held := p.lock(one("r", time.Minute))
-			for range n {
-				c := p.begin(one("r", time.Minute).waits(time.Minute))
-				c.after = func() {
-					time.AfterFunc(ms, func() { p.StartUnlock(&new(call).Op, []string{"r"}, c.Token, new(call)) })
-				}
-				calls = append(calls, c)
+		p, other := s.open(), s.open()
+		p.hears()
+		other.hears()
+		held := p.lock(one("r", time.Minute))
+		var granted atomic.Int32
+		for range 800 {
+			c := p.begin(one("r", time.Minute).waits(time.Minute))
+			c.after = func() {
+				granted.Add(1)
+				time.AfterFunc(ms, func() { p.StartUnlock(&new(call).Op, []string{"r"}, c.Token, new(call)) })
 			}
-			p.unlock(held.Token, "r")
 		}
 		began := time.Now()
-		hold(200)
-		p.finish(calls[199])
-		// 32, then 64, then 104 of 128 in a row, each held for 1 ms; two turns for others between them.
+		p.unlock(held.Token, "r")
+		s.until("200 hand-overs", func() bool { return granted.Load() == 200 })
+		// 32, then 64, then 104 of 128 in a row, each held for 1 ms, and two turns for others between them.
 		if got, want := time.Since(began), 199*ms+2*p.yieldTime(); got != want {
 			s.Errorf("200 hand-overs that nobody else wants: took %v, want %v", got, want)
 		}
-		if want := p.opts.RetryDelayMin / 4; p.yieldTime() != want {
+		if want := dampMax + 2*ms; p.yieldTime() != want {
 			s.Errorf("a turn for others: got %v, want %v", p.yieldTime(), want)
 		}
-
-		time.Sleep(100 * ms)
-		first := p.lock(one("r", time.Minute))
-		foreign := other.begin(one("r", time.Minute).waits(time.Minute))
-		time.Sleep(100 * ms)
-		p.unlock(first.Token, "r")
-		p.finish(foreign)
-		hold2 := p.begin(one("r", time.Minute).waits(time.Minute)) // is denied: another has it
-		time.Sleep(100 * ms)
-		again := other.begin(one("r", time.Minute).waits(time.Minute))
-		for range 100 {
-			c := p.begin(one("r", time.Minute).waits(time.Minute))
-			c.after = func() {
-				time.AfterFunc(ms, func() { p.StartUnlock(&new(call).Op, []string{"r"}, c.Token, new(call)) })
-			}
-			calls = append(calls, c)
+		turn := func() (after int) {
+			before := granted.Load()
+			c := other.begin(one("r", time.Minute).waits(time.Minute))
+			p.s.until("the other proxy's turn", func() bool { return c.done.Load() })
+			after = int(granted.Load() - before)
+			time.Sleep(50 * ms) // the head here asks, and is denied
+			before = granted.Load()
+			other.unlock(c.Token, "r")
+			p.s.until("a hand-over here", func() bool { return granted.Load() > before+1 })
+			return after
 		}
-		calls = calls[200:]
-		hold2.after = func() {
-			time.AfterFunc(ms, func() { p.StartUnlock(&new(call).Op, []string{"r"}, hold2.Token, new(call)) })
+		turn()
+		if after := turn(); after > handoversMin {
+			s.Errorf("hand-overs here before the other proxy's next turn: got %d, want at most %d", after, handoversMin)
 		}
-		other.StartUnlock(&new(call).Op, []string{"r"}, foreign.Token, new(call))
-		s.until("the other proxy's second turn", func() bool { return again.done.Load() })
-		done := 0
-		for _, c := range calls {
-			if c.done.Load() {
-				done++
-			}
-		}
-		if done > handoversMin+1 {
-			s.Errorf("hand-overs here before the other proxy's turn: got %d, want at most %d", done, handoversMin+1)
-		}
-		other.unlock(again.Token, "r")
-		p.finish(calls[99])
+		s.until("the end", func() bool { return granted.Load() == 800 })
 	})
 }
 

@@ -90,7 +90,9 @@ var mutants = []mutant{
 	{"barging", "lock.go", `case c.leases.crowded(op.keys):`, `case !MUTANT && c.leases.crowded(op.keys):`, "TestNoBarging"},
 	{"last come, first served", "line.go", `p.prev, p.next = l.end, nil`, `if MUTANT && l.end != nil && l.end != l.first { p.prev, p.next = l.first, l.first.next; l.first.next.prev, l.first.next = p, p; l.length++; return }; p.prev, p.next = l.end, nil`, "TestFirstComeFirstServed"},
 	{"hand-over not in the same batch", "line.go", `e.line.handovers++`, `e.line.handovers++; if MUTANT { c.pauseLocked(op, 0); return }`, "TestHandOverInOneBatch"},
-	{"hand-overs without end", "line.go", `if e.line.handovers >= c.opts.MaxHandovers {`, `if !MUTANT && e.line.handovers >= c.opts.MaxHandovers {`, "TestHandOversAreLimited"},
+	{"hand-overs without end", "line.go", `if e.line.handovers >= e.line.run(c.opts.MaxHandovers) {`, `if !MUTANT && e.line.handovers >= e.line.run(c.opts.MaxHandovers) {`, "TestHandOversAreLimited"},
+	{"turns never rarer", "line.go", `e.line.unwanted++`, `if !MUTANT { e.line.unwanted++ }`, "TestHandOversInARow"},
+	{"turns stay rare", "line.go", `l.yielded, l.unwanted = false, 0`, `if !MUTANT { l.yielded, l.unwanted = false, 0 }`, "TestHandOversInARow"},
 	{"an unwanted grant is kept", "lock.go", `wanted := op.waiter == nil || !op.waiter.gone`, `wanted := op.waiter == nil || !op.waiter.gone; if MUTANT && !wanted { return }`, "TestUnblockUndoesTheAttemptInFlight"},
 	{"the first attempt decides", "line.go", `w.asking, w.denied, op.stale = nil, err, 0`, `w.asking, op.stale = nil, 0; if !MUTANT || w.denied == nil { w.denied = err }`, "TestWaitRunsOut"},
 

@@ -86,8 +86,8 @@ type Options struct {
 	// Default 20 ms and 80 ms.
 	RetryDelayMin, RetryDelayMax time.Duration
 	// MaxHandovers is how often in a row at most a release may be handed over to the next waiter here before clients of other
-	// proxies get their turn, for a quarter of RetryDelayMin or three round trips. It is 32 while they take it, and doubles with every
-	// turn that they do not take. Default 512.
+	// proxies get their turn: 10 ms and three round trips, or a retry delay where the masters do not announce releases. It is 32 while
+	// they take it, and doubles with every turn that they do not take. Default 512.
 	MaxHandovers int
 
 	// QueueMax bounds the acquisitions that wait for one master while its previous batch is in flight. One more counts as
