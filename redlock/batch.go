@@ -28,6 +28,7 @@ type batch struct {
 	// Under lane.mu.
 	given  bool // the watch has given it up, and told that its votes are unknown
 	sealed bool // it is complete, and is being sent: the hearer may have it
+	asked  int  // lane.ticks when it was sent
 
 	commands []command // of the pipeline, in their order
 	folded   []int32   // the rounds of commands that carry many, see command

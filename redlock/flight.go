@@ -101,7 +101,7 @@ func (l *lane) next(link *link, done *batch) (b *batch, ok bool) {
 		case l.ended || l.broken != nil:
 			return nil, false
 		case due && len(l.out) == 0:
-			l.seeing, l.ticks = true, 0
+			l.seeing, l.asked = true, l.ticks
 			return nil, true
 		case due || len(l.queue) == 0 || !open:
 			l.wake.Wait()
@@ -141,7 +141,7 @@ func (l *lane) windowLocked() (wait time.Duration, open bool) {
 // departLocked makes a batch of what has queued. From here on the watch can give it up.
 func (l *lane) departLocked(link *link) *batch {
 	if len(l.out) == 0 {
-		l.ticks, l.far = 0, l.floor >= farFrom
+		l.asked, l.far = l.ticks, l.floor >= farFrom
 	}
 	var b *batch
 	if n := len(l.spare); n > 0 {
@@ -149,7 +149,7 @@ func (l *lane) departLocked(link *link) *batch {
 	} else {
 		b = newBatch(l, link)
 	}
-	b.given, b.sealed = false, false
+	b.given, b.sealed, b.asked = false, false, l.ticks
 	n := min(len(l.queue), batchMax)
 	b.rounds = append(b.rounds[:0], l.queue[:n]...)
 	rest := copy(l.queue, l.queue[n:])
@@ -266,8 +266,10 @@ func (l *lane) tell(b *batch, err error) {
 	if b.found.unsettled() {
 		l.found = finding{counts: true}.and(l.found).and(b.found)
 	}
-	l.ticks = 0
 	l.out = slices.Delete(l.out, 0, 1)
+	if len(l.out) > 0 {
+		l.asked = l.out[0].asked
+	}
 	l.telling = true
 	if l.far {
 		l.wake.Signal()

@@ -133,6 +133,20 @@ func TestSilentFarMasters(t *testing.T) {
 	})
 }
 
+// That a master answers one batch is no reason to wait longer for the next: each has MasterTimeout from when it was sent.
+func TestTricklingFarMasters(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p := s.openFar()
+		a := p.begin(one("a", time.Second))
+		time.Sleep(4 * ms)
+		b := p.begin(one("b", time.Second))
+		time.Sleep(8 * ms) // a is executed and being answered, b is not
+		p.delay(10*ms, 500*ms, 0, 1, 2)
+		p.finish(a).want(s, "a", "held", 20*ms)
+		p.finish(b).want(s, "b, whose answer takes long", "2 of 5 masters answered", giveUp-4*ms)
+	})
+}
+
 // Scripts are lost while batches are in flight: to repeat a command then would put it behind its own release.
 func TestScriptsLostInFlight(t *testing.T) {
 	inVirtualTime(t, 5, func(s *stage) {

@@ -13,8 +13,8 @@ import (
 // reconnectDelayMin is the first pause after a connection attempt that failed.
 const reconnectDelayMin = 10 * time.Millisecond
 
-// batchMax bounds the rounds in one pipeline: what a master works off without a look at anybody else, and what a
-// broken connection can leave unknown.
+// batchMax bounds the rounds in one pipeline: what a master works off without a look at anybody else, and, times
+// flightMax, what a broken connection can leave unknown.
 const batchMax = 1024
 
 // lane is the one ordered way to one master. What enters its queue first reaches the master first; while one batch is in
@@ -38,7 +38,7 @@ type lane struct {
 	beatDue                      bool
 	flight                             // the batches on their way
 	seeing                       bool  // the goroutine waits for the master with no batch in flight: see
-	ticks                        int   // of the watch, since the master has last answered while it is waited for
+	ticks, asked                 int   // of the watch; and what it was when that was sent which the master has longest not answered
 	err                          error // why it is not up; or the last error that the master replied
 	since                        time.Time
 	owed                         owed
@@ -193,7 +193,7 @@ func (l *lane) open(ctx context.Context, link *link) error {
 		if len(debts) == 0 {
 			l.paying = nil
 			l.owing.Store(int32(len(l.owed)))
-			l.up, l.err, l.since, l.ticks = true, nil, time.Now(), 0
+			l.up, l.err, l.since, l.asked = true, nil, time.Now(), l.ticks
 			l.mu.Unlock()
 			l.client.laneChanged(l)
 			return nil
@@ -221,19 +221,15 @@ const watchTicks = 5
 // when this process is short of CPU: its own stall does not condemn the masters.
 func (l *lane) watch(t *turn) {
 	l.mu.Lock()
-	if !l.waitsLocked() || !l.up {
-		l.mu.Unlock()
-		return
-	}
 	l.ticks++
-	late := l.ticks > watchTicks
+	late := l.lateLocked()
 	l.mu.Unlock()
 	if !late {
 		return
 	}
 	l.client.mu.Lock()
 	l.mu.Lock()
-	if !l.waitsLocked() || !l.up || l.ticks <= watchTicks { // it has just answered
+	if !l.lateLocked() { // it has just answered
 		l.mu.Unlock()
 		l.client.mu.Unlock()
 		return
@@ -265,6 +261,9 @@ func (l *lane) watch(t *turn) {
 
 // waitsLocked tells whether the master is waited for.
 func (l *lane) waitsLocked() bool { return l.seeing || len(l.out) > 0 }
+
+// lateLocked tells whether something was sent longer than MasterTimeout ago and is not answered.
+func (l *lane) lateLocked() bool { return l.up && l.waitsLocked() && l.ticks-l.asked > watchTicks }
 
 func (l *lane) answersInTime() bool {
 	l.mu.Lock()
