@@ -6,6 +6,8 @@ import (
 	"os"
 	"syscall"
 	"time"
+
+	"redlockd/redlock/rawio"
 )
 
 // output is what is to be sent to one client. Its lock is session.mu.
@@ -126,10 +128,7 @@ func (s *session) tryWriteFd(fd uintptr) bool {
 	s.n = 0
 	for s.n < len(s.now) {
 		var n int
-		n, s.err = syscall.Write(int(fd), s.now[s.n:])
-		if s.err == syscall.EINTR {
-			continue
-		}
+		n, s.err = rawio.Write(fd, s.now[s.n:])
 		if s.err != nil {
 			return true
 		}

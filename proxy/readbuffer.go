@@ -5,6 +5,8 @@ import (
 	"net"
 	"sync"
 	"syscall"
+
+	"redlockd/redlock/rawio"
 )
 
 // chunk is a piece of memory for bytes on their way in or out. Connections borrow chunks while they have something to read or to
@@ -102,18 +104,11 @@ func (r *readBuffer) fill() (int, error) {
 // tryReadFd reads what is there. RawConn.Read calls it at once, and again whenever something may have come, until it
 // returns true.
 func (r *readBuffer) tryReadFd(fd uintptr) bool {
-	room := r.room()
-	for {
-		r.n, r.err = syscall.Read(int(fd), room)
-		if r.err != syscall.EINTR {
-			break
-		}
-	}
+	r.n, r.err = rawio.Read(fd, r.room())
 	if r.err == syscall.EAGAIN {
 		r.park()
 		return false
 	}
-	r.n = max(r.n, 0)
 	r.c.b = r.c.b[:len(r.c.b)+r.n]
 	return true
 }

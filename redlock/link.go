@@ -11,6 +11,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
+
+	"redlockd/redlock/rawio"
 )
 
 // link is one connection to a master. It never reconnects by itself: what a broken connection leaves behind has to be
@@ -92,7 +94,7 @@ func dial(ctx context.Context, m Master, opts Options) (*link, error) {
 		return c, nil
 	}
 	client := redis.NewClient(o)
-	return &link{client: client, conn: client.Conn(), socket: conn, wire: wire{socket: conn}}, nil
+	return &link{client: client, conn: client.Conn(), socket: conn, wire: wire{socket: rawio.New(conn)}}, nil
 }
 
 var errBroken = errors.New("the connection is broken")
