@@ -33,11 +33,16 @@ func TestTuneRuntimeHeedsTheEnvironment(t *testing.T) {
 			t.Errorf("environment %q: GC percent %d, want %d", c.environ, got, c.want)
 		}
 	}
-	for environ, want := range map[string]int{"GOMAXPROCS=4": 4, "HOME=/": 2} {
-		runtime.GOMAXPROCS(4)
-		tuneRuntime([]string{environ, "GOGC=50"})
-		if got := runtime.GOMAXPROCS(0); got != want {
-			t.Errorf("environment %q, 4 processors: GOMAXPROCS %d, want %d", environ, got, want)
+	for _, c := range []struct {
+		environ   string
+		all, want int
+	}{
+		{"GOMAXPROCS=8", 8, 8}, {"HOME=/", 8, 4}, {"HOME=/", 5, 3}, {"HOME=/", 3, 2}, {"HOME=/", 2, 2}, {"HOME=/", 1, 1},
+	} {
+		runtime.GOMAXPROCS(c.all)
+		tuneRuntime([]string{c.environ, "GOGC=50"})
+		if got := runtime.GOMAXPROCS(0); got != c.want {
+			t.Errorf("environment %q, %d processors: GOMAXPROCS %d, want %d", c.environ, c.all, got, c.want)
 		}
 	}
 }
