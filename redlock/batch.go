@@ -236,7 +236,7 @@ func (b *batch) single(r *round) {
 	case verbPublish:
 		w.array(3)
 		w.bulk("publish")
-		w.bulk(messagesChannel)
+		w.bulk(r.keys[0])
 		w.bulk(r.token)
 	case verbFence:
 		b.script(scriptFence, 2, len(r.keys), 4)

@@ -13,11 +13,19 @@ import (
 //	lane ── GET key ──────────────> master     the head's probe, which arms (OPTIN: nothing else does)
 //	ear  <── message: key changed ── master     wakes the head when a quorum of masters has said so
 //
+// A client whose own waiters hand the resource to each other announces with each hand-over what is of no use to the others, so they
+// listen less and less. When it leaves the resource to them for a moment it says so, on a channel of its own (turnsChannel).
+//
 // What is heard is a hint and never a vote: it makes the head ask earlier than its pause would. Where the ear is deaf, or a
 // message is lost, the pause ends it.
 
 // invalidateChannel is where the announcements of client-side caching come, when they are redirected to a RESP2 connection.
 const invalidateChannel = "__redis__:invalidate"
+
+// turnsChannel is the channel of the masters for resources that are left to other clients now, see handOverLocked.
+const turnsChannel = ReservedPrefix + "turns"
+
+var earChannels = [...]string{invalidateChannel, messagesChannel, turnsChannel}
 
 // listen keeps a connection to the master open for announcements, until the client ends.
 func (l *lane) listen() {
@@ -55,14 +63,15 @@ func (l *lane) hear() error {
 		return err
 	}
 	w := wire{socket: link.socket}
-	w.array(3)
+	w.array(1 + len(earChannels))
 	w.bulk("subscribe")
-	w.bulk(invalidateChannel)
-	w.bulk(messagesChannel)
+	for _, channel := range earChannels {
+		w.bulk(channel)
+	}
 	if err := w.send(time.Now().Add(l.client.opts.ConnectTimeout)); err != nil {
 		return err
 	}
-	for range 2 {
+	for range earChannels {
 		if _, _, err := w.message(); err != nil {
 			return err
 		}
@@ -77,8 +86,11 @@ func (l *lane) hear() error {
 		if err != nil {
 			return err
 		}
-		if channel == messagesChannel && body.kind == '$' {
+		switch {
+		case channel == messagesChannel && body.kind == '$':
 			l.client.heardMessage(body.text)
+		case channel == turnsChannel && body.kind == '$':
+			l.client.offered(l.index, body.text)
 		}
 		if channel != invalidateChannel || body.kind != '*' {
 			continue
@@ -105,9 +117,9 @@ func (w *wire) message() (channel string, body reply, err error) {
 	if err != nil {
 		return "", reply{}, err
 	}
-	for _, channel = range []string{invalidateChannel, messagesChannel, ""} {
-		if name.is(channel) {
-			break
+	for _, known := range earChannels {
+		if name.is(known) {
+			channel = known
 		}
 	}
 	body, err = w.next()
@@ -205,20 +217,45 @@ func (c *Client) heardLocked(e *entry, master int, t *turn) {
 	}
 	line.heard = 0
 	op := line.first.op
-	w := op.waiter
-	switch {
-	case c.draining || !op.head():
-	case w.asking != nil:
-		w.again = true
-	case w.retry != nil:
+	if op.waiter.retry != nil && op.waiter.asking == nil && op.head() {
 		c.stats.Wakeups++
 		line.woken++
 		if line.woken > dampAfter {
 			c.pauseForLocked(op, min(time.Duration(line.woken-dampAfter)*dampStep, dampMax))
 			return
 		}
-		w.retry.Stop()
-		w.retry = nil
+	}
+	c.wakeLocked(op, t)
+}
+
+// wakeLocked has a head that waits for a better moment ask now.
+func (c *Client) wakeLocked(op *Op, t *turn) {
+	w := op.waiter
+	switch {
+	case c.draining || !op.head():
+	case w.asking != nil:
+		w.again = true
+	case w.retry != nil:
+		w.endPause()
 		c.askLocked(op, t)
+	}
+}
+
+// offered hears from a master that another client leaves the resource to others now. When a quorum of them has said so, the head
+// asks at once, however often announcements have woken it in vain. What a client offers it hears itself, and heeds it not.
+func (c *Client) offered(master int, resource []byte) {
+	t := turn{now: time.Now()}
+	defer c.finish(&t)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	e := c.leases.entries[string(resource)]
+	if e == nil || e.line.first == nil || e.line.yielded {
+		return
+	}
+	line := &e.line
+	line.offered = line.offered.with(master)
+	if line.offered.count() >= quorumOf(len(c.lanes)) {
+		line.offered = 0
+		c.wakeLocked(line.first.op, &t)
 	}
 }

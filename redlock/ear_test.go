@@ -156,6 +156,50 @@ func TestProxiesShareAHotResource(t *testing.T) {
 	})
 }
 
+// A head that has learned not to heed every announcement hears at once that it is its turn, and who has left the resource to it hears
+// when it is free again, however short the turn was.
+func TestTurnsOfTwoProxies(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p, other := s.open(), s.open()
+		const way = 100 * time.Microsecond
+		for _, q := range []*proxy{p, other} {
+			q.delay(way, way, 0, 1, 2, 3, 4)
+			q.hears()
+		}
+		held := p.lock(one("r", time.Minute))
+		var granted, released atomic.Pointer[time.Time]
+		now := func(at *atomic.Pointer[time.Time]) {
+			t := time.Now()
+			at.Store(&t)
+		}
+		for range 400 {
+			c := p.begin(one("r", time.Minute).waits(time.Minute))
+			c.after = func() {
+				now(&granted)
+				time.AfterFunc(ms, func() {
+					now(&released)
+					p.StartUnlock(&new(call).Op, []string{"r"}, c.Token, new(call))
+				})
+			}
+		}
+		p.unlock(held.Token, "r")
+		for turn := range 8 {
+			c := other.begin(one("r", time.Minute).waits(time.Minute))
+			s.until("the other proxy's turn", func() bool { return c.done.Load() })
+			// The release and what tells of it go to the masters, that comes to the other proxy, it asks, and is answered.
+			if got := c.began.Add(c.took).Sub(*released.Load()); !c.Held || got != 4*way {
+				s.Errorf("turn %d: got the lock (%v) %v after the release, want %v", turn, c.Held, got, 4*way)
+			}
+			began := time.Now()
+			other.unlock(c.Token, "r")
+			s.until("a hand-over here", func() bool { return granted.Load().After(began) })
+			if got := granted.Load().Sub(began); got > 4*way {
+				s.Errorf("turn %d: back here %v after the release, want %v", turn, got, 4*way)
+			}
+		}
+	})
+}
+
 // A message reaches every client once, in the order in which it was published, as long as one master carries it.
 func TestMessages(t *testing.T) {
 	inVirtualTime(t, 5, func(s *stage) {

@@ -44,6 +44,7 @@ type line struct {
 	yielded    bool // others have had their turn since, and nothing tells yet whether they took it
 	unwanted   int  // turns in a row that nobody else took
 	heard      mask // masters that have announced a change since the head asked
+	offered    mask // masters that have said, since then, that it is the turn of others
 	woken      int  // times in a row that announcements have woken a head which then was denied
 }
 
@@ -72,7 +73,7 @@ func (l *line) remove(p *place) {
 	p.prev, p.next = nil, nil
 	l.length--
 	if l.first == nil {
-		l.denied, l.handovers, l.yielded, l.heard, l.woken = false, 0, false, 0, 0
+		l.denied, l.handovers, l.yielded, l.heard, l.offered, l.woken = false, 0, false, 0, 0, 0
 	}
 }
 
@@ -116,9 +117,7 @@ func (c *Client) leaveLocked(op *Op, t *turn) {
 	w := op.waiter
 	c.waiting--
 	w.deadline.Stop()
-	if w.retry != nil {
-		w.retry.Stop()
-	}
+	w.endPause()
 	for i := range w.places {
 		w.places[i].entry.line.remove(&w.places[i])
 	}
@@ -179,9 +178,7 @@ func (c *Client) retryDelay(free time.Duration) time.Duration {
 // pauseForLocked has op ask again after the delay.
 func (c *Client) pauseForLocked(op *Op, delay time.Duration) {
 	w := op.waiter
-	if w.retry != nil {
-		w.retry.Stop()
-	}
+	w.endPause()
 	var timer *time.Timer
 	timer = time.AfterFunc(delay, func() {
 		t := turn{now: time.Now()}
@@ -200,6 +197,13 @@ func (c *Client) pauseForLocked(op *Op, delay time.Duration) {
 	w.retry = timer
 }
 
+func (w *waiter) endPause() {
+	if w.retry != nil {
+		w.retry.Stop()
+		w.retry = nil
+	}
+}
+
 // deniedLocked decides how a waiter goes on after an attempt that failed: err is nil when the resource is held by another.
 func (c *Client) deniedLocked(op *Op, err error, t *turn) {
 	w := op.waiter
@@ -207,7 +211,7 @@ func (c *Client) deniedLocked(op *Op, err error, t *turn) {
 	for i := range w.places {
 		l := &w.places[i].entry.line
 		if l.denied = err == nil; l.denied {
-			l.yielded, l.unwanted = false, 0 // another has it
+			l.taken()
 		}
 	}
 	switch {
@@ -233,6 +237,7 @@ func (c *Client) probeLocked(op *Op, t *turn) {
 	r := &round{verb: verbRead, probe: true, start: t.now, op: op, answers: make([]answer, n)}
 	r.key[0] = op.keys[0]
 	r.keys = r.key[:]
+	op.waiter.endPause()
 	op.waiter.asking = r
 	c.launchLocked(r, allMasters(n), t)
 }
@@ -277,6 +282,12 @@ func (c *Client) pauseAfter(w *waiter, answers []answer) time.Duration {
 		}
 	}
 	quorum := quorumOf(len(answers))
+	if line := &w.places[0].entry.line; line.yielded {
+		if absent >= quorum {
+			return c.yieldTime()
+		}
+		line.taken()
+	}
 	if absent >= quorum {
 		w.split++
 		return rand.N(min(splitDelay<<min(w.split-1, 10), c.opts.RetryDelayMax) + 1)
@@ -313,11 +324,17 @@ func freeByQuorum(answers []answer) time.Duration {
 // handoversMin is how many hand-overs in a row there are while other clients of the masters want the resource too.
 const handoversMin = 32
 
+// yieldMin is how much longer than the messages take a resource is left to others: their processes may be short of CPU.
+const yieldMin = 5 * time.Millisecond
+
+// taken: another client has the resource, or had it just now.
+func (l *line) taken() { l.yielded, l.unwanted = false, 0 }
+
 // run is how many hand-overs in a row there may be now. They double with every turn that nobody else took.
 func (l *line) run(most int) int { return min(handoversMin<<min(l.unwanted, 20), most) }
 
-// yieldTime is for how long a resource is left to others: they hear of it, or have just heard of a hand-over and wait for dampMax, and
-// then ask for it. Where masters do not announce it they find it by asking now and then.
+// yieldTime is for how long a resource is left to others: they hear of it, and then ask for it. Where masters do not announce it they
+// find it by asking now and then.
 func (c *Client) yieldTime() time.Duration {
 	farthest, announcing := time.Duration(0), 0
 	for _, l := range c.lanes {
@@ -331,7 +348,7 @@ func (c *Client) yieldTime() time.Duration {
 	if announcing < quorumOf(len(c.lanes)) {
 		return c.retryDelay(0)
 	}
-	return dampMax + 2*time.Millisecond + 3*farthest
+	return yieldMin + 3*farthest
 }
 
 // handOverLocked gives a resource that is just being released to the head of its line: the acquisition follows the release
@@ -352,7 +369,12 @@ func (c *Client) handOverLocked(resource string, t *turn) {
 	}
 	if e.line.handovers >= e.line.run(c.opts.MaxHandovers) {
 		e.line.handovers, e.line.yielded = 0, true
-		c.pauseForLocked(op, c.yieldTime())
+		c.tellAllLocked(turnsChannel, resource, t) // behind the release
+		if len(w.places) > 1 {
+			c.pauseForLocked(op, c.yieldTime())
+			return
+		}
+		c.probeLocked(op, t) // to hear of it when somebody takes the turn
 		return
 	}
 	if e.line.yielded { // and nobody wanted it
@@ -361,10 +383,7 @@ func (c *Client) handOverLocked(resource string, t *turn) {
 	}
 	e.line.handovers++
 	c.stats.Handovers++
-	if w.retry != nil {
-		w.retry.Stop()
-		w.retry = nil
-	}
+	w.endPause()
 	c.askLocked(op, t)
 }
 
@@ -382,8 +401,7 @@ func (c *Client) waitOver(op *Op) {
 	case !c.draining && w.retry != nil && op.head() && t.now.Sub(w.asked) > c.opts.RetryDelayMax:
 		// It relied on announcements. The last attempt is to be a recent one.
 		w.last = true
-		w.retry.Stop()
-		w.retry = nil
+		w.endPause()
 		c.askLocked(op, &t)
 	default:
 		w.gone = true

@@ -128,7 +128,7 @@ func TestHandOversInARow(t *testing.T) {
 		if got, want := time.Since(began), 199*ms+2*p.yieldTime(); got != want {
 			s.Errorf("200 hand-overs that nobody else wants: took %v, want %v", got, want)
 		}
-		if want := dampMax + 2*ms; p.yieldTime() != want {
+		if want := yieldMin; p.yieldTime() != want {
 			s.Errorf("a turn for others: got %v, want %v", p.yieldTime(), want)
 		}
 		turn := func() (after int) {

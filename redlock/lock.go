@@ -77,7 +77,7 @@ func (c *Client) askLocked(op *Op, t *turn) {
 	if op.waiter != nil {
 		op.waiter.asking, op.waiter.asked = r, r.start
 		for i := range op.waiter.places {
-			op.waiter.places[i].entry.line.heard = 0
+			op.waiter.places[i].entry.line.heard, op.waiter.places[i].entry.line.offered = 0, 0
 		}
 	}
 	c.stats.Attempts++

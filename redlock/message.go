@@ -72,8 +72,16 @@ func (c *Client) Publish(channel, payload string) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	text := id + " " + strconv.Itoa(len(channel)) + " " + channel + payload
-	c.launchLocked(&round{verb: verbPublish, token: text, start: t.now}, allMasters(len(c.lanes)), &t)
+	c.tellAllLocked(messagesChannel, text, &t)
 	return nil
+}
+
+// tellAllLocked publishes a text on a channel of all masters, behind all that was launched before.
+func (c *Client) tellAllLocked(channel, text string, t *turn) {
+	r := &round{verb: verbPublish, token: text, start: t.now}
+	r.key[0] = channel
+	r.keys = r.key[:]
+	c.launchLocked(r, allMasters(len(c.lanes)), t)
 }
 
 // heardMessage passes on what came from a master, once. What is not a message of ours is passed over.

@@ -93,6 +93,10 @@ var mutants = []mutant{
 	{"hand-over not in the same batch", "line.go", `e.line.handovers++`, `e.line.handovers++; if MUTANT { c.pauseLocked(op, 0); return }`, "TestHandOverInOneBatch"},
 	{"hand-overs without end", "line.go", `if e.line.handovers >= e.line.run(c.opts.MaxHandovers) {`, `if !MUTANT && e.line.handovers >= e.line.run(c.opts.MaxHandovers) {`, "TestHandOversAreLimited"},
 	{"turns never rarer", "line.go", `e.line.unwanted++`, `if !MUTANT { e.line.unwanted++ }`, "TestHandOversInARow"},
+	{"turns that nobody hears of", "line.go", `c.tellAllLocked(turnsChannel, resource, t)`, `if !MUTANT { c.tellAllLocked(turnsChannel, resource, t) }`, "TestTurnsOfTwoProxies"},
+	{"who leaves a turn to others does not listen", "line.go", `if len(w.places) > 1 {
+			c.pauseForLocked(op, c.yieldTime())`, `if MUTANT || len(w.places) > 1 {
+			c.pauseForLocked(op, c.yieldTime())`, "TestTurnsOfTwoProxies"},
 	{"turns stay rare", "line.go", `l.yielded, l.unwanted = false, 0`, `if !MUTANT { l.yielded, l.unwanted = false, 0 }`, "TestHandOversInARow"},
 	{"an unwanted grant is kept", "lock.go", `wanted := op.waiter == nil || !op.waiter.gone`, `wanted := op.waiter == nil || !op.waiter.gone; if MUTANT && !wanted { return }`, "TestUnblockUndoesTheAttemptInFlight"},
 	{"the first attempt decides", "line.go", `w.asking, w.denied, op.stale = nil, err, 0`, `w.asking, op.stale = nil, 0; if !MUTANT || w.denied == nil { w.denied = err }`, "TestWaitRunsOut"},

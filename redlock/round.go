@@ -15,7 +15,7 @@ const (
 	verbFence               // verbAcquire with a fence, which must be above the mark of every resource
 	verbExtend              // compare the token, prolong; several keys: all or none
 	verbRead                // value and remaining TTL
-	verbPublish             // a message: token holds it, and the votes count for nothing
+	verbPublish             // a message: the key is its channel and token holds it, and the votes count for nothing
 	verbShare               // a shared text, likewise
 	verbCommit              // a script: guarded changes of several keys, all or none (commit.go)
 	verbForget              // the same, where all that it changes is deleted
