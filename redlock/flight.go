@@ -13,7 +13,7 @@ import (
 // From a near master the answer is there before another batch is worth sending: the next batch forms while one is in flight,
 // and the lane's goroutine sends and hears in turn. To a far one that would cost every operation up to a round trip in the
 // queue. So there a batch may be sent every spacing-th part of a round trip, and a goroutine of its own, the hearer, reads
-// what comes back.
+// what comes back. Which of the two it is changes only when all that was sent is heard and told.
 //
 // Invariants: a master executes batches in the order in which they were sent, and they are heard in that order. All else that
 // is said on the connection (heartbeat, what a finding asks for, owed releases) waits until nothing is in flight. Once a
@@ -141,7 +141,10 @@ func (l *lane) windowLocked() (wait time.Duration, open bool) {
 // departLocked makes a batch of what has queued. From here on the watch can give it up.
 func (l *lane) departLocked(link *link) *batch {
 	if len(l.out) == 0 {
-		l.asked, l.far = l.ticks, l.floor >= farFrom
+		l.asked = l.ticks
+		if !l.telling { // or the hearer would still be using what the lane's goroutine is to use now
+			l.far = l.floor >= farFrom
+		}
 	}
 	var b *batch
 	if n := len(l.spare); n > 0 {

@@ -55,6 +55,51 @@ func TestNearMasterIsWaitedFor(t *testing.T) {
 	})
 }
 
+// A master turns out to be near while votes are still told. Both goroutines tell votes with what belongs to the lane: the next batch must
+// not be heard by the other one.
+func TestDistanceStaysWhileVotesAreTold(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p := s.openFar()
+		p.delay(farFrom/4, farFrom/4, 0, 1, 2, 3, 4)
+		telling := func() (n int) {
+			for _, l := range p.lanes {
+				l.mu.Lock()
+				if l.telling {
+					n++
+					if !l.far {
+						s.Errorf("%s: the distance has changed while votes are told", l.master.Addr)
+					}
+				}
+				l.mu.Unlock()
+			}
+			return n
+		}
+		begun := make(chan *call, 1)
+		a := new(call)
+		a.after = func() { // on the goroutine of the lane that decides
+			b := p.begin(one("b", time.Second))
+			time.Sleep(ms)
+			if telling() == 0 {
+				s.Errorf("no votes are told")
+			}
+			begun <- b
+		}
+		p.StartLock(&a.Op, one("a", time.Second), a)
+		if b := p.finish(<-begun); !b.Held {
+			s.Errorf("b: got %+v, want held", b.Result)
+		}
+		time.Sleep(ms)
+		p.finish(p.begin(one("c", time.Second)))
+		for _, l := range p.lanes {
+			l.mu.Lock()
+			if l.far {
+				s.Errorf("%s is still far", l.master.Addr)
+			}
+			l.mu.Unlock()
+		}
+	})
+}
+
 // No more than flightMax batches are in flight, whatever comes.
 func TestFlightIsBounded(t *testing.T) {
 	inVirtualTime(t, 5, func(s *stage) {
