@@ -254,6 +254,10 @@ func runWaiters(ctx context.Context, b *bench, waiters, resources int) (r waiter
 	if err != nil {
 		return r, err
 	}
+	// Each head has asked once, at the beginning, and asks again after a random pause of 2 s to 8 s. Neither is to be taken for the whole.
+	if err := sleep(ctx, crowdSettles); err != nil {
+		return r, err
+	}
 	busy, err := c.watch(ctx, counter, b.growthDuration)
 	if err != nil {
 		return r, err
@@ -267,6 +271,9 @@ func runWaiters(ctx context.Context, b *bench, waiters, resources int) (r waiter
 	r.RedlockdPercent, r.MastersPercent, r.CommandsPerSec = busy.RedlockdPercent, busy.MastersPercent, busy.CommandsPerSec
 	return r, nil
 }
+
+// crowdSettles is how long it takes many clients that begin to wait to come to rest.
+const crowdSettles = 10 * time.Second
 
 // watch tells what the servers do during d.
 func (c *cluster) watch(ctx context.Context, counter *commandCounter, d time.Duration) (r waiterRound, err error) {
