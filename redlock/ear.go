@@ -62,7 +62,7 @@ func (l *lane) hear() error {
 	if err != nil {
 		return err
 	}
-	w := wire{socket: link.socket}
+	w := &link.wire
 	w.array(1 + len(earChannels))
 	w.bulk("subscribe")
 	for _, channel := range earChannels {
