@@ -73,12 +73,9 @@ func (s *leases) grant(r *round, now time.Time) {
 	for _, key := range r.keys {
 		e := s.entry(key)
 		before := e.lease
-		if before != nil {
-			s.remove(before)
-		}
 		e.lease = r
 		if before != nil {
-			s.tidyAll(before)
+			s.forget(before)
 		}
 	}
 	r.place = len(s.all)
@@ -89,17 +86,17 @@ func (s *leases) grant(r *round, now time.Time) {
 func (s *leases) drop(resources []string, token string) *round {
 	lease := s.find(resources, token)
 	if lease != nil {
-		s.remove(lease)
-		s.tidyAll(lease)
+		s.forget(lease)
 	}
 	return lease
 }
 
-// remove takes the lease out of all its entries and out of the list. Entries stay, for the caller is about to use them.
-func (s *leases) remove(lease *round) {
+// forget takes the lease out of the list and out of its entries, and these away if nothing else is known of them.
+func (s *leases) forget(lease *round) {
 	for _, key := range lease.keys {
 		if e := s.entries[key]; e != nil && e.lease == lease {
 			e.lease = nil
+			s.tidy(e)
 		}
 	}
 	last := len(s.all) - 1
@@ -107,14 +104,6 @@ func (s *leases) remove(lease *round) {
 	s.all[lease.place].place = lease.place
 	s.all[last] = nil
 	s.all = s.all[:last]
-}
-
-func (s *leases) tidyAll(lease *round) {
-	for _, key := range lease.keys {
-		if e := s.entries[key]; e != nil {
-			s.tidy(e)
-		}
-	}
 }
 
 // forgetSome looks at n leases, the next ones in turn, and forgets those that have run out.
@@ -127,8 +116,7 @@ func (s *leases) forgetSome(now time.Time, n int) {
 		// Keys can outlive the validity by the drift; a release that comes then still finds whom it is owed by. And what an earlier attempt
 		// with this token has left in flight may still break off, see oweLocked.
 		if now.After(lease.validUntil.Add(lease.ttl()/2 + driftConstant + s.remember)) {
-			s.remove(lease)
-			s.tidyAll(lease)
+			s.forget(lease)
 			continue
 		}
 		s.cursor++
