@@ -38,13 +38,15 @@ const useInsteadOfDEL = "release a lock with UNLOCK key token, DELEX key IFEQ to
 
 // cmdDELEX is DELEX key [IFEQ token], of Redis 8.4.
 func cmdDELEX(s *session, c *call) {
-	switch {
-	case len(c.args) == 2:
-		cmdDEL(s, c)
-	case len(c.args) == 4 && equalFold(c.args[2], "IFEQ"):
-		compareAndDelete(s, c, string(c.args[1]), string(c.args[3]))
-	default:
+	switch condition, refusal := parseDelex(c.args[2:]); {
+	case refusal == errCondition || condition.word == "ifne": // the one would name the other, which is no way to unlock
 		s.dropIn(c, effect{}, errSyntax)
+	case refusal != "":
+		s.dropIn(c, effect{}, refusal)
+	case condition.word == "":
+		cmdDEL(s, c)
+	default:
+		compareAndDelete(s, c, string(c.args[1]), condition.match)
 	}
 }
 

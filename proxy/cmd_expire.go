@@ -29,45 +29,11 @@ const useInsteadOfEXPIRE = "prolong a lock with EXTEND key token ms, SET key tok
 
 // cmdEXPIRE is EXPIRE, PEXPIRE, EXPIREAT and PEXPIREAT.
 func cmdEXPIRE(s *session, c *call) {
-	name := c.cmd.name
-	ex := expiry{given: true, unit: time.Second, text: c.args[2]}
-	if name[0] == 'p' {
-		ex.unit = time.Millisecond
-	}
-	ex.absolute = name == "expireat" || name == "pexpireat"
-	var nx, xx, gt, lt bool
-	refusal := ""
-	for _, option := range c.args[3:] {
-		switch {
-		case equalFold(option, "NX"):
-			nx = true
-		case equalFold(option, "XX"):
-			xx = true
-		case equalFold(option, "GT"):
-			gt = true
-		case equalFold(option, "LT"):
-			lt = true
-		default:
-			refusal = "ERR Unsupported option " + clipped(option, 128)
-		}
-		if refusal != "" {
-			break
-		}
-	}
-	switch {
-	case refusal != "":
-	case nx && (xx || gt || lt):
-		refusal = "ERR NX and XX, GT or LT options at the same time are not compatible"
-	case gt && lt:
-		refusal = "ERR GT and LT options at the same time are not compatible"
-	default:
-		refusal = ex.parseAny(name)
-	}
+	o, refusal := parseExpire(c.cmd.name, c.args[2:], time.Now)
 	key := string(c.args[1])
 	s.dropIn(c, effect{keys: []string{key}, writes: true, unguarded: useInsteadOfEXPIRE, run: func(v *view) {
-		k, ttl := v.key(key), ex.ttl(v.now)
-		timed := k.ttl >= 0
-		done := k.found && !k.foreign() && !(nx && timed || xx && !timed || gt && (!timed || ttl <= k.ttl) || lt && timed && ttl >= k.ttl)
+		k, ttl := v.key(key), o.ttl(v.now)
+		done := k.found && !k.foreign() && o.allows(int64(ttl), int64(k.ttl), k.ttl >= 0)
 		if v.yesNo(done); done {
 			k.expire(ttl)
 		}

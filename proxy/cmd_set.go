@@ -1,9 +1,6 @@
 package proxy
 
 import (
-	"fmt"
-	"math"
-	"strings"
 	"time"
 
 	"github.com/tidwall/redcon"
@@ -56,12 +53,12 @@ const dropInComplexity = "O(M) where M is the number of masters, all asked at on
 const useInsteadOfSET = "take a lock with SET key token NX PX ms or LOCK, prolong it with SET key token IFEQ token PX ms or EXTEND"
 
 func cmdSET(s *session, c *call) {
-	o, refusal := parseSET(c.args, s.server.opts.DefaultTTL)
+	o, refusal := clientSetOptions(c.args[3:], s.server.opts.DefaultTTL)
 	switch {
 	case refusal != "":
 		s.dropIn(c, effect{}, refusal)
-	case o.nx && !o.get && !s.transaction.open:
-		s.startSetNX(c, &o)
+	case o.word == "nx" && !o.get && !s.transaction.open:
+		s.startSetNX(c, o.when)
 	default:
 		s.dropIn(c, o.effect(string(c.args[1]), string(c.args[2]), s.server.opts.DefaultTTL), "")
 	}
@@ -74,7 +71,7 @@ type setNX struct {
 	key [1]string
 }
 
-func (s *session) startSetNX(c *call, o *setRequest) {
+func (s *session) startSetNX(c *call, when expiry) {
 	x := new(setNX)
 	x.key[0] = string(c.args[1])
 	alive := s.awaitScripts(c, x.key[:])
@@ -85,10 +82,10 @@ func (s *session) startSetNX(c *call, o *setRequest) {
 		return
 	}
 	var now time.Time
-	if o.ex.absolute {
+	if when.absolute {
 		now = time.Now()
 	}
-	changes := [1]redlock.Change{{Resource: x.key[0], Was: redlock.WasAbsent, Do: redlock.Set, NewValue: string(c.args[2]), TTL: o.ex.ttl(now)}}
+	changes := [1]redlock.Change{{Resource: x.key[0], Was: redlock.WasAbsent, Do: redlock.Set, NewValue: string(c.args[2]), TTL: when.ttl(now)}}
 	s.server.opts.Engine.StartCommit(&x.op, changes[:], x)
 }
 
@@ -105,62 +102,33 @@ func (x *setNX) Done(_ *redlock.Op, result redlock.Result) redlock.Flusher {
 	return x.complete()
 }
 
-// setRequest are the options of a SET.
-type setRequest struct {
-	nx, xx, ifeq, get, keep bool
-	compared                []byte // with ifeq
-	ex                      expiry // given, or else with keep
-}
-
-// parseSET reads SET key value with options in any order, with the errors of Redis.
-func parseSET(args [][]byte, defaultTTL time.Duration) (o setRequest, refusal string) {
-	for i := 3; i < len(args); i++ {
-		option := args[i]
-		next := i+1 < len(args)
-		unit, isUnit := expiryUnit(option)
-		switch {
-		case equalFold(option, "NX") && !o.xx && !o.ifeq:
-			o.nx = true
-		case equalFold(option, "XX") && !o.nx && !o.ifeq:
-			o.xx = true
-		case equalFold(option, "IFEQ") && next && !o.nx && !o.xx && !o.ifeq:
-			i++
-			o.ifeq, o.compared = true, args[i]
-		case equalFold(option, "GET"):
-			o.get = true
-		case equalFold(option, "KEEPTTL") && !o.ex.given:
-			o.keep = true
-		case isUnit && next && !o.keep && (!o.ex.given || o.ex.unit == unit.unit && o.ex.absolute == unit.absolute):
-			i++
-			o.ex = unit
-			o.ex.text = args[i]
-		default:
-			return o, errSyntax
-		}
-	}
-	if refusal := o.ex.parse("set"); refusal != "" {
+// clientSetOptions reads the options of a client's SET. A lock must have a TTL, if only that of the settings.
+func clientSetOptions(args [][]byte, defaultTTL time.Duration) (o setOptions, refusal string) {
+	o, refusal = parseSetOptions("set", args, setWords, time.Now)
+	switch {
+	case o.word == "ifne": // no way to lock
+		return o, errSyntax
+	case refusal != "":
 		return o, refusal
-	}
 	// KEEPTTL gives a key that is absent no TTL.
-	if !o.ex.given && (!o.keep || o.nx) {
+	case o.lifetime == "" || o.lifetime == "keepttl" && o.word == "nx":
 		if defaultTTL == 0 {
 			return o, errNoTTL
 		}
-		o.ex = relative(defaultTTL)
+		o.lifetime, o.when = "px", expiry{ms: defaultTTL.Milliseconds()}
 	}
 	return o, ""
 }
 
-func (o setRequest) effect(key, value string, defaultTTL time.Duration) effect {
-	compared := string(o.compared)
-	o.compared = nil // it is in the read buffer
+func (o setOptions) effect(key, value string, defaultTTL time.Duration) effect {
 	e := effect{keys: []string{key}, writes: true}
+	keep := o.lifetime == "keepttl"
 	switch {
-	case o.nx:
+	case o.word == "nx":
 		e.guess, e.hint = absent(1), o.get
-	case o.ifeq && !o.keep:
-		e.guess = holding(compared)
-	case !o.ifeq:
+	case o.word == "ifeq" && !keep:
+		e.guess = holding(o.match)
+	case o.word != "ifeq":
 		e.unguarded = useInsteadOfSET
 	}
 	if e.guess != nil && !o.get {
@@ -168,7 +136,7 @@ func (o setRequest) effect(key, value string, defaultTTL time.Duration) effect {
 	}
 	e.run = func(v *view) {
 		k := v.key(key)
-		done := !(o.nx && k.found || o.xx && !k.found || o.ifeq && (!k.found || k.value != compared))
+		done := o.met(k.found, k.value)
 		if (o.get || done) && v.text(key) == nil {
 			return // Redis would replace a key of another type; that cannot be compared here
 		}
@@ -181,8 +149,8 @@ func (o setRequest) effect(key, value string, defaultTTL time.Duration) effect {
 		if !done {
 			return
 		}
-		ttl := o.ex.ttl(v.now)
-		if !o.ex.given {
+		ttl := o.when.ttl(v.now)
+		if keep {
 			if ttl = k.ttl; !k.found || ttl < 0 {
 				ttl = defaultTTL // no TTL to keep; the engine refuses 0
 			}
@@ -235,15 +203,11 @@ func cmdMSETNX(s *session, c *call) {
 
 // cmdSETEX is SETEX key seconds value, and PSETEX key ms value.
 func cmdSETEX(s *session, c *call) {
-	ex := expiry{given: true, unit: time.Second, text: c.args[2]}
-	if c.cmd.name == "psetex" {
-		ex.unit = time.Millisecond
-	}
-	refusal := ex.parse(c.cmd.name)
+	when, refusal := parseLifetime(c.cmd.name, c.cmd.name, c.args[2], time.Now)
 	key, value := string(c.args[1]), string(c.args[3])
 	s.dropIn(c, effect{keys: []string{key}, writes: true, unguarded: useInsteadOfSET, run: func(v *view) {
 		if k := v.text(key); k != nil {
-			k.set(value, ex.ttl(v.now))
+			k.set(value, when.ttl(v.now))
 			v.ok()
 		}
 	}}, refusal)
@@ -264,80 +228,3 @@ func cmdGETSET(s *session, c *call) {
 }
 
 const errNoTTL = "ERR a lock without a TTL would be held for ever if its owner dies: give it one (SET key token NX PX ms), or set default_ttl in [compat]"
-
-// expiry is a point in time as commands name it.
-type expiry struct {
-	given    bool
-	absolute bool
-	unit     time.Duration
-	text     []byte // as the client wrote it, until parse
-	n        int64  // units: from now, or since 1970 if absolute
-}
-
-// expiryUnit reads EX, PX, EXAT and PXAT.
-func expiryUnit(option []byte) (e expiry, ok bool) {
-	e = expiry{given: true, unit: time.Millisecond}
-	switch {
-	case equalFold(option, "PX"):
-	case equalFold(option, "EX"):
-		e.unit = time.Second
-	case equalFold(option, "PXAT"):
-		e.absolute = true
-	case equalFold(option, "EXAT"):
-		e.unit, e.absolute = time.Second, true
-	default:
-		return expiry{}, false
-	}
-	return e, true
-}
-
-func relative(ttl time.Duration) expiry {
-	return expiry{given: true, unit: time.Millisecond, n: ttl.Milliseconds()}
-}
-
-// parse reads the number of a command that sets a key: it must be positive. The text is forgotten.
-func (e *expiry) parse(command string) (refusal string) {
-	if !e.given {
-		return ""
-	}
-	if refusal = e.parseAny(command); refusal == "" && e.n <= 0 {
-		return invalidExpire(command)
-	}
-	return refusal
-}
-
-// parseAny is parse for a command to which a time that is over means now.
-func (e *expiry) parseAny(command string) (refusal string) {
-	n, ok := parseInteger(e.text)
-	e.n, e.text = n, nil
-	limit := int64(math.MaxInt64)
-	if e.unit == time.Second {
-		limit /= 1000
-	}
-	if !e.absolute && (n > limit/2 || n < -limit/2) { // for less the clock makes no difference
-		limit -= time.Now().UnixMilli() / int64(e.unit/time.Millisecond)
-	}
-	switch {
-	case !ok:
-		return errNotInteger
-	case n > limit || n < -limit:
-		return invalidExpire(command)
-	}
-	return ""
-}
-
-func invalidExpire(command string) string {
-	return fmt.Sprintf("ERR invalid expire time in '%s' command", strings.ToLower(command))
-}
-
-// ttl is what is left until then.
-func (e *expiry) ttl(now time.Time) time.Duration {
-	ms := e.n
-	if e.unit == time.Second {
-		ms *= 1000
-	}
-	if e.absolute {
-		ms -= now.UnixMilli()
-	}
-	return time.Duration(min(max(ms, -msMax), msMax)) * time.Millisecond
-}

@@ -92,6 +92,10 @@ func TestUnguardedIsRefused(t *testing.T) {
 		{"GET redlockd:epoch", "ERR resource names that begin with redlockd:"},
 		{"GETEX k", "ERR GETEX is not served"},
 		{"DELEX k IFNE v", "ERR syntax error"},
+		{"DELEX k FOO v", "ERR syntax error"},
+		{"DELEX k IFEQ", "ERR wrong number of arguments for 'delex' command"},
+		{"SET k v IFNE other PX 0", "ERR syntax error"},
+		{"SET k v IFEQ mine IFEQ mine PX 1000", "ERR syntax error"},
 	} {
 		c.do(strings.Fields(test.line)...).err(test.want)
 		c.do("GET", "k").is(`"mine"`)
@@ -377,6 +381,9 @@ var dropInDialogues = map[string]string{
 		EXPIRE k x
 		EXPIRE k 9223372036854775807
 		EXPIRE k -9223372036854775807
+		PEXPIRE k 9223372036854775807
+		PEXPIREAT x -9223372036854775808
+		EXPIRE k 5 xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx
 		EXPIRE k
 		TTL k
 		PEXPIREAT k 1
@@ -386,6 +393,12 @@ var dropInDialogues = map[string]string{
 		EXISTS k
 		SET k v NX EX 10
 		EXPIRE k -1
+		GET k
+		SET k v NX EX 10
+		PEXPIRE k -9223372036854775808
+		GET k
+		SET k v NX EX 10
+		PEXPIREAT k -9223372036854775807
 		GET k
 		PERSIST k`,
 	"transaction": `

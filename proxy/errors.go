@@ -59,7 +59,7 @@ func unknownSubcommand(args [][]byte) string {
 }
 
 // clipped is at most n bytes of an argument, up to its first NUL, as C prints it.
-func clipped(arg []byte, n int) string {
+func clipped[A argument](arg A, n int) string {
 	text, _, _ := strings.Cut(string(arg[:min(len(arg), n)]), "\x00")
 	return text
 }

@@ -112,12 +112,7 @@ func bulk(text string) sandbox.Reply    { return sandbox.Reply{Kind: sandbox.Bul
 
 var statusOK = sandbox.Reply{Kind: sandbox.Status, Text: "OK"}
 
-func boolean(b bool) sandbox.Reply {
-	if b {
-		return integer(1)
-	}
-	return integer(0)
-}
+func boolean(b bool) sandbox.Reply { return integer(int64(oneIf(b))) }
 
 func bulkOrNil(text string, ok bool) sandbox.Reply {
 	if !ok {

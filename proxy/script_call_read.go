@@ -34,8 +34,8 @@ func scriptSTRLEN(st *scriptState, args []string) (sandbox.Reply, error) {
 }
 
 func scriptGETRANGE(st *scriptState, args []string) (sandbox.Reply, error) {
-	start, ok1 := parseInteger([]byte(args[2]))
-	end, ok2 := parseInteger([]byte(args[3]))
+	start, ok1 := parseInteger(args[2])
+	end, ok2 := parseInteger(args[3])
 	if !ok1 || !ok2 {
 		return failure(errNotInteger), nil
 	}

@@ -197,6 +197,9 @@ func (k *stateKey) endsAt() int64 {
 	return k.end
 }
 
+// time is what the run takes the time to be.
+func (st *scriptState) time() time.Time { return st.clock }
+
 // unconditional notes a write before anything else is noted of it: a write by a command that has no condition of its own.
 func (st *scriptState) unconditional(k *stateKey) {
 	if !k.read.existence {
