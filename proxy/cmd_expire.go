@@ -42,11 +42,8 @@ func cmdEXPIRE(s *session, c *call) {
 
 // cmdPERSIST prolongs a lock by default_ttl, because none has no TTL.
 func cmdPERSIST(s *session, c *call) {
-	key, ttl := string(c.args[1]), s.server.opts.DefaultTTL
-	refusal := ""
-	if ttl == 0 {
-		refusal = errNoTTL
-	}
+	key := string(c.args[1])
+	ttl, refusal := s.defaultTTL()
 	s.dropIn(c, effect{keys: []string{key}, writes: true, unguarded: useInsteadOfEXPIRE, run: func(v *view) {
 		k := v.key(key)
 		done := k.found && !k.foreign() && k.ttl >= 0

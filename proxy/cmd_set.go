@@ -161,11 +161,8 @@ func (o setOptions) effect(key, value string, defaultTTL time.Duration) effect {
 }
 
 func cmdSETNX(s *session, c *call) {
-	key, value, ttl := string(c.args[1]), string(c.args[2]), s.server.opts.DefaultTTL
-	refusal := ""
-	if ttl == 0 {
-		refusal = errNoTTL
-	}
+	key, value := string(c.args[1]), string(c.args[2])
+	ttl, refusal := s.defaultTTL()
 	s.dropIn(c, effect{keys: []string{key}, writes: true, guess: absent(1), lost: lostZero, run: func(v *view) {
 		k := v.key(key)
 		if v.yesNo(!k.found); !k.found {
@@ -175,17 +172,13 @@ func cmdSETNX(s *session, c *call) {
 }
 
 func cmdMSETNX(s *session, c *call) {
-	ttl := s.server.opts.DefaultTTL
+	ttl, refusal := s.defaultTTL()
 	var keys, values []string
 	for i := 1; i+1 < len(c.args); i += 2 {
 		keys, values = append(keys, string(c.args[i])), append(values, string(c.args[i+1]))
 	}
-	refusal := ""
-	switch {
-	case len(c.args)%2 == 0:
+	if len(c.args)%2 == 0 {
 		refusal = "ERR wrong number of arguments for 'msetnx' command"
-	case ttl == 0:
-		refusal = errNoTTL
 	}
 	s.dropIn(c, effect{keys: keys, writes: true, guess: absent(len(distinct(keys))), lost: lostZero, run: func(v *view) {
 		for _, key := range keys {
@@ -214,11 +207,8 @@ func cmdSETEX(s *session, c *call) {
 }
 
 func cmdGETSET(s *session, c *call) {
-	key, value, ttl := string(c.args[1]), string(c.args[2]), s.server.opts.DefaultTTL
-	refusal := ""
-	if ttl == 0 {
-		refusal = errNoTTL
-	}
+	key, value := string(c.args[1]), string(c.args[2])
+	ttl, refusal := s.defaultTTL()
 	s.dropIn(c, effect{keys: []string{key}, writes: true, unguarded: useInsteadOfSET, run: func(v *view) {
 		if k := v.text(key); k != nil {
 			v.bulk(k)
@@ -228,3 +218,11 @@ func cmdGETSET(s *session, c *call) {
 }
 
 const errNoTTL = "ERR a lock without a TTL would be held for ever if its owner dies: give it one (SET key token NX PX ms), or set default_ttl in [compat]"
+
+// defaultTTL is that of the settings, for a command that cannot name one.
+func (s *session) defaultTTL() (ttl time.Duration, refusal string) {
+	if ttl = s.server.opts.DefaultTTL; ttl == 0 {
+		refusal = errNoTTL
+	}
+	return ttl, refusal
+}

@@ -186,6 +186,7 @@ func TestParseExpire(t *testing.T) {
 		{line: "pexpireat 5 lt xx", want: o{expiry: expiry{5, true}, xx: true, lt: true}},
 		{line: "expire 5 NX XX", refusal: mixed},
 		{line: "expire 5 GT NX", refusal: mixed},
+		{line: "expire 5 NX LT", refusal: mixed},
 		{line: "expire 5 NX LT GT", refusal: mixed},
 		{line: "expire 5 GT LT", refusal: opposite},
 		{line: "expire x GT LT", refusal: opposite}, // before the time is looked at
