@@ -9,7 +9,6 @@ import (
 	"net"
 	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -61,7 +60,6 @@ func TestCLIENTUNBLOCK(t *testing.T) {
 // Whatever is answered at once, and whatever later and in whatever order, replies are in the order of the commands.
 func TestRepliesInOrder(t *testing.T) {
 	srv := newTestServer(t)
-	var later sync.WaitGroup
 	srv.table = newCommandTable([]command{
 		{name: "now", arity: 2, handler: func(_ *session, c *call) { c.out = append(append(append(c.out, '+'), c.args[1]...), "\r\n"...) }},
 		{name: "slot", arity: 2, handler: func(_ *session, c *call) {
@@ -72,10 +70,7 @@ func TestRepliesInOrder(t *testing.T) {
 		{name: "later", arity: 2, handler: func(_ *session, c *call) {
 			sl := c.later()
 			sl.out = append(append(append(sl.out, '+'), c.args[1]...), "\r\n"...)
-			later.Go(func() {
-				time.Sleep(time.Duration(rand.IntN(500)) * time.Microsecond)
-				sl.completeNow()
-			})
+			time.AfterFunc(time.Duration(rand.IntN(500))*time.Microsecond, sl.completeNow)
 		}},
 	})
 	srv.serveTCP()
@@ -91,7 +86,6 @@ func TestRepliesInOrder(t *testing.T) {
 			c.read().is("+" + strconv.Itoa(i))
 		}
 	}
-	later.Wait()
 }
 
 // The replies to commands that came together leave together, also when a command was answered in between.
