@@ -91,7 +91,8 @@ Flags:
 	fmt.Fprintln(w)
 	helpSources(w)
 	fmt.Fprint(w, `
-The Go runtime's own variables hold too: GOGC (400 unless it is set), GOMEMLIMIT, GOMAXPROCS.
+The Go runtime's own variables hold too: GOGC (400 unless it is set), GOMEMLIMIT,
+GOMAXPROCS (half of the processors, but two if there are two, unless it is set).
 `)
 }
 
