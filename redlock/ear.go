@@ -216,6 +216,7 @@ func (c *Client) heardLocked(e *entry, master int, t *turn) {
 		return
 	}
 	line.heard = 0
+	line.taken() // what this client changes itself is not announced to it
 	op := line.first.op
 	if op.waiter.retry != nil && op.waiter.asking == nil && op.head() {
 		c.stats.Wakeups++

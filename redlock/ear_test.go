@@ -200,6 +200,37 @@ func TestTurnsOfTwoProxies(t *testing.T) {
 	})
 }
 
+// A turn that was over before the head here could be denied was taken all the same: the turns stay as frequent.
+func TestShortTurnsAreTaken(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p, other := s.open(), s.open()
+		for _, q := range []*proxy{p, other} {
+			q.hears()
+		}
+		held := p.lock(one("r", time.Minute))
+		var granted atomic.Int32
+		for range 200 {
+			c := p.begin(one("r", time.Minute).waits(time.Minute))
+			c.after = func() {
+				granted.Add(1)
+				time.AfterFunc(ms, func() { p.StartUnlock(&new(call).Op, []string{"r"}, c.Token, new(call)) })
+			}
+		}
+		p.unlock(held.Token, "r")
+		for turn := range 4 {
+			before := granted.Load()
+			c := new(call)
+			c.after = func() { other.StartUnlock(&new(call).Op, []string{"r"}, c.Token, new(call)) }
+			other.StartLock(&c.Op, one("r", time.Minute).waits(time.Minute), c)
+			s.until("the other proxy's turn", func() bool { return c.done.Load() })
+			if got := granted.Load() - before; !c.Held || got > handoversMin+1 {
+				s.Errorf("turn %d: %d hand-overs here before it, want at most %d", turn, got, handoversMin+1)
+			}
+			s.until("a hand-over here", func() bool { return granted.Load() > before+handoversMin+1 })
+		}
+	})
+}
+
 // A message reaches every client once, in the order in which it was published, as long as one master carries it.
 func TestMessages(t *testing.T) {
 	inVirtualTime(t, 5, func(s *stage) {

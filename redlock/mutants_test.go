@@ -94,6 +94,7 @@ var mutants = []mutant{
 	{"hand-overs without end", "line.go", `if e.line.handovers >= e.line.run(c.opts.MaxHandovers) {`, `if !MUTANT && e.line.handovers >= e.line.run(c.opts.MaxHandovers) {`, "TestHandOversAreLimited"},
 	{"turns never rarer", "line.go", `e.line.unwanted++`, `if !MUTANT { e.line.unwanted++ }`, "TestHandOversInARow"},
 	{"the distance changes while votes are told", "flight.go", `if !l.telling {`, `if MUTANT || !l.telling {`, "TestDistanceStaysWhileVotesAreTold"},
+	{"a short turn was not taken", "ear.go", `line.taken() //`, `if !MUTANT { line.taken() } //`, "TestShortTurnsAreTaken"},
 	{"turns that nobody hears of", "line.go", `c.tellAllLocked(turnsChannel, resource, t)`, `if !MUTANT { c.tellAllLocked(turnsChannel, resource, t) }`, "TestTurnsOfTwoProxies"},
 	{"who leaves a turn to others does not listen", "line.go", `if len(w.places) > 1 {
 			c.pauseForLocked(op, c.yieldTime())`, `if MUTANT || len(w.places) > 1 {

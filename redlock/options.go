@@ -86,7 +86,7 @@ type Options struct {
 	// Default 20 ms and 80 ms.
 	RetryDelayMin, RetryDelayMax time.Duration
 	// MaxHandovers is how often in a row at most a release may be handed over to the next waiter here before clients of other
-	// proxies get their turn: 10 ms and three round trips, or a retry delay where the masters do not announce releases. It is 32 while
+	// proxies get their turn: 5 ms and three round trips, or a retry delay where the masters do not announce releases. It is 32 while
 	// they take it, and doubles with every turn that they do not take. Default 512.
 	MaxHandovers int
 
