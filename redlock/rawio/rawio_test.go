@@ -122,14 +122,21 @@ func TestErrorsAreWordedAsUsual(t *testing.T) {
 		"reset": func(near, far net.Conn) {
 			far.(*net.TCPConn).SetLinger(0)
 			far.Close()
-			time.Sleep(10 * time.Millisecond)
 		},
 		"deadline": func(near, far net.Conn) { near.SetDeadline(time.Unix(1, 0)) },
 		"closed":   func(near, far net.Conn) { near.Close() },
 	} {
 		for op, do := range map[string]func(net.Conn) error{
-			"read":  func(c net.Conn) error { _, err := c.Read(make([]byte, 1)); return err },
-			"write": func(c net.Conn) error { _, err := c.Write([]byte("x")); return err },
+			"read": func(c net.Conn) error { _, err := c.Read(make([]byte, 1)); return err },
+			"write": func(c net.Conn) (err error) {
+				for range 5000 { // the reset may be still on its way
+					if _, err = c.Write([]byte("x")); err != nil {
+						break
+					}
+					time.Sleep(time.Millisecond)
+				}
+				return err
+			},
 		} {
 			var texts [2]string
 			for i, wrap := range []func(net.Conn) net.Conn{New, func(c net.Conn) net.Conn { return c }} {
