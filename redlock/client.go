@@ -21,7 +21,6 @@ type Client struct {
 	leases   leases
 	waiting  int // LOCKs in line
 	fences   fenceClock
-	repeats  repeats
 	stats    Stats
 	audited  int // index in leases.all: see audit
 	doubts   int // leases to look at soon
@@ -47,7 +46,7 @@ func Open(opts Options) (*Client, error) {
 	c := &Client{
 		opts: opts, tokens: newTokenSource(), began: time.Now(), fingerprint: fingerprintOf(opts),
 		fences: fenceClock{aheadMax: opts.ClockSkewMax.Milliseconds() << fenceCounterBits},
-		leases: newLeases(), repeats: make(repeats), claims: make(map[string]*lane), changed: make(chan struct{}),
+		leases: newLeases(), claims: make(map[string]*lane), changed: make(chan struct{}),
 	}
 	c.endingContext, c.end = context.WithCancel(context.Background())
 	c.ending = c.endingContext.Done()

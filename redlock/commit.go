@@ -193,14 +193,16 @@ func (c *Client) StartCommit(op *Op, changes []Change, to Completer) {
 	case k.kind == commitRelease:
 		r.verb = verbForget
 		for i := range changes {
-			c.releasingLocked(&changes[i])
+			if ch := &changes[i]; ch.Do == Delete {
+				c.leases.release(r.keys[i:i+1], ch.Value)
+			}
 		}
 	case len(changes) == 1 && first.Was == WasAbsent && first.Do == Set:
 		r.verb = verbSet
 	}
 	for i := range changes {
 		if ch := &changes[i]; ch.lives() {
-			c.repeats.begin([]string{ch.Resource}, ch.becomes())
+			c.leases.begin(r.keys[i:i+1], ch.becomes())
 		}
 	}
 	if k.kind == commitAcquire {
@@ -257,17 +259,6 @@ func (c *Client) checkHeldLocked(k *commit, changes []Change, now time.Time) err
 		}
 	}
 	return nil
-}
-
-// releasingLocked forgets the lease of a key that is about to be deleted.
-func (c *Client) releasingLocked(ch *Change) {
-	if ch.Do != Delete {
-		return
-	}
-	c.leases.drop([]string{ch.Resource}, ch.Value)
-	if rep := c.repeats.of([]string{ch.Resource}, ch.Value); rep != nil {
-		rep.released = true
-	}
 }
 
 func (k *commit) outcome(v votes, masters int) outcome {
@@ -385,16 +376,16 @@ func (c *Client) committedLocked(r *round, v votes, t *turn) {
 	k, n := r.commit, len(c.lanes)
 	for i := range k.changes {
 		ch := &k.changes[i]
-		key := []string{ch.Resource}
+		key := r.keys[i : i+1]
 		switch {
 		case ch.Do == Delete:
-			c.releasingLocked(ch)
+			c.leases.release(key, ch.Value)
 			c.handOverLocked(ch.Resource, t)
 			continue
 		case !ch.lives():
 			continue
 		}
-		rep := c.repeats.end(key, ch.becomes())
+		before, rep := c.leases.known(key, ch.becomes())
 		lease := r
 		if len(k.changes) > 1 {
 			// Each key is a lease of its own: it can be released and prolonged alone. Votes still to come are holders to it.
@@ -409,25 +400,22 @@ func (c *Client) committedLocked(r *round, v votes, t *turn) {
 		}
 		lease.inherited |= rep.left
 		rep.left = 0
-		switch before := c.leases.find(key, ch.becomes()); {
+		switch {
 		case before != nil:
 			lease.inherited |= before.holders(n)
 		case ch.Was == WasValue && !ch.rotates():
 			lease.inherited = allMasters(n) // granted by another client: any master may hold it
 		}
 		if ch.rotates() {
-			c.leases.drop(key, ch.Value)
-			if old := c.repeats.of(key, ch.Value); old != nil {
-				old.released = true // an extension of the old value that is still under way does not make it a lease again
+			c.leases.release(key, ch.Value) // also for an extension of the old value that is still under way
+		}
+		if !rep.released {
+			c.leaseLocked(lease, t.now)
+			if lost := v.lost(n); lease == r && lost != 0 {
+				c.refillLocked(r, lost, t)
 			}
 		}
-		if rep.released {
-			continue
-		}
-		c.leaseLocked(lease, t.now)
-		if lost := v.lost(n); lease == r && lost != 0 {
-			c.refillLocked(r, lost, t)
-		}
+		c.leases.end(rep)
 	}
 }
 
@@ -455,15 +443,14 @@ func (c *Client) clearRemainsLocked(r *round, v votes, among mask, t *turn) {
 
 // sweepLocked releases a value on the masters in targets, unless somebody sets it anew.
 func (c *Client) sweepLocked(key []string, value string, targets mask, t *turn) {
-	if rep := c.repeats.of(key, value); rep != nil {
+	switch lease, rep := c.leases.known(key, value); {
+	case rep != nil:
 		rep.left |= targets
-		return
-	}
-	if lease := c.leases.find(key, value); lease != nil && t.now.Before(lease.validUntil) {
+	case lease != nil && t.now.Before(lease.validUntil):
 		lease.inherited |= targets
-		return
+	default:
+		c.launchLocked(&round{verb: verbRelease, keys: key, token: value, start: t.now, debtor: targets, lapse: c.lapseOf(t.now)}, targets, t)
 	}
-	c.launchLocked(&round{verb: verbRelease, keys: key, token: value, start: t.now, debtor: targets, lapse: c.lapseOf(t.now)}, targets, t)
 }
 
 // notExtendedLocked is for an extension that is refused or unknown. A lock of one key that is definitely lost is cleared from where
@@ -475,9 +462,9 @@ func (c *Client) notExtendedLocked(r *round, o outcome, t *turn) {
 		if !ch.lives() {
 			continue
 		}
-		key := []string{ch.Resource}
-		rep := c.repeats.end(key, ch.Value)
-		lease := c.leases.find(key, ch.Value)
+		key := r.keys[i : i+1]
+		lease, rep := c.leases.known(key, ch.Value)
+		c.leases.end(rep)
 		switch {
 		case o == no && len(k.changes) == 1 && unique(ch.Value):
 			c.clearLocked(r, t)
@@ -504,18 +491,17 @@ func (c *Client) undoCommitLocked(r *round, v votes, among mask, ends bool, t *t
 		if !ch.lives() {
 			continue
 		}
-		key, targets := []string{ch.Resource}, did
+		key, targets := r.keys[i:i+1], did
 		if ch.Was == WasAbsent && unique(ch.NewValue) {
 			targets |= unknown
 		}
-		rep := c.repeats.of(key, ch.becomes())
+		lease, rep := c.leases.known(key, ch.becomes())
 		if ends {
-			rep = c.repeats.end(key, ch.becomes())
+			c.leases.end(rep)
 			if ch.Was == WasAbsent {
 				targets |= rep.left
 			}
 		}
-		lease := c.leases.find(key, ch.becomes())
 		switch {
 		case targets == 0 || ch.Was == WasValue && !ch.rotates():
 		case rep != nil && rep.underWay > 0: // the last one under way sees to it

@@ -35,7 +35,7 @@ func (c *Client) StartExtend(op *Op, resources []string, token string, ttl time.
 			return
 		}
 	}
-	c.repeats.begin(r.keys, r.token)
+	c.leases.begin(r.keys, r.token)
 	c.launchLocked(r, allMasters(len(c.lanes)), &t)
 }
 
@@ -48,7 +48,8 @@ func (c *Client) extensionDecided(r *round, o outcome, v votes, t *turn) {
 	defer c.mu.Unlock()
 	op := r.op
 	r.op = nil
-	rep := c.repeats.end(r.keys, r.token)
+	lease, rep := c.leases.known(r.keys, r.token)
+	c.leases.end(rep)
 	switch {
 	case o == yes && validity > 0:
 		c.stats.Extended++
@@ -65,7 +66,7 @@ func (c *Client) extensionDecided(r *round, o outcome, v votes, t *turn) {
 	default:
 		// Unknown. The lease as it was before still runs, so nothing is released but what a LOCK left that was refused meanwhile.
 		c.stats.ExtendFail++
-		switch lease := c.leases.find(r.keys, r.token); {
+		switch {
 		case rep.underWay > 0 || rep.left == 0: // the last one under way sees to it
 		case lease != nil:
 			lease.inherited |= rep.left // its UNLOCK reaches them, or is owed to them
@@ -83,11 +84,14 @@ func (c *Client) extensionDecided(r *round, o outcome, v votes, t *turn) {
 // about to.
 func (c *Client) clearLocked(r *round, t *turn) {
 	all := allMasters(len(c.lanes))
-	if lease := c.leases.find(r.keys, r.token); lease != nil && lease.start.After(r.start) {
+	lease, rep := c.leases.known(r.keys, r.token)
+	if lease != nil && lease.start.After(r.start) {
 		return
 	}
-	c.leases.drop(r.keys, r.token)
-	if rep := c.repeats.of(r.keys, r.token); rep != nil {
+	if lease != nil {
+		c.leases.forget(lease)
+	}
+	if rep != nil {
 		rep.left = all
 		return
 	}

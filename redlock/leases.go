@@ -9,6 +9,7 @@ import (
 // masters alone decide who holds what. Client.mu guards it.
 type leases struct {
 	entries map[string]*entry
+	repeats map[debt]*repeat // of attempts under way, those that stand beside another one on their first resource
 	// all lists the leases, so that a few can be looked at with every grant and those that ran out be forgotten: no timer, no
 	// long sweep, and never more of them than about twice those that run.
 	all    []*round
@@ -22,33 +23,51 @@ type entry struct {
 	resource string
 	lease    *round // granted through this client last, and not released since; may have run out
 	line     line
+	repeat   *repeat // attempts under way with one token, for this resource and maybe others after it
 }
 
-func newLeases() leases { return leases{entries: make(map[string]*entry)} }
+func newLeases() leases {
+	return leases{entries: make(map[string]*entry), repeats: make(map[debt]*repeat)}
+}
 
 func (s *leases) entry(resource string) *entry {
-	e := s.entries[resource]
-	if e == nil {
-		e = &entry{resource: resource}
-		s.entries[resource] = e
+	if e := s.entries[resource]; e != nil {
+		return e
 	}
+	return s.add(resource)
+}
+
+// add makes the entry of a resource that has none.
+func (s *leases) add(resource string) *entry {
+	e := &entry{resource: resource}
+	s.entries[resource] = e
 	return e
 }
 
 // tidy forgets a resource of which nothing is known.
 func (s *leases) tidy(e *entry) {
-	if e.lease == nil && e.line.first == nil {
+	if e.lease == nil && e.line.first == nil && e.repeat == nil {
 		delete(s.entries, e.resource)
 	}
 }
 
 // find returns the lease that holds exactly these resources with this token, or nil.
 func (s *leases) find(resources []string, token string) *round {
-	e := s.entries[resources[0]]
+	return s.entries[resources[0]].leaseOf(resources, token)
+}
+
+// leaseOf is find for the entry of the first resource, which may be nil.
+func (e *entry) leaseOf(resources []string, token string) *round {
 	if e == nil || e.lease == nil || e.lease.token != token || !sameKeys(e.lease.keys, resources) {
 		return nil
 	}
 	return e.lease
+}
+
+// known is find and repeat in one.
+func (s *leases) known(resources []string, token string) (*round, *repeat) {
+	e := s.entries[resources[0]]
+	return e.leaseOf(resources, token), s.repeatAt(e, resources, token)
 }
 
 // held tells whether find finds a lease whose keys may still be there.
@@ -82,11 +101,15 @@ func (s *leases) grant(r *round, now time.Time) {
 	s.all = append(s.all, r)
 }
 
-// drop forgets the lease that holds exactly these resources with this token, and returns it, or nil.
-func (s *leases) drop(resources []string, token string) *round {
-	lease := s.find(resources, token)
+// release forgets the lease that holds exactly these resources with this token, and returns it, or nil. What attempts under way with
+// the token are granted is no lease any more.
+func (s *leases) release(resources []string, token string) *round {
+	lease, rep := s.known(resources, token)
 	if lease != nil {
 		s.forget(lease)
+	}
+	if rep != nil {
+		rep.released = true
 	}
 	return lease
 }

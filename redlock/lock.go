@@ -72,7 +72,7 @@ func (c *Client) askLocked(op *Op, t *turn) {
 		r.verb = verbAcquire
 	}
 	if op.strange {
-		c.repeats.begin(op.keys, op.token)
+		c.leases.begin(op.keys, op.token)
 	}
 	if op.waiter != nil {
 		op.waiter.asking, op.waiter.asked = r, r.start
@@ -106,7 +106,8 @@ func (c *Client) acquisitionDecided(r *round, o outcome, v votes, t *turn) {
 	}
 	rep := &repeat{}
 	if op.strange {
-		rep = c.repeats.end(op.keys, op.token)
+		rep = c.leases.repeat(op.keys, op.token)
+		c.leases.end(rep)
 		if o == yes && err == nil && c.payingLocked(op.keys, op.token) {
 			err = c.noQuorumError(v, quorum, elapsed)
 		}
@@ -121,7 +122,7 @@ func (c *Client) acquisitionDecided(r *round, o outcome, v votes, t *turn) {
 	c.fences.observe(mark, r.start)
 	switch {
 	case !wanted:
-	case o == no && mark > 0 && v.tally(n)[voteDenied] <= n-quorum && op.stale < fenceRetries:
+	case o == no && mark > 0 && v.tally(n).of(voteDenied) <= n-quorum && op.stale < fenceRetries:
 		// Not held by another: the fence was too low, for a clock is behind. The next one is above every mark that was seen.
 		op.stale++
 		c.askLocked(op, t)
@@ -179,7 +180,7 @@ func (c *Client) undoLocked(r *round, v votes, rep *repeat, t *turn) {
 	if r.op.strange {
 		lease := c.leases.find(r.keys, r.token)
 		tally := v.tally(n)
-		rep.earlier = rep.earlier || tally[voteMine] > 0 && n-tally[voteDenied] >= quorumOf(n)
+		rep.earlier = rep.earlier || tally.of(voteMine) > 0 && n-tally.of(voteDenied) >= quorumOf(n)
 		switch {
 		case rep.underWay > 0:
 			rep.left = targets

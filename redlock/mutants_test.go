@@ -39,6 +39,8 @@ var mutants = []mutant{
 	{"only the oldest batch is given up", "flight.go", `for _, b := range l.out {`, `for _, b := range l.out[:pick(MUTANT, 1, len(l.out))] {`, "TestSilentFarMasters"},
 	{"votes behind a finding counted", "flight.go", `b.found.counts = !l.found.unsettled()`, `b.found.counts = MUTANT || !l.found.unsettled()`, "TestNoVoteCountsBehindAFinding"},
 	{"undone under a repetition", "lock.go", `case rep.underWay > 0:`, `case !MUTANT && rep.underWay > 0:`, "TestRepetitionSurvivesTheUndoOfTheFirst"},
+	{"a repetition forgotten with its resource", "leases.go", `e.line.first == nil && e.repeat == nil {`, `e.line.first == nil && (MUTANT || e.repeat == nil) {`, "TestRepeatsAreToldApart"},
+	{"repetitions of other resources mixed up", "repeat.go", `rep.token == token && slices.Equal(rep.keys, keys)`, `rep.token == token && (MUTANT && sameKeys(rep.keys, keys) || slices.Equal(rep.keys, keys))`, "TestRepeatsAreToldApart"},
 
 	// Release and extension.
 	{"owed releases dropped", "owed.go", `if len(o) < owedMax {`, `if len(o) < owedMax && !MUTANT {`, "TestUnlockIsOwed"},
@@ -58,7 +60,7 @@ var mutants = []mutant{
 	{"TTL not padded", "commit.go", `padded := float64(ttl+driftConstant) / (1 - factor)`, `padded := float64(ttl+driftConstant) / (1 - factor); if MUTANT { padded = float64(ttl) }`, "TestDropInTTL"},
 	{"a commit granted late", "commit.go", `inTime := k.ttl == 0 || elapsed < k.ttl`, `inTime := MUTANT || k.ttl == 0 || elapsed < k.ttl`, "TestDropInLate"},
 	{"undo of the unknown, value not unique", "commit.go", `if ch.Was == WasAbsent && unique(ch.NewValue) {`, `if ch.Was == WasAbsent && (MUTANT || unique(ch.NewValue)) {`, "TestDropInUnknown"},
-	{"undo before the vote", "commit.go", `key, targets := []string{ch.Resource}, did`, `key, targets := []string{ch.Resource}, did; if MUTANT { targets = allMasters(n) }`, "TestSameValueNeverErodes"},
+	{"undo before the vote", "commit.go", `key, targets := r.keys[i:i+1], did`, `key, targets := r.keys[i:i+1], did; if MUTANT { targets = allMasters(n) }`, "TestSameValueNeverErodes"},
 	{"late grant kept", "commit.go", "	case k.kind != commitExtend:\n", "	case k.kind != commitExtend && !MUTANT:\n", "TestDropInLateGrantIsUndone"},
 	{"rotation leaves the old value", "commit.go", `if ch := &r.commit.changes[i]; (ch.rotates()`, `if ch := &r.commit.changes[i]; !MUTANT && (ch.rotates()`, "TestRotationClearsTheOldValue"},
 	{"a failed rotation is not turned back", "commit.go", `c.launchLocked(c.commitRound(commit{kind: commitExtend}, back, t.now), targets, t)`, `if !MUTANT { c.launchLocked(c.commitRound(commit{kind: commitExtend}, back, t.now), targets, t) }`, "TestFailedRotationIsTurnedBack"},

@@ -105,16 +105,18 @@ func (v votes) lost(masters int) (m mask) {
 	return m
 }
 
-// tally counts the votes of each kind.
-type tally [voteKinds]int
+// tally counts the votes of each kind, five bits each: every vote is decided upon, most of them twice.
+type tally uint64
 
 func (v votes) tally(masters int) (t tally) {
 	for range masters {
-		t[v&15]++
+		t += 1 << (5 * (v & 15))
 		v >>= 4
 	}
 	return t
 }
+
+func (t tally) of(kind vote) int { return int(t>>(5*kind)) & 31 }
 
 func quorumOf(masters int) int { return masters/2 + 1 }
 
@@ -132,8 +134,8 @@ const (
 // answered, and without a quorum if so many can no longer answer. It is decided at the first moment it can be.
 func acquisitionOutcome(v votes, masters int) outcome {
 	t, quorum := v.tally(masters), quorumOf(masters)
-	granted, pending := t[voteGranted]+t[voteMine], t[votePending]
-	answered := granted + t[voteDenied] + t[voteAbsent] + t[voteStale]
+	granted, pending := t.of(voteGranted)+t.of(voteMine), t.of(votePending)
+	answered := granted + t.of(voteDenied) + t.of(voteAbsent) + t.of(voteStale)
 	switch {
 	case granted >= quorum:
 		return yes
@@ -152,13 +154,13 @@ func acquisitionOutcome(v votes, masters int) outcome {
 func releaseOutcome(v votes, masters int) outcome {
 	t := v.tally(masters)
 	needed := masters - quorumOf(masters) + 1
-	answered := t[voteGranted] + t[voteMine] + t[voteDenied] + t[voteAbsent]
+	answered := t.of(voteGranted) + t.of(voteMine) + t.of(voteDenied) + t.of(voteAbsent)
 	switch {
-	case answered >= needed && t[voteGranted] > 0:
+	case answered >= needed && t.of(voteGranted) > 0:
 		return yes
 	case answered >= needed:
 		return no
-	case answered+t[votePending] < needed:
+	case answered+t.of(votePending) < needed:
 		return noQuorum
 	}
 	return undecided
@@ -168,8 +170,8 @@ func releaseOutcome(v votes, masters int) outcome {
 // do not hold it leave no room for a quorum that does.
 func extensionOutcome(v votes, masters int) outcome {
 	t, quorum := v.tally(masters), quorumOf(masters)
-	granted, pending := t[voteGranted]+t[voteMine], t[votePending]
-	lost, lostNeeded := t[voteDenied]+t[voteAbsent], masters-quorum+1
+	granted, pending := t.of(voteGranted)+t.of(voteMine), t.of(votePending)
+	lost, lostNeeded := t.of(voteDenied)+t.of(voteAbsent), masters-quorum+1
 	switch {
 	case granted >= quorum:
 		return yes
@@ -183,7 +185,7 @@ func extensionOutcome(v votes, masters int) outcome {
 
 // A reading is over when every master has answered or failed to.
 func readingOutcome(v votes, masters int) outcome {
-	if v.tally(masters)[votePending] > 0 {
+	if v.tally(masters).of(votePending) > 0 {
 		return undecided
 	}
 	return yes

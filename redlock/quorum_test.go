@@ -114,7 +114,7 @@ func TestOutcomesAreFinal(t *testing.T) {
 		}
 		for name, rule := range rules {
 			o := rule(v, n)
-			if v.tally(n)[votePending] == 0 && o == undecided {
+			if v.tally(n).of(votePending) == 0 && o == undecided {
 				t.Fatalf("%s %x: all votes are in, and nothing is decided", name, v)
 			}
 			if o != no && o != noQuorum {

@@ -1,6 +1,9 @@
 package redlock
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // A caller may repeat its LOCK with a token of its own: because a reply was lost, or to refresh the lock; and it may send EXTEND
 // meanwhile. Then several attempts with one token are under way or behind each other, and on the masters nothing tells
@@ -9,14 +12,70 @@ import "strings"
 // the last of them. The other way round, an attempt that an UNLOCK has overtaken here must not bring the lock back.
 //
 // This holds within one Client. A caller that repeats its LOCK through another one must expect the first one to undo it.
-type repeats map[debt]*repeat
 
 // repeat is what is known of the attempts under way with one token for the same resources.
 type repeat struct {
+	keys     []string
+	token    string
+	entry    *entry // that keeps it; nil: it is in leases.repeats
 	underWay int
 	left     mask // masters that may hold what attempts that are over have left behind
 	earlier  bool // one of them found the token there already: a grant of another client may be believed in
 	released bool // an UNLOCK passed while they were under way: what they are granted is gone already
+}
+
+func (rep *repeat) is(keys []string, token string) bool {
+	return rep.token == token && slices.Equal(rep.keys, keys)
+}
+
+// begin counts an attempt as under way. The keys must stay as they are until it is over.
+//
+// The first one on a resource is kept with what else is known of that, for hardly ever there is another; those beside it in a map,
+// for there can be as many as clients that try to lock the resource at the same time.
+func (s *leases) begin(keys []string, token string) {
+	e := s.entries[keys[0]]
+	rep := s.repeatAt(e, keys, token)
+	if rep == nil {
+		rep = &repeat{keys: keys, token: token}
+		if e == nil {
+			e = s.add(keys[0])
+		}
+		if e.repeat == nil {
+			e.repeat, rep.entry = rep, e
+		} else {
+			s.repeats[repeatKey(keys, token)] = rep
+		}
+	}
+	rep.underWay++
+}
+
+// end counts an attempt as over; the last one leaves nothing behind here.
+func (s *leases) end(rep *repeat) {
+	if rep.underWay--; rep.underWay > 0 {
+		return
+	}
+	if rep.entry != nil {
+		rep.entry.repeat = nil
+		s.tidy(rep.entry)
+	} else {
+		delete(s.repeats, repeatKey(rep.keys, rep.token))
+	}
+}
+
+// repeat returns what is known of attempts under way, or nil.
+func (s *leases) repeat(keys []string, token string) *repeat {
+	return s.repeatAt(s.entries[keys[0]], keys, token)
+}
+
+// repeatAt is repeat where the entry of the first resource, which may be nil, is at hand.
+func (s *leases) repeatAt(e *entry, keys []string, token string) *repeat {
+	switch {
+	case e != nil && e.repeat != nil && e.repeat.is(keys, token):
+		return e.repeat
+	case len(s.repeats) > 0:
+		return s.repeats[repeatKey(keys, token)]
+	}
+	return nil
 }
 
 // repeatKey stands for the resources and the token of an attempt.
@@ -25,32 +84,4 @@ func repeatKey(keys []string, token string) debt {
 		return debt{keys[0], token}
 	}
 	return debt{strings.Join(keys, "\x00"), token}
-}
-
-func (s repeats) begin(keys []string, token string) {
-	key := repeatKey(keys, token)
-	rep := s[key]
-	if rep == nil {
-		rep = &repeat{}
-		s[key] = rep
-	}
-	rep.underWay++
-}
-
-// end counts an attempt as over and returns what is known; the last one leaves nothing in s.
-func (s repeats) end(keys []string, token string) *repeat {
-	key := repeatKey(keys, token)
-	rep := s[key]
-	if rep.underWay--; rep.underWay == 0 {
-		delete(s, key)
-	}
-	return rep
-}
-
-// of returns what is known of attempts under way, or nil.
-func (s repeats) of(keys []string, token string) *repeat {
-	if len(s) == 0 {
-		return nil
-	}
-	return s[repeatKey(keys, token)]
 }

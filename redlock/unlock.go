@@ -27,8 +27,7 @@ func (c *Client) releaseLocked(op *Op, resources []string, token string, owe boo
 		r.key[0] = resources[0]
 		r.keys = r.key[:]
 	}
-	lease := c.leases.drop(resources, token)
-	switch {
+	switch lease := c.leases.release(resources, token); {
 	case !owe:
 	case lease != nil:
 		r.debtor = lease.holders(n)
@@ -36,9 +35,6 @@ func (c *Client) releaseLocked(op *Op, resources []string, token string, owe boo
 		// Granted by another proxy, or long ago: any master may hold it, none for longer than the longest TTL.
 		r.debtor = allMasters(n)
 		r.lapse = c.lapseOf(t.now)
-	}
-	if rep := c.repeats.of(resources, token); rep != nil {
-		rep.released = true
 	}
 	c.launchLocked(r, allMasters(n), t)
 	for _, resource := range resources {
@@ -54,11 +50,15 @@ func (c *Client) Abandon(op *Op) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	lease := op.lease
-	if lease == nil || c.leases.find(lease.keys, lease.token) != lease {
+	if lease == nil {
 		return
 	}
-	c.leases.drop(lease.keys, lease.token)
-	if rep := c.repeats.of(lease.keys, lease.token); rep != nil {
+	known, rep := c.leases.known(lease.keys, lease.token)
+	if known != lease {
+		return
+	}
+	c.leases.forget(lease)
+	if rep != nil {
 		rep.left |= lease.holders(len(c.lanes))
 		return
 	}
