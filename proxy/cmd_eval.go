@@ -120,7 +120,7 @@ func (x *scriptExchange) learned(sha string, result redlock.Result) redlock.Flus
 		if sandbox.SHA(source) != sha {
 			continue
 		}
-		if script, err := x.server.scripts.add(source, x.server.now()); err == nil {
+		if script, err := x.s.server.scripts.add(source, x.s.server.now()); err == nil {
 			x.script = script
 			return x.elsewhere(x.first)
 		}
@@ -146,7 +146,7 @@ func newScriptExchange(s *session, c *call) *scriptExchange {
 		c.fail(fmt.Sprintf("ERR the script has %d keys: scripts here can have %d", n, scriptKeysMax))
 		return nil
 	}
-	x := &scriptExchange{server: s.server, readOnly: c.cmd.flags&flagReadOnly != 0}
+	x := &scriptExchange{readOnly: c.cmd.flags&flagReadOnly != 0}
 	x.declared = copyStrings(x.oneKey[:0], rest[:n])
 	x.argv = copyStrings(x.fewArgs[:0], rest[n:])
 	return x

@@ -108,7 +108,7 @@ func TestScriptsOfASessionThatEnds(t *testing.T) {
 				srv.each(func(s *session) bool {
 					s.mu.Lock()
 					defer s.mu.Unlock()
-					waits = waits || s.scripted["k"] > 0
+					waits = waits || s.scripts.Load() > 0
 					return true
 				})
 				return waits

@@ -29,7 +29,6 @@ import (
 // where there was nothing to commit, by the reading. What only a minority holds is no reason to say that anything is held.
 type scriptExchange struct {
 	slot
-	server   *Server
 	script   *knownScript
 	declared []string // KEYS, as the script gets them: one may stand there twice
 	argv     []string
@@ -117,7 +116,7 @@ func (s *session) awaitScripts(c *call, keys []string) (alive bool) {
 	}
 	free := func() bool {
 		for _, key := range keys {
-			if s.scripted[key] > 0 {
+			if _, ok := s.scripted[key]; ok {
 				return false
 			}
 		}
@@ -138,21 +137,17 @@ func (s *session) awaitScripts(c *call, keys []string) (alive bool) {
 // beginScriptLocked has commands with these keys wait, endScriptLocked ends that. The caller signals changed.
 func (s *session) beginScriptLocked(keys []string) {
 	if s.scripted == nil {
-		s.scripted = make(map[string]int)
+		s.scripted = make(map[string]struct{})
 	}
 	for _, key := range keys {
-		s.scripted[key]++
+		s.scripted[key] = struct{}{}
 	}
 	s.scripts.Add(1)
 }
 
 func (s *session) endScriptLocked(keys []string) {
 	for _, key := range keys {
-		if n := s.scripted[key]; n > 1 {
-			s.scripted[key] = n - 1
-		} else {
-			delete(s.scripted, key)
-		}
+		delete(s.scripted, key)
 	}
 	s.scripts.Add(-1)
 }
@@ -196,9 +191,9 @@ func (x *scriptExchange) runInBox(instructions int, kind []byte) {
 	if x.readOnly {
 		script = x.script.readOnly
 	}
-	x.server.running <- struct{}{}
-	defer func() { <-x.server.running }()
-	x.outcome = runScript(x.server.boxes, script, held, x.argv, time.Now(), limits)
+	x.s.server.running <- struct{}{}
+	defer func() { <-x.s.server.running }()
+	x.outcome = runScript(x.s.server.boxes, script, held, x.argv, time.Now(), limits)
 	x.spent += x.outcome.spent
 	if kind != nil {
 		if _, known := x.script.shapes.find(kind); !known {
@@ -254,7 +249,7 @@ func (x *scriptExchange) compared(w *keyWrite) bool {
 
 // look reads what a quorum holds.
 func (x *scriptExchange) look() redlock.Flusher {
-	x.server.opts.Engine.StartRead(&x.op, x.keys, (*scriptLook)(x))
+	x.s.server.opts.Engine.StartRead(&x.op, x.keys, (*scriptLook)(x))
 	return nil
 }
 
@@ -274,10 +269,10 @@ func (x *scriptExchange) looked(result redlock.Result) redlock.Flusher {
 // elsewhere goes on on a goroutine of its own: a script may take a while, and the engine's goroutines must not.
 func (x *scriptExchange) elsewhere(step func() redlock.Flusher) redlock.Flusher {
 	s := x.s
-	started := x.server.begin(func() {
+	started := x.s.server.begin(func() {
 		defer func() {
 			if p := recover(); p != nil {
-				x.server.log.Error("panic in a script", "client", s.id, "panic", p, "stack", string(debug.Stack()))
+				x.s.server.log.Error("panic in a script", "client", s.id, "panic", p, "stack", string(debug.Stack()))
 				s.die("panic in a script") // whether the reply was given is not known
 			}
 		}()
@@ -298,7 +293,7 @@ func (x *scriptExchange) settled() redlock.Flusher {
 		return x.fail(refusalText(o.refused))
 	case len(o.writes) == 0 && !x.waited && x.seesItself():
 		x.waited = true
-		time.AfterFunc(2*x.server.opts.Engine.Options().MasterTimeout, func() { x.look() })
+		time.AfterFunc(2*x.s.server.opts.Engine.Options().MasterTimeout, func() { x.look() })
 		return nil
 	case len(o.writes) == 0 && x.sure():
 		x.noted()
@@ -413,9 +408,9 @@ func (x *scriptExchange) refuseWrites() string {
 		switch {
 		case w.kind == writePersist:
 			return fmt.Sprintf("ERR the script takes the TTL of key %.200q away: a lock here must have one, so that it ends when its holder does", w.key)
-		case w.kind == writeSet && w.ttl == 0 && !w.keepTTL && x.server.opts.DefaultTTL == 0:
+		case w.kind == writeSet && w.ttl == 0 && !w.keepTTL && x.s.server.opts.DefaultTTL == 0:
 			return errNoTTL
-		case !x.compared(w) && !x.server.opts.AllowUnguarded:
+		case !x.compared(w) && !x.s.server.opts.AllowUnguarded:
 			return fmt.Sprintf("ERR the script changes key %.200q without comparing what it holds, and so could change another's lock: "+
 				"compare the token, or set allow_unguarded in [compat]", w.key)
 		}
@@ -437,7 +432,7 @@ func (x *scriptExchange) commit() redlock.Flusher {
 	if slices.ContainsFunc(changes, func(ch redlock.Change) bool { return ch.Do == redlock.Set }) {
 		x.changed = slices.Clone(changes)
 	}
-	x.server.opts.Engine.StartCommit(&x.op, changes, (*scriptCommit)(x))
+	x.s.server.opts.Engine.StartCommit(&x.op, changes, (*scriptCommit)(x))
 	return nil
 }
 
@@ -470,7 +465,7 @@ func (x *scriptExchange) changes(changes []redlock.Change) ([]redlock.Change, st
 					ch.TTL = st.TTL
 				}
 				if ch.TTL <= 0 {
-					ch.TTL = x.server.opts.DefaultTTL
+					ch.TTL = x.s.server.opts.DefaultTTL
 				}
 				if ch.TTL <= 0 {
 					return nil, errNoTTL
@@ -506,9 +501,9 @@ func (x *scriptExchange) committed(result redlock.Result) redlock.Flusher {
 // answer gives the reply that the script has computed, and sends what it has published.
 func (x *scriptExchange) answer() redlock.Flusher {
 	for _, m := range x.outcome.published {
-		x.server.opts.Engine.Publish(m.channel, m.payload) // too long a one was refused by the run
+		x.s.server.opts.Engine.Publish(m.channel, m.payload) // too long a one was refused by the run
 	}
-	x.server.share(x.script, x.s.lastUsed.Load())
+	x.s.server.share(x.script, x.s.lastUsed.Load())
 	x.out = x.outcome.reply.AppendTo(x.out, x.proto)
 	return x.complete()
 }

@@ -25,7 +25,7 @@ func (x *scriptExchange) first() redlock.Flusher {
 	case x.readOnly:
 		return x.look()
 	}
-	known := x.server.opts.Engine.Known(x.oneState[:0], x.keys)
+	known := x.s.server.opts.Engine.Known(x.oneState[:0], x.keys)
 	for i := range known {
 		if known[i].Found {
 			// A lease of this redlockd is most likely what the masters hold. Who is not its owner changes nothing, which wants a look.

@@ -225,7 +225,7 @@ func (x *scriptExchange) shapeAt(kind []byte, stranger string, now time.Time) *s
 			argv[i] = stranger + " argument " + strconv.Itoa(i)
 		}
 	}
-	o := runScript(x.server.boxes, x.script.Script, keys, argv, now, sandbox.Limits{})
+	o := runScript(x.s.server.boxes, x.script.Script, keys, argv, now, sandbox.Limits{})
 	if !o.mayBeShape() || bytes.Contains(o.reply.AppendTo(nil, 3), []byte(stranger)) {
 		return nil
 	}

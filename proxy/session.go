@@ -67,9 +67,9 @@ type session struct {
 	queue
 	output
 
-	scripted  map[string]int // keys of scripts on their way, and how many of these
-	composing bool           // confirmations of SUBSCRIBE are in batch: messages wait in pushed until they are out
-	pushed    []byte         // at most OutputMax
+	scripted  map[string]struct{} // keys of scripts on their way; no two of these have one in common, see orderBehind
+	composing bool                // confirmations of SUBSCRIBE are in batch: messages wait in pushed until they are out
+	pushed    []byte              // at most OutputMax
 
 	changed sync.Cond   // tells the reader, which waits in await, that something here has changed
 	waitOp  *redlock.Op // the LOCK that waits, while held
