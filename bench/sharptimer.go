@@ -11,9 +11,11 @@ import (
 // sharpTimer sleeps to some ten microseconds. An idle Go program sleeps in whole milliseconds, since that is how epoll_wait
 // counts; a timer of the kernel that epoll reports as readable has no such grain. Linux only. One goroutine at a time.
 type sharpTimer struct {
-	fd   int
-	file *os.File
-	buf  [8]byte
+	file  *os.File
+	raw   syscall.RawConn
+	due   time.Time
+	errno syscall.Errno
+	wait  func(fd uintptr) bool // a method value, made once
 }
 
 func newSharpTimer() (*sharpTimer, error) {
@@ -22,21 +24,38 @@ func newSharpTimer() (*sharpTimer, error) {
 	if errno != 0 {
 		return nil, fmt.Errorf("make a timer: %w", errno)
 	}
-	return &sharpTimer{fd: int(fd), file: os.NewFile(fd, "timer")}, nil
+	s := &sharpTimer{file: os.NewFile(fd, "timer")}
+	s.wait = s.waitFd
+	var err error
+	if s.raw, err = s.file.SyscallConn(); err != nil {
+		s.file.Close()
+		return nil, fmt.Errorf("make a timer: %w", err)
+	}
+	return s, nil
 }
 
 // until returns at t, or at once when t is over, and an error when the timer was closed.
 func (s *sharpTimer) until(t time.Time) error {
-	d := time.Until(t)
+	s.due, s.errno = t, 0
+	if err := s.raw.Read(s.wait); err != nil {
+		return err
+	}
+	if s.errno != 0 {
+		return fmt.Errorf("set a timer: %w", s.errno)
+	}
+	return nil
+}
+
+// waitFd sets the timer and returns false, which waits, until the time has come. It is set here and not before, for Read forgets what
+// epoll has reported before. Nobody needs to read it: setting it anew does as well.
+func (s *sharpTimer) waitFd(fd uintptr) bool {
+	d := time.Until(s.due)
 	if d <= 0 {
-		return nil
+		return true
 	}
 	setting := struct{ interval, value syscall.Timespec }{value: syscall.NsecToTimespec(d.Nanoseconds())}
-	if _, _, errno := syscall.Syscall6(syscall.SYS_TIMERFD_SETTIME, uintptr(s.fd), 0, uintptr(unsafe.Pointer(&setting)), 0, 0, 0); errno != 0 {
-		return fmt.Errorf("set a timer: %w", errno)
-	}
-	_, err := s.file.Read(s.buf[:])
-	return err
+	_, _, s.errno = syscall.RawSyscall6(syscall.SYS_TIMERFD_SETTIME, fd, 0, uintptr(unsafe.Pointer(&setting)), 0, 0, 0)
+	return s.errno != 0
 }
 
 func (s *sharpTimer) close() { s.file.Close() }
