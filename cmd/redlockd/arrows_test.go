@@ -18,7 +18,7 @@ import (
 var importers = map[string][]string{
 	"redlockd/proxy":             {"cmd/redlockd"},
 	"redlockd/redlock":           {"cmd/redlockd", "proxy", "bench"},
-	"redlockd/redlock/rawio":     {"redlock", "proxy"},
+	"redlockd/redlock/rawio":     {"redlock", "proxy", "bench"},
 	"redlockd/redlock/sandbox":   {"proxy", "redlock/memmaster"},
 	"redlockd/redlock/memmaster": {"cmd/redlockd"}, // the embedded masters; everywhere else it is a test double
 	"redlockd/redlock/redisproc": {"bench"},        // everywhere else it serves tests
