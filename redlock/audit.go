@@ -31,8 +31,7 @@ func (c *Client) audit(t *turn) {
 			continue
 		}
 		r := &round{verb: verbRead, audits: lease, start: t.now, answers: make([]answer, n)}
-		r.key[0] = lease.keys[0]
-		r.keys = r.key[:]
+		r.setKeys(lease.keys[0])
 		c.launchLocked(r, allMasters(n), t)
 	}
 	c.mu.Unlock()

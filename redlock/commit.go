@@ -227,8 +227,7 @@ func (c *Client) commitRound(k commit, changes []Change, now time.Time) *round {
 	first := &kept.changes[0]
 	r.token, r.ttlMs = first.becomes(), paddedTTL(first.TTL, c.opts.DriftFactor).Milliseconds()
 	if len(changes) == 1 {
-		r.key[0] = first.Resource
-		r.keys = r.key[:]
+		r.setKeys(first.Resource)
 		return r
 	}
 	for i := range changes {
@@ -391,8 +390,7 @@ func (c *Client) committedLocked(r *round, v votes, t *turn) {
 			// Each key is a lease of its own: it can be released and prolonged alone. Votes still to come are holders to it.
 			lease = &round{verb: verbSet, token: ch.becomes(), start: r.start, inherited: v.mayHold(n),
 				ttlMs: paddedTTL(ch.TTL, c.opts.DriftFactor).Milliseconds()}
-			lease.key[0] = ch.Resource
-			lease.keys = lease.key[:]
+			lease.setKeys(ch.Resource)
 		}
 		lease.validUntil, lease.born = r.start.Add(ch.TTL), r.start
 		if !k.born.IsZero() && ch.Was == WasValue {

@@ -17,11 +17,8 @@ func (c *Client) StartExtend(op *Op, resources []string, token string, ttl time.
 		t.tell(op, Result{Err: err})
 		return
 	}
-	r := &round{verb: verbExtend, keys: resources, token: token, ttlMs: ttl.Milliseconds(), start: t.now, op: op}
-	if len(resources) == 1 {
-		r.key[0] = resources[0]
-		r.keys = r.key[:]
-	}
+	r := &round{verb: verbExtend, token: token, ttlMs: ttl.Milliseconds(), start: t.now, op: op}
+	r.setKeys(resources...)
 
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -17,8 +17,7 @@ func (c *Client) StartInspect(op *Op, resource string, to Completer) {
 	}
 	n := len(c.lanes)
 	r := &round{verb: verbRead, start: t.now, op: op, answers: make([]answer, n)}
-	r.key[0] = resource
-	r.keys = r.key[:]
+	r.setKeys(resource)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.launchLocked(r, allMasters(n), &t)

@@ -2,6 +2,7 @@ package redlock
 
 import (
 	"context"
+	"slices"
 	"time"
 )
 
@@ -46,7 +47,7 @@ func (c *Client) Acquire(ctx context.Context, req LockRequest) (*Lease, error) {
 	case !result.Held:
 		return nil, ErrHeld
 	}
-	return &Lease{Resources: req.Resources, Token: result.Token, Fence: result.Fence, client: c, until: result.Until}, nil
+	return &Lease{Resources: slices.Clone(req.Resources), Token: result.Token, Fence: result.Fence, client: c, until: result.Until}, nil
 }
 
 // Unlock releases the lock. ErrNotHeld: it was not held any more. A *NoQuorumError: not known; the release is delivered to the

@@ -235,8 +235,7 @@ func (c *Client) probeLocked(op *Op, t *turn) {
 	n := len(c.lanes)
 	// One key stands for all: the first that is in the way will do, and a wrong guess costs one random delay.
 	r := &round{verb: verbRead, probe: true, start: t.now, op: op, answers: make([]answer, n)}
-	r.key[0] = op.keys[0]
-	r.keys = r.key[:]
+	r.setKeys(op.keys[0])
 	op.waiter.endPause()
 	op.waiter.asking = r
 	c.launchLocked(r, allMasters(n), t)

@@ -58,11 +58,8 @@ func (c *Client) askLocked(op *Op, t *turn) {
 	if !op.strange {
 		op.token = c.tokens.make(t.now) // each attempt has its own: the release of an earlier one cannot hit it, however late it comes
 	}
-	r := &round{verb: verbSet, keys: op.keys, token: op.token, ttlMs: op.ttlMs, op: op}
-	if len(op.keys) == 1 {
-		r.key[0] = op.keys[0]
-		r.keys = r.key[:]
-	}
+	r := &round{verb: verbSet, token: op.token, ttlMs: op.ttlMs, op: op}
+	r.setKeys(op.keys...)
 	// A turn can begin long before this attempt, and what it took is no part of the TTL: read the clock again.
 	r.start = time.Now()
 	switch {
@@ -72,7 +69,7 @@ func (c *Client) askLocked(op *Op, t *turn) {
 		r.verb = verbAcquire
 	}
 	if op.strange {
-		c.leases.begin(op.keys, op.token)
+		c.leases.begin(r.keys, r.token)
 	}
 	if op.waiter != nil {
 		op.waiter.asking, op.waiter.asked = r, r.start
@@ -106,9 +103,9 @@ func (c *Client) acquisitionDecided(r *round, o outcome, v votes, t *turn) {
 	}
 	rep := &repeat{}
 	if op.strange {
-		rep = c.leases.repeat(op.keys, op.token)
+		rep = c.leases.repeat(r.keys, r.token)
 		c.leases.end(rep)
-		if o == yes && err == nil && c.payingLocked(op.keys, op.token) {
+		if o == yes && err == nil && c.payingLocked(r.keys, r.token) {
 			err = c.noQuorumError(v, quorum, elapsed)
 		}
 	}

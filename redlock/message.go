@@ -79,8 +79,7 @@ func (c *Client) Publish(channel, payload string) error {
 // tellAllLocked publishes a text on a channel of all masters, behind all that was launched before.
 func (c *Client) tellAllLocked(channel, text string, t *turn) {
 	r := &round{verb: verbPublish, token: text, start: t.now}
-	r.key[0] = channel
-	r.keys = r.key[:]
+	r.setKeys(channel)
 	c.launchLocked(r, allMasters(len(c.lanes)), t)
 }
 

@@ -4,7 +4,7 @@ import "time"
 
 // LockRequest asks for one lock over one or several resources, all or nothing.
 type LockRequest struct {
-	// Resources to lock, each once. The slice is kept until the operation is done.
+	// Resources to lock, each once. The slice must stay as it is until the operation is done.
 	Resources []string
 	// Token that will hold the lock, any binary string of 1 to MaxTokenLen bytes. Empty: one is made.
 	Token string

@@ -1,6 +1,7 @@
 package redlock
 
 import (
+	"slices"
 	"sync/atomic"
 	"time"
 )
@@ -70,6 +71,17 @@ type answer struct {
 	err   error
 	keys  []answer // verbStates: one for each key
 	kind  string   // likewise: the type of the key, "none" where it is absent
+}
+
+// setKeys says what the round is about. It keeps none of the caller's memory, for the round outlives the operation: with masters that
+// are slow, and as a lease.
+func (r *round) setKeys(keys ...string) {
+	if len(keys) == 1 {
+		r.key[0] = keys[0]
+		r.keys = r.key[:]
+		return
+	}
+	r.keys = slices.Clone(keys)
 }
 
 func (r *round) ttl() time.Duration { return time.Duration(r.ttlMs) * time.Millisecond }

@@ -21,8 +21,7 @@ func (c *Client) Share(name, text string, ttl time.Duration) {
 	t := turn{now: time.Now()}
 	defer c.finish(&t)
 	r := &round{verb: verbShare, token: text, ttlMs: ttl.Milliseconds(), start: t.now}
-	r.key[0] = sharedPrefix + name
-	r.keys = r.key[:]
+	r.setKeys(sharedPrefix + name)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.launchLocked(r, allMasters(len(c.lanes)), &t)
@@ -36,8 +35,7 @@ func (c *Client) StartShared(op *Op, name string, to Completer) {
 	op.to = to
 	n := len(c.lanes)
 	r := &round{verb: verbRead, shared: true, start: t.now, op: op, answers: make([]answer, n)}
-	r.key[0] = sharedPrefix + name
-	r.keys = r.key[:]
+	r.setKeys(sharedPrefix + name)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.launchLocked(r, allMasters(n), &t)

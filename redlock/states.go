@@ -32,7 +32,8 @@ func (c *Client) StartRead(op *Op, resources []string, to Completer) {
 		return
 	}
 	n := len(c.lanes)
-	r := &round{verb: verbStates, keys: resources, start: t.now, op: op, answers: make([]answer, n)}
+	r := &round{verb: verbStates, start: t.now, op: op, answers: make([]answer, n)}
+	r.setKeys(resources...)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.launchLocked(r, allMasters(n), &t)

@@ -22,11 +22,8 @@ func (c *Client) StartUnlock(op *Op, resources []string, token string, to Comple
 // releaseLocked releases what the token holds. owe says whether masters that are away are owed it.
 func (c *Client) releaseLocked(op *Op, resources []string, token string, owe bool, t *turn) {
 	n := len(c.lanes)
-	r := &round{verb: verbRelease, keys: resources, token: token, start: t.now, op: op}
-	if len(resources) == 1 {
-		r.key[0] = resources[0]
-		r.keys = r.key[:]
-	}
+	r := &round{verb: verbRelease, token: token, start: t.now, op: op}
+	r.setKeys(resources...)
 	switch lease := c.leases.release(resources, token); {
 	case !owe:
 	case lease != nil:

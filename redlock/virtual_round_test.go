@@ -431,6 +431,49 @@ func TestFailedRepetitionKeepsTheLock(t *testing.T) {
 	}
 }
 
+// An operation is over when a quorum has answered; it still waits in the lanes of slow masters then. Whoever uses its slice of
+// resources again must not change what these are told.
+func TestSliceOfResourcesIsTheCallers(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p := s.open()
+		reused := []string{"a", "b"}
+		overwrite := func() { copy(reused, []string{"x", "y"}) }
+		inSlowLanes := func(start func(c *call)) *call {
+			s.freeze(3, 4)
+			p.begin(one("another "+time.Now().String(), time.Second)) // in flight: what comes now stays in the queue of the slow ones
+			copy(reused, []string{"a", "b"})
+			c := &call{began: time.Now()}
+			start(c)
+			p.finish(c).want(s, "the operation", "held", 0)
+			overwrite()
+			s.thaw(3, 4)
+			synctest.Wait()
+			return c
+		}
+		held := inSlowLanes(func(c *call) { p.StartLock(&c.Op, several(10*time.Second, reused...).as("T"), c) })
+		s.wantOn("a", held.Token, "11111")
+		s.wantOn("b", held.Token, "11111")
+		inSlowLanes(func(c *call) { p.StartExtend(&c.Op, reused, "T", 20*time.Second, c) })
+		if _, ttl, _ := s.masters[4].Get("a"); ttl < 15*time.Second {
+			s.Errorf("what is left of the key on a slow master after EXTEND: got %v, want 20 s", ttl)
+		}
+		p.lock(several(10*time.Second, "b", "a").as("T")).want(s, "LOCK with the same token", "held", 0)
+		inSlowLanes(func(c *call) { p.StartUnlock(&c.Op, reused, "T", c) })
+		s.wantOn("a", "T", "00000")
+		s.wantOn("b", "T", "00000")
+
+		overwrite()
+		lease, err := p.Acquire(s.Context(), several(10*time.Second, reused...))
+		if err != nil {
+			s.Fatal(err)
+		}
+		copy(reused, []string{"a", "b"})
+		if err := lease.Unlock(s.Context()); err != nil {
+			s.Errorf("Unlock of a lease whose caller has used the slice again: %v", err)
+		}
+	})
+}
+
 func TestCallersContext(t *testing.T) {
 	inVirtualTime(t, 5, func(s *stage) {
 		p := s.open()
