@@ -17,9 +17,30 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+	"unsafe"
 
 	"redlockd/redlock/memmaster"
 )
+
+// What every operation makes, and every lease keeps, fits a size class of the runtime: a byte more would cost a good deal more memory.
+func TestSizes(t *testing.T) {
+	if strconv.IntSize != 64 {
+		t.Skip("pointers are smaller here")
+	}
+	for _, what := range []struct {
+		name      string
+		size, fit uintptr
+	}{
+		{"round", unsafe.Sizeof(round{}), 256},
+		{"round and commit, in one piece", unsafe.Sizeof(round{}) + unsafe.Sizeof(commit{}), 384},
+		{"entry", unsafe.Sizeof(entry{}), 96},
+		{"repeat", unsafe.Sizeof(repeat{}), 64},
+	} {
+		if what.size > what.fit {
+			t.Errorf("%s: takes %d bytes, want at most %d", what.name, what.size, what.fit)
+		}
+	}
+}
 
 // benchRounds are n rounds of each verb, each on a resource of its own.
 func benchRounds(n int, verbs ...verb) []*round {

@@ -45,8 +45,8 @@ const (
 type Change struct {
 	Resource string
 	Was      Was
-	Value    string // what it must hold, where Was says so. Up to MaxTokenLen bytes, may be empty
 	Do       Do
+	Value    string        // what it must hold, where Was says so. Up to MaxTokenLen bytes, may be empty
 	NewValue string        // Set: what it will hold, likewise
 	TTL      time.Duration // Set and Expire: as the caller counts it, from the moment it sent the command
 }
@@ -84,16 +84,17 @@ func paddedTTL(ttl time.Duration, factor float64) time.Duration {
 
 // commit is what a round of changes is about.
 type commit struct {
-	kind    commitKind
-	changes []Change
-	one     [1]Change     // backs changes when there is one
-	ttl     time.Duration // the shortest TTL that the caller counts on; 0: none
-	born    time.Time     // first grant of what is prolonged or rotated; zero: not known
+	kind commitKind
 
 	// Guarded by Client.mu.
 	decided bool
 	done    bool // a quorum did it, in time
 	seen    mask // masters whose votes were acted on
+
+	changes []Change
+	one     [1]Change     // backs changes when there is one
+	ttl     time.Duration // the shortest TTL that the caller counts on; 0: none
+	born    time.Time     // first grant of what is prolonged or rotated; zero: not known
 }
 
 // commitKind says by which rule a commit is decided.

@@ -97,7 +97,7 @@ func (s *leases) grant(r *round, now time.Time) {
 			s.forget(before)
 		}
 	}
-	r.place = len(s.all)
+	r.place = int32(len(s.all))
 	s.all = append(s.all, r)
 }
 

@@ -39,13 +39,13 @@ type place struct {
 type line struct {
 	first, end *place
 	length     int
-	denied     bool // the last attempt of a head was denied: the resource is held by another
 	handovers  int  // releases in a row that were handed over here
-	yielded    bool // others have had their turn since, and nothing tells yet whether they took it
 	unwanted   int  // turns in a row that nobody else took
+	woken      int  // times in a row that announcements have woken a head which then was denied
 	heard      mask // masters that have announced a change since the head asked
 	offered    mask // masters that have said, since then, that it is the turn of others
-	woken      int  // times in a row that announcements have woken a head which then was denied
+	denied     bool // the last attempt of a head was denied: the resource is held by another
+	yielded    bool // others have had their turn since, and nothing tells yet whether they took it
 }
 
 func (l *line) push(p *place) {

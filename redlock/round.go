@@ -26,10 +26,14 @@ const (
 func (v verb) acquires() bool { return v == verbSet || v == verbAcquire || v == verbFence }
 
 // round is one command to all masters, and what they answered. A round that was granted is the lease: it knows the
-// keys, the token, until when it is valid and which masters may hold it.
+// keys, the token, until when it is valid and which masters may hold it. Every operation makes one and every lease keeps one: its
+// fields are in an order that leaves few gaps (TestSizes).
 type round struct {
 	// The fields of this block are set before the round enters the first queue and never change while a lane can see it.
 	verb    verb
+	shared  bool // verbRead of a shared text
+	probe   bool // verbRead on behalf of the waiter op, which wants to know when to try again
+	debtor  mask // verbRelease: the masters that may hold the key, to which the release is owed if they are away
 	keys    []string
 	key     [1]string // backs keys when there is one
 	token   string
@@ -37,9 +41,6 @@ type round struct {
 	start   time.Time // T1, read before the first byte goes out; monotonic
 	op      *Op       // told when the round is decided; nil: nobody waits for it
 	audits  *round    // verbRead to see whether this lease is still there
-	shared  bool      // verbRead of a shared text
-	probe   bool      // verbRead on behalf of the waiter op, which wants to know when to try again
-	debtor  mask      // verbRelease: the masters that may hold the key, to which the release is owed if they are away
 	lapse   time.Time // verbRelease: when an owed release may be forgotten; zero: never
 	answers []answer  // verbRead, verbStates: one cell per master, written by its lane before it votes
 	commit  *commit   // what a drop-in client asks for, with any verb that changes keys; nil for all others
@@ -55,8 +56,8 @@ type round struct {
 	// What follows belongs to a granted round, a lease, and is guarded by Client.mu.
 	validUntil time.Time // end of the validity
 	born       time.Time // first grant to this token
+	place      int32     // index in leases.all
 	inherited  mask      // masters that may hold the key by an earlier round of the same token
-	place      int       // index in leases.all
 	lost       bool      // the masters do not have it any more
 }
 
