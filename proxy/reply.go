@@ -1,6 +1,10 @@
 package proxy
 
-import "github.com/tidwall/redcon"
+import (
+	"github.com/tidwall/redcon"
+
+	"redlockd/redlock/sandbox"
+)
 
 // Replies that redcon cannot encode, because it knows RESP2 only: they depend on the protocol version.
 
@@ -64,4 +68,21 @@ func appendHeader(out []byte, kind byte, n int) []byte {
 	out = redcon.AppendArray(out, n)
 	out[mark] = kind
 	return out
+}
+
+// The replies of commands on keys, which scripts get too.
+
+func failure(text string) sandbox.Reply { return sandbox.Reply{Kind: sandbox.Error, Text: text} }
+func integer(n int64) sandbox.Reply     { return sandbox.Reply{Kind: sandbox.Int, Int: n} }
+func bulk(text string) sandbox.Reply    { return sandbox.Reply{Kind: sandbox.Bulk, Text: text} }
+
+var statusOK = sandbox.Reply{Kind: sandbox.Status, Text: "OK"}
+
+func boolean(b bool) sandbox.Reply { return integer(int64(oneIf(b))) }
+
+func bulkOrNil(text string, ok bool) sandbox.Reply {
+	if !ok {
+		return sandbox.Reply{}
+	}
+	return bulk(text)
 }

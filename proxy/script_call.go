@@ -7,64 +7,64 @@ import (
 	"redlockd/redlock/sandbox"
 )
 
-// The commands that a script may call, on the mini state of script_state.go. Replies, errors and their words are those of
+// The commands that a script may call, on a keyspace (keyspace_read.go, keyspace_write.go). Replies, errors and their words are those of
 // Redis 7.0; SET IFEQ and IFNE, DELEX are those of Redis 8.4, DELIFEQ is Valkey's.
 //
-// To add one: a row, a function that notes what it reads and writes through the methods of stateKey, a line in the
+// To add one: a row, a function that notes what it reads and writes through the methods of keyState, a line in the
 // generator of script_differential_test.go.
 
 // scriptCommand has an arity as in the command table, and runs on args whose number fits.
 type scriptCommand struct {
 	arity int
-	run   func(st *scriptState, args []string) (sandbox.Reply, error)
+	run   func(ks *keyspace, args []string) (sandbox.Reply, error)
 }
 
 var scriptCalls map[string]scriptCommand
 
 func init() {
 	scriptCalls = map[string]scriptCommand{
-		"get":         {2, scriptGET},
-		"mget":        {-2, scriptMGET},
-		"strlen":      {2, scriptSTRLEN},
-		"getrange":    {4, scriptGETRANGE},
-		"substr":      {4, scriptGETRANGE},
-		"exists":      {-2, scriptEXISTS},
-		"type":        {2, scriptTYPE},
-		"ttl":         {2, scriptLifetime(true, false)},
-		"pttl":        {2, scriptLifetime(false, false)},
-		"expiretime":  {2, scriptLifetime(true, true)},
-		"pexpiretime": {2, scriptLifetime(false, true)},
+		"get":         {2, runGET},
+		"mget":        {-2, runMGET},
+		"strlen":      {2, runSTRLEN},
+		"getrange":    {4, runGETRANGE},
+		"substr":      {4, runGETRANGE},
+		"exists":      {-2, runEXISTS},
+		"type":        {2, runTYPE},
+		"ttl":         {2, runTTL(true, false)},
+		"pttl":        {2, runTTL(false, false)},
+		"expiretime":  {2, runTTL(true, true)},
+		"pexpiretime": {2, runTTL(false, true)},
 
-		"set":    {-3, scriptSET},
-		"setnx":  {3, scriptSETNX},
-		"setex":  {4, scriptSETEX},
-		"psetex": {4, scriptSETEX},
-		"getset": {3, scriptGETSET},
-		"getdel": {2, scriptGETDEL},
-		"getex":  {-2, scriptGETEX},
-		"mset":   {-3, scriptMSET},
-		"msetnx": {-3, scriptMSETNX},
+		"set":    {-3, runSET},
+		"setnx":  {3, runSETNX},
+		"setex":  {4, runSETEX},
+		"psetex": {4, runSETEX},
+		"getset": {3, runGETSET},
+		"getdel": {2, runGETDEL},
+		"getex":  {-2, runGETEX},
+		"mset":   {-3, runMSET},
+		"msetnx": {-3, runMSETNX},
 
-		"del":     {-2, scriptDEL},
-		"unlink":  {-2, scriptDEL},
-		"delex":   {-2, scriptDELEX},
-		"delifeq": {3, scriptDELIFEQ},
+		"del":     {-2, runDEL},
+		"unlink":  {-2, runDEL},
+		"delex":   {-2, runDELEX},
+		"delifeq": {3, runDELIFEQ},
 
-		"expire":    {-3, scriptEXPIRE},
-		"pexpire":   {-3, scriptEXPIRE},
-		"expireat":  {-3, scriptEXPIRE},
-		"pexpireat": {-3, scriptEXPIRE},
-		"persist":   {2, scriptPERSIST},
+		"expire":    {-3, runEXPIRE},
+		"pexpire":   {-3, runEXPIRE},
+		"expireat":  {-3, runEXPIRE},
+		"pexpireat": {-3, runEXPIRE},
+		"persist":   {2, runPERSIST},
 
-		"time":    {1, scriptTIME},
-		"publish": {3, scriptPUBLISH},
-		"echo":    {2, scriptECHO},
-		"ping":    {-1, scriptPING},
+		"time":    {1, runTIME},
+		"publish": {3, runPUBLISH},
+		"echo":    {2, runECHO},
+		"ping":    {-1, runPING},
 	}
 }
 
 // Call executes a command for the running script: the sandbox calls it.
-func (st *scriptState) Call(args []string, resp int) (sandbox.Reply, error) {
+func (ks *keyspace) Call(args []string, resp int) (sandbox.Reply, error) {
 	name := strings.ToLower(args[0])
 	cmd, ok := scriptCalls[name]
 	switch {
@@ -75,10 +75,10 @@ func (st *scriptState) Call(args []string, resp int) (sandbox.Reply, error) {
 		return failure("ERR Unknown Redis command called from script"), nil
 	case len(args) != cmd.arity && (cmd.arity > 0 || len(args) < -cmd.arity):
 		return failure("ERR Wrong number of args calling Redis command from script"), nil
-	case st.readOnly && !readingCalls[name]:
+	case ks.readOnly && !readingCalls[name]:
 		return failure("ERR Write commands are not allowed from read-only scripts."), nil
 	}
-	return cmd.run(st, args)
+	return cmd.run(ks, args)
 }
 
 // readingCalls are those of scriptCalls that a read-only script may call.
@@ -106,38 +106,23 @@ func redisHas(name string) bool {
 	return ok || notForScripts[name]
 }
 
-func failure(text string) sandbox.Reply { return sandbox.Reply{Kind: sandbox.Error, Text: text} }
-func integer(n int64) sandbox.Reply     { return sandbox.Reply{Kind: sandbox.Int, Int: n} }
-func bulk(text string) sandbox.Reply    { return sandbox.Reply{Kind: sandbox.Bulk, Text: text} }
-
-var statusOK = sandbox.Reply{Kind: sandbox.Status, Text: "OK"}
-
-func boolean(b bool) sandbox.Reply { return integer(int64(oneIf(b))) }
-
-func bulkOrNil(text string, ok bool) sandbox.Reply {
-	if !ok {
-		return sandbox.Reply{}
-	}
-	return bulk(text)
-}
-
-func scriptTIME(st *scriptState, args []string) (sandbox.Reply, error) {
-	st.readTime = true
+func runTIME(ks *keyspace, args []string) (sandbox.Reply, error) {
+	ks.readTime = true
 	return sandbox.Reply{Kind: sandbox.Array, Elems: []sandbox.Reply{
-		bulk(strconv.FormatInt(st.clock.Unix(), 10)),
-		bulk(strconv.Itoa(st.clock.Nanosecond() / 1000)),
+		bulk(strconv.FormatInt(ks.clock.Unix(), 10)),
+		bulk(strconv.Itoa(ks.clock.Nanosecond() / 1000)),
 	}}, nil
 }
 
-// scriptPUBLISH answers that nobody heard it: who does is not known before the script has been committed.
-func scriptPUBLISH(st *scriptState, args []string) (sandbox.Reply, error) {
-	st.published = append(st.published, message{args[1], args[2]})
+// runPUBLISH answers that nobody heard it: who does is not known before the script has been committed.
+func runPUBLISH(ks *keyspace, args []string) (sandbox.Reply, error) {
+	ks.published = append(ks.published, message{args[1], args[2]})
 	return integer(0), nil
 }
 
-func scriptECHO(_ *scriptState, args []string) (sandbox.Reply, error) { return bulk(args[1]), nil }
+func runECHO(_ *keyspace, args []string) (sandbox.Reply, error) { return bulk(args[1]), nil }
 
-func scriptPING(_ *scriptState, args []string) (sandbox.Reply, error) {
+func runPING(_ *keyspace, args []string) (sandbox.Reply, error) {
 	switch len(args) {
 	case 1:
 		return sandbox.Reply{Kind: sandbox.Status, Text: "PONG"}, nil

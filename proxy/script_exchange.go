@@ -15,7 +15,7 @@ import (
 )
 
 // A script is a function from what its keys hold to what they are to hold and a reply. It is run in a box (redlock/sandbox, on the
-// state of script_state.go) on what its keys are guessed to hold; its writes are committed, guarded by what it has read.
+// state of keyspace.go) on what its keys are guessed to hold; its writes are committed, guarded by what it has read.
 //
 //	guess ─ run ─┬─ writes ── commit ─┬─ done ──> the reply that the script has computed
 //	             │                    └─ a guard fails ─┐

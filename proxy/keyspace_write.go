@@ -6,19 +6,19 @@ import (
 	"redlockd/redlock/sandbox"
 )
 
-// The commands of scripts that change keys.
+// The commands that change keys.
 
-func scriptSET(st *scriptState, args []string) (sandbox.Reply, error) {
-	o, refusal := parseSetOptions("set", args[3:], setWords, st.time)
+func runSET(ks *keyspace, args []string) (sandbox.Reply, error) {
+	o, refusal := parseSetOptions("set", args[3:], setWords, ks.time)
 	if refusal != "" {
 		return failure(refusal), nil
 	}
-	k, err := st.key(args[1])
+	k, err := ks.key(args[1])
 	if err != nil {
 		return sandbox.Reply{}, err
 	}
 	if o.word == "" || o.word == "xx" { // a key of whomever
-		st.unconditional(k)
+		ks.unconditional(k)
 	}
 	switch o.word {
 	case "nx", "xx":
@@ -37,9 +37,9 @@ func scriptSET(st *scriptState, args []string) (sandbox.Reply, error) {
 	if o.lifetime == "keepttl" {
 		k.setKeepingEnd(args[2])
 	} else {
-		end := o.end(st.now)
+		end := o.end(ks.now)
 		k.set(args[2], end)
-		k.expire(end, st.now)
+		k.expire(end, ks.now)
 	}
 	if o.get {
 		return old, nil
@@ -47,8 +47,8 @@ func scriptSET(st *scriptState, args []string) (sandbox.Reply, error) {
 	return statusOK, nil
 }
 
-func scriptSETNX(st *scriptState, args []string) (sandbox.Reply, error) {
-	k, err := st.key(args[1])
+func runSETNX(ks *keyspace, args []string) (sandbox.Reply, error) {
+	k, err := ks.key(args[1])
 	if err != nil {
 		return sandbox.Reply{}, err
 	}
@@ -59,39 +59,39 @@ func scriptSETNX(st *scriptState, args []string) (sandbox.Reply, error) {
 	return integer(1), nil
 }
 
-// scriptSETEX is SETEX and PSETEX.
-func scriptSETEX(st *scriptState, args []string) (sandbox.Reply, error) {
+// runSETEX is SETEX and PSETEX.
+func runSETEX(ks *keyspace, args []string) (sandbox.Reply, error) {
 	command := strings.ToLower(args[0])
-	when, refusal := parseLifetime(command, command, args[2], st.time)
+	when, refusal := parseLifetime(command, command, args[2], ks.time)
 	if refusal != "" {
 		return failure(refusal), nil
 	}
-	k, err := st.key(args[1])
+	k, err := ks.key(args[1])
 	if err != nil {
 		return sandbox.Reply{}, err
 	}
-	st.unconditional(k)
-	k.set(args[3], when.end(st.now))
+	ks.unconditional(k)
+	k.set(args[3], when.end(ks.now))
 	return statusOK, nil
 }
 
-func scriptGETSET(st *scriptState, args []string) (sandbox.Reply, error) {
-	k, err := st.key(args[1])
+func runGETSET(ks *keyspace, args []string) (sandbox.Reply, error) {
+	k, err := ks.key(args[1])
 	if err != nil {
 		return sandbox.Reply{}, err
 	}
-	st.unconditional(k)
+	ks.unconditional(k)
 	old := bulkOrNil(k.readValue())
 	k.set(args[2], 0)
 	return old, nil
 }
 
-func scriptGETDEL(st *scriptState, args []string) (sandbox.Reply, error) {
-	k, err := st.key(args[1])
+func runGETDEL(ks *keyspace, args []string) (sandbox.Reply, error) {
+	k, err := ks.key(args[1])
 	if err != nil {
 		return sandbox.Reply{}, err
 	}
-	st.unconditional(k)
+	ks.unconditional(k)
 	old := bulkOrNil(k.readValue())
 	if k.held {
 		k.remove()
@@ -99,17 +99,17 @@ func scriptGETDEL(st *scriptState, args []string) (sandbox.Reply, error) {
 	return old, nil
 }
 
-func scriptGETEX(st *scriptState, args []string) (sandbox.Reply, error) {
-	o, refusal := parseSetOptions("getex", args[2:], getexWords, st.time)
+func runGETEX(ks *keyspace, args []string) (sandbox.Reply, error) {
+	o, refusal := parseSetOptions("getex", args[2:], getexWords, ks.time)
 	if refusal == errSyntax {
 		return failure(refusal), nil
 	}
-	k, err := st.key(args[1])
+	k, err := ks.key(args[1])
 	if err != nil {
 		return sandbox.Reply{}, err
 	}
 	if o.lifetime != "" {
-		st.unconditional(k)
+		ks.unconditional(k)
 	}
 	old := bulkOrNil(k.readValue())
 	if !k.held {
@@ -119,15 +119,15 @@ func scriptGETEX(st *scriptState, args []string) (sandbox.Reply, error) {
 		return failure(refusal), nil
 	}
 	if o.lifetime != "" {
-		k.expire(o.end(st.now), st.now)
+		k.expire(o.end(ks.now), ks.now)
 	}
 	return old, nil
 }
 
 // pairs looks up the keys of MSET and MSETNX.
-func (st *scriptState) pairs(args []string) (keys []*stateKey, err error) {
+func (ks *keyspace) pairs(args []string) (keys []*keyState, err error) {
 	for i := 1; i < len(args); i += 2 {
-		k, err := st.key(args[i])
+		k, err := ks.key(args[i])
 		if err != nil {
 			return nil, err
 		}
@@ -136,26 +136,26 @@ func (st *scriptState) pairs(args []string) (keys []*stateKey, err error) {
 	return keys, nil
 }
 
-func scriptMSET(st *scriptState, args []string) (sandbox.Reply, error) {
+func runMSET(ks *keyspace, args []string) (sandbox.Reply, error) {
 	if len(args)%2 == 0 {
 		return failure("ERR wrong number of arguments for 'mset' command"), nil
 	}
-	keys, err := st.pairs(args)
+	keys, err := ks.pairs(args)
 	if err != nil {
 		return sandbox.Reply{}, err
 	}
 	for i, k := range keys {
-		st.unconditional(k)
+		ks.unconditional(k)
 		k.set(args[2*i+2], 0)
 	}
 	return statusOK, nil
 }
 
-func scriptMSETNX(st *scriptState, args []string) (sandbox.Reply, error) {
+func runMSETNX(ks *keyspace, args []string) (sandbox.Reply, error) {
 	if len(args)%2 == 0 {
 		return failure("ERR wrong number of arguments for 'msetnx' command"), nil
 	}
-	keys, err := st.pairs(args)
+	keys, err := ks.pairs(args)
 	if err != nil {
 		return sandbox.Reply{}, err
 	}
@@ -170,15 +170,15 @@ func scriptMSETNX(st *scriptState, args []string) (sandbox.Reply, error) {
 	return integer(1), nil
 }
 
-// scriptDEL is DEL and UNLINK.
-func scriptDEL(st *scriptState, args []string) (sandbox.Reply, error) {
+// runDEL is DEL and UNLINK.
+func runDEL(ks *keyspace, args []string) (sandbox.Reply, error) {
 	n := int64(0)
 	for _, name := range args[1:] {
-		k, err := st.key(name)
+		k, err := ks.key(name)
 		if err != nil {
 			return sandbox.Reply{}, err
 		}
-		st.unconditional(k)
+		ks.unconditional(k)
 		if k.exists() {
 			k.remove()
 			n++
@@ -187,23 +187,23 @@ func scriptDEL(st *scriptState, args []string) (sandbox.Reply, error) {
 	return integer(n), nil
 }
 
-func scriptDELEX(st *scriptState, args []string) (sandbox.Reply, error) {
+func runDELEX(ks *keyspace, args []string) (sandbox.Reply, error) {
 	switch condition, refusal := parseDelex(args[2:]); {
 	case refusal != "":
 		return failure(refusal), nil
 	case condition.word == "":
-		return scriptDEL(st, args)
+		return runDEL(ks, args)
 	default:
-		return st.deleteIf(args[1], condition)
+		return ks.deleteIf(args[1], condition)
 	}
 }
 
-func scriptDELIFEQ(st *scriptState, args []string) (sandbox.Reply, error) {
-	return st.deleteIf(args[1], condition{"ifeq", args[2]})
+func runDELIFEQ(ks *keyspace, args []string) (sandbox.Reply, error) {
+	return ks.deleteIf(args[1], condition{"ifeq", args[2]})
 }
 
-func (st *scriptState) deleteIf(name string, c condition) (sandbox.Reply, error) {
-	k, err := st.key(name)
+func (ks *keyspace) deleteIf(name string, c condition) (sandbox.Reply, error) {
+	k, err := ks.key(name)
 	if err != nil {
 		return sandbox.Reply{}, err
 	}
@@ -215,43 +215,43 @@ func (st *scriptState) deleteIf(name string, c condition) (sandbox.Reply, error)
 	return boolean(met), nil
 }
 
-// scriptEXPIRE is EXPIRE, PEXPIRE, EXPIREAT and PEXPIREAT.
-func scriptEXPIRE(st *scriptState, args []string) (sandbox.Reply, error) {
-	o, refusal := parseExpire(strings.ToLower(args[0]), args[2:], st.time)
+// runEXPIRE is EXPIRE, PEXPIRE, EXPIREAT and PEXPIREAT.
+func runEXPIRE(ks *keyspace, args []string) (sandbox.Reply, error) {
+	o, refusal := parseExpire(strings.ToLower(args[0]), args[2:], ks.time)
 	if refusal != "" {
 		return failure(refusal), nil
 	}
-	k, err := st.key(args[1])
+	k, err := ks.key(args[1])
 	if err != nil {
 		return sandbox.Reply{}, err
 	}
-	st.unconditional(k)
+	ks.unconditional(k)
 	if !k.exists() {
 		return integer(0), nil
 	}
-	end := o.end(st.now)
+	end := o.end(ks.now)
 	if o.nx || o.xx || o.gt || o.lt {
 		if old := k.endsAt(); !o.allows(end, old, old != 0) { // 0 is an end that never comes
 			return integer(0), nil
 		}
 	}
-	if end <= st.now {
+	if end <= ks.now {
 		k.remove()
 	} else {
-		k.expire(end, st.now)
+		k.expire(end, ks.now)
 	}
 	return integer(1), nil
 }
 
-func scriptPERSIST(st *scriptState, args []string) (sandbox.Reply, error) {
-	k, err := st.key(args[1])
+func runPERSIST(ks *keyspace, args []string) (sandbox.Reply, error) {
+	k, err := ks.key(args[1])
 	if err != nil {
 		return sandbox.Reply{}, err
 	}
-	st.unconditional(k)
+	ks.unconditional(k)
 	if !k.exists() || k.endsAt() == 0 {
 		return integer(0), nil
 	}
-	k.expire(0, st.now)
+	k.expire(0, ks.now)
 	return integer(1), nil
 }

@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"fmt"
-	"strings"
 	"time"
 
 	"redlockd/redlock/sandbox"
@@ -10,9 +9,6 @@ import (
 
 // scriptKeysMax is how many keys a script may declare.
 const scriptKeysMax = 64
-
-// ownPrefix begins the names of keys that redlock keeps on the masters for itself.
-const ownPrefix = "redlockd:"
 
 // scriptKey is what a script is run on: one of its KEYS, and the state that it is assumed to be in.
 type scriptKey struct {
@@ -80,166 +76,38 @@ func (e *scriptRefusal) Unwrap() error { return e.why }
 
 func refuse(format string, args ...any) error { return &scriptRefusal{fmt.Errorf(format, args...)} }
 
-// scriptState is a Redis that has the declared keys of one script only, for one run. It is the sandbox.Caller of that run.
-type scriptState struct {
-	keys      []stateKey
-	now       int64 // ms; stands still, as the time does for a script in Redis
-	clock     time.Time
-	published []message
-	readTime  bool
-	blind     bool
-	readOnly  bool // commands that write are errors
-	spent     time.Duration
-}
-
-// stateKey is one key. Times are absolute, in ms of the Unix epoch; 0 is none.
-type stateKey struct {
-	name string
-
-	held  bool
-	value string
-	end   int64
-
-	before struct {
-		held  bool
-		value string
-		end   int64
-	}
-	read keyRead
-	// What was written, also if it was what had been there: it may be that this was only assumed.
-	wroteValue, wroteEnd, blind bool
-}
-
 // runScript runs a script on keys, which are its KEYS in their order, and argv. A key that comes twice is in the state
 // of the first. now is the time for TIME and for what is relative to it. It calls nobody and keeps nothing.
 func runScript(pool *sandbox.Pool, script *sandbox.Script, keys []scriptKey, argv []string, now time.Time, limits sandbox.Limits) outcome {
-	st, err := newScriptState(keys, now)
+	ks, err := newKeyspace(keys, now)
 	if err != nil {
 		return outcome{refused: err}
 	}
-	st.readOnly = script.NoWrites
+	ks.readOnly = script.NoWrites
 	names := make([]string, len(keys))
 	for i, k := range keys {
 		names[i] = k.name
 	}
 	seed := uint64(now.UnixNano()) // a run that is repeated with the same time draws the same random numbers
-	reply, err := pool.Run(script, sandbox.Run{Keys: names, Argv: argv, Caller: st, Limits: limits, Seed: seed, Spent: &st.spent})
+	reply, err := pool.Run(script, sandbox.Run{Keys: names, Argv: argv, Caller: ks, Limits: limits, Seed: seed, Spent: &ks.spent})
 	if err != nil {
 		if _, ok := err.(*scriptRefusal); !ok {
 			err = refuse("the script cannot run here: %w", err)
 		}
-		return outcome{refused: err, spent: st.spent}
+		return outcome{refused: err, spent: ks.spent}
 	}
-	return st.outcome(reply)
+	return ks.outcome(reply)
 }
 
-func newScriptState(keys []scriptKey, now time.Time) (*scriptState, error) {
-	if len(keys) > scriptKeysMax {
-		return nil, refuse("the script has %d keys: scripts here can have %d", len(keys), scriptKeysMax)
-	}
-	st := &scriptState{now: now.UnixMilli(), clock: now, keys: make([]stateKey, 0, len(keys))}
-	for _, k := range keys {
-		if strings.HasPrefix(k.name, ownPrefix) {
-			return nil, refuse("key %.200q: names that begin with %s are redlockd's own", k.name, ownPrefix)
-		}
-		if st.find(k.name) != nil {
-			continue
-		}
-		s := stateKey{name: k.name, read: keyRead{key: k.name}}
-		if k.held {
-			s.held, s.value = true, k.value
-			if k.ttl > 0 {
-				s.end = st.now + k.ttl
-			}
-		}
-		s.before.held, s.before.value, s.before.end = s.held, s.value, s.end
-		st.keys = append(st.keys, s)
-	}
-	return st, nil
-}
-
-// find returns nil for a key that is not declared. There are few.
-func (st *scriptState) find(name string) *stateKey {
-	for i := range st.keys {
-		if st.keys[i].name == name {
-			return &st.keys[i]
-		}
-	}
-	return nil
-}
-
-// key is a key that a command names, or the refusal of it.
-func (st *scriptState) key(name string) (*stateKey, error) {
-	if k := st.find(name); k != nil {
-		return k, nil
-	}
-	if strings.HasPrefix(name, ownPrefix) {
-		return nil, refuse("the script uses the key %.200q: names that begin with %s are redlockd's own", name, ownPrefix)
-	}
-	return nil, refuse("the script uses the key %.200q, which is not among its KEYS: pass every key of a lock script as a key", name)
-}
-
-// The ways in which commands touch a key. Each notes what the caller of the run has to know.
-
-func (k *stateKey) readValue() (value string, held bool) {
-	k.read.value, k.read.existence = true, true
-	return k.value, k.held
-}
-
-func (k *stateKey) exists() bool {
-	k.read.existence = true
-	return k.held
-}
-
-// endsAt tells what is left of the TTL; only for a key that exists.
-func (k *stateKey) endsAt() int64 {
-	k.read.ttl = true
-	return k.end
-}
-
-// time is what the run takes the time to be.
-func (st *scriptState) time() time.Time { return st.clock }
-
-// unconditional notes a write before anything else is noted of it: a write by a command that has no condition of its own.
-func (st *scriptState) unconditional(k *stateKey) {
-	if !k.read.existence {
-		k.blind, st.blind = true, true
-	}
-}
-
-func (k *stateKey) set(value string, end int64) {
-	k.held, k.value, k.end = true, value, end
-	k.wroteValue, k.wroteEnd = true, true
-}
-
-// setKeepingEnd is set without a new end.
-func (k *stateKey) setKeepingEnd(value string) {
-	k.held, k.value, k.wroteValue = true, value, true
-}
-
-func (k *stateKey) remove() {
-	k.held, k.value, k.end = false, "", 0
-	k.wroteValue, k.wroteEnd = true, true
-}
-
-// expire gives a key that exists an end, 0 for none. One that has passed removes it.
-func (k *stateKey) expire(end, now int64) {
-	if end != 0 && end <= now {
-		k.remove()
-		return
-	}
-	k.end, k.wroteEnd = end, true
-}
-
-func (st *scriptState) outcome(reply sandbox.Reply) outcome {
-	o := outcome{reply: reply, published: st.published, readTime: st.readTime, blind: st.blind, spent: st.spent}
-	for i := range st.keys {
-		k := &st.keys[i]
+func (ks *keyspace) outcome(reply sandbox.Reply) outcome {
+	o := outcome{reply: reply, published: ks.published, readTime: ks.readTime, blind: ks.blind, spent: ks.spent}
+	for i := range ks.keys {
+		k := &ks.keys[i]
 		if k.read.existence || k.read.ttl {
 			o.reads = append(o.reads, k.read)
 			o.readTTL = o.readTTL || k.read.ttl
 		}
-		if w := k.write(st.now); w.kind != writeNone {
+		if w := k.write(ks.now); w.kind != writeNone {
 			o.writes = append(o.writes, w)
 		}
 	}
@@ -247,7 +115,7 @@ func (st *scriptState) outcome(reply sandbox.Reply) outcome {
 }
 
 // write compares a key's states before and after.
-func (k *stateKey) write(now int64) keyWrite {
+func (k *keyState) write(now int64) keyWrite {
 	w := keyWrite{key: k.name, blind: k.blind}
 	ttl := int64(0)
 	if k.end != 0 {

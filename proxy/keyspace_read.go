@@ -2,20 +2,20 @@ package proxy
 
 import "redlockd/redlock/sandbox"
 
-// The commands of scripts that read keys.
+// The commands that read keys.
 
-func scriptGET(st *scriptState, args []string) (sandbox.Reply, error) {
-	k, err := st.key(args[1])
+func runGET(ks *keyspace, args []string) (sandbox.Reply, error) {
+	k, err := ks.key(args[1])
 	if err != nil {
 		return sandbox.Reply{}, err
 	}
 	return bulkOrNil(k.readValue()), nil
 }
 
-func scriptMGET(st *scriptState, args []string) (sandbox.Reply, error) {
+func runMGET(ks *keyspace, args []string) (sandbox.Reply, error) {
 	r := sandbox.Reply{Kind: sandbox.Array}
 	for _, name := range args[1:] {
-		k, err := st.key(name)
+		k, err := ks.key(name)
 		if err != nil {
 			return sandbox.Reply{}, err
 		}
@@ -24,8 +24,8 @@ func scriptMGET(st *scriptState, args []string) (sandbox.Reply, error) {
 	return r, nil
 }
 
-func scriptSTRLEN(st *scriptState, args []string) (sandbox.Reply, error) {
-	k, err := st.key(args[1])
+func runSTRLEN(ks *keyspace, args []string) (sandbox.Reply, error) {
+	k, err := ks.key(args[1])
 	if err != nil {
 		return sandbox.Reply{}, err
 	}
@@ -33,13 +33,13 @@ func scriptSTRLEN(st *scriptState, args []string) (sandbox.Reply, error) {
 	return integer(int64(len(value))), nil
 }
 
-func scriptGETRANGE(st *scriptState, args []string) (sandbox.Reply, error) {
+func runGETRANGE(ks *keyspace, args []string) (sandbox.Reply, error) {
 	start, ok1 := parseInteger(args[2])
 	end, ok2 := parseInteger(args[3])
 	if !ok1 || !ok2 {
 		return failure(errNotInteger), nil
 	}
-	k, err := st.key(args[1])
+	k, err := ks.key(args[1])
 	if err != nil {
 		return sandbox.Reply{}, err
 	}
@@ -61,10 +61,10 @@ func scriptGETRANGE(st *scriptState, args []string) (sandbox.Reply, error) {
 	return bulk(value[start : end+1]), nil
 }
 
-func scriptEXISTS(st *scriptState, args []string) (sandbox.Reply, error) {
+func runEXISTS(ks *keyspace, args []string) (sandbox.Reply, error) {
 	n := int64(0)
 	for _, name := range args[1:] {
-		k, err := st.key(name)
+		k, err := ks.key(name)
 		if err != nil {
 			return sandbox.Reply{}, err
 		}
@@ -75,8 +75,8 @@ func scriptEXISTS(st *scriptState, args []string) (sandbox.Reply, error) {
 	return integer(n), nil
 }
 
-func scriptTYPE(st *scriptState, args []string) (sandbox.Reply, error) {
-	k, err := st.key(args[1])
+func runTYPE(ks *keyspace, args []string) (sandbox.Reply, error) {
+	k, err := ks.key(args[1])
 	if err != nil {
 		return sandbox.Reply{}, err
 	}
@@ -86,10 +86,10 @@ func scriptTYPE(st *scriptState, args []string) (sandbox.Reply, error) {
 	return sandbox.Reply{Kind: sandbox.Status, Text: "none"}, nil
 }
 
-// scriptLifetime makes TTL, PTTL and, with absolute times, EXPIRETIME and PEXPIRETIME.
-func scriptLifetime(seconds, absolute bool) func(st *scriptState, args []string) (sandbox.Reply, error) {
-	return func(st *scriptState, args []string) (sandbox.Reply, error) {
-		k, err := st.key(args[1])
+// runTTL makes TTL, PTTL and, with absolute times, EXPIRETIME and PEXPIRETIME.
+func runTTL(seconds, absolute bool) func(ks *keyspace, args []string) (sandbox.Reply, error) {
+	return func(ks *keyspace, args []string) (sandbox.Reply, error) {
+		k, err := ks.key(args[1])
 		if err != nil {
 			return sandbox.Reply{}, err
 		}
@@ -101,7 +101,7 @@ func scriptLifetime(seconds, absolute bool) func(st *scriptState, args []string)
 			return integer(-1), nil
 		}
 		if !absolute {
-			ms -= st.now
+			ms -= ks.now
 		}
 		if seconds {
 			ms = ms/1000 + (ms%1000+500)/1000
