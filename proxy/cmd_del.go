@@ -44,47 +44,26 @@ func cmdDELEX(s *session, c *call) {
 	case refusal != "":
 		s.dropIn(c, effect{}, refusal)
 	case condition.word == "":
-		cmdDEL(s, c)
+		unguardedDelete(s, c, runDEL)
 	default:
-		compareAndDelete(s, c, string(c.args[1]), condition.match)
+		compareAndDelete(s, c, runDELEX, condition.match)
 	}
 }
 
 // cmdDELIFEQ is DELIFEQ key token, of Valkey.
-func cmdDELIFEQ(s *session, c *call) {
-	compareAndDelete(s, c, string(c.args[1]), string(c.args[2]))
+func cmdDELIFEQ(s *session, c *call) { compareAndDelete(s, c, runDELIFEQ, string(c.args[2])) }
+
+func cmdDEL(s *session, c *call)    { unguardedDelete(s, c, runDEL) }
+func cmdGETDEL(s *session, c *call) { unguardedDelete(s, c, runGETDEL) }
+
+func compareAndDelete(s *session, c *call, run keyCommand, token string) {
+	e := c.effect(run)
+	e.guess, e.lost = holding(token), &lostZero
+	s.dropIn(c, e, "")
 }
 
-func compareAndDelete(s *session, c *call, key, token string) {
-	s.dropIn(c, effect{keys: []string{key}, writes: true, guess: holding(token), lost: lostZero, run: func(v *view) {
-		k := v.key(key)
-		held := k.found && !k.foreign() && k.value == token
-		if v.yesNo(held); held {
-			k.remove()
-		}
-	}}, "")
-}
-
-func cmdDEL(s *session, c *call) {
-	keys := copyStrings(nil, c.args[1:])
-	s.dropIn(c, effect{keys: keys, writes: true, unguarded: useInsteadOfDEL, run: func(v *view) {
-		n := 0
-		for _, key := range keys {
-			if k := v.key(key); k.found && !k.foreign() { // what is no lock is not this server's to remove
-				k.remove()
-				n++
-			}
-		}
-		v.integer(int64(n))
-	}}, "")
-}
-
-func cmdGETDEL(s *session, c *call) {
-	key := string(c.args[1])
-	s.dropIn(c, effect{keys: []string{key}, writes: true, unguarded: useInsteadOfDEL, run: func(v *view) {
-		if k := v.text(key); k != nil {
-			v.bulk(k)
-			k.remove()
-		}
-	}}, "")
+func unguardedDelete(s *session, c *call, run keyCommand) {
+	e := c.effect(run)
+	e.unguarded = useInsteadOfDEL
+	s.dropIn(c, e, "")
 }

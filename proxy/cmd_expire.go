@@ -29,26 +29,15 @@ const useInsteadOfEXPIRE = "prolong a lock with EXTEND key token ms, SET key tok
 
 // cmdEXPIRE is EXPIRE, PEXPIRE, EXPIREAT and PEXPIREAT.
 func cmdEXPIRE(s *session, c *call) {
-	o, refusal := parseExpire(c.cmd.name, c.args[2:], time.Now)
-	key := string(c.args[1])
-	s.dropIn(c, effect{keys: []string{key}, writes: true, unguarded: useInsteadOfEXPIRE, run: func(v *view) {
-		k, ttl := v.key(key), o.ttl(v.now)
-		done := k.found && !k.foreign() && o.allows(int64(ttl), int64(k.ttl), k.ttl >= 0)
-		if v.yesNo(done); done {
-			k.expire(ttl)
-		}
-	}}, refusal)
+	_, refusal := parseExpire(c.cmd.name, c.args[2:], time.Now)
+	e := c.effect(runEXPIRE)
+	e.unguarded = useInsteadOfEXPIRE
+	s.dropIn(c, e, refusal)
 }
 
 // cmdPERSIST prolongs a lock by default_ttl, because none has no TTL.
 func cmdPERSIST(s *session, c *call) {
-	key := string(c.args[1])
-	ttl, refusal := s.defaultTTL()
-	s.dropIn(c, effect{keys: []string{key}, writes: true, unguarded: useInsteadOfEXPIRE, run: func(v *view) {
-		k := v.key(key)
-		done := k.found && !k.foreign() && k.ttl >= 0
-		if v.yesNo(done); done {
-			k.expire(ttl)
-		}
-	}}, refusal)
+	e := c.effect(runPERSIST)
+	e.unguarded = useInsteadOfEXPIRE
+	s.dropIn(c, e, s.refuseEndless())
 }

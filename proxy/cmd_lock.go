@@ -177,7 +177,11 @@ func parseMs(what string, arg []byte) (time.Duration, string) {
 	if !ok {
 		return 0, "ERR " + what + " '" + clipped(arg, 32) + "' is not an integer: whole milliseconds are needed"
 	}
-	return time.Duration(min(max(n, -msMax), msMax)) * time.Millisecond, ""
+	return durationOf(n), ""
+}
+
+func durationOf(ms int64) time.Duration {
+	return time.Duration(min(max(ms, -msMax), msMax)) * time.Millisecond
 }
 
 // floorMs never says more than what is left.

@@ -54,14 +54,23 @@ const useInsteadOfSET = "take a lock with SET key token NX PX ms or LOCK, prolon
 
 func cmdSET(s *session, c *call) {
 	o, refusal := clientSetOptions(c.args[3:], s.server.opts.DefaultTTL)
-	switch {
-	case refusal != "":
-		s.dropIn(c, effect{}, refusal)
-	case o.word == "nx" && !o.get && !s.transaction.open:
+	if refusal == "" && o.word == "nx" && !o.get && !s.transaction.open {
 		s.startSetNX(c, o.when)
-	default:
-		s.dropIn(c, o.effect(string(c.args[1]), string(c.args[2]), s.server.opts.DefaultTTL), "")
+		return
 	}
+	e := c.effect(runSET)
+	switch {
+	case o.word == "nx":
+		e.guess, e.hint = absent(1), o.get
+	case o.word != "ifeq":
+		e.unguarded = useInsteadOfSET
+	case o.lifetime != "keepttl":
+		e.guess = holding(o.match)
+	}
+	if e.guess != nil && !o.get {
+		e.lost = &lostNull
+	}
+	s.dropIn(c, e, refusal)
 }
 
 // setNX is a SET with NX and no GET on its way: what dropIn would do with its effect, for less. Locks are taken so.
@@ -97,7 +106,7 @@ func (x *setNX) Done(_ *redlock.Op, result redlock.Result) redlock.Flusher {
 	case result.Held:
 		x.out = redcon.AppendOK(x.out)
 	default:
-		x.out = lostNull(x.out, x.proto)
+		x.out = lostNull.AppendTo(x.out, x.proto)
 	}
 	return x.complete()
 }
@@ -120,109 +129,46 @@ func clientSetOptions(args [][]byte, defaultTTL time.Duration) (o setOptions, re
 	return o, ""
 }
 
-func (o setOptions) effect(key, value string, defaultTTL time.Duration) effect {
-	e := effect{keys: []string{key}, writes: true}
-	keep := o.lifetime == "keepttl"
-	switch {
-	case o.word == "nx":
-		e.guess, e.hint = absent(1), o.get
-	case o.word == "ifeq" && !keep:
-		e.guess = holding(o.match)
-	case o.word != "ifeq":
-		e.unguarded = useInsteadOfSET
-	}
-	if e.guess != nil && !o.get {
-		e.lost = lostNull
-	}
-	e.run = func(v *view) {
-		k := v.key(key)
-		done := o.met(k.found, k.value)
-		if (o.get || done) && v.text(key) == nil {
-			return // Redis would replace a key of another type; that cannot be compared here
-		}
-		switch {
-		case o.get:
-			v.bulk(k)
-		default:
-			v.okOrNull(done)
-		}
-		if !done {
-			return
-		}
-		ttl := o.when.ttl(v.now)
-		if keep {
-			if ttl = k.ttl; !k.found || ttl < 0 {
-				ttl = defaultTTL // no TTL to keep; the engine refuses 0
-			}
-		}
-		k.set(value, ttl)
-	}
-	return e
-}
-
 func cmdSETNX(s *session, c *call) {
-	key, value := string(c.args[1]), string(c.args[2])
-	ttl, refusal := s.defaultTTL()
-	s.dropIn(c, effect{keys: []string{key}, writes: true, guess: absent(1), lost: lostZero, run: func(v *view) {
-		k := v.key(key)
-		if v.yesNo(!k.found); !k.found {
-			k.set(value, ttl)
-		}
-	}}, refusal)
+	e := c.effect(runSETNX)
+	e.guess, e.lost = absent(1), &lostZero
+	s.dropIn(c, e, s.refuseEndless())
 }
 
 func cmdMSETNX(s *session, c *call) {
-	ttl, refusal := s.defaultTTL()
-	var keys, values []string
-	for i := 1; i+1 < len(c.args); i += 2 {
-		keys, values = append(keys, string(c.args[i])), append(values, string(c.args[i+1]))
-	}
+	refusal := s.refuseEndless()
 	if len(c.args)%2 == 0 {
 		refusal = "ERR wrong number of arguments for 'msetnx' command"
 	}
-	s.dropIn(c, effect{keys: keys, writes: true, guess: absent(len(distinct(keys))), lost: lostZero, run: func(v *view) {
-		for _, key := range keys {
-			if v.key(key).found {
-				v.yesNo(false)
-				return
-			}
-		}
-		for i, key := range keys {
-			v.key(key).set(values[i], ttl)
-		}
-		v.yesNo(true)
-	}}, refusal)
+	e := c.effect(runMSETNX)
+	e.keys = nil
+	for i := 1; i < len(e.args); i += 2 {
+		e.keys = append(e.keys, e.args[i])
+	}
+	e.guess, e.lost = absent(len(distinct(e.keys))), &lostZero
+	s.dropIn(c, e, refusal)
 }
 
 // cmdSETEX is SETEX key seconds value, and PSETEX key ms value.
 func cmdSETEX(s *session, c *call) {
-	when, refusal := parseLifetime(c.cmd.name, c.cmd.name, c.args[2], time.Now)
-	key, value := string(c.args[1]), string(c.args[3])
-	s.dropIn(c, effect{keys: []string{key}, writes: true, unguarded: useInsteadOfSET, run: func(v *view) {
-		if k := v.text(key); k != nil {
-			k.set(value, when.ttl(v.now))
-			v.ok()
-		}
-	}}, refusal)
+	_, refusal := parseLifetime(c.cmd.name, c.cmd.name, c.args[2], time.Now)
+	e := c.effect(runSETEX)
+	e.unguarded = useInsteadOfSET
+	s.dropIn(c, e, refusal)
 }
 
 func cmdGETSET(s *session, c *call) {
-	key, value := string(c.args[1]), string(c.args[2])
-	ttl, refusal := s.defaultTTL()
-	s.dropIn(c, effect{keys: []string{key}, writes: true, unguarded: useInsteadOfSET, run: func(v *view) {
-		if k := v.text(key); k != nil {
-			v.bulk(k)
-			k.set(value, ttl)
-		}
-	}}, refusal)
+	e := c.effect(runGETSET)
+	e.unguarded = useInsteadOfSET
+	s.dropIn(c, e, s.refuseEndless())
 }
 
 const errNoTTL = "ERR a lock without a TTL would be held for ever if its owner dies: give it one (SET key token NX PX ms), or set default_ttl in [compat]"
 
-// defaultTTL is that of the settings, for a command that cannot name one.
-func (s *session) defaultTTL() (ttl time.Duration, refusal string) {
-	if ttl = s.server.opts.DefaultTTL; ttl == 0 {
-		refusal = errNoTTL
+// refuseEndless is the policy for a command that cannot name a TTL.
+func (s *session) refuseEndless() string {
+	if s.server.opts.DefaultTTL == 0 {
+		return errNoTTL
 	}
-	return ttl, refusal
+	return ""
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"redlockd/redlock"
+	"redlockd/redlock/sandbox"
 )
 
 // Transactions: WATCH, a look, MULTI, changes, EXEC is how libraries compare and change without a script. Here it is one commit: what
@@ -157,7 +158,7 @@ func (w *watch) Done(_ *redlock.Op, result redlock.Result) redlock.Flusher {
 
 func cmdUNWATCH(s *session, c *call) {
 	if s.transaction.open { // queued, it would do nothing: EXEC forgets them too
-		s.dropIn(c, effect{run: func(v *view) { v.ok() }}, "")
+		s.dropIn(c, effect{run: func(*keyspace, []string) (sandbox.Reply, error) { return statusOK, nil }}, "")
 		return
 	}
 	s.transaction.watched = nil
@@ -205,12 +206,7 @@ func cmdEXEC(s *session, c *call) {
 		c.fail(fmt.Sprintf("ERR the transaction has %d keys, at most %d are possible", len(x.keys), redlock.MaxResources))
 		return
 	case len(x.keys) == 0:
-		c.out = appendHeader(c.out, '*', len(t.queued))
-		v := newView(nil, nil, c.proto)
-		for i := range t.queued {
-			t.queued[i].run(v)
-		}
-		c.out = append(c.out, v.out...)
+		c.out = x.replyOn(newKeyspace(nil, nil, time.Now())).AppendTo(c.out, c.proto)
 		return
 	}
 	s.awaitScripts(c, x.keys)

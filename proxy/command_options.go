@@ -203,5 +203,5 @@ func (e expiry) ttl(now time.Time) time.Duration {
 	if e.absolute {
 		ms = max(ms, 0) - now.UnixMilli()
 	}
-	return time.Duration(min(max(ms, -msMax), msMax)) * time.Millisecond
+	return durationOf(ms)
 }

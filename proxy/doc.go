@@ -11,10 +11,11 @@
 //	    queue       slot.go        … and, when all before it are known, to what is to be sent
 //	write           output.go      without blocking; a goroutine only where that does not do
 //
-// Commands of Redis by which libraries lock (SET NX, DEL, WATCH …) become readings and guarded commits: dropin.go, view.go. So do
-// their scripts, which run on what their keys are guessed to hold (script_guess.go) or do hold: script_exchange.go, script_run.go
-// and script_call.go, in the box of package sandbox, on keyspace.go. A run that is like an earlier one but for names is spared:
-// script_shape.go. The options and times of both are read in command_options.go. Messages (PUBLISH) find their subscribers in subscribers.go.
+// Commands of Redis by which libraries lock (SET NX, DEL, WATCH …) become readings and guarded commits: dropin.go. So do their
+// scripts, which run on what their keys are guessed to hold (script_guess.go) or do hold: script_exchange.go, script_run.go and
+// script_call.go, in the box of package sandbox. A run that is like an earlier one but for names is spared: script_shape.go. What a
+// command does to its keys is the same whether a client sends it or a script calls it: keyspace.go, keyspace_read.go and
+// keyspace_write.go, with the options and times of command_options.go. Messages (PUBLISH) find their subscribers in subscribers.go.
 //
 // session.go has the loop around it, server.go the life of sessions, sweep.go their timeouts. The commands are in cmd_*.go;
 // what a command is, and how one is added, in call.go; which error has which code, in errors.go.

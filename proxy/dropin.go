@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"redlockd/redlock"
+	"redlockd/redlock/sandbox"
 )
 
 // Drop-in: commands of Redis on string keys, by which libraries lock that were written for one instance. Each is an effect on
@@ -28,20 +29,34 @@ var dropInCommands = slices.Concat(setCommands, readCommands, delCommands, expir
 
 // effect is one drop-in command, ready to be run.
 type effect struct {
-	keys []string // that it reads or changes; one may stand there twice
+	run  keyCommand
+	args []string
+	keys []string // that it reads or changes, among args; one may stand there twice
 	// writes: it may change something.
 	writes bool
+	// hint: when it has lost and a look finds no value, what a minority holds is answered.
+	hint bool
 	// unguarded, where it changes what another may hold without comparing, is what to use in its place. Such a
 	// command is refused unless its keys are watched or AllowUnguarded is set.
 	unguarded string
 	// guess is what its keys hold if all is as its sender expects; nil: no guess.
 	guess []redlock.State
 	// lost answers when the guess was wrong; nil: that takes a look.
-	lost func(out []byte, proto int) []byte
-	// hint: when it has lost and a look finds no value, what a minority holds is answered.
-	hint bool
-	// run does it, and appends its reply to v.out.
-	run func(v *view)
+	lost *sandbox.Reply
+}
+
+var lostZero, lostNull = integer(0), sandbox.Reply{}
+
+// effect is the command of the call. Its keys stand behind its name, one or all that follows.
+func (c *call) effect(run keyCommand) effect {
+	args := make([]string, 1, len(c.args))
+	args[0] = c.cmd.name
+	args = copyStrings(args, c.args[1:])
+	e := effect{run: run, args: args, keys: args[1:], writes: c.cmd.flags&flagWrite != 0}
+	if c.cmd.keys.last == 1 {
+		e.keys = args[1:2]
+	}
+	return e
 }
 
 // Bounds of one command.
@@ -114,7 +129,7 @@ type exchange struct {
 	watched map[string]watchedKey
 	states  []redlock.State // of keys
 	tries   int
-	reply   []byte // when the commit succeeds
+	reply   sandbox.Reply // when the commit succeeds
 }
 
 // operation is one operation of the engine on behalf of an exchange.
@@ -171,7 +186,7 @@ func (x *exchange) stated(result redlock.Result) redlock.Flusher {
 		}
 	}
 	if st := &x.states[0]; x.tries > 0 && x.effects[0].hint && !st.Found && st.Hint != "" {
-		x.out = appendBulkOrNull(x.out, x.proto, st.Hint, true)
+		x.out = bulk(st.Hint).AppendTo(x.out, x.proto)
 		return x.complete()
 	}
 	// A key that a quorum only could hold, because masters are silent, is compared once more before anybody is told that it holds a
@@ -182,29 +197,41 @@ func (x *exchange) stated(result redlock.Result) redlock.Flusher {
 
 // run runs the effects on the states and commits what they have changed. guessed: nobody has checked the states yet.
 func (x *exchange) run(guessed bool) redlock.Flusher {
-	v := newView(x.keys, x.states, x.proto)
-	if x.multi {
-		v.out = appendHeader(v.out, '*', len(x.effects))
-	}
-	for i := range x.effects {
-		x.effects[i].run(v)
-	}
-	changes, real := v.changes()
-	if !real && !guessed {
-		x.out = append(x.out, v.out...)
-		return x.complete()
-	}
-	if len(changes) == 0 { // keys of other types, which cannot be compared
-		x.out = append(x.out, v.out...)
+	ks := newKeyspace(x.keys, x.states, time.Now())
+	ks.client, ks.lifetime = true, x.s.server.opts.DefaultTTL.Milliseconds()
+	reply := x.replyOn(ks)
+	changes, real := ks.changes()
+	if !real && !guessed || len(changes) == 0 { // the latter: keys of other types, which cannot be compared
+		x.out = reply.AppendTo(x.out, x.proto)
 		return x.complete()
 	}
 	if err := x.s.mayChange(changes); err != nil {
 		return x.fail(coded(err))
 	}
-	x.reply = v.out
+	x.reply = reply
 	o := &operation{then: x.committed}
 	x.engine.StartCommit(&o.Op, changes, o)
 	return nil
+}
+
+// replyOn executes the effects.
+func (x *exchange) replyOn(ks *keyspace) sandbox.Reply {
+	if !x.multi {
+		return x.effects[0].replyOn(ks)
+	}
+	all := sandbox.Reply{Kind: sandbox.Array, Elems: make([]sandbox.Reply, len(x.effects))}
+	for i := range x.effects {
+		all.Elems[i] = x.effects[i].replyOn(ks)
+	}
+	return all
+}
+
+func (e *effect) replyOn(ks *keyspace) sandbox.Reply {
+	reply, err := e.run(ks, e.args)
+	if err != nil {
+		return failure(err.Error())
+	}
+	return reply
 }
 
 func (x *exchange) committed(result redlock.Result) redlock.Flusher {
@@ -212,12 +239,12 @@ func (x *exchange) committed(result redlock.Result) redlock.Flusher {
 	case result.Err != nil:
 		return x.fail(coded(result.Err))
 	case result.Held:
-		x.out = append(x.out, x.reply...)
+		x.out = x.reply.AppendTo(x.out, x.proto)
 		return x.complete()
 	case x.multi && x.allWatched():
 		return x.guardFailed()
 	case !x.multi && x.effects[0].lost != nil:
-		x.out = x.effects[0].lost(x.out, x.proto)
+		x.out = x.effects[0].lost.AppendTo(x.out, x.proto)
 		return x.complete()
 	}
 	if x.tries++; x.tries == dropInRounds {

@@ -284,11 +284,64 @@ func TestDropInOtherTypes(t *testing.T) {
 	c.do("MGET", "h").is("[$nil]")
 	c.do("SET", "h", "v", "NX", "PX", "1000").is("$nil")
 	c.do("DELEX", "h", "IFEQ", "v").is(":0")
-	for _, line := range []string{"GET h", "STRLEN h", "SET h v PX 1000", "GETDEL h", "GETSET h v", "SET h v NX GET PX 1000"} {
+	c.do("SET", "h", "v", "IFEQ", "v", "PX", "1000").is("$nil")
+	c.do("SETNX", "h", "v").is(":0")
+	c.do("MSETNX", "free", "v", "h", "v").is(":0")
+	for _, line := range []string{"GET h", "STRLEN h", "SET h v PX 1000", "SET h v XX KEEPTTL", "SETEX h 1 v", "GETDEL h", "GETSET h v", "SET h v NX GET PX 1000"} {
 		c.do(strings.Fields(line)...).err("WRONGTYPE Operation against a key holding the wrong kind of value")
 	}
 	c.do("DEL", "h").is(":0")
+	c.do("DELEX", "h").is(":0")
+	c.do("DELIFEQ", "h", "").is(":0")
+	for _, m := range srv.masters {
+		conn, err := m.Dial(t.Context(), "", "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		newClient(t, conn).do("PEXPIRE", "h", "30000").is(":1")
+	}
 	c.do("EXPIRE", "h", "5").is(":0")
+	c.do("PERSIST", "h").is(":0")
+	c.do("TTL", "h").matches(":29|:30")
+	// Beside others in a transaction.
+	for _, line := range []string{"MULTI", "SET k v NX PX 5000", "GET h", "DEL h k", "TYPE h", "EXISTS h k"} {
+		c.do(strings.Fields(line)...)
+	}
+	c.do("EXEC").is("[+OK -WRONGTYPE Operation against a key holding the wrong kind of value :1 +hash :1]")
+	c.do("EVAL", "return redis.call('get', KEYS[1])", "1", "h").is("-WRONGTYPE Operation against a key holding the wrong kind of value")
+}
+
+// What would have no TTL has default_ttl, from the moment of the command on. What would have ended already is refused, and nothing is
+// removed for it as a script would do.
+func TestClientsTTL(t *testing.T) {
+	c := serve(t, permissive).dial()
+	for _, line := range []string{"SET k v", "SET k w KEEPTTL", "SET k v NX", "SET k v NX KEEPTTL", "SETNX k v", "MSETNX k v", "GETSET k v"} {
+		c.do("MULTI")
+		c.do(strings.Fields(line)...).is("+QUEUED")
+		c.do("PTTL", "k")
+		c.do("PEXPIRE", "k", "9000")
+		c.do("SET", "k", "x", "KEEPTTL")
+		c.do("PTTL", "k")
+		c.do("PERSIST", "k")
+		c.do("PTTL", "k")
+		c.do("DEL", "k")
+		c.do("EXEC").matches(`\[.* :20000 :1 \+OK :9000 :1 :20000 :1\]`)
+	}
+	c.do("SET", "k", "v", "NX", "PX", "9000").is("+OK")
+	c.do("PERSIST", "k").is(":1")
+	if ms, _ := strconv.Atoi(c.do("PTTL", "k").matches(`:(\d+)`)[0]); ms < 10_000 || ms > 20_000 {
+		t.Errorf("PTTL behind PERSIST: got %d, want default_ttl, 20000", ms)
+	}
+	for _, line := range []string{"SET k w PXAT 1", "SET k w EXAT 1 GET", "SET k w IFEQ v PXAT 1", "SET x w NX PXAT 1", "SET x w NX GET PXAT 1"} {
+		c.do(strings.Fields(line)...).err("ERR ttl of -")
+		c.do("MGET", "k", "x").is(`["v" $nil]`)
+	}
+	c.do("SET", "k", "v", "KEEPTTL").is("+OK")
+	c.do("PEXPIREAT", "k", "1").is(":1")
+	c.do("GET", "k").is("$nil")
+
+	c = serve(t, func(o *Options) { o.AllowUnguarded = true }).dial() // and no default_ttl
+	c.do("SET", "k", "v", "KEEPTTL").err("ERR ttl of 0 ms is below the least")
 }
 
 // dropInDialogues are answered alike by Redis 7.0 and by a redlockd that allows all it can. Numbers of ms and seconds that

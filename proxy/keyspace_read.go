@@ -5,7 +5,7 @@ import "redlockd/redlock/sandbox"
 // The commands that read keys.
 
 func runGET(ks *keyspace, args []string) (sandbox.Reply, error) {
-	k, err := ks.key(args[1])
+	k, err := ks.text(args[1])
 	if err != nil {
 		return sandbox.Reply{}, err
 	}
@@ -25,7 +25,7 @@ func runMGET(ks *keyspace, args []string) (sandbox.Reply, error) {
 }
 
 func runSTRLEN(ks *keyspace, args []string) (sandbox.Reply, error) {
-	k, err := ks.key(args[1])
+	k, err := ks.text(args[1])
 	if err != nil {
 		return sandbox.Reply{}, err
 	}
@@ -39,7 +39,7 @@ func runGETRANGE(ks *keyspace, args []string) (sandbox.Reply, error) {
 	if !ok1 || !ok2 {
 		return failure(errNotInteger), nil
 	}
-	k, err := ks.key(args[1])
+	k, err := ks.text(args[1])
 	if err != nil {
 		return sandbox.Reply{}, err
 	}
@@ -80,14 +80,18 @@ func runTYPE(ks *keyspace, args []string) (sandbox.Reply, error) {
 	if err != nil {
 		return sandbox.Reply{}, err
 	}
-	if k.exists() {
-		return sandbox.Reply{Kind: sandbox.Status, Text: "string"}, nil
+	kind := "none"
+	switch {
+	case k.foreign():
+		kind = k.was.Type
+	case k.exists():
+		kind = "string"
 	}
-	return sandbox.Reply{Kind: sandbox.Status, Text: "none"}, nil
+	return sandbox.Reply{Kind: sandbox.Status, Text: kind}, nil
 }
 
 // runTTL makes TTL, PTTL and, with absolute times, EXPIRETIME and PEXPIRETIME.
-func runTTL(seconds, absolute bool) func(ks *keyspace, args []string) (sandbox.Reply, error) {
+func runTTL(seconds, absolute bool) keyCommand {
 	return func(ks *keyspace, args []string) (sandbox.Reply, error) {
 		k, err := ks.key(args[1])
 		if err != nil {

@@ -27,6 +27,9 @@ func runSET(ks *keyspace, args []string) (sandbox.Reply, error) {
 		k.readValue()
 	}
 	allowed := o.met(k.held, k.value)
+	if k.foreign() && (o.get || allowed) {
+		return sandbox.Reply{}, errWrongType // Redis would replace it, if it is not asked for the value
+	}
 	var old sandbox.Reply
 	if o.get {
 		old = bulkOrNil(k.readValue())
@@ -35,11 +38,9 @@ func runSET(ks *keyspace, args []string) (sandbox.Reply, error) {
 		return old, nil
 	}
 	if o.lifetime == "keepttl" {
-		k.setKeepingEnd(args[2])
+		ks.setKeepingEnd(k, args[2])
 	} else {
-		end := o.end(ks.now)
-		k.set(args[2], end)
-		k.expire(end, ks.now)
+		ks.set(k, args[2], o.end(ks.now))
 	}
 	if o.get {
 		return old, nil
@@ -55,7 +56,7 @@ func runSETNX(ks *keyspace, args []string) (sandbox.Reply, error) {
 	if k.exists() {
 		return integer(0), nil
 	}
-	k.set(args[2], 0)
+	ks.set(k, args[2], 0)
 	return integer(1), nil
 }
 
@@ -66,28 +67,28 @@ func runSETEX(ks *keyspace, args []string) (sandbox.Reply, error) {
 	if refusal != "" {
 		return failure(refusal), nil
 	}
-	k, err := ks.key(args[1])
+	k, err := ks.text(args[1])
 	if err != nil {
 		return sandbox.Reply{}, err
 	}
 	ks.unconditional(k)
-	k.set(args[3], when.end(ks.now))
+	ks.set(k, args[3], when.end(ks.now))
 	return statusOK, nil
 }
 
 func runGETSET(ks *keyspace, args []string) (sandbox.Reply, error) {
-	k, err := ks.key(args[1])
+	k, err := ks.text(args[1])
 	if err != nil {
 		return sandbox.Reply{}, err
 	}
 	ks.unconditional(k)
 	old := bulkOrNil(k.readValue())
-	k.set(args[2], 0)
+	ks.set(k, args[2], 0)
 	return old, nil
 }
 
 func runGETDEL(ks *keyspace, args []string) (sandbox.Reply, error) {
-	k, err := ks.key(args[1])
+	k, err := ks.text(args[1])
 	if err != nil {
 		return sandbox.Reply{}, err
 	}
@@ -104,7 +105,7 @@ func runGETEX(ks *keyspace, args []string) (sandbox.Reply, error) {
 	if refusal == errSyntax {
 		return failure(refusal), nil
 	}
-	k, err := ks.key(args[1])
+	k, err := ks.text(args[1])
 	if err != nil {
 		return sandbox.Reply{}, err
 	}
@@ -119,7 +120,7 @@ func runGETEX(ks *keyspace, args []string) (sandbox.Reply, error) {
 		return failure(refusal), nil
 	}
 	if o.lifetime != "" {
-		k.expire(o.end(ks.now), ks.now)
+		ks.expire(k, o.end(ks.now))
 	}
 	return old, nil
 }
@@ -146,7 +147,7 @@ func runMSET(ks *keyspace, args []string) (sandbox.Reply, error) {
 	}
 	for i, k := range keys {
 		ks.unconditional(k)
-		k.set(args[2*i+2], 0)
+		ks.set(k, args[2*i+2], 0)
 	}
 	return statusOK, nil
 }
@@ -165,7 +166,7 @@ func runMSETNX(ks *keyspace, args []string) (sandbox.Reply, error) {
 		}
 	}
 	for i, k := range keys {
-		k.set(args[2*i+2], 0)
+		ks.set(k, args[2*i+2], 0)
 	}
 	return integer(1), nil
 }
@@ -179,7 +180,7 @@ func runDEL(ks *keyspace, args []string) (sandbox.Reply, error) {
 			return sandbox.Reply{}, err
 		}
 		ks.unconditional(k)
-		if k.exists() {
+		if k.exists() && !k.foreign() { // what is no lock is not this server's to remove
 			k.remove()
 			n++
 		}
@@ -226,7 +227,7 @@ func runEXPIRE(ks *keyspace, args []string) (sandbox.Reply, error) {
 		return sandbox.Reply{}, err
 	}
 	ks.unconditional(k)
-	if !k.exists() {
+	if !k.exists() || k.foreign() {
 		return integer(0), nil
 	}
 	end := o.end(ks.now)
@@ -235,10 +236,10 @@ func runEXPIRE(ks *keyspace, args []string) (sandbox.Reply, error) {
 			return integer(0), nil
 		}
 	}
-	if end <= ks.now {
+	if end <= ks.now { // 0 too, which is no end elsewhere
 		k.remove()
 	} else {
-		k.expire(end, ks.now)
+		ks.expire(k, end)
 	}
 	return integer(1), nil
 }
@@ -249,9 +250,9 @@ func runPERSIST(ks *keyspace, args []string) (sandbox.Reply, error) {
 		return sandbox.Reply{}, err
 	}
 	ks.unconditional(k)
-	if !k.exists() || k.endsAt() == 0 {
+	if !k.exists() || k.foreign() || k.endsAt() == 0 {
 		return integer(0), nil
 	}
-	k.expire(0, ks.now)
+	ks.expire(k, 0)
 	return integer(1), nil
 }

@@ -86,3 +86,10 @@ func bulkOrNil(text string, ok bool) sandbox.Reply {
 	}
 	return bulk(text)
 }
+
+func oneIf(yes bool) int {
+	if yes {
+		return 1
+	}
+	return 0
+}

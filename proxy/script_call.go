@@ -7,16 +7,16 @@ import (
 	"redlockd/redlock/sandbox"
 )
 
-// The commands that a script may call, on a keyspace (keyspace_read.go, keyspace_write.go). Replies, errors and their words are those of
-// Redis 7.0; SET IFEQ and IFNE, DELEX are those of Redis 8.4, DELIFEQ is Valkey's.
+// The commands that a script may call, on a keyspace; those on keys are in keyspace_read.go and keyspace_write.go. Replies, errors and their words
+// are those of Redis 7.0; SET IFEQ and IFNE, DELEX are those of Redis 8.4, DELIFEQ is Valkey's.
 //
-// To add one: a row, a function that notes what it reads and writes through the methods of keyState, a line in the
+// To add one: a row, a function that notes what it reads and writes through the methods of keyspace and keyState, a line in the
 // generator of script_differential_test.go.
 
 // scriptCommand has an arity as in the command table, and runs on args whose number fits.
 type scriptCommand struct {
 	arity int
-	run   func(ks *keyspace, args []string) (sandbox.Reply, error)
+	run   keyCommand
 }
 
 var scriptCalls map[string]scriptCommand

@@ -280,7 +280,7 @@ func TestScriptDifferential(t *testing.T) {
 		if _, err := conn.Write([]byte(send)); err != nil {
 			t.Fatal(err)
 		}
-		o := runScript(scriptPool, script, keys, differentialArgv, time.Now(), unhurried)
+		o := runOnKeys(script, keys, differentialArgv, time.Now())
 		replies, err := readReplies(in, 1+len(keys)+1+2*len(keys))
 		if err != nil {
 			t.Fatal(err)
@@ -336,7 +336,7 @@ func TestScriptReadsSuffice(t *testing.T) {
 		if err != nil {
 			t.Fatalf("SCRIPT_SEED=%d: %s: %v", seed, source, err)
 		}
-		o := runScript(scriptPool, script, keys, differentialArgv, scriptNow, unhurried)
+		o := runOnKeys(script, keys, differentialArgv, scriptNow)
 		others := slices.Clone(keys)
 		for i := range others {
 			old := others[i]
@@ -360,7 +360,7 @@ func TestScriptReadsSuffice(t *testing.T) {
 				changed++
 			}
 		}
-		o2 := runScript(scriptPool, script, others, differentialArgv, scriptNow, unhurried)
+		o2 := runOnKeys(script, others, differentialArgv, scriptNow)
 		if got, want := withoutKeptTTL(o2), withoutKeptTTL(o); got != want {
 			t.Fatalf("SCRIPT_SEED=%d:\n%s\non %+v\n-> %s\non %+v\n-> %s\nalthough it read only %+v", seed, source, keys, want, others, got, o.reads)
 		}

@@ -173,15 +173,6 @@ func (x *scriptExchange) run(instructions int) {
 
 // runInBox has the VM run. If kind is not nil, a shape is learned for it.
 func (x *scriptExchange) runInBox(instructions int, kind []byte) {
-	var few [4]scriptKey
-	held := few[:0]
-	for _, name := range x.declared {
-		key := scriptKey{name: name}
-		if st := x.state(name); st.Found {
-			key.held, key.value, key.ttl = true, st.Value, max(0, st.TTL.Milliseconds())
-		}
-		held = append(held, key)
-	}
 	limits := sandbox.Limits{Instructions: instructions, Time: min(sandbox.DefaultLimits.Time, callTime-x.spent)}
 	if limits.Time <= 0 {
 		x.outcome = outcome{refused: fmt.Errorf("ERR the script was stopped: its runs on what its keys hold took more than %v", callTime)}
@@ -193,7 +184,7 @@ func (x *scriptExchange) runInBox(instructions int, kind []byte) {
 	}
 	x.s.server.running <- struct{}{}
 	defer func() { <-x.s.server.running }()
-	x.outcome = runScript(x.s.server.boxes, script, held, x.argv, time.Now(), limits)
+	x.outcome = runScript(x.s.server.boxes, script, x.declared, newKeyspace(x.keys, x.states, time.Now()), x.argv, limits)
 	x.spent += x.outcome.spent
 	if kind != nil {
 		if _, known := x.script.shapes.find(kind); !known {
@@ -259,7 +250,7 @@ func (x *scriptExchange) looked(result redlock.Result) redlock.Flusher {
 	}
 	for i := range result.States {
 		if st := &result.States[i]; st.Found && st.Type != "string" {
-			return x.fail("WRONGTYPE Operation against a key holding the wrong kind of value")
+			return x.fail(errWrongType.Error())
 		}
 	}
 	x.states, x.asked = result.States, true

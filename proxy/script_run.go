@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"redlockd/redlock/sandbox"
@@ -9,14 +10,6 @@ import (
 
 // scriptKeysMax is how many keys a script may declare.
 const scriptKeysMax = 64
-
-// scriptKey is what a script is run on: one of its KEYS, and the state that it is assumed to be in.
-type scriptKey struct {
-	name  string
-	held  bool // the key exists, with value
-	value string
-	ttl   int64 // ms that are left; 0: no TTL
-}
 
 // outcome is what a script did to its keys. Nothing of it has happened yet: the caller decides whether the state that the
 // script saw is the true one, and commits the writes together with that condition.
@@ -76,20 +69,16 @@ func (e *scriptRefusal) Unwrap() error { return e.why }
 
 func refuse(format string, args ...any) error { return &scriptRefusal{fmt.Errorf(format, args...)} }
 
-// runScript runs a script on keys, which are its KEYS in their order, and argv. A key that comes twice is in the state
-// of the first. now is the time for TIME and for what is relative to it. It calls nobody and keeps nothing.
-func runScript(pool *sandbox.Pool, script *sandbox.Script, keys []scriptKey, argv []string, now time.Time, limits sandbox.Limits) outcome {
-	ks, err := newKeyspace(keys, now)
-	if err != nil {
-		return outcome{refused: err}
+// runScript runs a script on keys, to which it is said that they are those of declared, and argv. It calls nobody and keeps nothing.
+func runScript(pool *sandbox.Pool, script *sandbox.Script, declared []string, ks *keyspace, argv []string, limits sandbox.Limits) outcome {
+	for _, name := range declared {
+		if strings.HasPrefix(name, ownPrefix) {
+			return outcome{refused: refuse("key %.200q: names that begin with %s are redlockd's own", name, ownPrefix)}
+		}
 	}
 	ks.readOnly = script.NoWrites
-	names := make([]string, len(keys))
-	for i, k := range keys {
-		names[i] = k.name
-	}
-	seed := uint64(now.UnixNano()) // a run that is repeated with the same time draws the same random numbers
-	reply, err := pool.Run(script, sandbox.Run{Keys: names, Argv: argv, Caller: ks, Limits: limits, Seed: seed, Spent: &ks.spent})
+	seed := uint64(ks.clock.UnixNano()) // a run that is repeated with the same time draws the same random numbers
+	reply, err := pool.Run(script, sandbox.Run{Keys: declared, Argv: argv, Caller: ks, Limits: limits, Seed: seed, Spent: &ks.spent})
 	if err != nil {
 		if _, ok := err.(*scriptRefusal); !ok {
 			err = refuse("the script cannot run here: %w", err)
@@ -99,6 +88,7 @@ func runScript(pool *sandbox.Pool, script *sandbox.Script, keys []scriptKey, arg
 	return ks.outcome(reply)
 }
 
+// outcome is what a script has done.
 func (ks *keyspace) outcome(reply sandbox.Reply) outcome {
 	o := outcome{reply: reply, published: ks.published, readTime: ks.readTime, blind: ks.blind, spent: ks.spent}
 	for i := range ks.keys {
@@ -123,13 +113,13 @@ func (k *keyState) write(now int64) keyWrite {
 	}
 	switch {
 	case !k.wroteValue && !k.wroteEnd:
-	case !k.held && !k.before.held && k.read.existence: // it came and went
+	case !k.held && !k.was.Found && k.read.existence: // it came and went
 	case !k.held:
 		w.kind = writeDelete
 	// A value that is the old one is still a write if the old one was only assumed.
-	case k.wroteValue && (!k.before.held || k.value != k.before.value || !k.read.value):
+	case k.wroteValue && (!k.was.Found || k.value != k.was.Value || !k.read.value):
 		w.kind, w.value, w.ttl = writeSet, k.value, ttl
-		w.keepTTL = !k.wroteEnd && (k.before.held || !k.read.existence) // what is not known to be absent may have a TTL
+		w.keepTTL = !k.wroteEnd && (k.was.Found || !k.read.existence) // what is not known to be absent may have a TTL
 	case !k.wroteEnd: // SET KEEPTTL of the value that was read
 	case k.end != 0:
 		w.kind, w.ttl = writeExpire, ttl

@@ -204,11 +204,11 @@ var strangers = [2]string{cryptorand.Text(), cryptorand.Text()}
 func (x *scriptExchange) shapeAt(kind []byte, stranger string, now time.Time) *shape {
 	name := func(number int) string { return stranger + " " + strconv.Itoa(number) }
 	numbers := kind[2:]
-	keys := make([]scriptKey, len(x.keys))
+	keys, states := make([]string, len(x.keys)), make([]redlock.State, len(x.keys))
 	for i := range keys {
-		keys[i] = scriptKey{name: stranger + " key " + strconv.Itoa(i)}
+		keys[i] = stranger + " key " + strconv.Itoa(i)
 		if numbers[i] != nobody {
-			keys[i].held, keys[i].value, keys[i].ttl = true, name(int(numbers[i])), 1000
+			states[i] = redlock.State{Found: true, Type: "string", Value: name(int(numbers[i])), TTL: time.Second}
 		}
 	}
 	numbers = numbers[len(keys):]
@@ -225,14 +225,13 @@ func (x *scriptExchange) shapeAt(kind []byte, stranger string, now time.Time) *s
 			argv[i] = stranger + " argument " + strconv.Itoa(i)
 		}
 	}
-	o := runScript(x.s.server.boxes, x.script.Script, keys, argv, now, sandbox.Limits{})
+	o := runScript(x.s.server.boxes, x.script.Script, keys, newKeyspace(keys, states, now), argv, sandbox.Limits{})
 	if !o.mayBeShape() || bytes.Contains(o.reply.AppendTo(nil, 3), []byte(stranger)) {
 		return nil
 	}
-	of := func(key string) int { return slices.IndexFunc(keys, func(k scriptKey) bool { return k.name == key }) }
 	sh := &shape{reply: o.reply, blind: o.blind}
 	for _, r := range o.reads {
-		sh.reads = append(sh.reads, shapeRead{of(r.key), r})
+		sh.reads = append(sh.reads, shapeRead{slices.Index(keys, r.key), r})
 		sh.reads[len(sh.reads)-1].read.key = ""
 	}
 	for _, w := range o.writes {
@@ -244,7 +243,7 @@ func (x *scriptExchange) shapeAt(kind []byte, stranger string, now time.Time) *s
 				return nil // it was not one of the names
 			}
 		}
-		at := of(w.key)
+		at := slices.Index(keys, w.key)
 		w.key, w.value = "", ""
 		sh.writes = append(sh.writes, shapeWrite{at, value, w})
 	}
