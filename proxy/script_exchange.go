@@ -444,7 +444,7 @@ func (x *scriptExchange) changes(changes []redlock.Change) ([]redlock.Change, st
 				continue
 			}
 			touched = true
-			ch.TTL = time.Duration(w.ttl) * time.Millisecond
+			ch.TTL = durationOf(w.ttl)
 			switch w.kind {
 			case writeDelete:
 				ch.Do = redlock.Delete
