@@ -119,7 +119,9 @@ func (c *caller) prolong(what string, p *incarnation, l *lease, ttl time.Duratio
 	})
 	c.w.ledger.note("caller %d: %s %v %s ttl %v through %d …", c.id, what, l.resources, short(l.token), ttl, p.id)
 	p.StartCommit(&r.Op, changes, r)
-	r.wait()
+	if errors.Is(r.wait().Err, errProxyDied) {
+		unknown() // what it had sent may be done
+	}
 	return still
 }
 
