@@ -3,7 +3,6 @@ package proxy
 import (
 	"bytes"
 	cryptorand "crypto/rand"
-	"maps"
 	"math/bits"
 	"reflect"
 	"slices"
@@ -60,11 +59,17 @@ type (
 	}
 )
 
-// shapes are those of one script, by kinds of calls. A kind that makes none has nil.
+// knownShape is the shape of a kind of calls; nil: they make none.
+type knownShape struct {
+	kind  string
+	shape *shape
+}
+
+// shapes are those of one script.
 type shapes struct {
-	known    atomic.Pointer[map[string]*shape]
-	others   atomic.Int32 // calls of other kinds since there is no room for more
-	learning sync.Mutex   // held by who replaces known
+	known    atomic.Pointer[[]knownShape] // few: looked through from the first
+	others   atomic.Int32                 // calls of other kinds since there is no room for more
+	learning sync.Mutex                   // held by who replaces known
 }
 
 // names are what a script sees by name alone, each once, by numbers in the order in which they come in a call: the values
@@ -134,12 +139,14 @@ func argsIn(set uint16, count int) func(yield func(int) bool) {
 
 // find is the shape of a kind; known is false for a kind that is still to be learned.
 func (s *shapes) find(kind []byte) (sh *shape, known bool) {
-	all := s.known.Load()
-	if all == nil {
-		return nil, false
+	if all := s.known.Load(); all != nil {
+		for i := range *all {
+			if k := &(*all)[i]; k.kind == string(kind) {
+				return k.shape, true
+			}
+		}
 	}
-	sh, known = (*all)[string(kind)]
-	return sh, known
+	return nil, false
 }
 
 // outcome is that of the call with these keys and names. It is written to room, if that is not nil.
@@ -178,11 +185,14 @@ func (x *scriptExchange) learnShape(kind []byte) {
 		return
 	}
 	defer s.learning.Unlock()
-	all := make(map[string]*shape)
+	if _, known := s.find(kind); known { // since this call has looked
+		return
+	}
+	var all []knownShape
 	if known := s.known.Load(); known != nil {
 		switch {
 		case len(*known) < shapesMax:
-			maps.Copy(all, *known)
+			all = slices.Clone(*known)
 		case s.others.Add(1) < shapesStale:
 			return
 		}
@@ -193,7 +203,7 @@ func (x *scriptExchange) learnShape(kind []byte) {
 	if !reflect.DeepEqual(one, other) {
 		one = nil
 	}
-	all[string(kind)] = one
+	all = append(all, knownShape{string(kind), one})
 	s.known.Store(&all)
 }
 

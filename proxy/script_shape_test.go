@@ -203,8 +203,8 @@ func (g *shapeGenerator) call(srv *Server, script *knownScript) *scriptExchange 
 // shapesKnown counts the shapes of a script, and the kinds that make none.
 func shapesKnown(script *knownScript) (made, none int) {
 	if all := script.shapes.known.Load(); all != nil {
-		for _, sh := range *all {
-			if sh != nil {
+		for _, k := range *all {
+			if k.shape != nil {
 				made++
 			} else {
 				none++

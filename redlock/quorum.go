@@ -118,6 +118,14 @@ func (v votes) tally(masters int) (t tally) {
 
 func (t tally) of(kind vote) int { return int(t>>(5*kind)) & 31 }
 
+// tooFew tells whether so few votes are in that no rule decides: a quorum must have voted to say yes, and as many to make a quorum
+// impossible.
+func (v votes) tooFew(masters int) bool {
+	voted := v | v>>2
+	voted = (voted | voted>>1) & 0x1111_1111_1111_1111
+	return bits.OnesCount64(uint64(voted)) <= masters-quorumOf(masters)
+}
+
 func quorumOf(masters int) int { return masters/2 + 1 }
 
 // outcome is what a round has come to.

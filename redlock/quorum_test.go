@@ -114,6 +114,9 @@ func TestOutcomesAreFinal(t *testing.T) {
 		}
 		for name, rule := range rules {
 			o := rule(v, n)
+			if v.tooFew(n) && o != undecided {
+				t.Fatalf("%s %x: too few votes are in, and it is decided", name, v)
+			}
 			if v.tally(n).of(votePending) == 0 && o == undecided {
 				t.Fatalf("%s %x: all votes are in, and nothing is decided", name, v)
 			}

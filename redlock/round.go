@@ -187,7 +187,10 @@ func (c *Client) vote(r *round, word votes, t *turn) {
 		c.statesVoted(r, after, t) // what the answers say decides, not how many there are
 		return
 	}
-	if r.outcome(after-word, n) != undecided {
+	if after.tooFew(n) {
+		return
+	}
+	if before := after - word; !before.tooFew(n) && r.outcome(before, n) != undecided {
 		switch {
 		case r.commit != nil:
 			c.commitLate(r, word, t)
