@@ -170,7 +170,7 @@ func (c *Client) answerDenied(op *Op, err error, t *turn) {
 // denied it has nothing of it. Implements "The Redlock algorithm" step 5: "it will try to unlock all the instances". The
 // caller does not wait for it, and its context has no part in it.
 //
-// It leaves the keys alone as long as another attempt of the same token, earlier or later, may be believed in: see repeats.
+// It leaves the keys alone as long as another attempt of the same token, earlier or later, may be believed in: see repeat.
 func (c *Client) undoLocked(r *round, v votes, rep *repeat, t *turn) {
 	n := len(c.lanes)
 	targets := v.mayHold(n) | rep.left
