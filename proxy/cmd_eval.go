@@ -103,12 +103,10 @@ func cmdEVALSHA(s *session, c *call) {
 		return
 	}
 	// Another redlockd may have learned it. No command behind it is executed before that is known.
-	alive := x.orderBehind(s, c)
-	c.takePlaceAndHold(&x.slot)
-	if !alive {
-		flush(x.fail(coded(errGone)))
+	if !x.orderBehind(s, c) {
 		return
 	}
+	c.takePlaceAndHold(&x.slot)
 	sha := string(lower[:])
 	o := &operation{then: func(result redlock.Result) redlock.Flusher { return x.learned(sha, result) }}
 	s.server.opts.Engine.StartShared(&o.Op, sha, o)

@@ -81,9 +81,14 @@ func TestScriptsInOrder(t *testing.T) {
 	srv.noKeys()
 }
 
-// A script that waits for another of the same client does so on the reader: what ends the session must end that too. (That the client
-// has closed is not noticed before the reader reads on.)
+// A command that waits for a script of the same client does so on the reader: what ends the session must end that too, and nothing is
+// locked of which nobody would know. (That the client has closed is not noticed before the reader reads on.)
 func TestScriptsOfASessionThatEnds(t *testing.T) {
+	seconds := map[string]string{
+		"EVAL": frameOf(take("k", "second")...), "SET": frameOf("SET", "k", "second", "NX", "PX", "20000"), "SET GET": frameOf("SET", "k", "second", "NX", "GET", "PX", "20000"),
+		"LOCK": frameOf("LOCK", "k", "20000", "TOKEN", "second"), "LOCK WAIT": frameOf("LOCK", "k", "20000", "TOKEN", "second", "WAIT", "5000"),
+		"MLOCK": frameOf("MLOCK", "2", "k", "l", "20000", "TOKEN", "second"),
+	}
 	for _, end := range []struct {
 		name string
 		how  func(srv *testServer, c *client, id string)
@@ -94,34 +99,34 @@ func TestScriptsOfASessionThatEnds(t *testing.T) {
 			srv.dial().do("CLIENT", "KILL", "ID", id).is(":1")
 		}},
 	} {
-		t.Run(end.name, func(t *testing.T) {
-			srv := serve(t)
-			srv.open()
-			c := srv.dial()
-			id := c.do("CLIENT", "ID").matches(`:(\d+)`)[0]
-			for _, m := range srv.masters {
-				m.Freeze()
-			}
-			c.raw(frameOf(take("k", token)...) + frameOf(take("k", "second")...) + frameOf("SET", "k", "third", "NX", "PX", "20000") + frameOf("PING"))
-			eventually(t, "the second waits for the first", func() bool {
-				waits := false
-				srv.each(func(s *session) bool {
-					s.mu.Lock()
-					defer s.mu.Unlock()
-					waits = waits || s.scripts.Load() > 0
-					return true
+		for name, second := range seconds {
+			t.Run(end.name+", "+name, func(t *testing.T) {
+				srv := serve(t)
+				srv.open()
+				c := srv.dial()
+				id := c.do("CLIENT", "ID").matches(`:(\d+)`)[0]
+				for _, m := range srv.masters {
+					m.Freeze()
+				}
+				c.raw(frameOf(take("k", token)...) + second + frameOf("SET", "k", "third", "NX", "PX", "20000") + frameOf("PING"))
+				eventually(t, "the second waits for the first", func() bool {
+					waits := false
+					srv.each(func(s *session) bool {
+						waits = waits || s.scripts.Load() > 0
+						return true
+					})
+					return waits
 				})
-				return waits
+				end.how(srv, c, id)
+				for _, m := range srv.masters {
+					m.Thaw()
+				}
+				eventually(t, "the session is gone", func() bool { return srv.clients() <= 2 })
+				other := srv.dial()
+				eventually(t, "nothing is locked for nobody", func() bool { return other.do("EXISTS", "k", "l").text == ":0" })
+				other.do(take("k", "other's")...).is(":1")
 			})
-			end.how(srv, c, id)
-			for _, m := range srv.masters {
-				m.Thaw()
-			}
-			eventually(t, "the session is gone", func() bool { return srv.clients() <= 2 })
-			other := srv.dial()
-			eventually(t, "nothing is locked for nobody", func() bool { return other.do("EXISTS", "k").text == ":0" })
-			other.do(take("k", "other's")...).is(":1")
-		})
+		}
 	}
 }
 

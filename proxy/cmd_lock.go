@@ -67,7 +67,9 @@ func startLock(s *session, c *call, resources, rest [][]byte) {
 	}
 	l := &lockCall{fenced: req.Fence, own: req.Token != ""}
 	req.Resources = copyStrings(l.one[:0], resources)
-	s.awaitScripts(c, req.Resources)
+	if !s.awaitScripts(c, req.Resources) {
+		return
+	}
 	if req.Wait == 0 {
 		c.takePlace(&l.slot)
 		s.server.opts.Engine.StartLock(&l.op, req, l)
@@ -205,7 +207,9 @@ type unlockCall struct {
 func startUnlock(s *session, c *call, resources [][]byte, token []byte) {
 	u := new(unlockCall)
 	keys := copyStrings(u.one[:0], resources)
-	s.awaitScripts(c, keys)
+	if !s.awaitScripts(c, keys) {
+		return
+	}
 	c.takePlace(&u.slot)
 	s.server.opts.Engine.StartUnlock(&u.op, keys, string(token), u)
 }
@@ -238,7 +242,9 @@ func startExtend(s *session, c *call, resources [][]byte, token, ttl []byte) {
 	}
 	e := new(extendCall)
 	keys := copyStrings(e.one[:0], resources)
-	s.awaitScripts(c, keys)
+	if !s.awaitScripts(c, keys) {
+		return
+	}
 	c.takePlace(&e.slot)
 	s.server.opts.Engine.StartExtend(&e.op, keys, string(token), d, e)
 }

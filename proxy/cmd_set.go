@@ -83,13 +83,10 @@ type setNX struct {
 func (s *session) startSetNX(c *call, when expiry) {
 	x := new(setNX)
 	x.key[0] = string(c.args[1])
-	alive := s.awaitScripts(c, x.key[:])
-	c.takePlace(&x.slot)
-	if !alive {
-		x.out = appendError(x.out, coded(errGone))
-		x.completeNow()
+	if !s.awaitScripts(c, x.key[:]) {
 		return
 	}
+	c.takePlace(&x.slot)
 	var now time.Time
 	if when.absolute {
 		now = time.Now()

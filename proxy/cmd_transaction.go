@@ -134,7 +134,9 @@ func cmdWATCH(s *session, c *call) {
 		c.fail(fmt.Sprintf("ERR at most %d keys can be watched", redlock.MaxResources))
 		return
 	}
-	s.awaitScripts(c, w.keys)
+	if !s.awaitScripts(c, w.keys) {
+		return
+	}
 	c.takePlaceAndHold(&w.slot)
 	s.server.opts.Engine.StartRead(&w.op, w.keys, w)
 }
@@ -209,7 +211,9 @@ func cmdEXEC(s *session, c *call) {
 		c.out = x.replyOn(newKeyspace(nil, nil, time.Now())).AppendTo(c.out, c.proto)
 		return
 	}
-	s.awaitScripts(c, x.keys)
+	if !s.awaitScripts(c, x.keys) {
+		return
+	}
 	c.takePlaceAndHold(&x.slot)
 	x.start()
 }

@@ -84,7 +84,9 @@ func (s *session) dropIn(c *call, e effect, refusal string) {
 		c.out = append(c.out, "+QUEUED\r\n"...)
 		return
 	}
-	alive := s.awaitScripts(c, e.keys)
+	if !s.awaitScripts(c, e.keys) {
+		return
+	}
 	x := &exchange{engine: s.server.opts.Engine, effects: []effect{e}, keys: e.keys}
 	if len(e.keys) > 1 {
 		x.keys = distinct(e.keys)
@@ -93,10 +95,6 @@ func (s *session) dropIn(c *call, e effect, refusal string) {
 		c.takePlaceAndHold(&x.slot)
 	} else {
 		c.takePlace(&x.slot)
-	}
-	if !alive {
-		flush(x.fail(coded(errGone)))
-		return
 	}
 	x.start()
 }

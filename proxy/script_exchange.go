@@ -82,13 +82,10 @@ const (
 
 // begin runs the script for the first time, on the session's goroutine.
 func (x *scriptExchange) begin(s *session, c *call) {
-	alive := x.orderBehind(s, c)
-	c.takePlace(&x.slot)
-	if !alive {
-		flush(x.fail(coded(errGone)))
-		return
+	if x.orderBehind(s, c) {
+		c.takePlace(&x.slot)
+		flush(x.first())
 	}
-	flush(x.first())
 }
 
 func flush(f redlock.Flusher) {
@@ -99,7 +96,8 @@ func flush(f redlock.Flusher) {
 
 // orderBehind waits until scripts of the same client that are on their way with one of the same keys are done: they may take several
 // rounds, and what follows must not overtake them. Others are not waited for: many callers share one connection. It returns
-// false when the client is gone; also then the slot is to be taken and completed. From then to then this one is waited for.
+// false when the client has gone meanwhile: then the call is answered, and is not to be executed, for nobody would know what it has
+// done. Else this one is waited for from the moment it takes its place.
 func (x *scriptExchange) orderBehind(s *session, c *call) (alive bool) {
 	x.keys = x.declared
 	if len(x.declared) > 1 {
@@ -109,7 +107,7 @@ func (x *scriptExchange) orderBehind(s *session, c *call) (alive bool) {
 	return s.awaitScripts(c, x.keys)
 }
 
-// awaitScripts is orderBehind for the command c of the session, before it takes its place; it must take one.
+// awaitScripts is orderBehind for any command with keys, before it takes its place; it must take one.
 func (s *session) awaitScripts(c *call, keys []string) (alive bool) {
 	if s.scripts.Load() == 0 {
 		return true // and none can come but from this goroutine
@@ -131,6 +129,11 @@ func (s *session) awaitScripts(c *call, keys []string) (alive bool) {
 	s.batch.b = c.out
 	err := s.awaitOthers(free)
 	c.out = s.batch.b
+	if err != nil {
+		sl := c.later()
+		sl.out = appendError(sl.out, coded(errGone))
+		sl.completeNow()
+	}
 	return err == nil
 }
 
