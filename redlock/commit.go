@@ -227,10 +227,7 @@ func (c *Client) commitRound(k commit, changes []Change, now time.Time) *round {
 	r.commit, kept.changes = kept, append(kept.one[:0], changes...)
 	first := &kept.changes[0]
 	r.token, r.ttlMs = first.becomes(), paddedTTL(first.TTL, c.opts.DriftFactor).Milliseconds()
-	if len(changes) == 1 {
-		r.setKeys(first.Resource)
-		return r
-	}
+	r.keys = r.key[:0]
 	for i := range changes {
 		r.keys = append(r.keys, changes[i].Resource)
 	}

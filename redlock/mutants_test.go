@@ -38,7 +38,7 @@ var mutants = []mutant{
 	{"an answer buys time for what was sent behind", "flight.go", `l.asked = l.out[0].asked`, `l.asked = l.out[0].asked; if MUTANT { l.asked = l.ticks }`, "TestTricklingFarMasters"},
 	{"only the oldest batch is given up", "flight.go", `for _, b := range l.out {`, `for _, b := range l.out[:pick(MUTANT, 1, len(l.out))] {`, "TestSilentFarMasters"},
 	{"votes behind a finding counted", "flight.go", `b.found.counts = !l.found.unsettled()`, `b.found.counts = MUTANT || !l.found.unsettled()`, "TestNoVoteCountsBehindAFinding"},
-	{"the caller's slice kept", "round.go", `r.keys = slices.Clone(keys)`, `r.keys = slices.Clone(keys); if MUTANT { r.keys = keys }`, "TestSliceOfResourcesIsTheCallers"},
+	{"the caller's slice kept", "round.go", `r.keys = append(r.key[:0], keys...)`, `r.keys = append(r.key[:0], keys...); if MUTANT { r.keys = keys }`, "TestSliceOfResourcesIsTheCallers"},
 	{"undone under a repetition", "lock.go", `case rep.underWay > 0:`, `case !MUTANT && rep.underWay > 0:`, "TestRepetitionSurvivesTheUndoOfTheFirst"},
 	{"a repetition forgotten with its resource", "leases.go", `e.line.first == nil && e.repeat == nil {`, `e.line.first == nil && (MUTANT || e.repeat == nil) {`, "TestRepeatsAreToldApart"},
 	{"repetitions of other resources mixed up", "repeat.go", `rep.token == token && slices.Equal(rep.keys, keys)`, `rep.token == token && (MUTANT && sameKeys(rep.keys, keys) || slices.Equal(rep.keys, keys))`, "TestRepeatsAreToldApart"},

@@ -105,7 +105,7 @@ func (v votes) lost(masters int) (m mask) {
 	return m
 }
 
-// tally counts the votes of each kind, five bits each: every vote is decided upon, most of them twice.
+// tally counts the votes of each kind, five bits each: a word instead of an array, for nearly every vote is weighed.
 type tally uint64
 
 func (v votes) tally(masters int) (t tally) {

@@ -1,7 +1,6 @@
 package redlock
 
 import (
-	"slices"
 	"sync/atomic"
 	"time"
 )
@@ -77,12 +76,7 @@ type answer struct {
 // setKeys says what the round is about. It keeps none of the caller's memory, for the round outlives the operation: with masters that
 // are slow, and as a lease.
 func (r *round) setKeys(keys ...string) {
-	if len(keys) == 1 {
-		r.key[0] = keys[0]
-		r.keys = r.key[:]
-		return
-	}
-	r.keys = slices.Clone(keys)
+	r.keys = append(r.key[:0], keys...)
 }
 
 func (r *round) ttl() time.Duration { return time.Duration(r.ttlMs) * time.Millisecond }
