@@ -21,7 +21,7 @@ import (
 // command, so whatever makes a master forget is caught in the very reply that carries the vote.
 type guard struct {
 	epoch string // admitted: votes count. Empty: they do not
-	past  string // the epoch that was admitted last, for the reason of a quarantine
+	past  string // the epoch that was admitted last. Once the master is quarantined it does not come back either
 
 	quarantine string    // value of the epoch key under which the master is quarantined; kept over reconnects
 	until      time.Time // end of the quarantine, on our monotonic clock
@@ -211,7 +211,7 @@ func (l *lane) attest(ctx context.Context, link *link, doubt string, step time.D
 		}
 		kind := readEpoch(value, l.identity.runID)
 		switch {
-		case doubt == "" && slices.Contains(l.guard.former, value):
+		case doubt == "" && (slices.Contains(l.guard.former, value) || value == l.guard.past && l.guard.quarantine != ""):
 			doubt = "its epoch is one of before: its memory is of an earlier time"
 			continue
 		case doubt == "" && kind == epochAdmitted:

@@ -82,6 +82,7 @@ var mutants = []mutant{
 	{"first sight of a clock believed", "guard.go", `case first && skew`, `case !MUTANT && first && skew`, "TestClockStepBehindARestart"},
 	{"a clock set back prolongs locks", "guard.go", `if step < 0 {`, `if step < 0 && !MUTANT {`, "TestClockSetBackProlongsNoLock"},
 	{"beat not compared", "guard.go", `epoch == g.past && beat < g.beat:`, `epoch == g.past && beat < g.beat && !MUTANT:`, "TestRollbackIsCaughtWithTheVote"},
+	{"a quarantine ends with an epoch of before", "guard.go", `value == l.guard.past && l.guard.quarantine != ""`, `!MUTANT && value == l.guard.past && l.guard.quarantine != ""`, "TestSecondEpisode"},
 	{"the past forgotten with the connection", "lane.go", `if id.runID != before.runID {`, `if id.runID != before.runID || MUTANT {`, "TestForgetfulMasterHasNoVote"},
 	{"one Redis votes twice", "client.go", `if other := c.claims[runID]; other != nil && other != l {`, `if other := c.claims[runID]; !MUTANT && other != nil && other != l {`, "TestRefusedMasters"},
 	{"a replica votes", "vet.go", `case info["role"] != "" && info["role"] != "master":`, `case !MUTANT && info["role"] != "" && info["role"] != "master":`, "TestRefusedMasters"},
