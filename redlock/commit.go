@@ -15,8 +15,8 @@ import (
 //   - A key that holds the very same value already is held, as for Redis: SET NX is denied by it. That is not so for LOCK.
 //   - The values of such clients are often not unique ("1", a host name, nothing). So what is sent behind a commit to clear up
 //     (undo of an attempt that failed, release of what a rotation has left) goes only where a vote says that this very
-//     commit set the value; elsewhere, where the answer is missing, only if the value is long enough to be unique.
-//     What a shorter one may leave behind ends with its TTL: that keeps others out, and lets nobody in.
+//     commit set the value; elsewhere, where the answer is missing, only if the value is long enough to be unique; and only of such
+//     a value is a release owed. What a shorter one may leave behind ends with its TTL: that keeps others out, and lets nobody in.
 
 // Was says what a key must hold for a commit to happen.
 type Was uint8
@@ -445,8 +445,18 @@ func (c *Client) sweepLocked(key []string, value string, targets mask, t *turn) 
 	case lease != nil && t.now.Before(lease.validUntil):
 		lease.inherited |= targets
 	default:
-		c.launchLocked(&round{verb: verbRelease, keys: key, token: value, start: t.now, debtor: targets, lapse: c.lapseOf(t.now)}, targets, t)
+		c.withdrawLocked(key, value, targets, t)
 	}
+}
+
+// withdrawLocked releases a value on the masters in targets. It is owed to those that are away only if it is unique: by the time that
+// they are back another client may hold the same value there.
+func (c *Client) withdrawLocked(key []string, value string, targets mask, t *turn) {
+	r := &round{verb: verbRelease, keys: key, token: value, start: t.now}
+	if unique(value) {
+		r.debtor, r.lapse = targets, c.lapseOf(t.now)
+	}
+	c.launchLocked(r, targets, t)
 }
 
 // notExtendedLocked is for an extension that is refused or unknown. A lock of one key that is definitely lost is cleared from where
@@ -468,7 +478,7 @@ func (c *Client) notExtendedLocked(r *round, o outcome, t *turn) {
 		case lease != nil:
 			lease.inherited |= rep.left
 		case !rep.earlier:
-			c.launchLocked(&round{verb: verbRelease, keys: key, token: ch.Value, start: t.now, debtor: rep.left}, rep.left, t)
+			c.withdrawLocked(key, ch.Value, rep.left, t)
 		}
 	}
 }
@@ -506,7 +516,7 @@ func (c *Client) undoCommitLocked(r *round, v votes, among mask, ends bool, t *t
 			lease.inherited |= targets
 		case rep != nil && rep.earlier: // a grant of another client may be believed in: what this one has added ends with its TTL
 		case ch.Was == WasAbsent:
-			c.launchLocked(&round{verb: verbRelease, keys: key, token: ch.NewValue, start: t.now, debtor: targets, lapse: c.lapseOf(t.now)}, targets, t)
+			c.withdrawLocked(key, ch.NewValue, targets, t)
 		default:
 			back := []Change{{Resource: ch.Resource, Was: WasValue, Value: ch.NewValue, Do: putBack, NewValue: ch.Value}}
 			c.launchLocked(c.commitRound(commit{kind: commitExtend}, back, t.now), targets, t)

@@ -317,6 +317,37 @@ func TestDropInUnknown(t *testing.T) {
 	}
 }
 
+// An attempt that failed cannot be undone on two masters, for the way to them is cut. Until it is mended another client is granted the
+// same value there, through another proxy: nobody releases that.
+func TestShortValueIsNotOwed(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p, other := s.open(), s.open()
+		for i := 2; i < 5; i++ {
+			s.do(i, "SET", "r", otherValue, "PX", 300)
+		}
+		p.delay(0, 10*ms, 2, 3, 4)
+		failed := p.beginCommit(setNX("r", "1", 100*ms))
+		for i := range 2 {
+			p.paths[i].Partition()
+		}
+		p.finish(failed).want(s, "SET NX", "no", 10*ms)
+		for i := range 2 {
+			p.paths[i].Cut()
+		}
+		time.Sleep(500 * ms)
+		for i := 3; i < 5; i++ {
+			other.paths[i].Partition()
+		}
+		other.commit(setNX("r", "1", 10*time.Second)).want(s, "SET NX through another proxy", "held", 0)
+		for i := range 2 {
+			p.paths[i].Heal()
+		}
+		p.allUp()
+		s.wantOn("r", "1", "11100")
+		p.commit(setNX("r", "2", 10*time.Second)).want(s, "SET NX of another value", "no", 10*ms)
+	})
+}
+
 // While an attempt fails another one of the same value is granted: the undo leaves it alone.
 func TestDropInUndoSparesTheNext(t *testing.T) {
 	inVirtualTime(t, 5, func(s *stage) {
