@@ -382,11 +382,12 @@ func (c *Client) committedLocked(r *round, v votes, t *turn) {
 		case !ch.lives():
 			continue
 		}
-		before, rep := c.leases.known(key, ch.becomes())
+		rep := c.leases.end(key, ch.becomes(), r)
+		before := c.leases.find(key, ch.becomes())
 		lease := r
 		if len(k.changes) > 1 {
 			// Each key is a lease of its own: it can be released and prolonged alone. Votes still to come are holders to it.
-			lease = &round{verb: verbSet, token: ch.becomes(), start: r.start, inherited: v.mayHold(n),
+			lease = &round{verb: verbSet, token: ch.becomes(), start: r.start, launched: r.launched, inherited: v.mayHold(n),
 				ttlMs: paddedTTL(ch.TTL, c.opts.DriftFactor).Milliseconds()}
 			lease.setKeys(ch.Resource)
 		}
@@ -411,7 +412,6 @@ func (c *Client) committedLocked(r *round, v votes, t *turn) {
 				c.refillLocked(r, lost, t)
 			}
 		}
-		c.leases.end(rep)
 	}
 }
 
@@ -469,8 +469,8 @@ func (c *Client) notExtendedLocked(r *round, o outcome, t *turn) {
 			continue
 		}
 		key := r.keys[i : i+1]
-		lease, rep := c.leases.known(key, ch.Value)
-		c.leases.end(rep)
+		rep := c.leases.end(key, ch.Value, r)
+		lease := c.leases.find(key, ch.Value)
 		switch {
 		case o == no && len(k.changes) == 1 && unique(ch.Value):
 			c.clearLocked(r, t)
@@ -501,20 +501,22 @@ func (c *Client) undoCommitLocked(r *round, v votes, among mask, ends bool, t *t
 		if ch.Was == WasAbsent && unique(ch.NewValue) {
 			targets |= unknown
 		}
-		lease, rep := c.leases.known(key, ch.becomes())
+		earlier := false
 		if ends {
-			c.leases.end(rep)
+			rep := c.leases.end(key, ch.becomes(), r)
+			earlier = rep.earlier
 			if ch.Was == WasAbsent {
 				targets |= rep.left
 			}
 		}
+		lease, others := c.leases.known(key, ch.becomes())
 		switch {
 		case targets == 0 || ch.Was == WasValue && !ch.rotates():
-		case rep != nil && rep.underWay > 0: // the last one under way sees to it
-			rep.left |= targets
+		case others != nil: // the last one under way sees to it
+			others.left |= targets
 		case lease != nil && t.now.Before(lease.validUntil):
 			lease.inherited |= targets
-		case rep != nil && rep.earlier: // a grant of another client may be believed in: what this one has added ends with its TTL
+		case earlier: // a grant of another client may be believed in: what this one has added ends with its TTL
 		case ch.Was == WasAbsent:
 			c.withdrawLocked(key, ch.NewValue, targets, t)
 		default:

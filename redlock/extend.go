@@ -45,8 +45,8 @@ func (c *Client) extensionDecided(r *round, o outcome, v votes, t *turn) {
 	defer c.mu.Unlock()
 	op := r.op
 	r.op = nil
-	lease, rep := c.leases.known(r.keys, r.token)
-	c.leases.end(rep)
+	rep := c.leases.end(r.keys, r.token, r)
+	lease := c.leases.find(r.keys, r.token)
 	switch {
 	case o == yes && validity > 0:
 		c.stats.Extended++
@@ -82,7 +82,7 @@ func (c *Client) extensionDecided(r *round, o outcome, v votes, t *turn) {
 func (c *Client) clearLocked(r *round, t *turn) {
 	all := allMasters(len(c.lanes))
 	lease, rep := c.leases.known(r.keys, r.token)
-	if lease != nil && lease.start.After(r.start) {
+	if lease != nil && after(lease.launched, r.launched) {
 		return
 	}
 	if lease != nil {

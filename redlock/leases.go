@@ -10,6 +10,8 @@ import (
 type leases struct {
 	entries map[string]*entry
 	repeats map[debt]*repeat // of attempts under way, those that stand beside another one on their first resource
+	// launched numbers the rounds in the order in which the lanes get them: see after.
+	launched uint32
 	// all lists the leases, so that a few can be looked at with every grant and those that ran out be forgotten: no timer, no
 	// long sweep, and never more of them than about twice those that run.
 	all    []*round
@@ -101,15 +103,18 @@ func (s *leases) grant(r *round, now time.Time) {
 	s.all = append(s.all, r)
 }
 
-// release forgets the lease that holds exactly these resources with this token, and returns it, or nil. What attempts under way with
-// the token are granted is no lease any more.
+// release forgets the lease that holds exactly these resources with this token, and returns it, or nil; and the attempts under way with
+// the token: what they are granted is no lease.
 func (s *leases) release(resources []string, token string) *round {
 	lease, rep := s.known(resources, token)
 	if lease != nil {
 		s.forget(lease)
 	}
 	if rep != nil {
-		rep.released = true
+		s.forgetRepeat(rep)
+		if lease != nil {
+			lease.inherited |= rep.left
+		}
 	}
 	return lease
 }
@@ -155,6 +160,9 @@ func (s *leases) running(now time.Time) (n int) {
 	}
 	return n
 }
+
+// after tells whether a round was launched after another one, by their numbers, which begin anew at some time.
+func after(launched, other uint32) bool { return int32(launched-other) > 0 }
 
 // sameKeys compares two sets of resources, which are named once each.
 func sameKeys(a, b []string) bool {

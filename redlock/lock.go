@@ -103,8 +103,7 @@ func (c *Client) acquisitionDecided(r *round, o outcome, v votes, t *turn) {
 	}
 	rep := &repeat{}
 	if op.strange {
-		rep = c.leases.repeat(r.keys, r.token)
-		c.leases.end(rep)
+		rep = c.leases.end(r.keys, r.token, r)
 		if o == yes && err == nil && c.payingLocked(r.keys, r.token) {
 			err = c.noQuorumError(v, quorum, elapsed)
 		}
@@ -175,12 +174,12 @@ func (c *Client) undoLocked(r *round, v votes, rep *repeat, t *turn) {
 	n := len(c.lanes)
 	targets := v.mayHold(n) | rep.left
 	if r.op.strange {
-		lease := c.leases.find(r.keys, r.token)
+		lease, others := c.leases.known(r.keys, r.token)
 		tally := v.tally(n)
 		rep.earlier = rep.earlier || tally.of(voteMine) > 0 && n-tally.of(voteDenied) >= quorumOf(n)
 		switch {
-		case rep.underWay > 0:
-			rep.left = targets
+		case others != nil:
+			others.left |= targets
 			return
 		case lease != nil && t.now.Before(lease.validUntil):
 			lease.inherited |= targets

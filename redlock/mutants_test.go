@@ -39,7 +39,9 @@ var mutants = []mutant{
 	{"only the oldest batch is given up", "flight.go", `for _, b := range l.out {`, `for _, b := range l.out[:pick(MUTANT, 1, len(l.out))] {`, "TestSilentFarMasters"},
 	{"votes behind a finding counted", "flight.go", `b.found.counts = !l.found.unsettled()`, `b.found.counts = MUTANT || !l.found.unsettled()`, "TestNoVoteCountsBehindAFinding"},
 	{"the caller's slice kept", "round.go", `r.keys = append(r.key[:0], keys...)`, `r.keys = append(r.key[:0], keys...); if MUTANT { r.keys = keys }`, "TestSliceOfResourcesIsTheCallers"},
-	{"undone under a repetition", "lock.go", `case rep.underWay > 0:`, `case !MUTANT && rep.underWay > 0:`, "TestRepetitionSurvivesTheUndoOfTheFirst"},
+	{"undone under a repetition", "lock.go", `case others != nil:`, `case !MUTANT && others != nil:`, "TestRepetitionSurvivesTheUndoOfTheFirst"},
+	{"attempts before and after an UNLOCK mixed up", "repeat.go", `rep == nil || !after(r.launched, rep.since)`, `rep == nil || !MUTANT && !after(r.launched, rep.since)`, "TestLockAgainBehindUnlock|TestRepeatsAreToldApart"},
+	{"cleared behind a later grant", "extend.go", `lease != nil && after(lease.launched, r.launched)`, `lease != nil && !MUTANT && after(lease.launched, r.launched)`, "TestLockAgainBehindUnlock"},
 	{"a repetition forgotten with its resource", "leases.go", `e.line.first == nil && e.repeat == nil {`, `e.line.first == nil && (MUTANT || e.repeat == nil) {`, "TestRepeatsAreToldApart"},
 	{"repetitions of other resources mixed up", "repeat.go", `rep.token == token && slices.Equal(rep.keys, keys)`, `rep.token == token && (MUTANT && sameKeys(rep.keys, keys) || slices.Equal(rep.keys, keys))`, "TestRepeatsAreToldApart"},
 
@@ -60,7 +62,8 @@ var mutants = []mutant{
 	// Drop-in.
 	{"TTL not padded", "commit.go", `padded := float64(ttl+driftConstant) / (1 - factor)`, `padded := float64(ttl+driftConstant) / (1 - factor); if MUTANT { padded = float64(ttl) }`, "TestDropInTTL"},
 	{"a commit granted late", "commit.go", `inTime := k.ttl == 0 || elapsed < k.ttl`, `inTime := MUTANT || k.ttl == 0 || elapsed < k.ttl`, "TestDropInLate"},
-	{"undo of the unknown, value not unique", "commit.go", `if ch.Was == WasAbsent && unique(ch.NewValue) {`, `if ch.Was == WasAbsent && (MUTANT || unique(ch.NewValue)) {`, "TestDropInUnknown"},
+	{"short values taken for unique", "commit.go", `return len(value) >= uniqueMin`, `return MUTANT || len(value) >= uniqueMin`, "TestDropInUnknown"},
+	{"releases of short values owed", "commit.go", `if unique(value) {`, `if MUTANT || unique(value) {`, "TestShortValueIsNotOwed"},
 	{"undo before the vote", "commit.go", `key, targets := r.keys[i:i+1], did`, `key, targets := r.keys[i:i+1], did; if MUTANT { targets = allMasters(n) }`, "TestSameValueNeverErodes"},
 	{"late grant kept", "commit.go", "	case k.kind != commitExtend:\n", "	case k.kind != commitExtend && !MUTANT:\n", "TestDropInLateGrantIsUndone"},
 	{"rotation leaves the old value", "commit.go", `if ch := &r.commit.changes[i]; (ch.rotates()`, `if ch := &r.commit.changes[i]; !MUTANT && (ch.rotates()`, "TestRotationClearsTheOldValue"},

@@ -36,7 +36,7 @@ func (c *Client) oweLocked(l *lane, r *round) {
 		return
 	}
 	holder := mask(0).with(l.index)
-	if rep := c.leases.repeat(r.keys, r.token); rep != nil && !rep.released {
+	if rep := c.leases.repeat(r.keys, r.token); rep != nil {
 		rep.left |= holder // the last attempt under way sees to it
 		return
 	}

@@ -9,7 +9,8 @@ import (
 // meanwhile. Then several attempts with one token are under way or behind each other, and on the masters nothing tells
 // their keys apart. So what one of them leaves behind must not be released as long as another may be granted, or an
 // earlier grant may be believed in: the release would take that away too, and let somebody else in. It is released with
-// the last of them. The other way round, an attempt that an UNLOCK has overtaken here must not bring the lock back.
+// the last of them. The other way round, an attempt that an UNLOCK has overtaken here must not bring the lock back; and one that is
+// made after the UNLOCK is no repetition of those before.
 //
 // This holds within one Client. A caller that repeats its LOCK through another one must expect the first one to undo it.
 
@@ -18,10 +19,11 @@ type repeat struct {
 	keys     []string
 	token    string
 	entry    *entry // that keeps it; nil: it is in leases.repeats
-	underWay int
-	left     mask // masters that may hold what attempts that are over have left behind
-	earlier  bool // one of them found the token there already: a grant of another client may be believed in
-	released bool // an UNLOCK passed while they were under way: what they are granted is gone already
+	underWay int32
+	since    uint32 // leases.launched when the first of them began
+	left     mask   // masters that may hold what attempts that are over have left behind
+	earlier  bool   // one of them found the token there already: a grant of another client may be believed in
+	released bool   // an UNLOCK has overtaken them: what they are granted is gone already
 }
 
 func (rep *repeat) is(keys []string, token string) bool {
@@ -36,7 +38,7 @@ func (s *leases) begin(keys []string, token string) {
 	e := s.entries[keys[0]]
 	rep := s.repeatAt(e, keys, token)
 	if rep == nil {
-		rep = &repeat{keys: keys, token: token}
+		rep = &repeat{keys: keys, token: token, since: s.launched}
 		if e == nil {
 			e = s.add(keys[0])
 		}
@@ -49,11 +51,20 @@ func (s *leases) begin(keys []string, token string) {
 	rep.underWay++
 }
 
-// end counts an attempt as over; the last one leaves nothing behind here.
-func (s *leases) end(rep *repeat) {
-	if rep.underWay--; rep.underWay > 0 {
-		return
+// end counts the attempt that the round was as over, and returns what is known of those it was one of; the last one leaves nothing
+// behind here.
+func (s *leases) end(keys []string, token string, r *round) *repeat {
+	rep := s.repeat(keys, token)
+	if rep == nil || !after(r.launched, rep.since) {
+		return &repeat{released: true}
 	}
+	if rep.underWay--; rep.underWay == 0 {
+		s.forgetRepeat(rep)
+	}
+	return rep
+}
+
+func (s *leases) forgetRepeat(rep *repeat) {
 	if rep.entry != nil {
 		rep.entry.repeat = nil
 		s.tidy(rep.entry)

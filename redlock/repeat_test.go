@@ -7,13 +7,15 @@ import (
 )
 
 // However attempts with some tokens come and go, on one resource, on several, in any order, with leases beside them or without:
-// those of each kind are known as long as they are under way, are told apart from all others, and leave nothing behind.
+// those of each kind are known as long as they are under way and no UNLOCK has overtaken them, are told apart from all others, and leave
+// nothing behind.
 func TestRepeatsAreToldApart(t *testing.T) {
 	type kind struct {
-		keys     []string
-		token    string
-		underWay int
-		left     mask
+		keys      []string
+		token     string
+		rounds    []*round // under way
+		overtaken []*round // likewise, by an UNLOCK
+		left      mask
 	}
 	for seed := range uint64(500) {
 		random := rand.New(rand.NewPCG(seed, 0))
@@ -25,22 +27,37 @@ func TestRepeatsAreToldApart(t *testing.T) {
 			}
 		}
 		end := func(k *kind) {
-			s.end(s.repeat(k.keys, k.token))
-			k.underWay--
+			last := len(k.rounds) - 1
+			if rep := s.end(k.keys, k.token, k.rounds[last]); rep.released {
+				t.Fatalf("seed %d: an attempt of %+v is not known", seed, k)
+			}
+			k.rounds = k.rounds[:last]
 		}
 		for range 60 {
 			k := kinds[random.IntN(len(kinds))]
-			switch action := random.IntN(5); {
-			case action < 2:
+			switch action := random.IntN(12); {
+			case action < 4:
 				s.begin(k.keys, k.token)
-				if k.underWay++; k.underWay == 1 {
+				s.launched++
+				k.rounds = append(k.rounds, &round{launched: s.launched})
+				if len(k.rounds) == 1 {
 					k.left = mask(random.IntN(1 << 5))
 					s.repeat(k.keys, k.token).left = k.left
 				}
-			case action < 4:
-				if k.underWay > 0 {
+			case action < 8:
+				if len(k.rounds) > 0 {
 					end(k)
 				}
+			case action < 9:
+				s.release(k.keys, k.token)
+				k.overtaken, k.rounds = append(k.overtaken, k.rounds...), nil
+			case action < 10:
+				for _, r := range k.overtaken {
+					if rep := s.end(k.keys, k.token, r); !rep.released {
+						t.Fatalf("seed %d: an attempt of %+v that an UNLOCK has overtaken is taken for a later one", seed, k)
+					}
+				}
+				k.overtaken = nil
 			default:
 				if e := s.entries[k.keys[0]]; e != nil && e.lease != nil {
 					s.forget(e.lease)
@@ -50,13 +67,13 @@ func TestRepeatsAreToldApart(t *testing.T) {
 			}
 			for _, k := range kinds {
 				switch rep := s.repeat(k.keys, k.token); {
-				case (rep == nil) != (k.underWay == 0), rep != nil && (rep.underWay != k.underWay || rep.left != k.left):
+				case (rep == nil) != (len(k.rounds) == 0), rep != nil && (int(rep.underWay) != len(k.rounds) || rep.left != k.left):
 					t.Fatalf("seed %d: of %+v is known %+v", seed, k, rep)
 				}
 			}
 		}
 		for _, k := range kinds {
-			for k.underWay > 0 {
+			for len(k.rounds) > 0 {
 				end(k)
 			}
 		}

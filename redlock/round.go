@@ -46,11 +46,10 @@ type round struct {
 
 	fence int64 // verbFence
 
-	votes atomic.Uint64 // see votes
-	told  atomic.Bool   // verbStates: decided
-	// settled: a commit that is done. Masters that say later that they did it too make no difference.
-	settled atomic.Bool
-	mark    atomic.Int64 // verbFence: the highest mark that a master held against the fence
+	launched uint32        // number of the round, set when it is launched: see after
+	settled  atomic.Bool   // verbStates: it is told. A commit: it is done, and masters that say later that they did it make no difference
+	votes    atomic.Uint64 // see votes
+	mark     atomic.Int64  // verbFence: the highest mark that a master held against the fence
 
 	// What follows belongs to a granted round, a lease, and is guarded by Client.mu.
 	validUntil time.Time // end of the validity
@@ -162,6 +161,8 @@ func (c *Client) finish(t *turn) {
 // under it, so every lane sees all rounds in the same order, and a release that is started after the SET it undoes was
 // answered stands behind that SET everywhere, also where the SET is still under way.
 func (c *Client) launchLocked(r *round, targets mask, t *turn) {
+	c.leases.launched++
+	r.launched = c.leases.launched
 	var away mask
 	for i, l := range c.lanes {
 		if !targets.has(i) || !l.push(r) {

@@ -145,6 +145,43 @@ func TestLockAgainWhileExtendFindsItLost(t *testing.T) {
 	})
 }
 
+// While an EXTEND is under way its lock is released and taken again with the same token. Then the EXTEND is found to have come too late:
+// that is no word about the lock which was taken since.
+func TestLockAgainBehindUnlock(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p, other := s.open(), s.open()
+		s.do(2, "SET", "r", "T", "PX", 30_000) // what is left of an earlier lock
+		p.delay(0, 20*ms, 3, 4)
+		extended, released := &call{began: time.Now()}, &call{began: time.Now()}
+		p.StartExtend(&extended.Op, []string{"r"}, "T", 10*time.Second, extended)
+		p.StartUnlock(&released.Op, []string{"r"}, "T", released)
+		p.lock(one("r", 10*time.Second).as("T")).want(s, "LOCK again", "held", 0)
+		p.finish(released).want(s, "UNLOCK", "held", 0)
+		p.finish(extended).want(s, "EXTEND", "no", 20*ms)
+		s.wantOn("r", "T", "11111")
+		other.lock(one("r", 10*time.Second)).want(s, "LOCK by another", "no", 0)
+	})
+}
+
+// The same with a LOCK that is found to be denied when it has been released and sent again.
+func TestLockAgainBehindUnlockOfADeniedLock(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p := s.open()
+		for i := 1; i < 5; i++ {
+			s.do(i, "SET", "r", "X", "PX", 30_000)
+		}
+		p.delay(0, 20*ms, 3, 4)
+		first := p.begin(one("r", 10*time.Second).as("T"))
+		p.unlock("T", "r").want(s, "UNLOCK", "held", 0)
+		for i := 1; i < 5; i++ {
+			s.do(i, "DEL", "r")
+		}
+		p.lock(one("r", 10*time.Second).as("T")).want(s, "LOCK again", "held", 0)
+		p.finish(first).want(s, "first LOCK", "no", 20*ms)
+		s.wantOn("r", "T", "11111")
+	})
+}
+
 // A LOCK repeated with its token while a master is away: that master still holds the key of the first grant, and is owed the release.
 func TestRepetitionRemembersWhoHolds(t *testing.T) {
 	inVirtualTime(t, 5, func(s *stage) {

@@ -72,7 +72,7 @@ func (c *Client) statesVoted(r *round, v votes, t *turn) {
 			result.States[i] = state
 		}
 	}
-	if r.told.CompareAndSwap(false, true) {
+	if r.settled.CompareAndSwap(false, true) {
 		t.tell(r.op, result)
 	}
 }
