@@ -18,7 +18,7 @@ func (c *Client) StartExtend(op *Op, resources []string, token string, ttl time.
 		return
 	}
 	r := &round{verb: verbExtend, token: token, ttlMs: ttl.Milliseconds(), start: t.now, op: op}
-	r.setKeys(resources...)
+	r.setLock(resources)
 
 	c.mu.Lock()
 	defer c.mu.Unlock()

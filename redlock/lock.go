@@ -59,7 +59,7 @@ func (c *Client) askLocked(op *Op, t *turn) {
 		op.token = c.tokens.make(t.now) // each attempt has its own: the release of an earlier one cannot hit it, however late it comes
 	}
 	r := &round{verb: verbSet, token: op.token, ttlMs: op.ttlMs, op: op}
-	r.setKeys(op.keys...)
+	r.setLock(op.keys)
 	// A turn can begin long before this attempt, and what it took is no part of the TTL: read the clock again.
 	r.start = time.Now()
 	switch {

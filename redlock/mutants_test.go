@@ -40,6 +40,7 @@ var mutants = []mutant{
 	{"votes behind a finding counted", "flight.go", `b.found.counts = !l.found.unsettled()`, `b.found.counts = MUTANT || !l.found.unsettled()`, "TestNoVoteCountsBehindAFinding"},
 	{"the caller's slice kept", "round.go", `r.keys = append(r.key[:0], keys...)`, `r.keys = append(r.key[:0], keys...); if MUTANT { r.keys = keys }`, "TestSliceOfResourcesIsTheCallers"},
 	{"undone under a repetition", "lock.go", `case others != nil:`, `case !MUTANT && others != nil:`, "TestRepetitionSurvivesTheUndoOfTheFirst"},
+	{"a lock in another order is another lock", "round.go", `slices.Sort(r.keys)`, `if !MUTANT { slices.Sort(r.keys) }`, "TestRepetitionInAnotherOrder"},
 	{"attempts before and after an UNLOCK mixed up", "repeat.go", `rep == nil || !after(r.launched, rep.since)`, `rep == nil || !MUTANT && !after(r.launched, rep.since)`, "TestLockAgainBehindUnlock|TestRepeatsAreToldApart"},
 	{"cleared behind a later grant", "extend.go", `lease != nil && after(lease.launched, r.launched)`, `lease != nil && !MUTANT && after(lease.launched, r.launched)`, "TestLockAgainBehindUnlock"},
 	{"a repetition forgotten with its resource", "leases.go", `e.line.first == nil && e.repeat == nil {`, `e.line.first == nil && (MUTANT || e.repeat == nil) {`, "TestRepeatsAreToldApart"},

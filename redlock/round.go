@@ -1,6 +1,7 @@
 package redlock
 
 import (
+	"slices"
 	"sync/atomic"
 	"time"
 )
@@ -76,6 +77,12 @@ type answer struct {
 // are slow, and as a lease.
 func (r *round) setKeys(keys ...string) {
 	r.keys = append(r.key[:0], keys...)
+}
+
+// setLock is setKeys for what is locked together. The caller may name it in another order the next time, and means the same lock.
+func (r *round) setLock(keys []string) {
+	r.setKeys(keys...)
+	slices.Sort(r.keys)
 }
 
 func (r *round) ttl() time.Duration { return time.Duration(r.ttlMs) * time.Millisecond }

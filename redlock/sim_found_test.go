@@ -125,6 +125,29 @@ func TestRepetitionSurvivesTheFailureOfTheFirst(t *testing.T) {
 	})
 }
 
+// Or when it names what it locks in another order.
+func TestRepetitionInAnotherOrder(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p := s.open()
+		for i := 2; i < 5; i++ {
+			s.do(i, "SET", "a", "another", "PX", 5)
+		}
+		p.delay(20*ms, 0, 0, 1)
+		p.delay(0, 20*ms, 4)
+		first := p.begin(several(10*time.Second, "a", "b").as("T"))
+		time.Sleep(8 * ms)
+		p.lock(several(10*time.Second, "b", "a").as("T")).want(s, "second LOCK", "held", 32*ms)
+		p.finish(first).want(s, "first LOCK", "no", 20*ms)
+		time.Sleep(100 * ms)
+		for _, key := range []string{"a", "b"} {
+			s.wantOn(key, "T", "11111")
+		}
+		p.unlock("T", "a", "b").want(s, "UNLOCK", "held", 20*ms)
+		time.Sleep(100 * ms)
+		s.wantNoLocks()
+	})
+}
+
 // EXTEND finds the lock lost and clears the remains away, while the caller takes it anew under the same token.
 func TestLockAgainWhileExtendFindsItLost(t *testing.T) {
 	inVirtualTime(t, 5, func(s *stage) {

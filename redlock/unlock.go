@@ -23,8 +23,8 @@ func (c *Client) StartUnlock(op *Op, resources []string, token string, to Comple
 func (c *Client) releaseLocked(op *Op, resources []string, token string, owe bool, t *turn) {
 	n := len(c.lanes)
 	r := &round{verb: verbRelease, token: token, start: t.now, op: op}
-	r.setKeys(resources...)
-	switch lease := c.leases.release(resources, token); {
+	r.setLock(resources)
+	switch lease := c.leases.release(r.keys, token); {
 	case !owe:
 	case lease != nil:
 		r.debtor = lease.holders(n)
