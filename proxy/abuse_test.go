@@ -9,6 +9,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -98,13 +99,13 @@ func TestClientThatDoesNotRead(t *testing.T) {
 	}()
 	most := 0
 	eventually(t, "it is closed", func() bool {
-		srv.each(func(s *session) bool {
+		clients := srv.clients()
+		for _, s := range clients {
 			s.mu.Lock()
 			most = max(most, s.unsentLocked())
 			s.mu.Unlock()
-			return true
-		})
-		return srv.clients() == 0
+		}
+		return len(clients) == 0
 	})
 	if limit := 64<<10 + batchMax + 10_100; most > limit {
 		t.Errorf("%d bytes waited for the client, want at most %d", most, limit)
@@ -156,12 +157,8 @@ func TestHalfACommandAndSilence(t *testing.T) {
 	idle.do("LOCK", "r", "10000", "TOKEN", "x").granted(1, 9898)
 	lock := frameOf("LOCK", "r", "10000", "WAIT", "60000")
 	waiting.raw(lock[:10])
-	eventually(t, "half a command has come", func() (half bool) {
-		srv.each(func(s *session) bool {
-			half = half || s.halfSince.Load() != 0
-			return true
-		})
-		return half
+	eventually(t, "half a command has come", func() bool {
+		return slices.ContainsFunc(srv.clients(), func(s *session) bool { return s.halfSince.Load() != 0 })
 	})
 	waiting.raw(lock[10:] + "*1\r\n$4\r\nPI") // it waits, and what is behind is not looked at
 	eventually(t, "it waits", waiters(srv, 1))
@@ -202,7 +199,7 @@ func TestMaxClients(t *testing.T) {
 	c.read().is("-ERR max number of clients reached")
 	c.closed()
 	b.conn.Close()
-	eventually(t, "there is room again", func() bool { return srv.clients() == 1 })
+	eventually(t, "there is room again", func() bool { return len(srv.clients()) == 1 })
 	srv.dial().do("PING").is("+PONG")
 }
 

@@ -192,7 +192,7 @@ func idleConnections(b *testing.B, command string, lines int) {
 		for _, conn := range conns {
 			conn.Close()
 		}
-		eventually(b, "all are gone", func() bool { return srv.clients() == 0 })
+		eventually(b, "all are gone", func() bool { return len(srv.clients()) == 0 })
 	}
 }
 

@@ -37,7 +37,7 @@ func TestClientsComeAndGo(t *testing.T) {
 	clients.Wait()
 	t.Logf("%d locks were granted, %d grants were taken back", granted.Load(), srv.counters.repliesLost.Load())
 	eventually(t, "all clients are gone, and nobody waits", func() bool {
-		return srv.clients() == 0 && srv.opts.Engine.Stats().Waiters == 0
+		return len(srv.clients()) == 0 && srv.opts.Engine.Stats().Waiters == 0
 	})
 	c := srv.dial()
 	for i := range holders {

@@ -43,18 +43,17 @@ func cmdCLIENTKILL(s *session, c *call) {
 	}
 
 	killed := 0
-	s.server.each(func(other *session) bool {
+	for _, other := range s.server.clients() {
 		if !filter.matches(other, other == s) {
-			return true
+			continue
 		}
 		killed++
 		if other == s {
 			s.closeAfterReply = true
 		} else {
-			other.kill()
+			other.die("killed")
 		}
-		return true
-	})
+	}
 	switch {
 	case !oldForm:
 		c.out = redcon.AppendInt(c.out, int64(killed))

@@ -42,10 +42,9 @@ func cmdCLIENTLIST(s *session, c *call) {
 	var lines []byte
 	switch {
 	case len(c.args) == 2:
-		s.server.each(func(other *session) bool {
+		for _, other := range s.server.clients() {
 			lines = other.appendInfo(lines)
-			return true
-		})
+		}
 
 	case len(c.args) == 4 && equalFold(c.args[2], "TYPE"):
 		kind, ok := parseClientType(c.args[3])
@@ -53,12 +52,11 @@ func cmdCLIENTLIST(s *session, c *call) {
 			c.fail(fmt.Sprintf("ERR Unknown client type '%s'", c.args[3]))
 			return
 		}
-		s.server.each(func(other *session) bool {
+		for _, other := range s.server.clients() {
 			if other.isOfType(kind) {
 				lines = other.appendInfo(lines)
 			}
-			return true
-		})
+		}
 
 	case len(c.args) > 3 && equalFold(c.args[2], "ID"):
 		for _, arg := range c.args[3:] {

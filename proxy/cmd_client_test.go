@@ -77,7 +77,7 @@ func TestCLIENTKILL(t *testing.T) {
 			killer.do("PING").is("+PONG")
 			other.do("QUIT").is("+OK")
 			killer.do("QUIT").is("+OK")
-			eventually(t, "all are gone", func() bool { return srv.clients() == 0 })
+			eventually(t, "all are gone", func() bool { return len(srv.clients()) == 0 })
 		})
 	}
 
@@ -87,7 +87,7 @@ func TestCLIENTKILL(t *testing.T) {
 		victim.do("AUTH", "d")
 		killer.do("CLIENT", "KILL", addrOf(victim)).is("+OK")
 		victim.closed()
-		eventually(t, "the victim is gone", func() bool { return srv.clients() == 1 })
+		eventually(t, "the victim is gone", func() bool { return len(srv.clients()) == 1 })
 		killer.do("CLIENT", "KILL", addrOf(victim)).is("-ERR No such client")
 		killer.do("CLIENT", "KILL", addrOf(killer)).is("+OK") // oneself, too
 		killer.closed()

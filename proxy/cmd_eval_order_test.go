@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -110,18 +111,13 @@ func TestScriptsOfASessionThatEnds(t *testing.T) {
 				}
 				c.raw(frameOf(take("k", token)...) + second + frameOf("SET", "k", "third", "NX", "PX", "20000") + frameOf("PING"))
 				eventually(t, "the second waits for the first", func() bool {
-					waits := false
-					srv.each(func(s *session) bool {
-						waits = waits || s.scripts.Load() > 0
-						return true
-					})
-					return waits
+					return slices.ContainsFunc(srv.clients(), func(s *session) bool { return s.scripts.Load() > 0 })
 				})
 				end.how(srv, c, id)
 				for _, m := range srv.masters {
 					m.Thaw()
 				}
-				eventually(t, "the session is gone", func() bool { return srv.clients() <= 2 })
+				eventually(t, "the session is gone", func() bool { return len(srv.clients()) <= 2 })
 				other := srv.dial()
 				eventually(t, "nothing is locked for nobody", func() bool { return other.do("EXISTS", "k", "l").text == ":0" })
 				other.do(take("k", "other's")...).is(":1")

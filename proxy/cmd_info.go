@@ -104,18 +104,17 @@ func portOf(laddr string) string {
 }
 
 func infoClients(srv *Server, t *infoText, _ *session) {
-	var connected, waiting, subscribed int
-	srv.each(func(s *session) bool {
-		connected++
+	var waiting, subscribed int
+	clients := srv.clients()
+	for _, s := range clients {
 		if s.held.Load() {
 			waiting++
 		}
 		if s.isOfType(clientPubSub) {
 			subscribed++
 		}
-		return true
-	})
-	t.field("connected_clients", connected)
+	}
+	t.field("connected_clients", len(clients))
 	t.field("cluster_connections", 0)
 	t.field("maxclients", srv.opts.MaxClients)
 	t.field("blocked_clients", waiting)

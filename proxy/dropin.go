@@ -257,7 +257,7 @@ func (x *exchange) committed(result redlock.Result) redlock.Flusher {
 func (s *session) mayChange(changes []redlock.Change) error {
 	takes := slices.ContainsFunc(changes, func(ch redlock.Change) bool { return ch.Do == redlock.Set && ch.Was == redlock.WasAbsent })
 	switch {
-	case takes && s.isDead():
+	case takes && s.dead.Load():
 		return errGone
 	case takes && s.server.draining.Load():
 		return redlock.ErrDraining

@@ -176,7 +176,7 @@ func TestHandshakes(t *testing.T) {
 				c.read().matches("(?s:" + step[1] + ")")
 			}
 			c.conn.Close()
-			eventually(t, "the client is gone", func() bool { return srv.clients() == 0 })
+			eventually(t, "the client is gone", func() bool { return len(srv.clients()) == 0 })
 			srv.resetStats()
 
 			c = srv.dial()

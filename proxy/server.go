@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
 	"net"
 	"runtime"
 	"slices"
@@ -200,14 +201,18 @@ func (srv *Server) Shutdown(ctx context.Context) error {
 
 // quiet tells whether no client of this server has anything to expect from it.
 func (srv *Server) quiet() bool {
-	quiet := srv.opts.Engine.Stats().Leases == 0
-	srv.each(func(s *session) bool {
+	if srv.opts.Engine.Stats().Leases > 0 {
+		return false
+	}
+	for _, s := range srv.clients() {
 		s.mu.Lock()
-		quiet = quiet && s.head == nil && s.unsentLocked() == 0 && !s.inBatch.Load()
+		quiet := s.head == nil && s.unsentLocked() == 0 && !s.inBatch.Load()
 		s.mu.Unlock()
-		return quiet
-	})
-	return quiet
+		if !quiet {
+			return false
+		}
+	}
+	return true
 }
 
 // Close closes all listeners and connections, and waits for the goroutines of the server. Waits are ended; locks whose grant is
@@ -220,10 +225,9 @@ func (srv *Server) Close() error {
 		close(srv.done)
 	}
 	srv.mu.Unlock()
-	srv.each(func(s *session) bool {
+	for _, s := range srv.clients() {
 		s.die("the server is closed")
-		return true
-	})
+	}
 	srv.goroutines.Wait()
 	return nil
 }
@@ -254,25 +258,11 @@ func (srv *Server) session(id int64) *session {
 	return srv.sessions[id]
 }
 
-// clients returns how many there are.
-func (srv *Server) clients() int {
+// clients lists those that are there now, in order of id.
+func (srv *Server) clients() []*session {
 	srv.mu.Lock()
-	defer srv.mu.Unlock()
-	return len(srv.sessions)
-}
-
-// each calls f for every client, in order of id, until it returns false. No lock is held while f runs.
-func (srv *Server) each(f func(*session) bool) {
-	srv.mu.Lock()
-	all := make([]*session, 0, len(srv.sessions))
-	for _, s := range srv.sessions {
-		all = append(all, s)
-	}
+	all := slices.AppendSeq(make([]*session, 0, len(srv.sessions)), maps.Values(srv.sessions))
 	srv.mu.Unlock()
 	slices.SortFunc(all, func(a, b *session) int { return cmp.Compare(a.id, b.id) })
-	for _, s := range all {
-		if !f(s) {
-			return
-		}
-	}
+	return all
 }

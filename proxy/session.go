@@ -247,7 +247,7 @@ func (s *session) executeAll() error {
 			s.halfSince.Store(0)
 			return nil
 		}
-		if s.isDead() { // nobody would know what the commands that were read already have done
+		if s.dead.Load() { // nobody would know what the commands that were read already have done
 			return errDead
 		}
 		if s.inFlight.Load() >= int32(srv.opts.PipelineMax) || len(s.batch.b) >= batchMax {
@@ -406,12 +406,6 @@ func (s *session) die(why string) {
 	}
 	undo(lost)
 }
-
-// isDead tells whether the connection is closed. Any goroutine may ask.
-func (s *session) isDead() bool { return s.dead.Load() }
-
-// kill closes the connection for CLIENT KILL.
-func (s *session) kill() { s.die("killed") }
 
 // unblock ends the wait of the session's LOCK, if it waits, and tells whether it did. err nil: as if its WAIT had run out.
 func (s *session) unblock(err error) bool {

@@ -7,6 +7,7 @@ package proxy
 import (
 	"math/rand/v2"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -144,9 +145,9 @@ func TestNothingIsExecutedForTheDead(t *testing.T) {
 	c := srv.dial()
 	c.raw("first\r\nsecond\r\nsecond\r\n")
 	<-executing
-	srv.session(1).kill()
+	srv.session(1).die("killed")
 	close(killed)
-	eventually(t, "the session is gone", func() bool { return srv.clients() == 0 })
+	eventually(t, "the session is gone", func() bool { return len(srv.clients()) == 0 })
 	if n := second.Load(); n != 0 {
 		t.Errorf("%d commands of a client that was killed were executed, want none", n)
 	}
@@ -159,7 +160,9 @@ func TestTransactionTakesNoLockForNobody(t *testing.T) {
 		how  func(srv *testServer, c *client)
 	}{
 		{"killed", func(srv *testServer, _ *client) {
-			srv.each(func(s *session) bool { s.kill(); return true })
+			for _, s := range srv.clients() {
+				s.die("killed")
+			}
 		}},
 		{"draining", func(srv *testServer, _ *client) { srv.draining.Store(true) }},
 	} {
@@ -173,9 +176,7 @@ func TestTransactionTakesNoLockForNobody(t *testing.T) {
 			}
 			c.raw(frameOf("MULTI") + frameOf("SET", "k", token, "NX", "PX", "20000") + frameOf("EXEC"))
 			eventually(t, "EXEC looks", func() bool {
-				looks := false
-				srv.each(func(s *session) bool { looks = looks || s.inFlight.Load() > 0; return true })
-				return looks
+				return slices.ContainsFunc(srv.clients(), func(s *session) bool { return s.inFlight.Load() > 0 })
 			})
 			end.how(srv, c)
 			for _, m := range srv.masters {

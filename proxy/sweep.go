@@ -24,13 +24,12 @@ func (srv *Server) sweepUntilClosed() {
 
 func (srv *Server) sweep() {
 	now := srv.now()
-	srv.each(func(s *session) bool {
+	for _, s := range srv.clients() {
 		if why := s.overdue(now); why != "" {
 			srv.log.Info("client closed", "client", s.id, "addr", s.addr, "why", why)
 			s.die(why)
 		}
-		return true
-	})
+	}
 }
 
 // overdue says which timeout the session has used up, or nothing.
