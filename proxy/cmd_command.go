@@ -115,15 +115,9 @@ func cmdCOMMANDLIST(s *session, c *call) {
 		}
 	}
 	var names []string
-	add := func(cmd *command) {
-		if keep(cmd) {
-			names = append(names, cmd.fullName())
-		}
-	}
-	for _, cmd := range s.server.table.all {
-		add(cmd)
-		for i := range cmd.subs {
-			add(&cmd.subs[i])
+	for _, row := range s.server.table.rows {
+		if keep(row) {
+			names = append(names, row.fullName())
 		}
 	}
 	c.out = redcon.AppendArray(c.out, len(names))
@@ -134,7 +128,7 @@ func cmdCOMMANDLIST(s *session, c *call) {
 
 func cmdCOMMANDGETKEYS(s *session, c *call) {
 	args := c.args[2:]
-	cmd := s.server.table.byArgs(args)
+	cmd, _ := s.server.table.find(args)
 	switch {
 	case cmd == nil:
 		c.fail("ERR Invalid command specified")
@@ -186,12 +180,6 @@ func (t *commandTable) byFullName(name []byte) *command {
 		return cmd
 	}
 	return cmd.sub(sub)
-}
-
-// byArgs finds the command, or the subcommand, that a client would run with these arguments; nil if there is none.
-func (t *commandTable) byArgs(args [][]byte) *command {
-	cmd, _ := t.find(args)
-	return cmd
 }
 
 // cmdHELP is the HELP subcommand of every command that has subcommands. It is made from their docs.

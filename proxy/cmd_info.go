@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"fmt"
+	"maps"
 	"net"
 	"os"
 	"runtime"
@@ -251,21 +252,20 @@ func infoLocks(srv *Server, t *infoText, _ *session) {
 // infoCommandstats has a line for each command that was called, with Redis's fields. No time is measured: what a lock takes is
 // the time of the masters and of waiting, not that of its handler.
 func infoCommandstats(srv *Server, t *infoText, _ *session) {
-	for _, cmd := range srv.table.all {
-		cmd.eachRow(func(row *command) {
-			calls, rejected, failed := row.stats.calls.Load(), row.stats.rejected.Load(), row.stats.failed.Load()
-			if calls+rejected == 0 {
-				return
-			}
-			fmt.Fprintf(t, "cmdstat_%s:calls=%d,usec=0,usec_per_call=0.00,rejected_calls=%d,failed_calls=%d\r\n",
-				row.fullName(), calls, rejected, failed)
-		})
+	for _, row := range srv.table.rows {
+		calls, rejected, failed := row.stats.calls.Load(), row.stats.rejected.Load(), row.stats.failed.Load()
+		if calls+rejected == 0 {
+			continue
+		}
+		fmt.Fprintf(t, "cmdstat_%s:calls=%d,usec=0,usec_per_call=0.00,rejected_calls=%d,failed_calls=%d\r\n",
+			row.fullName(), calls, rejected, failed)
 	}
 }
 
 func infoErrorstats(srv *Server, t *infoText, _ *session) {
-	for _, e := range srv.stats.codes() {
-		fmt.Fprintf(t, "errorstat_%s:count=%d\r\n", e.code, e.count)
+	counts := srv.stats.codes()
+	for _, code := range slices.Sorted(maps.Keys(counts)) {
+		fmt.Fprintf(t, "errorstat_%s:count=%d\r\n", code, counts[code])
 	}
 }
 

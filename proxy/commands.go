@@ -10,6 +10,7 @@ import (
 type commandTable struct {
 	byName map[string]*command
 	all    []*command // in order of name; subcommands are in their rows
+	rows   []*command // the same, each with its subcommands behind it
 }
 
 // commandNameMax bounds the names that find looks for.
@@ -33,6 +34,12 @@ func newCommandTable(groups ...[]command) *commandTable {
 		}
 	}
 	slices.SortFunc(t.all, func(a, b *command) int { return cmp.Compare(a.name, b.name) })
+	for _, cmd := range t.all {
+		t.rows = append(t.rows, cmd)
+		for i := range cmd.subs {
+			t.rows = append(t.rows, &cmd.subs[i])
+		}
+	}
 	return t
 }
 

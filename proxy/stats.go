@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"maps"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -56,21 +55,11 @@ func (st *stats) countError(reply []byte) {
 	}
 }
 
-// codeCount is a line of the section Errorstats.
-type codeCount struct {
-	code  string
-	count uint64
-}
-
-// codes lists the error replies by code, in order of code.
-func (st *stats) codes() []codeCount {
+// codes counts the error replies by code.
+func (st *stats) codes() map[string]uint64 {
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	var all []codeCount
-	for _, code := range slices.Sorted(maps.Keys(st.byCode)) {
-		all = append(all, codeCount{code, st.byCode[code]})
-	}
-	return all
+	return maps.Clone(st.byCode)
 }
 
 // totals are the counters that CONFIG RESETSTAT takes back to zero. The counters themselves go on, since metrics that
@@ -111,12 +100,10 @@ func (srv *Server) totalsSinceReset() totals {
 
 // resetStats is CONFIG RESETSTAT.
 func (srv *Server) resetStats() {
-	for _, cmd := range srv.table.all {
-		cmd.eachRow(func(row *command) {
-			row.stats.calls.Store(0)
-			row.stats.rejected.Store(0)
-			row.stats.failed.Store(0)
-		})
+	for _, row := range srv.table.rows {
+		row.stats.calls.Store(0)
+		row.stats.rejected.Store(0)
+		row.stats.failed.Store(0)
 	}
 	n := srv.totals()
 	srv.stats.mu.Lock()
@@ -135,12 +122,4 @@ func (st *stats) commandsPerSecond(commands uint64, now time.Time) uint64 {
 		st.rateTime, st.rateOf = now, commands
 	}
 	return st.rate
-}
-
-// eachRow calls f for the command and for its subcommands.
-func (cmd *command) eachRow(f func(*command)) {
-	f(cmd)
-	for i := range cmd.subs {
-		f(&cmd.subs[i])
-	}
 }
