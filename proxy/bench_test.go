@@ -50,7 +50,7 @@ func BenchmarkSlot(b *testing.B) {
 			srv.table = newCommandTable([]command{{name: "later", arity: 1, handler: func(_ *session, c *call) {
 				sl := c.later()
 				sl.out = append(sl.out, "+OK\r\n"...)
-				sl.completeNow()
+				flush(sl.complete())
 			}}})
 			srv.serveTCP()
 			converse(b, srv, depth, frameOf("later"), len("+OK\r\n"))

@@ -84,7 +84,7 @@ func startLock(s *session, c *call, resources, rest [][]byte) {
 func (l *lockCall) Done(_ *redlock.Op, result redlock.Result) redlock.Flusher {
 	switch {
 	case result.Err != nil:
-		l.out = appendError(l.out, coded(result.Err))
+		return l.fail(coded(result.Err))
 	case !result.Held:
 		l.out = appendNullArray(l.out, l.proto)
 	default:
@@ -218,7 +218,7 @@ func startUnlock(s *session, c *call, resources [][]byte, token []byte) {
 func (u *unlockCall) Done(_ *redlock.Op, result redlock.Result) redlock.Flusher {
 	switch {
 	case result.Err != nil:
-		u.out = appendError(u.out, coded(result.Err))
+		return u.fail(coded(result.Err))
 	case result.Held:
 		u.out = append(u.out, ":1\r\n"...)
 	default:
@@ -254,7 +254,7 @@ func startExtend(s *session, c *call, resources [][]byte, token, ttl []byte) {
 func (e *extendCall) Done(_ *redlock.Op, result redlock.Result) redlock.Flusher {
 	switch {
 	case result.Err != nil:
-		e.out = appendError(e.out, coded(result.Err))
+		return e.fail(coded(result.Err))
 	case result.Held:
 		e.out = redcon.AppendInt(e.out, floorMs(result.Validity))
 	default:

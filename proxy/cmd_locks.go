@@ -46,8 +46,7 @@ func cmdLOCKINFO(s *session, c *call) {
 // Done implements redlock.Completer.
 func (i *infoCall) Done(_ *redlock.Op, result redlock.Result) redlock.Flusher {
 	if result.Err != nil {
-		i.out = appendError(i.out, coded(result.Err))
-		return i.complete()
+		return i.fail(coded(result.Err))
 	}
 	info := result.Info
 	i.out = appendMap(i.out, i.proto, 7)

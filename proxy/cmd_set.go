@@ -99,7 +99,7 @@ func (s *session) startSetNX(c *call, when expiry) {
 func (x *setNX) Done(_ *redlock.Op, result redlock.Result) redlock.Flusher {
 	switch {
 	case result.Err != nil:
-		x.out = appendError(x.out, coded(result.Err))
+		return x.fail(coded(result.Err))
 	case result.Held:
 		x.out = redcon.AppendOK(x.out)
 	default:

@@ -144,8 +144,7 @@ func cmdWATCH(s *session, c *call) {
 // Done implements redlock.Completer.
 func (w *watch) Done(_ *redlock.Op, result redlock.Result) redlock.Flusher {
 	if result.Err != nil {
-		w.out = appendError(w.out, coded(result.Err))
-		return w.complete()
+		return w.fail(coded(result.Err))
 	}
 	t := &w.s.transaction
 	if t.watched == nil {

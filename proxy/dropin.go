@@ -153,9 +153,7 @@ func (x *exchange) start() {
 		x.read()
 		return
 	}
-	if f := x.run(true); f != nil {
-		f.Flush()
-	}
+	flush(x.run(true))
 }
 
 func (x *exchange) allWatched() bool {
@@ -268,11 +266,6 @@ func (s *session) mayChange(changes []redlock.Change) error {
 // guardFailed answers EXEC when a watched key is not what it was.
 func (x *exchange) guardFailed() redlock.Flusher {
 	x.out = appendNullArray(x.out, x.proto)
-	return x.complete()
-}
-
-func (x *exchange) fail(text string) redlock.Flusher {
-	x.out = appendError(x.out, text)
 	return x.complete()
 }
 

@@ -88,12 +88,6 @@ func (x *scriptExchange) begin(s *session, c *call) {
 	}
 }
 
-func flush(f redlock.Flusher) {
-	if f != nil {
-		f.Flush()
-	}
-}
-
 // orderBehind waits until scripts of the same client that are on their way with one of the same keys are done: they may take several
 // rounds, and what follows must not overtake them. Others are not waited for: many callers share one connection. It returns
 // false when the client has gone meanwhile: then the call is answered, and is not to be executed, for nobody would know what it has
@@ -130,9 +124,7 @@ func (s *session) awaitScripts(c *call, keys []string) (alive bool) {
 	err := s.awaitOthers(free)
 	c.out = s.batch.b
 	if err != nil {
-		sl := c.later()
-		sl.out = appendError(sl.out, coded(errGone))
-		sl.completeNow()
+		flush(c.later().fail(coded(errGone)))
 	}
 	return err == nil
 }
@@ -499,10 +491,5 @@ func (x *scriptExchange) answer() redlock.Flusher {
 	}
 	x.s.server.share(x.script, x.s.lastUsed.Load())
 	x.out = x.outcome.reply.AppendTo(x.out, x.proto)
-	return x.complete()
-}
-
-func (x *scriptExchange) fail(text string) redlock.Flusher {
-	x.out = appendError(x.out, text)
 	return x.complete()
 }

@@ -66,12 +66,12 @@ func TestRepliesInOrder(t *testing.T) {
 		{name: "slot", arity: 2, handler: func(_ *session, c *call) {
 			sl := c.later()
 			sl.out = append(append(append(sl.out, '+'), c.args[1]...), "\r\n"...)
-			sl.completeNow()
+			flush(sl.complete())
 		}},
 		{name: "later", arity: 2, handler: func(_ *session, c *call) {
 			sl := c.later()
 			sl.out = append(append(append(sl.out, '+'), c.args[1]...), "\r\n"...)
-			time.AfterFunc(time.Duration(rand.IntN(500))*time.Microsecond, sl.completeNow)
+			time.AfterFunc(time.Duration(rand.IntN(500))*time.Microsecond, func() { flush(sl.complete()) })
 		}},
 	})
 	srv.serveTCP()
@@ -97,7 +97,7 @@ func TestManyRepliesOneWrite(t *testing.T) {
 		{name: "slot", arity: 1, handler: func(_ *session, c *call) {
 			sl := c.later()
 			sl.out = append(sl.out, "+OK\r\n"...)
-			sl.completeNow()
+			flush(sl.complete())
 		}},
 	})
 	l := newPipeListener()

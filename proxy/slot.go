@@ -134,9 +134,15 @@ func (sl *slot) complete() redlock.Flusher {
 	return flusher
 }
 
-// completeNow is complete for a caller that has nothing else to send.
-func (sl *slot) completeNow() {
-	if f := sl.complete(); f != nil {
+// fail is complete with an error in place of any other reply.
+func (sl *slot) fail(text string) redlock.Flusher {
+	sl.out = appendError(sl.out, text)
+	return sl.complete()
+}
+
+// flush sends what complete returned, for a caller that has nothing else to send.
+func flush(f redlock.Flusher) {
+	if f != nil {
 		f.Flush()
 	}
 }
