@@ -41,7 +41,7 @@ func TestTooMuch(t *testing.T) {
 func TestPanicInACommand(t *testing.T) {
 	var log bytes.Buffer
 	srv := newTestServer(t, func(o *Options) { o.Logger = slog.New(slog.NewTextHandler(&locked{w: &log}, nil)) })
-	srv.table = newCommandTable(connectionCommands, []command{
+	srv.table = newCommandTable(slices.Concat(connectionCommands, []command{
 		{name: "boom", arity: -1, handler: func(_ *session, c *call) {
 			c.out = append(c.out, "+half a rep"...)
 			panic("boom")
@@ -50,7 +50,7 @@ func TestPanicInACommand(t *testing.T) {
 			c.later()
 			panic("boom")
 		}},
-	})
+	}))
 	srv.serveTCP()
 	c := srv.dial()
 	c.raw(frameOf("PING") + frameOf("boom") + frameOf("PING"))

@@ -27,11 +27,11 @@ func (cmd *command) fullName() string {
 }
 
 // arityFits tells whether a command of n arguments, its name among them, is complete and not too long.
-func (cmd *command) arityFits(n int) bool {
-	if cmd.arity < 0 {
-		return n >= -cmd.arity
+func arityFits(arity, n int) bool {
+	if arity < 0 {
+		return n >= -arity
 	}
-	return n == cmd.arity
+	return n == arity
 }
 
 // commandFlags say how a command is treated, and what COMMAND INFO says of it.

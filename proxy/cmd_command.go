@@ -136,7 +136,7 @@ func cmdCOMMANDGETKEYS(s *session, c *call) {
 	case cmd.keys == keySpec{}:
 		c.fail("ERR The command has no key arguments")
 		return
-	case !cmd.arityFits(len(args)):
+	case !arityFits(cmd.arity, len(args)):
 		c.fail("ERR Invalid number of arguments specified for command")
 		return
 	}

@@ -98,7 +98,7 @@ func TestRefusals(t *testing.T) {
 	if len(inRedis) < 200 {
 		t.Fatalf("COMMAND LIST of Redis has %d commands only", len(inRedis))
 	}
-	served := newCommandTable(nativeCommands, dropInCommands, scriptCommands, connectionCommands)
+	served := newCommandTable(commandRows)
 	for name := range refusalOf {
 		if !inRedis[name] {
 			t.Errorf("%s is refused by name, but Redis has no such command", name)

@@ -6,6 +6,9 @@ import (
 	"slices"
 )
 
+// commandRows are the commands that this endpoint serves.
+var commandRows = slices.Concat(nativeCommands, dropInCommands, scriptCommands, connectionCommands)
+
 // commandTable finds the row of a command by its name.
 type commandTable struct {
 	byName map[string]*command
@@ -16,10 +19,10 @@ type commandTable struct {
 // commandNameMax bounds the names that find looks for.
 const commandNameMax = 32
 
-// newCommandTable assembles the table from groups of rows. It panics on a table that cannot be right.
-func newCommandTable(groups ...[]command) *commandTable {
+// newCommandTable makes the table of rows. It panics on a table that cannot be right.
+func newCommandTable(rows []command) *commandTable {
 	t := &commandTable{byName: make(map[string]*command)}
-	for _, row := range slices.Concat(groups...) {
+	for _, row := range rows {
 		cmd := &row
 		if t.byName[cmd.name] != nil || len(cmd.name) > commandNameMax || cmd.arity == 0 {
 			panic(fmt.Sprintf("command %q: two rows, too long a name, or no arity", cmd.name))

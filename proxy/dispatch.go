@@ -56,7 +56,7 @@ func (s *session) run(c *call) {
 // refusal says why this command must not be executed now, or nothing.
 func (s *session) refusal(cmd *command, args int) string {
 	switch {
-	case !cmd.arityFits(args):
+	case !arityFits(cmd.arity, args):
 		return "ERR wrong number of arguments for '" + cmd.fullName() + "' command"
 	case cmd.flags&flagNoAuth == 0 && !s.authenticated():
 		return "NOAUTH Authentication required."

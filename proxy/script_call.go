@@ -1,66 +1,66 @@
 package proxy
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 
 	"redlockd/redlock/sandbox"
 )
 
-// The commands that a script may call, on a keyspace; those on keys are in keyspace_read.go and keyspace_write.go. Replies, errors and their words
-// are those of Redis 7.0; SET IFEQ and IFNE, DELEX are those of Redis 8.4, DELIFEQ is Valkey's.
+// The commands that a script may call, on a keyspace; those on keys are in keyspace_read.go and keyspace_write.go. Replies,
+// errors and their words are those of Redis 7.0; SET IFEQ and IFNE, DELEX are those of Redis 8.4, DELIFEQ is Valkey's.
 //
 // To add one: a row, a function that notes what it reads and writes through the methods of keyspace and keyState, a line in the
 // generator of script_differential_test.go.
 
 // scriptCommand has an arity as in the command table, and runs on args whose number fits.
 type scriptCommand struct {
-	arity int
-	run   keyCommand
+	arity  int
+	writes bool // a read-only script may not call it
+	run    keyCommand
 }
 
-var scriptCalls map[string]scriptCommand
+const reads, writes = false, true
 
-func init() {
-	scriptCalls = map[string]scriptCommand{
-		"get":         {2, runGET},
-		"mget":        {-2, runMGET},
-		"strlen":      {2, runSTRLEN},
-		"getrange":    {4, runGETRANGE},
-		"substr":      {4, runGETRANGE},
-		"exists":      {-2, runEXISTS},
-		"type":        {2, runTYPE},
-		"ttl":         {2, runTTL(true, false)},
-		"pttl":        {2, runTTL(false, false)},
-		"expiretime":  {2, runTTL(true, true)},
-		"pexpiretime": {2, runTTL(false, true)},
+var scriptCalls = map[string]scriptCommand{
+	"get":         {2, reads, runGET},
+	"mget":        {-2, reads, runMGET},
+	"strlen":      {2, reads, runSTRLEN},
+	"getrange":    {4, reads, runGETRANGE},
+	"substr":      {4, reads, runGETRANGE},
+	"exists":      {-2, reads, runEXISTS},
+	"type":        {2, reads, runTYPE},
+	"ttl":         {2, reads, runTTL(true, false)},
+	"pttl":        {2, reads, runTTL(false, false)},
+	"expiretime":  {2, reads, runTTL(true, true)},
+	"pexpiretime": {2, reads, runTTL(false, true)},
 
-		"set":    {-3, runSET},
-		"setnx":  {3, runSETNX},
-		"setex":  {4, runSETEX},
-		"psetex": {4, runSETEX},
-		"getset": {3, runGETSET},
-		"getdel": {2, runGETDEL},
-		"getex":  {-2, runGETEX},
-		"mset":   {-3, runMSET},
-		"msetnx": {-3, runMSETNX},
+	"set":    {-3, writes, runSET},
+	"setnx":  {3, writes, runSETNX},
+	"setex":  {4, writes, runSETEX},
+	"psetex": {4, writes, runSETEX},
+	"getset": {3, writes, runGETSET},
+	"getdel": {2, writes, runGETDEL},
+	"getex":  {-2, writes, runGETEX},
+	"mset":   {-3, writes, runMSET},
+	"msetnx": {-3, writes, runMSETNX},
 
-		"del":     {-2, runDEL},
-		"unlink":  {-2, runDEL},
-		"delex":   {-2, runDELEX},
-		"delifeq": {3, runDELIFEQ},
+	"del":     {-2, writes, runDEL},
+	"unlink":  {-2, writes, runDEL},
+	"delex":   {-2, writes, runDELEX},
+	"delifeq": {3, writes, runDELIFEQ},
 
-		"expire":    {-3, runEXPIRE},
-		"pexpire":   {-3, runEXPIRE},
-		"expireat":  {-3, runEXPIRE},
-		"pexpireat": {-3, runEXPIRE},
-		"persist":   {2, runPERSIST},
+	"expire":    {-3, writes, runEXPIRE},
+	"pexpire":   {-3, writes, runEXPIRE},
+	"expireat":  {-3, writes, runEXPIRE},
+	"pexpireat": {-3, writes, runEXPIRE},
+	"persist":   {2, writes, runPERSIST},
 
-		"time":    {1, runTIME},
-		"publish": {3, runPUBLISH},
-		"echo":    {2, runECHO},
-		"ping":    {-1, runPING},
-	}
+	"time":    {1, reads, runTIME},
+	"publish": {3, writes, runPUBLISH},
+	"echo":    {2, reads, runECHO},
+	"ping":    {-1, reads, runPING},
 }
 
 // Call executes a command for the running script: the sandbox calls it.
@@ -73,37 +73,19 @@ func (ks *keyspace) Call(args []string, resp int) (sandbox.Reply, error) {
 			"with keys that hold one string (GET, SET, DEL, PEXPIRE and the like)", strings.ToUpper(name))
 	case !ok:
 		return failure("ERR Unknown Redis command called from script"), nil
-	case len(args) != cmd.arity && (cmd.arity > 0 || len(args) < -cmd.arity):
+	case !arityFits(cmd.arity, len(args)):
 		return failure("ERR Wrong number of args calling Redis command from script"), nil
-	case ks.readOnly && !readingCalls[name]:
+	case ks.readOnly && cmd.writes:
 		return failure("ERR Write commands are not allowed from read-only scripts."), nil
 	}
 	return cmd.run(ks, args)
 }
 
-// readingCalls are those of scriptCalls that a read-only script may call.
-var readingCalls = map[string]bool{
-	"get": true, "mget": true, "strlen": true, "getrange": true, "substr": true, "exists": true, "type": true,
-	"ttl": true, "pttl": true, "expiretime": true, "pexpiretime": true, "time": true, "echo": true, "ping": true,
-}
-
-// notForScripts are commands of Redis, and of this endpoint, that are no commands of a lock script. Those that clients are
-// refused too are in refusalOf.
-var notForScripts = map[string]bool{}
-
-func init() {
-	for name := range strings.FieldsSeq("acl asking auth client cluster command config discard eval eval_ro evalsha evalsha_ro exec " +
-		"extend fcall fcall_ro flushall flushdb function hello info keys lock lockinfo locks mextend mlock multi munlock " +
-		"psubscribe punsubscribe quit readonly readwrite reset role scan script select spublish ssubscribe subscribe " +
-		"sunsubscribe unlock unsubscribe unwatch wait waitaof watch") {
-		notForScripts[name] = true
-	}
-}
-
-// redisHas tells whether Redis knows a command that is not in scriptCalls, by its name in lower case.
+// redisHas tells whether Redis, or this endpoint, knows a command that is not in scriptCalls, by its name in lower case.
 func redisHas(name string) bool {
-	_, ok := refusalOf[name]
-	return ok || notForScripts[name]
+	_, refused := refusalOf[name]
+	isServed := func(row command) bool { return row.name == name }
+	return refused || slices.ContainsFunc(commandRows, isServed) || name == "waitaof" // of Redis 7.2
 }
 
 func runTIME(ks *keyspace, args []string) (sandbox.Reply, error) {

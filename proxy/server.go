@@ -73,7 +73,7 @@ func New(opts Options) (*Server, error) {
 	srv := &Server{
 		opts:      opts,
 		log:       opts.Logger,
-		table:     newCommandTable(nativeCommands, dropInCommands, scriptCommands, connectionCommands),
+		table:     newCommandTable(commandRows),
 		limits:    frameLimits{args: opts.ArgsMax, bulk: opts.BulkMax, command: opts.CommandMax},
 		started:   started,
 		stats:     newStats(started),
