@@ -58,6 +58,11 @@ type keySpec struct {
 	numkeys           int // position of the argument that counts the keys, which follow it; 0: the keys are at first … last
 }
 
+var (
+	oneKey  = keySpec{first: 1, last: 1, step: 1}
+	allKeys = keySpec{first: 1, last: -1, step: 1}
+)
+
 // commandDocs are what COMMAND DOCS says, so that redis-cli can show hints.
 type commandDocs struct {
 	summary    string
@@ -66,6 +71,13 @@ type commandDocs struct {
 	complexity string
 	arguments  []argDoc
 }
+
+// What the commands on locks cost.
+const (
+	roundComplexity  = "O(M) where M is the number of masters, all asked at once"
+	multiComplexity  = "O(N*M) where N is the number of resources and M that of masters, all asked at once"
+	scriptComplexity = "That of the script, and O(M) where M is the number of masters, all asked at once"
+)
 
 // argDoc describes one argument of a command.
 type argDoc struct {

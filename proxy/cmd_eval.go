@@ -60,8 +60,6 @@ var scriptCommands = []command{
 	},
 }
 
-const scriptComplexity = "That of the script, and O(M) where M is the number of masters, all asked at once"
-
 const errNoScript = "NOSCRIPT No matching script. Please use EVAL."
 
 func cmdEVAL(s *session, c *call) {
@@ -164,7 +162,7 @@ func cmdSCRIPTEXISTS(s *session, c *call) {
 	c.out = redcon.AppendArray(c.out, len(c.args)-2)
 	for _, sha := range c.args[2:] {
 		known := s.server.scripts.find([]byte(strings.ToLower(string(sha)))) != nil
-		c.out = redcon.AppendInt(c.out, int64(oneIf(known)))
+		c.out = redcon.AppendInt(c.out, oneIf(known))
 	}
 }
 

@@ -9,8 +9,8 @@ var expireCommands = []command{
 	expireRow("expireat", "1.2.0", "unix-time-seconds:unix-time"),
 	expireRow("pexpireat", "2.6.0", "unix-time-milliseconds:unix-time"),
 	{
-		name: "persist", arity: 2, flags: flagWrite | flagFast, keys: keySpec{first: 1, last: 1, step: 1}, handler: cmdPERSIST,
-		docs: commandDocs{group: "generic", since: "2.2.0", complexity: dropInComplexity,
+		name: "persist", arity: 2, flags: flagWrite | flagFast, keys: oneKey, handler: cmdPERSIST,
+		docs: commandDocs{group: "generic", since: "2.2.0", complexity: roundComplexity,
 			summary:   "Prolong a key by the default_ttl of the settings; only if allow_unguarded is set, or behind WATCH",
 			arguments: syntax("key:key")},
 	},
@@ -18,8 +18,8 @@ var expireCommands = []command{
 
 func expireRow(name, since, when string) command {
 	return command{
-		name: name, arity: -3, flags: flagWrite | flagFast, keys: keySpec{first: 1, last: 1, step: 1}, handler: cmdEXPIRE,
-		docs: commandDocs{group: "generic", since: since, complexity: dropInComplexity,
+		name: name, arity: -3, flags: flagWrite | flagFast, keys: oneKey, handler: cmdEXPIRE,
+		docs: commandDocs{group: "generic", since: since, complexity: roundComplexity,
 			summary:   "Prolong a key, whoever holds it; only if allow_unguarded is set, or behind WATCH",
 			arguments: syntax("key:key " + when + " [NX | XX | GT | LT]")},
 	}

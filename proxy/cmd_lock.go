@@ -15,20 +15,20 @@ var nativeCommands = slices.Concat(lockCommands, multiCommands, inspectCommands)
 
 var lockCommands = []command{
 	{
-		name: "lock", arity: -3, flags: flagWrite | flagLock | flagBlocking | flagNoScript, keys: keySpec{first: 1, last: 1, step: 1}, handler: cmdLOCK,
-		docs: commandDocs{group: "generic", since: "1.0.0", complexity: "O(M) where M is the number of masters, all asked at once",
+		name: "lock", arity: -3, flags: flagWrite | flagLock | flagBlocking | flagNoScript, keys: oneKey, handler: cmdLOCK,
+		docs: commandDocs{group: "generic", since: "1.0.0", complexity: roundComplexity,
 			summary:   "Lock a resource for ttl ms. Answers the token that holds it, the validity in ms and, with FENCE, the fence; null if another holds it",
 			arguments: syntax("resource:key ttl:integer [TOKEN token] [WAIT ms:integer] [FENCE]")},
 	},
 	{
-		name: "unlock", arity: 3, flags: flagWrite | flagFast | flagNoScript, keys: keySpec{first: 1, last: 1, step: 1}, handler: cmdUNLOCK,
-		docs: commandDocs{group: "generic", since: "1.0.0", complexity: "O(M) where M is the number of masters, all asked at once",
+		name: "unlock", arity: 3, flags: flagWrite | flagFast | flagNoScript, keys: oneKey, handler: cmdUNLOCK,
+		docs: commandDocs{group: "generic", since: "1.0.0", complexity: roundComplexity,
 			summary:   "Release a resource. Answers 1, or 0 if the token does not hold it",
 			arguments: syntax("resource:key token")},
 	},
 	{
-		name: "extend", arity: 4, flags: flagWrite | flagFast | flagNoScript, keys: keySpec{first: 1, last: 1, step: 1}, handler: cmdEXTEND,
-		docs: commandDocs{group: "generic", since: "1.0.0", complexity: "O(M) where M is the number of masters, all asked at once",
+		name: "extend", arity: 4, flags: flagWrite | flagFast | flagNoScript, keys: oneKey, handler: cmdEXTEND,
+		docs: commandDocs{group: "generic", since: "1.0.0", complexity: roundComplexity,
 			summary:   "Give a lock a new ttl of so many ms. Answers the new validity in ms, or 0 if the token does not hold it",
 			arguments: syntax("resource:key token ttl:integer")},
 	},

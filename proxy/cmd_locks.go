@@ -11,8 +11,8 @@ import (
 // What is known of the locks: by the masters (LOCKINFO), and by this server (LOCKS). No token is ever shown, only its digest.
 var inspectCommands = []command{
 	{
-		name: "lockinfo", arity: 2, flags: flagReadOnly | flagNoScript, keys: keySpec{first: 1, last: 1, step: 1}, handler: cmdLOCKINFO,
-		docs: commandDocs{group: "generic", since: "1.0.0", complexity: "O(M) where M is the number of masters, all asked at once",
+		name: "lockinfo", arity: 2, flags: flagReadOnly | flagNoScript, keys: oneKey, handler: cmdLOCKINFO,
+		docs: commandDocs{group: "generic", since: "1.0.0", complexity: roundComplexity,
 			summary:   "Tell what the masters know of a resource, and how many wait for it here",
 			arguments: syntax("resource:key")},
 	},
@@ -50,22 +50,22 @@ func (i *infoCall) Done(_ *redlock.Op, result redlock.Result) redlock.Flusher {
 	}
 	info := result.Info
 	i.out = appendMap(i.out, i.proto, 7)
-	i.out = appendField(i.out, "resource")
+	i.out = redcon.AppendBulkString(i.out, "resource")
 	i.out = redcon.AppendBulkString(i.out, info.Resource)
-	i.out = appendField(i.out, "held")
-	i.out = redcon.AppendInt(i.out, intOf(info.Held))
-	i.out = appendField(i.out, "validity-ms")
+	i.out = redcon.AppendBulkString(i.out, "held")
+	i.out = redcon.AppendInt(i.out, oneIf(info.Held))
+	i.out = redcon.AppendBulkString(i.out, "validity-ms")
 	i.out = redcon.AppendInt(i.out, floorMs(info.Validity))
-	i.out = appendField(i.out, "token-digest")
+	i.out = redcon.AppendBulkString(i.out, "token-digest")
 	i.out = appendTextOrNull(i.out, i.proto, info.TokenDigest)
-	i.out = appendField(i.out, "votes")
+	i.out = redcon.AppendBulkString(i.out, "votes")
 	i.out = redcon.AppendArray(i.out, len(info.Votes))
 	for _, vote := range info.Votes {
 		i.out = appendVote(i.out, i.proto, vote)
 	}
-	i.out = appendField(i.out, "waiters")
+	i.out = redcon.AppendBulkString(i.out, "waiters")
 	i.out = redcon.AppendInt(i.out, int64(info.Waiters))
-	i.out = appendField(i.out, "fence")
+	i.out = redcon.AppendBulkString(i.out, "fence")
 	if info.Fence > 0 {
 		i.out = redcon.AppendInt(i.out, info.Fence)
 	} else {
@@ -77,11 +77,11 @@ func (i *infoCall) Done(_ *redlock.Op, result redlock.Result) redlock.Flusher {
 // appendVote appends what one master says: a digest if it has a key, its TTL (-1: none), and why it says nothing.
 func appendVote(out []byte, proto int, vote redlock.ResourceVote) []byte {
 	out = appendMap(out, proto, 4)
-	out = appendField(out, "master")
+	out = redcon.AppendBulkString(out, "master")
 	out = redcon.AppendBulkString(out, vote.Addr)
-	out = appendField(out, "token-digest")
+	out = redcon.AppendBulkString(out, "token-digest")
 	out = appendTextOrNull(out, proto, vote.TokenDigest)
-	out = appendField(out, "ttl-ms")
+	out = redcon.AppendBulkString(out, "ttl-ms")
 	switch {
 	case vote.TokenDigest == "":
 		out = appendNull(out, proto)
@@ -90,7 +90,7 @@ func appendVote(out []byte, proto int, vote redlock.ResourceVote) []byte {
 	default:
 		out = redcon.AppendInt(out, floorMs(vote.TTL))
 	}
-	out = appendField(out, "error")
+	out = redcon.AppendBulkString(out, "error")
 	if vote.Err != nil {
 		return redcon.AppendBulkString(out, vote.Err.Error())
 	}
@@ -109,16 +109,16 @@ func cmdLOCKS(s *session, c *call) {
 	c.out = redcon.AppendArray(c.out, len(leases))
 	for _, lease := range leases {
 		c.out = appendMap(c.out, c.proto, 4)
-		c.out = appendField(c.out, "resources")
+		c.out = redcon.AppendBulkString(c.out, "resources")
 		c.out = redcon.AppendArray(c.out, len(lease.Resources))
 		for _, resource := range lease.Resources {
 			c.out = redcon.AppendBulkString(c.out, resource)
 		}
-		c.out = appendField(c.out, "token-digest")
+		c.out = redcon.AppendBulkString(c.out, "token-digest")
 		c.out = appendTextOrNull(c.out, c.proto, lease.TokenDigest)
-		c.out = appendField(c.out, "validity-ms")
+		c.out = redcon.AppendBulkString(c.out, "validity-ms")
 		c.out = redcon.AppendInt(c.out, floorMs(lease.Validity))
-		c.out = appendField(c.out, "waiters")
+		c.out = redcon.AppendBulkString(c.out, "waiters")
 		c.out = redcon.AppendInt(c.out, int64(lease.Waiters))
 	}
 }
@@ -152,18 +152,9 @@ func parseLocks(args [][]byte) (pattern string, limit int, refusal string) {
 	return pattern, limit, ""
 }
 
-func appendField(out []byte, name string) []byte { return redcon.AppendBulkString(out, name) }
-
 func appendTextOrNull(out []byte, proto int, text string) []byte {
 	if text == "" {
 		return appendNull(out, proto)
 	}
 	return redcon.AppendBulkString(out, text)
-}
-
-func intOf(b bool) int64 {
-	if b {
-		return 1
-	}
-	return 0
 }

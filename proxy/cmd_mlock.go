@@ -10,19 +10,19 @@ import (
 var multiCommands = []command{
 	{
 		name: "mlock", arity: -4, flags: flagWrite | flagLock | flagBlocking | flagNoScript | flagMovable, keys: keySpec{numkeys: 1}, handler: cmdMLOCK,
-		docs: commandDocs{group: "generic", since: "1.0.0", complexity: "O(N*M) where N is the number of resources and M that of masters, all asked at once",
+		docs: commandDocs{group: "generic", since: "1.0.0", complexity: multiComplexity,
 			summary:   "Lock several resources as one lock, all or none. Answers as LOCK does",
 			arguments: syntax("numkeys:integer resource:key... ttl:integer [TOKEN token] [WAIT ms:integer] [FENCE]")},
 	},
 	{
 		name: "munlock", arity: -4, flags: flagWrite | flagFast | flagNoScript | flagMovable, keys: keySpec{numkeys: 1}, handler: cmdMUNLOCK,
-		docs: commandDocs{group: "generic", since: "1.0.0", complexity: "O(N*M) where N is the number of resources and M that of masters, all asked at once",
+		docs: commandDocs{group: "generic", since: "1.0.0", complexity: multiComplexity,
 			summary:   "Release several resources. Answers 1, or 0 if the token does not hold them",
 			arguments: syntax("numkeys:integer resource:key... token")},
 	},
 	{
 		name: "mextend", arity: -5, flags: flagWrite | flagFast | flagNoScript | flagMovable, keys: keySpec{numkeys: 1}, handler: cmdMEXTEND,
-		docs: commandDocs{group: "generic", since: "1.0.0", complexity: "O(N*M) where N is the number of resources and M that of masters, all asked at once",
+		docs: commandDocs{group: "generic", since: "1.0.0", complexity: multiComplexity,
 			summary:   "Give a lock of several resources a new ttl of so many ms. Answers as EXTEND does",
 			arguments: syntax("numkeys:integer resource:key... token ttl:integer")},
 	},

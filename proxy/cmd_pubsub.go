@@ -127,6 +127,17 @@ func unsubscribe(s *session, c *call, kind subscription) {
 	}
 }
 
+// cmdPUBLISH is PUBLISH channel message.
+func cmdPUBLISH(s *session, c *call) {
+	channel, payload := string(c.args[1]), string(c.args[2])
+	here := s.server.subscribers.count(channel)
+	if err := s.server.opts.Engine.Publish(channel, payload); err != nil {
+		c.fail(coded(err))
+		return
+	}
+	c.out = redcon.AppendInt(c.out, int64(here))
+}
+
 // appendSubscription appends what a client is told about one subscription. A nil name is null.
 func (c *call) appendSubscription(event string, name []byte, count int) {
 	c.out = appendPush(c.out, c.proto, 3)

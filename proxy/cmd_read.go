@@ -14,13 +14,13 @@ var readCommands = []command{
 }
 
 func readRow(name string, arity int, run keyCommand, group, since, summary, arguments string) command {
-	keys := keySpec{first: 1, last: 1, step: 1}
+	keys := oneKey
 	if arity < 0 {
-		keys.last = -1
+		keys = allKeys
 	}
 	return command{
 		name: name, arity: arity, flags: flagReadOnly | flagFast, keys: keys,
 		handler: func(s *session, c *call) { s.dropIn(c, c.effect(run), "") },
-		docs:    commandDocs{group: group, since: since, complexity: dropInComplexity, summary: summary, arguments: syntax(arguments)},
+		docs:    commandDocs{group: group, since: since, complexity: roundComplexity, summary: summary, arguments: syntax(arguments)},
 	}
 }

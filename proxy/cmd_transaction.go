@@ -14,8 +14,8 @@ import (
 // held by the same token again, or that was only prolonged, counts as unchanged, which is all that an owner asks.
 var transactionCommands = []command{
 	{
-		name: "watch", arity: -2, flags: flagFast | flagNoScript, keys: keySpec{first: 1, last: -1, step: 1}, handler: cmdWATCH,
-		docs: commandDocs{group: "transactions", since: "2.2.0", complexity: dropInComplexity,
+		name: "watch", arity: -2, flags: flagFast | flagNoScript, keys: allKeys, handler: cmdWATCH,
+		docs: commandDocs{group: "transactions", since: "2.2.0", complexity: roundComplexity,
 			summary:   "Have the next EXEC do nothing if one of these keys is held by another token then",
 			arguments: syntax("key:key...")},
 	},
@@ -31,7 +31,7 @@ var transactionCommands = []command{
 	},
 	{
 		name: "exec", arity: 1, flags: flagNoScript, handler: cmdEXEC,
-		docs: commandDocs{group: "transactions", since: "1.2.0", complexity: dropInComplexity,
+		docs: commandDocs{group: "transactions", since: "1.2.0", complexity: roundComplexity,
 			summary: "Execute the queued commands as one, if no watched key has changed"},
 	},
 	{

@@ -9,9 +9,6 @@ import (
 	"redlockd/redlock/sandbox"
 )
 
-// ownPrefix begins the names of keys that redlock keeps on the masters for itself.
-const ownPrefix = "redlockd:"
-
 // keyspace is a Redis that has some keys only, for one run: of a script, whose sandbox.Caller it is, or of what a client sends. What
 // commands do to it has not happened yet: see outcome and changes.
 type keyspace struct {
@@ -69,8 +66,8 @@ func (ks *keyspace) key(name string) (*keyState, error) {
 			return &ks.keys[i], nil
 		}
 	}
-	if strings.HasPrefix(name, ownPrefix) {
-		return nil, refuse("the script uses the key %.200q: names that begin with %s are redlockd's own", name, ownPrefix)
+	if strings.HasPrefix(name, redlock.ReservedPrefix) {
+		return nil, refuse("the script uses the key %.200q: names that begin with %s are redlockd's own", name, redlock.ReservedPrefix)
 	}
 	return nil, refuse("the script uses the key %.200q, which is not among its KEYS: pass every key of a lock script as a key", name)
 }

@@ -78,7 +78,7 @@ func bulk(text string) sandbox.Reply    { return sandbox.Reply{Kind: sandbox.Bul
 
 var statusOK = sandbox.Reply{Kind: sandbox.Status, Text: "OK"}
 
-func boolean(b bool) sandbox.Reply { return integer(int64(oneIf(b))) }
+func boolean(b bool) sandbox.Reply { return integer(oneIf(b)) }
 
 func bulkOrNil(text string, ok bool) sandbox.Reply {
 	if !ok {
@@ -87,7 +87,7 @@ func bulkOrNil(text string, ok bool) sandbox.Reply {
 	return bulk(text)
 }
 
-func oneIf(yes bool) int {
+func oneIf(yes bool) int64 {
 	if yes {
 		return 1
 	}

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"redlockd/redlock"
 	"redlockd/redlock/sandbox"
 )
 
@@ -72,8 +73,8 @@ func refuse(format string, args ...any) error { return &scriptRefusal{fmt.Errorf
 // runScript runs a script on keys, to which it is said that they are those of declared, and argv. It calls nobody and keeps nothing.
 func runScript(pool *sandbox.Pool, script *sandbox.Script, declared []string, ks *keyspace, argv []string, limits sandbox.Limits) outcome {
 	for _, name := range declared {
-		if strings.HasPrefix(name, ownPrefix) {
-			return outcome{refused: refuse("key %.200q: names that begin with %s are redlockd's own", name, ownPrefix)}
+		if strings.HasPrefix(name, redlock.ReservedPrefix) {
+			return outcome{refused: refuse("key %.200q: names that begin with %s are redlockd's own", name, redlock.ReservedPrefix)}
 		}
 	}
 	ks.readOnly = script.NoWrites

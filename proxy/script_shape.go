@@ -103,7 +103,7 @@ func (x *scriptExchange) kind(room []byte, n *names) []byte {
 	kind := append(room, byte(len(x.keys)), byte(len(x.argv)))
 	for i, key := range x.keys {
 		switch st := &x.states[i]; {
-		case strings.HasPrefix(key, ownPrefix) || len(st.Value) > redlock.MaxTokenLen:
+		case strings.HasPrefix(key, redlock.ReservedPrefix) || len(st.Value) > redlock.MaxTokenLen:
 			return nil
 		case st.Found:
 			kind = append(kind, n.number(st.Value))

@@ -51,8 +51,8 @@ type session struct {
 	dead        atomic.Bool  // the connection is closed, or about to be. Written with mu held
 	lastCommand atomic.Pointer[command]
 
-	// mu guards all below. The engine's goroutines take it, so nothing is waited for under it, no other lock is taken under
-	// it, and the engine is not called under it.
+	// mu guards all below. The engine's goroutines take it, so nothing is waited for under it, no other lock but that of
+	// subscribers is taken under it, and the engine is not called under it.
 	mu   sync.Mutex
 	conn net.Conn
 	raw  syscall.RawConn // of a TCP or unix connection, to write without blocking; nil for others

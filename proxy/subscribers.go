@@ -116,17 +116,6 @@ func (s *session) push(pattern string, matched bool, channel, payload string) {
 	}
 }
 
-// cmdPUBLISH is PUBLISH channel message.
-func cmdPUBLISH(s *session, c *call) {
-	channel, payload := string(c.args[1]), string(c.args[2])
-	here := s.server.subscribers.count(channel)
-	if err := s.server.opts.Engine.Publish(channel, payload); err != nil {
-		c.fail(coded(err))
-		return
-	}
-	c.out = redcon.AppendInt(c.out, int64(here))
-}
-
 // count is how many deliveries a message of the channel would be.
 func (subs *subscribers) count(channel string) int {
 	subs.mu.Lock()
