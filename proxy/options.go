@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"cmp"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -75,27 +76,18 @@ func DefaultOptions() Options {
 }
 
 func (o Options) withDefaults() Options {
-	setDefault(&o.Version, "dev")
-	setDefault(&o.MaxClients, 10_000)
-	setDefault(&o.CommandTimeout, 30*time.Second)
-	setDefault(&o.HandshakeTimeout, 5*time.Second)
-	setDefault(&o.WriteTimeout, 10*time.Second)
-	setDefault(&o.PipelineMax, 1024)
-	setDefault(&o.OutputMax, 1<<20)
-	setDefault(&o.ArgsMax, 1024)
-	setDefault(&o.BulkMax, 512<<10)
-	setDefault(&o.CommandMax, 1<<20)
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
+	o.Version = cmp.Or(o.Version, "dev")
+	o.MaxClients = cmp.Or(o.MaxClients, 10_000)
+	o.CommandTimeout = cmp.Or(o.CommandTimeout, 30*time.Second)
+	o.HandshakeTimeout = cmp.Or(o.HandshakeTimeout, 5*time.Second)
+	o.WriteTimeout = cmp.Or(o.WriteTimeout, 10*time.Second)
+	o.PipelineMax = cmp.Or(o.PipelineMax, 1024)
+	o.OutputMax = cmp.Or(o.OutputMax, 1<<20)
+	o.ArgsMax = cmp.Or(o.ArgsMax, 1024)
+	o.BulkMax = cmp.Or(o.BulkMax, 512<<10)
+	o.CommandMax = cmp.Or(o.CommandMax, 1<<20)
+	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	return o
-}
-
-func setDefault[T comparable](field *T, value T) {
-	var zero T
-	if *field == zero {
-		*field = value
-	}
 }
 
 // Validate reports every setting that is out of bounds, by the name it bears in config.toml. Zero values stand for

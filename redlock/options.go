@@ -1,6 +1,7 @@
 package redlock
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -104,42 +105,28 @@ func DefaultOptions() Options {
 }
 
 func (o Options) withDefaults() Options {
-	setDefault(&o.MasterTimeout, 50*time.Millisecond)
-	setDefault(&o.ConnectTimeout, time.Second)
-	setDefault(&o.ReconnectDelayMax, time.Second)
-	setDefault(&o.DriftFactor, 0.01)
-	setDefault(&o.ClockStepMax, 10*time.Millisecond)
-	setDefault(&o.Heartbeat, 250*time.Millisecond)
-	setDefault(&o.MinTTL, 10*time.Millisecond)
-	setDefault(&o.MaxTTL, time.Minute)
-	setDefault(&o.MaxHold, 24*time.Hour)
-	setDefault(&o.FenceMarks, 100_000)
-	setDefault(&o.ClockSkewMax, time.Second)
-	setDefault(&o.MaxWait, time.Hour)
-	setDefault(&o.MaxWaiters, 100_000)
-	setDefault(&o.RetryDelayMin, 20*time.Millisecond)
-	setDefault(&o.RetryDelayMax, 80*time.Millisecond)
-	setDefault(&o.MaxHandovers, 512)
-	setDefault(&o.QueueMax, 16_384)
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
+	o.MasterTimeout = cmp.Or(o.MasterTimeout, 50*time.Millisecond)
+	o.ConnectTimeout = cmp.Or(o.ConnectTimeout, time.Second)
+	o.ReconnectDelayMax = cmp.Or(o.ReconnectDelayMax, time.Second)
+	o.DriftFactor = cmp.Or(o.DriftFactor, 0.01)
+	o.ClockStepMax = cmp.Or(o.ClockStepMax, 10*time.Millisecond)
+	o.Heartbeat = cmp.Or(o.Heartbeat, 250*time.Millisecond)
+	o.MinTTL = cmp.Or(o.MinTTL, 10*time.Millisecond)
+	o.MaxTTL = cmp.Or(o.MaxTTL, time.Minute)
+	o.MaxHold = cmp.Or(o.MaxHold, 24*time.Hour)
+	o.FenceMarks = cmp.Or(o.FenceMarks, 100_000)
+	o.ClockSkewMax = cmp.Or(o.ClockSkewMax, time.Second)
+	o.MaxWait = cmp.Or(o.MaxWait, time.Hour)
+	o.MaxWaiters = cmp.Or(o.MaxWaiters, 100_000)
+	o.RetryDelayMin = cmp.Or(o.RetryDelayMin, 20*time.Millisecond)
+	o.RetryDelayMax = cmp.Or(o.RetryDelayMax, 80*time.Millisecond)
+	o.MaxHandovers = cmp.Or(o.MaxHandovers, 512)
+	o.QueueMax = cmp.Or(o.QueueMax, 16_384)
+	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	return o
 }
 
-func (m Master) name() string {
-	if m.Name != "" {
-		return m.Name
-	}
-	return m.Addr
-}
-
-func setDefault[T comparable](field *T, value T) {
-	var zero T
-	if *field == zero {
-		*field = value
-	}
-}
+func (m Master) name() string { return cmp.Or(m.Name, m.Addr) }
 
 // Validate reports every setting that is out of bounds, and every pair of settings that contradict each other, by the
 // names they bear in config.toml. Zero values stand for their defaults. Open calls it.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -54,7 +55,7 @@ func printBootstrap(w io.Writer, reports []redlock.BootstrapReport, colors bool)
 			result = cell{"admitted", green}
 			admitted++
 		}
-		rows = append(rows, []cell{{r.Addr, plain}, {orDash(r.Version), plain}, {orDash(r.RunID), plain}, {orDash(r.Epoch), plain}, {keys, plain}, result})
+		rows = append(rows, []cell{{r.Addr, plain}, {cmp.Or(r.Version, "-"), plain}, {cmp.Or(r.RunID, "-"), plain}, {cmp.Or(r.Epoch, "-"), plain}, {keys, plain}, result})
 	}
 	var b strings.Builder
 	writeTable(&b, rows, colors)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"os"
@@ -85,13 +86,13 @@ func (m *masterFinding) row() []cell {
 	if m.ClusterNode {
 		role += " (cluster)"
 	}
-	row = append(row, cell{orDash(m.Version), plain}, cell{orDash(role), plain})
+	row = append(row, cell{cmp.Or(m.Version, "-"), plain}, cell{cmp.Or(role, "-"), plain})
 	if m.ClockDiffMs == nil {
 		row = append(row, cell{"-", plain})
 	} else {
 		row = append(row, cell{fmt.Sprintf("%+.1f ± %.1f ms", *m.ClockDiffMs, *m.ClockErrMs), plain})
 	}
-	return append(row, cell{orDash(m.MaxMemoryPolicy), plain}, cell{m.persistence(), plain})
+	return append(row, cell{cmp.Or(m.MaxMemoryPolicy, "-"), plain}, cell{m.persistence(), plain})
 }
 
 func (m *masterFinding) persistence() string {
@@ -110,13 +111,6 @@ func (m *masterFinding) persistence() string {
 	default:
 		return "none"
 	}
-}
-
-func orDash(s string) string {
-	if s == "" {
-		return "-"
-	}
-	return s
 }
 
 // writeTable aligns the columns. Colours take no room.
