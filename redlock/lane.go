@@ -281,7 +281,7 @@ func (l *lane) breakOff(err error) {
 	if l.up {
 		l.since = time.Now()
 	}
-	l.up, l.seeing, l.err = false, false, err
+	l.up, l.seeing, l.telling, l.err = false, false, false, err
 	queue := l.queue
 	l.queue = nil
 	for _, r := range queue {

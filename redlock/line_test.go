@@ -362,6 +362,29 @@ func TestClose(t *testing.T) {
 	})
 }
 
+// Close does not wait for masters that are down, also if they went down while a batch was with them.
+func TestCloseWithMastersDown(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p := s.open()
+		for _, m := range s.masters[:3] {
+			m.Freeze()
+		}
+		p.lock(one("r", time.Minute)).want(s, "LOCK with three masters frozen", "2 of 5 masters answered", giveUp)
+		for _, m := range s.masters[:3] {
+			m.Crash(false)
+		}
+		s.until("they are down", func() bool {
+			return !slices.ContainsFunc(p.Masters()[:3], func(m MasterStatus) bool { return !strings.HasPrefix(m.Reason, "cannot connect") })
+		})
+		began := time.Now()
+		ctx, cancel := context.WithTimeout(s.Context(), time.Minute)
+		defer cancel()
+		if err := p.Close(ctx); err != nil || time.Since(began) > time.Second {
+			s.Errorf("Close: got %v after %v, want nil at once", err, time.Since(began))
+		}
+	})
+}
+
 // Close delivers what is owed where it can be delivered within its context.
 func TestCloseDeliversWhatIsOwed(t *testing.T) {
 	inVirtualTime(t, 5, func(s *stage) {
