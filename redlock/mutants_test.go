@@ -30,7 +30,7 @@ var mutants = []mutant{
 	{"drift left out", "validity.go", `return ttl - elapsed - drift`, `if MUTANT { drift = 0 }; return ttl - elapsed - drift`, "TestExpiry"},
 	{"elapsed left out", "validity.go", `func validityOf(ttl, elapsed, drift time.Duration) time.Duration {`, `func validityOf(ttl, elapsed, drift time.Duration) time.Duration { if MUTANT { elapsed = 0 };`, "TestLateReplies"},
 	{"validity not checked", "lock.go", `case o == yes && validity <= 0:`, `case !MUTANT && o == yes && validity <= 0:`, "TestLateReplies"},
-	{"undo skipped for the silent", "quorum.go", `case votePending, voteGranted, voteMine, voteUnknown, voteDone:`, `case voteUnknown, votePending: if !MUTANT { m = m.with(i) }; case voteGranted, voteMine, voteDone:`, "TestLostReplies"},
+	{"undo skipped for the silent", "quorum.go", `return v.where(masters, 1<<votePending|1<<voteGranted|1<<voteMine|1<<voteUnknown|1<<voteDone)`, `if MUTANT { return v.did(masters) }; return v.where(masters, 1<<votePending|1<<voteGranted|1<<voteMine|1<<voteUnknown|1<<voteDone)`, "TestLostReplies"},
 	{"a debt outlives a grant to its token", "owed.go", "if l.owing.Load() == 0 {\n\t\t\tcontinue\n\t\t}\n\t\tl.mu.Lock()\n\t\tfor _, key := range lease.keys {", "if l.owing.Load() == 0 || MUTANT {\n\t\t\tcontinue\n\t\t}\n\t\tl.mu.Lock()\n\t\tfor _, key := range lease.keys {", "TestNoReleaseOfAnEarlierAttempt"},
 	{"a release that is missed is owed behind a grant", "owed.go", `e.lease != nil && e.lease.token == r.token {`, `e.lease != nil && e.lease.token == r.token && !MUTANT {`, "TestNoReleaseOfAnEarlierAttempt"},
 	{"a silent master is waited for", "lane.go", `l.ticks-l.asked > watchTicks }`, `l.ticks-l.asked > watchTicks && !MUTANT }`, "TestSilentMasters"},

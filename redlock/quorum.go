@@ -54,55 +54,36 @@ func allMasters(n int) mask         { return mask(1)<<n - 1 }
 func (m mask) has(master int) bool  { return m>>master&1 != 0 }
 func (m mask) count() int           { return bits.OnesCount16(uint16(m)) }
 func (m mask) with(master int) mask { return m | mask(1)<<master }
-func (v votes) mayHold(masters int) (m mask) {
+
+// where are the masters whose votes are of one of these kinds: 1<<voteGranted and so on.
+func (v votes) where(masters int, kinds uint16) (m mask) {
 	for i := range masters {
-		switch v.of(i) {
-		case votePending, voteGranted, voteMine, voteUnknown, voteDone:
+		if kinds>>v.of(i)&1 != 0 {
 			m = m.with(i)
 		}
 	}
 	return m
+}
+
+// mayHold are the masters that may have the key.
+func (v votes) mayHold(masters int) mask {
+	return v.where(masters, 1<<votePending|1<<voteGranted|1<<voteMine|1<<voteUnknown|1<<voteDone)
 }
 
 // did are the masters that did it, whether their votes count or not.
-func (v votes) did(masters int) (m mask) {
-	for i := range masters {
-		switch v.of(i) {
-		case voteGranted, voteMine, voteDone:
-			m = m.with(i)
-		}
-	}
-	return m
-}
-
-// unknown are the masters of which nobody knows whether they did it.
-func (v votes) unknown(masters int) (m mask) {
-	for i := range masters {
-		if v.of(i) == voteUnknown {
-			m = m.with(i)
-		}
-	}
-	return m
-}
-
-// heard are the masters whose votes are in.
-func (v votes) heard(masters int) (m mask) {
-	for i := range masters {
-		if v.of(i) != votePending {
-			m = m.with(i)
-		}
-	}
-	return m
+func (v votes) did(masters int) mask {
+	return v.where(masters, 1<<voteGranted|1<<voteMine|1<<voteDone)
 }
 
 // lost are the masters that said that the key is absent.
-func (v votes) lost(masters int) (m mask) {
-	for i := range masters {
-		if v.of(i) == voteAbsent || v.of(i) == voteHole {
-			m = m.with(i)
-		}
-	}
-	return m
+func (v votes) lost(masters int) mask { return v.where(masters, 1<<voteAbsent|1<<voteHole) }
+
+// unknown are the masters of which nobody knows whether they did it.
+func (v votes) unknown(masters int) mask { return v.where(masters, 1<<voteUnknown) }
+
+// heard are the masters whose votes are in.
+func (v votes) heard(masters int) mask {
+	return allMasters(masters) &^ v.where(masters, 1<<votePending)
 }
 
 // tally counts the votes of each kind, five bits each: a word instead of an array, for nearly every vote is weighed.
