@@ -452,11 +452,11 @@ func (c *Client) sweepLocked(key []string, value string, targets mask, t *turn) 
 // withdrawLocked releases a value on the masters in targets. It is owed to those that are away only if it is unique: by the time that
 // they are back another client may hold the same value there.
 func (c *Client) withdrawLocked(key []string, value string, targets mask, t *turn) {
-	r := &round{verb: verbRelease, keys: key, token: value, start: t.now}
 	if unique(value) {
-		r.debtor, r.lapse = targets, c.lapseOf(t.now)
+		c.dropLocked(key, value, targets, c.lapseOf(t.now), t)
+	} else {
+		c.launchLocked(&round{verb: verbRelease, keys: key, token: value, start: t.now}, targets, t)
 	}
-	c.launchLocked(r, targets, t)
 }
 
 // notExtendedLocked is for an extension that is refused or unknown. A lock of one key that is definitely lost is cleared from where
@@ -471,14 +471,10 @@ func (c *Client) notExtendedLocked(r *round, o outcome, t *turn) {
 		key := r.keys[i : i+1]
 		rep := c.leases.end(key, ch.Value, r)
 		lease := c.leases.find(key, ch.Value)
-		switch {
-		case o == no && len(k.changes) == 1 && unique(ch.Value):
+		if o == no && len(k.changes) == 1 && unique(ch.Value) {
 			c.clearLocked(r, t)
-		case rep.underWay > 0 || rep.left == 0: // the last one under way sees to it
-		case lease != nil:
-			lease.inherited |= rep.left
-		case !rep.earlier:
-			c.withdrawLocked(key, ch.Value, rep.left, t)
+		} else {
+			c.leftLocked(lease, rep, t)
 		}
 	}
 }

@@ -63,17 +63,22 @@ func (c *Client) extensionDecided(r *round, o outcome, v votes, t *turn) {
 	default:
 		// Unknown. The lease as it was before still runs, so nothing is released but what a LOCK left that was refused meanwhile.
 		c.stats.ExtendFail++
-		switch {
-		case rep.underWay > 0 || rep.left == 0: // the last one under way sees to it
-		case lease != nil:
-			lease.inherited |= rep.left // its UNLOCK reaches them, or is owed to them
-		case !rep.earlier:
-			c.launchLocked(&round{verb: verbRelease, keys: r.keys, token: r.token, start: t.now, debtor: rep.left}, rep.left, t)
-		}
+		c.leftLocked(lease, rep, t)
 		if o == noQuorum {
 			elapsed = 0
 		}
 		t.tell(op, Result{Err: c.noQuorumError(v, quorumOf(n), elapsed)})
+	}
+}
+
+// leftLocked sees to what earlier attempts with the token have left behind, after an extension of which nobody knows.
+func (c *Client) leftLocked(lease *round, rep *repeat, t *turn) {
+	switch {
+	case rep.underWay > 0 || rep.left == 0: // the last one under way sees to it
+	case lease != nil:
+		lease.inherited |= rep.left // its UNLOCK reaches them, or is owed to them
+	case !rep.earlier:
+		c.withdrawLocked(rep.keys, rep.token, rep.left, t)
 	}
 }
 
@@ -92,7 +97,7 @@ func (c *Client) clearLocked(r *round, t *turn) {
 		rep.left = all
 		return
 	}
-	c.launchLocked(&round{verb: verbRelease, keys: r.keys, token: r.token, start: t.now, debtor: all, lapse: t.now.Add(r.ttl())}, all, t)
+	c.dropLocked(r.keys, r.token, all, t.now.Add(r.ttl()), t)
 }
 
 // extendedLocked makes the round the lease, and gives the key back to the masters that have lost it.

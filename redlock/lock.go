@@ -1,8 +1,6 @@
 package redlock
 
-import (
-	"time"
-)
+import "time"
 
 // Op is one operation on its way. Embed it in the object that will hold the reply; it must be zero when it is started,
 // and must not be used a second time. Only StartRead and StartCommit take one that was used by one of them before, and is done.
@@ -189,6 +187,6 @@ func (c *Client) undoLocked(r *round, v votes, rep *repeat, t *turn) {
 		}
 	}
 	if targets != 0 {
-		c.launchLocked(&round{verb: verbRelease, keys: r.keys, token: r.token, start: t.now, debtor: targets}, targets, t)
+		c.dropLocked(r.keys, r.token, targets, time.Time{}, t)
 	}
 }

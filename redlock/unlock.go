@@ -39,6 +39,12 @@ func (c *Client) releaseLocked(op *Op, resources []string, token string, owe boo
 	}
 }
 
+// dropLocked releases, for nobody, what the token may hold on the targets; it is owed to those that are away until lapse, or, where
+// that is zero, for as long as it takes.
+func (c *Client) dropLocked(keys []string, token string, targets mask, lapse time.Time, t *turn) {
+	c.launchLocked(&round{verb: verbRelease, keys: keys, token: token, start: t.now, debtor: targets, lapse: lapse}, targets, t)
+}
+
 // Abandon takes back what a LOCK was granted, because its caller can no longer be told. Nobody waits for it. It does nothing
 // if the lock was released or extended since, or granted again to the same token: then somebody does know of it.
 func (c *Client) Abandon(op *Op) {
