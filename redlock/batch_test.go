@@ -24,7 +24,7 @@ func standing(t testing.TB, m *memmaster.Master) *batch {
 	c := &Client{
 		opts: o, tokens: newTokenSource(), began: time.Now(), fingerprint: fingerprintOf(o),
 		leases: newLeases(), claims: make(map[string]*lane), changed: make(chan struct{}),
-		endingContext: t.Context(), ending: t.Context().Done(),
+		endingContext: t.Context(),
 	}
 	l := newLane(c, 0, o.Masters[0])
 	c.lanes = []*lane{l}

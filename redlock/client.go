@@ -2,7 +2,10 @@ package redlock
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 )
@@ -30,7 +33,6 @@ type Client struct {
 	claims        map[string]*lane // by run_id: which lane has this master
 	changed       chan struct{}    // closed and made anew when a lane goes up or down
 	changedMu     sync.Mutex       // guards claims and changed
-	ending        <-chan struct{}
 	endingContext context.Context
 	end           context.CancelFunc
 	running       sync.WaitGroup // lanes
@@ -49,7 +51,6 @@ func Open(opts Options) (*Client, error) {
 		leases: newLeases(), claims: make(map[string]*lane), changed: make(chan struct{}),
 	}
 	c.endingContext, c.end = context.WithCancel(context.Background())
-	c.ending = c.endingContext.Done()
 	c.leases.remember = 2 * opts.ConnectTimeout
 	for i, m := range opts.Masters {
 		c.lanes = append(c.lanes, newLane(c, i, m))
@@ -87,7 +88,7 @@ func (c *Client) watch() {
 					c.audit(&t)
 				}
 			}
-		case <-c.ending:
+		case <-c.endingContext.Done():
 			return
 		}
 	}
@@ -115,15 +116,11 @@ func (c *Client) claim(runID string, l *lane) *lane {
 	return nil
 }
 
-// release gives up the lane's claim.
-func (c *Client) release(l *lane) {
+// unclaim gives up the lane's claim.
+func (c *Client) unclaim(l *lane) {
 	c.changedMu.Lock()
 	defer c.changedMu.Unlock()
-	for runID, owner := range c.claims {
-		if owner == l {
-			delete(c.claims, runID)
-		}
-	}
+	maps.DeleteFunc(c.claims, func(_ string, owner *lane) bool { return owner == l })
 }
 
 // Ready waits until a quorum of masters has a vote, or ctx is done: then it returns the *NoQuorumError that a LOCK would get.
@@ -291,13 +288,11 @@ func checkResources(resources []string) error {
 			return badRequest("a resource name is empty: 1 to %d bytes are needed", MaxResourceLen)
 		case len(resource) > MaxResourceLen:
 			return badRequest("a resource name has %d bytes, at most %d are possible", len(resource), MaxResourceLen)
-		case len(resource) >= len(ReservedPrefix) && resource[:len(ReservedPrefix)] == ReservedPrefix:
+		case strings.HasPrefix(resource, ReservedPrefix):
 			return badRequest("resource names that begin with %s are kept for redlockd itself", ReservedPrefix)
 		}
-		for _, other := range resources[:i] {
-			if other == resource {
-				return badRequest("resource %q is named twice", resource)
-			}
+		if slices.Contains(resources[:i], resource) {
+			return badRequest("resource %q is named twice", resource)
 		}
 	}
 	return nil

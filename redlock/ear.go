@@ -29,19 +29,14 @@ var earChannels = [...]string{invalidateChannel, messagesChannel, turnsChannel}
 
 // listen keeps a connection to the master open for announcements, until the client ends.
 func (l *lane) listen() {
-	delay, said := time.Duration(0), ""
-	for l.sleep(delay) {
-		began := time.Now()
+	said := ""
+	l.reconnect(func() {
 		// While the master is away that is all there is to say, and the lane says it.
 		if err := l.hear(); l.answersInTime() && l.client.endingContext.Err() == nil && err.Error() != said {
 			said = err.Error()
 			l.notAnnounced(err)
 		}
-		if time.Since(began) > l.client.opts.ReconnectDelayMax {
-			delay = 0
-		}
-		delay = min(max(2*delay, reconnectDelayMin), l.client.opts.ReconnectDelayMax)
-	}
+	})
 }
 
 func (l *lane) notAnnounced(reason error) {

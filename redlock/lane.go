@@ -106,41 +106,41 @@ func (l *lane) beat() {
 
 // run connects, works off batches until the connection breaks, and starts over, until the lane has ended.
 func (l *lane) run() {
-	delay := time.Duration(0)
-	for l.sleep(delay) {
-		began := time.Now()
+	l.reconnect(func() {
 		link, err := l.connect()
 		if err == nil {
 			err = l.work(link)
 			link.close()
 		}
 		l.breakOff(err)
+	})
+	l.breakOff(errClosed)
+}
+
+// reconnect has a connection made and used, with longer and longer pauses between connections, until the lane has ended.
+func (l *lane) reconnect(connection func()) {
+	delay := time.Duration(0)
+	for l.sleep(delay) {
+		began := time.Now()
+		connection()
 		// A connection that breaks at once is no better than none.
 		if time.Since(began) > l.client.opts.ReconnectDelayMax {
 			delay = 0
 		}
 		delay = min(max(2*delay, reconnectDelayMin), l.client.opts.ReconnectDelayMax)
 	}
-	l.breakOff(errClosed)
 }
 
 // sleep waits for up to d, shortened by a random part so that many lanes do not try in step. It returns false when the lane
 // has ended.
 func (l *lane) sleep(d time.Duration) bool {
 	if d > 0 {
-		timer := time.NewTimer(d/2 + rand.N(d/2+1))
-		defer timer.Stop()
 		select {
-		case <-timer.C:
-		case <-l.client.ending:
+		case <-time.After(d/2 + rand.N(d/2+1)):
+		case <-l.client.endingContext.Done():
 		}
 	}
-	select {
-	case <-l.client.ending:
-		return false
-	default:
-		return true
-	}
+	return l.client.endingContext.Err() == nil
 }
 
 // connect makes and vets a connection, off the path of requests, and pays what is owed. When it returns without error,
@@ -273,7 +273,7 @@ func (l *lane) answersInTime() bool {
 
 // breakOff takes the lane down: what is still queued was never sent and will not be, and every release among it is owed.
 func (l *lane) breakOff(err error) {
-	l.client.release(l)
+	l.client.unclaim(l)
 	l.plug()
 	l.client.mu.Lock()
 	l.mu.Lock()
