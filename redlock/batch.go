@@ -58,21 +58,7 @@ type reading struct {
 }
 
 func newBatch(l *lane, link *link) *batch {
-	b := &batch{lane: l, link: link, wire: new(wire), touched: touched{seed: maphash.MakeSeed()}}
-	if link != nil {
-		b.wire = &link.wire
-	}
-	return b
-}
-
-// exec sends the rounds and fills in the votes. An error means that the connection is of no more use: the votes that it left
-// unknown, and the releases that were refused, have to be cleared up on the next one.
-func (b *batch) exec() error {
-	b.encode()
-	if err := b.send(); err != nil {
-		return err
-	}
-	return b.hear()
+	return &batch{lane: l, link: link, wire: &link.wire, touched: touched{seed: maphash.MakeSeed()}}
 }
 
 // encode puts the rounds into the wire.
@@ -86,7 +72,8 @@ func (b *batch) encode() {
 	b.emit()
 }
 
-// hear reads the replies and fills in the votes.
+// hear reads the replies and fills in the votes. An error means that the connection is of no more use: the votes that it left
+// unknown, and the releases that were refused, have to be cleared up on the next one.
 func (b *batch) hear() error {
 	err := b.hearAll()
 	if err == nil && len(b.lost) > 0 {
@@ -145,19 +132,11 @@ func (b *batch) add(i int32) {
 	for _, key := range r.keys {
 		b.touched.add(key)
 	}
-	if r.verb == verbRelease && len(r.keys) == 1 && b.native() == scriptOnly {
+	if r.verb == verbRelease && len(r.keys) == 1 && b.link.compareAndDelete == scriptOnly {
 		b.releases = append(b.releases, i)
 	} else {
 		b.others = append(b.others, i)
 	}
-}
-
-// native is what the master offers in the place of scriptRelease. Then nothing is folded, and all commands keep their order.
-func (b *batch) native() nativeDelete {
-	if b.link == nil {
-		return scriptOnly
-	}
-	return b.link.compareAndDelete
 }
 
 // emit turns the segment into commands.
@@ -252,7 +231,7 @@ func (b *batch) single(r *round) {
 		b.script(scriptExtend, 0, len(r.keys), 2)
 		b.holder(r)
 	case verbRelease:
-		switch native := b.native(); {
+		switch native := b.link.compareAndDelete; {
 		case len(r.keys) > 1 || native == scriptOnly:
 			b.script(scriptRelinquish, 0, len(r.keys), 2)
 			b.holder(r)

@@ -36,6 +36,15 @@ func standing(t testing.TB, m *memmaster.Master) *batch {
 	return newBatch(l, link)
 }
 
+// exec sends the rounds and fills in the votes.
+func (b *batch) exec() error {
+	b.encode()
+	if err := b.send(); err != nil {
+		return err
+	}
+	return b.hear()
+}
+
 func newMemMaster(t testing.TB, options ...memmaster.Options) *memmaster.Master {
 	m := memmaster.New(append(options, memmaster.Options{})[0])
 	t.Cleanup(m.Close)
@@ -48,7 +57,7 @@ func newRound(v verb, token string, ttl time.Duration, keys ...string) *round {
 
 // plan lists the commands that a batch makes of its rounds, as "set k T", or "release k:T k2:T2" for a folded call.
 func plan(rounds ...*round) []string {
-	b := newBatch(nil, nil)
+	b := newBatch(nil, &link{})
 	b.rounds = rounds
 	b.begin()
 	for i := range rounds {
@@ -381,7 +390,7 @@ func TestHalfABatchIsNoBatch(t *testing.T) {
 
 // touched may say yes by mistake, and never no.
 func TestTouchedNeverForgets(t *testing.T) {
-	set := newBatch(nil, nil).touched
+	set := newBatch(nil, &link{}).touched
 	wrong := 0
 	for i := range 500 {
 		key := fmt.Sprint("key", i)

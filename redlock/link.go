@@ -24,6 +24,7 @@ type link struct {
 	wire   wire        // on the socket, for batches
 	stop   func() bool // of what breaks it off; nil: nothing does
 	// compareAndDelete is how this master deletes a key that holds a token, without a script: Redis from 8.4 on, Valkey from 9 on.
+	// Where it can, a batch folds nothing, and all commands keep their order.
 	compareAndDelete nativeDelete
 }
 
