@@ -43,8 +43,7 @@ func (c *Client) auditDecided(r *round, v votes) {
 	n := len(c.lanes)
 	lease, gone := r.audits, 0
 	for i := range n {
-		switch {
-		case v.of(i) == voteAbsent, v.of(i) == voteGranted && r.answers[i].value != lease.token:
+		if v.of(i) == voteAbsent || v.of(i) == voteGranted && r.answers[i].value != lease.token {
 			gone++
 		}
 	}

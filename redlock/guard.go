@@ -169,8 +169,7 @@ func (g *guard) close(end closing, c *Client, sent, received time.Time) finding 
 	if epoch == g.epoch {
 		g.beat = max(g.beat, beat)
 	}
-	switch {
-	case g.epoch != "" && epoch == g.epoch && config != "":
+	if g.epoch != "" && epoch == g.epoch && config != "" {
 		return finding{epoch: epoch, counts: true}
 	}
 	return finding{epoch: epoch, look: config == "" || epoch == "" || epoch != g.quarantine}

@@ -76,7 +76,7 @@ var mutants = []mutant{
 	{"no quarantine", "epoch.go", "		return epochQuarantined\n	}\n	return epochForeign", "		return epochQuarantined\n	}\n	if MUTANT { return epochAdmitted }; return epochForeign", "TestForgetfulMasterHasNoVote"},
 	{"half the wait", "epoch.go", `return maxTTL + 2*`, `if MUTANT { maxTTL /= 2 }; return maxTTL + 2*`, "TestQuarantineHasItsTime"},
 	{"timer of the first episode", "guard.go", `l.guard.until = time.Now().Add(quarantineOf(o.MaxTTL, o.DriftFactor))`, `if !MUTANT || time.Since(l.guard.until) > 0 { l.guard.until = time.Now().Add(quarantineOf(o.MaxTTL, o.DriftFactor)) }`, "TestSecondEpisode"},
-	{"epoch not compared", "guard.go", `case g.epoch != "" && epoch == g.epoch && config != "":`, `case g.epoch != "" && (MUTANT || epoch == g.epoch && config != ""):`, "TestForgetfulMasterHasNoVote"},
+	{"epoch not compared", "guard.go", `if g.epoch != "" && epoch == g.epoch && config != "" {`, `if g.epoch != "" && (MUTANT || epoch == g.epoch && config != "") {`, "TestForgetfulMasterHasNoVote"},
 	{"votes counted in quarantine", "guard.go", `func (v vote) uncounted(of verb) vote {`, `func (v vote) uncounted(of verb) vote { if MUTANT { return v };`, "TestForgetfulMasterHasNoVote"},
 	{"refill counted", "guard.go", "	case voteGranted, voteMine:\n		return voteDone", "	case voteGranted, voteMine:\n		if of == verbExtend && MUTANT { return v }; return voteDone", "TestExtendDoesNotCountAQuarantinedMaster"},
 	{"configuration not compared", "guard.go", `case config != "" && config != c.fingerprint:`, `case !MUTANT && config != "" && config != c.fingerprint:`, "TestDisagreement"},

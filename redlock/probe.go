@@ -2,8 +2,6 @@ package redlock
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"net"
@@ -372,9 +370,7 @@ func (r *MasterReport) readEpoch(ctx context.Context, l *link) {
 // tryCommands finds the permissions that are missing by using them: ACL DRYRUN would ask for one permission more, and
 // is unknown to Redis 6.
 func (r *MasterReport) tryCommands(ctx context.Context, l *link) {
-	var id [8]byte
-	rand.Read(id[:])
-	key := ReservedPrefix + "probe:" + hex.EncodeToString(id[:])
+	key := ReservedPrefix + "probe:" + nonce()
 	for _, template := range commandsNeeded {
 		args := make([]any, len(template))
 		for i, a := range template {

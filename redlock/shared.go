@@ -1,6 +1,9 @@
 package redlock
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // Texts that all proxies share, kept on the masters: the scripts that clients have loaded, so that a client can name one by its SHA1
 // through any proxy. They are a memory aid: a text may be gone at any time, and whoever reads one checks that it is what it
@@ -44,30 +47,9 @@ func (c *Client) StartShared(op *Op, name string, to Completer) {
 func (c *Client) sharedDecided(r *round, t *turn) {
 	var result Result
 	for i := range r.answers {
-		a := &r.answers[i]
-		fresh := a.err == nil && a.found
-		for _, text := range result.Shared {
-			fresh = fresh && text != a.value
-		}
-		if fresh {
+		if a := &r.answers[i]; a.err == nil && a.found && !slices.Contains(result.Shared, a.value) {
 			result.Shared = append(result.Shared, a.value)
 		}
 	}
 	t.tell(r.op, result)
-}
-
-// Known appends to states what this client knows of resources by itself: the leases that it granted and that still run. It asks
-// nobody, so it may be wrong both ways.
-func (c *Client) Known(states []State, resources []string) []State {
-	now := time.Now()
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, resource := range resources {
-		state := State{Type: "none"}
-		if e := c.leases.entries[resource]; e != nil && e.lease != nil && now.Before(e.lease.validUntil) {
-			state = State{Found: true, Type: "string", Value: e.lease.token, TTL: e.lease.validUntil.Sub(now), Hint: e.lease.token}
-		}
-		states = append(states, state)
-	}
-	return states
 }

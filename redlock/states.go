@@ -141,6 +141,22 @@ func mergeStates(all []*answer, key, masters, pending int, elapsed time.Duration
 	return s, mergeDone
 }
 
+// Known appends to states what this client knows of resources by itself: the leases that it granted and that still run. It asks
+// nobody, so it may be wrong both ways.
+func (c *Client) Known(states []State, resources []string) []State {
+	now := time.Now()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, resource := range resources {
+		state := State{Type: "none"}
+		if e := c.leases.entries[resource]; e != nil && e.lease != nil && now.Before(e.lease.validUntil) {
+			state = State{Found: true, Type: "string", Value: e.lease.token, TTL: e.lease.validUntil.Sub(now), Hint: e.lease.token}
+		}
+		states = append(states, state)
+	}
+	return states
+}
+
 // hearStates reads the elements of the reply of scriptStates.
 func (b *batch) hearStates(r *round) (v vote, word, err error) {
 	keys := make([]answer, len(r.keys))
