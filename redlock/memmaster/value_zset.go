@@ -1,6 +1,9 @@
 package memmaster
 
-import "slices"
+import (
+	"maps"
+	"slices"
+)
 
 // zset is the value of ZADD. Only its lower end is kept in order (ZPOPMIN).
 type zset struct {
@@ -71,11 +74,7 @@ func (z *zset) highest(first, last int64) []*member {
 		}
 		return []*member{top}
 	}
-	all := make([]*member, 0, n)
-	for _, m := range z.members {
-		all = append(all, m)
-	}
-	slices.SortFunc(all, func(a, b *member) int {
+	all := slices.SortedFunc(maps.Values(z.members), func(a, b *member) int {
 		if a.before(b) {
 			return 1
 		}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"strconv"
+	"strings"
 	"unicode/utf8"
 
 	lua "github.com/yuin/gopher-lua"
@@ -219,7 +220,7 @@ func (d *decoder) next() {
 		text, kind string
 		v          lua.LValue
 	}{{"true", tokenBoolean, lua.LTrue}, {"false", tokenBoolean, lua.LFalse}, {"null", tokenNull, d.m.null}} {
-		if len(d.s)-d.at >= len(word.text) && d.s[d.at:d.at+len(word.text)] == word.text {
+		if strings.HasPrefix(d.s[d.at:], word.text) {
 			d.kind, d.v = word.kind, word.v
 			d.at += len(word.text)
 			return

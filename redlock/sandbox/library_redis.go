@@ -2,6 +2,7 @@ package sandbox
 
 import (
 	"fmt"
+	"strings"
 
 	lua "github.com/yuin/gopher-lua"
 )
@@ -112,13 +113,9 @@ func (m *machine) singleField(L *lua.LState, name string) int {
 
 // errorMessage gives an error that is one word the code ERR, and takes a leading minus away.
 func errorMessage(text string) string {
-	if len(text) > 0 && text[0] == '-' {
-		text = text[1:]
-	}
-	for _, b := range []byte(text) {
-		if b == ' ' {
-			return text
-		}
+	text = strings.TrimPrefix(text, "-")
+	if strings.Contains(text, " ") {
+		return text
 	}
 	return "ERR " + text
 }

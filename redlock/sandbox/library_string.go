@@ -2,6 +2,8 @@ package sandbox
 
 import (
 	"fmt"
+	"slices"
+	"strconv"
 	"strings"
 
 	lua "github.com/yuin/gopher-lua"
@@ -13,7 +15,7 @@ func (m *machine) stringFunctions() map[string]lua.LGFunction {
 		"byte": m.stringByte, "char": m.stringChar, "find": m.stringFind, "format": m.stringFormat,
 		"gfind": gmatch, "gmatch": gmatch, "gsub": m.stringGsub, "len": stringLen,
 		"lower": m.stringMap("lower", lowerASCII), "match": m.stringMatch, "rep": m.stringRep,
-		"reverse": m.stringMap("reverse", reverse), "sub": m.stringSub, "upper": m.stringMap("upper", upperASCII),
+		"reverse": m.stringMap("reverse", slices.Reverse[[]byte]), "sub": m.stringSub, "upper": m.stringMap("upper", upperASCII),
 	}
 }
 
@@ -88,12 +90,6 @@ func upperASCII(b []byte) {
 		if 'a' <= c && c <= 'z' {
 			b[i] = c - 'a' + 'A'
 		}
-	}
-}
-
-func reverse(b []byte) {
-	for i, j := 0, len(b)-1; i < j; i, j = i+1, j-1 {
-		b[i], b[j] = b[j], b[i]
 	}
 }
 
@@ -339,7 +335,7 @@ func (m *machine) formatOne(L *lua.LState, b []byte, spec string, verb byte, arg
 	case 'c':
 		return fmt.Appendf(b, "%"+strings.Trim(spec, "0+ #")+"s", string([]byte{byte(argIntValue(L, arg))}))
 	case 'd', 'i':
-		return appendInteger(b, spec, truncate(argNumberValue(L, arg)))
+		return fmt.Appendf(b, "%"+spec+"d", truncate(argNumberValue(L, arg)))
 	case 'u':
 		return fmt.Appendf(b, "%"+spec+"d", unsigned(argNumberValue(L, arg)))
 	case 'o', 'x', 'X':
@@ -358,16 +354,10 @@ func (m *machine) formatOne(L *lua.LState, b []byte, spec string, verb byte, arg
 	case 's':
 		s := argStringValue(L, arg)
 		if _, precision, ok := strings.Cut(spec, "."); ok {
-			n := 0
-			for _, d := range []byte(precision) {
-				n = 10*n + int(d-'0')
-			}
-			s = s[:min(n, len(s))] // bytes, where Go counts characters
+			n, _ := strconv.Atoi(precision) // none is 0
+			s = s[:min(n, len(s))]          // bytes, where Go counts characters
 		}
-		n := 0
-		for _, d := range []byte(strings.TrimLeft(width(spec), "-")) {
-			n = 10*n + int(d-'0')
-		}
+		n, _ := strconv.Atoi(strings.TrimLeft(width(spec), "-"))
 		pad := strings.Repeat(" ", max(n-len(s), 0))
 		if strings.Contains(spec, "-") {
 			return append(append(b, s...), pad...)
@@ -379,11 +369,6 @@ func (m *machine) formatOne(L *lua.LState, b []byte, spec string, verb byte, arg
 	}
 	L.RaiseError("invalid option '%%%c' to 'format'", verb)
 	return b
-}
-
-// appendInteger is C's %d: Go's differs where a precision and the flag 0 meet, in which C ignores the flag.
-func appendInteger(b []byte, spec string, n int64) []byte {
-	return fmt.Appendf(b, "%"+spec+"d", n)
 }
 
 // width is a spec without its precision, and without flags but the minus.

@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"cmp"
 	"sync"
 	"time"
 )
@@ -18,19 +19,7 @@ var DefaultLimits = Limits{Instructions: 200_000, Bytes: 4 << 20, Calls: 1000, T
 
 func (l Limits) orDefault() Limits {
 	d := DefaultLimits
-	if l.Instructions > 0 {
-		d.Instructions = l.Instructions
-	}
-	if l.Bytes > 0 {
-		d.Bytes = l.Bytes
-	}
-	if l.Calls > 0 {
-		d.Calls = l.Calls
-	}
-	if l.Time > 0 {
-		d.Time = l.Time
-	}
-	return d
+	return Limits{cmp.Or(l.Instructions, d.Instructions), cmp.Or(l.Bytes, d.Bytes), cmp.Or(l.Calls, d.Calls), cmp.Or(l.Time, d.Time)}
 }
 
 // Caller executes the commands of a script.

@@ -248,9 +248,7 @@ func (f *flow) call(e *ast.FuncCallExpr) origin {
 		outside()
 	}
 	if f.global(e.Func, "tonumber") {
-		for _, arg := range e.Args {
-			f.steer(f.expr(arg))
-		}
+		f.plainly(e.Args)
 		return plain
 	}
 	get, ok := e.Func.(*ast.AttrGetExpr)
@@ -265,9 +263,7 @@ func (f *flow) call(e *ast.FuncCallExpr) origin {
 	case "call", "pcall":
 		return f.command(e.Args)
 	case "status_reply", "error_reply":
-		for _, arg := range e.Args {
-			f.steer(f.expr(arg))
-		}
+		f.plainly(e.Args)
 		return plain
 	}
 	outside()
