@@ -190,8 +190,8 @@ func (x *scriptExchange) runInBox(instructions int, kind []byte) {
 
 // stopped tells whether the last run met a limit: to try it on something else would cost as much again.
 func (x *scriptExchange) stopped() bool {
-	var limit *sandbox.LimitError
-	return errors.As(x.outcome.refused, &limit)
+	_, limited := errors.AsType[*sandbox.LimitError](x.outcome.refused)
+	return limited
 }
 
 // committable: what the script did on a guess can be committed, and the commit then proves the guess.
@@ -380,8 +380,7 @@ func (x *scriptExchange) contested() bool {
 var stranger = "somebody-" + cryptorand.Text()
 
 func refusalText(err error) string {
-	var limit *sandbox.LimitError
-	if errors.As(err, &limit) {
+	if limit, ok := errors.AsType[*sandbox.LimitError](err); ok {
 		return "ERR the script was stopped: " + limit.Error()
 	}
 	return err.Error()

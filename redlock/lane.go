@@ -318,8 +318,8 @@ func (l *lane) reason() error {
 }
 
 func isRefused(err error) bool {
-	var refused *refusedError
-	return errors.As(err, &refused)
+	_, refused := errors.AsType[*refusedError](err)
+	return refused
 }
 
 // idle tells whether nothing is queued or in flight, and nothing owed that could be delivered.

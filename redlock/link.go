@@ -229,11 +229,10 @@ func connectError(err error) error {
 	if err == nil {
 		return nil
 	}
-	var op *net.OpError
-	if errors.As(err, &op) && op.Op == "dial" {
+	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "dial" {
 		cause := op.Err
-		var call *os.SyscallError // "connect: connection refused": of the two words for one thing ours stays
-		if errors.As(cause, &call) {
+		// "connect: connection refused": of the two words for one thing ours stays.
+		if call, ok := errors.AsType[*os.SyscallError](cause); ok {
 			cause = call.Err
 		}
 		return fmt.Errorf("cannot connect: %w", cause)

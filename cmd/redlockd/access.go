@@ -108,8 +108,7 @@ func eachMember(v any, shape string, do func(member any) error) error {
 	for i, member := range members {
 		for _, err := range flatten(do(member)) {
 			part := fmt.Sprintf("[%d]", i)
-			var inner *partError
-			if errors.As(err, &inner) {
+			if inner, ok := errors.AsType[*partError](err); ok {
 				part, err = part+inner.part, inner.err
 			}
 			errs = append(errs, &partError{part, err})

@@ -32,8 +32,7 @@ func (e *fileError) Error() string {
 func (c *config) readFile(path string) error {
 	text, err := os.ReadFile(path)
 	if err != nil {
-		var pathErr *os.PathError
-		if errors.As(err, &pathErr) {
+		if pathErr, ok := errors.AsType[*os.PathError](err); ok {
 			err = pathErr.Err
 		}
 		return fmt.Errorf("the configuration file %s cannot be read: %w", path, err)
@@ -67,8 +66,8 @@ func (c *config) readText(path, text string) error {
 // syntaxError shows the line that the library could not read, and where in it. A password that may stand there is not
 // shown.
 func syntaxError(path, text string, err error) error {
-	var parse toml.ParseError
-	if !errors.As(err, &parse) {
+	parse, ok := errors.AsType[toml.ParseError](err)
+	if !ok {
 		return &fileError{path, 0, err.Error()}
 	}
 	// The library's line number is one too high for some faults at the end of a line; its offset is right.
@@ -168,8 +167,7 @@ func (r *fileReader) set(s *setting, v any) {
 		return
 	}
 	for _, e := range flatten(err) {
-		var part *partError
-		if errors.As(e, &part) {
+		if part, ok := errors.AsType[*partError](e); ok {
 			r.fault(s.name+part.part, "%s%s: %v", s.name, part.part, part.err)
 		} else {
 			r.fault(s.name, "%s: %v", s.name, e)

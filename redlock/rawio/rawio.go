@@ -132,8 +132,7 @@ func (c *conn) writeFd(fd uintptr) bool {
 
 // named makes an error of RawConn ("raw-read") that of the ordinary call.
 func named(op string, err error) error {
-	var e *net.OpError
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[*net.OpError](err); ok {
 		e.Op = op
 	}
 	return err
