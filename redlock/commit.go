@@ -304,7 +304,7 @@ func (c *Client) commitDecided(r *round, o outcome, t *turn) {
 		result.Err = c.noQuorumError(v, quorumOf(n), 0)
 	}
 	if k.kind != commitExtend || k.ttl > 0 { // not those that only compare
-		c.countCommitLocked(k.kind, result)
+		c.countCommitLocked(k.kind, result, elapsed)
 	}
 
 	switch {
@@ -347,7 +347,7 @@ func (c *Client) commitLate(r *round, word votes, t *turn) {
 	}
 }
 
-func (c *Client) countCommitLocked(kind commitKind, result Result) {
+func (c *Client) countCommitLocked(kind commitKind, result Result, elapsed time.Duration) {
 	one := func(done, not, unknown *uint64) {
 		switch {
 		case result.Held:
@@ -365,6 +365,7 @@ func (c *Client) countCommitLocked(kind commitKind, result Result) {
 		one(&s.Extended, &s.ExtendLost, &s.ExtendFail)
 	default:
 		one(&s.Granted, &s.Denied, &s.NoQuorum)
+		s.Rounds.add(elapsed)
 	}
 }
 

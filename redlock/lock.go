@@ -99,6 +99,7 @@ func (c *Client) acquisitionDecided(r *round, o outcome, v votes, t *turn) {
 	if op == nil {
 		return // a refill
 	}
+	c.stats.Rounds.add(elapsed)
 	rep := &repeat{}
 	if op.strange {
 		rep = c.leases.end(r.keys, r.token, r)

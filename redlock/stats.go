@@ -1,6 +1,9 @@
 package redlock
 
-import "time"
+import (
+	"math/bits"
+	"time"
+)
 
 // Stats are counters since Open, and gauges where the name says so.
 type Stats struct {
@@ -12,8 +15,26 @@ type Stats struct {
 	Handovers                     uint64 // releases that were passed on to a waiter in the same batch
 	Wakeups                       uint64 // pauses of waiters that ended because the masters announced a change of the resource
 	Attempts                      uint64 // acquisition rounds, retries of waiters included
+	Rounds                        Times  // of acquisition rounds: from T1 to the decision
 	Leases                        int    // gauge: granted through this client and still running
 	Waiters                       int    // gauge
+}
+
+// Times counts durations by their size.
+type Times struct {
+	Buckets [TimesBuckets]uint64 // how many were at most BucketMax(i), and above BucketMax(i-1)
+	Sum     time.Duration
+}
+
+// TimesBuckets is how many sizes Times tells apart. The last one has no upper bound.
+const TimesBuckets = 18
+
+// BucketMax is the longest duration of a bucket: 64 µs for the first, twice as much for each that follows.
+func (Times) BucketMax(i int) time.Duration { return 64 * time.Microsecond << i }
+
+func (t *Times) add(d time.Duration) {
+	t.Buckets[min(bits.Len64(uint64(max(d-1, 0)/t.BucketMax(0))), TimesBuckets-1)]++
+	t.Sum += d
 }
 
 // MasterState is what a master is good for at the moment.
