@@ -11,8 +11,6 @@ import (
 	"strings"
 	"syscall"
 	"time"
-
-	"redlockd/redlock"
 )
 
 var infoCommands = []command{{
@@ -198,15 +196,9 @@ func infoCPU(_ *Server, t *infoText, _ *session) {
 // left of a quarantine.
 func infoMasters(srv *Server, t *infoText, _ *session) {
 	masters := srv.opts.Engine.Masters()
-	up := 0
-	for _, m := range masters {
-		if m.State == redlock.MasterUp {
-			up++
-		}
-	}
 	t.field("masters", len(masters))
-	t.field("masters_up", up)
-	t.field("quorum", len(masters)/2+1)
+	t.field("masters_up", voting(masters))
+	t.field("quorum", quorumOf(masters))
 	for i, m := range masters {
 		fmt.Fprintf(t, "master%d:addr=%s,state=%s,reason=%s,since_s=%s,left_s=%s,version=%s,rtt_us=%d,batches=%d,ops=%d,timeouts=%d,shed=%d,queued=%d,owed=%d\r\n",
 			i, infoWord(m.Addr), m.State, infoWord(m.Reason), seconds(time.Since(m.Since)), seconds(m.Left), infoWord(m.Version),

@@ -29,6 +29,8 @@ var owners = map[string][]string{
 	"github.com/tidwall/redcon":            {"proxy", "redlock/memmaster"},
 	"github.com/redis/go-redis/":           {"redlock", "bench"},
 	"github.com/BurntSushi/toml":           {"cmd/redlockd"},
+	"github.com/prometheus/":               {"proxy"},
+	"golang.org/x/net":                     {"cmd/redlockd"},
 	"github.com/yuin/gopher-lua":           {"redlock/sandbox"},
 	"github.com/go-redsync/redsync/":       {"bench"},
 	"github.com/redis/rueidis":             {"bench"},

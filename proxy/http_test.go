@@ -1,0 +1,230 @@
+package proxy
+
+import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
+	dto "github.com/prometheus/client_model/go"
+
+	"redlockd/redlock"
+)
+
+// get asks the HTTP handler of the server.
+func (srv *testServer) get(method, path string) (code int, header http.Header, body string) {
+	srv.t.Helper()
+	w := httptest.NewRecorder()
+	srv.HTTPHandler().ServeHTTP(w, httptest.NewRequest(method, path, nil))
+	b, err := io.ReadAll(w.Result().Body)
+	if err != nil {
+		srv.t.Fatal(err)
+	}
+	return w.Code, w.Result().Header, string(b)
+}
+
+// metric is the value of one line of /metrics, as text.
+func (srv *testServer) metric(line string) string {
+	srv.t.Helper()
+	_, _, body := srv.get("GET", "/metrics")
+	found := regexp.MustCompile("(?m)^" + regexp.QuoteMeta(line) + " (.*)$").FindStringSubmatch(body)
+	if found == nil {
+		srv.t.Fatalf("/metrics has no line %s", line)
+	}
+	return found[1]
+}
+
+// awaitUp waits until so many masters have a vote.
+func (srv *testServer) awaitUp(n int) {
+	srv.t.Helper()
+	eventually(srv.t, "the masters are as they should be", func() bool { return voting(srv.opts.Engine.Masters()) == n })
+}
+
+// Goal: the metrics count what happens, under the names and with the units that Prometheus recommends, and none of them tells what
+// clients call their locks.
+func TestMetrics(t *testing.T) {
+	srv := serve(t, func(opts *Options) { opts.Version = "9.8.7" })
+	srv.awaitUp(5)
+	c, other := srv.dial(), srv.dial()
+	token := c.do("LOCK", "secret-resource", "60000").granted(1, 60000)
+	c.do("LOCK", "secret-resource", "60000").is("*nil")
+	c.do("EXTEND", "secret-resource", token, "50000")
+	c.do("EXTEND", "secret-resource", "another", "50000").is(":0")
+	other.send("LOCK", "secret-resource", "60000", "WAIT", "60000")
+	eventually(t, "the other client waits", func() bool { return srv.session(2).held.Load() })
+	waiting := srv.metric("redlockd_waiters")
+	c.do("UNLOCK", "secret-resource", token).is(":1")
+	other.read().granted(1, 60000)
+	c.do("UNLOCK", "secret-resource", token).is(":0")
+	c.do("SET", "k", "a token of a drop-in client", "NX", "PX", "60000").is("+OK")
+	c.do("nonsense")
+
+	for line, want := range map[string]string{
+		`redlockd_info{version="9.8.7"}`: "1",
+		`redlockd_ready`:                 "1",
+		`redlockd_draining`:              "0",
+		`redlockd_masters`:               "5",
+		`redlockd_masters_voting`:        "5",
+		`redlockd_quorum`:                "3",
+		`redlockd_master_state{master="master-1:6379",state="up"}`:        "1",
+		`redlockd_master_state{master="master-1:6379",state="down"}`:      "0",
+		`redlockd_locks_total{outcome="granted"}`:                         "3",
+		`redlockd_locks_total{outcome="denied"}`:                          "1",
+		`redlockd_locks_total{outcome="noquorum"}`:                        "0",
+		`redlockd_unlocks_total{outcome="released"}`:                      "1",
+		`redlockd_unlocks_total{outcome="not_held"}`:                      "1",
+		`redlockd_extends_total{outcome="granted"}`:                       "1",
+		`redlockd_extends_total{outcome="lost"}`:                          "1",
+		`redlockd_handovers_total`:                                        "1",
+		`redlockd_leases`:                                                 "2",
+		`redlockd_clients`:                                                "2",
+		`redlockd_clients_max`:                                            "10000",
+		`redlockd_connections_total`:                                      "2",
+		`redlockd_error_replies_total`:                                    "1",
+		`redlockd_lock_round_seconds_bucket{le="+Inf"}`:                   srv.metric("redlockd_lock_round_seconds_count"),
+		`redlockd_lock_round_seconds_count`:                               srv.metric("redlockd_lock_attempts_total"),
+		`redlockd_master_quarantine_left_seconds{master="master-1:6379"}`: "0",
+		`redlockd_master_timeouts_total{master="master-1:6379"}`:          "0",
+		`redlockd_master_shed_total{master="master-1:6379"}`:              "0",
+		`redlockd_master_owed{master="master-1:6379"}`:                    "0",
+		`redlockd_locks_undelivered_total`:                                "0",
+		`redlockd_protocol_errors_total`:                                  "0",
+		`redlockd_connections_rejected_total`:                             "0",
+	} {
+		if got := srv.metric(line); got != want {
+			t.Errorf("%s: got %s, want %s", line, got, want)
+		}
+	}
+	if waiting != "1" {
+		t.Errorf("redlockd_waiters while one waits: got %s, want 1", waiting)
+	}
+	_, _, body := srv.get("GET", "/metrics")
+	for _, secret := range []string{"secret-resource", token, "drop-in", "127.0.0.1"} {
+		if strings.Contains(body, secret) {
+			t.Errorf("/metrics tells %q", secret)
+		}
+	}
+	for _, name := range []string{"go_goroutines", "process_start_time_seconds"} {
+		srv.metric(name)
+	}
+	problems, err := promlint.New(strings.NewReader(body)).Lint()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range problems {
+		t.Errorf("%s: %s", p.Metric, p.Text)
+	}
+}
+
+// Goal: the round times that Prometheus gets are those that the engine has counted; its buckets count everything up to their bound.
+func TestRoundsMetric(t *testing.T) {
+	var times redlock.Times
+	times.Buckets[0], times.Buckets[2], times.Buckets[redlock.TimesBuckets-1] = 5, 3, 1
+	times.Sum = 9 * time.Second
+	var got dto.Metric
+	if err := roundsMetric(&times).Write(&got); err != nil {
+		t.Fatal(err)
+	}
+	h := got.GetHistogram()
+	if h.GetSampleCount() != 9 || h.GetSampleSum() != 9 || len(h.Bucket) != redlock.TimesBuckets-1 {
+		t.Fatalf("got %v", h)
+	}
+	for i, want := range []uint64{5, 5, 8, 8} {
+		if b := h.Bucket[i]; b.GetCumulativeCount() != want || b.GetUpperBound() != times.BucketMax(i).Seconds() {
+			t.Errorf("bucket %d: got %v, want %d up to %v", i, b, want, times.BucketMax(i))
+		}
+	}
+}
+
+// Goal: whoever balances and starts servers hears whether locks can be had, and people are told why not.
+func TestReady(t *testing.T) {
+	srv := serve(t)
+	srv.awaitUp(5)
+	ask := func(wantCode int, wantText ...string) {
+		t.Helper()
+		code, _, body := srv.get("GET", "/readyz")
+		if code != wantCode {
+			t.Errorf("/readyz: got %d, want %d", code, wantCode)
+		}
+		for _, text := range wantText {
+			if !strings.Contains(body, text) {
+				t.Errorf("/readyz: got %q, want %q in it", body, text)
+			}
+		}
+		if code, _, body := srv.get("GET", "/livez"); code != 200 || body != "alive\n" {
+			t.Errorf("/livez: got %d %q, want 200 alive", code, body)
+		}
+		ready := "0"
+		if wantCode == 200 {
+			ready = "1"
+		}
+		if got := srv.metric("redlockd_ready"); got != ready {
+			t.Errorf("redlockd_ready: got %s, want %s", got, ready)
+		}
+	}
+	ask(200, "ready: 5 of 5 masters have a vote, and 3 are needed\n")
+	srv.masters[0].Crash(false)
+	srv.masters[1].Crash(false)
+	srv.awaitUp(3)
+	ask(200, "ready: 3 of 5 masters", "master-1:6379 is down: ")
+	srv.masters[2].Crash(false)
+	srv.awaitUp(2)
+	ask(503, "no quorum: 2 of 5 masters have a vote, and 3 are needed\n", "master-3:6379 is down: ")
+
+	other := serve(t)
+	other.awaitUp(5)
+	other.draining.Store(true)
+	srv = other
+	ask(503, "draining")
+}
+
+// Goal: the status page tells what is wrong with which master, and cannot be made to run anything.
+func TestStatusPage(t *testing.T) {
+	srv := serve(t, func(opts *Options) { opts.Version = "<b>9" })
+	srv.awaitUp(5)
+	srv.dial().do("LOCK", "secret-resource", "60000")
+	code, header, page := srv.get("GET", "/")
+	if code != 200 || header.Get("Content-Type") != "text/html; charset=utf-8" || header.Get("Content-Security-Policy") != "default-src 'none'; style-src 'unsafe-inline'" {
+		t.Errorf("got %d with %v", code, header)
+	}
+	for _, want := range []string{"Locks are granted: 5 of 5 masters have a vote, and 3 are needed.", "master-5:6379", "redlockd &lt;b&gt;9"} {
+		if !strings.Contains(page, want) {
+			t.Errorf("the page lacks %q:\n%s", want, page)
+		}
+	}
+	if strings.Contains(page, "secret-resource") {
+		t.Error("the page tells a resource")
+	}
+	for _, m := range srv.masters[:3] {
+		m.Crash(false)
+	}
+	srv.awaitUp(2)
+	_, _, page = srv.get("GET", "/")
+	for _, want := range []string{"No lock can be had here: no quorum: 2 of 5 masters have a vote, and 3 are needed.", "<tr class=down>"} {
+		if !strings.Contains(page, want) {
+			t.Errorf("the page lacks %q:\n%s", want, page)
+		}
+	}
+}
+
+// Goal: other paths and methods are refused, with what there is.
+func TestHTTPRefuses(t *testing.T) {
+	srv := serve(t)
+	for _, c := range []struct {
+		method, path string
+		code         int
+		text         string
+	}{
+		{"GET", "/metric", 404, "there are / (status), /metrics, /livez and /readyz"},
+		{"POST", "/", 405, ""},
+		{"DELETE", "/metrics", 405, ""},
+	} {
+		if code, _, body := srv.get(c.method, c.path); code != c.code || !strings.Contains(body, c.text) {
+			t.Errorf("%s %s: got %d %q, want %d %q", c.method, c.path, code, body, c.code, c.text)
+		}
+	}
+}

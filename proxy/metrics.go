@@ -1,0 +1,163 @@
+package proxy
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"redlockd/redlock"
+)
+
+// The metrics bear the words of the docs. Nothing is counted for them: a scrape reads the counters that INFO shows. None has a label
+// that clients could multiply: no resource, no token, no address of a client.
+
+// reading is what one scrape has read.
+type reading struct {
+	srv     *Server
+	front   totals
+	clients int
+	locks   redlock.Stats
+	masters []redlock.MasterStatus
+}
+
+// emit gives the value of a metric, for these values of its labels.
+type emit func(value float64, labels ...string)
+
+// metric is one row of the table below.
+type metric struct {
+	desc *prometheus.Desc
+	kind prometheus.ValueType
+	read func(r *reading, emit emit)
+}
+
+func newMetric(kind prometheus.ValueType, name, help string, labels []string, read func(r *reading, emit emit)) metric {
+	return metric{prometheus.NewDesc("redlockd_"+name, help, labels, nil), kind, read}
+}
+
+func counter(name, help string, read func(r *reading) uint64) metric {
+	return newMetric(prometheus.CounterValue, name, help, nil, func(r *reading, emit emit) { emit(float64(read(r))) })
+}
+
+func gauge(name, help string, read func(r *reading) int) metric {
+	return newMetric(prometheus.GaugeValue, name, help, nil, func(r *reading, emit emit) { emit(float64(read(r))) })
+}
+
+// outcomes is a counter of an operation by what is known of it: done, not done, or unknown.
+func outcomes(name, help string, done, not string, read func(n *redlock.Stats) (done, not, unknown uint64)) metric {
+	return newMetric(prometheus.CounterValue, name, help, []string{"outcome"}, func(r *reading, emit emit) {
+		d, n, u := read(&r.locks)
+		emit(float64(d), done)
+		emit(float64(n), not)
+		emit(float64(u), "noquorum")
+	})
+}
+
+// ofMasters has a value for each master, which bears its address.
+func ofMasters(kind prometheus.ValueType, name, help string, read func(m *redlock.MasterStatus) float64) metric {
+	return newMetric(kind, "master_"+name, help, []string{"master"}, func(r *reading, emit emit) {
+		for i := range r.masters {
+			emit(read(&r.masters[i]), r.masters[i].Addr)
+		}
+	})
+}
+
+var metricTable = []metric{
+	newMetric(prometheus.GaugeValue, "info", "1, with the version of this redlockd.", []string{"version"},
+		func(r *reading, emit emit) { emit(1, r.srv.opts.Version) }),
+	gauge("ready", "1 if a quorum of masters has a vote and this server is not draining, else 0.",
+		func(r *reading) int { return int(oneIf(r.srv.ready(r.masters) == nil)) }),
+	gauge("draining", "1 while this server is stopping: it grants no new locks.", func(r *reading) int { return int(oneIf(r.srv.draining.Load())) }),
+
+	gauge("masters", "Masters that are configured.", func(r *reading) int { return len(r.masters) }),
+	gauge("masters_voting", "Masters that are up, so that their votes count.", func(r *reading) int { return voting(r.masters) }),
+	gauge("quorum", "Votes that a lock needs.", func(r *reading) int { return quorumOf(r.masters) }),
+	newMetric(prometheus.GaugeValue, "master_state", "1 for the state that the master is in: up, quarantined, refused or down.", []string{"master", "state"},
+		func(r *reading, emit emit) {
+			for _, m := range r.masters {
+				for _, state := range []redlock.MasterState{redlock.MasterUp, redlock.MasterQuarantined, redlock.MasterRefused, redlock.MasterDown} {
+					emit(float64(oneIf(m.State == state)), m.Addr, string(state))
+				}
+			}
+		}),
+	ofMasters(prometheus.GaugeValue, "quarantine_left_seconds", "What is left of the master's quarantine.",
+		func(m *redlock.MasterStatus) float64 { return m.Left.Seconds() }),
+	ofMasters(prometheus.GaugeValue, "round_trip_seconds", "Round trip of the last batch of commands.",
+		func(m *redlock.MasterStatus) float64 { return m.RTT.Seconds() }),
+	ofMasters(prometheus.GaugeValue, "queued", "Operations that wait for the next batch.",
+		func(m *redlock.MasterStatus) float64 { return float64(m.Queued) }),
+	ofMasters(prometheus.GaugeValue, "owed", "Releases to deliver when the master is back.",
+		func(m *redlock.MasterStatus) float64 { return float64(m.Owed) }),
+	ofMasters(prometheus.CounterValue, "batches_total", "Batches of commands that were sent.",
+		func(m *redlock.MasterStatus) float64 { return float64(m.Batches) }),
+	ofMasters(prometheus.CounterValue, "operations_total", "Operations in these batches.",
+		func(m *redlock.MasterStatus) float64 { return float64(m.Ops) }),
+	ofMasters(prometheus.CounterValue, "timeouts_total", "Batches without an answer within master.timeout.",
+		func(m *redlock.MasterStatus) float64 { return float64(m.Timeouts) }),
+	ofMasters(prometheus.CounterValue, "shed_total", "Acquisitions that were not sent because master.queue_max were waiting.",
+		func(m *redlock.MasterStatus) float64 { return float64(m.Shed) }),
+
+	outcomes("locks_total", "LOCKs and their like by outcome; one that waited counts once.", "granted", "denied",
+		func(n *redlock.Stats) (_, _, _ uint64) { return n.Granted, n.Denied, n.NoQuorum }),
+	outcomes("unlocks_total", "UNLOCKs and their like by outcome.", "released", "not_held",
+		func(n *redlock.Stats) (_, _, _ uint64) { return n.Released, n.NotHeld, n.UnlockFail }),
+	outcomes("extends_total", "EXTENDs and their like by outcome.", "granted", "lost",
+		func(n *redlock.Stats) (_, _, _ uint64) { return n.Extended, n.ExtendLost, n.ExtendFail }),
+	counter("lock_attempts_total", "Acquisition rounds, retries of waiters included.", func(r *reading) uint64 { return r.locks.Attempts }),
+	counter("locks_undelivered_total", "Locks that were released again because their client had gone before the reply.",
+		func(r *reading) uint64 { return r.srv.counters.repliesLost.Load() }),
+	counter("leases_lost_total", "Leases that the masters no longer had before their validity ended.", func(r *reading) uint64 { return r.locks.Lost }),
+	counter("handovers_total", "Releases that were passed on to the next waiter in the same batch.", func(r *reading) uint64 { return r.locks.Handovers }),
+	counter("wakeups_total", "Pauses of waiters that ended because the masters announced a release.", func(r *reading) uint64 { return r.locks.Wakeups }),
+	gauge("leases", "Locks granted here that still run.", func(r *reading) int { return r.locks.Leases }),
+	gauge("waiters", "LOCKs that wait.", func(r *reading) int { return r.locks.Waiters }),
+
+	gauge("clients", "Connections of clients.", func(r *reading) int { return r.clients }),
+	gauge("clients_max", "Connections that server.max_clients allows.", func(r *reading) int { return r.srv.opts.MaxClients }),
+	counter("connections_total", "Connections that were accepted.", func(r *reading) uint64 { return r.front.connections }),
+	counter("connections_rejected_total", "Connections that were refused because of server.max_clients.", func(r *reading) uint64 { return r.front.rejected }),
+	counter("commands_total", "Commands that were executed.", func(r *reading) uint64 { return r.front.commands }),
+	counter("error_replies_total", "Commands that were answered with an error.", func(r *reading) uint64 { return r.front.errors }),
+	counter("protocol_errors_total", "Connections that were ended because what came was no command.", func(r *reading) uint64 { return r.front.protocolErrors }),
+	counter("received_bytes_total", "Bytes from clients.", func(r *reading) uint64 { return r.front.bytesIn }),
+	counter("sent_bytes_total", "Bytes to clients.", func(r *reading) uint64 { return r.front.bytesOut }),
+}
+
+var roundsDesc = prometheus.NewDesc("redlockd_lock_round_seconds", "How long acquisition rounds took, from the first byte to the decision.", nil, nil)
+
+func (srv *Server) reading() *reading {
+	srv.mu.Lock()
+	clients := len(srv.sessions)
+	srv.mu.Unlock()
+	engine := srv.opts.Engine
+	return &reading{srv, srv.totals(), clients, engine.Stats(), engine.Masters()}
+}
+
+// Describe implements prometheus.Collector.
+func (srv *Server) Describe(descs chan<- *prometheus.Desc) {
+	for i := range metricTable {
+		descs <- metricTable[i].desc
+	}
+	descs <- roundsDesc
+}
+
+// Collect implements prometheus.Collector.
+func (srv *Server) Collect(out chan<- prometheus.Metric) {
+	r := srv.reading()
+	for i := range metricTable {
+		m := &metricTable[i]
+		m.read(r, func(value float64, labels ...string) {
+			out <- prometheus.MustNewConstMetric(m.desc, m.kind, value, labels...)
+		})
+	}
+	out <- roundsMetric(&r.locks.Rounds)
+}
+
+// roundsMetric makes a histogram of what the engine has counted: that of Prometheus counts everything up to each bound.
+func roundsMetric(t *redlock.Times) prometheus.Metric {
+	upTo, count := make(map[float64]uint64), uint64(0)
+	for i, n := range t.Buckets {
+		count += n
+		if i < len(t.Buckets)-1 {
+			upTo[t.BucketMax(i).Seconds()] = count
+		}
+	}
+	return prometheus.MustNewConstHistogram(roundsDesc, count, t.Sum.Seconds(), upTo)
+}
