@@ -165,18 +165,29 @@ func (c *config) resolve() error {
 	return errors.Join(errs...)
 }
 
-// checkListen checks the address, and warns of a server that is open to everybody who can reach it.
+// checkListen checks the addresses, and warns of a server that is open to everybody who can reach it.
 func (c *config) checkListen() error {
-	host, port, err := net.SplitHostPort(c.listen)
-	if err != nil {
-		return c.errorAt("server.listen", fmt.Errorf("%q is no address: host:port is needed, or :port for all addresses of this machine", c.listen))
+	if err := c.checkAddress("server.listen", c.listen); err != nil {
+		return err
 	}
-	if err := checkPort(port); err != nil {
-		return c.errorAt("server.listen", err)
-	}
+	host, _, _ := net.SplitHostPort(c.listen)
 	ip := net.ParseIP(host)
 	if local := host == "localhost" || ip != nil && ip.IsLoopback(); !local && len(c.userList.entries) == 0 && c.tls.clientCA == "" {
 		c.warnings = append(c.warnings, fmt.Sprintf("%s is open to everybody who can reach it: name users under [auth], or ask for client certificates", c.listen))
+	}
+	if c.httpListen == "" {
+		return nil
+	}
+	return c.checkAddress("http.listen", c.httpListen)
+}
+
+func (c *config) checkAddress(setting, addr string) error {
+	_, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		return c.errorAt(setting, fmt.Errorf("%q is no address: host:port is needed, or :port for all addresses of this machine", addr))
+	}
+	if err := checkPort(port); err != nil {
+		return c.errorAt(setting, err)
 	}
 	return nil
 }

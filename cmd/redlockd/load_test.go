@@ -54,6 +54,7 @@ func TestPrecedence(t *testing.T) {
 var another = map[string]string{
 	"masters":                "h:1,h:2,h:3",
 	"server.listen":          "127.0.0.1:7000",
+	"http.listen":            "127.0.0.1:7001",
 	"server.tls_cert":        "", // with tls_key only: see TestTLSFiles
 	"server.tls_key":         "",
 	"server.tls_client_ca":   "",

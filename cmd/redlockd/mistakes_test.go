@@ -114,6 +114,10 @@ func TestMistakesInTheFile(t *testing.T) {
 				"config.toml:2: master.timeout = 50ms is not small against locks.max_ttl = -5s: a master that hangs would use up the lock (master.timeout: default)",
 		},
 		{
+			"[http]\nlisten = \"9121\"\n",
+			`config.toml:2: http.listen: "9121" is no address: host:port is needed, or :port for all addresses of this machine`,
+		},
+		{
 			"[server]\nmax_clients = \"many\"\n",
 			"config.toml:2: server.max_clients: a whole number is needed, not a string",
 		},

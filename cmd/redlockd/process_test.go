@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -333,13 +334,61 @@ func TestAddressInUse(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer taken.Close()
-	p := begin(t, "--listen", taken.Addr().String())
-	if code := p.exitCode(); code != exitFailed {
-		t.Errorf("exit code %d, want %d", code, exitFailed)
+	for _, flag := range []string{"--listen", "--http-listen"} {
+		p := begin(t, "--listen", "127.0.0.1:0", flag, taken.Addr().String())
+		if code := p.exitCode(); code != exitFailed {
+			t.Errorf("exit code %d, want %d", code, exitFailed)
+		}
+		want := fmt.Sprintf("redlockd: %s (%s) is in use by another process: end that one, or choose another address with %s", taken.Addr(), flag, flag)
+		if got := p.log(); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
 	}
-	want := fmt.Sprintf("redlockd: %s (--listen) is in use by another process: end that one, or choose another address with --listen", taken.Addr())
-	if got := p.log(); got != want {
-		t.Errorf("got %q, want %q", got, want)
+}
+
+// Goal: who balances servers sees over HTTP when one is ready, and when it drains, for as long as it does.
+func TestHTTP(t *testing.T) {
+	p := launch(t, "--drain-timeout", "1m", "--http-listen", "127.0.0.1:0")
+	var entry struct{ Addr string }
+	if err := json.Unmarshal([]byte(p.waitLog(`"msg":"status page and metrics"`)), &entry); err != nil {
+		t.Fatal(err)
+	}
+	get := func(path string) (int, string) {
+		t.Helper()
+		r, err := http.Get("http://" + entry.Addr + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer r.Body.Close()
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r.StatusCode, string(body)
+	}
+	holder := p.dial()
+	holder.lock("r", "t1")
+	if code, body := get("/readyz"); code != 200 {
+		t.Errorf("/readyz: got %d %s, want 200", code, body)
+	}
+	if _, body := get("/metrics"); !strings.Contains(body, "\nredlockd_leases 1\n") {
+		t.Errorf("/metrics: want redlockd_leases 1, got\n%s", body)
+	}
+	p.signal(syscall.SIGTERM)
+	p.waitLog(`"msg":"draining`)
+	for { // the log comes a moment before
+		code, body := get("/readyz")
+		if code == 503 && strings.Contains(body, "draining") {
+			break
+		}
+		time.Sleep(time.Millisecond)
+	}
+	holder.want("UNLOCK r t1", "1")
+	if code := p.exitCode(); code != exitOK {
+		t.Errorf("exit code %d, want %d", code, exitOK)
+	}
+	if _, err := net.Dial("tcp", entry.Addr); !errors.Is(err, syscall.ECONNREFUSED) {
+		t.Errorf("after the end: got error %v, want it refused", err)
 	}
 }
 

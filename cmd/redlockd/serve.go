@@ -52,15 +52,25 @@ func runServer(p process, c *config, bootstrap bool) int {
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
 	defer signal.Stop(signals)
 
-	listener, err := net.Listen("tcp", c.listen)
+	listener, err := listen(c, "server.listen", c.listen)
 	if err != nil {
-		return p.failed(listenError(c, err))
+		return p.failed(err)
+	}
+	defer listener.Close()
+	var watchers net.Listener // nil: no HTTP
+	if c.httpListen != "" {
+		if watchers, err = listen(c, "http.listen", c.httpListen); err != nil {
+			return p.failed(err)
+		}
+		defer watchers.Close()
 	}
 	warnOfFewFiles(log, c)
 	s := &server{config: c, log: log}
 	if err := s.open(bootstrap); err != nil {
-		listener.Close()
 		return p.failed(err)
+	}
+	if watchers != nil {
+		defer s.serveHTTP(watchers)()
 	}
 	return s.run(listener, signals)
 }
@@ -258,19 +268,27 @@ func warnOfFewFiles(log *slog.Logger, c *config) {
 
 // filesNeeded is how many files are open when every client is there that may be.
 func filesNeeded(c *config) uint64 {
-	const spare = 64 // masters, the listener, the log
-	return uint64(c.front.MaxClients) + spare
+	const spare = 64 // masters, the listeners, the log
+	return uint64(c.front.MaxClients) + spare + watchersMax
+}
+
+// listen opens the address that the setting has.
+func listen(c *config, setting, addr string) (net.Listener, error) {
+	l, err := net.Listen("tcp", addr)
+	if err != nil {
+		return nil, listenError(c.find(setting), addr, err)
+	}
+	return l, nil
 }
 
 // listenError names the address, where it was chosen, and what to do when it is taken.
-func listenError(c *config, err error) error {
-	s := c.find("server.listen")
+func listenError(s *setting, addr string, err error) error {
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE):
-		return fmt.Errorf("%s (%s) is in use by another process: end that one, or choose another address with --listen", c.listen, s.source.where)
+		return fmt.Errorf("%s (%s) is in use by another process: end that one, or choose another address with --%s", addr, s.source.where, s.flag)
 	case errors.Is(err, syscall.EACCES):
-		return fmt.Errorf("%s (%s): this user may not listen there: ports below 1024 need a privilege", c.listen, s.source.where)
+		return fmt.Errorf("%s (%s): this user may not listen there: ports below 1024 need a privilege", addr, s.source.where)
 	default:
-		return fmt.Errorf("listen on %s (%s): %w", c.listen, s.source.where, err)
+		return fmt.Errorf("listen on %s (%s): %w", addr, s.source.where, err)
 	}
 }

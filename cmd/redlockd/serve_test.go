@@ -77,7 +77,7 @@ func TestListenErrors(t *testing.T) {
 		{syscall.EACCES, "127.0.0.1:80 (REDLOCKD_SERVER_LISTEN): this user may not listen there: ports below 1024 need a privilege"},
 		{errors.New("no such address"), "listen on 127.0.0.1:80 (REDLOCKD_SERVER_LISTEN): no such address"},
 	} {
-		if got := listenError(c, e.err).Error(); got != e.want {
+		if got := listenError(c.find("server.listen"), c.listen, e.err).Error(); got != e.want {
 			t.Errorf("%v: got %q, want %q", e.err, got, e.want)
 		}
 	}
@@ -93,7 +93,7 @@ func TestWarnOfFewFiles(t *testing.T) {
 		c := newConfig()
 		c.front.MaxClients = clients
 		warnOfFewFiles(slog.New(slog.NewTextHandler(&log, nil)), c)
-		got, want := strings.Contains(log.String(), "the limit of open files is too low"), limit.Cur < uint64(clients+64)
+		got, want := strings.Contains(log.String(), "the limit of open files is too low"), limit.Cur < uint64(clients+64+watchersMax)
 		if got != want {
 			t.Errorf("max_clients %d, limit %d: log %q, want a warning: %v", clients, limit.Cur, log.String(), want)
 		}

@@ -19,6 +19,7 @@ type config struct {
 	warnings []string
 
 	listen       string
+	httpListen   string // empty: no HTTP
 	drainTimeout time.Duration
 	tls          serverTLS
 	logLevel     string
@@ -127,6 +128,8 @@ func newConfig() *config {
 		{name: "server.tls_client_ca", value: stringValue(&c.tls.clientCA), usage: "file with the authorities of client certificates; empty: none are asked for"},
 
 		{name: "auth.users", value: &c.userList, usage: "who may log in; none: everybody, without a password"},
+
+		{name: "http.listen", value: stringValue(&c.httpListen), flag: "http-listen", arg: "host:port", usage: "where the status page, /metrics, /livez and /readyz are; empty: nowhere"},
 
 		{name: "log.level", value: choice(&c.logLevel, "debug", "info", "warn", "error"), flag: "log-level", arg: "level", usage: "debug, info, warn or error"},
 		{name: "log.format", value: choice(&c.logFormat, "text", "json"), flag: "log-format", arg: "format", usage: "text or json"},
