@@ -51,6 +51,9 @@ type hotKeyRound struct {
 	CPUSplit cpuSplit `json:"cpu_per_acquisition"`
 }
 
+// perGrant divides what a cell cost by all its grants: those after the end are in the CPU time too.
+func (f hotKeyFigures) perGrant(cpu serverCPU) cpuSplit { return cpu.per(f.CPU, float64(f.Grants)) }
+
 // hotKeyRow is one target at one number of clients.
 type hotKeyRow struct {
 	Target  string `json:"target"`
@@ -110,8 +113,7 @@ func runHotKeyCell(ctx context.Context, c *cluster, spec loadSpec) (hotKeyRound,
 	if err != nil {
 		return r, err
 	}
-	acquired := r.AcquisitionsPerSec * spec.Duration.Seconds()
-	r.CPUSplit = cpu.per(r.CPU, acquired)
+	r.CPUSplit = r.perGrant(cpu)
 	return r, nil
 }
 

@@ -97,3 +97,12 @@ func TestRefereeFigures(t *testing.T) {
 		t.Errorf("got %+v, want 3 acquisitions/s, fairness 0.5, 2 hand-overs of 200 µs, 1 violation, 2 gave up, 1 of 300 µs to another proxy, 7 and 2 by proxy, 1 grant", got)
 	}
 }
+
+// Goal: the clients that still wait at the end are in the price and in what it is divided by. Method: 2 grants within the time, 4 in all.
+func TestHotKeyCPUCountsAllGrants(t *testing.T) {
+	f := hotKeyFigures{AcquisitionsPerSec: 2, Grants: 4, CPU: 4 * time.Millisecond}
+	got := f.perGrant(serverCPU{redlockd: 8 * time.Millisecond, masters: 12 * time.Millisecond})
+	if want := (cpuSplit{ClientUs: 1000, RedlockdUs: 2000, RedisUs: 3000}); got != want {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+}

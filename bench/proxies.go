@@ -143,8 +143,7 @@ func runProxiesCell(ctx context.Context, b *bench, f fleet) (r proxiesRound, err
 	}
 	idle := r.IdleCommandsPerSec * last.at.Sub(first.at).Seconds()
 	r.CommandsPerGrant = ratio(float64(last.commands-first.commands)-idle, float64(r.Grants))
-	spent := serverCPU{redlockd: last.redlockd - first.redlockd, masters: last.masters - first.masters}
-	r.CPUSplit = spent.per(r.CPU, float64(r.Grants))
+	r.CPUSplit = r.perGrant(serverCPU{redlockd: last.redlockd - first.redlockd, masters: last.masters - first.masters})
 	return r, nil
 }
 
