@@ -149,7 +149,7 @@ func runBusy(ctx context.Context, b *bench, n int) (r busyRound, err error) {
 		return r, err
 	}
 	return busyRound{
-		PairsPerSec: ratio(float64(figures.Pairs), figures.Elapsed.Seconds()),
+		PairsPerSec: figures.PairsPerSec,
 		PairUs:      figures.PairUs,
 		PairsMin:    figures.CallerPairsMin,
 		PairsMax:    figures.CallerPairsMax,

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"math"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -33,6 +34,31 @@ func TestDriveCountsByCaller(t *testing.T) {
 		}
 	})
 }
+
+// Goal: neither long pairs nor somebody who waits in vain beyond the end change the rate of the others. Method: 10 callers that need 300 ms
+// for a pair and one that fails after 5 s, for 1 s, virtual time.
+func TestThroughput(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		callers := []caller{failingCaller(5 * time.Second)}
+		for range 10 {
+			callers = append(callers, pausingCaller(300*time.Millisecond))
+		}
+		run := drive(callers, "p:", time.Second)
+		if got := throughput(run.samples, time.Second); len(run.samples) != 40 || math.Abs(got-33.3) > 0.1 {
+			t.Errorf("got %d pairs and %v pairs/s, want 40, and 33.3: the last ten lie inside by a third", len(run.samples), got)
+		}
+	})
+}
+
+// failingCaller fails after so long.
+type failingCaller time.Duration
+
+func (c failingCaller) acquire(context.Context, string) error {
+	time.Sleep(time.Duration(c))
+	return errGaveUp
+}
+
+func (c failingCaller) release(context.Context) error { return nil }
 
 // pausingCaller takes so long for every lock.
 type pausingCaller time.Duration

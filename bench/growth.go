@@ -174,11 +174,11 @@ func (b *bench) growthCell(ctx context.Context, c *cluster, n int, spec loadSpec
 		if err != nil {
 			return point, err
 		}
-		pairs := float64(figures.Pairs * max(spec.Depth, 1))
+		depth := max(spec.Depth, 1)
 		point.Rounds = append(point.Rounds, growthRound{
-			PairsPerSec: ratio(pairs, figures.Elapsed.Seconds()),
+			PairsPerSec: figures.PairsPerSec * float64(depth),
 			LockUs:      figures.LockUs,
-			CPU:         cpu.per(figures.CPU, pairs),
+			CPU:         cpu.per(figures.CPU, float64(figures.Pairs*depth)),
 			RedlockdMB:  megabytes(redlockd),
 			MasterMB:    megabytes(master),
 			Failures:    figures.Failures,

@@ -57,12 +57,12 @@ type loadSpec struct {
 
 // loadFigures are the measurements of an uncontended cell.
 type loadFigures struct {
-	Pairs    int           `json:"pairs"`
-	Elapsed  time.Duration `json:"elapsed_ns"`
-	LockUs   percentiles   `json:"lock_us"`
-	PairUs   percentiles   `json:"pair_us"`
-	CPU      time.Duration `json:"cpu_ns"` // of this process, between go and done
-	Failures failures      `json:"failures"`
+	Pairs       int           `json:"pairs"`         // all, also what is left of them after the end
+	PairsPerSec float64       `json:"pairs_per_sec"` // until the end
+	LockUs      percentiles   `json:"lock_us"`
+	PairUs      percentiles   `json:"pair_us"`
+	CPU         time.Duration `json:"cpu_ns"` // of this process, between go and done
+	Failures    failures      `json:"failures"`
 	// The unluckiest and the luckiest caller.
 	CallerPairsMin int `json:"caller_pairs_min"`
 	CallerPairsMax int `json:"caller_pairs_max"`
@@ -151,16 +151,29 @@ func measureUncontended(p *parent, spec loadSpec, callers []caller) (any, error)
 	cpu = ownCPU() - cpu
 	p.done()
 	return loadFigures{
-		Pairs:    len(run.samples),
-		Elapsed:  run.elapsed,
-		LockUs:   percentilesOf(eachOf(run.samples, func(s sample) uint32 { return s.lockUs })),
-		PairUs:   percentilesOf(eachOf(run.samples, func(s sample) uint32 { return s.pairUs })),
-		CPU:      cpu,
-		Failures: run.failures.count(),
+		Pairs:       len(run.samples),
+		PairsPerSec: throughput(run.samples, spec.Duration),
+		LockUs:      percentilesOf(eachOf(run.samples, func(s sample) uint32 { return s.lockUs })),
+		PairUs:      percentilesOf(eachOf(run.samples, func(s sample) uint32 { return s.pairUs })),
+		CPU:         cpu,
+		Failures:    run.failures.count(),
 
 		CallerPairsMin: slices.Min(run.pairs),
 		CallerPairsMax: slices.Max(run.pairs),
 	}, nil
+}
+
+// throughput is the number of pairs per second of the window. A pair that outlasts it counts for the part of its time that lies inside:
+// left out, it would be a loss for those whose pairs are long; and up to its end, everybody's time would run while one caller waits.
+func throughput(samples []sample, window time.Duration) float64 {
+	pairs, windowUs := 0.0, float64(window.Microseconds())
+	for _, s := range samples {
+		if over := float64(s.endUs) - windowUs; over > 0 {
+			pairs -= over / float64(s.pairUs)
+		}
+		pairs++
+	}
+	return pairs / window.Seconds()
 }
 
 // sample is one pair. Samples are kept raw and read into histograms only after the measurement: that costs the client
@@ -185,9 +198,8 @@ func eachOf[T any](all []T, figure func(T) uint32) func(yield func(uint32) bool)
 // driven is what drive measured.
 type driven struct {
 	start    time.Time
-	elapsed  time.Duration // until the last caller returned, which is after the duration that was asked for
-	samples  []sample      // caller by caller
-	pairs    []int         // how many of them each caller has
+	samples  []sample // caller by caller
+	pairs    []int    // how many of them each caller has
 	failures *failureLog
 }
 
@@ -227,7 +239,6 @@ func drive(callers []caller, prefix string, duration time.Duration) driven {
 	run.start = time.Now()
 	close(starting)
 	running.Wait()
-	run.elapsed = time.Since(run.start)
 	for _, mine := range samples {
 		run.samples = append(run.samples, mine...)
 		run.pairs = append(run.pairs, len(mine))

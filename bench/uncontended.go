@@ -93,7 +93,7 @@ func runUncontendedCell(ctx context.Context, c *cluster, spec loadSpec) (unconte
 // roundOf is a cell's outcome from what client and servers measured.
 func roundOf(f loadFigures, cpu serverCPU) uncontendedRound {
 	return uncontendedRound{
-		PairsPerSec: ratio(float64(f.Pairs), f.Elapsed.Seconds()),
+		PairsPerSec: f.PairsPerSec,
 		LockUs:      f.LockUs,
 		PairUs:      f.PairUs,
 		CPU:         cpu.per(f.CPU, float64(f.Pairs)),
