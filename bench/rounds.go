@@ -46,11 +46,12 @@ func lowestRatio[T any](a, b []T, figure func(T) float64) float64 {
 	return 0
 }
 
+// ratios leaves out the rounds in which one of the two measured nothing: a target that got stuck is neither infinitely quick nor cheap.
 func ratios[T any](a, b []T, figure func(T) float64) []float64 {
 	var all []float64
 	for i := range min(len(a), len(b)) {
-		if divisor := figure(b[i]); divisor != 0 {
-			all = append(all, figure(a[i])/divisor)
+		if dividend, divisor := figure(a[i]), figure(b[i]); dividend != 0 && divisor != 0 {
+			all = append(all, dividend/divisor)
 		}
 	}
 	return all

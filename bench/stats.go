@@ -38,8 +38,9 @@ func percentilesOf(values iter.Seq[uint32]) percentiles {
 }
 
 // medianPercentiles takes the median of each percentile over the rounds. The rounds are not thrown into one
-// distribution: a single disturbed round would then own all of the p99.
+// distribution: a single disturbed round would then own all of the p99. One that measured nothing was not quick: it is left out.
 func medianPercentiles[T any](rounds []T, of func(T) percentiles) percentiles {
+	rounds = keep(rounds, func(r T) bool { return of(r) != percentiles{} })
 	return percentiles{
 		P50:  medianOf(rounds, func(r T) float64 { return of(r).P50 }),
 		P99:  medianOf(rounds, func(r T) float64 { return of(r).P99 }),

@@ -93,6 +93,25 @@ func TestSummaryComparesWithPeers(t *testing.T) {
 	}
 }
 
+// Goal: a target that gets stuck looks neither quicker nor cheaper for it. Method: one stuck round of two, of one target and then of both.
+func TestStuckRoundsFlatterNobody(t *testing.T) {
+	round := uncontendedRound{PairsPerSec: 100, LockUs: percentiles{P50: 10}, PairUs: percentiles{P50: 20}, CPU: cpuSplit{ClientUs: 5}}
+	stuck := stuckRound(errGaveUp)
+	rows := summarizeUncontended([]*uncontendedRow{
+		{Target: targetRedlockd, Callers: 64, Rounds: []uncontendedRound{round, round}},
+		{Target: targetRedsync, Callers: 64, Rounds: []uncontendedRound{round, stuck}},
+	})
+	if got := rows[1]; got.LockUs.P50 != 10 || got.PairUs.P50 != 20 || got.CPU.ClientUs != 5 || got.PairsPerSec != 50 || got.Failures.Count != 1 {
+		t.Errorf("got lock %v µs, pair %v µs, CPU %v µs, %v pairs/s, %d failures, want 10, 20, 5, 50, 1",
+			got.LockUs.P50, got.PairUs.P50, got.CPU.ClientUs, got.PairsPerSec, got.Failures.Count)
+	}
+	for _, row := range rows {
+		if want := (comparison{PairsPerSec: 1, LockP50: 1, CPULess: 1}); row.ToRedsync != want {
+			t.Errorf("%s to redsync: got %+v, want %+v", row.Target, row.ToRedsync, want)
+		}
+	}
+}
+
 // Goal: failures of many callers are counted, few texts kept, each once. Method: more texts than are kept.
 func TestFailures(t *testing.T) {
 	var f failures
