@@ -109,20 +109,20 @@ func (c *cluster) spec(spec loadSpec) loadSpec {
 // cpu is the CPU time that the servers which a target uses have spent so far; etcd counts as a master.
 func (c *cluster) cpu(target string) (redlockd, masters time.Duration, err error) {
 	if usesRedlockd(target) {
-		if redlockd, err = processCPU(column(c.proxies, (*proxy).pid)); err != nil {
+		if redlockd, err = processCPU(column(c.proxies, (*proxy).pid)...); err != nil {
 			return 0, 0, err
 		}
 	}
 	if target == targetEtcd {
-		masters, err = processCPU([]int{c.etcd.process.Process.Pid})
+		masters, err = processCPU(c.etcd.process.Process.Pid)
 		return 0, masters, err
 	}
-	masters, err = processCPU(c.pids()[:mastersUsed(target, len(c.masters))])
+	masters, err = processCPU(c.pids()[:mastersUsed(target, len(c.masters))]...)
 	return redlockd, masters, err
 }
 
 // mastersCPU is the CPU time that all the masters have spent so far.
-func (c *cluster) mastersCPU() (time.Duration, error) { return processCPU(c.pids()) }
+func (c *cluster) mastersCPU() (time.Duration, error) { return processCPU(c.pids()...) }
 
 // pids are the processes of the masters.
 func (c *cluster) pids() []int {

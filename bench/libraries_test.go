@@ -27,21 +27,16 @@ func TestEveryLibrary(t *testing.T) {
 	if want := len(b.libraries) * len(ways); len(r.Libraries.Rows) != want || len(b.libraries) == 0 {
 		t.Errorf("got %d rows, want %d", len(r.Libraries.Rows), want)
 	}
-	throughRedlockd := 0.0 // of all, since the CPU time of another process comes in ticks of 10 ms
 	for _, row := range r.Libraries.Rows {
-		throughRedlockd += row.CPU.RedlockdUs
 		failed := slices.ContainsFunc(row.Failures.Texts, func(text string) bool {
 			return !strings.Contains(text, "no answer within") // a master that a busy machine keeps waiting is no fault of ours
 		})
 		if row.PairsPerSec == 0 || row.LockUs.P50 == 0 || row.PairUs.P50 < row.LockUs.P50 || row.CPU.ClientUs == 0 || failed {
 			t.Errorf("%s over %s: got %+v, want pairs, a lock and a longer pair, CPU time, no failure", row.Library, row.Over, row)
 		}
-		if over := row.Over == ways[0].name; over != (row.ToDirect.PairsPerSec > 0) || !over && row.CPU.RedlockdUs > 0 {
+		if over := row.Over == ways[0].name; over != (row.ToDirect.PairsPerSec > 0) || over != (row.CPU.RedlockdUs > 0) {
 			t.Errorf("%s over %s: got %v µs of redlockd, ratio %v", row.Library, row.Over, row.CPU.RedlockdUs, row.ToDirect.PairsPerSec)
 		}
-	}
-	if throughRedlockd == 0 {
-		t.Error("redlockd had nothing to do")
 	}
 }
 

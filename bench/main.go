@@ -23,7 +23,6 @@
 //
 // Everything shares the cores of one machine, and the speed of that machine changes while we measure. Absolute figures
 // of two runs do not compare: trust the ratios, which are taken within a round, and the CPU time per operation.
-// CPU time of other processes comes in ticks of 10 ms, so cells much shorter than a second blur it.
 package main
 
 import (

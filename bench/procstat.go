@@ -7,45 +7,21 @@ import (
 	"strings"
 	"syscall"
 	"time"
+	"unsafe"
 )
 
-// userHz is the unit of the times in /proc/PID/stat, ticks per second. It is 100 for every program on every Linux,
-// whatever the kernel's own clock runs at.
-const userHz = 100
-
-// processCPU is the CPU time (user and system) that the processes have used since they started.
-func processCPU(pids []int) (time.Duration, error) {
+// processCPU is the CPU time (user and system, of all threads) that the processes have used since they started, to the nanosecond.
+func processCPU(pids ...int) (time.Duration, error) {
 	var sum time.Duration
 	for _, pid := range pids {
-		stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
-		if err != nil {
-			return 0, fmt.Errorf("CPU time of process %d: %w", pid, err)
+		var used syscall.Timespec
+		clock := uintptr(^pid<<3 | 2) // as clock_getcpuclockid(3) makes it; of 0 it would be our own
+		if _, _, errno := syscall.Syscall(syscall.SYS_CLOCK_GETTIME, clock, uintptr(unsafe.Pointer(&used)), 0); errno != 0 || pid <= 0 {
+			return 0, fmt.Errorf("CPU time of process %d: there is no such process", pid)
 		}
-		used, err := parseStatCPU(string(stat))
-		if err != nil {
-			return 0, fmt.Errorf("CPU time of process %d: %w", pid, err)
-		}
-		sum += used
+		sum += time.Duration(used.Nano())
 	}
 	return sum, nil
-}
-
-// parseStatCPU reads utime + stime, fields 14 and 15 of proc_pid_stat(5). The second field is the program's name in
-// parentheses, and the name may hold blanks and parentheses itself: we count from the last one.
-func parseStatCPU(stat string) (time.Duration, error) {
-	fields := strings.Fields(stat[strings.LastIndexByte(stat, ')')+1:]) // fields[0] is field 3, the state
-	if len(fields) < 13 {
-		return 0, fmt.Errorf("a stat line without utime and stime: %q", stat)
-	}
-	var ticks int64
-	for _, field := range fields[11:13] {
-		n, err := strconv.ParseInt(field, 10, 64)
-		if err != nil {
-			return 0, fmt.Errorf("a stat line with odd times: %w", err)
-		}
-		ticks += n
-	}
-	return time.Duration(ticks) * time.Second / userHz, nil
 }
 
 // processRSS is the resident memory of a process, in bytes.
@@ -70,11 +46,10 @@ func parseStatmRSS(statm string) (int64, error) {
 	return pages * int64(os.Getpagesize()), nil
 }
 
-// ownCPU is the CPU time (user and system) of this process, to the microsecond.
+// ownCPU is the CPU time of this process.
 func ownCPU() time.Duration {
-	var usage syscall.Rusage
-	syscall.Getrusage(syscall.RUSAGE_SELF, &usage) // fails only for a wrong argument
-	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
+	used, _ := processCPU(os.Getpid()) // fails only for a process that has ended
+	return used
 }
 
 // cpuSplit is CPU time in microseconds per pair (uncontended) or per acquisition (hot key), by process.

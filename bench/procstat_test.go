@@ -2,31 +2,12 @@ package main
 
 import (
 	"os"
+	"os/exec"
+	"sync"
+	"syscall"
 	"testing"
 	"time"
 )
-
-// Goal: CPU time is read from the right fields, whatever the program is called. Method: real and hostile stat lines.
-func TestParseStatCPU(t *testing.T) {
-	const times = " S 1 815 815 0 -1 4194560 2157 0 3 0 1234 766 0 0 20 0 5 0 8421 71651328 3254"
-	for _, test := range []struct {
-		name, stat string
-		want       time.Duration
-		wantErr    string
-	}{
-		{"plain", "815 (redis-server)" + times, 20 * time.Second, ""},
-		{"blanks and parentheses in the name", "815 (a) 1 (b c) 9)" + times, 20 * time.Second, ""},
-		{"empty", "", 0, "without utime"},
-		{"cut off", "815 (redis-server) S 1 815 815 0 -1 4194560 2157 0 3 0 1234", 0, "without utime"},
-		{"no number", "815 (x) S 1 815 815 0 -1 4194560 2157 0 3 0 12x4 766 0 0", 0, "odd times"},
-	} {
-		got, err := parseStatCPU(test.stat)
-		if got != test.want {
-			t.Errorf("%s: got %v, want %v", test.name, got, test.want)
-		}
-		wantErr(t, err, test.wantErr)
-	}
-}
 
 func TestParseStatmRSS(t *testing.T) {
 	page := int64(os.Getpagesize())
@@ -41,16 +22,45 @@ func TestParseStatmRSS(t *testing.T) {
 	}
 }
 
-// Goal: the two clocks we compare count the same thing. Method: burn CPU in this process, read both.
-func TestProcessCPUAgreesWithOwnCPU(t *testing.T) {
-	for ownCPU() < 50*time.Millisecond {
+// Goal: the CPU time of a process has that of all its threads, and of none that is not there. Method: burn CPU on several threads, hold it
+// against getrusage; a child before and after its end.
+func TestProcessCPU(t *testing.T) {
+	usage := func() time.Duration {
+		var u syscall.Rusage
+		syscall.Getrusage(syscall.RUSAGE_SELF, &u)
+		return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 	}
-	before := ownCPU()
-	got, err := processCPU([]int{os.Getpid()})
-	after := ownCPU()
-	const tick = time.Second / userHz
-	if err != nil || got < before-2*tick || got > after+2*tick {
-		t.Errorf("got %v (%v), want between %v and %v, to two ticks", got, err, before, after)
+	var burning sync.WaitGroup
+	for range 4 {
+		burning.Go(func() {
+			for start := time.Now(); time.Since(start) < 20*time.Millisecond; {
+			}
+		})
+	}
+	burning.Wait()
+	before := usage()
+	got := ownCPU()
+	const exact = time.Millisecond // getrusage scales what it counts in ticks
+	if after := usage(); got < before-exact || got > after+exact || got < 15*time.Millisecond {
+		t.Errorf("got %v, want between %v and %v", got, before, after)
+	}
+
+	child := exec.Command("sh", "-c", "echo; read line")
+	words, _ := child.StdinPipe()
+	out, _ := child.StdoutPipe()
+	if err := child.Start(); err != nil {
+		t.Fatal(err)
+	}
+	out.Read(make([]byte, 1))
+	if used, err := processCPU(child.Process.Pid); err != nil || used <= 0 || used > time.Second {
+		t.Errorf("a shell that printed a line: got %v (%v), want some CPU time", used, err)
+	}
+	words.Close()
+	child.Wait()
+	for _, pid := range []int{child.Process.Pid, 0} { // 0: a master that was killed
+		if used, err := processCPU(pid); err == nil {
+			t.Errorf("process %d, which has ended: got %v, want an error", pid, used)
+		}
 	}
 }
 
