@@ -189,7 +189,7 @@ func idleTable(points []idlePoint) table {
 		head:  []string{"connections", "empty MB", "MB", "KB/connection", "CPU"}, joined: true,
 	}
 	for _, p := range points {
-		t.add(p.Connections, number(p.EmptyMB), number(p.RedlockdMB), number(p.KBPerConnection), number(p.RedlockdPercent)+" %")
+		t.add(p.Connections, p.EmptyMB, p.RedlockdMB, p.KBPerConnection, number(p.RedlockdPercent)+" %")
 	}
 	return t
 }
@@ -201,8 +201,8 @@ func busyTable(points []busyPoint) table {
 		head:  []string{"callers", "pairs/s", "pair p50 ms", "p99", "p99.9", "max", "fewest", "most", "fairness", "errors"}, joined: true,
 	}
 	for _, p := range points {
-		t.add(p.Callers, number(p.PairsPerSec), number(p.PairUs.P50/1e3), number(p.PairUs.P99/1e3), number(p.PairUs.P999/1e3), number(p.PairUs.Max/1e3),
-			number(p.PairsMin), number(p.PairsMax), fmt.Sprintf("%.2f", p.Fairness), p.Failures.Count)
+		t.add(p.Callers, p.PairsPerSec, p.PairUs.P50/1e3, p.PairUs.P99/1e3, p.PairUs.P999/1e3, p.PairUs.Max/1e3, p.PairsMin, p.PairsMax,
+			fmt.Sprintf("%.2f", p.Fairness), p.Failures.Count)
 	}
 	return t
 }

@@ -153,8 +153,8 @@ func distanceTable(rows []distanceRow) table {
 		left: 3,
 	}
 	for _, r := range rows {
-		t.add(number(r.DistanceMs), r.Callers, r.Target, number(r.RoundTripUs), number(r.LockUs.P50), number(r.LockUs.P99),
-			fmt.Sprintf("%+.0f %%", r.AbovePercent), number(r.PairsPerSec), r.Failures.Count)
+		t.add(r.DistanceMs, r.Callers, r.Target, r.RoundTripUs, r.LockUs.P50, r.LockUs.P99,
+			fmt.Sprintf("%+.0f %%", r.AbovePercent), r.PairsPerSec, r.Failures.Count)
 	}
 	return t
 }

@@ -24,12 +24,9 @@ func (f *growthFigures) writeText(w io.Writer) {
 			joined: true,
 		}
 		for _, p := range part.points {
-			t.add(p.N, number(p.PairsPerSec), number(p.LockUs.P50), number(p.LockUs.P99), number(p.CPU.totalUs()), number(p.CPU.ClientUs),
-				number(p.CPU.RedlockdUs), number(p.CPU.RedisUs), number(p.RedlockdMB), number(p.MasterMB), p.Failures.Count)
+			t.add(p.N, p.PairsPerSec, p.LockUs.P50, p.LockUs.P99, p.CPU, p.RedlockdMB, p.MasterMB, p.Failures.Count)
 		}
-		if len(t.rows) > 0 {
-			t.write(w)
-		}
+		t.write(w)
 	}
 	t := table{
 		title: "Growth: against the number of waiters",
@@ -38,12 +35,10 @@ func (f *growthFigures) writeText(w io.Writer) {
 		head: []string{"waiters", "resources", "redlockd MB", "KB/waiter", "redlockd CPU", "masters CPU", "commands/s", "idle"},
 	}
 	for _, p := range f.Waiters {
-		t.add(p.Waiters, p.Resources, number(p.RedlockdMB), number(p.KBPerWaiter), number(p.RedlockdPercent)+" %",
-			number(p.MastersPercent)+" %", number(p.CommandsPerSec), number(p.IdleCommandsPerSec))
+		t.add(p.Waiters, p.Resources, p.RedlockdMB, p.KBPerWaiter, number(p.RedlockdPercent)+" %",
+			number(p.MastersPercent)+" %", p.CommandsPerSec, p.IdleCommandsPerSec)
 	}
-	if len(t.rows) > 0 {
-		t.write(w)
-	}
+	t.write(w)
 }
 
 func (f *growthFigures) allFailures() (all failures) {

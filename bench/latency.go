@@ -226,8 +226,8 @@ func latencyTable(rows []latencyRow) table {
 			t.add(r.Rate, r.Target, "–", "", "", "", "", "", "", "", "", "", "", "")
 			continue
 		}
-		t.add(r.Rate, r.Target, number(r.PairsPerSec), number(r.LockUs.P50), number(r.LockUs.P99), number(r.LockUs.P999), number(r.LockUs.Max),
-			number(r.PairUs.P50), number(r.PairUs.P99), number(r.PairUs.P999), number(r.PairUs.Max), number(r.LateUs.P99), r.Unsent, r.Failures.Count)
+		t.add(r.Rate, r.Target, r.PairsPerSec, r.LockUs.P50, r.LockUs.P99, r.LockUs.P999, r.LockUs.Max,
+			r.PairUs.P50, r.PairUs.P99, r.PairUs.P999, r.PairUs.Max, r.LateUs.P99, r.Unsent, r.Failures.Count)
 	}
 	return t
 }

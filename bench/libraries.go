@@ -258,10 +258,9 @@ func librariesTable(f *librariesFigures) table {
 		left: 3,
 	}
 	for _, r := range f.Rows {
-		t.add(r.Callers, r.Library, r.Over, number(r.PairsPerSec), number(r.PairsPerSecMin)+"–"+number(r.PairsPerSecMax),
-			times(r.ToDirect.PairsPerSec), times(r.ToDirectWorst), number(r.LockUs.P50), times(r.ToDirect.LockP50), number(r.LockUs.P99), times(r.ToDirectP99),
-			number(r.PairUs.P50), number(r.PairUs.P99), number(r.CPU.totalUs()), number(r.CPU.ClientUs), number(r.CPU.RedlockdUs), number(r.CPU.RedisUs),
-			times(r.ToDirect.CPULess), r.Failures.Count)
+		t.add(r.Callers, r.Library, r.Over, r.PairsPerSec, number(r.PairsPerSecMin)+"–"+number(r.PairsPerSecMax),
+			times(r.ToDirect.PairsPerSec), times(r.ToDirectWorst), r.LockUs.P50, times(r.ToDirect.LockP50), r.LockUs.P99, times(r.ToDirectP99),
+			r.PairUs.P50, r.PairUs.P99, r.CPU, times(r.ToDirect.CPULess), r.Failures.Count)
 	}
 	return t
 }

@@ -144,7 +144,6 @@ func limitTable(f *limitFigures, uncontended []uncontendedRow) table {
 			name, most = row.Target, row.PairsPerSec
 		}
 	}
-	t.add(number(f.SetsPerSec), number(f.DeletesPerSec), number(f.PairsPerSec), number(f.RedisUs), name, number(most),
-		number(100*ratio(most, f.PairsPerSec))+" %")
+	t.add(f.SetsPerSec, f.DeletesPerSec, f.PairsPerSec, f.RedisUs, name, most, number(100*ratio(most, f.PairsPerSec))+" %")
 	return t
 }

@@ -218,9 +218,9 @@ func proxiesTable(rows []proxiesRow) table {
 		joined: true,
 	}
 	for _, r := range rows {
-		t.add(r.Fleet, number(r.AcquisitionsPerSec), number(r.HandOverUs.Mean), number(r.HandOverUs.P50), number(r.HandOverUs.P99),
-			number(r.AcrossUs.Mean), number(r.AcrossUs.P50), number(r.AcrossUs.P99), number(r.AcrossPercent)+" %",
-			fmt.Sprintf("%.2f", r.Fairness), fmt.Sprintf("%.2f", r.ProxyFairness), number(r.CommandsPerGrant), number(r.CPU.totalUs()),
+		t.add(r.Fleet, r.AcquisitionsPerSec, r.HandOverUs.Mean, r.HandOverUs.P50, r.HandOverUs.P99,
+			r.AcrossUs.Mean, r.AcrossUs.P50, r.AcrossUs.P99, number(r.AcrossPercent)+" %",
+			fmt.Sprintf("%.2f", r.Fairness), fmt.Sprintf("%.2f", r.ProxyFairness), r.CommandsPerGrant, r.CPU.totalUs(),
 			r.GaveUp, r.Failures.Count, r.Violations)
 	}
 	return t

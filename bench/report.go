@@ -58,33 +58,19 @@ func (r *report) save(dir string) error {
 // writeText prints the tables.
 func (r *report) writeText(w io.Writer) {
 	r.Environment.writeText(w)
-	if len(r.Uncontended) > 0 {
-		uncontendedTable(r.Uncontended).write(w)
-		if t := ratioTable(r.Uncontended); len(t.rows) > 0 {
-			t.write(w)
-		}
-	}
-	if len(r.HotKey) > 0 {
-		hotKeyTable(r.HotKey).write(w)
-	}
-	if len(r.Faults) > 0 {
-		faultTable(r.Faults).write(w)
-	}
+	uncontendedTable(r.Uncontended).write(w)
+	ratioTable(r.Uncontended).write(w)
+	hotKeyTable(r.HotKey).write(w)
+	faultTable(r.Faults).write(w)
 	if r.Limit != nil {
 		limitTable(r.Limit, r.Uncontended).write(w)
 	}
-	if len(r.Latency) > 0 {
-		latencyTable(r.Latency).write(w)
-	}
-	if len(r.Proxies) > 0 {
-		proxiesTable(r.Proxies).write(w)
-	}
+	latencyTable(r.Latency).write(w)
+	proxiesTable(r.Proxies).write(w)
 	if r.Growth != nil {
 		r.Growth.writeText(w)
 	}
-	if len(r.Distance) > 0 {
-		distanceTable(r.Distance).write(w)
-	}
+	distanceTable(r.Distance).write(w)
 	if r.Connections != nil {
 		idleTable(r.Connections.Idle).write(w)
 		busyTable(r.Connections.Busy).write(w)
@@ -143,9 +129,8 @@ func uncontendedTable(rows []uncontendedRow) table {
 		left: 2,
 	}
 	for _, r := range rows {
-		t.add(r.Callers, r.Target, number(r.PairsPerSec), number(r.PairsPerSecMin)+"–"+number(r.PairsPerSecMax),
-			number(r.LockUs.P50), number(r.LockUs.P99), number(r.PairUs.P50), number(r.PairUs.P99), number(r.PairUs.P999),
-			number(r.CPU.totalUs()), number(r.CPU.ClientUs), number(r.CPU.RedlockdUs), number(r.CPU.RedisUs), r.Failures.Count)
+		t.add(r.Callers, r.Target, r.PairsPerSec, number(r.PairsPerSecMin)+"–"+number(r.PairsPerSecMax),
+			r.LockUs.P50, r.LockUs.P99, r.PairUs.P50, r.PairUs.P99, r.PairUs.P999, r.CPU, r.Failures.Count)
 	}
 	return t
 }
@@ -179,9 +164,8 @@ func hotKeyTable(rows []hotKeyRow) table {
 		left: 2,
 	}
 	for _, r := range rows {
-		t.add(r.Clients, r.Target, number(r.AcquisitionsPerSec), number(r.HandOverUs.Mean), number(r.HandOverUs.P50), number(r.HandOverUs.P99),
-			times(r.HandOverFasterThanRedsync), number(r.WaitUs.P50/1e3), number(r.WaitUs.P99/1e3), fmt.Sprintf("%.2f", r.Fairness),
-			number(r.CPU.totalUs()), number(r.CPU.ClientUs), number(r.CPU.RedlockdUs), number(r.CPU.RedisUs), r.GaveUp, r.Failures.Count, r.Violations)
+		t.add(r.Clients, r.Target, r.AcquisitionsPerSec, r.HandOverUs.Mean, r.HandOverUs.P50, r.HandOverUs.P99,
+			times(r.HandOverFasterThanRedsync), r.WaitUs.P50/1e3, r.WaitUs.P99/1e3, fmt.Sprintf("%.2f", r.Fairness), r.CPU, r.GaveUp, r.Failures.Count, r.Violations)
 	}
 	return t
 }
@@ -195,8 +179,8 @@ func faultTable(rows []faultRow) table {
 		left: 2,
 	}
 	for _, r := range rows {
-		t.add(r.Fault, r.Target, number(r.HealthyPairsPerSec), number(r.FaultyPairsPerSec), number(r.KeptPercent)+" %",
-			number(r.PairP99BeforeUs/1e3), number(r.PairP99AfterUs/1e3), number(r.PairMaxAfterUs/1e3), number(r.LongestPauseMs),
+		t.add(r.Fault, r.Target, r.HealthyPairsPerSec, r.FaultyPairsPerSec, number(r.KeptPercent)+" %",
+			r.PairP99BeforeUs/1e3, r.PairP99AfterUs/1e3, r.PairMaxAfterUs/1e3, r.LongestPauseMs,
 			r.Failures.Count, strings.Trim(fmt.Sprint(r.Orphans), "[]"))
 	}
 	return t

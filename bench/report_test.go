@@ -157,7 +157,7 @@ func TestReportSave(t *testing.T) {
 // Goal: columns line up, also with letters that take several bytes. Method: one table, whole.
 func TestTable(t *testing.T) {
 	tab := table{title: "Title", note: "How to read it.", head: []string{"n", "name", "µs"}, left: 2}
-	tab.add(1, "ab", number(12345.6))
+	tab.add(1, "ab", 12345.6)
 	tab.add(1, "ä", times(0))
 	tab.add(64, "c", times(0.5))
 	var got strings.Builder

@@ -17,17 +17,28 @@ type table struct {
 	rows        [][]string
 }
 
-// add appends a row; cells are printed with fmt.
+// add appends a row. A figure is printed with number, CPU time fills four cells (CPU, =client, +redlockd, +redis), and
+// everything else is printed with fmt.
 func (t *table) add(cells ...any) {
-	row := make([]string, len(cells))
-	for i, cell := range cells {
-		row[i] = fmt.Sprint(cell)
+	var row []string
+	for _, cell := range cells {
+		switch v := cell.(type) {
+		case float64:
+			row = append(row, number(v))
+		case cpuSplit:
+			row = append(row, number(v.totalUs()), number(v.ClientUs), number(v.RedlockdUs), number(v.RedisUs))
+		default:
+			row = append(row, fmt.Sprint(cell))
+		}
 	}
 	t.rows = append(t.rows, row)
 }
 
-// write prints the table. A change in the first column is set off by an empty line, unless the table is joined.
+// write prints the table, if there is anything in it. A change in the first column is set off by an empty line, unless the table is joined.
 func (t table) write(w io.Writer) {
+	if len(t.rows) == 0 {
+		return
+	}
 	fmt.Fprintf(w, "\n%s\n%s\n\n", t.title, t.note)
 	width := make([]int, len(t.head))
 	for _, row := range append([][]string{t.head}, t.rows...) {
