@@ -6,7 +6,6 @@ import (
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
-	"gonum.org/v1/plot/vg/draw"
 )
 
 // curves describes a panel of lines with dots.
@@ -31,32 +30,23 @@ func linesByTarget[Row any](rows []Row, point func(Row) (target string, x, y flo
 		i := slices.IndexFunc(lines, func(c curve) bool { return c.name == target })
 		if i < 0 {
 			i = len(lines)
-			lines = append(lines, curve{name: target, color: traitsOf[target].color})
+			lines = append(lines, curve{name: target, color: colorOf(target)})
 		}
 		lines[i].points = append(lines[i].points, plotter.XY{X: x, Y: y})
 	}
 	return lines
 }
 
-func (c curves) panel() (*plot.Plot, error) {
-	p := plot.New()
-	p.Title.Text, p.X.Label.Text, p.Y.Label.Text = c.title, c.x, c.y
-	p.Title.TextStyle.Font.Size, p.X.Label.TextStyle.Font.Size, p.Y.Label.TextStyle.Font.Size = 11, 9, 9
-	p.X.Tick.Label.Font.Size, p.Y.Tick.Label.Font.Size = 8, 8
-	p.Legend.Top, p.Legend.Left, p.Legend.TextStyle.Font.Size = true, true, 8
+func (c curves) panel() *plot.Plot {
+	p := newPanel(c.title, c.x, c.y)
+	p.Legend.Top, p.Legend.Left = true, true
 	drawn := 0
 	for _, one := range c.lines {
 		points := keep(one.points, func(at plotter.XY) bool { return (!c.logX || at.X > 0) && (!c.logY || at.Y > 0) })
 		if len(points) == 0 {
 			continue
 		}
-		line, dots, err := plotter.NewLinePoints(plotter.XYs(points))
-		if err != nil {
-			return nil, err
-		}
-		line.Color, line.Width = one.color, 1.5
-		dots.Color, dots.Shape, dots.Radius = one.color, draw.CircleGlyph{}, 2.5
-		p.Add(line, dots)
+		line := addDottedLine(p, points, one.color, 1.5)
 		drawn++
 		if c.legend {
 			p.Legend.Add(one.name, line)
@@ -67,7 +57,7 @@ func (c curves) panel() (*plot.Plot, error) {
 	}
 	scale(&p.X, c.logX)
 	scale(&p.Y, c.logY)
-	return p, nil
+	return p
 }
 
 // scale gives an axis room and its marks; one that is not logarithmic begins at 0.

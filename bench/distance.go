@@ -160,20 +160,18 @@ func distanceTable(rows []distanceRow) table {
 }
 
 // distancePanels has a panel per number of callers: what a LOCK takes beyond the round trip.
-func distancePanels(rows []distanceRow) ([][]*plot.Plot, error) {
-	var panels [][]*plot.Plot
+func distancePanels(rows []distanceRow) (all panels) {
 	for i, callers := range distanceCallers {
 		some := keep(rows, func(r distanceRow) bool { return r.Callers == callers })
-		panel, err := curves{
+		if len(some) == 0 {
+			continue
+		}
+		all = append(all, []*plot.Plot{curves{
 			title: callersOf(callers), x: "round trip, ms", y: "LOCK p50, ms", legend: i == 0,
 			lines: linesByTarget(some, func(r distanceRow) (string, float64, float64) {
 				return r.Target, r.RoundTripUs / 1e3, r.LockUs.P50 / 1e3
 			}),
-		}.panel()
-		if err != nil {
-			return nil, err
-		}
-		panels = append(panels, []*plot.Plot{panel})
+		}.panel()})
 	}
-	return panels, nil
+	return all
 }

@@ -51,8 +51,8 @@ func (f *growthFigures) allFailures() (all failures) {
 }
 
 // growthPanels has a row per axis: left what is won, right what it costs.
-func growthPanels(f *growthFigures) ([][]*plot.Plot, error) {
-	ours, cost := traitsOf[targetRedlockdPipelined].color, traitsOf[targetRedsync].color
+func growthPanels(f *growthFigures) (all panels) {
+	ours, cost := colorOf(targetRedlockdPipelined), colorOf(targetRedsync)
 	line := func(points []growthPoint, c color.Color, y func(growthPoint) float64) []curve {
 		at := column(points, func(p growthPoint) plotter.XY { return plotter.XY{X: float64(p.N), Y: y(p)} })
 		return []curve{{color: c, points: at}}
@@ -72,7 +72,6 @@ func growthPanels(f *growthFigures) ([][]*plot.Plot, error) {
 	pairs := func(p growthPoint) float64 { return p.PairsPerSec }
 	cpu := func(p growthPoint) float64 { return p.CPU.totalUs() }
 	memory := func(p growthPoint) float64 { return p.RedlockdMB }
-	var panels [][]*plot.Plot
 	for _, row := range [][2]curves{
 		{{x: "masters", y: "pairs/s", lines: line(f.Masters, ours, pairs)}, {x: "masters", y: "CPU µs per pair", lines: line(f.Masters, cost, cpu)}},
 		{{x: "commands in a pipeline", y: "pairs/s", logX: true, lines: line(f.Depth, ours, pairs)}, {x: "commands in a pipeline", y: "CPU µs per pair", logX: true, lines: line(f.Depth, cost, cpu)}},
@@ -80,15 +79,7 @@ func growthPanels(f *growthFigures) ([][]*plot.Plot, error) {
 		{{x: "waiters", y: "redlockd, MB, logarithmic", logX: true, logY: true, legend: true, lines: waiters(func(p waiterPoint) float64 { return p.RedlockdMB })},
 			{x: "waiters", y: "redlockd, % of a core", logX: true, lines: waiters(func(p waiterPoint) float64 { return p.RedlockdPercent })}},
 	} {
-		left, err := row[0].panel()
-		if err != nil {
-			return nil, err
-		}
-		right, err := row[1].panel()
-		if err != nil {
-			return nil, err
-		}
-		panels = append(panels, []*plot.Plot{left, right})
+		all = append(all, []*plot.Plot{row[0].panel(), row[1].panel()})
 	}
-	return panels, nil
+	return all
 }

@@ -233,8 +233,10 @@ func latencyTable(rows []latencyRow) table {
 }
 
 // ratePanels has one panel per percentile, a line per target.
-func ratePanels(rows []latencyRow) ([][]*plot.Plot, error) {
-	var panels [][]*plot.Plot
+func ratePanels(rows []latencyRow) (all panels) {
+	if len(rows) == 0 {
+		return nil
+	}
 	for i, percentile := range []struct {
 		name string
 		us   func(percentiles) float64
@@ -243,17 +245,13 @@ func ratePanels(rows []latencyRow) ([][]*plot.Plot, error) {
 		{"p99", func(p percentiles) float64 { return p.P99 }},
 		{"p99.9", func(p percentiles) float64 { return p.P999 }},
 	} {
-		panel, err := curves{
+		all = append(all, []*plot.Plot{curves{
 			title: "LOCK + UNLOCK " + percentile.name, x: "pairs/s asked for, logarithmic", y: "µs, logarithmic",
 			logX: true, logY: true, legend: i == 0,
 			lines: linesByTarget(rows, func(r latencyRow) (string, float64, float64) {
 				return r.Target, float64(r.Rate), percentile.us(r.PairUs)
 			}),
-		}.panel()
-		if err != nil {
-			return nil, err
-		}
-		panels = append(panels, []*plot.Plot{panel})
+		}.panel()})
 	}
-	return panels, nil
+	return all
 }

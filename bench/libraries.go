@@ -12,8 +12,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-
-	"gonum.org/v1/plot"
 )
 
 // Libraries: what a service gains that keeps its Redlock library and its code, and gives it one address, redlockd's, in the
@@ -266,39 +264,17 @@ func librariesTable(f *librariesFigures) table {
 }
 
 // libraryPanels has a row per number of callers, a column per question: over redlockd against over the masters.
-func libraryPanels(rows []libraryRow) ([][]*plot.Plot, error) {
-	questions := []struct {
-		axis   string
-		figure func(libraryRow) float64
-	}{
-		{"pairs/s ×, more is better", func(r libraryRow) float64 { return r.ToDirect.PairsPerSec }},
-		{"acquire p50 ×, less is better", func(r libraryRow) float64 { return r.ToDirect.LockP50 }},
-		{"acquire p99 ×, less is better", func(r libraryRow) float64 { return r.ToDirectP99 }},
-	}
+func libraryPanels(rows []libraryRow) (all panels) {
 	rows = keep(rows, func(r libraryRow) bool { return r.Over == ways[0].name })
-	var panels [][]*plot.Plot
 	for _, group := range byLoad(rows, func(r libraryRow) int { return r.Callers }) {
-		var row []*plot.Plot
-		for i, question := range questions {
-			b := bars{
-				axis:      question.axis,
-				names:     column(group, func(r libraryRow) string { return r.Library }),
-				parts:     []barPart{{values: column(group, question.figure), colors: column(group, func(libraryRow) color.Color { return traitsOf[targetRedlockd].color })}},
-				anonymous: i > 0,
-				mark:      1,
-			}
-			if i == 0 {
-				b.title = callersOf(group[0].Callers)
-			}
-			panel, err := b.panel()
-			if err != nil {
-				return nil, err
-			}
-			row = append(row, panel)
-		}
-		panels = append(panels, row)
+		names := column(group, func(r libraryRow) string { return r.Library })
+		colors := slices.Repeat([]color.Color{colorOf(targetRedlockd)}, len(names))
+		all = append(all, bars{title: callersOf(group[0].Callers), names: names, mark: 1}.sideBySide(colors,
+			figure{"pairs/s ×, more is better", column(group, func(r libraryRow) float64 { return r.ToDirect.PairsPerSec })},
+			figure{"acquire p50 ×, less is better", column(group, func(r libraryRow) float64 { return r.ToDirect.LockP50 })},
+			figure{"acquire p99 ×, less is better", column(group, func(r libraryRow) float64 { return r.ToDirectP99 })}))
 	}
-	return panels, nil
+	return all
 }
 
 // writeNotes says what was measured, and what was not.

@@ -11,7 +11,9 @@ import (
 	"strings"
 
 	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/font"
 	"gonum.org/v1/plot/plotter"
+	"gonum.org/v1/plot/text"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
 	"gonum.org/v1/plot/vg/vgsvg"
@@ -39,58 +41,55 @@ const (
 // plot draws what was measured into dir.
 func (r *report) plot(dir string) error {
 	plot.DefaultFont.Variant, plotter.DefaultFont.Variant = "Sans", "Sans"
-	drawings := map[string]func() ([][]*plot.Plot, error){}
 	targets := map[string]bool{}
 	for _, row := range r.Uncontended {
 		targets[row.Target] = true
 	}
-	if len(r.Uncontended) > 0 {
-		drawings["throughput.svg"] = func() ([][]*plot.Plot, error) { return throughputPanels(r.Uncontended) }
-		drawings["latency.svg"] = func() ([][]*plot.Plot, error) { return latencyPanels(r.Uncontended) }
-		drawings["cpu.svg"] = func() ([][]*plot.Plot, error) { return cpuPanels(r.Uncontended) }
-	}
-	if len(r.HotKey) > 0 {
-		drawings["hotkey.svg"] = func() ([][]*plot.Plot, error) { return hotKeyPanels(r.HotKey) }
-	}
-	if len(r.Faults) > 0 {
-		drawings["faults.svg"] = func() ([][]*plot.Plot, error) { return faultPanels(r.Faults) }
-	}
-	if len(r.Latency) > 0 {
-		drawings["rates.svg"] = func() ([][]*plot.Plot, error) { return ratePanels(r.Latency) }
-	}
+	height := max(panelHeight, vg.Length(len(targets))*barRoom+panelFrame)
+	var growth, libraries panels
 	if r.Growth != nil {
-		drawings["growth.svg"] = func() ([][]*plot.Plot, error) { return growthPanels(r.Growth) }
+		growth = growthPanels(r.Growth)
 	}
-	if len(r.Distance) > 0 {
-		drawings["distance.svg"] = func() ([][]*plot.Plot, error) { return distancePanels(r.Distance) }
+	if r.Libraries != nil {
+		libraries = libraryPanels(r.Libraries.Rows)
 	}
-	if r.Libraries != nil && len(r.Libraries.Rows) > 0 {
-		drawings["libraries.svg"] = func() ([][]*plot.Plot, error) { return libraryPanels(r.Libraries.Rows) }
-	}
-	for name, draw := range drawings {
-		panels, err := draw()
-		if err == nil {
-			err = savePanels(filepath.Join(dir, name), panels, max(panelHeight, vg.Length(len(targets))*barRoom+panelFrame))
-		}
-		if err != nil {
+	for name, p := range map[string]panels{
+		"throughput.svg": throughputPanels(r.Uncontended),
+		"latency.svg":    latencyPanels(r.Uncontended),
+		"cpu.svg":        cpuPanels(r.Uncontended),
+		"hotkey.svg":     hotKeyPanels(r.HotKey),
+		"faults.svg":     faultPanels(r.Faults),
+		"rates.svg":      ratePanels(r.Latency),
+		"growth.svg":     growth,
+		"distance.svg":   distancePanels(r.Distance),
+		"libraries.svg":  libraries,
+	} {
+		if err := p.save(filepath.Join(dir, name), height); err != nil {
 			return fmt.Errorf("draw %s: %w", name, err)
 		}
 	}
 	return nil
 }
 
-// savePanels writes a grid of panels, aligned, as one SVG, white to its edges: a page may be dark.
-func savePanels(path string, panels [][]*plot.Plot, height vg.Length) error {
-	width, height := panelWidth, vg.Length(len(panels))*height
+// panels are a drawing: plots in rows and columns.
+//
+// Their plotters are put together by hand, since the functions that make them fail for NaN and infinity alone: the report has none, its
+// JSON is written before.
+type panels [][]*plot.Plot
+
+// save writes the panels, aligned, as one SVG, white to its edges: a page may be dark. Without any there is no file.
+func (p panels) save(path string, height vg.Length) error {
+	if len(p) == 0 {
+		return nil
+	}
+	width, height := panelWidth, vg.Length(len(p))*height
 	canvas := vgsvg.New(width, height)
 	canvas.SetColor(color.White)
 	canvas.Fill(vg.Rectangle{Max: vg.Point{X: width, Y: height}}.Path())
-	tiles := draw.Tiles{Rows: len(panels), Cols: len(panels[0]), PadX: 10, PadY: 10, PadTop: 4, PadBottom: 4, PadLeft: 4, PadRight: 16}
-	for i, row := range plot.Align(panels, tiles, draw.New(canvas)) {
+	tiles := draw.Tiles{Rows: len(p), Cols: len(p[0]), PadX: 10, PadY: 10, PadTop: 4, PadBottom: 4, PadLeft: 4, PadRight: 16}
+	for i, row := range plot.Align(p, tiles, draw.New(canvas)) {
 		for j, c := range row {
-			if panels[i][j] != nil {
-				panels[i][j].Draw(c)
-			}
+			p[i][j].Draw(c)
 		}
 	}
 	var drawn bytes.Buffer
@@ -98,6 +97,34 @@ func savePanels(path string, panels [][]*plot.Plot, height vg.Length) error {
 		return err
 	}
 	return os.WriteFile(path, []byte(strings.ReplaceAll(drawn.String(), fontDrawn, fontsShown)), 0o644)
+}
+
+// newPanel is an empty plot in our sizes.
+func newPanel(title, x, y string) *plot.Plot {
+	p := plot.New()
+	p.Title.Text, p.X.Label.Text, p.Y.Label.Text = title, x, y
+	p.Title.TextStyle.Font.Size, p.X.Label.TextStyle.Font.Size, p.Y.Label.TextStyle.Font.Size = 11, 9, 9
+	p.X.Tick.Label.Font.Size, p.Y.Tick.Label.Font.Size, p.Legend.TextStyle.Font.Size = 8, 8, 8
+	return p
+}
+
+// lineOf joins points.
+func lineOf(points plotter.XYs, c color.Color, width vg.Length) *plotter.Line {
+	return &plotter.Line{XYs: points, LineStyle: draw.LineStyle{Color: c, Width: width}}
+}
+
+// addDottedLine joins points and marks each of them.
+func addDottedLine(p *plot.Plot, points plotter.XYs, c color.Color, width vg.Length) *plotter.Line {
+	line := lineOf(points, c, width)
+	p.Add(line, &plotter.Scatter{XYs: points, GlyphStyle: draw.GlyphStyle{Color: c, Shape: draw.CircleGlyph{}, Radius: 2.5}})
+	return line
+}
+
+// addMark draws a dashed line over the whole height.
+func addMark(p *plot.Plot, x float64) {
+	line := lineOf(plotter.XYs{{X: x, Y: p.Y.Min}, {X: x, Y: p.Y.Max}}, color.Black, 1)
+	line.Dashes = []vg.Length{3, 3}
+	p.Add(line)
 }
 
 // The font that the drawing is made for, and what a page may show it in: others as wide where that is not installed.
@@ -153,49 +180,53 @@ type barPart struct {
 	colors []color.Color // per name
 }
 
-func (b bars) panel() (*plot.Plot, error) {
-	p := plot.New()
-	p.Title.Text, p.X.Label.Text = b.title, b.axis
-	p.Title.TextStyle.Font.Size, p.X.Label.TextStyle.Font.Size = 11, 9
-	p.X.Tick.Label.Font.Size, p.Y.Tick.Label.Font.Size = 8, 8
+func (b bars) panel() *plot.Plot {
+	p := newPanel(b.title, b.axis, "")
 	p.Y.Tick.Length, p.Y.Padding = 0, 8
 	n := len(b.names)
-	names, sums := make([]string, n), make([]float64, n)
-	for i := range n {
-		if row := n - 1 - i; !b.anonymous {
-			names[row] = b.names[i]
+	var (
+		names    = make([]string, n)
+		whiskers = &plotter.XErrorBars{LineStyle: plotter.DefaultLineStyle, CapWidth: plotter.DefaultCapWidth}
+		label    = text.Style{Font: font.From(plotter.DefaultFont, 8), Handler: plot.DefaultTextHandler}
+		lengths  = &plotter.Labels{Offset: vg.Point{X: 5, Y: -3}, TextStyle: slices.Repeat([]text.Style{label}, n)}
+	)
+	for i, name := range b.names {
+		row := n - 1 - i
+		if !b.anonymous {
+			names[row] = name
 		}
 		var below *plotter.BarChart
+		sum := 0.0
 		for _, part := range b.parts {
 			// A chart per bar, since a chart has one colour.
-			chart, err := plotter.NewBarChart(plotter.Values{part.values[i]}, barWidth)
-			if err != nil {
-				return nil, err
-			}
-			chart.Horizontal, chart.XMin, chart.Color, chart.LineStyle.Width = true, float64(n-1-i), part.colors[i], 0
+			chart := &plotter.BarChart{Values: plotter.Values{part.values[i]}, Width: barWidth, Color: part.colors[i], Horizontal: true, XMin: float64(row)}
 			if below != nil {
 				chart.StackOn(below)
 			}
 			below = chart
-			sums[i] += part.values[i]
+			sum += part.values[i]
 			p.Add(chart)
 			if i == 0 && part.name != "" {
 				p.Legend.Add(part.name, chart)
 			}
 		}
-	}
-	if b.low != nil {
-		if err := b.addWhiskers(p, sums); err != nil {
-			return nil, err
+		end := sum
+		if b.high != nil {
+			end = max(end, b.high[i])
+			whiskers.XYs = append(whiskers.XYs, plotter.XY{X: sum, Y: float64(row)})
+			whiskers.XErrors = append(whiskers.XErrors, struct{ Low, High float64 }{sum - b.low[i], b.high[i] - sum})
 		}
+		lengths.XYs = append(lengths.XYs, plotter.XY{X: end, Y: float64(row)})
+		lengths.Labels = append(lengths.Labels, number(sum))
 	}
-	if err := b.addValues(p, sums); err != nil {
-		return nil, err
+	if b.high != nil {
+		p.Add(whiskers)
 	}
+	p.Add(lengths)
 	p.NominalY(names...)
 	p.Y.Min, p.Y.Max = -0.6, float64(n)-0.4
 	p.X.Min = 0
-	p.X.Max = max(p.X.Max, slices.Max(sums), b.mark) * 1.15 // room for the numbers
+	p.X.Max = max(p.X.Max, b.mark) * 1.15 // room for the numbers
 	if b.parts[0].name != "" {
 		p.X.Max *= 1.15 // and for the legend
 	}
@@ -203,65 +234,30 @@ func (b bars) panel() (*plot.Plot, error) {
 		p.X.Max = 1
 	}
 	p.X.Tick.Marker = plain{plot.DefaultTicks{}}
-	p.Legend.TextStyle.Font.Size = 8
 	if b.mark > 0 {
-		line, err := plotter.NewLine(plotter.XYs{{X: b.mark, Y: p.Y.Min}, {X: b.mark, Y: p.Y.Max}})
-		if err != nil {
-			return nil, err
+		addMark(p, b.mark)
+	}
+	return p
+}
+
+// figure is what one of several panels of the same names shows.
+type figure struct {
+	axis   string
+	values []float64 // per name
+}
+
+// sideBySide makes a row of panels, one per figure; the first has the title and the names.
+func (b bars) sideBySide(colors []color.Color, figures ...figure) []*plot.Plot {
+	var row []*plot.Plot
+	for i, f := range figures {
+		one := b
+		one.axis, one.parts, one.anonymous = f.axis, []barPart{{values: f.values, colors: colors}}, i > 0
+		if one.anonymous {
+			one.title = ""
 		}
-		line.Dashes = []vg.Length{3, 3}
-		p.Add(line)
+		row = append(row, one.panel())
 	}
-	return p, nil
-}
-
-func (b bars) addWhiskers(p *plot.Plot, sums []float64) error {
-	var whiskers struct {
-		plotter.XYs
-		plotter.XErrors
-	}
-	for i := range sums {
-		whiskers.XYs = append(whiskers.XYs, plotter.XY{X: sums[i], Y: float64(len(sums) - 1 - i)})
-		whiskers.XErrors = append(whiskers.XErrors, struct{ Low, High float64 }{sums[i] - b.low[i], b.high[i] - sums[i]})
-	}
-	drawn, err := plotter.NewXErrorBars(whiskers)
-	if err != nil {
-		return err
-	}
-	p.Add(drawn)
-	return nil
-}
-
-// addValues writes each bar's length beside it.
-func (b bars) addValues(p *plot.Plot, sums []float64) error {
-	var at plotter.XYLabels
-	for i, sum := range sums {
-		end := sum
-		if b.high != nil {
-			end = max(end, b.high[i])
-		}
-		at.XYs = append(at.XYs, plotter.XY{X: end, Y: float64(len(sums) - 1 - i)})
-		at.Labels = append(at.Labels, number(sum))
-	}
-	labels, err := plotter.NewLabels(at)
-	if err != nil {
-		return err
-	}
-	labels.Offset = vg.Point{X: 5, Y: -3}
-	for i := range labels.TextStyle {
-		labels.TextStyle[i].Font.Size = 8
-	}
-	p.Add(labels)
-	return nil
-}
-
-// colorsOf are the colours of the targets.
-func colorsOf(targets []string) []color.Color {
-	colors := make([]color.Color, len(targets))
-	for i, target := range targets {
-		colors[i] = traitsOf[target].color
-	}
-	return colors
+	return row
 }
 
 // byLoad cuts the rows of a grid into one group per load, the panels of a drawing.

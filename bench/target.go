@@ -122,6 +122,7 @@ var traitsOf = map[string]traits{
 func usesRedlockd(name string) bool    { return traitsOf[name].redlockd }
 func locksOverQuorum(name string) bool { return traitsOf[name].quorum }
 func isPeer(name string) bool          { return traitsOf[name].peer }
+func colorOf(name string) color.Color  { return traitsOf[name].color }
 
 // mastersUsed is how many of n masters a target sends to.
 func mastersUsed(name string, n int) int {
