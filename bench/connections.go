@@ -33,24 +33,20 @@ type idlePoint struct {
 type busyRound struct {
 	PairsPerSec float64     `json:"pairs_per_sec"`
 	PairUs      percentiles `json:"pair_us"`
-	PairsMin    int         `json:"pairs_min"` // of the unluckiest caller
-	PairsMax    int         `json:"pairs_max"`
+	PairsMin    float64     `json:"pairs_min"` // of the unluckiest caller
+	PairsMax    float64     `json:"pairs_max"`
 	Failures    failures    `json:"failures"`
 }
 
 // fairness is min/max, 1 when every caller got the same.
-func (r busyRound) fairness() float64 { return ratio(float64(r.PairsMin), float64(r.PairsMax)) }
+func (r busyRound) fairness() float64 { return ratio(r.PairsMin, r.PairsMax) }
 
 // busyPoint is one number of callers; figures are medians of the rounds.
 type busyPoint struct {
-	Callers     int         `json:"callers"`
-	PairsPerSec float64     `json:"pairs_per_sec"`
-	PairUs      percentiles `json:"pair_us"`
-	PairsMin    float64     `json:"pairs_min"`
-	PairsMax    float64     `json:"pairs_max"`
-	Fairness    float64     `json:"fairness"`
-	Failures    failures    `json:"failures"` // of all rounds
-	Rounds      []busyRound `json:"rounds"`
+	Callers int `json:"callers"`
+	busyRound
+	Fairness float64     `json:"fairness"`
+	Rounds   []busyRound `json:"rounds"`
 }
 
 // idleSettle is how long connections are left alone before the memory is read: a server may give back what it needed to
@@ -151,34 +147,19 @@ func runBusy(ctx context.Context, b *bench, n int) (r busyRound, err error) {
 	return busyRound{
 		PairsPerSec: figures.PairsPerSec,
 		PairUs:      figures.PairUs,
-		PairsMin:    figures.CallerPairsMin,
-		PairsMax:    figures.CallerPairsMax,
+		PairsMin:    float64(figures.CallerPairsMin),
+		PairsMax:    float64(figures.CallerPairsMax),
 		Failures:    figures.Failures,
 	}, nil
 }
 
 func (f *connectionsFigures) summarize() {
-	for i := range f.Idle {
-		p := &f.Idle[i]
-		of := func(figure func(idleRound) float64) float64 { return medianOf(p.Rounds, figure) }
-		p.idleRound = idleRound{
-			EmptyMB:         of(func(r idleRound) float64 { return r.EmptyMB }),
-			RedlockdMB:      of(func(r idleRound) float64 { return r.RedlockdMB }),
-			KBPerConnection: of(func(r idleRound) float64 { return r.KBPerConnection }),
-			RedlockdPercent: of(func(r idleRound) float64 { return r.RedlockdPercent }),
-		}
+	for i, p := range f.Idle {
+		f.Idle[i].idleRound = medians(p.Rounds)
 	}
-	for i := range f.Busy {
-		p := &f.Busy[i]
-		of := func(figure func(busyRound) float64) float64 { return medianOf(p.Rounds, figure) }
-		p.PairsPerSec = of(func(r busyRound) float64 { return r.PairsPerSec })
-		p.PairUs = medianPercentiles(p.Rounds, func(r busyRound) percentiles { return r.PairUs })
-		p.PairsMin = of(func(r busyRound) float64 { return float64(r.PairsMin) })
-		p.PairsMax = of(func(r busyRound) float64 { return float64(r.PairsMax) })
-		p.Fairness = of(busyRound.fairness)
-		for _, r := range p.Rounds {
-			p.Failures.add(r.Failures.Count, r.Failures.Texts...)
-		}
+	for i, p := range f.Busy {
+		f.Busy[i].busyRound = medians(p.Rounds)
+		f.Busy[i].Fairness = medianOf(p.Rounds, busyRound.fairness)
 	}
 }
 

@@ -32,11 +32,8 @@ type distanceRow struct {
 	DistanceMs float64 `json:"distance_ms"` // a round trip
 	Callers    int     `json:"callers"`
 
-	PairsPerSec  float64     `json:"pairs_per_sec"`
-	LockUs       percentiles `json:"lock_us"`
-	RoundTripUs  float64     `json:"round_trip_us"`
-	AbovePercent float64     `json:"above_percent"`
-	Failures     failures    `json:"failures"` // of all rounds
+	distanceRound
+	AbovePercent float64 `json:"above_percent"`
 
 	Rounds []distanceRound `json:"rounds"`
 }
@@ -129,19 +126,10 @@ func (r *relay) roundTrip() (float64, error) {
 }
 
 func summarizeDistance(rows []*distanceRow) []distanceRow {
-	out := make([]distanceRow, 0, len(rows))
-	for _, row := range rows {
-		of := func(figure func(distanceRound) float64) float64 { return medianOf(row.Rounds, figure) }
-		row.PairsPerSec = of(func(r distanceRound) float64 { return r.PairsPerSec })
-		row.LockUs = medianPercentiles(row.Rounds, func(r distanceRound) percentiles { return r.LockUs })
-		row.RoundTripUs = of(func(r distanceRound) float64 { return r.RoundTripUs })
-		row.AbovePercent = of(distanceRound.above)
-		for _, r := range row.Rounds {
-			row.Failures.add(r.Failures.Count, r.Failures.Texts...)
-		}
-		out = append(out, *row)
-	}
-	return out
+	return summarize(rows, func(row *distanceRow) {
+		row.distanceRound = medians(row.Rounds)
+		row.AbovePercent = medianOf(row.Rounds, distanceRound.above)
+	})
 }
 
 func distanceTable(rows []distanceRow) table {

@@ -253,31 +253,19 @@ func runFaultCell(ctx context.Context, program *proxyProgram, f fault, spec load
 }
 
 func summarizeFaults(rows []*faultRow) []faultRow {
-	out := make([]faultRow, 0, len(rows))
-	for _, row := range rows {
-		of := func(figure func(faultRound) float64) float64 { return medianOf(row.Rounds, figure) }
-		row.HealthyPairsPerSec = of(func(r faultRound) float64 { return r.HealthyPairsPerSec })
-		row.FaultyPairsPerSec = of(func(r faultRound) float64 { return r.FaultyPairsPerSec })
-		row.KeptPercent = of(func(r faultRound) float64 { return r.keptPercent() })
-		row.PairP99BeforeUs = of(func(r faultRound) float64 { return r.PairBeforeUs.P99 })
-		row.PairP99AfterUs = of(func(r faultRound) float64 { return r.PairAfterUs.P99 })
-		row.PairMaxAfterUs = of(func(r faultRound) float64 { return r.PairAfterUs.Max })
-		row.LongestPauseMs = of(func(r faultRound) float64 { return r.LongestPauseMs })
-		row.FaultAtMs = of(func(r faultRound) float64 { return r.FaultAtMs })
+	return summarize(rows, func(row *faultRow) {
+		m := medians(row.Rounds)
+		row.HealthyPairsPerSec, row.FaultyPairsPerSec = m.HealthyPairsPerSec, m.FaultyPairsPerSec
+		row.PairP99BeforeUs, row.PairP99AfterUs, row.PairMaxAfterUs = m.PairBeforeUs.P99, m.PairAfterUs.P99, m.PairAfterUs.Max
+		row.LongestPauseMs, row.Timeline, row.FaultAtMs, row.Failures = m.LongestPauseMs, m.Timeline, m.FaultAtMs, m.Failures
+		row.KeptPercent = medianOf(row.Rounds, func(r faultRound) float64 { return r.keptPercent() })
 		row.Orphans = make([]int, masterCount)
-		row.Timeline = make([]float64, len(row.Rounds[0].Timeline))
-		for i := range row.Timeline {
-			row.Timeline[i] = of(func(r faultRound) float64 { return r.Timeline[i] })
-		}
 		for _, r := range row.Rounds {
 			for i, n := range r.Orphans {
 				row.Orphans[i] = max(row.Orphans[i], n)
 			}
-			row.Failures.add(r.Failures.Count, r.Failures.Texts...)
 		}
-		out = append(out, *row)
-	}
-	return out
+	})
 }
 
 // measureFault is the load generator's part.

@@ -184,22 +184,8 @@ func (b *bench) growthCell(ctx context.Context, c *cluster, n int, spec loadSpec
 			Failures:    figures.Failures,
 		})
 	}
-	point.summarize()
+	point.growthRound = medians(point.Rounds)
 	return point, nil
-}
-
-func (p *growthPoint) summarize() {
-	of := func(figure func(growthRound) float64) float64 { return medianOf(p.Rounds, figure) }
-	p.growthRound = growthRound{
-		PairsPerSec: of(func(r growthRound) float64 { return r.PairsPerSec }),
-		LockUs:      medianPercentiles(p.Rounds, func(r growthRound) percentiles { return r.LockUs }),
-		CPU:         medianCPU(p.Rounds, func(r growthRound) cpuSplit { return r.CPU }),
-		RedlockdMB:  of(func(r growthRound) float64 { return r.RedlockdMB }),
-		MasterMB:    of(func(r growthRound) float64 { return r.MasterMB }),
-	}
-	for _, r := range p.Rounds {
-		p.Failures.add(r.Failures.Count, r.Failures.Texts...)
-	}
 }
 
 func growWaiters(ctx context.Context, b *bench, f *growthFigures) error {
@@ -214,7 +200,7 @@ func growWaiters(ctx context.Context, b *bench, f *growthFigures) error {
 				}
 				point.Rounds = append(point.Rounds, cell)
 			}
-			point.summarize()
+			point.waiterRound = medians(point.Rounds)
 			f.Waiters = append(f.Waiters, point)
 		}
 	}
@@ -310,18 +296,6 @@ const leaveAtOnce = "REDLOCKD_SERVER_DRAIN_TIMEOUT=50ms"
 // crowdSettings let a redlockd take n connections and the few of the bench.
 func crowdSettings(n int) []string {
 	return []string{leaveAtOnce, fmt.Sprintf("REDLOCKD_SERVER_MAX_CLIENTS=%d", n+crowdReserve)}
-}
-
-func (p *waiterPoint) summarize() {
-	of := func(figure func(waiterRound) float64) float64 { return medianOf(p.Rounds, figure) }
-	p.waiterRound = waiterRound{
-		RedlockdMB:         of(func(r waiterRound) float64 { return r.RedlockdMB }),
-		KBPerWaiter:        of(func(r waiterRound) float64 { return r.KBPerWaiter }),
-		RedlockdPercent:    of(func(r waiterRound) float64 { return r.RedlockdPercent }),
-		MastersPercent:     of(func(r waiterRound) float64 { return r.MastersPercent }),
-		CommandsPerSec:     of(func(r waiterRound) float64 { return r.CommandsPerSec }),
-		IdleCommandsPerSec: of(func(r waiterRound) float64 { return r.IdleCommandsPerSec }),
-	}
 }
 
 func megabytes(bytes int64) float64 { return float64(bytes) / (1 << 20) }

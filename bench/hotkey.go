@@ -118,27 +118,18 @@ func runHotKeyCell(ctx context.Context, c *cluster, spec loadSpec) (hotKeyRound,
 }
 
 func summarizeHotKey(rows []*hotKeyRow) []hotKeyRow {
-	out := make([]hotKeyRow, 0, len(rows))
-	for _, row := range rows {
-		row.AcquisitionsPerSec = medianOf(row.Rounds, func(r hotKeyRound) float64 { return r.AcquisitionsPerSec })
-		row.HandOverUs = medianPercentiles(row.Rounds, func(r hotKeyRound) percentiles { return r.HandOverUs })
-		row.WaitUs = medianPercentiles(row.Rounds, func(r hotKeyRound) percentiles { return r.WaitUs })
+	return summarize(rows, func(row *hotKeyRow) {
+		m := medians(row.Rounds)
+		row.AcquisitionsPerSec, row.HandOverUs, row.WaitUs, row.CPU = m.AcquisitionsPerSec, m.HandOverUs, m.WaitUs, m.CPUSplit
+		row.GaveUp, row.Violations, row.Failures = m.GaveUp, m.Violations, m.Failures
 		row.Fairness = medianOf(row.Rounds, func(r hotKeyRound) float64 { return r.fairness() })
-		row.CPU = medianCPU(row.Rounds, func(r hotKeyRound) cpuSplit { return r.CPUSplit })
-		for _, r := range row.Rounds {
-			row.GaveUp += r.GaveUp
-			row.Violations += r.Violations
-			row.Failures.add(r.Failures.Count, r.Failures.Texts...)
-		}
 		if i := slices.IndexFunc(rows, func(other *hotKeyRow) bool {
 			return other.Target == targetRedsync && other.Clients == row.Clients
 		}); i >= 0 {
 			row.HandOverFasterThanRedsync = medianRatio(rows[i].Rounds, row.Rounds,
 				func(r hotKeyRound) float64 { return r.HandOverUs.Mean })
 		}
-		out = append(out, *row)
-	}
-	return out
+	})
 }
 
 // measureHotKey is the load generator's part.

@@ -38,13 +38,7 @@ type latencyRow struct {
 	Target string `json:"target"`
 	Rate   int    `json:"rate"` // pairs/s asked for
 
-	PairsPerSec float64     `json:"pairs_per_sec"`
-	LockUs      percentiles `json:"lock_us"`
-	PairUs      percentiles `json:"pair_us"`
-	LateUs      percentiles `json:"late_us"`
-	Unsent      int         `json:"unsent"` // of all rounds
-	Failures    failures    `json:"failures"`
-
+	latencyRound
 	// Rounds are those that were measured: none after a lower rate was too much already.
 	Rounds []latencyRound `json:"rounds"`
 }
@@ -96,19 +90,7 @@ func runLatency(ctx context.Context, b *bench, r *report) error {
 }
 
 func summarizeLatency(rows []*latencyRow) []latencyRow {
-	out := make([]latencyRow, 0, len(rows))
-	for _, row := range rows {
-		row.PairsPerSec = medianOf(row.Rounds, func(r latencyRound) float64 { return r.PairsPerSec })
-		row.LockUs = medianPercentiles(row.Rounds, func(r latencyRound) percentiles { return r.LockUs })
-		row.PairUs = medianPercentiles(row.Rounds, func(r latencyRound) percentiles { return r.PairUs })
-		row.LateUs = medianPercentiles(row.Rounds, func(r latencyRound) percentiles { return r.LateUs })
-		for _, r := range row.Rounds {
-			row.Unsent += r.Unsent
-			row.Failures.add(r.Failures.Count, r.Failures.Texts...)
-		}
-		out = append(out, *row)
-	}
-	return out
+	return summarize(rows, func(row *latencyRow) { row.latencyRound = medians(row.Rounds) })
 }
 
 // measureLatency is the load generator's part.

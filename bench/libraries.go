@@ -128,13 +128,9 @@ type libraryRow struct {
 	Over    string `json:"over"` // a way
 	Callers int    `json:"callers"`
 
-	PairsPerSec    float64     `json:"pairs_per_sec"`
-	PairsPerSecMin float64     `json:"pairs_per_sec_min"`
-	PairsPerSecMax float64     `json:"pairs_per_sec_max"`
-	LockUs         percentiles `json:"lock_us"`
-	PairUs         percentiles `json:"pair_us"`
-	CPU            cpuSplit    `json:"cpu_per_pair"`
-	Failures       failures    `json:"failures"` // of all rounds
+	uncontendedRound
+	PairsPerSecMin float64 `json:"pairs_per_sec_min"`
+	PairsPerSecMax float64 `json:"pairs_per_sec_max"`
 
 	// To the masters directly, for the rows over redlockd.
 	ToDirect      comparison `json:"to_direct"`
@@ -227,14 +223,8 @@ func summarizeLibraries(rows []*libraryRow) []libraryRow {
 	pairs := func(r uncontendedRound) float64 { return r.PairsPerSec }
 	out := make([]libraryRow, 0, len(rows))
 	for i, row := range rows {
-		row.PairsPerSec = medianOf(row.Rounds, pairs)
+		row.uncontendedRound = medians(row.Rounds)
 		row.PairsPerSecMin, row.PairsPerSecMax = rangeOf(row.Rounds, pairs)
-		row.LockUs = medianPercentiles(row.Rounds, func(r uncontendedRound) percentiles { return r.LockUs })
-		row.PairUs = medianPercentiles(row.Rounds, func(r uncontendedRound) percentiles { return r.PairUs })
-		row.CPU = medianCPU(row.Rounds, func(r uncontendedRound) cpuSplit { return r.CPU })
-		for _, r := range row.Rounds {
-			row.Failures.add(r.Failures.Count, r.Failures.Texts...)
-		}
 		if row.Over == ways[0].name {
 			direct := rows[i+1].Rounds
 			row.ToDirect = compare(row.Rounds, direct)

@@ -63,12 +63,7 @@ func runLimit(ctx context.Context, b *bench, r *report) error {
 		}
 		f.Rounds = append(f.Rounds, one)
 	}
-	f.limitRound = limitRound{
-		SetsPerSec:    medianOf(f.Rounds, func(r limitRound) float64 { return r.SetsPerSec }),
-		DeletesPerSec: medianOf(f.Rounds, func(r limitRound) float64 { return r.DeletesPerSec }),
-		PairsPerSec:   medianOf(f.Rounds, func(r limitRound) float64 { return r.PairsPerSec }),
-		RedisUs:       medianOf(f.Rounds, func(r limitRound) float64 { return r.RedisUs }),
-	}
+	f.limitRound = medians(f.Rounds)
 	r.Limit = f
 	return nil
 }

@@ -60,13 +60,3 @@ type cpuSplit struct {
 }
 
 func (c cpuSplit) totalUs() float64 { return c.ClientUs + c.RedlockdUs + c.RedisUs }
-
-// medianCPU takes the median of each part over the rounds that measured any.
-func medianCPU[T any](rounds []T, of func(T) cpuSplit) cpuSplit {
-	rounds = keep(rounds, func(r T) bool { return of(r) != cpuSplit{} })
-	return cpuSplit{
-		ClientUs:   medianOf(rounds, func(r T) float64 { return of(r).ClientUs }),
-		RedlockdUs: medianOf(rounds, func(r T) float64 { return of(r).RedlockdUs }),
-		RedisUs:    medianOf(rounds, func(r T) float64 { return of(r).RedisUs }),
-	}
-}

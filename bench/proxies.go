@@ -186,25 +186,15 @@ func (c *commandCounter) close() {
 }
 
 func summarizeProxies(rows []*proxiesRow) []proxiesRow {
-	out := make([]proxiesRow, 0, len(rows))
-	for _, row := range rows {
-		of := func(figure func(proxiesRound) float64) float64 { return medianOf(row.Rounds, figure) }
-		row.AcquisitionsPerSec = of(func(r proxiesRound) float64 { return r.AcquisitionsPerSec })
-		row.HandOverUs = medianPercentiles(row.Rounds, func(r proxiesRound) percentiles { return r.HandOverUs })
-		row.AcrossUs = medianPercentiles(row.Rounds, func(r proxiesRound) percentiles { return r.AcrossUs })
-		row.AcrossPercent = of(func(r proxiesRound) float64 { return 100 * ratio(float64(r.Across), float64(r.HandOvers)) })
-		row.Fairness = of(func(r proxiesRound) float64 { return r.fairness() })
-		row.ProxyFairness = of(proxiesRound.proxyFairness)
-		row.CommandsPerGrant = of(func(r proxiesRound) float64 { return r.CommandsPerGrant })
-		row.CPU = medianCPU(row.Rounds, func(r proxiesRound) cpuSplit { return r.CPUSplit })
-		for _, r := range row.Rounds {
-			row.GaveUp += r.GaveUp
-			row.Violations += r.Violations
-			row.Failures.add(r.Failures.Count, r.Failures.Texts...)
-		}
-		out = append(out, *row)
-	}
-	return out
+	return summarize(rows, func(row *proxiesRow) {
+		m := medians(row.Rounds)
+		row.AcquisitionsPerSec, row.HandOverUs, row.AcrossUs = m.AcquisitionsPerSec, m.HandOverUs, m.AcrossUs
+		row.CommandsPerGrant, row.CPU = m.CommandsPerGrant, m.CPUSplit
+		row.GaveUp, row.Violations, row.Failures = m.GaveUp, m.Violations, m.Failures
+		row.AcrossPercent = medianOf(row.Rounds, func(r proxiesRound) float64 { return 100 * ratio(float64(r.Across), float64(r.HandOvers)) })
+		row.Fairness = medianOf(row.Rounds, func(r proxiesRound) float64 { return r.fairness() })
+		row.ProxyFairness = medianOf(row.Rounds, proxiesRound.proxyFairness)
+	})
 }
 
 func proxiesTable(rows []proxiesRow) table {

@@ -54,9 +54,9 @@ func sampleReport() report {
 	r.Proxies = summarizeProxies([]*proxiesRow{{Fleet: "3x4", Rounds: []proxiesRound{{hotKeyFigures: figures, CommandsPerGrant: 21.5}}}})
 	cell := growthRound{PairsPerSec: 31234, LockUs: us, CPU: cpu, RedlockdMB: 55.5, MasterMB: 9, Failures: failed}
 	point := growthPoint{N: 7, Rounds: []growthRound{cell, cell}}
-	point.summarize()
+	point.growthRound = medians(point.Rounds)
 	crowd := waiterPoint{Waiters: 100, Resources: 1, Rounds: []waiterRound{{RedlockdMB: 30, KBPerWaiter: 12.25, RedlockdPercent: 3}}}
-	crowd.summarize()
+	crowd.waiterRound = medians(crowd.Rounds)
 	r.Growth = &growthFigures{Masters: []growthPoint{point}, Held: []growthPoint{point}, Depth: []growthPoint{point}, Waiters: []waiterPoint{crowd}}
 	r.Distance = summarizeDistance([]*distanceRow{{Target: targetRedlockd, Callers: 1, DistanceMs: 5,
 		Rounds: []distanceRound{{PairsPerSec: 90, LockUs: percentiles{P50: 5600}, RoundTripUs: 5000, Failures: failed}}}})

@@ -33,6 +33,14 @@ func inTurn[Row any](rows []*Row, group, round int) []*Row {
 	return ordered
 }
 
+// summarize completes each row from its rounds.
+func summarize[Row any](rows []*Row, complete func(*Row)) []Row {
+	return column(rows, func(row *Row) Row {
+		complete(row)
+		return *row
+	})
+}
+
 // medianRatio is the median over the rounds of a's figure divided by b's in the same round; 0 when they share none.
 func medianRatio[T any](a, b []T, figure func(T) float64) float64 {
 	return median(ratios(a, b, figure))

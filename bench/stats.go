@@ -2,6 +2,7 @@ package main
 
 import (
 	"iter"
+	"reflect"
 	"slices"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
@@ -37,16 +38,41 @@ func percentilesOf(values iter.Seq[uint32]) percentiles {
 	}
 }
 
-// medianPercentiles takes the median of each percentile over the rounds. The rounds are not thrown into one
-// distribution: a single disturbed round would then own all of the p99. One that measured nothing was not quick: it is left out.
-func medianPercentiles[T any](rounds []T, of func(T) percentiles) percentiles {
-	rounds = keep(rounds, func(r T) bool { return of(r) != percentiles{} })
-	return percentiles{
-		P50:  medianOf(rounds, func(r T) float64 { return of(r).P50 }),
-		P99:  medianOf(rounds, func(r T) float64 { return of(r).P99 }),
-		P999: medianOf(rounds, func(r T) float64 { return of(r).P999 }),
-		Mean: medianOf(rounds, func(r T) float64 { return of(r).Mean }),
-		Max:  medianOf(rounds, func(r T) float64 { return of(r).Max }),
+// medians sums up rounds, field by field: the median of a figure (float64), the sum of a count (int), all failures. The rounds'
+// distributions are not thrown into one: a single disturbed round would then own all of the p99. A part that is all zero, of a round
+// that measured nothing, was neither quick nor cheap: it is left out. Fields of other types stay empty.
+func medians[Round any](rounds []Round) (all Round) {
+	sumUp(reflect.ValueOf(&all).Elem(), column(rounds, func(r Round) reflect.Value { return reflect.ValueOf(r) }))
+	return all
+}
+
+func sumUp(all reflect.Value, rounds []reflect.Value) {
+	switch all.Kind() {
+	case reflect.Float64:
+		all.SetFloat(medianOf(rounds, reflect.Value.Float))
+	case reflect.Int:
+		for _, r := range rounds {
+			all.SetInt(all.Int() + r.Int())
+		}
+	case reflect.Slice: // a time line, as long in every round
+		if len(rounds) > 0 {
+			all.Set(reflect.MakeSlice(all.Type(), rounds[0].Len(), rounds[0].Len()))
+		}
+		for i := range all.Len() {
+			sumUp(all.Index(i), column(rounds, func(r reflect.Value) reflect.Value { return r.Index(i) }))
+		}
+	case reflect.Struct:
+		rounds = keep(rounds, func(r reflect.Value) bool { return !r.IsZero() })
+		if all.Type() == reflect.TypeFor[failures]() {
+			for _, r := range rounds {
+				one := r.Interface().(failures)
+				all.Addr().Interface().(*failures).add(one.Count, one.Texts...)
+			}
+			return
+		}
+		for i := range all.NumField() {
+			sumUp(all.Field(i), column(rounds, func(r reflect.Value) reflect.Value { return r.Field(i) }))
+		}
 	}
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -90,6 +91,31 @@ func TestSummaryComparesWithPeers(t *testing.T) {
 	}
 	if want := (comparison{}); got.ToSingle != want {
 		t.Errorf("to single: got %+v, want nothing: it was not measured at this load", got.ToSingle)
+	}
+}
+
+// Goal: every kind of field is summed up by its rule, in embedded structs too. Method: three rounds, of which the last met an error only.
+func TestMedians(t *testing.T) {
+	type inner struct{ Rate float64 }
+	type round struct {
+		inner
+		Us       percentiles
+		Unsent   int
+		Timeline []float64
+		Failures failures
+		Name     string
+	}
+	got := medians([]round{
+		{inner{10}, percentiles{P50: 1, Max: 8}, 2, []float64{1, 5}, failures{}, "a"},
+		{inner{40}, percentiles{P50: 3, Max: 4}, 0, []float64{3, 7}, failures{Count: 1, Texts: []string{"x"}}, "b"},
+		{inner{20}, percentiles{}, 5, []float64{2, 0}, failures{Count: 4, Texts: []string{"x", "y"}}, "c"},
+	})
+	want := round{inner{20}, percentiles{P50: 2, Max: 6}, 7, []float64{2, 5}, failures{Count: 5, Texts: []string{"x", "y"}}, ""}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+	if got := medians[round](nil); !reflect.DeepEqual(got, round{}) {
+		t.Errorf("of no round: got %+v, want nothing", got)
 	}
 }
 

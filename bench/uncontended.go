@@ -21,13 +21,9 @@ type uncontendedRow struct {
 	Target  string `json:"target"`
 	Callers int    `json:"callers"`
 
-	PairsPerSec    float64     `json:"pairs_per_sec"`
-	PairsPerSecMin float64     `json:"pairs_per_sec_min"`
-	PairsPerSecMax float64     `json:"pairs_per_sec_max"`
-	LockUs         percentiles `json:"lock_us"`
-	PairUs         percentiles `json:"pair_us"`
-	CPU            cpuSplit    `json:"cpu_per_pair"`
-	Failures       failures    `json:"failures"` // of all rounds
+	uncontendedRound
+	PairsPerSecMin float64 `json:"pairs_per_sec_min"`
+	PairsPerSecMax float64 `json:"pairs_per_sec_max"`
 
 	ToRedsync comparison `json:"to_redsync"`
 	ToSingle  comparison `json:"to_single"`
@@ -117,7 +113,6 @@ func compare(ours, theirs []uncontendedRound) comparison {
 }
 
 func summarizeUncontended(rows []*uncontendedRow) []uncontendedRow {
-	pairs := func(r uncontendedRound) float64 { return r.PairsPerSec }
 	peer := func(row *uncontendedRow, target string) comparison {
 		i := slices.IndexFunc(rows, func(other *uncontendedRow) bool {
 			return other.Target == target && other.Callers == row.Callers
@@ -127,20 +122,11 @@ func summarizeUncontended(rows []*uncontendedRow) []uncontendedRow {
 		}
 		return compare(row.Rounds, rows[i].Rounds)
 	}
-	out := make([]uncontendedRow, 0, len(rows))
-	for _, row := range rows {
-		row.PairsPerSec = medianOf(row.Rounds, pairs)
-		row.PairsPerSecMin, row.PairsPerSecMax = rangeOf(row.Rounds, pairs)
-		for _, r := range row.Rounds {
-			row.Failures.add(r.Failures.Count, r.Failures.Texts...)
-		}
-		row.LockUs = medianPercentiles(row.Rounds, func(r uncontendedRound) percentiles { return r.LockUs })
-		row.PairUs = medianPercentiles(row.Rounds, func(r uncontendedRound) percentiles { return r.PairUs })
-		row.CPU = medianCPU(row.Rounds, func(r uncontendedRound) cpuSplit { return r.CPU })
+	return summarize(rows, func(row *uncontendedRow) {
+		row.uncontendedRound = medians(row.Rounds)
+		row.PairsPerSecMin, row.PairsPerSecMax = rangeOf(row.Rounds, func(r uncontendedRound) float64 { return r.PairsPerSec })
 		row.ToRedsync = peer(row, targetRedsync)
 		row.ToSingle = peer(row, targetSingle)
 		row.ToNative = peer(row, traitsOf[row.Target].native)
-		out = append(out, *row)
-	}
-	return out
+	})
 }
