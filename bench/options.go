@@ -138,24 +138,23 @@ func parseOptions(args []string, out io.Writer) (options, error) {
 		flags = flag.NewFlagSet("bench", flag.ContinueOnError)
 		quick = flags.Bool("quick", false, "a short run: fewer, shorter and smaller cells; other flags still win")
 		full  = flags.Bool("full", false, "all scenarios and all targets; other flags still win")
-
-		scenarios = flags.String("scenarios", scenarioDefaults, "what to measure, comma-separated, or all")
-		targets   = flags.String("targets", strings.Join(targetDefaults, ","), "whom to measure, comma-separated, or all")
-		callers   = flags.String("callers", "1,64,1024", "uncontended: numbers of callers")
-		clients   = flags.String("hot-clients", "16,64", "hotkey: numbers of clients")
-		rates     = flags.String("rates", "1000,2000,5000,10000,20000,40000", "latency: pairs/s that are asked for, ascending")
-		fleets    = flags.String("fleets", "1x12,3x4,1x48,3x16", "proxies: numbers of redlockd × clients of each")
-		masters   = flags.String("growth-masters", "1,3,5,7,9", "growth: numbers of masters, odd")
-		held      = flags.String("growth-held", "1000,10000,100000,1000000", "growth: numbers of other locks that are held, ascending")
-		waiters   = flags.String("growth-waiters", "100,1000,10000", "growth: numbers of clients that wait")
-		depths    = flags.String("growth-depths", "1,4,16,64,256", "growth: LOCKs sent at once on a connection")
-		distances = flags.String("distances", "1ms,5ms,20ms", "distance: round trips to the masters")
-		idle      = flags.String("idle", "1000,10000", "connections: numbers that are idle")
-		busy      = flags.String("busy", "1000", "connections: numbers that are busy")
-		ofOthers  = flags.String("libraries", everything, "libraries: which, comma-separated, or all: "+strings.Join(libraryNames, ","))
-		users     = flags.String("library-callers", "1,64", "libraries: numbers of callers")
-		faults    = flags.String("faults", "none,freeze1,freeze2,kill1,kill2", "faults: which, and of how many masters; none is the control")
 	)
+	listVar(flags, &o.scenarios, namesOf(scenarioNames), "scenarios", scenarioDefaults, "what to measure, comma-separated, or all")
+	listVar(flags, &o.targets, namesOf(targetNames), "targets", strings.Join(targetDefaults, ","), "whom to measure, comma-separated, or all")
+	listVar(flags, &o.callers, listOf(parseCount), "callers", "1,64,1024", "uncontended: numbers of callers")
+	listVar(flags, &o.clients, listOf(parseCount), "hot-clients", "16,64", "hotkey: numbers of clients")
+	listVar(flags, &o.rates, listOf(parseCount), "rates", "1000,2000,5000,10000,20000,40000", "latency: pairs/s that are asked for, ascending")
+	listVar(flags, &o.fleets, listOf(parseFleet), "fleets", "1x12,3x4,1x48,3x16", "proxies: numbers of redlockd × clients of each")
+	listVar(flags, &o.growthMasters, listOf(parseCount), "growth-masters", "1,3,5,7,9", "growth: numbers of masters, odd")
+	listVar(flags, &o.growthHeld, listOf(parseCount), "growth-held", "1000,10000,100000,1000000", "growth: numbers of other locks that are held, ascending")
+	listVar(flags, &o.growthWaiters, listOf(parseCount), "growth-waiters", "100,1000,10000", "growth: numbers of clients that wait")
+	listVar(flags, &o.growthDepths, listOf(parseCount), "growth-depths", "1,4,16,64,256", "growth: LOCKs sent at once on a connection")
+	listVar(flags, &o.distances, listOf(parseDistance), "distances", "1ms,5ms,20ms", "distance: round trips to the masters")
+	listVar(flags, &o.idle, listOf(parseCount), "idle", "1000,10000", "connections: numbers that are idle")
+	listVar(flags, &o.busy, listOf(parseCount), "busy", "1000", "connections: numbers that are busy")
+	listVar(flags, &o.libraries, namesOf(libraryNames), "libraries", everything, "libraries: which, comma-separated, or all: "+strings.Join(libraryNames, ","))
+	listVar(flags, &o.libraryCallers, listOf(parseCount), "library-callers", "1,64", "libraries: numbers of callers")
+	listVar(flags, &o.faults, listOf(parseFault), "faults", "none,freeze1,freeze2,kill1,kill2", "faults: which, and of how many masters; none is the control")
 	flags.SetOutput(io.Discard)
 	flags.DurationVar(&o.warmup, "warmup", 300*time.Millisecond, "unmeasured run before each cell")
 	flags.IntVar(&o.rounds, "rounds", 5, "uncontended: rounds; each measures every target once, the report shows medians")
@@ -183,11 +182,11 @@ func parseOptions(args []string, out io.Writer) (options, error) {
 	if errors.Is(err, flag.ErrHelp) {
 		fmt.Fprint(out, usageHead)
 		for _, s := range scenarioList() {
-			fmt.Fprintf(out, "  %-19s %s\n", s.name, s.meaning)
+			fmt.Fprintf(out, "  %-20s %s\n", s.name, s.meaning)
 		}
 		fmt.Fprint(out, "\ntargets:\n")
 		for _, name := range targetNames {
-			fmt.Fprintf(out, "  %-19s %s\n", name, traitsOf[name].meaning)
+			fmt.Fprintf(out, "  %-20s %s\n", name, traitsOf[name].meaning)
 		}
 		fmt.Fprint(out, usageTail)
 		flags.SetOutput(out)
@@ -215,58 +214,30 @@ func parseOptions(args []string, out io.Writer) (options, error) {
 	if *quick {
 		preset(quickValues)
 	}
-
-	var errs [16]error
-	o.scenarios, errs[0] = parseNames("scenarios", *scenarios, scenarioNames)
-	o.targets, errs[1] = parseNames("targets", *targets, targetNames)
-	o.callers, errs[2] = parseCounts("callers", *callers)
-	o.clients, errs[3] = parseCounts("hot-clients", *clients)
-	o.rates, errs[5] = parseCounts("rates", *rates)
-	o.fleets, errs[6] = parseFleets("fleets", *fleets)
-	o.growthMasters, errs[7] = parseCounts("growth-masters", *masters)
-	o.growthHeld, errs[8] = parseCounts("growth-held", *held)
-	o.growthWaiters, errs[9] = parseCounts("growth-waiters", *waiters)
-	o.growthDepths, errs[10] = parseCounts("growth-depths", *depths)
-	o.distances, errs[11] = parseDistances("distances", *distances)
-	o.idle, errs[12] = parseCounts("idle", *idle)
-	o.busy, errs[13] = parseCounts("busy", *busy)
-	o.libraries, errs[14] = parseNames("libraries", *ofOthers, libraryNames)
-	o.libraryCallers, errs[15] = parseCounts("library-callers", *users)
-	o.librariesByName = given["libraries"] || given["scenarios"] && !strings.Contains(*scenarios, everything)
-	for _, word := range strings.Split(*faults, ",") {
-		f, err := parseFault(strings.TrimSpace(word))
-		if err != nil {
-			errs[4] = fmt.Errorf("--faults: %w", err)
-			break
+	o.librariesByName = given["libraries"] || given["scenarios"] && !slices.Equal(o.scenarios, scenarioNames)
+	flags.VisitAll(func(f *flag.Flag) {
+		var value any
+		if getter, ok := f.Value.(flag.Getter); ok {
+			value = getter.Get()
 		}
-		o.faults = append(o.faults, f)
-	}
-	for _, err := range errs {
-		if err != nil {
-			return o, err
+		n, isNumber := value.(int)
+		d, isDuration := value.(time.Duration)
+		if (isNumber && n <= 0 || isDuration && d <= 0) && err == nil {
+			err = fmt.Errorf("--%s %v: want more than 0", f.Name, value)
 		}
+	})
+	if err != nil {
+		return o, err
 	}
 	return o, o.validate()
 }
 
 func (o *options) validate() error {
-	if o.rounds < 1 || o.hotRounds < 1 || o.faultRounds < 1 {
-		return fmt.Errorf("--rounds %d, --hot-rounds %d, --fault-rounds %d: each must be at least 1", o.rounds, o.hotRounds, o.faultRounds)
-	}
 	if !slices.IsSorted(o.rates) || o.rates[len(o.rates)-1] > rateMax {
 		return fmt.Errorf("--rates %v: want them ascending, up to %d", o.rates, rateMax)
 	}
-	if o.latencyRounds < 1 || o.latencyDuration <= 0 || o.latencyDuration > time.Minute {
-		return fmt.Errorf("--latency-rounds %d, --latency-duration %v: want at least 1 round, and up to 1m", o.latencyRounds, o.latencyDuration)
-	}
-	if o.distanceRounds < 1 || o.distanceDuration <= 0 {
-		return fmt.Errorf("--distance-rounds %d, --distance-duration %v: want at least 1 round, and time", o.distanceRounds, o.distanceDuration)
-	}
-	if o.connectionRounds < 1 || o.connectionDuration <= 0 {
-		return fmt.Errorf("--connection-rounds %d, --connection-duration %v: want at least 1 round, and time", o.connectionRounds, o.connectionDuration)
-	}
-	if o.libraryRounds < 1 || o.libraryDuration <= 0 {
-		return fmt.Errorf("--library-rounds %d, --library-duration %v: want at least 1 round, and time", o.libraryRounds, o.libraryDuration)
+	if o.latencyDuration > time.Minute {
+		return fmt.Errorf("--latency-duration %v: want up to 1m", o.latencyDuration)
 	}
 	if slices.Contains(o.scenarios, scenarioConnections) {
 		if err := requireFiles(max(slices.Max(o.idle), slices.Max(o.busy))); err != nil {
@@ -278,9 +249,6 @@ func (o *options) validate() error {
 	}
 	if o.limitCommands < 1000 || o.limitCommands > 100_000_000 {
 		return fmt.Errorf("--limit-commands %d: want 1000 to 100000000", o.limitCommands)
-	}
-	if o.warmup <= 0 || o.duration <= 0 || o.hotDuration <= 0 {
-		return fmt.Errorf("--warmup %v, --duration %v, --hot-duration %v: each must be above 0", o.warmup, o.duration, o.hotDuration)
 	}
 	return nil
 }
@@ -296,9 +264,6 @@ func (o *options) validateGrowth() error {
 	}
 	if most := slices.Max(o.growthDepths); most > growthDepthMax {
 		return fmt.Errorf("--growth-depths: %d: redlockd runs at most %d commands of a connection at once", most, growthDepthMax)
-	}
-	if o.growthRounds < 1 || o.growthDuration <= 0 {
-		return fmt.Errorf("--growth-rounds %d, --growth-duration %v: want at least 1 round, and time", o.growthRounds, o.growthDuration)
 	}
 	if slices.Contains(o.scenarios, scenarioGrowth) {
 		if err := requireFiles(slices.Max(o.growthWaiters)); err != nil {
@@ -341,47 +306,63 @@ func (o *options) needsPeers() bool {
 
 func (o *options) needsEtcd() bool { return o.needsPeers() && slices.Contains(o.targets, targetEtcd) }
 
-// parseNames reads a comma-separated list of known names; the order is that of known, since the report has one.
-func parseNames(flagName, list string, known []string) ([]string, error) {
-	wanted := map[string]bool{}
-	for _, name := range strings.Split(list, ",") {
-		name = strings.TrimSpace(name)
-		if name == everything {
-			return known, nil
-		}
-		if !slices.Contains(known, name) {
-			return nil, fmt.Errorf("--%s: unknown name %q, want some of %s", flagName, name, strings.Join(known, ","))
-		}
-		wanted[name] = true
+// listVar defines a flag with several values. Its default must be a good one.
+func listVar[T any](flags *flag.FlagSet, values *[]T, parse func(list string) ([]T, error), name, value, usage string) {
+	set := func(list string) (err error) {
+		*values, err = parse(list)
+		return err
 	}
-	return keep(known, func(name string) bool { return wanted[name] }), nil
+	if err := set(value); err != nil {
+		panic(err)
+	}
+	flags.Func(name, fmt.Sprintf("%s (default %s)", usage, value), set)
+}
+
+// listOf reads a comma-separated list of what one reads.
+func listOf[T any](one func(word string) (T, error)) func(list string) ([]T, error) {
+	return func(list string) (all []T, err error) {
+		for word := range strings.SplitSeq(list, ",") {
+			v, err := one(strings.TrimSpace(word))
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, v)
+		}
+		return all, nil
+	}
+}
+
+// namesOf reads a comma-separated list of known names, or all; the order is that of known, since the report has one.
+func namesOf(known []string) func(list string) ([]string, error) {
+	names := listOf(func(name string) (string, error) {
+		if name != everything && !slices.Contains(known, name) {
+			return "", fmt.Errorf("unknown name %q, want some of %s", name, strings.Join(known, ","))
+		}
+		return name, nil
+	})
+	return func(list string) ([]string, error) {
+		wanted, err := names(list)
+		return keep(known, func(name string) bool { return slices.Contains(wanted, name) || slices.Contains(wanted, everything) }), err
+	}
 }
 
 // distanceMax is below redlockd's default master_timeout: beyond it no lock is granted at all.
 const distanceMax = 40 * time.Millisecond
 
-// parseDistances reads a comma-separated list of round trips.
-func parseDistances(flagName, list string) ([]time.Duration, error) {
-	var distances []time.Duration
-	for _, word := range strings.Split(list, ",") {
-		d, err := time.ParseDuration(strings.TrimSpace(word))
-		if err != nil || d <= 0 || d > distanceMax {
-			return nil, fmt.Errorf("--%s: %q is no distance: want a round trip above 0, up to %v", flagName, word, distanceMax)
-		}
-		distances = append(distances, d)
+// parseDistance reads a round trip.
+func parseDistance(word string) (time.Duration, error) {
+	d, err := time.ParseDuration(word)
+	if err != nil || d <= 0 || d > distanceMax {
+		return 0, fmt.Errorf("%q is no distance: want a round trip above 0, up to %v", word, distanceMax)
 	}
-	return distances, nil
+	return d, nil
 }
 
-// parseCounts reads a comma-separated list of positive numbers.
-func parseCounts(flagName, list string) ([]int, error) {
-	var counts []int
-	for _, word := range strings.Split(list, ",") {
-		n, err := strconv.Atoi(strings.TrimSpace(word))
-		if err != nil || n < 1 {
-			return nil, fmt.Errorf("--%s: %q is no positive number", flagName, word)
-		}
-		counts = append(counts, n)
+// parseCount reads a positive number.
+func parseCount(word string) (int, error) {
+	n, err := strconv.Atoi(word)
+	if err != nil || n < 1 {
+		return 0, fmt.Errorf("%q is no positive number", word)
 	}
-	return counts, nil
+	return n, nil
 }

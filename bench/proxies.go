@@ -20,19 +20,15 @@ func (f fleet) String() string { return strconv.Itoa(f.proxies) + "x" + strconv.
 // fleetProxiesMax bounds the processes of a fleet.
 const fleetProxiesMax = 16
 
-// parseFleets reads a comma-separated list of fleets: 3x16.
-func parseFleets(flagName, list string) ([]fleet, error) {
-	var fleets []fleet
-	for _, word := range strings.Split(list, ",") {
-		left, right, _ := strings.Cut(strings.TrimSpace(word), "x")
-		proxies, errProxies := strconv.Atoi(left)
-		clients, errClients := strconv.Atoi(right)
-		if errProxies != nil || errClients != nil || proxies < 1 || proxies > fleetProxiesMax || clients < 1 {
-			return nil, fmt.Errorf("--%s: %q is no fleet: want redlockd × clients of each (3x16), at most %d redlockd", flagName, word, fleetProxiesMax)
-		}
-		fleets = append(fleets, fleet{proxies, clients})
+// parseFleet reads 3x16.
+func parseFleet(word string) (fleet, error) {
+	left, right, _ := strings.Cut(word, "x")
+	proxies, errProxies := strconv.Atoi(left)
+	clients, errClients := strconv.Atoi(right)
+	if errProxies != nil || errClients != nil || proxies < 1 || proxies > fleetProxiesMax || clients < 1 {
+		return fleet{}, fmt.Errorf("%q is no fleet: want redlockd × clients of each (3x16), at most %d redlockd", word, fleetProxiesMax)
 	}
-	return fleets, nil
+	return fleet{proxies, clients}, nil
 }
 
 // proxiesRound is one cell: the hot key, its clients spread over a fleet.
