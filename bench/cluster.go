@@ -107,22 +107,19 @@ func (c *cluster) spec(spec loadSpec) loadSpec {
 }
 
 // cpu is the CPU time that the servers which a target uses have spent so far; etcd counts as a master.
-func (c *cluster) cpu(target string) (redlockd, masters time.Duration, err error) {
+func (c *cluster) cpu(target string) (s serverCPU, err error) {
 	if usesRedlockd(target) {
-		if redlockd, err = processCPU(column(c.proxies, (*proxy).pid)...); err != nil {
-			return 0, 0, err
+		if s.redlockd, err = processCPU(column(c.proxies, (*proxy).pid)...); err != nil {
+			return s, err
 		}
 	}
+	masters := c.pids()[:mastersUsed(target, len(c.masters))]
 	if target == targetEtcd {
-		masters, err = processCPU(c.etcd.process.Process.Pid)
-		return 0, masters, err
+		masters = []int{c.etcd.process.Process.Pid}
 	}
-	masters, err = processCPU(c.pids()[:mastersUsed(target, len(c.masters))]...)
-	return redlockd, masters, err
+	s.masters, err = processCPU(masters...)
+	return s, err
 }
-
-// mastersCPU is the CPU time that all the masters have spent so far.
-func (c *cluster) mastersCPU() (time.Duration, error) { return processCPU(c.pids()...) }
 
 // pids are the processes of the masters.
 func (c *cluster) pids() []int {

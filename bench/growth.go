@@ -162,7 +162,7 @@ func (b *bench) growthCell(ctx context.Context, c *cluster, n int, spec loadSpec
 		b.progress.step("growth, %s, round %d of %d", what, round+1, b.growthRounds)
 		spec.Prefix = fmt.Sprintf("bench:growth:%d:%d:", n, round)
 		var figures loadFigures
-		cpu, err := c.measured(ctx, spec, &figures)
+		u, err := c.measured(ctx, spec, &figures)
 		if err != nil {
 			return point, err
 		}
@@ -178,7 +178,7 @@ func (b *bench) growthCell(ctx context.Context, c *cluster, n int, spec loadSpec
 		point.Rounds = append(point.Rounds, growthRound{
 			PairsPerSec: figures.PairsPerSec * float64(depth),
 			LockUs:      figures.LockUs,
-			CPU:         cpu.per(figures.CPU, float64(figures.Pairs*depth)),
+			CPU:         u.per(figures.CPU, float64(figures.Pairs*depth)),
 			RedlockdMB:  megabytes(redlockd),
 			MasterMB:    megabytes(master),
 			Failures:    figures.Failures,
@@ -263,30 +263,22 @@ const crowdSettles = 10 * time.Second
 
 // watch tells what the servers do during d.
 func (c *cluster) watch(ctx context.Context, counter *commandCounter, d time.Duration) (r waiterRound, err error) {
-	redlockd, masters, err := c.cpu(targetRedlockd)
+	before, err := c.read(ctx, targetRedlockd, counter)
 	if err != nil {
 		return r, err
 	}
-	commands, err := counter.read(ctx)
-	if err != nil {
-		return r, err
-	}
-	start := time.Now()
 	if err := sleep(ctx, d); err != nil {
 		return r, err
 	}
-	redlockdAfter, mastersAfter, err := c.cpu(targetRedlockd)
+	after, err := c.read(ctx, targetRedlockd, counter)
 	if err != nil {
 		return r, err
 	}
-	commandsAfter, err := counter.read(ctx)
-	if err != nil {
-		return r, err
-	}
-	watched := time.Since(start).Seconds()
-	r.RedlockdPercent = 100 * (redlockdAfter - redlockd).Seconds() / watched
-	r.MastersPercent = 100 * (mastersAfter - masters).Seconds() / watched
-	r.CommandsPerSec = float64(commandsAfter-commands) / watched
+	u := after.since(before)
+	watched := u.elapsed.Seconds()
+	r.RedlockdPercent = 100 * u.redlockd.Seconds() / watched
+	r.MastersPercent = 100 * u.masters.Seconds() / watched
+	r.CommandsPerSec = float64(u.commands) / watched
 	return r, nil
 }
 

@@ -109,11 +109,11 @@ func runHotKey(ctx context.Context, b *bench, r *report) error {
 
 func runHotKeyCell(ctx context.Context, c *cluster, spec loadSpec) (hotKeyRound, error) {
 	var r hotKeyRound
-	cpu, err := c.measured(ctx, spec, &r.hotKeyFigures)
+	u, err := c.measured(ctx, spec, &r.hotKeyFigures)
 	if err != nil {
 		return r, err
 	}
-	r.CPUSplit = r.perGrant(cpu)
+	r.CPUSplit = r.perGrant(u.serverCPU)
 	return r, nil
 }
 

@@ -200,10 +200,7 @@ func runLibraryCell(ctx context.Context, b *bench, c *cluster, row *libraryRow, 
 		spec.program, spec.arguments = program[0], program[1:]
 	}
 	var f libraryFigures
-	before, after, err := between(ctx, spec, &f, func() (s serverCPU, err error) {
-		s.redlockd, s.masters, err = c.cpu(w.like)
-		return s, err
-	})
+	u, err := between(ctx, spec, &f, func() (used, error) { return c.read(ctx, w.like, nil) })
 	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
 		return stuckRound(err), nil
 	}
@@ -216,7 +213,7 @@ func runLibraryCell(ctx context.Context, b *bench, c *cluster, row *libraryRow, 
 	for name, version := range f.Versions {
 		versions[name] = version
 	}
-	return roundOf(f.loadFigures, serverCPU{redlockd: after.redlockd - before.redlockd, masters: after.masters - before.masters}), nil
+	return roundOf(f.loadFigures, u.serverCPU), nil
 }
 
 func summarizeLibraries(rows []*libraryRow) []libraryRow {

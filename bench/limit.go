@@ -70,7 +70,7 @@ func runLimit(ctx context.Context, b *bench, r *report) error {
 
 func runLimitRound(ctx context.Context, c *cluster, commands int) (limitRound, error) {
 	const key, token = "bench:limit:__rand_int__", "0123456789abcdef0123"
-	before, err := c.mastersCPU()
+	before, err := processCPU(c.pids()...)
 	if err != nil {
 		return limitRound{}, err
 	}
@@ -82,7 +82,7 @@ func runLimitRound(ctx context.Context, c *cluster, commands int) (limitRound, e
 	if err != nil {
 		return limitRound{}, err
 	}
-	after, err := c.mastersCPU()
+	after, err := processCPU(c.pids()...)
 	if err != nil {
 		return limitRound{}, err
 	}

@@ -97,49 +97,24 @@ func runProxiesCell(ctx context.Context, b *bench, f fleet) (r proxiesRound, err
 	counter := newCommandCounter(c)
 	defer counter.close()
 
-	if _, err := counter.read(ctx); err != nil { // the connections are made
-		return r, err
-	}
-	start := time.Now()
-	before, err := counter.read(ctx)
+	idle, err := c.watch(ctx, counter, idleFor)
 	if err != nil {
 		return r, err
 	}
-	if err := sleep(ctx, idleFor); err != nil {
-		return r, err
-	}
-	after, err := counter.read(ctx)
-	if err != nil {
-		return r, err
-	}
-	r.IdleCommandsPerSec = float64(after-before) / time.Since(start).Seconds()
-
-	type meters struct {
-		serverCPU
-		commands int
-		at       time.Time
-	}
-	first, last, err := between(ctx, c.spec(loadSpec{
+	r.IdleCommandsPerSec = idle.CommandsPerSec
+	u, err := between(ctx, c.spec(loadSpec{
 		Scenario: scenarioProxies,
 		Target:   targetRedlockd,
 		Callers:  f.proxies * f.clients,
 		Warmup:   b.warmup,
 		Duration: b.hotDuration,
 		Prefix:   "bench:proxies:",
-	}), &r.hotKeyFigures, func() (m meters, err error) {
-		if m.redlockd, m.masters, err = c.cpu(targetRedlockd); err != nil {
-			return m, err
-		}
-		m.at = time.Now()
-		m.commands, err = counter.read(ctx)
-		return m, err
-	})
+	}), &r.hotKeyFigures, func() (used, error) { return c.read(ctx, targetRedlockd, counter) })
 	if err != nil {
 		return r, err
 	}
-	idle := r.IdleCommandsPerSec * last.at.Sub(first.at).Seconds()
-	r.CommandsPerGrant = ratio(float64(last.commands-first.commands)-idle, float64(r.Grants))
-	r.CPUSplit = r.perGrant(serverCPU{redlockd: last.redlockd - first.redlockd, masters: last.masters - first.masters})
+	r.CommandsPerGrant = ratio(float64(u.commands)-r.IdleCommandsPerSec*u.elapsed.Seconds(), float64(r.Grants))
+	r.CPUSplit = r.perGrant(u.serverCPU)
 	return r, nil
 }
 

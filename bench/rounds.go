@@ -85,18 +85,42 @@ func (s serverCPU) per(client time.Duration, operations float64) cpuSplit {
 	return cpuSplit{ClientUs: us(client), RedlockdUs: us(s.redlockd), RedisUs: us(s.masters)}
 }
 
-// measured runs one load generator to its end, reads its figures, and tells what the servers spent meanwhile.
-func (c *cluster) measured(ctx context.Context, spec loadSpec, figures any) (serverCPU, error) {
-	before, after, err := between(ctx, c.spec(spec), figures, func() (s serverCPU, err error) {
-		s.redlockd, s.masters, err = c.cpu(spec.Target)
-		return s, err
-	})
-	return serverCPU{redlockd: after.redlockd - before.redlockd, masters: after.masters - before.masters}, err
+// used is what the servers of a target have used since they started, and from one reading to another what they used in between.
+type used struct {
+	serverCPU
+	commands int       // executed by all the masters; 0 when nobody counts them
+	at       time.Time // when it was read
+	elapsed  time.Duration
 }
 
-// between runs one load generator to its end, reads its figures, and reads meters of the servers just before it starts and
-// just after no caller is in a call any more.
-func between[Meters any](ctx context.Context, spec loadSpec, figures any, read func() (Meters, error)) (before, after Meters, err error) {
+// read asks the servers; counter may be nil.
+func (c *cluster) read(ctx context.Context, target string, counter *commandCounter) (u used, err error) {
+	if u.serverCPU, err = c.cpu(target); err != nil {
+		return u, err
+	}
+	u.at = time.Now()
+	if counter != nil {
+		u.commands, err = counter.read(ctx)
+	}
+	return u, err
+}
+
+func (u used) since(before used) used {
+	return used{
+		serverCPU: serverCPU{redlockd: u.redlockd - before.redlockd, masters: u.masters - before.masters},
+		commands:  u.commands - before.commands,
+		elapsed:   u.at.Sub(before.at),
+	}
+}
+
+// measured runs one load generator to its end, reads its figures, and tells what the servers used meanwhile.
+func (c *cluster) measured(ctx context.Context, spec loadSpec, figures any) (used, error) {
+	return between(ctx, c.spec(spec), figures, func() (used, error) { return c.read(ctx, spec.Target, nil) })
+}
+
+// between runs one load generator to its end, reads its figures, and reads what the servers have used just before it starts and just
+// after no caller is in a call any more.
+func between(ctx context.Context, spec loadSpec, figures any, read func() (used, error)) (u used, err error) {
 	defer func() {
 		if err != nil {
 			err = fmt.Errorf("%s, %d callers, %s: %w", spec.Scenario, spec.Callers, spec.Target, err)
@@ -104,20 +128,22 @@ func between[Meters any](ctx context.Context, spec loadSpec, figures any, read f
 	}()
 	g, err := startGenerator(ctx, spec)
 	if err != nil {
-		return before, after, err
+		return u, err
 	}
 	defer g.close()
-	if before, err = read(); err != nil {
-		return before, after, err
+	before, err := read()
+	if err != nil {
+		return u, err
 	}
 	if err := g.say(sayGo); err != nil {
-		return before, after, err
+		return u, err
 	}
 	if err := g.await(ctx, sayDone, spec.Duration+childGrace); err != nil {
-		return before, after, err
+		return u, err
 	}
-	if after, err = read(); err != nil {
-		return before, after, err
+	after, err := read()
+	if err != nil {
+		return u, err
 	}
-	return before, after, g.figures(ctx, figures)
+	return after.since(before), g.figures(ctx, figures)
 }

@@ -75,7 +75,7 @@ func runUncontended(ctx context.Context, b *bench, r *report) error {
 
 func runUncontendedCell(ctx context.Context, c *cluster, spec loadSpec) (uncontendedRound, error) {
 	var f loadFigures
-	cpu, err := c.measured(ctx, spec, &f)
+	u, err := c.measured(ctx, spec, &f)
 	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
 		// A target that got stuck is a finding, and no reason to lose those of the others.
 		return stuckRound(err), nil
@@ -83,7 +83,7 @@ func runUncontendedCell(ctx context.Context, c *cluster, spec loadSpec) (unconte
 	if err != nil {
 		return uncontendedRound{}, err
 	}
-	return roundOf(f, cpu), nil
+	return roundOf(f, u.serverCPU), nil
 }
 
 // roundOf is a cell's outcome from what client and servers measured.
