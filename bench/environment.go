@@ -5,6 +5,7 @@ import (
 	"maps"
 	"os"
 	"os/exec"
+	"regexp"
 	"runtime"
 	"slices"
 	"strings"
@@ -58,7 +59,7 @@ func readEnvironment(flags []string, program *proxyProgram, peers string) enviro
 	}
 	if program != nil {
 		e.Redlockd = outputOf(program.path, "version")
-		e.Settings = program.environ
+		e.Settings = settingsOf(slices.Concat(os.Environ(), program.environ))
 	}
 	if self, err := os.Executable(); err == nil {
 		e.Modules = moduleVersions(self)
@@ -68,6 +69,20 @@ func readEnvironment(flags []string, program *proxyProgram, peers string) enviro
 		e.Etcd = outputOf(etcdProgram, "--version")
 	}
 	return e
+}
+
+// redlockdVariable matches the variables that change how redlockd runs.
+var redlockdVariable = regexp.MustCompile(`^(REDLOCKD_\w+|GOMAXPROCS|GOGC|GOMEMLIMIT|GODEBUG)=`)
+
+// settingsOf are the variables in an environment that change how redlockd runs: it inherits ours. What may hold a password is named only.
+func settingsOf(environ []string) []string {
+	settings := keep((&exec.Cmd{Env: environ}).Environ(), redlockdVariable.MatchString) // of a name, the last
+	for i, s := range settings {
+		if name, _, _ := strings.Cut(s, "="); strings.Contains(name, "AUTH") || strings.Contains(name, "PASSWORD") {
+			settings[i] = name + "=…"
+		}
+	}
+	return settings
 }
 
 const unknown = "unknown"

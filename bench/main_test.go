@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -130,5 +131,14 @@ func TestReportOfARunThatFails(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(out, reportText))
 	if err != nil || !strings.Contains(string(text), "1        single") {
 		t.Errorf("got %v and the report:\n%s\nwant the figures of single", err, text)
+	}
+}
+
+// Goal: the report names what redlockd inherits from our environment, and no password. Method: an environment by hand.
+func TestSettings(t *testing.T) {
+	got := settingsOf([]string{"HOME=/", "GOGC=50", "REDLOCKD_LOCKS_MAX_TTL=5s", "REDLOCKD_AUTH_USERS=a:b", "REDLOCKD_FOO_PASSWORD=b", "XGOGC=1", "GOGC=400"})
+	slices.Sort(got)
+	if want := []string{"GOGC=400", "REDLOCKD_AUTH_USERS=…", "REDLOCKD_FOO_PASSWORD=…", "REDLOCKD_LOCKS_MAX_TTL=5s"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
 	}
 }

@@ -20,7 +20,7 @@ import (
 // proxyProgram is a redlockd binary and how to run it.
 type proxyProgram struct {
 	path    string
-	environ []string // on top of ours: GOMAXPROCS, GOGC
+	environ []string // on top of ours: GOMAXPROCS, GOGC; see settingsOf
 	log     *os.File // what its processes print, one after another
 }
 
