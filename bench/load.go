@@ -57,8 +57,8 @@ type loadSpec struct {
 
 // loadFigures are the measurements of an uncontended cell.
 type loadFigures struct {
-	Pairs       int           `json:"pairs"`         // all, also what is left of them after the end
-	PairsPerSec float64       `json:"pairs_per_sec"` // until the end
+	Pairs       int           `json:"pairs"`         // all, also those that outlasted the time
+	PairsPerSec float64       `json:"pairs_per_sec"` // within the time, see throughput
 	LockUs      percentiles   `json:"lock_us"`
 	PairUs      percentiles   `json:"pair_us"`
 	CPU         time.Duration `json:"cpu_ns"` // of this process, between go and done
@@ -271,11 +271,7 @@ const failureTextsMax = 3
 func (f *failures) add(count int, texts ...string) {
 	f.Count += count
 	for _, text := range texts {
-		known := false
-		for _, t := range f.Texts {
-			known = known || t == text
-		}
-		if !known && len(f.Texts) < failureTextsMax {
+		if len(f.Texts) < failureTextsMax && !slices.Contains(f.Texts, text) {
 			f.Texts = append(f.Texts, text)
 		}
 	}

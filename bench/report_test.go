@@ -162,6 +162,7 @@ func TestTable(t *testing.T) {
 	tab.add(64, "c", times(0.5))
 	var got strings.Builder
 	tab.write(&got)
+	table{title: "Nothing in it", head: tab.head}.write(&got) // is not printed
 	want := `
 Title
 How to read it.

@@ -78,23 +78,16 @@ func sumUp(all reflect.Value, rounds []reflect.Value) {
 
 // medianOf is the median of one figure over the rounds; of an even number the mean of the middle two, of none 0.
 func medianOf[T any](rounds []T, figure func(T) float64) float64 {
-	values := make([]float64, len(rounds))
-	for i, r := range rounds {
-		values[i] = figure(r)
-	}
-	return median(values)
+	return median(column(rounds, figure))
 }
 
 // rangeOf is the lowest and the highest of one figure over the rounds.
 func rangeOf[T any](rounds []T, figure func(T) float64) (low, high float64) {
-	for i, r := range rounds {
-		v := figure(r)
-		if i == 0 {
-			low, high = v, v
-		}
-		low, high = min(low, v), max(high, v)
+	if len(rounds) == 0 {
+		return 0, 0
 	}
-	return low, high
+	values := column(rounds, figure)
+	return slices.Min(values), slices.Max(values)
 }
 
 // median sorts values in place.
