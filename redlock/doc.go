@@ -9,7 +9,7 @@
 // While a Lease is valid, no other Lease on the same resource is, whichever client or proxy granted it, as long as
 //   - all of them use the same masters, and nobody else deletes or overwrites keys there,
 //   - the clocks of the masters and of this process run at the same rate within DriftFactor, and
-//   - a token of the caller's own is not used through two clients at the same time, nor for two locks that differ and share a resource.
+//   - a token of the caller's own is a fresh one for every lock, and the LOCK that is repeated with it goes through the same client.
 //
 // That masters remember, that their clocks do not step, and that they are what they should be, is not taken for granted but
 // checked with every batch (guard.go). A master in doubt has no vote until nothing that it may have forgotten can still be held.

@@ -6,8 +6,8 @@ import "time"
 type LockRequest struct {
 	// Resources to lock, each once. The slice must stay as it is until the operation is done.
 	Resources []string
-	// Token that will hold the lock, any binary string of 1 to MaxTokenLen bytes. Empty: one is made. See the package's promise for
-	// what a token may be used for.
+	// Token that will hold the lock, any binary string of 1 to MaxTokenLen bytes. Empty: one is made. Use a fresh one for
+	// every lock, and repeat the LOCK with it only through the same Client.
 	Token string
 	// TTL after which the lock ends by itself. Between Options.MinTTL and Options.MaxTTL.
 	TTL time.Duration
