@@ -370,9 +370,9 @@ func startRedis(t *testing.T, args ...string) *redisproc.Server {
 	return redis
 }
 
-// compare sends the same lines to both addresses and fails the test where their replies differ. Lines may ask for the seconds that are left
-// of a TTL, which are rounded: that says the same in both as long as both take less than half a second. On a machine that has much else to do
-// they are sent once more.
+// compare sends the same lines to both addresses and fails the test where their replies differ. Lines may ask for the
+// seconds that are left of a TTL, which are rounded: that says the same in both as long as both take less than half a
+// second. On a machine that has much else to do they are sent once more.
 func compare(t *testing.T, redis, ours, lines string) {
 	t.Helper()
 	var want, got []string

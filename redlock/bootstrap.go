@@ -26,11 +26,11 @@ func Bootstrap(ctx context.Context, opts Options) error {
 	return err
 }
 
-// BootstrapAndReport admits a brand-new set of masters at once, which would otherwise look as if all of them had just forgotten everything and
-// wait for one quarantine. It does so only if all of them can be reached, are different, may have a vote, have no epoch
-// and hold no key; otherwise it changes nothing, and the error says what is in the way. Use it only where no client can
-// still hold a lock from before. The reports are in the order of the masters; there are none if the options are out of
-// bounds.
+// BootstrapAndReport admits a brand-new set of masters at once, which would otherwise look as if all of them had just
+// forgotten everything and wait for one quarantine. It does so only if all of them can be reached, are different, may have a
+// vote, have no epoch and hold no key; otherwise it changes nothing, and the error says what is in the way. Use it only
+// where no client can still hold a lock from before. The reports are in the order of the masters; there are none if the
+// options are out of bounds.
 func BootstrapAndReport(ctx context.Context, opts Options) ([]BootstrapReport, error) {
 	opts = opts.withDefaults()
 	if err := opts.Validate(); err != nil {

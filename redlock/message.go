@@ -53,8 +53,9 @@ func (m *messages) passOn(id, channel, payload string) {
 	}
 }
 
-// OnMessage has receive called with every message that is published through this client or another one of the same masters. It
-// is called on goroutines of the engine, one message after the other; it must not block and must not publish. There is one receiver; a later call takes the place of an earlier.
+// OnMessage has receive called with every message that is published through this client or another one of the same masters.
+// It is called on goroutines of the engine, one message after the other; it must not block and must not publish. There is
+// one receiver; a later call takes the place of an earlier.
 func (c *Client) OnMessage(receive func(channel, payload string)) {
 	c.messages.receive.Store(&receive)
 }

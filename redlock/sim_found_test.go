@@ -399,8 +399,8 @@ func TestNoNegativeQuarantine(t *testing.T) {
 	})
 }
 
-// A LOCK is refused while an EXTEND of the same token is under way, which then finds no quorum: what the LOCK has left is released all the
-// same, for nobody was granted anything.
+// A LOCK is refused while an EXTEND of the same token is under way, which then finds no quorum: what the LOCK has left is
+// released all the same, for nobody was granted anything.
 func TestRefusedLockIsUndoneBehindAnExtend(t *testing.T) {
 	inVirtualTime(t, 5, func(s *stage) {
 		p := s.open()

@@ -17,10 +17,10 @@
 //
 // # What it promises
 //
-// A script sees KEYS, ARGV and the libraries redis, string, table, math, bit and cjson, and leaves nothing behind: libraries,
-// the metatable of strings and all globals are read-only, KEYS and ARGV are new in every run, math.random starts from
-// the seed that the user of the package gives, and a Lua state in which a script failed is thrown away. It cannot reach files, the network, the clock, other
-// goroutines or Go.
+// A script sees KEYS, ARGV and the libraries redis, string, table, math, bit and cjson, and leaves nothing behind:
+// libraries, the metatable of strings and all globals are read-only, KEYS and ARGV are new in every run, math.random starts
+// from the seed that the user of the package gives, and a Lua state in which a script failed is thrown away. It cannot reach
+// files, the network, the clock, other goroutines or Go.
 //
 // Replies and their conversions, numbers as text (%.14g, %.17g as a command's argument), tostring and tonumber, error replies
 // with the script's SHA1 and line, and the words of the errors that Redis raises are those of Redis 7.0; a differential
@@ -29,13 +29,14 @@
 // # What is bounded, and what is not
 //
 // All limits are in Limits. Instructions of Lua are counted one by one; functions that do more for longer arguments
-// (patterns, sort, concat, …) are charged for it. Bytes counts what the run allocates for strings, large tables and
-// replies, also what was dropped since, so it bounds the memory that can be alive. Small tables and closures are not counted by
-// byte but by instruction: each takes one or two, and at most some 200 bytes, so that the whole of a run is at
-// most Bytes + 200 × Instructions. The time of the process's clock is looked at every 64 instructions: a run overshoots by what 64 of
-// them can do, which is a few milliseconds at worst. No more than that is counted from one look to the next: where a container is out
-// of its share of the processor for 100 ms, a script that does little is not stopped for it. Depth of calls is bounded by 200, the length of a script by SourceMax,
-// the nesting of its expressions and blocks by 250.
+// (patterns, sort, concat, …) are charged for it. Bytes counts what the run allocates for strings, large tables and replies,
+// also what was dropped since, so it bounds the memory that can be alive. Small tables and closures are not counted by byte
+// but by instruction: each takes one or two, and at most some 200 bytes, so that the whole of a run is at most Bytes + 200 ×
+// Instructions. The time of the process's clock is looked at every 64 instructions: a run overshoots by what 64 of them can
+// do, which is a few milliseconds at worst. No more than that is counted from one look to the next: where a container is out
+// of its share of the processor for 100 ms, a script that does little is not stopped for it. Depth of calls is bounded by
+// 200, the length of a script by SourceMax, the nesting of its expressions and blocks by 250.
+//
 // Not bounded: how many runs there are at a time, which is the user's.
 //
 // A run that meets a limit ends, also inside pcall, and its error is told apart from the script's own errors.
