@@ -383,8 +383,7 @@ func (c *Client) committedLocked(r *round, v votes, t *turn) {
 		case !ch.lives():
 			continue
 		}
-		rep := c.leases.end(key, ch.becomes(), r)
-		before := c.leases.find(key, ch.becomes())
+		before, rep := c.leases.attempt(key, ch.becomes(), r)
 		lease := r
 		if len(k.changes) > 1 {
 			// Each key is a lease of its own: it can be released and prolonged alone. Votes still to come are holders to it.
@@ -413,6 +412,7 @@ func (c *Client) committedLocked(r *round, v votes, t *turn) {
 				c.refillLocked(r, lost, t)
 			}
 		}
+		c.leases.end(rep)
 	}
 }
 
@@ -470,8 +470,8 @@ func (c *Client) notExtendedLocked(r *round, o outcome, t *turn) {
 			continue
 		}
 		key := r.keys[i : i+1]
-		rep := c.leases.end(key, ch.Value, r)
-		lease := c.leases.find(key, ch.Value)
+		lease, rep := c.leases.attempt(key, ch.Value, r)
+		c.leases.end(rep)
 		if o == no && len(k.changes) == 1 && unique(ch.Value) {
 			c.clearLocked(r, t)
 		} else {
@@ -500,7 +500,8 @@ func (c *Client) undoCommitLocked(r *round, v votes, among mask, ends bool, t *t
 		}
 		earlier := false
 		if ends {
-			rep := c.leases.end(key, ch.becomes(), r)
+			_, rep := c.leases.attempt(key, ch.becomes(), r)
+			c.leases.end(rep)
 			earlier = rep.earlier
 			if ch.Was == WasAbsent {
 				targets |= rep.left

@@ -45,8 +45,8 @@ func (c *Client) extensionDecided(r *round, o outcome, v votes, t *turn) {
 	defer c.mu.Unlock()
 	op := r.op
 	r.op = nil
-	rep := c.leases.end(r.keys, r.token, r)
-	lease := c.leases.find(r.keys, r.token)
+	lease, rep := c.leases.attempt(r.keys, r.token, r)
+	c.leases.end(rep)
 	switch {
 	case o == yes && validity > 0:
 		c.stats.Extended++

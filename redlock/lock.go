@@ -102,7 +102,8 @@ func (c *Client) acquisitionDecided(r *round, o outcome, v votes, t *turn) {
 	c.stats.Rounds.add(elapsed)
 	rep := &repeat{}
 	if op.strange {
-		rep = c.leases.end(r.keys, r.token, r)
+		_, rep = c.leases.attempt(r.keys, r.token, r)
+		c.leases.end(rep)
 		if o == yes && err == nil && c.payingLocked(r.keys, r.token) {
 			err = c.noQuorumError(v, quorum, elapsed)
 		}

@@ -51,25 +51,29 @@ func (s *leases) begin(keys []string, token string) {
 	rep.underWay++
 }
 
-// end counts the attempt that the round was as over, and returns what is known of those it was one of; the last one leaves nothing
-// behind here.
-func (s *leases) end(keys []string, token string, r *round) *repeat {
-	rep := s.repeat(keys, token)
+// attempt returns what is known of the attempts that the round is one of, and the lease that they are to take the place of, or nil.
+func (s *leases) attempt(keys []string, token string, r *round) (*round, *repeat) {
+	lease, rep := s.known(keys, token)
 	if rep == nil || !after(r.launched, rep.since) {
-		return &repeat{released: true}
+		rep = &repeat{underWay: 1, released: true}
 	}
+	return lease, rep
+}
+
+// end counts an attempt as over; the last one leaves nothing behind here.
+func (s *leases) end(rep *repeat) {
 	if rep.underWay--; rep.underWay == 0 {
 		s.forgetRepeat(rep)
 	}
-	return rep
 }
 
 func (s *leases) forgetRepeat(rep *repeat) {
-	if rep.entry != nil {
-		rep.entry.repeat = nil
-		s.tidy(rep.entry)
-	} else {
+	switch e := rep.entry; {
+	case e == nil:
 		delete(s.repeats, repeatKey(rep.keys, rep.token))
+	case e.repeat == rep:
+		e.repeat = nil
+		s.tidy(e)
 	}
 }
 

@@ -28,9 +28,11 @@ func TestRepeatsAreToldApart(t *testing.T) {
 		}
 		end := func(k *kind) {
 			last := len(k.rounds) - 1
-			if rep := s.end(k.keys, k.token, k.rounds[last]); rep.released {
+			_, rep := s.attempt(k.keys, k.token, k.rounds[last])
+			if rep.released {
 				t.Fatalf("seed %d: an attempt of %+v is not known", seed, k)
 			}
+			s.end(rep)
 			k.rounds = k.rounds[:last]
 		}
 		for range 60 {
@@ -53,9 +55,11 @@ func TestRepeatsAreToldApart(t *testing.T) {
 				k.overtaken, k.rounds = append(k.overtaken, k.rounds...), nil
 			case action < 10:
 				for _, r := range k.overtaken {
-					if rep := s.end(k.keys, k.token, r); !rep.released {
+					_, rep := s.attempt(k.keys, k.token, r)
+					if !rep.released {
 						t.Fatalf("seed %d: an attempt of %+v that an UNLOCK has overtaken is taken for a later one", seed, k)
 					}
+					s.end(rep)
 				}
 				k.overtaken = nil
 			default:
