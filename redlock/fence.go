@@ -12,7 +12,7 @@ import (
 // paused. It can compare tokens, and refuse one that is lower than the highest it has seen. A fence is an integer below
 // 2^53 that strictly grows from one grant of a resource to the next.
 //
-// It is a hybrid logical clock: milliseconds since 1970 << 12, and their fraction or a counter. Every master remembers the
+// It is a hybrid logical clock: milliseconds since 2000 << 12, and their fraction or a counter; 53 bits last until 2069. Every master remembers the
 // highest fence it has accepted for each resource, its mark, and accepts only a higher one. Two grants have a master in
 // common, since both have a quorum; so the later one is higher, whatever clocks and expiries do. Marks are bounded: the
 // lowest are pushed out into one floor for all that is not remembered. A master that has forgotten gets a floor from a
@@ -22,6 +22,7 @@ const (
 	floorKey = ReservedPrefix + "floor"
 
 	fenceCounterBits = 12
+	fenceOriginMs    = 946_684_800_000 // 2000-01-01 UTC, in milliseconds since 1970
 	// fenceSlack is how many marks beyond FenceMarks are pushed out at once.
 	fenceSlack = 64
 	// fenceAheadMax is how far a fence may be ahead of a master's clock: a proxy whose clock is years ahead would spend them.
@@ -45,7 +46,7 @@ type fenceClock struct {
 // make fences in the order of their grants.
 func fenceTime(t time.Time) int64 {
 	const perMs = int64(time.Millisecond)
-	return t.UnixMilli()<<fenceCounterBits + int64(t.Nanosecond())%perMs<<fenceCounterBits/perMs
+	return (t.UnixMilli()-fenceOriginMs)<<fenceCounterBits + int64(t.Nanosecond())%perMs<<fenceCounterBits/perMs
 }
 
 func (f *fenceClock) next(now time.Time) int64 {
@@ -66,7 +67,7 @@ func (f *fenceClock) observe(mark int64, made time.Time) {
 var scriptFence = newScript(fmt.Sprintf(`
 local fence = tonumber(ARGV[3])
 local now = redis.call('TIME')
-if fence > (now[1] * 1000 + %d) * %d then
+if fence > (now[1] * 1000 - %d + %d) * %d then
   return -2
 end
 local mark = tonumber(redis.call('GET', KEYS[2]) or 0)
@@ -95,7 +96,7 @@ if over >= %d then
   redis.call('SET', KEYS[2], string.format('%%.0f', math.max(tonumber(redis.call('GET', KEYS[2]) or 0), tonumber(out[#out]))))
 end
 return reply
-`, fenceAheadMax.Milliseconds(), 1<<fenceCounterBits, fenceSlack))
+`, fenceOriginMs, fenceAheadMax.Milliseconds(), 1<<fenceCounterBits, fenceSlack))
 
 // scriptAdmit ends a quarantine: the epoch KEYS[1] becomes ARGV[2] if it is ARGV[1], and the floor KEYS[2] is raised to ARGV[3].
 var scriptAdmit = newScript(`
@@ -155,5 +156,5 @@ func (c *Client) relearn(lane *lane, ended time.Time) (floor int64, cold bool) {
 	if remember >= quorumOf(len(c.lanes)) {
 		return floor, false
 	}
-	return max(floor, time.Now().Add(2*c.opts.ClockSkewMax).UnixMilli()<<fenceCounterBits), true
+	return max(floor, fenceTime(time.Now().Add(2*c.opts.ClockSkewMax))), true
 }

@@ -35,7 +35,7 @@ func TestRealFencesGrow(t *testing.T) {
 	allUp(t, b)
 	// A's clock is an hour ahead of b's: b must go above what a has given.
 	a.mu.Lock()
-	a.fences.observe(time.Now().Add(time.Hour).UnixMilli()<<fenceCounterBits, time.Now())
+	a.fences.observe(fenceTime(time.Now().Add(time.Hour)), time.Now())
 	a.mu.Unlock()
 	last := int64(0)
 	for i := range 20 {
@@ -113,11 +113,27 @@ func TestRealFenceMarksAreBounded(t *testing.T) {
 func TestRealFenceYearsAheadIsRefused(t *testing.T) {
 	c := openReal(t, realMasters(t, 1), patient)
 	c.mu.Lock()
-	c.fences.observe(time.Now().Add(1000*time.Hour).UnixMilli()<<fenceCounterBits, time.Now())
+	c.fences.observe(fenceTime(time.Now().Add(1000*time.Hour)), time.Now())
 	c.mu.Unlock()
 	_, err := c.Acquire(context.Background(), LockRequest{Resources: []string{"ahead"}, TTL: time.Second, Fence: true})
 	if err == nil {
 		t.Fatal("a fence a thousand hours ahead: got a grant, want a refusal")
 	}
 	t.Log(err)
+}
+
+// Goal: fences of clocks that agree are in the order of their moments, and fit the 53 bits that every language has for integers.
+func TestFenceTime(t *testing.T) {
+	before := int64(0)
+	for _, moment := range []string{"2000-01-01T00:00:00.000001Z", "2026-11-21T12:00:00.0009Z", "2026-11-21T12:00:00.001Z", "2069-01-01T00:00:00Z"} {
+		at, err := time.Parse(time.RFC3339Nano, moment)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if fence := fenceTime(at); fence <= before || fence >= 1<<53 {
+			t.Errorf("%s: got %d, want it above %d and below %d", moment, fence, before, int64(1)<<53)
+		} else {
+			before = fence
+		}
+	}
 }

@@ -23,7 +23,7 @@ func (p *proxy) fenced(resources ...string) int64 {
 func (p *proxy) ahead(d time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.fences.observe(time.Now().Add(d).UnixMilli()<<fenceCounterBits, time.Now())
+	p.fences.observe(fenceTime(time.Now().Add(d)), time.Now())
 }
 
 func TestFencesGrowWhateverTheClocks(t *testing.T) {
