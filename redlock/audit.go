@@ -35,6 +35,10 @@ func (c *Client) audit(t *turn) {
 		c.launchLocked(r, allMasters(n), t)
 	}
 	c.mu.Unlock()
+	if c.lost.behind(t.now) {
+		more, _ := c.lost.next(t.now)
+		c.opts.Logger.Warn("leases lost", "more_since_last", more)
+	}
 	c.finish(t)
 }
 
@@ -58,7 +62,10 @@ func (c *Client) auditDecided(r *round, v votes) {
 	}
 	lease.lost = true
 	c.stats.Lost++
-	c.opts.Logger.Warn("lease lost", "resource", lease.keys[0], "masters_without_it", gone, "validity_left", time.Until(lease.validUntil).Round(time.Millisecond))
+	if more, room := c.lost.next(time.Now()); room {
+		c.opts.Logger.Warn("lease lost", "resource", lease.keys[0], "masters_without_it", gone,
+			"validity_left", time.Until(lease.validUntil).Round(time.Millisecond), "more_since_last", more)
+	}
 }
 
 // suspect has all leases looked at soon: a master may have forgotten them.

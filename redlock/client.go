@@ -27,6 +27,7 @@ type Client struct {
 	stats    Stats
 	audited  int // index in leases.all: see audit
 	doubts   int // leases to look at soon
+	lost     lines
 	draining bool
 
 	messages      messages
@@ -78,6 +79,7 @@ func (c *Client) watch() {
 		case now := <-ticker.C:
 			for _, l := range c.lanes {
 				l.watch(&t)
+				l.catchUp(now)
 			}
 			// One lane after the other: a lane lets what it has in flight arrive before its heartbeat, and a quorum goes on meanwhile.
 			due := int(now.Sub(began) * time.Duration(len(c.lanes)) / c.opts.Heartbeat)
@@ -96,8 +98,8 @@ func (c *Client) watch() {
 
 // laneChanged tells the log and everybody in Ready that a lane went up or down.
 func (c *Client) laneChanged(l *lane) {
-	if s := l.status(); s.State == MasterUp {
-		c.opts.Logger.Info("master up", "master", s.Addr, "version", s.Version, "run_id", s.RunID)
+	if l.status().State == MasterUp {
+		l.noteState()
 	}
 	c.changedMu.Lock()
 	defer c.changedMu.Unlock()

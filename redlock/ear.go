@@ -30,9 +30,14 @@ var earChannels = [...]string{invalidateChannel, messagesChannel, turnsChannel}
 // listen keeps a connection to the master open for announcements, until the client ends.
 func (l *lane) listen() {
 	said := ""
+	deaf := time.Now() // since when nothing is heard of a master that answers
 	l.reconnect(func() {
-		// While the master is away that is all there is to say, and the lane says it.
-		if err := l.hear(); l.answersInTime() && l.client.endingContext.Err() == nil && err.Error() != said {
+		heard, err := l.hear()
+		if heard || !l.answersInTime() {
+			deaf = time.Now()
+		}
+		// While the master is away that is all there is to say, and the lane says it, with its next heartbeat at the latest.
+		if time.Since(deaf) > 2*l.client.opts.Heartbeat && l.client.endingContext.Err() == nil && err.Error() != said {
 			said = err.Error()
 			l.notAnnounced(err)
 		}
@@ -43,19 +48,19 @@ func (l *lane) notAnnounced(reason error) {
 	l.client.opts.Logger.Info("master does not announce releases: waiters ask it from time to time", "master", l.master.Addr, "reason", reason)
 }
 
-// hear connects and passes on what the master announces, until the connection breaks.
-func (l *lane) hear() error {
+// hear connects and passes on what the master announces, until the connection breaks; heard is whether there ever was one to hear on.
+func (l *lane) hear() (heard bool, err error) {
 	ctx, cancel := context.WithTimeout(l.client.endingContext, l.client.opts.ConnectTimeout)
 	defer cancel()
 	link, err := dial(ctx, l.master, l.client.opts)
 	if err != nil {
-		return err
+		return false, err
 	}
 	defer link.close()
 	link.stop = context.AfterFunc(l.client.endingContext, func() { link.socket.Close() })
 	id, err := link.conn.ClientID(ctx).Result()
 	if err != nil {
-		return err
+		return false, err
 	}
 	w := &link.wire
 	w.array(1 + len(earChannels))
@@ -64,22 +69,22 @@ func (l *lane) hear() error {
 		w.bulk(channel)
 	}
 	if err := w.send(time.Now().Add(l.client.opts.ConnectTimeout)); err != nil {
-		return err
+		return false, err
 	}
 	for range earChannels {
 		if _, _, err := w.message(); err != nil {
-			return err
+			return false, err
 		}
 	}
 	if err := link.socket.SetDeadline(time.Time{}); err != nil {
-		return err
+		return false, err
 	}
 	l.hearing(link, id)
 	defer l.deaf()
 	for {
 		channel, body, err := w.message()
 		if err != nil {
-			return err
+			return true, err
 		}
 		switch {
 		case channel == messagesChannel && body.kind == '$':
@@ -93,7 +98,7 @@ func (l *lane) hear() error {
 		for range body.n { // none when all keys are gone
 			key, err := w.next()
 			if err != nil {
-				return err
+				return true, err
 			}
 			l.client.announced(l.index, key.text)
 		}

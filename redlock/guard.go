@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strconv"
 	"strings"
@@ -178,7 +179,9 @@ func (g *guard) close(end closing, c *Client, sent, received time.Time) finding 
 // refusedError is a reason for which a master gets no vote and no commands until it goes away.
 type refusedError struct{ reason string }
 
-func (e *refusedError) Error() string { return "refused: " + e.reason }
+const refusedPrefix = "refused: "
+
+func (e *refusedError) Error() string { return refusedPrefix + e.reason }
 
 // uncounted is what is left of a vote that does not count: a key that may be there must still be removed when the round
 // fails. A release did what it did, whatever the master has forgotten.
@@ -284,7 +287,7 @@ func (l *lane) quarantined(value, reason string) {
 	l.mu.Unlock()
 	if fresh {
 		l.client.suspect()
-		o.Logger.Warn("master quarantined", "master", l.master.Addr, "reason", reason, "for", left.Round(time.Millisecond))
+		l.note(slog.LevelWarn, "master quarantined", "reason", reason, "for", left.Round(time.Millisecond))
 	}
 }
 

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -53,6 +55,7 @@ type lane struct {
 	earID atomic.Int64 // its client id at the master, 0 while there is none
 
 	turn    turn  // of the goroutine that tells votes
+	lines   lines // about the master, in the log
 	tracked int64 // the ear to which the connection redirects what it tracks; negative: the master refuses that; 0: none
 }
 
@@ -247,7 +250,7 @@ func (l *lane) watch(t *turn) {
 	}
 	l.mu.Unlock()
 	l.client.mu.Unlock()
-	l.client.opts.Logger.Warn("master slow", "master", l.master.Addr, "reason", "no answer within "+l.client.opts.MasterTimeout.String())
+	l.note(slog.LevelWarn, "master slow", "reason", "no answer within "+l.client.opts.MasterTimeout.String())
 	l.client.laneChanged(l)
 	t.now = time.Now()
 	for _, r := range sent {
@@ -290,7 +293,7 @@ func (l *lane) breakOff(err error) {
 	l.mu.Unlock()
 	l.client.mu.Unlock()
 	if changed && !errors.Is(err, errClosed) {
-		l.client.opts.Logger.Warn("master down", "master", l.master.Addr, "reason", err)
+		l.noteState()
 	}
 	l.turn.now = time.Now()
 	for _, r := range queue {
@@ -345,7 +348,7 @@ func (l *lane) status() MasterStatus {
 	}
 	switch {
 	case !l.up && isRefused(l.err):
-		s.State, s.Reason = MasterRefused, l.err.Error()
+		s.State, s.Reason = MasterRefused, strings.TrimPrefix(l.err.Error(), refusedPrefix)
 	case !l.up:
 		s.State, s.Reason = MasterDown, l.err.Error()
 	case l.guard.epoch == "":

@@ -1,0 +1,143 @@
+package redlock
+
+// Goal: the log tells what happens to the masters, in the words of INFO, and a fault that goes on for hours does not fill the
+// disk. Method: masters in this process, in virtual time; the lines are counted.
+
+import (
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// logLines is a log that can be read.
+type logLines struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (l *logLines) Write(line []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(line)
+}
+
+// take returns the lines since the last take that contain the text.
+func (l *logLines) take(text string) []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var found []string
+	for line := range strings.Lines(l.text.String()) {
+		if strings.Contains(line, text) {
+			found = append(found, line)
+		}
+	}
+	l.text.Reset()
+	return found
+}
+
+func (l *logLines) option(o *Options) { o.Logger = slog.New(slog.NewTextHandler(l, nil)) }
+
+func TestLines(t *testing.T) {
+	var n lines
+	start := time.Now()
+	told := 0
+	for now := start; now.Before(start.Add(time.Hour)); now = now.Add(100 * time.Millisecond) {
+		if untold, room := n.next(now); room {
+			told++
+			if after := now.Sub(start); after > 2*linesEvery && untold != 99 {
+				t.Errorf("after %v: %d lines left out, want 99", after, untold)
+			}
+		}
+	}
+	if most := linesMax + int(time.Hour/linesEvery); told < most-2 || told > most {
+		t.Errorf("%d lines an hour of 36000, want about %d", told, most)
+	}
+	if later := start.Add(2 * time.Hour); !n.behind(later) {
+		t.Error("lines were left out, there is room again, and it is not behind")
+	} else if n.next(later); n.behind(later) {
+		t.Error("all is told, and it is behind")
+	}
+}
+
+func TestMasterThatFlapsDoesNotFloodTheLog(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		var log logLines
+		p := s.open(log.option)
+		flap := func(seconds int) {
+			for range seconds {
+				s.freeze(2)
+				time.Sleep(700 * ms)
+				s.thaw(2)
+				time.Sleep(300 * ms)
+			}
+			s.until("m3 up", func() bool { return p.Masters()[2].State == MasterUp })
+		}
+		log.take("")
+		flap(8)
+		if told := log.take("m3"); len(told) != linesMax-1 { // one is of before
+			s.Errorf("%d lines in 8 s, want %d:\n%s", len(told), linesMax-1, strings.Join(told, ""))
+		}
+		time.Sleep(2 * linesEvery)
+		told := log.take("m3")
+		if len(told) != 1 || !strings.Contains(told[0], `msg="master up"`) || !strings.Contains(told[0], "more_since_last=") {
+			s.Errorf("after it has calmed down: got %q, want one line that says that it is up, and how many were left out", told)
+		}
+		flap(300)
+		if n, most := len(log.take("m3")), linesMax+300/10; n > most {
+			s.Errorf("%d lines in 5 minutes, want at most %d", n, most)
+		}
+	})
+}
+
+func TestOneLineForEachThingThatHappensToAMaster(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		happen func(s *stage)
+		want   []string
+	}{
+		{"frozen", func(s *stage) { s.freeze(0) }, []string{`msg="master slow"`, `msg="master down"`, `msg="master down"`}},
+		{"killed", func(s *stage) { s.masters[0].Crash(false) }, []string{`msg="master down"`, `msg="master down"`}},
+		{"a policy that evicts", func(s *stage) { s.do(0, "CONFIG", "SET", "maxmemory", "100mb", "maxmemory-policy", "allkeys-lru") },
+			[]string{`msg="master refused" master=m1 reason="it may evict`}},
+		{"flushed", func(s *stage) { s.do(0, "FLUSHALL") }, []string{`msg="master quarantined"`}},
+	} {
+		inVirtualTime(t, 5, func(s *stage) {
+			var log logLines
+			s.open(log.option)
+			log.take("")
+			tt.happen(s)
+			time.Sleep(10 * time.Second)
+			told := log.take("")
+			if !slices.EqualFunc(told, tt.want, strings.Contains) {
+				s.Errorf("%s: got\n%s\nwant one line each with %q", tt.name, strings.Join(told, ""), tt.want)
+			}
+		})
+	}
+}
+
+func TestManyLostLeasesDoNotFloodTheLog(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		var log logLines
+		p := s.open(log.option)
+		const leases = 30
+		for i := range leases {
+			p.lock(one(fmt.Sprint("r", i), time.Minute))
+		}
+		time.Sleep(time.Second)
+		for i := range 3 {
+			s.do(i, "FLUSHALL")
+		}
+		s.until("all are known to be lost", func() bool { return p.Stats().Lost == leases })
+		if n := len(log.take(`msg="lease lost"`)); n != linesMax {
+			s.Errorf("%d lines of %d leases, want %d", n, leases, linesMax)
+		}
+		time.Sleep(2 * linesEvery)
+		if told := log.take("leases lost"); len(told) != 1 || !strings.Contains(told[0], fmt.Sprint("more_since_last=", leases-linesMax)) {
+			s.Errorf("got %q, want one line that tells of the others", told)
+		}
+	})
+}
