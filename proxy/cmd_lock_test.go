@@ -6,6 +6,8 @@ package proxy
 import (
 	"strings"
 	"testing"
+
+	"redlockd/redlock"
 )
 
 func TestLOCK(t *testing.T) {
@@ -210,6 +212,22 @@ func TestPipelineKeepsOrder(t *testing.T) {
 		c.read().is(":1")
 		c.read().is(`"behind"`)
 	}
+}
+
+// Whether a resource is held is not known when the masters that are silent could hold it.
+func TestLOCKINFOWithoutQuorum(t *testing.T) {
+	srv := serve(t)
+	c := srv.dial()
+	c.do("LOCK", "a", "20000", "TOKEN", "mine").granted(1, 19798)
+	for i, want := range []string{`held" :1`, `held" :1`, `held" \$nil`} {
+		srv.masters[i].Crash(false)
+		eventually(t, "it is down", func() bool { return srv.opts.Engine.Masters()[i].State == redlock.MasterDown })
+		c.do("LOCKINFO", "a").matches(`.*"` + want + ` .*`)
+	}
+	c.do("LOCKINFO", "free").matches(`.*"held" \$nil .*`)
+	srv.masters[0].Restart()
+	eventually(t, "it is back", func() bool { return srv.opts.Engine.Masters()[0].State == redlock.MasterQuarantined })
+	c.do("LOCKINFO", "free").matches(`.*"held" :0 .*`)
 }
 
 // No quorum is an error that says how many answered and which are out.

@@ -53,7 +53,11 @@ func (i *infoCall) Done(_ *redlock.Op, result redlock.Result) redlock.Flusher {
 	i.out = redcon.AppendBulkString(i.out, "resource")
 	i.out = redcon.AppendBulkString(i.out, info.Resource)
 	i.out = redcon.AppendBulkString(i.out, "held")
-	i.out = redcon.AppendInt(i.out, oneIf(info.Held))
+	if info.Unknown {
+		i.out = appendNull(i.out, i.proto)
+	} else {
+		i.out = redcon.AppendInt(i.out, oneIf(info.Held))
+	}
 	i.out = redcon.AppendBulkString(i.out, "validity-ms")
 	i.out = redcon.AppendInt(i.out, floorMs(info.Validity))
 	i.out = redcon.AppendBulkString(i.out, "token-digest")

@@ -27,11 +27,13 @@ func (c *Client) readingDecided(r *round, t *turn) {
 	v := votes(r.votes.Load())
 	info := &ResourceInfo{Resource: r.keys[0]}
 	remaining := make(map[string][]time.Duration)
+	silent, most := 0, 0
 	for i, l := range c.lanes {
 		a := r.answers[i]
 		one := ResourceVote{Addr: l.master.Addr}
 		switch v.of(i) {
 		case voteAbstained, voteUnknown:
+			silent++
 			if one.Err = a.err; one.Err == nil {
 				one.Err = l.reason()
 			}
@@ -45,6 +47,7 @@ func (c *Client) readingDecided(r *round, t *turn) {
 	}
 	quorum := quorumOf(len(c.lanes))
 	for token, ttls := range remaining {
+		most = max(most, len(ttls))
 		if len(ttls) < quorum {
 			continue
 		}
@@ -52,6 +55,7 @@ func (c *Client) readingDecided(r *round, t *turn) {
 		info.Held, info.TokenDigest = true, TokenDigest(token)
 		info.Validity = max(0, nth(ttls, len(ttls)-quorum)-t.now.Sub(r.start))
 	}
+	info.Unknown = !info.Held && most+silent >= quorum
 	for i := range r.answers {
 		info.Fence = max(info.Fence, r.answers[i].mark)
 	}

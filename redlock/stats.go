@@ -79,6 +79,7 @@ type LeaseInfo struct {
 type ResourceInfo struct {
 	Resource    string
 	Held        bool          // a quorum of masters holds the same token
+	Unknown     bool          // not Held as far as masters answered, but those that did not could make it so
 	Validity    time.Duration // what remains, by quorum; 0 when not held
 	TokenDigest string        // as in LeaseInfo; empty when not held
 	Fence       int64         // the last one given, as far as the masters that answered remember it; 0: none
