@@ -5,7 +5,6 @@ import (
 	"crypto/subtle"
 	"fmt"
 	"log/slog"
-	"sync"
 	"time"
 
 	"github.com/tidwall/redcon"
@@ -152,7 +151,9 @@ func (s *session) logIn(name, password []byte) bool {
 		}
 	}
 	if found == nil {
-		s.server.failedLogins.tell(s.server.log, s.addr, name, time.Now())
+		// Never the password. The name is whatever the client sent.
+		s.server.failedLogins.tell(s.server.log, slog.LevelWarn, time.Now(),
+			"a client could not log in", "client", s.addr, "user", string(name[:min(len(name), failedLoginName)]))
 		return false
 	}
 	s.mu.Lock()
@@ -161,31 +162,8 @@ func (s *session) logIn(name, password []byte) bool {
 	return true
 }
 
-// failedLogins tells the log of logins that fail, once in failedLoginsEvery: whoever tries passwords must not fill the disk.
-type failedLogins struct {
-	mu     sync.Mutex
-	told   time.Time // when the log was told last
-	untold uint64    // failures since
-}
-
-const (
-	failedLoginsEvery = time.Second
-	failedLoginName   = 64 // bytes of a name that are shown
-)
-
-// tell never tells a password. The name is whatever the client sent.
-func (f *failedLogins) tell(log *slog.Logger, addr string, name []byte, now time.Time) {
-	f.mu.Lock()
-	if !f.told.IsZero() && now.Sub(f.told) < failedLoginsEvery {
-		f.untold++
-		f.mu.Unlock()
-		return
-	}
-	untold := f.untold
-	f.told, f.untold = now, 0
-	f.mu.Unlock()
-	log.Warn("a client could not log in", "client", addr, "user", string(name[:min(len(name), failedLoginName)]), "more_since_last", untold)
-}
+// failedLoginName is how many bytes of a name are shown.
+const failedLoginName = 64
 
 // sameSecret is 1 if the two are equal, else 0, in a time that depends on the length of got alone.
 func sameSecret(got []byte, want string) int {

@@ -43,9 +43,10 @@ type Server struct {
 	boxes       *sandbox.Pool // in which they run
 	running     chan struct{} // holds one for each run: no more run at a time than it has room for
 
-	counters     counters
-	stats        *stats
-	failedLogins failedLogins
+	counters counters
+	stats    *stats
+
+	failedLogins, refusedClients, protocolErrors rareLine
 }
 
 // runsMax is how many scripts run at the same time, and how many Lua states are kept for the next ones. A run of a lock script takes
@@ -167,7 +168,7 @@ func (srv *Server) accepted(conn net.Conn) {
 	srv.mu.Unlock()
 	if full {
 		srv.counters.rejected.Add(1)
-		srv.log.Warn("client refused", "addr", conn.RemoteAddr(), "max_clients", srv.opts.MaxClients)
+		srv.refusedClients.tell(srv.log, slog.LevelWarn, time.Now(), "client refused", "addr", conn.RemoteAddr(), "max_clients", srv.opts.MaxClients)
 		if srv.opts.TLSConfig == nil {
 			conn.SetWriteDeadline(time.Now().Add(10 * time.Millisecond))
 			conn.Write(redcon.AppendError(nil, "ERR max number of clients reached"))
