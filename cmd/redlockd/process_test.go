@@ -430,6 +430,40 @@ func TestServeBeforeItsMasters(t *testing.T) {
 	if got := client.do("LOCK r 300 TOKEN t"); !strings.HasPrefix(got, "[t 2") {
 		t.Errorf("LOCK with two of three masters: got %q, want it granted", got)
 	}
+
+	// Later it may be lost, and come back.
+	servers[0].Kill()
+	if lost := p.waitLog("quorum lost"); !strings.Contains(lost, `"level":"ERROR"`) || !strings.Contains(lost, servers[0].Addr+" (down") {
+		t.Errorf("got %s, want an error that says who is down", lost)
+	}
+	if err := servers[0].Restart(); err != nil {
+		t.Fatal(err)
+	}
+	p.waitLog("quorum is back")
+}
+
+// Masters that are started together with redlockd may come a moment later, and are admitted by --bootstrap all the same.
+func TestBootstrapBeforeTheMasters(t *testing.T) {
+	servers, addrs := startMasters(t, 3)
+	servers[1].Kill()
+	p := begin(t, "serve", "--listen", "127.0.0.1:0", "--masters", addrs, "--max-ttl", "1h", "--bootstrap")
+	time.Sleep(200 * time.Millisecond) // it has found one of them away
+	if err := servers[1].Restart(); err != nil {
+		t.Fatal(err)
+	}
+	p.waitLog("quorum reached") // not in an hour
+	if log := p.log(); strings.Contains(log, "no bootstrap") {
+		t.Errorf("want no complaint:\n%s", log)
+	}
+}
+
+// SIGHUP ends a program that does nothing about it, without a drain.
+func TestHangupChangesNothing(t *testing.T) {
+	p := launch(t)
+	p.dial().lock("r", "t1")
+	p.signal(syscall.SIGHUP)
+	p.waitLog("SIGHUP changes nothing")
+	p.dial().want("LOCK r 30000", "null")
 }
 
 // A server that still waits for its masters can be stopped.

@@ -51,6 +51,10 @@ func runServer(p process, c *config, bootstrap bool) int {
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
 	defer signal.Stop(signals)
+	// The end of a terminal, or somebody who expects the settings to be read anew, must not end it without a drain.
+	hangups := make(chan os.Signal, 1)
+	signal.Notify(hangups, syscall.SIGHUP)
+	defer signal.Stop(hangups)
 
 	listener, err := listen(c, "server.listen", c.listen)
 	if err != nil {
@@ -72,7 +76,7 @@ func runServer(p process, c *config, bootstrap bool) int {
 	if watchers != nil {
 		defer s.serveHTTP(watchers)()
 	}
-	return s.run(listener, signals)
+	return s.run(listener, signals, hangups)
 }
 
 // server is what runs between start and end.
@@ -110,17 +114,31 @@ func (s *server) open(bootstrap bool) error {
 	return nil
 }
 
-// bootstrap admits the masters, if all of them are new. If not, the engine finds out how long to wait.
+// bootstrapPause is how long masters that cannot be reached yet are left alone.
+const bootstrapPause = 50 * time.Millisecond
+
+// bootstrap admits the masters, if all of them are new. If not, the engine finds out how long to wait. Masters that are started
+// together with redlockd, as docker compose does it, may come a moment later.
 func (s *server) bootstrap(engine redlock.Options) {
 	ctx, cancel := context.WithTimeout(context.Background(), bootstrapTimeoutFactor*engine.ConnectTimeout)
 	defer cancel()
-	if err := redlock.Bootstrap(ctx, engine); err != nil {
-		s.log.Warn("no bootstrap: the masters have to be waited for", "reason", oneLine(err))
+	for {
+		reports, err := redlock.BootstrapAndReport(ctx, engine)
+		if err == nil {
+			return
+		}
+		// Whoever has told its name and is not new will not become so.
+		final := slices.ContainsFunc(reports, func(r redlock.BootstrapReport) bool { return r.RunID != "" && r.Problem != nil })
+		if final || len(reports) == 0 || ctx.Err() != nil {
+			s.log.Warn("no bootstrap: masters that have no vote yet have to be waited for", "reason", oneLine(err))
+			return
+		}
+		pause(ctx, bootstrapPause)
 	}
 }
 
 // run serves until a signal comes, then drains. A second signal ends the process at once.
-func (s *server) run(listener net.Listener, signals <-chan os.Signal) int {
+func (s *server) run(listener net.Listener, signals, hangups <-chan os.Signal) int {
 	s.log.Info("listening", "addr", listener.Addr().String(), "tls", s.config.front.TLSConfig != nil, "version", version, "pid", os.Getpid())
 	starting, started := context.WithCancel(context.Background())
 	var running sync.WaitGroup
@@ -134,13 +152,18 @@ func (s *server) run(listener net.Listener, signals <-chan os.Signal) int {
 	defer running.Wait()
 	defer started()
 
-	select {
-	case err := <-failed:
-		s.log.Error("cannot accept connections any more", "err", err)
-		s.front.Close()
-		return exitFailed
-	case sig := <-signals:
-		s.log.Info("draining: a second signal ends it at once", "signal", sig.String(), "drain_timeout", formatDuration(s.config.drainTimeout), "leases", s.engine.Stats().Leases)
+	for stopping := false; !stopping; {
+		select {
+		case err := <-failed:
+			s.log.Error("cannot accept connections any more", "err", err)
+			s.front.Close()
+			return exitFailed
+		case <-hangups:
+			s.log.Warn("SIGHUP changes nothing: settings and certificates are read when redlockd starts")
+		case sig := <-signals:
+			s.log.Info("draining: a second signal ends it at once", "signal", sig.String(), "drain_timeout", formatDuration(s.config.drainTimeout), "leases", s.engine.Stats().Leases)
+			stopping = true
+		}
 	}
 	go func() {
 		sig := <-signals
@@ -183,7 +206,7 @@ func (s *server) end() {
 }
 
 // watchQuorum tells the log when the first quorum of masters is there, and which masters are not; before that, once, what
-// is missing for it. Later changes are told by the engine, master by master.
+// is missing for it. From then on, when the quorum is lost and when it is back; the masters' own changes are told by the engine.
 func (s *server) watchQuorum(ctx context.Context) {
 	total := len(s.engine.Masters())
 	// A master that is well answers within this, so what is missing then is worth a line.
@@ -207,6 +230,38 @@ func (s *server) watchQuorum(ctx context.Context) {
 	if out := missing(s.engine.Masters()); out != "" && ctx.Err() == nil {
 		s.log.Warn("not all masters can vote", "missing", out)
 	}
+	for hasQuorum := true; pause(ctx, quorumPause); {
+		masters := s.engine.Masters()
+		up := 0
+		for _, m := range masters {
+			if m.State == redlock.MasterUp {
+				up++
+			}
+		}
+		switch now := up > total/2; {
+		case now == hasQuorum:
+			continue
+		case now:
+			s.log.Info("quorum is back: locks are granted", "needed", total/2+1, "masters", total)
+		default:
+			s.log.Error("quorum lost: commands are answered with NOQUORUM until it is back",
+				"needed", total/2+1, "masters", total, "missing", missing(masters))
+		}
+		hasQuorum = !hasQuorum
+	}
+}
+
+// quorumPause is the time between two looks whether there is a quorum: what lasts shorter is in the counters of INFO.
+const quorumPause = time.Second
+
+// pause waits, and returns false when ctx is done.
+func pause(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(d):
+		return true
+	}
 }
 
 // missing lists the masters that cannot vote, each with the reason.
@@ -215,6 +270,9 @@ func missing(masters []redlock.MasterStatus) string {
 	for _, m := range masters {
 		if m.State != redlock.MasterUp {
 			why := string(m.State)
+			if m.Left > 0 {
+				why += " for another " + formatDuration(m.Left.Round(10*time.Millisecond))
+			}
 			if m.Reason != "" {
 				why += ": " + m.Reason
 			}
@@ -229,6 +287,13 @@ func newLogger(p process, c *config) *slog.Logger {
 	level.UnmarshalText([]byte(c.logLevel)) // the setting admits only words that it knows
 	options := &slog.HandlerOptions{Level: level}
 	if c.logFormat == "json" {
+		// Of itself it writes durations as nanoseconds, without saying so.
+		options.ReplaceAttr = func(_ []string, a slog.Attr) slog.Attr {
+			if a.Value.Kind() == slog.KindDuration {
+				a.Value = slog.StringValue(formatDuration(a.Value.Duration()))
+			}
+			return a
+		}
 		return slog.New(slog.NewJSONHandler(p.stderr, options))
 	}
 	return slog.New(slog.NewTextHandler(p.stderr, options))

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"redlockd/redlock"
 )
@@ -57,9 +58,9 @@ func TestMissing(t *testing.T) {
 		{[]redlock.MasterStatus{
 			{Addr: "a:1", State: redlock.MasterUp},
 			{Addr: "b:1", State: redlock.MasterDown, Reason: "connection refused"},
-			{Addr: "c:1", State: redlock.MasterQuarantined, Reason: "it is new"},
+			{Addr: "c:1", State: redlock.MasterQuarantined, Reason: "it is new", Left: 61210 * time.Millisecond},
 			{Addr: "d:1", State: redlock.MasterDown},
-		}, "b:1 (down: connection refused), c:1 (quarantined: it is new), d:1 (down)"},
+		}, "b:1 (down: connection refused), c:1 (quarantined for another 1m1.21s: it is new), d:1 (down)"},
 	} {
 		if got := missing(c.masters); got != c.want {
 			t.Errorf("got %q, want %q", got, c.want)
@@ -122,6 +123,10 @@ func TestLogLevelAndFormat(t *testing.T) {
 					got = append(got, level)
 				}
 			}
+		}
+		log.Error("x", "for", 61*time.Second)
+		if !strings.Contains(out.String(), "1m1s") {
+			t.Errorf("format %s: want a duration with its unit, got %s", c.format, out.String())
 		}
 		if strings.Join(got, " ") != c.want {
 			t.Errorf("level %s: got %v, want %s", c.level, got, c.want)
