@@ -27,8 +27,10 @@ func without(r redlock.MasterReport, s redlock.Severity, reason, fix string) red
 func TestReport(t *testing.T) {
 	replica := without(fineReport("10.0.0.3:6379"), redlock.NoVote, "is a replica", "name a master")
 	replica.Role, replica.AOF, replica.AppendFsync, replica.Save = "slave", true, "everysec", "60 1"
+	fine := fineReport("a:1")
+	fine.Epoch = "admitted"
 	v := verdictOf([]redlock.MasterReport{
-		fineReport("a:1"),
+		fine,
 		without(redlock.MasterReport{Addr: "10.0.0.2:6379"}, redlock.NoVote, "cannot be reached", ""),
 		replica,
 	}, 50*time.Millisecond)
@@ -123,6 +125,14 @@ func TestRestartNext(t *testing.T) {
 		add(c.quarantined, "quarantined", same)
 		add(c.down, "", func(r redlock.MasterReport) redlock.MasterReport { return without(r, redlock.NoVote, "x", "") })
 		v := verdictOf(reports, 50*time.Millisecond)
+		if none := strings.HasPrefix(v.restartSentence(), "No lock is granted yet"); none != (c.admitted < v.Needed) {
+			t.Errorf("%d admitted of %d: got %q", c.admitted, len(reports), v.restartSentence())
+		}
+		var table strings.Builder
+		v.print(&table, false)
+		if n := strings.Count(table.String(), "not yet "); n != c.quarantined {
+			t.Errorf("%d quarantined: %d rows say not yet:\n%s", c.quarantined, n, table.String())
+		}
 		if v.Restart != c.want || strings.HasPrefix(v.restartSentence(), "The next master may be restarted") != c.want {
 			t.Errorf("%d admitted, %d quarantined, %d down: got %v, %q, want %v", c.admitted, c.quarantined, c.down, v.Restart, v.restartSentence(), c.want)
 		}

@@ -73,8 +73,11 @@ func (v *verdict) print(w io.Writer, colors bool) error {
 
 func (m *masterFinding) row() []cell {
 	vote := cell{"yes", green}
-	if !m.Votes {
+	switch {
+	case !m.Votes:
 		vote = cell{"no", red}
+	case m.Epoch != "admitted":
+		vote = cell{"not yet", yellow}
 	}
 	row := []cell{{m.Addr, plain}, vote}
 	if m.RTTMs == nil {

@@ -89,7 +89,11 @@ func (v *verdict) admitted() int {
 
 // restartSentence is for who restarts the masters one by one: a restarted one has no vote for about max_ttl.
 func (v *verdict) restartSentence() string {
-	if v.Restart {
+	switch {
+	case v.admitted() < v.Needed:
+		return fmt.Sprintf("No lock is granted yet: %d are admitted, and locks need %d. The others are admitted about max_ttl after a redlockd has found them; restart none before.",
+			v.admitted(), v.Needed)
+	case v.Restart:
 		return fmt.Sprintf("The next master may be restarted: %d are admitted, and %d without it still are a quorum.", v.admitted(), v.admitted()-1)
 	}
 	return fmt.Sprintf("Restart no master now: %d are admitted, and locks need %d. One that has restarted is admitted again after about max_ttl, if a redlockd runs.",
