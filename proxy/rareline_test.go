@@ -53,7 +53,7 @@ func TestClientsThatAreTurnedAwayDoNotFloodTheLog(t *testing.T) {
 		}
 		for range 30 {
 			c.visit(srv)
-			eventually(t, "the visitor is gone", func() bool { return c.line == "client refused" || srv.clients() == 0 })
+			eventually(t, "the visitor is gone", func() bool { return c.line == "client refused" || len(srv.clients()) == 0 })
 		}
 		out.mu.Lock()
 		got := strings.Count(text.String(), c.line)
