@@ -28,14 +28,15 @@
 //
 // # What is bounded, and what is not
 //
-// All limits are in Limits. Instructions of Lua are counted one by one; functions that do more for longer arguments
-// (patterns, sort, concat, …) are charged for it. Bytes counts what the run allocates for strings, large tables and replies,
-// also what was dropped since, so it bounds the memory that can be alive. Small tables and closures are not counted by byte
-// but by instruction: each takes one or two, and at most some 200 bytes, so that the whole of a run is at most Bytes + 200 ×
-// Instructions. The time of the process's clock is looked at every 64 instructions: a run overshoots by what 64 of them can
-// do, which is a few milliseconds at worst. No more than that is counted from one look to the next: where a container is out
-// of its share of the processor for 100 ms, a script that does little is not stopped for it. Depth of calls is bounded by
-// 200, the length of a script by SourceMax, the nesting of its expressions and blocks by 250.
+// All limits are in Limits. Instructions of Lua are counted one by one; functions that do more for longer arguments (patterns,
+// sort, concat, …) are charged for it. Bytes counts what the run allocates for strings, large tables and replies, also what was
+// dropped since, so it bounds the memory that can be alive. Small tables and closures are not counted by byte but by
+// instruction: each takes one or two, and at most some 200 bytes, so that the whole of a run is at most Bytes + 200 ×
+// Instructions. The clock is looked at every 64 instructions, and at every one after 64 have taken long. No more than 5 ms are
+// counted from one look to the next: where a container is out of its share of the processor for 100 ms, a script that does
+// little is not stopped for it. Long work is counted before it is done, so a run overshoots its time by some milliseconds at
+// worst. Depth of calls is bounded by 200, the length of a script by SourceMax, the nesting of its expressions and blocks by
+// 250.
 //
 // Not bounded: how many runs there are at a time, which is the user's.
 //

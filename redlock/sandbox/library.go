@@ -118,6 +118,7 @@ func (m *machine) missingGlobal(L *lua.LState) int {
 	if missing[name] {
 		m.end(&UnavailableError{name})
 	}
+	m.chargeString(len(name))
 	L.RaiseError("Script attempted to access nonexistent global variable '%s'", name)
 	return 0
 }
@@ -159,18 +160,26 @@ func argString(L *lua.LState, i int, function string) string {
 	return ""
 }
 
-func toNumber(v lua.LValue) (f float64, ok bool) {
+func toNumber(L *lua.LState, v lua.LValue) (f float64, ok bool) {
 	switch v := v.(type) {
 	case lua.LNumber:
 		return float64(v), true
 	case lua.LString:
+		workOnDigits(L, string(v))
 		return parseNumber(string(v))
 	}
 	return 0, false
 }
 
+// workOnDigits counts what it takes to read a number, where that is much.
+func workOnDigits(L *lua.LState, text string) {
+	if len(text) >= 64 {
+		L.Context().(*machine).work(len(text))
+	}
+}
+
 func argNumber(L *lua.LState, i int, function string) float64 {
-	f, ok := toNumber(L.Get(i))
+	f, ok := toNumber(L, L.Get(i))
 	if !ok {
 		badType(L, i, function, "number")
 	}

@@ -10,9 +10,9 @@ import (
 
 func (m *machine) baseFunctions() map[string]lua.LGFunction {
 	return map[string]lua.LGFunction{
-		"assert":         luaAssert,
+		"assert":         m.luaAssert,
 		"collectgarbage": func(L *lua.LState) int { L.Push(lua.LNumber(0)); return 1 },
-		"error":          luaError,
+		"error":          m.luaError,
 		"gcinfo":         func(L *lua.LState) int { L.Push(lua.LNumber(64)); L.Push(lua.LNumber(0)); return 2 },
 		"getmetatable":   m.luaGetmetatable,
 		"ipairs":         m.luaIpairs(),
@@ -185,6 +185,7 @@ func (m *machine) many(n int) {
 func opNumber(L *lua.LState) int {
 	L.SetTop(1)
 	if text, ok := L.Get(1).(lua.LString); ok {
+		workOnDigits(L, string(text))
 		if f, ok := parseNumber(string(text)); ok {
 			L.Push(lua.LNumber(f))
 			return 1
@@ -197,24 +198,27 @@ func opNumber(L *lua.LState) int {
 	return 1
 }
 
-func luaAssert(L *lua.LState) int {
+func (m *machine) luaAssert(L *lua.LState) int {
 	argAny(L, 1, "assert")
 	if !lua.LVAsBool(L.Get(1)) {
 		if L.GetTop() < 2 {
 			L.RaiseError("assertion failed!")
 		}
-		L.Error(lua.LString(argString(L, 2, "assert")), 1)
+		text := argString(L, 2, "assert")
+		m.chargeString(len(text))
+		L.Error(lua.LString(text), 1)
 	}
 	return L.GetTop()
 }
 
 // luaError is error(). Like Lua 5.1's it takes no argument for nil, and a number for a string.
-func luaError(L *lua.LState) int {
+func (m *machine) luaError(L *lua.LState) int {
 	v, level := L.Get(1), optInt(L, 2, "error", 1)
 	if n, ok := v.(lua.LNumber); ok {
 		v = lua.LString(numberString(float64(n)))
 	}
 	if text, ok := v.(lua.LString); ok {
+		m.chargeString(len(text))
 		L.Error(lua.LString(position(L, level))+text, 0)
 	}
 	L.Error(v, 0)
@@ -362,6 +366,7 @@ func (m *machine) caught(L *lua.LState, err error) int {
 			raised = text
 		}
 	case lua.LString:
+		m.chargeString(len(v))
 		raised = lua.LString(inLuaWords(string(v)))
 	case nil:
 		raised = lua.LNil
@@ -417,14 +422,16 @@ func luaSelect(L *lua.LState) int {
 func luaTonumber(L *lua.LState) int {
 	base := optInt(L, 2, "tonumber", 10)
 	if base == 10 {
-		if f, ok := toNumber(argAny(L, 1, "tonumber")); ok {
+		if f, ok := toNumber(L, argAny(L, 1, "tonumber")); ok {
 			L.Push(lua.LNumber(f))
 		} else {
 			L.Push(lua.LNil)
 		}
 		return 1
 	}
-	text := strings.Trim(argString(L, 1, "tonumber"), " \t\n\v\f\r")
+	text := argString(L, 1, "tonumber")
+	workOnDigits(L, text)
+	text = strings.Trim(text, " \t\n\v\f\r")
 	if base < 2 || base > 36 {
 		badArgument(L, 2, "tonumber", "base out of range")
 	}

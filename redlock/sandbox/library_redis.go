@@ -150,7 +150,7 @@ func (m *machine) redisSetresp(L *lua.LState) int {
 	if L.GetTop() != 1 {
 		m.raise("ERR redis.setresp() requires one argument.")
 	}
-	n, _ := toNumber(L.Get(1))
+	n, _ := toNumber(L, L.Get(1))
 	if n != 2 && n != 3 {
 		m.raise("ERR RESP version must be 2 or 3.")
 	}
@@ -163,7 +163,7 @@ func (m *machine) redisSetRepl(L *lua.LState) int {
 	if L.GetTop() != 1 {
 		m.raise("ERR redis.set_repl() requires two arguments.")
 	}
-	if n, ok := toNumber(L.Get(1)); !ok || n < 0 || n > 3 {
+	if n, ok := toNumber(L, L.Get(1)); !ok || n < 0 || n > 3 {
 		m.raise("ERR Invalid replication flags. Use REPL_AOF, REPL_REPLICA, REPL_ALL or REPL_NONE.")
 	}
 	return 0

@@ -128,6 +128,7 @@ func (m *machine) find(L *lua.LState, name string) int {
 	s, p := argString(L, 1, name), argString(L, 2, name)
 	begin := fromBegin(optInt(L, 3, name, 1), len(s)) - 1
 	begin = min(max(begin, 0), len(s))
+	m.work(len(p) / 16)
 	if name == "find" && (lua.LVAsBool(L.Get(4)) || !strings.ContainsAny(p, patternSpecials)) {
 		m.work((len(s) - begin) / 16)
 		if i := strings.Index(s[begin:], p); i >= 0 {

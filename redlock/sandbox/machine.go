@@ -32,6 +32,7 @@ type machine struct {
 	calls  int
 	spent  time.Duration
 	looked time.Time // at the clock
+	mask   int       // of left: where it is 0 the clock is looked at
 	stop   error     // why the run was ended, by a limit or the Caller
 	grown  bool      // the state has more than it should keep
 
@@ -73,7 +74,7 @@ var ended = func() chan struct{} {
 // Done counts an instruction. It is called for each one: the usual way out must be short.
 func (m *machine) Done() <-chan struct{} {
 	m.left--
-	if m.left > 0 && m.left&63 != 0 {
+	if m.left > 0 && m.left&m.mask != 0 {
 		return nil
 	}
 	return m.check()
@@ -93,14 +94,22 @@ func (m *machine) check() <-chan struct{} {
 	return ended
 }
 
-// betweenLooks is the most time that is counted from one look at the clock to the next: what a script can take there. If it was more, the
-// machine had no processor for this process, which must not stop a script that does little.
+// betweenLooks is the most time that is counted from one look at the clock to the next. If it was more, the machine had no processor for
+// this process, which must not stop a script that does little; or instructions took long. So the clock is looked at each one from then
+// on: what a script does adds up then, and what others do is still counted once.
 const betweenLooks = 5 * time.Millisecond
+
+// lookMask has the clock looked at every 64 instructions, which costs nothing.
+const lookMask = 63
 
 // look counts the time since the last look.
 func (m *machine) look() {
 	now := time.Now()
-	m.spent += min(now.Sub(m.looked), betweenLooks)
+	passed := now.Sub(m.looked)
+	if passed > betweenLooks {
+		passed, m.mask = betweenLooks, 0
+	}
+	m.spent += passed
 	m.looked = now
 }
 
@@ -120,7 +129,7 @@ func (m *machine) end(why error) {
 func (m *machine) work(steps int) {
 	before := m.left
 	m.left -= steps
-	if m.left <= 0 || before>>6 != m.left>>6 {
+	if m.left <= 0 || before&^m.mask != m.left&^m.mask {
 		if m.check() != nil {
 			m.end(m.stop)
 		}
@@ -158,7 +167,7 @@ func (m *machine) table(elements, fields int) *lua.LTable {
 func (m *machine) run(s *Script, run Run) (reply Reply, err error, clean bool) {
 	m.limits = run.Limits.orDefault()
 	m.left, m.bytes, m.calls = m.limits.Instructions, m.limits.Bytes, m.limits.Calls
-	m.spent, m.looked = 0, time.Now()
+	m.spent, m.looked, m.mask = 0, time.Now(), lookMask
 	m.stop, m.failure, m.resp, m.random, m.caller = nil, "", 2, (run.Seed<<16|randomSeed)&randomMask, run.Caller
 	if m.script != s {
 		m.script, m.fn = s, m.lua.NewFunctionFromProto(s.proto)

@@ -123,7 +123,7 @@ func (f *finder) at(i int) byte {
 
 // classEnd is the end of the single character class at p[j].
 func (f *finder) classEnd(j int) int {
-	c := f.p[j]
+	c, begin := f.p[j], j
 	j++
 	switch c {
 	case '%':
@@ -144,6 +144,7 @@ func (f *finder) classEnd(j int) int {
 			}
 			j++
 		}
+		f.m.work((j - begin) / 8)
 		return j + 1
 	}
 	return j

@@ -117,6 +117,16 @@ func TestLimits(t *testing.T) {
 		{"local t = {} for i = 1, 20 do t = {t, t} end return cjson.encode(t)", "instructions"},
 		{"while true do redis.call('get', KEYS[1]) end", "commands"},
 		{"for i = 1, 1e9 do string.format('%99d', i) end", "s"},
+		{"local s = string.rep('1', 1e5) for i = 1, 10 do tonumber(s) end", "instructions"},
+		{"local s = string.rep(' ', 1e5) for i = 1, 10 do tonumber(s, 16) end", "instructions"},
+		{"local s = string.rep('1', 1e5) for i = 1, 10 do local n = s + 1 end", "instructions"},
+		{"local s = string.rep('1', 1e5) for i = 1, 10 do math.floor(s) end", "instructions"},
+		{"local p = string.rep('x', 1e6) for i = 1, 10 do string.find('', p) end", "instructions"},
+		{"local s, p = string.rep('x', 1e4), '%f[' .. string.rep('y', 1e5) .. ']' return s:find(p)", "instructions"},
+		{"local s, t = string.rep('x', 1e5), {} while true do local _, e = pcall(function() error(s) end) t[#t+1] = e end", "bytes"},
+		{"local s, t = string.rep('x', 1e5), {} while true do local _, e = pcall(function() assert(nil, s) end) t[#t+1] = e end", "bytes"},
+		{"local s, t = string.rep('x', 1e5), {} while true do local _, e = pcall(function() return _G[s] end) t[#t+1] = e end", "bytes"},
+		{"local s, t = string.rep('x', 1e5) .. ' attempt to compare x with x', {} while true do local _, e = pcall(function() local n return n[s] end) t[#t+1] = e end", "bytes"},
 	} {
 		begin := time.Now()
 		got, err := eval(t, c.source, Limits{Time: time.Minute})
@@ -144,6 +154,30 @@ type stalling struct{}
 func (stalling) Call([]string, int) (Reply, error) {
 	time.Sleep(30 * time.Millisecond)
 	return Reply{}, nil
+}
+
+// slow is a Caller that takes a while for each call, and counts them.
+type slow struct{ calls int }
+
+func (s *slow) Call([]string, int) (Reply, error) {
+	s.calls++
+	time.Sleep(3 * time.Millisecond)
+	return Reply{}, nil
+}
+
+// TestLongInstructions: time adds up also where a few instructions take long.
+func TestLongInstructions(t *testing.T) {
+	s, err := Compile("while true do redis.call('get', 'k') end")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var caller slow
+	if _, err := pool.Run(s, Run{Caller: &caller}); err == nil || err.Error() != "script stopped after 50ms" {
+		t.Errorf("got %v, want it stopped for its time", err)
+	}
+	if caller.calls > 50 { // some 20 until the first look, and then those that 45 ms have room for
+		t.Errorf("it has called %d times, for 3 ms each, in 50 ms", caller.calls)
+	}
 }
 
 // TestStalls: a script that does little is not stopped because the process stands still.
