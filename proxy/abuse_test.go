@@ -116,6 +116,46 @@ func TestClientThatDoesNotRead(t *testing.T) {
 	}
 }
 
+// Replies that come later are bounded like those that are known at once, however short the commands are that were sent together.
+func TestClientThatDoesNotReadWhatComesLater(t *testing.T) {
+	const reply = 100_000
+	srv := serve(t, func(o *Options) { o.OutputMax, o.WriteTimeout = 64<<10, 200*time.Millisecond })
+	c := srv.dial()
+	c.do("LOCK", "r", "60000", "TOKEN", "x").granted(1, 60_000)
+	for _, command := range []string{
+		frameOf("EVAL", "return string.rep('x', 100000)", "0"),
+		// Behind a command that waits for masters.
+		frameOf("EXTEND", "r", "x", "60000") + frameOf("COMMAND", "DOCS"),
+	} {
+		c := srv.dial()
+		c.do("PING").is("+PONG")
+		go func() {
+			commands := []byte(strings.Repeat(command, 1000))
+			for {
+				if _, err := c.conn.Write(commands); err != nil {
+					return
+				}
+			}
+		}()
+		most := 0
+		eventually(t, "it is closed", func() bool {
+			srv.each(func(s *session) bool {
+				s.mu.Lock()
+				most = max(most, s.unsentLocked())
+				s.mu.Unlock()
+				return true
+			})
+			return srv.clients() == 1
+		})
+		if limit := 64<<10 + batchMax + 2*reply; most > limit {
+			t.Errorf("%.60q: %d bytes waited for the client, want at most %d", command, most, limit)
+		}
+	}
+	c.do("EVAL", "return string.rep('x', 200000)", "1", "k").err("ERR the script's reply takes 200064 bytes, at most 131072 are possible")
+	c.do("EVAL", "if redis.call('set', KEYS[1], 'x', 'nx', 'px', 1000) then return {string.rep('x', 70000), string.rep('x', 70000)} end", "1", "k").err("ERR the script's reply takes 140192 bytes")
+	c.do("GET", "k").is("$nil")
+}
+
 // A slow reader is no dead reader.
 func TestSlowReaderGetsEverything(t *testing.T) {
 	srv := serve(t, func(o *Options) { o.OutputMax, o.WriteTimeout = 16<<10, 2*time.Second })

@@ -66,6 +66,7 @@ func (s *session) send() error {
 	for s.unsentLocked() > s.server.opts.OutputMax && !s.dead.Load() {
 		s.changed.Wait()
 	}
+	s.crowded.Store(false)
 	if s.dead.Load() {
 		return errDead
 	}

@@ -9,8 +9,13 @@ import (
 	"redlockd/redlock/sandbox"
 )
 
-// scriptKeysMax is how many keys a script may declare.
-const scriptKeysMax = 64
+const (
+	// scriptKeysMax is how many keys a script may declare.
+	scriptKeysMax = 64
+	// scriptReplyMax bounds a script's reply, in bytes: what all its keys can hold, and as much again. One client can have a
+	// thousand scripts on their way.
+	scriptReplyMax = 128 << 10
+)
 
 // outcome is what a script did to its keys. Nothing of it has happened yet: the caller decides whether the state that the
 // script saw is the true one, and commits the writes together with that condition.
@@ -86,7 +91,19 @@ func runScript(pool *sandbox.Pool, script *sandbox.Script, declared []string, ks
 		}
 		return outcome{refused: err, spent: ks.spent}
 	}
+	if n := replyBytes(&reply); n > scriptReplyMax {
+		return outcome{refused: refuse("the script's reply takes %d bytes, at most %d are possible", n, scriptReplyMax), spent: ks.spent}
+	}
 	return ks.outcome(reply)
+}
+
+// replyBytes is what a reply takes here until it is sent.
+func replyBytes(r *sandbox.Reply) int {
+	n := 64 + len(r.Text)
+	for i := range r.Elems {
+		n += replyBytes(&r.Elems[i])
+	}
+	return n
 }
 
 // outcome is what a script has done.

@@ -47,6 +47,7 @@ type session struct {
 	inFlight    atomic.Int32 // slots in the queue
 	scripts     atomic.Int32 // scripts on their way
 	held        atomic.Bool  // a command waits: those behind it are not executed
+	crowded     atomic.Bool  // more than OutputMax waited for the client when a reply came last, as the reader has to find out by send
 	lastUsed    atomic.Int64 // when the last bytes came, on server.now's clock
 	halfSince   atomic.Int64 // when the command that is not complete yet began to come, likewise; 0: there is none
 	dead        atomic.Bool  // the connection is closed, or about to be. Written with mu held
@@ -251,7 +252,7 @@ func (s *session) executeAll() error {
 		if s.dead.Load() { // nobody would know what the commands that were read already have done
 			return errDead
 		}
-		if s.inFlight.Load() >= int32(srv.opts.PipelineMax) || len(s.batch.b) >= batchMax {
+		if s.inFlight.Load() >= int32(srv.opts.PipelineMax) || len(s.batch.b) >= batchMax || s.crowded.Load() {
 			if err := s.awaitRoom(); err != nil {
 				return err
 			}

@@ -78,10 +78,19 @@ func (s *session) behindQueue(mark int) {
 	if s.tail != nil {
 		reply := s.batch.b[mark:]
 		s.tail.after = append(s.tail.after, reply...)
-		s.queued += len(reply)
+		s.queueLocked(len(reply))
 		s.batch.b = s.batch.b[:mark]
 	}
 	s.mu.Unlock()
+}
+
+// queueLocked counts the bytes of a reply that came into the queue. The reader must not execute all that it has read first: some bytes of
+// commands can have many of replies.
+func (s *session) queueLocked(n int) {
+	s.queued += n
+	if s.unsentLocked() > s.server.opts.OutputMax {
+		s.crowded.Store(true)
+	}
 }
 
 // waits tells the session which operation its held command waits for, after it was started.
@@ -113,7 +122,7 @@ func (sl *slot) complete() redlock.Flusher {
 	if sl.mute {
 		sl.out, sl.undo = sl.out[:0], nil // nobody asked for the reply, so it is not missed
 	}
-	s.queued += len(sl.out)
+	s.queueLocked(len(sl.out))
 	if sl.holds {
 		s.held.Store(false)
 		s.waitOp = nil
