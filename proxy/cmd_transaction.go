@@ -47,6 +47,7 @@ type transaction struct {
 	open    bool // behind MULTI
 	aborted bool // a command was refused since: EXEC does nothing
 	queued  []effect
+	bytes   int // of queued
 	watched map[string]watchedKey
 }
 
@@ -70,11 +71,18 @@ func (w watchedKey) same(st *redlock.State) bool {
 }
 
 // queue puts an effect behind MULTI.
-func (t *transaction) queue(e effect) (refusal string) {
+func (t *transaction) queue(e effect, bytesMax int) (refusal string) {
 	if len(t.queued) >= queuedMax {
 		return fmt.Sprintf("ERR at most %d commands can be queued", queuedMax)
 	}
-	t.queued = append(t.queued, e)
+	bytes := t.bytes
+	for _, arg := range e.args {
+		bytes += len(arg)
+	}
+	if bytes > bytesMax {
+		return fmt.Sprintf("ERR the queued commands have %d bytes, the limit is %d (command_max)", bytes, bytesMax)
+	}
+	t.queued, t.bytes = append(t.queued, e), bytes
 	return ""
 }
 

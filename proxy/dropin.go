@@ -63,17 +63,20 @@ func (c *call) effect(run keyCommand) effect {
 const (
 	// dropInRounds is how often a command that compares nothing is tried when others change its key meanwhile.
 	dropInRounds = 8
-	// queuedMax bounds the commands between MULTI and EXEC.
+	// queuedMax bounds the commands between MULTI and EXEC; of their bytes together there may be as many as of one command.
 	queuedMax = 128
 )
 
 // dropIn executes an effect, or queues it behind MULTI. refusal says why it is none.
 func (s *session) dropIn(c *call, e effect, refusal string) {
+	if refusal == "" && len(e.keys) > redlock.MaxResources { // one that comes again counts: it is answered again
+		refusal = fmt.Sprintf("ERR %d resources are named, at most %d are possible", len(e.keys), redlock.MaxResources)
+	}
 	if refusal == "" {
 		refusal = s.refuseUnguarded(c, &e)
 	}
 	if refusal == "" && s.transaction.open {
-		refusal = s.transaction.queue(e)
+		refusal = s.transaction.queue(e, s.server.opts.CommandMax)
 	}
 	switch {
 	case refusal != "":

@@ -242,6 +242,22 @@ func TestTransaction(t *testing.T) {
 	}
 	c.do("GET", "k").err("ERR at most 128 commands can be queued")
 	c.do("DISCARD").is("+OK")
+
+	// Nor their bytes: a queue is kept as long as the client likes.
+	c.do("MULTI")
+	large := strings.Repeat("x", 500_000)
+	c.do("SET", "k", large, "NX", "PX", "1000").is("+QUEUED")
+	c.do("SET", "k", large, "NX", "PX", "1000").is("+QUEUED")
+	c.do("SET", "k", large, "NX", "PX", "1000").err("ERR the queued commands have 1500036 bytes, the limit is 1048576 (command_max)")
+	c.do("EXEC").err("EXECABORT")
+	c.do("MULTI")
+	c.do("GET", large).is("+QUEUED")
+	c.do("DISCARD").is("+OK")
+
+	// Nor what a reading answers of one key again and again.
+	line := append([]string{"MGET"}, slices.Repeat([]string{"k"}, redlock.MaxResources+1)...)
+	c.do(line...).err("ERR 65 resources are named, at most 64 are possible")
+	c.do(line[:redlock.MaxResources+1]...).is("[" + strings.Repeat("_nil ", redlock.MaxResources-1) + "_nil]")
 }
 
 // All of it sent at once: EXEC waits for what WATCH reads.
