@@ -94,7 +94,7 @@ func TestBootstrapThenServe(t *testing.T) {
 
 func TestBootstrapNeedsMasters(t *testing.T) {
 	code, _, stderr := runCommand(nil, "bootstrap")
-	if code != exitUsage || !strings.HasPrefix(stderr, "redlockd: nothing to bootstrap: no masters are configured") {
+	if code != exitUsage || !strings.HasPrefix(stderr, "redlockd: bootstrap needs masters, and none are configured") {
 		t.Errorf("exit code %d, errors %q; want %d, and that no masters are configured", code, stderr, exitUsage)
 	}
 }

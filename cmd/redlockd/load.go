@@ -49,7 +49,7 @@ func (p process) configureMasters(flags *flagSet, args []string) (*config, int) 
 	}
 	if len(c.engine.Masters) == 0 {
 		return nil, p.usageError(fmt.Errorf(
-			"nothing to %s: no masters are configured (a server would start five inside its own process); name them with --masters or --config", flags.command))
+			"%s needs masters, and none are configured (a server would start five inside its own process, where nobody else locks); name them with --masters or --config", flags.command))
 	}
 	return c, exitOK
 }
@@ -173,7 +173,7 @@ func (c *config) checkListen() error {
 	host, _, _ := net.SplitHostPort(c.listen)
 	ip := net.ParseIP(host)
 	if local := host == "localhost" || ip != nil && ip.IsLoopback(); !local && len(c.userList.entries) == 0 && c.tls.clientCA == "" {
-		c.warnings = append(c.warnings, fmt.Sprintf("%s is open to everybody who can reach it: name users under [auth], or ask for client certificates", c.listen))
+		c.serverWarnings = append(c.serverWarnings, fmt.Sprintf("%s is open to everybody who can reach it: name users under [auth], or ask for client certificates", c.listen))
 	}
 	if c.httpListen == "" {
 		return nil

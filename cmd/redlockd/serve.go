@@ -42,7 +42,7 @@ func serve(p process, args []string) int {
 // not hear of it.
 func runServer(p process, c *config, bootstrap bool) int {
 	log := newLogger(p, c)
-	for _, warning := range c.warnings {
+	for _, warning := range slices.Concat(c.warnings, c.serverWarnings) {
 		log.Warn(warning)
 	}
 	tuneRuntime(p.environ)

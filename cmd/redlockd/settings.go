@@ -17,6 +17,8 @@ type config struct {
 	settings []*setting
 	// warnings are for the operator: nothing of them keeps redlockd from running.
 	warnings []string
+	// serverWarnings are for who serves only.
+	serverWarnings []string
 
 	listen       string
 	httpListen   string // empty: no HTTP
