@@ -16,6 +16,8 @@ type flagSet struct {
 	command string
 	flags   []flagHelp
 	given   map[string]string // by name
+	// operands takes what stands behind the flags; nil: nothing may stand there.
+	operands func(args []string) error
 }
 
 // flagHelp is one flag, for parsing and for the help text.
@@ -64,7 +66,11 @@ func (f *flagSet) parse(args []string) error {
 		names = append(names, "--"+h.name)
 	}
 	err := set.Parse(args)
-	if err == nil && set.NArg() > 0 {
+	switch {
+	case err != nil || f.operands != nil && f.on("print-config"):
+	case f.operands != nil:
+		err = f.operands(set.Args())
+	case set.NArg() > 0:
 		err = f.surplus(set.Arg(0))
 	}
 	if err == nil || errors.Is(err, flag.ErrHelp) {

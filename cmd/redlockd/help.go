@@ -23,6 +23,8 @@ func help(p process, args []string) int {
 		helpCheck(p.stdout)
 	case args[0] == "bootstrap":
 		helpBootstrap(p.stdout)
+	case args[0] == "run":
+		helpRun(p.stdout)
 	case args[0] == "version":
 		fmt.Fprintf(p.stdout, "Usage: redlockd version\n\nPrints the version, the compiler, and the revision of the source.\n")
 	case args[0] == "help":
@@ -55,6 +57,7 @@ Try it, without any Redis:
 With masters:
   redlockd check --masters 10.0.0.1:6379,10.0.0.2:6379,10.0.0.3:6379,10.0.0.4:6379,10.0.0.5:6379
   redlockd serve --config /etc/redlockd/config.toml
+  redlockd run --masters … invoices -- ./send-invoices
 
 `)
 	helpSources(w)
@@ -66,7 +69,8 @@ Exit codes:
   2  the command line or the configuration is wrong
   3  a server: a second signal came while it was draining
 
-redlockd help serve, check, bootstrap or settings says more.
+`+runExitCodes+`
+redlockd help serve, check, bootstrap, run or settings says more.
 `)
 }
 
@@ -127,6 +131,45 @@ Exit codes: 0 all masters are admitted, 1 they are not, 2 the command line or th
 Flags:
 `)
 	bootstrapFlags().usage(w)
+	fmt.Fprintln(w)
+	helpSources(w)
+}
+
+// runExitCodes are those of run, beside those of all commands.
+const runExitCodes = `Exit codes of run: that of the command, or
+  120  the lock is held by another, also after --wait
+  121  no quorum of masters: there is no lock, and the command was not run
+  122  the lock was lost while the command ran
+  126  the command cannot be run
+  127  there is no such command
+  128  + n: signal n ended the command, or the wait for the lock
+`
+
+func helpRun(w io.Writer) {
+	fmt.Fprint(w, `Usage: `+runForm+`
+
+Locks the resource, runs the command, and releases the lock when the command has ended. It asks the masters itself, so it needs the
+same masters and max_ttl as the servers over them, but no server. A master that is new, or has restarted, gets its vote from a
+redlockd that runs for about max_ttl: where there are only short commands, keep a server running as well, or use bootstrap.
+
+The command gets standard input, output and errors as they are, and LOCK_RESOURCE, LOCK_TOKEN and, with --fence, LOCK_FENCE in its
+environment. INT, TERM, HUP, QUIT, USR1 and USR2 are passed on to it and to what it has started (its process group). If
+standard input is a terminal, it stays in the group of the terminal instead: Ctrl-C and Ctrl-Z work as without redlockd, and
+signals that redlockd sends reach the command alone.
+
+While the command runs, the lock is prolonged every third of its TTL, until max_hold. The command does not outlive it: when the lock
+cannot be prolonged, for there is no quorum of masters, or max_hold is reached, the command gets SIGTERM at the end of the validity
+less --grace, and SIGKILL just before the end. When the lock is gone (deleted, forgotten by the masters), it gets them
+now and after --grace. When redlockd was suspended until the validity was over, the command is killed at once when it wakes up: only
+a fence protects from what it did before. When redlockd itself is killed, the kernel kills the command on Linux, but not what it has
+started; elsewhere the command runs on, and the lock ends with its TTL. A command with more rights than redlockd (sudo)
+cannot be killed: run redlockd with these rights.
+
+`+runExitCodes+`    2  the command line or the configuration is wrong; 1  failed otherwise
+
+Flags:
+`)
+	runFlags().usage(w)
 	fmt.Fprintln(w)
 	helpSources(w)
 }

@@ -21,7 +21,7 @@ func helpOf(t *testing.T, args ...string) string {
 }
 
 func TestHelpCoversEveryFlag(t *testing.T) {
-	for command, flags := range map[string]*flagSet{"serve": serveFlags(), "check": checkFlags(), "bootstrap": bootstrapFlags()} {
+	for command, flags := range map[string]*flagSet{"serve": serveFlags(), "check": checkFlags(), "bootstrap": bootstrapFlags(), "run": runFlags()} {
 		text := helpOf(t, command, "--help")
 		for _, f := range flags.flags {
 			if !strings.Contains(text, "  --"+f.name+" ") || f.usage == "" {
@@ -57,7 +57,7 @@ func TestHelpCoversEveryCommandAndExitCode(t *testing.T) {
 		}
 		helpOf(t, "help", c.name)
 	}
-	for _, code := range []int{exitOK, exitFailed, exitUsage, exitDropped} {
+	for _, code := range []int{exitOK, exitFailed, exitUsage, exitDropped, exitHeld, exitNoQuorum, exitLost, exitCannotRun, exitNotFound, exitSignal} {
 		if !strings.Contains(text, fmt.Sprintf("\n  %d  ", code)) {
 			t.Errorf("redlockd --help: exit code %d is missing", code)
 		}
@@ -69,7 +69,7 @@ func TestHelpCoversEveryCommandAndExitCode(t *testing.T) {
 
 // Lines that wrap in a terminal of usual width are not read.
 func TestHelpFitsATerminal(t *testing.T) {
-	for _, args := range [][]string{{"help"}, {"help", "serve"}, {"help", "check"}, {"help", "bootstrap"}, {"help", "settings"}} {
+	for _, args := range [][]string{{"help"}, {"help", "serve"}, {"help", "check"}, {"help", "bootstrap"}, {"help", "run"}, {"help", "settings"}} {
 		for line := range strings.Lines(helpOf(t, args...)) {
 			if n := len([]rune(line)); n > 140 {
 				t.Errorf("redlockd %s: %d letters in a line: %s", strings.Join(args, " "), n, line)

@@ -2,7 +2,7 @@
 //
 // This package is the only place that knows files, flags, the environment and signals:
 //
-//	main → serve, check, bootstrap, version, help      one file per subcommand
+//	main → serve, check, bootstrap, run, version, help one file per subcommand; run: and hold
 //	        └ load: flags > environment > file > defaults, each value with its source
 //	          └ settings: the table of every setting, the one place where a new one is added
 //
@@ -23,6 +23,14 @@ const (
 	exitFailed  = 1 // could not start, or failed while it ran; for check: no quorum can be had; for bootstrap: not admitted
 	exitUsage   = 2 // the command line or the configuration is wrong
 	exitDropped = 3 // a second signal came while the server was draining
+
+	// Of run, which returns what its command returns, beside these. The last three are the habits of shells.
+	exitHeld      = 120 // the lock is held by another
+	exitNoQuorum  = 121
+	exitLost      = 122 // the lock was lost while the command ran
+	exitCannotRun = 126
+	exitNotFound  = 127
+	exitSignal    = 128 // + the number of the signal that ended the command, or the wait for the lock
 )
 
 // process is what a command gets from outside, so that tests can give it something else.
@@ -44,6 +52,7 @@ func commands() []command {
 		{"serve", "serve locks (this is what redlockd does without a command)", serve},
 		{"check", "probe the masters and explain what is wrong with them", check},
 		{"bootstrap", "admit brand-new masters at once, without waiting for max_ttl", bootstrap},
+		{"run", "hold a lock while a command runs", runWithLock},
 		{"version", "print the version", printVersion},
 		{"help", "explain a command, or all settings", help},
 	}

@@ -221,12 +221,7 @@ func (s *server) watchQuorum(ctx context.Context) {
 	}
 	s.log.Info("quorum reached: locks are granted", "needed", total/2+1, "masters", total)
 	// The slowest of the well ones may still be connecting.
-	for missing(s.engine.Masters()) != "" && patience.Err() == nil {
-		select {
-		case <-patience.Done():
-		case <-time.After(10 * time.Millisecond):
-		}
-	}
+	awaitAll(patience, s.engine)
 	if out := missing(s.engine.Masters()); out != "" && ctx.Err() == nil {
 		s.log.Warn("not all masters can vote", "missing", out)
 	}
@@ -261,6 +256,16 @@ func pause(ctx context.Context, d time.Duration) bool {
 		return false
 	case <-time.After(d):
 		return true
+	}
+}
+
+// awaitAll waits until every master can vote, or ctx is done.
+func awaitAll(ctx context.Context, engine *redlock.Client) {
+	for missing(engine.Masters()) != "" && ctx.Err() == nil {
+		select {
+		case <-ctx.Done():
+		case <-time.After(2 * time.Millisecond):
+		}
 	}
 }
 

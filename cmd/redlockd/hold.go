@@ -1,0 +1,351 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"runtime"
+	"syscall"
+	"time"
+	"unsafe"
+
+	"redlockd/redlock"
+)
+
+// holding is a lock that is held for a command.
+//
+// Invariant: the command does not run past the validity of the lock. So the time is read from a clock that goes on while the machine
+// sleeps (steady), first of all when anything wakes us; and while the command runs, nothing here waits for the masters, or for
+// somebody to read what we write.
+type holding struct {
+	errand
+	client  *redlock.Client
+	say     func(format string, args ...any)
+	signals chan os.Signal
+
+	lease *redlock.Lease // nil: not granted
+	until time.Duration  // the end of the validity, on the clock steady
+
+	command *exec.Cmd
+	group   bool // the command has a process group of its own: that gets the signals
+
+	extendAt time.Duration // the next attempt to prolong the lock, on the clock steady
+	asking   bool          // one is under way
+	failed   error         // why the last one did not succeed
+	lost     error         // why the command was told to end; nil: it was not
+	killed   bool
+}
+
+// waitToldAfter is how long a lock is waited for in silence.
+const waitToldAfter = 500 * time.Millisecond
+
+func newHolding(e errand, client *redlock.Client, say func(string, ...any)) *holding {
+	h := &holding{errand: e, client: client, say: say, signals: make(chan os.Signal, 16)}
+	for _, s := range []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2} {
+		// What nohup, or a shell that starts us in the background, has us ignore stays ignored, by the command too.
+		if !signal.Ignored(s) {
+			signal.Notify(h.signals, s)
+		}
+	}
+	// A message to a pipe that nobody reads any more must not end us, and leave the command alone.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
+	return h
+}
+
+// take locks the resource. If it cannot, it says why, and returns the exit code for that.
+func (h *holding) take() int {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	began := time.Now()
+	silence := time.NewTimer(waitToldAfter)
+	defer silence.Stop()
+	done := make(chan error, 1)
+	go func() { done <- h.acquire(ctx) }()
+	for told := false; ; {
+		select {
+		case <-silence.C:
+			if told = h.wait > 0; told {
+				h.say("waiting for %q, for %s at most: %s", h.resource, formatDuration(h.wait), h.obstacle())
+			}
+		case s := <-h.signals:
+			cancel()
+			<-done
+			return exitSignal + int(s.(syscall.Signal))
+		case err := <-done:
+			if err == nil && told {
+				h.say("got %q after %v", h.resource, time.Since(began).Round(time.Millisecond))
+			}
+			return h.refused(err)
+		}
+	}
+}
+
+// refused says why there is no lock, and returns the exit code for that: exitOK without an error.
+func (h *holding) refused(err error) int {
+	switch {
+	case err == nil:
+		return exitOK
+	case errors.Is(err, redlock.ErrBadRequest):
+		h.say("%v", err)
+		return exitUsage
+	case errors.Is(err, redlock.ErrHeld) && h.wait == 0:
+		h.say("%q is held by another; --wait 1m would wait for it", h.resource)
+		return exitHeld
+	case errors.Is(err, redlock.ErrHeld):
+		h.say("%q is held by another, after %s still", h.resource, formatDuration(h.wait))
+		return exitHeld
+	default:
+		h.say("%s; redlockd check says more", reasonOf(err))
+		return exitNoQuorum
+	}
+}
+
+func (h *holding) acquire(ctx context.Context) error {
+	o := h.client.Options()
+	ready, cancel := context.WithTimeout(ctx, o.ConnectTimeout)
+	defer cancel()
+	if h.client.Ready(ready) == nil {
+		// A lock on all masters outlives more of them than one on those that were there first.
+		all, cancel := context.WithTimeout(ready, o.MasterTimeout)
+		defer cancel()
+		awaitAll(all, h.client)
+	} // else LOCK says what is missing, or waits for it
+	for again := true; ; again = false {
+		clock, now := steady(), time.Now()
+		lease, err := h.client.Acquire(ctx, redlock.LockRequest{Resources: []string{h.resource}, TTL: h.ttl, Wait: h.wait, Fence: h.fence})
+		if err != nil {
+			return err
+		}
+		h.lease, h.until = lease, clock+lease.Until().Sub(now)
+		if !again || h.until-steady() > h.grace {
+			return nil
+		}
+		// The machine slept while we waited, and nobody knows whether the lock was granted before that or after.
+		lease.Unlock(ctx)
+	}
+}
+
+// obstacle says what the lock is waited for.
+func (h *holding) obstacle() string {
+	now, cancel := context.WithCancel(context.Background())
+	cancel()
+	if err := h.client.Ready(now); err != nil {
+		return reasonOf(err)
+	}
+	return "it is held by another"
+}
+
+// run starts the command, keeps the lock until it has ended, and returns the exit code.
+func (h *holding) run(command *exec.Cmd) int {
+	// The kernel kills the command when the thread that has started it ends (Pdeathsig): that must not be before we do.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	if err := h.start(command); err != nil {
+		h.say("%v", err)
+		return exitCodeOfStart(err)
+	}
+	ended := make(chan struct{})
+	go func() {
+		command.Wait()
+		close(ended)
+	}()
+	if !h.keep(ended) {
+		return exitLost
+	}
+	return exitCodeOf(command.ProcessState.Sys().(syscall.WaitStatus))
+}
+
+// start starts the command in a process group of its own, so that signals reach what it has started in turn, too: when the lock
+// is lost, the children of a script must end with it. Except on a terminal, where a group of its own would be in the background and
+// could not read: there it stays in our group, and Ctrl-C and Ctrl-Z reach both of us, as job control wants it. The signals
+// that we send reach the command alone then.
+func (h *holding) start(command *exec.Cmd) error {
+	h.command, h.group = command, !isTerminal(os.Stdin)
+	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: h.group}
+	endWithUs(command.SysProcAttr)
+	if h.group {
+		// A group stops together (Ctrl-Z on a terminal that is not stdin): the command must not run on while we cannot watch it.
+		signal.Notify(h.signals, syscall.SIGTSTP, syscall.SIGCONT)
+	}
+	return command.Start()
+}
+
+// isTerminal tells whether the file is our controlling terminal.
+func isTerminal(f *os.File) bool {
+	var foreground int32
+	_, _, errno := syscall.Syscall(syscall.SYS_IOCTL, f.Fd(), syscall.TIOCGPGRP, uintptr(unsafe.Pointer(&foreground)))
+	return errno == 0
+}
+
+// keep prolongs the lock and passes signals on until the command has ended. It returns false if the lock could not be kept, and
+// the command had to end.
+func (h *holding) keep(ended <-chan struct{}) bool {
+	ticks := time.NewTicker(h.pause())
+	defer ticks.Stop()
+	extended := make(chan extension, 1)
+	h.extendAt = h.nextExtension()
+	for {
+		select {
+		case <-ticks.C:
+			h.enforce()
+			if h.lost == nil && !h.asking && steady() >= h.extendAt {
+				h.asking = true
+				go func() { extended <- h.extend() }()
+			}
+		case e := <-extended:
+			h.enforce()
+			h.learn(e)
+		case s := <-h.signals:
+			h.enforce()
+			h.pass(s.(syscall.Signal))
+		case <-ended:
+			return h.ended()
+		}
+	}
+}
+
+// pause is how often the clock is looked at; margin is how long before the end of the validity the command is killed, for we and the
+// kernel can be late.
+func (h *holding) pause() time.Duration  { return min(h.ttl/100, 50*time.Millisecond) }
+func (h *holding) margin() time.Duration { return min(h.ttl/20, 100*time.Millisecond) }
+
+// nextExtension is when a third of the validity is over.
+func (h *holding) nextExtension() time.Duration {
+	return h.until - time.Duration(float64(h.ttl)*(1-h.client.Options().DriftFactor)*2/3)
+}
+
+// enforce ends the command in time. It comes first when anything wakes us: we may have been suspended until now.
+func (h *holding) enforce() {
+	left := h.until - steady()
+	if left <= h.margin() && !h.killed {
+		h.killed = true
+		h.signal(syscall.SIGKILL)
+	}
+	if left > max(h.grace, h.margin()) || h.lost != nil {
+		return
+	}
+	h.lost = cmp.Or(h.failed, errSuspended)
+	if h.killed {
+		h.say("%q is lost: %s; the command is killed", h.resource, reasonOf(h.lost))
+		return
+	}
+	h.signal(syscall.SIGTERM)
+	h.say("%q is lost: %s; the command gets SIGTERM now, and SIGKILL in %v", h.resource, reasonOf(h.lost), (left - h.margin()).Round(time.Millisecond))
+}
+
+var errSuspended = errors.New("this process or its machine was suspended, or too slow to prolong it, until the validity was over")
+
+// extension is what came of an EXTEND.
+type extension struct {
+	until time.Duration // on the clock steady
+	err   error
+}
+
+func (h *holding) extend() extension {
+	clock, now := steady(), time.Now() // in this order: then a pause between the two makes the validity shorter, not longer
+	err := h.lease.Extend(context.Background(), h.ttl)
+	return extension{clock + h.lease.Until().Sub(now), err}
+}
+
+func (h *holding) learn(e extension) {
+	now := steady()
+	h.asking = false
+	switch {
+	case h.lost != nil: // too late
+	case e.err == nil:
+		if h.failed != nil {
+			h.say("%q is prolonged again", h.resource)
+		}
+		h.until, h.failed = e.until, nil
+		h.extendAt = h.nextExtension()
+	case errors.Is(e.err, redlock.ErrNotHeld):
+		// Somebody else may hold it already.
+		h.failed = fmt.Errorf("%w any more: it was deleted, or masters have forgotten it", e.err)
+		h.until = min(h.until, now+h.grace)
+		h.enforce()
+	default:
+		if h.failed == nil {
+			h.say("%q could not be prolonged: %s; if that stays so, the command gets SIGTERM in %v", h.resource, reasonOf(e.err), (h.until - now - h.grace).Round(time.Millisecond))
+		}
+		h.failed, h.extendAt = e.err, now+h.ttl/30
+	}
+}
+
+// pass passes a signal on to the command.
+func (h *holding) pass(s syscall.Signal) {
+	switch {
+	case !h.group && (s == syscall.SIGINT || s == syscall.SIGQUIT): // the terminal has told the command, too
+	case s == syscall.SIGTSTP:
+		h.signal(syscall.SIGSTOP)
+		syscall.Kill(os.Getpid(), syscall.SIGSTOP)
+	default:
+		h.signal(s)
+	}
+}
+
+func (h *holding) signal(s syscall.Signal) {
+	var err error
+	if h.group {
+		err = syscall.Kill(-h.command.Process.Pid, s)
+	} else {
+		err = h.command.Process.Signal(s)
+	}
+	if err != nil && err != syscall.ESRCH && err != os.ErrProcessDone {
+		h.say("the command cannot be sent a signal (%v): %v", s, err)
+	}
+}
+
+// ended is called when the command has ended. What it leaves running in the background does not count; but when the lock is lost, that
+// has to end as well.
+func (h *holding) ended() (kept bool) {
+	if h.lost == nil && h.until > steady() {
+		return true
+	}
+	h.enforce()
+	for h.group && !h.killed && syscall.Kill(-h.command.Process.Pid, 0) == nil {
+		time.Sleep(h.pause())
+		h.enforce()
+	}
+	return false
+}
+
+// end releases the lock and ends the client, in bounded time. It returns false if the lock was not held any more.
+func (h *holding) end() (held bool) {
+	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
+	defer cancel()
+	defer h.client.Close(ctx)
+	if h.lease == nil {
+		return true
+	}
+	done := make(chan error, 1)
+	go func() { done <- h.lease.Unlock(context.Background()) }()
+	var err error
+	select {
+	case err = <-done:
+	case <-ctx.Done():
+		err = fmt.Errorf("no answer within %v", closeTimeout)
+	}
+	left := (h.until - steady()).Round(time.Second)
+	switch {
+	case errors.Is(err, redlock.ErrNotHeld):
+		if h.lost == nil {
+			h.say("%q was not held any more when it was to be released", h.resource)
+		}
+		return false
+	case err != nil && left > 0:
+		h.say("%q could not be released: %s; its TTL ends it in about %v", h.resource, reasonOf(err), left)
+	}
+	return true
+}
+
+// reasonOf is the error in the words that a client of a server gets.
+func reasonOf(err error) string {
+	if errors.Is(err, redlock.ErrNoQuorum) {
+		return "NOQUORUM " + err.Error()
+	}
+	return err.Error()
+}

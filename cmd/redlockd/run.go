@@ -1,0 +1,171 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"redlockd/redlock"
+)
+
+const (
+	runForm = "redlockd run [flags] resource -- command [args…]"
+
+	runTTL   = 30 * time.Second
+	runGrace = 5 * time.Second
+	// runTTLMin: less leaves no time to watch a process and to end it.
+	runTTLMin = 100 * time.Millisecond
+)
+
+func runFlags() *flagSet {
+	return newFlagSet("run",
+		flagHelp{"ttl", "duration", "how long the lock outlives redlockd at most, if that is killed (default 30s, or max_ttl if that is shorter)"},
+		flagHelp{"wait", "duration", "how long to wait for the lock; for more than an hour, set REDLOCKD_LOCKS_MAX_WAIT too (default 0s)"},
+		flagHelp{"grace", "duration", "time between SIGTERM and SIGKILL when the lock cannot be kept (default 5s, or a sixth of --ttl)"},
+		flagHelp{"fence", "", "ask for a fencing token: the command gets it as LOCK_FENCE"})
+}
+
+// errand is what the command line of run asks for.
+type errand struct {
+	resource         string
+	command          []string
+	ttl, wait, grace time.Duration
+	fence            bool
+}
+
+// runWithLock holds a lock while a command runs.
+func runWithLock(p process, args []string) int {
+	var e errand
+	flags, before, dashes := runFlags(), args, slices.Index(args, "--")
+	if dashes >= 0 {
+		before, e.command = args[:dashes], args[dashes+1:]
+	}
+	flags.operands = func(operands []string) error { return e.readOperands(operands, dashes >= 0) }
+	c, code := p.configureMasters(flags, before)
+	if c == nil {
+		return code
+	}
+	if err := e.readFlags(flags, c.engine); err != nil {
+		return p.usageError(err)
+	}
+	path, err := exec.LookPath(e.command[0])
+	if err != nil {
+		p.failed(err)
+		return exitCodeOfStart(err)
+	}
+	client, err := redlock.Open(c.engine)
+	if err != nil {
+		return p.failed(err)
+	}
+	say, written := speaker(p.stderr)
+	defer written()
+	h := newHolding(e, client, say)
+	if code = h.take(); code == exitOK {
+		code = h.run(e.commandFor(h.lease, p, path))
+	}
+	if held := h.end(); !held {
+		code = exitLost
+	}
+	return code
+}
+
+// readOperands finds the resource in what stands between the flags and the command.
+func (e *errand) readOperands(operands []string, dashes bool) error {
+	switch {
+	case len(operands) == 0 || operands[0] == "":
+		return errors.New("no resource is named: " + runForm)
+	case len(operands) > 1:
+		return fmt.Errorf("unexpected %q behind the resource %q: %s", operands[1], operands[0], runForm)
+	case !dashes:
+		return fmt.Errorf("-- and a command are missing behind the resource %q: %s", operands[0], runForm)
+	case len(e.command) == 0:
+		return errors.New("no command stands behind --: " + runForm)
+	}
+	e.resource = operands[0]
+	return nil
+}
+
+func (e *errand) readFlags(flags *flagSet, o redlock.Options) error {
+	var errs []error
+	read := func(name string, d, least, most time.Duration, limits string) time.Duration {
+		var err error
+		if text, given := flags.given[name]; given {
+			d, err = parseDuration(text)
+		}
+		if err == nil && (d < least || d > most) {
+			err = fmt.Errorf("%s is outside %s … %s: %s", formatDuration(d), formatDuration(least), formatDuration(most), limits)
+		}
+		if err != nil {
+			errs = append(errs, fmt.Errorf("--%s: %w", name, err))
+		}
+		return d
+	}
+	e.fence = flags.on("fence")
+	e.ttl = read("ttl", min(runTTL, o.MaxTTL), max(o.MinTTL, 4*o.MasterTimeout, runTTLMin), o.MaxTTL,
+		"at least 100ms, locks.min_ttl and four times master.timeout, at most locks.max_ttl; the lock is prolonged for as long as the command runs")
+	e.wait = read("wait", 0, 0, o.MaxWait, "the most is locks.max_wait; to wait for longer, set REDLOCKD_LOCKS_MAX_WAIT, up to 24h")
+	if len(errs) == 0 {
+		e.grace = read("grace", min(runGrace, e.ttl/6), 0, e.ttl/3, "the most is a third of --ttl, for the rest is needed to prolong the lock; ask for a longer --ttl")
+	}
+	return errors.Join(errs...)
+}
+
+// commandFor is the command, with the lock in its environment.
+func (e *errand) commandFor(lease *redlock.Lease, p process, path string) *exec.Cmd {
+	// A run inside a run must not pass on the fence of another resource.
+	environ := slices.DeleteFunc(slices.Clone(p.environ), func(pair string) bool { return strings.HasPrefix(pair, "LOCK_FENCE=") })
+	environ = append(environ, "LOCK_RESOURCE="+e.resource, "LOCK_TOKEN="+lease.Token)
+	if lease.Fence != 0 {
+		environ = append(environ, fmt.Sprintf("LOCK_FENCE=%d", lease.Fence))
+	}
+	return &exec.Cmd{Path: path, Args: e.command, Env: environ, Stdin: os.Stdin, Stdout: p.stdout, Stderr: p.stderr}
+}
+
+// exitCodeOf is what a shell makes of the end of a command.
+func exitCodeOf(s syscall.WaitStatus) int {
+	if s.Signaled() {
+		return exitSignal + int(s.Signal())
+	}
+	return s.ExitStatus()
+}
+
+// exitCodeOfStart tells apart, as shells do, a command that is not there from one that cannot be run.
+func exitCodeOfStart(err error) int {
+	if errors.Is(err, exec.ErrNotFound) || errors.Is(err, fs.ErrNotExist) {
+		return exitNotFound
+	}
+	return exitCannotRun
+}
+
+// speaker writes messages to w on a goroutine of its own: a reader that does not read must not hold up the signals that end the
+// command in time. What nobody takes is dropped. The second function waits for the last message to be written.
+func speaker(w io.Writer) (say func(format string, args ...any), written func()) {
+	lines, done := make(chan string, 16), make(chan struct{})
+	go func() {
+		defer close(done)
+		for line := range lines {
+			io.WriteString(w, line)
+		}
+	}()
+	say = func(format string, args ...any) {
+		select {
+		case lines <- fmt.Sprintf("redlockd: "+format+"\n", args...):
+		default:
+		}
+	}
+	written = func() {
+		close(lines)
+		select {
+		case <-done:
+		case <-time.After(closeTimeout):
+		}
+	}
+	return say, written
+}

@@ -1,0 +1,83 @@
+package main
+
+// Goal: on a terminal, redlockd run does not stand between the terminal and the command. Method: a pseudo-terminal, written to as its user
+// would type.
+
+import (
+	"bufio"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+	"unsafe"
+)
+
+// openTerminal returns what the user holds, and what programs see.
+func openTerminal(t *testing.T) (user, terminal *os.File) {
+	t.Helper()
+	user, err := os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY, 0)
+	if err != nil {
+		t.Skip("no pseudo-terminals here: ", err)
+	}
+	t.Cleanup(func() { user.Close() })
+	var number, unlock int32
+	for _, call := range []struct {
+		request uintptr
+		value   *int32
+	}{{syscall.TIOCSPTLCK, &unlock}, {syscall.TIOCGPTN, &number}} {
+		if _, _, errno := syscall.Syscall(syscall.SYS_IOCTL, user.Fd(), call.request, uintptr(unsafe.Pointer(call.value))); errno != 0 {
+			t.Fatal(errno)
+		}
+	}
+	terminal, err = os.OpenFile("/dev/pts/"+strconv.Itoa(int(number)), os.O_RDWR|syscall.O_NOCTTY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return user, terminal
+}
+
+func TestRunOnATerminal(t *testing.T) {
+	_, run := runMasters(t)
+	path, err := binary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	user, terminal := openTerminal(t)
+	cmd := exec.Command(path, with(run, "r", "--", "sh", "-c",
+		`trap 'n=$((n+1)); echo INT $n' INT; trap 'echo TERM; exit 6' TERM; read line; echo "read $line"; while :; do sleep 0.01; done`)...)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = terminal, terminal, terminal
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true, Pdeathsig: syscall.SIGKILL}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	terminal.Close()
+	timeout := time.AfterFunc(patience, func() { cmd.Process.Kill() })
+	defer timeout.Stop()
+	lines := bufio.NewScanner(user)
+	wait := func(text string) {
+		t.Helper()
+		for lines.Scan() {
+			if strings.TrimSpace(lines.Text()) == text {
+				return
+			}
+		}
+		t.Fatalf("the terminal is closed, without %q", text)
+	}
+	const ctrlC = "\x03"
+	// A command in the background could not read.
+	user.WriteString("hello\n")
+	wait("read hello")
+	// The terminal sends it to both, and redlockd does not send it again.
+	user.WriteString(ctrlC)
+	wait("^CINT 1")
+	user.WriteString(ctrlC)
+	wait("^CINT 2")
+	cmd.Process.Signal(syscall.SIGTERM)
+	wait("TERM")
+	if cmd.Wait(); cmd.ProcessState.ExitCode() != 6 {
+		t.Errorf("got %v, want exit status 6", cmd.ProcessState)
+	}
+}

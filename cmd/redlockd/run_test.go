@@ -1,0 +1,377 @@
+package main
+
+// Goal: a command runs only while its lock is held, and redlockd run tells by its exit code what became of both. Method: the program as
+// a process, on real redis-server processes that are frozen, killed and robbed of the lock; commands are shell scripts that tell on
+// standard error, the log of the program here, what happens to them.
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"redlockd/redlock/redisproc"
+)
+
+// runMasters starts three masters that have their vote, and returns the beginning of a command line for them.
+func runMasters(t *testing.T) ([]*redisproc.Server, []string) {
+	t.Helper()
+	servers, addrs := startMasters(t, 3)
+	if code, stdout, stderr := runBinary(t, "bootstrap", "--masters", addrs); code != exitOK {
+		t.Fatalf("bootstrap: exit code %d: %s%s", code, stdout, stderr)
+	}
+	return servers, []string{"run", "--masters", addrs}
+}
+
+func with(args []string, more ...string) []string {
+	return append(append([]string(nil), args...), more...)
+}
+
+// script is a command that says when it is ready, and then goes on until a signal ends it.
+func script(before string) []string {
+	return []string{"--", "sh", "-c", before + "\necho ready >&2; while :; do sleep 0.01; done"}
+}
+
+func (p *program) wantExit(code int, inLog ...string) {
+	p.t.Helper()
+	if got := p.exitCode(); got != code {
+		p.t.Errorf("exit code %d, want %d:\n%s", got, code, p.log())
+	}
+	for _, text := range inLog {
+		if !strings.Contains(p.log(), text) {
+			p.t.Errorf("got on standard error\n%s\nwant in it %q", p.log(), text)
+		}
+	}
+}
+
+func TestRunExitCodes(t *testing.T) {
+	_, run := runMasters(t)
+	dir := t.TempDir()
+	writeFile(t, dir+"/text", "no program\n", 0o644)
+	writeFile(t, dir+"/noise", "\x01\x02\x03", 0o755)
+	for _, c := range []struct {
+		command []string
+		code    int
+		log     string // pattern
+	}{
+		{[]string{"true"}, 0, ``},
+		{[]string{"sh", "-c", "exit 7"}, 7, ``},
+		{[]string{"sh", "-c", "kill -TERM $$"}, exitSignal + 15, ``},
+		{[]string{"sh", "-c", "kill -KILL $$"}, exitSignal + 9, ``},
+		{[]string{"sh", "-c", `echo "$LOCK_RESOURCE ${#LOCK_TOKEN} $0 $1" >&2`, "a b", "--"}, 0, `invoices 36 a b --`},
+		{[]string{"no-such-program"}, exitNotFound, `redlockd: exec: "no-such-program": executable file not found in $PATH`},
+		{[]string{dir + "/none"}, exitNotFound, `redlockd: exec: "` + dir + `/none": stat ` + dir + `/none: no such file or directory`},
+		{[]string{dir + "/text"}, exitCannotRun, `redlockd: exec: "` + dir + `/text": permission denied`},
+		{[]string{dir}, exitCannotRun, `redlockd: exec: "` + dir + `": is a directory`},
+		{[]string{dir + "/noise"}, exitCannotRun, `redlockd: fork/exec ` + dir + `/noise: exec format error`},
+	} {
+		// Each finds the lock released by the one before, although nobody waits for it.
+		code, stdout, stderr := runBinary(t, with(run, append([]string{"invoices", "--"}, c.command...)...)...)
+		if code != c.code || strings.TrimSpace(stderr) != c.log || stdout != "" {
+			t.Errorf("%q: exit code %d, output %q, errors %q; want %d, none, %q", c.command, code, stdout, stderr, c.code, c.log)
+		}
+	}
+}
+
+// Whether the command is there is known before the masters are asked.
+func TestRunLooksForTheCommandFirst(t *testing.T) {
+	servers, run := runMasters(t)
+	for _, s := range servers {
+		s.Kill()
+	}
+	begin(t, with(run, "r", "--", "no-such-program")...).wantExit(exitNotFound)
+	begin(t, with(run, "r", "--", "true")...).wantExit(exitNoQuorum, "redlockd: NOQUORUM 0 of 3 masters answered, 2 needed; out: "+servers[0].Addr+": down for ", "connection refused")
+}
+
+func TestRunExcludes(t *testing.T) {
+	_, run := runMasters(t)
+	first := begin(t, with(run, with([]string{"r"}, script(":")...)...)...)
+	first.waitLog("ready")
+	begin(t, with(run, "r", "--", "true")...).wantExit(exitHeld, `redlockd: "r" is held by another; --wait 1m would wait for it`)
+	begin(t, with(run, "--wait", "100ms", "r", "--", "true")...).wantExit(exitHeld, `redlockd: "r" is held by another, after 100ms still`)
+	begin(t, with(run, "other", "--", "true")...).wantExit(exitOK)
+
+	impatient := begin(t, with(run, "--wait", "1h", "r", "--", "true")...)
+	impatient.waitLog(`redlockd: waiting for "r", for 1h at most: it is held by another`)
+	impatient.signal(syscall.SIGINT)
+	impatient.wantExit(exitSignal + 2)
+
+	next := begin(t, with(run, "--wait", "1h", "r", "--", "sh", "-c", "echo next >&2")...)
+	next.waitLog("waiting for")
+	if strings.Contains(next.log(), "next") {
+		t.Error("two commands run at once")
+	}
+	first.signal(syscall.SIGTERM)
+	first.wantExit(exitSignal + 15)
+	next.wantExit(exitOK, `redlockd: got "r" after `, "next")
+}
+
+func TestRunProlongsTheLock(t *testing.T) {
+	servers, run := runMasters(t)
+	p := begin(t, with(run, with([]string{"--ttl", "1s", "r"}, script(":")...)...)...)
+	p.waitLog("ready")
+	for seen, last := 0, int64(0); seen < 6; { // twice its TTL
+		if end := expiry(t, servers[0]); end < last {
+			t.Fatalf("the lock ended at %d, or was let go: %d\n%s", last, end, p.log())
+		} else if end > last {
+			seen, last = seen+1, end
+		}
+		time.Sleep(time.Millisecond)
+	}
+	p.signal(syscall.SIGTERM)
+	if p.wantExit(exitSignal + 15); strings.Contains(p.log(), "redlockd:") {
+		t.Errorf("got %s, want no word of the lock", p.log())
+	}
+	if end := expiry(t, servers[0]); end != -2 {
+		t.Errorf("the lock ends at %d, want it released", end)
+	}
+}
+
+// expiry is when the key r expires on the master, in ms since 1970; -2: there is none.
+func expiry(t *testing.T, s *redisproc.Server) int64 {
+	t.Helper()
+	host, port, _ := strings.Cut(s.Addr, ":")
+	out, err := exec.Command("redis-cli", "-h", host, "-p", port, "PEXPIRETIME", "r").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	end, err := strconv.ParseInt(strings.TrimSpace(string(out)), 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return end
+}
+
+// Masters that fall silent: the command is asked to end, and what does not is killed, also what it has started, before the lock ends
+// on the masters.
+func TestRunEndsTheCommandBeforeTheLock(t *testing.T) {
+	const ttl = 3 * time.Second
+	servers, run := runMasters(t)
+	alive := filepath.Join(t.TempDir(), "alive")
+	p := begin(t, with(run, with([]string{"--ttl", ttl.String(), "--grace", "500ms", "r"},
+		script("trap 'echo TERM >&2' TERM; (trap '' TERM; while :; do date +%s%3N; sleep 0.001; done >"+alive+") &")...)...)...)
+	p.waitLog("ready")
+	var end int64
+	for frozen := false; !frozen; { // just after an extension, so that no other comes before they are frozen
+		before := expiry(t, servers[0])
+		for end = before; end == before; end = expiry(t, servers[0]) {
+		}
+		for _, s := range servers {
+			if err := s.Freeze(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if frozen = time.Until(time.UnixMilli(end)) > ttl*3/4; !frozen {
+			for _, s := range servers {
+				s.Thaw()
+			}
+		}
+	}
+	p.wantExit(exitLost, "\nTERM", `redlockd: "r" could not be prolonged: NOQUORUM 0 of 3 masters answered, 2 needed; out: `,
+		`redlockd: "r" is lost: NOQUORUM 0 of 3 masters answered, 2 needed; out: `, "the command gets SIGTERM now, and SIGKILL in ")
+	text, err := os.ReadFile(alive)
+	if err != nil {
+		t.Fatal(err)
+	}
+	times := strings.Fields(string(text))
+	if last, err := strconv.ParseInt(times[len(times)-1], 10, 64); err != nil || last >= end {
+		t.Errorf("the command was alive at %d (%v), its lock ended at %d on a master", last, err, end)
+	}
+}
+
+// A quorum that comes back in time prolongs the lock again, and the command goes on.
+func TestRunOutlivesAShortOutage(t *testing.T) {
+	servers, run := runMasters(t)
+	p := begin(t, with(run, with([]string{"--ttl", "5s", "r"}, script(":")...)...)...)
+	p.waitLog("ready")
+	for _, s := range servers {
+		s.Freeze()
+	}
+	p.waitLog(`"r" could not be prolonged: NOQUORUM`)
+	for _, s := range servers {
+		s.Thaw()
+	}
+	p.waitLog(`"r" is prolonged again`)
+	p.signal(syscall.SIGTERM)
+	p.wantExit(exitSignal + 15)
+}
+
+// A lock that is gone may be another's already.
+func TestRunWithoutItsLock(t *testing.T) {
+	servers, run := runMasters(t)
+	const text = `redlockd: "r" is lost: the token does not hold the resource any more: it was deleted, or masters have forgotten it; the command `
+	for grace, want := range map[string][]string{"0s": {text + "is killed"}, "100ms": {text + "gets SIGTERM now, and SIGKILL in ", "\nTERM"}} {
+		p := begin(t, with(run, with([]string{"--ttl", "1s", "--grace", grace, "r"}, script("trap 'echo TERM >&2' TERM")...)...)...)
+		p.waitLog("ready")
+		for _, s := range servers {
+			cli(t, s.Addr, "DEL", "r")
+		}
+		p.wantExit(exitLost, want...)
+	}
+	// It is gone, and the command has ended before that was seen.
+	del := ""
+	for _, s := range servers {
+		host, port, _ := strings.Cut(s.Addr, ":")
+		del += fmt.Sprintf("redis-cli -h %s -p %s DEL r && ", host, port)
+	}
+	begin(t, with(run, "r", "--", "sh", "-c", del+"exit 5")...).wantExit(exitLost, `redlockd: "r" was not held any more when it was to be released`)
+}
+
+func TestRunEndsWithMaxHold(t *testing.T) {
+	t.Setenv("REDLOCKD_LOCKS_MAX_HOLD", "1s")
+	t.Setenv("REDLOCKD_LOCKS_MAX_TTL", "1s")
+	_, run := runMasters(t)
+	begin(t, with(run, with([]string{"r"}, script(":")...)...)...).wantExit(exitLost, `redlockd: "r" could not be prolonged: the lock was first granted `, "may be held for 1s in all (max_hold)", `redlockd: "r" is lost: `)
+}
+
+// The masters do not answer when the lock is to be released: that neither hangs nor changes the exit code.
+func TestRunCannotRelease(t *testing.T) {
+	servers, run := runMasters(t)
+	var pids []string
+	for _, s := range servers {
+		pids = append(pids, strconv.Itoa(s.Pid()))
+	}
+	begin(t, with(run, "r", "--", "sh", "-c", "kill -STOP "+strings.Join(pids, " ")+"; exit 5")...).
+		wantExit(5, `redlockd: "r" could not be released: NOQUORUM 0 of 3 masters answered, 2 needed; out: `, "; its TTL ends it in about 30s")
+}
+
+// The kernel kills the command of a redlockd that is killed: both hold the log open.
+func TestRunKilled(t *testing.T) {
+	_, run := runMasters(t)
+	p := begin(t, with(run, "r", "--", "sh", "-c", "echo ready >&2; exec sleep 1000")...)
+	p.waitLog("ready")
+	p.signal(syscall.SIGKILL)
+	p.wantExit(-1)
+}
+
+func TestRunPassesSignalsOn(t *testing.T) {
+	_, run := runMasters(t)
+	for name, s := range map[string]syscall.Signal{"INT": syscall.SIGINT, "TERM": syscall.SIGTERM, "HUP": syscall.SIGHUP, "QUIT": syscall.SIGQUIT, "USR1": syscall.SIGUSR1, "USR2": syscall.SIGUSR2} {
+		p := begin(t, with(run, with([]string{"r"}, script("trap 'echo got "+name+" >&2; exit 8' "+name)...)...)...)
+		p.waitLog("ready")
+		p.signal(s)
+		p.wantExit(8, "got "+name)
+	}
+	// What the command has started gets it, too.
+	p := begin(t, with(run, with([]string{"r"}, script("(trap 'echo so did I >&2; exit' TERM; while :; do sleep 0.01; done) & trap 'wait; exit 8' TERM")...)...)...)
+	p.waitLog("ready")
+	p.signal(syscall.SIGTERM)
+	p.wantExit(8, "so did I")
+}
+
+// Who is told to ignore a signal (nohup) does not end by it, nor does the command.
+func TestRunIgnoresWhatItsParentDoes(t *testing.T) {
+	_, run := runMasters(t)
+	path, err := binary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	args := append([]string{"-c", `trap '' HUP; exec "$0" "$@"`, path}, with(run, "r", "--", "sh", "-c", "kill -HUP $PPID; kill -HUP $$; exit 5")...)
+	if out, err := exec.Command("sh", args...).CombinedOutput(); err == nil || err.Error() != "exit status 5" {
+		t.Errorf("got %v: %s, want exit status 5", err, out)
+	}
+}
+
+// A redlockd that was stopped until the lock was over ends the command when it goes on.
+func TestRunStoppedForTooLong(t *testing.T) {
+	servers, run := runMasters(t)
+	p := begin(t, with(run, with([]string{"--ttl", "1s", "r"}, script("trap '' TERM")...)...)...)
+	p.waitLog("ready")
+	p.signal(syscall.SIGSTOP)
+	for expiry(t, servers[0]) != -2 {
+		time.Sleep(10 * time.Millisecond)
+	}
+	p.signal(syscall.SIGCONT)
+	p.wantExit(exitLost, `redlockd: "r" is lost: this process or its machine was suspended, or too slow to prolong it, until the validity was over; the command is killed`)
+}
+
+// Ctrl-Z on a terminal that is not standard input: the command stops with redlockd, and goes on with it.
+func TestRunStopsTogether(t *testing.T) {
+	_, run := runMasters(t)
+	p := begin(t, with(run, with([]string{"r"}, script("echo pid $$ >&2")...)...)...)
+	_, pid, _ := strings.Cut(p.waitLog("pid "), " ")
+	p.waitLog("ready")
+	stopped := func(pid string) bool {
+		text, err := os.ReadFile("/proc/" + pid + "/stat")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.Contains(string(text), ") T ")
+	}
+	p.signal(syscall.SIGTSTP)
+	for !stopped(pid) || !stopped(strconv.Itoa(p.cmd.Process.Pid)) {
+		time.Sleep(time.Millisecond)
+	}
+	p.signal(syscall.SIGCONT)
+	for stopped(pid) {
+		time.Sleep(time.Millisecond)
+	}
+	p.signal(syscall.SIGTERM)
+	p.wantExit(exitSignal + 15)
+}
+
+// Nobody reads standard error, and it is full: the command is ended nevertheless.
+func TestRunUnread(t *testing.T) {
+	servers, run := runMasters(t)
+	path, err := binary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	cmd := exec.Command(path, with(run, "--ttl", "1s", "--grace", "0s", "r", "--", "sh", "-c", "echo ready; exec yes >&2")...)
+	cmd.Stderr = w
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	out, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.Close()
+	fmt.Fscanln(out, new(string))
+	for _, s := range servers {
+		s.Freeze()
+	}
+	timeout := time.AfterFunc(patience, func() { cmd.Process.Kill() })
+	defer timeout.Stop()
+	if cmd.Wait(); cmd.ProcessState.ExitCode() != exitLost {
+		t.Errorf("got %v, want exit code %d", cmd.ProcessState, exitLost)
+	}
+}
+
+func TestRunFence(t *testing.T) {
+	_, run := runMasters(t)
+	t.Setenv("LOCK_FENCE", "7") // of a run around this one
+	last := 0
+	for range 3 {
+		_, stdout, stderr := runBinary(t, with(run, "--fence", "r", "--", "sh", "-c", "echo $LOCK_FENCE")...)
+		fence, err := strconv.Atoi(strings.TrimSpace(stdout))
+		if err != nil || fence <= last {
+			t.Errorf("got %q (%s) after %d, want more", stdout, stderr, last)
+		}
+		last = fence
+	}
+	if _, stdout, stderr := runBinary(t, with(run, "r", "--", "sh", "-c", "echo none${LOCK_FENCE}")...); stdout != "none\n" {
+		t.Errorf("without --fence: got %q (%s), want none", stdout, stderr)
+	}
+}
+
+func TestRunRefusesResources(t *testing.T) {
+	_, run := runMasters(t)
+	for resource, want := range map[string]string{
+		"redlockd:epoch":          "redlockd: resource names that begin with redlockd: are kept for redlockd itself",
+		strings.Repeat("x", 1025): "redlockd: a resource name has 1025 bytes, at most 1024 are possible",
+	} {
+		begin(t, with(run, resource, "--", "true")...).wantExit(exitUsage, want)
+	}
+}
