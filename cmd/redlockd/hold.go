@@ -225,7 +225,7 @@ func (h *holding) enforce() {
 		h.killed = true
 		h.signal(syscall.SIGKILL)
 	}
-	if left > max(h.grace, h.margin()) || h.lost != nil {
+	if left > h.grace+h.margin() || h.lost != nil {
 		return
 	}
 	h.lost = cmp.Or(h.failed, errSuspended)
@@ -234,7 +234,7 @@ func (h *holding) enforce() {
 		return
 	}
 	h.signal(syscall.SIGTERM)
-	h.say("%q is lost: %s; the command gets SIGTERM now, and SIGKILL in %v", h.resource, reasonOf(h.lost), (left - h.margin()).Round(time.Millisecond))
+	h.say("%q is lost: %s; the command gets SIGTERM now, and SIGKILL in %v", h.resource, reasonOf(h.lost), max(0, left-h.margin()).Round(time.Millisecond))
 }
 
 var errSuspended = errors.New("this process or its machine was suspended, or too slow to prolong it, until the validity was over")
@@ -265,11 +265,11 @@ func (h *holding) learn(e extension) {
 	case errors.Is(e.err, redlock.ErrNotHeld):
 		// Somebody else may hold it already.
 		h.failed = fmt.Errorf("%w any more: it was deleted, or masters have forgotten it", e.err)
-		h.until = min(h.until, now+h.grace)
+		h.until = min(h.until, now+h.grace+h.margin())
 		h.enforce()
 	default:
 		if h.failed == nil {
-			h.say("%q could not be prolonged: %s; if that stays so, the command gets SIGTERM in %v", h.resource, reasonOf(e.err), (h.until - now - h.grace).Round(time.Millisecond))
+			h.say("%q could not be prolonged: %s; if that stays so, the command gets SIGTERM in %v", h.resource, reasonOf(e.err), (h.until - now - h.grace - h.margin()).Round(time.Millisecond))
 		}
 		h.failed, h.extendAt = e.err, now+h.ttl/30
 	}

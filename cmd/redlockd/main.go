@@ -2,7 +2,7 @@
 //
 // This package is the only place that knows files, flags, the environment and signals:
 //
-//	main → serve, check, bootstrap, run, version, help one file per subcommand; run: and hold
+//	main → serve, check, bootstrap, run, version, help  one file per subcommand; hold is the second half of run
 //	        └ load: flags > environment > file > defaults, each value with its source
 //	          └ settings: the table of every setting, the one place where a new one is added
 //

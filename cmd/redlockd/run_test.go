@@ -152,14 +152,18 @@ func expiry(t *testing.T, s *redisproc.Server) int64 {
 func TestRunEndsTheCommandBeforeTheLock(t *testing.T) {
 	const ttl = 3 * time.Second
 	servers, run := runMasters(t)
-	alive := filepath.Join(t.TempDir(), "alive")
+	dir := t.TempDir()
+	alive := filepath.Join(dir, "alive")
 	p := begin(t, with(run, with([]string{"--ttl", ttl.String(), "--grace", "500ms", "r"},
-		script("trap 'echo TERM >&2' TERM; (trap '' TERM; while :; do date +%s%3N; sleep 0.001; done >"+alive+") &")...)...)...)
+		script("trap 'echo TERM >&2; exit' TERM; (trap '' TERM; while [ -d "+dir+" ]; do date +%s%3N; sleep 0.001; done >"+alive+") &")...)...)...)
 	p.waitLog("ready")
 	var end int64
 	for frozen := false; !frozen; { // just after an extension, so that no other comes before they are frozen
 		before := expiry(t, servers[0])
 		for end = before; end == before; end = expiry(t, servers[0]) {
+		}
+		if end < before {
+			t.Fatalf("the lock is not prolonged:\n%s", p.log())
 		}
 		for _, s := range servers {
 			if err := s.Freeze(); err != nil {
@@ -204,14 +208,18 @@ func TestRunOutlivesAShortOutage(t *testing.T) {
 // A lock that is gone may be another's already.
 func TestRunWithoutItsLock(t *testing.T) {
 	servers, run := runMasters(t)
+	const ttl = 3 * time.Second
 	const text = `redlockd: "r" is lost: the token does not hold the resource any more: it was deleted, or masters have forgotten it; the command `
 	for grace, want := range map[string][]string{"0s": {text + "is killed"}, "100ms": {text + "gets SIGTERM now, and SIGKILL in ", "\nTERM"}} {
-		p := begin(t, with(run, with([]string{"--ttl", "1s", "--grace", grace, "r"}, script("trap 'echo TERM >&2' TERM")...)...)...)
+		p := begin(t, with(run, with([]string{"--ttl", ttl.String(), "--grace", grace, "r"}, script("trap 'echo TERM >&2' TERM")...)...)...)
 		p.waitLog("ready")
+		end := time.UnixMilli(expiry(t, servers[0]))
 		for _, s := range servers {
 			cli(t, s.Addr, "DEL", "r")
 		}
-		p.wantExit(exitLost, want...)
+		if p.wantExit(exitLost, want...); time.Until(end) < ttl/3 {
+			t.Errorf("grace %s: ended %v before the TTL, want it soon after the loss is known, a third of the TTL after the grant", grace, time.Until(end))
+		}
 	}
 	// It is gone, and the command has ended before that was seen.
 	del := ""
@@ -243,7 +251,7 @@ func TestRunCannotRelease(t *testing.T) {
 // The kernel kills the command of a redlockd that is killed: both hold the log open.
 func TestRunKilled(t *testing.T) {
 	_, run := runMasters(t)
-	p := begin(t, with(run, "r", "--", "sh", "-c", "echo ready >&2; exec sleep 1000")...)
+	p := begin(t, with(run, "r", "--", "sh", "-c", "echo ready >&2; exec sleep 60")...)
 	p.waitLog("ready")
 	p.signal(syscall.SIGKILL)
 	p.wantExit(-1)
@@ -258,8 +266,9 @@ func TestRunPassesSignalsOn(t *testing.T) {
 		p.wantExit(8, "got "+name)
 	}
 	// What the command has started gets it, too.
-	p := begin(t, with(run, with([]string{"r"}, script("(trap 'echo so did I >&2; exit' TERM; while :; do sleep 0.01; done) & trap 'wait; exit 8' TERM")...)...)...)
+	p := begin(t, with(run, with([]string{"r"}, script("trap 'wait; exit 8' TERM; (trap 'echo so did I >&2; exit' TERM; echo child >&2; while [ -d "+t.TempDir()+" ]; do sleep 0.01; done) &")...)...)...)
 	p.waitLog("ready")
+	p.waitLog("child")
 	p.signal(syscall.SIGTERM)
 	p.wantExit(8, "so did I")
 }
@@ -303,49 +312,60 @@ func TestRunStopsTogether(t *testing.T) {
 		}
 		return strings.Contains(string(text), ") T ")
 	}
+	deadline := time.Now().Add(patience)
+	await := func(what string, met func() bool) {
+		for !met() {
+			if time.Sleep(time.Millisecond); time.Now().After(deadline) {
+				t.Fatal("not within ", patience, ": ", what)
+			}
+		}
+	}
 	p.signal(syscall.SIGTSTP)
-	for !stopped(pid) || !stopped(strconv.Itoa(p.cmd.Process.Pid)) {
-		time.Sleep(time.Millisecond)
-	}
+	await("both stop", func() bool { return stopped(pid) && stopped(strconv.Itoa(p.cmd.Process.Pid)) })
 	p.signal(syscall.SIGCONT)
-	for stopped(pid) {
-		time.Sleep(time.Millisecond)
-	}
+	await("the command goes on", func() bool { return !stopped(pid) })
 	p.signal(syscall.SIGTERM)
 	p.wantExit(exitSignal + 15)
 }
 
-// Nobody reads standard error, and it is full: the command is ended nevertheless.
+// Nobody reads standard error, so that it is full, or nobody has it open any more: the command is ended nevertheless.
 func TestRunUnread(t *testing.T) {
-	servers, run := runMasters(t)
-	path, err := binary()
-	if err != nil {
-		t.Fatal(err)
-	}
-	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer r.Close()
-	cmd := exec.Command(path, with(run, "--ttl", "1s", "--grace", "0s", "r", "--", "sh", "-c", "echo ready; exec yes >&2")...)
-	cmd.Stderr = w
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	out, err := cmd.StdoutPipe()
-	if err == nil {
-		err = cmd.Start()
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	w.Close()
-	fmt.Fscanln(out, new(string))
-	for _, s := range servers {
-		s.Freeze()
-	}
-	timeout := time.AfterFunc(patience, func() { cmd.Process.Kill() })
-	defer timeout.Stop()
-	if cmd.Wait(); cmd.ProcessState.ExitCode() != exitLost {
-		t.Errorf("got %v, want exit code %d", cmd.ProcessState, exitLost)
+	for name, command := range map[string]string{"full": "exec yes >&2", "closed": "exec sleep 1000"} {
+		t.Run(name, func(t *testing.T) {
+			servers, run := runMasters(t)
+			path, err := binary()
+			if err != nil {
+				t.Fatal(err)
+			}
+			r, w, err := os.Pipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer r.Close()
+			cmd := exec.Command(path, with(run, "--ttl", "1s", "--grace", "0s", "r", "--", "sh", "-c", "echo ready; "+command)...)
+			cmd.Stderr = w
+			cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+			out, err := cmd.StdoutPipe()
+			if err == nil {
+				err = cmd.Start()
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			w.Close()
+			fmt.Fscanln(out, new(string))
+			if name == "closed" {
+				r.Close()
+			}
+			for _, s := range servers {
+				s.Freeze()
+			}
+			timeout := time.AfterFunc(patience, func() { cmd.Process.Kill() })
+			defer timeout.Stop()
+			if cmd.Wait(); cmd.ProcessState.ExitCode() != exitLost {
+				t.Errorf("got %v, want exit code %d", cmd.ProcessState, exitLost)
+			}
+		})
 	}
 }
 
