@@ -79,6 +79,8 @@ return redis.status_reply(1)
 return redis.sha1hex('')
 return redis.sha1hex(1)
 return redis.sha1hex()
+return redis.sha1hex(1e15)
+return redis.sha1hex({})
 return redis.log(redis.LOG_NOTICE, 'x')
 return redis.log(1)
 return redis.log('x', 'y')
@@ -128,6 +130,10 @@ return {pcall(function() error('z') end)}
 return {pcall(error)}
 return {xpcall(function() error('z') end, function(e) return e .. '!' end)}
 return {xpcall(function() return 1, 2 end, function(e) return e end)}
+return {xpcall(function() redis.call('nope') end, function(e) return type(e) .. e.err end)}
+return {xpcall(function() error({err='My ERR', n=5}) end, function(e) return e.n end)}
+return {xpcall(function() error({n=5}) end, function(e) return e.n end)}
+return {pcall(function() error({err='My ERR', n=5}) end)}
 assert(false)
 assert(nil, 'why')
 return {assert(1, 2, 3)}

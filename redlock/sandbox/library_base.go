@@ -322,9 +322,18 @@ func (m *machine) luaPcall(L *lua.LState) int {
 		L.Insert(lua.LTrue, 1)
 		return L.GetTop()
 	}
-	return m.caught(L, err)
+	raised := m.caught(err)
+	if t, ok := raised.(*lua.LTable); ok {
+		if text, ok := t.RawGetString("err").(lua.LString); ok {
+			raised = text
+		}
+	}
+	L.Push(lua.LFalse)
+	L.Push(raised)
+	return 2
 }
 
+// luaXpcall is xpcall(), whose handler gets what was raised.
 func (m *machine) luaXpcall(L *lua.LState) int {
 	argAny(L, 2, "xpcall")
 	handler, ok := L.Get(2).(*lua.LFunction)
@@ -334,20 +343,20 @@ func (m *machine) luaXpcall(L *lua.LState) int {
 		L.Insert(lua.LTrue, 1)
 		return L.GetTop()
 	}
-	n := m.caught(L, err)
-	if !ok {
-		return n
-	}
-	v := L.Get(-1)
+	raised := m.caught(err)
 	L.Push(lua.LFalse)
-	L.Push(handler)
-	L.Push(v)
-	L.Call(1, 1)
+	if ok {
+		L.Push(handler)
+	}
+	L.Push(raised)
+	if ok {
+		L.Call(1, 1)
+	}
 	return 2
 }
 
-// caught pushes false and what was raised.
-func (m *machine) caught(L *lua.LState, err error) int {
+// caught is what was raised.
+func (m *machine) caught(err error) lua.LValue {
 	if m.stop != nil {
 		m.end(m.stop)
 	}
@@ -361,19 +370,13 @@ func (m *machine) caught(L *lua.LState, err error) int {
 		raised = lua.LString(err.Error())
 	}
 	switch v := raised.(type) {
-	case *lua.LTable:
-		if text, ok := v.RawGetString("err").(lua.LString); ok {
-			raised = text
-		}
 	case lua.LString:
 		m.chargeString(len(v))
 		raised = lua.LString(inLuaWords(string(v)))
 	case nil:
 		raised = lua.LNil
 	}
-	L.Push(lua.LFalse)
-	L.Push(raised)
-	return 2
+	return raised
 }
 
 func luaRawequal(L *lua.LState) int {

@@ -124,7 +124,7 @@ func (m *machine) redisSha1hex(L *lua.LState) int {
 	if L.GetTop() != 1 {
 		m.raise("ERR wrong number of arguments")
 	}
-	text := L.ToString(1)
+	text, _ := concatText(L.Get(1)) // of what is neither a string nor a number it is that of nothing
 	m.work(len(text) / 16)
 	L.Push(lua.LString(SHA(text)))
 	return 1
