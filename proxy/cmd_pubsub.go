@@ -5,6 +5,8 @@ import (
 	"slices"
 
 	"github.com/tidwall/redcon"
+
+	"redlockd/redlock"
 )
 
 // Pub/Sub, for the wake-up channels of lock libraries, and for clients that subscribe as a part of their handshake. A message
@@ -49,6 +51,21 @@ const (
 	subscriptionBytesMax = 64 << 10
 	subscriptionCost     = 64
 )
+
+// channelMax bounds the name of a channel that a message is sent to: that of a resource, and as much again around it. All patterns of all
+// clients are compared with it, which takes a time of their length times its.
+const channelMax = 2 * redlock.MaxResourceLen
+
+// messageRefusal is the error for a message that cannot be published, or nothing.
+func messageRefusal(channel, payload string) string {
+	switch n := len(channel) + len(payload); {
+	case len(channel) > channelMax:
+		return fmt.Sprintf("ERR the name of the channel has %d bytes, at most %d are possible", len(channel), channelMax)
+	case n > redlock.MessageMax:
+		return fmt.Sprintf("ERR the message and its channel have %d bytes, at most %d are possible", n, redlock.MessageMax)
+	}
+	return ""
+}
 
 // subscriptions are what one client has subscribed to. The zero value is none.
 type subscriptions struct {
@@ -130,6 +147,10 @@ func unsubscribe(s *session, c *call, kind subscription) {
 // cmdPUBLISH is PUBLISH channel message.
 func cmdPUBLISH(s *session, c *call) {
 	channel, payload := string(c.args[1]), string(c.args[2])
+	if refusal := messageRefusal(channel, payload); refusal != "" {
+		c.fail(refusal)
+		return
+	}
 	here := s.server.subscribers.count(channel)
 	if err := s.server.opts.Engine.Publish(channel, payload); err != nil {
 		c.fail(coded(err))

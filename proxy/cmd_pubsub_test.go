@@ -73,6 +73,10 @@ func TestMessagesReachEveryServer(t *testing.T) {
 	p.do("PUBLISH", "wake", "4").is(":1")
 	far.silent(50 * time.Millisecond)
 	p.do("PUBLISH", "wake", strings.Repeat("x", 1<<15)).err("ERR the message and its channel have 32772 bytes, at most 32768 are possible")
+	// With one that long, patterns would take seconds.
+	p.do("PUBLISH", strings.Repeat("w", channelMax+1), "x").err("ERR the name of the channel has 2049 bytes, at most 2048 are possible")
+	p.do("EVAL", `return redis.pcall('publish', ARGV[1], 'x')`, "0", strings.Repeat("w", channelMax+1)).err("ERR the name of the channel has 2049 bytes")
+	p.do("EVAL", `return redis.pcall('publish', 'wake', ARGV[1])`, "0", strings.Repeat("x", 1<<15)).err("ERR the message and its channel have 32772 bytes")
 	near.conn.Close()
 	eventually(t, "the subscriber that has gone is forgotten", func() bool { return p.do("PUBLISH", "wake", "5").text == ":0" })
 }

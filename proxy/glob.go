@@ -14,6 +14,11 @@ func globMatch(pattern, s string) bool {
 			star, retry = p, i
 			continue
 		}
+		if p < len(pattern) && pattern[p] == s[i] && pattern[p] != '\\' && pattern[p] != '[' { // for speed
+			p++
+			i++
+			continue
+		}
 		if p < len(pattern) {
 			if ok, width := globByte(pattern[p:], s[i]); ok {
 				p += width

@@ -98,6 +98,9 @@ func runTIME(ks *keyspace, args []string) (sandbox.Reply, error) {
 
 // runPUBLISH answers that nobody heard it: who does is not known before the script has been committed.
 func runPUBLISH(ks *keyspace, args []string) (sandbox.Reply, error) {
+	if refusal := messageRefusal(args[1], args[2]); refusal != "" {
+		return failure(refusal), nil
+	}
 	ks.published = append(ks.published, message{args[1], args[2]})
 	return integer(0), nil
 }
