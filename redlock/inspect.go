@@ -76,25 +76,45 @@ func nth(durations []time.Duration, i int) time.Duration {
 // Leases lists, in order of name, at most limit leases that were granted through this client and still run, and resources
 // that somebody waits for here, if match is true for one of their resources.
 func (c *Client) Leases(match func(resource string) bool, limit int) []LeaseInfo {
-	now := time.Now()
+	// match may take long, and digests of tokens do: nobody waits for them.
+	listed := slices.DeleteFunc(c.listLeases(time.Now()), func(l listedLease) bool { return !slices.ContainsFunc(l.info.Resources, match) })
+	slices.SortFunc(listed, func(a, b listedLease) int { return slices.Compare(a.info.Resources, b.info.Resources) })
+	list := make([]LeaseInfo, min(limit, len(listed)))
+	for i := range list {
+		list[i] = listed[i].info
+		if listed[i].held {
+			list[i].TokenDigest = TokenDigest(listed[i].token)
+		}
+	}
+	return list
+}
+
+// listedLease is a lease in a list, with its token in place of the digest; or a resource that is only waited for.
+type listedLease struct {
+	info  LeaseInfo
+	held  bool
+	token string
+}
+
+// listLeases is all that Leases can list, in no order.
+func (c *Client) listLeases(now time.Time) []listedLease {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	var list []LeaseInfo
+	list := make([]listedLease, 0, len(c.leases.all))
 	for _, lease := range c.leases.all {
-		if now.Before(lease.validUntil) && slices.ContainsFunc(lease.keys, match) {
-			info := LeaseInfo{Resources: slices.Clone(lease.keys), TokenDigest: TokenDigest(lease.token), Validity: lease.validUntil.Sub(now), Lost: lease.lost}
+		if now.Before(lease.validUntil) {
+			info := LeaseInfo{Resources: slices.Clone(lease.keys), Validity: lease.validUntil.Sub(now), Lost: lease.lost}
 			for _, key := range lease.keys {
 				info.Waiters += c.leases.entries[key].line.length
 			}
-			list = append(list, info)
+			list = append(list, listedLease{info, true, lease.token})
 		}
 	}
 	for _, e := range c.leases.entries {
 		held := e.lease != nil && now.Before(e.lease.validUntil)
-		if !held && e.line.length > 0 && match(e.resource) {
-			list = append(list, LeaseInfo{Resources: []string{e.resource}, Waiters: e.line.length})
+		if !held && e.line.length > 0 {
+			list = append(list, listedLease{info: LeaseInfo{Resources: []string{e.resource}, Waiters: e.line.length}})
 		}
 	}
-	slices.SortFunc(list, func(a, b LeaseInfo) int { return slices.Compare(a.Resources, b.Resources) })
-	return list[:min(limit, len(list))]
+	return list
 }
