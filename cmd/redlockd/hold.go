@@ -11,7 +11,8 @@ import (
 	"runtime"
 	"syscall"
 	"time"
-	"unsafe"
+
+	"golang.org/x/sys/unix"
 
 	"redlockd/redlock"
 )
@@ -176,9 +177,8 @@ func (h *holding) start(command *exec.Cmd) error {
 
 // isTerminal tells whether the file is our controlling terminal.
 func isTerminal(f *os.File) bool {
-	var foreground int32
-	_, _, errno := syscall.Syscall(syscall.SYS_IOCTL, f.Fd(), syscall.TIOCGPGRP, uintptr(unsafe.Pointer(&foreground)))
-	return errno == 0
+	_, err := unix.IoctlGetInt(int(f.Fd()), unix.TIOCGPGRP)
+	return err == nil
 }
 
 // keep prolongs the lock and passes signals on until the command has ended. It returns false if the lock could not be kept, and
