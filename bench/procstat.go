@@ -5,18 +5,18 @@ import (
 	"os"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
-	"unsafe"
+
+	"golang.org/x/sys/unix"
 )
 
 // processCPU is the CPU time (user and system, of all threads) that the processes have used since they started, to the nanosecond.
 func processCPU(pids ...int) (time.Duration, error) {
 	var sum time.Duration
 	for _, pid := range pids {
-		var used syscall.Timespec
-		clock := uintptr(^pid<<3 | 2) // as clock_getcpuclockid(3) makes it; of 0 it would be our own
-		if _, _, errno := syscall.Syscall(syscall.SYS_CLOCK_GETTIME, clock, uintptr(unsafe.Pointer(&used)), 0); errno != 0 || pid <= 0 {
+		var used unix.Timespec
+		clock := int32(^pid<<3 | 2) // as clock_getcpuclockid(3) makes it; of 0 it would be our own
+		if err := unix.ClockGettime(clock, &used); err != nil || pid <= 0 {
 			return 0, fmt.Errorf("CPU time of process %d: there is no such process", pid)
 		}
 		sum += time.Duration(used.Nano())

@@ -5,28 +5,27 @@ import (
 	"os"
 	"syscall"
 	"time"
-	"unsafe"
+
+	"golang.org/x/sys/unix"
 )
 
 // sharpTimer sleeps to some ten microseconds. An idle Go program sleeps in whole milliseconds, since that is how epoll_wait
 // counts; a timer of the kernel that epoll reports as readable has no such grain. Linux only. One goroutine at a time.
 type sharpTimer struct {
-	file  *os.File
-	raw   syscall.RawConn
-	due   time.Time
-	errno syscall.Errno
-	wait  func(fd uintptr) bool // a method value, made once
+	file *os.File
+	raw  syscall.RawConn
+	due  time.Time
+	err  error
+	wait func(fd uintptr) bool // a method value, made once
 }
 
 func newSharpTimer() (*sharpTimer, error) {
-	const clockMonotonic = 1
-	fd, _, errno := syscall.Syscall(syscall.SYS_TIMERFD_CREATE, clockMonotonic, syscall.O_NONBLOCK|syscall.O_CLOEXEC, 0)
-	if errno != 0 {
-		return nil, fmt.Errorf("make a timer: %w", errno)
+	fd, err := unix.TimerfdCreate(unix.CLOCK_MONOTONIC, unix.TFD_NONBLOCK|unix.TFD_CLOEXEC)
+	if err != nil {
+		return nil, fmt.Errorf("make a timer: %w", err)
 	}
-	s := &sharpTimer{file: os.NewFile(fd, "timer")}
+	s := &sharpTimer{file: os.NewFile(uintptr(fd), "timer")}
 	s.wait = s.waitFd
-	var err error
 	if s.raw, err = s.file.SyscallConn(); err != nil {
 		s.file.Close()
 		return nil, fmt.Errorf("make a timer: %w", err)
@@ -36,12 +35,12 @@ func newSharpTimer() (*sharpTimer, error) {
 
 // until returns at t, or at once when t is over, and an error when the timer was closed.
 func (s *sharpTimer) until(t time.Time) error {
-	s.due, s.errno = t, 0
+	s.due, s.err = t, nil
 	if err := s.raw.Read(s.wait); err != nil {
 		return err
 	}
-	if s.errno != 0 {
-		return fmt.Errorf("set a timer: %w", s.errno)
+	if s.err != nil {
+		return fmt.Errorf("set a timer: %w", s.err)
 	}
 	return nil
 }
@@ -53,9 +52,8 @@ func (s *sharpTimer) waitFd(fd uintptr) bool {
 	if d <= 0 {
 		return true
 	}
-	setting := struct{ interval, value syscall.Timespec }{value: syscall.NsecToTimespec(d.Nanoseconds())}
-	_, _, s.errno = syscall.RawSyscall6(syscall.SYS_TIMERFD_SETTIME, fd, 0, uintptr(unsafe.Pointer(&setting)), 0, 0, 0)
-	return s.errno != 0
+	s.err = unix.TimerfdSettime(int(fd), 0, &unix.ItimerSpec{Value: unix.NsecToTimespec(d.Nanoseconds())}, nil)
+	return s.err != nil
 }
 
 func (s *sharpTimer) close() { s.file.Close() }
