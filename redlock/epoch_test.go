@@ -506,17 +506,17 @@ func TestRefusedMasters(t *testing.T) {
 		{"replica",
 			func(s *stage, p *proxy) { s.do(1, "REPLICAOF", "elsewhere", "6379") },
 			func(s *stage, p *proxy) { s.do(1, "REPLICAOF", "NO", "ONE") },
-			"refused: it is a slave of elsewhere:6379"},
+			"it is a slave of elsewhere:6379"},
 		{"evicting",
 			func(s *stage, p *proxy) {
 				s.do(1, "CONFIG", "SET", "maxmemory", "1000000", "maxmemory-policy", "volatile-lru")
 			},
 			func(s *stage, p *proxy) { s.do(1, "CONFIG", "SET", "maxmemory-policy", "noeviction") },
-			"refused: it may evict locks when its memory is full: maxmemory-policy is volatile-lru, set noeviction"},
+			"it may evict locks when its memory is full: maxmemory-policy is volatile-lru, set noeviction"},
 		{"the same as another",
 			func(s *stage, p *proxy) { p.paths[1].Cut(); p.exchangePath(1, s.masters[0].Link()) },
 			func(s *stage, p *proxy) { p.reroute(1) },
-			"refused: it is the same Redis as m1"},
+			"it is the same Redis as m1"},
 	} {
 		inVirtualTime(t, 5, func(s *stage) {
 			p := s.open()
@@ -530,7 +530,7 @@ func TestRefusedMasters(t *testing.T) {
 			s.freeze(3, 4)
 			p.align()
 			c := p.lock(one("r", time.Second))
-			if c.Held || !strings.Contains(c.Err.Error(), "m2: "+tt.reason) {
+			if c.Held || !strings.Contains(c.Err.Error(), "m2: refused: "+tt.reason) {
 				s.Errorf("%s: LOCK that needs its vote: got %+v, want an error that says why", tt.name, c.Result)
 			}
 			s.thaw(3, 4)
