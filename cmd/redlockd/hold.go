@@ -132,9 +132,7 @@ func (h *holding) acquire(ctx context.Context) error {
 
 // obstacle says what the lock is waited for.
 func (h *holding) obstacle() string {
-	now, cancel := context.WithCancel(context.Background())
-	cancel()
-	if err := h.client.Ready(now); err != nil {
+	if err := quorum(h.client); err != nil {
 		return reasonOf(err)
 	}
 	return "it is held by another"

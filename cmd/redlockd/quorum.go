@@ -1,0 +1,97 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"redlockd/redlock"
+)
+
+// awaitQuorum gives masters that are well the time to connect before the first client is served: until then it waits in the
+// listener's queue instead of getting NOQUORUM.
+func (s *server) awaitQuorum(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, s.config.engine.ConnectTimeout)
+	defer cancel()
+	s.engine.Ready(ctx) // if there is none, watchQuorum says so
+}
+
+// watchQuorum tells the log when the first quorum of masters is there, and which masters are not; before that, once, what
+// is missing for it. From then on, when the quorum is lost and when it is back; the masters' own changes are told by the engine.
+func (s *server) watchQuorum(ctx context.Context) {
+	total := len(s.engine.Masters())
+	// A master that is well answers within this, so what is missing then is worth a line.
+	patience, cancel := context.WithTimeout(ctx, s.config.engine.ConnectTimeout)
+	defer cancel()
+	if s.engine.Ready(patience) != nil && ctx.Err() == nil {
+		s.log.Warn("no quorum of masters yet: commands are answered with NOQUORUM until there is one",
+			"needed", total/2+1, "masters", total, "missing", missing(s.engine.Masters()))
+	}
+	if s.engine.Ready(ctx) != nil {
+		return // stopped before
+	}
+	s.log.Info("quorum reached: locks are granted", "needed", total/2+1, "masters", total)
+	// The slowest of the well ones may still be connecting.
+	awaitAll(patience, s.engine)
+	if out := missing(s.engine.Masters()); out != "" && ctx.Err() == nil {
+		s.log.Warn("not all masters can vote", "missing", out)
+	}
+	for hasQuorum := true; pause(ctx, quorumPause); {
+		err := quorum(s.engine)
+		switch {
+		case (err == nil) == hasQuorum:
+			continue
+		case err == nil:
+			s.log.Info("quorum is back: locks are granted", "needed", total/2+1, "masters", total)
+		default:
+			s.log.Error("quorum lost: commands are answered with NOQUORUM until it is back",
+				"needed", total/2+1, "masters", total, "missing", missing(s.engine.Masters()))
+		}
+		hasQuorum = !hasQuorum
+	}
+}
+
+// quorumPause is the time between two looks whether there is a quorum: what lasts shorter is in the counters of INFO.
+const quorumPause = time.Second
+
+// pause waits, and returns false when ctx is done.
+func pause(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(d):
+		return true
+	}
+}
+
+// quorum is nil if a quorum of masters has a vote now, else what a LOCK would be told.
+func quorum(engine *redlock.Client) error {
+	now, cancel := context.WithCancel(context.Background())
+	cancel()
+	return engine.Ready(now)
+}
+
+// awaitAll waits until every master can vote, or ctx is done.
+func awaitAll(ctx context.Context, engine *redlock.Client) {
+	for missing(engine.Masters()) != "" && pause(ctx, 2*time.Millisecond) {
+	}
+}
+
+// missing lists the masters that cannot vote, each with the reason.
+func missing(masters []redlock.MasterStatus) string {
+	var all []string
+	for _, m := range masters {
+		if m.State != redlock.MasterUp {
+			why := string(m.State)
+			if m.Left > 0 {
+				why += " for another " + formatDuration(m.Left.Round(10*time.Millisecond))
+			}
+			if m.Reason != "" {
+				why += ": " + m.Reason
+			}
+			all = append(all, fmt.Sprintf("%s (%s)", m.Addr, why))
+		}
+	}
+	return strings.Join(all, ", ")
+}
