@@ -178,8 +178,9 @@ func (srv *Server) accepted(conn net.Conn) {
 }
 
 // Shutdown drains the server: no connection is accepted and no lock is granted any more (LEAVING), waiters are answered,
-// but locks that were granted can be released and prolonged on the connections that are there. It ends when no lock granted
-// here is held and all is answered, or with ctx; then everything is closed. The error is that of ctx if it ended the draining.
+// but locks that were granted can be released and prolonged on the connections that are there. It ends when all is answered and no lock
+// granted here is held, or no client is left who could release it; or with ctx. Then everything is closed. The error is that of ctx
+// if it ended the draining.
 func (srv *Server) Shutdown(ctx context.Context) error {
 	srv.draining.Store(true)
 	srv.closeListeners()
@@ -202,10 +203,11 @@ func (srv *Server) Shutdown(ctx context.Context) error {
 
 // quiet tells whether no client of this server has anything to expect from it.
 func (srv *Server) quiet() bool {
-	if srv.opts.Engine.Stats().Leases > 0 {
+	clients := srv.clients()
+	if len(clients) > 0 && srv.opts.Engine.Stats().Leases > 0 {
 		return false
 	}
-	for _, s := range srv.clients() {
+	for _, s := range clients {
 		s.mu.Lock()
 		quiet := s.head == nil && s.unsentLocked() == 0 && !s.inBatch.Load()
 		s.mu.Unlock()

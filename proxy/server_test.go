@@ -157,6 +157,23 @@ func TestShutdownEndsWithItsContext(t *testing.T) {
 	}
 }
 
+// Nobody waits for the release of a lock when no client is left who could send it.
+func TestShutdownWithoutClients(t *testing.T) {
+	srv := serve(t)
+	holder := srv.dial()
+	holder.do("LOCK", "r", "10000", "TOKEN", "a").granted(1, 9898)
+	holder.conn.Close()
+	eventually(t, "the holder has gone", func() bool { return len(srv.clients()) == 0 })
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	if err := srv.Shutdown(ctx); err != nil {
+		t.Errorf("Shutdown: got %v, want nil", err)
+	}
+	if n := srv.opts.Engine.Stats().Leases; n != 1 {
+		t.Errorf("got %d leases, want the one that runs on", n)
+	}
+}
+
 // An accept that fails is tried again, after a pause, and not as often as the processor can.
 func TestAcceptErrors(t *testing.T) {
 	srv := newTestServer(t)
