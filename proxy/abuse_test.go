@@ -89,24 +89,7 @@ func TestClientThatDoesNotRead(t *testing.T) {
 	})
 	c := srv.dial()
 	c.do("PING").is("+PONG")
-	go func() {
-		command := []byte(strings.Repeat(frameOf("ECHO", strings.Repeat("x", 10_000)), 100))
-		for {
-			if _, err := c.conn.Write(command); err != nil {
-				return
-			}
-		}
-	}()
-	most := 0
-	eventually(t, "it is closed", func() bool {
-		clients := srv.clients()
-		for _, s := range clients {
-			s.mu.Lock()
-			most = max(most, s.unsentLocked())
-			s.mu.Unlock()
-		}
-		return len(clients) == 0
-	})
+	most := srv.flood(c, strings.Repeat(frameOf("ECHO", strings.Repeat("x", 10_000)), 100))
 	if limit := 64<<10 + batchMax + 10_100; most > limit {
 		t.Errorf("%d bytes waited for the client, want at most %d", most, limit)
 	}
@@ -114,6 +97,29 @@ func TestClientThatDoesNotRead(t *testing.T) {
 	if !strings.Contains(log.String(), "client does not read its replies") {
 		t.Errorf("the log does not say so:\n%s", log.String())
 	}
+}
+
+// flood has a client send without reading until it is closed, and returns the most bytes that waited for a client meanwhile.
+func (srv *testServer) flood(c *client, commands string) (most int) {
+	srv.t.Helper()
+	others := len(srv.clients()) - 1
+	go func() {
+		for b := []byte(commands); ; {
+			if _, err := c.conn.Write(b); err != nil {
+				return
+			}
+		}
+	}()
+	eventually(srv.t, "it is closed", func() bool {
+		clients := srv.clients()
+		for _, s := range clients {
+			s.mu.Lock()
+			most = max(most, s.unsentLocked())
+			s.mu.Unlock()
+		}
+		return len(clients) == others
+	})
+	return most
 }
 
 // Replies that come later are bounded like those that are known at once, however short the commands are that were sent together.
@@ -129,24 +135,7 @@ func TestClientThatDoesNotReadWhatComesLater(t *testing.T) {
 	} {
 		c := srv.dial()
 		c.do("PING").is("+PONG")
-		go func() {
-			commands := []byte(strings.Repeat(command, 1000))
-			for {
-				if _, err := c.conn.Write(commands); err != nil {
-					return
-				}
-			}
-		}()
-		most := 0
-		eventually(t, "it is closed", func() bool {
-			clients := srv.clients()
-			for _, s := range clients {
-				s.mu.Lock()
-				most = max(most, s.unsentLocked())
-				s.mu.Unlock()
-			}
-			return len(clients) == 1
-		})
+		most := srv.flood(c, strings.Repeat(command, 1000))
 		if limit := 64<<10 + batchMax + 2*reply; most > limit {
 			t.Errorf("%.60q: %d bytes waited for the client, want at most %d", command, most, limit)
 		}

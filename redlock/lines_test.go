@@ -8,38 +8,25 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 )
 
-// logLines is a log that can be read.
-type logLines struct {
-	mu   sync.Mutex
-	text strings.Builder
-}
-
-func (l *logLines) Write(line []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(line)
-}
-
 // take returns the lines since the last take that contain the text.
-func (l *logLines) take(text string) []string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+func (j *journal) take(text string) []string {
+	j.mu.Lock()
+	defer j.mu.Unlock()
 	var found []string
-	for line := range strings.Lines(l.text.String()) {
+	for line := range strings.Lines(j.text.String()) {
 		if strings.Contains(line, text) {
 			found = append(found, line)
 		}
 	}
-	l.text.Reset()
+	j.text.Reset()
 	return found
 }
 
-func (l *logLines) option(o *Options) { o.Logger = slog.New(slog.NewTextHandler(l, nil)) }
+func (j *journal) option(o *Options) { o.Logger = slog.New(slog.NewTextHandler(j, nil)) }
 
 func TestLines(t *testing.T) {
 	var n lines
@@ -65,7 +52,7 @@ func TestLines(t *testing.T) {
 
 func TestMasterThatFlapsDoesNotFloodTheLog(t *testing.T) {
 	inVirtualTime(t, 5, func(s *stage) {
-		var log logLines
+		var log journal
 		p := s.open(log.option)
 		flap := func(seconds int) {
 			for range seconds {
@@ -106,7 +93,7 @@ func TestOneLineForEachThingThatHappensToAMaster(t *testing.T) {
 		{"flushed", func(s *stage) { s.do(0, "FLUSHALL") }, []string{`msg="master quarantined"`}},
 	} {
 		inVirtualTime(t, 5, func(s *stage) {
-			var log logLines
+			var log journal
 			s.open(log.option)
 			log.take("")
 			tt.happen(s)
@@ -121,7 +108,7 @@ func TestOneLineForEachThingThatHappensToAMaster(t *testing.T) {
 
 func TestManyLostLeasesDoNotFloodTheLog(t *testing.T) {
 	inVirtualTime(t, 5, func(s *stage) {
-		var log logLines
+		var log journal
 		p := s.open(log.option)
 		const leases = 30
 		for i := range leases {
