@@ -335,6 +335,21 @@ func TestSecondEpisode(t *testing.T) {
 	}
 }
 
+// The reason of a quarantine is the true one also where the master was never admitted.
+func TestFlushedWhileNew(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		s.do(0, "FLUSHALL")
+		p := s.start()
+		time.Sleep(time.Second)
+		p.wantStates("quuuu")
+		s.do(0, "FLUSHALL")
+		time.Sleep(time.Second)
+		if got := p.Masters()[0]; got.State != MasterQuarantined || !strings.HasPrefix(got.Reason, "it has no epoch: it is new") {
+			s.Errorf("flushed again: got %s: %s", got.State, got.Reason)
+		}
+	})
+}
+
 // Whoever is first admits for all; a proxy that came later does not wait for a time of its own. And an epoch that was admitted is
 // trusted at once.
 func TestOneAdmitsForAll(t *testing.T) {

@@ -213,7 +213,7 @@ func (l *lane) attest(ctx context.Context, link *link, doubt string, step time.D
 		}
 		kind := readEpoch(value, l.identity.runID)
 		switch {
-		case doubt == "" && (slices.Contains(l.guard.former, value) || value == l.guard.past && l.guard.quarantine != ""):
+		case doubt == "" && kind == epochAdmitted && (slices.Contains(l.guard.former, value) || value == l.guard.past && l.guard.quarantine != ""):
 			doubt = "its epoch is one of before: its memory is of an earlier time"
 			continue
 		case doubt == "" && kind == epochAdmitted:
