@@ -115,19 +115,21 @@ func (h *holding) acquire(ctx context.Context) error {
 		defer cancel()
 		awaitAll(all, h.client)
 	} // else LOCK says what is missing, or waits for it
-	for again := true; ; again = false {
+	for range 2 {
 		clock, now := steady(), time.Now()
 		lease, err := h.client.Acquire(ctx, redlock.LockRequest{Resources: []string{h.resource}, TTL: h.ttl, Wait: h.wait, Fence: h.fence})
 		if err != nil {
 			return err
 		}
-		h.lease, h.until = lease, clock+lease.Until().Sub(now)
-		if !again || h.until-steady() > h.grace {
+		until := clock + lease.Until().Sub(now)
+		if until-steady() > h.grace+h.margin() {
+			h.lease, h.until = lease, until
 			return nil
 		}
 		// The machine slept while we waited, and nobody knows whether the lock was granted before that or after.
 		lease.Unlock(ctx)
 	}
+	return errSuspended
 }
 
 // obstacle says what the lock is waited for.
@@ -186,6 +188,7 @@ func (h *holding) keep(ended <-chan struct{}) bool {
 	defer ticks.Stop()
 	extended := make(chan extension, 1)
 	h.extendAt = h.nextExtension()
+	h.enforce()
 	for {
 		select {
 		case <-ticks.C:

@@ -446,8 +446,18 @@ func TestServeBeforeItsMasters(t *testing.T) {
 func TestBootstrapBeforeTheMasters(t *testing.T) {
 	servers, addrs := startMasters(t, 3)
 	servers[1].Kill()
+	away, err := net.Listen("tcp", servers[1].Addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer away.Close()
 	p := begin(t, "serve", "--listen", "127.0.0.1:0", "--masters", addrs, "--max-ttl", "1h", "--bootstrap")
-	time.Sleep(200 * time.Millisecond) // it has found one of them away
+	conn, err := away.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn.Close() // so it has found one of them away
+	away.Close()
 	if err := servers[1].Restart(); err != nil {
 		t.Fatal(err)
 	}
