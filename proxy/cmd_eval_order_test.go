@@ -126,6 +126,34 @@ func TestScriptsOfASessionThatEnds(t *testing.T) {
 	}
 }
 
+// A session can be killed, and its scripts end, after the reader has looked whether it lives and before the command is carried out.
+func TestSessionThatEndedBeforeItsCommand(t *testing.T) {
+	for _, command := range [][]string{
+		take("k", "late"), {"SET", "k", "late", "NX", "PX", "60000"}, {"SET", "k", "late", "NX", "GET", "PX", "60000"},
+		{"LOCK", "k", "60000", "TOKEN", "late"}, {"MLOCK", "2", "k", "l", "60000", "TOKEN", "late"},
+	} {
+		t.Run(command[0], func(t *testing.T) {
+			srv := serve(t)
+			srv.open()
+			c := srv.dial()
+			id := c.do("CLIENT", "ID").matches(`:(\d+)`)[0]
+			s := srv.clients()[0]
+			other := srv.dial()
+			other.do("CLIENT", "KILL", "ID", id).is(":1")
+			eventually(t, "its reader has ended", func() bool { return len(srv.clients()) == 1 })
+
+			s.batch = borrowChunk()
+			args := make([][]byte, len(command))
+			for i, arg := range command {
+				args[i] = []byte(arg)
+			}
+			s.dispatch(args)
+			eventually(t, "it is answered", func() bool { return s.inFlight.Load() == 0 })
+			eventually(t, "nothing is locked for nobody", func() bool { return other.do("EXISTS", "k", "l").text == ":0" })
+		})
+	}
+}
+
 // Sessions, and then the server, end at any moment of scripts of all lengths.
 func TestScriptsWhenTheServerCloses(t *testing.T) {
 	engine, masters := startEngine(t)

@@ -103,30 +103,30 @@ func (x *scriptExchange) orderBehind(s *session, c *call) (alive bool) {
 
 // awaitScripts is orderBehind for any command with keys, before it takes its place; it must take one.
 func (s *session) awaitScripts(c *call, keys []string) (alive bool) {
-	if s.scripts.Load() == 0 {
-		return true // and none can come but from this goroutine
-	}
-	free := func() bool {
-		for _, key := range keys {
-			if _, ok := s.scripted[key]; ok {
-				return false
+	if s.scripts.Load() > 0 { // else none can come but from this goroutine
+		free := func() bool {
+			for _, key := range keys {
+				if _, ok := s.scripted[key]; ok {
+					return false
+				}
 			}
+			return true
 		}
-		return true
+		s.mu.Lock()
+		now := free()
+		s.mu.Unlock()
+		if !now {
+			s.batch.b = c.out
+			s.awaitOthers(free) // fails if the session is dead
+			c.out = s.batch.b
+		}
 	}
-	s.mu.Lock()
-	now := free()
-	s.mu.Unlock()
-	if now {
-		return true
-	}
-	s.batch.b = c.out
-	err := s.awaitOthers(free)
-	c.out = s.batch.b
-	if err != nil {
+	// It may have died since execute looked, and its scripts have ended with it: then there was nothing to wait for.
+	if s.dead.Load() {
 		flush(c.later().fail(coded(errGone)))
+		return false
 	}
-	return err == nil
+	return true
 }
 
 // beginScriptLocked has commands with these keys wait, endScriptLocked ends that. The caller signals changed.
