@@ -15,7 +15,9 @@ import (
 )
 
 func TestGoRedis(t *testing.T) {
-	srv := serve(t, func(opts *Options) { opts.Users = []User{{"default", "secret"}, {"alice", "wonder"}} })
+	srv := serve(t, func(opts *Options) {
+		opts.Users = []User{{Name: "default", Password: "secret"}, {Name: "alice", Password: "wonder"}}
+	})
 	for name, opts := range map[string]*redis.Options{
 		"RESP2":         {Protocol: 2, Password: "secret"},
 		"RESP3":         {Protocol: 3, Password: "secret"},
@@ -95,7 +97,7 @@ func TestGoRedis(t *testing.T) {
 }
 
 func TestRueidis(t *testing.T) {
-	srv := serve(t, func(opts *Options) { opts.Users = []User{{"alice", "wonder"}} })
+	srv := serve(t, func(opts *Options) { opts.Users = []User{{Name: "alice", Password: "wonder"}} })
 	for name, change := range map[string]func(*rueidis.ClientOption){
 		"RESP3":  func(*rueidis.ClientOption) {},
 		"RESP2":  func(o *rueidis.ClientOption) { o.AlwaysRESP2 = true },

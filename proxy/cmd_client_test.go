@@ -53,7 +53,9 @@ func TestCLIENTSETNAMERefusals(t *testing.T) {
 
 // Goal: CLIENT KILL closes those that match, and only those. Method: each condition against three clients.
 func TestCLIENTKILL(t *testing.T) {
-	srv := serve(t, func(opts *Options) { opts.Users = []User{{"default", "d"}, {"alice", "a"}} })
+	srv := serve(t, func(opts *Options) {
+		opts.Users = []User{{Name: "default", Password: "d"}, {Name: "alice", Password: "a"}}
+	})
 	addrOf := func(c *client) string { return c.conn.LocalAddr().String() }
 	for name, kill := range map[string]func(victim *client) []string{
 		"ID":    func(v *client) []string { return []string{"ID", v.id()} },

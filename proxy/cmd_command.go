@@ -140,36 +140,33 @@ func cmdCOMMANDGETKEYS(s *session, c *call) {
 		c.fail("ERR Invalid number of arguments specified for command")
 		return
 	}
-	keys, ok := cmd.keys.find(args)
+	keys, step, ok := cmd.keys.find(args)
 	if !ok {
 		c.fail("ERR Invalid arguments specified for command")
 		return
 	}
-	c.out = redcon.AppendArray(c.out, len(keys))
-	for _, key := range keys {
-		c.out = redcon.AppendBulk(c.out, key)
+	c.out = redcon.AppendArray(c.out, (len(keys)+step-1)/step)
+	for i := 0; i < len(keys); i += step {
+		c.out = redcon.AppendBulk(c.out, keys[i])
 	}
 }
 
-// find returns the keys among the arguments of a command, whose name is args[0]. It fails when the count of the keys does
-// not fit the arguments.
-func (spec keySpec) find(args [][]byte) (keys [][]byte, ok bool) {
+// find returns the keys among the arguments of a command, whose name is args[0]: the first of keys, and each step-th behind it. It
+// fails when the count of the keys does not fit the arguments.
+func (spec keySpec) find(args [][]byte) (keys [][]byte, step int, ok bool) {
 	if spec.numkeys > 0 {
 		n, ok := parseInteger(args[spec.numkeys])
 		rest := args[spec.numkeys+1:]
 		if !ok || n < 1 || n > int64(len(rest)) {
-			return nil, false
+			return nil, 1, false
 		}
-		return rest[:n], true
+		return rest[:n], 1, true
 	}
 	last := spec.last
 	if last < 0 {
 		last += len(args)
 	}
-	for i := spec.first; i <= last && i < len(args); i += spec.step {
-		keys = append(keys, args[i])
-	}
-	return keys, true
+	return args[spec.first : last+1], spec.step, true
 }
 
 // byFullName finds a command by the name that fullName gives it, in any case; nil if there is none.

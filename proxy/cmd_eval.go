@@ -142,7 +142,7 @@ func newScriptExchange(s *session, c *call) *scriptExchange {
 		c.fail(fmt.Sprintf("ERR the script has %d keys: scripts here can have %d", n, scriptKeysMax))
 		return nil
 	}
-	x := &scriptExchange{readOnly: c.cmd.flags&flagReadOnly != 0}
+	x := &scriptExchange{user: s.user, readOnly: c.cmd.flags&flagReadOnly != 0}
 	x.declared = copyStrings(x.oneKey[:0], rest[:n])
 	x.argv = copyStrings(x.fewArgs[:0], rest[n:])
 	return x

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/tidwall/redcon"
 
@@ -108,7 +109,10 @@ func cmdLOCKS(s *session, c *call) {
 		c.fail(refusal)
 		return
 	}
-	match := func(resource string) bool { return pattern == "" || globMatch(pattern, resource) }
+	match := func(resources []string) bool {
+		return (pattern == "" || slices.ContainsFunc(resources, func(resource string) bool { return globMatch(pattern, resource) })) &&
+			!slices.ContainsFunc(resources, func(resource string) bool { return !s.user.may(resource) })
+	}
 	leases := s.server.opts.Engine.Leases(match, limit)
 	c.out = redcon.AppendArray(c.out, len(leases))
 	for _, lease := range leases {

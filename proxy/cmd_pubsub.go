@@ -86,13 +86,19 @@ var (
 	patternSubscription = subscription{"psubscribe", "punsubscribe", func(subs *subscriptions) *[]string { return &subs.patterns }}
 )
 
-func cmdSUBSCRIBE(s *session, c *call)    { subscribe(s, c, channelSubscription) }
+func cmdSUBSCRIBE(s *session, c *call)    { subscribe(s, c, channelSubscription, s.user.may) }
 func cmdUNSUBSCRIBE(s *session, c *call)  { unsubscribe(s, c, channelSubscription) }
-func cmdPSUBSCRIBE(s *session, c *call)   { subscribe(s, c, patternSubscription) }
+func cmdPSUBSCRIBE(s *session, c *call)   { subscribe(s, c, patternSubscription, s.user.mayMatch) }
 func cmdPUNSUBSCRIBE(s *session, c *call) { unsubscribe(s, c, patternSubscription) }
 
 // subscribe answers each name with a message of its own, as Redis does: in RESP3 a push. It takes all of them or none.
-func subscribe(s *session, c *call, kind subscription) {
+func subscribe(s *session, c *call, kind subscription, may func(name string) bool) {
+	for _, arg := range c.args[1:] {
+		if !may(string(arg)) {
+			c.fail(s.user.refuse("channel", string(arg)))
+			return
+		}
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	names := kind.names(&s.subscriptions)
@@ -147,7 +153,11 @@ func unsubscribe(s *session, c *call, kind subscription) {
 // cmdPUBLISH is PUBLISH channel message.
 func cmdPUBLISH(s *session, c *call) {
 	channel, payload := string(c.args[1]), string(c.args[2])
-	if refusal := messageRefusal(channel, payload); refusal != "" {
+	refusal := messageRefusal(channel, payload)
+	if refusal == "" && !s.user.may(channel) {
+		refusal = s.user.refuse("channel", channel)
+	}
+	if refusal != "" {
 		c.fail(refusal)
 		return
 	}

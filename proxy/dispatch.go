@@ -33,7 +33,7 @@ func (s *session) run(c *call) {
 	if cmd != nil {
 		c.cmd = cmd
 		s.lastCommand.Store(cmd)
-		if refusal = s.refusal(cmd, len(c.args)); refusal == "" {
+		if refusal = s.refusal(cmd, c.args); refusal == "" {
 			refusal = s.notQueued(cmd)
 		}
 	}
@@ -54,9 +54,9 @@ func (s *session) run(c *call) {
 }
 
 // refusal says why this command must not be executed now, or nothing.
-func (s *session) refusal(cmd *command, args int) string {
+func (s *session) refusal(cmd *command, args [][]byte) string {
 	switch {
-	case !arityFits(cmd.arity, args):
+	case !arityFits(cmd.arity, len(args)):
 		return "ERR wrong number of arguments for '" + cmd.fullName() + "' command"
 	case cmd.flags&flagNoAuth == 0 && !s.authenticated():
 		return "NOAUTH Authentication required."
@@ -65,7 +65,7 @@ func (s *session) refusal(cmd *command, args int) string {
 	case cmd.flags&flagLock != 0 && s.gone:
 		return coded(errGone)
 	}
-	return ""
+	return s.user.notPermitted(cmd, args)
 }
 
 // recovered keeps a command that panics from taking the server down: its client gets an error, the log gets the stack.

@@ -22,7 +22,8 @@ type keyspace struct {
 	lifetime int64
 
 	// Of a script.
-	readOnly  bool // commands that write are errors
+	readOnly  bool  // commands that write are errors
+	user      *User // who may publish on some channels only, or nil
 	readTime  bool
 	blind     bool
 	published []message

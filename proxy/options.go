@@ -11,12 +11,6 @@ import (
 	"redlockd/redlock"
 )
 
-// User may log in with AUTH or HELLO.
-type User struct {
-	Name     string // "default" is the user of AUTH with a password alone
-	Password string
-}
-
 // Setting is one line of CONFIG GET.
 type Setting struct{ Name, Value string }
 
@@ -105,10 +99,12 @@ func (o Options) Validate() error {
 		switch {
 		case u.Name == "":
 			bad("user %d has no name (the user of AUTH with a password alone is \"default\")", i+1)
-		case u.Password == "":
-			bad("user %q has no password", u.Name)
 		case seen[u.Name]:
 			bad("user %q is named twice", u.Name)
+		default:
+			if err := u.validate(); err != nil {
+				errs = append(errs, err)
+			}
 		}
 		seen[u.Name] = true
 	}

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"errors"
 	"slices"
 	"strconv"
 	"strings"
@@ -100,6 +101,9 @@ func runTIME(ks *keyspace, args []string) (sandbox.Reply, error) {
 func runPUBLISH(ks *keyspace, args []string) (sandbox.Reply, error) {
 	if refusal := messageRefusal(args[1], args[2]); refusal != "" {
 		return failure(refusal), nil
+	}
+	if !ks.user.may(args[1]) {
+		return sandbox.Reply{}, &scriptRefusal{errors.New(ks.user.refuse("channel", args[1]))}
 	}
 	ks.published = append(ks.published, message{args[1], args[2]})
 	return integer(0), nil

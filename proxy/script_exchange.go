@@ -41,8 +41,9 @@ type scriptExchange struct {
 	guess    int32            // which of guesses is being tried, or noGuess
 	tries    int8             // commits that found the keys changed
 	readOnly bool
-	waited   bool // for what it has left behind
-	asked    bool // states are what a quorum holds
+	user     *User // who sent it
+	waited   bool  // for what it has left behind
+	asked    bool  // states are what a quorum holds
 
 	// Room for a script with one key, so that it costs few allocations.
 	op       redlock.Op // one at a time
@@ -179,7 +180,9 @@ func (x *scriptExchange) runInBox(instructions int, kind []byte) {
 	}
 	x.s.server.running <- struct{}{}
 	defer func() { <-x.s.server.running }()
-	x.outcome = runScript(x.s.server.boxes, script, x.declared, newKeyspace(x.keys, x.states, time.Now()), x.argv, limits)
+	ks := newKeyspace(x.keys, x.states, time.Now())
+	ks.user = x.user
+	x.outcome = runScript(x.s.server.boxes, script, x.declared, ks, x.argv, limits)
 	x.spent += x.outcome.spent
 	if kind != nil {
 		if _, known := x.script.shapes.find(kind); !known {

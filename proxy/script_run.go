@@ -67,13 +67,14 @@ type keyWrite struct {
 
 type message struct{ channel, payload string }
 
-// scriptRefusal ends a script that is not one of a lock, also inside pcall.
-type scriptRefusal struct{ why error }
+// scriptRefusal ends a script that is not one of a lock, also inside pcall. Its text is that of the error reply.
+type scriptRefusal struct{ error }
 
-func (e *scriptRefusal) Error() string { return "ERR " + e.why.Error() }
-func (e *scriptRefusal) Unwrap() error { return e.why }
+func (e *scriptRefusal) Unwrap() error { return e.error }
 
-func refuse(format string, args ...any) error { return &scriptRefusal{fmt.Errorf(format, args...)} }
+func refuse(format string, args ...any) error {
+	return &scriptRefusal{fmt.Errorf("ERR "+format, args...)}
+}
 
 // runScript runs a script on keys, to which it is said that they are those of declared, and argv. It calls nobody and keeps nothing.
 func runScript(pool *sandbox.Pool, script *sandbox.Script, declared []string, ks *keyspace, argv []string, limits sandbox.Limits) outcome {

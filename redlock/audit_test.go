@@ -29,7 +29,7 @@ func TestRealLostLeaseIsNoticed(t *testing.T) {
 	want := func(lost ...string) func() error {
 		return func() error {
 			var got []string
-			for _, info := range c.Leases(func(string) bool { return true }, 100) {
+			for _, info := range c.Leases(func([]string) bool { return true }, 100) {
 				if info.Lost {
 					got = append(got, info.Resources[0])
 				}

@@ -217,7 +217,7 @@ func TestDropInSteps(t *testing.T) {
 				s.Errorf("state: got %+v, want %q for nearly a second", st, value)
 			}
 			// Whoever chooses among them may take his time: nobody waits for it.
-			if got := p.Leases(func(string) bool { return p.Stats().Leases == 1 }, 9); len(got) != 1 || got[0].TokenDigest != TokenDigest(value) {
+			if got := p.Leases(func([]string) bool { return p.Stats().Leases == 1 }, 9); len(got) != 1 || got[0].TokenDigest != TokenDigest(value) {
 				s.Errorf("leases: got %+v, want one", got)
 			}
 			p.commit(compareAndDelete("r", otherValue)).want(s, "DEL of another", "no", 0)
@@ -237,7 +237,7 @@ func TestDropInSteps(t *testing.T) {
 				s.Errorf("state at the end: got %+v, want not found", st)
 			}
 			s.wantNoLocks()
-			if got := p.Leases(func(string) bool { return true }, 9); len(got) != 0 {
+			if got := p.Leases(func([]string) bool { return true }, 9); len(got) != 0 {
 				s.Errorf("leases at the end: got %+v, want none", got)
 			}
 		}

@@ -74,10 +74,10 @@ func nth(durations []time.Duration, i int) time.Duration {
 }
 
 // Leases lists, in order of name, at most limit leases that were granted through this client and still run, and resources
-// that somebody waits for here, if match is true for one of their resources.
-func (c *Client) Leases(match func(resource string) bool, limit int) []LeaseInfo {
+// that somebody waits for here, if match is true for their resources.
+func (c *Client) Leases(match func(resources []string) bool, limit int) []LeaseInfo {
 	// match may take long, and digests of tokens do: nobody waits for them.
-	listed := slices.DeleteFunc(c.listLeases(time.Now()), func(l listedLease) bool { return !slices.ContainsFunc(l.info.Resources, match) })
+	listed := slices.DeleteFunc(c.listLeases(time.Now()), func(l listedLease) bool { return !match(l.info.Resources) })
 	slices.SortFunc(listed, func(a, b listedLease) int { return slices.Compare(a.info.Resources, b.info.Resources) })
 	list := make([]LeaseInfo, min(limit, len(listed)))
 	for i := range list {

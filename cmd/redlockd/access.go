@@ -106,15 +106,21 @@ func eachMember(v any, shape string, do func(member any) error) error {
 	}
 	var errs []error
 	for i, member := range members {
-		for _, err := range flatten(do(member)) {
-			part := fmt.Sprintf("[%d]", i)
-			if inner, ok := errors.AsType[*partError](err); ok {
-				part, err = part+inner.part, inner.err
-			}
-			errs = append(errs, &partError{part, err})
-		}
+		errs = append(errs, inPart(fmt.Sprintf("[%d]", i), do(member))...)
 	}
 	return errors.Join(errs...)
+}
+
+// inPart says of what is wrong, if anything is, which part of a value it is in.
+func inPart(part string, err error) (errs []error) {
+	for _, err := range flatten(err) {
+		at := part
+		if inner, ok := errors.AsType[*partError](err); ok {
+			at, err = part+inner.part, inner.err
+		}
+		errs = append(errs, &partError{at, err})
+	}
+	return errs
 }
 
 // overlay writes what the entry's own table says over what all masters share.
@@ -157,9 +163,7 @@ func setFields(fields []*setting, table map[string]any) error {
 				didYouMean(key, names), strings.Join(names, ", "))})
 			continue
 		}
-		if err := fields[i].value.setTOML(v); err != nil {
-			errs = append(errs, &partError{"." + key, err})
-		}
+		errs = append(errs, inPart("."+key, fields[i].value.setTOML(v))...)
 	}
 	return errors.Join(errs...)
 }

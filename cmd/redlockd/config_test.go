@@ -119,7 +119,8 @@ func TestEveryFieldOfAMasterCanBeSet(t *testing.T) {
 		tls = true
 		[[auth.users]]
 		name = "n"
-		password = "q"`, nil)
+		password = "q"
+		resources = ["r:*"]`, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -301,8 +301,24 @@ func TestMistakesInTheFile(t *testing.T) {
 			"config.toml:2: auth.users[0]: password and password_file are both given: one of them is enough",
 		},
 		{
+			"[auth]\nusers = [{name=\"a\",password=\"x\",resources=[]}]\n",
+			"config.toml:2: auth.users[0].resources: the list is empty: leave it out for a user who may use everything, and name no user for one who may use nothing",
+		},
+		{
+			"[auth]\nusers = [{name=\"a\",password=\"x\",resources=\"a*\"}]\n",
+			"config.toml:2: auth.users[0].resources: a list is needed, not a string: one string for each pattern",
+		},
+		{
+			"[auth]\nusers = [{name=\"a\",password=\"x\",resources=[\"a*\", 7]}]\n",
+			"config.toml:2: auth.users[0].resources[1]: a string (in quotes) is needed, not a bare number",
+		},
+		{
+			"[auth]\nusers = [{name=\"a\",password=\"x\",resources=[\"\"]}]\n",
+			`config.toml:2: auth.users: user "a": a pattern in resources has 0 bytes, it must have 1 … 1024`,
+		},
+		{
 			"[auth]\nusers = [{name=\"a\",pasword=\"hunter2\"}]\n",
-			"config.toml:2: auth.users[0].pasword: unknown setting (did you mean password?); those of a table here are name, password, password_file",
+			"config.toml:2: auth.users[0].pasword: unknown setting (did you mean password?); those of a table here are name, password, password_file, resources",
 		},
 	} {
 		t.Run(c.file, func(t *testing.T) {

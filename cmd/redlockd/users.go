@@ -9,20 +9,54 @@ import (
 )
 
 // userEntry is one user as it is named.
-type userEntry struct{ name, password, passwordFile string }
+type userEntry struct {
+	name, password, passwordFile string
+	resources                    []string
+}
 
 func (u *userEntry) settings() []*setting {
 	return []*setting{
 		{name: "name", value: stringValue(&u.name)},
 		{name: "password", value: stringValue(&u.password), secret: true},
 		{name: "password_file", value: stringValue(&u.passwordFile)},
+		{name: "resources", value: (*patternList)(&u.resources)},
 	}
+}
+
+// patternList is the resources of a user: a list of strings. It has no text, for a variable has no place for it.
+type patternList []string
+
+func (l *patternList) setText(string) error { return errors.New("only a file can give it") }
+
+func (l *patternList) setTOML(v any) error {
+	var patterns []string
+	err := eachMember(v, "one string for each pattern", func(member any) error {
+		pattern, err := need[string](member, "a string (in quotes)")
+		patterns = append(patterns, pattern)
+		return err
+	})
+	if err == nil && len(patterns) == 0 {
+		err = errors.New("the list is empty: leave it out for a user who may use everything, and name no user for one who may use nothing")
+	}
+	if err == nil {
+		*l = patterns
+	}
+	return err
+}
+
+func (l *patternList) String() string {
+	quoted := make([]string, len(*l))
+	for i, pattern := range *l {
+		quoted[i] = quoteTOML(pattern)
+	}
+	return "[" + strings.Join(quoted, ", ") + "]"
 }
 
 // userList is the value of the setting auth.users.
 type userList struct{ entries []userEntry }
 
-// setText takes name:password pairs with commas between them. A password with a comma has to stand in the file.
+// setText takes name:password pairs with commas between them. A password with a comma has to stand in the file, and so has a user
+// with a list of resources.
 func (l *userList) setText(text string) error {
 	var entries []userEntry
 	for pair := range strings.SplitSeq(text, ",") {
@@ -60,7 +94,7 @@ func (l *userList) String() string {
 	for _, u := range l.entries {
 		var fields []string
 		for _, s := range u.settings() {
-			if s.value.String() != `""` {
+			if text := s.value.String(); text != `""` && text != "[]" {
 				fields = append(fields, s.name+" = "+s.text())
 			}
 		}
@@ -87,7 +121,7 @@ func (c *config) resolveUsers() error {
 			errs = append(errs, c.errorAt(fmt.Sprintf("auth.users[%d]", i), err))
 			u.password = hidden // so that the front does not complain a second time
 		}
-		c.front.Users = append(c.front.Users, proxy.User{Name: u.name, Password: u.password})
+		c.front.Users = append(c.front.Users, proxy.User{Name: u.name, Password: u.password, Resources: u.resources})
 	}
 	return errors.Join(errs...)
 }

@@ -1,0 +1,77 @@
+package proxy
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"redlockd/redlock"
+)
+
+// User may log in with AUTH or HELLO.
+type User struct {
+	Name     string // "default" is the user of AUTH with a password alone
+	Password string
+	// Resources are patterns as LOCKS takes them (billing:*): the user may lock, release and look at resources, and publish and
+	// subscribe to channels, whose names match one of them, and has no commands that administer the server. None: it may do everything.
+	Resources []string
+}
+
+// resourcesMax bounds the patterns of one user: every command is compared with all of them.
+const resourcesMax = 64
+
+// validate says what is wrong with the user, or nothing.
+func (u *User) validate() error {
+	switch {
+	case u.Password == "":
+		return fmt.Errorf("user %q has no password", u.Name)
+	case len(u.Resources) > resourcesMax:
+		return fmt.Errorf("user %q has %d patterns in resources, at most %d are possible", u.Name, len(u.Resources), resourcesMax)
+	}
+	for _, pattern := range u.Resources {
+		if pattern == "" || len(pattern) > redlock.MaxResourceLen {
+			return fmt.Errorf("user %q: a pattern in resources has %d bytes, it must have 1 … %d", u.Name, len(pattern), redlock.MaxResourceLen)
+		}
+	}
+	return nil
+}
+
+// confined tells whether the user may use some resources only. A nil user is one where none are configured.
+func (u *User) confined() bool { return u != nil && len(u.Resources) > 0 }
+
+// may tells whether the user may use the resource or the channel of this name.
+func (u *User) may(name string) bool {
+	return !u.confined() || slices.ContainsFunc(u.Resources, func(pattern string) bool { return globMatch(pattern, name) })
+}
+
+// mayMatch tells whether the user may use all channels that match the pattern. That is known of its own patterns only, as in Redis.
+func (u *User) mayMatch(pattern string) bool {
+	return !u.confined() || slices.Contains(u.Resources, pattern)
+}
+
+// notPermitted says why the user may not run this command, by what it is and the keys that it names, or nothing. Channels are left to
+// the commands on them.
+func (u *User) notPermitted(cmd *command, args [][]byte) string {
+	if !u.confined() {
+		return ""
+	}
+	if cmd.flags&flagAdmin != 0 {
+		return fmt.Sprintf("NOPERM this user has no permissions to run the '%s' command: it is for users to whom [auth] gives no list of resources", cmd.fullName())
+	}
+	if cmd.keys == (keySpec{}) {
+		return ""
+	}
+	keys, step, _ := cmd.keys.find(args) // what does not fit is refused by the handler, as a mistake
+	for i := 0; i < len(keys); i += step {
+		if !u.may(string(keys[i])) {
+			return u.refuse("resource", string(keys[i]))
+		}
+	}
+	return ""
+}
+
+// refuse is the error for a name that the user may not use. It begins with Redis's words.
+func (u *User) refuse(kind, name string) string {
+	return fmt.Sprintf("NOPERM this user has no permissions to access the %s '%s': to user %s [auth] gives %s",
+		kind, clipped(name, 128), u.Name, clipped(strings.Join(u.Resources, ", "), 256))
+}

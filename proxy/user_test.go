@@ -1,0 +1,143 @@
+package proxy
+
+// Goal: a user with a list of resources reaches these and no others, by whatever command, script or channel, and cannot administer the
+// server; a user without one may do everything. Method: dialogues, and every command of the table with a foreign key in every place.
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// confine has the users root, who may do everything, and billing, who may use billing:* and the resource "shared".
+func confine(o *Options) {
+	o.Users = []User{{Name: "root", Password: "r"}, {Name: "billing", Password: "b", Resources: []string{"billing:*", "shared"}}}
+}
+
+const noResource = "NOPERM this user has no permissions to access the resource 'orders:1': to user billing [auth] gives billing:*, shared"
+
+func TestConfinedUser(t *testing.T) {
+	srv := serve(t, confine)
+	root, c := srv.dial(), srv.dial()
+	root.do("AUTH", "root", "r").is("+OK")
+	c.do("AUTH", "billing", "b").is("+OK")
+
+	c.do("LOCK", "billing:1", "20000", "TOKEN", token).granted(1, 19798)
+	c.do("LOCK", "shared", "20000", "TOKEN", token).granted(1, 19798)
+	c.do("EVAL", releaseScript, "1", "shared", token).is(":1")
+	c.do("LOCK", "orders:1", "20000").is("-" + noResource)
+	c.do("EVAL", releaseScript, "1", "orders:1", token).err(noResource)
+	c.do("EVAL", "return redis.call('get', 'orders:1')", "0").err("ERR the script uses the key \"orders:1\", which is not among its KEYS")
+	c.do("MLOCK", "2", "billing:2", "orders:1", "20000").err(noResource)
+	c.do("LOCK", "xbilling:1", "20000").err("NOPERM")
+
+	root.do("LOCK", "orders:1", "20000", "TOKEN", token).granted(1, 19798)
+	root.do("MLOCK", "2", "billing:3", "orders:3", "20000", "TOKEN", token).granted(1, 19798)
+	c.do("LOCKINFO", "orders:1").err(noResource)
+	c.do("UNLOCK", "orders:1", token).err(noResource)
+	c.do("LOCKS").matches(`\[\["resources" \["billing:1"\] .*`)
+	c.do("LOCKS", "PATTERN", "orders:*").is("[]")
+	root.do("LOCKS").matches(`.*"billing:1".*"orders:3".*"orders:1".*`)
+
+	// In a transaction: refused when it is queued, and then nothing is done.
+	c.do("MULTI").is("+OK")
+	c.do("DELEX", "billing:1", "IFEQ", token).is("+QUEUED")
+	c.do("DELEX", "orders:1", "IFEQ", token).err(noResource)
+	c.do("EXEC").err("EXECABORT")
+	c.do("GET", "billing:1").is(`"` + token + `"`)
+
+	// Another login is another user.
+	c.do("AUTH", "root", "r").is("+OK")
+	c.do("UNLOCK", "orders:1", token).is(":1")
+	c.do("CLIENT", "LIST").matches(`(?s)".*"`)
+}
+
+func TestConfinedUserCannotAdminister(t *testing.T) {
+	srv := serve(t, confine)
+	c := srv.dial()
+	c.do("AUTH", "billing", "b").is("+OK")
+	for _, cmd := range srv.table.rows {
+		if cmd.flags&flagAdmin == 0 {
+			continue
+		}
+		args := strings.Split(cmd.fullName(), "|")
+		for len(args) < max(cmd.arity, -cmd.arity) {
+			args = append(args, "1")
+		}
+		c.do(args...).err("NOPERM this user has no permissions to run the '" + cmd.fullName() + "' command")
+	}
+	c.do("CLIENT", "SETNAME", "app").is("+OK")
+	c.do("CLIENT", "INFO").matches(`".* name=app .* user=billing .*"`)
+	c.do("INFO", "server").matches(`(?s)".*"`)
+	c.do("COMMAND", "COUNT").matches(`:\d+`)
+}
+
+// A command that is added with keys and does not tell where they stand lets every user use every resource.
+func TestConfinedUserWithEveryCommand(t *testing.T) {
+	srv := serve(t, confine)
+	c := srv.dial()
+	c.do("AUTH", "billing", "b").is("+OK")
+	tried := 0
+	for _, cmd := range srv.table.rows {
+		hasKey := strings.Contains(fmt.Sprint(cmd.docs.arguments), "key")
+		if hasKey != (cmd.keys != keySpec{}) {
+			t.Errorf("%s: its docs name keys: %v; its row says where: %v", cmd.fullName(), hasKey, cmd.keys != keySpec{})
+			continue
+		}
+		if !hasKey {
+			continue
+		}
+		// Three keys, or as many as there can be, each of them the foreign one once.
+		args := []string{cmd.name, "billing:1", "billing:2", "billing:3", "billing:4", "billing:5", "billing:6"}
+		args = args[:max(cmd.arity, min(-cmd.arity+3, len(args)))]
+		if n := cmd.keys.numkeys; n > 0 {
+			args[n] = "2"
+		}
+		keys, step, ok := cmd.keys.find(bytesOf(args))
+		if !ok {
+			t.Errorf("%s: no keys found in %q", cmd.name, args)
+			continue
+		}
+		for i := 0; i < len(keys); i += step {
+			foreign := slices.Clone(args)
+			foreign[slices.IndexFunc(bytesOf(args), func(arg []byte) bool { return string(arg) == string(keys[i]) })] = "orders:1"
+			c.do(foreign...).err(noResource)
+			tried++
+		}
+	}
+	if tried < 50 {
+		t.Errorf("%d commands and places tried: are these all?", tried)
+	}
+	srv.noKeys()
+}
+
+func bytesOf(args []string) (list [][]byte) {
+	for _, arg := range args {
+		list = append(list, []byte(arg))
+	}
+	return list
+}
+
+// What a channel is called may be the name of a resource, and its messages are for those who wait for it.
+func TestConfinedUserAndChannels(t *testing.T) {
+	srv := serve(t, confine)
+	root, c := srv.dial(), srv.dial()
+	root.do("AUTH", "root", "r").is("+OK")
+	c.do("HELLO", "3", "AUTH", "billing", "b").matches(`\{.*\}`)
+	const noChannel = "NOPERM this user has no permissions to access the channel 'orders:1': to user billing [auth] gives billing:*, shared"
+	c.do("SUBSCRIBE", "billing:1", "orders:1").err(noChannel)
+	c.do("PUBLISH", "orders:1", "x").err(noChannel)
+	c.do("PSUBSCRIBE", "*").err("NOPERM this user has no permissions to access the channel '*'")
+	c.do("PSUBSCRIBE", "billing:a*").err("NOPERM")
+	publish := "redis.pcall('set', KEYS[1], ARGV[1], 'nx', 'px', 20000) redis.pcall('publish', ARGV[2], 'x') return 1"
+	c.do("EVAL", publish, "1", "billing:1", token, "orders:1").err(noChannel)
+	srv.noKeys()
+	root.do("PUBLISH", "billing:1", "x").is(":0") // it has subscribed to nothing
+
+	c.do("PSUBSCRIBE", "billing:*").matches(`>\["psubscribe" "billing:\*" :1\]`)
+	other := srv.dial()
+	other.do("AUTH", "billing", "b").is("+OK")
+	other.do("EVAL", publish, "1", "billing:1", token, "billing:1").is(":1")
+	c.read().is(`>["pmessage" "billing:*" "billing:1" "x"]`)
+}
