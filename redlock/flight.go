@@ -25,7 +25,7 @@ type flight struct {
 	far      bool          // more than one batch may be in flight
 	floor    time.Duration // shortest round trip on this connection: its distance, without what load adds
 	lastSent time.Time
-	found    finding // what is to be settled
+	found    finding // what is to be settled; outlives the connection
 	telling  bool    // votes of a batch that was heard are being told
 	paused   bool    // the hearer uses the connection: nothing is sent
 	broken   error   // the connection is of no more use: why
@@ -45,7 +45,7 @@ const (
 // work sends batch after batch until the connection breaks, and returns why.
 func (l *lane) work(link *link) error {
 	l.mu.Lock()
-	l.found, l.spare, l.broken = finding{}, nil, nil
+	l.spare, l.broken = nil, nil
 	l.mu.Unlock()
 	var hearer sync.WaitGroup
 	hearing := false
@@ -325,12 +325,12 @@ func (l *lane) see(link *link) error {
 	ctx, cancel := context.WithTimeout(l.client.endingContext, l.client.opts.ConnectTimeout)
 	defer cancel()
 	l.mu.Lock()
-	before, found, beat := l.guard.epoch, l.found, l.beatDue
-	l.found, l.beatDue = finding{}, false
+	before, look, beat := l.guard.epoch, l.found.look, l.beatDue
+	l.beatDue = false
 	l.mu.Unlock()
-	err := l.settleFinding(ctx, link, found)
+	err := l.settle(ctx, link)
 	// Whatever it was, it may have taken the shared configuration away: the heartbeat sets it again.
-	if err == nil && (beat || found.look) {
+	if err == nil && (beat || look) {
 		err = l.heartbeat(ctx, link)
 	}
 	if err == nil && l.guard.epoch != before {

@@ -350,6 +350,10 @@ func (l *lane) heartbeat(ctx context.Context, link *link) error {
 	if err != nil {
 		return fmt.Errorf("heartbeat: %w", err)
 	}
+	n, err := beat.Int64()
+	if err != nil {
+		return fmt.Errorf("heartbeat: %w", err)
+	}
 	before := l.guard.beat
 	found := l.guard.close(closingOf(keys, clock), c, sent, received)
 	if found.err != nil {
@@ -363,29 +367,42 @@ func (l *lane) heartbeat(ctx context.Context, link *link) error {
 	if found.counts && high < l.guard.high.fence {
 		found.doubt = fmt.Sprintf("its fences went back from %d to %d: somebody deleted %s or %s", l.guard.high.fence, high, marksKey, floorKey)
 	}
+	if found.doubt == "" && found.epoch != "" && found.epoch == l.guard.past && n <= before {
+		found.doubt = "its beat went back from " + strconv.FormatInt(before, 10) + " to " + strconv.FormatInt(n, 10) + ": its machine was rolled back to an earlier state"
+	} else if !full {
+		l.guard.beat = max(l.guard.beat, n)
+	}
 	l.mu.Lock()
 	l.heardLocked(received.Sub(sent))
 	if l.guard.high = (highWater{}); found.counts {
 		l.guard.high = highWater{high, sent} // what it says without a vote may be what is left after forgetting
 	}
-	l.mu.Unlock()
-	if n, err := beat.Int64(); err != nil {
-		return fmt.Errorf("heartbeat: %w", err)
-	} else if found.doubt == "" && found.epoch != "" && found.epoch == l.guard.past && n <= before {
-		found.doubt = "its beat went back from " + strconv.FormatInt(before, 10) + " to " + strconv.FormatInt(n, 10) + ": its machine was rolled back to an earlier state"
-	} else if !full {
-		l.guard.beat = max(l.guard.beat, n)
+	if found.unsettled() {
+		l.found = l.found.and(found)
 	}
-	if err := l.settleFinding(ctx, link, found); err != nil {
+	l.mu.Unlock()
+	if err := l.settle(ctx, link); err != nil {
 		return err
 	}
 	return l.admitDue(ctx, link)
 }
 
-// settleFinding does what a finding asks for, before the next batch.
-func (l *lane) settleFinding(ctx context.Context, link *link, found finding) error {
+// settle does what was found, before the next batch.
+//
+// Invariant: what was found is kept until it is settled, over broken connections too. A step of the clock is seen once: the next
+// connection would find the epoch as it was admitted, and a clock that runs.
+func (l *lane) settle(ctx context.Context, link *link) error {
+	l.mu.Lock()
+	found := l.found
+	l.mu.Unlock()
 	if !found.unsettled() {
 		return nil
 	}
-	return l.attest(ctx, link, found.doubt, found.step)
+	if err := l.attest(ctx, link, found.doubt, found.step); err != nil {
+		return err
+	}
+	l.mu.Lock()
+	l.found = finding{}
+	l.mu.Unlock()
+	return nil
 }

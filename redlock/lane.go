@@ -180,6 +180,7 @@ func (l *lane) ready(ctx context.Context, link *link) error {
 	l.guard.epoch = "" // trusted only when the master shows it again
 	if id.runID != before.runID {
 		l.guard.quarantine, l.guard.beat, l.guard.clock, l.guard.evicted, l.guard.former = "", 0, clockTrack{}, -1, nil
+		l.found = finding{} // what was to be found out of the other one; of this one nobody believes anything yet
 	}
 	l.mu.Unlock()
 	if err := l.heartbeat(ctx, link); err != nil {

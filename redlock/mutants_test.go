@@ -85,6 +85,7 @@ var mutants = []mutant{
 	{"drift between asking and receiving forgotten", "clock.go", `c.known, c.at = true, sent`, `c.known, c.at = true, sent; if MUTANT { c.at = received }`, "TestClockTrackRaisesNoFalseAlarm"},
 	{"first sight of a clock believed", "guard.go", `case first && skew`, `case !MUTANT && first && skew`, "TestClockStepBehindARestart"},
 	{"a clock set back prolongs locks", "guard.go", `if step < 0 {`, `if step < 0 && !MUTANT {`, "TestClockSetBackProlongsNoLock"},
+	{"a finding forgotten with its connection", "guard.go", `if err := l.attest(ctx, link, found.doubt, found.step); err != nil {`, `if err := l.attest(ctx, link, found.doubt, found.step); err != nil { if MUTANT { l.found = finding{} }`, "TestFindingOutlivesTheConnection"},
 	{"beat not compared", "guard.go", `epoch == g.past && beat < g.beat:`, `epoch == g.past && beat < g.beat && !MUTANT:`, "TestRollbackIsCaughtWithTheVote"},
 	{"a quarantine ends with an epoch of before", "guard.go", `value == l.guard.past && l.guard.quarantine != ""`, `!MUTANT && value == l.guard.past && l.guard.quarantine != ""`, "TestSecondEpisode"},
 	{"the past forgotten with the connection", "lane.go", `if id.runID != before.runID {`, `if id.runID != before.runID || MUTANT {`, "TestForgetfulMasterHasNoVote"},

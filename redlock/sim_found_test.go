@@ -309,6 +309,26 @@ func TestClockSetBackProlongsNoLock(t *testing.T) {
 	})
 }
 
+// What a batch has found is not forgotten with the connection on which it was to be settled: a step is seen once, and the epoch is still
+// the one that was admitted.
+func TestFindingOutlivesTheConnection(t *testing.T) {
+	for _, step := range []time.Duration{-time.Hour, time.Hour} {
+		inVirtualTime(t, 5, func(s *stage) {
+			p := s.open()
+			p.lockable("r") // the clocks were seen just now
+			p.delay(10*ms, 0, 0)
+			s.masters[0].StepClock(step)
+			p.lock(one("r", time.Second))
+			time.Sleep(15 * ms) // the batch is back, and the epoch is being read
+			p.paths[0].Cut()
+			s.until("connected again", func() bool { return p.states()[0] != 'd' })
+			if m := p.Masters()[0]; m.State != MasterQuarantined || !strings.Contains(m.Reason, "its clock stepped") {
+				s.Errorf("master 1 after a step of %v: got %s, %q, want quarantined, its clock stepped", step, m.State, m.Reason)
+			}
+		})
+	}
+}
+
 // A step that a batch has found is settled once, and not again with every heartbeat for as long as no other batch comes.
 func TestIdleMasterIsAdmittedAfterAStep(t *testing.T) {
 	inVirtualTime(t, 5, func(s *stage) {

@@ -34,6 +34,8 @@ package redlock
 //	directed   a master that was just flushed counted among those that remember fences          TestFlushedMasterTeachesNoFence
 //	directed   a clock that stepped while the only client that knew it was down was believed    TestClockStepBehindARestart
 //	directed   a clock that was set back prolonged locks without limit                          TestClockSetBackProlongsNoLock
+//	directed   a step that a batch had found was forgotten when the connection broke before     TestFindingOutlivesTheConnection
+//	           the master was quarantined: it voted on
 //	directed   Close outlived its context by connect_timeout when a master hung                 TestCloseEndsWithItsContext
 //	property   the drift between asking for a clock and hearing of it was left out: a clock     TestClockTrackRaisesNoFalseAlarm
 //	           at the edge of its rate was taken for one that had stepped                       (clock_test.go)
