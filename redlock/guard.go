@@ -24,9 +24,10 @@ type guard struct {
 	epoch string // admitted: votes count. Empty: they do not
 	past  string // the epoch that was admitted last. Once the master is quarantined it does not come back either
 
-	quarantine string    // value of the epoch key under which the master is quarantined; kept over reconnects
-	until      time.Time // end of the quarantine, on our monotonic clock
-	reason     string    // why it is quarantined
+	quarantine string        // value of the epoch key under which the master is quarantined; kept over reconnects
+	until      time.Time     // end of the quarantine, on our monotonic clock
+	reason     string        // why it is quarantined
+	setBack    time.Duration // by how much its clock was, where that is why; 0 once that is taken back from the keys
 
 	clock clockTrack
 	high  highWater // as of the last heartbeat, if the master had a vote then
@@ -235,9 +236,9 @@ func (l *lane) attest(ctx context.Context, link *link, doubt string, step time.D
 		}
 		if swapped {
 			l.quarantined(fresh, doubt)
-			// Whoever wins the exchange turns the clock back for all, and nobody else.
+			// Whoever wins the exchange takes it back from the keys for all, and nobody else.
 			if step < 0 {
-				return link.rewind(l.client, -step)
+				l.guard.setBack = -step
 			}
 			return nil
 		}
@@ -280,7 +281,7 @@ func (l *lane) quarantined(value, reason string) {
 	l.guard.beat = 0
 	if fresh {
 		l.since = time.Now()
-		l.guard.quarantine, l.guard.reason = value, reason
+		l.guard.quarantine, l.guard.reason, l.guard.setBack = value, reason, 0
 		l.guard.until = time.Now().Add(quarantineOf(o.MaxTTL, o.DriftFactor))
 	}
 	left := time.Until(l.guard.until)
@@ -289,6 +290,19 @@ func (l *lane) quarantined(value, reason string) {
 		l.client.suspect()
 		l.note(slog.LevelWarn, "master quarantined", "reason", reason, "for", left.Round(time.Millisecond))
 	}
+}
+
+// takeBack takes back from the keys what a clock that was set back has added to their life. If the connection breaks it begins anew on
+// the next one, while the quarantine lasts. After that the keys are left as they are: nobody is let in too early.
+func (l *lane) takeBack(link *link) error {
+	if l.guard.setBack == 0 || l.guard.quarantine == "" || time.Now().After(l.guard.until) {
+		return nil
+	}
+	if err := link.rewind(l.client, l.guard.quarantine, l.guard.setBack); err != nil {
+		return err
+	}
+	l.guard.setBack = 0
+	return nil
 }
 
 // admitDue ends a quarantine whose time is over, unless the master forgot again meanwhile, or another proxy was faster.
@@ -395,14 +409,13 @@ func (l *lane) settle(ctx context.Context, link *link) error {
 	l.mu.Lock()
 	found := l.found
 	l.mu.Unlock()
-	if !found.unsettled() {
-		return nil
+	if found.unsettled() {
+		if err := l.attest(ctx, link, found.doubt, found.step); err != nil {
+			return err
+		}
+		l.mu.Lock()
+		l.found = finding{}
+		l.mu.Unlock()
 	}
-	if err := l.attest(ctx, link, found.doubt, found.step); err != nil {
-		return err
-	}
-	l.mu.Lock()
-	l.found = finding{}
-	l.mu.Unlock()
-	return nil
+	return l.takeBack(link)
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -144,8 +145,9 @@ func (l *link) swap(ctx context.Context, key, old, value string) (bool, error) {
 const rewindTimeout = time.Minute
 
 // rewind takes back what a clock that was set back has added to the life of the keys: those that would outlive every lock end as
-// much earlier as the clock went back. The others are left alone, for they may have been set after the step.
-func (l *link) rewind(c *Client, step time.Duration) error {
+// much earlier as the clock went back. The others are left alone, for they may have been set after the step. It may be repeated, and
+// ends with the quarantine that the step has brought.
+func (l *link) rewind(c *Client, quarantine string, step time.Duration) error {
 	ctx, cancel := context.WithTimeout(c.endingContext, rewindTimeout)
 	defer cancel()
 	bound := quarantineOf(c.opts.MaxTTL, c.opts.DriftFactor)
@@ -157,8 +159,13 @@ func (l *link) rewind(c *Client, step time.Duration) error {
 		// SCAN may return more keys than asked for.
 		for len(keys) > 0 {
 			n := min(len(keys), foldMax)
-			if err := l.conn.EvalSha(ctx, scriptRewind.sha, keys[:n], bound.Milliseconds(), step.Milliseconds()).Err(); err != nil {
+			done, err := l.conn.EvalSha(ctx, scriptRewind.sha, slices.Concat([]string{epochKey}, keys[:n]),
+				quarantine, bound.Milliseconds(), step.Milliseconds()).Int()
+			if err != nil {
 				return fmt.Errorf("shorten keys after a clock that was set back: %w", err)
+			}
+			if done == 0 {
+				return nil
 			}
 			keys = keys[n:]
 		}

@@ -86,6 +86,7 @@ var mutants = []mutant{
 	{"first sight of a clock believed", "guard.go", `case first && skew`, `case !MUTANT && first && skew`, "TestClockStepBehindARestart"},
 	{"a clock set back prolongs locks", "guard.go", `if step < 0 {`, `if step < 0 && !MUTANT {`, "TestClockSetBackProlongsNoLock"},
 	{"a finding forgotten with its connection", "guard.go", `if err := l.attest(ctx, link, found.doubt, found.step); err != nil {`, `if err := l.attest(ctx, link, found.doubt, found.step); err != nil { if MUTANT { l.found = finding{} }`, "TestFindingOutlivesTheConnection"},
+	{"keys shortened late", "scripts.go", `if redis.call('GET', KEYS[1]) ~= ARGV[1] then`, "if ` + pick(MUTANT, `false`, `redis.call('GET', KEYS[1]) ~= ARGV[1]`) + ` then", "TestLateRewindCutsNoLockShort"},
 	{"beat not compared", "guard.go", `epoch == g.past && beat < g.beat:`, `epoch == g.past && beat < g.beat && !MUTANT:`, "TestRollbackIsCaughtWithTheVote"},
 	{"a quarantine ends with an epoch of before", "guard.go", `value == l.guard.past && l.guard.quarantine != ""`, `!MUTANT && value == l.guard.past && l.guard.quarantine != ""`, "TestSecondEpisode"},
 	{"the past forgotten with the connection", "lane.go", `if id.runID != before.runID {`, `if id.runID != before.runID || MUTANT {`, "TestForgetfulMasterHasNoVote"},

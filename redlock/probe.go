@@ -109,6 +109,7 @@ var commandsNeeded = [][]any{
 	{"ZSCORE", probeKey, "x"},
 	{"ZREVRANGE", probeKey, "0", "0"},
 	{"ZPOPMIN", probeKey},
+	{"SCAN", "0"}, // after a clock was set back
 	{"SCRIPT", "LOAD", "return 1"},
 	{"EVALSHA", strings.Repeat("0", 40), "0"}, // answers NOSCRIPT when it is allowed
 	{"CLIENT", "ID"},

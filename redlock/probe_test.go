@@ -136,11 +136,12 @@ func TestProbeNamesWhatIsWrong(t *testing.T) {
 			master: Master{Password: "s3cret"},
 			votes:  true,
 		}, {
-			name:   "permissions that lack two commands",
-			setup:  [][]string{{"ACL", "SETUSER", "locks", "on", ">pw", "~*", "+@all", "-client|kill", "-pexpire"}},
+			name:   "permissions that lack three commands",
+			setup:  [][]string{{"ACL", "SETUSER", "locks", "on", ">pw", "~*", "+@all", "-client|kill", "-pexpire", "-scan"}},
 			master: Master{Username: "locks", Password: "pw"},
 			want: []string{
 				"no vote: its ACL does not allow PEXPIRE: NOPERM",
+				"no vote: its ACL does not allow SCAN: NOPERM",
 				"no vote: its ACL does not allow CLIENT KILL: NOPERM",
 			},
 		}, {

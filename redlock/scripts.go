@@ -136,12 +136,17 @@ end
 return redis.call('INCR', KEYS[1])
 `)
 
-// scriptRewind shortens the life of all KEYS that live for more than ARGV[1] milliseconds by ARGV[2].
+// scriptRewind shortens the life of all KEYS but the first that live for more than ARGV[2] milliseconds by ARGV[3], if the epoch
+// KEYS[1] is still ARGV[1]: executed late, when the master has a vote again, it would cut short what an EXTEND counts on, for that
+// leaves alone what lives for longer. It returns 1 done, 0 not.
 var scriptRewind = newScript(`
-for i = 1, #KEYS do
+if redis.call('GET', KEYS[1]) ~= ARGV[1] then
+  return 0
+end
+for i = 2, #KEYS do
   local left = redis.call('PTTL', KEYS[i])
-  if left > tonumber(ARGV[1]) then
-    redis.call('PEXPIRE', KEYS[i], left - tonumber(ARGV[2]))
+  if left > tonumber(ARGV[2]) then
+    redis.call('PEXPIRE', KEYS[i], left - tonumber(ARGV[3]))
   end
 end
 return 1

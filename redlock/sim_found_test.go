@@ -309,6 +309,63 @@ func TestClockSetBackProlongsNoLock(t *testing.T) {
 	})
 }
 
+// The connection breaks while the keys are being shortened: that goes on with the next one.
+func TestClockSetBackIsTakenBackOnTheNextConnection(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p := s.open(func(o *Options) { o.MaxTTL = 2 * time.Second })
+		held := p.lock(one("r", time.Second))
+		p.delay(10*ms, 0, 0)
+		s.masters[0].StepClock(-time.Hour)
+		s.until("quarantine", func() bool { return s.quarantines(0) })
+		p.paths[0].Cut()
+		time.Sleep(20 * time.Second)
+		p.delay(0, 0, 0)
+		p.allUp()
+		s.wantOn("r", held.Token, "00000")
+	})
+}
+
+// A proxy is cut off while it shortens the keys of a master whose clock was set back, and what it sent arrives when others have admitted
+// the master long since. It must not cut short a lock that counts on that master by an EXTEND.
+func TestLateRewindCutsNoLockShort(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		brief := func(o *Options) { o.MaxTTL = 2 * time.Second }
+		late, holder, other := s.open(brief), s.open(brief), s.open(brief)
+		lose := func(p *proxy, masters ...int) {
+			for _, i := range masters {
+				p.paths[i].Partition()
+				p.paths[i].Cut()
+			}
+		}
+		lose(holder, 4)
+		lose(other, 1, 2)
+		held := holder.lock(one("r", 2*time.Second))
+		holder.paths[0].Partition()
+		other.paths[0].Partition()
+		late.delay(100*ms, 0, 0)
+		s.masters[0].StepClock(-time.Hour)
+		s.until("quarantine", func() bool { return s.quarantines(0) }) // by the late one: the others see nothing
+		late.delay(8*time.Second, 0, 0)
+		holder.paths[0].Heal()
+		other.paths[0].Heal()
+		for range 60 {
+			time.Sleep(200 * ms)
+			if holder.states() == "uuuud" { // from now on it needs the one that was set back
+				lose(holder, 3)
+			}
+			if other.lock(one("r", time.Second)).Held {
+				s.Fatalf("another got the resource %v before the end of the lease", time.Until(held.Until))
+			}
+			if held = holder.extend(held.Token, 2*time.Second, "r"); !held.Held {
+				s.Fatalf("EXTEND: got %+v, want held", held.Result)
+			}
+		}
+		if got := holder.states(); got != "uuudd" {
+			s.Errorf("states of the masters: got %s, want uuudd", got)
+		}
+	})
+}
+
 // What a batch has found is not forgotten with the connection on which it was to be settled: a step is seen once, and the epoch is still
 // the one that was admitted.
 func TestFindingOutlivesTheConnection(t *testing.T) {
@@ -327,6 +384,12 @@ func TestFindingOutlivesTheConnection(t *testing.T) {
 			}
 		})
 	}
+}
+
+// quarantines tells whether a master's epoch says that it is quarantined.
+func (s *stage) quarantines(master int) bool {
+	epoch, _, _ := s.masters[master].Get(epochKey)
+	return strings.HasPrefix(epoch, "q:")
 }
 
 // A step that a batch has found is settled once, and not again with every heartbeat for as long as no other batch comes.

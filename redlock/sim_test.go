@@ -36,6 +36,8 @@ package redlock
 //	directed   a clock that was set back prolonged locks without limit                          TestClockSetBackProlongsNoLock
 //	directed   a step that a batch had found was forgotten when the connection broke before     TestFindingOutlivesTheConnection
 //	           the master was quarantined: it voted on
+//	directed   keys were shortened after a clock was set back, when the master had a vote       TestLateRewindCutsNoLockShort
+//	           again: two held a lock that had been extended
 //	directed   Close outlived its context by connect_timeout when a master hung                 TestCloseEndsWithItsContext
 //	property   the drift between asking for a clock and hearing of it was left out: a clock     TestClockTrackRaisesNoFalseAlarm
 //	           at the edge of its rate was taken for one that had stepped                       (clock_test.go)
