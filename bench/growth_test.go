@@ -66,7 +66,7 @@ func TestHeldLocksNeedMemory(t *testing.T) {
 
 // Goal: filling goes on when a quorum was late, and only then. Method: replies to one batch, sent for the first time and again.
 func TestHoldAgain(t *testing.T) {
-	quorum, stranger := errors.New("NOQUORUM 1 of 5 masters answered"), errors.New("ERR something else")
+	quorum, stranger := errors.New("NOQUORUM 1 of 5 masters voted"), errors.New("ERR something else")
 	for _, tt := range []struct {
 		replies []error
 		again   bool

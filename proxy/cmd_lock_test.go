@@ -230,12 +230,12 @@ func TestLOCKINFOWithoutQuorum(t *testing.T) {
 	c.do("LOCKINFO", "free").matches(`.*"held" :0 .*`)
 }
 
-// No quorum is an error that says how many answered and which are out.
+// No quorum is an error that says how many voted and which are out.
 func TestNOQUORUM(t *testing.T) {
 	srv := serve(t)
 	c := srv.dial()
 	for _, m := range srv.masters[:3] {
 		m.Crash(false)
 	}
-	c.do("LOCK", "a", "1000").matches(`-NOQUORUM \d of 5 masters answered, 3 needed; out: master-\d:6379: .*`)
+	c.do("LOCK", "a", "1000").matches(`-NOQUORUM \d of 5 masters voted, 3 needed; out: master-\d:6379: .*`)
 }

@@ -63,7 +63,7 @@ func TestErrorCodes(t *testing.T) {
 		err  error
 		want string
 	}{
-		{&redlock.NoQuorumError{Answered: 2, Needed: 3, Masters: 5}, "NOQUORUM 2 of 5 masters answered, 3 needed"},
+		{&redlock.NoQuorumError{Voted: 2, Needed: 3, Masters: 5}, "NOQUORUM 2 of 5 masters voted, 3 needed"},
 		{redlock.ErrDraining, "LEAVING draining: no new work is taken"},
 		{fmt.Errorf("lock r: %w", redlock.ErrTooManyWaiters), "BUSYWAIT lock r: too many waiters"},
 		{errUnblocked, "UNBLOCKED client unblocked via CLIENT UNBLOCK"},

@@ -152,7 +152,7 @@ func TestStepIsCaughtWithTheVote(t *testing.T) {
 			p.lockable("r") // the clocks were seen just now
 			s.masters[0].StepClock(tt.step)
 			s.freeze(3, 4)
-			p.lock(one("r", 5*time.Second).as("T")).want(s, tt.reason, "2 of 5 masters answered", giveUp)
+			p.lock(one("r", 5*time.Second).as("T")).want(s, tt.reason, "2 of 5 masters voted", giveUp)
 			time.Sleep(100 * ms) // its redlockd:config may have expired at once, which breaks the connection
 			if m := p.Masters()[0]; m.State != MasterQuarantined || !strings.Contains(m.Reason, tt.reason) {
 				s.Errorf("master 1 after a step of %v: got %s, %q, want quarantined, %q", tt.step, m.State, m.Reason, tt.reason)

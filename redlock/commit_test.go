@@ -305,7 +305,7 @@ func TestDropInUnknown(t *testing.T) {
 			for i := 2; i < 5; i++ {
 				p.paths[i].HoldReplies()
 			}
-			p.commit(setNX("r", value, 30*time.Second)).want(s, "SET NX", "2 of 5 masters answered", giveUp)
+			p.commit(setNX("r", value, 30*time.Second)).want(s, "SET NX", "2 of 5 masters voted", giveUp)
 			time.Sleep(100 * ms)
 			for i := 2; i < 5; i++ {
 				p.paths[i].Heal()
@@ -479,10 +479,10 @@ func TestDropInQuarantine(t *testing.T) {
 			s.masters[i].Restart()
 		}
 		s.until("quarantine", func() bool { return p.states() == "qqquu" })
-		p.commit(setNX("r", "1", time.Second)).want(s, "SET NX", "of 5 masters answered", 0)
+		p.commit(setNX("r", "1", time.Second)).want(s, "SET NX", "of 5 masters voted", 0)
 		s.wantOn("r", "1", "00000") // the quarantined ones too: it is known that they did it
-		p.commit(setNX("held", otherValue, time.Second)).want(s, "SET NX of a held one", "of 5 masters answered", 0)
-		p.commit(compareAndExpire("held", longValue, time.Second)).want(s, "EXPIRE", "of 5 masters answered", 0)
+		p.commit(setNX("held", otherValue, time.Second)).want(s, "SET NX of a held one", "of 5 masters voted", 0)
+		p.commit(compareAndExpire("held", longValue, time.Second)).want(s, "EXPIRE", "of 5 masters voted", 0)
 		if c := p.states1("held"); !errors.Is(c.Err, ErrNoQuorum) {
 			s.Errorf("reading: got %+v, want ErrNoQuorum", c.Result)
 		}

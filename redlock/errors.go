@@ -13,7 +13,7 @@ var (
 	ErrHeld = errors.New("the resource is held by another token")
 	// ErrNotHeld: a quorum of masters answered, and the token does not hold the resource (expired, released, never held).
 	ErrNotHeld = errors.New("the token does not hold the resource")
-	// ErrNoQuorum: fewer than a quorum of masters answered in time. The outcome is unknown or no; a lock that may have
+	// ErrNoQuorum: fewer than a quorum of masters voted in time. The outcome is unknown or no; a lock that may have
 	// been set anyway is being released. The error is a *NoQuorumError.
 	ErrNoQuorum = errors.New("no quorum of masters")
 	// ErrBadRequest: an argument is outside its limits. The error is a *RequestError; nothing was sent to a master.
@@ -36,9 +36,10 @@ func badRequest(format string, args ...any) error {
 	return &RequestError{Reason: fmt.Sprintf(format, args...)}
 }
 
-// NoQuorumError says how many masters answered a round, how many were needed, and what is wrong with the others.
+// NoQuorumError says how many masters voted in a round, how many were needed, and what is wrong with the others. A master in quarantine
+// answers and has no vote.
 type NoQuorumError struct {
-	Answered, Needed, Masters int
+	Voted, Needed, Masters int
 	// Late is set when enough masters granted, but so late that nothing of the TTL was left: the time it took.
 	Late time.Duration
 	// Out lists the masters that gave no vote, with what is known of each.
@@ -60,7 +61,7 @@ func (e *NoQuorumError) Error() string {
 	if e.Late > 0 {
 		fmt.Fprintf(&b, "a quorum granted only after %v, when nothing was left of the TTL", e.Late.Round(time.Microsecond))
 	} else {
-		fmt.Fprintf(&b, "%d of %d masters answered, %d needed", e.Answered, e.Masters, e.Needed)
+		fmt.Fprintf(&b, "%d of %d masters voted, %d needed", e.Voted, e.Masters, e.Needed)
 	}
 	for i, m := range e.Out {
 		sep := ", "

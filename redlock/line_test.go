@@ -180,9 +180,9 @@ func TestWaitRunsOut(t *testing.T) {
 	}{
 		{"held all the time", func(s *stage, p *proxy) { p.lock(one("r", time.Minute)) }, nil, "no"},
 		{"held through another proxy", func(s *stage, p *proxy) { s.open().lock(one("r", time.Minute)) }, nil, "no"},
-		{"no quorum all the time", func(s *stage, p *proxy) { s.freeze(0, 1, 2) }, nil, "masters answered, 3 needed; out: m1: "},
+		{"no quorum all the time", func(s *stage, p *proxy) { s.freeze(0, 1, 2) }, nil, "masters voted, 3 needed; out: m1: "},
 		{"held, and then no quorum", func(s *stage, p *proxy) { s.open().lock(one("r", time.Minute)) },
-			func(s *stage, p *proxy) { s.freeze(0, 1, 2) }, "masters answered, 3 needed; out: m1: |no"},
+			func(s *stage, p *proxy) { s.freeze(0, 1, 2) }, "masters voted, 3 needed; out: m1: |no"},
 		{"no quorum, and then held", func(s *stage, p *proxy) {
 			s.open().lock(one("r", time.Minute))
 			s.freeze(0, 1, 2)
@@ -354,7 +354,7 @@ func TestClose(t *testing.T) {
 			s.Errorf("UNLOCK under way: got %+v, want held; the waiter: got %+v, want an answer", released, waiter)
 		}
 		s.wantNoLocks()
-		p.unlock(held.Token, "r").want(s, "UNLOCK after Close", "0 of 5 masters answered", 0)
+		p.unlock(held.Token, "r").want(s, "UNLOCK after Close", "0 of 5 masters voted", 0)
 		p.lock(one("r", time.Minute)).want(s, "LOCK after Close", "draining", 0)
 		if err := p.Close(s.Context()); err != nil {
 			s.Errorf("second Close: got %v", err)
@@ -369,7 +369,7 @@ func TestCloseWithMastersDown(t *testing.T) {
 		for _, m := range s.masters[:3] {
 			m.Freeze()
 		}
-		p.lock(one("r", time.Minute)).want(s, "LOCK with three masters frozen", "2 of 5 masters answered", giveUp)
+		p.lock(one("r", time.Minute)).want(s, "LOCK with three masters frozen", "2 of 5 masters voted", giveUp)
 		for _, m := range s.masters[:3] {
 			m.Crash(false)
 		}
@@ -394,7 +394,7 @@ func TestCloseDeliversWhatIsOwed(t *testing.T) {
 			p.paths[i].HoldReplies()
 		}
 		p.align()
-		p.unlock(held.Token, "r").want(s, "UNLOCK", "0 of 5 masters answered", giveUp)
+		p.unlock(held.Token, "r").want(s, "UNLOCK", "0 of 5 masters voted", giveUp)
 		time.AfterFunc(300*ms, func() {
 			for i := range 5 {
 				p.paths[i].Heal()

@@ -272,7 +272,7 @@ func TestRealNoQuorum(t *testing.T) {
 	}
 	_, err = c.TryLock(ctx, "free", 30*time.Second)
 	var lost *NoQuorumError
-	if !errors.As(err, &lost) || lost.Answered != 2 || len(lost.Out) != 3 {
+	if !errors.As(err, &lost) || lost.Voted != 2 || len(lost.Out) != 3 {
 		t.Fatalf("lock with 3 of 5 frozen: got %v, want 2 of 5 answered and 3 named", err)
 	}
 	if err := held.Unlock(ctx); !errors.Is(err, ErrNoQuorum) {

@@ -239,7 +239,7 @@ func (c *Client) noQuorumError(v votes, needed int, late time.Duration) *NoQuoru
 				e.Out = append(e.Out, MasterError{l.master.Addr, l.reason()})
 			}
 		default:
-			e.Answered++
+			e.Voted++
 		}
 	}
 	return e

@@ -42,7 +42,7 @@ func TestShorterExtendWithoutQuorum(t *testing.T) {
 			p.paths[i].HoldReplies()
 		}
 		p.align()
-		p.extend(held.Token, time.Second, "r").want(s, "EXTEND whose replies are lost", "2 of 5 masters answered", giveUp)
+		p.extend(held.Token, time.Second, "r").want(s, "EXTEND whose replies are lost", "2 of 5 masters voted", giveUp)
 		time.Sleep(2 * time.Second)
 		if c := other.lock(one("r", time.Second)); c.Held && time.Now().Before(held.Until) {
 			s.Errorf("another got the resource %v before the end of the first lease", time.Until(held.Until))
@@ -59,7 +59,7 @@ func TestShorterRepetitionWithoutQuorum(t *testing.T) {
 			p.paths[i].HoldReplies()
 		}
 		p.align()
-		p.lock(one("r", time.Second).as("T")).want(s, "LOCK again whose replies are lost", "2 of 5 masters answered", giveUp)
+		p.lock(one("r", time.Second).as("T")).want(s, "LOCK again whose replies are lost", "2 of 5 masters voted", giveUp)
 		time.Sleep(2 * time.Second)
 		if c := other.lock(one("r", time.Second)); c.Held && time.Now().Before(held.Until) {
 			s.Errorf("another got the resource %v before the end of the first lease", time.Until(held.Until))
@@ -515,7 +515,7 @@ func TestRollbackIsCaughtWithTheVote(t *testing.T) {
 			s.do(i, "SET", beatKey, 1)
 			s.do(i, "DEL", "r")
 		}
-		p.lock(one("r", 10*time.Second)).want(s, "LOCK with three that were set back", "masters answered, 3 needed", 0)
+		p.lock(one("r", 10*time.Second)).want(s, "LOCK with three that were set back", "masters voted, 3 needed", 0)
 	})
 }
 

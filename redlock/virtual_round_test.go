@@ -21,7 +21,7 @@ func TestErrorBeforeAllHaveAnswered(t *testing.T) {
 		}
 		s.until("three down", func() bool { return p.states() == "ddduu" })
 		c := p.lock(one("r", time.Second))
-		c.want(s, "LOCK with three down", "0 of 5 masters answered, 3 needed; out: m1: down for ", 0)
+		c.want(s, "LOCK with three down", "0 of 5 masters voted, 3 needed; out: m1: down for ", 0)
 		c.want(s, "LOCK with three down", "; 2 more could not have made a quorum and were not waited for", 0)
 	})
 }
@@ -35,8 +35,8 @@ func TestSilentMasters(t *testing.T) {
 		{nil, "held", 2 * ms},
 		{[]int{4}, "held", 2 * ms},
 		{[]int{3, 4}, "held", 2 * ms},
-		{[]int{2, 3, 4}, "2 of 5 masters answered, 3 needed; out: m3: ", giveUp},
-		{[]int{0, 1, 2, 3, 4}, "0 of 5 masters answered, 3 needed", giveUp},
+		{[]int{2, 3, 4}, "2 of 5 masters voted, 3 needed; out: m3: ", giveUp},
+		{[]int{0, 1, 2, 3, 4}, "0 of 5 masters voted, 3 needed", giveUp},
 	} {
 		inVirtualTime(t, 5, func(s *stage) {
 			p := s.open()
@@ -82,7 +82,7 @@ func TestLateReplies(t *testing.T) {
 		took, validity time.Duration
 	}{
 		{"within the timeout", 30 * time.Second, 20 * ms, 20 * ms, "held", 40 * ms, 30*time.Second - 40*ms - 302*ms},
-		{"beyond the timeout", 30 * time.Second, 20 * ms, 80 * ms, "2 of 5 masters answered", giveUp, 0},
+		{"beyond the timeout", 30 * time.Second, 20 * ms, 80 * ms, "2 of 5 masters voted", giveUp, 0},
 		{"so late that nothing is left", 42 * ms, 20 * ms, 20 * ms, "a quorum granted only after 40ms, when nothing was left of the TTL", 40 * ms, 0},
 		{"just in time", 44 * ms, 20 * ms, 20 * ms, "held", 40 * ms, 44*ms - 40*ms - 2440*time.Microsecond},
 	} {
@@ -126,7 +126,7 @@ func TestLostReplies(t *testing.T) {
 				for i := 2; i < 5; i++ {
 					tt.lose(p, i)
 				}
-				p.lock(one("r", 30*time.Second).as("T")).want(s, tt.name, "2 of 5 masters answered", giveUp)
+				p.lock(one("r", 30*time.Second).as("T")).want(s, tt.name, "2 of 5 masters voted", giveUp)
 				s.wantOn("r", "T", tt.set)
 				time.Sleep(away)
 				for i := 2; i < 5; i++ {
@@ -219,7 +219,7 @@ func TestReleaseOwedOnlyWhereTheKeyMayBe(t *testing.T) {
 		held.want(s, "LOCK of the last free quorum", "held", 0)
 		s.freeze(0, 1, 2, 3, 4)
 		p.align()
-		p.unlock(held.Token, "r").want(s, "UNLOCK", "0 of 5 masters answered, 3 needed", giveUp)
+		p.unlock(held.Token, "r").want(s, "UNLOCK", "0 of 5 masters voted, 3 needed", giveUp)
 		var owed [5]int
 		for i, m := range p.Masters() {
 			owed[i] = m.Owed
@@ -359,7 +359,7 @@ func TestExtendWithoutQuorum(t *testing.T) {
 		held := p.lock(one("r", 10*time.Second))
 		s.freeze(0, 1, 2)
 		p.align()
-		p.extend(held.Token, 10*time.Second, "r").want(s, "EXTEND with 3 frozen", "2 of 5 masters answered", giveUp)
+		p.extend(held.Token, 10*time.Second, "r").want(s, "EXTEND with 3 frozen", "2 of 5 masters voted", giveUp)
 		s.wantOn("r", held.Token, "11111")
 		s.thaw(0, 1, 2)
 		p.allUp()
@@ -416,7 +416,7 @@ func TestFailedRepetitionKeepsTheLock(t *testing.T) {
 			held := p.lock(req)
 			s.freeze(silent...)
 			p.align()
-			p.lock(req).want(s, "LOCK with the same token", " of 5 masters answered, 3 needed", giveUp)
+			p.lock(req).want(s, "LOCK with the same token", " of 5 masters voted, 3 needed", giveUp)
 			s.thaw(silent...)
 			p.allUp()
 			other.allUp()

@@ -85,7 +85,7 @@ func TestRunLooksForTheCommandFirst(t *testing.T) {
 		s.Kill()
 	}
 	begin(t, with(run, "r", "--", "no-such-program")...).wantExit(exitNotFound)
-	begin(t, with(run, "r", "--", "true")...).wantExit(exitNoQuorum, "redlockd: NOQUORUM 0 of 3 masters answered, 2 needed; out: "+servers[0].Addr+": down for ", "connection refused")
+	begin(t, with(run, "r", "--", "true")...).wantExit(exitNoQuorum, "redlockd: NOQUORUM 0 of 3 masters voted, 2 needed; out: "+servers[0].Addr+": down for ", "connection refused")
 }
 
 func TestRunExcludes(t *testing.T) {
@@ -176,8 +176,8 @@ func TestRunEndsTheCommandBeforeTheLock(t *testing.T) {
 			}
 		}
 	}
-	p.wantExit(exitLost, "\nTERM", `redlockd: "r" could not be prolonged: NOQUORUM 0 of 3 masters answered, 2 needed; out: `,
-		`redlockd: "r" is lost: NOQUORUM 0 of 3 masters answered, 2 needed; out: `, "the command gets SIGTERM now, and SIGKILL in ")
+	p.wantExit(exitLost, "\nTERM", `redlockd: "r" could not be prolonged: NOQUORUM 0 of 3 masters voted, 2 needed; out: `,
+		`redlockd: "r" is lost: NOQUORUM 0 of 3 masters voted, 2 needed; out: `, "the command gets SIGTERM now, and SIGKILL in ")
 	text, err := os.ReadFile(alive)
 	if err != nil {
 		t.Fatal(err)
@@ -245,7 +245,7 @@ func TestRunCannotRelease(t *testing.T) {
 		pids = append(pids, strconv.Itoa(s.Pid()))
 	}
 	begin(t, with(run, "r", "--", "sh", "-c", "kill -STOP "+strings.Join(pids, " ")+"; exit 5")...).
-		wantExit(5, `redlockd: "r" could not be released: NOQUORUM 0 of 3 masters answered, 2 needed; out: `, "; its TTL ends it in about 30s")
+		wantExit(5, `redlockd: "r" could not be released: NOQUORUM 0 of 3 masters voted, 2 needed; out: `, "; its TTL ends it in about 30s")
 }
 
 // The kernel kills the command of a redlockd that is killed: both hold the log open.
