@@ -132,7 +132,7 @@ func (c *Client) Ready(ctx context.Context) error {
 		changed := c.changed
 		c.changedMu.Unlock()
 		var v votes
-		up := 0
+		up, now := 0, time.Now()
 		for i, l := range c.lanes {
 			if l.status().State == MasterUp {
 				up++
@@ -147,7 +147,7 @@ func (c *Client) Ready(ctx context.Context) error {
 		select {
 		case <-changed:
 		case <-ctx.Done():
-			return c.noQuorumError(v, quorumOf(len(c.lanes)), 0)
+			return c.noQuorumError(now, v, quorumOf(len(c.lanes)), 0)
 		}
 	}
 }

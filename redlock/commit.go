@@ -297,11 +297,11 @@ func (c *Client) commitDecided(r *round, o outcome, t *turn) {
 			result.Until, result.Validity = r.start.Add(k.ttl), k.ttl-elapsed
 		}
 	case o == yes:
-		result.Err = c.noQuorumError(v, quorumOf(n), elapsed)
+		result.Err = c.noQuorumError(r.start, v, quorumOf(n), elapsed)
 	case o == noQuorum && k.kind == commitRelease:
-		result.Err = c.noQuorumError(v, n-quorumOf(n)+1, 0)
+		result.Err = c.noQuorumError(r.start, v, n-quorumOf(n)+1, 0)
 	case o == noQuorum:
-		result.Err = c.noQuorumError(v, quorumOf(n), 0)
+		result.Err = c.noQuorumError(r.start, v, quorumOf(n), 0)
 	}
 	if k.kind != commitExtend || k.ttl > 0 { // not those that only compare
 		c.countCommitLocked(k.kind, result, elapsed)

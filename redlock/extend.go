@@ -67,7 +67,7 @@ func (c *Client) extensionDecided(r *round, o outcome, v votes, t *turn) {
 		if o == noQuorum {
 			elapsed = 0
 		}
-		t.tell(op, Result{Err: c.noQuorumError(v, quorumOf(n), elapsed)})
+		t.tell(op, Result{Err: c.noQuorumError(r.start, v, quorumOf(n), elapsed)})
 	}
 }
 

@@ -261,10 +261,10 @@ func (l *lane) tell(b *batch, err error) {
 		l.heardLocked(l.turn.now.Sub(b.sent))
 	}
 	if b.err != nil {
-		l.err, b.err = b.err, nil
+		l.err, l.erred, b.err = b.err, l.turn.now, nil
 	}
 	if err != nil {
-		l.err = err
+		l.err, l.erred = err, l.turn.now
 	}
 	if b.found.unsettled() {
 		l.found = finding{counts: true}.and(l.found).and(b.found)

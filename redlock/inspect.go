@@ -35,7 +35,7 @@ func (c *Client) readingDecided(r *round, t *turn) {
 		case voteAbstained, voteUnknown:
 			silent++
 			if one.Err = a.err; one.Err == nil {
-				one.Err = l.reason()
+				one.Err = l.reason(r.start)
 			}
 		case voteGranted:
 			one.TokenDigest, one.TTL = TokenDigest(a.value), a.ttl

@@ -38,10 +38,11 @@ type lane struct {
 	up                           bool
 	ended                        bool
 	beatDue                      bool
-	flight                             // the batches on their way
-	seeing                       bool  // the goroutine waits for the master with no batch in flight: see
-	ticks, asked                 int   // of the watch; and what it was when that was sent which the master has longest not answered
-	err                          error // why it is not up; or the last error that the master replied
+	flight                                 // the batches on their way
+	seeing                       bool      // the goroutine waits for the master with no batch in flight: see
+	ticks, asked                 int       // of the watch; and what it was when that was sent which the master has longest not answered
+	err                          error     // why it is not up; or the last error that the master replied
+	erred                        time.Time // when it did
 	since                        time.Time
 	owed                         owed
 	paying                       []debt       // of owed, on their way to the master
@@ -87,7 +88,7 @@ func (l *lane) push(r *round) bool {
 		return false
 	case len(l.queue) >= l.client.opts.QueueMax && r.verb != verbRelease:
 		l.shed++
-		l.err = errQueueFull
+		l.err, l.erred = errQueueFull, r.start
 		return false
 	}
 	l.queue = append(l.queue, r)
@@ -304,8 +305,8 @@ func (l *lane) breakOff(err error) {
 	l.client.laneChanged(l)
 }
 
-// reason says why the master gave no vote that counts.
-func (l *lane) reason() error {
+// reason says why the master gave no vote that counts in a round that began at start.
+func (l *lane) reason(start time.Time) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch {
@@ -313,7 +314,7 @@ func (l *lane) reason() error {
 		return fmt.Errorf("about to be admitted after a quarantine: %s", l.guard.reason)
 	case l.up && l.guard.quarantine != "":
 		return fmt.Errorf("quarantined for another %v: %s", time.Until(l.guard.until).Round(time.Millisecond), l.guard.reason)
-	case l.up && l.err == nil:
+	case l.up && (l.err == nil || l.erred.Before(start)): // what it has replied earlier is about something else
 		return errors.New("its vote came too late or does not count")
 	case l.up || isRefused(l.err):
 		return l.err

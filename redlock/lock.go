@@ -88,9 +88,9 @@ func (c *Client) acquisitionDecided(r *round, o outcome, v votes, t *turn) {
 	var err error
 	switch {
 	case o == yes && validity <= 0:
-		err = c.noQuorumError(v, quorum, elapsed)
+		err = c.noQuorumError(r.start, v, quorum, elapsed)
 	case o == noQuorum:
-		err = c.noQuorumError(v, quorum, 0)
+		err = c.noQuorumError(r.start, v, quorum, 0)
 	}
 
 	c.mu.Lock()
@@ -105,7 +105,7 @@ func (c *Client) acquisitionDecided(r *round, o outcome, v votes, t *turn) {
 		_, rep = c.leases.attempt(r.keys, r.token, r)
 		c.leases.end(rep)
 		if o == yes && err == nil && c.payingLocked(r.keys, r.token) {
-			err = c.noQuorumError(v, quorum, elapsed)
+			err = c.noQuorumError(r.start, v, quorum, elapsed)
 		}
 	}
 	wanted := op.waiter == nil || !op.waiter.gone

@@ -225,18 +225,18 @@ func (c *Client) vote(r *round, word votes, t *turn) {
 	}
 }
 
-// noQuorumError says who gave no vote, and why. Late is how long a grant took that came too late, else 0.
-func (c *Client) noQuorumError(v votes, needed int, late time.Duration) *NoQuorumError {
+// noQuorumError says who gave no vote in a round that began at start, and why. Late is how long a grant took that came too late, else 0.
+func (c *Client) noQuorumError(start time.Time, v votes, needed int, late time.Duration) *NoQuorumError {
 	e := &NoQuorumError{Needed: needed, Masters: len(c.lanes), Late: late}
 	for i, l := range c.lanes {
 		switch v.of(i) {
 		case voteAbstained, voteUnknown, voteHole, voteDone:
-			e.Out = append(e.Out, MasterError{l.master.Addr, l.reason()})
+			e.Out = append(e.Out, MasterError{l.master.Addr, l.reason(start)})
 		case votePending:
 			if l.answersInTime() {
 				e.Pending++
 			} else {
-				e.Out = append(e.Out, MasterError{l.master.Addr, l.reason()})
+				e.Out = append(e.Out, MasterError{l.master.Addr, l.reason(start)})
 			}
 		default:
 			e.Voted++

@@ -475,7 +475,7 @@ func TestNoNegativeQuarantine(t *testing.T) {
 					s.Fatalf("%s: %s, %v left, want no less than 0", m.Addr, m.State, m.Left)
 				}
 			}
-			if reason := p.lanes[0].reason().Error(); strings.Contains(reason, "another -") {
+			if reason := p.lanes[0].reason(time.Now()).Error(); strings.Contains(reason, "another -") {
 				s.Fatalf("reason: %s", reason)
 			}
 		}

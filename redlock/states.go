@@ -55,7 +55,7 @@ func (c *Client) statesVoted(r *round, v votes, t *turn) {
 	var result Result
 	switch {
 	case len(all)+pending < quorum:
-		result.Err = c.noQuorumError(v, quorum, 0)
+		result.Err = c.noQuorumError(r.start, v, quorum, 0)
 	case len(all) < quorum:
 		return
 	default:
@@ -66,7 +66,7 @@ func (c *Client) statesVoted(r *round, v votes, t *turn) {
 				return
 			}
 			if is == mergeSplit { // as many answered as are needed, but the one that would tell did not
-				result = Result{Err: c.noQuorumError(v, quorum, 0)}
+				result = Result{Err: c.noQuorumError(r.start, v, quorum, 0)}
 				break
 			}
 			result.States[i] = state

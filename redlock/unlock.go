@@ -88,7 +88,7 @@ func (c *Client) releaseDecided(r *round, o outcome, v votes, t *turn) {
 		// The lanes of the silent masters owe them the release.
 		c.stats.UnlockFail++
 		n := len(c.lanes)
-		result.Err = c.noQuorumError(v, n-quorumOf(n)+1, 0)
+		result.Err = c.noQuorumError(r.start, v, n-quorumOf(n)+1, 0)
 	}
 	c.mu.Unlock()
 	t.tell(op, result)

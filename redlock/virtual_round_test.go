@@ -6,6 +6,7 @@ package redlock
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -530,5 +531,23 @@ func TestGivenUpBeforeItWaits(t *testing.T) {
 			l.end()
 			<-took
 		}
+	})
+}
+
+// What a master replied to something else before is not why its vote does not count now.
+func TestReasonIsNotOfAnEarlierTime(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p := s.open()
+		s.do(0, "HSET", "hash", "field", "value")
+		if info, err := p.Inspect(s.Context(), "hash"); err != nil || info.Votes[0].Err == nil || !strings.Contains(info.Votes[0].Err.Error(), "WRONGTYPE") {
+			s.Fatalf("Inspect of a hash: got %+v, %v, want WRONGTYPE from the first master", info, err)
+		}
+		for _, m := range s.masters[3:] {
+			m.Crash(true)
+		}
+		s.until("down", func() bool { return p.states() == "uuudd" })
+		p.delay(10*ms, 0, 0) // its vote decides
+		s.do(0, "FLUSHALL")
+		p.lock(one("r", time.Second)).want(s, "LOCK", "2 of 5 masters voted, 3 needed; out: m1: its vote came too late or does not count, m4: down for ", 10*ms)
 	})
 }
