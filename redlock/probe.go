@@ -189,8 +189,8 @@ func Probe(ctx context.Context, m Master, timeout time.Duration) MasterReport {
 		return r
 	}
 	r.Reachable = true
-	if err != nil {
-		r.refused("INFO", err)
+	if err != nil && !r.refused("INFO", err) {
+		return r // who is not let in would hear the same of every command
 	}
 	r.fill(parseInfo(text))
 	r.readClock(ctx, l, timeout)
@@ -218,8 +218,8 @@ func (r *MasterReport) unreachable(ctx context.Context, err error, timeout time.
 	}
 }
 
-// refused records that the master answered a command with an error.
-func (r *MasterReport) refused(command string, err error) {
+// refused records that the master answered a command with an error, and tells whether it is only about this command.
+func (r *MasterReport) refused(command string, err error) (only bool) {
 	text := err.Error()
 	switch code, _, _ := strings.Cut(text, " "); {
 	case code == "NOAUTH" || code == "WRONGPASS" || strings.Contains(text, "invalid password"):
@@ -227,14 +227,17 @@ func (r *MasterReport) refused(command string, err error) {
 	case code == "NOPERM":
 		r.add(NoVote, "give the user this permission: redis-cli ACL SETUSER <user> +"+strings.ToLower(strings.ReplaceAll(command, " ", "|")),
 			"its ACL does not allow %s: %s", command, text)
+		return true
 	case strings.HasPrefix(text, "ERR unknown command"):
 		r.add(NoVote, "take the rename-command line out of its redis.conf, or name a Redis instead of what answers there",
 			"does not know the command %s", command)
+		return true
 	case code == "LOADING":
 		r.add(NoVote, "wait", "is still loading its data from the disk")
 	default:
 		r.add(NoVote, "", "refuses %s: %s", command, text)
 	}
+	return false
 }
 
 // fill takes from INFO what judge looks at.
