@@ -188,12 +188,26 @@ func TestLOCKS(t *testing.T) {
 	c.do("MLOCK", "2", "order:1", "order:2", "20000", "TOKEN", "mine").granted(1, 19798)
 
 	lease := func(resources string) string {
-		return `\["resources" \[` + resources + `\] "token-digest" "[0-9a-f]{16}" "validity-ms" :1\d\d\d\d "waiters" :0\]`
+		return `\["resources" \[` + resources + `\] "token-digest" "[0-9a-f]{16}" "validity-ms" :1\d\d\d\d "lost" :0 "waiters" :0\]`
 	}
 	c.do("LOCKS").matches(`\[` + lease(`"invoice:1"`) + " " + lease(`"invoice:2"`) + " " + lease(`"order:1" "order:2"`) + `\]`)
 	c.do("LOCKS", "pattern", "invoice:[2-9]").matches(`\[` + lease(`"invoice:2"`) + `\]`)
 	c.do("LOCKS", "COUNT", "1", "PATTERN", "*").matches(`\[` + lease(`"invoice:1"`) + `\]`)
 	c.do("LOCKS", "PATTERN", "nothing").is("[]")
+}
+
+// A lease that the masters no longer have is listed as lost: its holder believes in it until its next EXTEND.
+func TestLOCKSTellsWhatIsLost(t *testing.T) {
+	srv := serve(t)
+	c := srv.dial()
+	c.do("LOCK", "a", "20000", "TOKEN", "mine").granted(1, 19798)
+	for _, m := range srv.masters[:3] {
+		m.Crash(false)
+	}
+	for _, m := range srv.masters[:3] {
+		m.Restart()
+	}
+	eventually(t, "it is listed as lost", func() bool { return strings.Contains(c.do("LOCKS").text, `"lost" :1`) })
 }
 
 // Pipelined commands of one client keep their order on every master: a lock, its release, the next lock.

@@ -116,7 +116,7 @@ func cmdLOCKS(s *session, c *call) {
 	leases := s.server.opts.Engine.Leases(match, limit)
 	c.out = redcon.AppendArray(c.out, len(leases))
 	for _, lease := range leases {
-		c.out = appendMap(c.out, c.proto, 4)
+		c.out = appendMap(c.out, c.proto, 5)
 		c.out = redcon.AppendBulkString(c.out, "resources")
 		c.out = redcon.AppendArray(c.out, len(lease.Resources))
 		for _, resource := range lease.Resources {
@@ -126,6 +126,8 @@ func cmdLOCKS(s *session, c *call) {
 		c.out = appendTextOrNull(c.out, c.proto, lease.TokenDigest)
 		c.out = redcon.AppendBulkString(c.out, "validity-ms")
 		c.out = redcon.AppendInt(c.out, floorMs(lease.Validity))
+		c.out = redcon.AppendBulkString(c.out, "lost")
+		c.out = redcon.AppendInt(c.out, oneIf(lease.Lost))
 		c.out = redcon.AppendBulkString(c.out, "waiters")
 		c.out = redcon.AppendInt(c.out, int64(lease.Waiters))
 	}
