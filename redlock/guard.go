@@ -323,8 +323,10 @@ func (l *lane) admitDue(ctx context.Context, link *link) error {
 		return l.attest(ctx, link, "", 0)
 	}
 	if cold {
+		// Masters that have all forgotten look like new ones. Only the operator knows.
 		l.client.opts.Logger.Warn("fences trust clocks once", "master", l.master.Addr, "reason",
-			"fewer than a quorum of masters remember the fences they gave; the floor is the clock of this proxy plus twice clock_skew_max", "floor", floor)
+			"fewer than a quorum of masters are here that remember the fences they gave: no harm if they are new; "+
+				"if not, the order of the next ones rests on clocks, and they begin at the clock of this proxy plus twice clock_skew_max", "floor", floor)
 	}
 	l.admitted(fresh)
 	return nil

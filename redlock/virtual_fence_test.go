@@ -4,6 +4,7 @@ package redlock
 // as long as a quorum of them remembers. Method: virtual time, proxies that believe to live in the future.
 
 import (
+	"strings"
 	"testing"
 	"time"
 )
@@ -103,11 +104,12 @@ func TestFenceSurvivesAmnesia(t *testing.T) {
 }
 
 // When all masters forget, the floor is above the fences of a proxy whose clock is ahead by as much as clocks may differ, and that
-// keeps as much ahead again.
+// keeps as much ahead again. The log says so; it cannot tell masters that have forgotten from new ones.
 func TestColdFloorIsAboveEveryFence(t *testing.T) {
 	inVirtualTime(t, 5, func(s *stage) {
 		brief := func(o *Options) { o.MaxTTL, o.ClockSkewMax = 200*ms, 10*time.Second }
-		p, other := s.open(brief), s.open(brief)
+		var log journal
+		p, other := s.open(brief, log.option), s.open(brief, log.option)
 		p.fences.ahead = 2 * p.fences.aheadMax
 		lock := func(p *proxy) int64 {
 			c := p.lock(LockRequest{Resources: []string{"r"}, TTL: 200 * ms, Fence: true})
@@ -125,6 +127,9 @@ func TestColdFloorIsAboveEveryFence(t *testing.T) {
 		other.allUp()
 		if got := lock(other); got <= fence {
 			s.Errorf("got the fence %d, and before %d", got, fence)
+		}
+		if lines := log.take("fences trust clocks once"); len(lines) == 0 || !strings.Contains(lines[0], "no harm if they are new") {
+			s.Errorf("the log says %q, want that fences trust clocks once, and that it is no harm if the masters are new", lines)
 		}
 	})
 }
