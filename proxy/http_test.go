@@ -4,6 +4,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"regexp"
 	"strings"
 	"testing"
@@ -83,6 +84,7 @@ func TestMetrics(t *testing.T) {
 		`redlockd_leases`:                                                 "2",
 		`redlockd_clients`:                                                "2",
 		`redlockd_clients_max`:                                            "10000",
+		`redlockd_waiters_max`:                                            "100000",
 		`redlockd_connections_total`:                                      "2",
 		`redlockd_error_replies_total`:                                    "1",
 		`redlockd_lock_round_seconds_bucket{le="+Inf"}`:                   srv.metric("redlockd_lock_round_seconds_count"),
@@ -110,6 +112,16 @@ func TestMetrics(t *testing.T) {
 	}
 	for _, name := range []string{"go_goroutines", "process_start_time_seconds"} {
 		srv.metric(name)
+	}
+	// What an alert names must be there: Prometheus takes a metric that is not for one that is never above its bound.
+	alerts, err := os.ReadFile("../docker/alerts.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range regexp.MustCompile(`redlockd_\w+`).FindAllString(string(alerts), -1) {
+		if !strings.Contains(body, "\n# TYPE "+name+" ") {
+			t.Errorf("docker/alerts.yaml: there is no metric %s", name)
+		}
 	}
 	problems, err := promlint.New(strings.NewReader(body)).Lint()
 	if err != nil {

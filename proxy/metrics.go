@@ -108,6 +108,7 @@ var metricTable = []metric{
 	counter("wakeups_total", "Pauses of waiters that ended because the masters announced a release.", func(r *reading) uint64 { return r.locks.Wakeups }),
 	gauge("leases", "Locks granted here that still run.", func(r *reading) int { return r.locks.Leases }),
 	gauge("waiters", "LOCKs that wait.", func(r *reading) int { return r.locks.Waiters }),
+	gauge("waiters_max", "LOCKs that locks.max_waiters allows to wait.", func(r *reading) int { return r.srv.opts.Engine.Options().MaxWaiters }),
 
 	gauge("clients", "Connections of clients.", func(r *reading) int { return r.clients }),
 	gauge("clients_max", "Connections that server.max_clients allows.", func(r *reading) int { return r.srv.opts.MaxClients }),
