@@ -58,9 +58,12 @@ func (e MasterError) Error() string { return e.Addr + ": " + e.Err.Error() }
 
 func (e *NoQuorumError) Error() string {
 	var b strings.Builder
-	if e.Late > 0 {
+	switch {
+	case e.Late > 0:
 		fmt.Fprintf(&b, "a quorum granted only after %v, when nothing was left of the TTL", e.Late.Round(time.Microsecond))
-	} else {
+	case e.Voted >= e.Needed: // EXTEND finds the lock on two of five, on two others it is gone, and the fifth is silent
+		fmt.Fprintf(&b, "%d of %d masters voted and disagree, %d must agree", e.Voted, e.Masters, e.Needed)
+	default:
 		fmt.Fprintf(&b, "%d of %d masters voted, %d needed", e.Voted, e.Masters, e.Needed)
 	}
 	for i, m := range e.Out {

@@ -551,3 +551,16 @@ func TestReasonIsNotOfAnEarlierTime(t *testing.T) {
 		p.lock(one("r", time.Second)).want(s, "LOCK", "2 of 5 masters voted, 3 needed; out: m1: its vote came too late or does not count, m4: down for ", 10*ms)
 	})
 }
+
+// Enough masters have voted, and it is the one that is away that would decide: the error does not say that too few have voted.
+func TestMastersThatDisagree(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p := s.open()
+		held := p.lock(one("r", 30*time.Second))
+		s.do(0, "DEL", "r")
+		s.do(1, "DEL", "r")
+		s.masters[4].Crash(false)
+		s.until("down", func() bool { return p.states() == "uuuud" })
+		p.extend(held.Token, 30*time.Second, "r").want(s, "EXTEND", "4 of 5 masters voted and disagree, 3 must agree; out: m5: down for ", 0)
+	})
+}
