@@ -397,10 +397,7 @@ func (c *Client) committedLocked(r *round, v votes, t *turn) {
 		}
 		lease.inherited |= rep.left
 		rep.left = 0
-		switch {
-		case before != nil:
-			lease.inherited |= before.holders(n)
-		case ch.Was == WasValue && !ch.rotates():
+		if before == nil && ch.Was == WasValue && !ch.rotates() {
 			lease.inherited = allMasters(n) // granted by another client: any master may hold it
 		}
 		if ch.rotates() {

@@ -106,7 +106,6 @@ func (c *Client) extendedLocked(r *round, v votes, rep *repeat, t *turn) {
 	r.born = r.start
 	if lease := c.leases.find(r.keys, r.token); lease != nil {
 		r.born = lease.born
-		r.inherited = lease.holders(n)
 	} else {
 		// Granted by another proxy: any master may hold it.
 		r.inherited = allMasters(n)

@@ -88,14 +88,18 @@ func (s *leases) crowded(resources []string) bool {
 	return false
 }
 
-// grant records the round as the lease of its resources, in the place of what was known before.
-func (s *leases) grant(r *round, now time.Time) {
+// grant records the round as the lease of its resources, in the place of what was known before. Masters that may hold them under the same
+// token by that may hold them still, also where that was a lease of more or of fewer resources.
+func (s *leases) grant(r *round, masters int, now time.Time) {
 	s.forgetSome(now, 2)
 	for _, key := range r.keys {
 		e := s.entry(key)
 		before := e.lease
 		e.lease = r
 		if before != nil {
+			if before.token == r.token {
+				r.inherited |= before.holders(masters)
+			}
 			s.forget(before)
 		}
 	}
@@ -104,11 +108,14 @@ func (s *leases) grant(r *round, now time.Time) {
 }
 
 // release forgets the lease that holds exactly these resources with this token, and returns it, or nil; and the attempts under way with
-// the token: what they are granted is no lease.
+// the token: what they are granted is no lease. What was locked together can be released one by one, and the other way round: so it
+// also forgets the leases of the token that have some of the resources.
 func (s *leases) release(resources []string, token string) *round {
 	lease, rep := s.known(resources, token)
-	if lease != nil {
-		s.forget(lease)
+	for _, resource := range resources {
+		if e := s.entries[resource]; e != nil && e.lease != nil && e.lease.token == token {
+			s.forget(e.lease)
+		}
 	}
 	if rep != nil {
 		s.forgetRepeat(rep)

@@ -137,7 +137,6 @@ func (c *Client) grantedLocked(r *round, validity time.Duration, rep *repeat, t 
 	rep.left = 0
 	if before := c.leases.find(r.keys, r.token); before != nil {
 		r.born = before.born
-		r.inherited |= before.holders(len(c.lanes))
 	}
 	if !rep.released {
 		c.leaseLocked(r, t.now)

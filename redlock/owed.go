@@ -52,7 +52,7 @@ func (c *Client) oweLocked(l *lane, r *round) {
 
 // leaseLocked makes the round the lease of its resources.
 func (c *Client) leaseLocked(r *round, now time.Time) {
-	c.leases.grant(r, now)
+	c.leases.grant(r, len(c.lanes), now)
 	c.forgiveLocked(r)
 }
 

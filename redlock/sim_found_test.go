@@ -225,6 +225,68 @@ func TestRepetitionRemembersWhoHolds(t *testing.T) {
 	})
 }
 
+// What was locked together is released one by one, and the other way round, while a master is away: it is owed the release all the same, and
+// no lease is left here, for which a server that drains would wait.
+func TestReleaseInOtherParts(t *testing.T) {
+	together, alone := [][]string{{"a", "b"}}, [][]string{{"a"}, {"b"}}
+	commit := func(p *proxy, resources []string) *call {
+		return p.commit(changesOf(resources, func(key string) Change { return setNX(key, longValue, 30*time.Second) })...)
+	}
+	lock := func(p *proxy, resources []string) *call {
+		return p.lock(several(30*time.Second, resources...).as(longValue))
+	}
+	for _, tt := range []struct {
+		name           string
+		lock           func(p *proxy, resources []string) *call
+		locks, unlocks [][]string
+	}{
+		{"locked together, released one by one", lock, together, alone},
+		{"locked one by one, released together", lock, alone, together},
+		{"committed together, released together", commit, together, together},
+		{"committed together, released one by one", commit, together, alone},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			inVirtualTime(t, 5, func(s *stage) {
+				p := s.open()
+				for _, resources := range tt.locks {
+					tt.lock(p, resources).want(s, "LOCK", "held", 0)
+				}
+				s.freeze(4)
+				p.align()
+				for _, resources := range tt.unlocks {
+					p.unlock(longValue, resources...).want(s, "UNLOCK", "held", 0)
+				}
+				if got := p.Stats().Leases; got != 0 {
+					s.Errorf("got %d leases after the release, want none", got)
+				}
+				p.paths[4].Cut()
+				s.thaw(4)
+				p.allUp()
+				s.wantNoLocks()
+			})
+		})
+	}
+}
+
+// What was locked one by one is locked again together while a master is away that holds it: it is owed the release.
+func TestLockAgainInOtherParts(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p := s.open()
+		p.lock(one("a", 30*time.Second).as("T")).want(s, "LOCK", "held", 0)
+		p.lock(one("b", 30*time.Second).as("T")).want(s, "LOCK", "held", 0)
+		s.freeze(4)
+		p.align()
+		p.lock(one("c", 30*time.Second).as("U")).want(s, "LOCK of another", "held", 0)
+		p.unlock("U", "c").want(s, "UNLOCK of another", "held", 0)
+		time.Sleep(100 * ms) // the frozen master is given up
+		p.lock(several(30*time.Second, "a", "b").as("T")).want(s, "MLOCK", "held", 0)
+		p.unlock("T", "a", "b").want(s, "MUNLOCK", "held", 0)
+		s.thaw(4)
+		p.allUp()
+		s.wantNoLocks()
+	})
+}
+
 // MaxHold counts from the first grant, however the lock is prolonged.
 func TestRepetitionIsNoWayAroundMaxHold(t *testing.T) {
 	inVirtualTime(t, 5, func(s *stage) {
