@@ -118,8 +118,9 @@ func (c *Client) acquisitionDecided(r *round, o outcome, v votes, t *turn) {
 	c.fences.observe(mark, r.start)
 	switch {
 	case !wanted:
-	case o == no && mark > 0 && v.tally(n).of(voteDenied) <= n-quorum && op.stale < fenceRetries:
-		// Not held by another: the fence was too low, for a clock is behind. The next one is above every mark that was seen.
+	case o == no && mark > 0 && v.tally(n).of(voteDenied) <= n-quorum && op.stale < fenceRetries && !rep.released:
+		// Not held by another: the fence was too low, for a clock is behind. The next one is above every mark that was seen. Whoever has
+		// sent an UNLOCK behind this LOCK must not find the lock granted after it.
 		op.stale++
 		c.askLocked(op, t)
 	case op.waiter != nil:

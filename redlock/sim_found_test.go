@@ -186,6 +186,25 @@ func TestLockAgainBehindUnlock(t *testing.T) {
 	})
 }
 
+// A LOCK whose fence is too low is tried again with a higher one, but not behind the UNLOCK of its token: whoever has sent that, to be sure
+// after a lost connection, has no more use for the lock.
+func TestFenceIsNotTriedAgainBehindUnlock(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p, fast := s.open(), s.open()
+		fast.ahead(500 * ms)
+		fast.fenced("r")
+		p.delay(ms, ms, 0, 1, 2, 3, 4)
+		req := one("r", 10*time.Second).as("T")
+		req.Fence = true
+		locked := p.begin(req)
+		p.unlock("T", "r").want(s, "UNLOCK", "no", 4*ms)
+		p.finish(locked).want(s, "LOCK", "no", 2*ms)
+		time.Sleep(10 * ms)
+		s.wantNoLocks()
+		p.lock(req).want(s, "LOCK after the UNLOCK", "held", 2*ms)
+	})
+}
+
 // The same with a LOCK that is found to be denied when it has been released and sent again.
 func TestLockAgainBehindUnlockOfADeniedLock(t *testing.T) {
 	inVirtualTime(t, 5, func(s *stage) {
