@@ -121,19 +121,23 @@ const (
 
 // An acquisition is granted when a quorum granted. When that cannot come about any more, it is contended if a quorum
 // answered, and without a quorum if so many can no longer answer. It is decided at the first moment it can be.
+//
+// One that has found its own token repeats an earlier one. It is not contended if the masters that hold the token and those that are
+// silent could be a quorum: then the lock may still be held, and whoever is told that it is another's would leave it behind.
 func acquisitionOutcome(v votes, masters int) outcome {
 	t, quorum := v.tally(masters), quorumOf(masters)
 	granted, pending := t.of(voteGranted)+t.of(voteMine), t.of(votePending)
 	answered := granted + t.of(voteDenied) + t.of(voteAbsent) + t.of(voteStale)
+	mayHold := t.of(voteMine) + masters - answered - pending
 	switch {
 	case granted >= quorum:
 		return yes
 	case granted+pending >= quorum:
 		return undecided
-	case answered >= quorum:
-		return no
-	case answered+pending < quorum:
+	case answered+pending < quorum || mayHold >= quorum:
 		return noQuorum
+	case answered >= quorum && mayHold+pending < quorum:
+		return no
 	}
 	return undecided
 }

@@ -39,6 +39,13 @@ func TestAcquisitionOutcome(t *testing.T) {
 		{"ggxxx", noQuorum},
 		{"dd??.", undecided}, // the last answer tells null from NOQUORUM
 		{"dd??x", noQuorum},
+		{"mmdd.", undecided},
+		{"mmdd?", noQuorum}, // the silent one may hold the token, as two others do
+		{"dm??.", noQuorum},
+		{"dm?d.", undecided},
+		{"dm?dm", noQuorum},
+		{"dm?dd", no},
+		{"mgdd?", no},       // where the key was free the token did not hold it
 		{"xxx..", noQuorum}, // two cannot be a quorum, whatever they say
 		{"?????", noQuorum},
 		{"g", yes}, {"d", no}, {"x", noQuorum}, {".", undecided},

@@ -224,6 +224,26 @@ func TestLockAgainBehindUnlockOfADeniedLock(t *testing.T) {
 	})
 }
 
+// A LOCK repeated with its token, which a quorum holds, while one of the masters that hold it is silent: what the others say does not make
+// the lock another's.
+func TestRepetitionIsNotDeniedByAMinority(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p := s.open()
+		for i := 3; i < 5; i++ {
+			s.do(i, "SET", "r", "X", "PX", 30_000)
+		}
+		req := one("r", 30*time.Second).as("T")
+		p.lock(req).want(s, "LOCK of the last free quorum", "held", 0)
+		s.freeze(2)
+		p.align()
+		p.lock(req).want(s, "LOCK again", "4 of 5 masters answered", giveUp)
+		s.wantOn("r", "T", "11100")
+		s.thaw(2)
+		p.allUp()
+		p.lock(req).want(s, "LOCK a third time", "held", 0)
+	})
+}
+
 // A LOCK repeated with its token while a master is away: that master still holds the key of the first grant, and is owed the release.
 func TestRepetitionRemembersWhoHolds(t *testing.T) {
 	inVirtualTime(t, 5, func(s *stage) {
