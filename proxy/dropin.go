@@ -34,7 +34,7 @@ type effect struct {
 	keys []string // that it reads or changes, among args; one may stand there twice
 	// writes: it may change something.
 	writes bool
-	// hint: when it has lost and a look finds no value, what a minority holds is answered.
+	// hint: it is a SET NX GET. When it has lost and a look finds no value, what a minority holds is answered.
 	hint bool
 	// unguarded, where it changes what another may hold without comparing, is what to use in its place. Such a
 	// command is refused unless its keys are watched or AllowUnguarded is set.
@@ -130,6 +130,7 @@ type exchange struct {
 	watched map[string]watchedKey
 	states  []redlock.State // of keys
 	tries   int
+	waited  bool          // for what it has left behind
 	reply   sandbox.Reply // when the commit succeeds
 }
 
@@ -145,7 +146,7 @@ func (o *operation) Done(_ *redlock.Op, result redlock.Result) redlock.Flusher {
 // start begins with what is guessed or watched, if that is all the keys. The slot has its place.
 func (x *exchange) start() {
 	switch {
-	case !x.multi && x.effects[0].guess != nil:
+	case !x.multi && x.effects[0].guess != nil && !x.known():
 		x.states = x.effects[0].guess
 	case x.multi && x.allWatched():
 		now := time.Now()
@@ -158,6 +159,9 @@ func (x *exchange) start() {
 	}
 	flush(x.run(true))
 }
+
+// known: a lease of this redlockd is most likely what the masters hold, and who is to be told so has no use for an attempt.
+func (x *exchange) known() bool { return x.effects[0].hint && x.engine.Known(nil, x.keys)[0].Found }
 
 func (x *exchange) allWatched() bool {
 	for _, key := range x.keys {
@@ -184,9 +188,19 @@ func (x *exchange) stated(result redlock.Result) redlock.Flusher {
 			return x.guardFailed()
 		}
 	}
-	if st := &x.states[0]; x.tries > 0 && x.effects[0].hint && !st.Found && st.Hint != "" {
-		x.out = bulk(st.Hint).AppendTo(x.out, x.proto)
-		return x.complete()
+	if st := &x.states[0]; x.tries > 0 && !x.multi && x.effects[0].hint && st.Hint != "" {
+		// Whoever gets its own value takes itself for the holder. It must not be what the commit that failed has set on single masters, and
+		// is being undone: see scriptExchange.seesItself.
+		own := st.Hint == x.effects[0].args[2]
+		switch {
+		case own && !x.waited:
+			x.waited = true
+			time.AfterFunc(2*x.engine.Options().MasterTimeout, x.read)
+			return nil
+		case !own && !st.Found:
+			x.out = bulk(st.Hint).AppendTo(x.out, x.proto)
+			return x.complete()
+		}
 	}
 	// A key that a quorum only could hold, because masters are silent, is compared once more before anybody is told that it holds a
 	// token: without a quorum that says so, the answer is NOQUORUM.
@@ -207,7 +221,7 @@ func (x *exchange) run(guessed bool) redlock.Flusher {
 	if err := x.s.mayChange(changes); err != nil {
 		return x.fail(coded(err))
 	}
-	x.reply = reply
+	x.reply, x.waited = reply, false
 	o := &operation{then: x.committed}
 	x.engine.StartCommit(&o.Op, changes, o)
 	return nil

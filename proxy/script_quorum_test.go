@@ -98,6 +98,39 @@ func TestScriptToldWhoIsInTheWay(t *testing.T) {
 	srv.dial().do("EVAL", who, "1", "l", "mine", "20000").matches(`"a third's"|-ERR the keys of the script changed 8 times.*`)
 }
 
+// So it is for SET NX GET: whoever gets its own token takes itself for the holder.
+func TestSetGetToldWhoIsInTheWay(t *testing.T) {
+	const mine = "a token of mine, unique" // of two that as many masters hold, the first in order is told
+	srv := serveFast(t)
+	c := srv.dial()
+	srv.put("k", "another's", 20*time.Second, 0, 1)
+	srv.put("k", "a third's", 20*time.Second, 2)
+	srv.masters[3].Freeze()
+	srv.masters[4].Freeze()
+	c.send("SET", "k", mine, "NX", "GET", "PX", "20000")
+	eventually(t, "it is denied", func() bool { return srv.opts.Engine.Stats().Denied == 1 })
+	srv.masters[3].Thaw() // and does now what it was asked for before the look
+	srv.masters[4].Thaw()
+	c.read().matches(`"another's"|-NOQUORUM .*`)
+
+	srv = serveFast(t)
+	srv.put("k", mine, 20*time.Second, 0, 1) // what is left of an earlier lock
+	srv.put("k", "a third's", 20*time.Second, 2)
+	srv.dial().do("SET", "k", mine, "NX", "GET", "PX", "20000").matches(`"a third's"|-ERR the key changed 8 times.*`)
+
+	srv = serveFast(t)
+	srv.put("k", mine, 20*time.Second, 0, 1, 2)
+	srv.dial().do("SET", "k", mine, "NX", "GET", "PX", "20000").is(strconv.Quote(mine))
+
+	// A transaction answers with what a quorum holds, or not at all.
+	srv.put("l", "another's", 20*time.Second, 0, 1)
+	srv.put("l", "a third's", 20*time.Second, 2)
+	c = srv.dial()
+	c.do("MULTI").is("+OK")
+	c.do("SET", "l", mine, "NX", "GET", "PX", "20000").is("+QUEUED")
+	c.do("EXEC").err("ERR the key changed 8 times")
+}
+
 // A key that a script only compares must hold on a quorum what it was compared with, also where the script deletes another:
 // for a release alone one master would do.
 func TestScriptGuardBesideDelete(t *testing.T) {
