@@ -13,12 +13,12 @@ import (
 // Scripts of lock libraries. What a script does is found out by running it (script_exchange.go), not by its text.
 var scriptCommands = []command{
 	{
-		name: "eval", arity: -3, flags: flagNoScript | flagMovable | flagLock, keys: keySpec{numkeys: 2}, handler: cmdEVAL,
+		name: "eval", arity: -3, flags: flagNoScript | flagMovable, keys: keySpec{numkeys: 2}, handler: cmdEVAL,
 		docs: commandDocs{group: "scripting", since: "2.6.0", complexity: scriptComplexity,
 			summary: "Run a lock script on what a quorum of masters holds, as one change", arguments: syntax("script numkeys:integer [key:key...] [arg...]")},
 	},
 	{
-		name: "evalsha", arity: -3, flags: flagNoScript | flagMovable | flagLock, keys: keySpec{numkeys: 2}, handler: cmdEVALSHA,
+		name: "evalsha", arity: -3, flags: flagNoScript | flagMovable, keys: keySpec{numkeys: 2}, handler: cmdEVALSHA,
 		docs: commandDocs{group: "scripting", since: "2.6.0", complexity: scriptComplexity,
 			summary: "Run a lock script that is known by its SHA1", arguments: syntax("sha1 numkeys:integer [key:key...] [arg...]")},
 	},

@@ -270,11 +270,16 @@ func (x *exchange) committed(result redlock.Result) redlock.Flusher {
 // mayChange refuses changes that take a lock of which nobody would know, or one that is not to be granted any more: the client may
 // have gone, and the server may be draining, since the command was executed.
 func (s *session) mayChange(changes []redlock.Change) error {
-	takes := slices.ContainsFunc(changes, func(ch redlock.Change) bool { return ch.Do == redlock.Set && ch.Was == redlock.WasAbsent })
+	if !slices.ContainsFunc(changes, func(ch redlock.Change) bool { return ch.Do == redlock.Set && ch.Was == redlock.WasAbsent }) {
+		return nil
+	}
+	s.mu.Lock()
+	gone := s.gone || s.dead.Load()
+	s.mu.Unlock()
 	switch {
-	case takes && s.dead.Load():
+	case gone:
 		return errGone
-	case takes && s.server.draining.Load():
+	case s.server.draining.Load():
 		return redlock.ErrDraining
 	}
 	return nil

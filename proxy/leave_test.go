@@ -69,6 +69,40 @@ func TestClientClosesRightAfterLOCK(t *testing.T) {
 	b.do("LOCK", "r", "10000", "WAIT", "10000").granted(1, 9898)
 }
 
+// A client ends its stream while it is found out what its keys hold: it is granted nothing after that, for it may have given its token back on
+// another connection.
+func TestClientLeavesBeforeItsSecondRound(t *testing.T) {
+	for name, command := range map[string]string{
+		"script":      frameOf(take("r", "late")...),
+		"transaction": frameOf("MULTI") + frameOf("SET", "r", "late", "NX", "PX", "20000") + frameOf("EXEC"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			srv := serve(t)
+			srv.open()
+			for _, m := range srv.masters {
+				m.Freeze()
+			}
+			a := srv.dial()
+			a.raw(command)
+			eventually(t, "it is asked what the keys hold", func() bool {
+				return slices.ContainsFunc(srv.clients(), func(s *session) bool { return s.inFlight.Load() == 1 })
+			})
+			a.conn.(*net.TCPConn).CloseWrite()
+			eventually(t, "its stream has ended", srv.clientGone)
+			for _, m := range srv.masters {
+				m.Thaw()
+			}
+			if name == "transaction" {
+				a.read().is("+OK")
+				a.read().is("+QUEUED")
+			}
+			a.read().err("UNBLOCKED the client ended its stream")
+			a.closed()
+			srv.dial().do("EXISTS", "r").is(":0")
+		})
+	}
+}
+
 // The token is the client's own, and it comes back with it on another connection: what it is granted there must stand.
 func TestClientReturnsWithItsToken(t *testing.T) {
 	srv := serve(t)
@@ -106,9 +140,11 @@ func TestHalfClose(t *testing.T) {
 	srv := serve(t)
 	holder := srv.dial()
 	holder.do("LOCK", "r", "10000", "TOKEN", "a").granted(1, 9898)
+	holder.do("LOCK", "other", "10000", "TOKEN", token).granted(1, 9898)
 
 	c := srv.dial()
 	c.raw(frameOf("PING") + frameOf("LOCK", "r", "10000", "WAIT", "60000") + frameOf("ECHO", "behind") + frameOf("UNLOCK", "r", "x") +
+		frameOf("EVAL", releaseScript, "1", "other", token) + frameOf("EVAL", acquireScript, "1", "free", token, "10000") +
 		frameOf("LOCK", "r", "10000", "WAIT", "60000") + "PING\r\n*1\r\n$4\r\nPI")
 	c.read().is("+PONG")
 	eventually(t, "it waits", waiters(srv, 1))
@@ -116,6 +152,8 @@ func TestHalfClose(t *testing.T) {
 	c.read().err("UNBLOCKED the client ended its stream")
 	c.read().is(`"behind"`)
 	c.read().is(":0")
+	c.read().is(":1")
+	c.read().err("UNBLOCKED the client ended its stream")
 	c.read().err("UNBLOCKED the client ended its stream")
 	c.read().is("+PONG")
 	c.closed()

@@ -336,7 +336,7 @@ func (s *session) leave() {
 		s.server.opts.Engine.Unblock(op, errGone)
 	}
 	for {
-		// Nothing behind can hold again: dispatch refuses it.
+		// What may wait is refused behind this; what holds because it takes several rounds ends by itself.
 		if s.await(func() bool { return !s.held.Load() }) != nil || s.execute() != nil || !s.stalled {
 			return
 		}
