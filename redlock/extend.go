@@ -97,7 +97,7 @@ func (c *Client) clearLocked(r *round, t *turn) {
 		rep.left = all
 		return
 	}
-	c.dropLocked(r.keys, r.token, all, t.now.Add(r.ttl()), t)
+	c.dropLocked(r.keys, r.token, all, c.lapseOf(t.now), t) // what remains may live longer than this extension asked for
 }
 
 // extendedLocked makes the round the lease, and gives the key back to the masters that have lost it.

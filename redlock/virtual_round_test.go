@@ -353,6 +353,24 @@ func TestExtendOfALostLockReleasesTheRemains(t *testing.T) {
 	})
 }
 
+// What remains is on a master that is away, and lives longer than the extension was to last.
+func TestShortExtendOfALostLockReleasesTheRemains(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p := s.open()
+		held := p.lock(one("r", 30*time.Second))
+		for i := range 3 {
+			s.do(i, "DEL", "r")
+		}
+		s.freeze(4)
+		p.align()
+		p.extend(held.Token, 100*ms, "r").want(s, "EXTEND", "no", 0)
+		time.Sleep(time.Second)
+		s.thaw(4)
+		p.allUp()
+		s.wantNoLocks()
+	})
+}
+
 // An EXTEND without a quorum leaves the lease as it was, and on the masters it can be released as ever.
 func TestExtendWithoutQuorum(t *testing.T) {
 	inVirtualTime(t, 5, func(s *stage) {
