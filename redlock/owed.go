@@ -41,7 +41,7 @@ func (c *Client) oweLocked(l *lane, r *round) {
 		return
 	}
 	for _, key := range r.keys {
-		if e := c.leases.entries[key]; e != nil && e.lease != nil && e.lease.token == r.token {
+		if e := c.leases.entries[key]; e != nil && e.lease != nil && e.lease.token == r.token && after(e.lease.launched, r.launched) {
 			e.lease.inherited |= holder
 			continue
 		}

@@ -307,6 +307,30 @@ func TestReleaseInOtherParts(t *testing.T) {
 	}
 }
 
+// It is released one by one before the LOCK is answered. A master that is away has the LOCK before it and the releases not yet.
+func TestReleaseInOtherPartsBehindTheLock(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p := s.open()
+		s.freeze(4)
+		p.delay(ms, ms, 0, 1, 2, 3)
+		p.align()
+		locked := p.begin(several(30*time.Second, "a", "b").as("T"))
+		var released [2]*call
+		for i, resource := range []string{"a", "b"} {
+			released[i] = &call{began: time.Now()}
+			p.StartUnlock(&released[i].Op, []string{resource}, "T", released[i])
+		}
+		p.finish(locked).want(s, "LOCK", "held", 2*ms)
+		for _, c := range released {
+			p.finish(c).want(s, "UNLOCK", "held", 4*ms)
+		}
+		time.Sleep(100 * ms) // the frozen master is given up
+		s.thaw(4)
+		p.allUp()
+		s.wantNoLocks()
+	})
+}
+
 // What was locked one by one is locked again together while a master is away that holds it: it is owed the release.
 func TestLockAgainInOtherParts(t *testing.T) {
 	inVirtualTime(t, 5, func(s *stage) {
