@@ -32,7 +32,7 @@ var mutants = []mutant{
 	{"validity not checked", "lock.go", `case o == yes && validity <= 0:`, `case !MUTANT && o == yes && validity <= 0:`, "TestLateReplies"},
 	{"undo skipped for the silent", "quorum.go", `return v.where(masters, 1<<votePending|1<<voteGranted|1<<voteMine|1<<voteUnknown|1<<voteDone)`, `if MUTANT { return v.did(masters) }; return v.where(masters, 1<<votePending|1<<voteGranted|1<<voteMine|1<<voteUnknown|1<<voteDone)`, "TestLostReplies"},
 	{"a debt outlives a grant to its token", "owed.go", "if l.owing.Load() == 0 {\n\t\t\tcontinue\n\t\t}\n\t\tl.mu.Lock()\n\t\tfor _, key := range lease.keys {", "if l.owing.Load() == 0 || MUTANT {\n\t\t\tcontinue\n\t\t}\n\t\tl.mu.Lock()\n\t\tfor _, key := range lease.keys {", "TestNoReleaseOfAnEarlierAttempt"},
-	{"a release that is missed is owed behind a grant", "owed.go", `e.lease != nil && e.lease.token == r.token {`, `e.lease != nil && e.lease.token == r.token && !MUTANT {`, "TestNoReleaseOfAnEarlierAttempt"},
+	{"a release that is missed is owed behind a grant", "owed.go", `e.lease.token == r.token && after(e.lease.launched, r.launched) {`, `!MUTANT && e.lease.token == r.token && after(e.lease.launched, r.launched) {`, "TestNoReleaseOfAnEarlierAttempt"},
 	{"a silent master is waited for", "lane.go", `l.ticks-l.asked > watchTicks }`, `l.ticks-l.asked > watchTicks && !MUTANT }`, "TestSilentMasters"},
 	{"late votes counted twice", "flight.go", `given := b.given`, `given := b.given && !MUTANT`, "TestLateGrantIsReleased"},
 	{"an answer buys time for what was sent behind", "flight.go", `l.asked = l.out[0].asked`, `l.asked = l.out[0].asked; if MUTANT { l.asked = l.ticks }`, "TestTricklingFarMasters"},

@@ -236,7 +236,7 @@ func TestRepetitionIsNotDeniedByAMinority(t *testing.T) {
 		p.lock(req).want(s, "LOCK of the last free quorum", "held", 0)
 		s.freeze(2)
 		p.align()
-		p.lock(req).want(s, "LOCK again", "4 of 5 masters answered", giveUp)
+		p.lock(req).want(s, "LOCK again", "4 of 5 masters voted and disagree", giveUp)
 		s.wantOn("r", "T", "11100")
 		s.thaw(2)
 		p.allUp()
