@@ -66,6 +66,15 @@ var metricTable = []metric{
 		func(r *reading) int { return int(oneIf(r.srv.ready(r.masters) == nil)) }),
 	gauge("draining", "1 while this server is stopping: it grants no new locks.", func(r *reading) int { return int(oneIf(r.srv.draining.Load())) }),
 
+	newMetric(prometheus.GaugeValue, "certificate_expiration_timestamp_seconds", "When a TLS certificate in use ends, in seconds since 1970.", []string{"file"},
+		func(r *reading, emit emit) {
+			if list := r.srv.opts.Certificates; list != nil {
+				for _, c := range list() {
+					emit(float64(c.NotAfter.Unix()), c.File)
+				}
+			}
+		}),
+
 	gauge("masters", "Masters that are configured.", func(r *reading) int { return len(r.masters) }),
 	gauge("masters_voting", "Masters that are up, so that their votes count.", func(r *reading) int { return voting(r.masters) }),
 	gauge("quorum", "Votes that a lock needs.", func(r *reading) int { return quorumOf(r.masters) }),

@@ -14,6 +14,12 @@ import (
 // Setting is one line of CONFIG GET.
 type Setting struct{ Name, Value string }
 
+// Certificate is a certificate in use: the file that it was read from, and its end.
+type Certificate struct {
+	File     string
+	NotAfter time.Time
+}
+
 // Options configure a Server. Zero values stand for the defaults, as DefaultOptions returns them, except where a
 // comment says otherwise. Engine has no default.
 type Options struct {
@@ -28,6 +34,8 @@ type Options struct {
 	Users []User
 	// TLSConfig, when not nil, encrypts every connection that Serve accepts.
 	TLSConfig *tls.Config
+	// Certificates lists those in use, here and towards masters, for the metrics; nil lists none. It is called from several goroutines.
+	Certificates func() []Certificate
 	// Settings lists the settings that CONFIG GET shows; nil shows none. It is called from several goroutines.
 	Settings func() []Setting
 

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"redlockd/redlock"
 )
@@ -242,7 +243,7 @@ func (c *config) open(a access, host string) (password string, t *tls.Config, er
 	} else if a.username != "" && password == "" {
 		errs = append(errs, fmt.Errorf("username %q has no password", a.username))
 	}
-	if t, err = a.clientTLS(host); err != nil {
+	if t, err = c.masterTLS(&a, host); err != nil {
 		errs = append(errs, err)
 	}
 	return password, t, errors.Join(errs...)
@@ -277,15 +278,21 @@ func (c *config) readSecret(path string) (string, error) {
 	if secret == "" {
 		return "", fmt.Errorf("%s is empty", path)
 	}
-	warning := fmt.Sprintf("%s holds a password, and everybody on this machine can read it: chmod o-r %s", path, path)
-	if everybodyReads(path) && !slices.Contains(c.warnings, warning) {
-		c.warnings = append(c.warnings, warning)
+	if everybodyReads(path) {
+		c.warn(fmt.Sprintf("%s holds a password, and everybody on this machine can read it: chmod o-r %s", path, path))
 	}
 	return secret, nil
 }
 
-// clientTLS is nil when the connections are not encrypted.
-func (a *access) clientTLS(host string) (*tls.Config, error) {
+// warn tells the operator, once however many masters it is about; "": nothing.
+func (c *config) warn(warning string) {
+	if warning != "" && !slices.Contains(c.warnings, warning) {
+		c.warnings = append(c.warnings, warning)
+	}
+}
+
+// masterTLS is nil when the connections are not encrypted.
+func (c *config) masterTLS(a *access, host string) (*tls.Config, error) {
 	if !a.tls {
 		return nil, a.unusedTLS()
 	}
@@ -299,12 +306,17 @@ func (a *access) clientTLS(host string) (*tls.Config, error) {
 	var errs []error
 	var err error
 	if a.tlsCA != "" {
+		// Not read again: TLS asks nobody for the authorities of a server, and they live for years.
 		if t.RootCAs, err = readAuthorities(a.tlsCA); err != nil {
 			errs = append(errs, fmt.Errorf("tls_ca: %w", err))
 		}
 	}
-	if t.Certificates, err = readCertificate(a.tlsCert, a.tlsKey); err != nil {
+	switch pair, err := c.keyPair(a.tlsCert, a.tlsKey); {
+	case err != nil:
 		errs = append(errs, err)
+	case pair != nil:
+		t.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return pair.get(), nil }
+		c.warn(pair.endsSoon(time.Now()))
 	}
 	return t, errors.Join(errs...)
 }

@@ -76,14 +76,15 @@ func TestShippedFileHasTheOrderOfTheTable(t *testing.T) {
 
 // Fields that are no settings, and why.
 var noSettings = map[string]string{
-	"redlock.Options.Masters": "made from masters and [master]",
-	"redlock.Options.Logger":  "made from [log]",
-	"proxy.Options.Engine":    "made by serve",
-	"proxy.Options.Logger":    "made from [log]",
-	"proxy.Options.Version":   "set by the linker",
-	"proxy.Options.Users":     "made from auth.users",
-	"proxy.Options.TLSConfig": "made from server.tls_…",
-	"proxy.Options.Settings":  "made by serve",
+	"redlock.Options.Masters":    "made from masters and [master]",
+	"redlock.Options.Logger":     "made from [log]",
+	"proxy.Options.Engine":       "made by serve",
+	"proxy.Options.Logger":       "made from [log]",
+	"proxy.Options.Version":      "set by the linker",
+	"proxy.Options.Users":        "made from auth.users",
+	"proxy.Options.TLSConfig":    "made from server.tls_…",
+	"proxy.Options.Settings":     "made by serve",
+	"proxy.Options.Certificates": "made by serve",
 }
 
 func TestEveryOptionIsASetting(t *testing.T) {

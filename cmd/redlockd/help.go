@@ -87,7 +87,8 @@ func helpServe(w io.Writer) {
 Serves locks until SIGTERM or SIGINT. Then it drains: no new lock is granted, waiting clients are told so, and locks
 that were granted here can be prolonged and released, until none is left or drain_timeout is over; a second signal ends
 it at once. It starts also while masters are down: until a quorum of them is reached, commands are answered with
-NOQUORUM. Logs go to standard error. SIGHUP changes nothing: settings and certificates are read when it starts.
+NOQUORUM. Logs go to standard error. SIGHUP changes nothing: settings are read when it starts, and certificates whenever
+their files are replaced.
 
 Flags:
 `)

@@ -142,7 +142,7 @@ func (c *config) resolve() error {
 		errs = append(errs, c.errorAt("server.drain_timeout", fmt.Errorf("%s is outside 1ms … 1h", formatDuration(c.drainTimeout))))
 	}
 	var err error
-	if c.front.TLSConfig, err = c.tls.config(); err != nil {
+	if c.front.TLSConfig, err = c.frontTLS(); err != nil {
 		errs = append(errs, c.annotate(err, "server", "server.tls_cert"))
 	}
 	errs = append(errs, c.chooseSharedPassword())

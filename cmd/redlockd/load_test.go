@@ -281,12 +281,12 @@ func TestTLSFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	front := c.front.TLSConfig
-	if front == nil || len(front.Certificates) != 1 || front.ClientAuth != tls.RequireAndVerifyClientCert || front.ClientCAs == nil || front.MinVersion != tls.VersionTLS12 {
+	if front == nil || front.GetCertificate == nil || front.ClientAuth != tls.RequireAndVerifyClientCert || front.ClientCAs == nil || front.MinVersion != tls.VersionTLS12 {
 		t.Errorf("server: got %+v, want a certificate, client certificates demanded, TLS 1.2 at least", front)
 	}
 	for i, want := range []string{"redis-1", "redis-2"} {
 		m := c.engine.Masters[i].TLS
-		if m == nil || m.ServerName != want || m.RootCAs == nil || len(m.Certificates) != 1 || m.InsecureSkipVerify || m.MinVersion != tls.VersionTLS12 {
+		if m == nil || m.ServerName != want || m.RootCAs == nil || m.GetClientCertificate == nil || m.InsecureSkipVerify || m.MinVersion != tls.VersionTLS12 {
 			t.Errorf("master %d: got %+v, want the name %s, our authorities, our certificate, TLS 1.2 at least", i, m, want)
 		}
 	}

@@ -516,15 +516,20 @@ func TestServeTLSAndUsers(t *testing.T) {
 		tls_key = "DIR/key.pem"
 		[auth]
 		users = [{name = "default", password = "hunter2"}]
+		[http]
+		listen = "127.0.0.1:0"
 		`, "DIR", dir), 0o600)
 	p := launch(t, "--config", dir+"/config.toml")
-	text, err := os.ReadFile(dir + "/cert.pem")
-	if err != nil {
-		t.Fatal(err)
+	dial := func() (net.Conn, error) {
+		text, err := os.ReadFile(dir + "/cert.pem")
+		if err != nil {
+			t.Fatal(err)
+		}
+		roots := x509.NewCertPool()
+		roots.AppendCertsFromPEM(text)
+		return tls.Dial("tcp", p.addr, &tls.Config{RootCAs: roots, ServerName: "localhost"})
 	}
-	roots := x509.NewCertPool()
-	roots.AppendCertsFromPEM(text)
-	conn, err := tls.Dial("tcp", p.addr, &tls.Config{RootCAs: roots, ServerName: "localhost"})
+	conn, err := dial()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -535,6 +540,38 @@ func TestServeTLSAndUsers(t *testing.T) {
 	w.lock("r", "t1")
 	if strings.Contains(p.log(), secret) {
 		t.Errorf("the password is in the log:\n%s", p.log())
+	}
+
+	// A renewed certificate is taken by a server that runs, and leaves connections as they are.
+	to := time.Now().Add(50 * 24 * time.Hour)
+	cert, key := makeCertificate(t, 2, time.Now().Add(-time.Hour), to)
+	writeFile(t, dir+"/cert.pem", cert, 0o600)
+	writeFile(t, dir+"/key.pem", key, 0o600)
+	for deadline := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {
+		if renewed, err := dial(); err == nil {
+			renewed.Close()
+			break
+		} else if time.Now().After(deadline) {
+			t.Fatalf("the renewed certificate is not shown within %v: %v\n%s", patience, err, p.log())
+		}
+	}
+	p.waitLog("files of TLS were replaced: what they hold now is in use")
+	w.want("LOCK r 30000", "null")
+	var watched struct{ Addr string }
+	if err := json.Unmarshal([]byte(p.waitLog(`"msg":"status page and metrics"`)), &watched); err != nil {
+		t.Fatal(err)
+	}
+	resp, err := http.Get("http://" + watched.Addr + "/metrics")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	body, _ := io.ReadAll(resp.Body)
+	line := fmt.Sprintf("redlockd_certificate_expiration_timestamp_seconds{file=%q} ", dir+"/cert.pem")
+	_, value, _ := strings.Cut(string(body), line)
+	value, _, _ = strings.Cut(value, "\n")
+	if got, _ := strconv.ParseFloat(value, 64); int64(got) != to.Unix() {
+		t.Errorf("/metrics: got %q behind %q, want %d", value, line, to.Unix())
 	}
 }
 

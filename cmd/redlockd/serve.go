@@ -45,6 +45,7 @@ func runServer(p process, c *config, bootstrap bool) int {
 	for _, warning := range slices.Concat(c.warnings, c.serverWarnings) {
 		log.Warn(warning)
 	}
+	c.logRenewals(log)
 	tuneRuntime(p.environ)
 
 	// Signals that come from here on end the server in order, also while it is starting.
@@ -107,6 +108,7 @@ func (s *server) open(bootstrap bool) error {
 		return err
 	}
 	front.Engine, front.Logger, front.Version, front.Settings = s.engine, s.log, version, s.config.frontSettings
+	front.Certificates = s.config.certificates
 	if s.front, err = proxy.New(front); err != nil {
 		s.end()
 		return err
@@ -159,7 +161,7 @@ func (s *server) run(listener net.Listener, signals, hangups <-chan os.Signal) i
 			s.front.Close()
 			return exitFailed
 		case <-hangups:
-			s.log.Warn("SIGHUP changes nothing: settings and certificates are read when redlockd starts")
+			s.log.Warn("SIGHUP changes nothing: settings are read when redlockd starts, and certificates whenever their files are replaced")
 		case sig := <-signals:
 			s.log.Info("draining: a second signal ends it at once", "signal", sig.String(), "drain_timeout", formatDuration(s.config.drainTimeout), "leases", s.engine.Stats().Leases)
 			stopping = true

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"crypto/tls"
+	"crypto/x509"
 	"strings"
 	"time"
 
@@ -30,6 +32,10 @@ type config struct {
 	masterList masterList // as named, in the file or elsewhere
 	master     access     // what holds for each master that does not say otherwise
 	userList   userList
+
+	// What was read from files that may be replaced, see renewable.
+	keyPairs []*renewable[tls.Certificate]
+	pools    []*renewable[x509.CertPool]
 
 	engine redlock.Options // Masters is filled by resolve; empty means the embedded ones
 	front  proxy.Options   // Users and TLSConfig are filled by resolve
