@@ -154,11 +154,18 @@ func (s *session) logIn(name, password []byte) bool {
 		// Never the password. The name is whatever the client sent.
 		s.server.failedLogins.tell(s.server.log, slog.LevelWarn, time.Now(),
 			"a client could not log in", "client", s.addr, "user", string(name[:min(len(name), failedLoginName)]))
+		if s.inGate { // else it has logged in before
+			s.leaveGate()
+			time.Sleep(failedLoginPause)
+			s.enterGate()
+		}
 		return false
 	}
 	s.mu.Lock()
 	s.user = found
 	s.mu.Unlock()
+	s.leaveGate()
+	s.server.settle(s)
 	return true
 }
 
@@ -195,5 +202,10 @@ func cmdRESET(s *session, c *call) {
 	s.mu.Unlock()
 	s.replyMode = replyOn
 	s.transaction = transaction{}
+	if !s.authenticated() {
+		s.server.mu.Lock()
+		s.server.arriveLocked(s)
+		s.server.mu.Unlock()
+	}
 	c.out = redcon.AppendString(c.out, "RESET")
 }

@@ -30,8 +30,9 @@ const (
 	digitsMax = 9
 )
 
-// limitsBeforeAuth are what Redis allows a client before AUTH.
-var limitsBeforeAuth = frameLimits{args: 10, bulk: 16 << 10, command: 10 * (16<<10 + 32), beforeAuth: true}
+// limitsBeforeAuth are for a client before AUTH. Redis allows him as many arguments, but of 16 KB each, and that is memory that
+// nobody has given him.
+var limitsBeforeAuth = frameLimits{args: 10, bulk: 4 << 10, command: 6 << 10, beforeAuth: true}
 
 // protocolError is what the client is told before its connection is closed.
 type protocolError string

@@ -154,7 +154,8 @@ func TestGuard(t *testing.T) {
 func TestGuardBeforeAuth(t *testing.T) {
 	for _, test := range []struct{ name, input, err string }{
 		{"arguments", "*11\r\n", "Protocol error: unauthenticated multibulk length: 11 arguments, the limit before AUTH is 10"},
-		{"length", "*1\r\n$16385\r\n", "Protocol error: unauthenticated bulk length: 16385 bytes in one argument, the limit before AUTH is 16384"},
+		{"length", "*1\r\n$4097\r\n", "Protocol error: unauthenticated bulk length: 4097 bytes in one argument, the limit before AUTH is 4096"},
+		{"all", "*2\r\n$4096\r\n" + strings.Repeat("x", 4096) + "\r\n$2048\r\n", "Protocol error: unauthenticated multibulk length: 6166 bytes in one command, the limit before AUTH is 6144"},
 	} {
 		if _, err := readAll([]byte(test.input), 1, &limitsBeforeAuth); err == nil || err.Error() != test.err {
 			t.Errorf("%s: got %v, want %s", test.name, err, test.err)

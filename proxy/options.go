@@ -46,7 +46,8 @@ type Options struct {
 	// Default 0: such a command is refused, for its lock would never end by itself.
 	DefaultTTL time.Duration
 
-	// MaxClients bounds the connections at one time. One more is told so and closed. Default 10 000.
+	// MaxClients bounds the connections at one time. One more takes the place of the one that has not logged in for longest; if all
+	// have, it is told so and closed. Default 10 000.
 	MaxClients int
 	// IdleTimeout closes a connection on which no command came for so long. A client that waits in LOCK … WAIT is not
 	// idle. Default 0: never.
@@ -62,13 +63,14 @@ type Options struct {
 	// PipelineMax bounds the commands of one connection that are executed and not answered yet. At the bound the server
 	// reads no more from that client until one is answered. Default 1024.
 	PipelineMax int
-	// OutputMax bounds the bytes of replies that wait for one client to read them. At the bound the server executes no more
+	// OutputMax bounds the bytes of replies that wait for one client to read them; before AUTH, where users are configured, they are
+	// 16 KiB at most. At the bound the server executes no more
 	// commands of that client; WriteTimeout ends it. Default 1 MiB.
 	OutputMax int
 
 	// ArgsMax bounds the arguments of one command, BulkMax the bytes of one argument, CommandMax the bytes of one
 	// command. A client that goes beyond is told which limit it broke and is closed. Before AUTH, where users are
-	// configured, the limits are those of Redis: 10 arguments of 16 KiB. Defaults 1024, 512 KiB, 1 MiB.
+	// configured, the limits are 10 arguments as in Redis, 4 KiB and 6 KiB. Defaults 1024, 512 KiB, 1 MiB.
 	ArgsMax, BulkMax, CommandMax int
 }
 

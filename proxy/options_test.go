@@ -35,6 +35,7 @@ func TestValidate(t *testing.T) {
 			o.Users = []User{{Name: "a", Password: "x", Resources: make([]string, 65)}}
 		}, `user "a" has 65 patterns in resources, at most 64 are possible`},
 		{func(o *Options) { o.Users = []User{{Name: "a", Password: "x", Resources: []string{"b", ""}}} }, `user "a": a pattern in resources has 0 bytes, it must have 1 …`},
+		{func(o *Options) { o.Users = []User{{Name: "a", Password: strings.Repeat("x", 4096)}} }, `the name and the password of user "a" have 4097 bytes: AUTH takes 4096`},
 		{func(o *Options) { o.MaxClients = -1 }, "max_clients = -1 is outside 1 … 10000000"},
 		{func(o *Options) { o.IdleTimeout = -1 }, "idle_timeout = -1ns is outside 0s …"},
 		{func(o *Options) { o.CommandTimeout = time.Millisecond }, "command_timeout = 1ms is outside 100ms … 1h0m0s"},

@@ -33,6 +33,14 @@ const writeMax = 64 << 10
 // unsentLocked is how many bytes of replies wait for the client.
 func (s *session) unsentLocked() int { return int(s.appended-s.sent) + s.queued }
 
+// outputMax is how many of them may. For the reader goroutine, or with mu held.
+func (s *session) outputMax() int {
+	if !s.authenticated() {
+		return min(newcomerOutputMax, s.server.opts.OutputMax)
+	}
+	return s.server.opts.OutputMax
+}
+
 func (s *session) appendLocked(b []byte) {
 	if len(b) == 0 || s.dead.Load() {
 		return
@@ -63,7 +71,7 @@ func (s *session) send() error {
 		s.composing, s.pushed = false, nil
 	}
 	s.sendLocked()
-	for s.unsentLocked() > s.server.opts.OutputMax && !s.dead.Load() {
+	for s.unsentLocked() > s.outputMax() && !s.dead.Load() {
 		s.changed.Wait()
 	}
 	s.crowded.Store(false)

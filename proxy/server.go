@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"cmp"
+	"container/list"
 	"context"
 	"errors"
 	"log/slog"
@@ -31,6 +32,7 @@ type Server struct {
 	mu        sync.Mutex
 	listeners map[net.Listener]struct{}
 	sessions  map[int64]*session
+	newcomers list.List // of the sessions whose arrival is in it, in this order
 	lastID    int64
 	sweeping  bool
 	closed    bool
@@ -46,7 +48,9 @@ type Server struct {
 	counters counters
 	stats    *stats
 
-	failedLogins, refusedClients, protocolErrors rareLine
+	gate gate // for newcomers
+
+	failedLogins, failedHandshakes, refusedClients, protocolErrors rareLine
 }
 
 // runsMax is how many scripts run at the same time, and how many Lua states are kept for the next ones. A run of a lock script takes
@@ -83,6 +87,7 @@ func New(opts Options) (*Server, error) {
 		listeners: make(map[net.Listener]struct{}),
 		sessions:  make(map[int64]*session),
 		done:      make(chan struct{}),
+		gate:      newGate(),
 	}
 	opts.Engine.OnMessage(func(channel, payload string) { srv.subscribers.deliver(channel, payload) })
 	return srv, nil
@@ -150,31 +155,48 @@ func (srv *Server) accepted(conn net.Conn) {
 	}
 	srv.mu.Lock()
 	full := len(srv.sessions) >= srv.opts.MaxClients
-	if !full && !srv.closed {
+	var gone *session
+	if full && !srv.closed {
+		gone = srv.makeRoomLocked()
+	}
+	if (!full || gone != nil) && !srv.closed {
 		srv.lastID++
 		s := newSession(srv, conn, srv.lastID)
 		srv.sessions[s.id] = s
+		if srv.opts.TLSConfig != nil || !s.authenticated() {
+			srv.arriveLocked(s)
+		}
 		srv.goroutines.Go(func() {
 			s.serve()
 			srv.subscribers.forget(s)
 			srv.mu.Lock()
+			srv.settleLocked(s)
 			delete(srv.sessions, s.id)
 			srv.mu.Unlock()
 		})
 		srv.mu.Unlock()
 		srv.counters.connections.Add(1)
+		if gone != nil {
+			srv.refused(gone.addr, "it has not logged in")
+			gone.die("another came, and it has not logged in")
+		}
 		return
 	}
 	srv.mu.Unlock()
 	if full {
-		srv.counters.rejected.Add(1)
-		srv.refusedClients.tell(srv.log, slog.LevelWarn, time.Now(), "client refused", "addr", conn.RemoteAddr(), "max_clients", srv.opts.MaxClients)
+		srv.refused(conn.RemoteAddr().String(), "all others have logged in")
 		if srv.opts.TLSConfig == nil {
 			conn.SetWriteDeadline(time.Now().Add(10 * time.Millisecond))
 			conn.Write(redcon.AppendError(nil, "ERR max number of clients reached"))
 		}
 	}
 	conn.Close()
+}
+
+// refused counts and tells that a client was not taken, or not kept, because of MaxClients.
+func (srv *Server) refused(addr, why string) {
+	srv.counters.rejected.Add(1)
+	srv.refusedClients.tell(srv.log, slog.LevelWarn, time.Now(), "client refused", "addr", addr, "max_clients", srv.opts.MaxClients, "why", why)
 }
 
 // Shutdown drains the server: no connection is accepted and no lock is granted any more (LEAVING), waiters are answered,

@@ -1,11 +1,12 @@
 package proxy
 
 import (
-	"context"
+	"container/list"
 	"crypto/tls"
 	"errors"
 	"io"
 	"log/slog"
+	"math"
 	"net"
 	"os"
 	"sync"
@@ -31,6 +32,7 @@ type session struct {
 	id          int64
 	addr, laddr string
 	created     time.Time
+	arrival     *list.Element // among the newcomers of server, with its mu; nil: it is none
 
 	// Of the reader goroutine, which is that of the handlers.
 	in              readBuffer
@@ -41,7 +43,9 @@ type session struct {
 	stalled         bool   // the last batch ended at a command that waits
 	replyMode       replyMode
 	transaction     transaction
-	closeAfterReply bool // set by a handler: nothing more is executed; what is to be sent is sent, then the connection is closed
+	wire            *tlsWire // nil without TLS
+	inGate          bool     // see gate
+	closeAfterReply bool     // set by a handler: nothing more is executed; what is to be sent is sent, then the connection is closed
 
 	inBatch     atomic.Bool  // the reader is executing commands, and will send what is in out afterwards
 	inFlight    atomic.Int32 // slots in the queue
@@ -171,13 +175,14 @@ func (s *session) begin() error {
 		raw, _ = c.SyscallConn()
 	}
 	if config := s.server.opts.TLSConfig; config != nil {
-		ctx, cancel := context.WithTimeout(context.Background(), s.server.opts.HandshakeTimeout)
-		defer cancel()
-		t := tls.Server(s.conn, config)
-		if err := t.HandshakeContext(ctx); err != nil {
+		t, err := s.handshake(config)
+		if err != nil {
 			return err
 		}
 		conn, raw = t, nil
+	}
+	if s.authenticated() {
+		s.server.settle(s)
 	}
 	s.mu.Lock()
 	s.conn, s.raw = conn, raw
@@ -198,6 +203,12 @@ func (s *session) read() error {
 		s.mu.Unlock()
 		if !held {
 			return nil
+		}
+	}
+	if s.wire != nil {
+		s.wire.left = newcomerWireMax
+		if s.authenticated() {
+			s.wire.left = math.MaxInt
 		}
 	}
 	n, err := s.in.fill()
@@ -224,9 +235,13 @@ func (s *session) kickLocked() {
 
 // execute runs every complete command that was read, up to one that waits, and sends the replies.
 func (s *session) execute() error {
+	if !s.authenticated() {
+		s.enterGate()
+	}
 	s.inBatch.Store(true)
 	s.batch = borrowChunk()
 	err := s.executeAll()
+	s.leaveGate()
 	if sendErr := s.send(); err == nil {
 		err = sendErr
 	}
@@ -291,6 +306,10 @@ func (s *session) awaitRoom() error {
 
 // awaitOthers sends what there is to send, and waits until ok, which is called with mu held.
 func (s *session) awaitOthers(ok func() bool) error {
+	if s.inGate {
+		s.leaveGate()
+		defer s.enterGate()
+	}
 	err := s.send()
 	if err == nil {
 		err = s.await(ok)

@@ -275,6 +275,6 @@ func TestAuthentication(t *testing.T) {
 
 	c = srv.dial()
 	c.raw("*2\r\n$4\r\nECHO\r\n$20000\r\n")
-	c.read().is("-ERR Protocol error: unauthenticated bulk length: 20000 bytes in one argument, the limit before AUTH is 16384")
+	c.read().is("-ERR Protocol error: unauthenticated bulk length: 20000 bytes in one argument, the limit before AUTH is 4096")
 	c.closed()
 }

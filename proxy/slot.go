@@ -88,7 +88,7 @@ func (s *session) behindQueue(mark int) {
 // commands can have many of replies.
 func (s *session) queueLocked(n int) {
 	s.queued += n
-	if s.unsentLocked() > s.server.opts.OutputMax {
+	if s.unsentLocked() > s.outputMax() {
 		s.crowded.Store(true)
 	}
 }

@@ -1,0 +1,330 @@
+package proxy
+
+// Goal: who has not logged in gets no memory to speak of, no place that another needs, and no processor that locks need.
+// Method: such clients against a server over masters in this process; where it is about processors, the test itself takes all places of
+// the gate, so that nothing depends on time.
+
+import (
+	"bytes"
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/hkdf"
+	"crypto/sha256"
+	"crypto/tls"
+	"encoding/hex"
+	"log/slog"
+	"net"
+	"strings"
+	"testing"
+	"time"
+)
+
+func withUser(o *Options) { o.Users = []User{{Name: "default", Password: "secret"}} }
+
+func (srv *testServer) dialTLS() *client {
+	srv.t.Helper()
+	conn, err := tls.Dial("tcp", srv.addr, &tls.Config{InsecureSkipVerify: true})
+	if err != nil {
+		srv.t.Fatal(err)
+	}
+	return newClient(srv.t, conn)
+}
+
+// hello is what a client of TLS sends first.
+func hello(t *testing.T) string {
+	near, far := net.Pipe()
+	defer far.Close()
+	go tls.Client(near, &tls.Config{InsecureSkipVerify: true}).Handshake()
+	sent := make([]byte, 16<<10)
+	n, err := far.Read(sent)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(sent[:n])
+}
+
+func TestNewcomersMakeRoom(t *testing.T) {
+	srv := serve(t, withUser, func(o *Options) { o.MaxClients = 3 })
+	user := srv.dial()
+	user.do("AUTH", "secret").is("+OK")
+	first, second := srv.dial(), srv.dial()
+	first.do("PING").is("-NOAUTH Authentication required.")
+	second.do("PING").is("-NOAUTH Authentication required.")
+	third := srv.dial()
+	first.closed()
+	third.do("AUTH", "secret").is("+OK")
+	second.do("HELLO", "3", "AUTH", "default", "secret").matches("{.*}")
+	refused := srv.dial()
+	refused.read().is("-ERR max number of clients reached")
+	refused.closed()
+
+	third.do("RESET").is("+RESET") // and is a newcomer again
+	fourth := srv.dial()
+	third.closed()
+	fourth.do("AUTH", "secret").is("+OK")
+	for _, c := range []*client{user, second, fourth} {
+		c.do("LOCKS").matches(".*")
+		c.conn.Close()
+	}
+	eventually(t, "all are forgotten", func() bool {
+		srv.mu.Lock()
+		defer srv.mu.Unlock()
+		return len(srv.sessions) == 0 && srv.newcomers.Len() == 0
+	})
+	if got := srv.counters.rejected.Load(); got != 3 {
+		t.Errorf("got %d clients refused, want 3", got)
+	}
+}
+
+// Without users it is the handshake that makes a client one to be kept.
+func TestHandshakesMakeRoom(t *testing.T) {
+	config := selfSigned(t)
+	srv := serve(t, func(o *Options) { o.MaxClients, o.TLSConfig, o.HandshakeTimeout = 2, config, time.Minute })
+	silent := srv.dial()
+	c := srv.dialTLS()
+	c.do("PING").is("+PONG")
+	for range 3 {
+		another := srv.dial()
+		silent.closed()
+		silent = another
+	}
+	silent.conn.Close()
+	eventually(t, "there is room", func() bool { return len(srv.clients()) == 1 })
+	srv.dialTLS().do("PING").is("+PONG")
+	srv.dial().closed()
+	c.do("PING").is("+PONG")
+}
+
+func TestNewcomerThatDoesNotRead(t *testing.T) {
+	srv := serve(t, withUser, func(o *Options) { o.WriteTimeout = 200 * time.Millisecond })
+	c := srv.dial()
+	c.do("PING").is("-NOAUTH Authentication required.")
+	most := srv.flood(c, strings.Repeat(frameOf("LOCK", "r", "1000"), 100))
+	if limit := newcomerOutputMax + batchMax + 1000; most > limit {
+		t.Errorf("%d bytes waited for the client, want at most %d", most, limit)
+	}
+}
+
+// A ClientHello of the size that the library would take is not taken.
+func TestHugeHello(t *testing.T) {
+	config := selfSigned(t)
+	srv := serve(t, func(o *Options) { o.TLSConfig, o.HandshakeTimeout = config, time.Minute })
+	c := srv.dial()
+	message := "\x01\x00\xff\xff" + strings.Repeat("x", newcomerWireMax+10)
+	go func() {
+		for len(message) > 0 {
+			n := min(len(message), 16<<10)
+			c.conn.Write([]byte("\x16\x03\x01" + string([]byte{byte(n >> 8), byte(n)}) + message[:n]))
+			message = message[n:]
+		}
+	}()
+	c.closed()
+}
+
+// Nor is as much of a message that belongs to TLS behind the handshake. Who sends commands is not counted, however long he goes on.
+func TestHugeMessageBehindTheHandshake(t *testing.T) {
+	config := selfSigned(t)
+	srv := serve(t, withUser, func(o *Options) { o.TLSConfig = config })
+	large := strings.Repeat("x", 3*newcomerWireMax)
+	begun := "\x18\x00\xff\xff" + large[:60_000] // of a KeyUpdate of 64 KB
+
+	keys := new(bytes.Buffer)
+	conn, err := tls.Dial("tcp", srv.addr, &tls.Config{InsecureSkipVerify: true, KeyLogWriter: keys, MinVersion: tls.VersionTLS13})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if suite := conn.ConnectionState().CipherSuite; suite != tls.TLS_AES_128_GCM_SHA256 {
+		t.Skipf("this test seals records of %s only", tls.CipherSuiteName(suite))
+	}
+	raw := newClient(t, conn.NetConn())
+	eventually(t, "the handshake is over", func() bool { return len(srv.clients()) == 1 && srv.clients()[0].rawIsTLS() })
+	seal := sealer(t, keys.String())
+	go func() {
+		for sequence := byte(0); len(begun) > 0; sequence++ {
+			n := min(len(begun), 10_000)
+			raw.conn.Write(seal(sequence, 22, begun[:n]))
+			begun = begun[n:]
+		}
+	}()
+	eventually(t, "it is closed", func() bool { return len(srv.clients()) == 0 })
+
+	c := srv.dialTLS()
+	for range 100 {
+		c.do("PING", large[:1000]).is("-NOAUTH Authentication required.")
+	}
+	c.do("AUTH", "secret").is("+OK")
+	c.do("ECHO", large).is(`"` + large + `"`)
+}
+
+func (s *session) rawIsTLS() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, ok := s.conn.(*tls.Conn)
+	return ok
+}
+
+// sealer makes records of a client of TLS 1.3 with AES-128-GCM (RFC 8446, 5.2 and 7.3) with the secret that the library has logged.
+func sealer(t *testing.T, keys string) func(sequence, kind byte, text string) []byte {
+	t.Helper()
+	_, line, _ := strings.Cut(keys, "CLIENT_TRAFFIC_SECRET_0 ")
+	line, _, _ = strings.Cut(line, "\n")
+	_, text, _ := strings.Cut(line, " ")
+	secret, err := hex.DecodeString(text)
+	if err != nil || len(secret) == 0 {
+		t.Fatalf("no secret in %q: %v", keys, err)
+	}
+	expand := func(label string, size byte) []byte {
+		label = "tls13 " + label
+		b, err := hkdf.Expand(sha256.New, secret, string([]byte{0, size, byte(len(label))})+label+"\x00", int(size))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b
+	}
+	block, _ := aes.NewCipher(expand("key", 16))
+	aead, _ := cipher.NewGCM(block)
+	iv := expand("iv", 12)
+	return func(sequence, kind byte, text string) []byte {
+		nonce := bytes.Clone(iv)
+		nonce[11] ^= sequence
+		n := len(text) + 1 + aead.Overhead()
+		record := []byte{23, 3, 3, byte(n >> 8), byte(n)}
+		return aead.Seal(record, nonce, append([]byte(text), kind), record)
+	}
+}
+
+// closeGate takes all places of the gate, until the function that it returns is called.
+func (srv *testServer) closeGate() (open func()) {
+	for range cap(srv.gate) {
+		srv.gate <- struct{}{}
+	}
+	return func() {
+		for range cap(srv.gate) {
+			<-srv.gate
+		}
+	}
+}
+
+// Handshakes, and commands of who has not logged in, have their turn in the gate; others do not need it.
+func TestGate(t *testing.T) {
+	config := selfSigned(t)
+	srv := serve(t, withUser, func(o *Options) { o.TLSConfig = config })
+	user, newcomer := srv.dialTLS(), srv.dialTLS()
+	user.do("AUTH", "secret").is("+OK")
+	newcomer.do("PING").is("-NOAUTH Authentication required.")
+
+	open := srv.closeGate()
+	newcomer.send("AUTH", "secret")
+	raw := srv.dial()
+	shaken := make(chan error, 1)
+	shaking := tls.Client(raw.conn, &tls.Config{InsecureSkipVerify: true})
+	go func() { shaken <- shaking.Handshake() }()
+	for range 10 {
+		user.do("LOCK", "r", "10000", "TOKEN", "x").granted(1, 9898)
+		user.do("UNLOCK", "r", "x").is(":1")
+	}
+	newcomer.silent(100 * time.Millisecond)
+	select {
+	case err := <-shaken:
+		t.Errorf("a handshake has ended outside the gate: %v", err)
+	default:
+	}
+	open()
+	newcomer.read().is("+OK")
+	if err := <-shaken; err != nil {
+		t.Error(err)
+	}
+	newcomer.do("LOCKS").is("[]")
+	if got := len(srv.gate); got != 0 {
+		t.Errorf("%d are in the gate, want none", got)
+	}
+}
+
+// A turn that comes after the end of handshake_timeout is not used.
+func TestHandshakeThatWaitsTooLong(t *testing.T) {
+	config := selfSigned(t)
+	config.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) {
+		t.Error("the hello is looked at")
+		return nil, nil
+	}
+	srv := serve(t, func(o *Options) { o.TLSConfig, o.HandshakeTimeout = config, 50*time.Millisecond })
+	open := srv.closeGate()
+	c := srv.dial()
+	c.raw(hello(t))
+	time.Sleep(100 * time.Millisecond)
+	open()
+	c.closed()
+}
+
+// Nobody stays in the gate who waits: for the rest of a hello, of a command, for a client that reads, or for the pause behind a wrong
+// password.
+func TestGateIsLeft(t *testing.T) {
+	config := selfSigned(t)
+	half := hello(t)[:100]
+	for name, config := range map[string]*tls.Config{"TLS": config, "no TLS": nil} {
+		t.Run(name, func(t *testing.T) {
+			srv := serve(t, withUser, func(o *Options) { o.TLSConfig, o.WriteTimeout = config, time.Minute })
+			dial := srv.dial
+			if config != nil {
+				dial = srv.dialTLS
+			}
+			for range cap(srv.gate) {
+				if config != nil {
+					srv.dial().raw(half)
+				}
+				dial().raw(frameOf("PING") + "*1\r\n$4\r\nPI")
+				c := dial()
+				go func() {
+					for b := []byte(strings.Repeat(frameOf("LOCK", "r", "1000"), 100)); ; {
+						if _, err := c.conn.Write(b); err != nil {
+							return
+						}
+					}
+				}()
+			}
+			full := func() (n int) {
+				for _, s := range srv.clients() {
+					s.mu.Lock()
+					if s.unsentLocked() > newcomerOutputMax {
+						n++
+					}
+					s.mu.Unlock()
+				}
+				return n
+			}
+			eventually(t, "who does not read is waited for", func() bool { return full() == cap(srv.gate) })
+			wrong := dial()
+			start := time.Now()
+			wrong.raw(strings.Repeat(frameOf("AUTH", "wrong"), 10))
+			dial().do("AUTH", "secret").is("+OK")
+			wrong.read().is("-WRONGPASS invalid username-password pair or user is disabled.")
+			if got := time.Since(start); got < 10*failedLoginPause {
+				t.Errorf("10 wrong passwords took %v, want %v at least", got, 10*failedLoginPause)
+			}
+			srv.Close() // so that who floods ends
+		})
+	}
+}
+
+func TestFailedHandshakesAreTold(t *testing.T) {
+	var log bytes.Buffer
+	config := selfSigned(t)
+	srv := serve(t, func(o *Options) {
+		o.TLSConfig = config
+		o.Logger = slog.New(slog.NewTextHandler(&locked{w: &log}, nil))
+	})
+	srv.dial().conn.Close() // a look whether somebody listens is worth no line
+	eventually(t, "it has gone", func() bool { return srv.counters.connections.Load() == 1 && len(srv.clients()) == 0 })
+	c := srv.dial()
+	c.raw(frameOf("PING"))
+	c.read().is("-ERR Protocol error: this port speaks TLS, and this does not look like it")
+	c.closed()
+	c = srv.dial()
+	c.raw(frameOf("PING"))
+	c.read().err("ERR Protocol error: this port speaks TLS")
+	srv.Close()
+	lines := strings.Split(strings.TrimSpace(log.String()), "\n")
+	if len(lines) != 1 || !strings.Contains(lines[0], `level=INFO msg="TLS handshake failed" client=2 `) || !strings.Contains(lines[0], "does not look like a TLS handshake") {
+		t.Errorf("the log: got %q, want one line of the first that failed", lines)
+	}
+}
