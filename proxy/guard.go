@@ -30,7 +30,7 @@ const (
 	digitsMax = 9
 )
 
-// limitsBeforeAuth are for a client before AUTH. Redis allows him as many arguments, but of 16 KB each, and that is memory that
+// limitsBeforeAuth are for a client before AUTH. Redis allows it as many arguments, but of 16 KB each, and that is memory that
 // nobody has given him.
 var limitsBeforeAuth = frameLimits{args: 10, bulk: 4 << 10, command: 6 << 10, beforeAuth: true}
 

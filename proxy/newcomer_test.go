@@ -6,14 +6,17 @@ package proxy
 
 import (
 	"bytes"
+	"context"
 	"crypto/aes"
 	"crypto/cipher"
 	"crypto/hkdf"
 	"crypto/sha256"
 	"crypto/tls"
 	"encoding/hex"
+	"errors"
 	"log/slog"
 	"net"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -235,25 +238,40 @@ func TestGate(t *testing.T) {
 		t.Error(err)
 	}
 	newcomer.do("LOCKS").is("[]")
-	if got := len(srv.gate); got != 0 {
-		t.Errorf("%d are in the gate, want none", got)
-	}
+	eventually(t, "nobody is in the gate", func() bool { return len(srv.gate) == 0 })
 }
 
 // A turn that comes after the end of handshake_timeout is not used.
 func TestHandshakeThatWaitsTooLong(t *testing.T) {
-	config := selfSigned(t)
-	config.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) {
-		t.Error("the hello is looked at")
-		return nil, nil
+	near, far := net.Pipe()
+	defer far.Close()
+	go far.Write([]byte("x"))
+	srv := serve(t)
+	s := newSession(srv.Server, near, 1)
+	w := &tlsWire{Conn: near, s: s, left: 1, deadline: time.Now().Add(-time.Millisecond)}
+	if _, err := w.Read(make([]byte, 1)); !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("reading for a handshake whose time is over: got %v, want that it is", err)
 	}
-	srv := serve(t, func(o *Options) { o.TLSConfig, o.HandshakeTimeout = config, 50*time.Millisecond })
-	open := srv.closeGate()
-	c := srv.dial()
-	c.raw(hello(t))
-	time.Sleep(100 * time.Millisecond)
-	open()
-	c.closed()
+	s.leaveGate()
+}
+
+// Who has not logged in can release nothing and expects nothing: a server that stops does not wait for that.
+func TestShutdownWithNewcomers(t *testing.T) {
+	srv := serve(t, withUser)
+	holder := srv.dial()
+	holder.do("AUTH", "secret").is("+OK")
+	holder.do("LOCK", "r", "10000", "TOKEN", "a").granted(1, 9898)
+	holder.conn.Close()
+	eventually(t, "the holder has gone", func() bool { return len(srv.clients()) == 0 })
+	newcomer := srv.dial()
+	newcomer.do("PING").is("-NOAUTH Authentication required.")
+	newcomer.raw(strings.Repeat(frameOf("AUTH", "wrong"), 100)) // the answers take 10 s
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	if err := srv.Shutdown(ctx); err != nil {
+		t.Errorf("Shutdown: got %v, want nil", err)
+	}
+	newcomer.conn.Close()
 }
 
 // Nobody stays in the gate who waits: for the rest of a hello, of a command, for a client that reads, or for the pause behind a wrong

@@ -64,8 +64,7 @@ type Options struct {
 	// reads no more from that client until one is answered. Default 1024.
 	PipelineMax int
 	// OutputMax bounds the bytes of replies that wait for one client to read them; before AUTH, where users are configured, they are
-	// 16 KiB at most. At the bound the server executes no more
-	// commands of that client; WriteTimeout ends it. Default 1 MiB.
+	// 16 KiB at most. At the bound the server executes no more commands of that client; WriteTimeout ends it. Default 1 MiB.
 	OutputMax int
 
 	// ArgsMax bounds the arguments of one command, BulkMax the bytes of one argument, CommandMax the bytes of one

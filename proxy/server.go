@@ -223,9 +223,16 @@ func (srv *Server) Shutdown(ctx context.Context) error {
 	return err
 }
 
-// quiet tells whether no client of this server has anything to expect from it.
+// quiet tells whether no client of this server has anything to expect from it. Newcomers have not.
 func (srv *Server) quiet() bool {
-	clients := srv.clients()
+	srv.mu.Lock()
+	clients := make([]*session, 0, len(srv.sessions))
+	for _, s := range srv.sessions {
+		if s.arrival == nil {
+			clients = append(clients, s)
+		}
+	}
+	srv.mu.Unlock()
 	if len(clients) > 0 && srv.opts.Engine.Stats().Leases > 0 {
 		return false
 	}
