@@ -204,9 +204,12 @@ func TestTurnsOfTwoProxies(t *testing.T) {
 func TestShortTurnsAreTaken(t *testing.T) {
 	inVirtualTime(t, 5, func(s *stage) {
 		p, other := s.open(), s.open()
-		for _, q := range []*proxy{p, other} {
-			q.hears()
-		}
+		// The other's way is the shorter one: its turn is over when what tells of it is here. And the two never come to a master at the
+		// same instant, when chance would decide who is first.
+		p.delay(100*time.Microsecond, 100*time.Microsecond, 0, 1, 2, 3, 4)
+		other.delay(37*time.Microsecond, 37*time.Microsecond, 0, 1, 2, 3, 4)
+		p.hears()
+		other.hears()
 		held := p.lock(one("r", time.Minute))
 		var granted atomic.Int32
 		for range 200 {
