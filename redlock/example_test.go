@@ -13,6 +13,7 @@ import (
 
 // fiveMasters stands for five real ones: redlock.Master{Addr: "10.0.0.1:6379"} and so on.
 func fiveMasters() (opts redlock.Options, end func()) {
+	opts.MasterTimeout, opts.ConnectTimeout = 2*time.Second, 10*time.Second // a slow test machine is no hung master
 	var all []*memmaster.Master
 	for i := range 5 {
 		m := memmaster.New(memmaster.Options{})
@@ -29,7 +30,7 @@ func fiveMasters() (opts redlock.Options, end func()) {
 // open opens a client over brand-new masters.
 func open() (client *redlock.Client, end func()) {
 	opts, endMasters := fiveMasters()
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
 	if err := redlock.Bootstrap(ctx, opts); err != nil {
 		log.Fatal(err)
@@ -75,12 +76,12 @@ func ExampleLease_Extend() {
 	defer end()
 	ctx := context.Background()
 
-	lease, err := client.Lock(ctx, "migration", time.Second)
+	lease, err := client.Lock(ctx, "migration", 10*time.Second)
 	if err != nil {
 		log.Fatal(err)
 	}
 	for step := range 3 {
-		if err := lease.Extend(ctx, time.Second); err != nil {
+		if err := lease.Extend(ctx, 10*time.Second); err != nil {
 			log.Fatal("stop: the lock is lost or in doubt: ", err)
 		}
 		fmt.Println("step", step)

@@ -201,10 +201,10 @@ func TestProbeAllComparesTheMasters(t *testing.T) {
 		{Addr: frozen.Addr},
 		{Addr: gone.Addr},
 		{Addr: "localhost:" + port}, // the same process by another name
-	}}, 300*time.Millisecond)
+	}}, probeTimeout)
 	for i, want := range []string{
 		"",
-		"no vote: gives no answer within 300ms",
+		"no vote: gives no answer within " + probeTimeout.String(),
 		"no vote: cannot be reached: ",
 		"no vote: is the same Redis as " + fine.Addr + " (same run_id): one process would vote twice",
 	} {

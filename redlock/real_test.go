@@ -101,13 +101,10 @@ func TestRealLockUnlockExtend(t *testing.T) {
 
 // patient allows for a machine that is busy with other things: a master that is merely slow must not be taken for one that
 // is away.
-func patient(o *Options) { o.MasterTimeout = 400 * time.Millisecond }
+func patient(o *Options) { o.MasterTimeout = 2 * time.Second }
 
-// brief makes quarantines short enough to be waited for.
-func brief(o *Options) {
-	patient(o)
-	o.MaxTTL = time.Second
-}
+// brief makes quarantines short enough to be waited for, and is as patient as such short TTLs allow.
+func brief(o *Options) { o.MaxTTL, o.MasterTimeout = time.Second, 400*time.Millisecond }
 
 // 200 clients on one resource: each gets it once, one after the other, in the order in which they came.
 func TestRealTwoHundredInTurn(t *testing.T) {
@@ -197,16 +194,18 @@ func churn(t *testing.T, c *Client, clients int, stop <-chan struct{}, count *at
 	return &wg
 }
 
-// progress waits for n more pairs.
+// progress waits for n more pairs, for as long as they go on.
 func progress(t *testing.T, count *atomic.Int64, n int64) {
 	t.Helper()
-	goal := count.Load() + n
-	eventually(t, "pairs go on", func() error {
-		if got := count.Load(); got < goal {
-			return fmt.Errorf("%d pairs, want %d", got, goal)
-		}
-		return nil
-	})
+	for now, goal := count.Load(), count.Load()+n; now < goal; {
+		before := now
+		eventually(t, "pairs go on", func() error {
+			if now = count.Load(); now == before {
+				return fmt.Errorf("%d pairs, want %d", now, goal)
+			}
+			return nil
+		})
+	}
 }
 
 func TestRealMastersFailAndComeBack(t *testing.T) {

@@ -49,7 +49,8 @@ func TestWaysToAMaster(t *testing.T) {
 		{Addr: tlsAddr, TLS: &tls.Config{RootCAs: roots, ServerName: "localhost"}},
 		{Addr: socket},
 		{Addr: user.Addr, Username: "locker", Password: "secret", DB: 3},
-	}}
+	}, ConnectTimeout: 10 * time.Second}
+	patient(&o)
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
 	if err := Bootstrap(ctx, o); err != nil {
