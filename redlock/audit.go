@@ -32,6 +32,7 @@ func (c *Client) audit(t *turn) {
 		}
 		r := &round{verb: verbRead, audits: lease, start: t.now, answers: make([]answer, n)}
 		r.setKeys(lease.keys[0])
+		c.stats.Audits++
 		c.launchLocked(r, allMasters(n), t)
 	}
 	c.mu.Unlock()
