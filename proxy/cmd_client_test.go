@@ -26,7 +26,7 @@ func TestCLIENTLIST(t *testing.T) {
 	b.do("PSUBSCRIBE", "p*")
 	w.do("LOCK", "a", "5000").granted(1, 5000)
 	w.send("LOCK", "a", "5000", "WAIT", "60000")
-	eventually(t, "the third client waits", func() bool { return srv.session(3).held.Load() })
+	eventually(t, "the third client waits", waiters(srv, 1))
 
 	a.do("CLIENT", "LIST").matches(`"txt:id=1 .*\\nid=2 .* flags=P db=0 sub=2 psub=1 .* cmd=psubscribe .*\\nid=3 .* flags=b .* cmd=lock .*\\n"`)
 	a.do("CLIENT", "LIST", "TYPE", "PubSub").matches(`"txt:id=2 [^\\]*\\n"`)

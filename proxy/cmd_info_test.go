@@ -42,7 +42,7 @@ func TestINFO(t *testing.T) {
 	token := c.do("LOCK", "a", "60000").granted(1, 60000)
 	c.do("LOCK", "a", "60000").is("*nil")
 	other.send("LOCK", "a", "60000", "WAIT", "60000")
-	eventually(t, "the other client waits", func() bool { return srv.session(2).held.Load() })
+	eventually(t, "the other client waits", waiters(srv, 1))
 
 	eventually(t, "all masters are up", func() bool { return c.info("masters")["masters_up"] == "5" })
 

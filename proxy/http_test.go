@@ -48,15 +48,17 @@ func (srv *testServer) awaitUp(n int) {
 // Goal: the metrics count what happens, under the names and with the units that Prometheus recommends, and none of them tells what
 // clients call their locks.
 func TestMetrics(t *testing.T) {
-	srv := serve(t, func(opts *Options) { opts.Version = "9.8.7" })
-	srv.awaitUp(5)
+	engine, masters := startEngine(t, func(o *redlock.Options) { o.RetryDelayMin, o.RetryDelayMax = 10*time.Second, 10*time.Second })
+	srv := serve(t, func(opts *Options) { opts.Engine, opts.Version = engine, "9.8.7" })
+	srv.masters = masters
 	c, other := srv.dial(), srv.dial()
 	token := c.do("LOCK", "secret-resource", "60000").granted(1, 60000)
 	c.do("LOCK", "secret-resource", "60000").is("*nil")
 	c.do("EXTEND", "secret-resource", token, "50000")
 	c.do("EXTEND", "secret-resource", "another", "50000").is(":0")
 	other.send("LOCK", "secret-resource", "60000", "WAIT", "60000")
-	eventually(t, "the other client waits", func() bool { return srv.session(2).held.Load() })
+	eventually(t, "the other client waits", waiters(srv, 1))
+	c.settle() // it has been denied, and pauses: only then is the lock handed over
 	waiting := srv.metric("redlockd_waiters")
 	c.do("UNLOCK", "secret-resource", token).is(":1")
 	other.read().granted(1, 60000)
