@@ -48,10 +48,10 @@ func (srv *testServer) away(masters ...int) {
 	})
 }
 
-// serveFast is serve with masters whose answers are soon given up.
-func serveFast(t *testing.T, change ...func(*Options)) *testServer {
-	engine, masters := startEngine(t, func(o *redlock.Options) { o.MasterTimeout = 250 * time.Millisecond })
-	srv := serve(t, append(change, func(o *Options) { o.Engine = engine })...)
+// serveFast is serve for tests that wait for masters to be given up.
+func serveFast(t *testing.T) *testServer {
+	engine, masters := startEngine(t, func(o *redlock.Options) { o.MasterTimeout = time.Second })
+	srv := serve(t, func(o *Options) { o.Engine = engine })
 	srv.masters = masters
 	return srv
 }
@@ -78,7 +78,7 @@ func TestScriptTakesNoMinoritysWord(t *testing.T) {
 
 // A script that takes the lock for held by its kind, whoever it is.
 func TestScriptThatTakesAnybodysWord(t *testing.T) {
-	srv := serveFast(t)
+	srv := serve(t)
 	srv.put("k", "another's", 20*time.Second, 0, 1, 2)
 	srv.onMaster(2, "DEL", "k").is(":1")
 	srv.put("k", "a third's", 20*time.Second, 2)
@@ -135,7 +135,7 @@ func TestSetGetToldWhoIsInTheWay(t *testing.T) {
 // for a release alone one master would do.
 func TestScriptGuardBesideDelete(t *testing.T) {
 	const source = `if redis.call('get', KEYS[1]) == ARGV[1] and redis.call('get', KEYS[2]) == ARGV[1] then redis.call('del', KEYS[2]) return 'held' end return 'not mine'`
-	srv := serveFast(t)
+	srv := serve(t)
 	c := srv.dial()
 	srv.put("lock", "mine", 20*time.Second, 0)
 	srv.put("queue", "mine", 20*time.Second, 0, 1, 2, 3, 4)
@@ -148,7 +148,7 @@ func TestScriptGuardBesideDelete(t *testing.T) {
 
 // Two of three masters that answer hold the key, and two do not answer: they may hold it, and nobody knows.
 func TestScriptReadsWhatNobodyConfirms(t *testing.T) {
-	srv := serveFast(t)
+	srv := serve(t)
 	c := srv.dial()
 	srv.put("k", "mine", 20*time.Second, 0, 1)
 	srv.put("all", "mine", 20*time.Second, 0, 1, 2)
@@ -165,7 +165,7 @@ func TestScriptReadsWhatNobodyConfirms(t *testing.T) {
 
 // So it is for commands that read.
 func TestReadsWhatNobodyConfirms(t *testing.T) {
-	srv := serveFast(t)
+	srv := serve(t)
 	c := srv.dial()
 	srv.put("k", "mine", 20*time.Second, 0, 1)
 	srv.put("all", "mine", 20*time.Second, 0, 1, 2)
