@@ -25,7 +25,7 @@ func Example() {
 	fmt.Println(c.SetNX(ctx, "invoices", "token-2", time.Minute).Val())
 
 	link.HoldReplies() // the command is executed, its answer does not come
-	short, cancel := context.WithTimeout(ctx, 10*time.Millisecond)
+	short, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
 	err := c.Del(short, "invoices").Err()
 	fmt.Println(errors.Is(err, os.ErrDeadlineExceeded), m.Keys())
