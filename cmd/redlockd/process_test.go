@@ -67,6 +67,7 @@ type program struct {
 // launch starts a server on a free port with its log as JSON, and waits until it listens.
 func launch(t *testing.T, args ...string) *program {
 	t.Helper()
+	t.Setenv("REDLOCKD_MASTER_TIMEOUT", "1s") // a slow test machine is no hung master
 	p := begin(t, append([]string{"serve", "--listen", "127.0.0.1:0", "--log-format", "json"}, args...)...)
 	var entry struct{ Addr string }
 	if err := json.Unmarshal([]byte(p.waitLog(`"msg":"listening"`)), &entry); err != nil {
@@ -409,7 +410,7 @@ func TestServeBeforeItsMasters(t *testing.T) {
 	servers, addrs := startMasters(t, 3)
 	servers[1].Kill()
 	servers[2].Kill()
-	p := launch(t, "--masters", addrs, "--max-ttl", "300ms")
+	p := launch(t, "--masters", addrs, "--max-ttl", "2s")
 	missing := p.waitLog("no quorum of masters yet")
 	for _, down := range servers[1:] {
 		if !strings.Contains(missing, down.Addr) {
@@ -417,7 +418,7 @@ func TestServeBeforeItsMasters(t *testing.T) {
 		}
 	}
 	client := p.dial()
-	if got := client.do("LOCK r 300"); !strings.HasPrefix(got, "NOQUORUM") {
+	if got := client.do("LOCK r 2000"); !strings.HasPrefix(got, "NOQUORUM") {
 		t.Errorf("LOCK with one of three masters: got %q, want NOQUORUM …", got)
 	}
 	if err := servers[1].Restart(); err != nil {
@@ -427,7 +428,7 @@ func TestServeBeforeItsMasters(t *testing.T) {
 	if left := p.waitLog("not all masters can vote"); !strings.Contains(left, servers[2].Addr) || strings.Contains(left, servers[1].Addr) {
 		t.Errorf("got %s, want %s named in it alone", left, servers[2].Addr)
 	}
-	if got := client.do("LOCK r 300 TOKEN t"); !strings.HasPrefix(got, "[t 2") {
+	if got := client.do("LOCK r 2000 TOKEN t"); !strings.HasPrefix(got, "[t 1") {
 		t.Errorf("LOCK with two of three masters: got %q, want it granted", got)
 	}
 
