@@ -23,7 +23,7 @@ const slowExtend = `if redis.call('get', KEYS[1]) ~= ARGV[1] then return 0 end
 return redis.call('pexpire', KEYS[1], redis.call('pttl', KEYS[1]) + ARGV[2])`
 
 // slowTake likewise: no guess is right about both its keys.
-const slowTake = `if redis.call('get', KEYS[2]) ~= 'open' then return -1 end return redis.call('set', KEYS[1], ARGV[1], 'nx', 'px', 20000) and 1 or 0`
+const slowTake = `if redis.call('get', KEYS[2]) ~= 'open' then return -1 end return redis.call('set', KEYS[1], ARGV[1], 'nx', 'px', 50000) and 1 or 0`
 
 // take is a call of slowTake.
 func take(key, token string) []string { return []string{"EVAL", slowTake, "2", key, "gate", token} }
@@ -86,9 +86,9 @@ func TestScriptsInOrder(t *testing.T) {
 // locked of which nobody would know. (That the client has closed is not noticed before the reader reads on.)
 func TestScriptsOfASessionThatEnds(t *testing.T) {
 	seconds := map[string]string{
-		"EVAL": frameOf(take("k", "second")...), "SET": frameOf("SET", "k", "second", "NX", "PX", "20000"), "SET GET": frameOf("SET", "k", "second", "NX", "GET", "PX", "20000"),
-		"LOCK": frameOf("LOCK", "k", "20000", "TOKEN", "second"), "LOCK WAIT": frameOf("LOCK", "k", "20000", "TOKEN", "second", "WAIT", "5000"),
-		"MLOCK": frameOf("MLOCK", "2", "k", "l", "20000", "TOKEN", "second"),
+		"EVAL": frameOf(take("k", "second")...), "SET": frameOf("SET", "k", "second", "NX", "PX", "60000"), "SET GET": frameOf("SET", "k", "second", "NX", "GET", "PX", "60000"),
+		"LOCK": frameOf("LOCK", "k", "60000", "TOKEN", "second"), "LOCK WAIT": frameOf("LOCK", "k", "60000", "TOKEN", "second", "WAIT", "5000"),
+		"MLOCK": frameOf("MLOCK", "2", "k", "l", "60000", "TOKEN", "second"),
 	}
 	for _, end := range []struct {
 		name string
@@ -109,7 +109,7 @@ func TestScriptsOfASessionThatEnds(t *testing.T) {
 				for _, m := range srv.masters {
 					m.Freeze()
 				}
-				c.raw(frameOf(take("k", token)...) + second + frameOf("SET", "k", "third", "NX", "PX", "20000") + frameOf("PING"))
+				c.raw(frameOf(take("k", token)...) + second + frameOf("SET", "k", "third", "NX", "PX", "60000") + frameOf("PING"))
 				eventually(t, "the second waits for the first", func() bool {
 					return slices.ContainsFunc(srv.clients(), func(s *session) bool { return s.scripts.Load() > 0 })
 				})

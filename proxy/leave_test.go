@@ -2,6 +2,7 @@ package proxy
 
 // Goal: however a client leaves, what it waited for goes to the next in line, and no lock is left to nobody.
 // Method: dialogues over TCP with a server over masters in this process; conditions are awaited, no time is asserted.
+// What must be released has a TTL beyond all patience, so that it does not end by itself.
 
 import (
 	"net"
@@ -34,19 +35,19 @@ func TestClientLeavesWhileItWaits(t *testing.T) {
 		t.Run(leave.name, func(t *testing.T) {
 			srv := serve(t)
 			a, b, c := srv.dial(), srv.dial(), srv.dial()
-			a.do("LOCK", "r", "10000", "TOKEN", "a").granted(1, 9898)
+			a.do("LOCK", "r", "60000", "TOKEN", "a").granted(1, 59398)
 			id := b.do("CLIENT", "ID").matches(`:(\d+)`)[0]
-			b.send("LOCK", "r", "10000", "TOKEN", "b", "WAIT", "60000")
+			b.send("LOCK", "r", "60000", "TOKEN", "b", "WAIT", "60000")
 			eventually(t, "b waits", waiters(srv, 1))
-			c.send("LOCK", "r", "10000", "TOKEN", "c", "WAIT", "60000")
+			c.send("LOCK", "r", "60000", "TOKEN", "c", "WAIT", "60000")
 			eventually(t, "c waits", waiters(srv, 2))
 
 			leave.how(srv, b, id)
 			eventually(t, "b does not wait any more", waiters(srv, 1))
 			a.do("UNLOCK", "r", "a").is(":1")
-			c.read().granted(1, 9898)
+			c.read().granted(1, 59398)
 			c.do("UNLOCK", "r", "c").is(":1")
-			a.do("LOCK", "r", "10000", "TOKEN", "a").granted(1, 9898)
+			a.do("LOCK", "r", "60000", "TOKEN", "a").granted(1, 59398)
 		})
 	}
 }
@@ -58,7 +59,7 @@ func TestClientClosesRightAfterLOCK(t *testing.T) {
 		m.Freeze()
 	}
 	a := srv.dial()
-	a.raw(frameOf("LOCK", "r", "10000"))
+	a.raw(frameOf("LOCK", "r", "60000"))
 	eventually(t, "the lock is asked for", func() bool { return srv.opts.Engine.Stats().Attempts == 1 })
 	a.conn.Close()
 	eventually(t, "its connection is gone", srv.clientGone)
@@ -66,7 +67,7 @@ func TestClientClosesRightAfterLOCK(t *testing.T) {
 		m.Thaw()
 	}
 	b := srv.dial()
-	b.do("LOCK", "r", "10000", "WAIT", "10000").granted(1, 9898)
+	b.do("LOCK", "r", "10000", "WAIT", "10000").granted(1, 59398)
 }
 
 // A client ends its stream while it is found out what its keys hold: it is granted nothing after that, for it may have given its token back on
@@ -166,7 +167,7 @@ func TestGrantThatIsNotReadIsReleased(t *testing.T) {
 	l := newPipeListener() // which holds nothing that its reader does not take
 	srv.serveOn(l)
 	c := newClient(t, l.dial())
-	c.raw(frameOf("PING") + frameOf("LOCK", "r", "10000"))
+	c.raw(frameOf("PING") + frameOf("LOCK", "r", "60000"))
 	eventually(t, "the lock is granted", func() bool { return srv.opts.Engine.Stats().Granted == 1 })
 	eventually(t, "the client is closed", func() bool { return len(srv.clients()) == 0 })
 	eventually(t, "the lock is released", func() bool { return srv.counters.repliesLost.Load() == 1 })
