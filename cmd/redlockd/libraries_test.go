@@ -424,8 +424,7 @@ func startFleet(t *testing.T) *fleet {
 
 func (f *fleet) startProxy(t *testing.T) {
 	config := filepath.Join(t.TempDir(), "config.toml")
-	// A machine that is busy with virtual machines of libraries is no reason to give up masters.
-	text := fmt.Sprintf("masters = %q\n[master]\ntimeout = \"1s\"\n", redisproc.Addrs(f.masters))
+	text := fmt.Sprintf("masters = %q\n", redisproc.Addrs(f.masters))
 	text = strings.ReplaceAll(text, "\" \"", "\", \"")
 	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
 		t.Fatal(err)

@@ -67,8 +67,8 @@ type program struct {
 // launch starts a server on a free port with its log as JSON, and waits until it listens.
 func launch(t *testing.T, args ...string) *program {
 	t.Helper()
-	t.Setenv("REDLOCKD_MASTER_TIMEOUT", "1s") // a slow test machine is no hung master
-	p := begin(t, append([]string{"serve", "--listen", "127.0.0.1:0", "--log-format", "json"}, args...)...)
+	// A slow test machine is no hung master.
+	p := begin(t, append([]string{"serve", "--listen", "127.0.0.1:0", "--log-format", "json", "--master-timeout", "1s"}, args...)...)
 	var entry struct{ Addr string }
 	if err := json.Unmarshal([]byte(p.waitLog(`"msg":"listening"`)), &entry); err != nil {
 		t.Fatal(err)
