@@ -7,12 +7,7 @@ package proxy
 import (
 	"bytes"
 	"context"
-	"crypto/aes"
-	"crypto/cipher"
-	"crypto/hkdf"
-	"crypto/sha256"
 	"crypto/tls"
-	"encoding/hex"
 	"errors"
 	"log/slog"
 	"net"
@@ -124,76 +119,51 @@ func TestHugeHello(t *testing.T) {
 	c.closed()
 }
 
-// Nor is as much of a message that belongs to TLS behind the handshake. Who sends commands is not counted, however long he goes on.
+// Nor is as much of a message that belongs to TLS behind the handshake. Who sends commands is not counted, however long it goes on.
 func TestHugeMessageBehindTheHandshake(t *testing.T) {
+	srv := serve(t, withUser)
+	near, far := net.Pipe()
+	defer far.Close()
+	go func() {
+		for err := error(nil); err == nil; {
+			_, err = far.Write(make([]byte, 1000))
+		}
+	}()
+	s := newSession(srv.Server, near, 1)
+	s.wire = &tlsWire{Conn: near, s: s}
+	s.in.init(s.wire, nil)
+	defer s.in.release()
+	for range 2 {
+		if err := s.read(); err != nil || s.wire.left < newcomerWireMax-1000 || s.wire.left >= newcomerWireMax {
+			t.Fatalf("the bytes of a command: got %v, and %d bytes may follow, want less than %d", err, s.wire.left, newcomerWireMax)
+		}
+	}
+	read, err := newcomerWireMax-s.wire.left, error(nil)
+	for err == nil { // as the TLS library does until a message is complete
+		var n int
+		n, err = s.wire.Read(make([]byte, 1000))
+		read += n
+	}
+	if err != errWireMax || read > newcomerWireMax+1000 {
+		t.Errorf("one long message: got %v after %d bytes, want %v after %d", err, read, errWireMax, newcomerWireMax)
+	}
+	s.user = &srv.opts.Users[0]
+	if err := s.read(); err != nil || s.wire.left <= 1<<30 {
+		t.Errorf("behind the login: got %v, and %d bytes may follow, want no bound", err, s.wire.left)
+	}
+}
+
+// The same over TLS: many commands before the login, and a long one behind it.
+func TestNewcomerOverTLS(t *testing.T) {
 	config := selfSigned(t)
 	srv := serve(t, withUser, func(o *Options) { o.TLSConfig = config })
 	large := strings.Repeat("x", 3*newcomerWireMax)
-	begun := "\x18\x00\xff\xff" + large[:60_000] // of a KeyUpdate of 64 KB
-
-	keys := new(bytes.Buffer)
-	conn, err := tls.Dial("tcp", srv.addr, &tls.Config{InsecureSkipVerify: true, KeyLogWriter: keys, MinVersion: tls.VersionTLS13})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if suite := conn.ConnectionState().CipherSuite; suite != tls.TLS_AES_128_GCM_SHA256 {
-		t.Skipf("this test seals records of %s only", tls.CipherSuiteName(suite))
-	}
-	raw := newClient(t, conn.NetConn())
-	eventually(t, "the handshake is over", func() bool { return len(srv.clients()) == 1 && srv.clients()[0].rawIsTLS() })
-	seal := sealer(t, keys.String())
-	go func() {
-		for sequence := byte(0); len(begun) > 0; sequence++ {
-			n := min(len(begun), 10_000)
-			raw.conn.Write(seal(sequence, 22, begun[:n]))
-			begun = begun[n:]
-		}
-	}()
-	eventually(t, "it is closed", func() bool { return len(srv.clients()) == 0 })
-
 	c := srv.dialTLS()
 	for range 100 {
 		c.do("PING", large[:1000]).is("-NOAUTH Authentication required.")
 	}
 	c.do("AUTH", "secret").is("+OK")
 	c.do("ECHO", large).is(`"` + large + `"`)
-}
-
-func (s *session) rawIsTLS() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	_, ok := s.conn.(*tls.Conn)
-	return ok
-}
-
-// sealer makes records of a client of TLS 1.3 with AES-128-GCM (RFC 8446, 5.2 and 7.3) with the secret that the library has logged.
-func sealer(t *testing.T, keys string) func(sequence, kind byte, text string) []byte {
-	t.Helper()
-	_, line, _ := strings.Cut(keys, "CLIENT_TRAFFIC_SECRET_0 ")
-	line, _, _ = strings.Cut(line, "\n")
-	_, text, _ := strings.Cut(line, " ")
-	secret, err := hex.DecodeString(text)
-	if err != nil || len(secret) == 0 {
-		t.Fatalf("no secret in %q: %v", keys, err)
-	}
-	expand := func(label string, size byte) []byte {
-		label = "tls13 " + label
-		b, err := hkdf.Expand(sha256.New, secret, string([]byte{0, size, byte(len(label))})+label+"\x00", int(size))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return b
-	}
-	block, _ := aes.NewCipher(expand("key", 16))
-	aead, _ := cipher.NewGCM(block)
-	iv := expand("iv", 12)
-	return func(sequence, kind byte, text string) []byte {
-		nonce := bytes.Clone(iv)
-		nonce[11] ^= sequence
-		n := len(text) + 1 + aead.Overhead()
-		record := []byte{23, 3, 3, byte(n >> 8), byte(n)}
-		return aead.Seal(record, nonce, append([]byte(text), kind), record)
-	}
 }
 
 // closeGate takes all places of the gate, until the function that it returns is called.
