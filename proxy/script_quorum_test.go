@@ -111,12 +111,12 @@ func TestSetGetToldWhoIsInTheWay(t *testing.T) {
 	eventually(t, "it is denied", func() bool { return srv.opts.Engine.Stats().Denied == 1 })
 	srv.masters[3].Thaw() // and does now what it was asked for before the look
 	srv.masters[4].Thaw()
-	c.read().matches(`"another's"|-NOQUORUM .*`)
+	c.read().matches(`"another's"|"a third's"|-NOQUORUM .*`) // whom of the two depends on who has answered in time
 
 	srv = serveFast(t)
 	srv.put("k", mine, 20*time.Second, 0, 1) // what is left of an earlier lock
 	srv.put("k", "a third's", 20*time.Second, 2)
-	srv.dial().do("SET", "k", mine, "NX", "GET", "PX", "20000").matches(`"a third's"|-ERR the key changed 8 times.*`)
+	srv.dial().do("SET", "k", mine, "NX", "GET", "PX", "20000").matches(`"a third's"|-ERR the key changed 8 times.*|-NOQUORUM .*`)
 
 	srv = serveFast(t)
 	srv.put("k", mine, 20*time.Second, 0, 1, 2)
@@ -128,7 +128,7 @@ func TestSetGetToldWhoIsInTheWay(t *testing.T) {
 	c = srv.dial()
 	c.do("MULTI").is("+OK")
 	c.do("SET", "l", mine, "NX", "GET", "PX", "20000").is("+QUEUED")
-	c.do("EXEC").err("ERR the key changed 8 times")
+	c.do("EXEC").matches(`-ERR the key changed 8 times.*|-NOQUORUM .*`)
 }
 
 // A key that a script only compares must hold on a quorum what it was compared with, also where the script deletes another:
