@@ -31,7 +31,7 @@ const (
 )
 
 // limitsBeforeAuth are for a client before AUTH. Redis allows it as many arguments, but of 16 KB each, and that is memory that
-// nobody has given him.
+// nobody has given it.
 var limitsBeforeAuth = frameLimits{args: 10, bulk: 4 << 10, command: 6 << 10, beforeAuth: true}
 
 // protocolError is what the client is told before its connection is closed.

@@ -12,7 +12,7 @@ import (
 )
 
 // A newcomer is a client that has not shown yet who it is: its TLS handshake is under way, or users are named and it has not logged in.
-// Anybody can be one, as often as he likes, so newcomers are to cost those who have logged in nothing:
+// Anybody can be one, as often as it likes, so newcomers are to cost those who have logged in nothing:
 //
 //   - memory: of their bytes little is kept, see limitsBeforeAuth, newcomerOutputMax and newcomerWireMax.
 //   - processors: all newcomers together compute on half of them, see gate. A handshake takes as long as a thousand locks, and the
