@@ -154,9 +154,10 @@ same masters and max_ttl as the servers over them, but no server. A master that 
 redlockd that runs for about max_ttl: where there are only short commands, keep a server running as well, or use bootstrap.
 
 The command gets standard input, output and errors as they are, and LOCK_RESOURCE, LOCK_TOKEN and, with --fence, LOCK_FENCE in its
-environment. INT, TERM, HUP, QUIT, USR1 and USR2 are passed on to it and to what it has started (its process group). If
-standard input is a terminal, it stays in the group of the terminal instead: Ctrl-C and Ctrl-Z work as without redlockd, and
-signals that redlockd sends reach the command alone.
+environment. It does not get redlockd's own variables (REDLOCKD_…), because passwords stand in them, except REDLOCKD_CONFIG: a
+command that calls redlockd in turn finds its settings in that file. INT, TERM, HUP, QUIT, USR1 and USR2 are passed on to it and to
+what it has started (its process group). If standard input is a terminal, it stays in the group of the terminal instead: Ctrl-C and
+Ctrl-Z work as without redlockd, and signals that redlockd sends reach the command alone.
 
 While the command runs, the lock is prolonged every third of its TTL, until max_hold. The command does not outlive it: when the lock
 cannot be prolonged, for there is no quorum of masters, or max_hold is reached, the command gets SIGTERM at the end of the validity

@@ -117,15 +117,22 @@ func (e *errand) readFlags(flags *flagSet, o redlock.Options) error {
 	return errors.Join(errs...)
 }
 
-// commandFor is the command, with the lock in its environment.
+// commandFor is the command, with the lock in its environment and without our settings.
 func (e *errand) commandFor(lease *redlock.Lease, p process, path string) *exec.Cmd {
-	// A run inside a run must not pass on the fence of another resource.
-	environ := slices.DeleteFunc(slices.Clone(p.environ), func(pair string) bool { return strings.HasPrefix(pair, "LOCK_FENCE=") })
+	environ := slices.DeleteFunc(slices.Clone(p.environ), keptFromCommand)
 	environ = append(environ, "LOCK_RESOURCE="+e.resource, "LOCK_TOKEN="+lease.Token)
 	if lease.Fence != 0 {
 		environ = append(environ, fmt.Sprintf("LOCK_FENCE=%d", lease.Fence))
 	}
 	return &exec.Cmd{Path: path, Args: e.command, Env: environ, Stdin: os.Stdin, Stdout: p.stdout, Stderr: p.stderr}
+}
+
+// keptFromCommand tells whether the command must not get this variable. Settings hold passwords, and a misspelled one holds one as
+// well, so the prefix decides. The path of the file stays, for a redlockd that the command starts: the file has permissions of its
+// own. A run inside a run must not pass on the fence of another resource.
+func keptFromCommand(pair string) bool {
+	name, _, _ := strings.Cut(pair, "=")
+	return name == "LOCK_FENCE" || strings.HasPrefix(name, environmentPrefix) && name != configEnvironment
 }
 
 // exitCodeOf is what a shell makes of the end of a command.

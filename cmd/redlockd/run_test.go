@@ -82,6 +82,22 @@ func TestRunExitCodes(t *testing.T) {
 	}
 }
 
+// Passwords stand in the variables of the settings. The command gets none of these, and everything else.
+func TestRunKeepsItsSettingsFromTheCommand(t *testing.T) {
+	_, run := runMasters(t)
+	file := t.TempDir() + "/redlockd.toml"
+	writeFile(t, file, "", 0o600)
+	t.Setenv("REDLOCKD_CONFIG", file)
+	t.Setenv("REDLOCKD_AUTH_USERS", "default:secret")
+	t.Setenv("REDLOCKD_SERVER_LISTEN", "") // empty counts as none for redlockd, but would stand in the environment
+	t.Setenv("REDLOCKD_MASTER_PASSWRD", "secret")
+	t.Setenv("LOCK_FENCE", "of another resource")
+	code, stdout, stderr := runBinary(t, with(run, "r", "--", "sh", "-c", "env | grep -E '^(REDLOCKD_|LOCK_)' | sed 's/=.*//' | sort")...)
+	if want := "LOCK_RESOURCE\nLOCK_TOKEN\nREDLOCKD_CONFIG\n"; code != exitOK || stdout != want {
+		t.Errorf("exit code %d, variables of the command %q; want 0, %q; errors %s", code, stdout, want, stderr)
+	}
+}
+
 // Whether the command is there is known before the masters are asked.
 func TestRunLooksForTheCommandFirst(t *testing.T) {
 	servers, run := runMasters(t)
