@@ -13,6 +13,10 @@ type command struct {
 	subs    []command // subcommands (CLIENT ID, …). A row that has some is called only for the name alone, where arity allows it
 	handler func(s *session, c *call)
 
+	// form is how a command of redlockd's own is called, for errors about its arguments: LOCK resource ttl [TOKEN token] …
+	// It is empty for the commands of Redis, whose errors have Redis's words and no others: redis-py compares the whole text.
+	form string
+
 	// Set by newCommandTable.
 	parent *command // of a subcommand
 	stats  *commandStats

@@ -1,8 +1,11 @@
 package proxy
 
 import (
+	"bytes"
 	"fmt"
+	"log/slog"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/tidwall/redcon"
@@ -11,14 +14,30 @@ import (
 )
 
 // nativeCommands are redlockd's own.
-var nativeCommands = slices.Concat(lockCommands, multiCommands, inspectCommands)
+var nativeCommands = withForms(slices.Concat(lockCommands, multiCommands, inspectCommands))
+
+func withForms(commands []command) []command {
+	for i := range commands {
+		cmd := &commands[i]
+		cmd.form = strings.ToUpper(cmd.name) + " " + hintOf(cmd.docs.arguments, " ")
+	}
+	return commands
+}
+
+// nativeNames are their names, for whoever mistypes one.
+var nativeNames = func() (names []string) {
+	for _, cmd := range nativeCommands {
+		names = append(names, strings.ToUpper(cmd.name))
+	}
+	return names
+}()
 
 var lockCommands = []command{
 	{
 		name: "lock", arity: -3, flags: flagWrite | flagLock | flagBlocking | flagNoScript, keys: oneKey, handler: cmdLOCK,
 		docs: commandDocs{group: "generic", since: "1.0.0", complexity: roundComplexity,
-			summary:   "Lock a resource for ttl ms. Answers the token that holds it, the validity in ms and, with FENCE, the fence; null if another holds it",
-			arguments: syntax("resource:key ttl:integer [TOKEN token] [WAIT ms:integer] [FENCE]")},
+			summary:   "Lock a resource for ttl: ms, or a number with a unit (500ms 30s 5m 1h). Answers the token that holds it, the validity in ms and, with FENCE, the fence; null if another holds it",
+			arguments: syntax("resource:key ttl [TOKEN token] [WAIT ms] [FENCE]")},
 	},
 	{
 		name: "unlock", arity: 3, flags: flagWrite | flagFast | flagNoScript, keys: oneKey, handler: cmdUNLOCK,
@@ -29,8 +48,8 @@ var lockCommands = []command{
 	{
 		name: "extend", arity: 4, flags: flagWrite | flagFast | flagNoScript, keys: oneKey, handler: cmdEXTEND,
 		docs: commandDocs{group: "generic", since: "1.0.0", complexity: roundComplexity,
-			summary:   "Give a lock a new ttl of so many ms. Answers the new validity in ms, or 0 if the token does not hold it",
-			arguments: syntax("resource:key token ttl:integer")},
+			summary:   "Give a lock a new ttl: ms, or a number with a unit (500ms 30s 5m 1h). Answers the new validity in ms, or 0 if the token does not hold it",
+			arguments: syntax("resource:key token ttl")},
 	},
 }
 
@@ -65,6 +84,7 @@ func startLock(s *session, c *call, resources, rest [][]byte) {
 		c.fail(refusal)
 		return
 	}
+	s.noteShortTTL(req.TTL, rest[0])
 	l := &lockCall{fenced: req.Fence, own: req.Token != ""}
 	req.Resources = copyStrings(l.one[:0], resources)
 	if !s.awaitScripts(c, req.Resources) {
@@ -116,7 +136,7 @@ func (l *lockCall) replyLost() {
 // parseLock reads ttl [TOKEN token] [WAIT ms] [FENCE], the options in any order, each once. It returns the error to answer, or
 // nothing.
 func parseLock(req *redlock.LockRequest, args [][]byte) (refusal string) {
-	if req.TTL, refusal = parseMs("ttl", args[0]); refusal != "" {
+	if req.TTL, refusal = parseTime("ttl", args[0]); refusal != "" {
 		return refusal
 	}
 	var token, wait bool // given already, as req.Fence is
@@ -141,11 +161,11 @@ func parseLock(req *redlock.LockRequest, args [][]byte) (refusal string) {
 			case len(args) == 1:
 				return optionBare(option)
 			}
-			if req.Wait, refusal = parseMs("WAIT", args[1]); refusal != "" {
+			if req.Wait, refusal = parseTime("WAIT", args[1]); refusal != "" {
 				return refusal
 			}
 			if req.Wait <= 0 {
-				return "ERR WAIT of " + clipped(args[1], 32) + " ms is below the least, 1 ms; leave it out to not wait"
+				return fmt.Sprintf("ERR WAIT of %d ms is below the least, 1 ms; leave it out to not wait", req.Wait.Milliseconds())
 			}
 			wait = true
 			args = args[2:]
@@ -173,13 +193,40 @@ func optionBare(option []byte) string {
 // msMax keeps a number of milliseconds from overflowing time.Duration; it is far above all limits.
 const msMax = int64(1<<63-1) / int64(time.Millisecond)
 
-// parseMs reads a number of milliseconds, whose limits the engine checks.
-func parseMs(what string, arg []byte) (time.Duration, string) {
-	n, ok := parseInteger(arg)
-	if !ok {
-		return 0, "ERR " + what + " '" + clipped(arg, 32) + "' is not an integer: whole milliseconds are needed"
+// timeUnits are the units that a ttl and a WAIT may have.
+var timeUnits = []struct {
+	name string
+	unit time.Duration
+}{{"ms", time.Millisecond}, {"s", time.Second}, {"m", time.Minute}, {"h", time.Hour}}
+
+// parseTime reads a ttl or a WAIT, whose limits the engine checks: whole milliseconds, or a whole number with a unit behind it.
+func parseTime(what string, arg []byte) (d time.Duration, refusal string) {
+	if n, ok := parseInteger(arg); ok {
+		return durationOf(n), ""
 	}
-	return durationOf(n), ""
+	digits := len(bytes.TrimRight(arg, "hms"))
+	for _, u := range timeUnits {
+		if string(arg[digits:]) != u.name {
+			continue
+		}
+		if n, ok := parseInteger(arg[:digits]); ok {
+			most := msMax / u.unit.Milliseconds()
+			return time.Duration(min(max(n, -most), most)) * u.unit, ""
+		}
+	}
+	return 0, "ERR " + what + " '" + clipped(arg, 32) + "' is no time: whole milliseconds are needed, or a whole number with a unit, as 500ms, 30s, 5m or 1h"
+}
+
+// noteShortTTL tells the log, once per client, of a ttl below 1 s that has no unit: whoever writes 30 may mean seconds. The client is
+// answered as ever, for it may mean milliseconds.
+func (s *session) noteShortTTL(ttl time.Duration, arg []byte) {
+	if ttl >= time.Second || s.shortTTLNoted || arg[len(arg)-1] > '9' {
+		return
+	}
+	s.shortTTLNoted = true
+	s.server.shortTTLs.tell(s.server.log, slog.LevelInfo, time.Now(), "short ttl", "client", s.id, "addr", s.addr, "ttl", ttl,
+		"reason", "a ttl without a unit is in milliseconds",
+		"to_do", fmt.Sprintf("if seconds are meant, send %ds; if not, %dms says so, and this line does not come", ttl.Milliseconds(), ttl.Milliseconds()))
 }
 
 func durationOf(ms int64) time.Duration {
@@ -235,11 +282,12 @@ type extendCall struct {
 }
 
 func startExtend(s *session, c *call, resources [][]byte, token, ttl []byte) {
-	d, refusal := parseMs("ttl", ttl)
+	d, refusal := parseTime("ttl", ttl)
 	if refusal != "" {
 		c.fail(refusal)
 		return
 	}
+	s.noteShortTTL(d, ttl)
 	e := new(extendCall)
 	keys := copyStrings(e.one[:0], resources)
 	if !s.awaitScripts(c, keys) {

@@ -4,6 +4,8 @@ package proxy
 // Method: dialogues with a server over five masters in this process.
 
 import (
+	"bytes"
+	"log/slog"
 	"strings"
 	"testing"
 
@@ -30,6 +32,60 @@ func TestLOCK(t *testing.T) {
 
 	c.do("LOCK", "a", "20000", "WAIT", "5000", "TOKEN", "\x00\r\n\xff").matches(`\["\\x00\\r\\n\\xff" :\d+\]`)
 	c.do("UNLOCK", "a", "\x00\r\n\xff").is(":1")
+}
+
+// A ttl and a WAIT may have a unit, in all commands that take one.
+func TestTimesWithUnits(t *testing.T) {
+	c := serve(t).dial()
+	c.do("LOCK", "a", "20s", "TOKEN", "mine").granted(1, 19798)
+	c.do("LOCK", "a", "20s", "WAIT", "20ms").is("*nil")
+	if ms := c.do("EXTEND", "a", "mine", "1m").matches(`:(\d{5})`)[0]; ms < "40000" || ms > "59398" {
+		t.Errorf("EXTEND to 1m: got a validity of %s ms, want nearly 59398", ms)
+	}
+	c.do("UNLOCK", "a", "mine").is(":1")
+	c.do("MLOCK", "2", "a", "b", "20000ms", "TOKEN", "mine", "WAIT", "1h").granted(1, 19798)
+	c.do("MEXTEND", "2", "a", "b", "mine", "40s").matches(`:3\d\d\d\d`)
+}
+
+// A ttl below a second without a unit may be meant as seconds. The reply is that of any other; the log tells of it, once per client and
+// not more often than once in a minute.
+func TestShortTTLIsInTheLog(t *testing.T) {
+	var text bytes.Buffer
+	out := &locked{w: &text}
+	srv := serve(t, func(opts *Options) { opts.Logger = slog.New(slog.NewTextHandler(out, nil)) })
+	lines := func() int {
+		out.mu.Lock()
+		defer out.mu.Unlock()
+		return strings.Count(text.String(), `msg="short ttl"`)
+	}
+	c := srv.dial()
+	c.do("LOCK", "means", "500ms", "TOKEN", "mine")
+	c.do("LOCK", "long", "20000", "TOKEN", "mine").granted(1, 19798)
+	if n := lines(); n != 0 {
+		t.Errorf("a ttl with a unit, and a long one: got %d lines, want none", n)
+	}
+	c.do("EXTEND", "long", "mine", "999").matches(`:\d+`)
+	c.do("EXTEND", "long", "mine", "999").matches(`:\d+`)
+	srv.dial().do("EXTEND", "long", "mine", "999").matches(`:\d+`)
+	if n := lines(); n != 1 {
+		t.Errorf("three short ttls of two clients: got %d lines, want one", n)
+	}
+	out.mu.Lock()
+	defer out.mu.Unlock()
+	if want := `ttl=999ms reason="a ttl without a unit is in milliseconds" to_do="if seconds are meant, send 999s; if not, 999ms says so`; !strings.Contains(text.String(), want) {
+		t.Errorf("got the log\n%s\nwant in it %s", text.String(), want)
+	}
+}
+
+// Who mistypes a command of redlockd's own is told which was meant. The words of Redis come first: libraries look for them.
+func TestMistypedCommands(t *testing.T) {
+	c := serve(t).dial()
+	c.do("LOKC", "a", "20000").is("-ERR unknown command 'LOKC', with args beginning with: 'a' '20000' Did you mean LOCK?")
+	c.do("unlockall").is("-ERR unknown command 'unlockall', with args beginning with: Did you mean UNLOCK?")
+	c.do("LOCK_INFO", "a").is("-ERR unknown command 'LOCK_INFO', with args beginning with: 'a' Did you mean LOCKINFO?")
+	c.do("NOSUCH").is("-ERR unknown command 'NOSUCH', with args beginning with: ")
+	c.do(strings.Repeat("LOCK", 9)).err("ERR unknown command 'LOCKLOCK")
+	c.do("SET", "a").is("-ERR wrong number of arguments for 'set' command") // Redis's own: its words and no others
 }
 
 func TestLOCKInRESP3(t *testing.T) {
@@ -103,27 +159,42 @@ func TestNativeCommandsRefuse(t *testing.T) {
 		command string // words; ~ is an empty one, LONG one of 1025 bytes
 		want    string
 	}{
-		{"LOCK a", "ERR wrong number of arguments for 'lock' command"},
-		{"UNLOCK a", "ERR wrong number of arguments for 'unlock' command"},
-		{"EXTEND a t 1000 more", "ERR wrong number of arguments for 'extend' command"},
-		{"LOCKINFO", "ERR wrong number of arguments for 'lockinfo' command"},
-		{"LOCK a ten", "ERR ttl 'ten' is not an integer: whole milliseconds are needed"},
-		{"LOCK a 1.5", "ERR ttl '1.5' is not an integer"},
-		{"LOCK a 99999999999999999999", "ERR ttl '99999999999999999999' is not an integer"},
+		{"LOCK a", "ERR wrong number of arguments for 'lock' command: LOCK resource ttl [TOKEN token] [WAIT ms] [FENCE]"},
+		{"UNLOCK a", "ERR wrong number of arguments for 'unlock' command: UNLOCK resource token"},
+		{"EXTEND a t 1000 more", "ERR wrong number of arguments for 'extend' command: EXTEND resource token ttl"},
+		{"LOCKINFO", "ERR wrong number of arguments for 'lockinfo' command: LOCKINFO resource"},
+		{"LOCK a ten", "ERR ttl 'ten' is no time: whole milliseconds are needed, or a whole number with a unit, as 500ms, 30s, 5m or 1h"},
+		{"LOCK a 1.5", "ERR ttl '1.5' is no time"},
+		{"LOCK a 99999999999999999999", "ERR ttl '99999999999999999999' is no time"},
+		{"LOCK a 1.5s", "ERR ttl '1.5s' is no time"},
+		{"LOCK a 1m30s", "ERR ttl '1m30s' is no time"},
+		{"LOCK a 30S", "ERR ttl '30S' is no time"},
+		{"LOCK a 030s", "ERR ttl '030s' is no time"},
+		{"LOCK a s", "ERR ttl 's' is no time"},
+		{"LOCK a 30sms", "ERR ttl '30sms' is no time"},
+		{"LOCK a 99999999999999999999h", "ERR ttl '99999999999999999999h' is no time"},
+		{"LOCK a 9223372036854775807h", "ERR ttl of 9223369200000 ms is above the most, 60000 ms (max_ttl)"},
+		{"LOCK a -9223372036854775807m", "ERR ttl of -9223372020000 ms is below the least, 10 ms (min_ttl)"},
+		{"LOCK a 2m", "ERR ttl of 120000 ms is above the most, 60000 ms (max_ttl)"},
+		{"EXTEND a t 5ms", "ERR ttl of 5 ms is below the least, 10 ms (min_ttl)"},
+		{"MLOCK 1 a 1h", "ERR ttl of 3600000 ms is above the most, 60000 ms (max_ttl)"},
+		{"MEXTEND 1 a t 1h", "ERR ttl of 3600000 ms is above the most, 60000 ms (max_ttl)"},
+		{"LOCK a 1s WAIT 0s", "ERR WAIT of 0 ms is below the least, 1 ms; leave it out to not wait"},
+		{"LOCK a 1s WAIT 2h", "ERR WAIT of 7200000 is outside 0 … 3600000 ms (max_wait)"},
 		{"LOCK a 0", "ERR ttl of 0 ms is below the least, 10 ms (min_ttl)"},
 		{"LOCK a -1", "ERR ttl of -1 ms is below the least, 10 ms (min_ttl)"},
 		{"LOCK a 9", "ERR ttl of 9 ms is below the least, 10 ms (min_ttl)"},
 		{"LOCK a 60001", "ERR ttl of 60001 ms is above the most, 60000 ms (max_ttl)"},
 		{"LOCK a 9223372036854775807", "ERR ttl of 9223372036854 ms is above the most, 60000 ms (max_ttl)"},
 		{"EXTEND a t 9", "ERR ttl of 9 ms is below the least, 10 ms (min_ttl)"},
-		{"EXTEND a t x", "ERR ttl 'x' is not an integer"},
+		{"EXTEND a t x", "ERR ttl 'x' is no time"},
 		{"LOCK a 1000 WAIT", "ERR syntax error: WAIT lacks its value"},
 		{"LOCK a 1000 TOKEN", "ERR syntax error: TOKEN lacks its value"},
 		{"LOCK a 1000 TOKEN t token t", "ERR syntax error: token is given twice"},
 		{"LOCK a 1000 WAIT 1 WAIT 1", "ERR syntax error: WAIT is given twice"},
 		{"LOCK a 1000 WAIT 0", "ERR WAIT of 0 ms is below the least, 1 ms; leave it out to not wait"},
 		{"LOCK a 1000 WAIT -5", "ERR WAIT of -5 ms is below the least, 1 ms"},
-		{"LOCK a 1000 WAIT long", "ERR WAIT 'long' is not an integer"},
+		{"LOCK a 1000 WAIT long", "ERR WAIT 'long' is no time"},
 		{"LOCK a 1000 WAIT 3600001", "ERR WAIT of 3600001 is outside 0 … 3600000 ms (max_wait)"},
 		{"LOCK a 1000 NX", "ERR syntax error: 'NX' is no option of LOCK; TOKEN token, WAIT ms and FENCE are"},
 		{"LOCK a 1000 FENCE fence", "ERR syntax error: fence is given twice"},
@@ -137,10 +208,10 @@ func TestNativeCommandsRefuse(t *testing.T) {
 		{"MLOCK two a b 1000", "ERR numkeys 'two' is not an integer from 1 to 64"},
 		{"MLOCK 0 a b 1000", "ERR numkeys '0' is not an integer from 1 to 64"},
 		{"MLOCK 65 a b 1000", "ERR numkeys '65' is not an integer from 1 to 64"},
-		{"MLOCK 3 a b 1000", "ERR syntax error: numkeys says 3, which does not fit the 3 arguments behind it"},
+		{"MLOCK 3 a b 1000", "ERR syntax error: numkeys says 3, which does not fit the 3 arguments behind it: MLOCK numkeys resource [resource ...] ttl [TOKEN token] [WAIT ms] [FENCE]"},
 		{"MLOCK 2 a a 1000", `ERR resource "a" is named twice`},
 		{"MUNLOCK 1 a b t", "ERR syntax error: numkeys says 1, which does not fit the 3 arguments behind it"},
-		{"MEXTEND 1 a t", "ERR wrong number of arguments for 'mextend' command"},
+		{"MEXTEND 1 a t", "ERR wrong number of arguments for 'mextend' command: MEXTEND numkeys resource [resource ...] token ttl"},
 		{"LOCKS MATCH *", "ERR syntax error: 'MATCH' is no option of LOCKS; PATTERN glob and COUNT n are"},
 		{"LOCKS COUNT 0", "ERR COUNT '0' is not an integer from 1 to 10000"},
 		{"LOCKS PATTERN", "ERR syntax error: PATTERN lacks its value"},

@@ -12,7 +12,7 @@ var multiCommands = []command{
 		name: "mlock", arity: -4, flags: flagWrite | flagLock | flagBlocking | flagNoScript | flagMovable, keys: keySpec{numkeys: 1}, handler: cmdMLOCK,
 		docs: commandDocs{group: "generic", since: "1.0.0", complexity: multiComplexity,
 			summary:   "Lock several resources as one lock, all or none. Answers as LOCK does",
-			arguments: syntax("numkeys:integer resource:key... ttl:integer [TOKEN token] [WAIT ms:integer] [FENCE]")},
+			arguments: syntax("numkeys:integer resource:key... ttl [TOKEN token] [WAIT ms] [FENCE]")},
 	},
 	{
 		name: "munlock", arity: -4, flags: flagWrite | flagFast | flagNoScript | flagMovable, keys: keySpec{numkeys: 1}, handler: cmdMUNLOCK,
@@ -23,8 +23,8 @@ var multiCommands = []command{
 	{
 		name: "mextend", arity: -5, flags: flagWrite | flagFast | flagNoScript | flagMovable, keys: keySpec{numkeys: 1}, handler: cmdMEXTEND,
 		docs: commandDocs{group: "generic", since: "1.0.0", complexity: multiComplexity,
-			summary:   "Give a lock of several resources a new ttl of so many ms. Answers as EXTEND does",
-			arguments: syntax("numkeys:integer resource:key... token ttl:integer")},
+			summary:   "Give a lock of several resources a new ttl. Answers as EXTEND does",
+			arguments: syntax("numkeys:integer resource:key... token ttl")},
 	},
 }
 
@@ -59,7 +59,7 @@ func (c *call) resources(least, most int) (resources, rest [][]byte, ok bool) {
 	}
 	args := c.args[2:]
 	if extra := len(args) - int(n); extra < least || most >= 0 && extra > most {
-		c.fail(fmt.Sprintf("ERR syntax error: numkeys says %d, which does not fit the %d arguments behind it", n, len(args)))
+		c.fail(fmt.Sprintf("ERR syntax error: numkeys says %d, which does not fit the %d arguments behind it: %s", n, len(args), c.cmd.form))
 		return nil, nil, false
 	}
 	return args[:n], args[n:], true

@@ -57,7 +57,7 @@ func (s *session) run(c *call) {
 func (s *session) refusal(cmd *command, args [][]byte) string {
 	switch {
 	case !arityFits(cmd.arity, len(args)):
-		return "ERR wrong number of arguments for '" + cmd.fullName() + "' command"
+		return wrongArity(cmd)
 	case cmd.flags&flagNoAuth == 0 && !s.authenticated():
 		return "NOAUTH Authentication required."
 	case !s.allowedWhileSubscribed(cmd):

@@ -86,7 +86,7 @@ func TestErrorCodes(t *testing.T) {
 func TestErrorsAreOneLine(t *testing.T) {
 	c := serve(t).dial()
 	c.do("NO\r\nSUCH", "a\nb", "\x00\x1b[31m").is("-ERR unknown command 'NO  SUCH', with args beginning with: 'a b' '' ")
-	c.do("LOCK", "a", "1\r\n+OK").is("-ERR ttl '1  +OK' is not an integer: whole milliseconds are needed")
+	c.do("LOCK", "a", "1\r\n+OK").is("-ERR ttl '1  +OK' is no time: whole milliseconds are needed, or a whole number with a unit, as 500ms, 30s, 5m or 1h")
 	c.do("LOCK", "a\r\n+OK", "1").matches(`-ERR [^\r\n]*`)
 	c.do("CLIENT", "\r\n+OK").matches(`-ERR unknown subcommand '  \+OK'. Try CLIENT HELP.`)
 	c.do("PING").is("+PONG")

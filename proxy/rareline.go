@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"sync"
@@ -10,6 +11,8 @@ import (
 // rareLine is a line of the log that clients can cause as often as they like, and so is told once in rareLineEvery: whoever tries
 // passwords, or connects again and again, must not fill the disk.
 type rareLine struct {
+	every time.Duration // 0: rareLineEvery
+
 	mu     sync.Mutex
 	told   time.Time // when the log was told last
 	untold uint64    // times since
@@ -19,7 +22,7 @@ const rareLineEvery = time.Second
 
 func (l *rareLine) tell(log *slog.Logger, level slog.Level, now time.Time, event string, attrs ...any) {
 	l.mu.Lock()
-	if !l.told.IsZero() && now.Sub(l.told) < rareLineEvery {
+	if !l.told.IsZero() && now.Sub(l.told) < cmp.Or(l.every, rareLineEvery) {
 		l.untold++
 		l.mu.Unlock()
 		return

@@ -51,6 +51,7 @@ type Server struct {
 	gate gate // for newcomers
 
 	failedLogins, failedHandshakes, refusedClients, protocolErrors rareLine
+	shortTTLs                                                      rareLine
 }
 
 // runsMax is how many scripts run at the same time, and how many Lua states are kept for the next ones. A run of a lock script takes
@@ -88,6 +89,7 @@ func New(opts Options) (*Server, error) {
 		sessions:  make(map[int64]*session),
 		done:      make(chan struct{}),
 		gate:      newGate(),
+		shortTTLs: rareLine{every: time.Minute}, // they are no fault
 	}
 	opts.Engine.OnMessage(func(channel, payload string) { srv.subscribers.deliver(channel, payload) })
 	return srv, nil

@@ -45,6 +45,7 @@ type session struct {
 	transaction     transaction
 	wire            *tlsWire // nil without TLS
 	inGate          bool     // see gate
+	shortTTLNoted   bool     // the log has been told of a short ttl without a unit
 	closeAfterReply bool     // set by a handler: nothing more is executed; what is to be sent is sent, then the connection is closed
 
 	inBatch     atomic.Bool  // the reader is executing commands, and will send what is in out afterwards

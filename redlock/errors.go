@@ -40,8 +40,9 @@ func badRequest(format string, args ...any) error {
 // answers and has no vote.
 type NoQuorumError struct {
 	Voted, Needed, Masters int
-	// Late is set when enough masters granted, but so late that nothing of the TTL was left: the time it took.
-	Late time.Duration
+	// Late is set when enough masters granted, but so late that nothing of the TTL was left: the time it took. TTL is the one that was
+	// asked for, where that is known.
+	Late, TTL time.Duration
 	// Out lists the masters that gave no vote, with what is known of each.
 	Out []MasterError
 	// Pending is how many masters were not waited for: whatever they would have said, there was no quorum.
@@ -61,6 +62,9 @@ func (e *NoQuorumError) Error() string {
 	switch {
 	case e.Late > 0:
 		fmt.Fprintf(&b, "a quorum granted only after %v, when nothing was left of the TTL", e.Late.Round(time.Microsecond))
+		if e.TTL > 0 {
+			fmt.Fprintf(&b, " of %v", e.TTL)
+		}
 	case e.Voted >= e.Needed: // EXTEND finds the lock on two of five, on two others it is gone, and the fifth is silent
 		fmt.Fprintf(&b, "%d of %d masters voted and disagree, %d must agree", e.Voted, e.Masters, e.Needed)
 	default:

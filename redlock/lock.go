@@ -88,7 +88,9 @@ func (c *Client) acquisitionDecided(r *round, o outcome, v votes, t *turn) {
 	var err error
 	switch {
 	case o == yes && validity <= 0:
-		err = c.noQuorumError(r.start, v, quorum, elapsed)
+		late := c.noQuorumError(r.start, v, quorum, elapsed)
+		late.TTL = r.ttl()
+		err = late
 	case o == noQuorum:
 		err = c.noQuorumError(r.start, v, quorum, 0)
 	}

@@ -1,42 +1,12 @@
 package main
 
-import "strings"
+import "redlockd/proxy"
 
-// didYouMean returns a suffix for an error about an unknown name: the known name nearest to it, if one is so near that
-// it was probably meant, else nothing. Case counts for nothing.
+// didYouMean returns a suffix for an error about an unknown name: the known name nearest to it, if it was probably meant, else
+// nothing.
 func didYouMean(name string, known []string) string {
-	best, distance := "", len(name)/3+2 // a third of the letters may be wrong, and one more
-	for _, k := range known {
-		if d := editDistance(strings.ToLower(name), strings.ToLower(k)); d < distance {
-			best, distance = k, d
-		}
+	if nearest := proxy.Nearest(name, known); nearest != "" {
+		return " (did you mean " + nearest + "?)"
 	}
-	if best == "" {
-		return ""
-	}
-	return " (did you mean " + best + "?)"
-}
-
-// editDistance counts the letters to insert, delete, replace, or swap with their neighbour, that lead from a to b.
-func editDistance(a, b string) int {
-	// Three rows of the usual table: swaps look two rows back.
-	before, last, row := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
-	for j := range last {
-		last[j] = j
-	}
-	for i := 1; i <= len(a); i++ {
-		row[0] = i
-		for j := 1; j <= len(b); j++ {
-			change := 1
-			if a[i-1] == b[j-1] {
-				change = 0
-			}
-			row[j] = min(last[j]+1, row[j-1]+1, last[j-1]+change)
-			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
-				row[j] = min(row[j], before[j-2]+1)
-			}
-		}
-		before, last, row = last, row, before
-	}
-	return last[len(b)]
+	return ""
 }
