@@ -47,7 +47,7 @@ var scriptCommands = []command{
 					summary: "Tell which scripts are remembered here", arguments: syntax("sha1...")},
 			},
 			{
-				name: "flush", arity: -2, flags: flagNoScript, handler: cmdSCRIPTFLUSH,
+				name: "flush", arity: -2, flags: flagAdmin | flagNoScript, handler: cmdSCRIPTFLUSH,
 				docs: commandDocs{group: "scripting", since: "2.6.0", complexity: "O(N) where N is the number of scripts",
 					summary: "Forget the scripts that are remembered here", arguments: syntax("[ASYNC | SYNC]")},
 			},

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"redlockd/redlock"
 )
 
 var infoCommands = []command{{
@@ -192,13 +194,19 @@ func infoCPU(_ *Server, t *infoText, _ *session) {
 	t.field("used_cpu_user", fmt.Sprintf("%d.%06d", usage.Utime.Sec, usage.Utime.Usec))
 }
 
-// infoMasters has one line per master, in the order of the configuration. since_s is the age of the state, left_s what is
-// left of a quarantine.
-func infoMasters(srv *Server, t *infoText, _ *session) {
+// infoMasters has one line per master, in the order of the configuration, for users who may administer the server. since_s is the
+// age of the state, left_s what is left of a quarantine.
+func infoMasters(srv *Server, t *infoText, s *session) {
 	masters := srv.opts.Engine.Masters()
 	t.field("masters", len(masters))
 	t.field("masters_up", voting(masters))
+	for _, state := range []redlock.MasterState{redlock.MasterQuarantined, redlock.MasterRefused, redlock.MasterDown} {
+		t.field("masters_"+string(state), countState(masters, state))
+	}
 	t.field("quorum", quorumOf(masters))
+	if s.user.confined() {
+		return
+	}
 	for i, m := range masters {
 		fmt.Fprintf(t, "master%d:addr=%s,state=%s,reason=%s,since_s=%s,left_s=%s,version=%s,rtt_us=%d,batches=%d,ops=%d,timeouts=%d,shed=%d,queued=%d,owed=%d\r\n",
 			i, infoWord(m.Addr), m.State, infoWord(m.Reason), seconds(time.Since(m.Since)), seconds(m.Left), infoWord(m.Version),

@@ -104,7 +104,7 @@ func startLock(s *session, c *call, resources, rest [][]byte) {
 func (l *lockCall) Done(_ *redlock.Op, result redlock.Result) redlock.Flusher {
 	switch {
 	case result.Err != nil:
-		return l.fail(coded(result.Err))
+		return l.failWith(result.Err)
 	case !result.Held:
 		l.out = appendNullArray(l.out, l.proto)
 	default:
@@ -265,7 +265,7 @@ func startUnlock(s *session, c *call, resources [][]byte, token []byte) {
 func (u *unlockCall) Done(_ *redlock.Op, result redlock.Result) redlock.Flusher {
 	switch {
 	case result.Err != nil:
-		return u.fail(coded(result.Err))
+		return u.failWith(result.Err)
 	case result.Held:
 		u.out = append(u.out, ":1\r\n"...)
 	default:
@@ -302,7 +302,7 @@ func startExtend(s *session, c *call, resources [][]byte, token, ttl []byte) {
 func (e *extendCall) Done(_ *redlock.Op, result redlock.Result) redlock.Flusher {
 	switch {
 	case result.Err != nil:
-		return e.fail(coded(result.Err))
+		return e.failWith(result.Err)
 	case result.Held:
 		e.out = redcon.AppendInt(e.out, floorMs(result.Validity))
 	default:

@@ -47,7 +47,7 @@ func cmdLOCKINFO(s *session, c *call) {
 // Done implements redlock.Completer.
 func (i *infoCall) Done(_ *redlock.Op, result redlock.Result) redlock.Flusher {
 	if result.Err != nil {
-		return i.fail(coded(result.Err))
+		return i.failWith(result.Err)
 	}
 	info := result.Info
 	i.out = appendMap(i.out, i.proto, 7)
@@ -66,7 +66,7 @@ func (i *infoCall) Done(_ *redlock.Op, result redlock.Result) redlock.Flusher {
 	i.out = redcon.AppendBulkString(i.out, "votes")
 	i.out = redcon.AppendArray(i.out, len(info.Votes))
 	for _, vote := range info.Votes {
-		i.out = appendVote(i.out, i.proto, vote)
+		i.out = appendVote(i.out, i.proto, vote, i.terse)
 	}
 	i.out = redcon.AppendBulkString(i.out, "waiters")
 	i.out = redcon.AppendInt(i.out, int64(info.Waiters))
@@ -79,11 +79,16 @@ func (i *infoCall) Done(_ *redlock.Op, result redlock.Result) redlock.Flusher {
 	return i.complete()
 }
 
-// appendVote appends what one master says: a digest if it has a key, its TTL (-1: none), and why it says nothing.
-func appendVote(out []byte, proto int, vote redlock.ResourceVote) []byte {
+// appendVote appends what one master says: a digest if it has a key, its TTL (-1: none), and why it says nothing. Terse: without the
+// name of the master, and with its state in place of the reason.
+func appendVote(out []byte, proto int, vote redlock.ResourceVote, terse bool) []byte {
 	out = appendMap(out, proto, 4)
 	out = redcon.AppendBulkString(out, "master")
-	out = redcon.AppendBulkString(out, vote.Addr)
+	if terse {
+		out = appendNull(out, proto)
+	} else {
+		out = redcon.AppendBulkString(out, vote.Addr)
+	}
 	out = redcon.AppendBulkString(out, "token-digest")
 	out = appendTextOrNull(out, proto, vote.TokenDigest)
 	out = redcon.AppendBulkString(out, "ttl-ms")
@@ -96,10 +101,15 @@ func appendVote(out []byte, proto int, vote redlock.ResourceVote) []byte {
 		out = redcon.AppendInt(out, floorMs(vote.TTL))
 	}
 	out = redcon.AppendBulkString(out, "error")
-	if vote.Err != nil {
+	switch {
+	case vote.Err == nil:
+		return appendNull(out, proto)
+	case !terse:
 		return redcon.AppendBulkString(out, vote.Err.Error())
+	case vote.State == redlock.MasterUp:
+		return redcon.AppendBulkString(out, "late or failing")
 	}
-	return appendNull(out, proto)
+	return redcon.AppendBulkString(out, string(vote.State))
 }
 
 // cmdLOCKS is LOCKS [PATTERN glob] [COUNT n].

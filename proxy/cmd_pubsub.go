@@ -163,7 +163,7 @@ func cmdPUBLISH(s *session, c *call) {
 	}
 	here := s.server.subscribers.count(channel)
 	if err := s.server.opts.Engine.Publish(channel, payload); err != nil {
-		c.fail(coded(err))
+		c.fail(codedFor(s.user.confined(), err))
 		return
 	}
 	c.out = redcon.AppendInt(c.out, int64(here))

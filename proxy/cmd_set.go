@@ -97,7 +97,7 @@ func (s *session) startSetNX(c *call, when expiry) {
 func (x *setNX) Done(_ *redlock.Op, result redlock.Result) redlock.Flusher {
 	switch {
 	case result.Err != nil:
-		return x.fail(coded(result.Err))
+		return x.failWith(result.Err)
 	case result.Held:
 		x.out = redcon.AppendOK(x.out)
 	default:

@@ -152,7 +152,7 @@ func cmdWATCH(s *session, c *call) {
 // Done implements redlock.Completer.
 func (w *watch) Done(_ *redlock.Op, result redlock.Result) redlock.Flusher {
 	if result.Err != nil {
-		return w.fail(coded(result.Err))
+		return w.failWith(result.Err)
 	}
 	t := &w.s.transaction
 	if t.watched == nil {

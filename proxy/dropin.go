@@ -180,7 +180,7 @@ func (x *exchange) read() {
 // stated goes on with what a quorum holds.
 func (x *exchange) stated(result redlock.Result) redlock.Flusher {
 	if result.Err != nil {
-		return x.fail(coded(result.Err))
+		return x.failWith(result.Err)
 	}
 	x.states = result.States
 	for i, key := range x.keys {
@@ -219,7 +219,7 @@ func (x *exchange) run(guessed bool) redlock.Flusher {
 		return x.complete()
 	}
 	if err := x.s.mayChange(changes); err != nil {
-		return x.fail(coded(err))
+		return x.failWith(err)
 	}
 	x.reply, x.waited = reply, false
 	o := &operation{then: x.committed}
@@ -250,7 +250,7 @@ func (e *effect) replyOn(ks *keyspace) sandbox.Reply {
 func (x *exchange) committed(result redlock.Result) redlock.Flusher {
 	switch {
 	case result.Err != nil:
-		return x.fail(coded(result.Err))
+		return x.failWith(result.Err)
 	case result.Held:
 		x.out = x.reply.AppendTo(x.out, x.proto)
 		return x.complete()

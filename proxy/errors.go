@@ -44,6 +44,14 @@ func coded(err error) string {
 	return "ERR " + err.Error()
 }
 
+// codedFor is coded for a user: to one who may not administer the server it names no masters, and not what these say.
+func codedFor(terse bool, err error) string {
+	if e, ok := errors.AsType[*redlock.NoQuorumError](err); ok && terse {
+		return "NOQUORUM " + e.Counts()
+	}
+	return coded(err)
+}
+
 // wrongArity begins with Redis's wording, which client libraries look for.
 func wrongArity(cmd *command) string {
 	text := "ERR wrong number of arguments for '" + cmd.fullName() + "' command"

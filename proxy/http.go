@@ -35,9 +35,11 @@ func (srv *Server) HTTPHandler() http.Handler {
 	return mux
 }
 
-func voting(masters []redlock.MasterStatus) (n int) {
+func voting(masters []redlock.MasterStatus) int { return countState(masters, redlock.MasterUp) }
+
+func countState(masters []redlock.MasterStatus, state redlock.MasterState) (n int) {
 	for i := range masters {
-		if masters[i].State == redlock.MasterUp {
+		if masters[i].State == state {
 			n++
 		}
 	}

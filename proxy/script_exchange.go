@@ -244,7 +244,7 @@ func (x *scriptExchange) look() redlock.Flusher {
 
 func (x *scriptExchange) looked(result redlock.Result) redlock.Flusher {
 	if result.Err != nil {
-		return x.fail(coded(result.Err))
+		return x.failWith(result.Err)
 	}
 	for i := range result.States {
 		if st := &result.States[i]; st.Found && st.Type != "string" {
@@ -414,7 +414,7 @@ func (x *scriptExchange) commit() redlock.Flusher {
 		return x.fail(refusal)
 	}
 	if err := x.s.mayChange(changes); err != nil {
-		return x.fail(coded(err))
+		return x.failWith(err)
 	}
 	x.changed, x.waited = nil, false
 	if slices.ContainsFunc(changes, func(ch redlock.Change) bool { return ch.Do == redlock.Set }) {
@@ -470,7 +470,7 @@ func (x *scriptExchange) changes(changes []redlock.Change) ([]redlock.Change, st
 func (x *scriptExchange) committed(result redlock.Result) redlock.Flusher {
 	switch {
 	case result.Err != nil:
-		return x.fail(coded(result.Err))
+		return x.failWith(result.Err)
 	case result.Held:
 		x.learn()
 		return x.answer()

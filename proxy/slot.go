@@ -18,6 +18,7 @@ type slot struct {
 	done  bool
 	holds bool // nothing behind is executed before it is done
 	mute  bool // CLIENT REPLY: nothing is sent
+	terse bool // its user must not learn of the masters, see codedFor
 	room  [56]byte
 	// scripted are the keys that commands behind it wait for until it is done, see session.scripted. Set before enqueue.
 	scripted []string
@@ -42,6 +43,7 @@ type queue struct {
 func (s *session) enqueue(sl *slot, proto int, holds bool) {
 	sl.s, sl.cmd, sl.proto, sl.holds = s, s.call.cmd, proto, holds
 	sl.out = sl.room[:0]
+	sl.terse = s.user.confined()
 	sl.mute = s.replyMode == replyOff || s.replyMode == replySkipping
 	s.mu.Lock()
 	s.flushBatchLocked()
@@ -148,6 +150,9 @@ func (sl *slot) fail(text string) redlock.Flusher {
 	sl.out = appendError(sl.out, text)
 	return sl.complete()
 }
+
+// failWith is fail with the error that an operation of the engine ended with.
+func (sl *slot) failWith(err error) redlock.Flusher { return sl.fail(codedFor(sl.terse, err)) }
 
 // flush sends what complete returned, for a caller that has nothing else to send.
 func flush(f redlock.Flusher) {

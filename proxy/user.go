@@ -13,7 +13,8 @@ type User struct {
 	Name     string // "default" is the user of AUTH with a password alone
 	Password string
 	// Resources are patterns as LOCKS takes them (billing:*): the user may lock, release and look at resources, and publish and
-	// subscribe to channels, whose names match one of them, and has no commands that administer the server. None: it may do everything.
+	// subscribe to channels, whose names match one of them, and has no commands that administer the server. It learns how many
+	// masters are out, but not their names. None: it may do everything.
 	Resources []string
 }
 

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"redlockd/redlock"
 )
 
 // confine has the users root, who may do everything, and billing, who may use billing:* and the resource "shared".
@@ -140,4 +142,66 @@ func TestConfinedUserAndChannels(t *testing.T) {
 	other.do("AUTH", "billing", "b").is("+OK")
 	other.do("EVAL", publish, "1", "billing:1", token, "billing:1").is(":1")
 	c.read().is(`>["pmessage" "billing:*" "billing:1" "x"]`)
+}
+
+// Who may not administer the server learns how many masters are out, and in which state, but not their names or what they say: by no
+// command.
+func TestConfinedUserLearnsNoMasters(t *testing.T) {
+	srv := serve(t, confine)
+	root, c := srv.dial(), srv.dial()
+	root.do("AUTH", "root", "r").is("+OK")
+	c.do("AUTH", "billing", "b").is("+OK")
+	for _, m := range srv.masters[:3] {
+		m.Crash(false)
+	}
+	srv.masters[0].Restart()
+	count := func(state redlock.MasterState) int { return countState(srv.opts.Engine.Masters(), state) }
+	eventually(t, "one is in quarantine, two are down", func() bool { return count(redlock.MasterQuarantined) == 1 && count(redlock.MasterDown) == 2 })
+
+	const counts = `-NOQUORUM \d of 5 masters voted, 3 needed; out: 2 down, 1 quarantined(; \d more could not have made a quorum and were not waited for)?`
+	c.do("LOCK", "billing:1", "20000").matches(counts)
+	c.do("EVAL", releaseScript, "1", "billing:1", token).err("NOQUORUM")
+	root.do("LOCK", "billing:1", "20000").matches(`-NOQUORUM \d of 5 masters voted, 3 needed; out: master-1:6379: quarantined for .*`)
+	c.do("LOCKINFO", "billing:1").matches(`.*\["master" \$nil "token-digest" \$nil "ttl-ms" \$nil "error" "down"\].*`)
+	root.do("LOCKINFO", "billing:1").matches(`.*\["master" "master-1:6379" .*`)
+	got := c.info("masters")
+	for name, want := range map[string]string{"masters": "5", "masters_up": "2", "masters_quarantined": "1", "masters_down": "2", "masters_refused": "0", "quorum": "3"} {
+		if got[name] != want {
+			t.Errorf("INFO masters: %s is %q, want %q", name, got[name], want)
+		}
+	}
+	// The reply is for the user who sent the command.
+	c.send("LOCK", "billing:1", "20000", "WAIT", "50")
+	c.send("AUTH", "root", "r")
+	c.read().matches(counts)
+	c.read().is("+OK")
+	c.do("AUTH", "billing", "b").is("+OK")
+
+	tried, failed := 0, 0
+	for _, cmd := range srv.table.rows {
+		if cmd.name == "quit" || cmd.name == "multi" || cmd.name == "reset" || cmd.name == "subscribe" || cmd.name == "psubscribe" || cmd.fullName() == "client|reply" {
+			continue // they change what the next one is answered
+		}
+		args := strings.Split(cmd.fullName(), "|")
+		more := []string{"billing:1", "20000", "20000", "20000"}
+		switch {
+		case cmd.keys.numkeys == 1:
+			more = []string{"1", "billing:1", "20000", "20000"}
+		case cmd.keys.numkeys == 2:
+			more = []string{releaseScript, "1", "billing:1", "20000"}
+		}
+		for len(args) < max(cmd.arity, -cmd.arity) {
+			args, more = append(args, more[0]), more[1:]
+		}
+		reply := c.do(args...)
+		if strings.Contains(reply.text, "6379") || strings.Contains(reply.text, "master-") {
+			t.Errorf("%q tells a confined user of masters: %s", args, reply.text)
+		}
+		if tried++; strings.HasPrefix(reply.text, "-NOQUORUM") {
+			failed++
+		}
+	}
+	if tried < 60 || failed < 10 {
+		t.Errorf("%d commands tried, %d of them with NOQUORUM: are these all?", tried, failed)
+	}
 }

@@ -132,7 +132,7 @@ func bootstrapProblems(reports []BootstrapReport) error {
 	var errs []error
 	for _, r := range reports {
 		if r.Problem != nil {
-			errs = append(errs, MasterError{r.Addr, r.Problem})
+			errs = append(errs, MasterError{Addr: r.Addr, Err: r.Problem})
 		}
 	}
 	return errors.Join(errs...)

@@ -53,11 +53,46 @@ type NoQuorumError struct {
 type MasterError struct {
 	Addr string
 	Err  error
+	// State is the master's at the moment of the error, where a round tells it. MasterUp: it answered too late, or with an error.
+	State MasterState
 }
 
 func (e MasterError) Error() string { return e.Addr + ": " + e.Err.Error() }
 
 func (e *NoQuorumError) Error() string {
+	return e.text(func(b *strings.Builder) {
+		for i, m := range e.Out {
+			if i > 0 {
+				b.WriteString(", ")
+			}
+			b.WriteString(m.Error())
+		}
+	})
+}
+
+// Counts is Error for those who must not learn the names of the masters or what these say: how many are out in each state.
+func (e *NoQuorumError) Counts() string {
+	return e.text(func(b *strings.Builder) {
+		counts := make(map[MasterState]int)
+		for _, m := range e.Out {
+			counts[m.State]++
+		}
+		sep := ""
+		for _, state := range []MasterState{MasterDown, MasterQuarantined, MasterRefused, MasterUp} {
+			if n := counts[state]; n > 0 {
+				word := string(state)
+				if state == MasterUp {
+					word = "late or failing"
+				}
+				fmt.Fprintf(b, "%s%d %s", sep, n, word)
+				sep = ", "
+			}
+		}
+	})
+}
+
+// text is the error, with the masters that gave no vote as out writes them.
+func (e *NoQuorumError) text(out func(b *strings.Builder)) string {
 	var b strings.Builder
 	switch {
 	case e.Late > 0:
@@ -70,12 +105,9 @@ func (e *NoQuorumError) Error() string {
 	default:
 		fmt.Fprintf(&b, "%d of %d masters voted, %d needed", e.Voted, e.Masters, e.Needed)
 	}
-	for i, m := range e.Out {
-		sep := ", "
-		if i == 0 {
-			sep = "; out: "
-		}
-		b.WriteString(sep + m.Error())
+	if len(e.Out) > 0 {
+		b.WriteString("; out: ")
+		out(&b)
 	}
 	if e.Pending > 0 {
 		fmt.Fprintf(&b, "; %d more could not have made a quorum and were not waited for", e.Pending)

@@ -34,8 +34,10 @@ func (c *Client) readingDecided(r *round, t *turn) {
 		switch v.of(i) {
 		case voteAbstained, voteUnknown:
 			silent++
+			why := l.reason(r.start)
+			one.State = why.State
 			if one.Err = a.err; one.Err == nil {
-				one.Err = l.reason(r.start)
+				one.Err = why.Err
 			}
 		case voteGranted:
 			one.TokenDigest, one.TTL = TokenDigest(a.value), a.ttl

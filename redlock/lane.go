@@ -306,20 +306,23 @@ func (l *lane) breakOff(err error) {
 }
 
 // reason says why the master gave no vote that counts in a round that began at start.
-func (l *lane) reason(start time.Time) error {
+func (l *lane) reason(start time.Time) MasterError {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	because := func(state MasterState, err error) MasterError { return MasterError{l.master.Addr, err, state} }
 	switch {
 	case l.up && l.guard.quarantine != "" && time.Until(l.guard.until) <= 0:
-		return fmt.Errorf("about to be admitted after a quarantine: %s", l.guard.reason)
+		return because(MasterQuarantined, fmt.Errorf("about to be admitted after a quarantine: %s", l.guard.reason))
 	case l.up && l.guard.quarantine != "":
-		return fmt.Errorf("quarantined for another %v: %s", time.Until(l.guard.until).Round(time.Millisecond), l.guard.reason)
+		return because(MasterQuarantined, fmt.Errorf("quarantined for another %v: %s", time.Until(l.guard.until).Round(time.Millisecond), l.guard.reason))
 	case l.up && (l.err == nil || l.erred.Before(start)): // what it has replied earlier is about something else
-		return errors.New("its vote came too late or does not count")
-	case l.up || isRefused(l.err):
-		return l.err
+		return because(MasterUp, errors.New("its vote came too late or does not count"))
+	case l.up:
+		return because(MasterUp, l.err)
+	case isRefused(l.err):
+		return because(MasterRefused, l.err)
 	}
-	return fmt.Errorf("down for %v: %w", time.Since(l.since).Round(time.Millisecond), l.err)
+	return because(MasterDown, fmt.Errorf("down for %v: %w", time.Since(l.since).Round(time.Millisecond), l.err))
 }
 
 func isRefused(err error) bool {

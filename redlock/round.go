@@ -231,12 +231,12 @@ func (c *Client) noQuorumError(start time.Time, v votes, needed int, late time.D
 	for i, l := range c.lanes {
 		switch v.of(i) {
 		case voteAbstained, voteUnknown, voteHole, voteDone:
-			e.Out = append(e.Out, MasterError{l.master.Addr, l.reason(start)})
+			e.Out = append(e.Out, l.reason(start))
 		case votePending:
 			if l.answersInTime() {
 				e.Pending++
 			} else {
-				e.Out = append(e.Out, MasterError{l.master.Addr, l.reason(start)})
+				e.Out = append(e.Out, l.reason(start))
 			}
 		default:
 			e.Voted++

@@ -92,6 +92,7 @@ type ResourceInfo struct {
 type ResourceVote struct {
 	Addr        string
 	Err         error         // no answer, and why
+	State       MasterState   // as in MasterError, where there is no answer
 	TokenDigest string        // empty: the key is absent
 	TTL         time.Duration // what is left on this master; 0 when absent, negative when the key has no TTL
 }
