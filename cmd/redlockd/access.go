@@ -278,9 +278,7 @@ func (c *config) readSecret(path string) (string, error) {
 	if secret == "" {
 		return "", fmt.Errorf("%s is empty", path)
 	}
-	if everybodyReads(path) {
-		c.warn(fmt.Sprintf("%s holds a password, and everybody on this machine can read it: chmod o-r %s", path, path))
-	}
+	c.warn(exposedSecret(path, "a password"))
 	return secret, nil
 }
 
@@ -317,6 +315,7 @@ func (c *config) masterTLS(a *access, host string) (*tls.Config, error) {
 	case pair != nil:
 		t.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return pair.get(), nil }
 		c.warn(pair.endsSoon(time.Now()))
+		c.warn(exposedSecret(a.tlsKey, "a private key"))
 	}
 	return t, errors.Join(errs...)
 }

@@ -40,8 +40,10 @@ func (c *config) readFile(path string) error {
 	if err := c.readText(path, string(text)); err != nil {
 		return err
 	}
-	if c.secretInFile() && everybodyReads(path) {
-		c.warnings = append(c.warnings, fmt.Sprintf("%s holds a password, and everybody on this machine can read it: chmod o-r %s, or name a password_file", path, path))
+	if c.secretInFile() {
+		if warning := exposedSecret(path, "a password"); warning != "" {
+			c.warn(warning + ", or name a password_file")
+		}
 	}
 	return nil
 }
@@ -239,10 +241,4 @@ func (c *config) secretInFile() bool {
 		}
 	}
 	return false
-}
-
-// everybodyReads reports whether everybody on this machine can read the file.
-func everybodyReads(path string) bool {
-	info, err := os.Stat(path)
-	return err == nil && info.Mode().Perm()&0o004 != 0
 }

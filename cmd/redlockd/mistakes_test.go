@@ -490,14 +490,15 @@ func TestMistakesOnTheCommandLine(t *testing.T) {
 func TestWarnings(t *testing.T) {
 	t.Chdir(t.TempDir())
 	writeFile(t, "open.toml", "masters = [\"a:1\"]\n[master]\npassword = \""+secret+"\"\n", 0o644)
-	writeFile(t, "closed.toml", "masters = [\"a:1\"]\n[master]\npassword = \""+secret+"\"\n", 0o640)
+	writeFile(t, "closed.toml", "masters = [\"a:1\"]\n[master]\npassword = \""+secret+"\"\n", 0o600)
+	writeFile(t, "group.toml", "masters = [\"a:1\"]\n[master]\npassword = \""+secret+"\"\n", 0o640)
 	writeFile(t, "users.toml", "[auth]\nusers = [{name = \"a\", password = \""+secret+"\"}]\n", 0o604)
 	writeFile(t, "tables.toml", "[[masters]]\naddr = \"a:1\"\npassword = \""+secret+"\"\n", 0o644)
 	writeFile(t, "none.toml", "masters = [\"a:1\"]\n", 0o644)
 	writeFile(t, "password", secret, 0o644)
 	writeFile(t, "file.toml", "masters = [\"a:1\", \"b:1\", \"c:1\"]\n[master]\npassword_file = \"password\"\n", 0o644)
 	readable := func(name string) string {
-		return name + " holds a password, and everybody on this machine can read it: chmod o-r " + name
+		return name + " holds a password, and everybody on this machine can read or change it: chmod go= " + name
 	}
 	for _, c := range []struct {
 		file    string
@@ -508,6 +509,7 @@ func TestWarnings(t *testing.T) {
 		{"users.toml", nil, readable("users.toml") + ", or name a password_file"},
 		{"tables.toml", nil, readable("tables.toml") + ", or name a password_file"},
 		{"closed.toml", nil, ""},
+		{"group.toml", nil, "group.toml holds a password, and its group can read or change it: chmod g= group.toml, or name a password_file"},
 		{"none.toml", nil, ""},
 		{"file.toml", nil, readable("password")},
 		{"none.toml", []string{"REDLOCKD_LOCKS_MAX_TLL=5s"}, "the environment variable REDLOCKD_LOCKS_MAX_TLL names no setting (did you mean REDLOCKD_LOCKS_MAX_TTL?)"},

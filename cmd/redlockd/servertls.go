@@ -29,6 +29,9 @@ func (c *config) frontTLS() (*tls.Config, error) {
 		if warning := pair.endsSoon(time.Now()); warning != "" {
 			c.serverWarnings = append(c.serverWarnings, warning)
 		}
+		if warning := exposedSecret(s.key, "a private key"); warning != "" {
+			c.serverWarnings = append(c.serverWarnings, warning)
+		}
 	}
 	if s.clientCA != "" {
 		clientCAs, err := c.authorities(s.clientCA)
