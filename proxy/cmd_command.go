@@ -108,6 +108,10 @@ func cmdCOMMANDLIST(s *session, c *call) {
 		case equalFold(filter, "ACLCAT"):
 			keep = func(cmd *command) bool { return slices.Contains(cmd.categories(), "@"+value) }
 		case equalFold(filter, "PATTERN"):
+			if refusal := patternRefusal(value); refusal != "" {
+				c.fail(refusal)
+				return
+			}
 			keep = func(cmd *command) bool { return globMatch(value, cmd.fullName()) }
 		default:
 			c.fail(errSyntax)

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"bytes"
 	"fmt"
 	"slices"
 	"strconv"
@@ -43,14 +44,29 @@ var configCommands = []command{{
 	},
 }}
 
+// configPatternsMax bounds the patterns of one CONFIG GET: each setting is compared with all of them.
+const configPatternsMax = 64
+
 // cmdCONFIGGET answers each setting that matches some pattern once.
 func cmdCONFIGGET(s *session, c *call) {
+	patterns := c.args[2:]
+	if len(patterns) > configPatternsMax {
+		c.fail(fmt.Sprintf("ERR CONFIG GET has %d patterns, at most %d are possible", len(patterns), configPatternsMax))
+		return
+	}
+	for i := range patterns {
+		if refusal := patternRefusal(patterns[i]); refusal != "" {
+			c.fail(refusal)
+			return
+		}
+		patterns[i] = bytes.ToLower(patterns[i])
+	}
 	var found []Setting
 	for _, setting := range s.server.settings() {
 		matches := func(pattern []byte) bool {
-			return globMatch(strings.ToLower(string(pattern)), strings.ToLower(setting.Name))
+			return globMatch(string(pattern), strings.ToLower(setting.Name))
 		}
-		if slices.ContainsFunc(c.args[2:], matches) {
+		if slices.ContainsFunc(patterns, matches) {
 			found = append(found, setting)
 		}
 	}

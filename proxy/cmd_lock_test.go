@@ -6,8 +6,11 @@ package proxy
 import (
 	"bytes"
 	"log/slog"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"redlockd/redlock"
 )
@@ -265,6 +268,35 @@ func TestLOCKS(t *testing.T) {
 	c.do("LOCKS", "pattern", "invoice:[2-9]").matches(`\[` + lease(`"invoice:2"`) + `\]`)
 	c.do("LOCKS", "COUNT", "1", "PATTERN", "*").matches(`\[` + lease(`"invoice:1"`) + `\]`)
 	c.do("LOCKS", "PATTERN", "nothing").is("[]")
+}
+
+// Goal: LOCKS takes a bounded time and amount of memory, waits for no other LOCKS without end, and its client is seen to leave meanwhile.
+func TestLOCKSIsBounded(t *testing.T) {
+	srv := serve(t)
+	c := srv.dial()
+	for i := range 40 {
+		c.do("LOCK", strconv.Itoa(i)+strings.Repeat("x", 1000), "20000", "TOKEN", "mine").granted(1, 19798)
+	}
+	l := &listing{slot: slot{s: srv.clients()[0]}, pattern: "*y", limit: locksDefault, deadline: time.Now().Add(-time.Hour)}
+	if leases, refusal := l.leases(); len(leases) > 0 || refusal != "ERR LOCKS took longer than 1s: there are too many leases for this pattern" {
+		t.Errorf("behind the deadline: got %d leases and %q, want the error", len(leases), refusal)
+	}
+	l.limit, l.deadline = 1<<20, time.Now().Add(time.Hour)
+	one := redlock.LeaseInfo{Resources: []string{strings.Repeat("x", 1000)}}
+	l.appendLeases(slices.Repeat([]redlock.LeaseInfo{one}, 10_000))
+	if len(l.out) > locksBytesMax+2000 {
+		t.Errorf("a list has %d bytes, want %d at most and one lease", len(l.out), locksBytesMax)
+	}
+
+	srv.listing <- struct{}{} // somebody else's
+	leaving := srv.dial()
+	leaving.raw(strings.Repeat(frameOf("LOCKS"), 100))
+	eventually(t, "it waits", func() bool { return len(srv.clients()) == 2 && srv.clients()[1].held.Load() })
+	c.do("CLIENT", "KILL", "ID", strconv.FormatInt(srv.clients()[1].id, 10)).is(":1")
+	eventually(t, "it has gone", func() bool { return len(srv.clients()) == 1 })
+	c.do("LOCKS").is("-ERR LOCKS waited 1s for other LOCKS: try again")
+	<-srv.listing
+	c.do("LOCKS", "PATTERN", "7x*").matches(`\[\["resources" \["7x+"\] .*`)
 }
 
 // A lease that the masters no longer have is listed as lost: its holder believes in it until its next EXTEND.

@@ -3,6 +3,7 @@ package proxy
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/tidwall/redcon"
 
@@ -25,11 +26,16 @@ var inspectCommands = []command{
 	},
 }
 
-// locksDefault and locksMax bound what LOCKS lists.
+// locksDefault and locksMax bound what LOCKS lists, locksBytesMax the bytes of its reply: one lease can have 64 names of 1 KB.
 const (
-	locksDefault = 100
-	locksMax     = 10_000
+	locksDefault  = 100
+	locksMax      = 10_000
+	locksBytesMax = 4 << 20
 )
+
+// locksTime bounds how long one LOCKS looks for leases, the wait for others included. Comparing one name with one pattern takes 1 ms at
+// worst, and there may be 100 000 leases.
+const locksTime = time.Second
 
 // infoCall is a LOCKINFO on its way.
 type infoCall struct {
@@ -112,6 +118,15 @@ func appendVote(out []byte, proto int, vote redlock.ResourceVote, terse bool) []
 	return redcon.AppendBulkString(out, string(vote.State))
 }
 
+// listing is a LOCKS on its way. It has a goroutine of its own, so that the reader sees when its client leaves.
+type listing struct {
+	slot
+	user     *User
+	pattern  string
+	limit    int
+	deadline time.Time
+}
+
 // cmdLOCKS is LOCKS [PATTERN glob] [COUNT n].
 func cmdLOCKS(s *session, c *call) {
 	pattern, limit, refusal := parseLocks(c.args[1:])
@@ -119,27 +134,86 @@ func cmdLOCKS(s *session, c *call) {
 		c.fail(refusal)
 		return
 	}
-	match := func(resources []string) bool {
-		return (pattern == "" || slices.ContainsFunc(resources, func(resource string) bool { return globMatch(pattern, resource) })) &&
-			!slices.ContainsFunc(resources, func(resource string) bool { return !s.user.may(resource) })
+	l := &listing{user: s.user, pattern: pattern, limit: limit, deadline: time.Now().Add(locksTime)}
+	c.takePlaceAndHold(&l.slot)
+	if !s.server.begin(l.run) {
+		flush(l.fail(coded(errGone)))
 	}
-	leases := s.server.opts.Engine.Leases(match, limit)
-	c.out = redcon.AppendArray(c.out, len(leases))
-	for _, lease := range leases {
-		c.out = appendMap(c.out, c.proto, 5)
-		c.out = redcon.AppendBulkString(c.out, "resources")
-		c.out = redcon.AppendArray(c.out, len(lease.Resources))
-		for _, resource := range lease.Resources {
-			c.out = redcon.AppendBulkString(c.out, resource)
+}
+
+// run makes the list when it is this one's turn: all LOCKS together compute on one processor.
+func (l *listing) run() {
+	srv := l.s.server
+	timeout := time.NewTimer(time.Until(l.deadline))
+	defer timeout.Stop()
+	select {
+	case srv.listing <- struct{}{}:
+		defer func() { <-srv.listing }()
+	case <-timeout.C:
+		flush(l.fail(fmt.Sprintf("ERR LOCKS waited %v for other LOCKS: try again", locksTime)))
+		return
+	case <-srv.done:
+		flush(l.fail(coded(errGone)))
+		return
+	}
+	leases, refusal := l.leases()
+	if refusal == "" {
+		l.appendLeases(leases)
+		if len(l.out) > locksBytesMax {
+			l.out, refusal = nil, fmt.Sprintf("ERR the list has more than %d bytes: list fewer leases with COUNT, or others with PATTERN", locksBytesMax)
 		}
-		c.out = redcon.AppendBulkString(c.out, "token-digest")
-		c.out = appendTextOrNull(c.out, c.proto, lease.TokenDigest)
-		c.out = redcon.AppendBulkString(c.out, "validity-ms")
-		c.out = redcon.AppendInt(c.out, floorMs(lease.Validity))
-		c.out = redcon.AppendBulkString(c.out, "lost")
-		c.out = redcon.AppendInt(c.out, oneIf(lease.Lost))
-		c.out = redcon.AppendBulkString(c.out, "waiters")
-		c.out = redcon.AppendInt(c.out, int64(lease.Waiters))
+	}
+	if refusal != "" {
+		flush(l.fail(refusal))
+		return
+	}
+	flush(l.complete())
+}
+
+// leases finds what to list, until its time is over or its client has left.
+func (l *listing) leases() (leases []redlock.LeaseInfo, refusal string) {
+	compared, late := 0, false
+	match := func(resources []string) bool {
+		if late || l.s.dead.Load() {
+			return false
+		}
+		for _, resource := range resources {
+			// A name and a pattern of 1 KB may take 1 ms, so the clock is read now and then within a list of names too.
+			if compared++; compared%16 == 0 && time.Now().After(l.deadline) {
+				late = true
+				return false
+			}
+			if !l.user.may(resource) {
+				return false
+			}
+		}
+		return l.pattern == "" || slices.ContainsFunc(resources, func(resource string) bool { return globMatch(l.pattern, resource) })
+	}
+	leases = l.s.server.opts.Engine.Leases(match, l.limit)
+	if late {
+		return nil, fmt.Sprintf("ERR LOCKS took longer than %v: there are too many leases for this pattern", locksTime)
+	}
+	return leases, ""
+}
+
+func (l *listing) appendLeases(leases []redlock.LeaseInfo) {
+	l.out = redcon.AppendArray(l.out, len(leases))
+	for i := 0; i < len(leases) && len(l.out) <= locksBytesMax; i++ {
+		lease := &leases[i]
+		l.out = appendMap(l.out, l.proto, 5)
+		l.out = redcon.AppendBulkString(l.out, "resources")
+		l.out = redcon.AppendArray(l.out, len(lease.Resources))
+		for _, resource := range lease.Resources {
+			l.out = redcon.AppendBulkString(l.out, resource)
+		}
+		l.out = redcon.AppendBulkString(l.out, "token-digest")
+		l.out = appendTextOrNull(l.out, l.proto, lease.TokenDigest)
+		l.out = redcon.AppendBulkString(l.out, "validity-ms")
+		l.out = redcon.AppendInt(l.out, floorMs(lease.Validity))
+		l.out = redcon.AppendBulkString(l.out, "lost")
+		l.out = redcon.AppendInt(l.out, oneIf(lease.Lost))
+		l.out = redcon.AppendBulkString(l.out, "waiters")
+		l.out = redcon.AppendInt(l.out, int64(lease.Waiters))
 	}
 }
 
@@ -157,6 +231,9 @@ func parseLocks(args [][]byte) (pattern string, limit int, refusal string) {
 		case isPattern && len(args[1]) == 0:
 			return "", 0, "ERR the pattern is empty: leave it out to list all"
 		case isPattern:
+			if refusal = patternRefusal(args[1]); refusal != "" {
+				return "", 0, refusal
+			}
 			pattern = string(args[1])
 		default:
 			n, ok := parseInteger(args[1])

@@ -52,8 +52,12 @@ const (
 	subscriptionCost     = 64
 )
 
-// channelMax bounds the name of a channel that a message is sent to: that of a resource, and as much again around it. All patterns of all
-// clients are compared with it, which takes a time of their length times its.
+// patternBytesMax bounds the patterns of all clients together, each counted once however many have it: every message that is published
+// on any redlockd is compared with all of them, which takes a time of their length times that of the channel's name.
+const patternBytesMax = 64 << 10
+
+// channelMax bounds the name of a channel that a message is sent to: that of a resource, and as much again around it. See
+// patternBytesMax.
 const channelMax = 2 * redlock.MaxResourceLen
 
 // messageRefusal is the error for a message that cannot be published, or nothing.
@@ -94,6 +98,10 @@ func cmdPUNSUBSCRIBE(s *session, c *call) { unsubscribe(s, c, patternSubscriptio
 // subscribe answers each name with a message of its own, as Redis does: in RESP3 a push. It takes all of them or none.
 func subscribe(s *session, c *call, kind subscription, may func(name string) bool) {
 	for _, arg := range c.args[1:] {
+		if refusal := patternRefusal(arg); refusal != "" && kind.subscribed == patternSubscription.subscribed {
+			c.fail(refusal)
+			return
+		}
 		if !may(string(arg)) {
 			c.fail(s.user.refuse("channel", string(arg)))
 			return
@@ -103,8 +111,10 @@ func subscribe(s *session, c *call, kind subscription, may func(name string) boo
 	defer s.mu.Unlock()
 	names := kind.names(&s.subscriptions)
 	bytes := s.subscriptions.bytes
+	var added []string
 	for _, arg := range c.args[1:] {
-		if !slices.Contains(*names, string(arg)) {
+		if !slices.Contains(*names, string(arg)) && !slices.Contains(added, string(arg)) {
+			added = append(added, string(arg))
 			bytes += len(arg) + subscriptionCost
 		}
 	}
@@ -112,14 +122,19 @@ func subscribe(s *session, c *call, kind subscription, may func(name string) boo
 		c.fail(fmt.Sprintf("ERR the subscriptions of one client may take %d bytes here, and would take %d", subscriptionBytesMax, bytes))
 		return
 	}
+	if refusal := s.server.subscribers.add(s, kind, added); refusal != "" {
+		c.fail(refusal)
+		return
+	}
+	s.composing = s.composing || len(added) > 0 // the confirmation goes before the first message
+	s.subscriptions.bytes = bytes
+	count := s.subscriptions.count()
 	for _, arg := range c.args[1:] {
-		if !slices.Contains(*names, string(arg)) {
-			*names = append(*names, string(arg))
-			s.subscriptions.bytes += len(arg) + subscriptionCost
-			s.composing = true // the confirmation goes before the first message
-			s.server.subscribers.add(s, kind, string(arg))
+		if len(added) > 0 && added[0] == string(arg) {
+			*names, added = append(*names, added[0]), added[1:]
+			count++
 		}
-		c.appendSubscription(kind.subscribed, arg, s.subscriptions.count())
+		c.appendSubscription(kind.subscribed, arg, count)
 	}
 }
 

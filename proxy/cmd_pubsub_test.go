@@ -26,6 +26,41 @@ func TestSubscriptionsAreBounded(t *testing.T) {
 	c.do("SUBSCRIBE", "a").is(`["subscribe" "a" :1]`)
 }
 
+// Goal: the patterns that every message is compared with are bounded over all clients; one that many have counts once.
+func TestPatternsOfAllClientsAreBounded(t *testing.T) {
+	srv := serve(t)
+	fill := func(c *client, n int) {
+		for i := range n {
+			c.do("PSUBSCRIBE", strconv.Itoa(i)+strings.Repeat("*", 1000)).matches(`\["psubscribe" .*\]`)
+		}
+	}
+	c, twin, other := srv.dial(), srv.dial(), srv.dial()
+	fill(c, 40)
+	fill(twin, 40)
+	refused := other
+	for n := 0; refused == other && n < 100; n++ {
+		if reply := other.do("PSUBSCRIBE", "other", strconv.Itoa(n)+strings.Repeat("?", 1000)); reply.text[0] == '-' {
+			reply.err("ERR the patterns of all clients may have 65536 bytes here, and would have 6")
+			refused = nil
+		} else {
+			other.read()
+		}
+	}
+	if refused != nil {
+		t.Fatal("100 patterns of 1000 bytes beside 40 others were all taken")
+	}
+	other.do("PSUBSCRIBE", "0"+strings.Repeat("*", 1000)).matches(`\["psubscribe" .*\]`) // one that is there
+	other.do("SUBSCRIBE", strings.Repeat("c", 1000)).matches(`\["subscribe" .*\]`)
+	other.do("RESET").is("+RESET")
+	c.do("RESET").is("+RESET")
+	twin.conn.Close()
+	eventually(t, "all is free again", func() bool {
+		srv.subscribers.mu.Lock()
+		defer srv.subscribers.mu.Unlock()
+		return srv.subscribers.patternBytes == 0 && len(srv.subscribers.patterns) == 0
+	})
+}
+
 // Goal: in RESP3 a subscribed client may send everything, and messages are pushes; in RESP2 it may not.
 func TestCommandsWhileSubscribed(t *testing.T) {
 	c := serve(t).dial()

@@ -1,11 +1,33 @@
 package proxy
 
-// globMatch tells whether s matches pattern, as Redis's KEYS and CONFIG GET do: * is any run of bytes, ? any byte, [abc],
-// [a-z] and [^a] one byte of a set, \ takes the next byte as it is. Everything is compared byte by byte, case included.
+import (
+	"fmt"
+
+	"redlockd/redlock"
+)
+
+// patternMax bounds a pattern that a client sends, as names are bounded: comparing the two takes a time of their lengths' product, and
+// so 1 ms at most.
+const patternMax = redlock.MaxResourceLen
+
+// patternRefusal is the error for a pattern that is too long, or nothing.
+func patternRefusal[T string | []byte](pattern T) string {
+	if len(pattern) <= patternMax {
+		return ""
+	}
+	return fmt.Sprintf("ERR the pattern has %d bytes, at most %d are possible", len(pattern), patternMax)
+}
+
+// globMatch tells whether s matches pattern, as Redis's PSUBSCRIBE and CONFIG GET do: * is any run of bytes, ? any byte, [abc],
+// [a-z] and [^a] one byte of a set, \ takes the next byte as it is. Everything is compared byte by byte, case included. An empty s
+// matches the empty pattern alone, not even *.
 //
 // A * that fails is retried one byte further on, and only the last * is ever retried: what an earlier one matched
 // cannot matter to the rest. So the time is bounded by len(pattern) * len(s), whatever a client sends.
 func globMatch(pattern, s string) bool {
+	if s == "" {
+		return pattern == ""
+	}
 	var p, i int
 	star, retry := -1, 0 // the place behind the last *, and where in s it is tried next
 	for i < len(s) {

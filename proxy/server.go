@@ -44,6 +44,7 @@ type Server struct {
 	scripts     scriptCache
 	boxes       *sandbox.Pool // in which they run
 	running     chan struct{} // holds one for each run: no more run at a time than it has room for
+	listing     chan struct{} // holds one while a LOCKS is being answered
 
 	counters counters
 	stats    *stats
@@ -85,6 +86,7 @@ func New(opts Options) (*Server, error) {
 		stats:     newStats(started),
 		boxes:     sandbox.NewPool(runsMax),
 		running:   make(chan struct{}, runsMax),
+		listing:   make(chan struct{}, 1),
 		listeners: make(map[net.Listener]struct{}),
 		sessions:  make(map[int64]*session),
 		done:      make(chan struct{}),

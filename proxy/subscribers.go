@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"fmt"
 	"sync"
 
 	"github.com/tidwall/redcon"
@@ -11,6 +12,8 @@ type subscribers struct {
 	mu       sync.Mutex
 	channels map[string]map[*session]struct{}
 	patterns map[string]map[*session]struct{}
+
+	patternBytes int // of the keys of patterns, at most patternBytesMax
 }
 
 func (subs *subscribers) of(kind subscription) *map[string]map[*session]struct{} {
@@ -20,26 +23,46 @@ func (subs *subscribers) of(kind subscription) *map[string]map[*session]struct{}
 	return &subs.channels
 }
 
-func (subs *subscribers) add(s *session, kind subscription, name string) {
+// add adds the client to all of these names, each of which it has not got yet, or to none, and says why.
+func (subs *subscribers) add(s *session, kind subscription, names []string) (refusal string) {
 	subs.mu.Lock()
 	defer subs.mu.Unlock()
 	m := subs.of(kind)
+	if m == &subs.patterns {
+		bytes := subs.patternBytes
+		for _, name := range names {
+			if (*m)[name] == nil {
+				bytes += len(name)
+			}
+		}
+		if bytes > patternBytesMax {
+			return fmt.Sprintf("ERR the patterns of all clients may have %d bytes here, and would have %d", patternBytesMax, bytes)
+		}
+		subs.patternBytes = bytes
+	}
 	if *m == nil {
 		*m = make(map[string]map[*session]struct{})
 	}
-	if (*m)[name] == nil {
-		(*m)[name] = make(map[*session]struct{})
+	for _, name := range names {
+		if (*m)[name] == nil {
+			(*m)[name] = make(map[*session]struct{})
+		}
+		(*m)[name][s] = struct{}{}
 	}
-	(*m)[name][s] = struct{}{}
+	return ""
 }
 
+// remove takes the client out of a name that it has.
 func (subs *subscribers) remove(s *session, kind subscription, name string) {
 	subs.mu.Lock()
 	defer subs.mu.Unlock()
-	m := *subs.of(kind)
-	delete(m[name], s)
-	if len(m[name]) == 0 {
-		delete(m, name)
+	m := subs.of(kind)
+	delete((*m)[name], s)
+	if len((*m)[name]) == 0 {
+		delete(*m, name)
+		if m == &subs.patterns {
+			subs.patternBytes -= len(name)
+		}
 	}
 }
 

@@ -75,17 +75,56 @@ func nth(durations []time.Duration, i int) time.Duration {
 	return durations[i]
 }
 
+// leasesPiece is how many leases Leases looks at before it frees the client's mutex: every grant and release needs that.
+const leasesPiece = 256
+
 // Leases lists, in order of name, at most limit leases that were granted through this client and still run, and resources
-// that somebody waits for here, if match is true for their resources.
+// that somebody waits for here, if match is true for their resources. Locks go on meanwhile, so what changes during the call is
+// listed as it was before or as it is after.
 func (c *Client) Leases(match func(resources []string) bool, limit int) []LeaseInfo {
-	// match may take long, and digests of tokens do: nobody waits for them.
-	listed := slices.DeleteFunc(c.listLeases(time.Now()), func(l listedLease) bool { return !match(l.info.Resources) })
-	slices.SortFunc(listed, func(a, b listedLease) int { return slices.Compare(a.info.Resources, b.info.Resources) })
-	list := make([]LeaseInfo, min(limit, len(listed)))
+	now := time.Now()
+	var found, piece []listedLease
+	looked := 0
+	// pauseLocked frees the mutex after each piece. match may take long, and nobody is to wait for it.
+	pauseLocked := func() {
+		if looked++; looked%leasesPiece != 0 {
+			return
+		}
+		c.mu.Unlock()
+		found = appendMatching(found, piece, match, limit)
+		piece = piece[:0]
+		c.mu.Lock()
+	}
+	c.mu.Lock()
+	// Backwards: a lease that is forgotten has the last one take its place, so one may be seen twice, and none is missed.
+	for i := len(c.leases.all); ; {
+		if i = min(i, len(c.leases.all)); i == 0 {
+			break
+		}
+		i--
+		if lease := c.leases.all[i]; now.Before(lease.validUntil) {
+			info := LeaseInfo{Resources: slices.Clone(lease.keys), Validity: lease.validUntil.Sub(now), Lost: lease.lost}
+			for _, key := range lease.keys {
+				info.Waiters += c.leases.entries[key].line.length
+			}
+			piece = append(piece, listedLease{info, true, lease.token})
+		}
+		pauseLocked()
+	}
+	for _, e := range c.leases.entries {
+		held := e.lease != nil && now.Before(e.lease.validUntil)
+		if !held && e.line.length > 0 {
+			piece = append(piece, listedLease{info: LeaseInfo{Resources: []string{e.resource}, Waiters: e.line.length}})
+		}
+		pauseLocked()
+	}
+	c.mu.Unlock()
+	found = firstOf(appendMatching(found, piece, match, limit), limit)
+	list := make([]LeaseInfo, len(found))
 	for i := range list {
-		list[i] = listed[i].info
-		if listed[i].held {
-			list[i].TokenDigest = TokenDigest(listed[i].token)
+		list[i] = found[i].info
+		if found[i].held {
+			list[i].TokenDigest = TokenDigest(found[i].token)
 		}
 	}
 	return list
@@ -98,25 +137,22 @@ type listedLease struct {
 	token string
 }
 
-// listLeases is all that Leases can list, in no order.
-func (c *Client) listLeases(now time.Time) []listedLease {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	list := make([]listedLease, 0, len(c.leases.all))
-	for _, lease := range c.leases.all {
-		if now.Before(lease.validUntil) {
-			info := LeaseInfo{Resources: slices.Clone(lease.keys), Validity: lease.validUntil.Sub(now), Lost: lease.lost}
-			for _, key := range lease.keys {
-				info.Waiters += c.leases.entries[key].line.length
-			}
-			list = append(list, listedLease{info, true, lease.token})
+// appendMatching appends the leases that match. It keeps twice the limit at most.
+func appendMatching(found, piece []listedLease, match func(resources []string) bool, limit int) []listedLease {
+	for _, l := range piece {
+		if match(l.info.Resources) {
+			found = append(found, l)
+		}
+		if len(found) >= 2*limit {
+			found = firstOf(found, limit)
 		}
 	}
-	for _, e := range c.leases.entries {
-		held := e.lease != nil && now.Before(e.lease.validUntil)
-		if !held && e.line.length > 0 {
-			list = append(list, listedLease{info: LeaseInfo{Resources: []string{e.resource}, Waiters: e.line.length}})
-		}
-	}
-	return list
+	return found
+}
+
+// firstOf keeps the first of the leases in order of name, each once.
+func firstOf(found []listedLease, limit int) []listedLease {
+	slices.SortStableFunc(found, func(a, b listedLease) int { return slices.Compare(a.info.Resources, b.info.Resources) })
+	found = slices.CompactFunc(found, func(a, b listedLease) bool { return slices.Equal(a.info.Resources, b.info.Resources) })
+	return found[:min(limit, len(found))]
 }
