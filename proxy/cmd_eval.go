@@ -107,7 +107,7 @@ func cmdEVALSHA(s *session, c *call) {
 	c.takePlaceAndHold(&x.slot)
 	sha := string(lower[:])
 	o := &operation{then: func(result redlock.Result) redlock.Flusher { return x.learned(sha, result) }}
-	s.server.opts.Engine.StartShared(&o.Op, sha, o)
+	x.startShared(&o.Op, sha, o)
 }
 
 // learned goes on with what the masters hold under a SHA1.
@@ -142,7 +142,7 @@ func newScriptExchange(s *session, c *call) *scriptExchange {
 		c.fail(fmt.Sprintf("ERR the script has %d keys: scripts here can have %d", n, scriptKeysMax))
 		return nil
 	}
-	x := &scriptExchange{user: s.user, readOnly: c.cmd.flags&flagReadOnly != 0}
+	x := &scriptExchange{readOnly: c.cmd.flags&flagReadOnly != 0}
 	x.declared = copyStrings(x.oneKey[:0], rest[:n])
 	x.argv = copyStrings(x.fewArgs[:0], rest[n:])
 	return x

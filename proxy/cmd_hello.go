@@ -79,8 +79,8 @@ func cmdHELLO(s *session, c *call) {
 	}
 
 	if logIn {
-		if !s.logIn(username, password) {
-			c.fail(errWrongPass)
+		if refusal := s.logIn(username, password); refusal != "" {
+			c.fail(refusal)
 			return
 		}
 	}
@@ -127,27 +127,30 @@ func cmdAUTH(s *session, c *call) {
 			"Are you sure your configuration is correct?")
 		return
 	}
-	if !s.logIn(username, password) {
-		c.fail(errWrongPass)
+	if refusal := s.logIn(username, password); refusal != "" {
+		c.fail(refusal)
 		return
 	}
 	c.ok()
 }
 
-// logIn makes the session that of the user with this name and password, and tells whether there is one. A login that
+// logIn makes the session that of the user with this name and password, or returns the error to answer. A login that
 // fails leaves the session as it was. Where no users are configured anybody is the default user, with any password, as
 // in a Redis without one.
-func (s *session) logIn(name, password []byte) bool {
+func (s *session) logIn(name, password []byte) (refusal string) {
 	users := s.server.opts.Users
 	if len(users) == 0 {
-		return string(name) == defaultUser
+		if string(name) != defaultUser {
+			return errWrongPass
+		}
+		return ""
 	}
 	// Every user is compared to the end, so that the time tells neither which names exist nor how much of a password
 	// was right.
-	var found *User
+	var found *account
 	for i := range users {
 		if sameSecret(name, users[i].Name)&sameSecret(password, users[i].Password) == 1 {
-			found = &users[i]
+			found = s.server.accounts[i]
 		}
 	}
 	if found == nil {
@@ -159,14 +162,28 @@ func (s *session) logIn(name, password []byte) bool {
 			time.Sleep(failedLoginPause)
 			s.enterGate()
 		}
-		return false
+		return errWrongPass
 	}
-	s.mu.Lock()
-	s.user = found
-	s.mu.Unlock()
+	if found != s.account {
+		if refusal := found.enter(); refusal != "" {
+			s.server.refusedClients.tell(s.server.log, slog.LevelWarn, time.Now(), "client refused",
+				"addr", s.addr, "user", found.user.Name, "max_connections", found.user.MaxConnections)
+			return refusal
+		}
+		s.mu.Lock()
+		s.becomeLocked(found)
+		s.mu.Unlock()
+	}
 	s.leaveGate()
 	s.server.settle(s)
-	return true
+	return ""
+}
+
+// becomeLocked makes the session one of the account, which it has entered, and takes it out of the one before. It is for the reader
+// goroutine.
+func (s *session) becomeLocked(a *account) {
+	s.account.leave()
+	s.account, s.user = a, a.user
 }
 
 // failedLoginName is how many bytes of a name are shown.
@@ -195,7 +212,10 @@ func cmdQUIT(s *session, c *call) {
 func cmdRESET(s *session, c *call) {
 	s.mu.Lock()
 	s.proto = 2
-	s.user = nil
+	if s.account != s.server.anonymous {
+		s.server.anonymous.enter()
+		s.becomeLocked(s.server.anonymous)
+	}
 	s.name = ""
 	s.server.subscribers.forgetLocked(s)
 	s.subscriptions = subscriptions{}

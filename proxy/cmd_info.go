@@ -23,7 +23,7 @@ var infoCommands = []command{{
 }}
 
 // infoSections are the sections of INFO, in the order in which they are shown. The fields that Redis has too bear its
-// names, because exporters and client libraries read them; those of the sections Masters and Locks are our own. To add a
+// names, because exporters and client libraries read them; those of the sections Masters, Locks and Users are our own. To add a
 // field: print it in its section; a name must be unique over all sections, since clients put all of them in one map.
 var infoSections = []struct {
 	name      string
@@ -39,6 +39,7 @@ var infoSections = []struct {
 	{name: "CPU", print: infoCPU},
 	{name: "Masters", print: infoMasters},
 	{name: "Locks", print: infoLocks},
+	{name: "Users", print: infoUsers},
 	{name: "Commandstats", print: infoCommandstats, onRequest: true},
 	{name: "Errorstats", print: infoErrorstats},
 	{name: "Cluster", print: infoCluster},
@@ -247,6 +248,21 @@ func infoLocks(srv *Server, t *infoText, _ *session) {
 	t.field("leases", n.Leases)
 	t.field("leases_lost", n.Lost)
 	t.field("waiters", n.Waiters)
+}
+
+// infoUsers has a line for each user, in the order of the configuration; for a user with a list of resources, its own. refused counts
+// what the user's own limits refused; a limit of 0 is none.
+func infoUsers(srv *Server, t *infoText, s *session) {
+	shown := srv.accounts
+	if s.user.confined() {
+		shown = []*account{s.account}
+	}
+	t.field("users", len(shown))
+	for i, a := range shown {
+		fmt.Fprintf(t, "user%d:name=%s,connections=%d,max_connections=%d,max_ttl_ms=%d,refused_connections=%d,refused_ttls=%d\r\n",
+			i, infoWord(a.user.Name), a.connections.Load(), a.user.MaxConnections, a.user.MaxTTL.Milliseconds(),
+			a.refusedConnections.Load(), a.refusedTTLs.Load())
+	}
 }
 
 // infoCommandstats has a line for each command that was called, with Redis's fields. No time is measured: what a lock takes is

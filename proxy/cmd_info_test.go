@@ -100,8 +100,8 @@ func TestINFOSections(t *testing.T) {
 		}
 		return strings.Join(found, " ")
 	}
-	const byDefault = "Server Clients Memory Persistence Stats Replication CPU Masters Locks Errorstats Cluster Keyspace"
-	const all = "Server Clients Memory Persistence Stats Replication CPU Masters Locks Commandstats Errorstats Cluster Keyspace"
+	const byDefault = "Server Clients Memory Persistence Stats Replication CPU Masters Locks Users Errorstats Cluster Keyspace"
+	const all = "Server Clients Memory Persistence Stats Replication CPU Masters Locks Users Commandstats Errorstats Cluster Keyspace"
 	for args, want := range map[string]string{
 		"":                           byDefault,
 		"default":                    byDefault,

@@ -92,11 +92,11 @@ func startLock(s *session, c *call, resources, rest [][]byte) {
 	}
 	if req.Wait == 0 {
 		c.takePlace(&l.slot)
-		s.server.opts.Engine.StartLock(&l.op, req, l)
+		l.startLock(&l.op, req, l)
 		return
 	}
 	c.takePlaceAndHold(&l.slot)
-	s.server.opts.Engine.StartLock(&l.op, req, l)
+	l.startLock(&l.op, req, l)
 	s.waits(&l.op)
 }
 
@@ -258,7 +258,7 @@ func startUnlock(s *session, c *call, resources [][]byte, token []byte) {
 		return
 	}
 	c.takePlace(&u.slot)
-	s.server.opts.Engine.StartUnlock(&u.op, keys, string(token), u)
+	u.startUnlock(&u.op, keys, string(token), u)
 }
 
 // Done implements redlock.Completer.
@@ -294,7 +294,7 @@ func startExtend(s *session, c *call, resources [][]byte, token, ttl []byte) {
 		return
 	}
 	c.takePlace(&e.slot)
-	s.server.opts.Engine.StartExtend(&e.op, keys, string(token), d, e)
+	e.startExtend(&e.op, keys, string(token), d, e)
 }
 
 // Done implements redlock.Completer. 0 says that the lock is lost; so it does when less than a millisecond is left of it,

@@ -47,7 +47,7 @@ type infoCall struct {
 func cmdLOCKINFO(s *session, c *call) {
 	i := new(infoCall)
 	c.takePlace(&i.slot)
-	s.server.opts.Engine.StartInspect(&i.op, string(c.args[1]), i)
+	i.startInspect(&i.op, string(c.args[1]), i)
 }
 
 // Done implements redlock.Completer.
@@ -72,7 +72,7 @@ func (i *infoCall) Done(_ *redlock.Op, result redlock.Result) redlock.Flusher {
 	i.out = redcon.AppendBulkString(i.out, "votes")
 	i.out = redcon.AppendArray(i.out, len(info.Votes))
 	for _, vote := range info.Votes {
-		i.out = appendVote(i.out, i.proto, vote, i.terse)
+		i.out = appendVote(i.out, i.proto, vote, i.account.user.confined())
 	}
 	i.out = redcon.AppendBulkString(i.out, "waiters")
 	i.out = redcon.AppendInt(i.out, int64(info.Waiters))

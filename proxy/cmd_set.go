@@ -51,7 +51,7 @@ var setCommands = []command{
 const useInsteadOfSET = "take a lock with SET key token NX PX ms or LOCK, prolong it with SET key token IFEQ token PX ms or EXTEND"
 
 func cmdSET(s *session, c *call) {
-	o, refusal := clientSetOptions(c.args[3:], s.server.opts.DefaultTTL)
+	o, refusal := clientSetOptions(c.args[3:], s.account.defaultTTL(s.server.opts.DefaultTTL))
 	if refusal == "" && o.word == "nx" && !o.get && !s.transaction.open {
 		s.startSetNX(c, o.when)
 		return
@@ -90,7 +90,7 @@ func (s *session) startSetNX(c *call, when expiry) {
 		now = time.Now()
 	}
 	changes := [1]redlock.Change{{Resource: x.key[0], Was: redlock.WasAbsent, Do: redlock.Set, NewValue: string(c.args[2]), TTL: when.ttl(now)}}
-	s.server.opts.Engine.StartCommit(&x.op, changes[:], x)
+	x.startCommit(&x.op, changes[:], x)
 }
 
 // Done implements redlock.Completer.

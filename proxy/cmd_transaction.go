@@ -146,7 +146,7 @@ func cmdWATCH(s *session, c *call) {
 		return
 	}
 	c.takePlaceAndHold(&w.slot)
-	s.server.opts.Engine.StartRead(&w.op, w.keys, w)
+	w.startRead(&w.op, w.keys, w)
 }
 
 // Done implements redlock.Completer.

@@ -174,7 +174,7 @@ func (x *exchange) allWatched() bool {
 
 func (x *exchange) read() {
 	o := &operation{then: x.stated}
-	x.engine.StartRead(&o.Op, x.keys, o)
+	x.startRead(&o.Op, x.keys, o)
 }
 
 // stated goes on with what a quorum holds.
@@ -211,7 +211,7 @@ func (x *exchange) stated(result redlock.Result) redlock.Flusher {
 // run runs the effects on the states and commits what they have changed. guessed: nobody has checked the states yet.
 func (x *exchange) run(guessed bool) redlock.Flusher {
 	ks := newKeyspace(x.keys, x.states, time.Now())
-	ks.client, ks.lifetime = true, x.s.server.opts.DefaultTTL.Milliseconds()
+	ks.client, ks.lifetime = true, x.account.defaultTTL(x.s.server.opts.DefaultTTL).Milliseconds()
 	reply := x.replyOn(ks)
 	changes, real := ks.changes()
 	if !real && !guessed || len(changes) == 0 { // the latter: keys of other types, which cannot be compared
@@ -223,7 +223,7 @@ func (x *exchange) run(guessed bool) redlock.Flusher {
 	}
 	x.reply, x.waited = reply, false
 	o := &operation{then: x.committed}
-	x.engine.StartCommit(&o.Op, changes, o)
+	x.startCommit(&o.Op, changes, o)
 	return nil
 }
 

@@ -41,9 +41,8 @@ type scriptExchange struct {
 	guess    int32            // which of guesses is being tried, or noGuess
 	tries    int8             // commits that found the keys changed
 	readOnly bool
-	user     *User // who sent it
-	waited   bool  // for what it has left behind
-	asked    bool  // states are what a quorum holds
+	waited   bool // for what it has left behind
+	asked    bool // states are what a quorum holds
 
 	// Room for a script with one key, so that it costs few allocations.
 	op       redlock.Op // one at a time
@@ -181,7 +180,7 @@ func (x *scriptExchange) runInBox(instructions int, kind []byte) {
 	x.s.server.running <- struct{}{}
 	defer func() { <-x.s.server.running }()
 	ks := newKeyspace(x.keys, x.states, time.Now())
-	ks.user = x.user
+	ks.user = x.account.user
 	x.outcome = runScript(x.s.server.boxes, script, x.declared, ks, x.argv, limits)
 	x.spent += x.outcome.spent
 	if kind != nil {
@@ -238,7 +237,7 @@ func (x *scriptExchange) compared(w *keyWrite) bool {
 
 // look reads what a quorum holds.
 func (x *scriptExchange) look() redlock.Flusher {
-	x.s.server.opts.Engine.StartRead(&x.op, x.keys, (*scriptLook)(x))
+	x.startRead(&x.op, x.keys, (*scriptLook)(x))
 	return nil
 }
 
@@ -420,7 +419,7 @@ func (x *scriptExchange) commit() redlock.Flusher {
 	if slices.ContainsFunc(changes, func(ch redlock.Change) bool { return ch.Do == redlock.Set }) {
 		x.changed = slices.Clone(changes)
 	}
-	x.s.server.opts.Engine.StartCommit(&x.op, changes, (*scriptCommit)(x))
+	x.startCommit(&x.op, changes, (*scriptCommit)(x))
 	return nil
 }
 
@@ -453,7 +452,7 @@ func (x *scriptExchange) changes(changes []redlock.Change) ([]redlock.Change, st
 					ch.TTL = st.TTL
 				}
 				if ch.TTL <= 0 {
-					ch.TTL = x.s.server.opts.DefaultTTL
+					ch.TTL = x.account.defaultTTL(x.s.server.opts.DefaultTTL)
 				}
 				if ch.TTL <= 0 {
 					return nil, errNoTTL

@@ -46,6 +46,9 @@ type Server struct {
 	running     chan struct{} // holds one for each run: no more run at a time than it has room for
 	listing     chan struct{} // holds one while a LOCKS is being answered
 
+	accounts  []*account // of the users, in their order
+	anonymous *account   // of all others
+
 	counters counters
 	stats    *stats
 
@@ -93,6 +96,7 @@ func New(opts Options) (*Server, error) {
 		gate:      newGate(),
 		shortTTLs: rareLine{every: time.Minute}, // they are no fault
 	}
+	srv.accounts, srv.anonymous = newAccounts(opts.Users)
 	opts.Engine.OnMessage(func(channel, payload string) { srv.subscribers.deliver(channel, payload) })
 	return srv, nil
 }
@@ -167,12 +171,14 @@ func (srv *Server) accepted(conn net.Conn) {
 		srv.lastID++
 		s := newSession(srv, conn, srv.lastID)
 		srv.sessions[s.id] = s
+		s.account.enter()
 		if srv.opts.TLSConfig != nil || !s.authenticated() {
 			srv.arriveLocked(s)
 		}
 		srv.goroutines.Go(func() {
 			s.serve()
 			srv.subscribers.forget(s)
+			s.account.leave()
 			srv.mu.Lock()
 			srv.settleLocked(s)
 			delete(srv.sessions, s.id)

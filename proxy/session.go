@@ -65,8 +65,9 @@ type session struct {
 	raw  syscall.RawConn // of a TCP or unix connection, to write without blocking; nil for others
 
 	// Who the client is. The reader goroutine alone writes these, with mu held, and reads them without.
-	proto           int   // 2 or 3, by HELLO
-	user            *User // nil until authenticated; always nil where no users are configured
+	proto           int      // 2 or 3, by HELLO
+	user            *User    // nil until authenticated; always nil where no users are configured
+	account         *account // never nil
 	name            string
 	libName, libVer string
 	subscriptions   subscriptions
@@ -121,6 +122,7 @@ func newSession(srv *Server, conn net.Conn, id int64) *session {
 		laddr:   addrText(conn.LocalAddr(), nil),
 		created: time.Now(),
 		proto:   2,
+		account: srv.anonymous,
 	}
 	s.changed.L = &s.mu
 	s.lastUsed.Store(srv.now())

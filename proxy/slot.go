@@ -11,15 +11,15 @@ type slot struct {
 	// undo, when set before complete, is called if the reply cannot reach the client: it takes the outcome back.
 	undo undoer
 
-	s     *session
-	cmd   *command
-	next  *slot
-	after []byte // replies of later commands that needed no slot
-	done  bool
-	holds bool // nothing behind is executed before it is done
-	mute  bool // CLIENT REPLY: nothing is sent
-	terse bool // its user must not learn of the masters, see codedFor
-	room  [56]byte
+	s       *session
+	cmd     *command
+	account *account // of the user who sent the command
+	next    *slot
+	after   []byte // replies of later commands that needed no slot
+	done    bool
+	holds   bool // nothing behind is executed before it is done
+	mute    bool // CLIENT REPLY: nothing is sent
+	room    [56]byte
 	// scripted are the keys that commands behind it wait for until it is done, see session.scripted. Set before enqueue.
 	scripted []string
 }
@@ -41,9 +41,8 @@ type queue struct {
 
 // enqueue appends a slot: the reader goroutine, for the command that it executes.
 func (s *session) enqueue(sl *slot, proto int, holds bool) {
-	sl.s, sl.cmd, sl.proto, sl.holds = s, s.call.cmd, proto, holds
+	sl.s, sl.cmd, sl.account, sl.proto, sl.holds = s, s.call.cmd, s.account, proto, holds
 	sl.out = sl.room[:0]
-	sl.terse = s.user.confined()
 	sl.mute = s.replyMode == replyOff || s.replyMode == replySkipping
 	s.mu.Lock()
 	s.flushBatchLocked()
@@ -152,7 +151,9 @@ func (sl *slot) fail(text string) redlock.Flusher {
 }
 
 // failWith is fail with the error that an operation of the engine ended with.
-func (sl *slot) failWith(err error) redlock.Flusher { return sl.fail(codedFor(sl.terse, err)) }
+func (sl *slot) failWith(err error) redlock.Flusher {
+	return sl.fail(codedFor(sl.account.user.confined(), err))
+}
 
 // flush sends what complete returned, for a caller that has nothing else to send.
 func flush(f redlock.Flusher) {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"redlockd/redlock"
 )
@@ -16,6 +17,13 @@ type User struct {
 	// subscribe to channels, whose names match one of them, and has no commands that administer the server. It learns how many
 	// masters are out, but not their names. None: it may do everything.
 	Resources []string
+
+	// MaxConnections bounds the connections that are logged in as this user. One more is told so by AUTH, and stays what it was. 0: as
+	// many as the server takes.
+	MaxConnections int
+	// MaxTTL is the longest TTL that this user may ask for, by whatever command; a lock that it takes without a TTL gets no longer one
+	// either. 0: the engine's MaxTTL.
+	MaxTTL time.Duration
 }
 
 // resourcesMax bounds the patterns of one user: every command is compared with all of them.
@@ -30,6 +38,12 @@ func (u *User) validate() error {
 		return fmt.Errorf("the name and the password of user %.20q have %d bytes: AUTH takes %d", u.Name, len(u.Name)+len(u.Password), limitsBeforeAuth.bulk)
 	case len(u.Resources) > resourcesMax:
 		return fmt.Errorf("user %q has %d patterns in resources, at most %d are possible", u.Name, len(u.Resources), resourcesMax)
+	}
+	if n, most := u.MaxConnections, 10_000_000; n < 0 || n > most {
+		return fmt.Errorf("user %q: max_connections = %d is outside 0 … %d", u.Name, n, most)
+	}
+	if u.MaxTTL < 0 || u.MaxTTL > 24*time.Hour {
+		return fmt.Errorf("user %q: max_ttl = %v is outside 0s … 24h", u.Name, u.MaxTTL)
 	}
 	for _, pattern := range u.Resources {
 		if pattern == "" || len(pattern) > redlock.MaxResourceLen {

@@ -121,7 +121,9 @@ func TestEveryFieldOfAMasterCanBeSet(t *testing.T) {
 		[[auth.users]]
 		name = "n"
 		password = "q"
-		resources = ["r:*"]`, nil)
+		resources = ["r:*"]
+		max_connections = 3
+		max_ttl = "1s"`, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -317,8 +317,16 @@ func TestMistakesInTheFile(t *testing.T) {
 			`config.toml:2: auth.users: user "a": a pattern in resources has 0 bytes, it must have 1 … 1024`,
 		},
 		{
+			"[auth]\nusers = [{name=\"a\",password=\"x\",max_connections=-1}]\n",
+			`config.toml:2: auth.users: user "a": max_connections = -1 is outside 0 … 10000000`,
+		},
+		{
+			"[auth]\nusers = [{name=\"a\",password=\"x\",max_ttl=\"5m\"}]\n",
+			`config.toml:2: auth.users[0]: max_ttl = 5m of user "a" is not from min_ttl = 10ms to max_ttl = 1m in [locks]`,
+		},
+		{
 			"[auth]\nusers = [{name=\"a\",pasword=\"hunter2\"}]\n",
-			"config.toml:2: auth.users[0].pasword: unknown setting (did you mean password?); those of a table here are name, password, password_file, resources",
+			"config.toml:2: auth.users[0].pasword: unknown setting (did you mean password?); those of a table here are name, password, password_file, resources, max_connections, max_ttl",
 		},
 	} {
 		t.Run(c.file, func(t *testing.T) {

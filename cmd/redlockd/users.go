@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"redlockd/proxy"
 )
@@ -12,6 +13,8 @@ import (
 type userEntry struct {
 	name, password, passwordFile string
 	resources                    []string
+	maxConnections               int
+	maxTTL                       time.Duration
 }
 
 func (u *userEntry) settings() []*setting {
@@ -20,6 +23,8 @@ func (u *userEntry) settings() []*setting {
 		{name: "password", value: stringValue(&u.password), secret: true},
 		{name: "password_file", value: stringValue(&u.passwordFile)},
 		{name: "resources", value: (*patternList)(&u.resources)},
+		{name: "max_connections", value: intValue(&u.maxConnections)},
+		{name: "max_ttl", value: durationValue(&u.maxTTL)},
 	}
 }
 
@@ -93,8 +98,10 @@ func (l *userList) String() string {
 	var all []string
 	for _, u := range l.entries {
 		var fields []string
-		for _, s := range u.settings() {
-			if text := s.value.String(); text != `""` && text != "[]" {
+		var none userEntry
+		unset := none.settings()
+		for i, s := range u.settings() {
+			if s.value.String() != unset[i].value.String() {
 				fields = append(fields, s.name+" = "+s.text())
 			}
 		}
@@ -117,11 +124,16 @@ func (c *config) resolveUsers() error {
 				err = fmt.Errorf("password_file: %w", err)
 			}
 		}
+		if ttl := u.maxTTL; err == nil && ttl != 0 && (ttl < c.engine.MinTTL || ttl > c.engine.MaxTTL) {
+			err = fmt.Errorf("max_ttl = %s of user %q is not from min_ttl = %s to max_ttl = %s in [locks]",
+				formatDuration(ttl), u.name, formatDuration(c.engine.MinTTL), formatDuration(c.engine.MaxTTL))
+		}
 		if err != nil {
 			errs = append(errs, c.errorAt(fmt.Sprintf("auth.users[%d]", i), err))
 			u.password = hidden // so that the front does not complain a second time
 		}
-		c.front.Users = append(c.front.Users, proxy.User{Name: u.name, Password: u.password, Resources: u.resources})
+		c.front.Users = append(c.front.Users, proxy.User{
+			Name: u.name, Password: u.password, Resources: u.resources, MaxConnections: u.maxConnections, MaxTTL: u.maxTTL})
 	}
 	return errors.Join(errs...)
 }

@@ -1,0 +1,233 @@
+package proxy
+
+// Goal: the limits of a user hold, by whatever command it would go beyond them; a refusal names the user, the limit and the setting, and
+// is counted. Method: dialogues with a user whose limits are low, beside one who has none.
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// limited has the users root, who has no limits, and app, who has these.
+func limited(app User) func(*Options) {
+	app.Name, app.Password = "app", "a"
+	return func(o *Options) {
+		o.Users = []User{{Name: "root", Password: "r"}, app}
+	}
+}
+
+// dialAs connects a client that is logged in.
+func (srv *testServer) dialAs(name string) *client {
+	srv.t.Helper()
+	c := srv.dial()
+	c.do("AUTH", name, name[:1]).is("+OK")
+	return c
+}
+
+// infoField is a field of a user's line in INFO users, as this client sees it.
+func (c *client) userField(user, field string) string {
+	c.t.Helper()
+	for _, line := range c.info("users") {
+		name, fields, _ := strings.Cut(line, ",")
+		if name != "name="+user {
+			continue
+		}
+		for pair := range strings.SplitSeq(fields, ",") {
+			if value, ok := strings.CutPrefix(pair, field+"="); ok {
+				return value
+			}
+		}
+	}
+	c.t.Fatalf("INFO users has no %s of %s: %v", field, user, c.info("users"))
+	return ""
+}
+
+func TestConnectionsOfOneUser(t *testing.T) {
+	srv := serve(t, limited(User{MaxConnections: 2}))
+	root := srv.dialAs("root")
+	connections := func(app string) {
+		t.Helper()
+		eventually(t, "app has "+app+" connections", func() bool { return root.userField("app", "connections") == app })
+	}
+	const refusal = "-ERR max number of connections of user app reached (max_connections = 2 in [auth])"
+	first, second := srv.dialAs("app"), srv.dialAs("app")
+	third := srv.dial()
+	third.do("AUTH", "app", "a").is(refusal)
+	third.do("HELLO", "3", "AUTH", "app", "a").is(refusal)
+	third.do("PING").err("NOAUTH")
+	third.do("AUTH", "app", "wrong").err("WRONGPASS")
+	root.do("AUTH", "app", "a").is(refusal)
+	root.do("CLIENT", "INFO").matches(`".* user=root .*"`)
+	connections("2")
+	if got := root.userField("app", "refused_connections"); got != "3" {
+		t.Errorf("got refused_connections=%s, want 3", got)
+	}
+	// To log in again is no new connection; to log in as another is none any more. Neither is RESET, or the end.
+	second.do("AUTH", "app", "a").is("+OK")
+	connections("2")
+	second.do("AUTH", "root", "r").is("+OK")
+	connections("1")
+	third.do("AUTH", "app", "a").is("+OK")
+	third.do("RESET").is("+RESET")
+	third.do("RESET").is("+RESET")
+	connections("1")
+	third.do("HELLO", "2", "AUTH", "app", "a").matches(`\[.*\]`)
+	connections("2")
+	third.conn.Close()
+	first.conn.Close()
+	connections("0")
+	if got := root.userField("root", "connections"); got != "2" {
+		t.Errorf("got connections=%s of root, want 2", got)
+	}
+	if got := srv.anonymous.connections.Load(); got != 0 {
+		t.Errorf("got %d connections of nobody, want 0", got)
+	}
+}
+
+// Where no users are configured there is nothing to limit, and nothing to show.
+func TestNoUsers(t *testing.T) {
+	srv := serve(t)
+	c := srv.dial()
+	c.do("AUTH", "default", "x").is("+OK")
+	if got := c.info("users"); got["users"] != "0" || len(got) != 2 {
+		t.Errorf("INFO users: got %v", got)
+	}
+	if got := srv.anonymous.connections.Load(); got != 1 {
+		t.Errorf("got %d connections, want 1", got)
+	}
+}
+
+// Every command that gives a lock a TTL, by each way in which it reaches the engine.
+func TestTTLOfOneUser(t *testing.T) {
+	srv := serve(t, limited(User{MaxTTL: 10 * time.Second}), func(o *Options) { o.AllowUnguarded = true })
+	root, c := srv.dialAs("root"), srv.dialAs("app")
+	const refusal = "ERR ttl of 20000 ms is above the most, 10000 ms (max_ttl of user app in [auth])"
+	c.do("LOCK", "held", "10000", "TOKEN", token).granted(1, 9898)
+	refused := 0
+	for _, command := range [][]string{
+		{"LOCK", "a", "20000"},
+		{"LOCK", "a", "20s", "WAIT", "1000"},
+		{"LOCK", "a", "20000", "TOKEN", token, "FENCE"},
+		{"MLOCK", "2", "a", "b", "20000"},
+		{"EXTEND", "held", token, "20000"},
+		{"MEXTEND", "1", "held", token, "20000"},
+		{"SET", "a", token, "NX", "PX", "20000"},
+		{"SET", "a", token, "NX", "EX", "20"},
+		{"SET", "a", token, "NX", "GET", "PX", "20000"},
+		{"SET", "held", token, "IFEQ", token, "PX", "20000"},
+		{"SET", "a", token, "PX", "20000"},
+		{"SET", "held", token, "XX", "PX", "20000"},
+		{"SETEX", "a", "20", token},
+		{"PSETEX", "a", "20000", token},
+		{"PEXPIRE", "held", "20000"},
+		{"EXPIRE", "held", "20"},
+		{"EVAL", "return redis.call('set', KEYS[1], ARGV[1], 'nx', 'px', 20000)", "1", "a", token},
+		{"EVAL", "redis.call('setex', KEYS[1], 20, ARGV[1]) return 1", "1", "a", token},
+		{"EVAL", "return redis.call('getex', KEYS[1], 'px', 20000)", "1", "held"},
+		{"EVAL", extendScript, "1", "held", token, "20000"},
+	} {
+		if got := c.do(command...); got.text != "-"+refusal {
+			t.Errorf("%s:\ngot  %s\nwant -%s", command, got.text, refusal)
+		}
+		refused++
+	}
+	c.do("WATCH", "held").is("+OK")
+	c.do("MULTI").is("+OK")
+	c.do("PEXPIRE", "held", "20000").is("+QUEUED")
+	c.do("EXEC").err(refusal)
+	refused++
+	// A time of the clock is some ms less when it arrives.
+	at := time.Now().Add(30 * time.Second)
+	for _, command := range [][]string{
+		{"SET", "a", token, "NX", "PXAT", strconv.FormatInt(at.UnixMilli(), 10)},
+		{"EXPIREAT", "held", strconv.FormatInt(at.Unix(), 10)},
+		{"PEXPIREAT", "held", strconv.FormatInt(at.UnixMilli(), 10)},
+	} {
+		c.do(command...).matches(`-ERR ttl of \d+ ms is above the most, 10000 ms \(max_ttl of user app in \[auth\]\)`)
+		refused++
+	}
+	if got := c.userField("app", "refused_ttls"); got != strconv.Itoa(refused) {
+		t.Errorf("got refused_ttls=%s, want %d", got, refused)
+	}
+	c.do("EXISTS", "a", "b").is(":0")
+
+	// What is allowed is, and others are asked for no less.
+	c.do("EXTEND", "held", token, "10000").matches(`:9[0-9]{3}`)
+	c.do("SET", "a", token, "NX", "PX", "10000").is("+OK")
+	root.do("LOCK", "b", "20000").granted(10_001, 19798)
+}
+
+// A script of several rounds belongs to the user who sent it.
+func TestLoginInTheMiddle(t *testing.T) {
+	srv := serve(t, limited(User{MaxTTL: 10 * time.Second}), func(o *Options) { o.AllowUnguarded = true })
+	c := srv.dialAs("app")
+	const script = "return redis.call('set', KEYS[1], ARGV[1], 'px', 20000)" // compares nothing, so it takes a look first
+	for range 20 {
+		c.raw(frameOf("EVAL", script, "1", "a", token) + frameOf("AUTH", "root", "r"))
+		c.read().err("ERR ttl of 20000 ms is above the most, 10000 ms (max_ttl of user app in [auth])")
+		c.read().is("+OK")
+		c.do("AUTH", "app", "a").is("+OK")
+	}
+}
+
+// A lock that is taken without a TTL gets no longer one than its owner may ask for.
+func TestDefaultTTLOfOneUser(t *testing.T) {
+	srv := serve(t, limited(User{MaxTTL: 10 * time.Second}), func(o *Options) { o.DefaultTTL = 20 * time.Second })
+	root, c := srv.dialAs("root"), srv.dialAs("app")
+	for i, command := range [][]string{
+		{"SET", "0", token, "NX"},
+		{"SETNX", "1", token},
+		{"EVAL", "return redis.call('setnx', KEYS[1], ARGV[1])", "1", "2", token},
+		{"MSETNX", "3", token},
+	} {
+		c.do(command...).matches(`\+OK|:1`)
+		c.do("PTTL", strconv.Itoa(i)).matches(`:(?:9\d{3}|10\d{3})`)
+	}
+	root.do("SETNX", "4", token).is(":1")
+	root.do("PTTL", "4").matches(`:(?:1[89]|20)\d{3}`)
+}
+
+// A confined user sees itself alone.
+func TestINFOOfConfinedUser(t *testing.T) {
+	srv := serve(t, confine)
+	root, c := srv.dial(), srv.dial()
+	root.do("AUTH", "root", "r").is("+OK")
+	c.do("AUTH", "billing", "b").is("+OK")
+	if got := root.info("users"); got["users"] != "2" || !strings.HasPrefix(got["user0"], "name=root,connections=1,") || !strings.HasPrefix(got["user1"], "name=billing,connections=1,") {
+		t.Errorf("INFO users of root: got %v", got)
+	}
+	if got := c.info("users"); got["users"] != "1" || !strings.HasPrefix(got["user0"], "name=billing,") || len(got) != 3 {
+		t.Errorf("INFO users of billing: got %v", got)
+	}
+}
+
+// Goal: no operation enters the engine past the limits of its user. Method: the source, for nobody would miss a check in a dialogue that
+// was not written.
+func TestOperationsStartInOnePlace(t *testing.T) {
+	files, err := filepath.Glob("*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	started := regexp.MustCompile(`(?i)engine\.(Start\w+|Lock|Unlock|Extend)\(`)
+	found := 0
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		switch calls := started.FindAllString(string(text), -1); {
+		case file == "start.go":
+			found = len(calls)
+		case len(calls) > 0 && !strings.HasSuffix(file, "_test.go"):
+			t.Errorf("%s calls %s: want it in start.go alone", file, calls)
+		}
+	}
+	if found < 7 {
+		t.Errorf("start.go has %d calls, want all", found)
+	}
+}

@@ -1,0 +1,59 @@
+package proxy
+
+import (
+	"time"
+
+	"redlockd/redlock"
+)
+
+// The operations of sessions enter the engine here and nowhere else: on the account of the user who sent the command, which may be
+// another by the time a command of several rounds starts its last one. The slot must have its place.
+
+func (sl *slot) startLock(op *redlock.Op, req redlock.LockRequest, to redlock.Completer) {
+	if sl.permitted(op, req.TTL, to) {
+		sl.s.server.opts.Engine.StartLock(op, req, to)
+	}
+}
+
+func (sl *slot) startUnlock(op *redlock.Op, keys []string, token string, to redlock.Completer) {
+	sl.s.server.opts.Engine.StartUnlock(op, keys, token, to)
+}
+
+func (sl *slot) startExtend(op *redlock.Op, keys []string, token string, ttl time.Duration, to redlock.Completer) {
+	if sl.permitted(op, ttl, to) {
+		sl.s.server.opts.Engine.StartExtend(op, keys, token, ttl, to)
+	}
+}
+
+func (sl *slot) startCommit(op *redlock.Op, changes []redlock.Change, to redlock.Completer) {
+	longest := time.Duration(0)
+	for i := range changes {
+		if ch := &changes[i]; ch.Do == redlock.Set || ch.Do == redlock.Expire {
+			longest = max(longest, ch.TTL)
+		}
+	}
+	if sl.permitted(op, longest, to) {
+		sl.s.server.opts.Engine.StartCommit(op, changes, to)
+	}
+}
+
+func (sl *slot) startRead(op *redlock.Op, keys []string, to redlock.Completer) {
+	sl.s.server.opts.Engine.StartRead(op, keys, to)
+}
+
+func (sl *slot) startInspect(op *redlock.Op, resource string, to redlock.Completer) {
+	sl.s.server.opts.Engine.StartInspect(op, resource, to)
+}
+
+func (sl *slot) startShared(op *redlock.Op, sha string, to redlock.Completer) {
+	sl.s.server.opts.Engine.StartShared(op, sha, to)
+}
+
+// permitted answers an operation whose TTL the user may not ask for.
+func (sl *slot) permitted(op *redlock.Op, ttl time.Duration, to redlock.Completer) bool {
+	err := sl.account.checkTTL(ttl)
+	if err != nil {
+		flush(to.Done(op, redlock.Result{Err: err}))
+	}
+	return err == nil
+}
