@@ -30,7 +30,7 @@ func (c *Client) audit(t *turn) {
 		if lease.lost || t.now.Add(auditMinAlive).After(lease.validUntil) || t.now.Sub(lease.start) < auditMinAlive {
 			continue
 		}
-		r := &round{verb: verbRead, audits: lease, start: t.now, answers: make([]answer, n)}
+		r := &round{verb: verbRead, audit: true, op: &Op{lease: lease}, start: t.now, answers: make([]answer, n)}
 		r.setKeys(lease.keys[0])
 		c.stats.Audits++
 		c.launchLocked(r, allMasters(n), t)
@@ -46,7 +46,7 @@ func (c *Client) audit(t *turn) {
 // auditDecided judges what the masters answered about a lease: it is lost when those without the token leave no quorum with it.
 func (c *Client) auditDecided(r *round, v votes) {
 	n := len(c.lanes)
-	lease, gone := r.audits, 0
+	lease, gone := r.op.lease, 0
 	for i := range n {
 		if v.of(i) == voteAbsent || v.of(i) == voteGranted && r.answers[i].value != lease.token {
 			gone++

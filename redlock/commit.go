@@ -186,6 +186,12 @@ func (c *Client) StartCommit(op *Op, changes []Change, to Completer) {
 		c.releaseLocked(op, []string{first.Resource}, first.Value, unique(first.Value), &t)
 		return
 	}
+	if n := newKeys(changes); n > 0 {
+		if err := c.shareOf(op).lockable(n, t.now); err != nil {
+			t.tell(op, Result{Err: err})
+			return
+		}
+	}
 	r := c.commitRound(k, changes, t.now)
 	r.op = op
 	changes = r.commit.changes
@@ -215,6 +221,16 @@ func (c *Client) StartCommit(op *Op, changes []Change, to Completer) {
 			c.handOverLocked(changes[i].Resource, &t)
 		}
 	}
+}
+
+// newKeys is how many resources are locked by the changes that were not locked before.
+func newKeys(changes []Change) (n int) {
+	for i := range changes {
+		if changes[i].Do == Set && changes[i].Was == WasAbsent {
+			n++
+		}
+	}
+	return n
 }
 
 // commitRound is the round of a commit. What it grants is a lease under the first key that lives on, if there is only one.
@@ -283,7 +299,11 @@ func (c *Client) commitDecided(r *round, o outcome, t *turn) {
 			inTime = false
 		}
 	}
-	k.done = o == yes && inTime
+	var full error
+	if k.kind == commitAcquire && o == yes && inTime && op != nil {
+		full = c.shareOf(op).lockable(newKeys(k.changes), t.now) // others of its share were granted while it was under way
+	}
+	k.done = o == yes && inTime && full == nil
 	r.settled.Store(k.done)
 	if op == nil {
 		return // nobody waits for it, and nothing follows
@@ -296,6 +316,8 @@ func (c *Client) commitDecided(r *round, o outcome, t *turn) {
 		if k.ttl > 0 {
 			result.Until, result.Validity = r.start.Add(k.ttl), k.ttl-elapsed
 		}
+	case full != nil:
+		result.Err = full
 	case o == yes:
 		result.Err = c.noQuorumError(r.start, v, quorumOf(n), elapsed)
 	case o == noQuorum && k.kind == commitRelease:
@@ -303,13 +325,13 @@ func (c *Client) commitDecided(r *round, o outcome, t *turn) {
 	case o == noQuorum:
 		result.Err = c.noQuorumError(r.start, v, quorumOf(n), 0)
 	}
-	if k.kind != commitExtend || k.ttl > 0 { // not those that only compare
+	if (k.kind != commitExtend || k.ttl > 0) && full == nil { // not those that only compare
 		c.countCommitLocked(k.kind, result, elapsed)
 	}
 
 	switch {
 	case k.done && k.kind != commitRelease:
-		c.committedLocked(r, v, t)
+		c.committedLocked(r, c.shareOf(op), v, t)
 		c.clearRemainsLocked(r, v, k.seen, t)
 	case k.kind == commitRelease && o != no:
 		c.clearRemainsLocked(r, v, k.seen, t)
@@ -370,7 +392,7 @@ func (c *Client) countCommitLocked(kind commitKind, result Result, elapsed time.
 }
 
 // committedLocked makes leases of what a commit has set or prolonged, and forgets those it has ended.
-func (c *Client) committedLocked(r *round, v votes, t *turn) {
+func (c *Client) committedLocked(r *round, share *Share, v votes, t *turn) {
 	k, n := r.commit, len(c.lanes)
 	for i := range k.changes {
 		ch := &k.changes[i]
@@ -400,11 +422,15 @@ func (c *Client) committedLocked(r *round, v votes, t *turn) {
 		if before == nil && ch.Was == WasValue && !ch.rotates() {
 			lease.inherited = allMasters(n) // granted by another client: any master may hold it
 		}
+		counted := share
+		if before != nil && before.share != nil {
+			counted = before.share
+		}
 		if ch.rotates() {
 			c.leases.release(key, ch.Value) // also for an extension of the old value that is still under way
 		}
 		if !rep.released {
-			c.leaseLocked(lease, t.now)
+			c.leaseLocked(lease, counted, t.now)
 			if lost := v.lost(n); lease == r && lost != 0 {
 				c.refillLocked(r, lost, t)
 			}

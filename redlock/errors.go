@@ -20,8 +20,10 @@ var (
 	ErrBadRequest = errors.New("bad request")
 	// ErrDraining: the client is closing and takes no new work. Nothing was granted.
 	ErrDraining = errors.New("draining: no new work is taken")
-	// ErrTooManyWaiters: as many LOCKs wait as Options.MaxWaiters allows.
+	// ErrTooManyWaiters: as many LOCKs wait as Options.MaxWaiters allows, or as Share.MaxWaiters does.
 	ErrTooManyWaiters = errors.New("too many waiters")
+	// ErrLimit: the operation would exceed what its Share may take. The error is a *ShareError; nothing was granted.
+	ErrLimit = errors.New("the limit of this user is reached")
 )
 
 // RequestError says which argument is refused, which limit it breaks, and which setting moves the limit.

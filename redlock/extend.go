@@ -1,6 +1,9 @@
 package redlock
 
-import "time"
+import (
+	"cmp"
+	"time"
+)
 
 // StartExtend prolongs a lock that the token holds, to ttl from now. Implements "Making the algorithm more reliable:
 // Extending the lock": it needs a quorum of matching keys within the validity, "basically the algorithm to use is very
@@ -44,7 +47,7 @@ func (c *Client) extensionDecided(r *round, o outcome, v votes, t *turn) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	op := r.op
-	r.op = nil
+	r.op = nil // a lease must not keep the caller's memory
 	lease, rep := c.leases.attempt(r.keys, r.token, r)
 	c.leases.end(rep)
 	switch {
@@ -52,7 +55,7 @@ func (c *Client) extensionDecided(r *round, o outcome, v votes, t *turn) {
 		c.stats.Extended++
 		r.validUntil = t.now.Add(validity)
 		if !rep.released {
-			c.extendedLocked(r, v, rep, t)
+			c.extendedLocked(r, c.shareOf(op), v, rep, t)
 		}
 		t.tell(op, Result{Held: true, Token: r.token, Validity: validity, Until: r.validUntil})
 	case o == no:
@@ -100,12 +103,14 @@ func (c *Client) clearLocked(r *round, t *turn) {
 	c.dropLocked(r.keys, r.token, all, c.lapseOf(t.now), t) // what remains may live longer than this extension asked for
 }
 
-// extendedLocked makes the round the lease, and gives the key back to the masters that have lost it.
-func (c *Client) extendedLocked(r *round, v votes, rep *repeat, t *turn) {
+// extendedLocked makes the round the lease, and gives the key back to the masters that have lost it. It stays in the share that it was
+// granted to; where that is not known, it is in the share of whoever extends it.
+func (c *Client) extendedLocked(r *round, share *Share, v votes, rep *repeat, t *turn) {
 	n := len(c.lanes)
 	r.born = r.start
 	if lease := c.leases.find(r.keys, r.token); lease != nil {
 		r.born = lease.born
+		share = cmp.Or(lease.share, share)
 	} else {
 		// Granted by another proxy: any master may hold it.
 		r.inherited = allMasters(n)
@@ -115,7 +120,7 @@ func (c *Client) extendedLocked(r *round, v votes, rep *repeat, t *turn) {
 	}
 	r.inherited |= rep.left
 	rep.left = 0
-	c.leaseLocked(r, t.now)
+	c.leaseLocked(r, share, t.now)
 	if lost := v.lost(n); lost != 0 {
 		c.refillLocked(r, lost, t)
 	}

@@ -89,8 +89,8 @@ func (s *leases) crowded(resources []string) bool {
 }
 
 // grant records the round as the lease of its resources, in the place of what was known before. Masters that may hold them under the same
-// token by that may hold them still, also where that was a lease of more or of fewer resources.
-func (s *leases) grant(r *round, masters int, now time.Time) {
+// token by that may hold them still, also where that was a lease of more or of fewer resources. It is counted in the share.
+func (s *leases) grant(r *round, share *Share, masters int, now time.Time) {
 	s.forgetSome(now, 2)
 	for _, key := range r.keys {
 		e := s.entry(key)
@@ -105,6 +105,7 @@ func (s *leases) grant(r *round, masters int, now time.Time) {
 	}
 	r.place = int32(len(s.all))
 	s.all = append(s.all, r)
+	share.count(r)
 }
 
 // release forgets the lease that holds exactly these resources with this token, and returns it, or nil; and the attempts under way with
@@ -128,6 +129,7 @@ func (s *leases) release(resources []string, token string) *round {
 
 // forget takes the lease out of the list and out of its entries, and these away if nothing else is known of them.
 func (s *leases) forget(lease *round) {
+	lease.uncount()
 	for _, key := range lease.keys {
 		if e := s.entries[key]; e != nil && e.lease == lease {
 			e.lease = nil

@@ -94,7 +94,13 @@ func (c *Client) joinLocked(op *Op, wait time.Duration, t *turn) {
 		t.tell(op, Result{Err: ErrTooManyWaiters})
 		return
 	}
+	share := c.shareOf(op)
+	if err := share.waitable(); err != nil {
+		t.tell(op, Result{Err: err})
+		return
+	}
 	c.waiting++
+	share.waiters++
 	w := &waiter{}
 	op.waiter = w
 	w.places = w.one[:]
@@ -116,6 +122,7 @@ func (c *Client) joinLocked(op *Op, wait time.Duration, t *turn) {
 func (c *Client) leaveLocked(op *Op, t *turn) {
 	w := op.waiter
 	c.waiting--
+	c.shareOf(op).waiters--
 	w.deadline.Stop()
 	w.endPause()
 	for i := range w.places {

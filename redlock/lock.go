@@ -2,9 +2,12 @@ package redlock
 
 import "time"
 
-// Op is one operation on its way. Embed it in the object that will hold the reply; it must be zero when it is started,
-// and must not be used a second time. Only StartRead and StartCommit take one that was used by one of them before, and is done.
+// Op is one operation on its way. Embed it in the object that will hold the reply; it must be zero but for Share when it is
+// started, and must not be used a second time. Only StartRead and StartCommit take one that was used by one of them before, and is done.
 type Op struct {
+	// Share is what the operation takes of, set before it is started. Nil: the Client's own, which has no limits.
+	Share *Share
+
 	to      Completer
 	keys    []string
 	token   string
@@ -33,6 +36,7 @@ func (c *Client) StartLock(op *Op, req LockRequest, to Completer) {
 	switch {
 	case c.draining:
 		t.tell(op, Result{Err: ErrDraining})
+		return
 	case op.strange && c.leases.held(op.keys, op.token, t.now):
 		if err := c.checkHold(c.leases.find(op.keys, op.token).born, req.TTL, t.now); err != nil {
 			t.tell(op, Result{Err: err})
@@ -40,6 +44,13 @@ func (c *Client) StartLock(op *Op, req LockRequest, to Completer) {
 		}
 		// It holds the lock already, so it must not stand in line behind those who wait for its own release.
 		c.askLocked(op, &t)
+		return
+	}
+	if err := c.shareOf(op).lockable(len(op.keys), t.now); err != nil {
+		t.tell(op, Result{Err: err})
+		return
+	}
+	switch {
 	case req.Wait > 0:
 		c.joinLocked(op, req.Wait, &t)
 	case c.leases.crowded(op.keys):
@@ -111,15 +122,28 @@ func (c *Client) acquisitionDecided(r *round, o outcome, v votes, t *turn) {
 		}
 	}
 	wanted := op.waiter == nil || !op.waiter.gone
+	var full error
 	if o == yes && err == nil && wanted {
-		c.grantedLocked(r, validity, rep, t)
-		return
+		// Others of its share were granted while it was under way. What its token holds already is not new.
+		if !c.leases.held(r.keys, r.token, t.now) {
+			full = c.shareOf(op).lockable(len(r.keys), t.now)
+		}
+		if full == nil {
+			c.grantedLocked(r, validity, rep, t)
+			return
+		}
 	}
 	c.undoLocked(r, v, rep, t)
 	mark := r.mark.Load()
 	c.fences.observe(mark, r.start)
 	switch {
 	case !wanted:
+	case full != nil:
+		if op.waiter != nil {
+			op.waiter.gone = true
+			c.leaveLocked(op, t)
+		}
+		t.tell(op, Result{Err: full})
 	case o == no && mark > 0 && v.tally(n).of(voteDenied) <= n-quorum && op.stale < fenceRetries && !rep.released:
 		// Not held by another: the fence was too low, for a clock is behind. The next one is above every mark that was seen. Whoever has
 		// sent an UNLOCK behind this LOCK must not find the lock granted after it.
@@ -142,7 +166,7 @@ func (c *Client) grantedLocked(r *round, validity time.Duration, rep *repeat, t 
 		r.born = before.born
 	}
 	if !rep.released {
-		c.leaseLocked(r, t.now)
+		c.leaseLocked(r, c.shareOf(op), t.now)
 		op.lease = r
 	}
 	op.stale = 0

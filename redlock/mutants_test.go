@@ -77,6 +77,9 @@ var mutants = []mutant{
 	{"a silent minority hides a lock", "states.go", `if len(ttls)+silent+pending >= quorum {`, `if len(ttls)+pending >= quorum || !MUTANT && len(ttls)+silent+pending >= quorum {`, "TestMergeStates"},
 	{"a split vote is told as held", "states.go", `case possible > 1:`, `case possible > 1 && !MUTANT:`, "TestMergeStates"},
 
+	// Shares.
+	{"locks that were under way are not counted", "lock.go", `if full == nil {`, `if full == nil || MUTANT {`, "TestMaxLocksOfAShareUnderWay"},
+
 	// Guards.
 	{"no quarantine", "epoch.go", "		return epochQuarantined\n	}\n	return epochForeign", "		return epochQuarantined\n	}\n	if MUTANT { return epochAdmitted }; return epochForeign", "TestForgetfulMasterHasNoVote"},
 	{"half the wait", "epoch.go", `return maxTTL + 2*`, `if MUTANT { maxTTL /= 2 }; return maxTTL + 2*`, "TestQuarantineHasItsTime"},

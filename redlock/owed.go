@@ -50,9 +50,9 @@ func (c *Client) oweLocked(l *lane, r *round) {
 	l.owing.Store(int32(len(l.owed)))
 }
 
-// leaseLocked makes the round the lease of its resources.
-func (c *Client) leaseLocked(r *round, now time.Time) {
-	c.leases.grant(r, len(c.lanes), now)
+// leaseLocked makes the round the lease of its resources, counted in the share.
+func (c *Client) leaseLocked(r *round, share *Share, now time.Time) {
+	c.leases.grant(r, share, len(c.lanes), now)
 	c.forgiveLocked(r)
 }
 

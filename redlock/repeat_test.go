@@ -66,7 +66,7 @@ func TestRepeatsAreToldApart(t *testing.T) {
 				if e := s.entries[k.keys[0]]; e != nil && e.lease != nil {
 					s.forget(e.lease)
 				} else {
-					s.grant(&round{keys: k.keys[:1], token: k.token}, 5, time.Time{})
+					s.grant(&round{keys: k.keys[:1], token: k.token}, &Share{}, 5, time.Time{})
 				}
 			}
 			for _, k := range kinds {

@@ -33,6 +33,7 @@ type round struct {
 	verb    verb
 	shared  bool // verbRead of a shared text
 	probe   bool // verbRead on behalf of the waiter op, which wants to know when to try again
+	audit   bool // verbRead to see whether op.lease is still there
 	debtor  mask // verbRelease: the masters that may hold the key, to which the release is owed if they are away
 	keys    []string
 	key     [1]string // backs keys when there is one
@@ -40,7 +41,6 @@ type round struct {
 	ttlMs   int64
 	start   time.Time // T1, read before the first byte goes out; monotonic
 	op      *Op       // told when the round is decided; nil: nobody waits for it
-	audits  *round    // verbRead to see whether this lease is still there
 	lapse   time.Time // verbRelease: when an owed release may be forgotten; zero: never
 	answers []answer  // verbRead, verbStates: one cell per master, written by its lane before it votes
 	commit  *commit   // what a drop-in client asks for, with any verb that changes keys; nil for all others
@@ -58,6 +58,7 @@ type round struct {
 	place      int32     // index in leases.all
 	inherited  mask      // masters that may hold the key by an earlier round of the same token
 	lost       bool      // the masters do not have it any more
+	share      *Share    // in which it is counted; nil: in none, or not any more
 }
 
 // answer is what one master said about a key.
@@ -212,7 +213,7 @@ func (c *Client) vote(r *round, word votes, t *turn) {
 		c.probed(r, t)
 	case r.shared:
 		c.sharedDecided(r, t)
-	case r.audits != nil:
+	case r.audit:
 		c.auditDecided(r, after)
 	case r.verb.acquires():
 		c.acquisitionDecided(r, o, after, t)

@@ -1,0 +1,166 @@
+package redlock
+
+// Goal: a Share takes no more than its limits, and what ended in whatever way counts no more. Method: dialogues in virtual time, and the
+// count of a random sequence of leases compared with one that is made anew each time.
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+)
+
+// of starts operations of one share.
+type of struct {
+	*proxy
+	share *Share
+}
+
+func (u of) begin(req LockRequest) *call {
+	c := &call{Op: Op{Share: u.share}, began: time.Now()}
+	u.StartLock(&c.Op, req, c)
+	return c
+}
+
+func (u of) lock(req LockRequest) *call { return u.finish(u.begin(req)) }
+
+func (u of) commit(changes ...Change) *call {
+	c := &call{Op: Op{Share: u.share}, began: time.Now()}
+	u.StartCommit(&c.Op, changes, c)
+	return u.finish(c)
+}
+
+func TestMaxLocksOfAShare(t *testing.T) {
+	const full = "may lock 3 resources at the same time (max_locks)"
+	inVirtualTime(t, 5, func(s *stage) {
+		p := s.open()
+		u := of{p, &Share{MaxLocks: 3}}
+		a := u.lock(one("a", 10*time.Second))
+		b := u.lock(one("b", time.Second).as("token-of-b"))
+		u.commit(setNX("c", "a value of c that is unique", 5*time.Second)).want(s, "SET NX", "held", 0)
+		u.lock(one("d", time.Second)).want(s, "LOCK beyond the limit", full, 0)
+		u.lock(one("d", time.Second).waits(time.Second)).want(s, "LOCK WAIT beyond the limit", full, 0)
+		u.commit(setNX("d", "a value of d that is unique", time.Second)).want(s, "SET NX beyond the limit", full, 0)
+		of{p, &Share{MaxLocks: 3}}.lock(one("of another", time.Second)).want(s, "LOCK of another share", "held", 0)
+		p.lock(one("of nobody", time.Second)).want(s, "LOCK without a share", "held", 0)
+
+		p.extend(a.Token, 5*time.Second, "a").want(s, "EXTEND at the limit", "held", 0)
+		u.lock(one("b", time.Second).as("token-of-b")).want(s, "repetition at the limit", "held", 0)
+		u.commit(rotate("c", "a value of c that is unique", "another value that is unique", 5*time.Second)).want(s, "rotation at the limit", "held", 0)
+		u.lock(one("d", time.Second)).want(s, "LOCK beyond the limit", full, 0)
+
+		time.Sleep(b.Validity) // b ends by itself
+		u.lock(one("d", time.Second)).want(s, "LOCK after one has ended", "held", 0)
+		u.lock(one("e", time.Second)).want(s, "LOCK beyond the limit", full, 0)
+		p.unlock(a.Token, "a").want(s, "UNLOCK", "held", 0)
+		u.lock(several(time.Second, "e", "f")).want(s, "LOCK of two where there is room for one", full, 0)
+		u.lock(one("e", time.Second)).want(s, "LOCK after an UNLOCK", "held", 0)
+		u.commit(compareAndDelete("c", "another value that is unique")).want(s, "compare and delete", "held", 0)
+		time.Sleep(time.Second + ms)
+		u.lock(several(time.Second, "e", "f", "g")).want(s, "LOCK of three", "held", 0)
+		if locks, waiters := p.Usage(u.share); locks != 3 || waiters != 0 {
+			s.Errorf("usage: got %d locks, %d waiters, want 3, 0", locks, waiters)
+		}
+	})
+}
+
+// What is under way takes no room: it is refused when it is granted, and leaves nothing behind.
+func TestMaxLocksOfAShareUnderWay(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p := s.open()
+		u := of{p, &Share{MaxLocks: 2}}
+		p.delay(ms, ms, 0, 1, 2, 3, 4)
+		s.do(0, "SET", "k0", "another", "PX", 100)
+		s.do(1, "SET", "k0", "another", "PX", 100)
+		s.do(2, "SET", "k0", "another", "PX", 100)
+		var calls []*call
+		for i := range 6 {
+			req := one(fmt.Sprint("k", i), time.Minute)
+			if i%2 == 1 {
+				req = req.as(fmt.Sprint("token of k", i))
+			}
+			if i > 3 {
+				req = req.waits(time.Minute)
+			}
+			calls = append(calls, u.begin(req))
+		}
+		for i, want := range []string{"no", "held", "held", "max_locks", "max_locks", "max_locks"} {
+			p.finish(calls[i]).want(s, fmt.Sprint("LOCK of k", i), want, 2*ms)
+			if _, ok := errors.AsType[*ShareError](calls[i].Err); ok != (i > 2) || errors.Is(calls[i].Err, ErrLimit) != ok {
+				s.Errorf("LOCK of k%d: got %v", i, calls[i].Err)
+			}
+		}
+		time.Sleep(200 * ms)
+		for i := range 6 {
+			want := "00000"
+			if i == 1 || i == 2 {
+				want = "11111"
+			}
+			s.wantOn(fmt.Sprint("k", i), calls[max(1, min(i, 2))].Token, want)
+		}
+		if got := fmt.Sprint(locksOn(s.masters[4])); got != "[k1 k2]" {
+			s.Errorf("left on a master: %s, want [k1 k2]", got)
+		}
+	})
+}
+
+func TestMaxWaitersOfAShare(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p := s.open()
+		u, other := of{p, &Share{MaxWaiters: 2}}, of{p, &Share{MaxWaiters: 2}}
+		held := p.lock(one("r", time.Minute))
+		first, second := u.begin(one("r", time.Minute).waits(time.Minute)), u.begin(one("r", time.Minute).waits(100*ms))
+		third := u.begin(one("r", time.Minute).waits(time.Minute))
+		third.want(s, "one too many", "too many waiters: 2 LOCKs of this user may wait at the same time (max_waiters)", 0)
+		if !errors.Is(third.Err, ErrTooManyWaiters) || !errors.Is(third.Err, ErrLimit) {
+			s.Errorf("one too many: got %v", third.Err)
+		}
+		u.lock(one("r", time.Minute)).want(s, "LOCK without WAIT", "no", 0)
+		other.begin(one("r", time.Minute).waits(time.Minute)).want(s, "LOCK WAIT of another share", "under way", 0)
+		p.finish(second)
+		u.begin(one("r", time.Minute).waits(time.Minute)).want(s, "when one has given up", "under way", 0)
+		p.unlock(held.Token, "r")
+		p.finish(first).want(s, "the first waiter", "held", first.took)
+		u.begin(one("r", time.Minute).waits(time.Minute)).want(s, "when one has been granted", "under way", 0)
+		if _, waiters := p.Usage(u.share); waiters != 2 {
+			s.Errorf("usage: got %d waiters, want 2", waiters)
+		}
+	})
+}
+
+func TestShareCounts(t *testing.T) {
+	for seed := range uint64(50) {
+		random := rand.New(rand.NewPCG(seed, 0))
+		s, shares := newLeases(), []*Share{{MaxLocks: 1 << 20}, {MaxLocks: 1 << 20}}
+		now, longest := time.Now(), 0
+		for range 2000 {
+			now = now.Add(time.Duration(random.IntN(5)) * ms)
+			switch key := fmt.Sprint(random.IntN(60)); random.IntN(3) {
+			case 0:
+				if e := s.entries[key]; e != nil && e.lease != nil {
+					s.forget(e.lease)
+				}
+			default:
+				r := &round{ttlMs: 1, validUntil: now.Add(time.Duration(1+random.IntN(200)) * ms)}
+				r.setKeys(key)
+				if random.IntN(4) == 0 {
+					r.setKeys(key, key+"'")
+				}
+				s.grant(r, shares[random.IntN(2)], 5, now)
+			}
+			for i, share := range shares {
+				share.uncountEnded(now)
+				want := 0
+				for _, lease := range s.all {
+					if lease.share == share && now.Before(lease.validUntil) {
+						want += len(lease.keys)
+					}
+				}
+				if longest = max(longest, len(share.ends)); share.locks != want || longest > 300 {
+					t.Fatalf("seed %d: share %d counts %d locks with a heap of %d, want %d", seed, i, share.locks, len(share.ends), want)
+				}
+			}
+		}
+	}
+}
