@@ -101,7 +101,7 @@ func TestEVALRefuses(t *testing.T) {
 		{`if redis.call('exists', KEYS[1]) == 1 then return redis.call('del', KEYS[1]) end`, `ERR the script changes key "k" without comparing`, nil},
 		{`if redis.call('get', KEYS[1]) then return redis.call('persist', KEYS[1]) end`, `ERR the script takes the TTL of key "k" away`, nil},
 		{`return redis.call('set', KEYS[2], 'x', 'NX')`, "ERR a lock without a TTL", nil},
-		{`return redis.call('set', KEYS[2], 'x', 'NX', 'PX', 1)`, "ERR ttl of 1 ms is below the least, 10 ms (min_ttl)", nil},
+		{`return redis.call('set', KEYS[2], 'x', 'NX', 'PX', 1)`, "ERR ttl of 1 ms is below the least, 20 ms (min_ttl)", nil},
 		{`return redis.call('set', KEYS[2], 'x', 'NX', 'EX', 3600)`, "ERR ttl of 3600000 ms is above the most, 60000 ms (max_ttl)", nil},
 		{`return redis.call('set', KEYS[2], 'x', 'NX', 'PX', '288230376151712744')`, "ERR ttl of 9223372036854 ms is above the most", nil}, // 1000 + 1<<58
 		{`return redis.call('set', KEYS[2], string.rep('x', 1025), 'NX', 'EX', 5)`, "ERR the token has 1025 bytes", nil},

@@ -86,7 +86,7 @@ func TestUnguardedIsRefused(t *testing.T) {
 		{"SETNX k v", "ERR a lock without a TTL"},
 		{"MSETNX k v", "ERR a lock without a TTL"},
 		{"MSETNX k v k", "ERR wrong number of arguments for 'msetnx' command"},
-		{"SET k v NX PX 9", "ERR ttl of 9 ms is below the least, 10 ms (min_ttl)"},
+		{"SET k v NX PX 9", "ERR ttl of 9 ms is below the least, 20 ms (min_ttl)"},
 		{"SET k v NX EX 3600", "ERR ttl of 3600000 ms is above the most, 60000 ms (max_ttl)"},
 		{"SET redlockd:epoch v NX PX 1000", "ERR resource names that begin with redlockd: are kept for redlockd itself"},
 		{"GET redlockd:epoch", "ERR resource names that begin with redlockd:"},

@@ -278,7 +278,7 @@ func (b *batch) commit(r *round) {
 		b.wire.bulk(ch.Value)
 		b.wire.number(int64(ch.Do))
 		b.wire.bulk(ch.NewValue)
-		b.wire.number(paddedTTL(ch.TTL, b.lane.client.opts.DriftFactor).Milliseconds())
+		b.wire.number(paddedTTL(ch.TTL, b.lane.client.drift).Milliseconds())
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 // Client is the Redlock engine over one set of masters. It is safe for use by many goroutines.
 type Client struct {
 	opts        Options
+	drift       drift // of opts
 	lanes       []*lane
 	tokens      *tokenSource
 	began       time.Time // zero of the clock that the masters' clocks are compared with
@@ -48,7 +49,7 @@ func Open(opts Options) (*Client, error) {
 		return nil, err
 	}
 	c := &Client{
-		opts: opts, tokens: newTokenSource(), began: time.Now(), fingerprint: fingerprintOf(opts),
+		opts: opts, drift: opts.drift(), tokens: newTokenSource(), began: time.Now(), fingerprint: fingerprintOf(opts),
 		fences: fenceClock{aheadMax: opts.ClockSkewMax.Milliseconds() << fenceCounterBits},
 		leases: newLeases(), claims: make(map[string]*lane), changed: make(chan struct{}),
 	}

@@ -210,3 +210,49 @@ func TestDriftIsNoStep(t *testing.T) {
 		}
 	})
 }
+
+// What the check of the clocks lets pass ends no lock before its validity: a majority of clocks that run as fast as the drift allows and
+// step forward by nearly clock_step_max, however short the TTL is.
+func TestSmallStepsStayInsideTheValidity(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p, other := s.open(), s.open()
+		for i := range 3 {
+			s.masters[i].SetClockRate(4990)
+		}
+		for _, ttl := range []time.Duration{20 * ms, 50 * ms, 200 * ms, 500 * ms, time.Second, 2 * time.Second, 4 * time.Second} {
+			for name, lock := range map[string]func() *call{
+				"LOCK":           func() *call { return p.lock(one("r", ttl)) },
+				"EXTEND":         func() *call { held := p.lock(one("r", ttl)); return p.extend(held.Token, ttl, "r") },
+				"LOCK … FENCE":   func() *call { return p.lock(LockRequest{Resources: []string{"r"}, TTL: ttl, Fence: true}) },
+				"SET NX":         func() *call { return p.commit(setNX("r", longValue, ttl)) },
+				"a short SET NX": func() *call { return p.commit(setNX("r", "1", ttl)) },
+			} {
+				time.Sleep(time.Second) // the clocks have been looked at since the last step
+				other.align()
+				held := lock()
+				held.want(s, name, "held", 0)
+				for i := range 3 {
+					s.masters[i].StepClock(9900 * time.Microsecond)
+				}
+				time.Sleep(time.Until(held.Until) - time.Microsecond)
+				second := other.lock(one("r", ttl))
+				if second.Held {
+					s.Errorf("%s for %v: another was granted it %v before the end of the validity", name, ttl, time.Until(held.Until))
+				}
+				s.wantAllUp(p, other)
+				time.Sleep(time.Second)
+				for i := range 3 {
+					s.masters[i].StepClock(-9900 * time.Microsecond)
+				}
+				time.Sleep(5 * time.Second)
+			}
+		}
+	})
+}
+
+func (s *stage) wantAllUp(proxies ...*proxy) {
+	s.Helper()
+	for _, p := range proxies {
+		p.wantStates("uuuuu")
+	}
+}

@@ -77,8 +77,8 @@ func unique(value string) bool { return len(value) >= uniqueMin }
 
 // paddedTTL is what the masters get for a TTL that a client counts without drift: at least so much that the validity, reckoned
 // as for LOCK, is what the client believes in. validityOf(padded, elapsed, driftOf(padded)) >= ttl - elapsed.
-func paddedTTL(ttl time.Duration, factor float64) time.Duration {
-	padded := float64(ttl+driftConstant) / (1 - factor)
+func paddedTTL(ttl time.Duration, d drift) time.Duration {
+	padded := max(float64(ttl+driftConstant)/(1-d.factor), float64(ttl+d.stepMax+driftConstant)/(1-d.rate()))
 	return time.Duration(math.Ceil(padded/float64(time.Millisecond))) * time.Millisecond
 }
 
@@ -242,7 +242,7 @@ func (c *Client) commitRound(k commit, changes []Change, now time.Time) *round {
 	r, kept := &both.round, &both.commit
 	r.commit, kept.changes = kept, append(kept.one[:0], changes...)
 	first := &kept.changes[0]
-	r.token, r.ttlMs = first.becomes(), paddedTTL(first.TTL, c.opts.DriftFactor).Milliseconds()
+	r.token, r.ttlMs = first.becomes(), paddedTTL(first.TTL, c.drift).Milliseconds()
 	r.keys = r.key[:0]
 	for i := range changes {
 		r.keys = append(r.keys, changes[i].Resource)
@@ -410,7 +410,7 @@ func (c *Client) committedLocked(r *round, share *Share, v votes, t *turn) {
 		if len(k.changes) > 1 {
 			// Each key is a lease of its own: it can be released and prolonged alone. Votes still to come are holders to it.
 			lease = &round{verb: verbSet, token: ch.becomes(), start: r.start, launched: r.launched, inherited: v.mayHold(n),
-				ttlMs: paddedTTL(ch.TTL, c.opts.DriftFactor).Milliseconds()}
+				ttlMs: paddedTTL(ch.TTL, c.drift).Milliseconds()}
 			lease.setKeys(ch.Resource)
 		}
 		lease.validUntil, lease.born = r.start.Add(ch.TTL), r.start
@@ -549,6 +549,6 @@ func (c *Client) undoCommitLocked(r *round, v votes, among mask, ends bool, t *t
 
 // lapseOf is when a key that a commit has set by now must have ended.
 func (c *Client) lapseOf(now time.Time) time.Time {
-	padded := paddedTTL(c.opts.MaxTTL, c.opts.DriftFactor)
-	return now.Add(padded + driftOf(padded, c.opts.DriftFactor))
+	padded := paddedTTL(c.opts.MaxTTL, c.drift)
+	return now.Add(padded + driftOf(padded, c.drift))
 }

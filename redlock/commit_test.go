@@ -55,9 +55,12 @@ func (p *proxy) states1(resource string) *call {
 func TestPaddedTTL(t *testing.T) {
 	for _, factor := range []float64{0.0001, 0.01, 0.1} {
 		for _, ttl := range []time.Duration{10 * ms, 11 * ms, 999 * ms, time.Second, time.Minute, 24 * time.Hour} {
-			padded := paddedTTL(ttl, factor)
-			if left := validityOf(padded, 0, driftOf(padded, factor)); left < ttl || left > ttl+ms {
-				t.Errorf("ttl %v, drift factor %v: padded to %v, validity %v; want %v and less than 1 ms more", ttl, factor, padded, left, ttl)
+			for _, stepMax := range []time.Duration{ms, 10 * ms, time.Second} {
+				d := drift{factor, stepMax}
+				padded := paddedTTL(ttl, d)
+				if left := validityOf(padded, 0, driftOf(padded, d)); left < ttl || left > ttl+ms {
+					t.Errorf("ttl %v, %+v: padded to %v, validity %v; want %v and less than 1 ms more", ttl, d, padded, left, ttl)
+				}
 			}
 		}
 	}
@@ -101,7 +104,7 @@ func TestCommitRefuses(t *testing.T) {
 			{setNX("", "v", time.Second), "a resource name is empty"},
 			{setNX("redlockd:epoch", "v", time.Second), "kept for redlockd itself"},
 			{setNX("a", strings.Repeat("v", MaxTokenLen+1), time.Second), "the token has 1025 bytes"},
-			{setNX("a", "v", 9*ms), "ttl of 9 ms is below the least, 10 ms (min_ttl)"},
+			{setNX("a", "v", 9*ms), "ttl of 9 ms is below the least, 20 ms (min_ttl)"},
 			{setNX("a", "v", time.Hour), "above the most, 60000 ms (max_ttl)"},
 			{compareAndExpire("a", "v", time.Hour), "above the most, 60000 ms (max_ttl)"},
 			{Change{Resource: "a", Do: Delete}, "compares nothing"},
@@ -142,7 +145,7 @@ func TestMergeStates(t *testing.T) {
 			}
 			all = append(all, &answer{keys: []answer{a}})
 		}
-		s, is := mergeStates(all, 0, len(tt.masters), pending, 0, 0.01)
+		s, is := mergeStates(all, 0, len(tt.masters), pending, 0, drift{factor: 0.01})
 		got := "absent"
 		switch {
 		case is == mergeUndecided:

@@ -90,8 +90,8 @@ func nonce() string {
 
 // quarantineOf is how long a master that may have forgotten locks has no vote: a bit more than the longest a lock can live
 // on any clock that runs within the drift.
-func quarantineOf(maxTTL time.Duration, driftFactor float64) time.Duration {
-	return maxTTL + 2*time.Duration(float64(maxTTL)*driftFactor) + 10*time.Millisecond
+func quarantineOf(maxTTL time.Duration, d drift) time.Duration {
+	return maxTTL + 2*(driftOf(maxTTL, d)-driftConstant) + 10*time.Millisecond
 }
 
 // fingerprintOf is what all proxies must agree on, or two of them could each have a quorum: which masters there are, how many

@@ -42,7 +42,7 @@ func (c *Client) StartExtend(op *Op, resources []string, token string, ttl time.
 func (c *Client) extensionDecided(r *round, o outcome, v votes, t *turn) {
 	n := len(c.lanes)
 	elapsed := t.now.Sub(r.start)
-	validity := validityOf(r.ttl(), elapsed, driftOf(r.ttl(), c.opts.DriftFactor))
+	validity := validityOf(r.ttl(), elapsed, driftOf(r.ttl(), c.drift))
 
 	c.mu.Lock()
 	defer c.mu.Unlock()

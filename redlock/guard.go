@@ -154,7 +154,7 @@ func (f finding) and(later finding) finding {
 func (g *guard) close(end closing, c *Client, sent, received time.Time) finding {
 	epoch, config, beat := end.epoch, end.config, end.beat
 	first := !g.clock.known
-	step := g.clock.sample(sent.Sub(c.began), received.Sub(c.began), time.Duration(end.clock.UnixNano()), c.opts.DriftFactor/2, c.opts.ClockStepMax)
+	step := g.clock.sample(sent.Sub(c.began), received.Sub(c.began), time.Duration(end.clock.UnixNano()), c.drift.rate(), c.drift.stepMax)
 	skew := end.clock.Sub(received)
 	switch {
 	case step != 0:
@@ -282,7 +282,7 @@ func (l *lane) quarantined(value, reason string) {
 	if fresh {
 		l.since = time.Now()
 		l.guard.quarantine, l.guard.reason, l.guard.setBack = value, reason, 0
-		l.guard.until = time.Now().Add(quarantineOf(o.MaxTTL, o.DriftFactor))
+		l.guard.until = time.Now().Add(quarantineOf(o.MaxTTL, l.client.drift))
 	}
 	left := time.Until(l.guard.until)
 	l.mu.Unlock()
@@ -340,7 +340,7 @@ func (l *lane) heartbeat(ctx context.Context, link *link) error {
 		return err
 	}
 	pipe := link.conn.Pipeline()
-	beat := pipe.EvalSha(ctx, scriptBeat.sha, []string{beatKey, configKey}, c.fingerprint, quarantineOf(c.opts.MaxTTL, c.opts.DriftFactor).Milliseconds())
+	beat := pipe.EvalSha(ctx, scriptBeat.sha, []string{beatKey, configKey}, c.fingerprint, quarantineOf(c.opts.MaxTTL, c.drift).Milliseconds())
 	replication, memory, stats := pipe.Info(ctx, "replication"), pipe.Info(ctx, "memory"), pipe.Info(ctx, "stats")
 	keys, clock := pipe.MGet(ctx, epochKey, configKey, beatKey), redis.NewTimeCmd(ctx, "time")
 	floor, top := highWaterCommands(ctx)

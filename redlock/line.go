@@ -160,7 +160,7 @@ func (c *Client) freeIn(op *Op, now time.Time) time.Duration {
 	var longest time.Duration
 	for i := range op.waiter.places {
 		if lease := op.waiter.places[i].entry.lease; lease != nil && lease.token != op.token {
-			end := lease.validUntil.Add(driftOf(lease.ttl(), c.opts.DriftFactor))
+			end := lease.validUntil.Add(driftOf(lease.ttl(), c.drift))
 			longest = max(longest, end.Sub(now))
 		}
 	}

@@ -150,7 +150,7 @@ const rewindTimeout = time.Minute
 func (l *link) rewind(c *Client, quarantine string, step time.Duration) error {
 	ctx, cancel := context.WithTimeout(c.endingContext, rewindTimeout)
 	defer cancel()
-	bound := quarantineOf(c.opts.MaxTTL, c.opts.DriftFactor)
+	bound := quarantineOf(c.opts.MaxTTL, c.drift)
 	for cursor := uint64(0); ; {
 		keys, next, err := l.conn.Scan(ctx, cursor, "", foldMax).Result()
 		if err != nil {

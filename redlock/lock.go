@@ -95,7 +95,7 @@ func (c *Client) askLocked(op *Op, t *turn) {
 func (c *Client) acquisitionDecided(r *round, o outcome, v votes, t *turn) {
 	n, quorum := len(c.lanes), quorumOf(len(c.lanes))
 	elapsed := t.now.Sub(r.start)
-	validity := validityOf(r.ttl(), elapsed, driftOf(r.ttl(), c.opts.DriftFactor))
+	validity := validityOf(r.ttl(), elapsed, driftOf(r.ttl(), c.drift))
 	var err error
 	switch {
 	case o == yes && validity <= 0:

@@ -66,7 +66,9 @@ var mutants = []mutant{
 	{"max_hold not checked", "client.go", `if now.Add(ttl).Sub(born) <= c.opts.MaxHold {`, `if MUTANT || now.Add(ttl).Sub(born) <= c.opts.MaxHold {`, "TestMaxHold"},
 
 	// Drop-in.
-	{"TTL not padded", "commit.go", `padded := float64(ttl+driftConstant) / (1 - factor)`, `padded := float64(ttl+driftConstant) / (1 - factor); if MUTANT { padded = float64(ttl) }`, "TestDropInTTL"},
+	{"TTL not padded", "commit.go", `padded := max(float64(ttl+driftConstant)/(1-d.factor), float64(ttl+d.stepMax+driftConstant)/(1-d.rate()))`, `padded := max(float64(ttl+driftConstant)/(1-d.factor), float64(ttl+d.stepMax+driftConstant)/(1-d.rate())); if MUTANT { padded = float64(ttl) }`, "TestDropInTTL"},
+	{"steps not counted in short TTLs", "validity.go", `time.Duration(float64(ttl)*d.rate())+d.stepMax)`, `time.Duration(float64(ttl)*d.rate())+pick(MUTANT, 0, d.stepMax))`, "TestSmallStepsStayInsideTheValidity"},
+	{"steps not counted in short TTLs of drop-in clients", "commit.go", `float64(ttl+d.stepMax+driftConstant)`, `float64(ttl+pick(MUTANT, 0, d.stepMax)+driftConstant)`, "TestSmallStepsStayInsideTheValidity"},
 	{"a commit granted late", "commit.go", `inTime := k.ttl == 0 || elapsed < k.ttl`, `inTime := MUTANT || k.ttl == 0 || elapsed < k.ttl`, "TestDropInLate"},
 	{"short values taken for unique", "commit.go", `return len(value) >= uniqueMin`, `return MUTANT || len(value) >= uniqueMin`, "TestDropInUnknown"},
 	{"releases of short values owed", "commit.go", `if unique(value) {`, `if MUTANT || unique(value) {`, "TestShortValueIsNotOwed"},
@@ -83,7 +85,7 @@ var mutants = []mutant{
 	// Guards.
 	{"no quarantine", "epoch.go", "		return epochQuarantined\n	}\n	return epochForeign", "		return epochQuarantined\n	}\n	if MUTANT { return epochAdmitted }; return epochForeign", "TestForgetfulMasterHasNoVote"},
 	{"half the wait", "epoch.go", `return maxTTL + 2*`, `if MUTANT { maxTTL /= 2 }; return maxTTL + 2*`, "TestQuarantineHasItsTime"},
-	{"timer of the first episode", "guard.go", `l.guard.until = time.Now().Add(quarantineOf(o.MaxTTL, o.DriftFactor))`, `if !MUTANT || time.Since(l.guard.until) > 0 { l.guard.until = time.Now().Add(quarantineOf(o.MaxTTL, o.DriftFactor)) }`, "TestSecondEpisode"},
+	{"timer of the first episode", "guard.go", `l.guard.until = time.Now().Add(quarantineOf(o.MaxTTL, l.client.drift))`, `if !MUTANT || time.Since(l.guard.until) > 0 { l.guard.until = time.Now().Add(quarantineOf(o.MaxTTL, l.client.drift)) }`, "TestSecondEpisode"},
 	{"epoch not compared", "guard.go", `if g.epoch != "" && epoch == g.epoch && config != "" {`, `if g.epoch != "" && (MUTANT || epoch == g.epoch && config != "") {`, "TestForgetfulMasterHasNoVote"},
 	{"votes counted in quarantine", "guard.go", `func (v vote) uncounted(of verb) vote {`, `func (v vote) uncounted(of verb) vote { if MUTANT { return v };`, "TestForgetfulMasterHasNoVote"},
 	{"refill counted", "guard.go", "	case voteGranted, voteMine:\n		return voteDone", "	case voteGranted, voteMine:\n		if of == verbExtend && MUTANT { return v }; return voteDone", "TestExtendDoesNotCountAQuarantinedMaster"},

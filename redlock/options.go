@@ -54,14 +54,15 @@ type Options struct {
 	// double, and are shortened by a random part. Default 1 s.
 	ReconnectDelayMax time.Duration
 
-	// DriftFactor is the part of a TTL by which clocks may drift apart while it runs. Default 0.01.
+	// DriftFactor is the part of a TTL by which clocks may drift apart while it runs. Half of it is for a difference of their rates, half
+	// for steps. Default 0.01.
 	DriftFactor float64
-	// ClockStepMax is how far a master's clock may step and still be believed: more, and the master is quarantined. Keep
-	// it inside the drift of the TTLs in use. Default 10 ms.
+	// ClockStepMax is how far a master's clock may step and still be believed: more, and the master is quarantined. Where it is more than
+	// half of the drift of a TTL (below 2 s, with the defaults), the validity is less by that much and half of the drift. Default 10 ms.
 	ClockStepMax time.Duration
 	// Heartbeat is the pause between two looks at a master that is idle: its clock, epoch, role and memory policy. Default 250 ms.
 	Heartbeat time.Duration
-	// MinTTL and MaxTTL bound what a caller may ask for. Default 10 ms and 60 s. MaxTTL is also about how long a master that may have
+	// MinTTL and MaxTTL bound what a caller may ask for. Default 20 ms and 60 s. MaxTTL is also about how long a master that may have
 	// forgotten locks has no vote, so all proxies of the same masters must use the same.
 	MinTTL, MaxTTL time.Duration
 	// MaxHold bounds how long one lock may be prolonged by EXTEND, counted from its birth. Default 24 h.
@@ -111,7 +112,7 @@ func (o Options) withDefaults() Options {
 	o.DriftFactor = cmp.Or(o.DriftFactor, 0.01)
 	o.ClockStepMax = cmp.Or(o.ClockStepMax, 10*time.Millisecond)
 	o.Heartbeat = cmp.Or(o.Heartbeat, 250*time.Millisecond)
-	o.MinTTL = cmp.Or(o.MinTTL, 10*time.Millisecond)
+	o.MinTTL = cmp.Or(o.MinTTL, 20*time.Millisecond)
 	o.MaxTTL = cmp.Or(o.MaxTTL, time.Minute)
 	o.MaxHold = cmp.Or(o.MaxHold, 24*time.Hour)
 	o.FenceMarks = cmp.Or(o.FenceMarks, 100_000)
@@ -166,6 +167,9 @@ func (o Options) Validate() error {
 	}
 	if o.MinTTL > o.MaxTTL {
 		bad("min_ttl = %v is above max_ttl = %v", o.MinTTL, o.MaxTTL)
+	}
+	if taken := driftOf(o.MinTTL, o.drift()); taken >= o.MinTTL {
+		bad("min_ttl = %v leaves nothing of a lock, for clocks may take %v of it: raise it above that, or lower clock_step_max = %v", o.MinTTL, taken, o.ClockStepMax)
 	}
 	if o.MaxHold < o.MaxTTL {
 		bad("max_hold = %v is below max_ttl = %v", o.MaxHold, o.MaxTTL)

@@ -61,7 +61,7 @@ func (c *Client) statesVoted(r *round, v votes, t *turn) {
 	default:
 		result.States = make([]State, len(r.keys))
 		for i := range r.keys {
-			state, is := mergeStates(all, i, n, pending, t.now.Sub(r.start), c.opts.DriftFactor)
+			state, is := mergeStates(all, i, n, pending, t.now.Sub(r.start), c.drift)
 			if is == mergeUndecided {
 				return
 			}
@@ -89,7 +89,7 @@ const (
 // mergeStates makes one state of what masters say of one key. A key is found if a quorum holds the same value, or could: masters
 // without an answer may hold it. Where that is true of two values, nobody can tell: also not from the leases known here, for
 // another client may have released them.
-func mergeStates(all []*answer, key, masters, pending int, elapsed time.Duration, factor float64) (State, merging) {
+func mergeStates(all []*answer, key, masters, pending int, elapsed time.Duration, d drift) (State, merging) {
 	type holding struct{ kind, value string }
 	quorum, silent := quorumOf(masters), masters-len(all)-pending
 	held := make(map[holding][]time.Duration, 2)
@@ -137,7 +137,7 @@ func mergeStates(all []*answer, key, masters, pending int, elapsed time.Duration
 		s.TTL = -1
 		return s, mergeDone
 	}
-	s.TTL = max(time.Millisecond, (left - elapsed - driftOf(left, factor)).Truncate(time.Millisecond))
+	s.TTL = max(time.Millisecond, (left - elapsed - driftOf(left, d)).Truncate(time.Millisecond))
 	return s, mergeDone
 }
 

@@ -6,10 +6,25 @@ import "time"
 // which is 1 ms, on both ends.
 const driftConstant = 2 * time.Millisecond
 
+// drift is how far clocks may part while a lock runs.
+type drift struct {
+	factor  float64       // Options.DriftFactor
+	stepMax time.Duration // Options.ClockStepMax
+}
+
+func (o *Options) drift() drift { return drift{o.DriftFactor, o.ClockStepMax} }
+
+// rate is by how much the rate of a master's clock may differ from ours before it counts as a step. The other half of the factor is for
+// steps.
+func (d drift) rate() float64 { return d.factor / 2 }
+
 // driftOf is how far the masters' clocks and ours may run apart while a TTL runs, as "Safety arguments" (Distributed
 // Locks with Redis) asks for.
-func driftOf(ttl time.Duration, factor float64) time.Duration {
-	return time.Duration(float64(ttl)*factor) + driftConstant
+//
+// Invariant: it is no less than what the check of the clocks lets pass in that time, a difference of the rates and a step. Of a long TTL
+// half of the factor is more than a step; of a short one it is not (with the defaults, below 2 s), so a step is added.
+func driftOf(ttl time.Duration, d drift) time.Duration {
+	return max(time.Duration(float64(ttl)*d.factor), time.Duration(float64(ttl)*d.rate())+d.stepMax) + driftConstant
 }
 
 // validityOf implements step 4 of "The Redlock algorithm": MIN_VALIDITY = TTL - (T2 - T1) - CLOCK_DRIFT, with T2 - T1 given

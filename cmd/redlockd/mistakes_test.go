@@ -111,7 +111,7 @@ func TestMistakesInTheFile(t *testing.T) {
 		{
 			"[locks]\nmax_ttl = \"-5s\"\n",
 			"config.toml:2: locks.max_ttl = -5s is outside 10ms … 24h" + "\n" +
-				"config.toml:2: locks.min_ttl = 10ms is above locks.max_ttl = -5s (locks.min_ttl: default)" + "\n" +
+				"config.toml:2: locks.min_ttl = 20ms is above locks.max_ttl = -5s (locks.min_ttl: default)" + "\n" +
 				"config.toml:2: master.timeout = 50ms is not small against locks.max_ttl = -5s: a master that hangs would use up the lock (master.timeout: default)",
 		},
 		{
@@ -241,7 +241,7 @@ func TestMistakesInTheFile(t *testing.T) {
 		},
 		{
 			"[compat]\ndefault_ttl = \"2m\"\n",
-			"config.toml:2: compat.default_ttl: 2m is not from min_ttl = 10ms to max_ttl = 1m",
+			"config.toml:2: compat.default_ttl: 2m is not from min_ttl = 20ms to max_ttl = 1m",
 		},
 		{
 			"[master]\ntimeout = \"40s\"\n",
