@@ -97,7 +97,33 @@ func TestKubernetesConfigurationIsRead(t *testing.T) {
 	if err := c.resolveMasters(); err != nil {
 		t.Fatal(err)
 	}
+	if err := c.checkProtected(); err != nil {
+		t.Error(err)
+	}
 	if len(c.engine.Masters) != 5 || len(c.userList.entries) != 1 || c.listen != ":6380" {
 		t.Errorf("got %d masters, %d users, listen %s; want 5, 1, :6380", len(c.engine.Masters), len(c.userList.entries), c.listen)
+	}
+}
+
+// Nobody serves a network without users by accident: the image alone does not start, and compose.yaml says that it wants it so, and
+// publishes its port to this machine alone.
+func TestDockerSaysWhoMayConnect(t *testing.T) {
+	image := regexp.MustCompile(`(?m)^ENV (REDLOCKD_\w+=\S+)$`).FindStringSubmatch(readDocker(t, "Dockerfile"))
+	if image == nil {
+		t.Fatal("Dockerfile sets no variable")
+	}
+	if err := mustLoad(t, nil, image[1]).checkProtected(); err == nil {
+		t.Errorf("the image alone, with %s: got no error, want it refused", image[1])
+	}
+	environ := []string{image[1]}
+	compose := readDocker(t, "compose.yaml")
+	for _, pair := range regexp.MustCompile(`(?m)^ +(REDLOCKD_\w+): "?([^"\n]+?)"?$`).FindAllStringSubmatch(compose, -1) {
+		environ = append(environ, pair[1]+"="+pair[2])
+	}
+	if err := mustLoad(t, nil, environ...).checkProtected(); err != nil {
+		t.Errorf("compose.yaml, with %q: %v", environ, err)
+	}
+	if !strings.Contains(compose, `ports: ["127.0.0.1:6380:6380"]`) {
+		t.Error("compose.yaml needs no password, and publishes its port to others than this machine")
 	}
 }

@@ -165,20 +165,35 @@ func (c *config) resolve() error {
 	return errors.Join(errs...)
 }
 
-// checkListen checks the addresses, and warns of a server that is open to everybody who can reach it.
+// checkListen checks the addresses.
 func (c *config) checkListen() error {
 	if err := c.checkAddress("server.listen", c.listen); err != nil {
 		return err
-	}
-	host, _, _ := net.SplitHostPort(c.listen)
-	ip := net.ParseIP(host)
-	if local := host == "localhost" || ip != nil && ip.IsLoopback(); !local && len(c.userList.entries) == 0 && c.tls.clientCA == "" {
-		c.serverWarnings = append(c.serverWarnings, fmt.Sprintf("%s is open to everybody who can reach it: name users under [auth], or ask for client certificates", c.listen))
 	}
 	if c.httpListen == "" {
 		return nil
 	}
 	return c.checkAddress("http.listen", c.httpListen)
+}
+
+// checkProtected refuses a server that other machines can reach and that asks nobody who it is: protected_mode, as Redis has it.
+// Redis starts, and answers clients of other machines with -DENIED. redlockd does not start, so that whoever starts it reads
+// the reason, and not whoever connects later. Client certificates count: without one that tls_client_ca has signed
+// nobody gets to send a command. Only who serves asks for this; check and run read the same file and listen to nobody.
+func (c *config) checkProtected() error {
+	if !c.protected || len(c.userList.entries) > 0 || c.tls.clientCA != "" || onlyHere(c.listen) {
+		return nil
+	}
+	return c.errorAt("server.listen", fmt.Errorf("protected mode: other machines can reach %s, and nobody has to log in there. "+
+		"Name users in [auth] (or tls_client_ca in [server], then clients must show certificates); or, if everybody who can reach it may take and release "+
+		"every lock, set protected_mode = false in [server] (%s=false)", c.listen, c.find("server.protected_mode").environment()))
+}
+
+// onlyHere tells whether an address to listen on can be reached from this machine alone.
+func onlyHere(addr string) bool {
+	host, _, _ := net.SplitHostPort(addr)
+	ip := net.ParseIP(host)
+	return strings.HasPrefix(addr, "/") || host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
 func (c *config) checkAddress(setting, addr string) error {

@@ -70,6 +70,7 @@ var another = map[string]string{
 	"server.pipeline_max":    "7",
 	"fence.always":           "true",
 	"compat.allow_unguarded": "true",
+	"server.protected_mode":  "false",
 	"master.username":        "u",
 	"master.password":        "p",
 	"master.password_file":   "",

@@ -522,10 +522,6 @@ func TestWarnings(t *testing.T) {
 		{"file.toml", nil, readable("password")},
 		{"none.toml", []string{"REDLOCKD_LOCKS_MAX_TLL=5s"}, "the environment variable REDLOCKD_LOCKS_MAX_TLL names no setting (did you mean REDLOCKD_LOCKS_MAX_TTL?)"},
 		{"none.toml", []string{"REDLOCKD_SERVICE_HOST=10.0.0.1", "REDLOCKD_PORT=tcp://10.0.0.1:6380", "REDLOCKD_PORT_6380_TCP_ADDR=10.0.0.1", "REDLOCKD_SERVICE_PORT_LOCKS=1"}, ""},
-		{"none.toml", []string{"REDLOCKD_SERVER_LISTEN=0.0.0.0:6380"}, "0.0.0.0:6380 is open to everybody who can reach it: name users under [auth], or ask for client certificates"},
-		{"none.toml", []string{"REDLOCKD_SERVER_LISTEN=:6380", "REDLOCKD_AUTH_USERS=a:b"}, ""},
-		{"none.toml", []string{"REDLOCKD_SERVER_LISTEN=[::1]:6380"}, ""},
-		{"none.toml", []string{"REDLOCKD_SERVER_LISTEN=localhost:6380"}, ""},
 	} {
 		cfg, err := load(map[string]string{"config": c.file}, c.environ)
 		if err != nil {

@@ -29,7 +29,7 @@ func TestPrintConfig(t *testing.T) {
 	squeezed := regexp.MustCompile(` +`).ReplaceAllString(got, " ")
 	for _, want := range []string{
 		`masters = ["a:1", {addr = "b:1", name = "second", username = "u", password = (hidden), tls = false}, "c:1"] # config.toml:1` + "\n",
-		"\n[server]\nlisten = \"127.0.0.1:6380\" # default\nmax_clients = 50 # config.toml:3\n",
+		"\n[server]\nlisten = \"127.0.0.1:6380\" # default\nprotected_mode = true # default\nmax_clients = 50 # config.toml:3\n",
 		"\nusers = [{name = \"app\", password = (hidden), resources = [\"app:*\", \"it's\"], max_ttl = \"30s\"}] # config.toml:5\n",
 		"\nformat = \"json\" # REDLOCKD_LOG_FORMAT\n",
 		"\nmax_ttl = \"1m30s\" # --max-ttl\n",

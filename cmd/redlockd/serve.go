@@ -35,6 +35,9 @@ func serve(p process, args []string) int {
 	if c == nil {
 		return code
 	}
+	if err := c.checkProtected(); err != nil {
+		return p.usageError(err)
+	}
 	return runServer(p, c, flags.on("bootstrap"))
 }
 

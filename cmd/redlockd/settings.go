@@ -23,6 +23,7 @@ type config struct {
 	serverWarnings []string
 
 	listen       string
+	protected    bool   // a listener beyond this machine needs users, see checkProtected
 	httpListen   string // empty: no HTTP
 	drainTimeout time.Duration
 	tls          serverTLS
@@ -109,6 +110,7 @@ const hidden = "(hidden)"
 func newConfig() *config {
 	c := &config{
 		listen:       "127.0.0.1:6380",
+		protected:    true,
 		drainTimeout: 5 * time.Second,
 		logLevel:     "info",
 		logFormat:    "text",
@@ -120,6 +122,7 @@ func newConfig() *config {
 		{name: "masters", value: &c.masterList, flag: "masters", arg: "host:port,…", usage: "the independent Redis masters, an odd number; none: five inside this process, to try things out"},
 
 		{name: "server.listen", value: stringValue(&c.listen), flag: "listen", arg: "host:port", usage: "where clients connect"},
+		{name: "server.protected_mode", value: boolValue(&c.protected), usage: "refuse to serve other machines while nobody has to log in"},
 		{name: "server.max_clients", value: intValue(&front.MaxClients), flag: "max-clients", arg: "n", usage: "connections at one time"},
 		{name: "server.idle_timeout", value: durationValue(&front.IdleTimeout), usage: "close a connection without commands after so long; 0s: never"},
 		{name: "server.command_timeout", value: durationValue(&front.CommandTimeout), usage: "close a connection whose command is not complete after so long"},

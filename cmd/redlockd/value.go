@@ -57,7 +57,11 @@ func (s *scalar[T]) String() string            { return s.format(*s.place) }
 // below take zero for "the default", and whoever writes 0 means something else by it.
 func (s *scalar[T]) refuseZero() {
 	var zero T
-	if _, text := any(zero).(string); text || *s.place == zero {
+	switch any(zero).(type) {
+	case string, bool:
+		return
+	}
+	if *s.place == zero {
 		return
 	}
 	s.check = func(v T) error {

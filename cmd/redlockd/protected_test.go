@@ -1,0 +1,79 @@
+package main
+
+// Goal: redlockd does not serve other machines while nobody has to log in, unless it is told to, and says what to do. Method: the
+// program as a process; and the rule by itself for addresses that a test should not open.
+
+import (
+	"encoding/json"
+	"net"
+	"testing"
+)
+
+func TestProtectedMode(t *testing.T) {
+	file := t.TempDir() + "/open.toml"
+	writeFile(t, file, "\n[server]\nlisten = \"0.0.0.0:0\"\n", 0o600)
+	code, stdout, stderr := runBinary(t, "serve", "--config", file)
+	want := "redlockd: " + file + ":3: server.listen: protected mode: other machines can reach 0.0.0.0:0, and nobody has to log in there. " +
+		"Name users in [auth] (or tls_client_ca in [server], then clients must show certificates); or, if everybody who can reach it may take and release " +
+		"every lock, set protected_mode = false in [server] (REDLOCKD_SERVER_PROTECTED_MODE=false)\n"
+	if code != exitUsage || stdout != "" || stderr != want {
+		t.Errorf("exit code %d, %q, %q; want %d, nothing, %q", code, stdout, stderr, exitUsage, want)
+	}
+	// Who does not serve reads the same file, and is not concerned.
+	if code, stdout, stderr := runBinary(t, "serve", "--config", file, "--print-config"); code != exitOK {
+		t.Errorf("--print-config: exit code %d: %s%s", code, stdout, stderr)
+	}
+	_, addrs := startMasters(t, 1)
+	if code, stdout, stderr := runBinary(t, "check", "--config", file, "--masters", addrs, "--master-timeout", "1s"); code != exitOK {
+		t.Errorf("check: exit code %d: %s%s", code, stdout, stderr)
+	}
+
+	for _, way := range []struct{ name, value, greeting string }{
+		{"REDLOCKD_SERVER_PROTECTED_MODE", "false", "PONG"},
+		{"REDLOCKD_AUTH_USERS", "default:secret", "NOAUTH Authentication required."},
+	} {
+		t.Run(way.name, func(t *testing.T) {
+			t.Setenv(way.name, way.value)
+			p := begin(t, "serve", "--config", file, "--log-format", "json")
+			var entry struct{ Addr string }
+			if err := json.Unmarshal([]byte(p.waitLog(`"msg":"listening"`)), &entry); err != nil {
+				t.Fatal(err)
+			}
+			_, port, _ := net.SplitHostPort(entry.Addr)
+			p.addr = "127.0.0.1:" + port
+			p.dial().want("PING", way.greeting)
+		})
+	}
+}
+
+func TestProtectedAddresses(t *testing.T) {
+	for _, c := range []struct {
+		environ []string
+		refused bool
+	}{
+		{nil, false},
+		{[]string{"REDLOCKD_SERVER_LISTEN=:6380"}, true},
+		{[]string{"REDLOCKD_SERVER_LISTEN=[::]:6380"}, true},
+		{[]string{"REDLOCKD_SERVER_LISTEN=10.0.0.1:6380"}, true},
+		{[]string{"REDLOCKD_SERVER_LISTEN=locks.example:6380"}, true},
+		{[]string{"REDLOCKD_SERVER_LISTEN=127.0.0.2:6380"}, false},
+		{[]string{"REDLOCKD_SERVER_LISTEN=[::1]:6380"}, false},
+		{[]string{"REDLOCKD_SERVER_LISTEN=localhost:6380"}, false},
+		{[]string{"REDLOCKD_SERVER_LISTEN=:6380", "REDLOCKD_AUTH_USERS=a:b"}, false},
+		{[]string{"REDLOCKD_SERVER_LISTEN=:6380", "REDLOCKD_SERVER_PROTECTED_MODE=false"}, false},
+	} {
+		if err := mustLoad(t, nil, c.environ...).checkProtected(); (err != nil) != c.refused {
+			t.Errorf("%q: got %v, want it refused: %v", c.environ, err, c.refused)
+		}
+	}
+	for clientCA, refused := range map[string]bool{"": true, "ca.pem": false} {
+		c := mustLoad(t, nil, "REDLOCKD_SERVER_LISTEN=:6380")
+		c.tls.clientCA = clientCA
+		if err := c.checkProtected(); (err != nil) != refused {
+			t.Errorf("tls_client_ca %q: got %v, want it refused: %v", clientCA, err, refused)
+		}
+	}
+	if !onlyHere("/run/redlockd.sock") {
+		t.Error("a unix socket can be reached from this machine alone")
+	}
+}
