@@ -53,6 +53,8 @@ func (srv *Server) ready(masters []redlock.MasterStatus) error {
 	switch n := voting(masters); {
 	case srv.draining.Load():
 		return fmt.Errorf("this server is draining: it grants no new locks")
+	case srv.leaving.Load():
+		return fmt.Errorf("this server will drain in a moment: locks are still granted, but go to another one")
 	case n < quorumOf(masters):
 		return fmt.Errorf("no quorum: %d of %d masters have a vote, and %d are needed", n, len(masters), quorumOf(masters))
 	}

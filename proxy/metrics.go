@@ -64,7 +64,8 @@ var metricTable = []metric{
 		func(r *reading, emit emit) { emit(1, r.srv.opts.Version) }),
 	gauge("ready", "1 if a quorum of masters has a vote and this server is not draining, else 0.",
 		func(r *reading) int { return int(oneIf(r.srv.ready(r.masters) == nil)) }),
-	gauge("draining", "1 while this server is stopping: it grants no new locks.", func(r *reading) int { return int(oneIf(r.srv.draining.Load())) }),
+	gauge("draining", "1 while this server is stopping: it grants no new locks, or will not in a moment (drain_delay).",
+		func(r *reading) int { return int(oneIf(r.srv.leaving.Load() || r.srv.draining.Load())) }),
 
 	newMetric(prometheus.GaugeValue, "certificate_expiration_timestamp_seconds", "When a TLS certificate in use ends, in seconds since 1970.", []string{"file"},
 		func(r *reading, emit emit) {

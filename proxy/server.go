@@ -27,7 +27,8 @@ type Server struct {
 	limits  frameLimits
 	started time.Time
 
-	draining atomic.Bool
+	leaving  atomic.Bool // Leave was called
+	draining atomic.Bool // Shutdown was called
 
 	mu        sync.Mutex
 	listeners map[net.Listener]struct{}
@@ -208,6 +209,10 @@ func (srv *Server) refused(addr, why string) {
 	srv.counters.rejected.Add(1)
 	srv.refusedClients.tell(srv.log, slog.LevelWarn, time.Now(), "client refused", "addr", addr, "max_clients", srv.opts.MaxClients, "why", why)
 }
+
+// Leave tells those who balance servers (/readyz, the metric redlockd_ready) that the server is about to drain. Nothing else changes:
+// it accepts connections and grants locks until Shutdown. Between the two is their time to notice.
+func (srv *Server) Leave() { srv.leaving.Store(true) }
 
 // Shutdown drains the server: no connection is accepted and no lock is granted any more (LEAVING), waiters are answered,
 // but locks that were granted can be released and prolonged on the connections that are there. It ends when all is answered and no lock

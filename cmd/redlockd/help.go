@@ -84,10 +84,12 @@ file is REDLOCKD_LOCKS_MAX_TTL. --print-config shows what is in effect, and wher
 func helpServe(w io.Writer) {
 	fmt.Fprint(w, `Usage: redlockd [serve] [flags]
 
-Serves locks until SIGTERM or SIGINT. Then it drains: no new lock is granted, waiting clients are told so, and locks
-that were granted here can be prolonged and released, until none is left or drain_timeout is over; a second signal ends
-it at once. It starts also while masters are down: until a quorum of them is reached, commands are answered with
-NOQUORUM. Logs go to standard error. SIGHUP changes nothing: settings are read when it starts, and certificates whenever
+Serves locks until SIGTERM or SIGINT. Then /readyz says 503, and after drain_delay (0s) it drains: no new lock is granted,
+waiting clients are told so, and locks that were granted here can be prolonged and released, until none is left or
+drain_timeout is over; a second signal ends it at once.
+
+It starts also while masters are down: until a quorum of them is reached, commands are answered with NOQUORUM.
+Logs go to standard error. SIGHUP changes nothing: settings are read when it starts, and certificates whenever
 their files are replaced.
 
 Flags:

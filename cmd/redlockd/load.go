@@ -138,6 +138,9 @@ func (s *setting) setFrom(from source, text string) error {
 // resolve checks the settings against each other, reads the files that they name, and fills what the packages below need.
 func (c *config) resolve() error {
 	errs := []error{c.checkListen()}
+	if c.drainDelay < 0 || c.drainDelay > time.Hour {
+		errs = append(errs, c.errorAt("server.drain_delay", fmt.Errorf("%s is outside 0s … 1h", formatDuration(c.drainDelay))))
+	}
 	if c.drainTimeout < time.Millisecond || c.drainTimeout > time.Hour {
 		errs = append(errs, c.errorAt("server.drain_timeout", fmt.Errorf("%s is outside 1ms … 1h", formatDuration(c.drainTimeout))))
 	}

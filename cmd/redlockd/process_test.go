@@ -278,57 +278,6 @@ func TestServeOnEmbeddedMasters(t *testing.T) {
 	}
 }
 
-// SIGTERM: new locks are refused, waiters are told, and a lock that is held can be released; the last release ends the drain.
-func TestSignalDrains(t *testing.T) {
-	for _, signal := range []os.Signal{syscall.SIGTERM, syscall.SIGINT} {
-		p := launch(t, "--drain-timeout", "1m")
-		holder, waiter := p.dial(), p.dial()
-		holder.lock("r", "t1")
-		waiter.send("LOCK r 30000 WAIT 60000")
-		for !strings.Contains(holder.do("LOCKINFO r"), "waiters 1") {
-			time.Sleep(time.Millisecond)
-		}
-		p.signal(signal)
-		if got := waiter.reply(); !strings.HasPrefix(got, "LEAVING") {
-			t.Errorf("%v: the waiter got %q, want LEAVING …", signal, got)
-		}
-		if got := holder.do("LOCK other 30000"); !strings.HasPrefix(got, "LEAVING") {
-			t.Errorf("%v: a new LOCK got %q, want LEAVING …", signal, got)
-		}
-		if _, err := net.Dial("tcp", p.addr); !errors.Is(err, syscall.ECONNREFUSED) {
-			t.Errorf("%v: a new connection: got error %v, want it refused", signal, err)
-		}
-		holder.want("UNLOCK r t1", "1")
-		if code := p.exitCode(); code != exitOK {
-			t.Errorf("%v: exit code %d, want %d", signal, code, exitOK)
-		}
-		if log := p.log(); !strings.Contains(log, `"msg":"drained"`) || !strings.Contains(log, `"msg":"stopped"`) {
-			t.Errorf("%v: want drained and stopped in the log:\n%s", signal, log)
-		}
-	}
-}
-
-func TestDrainTimeoutEndsTheDrain(t *testing.T) {
-	p := launch(t, "--drain-timeout", "30ms")
-	p.dial().lock("r", "t1")
-	p.signal(syscall.SIGTERM)
-	if code := p.exitCode(); code != exitOK {
-		t.Errorf("exit code %d, want %d", code, exitOK)
-	}
-	p.waitLog("drain_timeout is over")
-}
-
-func TestSecondSignalEndsAtOnce(t *testing.T) {
-	p := launch(t, "--drain-timeout", "1h")
-	p.dial().lock("r", "t1")
-	p.signal(syscall.SIGTERM)
-	p.waitLog("draining: a second signal ends it at once")
-	p.signal(syscall.SIGINT)
-	if code := p.exitCode(); code != exitDropped {
-		t.Errorf("exit code %d, want %d:\n%s", code, exitDropped, p.log())
-	}
-}
-
 func TestAddressInUse(t *testing.T) {
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -350,35 +299,19 @@ func TestAddressInUse(t *testing.T) {
 // Goal: who balances servers sees over HTTP when one is ready, and when it drains, for as long as it does.
 func TestHTTP(t *testing.T) {
 	p := launch(t, "--drain-timeout", "1m", "--http-listen", "127.0.0.1:0")
-	var entry struct{ Addr string }
-	if err := json.Unmarshal([]byte(p.waitLog(`"msg":"status page and metrics"`)), &entry); err != nil {
-		t.Fatal(err)
-	}
-	get := func(path string) (int, string) {
-		t.Helper()
-		r, err := http.Get("http://" + entry.Addr + path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer r.Body.Close()
-		body, err := io.ReadAll(r.Body)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return r.StatusCode, string(body)
-	}
+	web := p.web()
 	holder := p.dial()
 	holder.lock("r", "t1")
-	if code, body := get("/readyz"); code != 200 {
+	if code, body := web.get("/readyz"); code != 200 {
 		t.Errorf("/readyz: got %d %s, want 200", code, body)
 	}
-	if _, body := get("/metrics"); !strings.Contains(body, "\nredlockd_leases 1\n") {
+	if _, body := web.get("/metrics"); !strings.Contains(body, "\nredlockd_leases 1\n") {
 		t.Errorf("/metrics: want redlockd_leases 1, got\n%s", body)
 	}
 	p.signal(syscall.SIGTERM)
 	p.waitLog(`"msg":"draining`)
 	for { // the log comes a moment before
-		code, body := get("/readyz")
+		code, body := web.get("/readyz")
 		if code == 503 && strings.Contains(body, "draining") {
 			break
 		}
@@ -388,7 +321,7 @@ func TestHTTP(t *testing.T) {
 	if code := p.exitCode(); code != exitOK {
 		t.Errorf("exit code %d, want %d", code, exitOK)
 	}
-	if _, err := net.Dial("tcp", entry.Addr); !errors.Is(err, syscall.ECONNREFUSED) {
+	if _, err := net.Dial("tcp", web.addr); !errors.Is(err, syscall.ECONNREFUSED) {
 		t.Errorf("after the end: got error %v, want it refused", err)
 	}
 }

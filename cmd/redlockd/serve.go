@@ -157,7 +157,8 @@ func (s *server) run(listener net.Listener, signals, hangups <-chan os.Signal) i
 	defer running.Wait()
 	defer started()
 
-	for stopping := false; !stopping; {
+	var told os.Signal
+	for told == nil {
 		select {
 		case err := <-failed:
 			s.log.Error("cannot accept connections any more", "err", err)
@@ -165,9 +166,7 @@ func (s *server) run(listener net.Listener, signals, hangups <-chan os.Signal) i
 			return exitFailed
 		case <-hangups:
 			s.log.Warn("SIGHUP changes nothing: settings are read when redlockd starts, and certificates whenever their files are replaced")
-		case sig := <-signals:
-			s.log.Info("draining: a second signal ends it at once", "signal", sig.String(), "drain_timeout", formatDuration(s.config.drainTimeout), "leases", s.engine.Stats().Leases)
-			stopping = true
+		case told = <-signals:
 		}
 	}
 	go func() {
@@ -175,15 +174,25 @@ func (s *server) run(listener net.Listener, signals, hangups <-chan os.Signal) i
 		s.log.Warn("stopped at once by a second signal", "signal", sig.String())
 		os.Exit(exitDropped)
 	}()
-	s.drain()
+	if delay := s.config.drainDelay; delay > 0 {
+		s.front.Leave()
+		s.log.Info("locks are granted for "+formatDuration(delay)+" more, and /readyz says 503, so that balancers notice: then it drains",
+			"signal", told.String(), "to_do", toEndAtOnce)
+		time.Sleep(delay)
+	}
+	s.drain(told)
 	return exitOK
 }
 
+const toEndAtOnce = "nothing; a second signal ends redlockd at once, and leaves the locks to their TTL"
+
 // drain ends the front in order. That locks outlive it is no fault: they are kept by the masters until their TTL ends,
 // and another redlockd on the same masters can prolong and release them.
-func (s *server) drain() {
+func (s *server) drain(told os.Signal) {
 	ctx, cancel := context.WithTimeout(context.Background(), s.config.drainTimeout)
 	defer cancel()
+	s.log.Info("draining: no new locks are granted, and clients have up to "+formatDuration(s.config.drainTimeout)+" to release those they hold",
+		"signal", told.String(), "leases", s.engine.Stats().Leases, "to_do", toEndAtOnce)
 	if err := s.front.Shutdown(ctx); err != nil {
 		s.log.Warn("drain_timeout is over: the connections that are left are cut", "leases", s.engine.Stats().Leases)
 		return

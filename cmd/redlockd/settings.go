@@ -23,8 +23,9 @@ type config struct {
 	serverWarnings []string
 
 	listen       string
-	protected    bool   // a listener beyond this machine needs users, see checkProtected
-	httpListen   string // empty: no HTTP
+	protected    bool          // a listener beyond this machine needs users, see checkProtected
+	httpListen   string        // empty: no HTTP
+	drainDelay   time.Duration // 0: none
 	drainTimeout time.Duration
 	tls          serverTLS
 	logLevel     string
@@ -133,6 +134,7 @@ func newConfig() *config {
 		{name: "server.args_max", value: intValue(&front.ArgsMax), usage: "arguments of one command"},
 		{name: "server.bulk_max", value: intValue(&front.BulkMax), usage: "bytes of one argument"},
 		{name: "server.command_max", value: intValue(&front.CommandMax), usage: "bytes of one command"},
+		{name: "server.drain_delay", value: durationValue(&c.drainDelay), flag: "drain-delay", arg: "duration", usage: "how long a stopping server goes on as before, but for /readyz, so that a balancer notices"},
 		{name: "server.drain_timeout", value: durationValue(&c.drainTimeout), flag: "drain-timeout", arg: "duration", usage: "how long a stopping server lets clients finish"},
 		{name: "server.tls_cert", value: stringValue(&c.tls.cert), usage: "file with the certificate; empty: no TLS"},
 		{name: "server.tls_key", value: stringValue(&c.tls.key), usage: "file with the private key of tls_cert"},
