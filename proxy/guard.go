@@ -181,13 +181,21 @@ func (g *guard) nextInline(b []byte) (int, error) {
 		return 0, nil
 	}
 	end += g.looked
-	line := b[:end]
+	line := trimSpace(b[:end]) // as Redis does before the first word
 	if hasWord(line, "POST") || hasWord(line, "Host:") {
 		// A web page can make its visitor's browser send a POST here, with commands in its body. What is an inline
 		// command to us is the request's first lines; nothing behind them may be executed.
 		return 0, protocolError("this looks like HTTP, and this port speaks the Redis protocol; the connection is closed to be safe")
 	}
 	return end + 1, nil
+}
+
+// trimSpace is line without the white space before its first word.
+func trimSpace(line []byte) []byte {
+	for len(line) > 0 && isSpace(line[0]) {
+		line = line[1:]
+	}
+	return line
 }
 
 // hasWord tells whether line begins with the word, in any case, as HTTP would have it.

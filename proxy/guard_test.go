@@ -124,6 +124,8 @@ func TestGuard(t *testing.T) {
 		// Other protocols.
 		{"HTTP POST", "POST / HTTP/1.1\r\nHost: x\r\n\r\n*1\r\n$8\r\nSHUTDOWN\r\n", nil, "this looks like HTTP"},
 		{"HTTP GET", "GET / HTTP/1.1\r\nHost: x\r\n\r\nPING\r\n", [][]string{{"GET", "/", "HTTP/1.1"}}, "this looks like HTTP"},
+		{"HTTP POST behind white space", " \t\v\fPOST / HTTP/1.1\r\nPING\r\n", nil, "this looks like HTTP"},
+		{"host behind white space", " host: x\r\n", nil, "this looks like HTTP"},
 		{"host in lower case", "host: x\r\n", nil, "this looks like HTTP"},
 		{"a word that begins like one", "POSTER\r\n", [][]string{{"POSTER"}}, ""},
 		{"binary", "PING a\x00b\r\n", nil, "a NUL in an inline request"},
@@ -246,12 +248,12 @@ func plainly(input []byte, limits frameLimits) (commands [][]string, err error) 
 				return commands, nil
 			}
 			text := strings.TrimSuffix(string(input[:end]), "\r")
-			word, _, _ := strings.Cut(strings.Map(func(r rune) rune {
+			word, _, _ := strings.Cut(strings.TrimLeft(strings.Map(func(r rune) rune {
 				if r < 128 && isSpace(byte(r)) {
 					return ' '
 				}
 				return r
-			}, text), " ")
+			}, text), " "), " ")
 			if strings.EqualFold(word, "POST") || strings.EqualFold(word, "Host:") {
 				return commands, errPlain
 			}
