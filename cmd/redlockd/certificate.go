@@ -1,23 +1,28 @@
 package main
 
 import (
+	"cmp"
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"redlockd/proxy"
 )
 
 // renewable is what was read from files in PEM form that are replaced while redlockd runs: certificates live for weeks, servers for
-// longer. Handshakes ask get for it. There is no goroutine that watches: a server without handshakes needs nothing new.
+// longer. Handshakes ask get for it, and get never waits for a file: a file system that hangs (NFS) must not hang them. One goroutine
+// at a time reads the files of one renewable. Nobody waits for that goroutine, because a read that hangs cannot be ended.
 type renewable[T any] struct {
 	files []string
 	read  func() (*T, error)
@@ -27,7 +32,7 @@ type renewable[T any] struct {
 
 	current atomic.Pointer[T]
 
-	mu     sync.Mutex    // held by the one who looks; guards all below
+	mu     sync.Mutex    // held by the one who looks, as long as that takes; guards all below
 	looked time.Time     // when the files were looked at last
 	seen   []os.FileInfo // what they were when they were read last; nil: they could not be read, and are tried again
 	fault  string        // why not, as it was told last
@@ -54,21 +59,23 @@ func newRenewable[T any](read func() (*T, error), lifetime func(*T) (from, to ti
 	return r, nil
 }
 
-// get returns what the files held when they could be read last. Any goroutine may call it.
+// get returns what the files held when they could be read last, and has them looked at for the next call. Any goroutine may call it.
 func (r *renewable[T]) get() *T {
-	// One looks, and the others do not wait for a file system that may hang.
 	if r.mu.TryLock() {
-		r.lookLocked(time.Now())
-		r.mu.Unlock()
+		if now := time.Now(); now.Sub(r.looked) < lookEvery {
+			r.mu.Unlock()
+		} else {
+			r.looked = now
+			go func() {
+				defer r.mu.Unlock()
+				r.lookLocked(now)
+			}()
+		}
 	}
 	return r.current.Load()
 }
 
 func (r *renewable[T]) lookLocked(now time.Time) {
-	if now.Sub(r.looked) < lookEvery {
-		return
-	}
-	r.looked = now
 	// Looked at before they are read: what changes in between is seen the next time.
 	if seen := statAll(r.files); seen == nil || !slices.EqualFunc(seen, r.seen, sameFile) {
 		r.readAgainLocked(seen)
@@ -149,7 +156,15 @@ func (c *config) keyPair(cert, key string) (*renewable[tls.Certificate], error) 
 		}
 	}
 	read := func() (*tls.Certificate, error) {
-		pair, err := tls.LoadX509KeyPair(cert, key)
+		certText, err := readPEM(cert)
+		if err != nil {
+			return nil, fmt.Errorf("tls_cert: %w", err)
+		}
+		keyText, err := readPEM(key)
+		if err != nil {
+			return nil, fmt.Errorf("tls_key: %w", err)
+		}
+		pair, err := tls.X509KeyPair(certText, keyText)
 		if err != nil {
 			return nil, fmt.Errorf("tls_cert %s with tls_key %s: %w", cert, key, err)
 		}
@@ -175,8 +190,29 @@ func (c *config) authorities(path string) (*renewable[x509.CertPool], error) {
 	return r, err
 }
 
+// pemMax bounds a file of certificates: those of all authorities of the system have some 200 KB.
+const pemMax = 1 << 20
+
+// readPEM reads a file of certificates or keys. Only a regular file can be read again when it has been replaced; a FIFO or a terminal
+// would also wait for somebody to write.
+func readPEM(path string) ([]byte, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // so that opening a FIFO does not wait either
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
+		return nil, cmp.Or(err, fmt.Errorf("%s is no regular file", path))
+	}
+	text, err := io.ReadAll(io.LimitReader(f, pemMax+1))
+	if err == nil && len(text) > pemMax {
+		err = fmt.Errorf("%s has more than %d bytes, the most for a file of certificates or keys", path, pemMax)
+	}
+	return text, err
+}
+
 func readAuthorities(path string) (*x509.CertPool, error) {
-	text, err := os.ReadFile(path)
+	text, err := readPEM(path)
 	if err != nil {
 		return nil, err
 	}
@@ -185,6 +221,26 @@ func readAuthorities(path string) (*x509.CertPool, error) {
 		return nil, fmt.Errorf("%s holds no certificate in PEM form", path)
 	}
 	return pool, nil
+}
+
+// watchRenewals has the files looked at also while nobody connects, until ctx ends: the first who connects after weeks must not be shown a
+// certificate that has ended.
+func (c *config) watchRenewals(ctx context.Context) {
+	tick := time.NewTicker(lookEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			for _, pair := range c.keyPairs {
+				pair.get()
+			}
+			for _, pool := range c.pools {
+				pool.get()
+			}
+		}
+	}
 }
 
 // logRenewals tells the log from now on when files were replaced.

@@ -19,6 +19,7 @@ import (
 	"net"
 	"os"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -82,19 +83,30 @@ func newRenewal(t *testing.T, text string) *renewal {
 		t.Fatal(err)
 	}
 	r.config.logRenewals(slog.New(slog.NewTextHandler(&r.logged, nil)))
+	r.laterLook()
 	return r
 }
 
 func (r *renewal) write(name, text string) { writeFile(r.T, r.dir+"/"+name, text, 0o600) }
 
-// laterLook makes the next handshake look at the files again.
+// laterLook has the files looked at now, as if lookEvery had passed, and not again before the next laterLook.
 func (r *renewal) laterLook() {
 	for _, pair := range r.config.keyPairs {
-		pair.looked = time.Time{}
+		lookNow(pair)
 	}
 	for _, pool := range r.config.pools {
-		pool.looked = time.Time{}
+		lookNow(pool)
 	}
+}
+
+func lookNow[T any](r *renewable[T]) {
+	r.mu.Lock()
+	r.looked = time.Time{}
+	r.mu.Unlock()
+	r.get()
+	r.mu.Lock() // when it has looked
+	r.looked = time.Now().Add(time.Hour)
+	r.mu.Unlock()
 }
 
 // wantLog takes the lines that were logged since the last call, and compares them: each has one of the texts in it, in this order.
@@ -240,7 +252,6 @@ func TestReplacedFileOfTheSameSizeAndTime(t *testing.T) {
 	look := func(want int) {
 		t.Helper()
 		r.laterLook()
-		pair.get()
 		if read != want {
 			t.Fatalf("the files were read %d times, want %d", read, want)
 		}
@@ -419,10 +430,7 @@ func TestCertificateThatEndsSoonIsTold(t *testing.T) {
 	r := &renewal{T: t, dir: dir, config: c}
 	c.logRenewals(slog.New(slog.NewTextHandler(&r.logged, nil)))
 	pair := c.keyPairs[0]
-	look := func() {
-		r.laterLook()
-		pair.get()
-	}
+	look := r.laterLook
 	look()
 	r.wantLog()
 	pair.warned = pair.warned.Add(-warnEvery)
@@ -433,4 +441,63 @@ func TestCertificateThatEndsSoonIsTold(t *testing.T) {
 	look()
 	look()
 	r.wantLog("in use", "ends on")
+}
+
+// Goal: a file that cannot be read to its end keeps nobody waiting: handshakes go on with what was read before. Method: a look that
+// hangs until the test lets it go.
+func TestFileThatHangs(t *testing.T) {
+	r := newRenewal(t, ofServer+`tls_client_ca = "DIR/ca.pem"`)
+	r.config.front.TLSConfig.ClientAuth = tls.NoClientCert
+	hanging, release, reads := make(chan struct{}, 10), make(chan struct{}), 0
+	pair, pool := r.config.keyPairs[0], r.config.pools[0]
+	pair.read = func() (*tls.Certificate, error) {
+		reads++
+		hanging <- struct{}{}
+		<-release
+		return nil, os.ErrDeadlineExceeded
+	}
+	pool.read = func() (*x509.CertPool, error) {
+		hanging <- struct{}{}
+		<-release
+		return nil, os.ErrDeadlineExceeded
+	}
+	r.write("cert.pem", "another")
+	pair.looked, pool.looked = time.Time{}, time.Time{}
+	for range 5 {
+		pair.get()
+		pool.get()
+		if saw, _, err := r.shake(&tls.Config{InsecureSkipVerify: true}, &tls.Config{GetCertificate: r.config.front.TLSConfig.GetCertificate}); err != nil || saw.PeerCertificates[0].SerialNumber.Int64() != 1 {
+			t.Fatalf("while a file hangs: got %v, want certificate 1", err)
+		}
+	}
+	<-hanging
+	<-hanging
+	close(release)
+	r.laterLook()
+	if reads != 2 {
+		t.Errorf("the files were read %d times, want one reader at a time: 2", reads)
+	}
+}
+
+// Goal: what is no regular file, or far too long for certificates, is refused with a word, and opening a FIFO does not wait for a writer.
+func TestFilesThatAreNoCertificates(t *testing.T) {
+	dir := t.TempDir()
+	writeCertificate(t, dir)
+	if err := syscall.Mkfifo(dir+"/fifo", 0o600); err != nil {
+		t.Fatal(err)
+	}
+	writeFile(t, dir+"/long.pem", strings.Repeat("\n", pemMax+1), 0o600)
+	for file, want := range map[string]string{
+		"fifo":     dir + "/fifo is no regular file",
+		"":         dir + "/ is no regular file",
+		"long.pem": dir + "/long.pem has more than 1048576 bytes, the most for a file of certificates or keys",
+	} {
+		for _, setting := range []string{"cert.pem", "key.pem", "ca.pem"} {
+			text := "[server]\ntls_cert = 'DIR/cert.pem'\ntls_key = 'DIR/key.pem'\ntls_client_ca = 'DIR/ca.pem'"
+			text = strings.ReplaceAll(strings.Replace(text, setting, file, 1), "ca.pem", "cert.pem")
+			if _, err := loadText(t, strings.ReplaceAll(text, "DIR", dir), nil); err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%q in place of %s: got %v, want %q", file, setting, err, want)
+			}
+		}
+	}
 }

@@ -148,6 +148,9 @@ func (s *server) run(listener net.Listener, signals, hangups <-chan os.Signal) i
 	starting, started := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	running.Go(func() { s.watchQuorum(starting) })
+	if len(s.config.keyPairs)+len(s.config.pools) > 0 {
+		running.Go(func() { s.config.watchRenewals(starting) })
+	}
 	failed := make(chan error, 1)
 	running.Go(func() {
 		s.awaitQuorum(starting)
