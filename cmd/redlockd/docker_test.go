@@ -9,8 +9,10 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"redlockd/redlock"
 )
@@ -83,8 +85,9 @@ func TestDockerNamesExist(t *testing.T) {
 	}
 }
 
-// The configuration in the Kubernetes manifest is read as redlockd would read it, without the files that it names.
-func TestKubernetesConfigurationIsRead(t *testing.T) {
+// kubernetesConfig is the configuration in the Kubernetes manifest as redlockd would read it, without the files that it names.
+func kubernetesConfig(t *testing.T) *config {
+	t.Helper()
 	_, block, found := strings.Cut(readDocker(t, "kubernetes.yaml"), "  config.toml: |\n")
 	block, _, ended := strings.Cut(block, "\n---\n")
 	if !found || !ended {
@@ -97,6 +100,40 @@ func TestKubernetesConfigurationIsRead(t *testing.T) {
 	if err := c.resolveMasters(); err != nil {
 		t.Fatal(err)
 	}
+	return c
+}
+
+// Maintenance must not take the quorum away: a master in quarantine is not Ready, so that the PodDisruptionBudget counts it as missing.
+func TestKubernetesWaitsForTheQuarantine(t *testing.T) {
+	manifest, c := readDocker(t, "kubernetes.yaml"), kubernetesConfig(t)
+	delay := regexp.MustCompile(`(?m)^ +initialDelaySeconds: (\d+)$`).FindStringSubmatch(manifest)
+	if delay == nil {
+		t.Fatal("kubernetes.yaml: no initialDelaySeconds")
+	}
+	seconds, _ := strconv.Atoi(delay[1])
+	// The quarantine begins when a redlockd has found the restarted master, and ends with its next look.
+	o := c.engine
+	longest := o.MaxTTL + time.Duration(2*o.DriftFactor*float64(o.MaxTTL)) + o.ReconnectDelayMax + o.ConnectTimeout + 2*o.Heartbeat
+	if ready := time.Duration(seconds) * time.Second; ready < longest || ready > 2*longest {
+		t.Errorf("a master is Ready after %v, its quarantine may take until %v", ready, longest)
+	}
+	if stop, patience := c.drainDelay+c.drainTimeout+closeTimeout, 30*time.Second; c.drainDelay == 0 || stop >= patience {
+		t.Errorf("drain_delay %v; to stop takes %v at most, Kubernetes kills after %v", c.drainDelay, stop, patience)
+	}
+	for _, part := range []string{
+		"\n  publishNotReadyAddresses: true\n", // else redlockd does not reach it meanwhile
+		"\n  strategy: {type: Recreate}\n",     // else a change of masters hangs the rollout
+		"\n    matchLabels: {app: redlockd}\n", // a budget of redlockd's own
+		"\n  podManagementPolicy: Parallel\n",  // else five masters start one after the other, each after its quarantine
+	} {
+		if !strings.Contains(manifest, part) {
+			t.Errorf("kubernetes.yaml: no %q", part)
+		}
+	}
+}
+
+func TestKubernetesConfigurationIsRead(t *testing.T) {
+	c := kubernetesConfig(t)
 	if err := c.checkProtected(); err != nil {
 		t.Error(err)
 	}
