@@ -12,6 +12,7 @@ type account struct {
 	user *User // nil in that account
 
 	connections atomic.Int64
+	output      atomic.Int64 // memory of replies and messages that wait for its clients
 
 	refusedConnections, refusedTTLs atomic.Uint64
 }

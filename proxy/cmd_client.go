@@ -63,7 +63,7 @@ var clientCommands = []command{{
 		{
 			name: "no-evict", arity: 3, flags: flagAdmin | flagNoScript | flagLoading | flagStale, handler: cmdCLIENTNOEVICT,
 			docs: commandDocs{group: "connection", since: "7.0.0", complexity: "O(1)",
-				summary: "Accepted and without effect: no client is evicted", arguments: syntax("<ON | OFF>")},
+				summary: "Accepted and without effect: who reads too slowly is closed all the same", arguments: syntax("<ON | OFF>")},
 		},
 		{
 			name: "no-touch", arity: 3, flags: flagNoScript | flagLoading | flagStale, handler: cmdCLIENTNOEVICT,

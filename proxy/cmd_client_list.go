@@ -115,9 +115,8 @@ func (s *session) appendInfo(line []byte) []byte {
 	for _, name := range []string{"qbuf", "qbuf-free", "argv-mem", "multi-mem", "rbs", "rbp", "obl", "oll"} {
 		field(name, "0")
 	}
-	unsent := strconv.Itoa(s.unsentLocked())
-	field("omem", unsent)
-	field("tot-mem", unsent)
+	field("omem", strconv.Itoa(s.unsentLocked()))
+	field("tot-mem", strconv.Itoa(s.memoryLocked()))
 	field("events", "r")
 	field("cmd", lastCommand)
 	field("user", s.usernameLocked())

@@ -183,6 +183,8 @@ func (s *session) logIn(name, password []byte) (refusal string) {
 // goroutine.
 func (s *session) becomeLocked(a *account) {
 	s.account.leave()
+	s.account.output.Add(int64(-s.counted))
+	a.output.Add(int64(s.counted))
 	s.account, s.user = a, a.user
 }
 
@@ -202,6 +204,12 @@ func (s *session) usernameLocked() string {
 		return defaultUser
 	}
 	return s.user.Name
+}
+
+func (s *session) username() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.usernameLocked()
 }
 
 func cmdQUIT(s *session, c *call) {

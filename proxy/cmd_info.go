@@ -122,6 +122,8 @@ func infoClients(srv *Server, t *infoText, _ *session) {
 	t.field("blocked_clients", waiting)
 	t.field("tracking_clients", 0)
 	t.field("pubsub_clients", subscribed)
+	t.field("output_bytes", srv.output.Load())
+	t.field("output_total", srv.opts.OutputTotal)
 }
 
 // infoMemory reads the runtime's own counters, which stops nothing. used_memory is what objects and stacks take,
@@ -176,6 +178,8 @@ func infoStats(srv *Server, t *infoText, _ *session) {
 	t.field("total_net_input_bytes", n.bytesIn)
 	t.field("total_net_output_bytes", n.bytesOut)
 	t.field("rejected_connections", n.rejected)
+	t.field("evicted_clients", n.evicted)
+	t.field("client_output_buffer_limit_disconnections", n.outputLimited)
 	t.field("protocol_errors", n.protocolErrors)
 	t.field("total_error_replies", n.errors)
 }
@@ -259,8 +263,8 @@ func infoUsers(srv *Server, t *infoText, s *session) {
 	}
 	t.field("users", len(shown))
 	for i, a := range shown {
-		fmt.Fprintf(t, "user%d:name=%s,connections=%d,max_connections=%d,max_ttl_ms=%d,refused_connections=%d,refused_ttls=%d\r\n",
-			i, infoWord(a.user.Name), a.connections.Load(), a.user.MaxConnections, a.user.MaxTTL.Milliseconds(),
+		fmt.Fprintf(t, "user%d:name=%s,connections=%d,max_connections=%d,max_ttl_ms=%d,output_bytes=%d,refused_connections=%d,refused_ttls=%d\r\n",
+			i, infoWord(a.user.Name), a.connections.Load(), a.user.MaxConnections, a.user.MaxTTL.Milliseconds(), a.output.Load(),
 			a.refusedConnections.Load(), a.refusedTTLs.Load())
 	}
 }

@@ -181,6 +181,7 @@ func cmdPUBLISH(s *session, c *call) {
 		c.fail(codedFor(s.user.confined(), err))
 		return
 	}
+	s.afterPublish(s.account)
 	c.out = redcon.AppendInt(c.out, int64(here))
 }
 

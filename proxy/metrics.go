@@ -124,11 +124,36 @@ var metricTable = []metric{
 	gauge("clients_max", "Connections that server.max_clients allows.", func(r *reading) int { return r.srv.opts.MaxClients }),
 	counter("connections_total", "Connections that were accepted.", func(r *reading) uint64 { return r.front.connections }),
 	counter("connections_rejected_total", "Connections that were refused because of server.max_clients.", func(r *reading) uint64 { return r.front.rejected }),
+	gauge("output_bytes", "Memory of replies and messages that wait for clients to read them.", func(r *reading) int { return int(r.srv.output.Load()) }),
+	gauge("output_bytes_max", "What server.output_total allows of it.", func(r *reading) int { return r.srv.opts.OutputTotal }),
+	newMetric(prometheus.CounterValue, "slow_clients_closed_total", "Clients that were closed because they read too slowly, by the setting that bounds what waits for them.", []string{"limit"},
+		func(r *reading, emit emit) {
+			emit(float64(r.front.outputLimited), "output_max")
+			emit(float64(r.front.evicted), "output_total")
+		}),
 	counter("commands_total", "Commands that were executed.", func(r *reading) uint64 { return r.front.commands }),
 	counter("error_replies_total", "Commands that were answered with an error.", func(r *reading) uint64 { return r.front.errors }),
 	counter("protocol_errors_total", "Connections that were ended because what came was no command.", func(r *reading) uint64 { return r.front.protocolErrors }),
 	counter("received_bytes_total", "Bytes from clients.", func(r *reading) uint64 { return r.front.bytesIn }),
+	ofUsers(prometheus.GaugeValue, "user_clients", "Connections that are logged in as the user.", func(a *account) float64 { return float64(a.connections.Load()) }),
+	ofUsers(prometheus.GaugeValue, "user_output_bytes", "Memory of replies and messages that wait for the user's clients.", func(a *account) float64 { return float64(a.output.Load()) }),
+	newMetric(prometheus.CounterValue, "user_refused_total", "What was refused because of a limit of the user, by the setting.", []string{"user", "limit"},
+		func(r *reading, emit emit) {
+			for _, a := range r.srv.accounts {
+				emit(float64(a.refusedConnections.Load()), a.user.Name, "max_connections")
+				emit(float64(a.refusedTTLs.Load()), a.user.Name, "max_ttl")
+			}
+		}),
 	counter("sent_bytes_total", "Bytes to clients.", func(r *reading) uint64 { return r.front.bytesOut }),
+}
+
+// ofUsers has a value for each user, which bears its name.
+func ofUsers(kind prometheus.ValueType, name, help string, read func(a *account) float64) metric {
+	return newMetric(kind, name, help, []string{"user"}, func(r *reading, emit emit) {
+		for _, a := range r.srv.accounts {
+			emit(read(a), a.user.Name)
+		}
+	})
 }
 
 var roundsDesc = prometheus.NewDesc("redlockd_lock_round_seconds", "How long acquisition rounds took, from the first byte to the decision.", nil, nil)

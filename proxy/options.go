@@ -66,6 +66,10 @@ type Options struct {
 	// OutputMax bounds the bytes of replies that wait for one client to read them; before AUTH, where users are configured, they are
 	// 16 KiB at most. At the bound the server executes no more commands of that client; WriteTimeout ends it. Default 1 MiB.
 	OutputMax int
+	// OutputTotal bounds the memory of replies and messages that wait for all clients together, and is at least OutputMax. Beyond it,
+	// connections are closed: of the user for whose clients most is waiting, the connection with most. Whoever publishes while more
+	// than half of it waits for clients of the same user is slowed down. Default 64 MiB.
+	OutputTotal int
 
 	// ArgsMax bounds the arguments of one command, BulkMax the bytes of one argument, CommandMax the bytes of one
 	// command. A client that goes beyond is told which limit it broke and is closed. Before AUTH, where users are
@@ -86,6 +90,7 @@ func (o Options) withDefaults() Options {
 	o.WriteTimeout = cmp.Or(o.WriteTimeout, 10*time.Second)
 	o.PipelineMax = cmp.Or(o.PipelineMax, 1024)
 	o.OutputMax = cmp.Or(o.OutputMax, 1<<20)
+	o.OutputTotal = cmp.Or(o.OutputTotal, 64<<20)
 	o.ArgsMax = cmp.Or(o.ArgsMax, 1024)
 	o.BulkMax = cmp.Or(o.BulkMax, 512<<10)
 	o.CommandMax = cmp.Or(o.CommandMax, 1<<20)
@@ -138,6 +143,7 @@ func (o Options) Validate() error {
 		{"max_clients", o.MaxClients, 1, 10_000_000},
 		{"pipeline_max", o.PipelineMax, 1, 1_000_000},
 		{"output_max", o.OutputMax, 4 << 10, 1 << 30},
+		{"output_total", o.OutputTotal, 64 << 10, 1 << 30},
 		{"args_max", o.ArgsMax, redlock.MaxResources + 16, 1 << 20},
 		{"bulk_max", o.BulkMax, 4 << 10, 512 << 20},
 		{"command_max", o.CommandMax, 8 << 10, 1 << 30},
@@ -145,6 +151,9 @@ func (o Options) Validate() error {
 		if n.value < n.min || n.value > n.max {
 			bad("%s = %d is outside %d … %d", n.name, n.value, n.min, n.max)
 		}
+	}
+	if o.OutputMax > o.OutputTotal {
+		bad("output_max = %d is above output_total = %d", o.OutputMax, o.OutputTotal)
 	}
 	if o.BulkMax > o.CommandMax {
 		bad("bulk_max = %d is above command_max = %d", o.BulkMax, o.CommandMax)

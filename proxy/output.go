@@ -18,6 +18,8 @@ import (
 type output struct {
 	out            *chunk // replies in order; nil: none
 	appended, sent int64  // bytes ever put into out, and handed to the kernel
+	writerHolds    int    // memory that the writer goroutine writes from; 0: there is none
+	counted        int    // of memoryLocked in the counts of the account and of the server
 	writing        bool   // somebody writes, and will look at out again
 	flushing       bool   // a Flusher was given away and not called yet
 	grants         []grant
@@ -71,6 +73,9 @@ func (s *session) send() error {
 		s.composing, s.pushed = false, nil
 	}
 	s.sendLocked()
+	s.mu.Unlock()
+	s.server.relieve()
+	s.mu.Lock()
 	for s.unsentLocked() > s.outputMax() && !s.dead.Load() {
 		s.changed.Wait()
 	}
@@ -87,10 +92,12 @@ func (s *session) Flush() {
 	s.flushing = false
 	s.sendLocked()
 	s.mu.Unlock()
+	s.server.relieve()
 }
 
-// sendLocked hands out to the kernel, or to a writer goroutine. It frees mu while it writes.
+// sendLocked hands out to the kernel, or to a writer goroutine, and counts what is left. It frees mu while it writes.
 func (s *session) sendLocked() {
+	defer s.countOutputLocked()
 	for s.out != nil && !s.writing && !s.dead.Load() {
 		s.writing = true
 		c := s.out
@@ -148,6 +155,7 @@ func (s *session) tryWriteFd(fd uintptr) bool {
 }
 
 func (s *session) startWriterLocked(c *chunk) {
+	s.writerHolds = cap(c.b)
 	s.server.goroutines.Go(func() { s.write(c) })
 }
 
@@ -171,14 +179,17 @@ func (s *session) write(c *chunk) {
 		s.sentLocked(n)
 		if s.dead.Load() || len(rest) == 0 {
 			c.giveBack()
+			s.writerHolds = 0
 			if s.out == nil || s.dead.Load() {
+				s.countOutputLocked()
 				s.conn.SetWriteDeadline(time.Time{})
 				s.stopWritingLocked()
 				s.mu.Unlock()
 				return
 			}
 			c, s.out = s.out, nil
-			rest = c.b
+			rest, s.writerHolds = c.b, cap(c.b)
+			s.countOutputLocked()
 		}
 		s.mu.Unlock()
 	}

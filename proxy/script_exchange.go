@@ -489,6 +489,7 @@ func (x *scriptExchange) committed(result redlock.Result) redlock.Flusher {
 func (x *scriptExchange) answer() redlock.Flusher {
 	for _, m := range x.outcome.published {
 		x.s.server.opts.Engine.Publish(m.channel, m.payload) // too long a one was refused by the run
+		x.s.afterPublish(x.account)
 	}
 	x.s.server.share(x.script, x.s.lastUsed.Load())
 	x.out = x.outcome.reply.AppendTo(x.out, x.proto)

@@ -50,13 +50,16 @@ type Server struct {
 	accounts  []*account // of the users, in their order
 	anonymous *account   // of all others
 
+	output    atomic.Int64 // of all accounts
+	relieving sync.Mutex   // held while clients are closed because of it
+
 	counters counters
 	stats    *stats
 
 	gate gate // for newcomers
 
 	failedLogins, failedHandshakes, refusedClients, protocolErrors rareLine
-	shortTTLs                                                      rareLine
+	shortTTLs, slowReaders                                         rareLine
 }
 
 // runsMax is how many scripts run at the same time, and how many Lua states are kept for the next ones. A run of a lock script takes
@@ -68,6 +71,8 @@ type counters struct {
 	connections    atomic.Uint64 // accepted
 	rejected       atomic.Uint64 // refused because of MaxClients
 	commands       atomic.Uint64 // executed
+	evicted        atomic.Uint64 // closed because of OutputTotal
+	outputLimited  atomic.Uint64 // subscribers closed because of OutputMax
 	protocolErrors atomic.Uint64
 	repliesLost    atomic.Uint64 // locks released because their grant could not reach the client
 	bytesIn        atomic.Uint64

@@ -53,6 +53,7 @@ type session struct {
 	scripts     atomic.Int32 // scripts on their way
 	held        atomic.Bool  // a command waits: those behind it are not executed
 	crowded     atomic.Bool  // more than OutputMax waited for the client when a reply came last, as the reader has to find out by send
+	slowed      atomic.Bool  // it has published while too much waits for its user's clients: see slowDown
 	lastUsed    atomic.Int64 // when the last bytes came, on server.now's clock
 	halfSince   atomic.Int64 // when the command that is not complete yet began to come, likewise; 0: there is none
 	dead        atomic.Bool  // the connection is closed, or about to be. Written with mu held
@@ -275,6 +276,11 @@ func (s *session) executeAll() error {
 				return err
 			}
 		}
+		if s.slowed.Load() {
+			if err := s.slowDown(); err != nil {
+				return err
+			}
+		}
 		limits := &srv.limits
 		if !s.authenticated() {
 			limits = &limitsBeforeAuth
@@ -309,13 +315,18 @@ func (s *session) awaitRoom() error {
 
 // awaitOthers sends what there is to send, and waits until ok, which is called with mu held.
 func (s *session) awaitOthers(ok func() bool) error {
+	return s.betweenBatches(func() error { return s.await(ok) })
+}
+
+// betweenBatches sends what there is to send, then waits, and goes on with a new batch.
+func (s *session) betweenBatches(wait func() error) error {
 	if s.inGate {
 		s.leaveGate()
 		defer s.enterGate()
 	}
 	err := s.send()
 	if err == nil {
-		err = s.await(ok)
+		err = wait()
 	}
 	s.inBatch.Store(true)
 	s.batch = borrowChunk()
@@ -412,6 +423,7 @@ func (s *session) die(why string) {
 		return
 	}
 	s.dead.Store(true)
+	s.countOutputLocked()
 	op, conn := s.waitOp, s.conn
 	lost := s.advanceLocked(nil)
 	if !s.writing {

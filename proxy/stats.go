@@ -65,7 +65,7 @@ func (st *stats) codes() map[string]uint64 {
 // totals are the counters that CONFIG RESETSTAT takes back to zero. The counters themselves go on, since metrics that
 // are read as rates must never fall.
 type totals struct {
-	connections, rejected, commands, protocolErrors, errors, bytesIn, bytesOut uint64
+	connections, rejected, evicted, outputLimited, commands, protocolErrors, errors, bytesIn, bytesOut uint64
 }
 
 func (srv *Server) totals() totals {
@@ -73,6 +73,8 @@ func (srv *Server) totals() totals {
 	return totals{
 		connections:    n.connections.Load(),
 		rejected:       n.rejected.Load(),
+		evicted:        n.evicted.Load(),
+		outputLimited:  n.outputLimited.Load(),
 		commands:       n.commands.Load(),
 		protocolErrors: n.protocolErrors.Load(),
 		errors:         srv.stats.errors.Load(),
@@ -90,6 +92,8 @@ func (srv *Server) totalsSinceReset() totals {
 	return totals{
 		connections:    n.connections - base.connections,
 		rejected:       n.rejected - base.rejected,
+		evicted:        n.evicted - base.evicted,
+		outputLimited:  n.outputLimited - base.outputLimited,
 		commands:       n.commands - base.commands,
 		protocolErrors: n.protocolErrors - base.protocolErrors,
 		errors:         n.errors - base.errors,

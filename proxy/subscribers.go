@@ -82,61 +82,82 @@ func (subs *subscribers) forgetLocked(s *session) {
 	}
 }
 
-// delivery is one message for one client; by a pattern, if there is one.
-type delivery struct {
-	to      *session
+// framedMessage is what subscribers get: those of its channel, or those of a pattern that matches.
+type framedMessage struct {
+	message
 	pattern string
 	matched bool
+	frames  [2][]byte // in RESP2 and RESP3, once they are needed
+}
+
+// frame is the message as it is sent.
+func (m *framedMessage) frame(proto int) []byte {
+	b := &m.frames[proto-2]
+	if *b != nil {
+		return *b
+	}
+	if m.matched {
+		*b = appendPush(*b, proto, 4)
+		*b = redcon.AppendBulkString(*b, "pmessage")
+		*b = redcon.AppendBulkString(*b, m.pattern)
+	} else {
+		*b = appendPush(*b, proto, 3)
+		*b = redcon.AppendBulkString(*b, "message")
+	}
+	*b = redcon.AppendBulkString(*b, m.channel)
+	*b = redcon.AppendBulkString(*b, m.payload)
+	return *b
+}
+
+// delivery is one message for one client.
+type delivery struct {
+	to *session
+	m  *framedMessage
 }
 
 // deliver hands a message to all who are subscribed here: a client gets it once for its channel and once for every pattern. It
-// waits for nobody: a client that does not read its messages is closed when output_max of them wait.
+// waits for nobody: a client that does not read its messages is closed when output_max of them wait, or when it is the one with the most
+// and output_total wait for all clients.
 func (subs *subscribers) deliver(channel, payload string) {
 	subs.mu.Lock()
 	var deliveries []delivery
+	m := &framedMessage{message: message{channel, payload}}
 	for s := range subs.channels[channel] {
-		deliveries = append(deliveries, delivery{to: s})
+		deliveries = append(deliveries, delivery{s, m})
 	}
 	for pattern, sessions := range subs.patterns {
 		if globMatch(pattern, channel) {
+			m := &framedMessage{message: message{channel, payload}, pattern: pattern, matched: true}
 			for s := range sessions {
-				deliveries = append(deliveries, delivery{s, pattern, true})
+				deliveries = append(deliveries, delivery{s, m})
 			}
 		}
 	}
 	subs.mu.Unlock()
 	for _, d := range deliveries {
-		d.to.push(d.pattern, d.matched, channel, payload)
+		d.to.push(d.m)
 	}
 }
 
 // push sends a message to the client. It does not block.
-func (s *session) push(pattern string, matched bool, channel, payload string) {
+func (s *session) push(m *framedMessage) {
 	s.mu.Lock()
-	var b []byte
-	if matched {
-		b = appendPush(b, s.proto, 4)
-		b = redcon.AppendBulkString(b, "pmessage")
-		b = redcon.AppendBulkString(b, pattern)
-	} else {
-		b = appendPush(b, s.proto, 3)
-		b = redcon.AppendBulkString(b, "message")
-	}
-	b = redcon.AppendBulkString(b, channel)
-	b = redcon.AppendBulkString(b, payload)
-	full := s.unsentLocked()+len(s.pushed)+len(b) > s.server.opts.OutputMax
+	b := m.frame(s.proto)
+	full := !s.dead.Load() && s.unsentLocked()+len(s.pushed)+len(b) > s.server.opts.OutputMax
 	switch {
 	case full || s.dead.Load():
 	case s.composing:
 		s.pushed = append(s.pushed, b...)
+		s.countOutputLocked()
 	default:
 		s.appendLocked(b)
 		s.sendLocked()
 	}
 	s.mu.Unlock()
 	if full {
-		s.die("it does not read its messages (output_max)")
+		s.tooSlow()
 	}
+	s.server.relieve()
 }
 
 // count is how many deliveries a message of the channel would be.

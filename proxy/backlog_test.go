@@ -1,0 +1,226 @@
+package proxy
+
+// Goal: what waits for clients that do not read is bounded for all of them together, and at the cost of those who cause it. Method:
+// clients over net.Pipe, where nothing is taken by a kernel: what they do not read waits in the server.
+
+import (
+	"bytes"
+	"fmt"
+	"log/slog"
+	"runtime"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// servePipes is serve over net.Pipe. The second result connects a client; with a name, it logs in.
+func servePipes(t *testing.T, change ...func(*Options)) (*testServer, func(user string) *client) {
+	t.Helper()
+	srv := newTestServer(t, change...)
+	l := newPipeListener()
+	srv.serveOn(l)
+	return srv, func(user string) *client {
+		t.Helper()
+		c := newClient(t, l.dial())
+		if user != "" {
+			c.do("AUTH", user, user[:1]).is("+OK")
+		}
+		return c
+	}
+}
+
+// threeUsers are admin, greedy and modest.
+func threeUsers(o *Options) {
+	o.Users = []User{{Name: "admin", Password: "a"}, {Name: "greedy", Password: "g"}, {Name: "modest", Password: "m"}}
+}
+
+func TestSubscribersThatDoNotReadAreBoundedTogether(t *testing.T) {
+	const total = 4 << 20
+	var log bytes.Buffer
+	srv, dial := servePipes(t, threeUsers, func(o *Options) {
+		o.OutputTotal = total
+		o.Logger = slog.New(slog.NewTextHandler(&locked{w: &log}, nil))
+	})
+	admin, reader, late := dial("admin"), dial("modest"), dial("modest")
+	for _, c := range []*client{reader, late} {
+		c.do("SUBSCRIBE", "c").is(`["subscribe" "c" :1]`)
+	}
+	payload := strings.Repeat("x", 30_000)
+	read := make(chan int)
+	go func() {
+		n := 0
+		defer func() { read <- n }()
+		for {
+			reader.conn.SetReadDeadline(time.Now().Add(patience))
+			if text, err := readReply(reader.r); err != nil || !strings.Contains(text, payload) {
+				return
+			}
+			n++
+		}
+	}()
+	before := heapInUse()
+	const subscribers, messages = 400, 20
+	for range subscribers {
+		dial("greedy").do("SUBSCRIBE", "c").is(`["subscribe" "c" :1]`)
+	}
+	var most, heap int64
+	for i := range messages {
+		admin.do("PUBLISH", "c", payload).matches(`:\d+`)
+		most = max(most, srv.output.Load())
+		if i%10 == 0 {
+			heap = max(heap, heapInUse()-before)
+		}
+	}
+	if most == 0 || most > total {
+		t.Errorf("at most %d bytes waited for clients, want some, and no more than %d", most, total)
+	}
+	if heap > 3*total {
+		t.Errorf("the heap grew by %d bytes, want no more than %d", heap, 3*total)
+	}
+	info := admin.info("stats")
+	if info["evicted_clients"] == "0" || info["client_output_buffer_limit_disconnections"] != "0" {
+		t.Errorf("INFO stats: got evicted_clients=%s and client_output_buffer_limit_disconnections=%s, want some and none",
+			info["evicted_clients"], info["client_output_buffer_limit_disconnections"])
+	}
+	if got := srv.accounts[2].connections.Load(); got != 2 {
+		t.Errorf("%d clients of modest are left, want both", got)
+	}
+	for range messages { // late has read nothing until now, but another user had more waiting
+		late.read().matches(`\["message" "c" "x+"\]`)
+	}
+	srv.Close()
+	if n := <-read; n != messages {
+		t.Errorf("the subscriber that reads got %d messages of %d", n, messages)
+	}
+	for _, a := range append(srv.accounts, srv.anonymous) {
+		if got := a.output.Load(); got != 0 {
+			t.Errorf("%d bytes are counted when all have gone, want 0", got)
+		}
+	}
+	if lines := strings.Count(log.String(), "too much waits for clients"); lines == 0 || lines > messages {
+		t.Errorf("the log has %d lines about it, want a few:\n%.2000s", lines, log.String())
+	}
+}
+
+func heapInUse() int64 {
+	runtime.GC()
+	runtime.GC() // what pools keep lives for one more
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}
+
+// Of the user with most the largest connection is closed, not the largest of all, and no more than it takes.
+func TestWhoIsClosed(t *testing.T) {
+	srv, dial := servePipes(t, threeUsers, func(o *Options) { o.OutputTotal = 1 << 20 })
+	sum := 0
+	waiting := func(user string, bytes int) *client {
+		t.Helper()
+		c := dial(user)
+		sum += bytes
+		go c.conn.Write([]byte(frameOf("ECHO", strings.Repeat("x", bytes))))
+		eventually(t, "the reply waits", func() bool { return srv.output.Load() >= int64(sum) })
+		return c
+	}
+	largest := waiting("modest", 300_000)
+	small := waiting("greedy", 100_000)
+	large := waiting("greedy", 200_000)
+	middle := waiting("greedy", 150_000)
+	if n := srv.counters.evicted.Load(); n != 0 {
+		t.Fatalf("%d clients are closed, %d bytes wait", n, srv.output.Load())
+	}
+	last := dial("admin")
+	go last.conn.Write([]byte(frameOf("ECHO", strings.Repeat("x", 300_000))))
+	eventually(t, "some client is closed", func() bool { return srv.counters.evicted.Load() > 0 })
+	large.conn.SetReadDeadline(time.Now().Add(patience))
+	if text, err := readReply(large.r); err == nil {
+		t.Errorf("got %.20q, want the connection closed", text)
+	}
+	for c, want := range map[*client]int{largest: 300_000, small: 100_000, middle: 150_000, last: 300_000} {
+		c.read().is(`"` + strings.Repeat("x", want) + `"`)
+		c.do("PING").is("+PONG")
+	}
+	if n := srv.counters.evicted.Load(); n != 1 {
+		t.Errorf("%d clients are closed, want 1", n)
+	}
+	eventually(t, "nothing waits", func() bool { return srv.output.Load() == 0 })
+}
+
+// Whoever publishes waits while too much is waiting for clients of its own user, but not for ever, and not because of others.
+func TestPublisherIsSlowedDown(t *testing.T) {
+	publish := map[string]string{
+		"PUBLISH": frameOf("PUBLISH", "c", "x"),
+		"script":  frameOf("EVAL", "return redis.call('publish', 'c', 'x')", "0"),
+	}
+	for name, command := range publish {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				srv, dial := servePipes(t, threeUsers, func(o *Options) { o.OutputTotal = 1 << 20 })
+				greedy, modest, deaf := dial("greedy"), dial("modest"), dial("greedy")
+				deaf.do("PING").is("+PONG")
+				// within is how long a message and the command behind it take.
+				within := func(c *client) time.Duration {
+					start := time.Now()
+					c.raw(command)
+					c.read().matches(`:\d`)
+					c.do("PING").is("+PONG")
+					return time.Since(start)
+				}
+				const idle = 10 * time.Millisecond
+				if got := within(greedy); got > idle {
+					t.Errorf("nothing waits: took %v", got)
+				}
+				go deaf.conn.Write([]byte(frameOf("ECHO", strings.Repeat("x", 500_000)) + frameOf("ECHO", strings.Repeat("x", 100_000))))
+				eventually(t, "half of output_total waits", func() bool { return srv.accounts[1].output.Load() > 1<<19 })
+				if got := within(greedy); got < publishPause || got > publishPause+idle {
+					t.Errorf("too much waits: took %v, want %v", got, publishPause)
+				}
+				if got := within(modest); got > idle {
+					t.Errorf("another user: took %v", got)
+				}
+				time.AfterFunc(publishPause/2, func() { deaf.conn.Close() })
+				if got := within(greedy); got < publishPause/2 || got > publishPause/2+idle {
+					t.Errorf("half of the time too much waits: took %v, want %v", got, publishPause/2)
+				}
+			})
+		})
+	}
+}
+
+// What waits belongs to the user that the client is logged in as.
+func TestOutputMovesWithTheLogin(t *testing.T) {
+	srv, dial := servePipes(t, threeUsers)
+	c := dial("greedy")
+	go c.conn.Write([]byte(frameOf("ECHO", strings.Repeat("x", 100_000)) + frameOf("AUTH", "modest", "m")))
+	eventually(t, "the reply waits for modest", func() bool {
+		return srv.accounts[1].output.Load() == 0 && srv.accounts[2].output.Load() > 100_000
+	})
+	if got, want := srv.output.Load(), srv.accounts[2].output.Load(); got != want {
+		t.Errorf("got %d bytes in all, want %d", got, want)
+	}
+	admin := dial("admin")
+	if got, want := admin.userField("modest", "output_bytes"), fmt.Sprint(srv.accounts[2].output.Load()); got != want {
+		t.Errorf("INFO users: got output_bytes=%s, want %s", got, want)
+	}
+	c.conn.Close()
+	eventually(t, "nothing waits", func() bool { return srv.output.Load() == 0 && srv.accounts[2].output.Load() == 0 })
+}
+
+// A client that is closed because of its own bound is counted as that, once.
+func TestSubscriberBeyondOutputMax(t *testing.T) {
+	srv, dial := servePipes(t, func(o *Options) { o.OutputMax = 64 << 10 })
+	deaf, c := dial(""), dial("")
+	deaf.do("SUBSCRIBE", "c").is(`["subscribe" "c" :1]`)
+	for range 10 {
+		c.do("PUBLISH", "c", strings.Repeat("x", 10_000)).matches(`:\d`)
+	}
+	if info := c.info("stats"); info["client_output_buffer_limit_disconnections"] != "1" || info["evicted_clients"] != "0" {
+		t.Errorf("INFO stats: got %v", info)
+	}
+	c.do("CONFIG", "RESETSTAT").is("+OK")
+	if info := c.info("stats"); info["client_output_buffer_limit_disconnections"] != "0" {
+		t.Errorf("INFO stats after CONFIG RESETSTAT: got %v", info)
+	}
+	_ = srv
+}
