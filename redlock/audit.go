@@ -4,7 +4,7 @@ import "time"
 
 // A lease can be lost before its validity ends: masters restart or are flushed, somebody deletes the key. The holder learns it
 // with its next EXTEND; everybody else should not have to wait for that. So with every heartbeat a few leases are read
-// from the masters, and all of them soon after a master was quarantined.
+// from the masters, and all of them soon after a master was quarantined, was found to evict keys, or became a replica.
 const (
 	auditPerBeat  = 16
 	auditInDoubt  = 512 // per heartbeat, until all leases were looked at once

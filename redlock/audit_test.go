@@ -6,6 +6,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -68,4 +70,109 @@ func TestRealLostLeaseIsNoticed(t *testing.T) {
 	if err := lost.Extend(ctx, 10*time.Second); !errors.Is(err, ErrNoQuorum) {
 		t.Errorf("extend of a lease that three quarantined masters forgot: got %v, want ErrNoQuorum: no quorum has a vote", err)
 	}
+}
+
+// Three masters at the limit of their memory are allowed to evict, and evict most locks. The next heartbeat finds it: they have no vote
+// from then on, but are still asked, so that the leases they have lost are reported.
+func TestRealEvictedLeasesAreNoticed(t *testing.T) {
+	const leases = 1500
+	servers := realMasters(t, 5)
+	c := openReal(t, servers, patient)
+	allUp(t, c)
+	ctx := t.Context()
+	var evicting []*redis.Client
+	var limits []int
+	for _, s := range servers[:3] {
+		client := redis.NewClient(&redis.Options{Addr: s.Addr, Protocol: 2, DisableIdentity: true})
+		defer client.Close()
+		used, err := strconv.Atoi(parseInfo(client.Info(ctx, "memory").Val())["used_memory"])
+		if err != nil {
+			t.Fatal(err)
+		}
+		evicting, limits = append(evicting, client), append(limits, used+512<<10)
+	}
+	var names []string
+	for i := range leases {
+		names = append(names, fmt.Sprint(strings.Repeat("x", 1000), i))
+		if _, err := c.TryLock(ctx, names[i], time.Minute); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i, client := range evicting {
+		eventually(t, "the locks are on the master", func() error {
+			if n := len(keysOn(t, servers[i].Addr)); n != leases {
+				return fmt.Errorf("%d of %d", n, leases)
+			}
+			return nil
+		})
+		client.ConfigSet(ctx, "maxmemory", strconv.Itoa(limits[i]))
+		client.ConfigSet(ctx, "maxmemory-policy", "volatile-lru")
+	}
+	const reason = "it may evict locks when its memory is full: maxmemory-policy is volatile-lru, set noeviction"
+	eventually(t, "three masters have no vote", func() error {
+		for i, m := range c.Masters() {
+			if want := i < 3; (m.State == MasterRefused) != want || want && m.Reason != reason {
+				return fmt.Errorf("%s is %s: %q", m.Addr, m.State, m.Reason)
+			}
+		}
+		return nil
+	})
+	for _, name := range names[:50] {
+		lease, err := c.TryLock(ctx, name, time.Minute)
+		if !errors.Is(err, ErrNoQuorum) || !strings.Contains(err.Error(), "refused: "+reason) {
+			t.Fatalf("LOCK where three masters evict: got %v, %v, want no quorum and the reason", lease, err)
+		}
+	}
+	eventually(t, "all leases that the three have lost are reported", func() error {
+		gone := uint64(0)
+		for _, name := range names {
+			on := int64(0)
+			for _, client := range evicting {
+				on += client.Exists(ctx, name).Val()
+			}
+			if on == 0 {
+				gone++
+			}
+		}
+		if n := c.Stats().Lost; n != gone || n < leases/10 {
+			return fmt.Errorf("%d are reported, %d of %d are lost", n, gone, leases)
+		}
+		return nil
+	})
+
+	for _, client := range evicting {
+		client.ConfigSet(ctx, "maxmemory-policy", "noeviction")
+		client.ConfigSet(ctx, "maxmemory", "0")
+	}
+	eventually(t, "they are in quarantine", func() error {
+		for _, m := range c.Masters()[:3] {
+			if m.State != MasterQuarantined || m.Left < 30*time.Second {
+				return fmt.Errorf("%s is %s for another %v: %q", m.Addr, m.State, m.Left, m.Reason)
+			}
+		}
+		return nil
+	})
+}
+
+// A master that becomes a replica has no vote any more, and every lease is looked at on the others.
+func TestLeasesAreLookedAtWhenAMasterBecomesAReplica(t *testing.T) {
+	const leases = 200
+	inVirtualTime(t, 5, func(s *stage) {
+		p := s.open()
+		for i := range leases {
+			p.lock(one(fmt.Sprint("r", i), time.Minute)).want(s, "LOCK", "held", 0)
+		}
+		time.Sleep(auditMinAlive)
+		for i := range leases {
+			for _, m := range []int{0, 1, 2} {
+				s.do(m, "DEL", fmt.Sprint("r", i))
+			}
+		}
+		s.do(4, "REPLICAOF", "elsewhere", "6379")
+		time.Sleep(3 * p.opts.Heartbeat)
+		p.wantStates("uuuur")
+		if n := p.Stats().Lost; n != leases {
+			s.Errorf("lost leases within three heartbeats: got %d, want all %d", n, leases)
+		}
+	})
 }

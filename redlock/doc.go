@@ -11,8 +11,9 @@
 //   - the clocks of the masters and of this process run at the same rate within DriftFactor, and
 //   - a token of the caller's own is a fresh one for every lock, and the LOCK that is repeated with it goes through the same client.
 //
-// That masters remember, that their clocks do not step, and that they are what they should be, is not taken for granted but
-// checked with every batch (guard.go). A master in doubt has no vote until nothing that it may have forgotten can still be held.
+// That masters remember and that their clocks do not step is not taken for granted but checked with every batch (guard.go). That
+// they stay masters and evict nothing is checked with every heartbeat. A master in doubt has no vote until nothing that it may have
+// forgotten can still be held.
 //
 // A holder that pauses past its validity and goes on working is outside this promise: check Lease.Validity, or better, let the
 // resource check a fencing token.
@@ -45,8 +46,11 @@
 //
 //   - What a proxy notices with its heartbeat (Options.Heartbeat), a proxy that starts within that time does not know: a memory that
 //     was set back by SWAPDB or to a snapshot of the machine, and a clock step below ClockSkewMax, while no other proxy watched.
+//   - A master that is allowed to evict keys while its memory is full (maxmemory-policy) throws locks away until the next heartbeat
+//     finds it: up to one heartbeat long they may be granted again. Then it has no vote, and the leases that are lost are reported.
 //   - Locks are plain keys (key = resource, value = token, PX = TTL), so that libraries that talk to the masters themselves and
-//     this package exclude each other.
+//     this package exclude each other. That holds while no master forgets, for such a library knows no quarantine, and for locks of
+//     the library up to MaxTTL, for a longer one outlives the quarantine.
 //   - Waiting is fair among the waiters of one Client. Between clients the masters decide.
 //   - The waiters of other clients learn of a release from the masters (ear.go); where these may not run CLIENT TRACKING, with their
 //     next attempt (Options.RetryDelayMin).

@@ -325,7 +325,7 @@ func (l *lane) see(link *link) error {
 	ctx, cancel := context.WithTimeout(l.client.endingContext, l.client.opts.ConnectTimeout)
 	defer cancel()
 	l.mu.Lock()
-	before, look, beat := l.guard.epoch, l.found.look, l.beatDue
+	before, refused, look, beat := l.guard.epoch, l.guard.refusal, l.found.look, l.beatDue
 	l.beatDue = false
 	l.mu.Unlock()
 	err := l.settle(ctx, link)
@@ -333,7 +333,7 @@ func (l *lane) see(link *link) error {
 	if err == nil && (beat || look) {
 		err = l.heartbeat(ctx, link)
 	}
-	if err == nil && l.guard.epoch != before {
+	if err == nil && (l.guard.epoch != before || l.guard.refusal != refused) {
 		l.client.laneChanged(l)
 	}
 	if err == nil && !l.answersInTime() {

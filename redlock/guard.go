@@ -19,7 +19,8 @@ import (
 //
 // Invariant: a vote counts only if the batch that carried it closed with the epoch that this client has admitted, with the
 // configuration that all proxies share, and with a clock in step. The checks travel in the same pipeline, behind the last
-// command, so whatever makes a master forget is caught in the very reply that carries the vote.
+// command, so whatever makes a master forget is caught in the very reply that carries the vote. What only INFO tells, whether the
+// master may evict keys and whether it is a replica, is asked with the heartbeat: up to one heartbeat late.
 type guard struct {
 	epoch string // admitted: votes count. Empty: they do not
 	past  string // the epoch that was admitted last. Once the master is quarantined it does not come back either
@@ -33,6 +34,7 @@ type guard struct {
 	high  highWater // as of the last heartbeat, if the master had a vote then
 	beat  int64     // the highest beat seen under the present epoch: it never goes back, unless the master's memory does
 
+	refusal string   // why it has no vote although it is connected: it may evict keys. As of the last heartbeat
 	evicted int64    // keys that the run has evicted, as of the last heartbeat; -1: not known
 	former  []string // epochs of the run that another has taken the place of: none of them comes back, unless its memory does
 }
@@ -172,7 +174,7 @@ func (g *guard) close(end closing, c *Client, sent, received time.Time) finding 
 		g.beat = max(g.beat, beat)
 	}
 	if g.epoch != "" && epoch == g.epoch && config != "" {
-		return finding{epoch: epoch, counts: true}
+		return finding{epoch: epoch, counts: g.refusal == ""}
 	}
 	return finding{epoch: epoch, look: config == "" || epoch == "" || epoch != g.quarantine}
 }
@@ -307,7 +309,7 @@ func (l *lane) takeBack(link *link) error {
 
 // admitDue ends a quarantine whose time is over, unless the master forgot again meanwhile, or another proxy was faster.
 func (l *lane) admitDue(ctx context.Context, link *link) error {
-	if l.guard.quarantine == "" || time.Now().Before(l.guard.until) {
+	if l.guard.quarantine == "" || time.Now().Before(l.guard.until) || l.guard.refusal != "" {
 		return nil
 	}
 	floor, cold := l.client.relearn(l, l.guard.until)
@@ -359,9 +361,11 @@ func (l *lane) heartbeat(ctx context.Context, link *link) error {
 			return fmt.Errorf("heartbeat: %w", err)
 		}
 	}
-	if reason := refusal(parseInfo(replication.Val() + memory.Val())); reason != "" {
+	info := parseInfo(replication.Val() + memory.Val())
+	if reason := refusal(info); reason != "" && reason != evicts(info) {
 		return &refusedError{reason}
 	}
+	l.refuse(evicts(info))
 	high, err := readHighWater(floor, top)
 	if err != nil {
 		return fmt.Errorf("heartbeat: %w", err)
@@ -376,10 +380,16 @@ func (l *lane) heartbeat(ctx context.Context, link *link) error {
 		return found.err
 	}
 	evicted, _ := strconv.ParseInt(parseInfo(stats.Val())["evicted_keys"], 10, 64)
-	if l.guard.evicted >= 0 && evicted > l.guard.evicted {
-		found.doubt = fmt.Sprintf("it has evicted %d keys", evicted-l.guard.evicted)
+	if more := evicted - l.guard.evicted; l.guard.evicted >= 0 && more > 0 {
+		c.suspect()
+		// While it goes on evicting, one quarantine is enough: when it may no longer, what it has evicted since brings the next one.
+		if l.guard.refusal == "" || l.guard.quarantine == "" {
+			found.doubt = fmt.Sprintf("it has evicted %d keys", more)
+			l.guard.evicted = evicted
+		}
+	} else {
+		l.guard.evicted = evicted
 	}
-	l.guard.evicted = evicted
 	if found.counts && high < l.guard.high.fence {
 		found.doubt = fmt.Sprintf("its fences went back from %d to %d: somebody deleted %s or %s", l.guard.high.fence, high, marksKey, floorKey)
 	}
@@ -401,6 +411,21 @@ func (l *lane) heartbeat(ctx context.Context, link *link) error {
 		return err
 	}
 	return l.admitDue(ctx, link)
+}
+
+// refuse takes the vote from a master that may evict keys, for as long as there is a reason to. The connection stays: the master is asked
+// which leases it has lost.
+func (l *lane) refuse(reason string) {
+	if l.guard.refusal == reason {
+		return
+	}
+	l.mu.Lock()
+	l.guard.refusal = reason
+	l.mu.Unlock()
+	if reason != "" {
+		l.client.suspect()
+		l.noteState()
+	}
 }
 
 // settle does what was found, before the next batch.

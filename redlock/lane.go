@@ -296,6 +296,9 @@ func (l *lane) breakOff(err error) {
 	l.client.mu.Unlock()
 	if changed && !errors.Is(err, errClosed) {
 		l.noteState()
+		if isRefused(err) {
+			l.client.suspect() // a replica, for one, has another's memory: what is left of the leases is on the other masters
+		}
 	}
 	l.turn.now = time.Now()
 	for _, r := range queue {
@@ -311,6 +314,8 @@ func (l *lane) reason(start time.Time) MasterError {
 	defer l.mu.Unlock()
 	because := func(state MasterState, err error) MasterError { return MasterError{l.master.Addr, err, state} }
 	switch {
+	case l.up && l.guard.refusal != "":
+		return because(MasterRefused, &refusedError{l.guard.refusal})
 	case l.up && l.guard.quarantine != "" && time.Until(l.guard.until) <= 0:
 		return because(MasterQuarantined, fmt.Errorf("about to be admitted after a quarantine: %s", l.guard.reason))
 	case l.up && l.guard.quarantine != "":
@@ -356,6 +361,8 @@ func (l *lane) status() MasterStatus {
 		s.State, s.Reason = MasterRefused, strings.TrimPrefix(l.err.Error(), refusedPrefix)
 	case !l.up:
 		s.State, s.Reason = MasterDown, l.err.Error()
+	case l.guard.refusal != "":
+		s.State, s.Reason = MasterRefused, l.guard.refusal
 	case l.guard.epoch == "":
 		s.State, s.Reason, s.Left = MasterQuarantined, l.guard.reason, max(0, time.Until(l.guard.until))
 	}

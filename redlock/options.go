@@ -60,7 +60,8 @@ type Options struct {
 	// ClockStepMax is how far a master's clock may step and still be believed: more, and the master is quarantined. Where it is more than
 	// half of the drift of a TTL (below 2 s, with the defaults), the validity is less by that much and half of the drift. Default 10 ms.
 	ClockStepMax time.Duration
-	// Heartbeat is the pause between two looks at a master that is idle: its clock, epoch, role and memory policy. Default 250 ms.
+	// Heartbeat is the pause between two looks at a master: at its role and memory policy, and, where no batch has done so meanwhile, at
+	// its clock and epoch. Default 250 ms.
 	Heartbeat time.Duration
 	// MinTTL and MaxTTL bound what a caller may ask for. Default 20 ms and 60 s. MaxTTL is also about how long a master that may have
 	// forgotten locks has no vote, so all proxies of the same masters must use the same.

@@ -20,11 +20,19 @@ func refusal(info map[string]string) string {
 		return "it is a node of a Redis Cluster: locks need independent masters"
 	case info["redis_mode"] == "sentinel":
 		return "it is a Sentinel, not a master"
-	case info["maxmemory"] != "" && info["maxmemory"] != "0" && info["maxmemory_policy"] != "noeviction" && info["maxmemory_policy"] != "":
-		return fmt.Sprintf("it may evict locks when its memory is full: maxmemory-policy is %s, set noeviction", info["maxmemory_policy"])
+	case evicts(info) != "":
+		return evicts(info)
 	}
 	if version := info["redis_version"]; version != "" && tooOld(version) {
 		return fmt.Sprintf("Redis %s is too old: at least %d.%d is needed", version, oldestVersion[0], oldestVersion[1])
+	}
+	return ""
+}
+
+// evicts says why a master may throw locks away, or "" when it does not. It is one of the reasons of refusal.
+func evicts(info map[string]string) string {
+	if info["maxmemory"] != "" && info["maxmemory"] != "0" && info["maxmemory_policy"] != "noeviction" && info["maxmemory_policy"] != "" {
+		return fmt.Sprintf("it may evict locks when its memory is full: maxmemory-policy is %s, set noeviction", info["maxmemory_policy"])
 	}
 	return ""
 }
