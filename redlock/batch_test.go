@@ -22,7 +22,7 @@ func standing(t testing.TB, m *memmaster.Master) *batch {
 		t.Fatal(err)
 	}
 	c := &Client{
-		opts: o, tokens: newTokenSource(), began: time.Now(), fingerprint: fingerprintOf(o),
+		opts: o, tokens: newTokenSource(), began: time.Now(), fingerprint: agreedSettingsOf(o).fingerprint(),
 		leases: newLeases(), claims: make(map[string]*lane), changed: make(chan struct{}),
 		endingContext: t.Context(),
 	}

@@ -17,7 +17,7 @@ type Client struct {
 	lanes       []*lane
 	tokens      *tokenSource
 	began       time.Time // zero of the clock that the masters' clocks are compared with
-	fingerprint string    // see fingerprintOf
+	fingerprint string    // of the settings that all proxies must agree on
 
 	// mu guards what follows, and is the one gate through which every round enters the lanes (see launchLocked). It is held
 	// for lookups and appends only, never over I/O or a Completer. Order: mu before lane.mu.
@@ -49,7 +49,7 @@ func Open(opts Options) (*Client, error) {
 		return nil, err
 	}
 	c := &Client{
-		opts: opts, drift: opts.drift(), tokens: newTokenSource(), began: time.Now(), fingerprint: fingerprintOf(opts),
+		opts: opts, drift: opts.drift(), tokens: newTokenSource(), began: time.Now(), fingerprint: agreedSettingsOf(opts).fingerprint(),
 		fences: fenceClock{aheadMax: opts.ClockSkewMax.Milliseconds() << fenceCounterBits},
 		leases: newLeases(), claims: make(map[string]*lane), changed: make(chan struct{}),
 	}

@@ -3,8 +3,6 @@ package redlock
 import (
 	"crypto/rand"
 	"encoding/hex"
-	"fmt"
-	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -57,8 +55,8 @@ func quarantinedEpoch(runID, reason string) string {
 	return "q:" + runID + ":" + nonce() + ":" + reason
 }
 
-// quarantineReasonMax bounds what is shown of a reason, in bytes.
-const quarantineReasonMax = 200
+// shownMax bounds what is shown of a text from a master, in bytes.
+const shownMax = 200
 
 // quarantineReason is the reason in the value of a quarantine. Whoever can write to the master can have written it, and it goes into
 // logs and replies.
@@ -67,16 +65,20 @@ func quarantineReason(value string) string {
 	if len(parts) < 4 || parts[3] == "" {
 		return "it gave no reason"
 	}
-	reason := parts[3]
-	if len(reason) > quarantineReasonMax {
-		reason = reason[:quarantineReasonMax] + "…"
+	return shown(parts[3])
+}
+
+// shown is a text from a master as it may go into logs and replies.
+func shown(text string) string {
+	if len(text) > shownMax {
+		text = text[:shownMax] + "…"
 	}
 	return strings.Map(func(r rune) rune {
 		if !unicode.IsPrint(r) || r == unicode.ReplacementChar {
 			return '?'
 		}
 		return r
-	}, reason)
+	}, text)
 }
 
 // nonceLen is the length of a nonce in hex.
@@ -92,15 +94,4 @@ func nonce() string {
 // on any clock that runs within the drift.
 func quarantineOf(maxTTL time.Duration, d drift) time.Duration {
 	return maxTTL + 2*(driftOf(maxTTL, d)-driftConstant) + 10*time.Millisecond
-}
-
-// fingerprintOf is what all proxies must agree on, or two of them could each have a quorum: which masters there are, how many
-// make a quorum, and how long a quarantine has to be. It stands beside the epoch while any proxy lives.
-func fingerprintOf(o Options) string {
-	names := make([]string, len(o.Masters))
-	for i, m := range o.Masters {
-		names[i] = m.name()
-	}
-	slices.Sort(names)
-	return fmt.Sprintf("max_ttl=%dms quorum=%d/%d masters=%s", o.MaxTTL.Milliseconds(), quorumOf(len(names)), len(names), TokenDigest(strings.Join(names, "\n")))
 }

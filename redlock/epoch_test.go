@@ -63,7 +63,7 @@ func TestFingerprint(t *testing.T) {
 		other := o
 		other.Masters = append([]Master(nil), o.Masters...)
 		change(&other)
-		return fingerprintOf(o) == fingerprintOf(other)
+		return agreedSettingsOf(o).fingerprint() == agreedSettingsOf(other).fingerprint()
 	}
 	for _, tt := range []struct {
 		name   string
@@ -487,10 +487,11 @@ func TestDisagreement(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		change func(*Options)
+		reason string
 	}{
-		{"max_ttl", func(o *Options) { o.MaxTTL = 20 * time.Second }},
-		{"names", func(o *Options) { o.Masters[0].Name = "another" }},
-		{"quorum", func(o *Options) { o.Masters = o.Masters[:3] }},
+		{"max_ttl", func(o *Options) { o.MaxTTL = 20 * time.Second }, "max_ttl is 10s there, 20s here"},
+		{"names", func(o *Options) { o.MaxTTL, o.Masters[0].Name = 10*time.Second, "another" }, "masters named only there: m1; masters named only here: another"},
+		{"quorum", func(o *Options) { o.MaxTTL, o.Masters = 10*time.Second, o.Masters[:3] }, "masters named only there: m4, m5"},
 	} {
 		inVirtualTime(t, 5, func(s *stage) {
 			p := s.open(func(o *Options) { o.MaxTTL = 10 * time.Second })
@@ -501,8 +502,8 @@ func TestDisagreement(t *testing.T) {
 					s.Fatalf("%s: states seen by the one that disagrees: got %s, want all refused", tt.name, got)
 				}
 			}
-			if c := wrong.lock(one("r", time.Second)); c.Held || !strings.Contains(c.Err.Error(), "other proxies use") {
-				s.Errorf("%s: LOCK through the one that disagrees: got %+v, want an error that says so", tt.name, c.Result)
+			if c := wrong.lock(one("r", time.Second)); c.Held || !strings.Contains(c.Err.Error(), "other proxies use other settings: "+tt.reason+": give all proxies the same") {
+				s.Errorf("%s: LOCK through the one that disagrees: got %+v, want an error with %q", tt.name, c.Result, tt.reason)
 			}
 			p.wantStates("uuuuu")
 			p.lock(one("r", time.Second)).want(s, "LOCK through the other", "held", 0)

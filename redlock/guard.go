@@ -165,8 +165,7 @@ func (g *guard) close(end closing, c *Client, sent, received time.Time) finding 
 		// Nobody may have watched it until now.
 		return finding{epoch: epoch, doubt: fmt.Sprintf("its clock differs by %v from the clock here (clock_skew_max): it may have stepped while nobody watched", skew.Round(time.Millisecond))}
 	case config != "" && config != c.fingerprint:
-		return finding{err: &refusedError{fmt.Sprintf(
-			"other proxies use %q, this one %q: give all the same settings, or stop the others and wait for one max_ttl", config, c.fingerprint)}}
+		return finding{err: &refusedError{disagreement(c.opts, config, "") + ": " + toAgree}} // the next connection finds out what differs
 	case epoch != "" && epoch == g.past && beat < g.beat:
 		return finding{epoch: epoch, doubt: fmt.Sprintf("its beat went back from %d to %d: its memory is of an earlier time", g.beat, beat)}
 	}
@@ -342,7 +341,7 @@ func (l *lane) heartbeat(ctx context.Context, link *link) error {
 		return err
 	}
 	pipe := link.conn.Pipeline()
-	beat := pipe.EvalSha(ctx, scriptBeat.sha, []string{beatKey, configKey}, c.fingerprint, quarantineOf(c.opts.MaxTTL, c.drift).Milliseconds())
+	beat := pipe.EvalSha(ctx, scriptBeat.sha, []string{beatKey, configKey, settingsKey}, c.fingerprint, quarantineOf(c.opts.MaxTTL, c.drift).Milliseconds(), agreedSettingsOf(c.opts).text())
 	replication, memory, stats := pipe.Info(ctx, "replication"), pipe.Info(ctx, "memory"), pipe.Info(ctx, "stats")
 	keys, clock := pipe.MGet(ctx, epochKey, configKey, beatKey), redis.NewTimeCmd(ctx, "time")
 	floor, top := highWaterCommands(ctx)
@@ -375,9 +374,10 @@ func (l *lane) heartbeat(ctx context.Context, link *link) error {
 		return fmt.Errorf("heartbeat: %w", err)
 	}
 	before := l.guard.beat
-	found := l.guard.close(closingOf(keys, clock), c, sent, received)
+	end := closingOf(keys, clock)
+	found := l.guard.close(end, c, sent, received)
 	if found.err != nil {
-		return found.err
+		return l.disagreed(ctx, link, end.config)
 	}
 	evicted, _ := strconv.ParseInt(parseInfo(stats.Val())["evicted_keys"], 10, 64)
 	if more := evicted - l.guard.evicted; l.guard.evicted >= 0 && more > 0 {

@@ -67,6 +67,8 @@ type MasterReport struct {
 	Epoch string
 	// Config is what the proxies that use the master at present have agreed on; empty: there are none.
 	Config string
+	// settings are these in full; empty: only older ones are there.
+	settings string
 
 	// Problems in the order in which they are best mended.
 	Problems []Problem
@@ -136,12 +138,11 @@ func ProbeAll(ctx context.Context, o Options, timeout time.Duration) []MasterRep
 // compare finds what no master can tell by itself: that it is another's twin, or not what these options expect.
 func compare(reports []MasterReport, o Options) {
 	findTwins(reports)
-	fingerprint := fingerprintOf(o)
+	fingerprint := agreedSettingsOf(o).fingerprint()
 	for i := range reports {
 		r := &reports[i]
 		if r.Config != "" && r.Config != fingerprint {
-			r.add(NoVote, "give all proxies the same masters and max_ttl, or stop the others and wait for one max_ttl",
-				"other proxies use %q, this one %q", r.Config, fingerprint)
+			r.add(NoVote, toAgree, "%s", disagreement(o, r.Config, r.settings))
 		}
 		if r.ClockDiff.Abs()-r.ClockErr > o.ClockSkewMax {
 			r.add(Warning, "let NTP keep both clocks, or raise clock_skew_max",
@@ -353,12 +354,13 @@ func (r *MasterReport) judge() {
 
 // readEpoch finds out whether the master has to be waited for, and what other proxies have agreed on.
 func (r *MasterReport) readEpoch(ctx context.Context, l *link) {
-	values, err := l.conn.MGet(ctx, epochKey, configKey).Result()
-	if err != nil || len(values) != 2 {
+	values, err := l.conn.MGet(ctx, epochKey, configKey, settingsKey).Result()
+	if err != nil || len(values) != 3 {
 		return // MGET has been tried before: it has been told
 	}
 	epoch, _ := values[0].(string)
 	r.Config, _ = values[1].(string)
+	r.settings, _ = values[2].(string)
 	switch readEpoch(epoch, r.RunID) {
 	case epochAdmitted:
 		r.Epoch = "admitted"

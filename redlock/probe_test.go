@@ -253,17 +253,46 @@ func TestProbeAllComparesTheConfiguration(t *testing.T) {
 	ours := Options{Masters: []Master{{Addr: s.Addr}}}.withDefaults()
 	theirs := ours
 	theirs.MaxTTL = time.Second
+	a, b := agreedSettingsOf(ours), agreedSettingsOf(theirs)
+	fingerprints := fmt.Sprintf("no vote: other proxies use %q, this one %q", b.fingerprint(), a.fingerprint())
 	for _, c := range []struct {
-		config string
-		want   string
+		config, settings string
+		want             string
 	}{
-		{fingerprintOf(ours), ""},
-		{fingerprintOf(theirs), fmt.Sprintf("no vote: other proxies use %q, this one %q", fingerprintOf(theirs), fingerprintOf(ours))},
+		{a.fingerprint(), a.text(), ""},
+		{b.fingerprint(), b.text(), "no vote: other proxies use other settings: max_ttl is 1s there, 1m0s here"},
+		{b.fingerprint(), "", fingerprints}, // older proxies leave no text
+		{b.fingerprint(), "nonsense", fingerprints},
+		{b.fingerprint(), a.text(), fingerprints}, // not theirs
+		{a.fingerprint(), b.text(), ""},           // the fingerprint alone decides
 	} {
 		cli(t, s.Addr, "SET", configKey, c.config)
+		cli(t, s.Addr, "SET", settingsKey, c.settings)
 		if got := problems(ProbeAll(t.Context(), ours, probeTimeout)[0]); got != c.want {
-			t.Errorf("config %q: got %q, want %q", c.config, got, c.want)
+			t.Errorf("config %q, settings %q: got %q, want %q", c.config, c.settings, got, c.want)
 		}
+	}
+}
+
+// What masters hold for others to read has no passwords, is bounded, and reads in another version as it was written.
+func TestAgreedSettings(t *testing.T) {
+	o := Options{Masters: []Master{{Addr: "b:1", Password: "secret", Username: "u"}, {Addr: "c:1"}, {Addr: "x:1", Name: "a"}}}.withDefaults()
+	s := agreedSettingsOf(o)
+	if got, want := s.text(), `{"max_ttl_ms":60000,"masters":["a","b:1","c:1"]}`; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	// Proxies from before there was a text write this, too: another value would let both versions grant locks side by side.
+	if got, want := s.fingerprint(), "max_ttl=60000ms quorum=2/3 masters="+TokenDigest("a\nb:1\nc:1"); got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	o.Masters[0].Name = strings.Repeat("n", settingsMax)
+	if got := agreedSettingsOf(o).text(); got != "" {
+		t.Errorf("of names with %d bytes: got %d bytes, want none", settingsMax, len(got))
+	}
+	theirs := agreedSettings{MaxTTL: 60000, Masters: []string{"a", "b:1", "\x1b[2Jc:1"}}
+	o.Masters[0].Name = ""
+	if got, want := disagreement(o, theirs.fingerprint(), theirs.text()), "other proxies use other settings: masters named only there: ?[2Jc:1; masters named only here: c:1"; got != want {
+		t.Errorf("got %q, want %q", got, want)
 	}
 }
 

@@ -127,11 +127,12 @@ return 1
 `)
 
 // scriptBeat raises the beat KEYS[1] and returns it, and keeps the configuration KEYS[2] alive for ARGV[2] milliseconds if it is
-// missing or equal to ARGV[1].
+// missing or equal to ARGV[1], and beside it the settings KEYS[3], which are ARGV[3].
 var scriptBeat = newScript(`
 local config = redis.call('GET', KEYS[2])
 if not config or config == ARGV[1] then
   redis.call('SET', KEYS[2], ARGV[1], 'PX', ARGV[2])
+  redis.call('SET', KEYS[3], ARGV[3], 'PX', ARGV[2])
 end
 return redis.call('INCR', KEYS[1])
 `)

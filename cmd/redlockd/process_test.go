@@ -590,3 +590,19 @@ func cli(t *testing.T, addr string, args ...string) {
 		t.Fatalf("redis-cli %v: %v: %s", args, err, out)
 	}
 }
+
+// Who replaces a master in the list of one redlockd reads in the log of the other, and in check, which one differs.
+func TestAnotherListOfMasters(t *testing.T) {
+	servers, addrs := startMasters(t, 3)
+	replacement, addr := startMasters(t, 1)
+	launch(t, "--masters", addrs, "--bootstrap").waitLog("quorum reached")
+	changed := strings.Replace(addrs, servers[2].Addr, replacement[0].Addr, 1)
+	want := "other proxies use other settings: masters named only there: " + servers[2].Addr + "; masters named only here: " + addr
+	p := launch(t, "--masters", changed)
+	if line := p.waitLog(want); !strings.Contains(line, "stop the others and wait for one max_ttl") {
+		t.Errorf("got %s, want what to do", line)
+	}
+	if code, stdout, _ := runBinary(t, "check", "--masters", changed, "--master-timeout", "1s"); code != exitFailed || !strings.Contains(stdout, want) {
+		t.Errorf("check: exit code %d, want %d and %q in it:\n%s", code, exitFailed, want, stdout)
+	}
+}
