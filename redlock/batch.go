@@ -218,15 +218,17 @@ func (b *batch) single(r *round) {
 		w.bulk(r.keys[0])
 		w.bulk(r.token)
 	case verbFence:
-		b.script(scriptFence, 2, len(r.keys), 4)
+		b.script(scriptFence, 2, len(r.keys), 4+min(len(r.reservation()), 1))
 		w.bulk(marksKey)
 		w.bulk(floorKey)
 		b.holder(r)
 		w.number(r.fence)
 		w.number(int64(b.lane.client.opts.FenceMarks))
+		b.reservation(r)
 	case verbAcquire:
-		b.script(scriptAcquire, 0, len(r.keys), 2)
+		b.script(scriptAcquire, 0, len(r.keys), 2+min(len(r.reservation()), 1))
 		b.holder(r)
+		b.reservation(r)
 	case verbExtend:
 		b.script(scriptExtend, 0, len(r.keys), 2)
 		b.holder(r)
@@ -265,6 +267,13 @@ func (b *batch) holder(r *round) {
 	}
 	b.wire.bulk(r.token)
 	b.wire.number(r.ttlMs)
+}
+
+// reservation adds the token of the reservation whose place an acquisition takes, where there is one.
+func (b *batch) reservation(r *round) {
+	if token := r.reservation(); token != "" {
+		b.wire.bulk(token)
+	}
 }
 
 // commit adds the keys and the arguments of scriptCommit.
@@ -377,6 +386,9 @@ func (b *batch) hearCommand(command command) error {
 		vote = voteGranted
 	default:
 		vote, word = r.readScript(reply)
+		if vote == voteDenied && r.verb.acquires() && r.answers != nil {
+			b.readings = append(b.readings, reading{round: r, answer: answer{denier: r.denier(reply)}})
+		}
 	}
 	b.note(i, vote, word)
 	return nil
@@ -452,12 +464,23 @@ func (r *round) readScript(reply reply) (vote, error) {
 	case -2:
 		return voteUnknown, fmt.Errorf("the fence %d is more than %v ahead of the master's clock: a clock of this proxy, of another or of the master is wrong", r.fence, fenceAheadMax)
 	}
+	if r.verb.acquires() && reply.n <= deniedBy {
+		return voteDenied, nil
+	}
 	if r.verb == verbFence && reply.n >= r.fence {
 		for seen := r.mark.Load(); seen < reply.n && !r.mark.CompareAndSwap(seen, reply.n); seen = r.mark.Load() {
 		}
 		return voteStale, nil
 	}
 	return voteUnknown, nonsense(reply)
+}
+
+// deniedBy is the reply to an acquisition that the first of its resources has kept from all; for the second it is one less, and so on.
+const deniedBy = -3
+
+// denier is the index of the resource that has kept a round from all.
+func (r *round) denier(reply reply) int32 {
+	return int32(min(max(deniedBy-reply.n, 0), int64(len(r.keys)-1)))
 }
 
 // hearReading reads value, TTL and mark of a key.

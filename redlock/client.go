@@ -23,8 +23,9 @@ type Client struct {
 	// for lookups and appends only, never over I/O or a Completer. Order: mu before lane.mu.
 	mu       sync.Mutex
 	leases   leases
-	share    Share // of operations that name none
-	waiting  int   // LOCKs in line
+	share    Share  // of operations that name none
+	waiting  int    // LOCKs in line
+	arrivals uint64 // LOCKs that have been in line
 	fences   fenceClock
 	stats    Stats
 	audited  int // index in leases.all: see audit

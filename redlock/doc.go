@@ -27,7 +27,7 @@
 // # The walk of a LOCK
 //
 //	StartLock            lock.go     checks, makes the token (token.go)
-//	  line               line.go     if it may wait: only the head of a line goes on
+//	  line               line.go     if it may wait: only the head of a line goes on (several resources: reserve.go)
 //	  round              round.go    one command to all masters, T1
 //	    lane ×N          lane.go     one queue, one goroutine, one connection per master
 //	      batch          batch.go    what has queued becomes one pipeline …
@@ -51,7 +51,9 @@
 //   - Locks are plain keys (key = resource, value = token, PX = TTL), so that libraries that talk to the masters themselves and
 //     this package exclude each other. That holds while no master forgets, for such a library knows no quarantine, and for locks of
 //     the library up to MaxTTL, for a longer one outlives the quarantine.
-//   - Waiting is fair among the waiters of one Client. Between clients the masters decide.
+//   - Waiting is fair among the waiters of one Client for one resource. Between clients the masters decide.
+//   - A LOCK of several resources that waits holds nothing, until it has missed them too often: then it reserves them one after the
+//     other (reserve.go), and the masters show a lock on them that nobody was granted.
 //   - The waiters of other clients learn of a release from the masters (ear.go); where these may not run CLIENT TRACKING, with their
 //     next attempt (Options.RetryDelayMin).
 package redlock

@@ -218,7 +218,7 @@ func (c *Client) heardLocked(e *entry, master int, t *turn) {
 	line.heard = 0
 	line.taken() // what this client changes itself is not announced to it
 	op := line.first.op
-	if op.waiter.retry != nil && op.waiter.asking == nil && op.head() {
+	if op.waiter.retry != nil && op.waiter.asking == nil {
 		c.stats.Wakeups++
 		line.woken++
 		if line.woken > dampAfter {
@@ -233,12 +233,12 @@ func (c *Client) heardLocked(e *entry, master int, t *turn) {
 func (c *Client) wakeLocked(op *Op, t *turn) {
 	w := op.waiter
 	switch {
-	case c.draining || !op.head():
+	case c.draining:
 	case w.asking != nil:
 		w.again = true
 	case w.retry != nil:
 		w.endPause()
-		c.askLocked(op, t)
+		c.attemptLocked(op, t)
 	}
 }
 

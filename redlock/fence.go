@@ -62,8 +62,8 @@ func (f *fenceClock) observe(mark int64, made time.Time) {
 }
 
 // scriptFence is scriptAcquire with a fence: KEYS[1] marks, KEYS[2] floor, then the resources; ARGV token, milliseconds to live,
-// fence, bound of the marks. It returns 1, 2, 0 as scriptAcquire does; the mark, a larger number, when the fence is not
-// above it; and -2 when the fence is a day ahead of the master's clock.
+// fence, bound of the marks, and the token of a reservation, if there is one. It returns what scriptAcquire does; the mark, a larger
+// number, when the fence is not above it; and -2 when the fence is a day ahead of the master's clock.
 var scriptFence = newScript(fmt.Sprintf(`
 local fence = tonumber(ARGV[3])
 local now = redis.call('TIME')
@@ -74,15 +74,22 @@ local mark = tonumber(redis.call('GET', KEYS[2]) or 0)
 local reply = 1
 for i = 3, #KEYS do
   if redis.call('EXISTS', KEYS[i]) == 1 then
-    if redis.call('TYPE', KEYS[i]).ok ~= 'string' or redis.call('GET', KEYS[i]) ~= ARGV[1] then
-      return 0
+    local held = redis.call('TYPE', KEYS[i]).ok == 'string' and redis.call('GET', KEYS[i])
+    if held == ARGV[1] then
+      reply = 2
+    elseif not held or held ~= ARGV[5] then
+      return -i
     end
-    reply = 2
   end
   mark = math.max(mark, tonumber(redis.call('ZSCORE', KEYS[1], KEYS[i]) or 0))
 end
 if fence <= mark then
   return mark
+end
+for i = 3, ARGV[5] and #KEYS or 0 do
+  if redis.call('GET', KEYS[i]) == ARGV[5] then
+    redis.call('UNLINK', KEYS[i])
+  end
 end
 for i = 3, #KEYS do
   if redis.call('PTTL', KEYS[i]) < tonumber(ARGV[2]) then

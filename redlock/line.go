@@ -2,6 +2,7 @@ package redlock
 
 import (
 	"math/rand/v2"
+	"slices"
 	"time"
 )
 
@@ -9,14 +10,23 @@ import (
 // masters: one contender per resource and client, so that many waiters cost no more than one and do not split the votes
 // among them ("Retry on failure": the fewer try at the same time, the fewer "split brain condition"s).
 //
-// A LOCK of several resources stands in all their lines and asks when it is the head of each. It enters them all at
-// once, under Client.mu, so of two that share resources one is before the other in every line they share: nobody waits
-// in a circle.
+// A LOCK of several resources stands in one line at a time, that of a resource which has denied it. It keeps nobody from the others:
+// they have no waiter because of it, and it holds nothing while it waits. Its rules:
+//   - It joins the first line, in the order of names, in which somebody waits; where nobody does, it asks at once.
+//   - As the head of its line it asks for all its resources. Each master that denies them names the resource that is in the way.
+//     The waiter moves to the line of the resource that most of these masters have named.
+//   - In every line it stands by its arrival, behind those who have come to this client before it. Those who come later never
+//     get before it in a line where it stands. So it comes to the head of any line.
+//   - If its resources get free one at a time and never together, it reserves them one after the other (reserve.go).
+//     This is the only time in which it holds anything.
 
 // waiter is the part of an Op that waits. Client.mu guards it.
 type waiter struct {
-	places   []place
-	one      [1]place  // backs places when there is one
+	place   place
+	keys    []string // of a LOCK of several resources, in the order of their names; nil for one
+	arrival uint64   // number of the waiter, in the order in which they have come to the client
+	moves   int      // attempts that were denied by another resource than the one whose line it stood in
+	reserving
 	asking   *round    // the attempt in flight, nil between attempts
 	asked    time.Time // when the last attempt was made
 	gone     bool      // answered, or given up: what an attempt in flight still brings is not wanted
@@ -28,7 +38,7 @@ type waiter struct {
 	retry    *time.Timer
 }
 
-// place is one waiter in one line.
+// place is where a waiter stands: in the line of one resource.
 type place struct {
 	op         *Op
 	entry      *entry
@@ -48,14 +58,33 @@ type line struct {
 	yielded    bool // others have had their turn since, and nothing tells yet whether they took it
 }
 
-func (l *line) push(p *place) {
-	p.prev, p.next = l.end, nil
-	if l.end == nil {
+// insert puts a waiter where its arrival belongs. It searches from both ends, since those who join belong at the end, and those who
+// move have mostly waited for long.
+func (l *line) insert(p *place) {
+	arrival := p.op.waiter.arrival
+	before, after := l.end, l.first
+	for before != nil {
+		if before.op.waiter.arrival < arrival {
+			after = before.next
+			break
+		}
+		if after.op.waiter.arrival > arrival {
+			before = after.prev
+			break
+		}
+		before, after = before.prev, after.next
+	}
+	p.prev, p.next = before, after
+	if before == nil {
 		l.first = p
 	} else {
-		l.end.next = p
+		before.next = p
 	}
-	l.end = p
+	if after == nil {
+		l.end = p
+	} else {
+		after.prev = p
+	}
 	l.length++
 }
 
@@ -77,18 +106,13 @@ func (l *line) remove(p *place) {
 	}
 }
 
-// head tells whether op is the first in every line it stands in.
+// head tells whether op is the first in its line.
 func (op *Op) head() bool {
-	places := op.waiter.places
-	for i := range places {
-		if places[i].entry.line.first != &places[i] {
-			return false
-		}
-	}
-	return true
+	p := &op.waiter.place
+	return p.entry.line.first == p
 }
 
-// joinLocked puts op at the end of its lines, and asks at once if it is the head.
+// joinLocked puts op at the end of a line, and asks at once if it is the head.
 func (c *Client) joinLocked(op *Op, wait time.Duration, t *turn) {
 	if c.waiting >= c.opts.MaxWaiters {
 		t.tell(op, Result{Err: ErrTooManyWaiters})
@@ -101,70 +125,106 @@ func (c *Client) joinLocked(op *Op, wait time.Duration, t *turn) {
 	}
 	c.waiting++
 	share.waiters++
-	w := &waiter{}
+	c.arrivals++
+	w := &waiter{arrival: c.arrivals}
 	op.waiter = w
-	w.places = w.one[:]
+	resource := op.keys[0]
 	if len(op.keys) > 1 {
-		w.places = make([]place, len(op.keys))
+		w.keys = slices.Sorted(slices.Values(op.keys))
+		resource = c.leases.waitedFor(w.keys)
 	}
-	for i, key := range op.keys {
-		e := c.leases.entry(key)
-		w.places[i] = place{op: op, entry: e}
-		e.line.push(&w.places[i])
-	}
+	w.place = place{op: op, entry: c.leases.entry(resource)}
+	w.place.entry.line.insert(&w.place)
 	w.deadline = time.AfterFunc(wait, func() { c.waitOver(op) })
 	if op.head() {
-		c.askLocked(op, t)
+		c.attemptLocked(op, t)
 	}
 }
 
-// leaveLocked takes op out of its lines. Whoever becomes the head of all theirs is up next.
+// waitedFor is the first of the resources that somebody waits for, or the first.
+func (s *leases) waitedFor(resources []string) string {
+	for _, resource := range resources {
+		if e := s.entries[resource]; e != nil && e.line.first != nil {
+			return resource
+		}
+	}
+	return resources[0]
+}
+
+// leaveLocked takes op out of its line, and gives back what it has reserved. Whoever becomes the head is up next.
 func (c *Client) leaveLocked(op *Op, t *turn) {
 	w := op.waiter
 	c.waiting--
 	c.shareOf(op).waiters--
 	w.deadline.Stop()
 	w.endPause()
-	for i := range w.places {
-		w.places[i].entry.line.remove(&w.places[i])
-	}
-	for i := range w.places {
-		e := w.places[i].entry
-		if next := e.line.first; next != nil {
-			c.upNextLocked(next.op, t)
-		}
-		c.leases.tidy(e)
-	}
+	e := w.place.entry
+	e.line.remove(&w.place)
+	c.giveBackLocked(op, t)
+	c.leftLineLocked(e, t)
 }
 
-// upNextLocked starts the attempts of a waiter that has become the head of its lines: now, or, where we know that the resource
+// moveLocked puts op into the line of another one of its resources.
+func (c *Client) moveLocked(op *Op, resource string, t *turn) {
+	w := op.waiter
+	from := w.place.entry
+	if from.resource == resource {
+		return
+	}
+	w.endPause()
+	w.again = false // the release that it is about was one of the other resource
+	from.line.remove(&w.place)
+	w.place.entry = c.leases.entry(resource)
+	w.place.entry.line.insert(&w.place)
+	c.leftLineLocked(from, t)
+}
+
+// leftLineLocked sees to a line that somebody has left.
+func (c *Client) leftLineLocked(e *entry, t *turn) {
+	if next := e.line.first; next != nil {
+		c.upNextLocked(next.op, t)
+	}
+	c.leases.tidy(e)
+}
+
+// attemptLocked has the head of a line ask the masters: for its next reservation, or for all that it wants.
+func (c *Client) attemptLocked(op *Op, t *turn) {
+	if w := op.waiter; w.reserved != "" && w.had < len(w.keys) {
+		c.reserveLocked(op, t)
+		return
+	}
+	c.askLocked(op, t)
+}
+
+// sentLocked records the attempt that is in flight from now on.
+func (w *waiter) sentLocked(r *round) {
+	w.asking, w.asked = r, r.start
+	w.place.entry.line.heard, w.place.entry.line.offered = 0, 0
+}
+
+// upNextLocked starts the attempts of a waiter that has become the head of its line: now, or, where we know that the resource
 // is held, after a pause.
 func (c *Client) upNextLocked(op *Op, t *turn) {
 	w := op.waiter
 	if c.draining || w.asking != nil || w.retry != nil || !op.head() {
 		return
 	}
-	for i := range w.places {
-		if lease := w.places[i].entry.lease; lease != nil && t.now.Before(lease.validUntil) {
-			w.denied = nil
-			w.places[i].entry.line.denied = true
-			c.pauseLocked(op, c.freeIn(op, t.now))
-			return
-		}
+	if lease := w.place.entry.lease; lease != nil && t.now.Before(lease.validUntil) {
+		w.denied = nil
+		w.place.entry.line.denied = true
+		c.pauseLocked(op, c.freeIn(op, t.now))
+		return
 	}
-	c.askLocked(op, t)
+	c.attemptLocked(op, t)
 }
 
 // freeIn is when, to our own knowledge, no lease of this client stands in the way of op any more; 0 when that is not known.
 func (c *Client) freeIn(op *Op, now time.Time) time.Duration {
-	var longest time.Duration
-	for i := range op.waiter.places {
-		if lease := op.waiter.places[i].entry.lease; lease != nil && lease.token != op.token {
-			end := lease.validUntil.Add(driftOf(lease.ttl(), c.drift))
-			longest = max(longest, end.Sub(now))
-		}
+	lease := op.waiter.place.entry.lease
+	if lease == nil || lease.token == op.token {
+		return 0
 	}
-	return longest
+	return max(0, lease.validUntil.Add(driftOf(lease.ttl(), c.drift)).Sub(now))
 }
 
 // pauseLocked has op ask again after a random delay, or earlier, when the holder's TTL has run out ("Retry on failure").
@@ -196,10 +256,11 @@ func (c *Client) pauseForLocked(op *Op, delay time.Duration) {
 			return
 		}
 		w.retry = nil
-		for i := range w.places {
-			w.places[i].entry.line.handovers = 0
+		if !op.head() { // an older one has moved before it
+			return
 		}
-		c.askLocked(op, &t)
+		w.place.entry.line.handovers = 0
+		c.attemptLocked(op, &t)
 	})
 	w.retry = timer
 }
@@ -211,24 +272,35 @@ func (w *waiter) endPause() {
 	}
 }
 
-// deniedLocked decides how a waiter goes on after an attempt that failed: err is nil when the resource is held by another.
+// deniedLocked decides how a waiter goes on after an attempt that failed: err is nil when a resource is held by another.
 func (c *Client) deniedLocked(op *Op, err error, t *turn) {
 	w := op.waiter
+	r := w.asking
+	if !r.reserves {
+		c.giveBackLocked(op, t)
+	}
 	w.asking, w.denied, op.stale = nil, err, 0
-	for i := range w.places {
-		l := &w.places[i].entry.line
-		if l.denied = err == nil; l.denied {
-			l.taken()
-		}
+	from := w.place.entry
+	if !w.last && err == nil && !r.reserves && len(w.keys) > 1 {
+		c.followLocked(op, r, t)
+	}
+	line := &w.place.entry.line
+	if r.reserves || w.reserved == "" { // otherwise nothing is known of its first resource yet
+		line.denied = err == nil
+	}
+	if err == nil && w.place.entry == from {
+		line.taken()
 	}
 	switch {
 	case w.last:
 		w.gone = true
 		c.leaveLocked(op, t)
 		c.answerDenied(op, err, t)
+	case !op.head(): // an older one stands before it
+		w.again = false
 	case w.again:
 		w.again = false
-		c.askLocked(op, t)
+		c.attemptLocked(op, t)
 	case err != nil:
 		c.pauseLocked(op, 0)
 	default:
@@ -236,13 +308,40 @@ func (c *Client) deniedLocked(op *Op, err error, t *turn) {
 	}
 }
 
+// followLocked moves op to the line of the resource that has kept it from all, by what most of the masters have said.
+func (c *Client) followLocked(op *Op, r *round, t *turn) {
+	w := op.waiter
+	voted := votes(r.votes.Load()).where(len(c.lanes), 1<<voteDenied)
+	named := make([]int, len(r.keys))
+	most := -1
+	for i := range c.lanes {
+		if !voted.has(i) {
+			continue
+		}
+		key := int(r.answers[i].denier)
+		named[key]++
+		if most < 0 || named[key] > named[most] || named[key] == named[most] && key < most {
+			most = key
+		}
+	}
+	if most < 0 || r.keys[most] == w.place.entry.resource {
+		return
+	}
+	if w.moves++; w.moves < reserveAfter {
+		c.moveLocked(op, r.keys[most], t)
+		return
+	}
+	c.startReservingLocked(op, t)
+	c.moveLocked(op, w.keys[0], t)
+	w.again = true
+}
+
 // probeLocked asks the masters for how long the holder's keys still live, to try again when they end, and has them announce it when
 // the resource changes before that: also of a lease of this client, which may be released through another.
 func (c *Client) probeLocked(op *Op, t *turn) {
 	n := len(c.lanes)
-	// One key stands for all: the first that is in the way will do, and a wrong guess costs one random delay.
 	r := &round{verb: verbRead, probe: true, start: t.now, op: op, answers: make([]answer, n)}
-	r.setKeys(op.keys[0])
+	r.setKeys(op.waiter.place.entry.resource)
 	op.waiter.endPause()
 	op.waiter.asking = r
 	c.launchLocked(r, allMasters(n), t)
@@ -260,9 +359,11 @@ func (c *Client) probed(r *round, t *turn) {
 		w.gone = true
 		c.leaveLocked(op, t)
 		c.answerDenied(op, w.denied, t)
+	case !op.head(): // an older one has moved before it
+		w.again = false
 	case w.again:
 		w.again = false
-		c.askLocked(op, t)
+		c.attemptLocked(op, t)
 	default:
 		c.pauseForLocked(op, c.pauseAfter(w, r.answers))
 	}
@@ -288,7 +389,7 @@ func (c *Client) pauseAfter(w *waiter, answers []answer) time.Duration {
 		}
 	}
 	quorum := quorumOf(len(answers))
-	if line := &w.places[0].entry.line; line.yielded {
+	if line := &w.place.entry.line; line.yielded {
 		if absent >= quorum {
 			return c.yieldTime()
 		}
@@ -300,7 +401,7 @@ func (c *Client) pauseAfter(w *waiter, answers []answer) time.Duration {
 	}
 	w.split = 0
 	free := freeByQuorum(answers)
-	if armed < quorum || len(w.places) > 1 {
+	if armed < quorum {
 		return c.retryDelay(free)
 	}
 	delay := armedPatience * c.retryDelay(0)
@@ -370,17 +471,11 @@ func (c *Client) handOverLocked(resource string, t *turn) {
 		w.again = true
 		return
 	}
-	if !op.head() {
-		return
-	}
 	if e.line.handovers >= e.line.run(c.opts.MaxHandovers) {
 		e.line.handovers, e.line.yielded = 0, true
 		c.tellAllLocked(turnsChannel, resource, t) // behind the release
-		if len(w.places) > 1 {
-			c.pauseForLocked(op, c.yieldTime())
-			return
-		}
-		c.probeLocked(op, t) // to hear of it when somebody takes the turn
+		// The probe subscribes: the masters announce it when another client takes its turn.
+		c.probeLocked(op, t)
 		return
 	}
 	if e.line.yielded { // and nobody wanted it
@@ -390,7 +485,7 @@ func (c *Client) handOverLocked(resource string, t *turn) {
 	e.line.handovers++
 	c.stats.Handovers++
 	w.endPause()
-	c.askLocked(op, t)
+	c.attemptLocked(op, t)
 }
 
 // waitOver ends a wait whose time has run out. An attempt in flight still decides: it takes no longer than one batch.
@@ -413,7 +508,7 @@ func (c *Client) waitOver(op *Op) {
 		w.gone = true
 		// Who never came to the head is told what the head was told last.
 		err := w.denied
-		if head := w.places[0].entry.line.first.op; head != op {
+		if head := w.place.entry.line.first.op; head != op {
 			err = head.waiter.denied
 		}
 		c.leaveLocked(op, &t)

@@ -81,9 +81,9 @@ func (c *Client) askLocked(op *Op, t *turn) {
 		c.leases.begin(r.keys, r.token)
 	}
 	if op.waiter != nil {
-		op.waiter.asking, op.waiter.asked = r, r.start
-		for i := range op.waiter.places {
-			op.waiter.places[i].entry.line.heard, op.waiter.places[i].entry.line.offered = 0, 0
+		op.waiter.sentLocked(r)
+		if len(op.keys) > 1 {
+			r.expectDeniers(len(c.lanes), op.waiter.reserved)
 		}
 	}
 	c.stats.Attempts++
@@ -172,9 +172,7 @@ func (c *Client) grantedLocked(r *round, validity time.Duration, rep *repeat, t 
 	op.stale = 0
 	c.stats.Granted++
 	if op.waiter != nil {
-		for i := range op.waiter.places {
-			op.waiter.places[i].entry.line.woken = 0
-		}
+		op.waiter.place.entry.line.woken = 0
 		op.waiter.gone = true
 		c.leaveLocked(op, t)
 	}

@@ -112,16 +112,24 @@ var mutants = []mutant{
 
 	// Waiting.
 	{"barging", "lock.go", `case c.leases.crowded(op.keys):`, `case !MUTANT && c.leases.crowded(op.keys):`, "TestNoBarging"},
-	{"last come, first served", "line.go", `p.prev, p.next = l.end, nil`, `if MUTANT && l.end != nil && l.end != l.first { p.prev, p.next = l.first, l.first.next; l.first.next.prev, l.first.next = p, p; l.length++; return }; p.prev, p.next = l.end, nil`, "TestFirstComeFirstServed"},
+	{"last come, first served", "line.go", `p.prev, p.next = before, after`, `if MUTANT && l.end != nil && l.end != l.first { before, after = l.first, l.first.next }; p.prev, p.next = before, after`, "TestFirstComeFirstServed"},
+	{"who moves goes to the end", "line.go", `before, after := l.end, l.first`, `before, after := l.end, l.first; if MUTANT { after = nil }`, "TestInsertByArrival"},
+	{"waits in one line for ever", "line.go", `if most < 0 || r.keys[most] == w.place.entry.resource {`, `if MUTANT || most < 0 || r.keys[most] == w.place.entry.resource {`, "TestSeveralStandInOneLine"},
+	{"never reserves", "line.go", `w.moves < reserveAfter {`, `MUTANT || w.moves < reserveAfter {`, "TestSeveralAreGrantedBesideSingleOnes"},
+	{"reserves in the caller's order", "line.go", `w.keys = slices.Sorted(slices.Values(op.keys))`, `w.keys = slices.Sorted(slices.Values(op.keys)); if MUTANT { w.keys = op.keys }`, "TestReservationsMakeNoCircle"},
+	{"reserves for ever", "reserve.go", `if w.limit == timer {`, `if !MUTANT && w.limit == timer {`, "TestReservationEndsWithItsPatience"},
+	{"a reservation outlives the wait", "reserve.go", `if w.reserved == "" {`, `if w.reserved == "" || MUTANT && w.gone {`, "TestReservationEndsWithTheWait"},
+	{"a denied step leaves its resource", "reserve.go", `v.mayHold(len(c.lanes)), c.lapseOf(t.now), t)`, `pick(MUTANT, 0, v.mayHold(len(c.lanes))), c.lapseOf(t.now), t)`, "TestDeniedStepLeavesNothing"},
+	{"a denied step gives all back", "reserve.go", `c.dropLocked(r.keys[w.had:],`, `c.dropLocked(r.keys[pick(MUTANT, 0, w.had):],`, "TestDeniedStepLeavesNothing"},
+	{"a reservation is in its own way", "reserve.go", `r.answers[masters].value = reservation`, `if !MUTANT { r.answers[masters].value = reservation }`, "TestLastAttemptTakesTheReservation"},
+	{"a reservation takes what others hold", "scripts.go", `elseif not held or held ~= ARGV[3] then`, "elseif ` + pick(MUTANT, `not ARGV[3]`, `not held or held ~= ARGV[3]`) + ` then", "TestReservationEndsWithTheWait"},
 	{"hand-over not in the same batch", "line.go", `e.line.handovers++`, `e.line.handovers++; if MUTANT { c.pauseLocked(op, 0); return }`, "TestHandOverInOneBatch"},
 	{"hand-overs without end", "line.go", `if e.line.handovers >= e.line.run(c.opts.MaxHandovers) {`, `if !MUTANT && e.line.handovers >= e.line.run(c.opts.MaxHandovers) {`, "TestHandOversAreLimited"},
 	{"turns never rarer", "line.go", `e.line.unwanted++`, `if !MUTANT { e.line.unwanted++ }`, "TestHandOversInARow"},
 	{"the distance changes while votes are told", "flight.go", `if !l.telling {`, `if MUTANT || !l.telling {`, "TestDistanceStaysWhileVotesAreTold"},
 	{"a short turn was not taken", "ear.go", `line.taken() //`, `if !MUTANT { line.taken() } //`, "TestShortTurnsAreTaken"},
 	{"turns that nobody hears of", "line.go", `c.tellAllLocked(turnsChannel, resource, t)`, `if !MUTANT { c.tellAllLocked(turnsChannel, resource, t) }`, "TestTurnsOfTwoProxies"},
-	{"who leaves a turn to others does not listen", "line.go", `if len(w.places) > 1 {
-			c.pauseForLocked(op, c.yieldTime())`, `if MUTANT || len(w.places) > 1 {
-			c.pauseForLocked(op, c.yieldTime())`, "TestTurnsOfTwoProxies"},
+	{"who leaves a turn to others does not listen", "line.go", "c.probeLocked(op, t)\n\t\treturn", "if MUTANT { c.pauseForLocked(op, c.yieldTime()) } else { c.probeLocked(op, t) }\n\t\treturn", "TestTurnsOfTwoProxies"},
 	{"turns stay rare", "line.go", `l.yielded, l.unwanted = false, 0`, `if !MUTANT { l.yielded, l.unwanted = false, 0 }`, "TestHandOversInARow"},
 	{"an unwanted grant is kept", "lock.go", `wanted := op.waiter == nil || !op.waiter.gone`, `wanted := op.waiter == nil || !op.waiter.gone; if MUTANT && !wanted { return }`, "TestUnblockUndoesTheAttemptInFlight"},
 	{"the first attempt decides", "line.go", `w.asking, w.denied, op.stale = nil, err, 0`, `w.asking, op.stale = nil, 0; if !MUTANT || w.denied == nil { w.denied = err }`, "TestWaitRunsOut"},

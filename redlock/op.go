@@ -14,7 +14,7 @@ type LockRequest struct {
 	// Fence asks for a fencing token: an integer that grows from one grant of a resource to the next.
 	Fence bool
 	// Wait is how long to wait for a lock that is held by another, or for a quorum of masters that is missing.
-	// Zero: do not wait.
+	// Zero: do not wait. A LOCK of several resources is granted in bounded time too, see reserve.go.
 	Wait time.Duration
 }
 

@@ -30,20 +30,21 @@ func (v verb) acquires() bool { return v == verbSet || v == verbAcquire || v == 
 // fields are in an order that leaves few gaps (TestSizes).
 type round struct {
 	// The fields of this block are set before the round enters the first queue and never change while a lane can see it.
-	verb    verb
-	shared  bool // verbRead of a shared text
-	probe   bool // verbRead on behalf of the waiter op, which wants to know when to try again
-	audit   bool // verbRead to see whether op.lease is still there
-	debtor  mask // verbRelease: the masters that may hold the key, to which the release is owed if they are away
-	keys    []string
-	key     [1]string // backs keys when there is one
-	token   string
-	ttlMs   int64
-	start   time.Time // T1, read before the first byte goes out; monotonic
-	op      *Op       // told when the round is decided; nil: nobody waits for it
-	lapse   time.Time // verbRelease: when an owed release may be forgotten; zero: never
-	answers []answer  // verbRead, verbStates: one cell per master, written by its lane before it votes
-	commit  *commit   // what a drop-in client asks for, with any verb that changes keys; nil for all others
+	verb     verb
+	shared   bool // verbRead of a shared text
+	probe    bool // verbRead on behalf of the waiter op, which wants to know when to try again
+	audit    bool // verbRead to see whether op.lease is still there
+	reserves bool // verbAcquire on behalf of the waiter op, see reserve.go
+	debtor   mask // verbRelease: the masters that may hold the key, to which the release is owed if they are away
+	keys     []string
+	key      [1]string // backs keys when there is one
+	token    string
+	ttlMs    int64
+	start    time.Time // T1, read before the first byte goes out; monotonic
+	op       *Op       // told when the round is decided; nil: nobody waits for it
+	lapse    time.Time // verbRelease: when an owed release may be forgotten; zero: never
+	answers  []answer  // verbRead, verbStates, an acquisition of several resources whose op waits: one cell per master, written by its lane before it votes
+	commit   *commit   // what a drop-in client asks for, with any verb that changes keys; nil for all others
 
 	fence int64 // verbFence
 
@@ -63,15 +64,16 @@ type round struct {
 
 // answer is what one master said about a key.
 type answer struct {
-	value string
-	found bool
-	mark  int64         // last fence
-	ttl   time.Duration // negative: the key has no TTL
-	known bool          // the master has answered
-	armed bool          // the master will announce a change of the key
-	err   error
-	keys  []answer // verbStates: one for each key
-	kind  string   // likewise: the type of the key, "none" where it is absent
+	value  string
+	found  bool
+	mark   int64         // last fence
+	ttl    time.Duration // negative: the key has no TTL
+	known  bool          // the master has answered
+	armed  bool          // the master will announce a change of the key
+	denier int32         // an acquisition that was denied: the index of the key that is in the way
+	err    error
+	keys   []answer // verbStates: one for each key
+	kind   string   // likewise: the type of the key, "none" where it is absent
 }
 
 // setKeys says what the round is about. It keeps none of the caller's memory, for the round outlives the operation: with masters that
@@ -215,6 +217,8 @@ func (c *Client) vote(r *round, word votes, t *turn) {
 		c.sharedDecided(r, t)
 	case r.audit:
 		c.auditDecided(r, after)
+	case r.reserves:
+		c.reservationDecided(r, o, after, t)
 	case r.verb.acquires():
 		c.acquisitionDecided(r, o, after, t)
 	case r.verb == verbRelease:

@@ -68,17 +68,24 @@ return #gone == #KEYS and 1 or 0
 `)
 
 // scriptAcquire sets all KEYS to the token ARGV[1] with ARGV[2] milliseconds to live, or none: if one of them holds another
-// token. It returns 1 set, 2 set and some held this token already, 0 denied. A key that held the token already lives no
-// shorter than before: an earlier grant counts on it, and this one may fail.
+// token. It returns 1 set, 2 set and some held this token already; denied: -3 by the first key, -4 by the second, and so on.
+// A key that held the token already lives no shorter than before: an earlier grant counts on it, and this one may fail.
+// ARGV[3], if it is there, is the token of a reservation: a key that holds it counts as free.
 var scriptAcquire = newScript(`
 local reply = 1
 for i = 1, #KEYS do
-  local held = redis.call('EXISTS', KEYS[i]) == 1
-  if held then
-    if redis.call('TYPE', KEYS[i]).ok ~= 'string' or redis.call('GET', KEYS[i]) ~= ARGV[1] then
-      return 0
+  if redis.call('EXISTS', KEYS[i]) == 1 then
+    local held = redis.call('TYPE', KEYS[i]).ok == 'string' and redis.call('GET', KEYS[i])
+    if held == ARGV[1] then
+      reply = 2
+    elseif not held or held ~= ARGV[3] then
+      return -2 - i
     end
-    reply = 2
+  end
+end
+for i = 1, ARGV[3] and #KEYS or 0 do
+  if redis.call('GET', KEYS[i]) == ARGV[3] then
+    redis.call('UNLINK', KEYS[i])
   end
 end
 for i = 1, #KEYS do

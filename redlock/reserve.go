@@ -1,0 +1,150 @@
+package redlock
+
+import "time"
+
+// Reserving. A LOCK of several resources asks for all of them at once, and holds nothing between two attempts. Where each of them is
+// rarely free, because other LOCKs contend for it, it could wait for ever for the moment in which all of them are. So after
+// reserveAfter attempts that were denied by another resource than the one whose line it stood in, it takes the resources one after
+// the other, and keeps what it has. Such a resource is reserved.
+//
+//   - On the masters a reservation is a lock under a token that is made here and that no caller learns. It makes others wait, and
+//     grants nothing. When all resources are reserved, an attempt like any other is made for all, with a token, a TTL and a fence of
+//     its own, in which a key that holds the reservation's token counts as free. What makes a lock safe is in that attempt alone.
+//   - All clients reserve in the order of the resources' names, so LOCKs of several resources do not wait for each other in a circle.
+//     The same is true of callers that take single locks in that order and keep them.
+//   - Callers that keep another order can wait for a reserved resource while they hold the next one. So the waiter is patient with each
+//     resource for a while only: then it gives all back and stands in line as before. That while is reservePatience, doubles each
+//     time, and is at most max_ttl.
+//   - A resource that is held for long and by one holder starts no reservation: the waiter stands in its line, and all its attempts are
+//     denied by this one.
+//
+// So it is granted in bounded time: if a LOCK of any one of its n resources, with its place in line, is granted within some time below
+// max_ttl, the reservation is complete after n times that time, counted from when the patience is as long. Each of these n steps
+// has the guarantees of a single LOCK: it moves up in its line here by its arrival, and other clients yield after max_handovers.
+//
+// A reservation is released with the wait, however that ends. It is owed to masters that are away, and ends by itself within
+// max_ttl if this process dies. max_hold has no part in it, since every step has a limit.
+
+const (
+	// reserveAfter is how many attempts are denied by another resource than the one before until a waiter reserves. Where the
+	// resources are not contended, the first or the second attempt is granted.
+	reserveAfter = 3
+	// reservePatience is for how long a waiter first waits for the next resource while it keeps those it has.
+	reservePatience = time.Second
+)
+
+// reserving is the part of a waiter that reserves.
+type reserving struct {
+	reserved string        // the token. Empty: the waiter does not reserve
+	had      int           // so many of waiter.keys are reserved
+	patience time.Duration // with the next one
+	limit    *time.Timer   // ends it
+}
+
+// startReservingLocked begins a reservation, with nothing reserved yet.
+func (c *Client) startReservingLocked(op *Op, t *turn) {
+	w := op.waiter
+	w.moves, w.had = 0, 0
+	w.patience = min(max(2*w.patience, reservePatience), c.opts.MaxTTL)
+	// A token for each reservation: the release of an earlier one cannot hit it.
+	w.reserved = c.tokens.make(t.now)
+	c.limitReservingLocked(op)
+}
+
+// limitReservingLocked has the reservation end when the patience does.
+func (c *Client) limitReservingLocked(op *Op) {
+	w := op.waiter
+	if w.limit != nil {
+		w.limit.Stop()
+	}
+	var timer *time.Timer
+	timer = time.AfterFunc(w.patience, func() {
+		t := turn{now: time.Now()}
+		defer c.finish(&t)
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if w.limit == timer {
+			c.giveBackLocked(op, &t)
+		}
+	})
+	w.limit = timer
+}
+
+// expectDeniers makes room for what the masters answer to an acquisition of several resources that they deny: which one is in the way. The
+// token of the reservation whose place it takes, or nothing, is kept behind that: a round has no room for it (TestSizes).
+func (r *round) expectDeniers(masters int, reservation string) {
+	r.answers = make([]answer, masters+1)
+	r.answers[masters].value = reservation
+}
+
+// reservation is the token of the reservation whose place an acquisition takes; empty: there is none.
+func (r *round) reservation() string {
+	if r.answers == nil {
+		return ""
+	}
+	return r.answers[len(r.answers)-1].value
+}
+
+// reserveLocked asks for the next resource, together with those that are reserved, so that all masters of the quorum that is found last
+// have all of them. These live on with every step.
+func (c *Client) reserveLocked(op *Op, t *turn) {
+	w := op.waiter
+	ttl := min(2*w.patience, c.opts.MaxTTL)
+	r := &round{verb: verbAcquire, reserves: true, token: w.reserved, ttlMs: ttl.Milliseconds(), start: time.Now(), op: op}
+	r.setKeys(w.keys[:w.had+1]...)
+	w.sentLocked(r)
+	c.stats.Attempts++
+	c.launchLocked(r, allMasters(len(c.lanes)), t)
+}
+
+func (c *Client) reservationDecided(r *round, o outcome, v votes, t *turn) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	op, w := r.op, r.op.waiter
+	r.op = nil
+	c.stats.Rounds.add(t.now.Sub(r.start))
+	current := w.reserved == r.token
+	if w.gone { // the release is on its way behind it
+		return
+	}
+	if current && o == yes {
+		w.had, w.denied = w.had+1, nil
+		c.limitReservingLocked(op)
+	} else if current {
+		c.dropLocked(r.keys[w.had:], r.token, v.mayHold(len(c.lanes)), c.lapseOf(t.now), t)
+	}
+	switch {
+	case w.last || current && w.had == len(w.keys):
+		w.asking = nil
+		c.askLocked(op, t)
+	case current && o == yes:
+		w.asking = nil
+		c.moveLocked(op, w.keys[w.had], t)
+		if op.head() {
+			c.attemptLocked(op, t)
+		}
+	case o == noQuorum:
+		c.deniedLocked(op, c.noQuorumError(r.start, v, quorumOf(len(c.lanes)), 0), t)
+	default: // or the patience has ended meanwhile
+		c.deniedLocked(op, nil, t)
+	}
+}
+
+// giveBackLocked ends the reservation of a waiter, if it has one, and passes on what was reserved.
+func (c *Client) giveBackLocked(op *Op, t *turn) {
+	w := op.waiter
+	if w.reserved == "" {
+		return
+	}
+	token, had := w.reserved, w.had
+	w.reserved, w.had = "", 0
+	w.limit.Stop()
+	w.limit = nil
+	// All of them: a step may be under way.
+	c.dropLocked(w.keys, token, allMasters(len(c.lanes)), c.lapseOf(t.now), t)
+	for _, resource := range w.keys[:had] {
+		if e := c.leases.entries[resource]; e != nil && e.lease == nil && !c.draining {
+			c.handOverLocked(resource, t)
+		}
+	}
+}

@@ -1,0 +1,351 @@
+package redlock
+
+// Goal: LOCKs of several resources that wait. They keep nobody from a resource that is free; they are granted in bounded time beside
+// single LOCKs that contend for their resources through other clients; and what they reserve for that is never left behind, never
+// granted to anybody, and never in the way for ever. Method: virtual time over in-process masters.
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// The holder of x takes y while somebody waits for both: the order x, y that all keep must not end in a circle.
+func TestWaitingForSeveralKeepsNobodyOut(t *testing.T) {
+	for _, ordered := range [][]string{{"x", "y"}, {"y", "x"}} {
+		inVirtualTime(t, 5, func(s *stage) {
+			p := s.open()
+			first, second := ordered[0], ordered[1]
+			held := p.lock(one(first, time.Minute))
+			both := p.begin(several(time.Minute, "x", "y").waits(10 * time.Second))
+			next := p.begin(one(second, time.Minute).waits(5 * time.Second))
+			next.want(s, "LOCK of the second one, with WAIT", "held", 0)
+			p.unlock(next.Token, second)
+			again := p.lock(one(second, time.Minute))
+			again.want(s, "LOCK of the second one", "held", 0)
+			p.unlock(again.Token, second)
+			p.unlock(held.Token, first)
+			if p.finish(both); !both.Held || both.took > time.Second {
+				s.Errorf("LOCK of both: got %+v after %v, want held soon", both.Result, both.took)
+			}
+		})
+	}
+}
+
+// Where it waits is told by who is denied: a LOCK without WAIT is refused in that line only, and LOCKINFO counts it there.
+func TestSeveralStandInOneLine(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p := s.open()
+		waiters := func(want string) {
+			s.Helper()
+			got := ""
+			p.mu.Lock()
+			for _, key := range []string{"a", "b", "c"} {
+				n := 0
+				if e := p.leases.entries[key]; e != nil {
+					n = e.line.length
+				}
+				got += fmt.Sprint(n)
+			}
+			p.mu.Unlock()
+			if got != want {
+				s.Errorf("waiters in the lines of a, b, c: got %s, want %s", got, want)
+			}
+		}
+		b := p.lock(one("b", time.Minute))
+		c := p.lock(one("c", time.Minute))
+		all := p.begin(several(time.Minute, "c", "b", "a").waits(time.Minute))
+		waiters("010")
+		p.lock(one("a", time.Minute)).want(s, "LOCK of a free one that it wants too", "held", 0)
+		if got := p.Stats().Waiters; got != 1 {
+			s.Errorf("waiters: got %d, want 1", got)
+		}
+		p.unlock(b.Token, "b")
+		s.until("it has moved", func() bool {
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			return p.leases.entries["b"] == nil
+		})
+		waiters("100")
+		p.unlock(c.Token, "c")
+		p.Unblock(&all.Op, nil)
+		waiters("000")
+	})
+}
+
+// crowdOf has callers lock one of the resources each, hold it for up to two milliseconds and come back at once, until the function that it returns is
+// called: that tells how often they were granted.
+func crowdOf(s *stage, p *proxy, callers int, resources []string) (end func() int64) {
+	var granted atomic.Int64
+	var over atomic.Bool
+	var running sync.WaitGroup
+	for i := range callers {
+		running.Go(func() {
+			resource, rng := resources[i%len(resources)], rand.New(rand.NewPCG(uint64(i), 0))
+			for !over.Load() {
+				lease, err := p.Acquire(s.Context(), one(resource, time.Minute).waits(time.Minute))
+				if err != nil {
+					s.Errorf("single LOCK: %v", err)
+					return
+				}
+				granted.Add(1)
+				time.Sleep(upTo(rng, 2*ms))
+				lease.Unlock(s.Context())
+			}
+		})
+	}
+	return func() int64 {
+		over.Store(true)
+		running.Wait()
+		return granted.Load()
+	}
+}
+
+// Single LOCKs at one client contend for six resources, which a LOCK at another client wants together. Its bound: each of its resources is
+// left to others after at most max_handovers hand-overs; reserveAfter of these turns start the reservation, and one for each
+// resource completes it.
+func TestSeveralAreGrantedBesideSingleOnes(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		with func(LockRequest) LockRequest
+	}{
+		{"a token of ours", func(r LockRequest) LockRequest { return r }},
+		{"a token of the caller", func(r LockRequest) LockRequest { return r.as("T" + fmt.Sprint(rand.Int64())) }},
+		{"a fence", func(r LockRequest) LockRequest { r.Fence = true; return r }},
+	} {
+		inVirtualTime(t, 5, func(s *stage) {
+			const way = 100 * time.Microsecond
+			resources := []string{"a", "b", "c", "d", "e", "f"}
+			p, other := s.open(), s.open()
+			for _, q := range []*proxy{p, other} {
+				q.delay(way, way, 0, 1, 2, 3, 4)
+				q.hears()
+			}
+			end := crowdOf(s, p, 24, resources)
+			time.Sleep(time.Second) // nobody else has wanted them so far: turns for others are as rare as they get
+			hold := ms + 2*way
+			longest := time.Duration(0)
+			bound := time.Duration(reserveAfter+len(resources)+1) * (time.Duration(p.opts.MaxHandovers)*hold + p.yieldTime())
+			fence := int64(0)
+			for range 5 {
+				c := other.begin(tt.with(several(time.Minute, resources...).waits(20 * time.Second)))
+				s.until("the LOCK of several", func() bool { return c.done.Load() })
+				if !c.Held || c.took > bound {
+					end()
+					s.Fatalf("%s: LOCK of several beside single ones: got %+v after %v, want held within %v", tt.name, c.Result, c.took, bound)
+				}
+				if tt.name == "a fence" && c.Fence <= fence {
+					s.Errorf("%s: got %d after %d", tt.name, c.Fence, fence)
+				}
+				fence = c.Fence
+				longest = max(longest, c.took)
+				for _, key := range resources {
+					if on := s.on(key, c.Token); strings.Count(on, "1") < 3 {
+						s.Errorf("%s: masters that hold %s: %s, want a quorum", tt.name, key, on)
+					}
+				}
+				other.unlock(c.Token, resources...)
+			}
+			n := end()
+			s.Logf("%s: the longest of 5 waits took %v, beside %d single grants; bound %v", tt.name, longest, n, bound)
+			time.Sleep(10 * ms)
+			s.wantNoLocks()
+		})
+	}
+}
+
+// reserves has a waiter begin to reserve, as if it had been denied often enough.
+func (p *proxy) reserves(c *call) {
+	t := turn{now: time.Now()}
+	p.mu.Lock()
+	p.giveBackLocked(&c.Op, &t)
+	p.startReservingLocked(&c.Op, &t)
+	p.moveLocked(&c.Op, c.waiter.keys[0], &t)
+	if c.waiter.endPause(); c.head() && c.waiter.asking == nil {
+		p.attemptLocked(&c.Op, &t)
+	}
+	p.mu.Unlock()
+	p.Client.finish(&t)
+	synctest.Wait()
+}
+
+// A caller that keeps another order than that of names waits for a resource that is reserved, and holds the next one. That ends with the
+// patience of the waiter, which doubles.
+func TestReservationEndsWithItsPatience(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p, other := s.open(), s.open()
+		for i, q := range []*proxy{p, other} {
+			y := q.lock(one("y", time.Minute))
+			both := p.begin(several(time.Minute, "x", "y").waits(time.Minute))
+			p.reserves(both)
+			q.lock(one("x", time.Minute)).want(s, "LOCK of x, which is reserved", "no", 0)
+			x := q.begin(one("x", time.Minute).waits(30 * time.Second))
+			q.finish(x)
+			if most := reservePatience + 3*p.opts.RetryDelayMax; !x.Held || x.took > most || x.took < reservePatience-100*ms {
+				s.Errorf("client %d: LOCK of x by the holder of y: got %+v after %v, want held after about %v", i, x.Result, x.took, reservePatience)
+			}
+			q.unlock(y.Token, "y")
+			q.unlock(x.Token, "x")
+			if p.finish(both); !both.Held {
+				s.Errorf("client %d: LOCK of both: got %+v, want held", i, both.Result)
+			}
+			p.reservesAgain(s)
+			p.unlock(both.Token, "x", "y")
+			s.wantNoLocks()
+		}
+	})
+}
+
+// reservesAgain checks how the patience grows.
+func (p *proxy) reservesAgain(s *stage) {
+	var op Op
+	op.waiter = &waiter{}
+	var got []time.Duration
+	p.mu.Lock()
+	for range 8 {
+		p.startReservingLocked(&op, &turn{now: time.Now()})
+		got = append(got, op.waiter.patience/time.Second)
+	}
+	op.waiter.limit.Stop()
+	p.mu.Unlock()
+	if want := []time.Duration{1, 2, 4, 8, 16, 32, 60, 60}; !slices.Equal(got, want) {
+		s.Errorf("patience in seconds: got %d, want %d", got, want)
+	}
+}
+
+// However the wait ends, what was reserved is released, also by a master that was silent then.
+func TestReservationEndsWithTheWait(t *testing.T) {
+	for name, end := range map[string]func(p *proxy, c *call){
+		"the wait runs out":   func(p *proxy, c *call) { time.Sleep(600 * ms) },
+		"the caller has gone": func(p *proxy, c *call) { p.Unblock(&c.Op, context.Canceled) },
+		"the server drains":   func(p *proxy, c *call) { p.Drain() },
+		"gone in the attempt": func(p *proxy, c *call) {
+			p.delay(5*ms, 5*ms, 0, 1, 2, 3, 4)
+			p.reserves(c)
+			p.Unblock(&c.Op, context.Canceled)
+			time.Sleep(20 * ms)
+		},
+		"a master is away too": func(p *proxy, c *call) { p.s.freeze(0); time.Sleep(600 * ms); p.s.thaw(0); p.allUp() },
+	} {
+		inVirtualTime(t, 5, func(s *stage) {
+			p, other := s.open(), s.open()
+			z := other.lock(one("z", time.Minute))
+			c := p.begin(several(time.Minute, "x", "y", "z").waits(500 * ms))
+			p.reserves(c)
+			other.lock(one("x", time.Minute)).want(s, name+": LOCK of x, which is reserved", "no", 0)
+			other.lock(one("y", time.Minute)).want(s, name+": LOCK of y, which is reserved", "no", 0)
+			end(p, c)
+			if p.finish(c); c.Held {
+				s.Errorf("%s: LOCK of several: got held, and z is another's", name)
+			}
+			time.Sleep(10 * ms)
+			for _, key := range []string{"x", "y"} {
+				other.lock(one(key, time.Minute)).want(s, name+": LOCK of "+key+" afterwards", "held", 0)
+			}
+			s.wantOn("z", z.Token, "11111")
+		})
+	}
+}
+
+// A step that is denied keeps what is reserved, and leaves nothing of the next resource: another client may have found as little of it.
+func TestDeniedStepLeavesNothing(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p := s.open()
+		for i := range 3 {
+			s.do(i, "SET", "y", "another", "PX", 60_000)
+		}
+		c := p.begin(several(time.Minute, "x", "y").waits(10 * time.Second))
+		p.reserves(c)
+		time.Sleep(10 * ms)
+		token := c.waiter.reserved
+		s.wantOn("x", token, "11111")
+		s.wantOn("y", token, "00000")
+		for i := range 3 {
+			s.do(i, "DEL", "y")
+		}
+		if p.finish(c); !c.Held {
+			s.Errorf("LOCK of both: got %+v, want held", c.Result)
+		}
+	})
+}
+
+// All reserve in the order of names, in whichever order their callers name the resources.
+func TestReservationsMakeNoCircle(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		third, p, other := s.open(), s.open(), s.open()
+		for _, q := range []*proxy{third, p, other} {
+			q.delay(ms, ms, 0, 1, 2, 3, 4)
+		}
+		x, y := third.lock(one("x", time.Minute)), third.lock(one("y", time.Minute))
+		a, b := p.begin(several(time.Minute, "x", "y").waits(time.Minute)), other.begin(several(time.Minute, "y", "x").waits(time.Minute))
+		time.Sleep(50 * ms)
+		p.reserves(a)
+		other.reserves(b)
+		time.Sleep(50 * ms)
+		began := time.Now()
+		third.StartUnlock(&new(call).Op, []string{"x"}, x.Token, new(call))
+		third.StartUnlock(&new(call).Op, []string{"y"}, y.Token, new(call))
+		for _, q := range []struct {
+			*proxy
+			*call
+		}{{p, a}, {other, b}} {
+			q.after = func() { q.StartUnlock(&new(call).Op, []string{"x", "y"}, q.Token, new(call)) }
+		}
+		p.finish(a)
+		other.finish(b)
+		if took := time.Since(began); !a.Held || !b.Held || took > reservePatience/2 {
+			s.Errorf("two LOCKs of both: got %v and %v, %v after both were free, want held soon", a.Held, b.Held, took)
+		}
+	})
+}
+
+// The last attempt of a wait is for all, and counts what is reserved.
+func TestLastAttemptTakesTheReservation(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p, other := s.open(), s.open()
+		z := other.lock(one("z", time.Minute))
+		c := p.begin(several(time.Minute, "x", "y", "z").waits(500 * ms))
+		p.reserves(c)
+		p.delay(5*ms, 5*ms, 0, 1, 2, 3, 4)
+		time.Sleep(c.began.Add(493 * ms).Sub(time.Now()))
+		other.unlock(z.Token, "z") // it hears of that, and reserves z when the wait is over
+		if p.finish(c); !c.Held {
+			s.Errorf("LOCK of several: got %+v, want held", c.Result)
+		}
+		for _, key := range []string{"x", "y", "z"} {
+			s.wantOn(key, c.Token, "11111")
+		}
+	})
+}
+
+// Who moves to another line stands there by arrival.
+func TestInsertByArrival(t *testing.T) {
+	for seed := range uint64(200) {
+		rng := rand.New(rand.NewPCG(seed, 0))
+		var l line
+		var want []uint64
+		for _, arrival := range rng.Perm(12) {
+			want = append(want, uint64(arrival))
+			l.insert(&place{op: &Op{waiter: &waiter{arrival: uint64(arrival)}}})
+		}
+		slices.Sort(want)
+		var got, back []uint64
+		for p := l.first; p != nil; p = p.next {
+			got = append(got, p.op.waiter.arrival)
+		}
+		for p := l.end; p != nil; p = p.prev {
+			back = append(back, p.op.waiter.arrival)
+		}
+		slices.Reverse(back)
+		if !slices.Equal(got, want) || !slices.Equal(back, want) || l.length != len(want) {
+			t.Fatalf("seed %d: got %d, from the end %d, length %d, want %d", seed, got, back, l.length, want)
+		}
+	}
+}
