@@ -4,23 +4,27 @@ import (
 	"fmt"
 	"sync/atomic"
 	"time"
+
+	"redlockd/redlock"
 )
 
 // account is what one user takes of the server, over all of its connections, and how often one of its limits refused it more. Clients
 // that have not logged in, and all clients where no users are configured, have one account together, which has no limits.
 type account struct {
-	user *User // nil in that account
+	user  *User          // nil in that account
+	share *redlock.Share // of the engine; nil in that account
 
 	connections atomic.Int64
 	output      atomic.Int64 // memory of replies and messages that wait for its clients
 
-	refusedConnections, refusedTTLs atomic.Uint64
+	refusedConnections, refusedLocks, refusedWaiters, refusedTTLs atomic.Uint64
 }
 
 // newAccounts makes an account for each user, and one for those who are none.
 func newAccounts(users []User) (accounts []*account, anonymous *account) {
 	for i := range users {
-		accounts = append(accounts, &account{user: &users[i]})
+		u := &users[i]
+		accounts = append(accounts, &account{user: u, share: &redlock.Share{MaxLocks: u.MaxLocks, MaxWaiters: u.MaxWaiters}})
 	}
 	return accounts, &account{}
 }
@@ -31,8 +35,7 @@ func (a *account) enter() (refusal string) {
 		n := a.connections.Load()
 		if a.user != nil && a.user.MaxConnections > 0 && n >= int64(a.user.MaxConnections) {
 			a.refusedConnections.Add(1)
-			return fmt.Sprintf("ERR max number of connections of user %s reached (max_connections = %d in [auth])",
-				a.user.Name, a.user.MaxConnections)
+			return "ERR " + a.reached("connections", a.user.MaxConnections)
 		}
 		if a.connections.CompareAndSwap(n, n+1) {
 			return ""
@@ -42,6 +45,24 @@ func (a *account) enter() (refusal string) {
 
 // leave is for a connection that has entered and ends, or becomes another user's.
 func (a *account) leave() { a.connections.Add(-1) }
+
+// refuse counts what the engine has refused because of a limit, and returns the error.
+func (a *account) refuse(limit *redlock.ShareError) string {
+	switch limit.Limit {
+	case redlock.LimitLocks:
+		a.refusedLocks.Add(1)
+		return "ERR " + a.reached("locks", limit.Max)
+	case redlock.LimitWaiters:
+		a.refusedWaiters.Add(1)
+		return "BUSYWAIT " + a.reached("waiters", limit.Max)
+	}
+	return coded(limit)
+}
+
+// reached names the limit and the setting.
+func (a *account) reached(what string, most int) string {
+	return fmt.Sprintf("max number of %s of user %s reached (max_%s = %d in [auth])", what, a.user.Name, what, most)
+}
 
 // checkTTL refuses a TTL above the user's own limit. That of the server is left to the engine.
 func (a *account) checkTTL(ttl time.Duration) error {

@@ -231,3 +231,96 @@ func TestOperationsStartInOnePlace(t *testing.T) {
 		t.Errorf("start.go has %d calls, want all", found)
 	}
 }
+
+// What a user holds counts, by whatever command it was locked, until it is unlocked or ends.
+func TestLocksOfOneUser(t *testing.T) {
+	srv := serve(t, limited(User{MaxLocks: 3}), func(o *Options) { o.DefaultTTL, o.AllowUnguarded = 20*time.Second, true })
+	root, c := srv.dialAs("root"), srv.dialAs("app")
+	const refusal = "ERR max number of locks of user app reached (max_locks = 3 in [auth])"
+	usage := func(locks, refused int) {
+		t.Helper()
+		if got := root.userField("app", "locks"); got != strconv.Itoa(locks) {
+			t.Fatalf("got locks=%s, want %d", got, locks)
+		}
+		if got := c.userField("app", "refused_locks"); got != strconv.Itoa(refused) {
+			t.Fatalf("got refused_locks=%s, want %d", got, refused)
+		}
+	}
+	c.do("LOCK", "a", "20000", "TOKEN", token).granted(1, 19798)
+	c.do("SET", "b", token, "NX", "PX", "20000").is("+OK")
+	c.do("MLOCK", "2", "c", "d", "20000").is("-" + refusal)
+	usage(2, 1)
+	c.do("EVAL", acquireScript, "1", "c", token, "20000").matches(`\+OK|:1`)
+	usage(3, 1)
+	for i, command := range [][]string{
+		{"LOCK", "d", "20000"},
+		{"LOCK", "d", "20000", "TOKEN", token, "FENCE"},
+		{"LOCK", "d", "20000", "WAIT", "10000"},
+		{"MLOCK", "1", "d", "20000"},
+		{"SET", "d", token, "NX", "PX", "20000"},
+		{"SET", "d", token, "NX", "GET", "PX", "20000"},
+		{"SET", "d", token, "PX", "20000"},
+		{"SETEX", "d", "20", token},
+		{"SETNX", "d", token},
+		{"MSETNX", "d", token},
+		{"EVAL", acquireScript, "1", "d", token, "20000"},
+	} {
+		if got := c.do(command...); got.text != "-"+refusal {
+			t.Errorf("%s:\ngot  %s\nwant -%s", command, got.text, refusal)
+		}
+		usage(3, 2+i)
+	}
+	c.do("WATCH", "d").is("+OK")
+	c.do("MULTI").is("+OK")
+	c.do("SET", "d", token, "NX", "PX", "20000").is("+QUEUED")
+	c.do("EXEC").is("-" + refusal)
+	usage(3, 13)
+	c.do("EXISTS", "d").is(":0")
+
+	// What is held already is not refused, and nobody else is.
+	c.do("LOCK", "a", "20000", "TOKEN", token).granted(1, 19798)
+	c.do("EXTEND", "a", token, "20000").matches(`:1\d{4}`)
+	c.do("EVAL", extendScript, "1", "b", token, "20000").is(":1")
+	root.do("LOCK", "d", "20000", "TOKEN", token).granted(1, 19798)
+	root.do("UNLOCK", "d", token).is(":1")
+	usage(3, 13)
+
+	// Each end of a lock makes room.
+	c.do("UNLOCK", "a", token).is(":1")
+	usage(2, 13)
+	c.do("LOCK", "d", "20000", "TOKEN", token).granted(1, 19798)
+	c.do("EVAL", releaseScript, "1", "b", token).is(":1")
+	c.do("DELEX", "c", "IFEQ", token).is(":1")
+	usage(1, 13)
+	c.do("MLOCK", "2", "e", "f", "50").granted(1, 50)
+	eventually(t, "they end", func() bool { return root.userField("app", "locks") == "1" })
+	eventually(t, "the masters' keys have ended too", func() bool { return c.do("MLOCK", "2", "e", "f", "20000").text != "*nil" })
+	usage(3, 13)
+	c.do("LOCK", "g", "20000").is("-" + refusal)
+}
+
+func TestWaitersOfOneUser(t *testing.T) {
+	srv := serve(t, limited(User{MaxWaiters: 2}))
+	root := srv.dialAs("root")
+	root.do("LOCK", "a", "60000", "TOKEN", token).granted(1, 60_000)
+	first, second, third := srv.dialAs("app"), srv.dialAs("app"), srv.dialAs("app")
+	first.send("LOCK", "a", "20000", "WAIT", "60000")
+	second.send("MLOCK", "2", "a", "b", "20000", "WAIT", "60000")
+	eventually(t, "two wait", waiters(srv, 2))
+	const refusal = "-BUSYWAIT max number of waiters of user app reached (max_waiters = 2 in [auth])"
+	third.do("LOCK", "a", "20000", "WAIT", "60000").is(refusal)
+	third.do("LOCK", "c", "20000", "WAIT", "60000").is(refusal)
+	third.do("LOCK", "c", "20000", "TOKEN", token).granted(1, 19798)
+	other := srv.dialAs("root")
+	other.send("LOCK", "a", "20000", "WAIT", "60000")
+	eventually(t, "three wait", waiters(srv, 3))
+	if waiting, refused := third.userField("app", "waiters"), third.userField("app", "refused_waiters"); waiting != "2" || refused != "2" {
+		t.Errorf("INFO users: got waiters=%s, refused_waiters=%s, want 2 and 2", waiting, refused)
+	}
+	second.conn.Close()
+	eventually(t, "two wait", waiters(srv, 2))
+	third.send("LOCK", "a", "20000", "WAIT", "60000")
+	eventually(t, "three wait", waiters(srv, 3))
+	root.do("UNLOCK", "a", token).is(":1")
+	first.read().granted(1, 19798)
+}

@@ -263,9 +263,12 @@ func infoUsers(srv *Server, t *infoText, s *session) {
 	}
 	t.field("users", len(shown))
 	for i, a := range shown {
-		fmt.Fprintf(t, "user%d:name=%s,connections=%d,max_connections=%d,max_ttl_ms=%d,output_bytes=%d,refused_connections=%d,refused_ttls=%d\r\n",
-			i, infoWord(a.user.Name), a.connections.Load(), a.user.MaxConnections, a.user.MaxTTL.Milliseconds(), a.output.Load(),
-			a.refusedConnections.Load(), a.refusedTTLs.Load())
+		locks, waiters := srv.opts.Engine.Usage(a.share)
+		fmt.Fprintf(t, "user%d:name=%s,connections=%d,max_connections=%d,locks=%d,max_locks=%d,waiters=%d,max_waiters=%d,max_ttl_ms=%d,output_bytes=%d,"+
+			"refused_connections=%d,refused_locks=%d,refused_waiters=%d,refused_ttls=%d\r\n",
+			i, infoWord(a.user.Name), a.connections.Load(), a.user.MaxConnections, locks, a.user.MaxLocks, waiters, a.user.MaxWaiters,
+			a.user.MaxTTL.Milliseconds(), a.output.Load(),
+			a.refusedConnections.Load(), a.refusedLocks.Load(), a.refusedWaiters.Load(), a.refusedTTLs.Load())
 	}
 }
 

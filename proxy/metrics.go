@@ -137,10 +137,26 @@ var metricTable = []metric{
 	counter("received_bytes_total", "Bytes from clients.", func(r *reading) uint64 { return r.front.bytesIn }),
 	ofUsers(prometheus.GaugeValue, "user_clients", "Connections that are logged in as the user.", func(a *account) float64 { return float64(a.connections.Load()) }),
 	ofUsers(prometheus.GaugeValue, "user_output_bytes", "Memory of replies and messages that wait for the user's clients.", func(a *account) float64 { return float64(a.output.Load()) }),
+	newMetric(prometheus.GaugeValue, "user_locks", "Resources that the user has locked through this server.", []string{"user"},
+		func(r *reading, emit emit) {
+			for _, a := range r.srv.accounts {
+				locks, _ := r.srv.opts.Engine.Usage(a.share)
+				emit(float64(locks), a.user.Name)
+			}
+		}),
+	newMetric(prometheus.GaugeValue, "user_waiters", "LOCKs of the user that wait.", []string{"user"},
+		func(r *reading, emit emit) {
+			for _, a := range r.srv.accounts {
+				_, waiters := r.srv.opts.Engine.Usage(a.share)
+				emit(float64(waiters), a.user.Name)
+			}
+		}),
 	newMetric(prometheus.CounterValue, "user_refused_total", "What was refused because of a limit of the user, by the setting.", []string{"user", "limit"},
 		func(r *reading, emit emit) {
 			for _, a := range r.srv.accounts {
 				emit(float64(a.refusedConnections.Load()), a.user.Name, "max_connections")
+				emit(float64(a.refusedLocks.Load()), a.user.Name, "max_locks")
+				emit(float64(a.refusedWaiters.Load()), a.user.Name, "max_waiters")
 				emit(float64(a.refusedTTLs.Load()), a.user.Name, "max_ttl")
 			}
 		}),

@@ -46,6 +46,8 @@ func TestValidate(t *testing.T) {
 		{func(o *Options) { o.OutputTotal = 1 }, "output_total = 1 is outside 65536 …"},
 		{func(o *Options) { o.OutputTotal = 1 << 19 }, "output_max = 1048576 is above output_total = 524288"},
 		{func(o *Options) { o.Users = []User{{Name: "a", Password: "x", MaxConnections: -1}} }, `user "a": max_connections = -1 is outside 0 …`},
+		{func(o *Options) { o.Users = []User{{Name: "a", Password: "x", MaxLocks: -1}} }, `user "a": max_locks = -1 is outside 0 …`},
+		{func(o *Options) { o.Users = []User{{Name: "a", Password: "x", MaxWaiters: -1}} }, `user "a": max_waiters = -1 is outside 0 …`},
 		{func(o *Options) { o.Users = []User{{Name: "a", Password: "x", MaxTTL: 25 * time.Hour}} }, `user "a": max_ttl = 25h0m0s is outside 0s …`},
 		{func(o *Options) { o.ArgsMax = 10 }, "args_max = 10 is outside 80 …"},
 		{func(o *Options) { o.BulkMax = 1 }, "bulk_max = 1 is outside 4096 …"},

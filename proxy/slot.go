@@ -1,6 +1,10 @@
 package proxy
 
-import "redlockd/redlock"
+import (
+	"errors"
+
+	"redlockd/redlock"
+)
 
 // slot keeps a reply's place among the replies of one client until the reply is known.
 type slot struct {
@@ -152,6 +156,9 @@ func (sl *slot) fail(text string) redlock.Flusher {
 
 // failWith is fail with the error that an operation of the engine ended with.
 func (sl *slot) failWith(err error) redlock.Flusher {
+	if limit, ok := errors.AsType[*redlock.ShareError](err); ok {
+		return sl.fail(sl.account.refuse(limit))
+	}
 	return sl.fail(codedFor(sl.account.user.confined(), err))
 }
 

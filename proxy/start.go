@@ -9,19 +9,25 @@ import (
 // The operations of sessions enter the engine here and nowhere else: on the account of the user who sent the command, which may be
 // another by the time a command of several rounds starts its last one. The slot must have its place.
 
+// charged gives an operation the share that it takes of.
+func (sl *slot) charged(op *redlock.Op) *redlock.Op {
+	op.Share = sl.account.share
+	return op
+}
+
 func (sl *slot) startLock(op *redlock.Op, req redlock.LockRequest, to redlock.Completer) {
 	if sl.permitted(op, req.TTL, to) {
-		sl.s.server.opts.Engine.StartLock(op, req, to)
+		sl.s.server.opts.Engine.StartLock(sl.charged(op), req, to)
 	}
 }
 
 func (sl *slot) startUnlock(op *redlock.Op, keys []string, token string, to redlock.Completer) {
-	sl.s.server.opts.Engine.StartUnlock(op, keys, token, to)
+	sl.s.server.opts.Engine.StartUnlock(sl.charged(op), keys, token, to)
 }
 
 func (sl *slot) startExtend(op *redlock.Op, keys []string, token string, ttl time.Duration, to redlock.Completer) {
 	if sl.permitted(op, ttl, to) {
-		sl.s.server.opts.Engine.StartExtend(op, keys, token, ttl, to)
+		sl.s.server.opts.Engine.StartExtend(sl.charged(op), keys, token, ttl, to)
 	}
 }
 
@@ -33,20 +39,20 @@ func (sl *slot) startCommit(op *redlock.Op, changes []redlock.Change, to redlock
 		}
 	}
 	if sl.permitted(op, longest, to) {
-		sl.s.server.opts.Engine.StartCommit(op, changes, to)
+		sl.s.server.opts.Engine.StartCommit(sl.charged(op), changes, to)
 	}
 }
 
 func (sl *slot) startRead(op *redlock.Op, keys []string, to redlock.Completer) {
-	sl.s.server.opts.Engine.StartRead(op, keys, to)
+	sl.s.server.opts.Engine.StartRead(sl.charged(op), keys, to)
 }
 
 func (sl *slot) startInspect(op *redlock.Op, resource string, to redlock.Completer) {
-	sl.s.server.opts.Engine.StartInspect(op, resource, to)
+	sl.s.server.opts.Engine.StartInspect(sl.charged(op), resource, to)
 }
 
 func (sl *slot) startShared(op *redlock.Op, sha string, to redlock.Completer) {
-	sl.s.server.opts.Engine.StartShared(op, sha, to)
+	sl.s.server.opts.Engine.StartShared(sl.charged(op), sha, to)
 }
 
 // permitted answers an operation whose TTL the user may not ask for.

@@ -21,6 +21,10 @@ type User struct {
 	// MaxConnections bounds the connections that are logged in as this user. One more is told so by AUTH, and stays what it was. 0: as
 	// many as the server takes.
 	MaxConnections int
+	// MaxLocks bounds the resources that are locked at one time by this user through this server; EXTEND, UNLOCK and the repetition of a
+	// LOCK whose token holds the lock are never refused because of it. MaxWaiters bounds its LOCKs that wait. 0: the engine's own
+	// limits.
+	MaxLocks, MaxWaiters int
 	// MaxTTL is the longest TTL that this user may ask for, by whatever command; a lock that it takes without a TTL gets no longer one
 	// either. 0: the engine's MaxTTL.
 	MaxTTL time.Duration
@@ -39,8 +43,17 @@ func (u *User) validate() error {
 	case len(u.Resources) > resourcesMax:
 		return fmt.Errorf("user %q has %d patterns in resources, at most %d are possible", u.Name, len(u.Resources), resourcesMax)
 	}
-	if n, most := u.MaxConnections, 10_000_000; n < 0 || n > most {
-		return fmt.Errorf("user %q: max_connections = %d is outside 0 … %d", u.Name, n, most)
+	for _, n := range []struct {
+		name       string
+		value, max int
+	}{
+		{"max_connections", u.MaxConnections, 10_000_000},
+		{"max_locks", u.MaxLocks, 100_000_000},
+		{"max_waiters", u.MaxWaiters, 10_000_000},
+	} {
+		if n.value < 0 || n.value > n.max {
+			return fmt.Errorf("user %q: %s = %d is outside 0 … %d", u.Name, n.name, n.value, n.max)
+		}
 	}
 	if u.MaxTTL < 0 || u.MaxTTL > 24*time.Hour {
 		return fmt.Errorf("user %q: max_ttl = %v is outside 0s … 24h", u.Name, u.MaxTTL)

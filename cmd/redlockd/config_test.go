@@ -123,6 +123,8 @@ func TestEveryFieldOfAMasterCanBeSet(t *testing.T) {
 		password = "q"
 		resources = ["r:*"]
 		max_connections = 3
+		max_locks = 4
+		max_waiters = 5
 		max_ttl = "1s"`, nil)
 	if err != nil {
 		t.Fatal(err)

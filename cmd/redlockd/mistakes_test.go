@@ -322,11 +322,11 @@ func TestMistakesInTheFile(t *testing.T) {
 		},
 		{
 			"[auth]\nusers = [{name=\"a\",password=\"x\",max_ttl=\"5m\"}]\n",
-			`config.toml:2: auth.users[0]: max_ttl = 5m of user "a" is not from min_ttl = 10ms to max_ttl = 1m in [locks]`,
+			`config.toml:2: auth.users[0]: max_ttl = 5m of user "a" is not from min_ttl = 20ms to max_ttl = 1m in [locks]`,
 		},
 		{
 			"[auth]\nusers = [{name=\"a\",pasword=\"hunter2\"}]\n",
-			"config.toml:2: auth.users[0].pasword: unknown setting (did you mean password?); those of a table here are name, password, password_file, resources, max_connections, max_ttl",
+			"config.toml:2: auth.users[0].pasword: unknown setting (did you mean password?); those of a table here are name, password, password_file, resources, max_connections, max_locks, max_waiters, max_ttl",
 		},
 	} {
 		t.Run(c.file, func(t *testing.T) {

@@ -13,7 +13,7 @@ const filled = `masters = ["a:1", {addr = "b:1", name = "second", username = "u"
 [server]
 max_clients = 50
 [auth]
-users = [{name = "app", password = "hunter2", resources = ["app:*", "it's"], max_ttl = "30s"}]
+users = [{name = "app", password = "hunter2", resources = ["app:*", "it's"], max_locks = 9, max_ttl = "30s"}]
 [master]
 password = "hunter2"
 timeout = "40ms"
@@ -30,7 +30,7 @@ func TestPrintConfig(t *testing.T) {
 	for _, want := range []string{
 		`masters = ["a:1", {addr = "b:1", name = "second", username = "u", password = (hidden), tls = false}, "c:1"] # config.toml:1` + "\n",
 		"\n[server]\nlisten = \"127.0.0.1:6380\" # default\nprotected_mode = true # default\nmax_clients = 50 # config.toml:3\n",
-		"\nusers = [{name = \"app\", password = (hidden), resources = [\"app:*\", \"it's\"], max_ttl = \"30s\"}] # config.toml:5\n",
+		"\nusers = [{name = \"app\", password = (hidden), resources = [\"app:*\", \"it's\"], max_locks = 9, max_ttl = \"30s\"}] # config.toml:5\n",
 		"\nformat = \"json\" # REDLOCKD_LOG_FORMAT\n",
 		"\nmax_ttl = \"1m30s\" # --max-ttl\n",
 		"\npassword = (hidden) # config.toml:7\n",

@@ -14,6 +14,7 @@ type userEntry struct {
 	name, password, passwordFile string
 	resources                    []string
 	maxConnections               int
+	maxLocks, maxWaiters         int
 	maxTTL                       time.Duration
 }
 
@@ -24,6 +25,8 @@ func (u *userEntry) settings() []*setting {
 		{name: "password_file", value: stringValue(&u.passwordFile)},
 		{name: "resources", value: (*patternList)(&u.resources)},
 		{name: "max_connections", value: intValue(&u.maxConnections)},
+		{name: "max_locks", value: intValue(&u.maxLocks)},
+		{name: "max_waiters", value: intValue(&u.maxWaiters)},
 		{name: "max_ttl", value: durationValue(&u.maxTTL)},
 	}
 }
@@ -133,7 +136,8 @@ func (c *config) resolveUsers() error {
 			u.password = hidden // so that the front does not complain a second time
 		}
 		c.front.Users = append(c.front.Users, proxy.User{
-			Name: u.name, Password: u.password, Resources: u.resources, MaxConnections: u.maxConnections, MaxTTL: u.maxTTL})
+			Name: u.name, Password: u.password, Resources: u.resources,
+			MaxConnections: u.maxConnections, MaxLocks: u.maxLocks, MaxWaiters: u.maxWaiters, MaxTTL: u.maxTTL})
 	}
 	return errors.Join(errs...)
 }
