@@ -2,7 +2,10 @@ package proxy
 
 import (
 	"fmt"
+	"net"
 	"net/http"
+	"net/netip"
+	"slices"
 	"strings"
 	"time"
 
@@ -32,7 +35,36 @@ func (srv *Server) HTTPHandler() http.Handler {
 	mux.HandleFunc("GET /", func(w http.ResponseWriter, _ *http.Request) {
 		http.Error(w, "there are / (status), /metrics, /livez and /readyz", http.StatusNotFound)
 	})
-	return mux
+	return withoutFrames(mux)
+}
+
+// withoutFrames tells browsers that no page is to be shown inside another one, nor to be taken for anything but what it is.
+func withoutFrames(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h := w.Header()
+		h.Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'")
+		h.Set("X-Frame-Options", "DENY")
+		h.Set("X-Content-Type-Options", "nosniff")
+		next.ServeHTTP(w, r)
+	})
+}
+
+// ownNames are the ends of names that no stranger can register.
+var ownNames = []string{".localhost", ".local", ".internal", ".svc", ".lan", ".home.arpa"}
+
+// mayShowStatus tells whether the status page may be shown under the name that a request bears. A page of another site can have a name
+// of its own point to this server, and then reads what is here as its own (DNS rebinding). It cannot do so with an address, with a name
+// that it cannot own, and with one that the operator names. A request without a name comes from no browser.
+func (srv *Server) mayShowStatus(host string) bool {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	host = strings.ToLower(strings.TrimSuffix(strings.Trim(host, "[]"), "."))
+	if _, err := netip.ParseAddr(host); err == nil || !strings.Contains(host, ".") {
+		return true
+	}
+	return slices.ContainsFunc(ownNames, func(end string) bool { return strings.HasSuffix(host, end) }) ||
+		slices.ContainsFunc(srv.opts.HTTPHosts, func(name string) bool { return strings.EqualFold(name, host) })
 }
 
 func voting(masters []redlock.MasterStatus) int { return countState(masters, redlock.MasterUp) }

@@ -56,7 +56,12 @@ func (t *statusText) row(tag string, cells ...any) {
 }
 
 // serveStatus is a page for people: can locks be had, which masters have no vote and why, what has been asked for.
-func (srv *Server) serveStatus(w http.ResponseWriter, _ *http.Request) {
+func (srv *Server) serveStatus(w http.ResponseWriter, request *http.Request) {
+	if !srv.mayShowStatus(request.Host) {
+		http.Error(w, fmt.Sprintf("this page is not shown under the name %s: if that is a name of this server, add it to hosts in [http]",
+			clipped([]byte(request.Host), 128)), http.StatusMisdirectedRequest)
+		return
+	}
 	r := srv.reading()
 	var t statusText
 	t.WriteString(statusHead)
@@ -87,7 +92,6 @@ func (srv *Server) serveStatus(w http.ResponseWriter, _ *http.Request) {
 
 	h := w.Header()
 	h.Set("Content-Type", "text/html; charset=utf-8")
-	h.Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'")
 	h.Set("Cache-Control", "no-store")
 	w.Write([]byte(t.String()))
 }

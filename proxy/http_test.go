@@ -20,7 +20,9 @@ import (
 func (srv *testServer) get(method, path string) (code int, header http.Header, body string) {
 	srv.t.Helper()
 	w := httptest.NewRecorder()
-	srv.HTTPHandler().ServeHTTP(w, httptest.NewRequest(method, path, nil))
+	request := httptest.NewRequest(method, path, nil)
+	request.Host = "127.0.0.1:9121"
+	srv.HTTPHandler().ServeHTTP(w, request)
 	b, err := io.ReadAll(w.Result().Body)
 	if err != nil {
 		srv.t.Fatal(err)
@@ -202,7 +204,7 @@ func TestStatusPage(t *testing.T) {
 	srv.awaitUp(5)
 	srv.dial().do("LOCK", "secret-resource", "60000")
 	code, header, page := srv.get("GET", "/")
-	if code != 200 || header.Get("Content-Type") != "text/html; charset=utf-8" || header.Get("Content-Security-Policy") != "default-src 'none'; style-src 'unsafe-inline'" {
+	if code != 200 || header.Get("Content-Type") != "text/html; charset=utf-8" {
 		t.Errorf("got %d with %v", code, header)
 	}
 	for _, want := range []string{"Locks are granted: 5 of 5 masters have a vote, and 3 are needed.", "master-5:6379", "redlockd &lt;b&gt;9"} {
@@ -239,6 +241,42 @@ func TestHTTPRefuses(t *testing.T) {
 	} {
 		if code, _, body := srv.get(c.method, c.path); code != c.code || !strings.Contains(body, c.text) {
 			t.Errorf("%s %s: got %d %q, want %d %q", c.method, c.path, code, body, c.code, c.text)
+		}
+	}
+}
+
+// Goal: no page of another site can show the pages in a frame, or read the status under a name of its own; machines are answered under
+// any name.
+func TestBrowsersAreKeptToTheirSite(t *testing.T) {
+	srv := newTestServer(t, func(o *Options) { o.HTTPHosts = []string{"Locks.example.com"} })
+	for _, path := range []string{"/", "/metrics", "/livez", "/readyz", "/nothing"} {
+		_, header, _ := srv.get("GET", path)
+		for name, want := range map[string]string{
+			"X-Frame-Options": "DENY", "X-Content-Type-Options": "nosniff",
+			"Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'",
+		} {
+			if got := header.Get(name); got != want {
+				t.Errorf("%s %s: got %q, want %q", path, name, got, want)
+			}
+		}
+	}
+	for host, want := range map[string]int{
+		"127.0.0.1:9121": 200, "10.1.2.3": 200, "[::1]:9121": 200, "[fe80::1]": 200, "localhost:9121": 200, "LOCALHOST.": 200,
+		"redlockd:9121": 200, "redlockd-0": 200, "redlockd.locks.svc": 200, "redlockd.locks.svc.cluster.local:80": 200, "": 200,
+		"locks.example.com:9121": 200, "locks.EXAMPLE.com.": 200,
+		"example.com": 421, "evil.locks.example.com": 421, "127.0.0.1.evil.com:9121": 421, "localhost.evil.com": 421, "x.local.evil.com": 421, "1.2.3": 421,
+	} {
+		for path, want := range map[string]int{"/": want, "/metrics": 200, "/livez": 200, "/readyz": 200} {
+			request := httptest.NewRequest("GET", path, nil)
+			request.Host = host
+			w := httptest.NewRecorder()
+			srv.HTTPHandler().ServeHTTP(w, request)
+			if w.Code != want {
+				t.Errorf("%s under the name %q: got %d, want %d", path, host, w.Code, want)
+			}
+			if w.Code == 421 && !strings.Contains(w.Body.String(), "add it to hosts in [http]") {
+				t.Errorf("%s under the name %q: got %q, want what to do", path, host, w.Body)
+			}
 		}
 	}
 }

@@ -46,6 +46,9 @@ type Options struct {
 	// Default 0: such a command is refused, for its lock would never end by itself.
 	DefaultTTL time.Duration
 
+	// HTTPHosts are further names under which the status page may be asked for, see mayShowStatus. Default: none.
+	HTTPHosts []string
+
 	// MaxClients bounds the connections at one time. One more takes the place of the one that has not logged in for longest; if all
 	// have, it is told so and closed. Default 10 000.
 	MaxClients int

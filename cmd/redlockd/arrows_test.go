@@ -30,7 +30,6 @@ var owners = map[string][]string{
 	"github.com/redis/go-redis/":           {"redlock", "bench"},
 	"github.com/BurntSushi/toml":           {"cmd/redlockd"},
 	"github.com/prometheus/":               {"proxy"},
-	"golang.org/x/net":                     {"cmd/redlockd"},
 	"golang.org/x/sys":                     {"cmd/redlockd", "bench"},
 	"github.com/yuin/gopher-lua":           {"redlock/sandbox"},
 	"github.com/go-redsync/redsync/":       {"bench"},

@@ -55,6 +55,7 @@ var another = map[string]string{
 	"masters":                "h:1,h:2,h:3",
 	"server.listen":          "127.0.0.1:7000",
 	"http.listen":            "127.0.0.1:7001",
+	"http.hosts":             "locks.example.com, 2.example.com",
 	"server.tls_cert":        "", // with tls_key only: see TestTLSFiles
 	"server.tls_key":         "",
 	"server.tls_client_ca":   "",

@@ -111,7 +111,7 @@ func (s *server) open(bootstrap bool) error {
 		return err
 	}
 	front.Engine, front.Logger, front.Version, front.Settings = s.engine, s.log, version, s.config.frontSettings
-	front.Certificates = s.config.certificates
+	front.Certificates, front.HTTPHosts = s.config.certificates, s.config.httpHosts()
 	if s.front, err = proxy.New(front); err != nil {
 		s.end()
 		return err

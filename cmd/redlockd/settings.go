@@ -144,6 +144,7 @@ func newConfig() *config {
 		{name: "auth.users", value: &c.userList, usage: "who may log in; none: everybody, without a password"},
 
 		{name: "http.listen", value: stringValue(&c.httpListen), flag: "http-listen", arg: "host:port", usage: "where the status page, /metrics, /livez and /readyz are; empty: nowhere"},
+		{name: "http.hosts", value: &nameList{&front.HTTPHosts}, usage: "further names under which browsers may ask for the status page"},
 
 		{name: "log.level", value: choice(&c.logLevel, "debug", "info", "warn", "error"), flag: "log-level", arg: "level", usage: "debug, info, warn or error"},
 		{name: "log.format", value: choice(&c.logFormat, "text", "json"), flag: "log-format", arg: "format", usage: "text or json"},

@@ -182,6 +182,45 @@ func formatDuration(d time.Duration) string {
 	return text
 }
 
+// nameList is a list of names: with commas between them in a variable.
+type nameList struct{ place *[]string }
+
+func (l *nameList) setText(text string) error {
+	var names []any
+	for name := range strings.SplitSeq(text, ",") {
+		names = append(names, strings.TrimSpace(name))
+	}
+	return l.setTOML(names)
+}
+
+func (l *nameList) setTOML(v any) error {
+	list, err := need[[]any](v, "a list of strings (in brackets)")
+	if err != nil {
+		return err
+	}
+	var names []string
+	for _, member := range list {
+		name, err := need[string](member, "a string (in quotes)")
+		if err != nil {
+			return err
+		}
+		if name == "" {
+			return errors.New("a name in the list is empty")
+		}
+		names = append(names, name)
+	}
+	*l.place = names
+	return nil
+}
+
+func (l *nameList) String() string {
+	quoted := make([]string, len(*l.place))
+	for i, name := range *l.place {
+		quoted[i] = quoteTOML(name)
+	}
+	return "[" + strings.Join(quoted, ", ") + "]"
+}
+
 // need returns v as a T, or an error that names the kind that is needed and the one that was found, not the value.
 func need[T any](v any, kind string) (T, error) {
 	t, ok := v.(T)
