@@ -31,6 +31,7 @@ type Client struct {
 	audited  int // index in leases.all: see audit
 	doubts   int // leases to look at soon
 	lost     lines
+	stalled  bool // some head of a line has, see stall.go
 	draining bool
 
 	messages      messages
@@ -99,11 +100,12 @@ func (c *Client) watch() {
 	}
 }
 
-// laneChanged tells the log and everybody in Ready that a lane went up or down.
+// laneChanged tells the log, stalled waiters and everybody in Ready that a lane went up or down.
 func (c *Client) laneChanged(l *lane) {
 	if l.status().State == MasterUp {
 		l.noteState()
 	}
+	c.wakeStalled()
 	c.changedMu.Lock()
 	defer c.changedMu.Unlock()
 	close(c.changed)

@@ -187,13 +187,17 @@ func (c *Client) leftLineLocked(e *entry, t *turn) {
 	c.leases.tidy(e)
 }
 
-// attemptLocked has the head of a line ask the masters: for its next reservation, or for all that it wants.
+// attemptLocked has the head of a line ask the masters: for its next reservation, or for all that it wants. Without a quorum of masters
+// that can vote it stalls.
 func (c *Client) attemptLocked(op *Op, t *turn) {
-	if w := op.waiter; w.reserved != "" && w.had < len(w.keys) {
+	w := op.waiter
+	switch {
+	case w.denied != nil && c.stallLocked(op):
+	case w.reserved != "" && w.had < len(w.keys):
 		c.reserveLocked(op, t)
-		return
+	default:
+		c.askLocked(op, t)
 	}
-	c.askLocked(op, t)
 }
 
 // sentLocked records the attempt that is in flight from now on.
@@ -302,7 +306,9 @@ func (c *Client) deniedLocked(op *Op, err error, t *turn) {
 		w.again = false
 		c.attemptLocked(op, t)
 	case err != nil:
-		c.pauseLocked(op, 0)
+		if !c.stallLocked(op) {
+			c.pauseLocked(op, 0)
+		}
 	default:
 		c.probeLocked(op, t)
 	}

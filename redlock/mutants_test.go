@@ -133,6 +133,9 @@ var mutants = []mutant{
 	{"turns stay rare", "line.go", `l.yielded, l.unwanted = false, 0`, `if !MUTANT { l.yielded, l.unwanted = false, 0 }`, "TestHandOversInARow"},
 	{"an unwanted grant is kept", "lock.go", `wanted := op.waiter == nil || !op.waiter.gone`, `wanted := op.waiter == nil || !op.waiter.gone; if MUTANT && !wanted { return }`, "TestUnblockUndoesTheAttemptInFlight"},
 	{"the first attempt decides", "line.go", `w.asking, w.denied, op.stale = nil, err, 0`, `w.asking, op.stale = nil, 0; if !MUTANT || w.denied == nil { w.denied = err }`, "TestWaitRunsOut"},
+	{"asks without a quorum", "stall.go", `if c.quorumCanVote() {`, `if MUTANT || c.quorumCanVote() {`, "TestWaitersStallWithoutQuorum"},
+	{"a quorum that is back wakes nobody", "stall.go", `!c.stalled ||`, `MUTANT || !c.stalled ||`, "TestWaitersStallWithoutQuorum"},
+	{"all wake at the same time", "stall.go", `rand.N(time.Duration(len(heads))*stallSpread)`, `rand.N(time.Duration(pick(MUTANT, 1, len(heads)))*stallSpread)`, "TestWaitersStallWithoutQuorum"},
 
 	// Fences.
 	{"fence not above the mark", "fence.go", `if fence <= mark then`, "if ` + pick(MUTANT, `false`, `fence <= mark`) + ` then", "TestOneMasterRemembersTheFence"},

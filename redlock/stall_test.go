@@ -1,0 +1,65 @@
+package redlock
+
+// Goal: waiters leave masters that cannot vote alone, and go on as soon as a quorum can. Method: virtual time.
+
+import (
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func TestWaitersStallWithoutQuorum(t *testing.T) {
+	for _, tt := range []struct {
+		name        string
+		away, comes func(s *stage)
+	}{
+		{"quarantined", func(s *stage) {
+			for _, m := range s.masters[:3] {
+				m.Crash(false)
+				m.Restart()
+			}
+		}, func(s *stage) {}},
+		{"silent", func(s *stage) { s.freeze(0, 1, 2) }, func(s *stage) { time.Sleep(4 * time.Second); s.thaw(0, 1, 2) }},
+	} {
+		inVirtualTime(t, 5, func(s *stage) {
+			p := s.open(func(o *Options) { o.MaxTTL = 5 * time.Second })
+			tt.away(s)
+			s.until("the masters are away", func() bool { return p.states()[:3] == "qqq" || p.states()[:3] == "ddd" })
+			const waiters = 300
+			before, granted := p.Stats().Attempts, p.Stats().Granted
+			var calls []*call
+			for i := range waiters {
+				calls = append(calls, p.begin(one(fmt.Sprint("r", i), 5*time.Second).waits(30*time.Second)))
+			}
+			short := p.begin(one("short", 5*time.Second).waits(time.Second))
+			time.Sleep(time.Second)
+			p.finish(short)
+			if short.Err == nil || short.took > time.Second+giveUp+5*ms {
+				s.Errorf("%s: a wait that ends meanwhile: got %+v after %v, want NOQUORUM after 1s", tt.name, short.Result, short.took)
+			}
+			tt.comes(s)
+			var back time.Time
+			s.until("a quorum", func() bool { back = time.Now(); return p.quorumCanVote() })
+			// One attempt of each when it came, and the last one of the wait that has ended; and some that found out when the masters fell silent.
+			if got := p.Stats().Attempts - before; got > waiters+2 {
+				s.Errorf("%s: %d attempts of %d waiters without a quorum, want one each", tt.name, got, waiters+1)
+			}
+			// Spread: in the first tenth of the time a tenth of them is granted, or not many more.
+			time.Sleep(waiters / 10 * stallSpread)
+			synctest.Wait()
+			if got := p.Stats().Granted - granted; got > waiters/3 {
+				s.Errorf("%s: %d of %d waiters were granted at once, want them spread over %v", tt.name, got, waiters, waiters*stallSpread)
+			}
+			for i, c := range calls {
+				p.finish(c)
+				if at := c.began.Add(c.took).Sub(back); !c.Held || at > waiters*stallSpread+5*ms {
+					s.Fatalf("%s: waiter %d: got %+v %v after the quorum was back, want held within %v", tt.name, i, c.Result, at, waiters*stallSpread)
+				}
+			}
+			if got := p.Stats().Attempts - before; got > 2*(waiters+1) {
+				s.Errorf("%s: %d attempts of %d waiters in all, want two each", tt.name, got, waiters+1)
+			}
+		})
+	}
+}
