@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"net"
 	"os"
-	"runtime"
 	"time"
 )
 
@@ -15,8 +14,7 @@ import (
 // Anybody can be one, as often as it likes, so newcomers are to cost those who have logged in nothing:
 //
 //   - memory: of their bytes little is kept, see limitsBeforeAuth, newcomerOutputMax and newcomerWireMax.
-//   - processors: all newcomers together compute on half of them, see gate. A handshake takes as long as a thousand locks, and the
-//     scheduler of Go knows no priorities.
+//   - processors: all newcomers together compute on half of them, by turns of their addresses, see gate.
 //   - places: where MaxClients are connected, the newcomer that came first makes room, see makeRoomLocked.
 const (
 	// newcomerOutputMax is OutputMax for them.
@@ -29,21 +27,16 @@ const (
 	failedLoginPause = 100 * time.Millisecond
 )
 
-// gate is what newcomers pass before they compute. A session that is in it does not wait for anything.
-type gate chan struct{}
-
-func newGate() gate { return make(gate, max(1, runtime.GOMAXPROCS(0)/2)) }
-
 // enterGate and leaveGate are for the reader goroutine.
 func (s *session) enterGate() {
-	s.server.gate <- struct{}{}
-	s.inGate = true
+	s.server.gate.enter(queueKey{s.origin, s.wasInGate})
+	s.inGate, s.wasInGate = true, true
 }
 
 func (s *session) leaveGate() {
 	if s.inGate {
 		s.inGate = false
-		<-s.server.gate
+		s.server.gate.leave()
 	}
 }
 

@@ -168,12 +168,12 @@ func TestNewcomerOverTLS(t *testing.T) {
 
 // closeGate takes all places of the gate, until the function that it returns is called.
 func (srv *testServer) closeGate() (open func()) {
-	for range cap(srv.gate) {
-		srv.gate <- struct{}{}
+	for range srv.gate.size {
+		srv.gate.enter(queueKey{})
 	}
 	return func() {
-		for range cap(srv.gate) {
-			<-srv.gate
+		for range srv.gate.size {
+			srv.gate.leave()
 		}
 	}
 }
@@ -208,7 +208,11 @@ func TestGate(t *testing.T) {
 		t.Error(err)
 	}
 	newcomer.do("LOCKS").is("[]")
-	eventually(t, "nobody is in the gate", func() bool { return len(srv.gate) == 0 })
+	eventually(t, "nobody is in the gate", func() bool {
+		srv.gate.mu.Lock()
+		defer srv.gate.mu.Unlock()
+		return srv.gate.inside == 0
+	})
 }
 
 // A turn that comes after the end of handshake_timeout is not used.
@@ -256,7 +260,7 @@ func TestGateIsLeft(t *testing.T) {
 			if config != nil {
 				dial = srv.dialTLS
 			}
-			for range cap(srv.gate) {
+			for range srv.gate.size {
 				if config != nil {
 					srv.dial().raw(half)
 				}
@@ -280,7 +284,7 @@ func TestGateIsLeft(t *testing.T) {
 				}
 				return n
 			}
-			eventually(t, "who does not read is waited for", func() bool { return full() == cap(srv.gate) })
+			eventually(t, "who does not read is waited for", func() bool { return full() == srv.gate.size })
 			wrong := dial()
 			start := time.Now()
 			wrong.raw(strings.Repeat(frameOf("AUTH", "wrong"), 10))

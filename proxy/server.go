@@ -56,7 +56,7 @@ type Server struct {
 	counters counters
 	stats    *stats
 
-	gate gate // for newcomers
+	gate *gate // for newcomers
 
 	failedLogins, failedHandshakes, refusedClients, protocolErrors rareLine
 	shortTTLs, slowReaders                                         rareLine

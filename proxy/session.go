@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"math"
 	"net"
+	"net/netip"
 	"os"
 	"sync"
 	"sync/atomic"
@@ -31,6 +32,7 @@ type session struct {
 	server      *Server
 	id          int64
 	addr, laddr string
+	origin      netip.Prefix // see originOf
 	created     time.Time
 	arrival     *list.Element // among the newcomers of server, with its mu; nil: it is none
 
@@ -45,6 +47,7 @@ type session struct {
 	transaction     transaction
 	wire            *tlsWire // nil without TLS
 	inGate          bool     // see gate
+	wasInGate       bool     // it has been in the gate
 	shortTTLNoted   bool     // the log has been told of a short ttl without a unit
 	closeAfterReply bool     // set by a handler: nothing more is executed; what is to be sent is sent, then the connection is closed
 
@@ -121,6 +124,7 @@ func newSession(srv *Server, conn net.Conn, id int64) *session {
 		id:      id,
 		addr:    addrText(conn.RemoteAddr(), conn.LocalAddr()),
 		laddr:   addrText(conn.LocalAddr(), nil),
+		origin:  originOf(conn.RemoteAddr()),
 		created: time.Now(),
 		proto:   2,
 		account: srv.anonymous,

@@ -1,0 +1,108 @@
+package proxy
+
+import (
+	"crypto/tls"
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// Goal: a crowd from one address does not keep those from other addresses waiting, nor those who have been in before; and the last
+// ones come first. Method: the order in which a gate with one place lets in who waits for it.
+func TestGateTakesTurns(t *testing.T) {
+	g := newGate()
+	g.size = 1
+	g.enter(queueKey{})
+	entered := make(chan string)
+	join := func(name, addr string, again bool) {
+		key := queueKey{netip.PrefixFrom(netip.MustParseAddr(addr), 32), again}
+		g.mu.Lock()
+		before := len(g.waiting[key])
+		g.mu.Unlock()
+		go func() {
+			g.enter(key)
+			entered <- name
+		}()
+		eventually(t, "it waits", func() bool {
+			g.mu.Lock()
+			defer g.mu.Unlock()
+			return len(g.waiting[key]) > before
+		})
+	}
+	for i := range 4 {
+		join(fmt.Sprintf("crowd%d", i), "10.0.0.1", false)
+	}
+	join("honest", "10.0.0.2", false)
+	join("begun", "10.0.0.1", true)
+	join("honest2", "10.0.0.2", false)
+	want := strings.Fields("crowd3 honest2 begun crowd2 honest crowd1 crowd0")
+	var got []string
+	for range want {
+		g.leave()
+		got = append(got, <-entered)
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("they were let in in the order %q, want %q", got, want)
+	}
+	if g.leave(); g.inside != 0 || len(g.waiting)+len(g.turns) != 0 {
+		t.Errorf("at the end: got %+v, want it empty", g)
+	}
+}
+
+func TestOriginOf(t *testing.T) {
+	for addr, want := range map[net.Addr]string{
+		&net.TCPAddr{IP: net.ParseIP("10.1.2.3"), Port: 1}:              "10.1.2.3/32",
+		&net.TCPAddr{IP: net.ParseIP("::ffff:10.1.2.3"), Port: 2}:       "10.1.2.3/32",
+		&net.TCPAddr{IP: net.ParseIP("2001:db8:1:2:3:4:5:6"), Port: 3}:  "2001:db8:1:2::/64",
+		&net.TCPAddr{IP: net.ParseIP("fe80::1"), Zone: "eth0", Port: 4}: "fe80::/64",
+		&net.UnixAddr{Name: "/run/redlockd.sock", Net: "unix"}:          "invalid Prefix",
+	} {
+		if got := originOf(addr).String(); got != want {
+			t.Errorf("%v: got %s, want %s", addr, got, want)
+		}
+	}
+}
+
+// Goal: hellos that come by the hundred from one address hold up nobody from another one. Method: the gate is full while they come; when
+// it opens, the handshake that came last and from elsewhere is the second to end at the latest.
+func TestHandshakesTakeTurns(t *testing.T) {
+	config := selfSigned(t)
+	srv := serve(t, func(o *Options) { o.TLSConfig = config })
+	open := srv.closeGate()
+	first := hello(t)
+	const crowd = 50
+	for range crowd {
+		srv.dial().raw(first)
+	}
+	waiting := func() (n int) {
+		srv.gate.mu.Lock()
+		defer srv.gate.mu.Unlock()
+		for _, queue := range srv.gate.waiting {
+			n += len(queue)
+		}
+		return n
+	}
+	eventually(t, "they wait", func() bool { return waiting() == crowd })
+	from := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP("127.0.0.2")}}
+	conn, err := from.Dial("tcp", srv.addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	shaken := make(chan error, 1)
+	go func() { shaken <- tls.Client(conn, &tls.Config{InsecureSkipVerify: true}).Handshake() }()
+	eventually(t, "it waits too", func() bool { return waiting() == crowd+1 })
+	srv.gate.mu.Lock()
+	turns := len(srv.gate.turns)
+	srv.gate.mu.Unlock()
+	if turns != 2 {
+		t.Errorf("%d addresses have turns, want 2", turns)
+	}
+	open()
+	if err := <-shaken; err != nil {
+		t.Errorf("the handshake from elsewhere: %v", err)
+	}
+}
