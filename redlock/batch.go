@@ -13,6 +13,9 @@ import (
 // it runs one.
 const foldMax = 256
 
+// readingsMax bounds the bytes of values that are kept of the replies to one batch. It is 16 KB for each of the most rounds.
+const readingsMax = 16 << 20
+
 // batch turns rounds into one pipeline and its replies into votes. One lane uses one batch over and over, with the memory in
 // it: a pipeline of n acquisitions allocates next to nothing.
 type batch struct {
@@ -39,6 +42,7 @@ type batch struct {
 	touched          touched
 
 	// What was heard of the pipeline that was sent last.
+	kept    int     // bytes of the values in readings
 	lost    []int32 // rounds whose script the master did not know
 	refusal error   // of a release
 }
@@ -63,7 +67,7 @@ func newBatch(l *lane, link *link) *batch {
 
 // encode puts the rounds into the wire.
 func (b *batch) encode() {
-	b.votes, b.readings, b.found = b.votes[:0], b.readings[:0], finding{counts: true}
+	b.votes, b.readings, b.kept, b.found = b.votes[:0], b.readings[:0], 0, finding{counts: true}
 	b.begin()
 	for i := range b.rounds {
 		b.votes = append(b.votes, voteUnknown)
@@ -75,9 +79,21 @@ func (b *batch) encode() {
 // hear reads the replies and fills in the votes. An error means that the connection is of no more use: the votes that it left
 // unknown, and the releases that were refused, have to be cleared up on the next one.
 func (b *batch) hear() error {
-	err := b.hearAll()
-	if err == nil && len(b.lost) > 0 {
-		err = b.repeatLost()
+	heard := false
+	err := survive(func() error {
+		err := b.hearAll()
+		if err == nil && len(b.lost) > 0 {
+			err = b.repeatLost()
+		}
+		heard = true
+		return err
+	})
+	if !heard {
+		for i := range b.votes {
+			b.votes[i] = voteUnknown
+		}
+		clear(b.readings)
+		b.readings = b.readings[:0]
 	}
 	if !b.found.counts {
 		for i, r := range b.rounds {
@@ -354,7 +370,7 @@ func (b *batch) hearCommand(command command) error {
 			switch {
 			case err != nil:
 				return err
-			case armed.kind == '*':
+			case armed.kind != '+' && armed.kind != '-':
 				return nonsense(armed)
 			}
 			command.arms = armed.kind == '+' // an ACL may refuse it
@@ -382,13 +398,18 @@ func (b *batch) hearCommand(command command) error {
 	case word != nil:
 	case r.verb == verbSet:
 		vote, word = readSet(reply)
-	case r.verb == verbPublish || r.verb == verbShare:
+	case r.verb == verbPublish && reply.kind == ':' || r.verb == verbShare && reply.kind == '+':
 		vote = voteGranted
+	case r.verb == verbPublish || r.verb == verbShare:
+		return nonsense(reply)
 	default:
 		vote, word = r.readScript(reply)
 		if vote == voteDenied && r.verb.acquires() && r.answers != nil {
 			b.readings = append(b.readings, reading{round: r, answer: answer{denier: r.denier(reply)}})
 		}
+	}
+	if isRefused(word) {
+		return word
 	}
 	b.note(i, vote, word)
 	return nil
@@ -494,12 +515,13 @@ func (b *batch) hearReading(r *round) (v vote, word, err error) {
 		switch {
 		case err != nil:
 			return voteUnknown, nil, err
-		case reply.kind == '*':
-			return voteUnknown, nil, nonsense(reply)
 		case reply.kind == '-':
 			a.err = reply.err()
+		case reply.kind != ':' && what == "ttl" || reply.kind != '$' && what != "ttl":
+			return voteUnknown, nil, nonsense(reply)
 		case what == "value":
-			a.found, a.value = !reply.null, string(reply.text)
+			a.found = !reply.null
+			a.value, a.err = b.keep(reply)
 		case what == "ttl":
 			a.ttl = time.Duration(reply.n) * time.Millisecond
 			a.found = a.found && reply.n != -2
@@ -520,8 +542,18 @@ func (b *batch) hearReading(r *round) (v vote, word, err error) {
 	return v, nil, nil
 }
 
+// keep makes a value that was read last, within the bound of a batch.
+func (b *batch) keep(reply reply) (string, error) {
+	if b.kept += len(reply.text); b.kept > readingsMax {
+		return "", masterError(fmt.Sprintf("ERR the values that were asked for together have more than %d bytes", readingsMax))
+	}
+	return string(reply.text), nil
+}
+
+// nonsense is for a reply of a type or a length that the command cannot have. Replies may be out of step with commands, so none that
+// follows on the connection can be believed either.
 func nonsense(reply reply) error {
-	return fmt.Errorf("the master's reply to a command makes no sense: %c%d %q", reply.kind, reply.n, clip(reply.text))
+	return senseless("%c%d %q", reply.kind, reply.n, shown(string(reply.text)))
 }
 
 // touched is a set of keys that may say yes by mistake, which costs a segment break, and never no by mistake.

@@ -47,14 +47,19 @@ func BootstrapAndReport(ctx context.Context, opts Options) ([]BootstrapReport, e
 	}()
 	each(reports, func(i int, r *BootstrapReport) {
 		*r = BootstrapReport{Addr: opts.Masters[i].Addr, Keys: -1}
-		links[i], r.Problem = r.read(ctx, opts.Masters[i], opts)
+		var err error
+		links[i], err = r.read(ctx, opts.Masters[i], opts)
+		r.Problem = concise(err)
 	})
 	bootstrapTwins(reports)
 	if err := bootstrapProblems(reports); err != nil {
 		return reports, fmt.Errorf("bootstrap: nothing was changed: %w", err)
 	}
 	each(reports, func(i int, r *BootstrapReport) {
-		r.Admitted, r.Problem = links[i].swap(ctx, epochKey, "", admittedEpoch(r.RunID))
+		r.Problem = concise(survive(func() (err error) {
+			r.Admitted, err = links[i].swap(ctx, epochKey, "", admittedEpoch(r.RunID))
+			return err
+		}))
 		if r.Problem == nil && !r.Admitted {
 			r.Problem = errors.New("a proxy has just given it an epoch: it will be admitted after its quarantine")
 		}
@@ -71,12 +76,14 @@ func (r *BootstrapReport) read(ctx context.Context, m Master, opts Options) (*li
 	if err != nil {
 		return nil, err
 	}
-	id, err := l.vet(ctx, identity{})
-	if err != nil {
-		return l, connectError(err)
-	}
-	r.RunID, r.Version = id.runID, id.version
-	return l, r.readMemory(ctx, l)
+	return l, survive(func() error {
+		id, err := l.vet(ctx, identity{})
+		if err != nil {
+			return connectError(err)
+		}
+		r.RunID, r.Version = id.runID, id.version
+		return r.readMemory(ctx, l)
+	})
 }
 
 // readMemory returns an error if the master remembers anything.

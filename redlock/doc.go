@@ -15,6 +15,10 @@
 // they stay masters and evict nothing is checked with every heartbeat. A master in doubt has no vote until nothing that it may have
 // forgotten can still be held.
 //
+// A master that sends what no Redis would, or whoever is on its wire, loses its own vote and nothing else: what go-redis reads is checked
+// before (replycheck.go, which states the bounds of memory), batches are read within bounds of their own (wire.go), and a panic while
+// a reply is read costs the connection (survive).
+//
 // A holder that pauses past its validity and goes on working is outside this promise: check Lease.Validity, or better, let the
 // resource check a fencing token.
 //

@@ -32,7 +32,11 @@ func (l *lane) listen() {
 	said := ""
 	deaf := time.Now() // since when nothing is heard of a master that answers
 	l.reconnect(func() {
-		heard, err := l.hear()
+		var heard bool
+		err := concise(survive(func() (err error) {
+			heard, err = l.hear()
+			return err
+		}))
 		if heard || !l.answersInTime() {
 			deaf = time.Now()
 		}
@@ -96,7 +100,7 @@ func (l *lane) hear() (heard bool, err error) {
 			continue
 		}
 		for range body.n { // none when all keys are gone
-			key, err := w.next()
+			key, err := w.text()
 			if err != nil {
 				return true, err
 			}
@@ -110,10 +114,10 @@ func (w *wire) message() (channel string, body reply, err error) {
 	if err := w.head(3); err != nil {
 		return "", reply{}, err
 	}
-	if _, err := w.next(); err != nil {
+	if _, err := w.text(); err != nil {
 		return "", reply{}, err
 	}
-	name, err := w.next()
+	name, err := w.text()
 	if err != nil {
 		return "", reply{}, err
 	}
@@ -124,6 +128,15 @@ func (w *wire) message() (channel string, body reply, err error) {
 	}
 	body, err = w.next()
 	return channel, body, err
+}
+
+// text reads a string.
+func (w *wire) text() (reply, error) {
+	r, err := w.next()
+	if err == nil && r.kind != '$' && r.kind != '-' { // that is one that is too long
+		err = nonsense(r)
+	}
+	return r, err
 }
 
 // hearing records that the connection hears what tracking redirects to it.

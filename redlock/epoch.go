@@ -5,7 +5,6 @@ import (
 	"encoding/hex"
 	"strings"
 	"time"
-	"unicode"
 )
 
 // The epoch of a master stands in a key of the master itself. It changes whenever the master may have forgotten locks, and a
@@ -55,9 +54,6 @@ func quarantinedEpoch(runID, reason string) string {
 	return "q:" + runID + ":" + nonce() + ":" + reason
 }
 
-// shownMax bounds what is shown of a text from a master, in bytes.
-const shownMax = 200
-
 // quarantineReason is the reason in the value of a quarantine. Whoever can write to the master can have written it, and it goes into
 // logs and replies.
 func quarantineReason(value string) string {
@@ -66,19 +62,6 @@ func quarantineReason(value string) string {
 		return "it gave no reason"
 	}
 	return shown(parts[3])
-}
-
-// shown is a text from a master as it may go into logs and replies.
-func shown(text string) string {
-	if len(text) > shownMax {
-		text = text[:shownMax] + "…"
-	}
-	return strings.Map(func(r rune) rune {
-		if !unicode.IsPrint(r) || r == unicode.ReplacementChar {
-			return '?'
-		}
-		return r
-	}, text)
 }
 
 // nonceLen is the length of a nonce in hex.

@@ -58,7 +58,7 @@ func (l *lane) work(link *link) error {
 		case !ok:
 			err = errClosed
 		case b == nil:
-			err = l.see(link)
+			err = survive(func() error { return l.see(link) })
 		default:
 			b.encode()
 			if l.far {
@@ -264,7 +264,7 @@ func (l *lane) tell(b *batch, err error) {
 		l.err, l.erred, b.err = b.err, l.turn.now, nil
 	}
 	if err != nil {
-		l.err, l.erred = err, l.turn.now
+		l.err, l.erred = concise(err), l.turn.now
 	}
 	if b.found.unsettled() {
 		l.found = finding{counts: true}.and(l.found).and(b.found)

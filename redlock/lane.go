@@ -158,7 +158,7 @@ func (l *lane) connect() (*link, error) {
 	}
 	// The end of the client breaks off whatever the link is doing.
 	link.stop = context.AfterFunc(l.client.endingContext, func() { link.socket.Close() })
-	if err := l.ready(ctx, link); err != nil {
+	if err := survive(func() error { return l.ready(ctx, link) }); err != nil {
 		link.close()
 		return nil, connectError(err)
 	}
@@ -278,6 +278,7 @@ func (l *lane) answersInTime() bool {
 
 // breakOff takes the lane down: what is still queued was never sent and will not be, and every release among it is owed.
 func (l *lane) breakOff(err error) {
+	err = concise(err)
 	l.client.unclaim(l)
 	l.plug()
 	l.client.mu.Lock()

@@ -93,7 +93,7 @@ func dial(ctx context.Context, m Master, opts Options) (*link, error) {
 		}
 		c := unused
 		unused = nil
-		return c, nil
+		return &checkedConn{Conn: c}, nil
 	}
 	client := redis.NewClient(o)
 	return &link{client: client, conn: client.Conn(), socket: conn, wire: wire{socket: rawio.New(conn)}}, nil
@@ -117,7 +117,7 @@ func (l *link) vet(ctx context.Context, before identity) (identity, error) {
 	}
 	id := identity{runID: fields["run_id"], version: fields["redis_version"], clientID: clientID.Val()}
 	if id.runID == "" {
-		return identity{}, errors.New("INFO server has no run_id: is this a Redis?")
+		return identity{}, &refusedError{"its INFO has no run_id: see whether it is a Redis"}
 	}
 
 	// After a restart the old id may belong to somebody else.
@@ -194,7 +194,7 @@ func (l *link) load(ctx context.Context) error {
 	}
 	for i, load := range loads {
 		if load.Val() != scripts[i].sha {
-			return fmt.Errorf("SCRIPT LOAD answered %q for a script whose SHA1 is %s", load.Val(), scripts[i].sha)
+			return senseless("%q for the SHA1 of a script that is %s", shown(load.Val()), scripts[i].sha)
 		}
 	}
 	return nil

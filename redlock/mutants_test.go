@@ -137,6 +137,12 @@ var mutants = []mutant{
 	{"a quorum that is back wakes nobody", "stall.go", `!c.stalled ||`, `MUTANT || !c.stalled ||`, "TestWaitersStallWithoutQuorum"},
 	{"all wake at the same time", "stall.go", `rand.N(time.Duration(len(heads))*stallSpread)`, `rand.N(time.Duration(pick(MUTANT, 1, len(heads)))*stallSpread)`, "TestWaitersStallWithoutQuorum"},
 
+	// Masters that are not what they should be.
+	{"go-redis reads unchecked", "link.go", `return &checkedConn{Conn: c}, nil`, `if MUTANT { return c, nil }; return &checkedConn{Conn: c}, nil`, "TestHostileReplyWhileConnecting"},
+	{"a panic ends the process", "errors.go", `if p := recover(); p != nil {`, `if MUTANT { return }; if p := recover(); p != nil {`, "TestPanicLosesOneMaster"},
+	{"votes of a batch that panicked", "batch.go", `if !heard {`, `if !heard && !MUTANT {`, "TestPanicInABatchCountsNoVote"},
+	{"lengths of any size", "wire.go", `r.kind == '$' && r.n > strangersMax`, `!MUTANT && r.kind == '$' && r.n > strangersMax`, "TestWireRefusesNonsense"},
+
 	// Fences.
 	{"fence not above the mark", "fence.go", `if fence <= mark then`, "if ` + pick(MUTANT, `false`, `fence <= mark`) + ` then", "TestOneMasterRemembersTheFence"},
 	{"a clock that is behind stays behind", "fence.go", `f.ahead = min(max(f.ahead, mark-fenceTime(made)), f.aheadMax)`, `if !MUTANT { f.ahead = min(max(f.ahead, mark-fenceTime(made)), f.aheadMax) }`, "TestFenceTakesOneRound"},

@@ -85,7 +85,7 @@ func (r *MasterReport) Votes() bool {
 }
 
 func (r *MasterReport) add(s Severity, fix, format string, args ...any) {
-	r.Problems = append(r.Problems, Problem{Severity: s, Reason: fmt.Sprintf(format, args...), Fix: fix})
+	r.Problems = append(r.Problems, Problem{Severity: s, Reason: printable(fmt.Sprintf(format, args...), conciseMax), Fix: fix})
 }
 
 const (
@@ -184,14 +184,22 @@ func Probe(ctx context.Context, m Master, timeout time.Duration) MasterReport {
 	// read. (The connection itself may be closed only by who uses it.)
 	defer context.AfterFunc(ctx, func() { l.client.Close() })()
 
+	if err := survive(func() error { r.ask(ctx, l, timeout); return nil }); err != nil {
+		r.unreachable(ctx, err, timeout)
+	}
+	return r
+}
+
+// ask fills the report.
+func (r *MasterReport) ask(ctx context.Context, l *link, timeout time.Duration) {
 	text, err := l.conn.Info(ctx).Result()
 	if !replied(err) {
 		r.unreachable(ctx, err, timeout)
-		return r
+		return
 	}
 	r.Reachable = true
 	if err != nil && !r.refused("INFO", err) {
-		return r // who is not let in would hear the same of every command
+		return // who is not let in would hear the same of every command
 	}
 	r.fill(parseInfo(text))
 	r.readClock(ctx, l, timeout)
@@ -201,7 +209,6 @@ func Probe(ctx context.Context, m Master, timeout time.Duration) MasterReport {
 		r.tryCommands(ctx, l)
 		r.readEpoch(ctx, l)
 	}
-	return r
 }
 
 func (r *MasterReport) unreachable(ctx context.Context, err error, timeout time.Duration) {
@@ -209,7 +216,10 @@ func (r *MasterReport) unreachable(ctx context.Context, err error, timeout time.
 		err = ctx.Err() // what broke then, broke because we closed it
 	}
 	var dns *net.DNSError
+	refused, _ := errors.AsType[*refusedError](err)
 	switch {
+	case refused != nil:
+		r.add(NoVote, "", "%s", refused.reason)
 	case errors.As(err, &dns):
 		r.add(NoVote, "mend the name in the list of masters, or the name service of this machine", "its name cannot be resolved: %v", dns)
 	case isTimeout(err):
@@ -256,17 +266,23 @@ func (r *MasterReport) fill(info map[string]string) {
 	r.AOF = info["aof_enabled"] == "1"
 }
 
+// infoFieldsMax bounds the fields of INFO that are read: a Redis has some hundreds.
+const infoFieldsMax = 4096
+
 // parseInfo reads the reply of INFO: lines "field:value" between section headings. A field that comes twice keeps its
-// last value; a line without a colon says nothing.
+// last value; a line without a colon says nothing. Values go into logs and replies, so they are fit for that.
 func parseInfo(text string) map[string]string {
 	info := make(map[string]string)
 	for line := range strings.Lines(text) {
+		if len(info) == infoFieldsMax {
+			break
+		}
 		line = strings.TrimRight(line, "\r\n")
 		if strings.HasPrefix(line, "#") {
 			continue
 		}
 		if field, value, ok := strings.Cut(line, ":"); ok {
-			info[field] = value
+			info[field] = shown(value)
 		}
 	}
 	return info
@@ -304,10 +320,10 @@ func clockDiff(sent, there time.Time, rtt time.Duration) time.Duration {
 // that is no problem, we only know less.
 func (r *MasterReport) readPersistence(ctx context.Context, l *link) {
 	if v, err := l.conn.ConfigGet(ctx, "appendfsync").Result(); err == nil && r.AOF {
-		r.AppendFsync = v["appendfsync"]
+		r.AppendFsync = shown(v["appendfsync"])
 	}
 	if v, err := l.conn.ConfigGet(ctx, "save").Result(); err == nil {
-		r.Save = v["save"]
+		r.Save = shown(v["save"])
 	}
 }
 
@@ -360,6 +376,7 @@ func (r *MasterReport) readEpoch(ctx context.Context, l *link) {
 	}
 	epoch, _ := values[0].(string)
 	r.Config, _ = values[1].(string)
+	r.Config = shown(r.Config)
 	r.settings, _ = values[2].(string)
 	switch readEpoch(epoch, r.RunID) {
 	case epochAdmitted:

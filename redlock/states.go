@@ -168,14 +168,17 @@ func (b *batch) hearStates(r *round) (v vote, word, err error) {
 			switch {
 			case err != nil:
 				return voteUnknown, nil, err
-			case reply.kind == '*':
-				return voteUnknown, nil, nonsense(reply)
 			case reply.kind == '-':
 				word = reply.err()
+			case reply.kind != ':' && part == 2 || reply.kind != '$' && part != 2:
+				return voteUnknown, nil, nonsense(reply)
 			case part == 0:
-				kind = string(reply.text)
+				kind = shown(string(reply.text))
 			case part == 1:
-				value = string(reply.text)
+				var over error
+				if value, over = b.keep(reply); over != nil {
+					word = over
+				}
 			default:
 				ms = reply.n
 			}

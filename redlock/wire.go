@@ -24,6 +24,8 @@ type wire struct {
 const (
 	// replyMax bounds the bytes of one string in a reply: a longer one can only be a stranger's value, and is passed over.
 	replyMax = 64 << 10
+	// strangersMax bounds what is passed over: it is the most that a Redis takes in one command (proto-max-bulk-len).
+	strangersMax = 512 << 20
 	// wireKeep is how large a buffer stays between batches: enough for those of a thousand busy callers.
 	wireKeep = 256 << 10
 )
@@ -87,7 +89,7 @@ func (masterError) RedisError() {}
 // err is the error that the master replied, or nil.
 func (r reply) err() error {
 	if r.kind == '-' {
-		return masterError(r.text)
+		return masterError(shown(string(r.text)))
 	}
 	return nil
 }
@@ -116,19 +118,21 @@ func (w *wire) next() (reply, error) {
 		return r, nil
 	case ':', '*', '$':
 		if r.n, err = strconv.ParseInt(string(r.text), 10, 64); err != nil {
-			return reply{}, fmt.Errorf("the master's reply makes no sense: %q", clip(line))
+			return reply{}, senseless("%q", shown(string(line)))
 		}
 		r.text, r.null = nil, r.kind != ':' && r.n < 0
-		if r.kind != '$' || r.null {
+		switch {
+		case r.null && r.n != -1 || r.kind == '*' && r.n > elementsMax || r.kind == '$' && r.n > strangersMax:
+			return reply{}, senseless("a length of %d", r.n)
+		case r.kind != '$' || r.null:
 			return r, nil
-		}
-		if r.n > replyMax {
-			return reply{kind: '-', text: fmt.Appendf(nil, "ERR a value of %d bytes", r.n)}, w.skip(r.n + 2)
+		case r.n > replyMax:
+			return reply{kind: '-', text: fmt.Appendf(nil, "ERR a value of %d bytes", r.n)}, w.skip(int(r.n) + 2)
 		}
 		r.text, err = w.body(int(r.n))
 		return r, err
 	}
-	return reply{}, fmt.Errorf("the master's reply makes no sense: %q", clip(line))
+	return reply{}, senseless("%q", shown(string(line)))
 }
 
 // line returns the bytes up to the next line end, at least one.
@@ -139,14 +143,17 @@ func (w *wire) line() ([]byte, error) {
 				line := w.in[w.read:i]
 				w.read = i + 2
 				if len(line) == 0 {
-					return nil, errors.New("the master's reply makes no sense: an empty line")
+					return nil, senseless("an empty line")
 				}
 				return line, nil
 			}
 		}
 		ahead := max(0, len(w.in)-1-w.read)
-		if ahead > replyMax {
-			return nil, errors.New("the master's reply makes no sense: a line without an end")
+		if len(w.in) > w.read && !isKind(w.in[w.read]) {
+			return nil, senseless("%q", shown(string(w.in[w.read:])))
+		}
+		if ahead > lineMax {
+			return nil, senseless("a line without an end")
 		}
 		if err := w.more(); err != nil {
 			return nil, err
@@ -155,6 +162,9 @@ func (w *wire) line() ([]byte, error) {
 	}
 }
 
+// isKind tells whether a reply begins so.
+func isKind(b byte) bool { return b == '+' || b == '-' || b == ':' || b == '$' || b == '*' }
+
 // body returns the n bytes of a string, and takes its line end.
 func (w *wire) body(n int) ([]byte, error) {
 	for len(w.in)-w.read < n+2 {
@@ -162,20 +172,24 @@ func (w *wire) body(n int) ([]byte, error) {
 			return nil, err
 		}
 	}
-	text := w.in[w.read : w.read+n]
+	text, end := w.in[w.read:w.read+n], w.in[w.read+n:]
+	if end[0] != '\r' || end[1] != '\n' {
+		return nil, senseless("a string that is longer than it says")
+	}
 	w.read += n + 2
 	return text, nil
 }
 
-func (w *wire) skip(n int64) error {
-	for int64(len(w.in)-w.read) < n {
-		n -= int64(len(w.in) - w.read)
+// skip passes over n bytes, which may be more than the buffer holds.
+func (w *wire) skip(n int) error {
+	for len(w.in)-w.read < n {
+		n -= len(w.in) - w.read
 		w.read = len(w.in)
 		if err := w.more(); err != nil {
 			return err
 		}
 	}
-	w.read += int(n)
+	w.read += n
 	return nil
 }
 
@@ -204,5 +218,3 @@ func (w *wire) more() error {
 
 // drained tells whether all that came was read.
 func (w *wire) drained() bool { return w.read == len(w.in) }
-
-func clip(text []byte) []byte { return text[:min(len(text), 64)] }

@@ -23,7 +23,12 @@ func (s *source) Read(p []byte) (int, error) {
 	n, err := s.Reader.Read(p[:min(s.piece, len(p))])
 	return n, err
 }
-func (s *source) SetDeadline(time.Time) error { return nil }
+func (s *source) Write(p []byte) (int, error)      { return len(p), nil }
+func (s *source) Close() error                     { return nil }
+func (s *source) RemoteAddr() net.Addr             { return &net.TCPAddr{} }
+func (s *source) SetDeadline(time.Time) error      { return nil }
+func (s *source) SetReadDeadline(time.Time) error  { return nil }
+func (s *source) SetWriteDeadline(time.Time) error { return nil }
 
 func replies(text string, piece int) *wire {
 	s := &source{piece: piece}
@@ -68,17 +73,43 @@ func TestWirePassesOverLongValues(t *testing.T) {
 }
 
 func TestWireRefusesNonsense(t *testing.T) {
-	for _, text := range []string{"\r\n", "OK\r\n", ":x\r\n", "$99999999999999999999\r\n", "%2\r\n", strings.Repeat("+", replyMax+9000)} {
-		got, err := replies(text, 4096).next()
-		if err == nil || !strings.Contains(err.Error(), "makes no sense") {
-			t.Errorf("%.20q: got %+v %v, want an error", text, got, err)
+	for _, text := range []string{
+		"\r\n", "OK\r\n", "O", ":x\r\n", "$99999999999999999999\r\n", "%2\r\n", strings.Repeat("+", lineMax+9000),
+		"$9223372036854775807\r\n", "$9223372036854775806\r\n", "$536870913\r\n", "$-2\r\n", "*-2\r\n", "*9223372036854775807\r\n", "*16385\r\n",
+		"$3\r\nabcd\r\n", "$3\r\nabc\n\n",
+	} {
+		w := replies(text, 4096)
+		got, err := w.next()
+		if err == nil || !isRefused(err) {
+			t.Errorf("%.20q: got %+v %v, want the master refused", text, got, err)
+		}
+		if cap(w.in) > 2*replyMax {
+			t.Errorf("%.20q: buffer of %d bytes, want at most %d", text, cap(w.in), 2*replyMax)
 		}
 	}
 }
 
+// What a master replies in the place of a result is shown in logs and to clients.
+func TestWireClipsErrors(t *testing.T) {
+	got, err := replies("-ERR \x1b[2J"+strings.Repeat("x", 2000)+"\r\n", 4096).next()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text := got.err().Error(); !strings.HasPrefix(text, "ERR ?[2Jxxx") || len(text) > shownMax+len("…") {
+		t.Errorf("got %q, want a short text", text)
+	}
+}
+
 func FuzzWire(f *testing.F) {
-	f.Add([]byte("+OK\r\n$3\r\nabc\r\n*2\r\n:1\r\n:2\r\n$-1\r\n"), byte(1))
-	f.Add([]byte("$70000\r\nxx"), byte(200))
+	for _, text := range []string{
+		"+OK\r\n$3\r\nabc\r\n*2\r\n:1\r\n:2\r\n$-1\r\n", "$70000\r\nxx",
+		// 63 bits and their edges.
+		"$9223372036854775807\r\n", "$9223372036854775806\r\n", "$9223372036854775805\r\nxx\r\n", "$9223372036854775808\r\n", "$-9223372036854775808\r\n",
+		"*9223372036854775807\r\n:1\r\n", "*-9223372036854775808\r\n", ":9223372036854775807\r\n:-9223372036854775808\r\n", "$4294967296\r\n", "$2147483647\r\n",
+	} {
+		f.Add([]byte(text), byte(0))
+		f.Add([]byte(text), byte(200))
+	}
 	f.Fuzz(func(t *testing.T, text []byte, piece byte) {
 		w := replies(string(text), int(piece)+1)
 		for n := 0; ; n++ {
@@ -89,7 +120,7 @@ func FuzzWire(f *testing.F) {
 				t.Fatal("more replies than bytes")
 			}
 		}
-		if cap(w.in) > 4*(replyMax+len(text)) {
+		if cap(w.in) > wireKeep {
 			t.Fatalf("buffer of %d bytes for %d", cap(w.in), len(text))
 		}
 	})
