@@ -156,7 +156,8 @@ func (s *session) logIn(name, password []byte) (refusal string) {
 	if found == nil {
 		// Never the password. The name is whatever the client sent.
 		s.server.failedLogins.tell(s.server.log, slog.LevelWarn, time.Now(),
-			"a client could not log in", "client", s.addr, "user", string(name[:min(len(name), failedLoginName)]))
+			"a client could not log in", "client", s.addr, "user", string(name[:min(len(name), failedLoginName)]),
+			"to_do", "compare the password of this client with [auth]; if nobody knows the client, keep it from the port")
 		if s.inGate { // else it has logged in before
 			s.leaveGate()
 			time.Sleep(failedLoginPause)
@@ -167,7 +168,8 @@ func (s *session) logIn(name, password []byte) (refusal string) {
 	if found != s.account {
 		if refusal := found.enter(); refusal != "" {
 			s.server.refusedClients.tell(s.server.log, slog.LevelWarn, time.Now(), "client refused",
-				"addr", s.addr, "user", found.user.Name, "max_connections", found.user.MaxConnections)
+				"addr", s.addr, "user", found.user.Name, "max_connections", found.user.MaxConnections,
+				"to_do", "have the services of this user share connections, or raise its max_connections")
 			return refusal
 		}
 		s.mu.Lock()

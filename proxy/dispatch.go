@@ -78,7 +78,8 @@ func (s *session) recovered(c *call, mark int) {
 	if c.cmd != nil {
 		name = c.cmd.fullName()
 	}
-	s.server.log.Error("panic in a command", "command", name, "client", s.id, "panic", p, "stack", string(debug.Stack()))
+	s.server.log.Error("panic in a command", "command", name, "client", s.id, "panic", p, "stack", string(debug.Stack()),
+		"to_do", "report this line to the developers of redlockd; other clients are not affected")
 	if c.slot == nil {
 		c.out = appendError(c.out[:mark], errInternal)
 		return

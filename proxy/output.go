@@ -201,7 +201,8 @@ func (s *session) writeFailed(err error) {
 		unsent := s.unsentLocked()
 		s.mu.Unlock()
 		s.server.log.Warn("client does not read its replies", "client", s.id, "addr", s.addr,
-			"bytes", unsent, "write_timeout", s.server.opts.WriteTimeout)
+			"bytes", unsent, "write_timeout", s.server.opts.WriteTimeout,
+			"to_do", "nothing for redlockd, the client is cut; look why it hangs")
 	}
 	s.die("write: " + err.Error())
 }

@@ -136,7 +136,8 @@ func (srv *Server) Serve(l net.Listener) error {
 		}
 		// Out of file descriptors, mostly: it passes. Asking again at once would burn a core until then.
 		pause = min(max(2*pause, 5*time.Millisecond), time.Second)
-		srv.log.Warn("accept failed", "addr", l.Addr(), "err", err, "pause", pause)
+		srv.log.Warn("accept failed", "addr", l.Addr(), "err", err, "pause", pause,
+			"to_do", "if too many files are open, raise the limit (ulimit -n, LimitNOFILE=) or lower max_clients")
 		select {
 		case <-time.After(pause):
 		case <-srv.done:
@@ -212,7 +213,8 @@ func (srv *Server) accepted(conn net.Conn) {
 // refused counts and tells that a client was not taken, or not kept, because of MaxClients.
 func (srv *Server) refused(addr, why string) {
 	srv.counters.rejected.Add(1)
-	srv.refusedClients.tell(srv.log, slog.LevelWarn, time.Now(), "client refused", "addr", addr, "max_clients", srv.opts.MaxClients, "why", why)
+	srv.refusedClients.tell(srv.log, slog.LevelWarn, time.Now(), "client refused", "addr", addr, "max_clients", srv.opts.MaxClients, "why", why,
+		"to_do", "raise max_clients, or find out who connects so often: CLIENT LIST")
 }
 
 // Leave tells those who balance servers (/readyz, the metric redlockd_ready) that the server is about to drain. Nothing else changes:

@@ -38,10 +38,12 @@ func (c *Client) audit(t *turn) {
 	c.mu.Unlock()
 	if c.lost.behind(t.now) {
 		more, _ := c.lost.next(t.now)
-		c.opts.Logger.Warn("leases lost", "more_since_last", more)
+		c.opts.Logger.Warn("leases lost", "more_since_last", more, "to_do", lostToDo)
 	}
 	c.finish(t)
 }
+
+const lostToDo = "find out which masters were restarted or flushed, or who deletes keys there; its holder learns of it with EXTEND"
 
 // auditDecided judges what the masters answered about a lease: it is lost when those without the token leave no quorum with it.
 func (c *Client) auditDecided(r *round, v votes) {
@@ -65,7 +67,7 @@ func (c *Client) auditDecided(r *round, v votes) {
 	c.stats.Lost++
 	if more, room := c.lost.next(time.Now()); room {
 		c.opts.Logger.Warn("lease lost", "resource", lease.keys[0], "masters_without_it", gone,
-			"validity_left", time.Until(lease.validUntil).Round(time.Millisecond), "more_since_last", more)
+			"validity_left", time.Until(lease.validUntil).Round(time.Millisecond), "more_since_last", more, "to_do", lostToDo)
 	}
 }
 

@@ -289,7 +289,8 @@ func (l *lane) quarantined(value, reason string) {
 	l.mu.Unlock()
 	if fresh {
 		l.client.suspect()
-		l.note(slog.LevelWarn, "master quarantined", "reason", reason, "for", left.Round(time.Millisecond))
+		l.note(slog.LevelWarn, "master quarantined", "reason", reason, "for", left.Round(time.Millisecond),
+			"to_do", "nothing, it votes again after that; restart no other master until then")
 	}
 }
 
@@ -325,9 +326,8 @@ func (l *lane) admitDue(ctx context.Context, link *link) error {
 	}
 	if cold {
 		// Masters that have all forgotten look like new ones. Only the operator knows.
-		l.client.opts.Logger.Warn("fences trust clocks once", "master", l.master.Addr, "reason",
-			"fewer than a quorum of masters are here that remember the fences they gave: no harm if they are new; "+
-				"if not, the order of the next ones rests on clocks, and they begin at the clock of this proxy plus twice clock_skew_max", "floor", floor)
+		l.client.opts.Logger.Warn("fences trust clocks once: too few masters remember the last ones", "master", l.master.Addr, "floor", floor,
+			"to_do", "nothing if the masters are new, or fences are not used; else see that clocks here and on the masters differ by less than clock_skew_max")
 	}
 	l.admitted(fresh)
 	return nil

@@ -44,6 +44,7 @@ type lane struct {
 	err                          error     // why it is not up; or the last error that the master replied
 	erred                        time.Time // when it did
 	since                        time.Time
+	loggedDown                   bool // the log knows that it is down
 	owed                         owed
 	paying                       []debt       // of owed, on their way to the master
 	owing                        atomic.Int32 // len(owed), to read without mu
@@ -199,6 +200,7 @@ func (l *lane) open(ctx context.Context, link *link) error {
 			l.paying = nil
 			l.owing.Store(int32(len(l.owed)))
 			l.up, l.err, l.since, l.asked = true, nil, time.Now(), l.ticks
+			l.loggedDown = false
 			l.mu.Unlock()
 			l.client.laneChanged(l)
 			return nil
@@ -252,7 +254,8 @@ func (l *lane) watch(t *turn) {
 	}
 	l.mu.Unlock()
 	l.client.mu.Unlock()
-	l.note(slog.LevelWarn, "master slow", "reason", "no answer within "+l.client.opts.MasterTimeout.String())
+	l.note(slog.LevelWarn, "master slow", "reason", "no answer within "+l.client.opts.MasterTimeout.String(),
+		"to_do", "see what it is busy with (its SLOWLOG, the load of its machine, the network); raise master.timeout if the way there is long")
 	l.client.laneChanged(l)
 	t.now = time.Now()
 	for _, r := range sent {

@@ -60,12 +60,24 @@ func (l *lane) note(level slog.Level, event string, attrs ...any) {
 	l.client.opts.Logger.Log(context.Background(), level, event, append([]any{"master", l.master.Addr}, attrs...)...)
 }
 
-// noteState tells how things stand with the master.
+// noteState tells how things stand with the master. That it cannot be reached again, for another reason than before (it has closed the
+// connection, now it takes none), is no second warning.
 func (l *lane) noteState() {
-	if s := l.status(); s.State == MasterUp {
+	s := l.status()
+	l.mu.Lock()
+	again := l.loggedDown
+	l.loggedDown = s.State == MasterDown
+	again = again && l.loggedDown
+	l.mu.Unlock()
+	switch {
+	case s.State == MasterUp:
 		l.note(slog.LevelInfo, "master up", "version", s.Version, "run_id", s.RunID)
-	} else {
-		l.note(slog.LevelWarn, "master "+string(s.State), "reason", s.Reason)
+	case again:
+		l.note(slog.LevelInfo, "master still down", "reason", s.Reason)
+	case s.State == MasterDown:
+		l.note(slog.LevelWarn, "master down", "reason", s.Reason, "to_do", "see that Redis runs there and can be reached; redlockd check says more")
+	default:
+		l.note(slog.LevelWarn, "master "+string(s.State), "reason", s.Reason, "to_do", "redlockd check says what to fix there")
 	}
 }
 

@@ -86,8 +86,8 @@ func TestOneLineForEachThingThatHappensToAMaster(t *testing.T) {
 		happen func(s *stage)
 		want   []string
 	}{
-		{"frozen", func(s *stage) { s.freeze(0) }, []string{`msg="master slow"`, `msg="master down"`, `msg="master down"`}},
-		{"killed", func(s *stage) { s.masters[0].Crash(false) }, []string{`msg="master down"`, `msg="master down"`}},
+		{"frozen", func(s *stage) { s.freeze(0) }, []string{`level=WARN msg="master slow"`, `level=WARN msg="master down"`, `level=INFO msg="master still down"`}},
+		{"killed", func(s *stage) { s.masters[0].Crash(false) }, []string{`level=WARN msg="master down"`, `level=INFO msg="master still down"`}},
 		{"a policy that evicts", func(s *stage) { s.do(0, "CONFIG", "SET", "maxmemory", "100mb", "maxmemory-policy", "allkeys-lru") },
 			[]string{`msg="master refused" master=m1 reason="it may evict`}},
 		{"flushed", func(s *stage) { s.do(0, "FLUSHALL") }, []string{`msg="master quarantined"`}},

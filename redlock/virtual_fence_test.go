@@ -128,7 +128,7 @@ func TestColdFloorIsAboveEveryFence(t *testing.T) {
 		if got := lock(other); got <= fence {
 			s.Errorf("got the fence %d, and before %d", got, fence)
 		}
-		if lines := log.take("fences trust clocks once"); len(lines) == 0 || !strings.Contains(lines[0], "no harm if they are new") {
+		if lines := log.take("fences trust clocks once"); len(lines) == 0 || !strings.Contains(lines[0], "nothing if the masters are new") {
 			s.Errorf("the log says %q, want that fences trust clocks once, and that it is no harm if the masters are new", lines)
 		}
 	})

@@ -97,7 +97,8 @@ func (r *renewable[T]) readAgainLocked(seen []os.FileInfo) {
 		r.seen = nil
 		if r.fault != err.Error() {
 			r.fault = err.Error()
-			r.log.Warn("files of TLS were replaced and cannot be used: what they held before stays in use", "reason", r.fault)
+			r.log.Warn("files of TLS were replaced and cannot be used: what they held before stays in use", "reason", r.fault,
+				"to_do", "put a certificate and its key there that belong together: they are taken by themselves")
 		}
 		return
 	}
@@ -118,7 +119,7 @@ func (r *renewable[T]) endsSoon(now time.Time) string {
 	left, date := to.Sub(now), to.UTC().Format("2006-01-02 15:04 MST")
 	switch {
 	case left <= 0:
-		return fmt.Sprintf("the certificate %s has ended on %s: whoever checks it refuses it", r.files[0], date)
+		return fmt.Sprintf("the certificate %s has ended on %s: whoever checks it refuses it; renew it", r.files[0], date)
 	case left < min(to.Sub(from)/5, 14*24*time.Hour):
 		return fmt.Sprintf("the certificate %s ends on %s, in %s: renew it", r.files[0], date, left.Round(time.Minute))
 	}

@@ -25,7 +25,7 @@ func (s *server) serveHTTP(l net.Listener) (end func()) {
 	go func() {
 		defer close(ended)
 		if err := web.Serve(&watchers{Listener: l}); !errors.Is(err, http.ErrServerClosed) {
-			s.log.Error("no status page and metrics any more", "err", err)
+			s.log.Error("no status page and metrics any more", "err", err, "to_do", "restart redlockd; until then locks are granted as before")
 		}
 	}()
 	return func() {

@@ -26,7 +26,8 @@ func (s *server) watchQuorum(ctx context.Context) {
 	defer cancel()
 	if s.engine.Ready(patience) != nil && ctx.Err() == nil {
 		s.log.Warn("no quorum of masters yet: commands are answered with NOQUORUM until there is one",
-			"needed", total/2+1, "masters", total, "missing", missing(s.engine.Masters()))
+			"needed", total/2+1, "masters", total, "missing", missing(s.engine.Masters()),
+			"to_do", "wait for masters that are new or in quarantine; for others, redlockd check says what is wrong")
 	}
 	if s.engine.Ready(ctx) != nil {
 		return // stopped before
@@ -35,7 +36,8 @@ func (s *server) watchQuorum(ctx context.Context) {
 	// The slowest of the well ones may still be connecting.
 	awaitAll(patience, s.engine)
 	if out := missing(s.engine.Masters()); out != "" && ctx.Err() == nil {
-		s.log.Warn("not all masters can vote", "missing", out)
+		s.log.Warn("not all masters can vote: locks are granted", "missing", out,
+			"to_do", "wait for masters that are new or in quarantine; for others, redlockd check says what is wrong")
 	}
 	for hasQuorum := true; pause(ctx, quorumPause); {
 		err := quorum(s.engine)
@@ -46,7 +48,8 @@ func (s *server) watchQuorum(ctx context.Context) {
 			s.log.Info("quorum is back: locks are granted", "needed", total/2+1, "masters", total)
 		default:
 			s.log.Error("quorum lost: commands are answered with NOQUORUM until it is back",
-				"needed", total/2+1, "masters", total, "missing", missing(s.engine.Masters()))
+				"needed", total/2+1, "masters", total, "missing", missing(s.engine.Masters()),
+				"to_do", "bring back masters that are down, and restart none of the others; those in quarantine vote again by themselves")
 		}
 		hasQuorum = !hasQuorum
 	}

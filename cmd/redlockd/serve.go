@@ -135,7 +135,8 @@ func (s *server) bootstrap(engine redlock.Options) {
 		// Whoever has told its name and is not new will not become so.
 		final := slices.ContainsFunc(reports, func(r redlock.BootstrapReport) bool { return r.RunID != "" && r.Problem != nil })
 		if final || len(reports) == 0 || ctx.Err() != nil {
-			s.log.Warn("no bootstrap: masters that have no vote yet have to be waited for", "reason", oneLine(err))
+			s.log.Warn("no bootstrap: masters that have no vote yet have to be waited for", "reason", oneLine(err),
+				"to_do", "nothing; --bootstrap is needed only for the first start with new masters")
 			return
 		}
 		pause(ctx, bootstrapPause)
@@ -164,17 +165,19 @@ func (s *server) run(listener net.Listener, signals, hangups <-chan os.Signal) i
 	for told == nil {
 		select {
 		case err := <-failed:
-			s.log.Error("cannot accept connections any more", "err", err)
+			s.log.Error("cannot accept connections any more", "err", err, "to_do", "restart redlockd; locks that are held stay on the masters")
 			s.front.Close()
 			return exitFailed
 		case <-hangups:
-			s.log.Warn("SIGHUP changes nothing: settings are read when redlockd starts, and certificates whenever their files are replaced")
+			s.log.Warn("SIGHUP changes nothing: settings are read when redlockd starts, and certificates whenever their files are replaced",
+				"to_do", "to have other settings, restart redlockd (SIGTERM drains it first)")
 		case told = <-signals:
 		}
 	}
 	go func() {
 		sig := <-signals
-		s.log.Warn("stopped at once by a second signal", "signal", sig.String())
+		s.log.Warn("stopped at once by a second signal", "signal", sig.String(),
+			"to_do", "nothing; locks that are held stay on the masters until their TTL, and any redlockd can release them")
 		os.Exit(exitDropped)
 	}()
 	if delay := s.config.drainDelay; delay > 0 {
@@ -197,7 +200,8 @@ func (s *server) drain(told os.Signal) {
 	s.log.Info("draining: no new locks are granted, and clients have up to "+formatDuration(s.config.drainTimeout)+" to release those they hold",
 		"signal", told.String(), "leases", s.engine.Stats().Leases, "to_do", toEndAtOnce)
 	if err := s.front.Shutdown(ctx); err != nil {
-		s.log.Warn("drain_timeout is over: the connections that are left are cut", "leases", s.engine.Stats().Leases)
+		s.log.Warn("drain_timeout is over: the connections that are left are cut", "leases", s.engine.Stats().Leases,
+			"to_do", "nothing; locks that are held stay on the masters until their TTL, and any redlockd can release them")
 		return
 	}
 	s.log.Info("drained")
@@ -208,7 +212,8 @@ func (s *server) end() {
 	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 	defer cancel()
 	if err := s.engine.Close(ctx); err != nil {
-		s.log.Warn("some releases could not be delivered to all masters: they end with their TTL", "masters", missing(s.engine.Masters()))
+		s.log.Warn("some releases could not be delivered to all masters: they end with their TTL", "masters", missing(s.engine.Masters()),
+			"to_do", "nothing; these locks are free when their TTL is over")
 	}
 	s.closeBack()
 	s.log.Info("stopped")
@@ -258,8 +263,8 @@ func tuneRuntime(environ []string) {
 func warnOfFewFiles(log *slog.Logger, c *config) {
 	var limit syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err == nil && limit.Cur < filesNeeded(c) {
-		log.Warn("the limit of open files is too low for server.max_clients: raise it (ulimit -n, LimitNOFILE=), or lower max_clients",
-			"limit", limit.Cur, "needed", filesNeeded(c))
+		log.Warn("the limit of open files is too low for server.max_clients",
+			"limit", limit.Cur, "needed", filesNeeded(c), "to_do", "raise the limit (ulimit -n, LimitNOFILE=), or lower max_clients")
 	}
 }
 
