@@ -28,6 +28,7 @@ type report struct {
 	Limit       *limitFigures    `json:"limit,omitempty"`
 	Latency     []latencyRow     `json:"latency,omitempty"`
 	Proxies     []proxiesRow     `json:"proxies,omitempty"`
+	Several     []severalRow     `json:"several,omitempty"`
 	Growth      *growthFigures   `json:"growth,omitempty"`
 	Distance    []distanceRow    `json:"distance,omitempty"`
 
@@ -67,6 +68,7 @@ func (r *report) writeText(w io.Writer) {
 	}
 	latencyTable(r.Latency).write(w)
 	proxiesTable(r.Proxies).write(w)
+	severalTable(r.Several).write(w)
 	if r.Growth != nil {
 		r.Growth.writeText(w)
 	}
@@ -208,6 +210,9 @@ func (r *report) writeFailures(w io.Writer) {
 	}
 	for _, row := range r.Proxies {
 		say("error, proxies "+row.Fleet, row.Failures)
+	}
+	for _, row := range r.Several {
+		say("error, several, "+row.Way, row.Failures)
 	}
 	if r.Growth != nil {
 		say("error, growth", r.Growth.allFailures())

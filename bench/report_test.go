@@ -52,6 +52,7 @@ func sampleReport() report {
 		{Target: targetRedlockd, Rate: 5000},
 	})
 	r.Proxies = summarizeProxies([]*proxiesRow{{Fleet: "3x4", Rounds: []proxiesRound{{hotKeyFigures: figures, CommandsPerGrant: 21.5}}}})
+	r.Several = []severalRow{{Way: severalWays[1], severalRound: severalRound{SinglePerSec: 2900, AllPerSec: 6.5, WaitUs: us, GaveUp: 3, Failures: failed}}}
 	cell := growthRound{PairsPerSec: 31234, LockUs: us, CPU: cpu, RedlockdMB: 55.5, MasterMB: 9, Failures: failed}
 	point := growthPoint{N: 7, Rounds: []growthRound{cell, cell}}
 	point.growthRound = medians(point.Rounds)

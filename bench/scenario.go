@@ -15,6 +15,7 @@ const (
 	scenarioLimit       = "limit"
 	scenarioLatency     = "latency"
 	scenarioProxies     = "proxies"
+	scenarioSeveral     = "several"
 	scenarioGrowth      = "growth"
 	scenarioDistance    = "distance"
 	scenarioConnections = "connections"
@@ -71,6 +72,13 @@ func scenarioList() []scenario {
 			redlockd: true,
 			cells:    func(o *options) int { return len(o.fleets) * o.hotRounds },
 			run:      runProxies,
+		},
+		{
+			name:     scenarioSeveral,
+			meaning:  "MLOCK of six resources beside clients that contend for one of them each",
+			redlockd: true,
+			cells:    func(o *options) int { return len(severalWays) * o.hotRounds },
+			run:      runSeveral,
 		},
 		{
 			name:     scenarioGrowth,
