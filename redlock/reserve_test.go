@@ -161,19 +161,32 @@ func TestSeveralAreGrantedBesideSingleOnes(t *testing.T) {
 	}
 }
 
-// reserves has a waiter begin to reserve, as if it had been denied often enough.
+// reserves has a waiter begin to reserve.
 func (p *proxy) reserves(c *call) {
-	t := turn{now: time.Now()}
-	p.mu.Lock()
-	p.giveBackLocked(&c.Op, &t)
-	p.startReservingLocked(&c.Op, &t)
-	p.moveLocked(&c.Op, c.waiter.keys[0], &t)
-	if c.waiter.endPause(); c.head() && c.waiter.asking == nil {
-		p.attemptLocked(&c.Op, &t)
+	p.s.Helper()
+	if !p.startReserving(&c.Op) {
+		p.s.Fatal("it does not wait any more")
 	}
-	p.mu.Unlock()
-	p.Client.finish(&t)
 	synctest.Wait()
+}
+
+// startReserving has a LOCK of several resources begin to reserve, as if it had been denied often enough, and tells whether it still waits.
+func (c *Client) startReserving(op *Op) bool {
+	t := turn{now: time.Now()}
+	defer c.finish(&t)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	w := op.waiter
+	if w == nil || w.gone || c.draining {
+		return false
+	}
+	c.giveBackLocked(op, &t)
+	c.startReservingLocked(op, &t)
+	c.moveLocked(op, w.keys[0], &t)
+	if w.endPause(); op.head() && w.asking == nil {
+		c.attemptLocked(op, &t)
+	}
+	return true
 }
 
 // A caller that keeps another order than that of names waits for a resource that is reserved, and holds the next one. That ends with the

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"net"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -167,16 +168,22 @@ func (c *caller) run() {
 
 func (c *caller) turn() {
 	w, rng := c.w, c.rng
-	if rng.IntN(3) == 0 {
+	switch rng.IntN(12) {
+	case 0, 1, 2, 3:
 		c.dropInTurn()
+		return
+	case 4:
+		c.orderedTurn()
 		return
 	}
 	c.count++
 	p := w.present(rng.IntN(simProxies))
 	req := LockRequest{Resources: []string{simResources[rng.IntN(len(simResources))]}, TTL: w.maxTTL/3 + upTo(rng, w.maxTTL*2/3), Fence: rng.IntN(3) == 0}
-	if rng.IntN(6) == 0 {
-		i := rng.IntN(len(simResources))
-		req.Resources = []string{simResources[i], simResources[(i+1)%len(simResources)]}
+	if rng.IntN(4) == 0 { // sets that overlap, in any order
+		req.Resources = nil
+		for _, i := range rng.Perm(len(simResources))[:2+rng.IntN(len(simResources)-1)] {
+			req.Resources = append(req.Resources, simResources[i])
+		}
 	}
 	if rng.IntN(3) == 0 {
 		req.Token = fmt.Sprintf("caller%d.%d", c.id, c.count)
@@ -216,6 +223,31 @@ func (c *caller) turn() {
 	}
 }
 
+// orderedTurn takes single locks in the order of their names, each while it holds those before, through one proxy or several.
+func (c *caller) orderedTurn() {
+	w, rng := c.w, c.rng
+	p := w.present(rng.IntN(simProxies))
+	var held []*lease
+	for _, resource := range simResources {
+		if rng.IntN(3) == 0 {
+			continue
+		}
+		l := c.lock(p, LockRequest{Resources: []string{resource}, TTL: w.maxTTL/2 + upTo(rng, w.maxTTL/2), Wait: ms + upTo(rng, 400*ms)})
+		if l == nil {
+			break
+		}
+		held = append(held, l)
+		c.sleep(20 * ms)
+		p = c.anyProxy(p)
+	}
+	if len(held) > 1 {
+		w.count(func(t *tallies) { t.ordered++ })
+	}
+	for _, l := range slices.Backward(held) {
+		c.unlock(c.anyProxy(p), l)
+	}
+}
+
 // anyProxy is usually the one that granted, if it still lives.
 func (c *caller) anyProxy(p *incarnation) *incarnation {
 	if p.dead.Load() || c.rng.IntN(5) == 0 {
@@ -243,11 +275,21 @@ func (c *caller) lock(p *incarnation, req LockRequest) *lease {
 		}
 		time.AfterFunc(patience, func() { p.Unblock(&r.Op, context.Canceled) })
 	}
+	if req.Wait > 0 && len(req.Resources) > 1 && c.rng.IntN(4) == 0 { // as if it had missed them too often
+		time.AfterFunc(upTo(c.rng, req.Wait), func() {
+			if !p.dead.Load() && p.startReserving(&r.Op) {
+				c.w.count(func(t *tallies) { t.reserved++ })
+			}
+		})
+	}
 	result := r.wait()
 	c.w.count(func(t *tallies) {
 		switch {
 		case result.Held:
 			t.granted++
+			if len(req.Resources) > 1 {
+				t.several++
+			}
 			if req.Fence {
 				t.fences++
 			}

@@ -85,6 +85,7 @@ func TestSimulation(t *testing.T) {
 type tallies struct {
 	granted, denied, noQuorum, extended, lost, released, repeated, faults, restarts int
 	fences                                                                          int
+	several, reserved, ordered                                                      int
 	dropIn, dropInLater, rotated, read                                              int
 	virtual                                                                         time.Duration
 }
@@ -100,6 +101,9 @@ func (a *tallies) add(b tallies) {
 	a.faults += b.faults
 	a.restarts += b.restarts
 	a.fences += b.fences
+	a.several += b.several
+	a.reserved += b.reserved
+	a.ordered += b.ordered
 	a.dropIn += b.dropIn
 	a.dropInLater += b.dropInLater
 	a.rotated += b.rotated
@@ -108,14 +112,15 @@ func (a *tallies) add(b tallies) {
 }
 
 func (a *tallies) String() string {
-	return fmt.Sprintf("%v virtual, %d faults, %d proxies restarted; LOCK %d granted (%d with a fence), %d denied, %d without quorum, %d repeated; EXTEND %d granted, %d lost; UNLOCK %d; drop-in: SET NX %d, prolonged %d, %d of them rotated, GET %d",
-		a.virtual.Round(time.Second), a.faults, a.restarts, a.granted, a.fences, a.denied, a.noQuorum, a.repeated, a.extended, a.lost, a.released, a.dropIn, a.dropInLater, a.rotated, a.read)
+	return fmt.Sprintf("%v virtual, %d faults, %d proxies restarted; LOCK %d granted (%d with a fence, %d of several resources, %d have begun to reserve; %d in order of name), %d denied, %d without quorum, %d repeated; EXTEND %d granted, %d lost; UNLOCK %d; drop-in: SET NX %d, prolonged %d, %d of them rotated, GET %d",
+		a.virtual.Round(time.Second), a.faults, a.restarts, a.granted, a.fences, a.several, a.reserved, a.ordered, a.denied, a.noQuorum, a.repeated, a.extended, a.lost, a.released, a.dropIn, a.dropInLater, a.rotated, a.read)
 }
 
 // checkWorth fails a simulation that proves little, because hardly anything was granted or hardly anything broke.
 func (a *tallies) checkWorth(t *testing.T, seeds int) {
 	for name, n := range map[string]int{
 		"LOCK granted": a.granted / 40, "LOCK denied": a.denied / 20, "LOCK without quorum": a.noQuorum / 5, "LOCK repeated": a.repeated,
+		"LOCK of several resources granted": a.several, "LOCK has begun to reserve": a.reserved, "LOCKs in order of name": a.ordered,
 		"EXTEND granted": a.extended / 5, "UNLOCK": a.released / 20, "faults": a.faults / 30,
 		"SET NX granted": a.dropIn / 5, "drop-in locks prolonged": a.dropInLater / 3, "drop-in locks rotated": a.rotated, "drop-in locks read": a.read,
 	} {
