@@ -157,6 +157,15 @@ func TestRunaways(t *testing.T) {
 	srv.noKeys()
 }
 
+// A script that swaps its token and what the key holds compares them as Lua does: it does not release the lock of another.
+func TestSwapReleasesNoOthersLock(t *testing.T) {
+	c := serve(t).dial()
+	c.do("SET", "k", "holder", "NX", "PX", "20000").is("+OK")
+	c.do("EVAL", `local a,b=redis.call('get',KEYS[1]),ARGV[1] a,b=b,a if a==b then return redis.call('del',KEYS[1]) end return 0`, "1", "k", "WRONG").is(":0")
+	c.do("GET", "k").is(`"holder"`)
+	c.do("EVAL", `local a,b=redis.call('get',KEYS[1]),ARGV[1] a,b=b,a if a==b then return redis.call('del',KEYS[1]) end return 0`, "1", "k", "holder").is(":1")
+}
+
 // What one script does to the globals, another does not see.
 func TestScriptsLeaveNothing(t *testing.T) {
 	srv := serve(t)

@@ -62,6 +62,7 @@ func (m *machine) fieldTable(name, text string) *lua.LTable {
 }
 
 func (m *machine) holder(name string, v lua.LValue) *lua.LTable {
+	m.charge(holderBytes)
 	t := m.lua.CreateTable(0, 1)
 	t.RawSetString(name, v)
 	return t

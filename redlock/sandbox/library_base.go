@@ -2,7 +2,7 @@ package sandbox
 
 import (
 	"fmt"
-	"strconv"
+	"math"
 	"strings"
 
 	lua "github.com/yuin/gopher-lua"
@@ -30,172 +30,6 @@ func (m *machine) baseFunctions() map[string]lua.LGFunction {
 		"unpack":         m.luaUnpack,
 		"xpcall":         m.luaXpcall,
 	}
-}
-
-// operators are the functions that rewrite.go puts into scripts.
-func (m *machine) operators() map[string]lua.LGFunction {
-	return map[string]lua.LGFunction{
-		nameConcat: m.opConcat, nameSet: m.opSet, nameKey: m.opKey, nameTable: m.opTable, nameVararg: m.opVararg, nameNumber: opNumber,
-	}
-}
-
-func (m *machine) opConcat(L *lua.LState) int {
-	n := L.GetTop()
-	var room [256]byte
-	b := room[:0]
-	total := 0
-	for i := 1; i <= n; i++ {
-		switch v := L.Get(i).(type) {
-		case lua.LString:
-			total += len(v)
-		case lua.LNumber:
-			total += 24
-		default:
-			return m.concatOdd(L, n)
-		}
-	}
-	m.chargeString(total)
-	if total > len(room) {
-		b = make([]byte, 0, total)
-	}
-	for i := 1; i <= n; i++ {
-		switch v := L.Get(i).(type) {
-		case lua.LString:
-			b = append(b, v...)
-		case lua.LNumber:
-			b = appendNumber(b, float64(v), 14)
-		}
-	}
-	L.Push(lua.LString(b))
-	return 1
-}
-
-// concatOdd joins from the right, as some operand is neither a string nor a number.
-func (m *machine) concatOdd(L *lua.LState, n int) int {
-	right := L.Get(n)
-	for i := n - 1; i >= 1; i-- {
-		left := L.Get(i)
-		a, okA := concatText(left)
-		b, okB := concatText(right)
-		if okA && okB {
-			m.chargeString(len(a) + len(b))
-			right = lua.LString(a + b)
-			continue
-		}
-		join := L.GetMetaField(left, "__concat")
-		if join == lua.LNil {
-			join = L.GetMetaField(right, "__concat")
-		}
-		if join == lua.LNil {
-			odd := left
-			if okA {
-				odd = right
-			}
-			L.RaiseError("attempt to concatenate a %s value", odd.Type())
-		}
-		L.Push(join)
-		L.Push(left)
-		L.Push(right)
-		L.Call(2, 1)
-		right = L.Get(-1)
-		L.Pop(1)
-	}
-	L.Push(right)
-	return 1
-}
-
-func concatText(v lua.LValue) (text string, ok bool) {
-	switch v := v.(type) {
-	case lua.LString:
-		return string(v), true
-	case lua.LNumber:
-		return numberString(float64(v)), true
-	}
-	return "", false
-}
-
-// room counts what a table grows by when the element i of it is set.
-func (m *machine) room(t *lua.LTable, i float64) {
-	if i > tableFreeMax && i < float64(lua.MaxArrayIndex) {
-		if n := int(i) - t.Len(); n > 1 {
-			m.charge(n * slot)
-			m.work(n / 16)
-		}
-	}
-}
-
-func (m *machine) opSet(L *lua.LState) int {
-	object, key, v := L.Get(1), L.Get(2), L.Get(3)
-	if t, ok := object.(*lua.LTable); ok {
-		switch k := key.(type) {
-		case lua.LNumber:
-			if k != k {
-				L.RaiseError("table index is NaN")
-			}
-			m.room(t, float64(k))
-		case *lua.LNilType:
-			if _, frozen := m.frozen[t]; !frozen {
-				L.RaiseError("table index is nil")
-			}
-		}
-	}
-	L.SetTable(object, key, v)
-	return 0
-}
-
-// opKey is for assignments whose table is not at hand: it counts as if the table were empty.
-func (m *machine) opKey(L *lua.LState) int {
-	switch k := L.Get(1).(type) {
-	case lua.LNumber:
-		if k != k {
-			L.RaiseError("table index is NaN")
-		}
-		if k > tableFreeMax && k < lua.LNumber(lua.MaxArrayIndex) {
-			m.charge(int(k) * slot)
-			m.work(int(k) / 16)
-		}
-	case *lua.LNilType:
-		L.RaiseError("table index is nil")
-	}
-	L.SetTop(1)
-	return 1
-}
-
-func (m *machine) opTable(L *lua.LState) int {
-	m.charge(int(lua.LVAsNumber(L.Get(2))) * slot)
-	L.SetTop(1)
-	return 1
-}
-
-func (m *machine) opVararg(L *lua.LState) int {
-	n := L.GetTop()
-	m.many(n)
-	return n
-}
-
-// many counts values that are copied: to the stack, and from there perhaps into a table.
-func (m *machine) many(n int) {
-	if n > tableFreeMax {
-		m.charge(n * slot)
-		m.work(n / 16)
-		m.grown = m.grown || n > stackSize/2
-	}
-}
-
-func opNumber(L *lua.LState) int {
-	L.SetTop(1)
-	if text, ok := L.Get(1).(lua.LString); ok {
-		workOnDigits(L, string(text))
-		if f, ok := parseNumber(string(text)); ok {
-			L.Push(lua.LNumber(f))
-			return 1
-		}
-		if text != "" && '0' <= text[0] && text[0] <= '9' {
-			// gopher-lua reads more than Lua does: it must not.
-			L.RaiseError("attempt to perform arithmetic on a string value")
-		}
-	}
-	return 1
 }
 
 func (m *machine) luaAssert(L *lua.LState) int {
@@ -317,7 +151,7 @@ func (m *machine) luaPairs() lua.LGFunction {
 // luaPcall is pcall() as Redis changes it: of an error that is a table with a field err it returns that field.
 func (m *machine) luaPcall(L *lua.LState) int {
 	argAny(L, 1, "pcall")
-	err := L.PCall(L.GetTop()-1, lua.MultRet, nil)
+	err := m.protect(L)
 	if err == nil {
 		L.Insert(lua.LTrue, 1)
 		return L.GetTop()
@@ -338,7 +172,7 @@ func (m *machine) luaXpcall(L *lua.LState) int {
 	argAny(L, 2, "xpcall")
 	handler, ok := L.Get(2).(*lua.LFunction)
 	L.SetTop(1)
-	err := L.PCall(0, lua.MultRet, nil)
+	err := m.protect(L)
 	if err == nil {
 		L.Insert(lua.LTrue, 1)
 		return L.GetTop()
@@ -355,11 +189,56 @@ func (m *machine) luaXpcall(L *lua.LState) int {
 	return 2
 }
 
+// Bounds of the calls of pcall within each other, and of the Lua threads that are kept for them.
+const (
+	protectedMax  = 100
+	protectedKept = 2
+	threadBytes   = 32 << 10
+	threadStack   = 1 << 8
+)
+
+// protect calls the function that is first on the stack with the values behind it, and leaves its results there, or nothing. The
+// call has a Lua thread of its own: with an error gopher-lua closes all variables of a thread that closures have captured, also those
+// of functions that go on.
+func (m *machine) protect(L *lua.LState) error {
+	if m.protected == protectedMax {
+		L.RaiseError("C stack overflow")
+	}
+	if m.protected == len(m.threads) {
+		m.charge(threadBytes)
+		m.threads = append(m.threads, m.newThread())
+	}
+	thread := m.threads[m.protected]
+	m.protected++
+	m.lua = thread
+	L.XMoveTo(thread, L.GetTop())
+	err := thread.PCall(thread.GetTop()-1, lua.MultRet, nil)
+	m.lua = L
+	m.protected--
+	if err == nil {
+		thread.XMoveTo(L, thread.GetTop())
+	}
+	thread.SetTop(0)
+	return err
+}
+
+func (m *machine) newThread() *lua.LState {
+	stack := &m.lua.Options.RegistrySize
+	size := *stack
+	*stack = threadStack
+	thread, cancel := m.lua.NewThread()
+	*stack = size
+	cancel() // nothing waits for it: its context is the machine
+	thread.SetContext(m)
+	return thread
+}
+
 // caught is what was raised.
 func (m *machine) caught(err error) lua.LValue {
 	if m.stop != nil {
 		m.end(m.stop)
 	}
+	m.charge(errorBytes)
 	var raised lua.LValue
 	if api, ok := err.(*lua.ApiError); ok {
 		raised = api.Object
@@ -392,12 +271,8 @@ func (m *machine) luaRawget(L *lua.LState) int {
 func (m *machine) luaRawset(L *lua.LState) int {
 	t, k, v := argTable(L, 1, "rawset"), argAny(L, 2, "rawset"), argAny(L, 3, "rawset")
 	m.writable(t)
-	if n, ok := k.(lua.LNumber); ok {
-		m.room(t, float64(n))
-	}
-	if k == lua.LNil {
-		L.RaiseError("table index is nil")
-	}
+	m.checkKey(L, k)
+	m.grow(t, k, v)
 	t.RawSet(k, v)
 	L.SetTop(1)
 	return 1
@@ -434,6 +309,7 @@ func luaTonumber(L *lua.LState) int {
 	}
 	text := argString(L, 1, "tonumber")
 	workOnDigits(L, text)
+	text, _, _ = strings.Cut(text, "\x00") // C's string ends there
 	text = strings.Trim(text, " \t\n\v\f\r")
 	if base < 2 || base > 36 {
 		badArgument(L, 2, "tonumber", "base out of range")
@@ -445,12 +321,12 @@ func luaTonumber(L *lua.LState) int {
 	if base == 16 && len(digits) > 2 && (digits[:2] == "0x" || digits[:2] == "0X") {
 		digits = digits[2:]
 	}
-	u, err := strconv.ParseUint(digits, base, 64) // and no sign or _ in digits, as base is not 0
-	if err != nil && err.(*strconv.NumError).Err != strconv.ErrRange {
+	u, ok := parseUnsigned(digits, base)
+	if !ok {
 		L.Push(lua.LNil)
 		return 1
 	}
-	if negative {
+	if negative && u != math.MaxUint64 {
 		u = -u
 	}
 	L.Push(lua.LNumber(u))

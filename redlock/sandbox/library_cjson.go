@@ -329,7 +329,6 @@ func (d *decoder) value(depth int) lua.LValue {
 		if depth++; depth > jsonDepthMax {
 			d.m.lua.RaiseError("Found too many nested data structures (%d) at character %d", depth, d.begin+1)
 		}
-		d.m.charge(10 * slot)
 		if d.kind == tokenObject {
 			return d.object(depth)
 		}
@@ -340,7 +339,8 @@ func (d *decoder) value(depth int) lua.LValue {
 }
 
 func (d *decoder) object(depth int) lua.LValue {
-	t := d.m.lua.NewTable()
+	d.m.charge(holderBytes)
+	t := d.m.lua.CreateTable(0, 1)
 	if d.next(); d.kind == tokenObjectEnd {
 		return t
 	}
@@ -353,7 +353,7 @@ func (d *decoder) object(depth int) lua.LValue {
 			d.fail("colon")
 		}
 		d.next()
-		d.m.charge(8 * slot)
+		d.m.charge(fieldBytes)
 		t.RawSet(key, d.value(depth))
 		switch d.next(); d.kind {
 		case tokenObjectEnd:
@@ -367,12 +367,13 @@ func (d *decoder) object(depth int) lua.LValue {
 }
 
 func (d *decoder) array(depth int) lua.LValue {
-	t := d.m.lua.NewTable()
+	d.m.charge(tableBytes)
+	t := d.m.lua.CreateTable(4, 0)
 	if d.next(); d.kind == tokenArrayEnd {
 		return t
 	}
 	for i := 1; ; i++ {
-		d.m.charge(2 * slot)
+		d.m.charge(elementBytes)
 		t.RawSetInt(i, d.value(depth))
 		switch d.next(); d.kind {
 		case tokenArrayEnd:

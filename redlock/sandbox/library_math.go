@@ -10,6 +10,10 @@ import (
 
 func (m *machine) mathLibrary() *lua.LTable {
 	fs := map[string]lua.LGFunction{
+		"abs": func(L *lua.LState) int {
+			L.Push(lua.LNumber(math.Abs(argNumber(L, 1, "abs"))))
+			return 1
+		},
 		"frexp": func(L *lua.LState) int {
 			f, e := math.Frexp(argNumber(L, 1, "frexp"))
 			L.Push(lua.LNumber(f))
@@ -32,14 +36,15 @@ func (m *machine) mathLibrary() *lua.LTable {
 		"randomseed": m.mathRandomseed,
 	}
 	for name, f := range map[string]func(float64) float64{
-		"abs": math.Abs, "acos": math.Acos, "asin": math.Asin, "atan": math.Atan, "ceil": math.Ceil, "cos": math.Cos,
+		"acos": math.Acos, "asin": math.Asin, "atan": math.Atan, "ceil": math.Ceil, "cos": math.Cos,
 		"cosh": math.Cosh, "exp": math.Exp, "floor": math.Floor, "log": math.Log, "log10": math.Log10, "sin": math.Sin,
 		"sinh": math.Sinh, "sqrt": math.Sqrt, "tan": math.Tan, "tanh": math.Tanh,
 		"deg": func(f float64) float64 { return f / (math.Pi / 180) },
 		"rad": func(f float64) float64 { return f * (math.Pi / 180) },
 	} {
 		fs[name] = func(L *lua.LState) int {
-			L.Push(lua.LNumber(f(argNumber(L, 1, name))))
+			x := argNumber(L, 1, name)
+			L.Push(lua.LNumber(asC(f(x), x, x)))
 			return 1
 		}
 	}
@@ -48,7 +53,8 @@ func (m *machine) mathLibrary() *lua.LTable {
 		"ldexp": func(f, e float64) float64 { return math.Ldexp(f, int(max(min(e, 1e6), -1e6))) },
 	} {
 		fs[name] = func(L *lua.LState) int {
-			L.Push(lua.LNumber(f(argNumber(L, 1, name), argNumber(L, 2, name))))
+			x, y := argNumber(L, 1, name), argNumber(L, 2, name)
+			L.Push(lua.LNumber(asC(f(x, y), x, y)))
 			return 1
 		}
 	}
@@ -142,10 +148,14 @@ func (m *machine) bitFunctions() map[string]lua.LGFunction {
 	return fs
 }
 
-// argBits takes a number modulo 2^32, rounded to the nearest integer, halves to the even one.
+// argBits takes a number modulo 2^32, rounded to the nearest integer: the low bits of the sum that has no room for a fraction, as C does
+// it. Beyond 2^51 they are others.
 func argBits(L *lua.LState, i int, function string) uint32 {
-	f := math.RoundToEven(argNumber(L, i, function))
-	return uint32(int64(math.Mod(f, 1<<32)))
+	f := argNumber(L, i, function)
+	if f != f { // which has low bits in Go
+		return 0
+	}
+	return uint32(math.Float64bits(f + 3<<51))
 }
 
 func pushBits(L *lua.LState, a uint32) int {

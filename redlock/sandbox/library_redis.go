@@ -88,7 +88,7 @@ func (m *machine) chargeReply(r Reply) {
 		m.charge(len(r.Text))
 	}
 	if len(r.Elems) > 0 {
-		m.charge(len(r.Elems) * replyBytes)
+		m.charge(tableBytes + len(r.Elems)*replyBytes)
 		for _, e := range r.Elems {
 			m.chargeReply(e)
 		}

@@ -2,6 +2,7 @@ package sandbox
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -162,6 +163,7 @@ func (m *machine) find(L *lua.LState, name string) int {
 func (m *machine) stringGmatch(L *lua.LState) int {
 	s, p := argString(L, 1, "gmatch"), argString(L, 2, "gmatch")
 	at := 0
+	m.charge(2 * closureBytes)
 	L.Push(L.NewFunction(func(L *lua.LState) int {
 		f := finder{m: m, s: s, p: p}
 		for i := at; i <= len(s); i++ {
@@ -334,7 +336,19 @@ func isDigit(c byte) bool { return '0' <= c && c <= '9' }
 func (m *machine) formatOne(L *lua.LState, b []byte, spec string, verb byte, arg int) []byte {
 	switch verb {
 	case 'c':
-		return fmt.Appendf(b, "%"+strings.Trim(spec, "0+ #")+"s", string([]byte{byte(argIntValue(L, arg))}))
+		f, c := argNumberValue(L, arg), byte(0)
+		if math.Abs(f) < 1<<31 {
+			c = byte(int(f))
+		}
+		if c == 0 { // ends C's string
+			c = ' '
+			text := fmt.Sprintf("%"+strings.Trim(spec, "0+ #")+"c", c)
+			if strings.Contains(spec, "-") {
+				return b
+			}
+			return append(b, text[:len(text)-1]...)
+		}
+		return fmt.Appendf(b, "%"+strings.Trim(spec, "0+ #")+"s", string([]byte{c}))
 	case 'd', 'i':
 		return fmt.Appendf(b, "%"+spec+"d", truncate(argNumberValue(L, arg)))
 	case 'u':
@@ -354,6 +368,10 @@ func (m *machine) formatOne(L *lua.LState, b []byte, spec string, verb byte, arg
 		return m.quote(b, argStringValue(L, arg))
 	case 's':
 		s := argStringValue(L, arg)
+		if !strings.Contains(spec, ".") && len(s) >= 100 {
+			return append(b, s...)
+		}
+		s, _, _ = strings.Cut(s, "\x00") // C's string ends there
 		if _, precision, ok := strings.Cut(spec, "."); ok {
 			n, _ := strconv.Atoi(precision) // none is 0
 			s = s[:min(n, len(s))]          // bytes, where Go counts characters
@@ -397,8 +415,6 @@ func argNumberValue(L *lua.LState, i int) float64 {
 	formatArgument(L, i)
 	return argNumber(L, i, "format")
 }
-
-func argIntValue(L *lua.LState, i int) int { return int(truncate(argNumberValue(L, i))) }
 
 func argStringValue(L *lua.LState, i int) string {
 	formatArgument(L, i)

@@ -92,14 +92,10 @@ func (m *machine) tableInsert(L *lua.LState) int {
 		L.RaiseError("wrong number of arguments to 'insert'")
 	}
 	m.writable(t)
-	m.room(t, float64(max(at, n+1)))
-	if at < n && at >= 1 {
-		m.work((n - at) / 16)
-	}
-	if n >= 1 && at >= 1 && at <= n {
-		for i := n; i >= at; i-- {
-			t.RawSetInt(i+1, t.RawGetInt(i))
-		}
+	m.grow(t, lua.LNumber(max(at, n+1)), v)
+	for i := n; i >= at; i-- {
+		m.work(1)
+		t.RawSet(lua.LNumber(i+1), t.RawGet(lua.LNumber(i)))
 	}
 	t.RawSet(lua.LNumber(at), v)
 	return 0

@@ -22,6 +22,9 @@ type machine struct {
 	onErr   *lua.LFunction
 	null    *lua.LUserData // cjson.null
 
+	threads   []*lua.LState // in which pcall calls, by how many calls of it are around
+	protected int           // calls of pcall that have begun
+
 	script *Script // the last one that ran, and
 	fn     *lua.LFunction
 
@@ -136,33 +139,6 @@ func (m *machine) work(steps int) {
 	}
 }
 
-// charge counts bytes before they are allocated.
-func (m *machine) charge(n int) {
-	m.bytes -= n
-	if m.bytes < 0 {
-		m.end(&LimitError{fmt.Sprintf("script stopped: it would need more than %d bytes of memory", m.limits.Bytes)})
-	}
-}
-
-// chargeString counts the making of a string of n bytes.
-func (m *machine) chargeString(n int) {
-	m.charge(n + 16)
-	if n >= 64 {
-		m.work(n / 64)
-	}
-}
-
-// slot is what one value in a table takes.
-const slot = 16
-
-// table makes a table for the script with room for so many elements and fields.
-func (m *machine) table(elements, fields int) *lua.LTable {
-	if elements+fields > tableFreeMax {
-		m.charge(elements*slot + fields*8*slot)
-	}
-	return m.lua.CreateTable(elements, fields)
-}
-
 // run runs a script. A machine that is not clean afterwards must not run another.
 func (m *machine) run(s *Script, run Run) (reply Reply, err error, clean bool) {
 	m.limits = run.Limits.orDefault()
@@ -192,6 +168,8 @@ func (m *machine) run(s *Script, run Run) (reply Reply, err error, clean bool) {
 		*run.Spent = m.spent
 	}
 	m.lua.SetTop(0)
+	m.threads = m.threads[:min(len(m.threads), protectedKept)]
+	clear(m.threads[len(m.threads):cap(m.threads)])
 	// Nothing of this run may be reached from the pool.
 	m.caller = nil
 	m.globals.RawSetString("KEYS", lua.LNil)

@@ -2,12 +2,14 @@ package sandbox
 
 import (
 	"math"
+	"math/bits"
 	"strconv"
 	"strings"
 )
 
 // parseNumber reads a number as Lua 5.1 does, which is as C's strtod does. gopher-lua would take 010 for octal and 1_0 for 10.
 func parseNumber(text string) (f float64, ok bool) {
+	text, _, _ = strings.Cut(text, "\x00") // C's string ends there
 	text = strings.Trim(text, " \t\n\v\f\r")
 	if n := len(text); 0 < n && n < 16 {
 		var i int64
@@ -37,6 +39,9 @@ func parseNumber(text string) (f float64, ok bool) {
 			text += "p0"
 		}
 	}
+	if len(digits) == 3 && strings.EqualFold(digits, "nan") {
+		return math.Copysign(math.NaN(), sign), true
+	}
 	if strings.IndexByte(text, '_') >= 0 {
 		return 0, false
 	}
@@ -45,6 +50,28 @@ func parseNumber(text string) (f float64, ok bool) {
 		return 0, false
 	}
 	return f, true
+}
+
+// parseUnsigned reads digits as C's strtoul does: what is too much is the greatest there is.
+func parseUnsigned(digits string, base int) (u uint64, ok bool) {
+	for i := range len(digits) {
+		d := uint64(36)
+		switch c := digits[i]; {
+		case '0' <= c && c <= '9':
+			d = uint64(c - '0')
+		case 'a' <= c|0x20 && c|0x20 <= 'z':
+			d = uint64(c|0x20-'a') + 10
+		}
+		if d >= uint64(base) {
+			return 0, false
+		}
+		if high, low := bits.Mul64(u, uint64(base)); high > 0 || low > math.MaxUint64-d {
+			u = math.MaxUint64
+		} else if u != math.MaxUint64 {
+			u = low + d
+		}
+	}
+	return u, digits != ""
 }
 
 // appendNumber prints a number as Lua does, C's %.14g, or as Redis prints one that becomes an argument, %.17g.
@@ -77,4 +104,18 @@ func truncate(f float64) int64 {
 		return int64(f)
 	}
 	return math.MinInt64
+}
+
+// asC gives a result that is not a number the sign that it has in C on amd64: that of the argument that is none, or a minus. Go's
+// functions have none.
+func asC(result, a, b float64) float64 {
+	switch {
+	case result == result:
+		return result
+	case a != a:
+		return a
+	case b != b:
+		return b
+	}
+	return math.Copysign(result, -1)
 }

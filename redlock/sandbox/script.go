@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	lua "github.com/yuin/gopher-lua"
@@ -24,6 +25,8 @@ type Script struct {
 	SHA string
 	// NoWrites is set by "#!lua flags=no-writes": the Caller must refuse commands that write.
 	NoWrites bool
+	// Bytes is about what the script takes in memory, beside its source.
+	Bytes int
 
 	proto    *lua.FunctionProto
 	steering *Steering
@@ -36,9 +39,11 @@ func SHA(source string) string {
 }
 
 // Compile makes a script of its source. The text of its error is Redis's error reply.
-func Compile(source string) (s *Script, err error) {
-	if len(source) > SourceMax {
-		return nil, fmt.Errorf("ERR Error compiling script (new function): the script has %d bytes, more than the limit of %d", len(source), SourceMax)
+func Compile(source string) (*Script, error) { return compile(source, SourceMax) }
+
+func compile(source string, most int) (s *Script, err error) {
+	if len(source) > most {
+		return nil, fmt.Errorf("ERR Error compiling script (new function): the script has %d bytes, more than the limit of %d", len(source), most)
 	}
 	s = &Script{SHA: SHA(source)}
 	body, err := s.shebang(source)
@@ -56,17 +61,43 @@ func Compile(source string) (s *Script, err error) {
 		return nil, compileError(err)
 	}
 	s.steering = steeringOf(chunk) // before the tree is changed
-	if err := rewrite(chunk); err != nil {
+	if chunk, err = rewrite(chunk); err != nil {
 		return nil, compileError(err)
 	}
 	s.proto, err = lua.Compile(chunk, chunkName)
 	if err != nil {
 		return nil, compileError(err)
 	}
+	if err := s.shrink(s.proto); err != nil {
+		return nil, compileError(err)
+	}
 	// Without this every run builds the table "arg" of Lua 5.0, which costs more than the rest of a short script.
 	s.proto.IsVarArg &^= lua.VarArgNeedsArg
 	return s, nil
 }
+
+// upvaluesMax is Lua's. gopher-lua has no bound and counts them in a byte.
+const upvaluesMax = 60
+
+// shrink gives a compiled function, and those in it, no more memory than they need, and adds up what they take.
+func (s *Script) shrink(p *lua.FunctionProto) error {
+	if len(p.DbgUpvalues) > upvaluesMax {
+		return fmt.Errorf("%s:%d: function at line %d has more than %d upvalues", chunkName, p.LineDefined, p.LineDefined, upvaluesMax)
+	}
+	p.Code, p.DbgSourcePositions = slices.Clone(p.Code), slices.Clone(p.DbgSourcePositions)
+	p.DbgCalls, p.DbgLocals, p.DbgUpvalues = slices.Clone(p.DbgCalls), slices.Clone(p.DbgLocals), slices.Clone(p.DbgUpvalues)
+	p.Constants, p.FunctionPrototypes = slices.Clone(p.Constants), slices.Clone(p.FunctionPrototypes)
+	s.Bytes += protoBytes + 12*len(p.Code) + 24*len(p.DbgCalls) + 48*len(p.DbgLocals) + 32*len(p.DbgUpvalues) + 56*len(p.Constants)
+	for _, inner := range p.FunctionPrototypes {
+		if err := s.shrink(inner); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// protoBytes is what a compiled function takes that does nothing.
+const protoBytes = 1200
 
 // compileError puts the parser's words in the form of Lua's: "user_script:1: syntax error near 'x'".
 func compileError(err error) error {
