@@ -176,6 +176,9 @@ func (c *Client) moveLocked(op *Op, resource string, t *turn) {
 	from.line.remove(&w.place)
 	w.place.entry = c.leases.entry(resource)
 	w.place.entry.line.insert(&w.place)
+	if behind := w.place.next; behind != nil && op.head() {
+		behind.op.waiter.endPause() // it asks as soon as it is the head again
+	}
 	c.leftLineLocked(from, t)
 }
 

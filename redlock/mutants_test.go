@@ -115,6 +115,7 @@ var mutants = []mutant{
 	{"last come, first served", "line.go", `p.prev, p.next = before, after`, `if MUTANT && l.end != nil && l.end != l.first { before, after = l.first, l.first.next }; p.prev, p.next = before, after`, "TestFirstComeFirstServed"},
 	{"who moves goes to the end", "line.go", `before, after := l.end, l.first`, `before, after := l.end, l.first; if MUTANT { after = nil }`, "TestInsertByArrival"},
 	{"waits in one line for ever", "line.go", `if most < 0 || r.keys[most] == w.place.entry.resource {`, `if MUTANT || most < 0 || r.keys[most] == w.place.entry.resource {`, "TestSeveralStandInOneLine"},
+	{"a head pauses on when it is the head again", "line.go", `behind != nil && op.head() {`, `behind != nil && op.head() && !MUTANT {`, "TestDisplacedHeadAsksAgain"},
 	{"never reserves", "line.go", `w.moves < reserveAfter {`, `MUTANT || w.moves < reserveAfter {`, "TestSeveralAreGrantedBesideSingleOnes"},
 	{"reserves in the caller's order", "line.go", `w.keys = slices.Sorted(slices.Values(op.keys))`, `w.keys = slices.Sorted(slices.Values(op.keys)); if MUTANT { w.keys = op.keys }`, "TestReservationsMakeNoCircle"},
 	{"reserves for ever", "reserve.go", `if w.limit == timer {`, `if !MUTANT && w.limit == timer {`, "TestReservationEndsWithItsPatience"},

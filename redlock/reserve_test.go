@@ -80,6 +80,35 @@ func TestSeveralStandInOneLine(t *testing.T) {
 	})
 }
 
+// An older waiter moves to the head of a line and away again, because the resource is free and another one is not. Who was the head before it
+// asks at once, however long it meant to pause.
+func TestDisplacedHeadAsksAgain(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p, other := s.open(), s.open()
+		p.hears()
+		x, y := other.lock(one("x", time.Minute)), other.lock(one("y", time.Minute))
+		both := p.begin(several(time.Minute, "x", "y").waits(time.Minute))
+		single := p.begin(one("y", time.Minute).waits(time.Minute))
+		time.Sleep(100 * ms) // both pause, for they will hear of a release
+		other.unlock(x.Token, "x")
+		time.Sleep(100 * ms) // the older one has moved to the line of y
+		x = other.lock(one("x", time.Minute))
+		x.want(s, "LOCK of x by another", "held", 0)
+		time.Sleep(100 * ms)
+		other.unlock(y.Token, "y")
+		time.Sleep(10 * ms)
+		if !single.done.Load() || !single.Held {
+			s.Errorf("LOCK of y, which is free: got %+v 10ms after its release, want held", single.Result)
+		}
+		p.unlock(single.Token, "y")
+		other.unlock(x.Token, "x")
+		time.Sleep(10 * ms)
+		if !both.Held {
+			s.Errorf("LOCK of both: got %+v 10ms after both are free, want held", both.Result)
+		}
+	})
+}
+
 // crowdOf has callers lock one of the resources each, hold it for up to two milliseconds and come back at once, until the function that it returns is
 // called: that tells how often they were granted.
 func crowdOf(s *stage, p *proxy, callers int, resources []string) (end func() int64) {
