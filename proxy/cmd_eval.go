@@ -182,6 +182,6 @@ func cmdSCRIPTKILL(_ *session, c *call) {
 // share puts the script on the masters, for the other redlockds.
 func (srv *Server) share(script *knownScript, now int64) {
 	if srv.scripts.due(script, now) {
-		srv.opts.Engine.Share(script.SHA, script.source, sharedTTL)
+		srv.opts.Engine.Share(nil, script.SHA, script.source, sharedTTL)
 	}
 }

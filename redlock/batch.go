@@ -19,14 +19,16 @@ const readingsMax = 16 << 20
 // batch turns rounds into one pipeline and its replies into votes. One lane uses one batch over and over, with the memory in
 // it: a pipeline of n acquisitions allocates next to nothing.
 type batch struct {
-	lane   *lane
-	link   *link
-	wire   *wire // of the link
-	rounds []*round
-	votes  []vote    // of rounds, voteUnknown until the master has replied
-	err    error     // the last error a master replied to an acquisition, extension or reading
-	found  finding   // by the checks that closed the pipeline
-	sent   time.Time // when
+	lane     *lane
+	link     *link
+	wire     *wire // of the link
+	rounds   []*round
+	cost     int       // of rounds
+	inFlight int       // cost of all that was in flight when it departed, its own included
+	votes    []vote    // of rounds, voteUnknown until the master has replied
+	err      error     // the last error a master replied to an acquisition, extension or reading
+	found    finding   // by the checks that closed the pipeline
+	sent     time.Time // when
 
 	// Under lane.mu.
 	given  bool // the watch has given it up, and told that its votes are unknown

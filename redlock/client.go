@@ -21,18 +21,19 @@ type Client struct {
 
 	// mu guards what follows, and is the one gate through which every round enters the lanes (see launchLocked). It is held
 	// for lookups and appends only, never over I/O or a Completer. Order: mu before lane.mu.
-	mu       sync.Mutex
-	leases   leases
-	share    Share  // of operations that name none
-	waiting  int    // LOCKs in line
-	arrivals uint64 // LOCKs that have been in line
-	fences   fenceClock
-	stats    Stats
-	audited  int // index in leases.all: see audit
-	doubts   int // leases to look at soon
-	lost     lines
-	stalled  bool // some head of a line has, see stall.go
-	draining bool
+	mu        sync.Mutex
+	leases    leases
+	share     Share // of operations that name none
+	admission admission
+	waiting   int    // LOCKs in line
+	arrivals  uint64 // LOCKs that have been in line
+	fences    fenceClock
+	stats     Stats
+	audited   int // index in leases.all: see audit
+	doubts    int // leases to look at soon
+	lost      lines
+	stalled   bool // some head of a line has, see stall.go
+	draining  bool
 
 	messages      messages
 	claims        map[string]*lane // by run_id: which lane has this master
@@ -85,6 +86,7 @@ func (c *Client) watch() {
 				l.watch(&t)
 				l.catchUp(now)
 			}
+			c.admit()
 			// One lane after the other: a lane lets what it has in flight arrive before its heartbeat, and a quorum goes on meanwhile.
 			due := int(now.Sub(began) * time.Duration(len(c.lanes)) / c.opts.Heartbeat)
 			for beats = max(beats, due-len(c.lanes)); beats < due; beats++ {
@@ -100,8 +102,19 @@ func (c *Client) watch() {
 	}
 }
 
-// laneChanged tells the log, stalled waiters and everybody in Ready that a lane went up or down.
+// mastersUp is how many masters get new work.
+func (c *Client) mastersUp() (n int) {
+	for _, l := range c.lanes {
+		if l.answersInTime() {
+			n++
+		}
+	}
+	return n
+}
+
+// laneChanged tells the log, stalled waiters, everybody in Ready, and what waits for room, that a lane went up or down.
 func (c *Client) laneChanged(l *lane) {
+	defer c.admit()
 	if l.status().State == MasterUp {
 		l.noteState()
 	}
@@ -185,13 +198,16 @@ func (c *Client) Close(ctx context.Context) error {
 	}
 	c.end()
 	c.running.Wait()
+	c.admit() // what waited is told that there is no quorum
 	return err
 }
 
 // settle waits until nothing is queued and nothing that can be delivered is owed.
 func (c *Client) settle(ctx context.Context) error {
 	for {
-		idle := true
+		c.mu.Lock()
+		idle := c.admission.count == 0
+		c.mu.Unlock()
 		for _, l := range c.lanes {
 			idle = idle && l.idle()
 		}
@@ -213,7 +229,7 @@ func (c *Client) Stats() Stats {
 	now := time.Now()
 	c.leases.forgetSome(now, len(c.leases.all))
 	s := c.stats
-	s.Leases, s.Waiters = c.leases.running(now), c.waiting
+	s.Leases, s.Waiters, s.Deferred = c.leases.running(now), c.waiting, c.admission.count
 	return s
 }
 

@@ -2,6 +2,7 @@ package redlock
 
 import (
 	"math"
+	"slices"
 	"time"
 )
 
@@ -173,6 +174,27 @@ func (c *Client) StartCommit(op *Op, changes []Change, to Completer) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	// What only deletes goes as UNLOCK does: it waits behind what its share has started before, and for nothing else.
+	share, releases := c.shareOf(op), k.kind == commitRelease
+	if !c.waitsForRoom() || releases && share.first == nil {
+		c.beginCommitLocked(op, k, changes, &t)
+		return
+	}
+	kept, bytes, most := slices.Clone(changes), changesBytes(changes), 1
+	for i := range kept {
+		bytes += len(kept[i].Resource)
+	}
+	if releases {
+		most = 2
+	}
+	err = c.deferLocked(op, share, costOf(len(kept), bytes), bytes, most, func(t *turn) { c.beginCommitLocked(op, k, kept, t) })
+	if err != nil {
+		t.tell(op, Result{Err: err})
+	}
+}
+
+// beginCommitLocked begins a commit for which there is room.
+func (c *Client) beginCommitLocked(op *Op, k commit, changes []Change, t *turn) {
 	if c.draining && k.kind == commitAcquire {
 		t.tell(op, Result{Err: ErrDraining})
 		return
@@ -183,7 +205,7 @@ func (c *Client) StartCommit(op *Op, changes []Change, to Completer) {
 	}
 	first := &changes[0]
 	if len(changes) == 1 && first.Do == Delete {
-		c.releaseLocked(op, []string{first.Resource}, first.Value, unique(first.Value), &t)
+		c.releaseLocked(op, []string{first.Resource}, first.Value, unique(first.Value), t)
 		return
 	}
 	if n := newKeys(changes); n > 0 {
@@ -215,10 +237,10 @@ func (c *Client) StartCommit(op *Op, changes []Change, to Completer) {
 	if k.kind == commitAcquire {
 		c.stats.Attempts++
 	}
-	c.launchLocked(r, allMasters(len(c.lanes)), &t)
+	c.launchLocked(r, allMasters(len(c.lanes)), t)
 	if k.kind == commitRelease {
 		for i := range changes {
-			c.handOverLocked(changes[i].Resource, &t)
+			c.handOverLocked(changes[i].Resource, t)
 		}
 	}
 }

@@ -31,6 +31,8 @@
 // # The walk of a LOCK
 //
 //	StartLock            lock.go     checks, makes the token (token.go)
+//	  share              share.go    what one user may take, and …
+//	  admission          admission.go … whose turn it is, while the masters have enough to do (pace.go)
 //	  line               line.go     if it may wait: only the head of a line goes on (several resources: reserve.go)
 //	  round              round.go    one command to all masters, T1
 //	    lane ×N          lane.go     one queue, one goroutine, one connection per master

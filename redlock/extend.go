@@ -2,6 +2,7 @@ package redlock
 
 import (
 	"cmp"
+	"slices"
 	"time"
 )
 
@@ -20,11 +21,25 @@ func (c *Client) StartExtend(op *Op, resources []string, token string, ttl time.
 		t.tell(op, Result{Err: err})
 		return
 	}
-	r := &round{verb: verbExtend, token: token, ttlMs: ttl.Milliseconds(), start: t.now, op: op}
-	r.setLock(resources)
-
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if !c.waitsForRoom() {
+		c.beginExtendLocked(op, resources, token, ttl, &t)
+		return
+	}
+	kept, bytes := slices.Clone(resources), stringsBytes(resources)+len(token)
+	err = c.deferLocked(op, c.shareOf(op), costOf(len(kept), bytes), bytes, 1, func(t *turn) {
+		c.beginExtendLocked(op, kept, token, ttl, t)
+	})
+	if err != nil {
+		t.tell(op, Result{Err: err})
+	}
+}
+
+// beginExtendLocked begins an EXTEND for which there is room.
+func (c *Client) beginExtendLocked(op *Op, resources []string, token string, ttl time.Duration, t *turn) {
+	r := &round{verb: verbExtend, token: token, ttlMs: ttl.Milliseconds(), start: t.now, op: op}
+	r.setLock(resources)
 	born, known := tokenBirth(token)
 	if lease := c.leases.find(resources, token); lease != nil && !known {
 		born, known = lease.born, true
@@ -36,7 +51,7 @@ func (c *Client) StartExtend(op *Op, resources []string, token string, ttl time.
 		}
 	}
 	c.leases.begin(r.keys, r.token)
-	c.launchLocked(r, allMasters(len(c.lanes)), &t)
+	c.launchLocked(r, allMasters(len(c.lanes)), t)
 }
 
 func (c *Client) extensionDecided(r *round, o outcome, v votes, t *turn) {

@@ -20,6 +20,7 @@ import (
 // batch has found something, nothing is sent before that is settled, and votes of batches that were on their way do not count.
 type flight struct {
 	out      []*batch
+	outCost  int // of out
 	spare    []*batch
 	hearable sync.Cond     // the oldest batch may be heard, or the connection has failed; only the hearer waits
 	far      bool          // more than one batch may be in flight
@@ -45,7 +46,7 @@ const (
 // work sends batch after batch until the connection breaks, and returns why.
 func (l *lane) work(link *link) error {
 	l.mu.Lock()
-	l.spare, l.broken = nil, nil
+	l.spare, l.broken, l.socket = nil, nil, link.socket
 	l.mu.Unlock()
 	var hearer sync.WaitGroup
 	hearing := false
@@ -68,9 +69,12 @@ func (l *lane) work(link *link) error {
 				}
 				l.seal(b)
 				err = b.send()
+				l.client.admit()
 				break
 			}
-			if err = b.send(); err == nil {
+			err = b.send()
+			l.client.admit() // while the master is at work, the next batch forms
+			if err == nil {
 				err = b.hear()
 			}
 			l.tell(b, err)
@@ -132,7 +136,7 @@ func (l *lane) windowLocked() (wait time.Duration, open bool) {
 	switch n := len(l.out); {
 	case n == 0:
 		return 0, true
-	case !l.far || l.paused || n >= flightMax:
+	case !l.far || l.paused || n >= flightMax || l.outCost >= l.limit:
 		return 0, false
 	}
 	return max(l.floor/spacing, spacingMin) - time.Since(l.lastSent), true
@@ -153,7 +157,13 @@ func (l *lane) departLocked(link *link) *batch {
 		b = newBatch(l, link)
 	}
 	b.given, b.sealed, b.asked = false, false, l.ticks
-	n := min(len(l.queue), batchMax)
+	n := 0
+	for b.cost = 0; n < min(len(l.queue), batchMax) && b.cost < min(l.limit-l.outCost, costMax); n++ {
+		b.cost += int(l.queue[n].cost)
+	}
+	l.queueCost -= b.cost
+	l.outCost += b.cost
+	b.inFlight = l.outCost
 	b.rounds = append(b.rounds[:0], l.queue[:n]...)
 	rest := copy(l.queue, l.queue[n:])
 	clear(l.queue[rest:])
@@ -258,7 +268,7 @@ func (l *lane) tell(b *batch, err error) {
 	l.batches++
 	l.ops += uint64(len(b.rounds))
 	if err == nil {
-		l.heardLocked(l.turn.now.Sub(b.sent))
+		l.heardLocked(b, l.turn.now.Sub(b.sent))
 	}
 	if b.err != nil {
 		l.err, l.erred, b.err = b.err, l.turn.now, nil
@@ -270,6 +280,7 @@ func (l *lane) tell(b *batch, err error) {
 		l.found = finding{counts: true}.and(l.found).and(b.found)
 	}
 	l.out = slices.Delete(l.out, 0, 1)
+	l.outCost -= b.cost
 	if len(l.out) > 0 {
 		l.asked = l.out[0].asked
 	}
@@ -300,11 +311,14 @@ func (l *lane) tell(b *batch, err error) {
 	l.client.finish(&l.turn)
 }
 
-// heardLocked notes how long the master took to answer.
-func (l *lane) heardLocked(rtt time.Duration) {
+// heardLocked notes how long the master took to answer a batch, or, b being nil, a heartbeat.
+func (l *lane) heardLocked(b *batch, rtt time.Duration) {
 	l.rtt = rtt
 	if l.floor == 0 || rtt < l.floor {
 		l.floor = rtt
+	}
+	if b != nil {
+		l.paceLocked(b.inFlight, b.sent, rtt)
 	}
 }
 

@@ -399,7 +399,7 @@ func (l *lane) heartbeat(ctx context.Context, link *link) error {
 		l.guard.beat = max(l.guard.beat, n)
 	}
 	l.mu.Lock()
-	l.heardLocked(received.Sub(sent))
+	l.heardLocked(nil, received.Sub(sent))
 	if l.guard.high = (highWater{}); found.counts {
 		l.guard.high = highWater{high, sent} // what it says without a vote may be what is left after forgetting
 	}

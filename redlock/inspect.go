@@ -15,12 +15,28 @@ func (c *Client) StartInspect(op *Op, resource string, to Completer) {
 		t.tell(op, Result{Err: err})
 		return
 	}
-	n := len(c.lanes)
-	r := &round{verb: verbRead, start: t.now, op: op, answers: make([]answer, n)}
+	r := &round{verb: verbRead, op: op, answers: make([]answer, len(c.lanes))}
 	r.setKeys(resource)
+	c.startReading(r, &t)
+}
+
+// startReading launches a round that only reads, when there is room.
+func (c *Client) startReading(r *round, t *turn) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.launchLocked(r, allMasters(n), &t)
+	if !c.waitsForRoom() {
+		c.beginReadingLocked(r, t)
+		return
+	}
+	err := c.deferLocked(r.op, c.shareOf(r.op), r.costs(), stringsBytes(r.keys), 1, func(t *turn) { c.beginReadingLocked(r, t) })
+	if err != nil {
+		t.tell(r.op, Result{Err: err})
+	}
+}
+
+func (c *Client) beginReadingLocked(r *round, t *turn) {
+	r.start = t.now
+	c.launchLocked(r, allMasters(len(c.lanes)), t)
 }
 
 func (c *Client) readingDecided(r *round, t *turn) {

@@ -6,10 +6,13 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"net"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"redlockd/redlock/rawio"
 )
 
 // reconnectDelayMin is the first pause after a connection attempt that failed.
@@ -30,9 +33,12 @@ type lane struct {
 	index  int
 	master Master
 
-	mu    sync.Mutex
-	wake  sync.Cond // something that next looks at has changed; only the lane's goroutine waits
-	queue []*round  // waits for the next batch
+	mu        sync.Mutex
+	wake      sync.Cond // something that next looks at has changed; only the lane's goroutine waits
+	queue     []*round  // waits for the next batch
+	queueCost int       // of queue
+	limit     int       // how much may be in flight, see pace.go
+	paced     time.Time // when limit was last looked at
 	// up: a vetted connection stands, and the master answers in time. Only then does the queue fill. Whether its votes
 	// count is for guard to say.
 	up                           bool
@@ -50,6 +56,7 @@ type lane struct {
 	owing                        atomic.Int32 // len(owed), to read without mu
 	guard                        guard
 	identity                     identity // of the master at the last connection
+	socket                       net.Conn // of the connection in use; nil: there is none
 	ear                          *link    // for announcements; nil while there is none
 	rtt                          time.Duration
 	batches, ops, timeouts, shed uint64
@@ -68,7 +75,7 @@ type identity struct {
 }
 
 func newLane(c *Client, index int, master Master) *lane {
-	l := &lane{client: c, index: index, master: master, owed: owed{}, since: time.Now(), err: errConnecting}
+	l := &lane{client: c, index: index, master: master, limit: costFirst, owed: owed{}, since: time.Now(), err: errConnecting}
 	l.wake.L, l.hearable.L = &l.mu, &l.mu
 	return l
 }
@@ -79,24 +86,26 @@ var (
 	errQueueFull  = errors.New("queue is full (queue_max)")
 )
 
-// push puts a round into the queue, or refuses it: the master will abstain. A release that is refused is owed. It needs Client.mu.
-func (l *lane) push(r *round) bool {
+// push puts a round into the queue, or refuses it: the master will abstain. A release that is refused is owed. It tells whether the queue
+// is as much as one batch may take. It needs Client.mu.
+func (l *lane) push(r *round) (taken, full bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	switch {
+	switch queueMax := l.client.opts.QueueMax; {
 	case !l.up:
 		l.client.oweLocked(l, r)
-		return false
-	case len(l.queue) >= l.client.opts.QueueMax && r.verb != verbRelease:
+		return false, false
+	case (len(l.queue) >= queueMax || l.queueCost >= 4*queueMax) && r.verb != verbRelease:
 		l.shed++
 		l.err, l.erred = errQueueFull, r.start
-		return false
+		return false, true
 	}
 	l.queue = append(l.queue, r)
+	l.queueCost += int(r.cost)
 	if len(l.queue) == 1 && (len(l.out) == 0 || l.far) {
 		l.wake.Signal()
 	}
-	return true
+	return true, l.queueCost >= l.queueLimit()
 }
 
 // beat asks for a heartbeat.
@@ -225,7 +234,7 @@ const watchTicks = 5
 
 // watch is called at every tick, on the goroutine of the watch. A master that has not answered within MasterTimeout gives no
 // vote, and gets no new work until it does answer or the connection is given up too. Time is counted in ticks, which come late
-// when this process is short of CPU: its own stall does not condemn the masters.
+// when this process is short of CPU: its own stall does not condemn the masters. Neither does overload: see excusedLocked.
 func (l *lane) watch(t *turn) {
 	l.mu.Lock()
 	l.ticks++
@@ -234,9 +243,10 @@ func (l *lane) watch(t *turn) {
 	if !late {
 		return
 	}
+	needed := l.client.mastersUp() <= quorumOf(len(l.client.lanes))
 	l.client.mu.Lock()
 	l.mu.Lock()
-	if !l.lateLocked() { // it has just answered
+	if !l.lateLocked() || l.excusedLocked(needed) { // or it has just answered
 		l.mu.Unlock()
 		l.client.mu.Unlock()
 		return
@@ -245,7 +255,7 @@ func (l *lane) watch(t *turn) {
 	l.up, l.since = false, time.Now()
 	l.err = fmt.Errorf("no answer within %v", l.client.opts.MasterTimeout)
 	sent, queue := l.giveUpLocked(), l.queue
-	l.queue = nil
+	l.queue, l.queueCost = nil, 0
 	for _, r := range sent {
 		l.client.oweLocked(l, r)
 	}
@@ -273,6 +283,19 @@ func (l *lane) waitsLocked() bool { return l.seeing || len(l.out) > 0 }
 // lateLocked tells whether something was sent longer than MasterTimeout ago and is not answered.
 func (l *lane) lateLocked() bool { return l.up && l.waitsLocked() && l.ticks-l.asked > watchTicks }
 
+// overloadTicks is for how many ticks at most a master is excused by a large batch.
+const overloadTicks = 4 * watchTicks
+
+// excusedLocked tells whether a master that is late is not given up yet. Either it has answered, and this process is so short of CPU that
+// nobody has read that. Or without it there would be no quorum, and it is working off a large batch: then all are overloaded, and to give
+// them up would lose a quorum that only takes longer. A master that is silent under a small load is given up in time.
+func (l *lane) excusedLocked(needed bool) bool {
+	if l.socket != nil && rawio.Unread(l.socket) {
+		return true
+	}
+	return needed && len(l.out) > 0 && l.out[0].cost >= costMin && l.ticks-l.asked <= overloadTicks
+}
+
 func (l *lane) answersInTime() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -290,9 +313,9 @@ func (l *lane) breakOff(err error) {
 	if l.up {
 		l.since = time.Now()
 	}
-	l.up, l.seeing, l.telling, l.err = false, false, false, err
+	l.up, l.seeing, l.telling, l.socket, l.err = false, false, false, nil, err
 	queue := l.queue
-	l.queue = nil
+	l.queue, l.queueCost = nil, 0
 	for _, r := range queue {
 		l.client.oweLocked(l, r)
 	}

@@ -537,11 +537,14 @@ func (c *Client) Unblock(op *Op, err error) bool {
 
 func (c *Client) unblockLocked(op *Op, err error, t *turn) bool {
 	w := op.waiter
-	if w == nil || w.gone {
+	switch {
+	case c.cancelDeferredLocked(op):
+	case w == nil || w.gone:
 		return false
+	default:
+		w.gone = true
+		c.leaveLocked(op, t)
 	}
-	w.gone = true
-	c.leaveLocked(op, t)
 	if err == nil {
 		c.stats.Denied++
 	}

@@ -8,15 +8,16 @@ type Op struct {
 	// Share is what the operation takes of, set before it is started. Nil: the Client's own, which has no limits.
 	Share *Share
 
-	to      Completer
-	keys    []string
-	token   string
-	ttlMs   int64
-	stale   int32   // rounds of the present attempt whose fence was too low
-	fenced  bool    // a fence is asked for
-	strange bool    // the token is the caller's own: some master may know it already
-	waiter  *waiter // nil: the operation does not wait. Guarded by Client.mu
-	lease   *round  // what was granted, for Abandon. Guarded by Client.mu
+	to       Completer
+	keys     []string
+	token    string
+	ttlMs    int64
+	stale    int32     // rounds of the present attempt whose fence was too low
+	fenced   bool      // a fence is asked for
+	strange  bool      // the token is the caller's own: some master may know it already
+	waiter   *waiter   // nil: the operation does not wait. Guarded by Client.mu
+	deferred *deferred // a LOCK that has not begun, which can be cancelled. Guarded by Client.mu
+	lease    *round    // what was granted, for Abandon. Guarded by Client.mu
 }
 
 // StartLock asks for a lock. It never blocks; to.Done is called exactly once, possibly before StartLock returns.
@@ -33,6 +34,26 @@ func (c *Client) StartLock(op *Op, req LockRequest, to Completer) {
 
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if !c.waitsForRoom() {
+		c.beginLockLocked(op, &req, &t)
+		return
+	}
+	later, arrived := req, t.now
+	bytes := stringsBytes(op.keys) + len(op.token)
+	err := c.deferLocked(op, c.shareOf(op), costOf(len(op.keys), bytes), bytes, 1, func(t *turn) {
+		// The wait began when the LOCK came. What is left of it may be nothing: then this is a LOCK that does not wait.
+		later.Wait = max(0, later.Wait-t.now.Sub(arrived))
+		c.beginLockLocked(op, &later, t)
+	})
+	if err != nil {
+		t.tell(op, Result{Err: err})
+		return
+	}
+	op.deferred = c.shareOf(op).end
+}
+
+// beginLockLocked begins a LOCK for which there is room.
+func (c *Client) beginLockLocked(op *Op, req *LockRequest, t *turn) {
 	switch {
 	case c.draining:
 		t.tell(op, Result{Err: ErrDraining})
@@ -43,7 +64,7 @@ func (c *Client) StartLock(op *Op, req LockRequest, to Completer) {
 			return
 		}
 		// It holds the lock already, so it must not stand in line behind those who wait for its own release.
-		c.askLocked(op, &t)
+		c.askLocked(op, t)
 		return
 	}
 	if err := c.shareOf(op).lockable(len(op.keys), t.now); err != nil {
@@ -52,13 +73,13 @@ func (c *Client) StartLock(op *Op, req LockRequest, to Completer) {
 	}
 	switch {
 	case req.Wait > 0:
-		c.joinLocked(op, req.Wait, &t)
+		c.joinLocked(op, req.Wait, t)
 	case c.leases.crowded(op.keys):
 		// Somebody has asked before and is waiting: asking again would be barging in.
 		c.stats.Denied++
 		t.tell(op, Result{})
 	default:
-		c.askLocked(op, &t)
+		c.askLocked(op, t)
 	}
 }
 

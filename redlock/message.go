@@ -32,12 +32,41 @@ type messages struct {
 	seen map[string]struct{} // by id
 	ring [messagesRemembered]string
 	next int
+
+	ownMu    sync.Mutex   // guards own; taken last
+	own      []message    // published here and not passed on, in the order in which the lanes got them
+	ownCount atomic.Int32 // of own
+}
+
+// message is one, with the id by which its copies are known.
+type message struct{ id, channel, payload string }
+
+// passOwn passes on the messages that were published here. It must be called without Client.mu.
+func (m *messages) passOwn() {
+	if m.ownCount.Load() == 0 {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.ownMu.Lock() // while mu is held, so that nobody who takes later ones comes first
+	own := m.own
+	m.own = nil
+	m.ownCount.Store(0)
+	m.ownMu.Unlock()
+	for _, one := range own {
+		m.passOnLocked(one)
+	}
 }
 
 // passOn hands the message to the receiver, unless its id says that this was done already.
-func (m *messages) passOn(id, channel, payload string) {
+func (m *messages) passOn(one message) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	m.passOnLocked(one)
+}
+
+func (m *messages) passOnLocked(one message) {
+	id := one.id
 	if _, ok := m.seen[id]; ok {
 		return
 	}
@@ -49,7 +78,7 @@ func (m *messages) passOn(id, channel, payload string) {
 	m.next = (m.next + 1) % len(m.ring)
 	m.seen[id] = struct{}{}
 	if receive := m.receive.Load(); receive != nil {
-		(*receive)(channel, payload)
+		(*receive)(one.channel, one.payload)
 	}
 }
 
@@ -60,20 +89,62 @@ func (c *Client) OnMessage(receive func(channel, payload string)) {
 	c.messages.receive.Store(&receive)
 }
 
-// Publish sends a message to the receivers of all clients of the same masters, this one included: that one is called before Publish
-// returns. Nobody waits for the masters. The error says that the message is too long.
-func (c *Client) Publish(channel, payload string) error {
-	if n := len(channel) + len(payload); n > MessageMax {
-		return badRequest("the message and its channel have %d bytes, at most %d are possible", n, MessageMax)
-	}
-	id := nonce()
-	c.messages.passOn(id, channel, payload)
+// StartPublish sends a message to the receivers of all clients of the same masters, this one included. It does not wait for the masters'
+// answers: to.Done is called once the message is on its way to them, and the receiver here has been called, possibly before StartPublish
+// returns. While the masters have enough to do that is later, and so publishers are slowed down. Result.Err says that the message is
+// too long, or that too many wait.
+func (c *Client) StartPublish(op *Op, channel, payload string, to Completer) {
 	t := turn{now: time.Now()}
 	defer c.finish(&t)
+	op.to = to
+	if n := len(channel) + len(payload); n > MessageMax {
+		t.tell(op, Result{Err: badRequest("the message and its channel have %d bytes, at most %d are possible", n, MessageMax)})
+		return
+	}
+	defer c.messages.passOwn()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	text := id + " " + strconv.Itoa(len(channel)) + " " + channel + payload
-	c.tellAllLocked(messagesChannel, text, &t)
+	if !c.waitsForRoom() {
+		c.beginPublishLocked(op, channel, payload, &t)
+		return
+	}
+	bytes := len(channel) + len(payload)
+	err := c.deferLocked(op, c.shareOf(op), costOf(1, bytes), bytes, 1, func(t *turn) { c.beginPublishLocked(op, channel, payload, t) })
+	if err != nil {
+		t.tell(op, Result{Err: err})
+	}
+}
+
+// beginPublishLocked sends a message for which there is room. The caller calls passOwn, without Client.mu, before it calls finish.
+func (c *Client) beginPublishLocked(op *Op, channel, payload string, t *turn) {
+	m := message{nonce(), channel, payload}
+	c.messages.ownMu.Lock()
+	c.messages.own = append(c.messages.own, m)
+	c.messages.ownCount.Add(1)
+	c.messages.ownMu.Unlock()
+	c.tellAllLocked(messagesChannel, m.id+" "+strconv.Itoa(len(channel))+" "+channel+payload, t)
+	t.tell(op, Result{Held: true})
+}
+
+// Publish is StartPublish for who does not want to be slowed down. The error says that the message is too long, or that too many wait.
+func (c *Client) Publish(channel, payload string) error {
+	var p publishing
+	c.StartPublish(&p.Op, channel, payload, &p)
+	err, _ := p.err.Load().(error)
+	return err
+}
+
+// publishing is a message of which only an error that is there at once is told.
+type publishing struct {
+	Op
+	err atomic.Value
+}
+
+// Done implements Completer.
+func (p *publishing) Done(_ *Op, result Result) Flusher {
+	if result.Err != nil {
+		p.err.Store(result.Err)
+	}
 	return nil
 }
 
@@ -92,5 +163,5 @@ func (c *Client) heardMessage(text []byte) {
 	if !ok || err != nil || n < 0 || n > len(rest) || len(rest) > MessageMax || len(id) != nonceLen {
 		return
 	}
-	c.messages.passOn(strings.Clone(id), rest[:n], rest[n:]) // what is remembered must not keep the message alive
+	c.messages.passOn(message{strings.Clone(id), rest[:n], rest[n:]}) // what is remembered must not keep the message alive
 }

@@ -82,6 +82,18 @@ var mutants = []mutant{
 	// Shares.
 	{"locks that were under way are not counted", "lock.go", `if full == nil {`, `if full == nil || MUTANT {`, "TestMaxLocksOfAShareUnderWay"},
 
+	// Admission.
+	{"nothing waits for room", "admission.go", `return c.admission.full.Load() }`, `return !MUTANT && c.admission.full.Load() }`, "TestOverloadSlowsDown"},
+	{"the pace does not slow down", "pace.go", `case took <= may:`, `case MUTANT || took <= may:`, "TestOverloadSlowsDown"},
+	{"an UNLOCK overtakes the LOCK", "unlock.go", `share.first != nil {`, `!MUTANT && share.first != nil {`, "TestOrderOfWhatWaitsForRoom"},
+	{"a compare and delete overtakes the LOCK", "commit.go", `|| releases && share.first == nil {`, `|| releases && (MUTANT || share.first == nil) {`, "TestOrderOfWhatWaitsForRoom"},
+	{"the last come of a share begins first", "admission.go", `		share.end.next = d
+`, `		if share.end.next = d; MUTANT { share.end.next = nil; d.next = share.first; share.first = d; d = share.end }
+`, "TestOrderOfWhatWaitsForRoom"},
+	{"no turns", "admission.go", `d.cost > share.deficit {`, `d.cost > share.deficit && !MUTANT {`, "TestTurnsOfShares"},
+	{"overloaded masters are given up", "lane.go", `return needed && len(l.out) > 0`, `return !MUTANT && needed && len(l.out) > 0`, "TestOverloadedMastersAreNotGivenUp"},
+	{"silent masters are excused", "lane.go", `l.out[0].cost >= costMin && `, `(MUTANT || l.out[0].cost >= costMin) && `, "TestOverloadedMastersAreNotGivenUp"},
+
 	// Guards.
 	{"no quarantine", "epoch.go", "		return epochQuarantined\n	}\n	return epochForeign", "		return epochQuarantined\n	}\n	if MUTANT { return epochAdmitted }; return epochForeign", "TestForgetfulMasterHasNoVote"},
 	{"half the wait", "epoch.go", `return maxTTL + 2*`, `if MUTANT { maxTTL /= 2 }; return maxTTL + 2*`, "TestQuarantineHasItsTime"},

@@ -1,6 +1,7 @@
 package redlock
 
 import (
+	"math"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -30,21 +31,21 @@ func (v verb) acquires() bool { return v == verbSet || v == verbAcquire || v == 
 // fields are in an order that leaves few gaps (TestSizes).
 type round struct {
 	// The fields of this block are set before the round enters the first queue and never change while a lane can see it.
-	verb     verb
-	shared   bool // verbRead of a shared text
-	probe    bool // verbRead on behalf of the waiter op, which wants to know when to try again
-	audit    bool // verbRead to see whether op.lease is still there
-	reserves bool // verbAcquire on behalf of the waiter op, see reserve.go
-	debtor   mask // verbRelease: the masters that may hold the key, to which the release is owed if they are away
-	keys     []string
-	key      [1]string // backs keys when there is one
-	token    string
-	ttlMs    int64
-	start    time.Time // T1, read before the first byte goes out; monotonic
-	op       *Op       // told when the round is decided; nil: nobody waits for it
-	lapse    time.Time // verbRelease: when an owed release may be forgotten; zero: never
-	answers  []answer  // verbRead, verbStates, an acquisition of several resources whose op waits: one cell per master, written by its lane before it votes
-	commit   *commit   // what a drop-in client asks for, with any verb that changes keys; nil for all others
+	verb    verb
+	shared  bool   // verbRead of a shared text
+	probe   bool   // verbRead on behalf of the waiter op, which wants to know when to try again
+	audit   bool   // verbRead to see whether op.lease is still there
+	cost    uint16 // of its command, see costOf
+	debtor  mask   // verbRelease: the masters that may hold the key, to which the release is owed if they are away
+	keys    []string
+	key     [1]string // backs keys when there is one
+	token   string
+	ttlMs   int64
+	start   time.Time // T1, read before the first byte goes out; monotonic
+	op      *Op       // told when the round is decided; nil: nobody waits for it
+	lapse   time.Time // verbRelease: when an owed release may be forgotten; zero: never
+	answers []answer  // verbRead, verbStates, an acquisition of several resources whose op waits: one cell per master, written by its lane before it votes
+	commit  *commit   // what a drop-in client asks for, with any verb that changes keys; nil for all others
 
 	fence int64 // verbFence
 
@@ -59,6 +60,7 @@ type round struct {
 	place      int32     // index in leases.all
 	inherited  mask      // masters that may hold the key by an earlier round of the same token
 	lost       bool      // the masters do not have it any more
+	reserves   bool      // verbAcquire on behalf of the waiter op, see reserve.go. Set before it is launched
 	share      *Share    // in which it is counted; nil: in none, or not any more
 }
 
@@ -173,11 +175,22 @@ func (c *Client) finish(t *turn) {
 func (c *Client) launchLocked(r *round, targets mask, t *turn) {
 	c.leases.launched++
 	r.launched = c.leases.launched
+	r.cost = uint16(min(r.costs(), math.MaxUint16))
+	full := false
 	var away mask
 	for i, l := range c.lanes {
-		if !targets.has(i) || !l.push(r) {
+		taken := false
+		if targets.has(i) {
+			var laneFull bool
+			taken, laneFull = l.push(r)
+			full = full || laneFull
+		}
+		if !taken {
 			away = away.with(i)
 		}
+	}
+	if full && !c.admission.full.Load() {
+		c.lookForRoomLocked()
 	}
 	if away != 0 {
 		t.refused = append(t.refused, refused{r, away})

@@ -17,21 +17,30 @@ type Share struct {
 	MaxWaiters int
 
 	// Client.mu guards what follows.
-	locks   int      // resources of leases whose round names this share
-	waiters int      // LOCKs in line
-	ends    []*round // with MaxLocks: a heap, the lease that ends first on top; among them are leases that do not name this share any more
+	locks   int // resources of leases whose round names this share
+	waiters int // LOCKs in line
+	// The operations that wait for room in the lanes: see admission.
+	first, end *deferred
+	bytes      int      // what they take
+	deficit    int      // cost that this share may launch before the next one has its turn
+	next       *Share   // the share whose turn is next
+	ends       []*round // with MaxLocks: a heap, the lease that ends first on top; among them are leases that do not name this share any more
 }
 
 // The limits that a ShareError can name, by the names of the settings.
 const (
 	LimitLocks   = "max_locks"
 	LimitWaiters = "max_waiters"
+	// LimitBytes and LimitAllBytes are no settings: the bytes of the operations that wait until the masters can take more, of one share and
+	// of all.
+	LimitBytes    = "bytes that wait for the masters"
+	LimitAllBytes = "bytes that wait for the masters, of all users"
 )
 
 // ShareError says which limit of its Share an operation would exceed. Nothing was granted. errors.Is finds ErrLimit, and of LimitWaiters
 // also ErrTooManyWaiters.
 type ShareError struct {
-	Limit string // LimitLocks, LimitWaiters
+	Limit string // LimitLocks, LimitWaiters, LimitBytes, LimitAllBytes
 	Max   int
 }
 
@@ -42,7 +51,7 @@ func (e *ShareError) Error() string {
 	case LimitWaiters:
 		return fmt.Sprintf("too many waiters: %d LOCKs of this user may wait at the same time (%s)", e.Max, e.Limit)
 	}
-	return fmt.Sprintf("the limit of this user is reached: %s = %d", e.Limit, e.Max)
+	return fmt.Sprintf("overloaded: at most %d %s are possible", e.Max, e.Limit)
 }
 
 // Is makes errors.Is(err, ErrLimit) true.

@@ -1,6 +1,7 @@
 package redlock
 
 import (
+	"cmp"
 	"slices"
 	"time"
 )
@@ -15,19 +16,24 @@ const sharedPrefix = ReservedPrefix + "shared:"
 // SharedMax bounds a shared text, in bytes.
 const SharedMax = 16 << 10
 
-// Share keeps a text under a name for ttl, on all masters that are up. Nobody waits for it; an empty name, a longer text than
-// SharedMax and a ttl below 1 ms are passed over.
-func (c *Client) Share(name, text string, ttl time.Duration) {
+// Share keeps a text under a name for ttl, on all masters that are up, and takes of the given share, or of the Client's own where that is
+// nil. Nobody waits for it; an empty name, a longer text than SharedMax, a ttl below 1 ms, and what the share has no room for are passed over.
+func (c *Client) Share(of *Share, name, text string, ttl time.Duration) {
 	if name == "" || len(name) > MaxResourceLen || len(text) > SharedMax || ttl < time.Millisecond {
 		return
 	}
 	t := turn{now: time.Now()}
 	defer c.finish(&t)
-	r := &round{verb: verbShare, token: text, ttlMs: ttl.Milliseconds(), start: t.now}
+	r := &round{verb: verbShare, token: text, ttlMs: ttl.Milliseconds()}
 	r.setKeys(sharedPrefix + name)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.launchLocked(r, allMasters(len(c.lanes)), &t)
+	if !c.waitsForRoom() {
+		c.beginReadingLocked(r, &t)
+		return
+	}
+	// It is a memory aid: where there is no room for it, clients send their script again.
+	_ = c.deferLocked(nil, cmp.Or(of, &c.share), r.costs(), len(text), 1, func(t *turn) { c.beginReadingLocked(r, t) })
 }
 
 // StartShared asks all masters for the text under a name: Result.Shared is what the masters hold, each once, which is nothing if none
@@ -36,12 +42,9 @@ func (c *Client) StartShared(op *Op, name string, to Completer) {
 	t := turn{now: time.Now()}
 	defer c.finish(&t)
 	op.to = to
-	n := len(c.lanes)
-	r := &round{verb: verbRead, shared: true, start: t.now, op: op, answers: make([]answer, n)}
+	r := &round{verb: verbRead, shared: true, op: op, answers: make([]answer, len(c.lanes))}
 	r.setKeys(sharedPrefix + name)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.launchLocked(r, allMasters(n), &t)
+	c.startReading(r, &t)
 }
 
 func (c *Client) sharedDecided(r *round, t *turn) {

@@ -31,12 +31,9 @@ func (c *Client) StartRead(op *Op, resources []string, to Completer) {
 		t.tell(op, Result{Err: err})
 		return
 	}
-	n := len(c.lanes)
-	r := &round{verb: verbStates, start: t.now, op: op, answers: make([]answer, n)}
+	r := &round{verb: verbStates, op: op, answers: make([]answer, len(c.lanes))}
 	r.setKeys(resources...)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.launchLocked(r, allMasters(n), &t)
+	c.startReading(r, &t)
 }
 
 // statesVoted tells the result once it is certain. Only cells of masters whose votes are in v are read: others may be being written.

@@ -19,6 +19,7 @@ type Stats struct {
 	Rounds                        Times  // of acquisition rounds: from T1 to the decision
 	Leases                        int    // gauge: granted through this client and still running
 	Waiters                       int    // gauge
+	Deferred                      int    // gauge: operations that have not begun, because the masters have enough to do
 }
 
 // Times counts durations by their size.

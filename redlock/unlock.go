@@ -1,6 +1,9 @@
 package redlock
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // StartUnlock releases what the token holds. It goes to all masters, whatever is believed here: implements "release the lock
 // in all the instances" of "Retry on failure" and step 5.
@@ -16,7 +19,21 @@ func (c *Client) StartUnlock(op *Op, resources []string, token string, to Comple
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.releaseLocked(op, resources, token, true, &t)
+	if err := c.releaseInTurnLocked(op, resources, token, true, &t); err != nil {
+		t.tell(op, Result{Err: err})
+	}
+}
+
+// releaseInTurnLocked is releaseLocked behind what the share of op has started before.
+func (c *Client) releaseInTurnLocked(op *Op, resources []string, token string, owe bool, t *turn) error {
+	if share := c.shareOf(op); share.first != nil {
+		kept, bytes := slices.Clone(resources), stringsBytes(resources)+len(token)
+		return c.deferLocked(op, share, costOf(len(kept), bytes), bytes, 2, func(t *turn) {
+			c.releaseLocked(op, kept, token, owe, t)
+		})
+	}
+	c.releaseLocked(op, resources, token, owe, t)
+	return nil
 }
 
 // releaseLocked releases what the token holds. owe says whether masters that are away are owed it.

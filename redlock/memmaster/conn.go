@@ -1,5 +1,7 @@
 package memmaster
 
+import "time"
+
 // client is what the master knows of one connection. Except in serve it is touched with Master.mu held only.
 type client struct {
 	m    *Master
@@ -63,8 +65,10 @@ func (m *Master) execute(c *client, frames *frameReader) (more, open bool) {
 	defer m.mu.Unlock()
 	m.passGate()
 	defer m.leaveGate()
+	m.awaitIdle()
 	m.running = c
 	more = true
+	var cost time.Duration
 	for more && !c.gone && !c.hangUp && len(c.out) < streamBytesMax {
 		args, err := frames.next(c.args[:0])
 		switch {
@@ -75,10 +79,14 @@ func (m *Master) execute(c *client, frames *frameReader) (more, open bool) {
 			more = false
 		default:
 			c.args = args
+			if m.cost != nil {
+				cost += m.cost(args)
+			}
 			m.process(c, args)
 		}
 	}
 	m.running = nil
+	m.spend(cost)
 	c.flush()
 	open = !c.gone && !c.hangUp
 	return more && open, open

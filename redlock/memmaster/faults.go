@@ -44,6 +44,33 @@ func (m *Master) leaveGate() {
 	}
 }
 
+// SetCost gives commands a price: the master does nothing else for as long as cost says of each, and replies to what a client has pipelined
+// after the sum. Nil, as at first: they take no time. The cost is called with the master's lock held.
+func (m *Master) SetCost(cost func(args [][]byte) time.Duration) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.cost = cost
+}
+
+// awaitIdle waits, with mu held, until the commands of other connections have had their time.
+func (m *Master) awaitIdle() {
+	for left := time.Until(m.busyUntil); left > 0; left = time.Until(m.busyUntil) {
+		m.mu.Unlock()
+		time.Sleep(left)
+		m.mu.Lock()
+	}
+}
+
+// spend has the master do nothing else for that time. It is called with mu held.
+func (m *Master) spend(cost time.Duration) {
+	if cost > 0 {
+		m.busyUntil = time.Now().Add(cost)
+		m.mu.Unlock()
+		time.Sleep(cost)
+		m.mu.Lock()
+	}
+}
+
 // Crash models kill -9: the process ends, its connections are closed, dials are refused until Restart. With keepData
 // everything that was acknowledged is on disk (appendfsync always), without it nothing is (no persistence). For what
 // lies between (appendfsync everysec loses the last second) see Rollback.

@@ -65,8 +65,10 @@ type Master struct {
 
 	// Faults.
 	frozen      bool
-	down        bool // crashed or closed
-	closed      bool // for good
+	cost        func(args [][]byte) time.Duration // see SetCost; nil: nothing
+	busyUntil   time.Time                         // see awaitIdle
+	down        bool                              // crashed or closed
+	closed      bool                              // for good
 	unreachable bool
 	gate        sync.Cond // of mu: passed by connections whose bytes have arrived, one by one after Thaw
 	atGate      int

@@ -1,0 +1,378 @@
+package redlock
+
+// Goal: callers who ask for more than the masters can do are slowed down, and nobody loses a quorum to them; what waits for room has not
+// begun, and keeps its order. Method: in virtual time, masters whose commands have a price (memmaster.SetCost) and callers who
+// always have many operations under way; and, for the order, lanes that a frozen majority keeps full.
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// priced gives the commands of all masters a price: so much each, and so much for every 1000 bytes.
+func (s *stage) priced(each, perThousand time.Duration) {
+	for _, m := range s.masters {
+		m.SetCost(func(args [][]byte) time.Duration {
+			n := 0
+			for _, arg := range args {
+				n += len(arg)
+			}
+			return each + time.Duration(n)*perThousand/1000
+		})
+	}
+}
+
+// flood are operations of one kind. It is their Completer.
+type flood struct {
+	again func(i int, to Completer) // starts another one with each result, until the flood is stopped; nil: does not
+
+	mu                              sync.Mutex
+	started, ended, granted, failed int
+	stopped                         bool
+	firstErr                        error
+}
+
+func (f *flood) Done(_ *Op, r Result) Flusher {
+	f.mu.Lock()
+	f.ended++
+	switch {
+	case r.Err != nil:
+		f.failed++
+		f.firstErr = cmp.Or(f.firstErr, r.Err)
+	case r.Held:
+		f.granted++
+	}
+	i, again := f.started, f.again != nil && !f.stopped && r.Err == nil
+	if again {
+		f.started++
+	}
+	f.mu.Unlock()
+	if again {
+		f.again(i, f)
+	}
+	return nil
+}
+
+// begin starts n operations.
+func (f *flood) begin(n int, start func(i int, to Completer)) {
+	for range n {
+		f.mu.Lock()
+		i := f.started
+		f.started++
+		f.mu.Unlock()
+		start(i, f)
+	}
+}
+
+// end stops the flood and waits for what is under way.
+func (f *flood) end(s *stage) {
+	s.Helper()
+	f.mu.Lock()
+	f.stopped = true
+	f.mu.Unlock()
+	s.until("the end of the flood", func() bool {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		return f.ended == f.started
+	})
+}
+
+// victims are locked and released one after the other by another share. It returns the longest time that one took.
+func (s *stage) victims(u of, n int) (longest time.Duration) {
+	s.Helper()
+	for i := range n {
+		c := u.begin(one(fmt.Sprint("victim:", i), time.Minute))
+		u.finish(c)
+		if c.Err != nil || !c.Held {
+			s.Fatalf("LOCK %d of another share: got %v, %v", i, c.Held, c.Err)
+		}
+		longest = max(longest, c.took)
+		free := &call{Op: Op{Share: u.share}, began: time.Now()}
+		u.StartUnlock(&free.Op, []string{fmt.Sprint("victim:", i)}, c.Token, free)
+		if u.finish(free); free.Err != nil || !free.Held {
+			s.Fatalf("UNLOCK %d of another share: got %v, %v", i, free.Held, free.Err)
+		}
+		longest = max(longest, free.took)
+	}
+	return longest
+}
+
+func TestOverloadSlowsDown(t *testing.T) {
+	long := strings.Repeat("x", 1000)
+	for _, tt := range []struct {
+		name     string
+		underWay int
+		distance time.Duration
+		bursts   int // in place of a new operation for each result
+		start    func(p *proxy, op *Op, i int, to Completer)
+		longest  time.Duration // that a LOCK of another share may take
+	}{
+		{"LOCK of short names", 4096, 100 * time.Microsecond, 0, func(p *proxy, op *Op, i int, to Completer) {
+			p.StartLock(op, one(fmt.Sprint("k", i), time.Minute), to)
+		}, 40 * ms},
+		{"LOCK FENCE of long names and tokens", 4096, 100 * time.Microsecond, 0, func(p *proxy, op *Op, i int, to Completer) {
+			req := one(fmt.Sprint("k", i, long), time.Minute).as(fmt.Sprint("t", i, long))
+			req.Fence = true
+			p.StartLock(op, req, to)
+		}, 40 * ms},
+		{"PUBLISH of 30 KB", 1000, 100 * time.Microsecond, 5, func(p *proxy, op *Op, i int, to Completer) {
+			p.StartPublish(op, "channel", strings.Repeat(long, 30), to)
+		}, 40 * ms},
+		{"LOCK at far masters", 4096, 10 * ms, 0, func(p *proxy, op *Op, i int, to Completer) {
+			p.StartLock(op, one(fmt.Sprint("k", i), time.Minute), to)
+		}, 80 * ms},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			inVirtualTime(t, 5, func(s *stage) {
+				p, share, f := s.open(), &Share{}, &flood{}
+				p.delay(tt.distance/2, tt.distance/2, 0, 1, 2, 3, 4)
+				time.Sleep(time.Second) // the distance is known
+				start := func(i int, to Completer) { tt.start(p, &Op{Share: share}, i, to) }
+				s.priced(50*time.Microsecond, 20*time.Microsecond) // 1024 short ones take a master more than 51 ms
+				if tt.bursts == 0 {
+					f.again = start
+				}
+				f.begin(tt.underWay, start)
+				for range max(tt.bursts, 1) {
+					if longest := s.victims(of{p, &Share{}}, 40); longest > tt.longest {
+						s.Errorf("a LOCK of another share took %v", longest)
+					}
+					if tt.bursts > 0 {
+						f.begin(tt.underWay, start)
+					}
+				}
+				time.Sleep(200 * ms)
+				f.end(s)
+				if f.failed > 0 || f.granted < 1000 {
+					s.Errorf("of the flood %d were granted and %d failed, with %v", f.granted, f.failed, f.firstErr)
+				}
+				p.wantStates("uuuuu")
+				for i, m := range p.Masters() {
+					if m.Timeouts > 0 {
+						s.Errorf("master %d was given up %d times", i+1, m.Timeouts)
+					}
+				}
+				if got := p.Stats().Deferred; got != 0 {
+					s.Errorf("%d operations wait", got)
+				}
+			})
+		})
+	}
+}
+
+// crowd has all masters but some silent for a moment, and starts LOCKs of the share until the next one would wait for room.
+func (p *proxy) crowd(share *Share) (calls []*call) {
+	p.s.Helper()
+	p.s.freeze(0, 1, 2, 3, 4)
+	for i := 0; ; i++ {
+		p.mu.Lock()
+		full := p.waitsForRoom()
+		p.mu.Unlock()
+		if full {
+			return calls
+		}
+		calls = append(calls, of{p, share}.begin(one(fmt.Sprint("crowd:", i), time.Minute)))
+		if i == 0 {
+			synctest.Wait() // it departs alone
+		}
+	}
+}
+
+// What waits for room keeps its order, within its share.
+func TestOrderOfWhatWaitsForRoom(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p := s.open()
+		share := &Share{}
+		u := of{p, share}
+		crowd := p.crowd(share)
+		old := &call{Op: Op{Share: share}, began: time.Now()}
+		lock := u.begin(one("r", time.Minute).as("token"))
+		p.StartUnlock(&old.Op, []string{"r"}, "token", old)
+		again := u.begin(one("r", time.Minute).as("token"))
+		deleted := &call{Op: Op{Share: share}, began: time.Now()}
+		p.StartCommit(&deleted.Op, []Change{compareAndDelete("r", "token")}, deleted)
+		set := &call{Op: Op{Share: share}, began: time.Now()}
+		p.StartCommit(&set.Op, []Change{setNX("r", "other", time.Minute)}, set)
+		extended := &call{Op: Op{Share: share}, began: time.Now()}
+		p.StartExtend(&extended.Op, []string{"r"}, "other", time.Minute, extended)
+		read := &call{Op: Op{Share: share}, began: time.Now()}
+		p.StartRead(&read.Op, []string{"r"}, read)
+		if got := p.Stats(); got.Deferred != 7 || got.Attempts != uint64(len(crowd)) {
+			s.Errorf("%d operations wait and %d attempts were made, want 7 and %d", got.Deferred, got.Attempts, len(crowd))
+		}
+		time.Sleep(ms)
+		s.thaw(0, 1, 2, 3, 4)
+		for _, c := range crowd {
+			p.finish(c).want(s, "LOCK of the crowd", "held", c.took)
+		}
+		for i, c := range []*call{lock, old, again, deleted, set, extended} {
+			p.finish(c).want(s, fmt.Sprint("operation ", i), "held", c.took)
+		}
+		if p.finish(read); len(read.States) != 1 || read.States[0].Value != "other" {
+			s.Errorf("at the end r reads as %+v", read.States)
+		}
+		s.wantOn("r", "other", "11111")
+	})
+}
+
+// Shares have their turns, whatever one of them has waiting.
+func TestTurnsOfShares(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p := s.open()
+		greedy, modest := &Share{}, &Share{}
+		p.crowd(greedy)
+		var order []string
+		start := func(share *Share, name string, req LockRequest) {
+			c := &call{Op: Op{Share: share}, began: time.Now()}
+			c.after = func() { order = append(order, name) }
+			p.StartLock(&c.Op, req, c)
+		}
+		for i := range 1000 {
+			start(greedy, "greedy", one(fmt.Sprint("greedy:", i, strings.Repeat("x", 900)), time.Minute).as(strings.Repeat("t", 1000)))
+		}
+		for i := range 10 {
+			start(modest, "modest", one(fmt.Sprint("modest:", i), time.Minute))
+		}
+		// A client that is gone, and a release of a share that has nothing waiting.
+		gone := of{p, &Share{}}.begin(one("gone", time.Minute).waits(time.Minute))
+		if !p.Unblock(&gone.Op, errors.New("gone")) || !gone.done.Load() || p.Unblock(&gone.Op, nil) {
+			s.Errorf("Unblock of what waits for room: got %v", gone.Err)
+		}
+		time.Sleep(ms)
+		s.thaw(0, 1, 2, 3, 4)
+		s.until("all answers", func() bool { return len(order) == 1010 })
+		before := 0
+		for i, modests := 0, 0; modests < 10; i++ {
+			if order[i] == "modest" {
+				modests++
+			} else {
+				before++
+			}
+		}
+		if len(order) != 1010 || before > 20 {
+			s.Errorf("of %d, %d of the greedy share were answered before the last of the modest one", len(order), before)
+		}
+		s.wantOn("gone", "", "00000")
+	})
+}
+
+// A LOCK that waits for room spends its WAIT there too, and what has not begun ends with the client.
+func TestWaitForRoomEnds(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p := s.open()
+		held := p.lock(one("held", time.Minute))
+		share := &Share{}
+		p.crowd(share)
+		late := of{p, share}.begin(one("held", time.Minute).waits(20 * ms))
+		longer := of{p, share}.begin(one("held", time.Minute).waits(100 * ms))
+		time.Sleep(30 * ms)
+		s.thaw(0, 1, 2, 3, 4)
+		p.finish(late).want(s, "LOCK whose WAIT has run out", "no", 30*ms)
+		p.finish(longer).want(s, "LOCK whose WAIT runs on", "no", 100*ms)
+		p.unlock(held.Token, "held")
+
+		p.align()
+		p.crowd(share)
+		lock := of{p, share}.begin(one("r", time.Minute))
+		p.finish(lock)
+		if !errors.Is(lock.Err, ErrNoQuorum) || lock.took > giveUp+20*ms {
+			s.Errorf("LOCK that waits for room on masters that stay silent: got %v after %v", lock.Err, lock.took)
+		}
+	})
+}
+
+func TestBytesThatWaitForRoom(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p := s.open()
+		share := &Share{}
+		p.crowd(share)
+		large := func(i int) LockRequest {
+			var names []string
+			for k := range MaxResources {
+				names = append(names, fmt.Sprint(strings.Repeat("n", 1000), i, ":", k))
+			}
+			return several(time.Minute, names...)
+		}
+		each := stringsBytes(large(1000).Resources) + deferredBytes
+		var calls []*call
+		for i := range 2 * shareBytesMax / each {
+			c := of{p, share}.begin(large(i))
+			calls = append(calls, c)
+			switch fits := (i+1)*each < shareBytesMax; {
+			case fits && c.done.Load():
+				s.Fatalf("LOCK %d: got %v", i, c.Err)
+			case !fits && i > shareBytesMax/each+20:
+				c.want(s, "one too many", "overloaded: at most 67108864 bytes that wait for the masters are possible", 0)
+				if _, ok := errors.AsType[*ShareError](c.Err); !ok || !errors.Is(c.Err, ErrLimit) {
+					s.Fatalf("one too many: got %v", c.Err)
+				}
+			}
+		}
+		release := &call{Op: Op{Share: share}, began: time.Now()}
+		p.StartUnlock(&release.Op, []string{"r1"}, "token", release)
+		other := of{p, &Share{}}.begin(one("of another share", time.Minute))
+		if release.done.Load() || other.done.Load() {
+			s.Errorf("UNLOCK: got %v; LOCK of another share: got %v", release.Err, other.Err)
+		}
+		for _, c := range calls {
+			p.Unblock(&c.Op, nil)
+		}
+		s.thaw(0, 1, 2, 3, 4)
+		p.finish(release).want(s, "UNLOCK", "no", release.took)
+		p.finish(other).want(s, "LOCK of another share", "held", other.took)
+	})
+}
+
+// Masters that all work off large batches are waited for longer; one without which there is a quorum, or that is silent under a small
+// load, is not.
+func TestOverloadedMastersAreNotGivenUp(t *testing.T) {
+	for _, tt := range []struct {
+		name      string
+		frozen    int
+		resources int // of one LOCK
+		thaw      time.Duration
+		want      string
+		took      time.Duration
+		givenUp   string
+	}{
+		{"all, under much", 5, costMin, 102 * ms, "held", 102 * ms, "[1 1 0 0 0]"},
+		{"all, under much, for too long", 5, costMin, time.Second, "0 of 5 masters voted", 205 * ms, "[1 1 1 1 1]"},
+		{"all, under little", 5, costMin - 1, 102 * ms, "0 of 5 masters voted", giveUp, "[1 1 1 1 1]"},
+		{"two, under much", 2, costMin, 102 * ms, "held", 0, "[1 1 0 0 0]"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			inVirtualTime(t, 5, func(s *stage) {
+				p := s.open()
+				var names []string
+				for i := range tt.resources {
+					names = append(names, fmt.Sprint("r", i))
+				}
+				for i := range tt.frozen {
+					s.freeze(i)
+				}
+				c := p.begin(several(time.Minute, names...))
+				time.AfterFunc(tt.thaw, func() {
+					for i := range tt.frozen {
+						s.thaw(i)
+					}
+				})
+				p.finish(c).want(s, "LOCK", tt.want, tt.took)
+				time.Sleep(80 * ms)
+				var givenUp []uint64
+				for _, m := range p.Masters() {
+					givenUp = append(givenUp, m.Timeouts)
+				}
+				if got := fmt.Sprint(givenUp); got != tt.givenUp {
+					s.Errorf("how often masters were given up: got %s, want %s", got, tt.givenUp)
+				}
+				time.Sleep(2 * time.Second)
+			})
+		})
+	}
+}
