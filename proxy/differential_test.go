@@ -345,9 +345,9 @@ func TestSameFieldsAsRedis(t *testing.T) {
 		t.Errorf("CLIENT INFO: got the fields %q\nwant %q", got, want)
 	}
 
-	added := strings.Fields("redlockd_version go_version goroutines protocol_errors pubsub_clients")
+	added := strings.Fields("redlockd_version go_version goroutines protocol_errors pubsub_clients output_bytes output_total client_output_buffer_limit_disconnections")
 	for _, section := range infoSections {
-		if section.name == "Masters" || section.name == "Locks" {
+		if section.name == "Masters" || section.name == "Locks" || section.name == "Users" {
 			continue // our own
 		}
 		const infoField = `\\n([a-z_]+):`

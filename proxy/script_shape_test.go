@@ -178,7 +178,7 @@ func (g *shapeGenerator) renamed(x *scriptExchange) *scriptExchange {
 
 // call is a random call of the script.
 func (g *shapeGenerator) call(srv *Server, script *knownScript) *scriptExchange {
-	x := &scriptExchange{slot: slot{s: &session{server: srv}}, script: script, declared: []string{"ka", "kb"}[:1+g.IntN(2)]}
+	x := &scriptExchange{slot: slot{s: &session{server: srv}, account: new(account)}, script: script, declared: []string{"ka", "kb"}[:1+g.IntN(2)]}
 	if g.IntN(20) == 0 {
 		x.declared = []string{g.name(), g.pick("kb", "redlockd:k", "")}
 	}
@@ -301,7 +301,7 @@ func TestShapesOfLibraries(t *testing.T) {
 		for i := range 20 {
 			token := "token " + strconv.Itoa(i)
 			for kind, st := range []redlock.State{{Type: "none"}, {Found: true, Type: "string", Value: token, TTL: time.Second}, {Found: true, Type: "string", Value: "another's", TTL: time.Second}} {
-				x := &scriptExchange{slot: slot{s: &session{server: srv}}, script: script, declared: []string{"key " + strconv.Itoa(i)}, argv: []string{token, "5000", "new " + token}, states: []redlock.State{st}}
+				x := &scriptExchange{slot: slot{s: &session{server: srv}, account: new(account)}, script: script, declared: []string{"key " + strconv.Itoa(i)}, argv: []string{token, "5000", "new " + token}, states: []redlock.State{st}}
 				x.keys = x.declared
 				var n names
 				if sh, _ := script.shapes.find(x.kind(nil, &n)); (sh != nil) != (i > 0) {
@@ -323,7 +323,7 @@ func TestShapesAreBounded(t *testing.T) {
 	script := addScript(t, `if redis.call("get", KEYS[1]) == ARGV[1] then return redis.call("pexpire", KEYS[1], ARGV[2]) else return 0 end`)
 	call := func(ttl int) {
 		t.Helper()
-		x := &scriptExchange{slot: slot{s: &session{server: srv}}, script: script, declared: []string{"k"}, argv: []string{"t", strconv.Itoa(ttl)}, states: []redlock.State{{Found: true, Type: "string", Value: "t"}}}
+		x := &scriptExchange{slot: slot{s: &session{server: srv}, account: new(account)}, script: script, declared: []string{"k"}, argv: []string{"t", strconv.Itoa(ttl)}, states: []redlock.State{{Found: true, Type: "string", Value: "t"}}}
 		x.keys = x.declared
 		x.run(0)
 		if want := []keyWrite{{key: "k", kind: writeExpire, ttl: int64(ttl)}}; !reflect.DeepEqual(x.outcome.writes, want) {
