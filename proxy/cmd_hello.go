@@ -79,8 +79,7 @@ func cmdHELLO(s *session, c *call) {
 	}
 
 	if logIn {
-		if refusal := s.logIn(username, password); refusal != "" {
-			c.fail(refusal)
+		if !s.logIn(c, username, password) {
 			return
 		}
 	}
@@ -127,58 +126,61 @@ func cmdAUTH(s *session, c *call) {
 			"Are you sure your configuration is correct?")
 		return
 	}
-	if refusal := s.logIn(username, password); refusal != "" {
-		c.fail(refusal)
-		return
+	if s.logIn(c, username, password) {
+		c.ok()
 	}
-	c.ok()
 }
 
-// logIn makes the session that of the user with this name and password, or returns the error to answer. A login that
+// logIn makes the session that of the user with this name and password, or answers with an error and returns false. A login that
 // fails leaves the session as it was. Where no users are configured anybody is the default user, with any password, as
 // in a Redis without one.
-func (s *session) logIn(name, password []byte) (refusal string) {
-	users := s.server.opts.Users
+func (s *session) logIn(c *call, name, password []byte) bool {
+	srv, users := s.server, s.server.opts.Users
 	if len(users) == 0 {
 		if string(name) != defaultUser {
-			return errWrongPass
+			c.fail(errWrongPass)
+			return false
 		}
-		return ""
+		return true
+	}
+	if wait := srv.logins.before(s.origin, time.Now()); wait > 0 && !s.pause(wait) {
+		c.fail(coded(errGone))
+		return false
 	}
 	// Every user is compared to the end, so that the time tells neither which names exist nor how much of a password
 	// was right.
 	var found *account
 	for i := range users {
 		if sameSecret(name, users[i].Name)&sameSecret(password, users[i].Password) == 1 {
-			found = s.server.accounts[i]
+			found = srv.accounts[i]
 		}
 	}
 	if found == nil {
+		srv.counters.loginsFailed.Add(1)
 		// Never the password. The name is whatever the client sent.
-		s.server.failedLogins.tell(s.server.log, slog.LevelWarn, time.Now(),
+		srv.failedLogins.tell(srv.log, slog.LevelWarn, time.Now(),
 			"a client could not log in", "client", s.addr, "user", string(name[:min(len(name), failedLoginName)]),
 			"to_do", "compare the password of this client with [auth]; if nobody knows the client, keep it from the port")
-		if s.inGate { // else it has logged in before
-			s.leaveGate()
-			time.Sleep(failedLoginPause)
-			s.enterGate()
-		}
-		return errWrongPass
+		sl := new(slot)
+		c.takePlaceAndHold(sl)
+		time.AfterFunc(srv.logins.failed(s.origin, time.Now()), func() { flush(sl.fail(errWrongPass)) })
+		return false
 	}
 	if found != s.account {
 		if refusal := found.enter(); refusal != "" {
-			s.server.refusedClients.tell(s.server.log, slog.LevelWarn, time.Now(), "client refused",
+			srv.refusedClients.tell(srv.log, slog.LevelWarn, time.Now(), "client refused",
 				"addr", s.addr, "user", found.user.Name, "max_connections", found.user.MaxConnections,
 				"to_do", "have the services of this user share connections, or raise its max_connections")
-			return refusal
+			c.fail(refusal)
+			return false
 		}
 		s.mu.Lock()
 		s.becomeLocked(found)
 		s.mu.Unlock()
 	}
 	s.leaveGate()
-	s.server.settle(s)
-	return ""
+	srv.settle(s)
+	return true
 }
 
 // becomeLocked makes the session one of the account, which it has entered, and takes it out of the one before. It is for the reader

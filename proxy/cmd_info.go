@@ -181,6 +181,7 @@ func infoStats(srv *Server, t *infoText, _ *session) {
 	t.field("evicted_clients", n.evicted)
 	t.field("client_output_buffer_limit_disconnections", n.outputLimited)
 	t.field("protocol_errors", n.protocolErrors)
+	t.field("acl_access_denied_auth", n.loginsFailed)
 	t.field("total_error_replies", n.errors)
 }
 

@@ -345,7 +345,8 @@ func TestSameFieldsAsRedis(t *testing.T) {
 		t.Errorf("CLIENT INFO: got the fields %q\nwant %q", got, want)
 	}
 
-	added := strings.Fields("redlockd_version go_version goroutines protocol_errors pubsub_clients output_bytes output_total client_output_buffer_limit_disconnections")
+	added := strings.Fields("redlockd_version go_version goroutines protocol_errors pubsub_clients output_bytes output_total")
+	added = append(added, "acl_access_denied_auth", "client_output_buffer_limit_disconnections") // these since Redis 7.2
 	for _, section := range infoSections {
 		if section.name == "Masters" || section.name == "Locks" || section.name == "Users" {
 			continue // our own

@@ -134,6 +134,8 @@ var metricTable = []metric{
 	counter("commands_total", "Commands that were executed.", func(r *reading) uint64 { return r.front.commands }),
 	counter("error_replies_total", "Commands that were answered with an error.", func(r *reading) uint64 { return r.front.errors }),
 	counter("protocol_errors_total", "Connections that were ended because what came was no command.", func(r *reading) uint64 { return r.front.protocolErrors }),
+	counter("logins_failed_total", "AUTH and HELLO with a wrong name or password.", func(r *reading) uint64 { return r.srv.counters.loginsFailed.Load() }),
+	counter("tls_handshakes_failed_total", "TLS handshakes that were begun and failed.", func(r *reading) uint64 { return r.srv.counters.shakesFailed.Load() }),
 	counter("received_bytes_total", "Bytes from clients.", func(r *reading) uint64 { return r.front.bytesIn }),
 	ofUsers(prometheus.GaugeValue, "user_clients", "Connections that are logged in as the user.", func(a *account) float64 { return float64(a.connections.Load()) }),
 	ofUsers(prometheus.GaugeValue, "user_output_bytes", "Memory of replies and messages that wait for the user's clients.", func(a *account) float64 { return float64(a.output.Load()) }),

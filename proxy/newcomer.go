@@ -23,8 +23,6 @@ const (
 	// after it one record. It would read a ClientHello of 64 KB, and certificates of 256 KB. A hello has 2 KB at most, a certificate
 	// with its chain some more.
 	newcomerWireMax = 32 << 10
-	// failedLoginPause is how long a newcomer who cannot log in waits for the answer.
-	failedLoginPause = 100 * time.Millisecond
 )
 
 // enterGate and leaveGate are for the reader goroutine.
@@ -107,6 +105,7 @@ func (s *session) handshakeFailed(err error) {
 	if err == io.EOF || s.dead.Load() {
 		return
 	}
+	s.server.counters.shakesFailed.Add(1)
 	s.server.failedHandshakes.tell(s.server.log, slog.LevelInfo, time.Now(), "TLS handshake failed", "client", s.id, "addr", s.addr, "err", err)
 	if wrong, ok := errors.AsType[tls.RecordHeaderError](err); ok && wrong.Conn != nil {
 		s.conn.SetWriteDeadline(time.Now().Add(10 * time.Millisecond))

@@ -56,7 +56,8 @@ type Server struct {
 	counters counters
 	stats    *stats
 
-	gate *gate // for newcomers
+	gate   *gate // for newcomers
+	logins logins
 
 	failedLogins, failedHandshakes, refusedClients, protocolErrors rareLine
 	shortTTLs, slowReaders                                         rareLine
@@ -74,6 +75,8 @@ type counters struct {
 	evicted        atomic.Uint64 // closed because of OutputTotal
 	outputLimited  atomic.Uint64 // subscribers closed because of OutputMax
 	protocolErrors atomic.Uint64
+	loginsFailed   atomic.Uint64 // by a wrong name or password
+	shakesFailed   atomic.Uint64 // TLS handshakes
 	repliesLost    atomic.Uint64 // locks released because their grant could not reach the client
 	bytesIn        atomic.Uint64
 	bytesOut       atomic.Uint64

@@ -203,7 +203,7 @@ func (s *session) begin() error {
 func (s *session) read() error {
 	if s.stalled {
 		s.mu.Lock()
-		for s.held.Load() && len(s.in.unread()) >= aheadMax && !s.dead.Load() {
+		for s.held.Load() && len(s.in.unread()) >= s.aheadMax() && !s.dead.Load() {
 			s.changed.Wait()
 		}
 		s.parked = s.held.Load() && len(s.in.unread()) > 0
@@ -233,6 +233,14 @@ func (s *session) read() error {
 		}
 	}
 	return err
+}
+
+// aheadMax is how many bytes are read behind a command that waits.
+func (s *session) aheadMax() int {
+	if !s.authenticated() {
+		return limitsBeforeAuth.command
+	}
+	return aheadMax
 }
 
 // kickLocked wakes the reader, which waits for bytes.

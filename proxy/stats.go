@@ -65,7 +65,7 @@ func (st *stats) codes() map[string]uint64 {
 // totals are the counters that CONFIG RESETSTAT takes back to zero. The counters themselves go on, since metrics that
 // are read as rates must never fall.
 type totals struct {
-	connections, rejected, evicted, outputLimited, commands, protocolErrors, errors, bytesIn, bytesOut uint64
+	connections, rejected, evicted, outputLimited, commands, protocolErrors, loginsFailed, errors, bytesIn, bytesOut uint64
 }
 
 func (srv *Server) totals() totals {
@@ -77,6 +77,7 @@ func (srv *Server) totals() totals {
 		outputLimited:  n.outputLimited.Load(),
 		commands:       n.commands.Load(),
 		protocolErrors: n.protocolErrors.Load(),
+		loginsFailed:   n.loginsFailed.Load(),
 		errors:         srv.stats.errors.Load(),
 		bytesIn:        n.bytesIn.Load(),
 		bytesOut:       n.bytesOut.Load(),
@@ -96,6 +97,7 @@ func (srv *Server) totalsSinceReset() totals {
 		outputLimited:  n.outputLimited - base.outputLimited,
 		commands:       n.commands - base.commands,
 		protocolErrors: n.protocolErrors - base.protocolErrors,
+		loginsFailed:   n.loginsFailed - base.loginsFailed,
 		errors:         n.errors - base.errors,
 		bytesIn:        n.bytesIn - base.bytesIn,
 		bytesOut:       n.bytesOut - base.bytesOut,

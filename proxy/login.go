@@ -1,0 +1,90 @@
+package proxy
+
+import (
+	"maps"
+	"net/netip"
+	"sync"
+	"time"
+)
+
+// logins slow down those who try passwords. Every failed login waits for its answer, also one of a client that has logged in, and all
+// clients of one address (see originOf) share what they have failed: beyond loginFree, whatever they try next waits before it is looked
+// at, whether it is right or wrong, so that the time tells nothing. Nobody is refused: a client behind the same NAT as the
+// guesser, or on the same machine, gets in with the right password within loginWaitMax.
+//
+// A guess takes a connection for loginWaitMax, then: one address can try half of max_clients passwords per second, if it holds all
+// connections there are. Passwords that are not in a list of common ones withstand that.
+type logins struct {
+	mu sync.Mutex
+	// until is when the failures of an origin are paid for, if each costs failedLoginPause.
+	until map[netip.Prefix]time.Time
+}
+
+const (
+	// failedLoginPause is how long a failed login waits for its answer at least, and what it costs its address.
+	failedLoginPause = 100 * time.Millisecond
+	// loginFree is what an address may owe before all of its logins wait: ten failures at one time.
+	loginFree = time.Second
+	// loginWaitMax bounds each wait, before a login is looked at and behind one that failed: client libraries give up after 3 s to 5 s.
+	loginWaitMax = 2 * time.Second
+	// loginOwedMax bounds what an address may owe, and so how long it is remembered.
+	loginOwedMax = 30 * time.Second
+	// loginOriginsMax bounds the addresses that are remembered. All others count as one.
+	loginOriginsMax = 10_000
+)
+
+// before is how long a login from there waits until it is looked at.
+func (l *logins) before(origin netip.Prefix, now time.Time) time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	until, ok := l.until[origin]
+	if !ok && len(l.until) >= loginOriginsMax {
+		until = l.until[netip.Prefix{}]
+	}
+	if until.Before(now) { // or the zero time, which Sub could not take
+		return 0
+	}
+	return min(max(0, until.Sub(now)-loginFree), loginWaitMax)
+}
+
+// failed counts a failed login, and returns how long its answer waits.
+func (l *logins) failed(origin netip.Prefix, now time.Time) time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if _, ok := l.until[origin]; !ok && len(l.until) >= loginOriginsMax {
+		maps.DeleteFunc(l.until, func(_ netip.Prefix, until time.Time) bool { return !until.After(now) })
+		if len(l.until) >= loginOriginsMax {
+			origin = netip.Prefix{}
+		}
+	}
+	if l.until == nil {
+		l.until = make(map[netip.Prefix]time.Time)
+	}
+	until := l.until[origin]
+	if until.Before(now) {
+		until = now
+	}
+	until = until.Add(failedLoginPause)
+	if most := now.Add(loginOwedMax); until.After(most) {
+		until = most
+	}
+	l.until[origin] = until
+	return min(until.Sub(now), loginWaitMax)
+}
+
+// pause keeps the reader goroutine, and no place in the gate, for so long. It returns false if the session is dead.
+func (s *session) pause(d time.Duration) (alive bool) {
+	if s.inGate {
+		s.leaveGate()
+		defer s.enterGate()
+	}
+	over := false
+	timer := time.AfterFunc(d, func() {
+		s.mu.Lock()
+		over = true
+		s.changed.Signal()
+		s.mu.Unlock()
+	})
+	defer timer.Stop()
+	return s.await(func() bool { return over }) == nil
+}
