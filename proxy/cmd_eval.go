@@ -154,7 +154,7 @@ func cmdSCRIPTLOAD(s *session, c *call) {
 		c.fail(err.Error())
 		return
 	}
-	s.server.share(script, s.server.now())
+	s.server.share(script, s.account, s.server.now())
 	c.out = redcon.AppendBulkString(c.out, script.SHA)
 }
 
@@ -179,9 +179,9 @@ func cmdSCRIPTKILL(_ *session, c *call) {
 	c.fail("NOTBUSY No scripts in execution right now.")
 }
 
-// share puts the script on the masters, for the other redlockds.
-func (srv *Server) share(script *knownScript, now int64) {
+// share puts the script on the masters, for the other redlockds, on the account of a user.
+func (srv *Server) share(script *knownScript, a *account, now int64) {
 	if srv.scripts.due(script, now) {
-		srv.opts.Engine.Share(nil, script.SHA, script.source, sharedTTL)
+		srv.opts.Engine.Share(a.share, script.SHA, script.source, sharedTTL)
 	}
 }

@@ -176,13 +176,27 @@ func cmdPUBLISH(s *session, c *call) {
 		c.fail(refusal)
 		return
 	}
-	here := s.server.subscribers.count(channel)
-	if err := s.server.opts.Engine.Publish(channel, payload); err != nil {
-		c.fail(codedFor(s.user.confined(), err))
-		return
+	p := &publication{here: s.server.subscribers.count(channel)}
+	c.takePlace(&p.slot)
+	p.startPublish(&p.op, channel, payload, p)
+}
+
+// publication is a PUBLISH on its way. It is answered once the message is on its way to the masters, which takes a while when they have
+// enough to do.
+type publication struct {
+	slot
+	op   redlock.Op
+	here int // subscribers of this server
+}
+
+// Done implements redlock.Completer.
+func (p *publication) Done(_ *redlock.Op, result redlock.Result) redlock.Flusher {
+	if result.Err != nil {
+		return p.failWith(result.Err)
 	}
-	s.afterPublish(s.account)
-	c.out = redcon.AppendInt(c.out, int64(here))
+	p.s.afterPublish(p.account)
+	p.out = redcon.AppendInt(p.out, int64(p.here))
+	return p.complete()
 }
 
 // appendSubscription appends what a client is told about one subscription. A nil name is null.

@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"runtime/debug"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"redlockd/redlock"
@@ -486,13 +487,41 @@ func (x *scriptExchange) committed(result redlock.Result) redlock.Flusher {
 	return nil
 }
 
-// answer gives the reply that the script has computed, and sends what it has published.
+// answer sends what the script has published and then gives the reply that it has computed.
 func (x *scriptExchange) answer() redlock.Flusher {
-	for _, m := range x.outcome.published {
-		x.s.server.opts.Engine.Publish(m.channel, m.payload) // too long a one was refused by the run
-		x.s.afterPublish(x.account)
+	published := x.outcome.published
+	if len(published) == 0 {
+		return x.reply()
 	}
-	x.s.server.share(x.script, x.s.lastUsed.Load())
+	p := &scriptPublication{x: x, ops: make([]redlock.Op, len(published))}
+	p.left.Store(int32(len(published)))
+	for i, m := range published {
+		x.startPublish(&p.ops[i], m.channel, m.payload, p) // the last one may complete x
+	}
+	return nil
+}
+
+// scriptPublication are the messages of a script on their way. The script is answered behind the last of them, so that who publishes by
+// script is slowed down too.
+type scriptPublication struct {
+	x    *scriptExchange
+	ops  []redlock.Op
+	left atomic.Int32
+}
+
+// Done implements redlock.Completer. The script has changed its keys already: a message that there is no room for is lost, as it may be on
+// its way. Too long a one was refused by the run.
+func (p *scriptPublication) Done(*redlock.Op, redlock.Result) redlock.Flusher {
+	p.x.s.afterPublish(p.x.account)
+	if p.left.Add(-1) > 0 {
+		return nil
+	}
+	return p.x.reply()
+}
+
+// reply gives the reply that the script has computed.
+func (x *scriptExchange) reply() redlock.Flusher {
+	x.s.server.share(x.script, x.account, x.s.lastUsed.Load())
 	x.out = x.outcome.reply.AppendTo(x.out, x.proto)
 	return x.complete()
 }

@@ -55,6 +55,10 @@ func (sl *slot) startShared(op *redlock.Op, sha string, to redlock.Completer) {
 	sl.s.server.opts.Engine.StartShared(sl.charged(op), sha, to)
 }
 
+func (sl *slot) startPublish(op *redlock.Op, channel, payload string, to redlock.Completer) {
+	sl.s.server.opts.Engine.StartPublish(sl.charged(op), channel, payload, to)
+}
+
 // permitted answers an operation whose TTL the user may not ask for.
 func (sl *slot) permitted(op *redlock.Op, ttl time.Duration, to redlock.Completer) bool {
 	err := sl.account.checkTTL(ttl)
