@@ -176,6 +176,7 @@ func (s *session) logIn(c *call, name, password []byte) bool {
 		}
 		s.mu.Lock()
 		s.becomeLocked(found)
+		s.endSubscriptionsLocked(c)
 		s.mu.Unlock()
 	}
 	s.leaveGate()

@@ -165,6 +165,28 @@ func unsubscribe(s *session, c *call, kind subscription) {
 	}
 }
 
+// endSubscriptionsLocked ends what the user that the session has become may not subscribe to, with the messages of UNSUBSCRIBE before
+// the reply of the login. In Redis AUTH keeps all, and a client is closed when its own user loses the permission.
+func (s *session) endSubscriptionsLocked(c *call) {
+	for _, kind := range []subscription{channelSubscription, patternSubscription} {
+		may := s.user.may
+		if kind.subscribed == patternSubscription.subscribed {
+			may = s.user.mayMatch
+		}
+		names := kind.names(&s.subscriptions)
+		for _, name := range slices.Clone(*names) {
+			if may(name) {
+				continue
+			}
+			i := slices.Index(*names, name)
+			*names = slices.Delete(*names, i, i+1)
+			s.subscriptions.bytes -= len(name) + subscriptionCost
+			s.server.subscribers.remove(s, kind, name)
+			c.appendSubscription(kind.unsubscribed, []byte(name), s.subscriptions.count())
+		}
+	}
+}
+
 // cmdPUBLISH is PUBLISH channel message.
 func cmdPUBLISH(s *session, c *call) {
 	channel, payload := string(c.args[1]), string(c.args[2])

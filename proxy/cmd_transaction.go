@@ -199,6 +199,12 @@ func cmdEXEC(s *session, c *call) {
 		return
 	}
 	s.transaction = transaction{}
+	for key := range t.watched {
+		if !s.user.may(key) { // it was watched as another user
+			c.fail(s.user.refuse("resource", key))
+			return
+		}
+	}
 	x := &exchange{engine: s.server.opts.Engine, effects: t.queued, multi: true, watched: t.watched}
 	for key := range t.watched {
 		x.keys = append(x.keys, key)

@@ -205,3 +205,37 @@ func TestConfinedUserLearnsNoMasters(t *testing.T) {
 		t.Errorf("%d commands tried, %d of them with NOQUORUM: are these all?", tried, failed)
 	}
 }
+
+// Goal: who logs in as a lesser user keeps nothing that this one could not have got.
+func TestLoginAsALesserUser(t *testing.T) {
+	srv := serve(t, confine)
+	root, c := srv.dial(), srv.dial()
+	root.do("AUTH", "root", "r").is("+OK")
+	c.do("HELLO", "3", "AUTH", "root", "r")
+	c.do("WATCH", "orders:1", "billing:1").is("+OK")
+	c.raw(frameOf("SUBSCRIBE", "orders:1", "billing:1") + frameOf("PSUBSCRIBE", "*", "billing:*") + frameOf("AUTH", "billing", "b"))
+	for _, want := range []string{
+		`>["subscribe" "orders:1" :1]`, `>["subscribe" "billing:1" :2]`, `>["psubscribe" "*" :3]`, `>["psubscribe" "billing:*" :4]`,
+		`>["unsubscribe" "orders:1" :3]`, `>["punsubscribe" "*" :2]`, "+OK",
+	} {
+		c.read().is(want)
+	}
+	for i := range srv.masters {
+		eventually(t, "the server hears the master", func() bool { return srv.onMaster(i, "PUBLISH", "redlockd:messages", "no message").text == ":1" })
+	}
+	root.do("PUBLISH", "orders:1", "secret").is(":0")
+	root.do("PUBLISH", "billing:1", "hello").is(":2")
+	c.read().is(`>["message" "billing:1" "hello"]`)
+	c.read().is(`>["pmessage" "billing:*" "billing:1" "hello"]`)
+
+	c.do("MULTI").is("+OK")
+	c.do("GET", "billing:1").is("+QUEUED")
+	c.do("EXEC").is("-" + noResource)
+	c.do("WATCH", "billing:1").is("+OK")
+	c.do("MULTI").is("+OK")
+	c.do("GET", "billing:1").is("+QUEUED")
+	c.do("EXEC").is("[_nil]")
+	c.do("AUTH", "root", "r").is("+OK") // who may do more keeps all
+	root.do("PUBLISH", "billing:1", "again").is(":2")
+	c.read().is(`>["message" "billing:1" "again"]`)
+}
