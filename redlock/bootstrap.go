@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-
-	"github.com/redis/go-redis/v9"
 )
 
 // BootstrapReport is what a bootstrap found of one master, and did to it. What could not be read is zero.
@@ -15,9 +13,11 @@ type BootstrapReport struct {
 	Version  string // redis_version
 	RunID    string // names the process
 	Epoch    string // "none", "admitted", "quarantined", or "another run's"; empty: not read
-	Keys     int64  // in the database that redlockd uses; -1: not read
+	Keys     int64  // in the database that redlockd uses, without what a redlockd that waits for the master keeps there; -1: not read
 	Problem  error  // what is in the way; nil: nothing
 	Admitted bool   // by this bootstrap
+
+	before string // value of the epoch key
 }
 
 // Bootstrap is BootstrapAndReport without the reports.
@@ -28,9 +28,13 @@ func Bootstrap(ctx context.Context, opts Options) error {
 
 // BootstrapAndReport admits a brand-new set of masters at once, which would otherwise look as if all of them had just
 // forgotten everything and wait for one quarantine. It does so only if all of them can be reached, are different, may have a
-// vote, have no epoch and hold no key; otherwise it changes nothing, and the error says what is in the way. Use it only
+// vote, were never admitted and hold no key; otherwise it changes nothing, and the error says what is in the way. Use it only
 // where no client can still hold a lock from before. The reports are in the order of the masters; there are none if the
 // options are out of bounds.
+//
+// A master that a redlockd has found without an epoch, and has quarantined for that, counts as never admitted: nothing tells it
+// from one that nobody has looked at yet. Masters that have all forgotten look the same, either way. Where a redlockd runs that knew
+// one of them before, the quarantine says so, and the bootstrap refuses.
 func BootstrapAndReport(ctx context.Context, opts Options) ([]BootstrapReport, error) {
 	opts = opts.withDefaults()
 	if err := opts.Validate(); err != nil {
@@ -57,11 +61,11 @@ func BootstrapAndReport(ctx context.Context, opts Options) ([]BootstrapReport, e
 	}
 	each(reports, func(i int, r *BootstrapReport) {
 		r.Problem = concise(survive(func() (err error) {
-			r.Admitted, err = links[i].swap(ctx, epochKey, "", admittedEpoch(r.RunID))
+			r.Admitted, err = links[i].swap(ctx, epochKey, r.before, admittedEpoch(r.RunID))
 			return err
 		}))
 		if r.Problem == nil && !r.Admitted {
-			r.Problem = errors.New("a proxy has just given it an epoch: it will be admitted after its quarantine")
+			r.Problem = errors.New("a proxy has just given it another epoch: it will be admitted after its quarantine")
 		}
 	})
 	if err := bootstrapProblems(reports); err != nil {
@@ -88,22 +92,49 @@ func (r *BootstrapReport) read(ctx context.Context, m Master, opts Options) (*li
 
 // readMemory returns an error if the master remembers anything.
 func (r *BootstrapReport) readMemory(ctx context.Context, l *link) error {
-	epoch, err := l.conn.Get(ctx, epochKey).Result()
-	if err != nil && err != redis.Nil {
-		return fmt.Errorf("GET %s: %w", epochKey, err)
+	epoch, own, err := readOwn(ctx, l)
+	if err != nil {
+		return err
 	}
 	size, err := l.conn.DBSize(ctx).Result()
 	if err != nil {
 		return fmt.Errorf("DBSIZE: %w", err)
 	}
-	r.Keys, r.Epoch = size, epochWord(epoch, r.RunID)
+	after, ownAfter, err := readOwn(ctx, l)
+	if err != nil {
+		return err
+	}
+	if after != epoch || ownAfter != own {
+		return errors.New("a redlockd has just changed its epoch or its configuration: try again")
+	}
+	r.before, r.Keys, r.Epoch = epoch, size-own, epochWord(epoch, r.RunID)
 	switch {
-	case epoch != "":
+	case !looksNew(epoch, r.RunID) && r.Epoch == "quarantined":
+		return fmt.Errorf("it has an epoch (quarantined: %s): it is not new", quarantineReason(epoch))
+	case !looksNew(epoch, r.RunID):
 		return fmt.Errorf("it has an epoch (%s): it is not new", r.Epoch)
-	case size > 0:
-		return fmt.Errorf("it holds %d keys: it is not new", size)
+	case r.Keys > 0:
+		return fmt.Errorf("it holds %d keys: it is not new", r.Keys)
 	}
 	return nil
+}
+
+// readOwn reads the epoch, and counts the keys that a redlockd keeps on a master before it admits it. What it keeps of locks and fences is
+// not among them: a master that has such is not new.
+func readOwn(ctx context.Context, l *link) (epoch string, own int64, err error) {
+	values, err := l.conn.MGet(ctx, epochKey, configKey, settingsKey, beatKey).Result()
+	if err != nil {
+		return "", 0, fmt.Errorf("MGET %s: %w", epochKey, err)
+	}
+	for _, value := range values {
+		if value != nil {
+			own++
+		}
+	}
+	if len(values) > 0 {
+		epoch, _ = values[0].(string)
+	}
+	return epoch, own, nil
 }
 
 func epochWord(epoch, runID string) string {

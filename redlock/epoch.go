@@ -54,6 +54,15 @@ func quarantinedEpoch(runID, reason string) string {
 	return "q:" + runID + ":" + nonce() + ":" + reason
 }
 
+// reasonNew is why a master is quarantined of which nobody knew anything. It may be brand-new: a bootstrap may admit it.
+const reasonNew = "it has no epoch: it is new, has restarted without its data, or was flushed"
+
+// looksNew tells whether the value of the epoch key is that of a master that nobody has ever admitted, as far as it and the proxies that
+// have seen it can tell: it has none, or this run was quarantined because it had none.
+func looksNew(value, runID string) bool {
+	return value == "" || readEpoch(value, runID) == epochQuarantined && strings.HasSuffix(value, ":"+reasonNew)
+}
+
 // quarantineReason is the reason in the value of a quarantine. Whoever can write to the master can have written it, and it goes into
 // logs and replies.
 func quarantineReason(value string) string {

@@ -403,7 +403,8 @@ func TestBrandNewMastersWaitOnce(t *testing.T) {
 		for i := range s.masters {
 			s.do(i, "FLUSHALL")
 		}
-		p := s.start(func(o *Options) { o.MaxTTL = 2 * time.Second })
+		var log journal
+		p := s.start(log.option, func(o *Options) { o.MaxTTL = 2 * time.Second })
 		ctx, cancel := context.WithTimeout(s.Context(), time.Second)
 		defer cancel()
 		if err := p.Ready(ctx); !errors.Is(err, ErrNoQuorum) || !strings.Contains(err.Error(), "it is new") {
@@ -479,6 +480,72 @@ func TestBootstrapRefusesWhatIsNotNew(t *testing.T) {
 					s.Errorf("%s: epoch of master %d: got %q, want none", tt.name, i+1, epoch)
 				}
 			}
+		})
+	}
+}
+
+// Who has found new masters waits for them, and has left its epoch there. It does not keep a bootstrap from admitting them, and has them
+// as soon as that is done. What is not new stays as it is: masters that it has known before, or that hold a lock.
+func TestBootstrapOfMastersThatSomebodyWaitsFor(t *testing.T) {
+	flush := func(s *stage) {
+		for i := range s.masters {
+			s.do(i, "FLUSHALL")
+		}
+	}
+	for _, tt := range []struct {
+		name  string
+		start func(s *stage) (waiting *proxy)
+		want  string
+	}{
+		{"new", func(s *stage) *proxy { flush(s); return s.start() }, ""},
+		{"new, and two wait", func(s *stage) *proxy { flush(s); s.start(); return s.start() }, ""},
+		{"known before", func(s *stage) *proxy { p := s.open(); flush(s); return p },
+			"it has an epoch (quarantined: its epoch is gone: it has restarted without its data, or was flushed): it is not new"},
+		{"one of two knew it, and comes second", func(s *stage) *proxy {
+			p := s.open()
+			for i := range s.masters {
+				p.paths[i].Partition()
+			}
+			flush(s)
+			s.start()
+			time.Sleep(2 * time.Second)
+			for i := range s.masters {
+				p.paths[i].Heal()
+			}
+			return p
+		}, "it has an epoch (quarantined: its epoch is gone: it has restarted without its data, or was flushed): it is not new"},
+		{"a clock has stepped", func(s *stage) *proxy {
+			p := s.open()
+			for _, m := range s.masters {
+				m.StepClock(time.Hour)
+			}
+			return p
+		}, "it has an epoch (quarantined: its clock stepped by 1h0m0s): it is not new"},
+		{"a lock", func(s *stage) *proxy { flush(s); p := s.start(); s.do(1, "SET", "r", "T"); return p }, "m2: it holds 1 keys: it is not new"},
+		{"a fence", func(s *stage) *proxy {
+			flush(s)
+			p := s.start()
+			time.Sleep(2 * time.Second)
+			p.lock(LockRequest{Resources: []string{"r"}, TTL: time.Second, Fence: true})
+			return p
+		}, "m1: it holds 1 keys: it is not new"},
+	} {
+		inVirtualTime(t, 5, func(s *stage) {
+			p := tt.start(s)
+			time.Sleep(3 * time.Second)
+			err := Bootstrap(s.Context(), s.proxy().options())
+			if tt.want != "" {
+				if err == nil || !strings.Contains(err.Error(), tt.want) || !strings.Contains(err.Error(), "nothing was changed") {
+					s.Errorf("%s: got %v, want an error with %q, and that nothing was changed", tt.name, err, tt.want)
+				}
+				return
+			}
+			if err != nil {
+				s.Errorf("%s: got %v, want them admitted", tt.name, err)
+			}
+			time.Sleep(p.opts.Heartbeat)
+			p.wantStates("uuuuu")
+			p.lock(one("r", time.Second)).want(s, tt.name+": LOCK", "held", 0)
 		})
 	}
 }

@@ -221,6 +221,9 @@ func (l *lane) attest(ctx context.Context, link *link, doubt string, step time.D
 		case doubt == "" && kind == epochAdmitted:
 			l.admitted(value)
 			return nil
+		case kind == epochQuarantined && doubt == "" && l.guard.past != "" && looksNew(value, l.identity.runID):
+			// Who has quarantined it does not know that it was admitted before. It has forgotten, and must not look new to a bootstrap.
+			doubt = l.amnesia("")
 		case kind == epochQuarantined && (doubt == "" || value != l.guard.quarantine):
 			// Another proxy was first. Its reason may be older than our doubt, but its nonce is new to us, so our own wait
 			// for it begins now.
@@ -251,7 +254,7 @@ func (l *lane) attest(ctx context.Context, link *link, doubt string, step time.D
 func (l *lane) amnesia(value string) string {
 	switch {
 	case value == "" && l.guard.past == "":
-		return "it has no epoch: it is new, has restarted without its data, or was flushed"
+		return reasonNew
 	case value == "":
 		return "its epoch is gone: it has restarted without its data, or was flushed"
 	}
@@ -325,9 +328,13 @@ func (l *lane) admitDue(ctx context.Context, link *link) error {
 		return l.attest(ctx, link, "", 0)
 	}
 	if cold {
-		// Masters that have all forgotten look like new ones. Only the operator knows.
-		l.client.opts.Logger.Warn("fences trust clocks once: too few masters remember the last ones", "master", l.master.Addr, "floor", floor,
-			"to_do", "nothing if the masters are new, or fences are not used; else see that clocks here and on the masters differ by less than clock_skew_max")
+		// Masters that have all forgotten look like new ones. There is something to do only where it is known that this one has.
+		log, attrs := l.client.opts.Logger.Info, []any{"master", l.master.Addr, "floor", floor}
+		if l.guard.past != "" {
+			log = l.client.opts.Logger.Warn
+			attrs = append(attrs, "to_do", "nothing if fences are not used; else see that clocks here and on the masters differ by less than clock_skew_max")
+		}
+		log("fences trust clocks once: too few masters remember the last ones", attrs...)
 	}
 	l.admitted(fresh)
 	return nil

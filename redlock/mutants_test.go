@@ -118,9 +118,11 @@ var mutants = []mutant{
 	{"a master that may evict votes until it is connected anew", "guard.go", `counts: g.refusal == ""}`, `counts: MUTANT || g.refusal == ""}`, "TestRefusedMasters"},
 	{"an evicting master is not asked for the leases", "guard.go", `reason != "" && reason != evicts(info) {`, `reason != "" && (MUTANT || reason != evicts(info)) {`, "TestRealEvictedLeasesAreNoticed"},
 	{"leases not looked at when a master becomes a replica", "lane.go", `l.client.suspect() // a replica`, `if !MUTANT { l.client.suspect() } // a replica`, "TestLeasesAreLookedAtWhenAMasterBecomesAReplica"},
-	{"bootstrap over an epoch", "bootstrap.go", `case epoch != "":`, `case epoch != "" && !MUTANT:`, "TestBootstrapRefusesWhatIsNotNew"},
+	{"bootstrap over an epoch", "bootstrap.go", `case !looksNew(epoch, r.RunID):`, `case !looksNew(epoch, r.RunID) && !MUTANT:`, "TestBootstrapRefusesWhatIsNotNew"},
+	{"bootstrap over any quarantine", "epoch.go", `epochQuarantined && strings.HasSuffix(value, ":"+reasonNew)`, `epochQuarantined && (MUTANT || strings.HasSuffix(value, ":"+reasonNew))`, "TestBootstrapOfMastersThatSomebodyWaitsFor"},
+	{"amnesia that others take for newness", "guard.go", `doubt == "" && l.guard.past != "" && looksNew`, `!MUTANT && doubt == "" && l.guard.past != "" && looksNew`, "TestBootstrapOfMastersThatSomebodyWaitsFor"},
 	{"bootstrap of twins", "bootstrap.go", `if other, twice := seen[r.RunID]; twice {`, `if other, twice := seen[r.RunID]; twice && !MUTANT {`, "TestBootstrapRefusesWhatIsNotNew"},
-	{"bootstrap over keys", "bootstrap.go", `case size > 0:`, `case size > 0 && !MUTANT:`, "TestBootstrapRefusesWhatIsNotNew"},
+	{"bootstrap over keys", "bootstrap.go", `case r.Keys > 0:`, `case r.Keys > 0 && !MUTANT:`, "TestBootstrapRefusesWhatIsNotNew"},
 
 	// Waiting.
 	{"barging", "lock.go", `case c.leases.crowded(op.keys):`, `case !MUTANT && c.leases.crowded(op.keys):`, "TestNoBarging"},

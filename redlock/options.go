@@ -205,7 +205,7 @@ func validateMasters(masters []Master) error {
 	case n > MaxMasters:
 		return fmt.Errorf("%d masters are named, at most %d are possible", n, MaxMasters)
 	case n%2 == 0:
-		return fmt.Errorf("%d masters survive the loss of no more masters than %d do: name an odd number, 5 is usual", n, n-1)
+		return fmt.Errorf("%d masters tolerate no more failures than %d: name an odd number (5 is usual)", n, n-1)
 	}
 	seen, named := make(map[string]int, n), make(map[string]int, n)
 	for i, m := range masters {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -65,8 +66,12 @@ type MasterReport struct {
 
 	// Epoch is "admitted", "quarantined", or "none" where no proxy has admitted this run of the master yet.
 	Epoch string
+	// New: nothing on it says that a redlockd has ever admitted it, so a bootstrap may.
+	New bool
 	// Config is what the proxies that use the master at present have agreed on; empty: there are none.
-	Config string
+	Config     string
+	quarantine string // why it is quarantined, if it is
+
 	// settings are these in full; empty: only older ones are there.
 	settings string
 
@@ -138,6 +143,12 @@ func ProbeAll(ctx context.Context, o Options, timeout time.Duration) []MasterRep
 // compare finds what no master can tell by itself: that it is another's twin, or not what these options expect.
 func compare(reports []MasterReport, o Options) {
 	findTwins(reports)
+	// Where all masters are new, that is one finding of them all, and the caller's.
+	if slices.ContainsFunc(reports, func(r MasterReport) bool { return !r.New }) {
+		for i := range reports {
+			reports[i].judgeEpoch()
+		}
+	}
 	fingerprint := agreedSettingsOf(o).fingerprint()
 	for i := range reports {
 		r := &reports[i]
@@ -201,7 +212,13 @@ func (r *MasterReport) ask(ctx context.Context, l *link, timeout time.Duration) 
 	if err != nil && !r.refused("INFO", err) {
 		return // who is not let in would hear the same of every command
 	}
-	r.fill(parseInfo(text))
+	info := parseInfo(text)
+	if isRedlockd(info) {
+		r.Role = "redlockd"
+		r.add(NoVote, "name the Redis masters behind it", "is a redlockd, not a Redis")
+		return // it would refuse every command
+	}
+	r.fill(info)
 	r.readClock(ctx, l, timeout)
 	r.readPersistence(ctx, l)
 	r.judge()
@@ -246,7 +263,7 @@ func (r *MasterReport) refused(command string, err error) (only bool) {
 	case code == "LOADING":
 		r.add(NoVote, "wait", "is still loading its data from the disk")
 	default:
-		r.add(NoVote, "", "refuses %s: %s", command, text)
+		r.add(NoVote, "see that a Redis answers on this address, and that it takes this command from redis-cli", "refuses %s: %s", command, text)
 	}
 	return false
 }
@@ -378,14 +395,23 @@ func (r *MasterReport) readEpoch(ctx context.Context, l *link) {
 	r.Config, _ = values[1].(string)
 	r.Config = shown(r.Config)
 	r.settings, _ = values[2].(string)
+	r.New = looksNew(epoch, r.RunID)
 	switch readEpoch(epoch, r.RunID) {
 	case epochAdmitted:
 		r.Epoch = "admitted"
 	case epochQuarantined:
-		r.Epoch = "quarantined"
-		r.add(Note, "", "is quarantined: it may have forgotten locks, and votes again when the longest of them must have ended (%s)", quarantineReason(epoch))
+		r.Epoch, r.quarantine = "quarantined", quarantineReason(epoch)
 	default:
 		r.Epoch = "none"
+	}
+}
+
+// judgeEpoch says why the master has to be waited for, if it has.
+func (r *MasterReport) judgeEpoch() {
+	switch r.Epoch {
+	case "quarantined":
+		r.add(Note, "", "is quarantined: it may have forgotten locks, and votes again when the longest of them must have ended (%s)", r.quarantine)
+	case "none":
 		r.add(Note, "", "no server has admitted it since it started: it votes a bit more than one max_ttl after the first connects, because it may have forgotten locks")
 	}
 }
@@ -407,7 +433,7 @@ func (r *MasterReport) tryCommands(ctx context.Context, l *link) {
 			continue
 		}
 		if !replied(err) {
-			r.add(NoVote, "", "broke off while its permissions were tried: %v", err)
+			r.add(NoVote, "see its log, and what lies between it and this machine", "broke off while its permissions were tried: %v", err)
 			return
 		}
 		r.refused(commandName(args), err)

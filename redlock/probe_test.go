@@ -225,7 +225,7 @@ func TestProbeReadsTheEpoch(t *testing.T) {
 	s := startRedis(t)
 	probe := func(wantEpoch, wantReason string) {
 		t.Helper()
-		r := Probe(t.Context(), Master{Addr: s.Addr}, probeTimeout)
+		r := ProbeAll(t.Context(), Options{Masters: []Master{{Addr: s.Addr}}}, probeTimeout)[0]
 		var reasons []string
 		for _, p := range r.Problems {
 			reasons = append(reasons, string(p.Severity)+": "+p.Reason)
@@ -235,7 +235,7 @@ func TestProbeReadsTheEpoch(t *testing.T) {
 			t.Errorf("epoch %q, votes %v, problems %q; want %q, true, %q", r.Epoch, r.Votes(), got, wantEpoch, wantReason)
 		}
 	}
-	probe("none", "note: no server has admitted it since it started")
+	probe("none", "") // it is new, as are all that are named
 	if err := Bootstrap(t.Context(), Options{Masters: []Master{{Addr: s.Addr}}}); err != nil {
 		t.Fatal(err)
 	}
@@ -243,6 +243,8 @@ func TestProbeReadsTheEpoch(t *testing.T) {
 	runID := Probe(t.Context(), Master{Addr: s.Addr}, probeTimeout).RunID
 	cli(t, s.Addr, "SET", epochKey, quarantinedEpoch(runID, "its clock stepped"))
 	probe("quarantined", "note: is quarantined: it may have forgotten locks")
+	cli(t, s.Addr, "SET", epochKey, quarantinedEpoch(runID, reasonNew))
+	probe("quarantined", "")
 	cli(t, s.Addr, "SET", epochKey, "of-another-run:1234")
 	probe("none", "note: no server has admitted it since it started")
 }

@@ -14,6 +14,8 @@ var oldestVersion = [2]int{5, 0}
 // that are missing are not judged.
 func refusal(info map[string]string) string {
 	switch {
+	case isRedlockd(info):
+		return "it is a redlockd, not a Redis: name the masters behind it"
 	case info["role"] != "" && info["role"] != "master":
 		return fmt.Sprintf("it is a %s of %s:%s, not a master: a failover would forget locks", info["role"], info["master_host"], info["master_port"])
 	case info["cluster_enabled"] == "1":
@@ -28,6 +30,8 @@ func refusal(info map[string]string) string {
 	}
 	return ""
 }
+
+func isRedlockd(info map[string]string) bool { return info["redlockd_version"] != "" }
 
 // evicts says why a master may throw locks away, or "" when it does not. It is one of the reasons of refusal.
 func evicts(info map[string]string) string {

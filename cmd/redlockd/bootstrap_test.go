@@ -32,7 +32,7 @@ func TestBootstrapCommand(t *testing.T) {
 			cli(t, s[1].Addr, "SET", "redlockd:epoch", "x:y")
 			return addrsOf(s)
 		},
-			[3]string{left, version + `another run's +1 +it has an epoch \(another run's\): it is not new`, left}, "it has an epoch (another run's): it is not new"},
+			[3]string{left, version + `another run's +0 +it has an epoch \(another run's\): it is not new`, left}, "it has an epoch (another run's): it is not new"},
 		{"one down", func(s []*redisproc.Server) string { s[1].Kill(); return addrsOf(s) },
 			[3]string{left, `- +- +- +- +cannot connect: connection refused`, left}, "cannot connect: "},
 		{"two are one", func(s []*redisproc.Server) string {
@@ -89,6 +89,24 @@ func TestBootstrapThenServe(t *testing.T) {
 	code, stdout, stderr := runBinary(t, "bootstrap", "--masters", addrs)
 	if code != exitFailed || strings.Count(stdout, "it has an epoch (admitted): it is not new") != 3 || !strings.Contains(stderr, "nothing was changed") {
 		t.Errorf("again: exit code %d, errors %q, output\n%s\nwant code %d and the reason", code, stderr, stdout, exitFailed)
+	}
+}
+
+// Whoever asks new masters for a lock leaves an epoch there, and no more: a bootstrap is as possible as before.
+func TestRunThenBootstrap(t *testing.T) {
+	_, addrs := startMasters(t, 3)
+	if code, _, stderr := runBinary(t, "run", "--masters", addrs, "r", "--", "true"); code != exitNoQuorum {
+		t.Fatalf("run on new masters: exit code %d, errors %q, want %d", code, stderr, exitNoQuorum)
+	}
+	code, stdout, stderr := runBinary(t, "check", "--masters", addrs)
+	if code != exitOK || strings.Count(stdout, "redlockd bootstrap") != 1 || strings.Contains(stdout, "note: ") {
+		t.Errorf("check: exit code %d, errors %q, output\n%s\nwant one word of bootstrap and no notes", code, stderr, stdout)
+	}
+	if code, stdout, stderr := runBinary(t, "bootstrap", "--masters", addrs); code != exitOK || !strings.Contains(stdout, "3 of 3 masters admitted.") {
+		t.Fatalf("bootstrap: exit code %d, output\n%s%s", code, stdout, stderr)
+	}
+	if code, _, stderr := runBinary(t, "run", "--masters", addrs, "r", "--", "true"); code != exitOK {
+		t.Errorf("run on admitted masters: exit code %d, errors %q", code, stderr)
 	}
 }
 

@@ -225,3 +225,49 @@ func TestColorsOnlyOnATerminal(t *testing.T) {
 		}
 	}
 }
+
+// Whoever names a redlockd where a master is meant is told so, by check and by a server.
+func TestCheckOfARedlockd(t *testing.T) {
+	front := launch(t)
+	code, stdout, stderr := runBinary(t, "check", "--masters", front.addr)
+	if code != exitFailed || strings.Count(stdout, "no vote: ") != 1 || !strings.Contains(stdout, "no vote: is a redlockd, not a Redis\n    to mend it: name the Redis masters behind it\n") {
+		t.Errorf("exit code %d, errors %q, output\n%s\nwant code %d and that it is a redlockd", code, stderr, stdout, exitFailed)
+	}
+	code, _, stderr = runBinary(t, "run", "--masters", front.addr, "r", "--", "true")
+	if code != exitNoQuorum || !strings.Contains(stderr, "refused: it is a redlockd, not a Redis: name the masters behind it") {
+		t.Errorf("run: exit code %d, errors %q, want %d and that it is a redlockd", code, stderr, exitNoQuorum)
+	}
+}
+
+// What all masters have in common is told once.
+func TestReportOfWhatAllHaveInCommon(t *testing.T) {
+	var reports []redlock.MasterReport
+	for _, addr := range []string{"a:1", "b:1", "c:1"} {
+		r := without(fineReport(addr), redlock.Note, "writes snapshots", "save less")
+		if addr == "b:1" {
+			r = without(r, redlock.Warning, "has 1 replicas", "do not promote it")
+		}
+		r.New = true
+		reports = append(reports, r)
+	}
+	v := verdictOf(reports, 50*time.Millisecond)
+	var b strings.Builder
+	if err := v.print(&b, false); err != nil {
+		t.Fatal(err)
+	}
+	_, got, _ := strings.Cut(b.String(), "\n\n")
+	const want = `b:1
+  warning: has 1 replicas
+    to mend it: do not promote it
+
+all masters
+  note: writes snapshots
+    to mend it: save less
+
+A quorum can be had: 3 of 3 masters can vote, 2 are needed; 1 may fail.
+No lock is granted yet: the masters look new. A redlockd that runs admits them after about max_ttl, because masters that have just forgotten locks look the same; if no client can still hold a lock, redlockd bootstrap admits them at once.
+`
+	if got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}

@@ -124,10 +124,11 @@ func helpBootstrap(w io.Writer) {
 
 Admits brand-new masters at once. Without it, a server waits for one max_ttl until they get their vote, because masters that
 are new look like masters that have forgotten every lock. It looks at all masters first, and prints what it found: each must
-answer, be fit to vote (as redlockd check says), be a Redis of its own, have no epoch, and hold no key. If one is not like
-that, nothing is changed on any.
+answer, be fit to vote (as redlockd check says), be a Redis of its own, hold no lock, and never have been admitted. If one is not
+like that, nothing is changed on any. A server or redlockd run that waits for the masters already does not matter.
 
-Use it only when no client can still hold a lock from before: not after masters have lost their data.
+Use it only when no client can still hold a lock from before: not after masters have lost their data. Masters that have all lost
+their data look new. That no lock from before is held is then your word alone.
 
 Exit codes: 0 all masters are admitted, 1 they are not, 2 the command line or the configuration is wrong.
 

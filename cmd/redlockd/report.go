@@ -48,10 +48,14 @@ func (v *verdict) print(w io.Writer, colors bool) error {
 		rows = append(rows, m.row())
 	}
 	writeTable(&b, rows, colors)
-	for _, m := range v.Masters {
-		for i, p := range m.Problems {
-			if i == 0 {
-				fmt.Fprintf(&b, "\n%s\n", m.Addr)
+	list := func(title string, problems []problemFinding, leaveOut func(problemFinding) bool) {
+		for _, p := range problems {
+			if leaveOut(p) {
+				continue
+			}
+			if title != "" {
+				fmt.Fprintf(&b, "\n%s\n", title)
+				title = ""
 			}
 			fmt.Fprintf(&b, "  %s: %s\n", paint(string(p.Severity), colorOf(p.Severity), colors), p.Reason)
 			if p.Fix != "" {
@@ -59,6 +63,10 @@ func (v *verdict) print(w io.Writer, colors bool) error {
 			}
 		}
 	}
+	for _, m := range v.Masters {
+		list(m.Addr, m.Problems, v.ofAll)
+	}
+	list("all masters", v.Masters[0].Problems, func(p problemFinding) bool { return !v.ofAll(p) })
 	color := green
 	if !v.Quorum {
 		color = red
@@ -69,6 +77,16 @@ func (v *verdict) print(w io.Writer, colors bool) error {
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// ofAll tells whether every one of several masters has the problem: then it is told once.
+func (v *verdict) ofAll(p problemFinding) bool {
+	for _, m := range v.Masters {
+		if !slices.Contains(m.Problems, p) {
+			return false
+		}
+	}
+	return len(v.Masters) > 1
 }
 
 func (m *masterFinding) row() []cell {

@@ -17,6 +17,7 @@ type verdict struct {
 	Needed  int             `json:"needed"`
 	Voting  int             `json:"voting"`
 	Masters []masterFinding `json:"masters"`
+	allNew  bool            // a bootstrap may admit them
 }
 
 // masterFinding is the report of one master. Times are in milliseconds, as the names say; what could not be read is left
@@ -50,8 +51,9 @@ type problemFinding struct {
 
 // verdictOf judges reports for a server that gives each master so long.
 func verdictOf(reports []redlock.MasterReport, masterTimeout time.Duration) verdict {
-	v := verdict{Needed: len(reports)/2 + 1}
+	v := verdict{Needed: len(reports)/2 + 1, allNew: true}
 	for _, r := range reports {
+		v.allNew = v.allNew && r.New
 		judgeRoundTrip(&r, masterTimeout)
 		f := masterFinding{
 			Addr: r.Addr, Votes: r.Votes(), Reachable: r.Reachable,
@@ -90,6 +92,9 @@ func (v *verdict) admitted() int {
 // restartSentence is for who restarts the masters one by one: a restarted one has no vote for about max_ttl.
 func (v *verdict) restartSentence() string {
 	switch {
+	case v.allNew:
+		return "No lock is granted yet: the masters look new. A redlockd that runs admits them after about max_ttl, because masters that have just " +
+			"forgotten locks look the same; if no client can still hold a lock, redlockd bootstrap admits them at once."
 	case v.admitted() < v.Needed:
 		return fmt.Sprintf("No lock is granted yet: %d are admitted, and locks need %d. The others are admitted about max_ttl after a redlockd has found them; restart none before.",
 			v.admitted(), v.Needed)
