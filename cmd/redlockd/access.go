@@ -54,15 +54,22 @@ func (e *masterEntry) settings() []*setting {
 // masterList is the value of the setting masters.
 type masterList struct{ entries []masterEntry }
 
-// setText takes addresses with commas between them.
+// setText takes addresses or URLs with commas between them.
 func (l *masterList) setText(text string) error {
 	var entries []masterEntry
 	for addr := range strings.SplitSeq(text, ",") {
 		addr = strings.TrimSpace(addr)
-		if addr == "" {
+		switch {
+		case addr == "" && strings.Contains(text, "@"):
+			return errors.New("an address is missing between two commas") // a password may stand in the others
+		case addr == "":
 			return fmt.Errorf("an address is missing in %q", text)
 		}
-		entries = append(entries, masterEntry{addr: addr})
+		e, err := masterOf(addr)
+		if err != nil {
+			return err
+		}
+		entries = append(entries, e)
 	}
 	l.entries = entries
 	return nil
@@ -74,8 +81,9 @@ func (l *masterList) setTOML(v any) error {
 	err := eachMember(v, `masters = ["host:port", …], or one [[masters]] for each`, func(member any) error {
 		switch m := member.(type) {
 		case string:
-			entries = append(entries, masterEntry{addr: m})
-			return nil
+			e, err := masterOf(m)
+			entries = append(entries, e)
+			return err
 		case map[string]any:
 			e := masterEntry{table: m}
 			// Wrong keys and types are found here; the values are taken by resolve, on top of what all masters share.
@@ -144,6 +152,9 @@ func (e *masterEntry) overlay(a *access) error {
 	if own && ownFile {
 		errs = append(errs, &partError{".password_file", errors.New("password is given too: one of them is enough")})
 	}
+	if strings.Contains(e.addr, "@") || strings.Contains(e.addr, "://") {
+		errs = append(errs, &partError{".addr", errors.New("host:port is needed, or the path of a unix socket; username, password, db and tls stand beside it")})
+	}
 	if errs[0] == nil && e.addr == "" {
 		errs = append(errs, &partError{"", errors.New("addr is missing")})
 	}
@@ -204,7 +215,11 @@ func (c *config) resolveMasters() error {
 		}
 	}
 	seen := make(map[string]int)
+	onCommandLine := c.find("masters").source.kind == fromFlag
 	for i, e := range c.masterList.entries {
+		if _, has := e.table["password"]; has && onCommandLine {
+			c.warn("--masters holds a password, and everybody on this machine can see it in the list of processes: name the masters in REDLOCKD_MASTERS or in a file")
+		}
 		name := fmt.Sprintf("masters[%d]", i)
 		a := c.master
 		e.overlay(&a) // was checked when it was set

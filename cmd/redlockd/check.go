@@ -16,7 +16,7 @@ import (
 const probeTimeoutFactor = 3
 
 func checkFlags() *flagSet {
-	return newFlagSet("check", flagHelp{"json", "", "print the findings as JSON"})
+	return newFlagSet("check", flagHelp{name: "json", arg: "", usage: "print the findings as JSON"})
 }
 
 // check probes the masters and explains.

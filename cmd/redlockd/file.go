@@ -101,6 +101,9 @@ func syntaxError(path, text string, err error) error {
 
 // secretFrom is where in a line a password may begin; -1: nowhere.
 func secretFrom(line, lastKey string) int {
+	if inURL := masterURL.FindStringIndex(line); inURL != nil {
+		return inURL[1]
+	}
 	found := passwordWord.FindStringIndex(line)
 	if found == nil {
 		if passwordWord.MatchString(lastKey) {
@@ -120,7 +123,10 @@ func secretFrom(line, lastKey string) int {
 	return at
 }
 
-var passwordWord = regexp.MustCompile(`(?i)password`)
+var (
+	passwordWord = regexp.MustCompile(`(?i)password`)
+	masterURL    = regexp.MustCompile(`(?i)rediss?://`)
+)
 
 // printable replaces what would upset a terminal.
 func printable(s string) string {

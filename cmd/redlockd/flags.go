@@ -23,18 +23,28 @@ type flagSet struct {
 // flagHelp is one flag, for parsing and for the help text.
 type flagHelp struct {
 	name, arg, usage string // arg empty: a switch
+	hidden           bool   // it is taken and means nothing here
 }
 
 // newFlagSet has the flags of all commands that read the configuration, and the command's own.
 func newFlagSet(command string, own ...flagHelp) *flagSet {
 	f := &flagSet{command: command, given: make(map[string]string)}
-	f.flags = append(f.flags, flagHelp{configFlag, "file", "read the settings in this file (config.toml documents all of them); without it, no file is read"})
+	f.flags = append(f.flags, flagHelp{name: configFlag, arg: "file", usage: "read the settings in this file (config.toml documents all of them); without it, no file is read"})
 	for _, s := range newConfig().settings {
-		if s.flag != "" {
-			f.flags = append(f.flags, flagHelp{s.flag, s.arg, fmt.Sprintf("%s (default %s)", s.usage, s.text())})
+		if s.flag == "" {
+			continue
 		}
+		h := flagHelp{name: s.flag, arg: s.arg, usage: fmt.Sprintf("%s (default %s)", s.usage, s.text())}
+		if command != "serve" {
+			// Whoever serves nothing has no use for these; they are taken all the same, so that all commands can be given the same flags.
+			h.hidden = slices.Contains([]string{"server", "http", "log"}, s.group())
+			if s.flag == "masters" {
+				h.usage, _, _ = strings.Cut(s.usage, ";") // what is behind it is about a server without any
+			}
+		}
+		f.flags = append(f.flags, h)
 	}
-	f.flags = append(f.flags, flagHelp{"print-config", "", "print the settings in effect and where each comes from, and exit"})
+	f.flags = append(f.flags, flagHelp{name: "print-config", usage: "print the settings in effect and where each comes from, and exit"})
 	f.flags = append(f.flags, own...)
 	return f
 }
@@ -46,7 +56,10 @@ func (f *flagSet) on(name string) bool { return f.given[name] == "true" }
 func (f *flagSet) parse(args []string) error {
 	set := flag.NewFlagSet(f.command, flag.ContinueOnError)
 	set.SetOutput(io.Discard)
-	var names []string
+	names := []string{"--help"}
+	if f.command == "serve" {
+		names = append(names, "--version") // see main
+	}
 	for _, h := range f.flags {
 		take := func(text string) error {
 			f.given[h.name] = text
@@ -71,7 +84,10 @@ func (f *flagSet) parse(args []string) error {
 	case f.operands != nil:
 		err = f.operands(set.Args())
 	case set.NArg() > 0:
-		err = f.surplus(set.Arg(0))
+		if isCommand(set.Arg(0)) {
+			return fmt.Errorf("the command comes first: redlockd %s [flags]", set.Arg(0))
+		}
+		err = fmt.Errorf("unexpected argument %q", set.Arg(0))
 	}
 	if err == nil || errors.Is(err, flag.ErrHelp) {
 		return err
@@ -84,17 +100,16 @@ func (f *flagSet) parse(args []string) error {
 	return fmt.Errorf("%w; redlockd %s --help lists the flags", err, f.command)
 }
 
-func (f *flagSet) surplus(arg string) error {
-	isCommand := func(c command) bool { return c.name == arg }
-	if all := commands(); slices.ContainsFunc(all, isCommand) {
-		return fmt.Errorf("the command comes first: redlockd %s [flags]", arg)
-	}
-	return fmt.Errorf("unexpected argument %q", arg)
+func isCommand(name string) bool {
+	return slices.ContainsFunc(commands(), func(c command) bool { return c.name == name })
 }
 
 // usage writes the flags.
 func (f *flagSet) usage(w io.Writer) {
 	for _, h := range f.flags {
+		if h.hidden {
+			continue
+		}
 		name := "--" + h.name
 		if h.arg != "" {
 			name += " " + h.arg

@@ -24,9 +24,18 @@ func TestHelpCoversEveryFlag(t *testing.T) {
 	for command, flags := range map[string]*flagSet{"serve": serveFlags(), "check": checkFlags(), "bootstrap": bootstrapFlags(), "run": runFlags()} {
 		text := helpOf(t, command, "--help")
 		for _, f := range flags.flags {
+			if f.hidden {
+				if command == "serve" || strings.Contains(text, "--"+f.name) {
+					t.Errorf("redlockd %s --help: --%s is for a server alone", command, f.name)
+				}
+				continue
+			}
 			if !strings.Contains(text, "  --"+f.name+" ") || f.usage == "" {
 				t.Errorf("redlockd %s --help: --%s is missing, or has no text", command, f.name)
 			}
+		}
+		if serves := command == "serve"; strings.Contains(text, "five inside this process") != serves || strings.Contains(text, "--listen") != serves {
+			t.Errorf("redlockd %s --help: got\n%s\nwant what a server alone can do there only for serve", command, text)
 		}
 		if same := helpOf(t, "help", command); same != text {
 			t.Errorf("redlockd help %s differs from redlockd %s --help", command, command)

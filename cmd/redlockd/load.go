@@ -31,6 +31,10 @@ func (p process) configure(flags *flagSet, args []string) (*config, int) {
 		return nil, p.usageError(err)
 	}
 	if flags.on("print-config") {
+		p.warn(c.warnings)
+		if flags.command == "serve" {
+			p.warn(c.serverWarnings)
+		}
 		c.print(p.stdout)
 		return nil, exitOK
 	}
@@ -44,14 +48,19 @@ func (p process) configureMasters(flags *flagSet, args []string) (*config, int) 
 	if c == nil {
 		return nil, code
 	}
-	for _, warning := range c.warnings {
-		fmt.Fprintf(p.stderr, "redlockd: warning: %s\n", warning)
-	}
+	p.warn(c.warnings)
 	if len(c.engine.Masters) == 0 {
 		return nil, p.usageError(fmt.Errorf(
 			"%s needs masters, and none are configured (a server would start five inside its own process, where nobody else locks); name them with --masters or --config", flags.command))
 	}
 	return c, exitOK
+}
+
+// warn prints warnings for whoever has started the command.
+func (p process) warn(warnings []string) {
+	for _, warning := range warnings {
+		fmt.Fprintf(p.stderr, "redlockd: warning: %s\n", warning)
+	}
 }
 
 // load reads the configuration: flags win over the environment, that over the file, that over the defaults. Flags are
@@ -110,7 +119,7 @@ func (c *config) readEnvironment(variables map[string]string) error {
 	// Others may have a use for names that we do not know, so they are worth a warning, not an error.
 	for name := range variables {
 		if !slices.Contains(names, name) && !serviceLink.MatchString(name) {
-			c.warnings = append(c.warnings, fmt.Sprintf("the environment variable %s names no setting%s", name, didYouMean(name, names)))
+			c.warnings = append(c.warnings, fmt.Sprintf("the environment variable %s names no setting%s: correct it or unset it; redlockd help settings lists them", name, didYouMean(name, names)))
 		}
 	}
 	slices.Sort(c.warnings)

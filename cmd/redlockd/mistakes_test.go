@@ -169,7 +169,7 @@ func TestMistakesInTheFile(t *testing.T) {
 		},
 		{
 			"masters = [\"a:1\", \"b:1\"]\n",
-			"config.toml:1: masters: 2 masters survive the loss of no more masters than 1 do: name an odd number, 5 is usual",
+			"config.toml:1: masters: 2 masters tolerate no more failures than 1: name an odd number (5 is usual)",
 		},
 		{
 			"masters = [\"a:1\",\n\"b\",\n\"c:1\"]\n",
@@ -440,7 +440,7 @@ func TestMistakesOnTheCommandLine(t *testing.T) {
 		{"serv", nil, `unknown command "serv" (did you mean serve?); the commands are serve, check, bootstrap, run, version, help`},
 		{"qwertz", nil, `unknown command "qwertz"; the commands are serve, check, bootstrap, run, version, help`},
 		{"serve now", nil, `unexpected argument "now"; redlockd serve --help lists the flags`},
-		{"--masters a:1 check", nil, "the command comes first: redlockd check [flags]; redlockd serve --help lists the flags"},
+		{"--masters a:1 check", nil, "the command comes first: redlockd check [flags]"},
 		{"version --long", nil, `version takes no arguments, got "--long"`},
 		{"help servee", nil, `no help on "servee" (did you mean serve?); the topics are settings, serve, check, bootstrap, run, version, help`},
 		{"help serve check", nil, "help takes one topic"},
@@ -448,18 +448,30 @@ func TestMistakesOnTheCommandLine(t *testing.T) {
 		{"--config .", nil, "the configuration file . cannot be read: is a directory"},
 		{"--config=", nil, "--config: the path of a file is needed"},
 		{"", []string{"REDLOCKD_CONFIG=nowhere.toml"}, "the configuration file nowhere.toml cannot be read: no such file or directory"},
-		{"--config two.toml", nil, "two.toml:1: masters: 2 masters survive the loss of no more masters than 1 do: name an odd number, 5 is usual"},
+		{"--config two.toml", nil, "two.toml:1: masters: 2 masters tolerate no more failures than 1: name an odd number (5 is usual)"},
 		{"--max-ttl 60", nil, `--max-ttl: "60" is no duration: a number with a unit is needed, such as 50ms, 30s or 1h30m`},
 		{"--max-ttl 48h", nil, "--max-ttl: locks.max_ttl = 48h is outside 10ms … 24h\n--max-ttl: locks.max_hold = 24h is below locks.max_ttl = 48h (locks.max_hold: default)"},
 		{"--max-clients lots", nil, `--max-clients: "lots" is no whole number`},
 		{"--log-level inof", nil, `--log-level: "inof" is none of debug, info, warn, error (did you mean info?)`},
+		{"--versoin", nil, "unknown flag --versoin (did you mean --version?); redlockd serve --help lists the flags"},
+		{"check --hlep", nil, "unknown flag --hlep (did you mean --help?); redlockd check --help lists the flags"},
+		{"--masters redis://:" + secret + "@a:1,,b:1", nil, "--masters: an address is missing between two commas"},
+		{"--masters redis://:" + secret + "#@a:1", nil, "--masters: a URL cannot be read: " + urlForm},
+		{"--masters redis://u:" + secret + "@a:1/x", nil, "--masters: the database in a URL is no number: " + urlForm},
+		{"--masters redis://u:" + secret + "@a:1/-1", nil, "--masters: the database in a URL is no number: " + urlForm},
+		{"--masters redis://u:" + secret + "@a:1?timeout=1s", nil, "--masters: a URL has something behind ? or #, which redlockd does not know: " + urlForm},
+		{"--masters redis://u:" + secret + "@/1", nil, "--masters: a URL names no host: " + urlForm},
+		{"--masters http://u:" + secret + "@a:1", nil, `--masters: "http" is no scheme of a master: ` + urlForm},
+		{"--masters redis://u:x," + secret + "@a:1", nil, "--masters: a URL cannot be read: " + urlForm},
+		{"--masters b:1,u:" + secret + "@a:1", nil, "--masters: an address has no @; of a URL, " + urlForm + ", and a comma %2C"},
+		{"--masters redis://u@a:1", nil, `--masters: username "u" has no password`},
 		{"--masters a:1,,b:1", nil, `--masters: an address is missing in "a:1,,b:1"`},
 		{"--masters a:1,b:1,a:1", nil, "--masters: a:1 is named twice, as number 1 and 3: each vote must come from a master of its own"},
 		{"--masters a,b:1,c:x", nil, "--masters: \"a\" is no address: host:port is needed, or the path of a unix socket\n--masters: \"x\" is no port: a number up to 65535 is needed"},
 		{"--listen localhost", nil, `--listen: "localhost" is no address: host:port is needed, or :port for all addresses of this machine`},
 		{"", []string{"REDLOCKD_LOCKS_DRIFT_FACTOR=lots"}, `REDLOCKD_LOCKS_DRIFT_FACTOR: "lots" is no number`},
 		{"", []string{"REDLOCKD_MASTER_TLS=perhaps"}, `REDLOCKD_MASTER_TLS: "perhaps" is neither true nor false`},
-		{"", []string{"REDLOCKD_MASTERS=a:1,b:1"}, "REDLOCKD_MASTERS: 2 masters survive the loss of no more masters than 1 do: name an odd number, 5 is usual"},
+		{"", []string{"REDLOCKD_MASTERS=a:1,b:1"}, "REDLOCKD_MASTERS: 2 masters tolerate no more failures than 1: name an odd number (5 is usual)"},
 		{"", []string{"REDLOCKD_AUTH_USERS=" + secret}, "REDLOCKD_AUTH_USERS: name:password is needed for each user, with commas between them"},
 		{"", []string{"REDLOCKD_AUTH_USERS=a:" + secret + ",a:" + secret}, `REDLOCKD_AUTH_USERS: user "a" is named twice`},
 		{"--max-ttl 5 --log-level x", []string{"REDLOCKD_MASTER_TIMEOUT=9"}, "REDLOCKD_MASTER_TIMEOUT: \"9\" is no duration: a number with a unit is needed, such as 50ms, 30s or 1h30m\n" +
@@ -494,6 +506,17 @@ func TestMistakesOnTheCommandLine(t *testing.T) {
 	}
 }
 
+// A warning is told by every command, also by one that only prints the configuration.
+func TestWarningsAreTold(t *testing.T) {
+	environ := []string{"REDLOCKD_LOCK_MAX_TTL=5s", "REDLOCKD_MASTERS=a:1"}
+	for _, args := range [][]string{{"--print-config"}, {"check", "--print-config"}, {"run", "--print-config"}} {
+		code, _, stderr := runCommand(environ, args...)
+		if want := "redlockd: warning: the environment variable REDLOCKD_LOCK_MAX_TTL names no setting"; code != exitOK || !strings.HasPrefix(stderr, want) {
+			t.Errorf("%v: exit code %d, errors %q; want %d, %q", args, code, stderr, exitOK, want)
+		}
+	}
+}
+
 // Warnings do not keep redlockd from running, but an operator should read them.
 func TestWarnings(t *testing.T) {
 	t.Chdir(t.TempDir())
@@ -520,7 +543,7 @@ func TestWarnings(t *testing.T) {
 		{"group.toml", nil, "group.toml holds a password, and its group can read or change it: chmod g= group.toml, or name a password_file"},
 		{"none.toml", nil, ""},
 		{"file.toml", nil, readable("password")},
-		{"none.toml", []string{"REDLOCKD_LOCKS_MAX_TLL=5s"}, "the environment variable REDLOCKD_LOCKS_MAX_TLL names no setting (did you mean REDLOCKD_LOCKS_MAX_TTL?)"},
+		{"none.toml", []string{"REDLOCKD_LOCKS_MAX_TLL=5s"}, "the environment variable REDLOCKD_LOCKS_MAX_TLL names no setting (did you mean REDLOCKD_LOCKS_MAX_TTL?): correct it or unset it; redlockd help settings lists them"},
 		{"none.toml", []string{"REDLOCKD_SERVICE_HOST=10.0.0.1", "REDLOCKD_PORT=tcp://10.0.0.1:6380", "REDLOCKD_PORT_6380_TCP_ADDR=10.0.0.1", "REDLOCKD_SERVICE_PORT_LOCKS=1"}, ""},
 	} {
 		cfg, err := load(map[string]string{"config": c.file}, c.environ)

@@ -26,10 +26,10 @@ const (
 
 func runFlags() *flagSet {
 	return newFlagSet("run",
-		flagHelp{"ttl", "duration", "how long the lock outlives redlockd at most, if that is killed (default 30s, or max_ttl if that is shorter)"},
-		flagHelp{"wait", "duration", "how long to wait for the lock; for more than an hour, set REDLOCKD_LOCKS_MAX_WAIT too (default 0s)"},
-		flagHelp{"grace", "duration", "time between SIGTERM and SIGKILL when the lock cannot be kept (default 5s, or a sixth of --ttl)"},
-		flagHelp{"fence", "", "ask for a fencing token: the command gets it as LOCK_FENCE"})
+		flagHelp{name: "ttl", arg: "duration", usage: "how long the lock outlives redlockd at most, if that is killed (default 30s, or max_ttl if that is shorter)"},
+		flagHelp{name: "wait", arg: "duration", usage: "how long to wait for the lock; for more than an hour, set REDLOCKD_LOCKS_MAX_WAIT too (default 0s)"},
+		flagHelp{name: "grace", arg: "duration", usage: "time between SIGTERM and SIGKILL when the lock cannot be kept (default 5s, or a sixth of --ttl)"},
+		flagHelp{name: "fence", arg: "", usage: "ask for a fencing token: the command gets it as LOCK_FENCE"})
 }
 
 // errand is what the command line of run asks for.

@@ -25,7 +25,7 @@ import (
 const closeTimeout = 2 * time.Second
 
 func serveFlags() *flagSet {
-	return newFlagSet("serve", flagHelp{"bootstrap", "", "admit brand-new masters at once, without waiting for max_ttl: only where no client can still hold a lock"})
+	return newFlagSet("serve", flagHelp{name: "bootstrap", arg: "", usage: "admit brand-new masters at once, without waiting for max_ttl: only where no client can still hold a lock"})
 }
 
 // serve runs the server until a signal ends it.
