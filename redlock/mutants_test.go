@@ -56,7 +56,7 @@ var mutants = []mutant{
 	{"the old connection is not killed", "link.go", `if before.clientID != 0 && before.runID == id.runID {`, `if !MUTANT && before.clientID != 0 && before.runID == id.runID {`, "TestOldConnectionIsKilled"},
 	{"a release overtakes", "batch.go", `if b.touched.has(key) {`, `if !MUTANT && b.touched.has(key) {`, "TestBatchOrder"},
 	{"a release overtakes (random)", "batch.go", `if !t.any {`, `if !t.any || MUTANT {`, "TestBatchEqualsOneByOne"},
-	{"releases shed", "lane.go", `l.client.opts.QueueMax && r.verb != verbRelease:`, `l.client.opts.QueueMax && (MUTANT || r.verb != verbRelease):`, "TestQueueMaxShedsAcquisitionsOnly"},
+	{"releases shed", "lane.go", `4*queueMax) && r.verb != verbRelease:`, `4*queueMax) && (MUTANT || r.verb != verbRelease):`, "TestQueueMaxShedsAcquisitionsOnly"},
 	{"EXTEND shortens", "scripts.go", "    if redis.call('PTTL', KEYS[i]) < tonumber(ARGV[2]) then\n      redis.call('PEXPIRE'", "    if ` + pick(MUTANT, `true`, `redis.call('PTTL', KEYS[i]) < tonumber(ARGV[2])`) + ` then\n      redis.call('PEXPIRE'", "TestShorterExtendWithoutQuorum"},
 	{"LOCK shortens", "scripts.go", "  if redis.call('PTTL', KEYS[i]) < tonumber(ARGV[2]) then\n    redis.call('SET'", "  if ` + pick(MUTANT, `true`, `redis.call('PTTL', KEYS[i]) < tonumber(ARGV[2])`) + ` then\n    redis.call('SET'", "TestShorterRepetitionWithoutQuorum"},
 	{"remains of a lost lock kept", "extend.go", `c.clearLocked(r, t)`, `if !MUTANT { c.clearLocked(r, t) }`, "TestExtendOfALostLockReleasesTheRemains"},
