@@ -405,7 +405,7 @@ func (b *batch) hearCommand(command command) error {
 	case r.verb == verbPublish || r.verb == verbShare:
 		return nonsense(reply)
 	default:
-		vote, word = r.readScript(reply)
+		vote, word = r.readScript(reply, b.lane.client.opts.ClockSkewMax)
 		if vote == voteDenied && r.verb.acquires() && r.answers != nil {
 			b.readings = append(b.readings, reading{round: r, answer: answer{denier: r.denier(reply)}})
 		}
@@ -471,7 +471,7 @@ func readSet(reply reply) (vote, error) {
 }
 
 // readScript turns the reply to a script of its own into the vote of the round.
-func (r *round) readScript(reply reply) (vote, error) {
+func (r *round) readScript(reply reply, skew time.Duration) (vote, error) {
 	if reply.kind != ':' {
 		return voteUnknown, nonsense(reply)
 	}
@@ -489,6 +489,9 @@ func (r *round) readScript(reply reply) (vote, error) {
 	}
 	if r.verb.acquires() && reply.n <= deniedBy {
 		return voteDenied, nil
+	}
+	if r.verb == verbFence && reply.n >= r.fence && reply.n > highestBelieved(time.Now(), skew) {
+		return voteUnknown, fmt.Errorf("its mark or floor, %d, is more than %v ahead of the clock here: see %s and %s on it", reply.n, fenceAheadMax-skew, floorKey, marksKey)
 	}
 	if r.verb == verbFence && reply.n >= r.fence {
 		for seen := r.mark.Load(); seen < reply.n && !r.mark.CompareAndSwap(seen, reply.n); seen = r.mark.Load() {
@@ -528,11 +531,13 @@ func (b *batch) hearReading(r *round) (v vote, word, err error) {
 			a.ttl = time.Duration(reply.n) * time.Millisecond
 			a.found = a.found && reply.n != -2
 		case !reply.null:
-			mark, err := strconv.ParseFloat(string(reply.text), 64)
-			if err != nil {
-				return voteUnknown, nil, nonsense(reply)
+			score, err := strconv.ParseFloat(string(reply.text), 64)
+			mark, ok := fenceOf(score)
+			if skew := b.lane.client.opts.ClockSkewMax; err != nil || !ok || mark > highestFence(time.Now(), skew) {
+				a.err = errors.New(falseFences("mark in "+marksKey, shown(string(reply.text)), skew))
+				continue
 			}
-			a.mark = int64(mark)
+			a.mark = mark
 		}
 	}
 	if a.err != nil {

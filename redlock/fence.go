@@ -3,6 +3,7 @@ package redlock
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -25,7 +26,13 @@ const (
 	fenceOriginMs    = 946_684_800_000 // 2000-01-01 UTC, in milliseconds since 1970
 	// fenceSlack is how many marks beyond FenceMarks are pushed out at once.
 	fenceSlack = 64
-	// fenceAheadMax is how far a fence may be ahead of a master's clock: a proxy whose clock is years ahead would spend them.
+	// fenceAheadMax is how far a fence may be ahead of a master's clock: a proxy whose clock is years ahead would spend them. So no master
+	// holds a higher one, unless somebody has written it by hand, or the master lies.
+	//
+	// A proxy believes a mark or a floor up to so far ahead of its own clock, less ClockSkewMax: what it gives above it, masters whose
+	// clocks are behind still accept. It refuses a master that shows more than that and ClockSkewMax: what a proxy whose clock is
+	// ahead may have given is no reason to. Between the two the master abstains from fences, until the clocks have passed. A floor
+	// within the bound that is false makes fences run ahead of the clocks by as much; they grow all the same.
 	fenceAheadMax = 24 * time.Hour
 	// fenceRetries bounds the rounds of one attempt whose fence was too low.
 	fenceRetries = 8
@@ -50,6 +57,9 @@ func fenceTime(t time.Time) int64 {
 }
 
 func (f *fenceClock) next(now time.Time) int64 {
+	if f.last > fenceTime(now.Add(fenceAheadMax)) {
+		f.last = 0 // our clock was wrong. No master would accept more; their marks keep the order
+	}
 	f.last = max(f.last+1, fenceTime(now)+f.ahead)
 	return f.last
 }
@@ -128,18 +138,59 @@ func highWaterCommands(ctx context.Context) (*redis.StringCmd, *redis.ZSliceCmd)
 	return redis.NewStringCmd(ctx, "get", floorKey), redis.NewZSliceCmd(ctx, "zrevrange", marksKey, 0, 0, "withscores")
 }
 
-func readHighWater(floor *redis.StringCmd, top *redis.ZSliceCmd) (int64, error) {
-	high, err := floor.Int64()
-	if err != nil && err != redis.Nil {
-		return 0, fmt.Errorf("GET %s: %w", floorKey, err)
+// readHighWater returns the highest fence that the master has accepted, as far as it says, or why that cannot be true.
+func readHighWater(floor *redis.StringCmd, top *redis.ZSliceCmd, now time.Time, skew time.Duration) (high int64, untrue string, err error) {
+	if err := floor.Err(); err != nil && err != redis.Nil {
+		if isWrongType(err) {
+			return 0, falseFences(floorKey, "no string", skew), nil
+		}
+		return 0, "", fmt.Errorf("GET %s: %w", floorKey, err)
 	}
 	if err := top.Err(); err != nil {
-		return 0, fmt.Errorf("ZREVRANGE %s: %w", marksKey, err)
+		if isWrongType(err) {
+			return 0, falseFences(marksKey, "no sorted set", skew), nil
+		}
+		return 0, "", fmt.Errorf("ZREVRANGE %s: %w", marksKey, err)
+	}
+	if text := floor.Val(); text != "" {
+		if high, err = strconv.ParseInt(text, 10, 64); err != nil || high > highestFence(now, skew) {
+			return 0, falseFences(floorKey, shown(text), skew), nil
+		}
 	}
 	for _, z := range top.Val() {
-		high = max(high, int64(z.Score))
+		mark, ok := fenceOf(z.Score)
+		if !ok || mark > highestFence(now, skew) {
+			return 0, falseFences("highest mark in "+marksKey, strconv.FormatFloat(z.Score, 'f', 0, 64), skew), nil
+		}
+		high = max(high, mark)
 	}
-	return high, nil
+	return high, "", nil
+}
+
+// fenceOf is a score as a fence, if it can be one.
+func fenceOf(score float64) (int64, bool) {
+	if !(score >= 0 && score < 1<<53) {
+		return 0, false
+	}
+	return int64(score), true
+}
+
+// highestFence is the highest that any proxy can have given.
+func highestFence(now time.Time, skew time.Duration) int64 {
+	return fenceTime(now.Add(fenceAheadMax + skew))
+}
+
+// highestBelieved is the highest that a proxy goes above because one master shows it.
+func highestBelieved(now time.Time, skew time.Duration) int64 {
+	return fenceTime(now.Add(fenceAheadMax - skew))
+}
+
+// falseFences says what is wrong with what a key holds, and what to do. The epoch goes too: without it the master waits for what it may
+// have forgotten, and learns the true fences from the others.
+func falseFences(key, value string, skew time.Duration) string {
+	return fmt.Sprintf("its %s is %s, which no proxy has given: fences are at most %v ahead of the clock here. If this clock is right, "+
+		"run DEL %s %s %s on it: it votes again after one max_ttl, with the fences that the others remember",
+		key, value, fenceAheadMax+skew, floorKey, marksKey, epochKey)
 }
 
 // relearn returns the floor for a master whose quarantine ended at the given time: the highest fence that any quorum of masters
@@ -154,7 +205,7 @@ func (c *Client) relearn(lane *lane, ended time.Time) (floor int64, cold bool) {
 			continue
 		}
 		l.mu.Lock()
-		if l.up && l.guard.epoch != "" && l.guard.high.read.After(ended) {
+		if l.up && l.guard.epoch != "" && l.guard.refusal == "" && l.guard.high.read.After(ended) {
 			remember++
 			floor = max(floor, l.guard.high.fence)
 		}

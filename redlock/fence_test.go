@@ -113,7 +113,7 @@ func TestRealFenceMarksAreBounded(t *testing.T) {
 func TestRealFenceYearsAheadIsRefused(t *testing.T) {
 	c := openReal(t, realMasters(t, 1), patient)
 	c.mu.Lock()
-	c.fences.observe(fenceTime(time.Now().Add(1000*time.Hour)), time.Now())
+	c.fences.ahead = (1000 * time.Hour).Milliseconds() << fenceCounterBits
 	c.mu.Unlock()
 	_, err := c.Acquire(context.Background(), LockRequest{Resources: []string{"ahead"}, TTL: time.Second, Fence: true})
 	if err == nil {

@@ -34,7 +34,7 @@ type guard struct {
 	high  highWater // as of the last heartbeat, if the master had a vote then
 	beat  int64     // the highest beat seen under the present epoch: it never goes back, unless the master's memory does
 
-	refusal string   // why it has no vote although it is connected: it may evict keys. As of the last heartbeat
+	refusal string   // why it has no vote although it is connected: it may evict keys, or its fences are false. As of the last heartbeat
 	evicted int64    // keys that the run has evicted, as of the last heartbeat; -1: not known
 	former  []string // epochs of the run that another has taken the place of: none of them comes back, unless its memory does
 }
@@ -371,11 +371,11 @@ func (l *lane) heartbeat(ctx context.Context, link *link) error {
 	if reason := refusal(info); reason != "" && reason != evicts(info) {
 		return &refusedError{reason}
 	}
-	l.refuse(evicts(info))
-	high, err := readHighWater(floor, top)
+	high, untrue, err := readHighWater(floor, top, received, c.opts.ClockSkewMax)
 	if err != nil {
 		return fmt.Errorf("heartbeat: %w", err)
 	}
+	l.refuse(cmp.Or(evicts(info), untrue))
 	n, err := beat.Int64()
 	if err != nil {
 		return fmt.Errorf("heartbeat: %w", err)
@@ -407,8 +407,11 @@ func (l *lane) heartbeat(ctx context.Context, link *link) error {
 	}
 	l.mu.Lock()
 	l.heardLocked(nil, received.Sub(sent))
-	if l.guard.high = (highWater{}); found.counts {
-		l.guard.high = highWater{high, sent} // what it says without a vote may be what is left after forgetting
+	switch {
+	case found.counts:
+		l.guard.high = highWater{high, sent}
+	case untrue == "": // what it says without a vote may be what is left after forgetting
+		l.guard.high = highWater{}
 	}
 	if found.unsettled() {
 		l.found = l.found.and(found)
@@ -420,8 +423,8 @@ func (l *lane) heartbeat(ctx context.Context, link *link) error {
 	return l.admitDue(ctx, link)
 }
 
-// refuse takes the vote from a master that may evict keys, for as long as there is a reason to. The connection stays: the master is asked
-// which leases it has lost.
+// refuse takes the vote from a master that may evict keys, or whose fences are false, for as long as there is a reason to. The connection
+// stays: the master is asked which leases it has lost.
 func (l *lane) refuse(reason string) {
 	if l.guard.refusal == reason {
 		return

@@ -74,6 +74,9 @@ type MasterReport struct {
 
 	// settings are these in full; empty: only older ones are there.
 	settings string
+	// floor and marks say how high its fences are; nil: they were not read.
+	floor *redis.StringCmd
+	marks *redis.ZSliceCmd
 
 	// Problems in the order in which they are best mended.
 	Problems []Problem
@@ -152,6 +155,11 @@ func compare(reports []MasterReport, o Options) {
 	fingerprint := agreedSettingsOf(o).fingerprint()
 	for i := range reports {
 		r := &reports[i]
+		if r.floor != nil {
+			if _, untrue, _ := readHighWater(r.floor, r.marks, time.Now(), o.ClockSkewMax); untrue != "" {
+				r.add(NoVote, "", "%s", untrue)
+			}
+		}
 		if r.Config != "" && r.Config != fingerprint {
 			r.add(NoVote, toAgree, "%s", disagreement(o, r.Config, r.settings))
 		}
@@ -225,6 +233,10 @@ func (r *MasterReport) ask(ctx context.Context, l *link, timeout time.Duration) 
 	if err == nil && r.Role == "master" && !r.ClusterNode && !r.Loading {
 		r.tryCommands(ctx, l)
 		r.readEpoch(ctx, l)
+		r.floor, r.marks = highWaterCommands(ctx)
+		pipe := l.conn.Pipeline()
+		pipe.BatchProcess(ctx, r.floor, r.marks)
+		pipe.Exec(ctx) // errors are those of the commands, which have been tried before
 	}
 }
 

@@ -1,0 +1,241 @@
+package redlock
+
+// Goal: a floor or a mark that no proxy has given, on a minority of masters, ends no fences, is not copied to other masters, and is
+// repaired as the reason says. Method: virtual time, and values that are written to a master from outside; one run with real servers.
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// falseFence is what somebody writes to a master.
+var falseFence = []struct {
+	name string
+	args []any
+	says string // in the reason
+}{
+	{"a floor above all", []any{"SET", floorKey, int64(1<<53 - 1)}, "its redlockd:floor is 9007199254740991, which no proxy has given"},
+	{"a floor that is no number", []any{"SET", floorKey, "abc"}, "its redlockd:floor is abc, which no proxy has given"},
+	{"a floor beyond 64 bits", []any{"SET", floorKey, "99999999999999999999"}, "its redlockd:floor is 99999999999999999999,"},
+	{"a floor that is a hash", []any{"HSET", floorKey, "a", "b"}, "its redlockd:floor is no string,"},
+	{"a mark above all", []any{"ZADD", marksKey, int64(1<<53 - 1), "r"}, "its highest mark in redlockd:marks is 9007199254740991,"},
+	{"a mark without a bound", []any{"ZADD", marksKey, "inf", "r"}, "its highest mark in redlockd:marks is +Inf,"},
+	{"marks that are a string", []any{"SET", marksKey, "abc"}, "its redlockd:marks is no sorted set,"},
+}
+
+func TestFalseFencesAreNotBelieved(t *testing.T) {
+	for _, f := range falseFence {
+		inVirtualTime(t, 5, func(s *stage) {
+			change := func(o *Options) { o.MaxTTL = time.Second }
+			p, other := s.open(change), s.open(change)
+			last := p.fenced("r")
+			s.do(0, "DEL", floorKey, marksKey)
+			s.do(0, f.args...)
+
+			// Before a heartbeat has seen it. The other proxy's clock is ahead, so a fence of p is too low on the good masters too.
+			other.ahead(time.Hour)
+			for _, who := range []*proxy{other, p} {
+				fence := who.fenced("r")
+				if fence <= last || fence > fenceTime(time.Now().Add(2*time.Hour)) {
+					s.Errorf("%s: got the fence %d, want more than %d and no more than two hours ahead", f.name, fence, last)
+				}
+				last = fence
+			}
+
+			// A heartbeat refuses the master.
+			s.until("refused", func() bool { return p.states() == "ruuuu" && other.states() == "ruuuu" })
+			if reason := p.Masters()[0].Reason; !strings.Contains(reason, f.says) || !strings.Contains(reason, "DEL redlockd:floor redlockd:marks redlockd:epoch") {
+				s.Errorf("%s: the reason is %q, want it to say %q, and what to do", f.name, reason, f.says)
+			}
+
+			// It is not copied to one that has forgotten.
+			s.do(1, "FLUSHALL")
+			s.until("quarantine", func() bool { return p.states()[1] == 'q' && other.states()[1] == 'q' })
+			s.until("admitted", func() bool { return p.states() == "ruuuu" && other.states() == "ruuuu" })
+			if floor, _ := redis.NewCmdResult(s.do(1, "GET", floorKey), nil).Int64(); floor != last {
+				s.Errorf("%s: the floor of a master that has forgotten is %d, want %d", f.name, floor, last)
+			}
+			for _, who := range []*proxy{p, other, s.start(change)} {
+				s.until("4 masters up", func() bool { return who.states() == "ruuuu" })
+				fence := who.fenced("r")
+				if fence <= last || fence > fenceTime(time.Now().Add(2*time.Hour)) {
+					s.Errorf("%s: got the fence %d, want more than %d and no more than two hours ahead", f.name, fence, last)
+				}
+				last = fence
+			}
+
+			// The operator does as he is told.
+			s.do(0, "DEL", floorKey, marksKey, epochKey)
+			p.allUp()
+			other.allUp()
+			for i := 1; i < 3; i++ { // the repaired master is needed now
+				p.paths[i].Partition()
+				p.paths[i].Cut()
+			}
+			s.until("two down", func() bool { return p.states() == "udduu" })
+			if fence := p.fenced("r"); fence <= last {
+				s.Errorf("%s: repaired: got the fence %d, and before %d", f.name, fence, last)
+			}
+		})
+	}
+}
+
+// Whoever only deletes what is false deletes what is true with it: the master learns it anew.
+func TestFalseFloorDeletedWithoutTheEpoch(t *testing.T) {
+	inVirtualTime(t, 3, func(s *stage) {
+		p := s.open(func(o *Options) { o.MaxTTL = time.Second })
+		p.fenced("r")
+		time.Sleep(time.Second)
+		s.do(0, "SET", floorKey, int64(1<<53-1))
+		s.until("refused", func() bool { return p.states() == "ruu" })
+		s.do(0, "DEL", floorKey, marksKey)
+		s.until("quarantine", func() bool { return p.states() == "quu" })
+		p.allUp()
+		if mark := s.do(0, "GET", floorKey); mark == nil {
+			s.Error("it has no floor, want the highest mark of the others")
+		}
+	})
+}
+
+// A floor within the bound is believed, and fences go on above it.
+func TestFloorWithinADayIsBelieved(t *testing.T) {
+	inVirtualTime(t, 3, func(s *stage) {
+		p, other := s.open(), s.open()
+		last := p.fenced("r")
+		floor := fenceTime(time.Now().Add(23 * time.Hour))
+		for i := range 2 {
+			s.do(i, "SET", floorKey, floor)
+		}
+		for i := range 10 {
+			who := []*proxy{p, other}[i%2]
+			fence := who.fenced("r")
+			if fence <= last || fence <= floor {
+				s.Fatalf("grant %d: got the fence %d, want more than %d and than the floor %d", i, fence, last, floor)
+			}
+			last = fence
+			time.Sleep(time.Second)
+		}
+		p.wantStates("uuu")
+	})
+}
+
+// Between what is believed and what is refused, a master abstains from fences: proxies whose clocks differ do not refuse each other's.
+func TestFloorOfAnotherClockIsNotRefused(t *testing.T) {
+	inVirtualTime(t, 3, func(s *stage) {
+		p := s.open()
+		s.do(0, "SET", floorKey, fenceTime(time.Now().Add(fenceAheadMax)))
+		time.Sleep(p.opts.ClockSkewMax / 2)
+		p.wantStates("uuu")
+		p.ahead(time.Hour)
+		if fence := p.fenced("r"); fence > fenceTime(time.Now().Add(2*time.Hour)) {
+			s.Errorf("got the fence %d, want it from the others", fence)
+		}
+		p.paths[1].Partition()
+		p.paths[1].Cut()
+		s.until("the clock has passed it", func() bool {
+			c := p.lock(LockRequest{Resources: []string{"r"}, TTL: time.Second, Fence: true})
+			p.unlock(c.Token, "r")
+			return c.Held && c.Fence > fenceTime(time.Now().Add(20*time.Hour))
+		})
+	})
+}
+
+// LOCKINFO shows no mark that cannot be.
+func TestFalseMarkIsNotShown(t *testing.T) {
+	inVirtualTime(t, 3, func(s *stage) {
+		p := s.open(func(o *Options) { o.Heartbeat = 10 * time.Second })
+		fence := p.fenced("r")
+		for _, score := range []any{int64(1<<53 - 1), "inf", "-inf", -1} {
+			s.do(0, "ZADD", marksKey, score, "r")
+			info, err := p.Inspect(context.Background(), "r")
+			if err != nil || info.Fence != fence {
+				s.Errorf("mark %v: got the fence %d, %v, want %d", score, info.Fence, err, fence)
+			}
+			if err := info.Votes[0].Err; err == nil || !strings.Contains(err.Error(), "mark in redlockd:marks is") {
+				s.Errorf("mark %v: the master says %v, want that its mark is false", score, err)
+			}
+		}
+	})
+}
+
+// A proxy whose own clock was years ahead gives fences again when that is mended.
+func TestFenceClockThatWasAhead(t *testing.T) {
+	var f fenceClock
+	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	if got, want := f.next(now.AddDate(5, 0, 0)), fenceTime(now.AddDate(5, 0, 0)); got != want {
+		t.Fatalf("got %d, want %d", got, want)
+	}
+	if got, want := f.next(now), fenceTime(now); got != want {
+		t.Errorf("five years back: got %d, want %d", got, want)
+	}
+	f.observe(highestBelieved(now, time.Second), now)
+	if got, want := f.next(now), highestBelieved(now, time.Second)+1; got != want {
+		t.Errorf("above a mark that is believed: got %d, want %d", got, want)
+	}
+}
+
+func TestRealFalseFloor(t *testing.T) {
+	servers := realMasters(t, 3)
+	a, b := openReal(t, servers, brief), openReal(t, servers, brief)
+	allUp(t, a)
+	allUp(t, b)
+	ctx := context.Background()
+	outside := redis.NewClient(&redis.Options{Addr: servers[0].Addr, Protocol: 2, DisableIdentity: true})
+	defer outside.Close()
+	last := fencedPair(t, a, "k")
+	if err := outside.Set(ctx, floorKey, int64(1<<53-1), 0).Err(); err != nil {
+		t.Fatal(err)
+	}
+	held, err := a.Acquire(ctx, LockRequest{Resources: []string{"k"}, TTL: time.Second, Fence: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.Acquire(ctx, LockRequest{Resources: []string{"k"}, TTL: time.Second, Fence: true}); !errors.Is(err, ErrHeld) {
+		t.Fatalf("contended: got %v, want %v", err, ErrHeld)
+	}
+	if err := held.Unlock(ctx); err != nil {
+		t.Fatal(err)
+	}
+	refused := func(c *Client) {
+		t.Helper()
+		eventually(t, "one refused", func() error {
+			if m := c.Masters()[0]; m.State != MasterRefused {
+				return errors.New(string(m.State) + m.Reason)
+			}
+			return nil
+		})
+	}
+	refused(a)
+	refused(b)
+	var opts Options
+	for _, s := range servers {
+		opts.Masters = append(opts.Masters, Master{Addr: s.Addr})
+	}
+	opts.MaxTTL = time.Second
+	if report := ProbeAll(ctx, opts, 10*time.Second)[0]; report.Votes() || !strings.Contains(report.Problems[len(report.Problems)-1].Reason, "its redlockd:floor is 9007199254740991") {
+		t.Errorf("a probe says %+v, want that its floor is false", report.Problems)
+	}
+	fresh := openReal(t, servers, brief)
+	for _, c := range []*Client{a, b, fresh} {
+		fence := fencedPair(t, c, "k")
+		if fence <= last || fence > fenceTime(time.Now().Add(time.Hour)) {
+			t.Errorf("got the fence %d, want more than %d and no more than an hour ahead", fence, last)
+		}
+		last = fence
+	}
+	if err := outside.Del(ctx, floorKey, marksKey, epochKey).Err(); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []*Client{a, b, fresh} {
+		allUp(t, c)
+	}
+	servers[1].Kill() // the repaired master is needed now
+	if fence := fencedPair(t, a, "k"); fence <= last {
+		t.Errorf("repaired: got the fence %d, and before %d", fence, last)
+	}
+}
