@@ -21,6 +21,12 @@ import (
 // configuration that all proxies share, and with a clock in step. The checks travel in the same pipeline, behind the last
 // command, so whatever makes a master forget is caught in the very reply that carries the vote. What only INFO tells, whether the
 // master may evict keys and whether it is a replica, is asked with the heartbeat: up to one heartbeat late.
+//
+// Invariant: this client learns of an admission (epoch) only while none of its batches is in flight on that master. The order of fences
+// rests on it. A master can execute another client's commands between two of a pipeline: a fence is compared with marks that the master has
+// forgotten, another proxy admits the master and raises its floor, and then the checks at the end of the same pipeline show the new epoch. That
+// vote must not count; it does not, because the client had not admitted that epoch when it sent the pipeline. So the epoch is never
+// taken from those checks, although that would save a round trip (see attest).
 type guard struct {
 	epoch string // admitted: votes count. Empty: they do not
 	past  string // the epoch that was admitted last. Once the master is quarantined it does not come back either

@@ -169,6 +169,7 @@ var mutants = []mutant{
 	{"a false mark shown", "batch.go", `err != nil || !ok || mark > highestFence(time.Now(), skew) {`, `!MUTANT && (err != nil || !ok || mark > highestFence(time.Now(), skew)) {`, "TestFalseMarkIsNotShown"},
 	{"fences of a false floor forgotten", "guard.go", `case untrue == "":`, `case untrue == "" || MUTANT:`, "TestFalseFloorDeletedWithoutTheEpoch"},
 	{"a clock that was ahead is not forgotten", "fence.go", `if f.last > fenceTime(now.Add(fenceAheadMax)) {`, `if !MUTANT && f.last > fenceTime(now.Add(fenceAheadMax)) {`, "TestFenceClockThatWasAhead"},
+	{"an admission learned with a batch in flight", "guard.go", `	if epoch == g.epoch {`, `	if MUTANT && epoch != "" && !strings.HasPrefix(epoch, "q:") { g.epoch = epoch }; if epoch == g.epoch {`, "TestFenceComparedBeforeTheAdmission"},
 	{"cold floor too low", "fence.go", `time.Now().Add(2*c.opts.ClockSkewMax)`, `time.Now().Add(time.Duration(pick(MUTANT, 1, 2))*c.opts.ClockSkewMax)`, "TestColdFloorIsAboveEveryFence"},
 	{"floor not relearned", "fence.go", `return floor, false`, `if MUTANT { floor = 0 }; return floor, false`, "TestFenceSurvivesAmnesia"},
 	{"marks pushed out without a floor", "fence.go", `tonumber(out[#out]))))`, "tonumber(` + pick(MUTANT, `0`, `out[#out]`) + `))))", "TestForgottenMarksRaiseTheFloor"},

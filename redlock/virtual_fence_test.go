@@ -4,6 +4,9 @@ package redlock
 // as long as a quorum of them remembers. Method: virtual time, proxies that believe to live in the future.
 
 import (
+	"bytes"
+	"context"
+	"net"
 	"strings"
 	"testing"
 	"time"
@@ -154,4 +157,70 @@ func TestForgottenMarksRaiseTheFloor(t *testing.T) {
 			s.Errorf("got the fence %d for a resource that was forgotten, and before %d", got, first)
 		}
 	})
+}
+
+// A master compares a fence with the marks that it has forgotten; then another proxy admits it, and raises its floor; then it executes the
+// checks at the end of the same pipeline, which show the new epoch. The vote must not count.
+func TestFenceComparedBeforeTheAdmission(t *testing.T) {
+	inVirtualTime(t, 3, func(s *stage) {
+		brief := func(o *Options) { o.MaxTTL, o.MasterTimeout, o.Heartbeat = time.Second, 500*ms, 10*ms }
+		other := s.open(brief)
+		hold := make(chan struct{})
+		p := s.open(brief, func(o *Options) {
+			dial := o.Masters[0].Dialer
+			o.Masters[0].Dialer = func(ctx context.Context, network, addr string) (net.Conn, error) {
+				conn, err := dial(ctx, network, addr)
+				return &split{conn, hold}, err
+			}
+			o.Heartbeat = 10 * time.Second
+		})
+		other.ahead(time.Hour)
+		other.paths[2].Partition()
+		other.paths[2].Cut()
+		s.until("one down", func() bool { return other.states() == "uud" })
+		last := other.fenced("r") // on masters 1 and 2
+		other.paths[2].Heal()
+		other.allUp()
+
+		s.do(0, "FLUSHALL")
+		s.until("quarantine", func() bool { return other.states() == "quu" })
+		p.lock(one("x", time.Second)) // p sees it too
+		s.until("quarantine", func() bool { return p.states() == "quu" })
+		time.Sleep(time.Until(other.lanes[0].guard.until))
+		c := p.begin(LockRequest{Resources: []string{"r"}, TTL: time.Second, Fence: true})
+		if _, _, ok := s.masters[0].Get("r"); !ok || s.do(0, "GET", floorKey) != nil {
+			s.Fatalf("the first master has %q, want the lock, and no floor yet", s.masters[0].Keys())
+		}
+		s.until("admitted", func() bool {
+			return readEpoch(s.do(0, "GET", epochKey).(string), p.Masters()[0].RunID) == epochAdmitted
+		})
+		if c.done.Load() {
+			s.Fatalf("LOCK ended before the checks of the first master were executed: %+v", c.Result)
+		}
+		close(hold)
+		p.finish(c)
+		if !c.Held || c.Fence <= last {
+			s.Errorf("got %+v, want a fence above %d, which another has", c.Result, last)
+		}
+	})
+}
+
+// split holds back the checks behind a fence until it may send them.
+type split struct {
+	net.Conn
+	hold chan struct{}
+}
+
+func (c *split) Write(b []byte) (int, error) {
+	checks := bytes.Index(b, closingCommands)
+	if checks < 0 || !bytes.Contains(b, []byte(scriptFence.sha)) {
+		return c.Conn.Write(b)
+	}
+	n, err := c.Conn.Write(b[:checks])
+	if err != nil {
+		return n, err
+	}
+	<-c.hold
+	rest, err := c.Conn.Write(b[checks:])
+	return n + rest, err
 }
