@@ -262,7 +262,7 @@ func TestMistakesInTheFile(t *testing.T) {
 		},
 		{
 			"[server]\ntls_cert = \"/nope\"\ntls_key = \"/nope\"\n",
-			"config.toml:2: server.tls_cert /nope with server.tls_key /nope: open /nope: no such file or directory (server.tls_key: config.toml:3)",
+			"config.toml:2: server.tls_cert: open /nope: no such file or directory",
 		},
 		{
 			"[server]\ntls_client_ca = \"/nope\"\n",

@@ -120,7 +120,7 @@ func newConfig() *config {
 	}
 	front, engine := &c.front, &c.engine
 	c.settings = []*setting{
-		{name: "masters", value: &c.masterList, flag: "masters", arg: "host:port,…", usage: "the independent Redis masters, an odd number; none: five inside this process, to try things out"},
+		{name: "masters", value: &c.masterList, flag: "masters", arg: "host:port,…", usage: "the independent Redis masters, an odd number, or their URLs; none: five inside this process"},
 
 		{name: "server.listen", value: stringValue(&c.listen), flag: "listen", arg: "host:port", usage: "where clients connect"},
 		{name: "server.protected_mode", value: boolValue(&c.protected), usage: "refuse to serve other machines while nobody has to log in"},
