@@ -60,6 +60,18 @@ var scriptCommands = []command{
 	},
 }
 
+// scriptsOff is the refusal of a command that runs scripts or is about them, where the settings turn scripts off, and "" for others.
+func (srv *Server) scriptsOff(name []byte) string {
+	if !srv.opts.NoScripts {
+		return ""
+	}
+	switch upper := strings.ToUpper(string(name)); upper {
+	case "EVAL", "EVALSHA", "EVAL_RO", "EVALSHA_RO", "SCRIPT", "FCALL", "FCALL_RO", "FUNCTION":
+		return fmt.Sprintf("ERR %s is refused: scripts = false in [compat] of redlockd's settings turns scripts off", upper)
+	}
+	return ""
+}
+
 const errNoScript = "NOSCRIPT No matching script. Please use EVAL."
 
 func cmdEVAL(s *session, c *call) {
@@ -67,7 +79,7 @@ func cmdEVAL(s *session, c *call) {
 	if x == nil {
 		return
 	}
-	script, err := s.server.scripts.add(string(c.args[1]), s.server.now())
+	script, err := s.compiled(s.account, string(c.args[1]))
 	if err != nil {
 		c.fail(err.Error())
 		return
@@ -110,16 +122,20 @@ func cmdEVALSHA(s *session, c *call) {
 	x.startShared(&o.Op, sha, o)
 }
 
-// learned goes on with what the masters hold under a SHA1.
+// learned goes on with what the masters hold under a SHA1. The engine calls it, so it compiles nothing.
 func (x *scriptExchange) learned(sha string, result redlock.Result) redlock.Flusher {
 	for _, source := range result.Shared {
 		if sandbox.SHA(source) != sha {
 			continue
 		}
-		if script, err := x.s.server.scripts.add(source, x.s.server.now()); err == nil {
+		return x.elsewhere(func() redlock.Flusher {
+			script, err := x.s.compiled(x.account, source)
+			if err != nil {
+				return x.fail(errNoScript)
+			}
 			x.script = script
-			return x.elsewhere(x.first)
-		}
+			return x.first()
+		})
 	}
 	return x.fail(errNoScript)
 }
@@ -149,7 +165,7 @@ func newScriptExchange(s *session, c *call) *scriptExchange {
 }
 
 func cmdSCRIPTLOAD(s *session, c *call) {
-	script, err := s.server.scripts.add(string(c.args[2]), s.server.now())
+	script, err := s.compiled(s.account, string(c.args[2]))
 	if err != nil {
 		c.fail(err.Error())
 		return

@@ -195,8 +195,8 @@ func TestScriptsWhenTheServerCloses(t *testing.T) {
 		srv.mu.Lock()
 		left := len(srv.sessions)
 		srv.mu.Unlock()
-		if left != 0 || len(srv.running) != 0 {
-			t.Fatalf("%d sessions, %d runs are left", left, len(srv.running))
+		if left != 0 || srv.shares.running != 0 || len(srv.shares.waiting) != 0 {
+			t.Fatalf("%d sessions, %d runs, %d users who wait for one are left", left, srv.shares.running, len(srv.shares.waiting))
 		}
 	}
 }

@@ -36,6 +36,8 @@ func (s *session) run(c *call) {
 		if refusal = s.refusal(cmd, c.args); refusal == "" {
 			refusal = s.notQueued(cmd)
 		}
+	} else if off := s.server.scriptsOff(c.args[0]); off != "" {
+		refusal = off
 	}
 	if refusal != "" {
 		s.transaction.aborted = s.transaction.open
@@ -64,6 +66,9 @@ func (s *session) refusal(cmd *command, args [][]byte) string {
 		return notWhileSubscribed(cmd)
 	case cmd.flags&flagLock != 0 && s.gone:
 		return coded(errGone)
+	}
+	if off := s.server.scriptsOff(args[0]); off != "" {
+		return off
 	}
 	return s.user.notPermitted(cmd, args)
 }

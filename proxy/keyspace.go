@@ -22,12 +22,13 @@ type keyspace struct {
 	lifetime int64
 
 	// Of a script.
-	readOnly  bool  // commands that write are errors
-	user      *User // who may publish on some channels only, or nil
-	readTime  bool
-	blind     bool
-	published []message
-	spent     time.Duration
+	readOnly       bool  // commands that write are errors
+	user           *User // who may publish on some channels only, or nil
+	readTime       bool
+	blind          bool
+	published      []message
+	publishedBytes int // of them
+	spent          time.Duration
 }
 
 // keyCommand executes a command on keys. args begin with its name, and are as many as it may have.

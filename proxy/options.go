@@ -42,6 +42,8 @@ type Options struct {
 	// AllowUnguarded lets clients use commands that change a key without comparing what it holds: DEL, SET without NX or IFEQ,
 	// EXPIRE and their kin. Any client can then release or prolong the lock of another. Default false: they are refused.
 	AllowUnguarded bool
+	// NoScripts refuses EVAL and its kin, SCRIPT and FCALL. Default false: scripts of lock libraries are served.
+	NoScripts bool
 	// DefaultTTL is given to a lock that is taken without a TTL (SET NX, SETNX). It must be within the engine's MinTTL and MaxTTL.
 	// Default 0: such a command is refused, for its lock would never end by itself.
 	DefaultTTL time.Duration

@@ -12,7 +12,7 @@ import (
 // on the masters.
 const (
 	scriptsMax     = 1024
-	scriptBytesMax = 4 << 20 // of their sources
+	scriptBytesMax = 32 << 20 // of their sources, and of what they are compiled to
 	// sharedTTL is how long a script stays on the masters after its last use, sharedEvery how often its use is noted there, and
 	// sharedMax how many are put there in that time: what strangers can take of the masters' memory.
 	sharedTTL   = time.Hour
@@ -35,6 +35,9 @@ type knownScript struct {
 	used   atomic.Int64 // likewise
 	shapes shapes
 }
+
+// bytes is what it takes to remember the script.
+func (s *knownScript) bytes() int { return len(s.source) + s.Script.Bytes }
 
 const missesMax = 8
 
@@ -104,11 +107,11 @@ func (c *scriptCache) add(source string, now int64) (*knownScript, error) {
 	if c.scripts == nil {
 		c.scripts = make(map[string]*knownScript)
 	}
-	for len(c.scripts) >= scriptsMax || len(c.scripts) > 0 && c.bytes+len(source) > scriptBytesMax {
+	for len(c.scripts) >= scriptsMax || len(c.scripts) > 0 && c.bytes+s.bytes() > scriptBytesMax {
 		c.forgetOldestLocked()
 	}
 	c.scripts[s.SHA] = s
-	c.bytes += len(source)
+	c.bytes += s.bytes()
 	return s, nil
 }
 
@@ -121,7 +124,7 @@ func (c *scriptCache) forgetOldestLocked() {
 		}
 	}
 	delete(c.scripts, oldest.SHA)
-	c.bytes -= len(oldest.source)
+	c.bytes -= oldest.bytes()
 }
 
 func (c *scriptCache) flush() {

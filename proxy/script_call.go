@@ -105,7 +105,13 @@ func runPUBLISH(ks *keyspace, args []string) (sandbox.Reply, error) {
 	if !ks.user.may(args[1]) {
 		return sandbox.Reply{}, &scriptRefusal{errors.New(ks.user.refuse("channel", args[1]))}
 	}
-	ks.published = append(ks.published, message{args[1], args[2]})
+	m := message{args[1], args[2]}
+	ks.publishedBytes += m.size()
+	if len(ks.published) == messagesMax || ks.publishedBytes > messageBytesMax {
+		return sandbox.Reply{}, refuse("the script publishes more than %d messages, or %d bytes with %d for each message: one call can publish no more",
+			messagesMax, messageBytesMax, messageOverhead)
+	}
+	ks.published = append(ks.published, m)
 	return integer(0), nil
 }
 

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"bytes"
+	"cmp"
 	cryptorand "crypto/rand"
 	"errors"
 	"fmt"
@@ -39,6 +40,7 @@ type scriptExchange struct {
 	outcome  outcome
 	changed  []redlock.Change // by the last commit, where it sets something
 	spent    time.Duration    // in runs
+	paid     int              // bytes of messages that the user's share has paid for
 	guess    int32            // which of guesses is being tried, or noGuess
 	tries    int8             // commits that found the keys changed
 	readOnly bool
@@ -169,7 +171,7 @@ func (x *scriptExchange) run(instructions int) {
 
 // runInBox has the VM run. If kind is not nil, a shape is learned for it.
 func (x *scriptExchange) runInBox(instructions int, kind []byte) {
-	limits := sandbox.Limits{Instructions: instructions, Time: min(sandbox.DefaultLimits.Time, callTime-x.spent)}
+	limits := sandbox.Limits{Instructions: cmp.Or(instructions, runInstructions), Time: min(runTime, callTime-x.spent)}
 	if limits.Time <= 0 {
 		x.outcome = outcome{refused: fmt.Errorf("ERR the script was stopped: its runs on what its keys hold took more than %v", callTime)}
 		return
@@ -178,8 +180,12 @@ func (x *scriptExchange) runInBox(instructions int, kind []byte) {
 	if x.readOnly {
 		script = x.script.readOnly
 	}
-	x.s.server.running <- struct{}{}
-	defer func() { <-x.s.server.running }()
+	x.s.server.shares.acquire(x.account, x.s.id)
+	defer x.s.server.shares.release()
+	if x.s.dead.Load() { // while it waited: nobody reads the reply
+		x.outcome = outcome{refused: errors.New(coded(errGone))}
+		return
+	}
 	ks := newKeyspace(x.keys, x.states, time.Now())
 	ks.user = x.account.user
 	x.outcome = runScript(x.s.server.boxes, script, x.declared, ks, x.argv, limits)
@@ -287,6 +293,9 @@ func (x *scriptExchange) settled() redlock.Flusher {
 		return nil
 	case len(o.writes) == 0 && x.sure():
 		x.noted()
+		if refusal := x.payMessages(); refusal != "" {
+			return x.fail(refusal)
+		}
 		return x.answer()
 	case len(o.writes) > 0 && x.tries > 0 && x.contested():
 		return x.answer()
@@ -414,6 +423,9 @@ func (x *scriptExchange) commit() redlock.Flusher {
 	if refusal != "" {
 		return x.fail(refusal)
 	}
+	if refusal := x.payMessages(); refusal != "" {
+		return x.fail(refusal)
+	}
 	if err := x.s.mayChange(changes); err != nil {
 		return x.failWith(err)
 	}
@@ -423,6 +435,21 @@ func (x *scriptExchange) commit() redlock.Flusher {
 	}
 	x.startCommit(&x.op, changes, (*scriptCommit)(x))
 	return nil
+}
+
+// payMessages counts what the script publishes, before anything of it happens. A later round pays only for what is more.
+func (x *scriptExchange) payMessages() (refusal string) {
+	n := 0
+	for _, m := range x.outcome.published {
+		n += m.size()
+	}
+	if n <= x.paid {
+		return ""
+	}
+	if refusal = x.s.server.shares.publish(x.account, n-x.paid, time.Now()); refusal == "" {
+		x.paid = n
+	}
+	return refusal
 }
 
 // changes appends the writes of the outcome to changes, each guarded, and guards of keys that were only read.

@@ -215,7 +215,7 @@ func shapesKnown(script *knownScript) (made, none int) {
 }
 
 // boxOnly is a server as far as runs need one.
-func boxOnly() *Server { return &Server{boxes: scriptPool, running: make(chan struct{}, 1)} }
+func boxOnly() *Server { return &Server{boxes: scriptPool, shares: newScriptShares(1)} }
 
 func addScript(t *testing.T, source string) *knownScript {
 	t.Helper()

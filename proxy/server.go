@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"maps"
 	"net"
-	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -44,7 +43,7 @@ type Server struct {
 	subscribers subscribers
 	scripts     scriptCache
 	boxes       *sandbox.Pool // in which they run
-	running     chan struct{} // holds one for each run: no more run at a time than it has room for
+	shares      *scriptShares // of the users in their runs
 	listing     chan struct{} // holds one while a LOCKS is being answered
 
 	accounts  []*account // of the users, in their order
@@ -62,10 +61,6 @@ type Server struct {
 	failedLogins, failedHandshakes, refusedClients, protocolErrors rareLine
 	shortTTLs, slowReaders                                         rareLine
 }
-
-// runsMax is how many scripts run at the same time, and how many Lua states are kept for the next ones. A run of a lock script takes
-// some µs; those of strangers, who have 50 ms and some MB each, wait for each other.
-var runsMax = max(8, 2*runtime.GOMAXPROCS(0))
 
 // counters since the start of the server, for INFO and metrics.
 type counters struct {
@@ -96,8 +91,8 @@ func New(opts Options) (*Server, error) {
 		limits:    frameLimits{args: opts.ArgsMax, bulk: opts.BulkMax, command: opts.CommandMax},
 		started:   started,
 		stats:     newStats(started),
-		boxes:     sandbox.NewPool(runsMax),
-		running:   make(chan struct{}, runsMax),
+		boxes:     sandbox.NewPool(runsMax()),
+		shares:    newScriptShares(runsMax()),
 		listing:   make(chan struct{}, 1),
 		listeners: make(map[net.Listener]struct{}),
 		sessions:  make(map[int64]*session),

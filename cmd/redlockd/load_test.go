@@ -72,6 +72,7 @@ var another = map[string]string{
 	"server.pipeline_max":    "7",
 	"fence.always":           "true",
 	"compat.allow_unguarded": "true",
+	"compat.scripts":         "false",
 	"server.protected_mode":  "false",
 	"master.username":        "u",
 	"master.password":        "p",

@@ -160,6 +160,7 @@ func newConfig() *config {
 		{name: "locks.max_handovers", value: intValue(&engine.MaxHandovers), usage: "releases in a row that pass a lock to the next waiter here"},
 
 		{name: "compat.allow_unguarded", value: boolValue(&front.AllowUnguarded), usage: "serve DEL, SET without NX, EXPIRE and their kin: any client can then end another's lock"},
+		{name: "compat.scripts", value: unlessValue(&front.NoScripts), usage: "run the scripts of lock libraries (EVAL, EVALSHA); false: they are refused"},
 		{name: "compat.default_ttl", value: durationValue(&front.DefaultTTL), usage: "TTL of a lock that is taken without one; 0s: it is refused"},
 
 		{name: "fence.always", value: boolValue(&engine.FenceAlways), usage: "give every lock a fence, asked for or not"},

@@ -148,6 +148,16 @@ func boolValue(place *bool) value {
 	}
 }
 
+// unlessValue is boolValue for an option that says the opposite of the setting.
+func unlessValue(place *bool) value {
+	s := boolValue(place).(*scalar[bool])
+	fromText, fromTOML := s.fromText, s.fromTOML
+	s.fromText = func(text string) (bool, error) { v, err := fromText(text); return !v, err }
+	s.fromTOML = func(v any) (bool, error) { b, err := fromTOML(v); return !b, err }
+	s.format = func(v bool) string { return strconv.FormatBool(!v) }
+	return s
+}
+
 func durationValue(place *time.Duration) value {
 	return &scalar[time.Duration]{place: place,
 		fromText: parseDuration,

@@ -54,6 +54,7 @@
 //   - A constructor with a field, or a call that is not in parentheses as its last element, right behind 50, 100, … elements is refused;
 //     so is an expression that wants more than 200 registers: of arithmetic, one with some 150 operators.
 //   - In Lua 5.1 a constant 0 is -0 where its function has that too; and the sign of what is not a number depends on C's library.
+//   - A power that is no square or root may differ in its last digits.
 //   - Escapes above \255, and "break" in the middle of a block, are no errors.
 //   - error({}), which crashes Redis 7.0, is an error.
 package sandbox

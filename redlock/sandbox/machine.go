@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"strings"
 	"time"
 
@@ -34,10 +35,11 @@ type machine struct {
 	bytes  int
 	calls  int
 	spent  time.Duration
-	looked time.Time // at the clock
-	mask   int       // of left: where it is 0 the clock is looked at
-	stop   error     // why the run was ended, by a limit or the Caller
-	grown  bool      // the state has more than it should keep
+	looked time.Time     // at the clock
+	slice  time.Duration // since others were let run
+	mask   int           // of left: where it is 0 the clock is looked at
+	stop   error         // why the run was ended, by a limit or the Caller
+	grown  bool          // the state has more than it should keep
 
 	// The run.
 	caller  Caller
@@ -114,7 +116,14 @@ func (m *machine) look() {
 	}
 	m.spent += passed
 	m.looked = now
+	if m.slice += passed; m.slice > sliceMax {
+		m.slice = 0
+		runtime.Gosched()
+	}
 }
+
+// sliceMax is how long a run keeps its processor from other goroutines of the process.
+const sliceMax = 200 * time.Microsecond
 
 // Err is asked for after Done has said that the run is over.
 func (m *machine) Err() error { return m.stop }
@@ -143,7 +152,7 @@ func (m *machine) work(steps int) {
 func (m *machine) run(s *Script, run Run) (reply Reply, err error, clean bool) {
 	m.limits = run.Limits.orDefault()
 	m.left, m.bytes, m.calls = m.limits.Instructions, m.limits.Bytes, m.limits.Calls
-	m.spent, m.looked, m.mask = 0, time.Now(), lookMask
+	m.spent, m.slice, m.looked, m.mask = 0, 0, time.Now(), lookMask
 	m.stop, m.failure, m.resp, m.random, m.caller = nil, "", 2, (run.Seed<<16|randomSeed)&randomMask, run.Caller
 	if m.script != s {
 		m.script, m.fn = s, m.lua.NewFunctionFromProto(s.proto)

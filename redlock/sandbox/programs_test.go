@@ -116,7 +116,7 @@ func (g *programGenerator) number(depth int) string {
 	case 5:
 		return "(" + g.number(d) + g.pick(" + ", " - ", " * ", " % ") + g.number(d) + ")"
 	case 6:
-		return g.pick("2", "-2", "0.5", "("+g.number(d)+")") + "^" + g.pick("2", "3", "-1", "0", "0.5")
+		return g.pick("2", "-2", "0.5", "("+g.number(d)+")") + "^" + g.pick("2", "-1", "0", "0.5")
 	case 7:
 		return "- " + g.number(d)
 	case 8:

@@ -227,10 +227,12 @@ func (r *rewriter) concat(e *ast.StringConcatOpExpr) ast.Expr {
 		rest = next.Rhs
 	}
 	// A long chain is joined from the left in pieces, which takes few registers. Only __concat could tell.
-	for len(operands) > concatMax {
-		operands = append([]ast.Expr{call(e, nameConcat, operands[:concatMax]...)}, operands[concatMax:]...)
+	joined := call(e, nameConcat, operands[:min(concatMax, len(operands))]...)
+	for i := concatMax; i < len(operands); i += concatMax - 1 {
+		piece := append([]ast.Expr{joined}, operands[i:min(i+concatMax-1, len(operands))]...)
+		joined = call(e, nameConcat, piece...)
 	}
-	return call(e, nameConcat, operands...)
+	return joined
 }
 
 // number is a bound of a loop.

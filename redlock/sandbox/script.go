@@ -15,8 +15,8 @@ import (
 // chunkName is how Redis calls a script in its errors.
 const chunkName = "user_script"
 
-// SourceMax is the length of the longest script in bytes. Scripts of lock libraries have some 100 to 3000. gopher-lua looks for each
-// constant among all those before it: this much takes some 50 ms to compile at most, and four times as much would take 500.
+// SourceMax is the length of the longest script in bytes. Scripts of lock libraries have some 100 to 3000. This much takes some 10 ms to
+// compile at most (see the bounds in rewrite.go).
 const SourceMax = 16 << 10
 
 // Script is a compiled script. It can be run by many goroutines at a time.
