@@ -6,17 +6,17 @@ import (
 	"time"
 )
 
-// Waiting. Whoever waits for a resource stands in its line, first come first served, and only the head of the line asks the
-// masters: one contender per resource and client, so that many waiters cost no more than one and do not split the votes
+// Waiting. A LOCK that waits for a resource stands in the line of that resource, first come first served. Only the head of a line
+// asks the masters. So each client has one contender per resource: many waiters cost no more than one, and do not split the votes
 // among them ("Retry on failure": the fewer try at the same time, the fewer "split brain condition"s).
 //
 // A LOCK of several resources stands in one line at a time, that of a resource which has denied it. It keeps nobody from the others:
-// they have no waiter because of it, and it holds nothing while it waits. Its rules:
+// it is no waiter of theirs, and holds nothing while it waits. Its rules:
 //   - It joins the first line, in the order of names, in which somebody waits; where nobody does, it asks at once.
 //   - As the head of its line it asks for all its resources. Each master that denies them names the resource that is in the way.
 //     The waiter moves to the line of the resource that most of these masters have named.
-//   - In every line it stands by its arrival, behind those who have come to this client before it. Those who come later never
-//     get before it in a line where it stands. So it comes to the head of any line.
+//   - In every line it stands by its arrival, behind the LOCKs that came to this client before it. No LOCK that came later gets
+//     before it in a line where it stands. So it comes to the head of any line.
 //   - If its resources get free one at a time and never together, it reserves them one after the other (reserve.go).
 //     This is the only time in which it holds anything.
 
@@ -24,8 +24,8 @@ import (
 type waiter struct {
 	place   place
 	keys    []string // of a LOCK of several resources, in the order of their names; nil for one
-	arrival uint64   // number of the waiter, in the order in which they have come to the client
-	moves   int      // attempts that were denied by another resource than the one whose line it stood in
+	arrival uint64   // number of this LOCK among those that have waited, in the order in which they came to the client
+	moves   int      // attempts, since it reserved last, that another resource denied than the one whose line it stood in
 	reserving
 	asking   *round    // the attempt in flight, nil between attempts
 	asked    time.Time // when the last attempt was made

@@ -38,20 +38,19 @@ type reserving struct {
 	reserved string        // the token. Empty: the waiter does not reserve
 	had      int           // so many of waiter.keys are reserved
 	patience time.Duration // with the next one
-	limit    *time.Timer   // ends it
+	limit    *time.Timer   // ends it; nil while nothing is reserved
 }
 
-// startReservingLocked begins a reservation, with nothing reserved yet.
+// startReservingLocked begins a reservation, with nothing reserved yet. While that is so, it keeps nobody out and has no limit.
 func (c *Client) startReservingLocked(op *Op, t *turn) {
 	w := op.waiter
 	w.moves, w.had = 0, 0
 	w.patience = min(max(2*w.patience, reservePatience), c.opts.MaxTTL)
 	// A token for each reservation: the release of an earlier one cannot hit it.
 	w.reserved = c.tokens.make(t.now)
-	c.limitReservingLocked(op)
 }
 
-// limitReservingLocked has the reservation end when the patience does.
+// limitReservingLocked has the reservation end when the patience with the next resource does.
 func (c *Client) limitReservingLocked(op *Op) {
 	w := op.waiter
 	if w.limit != nil {
@@ -138,8 +137,10 @@ func (c *Client) giveBackLocked(op *Op, t *turn) {
 	}
 	token, had := w.reserved, w.had
 	w.reserved, w.had = "", 0
-	w.limit.Stop()
-	w.limit = nil
+	if w.limit != nil {
+		w.limit.Stop()
+		w.limit = nil
+	}
 	// All of them: a step may be under way.
 	c.dropLocked(w.keys, token, allMasters(len(c.lanes)), c.lapseOf(t.now), t)
 	for _, resource := range w.keys[:had] {

@@ -255,7 +255,6 @@ func (p *proxy) reservesAgain(s *stage) {
 		p.startReservingLocked(&op, &turn{now: time.Now()})
 		got = append(got, op.waiter.patience/time.Second)
 	}
-	op.waiter.limit.Stop()
 	p.mu.Unlock()
 	if want := []time.Duration{1, 2, 4, 8, 16, 32, 60, 60}; !slices.Equal(got, want) {
 		s.Errorf("patience in seconds: got %d, want %d", got, want)
@@ -332,14 +331,14 @@ func TestReservationsMakeNoCircle(t *testing.T) {
 		other.reserves(b)
 		time.Sleep(50 * ms)
 		began := time.Now()
-		third.StartUnlock(&new(call).Op, []string{"x"}, x.Token, new(call))
-		third.StartUnlock(&new(call).Op, []string{"y"}, y.Token, new(call))
 		for _, q := range []struct {
 			*proxy
 			*call
 		}{{p, a}, {other, b}} {
 			q.after = func() { q.StartUnlock(&new(call).Op, []string{"x", "y"}, q.Token, new(call)) }
 		}
+		third.StartUnlock(&new(call).Op, []string{"x"}, x.Token, new(call))
+		third.StartUnlock(&new(call).Op, []string{"y"}, y.Token, new(call))
 		p.finish(a)
 		other.finish(b)
 		if took := time.Since(began); !a.Held || !b.Held || took > reservePatience/2 {
