@@ -6,6 +6,7 @@ package proxy
 
 import (
 	"bytes"
+	"crypto/tls"
 	"io"
 	"log/slog"
 	"net"
@@ -198,6 +199,52 @@ func TestHalfACommandAndSilence(t *testing.T) {
 	waiting.read().granted(1, 9898)
 	waiting.raw("NG\r\n")
 	waiting.read().is("+PONG")
+}
+
+// Half commands of many clients together are bounded, over TCP and TLS; short commands go on, and what ends is free again.
+func TestHalfCommandsOfAllClients(t *testing.T) {
+	config := selfSigned(t)
+	for name, tlsConfig := range map[string]*tls.Config{"TCP": nil, "TLS": config} {
+		t.Run(name, func(t *testing.T) {
+			srv := serve(t, func(o *Options) {
+				o.BulkMax, o.CommandMax, o.InputTotal, o.TLSConfig, o.CommandTimeout = 100<<10, 100<<10, 64<<10, tlsConfig, time.Minute
+			})
+			dial := srv.dial
+			if tlsConfig != nil {
+				dial = srv.dialTLS
+			}
+			large := frameOf("ECHO", strings.Repeat("x", 99_000))
+			first, short := dial(), dial()
+			first.raw(large[:90_000])
+			// How many fit depends on how the kernel cuts them; not many do.
+			n := 0
+			for refused := false; !refused; n++ {
+				if n > 10 {
+					t.Fatalf("%d half commands of 90 KB were taken, %d bytes are counted, want %d at most", n, srv.input.used.Load(), srv.input.max)
+				}
+				another := dial()
+				before := srv.counters.bytesIn.Load()
+				another.raw(large[:90_000])
+				eventually(t, "it is read or refused", func() bool {
+					refused = srv.counters.protocolErrors.Load() > 0
+					return refused || srv.counters.bytesIn.Load() >= before+90_000
+				})
+				if refused {
+					another.read().err("ERR Protocol error: the commands that are not complete would take more than 270336 bytes for all clients together (input_total)")
+				}
+			}
+			if got := srv.input.used.Load(); got > int64(srv.input.max) {
+				t.Errorf("%d bytes are counted, want %d at most", got, srv.input.max)
+			}
+			short.do("ECHO", strings.Repeat("y", 14_000)).matches(`"y+"`)
+			first.raw(large[90_000:])
+			first.read().matches(`"x+"`)
+			for _, s := range srv.clients() {
+				s.die("the test ends")
+			}
+			eventually(t, "all is free again", func() bool { return srv.input.used.Load() == 0 })
+		})
+	}
 }
 
 func TestIdleTimeout(t *testing.T) {

@@ -19,10 +19,10 @@ import (
 const (
 	// newcomerOutputMax is OutputMax for them.
 	newcomerOutputMax = 16 << 10
-	// newcomerWireMax bounds what the TLS library reads of them before it has something for us, and so what it keeps: a handshake, or
-	// after it one record. It would read a ClientHello of 64 KB, and certificates of 256 KB. A hello has 2 KB at most, a certificate
-	// with its chain some more.
-	newcomerWireMax = 32 << 10
+	// newcomerWireMax bounds what the TLS library reads of them before it has something for us: a handshake, or after it one record,
+	// which has 16 KB and some bytes. The library keeps about twice that, because it copies messages together. It would read a
+	// ClientHello of 64 KB, and certificates of 256 KB. A hello has 2 KB at most, a certificate with its chain some more.
+	newcomerWireMax = 17 << 10
 )
 
 // enterGate and leaveGate are for the reader goroutine.

@@ -131,7 +131,7 @@ func TestHugeMessageBehindTheHandshake(t *testing.T) {
 	}()
 	s := newSession(srv.Server, near, 1)
 	s.wire = &tlsWire{Conn: near, s: s}
-	s.in.init(s.wire, nil)
+	s.in.init(s.wire, nil, &srv.input)
 	defer s.in.release()
 	for range 2 {
 		if err := s.read(); err != nil || s.wire.left < newcomerWireMax-1000 || s.wire.left >= newcomerWireMax {

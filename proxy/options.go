@@ -76,6 +76,11 @@ type Options struct {
 	// than half of it waits for clients of the same user is slowed down. Default 64 MiB.
 	OutputTotal int
 
+	// InputTotal bounds the memory of commands that are not complete yet, over all clients. What each client may have anyway, 16 KiB, does
+	// not count, and there is always room for one longest command. A client that sends a longer one beyond the bound is told so and
+	// closed. Default 64 MiB.
+	InputTotal int
+
 	// ArgsMax bounds the arguments of one command, BulkMax the bytes of one argument, CommandMax the bytes of one
 	// command. A client that goes beyond is told which limit it broke and is closed. Before AUTH, where users are
 	// configured, the limits are 10 arguments as in Redis, 4 KiB and 6 KiB. Defaults 1024, 512 KiB, 1 MiB.
@@ -95,6 +100,7 @@ func (o Options) withDefaults() Options {
 	o.WriteTimeout = cmp.Or(o.WriteTimeout, 10*time.Second)
 	o.PipelineMax = cmp.Or(o.PipelineMax, 1024)
 	o.OutputMax = cmp.Or(o.OutputMax, 1<<20)
+	o.InputTotal = cmp.Or(o.InputTotal, 64<<20)
 	o.OutputTotal = cmp.Or(o.OutputTotal, 64<<20)
 	o.ArgsMax = cmp.Or(o.ArgsMax, 1024)
 	o.BulkMax = cmp.Or(o.BulkMax, 512<<10)
@@ -148,6 +154,7 @@ func (o Options) Validate() error {
 		{"max_clients", o.MaxClients, 1, 10_000_000},
 		{"pipeline_max", o.PipelineMax, 1, 1_000_000},
 		{"output_max", o.OutputMax, 4 << 10, 1 << 30},
+		{"input_total", o.InputTotal, 64 << 10, 1 << 30},
 		{"output_total", o.OutputTotal, 64 << 10, 1 << 30},
 		{"args_max", o.ArgsMax, redlock.MaxResources + 16, 1 << 20},
 		{"bulk_max", o.BulkMax, 4 << 10, 512 << 20},

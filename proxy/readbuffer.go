@@ -4,6 +4,7 @@ import (
 	"io"
 	"net"
 	"sync"
+	"sync/atomic"
 	"syscall"
 
 	"redlockd/redlock/rawio"
@@ -46,6 +47,9 @@ type readBuffer struct {
 	wait []byte // without raw: what a read that has to wait reads into
 	more bool   // without raw: the last read filled its buffer, so there is more to come at once
 
+	total   *inputTotal // nil: no bound
+	charged int         // bytes of c that count in total
+
 	tryRead func(fd uintptr) bool // method value, made once
 	n       int                   // result of tryRead
 	err     error
@@ -60,8 +64,25 @@ const (
 	roomMin = 2 << 10
 )
 
-func (r *readBuffer) init(conn net.Conn, raw syscall.RawConn) {
-	*r = readBuffer{conn: conn, raw: raw}
+// inputTotal bounds the memory of commands that are not complete, over all connections. What each of them may have anyway, a chunk, does
+// not count: so a client that sends short commands is never refused because of others.
+type inputTotal struct {
+	used atomic.Int64
+	max  int
+}
+
+// grow counts n bytes, unless that would be too much.
+func (t *inputTotal) grow(n int) error {
+	if t != nil && t.used.Add(int64(n)) > int64(t.max) {
+		t.used.Add(int64(-n))
+		return protocolErrorf("the commands that are not complete would take more than %d bytes for all clients together (input_total); "+
+			"commands of up to %d bytes are always taken", t.max, chunkSize-roomMin)
+	}
+	return nil
+}
+
+func (r *readBuffer) init(conn net.Conn, raw syscall.RawConn, total *inputTotal) {
+	*r = readBuffer{conn: conn, raw: raw, total: total}
 	r.tryRead = r.tryReadFd
 }
 
@@ -104,7 +125,12 @@ func (r *readBuffer) fill() (int, error) {
 // tryReadFd reads what is there. RawConn.Read calls it at once, and again whenever something may have come, until it
 // returns true.
 func (r *readBuffer) tryReadFd(fd uintptr) bool {
-	r.n, r.err = rawio.Read(fd, r.room())
+	room, err := r.room()
+	if err != nil {
+		r.n, r.err = 0, err
+		return true
+	}
+	r.n, r.err = rawio.Read(fd, room)
 	if r.err == syscall.EAGAIN {
 		r.park()
 		return false
@@ -116,7 +142,10 @@ func (r *readBuffer) tryReadFd(fd uintptr) bool {
 // fillWaiting is fill for a connection that has to be given its buffer before there is something to read.
 func (r *readBuffer) fillWaiting() (n int, err error) {
 	if r.more {
-		room := r.room()
+		room, err := r.room()
+		if err != nil {
+			return 0, err
+		}
 		n, err = r.conn.Read(room)
 		r.c.b = r.c.b[:len(r.c.b)+n]
 		r.more = n == len(room)
@@ -127,7 +156,11 @@ func (r *readBuffer) fillWaiting() (n int, err error) {
 		}
 		n, err = r.conn.Read(r.wait)
 		if n > 0 {
-			copy(r.room(), r.wait[:n])
+			room, err := r.room()
+			if err != nil {
+				return 0, err
+			}
+			copy(room, r.wait[:n])
 			r.c.b = r.c.b[:len(r.c.b)+n]
 		}
 		r.more = n == len(r.wait)
@@ -142,7 +175,7 @@ func (r *readBuffer) fillWaiting() (n int, err error) {
 }
 
 // room returns free memory behind the unread bytes, in a chunk.
-func (r *readBuffer) room() []byte {
+func (r *readBuffer) room() ([]byte, error) {
 	if r.c == nil {
 		r.c, r.start = borrowChunk(), 0
 		r.c.b = append(r.c.b, r.small...)
@@ -152,14 +185,19 @@ func (r *readBuffer) room() []byte {
 		if len(unread)+roomMin <= cap(r.c.b)/2 {
 			r.c.b = r.c.b[:copy(r.c.b, unread)]
 		} else {
-			grown := &chunk{b: make([]byte, 0, 2*cap(r.c.b))}
+			size := 2 * cap(r.c.b)
+			if err := r.total.grow(size - r.charged); err != nil {
+				return nil, err
+			}
+			r.charged = size
+			grown := &chunk{b: make([]byte, 0, size)}
 			grown.b = append(grown.b, unread...)
 			r.c.giveBack()
 			r.c = grown
 		}
 		r.start = 0
 	}
-	return r.c.b[len(r.c.b):cap(r.c.b)]
+	return r.c.b[len(r.c.b):cap(r.c.b)], nil
 }
 
 // park gives the chunk back before a wait, unless it holds much.
@@ -178,6 +216,10 @@ func (r *readBuffer) park() {
 
 // release gives the chunk back. What it holds is lost.
 func (r *readBuffer) release() {
+	if r.charged > 0 && r.total != nil {
+		r.total.used.Add(int64(-r.charged))
+	}
+	r.charged = 0
 	if r.c != nil {
 		r.c.giveBack()
 		r.c = nil

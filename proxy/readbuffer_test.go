@@ -40,7 +40,7 @@ func TestReadBuffer(t *testing.T) {
 			}()
 
 			var r readBuffer
-			r.init(far, raw)
+			r.init(far, raw, nil)
 			var got []byte
 			for {
 				// Now and then everything is taken, now and then much is left, as of a large command.
@@ -73,7 +73,7 @@ func TestReadBufferHoldsWhatIsUnread(t *testing.T) {
 	near, far := tcpPair(t)
 	var r readBuffer
 	raw, _ := far.(*net.TCPConn).SyscallConn()
-	r.init(far, raw)
+	r.init(far, raw, nil)
 	near.Write(make([]byte, 100))
 	r.fill()
 	r.park()

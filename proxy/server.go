@@ -57,6 +57,7 @@ type Server struct {
 
 	gate   *gate // for newcomers
 	logins logins
+	input  inputTotal
 
 	failedLogins, failedHandshakes, refusedClients, protocolErrors rareLine
 	shortTTLs, slowReaders                                         rareLine
@@ -98,7 +99,8 @@ func New(opts Options) (*Server, error) {
 		sessions:  make(map[int64]*session),
 		done:      make(chan struct{}),
 		gate:      newGate(),
-		shortTTLs: rareLine{every: time.Minute}, // they are no fault
+		input:     inputTotal{max: max(opts.InputTotal, 2*opts.CommandMax+4*chunkSize)}, // a chunk grows by doubling
+		shortTTLs: rareLine{every: time.Minute},                                         // they are no fault
 	}
 	srv.accounts, srv.anonymous = newAccounts(opts.Users)
 	opts.Engine.OnMessage(func(channel, payload string) { srv.subscribers.deliver(channel, payload) })

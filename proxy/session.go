@@ -195,7 +195,7 @@ func (s *session) begin() error {
 	s.mu.Lock()
 	s.conn, s.raw = conn, raw
 	s.mu.Unlock()
-	s.in.init(conn, raw)
+	s.in.init(conn, raw, &s.server.input)
 	return nil
 }
 

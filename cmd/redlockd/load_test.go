@@ -68,6 +68,7 @@ var another = map[string]string{
 	"server.bulk_max":        "5000",
 	"server.output_max":      "5000",
 	"server.output_total":    "5000000",
+	"server.input_total":     "5000000",
 	"server.command_max":     "1000000",
 	"server.pipeline_max":    "7",
 	"fence.always":           "true",

@@ -132,6 +132,7 @@ func newConfig() *config {
 		{name: "server.pipeline_max", value: intValue(&front.PipelineMax), usage: "commands of one connection that are not answered yet"},
 		{name: "server.output_max", value: intValue(&front.OutputMax), usage: "bytes of replies that wait for one client"},
 		{name: "server.output_total", value: intValue(&front.OutputTotal), usage: "bytes of replies and messages that wait for all clients together"},
+		{name: "server.input_total", value: intValue(&front.InputTotal), usage: "bytes of commands that are not complete, of all clients together"},
 		{name: "server.args_max", value: intValue(&front.ArgsMax), usage: "arguments of one command"},
 		{name: "server.bulk_max", value: intValue(&front.BulkMax), usage: "bytes of one argument"},
 		{name: "server.command_max", value: intValue(&front.CommandMax), usage: "bytes of one command"},
