@@ -35,10 +35,17 @@ const (
 	epochAdmitted                     // of this run
 )
 
+const (
+	// epochMax bounds a value of the epoch key, in bytes: ours have some hundreds, with their reason.
+	epochMax = 4 << 10
+	// formerMax bounds the epochs of before that are remembered of one run of a master. Each took a quarantine, unless the master lies.
+	formerMax = 256
+)
+
 // readEpoch tells what the value of the epoch key says of a master with this run_id. A missing key is "".
 func readEpoch(value, runID string) epochKind {
 	switch {
-	case runID == "":
+	case runID == "" || len(value) > epochMax:
 		return epochForeign
 	case strings.HasPrefix(value, runID+":"):
 		return epochAdmitted

@@ -27,6 +27,7 @@ func TestReadEpoch(t *testing.T) {
 		{"q:1", "abc", epochForeign},
 		{"xyz:1", "abc", epochForeign},
 		{"nonsense", "abc", epochForeign},
+		{"abc:" + strings.Repeat("x", epochMax), "abc", epochForeign},
 		{":1", "", epochForeign}, // a master that does not say who it is
 		{"q::1", "", epochForeign},
 	} {

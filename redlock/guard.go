@@ -275,6 +275,9 @@ func (l *lane) admitted(epoch string) {
 	if before != epoch {
 		if before != "" {
 			l.guard.former = append(l.guard.former, before)
+			if len(l.guard.former) > formerMax {
+				l.guard.former = slices.Delete(l.guard.former, 0, 1)
+			}
 		}
 		l.guard.beat = 0
 		l.since = time.Now()
