@@ -16,13 +16,10 @@ import (
 //
 // What the kernel takes at once is not counted, and costs no counting.
 
-// memoryLocked is the memory that replies and messages take which wait for the client.
+// memoryLocked is the memory that replies and messages take which wait for the client. A message that waits for many is there once,
+// and counted for each, for each alone may keep it there.
 func (s *session) memoryLocked() int {
-	n := s.queued + cap(s.pushed) + s.writerHolds
-	if s.out != nil {
-		n += cap(s.out.b)
-	}
-	return n
+	return s.queued + cap(s.pushed) + s.writerHolds + s.outHolds
 }
 
 // countOutputLocked brings the counts up to date with memoryLocked. It is called after each try to send. A session that is dead counts

@@ -103,6 +103,49 @@ func TestSubscribersThatDoNotReadAreBoundedTogether(t *testing.T) {
 	}
 }
 
+// A message that waits for many is there once; and what is written of it, in pieces, is the same for all.
+func TestMessageIsSharedByItsSubscribers(t *testing.T) {
+	const subscribers = 100
+	for _, size := range []int{sharedMin / 2, 30_000} {
+		srv, dial := servePipes(t)
+		publisher := dial("")
+		var all []*client
+		for i := range subscribers {
+			c := dial("")
+			if i%3 == 0 {
+				c.do("HELLO", "3")
+				c.do("PSUBSCRIBE", "c*").is(`>["psubscribe" "c*" :1]`)
+			} else {
+				c.do("SUBSCRIBE", "c").is(`["subscribe" "c" :1]`)
+			}
+			all = append(all, c)
+		}
+		before := heapInUse()
+		const messages = 10
+		for i := range messages {
+			publisher.do("PUBLISH", "c", strings.Repeat(fmt.Sprint(i), size)).is(fmt.Sprintf(":%d", subscribers))
+		}
+		// The rest is for the connections: a writer of each, and its chunk.
+		if grown, most := heapInUse()-before, int64(messages*size*subscribers/3); size >= sharedMin && grown > most {
+			t.Errorf("%d messages of %d bytes for %d clients: the heap grew by %d bytes, want %d at most", messages, size, subscribers, grown, most)
+		}
+		if counted := srv.output.Load(); counted < int64(messages*size*subscribers) {
+			t.Errorf("%d bytes are counted, want at least %d", counted, messages*size*subscribers)
+		}
+		for i, c := range all {
+			for n := range messages {
+				payload := strings.Repeat(fmt.Sprint(n), size)
+				if i%3 == 0 {
+					c.read().is(`>["pmessage" "c*" "c" "` + payload + `"]`)
+				} else {
+					c.read().is(`["message" "c" "` + payload + `"]`)
+				}
+			}
+			c.do("PING").matches(`\+PONG|\["pong" ""\]`)
+		}
+	}
+}
+
 func heapInUse() int64 {
 	runtime.GC()
 	runtime.GC() // what pools keep lives for one more

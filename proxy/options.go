@@ -71,7 +71,7 @@ type Options struct {
 	// OutputMax bounds the bytes of replies that wait for one client to read them; before AUTH, where users are configured, they are
 	// 16 KiB at most. At the bound the server executes no more commands of that client; WriteTimeout ends it. Default 1 MiB.
 	OutputMax int
-	// OutputTotal bounds the memory of replies and messages that wait for all clients together, and is at least OutputMax. Beyond it,
+	// OutputTotal bounds the bytes of replies and messages that wait for all clients together, and is at least OutputMax. Beyond it,
 	// connections are closed: of the user for whose clients most is waiting, the connection with most. Whoever publishes while more
 	// than half of it waits for clients of the same user is slowed down. Default 64 MiB.
 	OutputTotal int

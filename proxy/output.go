@@ -16,7 +16,8 @@ import (
 // engine. Both try without blocking; if the kernel does not take all, or if the connection cannot be written that way
 // (TLS, net.Pipe), a writer goroutine is started, which ends when nothing is left.
 type output struct {
-	out            *chunk // replies in order; nil: none
+	out, outEnd    *chunk // replies and messages in order, a list; nil: none
+	outHolds       int    // memory of out
 	appended, sent int64  // bytes ever put into out, and handed to the kernel
 	writerHolds    int    // memory that the writer goroutine writes from; 0: there is none
 	counted        int    // of memoryLocked in the counts of the account and of the server
@@ -43,15 +44,46 @@ func (s *session) outputMax() int {
 	return s.server.opts.OutputMax
 }
 
+// appendLocked copies b behind all that is to be sent.
 func (s *session) appendLocked(b []byte) {
 	if len(b) == 0 || s.dead.Load() {
 		return
 	}
-	if s.out == nil {
-		s.out = borrowChunk()
+	c := s.outEnd
+	// A chunk is not made larger and larger: to copy all that waits for each reply would leave as much garbage as there is memory.
+	if c == nil || c.shared || len(c.b) > 0 && len(c.b)+len(b) > chunkKeepMax {
+		c = borrowChunk()
+		s.linkLocked(c)
 	}
-	s.out.b = append(s.out.b, b...)
+	before := cap(c.b)
+	c.b = append(c.b, b...)
+	s.outHolds += cap(c.b) - before
 	s.appended += int64(len(b))
+}
+
+// linkLocked puts a chunk behind all that is to be sent. Its bytes are not counted in appended.
+func (s *session) linkLocked(c *chunk) {
+	if s.outEnd == nil {
+		s.out = c
+	} else {
+		s.outEnd.next = c
+	}
+	s.outEnd = c
+	s.outHolds += cap(c.b)
+}
+
+// unlinkLocked takes the first chunk of out, or returns nil.
+func (s *session) unlinkLocked() *chunk {
+	c := s.out
+	if c == nil {
+		return nil
+	}
+	if s.out = c.next; s.out == nil {
+		s.outEnd = nil
+	}
+	c.next = nil
+	s.outHolds -= cap(c.b)
+	return c
 }
 
 // send ends the reader's batch: it sends all replies that are known. If too many are waiting for the client it waits until it
@@ -61,8 +93,9 @@ func (s *session) send() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.batch.b) > 0 && s.out == nil && !s.dead.Load() {
-		s.out, s.batch = s.batch, nil
-		s.appended += int64(len(s.out.b))
+		s.appended += int64(len(s.batch.b))
+		s.linkLocked(s.batch)
+		s.batch = nil
 	} else {
 		s.flushBatchLocked()
 		s.batch.giveBack()
@@ -100,10 +133,9 @@ func (s *session) sendLocked() {
 	defer s.countOutputLocked()
 	for s.out != nil && !s.writing && !s.dead.Load() {
 		s.writing = true
-		c := s.out
-		s.out = nil
+		c := s.unlinkLocked()
 		if s.raw == nil {
-			s.startWriterLocked(c)
+			s.startWriterLocked(c, 0)
 			return
 		}
 		s.mu.Unlock()
@@ -112,8 +144,7 @@ func (s *session) sendLocked() {
 		s.sentLocked(n)
 		switch {
 		case err == syscall.EAGAIN:
-			c.b = c.b[:copy(c.b, c.b[n:])]
-			s.startWriterLocked(c)
+			s.startWriterLocked(c, n)
 			return
 		case err != nil:
 			s.mu.Unlock()
@@ -154,14 +185,15 @@ func (s *session) tryWriteFd(fd uintptr) bool {
 	return true
 }
 
-func (s *session) startWriterLocked(c *chunk) {
+// startWriterLocked starts the writer goroutine with a chunk of which n bytes are written.
+func (s *session) startWriterLocked(c *chunk, n int) {
 	s.writerHolds = cap(c.b)
-	s.server.goroutines.Go(func() { s.write(c) })
+	s.server.goroutines.Go(func() { s.write(c, n) })
 }
 
-// write is the writer goroutine: it writes c and what is in out then, until nothing is left.
-func (s *session) write(c *chunk) {
-	rest := c.b
+// write is the writer goroutine: it writes c from n on, and what is in out then, until nothing is left.
+func (s *session) write(c *chunk, n int) {
+	rest := c.b[n:]
 	for {
 		s.conn.SetWriteDeadline(time.Now().Add(s.server.opts.WriteTimeout))
 		n, err := s.conn.Write(rest[:min(len(rest), writeMax)])
@@ -187,7 +219,7 @@ func (s *session) write(c *chunk) {
 				s.mu.Unlock()
 				return
 			}
-			c, s.out = s.out, nil
+			c = s.unlinkLocked()
 			rest, s.writerHolds = c.b, cap(c.b)
 			s.countOutputLocked()
 		}
@@ -245,9 +277,8 @@ func (s *session) abandonLocked(lost []undoer) []undoer {
 		lost = append(lost, g.undo)
 	}
 	s.grants = nil
-	if s.out != nil {
-		s.out.giveBack()
-		s.out = nil
+	for c := s.unlinkLocked(); c != nil; c = s.unlinkLocked() {
+		c.giveBack()
 	}
 	return lost
 }

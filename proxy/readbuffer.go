@@ -12,7 +12,11 @@ import (
 
 // chunk is a piece of memory for bytes on their way in or out. Connections borrow chunks while they have something to read or to
 // write, so an idle connection holds none.
-type chunk struct{ b []byte }
+type chunk struct {
+	b      []byte
+	next   *chunk // in output
+	shared bool   // b is read by others, too: it does not change any more, and is not given back
+}
 
 const (
 	chunkSize = 16 << 10
@@ -25,7 +29,7 @@ var chunks = sync.Pool{New: func() any { return &chunk{b: make([]byte, 0, chunkS
 func borrowChunk() *chunk { return chunks.Get().(*chunk) }
 
 func (c *chunk) giveBack() {
-	if cap(c.b) <= chunkKeepMax {
+	if cap(c.b) <= chunkKeepMax && !c.shared {
 		c.b = c.b[:0]
 		chunks.Put(c)
 	}

@@ -139,6 +139,9 @@ func (subs *subscribers) deliver(channel, payload string) {
 	}
 }
 
+// sharedMin is the length of a message from which on it is kept once for all who get it, and not copied to each.
+const sharedMin = 1 << 10
+
 // push sends a message to the client. It does not block.
 func (s *session) push(m *framedMessage) {
 	s.mu.Lock()
@@ -149,8 +152,12 @@ func (s *session) push(m *framedMessage) {
 	case s.composing:
 		s.pushed = append(s.pushed, b...)
 		s.countOutputLocked()
-	default:
+	case len(b) < sharedMin:
 		s.appendLocked(b)
+		s.sendLocked()
+	default:
+		s.appended += int64(len(b))
+		s.linkLocked(&chunk{b: b, shared: true})
 		s.sendLocked()
 	}
 	s.mu.Unlock()
