@@ -64,11 +64,14 @@ func (g *programGenerator) number(depth int) string {
 	d := depth - 1
 	switch g.IntN(22) {
 	case 0, 1, 2, 3, 4:
-		return g.number(d) + g.pick(" + ", " - ", " * ", " / ", " % ") + g.number(d)
+		if g.IntN(5) == 0 { // never by zero, which may be -0 in Lua 5.1 where it is a constant
+			return g.number(d) + " / (0.5 + " + g.number(d) + ")"
+		}
+		return g.number(d) + g.pick(" + ", " - ", " * ", " % ") + g.number(d)
 	case 5:
 		return "(" + g.number(d) + g.pick(" + ", " - ", " * ", " % ") + g.number(d) + ")"
 	case 6:
-		return g.pick("2", "-2", "0.5", "("+g.number(d)+")") + "^" + g.pick("2", "-1", "0", "0.5")
+		return g.pick("2", "-2", "0.5", "("+g.number(d)+")") + "^" + g.pick("2", "0", "0.5")
 	case 7:
 		return "- " + g.number(d)
 	case 8:
