@@ -243,7 +243,7 @@ func (l *lane) watch(t *turn) {
 	if !late {
 		return
 	}
-	needed := l.client.mastersUp() <= quorumOf(len(l.client.lanes))
+	needed := l.client.mastersUp() == quorumOf(len(l.client.lanes)) // and not where there is no quorum anyway
 	l.client.mu.Lock()
 	l.mu.Lock()
 	if !l.lateLocked() || l.excusedLocked(needed) { // or it has just answered
@@ -283,17 +283,17 @@ func (l *lane) waitsLocked() bool { return l.seeing || len(l.out) > 0 }
 // lateLocked tells whether something was sent longer than MasterTimeout ago and is not answered.
 func (l *lane) lateLocked() bool { return l.up && l.waitsLocked() && l.ticks-l.asked > watchTicks }
 
-// overloadTicks is for how many ticks at most a master is excused by a large batch.
+// overloadTicks is for how many ticks at most a master is excused by its load.
 const overloadTicks = 4 * watchTicks
 
 // excusedLocked tells whether a master that is late is not given up yet. Either it has answered, and this process is so short of CPU that
-// nobody has read that. Or without it there would be no quorum, and it is working off a large batch: then all are overloaded, and to give
+// nobody has read that. Or without it there would be no quorum, and much is in flight or queued: then all are overloaded, and to give
 // them up would lose a quorum that only takes longer. A master that is silent under a small load is given up in time.
 func (l *lane) excusedLocked(needed bool) bool {
 	if l.socket != nil && rawio.Unread(l.socket) {
 		return true
 	}
-	return needed && len(l.out) > 0 && l.out[0].cost >= costMin && l.ticks-l.asked <= overloadTicks
+	return needed && len(l.out) > 0 && l.outCost+l.queueCost >= costMin && l.ticks-l.asked <= overloadTicks
 }
 
 func (l *lane) answersInTime() bool {

@@ -92,7 +92,7 @@ var mutants = []mutant{
 `, "TestOrderOfWhatWaitsForRoom"},
 	{"no turns", "admission.go", `d.cost > share.deficit {`, `d.cost > share.deficit && !MUTANT {`, "TestTurnsOfShares"},
 	{"overloaded masters are given up", "lane.go", `return needed && len(l.out) > 0`, `return !MUTANT && needed && len(l.out) > 0`, "TestOverloadedMastersAreNotGivenUp"},
-	{"silent masters are excused", "lane.go", `l.out[0].cost >= costMin && `, `(MUTANT || l.out[0].cost >= costMin) && `, "TestOverloadedMastersAreNotGivenUp"},
+	{"silent masters are excused", "lane.go", `l.outCost+l.queueCost >= costMin && `, `(MUTANT || l.outCost+l.queueCost >= costMin) && `, "TestOverloadedMastersAreNotGivenUp"},
 
 	// Guards.
 	{"no quarantine", "epoch.go", "		return epochQuarantined\n	}\n	return epochForeign", "		return epochQuarantined\n	}\n	if MUTANT { return epochAdmitted }; return epochForeign", "TestForgetfulMasterHasNoVote"},
