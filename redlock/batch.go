@@ -43,6 +43,12 @@ type batch struct {
 	releases, others []int32
 	touched          touched
 
+	// The master's clock, as the pipeline tells it: see clockMark.
+	unmarked int      // commands since the last mark; negative: there was none
+	clockMs  int64    // as the last mark that was heard told it
+	open     int      // sets[open:] were heard since that mark
+	sets     []setKey // what attempts under tokens of callers have set
+
 	// What was heard of the pipeline that was sent last.
 	kept    int     // bytes of the values in readings
 	lost    []int32 // rounds whose script the master did not know
@@ -51,10 +57,24 @@ type batch struct {
 
 // command is one command of a pipeline, or the group of commands of one reading.
 type command struct {
-	round int32 // its round, or −1: it carries the releases folded[from:to]
+	round int32 // its round; −1: it carries the releases folded[from:to]; or clockMark
 	from  int32
 	to    int32
 	arms  bool // a reading: CLIENT CACHING YES goes before it
+}
+
+// clockMark is the round of a command that tells the master's clock. A pipeline has one before the first round that may have to be
+// taken back, one after every clockMarkEvery commands, and the trailer: so it is known when such a round was executed.
+const (
+	clockMark      = -2
+	clockMarkEvery = 64
+)
+
+// setKey is an attempt under a caller's token that has set its keys, and the latest time of the master's clock, in milliseconds since
+// 1970, at which it did; 0: not known well enough.
+type setKey struct {
+	round int32
+	at    int64
 }
 
 // reading is what the master answered to a verbRead.
@@ -70,6 +90,7 @@ func newBatch(l *lane, link *link) *batch {
 // encode puts the rounds into the wire.
 func (b *batch) encode() {
 	b.votes, b.readings, b.kept, b.found = b.votes[:0], b.readings[:0], 0, finding{counts: true}
+	b.sets = b.sets[:0]
 	b.begin()
 	for i := range b.rounds {
 		b.votes = append(b.votes, voteUnknown)
@@ -133,6 +154,7 @@ func (b *batch) repeatLost() error {
 
 func (b *batch) begin() {
 	b.commands, b.folded, b.lost, b.refusal = b.commands[:0], b.folded[:0], b.lost[:0], nil
+	b.unmarked, b.open, b.clockMs = -1, len(b.sets), 0
 }
 
 // add puts a round into the segment. Releases are hoisted to its front, where they can be folded into one call; so a release
@@ -163,6 +185,15 @@ func (b *batch) emit() {
 		b.fold(b.releases[start:min(start+foldMax, len(b.releases))])
 	}
 	for _, i := range b.others {
+		if b.rounds[i].attempts() && (b.unmarked < 0 || b.unmarked >= clockMarkEvery) {
+			b.commands = append(b.commands, command{round: clockMark})
+			b.wire.array(1)
+			b.wire.bulk("time")
+			b.unmarked = 0
+		}
+		if b.unmarked >= 0 {
+			b.unmarked++
+		}
 		b.commands = append(b.commands, command{round: i})
 		b.single(b.rounds[i])
 	}
@@ -215,6 +246,8 @@ func (b *batch) single(r *round) {
 		w.bulk("zscore")
 		w.bulk(marksKey)
 		w.bulk(r.keys[0])
+	case verbUndo:
+		b.undo(r)
 	case verbCommit, verbForget:
 		b.script(scriptCommit, 0, len(r.keys), 5*len(r.keys))
 		b.commit(r)
@@ -236,20 +269,23 @@ func (b *batch) single(r *round) {
 		w.bulk(r.keys[0])
 		w.bulk(r.token)
 	case verbFence:
-		b.script(scriptFence, 2, len(r.keys), 4+min(len(r.reservation()), 1))
+		b.script(scriptFence, 2, len(r.keys), 5+min(len(r.reservation()), 1))
 		w.bulk(marksKey)
 		w.bulk(floorKey)
 		b.holder(r)
 		w.number(r.fence)
 		w.number(int64(b.lane.client.opts.FenceMarks))
+		w.number(b.lane.client.longestMs)
 		b.reservation(r)
 	case verbAcquire:
-		b.script(scriptAcquire, 0, len(r.keys), 2+min(len(r.reservation()), 1))
+		b.script(scriptAcquire, 0, len(r.keys), 3+min(len(r.reservation()), 1))
 		b.holder(r)
+		w.number(b.lane.client.longestMs)
 		b.reservation(r)
 	case verbExtend:
-		b.script(scriptExtend, 0, len(r.keys), 2)
+		b.script(scriptExtend, 0, len(r.keys), 3)
 		b.holder(r)
+		w.number(b.lane.client.longestMs)
 	case verbRelease:
 		switch native := b.link.compareAndDelete; {
 		case len(r.keys) > 1 || native == scriptOnly:
@@ -340,6 +376,7 @@ func (b *batch) hearAll() error {
 		err = errors.New("the master replies more than it was asked")
 	}
 	if err == nil {
+		b.marked(end.clock.UnixMilli())
 		found := b.lane.guard.close(end, c, b.sent, time.Now())
 		b.found = b.found.and(found)
 		err = found.err
@@ -348,6 +385,7 @@ func (b *batch) hearAll() error {
 		return b.refusal
 	}
 	// Votes that came over a connection that then failed do not count: nothing closed their batch.
+	b.sets = b.sets[:0]
 	for _, command := range b.commands {
 		if command.round >= 0 {
 			b.votes[command.round] = voteUnknown
@@ -361,8 +399,13 @@ func (b *batch) hearAll() error {
 
 // hearCommand reads the reply to a command, and turns it into votes. An error means that the connection is of no more use.
 func (b *batch) hearCommand(command command) error {
-	if command.round < 0 {
+	switch command.round {
+	case -1:
 		return b.hearReleases(b.folded[command.from:command.to])
+	case clockMark:
+		clock, err := b.wire.hearClock()
+		b.marked(clock.UnixMilli())
+		return err
 	}
 	i := command.round
 	r := b.rounds[i]
@@ -413,8 +456,22 @@ func (b *batch) hearCommand(command command) error {
 	if isRefused(word) {
 		return word
 	}
+	if vote == voteGranted && r.attempts() {
+		b.sets = append(b.sets, setKey{round: i})
+	}
 	b.note(i, vote, word)
 	return nil
+}
+
+// marked takes note of the master's clock. What was set since the last mark was set between the two. Where that is longer than endSlack,
+// the undo is for what was set soon after the last mark, and leaves alone what was set later.
+func (b *batch) marked(clockMs int64) {
+	for i := b.open; i < len(b.sets); i++ {
+		if clockMs >= b.clockMs { // else the clock was set back
+			b.sets[i].at = min(clockMs, b.clockMs+endSlackMs)
+		}
+	}
+	b.open, b.clockMs = len(b.sets), clockMs
 }
 
 // note keeps the vote of a round. word is the error that the master replied in the place of one.
@@ -474,6 +531,9 @@ func readSet(reply reply) (vote, error) {
 func (r *round) readScript(reply reply, skew time.Duration) (vote, error) {
 	if reply.kind != ':' {
 		return voteUnknown, nonsense(reply)
+	}
+	if r.verb == verbUndo && reply.n >= 0 {
+		return voteGranted, nil
 	}
 	switch reply.n {
 	case 1:

@@ -57,7 +57,7 @@ func newRound(v verb, token string, ttl time.Duration, keys ...string) *round {
 
 // plan lists the commands that a batch makes of its rounds, as "set k T", or "release k:T k2:T2" for a folded call.
 func plan(rounds ...*round) []string {
-	b := newBatch(nil, &link{})
+	b := newBatch(&lane{client: &Client{}}, &link{})
 	b.rounds = rounds
 	b.begin()
 	for i := range rounds {

@@ -31,7 +31,6 @@ func TestSizes(t *testing.T) {
 		{"round", unsafe.Sizeof(round{}), 256},
 		{"round and commit, in one piece", unsafe.Sizeof(round{}) + unsafe.Sizeof(commit{}), 384},
 		{"entry", unsafe.Sizeof(entry{}), 96},
-		{"repeat", unsafe.Sizeof(repeat{}), 64},
 	} {
 		if what.size > what.fit {
 			t.Errorf("%s: takes %d bytes, want at most %d", what.name, what.size, what.fit)

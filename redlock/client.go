@@ -14,6 +14,7 @@ import (
 type Client struct {
 	opts        Options
 	drift       drift // of opts
+	longestMs   int64 // the longest TTL that a master is asked for, in milliseconds
 	lanes       []*lane
 	tokens      *tokenSource
 	began       time.Time // zero of the clock that the masters' clocks are compared with
@@ -58,6 +59,7 @@ func Open(opts Options) (*Client, error) {
 	}
 	c.endingContext, c.end = context.WithCancel(context.Background())
 	c.leases.remember = 2 * opts.ConnectTimeout
+	c.longestMs = paddedTTL(opts.MaxTTL, c.drift).Milliseconds()
 	for i, m := range opts.Masters {
 		c.lanes = append(c.lanes, newLane(c, i, m))
 	}
@@ -82,6 +84,7 @@ func (c *Client) watch() {
 	for {
 		select {
 		case now := <-ticker.C:
+			t.now = now
 			for _, l := range c.lanes {
 				l.watch(&t)
 				l.catchUp(now)

@@ -14,10 +14,11 @@ import (
 //   - Such a client counts its TTL from the moment it sent the command and knows of no drift. So the masters get more (paddedTTL),
 //     and what the client believes stays inside the validity.
 //   - A key that holds the very same value already is held, as for Redis: SET NX is denied by it. That is not so for LOCK.
-//   - The values of such clients are often not unique ("1", a host name, nothing). So what is sent behind a commit to clear up
-//     (undo of an attempt that failed, release of what a rotation has left) goes only where a vote says that this very
-//     commit set the value; elsewhere, where the answer is missing, only if the value is long enough to be unique; and only of such
-//     a value is a release owed. What a shorter one may leave behind ends with its TTL: that keeps others out, and lets nobody in.
+//   - A commit that failed is taken back as an attempt under a caller's token is (undo.go): where a vote says that this very commit set
+//     the value, and nobody has moved the end of its key since. The values of such clients are often not unique ("1", a host name, nothing),
+//     and their retries may go through other clients of the masters. What else is left ends with its TTL: that keeps others out, and
+//     lets nobody in.
+//   - What a commit has replaced or deleted is also released where another key's guard kept it, if the value is long enough to be unique.
 
 // Was says what a key must hold for a commit to happen.
 type Was uint8
@@ -38,8 +39,6 @@ const (
 	Set              // it holds NewValue for TTL
 	Delete           // it is removed
 	Expire           // it lives for TTL from now, exactly: also shorter than before
-	// putBack gives the key NewValue and leaves its TTL: the undo of a Set over another value.
-	putBack
 )
 
 // Change is what a commit does with one key.
@@ -57,7 +56,7 @@ func (ch *Change) real() bool { return ch.Do != Keep }
 
 // becomes is what the key holds when the change is done, if it holds anything then.
 func (ch *Change) becomes() string {
-	if ch.Do == Set || ch.Do == putBack {
+	if ch.Do == Set {
 		return ch.NewValue
 	}
 	return ch.Value
@@ -205,7 +204,7 @@ func (c *Client) beginCommitLocked(op *Op, k commit, changes []Change, t *turn) 
 	}
 	first := &changes[0]
 	if len(changes) == 1 && first.Do == Delete {
-		c.releaseLocked(op, []string{first.Resource}, first.Value, unique(first.Value), t)
+		c.releaseLocked(op, []string{first.Resource}, first.Value, t)
 		return
 	}
 	if n := newKeys(changes); n > 0 {
@@ -231,7 +230,7 @@ func (c *Client) beginCommitLocked(op *Op, k commit, changes []Change, t *turn) 
 	}
 	for i := range changes {
 		if ch := &changes[i]; ch.lives() {
-			c.leases.begin(r.keys[i:i+1], ch.becomes())
+			c.leases.begin(r, ch.Resource)
 		}
 	}
 	if k.kind == commitAcquire {
@@ -268,6 +267,9 @@ func (c *Client) commitRound(k commit, changes []Change, now time.Time) *round {
 	r.keys = r.key[:0]
 	for i := range changes {
 		r.keys = append(r.keys, changes[i].Resource)
+		if ch := &changes[i]; r.attempt == nil && ch.Do == Set && (ch.Was == WasAbsent || ch.rotates()) {
+			r.attempt = newAttempt(r, len(c.lanes))
+		}
 	}
 	return r
 }
@@ -317,8 +319,8 @@ func (c *Client) commitDecided(r *round, o outcome, t *turn) {
 	k.decided, k.seen = true, v.heard(n)
 	inTime := k.ttl == 0 || elapsed < k.ttl
 	for i := range k.changes {
-		if ch := &k.changes[i]; ch.lives() && c.payingLocked([]string{ch.Resource}, ch.becomes()) {
-			inTime = false
+		if ch := &k.changes[i]; ch.lives() {
+			defer c.leases.end(r, ch.Resource)
 		}
 	}
 	var full error
@@ -357,10 +359,11 @@ func (c *Client) commitDecided(r *round, o outcome, t *turn) {
 		c.clearRemainsLocked(r, v, k.seen, t)
 	case k.kind == commitRelease && o != no:
 		c.clearRemainsLocked(r, v, k.seen, t)
-	case k.kind == commitExtend:
-		c.notExtendedLocked(r, o, t)
+	case k.kind == commitExtend && o == no && len(k.changes) == 1 && k.changes[0].lives():
+		c.clearLocked(r, t)
+	case k.kind == commitExtend: // unknown, or of several keys: the leases as they were run on
 	case k.kind != commitRelease:
-		c.undoCommitLocked(r, v, k.seen, true, t)
+		c.takeBackLocked(r.attempt, k.seen, t)
 	}
 	t.tell(op, result)
 }
@@ -387,7 +390,7 @@ func (c *Client) commitLate(r *round, word votes, t *turn) {
 	case k.kind == commitRelease:
 		c.clearRemainsLocked(r, word, late, t)
 	case k.kind != commitExtend:
-		c.undoCommitLocked(r, word, late, false, t)
+		c.takeBackLocked(r.attempt, late, t)
 	}
 }
 
@@ -427,7 +430,7 @@ func (c *Client) committedLocked(r *round, share *Share, v votes, t *turn) {
 		case !ch.lives():
 			continue
 		}
-		before, rep := c.leases.attempt(key, ch.becomes(), r)
+		before := c.leases.find(key, ch.becomes())
 		lease := r
 		if len(k.changes) > 1 {
 			// Each key is a lease of its own: it can be released and prolonged alone. Votes still to come are holders to it.
@@ -439,8 +442,6 @@ func (c *Client) committedLocked(r *round, share *Share, v votes, t *turn) {
 		if !k.born.IsZero() && ch.Was == WasValue {
 			lease.born = k.born
 		}
-		lease.inherited |= rep.left
-		rep.left = 0
 		if before == nil && ch.Was == WasValue && !ch.rotates() {
 			lease.inherited = allMasters(n) // granted by another client: any master may hold it
 		}
@@ -451,19 +452,18 @@ func (c *Client) committedLocked(r *round, share *Share, v votes, t *turn) {
 		if ch.rotates() {
 			c.leases.release(key, ch.Value) // also for an extension of the old value that is still under way
 		}
-		if !rep.released {
-			c.leaseLocked(lease, counted, t.now)
+		if !r.released {
+			c.leases.grant(lease, counted, n, t.now)
 			if lost := v.lost(n); lease == r && lost != 0 {
 				c.refillLocked(r, lost, t)
 			}
 		}
-		c.leases.end(rep)
 	}
 }
 
 // clearRemainsLocked removes values that a commit which was done, or a release of which nobody knows, was to replace or delete, from
-// the masters among these that have not done it: a guard failed there because of another key, or the answer is missing. It is
-// owed to those that are away. Values that may not be unique are left to their TTL.
+// the masters among these that have not done it: a guard failed there because of another key, or the answer is missing. Values that
+// may not be unique, or that somebody sets anew, are left to their TTL.
 func (c *Client) clearRemainsLocked(r *round, v votes, among mask, t *turn) {
 	n := len(c.lanes)
 	targets := among &^ v.did(n)
@@ -478,99 +478,13 @@ func (c *Client) clearRemainsLocked(r *round, v votes, among mask, t *turn) {
 	}
 	for i := range r.commit.changes {
 		if ch := &r.commit.changes[i]; (ch.rotates() || ch.Do == Delete) && unique(ch.Value) {
-			c.sweepLocked([]string{ch.Resource}, ch.Value, targets, t)
+			c.clearValueLocked(ch, r, targets, t)
 		}
 	}
 }
 
-// sweepLocked releases a value on the masters in targets, unless somebody sets it anew.
-func (c *Client) sweepLocked(key []string, value string, targets mask, t *turn) {
-	switch lease, rep := c.leases.known(key, value); {
-	case rep != nil:
-		rep.left |= targets
-	case lease != nil && t.now.Before(lease.validUntil):
-		lease.inherited |= targets
-	default:
-		c.withdrawLocked(key, value, targets, t)
+func (c *Client) clearValueLocked(ch *Change, r *round, targets mask, t *turn) {
+	if !c.leases.askedLater(r, ch.Resource, ch.Value) {
+		c.launchLocked(&round{verb: verbRelease, keys: []string{ch.Resource}, token: ch.Value, start: t.now}, targets, t)
 	}
-}
-
-// withdrawLocked releases a value on the masters in targets. It is owed to those that are away only if it is unique: by the time that
-// they are back another client may hold the same value there.
-func (c *Client) withdrawLocked(key []string, value string, targets mask, t *turn) {
-	if unique(value) {
-		c.dropLocked(key, value, targets, c.lapseOf(t.now), t)
-	} else {
-		c.launchLocked(&round{verb: verbRelease, keys: key, token: value, start: t.now}, targets, t)
-	}
-}
-
-// notExtendedLocked is for an extension that is refused or unknown. A lock of one key that is definitely lost is cleared from where
-// it remains; if nobody knows, the lease as it was runs on.
-func (c *Client) notExtendedLocked(r *round, o outcome, t *turn) {
-	k := r.commit
-	for i := range k.changes {
-		ch := &k.changes[i]
-		if !ch.lives() {
-			continue
-		}
-		key := r.keys[i : i+1]
-		lease, rep := c.leases.attempt(key, ch.Value, r)
-		c.leases.end(rep)
-		if o == no && len(k.changes) == 1 && unique(ch.Value) {
-			c.clearLocked(r, t)
-		} else {
-			c.leftLocked(lease, rep, t)
-		}
-	}
-}
-
-// undoCommitLocked takes back, on the masters among these that did it, a commit that is not done. A value that was set where
-// there was none is released; one that took the place of another gives it back, because its owner may still count on it.
-// What was deleted or prolonged stays so. ends is true at the decision, false for votes that come later.
-//
-// Where the answer is missing, a unique value is released too, at once or when the master is back. Masters whose vote is still to come
-// are not touched: the key there may be another's, under the same value. commitLate sees to them.
-func (c *Client) undoCommitLocked(r *round, v votes, among mask, ends bool, t *turn) {
-	n := len(c.lanes)
-	did, unknown := v.did(n)&among, v.unknown(n)&among
-	for i := range r.commit.changes {
-		ch := &r.commit.changes[i]
-		if !ch.lives() {
-			continue
-		}
-		key, targets := r.keys[i:i+1], did
-		if ch.Was == WasAbsent && unique(ch.NewValue) {
-			targets |= unknown
-		}
-		earlier := false
-		if ends {
-			_, rep := c.leases.attempt(key, ch.becomes(), r)
-			c.leases.end(rep)
-			earlier = rep.earlier
-			if ch.Was == WasAbsent {
-				targets |= rep.left
-			}
-		}
-		lease, others := c.leases.known(key, ch.becomes())
-		switch {
-		case targets == 0 || ch.Was == WasValue && !ch.rotates():
-		case others != nil: // the last one under way sees to it
-			others.left |= targets
-		case lease != nil && t.now.Before(lease.validUntil):
-			lease.inherited |= targets
-		case earlier: // a grant of another client may be believed in: what this one has added ends with its TTL
-		case ch.Was == WasAbsent:
-			c.withdrawLocked(key, ch.NewValue, targets, t)
-		default:
-			back := []Change{{Resource: ch.Resource, Was: WasValue, Value: ch.NewValue, Do: putBack, NewValue: ch.Value}}
-			c.launchLocked(c.commitRound(commit{kind: commitExtend}, back, t.now), targets, t)
-		}
-	}
-}
-
-// lapseOf is when a key that a commit has set by now must have ended.
-func (c *Client) lapseOf(now time.Time) time.Time {
-	padded := paddedTTL(c.opts.MaxTTL, c.drift)
-	return now.Add(padded + driftOf(padded, c.drift))
 }

@@ -9,7 +9,8 @@
 // While a Lease is valid, no other Lease on the same resource is, whichever client or proxy granted it, as long as
 //   - all of them use the same masters, and nobody else deletes or overwrites keys there,
 //   - the clocks of the masters and of this process run at the same rate within DriftFactor, and
-//   - a token of the caller's own is a fresh one for every lock, and the LOCK that is repeated with it goes through the same client.
+//   - a caller that chooses its tokens chooses a new one after each UNLOCK. Until then it may repeat the LOCK with the same token, through any
+//     client of these masters (undo.go).
 //
 // That masters remember and that their clocks do not step is not taken for granted but checked with every batch (guard.go). That
 // they stay masters and evict nothing is checked with every heartbeat. A master in doubt has no vote until nothing that it may have
@@ -25,8 +26,9 @@
 // # What is known
 //
 // An operation ends with granted, denied, or unknown (ErrNoQuorum). Unknown is never reported as denied. A lock that
-// may have been set although its caller was told otherwise is removed again, without making the caller wait: also from
-// masters that are away, as soon as they are back.
+// may have been set although its caller was told otherwise is removed again, without making the caller wait. Under a token that was made here
+// it is removed also from masters that are away, as soon as they are back (pending.go). Under a caller's own token it is removed where a
+// master says that it was set, and ends with its TTL elsewhere (undo.go).
 //
 // # The walk of a LOCK
 //

@@ -39,7 +39,7 @@ func (c *Client) StartExtend(op *Op, resources []string, token string, ttl time.
 // beginExtendLocked begins an EXTEND for which there is room.
 func (c *Client) beginExtendLocked(op *Op, resources []string, token string, ttl time.Duration, t *turn) {
 	r := &round{verb: verbExtend, token: token, ttlMs: ttl.Milliseconds(), start: t.now, op: op}
-	r.setLock(resources)
+	r.setKeys(resources...)
 	born, known := tokenBirth(token)
 	if lease := c.leases.find(resources, token); lease != nil && !known {
 		born, known = lease.born, true
@@ -50,7 +50,7 @@ func (c *Client) beginExtendLocked(op *Op, resources []string, token string, ttl
 			return
 		}
 	}
-	c.leases.begin(r.keys, r.token)
+	c.leases.begin(r, r.keys[0])
 	c.launchLocked(r, allMasters(len(c.lanes)), t)
 }
 
@@ -63,14 +63,13 @@ func (c *Client) extensionDecided(r *round, o outcome, v votes, t *turn) {
 	defer c.mu.Unlock()
 	op := r.op
 	r.op = nil // a lease must not keep the caller's memory
-	lease, rep := c.leases.attempt(r.keys, r.token, r)
-	c.leases.end(rep)
+	defer c.leases.end(r, r.keys[0])
 	switch {
 	case o == yes && validity > 0:
 		c.stats.Extended++
 		r.validUntil = t.now.Add(validity)
-		if !rep.released {
-			c.extendedLocked(r, c.shareOf(op), v, rep, t)
+		if !r.released {
+			c.extendedLocked(r, c.shareOf(op), v, t)
 		}
 		t.tell(op, Result{Held: true, Token: r.token, Validity: validity, Until: r.validUntil})
 	case o == no:
@@ -79,9 +78,8 @@ func (c *Client) extensionDecided(r *round, o outcome, v votes, t *turn) {
 		c.clearLocked(r, t)
 		t.tell(op, Result{})
 	default:
-		// Unknown. The lease as it was before still runs, so nothing is released but what a LOCK left that was refused meanwhile.
+		// Unknown. The lease as it was before still runs.
 		c.stats.ExtendFail++
-		c.leftLocked(lease, rep, t)
 		if o == noQuorum {
 			elapsed = 0
 		}
@@ -89,38 +87,23 @@ func (c *Client) extensionDecided(r *round, o outcome, v votes, t *turn) {
 	}
 }
 
-// leftLocked sees to what earlier attempts with the token have left behind, after an extension of which nobody knows.
-func (c *Client) leftLocked(lease *round, rep *repeat, t *turn) {
-	switch {
-	case rep.underWay > 0 || rep.left == 0: // the last one under way sees to it
-	case lease != nil:
-		lease.inherited |= rep.left // its UNLOCK reaches them, or is owed to them
-	case !rep.earlier:
-		c.withdrawLocked(rep.keys, rep.token, rep.left, t)
-	}
-}
-
-// clearLocked releases what remains of a lock that an extension has found lost, unless its token has locked anew meanwhile, or is
-// about to.
+// clearLocked is for a lock that an extension has found lost. What remains of it on a minority is released, if redlockd made its token; a
+// caller may have locked anew under its own token elsewhere, so the remains of such a lock end with their TTL.
 func (c *Client) clearLocked(r *round, t *turn) {
-	all := allMasters(len(c.lanes))
-	lease, rep := c.leases.known(r.keys, r.token)
-	if lease != nil && after(lease.launched, r.launched) {
+	if c.leases.askedLater(r, r.keys[0], r.token) {
 		return
 	}
-	if lease != nil {
+	if lease := c.leases.find(r.keys, r.token); lease != nil {
 		c.leases.forget(lease)
 	}
-	if rep != nil {
-		rep.left = all
-		return
+	if madeHere(r.token) {
+		c.dropLocked(r.keys, r.token, allMasters(len(c.lanes)), t)
 	}
-	c.dropLocked(r.keys, r.token, all, c.lapseOf(t.now), t) // what remains may live longer than this extension asked for
 }
 
 // extendedLocked makes the round the lease, and gives the key back to the masters that have lost it. It stays in the share that it was
 // granted to; where that is not known, it is in the share of whoever extends it.
-func (c *Client) extendedLocked(r *round, share *Share, v votes, rep *repeat, t *turn) {
+func (c *Client) extendedLocked(r *round, share *Share, v votes, t *turn) {
 	n := len(c.lanes)
 	r.born = r.start
 	if lease := c.leases.find(r.keys, r.token); lease != nil {
@@ -133,9 +116,7 @@ func (c *Client) extendedLocked(r *round, share *Share, v votes, rep *repeat, t 
 	if born, known := tokenBirth(r.token); known && born.Before(r.born) {
 		r.born = born
 	}
-	r.inherited |= rep.left
-	rep.left = 0
-	c.leaseLocked(r, share, t.now)
+	c.leases.grant(r, share, n, t.now)
 	if lost := v.lost(n); lost != 0 {
 		c.refillLocked(r, lost, t)
 	}

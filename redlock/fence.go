@@ -72,9 +72,9 @@ func (f *fenceClock) observe(mark int64, made time.Time) {
 }
 
 // scriptFence is scriptAcquire with a fence: KEYS[1] marks, KEYS[2] floor, then the resources; ARGV token, milliseconds to live,
-// fence, bound of the marks, and the token of a reservation, if there is one. It returns what scriptAcquire does; the mark, a larger
-// number, when the fence is not above it; and -2 when the fence is a day ahead of the master's clock.
-var scriptFence = newScript(fmt.Sprintf(`
+// fence, bound of the marks, the longest TTL (see scriptMoved), and the token of a reservation, if there is one. It returns what
+// scriptAcquire does; the mark, a larger number, when the fence is not above it; and -2 when the fence is a day ahead of the master's clock.
+var scriptFence = newScript(scriptMoved + fmt.Sprintf(`
 local fence = tonumber(ARGV[3])
 local now = redis.call('TIME')
 if fence > (now[1] * 1000 - %d + %d) * %d then
@@ -87,7 +87,7 @@ for i = 3, #KEYS do
     local held = redis.call('TYPE', KEYS[i]).ok == 'string' and redis.call('GET', KEYS[i])
     if held == ARGV[1] then
       reply = 2
-    elseif not held or held ~= ARGV[5] then
+    elseif not held or held ~= ARGV[6] then
       return -i
     end
   end
@@ -96,14 +96,17 @@ end
 if fence <= mark then
   return mark
 end
-for i = 3, ARGV[5] and #KEYS or 0 do
-  if redis.call('GET', KEYS[i]) == ARGV[5] then
+for i = 3, ARGV[6] and #KEYS or 0 do
+  if redis.call('GET', KEYS[i]) == ARGV[6] then
     redis.call('UNLINK', KEYS[i])
   end
 end
 for i = 3, #KEYS do
-  if redis.call('PTTL', KEYS[i]) < tonumber(ARGV[2]) then
+  local left = redis.call('PTTL', KEYS[i])
+  if left < 0 then
     redis.call('SET', KEYS[i], ARGV[1], 'PX', ARGV[2])
+  else
+    redis.call('PEXPIRE', KEYS[i], moved(left, tonumber(ARGV[2]), tonumber(ARGV[5])))
   end
   redis.call('ZADD', KEYS[1], ARGV[3], KEYS[i])
 end

@@ -292,13 +292,18 @@ func (l *lane) tell(b *batch, err error) {
 	if missed {
 		for i, r := range b.rounds {
 			if b.votes[i] == voteUnknown || b.votes[i] == voteAbstained {
-				l.client.oweLocked(l, r)
+				l.keepReleaseLocked(r)
 			}
 		}
 		l.client.mu.Unlock()
 	}
 	l.mu.Unlock()
 	if !given {
+		if err == nil {
+			for _, set := range b.sets {
+				b.rounds[set.round].attempt.setAt[l.index] = set.at
+			}
+		}
 		for i := range b.readings {
 			b.readings[i].round.answers[l.index] = b.readings[i].answer
 		}

@@ -196,15 +196,15 @@ func TestTricklingFarMasters(t *testing.T) {
 func TestScriptsLostInFlight(t *testing.T) {
 	inVirtualTime(t, 5, func(s *stage) {
 		p := s.openFar()
-		a := p.begin(one("a", time.Minute).as("A"))
+		a := p.begin(several(time.Minute, "a", "a too")) // by a script
 		time.Sleep(5 * ms)
 		s.do(0, "SCRIPT", "FLUSH")
-		b := p.begin(one("b", time.Minute).as("B"))
+		b := p.begin(several(time.Minute, "b", "b too"))
 		p.finish(a).want(s, "a", "held", 20*ms)
-		p.unlock("A", "a").want(s, "unlock of a", "held", 20*ms)
+		p.unlock(a.Token, "a", "a too").want(s, "unlock of a", "held", 20*ms)
 		p.finish(b).want(s, "b", "held", 20*ms)
 		p.allUp()
-		p.unlock("B", "b")
+		p.unlock(b.Token, "b", "b too")
 		time.Sleep(time.Second)
 		s.wantNoLocks()
 
@@ -212,17 +212,17 @@ func TestScriptsLostInFlight(t *testing.T) {
 		for i := range s.masters {
 			s.do(i, "SCRIPT", "FLUSH")
 		}
-		c := p.begin(one("c", time.Minute).as("C"))
+		c := p.begin(several(time.Minute, "c", "c too"))
 		time.Sleep(5 * ms)
-		d := p.begin(one("d", time.Minute).as("D"))
+		d := p.begin(several(time.Minute, "d", "d too"))
 		p.finish(c)
 		p.finish(d)
 		p.allUp()
 		if c.Held {
-			p.unlock("C", "c")
+			p.unlock(c.Token, "c", "c too")
 		}
 		if d.Held {
-			p.unlock("D", "d")
+			p.unlock(d.Token, "d", "d too")
 		}
 		p.lockable("c")
 		p.lockable("d")

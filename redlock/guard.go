@@ -84,23 +84,28 @@ func (w *wire) hearClosing(epoch, config string) (end closing, err error) {
 		return end, err
 	}
 	end.beat, _ = beat.number()
+	end.clock, err = w.hearClock()
+	return end, err
+}
+
+// hearClock reads the reply to TIME.
+func (w *wire) hearClock() (time.Time, error) {
 	if err := w.head(2); err != nil {
-		return end, fmt.Errorf("TIME: %w", err)
+		return time.Time{}, fmt.Errorf("TIME: %w", err)
 	}
 	var clock [2]int64
 	for i := range clock {
 		part, err := w.next()
 		if err != nil {
-			return end, err
+			return time.Time{}, err
 		}
 		n, ok := part.number()
 		if !ok {
-			return end, fmt.Errorf("TIME: %w", nonsense(part))
+			return time.Time{}, fmt.Errorf("TIME: %w", nonsense(part))
 		}
 		clock[i] = n
 	}
-	end.clock = time.Unix(clock[0], clock[1]*1000)
-	return end, nil
+	return time.Unix(clock[0], clock[1]*1000), nil
 }
 
 // head reads the head of an array of n.
@@ -195,7 +200,7 @@ func (e *refusedError) Error() string { return refusedPrefix + e.reason }
 // fails. A release did what it did, whatever the master has forgotten.
 func (v vote) uncounted(of verb) vote {
 	switch of {
-	case verbRelease, verbForget, verbRead:
+	case verbRelease, verbForget, verbRead, verbUndo:
 		return v
 	case verbStates:
 		return voteAbstained

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"net"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -51,9 +52,7 @@ type lane struct {
 	erred                        time.Time // when it did
 	since                        time.Time
 	loggedDown                   bool // the log knows that it is down
-	owed                         owed
-	paying                       []debt       // of owed, on their way to the master
-	owing                        atomic.Int32 // len(owed), to read without mu
+	pending                      pendingReleases
 	guard                        guard
 	identity                     identity // of the master at the last connection
 	socket                       net.Conn // of the connection in use; nil: there is none
@@ -75,7 +74,7 @@ type identity struct {
 }
 
 func newLane(c *Client, index int, master Master) *lane {
-	l := &lane{client: c, index: index, master: master, limit: costFirst, owed: owed{}, since: time.Now(), err: errConnecting}
+	l := &lane{client: c, index: index, master: master, limit: costFirst, since: time.Now(), err: errConnecting}
 	l.wake.L, l.hearable.L = &l.mu, &l.mu
 	return l
 }
@@ -93,9 +92,9 @@ func (l *lane) push(r *round) (taken, full bool) {
 	defer l.mu.Unlock()
 	switch queueMax := l.client.opts.QueueMax; {
 	case !l.up:
-		l.client.oweLocked(l, r)
+		l.keepReleaseLocked(r)
 		return false, false
-	case (len(l.queue) >= queueMax || l.queueCost >= 4*queueMax) && r.verb != verbRelease:
+	case (len(l.queue) >= queueMax || l.queueCost >= 4*queueMax) && r.verb != verbRelease && r.verb != verbUndo:
 		l.shed++
 		l.err, l.erred = errQueueFull, r.start
 		return false, true
@@ -204,26 +203,21 @@ func (l *lane) ready(ctx context.Context, link *link) error {
 func (l *lane) open(ctx context.Context, link *link) error {
 	for {
 		l.mu.Lock()
-		debts := l.owed.take(foldMax, time.Now())
-		if len(debts) == 0 {
-			l.paying = nil
-			l.owing.Store(int32(len(l.owed)))
+		l.pending.expire(time.Now())
+		if len(l.pending) == 0 {
 			l.up, l.err, l.since, l.asked = true, nil, time.Now(), l.ticks
 			l.loggedDown = false
 			l.mu.Unlock()
 			l.client.laneChanged(l)
 			return nil
 		}
-		l.paying = debts
+		releases := slices.Clone(l.pending[:min(len(l.pending), foldMax)])
+		l.pending.remove(len(releases))
 		l.mu.Unlock()
-		err := link.pay(ctx, debts)
-		l.mu.Lock()
-		if err == nil {
-			l.owed.paid(debts)
-		}
-		l.mu.Unlock()
-		if err != nil {
-			// They are still being paid: what was sent may arrive, until the old connection is killed.
+		if err := link.deliver(ctx, releases); err != nil {
+			l.mu.Lock()
+			l.pending = append(releases, l.pending...)
+			l.mu.Unlock()
 			return fmt.Errorf("deliver owed releases: %w", err)
 		}
 	}
@@ -238,12 +232,13 @@ const watchTicks = 5
 func (l *lane) watch(t *turn) {
 	l.mu.Lock()
 	l.ticks++
+	l.pending.expire(t.now)
 	late := l.lateLocked()
 	l.mu.Unlock()
 	if !late {
 		return
 	}
-	needed := l.client.mastersUp() == quorumOf(len(l.client.lanes)) // and not where there is no quorum anyway
+	needed := l.client.mastersUp() <= quorumOf(len(l.client.lanes))
 	l.client.mu.Lock()
 	l.mu.Lock()
 	if !l.lateLocked() || l.excusedLocked(needed) { // or it has just answered
@@ -257,10 +252,10 @@ func (l *lane) watch(t *turn) {
 	sent, queue := l.giveUpLocked(), l.queue
 	l.queue, l.queueCost = nil, 0
 	for _, r := range sent {
-		l.client.oweLocked(l, r)
+		l.keepReleaseLocked(r)
 	}
 	for _, r := range queue {
-		l.client.oweLocked(l, r)
+		l.keepReleaseLocked(r)
 	}
 	l.mu.Unlock()
 	l.client.mu.Unlock()
@@ -283,17 +278,17 @@ func (l *lane) waitsLocked() bool { return l.seeing || len(l.out) > 0 }
 // lateLocked tells whether something was sent longer than MasterTimeout ago and is not answered.
 func (l *lane) lateLocked() bool { return l.up && l.waitsLocked() && l.ticks-l.asked > watchTicks }
 
-// overloadTicks is for how many ticks at most a master is excused by its load.
+// overloadTicks is for how many ticks at most a master is excused by a large batch.
 const overloadTicks = 4 * watchTicks
 
 // excusedLocked tells whether a master that is late is not given up yet. Either it has answered, and this process is so short of CPU that
-// nobody has read that. Or without it there would be no quorum, and much is in flight or queued: then all are overloaded, and to give
+// nobody has read that. Or without it there would be no quorum, and it is working off a large batch: then all are overloaded, and to give
 // them up would lose a quorum that only takes longer. A master that is silent under a small load is given up in time.
 func (l *lane) excusedLocked(needed bool) bool {
 	if l.socket != nil && rawio.Unread(l.socket) {
 		return true
 	}
-	return needed && len(l.out) > 0 && l.outCost+l.queueCost >= costMin && l.ticks-l.asked <= overloadTicks
+	return needed && len(l.out) > 0 && l.out[0].cost >= costMin && l.ticks-l.asked <= overloadTicks
 }
 
 func (l *lane) answersInTime() bool {
@@ -317,7 +312,7 @@ func (l *lane) breakOff(err error) {
 	queue := l.queue
 	l.queue, l.queueCost = nil, 0
 	for _, r := range queue {
-		l.client.oweLocked(l, r)
+		l.keepReleaseLocked(r)
 	}
 	l.mu.Unlock()
 	l.client.mu.Unlock()
@@ -366,7 +361,7 @@ func isRefused(err error) bool {
 func (l *lane) idle() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return len(l.queue) == 0 && !l.waitsLocked() && !l.telling && (!l.up || len(l.owed) == 0)
+	return len(l.queue) == 0 && !l.waitsLocked() && !l.telling && (!l.up || len(l.pending) == 0)
 }
 
 func (l *lane) end() {
@@ -381,7 +376,7 @@ func (l *lane) status() MasterStatus {
 	defer l.mu.Unlock()
 	s := MasterStatus{
 		Addr: l.master.Addr, State: MasterUp, Since: l.since, Version: l.identity.version, RunID: l.identity.runID,
-		Batches: l.batches, Ops: l.ops, Timeouts: l.timeouts, Shed: l.shed, RTT: l.rtt, Queued: len(l.queue), Owed: len(l.owed),
+		Batches: l.batches, Ops: l.ops, Timeouts: l.timeouts, Shed: l.shed, RTT: l.rtt, Queued: len(l.queue), Owed: len(l.pending),
 	}
 	switch {
 	case !l.up && isRefused(l.err):

@@ -50,8 +50,8 @@ func (c *Client) Acquire(ctx context.Context, req LockRequest) (*Lease, error) {
 	return &Lease{Resources: slices.Clone(req.Resources), Token: result.Token, Fence: result.Fence, client: c, until: result.Until}, nil
 }
 
-// Unlock releases the lock. ErrNotHeld: it was not held any more. A *NoQuorumError: not known; the release is delivered to the
-// masters that did not answer as soon as they are back.
+// Unlock releases the lock. ErrNotHeld: it was not held any more. A *NoQuorumError: not known; if the token was made here, the release
+// is delivered to the masters that did not answer as soon as they are back, and otherwise the lock ends there with its TTL.
 func (l *Lease) Unlock(ctx context.Context) error {
 	return l.client.Unlock(ctx, l.Token, l.Resources...)
 }

@@ -9,7 +9,9 @@ import (
 // masters alone decide who holds what. Client.mu guards it.
 type leases struct {
 	entries map[string]*entry
-	repeats map[debt]*repeat // of attempts under way, those that stand beside another one on their first resource
+	// inflight are rounds that are not decided, by the key that they are to leave with a token that somebody knows already: attempts under
+	// callers' tokens, extensions, and commits of what lives on. An UNLOCK of the token can be launched behind them.
+	inflight map[string][]*round
 	// launched numbers the rounds in the order in which the lanes get them: see after.
 	launched uint32
 	// all lists the leases, so that a few can be looked at with every grant and those that ran out be forgotten: no timer, no
@@ -25,11 +27,10 @@ type entry struct {
 	resource string
 	lease    *round // granted through this client last, and not released since; may have run out
 	line     line
-	repeat   *repeat // attempts under way with one token, for this resource and maybe others after it
 }
 
 func newLeases() leases {
-	return leases{entries: make(map[string]*entry), repeats: make(map[debt]*repeat)}
+	return leases{entries: make(map[string]*entry), inflight: make(map[string][]*round)}
 }
 
 func (s *leases) entry(resource string) *entry {
@@ -48,28 +49,50 @@ func (s *leases) add(resource string) *entry {
 
 // tidy forgets a resource of which nothing is known.
 func (s *leases) tidy(e *entry) {
-	if e.lease == nil && e.line.first == nil && e.repeat == nil {
+	if e.lease == nil && e.line.first == nil {
 		delete(s.entries, e.resource)
 	}
 }
 
 // find returns the lease that holds exactly these resources with this token, or nil.
 func (s *leases) find(resources []string, token string) *round {
-	return s.entries[resources[0]].leaseOf(resources, token)
-}
-
-// leaseOf is find for the entry of the first resource, which may be nil.
-func (e *entry) leaseOf(resources []string, token string) *round {
+	e := s.entries[resources[0]]
 	if e == nil || e.lease == nil || e.lease.token != token || !sameKeys(e.lease.keys, resources) {
 		return nil
 	}
 	return e.lease
 }
 
-// known is find and repeat in one.
-func (s *leases) known(resources []string, token string) (*round, *repeat) {
-	e := s.entries[resources[0]]
-	return e.leaseOf(resources, token), s.repeatAt(e, resources, token)
+// begin records a round as in flight, until end.
+func (s *leases) begin(r *round, key string) {
+	list := s.inflight[key]
+	r.place = int32(len(list))
+	s.inflight[key] = append(list, r)
+}
+
+func (s *leases) end(r *round, key string) {
+	list := s.inflight[key]
+	i, last := int(r.place), len(list)-1
+	if i > last || list[i] != r { // it is in flight for several keys, and its place is that under another one; or it is a lease by now
+		i = slices.Index(list, r)
+	}
+	if moved := list[last]; moved != r {
+		moved.place, list[i] = int32(i), moved
+	}
+	list[last] = nil
+	if last == 0 {
+		delete(s.inflight, key)
+	} else {
+		s.inflight[key] = list[:last]
+	}
+}
+
+// askedLater tells whether the key was granted to the token by a round that was launched after this one, or such a round is in flight.
+func (s *leases) askedLater(than *round, key, token string) bool {
+	if e := s.entries[key]; e != nil && e.lease != nil && e.lease.token == token && after(e.lease.launched, than.launched) {
+		return true
+	}
+	return slices.ContainsFunc(s.inflight[key], func(r *round) bool { return after(r.launched, than.launched) && r.isFor(key, token) })
 }
 
 // held tells whether find finds a lease whose keys may still be there.
@@ -108,23 +131,34 @@ func (s *leases) grant(r *round, share *Share, masters int, now time.Time) {
 	share.count(r)
 }
 
-// release forgets the lease that holds exactly these resources with this token, and returns it, or nil; and the attempts under way with
-// the token: what they are granted is no lease. What was locked together can be released one by one, and the other way round: so it
-// also forgets the leases of the token that have some of the resources.
+// release forgets the lease that holds exactly these resources with this token, and returns it, or nil. What rounds in flight with the
+// token are granted is no lease. What was locked together can be released one by one, and the other way round: so it also forgets the
+// leases of the token that have some of the resources.
 func (s *leases) release(resources []string, token string) *round {
-	lease, rep := s.known(resources, token)
+	lease := s.find(resources, token)
 	for _, resource := range resources {
+		for _, r := range s.inflight[resource] {
+			r.released = r.released || r.isFor(resource, token)
+		}
 		if e := s.entries[resource]; e != nil && e.lease != nil && e.lease.token == token {
 			s.forget(e.lease)
 		}
 	}
-	if rep != nil {
-		s.forgetRepeat(rep)
-		if lease != nil {
-			lease.inherited |= rep.left
-		}
-	}
 	return lease
+}
+
+// isFor tells whether the round, which has the key, is to leave it with this token.
+func (r *round) isFor(key, token string) bool {
+	i := slices.Index(r.keys, key)
+	return i >= 0 && r.valueOf(i) == token && (r.commit == nil || r.commit.changes[i].lives())
+}
+
+// valueOf is the token, or the value of a drop-in client, that the round is to leave a key with.
+func (r *round) valueOf(i int) string {
+	if r.commit == nil {
+		return r.token
+	}
+	return r.commit.changes[i].becomes()
 }
 
 // forget takes the lease out of the list and out of its entries, and these away if nothing else is known of them.
@@ -150,8 +184,7 @@ func (s *leases) forgetSome(now time.Time, n int) {
 			s.cursor = 0
 		}
 		lease := s.all[s.cursor]
-		// Keys can outlive the validity by the drift; a release that comes then still finds whom it is owed by. And what an earlier attempt
-		// with this token has left in flight may still break off, see oweLocked.
+		// Keys can outlive the validity by the drift. A release that comes then still finds for which masters it is to be kept.
 		if now.After(lease.validUntil.Add(lease.ttl()/2 + driftConstant + s.remember)) {
 			s.forget(lease)
 			continue

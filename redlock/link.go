@@ -200,25 +200,25 @@ func (l *link) load(ctx context.Context) error {
 	return nil
 }
 
-// pay delivers owed releases.
-func (l *link) pay(ctx context.Context, debts []debt) error {
-	// A key can be owed for two tokens; the script wants keys that differ.
-	for len(debts) > 0 {
-		seen := make(map[string]bool, len(debts))
+// deliver tells the master releases that were kept for it.
+func (l *link) deliver(ctx context.Context, releases []pendingRelease) error {
+	// One key may be released for two tokens. The script wants keys that differ.
+	for len(releases) > 0 {
+		seen := make(map[string]bool, len(releases))
 		keys, args := []string{}, []any{}
-		var rest []debt
-		for _, d := range debts {
-			if seen[d.key] {
-				rest = append(rest, d)
+		var rest []pendingRelease
+		for _, release := range releases {
+			if seen[release.key] {
+				rest = append(rest, release)
 				continue
 			}
-			seen[d.key] = true
-			keys, args = append(keys, d.key), append(args, d.token)
+			seen[release.key] = true
+			keys, args = append(keys, release.key), append(args, release.token)
 		}
 		if err := l.conn.EvalSha(ctx, scriptRelease.sha, keys, args...).Err(); err != nil {
 			return err
 		}
-		debts = rest
+		releases = rest
 	}
 	return nil
 }

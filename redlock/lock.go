@@ -1,6 +1,9 @@
 package redlock
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // Op is one operation on its way. Embed it in the object that will hold the reply; it must be zero but for Share when it is
 // started, and must not be used a second time. Only StartRead and StartCommit take one that was used by one of them before, and is done.
@@ -8,16 +11,17 @@ type Op struct {
 	// Share is what the operation takes of, set before it is started. Nil: the Client's own, which has no limits.
 	Share *Share
 
-	to       Completer
-	keys     []string
-	token    string
-	ttlMs    int64
-	stale    int32     // rounds of the present attempt whose fence was too low
-	fenced   bool      // a fence is asked for
-	strange  bool      // the token is the caller's own: some master may know it already
-	waiter   *waiter   // nil: the operation does not wait. Guarded by Client.mu
-	deferred *deferred // a LOCK that has not begun, which can be cancelled. Guarded by Client.mu
-	lease    *round    // what was granted, for Abandon. Guarded by Client.mu
+	to     Completer
+	keys   []string
+	token  string
+	ttlMs  int64
+	stale  int32 // rounds of the present attempt whose fence was too low
+	fenced bool  // a fence is asked for
+	// callerToken: the token is the caller's own. Some master may know it already, by an attempt through another client.
+	callerToken bool
+	waiter      *waiter   // nil: the operation does not wait. Guarded by Client.mu
+	deferred    *deferred // a LOCK that has not begun, which can be cancelled. Guarded by Client.mu
+	lease       *round    // what was granted, for Abandon. Guarded by Client.mu
 }
 
 // StartLock asks for a lock. It never blocks; to.Done is called exactly once, possibly before StartLock returns.
@@ -30,7 +34,7 @@ func (c *Client) StartLock(op *Op, req LockRequest, to Completer) {
 		return
 	}
 	op.keys, op.ttlMs, op.fenced = req.Resources, req.TTL.Milliseconds(), req.Fence || c.opts.FenceAlways
-	op.token, op.strange = req.Token, req.Token != ""
+	op.token, op.callerToken = req.Token, req.Token != ""
 
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -58,7 +62,7 @@ func (c *Client) beginLockLocked(op *Op, req *LockRequest, t *turn) {
 	case c.draining:
 		t.tell(op, Result{Err: ErrDraining})
 		return
-	case op.strange && c.leases.held(op.keys, op.token, t.now):
+	case op.callerToken && c.leases.held(op.keys, op.token, t.now):
 		if err := c.checkHold(c.leases.find(op.keys, op.token).born, req.TTL, t.now); err != nil {
 			t.tell(op, Result{Err: err})
 			return
@@ -85,21 +89,23 @@ func (c *Client) beginLockLocked(op *Op, req *LockRequest, t *turn) {
 
 // ask starts an attempt: one round to all masters. Implements steps 1 and 2 of "The Redlock algorithm".
 func (c *Client) askLocked(op *Op, t *turn) {
-	if !op.strange {
+	if !op.callerToken {
 		op.token = c.tokens.make(t.now) // each attempt has its own: the release of an earlier one cannot hit it, however late it comes
 	}
 	r := &round{verb: verbSet, token: op.token, ttlMs: op.ttlMs, op: op}
-	r.setLock(op.keys)
+	r.setKeys(op.keys...)
+	slices.Sort(r.keys) // as waiter.keys
 	// A turn can begin long before this attempt, and what it took is no part of the TTL: read the clock again.
 	r.start = time.Now()
 	switch {
 	case op.fenced:
 		r.verb, r.fence = verbFence, c.fences.next(r.start)
-	case op.strange || len(op.keys) > 1:
+	case op.callerToken || len(op.keys) > 1:
 		r.verb = verbAcquire
 	}
-	if op.strange {
-		c.leases.begin(r.keys, r.token)
+	if op.callerToken {
+		r.attempt = newAttempt(r, len(c.lanes))
+		c.leases.begin(r, r.keys[0])
 	}
 	if op.waiter != nil {
 		op.waiter.sentLocked(r)
@@ -134,13 +140,8 @@ func (c *Client) acquisitionDecided(r *round, o outcome, v votes, t *turn) {
 		return // a refill
 	}
 	c.stats.Rounds.add(elapsed)
-	rep := &repeat{}
-	if op.strange {
-		_, rep = c.leases.attempt(r.keys, r.token, r)
-		c.leases.end(rep)
-		if o == yes && err == nil && c.payingLocked(r.keys, r.token) {
-			err = c.noQuorumError(r.start, v, quorum, elapsed)
-		}
+	if op.callerToken {
+		defer c.leases.end(r, r.keys[0])
 	}
 	wanted := op.waiter == nil || !op.waiter.gone
 	var full error
@@ -150,11 +151,11 @@ func (c *Client) acquisitionDecided(r *round, o outcome, v votes, t *turn) {
 			full = c.shareOf(op).lockable(len(r.keys), t.now)
 		}
 		if full == nil {
-			c.grantedLocked(r, validity, rep, t)
+			c.grantedLocked(r, validity, t)
 			return
 		}
 	}
-	c.undoLocked(r, v, rep, t)
+	c.undoLocked(r, v, t)
 	mark := r.mark.Load()
 	c.fences.observe(mark, r.start)
 	switch {
@@ -165,9 +166,9 @@ func (c *Client) acquisitionDecided(r *round, o outcome, v votes, t *turn) {
 			c.leaveLocked(op, t)
 		}
 		t.tell(op, Result{Err: full})
-	case o == no && mark > 0 && v.tally(n).of(voteDenied) <= n-quorum && op.stale < fenceRetries && !rep.released:
-		// Not held by another: the fence was too low, for a clock is behind. The next one is above every mark that was seen. Whoever has
-		// sent an UNLOCK behind this LOCK must not find the lock granted after it.
+	case o == no && mark > 0 && v.tally(n).of(voteDenied) <= n-quorum && op.stale < fenceRetries && !r.released:
+		// Not held by another: the fence was too low, for a clock is behind. The next one is above every mark that was seen. If the client
+		// has already sent UNLOCK, a retry must not grant the lock after it.
 		op.stale++
 		c.askLocked(op, t)
 	case op.waiter != nil:
@@ -177,19 +178,19 @@ func (c *Client) acquisitionDecided(r *round, o outcome, v votes, t *turn) {
 	}
 }
 
-func (c *Client) grantedLocked(r *round, validity time.Duration, rep *repeat, t *turn) {
+func (c *Client) grantedLocked(r *round, validity time.Duration, t *turn) {
 	op := r.op
 	r.op = nil // the lease must not keep the caller's memory
 	r.validUntil = t.now.Add(validity)
-	r.born, r.inherited = r.start, rep.left
-	rep.left = 0
+	r.born = r.start
 	if before := c.leases.find(r.keys, r.token); before != nil {
 		r.born = before.born
 	}
-	if !rep.released {
-		c.leaseLocked(r, c.shareOf(op), t.now)
+	if !r.released {
+		c.leases.grant(r, c.shareOf(op), len(c.lanes), t.now)
 		op.lease = r
 	}
+	r.settled.Store(true)
 	op.stale = 0
 	c.stats.Granted++
 	if op.waiter != nil {
@@ -210,30 +211,21 @@ func (c *Client) answerDenied(op *Op, err error, t *turn) {
 	t.tell(op, Result{Err: err})
 }
 
-// undo removes an attempt that failed from every master that granted it, did not answer, or has yet to answer; one that
-// denied it has nothing of it. Implements "The Redlock algorithm" step 5: "it will try to unlock all the instances". The
-// caller does not wait for it, and its context has no part in it.
+// undo removes an attempt that failed. Implements "The Redlock algorithm" step 5: "it will try to unlock all the instances". The caller
+// does not wait for it, and its context has no part in it.
 //
-// It leaves the keys alone as long as another attempt of the same token, earlier or later, may be believed in: see repeat.
-func (c *Client) undoLocked(r *round, v votes, rep *repeat, t *turn) {
+// Under a token that was made here, it goes to every master that granted it, did not answer, or has yet to answer; one that denied it has
+// nothing of it. Under a token of the caller's own it goes where the attempt is known to have set the keys (undo.go); of masters that have
+// yet to vote lateAttempt takes care.
+func (c *Client) undoLocked(r *round, v votes, t *turn) {
 	n := len(c.lanes)
-	targets := v.mayHold(n) | rep.left
-	if r.op.strange {
-		lease, others := c.leases.known(r.keys, r.token)
-		tally := v.tally(n)
-		rep.earlier = rep.earlier || tally.of(voteMine) > 0 && n-tally.of(voteDenied) >= quorumOf(n)
-		switch {
-		case others != nil:
-			others.left |= targets
-			return
-		case lease != nil && t.now.Before(lease.validUntil):
-			lease.inherited |= targets
-			return
-		case rep.earlier:
-			return // what this attempt has added ends with its TTL
-		}
+	if r.attempt != nil {
+		r.attempt.failed = true
+		r.settled.Store(false)
+		c.takeBackLocked(r.attempt, votes(r.votes.Load()).heard(n), t)
+		return
 	}
-	if targets != 0 {
-		c.dropLocked(r.keys, r.token, targets, time.Time{}, t)
+	if targets := v.mayHold(n); targets != 0 {
+		c.dropLocked(r.keys, r.token, targets, t)
 	}
 }

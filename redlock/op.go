@@ -6,8 +6,9 @@ import "time"
 type LockRequest struct {
 	// Resources to lock, each once. The slice must stay as it is until the operation is done.
 	Resources []string
-	// Token that will hold the lock, any binary string of 1 to MaxTokenLen bytes. Empty: one is made. Use a fresh one for
-	// every lock, and repeat the LOCK with it only through the same Client.
+	// Token that will hold the lock, any binary string of 1 to MaxTokenLen bytes. Empty: one is made. The same request with
+	// the same token is granted again as long as the token holds the lock, through any Client of the same masters: so it can be retried
+	// when its outcome is not known. After Unlock, choose a new token.
 	Token string
 	// TTL after which the lock ends by itself. Between Options.MinTTL and Options.MaxTTL.
 	TTL time.Duration

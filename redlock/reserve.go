@@ -22,7 +22,7 @@ import "time"
 // max_ttl, the reservation is complete after n times that time, counted from when the patience is as long. Each of these n steps
 // has the guarantees of a single LOCK: it moves up in its line here by its arrival, and other clients yield after max_handovers.
 //
-// A reservation is released with the wait, however that ends. It is owed to masters that are away, and ends by itself within
+// A reservation is released with the wait, however that ends. It is kept for masters that are away, and ends by itself within
 // max_ttl if this process dies. max_hold has no part in it, since every step has a limit.
 
 const (
@@ -110,7 +110,7 @@ func (c *Client) reservationDecided(r *round, o outcome, v votes, t *turn) {
 		w.had, w.denied = w.had+1, nil
 		c.limitReservingLocked(op)
 	} else if current {
-		c.dropLocked(r.keys[w.had:], r.token, v.mayHold(len(c.lanes)), c.lapseOf(t.now), t)
+		c.dropLocked(r.keys[w.had:], r.token, v.mayHold(len(c.lanes)), t)
 	}
 	switch {
 	case w.last || current && w.had == len(w.keys):
@@ -142,7 +142,7 @@ func (c *Client) giveBackLocked(op *Op, t *turn) {
 		w.limit = nil
 	}
 	// All of them: a step may be under way.
-	c.dropLocked(w.keys, token, allMasters(len(c.lanes)), c.lapseOf(t.now), t)
+	c.dropLocked(w.keys, token, allMasters(len(c.lanes)), t)
 	for _, resource := range w.keys[:had] {
 		if e := c.leases.entries[resource]; e != nil && e.lease == nil && !c.draining {
 			c.handOverLocked(resource, t)

@@ -2,7 +2,6 @@ package redlock
 
 import (
 	"math"
-	"slices"
 	"sync/atomic"
 	"time"
 )
@@ -21,6 +20,7 @@ const (
 	verbShare               // a shared text, likewise
 	verbCommit              // a script: guarded changes of several keys, all or none (commit.go)
 	verbForget              // the same, where all that it changes is deleted
+	verbUndo                // a script: takes back what a failed attempt under a caller's token has set (undo.go)
 	verbStates              // a script: type, value and remaining TTL of several keys (states.go)
 )
 
@@ -36,23 +36,24 @@ type round struct {
 	probe   bool   // verbRead on behalf of the waiter op, which wants to know when to try again
 	audit   bool   // verbRead to see whether op.lease is still there
 	cost    uint16 // of its command, see costOf
-	debtor  mask   // verbRelease: the masters that may hold the key, to which the release is owed if they are away
+	owedTo  mask   // verbRelease: the masters that may hold the key, for which the release is kept if they are away
 	keys    []string
 	key     [1]string // backs keys when there is one
 	token   string
 	ttlMs   int64
 	start   time.Time // T1, read before the first byte goes out; monotonic
 	op      *Op       // told when the round is decided; nil: nobody waits for it
-	lapse   time.Time // verbRelease: when an owed release may be forgotten; zero: never
 	answers []answer  // verbRead, verbStates, an acquisition of several resources whose op waits: one cell per master, written by its lane before it votes
 	commit  *commit   // what a drop-in client asks for, with any verb that changes keys; nil for all others
+	attempt *attempt  // of a round that sets keys under a caller's token, and of the verbUndo that takes it back
 
 	fence int64 // verbFence
 
-	launched uint32        // number of the round, set when it is launched: see after
-	settled  atomic.Bool   // verbStates: it is told. A commit: it is done, and masters that say later that they did it make no difference
-	votes    atomic.Uint64 // see votes
-	mark     atomic.Int64  // verbFence: the highest mark that a master held against the fence
+	launched uint32 // number of the round, set when it is launched: see after
+	// settled is set when a verbStates is told, and when a commit or a LOCK is done: what masters say later makes no difference then.
+	settled atomic.Bool
+	votes   atomic.Uint64 // see votes
+	mark    atomic.Int64  // verbFence: the highest mark that a master held against the fence
 
 	// What follows belongs to a granted round, a lease, and is guarded by Client.mu.
 	validUntil time.Time // end of the validity
@@ -61,6 +62,7 @@ type round struct {
 	inherited  mask      // masters that may hold the key by an earlier round of the same token
 	lost       bool      // the masters do not have it any more
 	reserves   bool      // verbAcquire on behalf of the waiter op, see reserve.go. Set before it is launched
+	released   bool      // an UNLOCK of its token was launched behind it while it was in flight: what it is granted is gone already
 	share      *Share    // in which it is counted; nil: in none, or not any more
 }
 
@@ -84,12 +86,6 @@ func (r *round) setKeys(keys ...string) {
 	r.keys = append(r.key[:0], keys...)
 }
 
-// setLock is setKeys for what is locked together. The caller may name it in another order the next time, and means the same lock.
-func (r *round) setLock(keys []string) {
-	r.setKeys(keys...)
-	slices.Sort(r.keys)
-}
-
 func (r *round) ttl() time.Duration { return time.Duration(r.ttlMs) * time.Millisecond }
 
 // holders are the masters that may hold the round's token in its keys.
@@ -102,7 +98,7 @@ func (r *round) outcome(v votes, masters int) outcome {
 		return r.commit.outcome(v, masters)
 	}
 	switch r.verb {
-	case verbRelease:
+	case verbRelease, verbUndo:
 		return releaseOutcome(v, masters)
 	case verbExtend:
 		return extensionOutcome(v, masters)
@@ -212,6 +208,8 @@ func (c *Client) vote(r *round, word votes, t *turn) {
 		switch {
 		case r.commit != nil:
 			c.commitLate(r, word, t)
+		case r.attempts() && !r.settled.Load():
+			c.lateAttempt(r, word, t)
 		case r.verb == verbExtend:
 			c.refillLate(r, word, t)
 		}

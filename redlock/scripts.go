@@ -14,7 +14,7 @@ func newScript(text string) script {
 }
 
 // scripts are loaded on every new connection.
-var scripts = []script{scriptRelease, scriptRelinquish, scriptAcquire, scriptExtend, scriptSwap, scriptBeat, scriptFence, scriptAdmit, scriptRewind, scriptCommit, scriptStates}
+var scripts = []script{scriptRelease, scriptRelinquish, scriptAcquire, scriptExtend, scriptSwap, scriptBeat, scriptFence, scriptAdmit, scriptRewind, scriptCommit, scriptUndo, scriptStates}
 
 // scriptRelease is "remove the key only if it exists and the value stored at the key is exactly the one I expect to be"
 // ("Correct implementation with a single instance") for many keys at once: KEYS[i] goes if it holds ARGV[i]. It
@@ -69,28 +69,31 @@ return #gone == #KEYS and 1 or 0
 
 // scriptAcquire sets all KEYS to the token ARGV[1] with ARGV[2] milliseconds to live, or none: if one of them holds another
 // token. It returns 1 set, 2 set and some held this token already; denied: -3 by the first key, -4 by the second, and so on.
-// A key that held the token already lives no shorter than before: an earlier grant counts on it, and this one may fail.
-// ARGV[3], if it is there, is the token of a reservation: a key that holds it counts as free.
-var scriptAcquire = newScript(`
+// A key that held the token already lives no shorter than before: an earlier grant counts on it, and this one may fail. Its end is moved,
+// see scriptMoved; ARGV[3] is the longest TTL. ARGV[4], if it is there, is the token of a reservation: a key that holds it counts as free.
+var scriptAcquire = newScript(scriptMoved + `
 local reply = 1
 for i = 1, #KEYS do
   if redis.call('EXISTS', KEYS[i]) == 1 then
     local held = redis.call('TYPE', KEYS[i]).ok == 'string' and redis.call('GET', KEYS[i])
     if held == ARGV[1] then
       reply = 2
-    elseif not held or held ~= ARGV[3] then
+    elseif not held or held ~= ARGV[4] then
       return -2 - i
     end
   end
 end
-for i = 1, ARGV[3] and #KEYS or 0 do
-  if redis.call('GET', KEYS[i]) == ARGV[3] then
+for i = 1, ARGV[4] and #KEYS or 0 do
+  if redis.call('GET', KEYS[i]) == ARGV[4] then
     redis.call('UNLINK', KEYS[i])
   end
 end
 for i = 1, #KEYS do
-  if redis.call('PTTL', KEYS[i]) < tonumber(ARGV[2]) then
+  local left = redis.call('PTTL', KEYS[i])
+  if left < 0 then
     redis.call('SET', KEYS[i], ARGV[1], 'PX', ARGV[2])
+  else
+    redis.call('PEXPIRE', KEYS[i], moved(left, tonumber(ARGV[2]), tonumber(ARGV[3])))
   end
 end
 return reply
@@ -98,8 +101,8 @@ return reply
 
 // scriptExtend gives all KEYS ARGV[2] milliseconds to live if every one of them holds the token ARGV[1]. It returns 1 done,
 // 0 a key holds another token, -1 a key is absent and none holds another token. No key lives shorter than before: the lease as it
-// was counts on it if this extension finds no quorum.
-var scriptExtend = newScript(`
+// was counts on it if this extension finds no quorum. Their ends are moved, see scriptMoved; ARGV[3] is the longest TTL.
+var scriptExtend = newScript(scriptMoved + `
 local held = redis.call('MGET', unpack(KEYS))
 local reply = 1
 for i = 1, #KEYS do
@@ -115,9 +118,7 @@ for i = 1, #KEYS do
 end
 if reply == 1 then
   for i = 1, #KEYS do
-    if redis.call('PTTL', KEYS[i]) < tonumber(ARGV[2]) then
-      redis.call('PEXPIRE', KEYS[i], ARGV[2])
-    end
+    redis.call('PEXPIRE', KEYS[i], moved(redis.call('PTTL', KEYS[i]), tonumber(ARGV[2]), tonumber(ARGV[3])))
   end
 end
 return reply
@@ -161,10 +162,11 @@ return 1
 `)
 
 // scriptCommit makes changes of all KEYS if all their guards hold, and none otherwise. Per key there are five ARGV: what it must be (1
-// absent, 2 the value that follows), that value, what to do (1 set, 2 delete, 3 live on, 4 set and keep the TTL), the new
+// absent, 2 the value that follows), that value, what to do (1 set, 2 delete, 3 live on), the new
 // value, milliseconds to live; the numbers are those of Was and Do. It returns 1 done, 0 a key is something else, -1 the only
-// thing wrong is that keys are absent. A key of another type than string is something else.
-var scriptCommit = newScript(`
+// thing wrong is that keys are absent. A key of another type than string is something else. Where a key keeps its value and gets a TTL,
+// its end is moved, see scriptMovedExactly.
+var scriptCommit = newScript(scriptMovedExactly + `
 local held = redis.call('MGET', unpack(KEYS))
 local reply = 1
 for i = 1, #KEYS do
@@ -181,16 +183,16 @@ for i = 1, #KEYS do
 end
 if reply == 1 then
   for i = 1, #KEYS do
-    local what, value, ttl = ARGV[5 * i - 2], ARGV[5 * i - 1], ARGV[5 * i]
+    local what, value, ttl = ARGV[5 * i - 2], ARGV[5 * i - 1], tonumber(ARGV[5 * i])
+    if what == '3' or what == '1' and held[i] == value then
+      ttl = movedExactly(redis.call('PTTL', KEYS[i]), ttl)
+    end
     if what == '1' then
       redis.call('SET', KEYS[i], value, 'PX', ttl)
     elseif what == '2' then
       redis.call('UNLINK', KEYS[i])
     elseif what == '3' then
       redis.call('PEXPIRE', KEYS[i], ttl)
-    elseif what == '4' then
-      ttl = redis.call('PTTL', KEYS[i])
-      redis.call('SET', KEYS[i], value, 'PX', ttl > 0 and ttl or 1)
     end
   end
 end

@@ -3,6 +3,7 @@ package redlock
 // The callers of the simulation, and the proxies they call.
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -194,11 +195,18 @@ func (c *caller) turn() {
 	if req.Wait == 0 && rng.IntN(4) > 0 { // those who do not wait come more often
 		c.sleep(10 * ms)
 	}
-	lease := c.lock(p, req)
+	lease := c.lockImpatiently(p, req)
 	for range 2 {
-		// A caller with a token of its own may repeat its LOCK: because it was refused, or has lost patience, or to refresh it.
-		if req.Token == "" || rng.IntN(3) == 0 || p.dead.Load() {
+		// A caller with a token of its own may repeat its LOCK, through any proxy and for another TTL: because it was refused, or has lost
+		// patience, or to refresh it.
+		if req.Token == "" || rng.IntN(3) == 0 {
 			break
+		}
+		if rng.IntN(2) == 0 || p.dead.Load() {
+			p = w.present(rng.IntN(simProxies))
+		}
+		if rng.IntN(2) == 0 {
+			req.TTL = w.maxTTL/3 + upTo(rng, w.maxTTL*2/3)
 		}
 		if rng.IntN(2) == 0 {
 			c.sleep(60 * ms)
@@ -254,6 +262,19 @@ func (c *caller) anyProxy(p *incarnation) *incarnation {
 		return c.w.present(c.rng.IntN(simProxies))
 	}
 	return p
+}
+
+// lockImpatiently is lock. A caller with a token of its own sometimes asks another proxy before the first one has answered.
+func (c *caller) lockImpatiently(p *incarnation, req LockRequest) *lease {
+	if req.Token == "" || req.Wait > 0 || c.rng.IntN(3) > 0 {
+		return c.lock(p, req)
+	}
+	other := c.w.present(c.rng.IntN(simProxies))
+	first := make(chan *lease, 1)
+	go func() { first <- c.lock(p, req) }()
+	c.sleep(3 * ms)
+	second := c.lock(other, req)
+	return cmp.Or(<-first, second)
 }
 
 func (c *caller) lock(p *incarnation, req LockRequest) *lease {

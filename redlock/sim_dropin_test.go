@@ -24,10 +24,13 @@ func (c *caller) dropInTurn() {
 	req.Token = c.newValue()
 	var l *lease
 	for range 1 + rng.IntN(4) {
-		if l = c.setNX(p, req); l != nil || p.dead.Load() {
+		if l = c.setNX(p, req); l != nil {
 			break
 		}
-		c.sleep(30 * ms) // the same token again, as a library does that makes one per lock object
+		c.sleep(30 * ms) // the same token again, as a library does that makes one per lock object; a balancer may choose another proxy
+		if rng.IntN(2) == 0 || p.dead.Load() {
+			p = w.present(rng.IntN(simProxies))
+		}
 	}
 	if l == nil {
 		return

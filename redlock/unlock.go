@@ -19,36 +19,34 @@ func (c *Client) StartUnlock(op *Op, resources []string, token string, to Comple
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if err := c.releaseInTurnLocked(op, resources, token, true, &t); err != nil {
+	if err := c.releaseInTurnLocked(op, resources, token, &t); err != nil {
 		t.tell(op, Result{Err: err})
 	}
 }
 
 // releaseInTurnLocked is releaseLocked behind what the share of op has started before.
-func (c *Client) releaseInTurnLocked(op *Op, resources []string, token string, owe bool, t *turn) error {
+func (c *Client) releaseInTurnLocked(op *Op, resources []string, token string, t *turn) error {
 	if share := c.shareOf(op); share.first != nil {
 		kept, bytes := slices.Clone(resources), stringsBytes(resources)+len(token)
 		return c.deferLocked(op, share, costOf(len(kept), bytes), bytes, 2, func(t *turn) {
-			c.releaseLocked(op, kept, token, owe, t)
+			c.releaseLocked(op, kept, token, t)
 		})
 	}
-	c.releaseLocked(op, resources, token, owe, t)
+	c.releaseLocked(op, resources, token, t)
 	return nil
 }
 
-// releaseLocked releases what the token holds. owe says whether masters that are away are owed it.
-func (c *Client) releaseLocked(op *Op, resources []string, token string, owe bool, t *turn) {
+// releaseLocked releases what the token holds. It is kept for masters that are away if the token was made by a redlockd.
+func (c *Client) releaseLocked(op *Op, resources []string, token string, t *turn) {
 	n := len(c.lanes)
 	r := &round{verb: verbRelease, token: token, start: t.now, op: op}
-	r.setLock(resources)
+	r.setKeys(resources...)
 	switch lease := c.leases.release(r.keys, token); {
-	case !owe:
+	case !madeHere(token):
 	case lease != nil:
-		r.debtor = lease.holders(n)
+		r.owedTo = lease.holders(n)
 	default:
-		// Granted by another proxy, or long ago: any master may hold it, none for longer than the longest TTL.
-		r.debtor = allMasters(n)
-		r.lapse = c.lapseOf(t.now)
+		r.owedTo = allMasters(n) // granted by another proxy, or long ago: any master may hold it
 	}
 	c.launchLocked(r, allMasters(n), t)
 	for _, resource := range resources {
@@ -56,33 +54,30 @@ func (c *Client) releaseLocked(op *Op, resources []string, token string, owe boo
 	}
 }
 
-// dropLocked releases, for nobody, what the token may hold on the targets; it is owed to those that are away until lapse, or, where
-// that is zero, for as long as it takes.
-func (c *Client) dropLocked(keys []string, token string, targets mask, lapse time.Time, t *turn) {
-	c.launchLocked(&round{verb: verbRelease, keys: keys, token: token, start: t.now, debtor: targets, lapse: lapse}, targets, t)
+// dropLocked releases, for nobody, what a token that was made here may hold on the targets. It is kept for those that are away.
+func (c *Client) dropLocked(keys []string, token string, targets mask, t *turn) {
+	c.launchLocked(&round{verb: verbRelease, keys: keys, token: token, start: t.now, owedTo: targets}, targets, t)
 }
 
 // Abandon takes back what a LOCK was granted, because its caller can no longer be told. Nobody waits for it. It does nothing
-// if the lock was released or extended since, or granted again to the same token: then somebody does know of it.
+// if the lock was released or extended since, or granted again to the same token: then somebody does know of it. A lock under the caller's
+// own token is taken back as a failed attempt is (undo.go), for the caller may repeat it elsewhere.
 func (c *Client) Abandon(op *Op) {
 	t := turn{now: time.Now()}
 	defer c.finish(&t)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	lease := op.lease
-	if lease == nil {
+	if lease == nil || c.leases.find(lease.keys, lease.token) != lease {
 		return
 	}
-	known, rep := c.leases.known(lease.keys, lease.token)
-	if known != lease {
-		return
-	}
+	n := len(c.lanes)
 	c.leases.forget(lease)
-	if rep != nil {
-		rep.left |= lease.holders(len(c.lanes))
-		return
+	if lease.attempt != nil {
+		c.undoLocked(lease, votes(lease.votes.Load()), &t)
+	} else {
+		c.launchLocked(&round{verb: verbRelease, keys: lease.keys, token: lease.token, start: t.now, owedTo: lease.holders(n)}, allMasters(n), &t)
 	}
-	c.launchLocked(&round{verb: verbRelease, keys: lease.keys, token: lease.token, start: t.now, debtor: lease.holders(len(c.lanes))}, allMasters(len(c.lanes)), &t)
 	for _, resource := range lease.keys {
 		c.handOverLocked(resource, &t)
 	}
@@ -102,7 +97,7 @@ func (c *Client) releaseDecided(r *round, o outcome, v votes, t *turn) {
 	case no:
 		c.stats.NotHeld++
 	default:
-		// The lanes of the silent masters owe them the release.
+		// A release that was made here is kept for the silent masters.
 		c.stats.UnlockFail++
 		n := len(c.lanes)
 		result.Err = c.noQuorumError(r.start, v, n-quorumOf(n)+1, 0)

@@ -238,6 +238,23 @@ func (s *stage) wantOn(key, token, want string) {
 	}
 }
 
+// wantSet checks which masters hold the key, for whatever token.
+func (s *stage) wantSet(key, want string) {
+	s.Helper()
+	synctest.Wait()
+	got := ""
+	for _, m := range s.masters {
+		if slices.Contains(m.Keys(), key) {
+			got += "1"
+		} else {
+			got += "0"
+		}
+	}
+	if got != want {
+		s.Errorf("masters that hold %s: got %s, want %s", key, got, want)
+	}
+}
+
 // wantNoLocks checks that nothing but our own keys is on any master.
 func (s *stage) wantNoLocks() {
 	s.Helper()

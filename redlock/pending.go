@@ -1,0 +1,70 @@
+package redlock
+
+import "time"
+
+// pendingMax bounds the releases that are kept for one master. Beyond it the oldest give way: their keys stay until their TTL, which
+// lets nobody in too early.
+const pendingMax = 1 << 16
+
+// pendingReleases are what a master that is away is told before it gets new work: releases of keys that it may hold. Without them, a
+// key whose SET was answered by silence stays, and keeps everybody out of that master, until its TTL. They stand in the order in which
+// they expire, for all are kept equally long.
+//
+// Invariant: only tokens that redlockd made are released late. A caller may have been granted its own token again by then (undo.go).
+type pendingReleases []pendingRelease
+
+// pendingRelease is one key that may hold one token.
+type pendingRelease struct {
+	key, token string
+	expiresAt  time.Time // the key has ended by then
+}
+
+func (p *pendingReleases) add(release pendingRelease) {
+	if len(*p) >= pendingMax {
+		p.remove(1)
+	}
+	*p = append(*p, release)
+}
+
+// remove forgets the first n.
+func (p *pendingReleases) remove(n int) {
+	clear((*p)[:n])
+	if *p = (*p)[n:]; len(*p) == 0 {
+		*p = nil
+	}
+}
+
+// expire forgets those whose keys have ended.
+func (p *pendingReleases) expire(now time.Time) {
+	n := 0
+	for n < len(*p) && now.After((*p)[n].expiresAt) {
+		n++
+	}
+	if n > 0 {
+		p.remove(n)
+	}
+}
+
+// keepReleaseLocked keeps a release that the master of the lane has not confirmed, where it may hold the key. It needs lane.mu.
+func (l *lane) keepReleaseLocked(r *round) {
+	if r.verb != verbRelease || !r.owedTo.has(l.index) {
+		return
+	}
+	expiresAt := r.start.Add(l.client.keyLifeMax())
+	for _, key := range r.keys {
+		l.pending.add(pendingRelease{key, r.token, expiresAt})
+	}
+}
+
+// keyLifeMax is how long a release is kept: no key that was set before lives for longer.
+func (c *Client) keyLifeMax() time.Duration {
+	padded := paddedTTL(c.opts.MaxTTL, c.drift)
+	return padded + driftOf(padded, c.drift)
+}
+
+// madeHere tells whether a redlockd made the token, as far as its form tells. Then it serves one attempt, and is used up when it is
+// released. A caller that repeats a LOCK with a token of this form after its UNLOCK may lose the lock to a release that was kept.
+func madeHere(token string) bool {
+	_, known := tokenBirth(token)
+	return known
+}

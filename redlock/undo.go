@@ -1,0 +1,171 @@
+package redlock
+
+import "fmt"
+
+// A caller that chose its token may repeat its LOCK through any client of the masters, because a reply was lost or took too long, while
+// an earlier attempt is still being decided or taken back elsewhere. On the masters nothing but the end of a key's life tells the
+// attempts apart. So a failed attempt under a caller's token is taken back like this:
+//
+//   - Nothing is kept for masters that are away, and nothing is sent where the vote is unknown: what is left there ends with its TTL.
+//   - The undo goes only to masters whose vote says that this very attempt set the key. The batch reads the master's clock before and
+//     after (clockMark), so the lane knows within endSlack when the key must end.
+//   - The undo deletes a key only if it holds the token and ends then.
+//   - Whoever finds its token on a master and counts on it (a repeated LOCK, EXTEND, a commit that keeps the value) moves the end of
+//     the key by at least endMove, and LOCK and EXTEND never bring it nearer. So the undo of another attempt leaves the key alone.
+//
+// Invariant: endMove is more than endSlack and the 2 ms by which a script can misread the end of a key, for old masters read their clock
+// anew for PTTL and TIME. testdata/undo.pml is the model of this, with the mutants that break it.
+//
+// What is left is a caller that does what it is asked not to do: it sends UNLOCK and locks again with the same token through another
+// client within endSlack of a failed attempt, and asks for the same TTL. Through the same client that is safe too (askedLater).
+//
+// A token that redlockd made serves one attempt, and nobody knows it before it is granted: releases of it need no such care, and are
+// kept for masters that are away (pending.go).
+const (
+	endSlackMs = 5
+	endMoveMs  = 8
+)
+
+// What scriptUndo does with a key.
+const (
+	undoDelete  = 1
+	undoPutBack = 2
+)
+
+// scriptUndo takes back what one attempt has set. Per key there are four ARGV: the value that it set, the millisecond of this master's
+// clock at which the key ends if nobody has moved its end (it may be up to endSlack earlier), what to do (1 delete, 2 put back), and
+// the value to put back. It returns how many keys it has taken back.
+var scriptUndo = newScript(fmt.Sprintf(`
+local held = redis.call('MGET', unpack(KEYS))
+local now = redis.call('TIME')
+now = now[1] * 1000 + math.floor(now[2] / 1000)
+local undone = 0
+for i = 1, #KEYS do
+  local value, latest, what, before = ARGV[4 * i - 3], tonumber(ARGV[4 * i - 2]), ARGV[4 * i - 1], ARGV[4 * i]
+  if held[i] == value then
+    local left = redis.call('PTTL', KEYS[i])
+    local ends = now + left
+    if left > 0 and ends >= latest - %d and ends <= latest + 1 then
+      if what == '1' then
+        redis.call('UNLINK', KEYS[i])
+      else
+        redis.call('SET', KEYS[i], before, 'PX', left)
+      end
+      undone = undone + 1
+    end
+  end
+end
+return undone
+`, endSlackMs+1))
+
+// scriptMoved is a part of other scripts. It tells for how many milliseconds a key is to live that holds the token already and has left
+// milliseconds to live: at least ttl, and so that an undo of the attempt that set it leaves it alone. A key with more than longest, the
+// longest TTL, left has been moved before and is not moved again, so that ends do not run away.
+var scriptMoved = fmt.Sprintf(`
+local function moved(left, ttl, longest)
+  if left > longest or ttl >= left + %[1]d then
+    return math.max(left, ttl)
+  end
+  return left + %[1]d
+end
+`, endMoveMs)
+
+// scriptMovedExactly is the same for who asks for exactly ttl, which may be less than is left.
+var scriptMovedExactly = fmt.Sprintf(`
+local function movedExactly(left, ttl)
+  if left > 0 and math.abs(ttl - left) < %[1]d then
+    return left + %[1]d
+  end
+  return ttl
+end
+`, endMoveMs)
+
+// attempt is what is known of keys that a round has set under a caller's token.
+type attempt struct {
+	round *round
+	// setAt is for each master the time of its clock at which it set the keys for this attempt, as setKey tells it. 0: it did not set them,
+	// or nobody knows. The master's lane writes it before it votes.
+	setAt  []int64
+	few    [5]int64 // backs setAt where there are few masters
+	failed bool     // it was not granted: what it has set is taken back. Guarded by Client.mu
+}
+
+func newAttempt(r *round, masters int) *attempt {
+	a := &attempt{round: r}
+	if a.setAt = a.few[:min(masters, len(a.few))]; masters > len(a.few) {
+		a.setAt = make([]int64, masters)
+	}
+	return a
+}
+
+// attempts tells whether the round sets keys under a caller's token.
+func (r *round) attempts() bool { return r.attempt != nil && r.verb != verbUndo }
+
+// setOn are the masters among these that have set the keys for this very attempt, as far as is known. Their votes must be in.
+func (a *attempt) setOn(among mask) (m mask) {
+	for i, at := range a.setAt {
+		if at != 0 && among.has(i) {
+			m = m.with(i)
+		}
+	}
+	return m
+}
+
+// takeBackLocked undoes a failed attempt under a caller's token on those masters among these that have set the keys for it. Nobody waits
+// for it. It may be repeated.
+func (c *Client) takeBackLocked(a *attempt, among mask, t *turn) {
+	if a == nil {
+		return // a commit that sets nothing
+	}
+	for i, key := range a.round.keys {
+		// If the caller has sent UNLOCK and LOCK behind this attempt, the key of the second LOCK may end where that of the first would.
+		if c.leases.askedLater(a.round, key, a.round.valueOf(i)) {
+			return
+		}
+	}
+	if targets := a.setOn(among); targets != 0 {
+		c.launchLocked(&round{verb: verbUndo, keys: a.round.keys, token: a.round.token, start: t.now, attempt: a}, targets, t)
+	}
+}
+
+// lateAttempt takes back what votes that came after the decision say that a failed LOCK has set.
+func (c *Client) lateAttempt(r *round, word votes, t *turn) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if r.attempt.failed {
+		c.takeBackLocked(r.attempt, word.heard(len(c.lanes)), t)
+	}
+}
+
+// undo adds the call of scriptUndo for this master.
+func (b *batch) undo(r *round) {
+	a, at := r.attempt.round, r.attempt.setAt[b.lane.index]
+	b.script(scriptUndo, 0, len(a.keys), 4*len(a.keys))
+	for _, key := range a.keys {
+		b.wire.bulk(key)
+	}
+	for i := range a.keys {
+		value, latest, what, before := a.token, at+a.ttlMs, int64(undoDelete), ""
+		if a.commit != nil {
+			value, latest, what, before = a.commit.changes[i].undo(at, b.lane.client.drift)
+		}
+		b.wire.bulk(value)
+		b.wire.number(latest)
+		b.wire.number(what)
+		b.wire.bulk(before)
+	}
+}
+
+// undo says what takes the change back that a master has made at this time of its clock: arguments of scriptUndo. Only a value that was
+// set is taken back; what was deleted, prolonged or compared stays as it is, for no key ends at 0.
+func (ch *Change) undo(at int64, d drift) (value string, latest, what int64, before string) {
+	switch {
+	case ch.Do != Set || ch.Was == WasValue && !ch.rotates():
+		return "", 0, undoDelete, ""
+	case ch.rotates():
+		what, before = undoPutBack, ch.Value // its owner may still count on it
+	default:
+		what = undoDelete
+	}
+	return ch.NewValue, at + paddedTTL(ch.TTL, d).Milliseconds(), what, before
+}
