@@ -146,9 +146,9 @@ func (r *readBuffer) tryReadFd(fd uintptr) bool {
 // fillWaiting is fill for a connection that has to be given its buffer before there is something to read.
 func (r *readBuffer) fillWaiting() (n int, err error) {
 	if r.more {
-		room, err := r.room()
-		if err != nil {
-			return 0, err
+		room, refused := r.room()
+		if refused != nil {
+			return 0, refused
 		}
 		n, err = r.conn.Read(room)
 		r.c.b = r.c.b[:len(r.c.b)+n]
@@ -160,9 +160,9 @@ func (r *readBuffer) fillWaiting() (n int, err error) {
 		}
 		n, err = r.conn.Read(r.wait)
 		if n > 0 {
-			room, err := r.room()
-			if err != nil {
-				return 0, err
+			room, refused := r.room()
+			if refused != nil {
+				return 0, refused
 			}
 			copy(room, r.wait[:n])
 			r.c.b = r.c.b[:len(r.c.b)+n]

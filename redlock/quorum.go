@@ -78,9 +78,6 @@ func (v votes) did(masters int) mask {
 // lost are the masters that said that the key is absent.
 func (v votes) lost(masters int) mask { return v.where(masters, 1<<voteAbsent|1<<voteHole) }
 
-// unknown are the masters of which nobody knows whether they did it.
-func (v votes) unknown(masters int) mask { return v.where(masters, 1<<voteUnknown) }
-
 // heard are the masters whose votes are in.
 func (v votes) heard(masters int) mask {
 	return allMasters(masters) &^ v.where(masters, 1<<votePending)

@@ -355,7 +355,7 @@ func TestLastAttemptTakesTheReservation(t *testing.T) {
 		c := p.begin(several(time.Minute, "x", "y", "z").waits(500 * ms))
 		p.reserves(c)
 		p.delay(5*ms, 5*ms, 0, 1, 2, 3, 4)
-		time.Sleep(c.began.Add(493 * ms).Sub(time.Now()))
+		time.Sleep(time.Until(c.began.Add(493 * ms)))
 		other.unlock(z.Token, "z") // it hears of that, and reserves z when the wait is over
 		if p.finish(c); !c.Held {
 			s.Errorf("LOCK of several: got %+v, want held", c.Result)
