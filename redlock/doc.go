@@ -43,7 +43,7 @@
 //	      link           link.go     … on one vetted connection, written and read by wire.go
 //	      closing        guard.go    … that ends with epoch, configuration and clock (epoch.go, clock.go): do its votes count?
 //	    votes            quorum.go   one word; the vote that decides carries out the decision
-//	  lease or undo      leases.go   granted within the validity (validity.go), or released wherever it may be
+//	  lease or undo      leases.go   granted within the validity (validity.go), or released wherever it may be (undo.go, pending.go)
 //	Completer.Done                   the reply
 //
 // UNLOCK (unlock.go) and EXTEND (extend.go) walk the same way without the line. So do the guarded changes of clients that were written

@@ -40,7 +40,7 @@ var mutants = []mutant{
 	{"a commit does not move the end", "scripts.go", `if what == '3' or what == '1' and held[i] == value then`, "if ` + pick(MUTANT, `false`, `what == '3' or what == '1' and held[i] == value`) + ` then", "TestUndoSparesWhatSomebodyCountsOn"},
 	{"moved ends run away", "undo.go", `  if left > longest or ttl`, "  if ` + pick(MUTANT, `false`, `left > longest`) + ` or ttl", "TestEndsDoNotRunAway"},
 	{"the undo goes by the trailer alone", "batch_replies.go", `b.sets[i].at = min(clockMs, b.clockMs+endSlackMs)`, `b.sets[i].at = min(clockMs, b.clockMs+pick[int64](MUTANT, 1000, endSlackMs))`, "TestClockMarks"},
-	{"an attempt that failed is not taken back", "undo.go", `if at != 0 && among.has(i) {`, `if at != 0 && among.has(i) && !MUTANT {`, "TestFailedAttemptIsTakenBack"},
+	{"an attempt that failed is not taken back", "undo.go", `if among.has(i) && a.setAt[i] != 0 {`, `if among.has(i) && a.setAt[i] != 0 && !MUTANT {`, "TestFailedAttemptIsTakenBack"},
 	{"late votes are not taken back", "undo.go", `if r.attempt.failed {`, `if r.attempt.failed && !MUTANT {`, "TestFailedAttemptIsTakenBack"},
 	{"a vanished caller's token is released everywhere", "unlock.go", `if lease.attempt != nil {`, `if lease.attempt != nil && !MUTANT {`, "TestAbandonSparesTheRetry"},
 	{"undone behind UNLOCK and LOCK", "undo.go", `a.round.valueOf(i)) {`, `a.round.valueOf(i)) && !MUTANT {`, "TestLockAgainBehindUnlockOfADeniedLock"},

@@ -103,8 +103,8 @@ func (r *round) attempts() bool { return r.attempt != nil && r.verb != verbUndo 
 
 // setOn are the masters among these that have set the keys for this very attempt, as far as is known. Their votes must be in.
 func (a *attempt) setOn(among mask) (m mask) {
-	for i, at := range a.setAt {
-		if at != 0 && among.has(i) {
+	for i := range a.setAt {
+		if among.has(i) && a.setAt[i] != 0 {
 			m = m.with(i)
 		}
 	}
