@@ -227,10 +227,15 @@ func TestTurnsOfShares(t *testing.T) {
 		p := s.open()
 		greedy, modest := &Share{}, &Share{}
 		p.crowd(greedy)
+		var mu sync.Mutex
 		var order []string
 		start := func(share *Share, name string, req LockRequest) {
 			c := &call{Op: Op{Share: share}, began: time.Now()}
-			c.after = func() { order = append(order, name) }
+			c.after = func() {
+				mu.Lock()
+				defer mu.Unlock()
+				order = append(order, name)
+			}
 			p.StartLock(&c.Op, req, c)
 		}
 		for i := range 1000 {
@@ -246,7 +251,11 @@ func TestTurnsOfShares(t *testing.T) {
 		}
 		time.Sleep(ms)
 		s.thaw(0, 1, 2, 3, 4)
-		s.until("all answers", func() bool { return len(order) == 1010 })
+		s.until("all answers", func() bool {
+			mu.Lock()
+			defer mu.Unlock()
+			return len(order) == 1010
+		})
 		before := 0
 		for i, modests := 0, 0; modests < 10; i++ {
 			if order[i] == "modest" {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 )
@@ -85,22 +86,27 @@ func TestMaxLocksOfAShareUnderWay(t *testing.T) {
 			}
 			calls = append(calls, u.begin(req))
 		}
-		for i, want := range []string{"no", "held", "held", "max_locks", "max_locks", "max_locks"} {
-			p.finish(calls[i]).want(s, fmt.Sprint("LOCK of k", i), want, 2*ms)
-			if _, ok := errors.AsType[*ShareError](calls[i].Err); ok != (i > 2) || errors.Is(calls[i].Err, ErrLimit) != ok {
-				s.Errorf("LOCK of k%d: got %v", i, calls[i].Err)
+		p.finish(calls[0]).want(s, "LOCK of k0", "no", 2*ms)
+		var held []string // which two, the goroutines of the lanes decide
+		for i, c := range calls[1:] {
+			key := fmt.Sprint("k", i+1)
+			p.finish(c)
+			_, refused := errors.AsType[*ShareError](c.Err)
+			switch {
+			case c.Held:
+				held = append(held, key)
+			case !refused || !errors.Is(c.Err, ErrLimit):
+				s.Errorf("LOCK of %s: got %+v, want it held, or the limit", key, c.Result)
 			}
+		}
+		if len(held) != 2 {
+			s.Errorf("held: got %q, want two of them", held)
 		}
 		time.Sleep(200 * ms)
-		for i := range 6 {
-			want := "00000"
-			if i == 1 || i == 2 {
-				want = "11111"
+		for i, m := range s.masters {
+			if got := locksOn(m); !slices.Equal(got, held) {
+				s.Errorf("left on master %d: %q, want %q", i+1, got, held)
 			}
-			s.wantOn(fmt.Sprint("k", i), calls[max(1, min(i, 2))].Token, want)
-		}
-		if got := fmt.Sprint(locksOn(s.masters[4])); got != "[k1 k2]" {
-			s.Errorf("left on a master: %s, want [k1 k2]", got)
 		}
 	})
 }
