@@ -253,6 +253,7 @@ func infoLocks(srv *Server, t *infoText, _ *session) {
 	t.field("leases", n.Leases)
 	t.field("leases_lost", n.Lost)
 	t.field("waiters", n.Waiters)
+	t.field("deferred", n.Deferred)
 }
 
 // infoUsers has a line for each user, in the order of the configuration; for a user with a list of resources, its own. refused counts

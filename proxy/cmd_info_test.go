@@ -54,7 +54,7 @@ func TestINFO(t *testing.T) {
 		"loading": "0", "role": "master", "connected_slaves": "0", "cluster_enabled": "0", "maxmemory": "0",
 		"total_connections_received": "2", "rejected_connections": "0", "total_error_replies": "0",
 		"masters": "5", "masters_up": "5", "quorum": "3",
-		"locks_granted": "1", "locks_denied": "1", "locks_noquorum": "0", "leases": "1", "waiters": "1", "handovers": "0",
+		"locks_granted": "1", "locks_denied": "1", "locks_noquorum": "0", "leases": "1", "waiters": "1", "deferred": "0", "handovers": "0",
 		"cmdstat_lock": "calls=3,usec=0,usec_per_call=0.00,rejected_calls=0,failed_calls=0",
 	} {
 		if got[name] != want {

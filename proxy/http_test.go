@@ -89,6 +89,7 @@ func TestMetrics(t *testing.T) {
 		`redlockd_clients`:                                                "2",
 		`redlockd_clients_max`:                                            "10000",
 		`redlockd_waiters_max`:                                            "100000",
+		`redlockd_deferred`:                                               "0",
 		`redlockd_connections_total`:                                      "2",
 		`redlockd_error_replies_total`:                                    "1",
 		`redlockd_lock_round_seconds_bucket{le="+Inf"}`:                   srv.metric("redlockd_lock_round_seconds_count"),

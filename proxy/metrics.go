@@ -117,6 +117,8 @@ var metricTable = []metric{
 	counter("handovers_total", "Releases that were passed on to the next waiter in the same batch.", func(r *reading) uint64 { return r.locks.Handovers }),
 	counter("wakeups_total", "Pauses of waiters that ended because the masters announced a release.", func(r *reading) uint64 { return r.locks.Wakeups }),
 	gauge("leases", "Locks granted here that still run.", func(r *reading) int { return r.locks.Leases }),
+	gauge("deferred", "Operations that have not begun because the masters have as much to do as they can answer in time.",
+		func(r *reading) int { return r.locks.Deferred }),
 	gauge("waiters", "LOCKs that wait.", func(r *reading) int { return r.locks.Waiters }),
 	gauge("waiters_max", "LOCKs that locks.max_waiters allows to wait.", func(r *reading) int { return r.srv.opts.Engine.Options().MaxWaiters }),
 
