@@ -462,6 +462,10 @@ func (l *lane) settle(ctx context.Context, link *link) error {
 	l.mu.Unlock()
 	if found.unsettled() {
 		if err := l.attest(ctx, link, found.doubt, found.step); err != nil {
+			if l.guard.refusal != "" && strings.Contains(err.Error(), "OOM ") {
+				// Its memory is full, so it cannot be told of its quarantine. It has no vote, and the reason that an operator can change comes first.
+				return &refusedError{l.guard.refusal}
+			}
 			return err
 		}
 		l.mu.Lock()
