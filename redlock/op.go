@@ -12,7 +12,8 @@ type LockRequest struct {
 	Token string
 	// TTL after which the lock ends by itself. Between Options.MinTTL and Options.MaxTTL.
 	TTL time.Duration
-	// Fence asks for a fencing token: an integer that grows from one grant of a resource to the next.
+	// Fence asks for a fencing token: an integer that grows from one grant of a resource to the next. Of two requests with one token that
+	// are under way at the same time, through two Clients, the one that is answered last may have the lower fence.
 	Fence bool
 	// Wait is how long to wait for a lock that is held by another, or for a quorum of masters that is missing.
 	// Zero: do not wait. A LOCK of several resources is granted in bounded time too, see reserve.go.

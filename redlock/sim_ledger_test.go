@@ -23,6 +23,7 @@ type lease struct {
 	session   int       // how often the token was granted the lock anew
 	ended     bool      // its end is recorded
 	sent      time.Time // when its UNLOCK was; zero: not yet
+	told      time.Time // when the LOCK that was granted last was answered
 }
 
 type ledger struct {
@@ -113,7 +114,7 @@ func (b *ledger) granted(c *caller, p *incarnation, req LockRequest, result Resu
 	now := time.Now()
 	b.noteLocked("caller %d: LOCK %v %s through %d: granted until %v, fence %d", c.id, req.Resources, short(result.Token), p.id, result.Until.Sub(b.w.began), result.Fence)
 	l := &lease{resources: req.Resources, token: result.Token, until: result.Until, losses: losses, caller: c.id}
-	again := false
+	again, fence := false, result.Fence
 	for _, r := range req.Resources {
 		before := b.last[r]
 		if before != nil && before.token != result.Token && !before.over && now.Before(before.until) {
@@ -130,12 +131,17 @@ func (b *ledger) granted(c *caller, p *incarnation, req LockRequest, result Resu
 			}
 		}
 		if req.Fence {
+			if again && began.Before(before.told) && result.Fence < b.fence[r] {
+				fence = 0 // two LOCKs of one token were under way through two proxies: the answers may come in either order
+				continue
+			}
 			if result.Fence <= b.fence[r] {
 				b.failLocked("%s was granted with the fence %d, and before with %d", r, result.Fence, b.fence[r])
 			}
 			b.fence[r] = result.Fence
 		}
 	}
+	l.told = now
 	kind := stepExtend
 	if !again {
 		kind = stepLock
@@ -144,7 +150,7 @@ func (b *ledger) granted(c *caller, p *incarnation, req LockRequest, result Resu
 			b.last[r] = l
 		}
 	}
-	b.record.add(b.w, c.id, simStep{kind: kind, fence: result.Fence}, l, began, now)
+	b.record.add(b.w, c.id, simStep{kind: kind, fence: fence}, l, began, now)
 	if max := began.Add(req.Wait + req.TTL + b.w.maxTTL); result.Until.After(max) {
 		b.failLocked("%v: valid until %v, which is beyond any TTL", req.Resources, result.Until.Sub(b.w.began))
 	}
