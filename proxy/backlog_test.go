@@ -200,8 +200,8 @@ func TestPublisherIsSlowedDown(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				srv, dial := servePipes(t, threeUsers, func(o *Options) { o.OutputTotal = 1 << 20 })
-				greedy, modest, deaf := dial("greedy"), dial("modest"), dial("greedy")
-				deaf.do("PING").is("+PONG")
+				greedy, modest, unread := dial("greedy"), dial("modest"), dial("greedy")
+				unread.do("PING").is("+PONG")
 				// within is how long a message and the command behind it take.
 				within := func(c *client) time.Duration {
 					start := time.Now()
@@ -214,7 +214,7 @@ func TestPublisherIsSlowedDown(t *testing.T) {
 				if got := within(greedy); got > idle {
 					t.Errorf("nothing waits: took %v", got)
 				}
-				go deaf.conn.Write([]byte(frameOf("ECHO", strings.Repeat("x", 500_000)) + frameOf("ECHO", strings.Repeat("x", 100_000))))
+				go unread.conn.Write([]byte(frameOf("ECHO", strings.Repeat("x", 500_000)) + frameOf("ECHO", strings.Repeat("x", 100_000))))
 				eventually(t, "half of output_total waits", func() bool { return srv.accounts[1].output.Load() > 1<<19 })
 				if got := within(greedy); got < publishPause || got > publishPause+idle {
 					t.Errorf("too much waits: took %v, want %v", got, publishPause)
@@ -222,7 +222,7 @@ func TestPublisherIsSlowedDown(t *testing.T) {
 				if got := within(modest); got > idle {
 					t.Errorf("another user: took %v", got)
 				}
-				time.AfterFunc(publishPause/2, func() { deaf.conn.Close() })
+				time.AfterFunc(publishPause/2, func() { unread.conn.Close() })
 				if got := within(greedy); got < publishPause/2 || got > publishPause/2+idle {
 					t.Errorf("half of the time too much waits: took %v, want %v", got, publishPause/2)
 				}
@@ -253,8 +253,8 @@ func TestOutputMovesWithTheLogin(t *testing.T) {
 // A client that is closed because of its own bound is counted as that, once.
 func TestSubscriberBeyondOutputMax(t *testing.T) {
 	srv, dial := servePipes(t, func(o *Options) { o.OutputMax = 64 << 10 })
-	deaf, c := dial(""), dial("")
-	deaf.do("SUBSCRIBE", "c").is(`["subscribe" "c" :1]`)
+	unread, c := dial(""), dial("")
+	unread.do("SUBSCRIBE", "c").is(`["subscribe" "c" :1]`)
 	for range 10 {
 		c.do("PUBLISH", "c", strings.Repeat("x", 10_000)).matches(`:\d`)
 	}

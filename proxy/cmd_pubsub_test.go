@@ -119,8 +119,8 @@ func TestMessagesReachEveryServer(t *testing.T) {
 // Goal: a subscriber that does not read is closed, and holds up nobody.
 func TestSubscriberThatDoesNotRead(t *testing.T) {
 	srv := serve(t, func(o *Options) { o.OutputMax = 64 << 10 })
-	deaf, p := srv.dial(), srv.dial()
-	deaf.do("SUBSCRIBE", "c").is(`["subscribe" "c" :1]`)
+	unread, p := srv.dial(), srv.dial()
+	unread.do("SUBSCRIBE", "c").is(`["subscribe" "c" :1]`)
 	payload := strings.Repeat("x", 16<<10)
 	eventually(t, "the subscriber is closed", func() bool { return p.do("PUBLISH", "c", payload).text == ":0" })
 }

@@ -119,7 +119,7 @@ func (r *renewable[T]) endsSoon(now time.Time) string {
 	left, date := to.Sub(now), to.UTC().Format("2006-01-02 15:04 MST")
 	switch {
 	case left <= 0:
-		return fmt.Sprintf("the certificate %s has ended on %s: whoever checks it refuses it; renew it", r.files[0], date)
+		return fmt.Sprintf("the certificate %s has ended on %s: clients that check it refuse it; renew it", r.files[0], date)
 	case left < min(to.Sub(from)/5, 14*24*time.Hour):
 		return fmt.Sprintf("the certificate %s ends on %s, in %s: renew it", r.files[0], date, left.Round(time.Minute))
 	}
