@@ -10,7 +10,7 @@ import (
 )
 
 // Pub/Sub, for the wake-up channels of lock libraries, and for clients that subscribe as a part of their handshake. A message
-// reaches the subscribers of all redlockds over the same masters (redlock/message.go); like Redis's own it is not stored, and
+// reaches the subscribers of all redlockds over the same masters (redlock/publish.go); like Redis's own it is not stored, and
 // not promised.
 
 var pubsubCommands = []command{

@@ -8,7 +8,7 @@ import (
 // Admission slows callers down when the masters have as much to do as they can answer in time. Without it, an overload fills the lanes'
 // queues, batches take longer than MasterTimeout, and the masters count as silent, although all of them work.
 //
-// The lanes are open while a quorum of the masters that vote has room in its queue (lane.limit, pace.go). Then an operation begins at once:
+// The lanes are open while a quorum of the masters that vote has room in its queue (lane.limit, master_window.go). Then an operation begins at once:
 // that costs one comparison. Otherwise it waits in the line of its Share, and the shares take turns, by the cost of what they ask
 // for (deficit round robin): one that asks for much waits for itself, and the others do not wait for it.
 //

@@ -33,7 +33,7 @@ type Client struct {
 	audited   int // index in leases.all: see audit
 	doubts    int // leases to look at soon
 	lost      lines
-	stalled   bool // some head of a line has, see stall.go
+	stalled   bool // some head of a line has, see wait_stall.go
 	draining  bool
 
 	messages      messages

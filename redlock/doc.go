@@ -32,23 +32,23 @@
 //
 // # The walk of a LOCK
 //
-//	StartLock            lock.go     checks, makes the token (token.go)
-//	  share              share.go    what one user may take, and …
-//	  admission          admission.go … whose turn it is, while the masters have enough to do (pace.go)
-//	  line               line.go     if it may wait: only the head of a line goes on (several resources: reserve.go)
-//	  round              round.go    one command to all masters, T1
-//	    lane ×N          lane.go     one queue, one goroutine, one connection per master
-//	      batch          batch.go    what has queued becomes one pipeline …
-//	      flight         flight.go   … while others may be on their way …
-//	      link           link.go     … on one vetted connection, written and read by wire.go
-//	      closing        guard.go    … that ends with epoch, configuration and clock (epoch.go, clock.go): do its votes count?
-//	    votes            quorum.go   one word; the vote that decides carries out the decision
-//	  lease or undo      leases.go   granted within the validity (validity.go), or released wherever it may be (undo.go, pending.go)
-//	Completer.Done                   the reply
+//	StartLock            lock.go            checks, makes the token (token.go)
+//	  share              share.go           what one user may take, and …
+//	  admission          admission.go       … whose turn it is, while the masters have enough to do (master_window.go)
+//	  line               wait_queue.go      if it may wait: only the head of a line goes on (several resources: wait_reserve.go)
+//	  round              round.go           one command to all masters, T1
+//	    lane ×N          lane.go            one queue, one goroutine, one connection per master
+//	      batch          batch.go           what has queued becomes one pipeline …
+//	      flight         flight.go          … while others may be on their way …
+//	      link           link.go            … on one vetted connection, written and read by wire.go
+//	      closing        guard.go           … that ends with epoch, configuration and clock (epoch.go, clock.go): do its votes count?
+//	    votes            quorum.go          one word; the vote that decides carries out the decision
+//	  lease or undo      leases.go          granted within the validity (validity.go), or released wherever it may be (undo.go, pending.go)
+//	Completer.Done                          the reply
 //
 // UNLOCK (unlock.go) and EXTEND (extend.go) walk the same way without the line. So do the guarded changes of clients that were written
 // for one Redis (StartCommit, commit.go) and their readings (StartRead, states.go). Messages between the clients of all proxies
-// (message.go) and texts that these share (shared.go) travel in the same batches, and have no votes.
+// (publish.go) and texts that these share (shared.go) travel in the same batches, and have no votes.
 //
 // # Caveats
 //
@@ -61,8 +61,8 @@
 //     the library up to MaxTTL, for a longer one outlives the quarantine.
 //   - Waiting is fair among the waiters of one Client for one resource. Between clients the masters decide.
 //   - A LOCK of several resources that waits holds nothing, until it has missed them too often: then it reserves them one after the
-//     other (reserve.go), and the masters show a lock on them that nobody was granted.
-//   - While fewer than a quorum of masters can vote, waiters do not ask them (stall.go).
-//   - The waiters of other clients learn of a release from the masters (ear.go); where these may not run CLIENT TRACKING, with their
+//     other (wait_reserve.go), and the masters show a lock on them that nobody was granted.
+//   - While fewer than a quorum of masters can vote, waiters do not ask them (wait_stall.go).
+//   - The waiters of other clients learn of a release from the masters (wait_invalidations.go); where these may not run CLIENT TRACKING, with their
 //     next attempt (Options.RetryDelayMin).
 package redlock

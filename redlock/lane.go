@@ -38,7 +38,7 @@ type lane struct {
 	wake      sync.Cond // something that next looks at has changed; only the lane's goroutine waits
 	queue     []*round  // waits for the next batch
 	queueCost int       // of queue
-	limit     int       // how much may be in flight, see pace.go
+	limit     int       // how much may be in flight, see master_window.go
 	paced     time.Time // when limit was last looked at
 	// up: a vetted connection stands, and the master answers in time. Only then does the queue fill. Whether its votes
 	// count is for guard to say.

@@ -16,7 +16,7 @@ type LockRequest struct {
 	// are under way at the same time, through two Clients, the one that is answered last may have the lower fence.
 	Fence bool
 	// Wait is how long to wait for a lock that is held by another, or for a quorum of masters that is missing.
-	// Zero: do not wait. A LOCK of several resources is granted in bounded time too, see reserve.go.
+	// Zero: do not wait. A LOCK of several resources is granted in bounded time too, see wait_reserve.go.
 	Wait time.Duration
 }
 

@@ -61,7 +61,7 @@ type round struct {
 	place      int32     // index in leases.all
 	inherited  mask      // masters that may hold the key by an earlier round of the same token
 	lost       bool      // the masters do not have it any more
-	reserves   bool      // verbAcquire on behalf of the waiter op, see reserve.go. Set before it is launched
+	reserves   bool      // verbAcquire on behalf of the waiter op, see wait_reserve.go. Set before it is launched
 	released   bool      // an UNLOCK of its token was launched behind it while it was in flight: what it is granted is gone already
 	share      *Share    // in which it is counted; nil: in none, or not any more
 }

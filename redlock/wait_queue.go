@@ -17,7 +17,7 @@ import (
 //     The waiter moves to the line of the resource that most of these masters have named.
 //   - In every line it stands by its arrival, behind the LOCKs that came to this client before it. No LOCK that came later gets
 //     before it in a line where it stands. So it comes to the head of any line.
-//   - If its resources get free one at a time and never together, it reserves them one after the other (reserve.go).
+//   - If its resources get free one at a time and never together, it reserves them one after the other (wait_reserve.go).
 //     This is the only time in which it holds anything.
 
 // waiter is the part of an Op that waits. Client.mu guards it.
