@@ -1,0 +1,7 @@
+// Package resp reads and writes RESP, the protocol of Redis, for every connection of redlockd: the clients of the proxy, the
+// connections to the masters, and the in-memory masters.
+//
+// It writes with the codec of redcon. It reads with its own bounds in front of redcon's parser, because redcon v1.6.2 has none:
+// one packet of 31 bytes makes it panic (a length near 2^63), one of 25 bytes makes it spin for ever (a count near 2^63), and a line
+// of many words makes it allocate a gigabyte. This is the only package that imports redcon.
+package resp
