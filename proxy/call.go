@@ -1,6 +1,6 @@
 package proxy
 
-import "github.com/tidwall/redcon"
+import "redlockd/redlock/resp"
 
 // command is one row of the command table (commands.go). To add a command: write its handler cmdNAME in a file cmd_*.go
 // and give it a row there, with its docs; the table's test checks names, arity and docs against each other.
@@ -133,4 +133,4 @@ func (c *call) takePlaceAndHold(sl *slot) {
 // fail answers with an error: its text begins with its code.
 func (c *call) fail(text string) { c.out = appendError(c.out, text) }
 
-func (c *call) ok() { c.out = redcon.AppendOK(c.out) }
+func (c *call) ok() { c.out = resp.AppendOK(c.out) }

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/tidwall/redcon"
+	"redlockd/redlock/resp"
 )
 
 var clientCommands = []command{{
@@ -112,14 +112,14 @@ var clientCommands = []command{{
 // clientTextMax bounds each text that a client may have itself listed with, in bytes.
 const clientTextMax = 1024
 
-func cmdCLIENTID(s *session, c *call) { c.out = redcon.AppendInt(c.out, s.id) }
+func cmdCLIENTID(s *session, c *call) { c.out = resp.AppendInt(c.out, s.id) }
 
 func cmdCLIENTGETNAME(s *session, c *call) {
 	if s.name == "" {
-		c.out = appendNull(c.out, c.proto)
+		c.out = resp.AppendNull(c.out, c.proto)
 		return
 	}
-	c.out = redcon.AppendBulkString(c.out, s.name)
+	c.out = resp.AppendBulkString(c.out, s.name)
 }
 
 func cmdCLIENTSETNAME(s *session, c *call) {
@@ -219,9 +219,9 @@ func cmdCLIENTUNBLOCK(s *session, c *call) {
 		return
 	}
 	if other := s.server.session(id); other != nil && other.unblock(reason) {
-		c.out = redcon.AppendInt(c.out, 1)
+		c.out = resp.AppendInt(c.out, 1)
 	} else {
-		c.out = redcon.AppendInt(c.out, 0)
+		c.out = resp.AppendInt(c.out, 0)
 	}
 }
 
@@ -249,21 +249,21 @@ func cmdCLIENTTRACKING(_ *session, c *call) {
 }
 
 func cmdCLIENTTRACKINGINFO(_ *session, c *call) {
-	c.out = appendMap(c.out, c.proto, 3)
-	c.out = redcon.AppendBulkString(c.out, "flags")
-	c.out = appendSet(c.out, c.proto, 1)
-	c.out = redcon.AppendBulkString(c.out, "off")
-	c.out = redcon.AppendBulkString(c.out, "redirect")
-	c.out = redcon.AppendInt(c.out, -1)
-	c.out = redcon.AppendBulkString(c.out, "prefixes")
-	c.out = redcon.AppendArray(c.out, 0)
+	c.out = resp.AppendMap(c.out, c.proto, 3)
+	c.out = resp.AppendBulkString(c.out, "flags")
+	c.out = resp.AppendSet(c.out, c.proto, 1)
+	c.out = resp.AppendBulkString(c.out, "off")
+	c.out = resp.AppendBulkString(c.out, "redirect")
+	c.out = resp.AppendInt(c.out, -1)
+	c.out = resp.AppendBulkString(c.out, "prefixes")
+	c.out = resp.AppendArray(c.out, 0)
 }
 
 func cmdCLIENTCACHING(_ *session, c *call) {
 	c.fail("ERR CLIENT CACHING can be called only when the client is in tracking mode with OPTIN or OPTOUT mode enabled")
 }
 
-func cmdCLIENTGETREDIR(_ *session, c *call) { c.out = redcon.AppendInt(c.out, -1) }
+func cmdCLIENTGETREDIR(_ *session, c *call) { c.out = resp.AppendInt(c.out, -1) }
 
 // cmdCLIENTPAUSE is cmdCLIENTUNPAUSE as well.
 func cmdCLIENTPAUSE(_ *session, c *call) {

@@ -3,7 +3,7 @@ package proxy
 import (
 	"fmt"
 
-	"github.com/tidwall/redcon"
+	"redlockd/redlock/resp"
 )
 
 // clientFilter chooses the clients that CLIENT KILL closes. A nil field is no condition.
@@ -56,7 +56,7 @@ func cmdCLIENTKILL(s *session, c *call) {
 	}
 	switch {
 	case !oldForm:
-		c.out = redcon.AppendInt(c.out, int64(killed))
+		c.out = resp.AppendInt(c.out, int64(killed))
 	case killed == 0:
 		c.fail("ERR No such client")
 	default:

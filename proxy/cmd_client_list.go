@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strconv"
 	"time"
+
+	"redlockd/redlock/resp"
 )
 
 // clientType is how CLIENT LIST TYPE and CLIENT KILL TYPE sort clients.
@@ -35,7 +37,7 @@ func (s *session) typeLocked() clientType {
 }
 
 func cmdCLIENTINFO(s *session, c *call) {
-	c.out = appendVerbatim(c.out, c.proto, string(s.appendInfo(nil)))
+	c.out = resp.AppendVerbatim(c.out, c.proto, "txt", string(s.appendInfo(nil)))
 }
 
 func cmdCLIENTLIST(s *session, c *call) {
@@ -74,7 +76,7 @@ func cmdCLIENTLIST(s *session, c *call) {
 		c.fail(errSyntax)
 		return
 	}
-	c.out = appendVerbatim(c.out, c.proto, string(lines))
+	c.out = resp.AppendVerbatim(c.out, c.proto, "txt", string(lines))
 }
 
 func (s *session) isOfType(kind clientType) bool {

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/tidwall/redcon"
+	"redlockd/redlock/resp"
 )
 
 // COMMAND and its kin describe the command table to clients: cluster-aware ones learn from it where the keys of a command
@@ -52,14 +52,14 @@ var commandCommands = []command{{
 
 func cmdCOMMAND(s *session, c *call) {
 	table := s.server.table
-	c.out = redcon.AppendArray(c.out, len(table.all))
+	c.out = resp.AppendArray(c.out, len(table.all))
 	for _, cmd := range table.all {
 		c.out = appendCommandInfo(c.out, c.proto, cmd)
 	}
 }
 
 func cmdCOMMANDCOUNT(s *session, c *call) {
-	c.out = redcon.AppendInt(c.out, int64(len(s.server.table.all)))
+	c.out = resp.AppendInt(c.out, int64(len(s.server.table.all)))
 }
 
 func cmdCOMMANDINFO(s *session, c *call) {
@@ -67,12 +67,12 @@ func cmdCOMMANDINFO(s *session, c *call) {
 		cmdCOMMAND(s, c)
 		return
 	}
-	c.out = redcon.AppendArray(c.out, len(c.args)-2)
+	c.out = resp.AppendArray(c.out, len(c.args)-2)
 	for _, name := range c.args[2:] {
 		if cmd := s.server.table.byFullName(name); cmd != nil {
 			c.out = appendCommandInfo(c.out, c.proto, cmd)
 		} else {
-			c.out = appendNull(c.out, c.proto)
+			c.out = resp.AppendNull(c.out, c.proto)
 		}
 	}
 }
@@ -87,9 +87,9 @@ func cmdCOMMANDDOCS(s *session, c *call) {
 			}
 		}
 	}
-	c.out = appendMap(c.out, c.proto, len(commands))
+	c.out = resp.AppendMap(c.out, c.proto, len(commands))
 	for _, cmd := range commands {
-		c.out = redcon.AppendBulkString(c.out, cmd.fullName())
+		c.out = resp.AppendBulkString(c.out, cmd.fullName())
 		c.out = appendCommandDocs(c.out, c.proto, cmd)
 	}
 }
@@ -124,9 +124,9 @@ func cmdCOMMANDLIST(s *session, c *call) {
 			names = append(names, row.fullName())
 		}
 	}
-	c.out = redcon.AppendArray(c.out, len(names))
+	c.out = resp.AppendArray(c.out, len(names))
 	for _, name := range names {
-		c.out = redcon.AppendBulkString(c.out, name)
+		c.out = resp.AppendBulkString(c.out, name)
 	}
 }
 
@@ -149,9 +149,9 @@ func cmdCOMMANDGETKEYS(s *session, c *call) {
 		c.fail("ERR Invalid arguments specified for command")
 		return
 	}
-	c.out = redcon.AppendArray(c.out, (len(keys)+step-1)/step)
+	c.out = resp.AppendArray(c.out, (len(keys)+step-1)/step)
 	for i := 0; i < len(keys); i += step {
-		c.out = redcon.AppendBulk(c.out, keys[i])
+		c.out = resp.AppendBulk(c.out, keys[i])
 	}
 }
 
@@ -187,11 +187,11 @@ func (t *commandTable) byFullName(name []byte) *command {
 func cmdHELP(_ *session, c *call) {
 	container := c.cmd.parent
 	name := strings.ToUpper(container.name)
-	c.out = redcon.AppendArray(c.out, 1+2*len(container.subs))
-	c.out = redcon.AppendString(c.out, name+" <subcommand> [<arg> [value] [opt] ...]. Subcommands are:")
+	c.out = resp.AppendArray(c.out, 1+2*len(container.subs))
+	c.out = resp.AppendStatus(c.out, name+" <subcommand> [<arg> [value] [opt] ...]. Subcommands are:")
 	for i := range container.subs {
 		sub := &container.subs[i]
-		c.out = redcon.AppendString(c.out, strings.TrimSpace(strings.ToUpper(sub.name)+" "+hintOf(sub.docs.arguments, " ")))
-		c.out = redcon.AppendString(c.out, "    "+sub.docs.summary+".")
+		c.out = resp.AppendStatus(c.out, strings.TrimSpace(strings.ToUpper(sub.name)+" "+hintOf(sub.docs.arguments, " ")))
+		c.out = resp.AppendStatus(c.out, "    "+sub.docs.summary+".")
 	}
 }

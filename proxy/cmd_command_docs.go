@@ -3,7 +3,7 @@ package proxy
 import (
 	"strings"
 
-	"github.com/tidwall/redcon"
+	"redlockd/redlock/resp"
 )
 
 // flagNames are the flags that COMMAND INFO shows.
@@ -58,22 +58,22 @@ func (cmd *command) categories() []string {
 // appendCommandInfo appends the ten elements by which COMMAND INFO describes a command.
 func appendCommandInfo(out []byte, proto int, cmd *command) []byte {
 	first, last, step := cmd.keys.first, cmd.keys.last, cmd.keys.step
-	out = redcon.AppendArray(out, 10)
-	out = redcon.AppendBulkString(out, cmd.fullName())
-	out = redcon.AppendInt(out, int64(cmd.arity))
+	out = resp.AppendArray(out, 10)
+	out = resp.AppendBulkString(out, cmd.fullName())
+	out = resp.AppendInt(out, int64(cmd.arity))
 	out = appendStatusSet(out, proto, cmd.flags.names())
-	out = redcon.AppendInt(out, int64(first))
-	out = redcon.AppendInt(out, int64(last))
-	out = redcon.AppendInt(out, int64(step))
+	out = resp.AppendInt(out, int64(first))
+	out = resp.AppendInt(out, int64(last))
+	out = resp.AppendInt(out, int64(step))
 	out = appendStatusSet(out, proto, cmd.categories())
-	out = appendSet(out, proto, 0) // tips for clients
+	out = resp.AppendSet(out, proto, 0) // tips for clients
 	if cmd.keys == (keySpec{}) {
-		out = appendSet(out, proto, 0)
+		out = resp.AppendSet(out, proto, 0)
 	} else {
-		out = appendSet(out, proto, 1)
+		out = resp.AppendSet(out, proto, 1)
 		out = appendKeySpec(out, proto, cmd)
 	}
-	out = redcon.AppendArray(out, len(cmd.subs))
+	out = resp.AppendArray(out, len(cmd.subs))
 	for i := range cmd.subs {
 		out = appendCommandInfo(out, proto, &cmd.subs[i])
 	}
@@ -84,26 +84,26 @@ func appendCommandInfo(out []byte, proto int, cmd *command) []byte {
 // are found from there on.
 func appendKeySpec(out []byte, proto int, cmd *command) []byte {
 	integers := func(pairs ...any) {
-		out = appendMap(out, proto, len(pairs)/2)
+		out = resp.AppendMap(out, proto, len(pairs)/2)
 		for i := 0; i < len(pairs); i += 2 {
-			out = redcon.AppendBulkString(out, pairs[i].(string))
-			out = redcon.AppendInt(out, int64(pairs[i+1].(int)))
+			out = resp.AppendBulkString(out, pairs[i].(string))
+			out = resp.AppendInt(out, int64(pairs[i+1].(int)))
 		}
 	}
 	search := func(name, kind string) {
-		out = redcon.AppendBulkString(out, name)
-		out = appendMap(out, proto, 2)
-		out = redcon.AppendBulkString(out, "type")
-		out = redcon.AppendBulkString(out, kind)
-		out = redcon.AppendBulkString(out, "spec")
+		out = resp.AppendBulkString(out, name)
+		out = resp.AppendMap(out, proto, 2)
+		out = resp.AppendBulkString(out, "type")
+		out = resp.AppendBulkString(out, kind)
+		out = resp.AppendBulkString(out, "spec")
 	}
 
 	access := []string{"RO", "access"}
 	if cmd.flags&flagWrite != 0 {
 		access = []string{"RW", "access", "update"}
 	}
-	out = appendMap(out, proto, 3)
-	out = redcon.AppendBulkString(out, "flags")
+	out = resp.AppendMap(out, proto, 3)
+	out = resp.AppendBulkString(out, "flags")
 	out = appendStatusSet(out, proto, access)
 	if cmd.keys.numkeys > 0 {
 		search("begin_search", "index")
@@ -133,22 +133,22 @@ func appendCommandDocs(out []byte, proto int, cmd *command) []byte {
 	if len(cmd.subs) > 0 {
 		n++
 	}
-	out = appendMap(out, proto, n)
+	out = resp.AppendMap(out, proto, n)
 	for _, pair := range [][2]string{
 		{"summary", docs.summary}, {"since", docs.since}, {"group", docs.group}, {"complexity", docs.complexity},
 	} {
-		out = redcon.AppendBulkString(out, pair[0])
-		out = redcon.AppendBulkString(out, pair[1])
+		out = resp.AppendBulkString(out, pair[0])
+		out = resp.AppendBulkString(out, pair[1])
 	}
 	if len(docs.arguments) > 0 {
-		out = redcon.AppendBulkString(out, "arguments")
+		out = resp.AppendBulkString(out, "arguments")
 		out = appendArguments(out, proto, docs.arguments)
 	}
 	if len(cmd.subs) > 0 {
-		out = redcon.AppendBulkString(out, "subcommands")
-		out = appendMap(out, proto, len(cmd.subs))
+		out = resp.AppendBulkString(out, "subcommands")
+		out = resp.AppendMap(out, proto, len(cmd.subs))
 		for i := range cmd.subs {
-			out = redcon.AppendBulkString(out, cmd.subs[i].fullName())
+			out = resp.AppendBulkString(out, cmd.subs[i].fullName())
 			out = appendCommandDocs(out, proto, &cmd.subs[i])
 		}
 	}
@@ -156,7 +156,7 @@ func appendCommandDocs(out []byte, proto int, cmd *command) []byte {
 }
 
 func appendArguments(out []byte, proto int, args []argDoc) []byte {
-	out = redcon.AppendArray(out, len(args))
+	out = resp.AppendArray(out, len(args))
 	for i := range args {
 		out = appendArgument(out, proto, &args[i])
 	}
@@ -177,25 +177,25 @@ func appendArgument(out []byte, proto int, arg *argDoc) []byte {
 			n++
 		}
 	}
-	out = appendMap(out, proto, n)
-	out = redcon.AppendBulkString(out, "name")
-	out = redcon.AppendBulkString(out, arg.name)
-	out = redcon.AppendBulkString(out, "type")
-	out = redcon.AppendBulkString(out, arg.kind)
+	out = resp.AppendMap(out, proto, n)
+	out = resp.AppendBulkString(out, "name")
+	out = resp.AppendBulkString(out, arg.name)
+	out = resp.AppendBulkString(out, "type")
+	out = resp.AppendBulkString(out, arg.kind)
 	if len(arg.arguments) == 0 {
-		out = redcon.AppendBulkString(out, "display_text")
-		out = redcon.AppendBulkString(out, arg.name)
+		out = resp.AppendBulkString(out, "display_text")
+		out = resp.AppendBulkString(out, arg.name)
 	}
 	if arg.token != "" {
-		out = redcon.AppendBulkString(out, "token")
-		out = redcon.AppendBulkString(out, arg.token)
+		out = resp.AppendBulkString(out, "token")
+		out = resp.AppendBulkString(out, arg.token)
 	}
 	if len(flags) > 0 {
-		out = redcon.AppendBulkString(out, "flags")
+		out = resp.AppendBulkString(out, "flags")
 		out = appendStatusSet(out, proto, flags)
 	}
 	if len(arg.arguments) > 0 {
-		out = redcon.AppendBulkString(out, "arguments")
+		out = resp.AppendBulkString(out, "arguments")
 		out = appendArguments(out, proto, arg.arguments)
 	}
 	return out
@@ -203,9 +203,9 @@ func appendArgument(out []byte, proto int, arg *argDoc) []byte {
 
 // appendStatusSet appends a set of simple strings, as flags are.
 func appendStatusSet(out []byte, proto int, texts []string) []byte {
-	out = appendSet(out, proto, len(texts))
+	out = resp.AppendSet(out, proto, len(texts))
 	for _, text := range texts {
-		out = redcon.AppendString(out, text)
+		out = resp.AppendStatus(out, text)
 	}
 	return out
 }

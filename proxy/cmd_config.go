@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/tidwall/redcon"
+	"redlockd/redlock/resp"
 )
 
 var configCommands = []command{{
@@ -70,10 +70,10 @@ func cmdCONFIGGET(s *session, c *call) {
 			found = append(found, setting)
 		}
 	}
-	c.out = appendMap(c.out, c.proto, len(found))
+	c.out = resp.AppendMap(c.out, c.proto, len(found))
 	for _, setting := range found {
-		c.out = redcon.AppendBulkString(c.out, setting.Name)
-		c.out = redcon.AppendBulkString(c.out, setting.Value)
+		c.out = resp.AppendBulkString(c.out, setting.Name)
+		c.out = resp.AppendBulkString(c.out, setting.Value)
 	}
 }
 

@@ -4,9 +4,8 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/tidwall/redcon"
-
 	"redlockd/redlock"
+	"redlockd/redlock/resp"
 	"redlockd/redlock/sandbox"
 )
 
@@ -171,14 +170,14 @@ func cmdSCRIPTLOAD(s *session, c *call) {
 		return
 	}
 	s.server.share(script, s.account, s.server.now())
-	c.out = redcon.AppendBulkString(c.out, script.SHA)
+	c.out = resp.AppendBulkString(c.out, script.SHA)
 }
 
 func cmdSCRIPTEXISTS(s *session, c *call) {
-	c.out = redcon.AppendArray(c.out, len(c.args)-2)
+	c.out = resp.AppendArray(c.out, len(c.args)-2)
 	for _, sha := range c.args[2:] {
 		known := s.server.scripts.find([]byte(strings.ToLower(string(sha)))) != nil
-		c.out = redcon.AppendInt(c.out, oneIf(known))
+		c.out = resp.AppendInt(c.out, oneIf(known))
 	}
 }
 

@@ -7,7 +7,7 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/tidwall/redcon"
+	"redlockd/redlock/resp"
 )
 
 var helloCommands = []command{
@@ -96,21 +96,21 @@ func cmdHELLO(s *session, c *call) {
 	s.proto = proto
 	s.mu.Unlock()
 
-	c.out = appendMap(c.out, proto, 7) // the first answer in the new version
-	c.out = redcon.AppendBulkString(c.out, "server")
-	c.out = redcon.AppendBulkString(c.out, "redis")
-	c.out = redcon.AppendBulkString(c.out, "version")
-	c.out = redcon.AppendBulkString(c.out, redisVersion)
-	c.out = redcon.AppendBulkString(c.out, "proto")
-	c.out = redcon.AppendInt(c.out, int64(proto))
-	c.out = redcon.AppendBulkString(c.out, "id")
-	c.out = redcon.AppendInt(c.out, s.id)
-	c.out = redcon.AppendBulkString(c.out, "mode")
-	c.out = redcon.AppendBulkString(c.out, "standalone")
-	c.out = redcon.AppendBulkString(c.out, "role")
-	c.out = redcon.AppendBulkString(c.out, "master")
-	c.out = redcon.AppendBulkString(c.out, "modules")
-	c.out = redcon.AppendArray(c.out, 0)
+	c.out = resp.AppendMap(c.out, proto, 7) // the first answer in the new version
+	c.out = resp.AppendBulkString(c.out, "server")
+	c.out = resp.AppendBulkString(c.out, "redis")
+	c.out = resp.AppendBulkString(c.out, "version")
+	c.out = resp.AppendBulkString(c.out, redisVersion)
+	c.out = resp.AppendBulkString(c.out, "proto")
+	c.out = resp.AppendInt(c.out, int64(proto))
+	c.out = resp.AppendBulkString(c.out, "id")
+	c.out = resp.AppendInt(c.out, s.id)
+	c.out = resp.AppendBulkString(c.out, "mode")
+	c.out = resp.AppendBulkString(c.out, "standalone")
+	c.out = resp.AppendBulkString(c.out, "role")
+	c.out = resp.AppendBulkString(c.out, "master")
+	c.out = resp.AppendBulkString(c.out, "modules")
+	c.out = resp.AppendArray(c.out, 0)
 }
 
 func cmdAUTH(s *session, c *call) {
@@ -240,5 +240,5 @@ func cmdRESET(s *session, c *call) {
 		s.server.arriveLocked(s)
 		s.server.mu.Unlock()
 	}
-	c.out = redcon.AppendString(c.out, "RESET")
+	c.out = resp.AppendStatus(c.out, "RESET")
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"redlockd/redlock"
+	"redlockd/redlock/resp"
 )
 
 var infoCommands = []command{{
@@ -62,7 +63,7 @@ func cmdINFO(s *session, c *call) {
 			section.print(s.server, &text, s)
 		}
 	}
-	c.out = appendVerbatim(c.out, c.proto, text.String())
+	c.out = resp.AppendVerbatim(c.out, c.proto, "txt", text.String())
 }
 
 // infoText is the text of INFO as it grows.

@@ -8,9 +8,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/tidwall/redcon"
-
 	"redlockd/redlock"
+	"redlockd/redlock/resp"
 )
 
 // nativeCommands are redlockd's own.
@@ -106,7 +105,7 @@ func (l *lockCall) Done(_ *redlock.Op, result redlock.Result) redlock.Flusher {
 	case result.Err != nil:
 		return l.failWith(result.Err)
 	case !result.Held:
-		l.out = appendNullArray(l.out, l.proto)
+		l.out = resp.AppendNullArray(l.out, l.proto)
 	default:
 		if !l.own {
 			l.undo = l
@@ -115,11 +114,11 @@ func (l *lockCall) Done(_ *redlock.Op, result redlock.Result) redlock.Flusher {
 		if l.fenced {
 			n = 3
 		}
-		l.out = redcon.AppendArray(l.out, n)
-		l.out = redcon.AppendBulkString(l.out, result.Token)
-		l.out = redcon.AppendInt(l.out, floorMs(result.Validity))
+		l.out = resp.AppendArray(l.out, n)
+		l.out = resp.AppendBulkString(l.out, result.Token)
+		l.out = resp.AppendInt(l.out, floorMs(result.Validity))
 		if l.fenced {
-			l.out = redcon.AppendInt(l.out, result.Fence)
+			l.out = resp.AppendInt(l.out, result.Fence)
 		}
 	}
 	return l.complete()
@@ -304,7 +303,7 @@ func (e *extendCall) Done(_ *redlock.Op, result redlock.Result) redlock.Flusher 
 	case result.Err != nil:
 		return e.failWith(result.Err)
 	case result.Held:
-		e.out = redcon.AppendInt(e.out, floorMs(result.Validity))
+		e.out = resp.AppendInt(e.out, floorMs(result.Validity))
 	default:
 		e.out = append(e.out, ":0\r\n"...)
 	}

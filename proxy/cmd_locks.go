@@ -5,9 +5,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/tidwall/redcon"
-
 	"redlockd/redlock"
+	"redlockd/redlock/resp"
 )
 
 // What is known of the locks: by the masters (LOCKINFO), and by this server (LOCKS). No token is ever shown, only its digest.
@@ -56,31 +55,31 @@ func (i *infoCall) Done(_ *redlock.Op, result redlock.Result) redlock.Flusher {
 		return i.failWith(result.Err)
 	}
 	info := result.Info
-	i.out = appendMap(i.out, i.proto, 7)
-	i.out = redcon.AppendBulkString(i.out, "resource")
-	i.out = redcon.AppendBulkString(i.out, info.Resource)
-	i.out = redcon.AppendBulkString(i.out, "held")
+	i.out = resp.AppendMap(i.out, i.proto, 7)
+	i.out = resp.AppendBulkString(i.out, "resource")
+	i.out = resp.AppendBulkString(i.out, info.Resource)
+	i.out = resp.AppendBulkString(i.out, "held")
 	if info.Unknown {
-		i.out = appendNull(i.out, i.proto)
+		i.out = resp.AppendNull(i.out, i.proto)
 	} else {
-		i.out = redcon.AppendInt(i.out, oneIf(info.Held))
+		i.out = resp.AppendInt(i.out, oneIf(info.Held))
 	}
-	i.out = redcon.AppendBulkString(i.out, "validity-ms")
-	i.out = redcon.AppendInt(i.out, floorMs(info.Validity))
-	i.out = redcon.AppendBulkString(i.out, "token-digest")
+	i.out = resp.AppendBulkString(i.out, "validity-ms")
+	i.out = resp.AppendInt(i.out, floorMs(info.Validity))
+	i.out = resp.AppendBulkString(i.out, "token-digest")
 	i.out = appendTextOrNull(i.out, i.proto, info.TokenDigest)
-	i.out = redcon.AppendBulkString(i.out, "votes")
-	i.out = redcon.AppendArray(i.out, len(info.Votes))
+	i.out = resp.AppendBulkString(i.out, "votes")
+	i.out = resp.AppendArray(i.out, len(info.Votes))
 	for _, vote := range info.Votes {
 		i.out = appendVote(i.out, i.proto, vote, i.account.user.confined())
 	}
-	i.out = redcon.AppendBulkString(i.out, "waiters")
-	i.out = redcon.AppendInt(i.out, int64(info.Waiters))
-	i.out = redcon.AppendBulkString(i.out, "fence")
+	i.out = resp.AppendBulkString(i.out, "waiters")
+	i.out = resp.AppendInt(i.out, int64(info.Waiters))
+	i.out = resp.AppendBulkString(i.out, "fence")
 	if info.Fence > 0 {
-		i.out = redcon.AppendInt(i.out, info.Fence)
+		i.out = resp.AppendInt(i.out, info.Fence)
 	} else {
-		i.out = appendNull(i.out, i.proto)
+		i.out = resp.AppendNull(i.out, i.proto)
 	}
 	return i.complete()
 }
@@ -88,34 +87,34 @@ func (i *infoCall) Done(_ *redlock.Op, result redlock.Result) redlock.Flusher {
 // appendVote appends what one master says: a digest if it has a key, its TTL (-1: none), and why it says nothing. Terse: without the
 // name of the master, and with its state in place of the reason.
 func appendVote(out []byte, proto int, vote redlock.ResourceVote, terse bool) []byte {
-	out = appendMap(out, proto, 4)
-	out = redcon.AppendBulkString(out, "master")
+	out = resp.AppendMap(out, proto, 4)
+	out = resp.AppendBulkString(out, "master")
 	if terse {
-		out = appendNull(out, proto)
+		out = resp.AppendNull(out, proto)
 	} else {
-		out = redcon.AppendBulkString(out, vote.Addr)
+		out = resp.AppendBulkString(out, vote.Addr)
 	}
-	out = redcon.AppendBulkString(out, "token-digest")
+	out = resp.AppendBulkString(out, "token-digest")
 	out = appendTextOrNull(out, proto, vote.TokenDigest)
-	out = redcon.AppendBulkString(out, "ttl-ms")
+	out = resp.AppendBulkString(out, "ttl-ms")
 	switch {
 	case vote.TokenDigest == "":
-		out = appendNull(out, proto)
+		out = resp.AppendNull(out, proto)
 	case vote.TTL < 0:
-		out = redcon.AppendInt(out, -1)
+		out = resp.AppendInt(out, -1)
 	default:
-		out = redcon.AppendInt(out, floorMs(vote.TTL))
+		out = resp.AppendInt(out, floorMs(vote.TTL))
 	}
-	out = redcon.AppendBulkString(out, "error")
+	out = resp.AppendBulkString(out, "error")
 	switch {
 	case vote.Err == nil:
-		return appendNull(out, proto)
+		return resp.AppendNull(out, proto)
 	case !terse:
-		return redcon.AppendBulkString(out, vote.Err.Error())
+		return resp.AppendBulkString(out, vote.Err.Error())
 	case vote.State == redlock.MasterUp:
-		return redcon.AppendBulkString(out, "late or failing")
+		return resp.AppendBulkString(out, "late or failing")
 	}
-	return redcon.AppendBulkString(out, string(vote.State))
+	return resp.AppendBulkString(out, string(vote.State))
 }
 
 // listing is a LOCKS on its way. It has a goroutine of its own, so that the reader sees when its client leaves.
@@ -197,23 +196,23 @@ func (l *listing) leases() (leases []redlock.LeaseInfo, refusal string) {
 }
 
 func (l *listing) appendLeases(leases []redlock.LeaseInfo) {
-	l.out = redcon.AppendArray(l.out, len(leases))
+	l.out = resp.AppendArray(l.out, len(leases))
 	for i := 0; i < len(leases) && len(l.out) <= locksBytesMax; i++ {
 		lease := &leases[i]
-		l.out = appendMap(l.out, l.proto, 5)
-		l.out = redcon.AppendBulkString(l.out, "resources")
-		l.out = redcon.AppendArray(l.out, len(lease.Resources))
+		l.out = resp.AppendMap(l.out, l.proto, 5)
+		l.out = resp.AppendBulkString(l.out, "resources")
+		l.out = resp.AppendArray(l.out, len(lease.Resources))
 		for _, resource := range lease.Resources {
-			l.out = redcon.AppendBulkString(l.out, resource)
+			l.out = resp.AppendBulkString(l.out, resource)
 		}
-		l.out = redcon.AppendBulkString(l.out, "token-digest")
+		l.out = resp.AppendBulkString(l.out, "token-digest")
 		l.out = appendTextOrNull(l.out, l.proto, lease.TokenDigest)
-		l.out = redcon.AppendBulkString(l.out, "validity-ms")
-		l.out = redcon.AppendInt(l.out, floorMs(lease.Validity))
-		l.out = redcon.AppendBulkString(l.out, "lost")
-		l.out = redcon.AppendInt(l.out, oneIf(lease.Lost))
-		l.out = redcon.AppendBulkString(l.out, "waiters")
-		l.out = redcon.AppendInt(l.out, int64(lease.Waiters))
+		l.out = resp.AppendBulkString(l.out, "validity-ms")
+		l.out = resp.AppendInt(l.out, floorMs(lease.Validity))
+		l.out = resp.AppendBulkString(l.out, "lost")
+		l.out = resp.AppendInt(l.out, oneIf(lease.Lost))
+		l.out = resp.AppendBulkString(l.out, "waiters")
+		l.out = resp.AppendInt(l.out, int64(lease.Waiters))
 	}
 }
 
@@ -251,7 +250,7 @@ func parseLocks(args [][]byte) (pattern string, limit int, refusal string) {
 
 func appendTextOrNull(out []byte, proto int, text string) []byte {
 	if text == "" {
-		return appendNull(out, proto)
+		return resp.AppendNull(out, proto)
 	}
-	return redcon.AppendBulkString(out, text)
+	return resp.AppendBulkString(out, text)
 }

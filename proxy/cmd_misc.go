@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/tidwall/redcon"
+	"redlockd/redlock/resp"
 )
 
 // redisVersion is the version of Redis whose behaviour these commands show, as HELLO and INFO announce it. Clients choose
@@ -81,22 +81,22 @@ func cmdPING(s *session, c *call) {
 		c.fail("ERR wrong number of arguments for 'ping' command")
 	case c.proto == 2 && s.subscriptions.count() > 0:
 		// A subscribed RESP2 client takes every array for a message, and would take a plain +PONG for an error.
-		c.out = redcon.AppendArray(c.out, 2)
-		c.out = redcon.AppendBulkString(c.out, "pong")
+		c.out = resp.AppendArray(c.out, 2)
+		c.out = resp.AppendBulkString(c.out, "pong")
 		if len(c.args) == 1 {
-			c.out = redcon.AppendBulkString(c.out, "")
+			c.out = resp.AppendBulkString(c.out, "")
 		} else {
-			c.out = redcon.AppendBulk(c.out, c.args[1])
+			c.out = resp.AppendBulk(c.out, c.args[1])
 		}
 	case len(c.args) == 1:
-		c.out = redcon.AppendString(c.out, "PONG")
+		c.out = resp.AppendStatus(c.out, "PONG")
 	default:
-		c.out = redcon.AppendBulk(c.out, c.args[1])
+		c.out = resp.AppendBulk(c.out, c.args[1])
 	}
 }
 
 func cmdECHO(_ *session, c *call) {
-	c.out = redcon.AppendBulk(c.out, c.args[1])
+	c.out = resp.AppendBulk(c.out, c.args[1])
 }
 
 func cmdSELECT(_ *session, c *call) {
@@ -115,16 +115,16 @@ func cmdSELECT(_ *session, c *call) {
 
 func cmdTIME(_ *session, c *call) {
 	now := time.Now()
-	c.out = redcon.AppendArray(c.out, 2)
-	c.out = redcon.AppendBulkString(c.out, strconv.FormatInt(now.Unix(), 10))
-	c.out = redcon.AppendBulkString(c.out, strconv.Itoa(now.Nanosecond()/1000))
+	c.out = resp.AppendArray(c.out, 2)
+	c.out = resp.AppendBulkString(c.out, strconv.FormatInt(now.Unix(), 10))
+	c.out = resp.AppendBulkString(c.out, strconv.Itoa(now.Nanosecond()/1000))
 }
 
 func cmdROLE(_ *session, c *call) {
-	c.out = redcon.AppendArray(c.out, 3)
-	c.out = redcon.AppendBulkString(c.out, "master")
-	c.out = redcon.AppendInt(c.out, 0) // replication offset
-	c.out = redcon.AppendArray(c.out, 0)
+	c.out = resp.AppendArray(c.out, 3)
+	c.out = resp.AppendBulkString(c.out, "master")
+	c.out = resp.AppendInt(c.out, 0) // replication offset
+	c.out = resp.AppendArray(c.out, 0)
 }
 
 // cmdWAIT answers at once what Redis answers when no replica acknowledges within the timeout. A caller that insists on
@@ -142,7 +142,7 @@ func cmdWAIT(_ *session, c *call) {
 	case timeout < 0:
 		c.fail("ERR timeout is negative")
 	default:
-		c.out = redcon.AppendInt(c.out, 0)
+		c.out = resp.AppendInt(c.out, 0)
 	}
 }
 

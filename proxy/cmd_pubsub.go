@@ -4,9 +4,8 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/tidwall/redcon"
-
 	"redlockd/redlock"
+	"redlockd/redlock/resp"
 )
 
 // Pub/Sub, for the wake-up channels of lock libraries, and for clients that subscribe as a part of their handshake. A message
@@ -217,20 +216,20 @@ func (p *publication) Done(_ *redlock.Op, result redlock.Result) redlock.Flusher
 		return p.failWith(result.Err)
 	}
 	p.s.afterPublish(p.account)
-	p.out = redcon.AppendInt(p.out, int64(p.here))
+	p.out = resp.AppendInt(p.out, int64(p.here))
 	return p.complete()
 }
 
 // appendSubscription appends what a client is told about one subscription. A nil name is null.
 func (c *call) appendSubscription(event string, name []byte, count int) {
-	c.out = appendPush(c.out, c.proto, 3)
-	c.out = redcon.AppendBulkString(c.out, event)
+	c.out = resp.AppendPush(c.out, c.proto, 3)
+	c.out = resp.AppendBulkString(c.out, event)
 	if name == nil {
-		c.out = appendNull(c.out, c.proto)
+		c.out = resp.AppendNull(c.out, c.proto)
 	} else {
-		c.out = redcon.AppendBulk(c.out, name)
+		c.out = resp.AppendBulk(c.out, name)
 	}
-	c.out = redcon.AppendInt(c.out, int64(count))
+	c.out = resp.AppendInt(c.out, int64(count))
 }
 
 // allowedWhileSubscribed tells whether a client that has subscriptions may send this command. In RESP2 it takes every

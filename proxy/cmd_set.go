@@ -3,9 +3,8 @@ package proxy
 import (
 	"time"
 
-	"github.com/tidwall/redcon"
-
 	"redlockd/redlock"
+	"redlockd/redlock/resp"
 )
 
 // Commands that take a lock as libraries for one instance do: SET with NX, and its kin.
@@ -99,7 +98,7 @@ func (x *setNX) Done(_ *redlock.Op, result redlock.Result) redlock.Flusher {
 	case result.Err != nil:
 		return x.failWith(result.Err)
 	case result.Held:
-		x.out = redcon.AppendOK(x.out)
+		x.out = resp.AppendOK(x.out)
 	default:
 		x.out = lostNull.AppendTo(x.out, x.proto)
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"redlockd/redlock"
+	"redlockd/redlock/resp"
 	"redlockd/redlock/sandbox"
 )
 
@@ -287,7 +288,7 @@ func (s *session) mayChange(changes []redlock.Change) error {
 
 // guardFailed answers EXEC when a watched key is not what it was.
 func (x *exchange) guardFailed() redlock.Flusher {
-	x.out = appendNullArray(x.out, x.proto)
+	x.out = resp.AppendNullArray(x.out, x.proto)
 	return x.complete()
 }
 

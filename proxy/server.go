@@ -13,8 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/tidwall/redcon"
-
+	"redlockd/redlock/resp"
 	"redlockd/redlock/sandbox"
 )
 
@@ -204,7 +203,7 @@ func (srv *Server) accepted(conn net.Conn) {
 		srv.refused(conn.RemoteAddr().String(), "all others have logged in")
 		if srv.opts.TLSConfig == nil {
 			conn.SetWriteDeadline(time.Now().Add(10 * time.Millisecond))
-			conn.Write(redcon.AppendError(nil, "ERR max number of clients reached"))
+			conn.Write(resp.AppendError(nil, "ERR max number of clients reached"))
 		}
 	}
 	conn.Close()

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"sync"
 
-	"github.com/tidwall/redcon"
+	"redlockd/redlock/resp"
 )
 
 // subscribers finds the clients that a message is for. Its lock comes after session.mu: whoever holds it takes no other.
@@ -97,15 +97,15 @@ func (m *framedMessage) frame(proto int) []byte {
 		return *b
 	}
 	if m.matched {
-		*b = appendPush(*b, proto, 4)
-		*b = redcon.AppendBulkString(*b, "pmessage")
-		*b = redcon.AppendBulkString(*b, m.pattern)
+		*b = resp.AppendPush(*b, proto, 4)
+		*b = resp.AppendBulkString(*b, "pmessage")
+		*b = resp.AppendBulkString(*b, m.pattern)
 	} else {
-		*b = appendPush(*b, proto, 3)
-		*b = redcon.AppendBulkString(*b, "message")
+		*b = resp.AppendPush(*b, proto, 3)
+		*b = resp.AppendBulkString(*b, "message")
 	}
-	*b = redcon.AppendBulkString(*b, m.channel)
-	*b = redcon.AppendBulkString(*b, m.payload)
+	*b = resp.AppendBulkString(*b, m.channel)
+	*b = resp.AppendBulkString(*b, m.payload)
 	return *b
 }
 

@@ -19,6 +19,7 @@ var importers = map[string][]string{
 	"redlockd/proxy":             {"cmd/redlockd"},
 	"redlockd/redlock":           {"cmd/redlockd", "proxy", "bench"},
 	"redlockd/redlock/rawio":     {"redlock", "proxy", "bench"},
+	"redlockd/redlock/resp":      {"redlock", "redlock/memmaster", "redlock/sandbox", "proxy"},
 	"redlockd/redlock/sandbox":   {"proxy", "redlock/memmaster"},
 	"redlockd/redlock/memmaster": {"cmd/redlockd"}, // the embedded masters; everywhere else it is a test double
 	"redlockd/redlock/redisproc": {"bench"},        // everywhere else it serves tests
@@ -26,7 +27,7 @@ var importers = map[string][]string{
 
 // owners lists which directories may import a third-party module. A module that is new needs an owner here.
 var owners = map[string][]string{
-	"github.com/tidwall/redcon":            {"proxy", "redlock/memmaster"},
+	"github.com/tidwall/redcon":            {"proxy", "redlock/memmaster", "redlock/resp"},
 	"github.com/redis/go-redis/":           {"redlock", "bench"},
 	"github.com/BurntSushi/toml":           {"cmd/redlockd"},
 	"github.com/prometheus/":               {"proxy"},
