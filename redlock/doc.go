@@ -12,12 +12,12 @@
 //   - a caller that chooses its tokens chooses a new one after each UNLOCK. Until then it may repeat the LOCK with the same token, through any
 //     client of these masters (undo.go).
 //
-// That masters remember and that their clocks do not step is not taken for granted but checked with every batch (guard.go). That
+// That masters remember and that their clocks do not step is not taken for granted but checked with every batch (master_guard.go). That
 // they stay masters and evict nothing is checked with every heartbeat. A master in doubt has no vote until nothing that it may have
 // forgotten can still be held.
 //
 // A master that sends what no Redis would, or whoever is on its wire, loses its own vote and nothing else: what go-redis reads is checked
-// before (replycheck.go, which states the bounds of memory), batches are read within bounds of their own (wire.go), and a panic while
+// before (replycheck.go, which states the bounds of memory), batches are read within bounds of their own (master_wire.go), and a panic while
 // a reply is read costs the connection (survive).
 //
 // A holder that pauses past its validity and goes on working is outside this promise: check Lease.Validity, or better, let the
@@ -32,19 +32,19 @@
 //
 // # The walk of a LOCK
 //
-//	StartLock            lock.go            checks, makes the token (token.go)
-//	  share              share.go           what one user may take, and …
-//	  admission          admission.go       … whose turn it is, while the masters have enough to do (master_window.go)
-//	  line               wait_queue.go      if it may wait: only the head of a line goes on (several resources: wait_reserve.go)
-//	  round              round.go           one command to all masters, T1
-//	    lane ×N          lane.go            one queue, one goroutine, one connection per master
-//	      batch          batch.go           what has queued becomes one pipeline …
-//	      flight         flight.go          … while others may be on their way …
-//	      link           link.go            … on one vetted connection, written and read by wire.go
-//	      closing        guard.go           … that ends with epoch, configuration and clock (epoch.go, clock.go): do its votes count?
-//	    votes            quorum.go          one word; the vote that decides carries out the decision
-//	  lease or undo      leases.go          granted within the validity (validity.go), or released wherever it may be (undo.go, pending.go)
-//	Completer.Done                          the reply
+//	StartLock            lock.go                checks, makes the token (token.go)
+//	  share              share.go               what one user may take, and …
+//	  admission          admission.go           … whose turn it is, while the masters have enough to do (master_window.go)
+//	  line               wait_queue.go          if it may wait: only the head of a line goes on (several resources: wait_reserve.go)
+//	  round              round.go               one command to all masters, T1
+//	    lane ×N          master_lane.go         one queue, one goroutine, one connection per master
+//	      batch          batch.go               what has queued becomes one pipeline …
+//	      flight         master_inflight.go     … while others may be on their way …
+//	      link           master_conn.go         … on one vetted connection, written and read by master_wire.go
+//	      closing        master_guard.go        … that ends with epoch, configuration and clock (master_epoch.go, master_clock.go): do its votes count?
+//	    votes            quorum.go              one word; the vote that decides carries out the decision
+//	  lease or undo      leases.go              granted within the validity (validity.go), or released wherever it may be (undo.go, pending.go)
+//	Completer.Done                              the reply
 //
 // UNLOCK (unlock.go) and EXTEND (extend.go) walk the same way without the line. So do the guarded changes of clients that were written
 // for one Redis (StartCommit, commit.go) and their readings (StartRead, states.go). Messages between the clients of all proxies

@@ -5,7 +5,7 @@ import (
 	"net"
 )
 
-// What a master sends is read in two places, and neither may trust it. Batches are read by wire.go, which has its bounds itself. All
+// What a master sends is read in two places, and neither may trust it. Batches are read by master_wire.go, which has its bounds itself. All
 // else is read by go-redis, which has none: it allocates what a length announces. So go-redis reads through a replyCheck.
 //
 // Bounds of memory, per connection to a master, of which there are two: what go-redis makes of repliesMax bytes and elementsMax

@@ -40,7 +40,7 @@ package redlock
 //	           again: two held a lock that had been extended
 //	directed   Close outlived its context by connect_timeout when a master hung                 TestCloseEndsWithItsContext
 //	property   the drift between asking for a clock and hearing of it was left out: a clock     TestClockTrackRaisesNoFalseAlarm
-//	           at the edge of its rate was taken for one that had stepped                       (clock_test.go)
+//	           at the edge of its rate was taken for one that had stepped                       (master_clock_test.go)
 //	trace      the time left of a quarantine was negative while fences were relearned           TestNoNegativeQuarantine
 
 import (

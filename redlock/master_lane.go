@@ -24,7 +24,7 @@ const reconnectDelayMin = 10 * time.Millisecond
 const batchMax = 1024
 
 // lane is the one ordered way to one master. What enters its queue first reaches the master first; while one batch is in
-// flight, the next one forms (flight.go).
+// flight, the next one forms (master_inflight.go).
 //
 // Invariant: a release never overtakes the SET it undoes. Within a connection the queue keeps the order; across
 // connections, the master first discards what it has not read of the old one (CLIENT KILL), then is told what it is
