@@ -43,7 +43,8 @@ scenarios: tools ## what redlockd, redsync and node-redlock (if npm is there) ma
 soak: tools ## three redlockd over the same masters with faults, for SOAK=1m or as long as asked
 	REDLOCK_SOAK=$(or $(SOAK),1m) go test -count=1 -timeout 0 -run Soak -v ./cmd/redlockd
 
-fuzz: ## every fuzz target for FUZZ=30s
+fuzz: ## every fuzz target for FUZZ=30s, and 100 000 random Lua programs against redis-server
+	PROGRAMS_SEED=random PROGRAMS=100000 go test ./redlock/sandbox -run '^TestPrograms$$' -count=1 -timeout 20m
 	@go list ./... | while read -r package; do \
 	  go test -list '^Fuzz' $$package | grep '^Fuzz' | while read -r target; do \
 	    echo "$$package $$target"; go test -run '^$$' -fuzz "^$$target$$" -fuzztime $(or $(FUZZ),30s) $$package || exit 1; \

@@ -451,7 +451,7 @@ func (g *programGenerator) statement() {
 	case n == 26 && g.loops > 0:
 		g.line("if %s then break end", g.condition(2))
 	case n == 27 && nested:
-		g.line("boom(pcall(function(...)")
+		g.line("boom(pcall(function(...) burn()") // else recursion ends at the depth of pcall, which is not the same here and there
 		g.inFunction(true, nil, func() {
 			g.block(3)
 			g.line(g.pick("error('boom', %s)", "error({boom = %s})", "return %s, ...", "local b = nil + %s", "say(nil .. %s)"), g.pick("1", "2", "0"))

@@ -1,7 +1,8 @@
 // Goal: the language is Lua 5.1: statements, scopes, closures, varargs, loops, coercions, metatables, libraries. Method: programs at
 // random, each of which writes down what it sees; some are sent together as one script, to a real redis-server and to us, and what
 // they have written must be the same. A program that differs is made shorter as long as it does, and printed.
-// PROGRAMS_SEED=n runs a failed seed again, PROGRAMS=n as many programs.
+// The seeds are fixed, so that a change is judged by what it does and not by luck. PROGRAMS_SEED=n runs another seed, PROGRAMS_SEED=random
+// (make fuzz) one that nobody has tried, PROGRAMS=n as many programs of each. What a random seed finds becomes a case of TestMiscompiled.
 package sandbox
 
 import (
@@ -115,14 +116,21 @@ func (p *programTester) shrunk(lines []string) []string {
 }
 
 func TestPrograms(t *testing.T) {
-	seed, count := rand.Uint64(), 110_000
-	if s := os.Getenv("PROGRAMS_SEED"); s != "" {
-		seed, _ = strconv.ParseUint(s, 10, 64)
+	seeds, count := []uint64{1, 2, 3, 4}, 2048
+	switch s := os.Getenv("PROGRAMS_SEED"); s {
+	case "":
+	case "random":
+		seeds = []uint64{rand.Uint64()}
+	default:
+		seed, err := strconv.ParseUint(s, 10, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		seeds = []uint64{seed}
 	}
 	if s := os.Getenv("PROGRAMS"); s != "" {
 		count, _ = strconv.Atoi(s)
 	}
-	t.Logf("PROGRAMS_SEED=%d", seed)
 	server, err := redisproc.Start()
 	if err != nil {
 		t.Fatal(err)
@@ -134,7 +142,16 @@ func TestPrograms(t *testing.T) {
 	}
 	defer conn.Close()
 	conn.SetDeadline(time.Now().Add(10 * time.Minute))
-	p := &programTester{t: t, conn: conn, in: bufio.NewReader(conn)}
+	for _, seed := range seeds {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			(&programTester{t: t, conn: conn, in: bufio.NewReader(conn)}).compare(seed, count)
+		})
+	}
+}
+
+// compare runs so many programs of a seed here and there.
+func (p *programTester) compare(seed uint64, count int) {
+	t, conn := p.t, p.conn
 	g := &programGenerator{Rand: rand.New(rand.NewPCG(seed, 0))}
 	// Scripts of some programs; Redis runs these while we run them.
 	const programs, pipeline = 16, 16

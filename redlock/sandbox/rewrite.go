@@ -43,6 +43,9 @@ type rewriter struct {
 	locals      map[string][]int // the functions that the locals of a name belong to, the innermost declaration last
 	marks       []string         // the names in order of declaration
 	function    *function
+	// jumps has the constants behind which C Lua leaves a jump, as for "false and 2": it copies a local that such a constant is
+	// combined with at once, and reads any other local operand late (isLate).
+	jumps map[ast.Expr]bool
 }
 
 // function is what is known of the function that is being rewritten.
@@ -68,7 +71,7 @@ func rewrite(chunk []ast.Stmt) (rewritten []ast.Stmt, err error) {
 			err = refusal
 		}
 	}()
-	r := &rewriter{locals: map[string][]int{}, function: &function{}}
+	r := &rewriter{locals: map[string][]int{}, function: &function{}, jumps: map[ast.Expr]bool{}}
 	return r.block(chunk), nil
 }
 

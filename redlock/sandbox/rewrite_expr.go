@@ -85,7 +85,11 @@ func (r *rewriter) expr(e ast.Expr) ast.Expr {
 		e.Lhs, e.Rhs = r.expr(e.Lhs), r.expr(e.Rhs)
 		if truth, constant := truthOf(e.Lhs); constant {
 			if truth == (e.Operator == "or") {
+				r.jumps[e.Lhs] = true
 				return e.Lhs
+			}
+			if r.jumps[e.Lhs] && r.isLate(e.Rhs) {
+				return call(e, nameVararg, e.Rhs)
 			}
 			return single(e.Rhs)
 		}
@@ -115,6 +119,7 @@ func (r *rewriter) expr(e ast.Expr) ast.Expr {
 				not = &ast.FalseExpr{}
 			}
 			place(not, e)
+			r.jumps[not] = r.jumps[e.Expr]
 			return not
 		}
 	case *ast.UnaryLenOpExpr:
