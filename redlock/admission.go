@@ -36,36 +36,36 @@ const (
 	// shareBytesMax bounds the bytes of what waits for admission in one share, admissionBytesMax in all.
 	shareBytesMax     = 64 << 20
 	admissionBytesMax = 4 * shareBytesMax
-	// deferredBytes is what an operation that waits takes besides its names and values, its reply's place included.
-	deferredBytes = 768
+	// queuedOpBytes is what an operation that waits takes besides its names and values, its reply's place included.
+	queuedOpBytes = 768
 	// quantum is the cost that a share may launch in one turn: small against the smallest batch, for the turn of each comes soon.
 	quantum = 16
 )
 
-// deferred is an operation that has not begun.
-type deferred struct {
+// queuedOp is an operation that has not begun.
+type queuedOp struct {
 	begin func(t *turn) // with Client.mu held
 	op    *Op           // nil: nobody is told
 	cost  int
 	bytes int
-	next  *deferred
+	next  *queuedOp
 }
 
 // waitsForRoom tells whether an operation must not begin yet. It needs Client.mu.
 func (c *Client) waitsForRoom() bool { return c.admission.full.Load() }
 
-// deferLocked has an operation begin later, when it is the turn of its share. Its names and values have so many bytes, and most bounds the
+// enqueueLocked has an operation begin later, when it is the turn of its share. Its names and values have so many bytes, and most bounds the
 // bytes that may wait: 1 for what may be refused first, 2 for a release. The error says that it is refused.
-func (c *Client) deferLocked(op *Op, share *Share, cost, bytes, most int, begin func(t *turn)) error {
+func (c *Client) enqueueLocked(op *Op, share *Share, cost, bytes, most int, begin func(t *turn)) error {
 	a := &c.admission
-	bytes += deferredBytes
+	bytes += queuedOpBytes
 	switch {
 	case share.bytes+bytes > most*shareBytesMax:
 		return &ShareError{LimitBytes, shareBytesMax}
 	case a.bytes+bytes > most*admissionBytesMax:
 		return &ShareError{LimitAllBytes, admissionBytesMax}
 	}
-	d := &deferred{begin: begin, op: op, cost: cost, bytes: bytes}
+	d := &queuedOp{begin: begin, op: op, cost: cost, bytes: bytes}
 	if share.first == nil {
 		share.first, share.deficit = d, quantum
 		a.append(share)
@@ -90,7 +90,7 @@ func (a *admission) append(share *Share) {
 }
 
 // takeLocked returns the operation whose turn it is, or nil.
-func (a *admission) takeLocked() *deferred {
+func (a *admission) takeLocked() *queuedOp {
 	for a.turns != nil {
 		share := a.turns
 		d := share.first
@@ -109,23 +109,23 @@ func (a *admission) takeLocked() *deferred {
 			a.turns = share.next
 		}
 		if d.begin == nil {
-			continue // nobody wants it any more: see cancelDeferredLocked
+			continue // nobody wants it any more: see cancelQueuedLocked
 		}
 		share.deficit -= d.cost
 		if d.op != nil {
-			d.op.deferred = nil
+			d.op.queued = nil
 		}
 		return d
 	}
 	return nil
 }
 
-// cancelDeferredLocked has a LOCK that waits for room never begin. It returns false if it does not wait for that.
-func (c *Client) cancelDeferredLocked(op *Op) bool {
-	if op.deferred == nil {
+// cancelQueuedLocked has a LOCK that waits for room never begin. It returns false if it does not wait for that.
+func (c *Client) cancelQueuedLocked(op *Op) bool {
+	if op.queued == nil {
 		return false
 	}
-	op.deferred.begin, op.deferred = nil, nil
+	op.queued.begin, op.queued = nil, nil
 	return true
 }
 

@@ -308,7 +308,7 @@ func TestBytesThatWaitForRoom(t *testing.T) {
 			}
 			return several(time.Minute, names...)
 		}
-		each := stringsBytes(large(1000).Resources) + deferredBytes
+		each := stringsBytes(large(1000).Resources) + queuedOpBytes
 		var calls []*call
 		for i := range 2 * shareBytesMax / each {
 			c := of{p, share}.begin(large(i))

@@ -186,7 +186,7 @@ func (c *Client) StartCommit(op *Op, changes []Change, to Completer) {
 	if releases {
 		most = 2
 	}
-	err = c.deferLocked(op, share, costOf(len(kept), bytes), bytes, most, func(t *turn) { c.beginCommitLocked(op, k, kept, t) })
+	err = c.enqueueLocked(op, share, costOf(len(kept), bytes), bytes, most, func(t *turn) { c.beginCommitLocked(op, k, kept, t) })
 	if err != nil {
 		t.tell(op, Result{Err: err})
 	}

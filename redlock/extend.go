@@ -28,7 +28,7 @@ func (c *Client) StartExtend(op *Op, resources []string, token string, ttl time.
 		return
 	}
 	kept, bytes := slices.Clone(resources), stringsBytes(resources)+len(token)
-	err = c.deferLocked(op, c.shareOf(op), costOf(len(kept), bytes), bytes, 1, func(t *turn) {
+	err = c.enqueueLocked(op, c.shareOf(op), costOf(len(kept), bytes), bytes, 1, func(t *turn) {
 		c.beginExtendLocked(op, kept, token, ttl, t)
 	})
 	if err != nil {

@@ -28,7 +28,7 @@ func (c *Client) startReading(r *round, t *turn) {
 		c.beginReadingLocked(r, t)
 		return
 	}
-	err := c.deferLocked(r.op, c.shareOf(r.op), r.costs(), stringsBytes(r.keys), 1, func(t *turn) { c.beginReadingLocked(r, t) })
+	err := c.enqueueLocked(r.op, c.shareOf(r.op), r.costs(), stringsBytes(r.keys), 1, func(t *turn) { c.beginReadingLocked(r, t) })
 	if err != nil {
 		t.tell(r.op, Result{Err: err})
 	}

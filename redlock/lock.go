@@ -20,7 +20,7 @@ type Op struct {
 	// callerToken: the token is the caller's own. Some master may know it already, by an attempt through another client.
 	callerToken bool
 	waiter      *waiter   // nil: the operation does not wait. Guarded by Client.mu
-	deferred    *deferred // a LOCK that has not begun, which can be cancelled. Guarded by Client.mu
+	queued      *queuedOp // a LOCK that has not begun, which can be cancelled. Guarded by Client.mu
 	lease       *round    // what was granted, for Abandon. Guarded by Client.mu
 }
 
@@ -44,7 +44,7 @@ func (c *Client) StartLock(op *Op, req LockRequest, to Completer) {
 	}
 	later, arrived := req, t.now
 	bytes := stringsBytes(op.keys) + len(op.token)
-	err := c.deferLocked(op, c.shareOf(op), costOf(len(op.keys), bytes), bytes, 1, func(t *turn) {
+	err := c.enqueueLocked(op, c.shareOf(op), costOf(len(op.keys), bytes), bytes, 1, func(t *turn) {
 		// The wait began when the LOCK came. What is left of it may be nothing: then this is a LOCK that does not wait.
 		later.Wait = max(0, later.Wait-t.now.Sub(arrived))
 		c.beginLockLocked(op, &later, t)
@@ -53,7 +53,7 @@ func (c *Client) StartLock(op *Op, req LockRequest, to Completer) {
 		t.tell(op, Result{Err: err})
 		return
 	}
-	op.deferred = c.shareOf(op).end
+	op.queued = c.shareOf(op).end
 }
 
 // beginLockLocked begins a LOCK for which there is room.

@@ -109,7 +109,7 @@ func (c *Client) StartPublish(op *Op, channel, payload string, to Completer) {
 		return
 	}
 	bytes := len(channel) + len(payload)
-	err := c.deferLocked(op, c.shareOf(op), costOf(1, bytes), bytes, 1, func(t *turn) { c.beginPublishLocked(op, channel, payload, t) })
+	err := c.enqueueLocked(op, c.shareOf(op), costOf(1, bytes), bytes, 1, func(t *turn) { c.beginPublishLocked(op, channel, payload, t) })
 	if err != nil {
 		t.tell(op, Result{Err: err})
 	}

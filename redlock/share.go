@@ -20,7 +20,7 @@ type Share struct {
 	locks   int // resources of leases whose round names this share
 	waiters int // LOCKs in line
 	// The operations that wait for room in the lanes: see admission.
-	first, end *deferred
+	first, end *queuedOp
 	bytes      int      // what they take
 	deficit    int      // cost that this share may launch before the next one has its turn
 	next       *Share   // the share whose turn is next

@@ -28,7 +28,7 @@ func (c *Client) StartUnlock(op *Op, resources []string, token string, to Comple
 func (c *Client) releaseInTurnLocked(op *Op, resources []string, token string, t *turn) error {
 	if share := c.shareOf(op); share.first != nil {
 		kept, bytes := slices.Clone(resources), stringsBytes(resources)+len(token)
-		return c.deferLocked(op, share, costOf(len(kept), bytes), bytes, 2, func(t *turn) {
+		return c.enqueueLocked(op, share, costOf(len(kept), bytes), bytes, 2, func(t *turn) {
 			c.releaseLocked(op, kept, token, t)
 		})
 	}

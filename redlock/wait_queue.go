@@ -538,7 +538,7 @@ func (c *Client) Unblock(op *Op, err error) bool {
 func (c *Client) unblockLocked(op *Op, err error, t *turn) bool {
 	w := op.waiter
 	switch {
-	case c.cancelDeferredLocked(op):
+	case c.cancelQueuedLocked(op):
 	case w == nil || w.gone:
 		return false
 	default:
