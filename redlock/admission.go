@@ -44,8 +44,8 @@ const (
 
 // queuedOp is an operation that has not begun.
 type queuedOp struct {
-	begin func(t *turn) // with Client.mu held
-	op    *Op           // nil: nobody is told
+	begin func(d *deferred) // with Client.mu held
+	op    *Op               // nil: nobody is told
 	cost  int
 	bytes int
 	next  *queuedOp
@@ -56,7 +56,7 @@ func (c *Client) waitsForRoom() bool { return c.admission.full.Load() }
 
 // enqueueLocked has an operation begin later, when it is the turn of its share. Its names and values have so many bytes, and most bounds the
 // bytes that may wait: 1 for what may be refused first, 2 for a release. The error says that it is refused.
-func (c *Client) enqueueLocked(op *Op, share *Share, cost, bytes, most int, begin func(t *turn)) error {
+func (c *Client) enqueueLocked(op *Op, share *Share, cost, bytes, most int, begin func(d *deferred)) error {
 	a := &c.admission
 	bytes += queuedOpBytes
 	switch {
@@ -134,19 +134,19 @@ func (c *Client) admit() {
 	if !c.admission.full.Load() {
 		return
 	}
-	t := turn{now: time.Now()}
+	d := deferred{now: time.Now()}
 	c.mu.Lock()
 	a := &c.admission
 	for c.lookForRoomLocked(); !a.full.Load(); {
-		d := a.takeLocked()
-		if d == nil {
+		next := a.takeLocked()
+		if next == nil {
 			break
 		}
-		d.begin(&t)
+		next.begin(&d)
 	}
 	c.mu.Unlock()
 	c.messages.passOwn()
-	c.finish(&t)
+	c.runDeferred(&d)
 }
 
 // lookForRoomLocked sets full to whether the lanes are full. A lane whose batch departs looks at full after that; so here full is set

@@ -12,7 +12,7 @@ const (
 )
 
 // audit looks at the next leases in turn.
-func (c *Client) audit(t *turn) {
+func (c *Client) audit(d *deferred) {
 	n := len(c.lanes)
 	c.mu.Lock()
 	count := auditPerBeat
@@ -27,20 +27,20 @@ func (c *Client) audit(t *turn) {
 		}
 		lease := all[c.audited]
 		// One that is about to end, or was just granted and may not have reached every master, proves nothing.
-		if lease.lost || t.now.Add(auditMinAlive).After(lease.validUntil) || t.now.Sub(lease.start) < auditMinAlive {
+		if lease.lost || d.now.Add(auditMinAlive).After(lease.validUntil) || d.now.Sub(lease.start) < auditMinAlive {
 			continue
 		}
-		r := &round{verb: verbRead, audit: true, op: &Op{lease: lease}, start: t.now, answers: make([]answer, n)}
+		r := &round{verb: verbRead, audit: true, op: &Op{lease: lease}, start: d.now, answers: make([]answer, n)}
 		r.setKeys(lease.keys[0])
 		c.stats.Audits++
-		c.launchLocked(r, allMasters(n), t)
+		c.launchLocked(r, allMasters(n), d)
 	}
 	c.mu.Unlock()
-	if c.lost.behind(t.now) {
-		more, _ := c.lost.next(t.now)
+	if c.lost.behind(d.now) {
+		more, _ := c.lost.next(d.now)
 		c.opts.Logger.Warn("leases lost", "more_since_last", more, "to_do", lostToDo)
 	}
-	c.finish(t)
+	c.runDeferred(d)
 }
 
 const lostToDo = "find out which masters were restarted or flushed, or who deletes keys there; its holder learns of it with EXTEND"

@@ -78,15 +78,15 @@ func (c *Client) Options() Options { return c.opts }
 func (c *Client) watch() {
 	ticker := time.NewTicker(c.opts.MasterTimeout / watchTicks)
 	defer ticker.Stop()
-	var t turn
+	var d deferred
 	began := time.Now()
 	beats := 0
 	for {
 		select {
 		case now := <-ticker.C:
-			t.now = now
+			d.now = now
 			for _, l := range c.lanes {
-				l.watch(&t)
+				l.watch(&d)
 				l.catchUp(now)
 			}
 			c.admit()
@@ -95,8 +95,8 @@ func (c *Client) watch() {
 			for beats = max(beats, due-len(c.lanes)); beats < due; beats++ {
 				c.lanes[beats%len(c.lanes)].beat()
 				if beats%len(c.lanes) == 0 {
-					t.now = now
-					c.audit(&t)
+					d.now = now
+					c.audit(&d)
 				}
 			}
 		case <-c.endingContext.Done():
@@ -175,8 +175,8 @@ func (c *Client) Ready(ctx context.Context) error {
 
 // Drain refuses new LOCKs with ErrDraining and ends all waits with it. UNLOCK and EXTEND go on.
 func (c *Client) Drain() {
-	t := turn{now: time.Now()}
-	defer c.finish(&t)
+	d := deferred{now: time.Now()}
+	defer c.runDeferred(&d)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.draining = true
@@ -187,7 +187,7 @@ func (c *Client) Drain() {
 		}
 	}
 	for _, op := range waiting {
-		c.unblockLocked(op, ErrDraining, &t)
+		c.unblockLocked(op, ErrDraining, &d)
 	}
 }
 

@@ -163,12 +163,12 @@ func (c *Client) newCommit(changes []Change) (k commit, err error) {
 // StartCommit makes all the changes if all their guards hold, and none otherwise: Result.Held tells. Validity and Until are what
 // the caller believes in: its TTL, from the start. It never blocks; to.Done is called exactly once. The changes are copied.
 func (c *Client) StartCommit(op *Op, changes []Change, to Completer) {
-	t := turn{now: time.Now()}
-	defer c.finish(&t)
+	d := deferred{now: time.Now()}
+	defer c.runDeferred(&d)
 	op.to = to
 	k, err := c.newCommit(changes)
 	if err != nil {
-		t.tell(op, Result{Err: err})
+		d.deliver(op, Result{Err: err})
 		return
 	}
 	c.mu.Lock()
@@ -176,7 +176,7 @@ func (c *Client) StartCommit(op *Op, changes []Change, to Completer) {
 	// What only deletes goes as UNLOCK does: it waits behind what its share has started before, and for nothing else.
 	share, releases := c.shareOf(op), k.kind == commitRelease
 	if !c.waitsForRoom() || releases && share.first == nil {
-		c.beginCommitLocked(op, k, changes, &t)
+		c.beginCommitLocked(op, k, changes, &d)
 		return
 	}
 	kept, bytes, most := slices.Clone(changes), changesBytes(changes), 1
@@ -186,34 +186,34 @@ func (c *Client) StartCommit(op *Op, changes []Change, to Completer) {
 	if releases {
 		most = 2
 	}
-	err = c.enqueueLocked(op, share, costOf(len(kept), bytes), bytes, most, func(t *turn) { c.beginCommitLocked(op, k, kept, t) })
+	err = c.enqueueLocked(op, share, costOf(len(kept), bytes), bytes, most, func(d *deferred) { c.beginCommitLocked(op, k, kept, d) })
 	if err != nil {
-		t.tell(op, Result{Err: err})
+		d.deliver(op, Result{Err: err})
 	}
 }
 
 // beginCommitLocked begins a commit for which there is room.
-func (c *Client) beginCommitLocked(op *Op, k commit, changes []Change, t *turn) {
+func (c *Client) beginCommitLocked(op *Op, k commit, changes []Change, d *deferred) {
 	if c.draining && k.kind == commitAcquire {
-		t.tell(op, Result{Err: ErrDraining})
+		d.deliver(op, Result{Err: ErrDraining})
 		return
 	}
-	if err := c.checkHeldLocked(&k, changes, t.now); err != nil {
-		t.tell(op, Result{Err: err})
+	if err := c.checkHeldLocked(&k, changes, d.now); err != nil {
+		d.deliver(op, Result{Err: err})
 		return
 	}
 	first := &changes[0]
 	if len(changes) == 1 && first.Do == Delete {
-		c.releaseLocked(op, []string{first.Resource}, first.Value, t)
+		c.releaseLocked(op, []string{first.Resource}, first.Value, d)
 		return
 	}
 	if n := newKeys(changes); n > 0 {
-		if err := c.shareOf(op).lockable(n, t.now); err != nil {
-			t.tell(op, Result{Err: err})
+		if err := c.shareOf(op).lockable(n, d.now); err != nil {
+			d.deliver(op, Result{Err: err})
 			return
 		}
 	}
-	r := c.commitRound(k, changes, t.now)
+	r := c.commitRound(k, changes, d.now)
 	r.op = op
 	changes = r.commit.changes
 	first = &changes[0]
@@ -236,10 +236,10 @@ func (c *Client) beginCommitLocked(op *Op, k commit, changes []Change, t *turn) 
 	if k.kind == commitAcquire {
 		c.stats.Attempts++
 	}
-	c.launchLocked(r, allMasters(len(c.lanes)), t)
+	c.launchLocked(r, allMasters(len(c.lanes)), d)
 	if k.kind == commitRelease {
 		for i := range changes {
-			c.handOverLocked(changes[i].Resource, t)
+			c.handOverLocked(changes[i].Resource, d)
 		}
 	}
 }
@@ -310,9 +310,9 @@ func (k *commit) outcome(v votes, masters int) outcome {
 
 // commitDecided carries out the decision. Votes that came since the one that decided are taken in here, those that come later by
 // commitLate; commit.seen keeps them apart.
-func (c *Client) commitDecided(r *round, o outcome, t *turn) {
+func (c *Client) commitDecided(r *round, o outcome, d *deferred) {
 	k, n, op := r.commit, len(c.lanes), r.op
-	elapsed := t.now.Sub(r.start)
+	elapsed := d.now.Sub(r.start)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	v := votes(r.votes.Load())
@@ -325,7 +325,7 @@ func (c *Client) commitDecided(r *round, o outcome, t *turn) {
 	}
 	var full error
 	if k.kind == commitAcquire && o == yes && inTime && op != nil {
-		full = c.shareOf(op).lockable(newKeys(k.changes), t.now) // others of its share were granted while it was under way
+		full = c.shareOf(op).lockable(newKeys(k.changes), d.now) // others of its share were granted while it was under way
 	}
 	k.done = o == yes && inTime && full == nil
 	r.settled.Store(k.done)
@@ -355,21 +355,21 @@ func (c *Client) commitDecided(r *round, o outcome, t *turn) {
 
 	switch {
 	case k.done && k.kind != commitRelease:
-		c.committedLocked(r, c.shareOf(op), v, t)
-		c.clearRemainsLocked(r, v, k.seen, t)
+		c.committedLocked(r, c.shareOf(op), v, d)
+		c.clearRemainsLocked(r, v, k.seen, d)
 	case k.kind == commitRelease && o != no:
-		c.clearRemainsLocked(r, v, k.seen, t)
+		c.clearRemainsLocked(r, v, k.seen, d)
 	case k.kind == commitExtend && o == no && len(k.changes) == 1 && k.changes[0].lives():
-		c.clearLocked(r, t)
+		c.clearLocked(r, d)
 	case k.kind == commitExtend: // unknown, or of several keys: the leases as they were run on
 	case k.kind != commitRelease:
-		c.takeBackLocked(r.attempt, k.seen, t)
+		c.takeBackLocked(r.attempt, k.seen, d)
 	}
-	t.tell(op, result)
+	d.deliver(op, result)
 }
 
 // commitLate acts on votes that came after the decision.
-func (c *Client) commitLate(r *round, word votes, t *turn) {
+func (c *Client) commitLate(r *round, word votes, d *deferred) {
 	k, n := r.commit, len(c.lanes)
 	if r.settled.Load() && word.did(n) == word.heard(n) {
 		return
@@ -384,13 +384,13 @@ func (c *Client) commitLate(r *round, word votes, t *turn) {
 	switch {
 	case k.done && k.kind != commitRelease:
 		if lost := word.lost(n) & late; lost != 0 && len(r.keys) == 1 && c.leases.find(r.keys, r.token) == r {
-			c.refillLocked(r, lost, t)
+			c.refillLocked(r, lost, d)
 		}
-		c.clearRemainsLocked(r, word, late, t)
+		c.clearRemainsLocked(r, word, late, d)
 	case k.kind == commitRelease:
-		c.clearRemainsLocked(r, word, late, t)
+		c.clearRemainsLocked(r, word, late, d)
 	case k.kind != commitExtend:
-		c.takeBackLocked(r.attempt, late, t)
+		c.takeBackLocked(r.attempt, late, d)
 	}
 }
 
@@ -417,7 +417,7 @@ func (c *Client) countCommitLocked(kind commitKind, result Result, elapsed time.
 }
 
 // committedLocked makes leases of what a commit has set or prolonged, and forgets those it has ended.
-func (c *Client) committedLocked(r *round, share *Share, v votes, t *turn) {
+func (c *Client) committedLocked(r *round, share *Share, v votes, d *deferred) {
 	k, n := r.commit, len(c.lanes)
 	for i := range k.changes {
 		ch := &k.changes[i]
@@ -425,7 +425,7 @@ func (c *Client) committedLocked(r *round, share *Share, v votes, t *turn) {
 		switch {
 		case ch.Do == Delete:
 			c.leases.release(key, ch.Value)
-			c.handOverLocked(ch.Resource, t)
+			c.handOverLocked(ch.Resource, d)
 			continue
 		case !ch.lives():
 			continue
@@ -453,9 +453,9 @@ func (c *Client) committedLocked(r *round, share *Share, v votes, t *turn) {
 			c.leases.release(key, ch.Value) // also for an extension of the old value that is still under way
 		}
 		if !r.released {
-			c.leases.grant(lease, counted, n, t.now)
+			c.leases.grant(lease, counted, n, d.now)
 			if lost := v.lost(n); lease == r && lost != 0 {
-				c.refillLocked(r, lost, t)
+				c.refillLocked(r, lost, d)
 			}
 		}
 	}
@@ -464,7 +464,7 @@ func (c *Client) committedLocked(r *round, share *Share, v votes, t *turn) {
 // clearRemainsLocked removes values that a commit which was done, or a release of which nobody knows, was to replace or delete, from
 // the masters among these that have not done it: a guard failed there because of another key, or the answer is missing. Values that
 // may not be unique, or that somebody sets anew, are left to their TTL.
-func (c *Client) clearRemainsLocked(r *round, v votes, among mask, t *turn) {
+func (c *Client) clearRemainsLocked(r *round, v votes, among mask, d *deferred) {
 	n := len(c.lanes)
 	targets := among &^ v.did(n)
 	if targets == 0 {
@@ -478,13 +478,13 @@ func (c *Client) clearRemainsLocked(r *round, v votes, among mask, t *turn) {
 	}
 	for i := range r.commit.changes {
 		if ch := &r.commit.changes[i]; (ch.rotates() || ch.Do == Delete) && unique(ch.Value) {
-			c.clearValueLocked(ch, r, targets, t)
+			c.clearValueLocked(ch, r, targets, d)
 		}
 	}
 }
 
-func (c *Client) clearValueLocked(ch *Change, r *round, targets mask, t *turn) {
+func (c *Client) clearValueLocked(ch *Change, r *round, targets mask, d *deferred) {
 	if !c.leases.askedLater(r, ch.Resource, ch.Value) {
-		c.launchLocked(&round{verb: verbRelease, keys: []string{ch.Resource}, token: ch.Value, start: t.now}, targets, t)
+		c.launchLocked(&round{verb: verbRelease, keys: []string{ch.Resource}, token: ch.Value, start: d.now}, targets, d)
 	}
 }

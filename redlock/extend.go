@@ -10,53 +10,53 @@ import (
 // Extending the lock": it needs a quorum of matching keys within the validity, "basically the algorithm to use is very
 // similar to the one used when acquiring the lock", and MaxHold is the limit to repeated extensions that it asks for.
 func (c *Client) StartExtend(op *Op, resources []string, token string, ttl time.Duration, to Completer) {
-	t := turn{now: time.Now()}
-	defer c.finish(&t)
+	d := deferred{now: time.Now()}
+	defer c.runDeferred(&d)
 	op.to = to
 	err := c.checkHolder(resources, token)
 	if err == nil {
 		err = c.checkTTL(ttl)
 	}
 	if err != nil {
-		t.tell(op, Result{Err: err})
+		d.deliver(op, Result{Err: err})
 		return
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !c.waitsForRoom() {
-		c.beginExtendLocked(op, resources, token, ttl, &t)
+		c.beginExtendLocked(op, resources, token, ttl, &d)
 		return
 	}
 	kept, bytes := slices.Clone(resources), stringsBytes(resources)+len(token)
-	err = c.enqueueLocked(op, c.shareOf(op), costOf(len(kept), bytes), bytes, 1, func(t *turn) {
-		c.beginExtendLocked(op, kept, token, ttl, t)
+	err = c.enqueueLocked(op, c.shareOf(op), costOf(len(kept), bytes), bytes, 1, func(d *deferred) {
+		c.beginExtendLocked(op, kept, token, ttl, d)
 	})
 	if err != nil {
-		t.tell(op, Result{Err: err})
+		d.deliver(op, Result{Err: err})
 	}
 }
 
 // beginExtendLocked begins an EXTEND for which there is room.
-func (c *Client) beginExtendLocked(op *Op, resources []string, token string, ttl time.Duration, t *turn) {
-	r := &round{verb: verbExtend, token: token, ttlMs: ttl.Milliseconds(), start: t.now, op: op}
+func (c *Client) beginExtendLocked(op *Op, resources []string, token string, ttl time.Duration, d *deferred) {
+	r := &round{verb: verbExtend, token: token, ttlMs: ttl.Milliseconds(), start: d.now, op: op}
 	r.setKeys(resources...)
 	born, known := tokenBirth(token)
 	if lease := c.leases.find(resources, token); lease != nil && !known {
 		born, known = lease.born, true
 	}
 	if known {
-		if err := c.checkHold(born, ttl, t.now); err != nil {
-			t.tell(op, Result{Err: err})
+		if err := c.checkHold(born, ttl, d.now); err != nil {
+			d.deliver(op, Result{Err: err})
 			return
 		}
 	}
 	c.leases.begin(r, r.keys[0])
-	c.launchLocked(r, allMasters(len(c.lanes)), t)
+	c.launchLocked(r, allMasters(len(c.lanes)), d)
 }
 
-func (c *Client) extensionDecided(r *round, o outcome, v votes, t *turn) {
+func (c *Client) extensionDecided(r *round, o outcome, v votes, d *deferred) {
 	n := len(c.lanes)
-	elapsed := t.now.Sub(r.start)
+	elapsed := d.now.Sub(r.start)
 	validity := validityOf(r.ttl(), elapsed, driftOf(r.ttl(), c.drift))
 
 	c.mu.Lock()
@@ -67,29 +67,29 @@ func (c *Client) extensionDecided(r *round, o outcome, v votes, t *turn) {
 	switch {
 	case o == yes && validity > 0:
 		c.stats.Extended++
-		r.validUntil = t.now.Add(validity)
+		r.validUntil = d.now.Add(validity)
 		if !r.released {
-			c.extendedLocked(r, c.shareOf(op), v, t)
+			c.extendedLocked(r, c.shareOf(op), v, d)
 		}
-		t.tell(op, Result{Held: true, Token: r.token, Validity: validity, Until: r.validUntil})
+		d.deliver(op, Result{Held: true, Token: r.token, Validity: validity, Until: r.validUntil})
 	case o == no:
 		// Definitely lost: what remains of it on a minority only keeps others out.
 		c.stats.ExtendLost++
-		c.clearLocked(r, t)
-		t.tell(op, Result{})
+		c.clearLocked(r, d)
+		d.deliver(op, Result{})
 	default:
 		// Unknown. The lease as it was before still runs.
 		c.stats.ExtendFail++
 		if o == noQuorum {
 			elapsed = 0
 		}
-		t.tell(op, Result{Err: c.noQuorumError(r.start, v, quorumOf(n), elapsed)})
+		d.deliver(op, Result{Err: c.noQuorumError(r.start, v, quorumOf(n), elapsed)})
 	}
 }
 
 // clearLocked is for a lock that an extension has found lost. What remains of it on a minority is released, if redlockd made its token; a
 // caller may have locked anew under its own token elsewhere, so the remains of such a lock end with their TTL.
-func (c *Client) clearLocked(r *round, t *turn) {
+func (c *Client) clearLocked(r *round, d *deferred) {
 	if c.leases.askedLater(r, r.keys[0], r.token) {
 		return
 	}
@@ -97,13 +97,13 @@ func (c *Client) clearLocked(r *round, t *turn) {
 		c.leases.forget(lease)
 	}
 	if madeHere(r.token) {
-		c.dropLocked(r.keys, r.token, allMasters(len(c.lanes)), t)
+		c.dropLocked(r.keys, r.token, allMasters(len(c.lanes)), d)
 	}
 }
 
 // extendedLocked makes the round the lease, and gives the key back to the masters that have lost it. It stays in the share that it was
 // granted to; where that is not known, it is in the share of whoever extends it.
-func (c *Client) extendedLocked(r *round, share *Share, v votes, t *turn) {
+func (c *Client) extendedLocked(r *round, share *Share, v votes, d *deferred) {
 	n := len(c.lanes)
 	r.born = r.start
 	if lease := c.leases.find(r.keys, r.token); lease != nil {
@@ -116,15 +116,15 @@ func (c *Client) extendedLocked(r *round, share *Share, v votes, t *turn) {
 	if born, known := tokenBirth(r.token); known && born.Before(r.born) {
 		r.born = born
 	}
-	c.leases.grant(r, share, n, t.now)
+	c.leases.grant(r, share, n, d.now)
 	if lost := v.lost(n); lost != 0 {
-		c.refillLocked(r, lost, t)
+		c.refillLocked(r, lost, d)
 	}
 }
 
 // refillLate gives the key back to a master whose answer came after the decision, if the lease is still the one that was
 // extended. Client.mu orders it against the release: what is released is no lease any more.
-func (c *Client) refillLate(r *round, late votes, t *turn) {
+func (c *Client) refillLate(r *round, late votes, d *deferred) {
 	lost := late.lost(len(c.lanes))
 	if lost == 0 {
 		return
@@ -132,13 +132,13 @@ func (c *Client) refillLate(r *round, late votes, t *turn) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.leases.find(r.keys, r.token) == r {
-		c.refillLocked(r, lost, t)
+		c.refillLocked(r, lost, d)
 	}
 }
 
 // refill sets the key again where it is absent, so that a master that has restarted does not stay a hole in the quorum.
 // Nobody waits for it, and its votes count for nothing.
-func (c *Client) refillLocked(lease *round, targets mask, t *turn) {
+func (c *Client) refillLocked(lease *round, targets mask, d *deferred) {
 	lease.inherited |= targets
-	c.launchLocked(&round{verb: verbAcquire, keys: lease.keys, token: lease.token, ttlMs: lease.ttlMs, start: t.now}, targets, t)
+	c.launchLocked(&round{verb: verbAcquire, keys: lease.keys, token: lease.token, ttlMs: lease.ttlMs, start: d.now}, targets, d)
 }

@@ -8,38 +8,38 @@ import (
 // StartInspect asks all masters what they know of a resource. The answer is Result.Info; a quorum is not needed, for it
 // says who did not answer.
 func (c *Client) StartInspect(op *Op, resource string, to Completer) {
-	t := turn{now: time.Now()}
-	defer c.finish(&t)
+	d := deferred{now: time.Now()}
+	defer c.runDeferred(&d)
 	op.to = to
 	if err := checkResources([]string{resource}); err != nil {
-		t.tell(op, Result{Err: err})
+		d.deliver(op, Result{Err: err})
 		return
 	}
 	r := &round{verb: verbRead, op: op, answers: make([]answer, len(c.lanes))}
 	r.setKeys(resource)
-	c.startReading(r, &t)
+	c.startReading(r, &d)
 }
 
 // startReading launches a round that only reads, when there is room.
-func (c *Client) startReading(r *round, t *turn) {
+func (c *Client) startReading(r *round, d *deferred) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !c.waitsForRoom() {
-		c.beginReadingLocked(r, t)
+		c.beginReadingLocked(r, d)
 		return
 	}
-	err := c.enqueueLocked(r.op, c.shareOf(r.op), r.costs(), stringsBytes(r.keys), 1, func(t *turn) { c.beginReadingLocked(r, t) })
+	err := c.enqueueLocked(r.op, c.shareOf(r.op), r.costs(), stringsBytes(r.keys), 1, func(d *deferred) { c.beginReadingLocked(r, d) })
 	if err != nil {
-		t.tell(r.op, Result{Err: err})
+		d.deliver(r.op, Result{Err: err})
 	}
 }
 
-func (c *Client) beginReadingLocked(r *round, t *turn) {
-	r.start = t.now
-	c.launchLocked(r, allMasters(len(c.lanes)), t)
+func (c *Client) beginReadingLocked(r *round, d *deferred) {
+	r.start = d.now
+	c.launchLocked(r, allMasters(len(c.lanes)), d)
 }
 
-func (c *Client) readingDecided(r *round, t *turn) {
+func (c *Client) readingDecided(r *round, d *deferred) {
 	v := votes(r.votes.Load())
 	info := &ResourceInfo{Resource: r.keys[0]}
 	remaining := make(map[string][]time.Duration)
@@ -71,7 +71,7 @@ func (c *Client) readingDecided(r *round, t *turn) {
 		}
 		// As long as the quorum lasts: until the first of the quorum longest-lived keys ends.
 		info.Held, info.TokenDigest = true, TokenDigest(token)
-		info.Validity = max(0, nth(ttls, len(ttls)-quorum)-t.now.Sub(r.start))
+		info.Validity = max(0, nth(ttls, len(ttls)-quorum)-d.now.Sub(r.start))
 	}
 	info.Unknown = !info.Held && most+silent >= quorum
 	for i := range r.answers {
@@ -82,7 +82,7 @@ func (c *Client) readingDecided(r *round, t *turn) {
 		info.Waiters = e.line.length
 	}
 	c.mu.Unlock()
-	t.tell(r.op, Result{Info: info})
+	d.deliver(r.op, Result{Info: info})
 }
 
 // nth returns the element at index i of the durations in ascending order. It reorders them.

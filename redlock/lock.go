@@ -26,11 +26,11 @@ type Op struct {
 
 // StartLock asks for a lock. It never blocks; to.Done is called exactly once, possibly before StartLock returns.
 func (c *Client) StartLock(op *Op, req LockRequest, to Completer) {
-	t := turn{now: time.Now()}
-	defer c.finish(&t)
+	d := deferred{now: time.Now()}
+	defer c.runDeferred(&d)
 	op.to = to
 	if err := c.checkLock(&req); err != nil {
-		t.tell(op, Result{Err: err})
+		d.deliver(op, Result{Err: err})
 		return
 	}
 	op.keys, op.ttlMs, op.fenced = req.Resources, req.TTL.Milliseconds(), req.Fence || c.opts.FenceAlways
@@ -39,63 +39,63 @@ func (c *Client) StartLock(op *Op, req LockRequest, to Completer) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !c.waitsForRoom() {
-		c.beginLockLocked(op, &req, &t)
+		c.beginLockLocked(op, &req, &d)
 		return
 	}
-	later, arrived := req, t.now
+	later, arrived := req, d.now
 	bytes := stringsBytes(op.keys) + len(op.token)
-	err := c.enqueueLocked(op, c.shareOf(op), costOf(len(op.keys), bytes), bytes, 1, func(t *turn) {
+	err := c.enqueueLocked(op, c.shareOf(op), costOf(len(op.keys), bytes), bytes, 1, func(d *deferred) {
 		// The wait began when the LOCK came. What is left of it may be nothing: then this is a LOCK that does not wait.
-		later.Wait = max(0, later.Wait-t.now.Sub(arrived))
-		c.beginLockLocked(op, &later, t)
+		later.Wait = max(0, later.Wait-d.now.Sub(arrived))
+		c.beginLockLocked(op, &later, d)
 	})
 	if err != nil {
-		t.tell(op, Result{Err: err})
+		d.deliver(op, Result{Err: err})
 		return
 	}
 	op.queued = c.shareOf(op).end
 }
 
 // beginLockLocked begins a LOCK for which there is room.
-func (c *Client) beginLockLocked(op *Op, req *LockRequest, t *turn) {
+func (c *Client) beginLockLocked(op *Op, req *LockRequest, d *deferred) {
 	switch {
 	case c.draining:
-		t.tell(op, Result{Err: ErrDraining})
+		d.deliver(op, Result{Err: ErrDraining})
 		return
-	case op.callerToken && c.leases.held(op.keys, op.token, t.now):
-		if err := c.checkHold(c.leases.find(op.keys, op.token).born, req.TTL, t.now); err != nil {
-			t.tell(op, Result{Err: err})
+	case op.callerToken && c.leases.held(op.keys, op.token, d.now):
+		if err := c.checkHold(c.leases.find(op.keys, op.token).born, req.TTL, d.now); err != nil {
+			d.deliver(op, Result{Err: err})
 			return
 		}
 		// It holds the lock already, so it must not stand in line behind those who wait for its own release.
-		c.askLocked(op, t)
+		c.askLocked(op, d)
 		return
 	}
-	if err := c.shareOf(op).lockable(len(op.keys), t.now); err != nil {
-		t.tell(op, Result{Err: err})
+	if err := c.shareOf(op).lockable(len(op.keys), d.now); err != nil {
+		d.deliver(op, Result{Err: err})
 		return
 	}
 	switch {
 	case req.Wait > 0:
-		c.joinLocked(op, req.Wait, t)
+		c.joinLocked(op, req.Wait, d)
 	case c.leases.crowded(op.keys):
 		// Somebody has asked before and is waiting: asking again would be barging in.
 		c.stats.Denied++
-		t.tell(op, Result{})
+		d.deliver(op, Result{})
 	default:
-		c.askLocked(op, t)
+		c.askLocked(op, d)
 	}
 }
 
 // ask starts an attempt: one round to all masters. Implements steps 1 and 2 of "The Redlock algorithm".
-func (c *Client) askLocked(op *Op, t *turn) {
+func (c *Client) askLocked(op *Op, d *deferred) {
 	if !op.callerToken {
-		op.token = c.tokens.make(t.now) // each attempt has its own: the release of an earlier one cannot hit it, however late it comes
+		op.token = c.tokens.make(d.now) // each attempt has its own: the release of an earlier one cannot hit it, however late it comes
 	}
 	r := &round{verb: verbSet, token: op.token, ttlMs: op.ttlMs, op: op}
 	r.setKeys(op.keys...)
 	slices.Sort(r.keys) // as waiter.keys
-	// A turn can begin long before this attempt, and what it took is no part of the TTL: read the clock again.
+	// d.now may be long ago, and what has passed since is no part of the TTL: read the clock again.
 	r.start = time.Now()
 	switch {
 	case op.fenced:
@@ -114,14 +114,14 @@ func (c *Client) askLocked(op *Op, t *turn) {
 		}
 	}
 	c.stats.Attempts++
-	c.launchLocked(r, allMasters(len(c.lanes)), t)
+	c.launchLocked(r, allMasters(len(c.lanes)), d)
 }
 
 // acquisitionDecided implements steps 3 to 5 of "The Redlock algorithm": the lock is held if a quorum granted and
 // validity is left; otherwise it is removed again wherever it may be.
-func (c *Client) acquisitionDecided(r *round, o outcome, v votes, t *turn) {
+func (c *Client) acquisitionDecided(r *round, o outcome, v votes, d *deferred) {
 	n, quorum := len(c.lanes), quorumOf(len(c.lanes))
-	elapsed := t.now.Sub(r.start)
+	elapsed := d.now.Sub(r.start)
 	validity := validityOf(r.ttl(), elapsed, driftOf(r.ttl(), c.drift))
 	var err error
 	switch {
@@ -147,15 +147,15 @@ func (c *Client) acquisitionDecided(r *round, o outcome, v votes, t *turn) {
 	var full error
 	if o == yes && err == nil && wanted {
 		// Others of its share were granted while it was under way. What its token holds already is not new.
-		if !c.leases.held(r.keys, r.token, t.now) {
-			full = c.shareOf(op).lockable(len(r.keys), t.now)
+		if !c.leases.held(r.keys, r.token, d.now) {
+			full = c.shareOf(op).lockable(len(r.keys), d.now)
 		}
 		if full == nil {
-			c.grantedLocked(r, validity, t)
+			c.grantedLocked(r, validity, d)
 			return
 		}
 	}
-	c.undoLocked(r, v, t)
+	c.undoLocked(r, v, d)
 	mark := r.mark.Load()
 	c.fences.observe(mark, r.start)
 	switch {
@@ -163,31 +163,31 @@ func (c *Client) acquisitionDecided(r *round, o outcome, v votes, t *turn) {
 	case full != nil:
 		if op.waiter != nil {
 			op.waiter.gone = true
-			c.leaveLocked(op, t)
+			c.leaveLocked(op, d)
 		}
-		t.tell(op, Result{Err: full})
+		d.deliver(op, Result{Err: full})
 	case o == no && mark > 0 && v.tally(n).of(voteDenied) <= n-quorum && op.stale < fenceRetries && !r.released:
 		// Not held by another: the fence was too low, for a clock is behind. The next one is above every mark that was seen. If the client
 		// has already sent UNLOCK, a retry must not grant the lock after it.
 		op.stale++
-		c.askLocked(op, t)
+		c.askLocked(op, d)
 	case op.waiter != nil:
-		c.deniedLocked(op, err, t)
+		c.deniedLocked(op, err, d)
 	default:
-		c.answerDenied(op, err, t)
+		c.answerDenied(op, err, d)
 	}
 }
 
-func (c *Client) grantedLocked(r *round, validity time.Duration, t *turn) {
+func (c *Client) grantedLocked(r *round, validity time.Duration, d *deferred) {
 	op := r.op
 	r.op = nil // the lease must not keep the caller's memory
-	r.validUntil = t.now.Add(validity)
+	r.validUntil = d.now.Add(validity)
 	r.born = r.start
 	if before := c.leases.find(r.keys, r.token); before != nil {
 		r.born = before.born
 	}
 	if !r.released {
-		c.leases.grant(r, c.shareOf(op), len(c.lanes), t.now)
+		c.leases.grant(r, c.shareOf(op), len(c.lanes), d.now)
 		op.lease = r
 	}
 	r.settled.Store(true)
@@ -196,19 +196,19 @@ func (c *Client) grantedLocked(r *round, validity time.Duration, t *turn) {
 	if op.waiter != nil {
 		op.waiter.place.entry.line.woken = 0
 		op.waiter.gone = true
-		c.leaveLocked(op, t)
+		c.leaveLocked(op, d)
 	}
-	t.tell(op, Result{Held: true, Token: op.token, Validity: validity, Until: r.validUntil, Fence: r.fence})
+	d.deliver(op, Result{Held: true, Token: op.token, Validity: validity, Until: r.validUntil, Fence: r.fence})
 }
 
 // answerDenied tells the caller of a LOCK that it has not got it: null when err is nil, for the resource is held by another.
-func (c *Client) answerDenied(op *Op, err error, t *turn) {
+func (c *Client) answerDenied(op *Op, err error, d *deferred) {
 	if err == nil {
 		c.stats.Denied++
 	} else {
 		c.stats.NoQuorum++
 	}
-	t.tell(op, Result{Err: err})
+	d.deliver(op, Result{Err: err})
 }
 
 // undo removes an attempt that failed. Implements "The Redlock algorithm" step 5: "it will try to unlock all the instances". The caller
@@ -217,15 +217,15 @@ func (c *Client) answerDenied(op *Op, err error, t *turn) {
 // Under a token that was made here, it goes to every master that granted it, did not answer, or has yet to answer; one that denied it has
 // nothing of it. Under a token of the caller's own it goes where the attempt is known to have set the keys (undo.go); of masters that have
 // yet to vote lateAttempt takes care.
-func (c *Client) undoLocked(r *round, v votes, t *turn) {
+func (c *Client) undoLocked(r *round, v votes, d *deferred) {
 	n := len(c.lanes)
 	if r.attempt != nil {
 		r.attempt.failed = true
 		r.settled.Store(false)
-		c.takeBackLocked(r.attempt, votes(r.votes.Load()).heard(n), t)
+		c.takeBackLocked(r.attempt, votes(r.votes.Load()).heard(n), d)
 		return
 	}
 	if targets := v.mayHold(n); targets != 0 {
-		c.dropLocked(r.keys, r.token, targets, t)
+		c.dropLocked(r.keys, r.token, targets, d)
 	}
 }

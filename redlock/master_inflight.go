@@ -259,7 +259,7 @@ func (l *lane) last(b *batch) bool {
 
 // tell takes a batch that was heard, or not because of err, out of the flight and tells its votes.
 func (l *lane) tell(b *batch, err error) {
-	l.turn.now = time.Now()
+	l.deferred.now = time.Now()
 	missed := slices.Contains(b.votes, voteUnknown) || slices.Contains(b.votes, voteAbstained)
 	if missed {
 		l.client.mu.Lock()
@@ -268,13 +268,13 @@ func (l *lane) tell(b *batch, err error) {
 	l.batches++
 	l.ops += uint64(len(b.rounds))
 	if err == nil {
-		l.heardLocked(b, l.turn.now.Sub(b.sent))
+		l.heardLocked(b, l.deferred.now.Sub(b.sent))
 	}
 	if b.err != nil {
-		l.err, l.erred, b.err = b.err, l.turn.now, nil
+		l.err, l.erred, b.err = b.err, l.deferred.now, nil
 	}
 	if err != nil {
-		l.err, l.erred = concise(err), l.turn.now
+		l.err, l.erred = concise(err), l.deferred.now
 	}
 	if b.found.unsettled() {
 		l.found = finding{counts: true}.and(l.found).and(b.found)
@@ -308,12 +308,12 @@ func (l *lane) tell(b *batch, err error) {
 			b.readings[i].round.answers[l.index] = b.readings[i].answer
 		}
 		for i, r := range b.rounds {
-			l.client.vote(r, cast(l.index, b.votes[i]), &l.turn)
+			l.client.vote(r, cast(l.index, b.votes[i]), &l.deferred)
 		}
 	}
 	clear(b.rounds)
 	clear(b.readings)
-	l.client.finish(&l.turn)
+	l.client.runDeferred(&l.deferred)
 }
 
 // heardLocked notes how long the master took to answer a batch, or, b being nil, a heartbeat.

@@ -62,9 +62,9 @@ type lane struct {
 
 	earID atomic.Int64 // its client id at the master, 0 while there is none
 
-	turn    turn  // of the goroutine that tells votes
-	lines   lines // about the master, in the log
-	tracked int64 // the ear to which the connection redirects what it tracks; negative: the master refuses that; 0: none
+	deferred deferred // owned by the goroutine that counts votes
+	lines    lines    // about the master, in the log
+	tracked  int64    // the ear to which the connection redirects what it tracks; negative: the master refuses that; 0: none
 }
 
 // identity is what a master says of itself on a new connection.
@@ -229,10 +229,10 @@ const watchTicks = 5
 // watch is called at every tick, on the goroutine of the watch. A master that has not answered within MasterTimeout gives no
 // vote, and gets no new work until it does answer or the connection is given up too. Time is counted in ticks, which come late
 // when this process is short of CPU: its own stall does not condemn the masters. Neither does overload: see excusedLocked.
-func (l *lane) watch(t *turn) {
+func (l *lane) watch(d *deferred) {
 	l.mu.Lock()
 	l.ticks++
-	l.pending.expire(t.now)
+	l.pending.expire(d.now)
 	late := l.lateLocked()
 	l.mu.Unlock()
 	if !late {
@@ -262,14 +262,14 @@ func (l *lane) watch(t *turn) {
 	l.note(slog.LevelWarn, "master slow", "reason", "no answer within "+l.client.opts.MasterTimeout.String(),
 		"to_do", "see what it is busy with (its SLOWLOG, the load of its machine, the network); raise master.timeout if the way there is long")
 	l.client.laneChanged(l)
-	t.now = time.Now()
+	d.now = time.Now()
 	for _, r := range sent {
-		l.client.vote(r, cast(l.index, voteUnknown), t)
+		l.client.vote(r, cast(l.index, voteUnknown), d)
 	}
 	for _, r := range queue {
-		l.client.vote(r, cast(l.index, voteAbstained), t)
+		l.client.vote(r, cast(l.index, voteAbstained), d)
 	}
-	l.client.finish(t)
+	l.client.runDeferred(d)
 }
 
 // waitsLocked tells whether the master is waited for.
@@ -322,11 +322,11 @@ func (l *lane) breakOff(err error) {
 			l.client.suspect() // a replica, for one, has another's memory: what is left of the leases is on the other masters
 		}
 	}
-	l.turn.now = time.Now()
+	l.deferred.now = time.Now()
 	for _, r := range queue {
-		l.client.vote(r, cast(l.index, voteAbstained), &l.turn)
+		l.client.vote(r, cast(l.index, voteAbstained), &l.deferred)
 	}
-	l.client.finish(&l.turn)
+	l.client.runDeferred(&l.deferred)
 	l.client.laneChanged(l)
 }
 

@@ -94,36 +94,36 @@ func (c *Client) OnMessage(receive func(channel, payload string)) {
 // returns. While the masters have enough to do that is later, and so publishers are slowed down. Result.Err says that the message is
 // too long, or that too many wait.
 func (c *Client) StartPublish(op *Op, channel, payload string, to Completer) {
-	t := turn{now: time.Now()}
-	defer c.finish(&t)
+	d := deferred{now: time.Now()}
+	defer c.runDeferred(&d)
 	op.to = to
 	if n := len(channel) + len(payload); n > MessageMax {
-		t.tell(op, Result{Err: badRequest("the message and its channel have %d bytes, at most %d are possible", n, MessageMax)})
+		d.deliver(op, Result{Err: badRequest("the message and its channel have %d bytes, at most %d are possible", n, MessageMax)})
 		return
 	}
 	defer c.messages.passOwn()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !c.waitsForRoom() {
-		c.beginPublishLocked(op, channel, payload, &t)
+		c.beginPublishLocked(op, channel, payload, &d)
 		return
 	}
 	bytes := len(channel) + len(payload)
-	err := c.enqueueLocked(op, c.shareOf(op), costOf(1, bytes), bytes, 1, func(t *turn) { c.beginPublishLocked(op, channel, payload, t) })
+	err := c.enqueueLocked(op, c.shareOf(op), costOf(1, bytes), bytes, 1, func(d *deferred) { c.beginPublishLocked(op, channel, payload, d) })
 	if err != nil {
-		t.tell(op, Result{Err: err})
+		d.deliver(op, Result{Err: err})
 	}
 }
 
-// beginPublishLocked sends a message for which there is room. The caller calls passOwn, without Client.mu, before it calls finish.
-func (c *Client) beginPublishLocked(op *Op, channel, payload string, t *turn) {
+// beginPublishLocked sends a message for which there is room. The caller calls passOwn, without Client.mu, before it calls runDeferred.
+func (c *Client) beginPublishLocked(op *Op, channel, payload string, d *deferred) {
 	m := message{nonce(), channel, payload}
 	c.messages.ownMu.Lock()
 	c.messages.own = append(c.messages.own, m)
 	c.messages.ownCount.Add(1)
 	c.messages.ownMu.Unlock()
-	c.tellAllLocked(messagesChannel, m.id+" "+strconv.Itoa(len(channel))+" "+channel+payload, t)
-	t.tell(op, Result{Held: true})
+	c.tellAllLocked(messagesChannel, m.id+" "+strconv.Itoa(len(channel))+" "+channel+payload, d)
+	d.deliver(op, Result{Held: true})
 }
 
 // Publish is StartPublish for who does not want to be slowed down. The error says that the message is too long, or that too many wait.
@@ -149,10 +149,10 @@ func (p *publishing) Done(_ *Op, result Result) Flusher {
 }
 
 // tellAllLocked publishes a text on a channel of all masters, behind all that was launched before.
-func (c *Client) tellAllLocked(channel, text string, t *turn) {
-	r := &round{verb: verbPublish, token: text, start: t.now}
+func (c *Client) tellAllLocked(channel, text string, d *deferred) {
+	r := &round{verb: verbPublish, token: text, start: d.now}
 	r.setKeys(channel)
-	c.launchLocked(r, allMasters(len(c.lanes)), t)
+	c.launchLocked(r, allMasters(len(c.lanes)), d)
 }
 
 // heardMessage passes on what came from a master, once. What is not a message of ours is passed over.

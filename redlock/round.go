@@ -108,67 +108,10 @@ func (r *round) outcome(v votes, masters int) outcome {
 	return acquisitionOutcome(v, masters)
 }
 
-// turn collects what one entry into the engine leaves to do once Client.mu is free: votes of masters that are away, results
-// to tell, bytes to flush. A lane keeps one turn for all its batches.
-type turn struct {
-	now     time.Time
-	refused []refused
-	results []told
-	flush   []Flusher
-}
-
-// refused is a round that some lanes would not take: these masters abstain.
-type refused struct {
-	round   *round
-	masters mask
-}
-
-type told struct {
-	op     *Op
-	result Result
-}
-
-func (t *turn) tell(op *Op, result Result) { t.results = append(t.results, told{op, result}) }
-
-// finish does what the turn collected, until nothing is left. It must be called without Client.mu.
-func (c *Client) finish(t *turn) {
-	for len(t.refused) > 0 || len(t.results) > 0 {
-		for len(t.refused) > 0 {
-			last := len(t.refused) - 1
-			r := t.refused[last]
-			t.refused = t.refused[:last]
-			var word votes
-			for i := range c.lanes {
-				if r.masters.has(i) {
-					word += cast(i, voteAbstained)
-				}
-			}
-			c.vote(r.round, word, t)
-		}
-		// Done may start operations, which run turns of their own: take the list away first.
-		results := t.results
-		t.results = t.results[len(t.results):]
-		for i := range results {
-			if f := results[i].op.to.Done(results[i].op, results[i].result); f != nil {
-				t.flush = append(t.flush, f)
-			}
-		}
-		clear(results)
-		if len(t.results) == 0 {
-			t.results = results[:0]
-		}
-	}
-	for _, f := range t.flush {
-		f.Flush()
-	}
-	clear(t.flush)
-	t.flush = t.flush[:0]
-}
-
 // launch puts the round into the queue of every master in targets. It needs Client.mu: every round enters all queues
 // under it, so every lane sees all rounds in the same order, and a release that is started after the SET it undoes was
 // answered stands behind that SET everywhere, also where the SET is still under way.
-func (c *Client) launchLocked(r *round, targets mask, t *turn) {
+func (c *Client) launchLocked(r *round, targets mask, d *deferred) {
 	c.leases.launched++
 	r.launched = c.leases.launched
 	r.cost = uint16(min(r.costs(), math.MaxUint16))
@@ -189,16 +132,16 @@ func (c *Client) launchLocked(r *round, targets mask, t *turn) {
 		c.lookForRoomLocked()
 	}
 	if away != 0 {
-		t.refused = append(t.refused, refused{r, away})
+		d.abstentions = append(d.abstentions, abstention{r, away})
 	}
 }
 
 // vote counts the votes in word, usually one. Whoever counts the vote that decides carries out the decision.
-func (c *Client) vote(r *round, word votes, t *turn) {
+func (c *Client) vote(r *round, word votes, d *deferred) {
 	n := len(c.lanes)
 	after := votes(r.votes.Add(uint64(word)))
 	if r.verb == verbStates {
-		c.statesVoted(r, after, t) // what the answers say decides, not how many there are
+		c.statesVoted(r, after, d) // what the answers say decides, not how many there are
 		return
 	}
 	if after.tooFew(n) {
@@ -207,11 +150,11 @@ func (c *Client) vote(r *round, word votes, t *turn) {
 	if before := after - word; !before.tooFew(n) && r.outcome(before, n) != undecided {
 		switch {
 		case r.commit != nil:
-			c.commitLate(r, word, t)
+			c.commitLate(r, word, d)
 		case r.attempts() && !r.settled.Load():
-			c.lateAttempt(r, word, t)
+			c.lateAttempt(r, word, d)
 		case r.verb == verbExtend:
-			c.refillLate(r, word, t)
+			c.refillLate(r, word, d)
 		}
 		return
 	}
@@ -221,23 +164,23 @@ func (c *Client) vote(r *round, word votes, t *turn) {
 	}
 	switch {
 	case r.commit != nil:
-		c.commitDecided(r, o, t)
+		c.commitDecided(r, o, d)
 	case r.probe:
-		c.probed(r, t)
+		c.probed(r, d)
 	case r.shared:
-		c.sharedDecided(r, t)
+		c.sharedDecided(r, d)
 	case r.audit:
 		c.auditDecided(r, after)
 	case r.reserves:
-		c.reservationDecided(r, o, after, t)
+		c.reservationDecided(r, o, after, d)
 	case r.verb.acquires():
-		c.acquisitionDecided(r, o, after, t)
+		c.acquisitionDecided(r, o, after, d)
 	case r.verb == verbRelease:
-		c.releaseDecided(r, o, after, t)
+		c.releaseDecided(r, o, after, d)
 	case r.verb == verbExtend:
-		c.extensionDecided(r, o, after, t)
+		c.extensionDecided(r, o, after, d)
 	case r.verb == verbRead:
-		c.readingDecided(r, t)
+		c.readingDecided(r, d)
 	}
 }
 

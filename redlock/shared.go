@@ -22,37 +22,37 @@ func (c *Client) Share(of *Share, name, text string, ttl time.Duration) {
 	if name == "" || len(name) > MaxResourceLen || len(text) > SharedMax || ttl < time.Millisecond {
 		return
 	}
-	t := turn{now: time.Now()}
-	defer c.finish(&t)
+	d := deferred{now: time.Now()}
+	defer c.runDeferred(&d)
 	r := &round{verb: verbShare, token: text, ttlMs: ttl.Milliseconds()}
 	r.setKeys(sharedPrefix + name)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !c.waitsForRoom() {
-		c.beginReadingLocked(r, &t)
+		c.beginReadingLocked(r, &d)
 		return
 	}
 	// It is a memory aid: where there is no room for it, clients send their script again.
-	_ = c.enqueueLocked(nil, cmp.Or(of, &c.share), r.costs(), len(text), 1, func(t *turn) { c.beginReadingLocked(r, t) })
+	_ = c.enqueueLocked(nil, cmp.Or(of, &c.share), r.costs(), len(text), 1, func(d *deferred) { c.beginReadingLocked(r, d) })
 }
 
 // StartShared asks all masters for the text under a name: Result.Shared is what the masters hold, each once, which is nothing if none
 // has it.
 func (c *Client) StartShared(op *Op, name string, to Completer) {
-	t := turn{now: time.Now()}
-	defer c.finish(&t)
+	d := deferred{now: time.Now()}
+	defer c.runDeferred(&d)
 	op.to = to
 	r := &round{verb: verbRead, shared: true, op: op, answers: make([]answer, len(c.lanes))}
 	r.setKeys(sharedPrefix + name)
-	c.startReading(r, &t)
+	c.startReading(r, &d)
 }
 
-func (c *Client) sharedDecided(r *round, t *turn) {
+func (c *Client) sharedDecided(r *round, d *deferred) {
 	var result Result
 	for i := range r.answers {
 		if a := &r.answers[i]; a.err == nil && a.found && !slices.Contains(result.Shared, a.value) {
 			result.Shared = append(result.Shared, a.value)
 		}
 	}
-	t.tell(r.op, result)
+	d.deliver(r.op, result)
 }

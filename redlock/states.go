@@ -24,20 +24,20 @@ type State struct {
 // StartRead asks all masters what they know of the resources. The answer is Result.States. A quorum of masters with a vote must
 // answer, or it is a *NoQuorumError. It does not wait for more answers than can change what it says.
 func (c *Client) StartRead(op *Op, resources []string, to Completer) {
-	t := turn{now: time.Now()}
-	defer c.finish(&t)
+	d := deferred{now: time.Now()}
+	defer c.runDeferred(&d)
 	op.to = to
 	if err := checkResources(resources); err != nil {
-		t.tell(op, Result{Err: err})
+		d.deliver(op, Result{Err: err})
 		return
 	}
 	r := &round{verb: verbStates, op: op, answers: make([]answer, len(c.lanes))}
 	r.setKeys(resources...)
-	c.startReading(r, &t)
+	c.startReading(r, &d)
 }
 
 // statesVoted tells the result once it is certain. Only cells of masters whose votes are in v are read: others may be being written.
-func (c *Client) statesVoted(r *round, v votes, t *turn) {
+func (c *Client) statesVoted(r *round, v votes, d *deferred) {
 	n, quorum := len(c.lanes), quorumOf(len(c.lanes))
 	var all []*answer
 	pending := 0
@@ -58,7 +58,7 @@ func (c *Client) statesVoted(r *round, v votes, t *turn) {
 	default:
 		result.States = make([]State, len(r.keys))
 		for i := range r.keys {
-			state, is := mergeStates(all, i, n, pending, t.now.Sub(r.start), c.drift)
+			state, is := mergeStates(all, i, n, pending, d.now.Sub(r.start), c.drift)
 			if is == mergeUndecided {
 				return
 			}
@@ -70,7 +70,7 @@ func (c *Client) statesVoted(r *round, v votes, t *turn) {
 		}
 	}
 	if r.settled.CompareAndSwap(false, true) {
-		t.tell(r.op, result)
+		d.deliver(r.op, result)
 	}
 }
 

@@ -113,7 +113,7 @@ func (a *attempt) setOn(among mask) (m mask) {
 
 // takeBackLocked undoes a failed attempt under a caller's token on those masters among these that have set the keys for it. Nobody waits
 // for it. It may be repeated.
-func (c *Client) takeBackLocked(a *attempt, among mask, t *turn) {
+func (c *Client) takeBackLocked(a *attempt, among mask, d *deferred) {
 	if a == nil {
 		return // a commit that sets nothing
 	}
@@ -124,16 +124,16 @@ func (c *Client) takeBackLocked(a *attempt, among mask, t *turn) {
 		}
 	}
 	if targets := a.setOn(among); targets != 0 {
-		c.launchLocked(&round{verb: verbUndo, keys: a.round.keys, token: a.round.token, start: t.now, attempt: a}, targets, t)
+		c.launchLocked(&round{verb: verbUndo, keys: a.round.keys, token: a.round.token, start: d.now, attempt: a}, targets, d)
 	}
 }
 
 // lateAttempt takes back what votes that came after the decision say that a failed LOCK has set.
-func (c *Client) lateAttempt(r *round, word votes, t *turn) {
+func (c *Client) lateAttempt(r *round, word votes, d *deferred) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if r.attempt.failed {
-		c.takeBackLocked(r.attempt, word.heard(len(c.lanes)), t)
+		c.takeBackLocked(r.attempt, word.heard(len(c.lanes)), d)
 	}
 }
 

@@ -10,36 +10,36 @@ import (
 //
 // If the next in line waits here, its acquisition follows in the same batch (hand-over).
 func (c *Client) StartUnlock(op *Op, resources []string, token string, to Completer) {
-	t := turn{now: time.Now()}
-	defer c.finish(&t)
+	d := deferred{now: time.Now()}
+	defer c.runDeferred(&d)
 	op.to = to
 	if err := c.checkHolder(resources, token); err != nil {
-		t.tell(op, Result{Err: err})
+		d.deliver(op, Result{Err: err})
 		return
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if err := c.releaseInTurnLocked(op, resources, token, &t); err != nil {
-		t.tell(op, Result{Err: err})
+	if err := c.releaseInTurnLocked(op, resources, token, &d); err != nil {
+		d.deliver(op, Result{Err: err})
 	}
 }
 
 // releaseInTurnLocked is releaseLocked behind what the share of op has started before.
-func (c *Client) releaseInTurnLocked(op *Op, resources []string, token string, t *turn) error {
+func (c *Client) releaseInTurnLocked(op *Op, resources []string, token string, d *deferred) error {
 	if share := c.shareOf(op); share.first != nil {
 		kept, bytes := slices.Clone(resources), stringsBytes(resources)+len(token)
-		return c.enqueueLocked(op, share, costOf(len(kept), bytes), bytes, 2, func(t *turn) {
-			c.releaseLocked(op, kept, token, t)
+		return c.enqueueLocked(op, share, costOf(len(kept), bytes), bytes, 2, func(d *deferred) {
+			c.releaseLocked(op, kept, token, d)
 		})
 	}
-	c.releaseLocked(op, resources, token, t)
+	c.releaseLocked(op, resources, token, d)
 	return nil
 }
 
 // releaseLocked releases what the token holds. It is kept for masters that are away if the token was made by a redlockd.
-func (c *Client) releaseLocked(op *Op, resources []string, token string, t *turn) {
+func (c *Client) releaseLocked(op *Op, resources []string, token string, d *deferred) {
 	n := len(c.lanes)
-	r := &round{verb: verbRelease, token: token, start: t.now, op: op}
+	r := &round{verb: verbRelease, token: token, start: d.now, op: op}
 	r.setKeys(resources...)
 	switch lease := c.leases.release(r.keys, token); {
 	case !madeHere(token):
@@ -48,23 +48,23 @@ func (c *Client) releaseLocked(op *Op, resources []string, token string, t *turn
 	default:
 		r.owedTo = allMasters(n) // granted by another proxy, or long ago: any master may hold it
 	}
-	c.launchLocked(r, allMasters(n), t)
+	c.launchLocked(r, allMasters(n), d)
 	for _, resource := range resources {
-		c.handOverLocked(resource, t)
+		c.handOverLocked(resource, d)
 	}
 }
 
 // dropLocked releases, for nobody, what a token that was made here may hold on the targets. It is kept for those that are away.
-func (c *Client) dropLocked(keys []string, token string, targets mask, t *turn) {
-	c.launchLocked(&round{verb: verbRelease, keys: keys, token: token, start: t.now, owedTo: targets}, targets, t)
+func (c *Client) dropLocked(keys []string, token string, targets mask, d *deferred) {
+	c.launchLocked(&round{verb: verbRelease, keys: keys, token: token, start: d.now, owedTo: targets}, targets, d)
 }
 
 // Abandon takes back what a LOCK was granted, because its caller can no longer be told. Nobody waits for it. It does nothing
 // if the lock was released or extended since, or granted again to the same token: then somebody does know of it. A lock under the caller's
 // own token is taken back as a failed attempt is (undo.go), for the caller may repeat it elsewhere.
 func (c *Client) Abandon(op *Op) {
-	t := turn{now: time.Now()}
-	defer c.finish(&t)
+	d := deferred{now: time.Now()}
+	defer c.runDeferred(&d)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	lease := op.lease
@@ -74,16 +74,16 @@ func (c *Client) Abandon(op *Op) {
 	n := len(c.lanes)
 	c.leases.forget(lease)
 	if lease.attempt != nil {
-		c.undoLocked(lease, votes(lease.votes.Load()), &t)
+		c.undoLocked(lease, votes(lease.votes.Load()), &d)
 	} else {
-		c.launchLocked(&round{verb: verbRelease, keys: lease.keys, token: lease.token, start: t.now, owedTo: lease.holders(n)}, allMasters(n), &t)
+		c.launchLocked(&round{verb: verbRelease, keys: lease.keys, token: lease.token, start: d.now, owedTo: lease.holders(n)}, allMasters(n), &d)
 	}
 	for _, resource := range lease.keys {
-		c.handOverLocked(resource, &t)
+		c.handOverLocked(resource, &d)
 	}
 }
 
-func (c *Client) releaseDecided(r *round, o outcome, v votes, t *turn) {
+func (c *Client) releaseDecided(r *round, o outcome, v votes, d *deferred) {
 	op := r.op
 	if op == nil {
 		return
@@ -103,5 +103,5 @@ func (c *Client) releaseDecided(r *round, o outcome, v votes, t *turn) {
 		result.Err = c.noQuorumError(r.start, v, n-quorumOf(n)+1, 0)
 	}
 	c.mu.Unlock()
-	t.tell(op, result)
+	d.deliver(op, result)
 }

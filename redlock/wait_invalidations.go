@@ -155,13 +155,13 @@ func (l *lane) deaf() {
 	l.mu.Unlock()
 	l.earID.Store(0)
 	c := l.client
-	t := turn{now: time.Now()}
-	defer c.finish(&t)
+	d := deferred{now: time.Now()}
+	defer c.runDeferred(&d)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, e := range c.leases.entries {
 		if e.line.first != nil {
-			c.heardLocked(e, l.index, &t)
+			c.heardLocked(e, l.index, &d)
 		}
 	}
 }
@@ -207,10 +207,10 @@ func (c *Client) announced(master int, key []byte) {
 		c.mu.Unlock()
 		return
 	}
-	t := turn{now: time.Now()}
-	c.heardLocked(e, master, &t)
+	d := deferred{now: time.Now()}
+	c.heardLocked(e, master, &d)
 	c.mu.Unlock()
-	c.finish(&t)
+	c.runDeferred(&d)
 }
 
 // Announcements that are followed by denials come from hand-overs among the clients of another proxy. Each costs an attempt, so
@@ -222,7 +222,7 @@ const (
 )
 
 // heardLocked wakes the head of a line when a quorum of masters has announced that its resource has changed.
-func (c *Client) heardLocked(e *entry, master int, t *turn) {
+func (c *Client) heardLocked(e *entry, master int, d *deferred) {
 	line := &e.line
 	line.heard = line.heard.with(master)
 	if line.heard.count() < quorumOf(len(c.lanes)) {
@@ -239,11 +239,11 @@ func (c *Client) heardLocked(e *entry, master int, t *turn) {
 			return
 		}
 	}
-	c.wakeLocked(op, t)
+	c.wakeLocked(op, d)
 }
 
 // wakeLocked has a head that waits for a better moment ask now.
-func (c *Client) wakeLocked(op *Op, t *turn) {
+func (c *Client) wakeLocked(op *Op, d *deferred) {
 	w := op.waiter
 	switch {
 	case c.draining:
@@ -251,15 +251,15 @@ func (c *Client) wakeLocked(op *Op, t *turn) {
 		w.again = true
 	case w.retry != nil:
 		w.endPause()
-		c.attemptLocked(op, t)
+		c.attemptLocked(op, d)
 	}
 }
 
 // offered hears from a master that another client leaves the resource to others now. When a quorum of them has said so, the head
 // asks at once, however often announcements have woken it in vain. What a client offers it hears itself, and heeds it not.
 func (c *Client) offered(master int, resource []byte) {
-	t := turn{now: time.Now()}
-	defer c.finish(&t)
+	d := deferred{now: time.Now()}
+	defer c.runDeferred(&d)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	e := c.leases.entries[string(resource)]
@@ -270,6 +270,6 @@ func (c *Client) offered(master int, resource []byte) {
 	line.offered = line.offered.with(master)
 	if line.offered.count() >= quorumOf(len(c.lanes)) {
 		line.offered = 0
-		c.wakeLocked(line.first.op, &t)
+		c.wakeLocked(line.first.op, &d)
 	}
 }

@@ -113,14 +113,14 @@ func (op *Op) head() bool {
 }
 
 // joinLocked puts op at the end of a line, and asks at once if it is the head.
-func (c *Client) joinLocked(op *Op, wait time.Duration, t *turn) {
+func (c *Client) joinLocked(op *Op, wait time.Duration, d *deferred) {
 	if c.waiting >= c.opts.MaxWaiters {
-		t.tell(op, Result{Err: ErrTooManyWaiters})
+		d.deliver(op, Result{Err: ErrTooManyWaiters})
 		return
 	}
 	share := c.shareOf(op)
 	if err := share.waitable(); err != nil {
-		t.tell(op, Result{Err: err})
+		d.deliver(op, Result{Err: err})
 		return
 	}
 	c.waiting++
@@ -137,7 +137,7 @@ func (c *Client) joinLocked(op *Op, wait time.Duration, t *turn) {
 	w.place.entry.line.insert(&w.place)
 	w.deadline = time.AfterFunc(wait, func() { c.waitOver(op) })
 	if op.head() {
-		c.attemptLocked(op, t)
+		c.attemptLocked(op, d)
 	}
 }
 
@@ -152,7 +152,7 @@ func (s *leases) waitedFor(resources []string) string {
 }
 
 // leaveLocked takes op out of its line, and gives back what it has reserved. Whoever becomes the head is up next.
-func (c *Client) leaveLocked(op *Op, t *turn) {
+func (c *Client) leaveLocked(op *Op, d *deferred) {
 	w := op.waiter
 	c.waiting--
 	c.shareOf(op).waiters--
@@ -160,12 +160,12 @@ func (c *Client) leaveLocked(op *Op, t *turn) {
 	w.endPause()
 	e := w.place.entry
 	e.line.remove(&w.place)
-	c.giveBackLocked(op, t)
-	c.leftLineLocked(e, t)
+	c.giveBackLocked(op, d)
+	c.leftLineLocked(e, d)
 }
 
 // moveLocked puts op into the line of another one of its resources.
-func (c *Client) moveLocked(op *Op, resource string, t *turn) {
+func (c *Client) moveLocked(op *Op, resource string, d *deferred) {
 	w := op.waiter
 	from := w.place.entry
 	if from.resource == resource {
@@ -179,27 +179,27 @@ func (c *Client) moveLocked(op *Op, resource string, t *turn) {
 	if behind := w.place.next; behind != nil && op.head() {
 		behind.op.waiter.endPause() // it asks as soon as it is the head again
 	}
-	c.leftLineLocked(from, t)
+	c.leftLineLocked(from, d)
 }
 
 // leftLineLocked sees to a line that somebody has left.
-func (c *Client) leftLineLocked(e *entry, t *turn) {
+func (c *Client) leftLineLocked(e *entry, d *deferred) {
 	if next := e.line.first; next != nil {
-		c.upNextLocked(next.op, t)
+		c.upNextLocked(next.op, d)
 	}
 	c.leases.tidy(e)
 }
 
 // attemptLocked has the head of a line ask the masters: for its next reservation, or for all that it wants. Without a quorum of masters
 // that can vote it stalls.
-func (c *Client) attemptLocked(op *Op, t *turn) {
+func (c *Client) attemptLocked(op *Op, d *deferred) {
 	w := op.waiter
 	switch {
 	case w.denied != nil && c.stallLocked(op):
 	case w.reserved != "" && w.had < len(w.keys):
-		c.reserveLocked(op, t)
+		c.reserveLocked(op, d)
 	default:
-		c.askLocked(op, t)
+		c.askLocked(op, d)
 	}
 }
 
@@ -211,18 +211,18 @@ func (w *waiter) sentLocked(r *round) {
 
 // upNextLocked starts the attempts of a waiter that has become the head of its line: now, or, where we know that the resource
 // is held, after a pause.
-func (c *Client) upNextLocked(op *Op, t *turn) {
+func (c *Client) upNextLocked(op *Op, d *deferred) {
 	w := op.waiter
 	if c.draining || w.asking != nil || w.retry != nil || !op.head() {
 		return
 	}
-	if lease := w.place.entry.lease; lease != nil && t.now.Before(lease.validUntil) {
+	if lease := w.place.entry.lease; lease != nil && d.now.Before(lease.validUntil) {
 		w.denied = nil
 		w.place.entry.line.denied = true
-		c.pauseLocked(op, c.freeIn(op, t.now))
+		c.pauseLocked(op, c.freeIn(op, d.now))
 		return
 	}
-	c.attemptLocked(op, t)
+	c.attemptLocked(op, d)
 }
 
 // freeIn is when, to our own knowledge, no lease of this client stands in the way of op any more; 0 when that is not known.
@@ -255,8 +255,8 @@ func (c *Client) pauseForLocked(op *Op, delay time.Duration) {
 	w.endPause()
 	var timer *time.Timer
 	timer = time.AfterFunc(delay, func() {
-		t := turn{now: time.Now()}
-		defer c.finish(&t)
+		d := deferred{now: time.Now()}
+		defer c.runDeferred(&d)
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		if w.retry != timer || w.gone || w.asking != nil {
@@ -267,7 +267,7 @@ func (c *Client) pauseForLocked(op *Op, delay time.Duration) {
 			return
 		}
 		w.place.entry.line.handovers = 0
-		c.attemptLocked(op, &t)
+		c.attemptLocked(op, &d)
 	})
 	w.retry = timer
 }
@@ -280,16 +280,16 @@ func (w *waiter) endPause() {
 }
 
 // deniedLocked decides how a waiter goes on after an attempt that failed: err is nil when a resource is held by another.
-func (c *Client) deniedLocked(op *Op, err error, t *turn) {
+func (c *Client) deniedLocked(op *Op, err error, d *deferred) {
 	w := op.waiter
 	r := w.asking
 	if !r.reserves {
-		c.giveBackLocked(op, t)
+		c.giveBackLocked(op, d)
 	}
 	w.asking, w.denied, op.stale = nil, err, 0
 	from := w.place.entry
 	if !w.last && err == nil && !r.reserves && len(w.keys) > 1 {
-		c.followLocked(op, r, t)
+		c.followLocked(op, r, d)
 	}
 	line := &w.place.entry.line
 	if r.reserves || w.reserved == "" { // otherwise nothing is known of its first resource yet
@@ -301,24 +301,24 @@ func (c *Client) deniedLocked(op *Op, err error, t *turn) {
 	switch {
 	case w.last:
 		w.gone = true
-		c.leaveLocked(op, t)
-		c.answerDenied(op, err, t)
+		c.leaveLocked(op, d)
+		c.answerDenied(op, err, d)
 	case !op.head(): // an older one stands before it
 		w.again = false
 	case w.again:
 		w.again = false
-		c.attemptLocked(op, t)
+		c.attemptLocked(op, d)
 	case err != nil:
 		if !c.stallLocked(op) {
 			c.pauseLocked(op, 0)
 		}
 	default:
-		c.probeLocked(op, t)
+		c.probeLocked(op, d)
 	}
 }
 
 // followLocked moves op to the line of the resource that has kept it from all, by what most of the masters have said.
-func (c *Client) followLocked(op *Op, r *round, t *turn) {
+func (c *Client) followLocked(op *Op, r *round, d *deferred) {
 	w := op.waiter
 	voted := votes(r.votes.Load()).where(len(c.lanes), 1<<voteDenied)
 	named := make([]int, len(r.keys))
@@ -337,26 +337,26 @@ func (c *Client) followLocked(op *Op, r *round, t *turn) {
 		return
 	}
 	if w.moves++; w.moves < reserveAfter {
-		c.moveLocked(op, r.keys[most], t)
+		c.moveLocked(op, r.keys[most], d)
 		return
 	}
-	c.startReservingLocked(op, t)
-	c.moveLocked(op, w.keys[0], t)
+	c.startReservingLocked(op, d)
+	c.moveLocked(op, w.keys[0], d)
 	w.again = true
 }
 
 // probeLocked asks the masters for how long the holder's keys still live, to try again when they end, and has them announce it when
 // the resource changes before that: also of a lease of this client, which may be released through another.
-func (c *Client) probeLocked(op *Op, t *turn) {
+func (c *Client) probeLocked(op *Op, d *deferred) {
 	n := len(c.lanes)
-	r := &round{verb: verbRead, probe: true, start: t.now, op: op, answers: make([]answer, n)}
+	r := &round{verb: verbRead, probe: true, start: d.now, op: op, answers: make([]answer, n)}
 	r.setKeys(op.waiter.place.entry.resource)
 	op.waiter.endPause()
 	op.waiter.asking = r
-	c.launchLocked(r, allMasters(n), t)
+	c.launchLocked(r, allMasters(n), d)
 }
 
-func (c *Client) probed(r *round, t *turn) {
+func (c *Client) probed(r *round, d *deferred) {
 	op := r.op
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -366,13 +366,13 @@ func (c *Client) probed(r *round, t *turn) {
 	case w.gone:
 	case w.last:
 		w.gone = true
-		c.leaveLocked(op, t)
-		c.answerDenied(op, w.denied, t)
+		c.leaveLocked(op, d)
+		c.answerDenied(op, w.denied, d)
 	case !op.head(): // an older one has moved before it
 		w.again = false
 	case w.again:
 		w.again = false
-		c.attemptLocked(op, t)
+		c.attemptLocked(op, d)
 	default:
 		c.pauseForLocked(op, c.pauseAfter(w, r.answers))
 	}
@@ -469,7 +469,7 @@ func (c *Client) yieldTime() time.Duration {
 
 // handOverLocked gives a resource that is just being released to the head of its line: the acquisition follows the release
 // in the same batch on every master. After some in a row (line.run) other clients of the masters get their turn.
-func (c *Client) handOverLocked(resource string, t *turn) {
+func (c *Client) handOverLocked(resource string, d *deferred) {
 	e := c.leases.entries[resource]
 	if e == nil || e.line.first == nil {
 		return
@@ -482,9 +482,9 @@ func (c *Client) handOverLocked(resource string, t *turn) {
 	}
 	if e.line.handovers >= e.line.run(c.opts.MaxHandovers) {
 		e.line.handovers, e.line.yielded = 0, true
-		c.tellAllLocked(turnsChannel, resource, t) // behind the release
+		c.tellAllLocked(turnsChannel, resource, d) // behind the release
 		// The probe subscribes: the masters announce it when another client takes its turn.
-		c.probeLocked(op, t)
+		c.probeLocked(op, d)
 		return
 	}
 	if e.line.yielded { // and nobody wanted it
@@ -494,13 +494,13 @@ func (c *Client) handOverLocked(resource string, t *turn) {
 	e.line.handovers++
 	c.stats.Handovers++
 	w.endPause()
-	c.attemptLocked(op, t)
+	c.attemptLocked(op, d)
 }
 
 // waitOver ends a wait whose time has run out. An attempt in flight still decides: it takes no longer than one batch.
 func (c *Client) waitOver(op *Op) {
-	t := turn{now: time.Now()}
-	defer c.finish(&t)
+	d := deferred{now: time.Now()}
+	defer c.runDeferred(&d)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	w := op.waiter
@@ -508,11 +508,11 @@ func (c *Client) waitOver(op *Op) {
 	case w.gone:
 	case w.asking != nil:
 		w.last = true
-	case !c.draining && w.retry != nil && op.head() && t.now.Sub(w.asked) > c.opts.RetryDelayMax:
+	case !c.draining && w.retry != nil && op.head() && d.now.Sub(w.asked) > c.opts.RetryDelayMax:
 		// It relied on announcements. The last attempt is to be a recent one.
 		w.last = true
 		w.endPause()
-		c.askLocked(op, &t)
+		c.askLocked(op, &d)
 	default:
 		w.gone = true
 		// Who never came to the head is told what the head was told last.
@@ -520,22 +520,22 @@ func (c *Client) waitOver(op *Op) {
 		if head := w.place.entry.line.first.op; head != op {
 			err = head.waiter.denied
 		}
-		c.leaveLocked(op, &t)
-		c.answerDenied(op, err, &t)
+		c.leaveLocked(op, &d)
+		c.answerDenied(op, err, &d)
 	}
 }
 
 // Unblock ends the wait of a LOCK: if op waits, its Done is called with err, and Unblock returns true; err nil answers as if
 // the wait had run out. What an attempt in flight brings is undone. An op that does not wait, or not any more, is left alone.
 func (c *Client) Unblock(op *Op, err error) bool {
-	t := turn{now: time.Now()}
-	defer c.finish(&t)
+	d := deferred{now: time.Now()}
+	defer c.runDeferred(&d)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.unblockLocked(op, err, &t)
+	return c.unblockLocked(op, err, &d)
 }
 
-func (c *Client) unblockLocked(op *Op, err error, t *turn) bool {
+func (c *Client) unblockLocked(op *Op, err error, d *deferred) bool {
 	w := op.waiter
 	switch {
 	case c.cancelQueuedLocked(op):
@@ -543,11 +543,11 @@ func (c *Client) unblockLocked(op *Op, err error, t *turn) bool {
 		return false
 	default:
 		w.gone = true
-		c.leaveLocked(op, t)
+		c.leaveLocked(op, d)
 	}
 	if err == nil {
 		c.stats.Denied++
 	}
-	t.tell(op, Result{Err: err})
+	d.deliver(op, Result{Err: err})
 	return true
 }

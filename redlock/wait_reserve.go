@@ -42,12 +42,12 @@ type reserving struct {
 }
 
 // startReservingLocked begins a reservation, with nothing reserved yet. While that is so, it keeps nobody out and has no limit.
-func (c *Client) startReservingLocked(op *Op, t *turn) {
+func (c *Client) startReservingLocked(op *Op, d *deferred) {
 	w := op.waiter
 	w.moves, w.had = 0, 0
 	w.patience = min(max(2*w.patience, reservePatience), c.opts.MaxTTL)
 	// A token for each reservation: the release of an earlier one cannot hit it.
-	w.reserved = c.tokens.make(t.now)
+	w.reserved = c.tokens.make(d.now)
 }
 
 // limitReservingLocked has the reservation end when the patience with the next resource does.
@@ -58,12 +58,12 @@ func (c *Client) limitReservingLocked(op *Op) {
 	}
 	var timer *time.Timer
 	timer = time.AfterFunc(w.patience, func() {
-		t := turn{now: time.Now()}
-		defer c.finish(&t)
+		d := deferred{now: time.Now()}
+		defer c.runDeferred(&d)
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		if w.limit == timer {
-			c.giveBackLocked(op, &t)
+			c.giveBackLocked(op, &d)
 		}
 	})
 	w.limit = timer
@@ -86,22 +86,22 @@ func (r *round) reservation() string {
 
 // reserveLocked asks for the next resource, together with those that are reserved, so that all masters of the quorum that is found last
 // have all of them. These live on with every step.
-func (c *Client) reserveLocked(op *Op, t *turn) {
+func (c *Client) reserveLocked(op *Op, d *deferred) {
 	w := op.waiter
 	ttl := min(2*w.patience, c.opts.MaxTTL)
 	r := &round{verb: verbAcquire, reserves: true, token: w.reserved, ttlMs: ttl.Milliseconds(), start: time.Now(), op: op}
 	r.setKeys(w.keys[:w.had+1]...)
 	w.sentLocked(r)
 	c.stats.Attempts++
-	c.launchLocked(r, allMasters(len(c.lanes)), t)
+	c.launchLocked(r, allMasters(len(c.lanes)), d)
 }
 
-func (c *Client) reservationDecided(r *round, o outcome, v votes, t *turn) {
+func (c *Client) reservationDecided(r *round, o outcome, v votes, d *deferred) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	op, w := r.op, r.op.waiter
 	r.op = nil
-	c.stats.Rounds.add(t.now.Sub(r.start))
+	c.stats.Rounds.add(d.now.Sub(r.start))
 	current := w.reserved == r.token
 	if w.gone { // the release is on its way behind it
 		return
@@ -110,27 +110,27 @@ func (c *Client) reservationDecided(r *round, o outcome, v votes, t *turn) {
 		w.had, w.denied = w.had+1, nil
 		c.limitReservingLocked(op)
 	} else if current {
-		c.dropLocked(r.keys[w.had:], r.token, v.mayHold(len(c.lanes)), t)
+		c.dropLocked(r.keys[w.had:], r.token, v.mayHold(len(c.lanes)), d)
 	}
 	switch {
 	case w.last || current && w.had == len(w.keys):
 		w.asking = nil
-		c.askLocked(op, t)
+		c.askLocked(op, d)
 	case current && o == yes:
 		w.asking = nil
-		c.moveLocked(op, w.keys[w.had], t)
+		c.moveLocked(op, w.keys[w.had], d)
 		if op.head() {
-			c.attemptLocked(op, t)
+			c.attemptLocked(op, d)
 		}
 	case o == noQuorum:
-		c.deniedLocked(op, c.noQuorumError(r.start, v, quorumOf(len(c.lanes)), 0), t)
+		c.deniedLocked(op, c.noQuorumError(r.start, v, quorumOf(len(c.lanes)), 0), d)
 	default: // or the patience has ended meanwhile
-		c.deniedLocked(op, nil, t)
+		c.deniedLocked(op, nil, d)
 	}
 }
 
 // giveBackLocked ends the reservation of a waiter, if it has one, and passes on what was reserved.
-func (c *Client) giveBackLocked(op *Op, t *turn) {
+func (c *Client) giveBackLocked(op *Op, d *deferred) {
 	w := op.waiter
 	if w.reserved == "" {
 		return
@@ -142,10 +142,10 @@ func (c *Client) giveBackLocked(op *Op, t *turn) {
 		w.limit = nil
 	}
 	// All of them: a step may be under way.
-	c.dropLocked(w.keys, token, allMasters(len(c.lanes)), t)
+	c.dropLocked(w.keys, token, allMasters(len(c.lanes)), d)
 	for _, resource := range w.keys[:had] {
 		if e := c.leases.entries[resource]; e != nil && e.lease == nil && !c.draining {
-			c.handOverLocked(resource, t)
+			c.handOverLocked(resource, d)
 		}
 	}
 }

@@ -201,19 +201,19 @@ func (p *proxy) reserves(c *call) {
 
 // startReserving has a LOCK of several resources begin to reserve, as if it had been denied often enough, and tells whether it still waits.
 func (c *Client) startReserving(op *Op) bool {
-	t := turn{now: time.Now()}
-	defer c.finish(&t)
+	d := deferred{now: time.Now()}
+	defer c.runDeferred(&d)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	w := op.waiter
 	if w == nil || w.gone || c.draining {
 		return false
 	}
-	c.giveBackLocked(op, &t)
-	c.startReservingLocked(op, &t)
-	c.moveLocked(op, w.keys[0], &t)
+	c.giveBackLocked(op, &d)
+	c.startReservingLocked(op, &d)
+	c.moveLocked(op, w.keys[0], &d)
 	if w.endPause(); op.head() && w.asking == nil {
-		c.attemptLocked(op, &t)
+		c.attemptLocked(op, &d)
 	}
 	return true
 }
@@ -252,7 +252,7 @@ func (p *proxy) reservesAgain(s *stage) {
 	var got []time.Duration
 	p.mu.Lock()
 	for range 8 {
-		p.startReservingLocked(&op, &turn{now: time.Now()})
+		p.startReservingLocked(&op, &deferred{now: time.Now()})
 		got = append(got, op.waiter.patience/time.Second)
 	}
 	p.mu.Unlock()
