@@ -42,7 +42,7 @@ func TestTooMuch(t *testing.T) {
 func TestPanicInACommand(t *testing.T) {
 	var log bytes.Buffer
 	srv := newTestServer(t, func(o *Options) { o.Logger = slog.New(slog.NewTextHandler(&locked{w: &log}, nil)) })
-	srv.table = newCommandTable(slices.Concat(connectionCommands, []command{
+	srv.table = newCommandTable(slices.Concat(commandRows, []command{
 		{name: "boom", arity: -1, handler: func(_ *session, c *call) {
 			c.out = append(c.out, "+half a rep"...)
 			panic("boom")

@@ -137,8 +137,8 @@ func TestCLIENTHELP(t *testing.T) {
 		if !strings.HasPrefix(text, "[+"+name+" <subcommand> [<arg> [value] [opt] ...]. Subcommands are: ") {
 			t.Errorf("%s HELP begins with %.80s", name, text)
 		}
-		for i := range cmd.subs {
-			if want := " +" + strings.ToUpper(cmd.subs[i].name); !strings.Contains(text, want) {
+		for _, sub := range cmd.subs {
+			if want := " +" + strings.ToUpper(sub.name); !strings.Contains(text, want) {
 				t.Errorf("%s HELP: got no %q in %s", name, want, text)
 			}
 		}

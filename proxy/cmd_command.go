@@ -11,45 +11,6 @@ import (
 // COMMAND and its kin describe the command table to clients: cluster-aware ones learn from it where the keys of a command
 // stand, redis-cli shows hints as one types.
 
-var commandCommands = []command{{
-	name: "command", arity: -1, flags: flagLoading | flagStale, handler: cmdCOMMAND,
-	docs: commandDocs{group: "server", since: "2.8.13", complexity: "O(N) where N is the number of commands",
-		summary: "Describe all commands for clients"},
-	subs: []command{
-		{
-			name: "count", arity: 2, flags: flagLoading | flagStale, handler: cmdCOMMANDCOUNT,
-			docs: commandDocs{group: "server", since: "2.8.13", complexity: "O(1)",
-				summary: "Return the number of commands"},
-		},
-		{
-			name: "docs", arity: -2, flags: flagLoading | flagStale, handler: cmdCOMMANDDOCS,
-			docs: commandDocs{group: "server", since: "7.0.0", complexity: "O(N) where N is the number of commands to describe",
-				summary: "Describe commands for people: all, or those named", arguments: syntax("[command-name...]")},
-		},
-		{
-			name: "getkeys", arity: -3, flags: flagLoading | flagStale, handler: cmdCOMMANDGETKEYS,
-			docs: commandDocs{group: "server", since: "2.8.13", complexity: "O(N) where N is the number of arguments",
-				summary: "Return the keys of a whole command", arguments: syntax("command [arg...]")},
-		},
-		{
-			name: "info", arity: -2, flags: flagLoading | flagStale, handler: cmdCOMMANDINFO,
-			docs: commandDocs{group: "server", since: "2.8.13", complexity: "O(N) where N is the number of commands to describe",
-				summary: "Describe commands for clients: all, or those named", arguments: syntax("[command-name...]")},
-		},
-		{
-			name: "list", arity: -2, flags: flagLoading | flagStale, handler: cmdCOMMANDLIST,
-			docs: commandDocs{group: "server", since: "7.0.0", complexity: "O(N) where N is the number of commands",
-				summary:   "Return the names of the commands",
-				arguments: syntax("[FILTERBY <MODULE module-name | ACLCAT category | PATTERN pattern:pattern>]")},
-		},
-		{
-			name: "help", arity: 2, flags: flagLoading | flagStale, handler: cmdHELP,
-			docs: commandDocs{group: "server", since: "5.0.0", complexity: "O(1)",
-				summary: "Print this help"},
-		},
-	},
-}}
-
 func cmdCOMMAND(s *session, c *call) {
 	table := s.server.table
 	c.out = resp.AppendArray(c.out, len(table.all))
@@ -189,9 +150,8 @@ func cmdHELP(_ *session, c *call) {
 	name := strings.ToUpper(container.name)
 	c.out = resp.AppendArray(c.out, 1+2*len(container.subs))
 	c.out = resp.AppendStatus(c.out, name+" <subcommand> [<arg> [value] [opt] ...]. Subcommands are:")
-	for i := range container.subs {
-		sub := &container.subs[i]
-		c.out = resp.AppendStatus(c.out, strings.TrimSpace(strings.ToUpper(sub.name)+" "+hintOf(sub.docs.arguments, " ")))
-		c.out = resp.AppendStatus(c.out, "    "+sub.docs.summary+".")
+	for _, sub := range container.subs {
+		c.out = resp.AppendStatus(c.out, strings.TrimSpace(strings.ToUpper(sub.name)+" "+hintOf(sub.arguments, " ")))
+		c.out = resp.AppendStatus(c.out, "    "+sub.summary+".")
 	}
 }

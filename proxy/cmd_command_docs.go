@@ -6,29 +6,11 @@ import (
 	"redlockd/redlock/resp"
 )
 
-// flagNames are the flags that COMMAND INFO shows.
-var flagNames = []struct {
-	flag commandFlags
-	name string
-}{
-	{flagWrite, "write"},
-	{flagReadOnly, "readonly"},
-	{flagAdmin, "admin"},
-	{flagPubSub, "pubsub"},
-	{flagNoScript, "noscript"},
-	{flagBlocking, "blocking"},
-	{flagLoading, "loading"},
-	{flagStale, "stale"},
-	{flagFast, "fast"},
-	{flagNoAuth, "no_auth"},
-	{flagMovable, "movablekeys"},
-}
-
 func (f commandFlags) names() []string {
 	var names []string
-	for _, known := range flagNames {
-		if f&known.flag != 0 {
-			names = append(names, known.name)
+	for i, name := range flagNames {
+		if f&(1<<i) != 0 {
+			names = append(names, name)
 		}
 	}
 	return names
@@ -50,8 +32,8 @@ func (cmd *command) categories() []string {
 	add(cmd.flags&flagAdmin != 0, "@dangerous")
 	add(cmd.flags&flagPubSub != 0, "@pubsub")
 	add(cmd.flags&flagBlocking != 0, "@blocking")
-	add(cmd.docs.group == "connection", "@connection")
-	add(cmd.docs.group == "scripting", "@scripting")
+	add(cmd.group == "connection", "@connection")
+	add(cmd.group == "scripting", "@scripting")
 	return names
 }
 
@@ -74,8 +56,8 @@ func appendCommandInfo(out []byte, proto int, cmd *command) []byte {
 		out = appendKeySpec(out, proto, cmd)
 	}
 	out = resp.AppendArray(out, len(cmd.subs))
-	for i := range cmd.subs {
-		out = appendCommandInfo(out, proto, &cmd.subs[i])
+	for _, sub := range cmd.subs {
+		out = appendCommandInfo(out, proto, sub)
 	}
 	return out
 }
@@ -125,9 +107,8 @@ func appendKeySpec(out []byte, proto int, cmd *command) []byte {
 
 // appendCommandDocs appends the map by which COMMAND DOCS describes a command.
 func appendCommandDocs(out []byte, proto int, cmd *command) []byte {
-	docs := &cmd.docs
-	n := 4
-	if len(docs.arguments) > 0 {
+	n := 3
+	if len(cmd.arguments) > 0 {
 		n++
 	}
 	if len(cmd.subs) > 0 {
@@ -135,21 +116,21 @@ func appendCommandDocs(out []byte, proto int, cmd *command) []byte {
 	}
 	out = resp.AppendMap(out, proto, n)
 	for _, pair := range [][2]string{
-		{"summary", docs.summary}, {"since", docs.since}, {"group", docs.group}, {"complexity", docs.complexity},
+		{"summary", cmd.summary}, {"since", cmd.since}, {"group", cmd.group},
 	} {
 		out = resp.AppendBulkString(out, pair[0])
 		out = resp.AppendBulkString(out, pair[1])
 	}
-	if len(docs.arguments) > 0 {
+	if len(cmd.arguments) > 0 {
 		out = resp.AppendBulkString(out, "arguments")
-		out = appendArguments(out, proto, docs.arguments)
+		out = appendArguments(out, proto, cmd.arguments)
 	}
 	if len(cmd.subs) > 0 {
 		out = resp.AppendBulkString(out, "subcommands")
 		out = resp.AppendMap(out, proto, len(cmd.subs))
-		for i := range cmd.subs {
-			out = resp.AppendBulkString(out, cmd.subs[i].fullName())
-			out = appendCommandDocs(out, proto, &cmd.subs[i])
+		for _, sub := range cmd.subs {
+			out = resp.AppendBulkString(out, sub.fullName())
+			out = appendCommandDocs(out, proto, sub)
 		}
 	}
 	return out

@@ -11,39 +11,6 @@ import (
 	"redlockd/redlock/resp"
 )
 
-var configCommands = []command{{
-	name: "config", arity: -2, flags: flagNoScript,
-	docs: commandDocs{group: "server", since: "2.0.0", complexity: "Depends on subcommand.",
-		summary: "Commands about the configuration"},
-	subs: []command{
-		{
-			name: "get", arity: -3, flags: flagAdmin | flagNoScript | flagLoading | flagStale, handler: cmdCONFIGGET,
-			docs: commandDocs{group: "server", since: "2.0.0", complexity: "O(N) where N is the number of settings",
-				summary: "Return the settings whose names match a glob", arguments: syntax("parameter...")},
-		},
-		{
-			name: "set", arity: -4, flags: flagAdmin | flagNoScript | flagLoading | flagStale, handler: cmdCONFIGSET,
-			docs: commandDocs{group: "server", since: "2.0.0", complexity: "O(1)",
-				summary: "Refused: settings are read when redlockd starts", arguments: syntax("<parameter value>...")},
-		},
-		{
-			name: "resetstat", arity: 2, flags: flagAdmin | flagNoScript | flagLoading | flagStale, handler: cmdCONFIGRESETSTAT,
-			docs: commandDocs{group: "server", since: "2.0.0", complexity: "O(N) where N is the number of commands",
-				summary: "Count the commands and errors of INFO from zero again"},
-		},
-		{
-			name: "rewrite", arity: 2, flags: flagAdmin | flagNoScript | flagLoading | flagStale, handler: cmdCONFIGREWRITE,
-			docs: commandDocs{group: "server", since: "2.8.0", complexity: "O(1)",
-				summary: "Refused: nothing changes while redlockd runs"},
-		},
-		{
-			name: "help", arity: 2, flags: flagLoading | flagStale, handler: cmdHELP,
-			docs: commandDocs{group: "server", since: "5.0.0", complexity: "O(1)",
-				summary: "Print this help"},
-		},
-	},
-}}
-
 // configPatternsMax bounds the patterns of one CONFIG GET: each setting is compared with all of them.
 const configPatternsMax = 64
 

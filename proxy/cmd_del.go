@@ -1,39 +1,5 @@
 package proxy
 
-// Commands that give a lock back.
-var delCommands = []command{
-	{
-		name: "delex", arity: -2, flags: flagWrite | flagFast, keys: oneKey, handler: cmdDELEX,
-		docs: commandDocs{group: "string", since: "8.4.0", complexity: roundComplexity,
-			summary:   "Release a key if this token holds it. Answers 1, or 0",
-			arguments: syntax("key:key [IFEQ token]")},
-	},
-	{
-		name: "delifeq", arity: 3, flags: flagWrite | flagFast, keys: oneKey, handler: cmdDELIFEQ,
-		docs: commandDocs{group: "string", since: "1.0.0", complexity: roundComplexity,
-			summary:   "Release a key if this token holds it. Answers 1, or 0",
-			arguments: syntax("key:key token")},
-	},
-	{
-		name: "del", arity: -2, flags: flagWrite, keys: allKeys, handler: cmdDEL,
-		docs: commandDocs{group: "generic", since: "1.0.0", complexity: roundComplexity,
-			summary:   "Release keys, whoever holds them; only if allow_unguarded is set, or behind WATCH",
-			arguments: syntax("key:key...")},
-	},
-	{
-		name: "unlink", arity: -2, flags: flagWrite | flagFast, keys: allKeys, handler: cmdDEL,
-		docs: commandDocs{group: "generic", since: "4.0.0", complexity: roundComplexity,
-			summary:   "Release keys, whoever holds them; only if allow_unguarded is set, or behind WATCH",
-			arguments: syntax("key:key...")},
-	},
-	{
-		name: "getdel", arity: 2, flags: flagWrite | flagFast, keys: oneKey, handler: cmdGETDEL,
-		docs: commandDocs{group: "string", since: "6.2.0", complexity: roundComplexity,
-			summary:   "Release a key, whoever holds it, and return the token; only if allow_unguarded is set, or behind WATCH",
-			arguments: syntax("key:key")},
-	},
-}
-
 const useInsteadOfDEL = "release a lock with UNLOCK key token, DELEX key IFEQ token, or a script that compares first"
 
 // cmdDELEX is DELEX key [IFEQ token], of Redis 8.4.

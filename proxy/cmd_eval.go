@@ -9,56 +9,6 @@ import (
 	"redlockd/redlock/sandbox"
 )
 
-// Scripts of lock libraries. What a script does is found out by running it (script_exchange.go), not by its text.
-var scriptCommands = []command{
-	{
-		name: "eval", arity: -3, flags: flagNoScript | flagMovable, keys: keySpec{numkeys: 2}, handler: cmdEVAL,
-		docs: commandDocs{group: "scripting", since: "2.6.0", complexity: scriptComplexity,
-			summary: "Run a lock script on what a quorum of masters holds, as one change", arguments: syntax("script numkeys:integer [key:key...] [arg...]")},
-	},
-	{
-		name: "evalsha", arity: -3, flags: flagNoScript | flagMovable, keys: keySpec{numkeys: 2}, handler: cmdEVALSHA,
-		docs: commandDocs{group: "scripting", since: "2.6.0", complexity: scriptComplexity,
-			summary: "Run a lock script that is known by its SHA1", arguments: syntax("sha1 numkeys:integer [key:key...] [arg...]")},
-	},
-	{
-		name: "eval_ro", arity: -3, flags: flagNoScript | flagReadOnly | flagMovable, keys: keySpec{numkeys: 2}, handler: cmdEVAL,
-		docs: commandDocs{group: "scripting", since: "7.0.0", complexity: scriptComplexity,
-			summary: "Run a script that only reads", arguments: syntax("script numkeys:integer [key:key...] [arg...]")},
-	},
-	{
-		name: "evalsha_ro", arity: -3, flags: flagNoScript | flagReadOnly | flagMovable, keys: keySpec{numkeys: 2}, handler: cmdEVALSHA,
-		docs: commandDocs{group: "scripting", since: "7.0.0", complexity: scriptComplexity,
-			summary: "Run a script that only reads and is known by its SHA1", arguments: syntax("sha1 numkeys:integer [key:key...] [arg...]")},
-	},
-	{
-		name: "script", arity: -2, flags: flagNoScript,
-		docs: commandDocs{group: "scripting", since: "2.6.0", complexity: "Depends on subcommand.", summary: "Commands about scripts"},
-		subs: []command{
-			{
-				name: "load", arity: 3, flags: flagNoScript | flagStale, handler: cmdSCRIPTLOAD,
-				docs: commandDocs{group: "scripting", since: "2.6.0", complexity: "O(N) where N is the length of the script",
-					summary: "Remember a script, also for the other redlockds of these masters. Answers its SHA1", arguments: syntax("script")},
-			},
-			{
-				name: "exists", arity: -3, flags: flagNoScript, handler: cmdSCRIPTEXISTS,
-				docs: commandDocs{group: "scripting", since: "2.6.0", complexity: "O(N) where N is the number of scripts",
-					summary: "Tell which scripts are remembered here", arguments: syntax("sha1...")},
-			},
-			{
-				name: "flush", arity: -2, flags: flagAdmin | flagNoScript, handler: cmdSCRIPTFLUSH,
-				docs: commandDocs{group: "scripting", since: "2.6.0", complexity: "O(N) where N is the number of scripts",
-					summary: "Forget the scripts that are remembered here", arguments: syntax("[ASYNC | SYNC]")},
-			},
-			{
-				name: "kill", arity: 2, flags: flagNoScript, handler: cmdSCRIPTKILL,
-				docs: commandDocs{group: "scripting", since: "2.6.0", complexity: "O(1)",
-					summary: "Answers that no script runs: none runs for long here"},
-			},
-		},
-	},
-}
-
 // scriptsOff is the refusal of a command that runs scripts or is about them, where the settings turn scripts off, and "" for others.
 func (srv *Server) scriptsOff(name []byte) string {
 	if !srv.opts.NoScripts {

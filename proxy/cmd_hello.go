@@ -10,31 +10,6 @@ import (
 	"redlockd/redlock/resp"
 )
 
-var helloCommands = []command{
-	{
-		name: "hello", arity: -1, flags: flagFast | flagLoading | flagStale | flagNoScript | flagNoAuth, handler: cmdHELLO,
-		docs: commandDocs{group: "connection", since: "6.0.0", complexity: "O(1)",
-			summary:   "Choose the protocol version, log in, name the connection; tell about the server",
-			arguments: syntax("[protover:integer [AUTH username password] [SETNAME clientname]]")},
-	},
-	{
-		name: "auth", arity: -2, flags: flagFast | flagLoading | flagStale | flagNoScript | flagNoAuth, handler: cmdAUTH,
-		docs: commandDocs{group: "connection", since: "1.0.0", complexity: "O(N) where N is the number of users",
-			summary:   "Log in",
-			arguments: syntax("[username] password")},
-	},
-	{
-		name: "quit", arity: -1, flags: flagFast | flagLoading | flagStale | flagNoScript | flagNoAuth, handler: cmdQUIT,
-		docs: commandDocs{group: "connection", since: "1.0.0", complexity: "O(1)",
-			summary: "Close the connection"},
-	},
-	{
-		name: "reset", arity: 1, flags: flagFast | flagLoading | flagStale | flagNoScript | flagNoAuth, handler: cmdRESET,
-		docs: commandDocs{group: "connection", since: "6.2.0", complexity: "O(1)",
-			summary: "Take the connection back to its beginning: RESP2, logged out, no name, no subscriptions"},
-	},
-}
-
 // defaultUser is who logs in with a password alone, and who every client is where no users are configured.
 const defaultUser = "default"
 

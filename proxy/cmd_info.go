@@ -16,13 +16,6 @@ import (
 	"redlockd/redlock/resp"
 )
 
-var infoCommands = []command{{
-	name: "info", arity: -1, flags: flagLoading | flagStale, handler: cmdINFO,
-	docs: commandDocs{group: "server", since: "1.0.0", complexity: "O(N) where N is the number of clients",
-		summary:   "Report on the server, its clients, its masters and its locks, by section",
-		arguments: syntax("[section...]")},
-}}
-
 // infoSections are the sections of INFO, in the order in which they are shown. The fields that Redis has too bear its
 // names, because exporters and client libraries read them; those of the sections Masters, Locks and Users are our own. To add a
 // field: print it in its section; a name must be unique over all sections, since clients put all of them in one map.

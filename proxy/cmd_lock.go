@@ -4,53 +4,11 @@ import (
 	"bytes"
 	"fmt"
 	"log/slog"
-	"slices"
-	"strings"
 	"time"
 
 	"redlockd/redlock"
 	"redlockd/redlock/resp"
 )
-
-// nativeCommands are redlockd's own.
-var nativeCommands = withForms(slices.Concat(lockCommands, multiCommands, inspectCommands))
-
-func withForms(commands []command) []command {
-	for i := range commands {
-		cmd := &commands[i]
-		cmd.form = strings.ToUpper(cmd.name) + " " + hintOf(cmd.docs.arguments, " ")
-	}
-	return commands
-}
-
-// nativeNames are their names, for whoever mistypes one.
-var nativeNames = func() (names []string) {
-	for _, cmd := range nativeCommands {
-		names = append(names, strings.ToUpper(cmd.name))
-	}
-	return names
-}()
-
-var lockCommands = []command{
-	{
-		name: "lock", arity: -3, flags: flagWrite | flagLock | flagBlocking | flagNoScript, keys: oneKey, handler: cmdLOCK,
-		docs: commandDocs{group: "generic", since: "1.0.0", complexity: roundComplexity,
-			summary:   "Lock a resource for ttl: ms, or a number with a unit (500ms 30s 5m 1h). Answers the token that holds it, the validity in ms and, with FENCE, the fence; null if another holds it",
-			arguments: syntax("resource:key ttl [TOKEN token] [WAIT ms] [FENCE]")},
-	},
-	{
-		name: "unlock", arity: 3, flags: flagWrite | flagFast | flagNoScript, keys: oneKey, handler: cmdUNLOCK,
-		docs: commandDocs{group: "generic", since: "1.0.0", complexity: roundComplexity,
-			summary:   "Release a resource. Answers 1, or 0 if the token does not hold it",
-			arguments: syntax("resource:key token")},
-	},
-	{
-		name: "extend", arity: 4, flags: flagWrite | flagFast | flagNoScript, keys: oneKey, handler: cmdEXTEND,
-		docs: commandDocs{group: "generic", since: "1.0.0", complexity: roundComplexity,
-			summary:   "Give a lock a new ttl: ms, or a number with a unit (500ms 30s 5m 1h). Answers the new validity in ms, or 0 if the token does not hold it",
-			arguments: syntax("resource:key token ttl")},
-	},
-}
 
 // cmdLOCK is LOCK resource ttl [TOKEN token] [WAIT ms] [FENCE].
 func cmdLOCK(s *session, c *call) {

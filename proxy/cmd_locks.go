@@ -9,22 +9,6 @@ import (
 	"redlockd/redlock/resp"
 )
 
-// What is known of the locks: by the masters (LOCKINFO), and by this server (LOCKS). No token is ever shown, only its digest.
-var inspectCommands = []command{
-	{
-		name: "lockinfo", arity: 2, flags: flagReadOnly | flagNoScript, keys: oneKey, handler: cmdLOCKINFO,
-		docs: commandDocs{group: "generic", since: "1.0.0", complexity: roundComplexity,
-			summary:   "Tell what the masters know of a resource, and how many wait for it here",
-			arguments: syntax("resource:key")},
-	},
-	{
-		name: "locks", arity: -1, flags: flagReadOnly | flagNoScript, handler: cmdLOCKS,
-		docs: commandDocs{group: "generic", since: "1.0.0", complexity: "O(N) where N is the number of leases granted through this server",
-			summary:   "List the leases that were granted through this server and still run, and resources with waiters",
-			arguments: syntax("[PATTERN glob:pattern] [COUNT n:integer]")},
-	},
-}
-
 // locksDefault and locksMax bound what LOCKS lists, locksBytesMax the bytes of its reply: one lease can have 64 names of 1 KB.
 const (
 	locksDefault  = 100

@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"slices"
 	"strconv"
 	"time"
 
@@ -12,68 +11,6 @@ import (
 // their commands by it: 7.2 is the first with CLIENT SETINFO and NO-TOUCH, and from 8.4 on lock libraries send
 // DELEX and SET … IFEQ in place of scripts. These work here, but other commands of 8.4 do not.
 const redisVersion = "7.2.0"
-
-// connectionCommands are the commands about a connection and about the server, answered as Redis answers them. None
-// of them touches a master.
-var connectionCommands = slices.Concat(helloCommands, miscCommands, clientCommands, commandCommands, configCommands,
-	infoCommands, pubsubCommands)
-
-var miscCommands = []command{
-	{
-		name: "ping", arity: -1, flags: flagFast, handler: cmdPING,
-		docs: commandDocs{group: "connection", since: "1.0.0", complexity: "O(1)",
-			summary:   "Tell whether the server is there",
-			arguments: syntax("[message]")},
-	},
-	{
-		name: "echo", arity: 2, flags: flagFast | flagLoading | flagStale, handler: cmdECHO,
-		docs: commandDocs{group: "connection", since: "1.0.0", complexity: "O(1)",
-			summary:   "Send the message back",
-			arguments: syntax("message")},
-	},
-	{
-		name: "select", arity: 2, flags: flagFast | flagLoading | flagStale, handler: cmdSELECT,
-		docs: commandDocs{group: "connection", since: "1.0.0", complexity: "O(1)",
-			summary:   "Select database 0, the only one",
-			arguments: syntax("index:integer")},
-	},
-	{
-		name: "time", arity: 1, flags: flagFast | flagLoading | flagStale, handler: cmdTIME,
-		docs: commandDocs{group: "server", since: "2.6.0", complexity: "O(1)",
-			summary: "Tell the time of this server's clock: seconds, and microseconds of the second"},
-	},
-	{
-		name: "role", arity: 1, flags: flagFast | flagLoading | flagStale | flagNoScript, handler: cmdROLE,
-		docs: commandDocs{group: "server", since: "2.8.12", complexity: "O(1)",
-			summary: "Tell the role in a replication: master, always, with no replica"},
-	},
-	{
-		name: "wait", arity: 3, flags: flagNoScript, handler: cmdWAIT,
-		docs: commandDocs{group: "generic", since: "3.0.0", complexity: "O(1)",
-			summary:   "Tell how many replicas have seen the writes: 0, at once, for there is none",
-			arguments: syntax("numreplicas:integer timeout:integer")},
-	},
-	{
-		name: "cluster", arity: -2, flags: flagStale, handler: cmdCLUSTER,
-		docs: commandDocs{group: "cluster", since: "3.0.0", complexity: "O(1)",
-			summary: "Refused: this endpoint is no cluster node"},
-	},
-	{
-		name: "readonly", arity: 1, flags: flagFast | flagLoading | flagStale, handler: cmdCLUSTER,
-		docs: commandDocs{group: "cluster", since: "3.0.0", complexity: "O(1)",
-			summary: "Refused: this endpoint is no cluster node"},
-	},
-	{
-		name: "readwrite", arity: 1, flags: flagFast | flagLoading | flagStale, handler: cmdCLUSTER,
-		docs: commandDocs{group: "cluster", since: "3.0.0", complexity: "O(1)",
-			summary: "Refused: this endpoint is no cluster node"},
-	},
-	{
-		name: "asking", arity: 1, flags: flagFast, handler: cmdCLUSTER,
-		docs: commandDocs{group: "cluster", since: "3.0.0", complexity: "O(1)",
-			summary: "Refused: this endpoint is no cluster node"},
-	},
-}
 
 func cmdPING(s *session, c *call) {
 	switch {

@@ -6,28 +6,6 @@ import (
 	"redlockd/redlock"
 )
 
-// Several resources as one lock, all or nothing.
-var multiCommands = []command{
-	{
-		name: "mlock", arity: -4, flags: flagWrite | flagLock | flagBlocking | flagNoScript | flagMovable, keys: keySpec{numkeys: 1}, handler: cmdMLOCK,
-		docs: commandDocs{group: "generic", since: "1.0.0", complexity: multiComplexity,
-			summary:   "Lock several resources as one lock, all or none. Answers as LOCK does",
-			arguments: syntax("numkeys:integer resource:key... ttl [TOKEN token] [WAIT ms] [FENCE]")},
-	},
-	{
-		name: "munlock", arity: -4, flags: flagWrite | flagFast | flagNoScript | flagMovable, keys: keySpec{numkeys: 1}, handler: cmdMUNLOCK,
-		docs: commandDocs{group: "generic", since: "1.0.0", complexity: multiComplexity,
-			summary:   "Release several resources. Answers 1, or 0 if the token does not hold them",
-			arguments: syntax("numkeys:integer resource:key... token")},
-	},
-	{
-		name: "mextend", arity: -5, flags: flagWrite | flagFast | flagNoScript | flagMovable, keys: keySpec{numkeys: 1}, handler: cmdMEXTEND,
-		docs: commandDocs{group: "generic", since: "1.0.0", complexity: multiComplexity,
-			summary:   "Give a lock of several resources a new ttl. Answers as EXTEND does",
-			arguments: syntax("numkeys:integer resource:key... token ttl")},
-	},
-}
-
 // cmdMLOCK is MLOCK numkeys resource… ttl [TOKEN token] [WAIT ms] [FENCE].
 func cmdMLOCK(s *session, c *call) {
 	if resources, rest, ok := c.resources(1, -1); ok {

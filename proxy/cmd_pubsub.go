@@ -12,39 +12,6 @@ import (
 // reaches the subscribers of all redlockds over the same masters (redlock/publish.go); like Redis's own it is not stored, and
 // not promised.
 
-var pubsubCommands = []command{
-	{
-		name: "subscribe", arity: -2, flags: flagPubSub | flagNoScript | flagLoading | flagStale, handler: cmdSUBSCRIBE,
-		docs: commandDocs{group: "pubsub", since: "2.0.0", complexity: "O(N*M) where N is the number of channels and M of those subscribed to already",
-			summary:   "Get the messages of channels, whichever redlockd they are published through",
-			arguments: syntax("channel...")},
-	},
-	{
-		name: "unsubscribe", arity: -1, flags: flagPubSub | flagNoScript | flagLoading | flagStale, handler: cmdUNSUBSCRIBE,
-		docs: commandDocs{group: "pubsub", since: "2.0.0", complexity: "as SUBSCRIBE",
-			summary:   "End subscriptions: those named, or all of SUBSCRIBE",
-			arguments: syntax("[channel...]")},
-	},
-	{
-		name: "psubscribe", arity: -2, flags: flagPubSub | flagNoScript | flagLoading | flagStale, handler: cmdPSUBSCRIBE,
-		docs: commandDocs{group: "pubsub", since: "2.0.0", complexity: "as SUBSCRIBE",
-			summary:   "Get the messages of all channels whose names match",
-			arguments: syntax("pattern:pattern...")},
-	},
-	{
-		name: "punsubscribe", arity: -1, flags: flagPubSub | flagNoScript | flagLoading | flagStale, handler: cmdPUNSUBSCRIBE,
-		docs: commandDocs{group: "pubsub", since: "2.0.0", complexity: "as SUBSCRIBE",
-			summary:   "End subscriptions: those named, or all of PSUBSCRIBE",
-			arguments: syntax("[pattern:pattern...]")},
-	},
-	{
-		name: "publish", arity: 3, flags: flagPubSub | flagLoading | flagStale, handler: cmdPUBLISH,
-		docs: commandDocs{group: "pubsub", since: "2.0.0", complexity: "O(N) where N is the number of subscribers here",
-			summary:   "Send a message to the subscribers of a channel on every redlockd. Answers how many of them are clients of this one",
-			arguments: syntax("channel message")},
-	},
-}
-
 // subscriptionBytesMax bounds what one client's subscriptions may take here: their names, and subscriptionCost for each.
 const (
 	subscriptionBytesMax = 64 << 10

@@ -64,12 +64,12 @@ var refusalOf = func() map[string]string {
 }()
 
 // notServed is the error for a command that has no row in the table. args[0] is its name.
-func notServed(args [][]byte) string {
+func (t *commandTable) notServed(args [][]byte) string {
 	name := string(args[0])
 	if use, ok := refusalOf[strings.ToLower(name)]; ok {
 		return fmt.Sprintf("ERR %s is not served: this endpoint serves locks only; %s", strings.ToUpper(name), use)
 	}
-	return unknownCommand(args)
+	return unknownCommand(args, t.native)
 }
 
 // wrongSubcommandArity is the error of a subcommand that finds too many arguments where the table sets no limit.

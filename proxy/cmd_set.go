@@ -7,46 +7,6 @@ import (
 	"redlockd/redlock/resp"
 )
 
-// Commands that take a lock as libraries for one instance do: SET with NX, and its kin.
-var setCommands = []command{
-	{
-		name: "set", arity: -3, flags: flagWrite | flagLock, keys: oneKey, handler: cmdSET,
-		docs: commandDocs{group: "string", since: "1.0.0", complexity: roundComplexity,
-			summary:   "With NX: lock a key by a token for a time. With IFEQ: let another token hold it, or prolong it. Others only if allow_unguarded is set",
-			arguments: syntax("key:key value [NX | XX | IFEQ token] [GET] [EX seconds:integer | PX milliseconds:integer | EXAT unix-time-seconds:unix-time | PXAT unix-time-milliseconds:unix-time | KEEPTTL]")},
-	},
-	{
-		name: "setnx", arity: 3, flags: flagWrite | flagFast | flagLock, keys: oneKey, handler: cmdSETNX,
-		docs: commandDocs{group: "string", since: "1.0.0", complexity: roundComplexity,
-			summary:   "Lock a key by a token for the default_ttl of the settings",
-			arguments: syntax("key:key value")},
-	},
-	{
-		name: "msetnx", arity: -3, flags: flagWrite | flagLock, keys: keySpec{first: 1, last: -1, step: 2}, handler: cmdMSETNX,
-		docs: commandDocs{group: "string", since: "1.0.1", complexity: roundComplexity,
-			summary:   "Lock several keys, all or none, for the default_ttl of the settings",
-			arguments: syntax("<key:key value>...")},
-	},
-	{
-		name: "setex", arity: 4, flags: flagWrite | flagLock, keys: oneKey, handler: cmdSETEX,
-		docs: commandDocs{group: "string", since: "2.0.0", complexity: roundComplexity,
-			summary:   "Set a key for so many seconds, whoever holds it; only if allow_unguarded is set",
-			arguments: syntax("key:key seconds:integer value")},
-	},
-	{
-		name: "psetex", arity: 4, flags: flagWrite | flagLock, keys: oneKey, handler: cmdSETEX,
-		docs: commandDocs{group: "string", since: "2.6.0", complexity: roundComplexity,
-			summary:   "Set a key for so many ms, whoever holds it; only if allow_unguarded is set",
-			arguments: syntax("key:key milliseconds:integer value")},
-	},
-	{
-		name: "getset", arity: 3, flags: flagWrite | flagFast | flagLock, keys: oneKey, handler: cmdGETSET,
-		docs: commandDocs{group: "string", since: "1.0.0", complexity: roundComplexity,
-			summary:   "Set a key for the default_ttl of the settings, whoever holds it, and return what it held; only if allow_unguarded is set",
-			arguments: syntax("key:key value")},
-	},
-}
-
 const useInsteadOfSET = "take a lock with SET key token NX PX ms or LOCK, prolong it with SET key token IFEQ token PX ms or EXTEND"
 
 func cmdSET(s *session, c *call) {

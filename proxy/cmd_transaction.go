@@ -9,38 +9,6 @@ import (
 	"redlockd/redlock/sandbox"
 )
 
-// Transactions: WATCH, a look, MULTI, changes, EXEC is how libraries compare and change without a script. Here it is one commit: what
-// the watched keys held when WATCH came guards what is queued. Values are compared, not writes: a key that was given away and is
-// held by the same token again, or that was only prolonged, counts as unchanged, which is all that an owner asks.
-var transactionCommands = []command{
-	{
-		name: "watch", arity: -2, flags: flagFast | flagNoScript, keys: allKeys, handler: cmdWATCH,
-		docs: commandDocs{group: "transactions", since: "2.2.0", complexity: roundComplexity,
-			summary:   "Have the next EXEC do nothing if one of these keys is held by another token then",
-			arguments: syntax("key:key...")},
-	},
-	{
-		name: "unwatch", arity: 1, flags: flagFast | flagNoScript, handler: cmdUNWATCH,
-		docs: commandDocs{group: "transactions", since: "2.2.0", complexity: "O(1)",
-			summary: "Forget all watched keys"},
-	},
-	{
-		name: "multi", arity: 1, flags: flagFast | flagNoScript, handler: cmdMULTI,
-		docs: commandDocs{group: "transactions", since: "1.2.0", complexity: "O(1)",
-			summary: "Queue the commands that follow until EXEC"},
-	},
-	{
-		name: "exec", arity: 1, flags: flagNoScript, handler: cmdEXEC,
-		docs: commandDocs{group: "transactions", since: "1.2.0", complexity: roundComplexity,
-			summary: "Execute the queued commands as one, if no watched key has changed"},
-	},
-	{
-		name: "discard", arity: 1, flags: flagFast | flagNoScript, handler: cmdDISCARD,
-		docs: commandDocs{group: "transactions", since: "2.0.0", complexity: "O(1)",
-			summary: "Forget the queued commands and all watched keys"},
-	},
-}
-
 // transaction is what a session has watched and queued. It belongs to the reader goroutine; an operation that completes writes
 // to it while it holds the session back.
 type transaction struct {
@@ -96,23 +64,11 @@ func (s *session) notQueued(cmd *command) string {
 		case "multi", "exec", "discard", "watch", "unwatch", "reset", "quit":
 			return ""
 		}
-		if cmd.inTransaction() {
+		if cmd.flags&flagInMulti != 0 {
 			return ""
 		}
 	}
 	return fmt.Sprintf("ERR %s cannot be queued: a transaction here is one change of locks, made of commands on keys", strings.ToUpper(strings.ReplaceAll(cmd.fullName(), "|", " ")))
-}
-
-// inTransaction tells whether the command is a drop-in effect.
-func (cmd *command) inTransaction() bool {
-	for _, group := range [][]command{setCommands, readCommands, delCommands, expireCommands} {
-		for i := range group {
-			if group[i].name == cmd.name {
-				return true
-			}
-		}
-	}
-	return false
 }
 
 // watch is a WATCH on its way.

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// syntax turns one line, as a manual page shows it, into the arguments of commandDocs:
+// syntax turns one line, as a manual page shows it, into the arguments of a row:
 //
 //	resource:key ttl:integer [TOKEN token] [WAIT ms:integer] [FENCE]
 //

@@ -1,87 +1,220 @@
 package proxy
 
-import (
-	"cmp"
-	"fmt"
-	"slices"
-)
+// To add a command that needs no masters, or only operations that the engine has already:
+//
+//  1. Write its handler cmdNAME in the cmd_*.go file of its group. The comment of type call says what a handler may do.
+//  2. Give it a row below. Arity, key positions, the permission of users with a list of resources, COMMAND, COMMAND DOCS
+//     (so redis-cli's hints), HELP and the usage in error messages follow from the row's first string (command_table.go, row).
+//  3. If Redis has the command and redlockd refused it so far, take its name out of the list in cmd_refused.go.
+//  4. If clients or scripts may also call it from Lua, add it to scriptCalls (script_call.go).
+//  5. Write a dialogue test beside the handler, and a line in README's table of commands.
+//
+// TestCommandTable compares the rows with a real redis-server. TestConfinedUserWithEveryCommand tries each row's key
+// positions with a user that may not use the key.
 
-// commandRows are the commands that this endpoint serves.
-var commandRows = slices.Concat(nativeCommands, dropInCommands, scriptCommands, connectionCommands)
+// commandRows are the commands that this server serves.
+var commandRows = []command{
+	// redlockd's own.
+	row("lock resource:key ttl [TOKEN token] [WAIT ms] [FENCE]", cmdLOCK, flagWrite|flagLock|flagBlocking|flagNoScript|flagNative,
+		"generic", "1.0.0", "Lock a resource for ttl: ms, or a number with a unit (500ms 30s 5m 1h). Answers the token that holds it, the validity in ms and, with FENCE, the fence; null if another holds it"),
+	row("unlock resource:key token", cmdUNLOCK, flagWrite|flagFast|flagNoScript|flagNative,
+		"generic", "1.0.0", "Release a resource. Answers 1, or 0 if the token does not hold it"),
+	row("extend resource:key token ttl", cmdEXTEND, flagWrite|flagFast|flagNoScript|flagNative,
+		"generic", "1.0.0", "Give a lock a new ttl: ms, or a number with a unit (500ms 30s 5m 1h). Answers the new validity in ms, or 0 if the token does not hold it"),
+	row("mlock numkeys:integer resource:key... ttl [TOKEN token] [WAIT ms] [FENCE]", cmdMLOCK, flagWrite|flagLock|flagBlocking|flagNoScript|flagNative,
+		"generic", "1.0.0", "Lock several resources as one lock, all or none. Answers as LOCK does"),
+	row("munlock numkeys:integer resource:key... token", cmdMUNLOCK, flagWrite|flagFast|flagNoScript|flagNative,
+		"generic", "1.0.0", "Release several resources. Answers 1, or 0 if the token does not hold them"),
+	row("mextend numkeys:integer resource:key... token ttl", cmdMEXTEND, flagWrite|flagFast|flagNoScript|flagNative,
+		"generic", "1.0.0", "Give a lock of several resources a new ttl. Answers as EXTEND does"),
+	row("lockinfo resource:key", cmdLOCKINFO, flagReadOnly|flagNoScript|flagNative,
+		"generic", "1.0.0", "Tell what the masters know of a resource, and how many wait for it here"),
+	row("locks [PATTERN glob:pattern] [COUNT n:integer]", cmdLOCKS, flagReadOnly|flagNoScript|flagNative,
+		"generic", "1.0.0", "List the leases that were granted through this server and still run, and resources with waiters"),
 
-// commandTable finds the row of a command by its name.
-type commandTable struct {
-	byName map[string]*command
-	all    []*command // in order of name; subcommands are in their rows
-	rows   []*command // the same, each with its subcommands behind it
-}
+	// Redis commands by which libraries lock: each becomes a reading and a guarded commit (dropin.go).
+	row("set key:key value [NX | XX | IFEQ token] [GET] [EX seconds:integer | PX milliseconds:integer | EXAT unix-time-seconds:unix-time | PXAT unix-time-milliseconds:unix-time | KEEPTTL]", cmdSET, flagWrite|flagLock|flagInMulti,
+		"string", "1.0.0", "With NX: lock a key by a token for a time. With IFEQ: let another token hold it, or prolong it. Others only if allow_unguarded is set"),
+	row("setnx key:key value", cmdSETNX, flagWrite|flagFast|flagLock|flagInMulti,
+		"string", "1.0.0", "Lock a key by a token for the default_ttl of the settings"),
+	row("msetnx <key:key value>...", cmdMSETNX, flagWrite|flagLock|flagInMulti,
+		"string", "1.0.1", "Lock several keys, all or none, for the default_ttl of the settings"),
+	row("setex key:key seconds:integer value", cmdSETEX, flagWrite|flagLock|flagInMulti,
+		"string", "2.0.0", "Set a key for so many seconds, whoever holds it; only if allow_unguarded is set"),
+	row("psetex key:key milliseconds:integer value", cmdSETEX, flagWrite|flagLock|flagInMulti,
+		"string", "2.6.0", "Set a key for so many ms, whoever holds it; only if allow_unguarded is set"),
+	row("getset key:key value", cmdGETSET, flagWrite|flagFast|flagLock|flagInMulti,
+		"string", "1.0.0", "Set a key for the default_ttl of the settings, whoever holds it, and return what it held; only if allow_unguarded is set"),
+	row("get key:key", readCommand(runGET), flagReadOnly|flagFast|flagInMulti,
+		"string", "1.0.0", "Return the token that holds a key"),
+	row("mget key:key...", readCommand(runMGET), flagReadOnly|flagFast|flagInMulti,
+		"string", "1.0.0", "Return the tokens that hold keys"),
+	row("strlen key:key", readCommand(runSTRLEN), flagReadOnly|flagFast|flagInMulti,
+		"string", "2.2.0", "Return the length of the token that holds a key"),
+	row("exists key:key...", readCommand(runEXISTS), flagReadOnly|flagFast|flagInMulti,
+		"generic", "1.0.0", "Count which of the keys are held"),
+	row("type key:key", readCommand(runTYPE), flagReadOnly|flagFast|flagInMulti,
+		"generic", "1.0.0", "Return the type of a key: string, if it is held"),
+	row("pttl key:key", readCommand(runTTL(false, false)), flagReadOnly|flagFast|flagInMulti,
+		"generic", "2.6.0", "Return for how many ms a key is held, less the drift"),
+	row("ttl key:key", readCommand(runTTL(true, false)), flagReadOnly|flagFast|flagInMulti,
+		"generic", "1.0.0", "Return for how many seconds a key is held, less the drift"),
+	row("pexpiretime key:key", readCommand(runTTL(false, true)), flagReadOnly|flagFast|flagInMulti,
+		"generic", "7.0.0", "Return until when a key is held, in ms since 1970"),
+	row("expiretime key:key", readCommand(runTTL(true, true)), flagReadOnly|flagFast|flagInMulti,
+		"generic", "7.0.0", "Return until when a key is held, in seconds since 1970"),
+	row("delex key:key [IFEQ token]", cmdDELEX, flagWrite|flagFast|flagInMulti,
+		"string", "8.4.0", "Release a key if this token holds it. Answers 1, or 0"),
+	row("delifeq key:key token", cmdDELIFEQ, flagWrite|flagFast|flagInMulti,
+		"string", "1.0.0", "Release a key if this token holds it. Answers 1, or 0"),
+	row("del key:key...", cmdDEL, flagWrite|flagInMulti,
+		"generic", "1.0.0", "Release keys, whoever holds them; only if allow_unguarded is set, or behind WATCH"),
+	row("unlink key:key...", cmdDEL, flagWrite|flagFast|flagInMulti,
+		"generic", "4.0.0", "Release keys, whoever holds them; only if allow_unguarded is set, or behind WATCH"),
+	row("getdel key:key", cmdGETDEL, flagWrite|flagFast|flagInMulti,
+		"string", "6.2.0", "Release a key, whoever holds it, and return the token; only if allow_unguarded is set, or behind WATCH"),
+	row("expire key:key seconds:integer [NX | XX | GT | LT]", cmdEXPIRE, flagWrite|flagFast|flagInMulti,
+		"generic", "1.0.0", "Prolong a key, whoever holds it; only if allow_unguarded is set, or behind WATCH"),
+	row("pexpire key:key milliseconds:integer [NX | XX | GT | LT]", cmdEXPIRE, flagWrite|flagFast|flagInMulti,
+		"generic", "2.6.0", "Prolong a key, whoever holds it; only if allow_unguarded is set, or behind WATCH"),
+	row("expireat key:key unix-time-seconds:unix-time [NX | XX | GT | LT]", cmdEXPIRE, flagWrite|flagFast|flagInMulti,
+		"generic", "1.2.0", "Prolong a key, whoever holds it; only if allow_unguarded is set, or behind WATCH"),
+	row("pexpireat key:key unix-time-milliseconds:unix-time [NX | XX | GT | LT]", cmdEXPIRE, flagWrite|flagFast|flagInMulti,
+		"generic", "2.6.0", "Prolong a key, whoever holds it; only if allow_unguarded is set, or behind WATCH"),
+	row("persist key:key", cmdPERSIST, flagWrite|flagFast|flagInMulti,
+		"generic", "2.2.0", "Prolong a key by the default_ttl of the settings; only if allow_unguarded is set, or behind WATCH"),
+	row("watch key:key...", cmdWATCH, flagFast|flagNoScript,
+		"transactions", "2.2.0", "Have the next EXEC do nothing if one of these keys is held by another token then"),
+	row("unwatch", cmdUNWATCH, flagFast|flagNoScript,
+		"transactions", "2.2.0", "Forget all watched keys"),
+	row("multi", cmdMULTI, flagFast|flagNoScript,
+		"transactions", "1.2.0", "Queue the commands that follow until EXEC"),
+	row("exec", cmdEXEC, flagNoScript,
+		"transactions", "1.2.0", "Execute the queued commands as one, if no watched key has changed"),
+	row("discard", cmdDISCARD, flagFast|flagNoScript,
+		"transactions", "2.0.0", "Forget the queued commands and all watched keys"),
+	row("eval script numkeys:integer [key:key...] [arg...]", cmdEVAL, flagNoScript,
+		"scripting", "2.6.0", "Run a lock script on what a quorum of masters holds, as one change"),
+	row("evalsha sha1 numkeys:integer [key:key...] [arg...]", cmdEVALSHA, flagNoScript,
+		"scripting", "2.6.0", "Run a lock script that is known by its SHA1"),
+	row("eval_ro script numkeys:integer [key:key...] [arg...]", cmdEVAL, flagNoScript|flagReadOnly,
+		"scripting", "7.0.0", "Run a script that only reads"),
+	row("evalsha_ro sha1 numkeys:integer [key:key...] [arg...]", cmdEVALSHA, flagNoScript|flagReadOnly,
+		"scripting", "7.0.0", "Run a script that only reads and is known by its SHA1"),
+	row("script ...", nil, flagNoScript,
+		"scripting", "2.6.0", "Commands about scripts"),
+	row("script|load script", cmdSCRIPTLOAD, flagNoScript,
+		"scripting", "2.6.0", "Remember a script, also for the other redlockds of these masters. Answers its SHA1"),
+	row("script|exists sha1...", cmdSCRIPTEXISTS, flagNoScript,
+		"scripting", "2.6.0", "Tell which scripts are remembered here"),
+	row("script|flush [ASYNC | SYNC]", cmdSCRIPTFLUSH, flagAdmin|flagNoScript,
+		"scripting", "2.6.0", "Forget the scripts that are remembered here"),
+	row("script|kill", cmdSCRIPTKILL, flagNoScript,
+		"scripting", "2.6.0", "Answers that no script runs: none runs for long here"),
 
-// commandNameMax bounds the names that find looks for.
-const commandNameMax = 32
-
-// newCommandTable makes the table of rows. It panics on a table that cannot be right.
-func newCommandTable(rows []command) *commandTable {
-	t := &commandTable{byName: make(map[string]*command)}
-	for _, row := range rows {
-		cmd := &row
-		if t.byName[cmd.name] != nil || len(cmd.name) > commandNameMax || cmd.arity == 0 {
-			panic(fmt.Sprintf("command %q: two rows, too long a name, or no arity", cmd.name))
-		}
-		t.byName[cmd.name] = cmd
-		t.all = append(t.all, cmd)
-		cmd.stats = new(commandStats)
-		cmd.subs = slices.Clone(cmd.subs)
-		for i := range cmd.subs {
-			cmd.subs[i].parent = cmd
-			cmd.subs[i].stats = new(commandStats)
-		}
-	}
-	slices.SortFunc(t.all, func(a, b *command) int { return cmp.Compare(a.name, b.name) })
-	for _, cmd := range t.all {
-		t.rows = append(t.rows, cmd)
-		for i := range cmd.subs {
-			t.rows = append(t.rows, &cmd.subs[i])
-		}
-	}
-	return t
-}
-
-// find returns the row of a command, or of its subcommand; or nil, and the error to answer.
-func (t *commandTable) find(args [][]byte) (*command, string) {
-	cmd := t.named(args[0])
-	if cmd == nil {
-		return nil, notServed(args)
-	}
-	if len(cmd.subs) == 0 || len(args) == 1 {
-		return cmd, ""
-	}
-	if sub := cmd.sub(args[1]); sub != nil {
-		return sub, ""
-	}
-	return nil, unknownSubcommand(args)
-}
-
-// sub finds a subcommand by its name in any case; nil if there is none.
-func (cmd *command) sub(name []byte) *command {
-	for i := range cmd.subs {
-		if equalFold(name, cmd.subs[i].name) {
-			return &cmd.subs[i]
-		}
-	}
-	return nil
-}
-
-// named finds a command by its name in any case, without allocating.
-func (t *commandTable) named(name []byte) *command {
-	var lower [commandNameMax]byte
-	if len(name) > len(lower) {
-		return nil
-	}
-	for i, c := range name {
-		if c >= 'A' && c <= 'Z' {
-			c += 'a' - 'A'
-		}
-		lower[i] = c
-	}
-	return t.byName[string(lower[:len(name)])]
+	// The connection and the server, answered as Redis answers them. None of these touches a master, but PUBLISH.
+	row("hello [protover:integer [AUTH username password] [SETNAME clientname]]", cmdHELLO, flagFast|flagNoScript|flagNoAuth,
+		"connection", "6.0.0", "Choose the protocol version, log in, name the connection; tell about the server"),
+	row("auth [username] password", cmdAUTH, flagFast|flagNoScript|flagNoAuth,
+		"connection", "1.0.0", "Log in"),
+	row("quit ...", cmdQUIT, flagFast|flagNoScript|flagNoAuth,
+		"connection", "1.0.0", "Close the connection"),
+	row("reset", cmdRESET, flagFast|flagNoScript|flagNoAuth,
+		"connection", "6.2.0", "Take the connection back to its beginning: RESP2, logged out, no name, no subscriptions"),
+	row("ping [message]", cmdPING, flagFast,
+		"connection", "1.0.0", "Tell whether the server is there"),
+	row("echo message", cmdECHO, flagFast,
+		"connection", "1.0.0", "Send the message back"),
+	row("select index:integer", cmdSELECT, flagFast,
+		"connection", "1.0.0", "Select database 0, the only one"),
+	row("time", cmdTIME, flagFast,
+		"server", "2.6.0", "Tell the time of this server's clock: seconds, and microseconds of the second"),
+	row("role", cmdROLE, flagFast|flagNoScript,
+		"server", "2.8.12", "Tell the role in a replication: master, always, with no replica"),
+	row("wait numreplicas:integer timeout:integer", cmdWAIT, flagNoScript,
+		"generic", "3.0.0", "Tell how many replicas have seen the writes: 0, at once, for there is none"),
+	row("cluster subcommand ...", cmdCLUSTER, 0,
+		"cluster", "3.0.0", "Refused: this endpoint is no cluster node"),
+	row("readonly", cmdCLUSTER, flagFast,
+		"cluster", "3.0.0", "Refused: this endpoint is no cluster node"),
+	row("readwrite", cmdCLUSTER, flagFast,
+		"cluster", "3.0.0", "Refused: this endpoint is no cluster node"),
+	row("asking", cmdCLUSTER, flagFast,
+		"cluster", "3.0.0", "Refused: this endpoint is no cluster node"),
+	row("client ...", nil, flagNoScript,
+		"connection", "2.4.0", "Commands about client connections"),
+	row("client|id", cmdCLIENTID, flagNoScript,
+		"connection", "5.0.0", "Return the number of this connection"),
+	row("client|getname", cmdCLIENTGETNAME, flagNoScript,
+		"connection", "2.6.9", "Return the name of this connection"),
+	row("client|setname connection-name", cmdCLIENTSETNAME, flagNoScript,
+		"connection", "2.6.9", "Name this connection; an empty name takes the name away"),
+	row("client|setinfo <LIB-NAME libname | LIB-VER libver>", cmdCLIENTSETINFO, flagNoScript,
+		"connection", "7.2.0", "Tell the client library of this connection"),
+	row("client|info", cmdCLIENTINFO, flagNoScript,
+		"connection", "6.2.0", "Return the line of CLIENT LIST of this connection"),
+	row("client|list [TYPE <NORMAL | MASTER | REPLICA | PUBSUB> | ID client-id:integer...]", cmdCLIENTLIST, flagAdmin|flagNoScript,
+		"connection", "2.4.0", "List the connections"),
+	row("client|kill <address | <ID client-id:integer | TYPE <NORMAL | MASTER | REPLICA | PUBSUB> | USER username | ADDR address | LADDR address | SKIPME <YES | NO>>...>", cmdCLIENTKILL, flagAdmin|flagNoScript,
+		"connection", "2.4.0", "Close connections. A lock that a closed connection waits for is not granted to it any more"),
+	row("client|unblock client-id:integer [TIMEOUT | ERROR]", cmdCLIENTUNBLOCK, flagAdmin|flagNoScript,
+		"connection", "5.0.0", "End the wait of a LOCK with WAIT: it answers null, or with ERROR the error UNBLOCKED"),
+	row("client|reply <ON | OFF | SKIP>", cmdCLIENTREPLY, flagNoScript,
+		"connection", "3.2.0", "Turn replies on or off, or skip that of the next command"),
+	row("client|no-evict <ON | OFF>", cmdCLIENTNOEVICT, flagAdmin|flagNoScript,
+		"connection", "7.0.0", "Accepted and without effect: who reads too slowly is closed all the same"),
+	row("client|no-touch <ON | OFF>", cmdCLIENTNOEVICT, flagNoScript,
+		"connection", "7.2.0", "Accepted and without effect: there is no cache to touch"),
+	row("client|tracking <ON | OFF> ...", cmdCLIENTTRACKING, flagNoScript,
+		"connection", "6.0.0", "Refused when it is to be turned on: a lock must never be answered from a client's cache"),
+	row("client|trackinginfo", cmdCLIENTTRACKINGINFO, flagNoScript,
+		"connection", "6.2.0", "Say that tracking is off"),
+	row("client|caching <YES | NO>", cmdCLIENTCACHING, flagNoScript,
+		"connection", "6.0.0", "Refused, as tracking is off"),
+	row("client|getredir", cmdCLIENTGETREDIR, flagNoScript,
+		"connection", "6.0.0", "Return -1: tracking is off"),
+	row("client|pause timeout:integer [WRITE | ALL]", cmdCLIENTPAUSE, flagAdmin|flagNoScript,
+		"connection", "3.0.0", "Refused: the leases would run out while their holders wait"),
+	row("client|unpause", cmdCLIENTPAUSE, flagAdmin|flagNoScript,
+		"connection", "6.2.0", "Refused, as CLIENT PAUSE is"),
+	row("client|help", cmdHELP, 0,
+		"connection", "5.0.0", "Print this help"),
+	row("command ...", cmdCOMMAND, 0,
+		"server", "2.8.13", "Describe all commands for clients"),
+	row("command|count", cmdCOMMANDCOUNT, 0,
+		"server", "2.8.13", "Return the number of commands"),
+	row("command|docs [command-name...]", cmdCOMMANDDOCS, 0,
+		"server", "7.0.0", "Describe commands for people: all, or those named"),
+	row("command|getkeys command [arg...]", cmdCOMMANDGETKEYS, 0,
+		"server", "2.8.13", "Return the keys of a whole command"),
+	row("command|info [command-name...]", cmdCOMMANDINFO, 0,
+		"server", "2.8.13", "Describe commands for clients: all, or those named"),
+	row("command|list [FILTERBY <MODULE module-name | ACLCAT category | PATTERN pattern:pattern>]", cmdCOMMANDLIST, 0,
+		"server", "7.0.0", "Return the names of the commands"),
+	row("command|help", cmdHELP, 0,
+		"server", "5.0.0", "Print this help"),
+	row("config ...", nil, flagNoScript,
+		"server", "2.0.0", "Commands about the configuration"),
+	row("config|get parameter...", cmdCONFIGGET, flagAdmin|flagNoScript,
+		"server", "2.0.0", "Return the settings whose names match a glob"),
+	row("config|set <parameter value>...", cmdCONFIGSET, flagAdmin|flagNoScript,
+		"server", "2.0.0", "Refused: settings are read when redlockd starts"),
+	row("config|resetstat", cmdCONFIGRESETSTAT, flagAdmin|flagNoScript,
+		"server", "2.0.0", "Count the commands and errors of INFO from zero again"),
+	row("config|rewrite", cmdCONFIGREWRITE, flagAdmin|flagNoScript,
+		"server", "2.8.0", "Refused: nothing changes while redlockd runs"),
+	row("config|help", cmdHELP, 0,
+		"server", "5.0.0", "Print this help"),
+	row("info [section...]", cmdINFO, 0,
+		"server", "1.0.0", "Report on the server, its clients, its masters and its locks, by section"),
+	row("subscribe channel...", cmdSUBSCRIBE, flagPubSub|flagNoScript,
+		"pubsub", "2.0.0", "Get the messages of channels, whichever redlockd they are published through"),
+	row("unsubscribe [channel...]", cmdUNSUBSCRIBE, flagPubSub|flagNoScript,
+		"pubsub", "2.0.0", "End subscriptions: those named, or all of SUBSCRIBE"),
+	row("psubscribe pattern:pattern...", cmdPSUBSCRIBE, flagPubSub|flagNoScript,
+		"pubsub", "2.0.0", "Get the messages of all channels whose names match"),
+	row("punsubscribe [pattern:pattern...]", cmdPUNSUBSCRIBE, flagPubSub|flagNoScript,
+		"pubsub", "2.0.0", "End subscriptions: those named, or all of PSUBSCRIBE"),
+	row("publish channel message", cmdPUBLISH, flagPubSub,
+		"pubsub", "2.0.0", "Send a message to the subscribers of a channel on every redlockd. Answers how many of them are clients of this one"),
 }

@@ -18,7 +18,7 @@
 // keyspace_write.go, with the options and times of command_options.go. Messages (PUBLISH) find their subscribers in subscribers.go.
 //
 // session.go has the loop around it, server.go the life of sessions, sweep.go their timeouts, newcomer.go what those may cost who
-// have not logged in. The commands are in cmd_*.go; what a command is, and how one is added, in call.go; which error has which
+// have not logged in. The commands are in cmd_*.go; their table is in commands.go, which says how one is added; which error has which
 // code, in errors.go. Those who watch come over HTTP: http.go, with metrics.go and http_status.go.
 //
 // # What is promised

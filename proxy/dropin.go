@@ -25,9 +25,6 @@ import (
 // A command is executed in order behind those before it from the same client: a single round is kept in order by the lanes of
 // the engine, one that may take several holds back what follows.
 
-// dropInCommands are answered as Redis answers them, from a quorum.
-var dropInCommands = slices.Concat(setCommands, readCommands, delCommands, expireCommands, transactionCommands)
-
 // effect is one drop-in command, ready to be run.
 type effect struct {
 	run  keyCommand

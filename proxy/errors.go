@@ -63,14 +63,14 @@ func wrongArity(cmd *command) string {
 
 // unknownCommand and unknownSubcommand have Redis's wording, which client libraries look for. Behind it stands the command of
 // redlockd's own that was probably meant.
-func unknownCommand(args [][]byte) string {
+func unknownCommand(args [][]byte, native []string) string {
 	var b strings.Builder
 	b.WriteString("ERR unknown command '" + clipped(args[0], 128) + "', with args beginning with: ")
 	for start, i := b.Len(), 1; i < len(args) && b.Len()-start < 128; i++ {
 		b.WriteString("'" + clipped(args[i], 128-(b.Len()-start)) + "' ")
 	}
 	if len(args[0]) <= commandNameMax { // the search takes as long as the name
-		if nearest := Nearest(string(args[0]), nativeNames); nearest != "" {
+		if nearest := Nearest(string(args[0]), native); nearest != "" {
 			b.WriteString("Did you mean " + nearest + "?")
 		}
 	}

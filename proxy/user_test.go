@@ -82,7 +82,7 @@ func TestConfinedUserWithEveryCommand(t *testing.T) {
 	c.do("AUTH", "billing", "b").is("+OK")
 	tried := 0
 	for _, cmd := range srv.table.rows {
-		hasKey := strings.Contains(fmt.Sprint(cmd.docs.arguments), "key")
+		hasKey := strings.Contains(fmt.Sprint(cmd.arguments), "key")
 		if hasKey != (cmd.keys != keySpec{}) {
 			t.Errorf("%s: its docs name keys: %v; its row says where: %v", cmd.fullName(), hasKey, cmd.keys != keySpec{})
 			continue

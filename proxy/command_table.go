@@ -1,0 +1,255 @@
+package proxy
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// command is one row of the command table, or one of its subcommands. commands.go tells how to add one.
+type command struct {
+	// name is in lower case; of a subcommand, without that of its parent.
+	name string
+	// arity counts the name, too. Redis's convention: n is exactly n arguments, -n is n or more.
+	arity int
+	flags commandFlags
+	keys  keySpec
+	// handler is nil for a command that exists only through its subcommands.
+	handler func(s *session, c *call)
+
+	// group is one of Redis's: string, connection, server, generic, scripting, pubsub, transactions, cluster.
+	group string
+	// since is the version of redlockd that has the command, or of Redis, if the command comes from there.
+	since     string
+	summary   string
+	arguments []argDoc
+
+	// form is the usage that errors about the arguments of redlockd's own commands show: LOCK resource ttl [TOKEN token] …
+	// It is empty for the commands of Redis. Their errors have Redis's words and no others, because redis-py compares the
+	// whole text.
+	form string
+
+	// Set by newCommandTable.
+	subs   []*command
+	parent *command // of a subcommand
+	stats  *commandStats
+}
+
+// commandFlags say how a command is treated. All but the last four are shown by COMMAND INFO.
+type commandFlags uint16
+
+const (
+	flagWrite    commandFlags = 1 << iota // "write"
+	flagReadOnly                          // "readonly"
+	flagAdmin                             // "admin": not for users with a list of resources
+	flagPubSub                            // "pubsub"
+	flagNoScript                          // "noscript"
+	flagBlocking                          // "blocking": may wait
+	flagFast                              // "fast"
+	flagNoAuth                            // "no_auth": allowed before AUTH
+	flagMovable                           // "movablekeys": the keys stand behind a count. Set by row
+	flagLock                              // may grant a lock, so it is refused to a client that has ended its stream
+	flagInMulti                           // may stand between MULTI and EXEC
+	flagNative                            // redlockd's own
+)
+
+// flagNames are the flags that COMMAND INFO shows, in the order of their bits.
+var flagNames = []string{"write", "readonly", "admin", "pubsub", "noscript", "blocking", "fast", "no_auth", "movablekeys"}
+
+// keySpec says where the keys of a command stand, for permissions, COMMAND INFO and COMMAND GETKEYS. Zero: there are none.
+type keySpec struct {
+	// first, last and step follow Redis's convention: positions are counted from the name, which is 0; last -1 is the
+	// last argument.
+	first, last, step int
+	// numkeys is the position of the argument that counts the keys, which follow it. 0: the keys are at first … last.
+	numkeys int
+}
+
+// argDoc describes one argument of a command.
+type argDoc struct {
+	name      string
+	kind      string // string, integer, key, pattern, unix-time, pure-token, oneof, block
+	token     string // the keyword before it, or the keyword itself (pure-token)
+	optional  bool
+	multiple  bool
+	arguments []argDoc // of oneof and block
+}
+
+// row makes a row of the command table. usage is the command's name and its arguments as syntax reads them; container|name
+// makes it a subcommand. A bare ... at the end stands for further arguments that the docs do not show and that the handler
+// checks. Arity and key positions follow from usage. It panics on a usage that cannot be right.
+func row(usage string, handler func(*session, *call), flags commandFlags, group, since, summary string) command {
+	name, line, _ := strings.Cut(usage, " ")
+	line, more := strings.CutSuffix(line, "...")
+	if more && line != "" && !strings.HasSuffix(line, " ") {
+		line, more = line+"...", false // the last argument may be repeated
+	}
+	cmd := command{name: name, handler: handler, flags: flags, group: group, since: since, summary: summary, arguments: syntax(line)}
+	least, most := 1+strings.Count(name, "|"), 0
+	most = least
+	for i, arg := range cmd.arguments {
+		if cmd.keys == (keySpec{}) {
+			cmd.keys = keysAt(least, arg, i > 0 && cmd.arguments[i-1].name == "numkeys")
+		}
+		l, m := arg.count()
+		least, most = least+l, most+m
+	}
+	if cmd.keys.numkeys > 0 {
+		cmd.flags |= flagMovable
+	}
+	if handler == nil {
+		least++ // its subcommand
+	}
+	if cmd.arity = least; more || most > least {
+		cmd.arity = -least
+	}
+	if flags&flagNative != 0 {
+		cmd.form = strings.ToUpper(name) + " " + hintOf(cmd.arguments, " ")
+	}
+	return cmd
+}
+
+// keysAt is the keySpec of an argument at this position, if it is a key or a block that begins with one.
+func keysAt(position int, arg argDoc, counted bool) keySpec {
+	step := 1
+	if arg.kind == "block" {
+		step = len(arg.arguments)
+		arg.kind = arg.arguments[0].kind
+	}
+	switch {
+	case arg.kind != "key":
+		return keySpec{}
+	case counted:
+		return keySpec{numkeys: position - 1}
+	case arg.multiple:
+		return keySpec{first: position, last: -1, step: step}
+	}
+	return keySpec{first: position, last: position, step: step}
+}
+
+// argumentsMax stands for any number of arguments.
+const argumentsMax = 1 << 20
+
+// count is how many arguments of a command this one takes.
+func (arg *argDoc) count() (least, most int) {
+	switch arg.kind {
+	case "pure-token":
+	case "oneof":
+		least = argumentsMax
+		for i := range arg.arguments {
+			l, m := arg.arguments[i].count()
+			least, most = min(least, l), max(most, m)
+		}
+	case "block":
+		for i := range arg.arguments {
+			l, m := arg.arguments[i].count()
+			least, most = least+l, most+m
+		}
+	default:
+		least, most = 1, 1
+	}
+	if arg.token != "" {
+		least, most = least+1, most+1
+	}
+	if arg.optional {
+		least = 0
+	}
+	if arg.multiple {
+		most = argumentsMax
+	}
+	return least, most
+}
+
+// fullName is how Redis names a command in errors and in COMMAND INFO: client|id for a subcommand.
+func (cmd *command) fullName() string {
+	if cmd.parent != nil {
+		return cmd.parent.name + "|" + cmd.name
+	}
+	return cmd.name
+}
+
+// arityFits tells whether a command of n arguments, its name among them, is complete and not too long.
+func arityFits(arity, n int) bool {
+	if arity < 0 {
+		return n >= -arity
+	}
+	return n == arity
+}
+
+// commandTable finds the row of a command by its name.
+type commandTable struct {
+	byName map[string]*command
+	all    []*command // in order of name; subcommands are in their rows
+	rows   []*command // the same, each with its subcommands behind it
+	native []string   // names of redlockd's own commands, in capitals
+}
+
+// commandNameMax bounds the names that find looks for.
+const commandNameMax = 32
+
+// newCommandTable makes the table of rows. It panics on a table that cannot be right.
+func newCommandTable(rows []command) *commandTable {
+	t := &commandTable{byName: make(map[string]*command)}
+	for _, cmd := range slices.Clone(rows) {
+		if t.byName[cmd.name] != nil || len(cmd.name) > commandNameMax || cmd.arity == 0 {
+			panic(fmt.Sprintf("command %q: two rows, too long a name, or no arity", cmd.name))
+		}
+		cmd.stats = new(commandStats)
+		if container, sub, ok := strings.Cut(cmd.name, "|"); ok {
+			cmd.name, cmd.parent = sub, t.byName[container]
+			cmd.parent.subs = append(cmd.parent.subs, &cmd)
+			continue
+		}
+		t.byName[cmd.name] = &cmd
+		t.all = append(t.all, &cmd)
+		if cmd.flags&flagNative != 0 {
+			t.native = append(t.native, strings.ToUpper(cmd.name))
+		}
+	}
+	slices.SortFunc(t.all, func(a, b *command) int { return cmp.Compare(a.name, b.name) })
+	for _, cmd := range t.all {
+		t.rows = append(append(t.rows, cmd), cmd.subs...)
+	}
+	return t
+}
+
+// find returns the row of a command, or of its subcommand; or nil, and the error to answer.
+func (t *commandTable) find(args [][]byte) (*command, string) {
+	cmd := t.named(args[0])
+	if cmd == nil {
+		return nil, t.notServed(args)
+	}
+	if len(cmd.subs) == 0 || len(args) == 1 {
+		return cmd, ""
+	}
+	if sub := cmd.sub(args[1]); sub != nil {
+		return sub, ""
+	}
+	return nil, unknownSubcommand(args)
+}
+
+// sub finds a subcommand by its name in any case; nil if there is none.
+func (cmd *command) sub(name []byte) *command {
+	for _, sub := range cmd.subs {
+		if equalFold(name, sub.name) {
+			return sub
+		}
+	}
+	return nil
+}
+
+// named finds a command by its name in any case, without allocating.
+func (t *commandTable) named(name []byte) *command {
+	var lower [commandNameMax]byte
+	if len(name) > len(lower) {
+		return nil
+	}
+	for i, c := range name {
+		if c >= 'A' && c <= 'Z' {
+			c += 'a' - 'A'
+		}
+		lower[i] = c
+	}
+	return t.byName[string(lower[:len(name)])]
+}
