@@ -1,6 +1,6 @@
 package proxy
 
-// What a command costs in guard, session and output, client included; and what an idle connection holds.
+// What a command costs in session and output, client included; and what an idle connection holds.
 //
 //	make benchmarks
 //
@@ -131,23 +131,6 @@ func talk(b *testing.B, srv *testServer, n int, text string, size int) {
 		}
 		if replies[0] == '-' || replies[size-1] != '\n' {
 			b.Fatalf("got %q", replies)
-		}
-	}
-}
-
-// BenchmarkGuard is the guard and redcon alone.
-func BenchmarkGuard(b *testing.B) {
-	frame := []byte(frameOf("SET", "invoice:4711", "0123456789abcdef0123", "NX", "PX", "30000"))
-	var g guard
-	var args [][]byte
-	b.ReportAllocs()
-	for b.Loop() {
-		size, err := g.next(frame, &testLimits)
-		if err != nil {
-			b.Fatal(err)
-		}
-		if args, err = split(frame[:size], args); err != nil || len(args) != 6 {
-			b.Fatal(args, err)
 		}
 	}
 }

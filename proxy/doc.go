@@ -3,7 +3,7 @@
 // # The walk of LOCK r 30000 WAIT 2000
 //
 //	read            readbuffer.go  bytes, in memory that is borrowed while there are some
-//	  guard         guard.go       … become whole frames within limits, or a protocol error; redcon takes them apart
+//	  resp          redlock/resp   … become whole frames within limits, or a protocol error; redcon takes them apart
 //	    dispatch    dispatch.go    row of the command table (commands.go), arity, login, permission (user.go), recover
 //	      cmdLOCK   cmd_lock.go    arguments, a slot in the queue, StartLock
 //	        engine                 package redlock

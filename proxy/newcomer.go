@@ -8,6 +8,8 @@ import (
 	"net"
 	"os"
 	"time"
+
+	"redlockd/redlock/resp"
 )
 
 // A newcomer is a client that has not shown yet who it is: its TLS handshake is under way, or users are named and it has not logged in.
@@ -24,6 +26,10 @@ const (
 	// ClientHello of 64 KB, and certificates of 256 KB. A hello has 2 KB at most, a certificate with its chain some more.
 	newcomerWireMax = 17 << 10
 )
+
+// limitsBeforeAuth are for a client before AUTH. Redis allows it as many arguments, but of 16 KB each, and that is memory that
+// nobody has given it.
+var limitsBeforeAuth = resp.Limits{Args: 10, Bulk: 4 << 10, Command: 6 << 10, BeforeAuth: true}
 
 // enterGate and leaveGate are for the reader goroutine.
 func (s *session) enterGate() {

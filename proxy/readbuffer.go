@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"fmt"
 	"io"
 	"net"
 	"sync"
@@ -8,6 +9,7 @@ import (
 	"syscall"
 
 	"redlockd/redlock/rawio"
+	"redlockd/redlock/resp"
 )
 
 // chunk is a piece of memory for bytes on their way in or out. Connections borrow chunks while they have something to read or to
@@ -79,8 +81,8 @@ type inputTotal struct {
 func (t *inputTotal) grow(n int) error {
 	if t != nil && t.used.Add(int64(n)) > int64(t.max) {
 		t.used.Add(int64(-n))
-		return protocolErrorf("the commands that are not complete would take more than %d bytes for all clients together (input_total); "+
-			"commands of up to %d bytes are always taken", t.max, chunkSize-roomMin)
+		return resp.ProtocolError(fmt.Sprintf("the commands that are not complete would take more than %d bytes for all clients together (input_total); "+
+			"commands of up to %d bytes are always taken", t.max, chunkSize-roomMin))
 	}
 	return nil
 }

@@ -22,7 +22,7 @@ type Server struct {
 	opts    Options
 	log     *slog.Logger
 	table   *commandTable
-	limits  frameLimits
+	limits  resp.Limits
 	started time.Time
 
 	leaving  atomic.Bool // Leave was called
@@ -88,7 +88,7 @@ func New(opts Options) (*Server, error) {
 		opts:      opts,
 		log:       opts.Logger,
 		table:     newCommandTable(commandRows),
-		limits:    frameLimits{args: opts.ArgsMax, bulk: opts.BulkMax, command: opts.CommandMax},
+		limits:    resp.Limits{Args: opts.ArgsMax, Bulk: opts.BulkMax, Command: opts.CommandMax},
 		started:   started,
 		stats:     newStats(started),
 		boxes:     sandbox.NewPool(runsMax()),

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"redlockd/redlock"
+	"redlockd/redlock/resp"
 )
 
 // session is one client's connection.
@@ -38,7 +39,7 @@ type session struct {
 
 	// Of the reader goroutine, which is that of the handlers.
 	in              readBuffer
-	guard           guard
+	frames          resp.FrameScanner
 	args            [][]byte
 	call            call
 	batch           *chunk // replies that come after all that is in out; empty while the queue is not; nil between batches
@@ -156,7 +157,7 @@ func (s *session) serve() {
 			err = s.execute()
 		}
 	}
-	var wrong protocolError
+	var wrong resp.ProtocolError
 	switch {
 	case err == nil: // closeAfterReply
 		s.finish("closed by the server")
@@ -238,7 +239,7 @@ func (s *session) read() error {
 // aheadMax is how many bytes are read behind a command that waits.
 func (s *session) aheadMax() int {
 	if !s.authenticated() {
-		return limitsBeforeAuth.command
+		return limitsBeforeAuth.Command
 	}
 	return aheadMax
 }
@@ -298,7 +299,7 @@ func (s *session) executeAll() error {
 			limits = &limitsBeforeAuth
 		}
 		unread := s.in.unread()
-		size, err := s.guard.next(unread, limits)
+		size, err := s.frames.ScanFrame(unread, limits)
 		if err != nil {
 			return err
 		}
@@ -306,7 +307,7 @@ func (s *session) executeAll() error {
 			s.markHalf(len(unread) > 0, executed > 0)
 			return nil
 		}
-		if s.args, err = split(s.in.take(size), s.args); err != nil {
+		if s.args, err = resp.SplitFrame(s.in.take(size), s.args); err != nil {
 			return err
 		}
 		if len(s.args) > 0 {
@@ -389,7 +390,7 @@ func (s *session) leave() {
 }
 
 // refuse answers bytes that are no command, behind all commands before them, and closes.
-func (s *session) refuse(wrong protocolError) {
+func (s *session) refuse(wrong resp.ProtocolError) {
 	s.server.counters.protocolErrors.Add(1)
 	s.server.protocolErrors.tell(s.server.log, slog.LevelInfo, time.Now(), "protocol error", "client", s.id, "addr", s.addr, "err", wrong)
 	s.batch = borrowChunk()

@@ -1,28 +1,24 @@
-package proxy
+package resp
 
-// Goal: no bytes from the network make the guard or redcon behind it panic, spin, or allocate without bound; what is a
-// command is read as Redis reads it, what is none gets an error that names the thing and the limit.
-// Method: named packets, each cut in all ways that matter, against what must come out of them; and a fuzz test against a
-// second reader, written for clarity alone.
+// Goal: whatever bytes come, and however they are cut, the scanner finds whole commands within the limits or gives an error that names
+// the limit, and redcon reads each frame as the scanner does. Method: the packets that bring redcon down, and fuzzing against a plain
+// reading of the rules.
 
 import (
 	"bytes"
 	"errors"
 	"fmt"
-	"net"
 	"reflect"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 )
 
-var testLimits = frameLimits{args: 1024, bulk: 512 << 10, command: 1 << 20}
+var testLimits = Limits{Args: 1024, Bulk: 512 << 10, Command: 1 << 20}
 
-// readAll gives the bytes to a guard in pieces of this size and returns the commands it finds, and the error that ended it.
-func readAll(input []byte, piece int, limits *frameLimits) (commands [][]string, err error) {
-	var g guard
+// readAll gives the bytes to a scanner in pieces of this size and returns the commands it finds, and the error that ended it.
+func readAll(input []byte, piece int, limits *Limits) (commands [][]string, err error) {
+	var s FrameScanner
 	var args [][]byte
 	buffer := []byte{}
 	for len(input) > 0 {
@@ -30,14 +26,14 @@ func readAll(input []byte, piece int, limits *frameLimits) (commands [][]string,
 		buffer = append(buffer, input[:n]...)
 		input = input[n:]
 		for {
-			size, err := g.next(buffer, limits)
+			size, err := s.ScanFrame(buffer, limits)
 			if err != nil {
 				return commands, err
 			}
 			if size == 0 {
 				break
 			}
-			if args, err = split(buffer[:size:size], args); err != nil {
+			if args, err = SplitFrame(buffer[:size:size], args); err != nil {
 				return commands, err
 			}
 			if len(args) > 0 {
@@ -53,7 +49,7 @@ func readAll(input []byte, piece int, limits *frameLimits) (commands [][]string,
 	return commands, nil
 }
 
-func TestGuard(t *testing.T) {
+func TestScanFrame(t *testing.T) {
 	bulks := func(n int) string { return strings.Repeat("$1\r\nx\r\n", n) }
 	tests := []struct {
 		name  string
@@ -153,35 +149,36 @@ func TestGuard(t *testing.T) {
 }
 
 // Before AUTH a client gets no room for more than it takes to log in.
-func TestGuardBeforeAuth(t *testing.T) {
+func TestLimitsBeforeAuth(t *testing.T) {
+	beforeAuth := Limits{Args: 10, Bulk: 4 << 10, Command: 6 << 10, BeforeAuth: true}
 	for _, test := range []struct{ name, input, err string }{
 		{"arguments", "*11\r\n", "Protocol error: unauthenticated multibulk length: 11 arguments, the limit before AUTH is 10"},
 		{"length", "*1\r\n$4097\r\n", "Protocol error: unauthenticated bulk length: 4097 bytes in one argument, the limit before AUTH is 4096"},
 		{"all", "*2\r\n$4096\r\n" + strings.Repeat("x", 4096) + "\r\n$2048\r\n", "Protocol error: unauthenticated multibulk length: 6166 bytes in one command, the limit before AUTH is 6144"},
 	} {
-		if _, err := readAll([]byte(test.input), 1, &limitsBeforeAuth); err == nil || err.Error() != test.err {
+		if _, err := readAll([]byte(test.input), 1, &beforeAuth); err == nil || err.Error() != test.err {
 			t.Errorf("%s: got %v, want %s", test.name, err, test.err)
 		}
 	}
-	if got, err := readAll([]byte("*10\r\n"+strings.Repeat("$1\r\nx\r\n", 10)), 1, &limitsBeforeAuth); err != nil || len(got) != 1 {
+	if got, err := readAll([]byte("*10\r\n"+strings.Repeat("$1\r\nx\r\n", 10)), 1, &beforeAuth); err != nil || len(got) != 1 {
 		t.Errorf("10 arguments: got %v, %v", got, err)
 	}
 }
 
 // A command that comes byte by byte is looked at once: the work is counted in bytes that a look begins with, and each
 // look may go over one header again.
-func TestGuardDoesNotStartAnew(t *testing.T) {
-	for _, input := range []string{frameOf(strings.Split(strings.Repeat("x", 1024), "")...), strings.Repeat("x ", 2000) + "\n"} {
-		var g guard
+func TestScanFrameDoesNotStartAnew(t *testing.T) {
+	for _, input := range []string{"*1024\r\n" + strings.Repeat("$1\r\nx\r\n", 1024), strings.Repeat("x ", 2000) + "\n"} {
+		var s FrameScanner
 		size := 0
 		for i := range input {
-			again := i - g.looked
+			again := i - s.looked
 			var err error
-			if size, err = g.next([]byte(input[:i+1]), &testLimits); err != nil {
+			if size, err = s.ScanFrame([]byte(input[:i+1]), &testLimits); err != nil {
 				t.Fatal(err)
 			}
 			if again > headerMax {
-				t.Fatalf("%.20q…: at byte %d the guard looks at %d bytes again, want at most a header", input, i, again)
+				t.Fatalf("%.20q…: at byte %d the scanner looks at %d bytes again, want at most a header", input, i, again)
 			}
 		}
 		if size != len(input) {
@@ -190,16 +187,16 @@ func TestGuardDoesNotStartAnew(t *testing.T) {
 	}
 }
 
-// FuzzGuard: whatever the bytes, and however they are cut, the guard finds what a plain reading of the rules finds, and
+// FuzzRequest: whatever the bytes, and however they are cut, the scanner finds what a plain reading of the rules finds, and
 // redcon reads each frame so too.
-func FuzzGuard(f *testing.F) {
+func FuzzRequest(f *testing.F) {
 	for _, seed := range []string{
 		"*2\r\n$4\r\nECHO\r\n$2\r\nhi\r\nPING\r\n*0\r\n*-1\r\n\r\n", "*1\r\n$9223372036854775807\r\n", "*9000000000000000000\r\n",
 		"*1\r\n$-2\r\n", "$4 PING\r\n", `ECHO "a\x41" 'b\''` + "\r\n", "*1\r\n$4\r\nPINGxx", "*01\r\n", "*3\r\n$1\r\na\r\n$0\r\n\r\n$2\r\nbc\r\n*",
 	} {
 		f.Add([]byte(seed), uint16(3))
 	}
-	limits := frameLimits{args: 8, bulk: 64, command: 128}
+	limits := Limits{Args: 8, Bulk: 64, Command: 128}
 	f.Fuzz(func(t *testing.T, input []byte, piece uint16) {
 		want, wantErr := plainly(input, limits)
 		got, err := readAll(bytes.Clone(input), int(piece)+1, &limits)
@@ -216,7 +213,7 @@ func FuzzGuard(f *testing.F) {
 var errPlain = errors.New("protocol error")
 
 // plainly reads all commands of the input, which is never continued, with no thought for speed.
-func plainly(input []byte, limits frameLimits) (commands [][]string, err error) {
+func plainly(input []byte, limits Limits) (commands [][]string, err error) {
 	line := func(b []byte) (text string, size int, err error) { // of a header
 		end := bytes.IndexByte(b, '\n')
 		if end < 0 || end >= headerMax {
@@ -242,7 +239,7 @@ func plainly(input []byte, limits frameLimits) (commands [][]string, err error) 
 			end := bytes.IndexByte(input, '\n')
 			first, _, _ := bytes.Cut(input, []byte("\n"))
 			switch {
-			case input[0] == 0x16, bytes.IndexByte(first, 0) >= 0, end > inlineMax, end < 0 && len(input) > inlineMax:
+			case input[0] == 0x16, bytes.IndexByte(first, 0) >= 0, end > InlineMax, end < 0 && len(input) > InlineMax:
 				return commands, errPlain
 			case end < 0:
 				return commands, nil
@@ -276,7 +273,7 @@ func plainly(input []byte, limits frameLimits) (commands [][]string, err error) 
 			return commands, err
 		}
 		count, err := number(text)
-		if err != nil || count > limits.args {
+		if err != nil || count > limits.Args {
 			return commands, errPlain
 		}
 		command := []string{}
@@ -293,7 +290,7 @@ func plainly(input []byte, limits frameLimits) (commands [][]string, err error) 
 			}
 			length, err := number(text)
 			at += size
-			if err != nil || length < 0 || length > limits.bulk || at+length+2 > limits.command {
+			if err != nil || length < 0 || length > limits.Bulk || at+length+2 > limits.Command {
 				return commands, errPlain
 			}
 			if at+length+2 > len(input) {
@@ -312,52 +309,4 @@ func plainly(input []byte, limits frameLimits) (commands [][]string, err error) 
 		input = input[at:]
 	}
 	return commands, nil
-}
-
-// Inline commands and frames are read as a real Redis reads them.
-func TestFramesAsRedis(t *testing.T) {
-	redis, ours := startRedis(t), serve(t)
-	for _, input := range []string{
-		`ECHO a"b c"d`, `ECHO "a b"`, `ECHO 'a b'`, `ECHO "\x41\x4a\x4A\n\r\t\b\a\\\"\'\q"`, `ECHO '\x41\n\'\q'`, `ECHO "" ''`, `ECHO ""`,
-		`ECHO "a`, `ECHO 'a`, `ECHO "a"b`, `ECHO 'a'b`, `ECHO "\`, `ECHO "\x4`, "ECHO\ta\vb\f", `ECHO a'b'"c"`, `echo "\x4g"`, ` "PING" `, `"" a`,
-		"*0", "*-1", "*-7", "*1\r\n$4\r\nPING\r\n*0\r\n*1\r\n$4\r\nPING", "*2\r\n$4\r\nECHO\r\n$0\r\n",
-		"$4\r\nPING", "+PING", "PING\nPING",
-	} {
-		// A reader that has stopped at a wrong frame answers neither of the commands behind it.
-		got, want := answersTo(t, ours.addr, input), answersTo(t, redis.Addr, input)
-		if got != want {
-			t.Errorf("%q:\ngot  %s\nwant %s", input, got, want)
-		}
-	}
-	// Wrong in Redis too, but we say more.
-	for _, input := range []string{"*x", "*1\r\n$x", "*1\r\n$-1", "*1\r\n:1", "*+1", "*01", "*1\r\n$01\r\na", "*9223372036854775807", "*1\r\n$9223372036854775807"} {
-		const wrong = "-ERR Protocol error: "
-		got, want := answersTo(t, ours.addr, input), answersTo(t, redis.Addr, input)
-		if !strings.HasPrefix(got, wrong) || !strings.HasPrefix(want, wrong) {
-			t.Errorf("%q:\ngot  %s\nwant %s, or another error", input, got, want)
-		}
-	}
-}
-
-// answersTo sends the input, and two commands behind it, and returns the replies until the second is answered or the
-// connection is closed.
-func answersTo(t *testing.T, addr, input string) string {
-	t.Helper()
-	conn, err := net.Dial("tcp", addr)
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := newClient(t, conn)
-	c.raw(input + "\r\nECHO behind\r\n*2\r\n$4\r\nECHO\r\n$3\r\nend\r\n")
-	var all []string
-	for !slices.Contains(all, `"end"`) {
-		c.conn.SetReadDeadline(time.Now().Add(patience))
-		text, err := readReply(c.r)
-		if err != nil {
-			all = append(all, "closed")
-			break
-		}
-		all = append(all, text)
-	}
-	return strings.Join(all, " ")
 }
