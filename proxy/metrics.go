@@ -115,7 +115,7 @@ var metricTable = []metric{
 		func(r *reading) uint64 { return r.srv.counters.repliesLost.Load() }),
 	counter("leases_lost_total", "Leases that the masters no longer had before their validity ended.", func(r *reading) uint64 { return r.locks.Lost }),
 	counter("handovers_total", "Releases that were passed on to the next waiter in the same batch.", func(r *reading) uint64 { return r.locks.Handovers }),
-	counter("wakeups_total", "Pauses of waiters that ended because the masters announced a release.", func(r *reading) uint64 { return r.locks.Wakeups }),
+	counter("wakeups_total", "Pauses of waiters that ended because the masters sent invalidations: another client may have released the resource.", func(r *reading) uint64 { return r.locks.Wakeups }),
 	gauge("leases", "Locks granted here that still run.", func(r *reading) int { return r.locks.Leases }),
 	gauge("deferred", "Operations that have not begun because the masters have as much to do as they can answer in time.",
 		func(r *reading) int { return r.locks.Deferred }),

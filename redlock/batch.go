@@ -228,7 +228,7 @@ func (b *batch) single(r *round) {
 		w.out = append(w.out, "$2\r\nnx\r\n$2\r\npx\r\n"...)
 		w.number(r.ttlMs)
 	case verbRead:
-		if r.probe && b.lane.tracked != 0 && b.lane.tracked == b.lane.earID.Load() {
+		if r.probe && b.lane.tracks() {
 			w.array(3)
 			w.bulk("client")
 			w.bulk("caching")

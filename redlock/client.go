@@ -65,7 +65,7 @@ func Open(opts Options) (*Client, error) {
 	}
 	for _, l := range c.lanes {
 		c.running.Go(l.run)
-		c.running.Go(l.listen)
+		c.running.Go(l.keepSubscribed)
 	}
 	c.running.Go(c.watch)
 	return c, nil

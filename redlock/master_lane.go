@@ -56,15 +56,18 @@ type lane struct {
 	guard                        guard
 	identity                     identity // of the master at the last connection
 	socket                       net.Conn // of the connection in use; nil: there is none
-	ear                          *link    // for announcements; nil while there is none
+	invalidations                *link    // subscribed connection, see keepSubscribed; nil: there is none
 	rtt                          time.Duration
 	batches, ops, timeouts, shed uint64
 
-	earID atomic.Int64 // its client id at the master, 0 while there is none
+	invalidationsID atomic.Int64 // its client id at the master; 0: there is none
 
 	deferred deferred // owned by the goroutine that counts votes
 	lines    lines    // about the master, in the log
-	tracked  int64    // the ear to which the connection redirects what it tracks; negative: the master refuses that; 0: none
+
+	// CLIENT TRACKING on the lane's connection. Owned by the goroutine of the lane.
+	trackingID int64 // invalidationsID for which it was last asked for; 0: not on this connection
+	tracking   bool  // the master accepted it
 }
 
 // identity is what a master says of itself on a new connection.
@@ -176,7 +179,7 @@ func (l *lane) connect() (*link, error) {
 
 func (l *lane) ready(ctx context.Context, link *link) error {
 	before := l.identity
-	l.tracked = 0
+	l.trackingID, l.tracking = 0, false
 	id, err := link.vet(ctx, before)
 	if err != nil {
 		return err
@@ -301,7 +304,7 @@ func (l *lane) answersInTime() bool {
 func (l *lane) breakOff(err error) {
 	err = concise(err)
 	l.client.unclaim(l)
-	l.plug()
+	l.closeInvalidations()
 	l.client.mu.Lock()
 	l.mu.Lock()
 	changed := l.err == nil || l.err.Error() != err.Error() || l.up

@@ -143,7 +143,7 @@ var mutants = []mutant{
 	{"turns never rarer", "wait_queue.go", `e.line.unwanted++`, `if !MUTANT { e.line.unwanted++ }`, "TestHandOversInARow"},
 	{"the distance changes while votes are told", "master_inflight.go", `if !l.telling {`, `if MUTANT || !l.telling {`, "TestDistanceStaysWhileVotesAreTold"},
 	{"a short turn was not taken", "wait_invalidations.go", `line.taken() //`, `if !MUTANT { line.taken() } //`, "TestShortTurnsAreTaken"},
-	{"turns that nobody hears of", "wait_queue.go", `c.tellAllLocked(turnsChannel, resource, d)`, `if !MUTANT { c.tellAllLocked(turnsChannel, resource, d) }`, "TestTurnsOfTwoProxies"},
+	{"turns that nobody hears of", "wait_queue.go", `c.tellAllLocked(windowsChannel, resource, d)`, `if !MUTANT { c.tellAllLocked(windowsChannel, resource, d) }`, "TestTurnsOfTwoProxies"},
 	{"who leaves a turn to others does not listen", "wait_queue.go", "c.probeLocked(op, d)\n\t\treturn", "if MUTANT { c.pauseForLocked(op, c.yieldTime()) } else { c.probeLocked(op, d) }\n\t\treturn", "TestTurnsOfTwoProxies"},
 	{"turns stay rare", "wait_queue.go", `l.yielded, l.unwanted = false, 0`, `if !MUTANT { l.yielded, l.unwanted = false, 0 }`, "TestHandOversInARow"},
 	{"an unwanted grant is kept", "lock.go", `wanted := op.waiter == nil || !op.waiter.gone`, `wanted := op.waiter == nil || !op.waiter.gone; if MUTANT && !wanted { return }`, "TestUnblockUndoesTheAttemptInFlight"},

@@ -85,7 +85,7 @@ type Options struct {
 	// MaxWaiters bounds the LOCKs that wait at the same time, over all resources. Default 100 000.
 	MaxWaiters int
 	// RetryDelayMin and RetryDelayMax bound the random pause between two attempts of the waiter at the head of a line. It is a hundred
-	// times as long while a quorum of masters will announce a release. Choose them large against a round trip to the masters.
+	// times as long while a quorum of masters will send an invalidation. Choose them large against a round trip to the masters.
 	// Default 20 ms and 80 ms.
 	RetryDelayMin, RetryDelayMax time.Duration
 	// MaxHandovers is how often in a row at most a release may be handed over to the next waiter here before clients of other

@@ -9,7 +9,7 @@ import (
 )
 
 // Messages between clients of all proxies: the wake-up channels of lock libraries. A message goes to every master, as a PUBLISH in the
-// lane's order, and comes back to every proxy through its ears, once per master; whoever hears it first passes it on. So it
+// lane's order, and comes back to every proxy through its subscribed connections, once per master; the first copy is passed on. So it
 // reaches all as long as one master is reached by both sides. Like Redis's own, messages are not stored and not promised.
 
 // messagesChannel is the channel of the masters on which all messages travel.
@@ -26,7 +26,7 @@ const messagesRemembered = 8192
 type messages struct {
 	receive atomic.Pointer[func(channel, payload string)]
 
-	// mu guards what follows. It is held while a message is passed on: copies come through several ears at the same time, and messages
+	// mu guards what follows. It is held while a message is passed on: copies come from several masters at the same time, and messages
 	// must not overtake each other there.
 	mu   sync.Mutex
 	seen map[string]struct{} // by id

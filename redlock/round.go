@@ -73,7 +73,7 @@ type answer struct {
 	mark   int64         // last fence
 	ttl    time.Duration // negative: the key has no TTL
 	known  bool          // the master has answered
-	armed  bool          // the master will announce a change of the key
+	armed  bool          // the master will send an invalidation when the key changes
 	denier int32         // an acquisition that was denied: the index of the key that is in the way
 	err    error
 	keys   []answer // verbStates: one for each key

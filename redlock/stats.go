@@ -13,7 +13,7 @@ type Stats struct {
 	ExtendFail                    uint64 // EXTEND: NOQUORUM
 	Lost                          uint64 // leases that the masters no longer had before their validity ended
 	Handovers                     uint64 // releases that were passed on to a waiter in the same batch
-	Wakeups                       uint64 // pauses of waiters that ended because the masters announced a change of the resource
+	Wakeups                       uint64 // pauses of waiters that ended because the masters sent invalidations of the resource
 	Attempts                      uint64 // acquisition rounds, retries of waiters included
 	Audits                        uint64 // leases that were read from the masters, to see whether they are still there
 	Rounds                        Times  // of acquisition rounds: from T1 to the decision

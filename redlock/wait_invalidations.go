@@ -6,54 +6,55 @@ import (
 	"time"
 )
 
-// Waiters of this client learn of a release by another client, or by a library that talks to the masters itself, from the masters:
-// the head of a line reads the key it waits for with CLIENT TRACKING on, and the master announces once that it has changed
+// How a waiter learns that another client, or a library that talks to the masters itself, has released a resource: from the masters.
+// The head of a queue reads the key that it waits for with CLIENT TRACKING on, and the master sends one invalidation when the key changes
 // ("Redis client-side caching in Redis", two connections mode).
 //
-//	lane ── GET key ──────────────> master     the head's probe, which arms (OPTIN: nothing else does)
-//	ear  <── message: key changed ── master     wakes the head when a quorum of masters has said so
+//	lane          ── GET key ──────────────> master   the head's probe; only this read is tracked (OPTIN)
+//	invalidations <── message: key changed ── master   wakes the head when a quorum of masters has sent it
 //
-// A client whose own waiters hand the resource to each other announces with each hand-over what is of no use to the others, so they
-// listen less and less. When it leaves the resource to them for a moment it says so, on a channel of its own (turnsChannel).
+// Waiters of one client hand the resource to each other, which also invalidates the key, and is of no use to other clients. So their heads
+// react less and less to it (dampAfter). When a client leaves the resource to the others for a moment, it says so on windowsChannel.
 //
-// What is heard is a hint and never a vote: it makes the head ask earlier than its pause would. Where the ear is deaf, or a
-// message is lost, the pause ends it.
+// Invariant: an invalidation is a hint and never a vote. It makes the head ask before its pause is over. If the connection breaks or a
+// message is lost, the head asks when the pause is over.
 
-// invalidateChannel is where the announcements of client-side caching come, when they are redirected to a RESP2 connection.
+// invalidateChannel is where Redis sends invalidations to a RESP2 connection.
 const invalidateChannel = "__redis__:invalidate"
 
-// turnsChannel is the channel of the masters for resources that are left to other clients now, see handOverLocked.
-const turnsChannel = ReservedPrefix + "turns"
+// windowsChannel is the channel of the masters for hand-over windows: resources that a client leaves to the others now, see openWindowLocked.
+// Proxies of all versions share it, so its value stays.
+const windowsChannel = ReservedPrefix + "turns"
 
-var earChannels = [...]string{invalidateChannel, messagesChannel, turnsChannel}
+var subscribedChannels = [...]string{invalidateChannel, messagesChannel, windowsChannel}
 
-// listen keeps a connection to the master open for announcements, until the client ends.
-func (l *lane) listen() {
-	said := ""
-	deaf := time.Now() // since when nothing is heard of a master that answers
+// keepSubscribed keeps a connection to the master open for invalidations and messages, until the client ends.
+func (l *lane) keepSubscribed() {
+	logged := ""
+	lastUsable := time.Now() // when the subscription stood last, or the master was away, which the lane logs itself
 	l.reconnect(func() {
-		var heard bool
+		var subscribed bool
 		err := concise(survive(func() (err error) {
-			heard, err = l.hear()
+			subscribed, err = l.subscribe()
 			return err
 		}))
-		if heard || !l.answersInTime() {
-			deaf = time.Now()
+		if subscribed || !l.answersInTime() {
+			lastUsable = time.Now()
 		}
-		// While the master is away that is all there is to say, and the lane says it, with its next heartbeat at the latest.
-		if time.Since(deaf) > 2*l.client.opts.Heartbeat && l.client.endingContext.Err() == nil && err.Error() != said {
-			said = err.Error()
-			l.notAnnounced(err)
+		// Two heartbeats: if the master is away, the lane has noticed by then.
+		if time.Since(lastUsable) > 2*l.client.opts.Heartbeat && l.client.endingContext.Err() == nil && err.Error() != logged {
+			logged = err.Error()
+			l.logNoInvalidations(err)
 		}
 	})
 }
 
-func (l *lane) notAnnounced(reason error) {
-	l.client.opts.Logger.Info("master does not announce releases: waiters ask it from time to time", "master", l.master.Addr, "reason", reason)
+func (l *lane) logNoInvalidations(reason error) {
+	l.client.opts.Logger.Info("master sends no invalidations: waiters ask it from time to time", "master", l.master.Addr, "reason", reason)
 }
 
-// hear connects and passes on what the master announces, until the connection breaks; heard is whether there ever was one to hear on.
-func (l *lane) hear() (heard bool, err error) {
+// subscribe connects and acts on what the master sends, until the connection breaks. It tells whether the subscription ever stood.
+func (l *lane) subscribe() (subscribed bool, err error) {
 	ctx, cancel := context.WithTimeout(l.client.endingContext, l.client.opts.ConnectTimeout)
 	defer cancel()
 	link, err := dial(ctx, l.master, l.client.opts)
@@ -67,61 +68,61 @@ func (l *lane) hear() (heard bool, err error) {
 		return false, err
 	}
 	w := &link.wire
-	w.array(1 + len(earChannels))
+	w.array(1 + len(subscribedChannels))
 	w.bulk("subscribe")
-	for _, channel := range earChannels {
+	for _, channel := range subscribedChannels {
 		w.bulk(channel)
 	}
 	if err := w.send(time.Now().Add(l.client.opts.ConnectTimeout)); err != nil {
 		return false, err
 	}
-	for range earChannels {
-		if _, _, err := w.message(); err != nil {
+	for range subscribedChannels {
+		if _, _, err := w.readPushed(); err != nil {
 			return false, err
 		}
 	}
 	if err := link.socket.SetDeadline(time.Time{}); err != nil {
 		return false, err
 	}
-	l.hearing(link, id)
-	defer l.deaf()
+	l.subscribed(link, id)
+	defer l.unsubscribed()
 	for {
-		channel, body, err := w.message()
+		channel, body, err := w.readPushed()
 		if err != nil {
 			return true, err
 		}
 		switch {
 		case channel == messagesChannel && body.kind == '$':
 			l.client.heardMessage(body.text)
-		case channel == turnsChannel && body.kind == '$':
-			l.client.offered(l.index, body.text)
+		case channel == windowsChannel && body.kind == '$':
+			l.client.windowAnnounced(l.index, body.text)
 		}
 		if channel != invalidateChannel || body.kind != '*' {
 			continue
 		}
-		for range body.n { // none when all keys are gone
-			key, err := w.text()
+		for range body.n { // FLUSHALL sends a null: no key
+			key, err := w.readString()
 			if err != nil {
 				return true, err
 			}
-			l.client.announced(l.index, key.text)
+			l.client.invalidated(l.index, key.text)
 		}
 	}
 }
 
-// message reads one message: of a body that is an array, the head.
-func (w *wire) message() (channel string, body reply, err error) {
+// readPushed reads one pushed message. If its body is an array, only the array's head is read. channel is "" for one not subscribed to.
+func (w *wire) readPushed() (channel string, body reply, err error) {
 	if err := w.head(3); err != nil {
 		return "", reply{}, err
 	}
-	if _, err := w.text(); err != nil {
+	if _, err := w.readString(); err != nil {
 		return "", reply{}, err
 	}
-	name, err := w.text()
+	name, err := w.readString()
 	if err != nil {
 		return "", reply{}, err
 	}
-	for _, known := range earChannels {
+	for _, known := range subscribedChannels {
 		if name.is(known) {
 			channel = known
 		}
@@ -130,30 +131,31 @@ func (w *wire) message() (channel string, body reply, err error) {
 	return channel, body, err
 }
 
-// text reads a string.
-func (w *wire) text() (reply, error) {
+// readString reads a bulk string; anything else is an error.
+func (w *wire) readString() (reply, error) {
 	r, err := w.next()
-	if err == nil && r.kind != '$' && r.kind != '-' { // that is one that is too long
+	if err == nil && r.kind != '$' && r.kind != '-' { // '-': a string that is too long
 		err = nonsense(r)
 	}
 	return r, err
 }
 
-// hearing records that the connection hears what tracking redirects to it.
-func (l *lane) hearing(link *link, id int64) {
+// subscribed records the connection to which the lane is to redirect its invalidations.
+func (l *lane) subscribed(link *link, id int64) {
 	l.mu.Lock()
-	l.ear = link
+	l.invalidations = link
 	l.mu.Unlock()
-	l.earID.Store(id)
+	l.invalidationsID.Store(id)
 	l.beat() // has the lane turn tracking on
 }
 
-// deaf records that announcements are lost. Whoever relies on them is told.
-func (l *lane) deaf() {
+// unsubscribed records that no invalidation comes from this master any more. For each waiting head it counts as one, so that a head that
+// relied on invalidations asks now instead of after its long pause.
+func (l *lane) unsubscribed() {
 	l.mu.Lock()
-	l.ear = nil
+	l.invalidations = nil
 	l.mu.Unlock()
-	l.earID.Store(0)
+	l.invalidationsID.Store(0)
 	c := l.client
 	d := deferred{now: time.Now()}
 	defer c.runDeferred(&d)
@@ -161,46 +163,50 @@ func (l *lane) deaf() {
 	defer c.mu.Unlock()
 	for _, e := range c.leases.entries {
 		if e.line.first != nil {
-			c.heardLocked(e, l.index, &d)
+			c.invalidatedLocked(e, l.index, &d)
 		}
 	}
 }
 
-// plug breaks the connection for announcements: the master is not to be reached, so it would only seem to stand.
-func (l *lane) plug() {
+// closeInvalidations breaks the subscribed connection. The lane calls it when the master is not reachable: without traffic, the
+// connection would not break by itself.
+func (l *lane) closeInvalidations() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.ear != nil {
-		l.ear.socket.Close()
+	if l.invalidations != nil {
+		l.invalidations.socket.Close()
 	}
 }
 
-// track has the master announce to the ear what the lane's connection reads after CLIENT CACHING YES.
+// track turns CLIENT TRACKING on for the lane's connection, redirected to the subscribed one. An error means that the lane's connection is
+// broken; a refusal by the master (an ACL, or the subscribed connection has just gone) is tried again with the next subscription.
 func (l *lane) track(ctx context.Context, link *link) error {
-	id := l.earID.Load()
-	if id == l.tracked || id == -l.tracked {
+	id := l.invalidationsID.Load()
+	if id == l.trackingID {
 		return nil
 	}
-	l.tracked = 0
+	l.trackingID, l.tracking = id, false
 	if id == 0 {
 		return nil
 	}
 	err := link.conn.Do(ctx, "client", "tracking", "on", "redirect", id, "optin", "noloop").Err()
 	switch {
 	case err == nil:
-		l.tracked = id
+		l.tracking = true
 	case !replied(err):
+		l.trackingID = 0
 		return fmt.Errorf("CLIENT TRACKING: %w", err)
-	}
-	if err != nil { // the ear has just gone, or an ACL refuses it: it is tried again with the next ear
-		l.tracked = -id
-		l.notAnnounced(fmt.Errorf("CLIENT TRACKING: %w", err))
+	default:
+		l.logNoInvalidations(fmt.Errorf("CLIENT TRACKING: %w", err))
 	}
 	return nil
 }
 
-// announced hears from a master that a key has changed.
-func (c *Client) announced(master int, key []byte) {
+// tracks tells whether a read that asks for it (CLIENT CACHING YES) is followed by an invalidation.
+func (l *lane) tracks() bool { return l.tracking && l.trackingID == l.invalidationsID.Load() }
+
+// invalidated acts on a master's message that a key has changed.
+func (c *Client) invalidated(master int, key []byte) {
 	c.mu.Lock()
 	e := c.leases.entries[string(key)]
 	if e == nil || e.line.first == nil {
@@ -208,21 +214,21 @@ func (c *Client) announced(master int, key []byte) {
 		return
 	}
 	d := deferred{now: time.Now()}
-	c.heardLocked(e, master, &d)
+	c.invalidatedLocked(e, master, &d)
 	c.mu.Unlock()
 	c.runDeferred(&d)
 }
 
-// Announcements that are followed by denials come from hand-overs among the clients of another proxy. Each costs an attempt, so
-// after dampAfter of them in a row the head waits a little, up to dampMax.
+// If the head is denied after an invalidation, the change was a hand-over among the waiters of another client. Each such wake-up costs an
+// attempt. So after dampAfter of them in a row the head asks only after a delay, which grows by dampStep up to dampMax.
 const (
 	dampAfter = 2
 	dampStep  = time.Millisecond
 	dampMax   = 8 * time.Millisecond
 )
 
-// heardLocked wakes the head of a line when a quorum of masters has announced that its resource has changed.
-func (c *Client) heardLocked(e *entry, master int, d *deferred) {
+// invalidatedLocked wakes the head of a queue when a quorum of masters has said that the resource has changed.
+func (c *Client) invalidatedLocked(e *entry, master int, d *deferred) {
 	line := &e.line
 	line.heard = line.heard.with(master)
 	if line.heard.count() < quorumOf(len(c.lanes)) {
@@ -239,11 +245,11 @@ func (c *Client) heardLocked(e *entry, master int, d *deferred) {
 			return
 		}
 	}
-	c.wakeLocked(op, d)
+	c.wakeHeadLocked(op, d)
 }
 
-// wakeLocked has a head that waits for a better moment ask now.
-func (c *Client) wakeLocked(op *Op, d *deferred) {
+// wakeHeadLocked has the head of a queue ask now: it ends its pause, or follows an attempt in flight with another one.
+func (c *Client) wakeHeadLocked(op *Op, d *deferred) {
 	w := op.waiter
 	switch {
 	case c.draining:
@@ -255,9 +261,9 @@ func (c *Client) wakeLocked(op *Op, d *deferred) {
 	}
 }
 
-// offered hears from a master that another client leaves the resource to others now. When a quorum of them has said so, the head
-// asks at once, however often announcements have woken it in vain. What a client offers it hears itself, and heeds it not.
-func (c *Client) offered(master int, resource []byte) {
+// windowAnnounced acts on a master's message that a client leaves the resource to the others now. When a quorum of masters has sent it, the
+// head asks at once, however often invalidations have woken it in vain. The client that opened the window gets the message too, and ignores it.
+func (c *Client) windowAnnounced(master int, resource []byte) {
 	d := deferred{now: time.Now()}
 	defer c.runDeferred(&d)
 	c.mu.Lock()
@@ -270,6 +276,6 @@ func (c *Client) offered(master int, resource []byte) {
 	line.offered = line.offered.with(master)
 	if line.offered.count() >= quorumOf(len(c.lanes)) {
 		line.offered = 0
-		c.wakeLocked(line.first.op, &d)
+		c.wakeHeadLocked(line.first.op, &d)
 	}
 }

@@ -13,12 +13,12 @@ import (
 	"time"
 )
 
-// hears waits until the masters announce to the client what it waits for.
-func (p *proxy) hears() {
+// subscribed waits until the masters announce to the client what it waits for.
+func (p *proxy) subscribed() {
 	p.s.Helper()
 	p.s.until("tracking on all masters", func() bool {
 		for _, l := range p.lanes {
-			if l.earID.Load() == 0 {
+			if l.invalidationsID.Load() == 0 {
 				return false
 			}
 		}
@@ -47,7 +47,7 @@ func TestReleaseByAnotherClientWakesTheHead(t *testing.T) {
 	} {
 		inVirtualTime(t, 5, func(s *stage) {
 			p, other := s.open(), s.open()
-			p.hears()
+			p.subscribed()
 			held := other.lock(one("r", time.Minute))
 			waiter := p.begin(one("r", time.Minute).waits(10 * time.Second))
 			time.Sleep(3 * time.Second)
@@ -72,7 +72,7 @@ func TestReleaseByAnotherClientWakesTheHead(t *testing.T) {
 func TestMinorityWakesNobody(t *testing.T) {
 	inVirtualTime(t, 5, func(s *stage) {
 		p, other := s.open(), s.open()
-		p.hears()
+		p.subscribed()
 		other.lock(one("r", time.Minute))
 		waiter := p.begin(one("r", time.Minute).waits(time.Second))
 		time.Sleep(100 * ms)
@@ -86,15 +86,15 @@ func TestMinorityWakesNobody(t *testing.T) {
 }
 
 // Without announcements, because the connections for them broke, the waiter asks from time to time as it used to.
-func TestDeafWaiterAsks(t *testing.T) {
+func TestUnsubscribedWaiterAsks(t *testing.T) {
 	inVirtualTime(t, 5, func(s *stage) {
 		p, other := s.open(), s.open()
-		p.hears()
+		p.subscribed()
 		held := other.lock(one("r", time.Minute))
 		waiter := p.begin(one("r", time.Minute).waits(10 * time.Second))
 		time.Sleep(time.Second)
 		for _, l := range p.lanes {
-			l.plug()
+			l.closeInvalidations()
 		}
 		time.Sleep(5 * ms) // it asks again, and the masters will not announce anything yet
 		other.unlock(held.Token, "r")
@@ -116,7 +116,7 @@ func TestProxiesShareAHotResource(t *testing.T) {
 			for _, path := range p.paths {
 				path.SetDelay(delay, delay)
 			}
-			p.hears()
+			p.subscribed()
 			proxies = append(proxies, p)
 		}
 		const clients, turns = 4, 10
@@ -164,7 +164,7 @@ func TestTurnsOfTwoProxies(t *testing.T) {
 		const way = 100 * time.Microsecond
 		for _, q := range []*proxy{p, other} {
 			q.delay(way, way, 0, 1, 2, 3, 4)
-			q.hears()
+			q.subscribed()
 		}
 		held := p.lock(one("r", time.Minute))
 		var granted, released atomic.Pointer[time.Time]
@@ -208,8 +208,8 @@ func TestShortTurnsAreTaken(t *testing.T) {
 		// same instant, when chance would decide who is first.
 		p.delay(100*time.Microsecond, 100*time.Microsecond, 0, 1, 2, 3, 4)
 		other.delay(37*time.Microsecond, 37*time.Microsecond, 0, 1, 2, 3, 4)
-		p.hears()
-		other.hears()
+		p.subscribed()
+		other.subscribed()
 		held := p.lock(one("r", time.Minute))
 		var granted atomic.Int32
 		for range 200 {
@@ -238,8 +238,8 @@ func TestShortTurnsAreTaken(t *testing.T) {
 func TestMessages(t *testing.T) {
 	inVirtualTime(t, 5, func(s *stage) {
 		from, to := s.open(), s.open()
-		from.hears()
-		to.hears()
+		from.subscribed()
+		to.subscribed()
 		var here, there []string
 		var mu sync.Mutex
 		from.OnMessage(func(channel, payload string) { mu.Lock(); here = append(here, channel+"="+payload); mu.Unlock() })
@@ -280,7 +280,7 @@ func TestMessages(t *testing.T) {
 func TestWaitersAskSeldom(t *testing.T) {
 	inVirtualTime(t, 5, func(s *stage) {
 		p, other := s.open(), s.open()
-		p.hears()
+		p.subscribed()
 		const waiters = 50
 		var held []*call
 		for i := range waiters {

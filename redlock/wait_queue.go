@@ -457,7 +457,7 @@ func (c *Client) yieldTime() time.Duration {
 		l.mu.Lock()
 		farthest = max(farthest, l.floor)
 		l.mu.Unlock()
-		if l.earID.Load() != 0 {
+		if l.invalidationsID.Load() != 0 {
 			announcing++
 		}
 	}
@@ -482,7 +482,7 @@ func (c *Client) handOverLocked(resource string, d *deferred) {
 	}
 	if e.line.handovers >= e.line.run(c.opts.MaxHandovers) {
 		e.line.handovers, e.line.yielded = 0, true
-		c.tellAllLocked(turnsChannel, resource, d) // behind the release
+		c.tellAllLocked(windowsChannel, resource, d) // behind the release
 		// The probe subscribes: the masters announce it when another client takes its turn.
 		c.probeLocked(op, d)
 		return

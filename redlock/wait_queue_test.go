@@ -110,8 +110,8 @@ func TestHandOversAreLimited(t *testing.T) {
 func TestHandOversInARow(t *testing.T) {
 	inVirtualTime(t, 5, func(s *stage) {
 		p, other := s.open(), s.open()
-		p.hears()
-		other.hears()
+		p.subscribed()
+		other.subscribed()
 		held := p.lock(one("r", time.Minute))
 		var granted atomic.Int32
 		for range 800 {
@@ -158,7 +158,7 @@ func TestNoBarging(t *testing.T) {
 		waiter := p.begin(one("r", time.Minute).waits(10 * time.Second))
 		time.Sleep(5 * ms)
 		for _, l := range p.lanes {
-			l.plug()
+			l.closeInvalidations()
 		}
 		time.Sleep(ms)
 		other.unlock(held.Token, "r")

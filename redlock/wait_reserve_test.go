@@ -85,7 +85,7 @@ func TestSeveralStandInOneLine(t *testing.T) {
 func TestDisplacedHeadAsksAgain(t *testing.T) {
 	inVirtualTime(t, 5, func(s *stage) {
 		p, other := s.open(), s.open()
-		p.hears()
+		p.subscribed()
 		x, y := other.lock(one("x", time.Minute)), other.lock(one("y", time.Minute))
 		both := p.begin(several(time.Minute, "x", "y").waits(time.Minute))
 		single := p.begin(one("y", time.Minute).waits(time.Minute))
@@ -155,7 +155,7 @@ func TestSeveralAreGrantedBesideSingleOnes(t *testing.T) {
 			p, other := s.open(), s.open()
 			for _, q := range []*proxy{p, other} {
 				q.delay(way, way, 0, 1, 2, 3, 4)
-				q.hears()
+				q.subscribed()
 			}
 			end := crowdOf(s, p, 24, resources)
 			time.Sleep(time.Second) // nobody else has wanted them so far: turns for others are as rare as they get

@@ -29,7 +29,7 @@ type hostile struct {
 
 	mu    sync.Mutex
 	play  *play
-	conns map[net.Conn]bool // true: it is for announcements
+	conns map[net.Conn]bool // true: it is for invalidations
 }
 
 // play is what a hostile master does: when it reads the trigger, it sends its answer in the place of what the good master would reply.
@@ -45,15 +45,15 @@ type play struct {
 
 // stage is a moment in the life of a connection.
 type stage struct {
-	name    string
-	trigger string // in what redlockd sends
-	skip    int    // so many triggers are passed on first
-	before  string // what is answered before the hostile answer
-	after   bool   // the good master's reply to the trigger goes first
-	refuse  string // commands that are answered with an error until then: HELLO, so that AUTH is sent
-	hang    bool   // triggers that are skipped close their connection
-	lock    string // the resource that is locked and released, to have the trigger sent; after the answer nothing is answered any more
-	ear     bool   // no vote is lost with this connection: it is that of the announcements
+	name          string
+	trigger       string // in what redlockd sends
+	skip          int    // so many triggers are passed on first
+	before        string // what is answered before the hostile answer
+	after         bool   // the good master's reply to the trigger goes first
+	refuse        string // commands that are answered with an error until then: HELLO, so that AUTH is sent
+	hang          bool   // triggers that are skipped close their connection
+	lock          string // the resource that is locked and released, to have the trigger sent; after the answer nothing is answered any more
+	invalidations bool   // the connection for invalidations: no vote is lost with it
 }
 
 // answer is what no Redis sends, or not in this place.
@@ -212,9 +212,9 @@ var hostileStages = []stage{
 	{name: "INFO of the heartbeat", trigger: "redlockd:beat\r\n$15\r\nredlockd:config", before: ":1\r\n"},
 	{name: "GET of the epoch", trigger: "get\r\n$14\r\nredlockd:epoch"},
 	{name: "CLIENT TRACKING", trigger: "tracking"},
-	{name: "SUBSCRIBE", trigger: "subscribe", ear: true},
-	{name: "announcement", trigger: "subscribe", after: true, ear: true},
-	{name: "keys of an announcement", trigger: "subscribe", after: true, ear: true, before: "*3\r\n$7\r\nmessage\r\n$20\r\n__redis__:invalidate\r\n*2\r\n"},
+	{name: "SUBSCRIBE", trigger: "subscribe", invalidations: true},
+	{name: "invalidation", trigger: "subscribe", after: true, invalidations: true},
+	{name: "keys of an invalidation", trigger: "subscribe", after: true, invalidations: true, before: "*3\r\n$7\r\nmessage\r\n$20\r\n__redis__:invalidate\r\n*2\r\n"},
 	{name: "SET", trigger: "hostile:set", lock: "hostile:set"},
 	{name: "trailer", trigger: "hostile:set", before: "+OK\r\n", lock: "hostile:set"},
 	{name: "values of the trailer", trigger: "hostile:set", before: "+OK\r\n*3\r\n", lock: "hostile:set"},
@@ -386,7 +386,7 @@ func (h *hostile) try(p *program, client *wire, stage stage, answer answer) {
 	what := fmt.Sprintf("in the place of %s: %.60q", stage.name, answer.text)
 	play := &play{stage: stage, answer: answer, gone: make(chan struct{})}
 	if h.set(play); stage.lock == "" {
-		h.cut(stage.ear)
+		h.cut(stage.invalidations)
 	} else {
 		// Of a token that redlockd made the release is owed, too.
 		got := client.do("LOCK " + stage.lock + " 5000")
@@ -401,7 +401,7 @@ func (h *hostile) try(p *program, client *wire, stage stage, answer answer) {
 	case <-time.After(patience):
 		h.t.Fatalf("%s: the connection is not given up (answered so: %d)", what, play.performed)
 	}
-	if !stage.ear {
+	if !stage.invalidations {
 		reason := h.wantState(client, "refused|down")
 		if len(reason) < 5 || len(reason) > hostileReasonMax || strings.Contains(reason, "please report") {
 			h.t.Errorf("%s: the reason is %q, want 5 to %d bytes, and no panic", what, reason, hostileReasonMax)
@@ -425,12 +425,12 @@ func (h *hostile) set(p *play) {
 	h.play = p
 }
 
-// cut closes the connections to the master: those for announcements, or those for all else.
-func (h *hostile) cut(ear bool) {
+// cut closes the connections to the master: those for invalidations, or those for all else.
+func (h *hostile) cut(invalidations bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for conn, which := range h.conns {
-		if which == ear {
+		if which == invalidations {
 			conn.Close()
 		}
 	}
