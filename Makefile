@@ -13,22 +13,23 @@ build: ## the redlockd binary
 
 test: tools libraries ## all tests, with the race detector, against real redis-server processes; and the simulation with many seeds
 	go test -race -timeout 20m ./...
+	cd bench && go test -race -timeout 20m ./...
 	REDLOCK_SIM_SEEDS=$(or $(SEEDS),200) go test -count=1 -timeout 20m -run TestSimulation ./redlock
 
 lint: ## formatting, vet, staticcheck
 	@unformatted=$$(gofmt -l .); [ -z "$$unformatted" ] || { echo "gofmt would change:"; echo "$$unformatted"; exit 1; }
 	go vet ./...
-	go vet -tags peers -modfile bench/peers.mod ./bench
 	$(STATICCHECK) ./...
+	cd bench && go vet ./... && $(STATICCHECK) ./...
 
 bench: tools ## redlockd, redsync and one single master side by side; a few minutes
-	go run ./bench
+	go run -C bench .
 
 bench-libraries: ## what the scenario libraries of the bench loads, beside what Go has
 	@cmd/redlockd/testdata/libraries/build.sh node python
 
 bench-full: tools bench-libraries ## every scenario, every peer, into bench/results, which README shows; twenty minutes on an idle machine. Needs etcd (Debian: apt install etcd-server)
-	go run ./bench --full --out bench/results
+	go run -C bench . --full --out results
 
 # Ten times each is what benchstat wants for its intervals. Shorter: make benchmarks BENCH=Guard PACKAGES=./proxy
 benchmarks: ## the hot path piece by piece, with allocations, into bench/new.bench; OLD=file compares with an earlier run

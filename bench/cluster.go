@@ -20,7 +20,6 @@ type cluster struct {
 	proxies []*proxy    // over the same masters; none when no target uses redlockd
 	etcd    *etcdServer // nil when it is not among the targets
 	relays  []*relay    // one in front of each master that stands at a distance; none otherwise
-	peers   string      // the program that is the load generator of peers
 }
 
 // startCluster starts n masters and, with a program to run, redlockd. Nothing is left running on an error.
@@ -99,9 +98,6 @@ func (c *cluster) spec(spec loadSpec) loadSpec {
 	}
 	if c.etcd != nil {
 		spec.Etcd = c.etcd.addr
-	}
-	if isPeer(spec.Target) {
-		spec.program = c.peers
 	}
 	return spec
 }

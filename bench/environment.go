@@ -2,11 +2,11 @@ package main
 
 import (
 	"fmt"
-	"maps"
 	"os"
 	"os/exec"
 	"regexp"
 	"runtime"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"time"
@@ -46,7 +46,7 @@ var clientModules = map[string]string{
 }
 
 // readEnvironment asks the machine and the programs. A fact that cannot be had reads "unknown": it spoils no figure.
-func readEnvironment(flags []string, program *proxyProgram, peers string) environment {
+func readEnvironment(flags []string, program *proxyProgram, etcd bool) environment {
 	e := environment{
 		Date:       time.Now().UTC().Truncate(time.Second),
 		Flags:      flags,
@@ -56,19 +56,29 @@ func readEnvironment(flags []string, program *proxyProgram, peers string) enviro
 		LoadBefore: loadAverage(),
 		Go:         runtime.Version(),
 		Redis:      outputOf(redisServer, "--version"),
+		Modules:    moduleVersions(),
 	}
 	if program != nil {
 		e.Redlockd = outputOf(program.path, "version")
 		e.Settings = settingsOf(slices.Concat(os.Environ(), program.environ))
 	}
-	if self, err := os.Executable(); err == nil {
-		e.Modules = moduleVersions(self)
-	}
-	if peers != "" {
-		maps.Copy(e.Modules, moduleVersions(peers))
+	if etcd {
 		e.Etcd = outputOf(etcdProgram, "--version")
 	}
 	return e
+}
+
+// moduleVersions are the versions of clientModules in this program.
+func moduleVersions() map[string]string {
+	versions := map[string]string{}
+	if build, ok := debug.ReadBuildInfo(); ok {
+		for _, module := range build.Deps {
+			if name, ok := clientModules[module.Path]; ok {
+				versions[name] = module.Version
+			}
+		}
+	}
+	return versions
 }
 
 // redlockdVariable matches the variables that change how redlockd runs.

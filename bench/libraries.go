@@ -8,7 +8,6 @@ import (
 	"io"
 	"maps"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -74,9 +73,9 @@ func (b *bench) findLibraries(ctx context.Context) error {
 	if !slices.Contains(b.scenarios, scenarioLibraries) {
 		return nil
 	}
-	module, err := moduleDir(ctx)
+	module, err := productDir(ctx)
 	if err != nil {
-		return fmt.Errorf("find the programs of the scenario libraries (run the bench inside its module): %w", err)
+		return fmt.Errorf("find the programs of the scenario libraries (run the bench in its directory): %w", err)
 	}
 	return b.findLibrariesIn(module)
 }
@@ -100,12 +99,6 @@ func (b *bench) findLibrariesIn(module string) error {
 		b.libraryPrograms[l.name] = program
 	}
 	return nil
-}
-
-// moduleDir is the directory of this module.
-func moduleDir(ctx context.Context) (string, error) {
-	top, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", "redlockd").Output()
-	return strings.TrimSpace(string(top)), err
 }
 
 // way is what a library gets as its masters.

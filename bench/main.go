@@ -1,8 +1,9 @@
 // Command bench measures redlockd against its peers: how many locks, how fast, at what price in CPU, how a contended
 // lock changes hands, and what is left of all that when masters fail.
 //
-//	go run ./bench --help
+//	go run -C bench . --help
 //
+// It is a module of its own, so that plots, histograms and the clients of the peers are no part of redlockd's module graph.
 // It starts everything it measures, on loopback, and ends it again, also on Ctrl-C:
 //
 //	bench ──┬── redis-server ×5      the masters, new for a scenario, and new for every fault
@@ -91,15 +92,10 @@ func run(ctx context.Context, o options) error {
 			return err
 		}
 	}
-	if o.needsPeers() {
-		if b.peers, err = buildPeers(ctx, scratch); err != nil {
-			return err
-		}
-	}
 	for _, why := range b.leftOut {
 		fmt.Fprintln(os.Stderr, "bench: left out:", why)
 	}
-	r := report{Environment: readEnvironment(os.Args[1:], b.program, b.peers)}
+	r := report{Environment: readEnvironment(os.Args[1:], b.program, o.needsEtcd())}
 	// A scenario that cannot go on ends the run. What was measured before is worth its twenty minutes.
 	var failed error
 	for _, s := range o.chosen() {

@@ -118,7 +118,7 @@ const everything = "all"
 
 const usageHead = `Measures redlockd against its peers, on real redis-server processes that it starts and ends itself.
 
-usage: go run ./bench [flags]
+usage: go run -C bench . [flags]
 
 scenarios:
 `
@@ -173,10 +173,10 @@ func parseOptions(args []string, out io.Writer) (options, error) {
 	flags.DurationVar(&o.connectionDuration, "connection-duration", 3*time.Second, "connections: length of a cell with busy ones")
 	flags.IntVar(&o.libraryRounds, "library-rounds", 5, "libraries: rounds")
 	flags.DurationVar(&o.libraryDuration, "library-duration", time.Second, "libraries: length of a cell")
-	flags.StringVar(&o.redlockd, "redlockd", "", "`program` to measure; empty: build ./cmd/redlockd of this module")
+	flags.StringVar(&o.redlockd, "redlockd", "", "`program` to measure; empty: build the redlockd beside this bench")
 	flags.StringVar(&o.gomaxprocs, "redlockd-gomaxprocs", "", "GOMAXPROCS of the redlockd process; empty: not set")
 	flags.StringVar(&o.gogc, "redlockd-gogc", "", "GOGC of the redlockd process; empty: not set")
-	flags.StringVar(&o.out, "out", "bench/local", "`directory` for the results, made if missing; README shows those in bench/results")
+	flags.StringVar(&o.out, "out", "local", "`directory` for the results, made if missing; README shows those in bench/results")
 
 	err := flags.Parse(args)
 	if errors.Is(err, flag.ErrHelp) {
@@ -299,12 +299,10 @@ func (o *options) needsRedlockd() bool {
 		slices.ContainsFunc(o.chosen(), func(s scenario) bool { return s.redlockd })
 }
 
-// needsPeers tells whether the targets that need modules of their own are measured.
-func (o *options) needsPeers() bool {
-	return slices.Contains(o.scenarios, scenarioUncontended) && slices.ContainsFunc(o.targets, isPeer)
+// needsEtcd tells whether etcd is measured: only the scenario uncontended does.
+func (o *options) needsEtcd() bool {
+	return slices.Contains(o.scenarios, scenarioUncontended) && slices.Contains(o.targets, targetEtcd)
 }
-
-func (o *options) needsEtcd() bool { return o.needsPeers() && slices.Contains(o.targets, targetEtcd) }
 
 // listVar defines a flag with several values. Its default must be a good one.
 func listVar[T any](flags *flag.FlagSet, values *[]T, parse func(list string) ([]T, error), name, value, usage string) {

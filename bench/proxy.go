@@ -24,7 +24,8 @@ type proxyProgram struct {
 	log     *os.File // what its processes print, one after another
 }
 
-// findProxy takes the redlockd that the flags name, or builds that of this module into the directory scratch.
+// findProxy takes the redlockd that the flags name, or builds the one beside this bench into the directory scratch. It builds it
+// in redlockd's own module: in this one, another version of a dependency could be in it than in what users run.
 func findProxy(ctx context.Context, o options, scratch string, log *os.File) (*proxyProgram, error) {
 	program := &proxyProgram{path: o.redlockd, log: log}
 	if o.gomaxprocs != "" {
@@ -37,11 +38,22 @@ func findProxy(ctx context.Context, o options, scratch string, log *os.File) (*p
 		return program, nil
 	}
 	program.path = filepath.Join(scratch, "redlockd")
-	build := exec.CommandContext(ctx, "go", "build", "-o", program.path, "redlockd/cmd/redlockd")
+	top, err := productDir(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("find redlockd's module (run the bench in its directory, or give --redlockd): %w", err)
+	}
+	build := exec.CommandContext(ctx, "go", "build", "-o", program.path, "./cmd/redlockd")
+	build.Dir = top
 	if out, err := build.CombinedOutput(); err != nil {
-		return nil, fmt.Errorf("build redlockd (run the bench inside its module, or give --redlockd): %w\n%s", err, out)
+		return nil, fmt.Errorf("build redlockd: %w\n%s", err, out)
 	}
 	return program, nil
+}
+
+// productDir is the directory of redlockd's module.
+func productDir(ctx context.Context) (string, error) {
+	top, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", "redlockd").Output()
+	return strings.TrimSpace(string(top)), err
 }
 
 // proxy is one redlockd process.

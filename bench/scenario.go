@@ -122,7 +122,6 @@ var (
 type bench struct {
 	options
 	program  *proxyProgram // nil when nothing needs redlockd
-	peers    string        // the load generator of the targets that are peers; empty without any
 	log      *os.File
 	progress *progress
 
@@ -140,7 +139,6 @@ func (b *bench) startCluster(ctx context.Context, targets []string) (*cluster, e
 	if err != nil {
 		return nil, err
 	}
-	c.peers = b.peers
 	if slices.Contains(targets, targetEtcd) {
 		if c.etcd, err = startEtcd(ctx, b.log); err != nil {
 			c.close()

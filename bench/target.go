@@ -53,8 +53,7 @@ const (
 	targetEtcd               = "etcd"
 )
 
-// targetNames lists the targets in the order of the report. A new target goes here, into traitsOf, and into newTarget or,
-// if it needs modules that this one does without, peerTargets.
+// targetNames lists the targets in the order of the report. A new target goes here, into traitsOf, and into newTarget.
 var targetNames = []string{
 	targetRedlockd, targetRedlockdPipelined, targetRedlockdSetNX, targetRedlockdSetNXPlain,
 	targetRedsync, targetSingle, targetRueidislock, targetBSM, targetEtcd,
@@ -72,8 +71,6 @@ type traits struct {
 	masters int
 	// quorum: it can outlive a master and waits for a busy lock by itself; the hot key and the faults ask for both.
 	quorum bool
-	// peer: its client is built with the modules of peers.mod.
-	peer bool
 	// native is the target that does the same with LOCK and UNLOCK; empty: there is none.
 	native string
 	// color in the plots, told apart also by colour-blind eyes (the palette of Okabe and Ito).
@@ -111,17 +108,16 @@ var traitsOf = map[string]traits{
 	},
 	targetBSM: {
 		meaning: "bsm/redislock over go-redis with its defaults on ONE master",
-		masters: 1, peer: true, color: color.RGBA{R: 0xf0, G: 0xe4, B: 0x42, A: 0xff},
+		masters: 1, color: color.RGBA{R: 0xf0, G: 0xe4, B: 0x42, A: 0xff},
 	},
 	targetEtcd: {
 		meaning: "etcd, ONE node that syncs its log, concurrency.Mutex with a session per caller; its CPU counts as the masters'",
-		peer:    true, color: color.Black,
+		color:   color.Black,
 	},
 }
 
 func usesRedlockd(name string) bool    { return traitsOf[name].redlockd }
 func locksOverQuorum(name string) bool { return traitsOf[name].quorum }
-func isPeer(name string) bool          { return traitsOf[name].peer }
 func colorOf(name string) color.Color  { return traitsOf[name].color }
 
 // mastersUsed is how many of n masters a target sends to.
@@ -131,9 +127,6 @@ func mastersUsed(name string, n int) int {
 	}
 	return n
 }
-
-// peerTargets make the targets whose modules only peers.mod requires; empty in a program built without the tag peers.
-var peerTargets = map[string]func(loadSpec) (target, error){}
 
 // newTarget makes the client of a target. Most dial only when they are used: the warm-up is for that.
 func newTarget(spec loadSpec) (target, error) {
@@ -162,9 +155,10 @@ func newTarget(spec loadSpec) (target, error) {
 		return newSingleTarget(&redis.Options{Addr: spec.Masters[0]}), nil
 	case targetRueidislock:
 		return newRueidislockTarget(spec.Masters[0])
-	}
-	if newPeer := peerTargets[spec.Target]; newPeer != nil {
-		return newPeer(spec)
+	case targetBSM:
+		return newBSMTarget(spec.Masters[0]), nil
+	case targetEtcd:
+		return newEtcdTarget(spec.Etcd)
 	}
 	return nil, fmt.Errorf("unknown target %q", spec.Target)
 }

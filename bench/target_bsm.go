@@ -1,5 +1,3 @@
-//go:build peers
-
 package main
 
 import (
@@ -11,11 +9,9 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-func init() {
-	peerTargets[targetBSM] = func(spec loadSpec) (target, error) {
-		client := redis.NewClient(&redis.Options{Addr: spec.Masters[0]})
-		return &bsmTarget{client: client, locker: redislock.New(client)}, nil
-	}
+func newBSMTarget(master string) *bsmTarget {
+	client := redis.NewClient(&redis.Options{Addr: master})
+	return &bsmTarget{client: client, locker: redislock.New(client)}
 }
 
 // bsmTarget is bsm/redislock as its README shows it.

@@ -1,5 +1,3 @@
-//go:build peers
-
 package main
 
 import (
@@ -12,18 +10,16 @@ import (
 	"go.uber.org/zap"
 )
 
-func init() {
-	peerTargets[targetEtcd] = func(spec loadSpec) (target, error) {
-		client, err := clientv3.New(clientv3.Config{
-			Endpoints:   []string{spec.Etcd},
-			DialTimeout: 5 * time.Second,
-			Logger:      zap.NewNop(),
-		})
-		if err != nil {
-			return nil, fmt.Errorf("connect to etcd: %w", err)
-		}
-		return &etcdTarget{client: client}, nil
+func newEtcdTarget(addr string) (*etcdTarget, error) {
+	client, err := clientv3.New(clientv3.Config{
+		Endpoints:   []string{addr},
+		DialTimeout: 5 * time.Second,
+		Logger:      zap.NewNop(),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("connect to etcd: %w", err)
 	}
+	return &etcdTarget{client: client}, nil
 }
 
 // etcdTarget is etcd's own mutex over one client.

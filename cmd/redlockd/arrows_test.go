@@ -1,12 +1,13 @@
 package main
 
-// Goal: calls go down, cmd → proxy → redlock, and every third-party module has its owners. Method: read the imports of every
-// Go file of the module.
+// Goal: calls go down, cmd → proxy → redlock, and every third-party module has its owners; what only the bench needs is no part of
+// redlockd's module. Method: read the imports of every Go file, those of the bench too, and go.mod.
 
 import (
 	"go/parser"
 	"go/token"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -37,10 +38,9 @@ var owners = map[string][]string{
 	"github.com/redis/rueidis":             {"bench"},
 	"github.com/HdrHistogram/hdrhistogram": {"bench"},
 	"gonum.org/v1/plot":                    {"bench"},
-	"github.com/bsm/redislock":             {"bench"}, // by bench/peers.mod alone
-	"go.etcd.io/etcd/client/":              {"bench"}, // the same
-	"go.uber.org/zap":                      {"bench"}, // the same
-	"golang.org/x/image":                   {"bench"},
+	"github.com/bsm/redislock":             {"bench"},
+	"go.etcd.io/etcd/client/":              {"bench"},
+	"go.uber.org/zap":                      {"bench"},
 	"github.com/anishathalye/porcupine":    nil, // tests only
 	"modernc.org/sqlite":                   nil, // tests only
 }
@@ -48,7 +48,7 @@ var owners = map[string][]string{
 // testsBelow lists what tests may import beyond that: masters to try things on, and the client libraries as users have
 // them.
 var testsBelow = map[string][]string{
-	"redlockd/redlock/memmaster": {"redlock", "proxy", "bench"},
+	"redlockd/redlock/memmaster": {"redlock", "proxy"},
 	"redlockd/redlock/redisproc": {"redlock", "redlock/memmaster", "redlock/sandbox", "proxy", "cmd/redlockd"},
 	"redlockd/redlock":           {"redlock/memmaster"},
 	"github.com/redis/go-redis/": {"proxy", "redlock/memmaster", "redlock/sandbox", "cmd/redlockd"},
@@ -97,6 +97,20 @@ func TestArrows(t *testing.T) {
 	}
 	if files < 20 {
 		t.Errorf("%d files were read: this does not look at the module", files)
+	}
+}
+
+// TestBenchKeepsItsModules: the bench is a module of its own, so that plots and the clients of peers do not burden those who
+// import redlock.
+func TestBenchKeepsItsModules(t *testing.T) {
+	text, err := os.ReadFile("../../go.mod")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for module, dirs := range owners {
+		if slices.Equal(dirs, []string{"bench"}) && testsBelow[module] == nil && strings.Contains(string(text), module) {
+			t.Errorf("go.mod requires %s, which only the bench imports: it belongs into bench/go.mod", module)
+		}
 	}
 }
 
