@@ -10,7 +10,7 @@
 //   - all of them use the same masters, and nobody else deletes or overwrites keys there,
 //   - the clocks of the masters and of this process run at the same rate within DriftFactor, and
 //   - a caller that chooses its tokens chooses a new one after each UNLOCK. Until then it may repeat the LOCK with the same token, through any
-//     client of these masters (undo.go).
+//     client of these masters (op_undo.go).
 //
 // That masters remember and that their clocks do not step is not taken for granted but checked with every batch (master_guard.go). That
 // they stay masters and evict nothing is checked with every heartbeat. A master in doubt has no vote until nothing that it may have
@@ -27,28 +27,28 @@
 //
 // An operation ends with granted, denied, or unknown (ErrNoQuorum). Unknown is never reported as denied. A lock that
 // may have been set although its caller was told otherwise is removed again, without making the caller wait. Under a token that was made here
-// it is removed also from masters that are away, as soon as they are back (pending.go). Under a caller's own token it is removed where a
-// master says that it was set, and ends with its TTL elsewhere (undo.go).
+// it is removed also from masters that are away, as soon as they are back (master_pending.go). Under a caller's own token it is removed where a
+// master says that it was set, and ends with its TTL elsewhere (op_undo.go).
 //
 // # The walk of a LOCK
 //
-//	StartLock            lock.go                checks, makes the token (token.go)
-//	  share              share.go               what one user may take, and …
-//	  admission          admission.go           … whose turn it is, while the masters have enough to do (master_window.go)
-//	  line               wait_queue.go          if it may wait: only the head of a line goes on (several resources: wait_reserve.go)
-//	  round              round.go               one command to all masters, T1
-//	    lane ×N          master_lane.go         one queue, one goroutine, one connection per master
-//	      batch          batch.go               what has queued becomes one pipeline …
-//	      flight         master_inflight.go     … while others may be on their way …
-//	      link           master_conn.go         … on one vetted connection, written and read by master_wire.go
-//	      closing        master_guard.go        … that ends with epoch, configuration and clock (master_epoch.go, master_clock.go): do its votes count?
-//	    votes            quorum.go              one word; the vote that decides carries out the decision
-//	  lease or undo      leases.go              granted within the validity (validity.go), or released wherever it may be (undo.go, pending.go)
-//	Completer.Done                              the reply
+//	StartLock           op_lock.go             checks, makes the token (lease_token.go)
+//	  share             share.go               what one user may take, and …
+//	  admission         admission.go           … whose turn it is, while the masters have enough to do (master_window.go)
+//	  line              wait_queue.go          if it may wait: only the head of a line goes on (several resources: wait_reserve.go)
+//	  round             round.go               one command to all masters, T1
+//	    lane ×N         master_lane.go         one queue, one goroutine, one connection per master
+//	      batch         master_batch.go        what has queued becomes one pipeline …
+//	      flight        master_inflight.go     … while others may be on their way …
+//	      link          master_conn.go         … on one vetted connection, written and read by master_wire.go
+//	      closing       master_guard.go        … that ends with epoch, configuration and clock (master_epoch.go, master_clock.go): do its votes count?
+//	    votes           quorum.go              one word; the vote that decides carries out the decision
+//	  lease or undo     lease_table.go         granted within the validity (validity.go), or released wherever it may be (op_undo.go, master_pending.go)
+//	Completer.Done                             the reply
 //
-// UNLOCK (unlock.go) and EXTEND (extend.go) walk the same way without the line. So do the guarded changes of clients that were written
-// for one Redis (StartCommit, commit.go) and their readings (StartRead, states.go). Messages between the clients of all proxies
-// (publish.go) and texts that these share (shared.go) travel in the same batches, and have no votes.
+// UNLOCK (op_unlock.go) and EXTEND (op_extend.go) walk the same way without the line. So do the guarded changes of clients that were written
+// for one Redis (StartCommit, op_commit.go) and their readings (StartRead, op_read.go). Messages between the clients of all proxies
+// (publish.go) and texts that these share (op_scriptstore.go) travel in the same batches, and have no votes.
 //
 // # Caveats
 //

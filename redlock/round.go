@@ -18,10 +18,10 @@ const (
 	verbRead                // value and remaining TTL
 	verbPublish             // a message: the key is its channel and token holds it, and the votes count for nothing
 	verbShare               // a shared text, likewise
-	verbCommit              // a script: guarded changes of several keys, all or none (commit.go)
+	verbCommit              // a script: guarded changes of several keys, all or none (op_commit.go)
 	verbForget              // the same, where all that it changes is deleted
-	verbUndo                // a script: takes back what a failed attempt under a caller's token has set (undo.go)
-	verbStates              // a script: type, value and remaining TTL of several keys (states.go)
+	verbUndo                // a script: takes back what a failed attempt under a caller's token has set (op_undo.go)
+	verbStates              // a script: type, value and remaining TTL of several keys (op_read.go)
 )
 
 func (v verb) acquires() bool { return v == verbSet || v == verbAcquire || v == verbFence }

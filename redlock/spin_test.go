@@ -59,7 +59,7 @@ func checkModel(t *testing.T, model, macro string) string {
 
 // A caller may repeat its LOCK with its own token through another redlockd, and the first one takes its attempt back meanwhile. Spin tries
 // all orders of events in the model testdata/undo.pml: there must be one with two holders where the undo does not look at the end of the
-// key, or where those who count on a key do not move its end far enough; and none with the rules of undo.go.
+// key, or where those who count on a key do not move its end far enough; and none with the rules of op_undo.go.
 func TestUndoModel(t *testing.T) {
 	for _, tt := range []struct {
 		name, macro, want string

@@ -215,7 +215,7 @@ func (c *Client) answerDenied(op *Op, err error, d *deferred) {
 // does not wait for it, and its context has no part in it.
 //
 // Under a token that was made here, it goes to every master that granted it, did not answer, or has yet to answer; one that denied it has
-// nothing of it. Under a token of the caller's own it goes where the attempt is known to have set the keys (undo.go); of masters that have
+// nothing of it. Under a token of the caller's own it goes where the attempt is known to have set the keys (op_undo.go); of masters that have
 // yet to vote lateAttempt takes care.
 func (c *Client) undoLocked(r *round, v votes, d *deferred) {
 	n := len(c.lanes)

@@ -14,7 +14,7 @@ import (
 //   - Such a client counts its TTL from the moment it sent the command and knows of no drift. So the masters get more (paddedTTL),
 //     and what the client believes stays inside the validity.
 //   - A key that holds the very same value already is held, as for Redis: SET NX is denied by it. That is not so for LOCK.
-//   - A commit that failed is taken back as an attempt under a caller's token is (undo.go): where a vote says that this very commit set
+//   - A commit that failed is taken back as an attempt under a caller's token is (op_undo.go): where a vote says that this very commit set
 //     the value, and nobody has moved the end of its key since. The values of such clients are often not unique ("1", a host name, nothing),
 //     and their retries may go through other clients of the masters. What else is left ends with its TTL: that keeps others out, and
 //     lets nobody in.

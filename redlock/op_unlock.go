@@ -61,7 +61,7 @@ func (c *Client) dropLocked(keys []string, token string, targets mask, d *deferr
 
 // Abandon takes back what a LOCK was granted, because its caller can no longer be told. Nobody waits for it. It does nothing
 // if the lock was released or extended since, or granted again to the same token: then somebody does know of it. A lock under the caller's
-// own token is taken back as a failed attempt is (undo.go), for the caller may repeat it elsewhere.
+// own token is taken back as a failed attempt is (op_undo.go), for the caller may repeat it elsewhere.
 func (c *Client) Abandon(op *Op) {
 	d := deferred{now: time.Now()}
 	defer c.runDeferred(&d)

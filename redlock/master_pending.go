@@ -10,7 +10,7 @@ const pendingMax = 1 << 16
 // key whose SET was answered by silence stays, and keeps everybody out of that master, until its TTL. They stand in the order in which
 // they expire, for all are kept equally long.
 //
-// Invariant: only tokens that redlockd made are released late. A caller may have been granted its own token again by then (undo.go).
+// Invariant: only tokens that redlockd made are released late. A caller may have been granted its own token again by then (op_undo.go).
 type pendingReleases []pendingRelease
 
 // pendingRelease is one key that may hold one token.

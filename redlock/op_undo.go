@@ -20,7 +20,7 @@ import "fmt"
 // client within endSlack of a failed attempt, and asks for the same TTL. Through the same client that is safe too (askedLater).
 //
 // A token that redlockd made serves one attempt, and nobody knows it before it is granted: releases of it need no such care, and are
-// kept for masters that are away (pending.go).
+// kept for masters that are away (master_pending.go).
 const (
 	endSlackMs = 5
 	endMoveMs  = 8

@@ -130,7 +130,7 @@ func (b *batch) note(i int32, v vote, word error) {
 	case isNoScript(word):
 		b.lost = append(b.lost, i)
 	case b.rounds[i].verb == verbRelease:
-		// Never shed a release: the connection is given up, and the next one delivers what is owed (pending.go).
+		// Never shed a release: the connection is given up, and the next one delivers what is owed (master_pending.go).
 		b.votes[i], b.refusal = voteAbstained, fmt.Errorf("the master refuses a release: %w", word)
 	default:
 		b.votes[i], b.err = voteAbstained, word
