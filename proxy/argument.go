@@ -10,16 +10,6 @@ func equalFold[A argument](arg A, keyword string) bool {
 	return len(arg) == len(keyword) && strings.EqualFold(string(arg), keyword)
 }
 
-// keyword returns the one of words that an argument is, in any case, or "".
-func keyword[A argument](arg A, words []string) string {
-	for _, word := range words {
-		if equalFold(arg, word) {
-			return word
-		}
-	}
-	return ""
-}
-
 // parseInteger reads an argument as Redis does: decimal digits, perhaps with a minus before them; no plus, no space, no
 // leading zero.
 func parseInteger[A argument](arg A) (n int64, ok bool) {

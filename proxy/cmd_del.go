@@ -1,18 +1,20 @@
 package proxy
 
+import "redlockd/redlock/arguments"
+
 const useInsteadOfDEL = "release a lock with UNLOCK key token, DELEX key IFEQ token, or a script that compares first"
 
 // cmdDELEX is DELEX key [IFEQ token], of Redis 8.4.
 func cmdDELEX(s *session, c *call) {
-	switch condition, refusal := parseDelex(c.args[2:]); {
-	case refusal == errCondition || condition.word == "ifne": // the one would name the other, which is no way to unlock
+	switch condition, refusal := arguments.ReadDelex(c.args[2:]); {
+	case refusal == arguments.ErrCondition || condition.Word == "ifne": // the one would name the other, which is no way to unlock
 		s.dropIn(c, effect{}, errSyntax)
 	case refusal != "":
 		s.dropIn(c, effect{}, refusal)
-	case condition.word == "":
+	case condition.Word == "":
 		unguardedDelete(s, c, runDEL)
 	default:
-		compareAndDelete(s, c, runDELEX, condition.match)
+		compareAndDelete(s, c, runDELEX, condition.Match)
 	}
 }
 

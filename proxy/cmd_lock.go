@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"redlockd/redlock"
+	"redlockd/redlock/arguments"
 	"redlockd/redlock/resp"
 )
 
@@ -159,7 +160,7 @@ var timeUnits = []struct {
 // parseTime reads a ttl or a WAIT, whose limits the engine checks: whole milliseconds, or a whole number with a unit behind it.
 func parseTime(what string, arg []byte) (d time.Duration, refusal string) {
 	if n, ok := parseInteger(arg); ok {
-		return durationOf(n), ""
+		return arguments.Duration(n), ""
 	}
 	digits := len(bytes.TrimRight(arg, "hms"))
 	for _, u := range timeUnits {
@@ -184,10 +185,6 @@ func (s *session) noteShortTTL(ttl time.Duration, arg []byte) {
 	s.server.shortTTLs.tell(s.server.log, slog.LevelInfo, time.Now(), "short ttl", "client", s.id, "addr", s.addr, "ttl", ttl,
 		"reason", "a ttl without a unit is in milliseconds",
 		"to_do", fmt.Sprintf("if seconds are meant, send %ds; if not, %dms says so, and this line does not come", ttl.Milliseconds(), ttl.Milliseconds()))
-}
-
-func durationOf(ms int64) time.Duration {
-	return time.Duration(min(max(ms, -msMax), msMax)) * time.Millisecond
 }
 
 // floorMs never says more than what is left.

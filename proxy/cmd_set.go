@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"redlockd/redlock"
+	"redlockd/redlock/arguments"
 	"redlockd/redlock/resp"
 )
 
@@ -11,20 +12,20 @@ const useInsteadOfSET = "take a lock with SET key token NX PX ms or LOCK, prolon
 
 func cmdSET(s *session, c *call) {
 	o, refusal := clientSetOptions(c.args[3:], s.account.defaultTTL(s.server.opts.DefaultTTL))
-	if refusal == "" && o.word == "nx" && !o.get && !s.transaction.open {
-		s.startSetNX(c, o.when)
+	if refusal == "" && o.Word == "nx" && !o.Get && !s.transaction.open {
+		s.startSetNX(c, o.Time)
 		return
 	}
 	e := c.effect(runSET)
 	switch {
-	case o.word == "nx":
-		e.guess, e.hint = absent(1), o.get
-	case o.word != "ifeq":
+	case o.Word == "nx":
+		e.guess, e.hint = absent(1), o.Get
+	case o.Word != "ifeq":
 		e.unguarded = useInsteadOfSET
-	case o.lifetime != "keepttl":
-		e.guess = holding(o.match)
+	case o.Lifetime != "keepttl":
+		e.guess = holding(o.Match)
 	}
-	if e.guess != nil && !o.get {
+	if e.guess != nil && !o.Get {
 		e.lost = &lostNull
 	}
 	s.dropIn(c, e, refusal)
@@ -37,7 +38,7 @@ type setNX struct {
 	key [1]string
 }
 
-func (s *session) startSetNX(c *call, when expiry) {
+func (s *session) startSetNX(c *call, when arguments.Time) {
 	x := new(setNX)
 	x.key[0] = string(c.args[1])
 	if !s.awaitScripts(c, x.key[:]) {
@@ -45,10 +46,10 @@ func (s *session) startSetNX(c *call, when expiry) {
 	}
 	c.takePlace(&x.slot)
 	var now time.Time
-	if when.absolute {
+	if when.Absolute {
 		now = time.Now()
 	}
-	changes := [1]redlock.Change{{Resource: x.key[0], Was: redlock.WasAbsent, Do: redlock.Set, NewValue: string(c.args[2]), TTL: when.ttl(now)}}
+	changes := [1]redlock.Change{{Resource: x.key[0], Was: redlock.WasAbsent, Do: redlock.Set, NewValue: string(c.args[2]), TTL: when.TTL(now)}}
 	x.startCommit(&x.op, changes[:], x)
 }
 
@@ -66,19 +67,19 @@ func (x *setNX) Done(_ *redlock.Op, result redlock.Result) redlock.Flusher {
 }
 
 // clientSetOptions reads the options of a client's SET. A lock must have a TTL, if only that of the settings.
-func clientSetOptions(args [][]byte, defaultTTL time.Duration) (o setOptions, refusal string) {
-	o, refusal = parseSetOptions("set", args, setWords, time.Now)
+func clientSetOptions(args [][]byte, defaultTTL time.Duration) (o arguments.Set, refusal string) {
+	o, refusal = arguments.ReadSet(args)
 	switch {
-	case o.word == "ifne": // no way to lock
+	case o.Word == "ifne": // no way to lock
 		return o, errSyntax
 	case refusal != "":
 		return o, refusal
 	// KEEPTTL gives a key that is absent no TTL.
-	case o.lifetime == "" || o.lifetime == "keepttl" && o.word == "nx":
+	case o.Lifetime == "" || o.Lifetime == "keepttl" && o.Word == "nx":
 		if defaultTTL == 0 {
 			return o, errNoTTL
 		}
-		o.lifetime, o.when = "px", expiry{ms: defaultTTL.Milliseconds()}
+		o.Lifetime, o.Time = "px", arguments.Time{Ms: defaultTTL.Milliseconds()}
 	}
 	return o, ""
 }
@@ -105,7 +106,7 @@ func cmdMSETNX(s *session, c *call) {
 
 // cmdSETEX is SETEX key seconds value, and PSETEX key ms value.
 func cmdSETEX(s *session, c *call) {
-	_, refusal := parseLifetime(c.cmd.name, c.cmd.name, c.args[2], time.Now)
+	_, refusal := arguments.ReadTTL(c.cmd.name, c.args[2])
 	e := c.effect(runSETEX)
 	e.unguarded = useInsteadOfSET
 	s.dropIn(c, e, refusal)

@@ -15,7 +15,7 @@
 // scripts, which run on what their keys are guessed to hold (script_guess.go) or do hold: script_exchange.go, script_run.go and
 // script_call.go, in the box of package sandbox. A run that is like an earlier one but for names is spared: script_shape.go. What a
 // command does to its keys is the same whether a client sends it or a script calls it: keyspace.go, keyspace_read.go and
-// keyspace_write.go, with the options and times of command_options.go. Messages (PUBLISH) find their subscribers in subscribers.go.
+// keyspace_write.go, with the options and times of package arguments. Messages (PUBLISH) find their subscribers in subscribers.go.
 //
 // session.go has the loop around it, server.go the life of sessions, sweep.go their timeouts, newcomer.go what those may cost who
 // have not logged in. The commands are in cmd_*.go; their table is in commands.go, which says how one is added; which error has which

@@ -5,12 +5,13 @@ import (
 	"strings"
 
 	"redlockd/redlock"
+	"redlockd/redlock/arguments"
 )
 
 // Errors in Redis's own words.
 const (
-	errSyntax     = "ERR syntax error"
-	errNotInteger = "ERR value is not an integer or out of range"
+	errSyntax     = arguments.ErrSyntax
+	errNotInteger = arguments.ErrNotInteger
 	errInternal   = "ERR internal error"
 )
 

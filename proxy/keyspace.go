@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"redlockd/redlock"
+	"redlockd/redlock/arguments"
 	"redlockd/redlock/sandbox"
 )
 
@@ -107,9 +108,6 @@ func (k *keyState) endsAt() int64 {
 	return k.end
 }
 
-// time is what the run takes the time to be.
-func (ks *keyspace) time() time.Time { return ks.clock }
-
 // unconditional notes a write before anything else is noted of it: a write by a command that has no condition of its own.
 func (ks *keyspace) unconditional(k *keyState) {
 	if !k.read.existence {
@@ -171,7 +169,7 @@ func (ks *keyspace) changes() (changes []redlock.Change, real bool) {
 		}
 		ttl := time.Duration(0) // none, which the engine refuses
 		if k.end != 0 {
-			ttl = durationOf(k.end - ks.now)
+			ttl = arguments.Duration(k.end - ks.now)
 		}
 		switch {
 		case k.held && (!k.was.Found || k.value != k.was.Value):

@@ -3,13 +3,14 @@ package proxy
 import (
 	"strings"
 
+	"redlockd/redlock/arguments"
 	"redlockd/redlock/sandbox"
 )
 
 // The commands that change keys.
 
 func runSET(ks *keyspace, args []string) (sandbox.Reply, error) {
-	o, refusal := parseSetOptions("set", args[3:], setWords, ks.time)
+	o, refusal := arguments.ReadSet(args[3:])
 	if refusal != "" {
 		return failure(refusal), nil
 	}
@@ -17,32 +18,32 @@ func runSET(ks *keyspace, args []string) (sandbox.Reply, error) {
 	if err != nil {
 		return sandbox.Reply{}, err
 	}
-	if o.word == "" || o.word == "xx" { // a key of whomever
+	if o.Word == "" || o.Word == "xx" { // a key of whomever
 		ks.unconditional(k)
 	}
-	switch o.word {
+	switch o.Word {
 	case "nx", "xx":
 		k.exists()
 	case "ifeq", "ifne":
 		k.readValue()
 	}
-	allowed := o.met(k.held, k.value)
-	if k.foreign() && (o.get || allowed) {
+	allowed := o.Met(k.held, k.value)
+	if k.foreign() && (o.Get || allowed) {
 		return sandbox.Reply{}, errWrongType // Redis would replace it, if it is not asked for the value
 	}
 	var old sandbox.Reply
-	if o.get {
+	if o.Get {
 		old = bulkOrNil(k.readValue())
 	}
 	if !allowed {
 		return old, nil
 	}
-	if o.lifetime == "keepttl" {
+	if o.Lifetime == "keepttl" {
 		ks.setKeepingEnd(k, args[2])
 	} else {
-		ks.set(k, args[2], o.end(ks.now))
+		ks.set(k, args[2], o.End(ks.now))
 	}
-	if o.get {
+	if o.Get {
 		return old, nil
 	}
 	return statusOK, nil
@@ -63,7 +64,7 @@ func runSETNX(ks *keyspace, args []string) (sandbox.Reply, error) {
 // runSETEX is SETEX and PSETEX.
 func runSETEX(ks *keyspace, args []string) (sandbox.Reply, error) {
 	command := strings.ToLower(args[0])
-	when, refusal := parseLifetime(command, command, args[2], ks.time)
+	when, refusal := arguments.ReadTTL(command, args[2])
 	if refusal != "" {
 		return failure(refusal), nil
 	}
@@ -72,7 +73,7 @@ func runSETEX(ks *keyspace, args []string) (sandbox.Reply, error) {
 		return sandbox.Reply{}, err
 	}
 	ks.unconditional(k)
-	ks.set(k, args[3], when.end(ks.now))
+	ks.set(k, args[3], when.End(ks.now))
 	return statusOK, nil
 }
 
@@ -101,7 +102,7 @@ func runGETDEL(ks *keyspace, args []string) (sandbox.Reply, error) {
 }
 
 func runGETEX(ks *keyspace, args []string) (sandbox.Reply, error) {
-	o, refusal := parseSetOptions("getex", args[2:], getexWords, ks.time)
+	o, refusal := arguments.ReadGetex(args[2:])
 	if refusal == errSyntax {
 		return failure(refusal), nil
 	}
@@ -109,7 +110,7 @@ func runGETEX(ks *keyspace, args []string) (sandbox.Reply, error) {
 	if err != nil {
 		return sandbox.Reply{}, err
 	}
-	if o.lifetime != "" {
+	if o.Lifetime != "" {
 		ks.unconditional(k)
 	}
 	old := bulkOrNil(k.readValue())
@@ -119,8 +120,8 @@ func runGETEX(ks *keyspace, args []string) (sandbox.Reply, error) {
 	if refusal != "" {
 		return failure(refusal), nil
 	}
-	if o.lifetime != "" {
-		ks.expire(k, o.end(ks.now))
+	if o.Lifetime != "" {
+		ks.expire(k, o.End(ks.now))
 	}
 	return old, nil
 }
@@ -189,10 +190,10 @@ func runDEL(ks *keyspace, args []string) (sandbox.Reply, error) {
 }
 
 func runDELEX(ks *keyspace, args []string) (sandbox.Reply, error) {
-	switch condition, refusal := parseDelex(args[2:]); {
+	switch condition, refusal := arguments.ReadDelex(args[2:]); {
 	case refusal != "":
 		return failure(refusal), nil
-	case condition.word == "":
+	case condition.Word == "":
 		return runDEL(ks, args)
 	default:
 		return ks.deleteIf(args[1], condition)
@@ -200,16 +201,16 @@ func runDELEX(ks *keyspace, args []string) (sandbox.Reply, error) {
 }
 
 func runDELIFEQ(ks *keyspace, args []string) (sandbox.Reply, error) {
-	return ks.deleteIf(args[1], condition{"ifeq", args[2]})
+	return ks.deleteIf(args[1], arguments.Condition{Word: "ifeq", Match: args[2]})
 }
 
-func (ks *keyspace) deleteIf(name string, c condition) (sandbox.Reply, error) {
+func (ks *keyspace) deleteIf(name string, c arguments.Condition) (sandbox.Reply, error) {
 	k, err := ks.key(name)
 	if err != nil {
 		return sandbox.Reply{}, err
 	}
 	value, held := k.readValue()
-	met := held && c.met(held, value)
+	met := held && c.Met(held, value)
 	if met {
 		k.remove()
 	}
@@ -218,7 +219,7 @@ func (ks *keyspace) deleteIf(name string, c condition) (sandbox.Reply, error) {
 
 // runEXPIRE is EXPIRE, PEXPIRE, EXPIREAT and PEXPIREAT.
 func runEXPIRE(ks *keyspace, args []string) (sandbox.Reply, error) {
-	o, refusal := parseExpire(strings.ToLower(args[0]), args[2:], ks.time)
+	o, refusal := arguments.ReadExpire(strings.ToLower(args[0]), args[2:])
 	if refusal != "" {
 		return failure(refusal), nil
 	}
@@ -230,11 +231,9 @@ func runEXPIRE(ks *keyspace, args []string) (sandbox.Reply, error) {
 	if !k.exists() || k.foreign() {
 		return integer(0), nil
 	}
-	end := o.end(ks.now)
-	if o.nx || o.xx || o.gt || o.lt {
-		if old := k.endsAt(); !o.allows(end, old, old != 0) { // 0 is an end that never comes
-			return integer(0), nil
-		}
+	end := o.End(ks.now)
+	if o.Conditional() && !o.Allows(end, k.endsAt()) {
+		return integer(0), nil
 	}
 	if end <= ks.now { // 0 too, which is no end elsewhere
 		k.remove()

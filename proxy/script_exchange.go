@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"redlockd/redlock"
+	"redlockd/redlock/arguments"
 	"redlockd/redlock/sandbox"
 )
 
@@ -469,7 +470,7 @@ func (x *scriptExchange) changes(changes []redlock.Change) ([]redlock.Change, st
 				continue
 			}
 			touched = true
-			ch.TTL = durationOf(w.ttl)
+			ch.TTL = arguments.Duration(w.ttl)
 			switch w.kind {
 			case writeDelete:
 				ch.Do = redlock.Delete

@@ -19,8 +19,9 @@ import (
 var importers = map[string][]string{
 	"redlockd/proxy":             {"cmd/redlockd"},
 	"redlockd/redlock":           {"cmd/redlockd", "proxy", "bench"},
+	"redlockd/redlock/arguments": {"proxy", "redlock/memmaster"},
 	"redlockd/redlock/rawio":     {"redlock", "proxy", "bench"},
-	"redlockd/redlock/resp":      {"redlock", "redlock/memmaster", "redlock/sandbox", "proxy"},
+	"redlockd/redlock/resp":      {"redlock", "redlock/arguments", "redlock/memmaster", "redlock/sandbox", "proxy"},
 	"redlockd/redlock/sandbox":   {"proxy", "redlock/memmaster"},
 	"redlockd/redlock/memmaster": {"cmd/redlockd"}, // the embedded masters; everywhere else it is a test double
 	"redlockd/redlock/redisproc": {"bench"},        // everywhere else it serves tests
