@@ -52,7 +52,7 @@ type queuedOp struct {
 }
 
 // waitsForRoom tells whether an operation must not begin yet. It needs Client.mu.
-func (c *Client) waitsForRoom() bool { return c.admission.full.Load() }
+func (c *Client) waitsForRoom() bool { return c.admission.full.Load() } //mutant:nothing-waits-for-room
 
 // enqueueLocked has an operation begin later, when it is the turn of its share. Its names and values have so many bytes, and most bounds the
 // bytes that may wait: 1 for what may be refused first, 2 for a release. The error says that it is refused.
@@ -70,7 +70,7 @@ func (c *Client) enqueueLocked(op *Op, share *Share, cost, bytes, most int, begi
 		share.first, share.deficit = d, quantum
 		a.append(share)
 	} else {
-		share.end.next = d
+		share.end.next = d //mutant:the-last-come-of-a-share-begins-first
 	}
 	share.end = d
 	share.bytes += bytes
@@ -94,7 +94,7 @@ func (a *admission) takeLocked() *queuedOp {
 	for a.turns != nil {
 		share := a.turns
 		d := share.first
-		if d.begin != nil && d.cost > share.deficit {
+		if d.begin != nil && d.cost > share.deficit { //mutant:no-turns
 			share.deficit += quantum
 			a.turns = share.next
 			a.append(share)

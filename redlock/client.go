@@ -132,7 +132,7 @@ func (c *Client) laneChanged(l *lane) {
 func (c *Client) claim(runID string, l *lane) *lane {
 	c.changedMu.Lock()
 	defer c.changedMu.Unlock()
-	if other := c.claims[runID]; other != nil && other != l {
+	if other := c.claims[runID]; other != nil && other != l { //mutant:one-redis-votes-twice
 		return other
 	}
 	c.claims[runID] = l
@@ -282,7 +282,7 @@ func (c *Client) checkTTL(ttl time.Duration) error {
 // checkHold bounds how long a lock that was born then may be prolonged: "the number of lock reacquisition attempts should be
 // limited, otherwise one of the liveness properties is violated" ("Making the algorithm more reliable: Extending the lock").
 func (c *Client) checkHold(born time.Time, ttl time.Duration, now time.Time) error {
-	if now.Add(ttl).Sub(born) <= c.opts.MaxHold {
+	if now.Add(ttl).Sub(born) <= c.opts.MaxHold { //mutant:max_hold-not-checked
 		return nil
 	}
 	return badRequest("the lock was first granted %v ago and may be held for %v in all (max_hold): release it, or ask for a shorter ttl",

@@ -172,7 +172,7 @@ func (e *conciseError) Unwrap() error { return e.err }
 // Invariant: f holds no lock where it reads. What it has half done must not count when it returns an error.
 func survive(f func() error) (err error) {
 	defer func() {
-		if p := recover(); p != nil {
+		if p := recover(); p != nil { //mutant:a-panic-ends-the-process
 			err = &refusedError{fmt.Sprintf("redlockd failed on what it sends: %v, in %s: please report this", p, panicked())}
 		}
 	}()

@@ -57,7 +57,7 @@ func fenceTime(t time.Time) int64 {
 }
 
 func (f *fenceClock) next(now time.Time) int64 {
-	if f.last > fenceTime(now.Add(fenceAheadMax)) {
+	if f.last > fenceTime(now.Add(fenceAheadMax)) { //mutant:a-clock-that-was-ahead-is-not-forgotten
 		f.last = 0 // our clock was wrong. No master would accept more; their marks keep the order
 	}
 	f.last = max(f.last+1, fenceTime(now)+f.ahead)
@@ -68,12 +68,15 @@ func (f *fenceClock) next(now time.Time) int64 {
 // little younger, so it tells by how much our clock is behind at least.
 func (f *fenceClock) observe(mark int64, made time.Time) {
 	f.last = max(f.last, mark)
-	f.ahead = min(max(f.ahead, mark-fenceTime(made)), f.aheadMax)
+	f.ahead = min(max(f.ahead, mark-fenceTime(made)), f.aheadMax) //mutant:a-clock-that-is-behind-stays-behind
 }
 
 // scriptFence is scriptAcquire with a fence: KEYS[1] marks, KEYS[2] floor, then the resources; ARGV token, milliseconds to live,
 // fence, bound of the marks, the longest TTL (see scriptMoved), and the token of a reservation, if there is one. It returns what
 // scriptAcquire does; the mark, a larger number, when the fence is not above it; and -2 when the fence is a day ahead of the master's clock.
+//
+//mutant:fence-not-above-the-mark
+//mutant:marks-pushed-out-without-a-floor
 var scriptFence = newScript(scriptMoved + fmt.Sprintf(`
 local fence = tonumber(ARGV[3])
 local now = redis.call('TIME')
@@ -156,13 +159,13 @@ func readHighWater(floor *redis.StringCmd, top *redis.ZSliceCmd, now time.Time, 
 		return 0, "", fmt.Errorf("ZREVRANGE %s: %w", marksKey, err)
 	}
 	if text := floor.Val(); text != "" {
-		if high, err = strconv.ParseInt(text, 10, 64); err != nil || high > highestFence(now, skew) {
+		if high, err = strconv.ParseInt(text, 10, 64); err != nil || high > highestFence(now, skew) { //mutant:a-false-floor-not-refused
 			return 0, falseFences(floorKey, shown(text), skew), nil
 		}
 	}
 	for _, z := range top.Val() {
 		mark, ok := fenceOf(z.Score)
-		if !ok || mark > highestFence(now, skew) {
+		if !ok || mark > highestFence(now, skew) { //mutant:a-false-mark-not-refused
 			return 0, falseFences("highest mark in "+marksKey, strconv.FormatFloat(z.Score, 'f', 0, 64), skew), nil
 		}
 		high = max(high, mark)
@@ -180,12 +183,12 @@ func fenceOf(score float64) (int64, bool) {
 
 // highestFence is the highest that any proxy can have given.
 func highestFence(now time.Time, skew time.Duration) int64 {
-	return fenceTime(now.Add(fenceAheadMax + skew))
+	return fenceTime(now.Add(fenceAheadMax + skew)) //mutant:fences-of-a-clock-that-is-a-little-ahead-refused
 }
 
 // highestBelieved is the highest that a proxy goes above because one master shows it.
 func highestBelieved(now time.Time, skew time.Duration) int64 {
-	return fenceTime(now.Add(fenceAheadMax - skew))
+	return fenceTime(now.Add(fenceAheadMax - skew)) //mutant:a-mark-believed-that-no-master-accepts
 }
 
 // falseFences says what is wrong with what a key holds, and what to do. The epoch goes too: without it the master waits for what it may
@@ -215,7 +218,7 @@ func (c *Client) relearn(lane *lane, ended time.Time) (floor int64, cold bool) {
 		l.mu.Unlock()
 	}
 	if remember >= quorumOf(len(c.lanes)) {
-		return floor, false
+		return floor, false //mutant:floor-not-relearned
 	}
-	return max(floor, fenceTime(time.Now().Add(2*c.opts.ClockSkewMax))), true
+	return max(floor, fenceTime(time.Now().Add(2*c.opts.ClockSkewMax))), true //mutant:cold-floor-too-low
 }

@@ -120,7 +120,7 @@ func (s *leases) grant(r *round, share *Share, masters int, now time.Time) {
 		before := e.lease
 		e.lease = r
 		if before != nil {
-			if before.token == r.token {
+			if before.token == r.token { //mutant:a-lease-of-other-parts-is-not-inherited
 				r.inherited |= before.holders(masters)
 			}
 			s.forget(before)
@@ -140,7 +140,7 @@ func (s *leases) release(resources []string, token string) *round {
 		for _, r := range s.inflight[resource] {
 			r.released = r.released || r.isFor(resource, token)
 		}
-		if e := s.entries[resource]; e != nil && e.lease != nil && e.lease.token == token {
+		if e := s.entries[resource]; e != nil && e.lease != nil && e.lease.token == token { //mutant:a-lease-of-other-parts-outlives-the-release
 			s.forget(e.lease)
 		}
 	}

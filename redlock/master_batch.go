@@ -110,7 +110,7 @@ func (b *batch) hear() error {
 		heard = true
 		return err
 	})
-	if !heard {
+	if !heard { //mutant:votes-of-a-batch-that-panicked
 		for i := range b.votes {
 			b.votes[i] = voteUnknown
 		}
@@ -162,7 +162,7 @@ func (b *batch) add(i int32) {
 	r := b.rounds[i]
 	if r.verb == verbRelease {
 		for _, key := range r.keys {
-			if b.touched.has(key) {
+			if b.touched.has(key) { //mutant:a-release-overtakes
 				b.emit()
 				break
 			}
@@ -379,7 +379,7 @@ func (t *touched) add(key string) {
 }
 
 func (t *touched) has(key string) bool {
-	if !t.any {
+	if !t.any { //mutant:a-release-overtakes-random
 		return false
 	}
 	word, bit := t.slot(key)

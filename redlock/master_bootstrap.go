@@ -111,9 +111,9 @@ func (r *BootstrapReport) readMemory(ctx context.Context, l *link) error {
 	switch {
 	case !looksNew(epoch, r.RunID) && r.Epoch == "quarantined":
 		return fmt.Errorf("it has an epoch (quarantined: %s): it is not new", quarantineReason(epoch))
-	case !looksNew(epoch, r.RunID):
+	case !looksNew(epoch, r.RunID): //mutant:bootstrap-over-an-epoch
 		return fmt.Errorf("it has an epoch (%s): it is not new", r.Epoch)
-	case r.Keys > 0:
+	case r.Keys > 0: //mutant:bootstrap-over-keys
 		return fmt.Errorf("it holds %d keys: it is not new", r.Keys)
 	}
 	return nil
@@ -157,7 +157,7 @@ func bootstrapTwins(reports []BootstrapReport) {
 		if r.RunID == "" {
 			continue
 		}
-		if other, twice := seen[r.RunID]; twice {
+		if other, twice := seen[r.RunID]; twice { //mutant:bootstrap-of-twins
 			r.Problem = errors.Join(r.Problem, fmt.Errorf("it is the same Redis as %s", other))
 			continue
 		}

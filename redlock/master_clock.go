@@ -28,16 +28,16 @@ type clockTrack struct {
 func (c *clockTrack) sample(sent, received, master time.Duration, rate float64, tolerance time.Duration) (step time.Duration) {
 	// TIME tells microseconds, cut off.
 	seen := interval{master - received, master + time.Microsecond - sent}
-	defer func() { c.known, c.at = true, sent }()
+	defer func() { c.known, c.at = true, sent }() //mutant:drift-between-asking-and-receiving-forgotten
 	if !c.known {
 		c.offset = seen
 		return 0
 	}
 	expected := c.offset.widen(time.Duration(float64(received-c.at) * rate))
 	switch tolerated := expected.widen(tolerance); {
-	case seen.low > tolerated.high:
+	case seen.low > tolerated.high: //mutant:step-forward-not-seen
 		step = seen.low - expected.high
-	case seen.high < tolerated.low:
+	case seen.high < tolerated.low: //mutant:step-backward-not-seen
 		step = seen.high - expected.low
 	}
 	if narrowed, ok := seen.intersect(expected); ok {

@@ -93,7 +93,7 @@ func dial(ctx context.Context, m Master, opts Options) (*link, error) {
 		}
 		c := unused
 		unused = nil
-		return &checkedConn{Conn: c}, nil
+		return &checkedConn{Conn: c}, nil //mutant:go-redis-reads-unchecked
 	}
 	client := redis.NewClient(o)
 	return &link{client: client, conn: client.Conn(), socket: conn, wire: wire{socket: rawio.New(conn)}}, nil
@@ -121,7 +121,7 @@ func (l *link) vet(ctx context.Context, before identity) (identity, error) {
 	}
 
 	// After a restart the old id may belong to somebody else.
-	if before.clientID != 0 && before.runID == id.runID {
+	if before.clientID != 0 && before.runID == id.runID { //mutant:the-old-connection-is-not-killed
 		if err := l.conn.Process(ctx, redis.NewIntCmd(ctx, "client", "kill", "id", before.clientID)); err != nil {
 			return identity{}, connectError(err)
 		}

@@ -52,7 +52,7 @@ func readEpoch(value, runID string) epochKind {
 	case strings.HasPrefix(value, "q:"+runID+":"):
 		return epochQuarantined
 	}
-	return epochForeign
+	return epochForeign //mutant:no-quarantine
 }
 
 func admittedEpoch(runID string) string { return runID + ":" + nonce() }
@@ -67,7 +67,7 @@ const reasonNew = "it has no epoch: it is new, has restarted without its data, o
 // looksNew tells whether the value of the epoch key is that of a master that nobody has ever admitted, as far as it and the proxies that
 // have seen it can tell: it has none, or this run was quarantined because it had none.
 func looksNew(value, runID string) bool {
-	return value == "" || readEpoch(value, runID) == epochQuarantined && strings.HasSuffix(value, ":"+reasonNew)
+	return value == "" || readEpoch(value, runID) == epochQuarantined && strings.HasSuffix(value, ":"+reasonNew) //mutant:bootstrap-over-any-quarantine
 }
 
 // quarantineReason is the reason in the value of a quarantine. Whoever can write to the master can have written it, and it goes into
@@ -92,5 +92,5 @@ func nonce() string {
 // quarantineOf is how long a master that may have forgotten locks has no vote: a bit more than the longest a lock can live
 // on any clock that runs within the drift.
 func quarantineOf(maxTTL time.Duration, d drift) time.Duration {
-	return maxTTL + 2*(driftOf(maxTTL, d)-driftConstant) + 10*time.Millisecond
+	return maxTTL + 2*(driftOf(maxTTL, d)-driftConstant) + 10*time.Millisecond //mutant:half-the-wait
 }

@@ -172,19 +172,22 @@ func (g *guard) close(end closing, c *Client, sent, received time.Time) finding 
 	switch {
 	case step != 0:
 		return finding{epoch: epoch, step: step, doubt: fmt.Sprintf("its clock stepped by %v", step.Round(time.Millisecond))}
-	case first && skew.Abs() > c.opts.ClockSkewMax+received.Sub(sent):
+	case first && skew.Abs() > c.opts.ClockSkewMax+received.Sub(sent): //mutant:first-sight-of-a-clock-believed
 		// Nobody may have watched it until now.
 		return finding{epoch: epoch, doubt: fmt.Sprintf("its clock differs by %v from the clock here (clock_skew_max): it may have stepped while nobody watched", skew.Round(time.Millisecond))}
-	case config != "" && config != c.fingerprint:
+	case config != "" && config != c.fingerprint: //mutant:configuration-not-compared
 		return finding{err: &refusedError{disagreement(c.opts, config, "") + ": " + toAgree}} // the next connection finds out what differs
-	case epoch != "" && epoch == g.past && beat < g.beat:
+	case epoch != "" && epoch == g.past && beat < g.beat: //mutant:beat-not-compared
 		return finding{epoch: epoch, doubt: fmt.Sprintf("its beat went back from %d to %d: its memory is of an earlier time", g.beat, beat)}
 	}
-	if epoch == g.epoch {
+	if epoch == g.epoch { //mutant:an-admission-learned-with-a-batch-in-flight
 		g.beat = max(g.beat, beat)
 	}
-	if g.epoch != "" && epoch == g.epoch && config != "" {
-		return finding{epoch: epoch, counts: g.refusal == ""}
+	if g.epoch != "" && epoch == g.epoch && config != "" { //mutant:epoch-not-compared
+		return finding{
+			epoch:  epoch,
+			counts: g.refusal == "", //mutant:a-master-that-may-evict-votes-until-it-is-connected-anew
+		}
 	}
 	return finding{epoch: epoch, look: config == "" || epoch == "" || epoch != g.quarantine}
 }
@@ -198,7 +201,7 @@ func (e *refusedError) Error() string { return refusedPrefix + e.reason }
 
 // uncounted is what is left of a vote that does not count: a key that may be there must still be removed when the round
 // fails. A release did what it did, whatever the master has forgotten.
-func (v vote) uncounted(of verb) vote {
+func (v vote) uncounted(of verb) vote { //mutant:votes-counted-in-quarantine
 	switch of {
 	case verbRelease, verbForget, verbRead, verbUndo:
 		return v
@@ -207,7 +210,7 @@ func (v vote) uncounted(of verb) vote {
 	}
 	switch v {
 	case voteGranted, voteMine:
-		return voteDone
+		return voteDone //mutant:refill-counted
 	case voteAbsent:
 		return voteHole
 	case voteDenied, voteStale:
@@ -226,13 +229,13 @@ func (l *lane) attest(ctx context.Context, link *link, doubt string, step time.D
 		}
 		kind := readEpoch(value, l.identity.runID)
 		switch {
-		case doubt == "" && kind == epochAdmitted && (slices.Contains(l.guard.former, value) || value == l.guard.past && l.guard.quarantine != ""):
+		case doubt == "" && kind == epochAdmitted && (slices.Contains(l.guard.former, value) || value == l.guard.past && l.guard.quarantine != ""): //mutant:a-quarantine-ends-with-an-epoch-of-before
 			doubt = "its epoch is one of before: its memory is of an earlier time"
 			continue
 		case doubt == "" && kind == epochAdmitted:
 			l.admitted(value)
 			return nil
-		case kind == epochQuarantined && doubt == "" && l.guard.past != "" && looksNew(value, l.identity.runID):
+		case kind == epochQuarantined && doubt == "" && l.guard.past != "" && looksNew(value, l.identity.runID): //mutant:amnesia-that-others-take-for-newness
 			// Who has quarantined it does not know that it was admitted before. It has forgotten, and must not look new to a bootstrap.
 			doubt = l.amnesia("")
 		case kind == epochQuarantined && (doubt == "" || value != l.guard.quarantine):
@@ -252,7 +255,7 @@ func (l *lane) attest(ctx context.Context, link *link, doubt string, step time.D
 		if swapped {
 			l.quarantined(fresh, doubt)
 			// Whoever wins the exchange takes it back from the keys for all, and nobody else.
-			if step < 0 {
+			if step < 0 { //mutant:a-clock-set-back-prolongs-locks
 				l.guard.setBack = -step
 			}
 			return nil
@@ -300,7 +303,7 @@ func (l *lane) quarantined(value, reason string) {
 	if fresh {
 		l.since = time.Now()
 		l.guard.quarantine, l.guard.reason, l.guard.setBack = value, reason, 0
-		l.guard.until = time.Now().Add(quarantineOf(o.MaxTTL, l.client.drift))
+		l.guard.until = time.Now().Add(quarantineOf(o.MaxTTL, l.client.drift)) //mutant:timer-of-the-first-episode
 	}
 	left := time.Until(l.guard.until)
 	l.mu.Unlock()
@@ -382,7 +385,7 @@ func (l *lane) heartbeat(ctx context.Context, link *link) error {
 		}
 	}
 	info := parseInfo(replication.Val() + memory.Val())
-	if reason := refusal(info); reason != "" && reason != evicts(info) {
+	if reason := refusal(info); reason != "" && reason != evicts(info) { //mutant:an-evicting-master-is-not-asked-for-the-leases
 		return &refusedError{reason}
 	}
 	high, untrue, err := readHighWater(floor, top, received, c.opts.ClockSkewMax)
@@ -424,7 +427,7 @@ func (l *lane) heartbeat(ctx context.Context, link *link) error {
 	switch {
 	case found.counts:
 		l.guard.high = highWater{high, sent}
-	case untrue == "": // what it says without a vote may be what is left after forgetting
+	case untrue == "": // what it says without a vote may be what is left after forgetting //mutant:fences-of-a-false-floor-forgotten
 		l.guard.high = highWater{}
 	}
 	if found.unsettled() {
@@ -461,7 +464,7 @@ func (l *lane) settle(ctx context.Context, link *link) error {
 	found := l.found
 	l.mu.Unlock()
 	if found.unsettled() {
-		if err := l.attest(ctx, link, found.doubt, found.step); err != nil {
+		if err := l.attest(ctx, link, found.doubt, found.step); err != nil { //mutant:a-finding-forgotten-with-its-connection
 			if l.guard.refusal != "" && strings.Contains(err.Error(), "OOM ") {
 				// Its memory is full, so it cannot be told of its quarantine. It has no vote, and the reason that an operator can change comes first.
 				return &refusedError{l.guard.refusal}

@@ -146,7 +146,7 @@ func (l *lane) windowLocked() (wait time.Duration, open bool) {
 func (l *lane) departLocked(link *link) *batch {
 	if len(l.out) == 0 {
 		l.asked = l.ticks
-		if !l.telling { // or the hearer would still be using what the lane's goroutine is to use now
+		if !l.telling { // or the hearer would still be using what the lane's goroutine is to use now //mutant:the-distance-changes-while-votes-are-told
 			l.far = l.floor >= farFrom
 		}
 	}
@@ -218,7 +218,7 @@ func (l *lane) oldest(done *batch) (b *batch, broken error) {
 		return nil, l.broken
 	}
 	b = l.out[0]
-	b.found.counts = !l.found.unsettled()
+	b.found.counts = !l.found.unsettled() //mutant:votes-behind-a-finding-counted
 	return b, l.broken
 }
 
@@ -282,13 +282,13 @@ func (l *lane) tell(b *batch, err error) {
 	l.out = slices.Delete(l.out, 0, 1)
 	l.outCost -= b.cost
 	if len(l.out) > 0 {
-		l.asked = l.out[0].asked
+		l.asked = l.out[0].asked //mutant:an-answer-buys-time-for-what-was-sent-behind
 	}
 	l.telling = true
 	if l.far {
 		l.wake.Signal()
 	}
-	given := b.given
+	given := b.given //mutant:late-votes-counted-twice
 	if missed {
 		for i, r := range b.rounds {
 			if b.votes[i] == voteUnknown || b.votes[i] == voteAbstained {
@@ -329,7 +329,7 @@ func (l *lane) heardLocked(b *batch, rtt time.Duration) {
 
 // giveUpLocked returns the rounds of all batches in flight. Their votes are unknown, whatever still comes.
 func (l *lane) giveUpLocked() (rounds []*round) {
-	for _, b := range l.out {
+	for _, b := range l.out { //mutant:only-the-oldest-batch-is-given-up
 		if !b.given {
 			b.given = true
 			rounds = append(rounds, b.rounds...)

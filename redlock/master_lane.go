@@ -97,7 +97,7 @@ func (l *lane) push(r *round) (taken, full bool) {
 	case !l.up:
 		l.keepReleaseLocked(r)
 		return false, false
-	case (len(l.queue) >= queueMax || l.queueCost >= 4*queueMax) && r.verb != verbRelease && r.verb != verbUndo:
+	case (len(l.queue) >= queueMax || l.queueCost >= 4*queueMax) && r.verb != verbRelease && r.verb != verbUndo: //mutant:releases-shed
 		l.shed++
 		l.err, l.erred = errQueueFull, r.start
 		return false, true
@@ -190,8 +190,8 @@ func (l *lane) ready(ctx context.Context, link *link) error {
 	l.mu.Lock()
 	l.identity = id
 	l.floor = 0
-	l.guard.epoch = "" // trusted only when the master shows it again
-	if id.runID != before.runID {
+	l.guard.epoch = ""            // trusted only when the master shows it again
+	if id.runID != before.runID { //mutant:the-past-forgotten-with-the-connection
 		l.guard.quarantine, l.guard.beat, l.guard.clock, l.guard.evicted, l.guard.former = "", 0, clockTrack{}, -1, nil
 		l.found = finding{} // what was to be found out of the other one; of this one nobody believes anything yet
 	}
@@ -217,7 +217,7 @@ func (l *lane) open(ctx context.Context, link *link) error {
 		releases := slices.Clone(l.pending[:min(len(l.pending), foldMax)])
 		l.pending.remove(len(releases))
 		l.mu.Unlock()
-		if err := link.deliver(ctx, releases); err != nil {
+		if err := link.deliver(ctx, releases); err != nil { //mutant:kept-releases-not-delivered
 			l.mu.Lock()
 			l.pending = append(releases, l.pending...)
 			l.mu.Unlock()
@@ -279,7 +279,7 @@ func (l *lane) watch(d *deferred) {
 func (l *lane) waitsLocked() bool { return l.seeing || len(l.out) > 0 }
 
 // lateLocked tells whether something was sent longer than MasterTimeout ago and is not answered.
-func (l *lane) lateLocked() bool { return l.up && l.waitsLocked() && l.ticks-l.asked > watchTicks }
+func (l *lane) lateLocked() bool { return l.up && l.waitsLocked() && l.ticks-l.asked > watchTicks } //mutant:a-silent-master-is-waited-for
 
 // overloadTicks is for how many ticks at most a master is excused by a large batch.
 const overloadTicks = 4 * watchTicks
@@ -291,7 +291,7 @@ func (l *lane) excusedLocked(needed bool) bool {
 	if l.socket != nil && rawio.Unread(l.socket) {
 		return true
 	}
-	return needed && len(l.out) > 0 && l.out[0].cost >= costMin && l.ticks-l.asked <= overloadTicks
+	return needed && len(l.out) > 0 && l.out[0].cost >= costMin && l.ticks-l.asked <= overloadTicks //mutant:overloaded-masters-are-given-up //mutant:silent-masters-are-excused
 }
 
 func (l *lane) answersInTime() bool {
@@ -322,7 +322,7 @@ func (l *lane) breakOff(err error) {
 	if changed && !errors.Is(err, errClosed) {
 		l.noteState()
 		if isRefused(err) {
-			l.client.suspect() // a replica, for one, has another's memory: what is left of the leases is on the other masters
+			l.client.suspect() // a replica, for one, has another's memory: what is left of the leases is on the other masters //mutant:leases-not-looked-at-when-a-master-becomes-a-replica
 		}
 	}
 	l.deferred.now = time.Now()

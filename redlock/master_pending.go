@@ -23,7 +23,7 @@ func (p *pendingReleases) add(release pendingRelease) {
 	if len(*p) >= pendingMax {
 		p.remove(1)
 	}
-	*p = append(*p, release)
+	*p = append(*p, release) //mutant:releases-not-kept
 }
 
 // remove forgets the first n.
@@ -37,7 +37,7 @@ func (p *pendingReleases) remove(n int) {
 // expire forgets those whose keys have ended.
 func (p *pendingReleases) expire(now time.Time) {
 	n := 0
-	for n < len(*p) && now.After((*p)[n].expiresAt) {
+	for n < len(*p) && now.After((*p)[n].expiresAt) { //mutant:kept-releases-do-not-expire
 		n++
 	}
 	if n > 0 {
@@ -65,6 +65,6 @@ func (c *Client) keyLifeMax() time.Duration {
 // madeHere tells whether a redlockd made the token, as far as its form tells. Then it serves one attempt, and is used up when it is
 // released. A caller that repeats a LOCK with a token of this form after its UNLOCK may lose the lock to a release that was kept.
 func madeHere(token string) bool {
-	_, known := tokenBirth(token)
+	_, known := tokenBirth(token) //mutant:releases-of-callers-tokens-kept
 	return known
 }

@@ -116,7 +116,7 @@ func (b *batch) hearCommand(command command) error {
 func (b *batch) marked(clockMs int64) {
 	for i := b.open; i < len(b.sets); i++ {
 		if clockMs >= b.clockMs { // else the clock was set back
-			b.sets[i].at = min(clockMs, b.clockMs+endSlackMs)
+			b.sets[i].at = min(clockMs, b.clockMs+endSlackMs) //mutant:the-undo-goes-by-the-trailer-alone
 		}
 	}
 	b.open, b.clockMs = len(b.sets), clockMs
@@ -198,7 +198,7 @@ func (r *round) readScript(reply reply, skew time.Duration) (vote, error) {
 	if r.verb.acquires() && reply.n <= deniedBy {
 		return voteDenied, nil
 	}
-	if r.verb == verbFence && reply.n >= r.fence && reply.n > highestBelieved(time.Now(), skew) {
+	if r.verb == verbFence && reply.n >= r.fence && reply.n > highestBelieved(time.Now(), skew) { //mutant:any-mark-believed
 		return voteUnknown, fmt.Errorf("its mark or floor, %d, is more than %v ahead of the clock here: see %s and %s on it", reply.n, fenceAheadMax-skew, floorKey, marksKey)
 	}
 	if r.verb == verbFence && reply.n >= r.fence {
@@ -241,7 +241,7 @@ func (b *batch) hearReading(r *round) (v vote, word, err error) {
 		case !reply.null:
 			score, err := strconv.ParseFloat(string(reply.text), 64)
 			mark, ok := fenceOf(score)
-			if skew := b.lane.client.opts.ClockSkewMax; err != nil || !ok || mark > highestFence(time.Now(), skew) {
+			if skew := b.lane.client.opts.ClockSkewMax; err != nil || !ok || mark > highestFence(time.Now(), skew) { //mutant:a-false-mark-shown
 				a.err = errors.New(falseFences("mark in "+marksKey, shown(string(reply.text)), skew))
 				continue
 			}

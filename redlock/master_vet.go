@@ -16,7 +16,7 @@ func refusal(info map[string]string) string {
 	switch {
 	case isRedlockd(info):
 		return "it is a redlockd, not a Redis: name the masters behind it"
-	case info["role"] != "" && info["role"] != "master":
+	case info["role"] != "" && info["role"] != "master": //mutant:a-replica-votes
 		return fmt.Sprintf("it is a %s of %s:%s, not a master: a failover would forget locks", info["role"], info["master_host"], info["master_port"])
 	case info["cluster_enabled"] == "1":
 		return "it is a node of a Redis Cluster: locks need independent masters"
@@ -35,7 +35,7 @@ func isRedlockd(info map[string]string) bool { return info["redlockd_version"] !
 
 // evicts says why a master may throw locks away, or "" when it does not. It is one of the reasons of refusal.
 func evicts(info map[string]string) string {
-	if info["maxmemory"] != "" && info["maxmemory"] != "0" && info["maxmemory_policy"] != "noeviction" && info["maxmemory_policy"] != "" {
+	if info["maxmemory"] != "" && info["maxmemory"] != "0" && info["maxmemory_policy"] != "noeviction" && info["maxmemory_policy"] != "" { //mutant:eviction-not-seen
 		return fmt.Sprintf("it may evict locks when its memory is full: maxmemory-policy is %s, set noeviction", info["maxmemory_policy"])
 	}
 	return ""

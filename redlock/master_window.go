@@ -38,7 +38,7 @@ func (l *lane) paceLocked(inFlight int, sent time.Time, rtt time.Duration) {
 	}
 	l.paced = sent.Add(rtt)
 	switch {
-	case took <= may:
+	case took <= may: //mutant:the-pace-does-not-slow-down
 		l.limit = min(l.limitMax(), l.limit+l.limit/8)
 	case took <= 2*may:
 		l.limit = max(costMin, min(inFlight, l.limit)*3/4)

@@ -122,7 +122,7 @@ func (w *wire) next() (reply, error) {
 		}
 		r.text, r.null = nil, r.kind != ':' && r.n < 0
 		switch {
-		case r.null && r.n != -1 || r.kind == '*' && r.n > elementsMax || r.kind == '$' && r.n > strangersMax:
+		case r.null && r.n != -1 || r.kind == '*' && r.n > elementsMax || r.kind == '$' && r.n > strangersMax: //mutant:lengths-of-any-size
 			return reply{}, senseless("a length of %d", r.n)
 		case r.kind != '$' || r.null:
 			return r, nil

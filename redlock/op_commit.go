@@ -78,7 +78,7 @@ func unique(value string) bool { return len(value) >= uniqueMin }
 // paddedTTL is what the masters get for a TTL that a client counts without drift: at least so much that the validity, reckoned
 // as for LOCK, is what the client believes in. validityOf(padded, elapsed, driftOf(padded)) >= ttl - elapsed.
 func paddedTTL(ttl time.Duration, d drift) time.Duration {
-	padded := max(float64(ttl+driftConstant)/(1-d.factor), float64(ttl+d.stepMax+driftConstant)/(1-d.rate()))
+	padded := max(float64(ttl+driftConstant)/(1-d.factor), float64(ttl+d.stepMax+driftConstant)/(1-d.rate())) //mutant:ttl-not-padded //mutant:steps-not-counted-in-short-ttls-of-drop-in-clients
 	return time.Duration(math.Ceil(padded/float64(time.Millisecond))) * time.Millisecond
 }
 
@@ -175,7 +175,7 @@ func (c *Client) StartCommit(op *Op, changes []Change, to Completer) {
 	defer c.mu.Unlock()
 	// What only deletes goes as UNLOCK does: it waits behind what its share has started before, and for nothing else.
 	share, releases := c.shareOf(op), k.kind == commitRelease
-	if !c.waitsForRoom() || releases && share.first == nil {
+	if !c.waitsForRoom() || releases && share.first == nil { //mutant:a-compare-and-delete-overtakes-the-lock
 		c.beginCommitLocked(op, k, changes, &d)
 		return
 	}
@@ -317,7 +317,7 @@ func (c *Client) commitDecided(r *round, o outcome, d *deferred) {
 	defer c.mu.Unlock()
 	v := votes(r.votes.Load())
 	k.decided, k.seen = true, v.heard(n)
-	inTime := k.ttl == 0 || elapsed < k.ttl
+	inTime := k.ttl == 0 || elapsed < k.ttl //mutant:a-commit-granted-late
 	for i := range k.changes {
 		if ch := &k.changes[i]; ch.lives() {
 			defer c.leases.end(r, ch.Resource)
@@ -389,7 +389,7 @@ func (c *Client) commitLate(r *round, word votes, d *deferred) {
 		c.clearRemainsLocked(r, word, late, d)
 	case k.kind == commitRelease:
 		c.clearRemainsLocked(r, word, late, d)
-	case k.kind != commitExtend:
+	case k.kind != commitExtend: //mutant:late-grant-kept
 		c.takeBackLocked(r.attempt, late, d)
 	}
 }
@@ -477,7 +477,7 @@ func (c *Client) clearRemainsLocked(r *round, v votes, among mask, d *deferred) 
 		}
 	}
 	for i := range r.commit.changes {
-		if ch := &r.commit.changes[i]; (ch.rotates() || ch.Do == Delete) && unique(ch.Value) {
+		if ch := &r.commit.changes[i]; (ch.rotates() || ch.Do == Delete) && unique(ch.Value) { //mutant:rotation-leaves-the-old-value
 			c.clearValueLocked(ch, r, targets, d)
 		}
 	}

@@ -75,7 +75,7 @@ func (c *Client) extensionDecided(r *round, o outcome, v votes, d *deferred) {
 	case o == no:
 		// Definitely lost: what remains of it on a minority only keeps others out.
 		c.stats.ExtendLost++
-		c.clearLocked(r, d)
+		c.clearLocked(r, d) //mutant:remains-of-a-lost-lock-kept
 		d.deliver(op, Result{})
 	default:
 		// Unknown. The lease as it was before still runs.
@@ -90,7 +90,7 @@ func (c *Client) extensionDecided(r *round, o outcome, v votes, d *deferred) {
 // clearLocked is for a lock that an extension has found lost. What remains of it on a minority is released, if redlockd made its token; a
 // caller may have locked anew under its own token elsewhere, so the remains of such a lock end with their TTL.
 func (c *Client) clearLocked(r *round, d *deferred) {
-	if c.leases.askedLater(r, r.keys[0], r.token) {
+	if c.leases.askedLater(r, r.keys[0], r.token) { //mutant:cleared-behind-a-later-grant
 		return
 	}
 	if lease := c.leases.find(r.keys, r.token); lease != nil {
@@ -117,7 +117,7 @@ func (c *Client) extendedLocked(r *round, share *Share, v votes, d *deferred) {
 		r.born = born
 	}
 	c.leases.grant(r, share, n, d.now)
-	if lost := v.lost(n); lost != 0 {
+	if lost := v.lost(n); lost != 0 { //mutant:holes-not-filled
 		c.refillLocked(r, lost, d)
 	}
 }
@@ -131,7 +131,7 @@ func (c *Client) refillLate(r *round, late votes, d *deferred) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.leases.find(r.keys, r.token) == r {
+	if c.leases.find(r.keys, r.token) == r { //mutant:late-holes-filled-after-the-release
 		c.refillLocked(r, lost, d)
 	}
 }

@@ -78,7 +78,7 @@ func (c *Client) beginLockLocked(op *Op, req *LockRequest, d *deferred) {
 	switch {
 	case req.Wait > 0:
 		c.joinLocked(op, req.Wait, d)
-	case c.leases.crowded(op.keys):
+	case c.leases.crowded(op.keys): //mutant:barging
 		// Somebody has asked before and is waiting: asking again would be barging in.
 		c.stats.Denied++
 		d.deliver(op, Result{})
@@ -125,7 +125,7 @@ func (c *Client) acquisitionDecided(r *round, o outcome, v votes, d *deferred) {
 	validity := validityOf(r.ttl(), elapsed, driftOf(r.ttl(), c.drift))
 	var err error
 	switch {
-	case o == yes && validity <= 0:
+	case o == yes && validity <= 0: //mutant:validity-not-checked
 		late := c.noQuorumError(r.start, v, quorum, elapsed)
 		late.TTL = r.ttl()
 		err = late
@@ -143,14 +143,14 @@ func (c *Client) acquisitionDecided(r *round, o outcome, v votes, d *deferred) {
 	if op.callerToken {
 		defer c.leases.end(r, r.keys[0])
 	}
-	wanted := op.waiter == nil || !op.waiter.gone
+	wanted := op.waiter == nil || !op.waiter.gone //mutant:an-unwanted-grant-is-kept
 	var full error
 	if o == yes && err == nil && wanted {
 		// Others of its share were granted while it was under way. What its token holds already is not new.
 		if !c.leases.held(r.keys, r.token, d.now) {
 			full = c.shareOf(op).lockable(len(r.keys), d.now)
 		}
-		if full == nil {
+		if full == nil { //mutant:locks-that-were-under-way-are-not-counted
 			c.grantedLocked(r, validity, d)
 			return
 		}
@@ -166,7 +166,7 @@ func (c *Client) acquisitionDecided(r *round, o outcome, v votes, d *deferred) {
 			c.leaveLocked(op, d)
 		}
 		d.deliver(op, Result{Err: full})
-	case o == no && mark > 0 && v.tally(n).of(voteDenied) <= n-quorum && op.stale < fenceRetries && !r.released:
+	case o == no && mark > 0 && v.tally(n).of(voteDenied) <= n-quorum && op.stale < fenceRetries && !r.released: //mutant:tried-again-behind-the-unlock
 		// Not held by another: the fence was too low, for a clock is behind. The next one is above every mark that was seen. If the client
 		// has already sent UNLOCK, a retry must not grant the lock after it.
 		op.stale++

@@ -105,7 +105,7 @@ func mergeStates(all []*answer, key, masters, pending int, elapsed time.Duration
 	var most holding
 	possible := 0 // values that a quorum may hold
 	for h, ttls := range held {
-		if len(ttls)+silent+pending >= quorum {
+		if len(ttls)+silent+pending >= quorum { //mutant:a-silent-minority-hides-a-lock
 			possible++
 		}
 		// In order, where two are held by as many: which it is depends on nothing else.
@@ -120,7 +120,7 @@ func mergeStates(all []*answer, key, masters, pending int, elapsed time.Duration
 		return s, mergeDone
 	case pending > 0:
 		return s, mergeUndecided
-	case possible > 1:
+	case possible > 1: //mutant:a-split-vote-is-told-as-held
 		return s, mergeSplit
 	}
 	ttls := held[most]

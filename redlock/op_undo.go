@@ -35,6 +35,8 @@ const (
 // scriptUndo takes back what one attempt has set. Per key there are four ARGV: the value that it set, the millisecond of this master's
 // clock at which the key ends if nobody has moved its end (it may be up to endSlack earlier), what to do (1 delete, 2 put back), and
 // the value to put back. It returns how many keys it has taken back.
+//
+//mutant:the-undo-does-not-look-at-the-end
 var scriptUndo = newScript(fmt.Sprintf(`
 local held = redis.call('MGET', unpack(KEYS))
 local now = redis.call('TIME')
@@ -61,6 +63,9 @@ return undone
 // scriptMoved is a part of other scripts. It tells for how many milliseconds a key is to live that holds the token already and has left
 // milliseconds to live: at least ttl, and so that an undo of the attempt that set it leaves it alone. A key with more than longest, the
 // longest TTL, left has been moved before and is not moved again, so that ends do not run away.
+//
+//mutant:ends-are-not-moved-far-enough
+//mutant:moved-ends-run-away
 var scriptMoved = fmt.Sprintf(`
 local function moved(left, ttl, longest)
   if left > longest or ttl >= left + %[1]d then
@@ -104,7 +109,7 @@ func (r *round) attempts() bool { return r.attempt != nil && r.verb != verbUndo 
 // setOn are the masters among these that have set the keys for this very attempt, as far as is known. Their votes must be in.
 func (a *attempt) setOn(among mask) (m mask) {
 	for i := range a.setAt {
-		if among.has(i) && a.setAt[i] != 0 {
+		if among.has(i) && a.setAt[i] != 0 { //mutant:an-attempt-that-failed-is-not-taken-back
 			m = m.with(i)
 		}
 	}
@@ -119,7 +124,7 @@ func (c *Client) takeBackLocked(a *attempt, among mask, d *deferred) {
 	}
 	for i, key := range a.round.keys {
 		// If the caller has sent UNLOCK and LOCK behind this attempt, the key of the second LOCK may end where that of the first would.
-		if c.leases.askedLater(a.round, key, a.round.valueOf(i)) {
+		if c.leases.askedLater(a.round, key, a.round.valueOf(i)) { //mutant:undone-behind-unlock-and-lock
 			return
 		}
 	}
@@ -132,7 +137,7 @@ func (c *Client) takeBackLocked(a *attempt, among mask, d *deferred) {
 func (c *Client) lateAttempt(r *round, word votes, d *deferred) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if r.attempt.failed {
+	if r.attempt.failed { //mutant:late-votes-are-not-taken-back
 		c.takeBackLocked(r.attempt, word.heard(len(c.lanes)), d)
 	}
 }
@@ -160,7 +165,7 @@ func (b *batch) undo(r *round) {
 // set is taken back; what was deleted, prolonged or compared stays as it is, for no key ends at 0.
 func (ch *Change) undo(at int64, d drift) (value string, latest, what int64, before string) {
 	switch {
-	case ch.Do != Set || ch.Was == WasValue && !ch.rotates():
+	case ch.Do != Set || ch.Was == WasValue && !ch.rotates(): //mutant:a-failed-rotation-is-not-turned-back
 		return "", 0, undoDelete, ""
 	case ch.rotates():
 		what, before = undoPutBack, ch.Value // its owner may still count on it

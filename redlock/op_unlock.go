@@ -26,7 +26,7 @@ func (c *Client) StartUnlock(op *Op, resources []string, token string, to Comple
 
 // releaseInTurnLocked is releaseLocked behind what the share of op has started before.
 func (c *Client) releaseInTurnLocked(op *Op, resources []string, token string, d *deferred) error {
-	if share := c.shareOf(op); share.first != nil {
+	if share := c.shareOf(op); share.first != nil { //mutant:an-unlock-overtakes-the-lock
 		kept, bytes := slices.Clone(resources), stringsBytes(resources)+len(token)
 		return c.enqueueLocked(op, share, costOf(len(kept), bytes), bytes, 2, func(d *deferred) {
 			c.releaseLocked(op, kept, token, d)
@@ -73,7 +73,7 @@ func (c *Client) Abandon(op *Op) {
 	}
 	n := len(c.lanes)
 	c.leases.forget(lease)
-	if lease.attempt != nil {
+	if lease.attempt != nil { //mutant:a-vanished-callers-token-is-released-everywhere
 		c.undoLocked(lease, votes(lease.votes.Load()), &d)
 	} else {
 		c.launchLocked(&round{verb: verbRelease, keys: lease.keys, token: lease.token, start: d.now, owedTo: lease.holders(n)}, allMasters(n), &d)

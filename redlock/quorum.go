@@ -67,7 +67,7 @@ func (v votes) where(masters int, kinds uint16) (m mask) {
 
 // mayHold are the masters that may have the key.
 func (v votes) mayHold(masters int) mask {
-	return v.where(masters, 1<<votePending|1<<voteGranted|1<<voteMine|1<<voteUnknown|1<<voteDone)
+	return v.where(masters, 1<<votePending|1<<voteGranted|1<<voteMine|1<<voteUnknown|1<<voteDone) //mutant:undo-skipped-for-the-silent
 }
 
 // did are the masters that did it, whether their votes count or not.
@@ -104,7 +104,7 @@ func (v votes) tooFew(masters int) bool {
 	return bits.OnesCount64(uint64(voted)) <= masters-quorumOf(masters)
 }
 
-func quorumOf(masters int) int { return masters/2 + 1 }
+func quorumOf(masters int) int { return masters/2 + 1 } //mutant:quorum-off-by-one
 
 // outcome is what a round has come to.
 type outcome uint8
@@ -125,7 +125,7 @@ func acquisitionOutcome(v votes, masters int) outcome {
 	t, quorum := v.tally(masters), quorumOf(masters)
 	granted, pending := t.of(voteGranted)+t.of(voteMine), t.of(votePending)
 	answered := granted + t.of(voteDenied) + t.of(voteAbsent) + t.of(voteStale)
-	mayHold := t.of(voteMine) + masters - answered - pending
+	mayHold := t.of(voteMine) + masters - answered - pending //mutant:a-repetition-denied-by-a-minority
 	switch {
 	case granted >= quorum:
 		return yes

@@ -83,7 +83,7 @@ type answer struct {
 // setKeys says what the round is about. It keeps none of the caller's memory, for the round outlives the operation: with masters that
 // are slow, and as a lease.
 func (r *round) setKeys(keys ...string) {
-	r.keys = append(r.key[:0], keys...)
+	r.keys = append(r.key[:0], keys...) //mutant:the-callers-slice-kept
 }
 
 func (r *round) ttl() time.Duration { return time.Duration(r.ttlMs) * time.Millisecond }

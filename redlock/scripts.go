@@ -71,6 +71,9 @@ return #gone == #KEYS and 1 or 0
 // token. It returns 1 set, 2 set and some held this token already; denied: -3 by the first key, -4 by the second, and so on.
 // A key that held the token already lives no shorter than before: an earlier grant counts on it, and this one may fail. Its end is moved,
 // see scriptMoved; ARGV[3] is the longest TTL. ARGV[4], if it is there, is the token of a reservation: a key that holds it counts as free.
+//
+//mutant:a-reservation-takes-what-others-hold
+//mutant:lock-shortens
 var scriptAcquire = newScript(scriptMoved + `
 local reply = 1
 for i = 1, #KEYS do
@@ -102,6 +105,8 @@ return reply
 // scriptExtend gives all KEYS ARGV[2] milliseconds to live if every one of them holds the token ARGV[1]. It returns 1 done,
 // 0 a key holds another token, -1 a key is absent and none holds another token. No key lives shorter than before: the lease as it
 // was counts on it if this extension finds no quorum. Their ends are moved, see scriptMoved; ARGV[3] is the longest TTL.
+//
+//mutant:extend-shortens
 var scriptExtend = newScript(scriptMoved + `
 local held = redis.call('MGET', unpack(KEYS))
 local reply = 1
@@ -148,6 +153,8 @@ return redis.call('INCR', KEYS[1])
 // scriptRewind shortens the life of all KEYS but the first that live for more than ARGV[2] milliseconds by ARGV[3], if the epoch
 // KEYS[1] is still ARGV[1]: executed late, when the master has a vote again, it would cut short what an EXTEND counts on, for that
 // leaves alone what lives for longer. It returns 1 done, 0 not.
+//
+//mutant:keys-shortened-late
 var scriptRewind = newScript(`
 if redis.call('GET', KEYS[1]) ~= ARGV[1] then
   return 0
@@ -166,6 +173,8 @@ return 1
 // value, milliseconds to live; the numbers are those of Was and Do. It returns 1 done, 0 a key is something else, -1 the only
 // thing wrong is that keys are absent. A key of another type than string is something else. Where a key keeps its value and gets a TTL,
 // its end is moved, see scriptMovedExactly.
+//
+//mutant:a-commit-does-not-move-the-end
 var scriptCommit = newScript(scriptMovedExactly + `
 local held = redis.call('MGET', unpack(KEYS))
 local reply = 1

@@ -24,11 +24,11 @@ func (d drift) rate() float64 { return d.factor / 2 }
 // Invariant: it is no less than what the check of the clocks lets pass in that time, a difference of the rates and a step. Of a long TTL
 // half of the factor is more than a step; of a short one it is not (with the defaults, below 2 s), so a step is added.
 func driftOf(ttl time.Duration, d drift) time.Duration {
-	return max(time.Duration(float64(ttl)*d.factor), time.Duration(float64(ttl)*d.rate())+d.stepMax) + driftConstant
+	return max(time.Duration(float64(ttl)*d.factor), time.Duration(float64(ttl)*d.rate())+d.stepMax) + driftConstant //mutant:steps-not-counted-in-short-ttls
 }
 
 // validityOf implements step 4 of "The Redlock algorithm": MIN_VALIDITY = TTL - (T2 - T1) - CLOCK_DRIFT, with T2 - T1 given
 // as elapsed. Nothing is held when it is not positive.
-func validityOf(ttl, elapsed, drift time.Duration) time.Duration {
-	return ttl - elapsed - drift
+func validityOf(ttl, elapsed, drift time.Duration) time.Duration { //mutant:elapsed-left-out
+	return ttl - elapsed - drift //mutant:drift-left-out
 }

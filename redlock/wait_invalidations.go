@@ -235,7 +235,7 @@ func (c *Client) invalidatedLocked(e *entry, master int, d *deferred) {
 		return
 	}
 	line.heard = 0
-	line.taken() // what this client changes itself is not announced to it
+	line.taken() // what this client changes itself is not announced to it //mutant:a-short-turn-was-not-taken
 	op := line.first.op
 	if op.waiter.retry != nil && op.waiter.asking == nil {
 		c.stats.Wakeups++

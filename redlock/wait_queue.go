@@ -62,7 +62,7 @@ type line struct {
 // move have mostly waited for long.
 func (l *line) insert(p *place) {
 	arrival := p.op.waiter.arrival
-	before, after := l.end, l.first
+	before, after := l.end, l.first //mutant:who-moves-goes-to-the-end
 	for before != nil {
 		if before.op.waiter.arrival < arrival {
 			after = before.next
@@ -74,7 +74,7 @@ func (l *line) insert(p *place) {
 		}
 		before, after = before.prev, after.next
 	}
-	p.prev, p.next = before, after
+	p.prev, p.next = before, after //mutant:last-come-first-served
 	if before == nil {
 		l.first = p
 	} else {
@@ -130,7 +130,7 @@ func (c *Client) joinLocked(op *Op, wait time.Duration, d *deferred) {
 	op.waiter = w
 	resource := op.keys[0]
 	if len(op.keys) > 1 {
-		w.keys = slices.Sorted(slices.Values(op.keys))
+		w.keys = slices.Sorted(slices.Values(op.keys)) //mutant:reserves-in-the-callers-order
 		resource = c.leases.waitedFor(w.keys)
 	}
 	w.place = place{op: op, entry: c.leases.entry(resource)}
@@ -176,7 +176,7 @@ func (c *Client) moveLocked(op *Op, resource string, d *deferred) {
 	from.line.remove(&w.place)
 	w.place.entry = c.leases.entry(resource)
 	w.place.entry.line.insert(&w.place)
-	if behind := w.place.next; behind != nil && op.head() {
+	if behind := w.place.next; behind != nil && op.head() { //mutant:a-head-pauses-on-when-it-is-the-head-again
 		behind.op.waiter.endPause() // it asks as soon as it is the head again
 	}
 	c.leftLineLocked(from, d)
@@ -286,7 +286,7 @@ func (c *Client) deniedLocked(op *Op, err error, d *deferred) {
 	if !r.reserves {
 		c.giveBackLocked(op, d)
 	}
-	w.asking, w.denied, op.stale = nil, err, 0
+	w.asking, w.denied, op.stale = nil, err, 0 //mutant:the-first-attempt-decides
 	from := w.place.entry
 	if !w.last && err == nil && !r.reserves && len(w.keys) > 1 {
 		c.followLocked(op, r, d)
@@ -333,10 +333,10 @@ func (c *Client) followLocked(op *Op, r *round, d *deferred) {
 			most = key
 		}
 	}
-	if most < 0 || r.keys[most] == w.place.entry.resource {
+	if most < 0 || r.keys[most] == w.place.entry.resource { //mutant:waits-in-one-line-for-ever
 		return
 	}
-	if w.moves++; w.moves < reserveAfter {
+	if w.moves++; w.moves < reserveAfter { //mutant:never-reserves
 		c.moveLocked(op, r.keys[most], d)
 		return
 	}
@@ -444,7 +444,7 @@ const handoversMin = 32
 const yieldMin = 5 * time.Millisecond
 
 // taken: another client has the resource, or had it just now.
-func (l *line) taken() { l.yielded, l.unwanted = false, 0 }
+func (l *line) taken() { l.yielded, l.unwanted = false, 0 } //mutant:turns-stay-rare
 
 // run is how many hand-overs in a row there may be now. They double with every turn that nobody else took.
 func (l *line) run(most int) int { return min(handoversMin<<min(l.unwanted, 20), most) }
@@ -480,18 +480,18 @@ func (c *Client) handOverLocked(resource string, d *deferred) {
 		w.again = true
 		return
 	}
-	if e.line.handovers >= e.line.run(c.opts.MaxHandovers) {
+	if e.line.handovers >= e.line.run(c.opts.MaxHandovers) { //mutant:hand-overs-without-end
 		e.line.handovers, e.line.yielded = 0, true
-		c.tellAllLocked(windowsChannel, resource, d) // behind the release
+		c.tellAllLocked(windowsChannel, resource, d) // behind the release //mutant:turns-that-nobody-hears-of
 		// The probe subscribes: the masters announce it when another client takes its turn.
-		c.probeLocked(op, d)
+		c.probeLocked(op, d) //mutant:who-leaves-a-turn-to-others-does-not-listen
 		return
 	}
 	if e.line.yielded { // and nobody wanted it
 		e.line.yielded = false
-		e.line.unwanted++
+		e.line.unwanted++ //mutant:turns-never-rarer
 	}
-	e.line.handovers++
+	e.line.handovers++ //mutant:hand-over-not-in-the-same-batch
 	c.stats.Handovers++
 	w.endPause()
 	c.attemptLocked(op, d)

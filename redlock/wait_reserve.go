@@ -62,7 +62,7 @@ func (c *Client) limitReservingLocked(op *Op) {
 		defer c.runDeferred(&d)
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		if w.limit == timer {
+		if w.limit == timer { //mutant:reserves-for-ever
 			c.giveBackLocked(op, &d)
 		}
 	})
@@ -73,7 +73,7 @@ func (c *Client) limitReservingLocked(op *Op) {
 // token of the reservation whose place it takes, or nothing, is kept behind that: a round has no room for it (TestSizes).
 func (r *round) expectDeniers(masters int, reservation string) {
 	r.answers = make([]answer, masters+1)
-	r.answers[masters].value = reservation
+	r.answers[masters].value = reservation //mutant:a-reservation-is-in-its-own-way
 }
 
 // reservation is the token of the reservation whose place an acquisition takes; empty: there is none.
@@ -110,7 +110,7 @@ func (c *Client) reservationDecided(r *round, o outcome, v votes, d *deferred) {
 		w.had, w.denied = w.had+1, nil
 		c.limitReservingLocked(op)
 	} else if current {
-		c.dropLocked(r.keys[w.had:], r.token, v.mayHold(len(c.lanes)), d)
+		c.dropLocked(r.keys[w.had:], r.token, v.mayHold(len(c.lanes)), d) //mutant:a-denied-step-leaves-its-resource //mutant:a-denied-step-gives-all-back
 	}
 	switch {
 	case w.last || current && w.had == len(w.keys):
@@ -132,7 +132,7 @@ func (c *Client) reservationDecided(r *round, o outcome, v votes, d *deferred) {
 // giveBackLocked ends the reservation of a waiter, if it has one, and passes on what was reserved.
 func (c *Client) giveBackLocked(op *Op, d *deferred) {
 	w := op.waiter
-	if w.reserved == "" {
+	if w.reserved == "" { //mutant:a-reservation-outlives-the-wait
 		return
 	}
 	token, had := w.reserved, w.had

@@ -28,7 +28,7 @@ func (c *Client) quorumCanVote() bool {
 // stallLocked has op wait for a quorum of masters that can vote, if there is none, and tells whether it does. The pause it sets ends
 // with nothing but another look.
 func (c *Client) stallLocked(op *Op) bool {
-	if c.quorumCanVote() {
+	if c.quorumCanVote() { //mutant:asks-without-a-quorum
 		return false
 	}
 	c.stalled = true
@@ -41,7 +41,7 @@ func (c *Client) stallLocked(op *Op) bool {
 func (c *Client) wakeStalled() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !c.stalled || !c.quorumCanVote() {
+	if !c.stalled || !c.quorumCanVote() { //mutant:a-quorum-that-is-back-wakes-nobody
 		return
 	}
 	c.stalled = false
@@ -55,6 +55,6 @@ func (c *Client) wakeStalled() {
 		}
 	}
 	for _, op := range heads {
-		c.pauseForLocked(op, rand.N(time.Duration(len(heads))*stallSpread))
+		c.pauseForLocked(op, rand.N(time.Duration(len(heads))*stallSpread)) //mutant:all-wake-at-the-same-time
 	}
 }
