@@ -13,7 +13,7 @@ import (
 // for (deficit round robin): one that asks for much waits for itself, and the others do not wait for it.
 //
 // Invariants:
-//   - What waits here has not begun: it has no T1, no token, no lease, no place in a waiters' line, and no attempt under way. So all rules
+//   - What waits here has not begun: it has no T1, no token, no lease, no place in a queue of waiters, and no attempt under way. So all rules
 //     about order hold from launchLocked on, as if it were only now started. Queues of lanes are never reordered.
 //   - The operations of one share begin in the order in which they were started. So an UNLOCK never overtakes the LOCK of the same
 //     user that it undoes. Another user can know a token only after the LOCK began.

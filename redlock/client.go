@@ -26,8 +26,8 @@ type Client struct {
 	leases    leases
 	share     Share // of operations that name none
 	admission admission
-	waiting   int    // LOCKs in line
-	arrivals  uint64 // LOCKs that have been in line
+	waiting   int    // LOCKs that wait
+	arrivals  uint64 // LOCKs that have waited
 	fences    fenceClock
 	stats     Stats
 	audited   int // index in leases.all: see audit
@@ -182,7 +182,7 @@ func (c *Client) Drain() {
 	c.draining = true
 	var waiting []*Op
 	for _, e := range c.leases.entries {
-		for p := e.line.first; p != nil; p = p.next {
+		for p := e.queue.head; p != nil; p = p.next {
 			waiting = append(waiting, p.op)
 		}
 	}

@@ -35,7 +35,7 @@
 //	StartLock           op_lock.go             checks, makes the token (lease_token.go)
 //	  share             share.go               what one user may take, and …
 //	  admission         admission.go           … whose turn it is, while the masters have enough to do (master_window.go)
-//	  line              wait_queue.go          if it may wait: only the head of a line goes on (several resources: wait_reserve.go)
+//	  wait queue        wait_queue.go          if it may wait: only the head of a queue goes on (several resources: wait_reserve.go)
 //	  round             round.go               one command to all masters, T1
 //	    lane ×N         master_lane.go         one queue, one goroutine, one connection per master
 //	      batch         master_batch.go        what has queued becomes one pipeline …
@@ -46,7 +46,7 @@
 //	  lease or undo     lease_table.go         granted within the validity (validity.go), or released wherever it may be (op_undo.go, master_pending.go)
 //	Completer.Done                             the reply
 //
-// UNLOCK (op_unlock.go) and EXTEND (op_extend.go) walk the same way without the line. So do the guarded changes of clients that were written
+// UNLOCK (op_unlock.go) and EXTEND (op_extend.go) walk the same way without the queue. So do the guarded changes of clients that were written
 // for one Redis (StartCommit, op_commit.go) and their readings (StartRead, op_read.go). Messages between the clients of all proxies
 // (publish.go) and texts that these share (op_scriptstore.go) travel in the same batches, and have no votes.
 //

@@ -108,7 +108,7 @@ func (w *waiting) Done(_ *Op, result Result) Flusher {
 	return nil
 }
 
-// wait runs an operation to its end. When ctx is done, a wait in line ends at once; rounds that are on their way are waited
+// wait runs an operation to its end. When ctx is done, a wait ends at once; rounds that are on their way are waited
 // for, because their outcome is known within a batch, and a lock must not be lost on the way to its caller.
 func (c *Client) wait(ctx context.Context, start func(*Op, Completer)) (Result, error) {
 	if err := ctx.Err(); err != nil {

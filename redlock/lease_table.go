@@ -26,7 +26,7 @@ type leases struct {
 type entry struct {
 	resource string
 	lease    *round // granted through this client last, and not released since; may have run out
-	line     line
+	queue    waitQueue
 }
 
 func newLeases() leases {
@@ -49,7 +49,7 @@ func (s *leases) add(resource string) *entry {
 
 // tidy forgets a resource of which nothing is known.
 func (s *leases) tidy(e *entry) {
-	if e.lease == nil && e.line.first == nil {
+	if e.lease == nil && e.queue.head == nil {
 		delete(s.entries, e.resource)
 	}
 }
@@ -101,10 +101,10 @@ func (s *leases) held(resources []string, token string, now time.Time) bool {
 	return lease != nil && now.Before(lease.validUntil.Add(driftConstant))
 }
 
-// crowded tells whether somebody waits in line for one of the resources, after a master said that it is held.
-func (s *leases) crowded(resources []string) bool {
+// hasWaiters tells whether somebody waits for one of the resources, after an attempt said that it is held.
+func (s *leases) hasWaiters(resources []string) bool {
 	for _, resource := range resources {
-		if e := s.entries[resource]; e != nil && e.line.first != nil && e.line.denied {
+		if e := s.entries[resource]; e != nil && e.queue.head != nil && e.queue.denied {
 			return true
 		}
 	}

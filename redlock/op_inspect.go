@@ -79,7 +79,7 @@ func (c *Client) readingDecided(r *round, d *deferred) {
 	}
 	c.mu.Lock()
 	if e := c.leases.entries[r.keys[0]]; e != nil {
-		info.Waiters = e.line.length
+		info.Waiters = e.queue.length
 	}
 	c.mu.Unlock()
 	d.deliver(r.op, Result{Info: info})
@@ -121,7 +121,7 @@ func (c *Client) Leases(match func(resources []string) bool, limit int) []LeaseI
 		if lease := c.leases.all[i]; now.Before(lease.validUntil) {
 			info := LeaseInfo{Resources: slices.Clone(lease.keys), Validity: lease.validUntil.Sub(now), Lost: lease.lost}
 			for _, key := range lease.keys {
-				info.Waiters += c.leases.entries[key].line.length
+				info.Waiters += c.leases.entries[key].queue.length
 			}
 			piece = append(piece, listedLease{info, true, lease.token})
 		}
@@ -129,8 +129,8 @@ func (c *Client) Leases(match func(resources []string) bool, limit int) []LeaseI
 	}
 	for _, e := range c.leases.entries {
 		held := e.lease != nil && now.Before(e.lease.validUntil)
-		if !held && e.line.length > 0 {
-			piece = append(piece, listedLease{info: LeaseInfo{Resources: []string{e.resource}, Waiters: e.line.length}})
+		if !held && e.queue.length > 0 {
+			piece = append(piece, listedLease{info: LeaseInfo{Resources: []string{e.resource}, Waiters: e.queue.length}})
 		}
 		pauseLocked()
 	}

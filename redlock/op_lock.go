@@ -67,7 +67,7 @@ func (c *Client) beginLockLocked(op *Op, req *LockRequest, d *deferred) {
 			d.deliver(op, Result{Err: err})
 			return
 		}
-		// It holds the lock already, so it must not stand in line behind those who wait for its own release.
+		// It holds the lock already, so it must not wait behind those who wait for its own release.
 		c.askLocked(op, d)
 		return
 	}
@@ -77,8 +77,8 @@ func (c *Client) beginLockLocked(op *Op, req *LockRequest, d *deferred) {
 	}
 	switch {
 	case req.Wait > 0:
-		c.joinLocked(op, req.Wait, d)
-	case c.leases.crowded(op.keys): //mutant:barging
+		c.joinQueueLocked(op, req.Wait, d)
+	case c.leases.hasWaiters(op.keys): //mutant:barging
 		// Somebody has asked before and is waiting: asking again would be barging in.
 		c.stats.Denied++
 		d.deliver(op, Result{})
@@ -110,7 +110,7 @@ func (c *Client) askLocked(op *Op, d *deferred) {
 	if op.waiter != nil {
 		op.waiter.sentLocked(r)
 		if len(op.keys) > 1 {
-			r.expectDeniers(len(c.lanes), op.waiter.reserved)
+			r.expectDeniers(len(c.lanes), op.waiter.reservation.token)
 		}
 	}
 	c.stats.Attempts++
@@ -143,7 +143,7 @@ func (c *Client) acquisitionDecided(r *round, o outcome, v votes, d *deferred) {
 	if op.callerToken {
 		defer c.leases.end(r, r.keys[0])
 	}
-	wanted := op.waiter == nil || !op.waiter.gone //mutant:an-unwanted-grant-is-kept
+	wanted := op.waiter == nil || !op.waiter.answered //mutant:an-unwanted-grant-is-kept
 	var full error
 	if o == yes && err == nil && wanted {
 		// Others of its share were granted while it was under way. What its token holds already is not new.
@@ -162,8 +162,8 @@ func (c *Client) acquisitionDecided(r *round, o outcome, v votes, d *deferred) {
 	case !wanted:
 	case full != nil:
 		if op.waiter != nil {
-			op.waiter.gone = true
-			c.leaveLocked(op, d)
+			op.waiter.answered = true
+			c.leaveQueueLocked(op, d)
 		}
 		d.deliver(op, Result{Err: full})
 	case o == no && mark > 0 && v.tally(n).of(voteDenied) <= n-quorum && op.stale < fenceRetries && !r.released: //mutant:tried-again-behind-the-unlock
@@ -194,9 +194,9 @@ func (c *Client) grantedLocked(r *round, validity time.Duration, d *deferred) {
 	op.stale = 0
 	c.stats.Granted++
 	if op.waiter != nil {
-		op.waiter.place.entry.line.woken = 0
-		op.waiter.gone = true
-		c.leaveLocked(op, d)
+		op.waiter.entry.queue.fairness.futileWakeups = 0
+		op.waiter.answered = true
+		c.leaveQueueLocked(op, d)
 	}
 	d.deliver(op, Result{Held: true, Token: op.token, Validity: validity, Until: r.validUntil, Fence: r.fence})
 }

@@ -8,7 +8,7 @@ import (
 // StartUnlock releases what the token holds. It goes to all masters, whatever is believed here: implements "release the lock
 // in all the instances" of "Retry on failure" and step 5.
 //
-// If the next in line waits here, its acquisition follows in the same batch (hand-over).
+// If somebody waits for it here, its acquisition follows in the same batch (hand-over).
 func (c *Client) StartUnlock(op *Op, resources []string, token string, to Completer) {
 	d := deferred{now: time.Now()}
 	defer c.runDeferred(&d)

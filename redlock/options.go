@@ -84,7 +84,7 @@ type Options struct {
 	MaxWait time.Duration
 	// MaxWaiters bounds the LOCKs that wait at the same time, over all resources. Default 100 000.
 	MaxWaiters int
-	// RetryDelayMin and RetryDelayMax bound the random pause between two attempts of the waiter at the head of a line. It is a hundred
+	// RetryDelayMin and RetryDelayMax bound the random pause between two attempts of the waiter at the head of a queue. It is a hundred
 	// times as long while a quorum of masters will send an invalidation. Choose them large against a round trip to the masters.
 	// Default 20 ms and 80 ms.
 	RetryDelayMin, RetryDelayMax time.Duration

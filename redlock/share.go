@@ -18,7 +18,7 @@ type Share struct {
 
 	// Client.mu guards what follows.
 	locks   int // resources of leases whose round names this share
-	waiters int // LOCKs in line
+	waiters int // LOCKs that wait
 	// The operations that wait for room in the lanes: see admission.
 	first, end *queuedOp
 	bytes      int      // what they take

@@ -162,7 +162,7 @@ func (l *lane) unsubscribed() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, e := range c.leases.entries {
-		if e.line.first != nil {
+		if e.queue.head != nil {
 			c.invalidatedLocked(e, l.index, &d)
 		}
 	}
@@ -209,7 +209,7 @@ func (l *lane) tracks() bool { return l.tracking && l.trackingID == l.invalidati
 func (c *Client) invalidated(master int, key []byte) {
 	c.mu.Lock()
 	e := c.leases.entries[string(key)]
-	if e == nil || e.line.first == nil {
+	if e == nil || e.queue.head == nil {
 		c.mu.Unlock()
 		return
 	}
@@ -229,19 +229,19 @@ const (
 
 // invalidatedLocked wakes the head of a queue when a quorum of masters has said that the resource has changed.
 func (c *Client) invalidatedLocked(e *entry, master int, d *deferred) {
-	line := &e.line
-	line.heard = line.heard.with(master)
-	if line.heard.count() < quorumOf(len(c.lanes)) {
+	queue := &e.queue
+	queue.fairness.invalidatedBy = queue.fairness.invalidatedBy.with(master)
+	if queue.fairness.invalidatedBy.count() < quorumOf(len(c.lanes)) {
 		return
 	}
-	line.heard = 0
-	line.taken() // what this client changes itself is not announced to it //mutant:a-short-turn-was-not-taken
-	op := line.first.op
-	if op.waiter.retry != nil && op.waiter.asking == nil {
+	queue.fairness.invalidatedBy = 0
+	queue.fairness.windowUsed() // what this client changes itself is not announced to it //mutant:a-short-window-was-not-used
+	op := queue.head.op
+	if op.waiter.retry != nil && op.waiter.attempt == nil {
 		c.stats.Wakeups++
-		line.woken++
-		if line.woken > dampAfter {
-			c.pauseForLocked(op, min(time.Duration(line.woken-dampAfter)*dampStep, dampMax))
+		queue.fairness.futileWakeups++
+		if queue.fairness.futileWakeups > dampAfter {
+			c.pauseForLocked(op, min(time.Duration(queue.fairness.futileWakeups-dampAfter)*dampStep, dampMax))
 			return
 		}
 	}
@@ -253,7 +253,7 @@ func (c *Client) wakeHeadLocked(op *Op, d *deferred) {
 	w := op.waiter
 	switch {
 	case c.draining:
-	case w.asking != nil:
+	case w.attempt != nil:
 		w.again = true
 	case w.retry != nil:
 		w.endPause()
@@ -269,13 +269,13 @@ func (c *Client) windowAnnounced(master int, resource []byte) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	e := c.leases.entries[string(resource)]
-	if e == nil || e.line.first == nil || e.line.yielded {
+	if e == nil || e.queue.head == nil || e.queue.fairness.windowOpen {
 		return
 	}
-	line := &e.line
-	line.offered = line.offered.with(master)
-	if line.offered.count() >= quorumOf(len(c.lanes)) {
-		line.offered = 0
-		c.wakeHeadLocked(line.first.op, &d)
+	queue := &e.queue
+	queue.fairness.windowAnnouncedBy = queue.fairness.windowAnnouncedBy.with(master)
+	if queue.fairness.windowAnnouncedBy.count() >= quorumOf(len(c.lanes)) {
+		queue.fairness.windowAnnouncedBy = 0
+		c.wakeHeadLocked(queue.head.op, &d)
 	}
 }

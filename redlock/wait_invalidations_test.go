@@ -185,7 +185,7 @@ func TestTurnsOfTwoProxies(t *testing.T) {
 		p.unlock(held.Token, "r")
 		for turn := range 8 {
 			c := other.begin(one("r", time.Minute).waits(time.Minute))
-			s.until("the other proxy's turn", func() bool { return c.done.Load() })
+			s.until("the other proxy's window", func() bool { return c.done.Load() })
 			// The release and what tells of it go to the masters, that comes to the other proxy, it asks, and is answered.
 			if got := c.began.Add(c.took).Sub(*released.Load()); !c.Held || got != 4*way {
 				s.Errorf("turn %d: got the lock (%v) %v after the release, want %v", turn, c.Held, got, 4*way)
@@ -225,7 +225,7 @@ func TestShortTurnsAreTaken(t *testing.T) {
 			c := new(call)
 			c.after = func() { other.StartUnlock(&new(call).Op, []string{"r"}, c.Token, new(call)) }
 			other.StartLock(&c.Op, one("r", time.Minute).waits(time.Minute), c)
-			s.until("the other proxy's turn", func() bool { return c.done.Load() })
+			s.until("the other proxy's window", func() bool { return c.done.Load() })
 			if got := granted.Load() - before; !c.Held || got > handoversMin+1 {
 				s.Errorf("turn %d: %d hand-overs here before it, want at most %d", turn, got, handoversMin+1)
 			}

@@ -6,114 +6,130 @@ import (
 	"time"
 )
 
-// Waiting. A LOCK that waits for a resource stands in the line of that resource, first come first served. Only the head of a line
-// asks the masters. So each client has one contender per resource: many waiters cost no more than one, and do not split the votes
-// among them ("Retry on failure": the fewer try at the same time, the fewer "split brain condition"s).
+// Waiting. A LOCK that waits for a resource stands in the queue of that resource, first come first served. Only the head of a queue asks
+// the masters. So each client has one contender per resource: many waiters cost no more than one, and do not split the votes among
+// them ("Retry on failure": the fewer try at the same time, the fewer "split brain condition"s).
 //
-// A LOCK of several resources stands in one line at a time, that of a resource which has denied it. It keeps nobody from the others:
-// it is no waiter of theirs, and holds nothing while it waits. Its rules:
-//   - It joins the first line, in the order of names, in which somebody waits; where nobody does, it asks at once.
-//   - As the head of its line it asks for all its resources. Each master that denies them names the resource that is in the way.
-//     The waiter moves to the line of the resource that most of these masters have named.
-//   - In every line it stands by its arrival, behind the LOCKs that came to this client before it. No LOCK that came later gets
-//     before it in a line where it stands. So it comes to the head of any line.
-//   - If its resources get free one at a time and never together, it reserves them one after the other (wait_reserve.go).
-//     This is the only time in which it holds anything.
+// A LOCK of several resources stands in one queue at a time: that of a resource which has denied it. It is no waiter of its other
+// resources, keeps nobody from them, and holds nothing while it waits. Its rules:
+//   - It joins the first queue, in the order of names, in which somebody waits. If nobody does, it asks at once.
+//   - As the head of its queue it asks for all its resources. Each master that denies them names the resource that is in the way.
+//     The waiter moves to the queue of the resource that most of these masters have named.
+//   - In every queue it stands by its arrival: behind the LOCKs that came to this client before it, before those that came later. So it
+//     comes to the head of any queue.
+//   - If its resources become free one at a time and never together, it reserves them one after the other (wait_reserve.go). Only then
+//     does a waiter hold anything.
 
 // waiter is the part of an Op that waits. Client.mu guards it.
 type waiter struct {
-	place   place
-	keys    []string // of a LOCK of several resources, in the order of their names; nil for one
-	arrival uint64   // number of this LOCK among those that have waited, in the order in which they came to the client
-	moves   int      // attempts, since it reserved last, that another resource denied than the one whose line it stood in
-	reserving
-	asking   *round    // the attempt in flight, nil between attempts
-	asked    time.Time // when the last attempt was made
-	gone     bool      // answered, or given up: what an attempt in flight still brings is not wanted
-	last     bool      // the wait has run out while an attempt is in flight: that attempt decides
-	again    bool      // a release passed while the attempt was in flight: ask again at once
-	denied   error     // outcome of the last attempt: nil for "held by another"
-	split    int       // attempts in a row that found the resource free and got no quorum
-	deadline *time.Timer
-	retry    *time.Timer
-}
-
-// place is where a waiter stands: in the line of one resource.
-type place struct {
-	op         *Op
+	op *Op
+	// entry is the resource in whose queue it stands, between prev and next.
 	entry      *entry
-	prev, next *place
+	prev, next *waiter
+	// keys are the resources of a LOCK of several, sorted by name; nil for one resource.
+	keys []string
+	// arrival numbers the LOCKs that have waited, in the order in which they came to this client.
+	arrival uint64
+	// moves counts attempts that another resource denied than the one whose queue it stood in, since it reserved last.
+	moves       int
+	reservation reservation
+	// attempt is the round in flight for it: an acquisition, a step of the reservation, or a probe; nil between them.
+	attempt *round
+	// sentAt is when the last acquisition or step was launched.
+	sentAt time.Time
+	// answered: the caller has its result. What a round in flight still acquires is undone.
+	answered bool
+	// last: the wait has run out while a round is in flight. An acquisition still decides.
+	last bool
+	// again: the resource may have become free while a round was in flight. Ask again at once.
+	again bool
+	// lastErr is the outcome of the last attempt: nil for "held by another".
+	lastErr error
+	// splits counts attempts in a row that found the resource free and got no quorum.
+	splits int
+	// deadline ends the wait.
+	deadline *time.Timer
+	// retry ends the pause before the next attempt; nil while it does not pause.
+	retry *time.Timer
 }
 
-// line is who waits for one resource, in order of arrival.
-type line struct {
-	first, end *place
+// fairness keeps what a queue knows of other clients' interest in its resource. Waiters of one client hand the resource to each other, so
+// from time to time they leave it to the others: a hand-over window (handOverLocked).
+type fairness struct {
+	// handovers counts the hand-overs here in a row, since the resource was last left to others or denied.
+	handovers int
+	// unusedWindows counts the windows in a row in which no other client took the resource.
+	unusedWindows int
+	// windowOpen: the resource is left to others, and nothing tells yet whether they took it.
+	windowOpen bool
+	// windowAnnouncedBy are the masters that have passed on another client's window since the head's last attempt.
+	windowAnnouncedBy mask
+	// invalidatedBy are the masters that have sent an invalidation since the head's last attempt.
+	invalidatedBy mask
+	// futileWakeups counts the wake-ups by invalidations in a row after which the head was denied.
+	futileWakeups int
+}
+
+// waitQueue is the waiters for one resource, in order of arrival.
+type waitQueue struct {
+	head, tail *waiter
 	length     int
-	handovers  int  // releases in a row that were handed over here
-	unwanted   int  // turns in a row that nobody else took
-	woken      int  // times in a row that announcements have woken a head which then was denied
-	heard      mask // masters that have announced a change since the head asked
-	offered    mask // masters that have said, since then, that it is the turn of others
-	denied     bool // the last attempt of a head was denied: the resource is held by another
-	yielded    bool // others have had their turn since, and nothing tells yet whether they took it
+	// denied: the last attempt of a head was denied, so the resource is held by another.
+	denied   bool
+	fairness fairness
 }
 
-// insert puts a waiter where its arrival belongs. It searches from both ends, since those who join belong at the end, and those who
-// move have mostly waited for long.
-func (l *line) insert(p *place) {
-	arrival := p.op.waiter.arrival
-	before, after := l.end, l.first //mutant:who-moves-goes-to-the-end
+// insertByArrival searches the waiter's position from both ends: new waiters belong at the end, and those that move have mostly waited
+// for long.
+func (q *waitQueue) insertByArrival(w *waiter) {
+	before, after := q.tail, q.head //mutant:who-moves-goes-to-the-end
 	for before != nil {
-		if before.op.waiter.arrival < arrival {
+		if before.arrival < w.arrival {
 			after = before.next
 			break
 		}
-		if after.op.waiter.arrival > arrival {
+		if after.arrival > w.arrival {
 			before = after.prev
 			break
 		}
 		before, after = before.prev, after.next
 	}
-	p.prev, p.next = before, after //mutant:last-come-first-served
+	w.prev, w.next = before, after //mutant:last-come-first-served
 	if before == nil {
-		l.first = p
+		q.head = w
 	} else {
-		before.next = p
+		before.next = w
 	}
 	if after == nil {
-		l.end = p
+		q.tail = w
 	} else {
-		after.prev = p
+		after.prev = w
 	}
-	l.length++
+	q.length++
 }
 
-func (l *line) remove(p *place) {
-	if p.prev == nil {
-		l.first = p.next
+func (q *waitQueue) remove(w *waiter) {
+	if w.prev == nil {
+		q.head = w.next
 	} else {
-		p.prev.next = p.next
+		w.prev.next = w.next
 	}
-	if p.next == nil {
-		l.end = p.prev
+	if w.next == nil {
+		q.tail = w.prev
 	} else {
-		p.next.prev = p.prev
+		w.next.prev = w.prev
 	}
-	p.prev, p.next = nil, nil
-	l.length--
-	if l.first == nil {
-		l.denied, l.handovers, l.yielded, l.heard, l.offered, l.woken = false, 0, false, 0, 0, 0
+	w.prev, w.next = nil, nil
+	q.length--
+	if q.head == nil {
+		q.denied, q.fairness = false, fairness{unusedWindows: q.fairness.unusedWindows}
 	}
 }
 
-// head tells whether op is the first in its line.
-func (op *Op) head() bool {
-	p := &op.waiter.place
-	return p.entry.line.first == p
-}
+func (w *waiter) isHead() bool { return w.entry.queue.head == w }
 
-// joinLocked puts op at the end of a line, and asks at once if it is the head.
-func (c *Client) joinLocked(op *Op, wait time.Duration, d *deferred) {
+// joinQueueLocked puts op at the end of a queue, and asks at once if it is the head.
+func (c *Client) joinQueueLocked(op *Op, wait time.Duration, d *deferred) {
 	if c.waiting >= c.opts.MaxWaiters {
 		d.deliver(op, Result{Err: ErrTooManyWaiters})
 		return
@@ -126,17 +142,17 @@ func (c *Client) joinLocked(op *Op, wait time.Duration, d *deferred) {
 	c.waiting++
 	share.waiters++
 	c.arrivals++
-	w := &waiter{arrival: c.arrivals}
+	w := &waiter{op: op, arrival: c.arrivals}
 	op.waiter = w
 	resource := op.keys[0]
 	if len(op.keys) > 1 {
 		w.keys = slices.Sorted(slices.Values(op.keys)) //mutant:reserves-in-the-callers-order
 		resource = c.leases.waitedFor(w.keys)
 	}
-	w.place = place{op: op, entry: c.leases.entry(resource)}
-	w.place.entry.line.insert(&w.place)
-	w.deadline = time.AfterFunc(wait, func() { c.waitOver(op) })
-	if op.head() {
+	w.entry = c.leases.entry(resource)
+	w.entry.queue.insertByArrival(w)
+	w.deadline = time.AfterFunc(wait, func() { c.waitTimedOut(op) })
+	if w.isHead() {
 		c.attemptLocked(op, d)
 	}
 }
@@ -144,59 +160,59 @@ func (c *Client) joinLocked(op *Op, wait time.Duration, d *deferred) {
 // waitedFor is the first of the resources that somebody waits for, or the first.
 func (s *leases) waitedFor(resources []string) string {
 	for _, resource := range resources {
-		if e := s.entries[resource]; e != nil && e.line.first != nil {
+		if e := s.entries[resource]; e != nil && e.queue.head != nil {
 			return resource
 		}
 	}
 	return resources[0]
 }
 
-// leaveLocked takes op out of its line, and gives back what it has reserved. Whoever becomes the head is up next.
-func (c *Client) leaveLocked(op *Op, d *deferred) {
+// leaveQueueLocked takes op out of its queue, and gives back what it has reserved. Whoever becomes the head is up next.
+func (c *Client) leaveQueueLocked(op *Op, d *deferred) {
 	w := op.waiter
 	c.waiting--
 	c.shareOf(op).waiters--
 	w.deadline.Stop()
 	w.endPause()
-	e := w.place.entry
-	e.line.remove(&w.place)
-	c.giveBackLocked(op, d)
-	c.leftLineLocked(e, d)
+	e := w.entry
+	e.queue.remove(w)
+	c.releaseReservationLocked(op, d)
+	c.leftQueueLocked(e, d)
 }
 
-// moveLocked puts op into the line of another one of its resources.
-func (c *Client) moveLocked(op *Op, resource string, d *deferred) {
+// moveToQueueLocked puts op into the queue of another one of its resources.
+func (c *Client) moveToQueueLocked(op *Op, resource string, d *deferred) {
 	w := op.waiter
-	from := w.place.entry
+	from := w.entry
 	if from.resource == resource {
 		return
 	}
 	w.endPause()
 	w.again = false // the release that it is about was one of the other resource
-	from.line.remove(&w.place)
-	w.place.entry = c.leases.entry(resource)
-	w.place.entry.line.insert(&w.place)
-	if behind := w.place.next; behind != nil && op.head() { //mutant:a-head-pauses-on-when-it-is-the-head-again
-		behind.op.waiter.endPause() // it asks as soon as it is the head again
+	from.queue.remove(w)
+	w.entry = c.leases.entry(resource)
+	w.entry.queue.insertByArrival(w)
+	if behind := w.next; behind != nil && w.isHead() { //mutant:a-head-pauses-on-when-it-is-the-head-again
+		behind.endPause() // it asks as soon as it is the head again
 	}
-	c.leftLineLocked(from, d)
+	c.leftQueueLocked(from, d)
 }
 
-// leftLineLocked sees to a line that somebody has left.
-func (c *Client) leftLineLocked(e *entry, d *deferred) {
-	if next := e.line.first; next != nil {
-		c.upNextLocked(next.op, d)
+// leftQueueLocked sees to a queue that somebody has left.
+func (c *Client) leftQueueLocked(e *entry, d *deferred) {
+	if next := e.queue.head; next != nil {
+		c.newHeadLocked(next.op, d)
 	}
 	c.leases.tidy(e)
 }
 
-// attemptLocked has the head of a line ask the masters: for its next reservation, or for all that it wants. Without a quorum of masters
+// attemptLocked has the head of a queue ask the masters: for its next reservation, or for all that it wants. Without a quorum of masters
 // that can vote it stalls.
 func (c *Client) attemptLocked(op *Op, d *deferred) {
 	w := op.waiter
 	switch {
-	case w.denied != nil && c.stallLocked(op):
-	case w.reserved != "" && w.had < len(w.keys):
+	case w.lastErr != nil && c.stallLocked(op):
+	case w.reservation.token != "" && w.reservation.held < len(w.keys):
 		c.reserveLocked(op, d)
 	default:
 		c.askLocked(op, d)
@@ -205,20 +221,20 @@ func (c *Client) attemptLocked(op *Op, d *deferred) {
 
 // sentLocked records the attempt that is in flight from now on.
 func (w *waiter) sentLocked(r *round) {
-	w.asking, w.asked = r, r.start
-	w.place.entry.line.heard, w.place.entry.line.offered = 0, 0
+	w.attempt, w.sentAt = r, r.start
+	w.entry.queue.fairness.invalidatedBy, w.entry.queue.fairness.windowAnnouncedBy = 0, 0
 }
 
-// upNextLocked starts the attempts of a waiter that has become the head of its line: now, or, where we know that the resource
+// newHeadLocked starts the attempts of a waiter that has become the head of its queue: now, or, where we know that the resource
 // is held, after a pause.
-func (c *Client) upNextLocked(op *Op, d *deferred) {
+func (c *Client) newHeadLocked(op *Op, d *deferred) {
 	w := op.waiter
-	if c.draining || w.asking != nil || w.retry != nil || !op.head() {
+	if c.draining || w.attempt != nil || w.retry != nil || !w.isHead() {
 		return
 	}
-	if lease := w.place.entry.lease; lease != nil && d.now.Before(lease.validUntil) {
-		w.denied = nil
-		w.place.entry.line.denied = true
+	if lease := w.entry.lease; lease != nil && d.now.Before(lease.validUntil) {
+		w.lastErr = nil
+		w.entry.queue.denied = true
 		c.pauseLocked(op, c.freeIn(op, d.now))
 		return
 	}
@@ -227,7 +243,7 @@ func (c *Client) upNextLocked(op *Op, d *deferred) {
 
 // freeIn is when, to our own knowledge, no lease of this client stands in the way of op any more; 0 when that is not known.
 func (c *Client) freeIn(op *Op, now time.Time) time.Duration {
-	lease := op.waiter.place.entry.lease
+	lease := op.waiter.entry.lease
 	if lease == nil || lease.token == op.token {
 		return 0
 	}
@@ -259,14 +275,14 @@ func (c *Client) pauseForLocked(op *Op, delay time.Duration) {
 		defer c.runDeferred(&d)
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		if w.retry != timer || w.gone || w.asking != nil {
+		if w.retry != timer || w.answered || w.attempt != nil {
 			return
 		}
 		w.retry = nil
-		if !op.head() { // an older one has moved before it
+		if !w.isHead() { // an older one has moved before it
 			return
 		}
-		w.place.entry.line.handovers = 0
+		w.entry.queue.fairness.handovers = 0
 		c.attemptLocked(op, &d)
 	})
 	w.retry = timer
@@ -282,28 +298,28 @@ func (w *waiter) endPause() {
 // deniedLocked decides how a waiter goes on after an attempt that failed: err is nil when a resource is held by another.
 func (c *Client) deniedLocked(op *Op, err error, d *deferred) {
 	w := op.waiter
-	r := w.asking
+	r := w.attempt
 	if !r.reserves {
-		c.giveBackLocked(op, d)
+		c.releaseReservationLocked(op, d)
 	}
-	w.asking, w.denied, op.stale = nil, err, 0 //mutant:the-first-attempt-decides
-	from := w.place.entry
+	w.attempt, w.lastErr, op.stale = nil, err, 0 //mutant:the-first-attempt-decides
+	from := w.entry
 	if !w.last && err == nil && !r.reserves && len(w.keys) > 1 {
-		c.followLocked(op, r, d)
+		c.moveToDenierLocked(op, r, d)
 	}
-	line := &w.place.entry.line
-	if r.reserves || w.reserved == "" { // otherwise nothing is known of its first resource yet
-		line.denied = err == nil
+	queue := &w.entry.queue
+	if r.reserves || w.reservation.token == "" { // otherwise nothing is known of its first resource yet
+		queue.denied = err == nil
 	}
-	if err == nil && w.place.entry == from {
-		line.taken()
+	if err == nil && w.entry == from {
+		queue.fairness.windowUsed()
 	}
 	switch {
 	case w.last:
-		w.gone = true
-		c.leaveLocked(op, d)
+		w.answered = true
+		c.leaveQueueLocked(op, d)
 		c.answerDenied(op, err, d)
-	case !op.head(): // an older one stands before it
+	case !w.isHead(): // an older one stands before it
 		w.again = false
 	case w.again:
 		w.again = false
@@ -317,8 +333,8 @@ func (c *Client) deniedLocked(op *Op, err error, d *deferred) {
 	}
 }
 
-// followLocked moves op to the line of the resource that has kept it from all, by what most of the masters have said.
-func (c *Client) followLocked(op *Op, r *round, d *deferred) {
+// moveToDenierLocked moves op to the queue of the resource that has kept it from all, by what most of the masters have said.
+func (c *Client) moveToDenierLocked(op *Op, r *round, d *deferred) {
 	w := op.waiter
 	voted := votes(r.votes.Load()).where(len(c.lanes), 1<<voteDenied)
 	named := make([]int, len(r.keys))
@@ -333,15 +349,15 @@ func (c *Client) followLocked(op *Op, r *round, d *deferred) {
 			most = key
 		}
 	}
-	if most < 0 || r.keys[most] == w.place.entry.resource { //mutant:waits-in-one-line-for-ever
+	if most < 0 || r.keys[most] == w.entry.resource { //mutant:waits-in-one-queue-for-ever
 		return
 	}
 	if w.moves++; w.moves < reserveAfter { //mutant:never-reserves
-		c.moveLocked(op, r.keys[most], d)
+		c.moveToQueueLocked(op, r.keys[most], d)
 		return
 	}
 	c.startReservingLocked(op, d)
-	c.moveLocked(op, w.keys[0], d)
+	c.moveToQueueLocked(op, w.keys[0], d)
 	w.again = true
 }
 
@@ -350,9 +366,9 @@ func (c *Client) followLocked(op *Op, r *round, d *deferred) {
 func (c *Client) probeLocked(op *Op, d *deferred) {
 	n := len(c.lanes)
 	r := &round{verb: verbRead, probe: true, start: d.now, op: op, answers: make([]answer, n)}
-	r.setKeys(op.waiter.place.entry.resource)
+	r.setKeys(op.waiter.entry.resource)
 	op.waiter.endPause()
-	op.waiter.asking = r
+	op.waiter.attempt = r
 	c.launchLocked(r, allMasters(n), d)
 }
 
@@ -361,14 +377,14 @@ func (c *Client) probed(r *round, d *deferred) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	w := op.waiter
-	w.asking = nil
+	w.attempt = nil
 	switch {
-	case w.gone:
+	case w.answered:
 	case w.last:
-		w.gone = true
-		c.leaveLocked(op, d)
-		c.answerDenied(op, w.denied, d)
-	case !op.head(): // an older one has moved before it
+		w.answered = true
+		c.leaveQueueLocked(op, d)
+		c.answerDenied(op, w.lastErr, d)
+	case !w.isHead(): // an older one has moved before it
 		w.again = false
 	case w.again:
 		w.again = false
@@ -398,17 +414,17 @@ func (c *Client) pauseAfter(w *waiter, answers []answer) time.Duration {
 		}
 	}
 	quorum := quorumOf(len(answers))
-	if line := &w.place.entry.line; line.yielded {
+	if queue := &w.entry.queue; queue.fairness.windowOpen {
 		if absent >= quorum {
-			return c.yieldTime()
+			return c.windowLength()
 		}
-		line.taken()
+		queue.fairness.windowUsed()
 	}
 	if absent >= quorum {
-		w.split++
-		return rand.N(min(splitDelay<<min(w.split-1, 10), c.opts.RetryDelayMax) + 1)
+		w.splits++
+		return rand.N(min(splitDelay<<min(w.splits-1, 10), c.opts.RetryDelayMax) + 1)
 	}
-	w.split = 0
+	w.splits = 0
 	free := freeByQuorum(answers)
 	if armed < quorum {
 		return c.retryDelay(free)
@@ -440,18 +456,20 @@ func freeByQuorum(answers []answer) time.Duration {
 // handoversMin is how many hand-overs in a row there are while other clients of the masters want the resource too.
 const handoversMin = 32
 
-// yieldMin is how much longer than the messages take a resource is left to others: their processes may be short of CPU.
-const yieldMin = 5 * time.Millisecond
+// windowMin is how much longer than the messages take a resource is left to others: their processes may be short of CPU.
+const windowMin = 5 * time.Millisecond
 
-// taken: another client has the resource, or had it just now.
-func (l *line) taken() { l.yielded, l.unwanted = false, 0 } //mutant:turns-stay-rare
+// windowUsed: another client has the resource, or has had it in the window.
+func (f *fairness) windowUsed() { f.windowOpen, f.unusedWindows = false, 0 } //mutant:windows-stay-rare
 
-// run is how many hand-overs in a row there may be now. They double with every turn that nobody else took.
-func (l *line) run(most int) int { return min(handoversMin<<min(l.unwanted, 20), most) }
+// handoversMax is how many hand-overs in a row there may be now. It doubles with every window that no other client used.
+func (f *fairness) handoversMax(most int) int {
+	return min(handoversMin<<min(f.unusedWindows, 20), most)
+}
 
-// yieldTime is for how long a resource is left to others: they hear of it, and then ask for it. Where masters do not announce it they
+// windowLength is for how long a resource is left to others: they hear of it, and then ask for it. Where masters do not announce it they
 // find it by asking now and then.
-func (c *Client) yieldTime() time.Duration {
+func (c *Client) windowLength() time.Duration {
 	farthest, announcing := time.Duration(0), 0
 	for _, l := range c.lanes {
 		l.mu.Lock()
@@ -464,63 +482,63 @@ func (c *Client) yieldTime() time.Duration {
 	if announcing < quorumOf(len(c.lanes)) {
 		return c.retryDelay(0)
 	}
-	return yieldMin + 3*farthest
+	return windowMin + 3*farthest
 }
 
-// handOverLocked gives a resource that is just being released to the head of its line: the acquisition follows the release
+// handOverLocked gives a resource that is just being released to the head of its queue: the acquisition follows the release
 // in the same batch on every master. After some in a row (line.run) other clients of the masters get their turn.
 func (c *Client) handOverLocked(resource string, d *deferred) {
 	e := c.leases.entries[resource]
-	if e == nil || e.line.first == nil {
+	if e == nil || e.queue.head == nil {
 		return
 	}
-	op := e.line.first.op
+	op := e.queue.head.op
 	w := op.waiter
-	if w.asking != nil {
+	if w.attempt != nil {
 		w.again = true
 		return
 	}
-	if e.line.handovers >= e.line.run(c.opts.MaxHandovers) { //mutant:hand-overs-without-end
-		e.line.handovers, e.line.yielded = 0, true
-		c.tellAllLocked(windowsChannel, resource, d) // behind the release //mutant:turns-that-nobody-hears-of
+	if e.queue.fairness.handovers >= e.queue.fairness.handoversMax(c.opts.MaxHandovers) { //mutant:hand-overs-without-end
+		e.queue.fairness.handovers, e.queue.fairness.windowOpen = 0, true
+		c.tellAllLocked(windowsChannel, resource, d) // behind the release //mutant:windows-that-nobody-is-told-of
 		// The probe subscribes: the masters announce it when another client takes its turn.
-		c.probeLocked(op, d) //mutant:who-leaves-a-turn-to-others-does-not-listen
+		c.probeLocked(op, d) //mutant:no-invalidations-in-a-window
 		return
 	}
-	if e.line.yielded { // and nobody wanted it
-		e.line.yielded = false
-		e.line.unwanted++ //mutant:turns-never-rarer
+	if e.queue.fairness.windowOpen { // and nobody wanted it
+		e.queue.fairness.windowOpen = false
+		e.queue.fairness.unusedWindows++ //mutant:windows-never-rarer
 	}
-	e.line.handovers++ //mutant:hand-over-not-in-the-same-batch
+	e.queue.fairness.handovers++ //mutant:hand-over-not-in-the-same-batch
 	c.stats.Handovers++
 	w.endPause()
 	c.attemptLocked(op, d)
 }
 
-// waitOver ends a wait whose time has run out. An attempt in flight still decides: it takes no longer than one batch.
-func (c *Client) waitOver(op *Op) {
+// waitTimedOut ends a wait whose time has run out. An attempt in flight still decides: it takes no longer than one batch.
+func (c *Client) waitTimedOut(op *Op) {
 	d := deferred{now: time.Now()}
 	defer c.runDeferred(&d)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	w := op.waiter
 	switch {
-	case w.gone:
-	case w.asking != nil:
+	case w.answered:
+	case w.attempt != nil:
 		w.last = true
-	case !c.draining && w.retry != nil && op.head() && d.now.Sub(w.asked) > c.opts.RetryDelayMax:
+	case !c.draining && w.retry != nil && w.isHead() && d.now.Sub(w.sentAt) > c.opts.RetryDelayMax:
 		// It relied on announcements. The last attempt is to be a recent one.
 		w.last = true
 		w.endPause()
 		c.askLocked(op, &d)
 	default:
-		w.gone = true
+		w.answered = true
 		// Who never came to the head is told what the head was told last.
-		err := w.denied
-		if head := w.place.entry.line.first.op; head != op {
-			err = head.waiter.denied
+		err := w.lastErr
+		if head := w.entry.queue.head.op; head != op {
+			err = head.waiter.lastErr
 		}
-		c.leaveLocked(op, &d)
+		c.leaveQueueLocked(op, &d)
 		c.answerDenied(op, err, &d)
 	}
 }
@@ -539,11 +557,11 @@ func (c *Client) unblockLocked(op *Op, err error, d *deferred) bool {
 	w := op.waiter
 	switch {
 	case c.cancelQueuedLocked(op):
-	case w == nil || w.gone:
+	case w == nil || w.answered:
 		return false
 	default:
-		w.gone = true
-		c.leaveLocked(op, d)
+		w.answered = true
+		c.leaveQueueLocked(op, d)
 	}
 	if err == nil {
 		c.stats.Denied++

@@ -44,7 +44,7 @@ func TestFirstComeFirstServed(t *testing.T) {
 	})
 }
 
-// A release and the acquisition of the next in line are one batch to every master, so a hand-over takes one round trip.
+// A release and the acquisition of the next in queue are one batch to every master, so a hand-over takes one round trip.
 func TestHandOverInOneBatch(t *testing.T) {
 	inVirtualTime(t, 5, func(s *stage) {
 		p := s.open(func(o *Options) { o.RetryDelayMin, o.RetryDelayMax = 5*time.Second, 5*time.Second })
@@ -96,10 +96,10 @@ func TestHandOversAreLimited(t *testing.T) {
 		foreign := other.begin(one("r", time.Minute).waits(time.Minute))
 		time.Sleep(200 * ms)
 		p.unlock(held.Token, "r")
-		s.until("the other proxy's turn", func() bool { return foreign.done.Load() })
+		s.until("the other proxy's window", func() bool { return foreign.done.Load() })
 		last := calls[len(calls)-1]
 		if !foreign.Held || last.done.Load() {
-			s.Errorf("the other proxy: got %+v, and the last of 20 in line here is done: %v; want held before that", foreign.Result, last.done.Load())
+			s.Errorf("the other proxy: got %+v, and the last of 20 in queue here is done: %v; want held before that", foreign.Result, last.done.Load())
 		}
 		other.unlock(foreign.Token, "r")
 		p.finish(last)
@@ -125,16 +125,16 @@ func TestHandOversInARow(t *testing.T) {
 		p.unlock(held.Token, "r")
 		s.until("200 hand-overs", func() bool { return granted.Load() == 200 })
 		// 32, then 64, then 104 of 128 in a row, each held for 1 ms, and two turns for others between them.
-		if got, want := time.Since(began), 199*ms+2*p.yieldTime(); got != want {
+		if got, want := time.Since(began), 199*ms+2*p.windowLength(); got != want {
 			s.Errorf("200 hand-overs that nobody else wants: took %v, want %v", got, want)
 		}
-		if want := yieldMin; p.yieldTime() != want {
-			s.Errorf("a turn for others: got %v, want %v", p.yieldTime(), want)
+		if want := windowMin; p.windowLength() != want {
+			s.Errorf("a turn for others: got %v, want %v", p.windowLength(), want)
 		}
 		turn := func() (after int) {
 			before := granted.Load()
 			c := other.begin(one("r", time.Minute).waits(time.Minute))
-			p.s.until("the other proxy's turn", func() bool { return c.done.Load() })
+			p.s.until("the other proxy's window", func() bool { return c.done.Load() })
 			after = int(granted.Load() - before)
 			time.Sleep(50 * ms) // the head here asks, and is denied
 			before = granted.Load()
@@ -144,7 +144,7 @@ func TestHandOversInARow(t *testing.T) {
 		}
 		turn()
 		if after := turn(); after > handoversMin {
-			s.Errorf("hand-overs here before the other proxy's next turn: got %d, want at most %d", after, handoversMin)
+			s.Errorf("hand-overs here before the other proxy's next window: got %d, want at most %d", after, handoversMin)
 		}
 		s.until("the end", func() bool { return granted.Load() == 800 })
 	})
@@ -199,7 +199,7 @@ func TestWaitRunsOut(t *testing.T) {
 				time.AfterFunc(1100*ms, func() { tt.during(s, p) })
 			}
 			req := one("r", time.Minute).waits(2200 * ms)
-			first, second := p.begin(req), p.begin(req) // one at the head of the line, one behind
+			first, second := p.begin(req), p.begin(req) // one at the head of the queue, one behind
 			p.finish(first)
 			p.finish(second)
 			if tt.result == "held" {
@@ -225,7 +225,7 @@ func TestWaitRunsOut(t *testing.T) {
 	}
 }
 
-// The head of the line leaves, and the one behind it goes on with the rest of its own wait.
+// The head of the queue leaves, and the one behind it goes on with the rest of its own wait.
 func TestHeadLeaves(t *testing.T) {
 	inVirtualTime(t, 5, func(s *stage) {
 		p, other := s.open(), s.open()

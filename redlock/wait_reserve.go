@@ -13,14 +13,14 @@ import "time"
 //   - All clients reserve in the order of the resources' names, so LOCKs of several resources do not wait for each other in a circle.
 //     The same is true of callers that take single locks in that order and keep them.
 //   - Callers that keep another order can wait for a reserved resource while they hold the next one. So the waiter is patient with each
-//     resource for a while only: then it gives all back and stands in line as before. That while is reservePatience, doubles each
+//     resource for a while only: then it gives all back and stands in queue as before. That while is reservePatience, doubles each
 //     time, and is at most max_ttl.
-//   - A resource that is held for long and by one holder starts no reservation: the waiter stands in its line, and all its attempts are
+//   - A resource that is held for long and by one holder starts no reservation: the waiter stands in its queue, and all its attempts are
 //     denied by this one.
 //
-// So it is granted in bounded time: if a LOCK of any one of its n resources, with its place in line, is granted within some time below
+// So it is granted in bounded time: if a LOCK of any one of its n resources, with its place in queue, is granted within some time below
 // max_ttl, the reservation is complete after n times that time, counted from when the patience is as long. Each of these n steps
-// has the guarantees of a single LOCK: it moves up in its line here by its arrival, and other clients yield after max_handovers.
+// has the guarantees of a single LOCK: it moves up in its queue here by its arrival, and other clients yield after max_handovers.
 //
 // A reservation is released with the wait, however that ends. It is kept for masters that are away, and ends by itself within
 // max_ttl if this process dies. max_hold has no part in it, since every step has a limit.
@@ -33,40 +33,44 @@ const (
 	reservePatience = time.Second
 )
 
-// reserving is the part of a waiter that reserves.
-type reserving struct {
-	reserved string        // the token. Empty: the waiter does not reserve
-	had      int           // so many of waiter.keys are reserved
-	patience time.Duration // with the next one
-	limit    *time.Timer   // ends it; nil while nothing is reserved
+// reservation is the part of a waiter that reserves.
+type reservation struct {
+	// token holds the reserved resources on the masters. Empty: the waiter does not reserve.
+	token string
+	// held is how many of waiter.keys, from the first on, are reserved.
+	held int
+	// patience is how long the waiter waits for the next resource before it gives all back.
+	patience time.Duration
+	// timer ends the patience; nil while nothing is reserved.
+	timer *time.Timer
 }
 
 // startReservingLocked begins a reservation, with nothing reserved yet. While that is so, it keeps nobody out and has no limit.
 func (c *Client) startReservingLocked(op *Op, d *deferred) {
 	w := op.waiter
-	w.moves, w.had = 0, 0
-	w.patience = min(max(2*w.patience, reservePatience), c.opts.MaxTTL)
+	w.moves, w.reservation.held = 0, 0
+	w.reservation.patience = min(max(2*w.reservation.patience, reservePatience), c.opts.MaxTTL)
 	// A token for each reservation: the release of an earlier one cannot hit it.
-	w.reserved = c.tokens.make(d.now)
+	w.reservation.token = c.tokens.make(d.now)
 }
 
 // limitReservingLocked has the reservation end when the patience with the next resource does.
 func (c *Client) limitReservingLocked(op *Op) {
 	w := op.waiter
-	if w.limit != nil {
-		w.limit.Stop()
+	if w.reservation.timer != nil {
+		w.reservation.timer.Stop()
 	}
 	var timer *time.Timer
-	timer = time.AfterFunc(w.patience, func() {
+	timer = time.AfterFunc(w.reservation.patience, func() {
 		d := deferred{now: time.Now()}
 		defer c.runDeferred(&d)
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		if w.limit == timer { //mutant:reserves-for-ever
-			c.giveBackLocked(op, &d)
+		if w.reservation.timer == timer { //mutant:reserves-for-ever
+			c.releaseReservationLocked(op, &d)
 		}
 	})
-	w.limit = timer
+	w.reservation.timer = timer
 }
 
 // expectDeniers makes room for what the masters answer to an acquisition of several resources that they deny: which one is in the way. The
@@ -88,9 +92,9 @@ func (r *round) reservation() string {
 // have all of them. These live on with every step.
 func (c *Client) reserveLocked(op *Op, d *deferred) {
 	w := op.waiter
-	ttl := min(2*w.patience, c.opts.MaxTTL)
-	r := &round{verb: verbAcquire, reserves: true, token: w.reserved, ttlMs: ttl.Milliseconds(), start: time.Now(), op: op}
-	r.setKeys(w.keys[:w.had+1]...)
+	ttl := min(2*w.reservation.patience, c.opts.MaxTTL)
+	r := &round{verb: verbAcquire, reserves: true, token: w.reservation.token, ttlMs: ttl.Milliseconds(), start: time.Now(), op: op}
+	r.setKeys(w.keys[:w.reservation.held+1]...)
 	w.sentLocked(r)
 	c.stats.Attempts++
 	c.launchLocked(r, allMasters(len(c.lanes)), d)
@@ -102,24 +106,24 @@ func (c *Client) reservationDecided(r *round, o outcome, v votes, d *deferred) {
 	op, w := r.op, r.op.waiter
 	r.op = nil
 	c.stats.Rounds.add(d.now.Sub(r.start))
-	current := w.reserved == r.token
-	if w.gone { // the release is on its way behind it
+	current := w.reservation.token == r.token
+	if w.answered { // the release is on its way behind it
 		return
 	}
 	if current && o == yes {
-		w.had, w.denied = w.had+1, nil
+		w.reservation.held, w.lastErr = w.reservation.held+1, nil
 		c.limitReservingLocked(op)
 	} else if current {
-		c.dropLocked(r.keys[w.had:], r.token, v.mayHold(len(c.lanes)), d) //mutant:a-denied-step-leaves-its-resource //mutant:a-denied-step-gives-all-back
+		c.dropLocked(r.keys[w.reservation.held:], r.token, v.mayHold(len(c.lanes)), d) //mutant:a-denied-step-leaves-its-resource //mutant:a-denied-step-gives-all-back
 	}
 	switch {
-	case w.last || current && w.had == len(w.keys):
-		w.asking = nil
+	case w.last || current && w.reservation.held == len(w.keys):
+		w.attempt = nil
 		c.askLocked(op, d)
 	case current && o == yes:
-		w.asking = nil
-		c.moveLocked(op, w.keys[w.had], d)
-		if op.head() {
+		w.attempt = nil
+		c.moveToQueueLocked(op, w.keys[w.reservation.held], d)
+		if w.isHead() {
 			c.attemptLocked(op, d)
 		}
 	case o == noQuorum:
@@ -129,17 +133,17 @@ func (c *Client) reservationDecided(r *round, o outcome, v votes, d *deferred) {
 	}
 }
 
-// giveBackLocked ends the reservation of a waiter, if it has one, and passes on what was reserved.
-func (c *Client) giveBackLocked(op *Op, d *deferred) {
+// releaseReservationLocked ends the reservation of a waiter, if it has one, and passes on what was reserved.
+func (c *Client) releaseReservationLocked(op *Op, d *deferred) {
 	w := op.waiter
-	if w.reserved == "" { //mutant:a-reservation-outlives-the-wait
+	if w.reservation.token == "" { //mutant:a-reservation-outlives-the-wait
 		return
 	}
-	token, had := w.reserved, w.had
-	w.reserved, w.had = "", 0
-	if w.limit != nil {
-		w.limit.Stop()
-		w.limit = nil
+	token, had := w.reservation.token, w.reservation.held
+	w.reservation.token, w.reservation.held = "", 0
+	if w.reservation.timer != nil {
+		w.reservation.timer.Stop()
+		w.reservation.timer = nil
 	}
 	// All of them: a step may be under way.
 	c.dropLocked(w.keys, token, allMasters(len(c.lanes)), d)

@@ -39,7 +39,7 @@ func TestWaitingForSeveralKeepsNobodyOut(t *testing.T) {
 	}
 }
 
-// Where it waits is told by who is denied: a LOCK without WAIT is refused in that line only, and LOCKINFO counts it there.
+// Where it waits is told by who is denied: a LOCK without WAIT is refused in that queue only, and LOCKINFO counts it there.
 func TestSeveralStandInOneLine(t *testing.T) {
 	inVirtualTime(t, 5, func(s *stage) {
 		p := s.open()
@@ -50,13 +50,13 @@ func TestSeveralStandInOneLine(t *testing.T) {
 			for _, key := range []string{"a", "b", "c"} {
 				n := 0
 				if e := p.leases.entries[key]; e != nil {
-					n = e.line.length
+					n = e.queue.length
 				}
 				got += fmt.Sprint(n)
 			}
 			p.mu.Unlock()
 			if got != want {
-				s.Errorf("waiters in the lines of a, b, c: got %s, want %s", got, want)
+				s.Errorf("waiters in the queues of a, b, c: got %s, want %s", got, want)
 			}
 		}
 		b := p.lock(one("b", time.Minute))
@@ -80,7 +80,7 @@ func TestSeveralStandInOneLine(t *testing.T) {
 	})
 }
 
-// An older waiter moves to the head of a line and away again, because the resource is free and another one is not. Who was the head before it
+// An older waiter moves to the head of a queue and away again, because the resource is free and another one is not. Who was the head before it
 // asks at once, however long it meant to pause.
 func TestDisplacedHeadAsksAgain(t *testing.T) {
 	inVirtualTime(t, 5, func(s *stage) {
@@ -91,7 +91,7 @@ func TestDisplacedHeadAsksAgain(t *testing.T) {
 		single := p.begin(one("y", time.Minute).waits(time.Minute))
 		time.Sleep(100 * ms) // both pause, for they will hear of a release
 		other.unlock(x.Token, "x")
-		time.Sleep(100 * ms) // the older one has moved to the line of y
+		time.Sleep(100 * ms) // the older one has moved to the queue of y
 		x = other.lock(one("x", time.Minute))
 		x.want(s, "LOCK of x by another", "held", 0)
 		time.Sleep(100 * ms)
@@ -161,7 +161,7 @@ func TestSeveralAreGrantedBesideSingleOnes(t *testing.T) {
 			time.Sleep(time.Second) // nobody else has wanted them so far: turns for others are as rare as they get
 			hold := ms + 2*way
 			longest := time.Duration(0)
-			bound := time.Duration(reserveAfter+len(resources)+1) * (time.Duration(p.opts.MaxHandovers)*hold + p.yieldTime())
+			bound := time.Duration(reserveAfter+len(resources)+1) * (time.Duration(p.opts.MaxHandovers)*hold + p.windowLength())
 			fence := int64(0)
 			for range 5 {
 				c := other.begin(tt.with(several(time.Minute, resources...).waits(20 * time.Second)))
@@ -206,13 +206,13 @@ func (c *Client) startReserving(op *Op) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	w := op.waiter
-	if w == nil || w.gone || c.draining {
+	if w == nil || w.answered || c.draining {
 		return false
 	}
-	c.giveBackLocked(op, &d)
+	c.releaseReservationLocked(op, &d)
 	c.startReservingLocked(op, &d)
-	c.moveLocked(op, w.keys[0], &d)
-	if w.endPause(); op.head() && w.asking == nil {
+	c.moveToQueueLocked(op, w.keys[0], &d)
+	if w.endPause(); w.isHead() && w.attempt == nil {
 		c.attemptLocked(op, &d)
 	}
 	return true
@@ -253,7 +253,7 @@ func (p *proxy) reservesAgain(s *stage) {
 	p.mu.Lock()
 	for range 8 {
 		p.startReservingLocked(&op, &deferred{now: time.Now()})
-		got = append(got, op.waiter.patience/time.Second)
+		got = append(got, op.waiter.reservation.patience/time.Second)
 	}
 	p.mu.Unlock()
 	if want := []time.Duration{1, 2, 4, 8, 16, 32, 60, 60}; !slices.Equal(got, want) {
@@ -305,7 +305,7 @@ func TestDeniedStepLeavesNothing(t *testing.T) {
 		c := p.begin(several(time.Minute, "x", "y").waits(10 * time.Second))
 		p.reserves(c)
 		time.Sleep(10 * ms)
-		token := c.waiter.reserved
+		token := c.waiter.reservation.token
 		s.wantOn("x", token, "11111")
 		s.wantOn("y", token, "00000")
 		for i := range 3 {
@@ -366,27 +366,27 @@ func TestLastAttemptTakesTheReservation(t *testing.T) {
 	})
 }
 
-// Who moves to another line stands there by arrival.
+// Who moves to another queue stands there by arrival.
 func TestInsertByArrival(t *testing.T) {
 	for seed := range uint64(200) {
 		rng := rand.New(rand.NewPCG(seed, 0))
-		var l line
+		var q waitQueue
 		var want []uint64
 		for _, arrival := range rng.Perm(12) {
 			want = append(want, uint64(arrival))
-			l.insert(&place{op: &Op{waiter: &waiter{arrival: uint64(arrival)}}})
+			q.insertByArrival(&waiter{arrival: uint64(arrival)})
 		}
 		slices.Sort(want)
 		var got, back []uint64
-		for p := l.first; p != nil; p = p.next {
-			got = append(got, p.op.waiter.arrival)
+		for w := q.head; w != nil; w = w.next {
+			got = append(got, w.arrival)
 		}
-		for p := l.end; p != nil; p = p.prev {
-			back = append(back, p.op.waiter.arrival)
+		for w := q.tail; w != nil; w = w.prev {
+			back = append(back, w.arrival)
 		}
 		slices.Reverse(back)
-		if !slices.Equal(got, want) || !slices.Equal(back, want) || l.length != len(want) {
-			t.Fatalf("seed %d: got %d, from the end %d, length %d, want %d", seed, got, back, l.length, want)
+		if !slices.Equal(got, want) || !slices.Equal(back, want) || q.length != len(want) {
+			t.Fatalf("seed %d: got %d, from the end %d, length %d, want %d", seed, got, back, q.length, want)
 		}
 	}
 }

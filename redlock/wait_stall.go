@@ -6,8 +6,8 @@ import (
 )
 
 // Waiting without a quorum. While fewer than a quorum of masters can vote, because they are down or quarantined, no attempt can succeed.
-// So the head of a line that was told NOQUORUM asks no more: it stalls. When a lane comes up or its master is admitted and a quorum
-// can vote again, all stalled heads ask, spread over a short time. The end of a wait still makes a last attempt (waitOver).
+// So the head of a queue that was told NOQUORUM asks no more: it stalls. When a lane comes up or its master is admitted and a quorum
+// can vote again, all stalled heads ask, spread over a short time. The end of a wait still makes a last attempt (waitTimedOut).
 
 // stallSpread is the mean distance between the attempts of stalled heads when the quorum is back: 20 000 a second.
 const stallSpread = 50 * time.Microsecond
@@ -47,10 +47,10 @@ func (c *Client) wakeStalled() {
 	c.stalled = false
 	var heads []*Op
 	for _, e := range c.leases.entries {
-		if e.line.first == nil {
+		if e.queue.head == nil {
 			continue
 		}
-		if op := e.line.first.op; op.waiter.denied != nil && op.waiter.retry != nil {
+		if op := e.queue.head.op; op.waiter.lastErr != nil && op.waiter.retry != nil {
 			heads = append(heads, op)
 		}
 	}
