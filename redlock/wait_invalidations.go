@@ -22,10 +22,6 @@ import (
 // invalidateChannel is where Redis sends invalidations to a RESP2 connection.
 const invalidateChannel = "__redis__:invalidate"
 
-// windowsChannel is the channel of the masters for hand-over windows: resources that a client leaves to the others now, see openWindowLocked.
-// Proxies of all versions share it, so its value stays.
-const windowsChannel = ReservedPrefix + "turns"
-
 var subscribedChannels = [...]string{invalidateChannel, messagesChannel, windowsChannel}
 
 // keepSubscribed keeps a connection to the master open for invalidations and messages, until the client ends.
@@ -258,24 +254,5 @@ func (c *Client) wakeHeadLocked(op *Op, d *deferred) {
 	case w.retry != nil:
 		w.endPause()
 		c.attemptLocked(op, d)
-	}
-}
-
-// windowAnnounced acts on a master's message that a client leaves the resource to the others now. When a quorum of masters has sent it, the
-// head asks at once, however often invalidations have woken it in vain. The client that opened the window gets the message too, and ignores it.
-func (c *Client) windowAnnounced(master int, resource []byte) {
-	d := deferred{now: time.Now()}
-	defer c.runDeferred(&d)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	e := c.leases.entries[string(resource)]
-	if e == nil || e.queue.head == nil || e.queue.fairness.windowOpen {
-		return
-	}
-	queue := &e.queue
-	queue.fairness.windowAnnouncedBy = queue.fairness.windowAnnouncedBy.with(master)
-	if queue.fairness.windowAnnouncedBy.count() >= quorumOf(len(c.lanes)) {
-		queue.fairness.windowAnnouncedBy = 0
-		c.wakeHeadLocked(queue.head.op, &d)
 	}
 }
