@@ -13,7 +13,7 @@
 //
 // Commands of Redis by which libraries lock (SET NX, DEL, WATCH …) become readings and guarded commits: dropin.go. So do their
 // scripts, which run on what their keys are guessed to hold (script_guess.go) or do hold: script_exchange.go, script_run.go and
-// script_call.go, in the box of package sandbox. A run that is like an earlier one but for names is spared: script_shape.go. What a
+// script_call.go, in the box of package sandbox. What a
 // command does to its keys is the same whether a client sends it or a script calls it: keyspace.go, keyspace_read.go and
 // keyspace_write.go, with the options and times of package arguments. Messages (PUBLISH) find their subscribers in subscribers.go.
 //

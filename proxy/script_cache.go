@@ -33,7 +33,6 @@ type knownScript struct {
 	misses atomic.Int32
 	shared atomic.Int64 // when it was put on the masters last, on Server.now's clock; 0: never
 	used   atomic.Int64 // likewise
-	shapes shapes
 }
 
 // bytes is what it takes to remember the script.

@@ -53,7 +53,6 @@ type scriptExchange struct {
 	oneKey   [1]string
 	oneState [1]redlock.State
 	fewArgs  [2]string
-	room     shapeRoom // of the outcome
 }
 
 // scriptLook and scriptCommit are the exchange as the engine's completer of a reading and of a commit.
@@ -151,27 +150,8 @@ func (s *session) endScriptLocked(keys []string) {
 	s.scripts.Add(-1)
 }
 
-// run runs the script on the states, for at most so many instructions; 0 means the usual limit. Where it is known what a call of this
-// kind does, that takes no run.
+// run runs the script on the states, for at most so many instructions; 0 means the usual limit.
 func (x *scriptExchange) run(instructions int) {
-	var names names
-	var space [64]byte
-	kind := x.kind(space[:0], &names)
-	if kind != nil {
-		if sh, _ := x.script.shapes.find(kind); sh != nil {
-			room := &x.room
-			if len(x.outcome.reads)+len(x.outcome.writes) > 0 { // somebody may have kept the outcome before
-				room = nil
-			}
-			x.outcome = sh.outcome(x.keys, &names, room)
-			return
-		}
-	}
-	x.runInBox(instructions, kind)
-}
-
-// runInBox has the VM run. If kind is not nil, a shape is learned for it.
-func (x *scriptExchange) runInBox(instructions int, kind []byte) {
 	limits := sandbox.Limits{Instructions: cmp.Or(instructions, runInstructions), Time: min(runTime, callTime-x.spent)}
 	if limits.Time <= 0 {
 		x.outcome = outcome{refused: fmt.Errorf("ERR the script was stopped: its runs on what its keys hold took more than %v", callTime)}
@@ -191,11 +171,6 @@ func (x *scriptExchange) runInBox(instructions int, kind []byte) {
 	ks.user = x.account.user
 	x.outcome = runScript(x.s.server.boxes, script, x.declared, ks, x.argv, limits)
 	x.spent += x.outcome.spent
-	if kind != nil {
-		if _, known := x.script.shapes.find(kind); !known {
-			x.learnShape(kind)
-		}
-	}
 }
 
 // stopped tells whether the last run met a limit: to try it on something else would cost as much again.

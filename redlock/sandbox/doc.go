@@ -13,8 +13,6 @@
 //	          SHA1          tree, made      state, or                  redis.call: library_redis.go
 //	                        countable       a new one                  reply.go: Lua <-> Reply <-> RESP
 //
-// steering.go tells, of scripts that are simple enough, what can make a difference to a run.
-//
 // # What it promises
 //
 // A script sees KEYS, ARGV and the libraries redis, string, table, math, bit and cjson, and leaves nothing behind:

@@ -28,8 +28,7 @@ type Script struct {
 	// Bytes is about what the script takes in memory, beside its source.
 	Bytes int
 
-	proto    *lua.FunctionProto
-	steering *Steering
+	proto *lua.FunctionProto
 }
 
 // SHA is the SHA1 of a source in hex, which names it for EVALSHA.
@@ -60,7 +59,6 @@ func compile(source string, most int) (s *Script, err error) {
 	if err != nil {
 		return nil, compileError(err)
 	}
-	s.steering = steeringOf(chunk) // before the tree is changed
 	if chunk, err = rewrite(chunk); err != nil {
 		return nil, compileError(err)
 	}
