@@ -154,8 +154,8 @@ func (s *session) logIn(c *call, name, password []byte) bool {
 		s.endSubscriptionsLocked(c)
 		s.mu.Unlock()
 	}
-	s.leaveGate()
-	srv.settle(s)
+	s.releaseCPU()
+	srv.authenticated(s)
 	return true
 }
 
@@ -212,7 +212,7 @@ func cmdRESET(s *session, c *call) {
 	s.transaction = transaction{}
 	if !s.authenticated() {
 		s.server.mu.Lock()
-		s.server.arriveLocked(s)
+		s.server.addPreauthLocked(s)
 		s.server.mu.Unlock()
 	}
 	c.out = resp.AppendStatus(c.out, "RESET")

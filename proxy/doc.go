@@ -17,7 +17,7 @@
 // command does to its keys is the same whether a client sends it or a script calls it: keyspace.go, keyspace_read.go and
 // keyspace_write.go, with the options and times of package arguments. Messages (PUBLISH) find their subscribers in subscribers.go.
 //
-// session.go has the loop around it, server.go the life of sessions, sweep.go their timeouts, newcomer.go what those may cost who
+// session.go has the loop around it, server.go the life of sessions, sweep.go their timeouts, preauth.go what those may cost who
 // have not logged in. The commands are in cmd_*.go; their table is in commands.go, which says how one is added; which error has which
 // code, in errors.go. Those who watch come over HTTP: http.go, with metrics.go and http_status.go.
 //

@@ -72,11 +72,11 @@ func (l *logins) failed(origin netip.Prefix, now time.Time) time.Duration {
 	return min(until.Sub(now), loginWaitMax)
 }
 
-// pause keeps the reader goroutine, and no place in the gate, for so long. It returns false if the session is dead.
+// pause keeps the reader goroutine, and no CPU place, for so long. It returns false if the session is dead.
 func (s *session) pause(d time.Duration) (alive bool) {
-	if s.inGate {
-		s.leaveGate()
-		defer s.enterGate()
+	if s.hasCPU {
+		s.releaseCPU()
+		defer s.acquireCPU()
 	}
 	over := false
 	timer := time.AfterFunc(d, func() {

@@ -39,7 +39,7 @@ func (s *session) unsentLocked() int { return int(s.appended-s.sent) + s.queued 
 // outputMax is how many of them may. For the reader goroutine, or with mu held.
 func (s *session) outputMax() int {
 	if !s.authenticated() {
-		return min(newcomerOutputMax, s.server.opts.OutputMax)
+		return min(preauthOutputMax, s.server.opts.OutputMax)
 	}
 	return s.server.opts.OutputMax
 }

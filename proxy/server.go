@@ -31,7 +31,7 @@ type Server struct {
 	mu        sync.Mutex
 	listeners map[net.Listener]struct{}
 	sessions  map[int64]*session
-	newcomers list.List // of the sessions whose arrival is in it, in this order
+	preauth   list.List // sessions that have not authenticated yet, oldest first
 	lastID    int64
 	sweeping  bool
 	closed    bool
@@ -54,9 +54,9 @@ type Server struct {
 	counters counters
 	stats    *stats
 
-	gate   *gate // for newcomers
-	logins logins
-	input  inputTotal
+	preauthCPU *semaphore // bounds what clients compute before they have authenticated
+	logins     logins
+	input      inputTotal
 
 	failedLogins, failedHandshakes, refusedClients, protocolErrors rareLine
 	shortTTLs, slowReaders                                         rareLine
@@ -85,21 +85,21 @@ func New(opts Options) (*Server, error) {
 	opts = opts.withDefaults()
 	started := time.Now()
 	srv := &Server{
-		opts:      opts,
-		log:       opts.Logger,
-		table:     newCommandTable(commandRows),
-		limits:    resp.Limits{Args: opts.ArgsMax, Bulk: opts.BulkMax, Command: opts.CommandMax},
-		started:   started,
-		stats:     newStats(started),
-		boxes:     sandbox.NewPool(runsMax()),
-		shares:    newScriptShares(runsMax()),
-		listing:   make(chan struct{}, 1),
-		listeners: make(map[net.Listener]struct{}),
-		sessions:  make(map[int64]*session),
-		done:      make(chan struct{}),
-		gate:      newGate(),
-		input:     inputTotal{max: max(opts.InputTotal, 2*opts.CommandMax+4*chunkSize)}, // a chunk grows by doubling
-		shortTTLs: rareLine{every: time.Minute},                                         // they are no fault
+		opts:       opts,
+		log:        opts.Logger,
+		table:      newCommandTable(commandRows),
+		limits:     resp.Limits{Args: opts.ArgsMax, Bulk: opts.BulkMax, Command: opts.CommandMax},
+		started:    started,
+		stats:      newStats(started),
+		boxes:      sandbox.NewPool(runsMax()),
+		shares:     newScriptShares(runsMax()),
+		listing:    make(chan struct{}, 1),
+		listeners:  make(map[net.Listener]struct{}),
+		sessions:   make(map[int64]*session),
+		done:       make(chan struct{}),
+		preauthCPU: newSemaphore(),
+		input:      inputTotal{max: max(opts.InputTotal, 2*opts.CommandMax+4*chunkSize)}, // a chunk grows by doubling
+		shortTTLs:  rareLine{every: time.Minute},                                         // they are no fault
 	}
 	srv.accounts, srv.anonymous = newAccounts(opts.Users)
 	opts.Engine.OnMessage(func(channel, payload string) { srv.subscribers.deliver(channel, payload) })
@@ -171,7 +171,7 @@ func (srv *Server) accepted(conn net.Conn) {
 	full := len(srv.sessions) >= srv.opts.MaxClients
 	var gone *session
 	if full && !srv.closed {
-		gone = srv.makeRoomLocked()
+		gone = srv.evictPreauthLocked()
 	}
 	if (!full || gone != nil) && !srv.closed {
 		srv.lastID++
@@ -179,14 +179,14 @@ func (srv *Server) accepted(conn net.Conn) {
 		srv.sessions[s.id] = s
 		s.account.enter()
 		if srv.opts.TLSConfig != nil || !s.authenticated() {
-			srv.arriveLocked(s)
+			srv.addPreauthLocked(s)
 		}
 		srv.goroutines.Go(func() {
 			s.serve()
 			srv.subscribers.forget(s)
 			s.account.leave()
 			srv.mu.Lock()
-			srv.settleLocked(s)
+			srv.removePreauthLocked(s)
 			delete(srv.sessions, s.id)
 			srv.mu.Unlock()
 		})
@@ -244,12 +244,12 @@ func (srv *Server) Shutdown(ctx context.Context) error {
 	return err
 }
 
-// quiet tells whether no client of this server has anything to expect from it. Newcomers have not.
+// quiet tells whether no client of this server has anything to expect from it. Preauth connections have not.
 func (srv *Server) quiet() bool {
 	srv.mu.Lock()
 	clients := make([]*session, 0, len(srv.sessions))
 	for _, s := range srv.sessions {
-		if s.arrival == nil {
+		if s.preauthElem == nil {
 			clients = append(clients, s)
 		}
 	}

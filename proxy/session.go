@@ -35,7 +35,7 @@ type session struct {
 	addr, laddr string
 	origin      netip.Prefix // see originOf
 	created     time.Time
-	arrival     *list.Element // among the newcomers of server, with its mu; nil: it is none
+	preauthElem *list.Element // its place in server.preauth; nil: the client has authenticated. Guarded by server.mu
 
 	// Of the reader goroutine, which is that of the handlers.
 	in              readBuffer
@@ -46,11 +46,11 @@ type session struct {
 	stalled         bool   // the last batch ended at a command that waits
 	replyMode       replyMode
 	transaction     transaction
-	wire            *tlsWire // nil without TLS
-	inGate          bool     // see gate
-	wasInGate       bool     // it has been in the gate
-	shortTTLNoted   bool     // the log has been told of a short ttl without a unit
-	closeAfterReply bool     // set by a handler: nothing more is executed; what is to be sent is sent, then the connection is closed
+	tlsTransport    *tlsTransport // nil without TLS
+	hasCPU          bool          // it holds a place of server.preauthCPU
+	hadCPU          bool          // it has held one before
+	shortTTLNoted   bool          // the log has been told of a short ttl without a unit
+	closeAfterReply bool          // set by a handler: nothing more is executed; what is to be sent is sent, then the connection is closed
 
 	inBatch     atomic.Bool  // the reader is executing commands, and will send what is in out afterwards
 	inFlight    atomic.Int32 // slots in the queue
@@ -191,7 +191,7 @@ func (s *session) begin() error {
 		conn, raw = t, nil
 	}
 	if s.authenticated() {
-		s.server.settle(s)
+		s.server.authenticated(s)
 	}
 	s.mu.Lock()
 	s.conn, s.raw = conn, raw
@@ -214,10 +214,10 @@ func (s *session) read() error {
 			return nil
 		}
 	}
-	if s.wire != nil {
-		s.wire.left = newcomerWireMax
+	if s.tlsTransport != nil {
+		s.tlsTransport.left = preauthReadMax
 		if s.authenticated() {
-			s.wire.left = math.MaxInt
+			s.tlsTransport.left = math.MaxInt
 		}
 	}
 	n, err := s.in.fill()
@@ -239,7 +239,7 @@ func (s *session) read() error {
 // aheadMax is how many bytes are read behind a command that waits.
 func (s *session) aheadMax() int {
 	if !s.authenticated() {
-		return limitsBeforeAuth.Command
+		return preauthLimits.Command
 	}
 	return aheadMax
 }
@@ -253,12 +253,12 @@ func (s *session) kickLocked() {
 // execute runs every complete command that was read, up to one that waits, and sends the replies.
 func (s *session) execute() error {
 	if !s.authenticated() {
-		s.enterGate()
+		s.acquireCPU()
 	}
 	s.inBatch.Store(true)
 	s.batch = borrowChunk()
 	err := s.executeAll()
-	s.leaveGate()
+	s.releaseCPU()
 	if sendErr := s.send(); err == nil {
 		err = sendErr
 	}
@@ -296,7 +296,7 @@ func (s *session) executeAll() error {
 		}
 		limits := &srv.limits
 		if !s.authenticated() {
-			limits = &limitsBeforeAuth
+			limits = &preauthLimits
 		}
 		unread := s.in.unread()
 		size, err := s.frames.ScanFrame(unread, limits)
@@ -333,9 +333,9 @@ func (s *session) awaitOthers(ok func() bool) error {
 
 // betweenBatches sends what there is to send, then waits, and goes on with a new batch.
 func (s *session) betweenBatches(wait func() error) error {
-	if s.inGate {
-		s.leaveGate()
-		defer s.enterGate()
+	if s.hasCPU {
+		s.releaseCPU()
+		defer s.acquireCPU()
 	}
 	err := s.send()
 	if err == nil {

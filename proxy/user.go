@@ -38,8 +38,8 @@ func (u *User) validate() error {
 	switch {
 	case u.Password == "":
 		return fmt.Errorf("user %q has no password", u.Name)
-	case len(u.Name)+len(u.Password) > limitsBeforeAuth.Bulk:
-		return fmt.Errorf("the name and the password of user %.20q have %d bytes: AUTH takes %d", u.Name, len(u.Name)+len(u.Password), limitsBeforeAuth.Bulk)
+	case len(u.Name)+len(u.Password) > preauthLimits.Bulk:
+		return fmt.Errorf("the name and the password of user %.20q have %d bytes: AUTH takes %d", u.Name, len(u.Name)+len(u.Password), preauthLimits.Bulk)
 	case len(u.Resources) > resourcesMax:
 		return fmt.Errorf("user %q has %d patterns in resources, at most %d are possible", u.Name, len(u.Resources), resourcesMax)
 	}

@@ -2,7 +2,7 @@ package proxy
 
 // Goal: who has not logged in gets no memory to speak of, no place that another needs, and no processor that locks need.
 // Method: such clients against a server over masters in this process; where it is about processors, the test itself takes all places of
-// the gate, so that nothing depends on time.
+// the semaphore, so that nothing depends on time.
 
 import (
 	"bytes"
@@ -41,7 +41,7 @@ func hello(t *testing.T) string {
 	return string(sent[:n])
 }
 
-func TestNewcomersMakeRoom(t *testing.T) {
+func TestOldestPreauthIsEvicted(t *testing.T) {
 	srv := serve(t, withUser, func(o *Options) { o.MaxClients = 3 })
 	user := srv.dial()
 	user.do("AUTH", "secret").is("+OK")
@@ -56,7 +56,7 @@ func TestNewcomersMakeRoom(t *testing.T) {
 	refused.read().is("-ERR max number of clients reached")
 	refused.closed()
 
-	third.do("RESET").is("+RESET") // and is a newcomer again
+	third.do("RESET").is("+RESET") // and is preauth again
 	fourth := srv.dial()
 	third.closed()
 	fourth.do("AUTH", "secret").is("+OK")
@@ -67,7 +67,7 @@ func TestNewcomersMakeRoom(t *testing.T) {
 	eventually(t, "all are forgotten", func() bool {
 		srv.mu.Lock()
 		defer srv.mu.Unlock()
-		return len(srv.sessions) == 0 && srv.newcomers.Len() == 0
+		return len(srv.sessions) == 0 && srv.preauth.Len() == 0
 	})
 	if got := srv.counters.rejected.Load(); got != 3 {
 		t.Errorf("got %d clients refused, want 3", got)
@@ -93,12 +93,12 @@ func TestHandshakesMakeRoom(t *testing.T) {
 	c.do("PING").is("+PONG")
 }
 
-func TestNewcomerThatDoesNotRead(t *testing.T) {
+func TestPreauthThatDoesNotRead(t *testing.T) {
 	srv := serve(t, withUser, func(o *Options) { o.WriteTimeout = 200 * time.Millisecond })
 	c := srv.dial()
 	c.do("PING").is("-NOAUTH Authentication required.")
 	most := srv.flood(c, strings.Repeat(frameOf("LOCK", "r", "1000"), 100))
-	if limit := newcomerOutputMax + batchMax + 1000; most > limit {
+	if limit := preauthOutputMax + batchMax + 1000; most > limit {
 		t.Errorf("%d bytes waited for the client, want at most %d", most, limit)
 	}
 }
@@ -108,7 +108,7 @@ func TestHugeHello(t *testing.T) {
 	config := selfSigned(t)
 	srv := serve(t, func(o *Options) { o.TLSConfig, o.HandshakeTimeout = config, time.Minute })
 	c := srv.dial()
-	message := "\x01\x00\xff\xff" + strings.Repeat("x", newcomerWireMax+10)
+	message := "\x01\x00\xff\xff" + strings.Repeat("x", preauthReadMax+10)
 	go func() {
 		for len(message) > 0 {
 			n := min(len(message), 16<<10)
@@ -130,34 +130,34 @@ func TestHugeMessageBehindTheHandshake(t *testing.T) {
 		}
 	}()
 	s := newSession(srv.Server, near, 1)
-	s.wire = &tlsWire{Conn: near, s: s}
-	s.in.init(s.wire, nil, &srv.input)
+	s.tlsTransport = &tlsTransport{Conn: near, s: s}
+	s.in.init(s.tlsTransport, nil, &srv.input)
 	defer s.in.release()
 	for range 2 {
-		if err := s.read(); err != nil || s.wire.left < newcomerWireMax-1000 || s.wire.left >= newcomerWireMax {
-			t.Fatalf("the bytes of a command: got %v, and %d bytes may follow, want less than %d", err, s.wire.left, newcomerWireMax)
+		if err := s.read(); err != nil || s.tlsTransport.left < preauthReadMax-1000 || s.tlsTransport.left >= preauthReadMax {
+			t.Fatalf("the bytes of a command: got %v, and %d bytes may follow, want less than %d", err, s.tlsTransport.left, preauthReadMax)
 		}
 	}
-	read, err := newcomerWireMax-s.wire.left, error(nil)
+	read, err := preauthReadMax-s.tlsTransport.left, error(nil)
 	for err == nil { // as the TLS library does until a message is complete
 		var n int
-		n, err = s.wire.Read(make([]byte, 1000))
+		n, err = s.tlsTransport.Read(make([]byte, 1000))
 		read += n
 	}
-	if err != errWireMax || read > newcomerWireMax+1000 {
-		t.Errorf("one long message: got %v after %d bytes, want %v after %d", err, read, errWireMax, newcomerWireMax)
+	if err != errPreauthReadMax || read > preauthReadMax+1000 {
+		t.Errorf("one long message: got %v after %d bytes, want %v after %d", err, read, errPreauthReadMax, preauthReadMax)
 	}
 	s.user = &srv.opts.Users[0]
-	if err := s.read(); err != nil || s.wire.left <= 1<<30 {
-		t.Errorf("behind the login: got %v, and %d bytes may follow, want no bound", err, s.wire.left)
+	if err := s.read(); err != nil || s.tlsTransport.left <= 1<<30 {
+		t.Errorf("behind the login: got %v, and %d bytes may follow, want no bound", err, s.tlsTransport.left)
 	}
 }
 
 // The same over TLS: many commands before the login, and a long one behind it.
-func TestNewcomerOverTLS(t *testing.T) {
+func TestPreauthOverTLS(t *testing.T) {
 	config := selfSigned(t)
 	srv := serve(t, withUser, func(o *Options) { o.TLSConfig = config })
-	large := strings.Repeat("x", 3*newcomerWireMax)
+	large := strings.Repeat("x", 3*preauthReadMax)
 	c := srv.dialTLS()
 	for range 100 {
 		c.do("PING", large[:1000]).is("-NOAUTH Authentication required.")
@@ -166,28 +166,28 @@ func TestNewcomerOverTLS(t *testing.T) {
 	c.do("ECHO", large).is(`"` + large + `"`)
 }
 
-// closeGate takes all places of the gate, until the function that it returns is called.
-func (srv *testServer) closeGate() (open func()) {
-	for range srv.gate.size {
-		srv.gate.enter(queueKey{})
+// takePreauthCPU takes all places of the semaphore, until the function that it returns is called.
+func (srv *testServer) takePreauthCPU() (open func()) {
+	for range srv.preauthCPU.size {
+		srv.preauthCPU.acquire(semaphoreGroup{})
 	}
 	return func() {
-		for range srv.gate.size {
-			srv.gate.leave()
+		for range srv.preauthCPU.size {
+			srv.preauthCPU.release()
 		}
 	}
 }
 
-// Handshakes, and commands of who has not logged in, have their turn in the gate; others do not need it.
-func TestGate(t *testing.T) {
+// Handshakes, and commands of who has not logged in, have their turn in the semaphore; others do not need it.
+func TestPreauthCPU(t *testing.T) {
 	config := selfSigned(t)
 	srv := serve(t, withUser, func(o *Options) { o.TLSConfig = config })
-	user, newcomer := srv.dialTLS(), srv.dialTLS()
+	user, preauth := srv.dialTLS(), srv.dialTLS()
 	user.do("AUTH", "secret").is("+OK")
-	newcomer.do("PING").is("-NOAUTH Authentication required.")
+	preauth.do("PING").is("-NOAUTH Authentication required.")
 
-	open := srv.closeGate()
-	newcomer.send("AUTH", "secret")
+	open := srv.takePreauthCPU()
+	preauth.send("AUTH", "secret")
 	raw := srv.dial()
 	shaken := make(chan error, 1)
 	shaking := tls.Client(raw.conn, &tls.Config{InsecureSkipVerify: true})
@@ -196,22 +196,22 @@ func TestGate(t *testing.T) {
 		user.do("LOCK", "r", "10000", "TOKEN", "x").granted(1, 9898)
 		user.do("UNLOCK", "r", "x").is(":1")
 	}
-	newcomer.silent(100 * time.Millisecond)
+	preauth.silent(100 * time.Millisecond)
 	select {
 	case err := <-shaken:
-		t.Errorf("a handshake has ended outside the gate: %v", err)
+		t.Errorf("a handshake has ended outside the semaphore: %v", err)
 	default:
 	}
 	open()
-	newcomer.read().is("+OK")
+	preauth.read().is("+OK")
 	if err := <-shaken; err != nil {
 		t.Error(err)
 	}
-	newcomer.do("LOCKS").is("[]")
-	eventually(t, "nobody is in the gate", func() bool {
-		srv.gate.mu.Lock()
-		defer srv.gate.mu.Unlock()
-		return srv.gate.inside == 0
+	preauth.do("LOCKS").is("[]")
+	eventually(t, "nobody is in the semaphore", func() bool {
+		srv.preauthCPU.mu.Lock()
+		defer srv.preauthCPU.mu.Unlock()
+		return srv.preauthCPU.held == 0
 	})
 }
 
@@ -222,35 +222,35 @@ func TestHandshakeThatWaitsTooLong(t *testing.T) {
 	go far.Write([]byte("x"))
 	srv := serve(t)
 	s := newSession(srv.Server, near, 1)
-	w := &tlsWire{Conn: near, s: s, left: 1, deadline: time.Now().Add(-time.Millisecond)}
+	w := &tlsTransport{Conn: near, s: s, left: 1, deadline: time.Now().Add(-time.Millisecond)}
 	if _, err := w.Read(make([]byte, 1)); !errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("reading for a handshake whose time is over: got %v, want that it is", err)
 	}
-	s.leaveGate()
+	s.releaseCPU()
 }
 
 // Who has not logged in can release nothing and expects nothing: a server that stops does not wait for that.
-func TestShutdownWithNewcomers(t *testing.T) {
+func TestShutdownWithPreauth(t *testing.T) {
 	srv := serve(t, withUser)
 	holder := srv.dial()
 	holder.do("AUTH", "secret").is("+OK")
 	holder.do("LOCK", "r", "10000", "TOKEN", "a").granted(1, 9898)
 	holder.conn.Close()
 	eventually(t, "the holder has gone", func() bool { return len(srv.clients()) == 0 })
-	newcomer := srv.dial()
-	newcomer.do("PING").is("-NOAUTH Authentication required.")
-	newcomer.raw(strings.Repeat(frameOf("AUTH", "wrong"), 100)) // the answers take 10 s
+	preauth := srv.dial()
+	preauth.do("PING").is("-NOAUTH Authentication required.")
+	preauth.raw(strings.Repeat(frameOf("AUTH", "wrong"), 100)) // the answers take 10 s
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
 	if err := srv.Shutdown(ctx); err != nil {
 		t.Errorf("Shutdown: got %v, want nil", err)
 	}
-	newcomer.conn.Close()
+	preauth.conn.Close()
 }
 
-// Nobody stays in the gate who waits: for the rest of a hello, of a command, for a client that reads, or for the pause behind a wrong
+// Nobody stays in the semaphore who waits: for the rest of a hello, of a command, for a client that reads, or for the pause behind a wrong
 // password.
-func TestGateIsLeft(t *testing.T) {
+func TestWaitingHoldsNoCPU(t *testing.T) {
 	config := selfSigned(t)
 	half := hello(t)[:100]
 	for name, config := range map[string]*tls.Config{"TLS": config, "no TLS": nil} {
@@ -260,7 +260,7 @@ func TestGateIsLeft(t *testing.T) {
 			if config != nil {
 				dial = srv.dialTLS
 			}
-			for range srv.gate.size {
+			for range srv.preauthCPU.size {
 				if config != nil {
 					srv.dial().raw(half)
 				}
@@ -277,14 +277,14 @@ func TestGateIsLeft(t *testing.T) {
 			full := func() (n int) {
 				for _, s := range srv.clients() {
 					s.mu.Lock()
-					if s.unsentLocked() > newcomerOutputMax {
+					if s.unsentLocked() > preauthOutputMax {
 						n++
 					}
 					s.mu.Unlock()
 				}
 				return n
 			}
-			eventually(t, "who does not read is waited for", func() bool { return full() == srv.gate.size })
+			eventually(t, "who does not read is waited for", func() bool { return full() == srv.preauthCPU.size })
 			wrong := dial()
 			start := time.Now()
 			wrong.raw(strings.Repeat(frameOf("AUTH", "wrong"), 10))

@@ -11,25 +11,25 @@ import (
 )
 
 // Goal: a crowd from one address does not keep those from other addresses waiting, nor those who have been in before; and the last
-// ones come first. Method: the order in which a gate with one place lets in who waits for it.
-func TestGateTakesTurns(t *testing.T) {
-	g := newGate()
-	g.size = 1
-	g.enter(queueKey{})
+// ones come first. Method: the order in which a semaphore with one place lets in who waits for it.
+func TestSemaphoreServesGroupsInRotation(t *testing.T) {
+	sem := newSemaphore()
+	sem.size = 1
+	sem.acquire(semaphoreGroup{})
 	entered := make(chan string)
 	join := func(name, addr string, again bool) {
-		key := queueKey{netip.PrefixFrom(netip.MustParseAddr(addr), 32), again}
-		g.mu.Lock()
-		before := len(g.waiting[key])
-		g.mu.Unlock()
+		key := semaphoreGroup{netip.PrefixFrom(netip.MustParseAddr(addr), 32), again}
+		sem.mu.Lock()
+		before := len(sem.waiting[key])
+		sem.mu.Unlock()
 		go func() {
-			g.enter(key)
+			sem.acquire(key)
 			entered <- name
 		}()
 		eventually(t, "it waits", func() bool {
-			g.mu.Lock()
-			defer g.mu.Unlock()
-			return len(g.waiting[key]) > before
+			sem.mu.Lock()
+			defer sem.mu.Unlock()
+			return len(sem.waiting[key]) > before
 		})
 	}
 	for i := range 4 {
@@ -41,14 +41,14 @@ func TestGateTakesTurns(t *testing.T) {
 	want := strings.Fields("crowd3 honest2 begun crowd2 honest crowd1 crowd0")
 	var got []string
 	for range want {
-		g.leave()
+		sem.release()
 		got = append(got, <-entered)
 	}
 	if !slices.Equal(got, want) {
-		t.Errorf("they were let in in the order %q, want %q", got, want)
+		t.Errorf("they were admitted in the order %q, want %q", got, want)
 	}
-	if g.leave(); g.inside != 0 || len(g.waiting)+len(g.turns) != 0 {
-		t.Errorf("at the end: got %+v, want it empty", g)
+	if sem.release(); sem.held != 0 || len(sem.waiting)+len(sem.order) != 0 {
+		t.Errorf("at the end: got %+v, want it empty", sem)
 	}
 }
 
@@ -66,21 +66,21 @@ func TestOriginOf(t *testing.T) {
 	}
 }
 
-// Goal: hellos that come by the hundred from one address hold up nobody from another one. Method: the gate is full while they come; when
+// Goal: hellos that come by the hundred from one address hold up nobody from another one. Method: the semaphore is full while they come; when
 // it opens, the handshake that came last and from elsewhere is the second to end at the latest.
 func TestHandshakesTakeTurns(t *testing.T) {
 	config := selfSigned(t)
 	srv := serve(t, func(o *Options) { o.TLSConfig = config })
-	open := srv.closeGate()
+	open := srv.takePreauthCPU()
 	first := hello(t)
 	const crowd = 50
 	for range crowd {
 		srv.dial().raw(first)
 	}
 	waiting := func() (n int) {
-		srv.gate.mu.Lock()
-		defer srv.gate.mu.Unlock()
-		for _, queue := range srv.gate.waiting {
+		srv.preauthCPU.mu.Lock()
+		defer srv.preauthCPU.mu.Unlock()
+		for _, queue := range srv.preauthCPU.waiting {
 			n += len(queue)
 		}
 		return n
@@ -95,9 +95,9 @@ func TestHandshakesTakeTurns(t *testing.T) {
 	shaken := make(chan error, 1)
 	go func() { shaken <- tls.Client(conn, &tls.Config{InsecureSkipVerify: true}).Handshake() }()
 	eventually(t, "it waits too", func() bool { return waiting() == crowd+1 })
-	srv.gate.mu.Lock()
-	turns := len(srv.gate.turns)
-	srv.gate.mu.Unlock()
+	srv.preauthCPU.mu.Lock()
+	turns := len(srv.preauthCPU.order)
+	srv.preauthCPU.mu.Unlock()
 	if turns != 2 {
 		t.Errorf("%d addresses have turns, want 2", turns)
 	}

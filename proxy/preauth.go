@@ -1,0 +1,155 @@
+package proxy
+
+import (
+	"crypto/tls"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"redlockd/redlock/resp"
+	"time"
+)
+
+// A connection is preauth while its TLS handshake is under way, or while users are configured and it has not logged in.
+// Anybody can open as many of these as they like, so they must cost clients that have authenticated nothing:
+//
+//   - Memory: little of their input and output is kept (preauthLimits, preauthOutputMax, preauthReadMax).
+//   - CPU: all of them together compute on half of the processors, in rotation over their addresses (semaphore).
+//   - Connections: at MaxClients, the oldest preauth connection is closed for a new one (evictPreauthLocked).
+const (
+	// preauthOutputMax is OutputMax for preauth connections.
+	preauthOutputMax = 16 << 10
+	// preauthReadMax bounds what the TLS library may read before it returns something: a handshake, or after it one record
+	// of 16 KB and some bytes. The library keeps about twice that, because it joins messages; left alone it would read a
+	// ClientHello of 64 KB and certificates of 256 KB. A real ClientHello has at most 2 KB, a certificate chain some more.
+	preauthReadMax = 17 << 10
+)
+
+// preauthLimits bound the commands of a preauth connection. Redis allows it as many arguments, but of 16 KB each; redlockd
+// gives that much memory to nobody whom it does not know.
+var preauthLimits = resp.Limits{Args: 10, Bulk: 4 << 10, Command: 6 << 10, BeforeAuth: true}
+
+// acquireCPU takes a place of server.preauthCPU. Called by the reader goroutine.
+func (s *session) acquireCPU() {
+	s.server.preauthCPU.acquire(semaphoreGroup{s.origin, s.hadCPU})
+	s.hasCPU, s.hadCPU = true, true
+}
+
+// releaseCPU gives the place back, if the session holds one. Called by the reader goroutine.
+func (s *session) releaseCPU() {
+	if s.hasCPU {
+		s.hasCPU = false
+		s.server.preauthCPU.release()
+	}
+}
+
+// tlsTransport is the connection below TLS. It bounds what is read before the login, and makes the handshake wait for its
+// CPU place. Only the reader goroutine uses left and deadline.
+type tlsTransport struct {
+	net.Conn
+	s        *session
+	left     int       // bytes that may still be read; the last read may go beyond it
+	deadline time.Time // of the handshake; zero once that is over
+}
+
+var errPreauthReadMax = errors.New("too many bytes before the login")
+
+func (t *tlsTransport) Read(b []byte) (int, error) {
+	if t.left <= 0 {
+		return 0, errPreauthReadMax
+	}
+	t.s.releaseCPU()
+	n, err := t.Conn.Read(b)
+	t.left -= n
+	return n, t.resume(err)
+}
+
+func (t *tlsTransport) Write(b []byte) (int, error) {
+	if t.deadline.IsZero() {
+		return t.Conn.Write(b) // any goroutine may
+	}
+	t.s.releaseCPU()
+	n, err := t.Conn.Write(b)
+	return n, t.resume(err)
+}
+
+// resume takes a CPU place again after a read or write of the handshake, before the TLS library computes on.
+func (t *tlsTransport) resume(err error) error {
+	if err != nil || t.deadline.IsZero() {
+		return err
+	}
+	t.s.acquireCPU()
+	// The place may have come late.
+	if time.Now().After(t.deadline) {
+		return os.ErrDeadlineExceeded
+	}
+	if t.s.dead.Load() {
+		return errDead
+	}
+	return nil
+}
+
+// handshake does the TLS handshake.
+func (s *session) handshake(config *tls.Config) (*tls.Conn, error) {
+	deadline := time.Now().Add(s.server.opts.HandshakeTimeout)
+	s.tlsTransport = &tlsTransport{Conn: s.conn, s: s, left: preauthReadMax, deadline: deadline}
+	s.conn.SetDeadline(deadline)
+	t := tls.Server(s.tlsTransport, config)
+	err := t.Handshake()
+	s.releaseCPU()
+	if err != nil {
+		s.handshakeFailed(err)
+		return nil, err
+	}
+	s.tlsTransport.deadline = time.Time{}
+	s.conn.SetDeadline(time.Time{})
+	return t, nil
+}
+
+// handshakeFailed counts and logs a failed handshake, unless the client closed at once, as port scanners and health checks do.
+func (s *session) handshakeFailed(err error) {
+	if err == io.EOF || s.dead.Load() {
+		return
+	}
+	s.server.counters.shakesFailed.Add(1)
+	s.server.failedHandshakes.tell(s.server.log, slog.LevelInfo, time.Now(), "TLS handshake failed", "client", s.id, "addr", s.addr, "err", err)
+	if wrong, ok := errors.AsType[tls.RecordHeaderError](err); ok && wrong.Conn != nil {
+		s.conn.SetWriteDeadline(time.Now().Add(10 * time.Millisecond))
+		s.conn.Write(appendError(nil, "ERR Protocol error: this port speaks TLS, and this does not look like it"))
+	}
+}
+
+// addPreauthLocked makes the session the newest of the preauth connections. Called with srv.mu held.
+func (srv *Server) addPreauthLocked(s *session) {
+	if s.preauthElem == nil {
+		s.preauthElem = srv.preauth.PushBack(s)
+	}
+}
+
+// authenticated takes the session off the preauth connections.
+func (srv *Server) authenticated(s *session) {
+	srv.mu.Lock()
+	defer srv.mu.Unlock()
+	srv.removePreauthLocked(s)
+}
+
+func (srv *Server) removePreauthLocked(s *session) {
+	if s.preauthElem != nil {
+		srv.preauth.Remove(s.preauthElem)
+		s.preauthElem = nil
+	}
+}
+
+// evictPreauthLocked forgets the oldest preauth connection and returns it, so that the caller closes it. nil: there is none.
+// Evicting the oldest is safe: an honest client logs in long before MaxClients others have connected.
+func (srv *Server) evictPreauthLocked() *session {
+	first := srv.preauth.Front()
+	if first == nil {
+		return nil
+	}
+	s := first.Value.(*session)
+	srv.removePreauthLocked(s)
+	delete(srv.sessions, s.id)
+	return s
+}
