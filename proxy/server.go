@@ -58,8 +58,8 @@ type Server struct {
 	logins     logins
 	input      inputTotal
 
-	failedLogins, failedHandshakes, refusedClients, protocolErrors rareLine
-	shortTTLs, slowReaders                                         rareLine
+	failedLogins, failedHandshakes, refusedClients, protocolErrors logLimiter
+	shortTTLs, slowReaders                                         logLimiter
 }
 
 // counters since the start of the server, for INFO and metrics.
@@ -99,7 +99,7 @@ func New(opts Options) (*Server, error) {
 		done:       make(chan struct{}),
 		preauthCPU: newSemaphore(),
 		input:      inputTotal{max: max(opts.InputTotal, 2*opts.CommandMax+4*chunkSize)}, // a chunk grows by doubling
-		shortTTLs:  rareLine{every: time.Minute},                                         // they are no fault
+		shortTTLs:  logLimiter{interval: time.Minute},                                    // they are no fault
 	}
 	srv.accounts, srv.anonymous = newAccounts(opts.Users)
 	opts.Engine.OnMessage(func(channel, payload string) { srv.subscribers.deliver(channel, payload) })
@@ -212,7 +212,7 @@ func (srv *Server) accepted(conn net.Conn) {
 // refused counts and tells that a client was not taken, or not kept, because of MaxClients.
 func (srv *Server) refused(addr, why string) {
 	srv.counters.rejected.Add(1)
-	srv.refusedClients.tell(srv.log, slog.LevelWarn, time.Now(), "client refused", "addr", addr, "max_clients", srv.opts.MaxClients, "why", why,
+	srv.refusedClients.log(srv.log, slog.LevelWarn, time.Now(), "client refused", "addr", addr, "max_clients", srv.opts.MaxClients, "why", why,
 		"to_do", "raise max_clients, or find out who connects so often: CLIENT LIST")
 }
 

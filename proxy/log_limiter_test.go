@@ -11,15 +11,15 @@ import (
 	"time"
 )
 
-func TestRareLine(t *testing.T) {
+func TestLogLimiter(t *testing.T) {
 	var text bytes.Buffer
 	log := slog.New(slog.NewTextHandler(&text, nil))
-	var l rareLine
+	var l logLimiter
 	began := time.Now()
 	for i := range 25 {
-		l.tell(log, slog.LevelWarn, began.Add(time.Duration(i)*rareLineEvery/10), "again", "client", "1.2.3.4:5")
+		l.log(log, slog.LevelWarn, began.Add(time.Duration(i)*logInterval/10), "again", "client", "1.2.3.4:5")
 	}
-	if got := text.String(); strings.Count(got, "\n") != 3 || strings.Count(got, "client=1.2.3.4:5 more_since_last=9\n") != 2 {
+	if got := text.String(); strings.Count(got, "\n") != 3 || strings.Count(got, "more_since_last=9 client=1.2.3.4:5\n") != 2 {
 		t.Errorf("25 times in 2.4 s: got the log\n%s\nwant three lines, two of which tell of 9 more", got)
 	}
 }
@@ -58,7 +58,7 @@ func TestClientsThatAreTurnedAwayDoNotFloodTheLog(t *testing.T) {
 		out.mu.Lock()
 		got := strings.Count(text.String(), c.line)
 		out.mu.Unlock()
-		if most := 1 + int(time.Since(began)/rareLineEvery); got < 1 || got > most {
+		if most := 1 + int(time.Since(began)/logInterval); got < 1 || got > most {
 			t.Errorf("%s: %d lines of 30 visits in %v, want 1 to %d", c.line, got, time.Since(began), most)
 		}
 	}
