@@ -194,7 +194,7 @@ func TestHalfACommandAndSilence(t *testing.T) {
 	eventually(t, "it waits", waiters(srv, 1))
 	half.raw("*2\r\n$4\r\nECHO\r\n$1000\r\nxxx")
 	half.closed()
-	time.Sleep(300 * time.Millisecond) // more than a sweep
+	time.Sleep(300 * time.Millisecond) // long enough for runTimeouts to look
 	idle.do("UNLOCK", "r", "x").is(":1")
 	waiting.read().granted(1, 9898)
 	waiting.raw("NG\r\n")

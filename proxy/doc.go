@@ -17,7 +17,7 @@
 // command does to its keys is the same whether a client sends it or a script calls it: keyspace.go, keyspace_read.go and
 // keyspace_write.go, with the options and times of package arguments. Messages (PUBLISH) find their subscribers in subscribers.go.
 //
-// session.go has the loop around it, server.go the life of sessions, sweep.go their timeouts, preauth.go what those may cost who
+// session.go has the loop around it, server.go the life of sessions, timeouts.go their timeouts, preauth.go what those may cost who
 // have not logged in. The commands are in cmd_*.go; their table is in commands.go, which says how one is added; which error has which
 // code, in errors.go. Those who watch come over HTTP: http.go, with metrics.go and http_status.go.
 //
@@ -35,7 +35,7 @@
 // # Goroutines and locks
 //
 // A session has one goroutine, its reader; a second one, the writer, only while its client does not take its replies (or has
-// no file descriptor: TLS, net.Pipe). The sweep is one for all. The engine's goroutines complete slots and write
+// no file descriptor: TLS, net.Pipe). One goroutine closes the connections of all clients that have timed out. The engine's goroutines complete slots and write
 // without blocking. Server.mu and session.mu are never held together, and neither is held while the engine is called;
 // subscribers.mu comes after session.mu. A script that needs another run has a goroutine for it.
 //

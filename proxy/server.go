@@ -33,11 +33,11 @@ type Server struct {
 	sessions  map[int64]*session
 	preauth   list.List // sessions that have not authenticated yet, oldest first
 	lastID    int64
-	sweeping  bool
+	timeoutsRun  bool
 	closed    bool
 	done      chan struct{} // closed with closed
 
-	goroutines sync.WaitGroup // readers, writers and the sweep. One is added only while its session or Serve is counted, or with mu held and not closed
+	goroutines sync.WaitGroup // readers, writers and runTimeouts. One is added only while its session or Serve is counted, or with mu held and not closed
 
 	subscribers subscribers
 	scripts     scriptCache
@@ -145,7 +145,7 @@ func (srv *Server) Serve(l net.Listener) error {
 	}
 }
 
-// listen registers a listener, and starts the sweep with the first.
+// listen registers a listener, and starts runTimeouts with the first.
 func (srv *Server) listen(l net.Listener) bool {
 	srv.mu.Lock()
 	defer srv.mu.Unlock()
@@ -153,9 +153,9 @@ func (srv *Server) listen(l net.Listener) bool {
 		return false
 	}
 	srv.listeners[l] = struct{}{}
-	if !srv.sweeping {
-		srv.sweeping = true
-		srv.goroutines.Go(srv.sweepUntilClosed)
+	if !srv.timeoutsRun {
+		srv.timeoutsRun = true
+		srv.goroutines.Go(srv.runTimeouts)
 	}
 	return true
 }

@@ -360,7 +360,7 @@ func (s *session) await(ok func() bool) error {
 	return nil
 }
 
-// markHalf notes whether half a command is there, and since when, for the sweep. fresh: commands before it came with it.
+// markHalf notes whether half a command is there, and since when, for timedOut. fresh: commands before it came with it.
 func (s *session) markHalf(half, fresh bool) {
 	switch {
 	case !half:

@@ -2,10 +2,11 @@ package proxy
 
 import "time"
 
-// The sweep closes the connections that have used up their time. It looks at all of them a few times within the shortest
-// timeout, so that no command pays for a deadline of its own; a timeout is late by a quarter at most.
+// One goroutine closes the connections of all clients that have used up command_timeout or idle_timeout. It looks at each of
+// them several times within the shorter of the two, so no command pays for a deadline of its own, and a timeout is late by a
+// quarter at most.
 
-func (srv *Server) sweepUntilClosed() {
+func (srv *Server) runTimeouts() {
 	shortest := srv.opts.CommandTimeout
 	if idle := srv.opts.IdleTimeout; idle > 0 {
 		shortest = min(shortest, idle)
@@ -17,23 +18,23 @@ func (srv *Server) sweepUntilClosed() {
 		case <-srv.done:
 			return
 		case <-tick.C:
-			srv.sweep()
+			srv.closeTimedOut()
 		}
 	}
 }
 
-func (srv *Server) sweep() {
+func (srv *Server) closeTimedOut() {
 	now := srv.now()
 	for _, s := range srv.clients() {
-		if why := s.overdue(now); why != "" {
+		if why := s.timedOut(now); why != "" {
 			srv.log.Info("client closed", "client", s.id, "addr", s.addr, "why", why)
 			s.die(why)
 		}
 	}
 }
 
-// overdue says which timeout the session has used up, or nothing.
-func (s *session) overdue(now int64) string {
+// timedOut names the timeout that the session has used up, or returns "".
+func (s *session) timedOut(now int64) string {
 	opts := &s.server.opts
 	if half := s.halfSince.Load(); half != 0 && now-half > int64(opts.CommandTimeout) {
 		return "half a command, and no more within command_timeout"
