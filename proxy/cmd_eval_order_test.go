@@ -142,7 +142,7 @@ func TestSessionThatEndedBeforeItsCommand(t *testing.T) {
 			other.do("CLIENT", "KILL", "ID", id).is(":1")
 			eventually(t, "its reader has ended", func() bool { return len(srv.clients()) == 1 })
 
-			s.batch = borrowChunk()
+			s.batch = getChunk()
 			args := make([][]byte, len(command))
 			for i, arg := range command {
 				args[i] = []byte(arg)

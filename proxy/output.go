@@ -52,7 +52,7 @@ func (s *session) appendLocked(b []byte) {
 	c := s.outEnd
 	// A chunk is not made larger and larger: to copy all that waits for each reply would leave as much garbage as there is memory.
 	if c == nil || c.shared || len(c.b) > 0 && len(c.b)+len(b) > chunkKeepMax {
-		c = borrowChunk()
+		c = getChunk()
 		s.linkLocked(c)
 	}
 	before := cap(c.b)
@@ -98,7 +98,7 @@ func (s *session) send() error {
 		s.batch = nil
 	} else {
 		s.flushBatchLocked()
-		s.batch.giveBack()
+		s.batch.put()
 		s.batch = nil
 	}
 	if s.composing {
@@ -151,7 +151,7 @@ func (s *session) sendLocked() {
 			s.die("write: " + err.Error())
 			s.mu.Lock()
 		}
-		c.giveBack()
+		c.put()
 		s.stopWritingLocked()
 	}
 }
@@ -210,7 +210,7 @@ func (s *session) write(c *chunk, n int) {
 		s.mu.Lock()
 		s.sentLocked(n)
 		if s.dead.Load() || len(rest) == 0 {
-			c.giveBack()
+			c.put()
 			s.writerHolds = 0
 			if s.out == nil || s.dead.Load() {
 				s.countOutputLocked()
@@ -278,7 +278,7 @@ func (s *session) abandonLocked(lost []undoer) []undoer {
 	}
 	s.grants = nil
 	for c := s.unlinkLocked(); c != nil; c = s.unlinkLocked() {
-		c.giveBack()
+		c.put()
 	}
 	return lost
 }

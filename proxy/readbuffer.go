@@ -12,25 +12,25 @@ import (
 	"redlockd/redlock/resp"
 )
 
-// chunk is a piece of memory for bytes on their way in or out. Connections borrow chunks while they have something to read or to
-// write, so an idle connection holds none.
+// chunk is a piece of memory for bytes on their way in or out. Connections hold chunks only while they have something to read
+// or to write, so an idle connection holds none.
 type chunk struct {
 	b      []byte
 	next   *chunk // in output
-	shared bool   // b is read by others, too: it does not change any more, and is not given back
+	shared bool   // b is read by others, too: it does not change any more, and is not put back
 }
 
 const (
 	chunkSize = 16 << 10
-	// chunkKeepMax bounds a chunk that is given back; one that grew beyond it is left to the garbage collector.
+	// chunkKeepMax bounds a chunk that goes back to the pool; one that grew beyond it is left to the garbage collector.
 	chunkKeepMax = 64 << 10
 )
 
 var chunks = sync.Pool{New: func() any { return &chunk{b: make([]byte, 0, chunkSize)} }}
 
-func borrowChunk() *chunk { return chunks.Get().(*chunk) }
+func getChunk() *chunk { return chunks.Get().(*chunk) }
 
-func (c *chunk) giveBack() {
+func (c *chunk) put() {
 	if cap(c.b) <= chunkKeepMax && !c.shared {
 		c.b = c.b[:0]
 		chunks.Put(c)
@@ -183,7 +183,7 @@ func (r *readBuffer) fillWaiting() (n int, err error) {
 // room returns free memory behind the unread bytes, in a chunk.
 func (r *readBuffer) room() ([]byte, error) {
 	if r.c == nil {
-		r.c, r.start = borrowChunk(), 0
+		r.c, r.start = getChunk(), 0
 		r.c.b = append(r.c.b, r.small...)
 	}
 	if free := cap(r.c.b) - len(r.c.b); free < roomMin {
@@ -198,7 +198,7 @@ func (r *readBuffer) room() ([]byte, error) {
 			r.charged = size
 			grown := &chunk{b: make([]byte, 0, size)}
 			grown.b = append(grown.b, unread...)
-			r.c.giveBack()
+			r.c.put()
 			r.c = grown
 		}
 		r.start = 0
@@ -206,7 +206,7 @@ func (r *readBuffer) room() ([]byte, error) {
 	return r.c.b[len(r.c.b):cap(r.c.b)], nil
 }
 
-// park gives the chunk back before a wait, unless it holds much.
+// park puts the chunk back before a wait, unless it holds much.
 func (r *readBuffer) park() {
 	unread := r.unread()
 	switch {
@@ -220,14 +220,14 @@ func (r *readBuffer) park() {
 	r.release()
 }
 
-// release gives the chunk back. What it holds is lost.
+// release puts the chunk back. What it holds is lost.
 func (r *readBuffer) release() {
 	if r.charged > 0 && r.total != nil {
 		r.total.used.Add(int64(-r.charged))
 	}
 	r.charged = 0
 	if r.c != nil {
-		r.c.giveBack()
+		r.c.put()
 		r.c = nil
 	}
 }

@@ -256,7 +256,7 @@ func (s *session) execute() error {
 		s.acquireCPU()
 	}
 	s.inBatch.Store(true)
-	s.batch = borrowChunk()
+	s.batch = getChunk()
 	err := s.executeAll()
 	s.releaseCPU()
 	if sendErr := s.send(); err == nil {
@@ -342,7 +342,7 @@ func (s *session) betweenBatches(wait func() error) error {
 		err = wait()
 	}
 	s.inBatch.Store(true)
-	s.batch = borrowChunk()
+	s.batch = getChunk()
 	return err
 }
 
@@ -393,7 +393,7 @@ func (s *session) leave() {
 func (s *session) refuse(wrong resp.ProtocolError) {
 	s.server.counters.protocolErrors.Add(1)
 	s.server.protocolErrors.log(s.server.log, slog.LevelInfo, time.Now(), "protocol error", "client", s.id, "addr", s.addr, "err", wrong)
-	s.batch = borrowChunk()
+	s.batch = getChunk()
 	s.batch.b = appendError(s.batch.b, "ERR "+wrong.Error())
 	s.behindQueue(0)
 	if s.send() == nil && s.drained() == nil {
