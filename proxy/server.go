@@ -28,14 +28,14 @@ type Server struct {
 	leaving  atomic.Bool // Leave was called
 	draining atomic.Bool // Shutdown was called
 
-	mu        sync.Mutex
-	listeners map[net.Listener]struct{}
-	sessions  map[int64]*session
-	preauth   list.List // sessions that have not authenticated yet, oldest first
-	lastID    int64
-	timeoutsRun  bool
-	closed    bool
-	done      chan struct{} // closed with closed
+	mu          sync.Mutex
+	listeners   map[net.Listener]struct{}
+	sessions    map[int64]*session
+	preauth     list.List // sessions that have not authenticated yet, oldest first
+	lastID      int64
+	timeoutsRun bool
+	closed      bool
+	done        chan struct{} // closed with closed
 
 	goroutines sync.WaitGroup // readers, writers and runTimeouts. One is added only while its session or Serve is counted, or with mu held and not closed
 
