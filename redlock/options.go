@@ -88,9 +88,9 @@ type Options struct {
 	// times as long while a quorum of masters will send an invalidation. Choose them large against a round trip to the masters.
 	// Default 20 ms and 80 ms.
 	RetryDelayMin, RetryDelayMax time.Duration
-	// MaxHandovers is how often in a row at most a release may be handed over to the next waiter here before clients of other
-	// proxies get their turn: 5 ms and three round trips, or a retry delay where the masters do not announce releases. It is 32 while
-	// they take it, and doubles with every turn that they do not take. Default 512.
+	// MaxHandovers caps the releases in a row that are handed over to the next waiter here. After that many, waiters of other proxies
+	// get a window of 5 ms plus three round trips, or of a retry delay if the masters send no invalidations. The effective cap starts
+	// at 32 and doubles each time nobody uses the window. Default 512.
 	MaxHandovers int
 
 	// QueueMax bounds the acquisitions that wait for one master while its previous batch is in flight. One more counts as

@@ -122,7 +122,7 @@ func (c *Client) beginPublishLocked(op *Op, channel, payload string, d *deferred
 	c.messages.own = append(c.messages.own, m)
 	c.messages.ownCount.Add(1)
 	c.messages.ownMu.Unlock()
-	c.tellAllLocked(messagesChannel, m.id+" "+strconv.Itoa(len(channel))+" "+channel+payload, d)
+	c.publishLocked(messagesChannel, m.id+" "+strconv.Itoa(len(channel))+" "+channel+payload, d)
 	d.deliver(op, Result{Held: true})
 }
 
@@ -148,8 +148,8 @@ func (p *publishing) Done(_ *Op, result Result) Flusher {
 	return nil
 }
 
-// tellAllLocked publishes a text on a channel of all masters, behind all that was launched before.
-func (c *Client) tellAllLocked(channel, text string, d *deferred) {
+// publishLocked publishes a text on a channel of all masters, behind all that was launched before.
+func (c *Client) publishLocked(channel, text string, d *deferred) {
 	r := &round{verb: verbPublish, token: text, start: d.now}
 	r.setKeys(channel)
 	c.launchLocked(r, allMasters(len(c.lanes)), d)

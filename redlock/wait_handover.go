@@ -2,8 +2,18 @@ package redlock
 
 import "time"
 
-// fairness keeps what a queue knows of other clients' interest in its resource. Waiters of one client hand the resource to each other, so
-// from time to time they leave it to the others: a hand-over window (handOverLocked).
+// Hand-overs. An UNLOCK whose resource has a waiter here is followed by that waiter's acquisition, in the same batch on every master: one
+// round trip, and no other client can take the resource between the two. So that waiters of other clients of the masters get it too,
+// the hand-overs in a row are limited: then the client leaves the resource free for a moment, a hand-over window.
+//
+//   - At least handoversMin and at most Options.MaxHandovers are made in a row. Between these bounds the limit doubles with each window in a
+//     row that nobody used, because a window costs the waiters here its whole length. It is handoversMin again as soon as somebody uses one.
+//   - The masters carry a message that the window is open (windowsChannel), and the heads of other clients ask at once.
+//   - The window ends when another client takes the resource and releases it, which invalidates the key, or after windowLength.
+//
+// So a waiter of another client gets its chance after at most MaxHandovers holders here. Who wins a window is decided on the masters.
+
+// fairness is what the queue of a resource knows of other clients that want it.
 type fairness struct {
 	// handovers counts the hand-overs here in a row, since the resource was last left to others or denied.
 	handovers int
@@ -19,67 +29,68 @@ type fairness struct {
 	futileWakeups int
 }
 
-// handoversMin is how many hand-overs in a row there are while other clients of the masters want the resource too.
-const handoversMin = 32
+const (
+	// handoversMin is how many hand-overs in a row there are while other clients use the windows.
+	handoversMin = 32
+	// windowMin is the part of a window that does not depend on the distance of the masters: other processes may be short of CPU.
+	windowMin = 5 * time.Millisecond
+)
 
-// windowMin is how much longer than the messages take a resource is left to others: their processes may be short of CPU.
-const windowMin = 5 * time.Millisecond
-
-// windowsChannel is the channel of the masters for hand-over windows: resources that a client leaves to the others now, see openWindowLocked.
-// Proxies of all versions share it, so its value stays.
+// windowsChannel is the channel of the masters on which a client publishes the resource of each window that it opens. Proxies of all versions
+// share it, so its value stays.
 const windowsChannel = ReservedPrefix + "turns"
 
-// handOverLocked gives a resource that is just being released to the head of its queue: the acquisition follows the release
-// in the same batch on every master. After some in a row (line.run) other clients of the masters get their turn.
+// handOverLocked has the head of the queue ask for a resource right behind its release, or opens a window. It is called in the same hold of
+// Client.mu in which the release was launched, so that both are in one batch on every master.
 func (c *Client) handOverLocked(resource string, d *deferred) {
 	e := c.leases.entries[resource]
 	if e == nil || e.queue.head == nil {
 		return
 	}
-	op := e.queue.head.op
-	w := op.waiter
+	w, f := e.queue.head, &e.queue.fairness
 	if w.attempt != nil {
 		w.again = true
 		return
 	}
-	if e.queue.fairness.handovers >= e.queue.fairness.handoversMax(c.opts.MaxHandovers) { //mutant:hand-overs-without-end
-		e.queue.fairness.handovers, e.queue.fairness.windowOpen = 0, true
-		c.tellAllLocked(windowsChannel, resource, d) // behind the release //mutant:windows-that-nobody-is-told-of
-		// The probe subscribes: the masters announce it when another client takes its turn.
-		c.probeLocked(op, d) //mutant:no-invalidations-in-a-window
+	if f.handovers >= f.handoversMax(c.opts.MaxHandovers) { //mutant:hand-overs-without-end
+		f.handovers, f.windowOpen = 0, true
+		c.publishLocked(windowsChannel, resource, d) // behind the release //mutant:windows-that-nobody-is-told-of
+		// The probe has the masters send an invalidation when another client takes the resource.
+		c.probeLocked(w.op, d) //mutant:no-invalidations-in-a-window
 		return
 	}
-	if e.queue.fairness.windowOpen { // and nobody wanted it
-		e.queue.fairness.windowOpen = false
-		e.queue.fairness.unusedWindows++ //mutant:windows-never-rarer
+	if f.windowOpen {
+		f.windowOpen = false
+		f.unusedWindows++ //mutant:windows-never-rarer
 	}
-	e.queue.fairness.handovers++ //mutant:hand-over-not-in-the-same-batch
+	f.handovers++ //mutant:hand-over-not-in-the-same-batch
 	c.stats.Handovers++
 	w.endPause()
-	c.attemptLocked(op, d)
+	c.attemptLocked(w.op, d)
 }
 
-// windowUsed: another client has the resource, or has had it in the window.
+// windowUsed records that another client has the resource, or has had it in the window.
 func (f *fairness) windowUsed() { f.windowOpen, f.unusedWindows = false, 0 } //mutant:windows-stay-rare
 
-// handoversMax is how many hand-overs in a row there may be now. It doubles with every window that no other client used.
+// handoversMax is how many hand-overs in a row there may be now. most is Options.MaxHandovers.
 func (f *fairness) handoversMax(most int) int {
 	return min(handoversMin<<min(f.unusedWindows, 20), most)
 }
 
-// windowLength is for how long a resource is left to others: they hear of it, and then ask for it. Where masters do not announce it they
-// find it by asking now and then.
+// windowLength is how long a window stays open if nobody uses it: windowMin and three round trips to the farthest master, for the release,
+// the message and the other client's attempt. If fewer than a quorum of masters send invalidations, other clients only find the
+// window by an attempt of their own, so it is a retry delay.
 func (c *Client) windowLength() time.Duration {
-	farthest, announcing := time.Duration(0), 0
+	farthest, subscribed := time.Duration(0), 0
 	for _, l := range c.lanes {
 		l.mu.Lock()
 		farthest = max(farthest, l.floor)
 		l.mu.Unlock()
 		if l.invalidationsID.Load() != 0 {
-			announcing++
+			subscribed++
 		}
 	}
-	if announcing < quorumOf(len(c.lanes)) {
+	if subscribed < quorumOf(len(c.lanes)) {
 		return c.retryDelay(0)
 	}
 	return windowMin + 3*farthest
@@ -96,10 +107,10 @@ func (c *Client) windowAnnounced(master int, resource []byte) {
 	if e == nil || e.queue.head == nil || e.queue.fairness.windowOpen {
 		return
 	}
-	queue := &e.queue
-	queue.fairness.windowAnnouncedBy = queue.fairness.windowAnnouncedBy.with(master)
-	if queue.fairness.windowAnnouncedBy.count() >= quorumOf(len(c.lanes)) {
-		queue.fairness.windowAnnouncedBy = 0
-		c.wakeHeadLocked(queue.head.op, &d)
+	f := &e.queue.fairness
+	f.windowAnnouncedBy = f.windowAnnouncedBy.with(master)
+	if f.windowAnnouncedBy.count() >= quorumOf(len(c.lanes)) {
+		f.windowAnnouncedBy = 0
+		c.wakeHeadLocked(e.queue.head.op, &d)
 	}
 }

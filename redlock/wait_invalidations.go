@@ -223,25 +223,26 @@ const (
 	dampMax   = 8 * time.Millisecond
 )
 
-// invalidatedLocked wakes the head of a queue when a quorum of masters has said that the resource has changed.
+// invalidatedLocked wakes the head of a queue when a quorum of masters has said that the resource has changed. Changes that this client makes
+// itself are not sent to it (NOLOOP), so another client has used a window that was open.
 func (c *Client) invalidatedLocked(e *entry, master int, d *deferred) {
-	queue := &e.queue
-	queue.fairness.invalidatedBy = queue.fairness.invalidatedBy.with(master)
-	if queue.fairness.invalidatedBy.count() < quorumOf(len(c.lanes)) {
+	f := &e.queue.fairness
+	f.invalidatedBy = f.invalidatedBy.with(master)
+	if f.invalidatedBy.count() < quorumOf(len(c.lanes)) {
 		return
 	}
-	queue.fairness.invalidatedBy = 0
-	queue.fairness.windowUsed() // what this client changes itself is not announced to it //mutant:a-short-window-was-not-used
-	op := queue.head.op
-	if op.waiter.retry != nil && op.waiter.attempt == nil {
+	f.invalidatedBy = 0
+	f.windowUsed() //mutant:a-short-window-was-not-used
+	w := e.queue.head
+	if w.retry != nil && w.attempt == nil {
 		c.stats.Wakeups++
-		queue.fairness.futileWakeups++
-		if queue.fairness.futileWakeups > dampAfter {
-			c.pauseForLocked(op, min(time.Duration(queue.fairness.futileWakeups-dampAfter)*dampStep, dampMax))
+		f.futileWakeups++
+		if f.futileWakeups > dampAfter {
+			c.pauseForLocked(w.op, min(time.Duration(f.futileWakeups-dampAfter)*dampStep, dampMax))
 			return
 		}
 	}
-	c.wakeHeadLocked(op, d)
+	c.wakeHeadLocked(w.op, d)
 }
 
 // wakeHeadLocked has the head of a queue ask now: it ends its pause, or follows an attempt in flight with another one.
