@@ -22,19 +22,19 @@ type Client struct {
 
 	// mu guards what follows, and is the one gate through which every round enters the lanes (see launchLocked). It is held
 	// for lookups and appends only, never over I/O or a Completer. Order: mu before lane.mu.
-	mu        sync.Mutex
-	leases    leases
-	share     Share // of operations that name none
-	admission admission
-	waiting   int    // LOCKs that wait
-	arrivals  uint64 // LOCKs that have waited
-	fences    fenceClock
-	stats     Stats
-	audited   int // index in leases.all: see audit
-	doubts    int // leases to look at soon
-	lost      lines
-	stalled   bool // some head of a line has, see wait_stall.go
-	draining  bool
+	mu            sync.Mutex
+	leases        leases
+	share         Share // of operations that name none
+	admission     admission
+	waiting       int    // LOCKs that wait
+	arrivals      uint64 // LOCKs that have waited
+	fences        fenceClock
+	stats         Stats
+	audited       int // index in leases.all: see audit
+	doubts        int // leases to look at soon
+	lost          lines
+	quorumAwaited bool // some head of a queue waits for a quorum, see wait_quorum.go
+	draining      bool
 
 	messages      messages
 	claims        map[string]*lane // by run_id: which lane has this master
@@ -115,13 +115,13 @@ func (c *Client) mastersUp() (n int) {
 	return n
 }
 
-// laneChanged tells the log, stalled waiters, everybody in Ready, and what waits for room, that a lane went up or down.
+// laneChanged tells the log, waiters, everybody in Ready, and what waits for room, that a lane went up or down.
 func (c *Client) laneChanged(l *lane) {
 	defer c.admit()
 	if l.status().State == MasterUp {
 		l.noteState()
 	}
-	c.wakeStalled()
+	c.wakeQuorumWaiters()
 	c.changedMu.Lock()
 	defer c.changedMu.Unlock()
 	close(c.changed)

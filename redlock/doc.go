@@ -62,7 +62,7 @@
 //   - Waiting is fair among the waiters of one Client for one resource. Between clients the masters decide.
 //   - A LOCK of several resources that waits holds nothing, until it has missed them too often: then it reserves them one after the
 //     other (wait_reserve.go), and the masters show a lock on them that nobody was granted.
-//   - While fewer than a quorum of masters can vote, waiters do not ask them (wait_stall.go).
+//   - While fewer than a quorum of masters can vote, waiters do not ask them (wait_quorum.go).
 //   - The waiters of other clients learn of a release from the masters (wait_invalidations.go); where these may not run CLIENT TRACKING, with their
 //     next attempt (Options.RetryDelayMin).
 package redlock

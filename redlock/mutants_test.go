@@ -149,9 +149,9 @@ var mutants = []mutant{
 	{"windows-stay-rare", skip, "TestHandOversInARow"},
 	{"an-unwanted-grant-is-kept", doAfter(`if !wanted { return }`), "TestUnblockUndoesTheAttemptInFlight"},
 	{"the-first-attempt-decides", instead(`w.attempt, op.stale = nil, 0; if w.lastErr == nil { w.lastErr = err }`), "TestWaitRunsOut"},
-	{"asks-without-a-quorum", always, "TestWaitersStallWithoutQuorum"},
-	{"a-quorum-that-is-back-wakes-nobody", always, "TestWaitersStallWithoutQuorum"},
-	{"all-wake-at-the-same-time", replace(`len(heads)`, `pick(MUTANT, 1, len(heads))`), "TestWaitersStallWithoutQuorum"},
+	{"asks-without-a-quorum", always, "TestWaitersAskNobodyWithoutQuorum"},
+	{"a-quorum-that-is-back-wakes-nobody", always, "TestWaitersAskNobodyWithoutQuorum"},
+	{"all-wake-at-the-same-time", replace(`len(heads)`, `pick(MUTANT, 1, len(heads))`), "TestWaitersAskNobodyWithoutQuorum"},
 
 	// Masters that are not what they should be.
 	{"go-redis-reads-unchecked", doBefore(`return c, nil`), "TestHostileReplyWhileConnecting"},

@@ -6,11 +6,11 @@ import (
 )
 
 // attemptLocked has the head of a queue ask the masters: for its next reservation, or for all that it wants. Without a quorum of masters
-// that can vote it stalls.
+// that can vote it waits for one.
 func (c *Client) attemptLocked(op *Op, d *deferred) {
 	w := op.waiter
 	switch {
-	case w.lastErr != nil && c.stallLocked(op):
+	case w.lastErr != nil && c.waitForQuorumLocked(op):
 	case w.reservation.token != "" && w.reservation.held < len(w.keys):
 		c.reserveLocked(op, d)
 	default:
@@ -124,7 +124,7 @@ func (c *Client) deniedLocked(op *Op, err error, d *deferred) {
 		w.again = false
 		c.attemptLocked(op, d)
 	case err != nil:
-		if !c.stallLocked(op) {
+		if !c.waitForQuorumLocked(op) {
 			c.pauseLocked(op, 0)
 		}
 	default:

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-func TestWaitersStallWithoutQuorum(t *testing.T) {
+func TestWaitersAskNobodyWithoutQuorum(t *testing.T) {
 	for _, tt := range []struct {
 		name        string
 		away, comes func(s *stage)
@@ -46,15 +46,15 @@ func TestWaitersStallWithoutQuorum(t *testing.T) {
 				s.Errorf("%s: %d attempts of %d waiters without a quorum, want one each", tt.name, got, waiters+1)
 			}
 			// Spread: in the first tenth of the time a tenth of them is granted, or not many more.
-			time.Sleep(waiters / 10 * stallSpread)
+			time.Sleep(waiters / 10 * quorumRetrySpread)
 			synctest.Wait()
 			if got := p.Stats().Granted - granted; got > waiters/3 {
-				s.Errorf("%s: %d of %d waiters were granted at once, want them spread over %v", tt.name, got, waiters, waiters*stallSpread)
+				s.Errorf("%s: %d of %d waiters were granted at once, want them spread over %v", tt.name, got, waiters, waiters*quorumRetrySpread)
 			}
 			for i, c := range calls {
 				p.finish(c)
-				if at := c.began.Add(c.took).Sub(back); !c.Held || at > waiters*stallSpread+5*ms {
-					s.Fatalf("%s: waiter %d: got %+v %v after the quorum was back, want held within %v", tt.name, i, c.Result, at, waiters*stallSpread)
+				if at := c.began.Add(c.took).Sub(back); !c.Held || at > waiters*quorumRetrySpread+5*ms {
+					s.Fatalf("%s: waiter %d: got %+v %v after the quorum was back, want held within %v", tt.name, i, c.Result, at, waiters*quorumRetrySpread)
 				}
 			}
 			if got := p.Stats().Attempts - before; got > 2*(waiters+1) {
