@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"redlockd/redlock/redisproc"
+
 	"github.com/redis/go-redis/v9"
 )
 
@@ -35,6 +37,7 @@ func TestMain(m *testing.M) {
 // Goal: the whole way of a cell works: servers, load generator process, figures, CPU, keys left. Method: one real
 // master, the target that needs nothing else, 100 ms.
 func TestCellOnARealMaster(t *testing.T) {
+	redisproc.Need(t, "redis-server")
 	ctx := t.Context()
 	c, err := startCluster(ctx, 1, nil)
 	if err != nil {
@@ -81,6 +84,7 @@ func wantKeysLeft(t *testing.T, c *cluster, want int) {
 
 // Goal: Ctrl-C leaves no load generator behind. Method: one with a minute of work, its context cancelled.
 func TestGeneratorEndsWithItsContext(t *testing.T) {
+	redisproc.Need(t, "redis-server")
 	c, err := startCluster(t.Context(), 1, nil)
 	if err != nil {
 		t.Fatal(err)

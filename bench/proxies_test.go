@@ -4,11 +4,14 @@ import (
 	"testing"
 	"time"
 
+	"redlockd/redlock/redisproc"
+
 	"github.com/redis/go-redis/v9"
 )
 
 // Goal: the masters' commands are counted, ours are not. Method: two real masters, three commands between two readings.
 func TestCommandCounter(t *testing.T) {
+	redisproc.Need(t, "redis-server")
 	ctx := t.Context()
 	c, err := startCluster(ctx, 2, nil)
 	if err != nil {

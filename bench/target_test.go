@@ -8,6 +8,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"redlockd/redlock/redisproc"
 )
 
 // builtDir is empty until built has run.
@@ -35,6 +37,7 @@ var built = sync.OnceValues(func() (*bench, error) {
 // builtBench is a bench with programs, and options of its own.
 func builtBench(t *testing.T) *bench {
 	t.Helper()
+	redisproc.Need(t, "redis-server")
 	shared, err := built()
 	if err != nil {
 		t.Fatal(err)
@@ -78,9 +81,7 @@ func TestTraits(t *testing.T) {
 // Goal: the limit comes from all masters and refuses to measure errors. Method: two masters; then a command that does not
 // exist.
 func TestLimit(t *testing.T) {
-	if _, err := exec.LookPath(redisBenchmark); err != nil {
-		t.Fatal("redis-benchmark is not installed: make tools")
-	}
+	redisproc.Need(t, "redis-server", redisBenchmark)
 	c, err := startCluster(t.Context(), 2, nil)
 	if err != nil {
 		t.Fatal(err)

@@ -5,6 +5,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"redlockd/redlock/redisproc"
 )
 
 // Goal: a syntax line becomes arguments that redis-cli shows as that line. Method: there and back; hint is redis-cli's
@@ -168,6 +170,7 @@ func TestCOMMANDGETKEYS(t *testing.T) {
 // Goal: people find the commands in redis-cli. Method: its own help, which it makes from COMMAND DOCS as it makes its
 // hints from it.
 func TestRedisCLIHelp(t *testing.T) {
+	redisproc.Need(t, "redis-cli")
 	srv := serve(t)
 	_, port, _ := strings.Cut(srv.addr, ":")
 	for _, protocol := range []string{"-2", "-3"} {

@@ -363,11 +363,7 @@ func TestSameFieldsAsRedis(t *testing.T) {
 
 func startRedis(t *testing.T, args ...string) *redisproc.Server {
 	t.Helper()
-	redis, err := redisproc.Start(args...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(redis.Close)
+	redis := redisproc.StartForTest(t, 1, args...)[0]
 	return redis
 }
 

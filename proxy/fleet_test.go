@@ -48,14 +48,10 @@ type claim struct {
 }
 
 func startFleet(t testing.TB) *fleet {
-	masters, err := redisproc.StartN(5)
-	if err != nil {
-		t.Fatal(err)
-	}
+	masters := redisproc.StartForTest(t, 5)
 	f := &fleet{TB: t, masters: masters, claims: map[string]claim{}}
 	opts := redlock.Options{MasterTimeout: 200 * time.Millisecond, MaxTTL: 2 * time.Second}
 	for _, m := range masters {
-		t.Cleanup(m.Close)
 		opts.Masters = append(opts.Masters, redlock.Master{Addr: m.Addr})
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), patience)

@@ -241,11 +241,7 @@ func after(keys []scriptKey, o outcome) []scriptKey {
 var differentialArgv = []string{"mine", "new", "3"}
 
 func TestScriptDifferential(t *testing.T) {
-	server, err := redisproc.Start()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer server.Close()
+	server := redisproc.StartForTest(t, 1)[0]
 	conn, err := net.Dial("tcp", server.Addr)
 	if err != nil {
 		t.Fatal(err)

@@ -20,6 +20,7 @@ import (
 	"unsafe"
 
 	"redlockd/redlock/memmaster"
+	"redlockd/redlock/redisproc"
 )
 
 // What every operation makes, and every lease keeps, fits a size class of the runtime: a byte more would cost a good deal more memory.
@@ -204,7 +205,7 @@ func BenchmarkDenied(b *testing.B) {
 // openBench is a client over five masters: redis-servers ("real"), or in this process.
 func openBench(b *testing.B, masters string) *Client {
 	if masters == "real" {
-		return openReal(b, realMasters(b, 5), nil)
+		return openReal(b, redisproc.StartForTest(b, 5), nil)
 	}
 	var o Options
 	for i := range 5 {

@@ -120,11 +120,7 @@ func TestFenceAtADatabase(t *testing.T) {
 }
 
 func TestFenceAtARedis(t *testing.T) {
-	server, err := redisproc.Start()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer server.Close()
+	server := redisproc.StartForTest(t, 1)[0]
 	client := redis.NewClient(&redis.Options{Addr: server.Addr, DisableIdentity: true})
 	defer client.Close()
 	script := redis.NewScript(fencingBlock(t, "lua"))

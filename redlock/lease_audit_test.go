@@ -11,11 +11,13 @@ import (
 	"testing"
 	"time"
 
+	"redlockd/redlock/redisproc"
+
 	"github.com/redis/go-redis/v9"
 )
 
 func TestRealLostLeaseIsNoticed(t *testing.T) {
-	servers := realMasters(t, 5)
+	servers := redisproc.StartForTest(t, 5)
 	c := openReal(t, servers, patient)
 	allUp(t, c)
 	ctx := context.Background()
@@ -76,7 +78,7 @@ func TestRealLostLeaseIsNoticed(t *testing.T) {
 // from then on, but are still asked, so that the leases they have lost are reported.
 func TestRealEvictedLeasesAreNoticed(t *testing.T) {
 	const leases = 1500
-	servers := realMasters(t, 5)
+	servers := redisproc.StartForTest(t, 5)
 	c := openReal(t, servers, patient)
 	allUp(t, c)
 	ctx := t.Context()

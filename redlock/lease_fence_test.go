@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"redlockd/redlock/redisproc"
+
 	"github.com/redis/go-redis/v9"
 )
 
@@ -29,7 +31,7 @@ func fencedPair(t *testing.T, c *Client, resources ...string) int64 {
 }
 
 func TestRealFencesGrow(t *testing.T) {
-	servers := realMasters(t, 5)
+	servers := redisproc.StartForTest(t, 5)
 	a, b := openReal(t, servers, brief), openReal(t, servers, brief)
 	allUp(t, a)
 	allUp(t, b)
@@ -84,7 +86,7 @@ func TestRealFencesGrow(t *testing.T) {
 }
 
 func TestRealFenceMarksAreBounded(t *testing.T) {
-	servers := realMasters(t, 1)
+	servers := redisproc.StartForTest(t, 1)
 	c := openReal(t, servers, func(o *Options) { patient(o); o.FenceMarks = 100 })
 	first := fencedPair(t, c, "first")
 	last := int64(0)
@@ -111,7 +113,7 @@ func TestRealFenceMarksAreBounded(t *testing.T) {
 }
 
 func TestRealFenceYearsAheadIsRefused(t *testing.T) {
-	c := openReal(t, realMasters(t, 1), patient)
+	c := openReal(t, redisproc.StartForTest(t, 1), patient)
 	c.mu.Lock()
 	c.fences.ahead = (1000 * time.Hour).Milliseconds() << fenceCounterBits
 	c.mu.Unlock()

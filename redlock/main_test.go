@@ -11,21 +11,6 @@ import (
 	"redlockd/redlock/redisproc"
 )
 
-// realMasters starts n redis-servers that end with the test.
-func realMasters(t testing.TB, n int) []*redisproc.Server {
-	t.Helper()
-	servers, err := redisproc.StartN(n)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		for _, s := range servers {
-			s.Close()
-		}
-	})
-	return servers
-}
-
 // openReal opens a client over the servers, waits until a quorum is up, and closes it with the test.
 func openReal(t testing.TB, servers []*redisproc.Server, change func(*Options)) *Client {
 	t.Helper()

@@ -25,17 +25,13 @@ const probeTimeout = 2 * time.Second
 
 func startRedis(t *testing.T, args ...string) *redisproc.Server {
 	t.Helper()
-	s, err := redisproc.Start(args...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(s.Close)
-	return s
+	return redisproc.StartForTest(t, 1, args...)[0]
 }
 
 // cli runs a command with redis-cli, so that what the probe is tried on is not set up by the probe's own library.
 func cli(t *testing.T, addr string, args ...string) {
 	t.Helper()
+	redisproc.Need(t, "redis-cli")
 	host, port, _ := net.SplitHostPort(addr)
 	out, err := exec.Command("redis-cli", append([]string{"-h", host, "-p", port}, args...)...).CombinedOutput()
 	if err != nil || strings.HasPrefix(string(out), "ERR") {

@@ -18,6 +18,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"redlockd/redlock/redisproc"
 )
 
 // mutant breaks one rule where the code has its mark.
@@ -211,6 +213,7 @@ func TestMutants(t *testing.T) {
 	if testing.Short() {
 		t.Skip("compiles the package")
 	}
+	redisproc.Need(t, "redis-server", "redis-cli", "gcc") // as the tests that kill them
 	binary := buildMutants(t)
 
 	var all []string

@@ -12,6 +12,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"redlockd/redlock/redisproc"
 )
 
 // madeToken has the form of the tokens that redlockd makes.
@@ -516,7 +518,7 @@ func TestDropInMaxHold(t *testing.T) {
 
 // Two of five masters are stopped: everything works, and when they go on no key is left behind anywhere.
 func TestRealDropIn(t *testing.T) {
-	servers := realMasters(t, 5)
+	servers := redisproc.StartForTest(t, 5)
 	c := openReal(t, servers, patient)
 	allUp(t, c)
 	commit := func(changes ...Change) bool {

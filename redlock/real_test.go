@@ -72,7 +72,7 @@ func allUp(t *testing.T, c *Client) {
 }
 
 func TestRealLockUnlockExtend(t *testing.T) {
-	servers := realMasters(t, 5)
+	servers := redisproc.StartForTest(t, 5)
 	c := openReal(t, servers, patient)
 	allUp(t, c)
 	ctx := context.Background()
@@ -108,7 +108,7 @@ func brief(o *Options) { o.MaxTTL, o.MasterTimeout = time.Second, 400*time.Milli
 
 // 200 clients on one resource: each gets it once, one after the other, in the order in which they came.
 func TestRealTwoHundredInTurn(t *testing.T) {
-	servers := realMasters(t, 5)
+	servers := redisproc.StartForTest(t, 5)
 	c := openReal(t, servers, patient)
 	allUp(t, c)
 	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
@@ -221,7 +221,7 @@ func TestRealMastersFailAndComeBack(t *testing.T) {
 		{"2 frozen and thawed", (*redisproc.Server).Freeze, (*redisproc.Server).Thaw, 2},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			servers := realMasters(t, 5)
+			servers := redisproc.StartForTest(t, 5)
 			c := openReal(t, servers, brief)
 			allUp(t, c)
 			var pairs atomic.Int64
@@ -256,7 +256,7 @@ func kill(s *redisproc.Server) error {
 
 // Three of five frozen: no quorum, said so with the reason, and nothing stays locked when they are back.
 func TestRealNoQuorum(t *testing.T) {
-	servers := realMasters(t, 5)
+	servers := redisproc.StartForTest(t, 5)
 	c := openReal(t, servers, patient)
 	allUp(t, c)
 	ctx := context.Background()

@@ -320,6 +320,7 @@ func (p *play) startMasters(shim string) {
 func (p *play) start(env []string, args ...string) *redisproc.Server {
 	p.Helper()
 	args = append([]string{"--enable-debug-command", "yes", "--repl-diskless-sync-delay", "0"}, args...)
+	redisproc.Need(p, "redis-server")
 	s, err := redisproc.StartEnv(env, args...)
 	if err != nil {
 		p.Fatal(err)
@@ -546,6 +547,7 @@ func (j *journal) String() string {
 
 func buildClockShim(t *testing.T) string {
 	t.Helper()
+	redisproc.Need(t, "gcc")
 	shim := filepath.Join(t.TempDir(), "clockshim.so")
 	out, err := exec.Command("gcc", "-O2", "-Wall", "-Werror", "-fPIC", "-shared", "-o", shim, "testdata/clockshim.c").CombinedOutput()
 	if err != nil {

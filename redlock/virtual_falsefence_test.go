@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"redlockd/redlock/redisproc"
+
 	"github.com/redis/go-redis/v9"
 )
 
@@ -184,7 +186,7 @@ func TestFenceClockThatWasAhead(t *testing.T) {
 }
 
 func TestRealFalseFloor(t *testing.T) {
-	servers := realMasters(t, 3)
+	servers := redisproc.StartForTest(t, 3)
 	a, b := openReal(t, servers, brief), openReal(t, servers, brief)
 	allUp(t, a)
 	allUp(t, b)

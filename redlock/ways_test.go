@@ -33,12 +33,7 @@ func TestWaysToAMaster(t *testing.T) {
 	free.Close()
 	_, tlsPort, _ := net.SplitHostPort(tlsAddr)
 	start := func(args ...string) *redisproc.Server {
-		s, err := redisproc.Start(args...)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(s.Close)
-		return s
+		return redisproc.StartForTest(t, 1, args...)[0]
 	}
 	socket := filepath.Join(dir, "redis.sock")
 	start("--tls-port", tlsPort, "--tls-cert-file", filepath.Join(dir, "cert.pem"), "--tls-key-file", filepath.Join(dir, "key.pem"),

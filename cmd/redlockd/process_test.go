@@ -328,13 +328,7 @@ func TestHTTP(t *testing.T) {
 
 func startMasters(t *testing.T, n int, args ...string) ([]*redisproc.Server, string) {
 	t.Helper()
-	servers, err := redisproc.StartN(n, args...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, s := range servers {
-		t.Cleanup(s.Close)
-	}
+	servers := redisproc.StartForTest(t, n, args...)
 	return servers, strings.Join(redisproc.Addrs(servers), ",")
 }
 

@@ -77,15 +77,7 @@ func TestSoakThreeProxiesUnderFaults(t *testing.T) {
 	if out, err := exec.Command("go", "build", "-o", s.binary, ".").CombinedOutput(); err != nil {
 		t.Fatalf("go build: %v\n%s", err, out)
 	}
-	var err error
-	if s.servers, err = redisproc.StartN(5); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		for _, server := range s.servers {
-			server.Close()
-		}
-	})
+	s.servers = redisproc.StartForTest(t, 5)
 	for i := range 3 {
 		s.proxies = append(s.proxies, s.startProxy(i))
 	}

@@ -23,11 +23,7 @@ type pair struct{ ours, real *wire }
 // startPairs starts a server of each kind and opens n connections to it.
 func startPairs(t *testing.T, n int) []pair {
 	t.Helper()
-	server, err := redisproc.Start()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(server.Close)
+	server := redisproc.StartForTest(t, 1)[0]
 	addr := serve(t, newMaster(t, Options{}))
 	pairs := make([]pair, n)
 	for i := range pairs {

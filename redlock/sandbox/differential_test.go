@@ -324,11 +324,7 @@ var shebangs = []string{"#!lua\nreturn 1", "#!lua name=x\nreturn 1", "#!lua flag
 	"#!js\nreturn 1", "#!lua", "#!lua flags=no-writes,allow-oom\nreturn 2", "#!lua flags=\nreturn 3"}
 
 func TestDifferential(t *testing.T) {
-	server, err := redisproc.Start()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer server.Close()
+	server := redisproc.StartForTest(t, 1)[0]
 	conn, err := net.Dial("tcp", server.Addr)
 	if err != nil {
 		t.Fatal(err)

@@ -131,11 +131,7 @@ func TestPrograms(t *testing.T) {
 	if s := os.Getenv("PROGRAMS"); s != "" {
 		count, _ = strconv.Atoi(s)
 	}
-	server, err := redisproc.Start()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer server.Close()
+	server := redisproc.StartForTest(t, 1)[0]
 	conn, err := net.Dial("tcp", server.Addr)
 	if err != nil {
 		t.Fatal(err)

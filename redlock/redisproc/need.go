@@ -1,0 +1,73 @@
+package redisproc
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// tools are the programs that tests of this repository may need, `make tools` installs them.
+var tools = []string{"redis-server", "redis-cli", "redis-benchmark", "gcc", "spin"}
+
+// NeedAll is the environment variable that `make test` sets: with it a tool that is missing fails a test, without it the test is skipped.
+const NeedAll = "REDLOCK_TEST_TOOLS"
+
+// Need leaves a test out if a tool that it needs is not installed, and says so once per test program.
+func Need(t testing.TB, needed ...string) {
+	t.Helper()
+	for _, tool := range needed {
+		if _, err := exec.LookPath(tool); err != nil {
+			LeaveOut(t, tool+" is not installed: `make tools` installs it")
+		}
+	}
+}
+
+// LeaveOut skips a test, or fails it where nothing may be left out.
+func LeaveOut(t testing.TB, reason string) {
+	t.Helper()
+	if os.Getenv(NeedAll) == "all" {
+		t.Fatal(reason)
+	}
+	leftOut()
+	t.Skip(reason)
+}
+
+// leftOut says in one line that this test program leaves tests out. `go test` hides what a program prints whose tests pass, so the line goes
+// to where `go test` itself writes its errors, if the system lets it.
+var leftOut = sync.OnceFunc(func() {
+	var missing []string
+	for _, tool := range tools {
+		if _, err := exec.LookPath(tool); err != nil {
+			missing = append(missing, tool)
+		}
+	}
+	what := "lock libraries of other languages"
+	if len(missing) > 0 {
+		what = strings.Join(missing, ", ")
+	}
+	line := fmt.Sprintf("%s: left out the tests that need %s (`make test` installs all and runs all)\n", filepath.Base(os.Args[0]), what)
+	out, err := os.OpenFile(fmt.Sprintf("/proc/%d/fd/2", os.Getppid()), os.O_WRONLY|os.O_APPEND, 0)
+	if err != nil {
+		out = os.Stderr
+	}
+	fmt.Fprint(out, line)
+})
+
+// StartForTest runs n servers as StartN does, until the test ends. It leaves the test out where redis-server, or redis-cli,
+// which Debian installs with it, is missing.
+func StartForTest(t testing.TB, n int, args ...string) []*Server {
+	t.Helper()
+	Need(t, "redis-server", "redis-cli")
+	servers, err := StartN(n, args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range servers {
+		t.Cleanup(s.Close)
+	}
+	return servers
+}
