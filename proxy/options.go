@@ -109,66 +109,35 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Validate reports every setting that is out of bounds, by the name it bears in config.toml. Zero values stand for
-// their defaults. New calls it.
+// Validate reports every option that is out of bounds, and every pair of options that contradict each other, as
+// *redlock.OptionError. Zero values stand for their defaults. New calls it.
 func (o Options) Validate() error {
 	o = o.withDefaults()
-	var errs []error
-	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
-
+	errs := []error{
+		validateUsers(o.Users),
+		redlock.CheckBounds("DefaultTTL", o.DefaultTTL, 0, 365*24*time.Hour),
+		redlock.CheckBounds("IdleTimeout", o.IdleTimeout, 0, 365*24*time.Hour),
+		redlock.CheckBounds("CommandTimeout", o.CommandTimeout, 100*time.Millisecond, time.Hour),
+		redlock.CheckBounds("HandshakeTimeout", o.HandshakeTimeout, 10*time.Millisecond, time.Minute),
+		redlock.CheckBounds("WriteTimeout", o.WriteTimeout, 10*time.Millisecond, time.Hour),
+		redlock.CheckBounds("MaxClients", o.MaxClients, 1, 10_000_000),
+		redlock.CheckBounds("PipelineMax", o.PipelineMax, 1, 1_000_000),
+		redlock.CheckBounds("OutputMax", o.OutputMax, 4<<10, 1<<30),
+		redlock.CheckBounds("InputTotal", o.InputTotal, 64<<10, 1<<30),
+		redlock.CheckBounds("OutputTotal", o.OutputTotal, 64<<10, 1<<30),
+		redlock.CheckBounds("ArgsMax", o.ArgsMax, redlock.MaxResources+16, 1<<20),
+		redlock.CheckBounds("BulkMax", o.BulkMax, 4<<10, 512<<20),
+		redlock.CheckBounds("CommandMax", o.CommandMax, 8<<10, 1<<30),
+	}
 	if o.Engine == nil {
-		bad("no engine is given")
+		errs = append(errs, &redlock.OptionError{Option: "Engine", Reason: "none is given"})
 	}
-	seen := make(map[string]bool, len(o.Users))
-	for i, u := range o.Users {
-		switch {
-		case u.Name == "":
-			bad("user %d has no name (the user of AUTH with a password alone is \"default\")", i+1)
-		case seen[u.Name]:
-			bad("user %q is named twice", u.Name)
-		default:
-			if err := u.validate(); err != nil {
-				errs = append(errs, err)
-			}
-		}
-		seen[u.Name] = true
-	}
-	for _, d := range []struct {
-		name            string
-		value, min, max time.Duration
-	}{
-		{"default_ttl", o.DefaultTTL, 0, 365 * 24 * time.Hour},
-		{"idle_timeout", o.IdleTimeout, 0, 365 * 24 * time.Hour},
-		{"command_timeout", o.CommandTimeout, 100 * time.Millisecond, time.Hour},
-		{"handshake_timeout", o.HandshakeTimeout, 10 * time.Millisecond, time.Minute},
-		{"write_timeout", o.WriteTimeout, 10 * time.Millisecond, time.Hour},
-	} {
-		if d.value < d.min || d.value > d.max {
-			bad("%s = %v is outside %v … %v", d.name, d.value, d.min, d.max)
+	above := func(option string, value int, other string, most int) {
+		if value > most {
+			errs = append(errs, &redlock.OptionError{Option: option, Reason: fmt.Sprintf("%d is above %s = %d", value, other, most), Other: other})
 		}
 	}
-	for _, n := range []struct {
-		name            string
-		value, min, max int
-	}{
-		{"max_clients", o.MaxClients, 1, 10_000_000},
-		{"pipeline_max", o.PipelineMax, 1, 1_000_000},
-		{"output_max", o.OutputMax, 4 << 10, 1 << 30},
-		{"input_total", o.InputTotal, 64 << 10, 1 << 30},
-		{"output_total", o.OutputTotal, 64 << 10, 1 << 30},
-		{"args_max", o.ArgsMax, redlock.MaxResources + 16, 1 << 20},
-		{"bulk_max", o.BulkMax, 4 << 10, 512 << 20},
-		{"command_max", o.CommandMax, 8 << 10, 1 << 30},
-	} {
-		if n.value < n.min || n.value > n.max {
-			bad("%s = %d is outside %d … %d", n.name, n.value, n.min, n.max)
-		}
-	}
-	if o.OutputMax > o.OutputTotal {
-		bad("output_max = %d is above output_total = %d", o.OutputMax, o.OutputTotal)
-	}
-	if o.BulkMax > o.CommandMax {
-		bad("bulk_max = %d is above command_max = %d", o.BulkMax, o.CommandMax)
-	}
+	above("OutputMax", o.OutputMax, "OutputTotal", o.OutputTotal)
+	above("BulkMax", o.BulkMax, "CommandMax", o.CommandMax)
 	return errors.Join(errs...)
 }

@@ -1,6 +1,6 @@
 package proxy
 
-// Goal: wrong options are refused by the names they bear in config.toml, with what would be right.
+// Goal: wrong options are refused by the names of their fields, with what would be right.
 // Method: a table; each case changes one thing in options that are right.
 
 import (
@@ -27,8 +27,8 @@ func TestValidate(t *testing.T) {
 		change func(*Options)
 		want   string
 	}{
-		{func(o *Options) { o.Engine = nil }, "no engine is given"},
-		{func(o *Options) { o.Users = []User{{Password: "x"}} }, "user 1 has no name"},
+		{func(o *Options) { o.Engine = nil }, "Engine: none is given"},
+		{func(o *Options) { o.Users = []User{{Password: "x"}} }, "Users: user 1 has no name"},
 		{func(o *Options) { o.Users = []User{{Name: "a"}} }, `user "a" has no password`},
 		{func(o *Options) { o.Users = []User{{Name: "a", Password: "x"}, {Name: "a", Password: "y"}} }, `user "a" is named twice`},
 		{func(o *Options) {
@@ -36,22 +36,22 @@ func TestValidate(t *testing.T) {
 		}, `user "a" has 65 patterns in resources, at most 64 are possible`},
 		{func(o *Options) { o.Users = []User{{Name: "a", Password: "x", Resources: []string{"b", ""}}} }, `user "a": a pattern in resources has 0 bytes, it must have 1 …`},
 		{func(o *Options) { o.Users = []User{{Name: "a", Password: strings.Repeat("x", 4096)}} }, `the name and the password of user "a" have 4097 bytes: AUTH takes 4096`},
-		{func(o *Options) { o.MaxClients = -1 }, "max_clients = -1 is outside 1 … 10000000"},
-		{func(o *Options) { o.IdleTimeout = -1 }, "idle_timeout = -1ns is outside 0s …"},
-		{func(o *Options) { o.CommandTimeout = time.Millisecond }, "command_timeout = 1ms is outside 100ms … 1h0m0s"},
-		{func(o *Options) { o.HandshakeTimeout = time.Hour }, "handshake_timeout = 1h0m0s is outside 10ms … 1m0s"},
-		{func(o *Options) { o.WriteTimeout = -1 }, "write_timeout = -1ns is outside"},
-		{func(o *Options) { o.PipelineMax = -1 }, "pipeline_max = -1 is outside"},
-		{func(o *Options) { o.OutputMax = 1 }, "output_max = 1 is outside 4096 …"},
-		{func(o *Options) { o.OutputTotal = 1 }, "output_total = 1 is outside 65536 …"},
-		{func(o *Options) { o.OutputTotal = 1 << 19 }, "output_max = 1048576 is above output_total = 524288"},
+		{func(o *Options) { o.MaxClients = -1 }, "MaxClients: -1 is outside 1 … 10000000"},
+		{func(o *Options) { o.IdleTimeout = -1 }, "IdleTimeout: -1ns is outside 0s …"},
+		{func(o *Options) { o.CommandTimeout = time.Millisecond }, "CommandTimeout: 1ms is outside 100ms … 1h"},
+		{func(o *Options) { o.HandshakeTimeout = time.Hour }, "HandshakeTimeout: 1h is outside 10ms … 1m"},
+		{func(o *Options) { o.WriteTimeout = -1 }, "WriteTimeout: -1ns is outside"},
+		{func(o *Options) { o.PipelineMax = -1 }, "PipelineMax: -1 is outside"},
+		{func(o *Options) { o.OutputMax = 1 }, "OutputMax: 1 is outside 4096 …"},
+		{func(o *Options) { o.OutputTotal = 1 }, "OutputTotal: 1 is outside 65536 …"},
+		{func(o *Options) { o.OutputTotal = 1 << 19 }, "OutputMax: 1048576 is above OutputTotal = 524288"},
 		{func(o *Options) { o.Users = []User{{Name: "a", Password: "x", MaxConnections: -1}} }, `user "a": max_connections = -1 is outside 0 …`},
 		{func(o *Options) { o.Users = []User{{Name: "a", Password: "x", MaxLocks: -1}} }, `user "a": max_locks = -1 is outside 0 …`},
 		{func(o *Options) { o.Users = []User{{Name: "a", Password: "x", MaxWaiters: -1}} }, `user "a": max_waiters = -1 is outside 0 …`},
 		{func(o *Options) { o.Users = []User{{Name: "a", Password: "x", MaxTTL: 25 * time.Hour}} }, `user "a": max_ttl = 25h0m0s is outside 0s …`},
-		{func(o *Options) { o.ArgsMax = 10 }, "args_max = 10 is outside 80 …"},
-		{func(o *Options) { o.BulkMax = 1 }, "bulk_max = 1 is outside 4096 …"},
-		{func(o *Options) { o.BulkMax = 2 << 20 }, "bulk_max = 2097152 is above command_max = 1048576"},
+		{func(o *Options) { o.ArgsMax = 10 }, "ArgsMax: 10 is outside 80 …"},
+		{func(o *Options) { o.BulkMax = 1 }, "BulkMax: 1 is outside 4096 …"},
+		{func(o *Options) { o.BulkMax = 2 << 20 }, "BulkMax: 2097152 is above CommandMax = 1048576"},
 	} {
 		opts := right
 		test.change(&opts)

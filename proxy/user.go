@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -32,6 +33,26 @@ type User struct {
 
 // resourcesMax bounds the patterns of one user: every command is compared with all of them.
 const resourcesMax = 64
+
+// validateUsers joins one error for each user with whom something is wrong.
+func validateUsers(users []User) error {
+	var errs []error
+	seen := make(map[string]bool, len(users))
+	for i, u := range users {
+		err := u.validate()
+		switch {
+		case u.Name == "":
+			err = fmt.Errorf("user %d has no name (the user of AUTH with a password alone is \"default\")", i+1)
+		case seen[u.Name]:
+			err = fmt.Errorf("user %q is named twice", u.Name)
+		}
+		if err != nil {
+			errs = append(errs, &redlock.OptionError{Option: "Users", Reason: err.Error()})
+		}
+		seen[u.Name] = true
+	}
+	return errors.Join(errs...)
+}
 
 // validate says what is wrong with the user, or nothing.
 func (u *User) validate() error {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"strings"
 	"time"
 )
 
@@ -130,102 +131,120 @@ func (o Options) withDefaults() Options {
 
 func (m Master) name() string { return cmp.Or(m.Name, m.Addr) }
 
-// Validate reports every setting that is out of bounds, and every pair of settings that contradict each other, by the
-// names they bear in config.toml. Zero values stand for their defaults. Open calls it.
+// OptionError says why an option cannot be used. Validate, here and in package proxy, joins one for each fault.
+type OptionError struct {
+	// Option is the field of Options, "MaxTTL" for example.
+	Option string
+	// Reason is what is wrong, with the values: "48h is outside 10ms … 24h".
+	Reason string
+	// Other is the field that Option contradicts, and Reason names it with its value. Empty: Option is wrong by itself.
+	Other string
+}
+
+func (e *OptionError) Error() string { return e.Option + ": " + e.Reason }
+
+// CheckBounds returns an *OptionError if the value of an option is below least or above most, else nil.
+func CheckBounds[T int | time.Duration](option string, value, least, most T) error {
+	if value >= least && value <= most {
+		return nil
+	}
+	return &OptionError{Option: option, Reason: fmt.Sprintf("%s is outside %s … %s", shortText(value), shortText(least), shortText(most))}
+}
+
+// shortText prints a value, and 1m where Duration.String prints 1m0s.
+func shortText(v any) string {
+	text := fmt.Sprint(v)
+	if _, ok := v.(time.Duration); ok && strings.HasSuffix(text, "m0s") {
+		text = strings.TrimSuffix(text, "0s")
+		if strings.HasSuffix(text, "h0m") {
+			text = strings.TrimSuffix(text, "0m")
+		}
+	}
+	return text
+}
+
+// Validate reports every option that is out of bounds, and every pair of options that contradict each other, as *OptionError.
+// Zero values stand for their defaults. Open calls it.
 func (o Options) Validate() error {
 	o = o.withDefaults()
-	var errs []error
-	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
-
-	if err := validateMasters(o.Masters); err != nil {
-		errs = append(errs, err)
+	errs := []error{
+		validateMasters(o.Masters),
+		CheckBounds("MasterTimeout", o.MasterTimeout, time.Millisecond, 10*time.Second),
+		CheckBounds("ConnectTimeout", o.ConnectTimeout, 10*time.Millisecond, time.Minute),
+		CheckBounds("ReconnectDelayMax", o.ReconnectDelayMax, 10*time.Millisecond, time.Minute),
+		CheckBounds("ClockStepMax", o.ClockStepMax, time.Millisecond, 10*time.Second),
+		CheckBounds("Heartbeat", o.Heartbeat, 10*time.Millisecond, 10*time.Second),
+		CheckBounds("MinTTL", o.MinTTL, time.Millisecond, 24*time.Hour),
+		CheckBounds("MaxTTL", o.MaxTTL, 10*time.Millisecond, 24*time.Hour),
+		CheckBounds("MaxHold", o.MaxHold, time.Second, 10*365*24*time.Hour),
+		CheckBounds("ClockSkewMax", o.ClockSkewMax, time.Millisecond, time.Hour),
+		CheckBounds("MaxWait", o.MaxWait, time.Millisecond, 24*time.Hour),
+		CheckBounds("RetryDelayMin", o.RetryDelayMin, time.Millisecond, time.Minute),
+		CheckBounds("RetryDelayMax", o.RetryDelayMax, time.Millisecond, time.Minute),
+		CheckBounds("MaxWaiters", o.MaxWaiters, 1, 10_000_000),
+		CheckBounds("MaxHandovers", o.MaxHandovers, 1, 1_000_000),
+		CheckBounds("FenceMarks", o.FenceMarks, 1, 100_000_000),
+		CheckBounds("QueueMax", o.QueueMax, 16, 1_000_000),
 	}
-	for _, d := range []struct {
-		name  string
-		value time.Duration
-		min   time.Duration
-		max   time.Duration
-	}{
-		{"master_timeout", o.MasterTimeout, time.Millisecond, 10 * time.Second},
-		{"connect_timeout", o.ConnectTimeout, 10 * time.Millisecond, time.Minute},
-		{"reconnect_delay_max", o.ReconnectDelayMax, 10 * time.Millisecond, time.Minute},
-		{"clock_step_max", o.ClockStepMax, time.Millisecond, 10 * time.Second},
-		{"heartbeat", o.Heartbeat, 10 * time.Millisecond, 10 * time.Second},
-		{"min_ttl", o.MinTTL, time.Millisecond, 24 * time.Hour},
-		{"max_ttl", o.MaxTTL, 10 * time.Millisecond, 24 * time.Hour},
-		{"max_hold", o.MaxHold, time.Second, 10 * 365 * 24 * time.Hour},
-		{"clock_skew_max", o.ClockSkewMax, time.Millisecond, time.Hour},
-		{"max_wait", o.MaxWait, time.Millisecond, 24 * time.Hour},
-		{"retry_delay_min", o.RetryDelayMin, time.Millisecond, time.Minute},
-		{"retry_delay_max", o.RetryDelayMax, time.Millisecond, time.Minute},
-	} {
-		if d.value < d.min || d.value > d.max {
-			bad("%s = %v is outside %v … %v", d.name, d.value, d.min, d.max)
+	bad := func(option, other, format string, args ...any) {
+		for i, arg := range args {
+			args[i] = shortText(arg)
 		}
+		errs = append(errs, &OptionError{option, fmt.Sprintf(format, args...), other})
 	}
 	if !(o.DriftFactor > 0 && o.DriftFactor <= 0.5) {
-		bad("drift_factor = %v is outside 0 … 0.5: it is the part of a TTL by which clocks may drift", o.DriftFactor)
+		bad("DriftFactor", "", "%v is outside 0 … 0.5: it is the part of a TTL by which clocks may drift", o.DriftFactor)
 	}
 	if o.MinTTL > o.MaxTTL {
-		bad("min_ttl = %v is above max_ttl = %v", o.MinTTL, o.MaxTTL)
+		bad("MinTTL", "MaxTTL", "%s is above MaxTTL = %s", o.MinTTL, o.MaxTTL)
 	}
-	if taken := driftOf(o.MinTTL, o.drift()); taken >= o.MinTTL {
-		bad("min_ttl = %v leaves nothing of a lock, for clocks may take %v of it: raise it above that, or lower clock_step_max = %v", o.MinTTL, taken, o.ClockStepMax)
+	if drift := driftOf(o.MinTTL, o.drift()); drift >= o.MinTTL {
+		bad("MinTTL", "ClockStepMax", "%s leaves nothing of a lock, for clocks may take %s of it: raise it above that, or lower ClockStepMax = %s", o.MinTTL, drift, o.ClockStepMax)
 	}
 	if o.MaxHold < o.MaxTTL {
-		bad("max_hold = %v is below max_ttl = %v", o.MaxHold, o.MaxTTL)
+		bad("MaxHold", "MaxTTL", "%s is below MaxTTL = %s", o.MaxHold, o.MaxTTL)
 	}
 	if o.RetryDelayMin > o.RetryDelayMax {
-		bad("retry_delay_min = %v is above retry_delay_max = %v", o.RetryDelayMin, o.RetryDelayMax)
+		bad("RetryDelayMin", "RetryDelayMax", "%s is above RetryDelayMax = %s", o.RetryDelayMin, o.RetryDelayMax)
 	}
 	if o.MasterTimeout > o.MaxTTL/2 {
-		bad("master_timeout = %v is not small against max_ttl = %v: a master that hangs would use up the lock", o.MasterTimeout, o.MaxTTL)
-	}
-	for _, n := range []struct {
-		name            string
-		value, min, max int
-	}{
-		{"max_waiters", o.MaxWaiters, 1, 10_000_000},
-		{"max_handovers", o.MaxHandovers, 1, 1_000_000},
-		{"fence_marks", o.FenceMarks, 1, 100_000_000},
-		{"queue_max", o.QueueMax, 16, 1_000_000},
-	} {
-		if n.value < n.min || n.value > n.max {
-			bad("%s = %d is outside %d … %d", n.name, n.value, n.min, n.max)
-		}
+		bad("MasterTimeout", "MaxTTL", "%s is not small against MaxTTL = %s: a master that hangs would use up the lock", o.MasterTimeout, o.MaxTTL)
 	}
 	return errors.Join(errs...)
 }
 
 func validateMasters(masters []Master) error {
 	n := len(masters)
+	bad := func(format string, args ...any) error {
+		return &OptionError{Option: "Masters", Reason: fmt.Sprintf(format, args...)}
+	}
 	switch {
 	case n == 0:
-		return errors.New("no masters are named")
+		return bad("no masters are named")
 	case n > MaxMasters:
-		return fmt.Errorf("%d masters are named, at most %d are possible", n, MaxMasters)
+		return bad("%d masters are named, at most %d are possible", n, MaxMasters)
 	case n%2 == 0:
-		return fmt.Errorf("%d masters tolerate no more failures than %d: name an odd number (5 is usual)", n, n-1)
+		return bad("%d masters tolerate no more failures than %d: name an odd number (5 is usual)", n, n-1)
 	}
 	seen, named := make(map[string]int, n), make(map[string]int, n)
 	for i, m := range masters {
 		if m.Addr == "" {
-			return fmt.Errorf("master %d has no address", i+1)
+			return bad("master %d has no address", i+1)
 		}
 		if m.Addr[0] != '/' && m.Dialer == nil {
 			if _, _, err := net.SplitHostPort(m.Addr); err != nil {
-				return fmt.Errorf("master %d: %w (host:port, or the path of a unix socket, is needed)", i+1, err)
+				return bad("master %d: %v (host:port, or the path of a unix socket, is needed)", i+1, err)
 			}
 		}
 		if m.DB < 0 {
-			return fmt.Errorf("master %s: database number %d is negative", m.Addr, m.DB)
+			return bad("master %s: database number %d is negative", m.Addr, m.DB)
 		}
 		if first, twice := seen[m.Addr]; twice {
-			return fmt.Errorf("master %s is named twice, as number %d and %d: each vote must come from a master of its own", m.Addr, first, i+1)
+			return bad("%s is named twice, as number %d and %d: each vote must come from a master of its own", m.Addr, first, i+1)
 		}
 		seen[m.Addr] = i + 1
 		if first, twice := named[m.name()]; twice {
-			return fmt.Errorf("masters %d and %d have the same name, %s", first, i+1, m.name())
+			return bad("masters %d and %d have the same name, %s", first, i+1, m.name())
 		}
 		named[m.name()] = i + 1
 	}

@@ -236,27 +236,29 @@ func (c *config) resolveMasters() error {
 		m := redlock.Master{Addr: e.addr, Name: e.name, Username: a.username, DB: a.db}
 		m.Password, m.TLS, err = c.open(a, host)
 		for _, err := range flatten(err) {
-			if e.table == nil {
-				add(c.annotate(err, "master", "masters"))
-			} else {
-				add(c.errorAt(name, err))
+			fault := err.(*partError)
+			at := "master." + fault.part
+			if _, own := e.table[fault.part]; own {
+				at = name + "." + fault.part
 			}
+			add(c.errorAt(at, fault.err))
 		}
 		c.engine.Masters = append(c.engine.Masters, m)
 	}
 	return errors.Join(errs...)
 }
 
-// open reads the files that a names: the password, and what TLS needs to reach host.
+// open reads the files that a names: the password, and what TLS needs to reach host. Its errors are of type *partError, with the
+// name of the field.
 func (c *config) open(a access, host string) (password string, t *tls.Config, err error) {
 	var errs []error
 	password = a.password
 	if a.passwordFile != "" {
 		if password, err = c.readSecret(a.passwordFile); err != nil {
-			errs = append(errs, fmt.Errorf("password_file: %w", err))
+			errs = append(errs, &partError{"password_file", err})
 		}
 	} else if a.username != "" && password == "" {
-		errs = append(errs, fmt.Errorf("username %q has no password", a.username))
+		errs = append(errs, &partError{"username", fmt.Errorf("user %q has no password", a.username)})
 	}
 	if t, err = c.masterTLS(&a, host); err != nil {
 		errs = append(errs, err)
@@ -313,7 +315,7 @@ func (c *config) masterTLS(a *access, host string) (*tls.Config, error) {
 	t := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: a.tlsServerName}
 	if t.ServerName == "" {
 		if t.ServerName = host; host == "" {
-			return nil, errors.New("tls_server_name is needed: an address that is a path names no host to compare the certificate with")
+			return nil, &partError{"tls", errors.New("tls_server_name is needed: an address that is a path names no host to compare the certificate with")}
 		}
 	}
 	var errs []error
@@ -321,7 +323,7 @@ func (c *config) masterTLS(a *access, host string) (*tls.Config, error) {
 	if a.tlsCA != "" {
 		// Not read again: TLS asks nobody for the authorities of a server, and they live for years.
 		if t.RootCAs, err = readAuthorities(a.tlsCA); err != nil {
-			errs = append(errs, fmt.Errorf("tls_ca: %w", err))
+			errs = append(errs, &partError{"tls_ca", err})
 		}
 	}
 	switch pair, err := c.keyPair(a.tlsCert, a.tlsKey); {
@@ -339,7 +341,7 @@ func (c *config) masterTLS(a *access, host string) (*tls.Config, error) {
 func (a *access) unusedTLS() error {
 	for _, s := range a.settings() {
 		if strings.HasPrefix(s.name, "tls_") && s.value.String() != `""` {
-			return fmt.Errorf("%s is given, but tls is not true: the connections would not be encrypted", s.name)
+			return &partError{s.name, errors.New("tls is not true: the connections would not be encrypted")}
 		}
 	}
 	return nil

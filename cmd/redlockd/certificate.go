@@ -148,8 +148,10 @@ func (c *config) keyPair(cert, key string) (*renewable[tls.Certificate], error) 
 	switch {
 	case cert == "" && key == "":
 		return nil, nil
-	case cert == "" || key == "":
-		return nil, errors.New("tls_cert and tls_key belong together: one of them is missing")
+	case key == "":
+		return nil, &partError{"tls_cert", errors.New("tls_key is missing: they belong together")}
+	case cert == "":
+		return nil, &partError{"tls_key", errors.New("tls_cert is missing: they belong together")}
 	}
 	for _, pair := range c.keyPairs {
 		if slices.Equal(pair.files, []string{cert, key}) {
@@ -159,15 +161,15 @@ func (c *config) keyPair(cert, key string) (*renewable[tls.Certificate], error) 
 	read := func() (*tls.Certificate, error) {
 		certText, err := readPEM(cert)
 		if err != nil {
-			return nil, fmt.Errorf("tls_cert: %w", err)
+			return nil, &partError{"tls_cert", err}
 		}
 		keyText, err := readPEM(key)
 		if err != nil {
-			return nil, fmt.Errorf("tls_key: %w", err)
+			return nil, &partError{"tls_key", err}
 		}
 		pair, err := tls.X509KeyPair(certText, keyText)
 		if err != nil {
-			return nil, fmt.Errorf("tls_cert %s with tls_key %s: %w", cert, key, err)
+			return nil, &partError{"tls_cert", fmt.Errorf("%s with tls_key %s: %w", cert, key, err)}
 		}
 		return &pair, nil
 	}

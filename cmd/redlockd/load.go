@@ -5,6 +5,7 @@ import (
 	"flag"
 	"fmt"
 	"net"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -154,26 +155,29 @@ func (c *config) resolve() error {
 		errs = append(errs, c.errorAt("server.drain_timeout", fmt.Errorf("%s is outside 1ms … 1h", formatDuration(c.drainTimeout))))
 	}
 	var err error
-	if c.front.TLSConfig, err = c.frontTLS(); err != nil {
-		errs = append(errs, c.annotate(err, "server", "server.tls_cert"))
+	c.front.TLSConfig, err = c.frontTLS()
+	for _, e := range flatten(err) {
+		fault := e.(*partError)
+		errs = append(errs, c.errorAt("server."+fault.part, fault.err))
 	}
 	errs = append(errs, c.chooseSharedPassword())
 	mastersErr := c.resolveMasters()
 	errs = append(errs, mastersErr, c.resolveUsers())
 
-	engine := c.engine
-	if mastersErr != nil || len(engine.Masters) == 0 {
+	masters := c.engine.Masters
+	if mastersErr != nil || len(masters) == 0 {
 		// Faults of the masters have been told; none means the embedded ones, which are known to be right.
-		engine.Masters = []redlock.Master{{Addr: "embedded:0"}}
+		c.engine.Masters = []redlock.Master{{Addr: "embedded:0"}}
 	}
-	errs = append(errs, c.annotate(engine.Validate(), "", "masters"))
-	if ttl := c.front.DefaultTTL; ttl != 0 && (ttl < engine.MinTTL || ttl > engine.MaxTTL) {
+	errs = append(errs, c.optionErrors(&c.engine, c.engine.Validate(), "masters"))
+	c.engine.Masters = masters
+	if ttl := c.front.DefaultTTL; ttl != 0 && (ttl < c.engine.MinTTL || ttl > c.engine.MaxTTL) {
 		errs = append(errs, c.errorAt("compat.default_ttl", fmt.Errorf("%s is not from min_ttl = %s to max_ttl = %s",
-			formatDuration(ttl), formatDuration(engine.MinTTL), formatDuration(engine.MaxTTL))))
+			formatDuration(ttl), formatDuration(c.engine.MinTTL), formatDuration(c.engine.MaxTTL))))
 	}
-	front := c.front
-	front.Engine = new(redlock.Client) // is made later; here only the settings are looked at
-	errs = append(errs, c.annotate(front.Validate(), "server", "auth.users"))
+	c.front.Engine = new(redlock.Client) // is made later; here only the settings are looked at
+	errs = append(errs, c.optionErrors(&c.front, c.front.Validate(), "auth.users"))
+	c.front.Engine = nil
 	return errors.Join(errs...)
 }
 
@@ -250,67 +254,34 @@ func (c *config) errorAt(name string, err error) error {
 	}
 }
 
-// annotate adds to each error of a package below where the settings that it names have their values from. Group is
-// where a key is looked for that stands in several; an error that names none that somebody chose is about other.
-func (c *config) annotate(err error, group, other string) error {
+// optionErrors says of each *redlock.OptionError where the settings that it is about have their values from. Options points to the
+// options that were validated; list is the setting for a field that is made of a list.
+func (c *config) optionErrors(options any, err error, list string) error {
 	var errs []error
 	for _, e := range flatten(err) {
-		var named []*setting
-		text := keyWord.ReplaceAllStringFunc(e.Error(), func(match string) string {
-			word := strings.TrimLeft(match, " (")
-			s := c.byWord(group, word)
-			if s == nil || slices.Contains(named, s) {
-				return match
-			}
-			named = append(named, s)
-			return strings.TrimSuffix(match, word) + s.name
-		})
-		text = durationWord.ReplaceAllStringFunc(text, func(word string) string {
-			if d, err := time.ParseDuration(word); err == nil {
-				return formatDuration(d)
-			}
-			return word
-		})
-		if chosen := func(s *setting) bool { return s.source.kind != fromDefault }; slices.ContainsFunc(named, chosen) {
-			errs = append(errs, errors.New(place(named, text)))
-		} else {
-			errs = append(errs, c.errorAt(other, errors.New(text)))
+		fault := e.(*redlock.OptionError)
+		name, reason := list, fault.Reason
+		if s := c.settingOf(options, fault.Option); s != nil {
+			name = s.name
 		}
+		if other := c.settingOf(options, fault.Other); other != nil {
+			reason = fmt.Sprintf("%s (%s: %s)", strings.ReplaceAll(reason, fault.Other, other.name), other.name, other.source.where)
+		}
+		errs = append(errs, c.errorAt(name, errors.New(reason)))
 	}
 	return errors.Join(errs...)
 }
 
-// durationWord is a duration as Go prints it.
-var durationWord = regexp.MustCompile(`\d[0-9.hmsnµ]*s\b`)
-
-// keyWord is a word that can be the key of a setting: one with underscores, not in a path, or the first of an error.
-var keyWord = regexp.MustCompile(`^[a-z_]+\b|[ (][a-z]+(_[a-z]+)+\b`)
-
-// byWord finds the setting that a package below calls word: its key, or its group and key ("master_timeout").
-func (c *config) byWord(group, word string) *setting {
-	if s := c.find(join(group, word)); s != nil {
-		return s
+// settingOf finds the setting whose value is this field of options; nil: there is none.
+func (c *config) settingOf(options any, field string) *setting {
+	f := reflect.ValueOf(options).Elem().FieldByName(field)
+	if !f.IsValid() {
+		return nil
 	}
 	for _, s := range c.settings {
-		if s.key() == word || strings.ReplaceAll(s.name, ".", "_") == word {
+		if v, ok := s.value.(interface{ at() any }); ok && v.at() == f.Addr().Interface() {
 			return s
 		}
 	}
 	return nil
-}
-
-// place puts the source of the first setting that somebody chose in front of the text, and those of the others behind.
-func place(named []*setting, text string) string {
-	first := slices.IndexFunc(named, func(s *setting) bool { return s.source.kind != fromDefault })
-	var others []string
-	for i, s := range named {
-		if i != first {
-			others = append(others, s.name+": "+s.source.where)
-		}
-	}
-	text = named[first].source.where + ": " + text
-	if len(others) > 0 {
-		text += " (" + strings.Join(others, ", ") + ")"
-	}
-	return text
 }

@@ -110,9 +110,9 @@ func TestMistakesInTheFile(t *testing.T) {
 		},
 		{
 			"[locks]\nmax_ttl = \"-5s\"\n",
-			"config.toml:2: locks.max_ttl = -5s is outside 10ms … 24h" + "\n" +
-				"config.toml:2: locks.min_ttl = 20ms is above locks.max_ttl = -5s (locks.min_ttl: default)" + "\n" +
-				"config.toml:2: master.timeout = 50ms is not small against locks.max_ttl = -5s: a master that hangs would use up the lock (master.timeout: default)",
+			"config.toml:2: locks.max_ttl: -5s is outside 10ms … 24h" + "\n" +
+				"locks.min_ttl: 20ms is above locks.max_ttl = -5s (locks.max_ttl: config.toml:2)" + "\n" +
+				"master.timeout: 50ms is not small against locks.max_ttl = -5s: a master that hangs would use up the lock (locks.max_ttl: config.toml:2)",
 		},
 		{
 			"[http]\nlisten = \"9121\"\n",
@@ -128,7 +128,7 @@ func TestMistakesInTheFile(t *testing.T) {
 		},
 		{
 			"[server]\nmax_clients = -1\n",
-			"config.toml:2: server.max_clients = -1 is outside 1 … 10000000",
+			"config.toml:2: server.max_clients: -1 is outside 1 … 10000000",
 		},
 		{
 			"[server]\nmax_clients = 1.5\n",
@@ -140,11 +140,11 @@ func TestMistakesInTheFile(t *testing.T) {
 		},
 		{
 			"[locks]\ndrift_factor = nan\n",
-			"config.toml:2: locks.drift_factor = NaN is outside 0 … 0.5: it is the part of a TTL by which clocks may drift",
+			"config.toml:2: locks.drift_factor: NaN is outside 0 … 0.5: it is the part of a TTL by which clocks may drift",
 		},
 		{
 			"[locks]\ndrift_factor = 0.6\n",
-			"config.toml:2: locks.drift_factor = 0.6 is outside 0 … 0.5: it is the part of a TTL by which clocks may drift",
+			"config.toml:2: locks.drift_factor: 0.6 is outside 0 … 0.5: it is the part of a TTL by which clocks may drift",
 		},
 		{
 			"[log]\nlevel = \"loud\"\nformat = \"jsn\"\n",
@@ -209,23 +209,23 @@ func TestMistakesInTheFile(t *testing.T) {
 			"masters = [\"a:1\",\"b:1\",\"c:1\"]\n[master]\npassword_file = \"q\"\ntls=true\ntls_ca=\"nope\"\ntls_cert=\"only\"\n",
 			"config.toml:3: master.password_file: open q: no such file or directory" + "\n" +
 				"config.toml:5: master.tls_ca: open nope: no such file or directory" + "\n" +
-				"config.toml:6: master.tls_cert and master.tls_key belong together: one of them is missing (master.tls_key: default)",
+				"config.toml:6: master.tls_cert: tls_key is missing: they belong together",
 		},
 		{
 			"masters = [\"a:1\"]\n[master]\nusername = \"u\"\n",
-			`config.toml:3: master.username "u" has no password`,
+			`config.toml:3: master.username: user "u" has no password`,
 		},
 		{
 			"masters = [\"a:1\"]\n[master]\ntls_ca = \"u\"\n",
-			"config.toml:3: master.tls_ca is given, but tls is not true: the connections would not be encrypted",
+			"config.toml:3: master.tls_ca: tls is not true: the connections would not be encrypted",
 		},
 		{
 			"masters = [\"/s\"]\n[master]\ntls = true\n",
-			"config.toml:1: masters: master.tls_server_name is needed: an address that is a path names no host to compare the certificate with",
+			"config.toml:3: master.tls: tls_server_name is needed: an address that is a path names no host to compare the certificate with",
 		},
 		{
 			"[[masters]]\naddr=\"a:1\"\nname=\"x\"\n[[masters]]\naddr=\"b:1\"\nname=\"x\"\n[[masters]]\naddr=\"c:1\"\n",
-			"config.toml:1: masters 1 and 2 have the same name, x",
+			"config.toml:1: masters: masters 1 and 2 have the same name, x",
 		},
 		{
 			"[master]\npassword = 5\n",
@@ -233,11 +233,11 @@ func TestMistakesInTheFile(t *testing.T) {
 		},
 		{
 			"[locks]\nmin_ttl = \"50s\"\nmax_ttl = \"40s\"\n",
-			"config.toml:2: locks.min_ttl = 50s is above locks.max_ttl = 40s (locks.max_ttl: config.toml:3)",
+			"config.toml:2: locks.min_ttl: 50s is above locks.max_ttl = 40s (locks.max_ttl: config.toml:3)",
 		},
 		{
 			"[locks]\nmin_ttl = \"5m\"\n",
-			"config.toml:2: locks.min_ttl = 5m is above locks.max_ttl = 1m (locks.max_ttl: default)",
+			"config.toml:2: locks.min_ttl: 5m is above locks.max_ttl = 1m (locks.max_ttl: default)",
 		},
 		{
 			"[compat]\ndefault_ttl = \"2m\"\n",
@@ -245,12 +245,12 @@ func TestMistakesInTheFile(t *testing.T) {
 		},
 		{
 			"[master]\ntimeout = \"40s\"\n",
-			"config.toml:2: master.timeout = 40s is outside 1ms … 10s" + "\n" +
-				"config.toml:2: master.timeout = 40s is not small against locks.max_ttl = 1m: a master that hangs would use up the lock (locks.max_ttl: default)",
+			"config.toml:2: master.timeout: 40s is outside 1ms … 10s" + "\n" +
+				"config.toml:2: master.timeout: 40s is not small against locks.max_ttl = 1m: a master that hangs would use up the lock (locks.max_ttl: default)",
 		},
 		{
 			"[server]\nbulk_max = 2000000\n",
-			"config.toml:2: server.bulk_max = 2000000 is above server.command_max = 1048576 (server.command_max: default)",
+			"config.toml:2: server.bulk_max: 2000000 is above server.command_max = 1048576 (server.command_max: default)",
 		},
 		{
 			"[server]\ndrain_timeout = \"2h\"\n",
@@ -258,7 +258,7 @@ func TestMistakesInTheFile(t *testing.T) {
 		},
 		{
 			"[server]\ntls_cert = \"/nope\"\n",
-			"config.toml:2: server.tls_cert and server.tls_key belong together: one of them is missing (server.tls_key: default)",
+			"config.toml:2: server.tls_cert: tls_key is missing: they belong together",
 		},
 		{
 			"[server]\ntls_cert = \"/nope\"\ntls_key = \"/nope\"\n",
@@ -266,11 +266,11 @@ func TestMistakesInTheFile(t *testing.T) {
 		},
 		{
 			"[server]\ntls_client_ca = \"/nope\"\n",
-			"config.toml:2: server.tls_client_ca needs server.tls_cert and server.tls_key: without them the server speaks no TLS (server.tls_cert: default, server.tls_key: default)",
+			"config.toml:2: server.tls_client_ca: tls_cert and tls_key are needed too: without them the server speaks no TLS",
 		},
 		{
 			"[master]\nheartbeat = \"1h\"\n",
-			"config.toml:2: master.heartbeat = 1h is outside 10ms … 10s",
+			"config.toml:2: master.heartbeat: 1h is outside 10ms … 10s",
 		},
 		{
 			"[auth]\nusers = [{name = \"a\"}]\n",
@@ -450,7 +450,7 @@ func TestMistakesOnTheCommandLine(t *testing.T) {
 		{"", []string{"REDLOCKD_CONFIG=nowhere.toml"}, "the configuration file nowhere.toml cannot be read: no such file or directory"},
 		{"--config two.toml", nil, "two.toml:1: masters: 2 masters tolerate no more failures than 1: name an odd number (5 is usual)"},
 		{"--max-ttl 60", nil, `--max-ttl: "60" is no duration: a number with a unit is needed, such as 50ms, 30s or 1h30m`},
-		{"--max-ttl 48h", nil, "--max-ttl: locks.max_ttl = 48h is outside 10ms … 24h\n--max-ttl: locks.max_hold = 24h is below locks.max_ttl = 48h (locks.max_hold: default)"},
+		{"--max-ttl 48h", nil, "--max-ttl: 48h is outside 10ms … 24h\nlocks.max_hold: 24h is below locks.max_ttl = 48h (locks.max_ttl: --max-ttl)"},
 		{"--max-clients lots", nil, `--max-clients: "lots" is no whole number`},
 		{"--log-level inof", nil, `--log-level: "inof" is none of debug, info, warn, error (did you mean info?)`},
 		{"--versoin", nil, "unknown flag --versoin (did you mean --version?); redlockd serve --help lists the flags"},
@@ -464,7 +464,7 @@ func TestMistakesOnTheCommandLine(t *testing.T) {
 		{"--masters http://u:" + secret + "@a:1", nil, `--masters: "http" is no scheme of a master: ` + urlForm},
 		{"--masters redis://u:x," + secret + "@a:1", nil, "--masters: a URL cannot be read: " + urlForm},
 		{"--masters b:1,u:" + secret + "@a:1", nil, "--masters: an address has no @; of a URL, " + urlForm + ", and a comma %2C"},
-		{"--masters redis://u@a:1", nil, `--masters: username "u" has no password`},
+		{"--masters redis://u@a:1", nil, `--masters: user "u" has no password`},
 		{"--masters a:1,,b:1", nil, `--masters: an address is missing in "a:1,,b:1"`},
 		{"--masters a:1,b:1,a:1", nil, "--masters: a:1 is named twice, as number 1 and 3: each vote must come from a master of its own"},
 		{"--masters a,b:1,c:x", nil, "--masters: \"a\" is no address: host:port is needed, or the path of a unix socket\n--masters: \"x\" is no port: a number up to 65535 is needed"},

@@ -3,7 +3,6 @@ package main
 import (
 	"crypto/tls"
 	"errors"
-	"fmt"
 	"time"
 )
 
@@ -17,7 +16,7 @@ func (c *config) frontTLS() (*tls.Config, error) {
 		return nil, nil
 	}
 	if s.cert == "" && s.key == "" {
-		return nil, errors.New("tls_client_ca needs tls_cert and tls_key: without them the server speaks no TLS")
+		return nil, &partError{"tls_client_ca", errors.New("tls_cert and tls_key are needed too: without them the server speaks no TLS")}
 	}
 	t := &tls.Config{MinVersion: tls.VersionTLS12}
 	var errs []error
@@ -36,7 +35,7 @@ func (c *config) frontTLS() (*tls.Config, error) {
 	if s.clientCA != "" {
 		clientCAs, err := c.authorities(s.clientCA)
 		if err != nil {
-			errs = append(errs, fmt.Errorf("tls_client_ca: %w", err))
+			errs = append(errs, &partError{"tls_client_ca", err})
 		} else {
 			t.ClientAuth = tls.RequireAndVerifyClientCert
 			t.ClientCAs = clientCAs.get()

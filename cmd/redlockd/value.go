@@ -49,6 +49,9 @@ func (s *scalar[T]) set(v T, err error) error {
 	return err
 }
 
+// at is the place of the value.
+func (s *scalar[T]) at() any { return s.place }
+
 func (s *scalar[T]) setText(text string) error { return s.set(s.fromText(text)) }
 func (s *scalar[T]) setTOML(v any) error       { return s.set(s.fromTOML(v)) }
 func (s *scalar[T]) String() string            { return s.format(*s.place) }
@@ -194,6 +197,8 @@ func formatDuration(d time.Duration) string {
 
 // nameList is a list of names: with commas between them in a variable.
 type nameList struct{ place *[]string }
+
+func (l *nameList) at() any { return l.place }
 
 func (l *nameList) setText(text string) error {
 	var names []any
