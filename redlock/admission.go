@@ -181,16 +181,14 @@ func costOf(keys, bytes int) int { return keys + bytes/costBytes }
 // costBytes is how many bytes cost as much as another key.
 const costBytes = 256
 
-// costs is what the round's command costs.
-func (r *round) costs() int {
-	keys, bytes := len(r.keys), len(r.token)
-	for _, key := range r.keys {
-		bytes += len(key)
-	}
-	if r.commit != nil {
-		bytes += changesBytes(r.commit.changes)
-	}
-	return costOf(keys, bytes)
+// costOfKeys is what a command costs that names the keys and the token.
+func (r *round) costOfKeys() int {
+	return costOf(len(r.keys), stringsBytes(r.keys)+len(r.token))
+}
+
+// costOfCommit is what a command costs that names also the values of a commit's changes.
+func (r *round) costOfCommit() int {
+	return costOf(len(r.keys), stringsBytes(r.keys)+len(r.token)+changesBytes(r.commit.changes))
 }
 
 // stringsBytes is how many bytes the strings have.

@@ -58,7 +58,7 @@ var benchVerbs = []struct {
 	{"release", []verb{verbRelease}},
 	{"SET+release", []verb{verbSet, verbRelease}},
 	{"extend", []verb{verbExtend}},
-	{"read", []verb{verbRead}},
+	{"read", []verb{verbInspect}},
 }
 
 // BenchmarkEncode is the commands of a batch, from rounds to bytes.
@@ -66,7 +66,7 @@ func BenchmarkEncode(b *testing.B) {
 	for _, bm := range benchVerbs {
 		for _, n := range []int{1, 64} {
 			b.Run("rounds="+bm.name+"/n="+strconv.Itoa(n), func(b *testing.B) {
-				batch := newBatch(&lane{}, &link{})
+				batch := newBatch(&lane{client: &Client{}}, &link{})
 				batch.rounds = benchRounds(n, bm.verbs...)
 				b.ReportAllocs()
 				for b.Loop() {

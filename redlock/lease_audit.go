@@ -30,7 +30,7 @@ func (c *Client) audit(d *deferred) {
 		if lease.lost || d.now.Add(auditMinAlive).After(lease.validUntil) || d.now.Sub(lease.start) < auditMinAlive {
 			continue
 		}
-		r := &round{verb: verbRead, audit: true, op: &Op{lease: lease}, start: d.now, answers: make([]answer, n)}
+		r := &round{verb: verbAudit, op: &Op{lease: lease}, start: d.now, answers: make([]answer, n)}
 		r.setKeys(lease.keys[0])
 		c.stats.Audits++
 		c.launchLocked(r, allMasters(n), d)
@@ -46,7 +46,7 @@ func (c *Client) audit(d *deferred) {
 const lostToDo = "find out which masters were restarted or flushed, or who deletes keys there; its holder learns of it with EXTEND"
 
 // auditDecided judges what the masters answered about a lease: it is lost when those without the token leave no quorum with it.
-func (c *Client) auditDecided(r *round, v votes) {
+func (c *Client) auditDecided(r *round, _ outcome, v votes, _ *deferred) {
 	n := len(c.lanes)
 	lease, gone := r.op.lease, 0
 	for i := range n {

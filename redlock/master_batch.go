@@ -119,7 +119,9 @@ func (b *batch) hear() error {
 	}
 	if !b.found.counts {
 		for i, r := range b.rounds {
-			b.votes[i] = b.votes[i].uncounted(r.verb)
+			if uncounted := verbs[r.verb].uncounted; uncounted != nil {
+				b.votes[i] = uncounted(b.votes[i])
+			}
 		}
 	}
 	return err
@@ -160,7 +162,8 @@ func (b *batch) begin() {
 // whose key an earlier round of the segment touches must not enter it: it would overtake that round.
 func (b *batch) add(i int32) {
 	r := b.rounds[i]
-	if r.verb == verbRelease {
+	release := verbs[r.verb].release
+	if release {
 		for _, key := range r.keys {
 			if b.touched.has(key) { //mutant:a-release-overtakes
 				b.emit()
@@ -171,7 +174,7 @@ func (b *batch) add(i int32) {
 	for _, key := range r.keys {
 		b.touched.add(key)
 	}
-	if r.verb == verbRelease && len(r.keys) == 1 && b.link.compareAndDelete == scriptOnly {
+	if release && len(r.keys) == 1 && b.link.compareAndDelete == scriptOnly {
 		b.releases = append(b.releases, i)
 	} else {
 		b.others = append(b.others, i)
@@ -194,7 +197,7 @@ func (b *batch) emit() {
 			b.unmarked++
 		}
 		b.commands = append(b.commands, command{round: i})
-		b.single(b.rounds[i])
+		verbs[b.rounds[i].verb].write(b, b.rounds[i])
 	}
 	b.releases, b.others = b.releases[:0], b.others[:0]
 	b.touched.reset()
@@ -215,132 +218,6 @@ func (b *batch) fold(releases []int32) {
 	}
 	for _, i := range releases {
 		w.bulk(b.rounds[i].token)
-	}
-}
-
-func (b *batch) single(r *round) {
-	w := b.wire
-	switch r.verb {
-	case verbSet:
-		w.out = append(w.out, "*6\r\n$3\r\nset\r\n"...)
-		w.bulk(r.keys[0])
-		w.bulk(r.token)
-		w.out = append(w.out, "$2\r\nnx\r\n$2\r\npx\r\n"...)
-		w.number(r.ttlMs)
-	case verbRead:
-		if r.probe && b.lane.tracks() {
-			w.array(3)
-			w.bulk("client")
-			w.bulk("caching")
-			w.bulk("yes")
-			b.commands[len(b.commands)-1].arms = true
-		}
-		w.array(2)
-		w.bulk("get")
-		w.bulk(r.keys[0])
-		w.array(2)
-		w.bulk("pttl")
-		w.bulk(r.keys[0])
-		w.array(3)
-		w.bulk("zscore")
-		w.bulk(marksKey)
-		w.bulk(r.keys[0])
-	case verbUndo:
-		b.undo(r)
-	case verbCommit, verbForget:
-		b.script(scriptCommit, 0, len(r.keys), 5*len(r.keys))
-		b.commit(r)
-	case verbStates:
-		b.script(scriptStates, 0, len(r.keys), 0)
-		for _, key := range r.keys {
-			w.bulk(key)
-		}
-	case verbShare:
-		w.array(5)
-		w.bulk("set")
-		w.bulk(r.keys[0])
-		w.bulk(r.token)
-		w.bulk("px")
-		w.number(r.ttlMs)
-	case verbPublish:
-		w.array(3)
-		w.bulk("publish")
-		w.bulk(r.keys[0])
-		w.bulk(r.token)
-	case verbFence:
-		b.script(scriptFence, 2, len(r.keys), 5+min(len(r.reservation()), 1))
-		w.bulk(marksKey)
-		w.bulk(floorKey)
-		b.holder(r)
-		w.number(r.fence)
-		w.number(int64(b.lane.client.opts.FenceMarks))
-		w.number(b.lane.client.longestMs)
-		b.reservation(r)
-	case verbAcquire:
-		b.script(scriptAcquire, 0, len(r.keys), 3+min(len(r.reservation()), 1))
-		b.holder(r)
-		w.number(b.lane.client.longestMs)
-		b.reservation(r)
-	case verbExtend:
-		b.script(scriptExtend, 0, len(r.keys), 3)
-		b.holder(r)
-		w.number(b.lane.client.longestMs)
-	case verbRelease:
-		switch native := b.link.compareAndDelete; {
-		case len(r.keys) > 1 || native == scriptOnly:
-			b.script(scriptRelinquish, 0, len(r.keys), 2)
-			b.holder(r)
-		case native == delex:
-			w.array(4)
-			w.bulk("delex")
-			w.bulk(r.keys[0])
-			w.bulk("ifeq")
-			w.bulk(r.token)
-		default:
-			w.array(3)
-			w.bulk("delifeq")
-			w.bulk(r.keys[0])
-			w.bulk(r.token)
-		}
-	}
-}
-
-// script begins a call with so many keys of ours, resources, and arguments.
-func (b *batch) script(s script, ours, resources, args int) {
-	b.wire.array(3 + ours + resources + args)
-	b.wire.bulk("evalsha")
-	b.wire.bulk(s.sha)
-	b.wire.number(int64(ours + resources))
-}
-
-// holder adds the resources, the token and the TTL of a script call.
-func (b *batch) holder(r *round) {
-	for _, key := range r.keys {
-		b.wire.bulk(key)
-	}
-	b.wire.bulk(r.token)
-	b.wire.number(r.ttlMs)
-}
-
-// reservation adds the token of the reservation whose place an acquisition takes, where there is one.
-func (b *batch) reservation(r *round) {
-	if token := r.reservation(); token != "" {
-		b.wire.bulk(token)
-	}
-}
-
-// commit adds the keys and the arguments of scriptCommit.
-func (b *batch) commit(r *round) {
-	for _, key := range r.keys {
-		b.wire.bulk(key)
-	}
-	for i := range r.commit.changes {
-		ch := &r.commit.changes[i]
-		b.wire.number(int64(ch.Was))
-		b.wire.bulk(ch.Value)
-		b.wire.number(int64(ch.Do))
-		b.wire.bulk(ch.NewValue)
-		b.wire.number(paddedTTL(ch.TTL, b.lane.client.drift).Milliseconds())
 	}
 }
 

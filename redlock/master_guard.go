@@ -199,26 +199,6 @@ const refusedPrefix = "refused: "
 
 func (e *refusedError) Error() string { return refusedPrefix + e.reason }
 
-// uncounted is what is left of a vote that does not count: a key that may be there must still be removed when the round
-// fails. A release did what it did, whatever the master has forgotten.
-func (v vote) uncounted(of verb) vote { //mutant:votes-counted-in-quarantine
-	switch of {
-	case verbRelease, verbForget, verbRead, verbUndo:
-		return v
-	case verbStates:
-		return voteAbstained
-	}
-	switch v {
-	case voteGranted, voteMine:
-		return voteDone //mutant:refill-counted
-	case voteAbsent:
-		return voteHole
-	case voteDenied, voteStale:
-		return voteAbstained
-	}
-	return v
-}
-
 // attest finds out under which epoch the master runs: admitted, quarantined, or neither, and then quarantines it.
 func (l *lane) attest(ctx context.Context, link *link, doubt string, step time.Duration) error {
 	// Others may exchange the value at the same time; every exchange makes it more settled.

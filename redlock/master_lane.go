@@ -97,7 +97,7 @@ func (l *lane) push(r *round) (taken, full bool) {
 	case !l.up:
 		l.keepReleaseLocked(r)
 		return false, false
-	case (len(l.queue) >= queueMax || l.queueCost >= 4*queueMax) && r.verb != verbRelease && r.verb != verbUndo: //mutant:releases-shed
+	case (len(l.queue) >= queueMax || l.queueCost >= 4*queueMax) && !verbs[r.verb].neverShed: //mutant:releases-shed
 		l.shed++
 		l.err, l.erred = errQueueFull, r.start
 		return false, true

@@ -103,7 +103,7 @@ var mutants = []mutant{
 	{"timer-of-the-first-episode", instead(`if time.Since(l.guard.until) > 0 { STMT }`), "TestSecondEpisode"},
 	{"epoch-not-compared", without(2), "TestForgetfulMasterHasNoVote"},
 	{"votes-counted-in-quarantine", doInside(`return v`), "TestForgetfulMasterHasNoVote"},
-	{"refill-counted", doBefore(`if of == verbExtend { return v }`), "TestExtendDoesNotCountAQuarantinedMaster"},
+	{"extension-counted-in-quarantine", replace(`vote.uncounted`, `pick[func(vote) vote](MUTANT, nil, vote.uncounted)`), "TestExtendDoesNotCountAQuarantinedMaster"},
 	{"configuration-not-compared", never, "TestDisagreement"},
 	{"step-forward-not-seen", never, "TestForgetfulMasterHasNoVote"},
 	{"step-backward-not-seen", never, "TestStepIsCaughtWithTheVote"},

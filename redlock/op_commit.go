@@ -84,8 +84,6 @@ func paddedTTL(ttl time.Duration, d drift) time.Duration {
 
 // commit is what a round of changes is about.
 type commit struct {
-	kind commitKind
-
 	// Guarded by Client.mu.
 	decided bool
 	done    bool // a quorum did it, in time
@@ -97,48 +95,32 @@ type commit struct {
 	born    time.Time     // first grant of what is prolonged or rotated; zero: not known
 }
 
-// commitKind says by which rule a commit is decided.
-type commitKind uint8
-
-const (
-	// commitAcquire: all guards are WasAbsent, so it is decided as a LOCK is.
-	commitAcquire commitKind = iota
-	// commitReplace: it changes what somebody holds. Not done is known only when no quorum can have what it was to change.
-	commitReplace
-	// commitExtend: it only prolongs, or only compares. The rule is that of commitReplace.
-	commitExtend
-	// commitRelease: it only deletes. A key beside it that is only compared makes it a commitReplace: one master that deletes would
-	// be enough here, and is none for what the comparison is to prove.
-	commitRelease
-)
-
-// newCommit checks changes, and sorts out what kind of commit they make. It does not keep them yet.
-func (c *Client) newCommit(changes []Change) (k commit, err error) {
-	k.kind = commitExtend
+// newCommit checks changes, and sorts out by which rule they are decided. It does not keep them yet.
+func (c *Client) newCommit(changes []Change) (v verb, k commit, err error) {
 	var few [4]string
 	resources := few[:0]
 	for i := range changes {
 		resources = append(resources, changes[i].Resource)
 	}
 	if err := checkResources(resources); err != nil {
-		return k, err
+		return v, k, err
 	}
 	deletes, sets, compares, keeps := false, false, false, false
 	for i := range changes {
 		ch := &changes[i]
 		switch {
 		case ch.Was > WasValue || ch.Do > Expire:
-			return k, badRequest("there is no such change of %q", ch.Resource)
+			return v, k, badRequest("there is no such change of %q", ch.Resource)
 		case ch.Was == WasAny && ch.real():
-			return k, badRequest("a change of %q that compares nothing could take another's lock: read it first", ch.Resource)
+			return v, k, badRequest("a change of %q that compares nothing could take another's lock: read it first", ch.Resource)
 		case ch.Was == WasAbsent && (ch.Do == Delete || ch.Do == Expire):
-			return k, badRequest("%q cannot be absent and be deleted or prolonged", ch.Resource)
+			return v, k, badRequest("%q cannot be absent and be deleted or prolonged", ch.Resource)
 		case max(len(ch.Value), len(ch.NewValue)) > MaxTokenLen:
-			return k, badRequest("the token has %d bytes, at most %d are possible", max(len(ch.Value), len(ch.NewValue)), MaxTokenLen)
+			return v, k, badRequest("the token has %d bytes, at most %d are possible", max(len(ch.Value), len(ch.NewValue)), MaxTokenLen)
 		}
 		if ch.lives() {
 			if err := c.checkTTL(ch.TTL); err != nil {
-				return k, err
+				return v, k, err
 			}
 			if k.ttl == 0 || ch.TTL < k.ttl {
 				k.ttl = ch.TTL
@@ -149,15 +131,20 @@ func (c *Client) newCommit(changes []Change) (k commit, err error) {
 		compares = compares || ch.Was == WasValue
 		keeps = keeps || !ch.real() && ch.Was != WasAny
 	}
+	first := &changes[0]
 	switch {
+	case len(changes) == 1 && first.Was == WasAbsent && first.Do == Set:
+		return verbCommitSet, k, nil
 	case sets && !compares && !deletes:
-		k.kind = commitAcquire
+		return verbCommitAcquire, k, nil
 	case sets || deletes && (k.ttl > 0 || keeps):
-		k.kind = commitReplace
+		// Also where a key that is deleted stands beside one that is only compared: one master that deletes is enough for a release, and
+		// is none for what the comparison is to prove.
+		return verbCommitReplace, k, nil
 	case deletes:
-		k.kind = commitRelease
+		return verbCommitRelease, k, nil
 	}
-	return k, nil
+	return verbCommitExtend, k, nil
 }
 
 // StartCommit makes all the changes if all their guards hold, and none otherwise: Result.Held tells. Validity and Until are what
@@ -166,7 +153,7 @@ func (c *Client) StartCommit(op *Op, changes []Change, to Completer) {
 	d := deferred{now: time.Now()}
 	defer c.runDeferred(&d)
 	op.to = to
-	k, err := c.newCommit(changes)
+	v, k, err := c.newCommit(changes)
 	if err != nil {
 		d.deliver(op, Result{Err: err})
 		return
@@ -174,9 +161,9 @@ func (c *Client) StartCommit(op *Op, changes []Change, to Completer) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	// What only deletes goes as UNLOCK does: it waits behind what its share has started before, and for nothing else.
-	share, releases := c.shareOf(op), k.kind == commitRelease
+	share, releases := c.shareOf(op), v == verbCommitRelease
 	if !c.waitsForRoom() || releases && share.first == nil { //mutant:a-compare-and-delete-overtakes-the-lock
-		c.beginCommitLocked(op, k, changes, &d)
+		c.beginCommitLocked(op, v, k, changes, &d)
 		return
 	}
 	kept, bytes, most := slices.Clone(changes), changesBytes(changes), 1
@@ -186,15 +173,15 @@ func (c *Client) StartCommit(op *Op, changes []Change, to Completer) {
 	if releases {
 		most = 2
 	}
-	err = c.enqueueLocked(op, share, costOf(len(kept), bytes), bytes, most, func(d *deferred) { c.beginCommitLocked(op, k, kept, d) })
+	err = c.enqueueLocked(op, share, costOf(len(kept), bytes), bytes, most, func(d *deferred) { c.beginCommitLocked(op, v, k, kept, d) })
 	if err != nil {
 		d.deliver(op, Result{Err: err})
 	}
 }
 
 // beginCommitLocked begins a commit for which there is room.
-func (c *Client) beginCommitLocked(op *Op, k commit, changes []Change, d *deferred) {
-	if c.draining && k.kind == commitAcquire {
+func (c *Client) beginCommitLocked(op *Op, v verb, k commit, changes []Change, d *deferred) {
+	if c.draining && v.commitAcquires() {
 		d.deliver(op, Result{Err: ErrDraining})
 		return
 	}
@@ -213,31 +200,26 @@ func (c *Client) beginCommitLocked(op *Op, k commit, changes []Change, d *deferr
 			return
 		}
 	}
-	r := c.commitRound(k, changes, d.now)
+	r := c.commitRound(v, k, changes, d.now)
 	r.op = op
 	changes = r.commit.changes
-	first = &changes[0]
-	switch {
-	case k.kind == commitRelease:
-		r.verb = verbForget
+	if v == verbCommitRelease {
 		for i := range changes {
 			if ch := &changes[i]; ch.Do == Delete {
 				c.leases.release(r.keys[i:i+1], ch.Value)
 			}
 		}
-	case len(changes) == 1 && first.Was == WasAbsent && first.Do == Set:
-		r.verb = verbSet
 	}
 	for i := range changes {
 		if ch := &changes[i]; ch.lives() {
 			c.leases.begin(r, ch.Resource)
 		}
 	}
-	if k.kind == commitAcquire {
+	if v.commitAcquires() {
 		c.stats.Attempts++
 	}
 	c.launchLocked(r, allMasters(len(c.lanes)), d)
-	if k.kind == commitRelease {
+	if v == verbCommitRelease {
 		for i := range changes {
 			c.handOverLocked(changes[i].Resource, d)
 		}
@@ -255,11 +237,11 @@ func newKeys(changes []Change) (n int) {
 }
 
 // commitRound is the round of a commit. What it grants is a lease under the first key that lives on, if there is only one.
-func (c *Client) commitRound(k commit, changes []Change, now time.Time) *round {
+func (c *Client) commitRound(v verb, k commit, changes []Change, now time.Time) *round {
 	both := &struct {
 		round  round
 		commit commit
-	}{round{verb: verbCommit, start: now}, k}
+	}{round{verb: v, start: now}, k}
 	r, kept := &both.round, &both.commit
 	r.commit, kept.changes = kept, append(kept.one[:0], changes...)
 	first := &kept.changes[0]
@@ -298,19 +280,9 @@ func (c *Client) checkHeldLocked(k *commit, changes []Change, now time.Time) err
 	return nil
 }
 
-func (k *commit) outcome(v votes, masters int) outcome {
-	switch k.kind {
-	case commitAcquire:
-		return acquisitionOutcome(v, masters)
-	case commitRelease:
-		return releaseOutcome(v, masters)
-	}
-	return extensionOutcome(v, masters)
-}
-
 // commitDecided carries out the decision. Votes that came since the one that decided are taken in here, those that come later by
 // commitLate; commit.seen keeps them apart.
-func (c *Client) commitDecided(r *round, o outcome, d *deferred) {
+func (c *Client) commitDecided(r *round, o outcome, _ votes, d *deferred) {
 	k, n, op := r.commit, len(c.lanes), r.op
 	elapsed := d.now.Sub(r.start)
 	c.mu.Lock()
@@ -324,7 +296,7 @@ func (c *Client) commitDecided(r *round, o outcome, d *deferred) {
 		}
 	}
 	var full error
-	if k.kind == commitAcquire && o == yes && inTime && op != nil {
+	if r.verb.commitAcquires() && o == yes && inTime && op != nil {
 		full = c.shareOf(op).lockable(newKeys(k.changes), d.now) // others of its share were granted while it was under way
 	}
 	k.done = o == yes && inTime && full == nil
@@ -344,25 +316,25 @@ func (c *Client) commitDecided(r *round, o outcome, d *deferred) {
 		result.Err = full
 	case o == yes:
 		result.Err = c.noQuorumError(r.start, v, quorumOf(n), elapsed)
-	case o == noQuorum && k.kind == commitRelease:
+	case o == noQuorum && r.verb == verbCommitRelease:
 		result.Err = c.noQuorumError(r.start, v, n-quorumOf(n)+1, 0)
 	case o == noQuorum:
 		result.Err = c.noQuorumError(r.start, v, quorumOf(n), 0)
 	}
-	if (k.kind != commitExtend || k.ttl > 0) && full == nil { // not those that only compare
-		c.countCommitLocked(k.kind, result, elapsed)
+	if (r.verb != verbCommitExtend || k.ttl > 0) && full == nil { // not those that only compare
+		c.countCommitLocked(r.verb, result, elapsed)
 	}
 
 	switch {
-	case k.done && k.kind != commitRelease:
+	case k.done && r.verb != verbCommitRelease:
 		c.committedLocked(r, c.shareOf(op), v, d)
 		c.clearRemainsLocked(r, v, k.seen, d)
-	case k.kind == commitRelease && o != no:
+	case r.verb == verbCommitRelease && o != no:
 		c.clearRemainsLocked(r, v, k.seen, d)
-	case k.kind == commitExtend && o == no && len(k.changes) == 1 && k.changes[0].lives():
+	case r.verb == verbCommitExtend && o == no && len(k.changes) == 1 && k.changes[0].lives():
 		c.clearLocked(r, d)
-	case k.kind == commitExtend: // unknown, or of several keys: the leases as they were run on
-	case k.kind != commitRelease:
+	case r.verb == verbCommitExtend: // unknown, or of several keys: the leases as they were run on
+	case r.verb != verbCommitRelease:
 		c.takeBackLocked(r.attempt, k.seen, d)
 	}
 	d.deliver(op, result)
@@ -382,19 +354,19 @@ func (c *Client) commitLate(r *round, word votes, d *deferred) {
 	}
 	k.seen |= late
 	switch {
-	case k.done && k.kind != commitRelease:
+	case k.done && r.verb != verbCommitRelease:
 		if lost := word.lost(n) & late; lost != 0 && len(r.keys) == 1 && c.leases.find(r.keys, r.token) == r {
 			c.refillLocked(r, lost, d)
 		}
 		c.clearRemainsLocked(r, word, late, d)
-	case k.kind == commitRelease:
+	case r.verb == verbCommitRelease:
 		c.clearRemainsLocked(r, word, late, d)
-	case k.kind != commitExtend: //mutant:late-grant-kept
+	case r.verb != verbCommitExtend: //mutant:late-grant-kept
 		c.takeBackLocked(r.attempt, late, d)
 	}
 }
 
-func (c *Client) countCommitLocked(kind commitKind, result Result, elapsed time.Duration) {
+func (c *Client) countCommitLocked(v verb, result Result, elapsed time.Duration) {
 	one := func(done, not, unknown *uint64) {
 		switch {
 		case result.Held:
@@ -405,10 +377,10 @@ func (c *Client) countCommitLocked(kind commitKind, result Result, elapsed time.
 			*unknown++
 		}
 	}
-	switch s := &c.stats; kind {
-	case commitRelease:
+	switch s := &c.stats; v {
+	case verbCommitRelease:
 		one(&s.Released, &s.NotHeld, &s.UnlockFail)
-	case commitExtend:
+	case verbCommitExtend:
 		one(&s.Extended, &s.ExtendLost, &s.ExtendFail)
 	default:
 		one(&s.Granted, &s.Denied, &s.NoQuorum)
@@ -472,7 +444,7 @@ func (c *Client) clearRemainsLocked(r *round, v votes, among mask, d *deferred) 
 	}
 	for i := range r.commit.changes {
 		ch := &r.commit.changes[i]
-		if r.commit.kind == commitRelease && !r.commit.done && ch.Do == Keep {
+		if r.verb == verbCommitRelease && !r.commit.done && ch.Do == Keep {
 			return // nobody knows whether it was to be released
 		}
 	}

@@ -71,30 +71,30 @@ func TestPaddedTTL(t *testing.T) {
 	}
 }
 
-func TestCommitKinds(t *testing.T) {
+func TestCommitVerbs(t *testing.T) {
 	keep := Change{Resource: "k", Was: WasValue, Value: "v"}
 	for _, tt := range []struct {
 		name    string
 		changes []Change
-		want    commitKind
+		want    verb
 	}{
-		{"SET NX", []Change{setNX("a", "v", time.Second)}, commitAcquire},
-		{"several", []Change{setNX("a", "v", time.Second), setNX("b", "w", time.Second)}, commitAcquire},
-		{"SET NX beside a guard", []Change{setNX("a", "v", time.Second), keep}, commitReplace},
-		{"rotation", []Change{rotate("a", "v", "w", time.Second)}, commitReplace},
-		{"SET of the same value", []Change{rotate("a", "v", "v", time.Second)}, commitExtend},
-		{"EXPIRE", []Change{compareAndExpire("a", "v", time.Second)}, commitExtend},
-		{"comparison", []Change{keep}, commitExtend},
-		{"DEL", []Change{compareAndDelete("a", "v")}, commitRelease},
-		{"DEL beside a guard", []Change{compareAndDelete("a", "v"), keep}, commitReplace},
-		{"several DEL", []Change{compareAndDelete("a", "v"), compareAndDelete("b", "v")}, commitRelease},
-		{"DEL and SET", []Change{compareAndDelete("a", "v"), setNX("b", "v", time.Second)}, commitReplace},
-		{"DEL and EXPIRE", []Change{compareAndDelete("a", "v"), compareAndExpire("b", "v", time.Second)}, commitReplace},
+		{"SET NX", []Change{setNX("a", "v", time.Second)}, verbCommitSet},
+		{"several", []Change{setNX("a", "v", time.Second), setNX("b", "w", time.Second)}, verbCommitAcquire},
+		{"SET NX beside a guard", []Change{setNX("a", "v", time.Second), keep}, verbCommitReplace},
+		{"rotation", []Change{rotate("a", "v", "w", time.Second)}, verbCommitReplace},
+		{"SET of the same value", []Change{rotate("a", "v", "v", time.Second)}, verbCommitExtend},
+		{"EXPIRE", []Change{compareAndExpire("a", "v", time.Second)}, verbCommitExtend},
+		{"comparison", []Change{keep}, verbCommitExtend},
+		{"DEL", []Change{compareAndDelete("a", "v")}, verbCommitRelease},
+		{"DEL beside a guard", []Change{compareAndDelete("a", "v"), keep}, verbCommitReplace},
+		{"several DEL", []Change{compareAndDelete("a", "v"), compareAndDelete("b", "v")}, verbCommitRelease},
+		{"DEL and SET", []Change{compareAndDelete("a", "v"), setNX("b", "v", time.Second)}, verbCommitReplace},
+		{"DEL and EXPIRE", []Change{compareAndDelete("a", "v"), compareAndExpire("b", "v", time.Second)}, verbCommitReplace},
 	} {
 		c := &Client{opts: DefaultOptions()}
-		k, err := c.newCommit(tt.changes)
-		if err != nil || k.kind != tt.want {
-			t.Errorf("%s: got %+v, %v, want kind %d", tt.name, k, err, tt.want)
+		v, _, err := c.newCommit(tt.changes)
+		if err != nil || v != tt.want {
+			t.Errorf("%s: got verb %d, %v, want %d", tt.name, v, err, tt.want)
 		}
 	}
 }

@@ -140,5 +140,5 @@ func (c *Client) refillLate(r *round, late votes, d *deferred) {
 // Nobody waits for it, and its votes count for nothing.
 func (c *Client) refillLocked(lease *round, targets mask, d *deferred) {
 	lease.inherited |= targets
-	c.launchLocked(&round{verb: verbAcquire, keys: lease.keys, token: lease.token, ttlMs: lease.ttlMs, start: d.now}, targets, d)
+	c.launchLocked(&round{verb: verbRefill, keys: lease.keys, token: lease.token, ttlMs: lease.ttlMs, start: d.now}, targets, d)
 }

@@ -15,7 +15,7 @@ func (c *Client) StartInspect(op *Op, resource string, to Completer) {
 		d.deliver(op, Result{Err: err})
 		return
 	}
-	r := &round{verb: verbRead, op: op, answers: make([]answer, len(c.lanes))}
+	r := &round{verb: verbInspect, op: op, answers: make([]answer, len(c.lanes))}
 	r.setKeys(resource)
 	c.startReading(r, &d)
 }
@@ -28,7 +28,7 @@ func (c *Client) startReading(r *round, d *deferred) {
 		c.beginReadingLocked(r, d)
 		return
 	}
-	err := c.enqueueLocked(r.op, c.shareOf(r.op), r.costs(), stringsBytes(r.keys), 1, func(d *deferred) { c.beginReadingLocked(r, d) })
+	err := c.enqueueLocked(r.op, c.shareOf(r.op), verbs[r.verb].cost(r), stringsBytes(r.keys), 1, func(d *deferred) { c.beginReadingLocked(r, d) })
 	if err != nil {
 		d.deliver(r.op, Result{Err: err})
 	}
@@ -39,8 +39,7 @@ func (c *Client) beginReadingLocked(r *round, d *deferred) {
 	c.launchLocked(r, allMasters(len(c.lanes)), d)
 }
 
-func (c *Client) readingDecided(r *round, d *deferred) {
-	v := votes(r.votes.Load())
+func (c *Client) inspectionDecided(r *round, _ outcome, v votes, d *deferred) {
 	info := &ResourceInfo{Resource: r.keys[0]}
 	remaining := make(map[string][]time.Duration)
 	silent, most := 0, 0

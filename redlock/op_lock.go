@@ -136,9 +136,6 @@ func (c *Client) acquisitionDecided(r *round, o outcome, v votes, d *deferred) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	op := r.op
-	if op == nil {
-		return // a refill
-	}
 	c.stats.Rounds.add(elapsed)
 	if op.callerToken {
 		defer c.leases.end(r, r.keys[0])

@@ -31,13 +31,13 @@ func (c *Client) StartRead(op *Op, resources []string, to Completer) {
 		d.deliver(op, Result{Err: err})
 		return
 	}
-	r := &round{verb: verbStates, op: op, answers: make([]answer, len(c.lanes))}
+	r := &round{verb: verbRead, op: op, answers: make([]answer, len(c.lanes))}
 	r.setKeys(resources...)
 	c.startReading(r, &d)
 }
 
-// statesVoted tells the result once it is certain. Only cells of masters whose votes are in v are read: others may be being written.
-func (c *Client) statesVoted(r *round, v votes, d *deferred) {
+// readAnswered tells the result once it is certain. Only cells of masters whose votes are in v are read: others may be being written.
+func (c *Client) readAnswered(r *round, v votes, d *deferred) {
 	n, quorum := len(c.lanes), quorumOf(len(c.lanes))
 	var all []*answer
 	pending := 0
@@ -152,43 +152,4 @@ func (c *Client) Known(states []State, resources []string) []State {
 		states = append(states, state)
 	}
 	return states
-}
-
-// hearStates reads the elements of the reply of scriptStates.
-func (b *batch) hearStates(r *round) (v vote, word, err error) {
-	keys := make([]answer, len(r.keys))
-	for i := range keys {
-		var kind, value string
-		var ms int64
-		for part := range 3 {
-			reply, err := b.wire.next()
-			switch {
-			case err != nil:
-				return voteUnknown, nil, err
-			case reply.kind == '-':
-				word = reply.err()
-			case reply.kind != ':' && part == 2 || reply.kind != '$' && part != 2:
-				return voteUnknown, nil, nonsense(reply)
-			case part == 0:
-				kind = shown(string(reply.text))
-			case part == 1:
-				var over error
-				if value, over = b.keep(reply); over != nil {
-					word = over
-				}
-			default:
-				ms = reply.n
-			}
-		}
-		// A key can end between two commands of a script in no Redis, but in a copy of one.
-		keys[i] = answer{kind: kind, value: value, found: kind != "none" && ms != -2, ttl: time.Duration(ms) * time.Millisecond}
-		if !keys[i].found {
-			keys[i].kind, keys[i].value = "none", ""
-		}
-	}
-	if word != nil {
-		return voteUnknown, word, nil
-	}
-	b.readings = append(b.readings, reading{round: r, answer: answer{keys: keys}})
-	return voteGranted, nil, nil
 }

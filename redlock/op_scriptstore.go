@@ -24,7 +24,7 @@ func (c *Client) Share(of *Share, name, text string, ttl time.Duration) {
 	}
 	d := deferred{now: time.Now()}
 	defer c.runDeferred(&d)
-	r := &round{verb: verbShare, token: text, ttlMs: ttl.Milliseconds()}
+	r := &round{verb: verbStoreScript, token: text, ttlMs: ttl.Milliseconds()}
 	r.setKeys(sharedPrefix + name)
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -33,7 +33,7 @@ func (c *Client) Share(of *Share, name, text string, ttl time.Duration) {
 		return
 	}
 	// It is a memory aid: where there is no room for it, clients send their script again.
-	_ = c.enqueueLocked(nil, cmp.Or(of, &c.share), r.costs(), len(text), 1, func(d *deferred) { c.beginReadingLocked(r, d) })
+	_ = c.enqueueLocked(nil, cmp.Or(of, &c.share), verbs[r.verb].cost(r), len(text), 1, func(d *deferred) { c.beginReadingLocked(r, d) })
 }
 
 // StartShared asks all masters for the text under a name: Result.Shared is what the masters hold, each once, which is nothing if none
@@ -42,12 +42,12 @@ func (c *Client) StartShared(op *Op, name string, to Completer) {
 	d := deferred{now: time.Now()}
 	defer c.runDeferred(&d)
 	op.to = to
-	r := &round{verb: verbRead, shared: true, op: op, answers: make([]answer, len(c.lanes))}
+	r := &round{verb: verbFetchScript, op: op, answers: make([]answer, len(c.lanes))}
 	r.setKeys(sharedPrefix + name)
 	c.startReading(r, &d)
 }
 
-func (c *Client) sharedDecided(r *round, d *deferred) {
+func (c *Client) scriptFetched(r *round, _ outcome, _ votes, d *deferred) {
 	var result Result
 	for i := range r.answers {
 		if a := &r.answers[i]; a.err == nil && a.found && !slices.Contains(result.Shared, a.value) {

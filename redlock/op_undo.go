@@ -135,29 +135,13 @@ func (c *Client) takeBackLocked(a *attempt, among mask, d *deferred) {
 
 // lateAttempt takes back what votes that came after the decision say that a failed LOCK has set.
 func (c *Client) lateAttempt(r *round, word votes, d *deferred) {
+	if r.attempt == nil || r.settled.Load() {
+		return
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if r.attempt.failed { //mutant:late-votes-are-not-taken-back
 		c.takeBackLocked(r.attempt, word.heard(len(c.lanes)), d)
-	}
-}
-
-// undo adds the call of scriptUndo for this master.
-func (b *batch) undo(r *round) {
-	a, at := r.attempt.round, r.attempt.setAt[b.lane.index]
-	b.script(scriptUndo, 0, len(a.keys), 4*len(a.keys))
-	for _, key := range a.keys {
-		b.wire.bulk(key)
-	}
-	for i := range a.keys {
-		value, latest, what, before := a.token, at+a.ttlMs, int64(undoDelete), ""
-		if a.commit != nil {
-			value, latest, what, before = a.commit.changes[i].undo(at, b.lane.client.drift)
-		}
-		b.wire.bulk(value)
-		b.wire.number(latest)
-		b.wire.number(what)
-		b.wire.bulk(before)
 	}
 }
 

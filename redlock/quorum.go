@@ -104,6 +104,23 @@ func (v votes) tooFew(masters int) bool {
 	return bits.OnesCount64(uint64(voted)) <= masters-quorumOf(masters)
 }
 
+// uncounted is what is left of a vote that must not count, because the master may have forgotten locks: a key that may be there must still
+// be removed when the round fails.
+func (v vote) uncounted() vote { //mutant:votes-counted-in-quarantine
+	switch v {
+	case voteGranted, voteMine:
+		return voteDone
+	case voteAbsent:
+		return voteHole
+	case voteDenied, voteStale:
+		return voteAbstained
+	}
+	return v
+}
+
+// abstains is what is left of the vote of a master that may have forgotten what it is asked for.
+func (v vote) abstains() vote { return voteAbstained }
+
 func quorumOf(masters int) int { return masters/2 + 1 } //mutant:quorum-off-by-one
 
 // outcome is what a round has come to.

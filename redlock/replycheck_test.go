@@ -208,7 +208,7 @@ func testPanics(t *testing.T, distance time.Duration) {
 func TestPanicInABatchCountsNoVote(t *testing.T) {
 	b := standing(t, newMemMaster(t))
 	b.wire.socket = &pieces{b.wire.socket}
-	b.rounds = []*round{newRound(verbSet, "T", time.Second, "a"), newRound(verbRead, "", 0, "b")}
+	b.rounds = []*round{newRound(verbSet, "T", time.Second, "a"), newRound(verbInspect, "", 0, "b")}
 	if err := b.exec(); err == nil || !strings.Contains(err.Error(), "redlockd failed on what it sends: enough") {
 		t.Errorf("got %v, want that redlockd has failed", err)
 	}

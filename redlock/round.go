@@ -6,35 +6,12 @@ import (
 	"time"
 )
 
-// verb is what a round asks of every master.
-type verb uint8
-
-const (
-	verbSet     verb = iota // SET NX PX: for a token made here, which no master can know yet
-	verbAcquire             // a script: set all keys, or none; keys that hold this token already are refreshed
-	verbRelease             // compare the token, delete
-	verbFence               // verbAcquire with a fence, which must be above the mark of every resource
-	verbExtend              // compare the token, prolong; several keys: all or none
-	verbRead                // value and remaining TTL
-	verbPublish             // a message: the key is its channel and token holds it, and the votes count for nothing
-	verbShare               // a shared text, likewise
-	verbCommit              // a script: guarded changes of several keys, all or none (op_commit.go)
-	verbForget              // the same, where all that it changes is deleted
-	verbUndo                // a script: takes back what a failed attempt under a caller's token has set (op_undo.go)
-	verbStates              // a script: type, value and remaining TTL of several keys (op_read.go)
-)
-
-func (v verb) acquires() bool { return v == verbSet || v == verbAcquire || v == verbFence }
-
 // round is one command to all masters, and what they answered. A round that was granted is the lease: it knows the
 // keys, the token, until when it is valid and which masters may hold it. Every operation makes one and every lease keeps one: its
 // fields are in an order that leaves few gaps (TestSizes).
 type round struct {
 	// The fields of this block are set before the round enters the first queue and never change while a lane can see it.
 	verb    verb
-	shared  bool   // verbRead of a shared text
-	probe   bool   // verbRead on behalf of the waiter op, which wants to know when to try again
-	audit   bool   // verbRead to see whether op.lease is still there
 	cost    uint16 // of its command, see costOf
 	owedTo  mask   // verbRelease: the masters that may hold the key, for which the release is kept if they are away
 	keys    []string
@@ -61,7 +38,6 @@ type round struct {
 	place      int32     // index in leases.all
 	inherited  mask      // masters that may hold the key by an earlier round of the same token
 	lost       bool      // the masters do not have it any more
-	reserves   bool      // verbAcquire on behalf of the waiter op, see wait_reserve.go. Set before it is launched
 	released   bool      // an UNLOCK of its token was launched behind it while it was in flight: what it is granted is gone already
 	share      *Share    // in which it is counted; nil: in none, or not any more
 }
@@ -93,28 +69,13 @@ func (r *round) holders(masters int) mask {
 	return r.inherited | votes(r.votes.Load()).mayHold(masters)
 }
 
-func (r *round) outcome(v votes, masters int) outcome {
-	if r.commit != nil {
-		return r.commit.outcome(v, masters)
-	}
-	switch r.verb {
-	case verbRelease, verbUndo:
-		return releaseOutcome(v, masters)
-	case verbExtend:
-		return extensionOutcome(v, masters)
-	case verbRead, verbPublish, verbShare:
-		return readingOutcome(v, masters)
-	}
-	return acquisitionOutcome(v, masters)
-}
-
 // launch puts the round into the queue of every master in targets. It needs Client.mu: every round enters all queues
 // under it, so every lane sees all rounds in the same order, and a release that is started after the SET it undoes was
 // answered stands behind that SET everywhere, also where the SET is still under way.
 func (c *Client) launchLocked(r *round, targets mask, d *deferred) {
 	c.leases.launched++
 	r.launched = c.leases.launched
-	r.cost = uint16(min(r.costs(), math.MaxUint16))
+	r.cost = uint16(min(verbs[r.verb].cost(r), math.MaxUint16))
 	full := false
 	var away mask
 	for i, l := range c.lanes {
@@ -138,49 +99,23 @@ func (c *Client) launchLocked(r *round, targets mask, d *deferred) {
 
 // vote counts the votes in word, usually one. Whoever counts the vote that decides carries out the decision.
 func (c *Client) vote(r *round, word votes, d *deferred) {
-	n := len(c.lanes)
+	n, row := len(c.lanes), &verbs[r.verb]
 	after := votes(r.votes.Add(uint64(word)))
-	if r.verb == verbStates {
-		c.statesVoted(r, after, d) // what the answers say decides, not how many there are
+	switch {
+	case row.answered != nil:
+		row.answered(c, r, after, d)
+		return
+	case row.outcome == nil || after.tooFew(n):
 		return
 	}
-	if after.tooFew(n) {
-		return
-	}
-	if before := after - word; !before.tooFew(n) && r.outcome(before, n) != undecided {
-		switch {
-		case r.commit != nil:
-			c.commitLate(r, word, d)
-		case r.attempts() && !r.settled.Load():
-			c.lateAttempt(r, word, d)
-		case r.verb == verbExtend:
-			c.refillLate(r, word, d)
+	if before := after - word; !before.tooFew(n) && row.outcome(before, n) != undecided {
+		if row.late != nil {
+			row.late(c, r, word, d)
 		}
 		return
 	}
-	o := r.outcome(after, n)
-	if o == undecided {
-		return
-	}
-	switch {
-	case r.commit != nil:
-		c.commitDecided(r, o, d)
-	case r.probe:
-		c.probed(r, d)
-	case r.shared:
-		c.sharedDecided(r, d)
-	case r.audit:
-		c.auditDecided(r, after)
-	case r.reserves:
-		c.reservationDecided(r, o, after, d)
-	case r.verb.acquires():
-		c.acquisitionDecided(r, o, after, d)
-	case r.verb == verbRelease:
-		c.releaseDecided(r, o, after, d)
-	case r.verb == verbExtend:
-		c.extensionDecided(r, o, after, d)
-	case r.verb == verbRead:
-		c.readingDecided(r, d)
+	if o := row.outcome(after, n); o != undecided {
+		row.decided(c, r, o, after, d)
 	}
 }
 

@@ -14,7 +14,7 @@ func newScript(text string) script {
 }
 
 // scripts are loaded on every new connection.
-var scripts = []script{scriptRelease, scriptRelinquish, scriptAcquire, scriptExtend, scriptSwap, scriptBeat, scriptFence, scriptAdmit, scriptRewind, scriptCommit, scriptUndo, scriptStates}
+var scripts = []script{scriptRelease, scriptRelinquish, scriptAcquire, scriptExtend, scriptSwap, scriptBeat, scriptFence, scriptAdmit, scriptRewind, scriptCommit, scriptUndo, scriptRead}
 
 // scriptRelease is "remove the key only if it exists and the value stored at the key is exactly the one I expect to be"
 // ("Correct implementation with a single instance") for many keys at once: KEYS[i] goes if it holds ARGV[i]. It
@@ -208,9 +208,9 @@ end
 return reply
 `)
 
-// scriptStates tells for each of KEYS its type, its value if it is a string, and how many milliseconds it lives: -1 for ever, -2
+// scriptRead tells for each of KEYS its type, its value if it is a string, and how many milliseconds it lives: -1 for ever, -2
 // it is absent.
-var scriptStates = newScript(`
+var scriptRead = newScript(`
 local held = redis.call('MGET', unpack(KEYS))
 local reply = {}
 for i = 1, #KEYS do

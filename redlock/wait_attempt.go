@@ -98,16 +98,17 @@ func (w *waiter) endPause() {
 func (c *Client) deniedLocked(op *Op, err error, d *deferred) {
 	w := op.waiter
 	r := w.attempt
-	if !r.reserves {
+	reserving := r.verb == verbReserve
+	if !reserving {
 		c.releaseReservationLocked(op, d)
 	}
 	w.attempt, w.lastErr, op.stale = nil, err, 0 //mutant:the-first-attempt-decides
 	from := w.entry
-	if !w.last && err == nil && !r.reserves && len(w.keys) > 1 {
+	if !w.last && err == nil && !reserving && len(w.keys) > 1 {
 		c.moveToDenierLocked(op, r, d)
 	}
 	queue := &w.entry.queue
-	if r.reserves || w.reservation.token == "" { // otherwise nothing is known of its first resource yet
+	if reserving || w.reservation.token == "" { // otherwise nothing is known of its first resource yet
 		queue.denied = err == nil
 	}
 	if err == nil && w.entry == from {
@@ -128,7 +129,7 @@ func (c *Client) deniedLocked(op *Op, err error, d *deferred) {
 			c.pauseLocked(op, 0)
 		}
 	default:
-		c.probeLocked(op, d)
+		c.observeLocked(op, d)
 	}
 }
 
@@ -160,18 +161,18 @@ func (c *Client) moveToDenierLocked(op *Op, r *round, d *deferred) {
 	w.again = true
 }
 
-// probeLocked asks the masters for how long the holder's keys still live, to try again when they end, and has them announce it when
+// observeLocked asks the masters for how long the holder's keys still live, to try again when they end, and has them announce it when
 // the resource changes before that: also of a lease of this client, which may be released through another.
-func (c *Client) probeLocked(op *Op, d *deferred) {
+func (c *Client) observeLocked(op *Op, d *deferred) {
 	n := len(c.lanes)
-	r := &round{verb: verbRead, probe: true, start: d.now, op: op, answers: make([]answer, n)}
+	r := &round{verb: verbObserve, start: d.now, op: op, answers: make([]answer, n)}
 	r.setKeys(op.waiter.entry.resource)
 	op.waiter.endPause()
 	op.waiter.attempt = r
 	c.launchLocked(r, allMasters(n), d)
 }
 
-func (c *Client) probed(r *round, d *deferred) {
+func (c *Client) observationDecided(r *round, _ outcome, _ votes, d *deferred) {
 	op := r.op
 	c.mu.Lock()
 	defer c.mu.Unlock()

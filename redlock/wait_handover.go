@@ -56,7 +56,7 @@ func (c *Client) handOverLocked(resource string, d *deferred) {
 		f.handovers, f.windowOpen = 0, true
 		c.publishLocked(windowsChannel, resource, d) // behind the release //mutant:windows-that-nobody-is-told-of
 		// The probe has the masters send an invalidation when another client takes the resource.
-		c.probeLocked(w.op, d) //mutant:no-invalidations-in-a-window
+		c.observeLocked(w.op, d) //mutant:no-invalidations-in-a-window
 		return
 	}
 	if f.windowOpen {

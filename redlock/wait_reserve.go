@@ -93,7 +93,7 @@ func (r *round) reservation() string {
 func (c *Client) reserveLocked(op *Op, d *deferred) {
 	w := op.waiter
 	ttl := min(2*w.reservation.patience, c.opts.MaxTTL)
-	r := &round{verb: verbAcquire, reserves: true, token: w.reservation.token, ttlMs: ttl.Milliseconds(), start: time.Now(), op: op}
+	r := &round{verb: verbReserve, token: w.reservation.token, ttlMs: ttl.Milliseconds(), start: time.Now(), op: op}
 	r.setKeys(w.keys[:w.reservation.held+1]...)
 	w.sentLocked(r)
 	c.stats.Attempts++

@@ -1,0 +1,390 @@
+package redlock
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+)
+
+// The commands of all verbs: how a batch writes each of them, and what the master's reply to it means. A writer and its reader stand
+// together; the table verbs says which verb uses which.
+//
+// Invariant: a reply of a type or a length that the command cannot have is nonsense, and ends the connection. Replies may be out of step
+// with commands from there on, so that none of the later ones can be believed.
+
+func nonsense(reply reply) error {
+	return senseless("%c%d %q", reply.kind, reply.n, shown(string(reply.text)))
+}
+
+func writeSet(b *batch, r *round) {
+	w := b.wire
+	w.out = append(w.out, "*6\r\n$3\r\nset\r\n"...)
+	w.bulk(r.keys[0])
+	w.bulk(r.token)
+	w.out = append(w.out, "$2\r\nnx\r\n$2\r\npx\r\n"...)
+	w.number(r.ttlMs)
+}
+
+func readSet(_ *batch, _ command, reply reply) (v vote, refused, err error) {
+	switch {
+	case reply.kind == '+':
+		return voteGranted, nil, nil
+	case reply.kind == '-':
+		return voteUnknown, reply.err(), nil
+	case reply.kind == '$' && reply.null:
+		return voteDenied, nil, nil
+	}
+	return voteUnknown, nil, nonsense(reply)
+}
+
+// script begins a call of a script with so many keys of ours, resources, and arguments.
+func (b *batch) script(s script, ours, resources, args int) {
+	b.wire.array(3 + ours + resources + args)
+	b.wire.bulk("evalsha")
+	b.wire.bulk(s.sha)
+	b.wire.number(int64(ours + resources))
+}
+
+// resources adds the keys of a script call.
+func (b *batch) resources(r *round) {
+	for _, key := range r.keys {
+		b.wire.bulk(key)
+	}
+}
+
+// holder adds the resources, the token and the TTL of a script call.
+func (b *batch) holder(r *round) {
+	b.resources(r)
+	b.wire.bulk(r.token)
+	b.wire.number(r.ttlMs)
+}
+
+// readScript reads what most scripts answer.
+func readScript(_ *batch, _ command, reply reply) (v vote, refused, err error) {
+	switch {
+	case reply.kind == '-':
+		return voteUnknown, reply.err(), nil
+	case reply.kind != ':':
+	case reply.n == 1:
+		return voteGranted, nil, nil
+	case reply.n == 2:
+		return voteMine, nil, nil
+	case reply.n == 0:
+		return voteDenied, nil, nil
+	case reply.n == -1:
+		return voteAbsent, nil, nil
+	}
+	return voteUnknown, nil, nonsense(reply)
+}
+
+func writeAcquire(b *batch, r *round) {
+	b.script(scriptAcquire, 0, len(r.keys), 3+min(len(r.reservation()), 1))
+	b.holder(r)
+	b.wire.number(b.lane.client.longestMs)
+	b.reservation(r)
+}
+
+// reservation adds the token of the reservation whose place an acquisition takes, where there is one.
+func (b *batch) reservation(r *round) {
+	if token := r.reservation(); token != "" {
+		b.wire.bulk(token)
+	}
+}
+
+// deniedBy is the reply to an acquisition that the first of its resources has kept from all; for the second it is one less, and so on.
+const deniedBy = -3
+
+func readAcquire(b *batch, cmd command, reply reply) (v vote, refused, err error) {
+	if reply.kind != ':' || reply.n > deniedBy {
+		return readScript(b, cmd, reply)
+	}
+	if r := b.rounds[cmd.round]; r.answers != nil {
+		denier := min(deniedBy-reply.n, int64(len(r.keys)-1))
+		b.readings = append(b.readings, reading{round: r, answer: answer{denier: int32(denier)}})
+	}
+	return voteDenied, nil, nil
+}
+
+func writeFence(b *batch, r *round) {
+	w := b.wire
+	b.script(scriptFence, 2, len(r.keys), 5+min(len(r.reservation()), 1))
+	w.bulk(marksKey)
+	w.bulk(floorKey)
+	b.holder(r)
+	w.number(r.fence)
+	w.number(int64(b.lane.client.opts.FenceMarks))
+	w.number(b.lane.client.longestMs)
+	b.reservation(r)
+}
+
+func readFence(b *batch, cmd command, reply reply) (v vote, refused, err error) {
+	r, skew := b.rounds[cmd.round], b.lane.client.opts.ClockSkewMax
+	switch {
+	case reply.kind != ':':
+	case reply.n == -2:
+		return voteUnknown, fmt.Errorf("the fence %d is more than %v ahead of the master's clock: a clock of this proxy, of another or of the master is wrong", r.fence, fenceAheadMax), nil
+	case reply.n >= r.fence && reply.n > highestBelieved(time.Now(), skew): //mutant:any-mark-believed
+		return voteUnknown, fmt.Errorf("its mark or floor, %d, is more than %v ahead of the clock here: see %s and %s on it", reply.n, fenceAheadMax-skew, floorKey, marksKey), nil
+	case reply.n >= r.fence:
+		for seen := r.mark.Load(); seen < reply.n && !r.mark.CompareAndSwap(seen, reply.n); seen = r.mark.Load() {
+		}
+		return voteStale, nil, nil
+	}
+	return readAcquire(b, cmd, reply)
+}
+
+func writeExtend(b *batch, r *round) {
+	b.script(scriptExtend, 0, len(r.keys), 3)
+	b.holder(r)
+	b.wire.number(b.lane.client.longestMs)
+}
+
+// writeRelease writes a release that is not folded with others, see batch.fold.
+func writeRelease(b *batch, r *round) {
+	w := b.wire
+	switch native := b.link.compareAndDelete; {
+	case len(r.keys) > 1 || native == scriptOnly:
+		b.script(scriptRelinquish, 0, len(r.keys), 2)
+		b.holder(r)
+	case native == delex:
+		w.array(4)
+		w.bulk("delex")
+		w.bulk(r.keys[0])
+		w.bulk("ifeq")
+		w.bulk(r.token)
+	default:
+		w.array(3)
+		w.bulk("delifeq")
+		w.bulk(r.keys[0])
+		w.bulk(r.token)
+	}
+}
+
+func readRelease(b *batch, cmd command, reply reply) (v vote, refused, err error) {
+	if isWrongType(reply.err()) { // of DELEX: another's key, which does not hold the token
+		return voteDenied, nil, nil
+	}
+	return readScript(b, cmd, reply)
+}
+
+func writeUndo(b *batch, r *round) {
+	a, at := r.attempt.round, r.attempt.setAt[b.lane.index]
+	b.script(scriptUndo, 0, len(a.keys), 4*len(a.keys))
+	b.resources(a)
+	for i := range a.keys {
+		value, latest, what, before := a.token, at+a.ttlMs, int64(undoDelete), ""
+		if a.commit != nil {
+			value, latest, what, before = a.commit.changes[i].undo(at, b.lane.client.drift)
+		}
+		b.wire.bulk(value)
+		b.wire.number(latest)
+		b.wire.number(what)
+		b.wire.bulk(before)
+	}
+}
+
+// readUndo counts no keys: an undo that finds nothing to take back has done its work too.
+func readUndo(_ *batch, _ command, reply reply) (v vote, refused, err error) {
+	switch {
+	case reply.kind == '-':
+		return voteUnknown, reply.err(), nil
+	case reply.kind == ':' && reply.n >= 0:
+		return voteGranted, nil, nil
+	}
+	return voteUnknown, nil, nonsense(reply)
+}
+
+func writeCommit(b *batch, r *round) {
+	b.script(scriptCommit, 0, len(r.keys), 5*len(r.keys))
+	b.resources(r)
+	for i := range r.commit.changes {
+		ch := &r.commit.changes[i]
+		b.wire.number(int64(ch.Was))
+		b.wire.bulk(ch.Value)
+		b.wire.number(int64(ch.Do))
+		b.wire.bulk(ch.NewValue)
+		b.wire.number(paddedTTL(ch.TTL, b.lane.client.drift).Milliseconds())
+	}
+}
+
+func writeRead(b *batch, r *round) {
+	b.script(scriptRead, 0, len(r.keys), 0)
+	b.resources(r)
+}
+
+// readRead reads the reply of scriptRead: an array of three elements for each key.
+func readRead(b *batch, cmd command, first reply) (v vote, refused, err error) {
+	r := b.rounds[cmd.round]
+	switch {
+	case first.kind == '-':
+		return voteUnknown, first.err(), nil
+	case first.kind != '*' || first.n != int64(3*len(r.keys)):
+		return voteUnknown, nil, nonsense(first)
+	}
+	keys := make([]answer, len(r.keys))
+	for i := range keys {
+		var kind, value string
+		var ms int64
+		for part := range 3 {
+			reply, err := b.wire.next()
+			switch {
+			case err != nil:
+				return voteUnknown, nil, err
+			case reply.kind == '-':
+				refused = reply.err()
+			case reply.kind != ':' && part == 2 || reply.kind != '$' && part != 2:
+				return voteUnknown, nil, nonsense(reply)
+			case part == 0:
+				kind = shown(string(reply.text))
+			case part == 1:
+				var over error
+				if value, over = b.keep(reply); over != nil {
+					refused = over
+				}
+			default:
+				ms = reply.n
+			}
+		}
+		// A key can end between two commands of a script in no Redis, but in a copy of one.
+		keys[i] = answer{kind: kind, value: value, found: kind != "none" && ms != -2, ttl: time.Duration(ms) * time.Millisecond}
+		if !keys[i].found {
+			keys[i].kind, keys[i].value = "none", ""
+		}
+	}
+	if refused != nil {
+		return voteUnknown, refused, nil
+	}
+	b.readings = append(b.readings, reading{round: r, answer: answer{keys: keys}})
+	return voteGranted, nil, nil
+}
+
+// writeReading asks for value, TTL and mark of a key.
+func writeReading(b *batch, r *round) {
+	w := b.wire
+	w.array(2)
+	w.bulk("get")
+	w.bulk(r.keys[0])
+	w.array(2)
+	w.bulk("pttl")
+	w.bulk(r.keys[0])
+	w.array(3)
+	w.bulk("zscore")
+	w.bulk(marksKey)
+	w.bulk(r.keys[0])
+}
+
+// readReading reads all three replies also where the first ones are errors, so that the next command's reply is next.
+func readReading(b *batch, cmd command, reply reply) (v vote, refused, err error) {
+	// Not into the round yet: if the watch has given this batch up, the round is decided, and its answers are being read.
+	b.readings = append(b.readings, reading{round: b.rounds[cmd.round]})
+	a := &b.readings[len(b.readings)-1].answer
+	v, a.known = voteAbsent, true
+	for i, what := range []string{"value", "ttl", "mark"} {
+		if i > 0 {
+			if reply, err = b.wire.next(); err != nil {
+				return voteUnknown, nil, err
+			}
+		}
+		switch {
+		case reply.kind == '-':
+			a.err = reply.err()
+		case reply.kind != ':' && what == "ttl" || reply.kind != '$' && what != "ttl":
+			return voteUnknown, nil, nonsense(reply)
+		case what == "value":
+			a.found = !reply.null
+			a.value, a.err = b.keep(reply)
+		case what == "ttl":
+			a.ttl = time.Duration(reply.n) * time.Millisecond
+			a.found = a.found && reply.n != -2
+		case !reply.null:
+			score, err := strconv.ParseFloat(string(reply.text), 64)
+			mark, ok := fenceOf(score)
+			if skew := b.lane.client.opts.ClockSkewMax; err != nil || !ok || mark > highestFence(time.Now(), skew) { //mutant:a-false-mark-shown
+				a.err = errors.New(falseFences("mark in "+marksKey, shown(string(reply.text)), skew))
+				continue
+			}
+			a.mark = mark
+		}
+	}
+	if a.err != nil {
+		return voteUnknown, a.err, nil
+	}
+	if a.found {
+		v = voteGranted
+	}
+	return v, nil, nil
+}
+
+// keep makes a string of the value that was read last, within the bound of a batch.
+func (b *batch) keep(reply reply) (string, error) {
+	if b.kept += len(reply.text); b.kept > readingsMax {
+		return "", masterError(fmt.Sprintf("ERR the values that were asked for together have more than %d bytes", readingsMax))
+	}
+	return string(reply.text), nil
+}
+
+// writeObserve asks for the same, and has the master announce the next change of the key where it can.
+func writeObserve(b *batch, r *round) {
+	if b.lane.tracks() {
+		w := b.wire
+		w.array(3)
+		w.bulk("client")
+		w.bulk("caching")
+		w.bulk("yes")
+		b.commands[len(b.commands)-1].arms = true
+	}
+	writeReading(b, r)
+}
+
+func readObserve(b *batch, cmd command, first reply) (v vote, refused, err error) {
+	armed := cmd.arms && first.kind == '+' // an ACL may refuse it
+	if cmd.arms {
+		if first.kind != '+' && first.kind != '-' {
+			return voteUnknown, nil, nonsense(first)
+		}
+		if first, err = b.wire.next(); err != nil {
+			return voteUnknown, nil, err
+		}
+	}
+	v, refused, err = readReading(b, cmd, first)
+	b.readings[len(b.readings)-1].answer.armed = armed
+	return v, refused, err
+}
+
+func writeStoreScript(b *batch, r *round) {
+	w := b.wire
+	w.array(5)
+	w.bulk("set")
+	w.bulk(r.keys[0])
+	w.bulk(r.token)
+	w.bulk("px")
+	w.number(r.ttlMs)
+}
+
+func readStoreScript(_ *batch, _ command, reply reply) (v vote, refused, err error) {
+	return readOnly('+', reply)
+}
+
+func writePublish(b *batch, r *round) {
+	w := b.wire
+	w.array(3)
+	w.bulk("publish")
+	w.bulk(r.keys[0])
+	w.bulk(r.token)
+}
+
+func readPublish(_ *batch, _ command, reply reply) (v vote, refused, err error) {
+	return readOnly(':', reply)
+}
+
+// readOnly reads the reply to a command that has only one kind of reply.
+func readOnly(kind byte, reply reply) (v vote, refused, err error) {
+	switch reply.kind {
+	case kind:
+		return voteGranted, nil, nil
+	case '-':
+		return voteUnknown, reply.err(), nil
+	}
+	return voteUnknown, nil, nonsense(reply)
+}

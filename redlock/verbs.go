@@ -1,0 +1,125 @@
+package redlock
+
+// verb says what a round asks of every master, and what its votes then mean. All that a verb decides stands in its row of the table verbs.
+//
+// To add a verb:
+//  1. Name it below, and give it a row in verbs. TestVerbs says what a row must have.
+//  2. Write its command and read the reply: a pair of functions in master_commands.go, next to those that it resembles. A verb that sends what
+//     another one sends shares them. A new script stands in scripts.go, and its list is what a new connection loads.
+//  3. Say which outcome rule decides it (quorum.go). A rule that none of these covers belongs there, with its table test.
+//  4. Start it, and carry out its decision, in an op_*.go of its own.
+//  5. If it leaves keys on the masters, say what undoes it when it fails (op_undo.go, unlock's keepReleaseLocked), what isFor tells of it
+//     (lease_table.go), and have a vote that does not count become one that mayHold includes.
+//  6. A command that no other verb sends also stands in commandsNeeded (master_probe.go), so that `redlockd check` finds a missing permission.
+type verb uint8
+
+const (
+	verbSet           verb = iota // LOCK of one resource under a token made here, which no master can know yet: SET NX PX
+	verbAcquire                   // LOCK otherwise, by a script: all keys or none. Keys that hold the token already are refreshed
+	verbFence                     // LOCK with a fence, which must be above the mark of every resource
+	verbReserve                   // a waiter's reservation of its next resource, which grants nothing (wait_reserve.go)
+	verbRefill                    // gives a lease's keys back to masters that have lost them
+	verbExtend                    // EXTEND: compares the token and sets a new TTL; several keys: all or none
+	verbRelease                   // UNLOCK, and what releases for nobody: compares the token and deletes
+	verbUndo                      // takes back what a failed attempt under a caller's token has set (op_undo.go)
+	verbCommitSet                 // a commit that sets one absent key: SET NX PX. Commits stand in op_commit.go
+	verbCommitAcquire             // a commit whose guards are all WasAbsent: it is decided as a LOCK is
+	verbCommitReplace             // a commit that changes what somebody holds
+	verbCommitExtend              // a commit that only sets new TTLs, or only compares
+	verbCommitRelease             // a commit that only deletes
+	verbRead                      // type, value and TTL of several keys: what a drop-in client reads (op_read.go)
+	verbInspect                   // token, TTL and mark of one key, for LOCKINFO
+	verbObserve                   // the same for a waiter: when will the key end? The master is asked to announce a change before that
+	verbAudit                     // the same for a lease: is it still there?
+	verbFetchScript               // the same for a stored script (op_scriptstore.go)
+	verbStoreScript               // stores a script: SET PX
+	verbPublish                   // a message; its channel is the key, its payload the token
+
+	verbCount
+)
+
+// verbRow is what one verb means. Functions that are nil have nothing to do.
+type verbRow struct {
+	// write adds the command to the batch's pipeline.
+	write func(b *batch, r *round)
+	// read turns the replies to the command, of which one is read already, into a vote. refused is the error that the master replied in the
+	// place of an answer. err means that the connection is of no more use.
+	read func(b *batch, cmd command, first reply) (v vote, refused, err error)
+	// cost is what the command costs a master, in the price of a SET of a short key.
+	cost func(r *round) int
+
+	// outcome is the rule by which the votes decide. Nil: nobody waits for them, and they decide nothing.
+	outcome func(v votes, masters int) outcome
+	// decided carries out the decision. It runs once, on the goroutine that counts the vote that decides, without Client.mu.
+	decided func(c *Client, r *round, o outcome, v votes, d *deferred)
+	// late acts on votes that come after the decision. It may run before decided does.
+	late func(c *Client, r *round, word votes, d *deferred)
+	// answered takes the place of the three above where what the masters answer decides, and not how many of them do.
+	answered func(c *Client, r *round, v votes, d *deferred)
+
+	// uncounted is what a vote becomes that must not count, for the master may have forgotten locks. Nil: the vote counts all the same, since
+	// it says what the master did, or is only reported.
+	uncounted func(v vote) vote
+
+	// release marks UNLOCK's verb: releases of one key are folded into one call, are kept for masters that are away, and a master that refuses
+	// one loses its connection, for nothing else may be sent before the release.
+	release bool
+	// neverShed: the command is queued also where a lane's queue is full, for it removes what others wait for.
+	neverShed bool
+}
+
+// verbs is the table. It is filled in by init because the functions in it lead back to the table.
+var verbs [verbCount]verbRow
+
+func init() {
+	lock := verbRow{write: writeAcquire, read: readAcquire, cost: (*round).costOfKeys,
+		outcome: acquisitionOutcome, decided: (*Client).acquisitionDecided, late: (*Client).lateAttempt, uncounted: vote.uncounted}
+	reading := verbRow{write: writeReading, read: readReading, cost: (*round).costOfKeys, outcome: readingOutcome}
+	commit := verbRow{write: writeCommit, read: readScript, cost: (*round).costOfCommit,
+		outcome: extensionOutcome, decided: (*Client).commitDecided, late: (*Client).commitLate, uncounted: vote.uncounted}
+
+	set, fence, reserve, refill := lock, lock, lock, lock
+	set.write, set.read, set.late = writeSet, readSet, nil
+	fence.write, fence.read = writeFence, readFence
+	reserve.decided, reserve.late = (*Client).reservationDecided, nil
+	refill.outcome, refill.decided, refill.late = nil, nil, nil
+
+	inspect, observe, audit, fetchScript := reading, reading, reading, reading
+	inspect.decided = (*Client).inspectionDecided
+	observe.write, observe.read, observe.decided = writeObserve, readObserve, (*Client).observationDecided
+	audit.decided = (*Client).auditDecided
+	fetchScript.decided = (*Client).scriptFetched
+
+	commitSet, commitAcquire, commitRelease := commit, commit, commit
+	commitSet.write, commitSet.read, commitSet.outcome = writeSet, readSet, acquisitionOutcome
+	commitAcquire.outcome = acquisitionOutcome
+	commitRelease.outcome, commitRelease.uncounted = releaseOutcome, nil
+
+	verbs = [verbCount]verbRow{
+		verbSet:     set,
+		verbAcquire: lock,
+		verbFence:   fence,
+		verbReserve: reserve,
+		verbRefill:  refill,
+		verbExtend: {write: writeExtend, read: readScript, cost: (*round).costOfKeys,
+			outcome: extensionOutcome, decided: (*Client).extensionDecided, late: (*Client).refillLate, uncounted: vote.uncounted}, //mutant:extension-counted-in-quarantine
+		verbRelease: {write: writeRelease, read: readRelease, cost: (*round).costOfKeys,
+			outcome: releaseOutcome, decided: (*Client).releaseDecided, release: true, neverShed: true},
+		verbUndo:          {write: writeUndo, read: readUndo, cost: (*round).costOfKeys, neverShed: true},
+		verbCommitSet:     commitSet,
+		verbCommitAcquire: commitAcquire,
+		verbCommitReplace: commit,
+		verbCommitExtend:  commit,
+		verbCommitRelease: commitRelease,
+		verbRead:          {write: writeRead, read: readRead, cost: (*round).costOfKeys, answered: (*Client).readAnswered, uncounted: vote.abstains},
+		verbInspect:       inspect,
+		verbObserve:       observe,
+		verbAudit:         audit,
+		verbFetchScript:   fetchScript,
+		verbStoreScript:   {write: writeStoreScript, read: readStoreScript, cost: (*round).costOfKeys},
+		verbPublish:       {write: writePublish, read: readPublish, cost: (*round).costOfKeys},
+	}
+}
+
+// commitAcquires tells whether the verb is of a commit that locks, and changes nothing that somebody holds.
+func (v verb) commitAcquires() bool { return v == verbCommitSet || v == verbCommitAcquire }
