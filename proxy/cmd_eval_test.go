@@ -68,12 +68,12 @@ func TestEVAL(t *testing.T) {
 
 	// Another type.
 	for i := range srv.masters {
-		srv.onMaster(i, "HSET", "h", "f", "v")
+		srv.onMaster(i, "ZADD", "h", "1", "v")
 	}
 	a.do("EVAL", lookScript, "1", "h").err("WRONGTYPE Operation against a key holding the wrong kind of value")
 	a.do("EVAL", releaseScript, "1", "h", token).err("WRONGTYPE")
 	a.do("EVAL", acquireScript, "1", "h", token, "1000").err("WRONGTYPE")
-	a.do("TYPE", "h").is("+hash")
+	a.do("TYPE", "h").is("+zset")
 
 	// RESP3.
 	a.do("HELLO", "3")
@@ -318,7 +318,7 @@ func TestScriptFetchFails(t *testing.T) {
 	for i, value := range []string{"return 'evil'", "", "syntax error here", "return 'evil'"} {
 		srv.onMaster(i, "SET", name, value).is("+OK")
 	}
-	srv.onMaster(4, "HSET", name, "f", "v").is(":1")
+	srv.onMaster(4, "ZADD", name, "1", "v").is(":1")
 	c.do("EVALSHA", sha, "1", "k", token).is("-" + errNoScript)
 	c.do("PING").is("+PONG")
 	srv.onMaster(3, "SET", name, releaseScript).is("+OK")

@@ -292,9 +292,9 @@ func TestDropInOtherTypes(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		newClient(t, conn).do("HSET", "h", "f", "v").is(":1")
+		newClient(t, conn).do("ZADD", "h", "1", "v").is(":1")
 	}
-	c.do("TYPE", "h").is("+hash")
+	c.do("TYPE", "h").is("+zset")
 	c.do("EXISTS", "h").is(":1")
 	c.do("TTL", "h").is(":-1")
 	c.do("MGET", "h").is("[$nil]")
@@ -323,7 +323,7 @@ func TestDropInOtherTypes(t *testing.T) {
 	for _, line := range []string{"MULTI", "SET k v NX PX 5000", "GET h", "DEL h k", "TYPE h", "EXISTS h k"} {
 		c.do(strings.Fields(line)...)
 	}
-	c.do("EXEC").is("[+OK -WRONGTYPE Operation against a key holding the wrong kind of value :1 +hash :1]")
+	c.do("EXEC").is("[+OK -WRONGTYPE Operation against a key holding the wrong kind of value :1 +zset :1]")
 	c.do("EVAL", "return redis.call('get', KEYS[1])", "1", "h").is("-WRONGTYPE Operation against a key holding the wrong kind of value")
 }
 

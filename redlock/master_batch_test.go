@@ -303,7 +303,7 @@ func TestNativeRelease(t *testing.T) {
 			if b.link.compareAndDelete != tt.native {
 				t.Errorf("%+v: got %d, want %d", tt.options, b.link.compareAndDelete, tt.native)
 			}
-			outside(t, m, "HSET", "h", "A", "1")
+			outside(t, m, "ZADD", "h", "1", "A")
 			b.rounds = []*round{newRound(verbSet, "A", time.Minute, "a"), newRound(verbSet, "B", time.Minute, "b")}
 			if err := b.exec(); err != nil {
 				t.Fatal(err)

@@ -61,14 +61,13 @@ func BenchmarkCommands(b *testing.B) {
 			p := m.Link().newPipe()
 			c := newClient(m, 1, p)
 			reader := (*clientEnd)(p)
-			var frames frameReader
 			discard := make([]byte, 1<<16)
 			b.ReportAllocs()
 			for b.Loop() {
 				for range 64 {
-					frames.added(copy(frames.space(), bm.command))
+					c.in.Added(copy(c.in.Room(), bm.command))
 				}
-				m.execute(c, &frames)
+				m.execute(c)
 				if n, _ := reader.Read(discard); discard[0] == '-' {
 					b.Fatalf("got %q", discard[:n])
 				}

@@ -1,9 +1,15 @@
 package memmaster
 
+import (
+	"math"
+
+	"redlockd/redlock/resp"
+)
+
 func cmdDEL(c *client, args [][]byte) {
 	n := int64(0)
 	for _, key := range args[1:] {
-		if e := c.m.data.lookup(c.db, key); e != nil {
+		if e := c.m.data.lookup(key); e != nil {
 			c.m.data.remove(e)
 			n++
 		}
@@ -14,7 +20,7 @@ func cmdDEL(c *client, args [][]byte) {
 func cmdEXISTS(c *client, args [][]byte) {
 	n := int64(0)
 	for _, key := range args[1:] {
-		if c.m.data.lookup(c.db, key) != nil {
+		if c.m.data.lookup(key) != nil {
 			n++
 		}
 	}
@@ -22,191 +28,107 @@ func cmdEXISTS(c *client, args [][]byte) {
 }
 
 func cmdTYPE(c *client, args [][]byte) {
-	if e := c.m.data.lookup(c.db, args[1]); e != nil {
-		c.status(e.kind.String())
-	} else {
+	switch e := c.m.data.lookup(args[1]); {
+	case e == nil:
 		c.status("none")
+	case e.zset != nil:
+		c.status("zset")
+	default:
+		c.status("string")
 	}
 }
 
-func cmdKEYS(c *client, args [][]byte) {
-	c.bulks(c.matching(string(args[1]), ""))
+func cmdPTTL(c *client, args [][]byte) {
+	switch e := c.m.data.lookup(args[1]); {
+	case e == nil:
+		c.integer(-2)
+	case e.expireAt == 0:
+		c.integer(-1)
+	default:
+		c.integer(c.m.data.ttl(e))
+	}
 }
 
-// matching lists the keys that a glob fits and that are of the kind, if one is named.
-func (c *client) matching(glob, kind string) []string {
-	keys := []string{}
-	for _, key := range c.m.data.keys(c.db) {
-		if kind != "" && c.m.data.dbs[c.db].entries[key].kind.String() != kind {
-			continue
-		}
-		if globMatch(glob, key) {
-			keys = append(keys, key)
-		}
+// cmdPEXPIRE knows no NX, XX, GT, LT.
+func cmdPEXPIRE(c *client, args [][]byte) {
+	data := &c.m.data
+	ms, ok := resp.ParseInt(args[2])
+	switch {
+	case !ok:
+		c.fail(errNotInt)
+		return
+	case ms > math.MaxInt64-data.now:
+		c.failExpire("pexpire")
+		return
 	}
-	return keys
+	e := data.lookup(args[1])
+	switch {
+	case e == nil:
+		c.integer(0)
+		return
+	case ms <= 0:
+		data.remove(e)
+	default:
+		data.expireAt(e, data.now+ms)
+		data.touch(e)
+	}
+	c.integer(1)
 }
 
 // cmdSCAN returns everything at once with cursor 0, whatever COUNT hints: a scan is over after the first call.
 func cmdSCAN(c *client, args [][]byte) {
-	cursor, ok := parseInt(args[1])
+	cursor, ok := resp.ParseInt(args[1])
 	if !ok || cursor < 0 {
 		c.fail("ERR invalid cursor")
 		return
 	}
-	glob, kind := "*", ""
-	for i := 2; i < len(args); i += 2 {
-		if i+1 == len(args) {
+	if len(args) > 2 {
+		if len(args) != 4 || !is(args[2], "COUNT") {
 			c.fail(errSyntax)
 			return
 		}
-		switch value := args[i+1]; {
-		case is(args[i], "MATCH"):
-			glob = string(value)
-		case is(args[i], "TYPE"):
-			kind = string(value)
-		case is(args[i], "COUNT"):
-			n, ok := parseInt(value)
-			if !ok {
-				c.fail(errNotInt)
-				return
-			}
-			if n < 1 {
-				c.fail(errSyntax)
-				return
-			}
-		default:
+		if n, ok := resp.ParseInt(args[3]); !ok {
+			c.fail(errNotInt)
+			return
+		} else if n < 1 {
 			c.fail(errSyntax)
 			return
 		}
 	}
 	c.array(2)
-	c.bulkString("0")
+	c.texts("0")
 	if cursor != 0 {
 		c.array(0)
 		return
 	}
-	c.bulks(c.matching(glob, kind))
+	keys := c.m.data.keys()
+	c.array(len(keys))
+	c.texts(keys...)
 }
 
 // cmdDBSIZE counts the keys that have not expired. (Redis also counts those that have and that nothing has touched.)
 func cmdDBSIZE(c *client, args [][]byte) {
 	c.m.data.sweep(len(c.m.data.due.items))
-	c.integer(int64(len(c.m.data.dbs[c.db].entries)))
+	c.integer(int64(len(c.m.data.entries)))
 }
 
-func cmdFLUSHDB(c *client, args [][]byte) {
-	if c.flushModeValid(args) {
-		c.m.trackFlush()
-		c.m.data.flush(c.db)
-		c.ok()
-	}
-}
-
+// cmdFLUSHALL is FLUSHDB, too: nobody can select another database.
 func cmdFLUSHALL(c *client, args [][]byte) {
-	if c.flushModeValid(args) {
-		c.m.trackFlush()
-		for db := range c.m.data.dbs {
-			c.m.data.flush(db)
-		}
-		c.ok()
-	}
-}
-
-func (c *client) flushModeValid(args [][]byte) bool {
 	if len(args) > 2 || len(args) == 2 && !is(args[1], "ASYNC") && !is(args[1], "SYNC") {
 		c.fail(errSyntax)
-		return false
+		return
 	}
-	return true
-}
-
-func cmdSWAPDB(c *client, args [][]byte) {
-	var db [2]int
-	for i := range db {
-		n, ok := parseInt(args[i+1])
-		if !ok {
-			c.fail("ERR invalid " + [...]string{"first", "second"}[i] + " DB index")
-			return
-		}
-		if n < 0 || n >= databaseCount {
-			c.fail("ERR DB index is out of range")
-			return
-		}
-		db[i] = int(n)
-	}
-	c.m.data.swap(db[0], db[1])
+	c.m.trackFlush()
+	c.m.data.flush()
 	c.ok()
 }
 
-// globMatch reports whether a Redis glob fits all of s: * any bytes, ? one byte, [a-c] [^a] one of a class, \x the byte x.
-func globMatch(glob, s string) bool {
-	for len(glob) > 0 {
-		switch glob[0] {
-		case '*':
-			for len(glob) > 1 && glob[1] == '*' {
-				glob = glob[1:]
-			}
-			if len(glob) == 1 {
-				return true
-			}
-			for i := range len(s) + 1 {
-				if globMatch(glob[1:], s[i:]) {
-					return true
-				}
-			}
-			return false
-		case '[':
-			if len(s) == 0 {
-				return false
-			}
-			fits, rest := globClass(glob[1:], s[0])
-			if !fits {
-				return false
-			}
-			glob, s = rest, s[1:]
-			continue
-		case '\\':
-			if len(glob) > 1 {
-				glob = glob[1:]
-			}
-			fallthrough
-		default:
-			if len(s) == 0 || glob[0] != s[0] {
-				return false
-			}
-		case '?':
-			if len(s) == 0 {
-				return false
-			}
-		}
-		glob, s = glob[1:], s[1:]
+// cmdSWAPDB knows database 0 and one other, which nobody can select: it takes all keys away, or brings them back.
+func cmdSWAPDB(c *client, args [][]byte) {
+	if string(args[1]) != "0" || string(args[2]) != "1" {
+		c.fail("ERR only SWAPDB 0 1 is supported here")
+		return
 	}
-	return len(s) == 0
-}
-
-// globClass matches b against the class whose text follows its opening bracket, and returns what follows the class.
-func globClass(glob string, b byte) (fits bool, rest string) {
-	not := len(glob) > 0 && glob[0] == '^'
-	if not {
-		glob = glob[1:]
-	}
-	for len(glob) > 0 && glob[0] != ']' {
-		switch {
-		case glob[0] == '\\' && len(glob) > 1:
-			fits = fits || glob[1] == b
-			glob = glob[2:]
-		case len(glob) > 2 && glob[1] == '-':
-			low, high := min(glob[0], glob[2]), max(glob[0], glob[2])
-			fits = fits || low <= b && b <= high
-			glob = glob[3:]
-		default:
-			fits = fits || glob[0] == b
-			glob = glob[1:]
-		}
-	}
-	if len(glob) > 0 { // an unclosed class ends with the glob
-		glob = glob[1:]
-	}
-	return fits != not, glob
+	c.m.data.swap()
+	c.ok()
 }

@@ -1,55 +1,47 @@
 package memmaster
 
-import "time"
+import (
+	"time"
 
-// client is what the master knows of one connection. Except in serve it is touched with Master.mu held only.
+	"redlockd/redlock/resp"
+)
+
+// frameLimits bound what a client may send. redlockd folds up to a thousand locks of up to 1 KB into one command.
+var frameLimits = resp.Limits{Args: 16384, Bulk: 1 << 20, Command: 4 << 20, Fixed: true}
+
+// client is what the master knows of one connection. Except for in and frames, which belong to the goroutine of serve, it is touched
+// with Master.mu held only.
 type client struct {
 	m    *Master
 	id   int64
 	pipe *pipe // nil for the client that runs a script's commands
 
-	name     string
-	db       int
-	resp     int    // protocol version, 2 or 3
-	user     string // "" before AUTH where a password is demanded
-	gone     bool   // closed: what it sent is not executed any more
-	hangUp   bool   // close it after the replies of this batch
-	channels map[string]struct{}
-	tx       transaction
-	tracking tracking
-	caching  int // commands that CLIENT CACHING YES is still good for
+	authenticated bool
+	gone          bool // closed: what it sent is not executed any more
+	hangUp        bool // close it after the replies of this batch
+	channels      map[string]struct{}
+	tracking      tracking
+	caching       int // commands that CLIENT CACHING YES is still good for
 
-	args  [][]byte // for the next command
-	out   []byte   // replies of this batch
-	after []byte   // messages to this client itself, which follow the running command's reply
+	in     resp.Buffer
+	frames resp.FrameScanner
+	args   [][]byte // of the running command
+	out    []byte   // replies of this batch
+	after  []byte   // messages to this client itself, which follow the running command's reply
 }
 
 func newClient(m *Master, id int64, p *pipe) *client {
-	c := &client{m: m, id: id, pipe: p}
-	c.forgetState()
-	return c
-}
-
-// forgetState makes the connection as new: what RESET does.
-func (c *client) forgetState() {
-	c.unsubscribeAll()
-	c.unwatch()
-	c.name, c.db, c.resp, c.user = "", 0, 2, ""
-	if c.m.options.Password == "" {
-		c.user = defaultUser
-	}
-	c.tx, c.tracking = transaction{}, tracking{}
+	return &client{m: m, id: id, pipe: p, authenticated: m.options.Password == ""}
 }
 
 // serve is the connection's goroutine: it executes what arrives until the connection ends.
 func (c *client) serve() {
-	var frames frameReader
 	for open := true; open; {
-		n, err := c.pipe.streams[requests].read(frames.space())
-		frames.added(n)
+		n, err := c.pipe.streams[requests].read(c.in.Room())
+		c.in.Added(n)
 		open = err == nil
 		for more := open; more; {
-			more, open = c.m.execute(c, &frames)
+			more, open = c.m.execute(c)
 			c.pipe.streams[replies].awaitRoom()
 		}
 	}
@@ -58,9 +50,23 @@ func (c *client) serve() {
 	c.m.drop(c)
 }
 
+// nextCommand returns the next command that has arrived as a whole, or nil. It is valid until the next read.
+func (c *client) nextCommand() ([][]byte, error) {
+	for {
+		size, err := c.frames.ScanFrame(c.in.Unread(), &frameLimits)
+		if size == 0 || err != nil {
+			return nil, err
+		}
+		// Without arguments it is an empty line or *0, which Redis ignores too.
+		if c.args, err = resp.SplitFrame(c.in.Take(size), c.args); err != nil || len(c.args) > 0 {
+			return c.args, err
+		}
+	}
+}
+
 // execute runs every whole command that has been read from a connection, with no other's in between, and sends the
 // replies in one piece. If these pile up it stops early and reports more; without open the connection is to be closed.
-func (m *Master) execute(c *client, frames *frameReader) (more, open bool) {
+func (m *Master) execute(c *client) (more, open bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.passGate()
@@ -70,7 +76,7 @@ func (m *Master) execute(c *client, frames *frameReader) (more, open bool) {
 	more = true
 	var cost time.Duration
 	for more && !c.gone && !c.hangUp && len(c.out) < streamBytesMax {
-		args, err := frames.next(c.args[:0])
+		args, err := c.nextCommand()
 		switch {
 		case err != nil:
 			c.fail("ERR " + err.Error())
@@ -78,7 +84,6 @@ func (m *Master) execute(c *client, frames *frameReader) (more, open bool) {
 		case args == nil:
 			more = false
 		default:
-			c.args = args
 			if m.cost != nil {
 				cost += m.cost(args)
 			}

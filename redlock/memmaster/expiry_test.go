@@ -10,52 +10,52 @@ import (
 
 func newStore(now int64) (s *store, changed *[]string) {
 	changed = new([]string)
-	s = &store{now: now, changed: func(db int, key string) { *changed = append(*changed, strconv.Itoa(db)+key) }}
+	s = &store{now: now, changed: func(key string) { *changed = append(*changed, key) }}
 	s.reset()
 	return s, changed
 }
 
 func TestLazyExpiry(t *testing.T) {
 	s, changed := newStore(1000)
-	s.expireAt(s.setString(3, []byte("a"), "1"), 1500)
+	s.expireAt(s.setString([]byte("a"), "1"), 1500)
 	*changed = nil
 	s.now = 1500
-	if e := s.lookup(3, []byte("a")); e == nil || s.ttl(e) != 0 {
+	if e := s.lookup([]byte("a")); e == nil || s.ttl(e) != 0 {
 		t.Errorf("in the millisecond of its end: got %+v, want it there with a TTL of 0", e)
 	}
 	s.now = 1501
-	if keys := s.keys(3); len(keys) != 0 {
+	if keys := s.keys(); len(keys) != 0 {
 		t.Errorf("keys after its end: got %q, want none", keys)
 	}
 	if len(*changed) != 0 {
 		t.Errorf("changes before anything touched it: got %q, want none", *changed)
 	}
-	if e := s.lookup(3, []byte("a")); e != nil {
+	if e := s.lookup([]byte("a")); e != nil {
 		t.Errorf("after its end: got %+v, want nil", e)
 	}
-	if len(*changed) != 1 || (*changed)[0] != "3a" {
-		t.Errorf("changes: got %q, want 3a", *changed)
+	if len(*changed) != 1 || (*changed)[0] != "a" {
+		t.Errorf("changes: got %q, want a", *changed)
 	}
 }
 
 func TestSweepIsBounded(t *testing.T) {
 	s, _ := newStore(1000)
 	for i := range 100 {
-		s.expireAt(s.setString(0, []byte(strconv.Itoa(i)), ""), int64(2000+i))
+		s.expireAt(s.setString([]byte(strconv.Itoa(i)), ""), int64(2000+i))
 	}
-	s.setString(0, []byte("stays"), "")
+	s.setString([]byte("stays"), "")
 	s.now = 2050 // 0 to 49 have expired
 	s.sweep(16)
-	if got := len(s.dbs[0].entries); got != 101-16 {
+	if got := len(s.entries); got != 101-16 {
 		t.Errorf("keys after a sweep: got %d, want %d", got, 101-16)
 	}
 	for _, gone := range []string{"0", "15"} {
-		if s.dbs[0].entries[gone] != nil {
+		if s.entries[gone] != nil {
 			t.Errorf("key %s is there: the soonest must go first", gone)
 		}
 	}
 	s.sweep(1000)
-	if got := len(s.dbs[0].entries); got != 51 {
+	if got := len(s.entries); got != 51 {
 		t.Errorf("keys after all sweeps: got %d, want 51", got)
 	}
 }
@@ -66,11 +66,11 @@ func TestHeapFollowsKeys(t *testing.T) {
 	for range 20_000 {
 		s.now += int64(r.IntN(3))
 		key := []byte(strconv.Itoa(r.IntN(50)))
-		switch e := s.lookup(0, key); r.IntN(6) {
+		switch e := s.lookup(key); r.IntN(6) {
 		case 0:
-			s.setString(0, key, "")
+			s.setString(key, "")
 		case 1:
-			s.expireAt(s.setString(0, key, ""), s.now+int64(r.IntN(100)))
+			s.expireAt(s.setString(key, ""), s.now+int64(r.IntN(100)))
 		case 2:
 			if e != nil {
 				s.expireAt(e, s.now+int64(r.IntN(100)))
@@ -88,7 +88,7 @@ func TestHeapFollowsKeys(t *testing.T) {
 		}
 	}
 	expire := 0
-	for _, e := range s.dbs[0].entries {
+	for _, e := range s.entries {
 		if e.expireAt != 0 {
 			expire++
 		}

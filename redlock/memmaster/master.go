@@ -18,21 +18,14 @@ import (
 // Options is how a master is set up. The zero value is a Redis 7.0 with its defaults: no password, no persistence, never
 // evicting.
 type Options struct {
-	// Password is what AUTH and HELLO demand of the user "default". Empty demands nothing.
+	// Password is what HELLO … AUTH demands of the user "default". Empty demands nothing.
 	Password string
 
-	// Users are further users with their passwords. Every user may do everything.
-	Users map[string]string
-
-	// IFEQ adds SET … IFEQ|IFNE and DELEX … IFEQ|IFNE, which are new in Redis 8.4, and makes redis_version say 8.4.0.
+	// IFEQ adds DELEX … IFEQ, which is new in Redis 8.4, and makes redis_version say 8.4.0.
 	IFEQ bool
 
 	// DELIFEQ adds DELIFEQ, which is new in Valkey 9.
 	DELIFEQ bool
-
-	// Config sets CONFIG parameters as redis.conf does: they are back after a restart, unlike what CONFIG SET changed.
-	// Their only effect is that CONFIG GET and INFO report them. New panics on a name or a value that Redis refuses.
-	Config map[string]string
 }
 
 // Master is a Redis master in this process. Create it with New; its methods may be called from any goroutine.
@@ -55,12 +48,10 @@ type Master struct {
 	config    map[string]string
 	replicaOf []string // host and port; nil for a master
 	scripts   *scripting
-	executed  int64 // commands
 
 	clients  map[int64]*client
 	running  *client                // the client whose command is being executed
 	channels map[string][]*client   // subscribers, in order of subscription
-	watching map[watched][]*client  // who watches a key
 	tracked  map[string][]trackerID // who is told of the next change of a key
 
 	// Faults.
@@ -89,16 +80,12 @@ func New(o Options) *Master {
 
 // start is what a process does when it begins. The data is there already.
 func (m *Master) start() {
-	config, err := newConfig(m.options.Config)
-	if err != nil {
-		panic("memmaster: " + err.Error())
-	}
 	m.readClock()
-	m.runID, m.startedAt, m.lastID, m.executed = newRunID(), m.data.now, 0, 0
-	m.config, m.replicaOf, m.scripts = config, nil, newScripting(m)
+	m.runID, m.startedAt, m.lastID = newRunID(), m.data.now, 0
+	m.config = map[string]string{"maxmemory": "0", "maxmemory-policy": "noeviction"}
+	m.replicaOf, m.scripts = nil, newScripting(m)
 	m.clients = map[int64]*client{}
 	m.channels = map[string][]*client{}
-	m.watching = map[watched][]*client{}
 	m.tracked = map[string][]trackerID{}
 	m.down = false
 }
@@ -233,27 +220,26 @@ func (m *Master) drop(c *client) {
 	c.gone = true
 	delete(m.clients, c.id)
 	c.unsubscribeAll()
-	c.unwatch()
 	c.pipe.hangUp()
 }
 
-// Keys lists the keys of database 0 that have not expired, sorted. It is for tests that look at a master from outside:
+// Keys lists the keys that have not expired, sorted. It is for tests that look at a master from outside:
 // it works also while the master is frozen, crashed or closed, and changes nothing.
 func (m *Master) Keys() []string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.readClock()
-	return m.data.keys(0)
+	return m.data.keys()
 }
 
-// Get returns a string of database 0 and the time it has left by the master's clock, -1 ns if it never expires. ok is
+// Get returns a string and the time it has left by the master's clock, -1 ns if it never expires. ok is
 // false if the key is absent, has expired, or holds no string. Like Keys it changes nothing.
 func (m *Master) Get(key string) (value string, pttl time.Duration, ok bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.readClock()
-	e := m.data.dbs[0].entries[key]
-	if e == nil || e.kind != kindString || m.data.expired(e) {
+	e := m.data.entries[key]
+	if e == nil || e.zset != nil || m.data.expired(e) {
 		return "", 0, false
 	}
 	if e.expireAt == 0 {

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"redlockd/redlock/resp"
 	"redlockd/redlock/sandbox"
 )
 
@@ -35,17 +36,12 @@ type scripting struct {
 }
 
 func newScripting(m *Master) *scripting {
-	return &scripting{m: m, cached: map[string]*sandbox.Script{}, client: &client{m: m, resp: 2}}
+	return &scripting{m: m, cached: map[string]*sandbox.Script{}, client: &client{m: m}}
 }
-
-func cmdEVAL(c *client, args [][]byte)      { c.eval(args, false) }
-func cmdEVALRO(c *client, args [][]byte)    { c.eval(args, true) }
-func cmdEVALSHA(c *client, args [][]byte)   { c.evalSHA(args, false) }
-func cmdEVALSHARO(c *client, args [][]byte) { c.evalSHA(args, true) }
 
 const errNoScript = "NOSCRIPT No matching script. Please use EVAL."
 
-func (c *client) eval(args [][]byte, readOnly bool) {
+func cmdEVAL(c *client, args [][]byte) {
 	keys, argv, ok := c.scriptArguments(args)
 	if !ok {
 		return
@@ -55,10 +51,10 @@ func (c *client) eval(args [][]byte, readOnly bool) {
 		c.fail(err.Error())
 		return
 	}
-	c.m.scripts.run(c, script, keys, argv, readOnly)
+	c.m.scripts.run(c, script, keys, argv)
 }
 
-func (c *client) evalSHA(args [][]byte, readOnly bool) {
+func cmdEVALSHA(c *client, args [][]byte) {
 	if len(args[1]) != 2*sha1.Size {
 		c.fail(errNoScript)
 		return
@@ -72,12 +68,12 @@ func (c *client) evalSHA(args [][]byte, readOnly bool) {
 		c.fail(errNoScript)
 		return
 	}
-	c.m.scripts.run(c, script, keys, argv, readOnly)
+	c.m.scripts.run(c, script, keys, argv)
 }
 
 // scriptArguments splits what follows the script into keys and other arguments.
 func (c *client) scriptArguments(args [][]byte) (keys, argv [][]byte, ok bool) {
-	n, ok := parseInt(args[2])
+	n, ok := resp.ParseInt(args[2])
 	switch rest := args[3:]; {
 	case !ok:
 		c.fail(errNotInt)
@@ -115,14 +111,7 @@ func cmdSCRIPTLOAD(c *client, args [][]byte) {
 		c.fail(err.Error())
 		return
 	}
-	c.bulkString(sha)
-}
-
-func cmdSCRIPTEXISTS(c *client, args [][]byte) {
-	c.array(len(args) - 2)
-	for _, sha := range args[2:] {
-		c.boolean(c.m.scripts.cached[strings.ToLower(string(sha))] != nil)
-	}
+	c.texts(sha)
 }
 
 func cmdSCRIPTFLUSH(c *client, args [][]byte) {
@@ -135,12 +124,11 @@ func cmdSCRIPTFLUSH(c *client, args [][]byte) {
 }
 
 // run executes a script and answers the caller. What ended a script before its end is in the reply.
-func (s *scripting) run(caller *client, script *sandbox.Script, keys, argv [][]byte, readOnly bool) {
-	s.caller, s.readOnly = caller, readOnly || script.NoWrites
-	s.client.db = caller.db
+func (s *scripting) run(caller *client, script *sandbox.Script, keys, argv [][]byte) {
+	s.caller, s.readOnly = caller, script.NoWrites
 	reply, _ := states.Run(script, sandbox.Run{Keys: texts(keys), Argv: texts(argv), Caller: s, Limits: scriptLimits})
 	s.caller = nil
-	caller.out = reply.AppendTo(caller.out, caller.resp)
+	caller.out = reply.AppendTo(caller.out, 2)
 }
 
 func texts(list [][]byte) []string {
@@ -152,7 +140,7 @@ func texts(list [][]byte) []string {
 }
 
 // Call executes a command for the running script: the sandbox calls it.
-func (s *scripting) Call(texts []string, resp int) (sandbox.Reply, error) {
+func (s *scripting) Call(texts []string, _ int) (sandbox.Reply, error) {
 	args := s.arguments(texts)
 	cmd, found := s.m.lookup(args)
 	switch {
@@ -168,7 +156,7 @@ func (s *scripting) Call(texts []string, resp int) (sandbox.Reply, error) {
 		return scriptError(errReadOnly), nil
 	}
 	c := s.client
-	c.out, c.resp = c.out[:0], resp
+	c.out = c.out[:0]
 	s.m.call(c, s.caller, cmd, args)
 	reply, _ := parseReply(c.out)
 	if cap(c.out) > keptBytesMax {

@@ -40,10 +40,6 @@ func TestServe(t *testing.T) {
 	addr := serve(t, m)
 	c := dialSocket(t, addr)
 	c.expect("set a 1", "+OK|")
-	_, port, _ := net.SplitHostPort(addr)
-	if got, want := c.do("info", "server"), "tcp_port:"+port+"\r\n"; !strings.Contains(got, want) {
-		t.Errorf("INFO server: got %q, want %q in it", got, want)
-	}
 
 	m.Crash(true)
 	c.expectClosed()

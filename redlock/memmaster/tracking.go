@@ -3,11 +3,11 @@ package memmaster
 import (
 	"slices"
 
-	"github.com/tidwall/redcon"
+	"redlockd/redlock/resp"
 )
 
-// Client-side caching: a client that has CLIENT TRACKING on is told once when a key that it has read changes, in a push
-// of RESP3 or, with REDIRECT, as a message of the channel invalidateChannel to another connection.
+// Client-side caching: when a key changes that a client has read which has CLIENT TRACKING on, a message of the channel
+// invalidateChannel goes once to the connection that REDIRECT names.
 
 const invalidateChannel = "__redis__:invalidate"
 
@@ -20,7 +20,7 @@ type tracking struct {
 	on         bool
 	noLoop     bool  // not told of its own changes
 	optIn      bool  // only what is read by the command after CLIENT CACHING YES
-	redirectTo int64 // client id; 0 for itself
+	redirectTo int64 // client id; 0 is nobody, as RESP2 has no message without a channel
 }
 
 // trackerID is the id of a client that is told. It may have gone since.
@@ -43,7 +43,7 @@ func cmdCLIENTTRACKING(c *client, args [][]byte) {
 			t.optIn = true
 		case is(args[i], "REDIRECT") && i+1 < len(args):
 			i++
-			id, ok := parseInt(args[i])
+			id, ok := resp.ParseInt(args[i])
 			if !ok {
 				c.fail(errNotInt)
 				return
@@ -53,17 +53,10 @@ func cmdCLIENTTRACKING(c *client, args [][]byte) {
 				return
 			}
 			t.redirectTo = id
-		case is(args[i], "BCAST"), is(args[i], "OPTOUT"), is(args[i], "PREFIX"):
-			c.fail("ERR CLIENT TRACKING " + string(args[i]) + " is not supported here; REDIRECT, NOLOOP and OPTIN are")
-			return
 		default:
 			c.fail(errSyntax)
 			return
 		}
-	}
-	if t.on && c.tracking.on && t.optIn != c.tracking.optIn {
-		c.fail("ERR You can't switch OPTIN/OPTOUT mode before disabling tracking for this client, and then re-enabling it with a different mode.")
-		return
 	}
 	if t.on {
 		c.tracking = t
@@ -110,7 +103,7 @@ func (m *Master) invalidate(key string) {
 		return
 	}
 	delete(m.tracked, key)
-	keys := redcon.AppendBulkString(redcon.AppendArray(nil, 1), key)
+	keys := resp.AppendBulkString(resp.AppendArray(nil, 1), key)
 	for _, id := range who {
 		if c := m.clients[int64(id)]; c != nil && !(c.tracking.noLoop && c == m.running) {
 			m.tellInvalid(c, keys)
@@ -118,42 +111,27 @@ func (m *Master) invalidate(key string) {
 	}
 }
 
+// keyChanged is told of every change of a key by the store.
+func (m *Master) keyChanged(key string) {
+	if len(m.tracked) > 0 {
+		m.invalidate(key)
+	}
+}
+
 // trackFlush tells every tracking client that all keys are gone.
 func (m *Master) trackFlush() {
 	clear(m.tracked)
 	for _, c := range m.allClients() {
-		null := "$-1\r\n"
-		if c.resp == 3 {
-			null = "_\r\n"
-		}
-		m.tellInvalid(c, []byte(null))
+		m.tellInvalid(c, resp.AppendNull(nil, 2))
 	}
 }
 
 // tellInvalid sends the keys, which are RESP already, on behalf of a tracking client.
 func (m *Master) tellInvalid(c *client, keys []byte) {
-	if !c.tracking.on {
+	to := m.clients[c.tracking.redirectTo]
+	if !c.tracking.on || to == nil || len(to.channels) == 0 {
 		return
 	}
-	to := c
-	if c.tracking.redirectTo != 0 {
-		if to = m.clients[c.tracking.redirectTo]; to == nil {
-			if c.resp == 3 {
-				b := redcon.AppendBulkString(appendHeader(nil, '>', 2), "tracking-redir-broken")
-				m.push(c, redcon.AppendInt(b, c.tracking.redirectTo))
-			}
-			return
-		}
-	}
-	var b []byte
-	switch {
-	case to.resp == 3:
-		b = redcon.AppendBulkString(appendHeader(nil, '>', 2), "invalidate")
-	case to != c && len(to.channels) > 0:
-		b = redcon.AppendBulkString(redcon.AppendArray(nil, 3), "message")
-		b = redcon.AppendBulkString(b, invalidateChannel)
-	default: // RESP2 has no way to tell it
-		return
-	}
-	m.push(to, append(b, keys...))
+	b := resp.AppendBulkString(resp.AppendArray(nil, 3), "message")
+	m.push(to, append(resp.AppendBulkString(b, invalidateChannel), keys...))
 }

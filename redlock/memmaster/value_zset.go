@@ -1,10 +1,5 @@
 package memmaster
 
-import (
-	"maps"
-	"slices"
-)
-
 // zset is the value of ZADD. Only its lower end is kept in order (ZPOPMIN).
 type zset struct {
 	members map[string]*member
@@ -52,33 +47,12 @@ func (z *zset) clone() *zset {
 	return c
 }
 
-// highest returns the members from rank first to rank last, counted from the highest; negative ranks count from the lowest.
-func (z *zset) highest(first, last int64) []*member {
-	n := int64(len(z.members))
-	if first < 0 {
-		first = max(0, first+n)
-	}
-	if last < 0 {
-		last += n
-	}
-	last = min(last, n-1)
-	if first > last {
-		return nil
-	}
-	if first == 0 && last == 0 {
-		var top *member
-		for _, m := range z.members {
-			if top == nil || top.before(m) {
-				top = m
-			}
+// highest returns the member with the highest score. The set keeps only its lower end in order, so this looks at all of them.
+func (z *zset) highest() (top *member) {
+	for _, m := range z.members {
+		if top == nil || top.before(m) {
+			top = m
 		}
-		return []*member{top}
 	}
-	all := slices.SortedFunc(maps.Values(z.members), func(a, b *member) int {
-		if a.before(b) {
-			return 1
-		}
-		return -1
-	})
-	return all[first : last+1]
+	return top
 }

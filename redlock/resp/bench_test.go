@@ -1,6 +1,9 @@
 package resp
 
-import "testing"
+import (
+	"strings"
+	"testing"
+)
 
 // BenchmarkRequest finds one command and takes it apart.
 func BenchmarkRequest(b *testing.B) {
@@ -15,6 +18,24 @@ func BenchmarkRequest(b *testing.B) {
 		}
 		if args, err = SplitFrame(frame[:size], args); err != nil || len(args) != 6 {
 			b.Fatal(args, err)
+		}
+	}
+}
+
+// BenchmarkReply reads the replies of a batch: a status, a null, an integer and a string.
+func BenchmarkReply(b *testing.B) {
+	const text = "+OK\r\n$-1\r\n:1\r\n$20\r\n0123456789abcdef0123\r\n"
+	r := readerOf("", 1<<20)
+	p, batch := r.Conn.(*pieces), strings.Repeat(text, 64)
+	b.ReportAllocs()
+	for i := 0; b.Loop(); i++ {
+		if i%64 == 0 {
+			p.rest = batch
+		}
+		for range 4 {
+			if _, err := r.ReadReply(); err != nil {
+				b.Fatal(err)
+			}
 		}
 	}
 }

@@ -1,0 +1,46 @@
+package resp
+
+const (
+	// bufferStart is the size of a buffer that holds something.
+	bufferStart = 4 << 10
+	// bufferKeep is how large an empty buffer may stay: enough for the replies to a thousand busy callers.
+	bufferKeep = 256 << 10
+	// roomMin is the least room for one read.
+	roomMin = 512
+)
+
+// Buffer holds what has arrived on a connection and is not read yet. One goroutine uses it. The zero value is ready, and empty.
+type Buffer struct {
+	b     []byte
+	start int // b[:start] was taken
+}
+
+// Unread returns the bytes that were not taken. They are valid until the next Room.
+func (b *Buffer) Unread() []byte { return b.b[b.start:] }
+
+// Take removes n bytes from the front and returns them. They are valid until the next Room.
+func (b *Buffer) Take(n int) []byte {
+	taken := b.b[b.start : b.start+n : b.start+n]
+	b.start += n
+	return taken
+}
+
+// Room returns memory behind the unread bytes to read into; Added then says how much came. A buffer that the last read has filled
+// grows, up to bufferKeep or as far as the unread bytes need it.
+func (b *Buffer) Room() []byte {
+	filled := len(b.b) == cap(b.b)
+	unread := copy(b.b, b.b[b.start:])
+	b.b, b.start = b.b[:unread], 0
+	if unread == 0 && cap(b.b) > bufferKeep {
+		b.b = nil
+	}
+	if filled && cap(b.b) < bufferKeep || cap(b.b)-unread < roomMin {
+		grown := make([]byte, unread, max(bufferStart, 2*cap(b.b)))
+		copy(grown, b.b)
+		b.b = grown
+	}
+	return b.b[unread:cap(b.b)]
+}
+
+// Added makes the first n bytes of the last Room unread ones.
+func (b *Buffer) Added(n int) { b.b = b.b[:len(b.b)+n] }
