@@ -144,8 +144,11 @@ func (c *Client) admit() {
 		}
 		next.begin(&d)
 	}
+	published := len(c.messages.own) > 0
 	c.mu.Unlock()
-	c.messages.passOwn()
+	if published {
+		c.receiveOwn()
+	}
 	c.runDeferred(&d)
 }
 

@@ -89,7 +89,7 @@ func (l *lane) subscribe() (subscribed bool, err error) {
 		}
 		switch {
 		case channel == messagesChannel && body.kind == '$':
-			l.client.heardMessage(body.text)
+			l.client.receivePublished(body.text)
 		case channel == windowsChannel && body.kind == '$':
 			l.client.windowAnnounced(l.index, body.text)
 		}

@@ -247,9 +247,9 @@ func TestMessages(t *testing.T) {
 		var want []string
 		publish := func(channel, payload string) {
 			want = append(want, channel+"="+payload)
-			if err := from.Publish(channel, payload); err != nil {
-				s.Errorf("publish: %v", err)
-			}
+			c := call{began: time.Now()}
+			from.StartPublish(&c.Op, channel, payload, &c)
+			c.want(s, "PUBLISH", "held", 0)
 		}
 		publish("c", "1")
 		publish("c d", " 2\r\n\x00")
@@ -270,9 +270,9 @@ func TestMessages(t *testing.T) {
 		if !slices.Equal(here, want) || !slices.Equal(there, want) {
 			s.Errorf("here %q, there %q, want %q", here, there, want)
 		}
-		if err := from.Publish("c", strings.Repeat("x", MessageMax)); err == nil {
-			s.Error("a message that is too long: got no error")
-		}
+		long := call{began: time.Now()}
+		from.StartPublish(&long.Op, "c", strings.Repeat("x", MessageMax), &long)
+		long.want(s, "PUBLISH of a message that is too long", "at most 32768 are possible", 0)
 	})
 }
 
