@@ -6,8 +6,8 @@ import (
 	"log/slog"
 	"time"
 
+	"redlockd/proxy/keyspace"
 	"redlockd/redlock"
-	"redlockd/redlock/arguments"
 	"redlockd/redlock/resp"
 )
 
@@ -160,7 +160,7 @@ var timeUnits = []struct {
 // parseTime reads a ttl or a WAIT, whose limits the engine checks: whole milliseconds, or a whole number with a unit behind it.
 func parseTime(what string, arg []byte) (d time.Duration, refusal string) {
 	if n, ok := parseInteger(arg); ok {
-		return arguments.Duration(n), ""
+		return keyspace.Duration(n), ""
 	}
 	digits := len(bytes.TrimRight(arg, "hms"))
 	for _, u := range timeUnits {

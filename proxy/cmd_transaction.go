@@ -2,20 +2,26 @@ package proxy
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
+	"redlockd/proxy/keyspace"
 	"redlockd/redlock"
-	"redlockd/redlock/sandbox"
+	"redlockd/redlock/resp"
 )
 
-// transaction is what a session has watched and queued. It belongs to the reader goroutine; an operation that completes writes
-// to it while it holds the session back.
+// transaction is what a session has watched and queued. It is owned by the reader goroutine. A WATCH that completes writes to it from
+// another goroutine, while it holds the reader back.
 type transaction struct {
-	open    bool // behind MULTI
-	aborted bool // a command was refused since: EXEC does nothing
-	queued  []effect
-	bytes   int // of queued
+	// open is true between MULTI and EXEC.
+	open bool
+	// aborted is true if a command was refused since MULTI. Then EXEC does nothing.
+	aborted bool
+	queued  []*keyspace.Command
+	// bytes is the size of queued.
+	bytes   int
 	watched map[string]watchedKey
 }
 
@@ -25,7 +31,7 @@ type watchedKey struct {
 	read  time.Time
 }
 
-// at is the state with the time that has passed since.
+// at is the state less the time that has passed since the key was watched.
 func (w watchedKey) at(now time.Time) redlock.State {
 	st := w.state
 	if st.Found && st.TTL >= 0 {
@@ -38,19 +44,16 @@ func (w watchedKey) same(st *redlock.State) bool {
 	return w.state.Found == st.Found && w.state.Type == st.Type && w.state.Value == st.Value
 }
 
-// queue puts an effect behind MULTI.
-func (t *transaction) queue(e effect, bytesMax int) (refusal string) {
+// queue appends a command to those between MULTI and EXEC.
+func (t *transaction) queue(command *keyspace.Command, bytesMax int) (refusal string) {
 	if len(t.queued) >= queuedMax {
 		return fmt.Sprintf("ERR at most %d commands can be queued", queuedMax)
 	}
-	bytes := t.bytes
-	for _, arg := range e.args {
-		bytes += len(arg)
-	}
+	bytes := t.bytes + command.Size()
 	if bytes > bytesMax {
 		return fmt.Sprintf("ERR the queued commands have %d bytes, the limit is %d (command_max)", bytes, bytesMax)
 	}
-	t.queued, t.bytes = append(t.queued, e), bytes
+	t.queued, t.bytes = append(t.queued, command), bytes
 	return ""
 }
 
@@ -123,7 +126,12 @@ func (w *watch) Done(_ *redlock.Op, result redlock.Result) redlock.Flusher {
 
 func cmdUNWATCH(s *session, c *call) {
 	if s.transaction.open { // queued, it would do nothing: EXEC forgets them too
-		s.dropIn(c, effect{run: func(*keyspace, []string) (sandbox.Reply, error) { return statusOK, nil }}, "")
+		if refusal := s.transaction.queue(keyspace.Always(keyspace.OK), s.server.opts.CommandMax); refusal != "" {
+			s.transaction.aborted = true
+			c.fail(refusal)
+			return
+		}
+		c.out = resp.AppendStatus(c.out, "QUEUED")
 		return
 	}
 	s.transaction.watched = nil
@@ -161,28 +169,28 @@ func cmdEXEC(s *session, c *call) {
 			return
 		}
 	}
-	x := &exchange{engine: s.server.opts.Engine, effects: t.queued, multi: true, watched: t.watched}
-	for key := range t.watched {
-		x.keys = append(x.keys, key)
+	if t.aborted {
+		c.fail("EXECABORT Transaction discarded because of previous errors.")
+		return
 	}
-	for i := range t.queued {
-		x.keys = append(x.keys, t.queued[i].keys...)
+	x := &exchange{commands: t.queued, multi: true, watched: t.watched, keys: slices.Collect(maps.Keys(t.watched))}
+	for _, command := range t.queued {
+		x.keys = append(x.keys, command.Keys()...)
 	}
 	x.keys = distinct(x.keys)
 	switch {
-	case t.aborted:
-		c.fail("EXECABORT Transaction discarded because of previous errors.")
-		return
 	case len(x.keys) > redlock.MaxResources:
 		c.fail(fmt.Sprintf("ERR the transaction has %d keys, at most %d are possible", len(x.keys), redlock.MaxResources))
 		return
 	case len(x.keys) == 0:
-		c.out = x.replyOn(newKeyspace(nil, nil, time.Now())).AppendTo(c.out, c.proto)
+		c.out = x.replyOn(keyspace.New(nil, nil, time.Now())).AppendTo(c.out, c.proto)
 		return
 	}
-	if !s.awaitScripts(c, x.keys) {
-		return
+	if len(x.keys) == len(t.watched) { // no queued command has a key that is not watched
+		now := time.Now()
+		for _, key := range x.keys {
+			x.assumed = append(x.assumed, t.watched[key].at(now))
+		}
 	}
-	c.takePlaceAndHold(&x.slot)
-	x.start()
+	x.begin(c, true)
 }

@@ -11,11 +11,12 @@
 //	    queue       slot.go        … and, when all before it are known, to what is to be sent
 //	write           output.go      without blocking; a goroutine only where that does not do
 //
-// Commands of Redis by which libraries lock (SET NX, DEL, WATCH …) become readings and guarded commits: dropin.go. So do their
+// Redis commands by which libraries lock (SET NX, DEL, WATCH …) become readings and guarded commits: dropin.go. So do their
 // scripts, which run on what their keys are guessed to hold (script_guess.go) or do hold: script_exchange.go, script_run.go and
-// script_call.go, in the box of package sandbox. What a
-// command does to its keys is the same whether a client sends it or a script calls it: keyspace.go, keyspace_read.go and
-// keyspace_write.go, with the options and times of package arguments. Messages (PUBLISH) find their subscribers in subscribers.go.
+// script_call.go, in the box of package sandbox. What a command does to its keys is the same whether a client sends it, queues it
+// behind MULTI, or a script calls it: package keyspace.
+//
+// Messages (PUBLISH) find their subscribers in subscribers.go.
 //
 // session.go has the loop around it, server.go the life of sessions, timeouts.go their timeouts, preauth.go what those may cost who
 // have not logged in. The commands are in cmd_*.go; their table is in commands.go, which says how one is added; which error has which

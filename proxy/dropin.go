@@ -6,130 +6,95 @@ import (
 	"strings"
 	"time"
 
+	"redlockd/proxy/keyspace"
 	"redlockd/redlock"
 	"redlockd/redlock/resp"
 	"redlockd/redlock/sandbox"
 )
 
-// Drop-in: commands of Redis on string keys, by which libraries lock that were written for one instance. Each is an effect on
-// what its keys hold. It is run here, on what a quorum holds or, where one can guess, on a guess; what it has changed is made a
-// commit that is guarded by what it was run on. If the guards hold, it was run on the truth, and its reply is the reply. If
-// not, the guess was wrong or somebody else was faster: then the keys are read, and it is run again.
+// Drop-in: the Redis commands on string keys by which libraries lock that were written for one instance. Package keyspace says what a
+// command does to its keys. It is executed on what a quorum holds or, where its arguments tell what the sender expects, on that. What
+// it has changed is committed, guarded by what it was executed on. If the guards hold, it was executed on the truth, and its reply is
+// the reply. If not, the assumption was wrong or somebody else was faster: then the keys are read, and it is executed again.
 //
-//	SET k v NX PX 1000        guess: absent           one round
-//	DELEX k IFEQ v            guess: k holds v        one round
+//	SET k v NX PX 1000        assumed: absent         one round
+//	DELEX k IFEQ v            assumed: k holds v      one round
 //	GET k                     read                    one round
 //	DEL k  (allow_unguarded)  read, guarded commit    two rounds
 //	WATCH k … MULTI … EXEC    read at WATCH, commit   one round each
 //
-// A command is executed in order behind those before it from the same client: a single round is kept in order by the lanes of
-// the engine, one that may take several holds back what follows.
-
-// effect is one drop-in command, ready to be run.
-type effect struct {
-	run  keyCommand
-	args []string
-	keys []string // that it reads or changes, among args; one may stand there twice
-	// writes: it may change something.
-	writes bool
-	// hint: it is a SET NX GET. When it has lost and a look finds no value, what a minority holds is answered.
-	hint bool
-	// unguarded, where it changes what another may hold without comparing, is what to use in its place. Such a
-	// command is refused unless its keys are watched or AllowUnguarded is set.
-	unguarded string
-	// guess is what its keys hold if all is as its sender expects; nil: no guess.
-	guess []redlock.State
-	// lost answers when the guess was wrong; nil: that takes a look.
-	lost *sandbox.Reply
-}
-
-var lostZero, lostNull = integer(0), sandbox.Reply{}
-
-// effect is the command of the call. Its keys stand behind its name, one or all that follows.
-func (c *call) effect(run keyCommand) effect {
-	args := make([]string, 1, len(c.args))
-	args[0] = c.cmd.name
-	args = copyStrings(args, c.args[1:])
-	e := effect{run: run, args: args, keys: args[1:], writes: c.cmd.flags&flagWrite != 0}
-	if c.cmd.keys.last == 1 {
-		e.keys = args[1:2]
-	}
-	return e
-}
+// A command is executed in order behind those before it from the same client: the lanes of the engine keep single rounds in order; a
+// command that may take several holds back what follows.
 
 // Bounds of one command.
 const (
-	// dropInRounds is how often a command that compares nothing is tried when others change its key meanwhile.
-	dropInRounds = 8
-	// queuedMax bounds the commands between MULTI and EXEC; of their bytes together there may be as many as of one command.
+	// exchangeRounds is how often a command or a transaction is executed when others change its keys meanwhile.
+	exchangeRounds = 8
+	// queuedMax bounds the commands between MULTI and EXEC. Their bytes together are bounded as those of one command.
 	queuedMax = 128
 )
 
-// dropIn executes an effect, or queues it behind MULTI. refusal says why it is none.
-func (s *session) dropIn(c *call, e effect, refusal string) {
-	if refusal == "" && len(e.keys) > redlock.MaxResources { // one that comes again counts: it is answered again
-		refusal = fmt.Sprintf("ERR %d resources are named, at most %d are possible", len(e.keys), redlock.MaxResources)
+const errNoTTL = "ERR a lock without a TTL would be held for ever if its owner dies: give it one (SET key token NX PX ms), or set default_ttl in [compat]"
+
+// cmdKeys executes any command of package keyspace, or queues it behind MULTI.
+func cmdKeys(s *session, c *call) {
+	command, refusal := keyspace.Parse(c.cmd.name, copyStrings(make([]string, 0, len(c.args)-1), c.args[1:]))
+	keys := command.Keys()
+	if refusal == "" && len(keys) > redlock.MaxResources { // one that comes again counts: it is answered again
+		refusal = fmt.Sprintf("ERR %d resources are named, at most %d are possible", len(keys), redlock.MaxResources)
 	}
 	if refusal == "" {
-		refusal = s.refuseUnguarded(c, &e)
+		refusal = s.refuseUnguarded(command, keys)
 	}
 	if refusal == "" && s.transaction.open {
-		refusal = s.transaction.queue(e, s.server.opts.CommandMax)
+		refusal = s.transaction.queue(command, s.server.opts.CommandMax)
 	}
 	switch {
 	case refusal != "":
 		s.transaction.aborted = s.transaction.open
 		c.fail(refusal)
-		return
 	case s.transaction.open:
-		c.out = append(c.out, "+QUEUED\r\n"...)
-		return
+		c.out = resp.AppendStatus(c.out, "QUEUED")
+	default:
+		x := &exchange{commands: []*keyspace.Command{command}, keys: distinct(keys)}
+		x.assumed = command.Assumed(len(x.keys))
+		x.begin(c, command.Writes() && command.Denied() == nil)
 	}
-	if !s.awaitScripts(c, e.keys) {
-		return
-	}
-	x := &exchange{engine: s.server.opts.Engine, effects: []effect{e}, keys: e.keys}
-	if len(e.keys) > 1 {
-		x.keys = distinct(e.keys)
-	}
-	if e.writes && (e.guess == nil || e.lost == nil) {
-		c.takePlaceAndHold(&x.slot)
-	} else {
-		c.takePlace(&x.slot)
-	}
-	x.start()
 }
 
-// refuseUnguarded is the policy for commands that could release or prolong another's lock.
-func (s *session) refuseUnguarded(c *call, e *effect) string {
-	if e.unguarded == "" || s.server.opts.AllowUnguarded {
-		return ""
-	}
-	watched := s.transaction.open
-	for _, key := range e.keys {
-		if _, ok := s.transaction.watched[key]; !ok {
-			watched = false
-		}
-	}
-	if watched {
+// refuseUnguarded is the policy for commands that could release or prolong another's lock. They are allowed on watched keys, because
+// EXEC compares what these hold.
+func (s *session) refuseUnguarded(command *keyspace.Command, keys []string) string {
+	instead := command.Unguarded()
+	isWatched := func(key string) bool { _, ok := s.transaction.watched[key]; return ok }
+	if instead == "" || s.server.opts.AllowUnguarded || s.transaction.open && all(keys, isWatched) {
 		return ""
 	}
 	return fmt.Sprintf("ERR %s is refused, for it does not compare the token and could change another's lock: %s; or set allow_unguarded in [compat]",
-		strings.ToUpper(c.cmd.name), e.unguarded)
+		strings.ToUpper(s.call.cmd.name), instead)
 }
 
-// exchange is a drop-in command on its way, or a transaction of some.
+// exchange is a command on keys on its way, or a transaction of several.
 type exchange struct {
 	slot
-	engine  *redlock.Client
-	effects []effect
-	keys    []string // of them all, each once
-	multi   bool     // the reply is an array
+	// commands are executed in this order, as one.
+	commands []*keyspace.Command
+	// keys are those of all commands, and the watched ones; each once.
+	keys []string
+	// assumed is what keys hold if all is as their client expects; nil: the keys are read first.
+	assumed []redlock.State
+	// multi is true for a transaction. Its reply is an array, or null if a watched key has changed.
+	multi bool
+	// watched is what the watched keys held when WATCH came.
 	watched map[string]watchedKey
-	states  []redlock.State // of keys
-	tries   int
-	waited  bool          // for what it has left behind
-	reply   sandbox.Reply // when the commit succeeds
+	// states is what the commands were executed on last.
+	states []redlock.State
+	// reply is that of the last execution. It is given if the commit succeeds.
+	reply keyspace.Reply
+	// tries counts the commits that found the keys changed.
+	tries int
+	// waited is true once the exchange has waited until its own failed commit must be undone.
+	waited bool
 }
 
 // operation is one operation of the engine on behalf of an exchange.
@@ -141,108 +106,104 @@ type operation struct {
 // Done implements redlock.Completer.
 func (o *operation) Done(_ *redlock.Op, result redlock.Result) redlock.Flusher { return o.then(result) }
 
-// start begins with what is guessed or watched, if that is all the keys. The slot has its place.
-func (x *exchange) start() {
+// begin takes the place of the reply and starts. hold keeps back what the client has sent behind: an exchange that may take several
+// rounds must not be overtaken.
+func (x *exchange) begin(c *call, hold bool) {
 	switch {
-	case !x.multi && x.effects[0].guess != nil && !x.known():
-		x.states = x.effects[0].guess
-	case x.multi && x.allWatched():
-		now := time.Now()
-		for _, key := range x.keys {
-			x.states = append(x.states, x.watched[key].at(now))
-		}
+	case !c.s.awaitScripts(c, x.keys):
+		return
+	case hold:
+		c.takePlaceAndHold(&x.slot)
 	default:
+		c.takePlace(&x.slot)
+	}
+	if x.assumed == nil || x.leaseKnown() {
 		x.read()
 		return
 	}
-	flush(x.run(true))
+	x.states = x.assumed
+	flush(x.execute(true))
 }
 
-// known: a lease of this redlockd is most likely what the masters hold, and who is to be told so has no use for an attempt.
-func (x *exchange) known() bool { return x.effects[0].hint && x.engine.Known(nil, x.keys)[0].Found }
-
-func (x *exchange) allWatched() bool {
-	for _, key := range x.keys {
-		if _, ok := x.watched[key]; !ok {
-			return false
-		}
-	}
-	return true
+// leaseKnown tells whether a lease of this redlockd most likely holds the key of a SET NX GET. Then its attempt to lock would be in
+// vain, and its client wants to know the holder.
+func (x *exchange) leaseKnown() bool {
+	return !x.multi && x.commands[0].AsksHolder() && x.s.server.opts.Engine.Known(nil, x.keys)[0].Found
 }
 
 func (x *exchange) read() {
-	o := &operation{then: x.stated}
+	o := &operation{then: x.haveRead}
 	x.startRead(&o.Op, x.keys, o)
 }
 
-// stated goes on with what a quorum holds.
-func (x *exchange) stated(result redlock.Result) redlock.Flusher {
+// haveRead goes on with what a quorum holds.
+func (x *exchange) haveRead(result redlock.Result) redlock.Flusher {
 	if result.Err != nil {
 		return x.failWith(result.Err)
 	}
 	x.states = result.States
 	for i, key := range x.keys {
 		if w, ok := x.watched[key]; ok && !w.same(&x.states[i]) {
-			return x.guardFailed()
+			return x.watchFailed()
 		}
 	}
-	if st := &x.states[0]; x.tries > 0 && !x.multi && x.effects[0].hint && st.Hint != "" {
-		// Whoever gets its own value takes itself for the holder. It must not be what the commit that failed has set on single masters, and
-		// is being undone: see scriptExchange.seesItself.
-		own := st.Hint == x.effects[0].args[2]
+	if st := &x.states[0]; x.tries > 0 && !x.multi && x.commands[0].AsksHolder() && st.Hint != "" {
+		// The client takes itself for the holder if it is answered its own token. That must not be what the failed commit has set on
+		// single masters, and is being undone: see scriptExchange.seesItself.
+		own := st.Hint == x.commands[0].Value()
 		switch {
 		case own && !x.waited:
 			x.waited = true
-			time.AfterFunc(2*x.engine.Options().MasterTimeout, x.read)
+			time.AfterFunc(2*x.s.server.opts.Engine.Options().MasterTimeout, x.read)
 			return nil
 		case !own && !st.Found:
-			x.out = bulk(st.Hint).AppendTo(x.out, x.proto)
+			x.out = resp.AppendBulkString(x.out, st.Hint)
 			return x.complete()
 		}
 	}
-	// A key that a quorum only could hold, because masters are silent, is compared once more before anybody is told that it holds a
+	// A key that only a quorum could hold, because masters are silent, is compared once more before anybody is told that it holds a
 	// token: without a quorum that says so, the answer is NOQUORUM.
 	unsure := slices.ContainsFunc(x.states, func(st redlock.State) bool { return st.Found && !st.Sure })
-	return x.run(unsure)
+	return x.execute(unsure)
 }
 
-// run runs the effects on the states and commits what they have changed. guessed: nobody has checked the states yet.
-func (x *exchange) run(guessed bool) redlock.Flusher {
-	ks := newKeyspace(x.keys, x.states, time.Now())
-	ks.client, ks.lifetime = true, x.account.defaultTTL(x.s.server.opts.DefaultTTL).Milliseconds()
-	reply := x.replyOn(ks)
-	changes, real := ks.changes()
-	if !real && !guessed || len(changes) == 0 { // the latter: keys of other types, which cannot be compared
-		x.out = reply.AppendTo(x.out, x.proto)
-		return x.complete()
+// execute executes the commands on the states and commits what they have changed. unsure: no quorum has confirmed the states yet, so
+// they are compared by a commit even if nothing changes.
+func (x *exchange) execute(unsure bool) redlock.Flusher {
+	space := keyspace.New(x.keys, x.states, time.Now())
+	space.KeepEnded, space.DefaultTTL = true, x.account.defaultTTL(x.s.server.opts.DefaultTTL)
+	for key := range x.watched {
+		space.Guard(key)
 	}
-	if err := x.s.mayChange(changes); err != nil {
+	x.reply, x.waited = x.replyOn(space), false
+	o := space.Outcome()
+	switch {
+	case !o.Writes && !unsure || len(o.Changes) == 0: // the latter: keys of other types, which cannot be compared
+		return x.answer()
+	case o.Endless != nil:
+		return x.fail(errNoTTL)
+	}
+	if err := x.s.mayChange(o.Changes); err != nil {
 		return x.failWith(err)
 	}
-	x.reply, x.waited = reply, false
-	o := &operation{then: x.committed}
-	x.startCommit(&o.Op, changes, o)
+	op := &operation{then: x.committed}
+	x.startCommit(&op.Op, o.Changes, op)
 	return nil
 }
 
-// replyOn executes the effects.
-func (x *exchange) replyOn(ks *keyspace) sandbox.Reply {
+// replyOn executes the commands.
+func (x *exchange) replyOn(space *keyspace.Space) keyspace.Reply {
+	replies := make([]keyspace.Reply, len(x.commands))
+	for i, command := range x.commands {
+		var err error
+		if replies[i], err = space.Do(command); err != nil { // impossible, because the space has all keys of all commands
+			replies[i] = keyspace.Reply{Kind: sandbox.Error, Text: coded(err)}
+		}
+	}
 	if !x.multi {
-		return x.effects[0].replyOn(ks)
+		return replies[0]
 	}
-	all := sandbox.Reply{Kind: sandbox.Array, Elems: make([]sandbox.Reply, len(x.effects))}
-	for i := range x.effects {
-		all.Elems[i] = x.effects[i].replyOn(ks)
-	}
-	return all
-}
-
-func (e *effect) replyOn(ks *keyspace) sandbox.Reply {
-	reply, err := e.run(ks, e.args)
-	if err != nil {
-		return failure(err.Error())
-	}
-	return reply
+	return keyspace.Reply{Kind: sandbox.Array, Elems: replies}
 }
 
 func (x *exchange) committed(result redlock.Result) redlock.Flusher {
@@ -250,22 +211,32 @@ func (x *exchange) committed(result redlock.Result) redlock.Flusher {
 	case result.Err != nil:
 		return x.failWith(result.Err)
 	case result.Held:
-		x.out = x.reply.AppendTo(x.out, x.proto)
-		return x.complete()
-	case x.multi && x.allWatched():
-		return x.guardFailed()
-	case !x.multi && x.effects[0].lost != nil:
-		x.out = x.effects[0].lost.AppendTo(x.out, x.proto)
-		return x.complete()
+		return x.answer()
+	case x.multi && x.assumed != nil:
+		return x.watchFailed()
+	case !x.multi && x.commands[0].Denied() != nil:
+		x.reply = *x.commands[0].Denied()
+		return x.answer()
 	}
-	if x.tries++; x.tries == dropInRounds {
-		return x.fail(fmt.Sprintf("ERR the key changed %d times between a look at it and the change that was to follow: try again", dropInRounds))
+	if x.tries++; x.tries == exchangeRounds {
+		return x.fail(fmt.Sprintf("ERR the key changed %d times between a look at it and the change that was to follow: try again", exchangeRounds))
 	}
 	x.read()
 	return nil
 }
 
-// mayChange refuses changes that take a lock of which nobody would know, or one that is not to be granted any more: the client may
+func (x *exchange) answer() redlock.Flusher {
+	x.out = x.reply.AppendTo(x.out, x.proto)
+	return x.complete()
+}
+
+// watchFailed answers EXEC when a watched key is not what it was.
+func (x *exchange) watchFailed() redlock.Flusher {
+	x.out = resp.AppendNullArray(x.out, x.proto)
+	return x.complete()
+}
+
+// mayChange refuses changes that would take a lock of which nobody would know, or one that must not be granted any more: the client may
 // have gone, and the server may be draining, since the command was executed.
 func (s *session) mayChange(changes []redlock.Change) error {
 	if !slices.ContainsFunc(changes, func(ch redlock.Change) bool { return ch.Do == redlock.Set && ch.Was == redlock.WasAbsent }) {
@@ -283,15 +254,12 @@ func (s *session) mayChange(changes []redlock.Change) error {
 	return nil
 }
 
-// guardFailed answers EXEC when a watched key is not what it was.
-func (x *exchange) guardFailed() redlock.Flusher {
-	x.out = resp.AppendNullArray(x.out, x.proto)
-	return x.complete()
-}
-
-// distinct returns the keys, each once.
+// distinct returns the keys, each once. It returns the same slice if there is one.
 func distinct(keys []string) []string {
-	var once []string
+	if len(keys) <= 1 {
+		return keys
+	}
+	once := make([]string, 0, len(keys))
 	for _, key := range keys {
 		if !slices.Contains(once, key) {
 			once = append(once, key)
@@ -300,15 +268,6 @@ func distinct(keys []string) []string {
 	return once
 }
 
-// absent and holding are guesses.
-func absent(keys int) []redlock.State {
-	states := make([]redlock.State, keys)
-	for i := range states {
-		states[i].Type = "none"
-	}
-	return states
-}
-
-func holding(value string) []redlock.State {
-	return []redlock.State{{Found: true, Type: "string", Value: value, TTL: time.Millisecond}}
+func all(keys []string, is func(string) bool) bool {
+	return !slices.ContainsFunc(keys, func(key string) bool { return !is(key) })
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"redlockd/proxy/keyspace"
 	"redlockd/redlock"
 	"redlockd/redlock/memmaster"
 )
@@ -61,6 +62,24 @@ func TestSET(t *testing.T) {
 	c.do("GET", "other").is("_nil")
 }
 
+// Goal: the command table and package keyspace agree. Method: each row whose handler is cmdKeys is looked up there.
+func TestRowsOfKeyspace(t *testing.T) {
+	rows := 0
+	for _, cmd := range newCommandTable(commandRows).all {
+		if cmd.flags&flagInMulti == 0 {
+			continue
+		}
+		rows++
+		d := keyspace.Lookup(cmd.name)
+		if d == nil || d.Arity != cmd.arity || d.Writes != (cmd.flags&flagWrite != 0) || d.Writes == (cmd.flags&flagReadOnly != 0) {
+			t.Errorf("%s: the row has the arity %d and the flags %b, keyspace has %+v", cmd.name, cmd.arity, cmd.flags, d)
+		}
+	}
+	if rows < 20 {
+		t.Errorf("only %d rows have keys", rows)
+	}
+}
+
 // What does not compare is refused, and the error says what to use.
 func TestUnguardedIsRefused(t *testing.T) {
 	c := serve(t).dial()
@@ -79,8 +98,8 @@ func TestUnguardedIsRefused(t *testing.T) {
 		{"PEXPIRE k 10 GT", "ERR PEXPIRE is refused"},
 		{"EXPIREAT k 10", "ERR EXPIREAT is refused"},
 		{"PEXPIREAT k 10", "ERR PEXPIREAT is refused"},
-		{"PERSIST k", "ERR a lock without a TTL"},
-		{"GETSET k v", "ERR a lock without a TTL"},
+		{"PERSIST k", "ERR PERSIST is refused"},
+		{"GETSET k v", "ERR GETSET is refused"},
 		{"SET k v NX", "ERR a lock without a TTL would be held for ever if its owner dies: give it one (SET key token NX PX ms), or set default_ttl in [compat]"},
 		{"SET k v NX KEEPTTL", "ERR a lock without a TTL"},
 		{"SETNX k v", "ERR a lock without a TTL"},
@@ -91,10 +110,11 @@ func TestUnguardedIsRefused(t *testing.T) {
 		{"SET redlockd:epoch v NX PX 1000", "ERR resource names that begin with redlockd: are kept for redlockd itself"},
 		{"GET redlockd:epoch", "ERR resource names that begin with redlockd:"},
 		{"GETEX k", "ERR GETEX is not served"},
-		{"DELEX k IFNE v", "ERR syntax error"},
-		{"DELEX k FOO v", "ERR syntax error"},
+		{"DELEX k IFNE v", "ERR DELEX is refused"},
+		{"DELEX k FOO v", "ERR Invalid condition. Use IFEQ or IFNE"},
 		{"DELEX k IFEQ", "ERR wrong number of arguments for 'delex' command"},
-		{"SET k v IFNE other PX 0", "ERR syntax error"},
+		{"SET k v IFNE other PX 0", "ERR invalid expire time in 'set' command"},
+		{"SET k v IFNE other PX 1000", "ERR SET is refused"},
 		{"SET k v IFEQ mine IFEQ mine PX 1000", "ERR syntax error"},
 	} {
 		c.do(strings.Fields(test.line)...).err(test.want)
@@ -129,6 +149,9 @@ func TestUnguardedIsAllowed(t *testing.T) {
 	other.read().granted(1, 9898)
 	c.do("DEL", "k").is(":1")
 	c.do("DEL", "k").is(":0")
+	c.do("SET", "k", "v", "IFNE", "w", "PX", "5000").is("+OK")
+	c.do("SET", "k", "w", "IFNE", "v", "PX", "5000").is("$nil")
+	c.do("DELEX", "k", "IFNE", "w").is(":1")
 	c.do("EXPIRE", "k", "5").is(":0")
 
 	// Sent together, they are executed one behind the other.
@@ -357,7 +380,7 @@ func TestClientsTTL(t *testing.T) {
 	c.do("GET", "k").is("$nil")
 
 	c = serve(t, func(o *Options) { o.AllowUnguarded = true }).dial() // and no default_ttl
-	c.do("SET", "k", "v", "KEEPTTL").err("ERR ttl of 0 ms is below the least")
+	c.do("SET", "k", "v", "KEEPTTL").err("ERR a lock without a TTL")
 }
 
 // dropInDialogues are answered alike by Redis 7.0 and by a redlockd that allows all it can. Numbers of ms and seconds that

@@ -4,14 +4,14 @@ import (
 	"errors"
 	"strings"
 
+	"redlockd/proxy/keyspace"
 	"redlockd/redlock"
-	"redlockd/redlock/arguments"
 )
 
 // Errors in Redis's own words.
 const (
-	errSyntax     = arguments.ErrSyntax
-	errNotInteger = arguments.ErrNotInteger
+	errSyntax     = keyspace.ErrSyntax
+	errNotInteger = keyspace.ErrNotInteger
 	errInternal   = "ERR internal error"
 )
 

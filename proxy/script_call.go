@@ -5,119 +5,127 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
+	"redlockd/proxy/keyspace"
+	"redlockd/redlock"
 	"redlockd/redlock/sandbox"
 )
 
-// The commands that a script may call, on a keyspace; those on keys are in keyspace_read.go and keyspace_write.go. Replies,
-// errors and their words are those of Redis 7.0; SET IFEQ and IFNE, DELEX are those of Redis 8.4, DELIFEQ is Valkey's.
-//
-// To add one: a row, a function that notes what it reads and writes through the methods of keyspace and keyState, a line in the
-// generator of script_differential_test.go.
+// What a script's redis.call does: commands on keys are those of package keyspace, the few others are here. To let scripts call one more
+// of the others, give it a row below.
 
-// scriptCommand has an arity as in the command table, and runs on args whose number fits.
+// scriptCaller executes the commands of one run of a script: it is the run's sandbox.Caller.
+type scriptCaller struct {
+	space *keyspace.Space
+	// now stands still during the run.
+	now time.Time
+	// user may publish on some channels only; nil: there are no users.
+	user *User
+	// readOnly refuses commands that write.
+	readOnly bool
+
+	// readTime is true if the script has asked for the time.
+	readTime  bool
+	published []message
+	// publishedBytes is the size of published.
+	publishedBytes int
+	// spent is how much of its limit of time the run took.
+	spent time.Duration
+}
+
+// scriptCommand is a command that is not on keys. It runs on args whose number fits its arity, the name among them.
 type scriptCommand struct {
 	arity  int
 	writes bool // a read-only script may not call it
-	run    keyCommand
+	run    func(caller *scriptCaller, args []string) (sandbox.Reply, error)
 }
 
-const reads, writes = false, true
-
-var scriptCalls = map[string]scriptCommand{
-	"get":         {2, reads, runGET},
-	"mget":        {-2, reads, runMGET},
-	"strlen":      {2, reads, runSTRLEN},
-	"getrange":    {4, reads, runGETRANGE},
-	"substr":      {4, reads, runGETRANGE},
-	"exists":      {-2, reads, runEXISTS},
-	"type":        {2, reads, runTYPE},
-	"ttl":         {2, reads, runTTL(true, false)},
-	"pttl":        {2, reads, runTTL(false, false)},
-	"expiretime":  {2, reads, runTTL(true, true)},
-	"pexpiretime": {2, reads, runTTL(false, true)},
-
-	"set":    {-3, writes, runSET},
-	"setnx":  {3, writes, runSETNX},
-	"setex":  {4, writes, runSETEX},
-	"psetex": {4, writes, runSETEX},
-	"getset": {3, writes, runGETSET},
-	"getdel": {2, writes, runGETDEL},
-	"getex":  {-2, writes, runGETEX},
-	"mset":   {-3, writes, runMSET},
-	"msetnx": {-3, writes, runMSETNX},
-
-	"del":     {-2, writes, runDEL},
-	"unlink":  {-2, writes, runDEL},
-	"delex":   {-2, writes, runDELEX},
-	"delifeq": {3, writes, runDELIFEQ},
-
-	"expire":    {-3, writes, runEXPIRE},
-	"pexpire":   {-3, writes, runEXPIRE},
-	"expireat":  {-3, writes, runEXPIRE},
-	"pexpireat": {-3, writes, runEXPIRE},
-	"persist":   {2, writes, runPERSIST},
-
-	"time":    {1, reads, runTIME},
-	"publish": {3, writes, runPUBLISH},
-	"echo":    {2, reads, runECHO},
-	"ping":    {-1, reads, runPING},
+var scriptCommands = map[string]scriptCommand{
+	"time":    {1, false, scriptTIME},
+	"publish": {3, true, scriptPUBLISH},
+	"echo":    {2, false, scriptECHO},
+	"ping":    {-1, false, scriptPING},
 }
 
-// Call executes a command for the running script: the sandbox calls it.
-func (ks *keyspace) Call(args []string, resp int) (sandbox.Reply, error) {
+// Call implements sandbox.Caller.
+func (caller *scriptCaller) Call(args []string, _ int) (sandbox.Reply, error) {
 	name := strings.ToLower(args[0])
-	cmd, ok := scriptCalls[name]
+	var cmd scriptCommand
+	onKeys := keyspace.Lookup(name)
+	if onKeys != nil {
+		cmd.arity, cmd.writes = onKeys.Arity, onKeys.Writes
+	} else {
+		cmd = scriptCommands[name]
+	}
 	switch {
-	case !ok && redisHas(name):
+	case cmd.arity == 0 && redisHas(name):
 		return sandbox.Reply{}, refuse("the script calls %s, and is refused as a whole: scripts here lock and release only, "+
 			"with keys that hold one string (GET, SET, DEL, PEXPIRE and the like)", strings.ToUpper(name))
-	case !ok:
+	case cmd.arity == 0:
 		return failure("ERR Unknown Redis command called from script"), nil
 	case !arityFits(cmd.arity, len(args)):
 		return failure("ERR Wrong number of args calling Redis command from script"), nil
-	case ks.readOnly && cmd.writes:
+	case caller.readOnly && cmd.writes:
 		return failure("ERR Write commands are not allowed from read-only scripts."), nil
+	case onKeys == nil:
+		return cmd.run(caller, args)
 	}
-	return cmd.run(ks, args)
+	reply, err := caller.space.Call(name, args[1:])
+	if err != nil {
+		return sandbox.Reply{}, refuseKey(err)
+	}
+	return reply, nil
 }
 
-// redisHas tells whether Redis, or this endpoint, knows a command that is not in scriptCalls, by its name in lower case.
+// refuseKey is the refusal of a script that names a key which is none of its own.
+func refuseKey(err error) error {
+	unknown, ok := errors.AsType[*keyspace.UnknownKeyError](err)
+	switch {
+	case !ok:
+		return err
+	case strings.HasPrefix(unknown.Key, redlock.ReservedPrefix):
+		return refuse("the script uses the key %.200q: names that begin with %s are redlockd's own", unknown.Key, redlock.ReservedPrefix)
+	}
+	return refuse("the script uses the key %.200q, which is not among its KEYS: pass every key of a lock script as a key", unknown.Key)
+}
+
+// redisHas tells whether Redis, or this endpoint, knows a command that scripts cannot call, by its name in lower case.
 func redisHas(name string) bool {
 	_, refused := refusalOf[name]
 	isServed := func(row command) bool { return row.name == name }
 	return refused || slices.ContainsFunc(commandRows, isServed) || name == "waitaof" // of Redis 7.2
 }
 
-func runTIME(ks *keyspace, args []string) (sandbox.Reply, error) {
-	ks.readTime = true
+func scriptTIME(caller *scriptCaller, _ []string) (sandbox.Reply, error) {
+	caller.readTime = true
 	return sandbox.Reply{Kind: sandbox.Array, Elems: []sandbox.Reply{
-		bulk(strconv.FormatInt(ks.clock.Unix(), 10)),
-		bulk(strconv.Itoa(ks.clock.Nanosecond() / 1000)),
+		bulk(strconv.FormatInt(caller.now.Unix(), 10)),
+		bulk(strconv.Itoa(caller.now.Nanosecond() / 1000)),
 	}}, nil
 }
 
-// runPUBLISH answers that nobody heard it: who does is not known before the script has been committed.
-func runPUBLISH(ks *keyspace, args []string) (sandbox.Reply, error) {
+// scriptPUBLISH answers that nobody heard it: who does is not known before the script has been committed.
+func scriptPUBLISH(caller *scriptCaller, args []string) (sandbox.Reply, error) {
 	if refusal := messageRefusal(args[1], args[2]); refusal != "" {
 		return failure(refusal), nil
 	}
-	if !ks.user.may(args[1]) {
-		return sandbox.Reply{}, &scriptRefusal{errors.New(ks.user.refuse("channel", args[1]))}
+	if !caller.user.may(args[1]) {
+		return sandbox.Reply{}, &scriptRefusal{errors.New(caller.user.refuse("channel", args[1]))}
 	}
 	m := message{args[1], args[2]}
-	ks.publishedBytes += m.size()
-	if len(ks.published) == messagesMax || ks.publishedBytes > messageBytesMax {
+	caller.publishedBytes += m.size()
+	if len(caller.published) == messagesMax || caller.publishedBytes > messageBytesMax {
 		return sandbox.Reply{}, refuse("the script publishes more than %d messages, or %d bytes with %d for each message: one call can publish no more",
 			messagesMax, messageBytesMax, messageOverhead)
 	}
-	ks.published = append(ks.published, m)
+	caller.published = append(caller.published, m)
 	return integer(0), nil
 }
 
-func runECHO(_ *keyspace, args []string) (sandbox.Reply, error) { return bulk(args[1]), nil }
+func scriptECHO(_ *scriptCaller, args []string) (sandbox.Reply, error) { return bulk(args[1]), nil }
 
-func runPING(_ *keyspace, args []string) (sandbox.Reply, error) {
+func scriptPING(_ *scriptCaller, args []string) (sandbox.Reply, error) {
 	switch len(args) {
 	case 1:
 		return sandbox.Reply{Kind: sandbox.Status, Text: "PONG"}, nil

@@ -7,7 +7,6 @@ package proxy
 import (
 	"bufio"
 	"bytes"
-	"fmt"
 	"math/rand/v2"
 	"net"
 	"os"
@@ -17,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"redlockd/redlock"
 	"redlockd/redlock/redisproc"
 	"redlockd/redlock/sandbox"
 )
@@ -219,20 +219,15 @@ func (g *scriptGenerator) change(k *scriptKey) {
 // after applies the writes of an outcome.
 func after(keys []scriptKey, o outcome) []scriptKey {
 	keys = slices.Clone(keys)
-	for _, w := range o.writes {
-		k := &keys[slices.IndexFunc(keys, func(k scriptKey) bool { return k.name == w.key })]
-		switch w.kind {
-		case writeSet:
-			k.held, k.value = true, w.value
-			if !w.keepTTL {
-				k.ttl = w.ttl
-			}
-		case writeDelete:
+	for _, ch := range o.Changes {
+		k := &keys[slices.IndexFunc(keys, func(k scriptKey) bool { return k.name == ch.Resource })]
+		switch ch.Do {
+		case redlock.Set:
+			k.held, k.value, k.ttl = true, ch.NewValue, ch.TTL.Milliseconds()
+		case redlock.Delete:
 			k.held, k.value, k.ttl = false, "", 0
-		case writeExpire:
-			k.ttl = w.ttl
-		case writePersist:
-			k.ttl = 0
+		case redlock.Expire:
+			k.ttl = ch.TTL.Milliseconds()
 		}
 	}
 	return keys
@@ -288,7 +283,7 @@ func TestScriptDifferential(t *testing.T) {
 			refused++
 			continue
 		}
-		if len(o.writes) > 0 {
+		if o.Writes {
 			wrote++
 		}
 		if o.reply.Kind == sandbox.Error {
@@ -329,9 +324,8 @@ func TestScriptDifferential(t *testing.T) {
 	}
 }
 
-// TestScriptReadsSuffice: a state that agrees with another on all that was read of it gives the same outcome. It is what
-// lets a commit be guarded by the reads alone.
-func TestScriptReadsSuffice(t *testing.T) {
+// TestScriptGuardsSuffice: a state that meets all guards of an outcome gives the same outcome. It is what lets a commit prove the run.
+func TestScriptGuardsSuffice(t *testing.T) {
 	seed := scriptSeed(t)
 	g := &scriptGenerator{Rand: rand.New(rand.NewPCG(seed, 0))}
 	changed := 0
@@ -346,43 +340,22 @@ func TestScriptReadsSuffice(t *testing.T) {
 		for i := range others {
 			old := others[i]
 			g.change(&others[i])
-			read := keyRead{}
-			for _, r := range o.reads {
-				if r.key == old.name {
-					read = r
+			if slices.ContainsFunc(o.Changes, func(ch redlock.Change) bool { return ch.Resource == old.name }) {
+				others[i].held, others[i].value = old.held, old.value
+				if o.ReadTTL || !old.held {
+					others[i].ttl = old.ttl
 				}
-			}
-			if read.existence && others[i].held != old.held {
-				others[i] = old
-			}
-			if read.value {
-				others[i].value = old.value
-			}
-			if read.ttl {
-				others[i].ttl = old.ttl
 			}
 			if others[i] != old {
 				changed++
 			}
 		}
 		o2 := runOnKeys(script, others, differentialArgv, scriptNow)
-		if got, want := withoutKeptTTL(o2), withoutKeptTTL(o); got != want {
-			t.Fatalf("SCRIPT_SEED=%d:\n%s\non %+v\n-> %s\non %+v\n-> %s\nalthough it read only %+v", seed, source, keys, want, others, got, o.reads)
+		if got, want := o2.String(), o.String(); got != want {
+			t.Fatalf("SCRIPT_SEED=%d:\n%s\non %+v\n-> %s\non %+v\n-> %s\nalthough the guards are the same: %+v", seed, source, keys, want, others, got, o.Changes)
 		}
 	}
 	if changed < 3000 {
 		t.Errorf("only %d keys were in another state", changed)
 	}
-}
-
-// withoutKeptTTL shows an outcome without the TTLs that keys keep, and without whether a TTL was looked at: a key that
-// has gone has none.
-func withoutKeptTTL(o outcome) string {
-	o.writes = slices.Clone(o.writes)
-	for i := range o.writes {
-		if o.writes[i].keepTTL {
-			o.writes[i].ttl = 0
-		}
-	}
-	return fmt.Sprint(o.String(), " ", o.reads)
 }

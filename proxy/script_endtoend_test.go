@@ -23,9 +23,7 @@ import (
 // refusedByRight are errors of redlockd where Redis has another answer.
 var refusedByRight = regexp.MustCompile(`^-(` + strings.Join([]string{
 	`ERR a lock without a TTL would be held for ever .*`,
-	`ERR the script takes the TTL of key .* away: .*`,
 	`ERR ttl of -?\d+ ms is (below the least|above the most), .*`,
-	`ERR "?\w*"? ?cannot be absent and be deleted or prolonged`,
 }, "|") + `)$`)
 
 // libraryScripts are scripts as lock libraries send them; their arguments are the token and a TTL in ms.

@@ -12,13 +12,13 @@ import (
 	"sync/atomic"
 	"time"
 
+	"redlockd/proxy/keyspace"
 	"redlockd/redlock"
-	"redlockd/redlock/arguments"
 	"redlockd/redlock/sandbox"
 )
 
 // A script is a function from what its keys hold to what they are to hold and a reply. It is run in a box (redlock/sandbox, on the
-// state of keyspace.go) on what its keys are guessed to hold; its writes are committed, guarded by what it has read.
+// state of a keyspace.Space) on what its keys are guessed to hold; its writes are committed, guarded by what it has read.
 //
 //	guess ─ run ─┬─ writes ── commit ─┬─ done ──> the reply that the script has computed
 //	             │                    └─ a guard fails ─┐
@@ -167,9 +167,10 @@ func (x *scriptExchange) run(instructions int) {
 		x.outcome = outcome{refused: errors.New(coded(errGone))}
 		return
 	}
-	ks := newKeyspace(x.keys, x.states, time.Now())
-	ks.user = x.account.user
-	x.outcome = runScript(x.s.server.boxes, script, x.declared, ks, x.argv, limits)
+	now := time.Now()
+	caller := &scriptCaller{space: keyspace.New(x.keys, x.states, now), now: now, user: x.account.user}
+	caller.space.DefaultTTL = x.account.defaultTTL(x.s.server.opts.DefaultTTL)
+	x.outcome = runScript(x.s.server.boxes, script, x.declared, caller, x.argv, limits)
 	x.spent += x.outcome.spent
 }
 
@@ -182,16 +183,7 @@ func (x *scriptExchange) stopped() bool {
 // committable: what the script did on a guess can be committed, and the commit then proves the guess.
 func (x *scriptExchange) committable() bool {
 	o := &x.outcome
-	if o.refused != nil || len(o.writes) == 0 || o.readTTL || o.blind {
-		return false
-	}
-	for i := range o.writes {
-		w := &o.writes[i]
-		if w.keepTTL || w.kind == writePersist || !x.compared(w) {
-			return false
-		}
-	}
-	return true
+	return o.refused == nil && o.Writes && !o.ReadTTL && !o.Blind && o.Unguarded == nil && o.Endless == nil
 }
 
 // state is what a key was taken to hold.
@@ -202,20 +194,6 @@ func (x *scriptExchange) state(key string) *redlock.State {
 		}
 	}
 	panic("a script has changed a key that is none of its own")
-}
-
-// compared tells whether the script knew whose the key is that it changed: it read the value, or there was none, or the value stays.
-func (x *scriptExchange) compared(w *keyWrite) bool {
-	st := x.state(w.key)
-	if !st.Found || w.kind == writeSet && w.value == st.Value {
-		return true
-	}
-	for i := range x.outcome.reads {
-		if r := &x.outcome.reads[i]; r.key == w.key {
-			return r.value
-		}
-	}
-	return false
 }
 
 // look reads what a quorum holds.
@@ -230,7 +208,7 @@ func (x *scriptExchange) looked(result redlock.Result) redlock.Flusher {
 	}
 	for i := range result.States {
 		if st := &result.States[i]; st.Found && st.Type != "string" {
-			return x.fail(errWrongType.Error())
+			return x.fail(keyspace.ErrWrongType)
 		}
 	}
 	x.states, x.asked = result.States, true
@@ -263,17 +241,17 @@ func (x *scriptExchange) settled() redlock.Flusher {
 	switch {
 	case o.refused != nil:
 		return x.fail(refusalText(o.refused))
-	case len(o.writes) == 0 && !x.waited && x.seesItself():
+	case !o.Writes && !x.waited && x.seesItself():
 		x.waited = true
 		time.AfterFunc(2*x.s.server.opts.Engine.Options().MasterTimeout, func() { x.look() })
 		return nil
-	case len(o.writes) == 0 && x.sure():
+	case !o.Writes && x.sure():
 		x.noted()
 		if refusal := x.payMessages(); refusal != "" {
 			return x.fail(refusal)
 		}
 		return x.answer()
-	case len(o.writes) > 0 && x.tries > 0 && x.contested():
+	case o.Writes && x.tries > 0 && x.contested():
 		return x.answer()
 	}
 	if refusal := x.refuseWrites(); refusal != "" {
@@ -304,7 +282,7 @@ func (x *scriptExchange) seesItself() bool {
 		return false
 	}
 	x.run(0)
-	same := x.outcome.refused == nil && len(x.outcome.writes) == 0 &&
+	same := x.outcome.refused == nil && !x.outcome.Writes &&
 		bytes.Equal(x.outcome.reply.AppendTo(nil, 3), outcome.reply.AppendTo(nil, 3))
 	x.states, x.outcome = states, outcome
 	return !same
@@ -312,8 +290,8 @@ func (x *scriptExchange) seesItself() bool {
 
 // sure tells whether a quorum has confirmed all that the reply was made of.
 func (x *scriptExchange) sure() bool {
-	for i := range x.outcome.reads {
-		if st := x.state(x.outcome.reads[i].key); st.Found && !st.Sure {
+	for i := range x.outcome.Changes {
+		if st := x.state(x.outcome.Changes[i].Resource); st.Found && !st.Sure {
 			return false
 		}
 	}
@@ -342,7 +320,7 @@ func (x *scriptExchange) contested() bool {
 		}
 		x.run(0)
 		o := &x.outcome
-		if o.refused != nil || len(o.writes) > 0 || o.readTTL {
+		if o.refused != nil || o.Writes || o.ReadTTL {
 			return nil, false
 		}
 		reply = o.reply.AppendTo(nil, x.proto)
@@ -377,28 +355,19 @@ func refusalText(err error) string {
 
 // refuseWrites is the policy for changes of what another may hold, and for locks without a TTL.
 func (x *scriptExchange) refuseWrites() string {
-	for i := range x.outcome.writes {
-		w := &x.outcome.writes[i]
-		switch {
-		case w.kind == writePersist:
-			return fmt.Sprintf("ERR the script takes the TTL of key %.200q away: a lock here must have one, so that it ends when its holder does", w.key)
-		case w.kind == writeSet && w.ttl == 0 && !w.keepTTL && x.s.server.opts.DefaultTTL == 0:
-			return errNoTTL
-		case !x.compared(w) && !x.s.server.opts.AllowUnguarded:
-			return fmt.Sprintf("ERR the script changes key %.200q without comparing what it holds, and so could change another's lock: "+
-				"compare the token, or set allow_unguarded in [compat]", w.key)
-		}
+	switch o := &x.outcome; {
+	case o.Endless != nil:
+		return errNoTTL
+	case o.Unguarded != nil && !x.s.server.opts.AllowUnguarded:
+		return fmt.Sprintf("ERR the script changes key %.200q without comparing what it holds, and so could change another's lock: "+
+			"compare the token, or set allow_unguarded in [compat]", o.Unguarded.Resource)
 	}
 	return ""
 }
 
 // commit makes the writes, guarded by what the script was run on.
 func (x *scriptExchange) commit() redlock.Flusher {
-	var room [1]redlock.Change
-	changes, refusal := x.changes(room[:0])
-	if refusal != "" {
-		return x.fail(refusal)
-	}
+	changes := x.outcome.Changes
 	if refusal := x.payMessages(); refusal != "" {
 		return x.fail(refusal)
 	}
@@ -407,7 +376,7 @@ func (x *scriptExchange) commit() redlock.Flusher {
 	}
 	x.changed, x.waited = nil, false
 	if slices.ContainsFunc(changes, func(ch redlock.Change) bool { return ch.Do == redlock.Set }) {
-		x.changed = slices.Clone(changes)
+		x.changed = changes
 	}
 	x.startCommit(&x.op, changes, (*scriptCommit)(x))
 	return nil
@@ -426,49 +395,6 @@ func (x *scriptExchange) payMessages() (refusal string) {
 		x.paid = n
 	}
 	return refusal
-}
-
-// changes appends the writes of the outcome to changes, each guarded, and guards of keys that were only read.
-func (x *scriptExchange) changes(changes []redlock.Change) ([]redlock.Change, string) {
-	for i, key := range x.keys {
-		st := &x.states[i]
-		ch := redlock.Change{Resource: key, Was: redlock.WasAbsent}
-		if st.Found {
-			ch.Was, ch.Value = redlock.WasValue, st.Value
-		}
-		touched := false
-		for _, r := range x.outcome.reads {
-			touched = touched || r.key == key
-		}
-		for _, w := range x.outcome.writes {
-			if w.key != key {
-				continue
-			}
-			touched = true
-			ch.TTL = arguments.Duration(w.ttl)
-			switch w.kind {
-			case writeDelete:
-				ch.Do = redlock.Delete
-			case writeExpire:
-				ch.Do = redlock.Expire
-			case writeSet:
-				ch.Do, ch.NewValue = redlock.Set, w.value
-				if w.keepTTL && st.Found {
-					ch.TTL = st.TTL
-				}
-				if ch.TTL <= 0 {
-					ch.TTL = x.account.defaultTTL(x.s.server.opts.DefaultTTL)
-				}
-				if ch.TTL <= 0 {
-					return nil, errNoTTL
-				}
-			}
-		}
-		if touched {
-			changes = append(changes, ch)
-		}
-	}
-	return changes, ""
 }
 
 func (x *scriptExchange) committed(result redlock.Result) redlock.Flusher {

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"redlockd/proxy/keyspace"
 	"redlockd/redlock"
 	"redlockd/redlock/sandbox"
 )
@@ -43,7 +44,7 @@ func runOnKeys(script *sandbox.Script, keys []scriptKey, argv []string, now time
 		}
 		names, states = append(names, k.name), append(states, st)
 	}
-	return runScript(scriptPool, script, names, newKeyspace(names, states, now), argv, unhurried)
+	return runScript(scriptPool, script, names, &scriptCaller{space: keyspace.New(names, states, now), now: now}, argv, unhurried)
 }
 
 // runOn runs a source on keys and argv.
@@ -63,32 +64,36 @@ func (o outcome) String() string {
 	}
 	var b strings.Builder
 	b.WriteString(strings.TrimSuffix(strings.ReplaceAll(string(o.reply.AppendTo(nil, 2)), "\r\n", " "), " "))
-	for _, w := range o.writes {
-		fmt.Fprintf(&b, " [%s %s", [...]string{"none", "set", "del", "expire", "persist"}[w.kind], w.key)
-		if w.kind == writeSet {
-			b.WriteString("=" + w.value)
+	for i := range o.Changes {
+		ch := &o.Changes[i]
+		if ch.Do == redlock.Keep {
+			continue
 		}
-		if w.ttl != 0 {
-			fmt.Fprintf(&b, " %d", w.ttl)
+		fmt.Fprintf(&b, " [%s %s", map[redlock.Do]string{redlock.Set: "set", redlock.Delete: "del", redlock.Expire: "expire"}[ch.Do], ch.Resource)
+		if ch.Do == redlock.Set {
+			b.WriteString("=" + ch.NewValue)
 		}
-		if w.keepTTL {
-			b.WriteString(" keepttl")
+		if ch.TTL != 0 {
+			fmt.Fprintf(&b, " %d", ch.TTL.Milliseconds())
 		}
-		if w.blind {
-			b.WriteString(" blind")
+		if ch == o.Unguarded {
+			b.WriteString(" unguarded")
+		}
+		if ch == o.Endless {
+			b.WriteString(" endless")
 		}
 		b.WriteString("]")
 	}
 	for _, m := range o.published {
 		fmt.Fprintf(&b, " <%s %s>", m.channel, m.payload)
 	}
-	if o.readTTL {
+	if o.ReadTTL {
 		b.WriteString(" ttl")
 	}
 	if o.readTime {
 		b.WriteString(" time")
 	}
-	if o.blind {
+	if o.Blind {
 		b.WriteString(" blind")
 	}
 	return b.String()
@@ -143,9 +148,9 @@ func TestScriptShapes(t *testing.T) {
 		{"E6 inverted", `if redis.call('get', KEYS[1]) ~= ARGV[1] then return 1 elseif redis.call('ttl', KEYS[1]) < 0 then return 2 else redis.call('expire', KEYS[1], ARGV[2]) return 0 end`, []string{"5"},
 			":1", ":0 [expire k 5000] ttl", ":1"},
 		{"E7 persist when 0", `if redis.call('get', KEYS[1]) ~= ARGV[1] then return 0 end if tonumber(ARGV[2]) > 0 then return redis.call('expire', KEYS[1], ARGV[2]) else return redis.call('persist', KEYS[1]) end`, []string{"0"},
-			":0", ":1 [persist k] ttl", ":0"},
+			":0", ":1 [expire k endless] ttl", ":0"},
 		{"E8 without a token", `local left = redis.call('pttl', KEYS[1]) if left < 0 then return 0 end redis.call('pexpire', KEYS[1], left + tonumber(ARGV[2])) return 1`, []string{"1000"},
-			":0", ":1 [expire k 21000] ttl", ":1 [expire k 21000] ttl"},
+			":0", ":1 [expire k 21000 unguarded] ttl", ":1 [expire k 21000 unguarded] ttl"},
 
 		{"A1 set nx px", `return redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2])`, []string{"5000"},
 			"+OK [set k=mine 5000]", "$-1", "$-1"},
@@ -167,29 +172,29 @@ func TestScriptShapes(t *testing.T) {
 			"$1 k [set k=mine 5000]", "$-1", "$-1"},
 
 		{"F1 take over", `local r = redis.call('set', KEYS[1], ARGV[1], 'XX', 'PX', ARGV[2]) if not r then r = redis.call('set', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) end return r`, []string{"5000"},
-			"+OK [set k=mine 5000 blind] blind", "+OK [set k=mine 5000 blind] blind", "+OK [set k=mine 5000 blind] blind"},
-		{"F2 delete", `return redis.call('del', KEYS[1])`, nil, ":0 blind", ":1 [del k blind] blind", ":1 [del k blind] blind"},
+			"+OK [set k=mine 5000] blind", "+OK [expire k 5000] blind", "+OK [set k=mine 5000 unguarded] blind"},
+		{"F2 delete", `return redis.call('del', KEYS[1])`, nil, ":0 blind", ":1 [del k unguarded] blind", ":1 [del k unguarded] blind"},
 		{"F2 of what exists", `if redis.call('exists', KEYS[1]) == 1 then redis.call('del', KEYS[1]) redis.call('publish', KEYS[1], '') return 1 end return 0`, nil,
-			":0", ":1 [del k] <k >", ":1 [del k] <k >"},
+			":0", ":1 [del k unguarded] <k >", ":1 [del k unguarded] <k >"},
 
 		{"I1 value and ttl", `return {redis.call('get', KEYS[1]), redis.call('pttl', KEYS[1])}`, nil,
 			"*2 $-1 :-2", "*2 $4 mine :20000 ttl", "*2 $5 other :20000 ttl"},
 		{"I2 ttl if mine", `if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('ttl', KEYS[1]) end return -3`, nil,
 			":-3", ":20 ttl", ":-3"},
 		{"P1 probe", `redis.call('SET', KEYS[1], 'x', 'PX', 1) return redis.call('EXISTS', KEYS[1])`, nil,
-			":1 [set k=x 1 blind] blind", ":1 [set k=x 1 blind] blind", ":1 [set k=x 1 blind] blind"},
+			":1 [set k=x 1] blind", ":1 [set k=x 1 unguarded] blind", ":1 [set k=x 1 unguarded] blind"},
 
 		{"TIME", `local t = redis.call('time') return redis.call('pexpireat', KEYS[1], t[1] * 1000 + 500) .. t[2]`, nil,
-			"$7 0123000 time blind", "$7 1123000 [expire k 377 blind] time blind", "$7 1123000 [expire k 377 blind] time blind"},
+			"$7 0123000 time blind", "$7 1123000 [expire k 377 unguarded] time blind", "$7 1123000 [expire k 377 unguarded] time blind"},
 		{"compare-and-set of 8.4", `return redis.call('set', KEYS[1], 'new', 'IFEQ', ARGV[1], 'PX', 5000)`, nil, "$-1", "+OK [set k=new 5000]", "$-1"},
 		{"DELEX", `return redis.call('delex', KEYS[1], 'IFEQ', ARGV[1])`, nil, ":0", ":1 [del k]", ":0"},
 		{"DELIFEQ", `return redis.call('delifeq', KEYS[1], ARGV[1])`, nil, ":0", ":1 [del k]", ":0"},
 		{"SET KEEPTTL", `if redis.call('get', KEYS[1]) then return redis.call('set', KEYS[1], 'new', 'KEEPTTL') end`, nil,
-			"$-1", "+OK [set k=new 20000 keepttl]", "+OK [set k=new 20000 keepttl]"},
+			"$-1", "+OK [set k=new 20000] ttl", "+OK [set k=new 20000] ttl"},
 		{"same TTL", `if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('pexpire', KEYS[1], 20000) end`, nil,
 			"$-1", ":1 [expire k 20000]", "$-1"},
 		{"set to a time that has passed", `return redis.call('set', KEYS[1], ARGV[1], 'PXAT', 1)`, nil,
-			"+OK [del k blind] blind", "+OK [del k blind] blind", "+OK [del k blind] blind"},
+			"+OK blind", "+OK [del k unguarded] blind", "+OK [del k unguarded] blind"},
 		{"set and undone", `if redis.call('set', KEYS[1], ARGV[1], 'NX') then redis.call('del', KEYS[1]) return 1 end`, nil, ":1", "$-1", "$-1"},
 	} {
 		argv := append([]string{"mine"}, c.argv...)
@@ -208,22 +213,28 @@ func TestScriptShapes(t *testing.T) {
 	}
 }
 
-// TestScriptReads: what was learned of a key is told, and nothing else.
-func TestScriptReads(t *testing.T) {
+// TestScriptGuards: what was learned of a key is compared, and nothing else.
+func TestScriptGuards(t *testing.T) {
 	for _, c := range []struct{ source, want string }{
-		{"return 1", "[]"},
-		{"return redis.call('get', KEYS[1])", "[{k true true false}]"},
-		{"return redis.call('exists', KEYS[1])", "[{k false true false}]"},
-		{"return redis.call('pttl', KEYS[1])", "[{k false true true}]"},
-		{"return redis.call('strlen', KEYS[2])", "[{l true true false}]"},
-		{"return redis.call('del', KEYS[1])", "[{k false true false}]"},
-		{"return redis.call('set', KEYS[1], 'x')", "[]"},
-		{"return redis.call('set', KEYS[1], 'x', 'GET')", "[{k true true false}]"},
-		{"return redis.call('set', KEYS[1], 'x', 'NX')", "[{k false true false}]"},
-		{"return redis.call('mget', KEYS[2], KEYS[1])", "[{k true true false} {l true true false}]"},
+		{"return 1", ""},
+		{"return redis.call('get', KEYS[1])", "k"},
+		{"return redis.call('exists', KEYS[1])", "k"},
+		{"return redis.call('pttl', KEYS[1])", "k ttl"},
+		{"return redis.call('strlen', KEYS[2])", "l"},
+		{"return redis.call('del', KEYS[1])", "k"},
+		{"return redis.call('set', KEYS[1], 'x')", "k"},
+		{"return redis.call('set', KEYS[1], 'x', 'NX')", "k"},
+		{"return redis.call('mget', KEYS[2], KEYS[1])", "k l"},
 	} {
 		o := runOn(t, c.source, []scriptKey{{name: "k", held: true, value: "v"}, {name: "l"}})
-		if got := fmt.Sprint(o.reads); got != c.want || o.refused != nil {
+		var got []string
+		for _, ch := range o.Changes {
+			got = append(got, ch.Resource)
+		}
+		if o.ReadTTL {
+			got = append(got, "ttl")
+		}
+		if got := strings.Join(got, " "); got != c.want || o.refused != nil {
 			t.Errorf("%s: got %s, %v, want %s", c.source, got, o.refused, c.want)
 		}
 	}
@@ -236,7 +247,7 @@ func TestScriptSeveralKeys(t *testing.T) {
 		{`local n = 0 for _, k in ipairs(KEYS) do if redis.call("get", k) == ARGV[1] then n = n + redis.call("del", k) end end return n`, ":1 [del a]"},
 		{`for _, k in ipairs(KEYS) do if redis.call("get", k) ~= ARGV[1] then return false end end return redis.call("del", unpack(KEYS))`, "$-1"},
 		{`for _, k in ipairs(KEYS) do if redis.call("set", k, ARGV[1], "NX", "PX", 9) then return k end end`, "$1 b [set b=mine 9]"},
-		{`return redis.call('mset', KEYS[2], 1, KEYS[3], 2)`, "+OK [set b=1 blind] [set c=2 blind] blind"},
+		{`return redis.call('mset', KEYS[2], 1, KEYS[3], 2)`, "+OK [set b=1 endless] [set c=2 unguarded] blind"},
 		{`return redis.call('msetnx', KEYS[2], 1, KEYS[3], 2)`, ":0"},
 		{`return redis.call('exists', KEYS[1], KEYS[1], KEYS[2])`, ":2"},
 	} {
@@ -283,7 +294,7 @@ func TestScriptRefused(t *testing.T) {
 		{`return cmsgpack.pack({})`, "cmsgpack is not available", k},
 	} {
 		o := runOn(t, c.source, c.keys)
-		if o.refused == nil || !strings.HasPrefix(o.refused.Error(), "ERR ") || !strings.Contains(o.refused.Error(), c.want) || o.writes != nil {
+		if o.refused == nil || !strings.HasPrefix(o.refused.Error(), "ERR ") || !strings.Contains(o.refused.Error(), c.want) || o.Changes != nil {
 			t.Errorf("%s:\n got %v\nwant refused: %s", c.source, o, c.want)
 		}
 		if refusal := (*scriptRefusal)(nil); !errors.As(o.refused, &refusal) {
@@ -313,7 +324,7 @@ func BenchmarkScriptRelease(b *testing.B) {
 	states := []redlock.State{{Found: true, Type: "string", Value: token, TTL: 30 * time.Second}}
 	b.ReportAllocs()
 	for b.Loop() {
-		if o := runScript(scriptPool, script, keys, newKeyspace(keys, states, scriptNow), argv, sandbox.Limits{}); o.reply.Int != 1 || o.refused != nil {
+		if o := runScript(scriptPool, script, keys, &scriptCaller{space: keyspace.New(keys, states, scriptNow), now: scriptNow}, argv, sandbox.Limits{}); o.reply.Int != 1 || o.refused != nil {
 			b.Fatal(o)
 		}
 	}

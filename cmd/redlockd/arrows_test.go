@@ -18,11 +18,11 @@ import (
 // importers lists, for each package of ours, which of ours may import it besides itself and its tests.
 var importers = map[string][]string{
 	"redlockd/proxy":             {"cmd/redlockd"},
-	"redlockd/redlock":           {"cmd/redlockd", "proxy", "bench"},
-	"redlockd/redlock/arguments": {"proxy", "redlock/memmaster"},
+	"redlockd/proxy/keyspace":    {"proxy"},
+	"redlockd/redlock":           {"cmd/redlockd", "proxy", "proxy/keyspace", "bench"}, // keyspace: types alone, see its TestPure
 	"redlockd/redlock/rawio":     {"redlock", "proxy", "bench"},
-	"redlockd/redlock/resp":      {"redlock", "redlock/arguments", "redlock/memmaster", "redlock/sandbox", "proxy"},
-	"redlockd/redlock/sandbox":   {"proxy", "redlock/memmaster"},
+	"redlockd/redlock/resp":      {"redlock", "redlock/memmaster", "redlock/sandbox", "proxy", "proxy/keyspace"},
+	"redlockd/redlock/sandbox":   {"proxy", "proxy/keyspace", "redlock/memmaster"},
 	"redlockd/redlock/memmaster": {"cmd/redlockd"}, // the embedded masters; everywhere else it is a test double
 	"redlockd/redlock/redisproc": {"bench"},        // everywhere else it serves tests
 }

@@ -1,8 +1,31 @@
-package arguments
+package keyspace
 
 import "strings"
 
-// All words are in lower case here, whatever the client wrote.
+// The options are read here and nowhere else in the proxy. All words are in lower case here, whatever the client wrote. The readers take
+// the bytes that a client sent, or the strings that a script passed. They allocate only for a refusal and for the value behind IFEQ or
+// IFNE.
+
+// argument is one argument of a command.
+type argument interface{ []byte | string }
+
+// Errors in Redis's words, without the '-' of an error reply.
+const (
+	ErrSyntax     = "ERR syntax error"
+	ErrNotInteger = "ERR value is not an integer or out of range"
+	ErrWrongType  = "WRONGTYPE Operation against a key holding the wrong kind of value"
+	errCondition  = "ERR Invalid condition. Use IFEQ or IFNE"
+)
+
+// oneOf returns the one of words that an argument is, in any case, or "". It does not allocate.
+func oneOf[A argument](arg A, words []string) string {
+	for _, word := range words {
+		if len(arg) == len(word) && strings.EqualFold(string(arg), word) {
+			return word
+		}
+	}
+	return ""
+}
 
 // The options of each command; those that locks are taken with come first, because they are looked for in this order.
 var (
@@ -57,18 +80,12 @@ func (o *Set) End(now int64) int64 {
 	return o.Time.End(now)
 }
 
-// ReadSet reads what follows the value of SET.
-func ReadSet[A Argument](args []A) (o Set, refusal string) { return readSet("set", args, setWords) }
-
-// ReadGetex reads what follows the key of GETEX. Any refusal but ErrSyntax is about the time; Redis answers it only if the key
-// exists, and so the options are returned with it.
-func ReadGetex[A Argument](args []A) (o Set, refusal string) {
-	return readSet("getex", args, getexWords)
-}
+// ReadSet reads what follows the value of SET. refusal is an error reply, without its '-', and empty if there is none.
+func ReadSet[A argument](args []A) (o Set, refusal string) { return readSet("set", args, setWords) }
 
 // readSet reads options in any order. Two conditions exclude each other, and so do two lifetimes. The same option may come again and
 // then counts; but IFEQ and IFNE, which have one value to compare with, may not.
-func readSet[A Argument](command string, args []A, words []string) (o Set, refusal string) {
+func readSet[A argument](command string, args []A, words []string) (o Set, refusal string) {
 	var match, when A
 	for i := 0; i < len(args); i++ {
 		word := oneOf(args[i], words)
@@ -104,14 +121,14 @@ func readSet[A Argument](command string, args []A, words []string) (o Set, refus
 	return o, refusal
 }
 
-// ReadDelex reads what follows the key of DELEX: nothing, or a condition.
-func ReadDelex[A Argument](args []A) (c Condition, refusal string) {
+// readDelex reads what follows the key of DELEX: nothing, or a condition.
+func readDelex[A argument](args []A) (c Condition, refusal string) {
 	switch len(args) {
 	case 0:
 		return c, ""
 	case 2:
 		if c.Word = oneOf(args[0], delexWords); c.Word == "" {
-			return c, ErrCondition
+			return c, errCondition
 		}
 		c.Match = string(args[1])
 		return c, ""
@@ -125,8 +142,8 @@ type Expire struct {
 	NX, XX, GT, LT bool
 }
 
-// ReadExpire reads what follows the key; command is the command's name in lower case. There is at least one argument, the time.
-func ReadExpire[A Argument](command string, args []A) (o Expire, refusal string) {
+// readExpire reads what follows the key; command is the command's name in lower case. There is at least one argument, the time.
+func readExpire[A argument](command string, args []A) (o Expire, refusal string) {
 	for _, option := range args[1:] {
 		switch oneOf(option, expireWords) {
 		case "nx":

@@ -1,4 +1,4 @@
-package arguments
+package keyspace
 
 import (
 	"bytes"
@@ -111,10 +111,10 @@ func TestReadSet(t *testing.T) {
 	} {
 		_, refusal := readAs(t, line,
 			func(args [][]byte) (Set, string) {
-				return ReadGetex(args)
+				return readSet("getex", args, getexWords)
 			},
 			func(args []string) (Set, string) {
-				return ReadGetex(args)
+				return readSet("getex", args, getexWords)
 			})
 		if refusal != want {
 			t.Errorf("GETEX k %s: got %q, want %q", line, refusal, want)
@@ -155,10 +155,10 @@ func TestReadDelex(t *testing.T) {
 		{line: "IFEQ", refusal: arity},
 		{line: "IFEQ a IFEQ", refusal: arity},
 		{line: "IFEQ a IFEQ a", refusal: arity},
-		{line: "NX a", refusal: ErrCondition},
-		{line: `"" ifeq`, refusal: ErrCondition},
+		{line: "NX a", refusal: errCondition},
+		{line: `"" ifeq`, refusal: errCondition},
 	} {
-		got, refusal := readAs(t, test.line, ReadDelex[[]byte], ReadDelex[string])
+		got, refusal := readAs(t, test.line, readDelex[[]byte], readDelex[string])
 		if refusal != test.refusal || got != test.want {
 			t.Errorf("DELEX k %s: got %+v %q, want %+v %q", test.line, got, refusal, test.want, test.refusal)
 		}
@@ -212,8 +212,8 @@ func TestReadExpire(t *testing.T) {
 	} {
 		command, rest, _ := strings.Cut(test.line, " ")
 		got, refusal := readAs(t, rest,
-			func(args [][]byte) (Expire, string) { return ReadExpire(command, args) },
-			func(args []string) (Expire, string) { return ReadExpire(command, args) })
+			func(args [][]byte) (Expire, string) { return readExpire(command, args) },
+			func(args []string) (Expire, string) { return readExpire(command, args) })
 		if test.refusal == invalid {
 			test.refusal = "ERR invalid expire time in '" + command + "' command"
 		}
@@ -221,7 +221,7 @@ func TestReadExpire(t *testing.T) {
 			t.Errorf("%s: got %+v %q, want %+v %q", test.line, got, refusal, test.want, test.refusal)
 		}
 	}
-	if _, refusal := ReadExpire("expire", []string{"5", "FOO\x00BAR"}); refusal != "ERR Unsupported option FOO" {
+	if _, refusal := readExpire("expire", []string{"5", "FOO\x00BAR"}); refusal != "ERR Unsupported option FOO" {
 		t.Errorf("an option with a NUL: got %q", refusal)
 	}
 }
@@ -239,7 +239,7 @@ func TestExpireAllows(t *testing.T) {
 		{"XX GT", false, true, false, false},
 		{"XX LT", false, false, false, true},
 	} {
-		o, _ := ReadExpire("pexpire", append([]string{"100"}, strings.Fields(test.options)...))
+		o, _ := readExpire("pexpire", append([]string{"100"}, strings.Fields(test.options)...))
 		got := [4]bool{o.Allows(100, 0), o.Allows(100, 99), o.Allows(100, 100), o.Allows(100, 101)}
 		if want := [4]bool{test.none, test.earlier, test.same, test.further}; got != want {
 			t.Errorf("EXPIRE %s on none, an earlier, the same, a further end: got %v, want %v", test.options, got, want)
@@ -312,16 +312,16 @@ func FuzzOptions(f *testing.F) {
 			}
 		}
 		for _, name := range []string{"expire", "pexpire", "expireat", "pexpireat"} {
-			o, refusal := ReadExpire(name, line)
-			if o2, refusal2 := ReadExpire(name, args); o != o2 || refusal != refusal2 {
+			o, refusal := readExpire(name, line)
+			if o2, refusal2 := readExpire(name, args); o != o2 || refusal != refusal2 {
 				t.Errorf("%s %q: as strings %+v %q, as bytes %+v %q", name, line, o, refusal, o2, refusal2)
 			}
 			if now := int64(1_700_000_000_123); refusal == "" && o.Ms > 0 && !o.Absolute && o.End(now) < now {
 				t.Errorf("%s %q: %+v ends at %d", name, line, o, o.End(now))
 			}
 		}
-		c, refusal := ReadDelex(line)
-		if c2, refusal2 := ReadDelex(args); c != c2 || refusal != refusal2 || refusal == "" && len(line) == 2 && !c.Compares() {
+		c, refusal := readDelex(line)
+		if c2, refusal2 := readDelex(args); c != c2 || refusal != refusal2 || refusal == "" && len(line) == 2 && !c.Compares() {
 			t.Errorf("delex %q: as strings %+v %q, as bytes %+v %q", line, c, refusal, c2, refusal2)
 		}
 	})

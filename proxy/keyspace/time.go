@@ -1,4 +1,4 @@
-package arguments
+package keyspace
 
 import (
 	"math"
@@ -42,13 +42,8 @@ func Duration(ms int64) time.Duration {
 	return time.Duration(min(max(ms, -most), most)) * time.Millisecond
 }
 
-// ReadTTL reads the time of SETEX or PSETEX; command is its name in lower case.
-func ReadTTL[A Argument](command string, arg A) (t Time, refusal string) {
-	return readPositive(command, command, arg)
-}
-
 // readPositive is readTime for a command that gives a key a value: its time must be positive.
-func readPositive[A Argument](command, unit string, arg A) (t Time, refusal string) {
+func readPositive[A argument](command, unit string, arg A) (t Time, refusal string) {
 	if t, refusal = readTime(command, unit, arg); refusal == "" && t.Ms <= 0 {
 		refusal = invalidExpire(command)
 	}
@@ -57,7 +52,7 @@ func readPositive[A Argument](command, unit string, arg A) (t Time, refusal stri
 
 // readTime reads a time, which may have passed. The unit is a word that begins with p if the time is in ms, and ends in at if it is
 // absolute: px, exat, psetex, expireat.
-func readTime[A Argument](command, unit string, arg A) (t Time, refusal string) {
+func readTime[A argument](command, unit string, arg A) (t Time, refusal string) {
 	n, ok := resp.ParseInt(arg)
 	if !ok {
 		return t, ErrNotInteger

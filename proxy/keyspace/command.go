@@ -1,0 +1,255 @@
+package keyspace
+
+import "redlockd/redlock"
+
+// Command is a command on keys whose arguments have been read. It may be executed on several Spaces.
+type Command struct {
+	definition *Definition
+	// name is in lower case.
+	name string
+	// args stand behind the name.
+	args []string
+
+	// set has the options of SET, GETEX and DELEX, and the time of SETEX. Definition.read has found them in args.
+	set Set
+	// expire has those of EXPIRE and its kin, likewise.
+	expire Expire
+	// refusal is the error of GETEX if its key exists: Redis looks at the time only then.
+	refusal string
+
+	// compares is true if the command changes a key only after it has compared what the key holds.
+	compares bool
+	// assumes is what the sender takes each key to hold; nil: nobody can tell.
+	assumes *redlock.State
+	// denied is the reply if the keys do not hold what is assumed; nil: the reply depends on what they hold.
+	denied *Reply
+}
+
+// Definition is what is known of a command by its name.
+type Definition struct {
+	// Arity counts the arguments as Redis does: n is exact, -n is at least n, and the name counts.
+	Arity int
+	// Writes is true for a command that may change its keys.
+	Writes bool
+	// keys says which arguments are keys.
+	keys keyPositions
+	// instead is what to use in the place of a command that changes keys without comparing what they hold.
+	instead string
+	// read reads the options of the command; nil: it has none.
+	read func(c *Command) (refusal string)
+	// run executes the command. An error is one of Space.Do.
+	run func(s *Space, c *Command) (Reply, error)
+}
+
+// keyPositions says which arguments of a command are keys.
+type keyPositions uint8
+
+const (
+	firstKey keyPositions = iota // the argument behind the name
+	allKeys                      // all behind the name
+	pairKeys                     // each first of a pair: MSET key value key value
+)
+
+// What the refusals of commands that compare nothing recommend.
+const (
+	insteadOfSET    = "take a lock with SET key token NX PX ms or LOCK, prolong it with SET key token IFEQ token PX ms or EXTEND"
+	insteadOfDEL    = "release a lock with UNLOCK key token, DELEX key IFEQ token, or a script that compares first"
+	insteadOfEXPIRE = "prolong a lock with EXTEND key token ms, SET key token IFEQ token PX ms, or a script that compares first"
+)
+
+// definitions are the commands, by their names in lower case.
+var definitions = map[string]*Definition{
+	"get":         {Arity: 2, run: runGET},
+	"mget":        {Arity: -2, run: runMGET, keys: allKeys},
+	"strlen":      {Arity: 2, run: runSTRLEN},
+	"getrange":    {Arity: 4, run: runGETRANGE},
+	"substr":      {Arity: 4, run: runGETRANGE},
+	"exists":      {Arity: -2, run: runEXISTS, keys: allKeys},
+	"type":        {Arity: 2, run: runTYPE},
+	"ttl":         {Arity: 2, run: runTTL},
+	"pttl":        {Arity: 2, run: runTTL},
+	"expiretime":  {Arity: 2, run: runTTL},
+	"pexpiretime": {Arity: 2, run: runTTL},
+
+	"set":    {Arity: -3, Writes: true, read: readSET, run: runSET, instead: insteadOfSET},
+	"setnx":  {Arity: 3, Writes: true, read: readSETNX, run: runSETNX},
+	"setex":  {Arity: 4, Writes: true, read: readSETEX, run: runSETEX, instead: insteadOfSET},
+	"psetex": {Arity: 4, Writes: true, read: readSETEX, run: runSETEX, instead: insteadOfSET},
+	"getset": {Arity: 3, Writes: true, run: runGETSET, instead: insteadOfSET},
+	"getdel": {Arity: 2, Writes: true, run: runGETDEL, instead: insteadOfDEL},
+	"getex":  {Arity: -2, Writes: true, read: readGETEX, run: runGETEX, instead: insteadOfEXPIRE},
+	"mset":   {Arity: -3, Writes: true, read: readPairs, run: runMSET, keys: pairKeys, instead: insteadOfSET},
+	"msetnx": {Arity: -3, Writes: true, read: readMSETNX, run: runMSETNX, keys: pairKeys},
+
+	"del":     {Arity: -2, Writes: true, run: runDEL, keys: allKeys, instead: insteadOfDEL},
+	"unlink":  {Arity: -2, Writes: true, run: runDEL, keys: allKeys, instead: insteadOfDEL},
+	"delex":   {Arity: -2, Writes: true, read: readDELEX, run: runDELEX, instead: insteadOfDEL},
+	"delifeq": {Arity: 3, Writes: true, read: readDELIFEQ, run: runDELEX},
+
+	"expire":    {Arity: -3, Writes: true, read: readEXPIRE, run: runEXPIRE, instead: insteadOfEXPIRE},
+	"pexpire":   {Arity: -3, Writes: true, read: readEXPIRE, run: runEXPIRE, instead: insteadOfEXPIRE},
+	"expireat":  {Arity: -3, Writes: true, read: readEXPIRE, run: runEXPIRE, instead: insteadOfEXPIRE},
+	"pexpireat": {Arity: -3, Writes: true, read: readEXPIRE, run: runEXPIRE, instead: insteadOfEXPIRE},
+	"persist":   {Arity: 2, Writes: true, run: runPERSIST, instead: insteadOfEXPIRE},
+}
+
+// Lookup returns the definition of a command, by its name in lower case; nil if it is not a command on keys that is known here.
+func Lookup(name string) *Definition { return definitions[name] }
+
+// Parse reads a command that Lookup finds, with the arguments behind its name. The caller has compared their number with the
+// command's Arity. refusal is an error reply in Redis's words, without its '-', and empty if the command can be executed. The
+// arguments are kept.
+func Parse(name string, args []string) (c *Command, refusal string) {
+	c = new(Command)
+	return c, c.parse(name, args)
+}
+
+func (c *Command) parse(name string, args []string) (refusal string) {
+	d := Lookup(name)
+	*c = Command{definition: d, name: name, args: args}
+	if d.read == nil {
+		return ""
+	}
+	return d.read(c)
+}
+
+// Always is a command without keys that answers the same each time.
+func Always(reply Reply) *Command {
+	return &Command{definition: &Definition{run: func(*Space, *Command) (Reply, error) { return reply, nil }}}
+}
+
+// Keys are the keys that the command names, one as often as it stands there.
+func (c *Command) Keys() []string {
+	switch {
+	case len(c.args) == 0 || c.definition.keys == allKeys:
+		return c.args
+	case c.definition.keys == firstKey:
+		return c.args[:1]
+	}
+	keys := make([]string, 0, len(c.args)/2)
+	for i := 0; i < len(c.args); i += 2 {
+		keys = append(keys, c.args[i])
+	}
+	return keys
+}
+
+// Size is the number of bytes of the command's name and arguments.
+func (c *Command) Size() int {
+	n := len(c.name)
+	for _, arg := range c.args {
+		n += len(arg)
+	}
+	return n
+}
+
+// Writes tells whether the command may change its keys.
+func (c *Command) Writes() bool { return c.definition.Writes }
+
+// Unguarded is what to use in the place of this command if it changes a key without comparing what the key holds, and so could change
+// another's lock. It is empty for all other commands.
+func (c *Command) Unguarded() (instead string) {
+	if c.compares {
+		return ""
+	}
+	return c.definition.instead
+}
+
+// Assumed is what each of so many keys holds if all is as the command's sender expects: nothing for SET NX, the token for DELEX IFEQ.
+// A run on that, if its commit succeeds, has spared the reading. It is nil if nobody can tell.
+func (c *Command) Assumed(keys int) []redlock.State {
+	if c.assumes == nil {
+		return nil
+	}
+	states := make([]redlock.State, keys)
+	for i := range states {
+		states[i] = *c.assumes
+	}
+	return states
+}
+
+// Denied is the reply of a command whose keys do not hold what is assumed. It is nil if the reply depends on what they do hold.
+func (c *Command) Denied() *Reply { return c.denied }
+
+// AsksHolder is true for SET NX GET: if it does not get the lock, it wants the token that has it.
+func (c *Command) AsksHolder() bool { return c.set.Word == "nx" && c.set.Get }
+
+// Value is the value of a SET.
+func (c *Command) Value() string { return c.args[1] }
+
+// assumeAbsent notes that the sender takes its keys to be absent.
+func (c *Command) assumeAbsent(denied *Reply) {
+	c.compares, c.assumes, c.denied = true, &absent, denied
+}
+
+// assumeHeld notes that the sender takes its key to hold a value. Its TTL is not known: a run that reads it proves nothing.
+func (c *Command) assumeHeld(value string, denied *Reply) {
+	c.compares, c.denied = true, denied
+	c.assumes = &redlock.State{Found: true, Type: "string", Value: value, TTL: assumedTTL}
+}
+
+func readSET(c *Command) (refusal string) {
+	if c.set, refusal = ReadSet(c.args[2:]); refusal != "" {
+		return refusal
+	}
+	denied := &null
+	if c.set.Get {
+		denied = nil
+	}
+	switch {
+	case c.set.Word == "nx":
+		c.assumeAbsent(denied)
+	case c.set.Word == "ifeq" && c.set.Lifetime == "keepttl":
+		c.compares = true // the TTL that it keeps must be read first
+	case c.set.Word == "ifeq":
+		c.assumeHeld(c.set.Match, denied)
+	}
+	return ""
+}
+
+func readSETNX(c *Command) string {
+	c.assumeAbsent(&zero)
+	return ""
+}
+
+func readSETEX(c *Command) (refusal string) {
+	c.set.Time, refusal = readPositive(c.name, c.name, c.args[1])
+	return refusal
+}
+
+func readGETEX(c *Command) (refusal string) {
+	if c.set, refusal = readSet("getex", c.args[1:], getexWords); refusal == ErrSyntax {
+		return refusal
+	}
+	c.refusal = refusal
+	return ""
+}
+
+func readPairs(c *Command) string {
+	if len(c.args)%2 != 0 {
+		return "ERR wrong number of arguments for '" + c.name + "' command"
+	}
+	return ""
+}
+
+func readMSETNX(c *Command) string {
+	c.assumeAbsent(&zero)
+	return readPairs(c)
+}
+
+func readDELEX(c *Command) (refusal string) {
+	if c.set.Condition, refusal = readDelex(c.args[1:]); c.set.Word == "ifeq" {
+		c.assumeHeld(c.set.Match, &zero)
+	}
+	return refusal
+}
+
+func readDELIFEQ(c *Command) string {
+	c.set.Condition = Condition{"ifeq", c.args[1]}
+	c.assumeHeld(c.args[1], &zero)
+	return ""
+}
+
+func readEXPIRE(c *Command) (refusal string) {
+	c.expire, refusal = readExpire(c.name, c.args[1:])
+	return refusal
+}

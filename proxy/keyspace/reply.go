@@ -1,0 +1,34 @@
+package keyspace
+
+import "redlockd/redlock/sandbox"
+
+// Reply is the answer to a command. Clients get it in their protocol version, scripts as a value of Lua.
+type Reply = sandbox.Reply
+
+// OK is the reply of commands that have nothing to tell.
+var OK = Reply{Kind: sandbox.Status, Text: "OK"}
+
+var (
+	null = Reply{}
+	zero = integer(0)
+	// wrongType answers a command for strings on a key that holds something else.
+	wrongType = failure(ErrWrongType)
+)
+
+func failure(text string) Reply { return Reply{Kind: sandbox.Error, Text: text} }
+func integer(n int64) Reply     { return Reply{Kind: sandbox.Int, Int: n} }
+func bulk(text string) Reply    { return Reply{Kind: sandbox.Bulk, Text: text} }
+
+func boolean(b bool) Reply {
+	if b {
+		return integer(1)
+	}
+	return zero
+}
+
+func bulkOrNull(text string, ok bool) Reply {
+	if !ok {
+		return null
+	}
+	return bulk(text)
+}
