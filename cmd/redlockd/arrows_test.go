@@ -17,21 +17,22 @@ import (
 
 // importers lists, for each package of ours, which of ours may import it besides itself and its tests.
 var importers = map[string][]string{
-	"redlockd/proxy":             {"cmd/redlockd"},
-	"redlockd/proxy/keyspace":    {"proxy"},
-	"redlockd/redlock":           {"cmd/redlockd", "proxy", "proxy/keyspace", "bench"}, // keyspace: types alone, see its TestPure
-	"redlockd/redlock/rawio":     {"redlock", "proxy", "bench"},
-	"redlockd/redlock/resp":      {"redlock", "redlock/memmaster", "redlock/sandbox", "proxy", "proxy/keyspace"},
-	"redlockd/redlock/sandbox":   {"proxy", "proxy/keyspace", "redlock/memmaster"},
-	"redlockd/redlock/memmaster": {"cmd/redlockd"}, // the embedded masters; everywhere else it is a test double
-	"redlockd/redlock/redisproc": {"bench"},        // everywhere else it serves tests
+	"redlockd/cmd/redlockd/config": {"cmd/redlockd"},
+	"redlockd/proxy":               {"cmd/redlockd", "cmd/redlockd/config"},
+	"redlockd/proxy/keyspace":      {"proxy"},
+	"redlockd/redlock":             {"cmd/redlockd", "cmd/redlockd/config", "proxy", "proxy/keyspace", "bench"}, // keyspace: types alone, see its TestPure
+	"redlockd/redlock/rawio":       {"redlock", "proxy", "bench"},
+	"redlockd/redlock/resp":        {"redlock", "redlock/memmaster", "redlock/sandbox", "proxy", "proxy/keyspace"},
+	"redlockd/redlock/sandbox":     {"proxy", "proxy/keyspace", "redlock/memmaster"},
+	"redlockd/redlock/memmaster":   {"cmd/redlockd"}, // the embedded masters; everywhere else it is a test double
+	"redlockd/redlock/redisproc":   {"bench"},        // everywhere else it serves tests
 }
 
 // owners lists which directories may import a third-party module. A module that is new needs an owner here.
 var owners = map[string][]string{
 	"github.com/tidwall/redcon":            {"proxy", "redlock/memmaster", "redlock/resp"},
 	"github.com/redis/go-redis/":           {"redlock", "bench"},
-	"github.com/BurntSushi/toml":           {"cmd/redlockd"},
+	"github.com/BurntSushi/toml":           {"cmd/redlockd/config"},
 	"github.com/prometheus/":               {"proxy"},
 	"golang.org/x/sys":                     {"cmd/redlockd", "bench"},
 	"github.com/yuin/gopher-lua":           {"redlock/sandbox"},

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"redlockd/cmd/redlockd/config"
 	"redlockd/redlock"
 )
 
@@ -23,15 +24,15 @@ func bootstrap(p process, args []string) int {
 	if c == nil {
 		return code
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), bootstrapTimeoutFactor*c.engine.ConnectTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), bootstrapTimeoutFactor*c.Engine.ConnectTimeout)
 	defer cancel()
-	reports, err := redlock.BootstrapAndReport(ctx, c.engine)
+	reports, err := redlock.BootstrapAndReport(ctx, c.Engine)
 	if err := printBootstrap(p.stdout, reports, colorful(p)); err != nil {
 		return p.failed(err)
 	}
 	if err != nil {
 		return p.failed(fmt.Errorf("%s\nredlockd: a server needs no bootstrap: it admits its masters by itself, after about max_ttl = %s",
-			oneLine(err), formatDuration(c.engine.MaxTTL)))
+			oneLine(err), config.FormatDuration(c.Engine.MaxTTL)))
 	}
 	return exitOK
 }

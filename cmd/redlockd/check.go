@@ -8,6 +8,7 @@ import (
 	"syscall"
 	"time"
 
+	"redlockd/cmd/redlockd/config"
 	"redlockd/redlock"
 )
 
@@ -28,8 +29,8 @@ func check(p process, args []string) int {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	reports := redlock.ProbeAll(ctx, c.engine, probeTimeoutFactor*c.engine.ConnectTimeout)
-	v := verdictOf(reports, c.engine.MasterTimeout)
+	reports := redlock.ProbeAll(ctx, c.Engine, probeTimeoutFactor*c.Engine.ConnectTimeout)
+	v := verdictOf(reports, c.Engine.MasterTimeout)
 	var err error
 	if flags.on("json") {
 		err = v.printJSON(p.stdout)
@@ -51,10 +52,10 @@ func judgeRoundTrip(r *redlock.MasterReport, timeout time.Duration) {
 	switch {
 	case r.RTT >= timeout:
 		problem.Severity = redlock.NoVote
-		problem.Reason = fmt.Sprintf("its round trip of %v is not below master.timeout = %s: its votes come too late", inMs(r.RTT), formatDuration(timeout))
+		problem.Reason = fmt.Sprintf("its round trip of %v is not below master.timeout = %s: its votes come too late", inMs(r.RTT), config.FormatDuration(timeout))
 	case r.RTT > timeout/4:
 		problem.Severity = redlock.Warning
-		problem.Reason = fmt.Sprintf("its round trip of %v takes more than a quarter of master.timeout = %s: under load its votes come too late", inMs(r.RTT), formatDuration(timeout))
+		problem.Reason = fmt.Sprintf("its round trip of %v takes more than a quarter of master.timeout = %s: under load its votes come too late", inMs(r.RTT), config.FormatDuration(timeout))
 	default:
 		return
 	}

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"redlockd/cmd/redlockd/config"
 	"redlockd/redlock"
 )
 
@@ -53,9 +54,9 @@ func TestDockerMastersCanVote(t *testing.T) {
 }
 
 func TestDockerNamesExist(t *testing.T) {
-	variables := []string{configEnvironment}
-	for _, s := range newConfig().settings {
-		variables = append(variables, s.environment())
+	variables := []string{config.FileVariable}
+	for _, s := range config.Default().Settings {
+		variables = append(variables, s.Environment())
 	}
 	var flags []string
 	for _, f := range append(serveFlags().flags, checkFlags().flags...) {
@@ -85,22 +86,19 @@ func TestDockerNamesExist(t *testing.T) {
 	}
 }
 
-// kubernetesConfig is the configuration in the Kubernetes manifest as redlockd would read it, without the files that it names.
-func kubernetesConfig(t *testing.T) *config {
+// kubernetesConfig is the configuration in the Kubernetes manifest as redlockd would read it; other files stand in for its secrets.
+func kubernetesConfig(t *testing.T) *config.Config {
 	t.Helper()
 	_, block, found := strings.Cut(readDocker(t, "kubernetes.yaml"), "  config.toml: |\n")
 	block, _, ended := strings.Cut(block, "\n---\n")
 	if !found || !ended {
 		t.Fatal("kubernetes.yaml has no config.toml")
 	}
-	c := newConfig()
-	if err := c.readText("config.toml", strings.ReplaceAll("\n"+block, "\n    ", "\n")); err != nil {
-		t.Fatal(err)
-	}
-	if err := c.resolveMasters(); err != nil {
-		t.Fatal(err)
-	}
-	return c
+	dir := t.TempDir()
+	writeFile(t, dir+"/password", "x", 0o600)
+	text := regexp.MustCompile(`password_file = "[^"]*"`).ReplaceAllString(strings.ReplaceAll("\n"+block, "\n    ", "\n"), `password_file = "`+dir+`/password"`)
+	writeFile(t, dir+"/config.toml", text, 0o600)
+	return mustLoad(t, map[string]string{"config": dir + "/config.toml"})
 }
 
 // Maintenance must not take the quorum away: a master in quarantine is not Ready, so that the PodDisruptionBudget counts it as missing.
@@ -112,13 +110,13 @@ func TestKubernetesWaitsForTheQuarantine(t *testing.T) {
 	}
 	seconds, _ := strconv.Atoi(delay[1])
 	// The quarantine begins when a redlockd has found the restarted master, and ends with its next look.
-	o := c.engine
+	o := c.Engine
 	longest := o.MaxTTL + time.Duration(2*o.DriftFactor*float64(o.MaxTTL)) + o.ReconnectDelayMax + o.ConnectTimeout + 2*o.Heartbeat
 	if ready := time.Duration(seconds) * time.Second; ready < longest || ready > 2*longest {
 		t.Errorf("a master is Ready after %v, its quarantine may take until %v", ready, longest)
 	}
-	if stop, patience := c.drainDelay+c.drainTimeout+closeTimeout, 30*time.Second; c.drainDelay == 0 || stop >= patience {
-		t.Errorf("drain_delay %v; to stop takes %v at most, Kubernetes kills after %v", c.drainDelay, stop, patience)
+	if stop, patience := c.DrainDelay+c.DrainTimeout+closeTimeout, 30*time.Second; c.DrainDelay == 0 || stop >= patience {
+		t.Errorf("drain_delay %v; to stop takes %v at most, Kubernetes kills after %v", c.DrainDelay, stop, patience)
 	}
 	for _, part := range []string{
 		"\n  publishNotReadyAddresses: true\n", // else redlockd does not reach it meanwhile
@@ -134,11 +132,11 @@ func TestKubernetesWaitsForTheQuarantine(t *testing.T) {
 
 func TestKubernetesConfigurationIsRead(t *testing.T) {
 	c := kubernetesConfig(t)
-	if err := c.checkProtected(); err != nil {
+	if err := c.CheckProtected(); err != nil {
 		t.Error(err)
 	}
-	if len(c.engine.Masters) != 5 || len(c.userList.entries) != 1 || c.listen != ":6380" {
-		t.Errorf("got %d masters, %d users, listen %s; want 5, 1, :6380", len(c.engine.Masters), len(c.userList.entries), c.listen)
+	if len(c.Engine.Masters) != 5 || len(c.Front.Users) != 1 || c.Listen != ":6380" {
+		t.Errorf("got %d masters, %d users, listen %s; want 5, 1, :6380", len(c.Engine.Masters), len(c.Front.Users), c.Listen)
 	}
 }
 
@@ -149,7 +147,7 @@ func TestDockerSaysWhoMayConnect(t *testing.T) {
 	if image == nil {
 		t.Fatal("Dockerfile sets no variable")
 	}
-	if err := mustLoad(t, nil, image[1]).checkProtected(); err == nil {
+	if err := mustLoad(t, nil, image[1]).CheckProtected(); err == nil {
 		t.Errorf("the image alone, with %s: got no error, want it refused", image[1])
 	}
 	environ := []string{image[1]}
@@ -157,7 +155,7 @@ func TestDockerSaysWhoMayConnect(t *testing.T) {
 	for _, pair := range regexp.MustCompile(`(?m)^ +(REDLOCKD_\w+): "?([^"\n]+?)"?$`).FindAllStringSubmatch(compose, -1) {
 		environ = append(environ, pair[1]+"="+pair[2])
 	}
-	if err := mustLoad(t, nil, environ...).checkProtected(); err != nil {
+	if err := mustLoad(t, nil, environ...).CheckProtected(); err != nil {
 		t.Errorf("compose.yaml, with %q: %v", environ, err)
 	}
 	if !strings.Contains(compose, `ports: ["127.0.0.1:6380:6380"]`) {

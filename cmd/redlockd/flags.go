@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"redlockd/cmd/redlockd/config"
 )
 
 // flagSet is the command line of one command. It only collects texts: what they mean is up to load, so that a wrong
@@ -29,17 +31,17 @@ type flagHelp struct {
 // newFlagSet has the flags of all commands that read the configuration, and the command's own.
 func newFlagSet(command string, own ...flagHelp) *flagSet {
 	f := &flagSet{command: command, given: make(map[string]string)}
-	f.flags = append(f.flags, flagHelp{name: configFlag, arg: "file", usage: "read the settings in this file (config.toml documents all of them); without it, no file is read"})
-	for _, s := range newConfig().settings {
-		if s.flag == "" {
+	f.flags = append(f.flags, flagHelp{name: config.FileFlag, arg: "file", usage: "read the settings in this file (config.toml documents all of them); without it, no file is read"})
+	for _, s := range config.Default().Settings {
+		if s.Flag == "" {
 			continue
 		}
-		h := flagHelp{name: s.flag, arg: s.arg, usage: fmt.Sprintf("%s (default %s)", s.usage, s.text())}
+		h := flagHelp{name: s.Flag, arg: s.Arg, usage: fmt.Sprintf("%s (default %s)", s.Usage, s.Text())}
 		if command != "serve" {
 			// Whoever serves nothing has no use for these; they are taken all the same, so that all commands can be given the same flags.
-			h.hidden = slices.Contains([]string{"server", "http", "log"}, s.group())
-			if s.flag == "masters" {
-				h.usage, _, _ = strings.Cut(s.usage, ";") // what is behind it is about a server without any
+			h.hidden = slices.Contains([]string{"server", "http", "log"}, s.Group())
+			if s.Flag == "masters" {
+				h.usage, _, _ = strings.Cut(s.Usage, ";") // what is behind it is about a server without any
 			}
 		}
 		f.flags = append(f.flags, h)
@@ -93,7 +95,7 @@ func (f *flagSet) parse(args []string) error {
 		return err
 	}
 	if name, ok := strings.CutPrefix(err.Error(), "flag provided but not defined: -"); ok {
-		err = fmt.Errorf("unknown flag --%s%s", name, didYouMean("--"+name, names))
+		err = fmt.Errorf("unknown flag --%s%s", name, config.DidYouMean("--"+name, names))
 	} else if name, ok := strings.CutPrefix(err.Error(), "flag needs an argument: -"); ok {
 		err = fmt.Errorf("--%s needs a value", name)
 	}
@@ -115,5 +117,50 @@ func (f *flagSet) usage(w io.Writer) {
 			name += " " + h.arg
 		}
 		fmt.Fprintf(w, "  %-28s %s\n", name, h.usage)
+	}
+}
+
+// configure is how every command that reads the configuration begins. Without a configuration the command is done, with
+// this exit code: help or --print-config was asked for, or something is wrong and has been told.
+func (p process) configure(flags *flagSet, args []string) (*config.Config, int) {
+	if err := flags.parse(args); errors.Is(err, flag.ErrHelp) {
+		return nil, help(p, []string{flags.command})
+	} else if err != nil {
+		return nil, p.usageError(err)
+	}
+	c, err := config.Load(flags.given, p.environ)
+	if err != nil {
+		return nil, p.usageError(err)
+	}
+	if flags.on("print-config") {
+		p.warn(c.Warnings)
+		if flags.command == "serve" {
+			p.warn(c.ServerWarnings)
+		}
+		c.Print(p.stdout)
+		return nil, exitOK
+	}
+	return c, exitOK
+}
+
+// configureMasters is configure for a command that looks at masters and ends: it tells its warnings without a log, and does
+// not make masters of its own.
+func (p process) configureMasters(flags *flagSet, args []string) (*config.Config, int) {
+	c, code := p.configure(flags, args)
+	if c == nil {
+		return nil, code
+	}
+	p.warn(c.Warnings)
+	if len(c.Engine.Masters) == 0 {
+		return nil, p.usageError(fmt.Errorf(
+			"%s needs masters, and none are configured (a server would start five inside its own process, where nobody else locks); name them with --masters or --config", flags.command))
+	}
+	return c, exitOK
+}
+
+// warn prints warnings for whoever has started the command.
+func (p process) warn(warnings []string) {
+	for _, warning := range warnings {
+		fmt.Fprintf(p.stderr, "redlockd: warning: %s\n", warning)
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"strings"
+
+	"redlockd/cmd/redlockd/config"
 )
 
 func help(p process, args []string) int {
@@ -32,7 +34,7 @@ func help(p process, args []string) int {
 	case args[0] == "settings":
 		helpSettings(p.stdout)
 	default:
-		return p.usageError(fmt.Errorf("no help on %q%s; the topics are %s", args[0], didYouMean(args[0], topics), strings.Join(topics, ", ")))
+		return p.usageError(fmt.Errorf("no help on %q%s; the topics are %s", args[0], config.DidYouMean(args[0], topics), strings.Join(topics, ", ")))
 	}
 	return exitOK
 }
@@ -184,8 +186,8 @@ func helpSettings(w io.Writer) {
 	helpSources(w)
 	fmt.Fprint(w, "\nLists in variables: REDLOCKD_MASTERS=host:port,host:port,… and REDLOCKD_AUTH_USERS=name:password,name:password,…\n")
 	group := "-"
-	for _, s := range newConfig().settings {
-		if g := s.group(); g != group {
+	for _, s := range config.Default().Settings {
+		if g := s.Group(); g != group {
 			group = g
 			if g != "" {
 				fmt.Fprintf(w, "\n[%s]\n", g)
@@ -193,10 +195,10 @@ func helpSettings(w io.Writer) {
 				fmt.Fprintln(w)
 			}
 		}
-		names := s.environment()
-		if s.flag != "" {
-			names += ", --" + s.flag
+		names := s.Environment()
+		if s.Flag != "" {
+			names += ", --" + s.Flag
 		}
-		fmt.Fprintf(w, "  %s = %s\n      %s\n      %s\n", s.key(), s.text(), s.usage, names)
+		fmt.Fprintf(w, "  %s = %s\n      %s\n      %s\n", s.Key(), s.Text(), s.Usage, names)
 	}
 }

@@ -9,6 +9,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"redlockd/cmd/redlockd/config"
 )
 
 func helpOf(t *testing.T, args ...string) string {
@@ -48,12 +50,12 @@ func TestHelpCoversEveryFlag(t *testing.T) {
 
 func TestHelpCoversEverySetting(t *testing.T) {
 	text := helpOf(t, "help", "settings")
-	for _, s := range newConfig().settings {
-		if !strings.Contains(text, fmt.Sprintf("\n  %s = %s\n      %s\n", s.key(), s.text(), s.usage)) || s.usage == "" {
-			t.Errorf("redlockd help settings: %s is missing, or has no text", s.name)
+	for _, s := range config.Default().Settings {
+		if !strings.Contains(text, fmt.Sprintf("\n  %s = %s\n      %s\n", s.Key(), s.Text(), s.Usage)) || s.Usage == "" {
+			t.Errorf("redlockd help settings: %s is missing, or has no text", s.Name)
 		}
-		if !regexp.MustCompile(`\b` + s.environment() + `\b`).MatchString(text) {
-			t.Errorf("redlockd help settings: %s is missing", s.environment())
+		if !regexp.MustCompile(`\b` + s.Environment() + `\b`).MatchString(text) {
+			t.Errorf("redlockd help settings: %s is missing", s.Environment())
 		}
 	}
 }
@@ -89,12 +91,12 @@ func TestHelpFitsATerminal(t *testing.T) {
 
 func TestNamesAreUnique(t *testing.T) {
 	seen := make(map[string]string)
-	for _, s := range newConfig().settings {
-		for _, name := range []string{"setting " + s.name, "variable " + s.environment(), "flag " + cmp.Or(s.flag, "none of "+s.name)} {
+	for _, s := range config.Default().Settings {
+		for _, name := range []string{"setting " + s.Name, "variable " + s.Environment(), "flag " + cmp.Or(s.Flag, "none of "+s.Name)} {
 			if other, twice := seen[name]; twice {
-				t.Errorf("the %s stands for %s and for %s", name, other, s.name)
+				t.Errorf("the %s stands for %s and for %s", name, other, s.Name)
 			}
-			seen[name] = s.name
+			seen[name] = s.Name
 		}
 	}
 }
@@ -127,7 +129,7 @@ func TestDidYouMean(t *testing.T) {
 		"":             "",
 		"x":            "",
 	} {
-		if got := didYouMean(name, known); got != want {
+		if got := config.DidYouMean(name, known); got != want {
 			t.Errorf("%q: got %q, want %q", name, got, want)
 		}
 	}

@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"redlockd/cmd/redlockd/config"
 	"redlockd/redlock"
 )
 
@@ -70,7 +71,7 @@ func (h *holding) take() int {
 		select {
 		case <-silence.C:
 			if told = h.wait > 0; told {
-				h.say("waiting for %q, for %s at most: %s", h.resource, formatDuration(h.wait), h.obstacle())
+				h.say("waiting for %q, for %s at most: %s", h.resource, config.FormatDuration(h.wait), h.obstacle())
 			}
 		case s := <-h.signals:
 			cancel()
@@ -97,7 +98,7 @@ func (h *holding) refused(err error) int {
 		h.say("%q is held by another; --wait 1m would wait for it", h.resource)
 		return exitHeld
 	case errors.Is(err, redlock.ErrHeld):
-		h.say("%q is held by another, after %s still", h.resource, formatDuration(h.wait))
+		h.say("%q is held by another, after %s still", h.resource, config.FormatDuration(h.wait))
 		return exitHeld
 	default:
 		h.say("%s; redlockd check says more", reasonOf(err))

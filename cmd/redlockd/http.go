@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"os"
 	"slices"
 	"sync"
 	"time"
@@ -52,19 +51,6 @@ func newWebServer(h http.Handler) *http.Server {
 		IdleTimeout:       10 * time.Second,
 		MaxHeaderBytes:    8 << 10,
 	}
-}
-
-// httpHosts are the names under which browsers may ask for the status page: those of [http] hosts, the host that it listens on, and the
-// name of this machine.
-func (c *config) httpHosts() []string {
-	hosts := slices.Clone(c.front.HTTPHosts)
-	if host, _, err := net.SplitHostPort(c.httpListen); err == nil && host != "" {
-		hosts = append(hosts, host)
-	}
-	if name, err := os.Hostname(); err == nil {
-		hosts = append(hosts, name)
-	}
-	return hosts
 }
 
 // watchers is the listener for HTTP. At watchersMax connections one more has another one closed: of the address that has the most, one

@@ -1,13 +1,9 @@
 // Command redlockd serves distributed locks over the Redis protocol; `redlockd help` says how it is used.
 //
-// This package is the only place that knows files, flags, the environment and signals:
+// This package knows signals, flags and exit codes, and has one file for each subcommand:
 //
-//	main → serve, check, bootstrap, run, version, help  one file per subcommand; hold is the second half of run
-//	        └ load: flags > environment > file > defaults, each value with its source
-//	          └ settings: the table of every setting, the one place where a new one is added
-//
-// The values themselves live in the options of the packages below (redlock.Options, proxy.Options), so that a setting has
-// one default and one set of bounds, there.
+//	main → serve, check, bootstrap, run, version, help   hold.go is the second half of run
+//	        └ flags.go → config.Load: files, flags and the environment become the options of the packages below
 package main
 
 import (
@@ -15,6 +11,8 @@ import (
 	"io"
 	"os"
 	"strings"
+
+	"redlockd/cmd/redlockd/config"
 )
 
 // Exit codes. `redlockd help` lists them.
@@ -83,13 +81,13 @@ func run(p process, args []string) int {
 		}
 		names = append(names, c.name)
 	}
-	return p.usageError(fmt.Errorf("unknown command %q%s; the commands are %s", args[0], didYouMean(args[0], names), strings.Join(names, ", ")))
+	return p.usageError(fmt.Errorf("unknown command %q%s; the commands are %s", args[0], config.DidYouMean(args[0], names), strings.Join(names, ", ")))
 }
 
 // usageError prints what is wrong with the command line or the configuration, one line per fault, and returns the exit
 // code for it.
 func (p process) usageError(err error) int {
-	for _, e := range flatten(err) {
+	for _, e := range config.Flatten(err) {
 		fmt.Fprintf(p.stderr, "redlockd: %v\n", e)
 	}
 	return exitUsage
@@ -99,20 +97,4 @@ func (p process) usageError(err error) int {
 func (p process) failed(err error) int {
 	fmt.Fprintf(p.stderr, "redlockd: %v\n", err)
 	return exitFailed
-}
-
-// flatten takes apart what errors.Join put together, at any depth.
-func flatten(err error) []error {
-	if err == nil {
-		return nil
-	}
-	joined, ok := err.(interface{ Unwrap() []error })
-	if !ok {
-		return []error{err}
-	}
-	var all []error
-	for _, e := range joined.Unwrap() {
-		all = append(all, flatten(e)...)
-	}
-	return all
 }

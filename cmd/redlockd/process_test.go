@@ -437,7 +437,7 @@ func TestBootstrap(t *testing.T) {
 
 func TestServeTLSAndUsers(t *testing.T) {
 	dir := t.TempDir()
-	writeCertificate(t, dir)
+	writeGoodCertificate(t, dir, 1)
 	writeFile(t, dir+"/config.toml", strings.ReplaceAll(`
 		[server]
 		tls_cert = "DIR/cert.pem"

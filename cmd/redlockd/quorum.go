@@ -6,13 +6,14 @@ import (
 	"strings"
 	"time"
 
+	"redlockd/cmd/redlockd/config"
 	"redlockd/redlock"
 )
 
 // awaitQuorum gives masters that are well the time to connect before the first client is served: until then it waits in the
 // listener's queue instead of getting NOQUORUM.
 func (s *server) awaitQuorum(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, s.config.engine.ConnectTimeout)
+	ctx, cancel := context.WithTimeout(ctx, s.config.Engine.ConnectTimeout)
 	defer cancel()
 	s.engine.Ready(ctx) // if there is none, watchQuorum says so
 }
@@ -22,7 +23,7 @@ func (s *server) awaitQuorum(ctx context.Context) {
 func (s *server) watchQuorum(ctx context.Context) {
 	total := len(s.engine.Masters())
 	// A master that is well answers within this, so what is missing then is worth a line.
-	patience, cancel := context.WithTimeout(ctx, s.config.engine.ConnectTimeout)
+	patience, cancel := context.WithTimeout(ctx, s.config.Engine.ConnectTimeout)
 	defer cancel()
 	if s.engine.Ready(patience) != nil && ctx.Err() == nil {
 		s.log.Warn("no quorum of masters yet: commands are answered with NOQUORUM until there is one",
@@ -88,7 +89,7 @@ func missing(masters []redlock.MasterStatus) string {
 		if m.State != redlock.MasterUp {
 			why := string(m.State)
 			if m.Left > 0 {
-				why += " for another " + formatDuration(m.Left.Round(10*time.Millisecond))
+				why += " for another " + config.FormatDuration(m.Left.Round(10*time.Millisecond))
 			}
 			if m.Reason != "" {
 				why += ": " + m.Reason

@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"time"
 
+	"redlockd/cmd/redlockd/config"
 	"redlockd/redlock"
 )
 
@@ -52,7 +53,7 @@ func runWithLock(p process, args []string) int {
 	if c == nil {
 		return code
 	}
-	if err := e.readFlags(flags, c.engine); err != nil {
+	if err := e.readFlags(flags, c.Engine); err != nil {
 		return p.usageError(err)
 	}
 	path, err := exec.LookPath(e.command[0])
@@ -60,7 +61,7 @@ func runWithLock(p process, args []string) int {
 		p.failed(err)
 		return exitCodeOfStart(err)
 	}
-	client, err := redlock.Open(c.engine)
+	client, err := redlock.Open(c.Engine)
 	if err != nil {
 		return p.failed(err)
 	}
@@ -97,10 +98,10 @@ func (e *errand) readFlags(flags *flagSet, o redlock.Options) error {
 	read := func(name string, d, least, most time.Duration, limits string) time.Duration {
 		var err error
 		if text, given := flags.given[name]; given {
-			d, err = parseDuration(text)
+			d, err = config.ParseDuration(text)
 		}
 		if err == nil && (d < least || d > most) {
-			err = fmt.Errorf("%s is outside %s … %s: %s", formatDuration(d), formatDuration(least), formatDuration(most), limits)
+			err = fmt.Errorf("%s is outside %s … %s: %s", config.FormatDuration(d), config.FormatDuration(least), config.FormatDuration(most), limits)
 		}
 		if err != nil {
 			errs = append(errs, fmt.Errorf("--%s: %w", name, err))
@@ -132,7 +133,7 @@ func (e *errand) commandFor(lease *redlock.Lease, p process, path string) *exec.
 // own. A run inside a run must not pass on the fence of another resource.
 func keptFromCommand(pair string) bool {
 	name, _, _ := strings.Cut(pair, "=")
-	return name == "LOCK_FENCE" || strings.HasPrefix(name, environmentPrefix) && name != configEnvironment
+	return name == "LOCK_FENCE" || strings.HasPrefix(name, config.EnvironmentPrefix) && name != config.FileVariable
 }
 
 // exitCodeOf is what a shell makes of the end of a command.

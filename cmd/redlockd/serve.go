@@ -16,6 +16,7 @@ import (
 	"syscall"
 	"time"
 
+	"redlockd/cmd/redlockd/config"
 	"redlockd/proxy"
 	"redlockd/redlock"
 )
@@ -35,7 +36,7 @@ func serve(p process, args []string) int {
 	if c == nil {
 		return code
 	}
-	if err := c.checkProtected(); err != nil {
+	if err := c.CheckProtected(); err != nil {
 		return p.usageError(err)
 	}
 	return runServer(p, c, flags.on("bootstrap"))
@@ -43,12 +44,12 @@ func serve(p process, args []string) int {
 
 // runServer opens the listener first: an address in use is the one fault that is found only now, and the masters need
 // not hear of it.
-func runServer(p process, c *config, bootstrap bool) int {
+func runServer(p process, c *config.Config, bootstrap bool) int {
 	log := newLogger(p, c)
-	for _, warning := range slices.Concat(c.warnings, c.serverWarnings) {
+	for _, warning := range slices.Concat(c.Warnings, c.ServerWarnings) {
 		log.Warn(warning)
 	}
-	c.logRenewals(log)
+	c.LogTo(log)
 	tuneRuntime(p.environ)
 
 	// Signals that come from here on end the server in order, also while it is starting.
@@ -60,14 +61,14 @@ func runServer(p process, c *config, bootstrap bool) int {
 	signal.Notify(hangups, syscall.SIGHUP)
 	defer signal.Stop(hangups)
 
-	listener, err := listen(c, "server.listen", c.listen)
+	listener, err := listen(c, "server.listen", c.Listen)
 	if err != nil {
 		return p.failed(err)
 	}
 	defer listener.Close()
 	var watchers net.Listener // nil: no HTTP
-	if c.httpListen != "" {
-		if watchers, err = listen(c, "http.listen", c.httpListen); err != nil {
+	if c.HTTPListen != "" {
+		if watchers, err = listen(c, "http.listen", c.HTTPListen); err != nil {
 			return p.failed(err)
 		}
 		defer watchers.Close()
@@ -85,7 +86,7 @@ func runServer(p process, c *config, bootstrap bool) int {
 
 // server is what runs between start and end.
 type server struct {
-	config    *config
+	config    *config.Config
 	log       *slog.Logger
 	engine    *redlock.Client
 	front     *proxy.Server
@@ -93,7 +94,7 @@ type server struct {
 }
 
 func (s *server) open(bootstrap bool) error {
-	engine, front := s.config.engine, s.config.front
+	engine, front := s.config.Engine, s.config.Front
 	engine.Logger = s.log
 	s.closeBack = func() {}
 	if len(engine.Masters) == 0 {
@@ -110,8 +111,8 @@ func (s *server) open(bootstrap bool) error {
 		s.closeBack()
 		return err
 	}
-	front.Engine, front.Logger, front.Version, front.Settings = s.engine, s.log, version, s.config.frontSettings
-	front.Certificates, front.HTTPHosts = s.config.certificates, s.config.httpHosts()
+	front.Engine, front.Logger, front.Version, front.Settings = s.engine, s.log, version, s.config.ForCONFIG
+	front.Certificates, front.HTTPHosts = s.config.Certificates, s.config.HTTPHosts()
 	if s.front, err = proxy.New(front); err != nil {
 		s.end()
 		return err
@@ -145,13 +146,11 @@ func (s *server) bootstrap(engine redlock.Options) {
 
 // run serves until a signal comes, then drains. A second signal ends the process at once.
 func (s *server) run(listener net.Listener, signals, hangups <-chan os.Signal) int {
-	s.log.Info("listening", "addr", listener.Addr().String(), "tls", s.config.front.TLSConfig != nil, "version", version, "pid", os.Getpid())
+	s.log.Info("listening", "addr", listener.Addr().String(), "tls", s.config.Front.TLSConfig != nil, "version", version, "pid", os.Getpid())
 	starting, started := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	running.Go(func() { s.watchQuorum(starting) })
-	if len(s.config.keyPairs)+len(s.config.pools) > 0 {
-		running.Go(func() { s.config.watchRenewals(starting) })
-	}
+	running.Go(func() { s.config.WatchFiles(starting) })
 	failed := make(chan error, 1)
 	running.Go(func() {
 		s.awaitQuorum(starting)
@@ -180,9 +179,9 @@ func (s *server) run(listener net.Listener, signals, hangups <-chan os.Signal) i
 			"to_do", "nothing; locks that are held stay on the masters until their TTL, and any redlockd can release them")
 		os.Exit(exitDropped)
 	}()
-	if delay := s.config.drainDelay; delay > 0 {
+	if delay := s.config.DrainDelay; delay > 0 {
 		s.front.Leave()
-		s.log.Info("locks are granted for "+formatDuration(delay)+" more, and /readyz says 503, so that balancers notice: then it drains",
+		s.log.Info("locks are granted for "+config.FormatDuration(delay)+" more, and /readyz says 503, so that balancers notice: then it drains",
 			"signal", told.String(), "to_do", toEndAtOnce)
 		time.Sleep(delay)
 	}
@@ -195,9 +194,9 @@ const toEndAtOnce = "nothing; a second signal ends redlockd at once, and leaves 
 // drain ends the front in order. That locks outlive it is no fault: they are kept by the masters until their TTL ends,
 // and another redlockd on the same masters can prolong and release them.
 func (s *server) drain(told os.Signal) {
-	ctx, cancel := context.WithTimeout(context.Background(), s.config.drainTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), s.config.DrainTimeout)
 	defer cancel()
-	s.log.Info("draining: no new locks are granted, and clients have up to "+formatDuration(s.config.drainTimeout)+" to release those they hold",
+	s.log.Info("draining: no new locks are granted, and clients have up to "+config.FormatDuration(s.config.DrainTimeout)+" to release those they hold",
 		"signal", told.String(), "leases", s.engine.Stats().Leases, "to_do", toEndAtOnce)
 	if err := s.front.Shutdown(ctx); err != nil {
 		s.log.Warn("drain_timeout is over: the connections that are left are cut", "leases", s.engine.Stats().Leases,
@@ -219,15 +218,15 @@ func (s *server) end() {
 	s.log.Info("stopped")
 }
 
-func newLogger(p process, c *config) *slog.Logger {
+func newLogger(p process, c *config.Config) *slog.Logger {
 	var level slog.Level
-	level.UnmarshalText([]byte(c.logLevel)) // the setting admits only words that it knows
+	level.UnmarshalText([]byte(c.LogLevel)) // the setting admits only words that it knows
 	options := &slog.HandlerOptions{Level: level}
-	if c.logFormat == "json" {
+	if c.LogFormat == "json" {
 		// Of itself it writes durations as nanoseconds, without saying so.
 		options.ReplaceAttr = func(_ []string, a slog.Attr) slog.Attr {
 			if a.Value.Kind() == slog.KindDuration {
-				a.Value = slog.StringValue(formatDuration(a.Value.Duration()))
+				a.Value = slog.StringValue(config.FormatDuration(a.Value.Duration()))
 			}
 			return a
 		}
@@ -260,7 +259,7 @@ func tuneRuntime(environ []string) {
 
 // warnOfFewFiles warns when the system allows fewer open files than max_clients needs. The Go runtime has already raised
 // the soft limit to the hard one.
-func warnOfFewFiles(log *slog.Logger, c *config) {
+func warnOfFewFiles(log *slog.Logger, c *config.Config) {
 	var limit syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err == nil && limit.Cur < filesNeeded(c) {
 		log.Warn("the limit of open files is too low for server.max_clients",
@@ -269,28 +268,28 @@ func warnOfFewFiles(log *slog.Logger, c *config) {
 }
 
 // filesNeeded is how many files are open when every client is there that may be.
-func filesNeeded(c *config) uint64 {
+func filesNeeded(c *config.Config) uint64 {
 	const spare = 64 // masters, the listeners, the log
-	return uint64(c.front.MaxClients) + spare + watchersMax
+	return uint64(c.Front.MaxClients) + spare + watchersMax
 }
 
 // listen opens the address that the setting has.
-func listen(c *config, setting, addr string) (net.Listener, error) {
+func listen(c *config.Config, setting, addr string) (net.Listener, error) {
 	l, err := net.Listen("tcp", addr)
 	if err != nil {
-		return nil, listenError(c.find(setting), addr, err)
+		return nil, listenError(c.Find(setting), addr, err)
 	}
 	return l, nil
 }
 
 // listenError names the address, where it was chosen, and what to do when it is taken.
-func listenError(s *setting, addr string, err error) error {
+func listenError(s *config.Setting, addr string, err error) error {
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE):
-		return fmt.Errorf("%s (%s) is in use by another process: end that one, or choose another address with --%s", addr, s.source.where, s.flag)
+		return fmt.Errorf("%s (%s) is in use by another process: end that one, or choose another address with --%s", addr, s.Source(), s.Flag)
 	case errors.Is(err, syscall.EACCES):
-		return fmt.Errorf("%s (%s): this user may not listen there: ports below 1024 need a privilege", addr, s.source.where)
+		return fmt.Errorf("%s (%s): this user may not listen there: ports below 1024 need a privilege", addr, s.Source())
 	default:
-		return fmt.Errorf("listen on %s (%s): %w", addr, s.source.where, err)
+		return fmt.Errorf("listen on %s (%s): %w", addr, s.Source(), err)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"redlockd/cmd/redlockd/config"
 	"redlockd/redlock"
 )
 
@@ -78,7 +79,7 @@ func TestListenErrors(t *testing.T) {
 		{syscall.EACCES, "127.0.0.1:80 (REDLOCKD_SERVER_LISTEN): this user may not listen there: ports below 1024 need a privilege"},
 		{errors.New("no such address"), "listen on 127.0.0.1:80 (REDLOCKD_SERVER_LISTEN): no such address"},
 	} {
-		if got := listenError(c.find("server.listen"), c.listen, e.err).Error(); got != e.want {
+		if got := listenError(c.Find("server.listen"), c.Listen, e.err).Error(); got != e.want {
 			t.Errorf("%v: got %q, want %q", e.err, got, e.want)
 		}
 	}
@@ -91,8 +92,8 @@ func TestWarnOfFewFiles(t *testing.T) {
 	}
 	for _, clients := range []int{1, 10_000, 10_000_000} {
 		var log strings.Builder
-		c := newConfig()
-		c.front.MaxClients = clients
+		c := config.Default()
+		c.Front.MaxClients = clients
 		warnOfFewFiles(slog.New(slog.NewTextHandler(&log, nil)), c)
 		got, want := strings.Contains(log.String(), "the limit of open files is too low"), limit.Cur < uint64(clients+64+watchersMax)
 		if got != want {
@@ -109,7 +110,7 @@ func TestLogLevelAndFormat(t *testing.T) {
 		{"error", "json", "ERROR"},
 	} {
 		var out strings.Builder
-		log := newLogger(process{stderr: &out}, &config{logLevel: c.level, logFormat: c.format})
+		log := newLogger(process{stderr: &out}, &config.Config{LogLevel: c.level, LogFormat: c.format})
 		for _, level := range []slog.Level{slog.LevelDebug, slog.LevelInfo, slog.LevelWarn, slog.LevelError} {
 			log.Log(t.Context(), level, "x")
 		}

@@ -1,4 +1,4 @@
-package main
+package config
 
 // Goal: --print-config shows what is in effect and where it comes from, and never a password; what it prints can be loaded
 // again exactly if there is none. Method: print, compare, load what was printed.
@@ -22,10 +22,9 @@ timeout = "40ms"
 func TestPrintConfig(t *testing.T) {
 	t.Chdir(t.TempDir())
 	writeFile(t, "config.toml", filled, 0o600)
-	code, got, stderr := runCommand([]string{"REDLOCKD_LOG_FORMAT=json"}, "--config", "config.toml", "--max-ttl", "90s", "--print-config")
-	if code != exitOK || stderr != "" {
-		t.Fatalf("exit code %d, errors %q; want %d, none", code, stderr, exitOK)
-	}
+	var printed strings.Builder
+	mustLoad(t, map[string]string{"config": "config.toml", "max-ttl": "90s"}, "REDLOCKD_LOG_FORMAT=json").Print(&printed)
+	got := printed.String()
 	squeezed := regexp.MustCompile(` +`).ReplaceAllString(got, " ")
 	for _, want := range []string{
 		`masters = ["a:1", {addr = "b:1", name = "second", username = "u", password = (hidden), tls = false}, "c:1"] # config.toml:1` + "\n",
@@ -61,14 +60,14 @@ func TestWhatIsPrintedLoadsAgain(t *testing.T) {
 			t.Fatalf("%q: %v", file, err)
 		}
 		var printed strings.Builder
-		first.print(&printed)
+		first.Print(&printed)
 		again, err := loadText(t, printed.String(), nil)
 		if err != nil {
 			t.Fatalf("%q: printed as\n%s\nwhich does not load: %v", file, &printed, err)
 		}
-		for i, s := range first.settings {
-			if got := again.settings[i].text(); got != s.text() {
-				t.Errorf("%q: %s: got %s after printing and loading, want %s", file, s.name, got, s.text())
+		for i, s := range first.Settings {
+			if got := again.Settings[i].Text(); got != s.Text() {
+				t.Errorf("%q: %s: got %s after printing and loading, want %s", file, s.Name, got, s.Text())
 			}
 		}
 	}
@@ -76,11 +75,11 @@ func TestWhatIsPrintedLoadsAgain(t *testing.T) {
 
 func TestFormatDuration(t *testing.T) {
 	for _, text := range []string{"50ms", "1s", "90ms", "1m", "1m1s", "1m30s", "10m", "1h", "1h1m", "1h0m5s", "24h", "20m10s", "1.5s", "0s", "100h", "-5s", "1µs"} {
-		d, err := parseDuration(text)
+		d, err := ParseDuration(text)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := formatDuration(d); got != text {
+		if got := FormatDuration(d); got != text {
 			t.Errorf("%s: got %s", text, got)
 		}
 	}

@@ -1,4 +1,4 @@
-package main
+package config
 
 // Goal: flags win over the environment, that over the file, that over the defaults, for every setting; and what is read
 // ends where it is used. Method: the same setting from several sources, and the resolved options.
@@ -40,10 +40,10 @@ func TestPrecedence(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got := cfg.engine.MaxTTL; got != c.want {
+			if got := cfg.Engine.MaxTTL; got != c.want {
 				t.Errorf("max_ttl: got %v, want %v", got, c.want)
 			}
-			if got := cfg.find("locks.max_ttl").source.where; got != c.source {
+			if got := cfg.Find("locks.max_ttl").source.where; got != c.source {
 				t.Errorf("source: got %s, want %s", got, c.source)
 			}
 		})
@@ -93,8 +93,8 @@ var another = map[string]string{
 
 // Every setting can be set from the environment, and every flag reaches its setting.
 func TestEverySettingFromTheEnvironmentAndItsFlag(t *testing.T) {
-	for _, s := range newConfig().settings {
-		text, ok := another[s.name]
+	for _, s := range Default().Settings {
+		text, ok := another[s.Name]
 		if !ok {
 			text = "33ms"
 			if _, isNumber := s.value.(*scalar[int]); isNumber {
@@ -104,30 +104,25 @@ func TestEverySettingFromTheEnvironmentAndItsFlag(t *testing.T) {
 		if text == "" {
 			continue
 		}
-		environ := []string{s.environment() + "=" + text}
-		if s.name == "master.username" {
+		environ := []string{s.Environment() + "=" + text}
+		if s.Name == "master.username" {
 			environ = append(environ, "REDLOCKD_MASTER_PASSWORD=p")
 		}
-		c, err := load(nil, environ)
+		c, err := Load(nil, environ)
 		if err != nil {
 			t.Errorf("%s: %v", environ[0], err)
 			continue
 		}
-		got := c.find(s.name)
-		if got.value.String() == s.value.String() || got.source.where != s.environment() {
+		got := c.Find(s.Name)
+		if got.value.String() == s.value.String() || got.source.where != s.Environment() {
 			t.Errorf("%s: got %s from %s, want another value than the default", environ[0], got.value, got.source.where)
 		}
-		if s.flag == "" {
+		if s.Flag == "" {
 			continue
 		}
-		flags := newFlagSet("serve")
-		if err := flags.parse([]string{"--" + s.flag, text}); err != nil {
-			t.Errorf("--%s %s: %v", s.flag, text, err)
-			continue
-		}
-		byFlag := mustLoad(t, flags.given).find(s.name)
-		if byFlag.value.String() != got.value.String() || byFlag.source.where != "--"+s.flag {
-			t.Errorf("--%s %s: got %s from %s, want %s", s.flag, text, byFlag.value, byFlag.source.where, got.value)
+		byFlag := mustLoad(t, map[string]string{s.Flag: text}).Find(s.Name)
+		if byFlag.value.String() != got.value.String() || byFlag.source.where != "--"+s.Flag {
+			t.Errorf("--%s %s: got %s from %s, want %s", s.Flag, text, byFlag.value, byFlag.source.where, got.value)
 		}
 	}
 }
@@ -139,10 +134,10 @@ func TestFileFromTheEnvironment(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if got := mustLoad(t, nil, "REDLOCKD_CONFIG=a.toml").logLevel; got != "debug" {
+	if got := mustLoad(t, nil, "REDLOCKD_CONFIG=a.toml").LogLevel; got != "debug" {
 		t.Errorf("REDLOCKD_CONFIG=a.toml: level %s, want debug", got)
 	}
-	if got := mustLoad(t, map[string]string{"config": "b.toml"}, "REDLOCKD_CONFIG=a.toml").logLevel; got != "error" {
+	if got := mustLoad(t, map[string]string{"config": "b.toml"}, "REDLOCKD_CONFIG=a.toml").LogLevel; got != "error" {
 		t.Errorf("--config b.toml over the variable: level %s, want error", got)
 	}
 }
@@ -205,7 +200,7 @@ func TestMasters(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got := cfg.engine.Masters; !reflect.DeepEqual(got, c.want) {
+			if got := cfg.Engine.Masters; !reflect.DeepEqual(got, c.want) {
 				t.Errorf("got %+v\nwant %+v", got, c.want)
 			}
 		})
@@ -245,12 +240,12 @@ func TestPasswordFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i, want := range []string{"s3cret", "own", "plain"} {
-		if got := c.engine.Masters[i].Password; got != want {
-			t.Errorf("password of %s: got %q, want %q", c.engine.Masters[i].Addr, got, want)
+		if got := c.Engine.Masters[i].Password; got != want {
+			t.Errorf("password of %s: got %q, want %q", c.Engine.Masters[i].Addr, got, want)
 		}
 	}
-	if want := []proxy.User{{Name: "default", Password: "with space "}}; !reflect.DeepEqual(c.front.Users, want) {
-		t.Errorf("users: got %+v, want %+v", c.front.Users, want)
+	if want := []proxy.User{{Name: "default", Password: "with space "}}; !reflect.DeepEqual(c.Front.Users, want) {
+		t.Errorf("users: got %+v, want %+v", c.Front.Users, want)
 	}
 	// Of the two ways, the one from the source that wins.
 	for _, over := range []struct {
@@ -263,7 +258,7 @@ func TestPasswordFiles(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := c.engine.Masters[0].Password; got != over.want {
+		if got := c.Engine.Masters[0].Password; got != over.want {
 			t.Errorf("%s in the file, %s: got %q, want %q", over.file, over.variable, got, over.want)
 		}
 	}
@@ -286,24 +281,24 @@ func TestTLSFiles(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	front := c.front.TLSConfig
+	front := c.Front.TLSConfig
 	if front == nil || front.GetCertificate == nil || front.ClientAuth != tls.RequireAndVerifyClientCert || front.ClientCAs == nil || front.MinVersion != tls.VersionTLS12 {
 		t.Errorf("server: got %+v, want a certificate, client certificates demanded, TLS 1.2 at least", front)
 	}
 	for i, want := range []string{"redis-1", "redis-2"} {
-		m := c.engine.Masters[i].TLS
+		m := c.Engine.Masters[i].TLS
 		if m == nil || m.ServerName != want || m.RootCAs == nil || m.GetClientCertificate == nil || m.InsecureSkipVerify || m.MinVersion != tls.VersionTLS12 {
 			t.Errorf("master %d: got %+v, want the name %s, our authorities, our certificate, TLS 1.2 at least", i, m, want)
 		}
 	}
-	if m := c.engine.Masters[2].TLS; m != nil {
+	if m := c.Engine.Masters[2].TLS; m != nil {
 		t.Errorf("master with tls = false: got %+v, want no TLS", m)
 	}
 	named, err := loadText(t, "masters = [\"/run/redis.sock\"]\n[master]\ntls = true\ntls_server_name = \"locks.example\"\n", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if m := named.engine.Masters[0].TLS; m.ServerName != "locks.example" || m.RootCAs != nil {
+	if m := named.Engine.Masters[0].TLS; m.ServerName != "locks.example" || m.RootCAs != nil {
 		t.Errorf("got name %q, authorities %v; want locks.example, those of the system", m.ServerName, m.RootCAs)
 	}
 }
@@ -311,7 +306,7 @@ func TestTLSFiles(t *testing.T) {
 func TestFrontSettingsHideSecrets(t *testing.T) {
 	c := mustLoad(t, nil, "REDLOCKD_MASTER_PASSWORD=s3cret", "REDLOCKD_AUTH_USERS=app:s3cret", "REDLOCKD_MASTERS=a:1")
 	got := make(map[string]string)
-	for _, s := range c.frontSettings() {
+	for _, s := range c.ForCONFIG() {
 		got[s.Name] = s.Value
 		if strings.Contains(s.Value, "s3cret") {
 			t.Errorf("%s = %s gives a secret away", s.Name, s.Value)

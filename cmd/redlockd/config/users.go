@@ -1,4 +1,4 @@
-package main
+package config
 
 import (
 	"errors"
@@ -18,16 +18,16 @@ type userEntry struct {
 	maxTTL                       time.Duration
 }
 
-func (u *userEntry) settings() []*setting {
-	return []*setting{
-		{name: "name", value: stringValue(&u.name)},
-		{name: "password", value: stringValue(&u.password), secret: true},
-		{name: "password_file", value: stringValue(&u.passwordFile)},
-		{name: "resources", value: (*patternList)(&u.resources)},
-		{name: "max_connections", value: intValue(&u.maxConnections)},
-		{name: "max_locks", value: intValue(&u.maxLocks)},
-		{name: "max_waiters", value: intValue(&u.maxWaiters)},
-		{name: "max_ttl", value: durationValue(&u.maxTTL)},
+func (u *userEntry) settings() []*Setting {
+	return []*Setting{
+		{Name: "name", value: stringValue(&u.name)},
+		{Name: "password", value: stringValue(&u.password), secret: true},
+		{Name: "password_file", value: stringValue(&u.passwordFile)},
+		{Name: "resources", value: (*patternList)(&u.resources)},
+		{Name: "max_connections", value: intValue(&u.maxConnections)},
+		{Name: "max_locks", value: intValue(&u.maxLocks)},
+		{Name: "max_waiters", value: intValue(&u.maxWaiters)},
+		{Name: "max_ttl", value: durationValue(&u.maxTTL)},
 	}
 }
 
@@ -105,7 +105,7 @@ func (l *userList) String() string {
 		unset := none.settings()
 		for i, s := range u.settings() {
 			if s.value.String() != unset[i].value.String() {
-				fields = append(fields, s.name+" = "+s.text())
+				fields = append(fields, s.Name+" = "+s.Text())
 			}
 		}
 		all = append(all, "{"+strings.Join(fields, ", ")+"}")
@@ -115,7 +115,7 @@ func (l *userList) String() string {
 
 // resolveUsers makes the front's users of the list, reading the files that it names. What is wrong with a user itself
 // the front says.
-func (c *config) resolveUsers() error {
+func (c *Config) resolveUsers() error {
 	var errs []error
 	for i, u := range c.userList.entries {
 		var err error
@@ -127,15 +127,15 @@ func (c *config) resolveUsers() error {
 				err = fmt.Errorf("password_file: %w", err)
 			}
 		}
-		if ttl := u.maxTTL; err == nil && ttl != 0 && (ttl < c.engine.MinTTL || ttl > c.engine.MaxTTL) {
+		if ttl := u.maxTTL; err == nil && ttl != 0 && (ttl < c.Engine.MinTTL || ttl > c.Engine.MaxTTL) {
 			err = fmt.Errorf("max_ttl = %s of user %q is not from min_ttl = %s to max_ttl = %s in [locks]",
-				formatDuration(ttl), u.name, formatDuration(c.engine.MinTTL), formatDuration(c.engine.MaxTTL))
+				FormatDuration(ttl), u.name, FormatDuration(c.Engine.MinTTL), FormatDuration(c.Engine.MaxTTL))
 		}
 		if err != nil {
 			errs = append(errs, c.errorAt(fmt.Sprintf("auth.users[%d]", i), err))
 			u.password = hidden // so that the front does not complain a second time
 		}
-		c.front.Users = append(c.front.Users, proxy.User{
+		c.Front.Users = append(c.Front.Users, proxy.User{
 			Name: u.name, Password: u.password, Resources: u.resources,
 			MaxConnections: u.maxConnections, MaxLocks: u.maxLocks, MaxWaiters: u.maxWaiters, MaxTTL: u.maxTTL})
 	}

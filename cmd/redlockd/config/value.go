@@ -1,4 +1,4 @@
-package main
+package config
 
 import (
 	"errors"
@@ -88,7 +88,7 @@ func choice(place *string, words ...string) value {
 	s := stringValue(place).(*scalar[string])
 	s.check = func(v string) error {
 		if !slices.Contains(words, v) {
-			return fmt.Errorf("%q is none of %s%s", v, strings.Join(words, ", "), didYouMean(v, words))
+			return fmt.Errorf("%q is none of %s%s", v, strings.Join(words, ", "), DidYouMean(v, words))
 		}
 		return nil
 	}
@@ -163,19 +163,19 @@ func unlessValue(place *bool) value {
 
 func durationValue(place *time.Duration) value {
 	return &scalar[time.Duration]{place: place,
-		fromText: parseDuration,
+		fromText: ParseDuration,
 		fromTOML: func(v any) (time.Duration, error) {
 			text, ok := v.(string)
 			if !ok {
 				return 0, fmt.Errorf("a duration is a string with a unit, such as \"50ms\", \"30s\" or \"1h30m\", not %s", kindOf(v))
 			}
-			return parseDuration(text)
+			return ParseDuration(text)
 		},
-		format: func(v time.Duration) string { return quoteTOML(formatDuration(v)) },
+		format: func(v time.Duration) string { return quoteTOML(FormatDuration(v)) },
 	}
 }
 
-func parseDuration(text string) (time.Duration, error) {
+func ParseDuration(text string) (time.Duration, error) {
 	v, err := time.ParseDuration(text)
 	if err != nil || text == "0" { // ParseDuration lets zero pass without a unit
 		return 0, fmt.Errorf("%q is no duration: a number with a unit is needed, such as 50ms, 30s or 1h30m", text)
@@ -183,8 +183,8 @@ func parseDuration(text string) (time.Duration, error) {
 	return v, nil
 }
 
-// formatDuration prints 1m, where Duration.String prints 1m0s.
-func formatDuration(d time.Duration) string {
+// FormatDuration prints 1m, where Duration.String prints 1m0s.
+func FormatDuration(d time.Duration) string {
 	text := d.String()
 	if strings.HasSuffix(text, "m0s") {
 		text = strings.TrimSuffix(text, "0s")

@@ -1,4 +1,4 @@
-package main
+package config
 
 import (
 	"cmp"
@@ -144,7 +144,7 @@ func sameFile(a, b os.FileInfo) bool {
 }
 
 // keyPair reads a certificate and its key; without either file it is nil. Who names the same files gets the same.
-func (c *config) keyPair(cert, key string) (*renewable[tls.Certificate], error) {
+func (c *Config) keyPair(cert, key string) (*renewable[tls.Certificate], error) {
 	switch {
 	case cert == "" && key == "":
 		return nil, nil
@@ -185,7 +185,7 @@ func lifetimeOf(pair *tls.Certificate) (from, to time.Time) {
 }
 
 // authorities reads the certificates of a file, which is to hold one at least.
-func (c *config) authorities(path string) (*renewable[x509.CertPool], error) {
+func (c *Config) authorities(path string) (*renewable[x509.CertPool], error) {
 	r, err := newRenewable(func() (*x509.CertPool, error) { return readAuthorities(path) }, nil, path)
 	if err == nil {
 		c.pools = append(c.pools, r)
@@ -226,9 +226,9 @@ func readAuthorities(path string) (*x509.CertPool, error) {
 	return pool, nil
 }
 
-// watchRenewals has the files looked at also while nobody connects, until ctx ends: the first who connects after weeks must not be shown a
+// WatchFiles has the files looked at also while nobody connects, until ctx ends: the first who connects after weeks must not be shown a
 // certificate that has ended.
-func (c *config) watchRenewals(ctx context.Context) {
+func (c *Config) WatchFiles(ctx context.Context) {
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
 	for {
@@ -246,8 +246,8 @@ func (c *config) watchRenewals(ctx context.Context) {
 	}
 }
 
-// logRenewals tells the log from now on when files were replaced.
-func (c *config) logRenewals(log *slog.Logger) {
+// LogTo tells the log from now on when files were replaced.
+func (c *Config) LogTo(log *slog.Logger) {
 	for _, pair := range c.keyPairs {
 		pair.log = log
 	}
@@ -256,8 +256,8 @@ func (c *config) logRenewals(log *slog.Logger) {
 	}
 }
 
-// certificates are those in use, for the metrics, each file once.
-func (c *config) certificates() []proxy.Certificate {
+// Certificates are those in use, for the metrics, each file once.
+func (c *Config) Certificates() []proxy.Certificate {
 	var all []proxy.Certificate
 	for _, pair := range c.keyPairs {
 		file := pair.files[0]

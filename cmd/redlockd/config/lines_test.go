@@ -1,4 +1,4 @@
-package main
+package config
 
 // Goal: every key of a document is found on its line, however it is written. Method: documents with the line of each key in
 // its name.

@@ -1,4 +1,4 @@
-package main
+package config
 
 // Goal: config.toml, the table of settings and the options of the packages below say the same. Method: load the file as
 // an operator would and compare with the defaults; walk the option structs by reflection; try the bounds that the
@@ -16,11 +16,11 @@ import (
 	"redlockd/redlock"
 )
 
-const shipped = "../../config.toml"
+const shipped = "../../../config.toml"
 
-func mustLoad(t *testing.T, flags map[string]string, environ ...string) *config {
+func mustLoad(t *testing.T, flags map[string]string, environ ...string) *Config {
 	t.Helper()
-	c, err := load(flags, environ)
+	c, err := Load(flags, environ)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -28,7 +28,7 @@ func mustLoad(t *testing.T, flags map[string]string, environ ...string) *config 
 }
 
 // loadText loads the text as the file config.toml in a directory of its own.
-func loadText(t *testing.T, text string, flags map[string]string, environ ...string) (*config, error) {
+func loadText(t *testing.T, text string, flags map[string]string, environ ...string) (*Config, error) {
 	t.Helper()
 	t.Chdir(t.TempDir())
 	if err := os.WriteFile("config.toml", []byte(text), 0o600); err != nil {
@@ -38,23 +38,23 @@ func loadText(t *testing.T, text string, flags map[string]string, environ ...str
 	for name, value := range flags {
 		all[name] = value
 	}
-	return load(all, environ)
+	return Load(all, environ)
 }
 
 func TestShippedFileEqualsTheDefaults(t *testing.T) {
 	c := mustLoad(t, map[string]string{"config": shipped})
-	standard := newConfig()
-	for i, s := range c.settings {
-		want := standard.settings[i]
+	standard := Default()
+	for i, s := range c.Settings {
+		want := standard.Settings[i]
 		if s.source.kind != fromFile {
-			t.Errorf("%s: does not stand in config.toml", s.name)
+			t.Errorf("%s: does not stand in config.toml", s.Name)
 		}
-		if s.text() != want.text() {
-			t.Errorf("%s: config.toml says %s, the default is %s", s.name, s.text(), want.text())
+		if s.Text() != want.Text() {
+			t.Errorf("%s: config.toml says %s, the default is %s", s.Name, s.Text(), want.Text())
 		}
 	}
-	if len(c.warnings) > 0 {
-		t.Errorf("warnings: got %q, want none", c.warnings)
+	if len(c.Warnings) > 0 {
+		t.Errorf("warnings: got %q, want none", c.Warnings)
 	}
 }
 
@@ -66,11 +66,11 @@ func TestShippedFileHasTheOrderOfTheTable(t *testing.T) {
 	}
 	lines := keyLines(string(text))
 	last := 0
-	for _, s := range newConfig().settings {
-		if lines[s.name] <= last {
-			t.Errorf("%s: stands on line %d, the setting before it in the table on line %d", s.name, lines[s.name], last)
+	for _, s := range Default().Settings {
+		if lines[s.Name] <= last {
+			t.Errorf("%s: stands on line %d, the setting before it in the table on line %d", s.Name, lines[s.Name], last)
 		}
-		last = lines[s.name]
+		last = lines[s.Name]
 	}
 }
 
@@ -88,20 +88,20 @@ var noSettings = map[string]string{
 }
 
 func TestEveryOptionIsASetting(t *testing.T) {
-	c := newConfig()
+	c := Default()
 	places := make(map[any]bool)
-	for _, s := range c.settings {
+	for _, s := range c.Settings {
 		if field := reflect.ValueOf(s.value).Elem().FieldByName("place"); field.IsValid() {
 			places[field.Pointer()] = true
 		}
 	}
-	for _, options := range []any{&c.engine, &c.front} {
+	for _, options := range []any{&c.Engine, &c.Front} {
 		v := reflect.ValueOf(options).Elem()
 		for i := range v.NumField() {
 			name := v.Type().String() + "." + v.Type().Field(i).Name
 			reason := noSettings[name]
 			if isSetting := places[v.Field(i).Addr().Pointer()]; isSetting != (reason == "") {
-				t.Errorf("%s: is a setting: %v; exempt: %q. It needs a row in newConfig and lines in config.toml, or a reason in noSettings", name, isSetting, reason)
+				t.Errorf("%s: is a setting: %v; exempt: %q. It needs a row in Default and lines in config.toml, or a reason in noSettings", name, isSetting, reason)
 			}
 		}
 	}
@@ -129,7 +129,7 @@ func TestEveryFieldOfAMasterCanBeSet(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, v := range []reflect.Value{reflect.ValueOf(c.engine.Masters[0]), reflect.ValueOf(c.front.Users[0])} {
+	for _, v := range []reflect.Value{reflect.ValueOf(c.Engine.Masters[0]), reflect.ValueOf(c.Front.Users[0])} {
 		for i := range v.NumField() {
 			if name := v.Type().Field(i).Name; v.Field(i).IsZero() && name != "Dialer" {
 				t.Errorf("%v.%s is zero: want a way to set it", v.Type(), name)
@@ -177,22 +177,22 @@ func TestBoundsInTheShippedFileAreTrue(t *testing.T) {
 			}
 		}
 	}
-	for _, s := range newConfig().settings {
+	for _, s := range Default().Settings {
 		_, isDuration := s.value.(*scalar[time.Duration])
 		_, isNumber := s.value.(*scalar[int])
-		if (isDuration || isNumber) && !tried[s.name] && s.name != "locks.drift_factor" && s.name != "master.db" {
-			t.Errorf("%s: config.toml names no bounds (as \"Bounds: lo … hi\")", s.name)
+		if (isDuration || isNumber) && !tried[s.Name] && s.Name != "locks.drift_factor" && s.Name != "master.db" {
+			t.Errorf("%s: config.toml names no bounds (as \"Bounds: lo … hi\")", s.Name)
 		}
 	}
 }
 
 // boundError sets one setting and returns what is wrong with its own bounds; relations to other settings are left out.
 func boundError(name, text string) error {
-	c := newConfig()
-	if err := c.find(name).value.setText(text); err != nil {
+	c := Default()
+	if err := c.Find(name).value.setText(text); err != nil {
 		return err
 	}
-	for _, err := range flatten(c.resolve()) {
+	for _, err := range Flatten(c.resolve()) {
 		if strings.Contains(err.Error(), "outside") {
 			return err
 		}
@@ -202,14 +202,14 @@ func boundError(name, text string) error {
 
 // below and above are the next value beyond a bound, in the unit in which it is written; empty: there is none.
 func below(t *testing.T, end string) string {
-	if d, err := parseDuration(end); err == nil {
+	if d, err := ParseDuration(end); err == nil {
 		return (d - 1).String()
 	}
 	return nextInt(t, end, -1)
 }
 
 func above(t *testing.T, end string) string {
-	if d, err := parseDuration(end); err == nil {
+	if d, err := ParseDuration(end); err == nil {
 		return (d + 1).String()
 	}
 	return nextInt(t, end, 1)
@@ -228,10 +228,10 @@ func nextInt(t *testing.T, end string, step int) string {
 
 func TestDefaultsAreThoseOfThePackagesBelow(t *testing.T) {
 	c := mustLoad(t, nil)
-	if got, want := c.engine, redlock.DefaultOptions(); !reflect.DeepEqual(got, want) {
+	if got, want := c.Engine, redlock.DefaultOptions(); !reflect.DeepEqual(got, want) {
 		t.Errorf("engine: got %+v, want %+v", got, want)
 	}
-	if got, want := c.front, proxy.DefaultOptions(); !reflect.DeepEqual(got, want) {
+	if got, want := c.Front, proxy.DefaultOptions(); !reflect.DeepEqual(got, want) {
 		t.Errorf("front: got %+v, want %+v", got, want)
 	}
 }

@@ -1,4 +1,4 @@
-package main
+package config
 
 // Goal: a master can be named by the URL that other Redis tools take, and its password is nowhere shown. Method: a table of URLs and
 // what is made of them; the mistakes are in mistakes_test.go.
@@ -19,13 +19,13 @@ func TestMasterURLs(t *testing.T) {
 		{"rediss://a:1", "a:1 user= password= db=0 tls=true"},
 		{"a:1", "a:1 user= password= db=0 tls=false"},
 	} {
-		for name, source := range map[string]func() (*config, error){
-			"variable": func() (*config, error) { return load(nil, []string{"REDLOCKD_MASTERS=" + c.text}) },
-			"flag":     func() (*config, error) { return load(map[string]string{"masters": c.text}, nil) },
-			"file": func() (*config, error) {
+		for name, source := range map[string]func() (*Config, error){
+			"variable": func() (*Config, error) { return Load(nil, []string{"REDLOCKD_MASTERS=" + c.text}) },
+			"flag":     func() (*Config, error) { return Load(map[string]string{"masters": c.text}, nil) },
+			"file": func() (*Config, error) {
 				t.Chdir(t.TempDir())
 				writeFile(t, "config.toml", fmt.Sprintf("masters = [%q]\n", c.text), 0o600)
-				return load(map[string]string{"config": "config.toml"}, nil)
+				return Load(map[string]string{"config": "config.toml"}, nil)
 			},
 		} {
 			cfg, err := source()
@@ -33,18 +33,18 @@ func TestMasterURLs(t *testing.T) {
 				t.Errorf("%s as a %s: %v", c.text, name, err)
 				continue
 			}
-			m := cfg.engine.Masters[0]
+			m := cfg.Engine.Masters[0]
 			if got := fmt.Sprintf("%s user=%s password=%s db=%d tls=%v", m.Addr, m.Username, m.Password, m.DB, m.TLS != nil); got != c.want {
 				t.Errorf("%s as a %s: got %s, want %s", c.text, name, got, c.want)
 			}
 			var printed strings.Builder
-			cfg.print(&printed)
+			cfg.Print(&printed)
 			if strings.Contains(printed.String(), secret) {
 				t.Errorf("%s as a %s: --print-config shows the password:\n%s", c.text, name, printed.String())
 			}
-			seen := strings.Contains(strings.Join(cfg.warnings, "\n"), "list of processes")
+			seen := strings.Contains(strings.Join(cfg.Warnings, "\n"), "list of processes")
 			if want := name == "flag" && m.Password != ""; seen != want {
-				t.Errorf("%s as a %s: warnings %q; want one about the list of processes: %v", c.text, name, cfg.warnings, want)
+				t.Errorf("%s as a %s: warnings %q; want one about the list of processes: %v", c.text, name, cfg.Warnings, want)
 			}
 		}
 	}
@@ -52,12 +52,12 @@ func TestMasterURLs(t *testing.T) {
 
 // What [master] says holds for a URL, too, where that says nothing else.
 func TestMasterURLsShareSettings(t *testing.T) {
-	cfg, err := load(nil, []string{"REDLOCKD_MASTERS=redis://a:1,redis://u:own@b:1,c:1", "REDLOCKD_MASTER_PASSWORD=shared"})
+	cfg, err := Load(nil, []string{"REDLOCKD_MASTERS=redis://a:1,redis://u:own@b:1,c:1", "REDLOCKD_MASTER_PASSWORD=shared"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	var got []string
-	for _, m := range cfg.engine.Masters {
+	for _, m := range cfg.Engine.Masters {
 		got = append(got, m.Username+":"+m.Password)
 	}
 	if want := ":shared u:own :shared"; strings.Join(got, " ") != want {
@@ -76,7 +76,7 @@ func TestMasterURLsInAFileAreHidden(t *testing.T) {
 	} {
 		t.Chdir(t.TempDir())
 		writeFile(t, "config.toml", text, 0o600)
-		if _, err := load(map[string]string{"config": "config.toml"}, nil); err == nil || strings.Contains(err.Error(), secret) {
+		if _, err := Load(map[string]string{"config": "config.toml"}, nil); err == nil || strings.Contains(err.Error(), secret) {
 			t.Errorf("%s: got %v, want an error without the password", text, err)
 		}
 	}

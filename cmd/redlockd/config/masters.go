@@ -1,4 +1,4 @@
-package main
+package config
 
 import (
 	"crypto/tls"
@@ -25,17 +25,17 @@ type access struct {
 }
 
 // settings are the fields of a, named without group.
-func (a *access) settings() []*setting {
-	return []*setting{
-		{name: "username", value: stringValue(&a.username), usage: "log in as this user; empty: as the default user"},
-		{name: "password", value: stringValue(&a.password), usage: "log in with this password; empty: do not log in", secret: true},
-		{name: "password_file", value: stringValue(&a.passwordFile), usage: "file that holds the password"},
-		{name: "db", value: intValue(&a.db), usage: "number of the database"},
-		{name: "tls", value: boolValue(&a.tls), usage: "encrypt the connections"},
-		{name: "tls_ca", value: stringValue(&a.tlsCA), usage: "file with the authorities of the masters' certificates; empty: those of the system"},
-		{name: "tls_cert", value: stringValue(&a.tlsCert), usage: "file with a certificate to show the masters"},
-		{name: "tls_key", value: stringValue(&a.tlsKey), usage: "file with the private key of tls_cert"},
-		{name: "tls_server_name", value: stringValue(&a.tlsServerName), usage: "name in the masters' certificates; empty: the host of the address"},
+func (a *access) settings() []*Setting {
+	return []*Setting{
+		{Name: "username", value: stringValue(&a.username), Usage: "log in as this user; empty: as the default user"},
+		{Name: "password", value: stringValue(&a.password), Usage: "log in with this password; empty: do not log in", secret: true},
+		{Name: "password_file", value: stringValue(&a.passwordFile), Usage: "file that holds the password"},
+		{Name: "db", value: intValue(&a.db), Usage: "number of the database"},
+		{Name: "tls", value: boolValue(&a.tls), Usage: "encrypt the connections"},
+		{Name: "tls_ca", value: stringValue(&a.tlsCA), Usage: "file with the authorities of the masters' certificates; empty: those of the system"},
+		{Name: "tls_cert", value: stringValue(&a.tlsCert), Usage: "file with a certificate to show the masters"},
+		{Name: "tls_key", value: stringValue(&a.tlsKey), Usage: "file with the private key of tls_cert"},
+		{Name: "tls_server_name", value: stringValue(&a.tlsServerName), Usage: "name in the masters' certificates; empty: the host of the address"},
 	}
 }
 
@@ -47,8 +47,8 @@ type masterEntry struct {
 }
 
 // settings are the fields that no other master shares.
-func (e *masterEntry) settings() []*setting {
-	return []*setting{{name: "addr", value: stringValue(&e.addr)}, {name: "name", value: stringValue(&e.name)}}
+func (e *masterEntry) settings() []*Setting {
+	return []*Setting{{Name: "addr", value: stringValue(&e.addr)}, {Name: "name", value: stringValue(&e.name)}}
 }
 
 // masterList is the value of the setting masters.
@@ -122,7 +122,7 @@ func eachMember(v any, shape string, do func(member any) error) error {
 
 // inPart says of what is wrong, if anything is, which part of a value it is in.
 func inPart(part string, err error) (errs []error) {
-	for _, err := range flatten(err) {
+	for _, err := range Flatten(err) {
 		at := part
 		if inner, ok := errors.AsType[*partError](err); ok {
 			at, err = part+inner.part, inner.err
@@ -162,17 +162,17 @@ func (e *masterEntry) overlay(a *access) error {
 }
 
 // setFields sets the fields that a table in a list names.
-func setFields(fields []*setting, table map[string]any) error {
+func setFields(fields []*Setting, table map[string]any) error {
 	var names []string
 	for _, f := range fields {
-		names = append(names, f.name)
+		names = append(names, f.Name)
 	}
 	var errs []error
 	for key, v := range table {
 		i := slices.Index(names, key)
 		if i < 0 {
 			errs = append(errs, &partError{"." + key, fmt.Errorf("unknown setting%s; those of a table here are %s",
-				didYouMean(key, names), strings.Join(names, ", "))})
+				DidYouMean(key, names), strings.Join(names, ", "))})
 			continue
 		}
 		errs = append(errs, inPart("."+key, fields[i].value.setTOML(v))...)
@@ -195,8 +195,8 @@ func (l *masterList) String() string {
 		e.overlay(&own) // was checked when it was set
 		var fields []string
 		for _, s := range append(e.settings(), own.settings()...) {
-			if _, named := e.table[s.name]; named {
-				fields = append(fields, s.name+" = "+s.text())
+			if _, named := e.table[s.Name]; named {
+				fields = append(fields, s.Name+" = "+s.Text())
 			}
 		}
 		b.WriteString("{" + strings.Join(fields, ", ") + "}")
@@ -206,7 +206,7 @@ func (l *masterList) String() string {
 }
 
 // resolveMasters makes the engine's masters of the list, reading the files that it names.
-func (c *config) resolveMasters() error {
+func (c *Config) resolveMasters() error {
 	var errs []error
 	add := func(err error) {
 		// What is wrong with the shared part is wrong with every master; it is told once.
@@ -215,7 +215,7 @@ func (c *config) resolveMasters() error {
 		}
 	}
 	seen := make(map[string]int)
-	onCommandLine := c.find("masters").source.kind == fromFlag
+	onCommandLine := c.Find("masters").source.kind == fromFlag
 	for i, e := range c.masterList.entries {
 		if _, has := e.table["password"]; has && onCommandLine {
 			c.warn("--masters holds a password, and everybody on this machine can see it in the list of processes: name the masters in REDLOCKD_MASTERS or in a file")
@@ -235,7 +235,7 @@ func (c *config) resolveMasters() error {
 		}
 		m := redlock.Master{Addr: e.addr, Name: e.name, Username: a.username, DB: a.db}
 		m.Password, m.TLS, err = c.open(a, host)
-		for _, err := range flatten(err) {
+		for _, err := range Flatten(err) {
 			fault := err.(*partError)
 			at := "master." + fault.part
 			if _, own := e.table[fault.part]; own {
@@ -243,14 +243,14 @@ func (c *config) resolveMasters() error {
 			}
 			add(c.errorAt(at, fault.err))
 		}
-		c.engine.Masters = append(c.engine.Masters, m)
+		c.Engine.Masters = append(c.Engine.Masters, m)
 	}
 	return errors.Join(errs...)
 }
 
 // open reads the files that a names: the password, and what TLS needs to reach host. Its errors are of type *partError, with the
 // name of the field.
-func (c *config) open(a access, host string) (password string, t *tls.Config, err error) {
+func (c *Config) open(a access, host string) (password string, t *tls.Config, err error) {
 	var errs []error
 	password = a.password
 	if a.passwordFile != "" {
@@ -286,7 +286,7 @@ func checkPort(port string) error {
 }
 
 // readSecret reads a password from a file, without the line end that editors leave there.
-func (c *config) readSecret(path string) (string, error) {
+func (c *Config) readSecret(path string) (string, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
 		return "", err
@@ -300,14 +300,14 @@ func (c *config) readSecret(path string) (string, error) {
 }
 
 // warn tells the operator, once however many masters it is about; "": nothing.
-func (c *config) warn(warning string) {
-	if warning != "" && !slices.Contains(c.warnings, warning) {
-		c.warnings = append(c.warnings, warning)
+func (c *Config) warn(warning string) {
+	if warning != "" && !slices.Contains(c.Warnings, warning) {
+		c.Warnings = append(c.Warnings, warning)
 	}
 }
 
 // masterTLS is nil when the connections are not encrypted.
-func (c *config) masterTLS(a *access, host string) (*tls.Config, error) {
+func (c *Config) masterTLS(a *access, host string) (*tls.Config, error) {
 	if !a.tls {
 		return nil, a.unusedTLS()
 	}
@@ -340,8 +340,8 @@ func (c *config) masterTLS(a *access, host string) (*tls.Config, error) {
 // unusedTLS complains of settings that would make nobody's connection safe.
 func (a *access) unusedTLS() error {
 	for _, s := range a.settings() {
-		if strings.HasPrefix(s.name, "tls_") && s.value.String() != `""` {
-			return &partError{s.name, errors.New("tls is not true: the connections would not be encrypted")}
+		if strings.HasPrefix(s.Name, "tls_") && s.value.String() != `""` {
+			return &partError{s.Name, errors.New("tls is not true: the connections would not be encrypted")}
 		}
 	}
 	return nil

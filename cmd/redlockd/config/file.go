@@ -1,4 +1,4 @@
-package main
+package config
 
 import (
 	"cmp"
@@ -29,7 +29,7 @@ func (e *fileError) Error() string {
 }
 
 // readFile takes the settings that the file at path names. It reports every fault that it finds, not only the first.
-func (c *config) readFile(path string) error {
+func (c *Config) readFile(path string) error {
 	text, err := os.ReadFile(path)
 	if err != nil {
 		if pathErr, ok := errors.AsType[*os.PathError](err); ok {
@@ -49,7 +49,7 @@ func (c *config) readFile(path string) error {
 }
 
 // readText takes the settings from the text of the file; path is for the messages.
-func (c *config) readText(path, text string) error {
+func (c *Config) readText(path, text string) error {
 	var document map[string]any
 	if _, err := toml.Decode(text, &document); err != nil {
 		return syntaxError(path, text, err)
@@ -140,7 +140,7 @@ func printable(s string) string {
 
 // fileReader walks the decoded document.
 type fileReader struct {
-	config *config
+	config *Config
 	faults []*fileError
 }
 
@@ -152,7 +152,7 @@ func (r *fileReader) fault(name, format string, args ...any) {
 func (r *fileReader) table(group string, table map[string]any) {
 	for key, v := range table {
 		name := join(group, key)
-		if s := r.config.find(name); s != nil {
+		if s := r.config.Find(name); s != nil {
 			r.set(s, v)
 			continue
 		}
@@ -168,25 +168,25 @@ func (r *fileReader) table(group string, table map[string]any) {
 	}
 }
 
-func (r *fileReader) set(s *setting, v any) {
+func (r *fileReader) set(s *Setting, v any) {
 	err := s.value.setTOML(v)
 	if err == nil {
-		s.source = source{fromFile, fmt.Sprintf("%s:%d", r.config.file, lineOf(r.config.lines, s.name))}
+		s.source = source{fromFile, fmt.Sprintf("%s:%d", r.config.file, lineOf(r.config.lines, s.Name))}
 		return
 	}
-	for _, e := range flatten(err) {
+	for _, e := range Flatten(err) {
 		if part, ok := errors.AsType[*partError](e); ok {
-			r.fault(s.name+part.part, "%s%s: %v", s.name, part.part, part.err)
+			r.fault(s.Name+part.part, "%s%s: %v", s.Name, part.part, part.err)
 		} else {
-			r.fault(s.name, "%s: %v", s.name, e)
+			r.fault(s.Name, "%s: %v", s.Name, e)
 		}
 	}
 }
 
 func (r *fileReader) groups() []string {
 	var all []string
-	for _, s := range r.config.settings {
-		if g := s.group(); g != "" && !slices.Contains(all, g) {
+	for _, s := range r.config.Settings {
+		if g := s.Group(); g != "" && !slices.Contains(all, g) {
 			all = append(all, g)
 		}
 	}
@@ -212,37 +212,37 @@ func (r *fileReader) unknown(group, key string, v any) {
 		for i := range groups {
 			groups[i] = "[" + groups[i] + "]"
 		}
-		r.fault(key, "unknown group [%s]%s", key, didYouMean("["+key+"]", groups))
+		r.fault(key, "unknown group [%s]%s", key, DidYouMean("["+key+"]", groups))
 		return
 	}
 	var here []string
-	for _, s := range r.config.settings {
+	for _, s := range r.config.Settings {
 		switch {
-		case s.key() != key:
-			if s.group() == group {
-				here = append(here, s.key())
+		case s.Key() != key:
+			if s.Group() == group {
+				here = append(here, s.Key())
 			}
-		case s.group() == "":
+		case s.Group() == "":
 			r.fault(join(group, key), "unknown setting %s: %s stands above the first [group]", join(group, key), key)
 			return
 		default:
-			r.fault(join(group, key), "unknown setting %s: %s belongs to [%s]", join(group, key), key, s.group())
+			r.fault(join(group, key), "unknown setting %s: %s belongs to [%s]", join(group, key), key, s.Group())
 			return
 		}
 	}
 	if group == "" {
 		// Outside of its group, any setting may have been meant.
-		for _, s := range r.config.settings {
-			here = append(here, s.key())
+		for _, s := range r.config.Settings {
+			here = append(here, s.Key())
 		}
 	}
-	r.fault(join(group, key), "unknown setting %s%s", join(group, key), didYouMean(key, here))
+	r.fault(join(group, key), "unknown setting %s%s", join(group, key), DidYouMean(key, here))
 }
 
 // secretInFile reports whether the file holds a password itself, in contrast to the name of a file that does.
-func (c *config) secretInFile() bool {
-	for _, s := range c.settings {
-		if s.source.kind == fromFile && strings.Contains(s.text(), hidden) {
+func (c *Config) secretInFile() bool {
+	for _, s := range c.Settings {
+		if s.source.kind == fromFile && strings.Contains(s.Text(), hidden) {
 			return true
 		}
 	}

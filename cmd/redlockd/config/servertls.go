@@ -1,4 +1,4 @@
-package main
+package config
 
 import (
 	"crypto/tls"
@@ -10,7 +10,7 @@ import (
 type serverTLS struct{ cert, key, clientCA string }
 
 // frontTLS is nil when the server speaks no TLS.
-func (c *config) frontTLS() (*tls.Config, error) {
+func (c *Config) frontTLS() (*tls.Config, error) {
 	s := c.tls
 	if s == (serverTLS{}) {
 		return nil, nil
@@ -26,10 +26,10 @@ func (c *config) frontTLS() (*tls.Config, error) {
 	} else {
 		t.GetCertificate = func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return pair.get(), nil }
 		if warning := pair.endsSoon(time.Now()); warning != "" {
-			c.serverWarnings = append(c.serverWarnings, warning)
+			c.ServerWarnings = append(c.ServerWarnings, warning)
 		}
 		if warning := exposedSecret(s.key, "a private key"); warning != "" {
-			c.serverWarnings = append(c.serverWarnings, warning)
+			c.ServerWarnings = append(c.ServerWarnings, warning)
 		}
 	}
 	if s.clientCA != "" {

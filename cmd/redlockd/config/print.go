@@ -1,4 +1,4 @@
-package main
+package config
 
 import (
 	"fmt"
@@ -6,17 +6,17 @@ import (
 	"strings"
 )
 
-// print writes the settings in effect as config.toml would name them, each with its source. Passwords are replaced by a
+// Print writes the settings in effect as config.toml would name them, each with its source. Passwords are replaced by a
 // word that is no TOML, so that the output of a server with passwords cannot be loaded by mistake.
-func (c *config) print(w io.Writer) {
+func (c *Config) Print(w io.Writer) {
 	width := 0
-	for _, s := range c.settings {
+	for _, s := range c.Settings {
 		width = max(width, len(s.line()))
 	}
 	width = min(width, 40) // a long list of masters pushes only its own source aside
 	group := ""
-	for _, s := range c.settings {
-		if g := s.group(); g != group {
+	for _, s := range c.Settings {
+		if g := s.Group(); g != group {
 			group = g
 			fmt.Fprintf(w, "\n[%s]\n", g)
 		}
@@ -24,4 +24,4 @@ func (c *config) print(w io.Writer) {
 	}
 }
 
-func (s *setting) line() string { return s.key() + " = " + strings.ReplaceAll(s.text(), "\n", " ") }
+func (s *Setting) line() string { return s.Key() + " = " + strings.ReplaceAll(s.Text(), "\n", " ") }

@@ -1,4 +1,4 @@
-package main
+package config
 
 import (
 	"errors"
@@ -26,9 +26,9 @@ func FuzzConfig(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		c := newConfig()
+		c := Default()
 		err := c.readText("config.toml", text)
-		for _, e := range flatten(err) {
+		for _, e := range Flatten(err) {
 			var fault *fileError
 			if !errors.As(e, &fault) {
 				t.Fatalf("%v: not a fault of the file", e)
@@ -42,15 +42,15 @@ func FuzzConfig(f *testing.F) {
 			return
 		}
 		var printed strings.Builder
-		c.print(&printed)
-		again := newConfig()
+		c.Print(&printed)
+		again := Default()
 		err = again.readText("printed", printed.String())
 		if secrets := strings.Contains(printed.String(), " = "+hidden); secrets != (err != nil) {
 			t.Fatalf("printed as\n%s\nholds secrets: %v, read again: %v", &printed, secrets, err)
 		}
-		for i, s := range c.settings {
-			if got := again.settings[i].text(); err == nil && got != s.text() {
-				t.Errorf("%s: %s after printing and reading, %s before", s.name, got, s.text())
+		for i, s := range c.Settings {
+			if got := again.Settings[i].Text(); err == nil && got != s.Text() {
+				t.Errorf("%s: %s after printing and reading, %s before", s.Name, got, s.Text())
 			}
 		}
 	})

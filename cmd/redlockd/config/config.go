@@ -1,0 +1,317 @@
+// Package config makes the options of the packages below of the settings that an operator has given: flags win over the
+// environment, that over the file, that over the defaults, and each value knows where it comes from.
+//
+//	Load → file.go, environment, flags  what each source says, into the values of the settings
+//	     → resolve                      masters.go, users.go, tls.go: checks them against each other, reads the files that they name
+//	     → redlock.Options, proxy.Options
+//
+// settings.go has the table of every setting, the one place where a new one is added. The values themselves live in the options
+// of the packages below, so that a setting has one default and one set of bounds, there.
+package config
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"redlockd/proxy"
+	"redlockd/redlock"
+)
+
+// The flag and the variable that name the configuration file.
+const (
+	FileFlag     = "config"
+	FileVariable = EnvironmentPrefix + "CONFIG"
+)
+
+// Config is every setting, and what is made of them.
+type Config struct {
+	// file is the path of the configuration file as it was given; empty when there is none. lines are those of its keys.
+	file  string
+	lines map[string]int
+	// Settings in the order of config.toml. Their values point into the fields below.
+	Settings []*Setting
+	// Warnings are for the operator: nothing of them keeps redlockd from running.
+	Warnings []string
+	// ServerWarnings are for who serves only.
+	ServerWarnings []string
+
+	Listen       string
+	protected    bool          // a listener beyond this machine needs users, see CheckProtected
+	HTTPListen   string        // empty: no HTTP
+	DrainDelay   time.Duration // 0: none
+	DrainTimeout time.Duration
+	tls          serverTLS
+	LogLevel     string
+	LogFormat    string
+
+	masterList masterList // as named, in the file or elsewhere
+	master     access     // what holds for each master that does not say otherwise
+	userList   userList
+
+	// What was read from files that may be replaced, see renewable.
+	keyPairs []*renewable[tls.Certificate]
+	pools    []*renewable[x509.CertPool]
+
+	Engine redlock.Options // Masters is filled by resolve; empty means the embedded ones
+	Front  proxy.Options   // Users and TLSConfig are filled by resolve
+}
+
+// Load reads the configuration: flags win over the environment, that over the file, that over the defaults. Flags are
+// the texts that were given, by the names of the flags. The error joins everything that is wrong, each with its place.
+func Load(flags map[string]string, environ []string) (*Config, error) {
+	c := Default()
+	variables := ours(environ)
+	path, given := flags[FileFlag]
+	if !given {
+		path = variables[FileVariable]
+	}
+	var errs []error
+	if path != "" {
+		if err := c.readFile(path); err != nil {
+			// What other sources say is not looked at: most faults there would be echoes of this one.
+			return nil, err
+		}
+	} else if given {
+		errs = append(errs, errors.New("--config: the path of a file is needed"))
+	}
+	errs = append(errs, c.readEnvironment(variables), c.readFlags(flags))
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	if err := c.resolve(); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// ours picks the variables that begin with our prefix. An empty variable counts as none: compose files and manifests
+// set such.
+func ours(environ []string) map[string]string {
+	variables := make(map[string]string)
+	for _, pair := range environ {
+		name, text, _ := strings.Cut(pair, "=")
+		if strings.HasPrefix(name, EnvironmentPrefix) && text != "" {
+			variables[name] = text
+		}
+	}
+	return variables
+}
+
+// Kubernetes sets REDLOCKD_SERVICE_HOST, REDLOCKD_PORT_6380_TCP and the like beside a service that is called redlockd.
+var serviceLink = regexp.MustCompile(`_(SERVICE_(HOST|PORT)(_\w+)?|PORT(_\d+_(TCP|UDP|SCTP)(_\w+)?)?)$`)
+
+func (c *Config) readEnvironment(variables map[string]string) error {
+	names := []string{FileVariable}
+	var errs []error
+	for _, s := range c.Settings {
+		names = append(names, s.Environment())
+		if text, ok := variables[s.Environment()]; ok {
+			errs = append(errs, s.setFrom(source{fromEnvironment, s.Environment()}, text))
+		}
+	}
+	// Others may have a use for names that we do not know, so they are worth a warning, not an error.
+	for name := range variables {
+		if !slices.Contains(names, name) && !serviceLink.MatchString(name) {
+			c.Warnings = append(c.Warnings, fmt.Sprintf("the environment variable %s names no setting%s: correct it or unset it; redlockd help settings lists them", name, DidYouMean(name, names)))
+		}
+	}
+	slices.Sort(c.Warnings)
+	return errors.Join(errs...)
+}
+
+func (c *Config) readFlags(flags map[string]string) error {
+	var errs []error
+	for _, s := range c.Settings {
+		if text, ok := flags[s.Flag]; ok && s.Flag != "" {
+			errs = append(errs, s.setFrom(source{fromFlag, "--" + s.Flag}, text))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (s *Setting) setFrom(from source, text string) error {
+	if err := s.value.setText(text); err != nil {
+		return fmt.Errorf("%s: %w", from.where, err)
+	}
+	s.source = from
+	return nil
+}
+
+// resolve checks the settings against each other, reads the files that they name, and fills what the packages below need.
+func (c *Config) resolve() error {
+	errs := []error{c.checkListen()}
+	if c.DrainDelay < 0 || c.DrainDelay > time.Hour {
+		errs = append(errs, c.errorAt("server.drain_delay", fmt.Errorf("%s is outside 0s … 1h", FormatDuration(c.DrainDelay))))
+	}
+	if c.DrainTimeout < time.Millisecond || c.DrainTimeout > time.Hour {
+		errs = append(errs, c.errorAt("server.drain_timeout", fmt.Errorf("%s is outside 1ms … 1h", FormatDuration(c.DrainTimeout))))
+	}
+	var err error
+	c.Front.TLSConfig, err = c.frontTLS()
+	for _, e := range Flatten(err) {
+		fault := e.(*partError)
+		errs = append(errs, c.errorAt("server."+fault.part, fault.err))
+	}
+	errs = append(errs, c.chooseSharedPassword())
+	mastersErr := c.resolveMasters()
+	errs = append(errs, mastersErr, c.resolveUsers())
+
+	masters := c.Engine.Masters
+	if mastersErr != nil || len(masters) == 0 {
+		// Faults of the masters have been told; none means the embedded ones, which are known to be right.
+		c.Engine.Masters = []redlock.Master{{Addr: "embedded:0"}}
+	}
+	errs = append(errs, c.optionErrors(&c.Engine, c.Engine.Validate(), "masters"))
+	c.Engine.Masters = masters
+	if ttl := c.Front.DefaultTTL; ttl != 0 && (ttl < c.Engine.MinTTL || ttl > c.Engine.MaxTTL) {
+		errs = append(errs, c.errorAt("compat.default_ttl", fmt.Errorf("%s is not from min_ttl = %s to max_ttl = %s",
+			FormatDuration(ttl), FormatDuration(c.Engine.MinTTL), FormatDuration(c.Engine.MaxTTL))))
+	}
+	c.Front.Engine = new(redlock.Client) // is made later; here only the settings are looked at
+	errs = append(errs, c.optionErrors(&c.Front, c.Front.Validate(), "auth.users"))
+	c.Front.Engine = nil
+	return errors.Join(errs...)
+}
+
+// checkListen checks the addresses.
+func (c *Config) checkListen() error {
+	if err := c.checkAddress("server.listen", c.Listen); err != nil {
+		return err
+	}
+	if c.HTTPListen == "" {
+		return nil
+	}
+	return c.checkAddress("http.listen", c.HTTPListen)
+}
+
+// CheckProtected refuses a server that other machines can reach and that asks nobody who it is: protected_mode, as Redis has it.
+// Redis starts, and answers clients of other machines with -DENIED. redlockd does not start, so that whoever starts it reads
+// the reason, and not whoever connects later. Client certificates count: without one that tls_client_ca has signed
+// nobody gets to send a command. Only who serves asks for this; check and run read the same file and listen to nobody.
+func (c *Config) CheckProtected() error {
+	if !c.protected || len(c.userList.entries) > 0 || c.tls.clientCA != "" || onlyHere(c.Listen) {
+		return nil
+	}
+	return c.errorAt("server.listen", fmt.Errorf("protected mode: other machines can reach %s, and nobody has to log in there. "+
+		"Name users in [auth] (or tls_client_ca in [server], then clients must show certificates); or, if everybody who can reach it may take and release "+
+		"every lock, set protected_mode = false in [server] (%s=false)", c.Listen, c.Find("server.protected_mode").Environment()))
+}
+
+// onlyHere tells whether an address to listen on can be reached from this machine alone.
+func onlyHere(addr string) bool {
+	host, _, _ := net.SplitHostPort(addr)
+	ip := net.ParseIP(host)
+	return strings.HasPrefix(addr, "/") || host == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+func (c *Config) checkAddress(setting, addr string) error {
+	_, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		return c.errorAt(setting, fmt.Errorf("%q is no address: host:port is needed, or :port for all addresses of this machine", addr))
+	}
+	if err := checkPort(port); err != nil {
+		return c.errorAt(setting, err)
+	}
+	return nil
+}
+
+// chooseSharedPassword decides between master.password and master.password_file: the source that wins over the other.
+func (c *Config) chooseSharedPassword() error {
+	password, file := c.Find("master.password"), c.Find("master.password_file")
+	switch {
+	case c.master.password == "" || c.master.passwordFile == "":
+	case password.source.kind > file.source.kind:
+		c.master.passwordFile = ""
+	case password.source.kind < file.source.kind:
+		c.master.password = ""
+	default:
+		c.master.passwordFile = "" // so that nobody complains of the file, too
+		return c.errorAt("master.password_file", errors.New("master.password is given too: one of them is enough"))
+	}
+	return nil
+}
+
+// HTTPHosts are the names under which browsers may ask for the status page: those of [http] hosts, the host that it listens on, and the
+// name of this machine.
+func (c *Config) HTTPHosts() []string {
+	hosts := slices.Clone(c.Front.HTTPHosts)
+	if host, _, err := net.SplitHostPort(c.HTTPListen); err == nil && host != "" {
+		hosts = append(hosts, host)
+	}
+	if name, err := os.Hostname(); err == nil {
+		hosts = append(hosts, name)
+	}
+	return hosts
+}
+
+// errorAt says where the setting, or the part of it, that the error is about has its value from. Name is that of a
+// setting, with [n] behind it for a member of a list.
+func (c *Config) errorAt(name string, err error) error {
+	whole, _, _ := strings.Cut(name, "[")
+	s := c.Find(whole)
+	switch s.source.kind {
+	case fromDefault:
+		return fmt.Errorf("%s: %w", name, err)
+	case fromFile:
+		return &fileError{c.file, lineOf(c.lines, name), fmt.Sprintf("%s: %v", name, err)}
+	default:
+		return fmt.Errorf("%s: %w", s.source.where, err)
+	}
+}
+
+// optionErrors says of each *redlock.OptionError where the settings that it is about have their values from. Options points to the
+// options that were validated; list is the setting for a field that is made of a list.
+func (c *Config) optionErrors(options any, err error, list string) error {
+	var errs []error
+	for _, e := range Flatten(err) {
+		fault := e.(*redlock.OptionError)
+		name, reason := list, fault.Reason
+		if s := c.settingOf(options, fault.Option); s != nil {
+			name = s.Name
+		}
+		if other := c.settingOf(options, fault.Other); other != nil {
+			reason = fmt.Sprintf("%s (%s: %s)", strings.ReplaceAll(reason, fault.Other, other.Name), other.Name, other.source.where)
+		}
+		errs = append(errs, c.errorAt(name, errors.New(reason)))
+	}
+	return errors.Join(errs...)
+}
+
+// settingOf finds the setting whose value is this field of options; nil: there is none.
+func (c *Config) settingOf(options any, field string) *Setting {
+	f := reflect.ValueOf(options).Elem().FieldByName(field)
+	if !f.IsValid() {
+		return nil
+	}
+	for _, s := range c.Settings {
+		if v, ok := s.value.(interface{ at() any }); ok && v.at() == f.Addr().Interface() {
+			return s
+		}
+	}
+	return nil
+}
+
+// Flatten takes apart what errors.Join put together, at any depth.
+func Flatten(err error) []error {
+	if err == nil {
+		return nil
+	}
+	joined, ok := err.(interface{ Unwrap() []error })
+	if !ok {
+		return []error{err}
+	}
+	var all []error
+	for _, e := range joined.Unwrap() {
+		all = append(all, Flatten(e)...)
+	}
+	return all
+}

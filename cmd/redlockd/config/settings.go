@@ -1,0 +1,178 @@
+package config
+
+import (
+	"strings"
+	"time"
+
+	"redlockd/proxy"
+	"redlockd/redlock"
+)
+
+// Setting is one line of config.toml.
+//
+// To add one: a field in the options of the package that uses it, with default and bounds; a row in Default; and
+// its lines in config.toml, with the reason for the default. Tests say which of them was forgotten.
+type Setting struct {
+	// Name is group.key, or the key alone for the settings above the first group. The environment variable follows from it.
+	Name  string
+	value value
+	// Flag is the name of its flag without dashes; empty: it has none.
+	Flag string
+	// Arg and Usage are for the help text.
+	Arg, Usage string
+	// secret values are never printed.
+	secret bool
+	source source
+}
+
+// source says where a value comes from. The higher kind wins.
+type source struct {
+	kind sourceKind
+	// where is "config.toml:12", "REDLOCKD_LOG_LEVEL", "--log-level", or "default".
+	where string
+}
+
+type sourceKind int
+
+const (
+	fromDefault sourceKind = iota
+	fromFile
+	fromEnvironment
+	fromFlag
+)
+
+const EnvironmentPrefix = "REDLOCKD_"
+
+// Environment is the name of the setting's variable: REDLOCKD_LOCKS_MAX_TTL for locks.max_ttl.
+func (s *Setting) Environment() string {
+	return EnvironmentPrefix + strings.ToUpper(strings.ReplaceAll(s.Name, ".", "_"))
+}
+
+// Key is the name without its group.
+func (s *Setting) Key() string { return s.Name[strings.LastIndexByte(s.Name, '.')+1:] }
+
+// Group is what stands in brackets above the setting in the file; empty for the first ones.
+func (s *Setting) Group() string {
+	group, _, found := strings.Cut(s.Name, ".")
+	if !found {
+		return ""
+	}
+	return group
+}
+
+// Source says where the value comes from: "config.toml:12", "REDLOCKD_LOG_LEVEL", "--log-level", or "default".
+func (s *Setting) Source() string { return s.source.where }
+
+// Text is the value as config.toml writes it. A secret is replaced by a word without quotes, which TOML does not take:
+// nobody can load the output with the replacement for a password.
+func (s *Setting) Text() string {
+	text := s.value.String()
+	if s.secret && text != `""` {
+		return hidden
+	}
+	return text
+}
+
+const hidden = "(hidden)"
+
+// Default returns the defaults.
+func Default() *Config {
+	c := &Config{
+		Listen:       "127.0.0.1:6380",
+		protected:    true,
+		DrainTimeout: 5 * time.Second,
+		LogLevel:     "info",
+		LogFormat:    "text",
+		Engine:       redlock.DefaultOptions(),
+		Front:        proxy.DefaultOptions(),
+	}
+	front, engine := &c.Front, &c.Engine
+	c.Settings = []*Setting{
+		{Name: "masters", value: &c.masterList, Flag: "masters", Arg: "host:port,…", Usage: "the independent Redis masters, an odd number, or their URLs; none: five inside this process"},
+
+		{Name: "server.listen", value: stringValue(&c.Listen), Flag: "listen", Arg: "host:port", Usage: "where clients connect"},
+		{Name: "server.protected_mode", value: boolValue(&c.protected), Usage: "refuse to serve other machines while nobody has to log in"},
+		{Name: "server.max_clients", value: intValue(&front.MaxClients), Flag: "max-clients", Arg: "n", Usage: "connections at one time"},
+		{Name: "server.idle_timeout", value: durationValue(&front.IdleTimeout), Usage: "close a connection without commands after so long; 0s: never"},
+		{Name: "server.command_timeout", value: durationValue(&front.CommandTimeout), Usage: "close a connection whose command is not complete after so long"},
+		{Name: "server.handshake_timeout", value: durationValue(&front.HandshakeTimeout), Usage: "of TLS"},
+		{Name: "server.write_timeout", value: durationValue(&front.WriteTimeout), Usage: "close a connection that takes no replies for so long"},
+		{Name: "server.pipeline_max", value: intValue(&front.PipelineMax), Usage: "commands of one connection that are not answered yet"},
+		{Name: "server.output_max", value: intValue(&front.OutputMax), Usage: "bytes of replies that wait for one client"},
+		{Name: "server.output_total", value: intValue(&front.OutputTotal), Usage: "bytes of replies and messages that wait for all clients together"},
+		{Name: "server.input_total", value: intValue(&front.InputTotal), Usage: "bytes of commands that are not complete, of all clients together"},
+		{Name: "server.args_max", value: intValue(&front.ArgsMax), Usage: "arguments of one command"},
+		{Name: "server.bulk_max", value: intValue(&front.BulkMax), Usage: "bytes of one argument"},
+		{Name: "server.command_max", value: intValue(&front.CommandMax), Usage: "bytes of one command"},
+		{Name: "server.drain_delay", value: durationValue(&c.DrainDelay), Flag: "drain-delay", Arg: "duration", Usage: "how long a stopping server goes on as before, but for /readyz, so that a balancer notices"},
+		{Name: "server.drain_timeout", value: durationValue(&c.DrainTimeout), Flag: "drain-timeout", Arg: "duration", Usage: "how long a stopping server lets clients finish"},
+		{Name: "server.tls_cert", value: stringValue(&c.tls.cert), Usage: "file with the certificate; empty: no TLS"},
+		{Name: "server.tls_key", value: stringValue(&c.tls.key), Usage: "file with the private key of tls_cert"},
+		{Name: "server.tls_client_ca", value: stringValue(&c.tls.clientCA), Usage: "file with the authorities of client certificates; empty: none are asked for"},
+
+		{Name: "auth.users", value: &c.userList, Usage: "who may log in; none: everybody, without a password"},
+
+		{Name: "http.listen", value: stringValue(&c.HTTPListen), Flag: "http-listen", Arg: "host:port", Usage: "where the status page, /metrics, /livez and /readyz are; empty: nowhere"},
+		{Name: "http.hosts", value: &nameList{&front.HTTPHosts}, Usage: "further names under which browsers may ask for the status page"},
+
+		{Name: "log.level", value: choice(&c.LogLevel, "debug", "info", "warn", "error"), Flag: "log-level", Arg: "level", Usage: "debug, info, warn or error"},
+		{Name: "log.format", value: choice(&c.LogFormat, "text", "json"), Flag: "log-format", Arg: "format", Usage: "text or json"},
+
+		{Name: "locks.min_ttl", value: durationValue(&engine.MinTTL), Usage: "shortest TTL that a client may ask for"},
+		{Name: "locks.max_ttl", value: durationValue(&engine.MaxTTL), Flag: "max-ttl", Arg: "duration", Usage: "longest TTL that a client may ask for"},
+		{Name: "locks.max_hold", value: durationValue(&engine.MaxHold), Usage: "how long one lock can be prolonged, from its birth"},
+		{Name: "locks.drift_factor", value: floatValue(&engine.DriftFactor), Usage: "part of a TTL by which clocks may drift apart"},
+		{Name: "locks.max_wait", value: durationValue(&engine.MaxWait), Usage: "longest WAIT of one LOCK"},
+		{Name: "locks.max_waiters", value: intValue(&engine.MaxWaiters), Usage: "LOCKs that wait at one time"},
+		{Name: "locks.retry_delay_min", value: durationValue(&engine.RetryDelayMin), Usage: "shortest pause between two attempts of a waiter"},
+		{Name: "locks.retry_delay_max", value: durationValue(&engine.RetryDelayMax), Usage: "longest pause between two attempts of a waiter"},
+		{Name: "locks.max_handovers", value: intValue(&engine.MaxHandovers), Usage: "releases in a row that pass a lock to the next waiter here"},
+
+		{Name: "compat.allow_unguarded", value: boolValue(&front.AllowUnguarded), Usage: "serve DEL, SET without NX, EXPIRE and their kin: any client can then end another's lock"},
+		{Name: "compat.scripts", value: unlessValue(&front.NoScripts), Usage: "run the scripts of lock libraries (EVAL, EVALSHA); false: they are refused"},
+		{Name: "compat.default_ttl", value: durationValue(&front.DefaultTTL), Usage: "TTL of a lock that is taken without one; 0s: it is refused"},
+
+		{Name: "fence.always", value: boolValue(&engine.FenceAlways), Usage: "give every lock a fence, asked for or not"},
+		{Name: "fence.marks", value: intValue(&engine.FenceMarks), Usage: "resources whose last fence a master remembers"},
+
+		{Name: "master.timeout", value: durationValue(&engine.MasterTimeout), Flag: "master-timeout", Arg: "duration", Usage: "how long one master may take over one batch"},
+		{Name: "master.connect_timeout", value: durationValue(&engine.ConnectTimeout), Usage: "of making and vetting a connection"},
+		{Name: "master.reconnect_delay_max", value: durationValue(&engine.ReconnectDelayMax), Usage: "longest pause between two attempts to connect"},
+		{Name: "master.heartbeat", value: durationValue(&engine.Heartbeat), Usage: "pause between two looks at a master that is idle"},
+		{Name: "master.clock_step_max", value: durationValue(&engine.ClockStepMax), Usage: "how far a master's clock may step and still be believed"},
+		{Name: "master.clock_skew_max", value: durationValue(&engine.ClockSkewMax), Usage: "how far the clocks of masters and redlockds may differ"},
+		{Name: "master.queue_max", value: intValue(&engine.QueueMax), Usage: "acquisitions that wait for one master"},
+	}
+	for _, s := range c.Settings {
+		if v, ok := s.value.(interface{ refuseZero() }); ok {
+			v.refuseZero()
+		}
+	}
+	for _, s := range c.master.settings() {
+		s.Name = "master." + s.Name
+		c.Settings = append(c.Settings, s)
+	}
+	for _, s := range c.Settings {
+		s.source = source{fromDefault, "default"}
+	}
+	return c
+}
+
+// Find returns the setting of that name, or nil.
+func (c *Config) Find(name string) *Setting {
+	for _, s := range c.Settings {
+		if s.Name == name {
+			return s
+		}
+	}
+	return nil
+}
+
+// ForCONFIG are the answers to CONFIG GET, by the names of config.toml.
+func (c *Config) ForCONFIG() []proxy.Setting {
+	var all []proxy.Setting
+	for _, s := range c.Settings {
+		all = append(all, proxy.Setting{Name: s.Name, Value: strings.Trim(s.Text(), `"`)})
+	}
+	return all
+}
