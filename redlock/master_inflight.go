@@ -260,10 +260,6 @@ func (l *lane) last(b *batch) bool {
 // tell takes a batch that was heard, or not because of err, out of the flight and tells its votes.
 func (l *lane) tell(b *batch, err error) {
 	l.deferred.now = time.Now()
-	missed := slices.Contains(b.votes, voteUnknown) || slices.Contains(b.votes, voteAbstained)
-	if missed {
-		l.client.mu.Lock()
-	}
 	l.mu.Lock()
 	l.batches++
 	l.ops += uint64(len(b.rounds))
@@ -289,13 +285,10 @@ func (l *lane) tell(b *batch, err error) {
 		l.wake.Signal()
 	}
 	given := b.given //mutant:late-votes-counted-twice
-	if missed {
-		for i, r := range b.rounds {
-			if b.votes[i] == voteUnknown || b.votes[i] == voteAbstained {
-				l.keepReleaseLocked(r)
-			}
+	for i, r := range b.rounds {
+		if b.votes[i] == voteUnknown || b.votes[i] == voteAbstained {
+			l.keepReleaseLocked(r)
 		}
-		l.client.mu.Unlock()
 	}
 	l.mu.Unlock()
 	if !given {

@@ -242,11 +242,9 @@ func (l *lane) watch(d *deferred) {
 		return
 	}
 	needed := l.client.mastersUp() <= quorumOf(len(l.client.lanes))
-	l.client.mu.Lock()
 	l.mu.Lock()
 	if !l.lateLocked() || l.excusedLocked(needed) { // or it has just answered
 		l.mu.Unlock()
-		l.client.mu.Unlock()
 		return
 	}
 	l.timeouts++
@@ -261,7 +259,6 @@ func (l *lane) watch(d *deferred) {
 		l.keepReleaseLocked(r)
 	}
 	l.mu.Unlock()
-	l.client.mu.Unlock()
 	l.note(slog.LevelWarn, "master slow", "reason", "no answer within "+l.client.opts.MasterTimeout.String(),
 		"to_do", "see what it is busy with (its SLOWLOG, the load of its machine, the network); raise master.timeout if the way there is long")
 	l.client.laneChanged(l)
@@ -305,7 +302,6 @@ func (l *lane) breakOff(err error) {
 	err = concise(err)
 	l.client.unclaim(l)
 	l.closeInvalidations()
-	l.client.mu.Lock()
 	l.mu.Lock()
 	changed := l.err == nil || l.err.Error() != err.Error() || l.up
 	if l.up {
@@ -318,7 +314,6 @@ func (l *lane) breakOff(err error) {
 		l.keepReleaseLocked(r)
 	}
 	l.mu.Unlock()
-	l.client.mu.Unlock()
 	if changed && !errors.Is(err, errClosed) {
 		l.noteState()
 		if isRefused(err) {
