@@ -167,7 +167,7 @@ func (c *Client) lanesHaveRoomLocked() bool {
 	voting, open := 0, 0
 	for _, l := range c.lanes {
 		l.mu.Lock()
-		if l.up && l.guard.epoch != "" {
+		if l.mayVoteLocked() {
 			voting++
 			if l.queueCost < l.queueLimit() {
 				open++

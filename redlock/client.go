@@ -196,10 +196,10 @@ func (c *Client) Drain() {
 func (c *Client) Close(ctx context.Context) error {
 	c.Drain()
 	err := c.settle(ctx)
+	c.end()
 	for _, l := range c.lanes {
 		l.end()
 	}
-	c.end()
 	c.running.Wait()
 	c.admit() // what waited is told that there is no quorum
 	return err

@@ -173,6 +173,9 @@ func (e *conciseError) Unwrap() error { return e.err }
 func survive(f func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil { //mutant:a-panic-ends-the-process
+			if bug, ours := p.(laneBug); ours {
+				panic(bug)
+			}
 			err = &refusedError{fmt.Sprintf("redlockd failed on what it sends: %v, in %s: please report this", p, panicked())}
 		}
 	}()

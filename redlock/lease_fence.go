@@ -211,7 +211,7 @@ func (c *Client) relearn(lane *lane, ended time.Time) (floor int64, cold bool) {
 			continue
 		}
 		l.mu.Lock()
-		if l.up && l.guard.epoch != "" && l.guard.refusal == "" && l.guard.high.read.After(ended) {
+		if l.mayVoteLocked() && l.guard.refusal == "" && l.guard.high.read.After(ended) {
 			remember++
 			floor = max(floor, l.guard.high.fence)
 		}

@@ -29,7 +29,7 @@ type flight struct {
 	found    finding // what is to be settled; outlives the connection
 	telling  bool    // votes of a batch that was heard are being told
 	paused   bool    // the hearer uses the connection: nothing is sent
-	broken   error   // the connection is of no more use: why
+	broken   error   // why the connection is of no more use; nil until laneBroken
 }
 
 const (
@@ -68,14 +68,18 @@ func (l *lane) work(link *link) error {
 					hearer.Go(func() { l.follow(link) })
 				}
 				l.seal(b)
-				err = b.send()
-				l.client.admit()
-				break
 			}
 			err = b.send()
+			l.written()
 			l.client.admit() // while the master is at work, the next batch forms
+			if l.far {
+				break
+			}
 			if err == nil {
 				err = b.hear()
+			}
+			if err != nil {
+				err = l.hangUp(link, err)
 			}
 			l.tell(b, err)
 			done = b
@@ -93,19 +97,21 @@ func (l *lane) work(link *link) error {
 func (l *lane) next(link *link, done *batch) (b *batch, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.seeing = false
 	if done != nil {
 		l.spare, l.telling = append(l.spare, done), false
 	}
 	yielded := false
 	for {
-		due := l.beatDue || l.found.unsettled() || !l.up
+		due := l.beatDue || l.found.unsettled() || l.state == laneTimedOut
 		wait, open := l.windowLocked()
 		switch {
-		case l.ended || l.broken != nil:
+		case l.state == laneBroken || l.client.endingContext.Err() != nil:
 			return nil, false
 		case due && len(l.out) == 0:
-			l.seeing, l.asked = true, l.ticks
+			if l.state == laneIdle {
+				l.setStateLocked(laneMaintaining, nil)
+				l.asked = l.ticks
+			}
 			return nil, true
 		case due || len(l.queue) == 0 || !open:
 			l.wake.Wait()
@@ -156,6 +162,7 @@ func (l *lane) departLocked(link *link) *batch {
 	} else {
 		b = newBatch(l, link)
 	}
+	l.setStateLocked(laneSending, nil)
 	b.given, b.sealed, b.asked = false, false, l.ticks
 	n := 0
 	for b.cost = 0; n < min(len(l.queue), batchMax) && b.cost < min(l.limit-l.outCost, costMax); n++ {
@@ -181,6 +188,19 @@ func (l *lane) seal(b *batch) {
 	defer l.mu.Unlock()
 	b.sealed = true
 	l.hearable.Signal()
+}
+
+// written records that the batch is written. The hearer of a far master may have read the answer already.
+func (l *lane) written() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case l.state != laneSending: // it has timed out, or is broken
+	case len(l.out) > 0:
+		l.setStateLocked(laneWaiting, nil)
+	default:
+		l.setStateLocked(laneIdle, nil)
+	}
 }
 
 // follow is the hearer: it hears batch after batch until the connection has failed and nothing is in flight any more.
@@ -211,7 +231,7 @@ func (l *lane) oldest(done *batch) (b *batch, broken error) {
 	if done != nil {
 		l.spare, l.telling = append(l.spare, done), false
 	}
-	for len(l.out) == 0 && l.broken == nil || len(l.out) > 0 && !l.out[0].sealed {
+	for len(l.out) == 0 && l.state != laneBroken || len(l.out) > 0 && !l.out[0].sealed {
 		l.hearable.Wait()
 	}
 	if len(l.out) == 0 {
@@ -227,8 +247,9 @@ func (l *lane) hangUp(link *link, err error) error {
 	link.socket.Close()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.broken == nil {
+	if l.state != laneBroken {
 		l.broken = err
+		l.setStateLocked(laneBroken, concise(err))
 	}
 	l.wake.Signal()
 	l.hearable.Signal()
@@ -267,18 +288,18 @@ func (l *lane) tell(b *batch, err error) {
 		l.heardLocked(b, l.deferred.now.Sub(b.sent))
 	}
 	if b.err != nil {
-		l.err, l.erred, b.err = b.err, l.deferred.now, nil
-	}
-	if err != nil {
-		l.err, l.erred = concise(err), l.deferred.now
+		l.replyErr, l.replyErrAt, b.err = b.err, l.deferred.now, nil
 	}
 	if b.found.unsettled() {
 		l.found = finding{counts: true}.and(l.found).and(b.found)
 	}
 	l.out = slices.Delete(l.out, 0, 1)
 	l.outCost -= b.cost
-	if len(l.out) > 0 {
+	switch {
+	case len(l.out) > 0:
 		l.asked = l.out[0].asked //mutant:an-answer-buys-time-for-what-was-sent-behind
+	case l.state == laneWaiting:
+		l.setStateLocked(laneIdle, nil)
 	}
 	l.telling = true
 	if l.far {
@@ -348,10 +369,21 @@ func (l *lane) see(link *link) error {
 	if err == nil && (l.guard.epoch != before || l.guard.refusal != refused) {
 		l.client.laneChanged(l)
 	}
-	if err == nil && !l.answersInTime() {
+	if err == nil && !l.maintained() {
 		err = l.reopen(link)
 	}
 	return err
+}
+
+// maintained ends maintaining. It returns false when the lane has timed out: then it takes no work until it is opened again.
+func (l *lane) maintained() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.state != laneMaintaining {
+		return false
+	}
+	l.setStateLocked(laneIdle, nil)
+	return true
 }
 
 func (l *lane) reopen(link *link) error {

@@ -34,24 +34,26 @@ type lane struct {
 	index  int
 	master Master
 
-	mu        sync.Mutex
-	wake      sync.Cond // something that next looks at has changed; only the lane's goroutine waits
-	queue     []*round  // waits for the next batch
-	queueCost int       // of queue
-	limit     int       // how much may be in flight, see master_window.go
-	paced     time.Time // when limit was last looked at
-	// up: a vetted connection stands, and the master answers in time. Only then does the queue fill. Whether its votes
-	// count is for guard to say.
-	up                           bool
-	ended                        bool
-	beatDue                      bool
-	flight                                 // the batches on their way
-	seeing                       bool      // the goroutine waits for the master with no batch in flight: see
-	ticks, asked                 int       // of the watch; and what it was when that was sent which the master has longest not answered
-	err                          error     // why it is not up; or the last error that the master replied
-	erred                        time.Time // when it did
-	since                        time.Time
-	loggedDown                   bool // the log knows that it is down
+	mu         sync.Mutex
+	wake       sync.Cond // something that next looks at has changed; only the lane's goroutine waits
+	queue      []*round  // waits for the next batch
+	queueCost  int       // of queue
+	limit      int       // how much may be in flight, see master_window.go
+	paced      time.Time // when limit was last looked at
+	state      laneState // changed by setStateLocked only
+	downReason error     // why the lane takes no work; nil while it does
+	since      time.Time // when the lane last began or ceased to take work, or the master to vote
+	lastDown   string    // reason of the last connection that failed, until a lane takes work again
+	loggedDown bool      // the log knows that it is down
+
+	beatDue bool // a heartbeat is to be sent
+	flight       // the batches on their way
+	ticks   int  // of the watch, so far
+	asked   int  // ticks when the oldest batch that is not answered was sent, or maintaining began
+
+	replyErr   error     // the last error that the master replied to a round
+	replyErrAt time.Time // when it did
+
 	pending                      pendingReleases
 	guard                        guard
 	identity                     identity // of the master at the last connection
@@ -77,7 +79,7 @@ type identity struct {
 }
 
 func newLane(c *Client, index int, master Master) *lane {
-	l := &lane{client: c, index: index, master: master, limit: costFirst, since: time.Now(), err: errConnecting}
+	l := &lane{client: c, index: index, master: master, limit: costFirst, since: time.Now(), downReason: errConnecting}
 	l.wake.L, l.hearable.L = &l.mu, &l.mu
 	return l
 }
@@ -94,17 +96,17 @@ func (l *lane) push(r *round) (taken, full bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch queueMax := l.client.opts.QueueMax; {
-	case !l.up:
+	case !l.state.takesWork():
 		l.keepReleaseLocked(r)
 		return false, false
 	case (len(l.queue) >= queueMax || l.queueCost >= 4*queueMax) && !verbs[r.verb].neverShed: //mutant:releases-shed
 		l.shed++
-		l.err, l.erred = errQueueFull, r.start
+		l.replyErr, l.replyErrAt = errQueueFull, r.start
 		return false, true
 	}
 	l.queue = append(l.queue, r)
 	l.queueCost += int(r.cost)
-	if len(l.queue) == 1 && (len(l.out) == 0 || l.far) {
+	if len(l.queue) == 1 && (l.state == laneIdle || l.state == laneWaiting && l.far) {
 		l.wake.Signal()
 	}
 	return true, l.queueCost >= l.queueLimit()
@@ -114,7 +116,7 @@ func (l *lane) push(r *round) (taken, full bool) {
 func (l *lane) beat() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.up && !l.beatDue {
+	if l.state.takesWork() && !l.beatDue {
 		l.beatDue = true
 		l.wake.Signal()
 	}
@@ -130,7 +132,10 @@ func (l *lane) run() {
 		}
 		l.breakOff(err)
 	})
-	l.breakOff(errClosed)
+	l.mu.Lock()
+	l.setStateLocked(laneClosed, errClosed)
+	l.mu.Unlock()
+	l.client.laneChanged(l)
 }
 
 // reconnect has a connection made and used, with longer and longer pauses between connections, until the lane has ended.
@@ -208,8 +213,8 @@ func (l *lane) open(ctx context.Context, link *link) error {
 		l.mu.Lock()
 		l.pending.expire(time.Now())
 		if len(l.pending) == 0 {
-			l.up, l.err, l.since, l.asked = true, nil, time.Now(), l.ticks
-			l.loggedDown = false
+			l.setStateLocked(laneIdle, nil)
+			l.lastDown, l.loggedDown = "", false
 			l.mu.Unlock()
 			l.client.laneChanged(l)
 			return nil
@@ -248,8 +253,7 @@ func (l *lane) watch(d *deferred) {
 		return
 	}
 	l.timeouts++
-	l.up, l.since = false, time.Now()
-	l.err = fmt.Errorf("no answer within %v", l.client.opts.MasterTimeout)
+	l.setStateLocked(laneTimedOut, fmt.Errorf("no answer within %v", l.client.opts.MasterTimeout))
 	sent, queue := l.giveUpLocked(), l.queue
 	l.queue, l.queueCost = nil, 0
 	for _, r := range sent {
@@ -272,11 +276,11 @@ func (l *lane) watch(d *deferred) {
 	l.client.runDeferred(d)
 }
 
-// waitsLocked tells whether the master is waited for.
-func (l *lane) waitsLocked() bool { return l.seeing || len(l.out) > 0 }
-
 // lateLocked tells whether something was sent longer than MasterTimeout ago and is not answered.
-func (l *lane) lateLocked() bool { return l.up && l.waitsLocked() && l.ticks-l.asked > watchTicks } //mutant:a-silent-master-is-waited-for
+func (l *lane) lateLocked() bool {
+	waits := l.state == laneSending || l.state == laneWaiting || l.state == laneMaintaining
+	return waits && l.ticks-l.asked > watchTicks //mutant:a-silent-master-is-waited-for
+}
 
 // overloadTicks is for how many ticks at most a master is excused by a large batch.
 const overloadTicks = 4 * watchTicks
@@ -294,20 +298,21 @@ func (l *lane) excusedLocked(needed bool) bool {
 func (l *lane) answersInTime() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.up
+	return l.state.takesWork()
 }
 
-// breakOff takes the lane down: what is still queued was never sent and will not be, and every release among it is owed.
+// breakOff ends a connection, or an attempt to make one: what is still queued was never sent and will not be, and every release
+// among it is owed.
 func (l *lane) breakOff(err error) {
 	err = concise(err)
 	l.client.unclaim(l)
 	l.closeInvalidations()
 	l.mu.Lock()
-	changed := l.err == nil || l.err.Error() != err.Error() || l.up
-	if l.up {
-		l.since = time.Now()
+	changed := l.lastDown != err.Error()
+	l.lastDown, l.downReason, l.telling, l.socket = err.Error(), err, false, nil
+	if l.state == laneBroken {
+		l.setStateLocked(laneConnecting, err)
 	}
-	l.up, l.seeing, l.telling, l.socket, l.err = false, false, false, nil, err
 	queue := l.queue
 	l.queue, l.queueCost = nil, 0
 	for _, r := range queue {
@@ -333,21 +338,22 @@ func (l *lane) reason(start time.Time) MasterError {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	because := func(state MasterState, err error) MasterError { return MasterError{l.master.Addr, err, state} }
+	up := l.state.takesWork()
 	switch {
-	case l.up && l.guard.refusal != "":
+	case up && l.guard.refusal != "":
 		return because(MasterRefused, &refusedError{l.guard.refusal})
-	case l.up && l.guard.quarantine != "" && time.Until(l.guard.until) <= 0:
+	case up && l.guard.quarantine != "" && time.Until(l.guard.until) <= 0:
 		return because(MasterQuarantined, fmt.Errorf("about to be admitted after a quarantine: %s", l.guard.reason))
-	case l.up && l.guard.quarantine != "":
+	case up && l.guard.quarantine != "":
 		return because(MasterQuarantined, fmt.Errorf("quarantined for another %v: %s", time.Until(l.guard.until).Round(time.Millisecond), l.guard.reason))
-	case l.up && (l.err == nil || l.erred.Before(start)): // what it has replied earlier is about something else
+	case up && (l.replyErr == nil || l.replyErrAt.Before(start)): // what it has replied earlier is about something else
 		return because(MasterUp, errors.New("its vote came too late or does not count"))
-	case l.up:
-		return because(MasterUp, l.err)
-	case isRefused(l.err):
-		return because(MasterRefused, l.err)
+	case up:
+		return because(MasterUp, l.replyErr)
+	case isRefused(l.downReason):
+		return because(MasterRefused, l.downReason)
 	}
-	return because(MasterDown, fmt.Errorf("down for %v: %w", time.Since(l.since).Round(time.Millisecond), l.err))
+	return because(MasterDown, fmt.Errorf("down for %v: %w", time.Since(l.since).Round(time.Millisecond), l.downReason))
 }
 
 func isRefused(err error) bool {
@@ -359,13 +365,19 @@ func isRefused(err error) bool {
 func (l *lane) idle() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return len(l.queue) == 0 && !l.waitsLocked() && !l.telling && (!l.up || len(l.pending) == 0)
+	switch l.state {
+	case laneConnecting, laneClosed:
+		return true
+	case laneIdle:
+		return len(l.queue) == 0 && !l.telling && len(l.pending) == 0
+	}
+	return false
 }
 
+// end has the lane's goroutine look whether the client has closed.
 func (l *lane) end() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.ended = true
 	l.wake.Signal()
 }
 
@@ -377,10 +389,10 @@ func (l *lane) status() MasterStatus {
 		Batches: l.batches, Ops: l.ops, Timeouts: l.timeouts, Shed: l.shed, RTT: l.rtt, Queued: len(l.queue), Owed: len(l.pending),
 	}
 	switch {
-	case !l.up && isRefused(l.err):
-		s.State, s.Reason = MasterRefused, strings.TrimPrefix(l.err.Error(), refusedPrefix)
-	case !l.up:
-		s.State, s.Reason = MasterDown, l.err.Error()
+	case l.downReason != nil && isRefused(l.downReason):
+		s.State, s.Reason = MasterRefused, strings.TrimPrefix(l.downReason.Error(), refusedPrefix)
+	case l.downReason != nil:
+		s.State, s.Reason = MasterDown, l.downReason.Error()
 	case l.guard.refusal != "":
 		s.State, s.Reason = MasterRefused, l.guard.refusal
 	case l.guard.epoch == "":

@@ -100,6 +100,8 @@ type Options struct {
 
 	// Logger gets the engine's events; nil discards them. Tokens are never logged.
 	Logger *slog.Logger
+
+	onLaneState func(master int, from, to laneState) // for tests: called with the lane's mutex held
 }
 
 // DefaultOptions returns the options with every default filled in, and no masters.

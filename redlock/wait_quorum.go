@@ -19,7 +19,7 @@ func (c *Client) quorumCanVote() bool {
 	can := 0
 	for _, l := range c.lanes {
 		l.mu.Lock()
-		if l.up && l.guard.epoch != "" {
+		if l.mayVoteLocked() {
 			can++
 		}
 		l.mu.Unlock()

@@ -1,0 +1,121 @@
+package redlock
+
+import (
+	"fmt"
+	"time"
+)
+
+// laneState says what a lane does with its connection.
+//
+//	          ┌───────────> connecting ── client closed ──> closed
+//	          │                 │
+//	          │                 │ vetted, kept releases delivered
+//	          │                 v            batch taken            written
+//	          │    ┌────────> idle ─────────────────────> sending ──────────> waiting
+//	all votes │    │          │   ^                         ^                   │ │
+//	delivered │    │ done     │   │                         └── next batch, ────┘ │
+//	          │    │          │   │                             far master only   │
+//	          │    │          │   └────────────────────────── all answered ───────┘
+//	          │    │          │ heartbeat or recheck due
+//	          │    └───── maintaining
+//	          │
+//	          │    timed out <── no answer within MasterTimeout ── sending, waiting, maintaining
+//	          │      │    └───── answered late, maintained ──> idle
+//	          │      v
+//	        broken <── connection failed ── idle, sending, waiting, maintaining, timed out
+//
+// In idle, sending, waiting and maintaining the lane takes work: launchLocked puts rounds into its queue. In the other states its
+// master abstains, and releases are kept for it (pending.go).
+//
+// Three things are not part of the state, because they change beside it:
+//   - What the guard knows of the master (master_guard.go): whether votes count. It outlives the connection, and a quarantined
+//     master gets every command.
+//   - flight.far and flight.telling: a second goroutine reads the replies of a far master and delivers its votes while the
+//     first one sends.
+//   - beatDue: a request that waits until the lane is idle.
+type laneState uint8
+
+const (
+	laneConnecting  laneState = iota // there is no connection: it is being made and vetted, or the next attempt is waited for
+	laneIdle                         // nothing is in flight
+	laneSending                      // the lane's goroutine writes a batch; to a far master others may be in flight
+	laneWaiting                      // every batch in flight is written
+	laneMaintaining                  // the lane's goroutine uses the connection for something else than a batch; nothing is in flight
+	laneTimedOut                     // the master has not answered within MasterTimeout; its answers may still come
+	laneBroken                       // the connection is of no more use; votes of batches in flight are still being delivered
+	laneClosed                       // the client has closed
+	laneStates
+)
+
+var laneStateNames = [laneStates]string{"connecting", "idle", "sending", "waiting", "maintaining", "timed out", "broken", "closed"}
+
+func (s laneState) String() string { return laneStateNames[s] }
+
+// takesWork tells whether a lane in this state has a vetted connection and a master that answers in time.
+func (s laneState) takesWork() bool {
+	switch s {
+	case laneIdle, laneSending, laneWaiting, laneMaintaining:
+		return true
+	}
+	return false
+}
+
+// laneTransitions are all changes of state, and what makes them. TestLaneTransitions walks every one.
+var laneTransitions = [...]struct {
+	from, to laneState
+	why      string
+}{
+	{laneConnecting, laneIdle, "the connection is vetted, and the releases that were kept for the master are delivered"},
+	{laneConnecting, laneClosed, "the client closed"},
+
+	{laneIdle, laneSending, "the queue became a batch"},
+	{laneSending, laneWaiting, "the batch is written"},
+	{laneSending, laneIdle, "the reader of a far master had all answers before the write had returned"},
+	{laneWaiting, laneSending, "another batch goes to a far master"},
+	{laneWaiting, laneIdle, "the last batch in flight is answered"},
+	{laneIdle, laneMaintaining, "a heartbeat is due, or the guard wants to look at the master"},
+	{laneMaintaining, laneIdle, "the heartbeat is answered"},
+
+	{laneSending, laneTimedOut, "the master does not take the batch, or has not answered an earlier one"},
+	{laneWaiting, laneTimedOut, "the oldest batch is not answered within MasterTimeout"},
+	{laneMaintaining, laneTimedOut, "the heartbeat is not answered within MasterTimeout"},
+	{laneTimedOut, laneIdle, "the master has answered after all, and got its heartbeat and the releases that were kept for it"},
+
+	{laneIdle, laneBroken, "the client closes"},
+	{laneSending, laneBroken, "the reader of a far master found the connection broken"},
+	{laneWaiting, laneBroken, "writing or reading a batch failed, or its trailer showed that the connection is of no use"},
+	{laneMaintaining, laneBroken, "the heartbeat failed, or showed that the master is refused"},
+	{laneTimedOut, laneBroken, "the master has not answered within ConnectTimeout either"},
+	{laneBroken, laneConnecting, "the votes of all batches in flight are delivered"},
+}
+
+// allowedFrom is laneTransitions by state: the set of states that may follow.
+var allowedFrom = func() (sets [laneStates]uint16) {
+	for _, t := range laneTransitions {
+		sets[t.from] |= 1 << t.to
+	}
+	return sets
+}()
+
+// laneBug is the panic of a change of state that is not among laneTransitions. It ends the process (see survive), because nobody can
+// say any more which votes count.
+type laneBug string
+
+// setStateLocked is the only function that changes the state of a lane. err is why the lane takes no work in the new state, nil where
+// it does.
+func (l *lane) setStateLocked(to laneState, err error) {
+	from := l.state
+	if allowedFrom[from]&(1<<to) == 0 {
+		panic(laneBug(fmt.Sprintf("redlock: the lane of %s cannot go from %v to %v", l.master.Addr, from, to)))
+	}
+	l.state, l.downReason = to, err
+	if from.takesWork() != to.takesWork() {
+		l.since = time.Now()
+	}
+	if l.client.opts.onLaneState != nil {
+		l.client.opts.onLaneState(l.index, from, to)
+	}
+}
+
+// mayVoteLocked tells whether the master takes work and is admitted.
+func (l *lane) mayVoteLocked() bool { return l.state.takesWork() && l.guard.epoch != "" }
