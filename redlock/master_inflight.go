@@ -8,17 +8,17 @@ import (
 	"time"
 )
 
-// flight is the batches of one lane that are sent and not answered, the oldest first. Its lock is lane.mu.
+// inflight is the batches of one lane that are sent and not answered, the oldest first. Its lock is lane.mu.
 //
-// From a near master the answer is there before another batch is worth sending: the next batch forms while one is in flight,
+// From a near master the answer is there before another batch is worth sending: the next batch forms while one is in inflight,
 // and the lane's goroutine sends and hears in turn. To a far one that would cost every operation up to a round trip in the
 // queue. So there a batch may be sent every spacing-th part of a round trip, and a goroutine of its own, the hearer, reads
 // what comes back. Which of the two it is changes only when all that was sent is heard and told.
 //
 // Invariants: a master executes batches in the order in which they were sent, and they are heard in that order. All else that
-// is said on the connection (heartbeat, what a finding asks for, owed releases) waits until nothing is in flight. Once a
+// is said on the connection (heartbeat, what a finding asks for, owed releases) waits until nothing is in inflight. Once a
 // batch has found something, nothing is sent before that is settled, and votes of batches that were on their way do not count.
-type flight struct {
+type inflight struct {
 	out      []*batch
 	outCost  int // of out
 	spare    []*batch
@@ -39,8 +39,8 @@ const (
 	// that part on average. spacingMin keeps batches large where the part is small.
 	spacing    = 16
 	spacingMin = 250 * time.Microsecond
-	// flightMax bounds the batches in flight. More than spacing are there only when a master is slower than usual.
-	flightMax = 2 * spacing
+	// inflightMax bounds the batches in flight. More than spacing are there only when a master is slower than usual.
+	inflightMax = 2 * spacing
 )
 
 // work sends batch after batch until the connection breaks, and returns why.
@@ -142,7 +142,7 @@ func (l *lane) windowLocked() (wait time.Duration, open bool) {
 	switch n := len(l.out); {
 	case n == 0:
 		return 0, true
-	case !l.far || l.paused || n >= flightMax || l.outCost >= l.limit:
+	case !l.far || l.paused || n >= inflightMax || l.outCost >= l.limit:
 		return 0, false
 	}
 	return max(l.floor/spacing, spacingMin) - time.Since(l.lastSent), true
@@ -278,7 +278,7 @@ func (l *lane) last(b *batch) bool {
 	return len(l.out) == 0 || l.out[len(l.out)-1] == b
 }
 
-// tell takes a batch that was heard, or not because of err, out of the flight and tells its votes.
+// tell takes a batch that was heard, or not because of err, out of inflight and tells its votes.
 func (l *lane) tell(b *batch, err error) {
 	l.deferred.now = time.Now()
 	l.mu.Lock()

@@ -100,20 +100,20 @@ func TestDistanceStaysWhileVotesAreTold(t *testing.T) {
 	})
 }
 
-// No more than flightMax batches are in flight, whatever comes.
-func TestFlightIsBounded(t *testing.T) {
+// No more than inflightMax batches are in flight, whatever comes.
+func TestInflightIsBounded(t *testing.T) {
 	inVirtualTime(t, 5, func(s *stage) {
 		p := s.openFar(func(o *Options) { o.MasterTimeout = time.Second })
 		s.freeze(0, 1, 2, 3, 4)
 		var calls []*call
-		for range 3 * flightMax {
+		for range 3 * inflightMax {
 			calls = append(calls, p.begin(one("r"+string(rune('A'+len(calls))), time.Minute)))
 			time.Sleep(3 * ms)
 		}
 		for _, l := range p.lanes {
 			l.mu.Lock()
-			if len(l.out) != flightMax || len(l.queue) != 2*flightMax {
-				s.Errorf("%s: got %d batches in flight and %d rounds queued, want %d and %d", l.master.Addr, len(l.out), len(l.queue), flightMax, 2*flightMax)
+			if len(l.out) != inflightMax || len(l.queue) != 2*inflightMax {
+				s.Errorf("%s: got %d batches in flight and %d rounds queued, want %d and %d", l.master.Addr, len(l.out), len(l.queue), inflightMax, 2*inflightMax)
 			}
 			l.mu.Unlock()
 		}
@@ -123,8 +123,8 @@ func TestFlightIsBounded(t *testing.T) {
 				s.Errorf("after the thaw: got %+v, want held", c.Result)
 			}
 		}
-		if n := len(p.lanes[0].spare); n > flightMax {
-			s.Errorf("batches kept: got %d, want at most %d", n, flightMax)
+		if n := len(p.lanes[0].spare); n > inflightMax {
+			s.Errorf("batches kept: got %d, want at most %d", n, inflightMax)
 		}
 	})
 }

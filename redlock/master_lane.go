@@ -20,7 +20,7 @@ import (
 const reconnectDelayMin = 10 * time.Millisecond
 
 // batchMax bounds the rounds in one pipeline: what a master works off without a look at anybody else, and, times
-// flightMax, what a broken connection can leave unknown.
+// inflightMax, what a broken connection can leave unknown.
 const batchMax = 1024
 
 // lane is the one ordered way to one master. What enters its queue first reaches the master first; while one batch is in
@@ -46,10 +46,10 @@ type lane struct {
 	lastDown   string    // reason of the last connection that failed, until a lane takes work again
 	loggedDown bool      // the log knows that it is down
 
-	beatDue bool // a heartbeat is to be sent
-	flight       // the batches on their way
-	ticks   int  // of the watch, so far
-	asked   int  // ticks when the oldest batch that is not answered was sent, or maintaining began
+	beatDue  bool // a heartbeat is to be sent
+	inflight      // the batches on their way
+	ticks    int  // of the watch, so far
+	asked    int  // ticks when the oldest batch that is not answered was sent, or maintaining began
 
 	replyErr   error     // the last error that the master replied to a round
 	replyErrAt time.Time // when it did

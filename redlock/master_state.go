@@ -30,7 +30,7 @@ import (
 // Three things are not part of the state, because they change beside it:
 //   - What the guard knows of the master (master_guard.go): whether votes count. It outlives the connection, and a quarantined
 //     master gets every command.
-//   - flight.far and flight.telling: a second goroutine reads the replies of a far master and delivers its votes while the
+//   - inflight.far and inflight.telling: a second goroutine reads the replies of a far master and delivers its votes while the
 //     first one sends.
 //   - beatDue: a request that waits until the lane is idle.
 type laneState uint8

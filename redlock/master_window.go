@@ -23,7 +23,7 @@ const (
 
 // limitMax is the most that may be in flight: a batch to a near master, a batch for each millisecond of the distance to a far one.
 func (l *lane) limitMax() int {
-	return costMax * int(min(max(l.floor/time.Millisecond, 1), flightMax))
+	return costMax * int(min(max(l.floor/time.Millisecond, 1), inflightMax))
 }
 
 // queueLimit is how much may queue before the lane counts as full: what the next batch can take.
