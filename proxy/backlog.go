@@ -106,7 +106,7 @@ func (srv *Server) backlogs() (total int, accounts map[*account]*backlogs) {
 func (srv *Server) evict(b backlog) {
 	s := b.s
 	srv.counters.evicted.Add(1)
-	srv.slowReaders.log(srv.log, slog.LevelWarn, time.Now(), "client closed: too much waits for clients to read it, and most for this one",
+	srv.slowReaders.Log(srv.log, slog.LevelWarn, time.Now(), "client closed: too much waits for clients to read it, and most for this one",
 		"client", s.id, "addr", s.addr, "user", s.username(), "bytes", b.bytes, "output_total", srv.opts.OutputTotal,
 		"to_do", "have the client read its replies; raise output_total if there is memory")
 	s.die("it reads too slowly (output_total)")
@@ -116,7 +116,7 @@ func (srv *Server) evict(b backlog) {
 func (s *session) tooSlow() {
 	srv := s.server
 	srv.counters.outputLimited.Add(1)
-	srv.slowReaders.log(srv.log, slog.LevelWarn, time.Now(), "client closed: it reads its messages too slowly",
+	srv.slowReaders.Log(srv.log, slog.LevelWarn, time.Now(), "client closed: it reads its messages too slowly",
 		"client", s.id, "addr", s.addr, "user", s.username(), "output_max", srv.opts.OutputMax,
 		"to_do", "have the client read its messages, or raise output_max")
 	s.die("it does not read its messages (output_max)")

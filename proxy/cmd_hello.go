@@ -133,7 +133,7 @@ func (s *session) logIn(c *call, name, password []byte) bool {
 	if found == nil {
 		srv.counters.loginsFailed.Add(1)
 		// Never the password. The name is whatever the client sent.
-		srv.failedLogins.log(srv.log, slog.LevelWarn, time.Now(),
+		srv.failedLogins.Log(srv.log, slog.LevelWarn, time.Now(),
 			"a client could not log in", "client", s.addr, "user", string(name[:min(len(name), failedLoginName)]),
 			"to_do", "compare the password of this client with [auth]; if nobody knows the client, keep it from the port")
 		sl := new(slot)
@@ -143,7 +143,7 @@ func (s *session) logIn(c *call, name, password []byte) bool {
 	}
 	if found != s.account {
 		if refusal := found.enter(); refusal != "" {
-			srv.refusedClients.log(srv.log, slog.LevelWarn, time.Now(), "client refused",
+			srv.refusedClients.Log(srv.log, slog.LevelWarn, time.Now(), "client refused",
 				"addr", s.addr, "user", found.user.Name, "max_connections", found.user.MaxConnections,
 				"to_do", "have the services of this user share connections, or raise its max_connections")
 			c.fail(refusal)

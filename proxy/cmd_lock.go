@@ -182,7 +182,7 @@ func (s *session) noteShortTTL(ttl time.Duration, arg []byte) {
 		return
 	}
 	s.shortTTLNoted = true
-	s.server.shortTTLs.log(s.server.log, slog.LevelInfo, time.Now(), "short ttl", "client", s.id, "addr", s.addr, "ttl", ttl,
+	s.server.shortTTLs.Log(s.server.log, slog.LevelInfo, time.Now(), "short ttl", "client", s.id, "addr", s.addr, "ttl", ttl,
 		"reason", "a ttl without a unit is in milliseconds",
 		"to_do", fmt.Sprintf("if seconds are meant, send %ds; if not, %dms says so, and this line does not come", ttl.Milliseconds(), ttl.Milliseconds()))
 }

@@ -1,7 +1,7 @@
 package proxy
 
-// Goal: what clients can cause as often as they like is in the log, and not more often than the disk can bear. Method: the clock by
-// hand, then clients that are turned away as fast as they come.
+// Goal: what clients can cause as often as they like is in the log, and not more often than the disk can bear. Method: clients that
+// are turned away as fast as they come.
 
 import (
 	"bytes"
@@ -9,20 +9,9 @@ import (
 	"strings"
 	"testing"
 	"time"
-)
 
-func TestLogLimiter(t *testing.T) {
-	var text bytes.Buffer
-	log := slog.New(slog.NewTextHandler(&text, nil))
-	var l logLimiter
-	began := time.Now()
-	for i := range 25 {
-		l.log(log, slog.LevelWarn, began.Add(time.Duration(i)*logInterval/10), "again", "client", "1.2.3.4:5")
-	}
-	if got := text.String(); strings.Count(got, "\n") != 3 || strings.Count(got, "more_since_last=9 client=1.2.3.4:5\n") != 2 {
-		t.Errorf("25 times in 2.4 s: got the log\n%s\nwant three lines, two of which tell of 9 more", got)
-	}
-}
+	"redlockd/redlock/loglimit"
+)
 
 func TestClientsThatAreTurnedAwayDoNotFloodTheLog(t *testing.T) {
 	for _, c := range []struct {
@@ -58,7 +47,7 @@ func TestClientsThatAreTurnedAwayDoNotFloodTheLog(t *testing.T) {
 		out.mu.Lock()
 		got := strings.Count(text.String(), c.line)
 		out.mu.Unlock()
-		if most := 1 + int(time.Since(began)/logInterval); got < 1 || got > most {
+		if most := 1 + int(time.Since(began)/loglimit.DefaultInterval); got < 1 || got > most {
 			t.Errorf("%s: %d lines of 30 visits in %v, want 1 to %d", c.line, got, time.Since(began), most)
 		}
 	}

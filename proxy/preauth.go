@@ -7,8 +7,9 @@ import (
 	"log/slog"
 	"net"
 	"os"
-	"redlockd/redlock/resp"
 	"time"
+
+	"redlockd/redlock/resp"
 )
 
 // A connection is preauth while its TLS handshake is under way, or while users are configured and it has not logged in.
@@ -113,7 +114,7 @@ func (s *session) handshakeFailed(err error) {
 		return
 	}
 	s.server.counters.shakesFailed.Add(1)
-	s.server.failedHandshakes.log(s.server.log, slog.LevelInfo, time.Now(), "TLS handshake failed", "client", s.id, "addr", s.addr, "err", err)
+	s.server.failedHandshakes.Log(s.server.log, slog.LevelInfo, time.Now(), "TLS handshake failed", "client", s.id, "addr", s.addr, "err", err)
 	if wrong, ok := errors.AsType[tls.RecordHeaderError](err); ok && wrong.Conn != nil {
 		s.conn.SetWriteDeadline(time.Now().Add(10 * time.Millisecond))
 		s.conn.Write(appendError(nil, "ERR Protocol error: this port speaks TLS, and this does not look like it"))

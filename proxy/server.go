@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"redlockd/redlock/loglimit"
 	"redlockd/redlock/resp"
 	"redlockd/redlock/sandbox"
 )
@@ -58,8 +59,8 @@ type Server struct {
 	logins     logins
 	input      inputTotal
 
-	failedLogins, failedHandshakes, refusedClients, protocolErrors logLimiter
-	shortTTLs, slowReaders                                         logLimiter
+	failedLogins, failedHandshakes, refusedClients, protocolErrors loglimit.Limiter
+	shortTTLs, slowReaders                                         loglimit.Limiter
 }
 
 // counters since the start of the server, for INFO and metrics.
@@ -99,7 +100,7 @@ func New(opts Options) (*Server, error) {
 		done:       make(chan struct{}),
 		preauthCPU: newSemaphore(),
 		input:      inputTotal{max: max(opts.InputTotal, 2*opts.CommandMax+4*chunkSize)}, // a chunk grows by doubling
-		shortTTLs:  logLimiter{interval: time.Minute},                                    // they are no fault
+		shortTTLs:  loglimit.Limiter{Interval: time.Minute},                              // they are no fault
 	}
 	srv.accounts, srv.anonymous = newAccounts(opts.Users)
 	opts.Engine.OnMessage(func(channel, payload string) { srv.subscribers.deliver(channel, payload) })
@@ -212,7 +213,7 @@ func (srv *Server) accepted(conn net.Conn) {
 // refused counts and tells that a client was not taken, or not kept, because of MaxClients.
 func (srv *Server) refused(addr, why string) {
 	srv.counters.rejected.Add(1)
-	srv.refusedClients.log(srv.log, slog.LevelWarn, time.Now(), "client refused", "addr", addr, "max_clients", srv.opts.MaxClients, "why", why,
+	srv.refusedClients.Log(srv.log, slog.LevelWarn, time.Now(), "client refused", "addr", addr, "max_clients", srv.opts.MaxClients, "why", why,
 		"to_do", "raise max_clients, or find out who connects so often: CLIENT LIST")
 }
 

@@ -392,7 +392,7 @@ func (s *session) leave() {
 // refuse answers bytes that are no command, behind all commands before them, and closes.
 func (s *session) refuse(wrong resp.ProtocolError) {
 	s.server.counters.protocolErrors.Add(1)
-	s.server.protocolErrors.log(s.server.log, slog.LevelInfo, time.Now(), "protocol error", "client", s.id, "addr", s.addr, "err", wrong)
+	s.server.protocolErrors.Log(s.server.log, slog.LevelInfo, time.Now(), "protocol error", "client", s.id, "addr", s.addr, "err", wrong)
 	s.batch = getChunk()
 	s.batch.b = appendError(s.batch.b, "ERR "+wrong.Error())
 	s.behindQueue(0)

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"redlockd/redlock/loglimit"
 )
 
 // Client is the Redlock engine over one set of masters. It is safe for use by many goroutines.
@@ -30,10 +32,10 @@ type Client struct {
 	arrivals      uint64 // LOCKs that have waited
 	fences        fenceClock
 	stats         Stats
-	audited       int // index in leases.all: see audit
-	doubts        int // leases to look at soon
-	lost          lines
-	quorumAwaited bool // some head of a queue waits for a quorum, see wait_quorum.go
+	audited       int              // index in leases.all: see audit
+	doubts        int              // leases to look at soon
+	lostLog       loglimit.Limiter // of lines about leases that are lost
+	quorumAwaited bool             // some head of a queue waits for a quorum, see wait_quorum.go
 	draining      bool
 
 	messages      messages
@@ -55,7 +57,7 @@ func Open(opts Options) (*Client, error) {
 	c := &Client{
 		opts: opts, drift: opts.drift(), tokens: newTokenSource(), began: time.Now(), fingerprint: agreedSettingsOf(opts).fingerprint(),
 		fences: fenceClock{aheadMax: opts.ClockSkewMax.Milliseconds() << fenceCounterBits},
-		leases: newLeases(), claims: make(map[string]*lane), changed: make(chan struct{}),
+		leases: newLeases(), claims: make(map[string]*lane), changed: make(chan struct{}), lostLog: newLogLimiter(),
 	}
 	c.endingContext, c.end = context.WithCancel(context.Background())
 	c.leases.remember = 2 * opts.ConnectTimeout
@@ -87,7 +89,7 @@ func (c *Client) watch() {
 			d.now = now
 			for _, l := range c.lanes {
 				l.watch(&d)
-				l.catchUp(now)
+				l.logMissedState(now)
 			}
 			c.admit()
 			// One lane after the other: a lane lets what it has in flight arrive before its heartbeat, and a quorum goes on meanwhile.
@@ -119,7 +121,7 @@ func (c *Client) mastersUp() (n int) {
 func (c *Client) laneChanged(l *lane) {
 	defer c.admit()
 	if l.status().State == MasterUp {
-		l.noteState()
+		l.logState()
 	}
 	c.wakeQuorumWaiters()
 	c.changedMu.Lock()

@@ -1,6 +1,9 @@
 package redlock
 
-import "time"
+import (
+	"log/slog"
+	"time"
+)
 
 // A lease can be lost before its validity ends: masters restart or are flushed, somebody deletes the key. The holder learns it
 // with its next EXTEND; everybody else should not have to wait for that. So with every heartbeat a few leases are read
@@ -36,9 +39,8 @@ func (c *Client) audit(d *deferred) {
 		c.launchLocked(r, allMasters(n), d)
 	}
 	c.mu.Unlock()
-	if c.lost.behind(d.now) {
-		more, _ := c.lost.next(d.now)
-		c.opts.Logger.Warn("leases lost", "more_since_last", more, "to_do", lostToDo)
+	if c.lostLog.Behind(d.now) {
+		c.lostLog.Log(c.opts.Logger, slog.LevelWarn, d.now, "leases lost", "to_do", lostToDo)
 	}
 	c.runDeferred(d)
 }
@@ -65,10 +67,8 @@ func (c *Client) auditDecided(r *round, _ outcome, v votes, _ *deferred) {
 	}
 	lease.lost = true
 	c.stats.Lost++
-	if more, room := c.lost.next(time.Now()); room {
-		c.opts.Logger.Warn("lease lost", "resource", lease.keys[0], "masters_without_it", gone,
-			"validity_left", time.Until(lease.validUntil).Round(time.Millisecond), "more_since_last", more, "to_do", lostToDo)
-	}
+	c.lostLog.Log(c.opts.Logger, slog.LevelWarn, time.Now(), "lease lost", "resource", lease.keys[0], "masters_without_it", gone,
+		"validity_left", time.Until(lease.validUntil).Round(time.Millisecond), "to_do", lostToDo)
 }
 
 // suspect has all leases looked at soon: a master may have forgotten them.

@@ -289,7 +289,7 @@ func (l *lane) quarantined(value, reason string) {
 	l.mu.Unlock()
 	if fresh {
 		l.client.suspect()
-		l.note(slog.LevelWarn, "master quarantined", "reason", reason, "for", left.Round(time.Millisecond),
+		l.logEvent(slog.LevelWarn, "master quarantined", "reason", reason, "for", left.Round(time.Millisecond),
 			"to_do", "nothing, it votes again after that; restart no other master until then")
 	}
 }
@@ -431,7 +431,7 @@ func (l *lane) refuse(reason string) {
 	l.mu.Unlock()
 	if reason != "" {
 		l.client.suspect()
-		l.noteState()
+		l.logState()
 	}
 }
 

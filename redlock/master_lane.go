@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"redlockd/redlock/loglimit"
 	"redlockd/redlock/rawio"
 )
 
@@ -64,8 +65,8 @@ type lane struct {
 
 	invalidationsID atomic.Int64 // its client id at the master; 0: there is none
 
-	deferred deferred // owned by the goroutine that counts votes
-	lines    lines    // about the master, in the log
+	deferred   deferred         // owned by the goroutine that counts votes
+	logLimiter loglimit.Limiter // of lines about the master
 
 	// CLIENT TRACKING on the lane's connection. Owned by the goroutine of the lane.
 	trackingID int64 // invalidationsID for which it was last asked for; 0: not on this connection
@@ -79,7 +80,7 @@ type identity struct {
 }
 
 func newLane(c *Client, index int, master Master) *lane {
-	l := &lane{client: c, index: index, master: master, limit: costFirst, since: time.Now(), downReason: errConnecting}
+	l := &lane{client: c, index: index, master: master, limit: costFirst, logLimiter: newLogLimiter(), since: time.Now(), downReason: errConnecting}
 	l.wake.L, l.hearable.L = &l.mu, &l.mu
 	return l
 }
@@ -263,7 +264,7 @@ func (l *lane) watch(d *deferred) {
 		l.keepReleaseLocked(r)
 	}
 	l.mu.Unlock()
-	l.note(slog.LevelWarn, "master slow", "reason", "no answer within "+l.client.opts.MasterTimeout.String(),
+	l.logEvent(slog.LevelWarn, "master slow", "reason", "no answer within "+l.client.opts.MasterTimeout.String(),
 		"to_do", "see what it is busy with (its SLOWLOG, the load of its machine, the network); raise master.timeout if the way there is long")
 	l.client.laneChanged(l)
 	d.now = time.Now()
@@ -320,7 +321,7 @@ func (l *lane) breakOff(err error) {
 	}
 	l.mu.Unlock()
 	if changed && !errors.Is(err, errClosed) {
-		l.noteState()
+		l.logState()
 		if isRefused(err) {
 			l.client.suspect() // a replica, for one, has another's memory: what is left of the leases is on the other masters //mutant:leases-not-looked-at-when-a-master-becomes-a-replica
 		}

@@ -1,89 +1,49 @@
 package redlock
 
 import (
-	"context"
 	"log/slog"
-	"sync"
-	"sync/atomic"
 	"time"
+
+	"redlockd/redlock/loglimit"
 )
 
-// A master that goes up and down all the time, as one does whose answers take about MasterTimeout, must not fill the disk with
-// its story, and neither must a thousand leases that are lost at once.
+// What the log says of a master, and of leases, is limited per subject: ten lines in a row, then one in ten seconds.
 const (
-	linesMax   = 10               // are told in a row, of one subject
-	linesEvery = 10 * time.Second // then one in so long
+	logBurst    = 10
+	logInterval = 10 * time.Second
 )
 
-// lines bounds what the log is told of one subject. Lines that are left out are counted, and the next one says how many.
-type lines struct {
-	untold atomic.Int64
-
-	mu   sync.Mutex
-	used time.Time // when all that was told is paid off, at one line per linesEvery
+func newLogLimiter() loglimit.Limiter {
+	return loglimit.Limiter{Interval: logInterval, Burst: logBurst}
 }
 
-// next tells whether there is room for a line, and takes it; untold is how many were left out before it.
-func (n *lines) next(now time.Time) (untold int64, room bool) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.used.Sub(now) > (linesMax-1)*linesEvery {
-		n.untold.Add(1)
-		return 0, false
-	}
-	if n.used.Before(now) {
-		n.used = now
-	}
-	n.used = n.used.Add(linesEvery)
-	return n.untold.Swap(0), true
+// logEvent writes a line about the master, if there is room.
+func (l *lane) logEvent(level slog.Level, event string, attrs ...any) {
+	l.logLimiter.Log(l.client.opts.Logger, level, time.Now(), event, append([]any{"master", l.master.Addr}, attrs...)...)
 }
 
-// behind is whether lines were left out and there is room again.
-func (n *lines) behind(now time.Time) bool {
-	if n.untold.Load() == 0 {
-		return false
-	}
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.used.Sub(now) <= (linesMax-1)*linesEvery
-}
-
-// note writes a line about the master, if there is room.
-func (l *lane) note(level slog.Level, event string, attrs ...any) {
-	untold, room := l.lines.next(time.Now())
-	if !room {
-		return
-	}
-	if untold > 0 {
-		attrs = append(attrs, "more_since_last", untold)
-	}
-	l.client.opts.Logger.Log(context.Background(), level, event, append([]any{"master", l.master.Addr}, attrs...)...)
-}
-
-// noteState tells how things stand with the master. That it cannot be reached again, for another reason than before (it has closed the
-// connection, now it takes none), is no second warning.
-func (l *lane) noteState() {
+// logState writes a line about the state of the master. A master that is down is logged once, until it is up again: the reason often
+// changes at once, when the connection has broken and the next one is refused. MasterStatus.Reason has the latest.
+func (l *lane) logState() {
 	s := l.status()
 	l.mu.Lock()
-	again := l.loggedDown
+	repeated := l.loggedDown && s.State == MasterDown
 	l.loggedDown = s.State == MasterDown
-	again = again && l.loggedDown
 	l.mu.Unlock()
 	switch {
+	case repeated && !l.logLimiter.Behind(time.Now()):
 	case s.State == MasterUp:
-		l.note(slog.LevelInfo, "master up", "version", s.Version, "run_id", s.RunID)
-	case again:
-		l.note(slog.LevelInfo, "master still down", "reason", s.Reason)
+		l.logEvent(slog.LevelInfo, "master up", "version", s.Version, "run_id", s.RunID)
 	case s.State == MasterDown:
-		l.note(slog.LevelWarn, "master down", "reason", s.Reason, "to_do", "see that Redis runs there and can be reached; redlockd check says more")
+		l.logEvent(slog.LevelWarn, "master down", "reason", s.Reason, "to_do", "see that Redis runs there and can be reached; redlockd check says more")
 	default:
-		l.note(slog.LevelWarn, "master "+string(s.State), "reason", s.Reason, "to_do", "redlockd check says what to fix there")
+		l.logEvent(slog.LevelWarn, "master "+string(s.State), "reason", s.Reason, "to_do", "redlockd check says what to fix there")
 	}
 }
 
-// catchUp tells how things stand when lines about it were left out: the last line of the log must not be about the past.
-func (l *lane) catchUp(now time.Time) {
-	if l.lines.behind(now) {
-		l.noteState()
+// logMissedState writes the state of the master if lines about it were left out: the last line of the log must not be about the past.
+func (l *lane) logMissedState(now time.Time) {
+	if l.logLimiter.Behind(now) {
+		l.logState()
 	}
 }

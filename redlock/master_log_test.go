@@ -28,28 +28,6 @@ func (j *journal) take(text string) []string {
 
 func (j *journal) option(o *Options) { o.Logger = slog.New(slog.NewTextHandler(j, nil)) }
 
-func TestLines(t *testing.T) {
-	var n lines
-	start := time.Now()
-	told := 0
-	for now := start; now.Before(start.Add(time.Hour)); now = now.Add(100 * time.Millisecond) {
-		if untold, room := n.next(now); room {
-			told++
-			if after := now.Sub(start); after > 2*linesEvery && untold != 99 {
-				t.Errorf("after %v: %d lines left out, want 99", after, untold)
-			}
-		}
-	}
-	if most := linesMax + int(time.Hour/linesEvery); told < most-2 || told > most {
-		t.Errorf("%d lines an hour of 36000, want about %d", told, most)
-	}
-	if later := start.Add(2 * time.Hour); !n.behind(later) {
-		t.Error("lines were left out, there is room again, and it is not behind")
-	} else if n.next(later); n.behind(later) {
-		t.Error("all is told, and it is behind")
-	}
-}
-
 func TestMasterThatFlapsDoesNotFloodTheLog(t *testing.T) {
 	inVirtualTime(t, 5, func(s *stage) {
 		var log journal
@@ -65,16 +43,16 @@ func TestMasterThatFlapsDoesNotFloodTheLog(t *testing.T) {
 		}
 		log.take("")
 		flap(8)
-		if told := log.take("m3"); len(told) != linesMax-1 { // one is of before
-			s.Errorf("%d lines in 8 s, want %d:\n%s", len(told), linesMax-1, strings.Join(told, ""))
+		if told := log.take("m3"); len(told) != logBurst-1 { // one is of before
+			s.Errorf("%d lines in 8 s, want %d:\n%s", len(told), logBurst-1, strings.Join(told, ""))
 		}
-		time.Sleep(2 * linesEvery)
+		time.Sleep(2 * logInterval)
 		told := log.take("m3")
 		if len(told) != 1 || !strings.Contains(told[0], `msg="master up"`) || !strings.Contains(told[0], "more_since_last=") {
 			s.Errorf("after it has calmed down: got %q, want one line that says that it is up, and how many were left out", told)
 		}
 		flap(300)
-		if n, most := len(log.take("m3")), linesMax+300/10; n > most {
+		if n, most := len(log.take("m3")), logBurst+300/10; n > most {
 			s.Errorf("%d lines in 5 minutes, want at most %d", n, most)
 		}
 	})
@@ -86,8 +64,8 @@ func TestOneLineForEachThingThatHappensToAMaster(t *testing.T) {
 		happen func(s *stage)
 		want   []string
 	}{
-		{"frozen", func(s *stage) { s.freeze(0) }, []string{`level=WARN msg="master slow"`, `level=WARN msg="master down"`, `level=INFO msg="master still down"`}},
-		{"killed", func(s *stage) { s.masters[0].Crash(false) }, []string{`level=WARN msg="master down"`, `level=INFO msg="master still down"`}},
+		{"frozen", func(s *stage) { s.freeze(0) }, []string{`level=WARN msg="master slow"`, `level=WARN msg="master down"`}},
+		{"killed", func(s *stage) { s.masters[0].Crash(false) }, []string{`level=WARN msg="master down"`}},
 		{"a policy that evicts", func(s *stage) { s.do(0, "CONFIG", "SET", "maxmemory", "100mb", "maxmemory-policy", "allkeys-lru") },
 			[]string{`msg="master refused" master=m1 reason="it may evict`}},
 		{"flushed", func(s *stage) { s.do(0, "FLUSHALL") }, []string{`msg="master quarantined"`}},
@@ -119,11 +97,11 @@ func TestManyLostLeasesDoNotFloodTheLog(t *testing.T) {
 			s.do(i, "FLUSHALL")
 		}
 		s.until("all are known to be lost", func() bool { return p.Stats().Lost == leases })
-		if n := len(log.take(`msg="lease lost"`)); n != linesMax {
-			s.Errorf("%d lines of %d leases, want %d", n, leases, linesMax)
+		if n := len(log.take(`msg="lease lost"`)); n != logBurst {
+			s.Errorf("%d lines of %d leases, want %d", n, leases, logBurst)
 		}
-		time.Sleep(2 * linesEvery)
-		if told := log.take("leases lost"); len(told) != 1 || !strings.Contains(told[0], fmt.Sprint("more_since_last=", leases-linesMax)) {
+		time.Sleep(2 * logInterval)
+		if told := log.take("leases lost"); len(told) != 1 || !strings.Contains(told[0], fmt.Sprint("more_since_last=", leases-logBurst)) {
 			s.Errorf("got %q, want one line that tells of the others", told)
 		}
 	})

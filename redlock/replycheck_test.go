@@ -178,7 +178,7 @@ func testPanics(t *testing.T, distance time.Duration) {
 		p.delay(distance, distance, 0, 1, 2)
 		p.allUp()
 		for n := range int64(24) {
-			time.Sleep(linesMax * linesEvery) // the log has room again
+			time.Sleep(logBurst * logInterval) // the log has room again
 			log.take("")
 			now := reads.Load()
 			panics[1].Store(now + 3 + n)

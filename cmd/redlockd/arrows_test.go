@@ -22,6 +22,7 @@ var importers = map[string][]string{
 	"redlockd/proxy/keyspace":      {"proxy"},
 	"redlockd/redlock":             {"cmd/redlockd", "cmd/redlockd/config", "proxy", "proxy/keyspace", "bench"}, // keyspace: types alone, see its TestPure
 	"redlockd/redlock/rawio":       {"redlock", "proxy", "bench"},
+	"redlockd/redlock/loglimit":    {"redlock", "proxy"},
 	"redlockd/redlock/resp":        {"redlock", "redlock/memmaster", "redlock/sandbox", "proxy", "proxy/keyspace"},
 	"redlockd/redlock/sandbox":     {"proxy", "proxy/keyspace", "redlock/memmaster"},
 	"redlockd/redlock/memmaster":   {"cmd/redlockd"}, // the embedded masters; everywhere else it is a test double
