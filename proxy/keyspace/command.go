@@ -1,6 +1,9 @@
 package keyspace
 
-import "redlockd/redlock"
+import (
+	"redlockd/redlock"
+	"redlockd/redlock/resp"
+)
 
 // Command is a command on keys whose arguments have been read. It may be executed on several Spaces.
 type Command struct {
@@ -14,6 +17,8 @@ type Command struct {
 	set Set
 	// expire has those of EXPIRE and its kin, likewise.
 	expire Expire
+	// start and end are those of GETRANGE.
+	start, end int64
 	// refusal is the error of GETEX if its key exists: Redis looks at the time only then.
 	refusal string
 
@@ -37,8 +42,10 @@ type Definition struct {
 	instead string
 	// read reads the options of the command; nil: it has none.
 	read func(c *Command) (refusal string)
-	// run executes the command. An error is one of Space.Do.
-	run func(s *Space, c *Command) (Reply, error)
+	// text is true for a command that answers WRONGTYPE if its key holds something else than a string.
+	text bool
+	// run executes the command. Its keys stand in the order of Command.Keys.
+	run func(s *Space, c *Command, keys []*key) Reply
 }
 
 // keyPositions says which arguments of a command are keys.
@@ -59,11 +66,11 @@ const (
 
 // definitions are the commands, by their names in lower case.
 var definitions = map[string]*Definition{
-	"get":         {Arity: 2, run: runGET},
+	"get":         {Arity: 2, text: true, run: runGET},
 	"mget":        {Arity: -2, run: runMGET, keys: allKeys},
-	"strlen":      {Arity: 2, run: runSTRLEN},
-	"getrange":    {Arity: 4, run: runGETRANGE},
-	"substr":      {Arity: 4, run: runGETRANGE},
+	"strlen":      {Arity: 2, text: true, run: runSTRLEN},
+	"getrange":    {Arity: 4, read: readGETRANGE, text: true, run: runGETRANGE},
+	"substr":      {Arity: 4, read: readGETRANGE, text: true, run: runGETRANGE},
 	"exists":      {Arity: -2, run: runEXISTS, keys: allKeys},
 	"type":        {Arity: 2, run: runTYPE},
 	"ttl":         {Arity: 2, run: runTTL},
@@ -72,12 +79,12 @@ var definitions = map[string]*Definition{
 	"pexpiretime": {Arity: 2, run: runTTL},
 
 	"set":    {Arity: -3, Writes: true, read: readSET, run: runSET, instead: insteadOfSET},
-	"setnx":  {Arity: 3, Writes: true, read: readSETNX, run: runSETNX},
-	"setex":  {Arity: 4, Writes: true, read: readSETEX, run: runSETEX, instead: insteadOfSET},
-	"psetex": {Arity: 4, Writes: true, read: readSETEX, run: runSETEX, instead: insteadOfSET},
-	"getset": {Arity: 3, Writes: true, run: runGETSET, instead: insteadOfSET},
-	"getdel": {Arity: 2, Writes: true, run: runGETDEL, instead: insteadOfDEL},
-	"getex":  {Arity: -2, Writes: true, read: readGETEX, run: runGETEX, instead: insteadOfEXPIRE},
+	"setnx":  {Arity: 3, Writes: true, read: readSETNX, run: runMSETNX},
+	"setex":  {Arity: 4, Writes: true, read: readSETEX, text: true, run: runSETEX, instead: insteadOfSET},
+	"psetex": {Arity: 4, Writes: true, read: readSETEX, text: true, run: runSETEX, instead: insteadOfSET},
+	"getset": {Arity: 3, Writes: true, text: true, run: runGETSET, instead: insteadOfSET},
+	"getdel": {Arity: 2, Writes: true, text: true, run: runGETDEL, instead: insteadOfDEL},
+	"getex":  {Arity: -2, Writes: true, read: readGETEX, text: true, run: runGETEX, instead: insteadOfEXPIRE},
 	"mset":   {Arity: -3, Writes: true, read: readPairs, run: runMSET, keys: pairKeys, instead: insteadOfSET},
 	"msetnx": {Arity: -3, Writes: true, read: readMSETNX, run: runMSETNX, keys: pairKeys},
 
@@ -115,7 +122,7 @@ func (c *Command) parse(name string, args []string) (refusal string) {
 
 // Always is a command without keys that answers the same each time.
 func Always(reply Reply) *Command {
-	return &Command{definition: &Definition{run: func(*Space, *Command) (Reply, error) { return reply, nil }}}
+	return &Command{definition: &Definition{run: func(*Space, *Command, []*key) Reply { return reply }}}
 }
 
 // Keys are the keys that the command names, one as often as it stands there.
@@ -202,6 +209,16 @@ func readSET(c *Command) (refusal string) {
 		c.compares = true // the TTL that it keeps must be read first
 	case c.set.Word == "ifeq":
 		c.assumeHeld(c.set.Match, denied)
+	}
+	return ""
+}
+
+func readGETRANGE(c *Command) string {
+	var ok1, ok2 bool
+	c.start, ok1 = resp.ParseInt(c.args[1])
+	c.end, ok2 = resp.ParseInt(c.args[2])
+	if !ok1 || !ok2 {
+		return ErrNotInteger
 	}
 	return ""
 }

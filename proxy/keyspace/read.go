@@ -1,58 +1,30 @@
 package keyspace
 
-import (
-	"redlockd/redlock/resp"
-	"redlockd/redlock/sandbox"
-)
+import "redlockd/redlock/sandbox"
 
 // The commands that read keys.
 
-func runGET(s *Space, c *Command) (Reply, error) {
-	k, err := s.key(c.args[0])
-	switch {
-	case err != nil:
-		return null, err
-	case k.foreign():
-		return wrongType, nil
+func runGET(_ *Space, _ *Command, keys []*key) Reply { return bulkOrNull(keys[0].readValue()) }
+
+func runMGET(_ *Space, _ *Command, keys []*key) Reply {
+	r := Reply{Kind: sandbox.Array, Elems: make([]Reply, len(keys))}
+	for i, k := range keys {
+		r.Elems[i] = bulkOrNull(k.readValue())
 	}
-	return bulkOrNull(k.readValue()), nil
+	return r
 }
 
-func runMGET(s *Space, c *Command) (Reply, error) {
-	r := Reply{Kind: sandbox.Array}
-	for _, name := range c.args {
-		k, err := s.key(name)
-		if err != nil {
-			return null, err
-		}
-		r.Elems = append(r.Elems, bulkOrNull(k.readValue()))
-	}
-	return r, nil
-}
-
-func runSTRLEN(s *Space, c *Command) (Reply, error) {
-	value, err := runGET(s, c)
-	if err != nil || value.Kind == sandbox.Error {
-		return value, err
-	}
-	return integer(int64(len(value.Text))), nil
+func runSTRLEN(_ *Space, _ *Command, keys []*key) Reply {
+	value, _ := keys[0].readValue()
+	return integer(int64(len(value)))
 }
 
 // runGETRANGE is GETRANGE and SUBSTR. Both ends are included, and those below 0 count from behind.
-func runGETRANGE(s *Space, c *Command) (Reply, error) {
-	start, ok1 := resp.ParseInt(c.args[1])
-	end, ok2 := resp.ParseInt(c.args[2])
-	if !ok1 || !ok2 {
-		return failure(ErrNotInteger), nil
-	}
-	reply, err := runGET(s, c)
-	if err != nil || reply.Kind == sandbox.Error {
-		return reply, err
-	}
-	value := reply.Text
-	size := int64(len(value))
-	if start < 0 && end < 0 && start > end { // before both are cut off to the first byte
-		return bulk(""), nil
+func runGETRANGE(_ *Space, c *Command, keys []*key) Reply {
+	value, _ := keys[0].readValue()
+	start, end, size := c.start, c.end, int64(len(value))
+	if start < 0 && end < 0 && start > end { // nothing, also where both would be cut off to the first byte
+		return bulk("")
 	}
 	if start < 0 {
 		start = max(start+size, 0)
@@ -62,52 +34,40 @@ func runGETRANGE(s *Space, c *Command) (Reply, error) {
 	}
 	end = min(end, size-1)
 	if start > end {
-		return bulk(""), nil
+		return bulk("")
 	}
-	return bulk(value[start : end+1]), nil
+	return bulk(value[start : end+1])
 }
 
-func runEXISTS(s *Space, c *Command) (Reply, error) {
+func runEXISTS(_ *Space, _ *Command, keys []*key) Reply {
 	n := int64(0)
-	for _, name := range c.args {
-		k, err := s.key(name)
-		if err != nil {
-			return null, err
-		}
+	for _, k := range keys {
 		if k.exists() {
 			n++
 		}
 	}
-	return integer(n), nil
+	return integer(n)
 }
 
-func runTYPE(s *Space, c *Command) (Reply, error) {
-	k, err := s.key(c.args[0])
-	if err != nil {
-		return null, err
-	}
+func runTYPE(_ *Space, _ *Command, keys []*key) Reply {
 	kind := "none"
-	switch {
+	switch k := keys[0]; {
 	case k.foreign():
 		kind = k.was.Type
 	case k.exists():
 		kind = "string"
 	}
-	return Reply{Kind: sandbox.Status, Text: kind}, nil
+	return Reply{Kind: sandbox.Status, Text: kind}
 }
 
 // runTTL is TTL, PTTL, EXPIRETIME and PEXPIRETIME.
-func runTTL(s *Space, c *Command) (Reply, error) {
-	k, err := s.key(c.args[0])
-	if err != nil {
-		return null, err
+func runTTL(s *Space, c *Command, keys []*key) Reply {
+	if !keys[0].exists() {
+		return integer(-2)
 	}
-	if !k.exists() {
-		return integer(-2), nil
-	}
-	ms := k.readEnd()
+	ms := keys[0].readEnd()
 	if ms == 0 {
-		return integer(-1), nil
+		return integer(-1)
 	}
 	if c.name == "ttl" || c.name == "pttl" {
 		ms -= s.now
@@ -115,5 +75,5 @@ func runTTL(s *Space, c *Command) (Reply, error) {
 	if c.name[0] != 'p' {
 		ms = ms/1000 + (ms%1000+500)/1000 // rounded, without overflow
 	}
-	return integer(ms), nil
+	return integer(ms)
 }

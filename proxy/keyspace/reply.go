@@ -19,13 +19,6 @@ func failure(text string) Reply { return Reply{Kind: sandbox.Error, Text: text} 
 func integer(n int64) Reply     { return Reply{Kind: sandbox.Int, Int: n} }
 func bulk(text string) Reply    { return Reply{Kind: sandbox.Bulk, Text: text} }
 
-func boolean(b bool) Reply {
-	if b {
-		return integer(1)
-	}
-	return zero
-}
-
 func bulkOrNull(text string, ok bool) Reply {
 	if !ok {
 		return null

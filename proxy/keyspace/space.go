@@ -19,8 +19,9 @@ type Space struct {
 
 	keys []key
 	now  int64 // ms since 1970; it stands still during the run, as the time does for a script in Redis
-	// call is the command that Call executes, kept to spare an allocation.
-	call Command
+	// call is the command that Call executes, and named are the keys of the present command. They are kept to spare allocations.
+	call  Command
+	named []*key
 }
 
 // key is one key of a Space. Times are in ms since 1970.
@@ -67,7 +68,20 @@ func New(keys []string, states []redlock.State, now time.Time) *Space {
 }
 
 // Do executes a command. The error is an *UnknownKeyError: then nothing of the run counts.
-func (s *Space) Do(c *Command) (Reply, error) { return c.definition.run(s, c) }
+func (s *Space) Do(c *Command) (Reply, error) {
+	s.named = s.named[:0]
+	for _, name := range c.Keys() {
+		k := s.find(name)
+		if k == nil {
+			return null, &UnknownKeyError{name}
+		}
+		s.named = append(s.named, k)
+	}
+	if c.definition.text && s.named[0].foreign() {
+		return wrongType, nil
+	}
+	return c.definition.run(s, c, s.named), nil
+}
 
 // Call is Parse and Do in one, for a script: an error of Parse is a reply.
 func (s *Space) Call(name string, args []string) (Reply, error) {
@@ -84,19 +98,19 @@ func (e *UnknownKeyError) Error() string {
 	return fmt.Sprintf("the key %.200q is none of this run", e.Key)
 }
 
-// key finds a key that a command names. There are few.
-func (s *Space) key(name string) (*key, error) {
+// find returns the key of a name; nil if there is none. There are few.
+func (s *Space) find(name string) *key {
 	for i := range s.keys {
 		if s.keys[i].name == name {
-			return &s.keys[i], nil
+			return &s.keys[i]
 		}
 	}
-	return nil, &UnknownKeyError{name}
+	return nil
 }
 
 // Guard has the changes compare a key of the Space although no command reads it: one that is watched.
 func (s *Space) Guard(name string) {
-	if k, err := s.key(name); err == nil {
+	if k := s.find(name); k != nil {
 		k.sawExistence, k.sawValue = true, true
 	}
 }

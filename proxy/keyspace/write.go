@@ -3,12 +3,8 @@ package keyspace
 // The commands that change keys. A command that changes a key without comparing what it holds calls writeBlindly before anything else.
 
 // runSET is SET with all its options.
-func runSET(s *Space, c *Command) (Reply, error) {
-	o := &c.set
-	k, err := s.key(c.args[0])
-	if err != nil {
-		return null, err
-	}
+func runSET(s *Space, c *Command, keys []*key) Reply {
+	k, o := keys[0], &c.set
 	switch o.Word {
 	case "xx":
 		k.writeBlindly()
@@ -22,204 +18,133 @@ func runSET(s *Space, c *Command) (Reply, error) {
 	}
 	met := o.Met(k.held, k.value)
 	if k.foreign() && (o.Get || met) {
-		return wrongType, nil // Redis would replace the key, unless it is asked for the old value
+		return wrongType // Redis would replace the key, unless it is asked for the old value
 	}
-	var old Reply
+	reply := OK
 	if o.Get {
-		old = bulkOrNull(k.readValue())
+		reply = bulkOrNull(k.readValue())
 	}
 	switch {
+	case !met && !o.Get:
+		return null
 	case !met:
-		return old, nil
 	case o.Lifetime == "keepttl":
 		s.setKeepingEnd(k, c.args[1])
 	default:
 		s.set(k, c.args[1], o.End(s.now))
 	}
-	if o.Get {
-		return old, nil
-	}
-	return OK, nil
-}
-
-func runSETNX(s *Space, c *Command) (Reply, error) {
-	k, err := s.key(c.args[0])
-	if err != nil {
-		return null, err
-	}
-	if k.exists() {
-		return zero, nil
-	}
-	s.set(k, c.args[1], 0)
-	return integer(1), nil
+	return reply
 }
 
 // runSETEX is SETEX and PSETEX.
-func runSETEX(s *Space, c *Command) (Reply, error) {
-	k, err := s.key(c.args[0])
+func runSETEX(s *Space, c *Command, keys []*key) Reply {
+	keys[0].writeBlindly()
+	s.set(keys[0], c.args[2], c.set.End(s.now))
+	return OK
+}
+
+func runGETSET(s *Space, c *Command, keys []*key) Reply {
+	keys[0].writeBlindly()
+	old := bulkOrNull(keys[0].readValue())
+	s.set(keys[0], c.args[1], 0)
+	return old
+}
+
+func runGETDEL(_ *Space, _ *Command, keys []*key) Reply {
+	keys[0].writeBlindly()
+	value, held := keys[0].readValue()
+	if held {
+		keys[0].remove()
+	}
+	return bulkOrNull(value, held)
+}
+
+func runGETEX(s *Space, c *Command, keys []*key) Reply {
+	if c.set.Lifetime != "" {
+		keys[0].writeBlindly()
+	}
+	value, held := keys[0].readValue()
 	switch {
-	case err != nil:
-		return null, err
-	case k.foreign():
-		return wrongType, nil
+	case !held:
+	case c.refusal != "":
+		return failure(c.refusal)
+	case c.set.Lifetime != "":
+		s.expire(keys[0], c.set.End(s.now))
 	}
-	k.writeBlindly()
-	s.set(k, c.args[2], c.set.End(s.now))
-	return OK, nil
+	return bulkOrNull(value, held)
 }
 
-func runGETSET(s *Space, c *Command) (Reply, error) {
-	return s.readAndWrite(c, func(k *key) { s.set(k, c.args[1], 0) })
-}
-
-func runGETDEL(s *Space, c *Command) (Reply, error) {
-	return s.readAndWrite(c, func(k *key) {
-		if k.held {
-			k.remove()
-		}
-	})
-}
-
-func runGETEX(s *Space, c *Command) (Reply, error) {
-	if c.set.Lifetime == "" {
-		return runGET(s, c)
-	}
-	refused := false
-	old, err := s.readAndWrite(c, func(k *key) {
-		switch {
-		case !k.held:
-		case c.refusal != "":
-			refused = true
-		default:
-			s.expire(k, c.set.End(s.now))
-		}
-	})
-	if refused {
-		return failure(c.refusal), nil
-	}
-	return old, err
-}
-
-// readAndWrite answers what the key holds, and writes it without comparing that.
-func (s *Space) readAndWrite(c *Command, write func(*key)) (Reply, error) {
-	k, err := s.key(c.args[0])
-	switch {
-	case err != nil:
-		return null, err
-	case k.foreign():
-		return wrongType, nil
-	}
-	k.writeBlindly()
-	old := bulkOrNull(k.readValue())
-	write(k)
-	return old, nil
-}
-
-// pairs looks up the keys of MSET and MSETNX.
-func (s *Space) pairs(c *Command) (keys []*key, err error) {
-	for _, name := range c.Keys() {
-		k, err := s.key(name)
-		if err != nil {
-			return nil, err
-		}
-		keys = append(keys, k)
-	}
-	return keys, nil
-}
-
-func runMSET(s *Space, c *Command) (Reply, error) {
-	keys, err := s.pairs(c)
-	if err != nil {
-		return null, err
-	}
+func runMSET(s *Space, c *Command, keys []*key) Reply {
 	for i, k := range keys {
 		k.writeBlindly()
 		s.set(k, c.args[2*i+1], 0)
 	}
-	return OK, nil
+	return OK
 }
 
-func runMSETNX(s *Space, c *Command) (Reply, error) {
-	keys, err := s.pairs(c)
-	if err != nil {
-		return null, err
-	}
+// runMSETNX is MSETNX, and SETNX, which is the same for one key.
+func runMSETNX(s *Space, c *Command, keys []*key) Reply {
 	for _, k := range keys {
 		if k.exists() {
-			return zero, nil
+			return zero
 		}
 	}
 	for i, k := range keys {
 		s.set(k, c.args[2*i+1], 0)
 	}
-	return integer(1), nil
+	return integer(1)
 }
 
-// runDEL is DEL and UNLINK.
-func runDEL(s *Space, c *Command) (Reply, error) {
+// runDEL is DEL and UNLINK. What is no lock is not this server's to remove, and counts as absent.
+func runDEL(_ *Space, _ *Command, keys []*key) Reply {
 	n := int64(0)
-	for _, name := range c.Keys() {
-		k, err := s.key(name)
-		if err != nil {
-			return null, err
-		}
+	for _, k := range keys {
 		k.writeBlindly()
-		if k.exists() && !k.foreign() { // what is no lock is not this server's to remove
+		if k.exists() && !k.foreign() {
 			k.remove()
 			n++
 		}
 	}
-	return integer(n), nil
+	return integer(n)
 }
 
 // runDELEX is DELEX and DELIFEQ. DELEX without a condition is DEL.
-func runDELEX(s *Space, c *Command) (Reply, error) {
+func runDELEX(s *Space, c *Command, keys []*key) Reply {
 	if c.set.Word == "" {
-		return runDEL(s, c)
+		return runDEL(s, c, keys)
 	}
-	k, err := s.key(c.args[0])
-	if err != nil {
-		return null, err
+	value, held := keys[0].readValue()
+	if !held || !c.set.Met(held, value) {
+		return zero
 	}
-	value, held := k.readValue()
-	met := held && c.set.Met(held, value)
-	if met {
-		k.remove()
-	}
-	return boolean(met), nil
+	keys[0].remove()
+	return integer(1)
 }
 
 // runEXPIRE is EXPIRE, PEXPIRE, EXPIREAT and PEXPIREAT.
-func runEXPIRE(s *Space, c *Command) (Reply, error) {
-	o := &c.expire
-	k, err := s.key(c.args[0])
-	if err != nil {
-		return null, err
-	}
+func runEXPIRE(s *Space, c *Command, keys []*key) Reply {
+	k, o := keys[0], &c.expire
 	k.writeBlindly()
 	end := o.End(s.now)
 	switch {
 	case !k.exists() || k.foreign():
-		return zero, nil
+		return zero
 	case o.Conditional() && !o.Allows(end, k.readEnd()):
-		return zero, nil
+		return zero
 	case end <= s.now: // also 0, which is no end elsewhere
 		k.remove()
 	default:
 		s.setEnd(k, end)
 	}
-	return integer(1), nil
+	return integer(1)
 }
 
-func runPERSIST(s *Space, c *Command) (Reply, error) {
-	k, err := s.key(c.args[0])
-	if err != nil {
-		return null, err
-	}
+func runPERSIST(s *Space, _ *Command, keys []*key) Reply {
+	k := keys[0]
 	k.writeBlindly()
 	if !k.exists() || k.foreign() || k.readEnd() == 0 {
-		return zero, nil
+		return zero
 	}
 	s.setEnd(k, 0)
-	return integer(1), nil
+	return integer(1)
 }
