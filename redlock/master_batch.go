@@ -31,7 +31,7 @@ type batch struct {
 
 	// Under lane.mu.
 	given  bool // the watch has given it up, and told that its votes are unknown
-	sealed bool // it is complete, and is being sent: the hearer may have it
+	sealed bool // it is complete, and is being sent: the reader may have it
 	asked  int  // lane.ticks when it was sent
 
 	commands []command // of the pipeline, in their order
@@ -44,11 +44,11 @@ type batch struct {
 
 	// The master's clock, as the pipeline tells it: see clockMark.
 	unmarked int      // commands since the last mark; negative: there was none
-	clockMs  int64    // as the last mark that was heard told it
-	open     int      // sets[open:] were heard since that mark
+	clockMs  int64    // as the last mark that was read told it
+	open     int      // sets[open:] were read since that mark
 	sets     []setKey // what attempts under tokens of callers have set
 
-	// What was heard of the pipeline that was sent last.
+	// What was read of the replies to the pipeline that was sent last.
 	kept    int     // bytes of the values in readings
 	lost    []int32 // rounds whose script the master did not know
 	refusal error   // of a release
@@ -98,19 +98,19 @@ func (b *batch) encode() {
 	b.emit()
 }
 
-// hear reads the replies and fills in the votes. An error means that the connection is of no more use: the votes that it left
+// readReplies reads the replies and fills in the votes. An error means that the connection is of no more use: the votes that it left
 // unknown, and the releases that were refused, have to be cleared up on the next one.
-func (b *batch) hear() error {
-	heard := false
+func (b *batch) readReplies() error {
+	read := false
 	err := survive(func() error {
-		err := b.hearAll()
+		err := b.readAll()
 		if err == nil && len(b.lost) > 0 {
 			err = b.repeatLost()
 		}
-		heard = true
+		read = true
 		return err
 	})
-	if !heard { //mutant:votes-of-a-batch-that-panicked
+	if !read { //mutant:votes-of-a-batch-that-panicked
 		for i := range b.votes {
 			b.votes[i] = voteUnknown
 		}
@@ -145,7 +145,7 @@ func (b *batch) repeatLost() error {
 	b.emit()
 	err := b.send()
 	if err == nil {
-		err = b.hearAll()
+		err = b.readAll()
 	}
 	if err == nil && len(b.lost) > 0 {
 		err = errors.New("the master forgets scripts as soon as they are loaded")

@@ -42,7 +42,7 @@ func (b *batch) exec() error {
 	if err := b.send(); err != nil {
 		return err
 	}
-	return b.hear()
+	return b.readReplies()
 }
 
 func newMemMaster(t testing.TB, options ...memmaster.Options) *memmaster.Master {

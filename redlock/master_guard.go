@@ -64,8 +64,8 @@ var closingCommands = func() []byte {
 	return w.out
 }()
 
-// hearClosing reads the replies to closingCommands. Epoch and config are the values to expect, which need no memory of their own.
-func (w *wire) hearClosing(epoch, config string) (end closing, err error) {
+// readTrailer reads the replies to closingCommands. Epoch and config are the values to expect, which need no memory of their own.
+func (w *wire) readTrailer(epoch, config string) (end closing, err error) {
 	if err := w.head(3); err != nil {
 		return end, fmt.Errorf("MGET of the epoch: %w", err)
 	}
@@ -84,12 +84,12 @@ func (w *wire) hearClosing(epoch, config string) (end closing, err error) {
 		return end, err
 	}
 	end.beat, _ = beat.number()
-	end.clock, err = w.hearClock()
+	end.clock, err = w.readTime()
 	return end, err
 }
 
-// hearClock reads the reply to TIME.
-func (w *wire) hearClock() (time.Time, error) {
+// readTime reads the reply to TIME.
+func (w *wire) readTime() (time.Time, error) {
 	if err := w.head(2); err != nil {
 		return time.Time{}, fmt.Errorf("TIME: %w", err)
 	}
@@ -403,7 +403,7 @@ func (l *lane) heartbeat(ctx context.Context, link *link) error {
 		l.guard.beat = max(l.guard.beat, n)
 	}
 	l.mu.Lock()
-	l.heardLocked(nil, received.Sub(sent))
+	l.answeredLocked(nil, received.Sub(sent))
 	switch {
 	case found.counts:
 		l.guard.high = highWater{high, sent}

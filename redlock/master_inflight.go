@@ -11,24 +11,24 @@ import (
 // inflight is the batches of one lane that are sent and not answered, the oldest first. Its lock is lane.mu.
 //
 // From a near master the answer is there before another batch is worth sending: the next batch forms while one is in inflight,
-// and the lane's goroutine sends and hears in turn. To a far one that would cost every operation up to a round trip in the
-// queue. So there a batch may be sent every spacing-th part of a round trip, and a goroutine of its own, the hearer, reads
-// what comes back. Which of the two it is changes only when all that was sent is heard and told.
+// and the lane's goroutine sends and reads in turn. To a far one that would cost every operation up to a round trip in the
+// queue. So there a batch may be sent every spacing-th part of a round trip, and a goroutine of its own, the reader, reads
+// what comes back. Which of the two it is changes only when all that was sent is answered and delivered.
 //
-// Invariants: a master executes batches in the order in which they were sent, and they are heard in that order. All else that
+// Invariants: a master executes batches in the order in which they were sent, and their replies are read in that order. All else that
 // is said on the connection (heartbeat, what a finding asks for, owed releases) waits until nothing is in inflight. Once a
 // batch has found something, nothing is sent before that is settled, and votes of batches that were on their way do not count.
 type inflight struct {
 	out      []*batch
 	outCost  int // of out
 	spare    []*batch
-	hearable sync.Cond     // the oldest batch may be heard, or the connection has failed; only the hearer waits
+	readable sync.Cond     // the replies of the oldest batch may be read, or the connection has failed; only the reader waits
 	far      bool          // more than one batch may be in flight
 	floor    time.Duration // shortest round trip on this connection: its distance, without what load adds
 	lastSent time.Time
 	found    finding // what is to be settled; outlives the connection
-	telling  bool    // votes of a batch that was heard are being told
-	paused   bool    // the hearer uses the connection: nothing is sent
+	telling  bool    // votes of a batch that was answered are being told
+	paused   bool    // the reader uses the connection: nothing is sent
 	broken   error   // why the connection is of no more use; nil until laneBroken
 }
 
@@ -48,8 +48,8 @@ func (l *lane) work(link *link) error {
 	l.mu.Lock()
 	l.spare, l.broken, l.socket = nil, nil, link.socket
 	l.mu.Unlock()
-	var hearer sync.WaitGroup
-	hearing := false
+	var reader sync.WaitGroup
+	reading := false
 	var done *batch
 	for {
 		b, ok := l.next(link, done)
@@ -63,9 +63,9 @@ func (l *lane) work(link *link) error {
 		default:
 			b.encode()
 			if l.far {
-				if !hearing {
-					hearing = true
-					hearer.Go(func() { l.follow(link) })
+				if !reading {
+					reading = true
+					reader.Go(func() { l.readReplies(link) })
 				}
 				l.seal(b)
 			}
@@ -76,7 +76,7 @@ func (l *lane) work(link *link) error {
 				break
 			}
 			if err == nil {
-				err = b.hear()
+				err = b.readReplies()
 			}
 			if err != nil {
 				err = l.hangUp(link, err)
@@ -86,7 +86,7 @@ func (l *lane) work(link *link) error {
 		}
 		if err != nil {
 			err = l.hangUp(link, err)
-			hearer.Wait()
+			reader.Wait()
 			return err
 		}
 	}
@@ -152,7 +152,7 @@ func (l *lane) windowLocked() (wait time.Duration, open bool) {
 func (l *lane) departLocked(link *link) *batch {
 	if len(l.out) == 0 {
 		l.asked = l.ticks
-		if !l.telling { // or the hearer would still be using what the lane's goroutine is to use now //mutant:the-distance-changes-while-votes-are-told
+		if !l.telling { // or the reader would still be using what the lane's goroutine is to use now //mutant:the-distance-changes-while-votes-are-told
 			l.far = l.floor >= farFrom
 		}
 	}
@@ -182,15 +182,15 @@ func (l *lane) departLocked(link *link) *batch {
 	return b
 }
 
-// seal hands a batch to the hearer.
+// seal hands a batch to the reader.
 func (l *lane) seal(b *batch) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	b.sealed = true
-	l.hearable.Signal()
+	l.readable.Signal()
 }
 
-// written records that the batch is written. The hearer of a far master may have read the answer already.
+// written records that the batch is written. The reader of a far master may have read the answer already.
 func (l *lane) written() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -203,8 +203,8 @@ func (l *lane) written() {
 	}
 }
 
-// follow is the hearer: it hears batch after batch until the connection has failed and nothing is in flight any more.
-func (l *lane) follow(link *link) {
+// readReplies is the reader: it reads the replies to batch after batch until the connection has failed and nothing is in flight any more.
+func (l *lane) readReplies(link *link) {
 	var done *batch
 	for {
 		b, broken := l.oldest(done)
@@ -213,7 +213,7 @@ func (l *lane) follow(link *link) {
 		}
 		err := broken
 		if err == nil {
-			err = b.hear()
+			err = b.readReplies()
 		}
 		if err != nil {
 			err = l.hangUp(link, err)
@@ -223,7 +223,7 @@ func (l *lane) follow(link *link) {
 	}
 }
 
-// oldest waits for a batch that may be heard. It returns nil when the connection has failed and there is none, and with a
+// oldest waits for a batch whose replies may be read. It returns nil when the connection has failed and there is none, and with a
 // batch why the connection has failed, if it has.
 func (l *lane) oldest(done *batch) (b *batch, broken error) {
 	l.mu.Lock()
@@ -232,7 +232,7 @@ func (l *lane) oldest(done *batch) (b *batch, broken error) {
 		l.spare, l.telling = append(l.spare, done), false
 	}
 	for len(l.out) == 0 && l.state != laneBroken || len(l.out) > 0 && !l.out[0].sealed {
-		l.hearable.Wait()
+		l.readable.Wait()
 	}
 	if len(l.out) == 0 {
 		return nil, l.broken
@@ -252,11 +252,11 @@ func (l *lane) hangUp(link *link, err error) error {
 		l.setStateLocked(laneBroken, concise(err))
 	}
 	l.wake.Signal()
-	l.hearable.Signal()
+	l.readable.Signal()
 	return l.broken
 }
 
-// pause keeps the connection for the hearer of the only batch in flight, and tells whether it is that.
+// pause keeps the connection for the reader of the only batch in flight, and tells whether it is that.
 func (l *lane) pause() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -278,14 +278,14 @@ func (l *lane) last(b *batch) bool {
 	return len(l.out) == 0 || l.out[len(l.out)-1] == b
 }
 
-// tell takes a batch that was heard, or not because of err, out of inflight and tells its votes.
+// tell takes a batch that was answered, or was not because of err, out of inflight and tells its votes.
 func (l *lane) tell(b *batch, err error) {
 	l.deferred.now = time.Now()
 	l.mu.Lock()
 	l.batches++
 	l.ops += uint64(len(b.rounds))
 	if err == nil {
-		l.heardLocked(b, l.deferred.now.Sub(b.sent))
+		l.answeredLocked(b, l.deferred.now.Sub(b.sent))
 	}
 	if b.err != nil {
 		l.replyErr, l.replyErrAt, b.err = b.err, l.deferred.now, nil
@@ -330,8 +330,8 @@ func (l *lane) tell(b *batch, err error) {
 	l.client.runDeferred(&l.deferred)
 }
 
-// heardLocked notes how long the master took to answer a batch, or, b being nil, a heartbeat.
-func (l *lane) heardLocked(b *batch, rtt time.Duration) {
+// answeredLocked notes how long the master took to answer a batch, or, b being nil, a heartbeat.
+func (l *lane) answeredLocked(b *batch, rtt time.Duration) {
 	l.rtt = rtt
 	if l.floor == 0 || rtt < l.floor {
 		l.floor = rtt

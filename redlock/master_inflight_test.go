@@ -56,7 +56,7 @@ func TestNearMasterIsWaitedFor(t *testing.T) {
 }
 
 // A master turns out to be near while votes are still told. Both goroutines tell votes with what belongs to the lane: the next batch must
-// not be heard by the other one.
+// not be read by the other one.
 func TestDistanceStaysWhileVotesAreTold(t *testing.T) {
 	inVirtualTime(t, 5, func(s *stage) {
 		p := s.openFar()

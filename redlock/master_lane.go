@@ -81,7 +81,7 @@ type identity struct {
 
 func newLane(c *Client, index int, master Master) *lane {
 	l := &lane{client: c, index: index, master: master, limit: costFirst, logLimiter: newLogLimiter(), since: time.Now(), downReason: errConnecting}
-	l.wake.L, l.hearable.L = &l.mu, &l.mu
+	l.wake.L, l.readable.L = &l.mu, &l.mu
 	return l
 }
 

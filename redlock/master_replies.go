@@ -8,16 +8,16 @@ import (
 
 // The reading side of a batch: the replies to its pipeline, in order, become votes. An error means that the connection is of no more use.
 
-// hearAll reads the replies to the pipeline, and the votes in them.
-func (b *batch) hearAll() error {
+// readAll reads the replies to the pipeline, and the votes in them.
+func (b *batch) readAll() error {
 	c := b.lane.client
 	var err error
 	for i := 0; err == nil && i < len(b.commands); i++ {
-		err = b.hearCommand(b.commands[i])
+		err = b.readCommand(b.commands[i])
 	}
 	var end closing
 	if err == nil {
-		end, err = b.wire.hearClosing(b.lane.guard.epoch, c.fingerprint)
+		end, err = b.wire.readTrailer(b.lane.guard.epoch, c.fingerprint)
 	}
 	if err == nil && !b.wire.drained() && b.lane.last(b) {
 		err = errors.New("the master replies more than it was asked")
@@ -44,13 +44,13 @@ func (b *batch) hearAll() error {
 	return b.timely(err)
 }
 
-// hearCommand reads the reply to a command, and turns it into votes. An error means that the connection is of no more use.
-func (b *batch) hearCommand(command command) error {
+// readCommand reads the reply to a command, and turns it into votes. An error means that the connection is of no more use.
+func (b *batch) readCommand(command command) error {
 	switch command.round {
 	case -1:
-		return b.hearReleases(b.folded[command.from:command.to])
+		return b.readFolded(b.folded[command.from:command.to])
 	case clockMark:
-		clock, err := b.wire.hearClock()
+		clock, err := b.wire.readTime()
 		b.marked(clock.UnixMilli())
 		return err
 	}
@@ -96,8 +96,8 @@ func (b *batch) note(i int32, v vote, refused error) {
 	}
 }
 
-// hearReleases reads the reply to a folded call.
-func (b *batch) hearReleases(rounds []int32) error {
+// readFolded reads the reply to a folded call.
+func (b *batch) readFolded(rounds []int32) error {
 	reply, err := b.wire.next()
 	if err != nil {
 		return err
