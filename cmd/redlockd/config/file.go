@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 	"unicode"
-	"unicode/utf8"
 
 	"github.com/BurntSushi/toml"
 )
@@ -65,68 +64,26 @@ func (c *Config) readText(path, text string) error {
 	return errors.Join(errs...)
 }
 
-// syntaxError shows the line that the library could not read, and where in it. A password that may stand there is not
-// shown.
+// syntaxError says on which line the library stopped, and why. It shows nothing of a line in which a password may stand.
 func syntaxError(path, text string, err error) error {
 	parse, ok := errors.AsType[toml.ParseError](err)
 	if !ok {
 		return &fileError{path, 0, err.Error()}
 	}
 	// The library's line number is one too high for some faults at the end of a line; its offset is right.
-	at := min(max(parse.Position.Start, 0), len(text))
-	start := strings.LastIndexByte(text[:at], '\n') + 1
-	line := strings.Count(text[:start], "\n") + 1
+	before := text[:min(max(parse.Position.Start, 0), len(text))]
+	start := strings.LastIndexByte(before, '\n') + 1
 	source, _, _ := strings.Cut(text[start:], "\n")
-	source = strings.TrimRight(source, "\r")
-	column, message, length := at-start, parse.Message, parse.Position.Len
-
-	if secret := secretFrom(source, parse.LastKey); secret >= 0 {
-		if column >= secret {
-			// The library's message quotes what it read.
-			message, column, length = "a password cannot be read: it is a string in quotes, with \\ and \" written \\\\ and \\\"", secret, len(hidden)
-		}
-		source = source[:secret] + hidden
+	message := parse.Message
+	// The library's message quotes what it read. LastKey is for a string over several lines.
+	if secretWord.MatchString(source) || secretWord.MatchString(parse.LastKey) {
+		message = "a password cannot be read: write it in quotes, \\ and \" in it as \\\\ and \\\", and only once"
 	}
-	// Tabs are repeated, so that the caret stands where the reader's terminal puts them.
-	indent := strings.Map(func(r rune) rune {
-		if r == '\t' {
-			return r
-		}
-		return ' '
-	}, source[:min(column, len(source))])
-	room := utf8.RuneCountInString(source) - utf8.RuneCountInString(indent)
-	return &fileError{path, line, fmt.Sprintf("%s\n%6d | %s\n         %s%s",
-		printable(message), line, printable(source), indent, strings.Repeat("^", max(1, min(length, room))))}
+	return &fileError{path, strings.Count(text[:start], "\n") + 1, printable(message)}
 }
 
-// secretFrom is where in a line a password may begin; -1: nowhere.
-func secretFrom(line, lastKey string) int {
-	if inURL := masterURL.FindStringIndex(line); inURL != nil {
-		return inURL[1]
-	}
-	found := passwordWord.FindStringIndex(line)
-	if found == nil {
-		if passwordWord.MatchString(lastKey) {
-			return 0 // a string over several lines
-		}
-		return -1
-	}
-	at := found[1]
-	equals := strings.IndexByte(line[at:], '=')
-	if equals < 0 {
-		return at
-	}
-	at += equals + 1
-	for at < len(line) && line[at] == ' ' {
-		at++
-	}
-	return at
-}
-
-var (
-	passwordWord = regexp.MustCompile(`(?i)password`)
-	masterURL    = regexp.MustCompile(`(?i)rediss?://`)
-)
+// secretWord is in every line in which a password may stand.
+var secretWord = regexp.MustCompile(`(?i)password|rediss?://`)
 
 // printable replaces what would upset a terminal.
 func printable(s string) string {
@@ -247,4 +204,52 @@ func (c *Config) secretInFile() bool {
 		}
 	}
 	return false
+}
+
+// A heading [group] or [[list]], and a setting, as they stand on a line.
+var (
+	heading = regexp.MustCompile(`^\s*(\[\[?)\s*([\w.-]+)\s*\]`)
+	keyed   = regexp.MustCompile(`^\s*"?([\w.-]+)"?\s*=`)
+)
+
+// keyLines finds the line on which each key of a TOML document stands, by its full name: "locks.max_ttl", "masters[1].addr" for
+// tables in lists. The toml library tells positions of syntax errors only. Keys that do not begin a line are not found: lineOf
+// then gives the line of what they stand in.
+func keyLines(document string) map[string]int {
+	lines, members, group := make(map[string]int), make(map[string]int), ""
+	for i, line := range strings.Split(document, "\n") {
+		name := ""
+		if h := heading.FindStringSubmatch(line); h != nil {
+			name, group = h[2], h[2]
+			if h[1] == "[[" {
+				group = fmt.Sprintf("%s[%d]", name, members[name])
+				members[name]++
+				lines[group] = i + 1
+			}
+		} else if key := keyed.FindStringSubmatch(line); key != nil {
+			name = join(group, key[1])
+		}
+		if name != "" && lines[name] == 0 {
+			lines[name] = i + 1
+		}
+	}
+	return lines
+}
+
+func join(group, key string) string {
+	if group == "" {
+		return key
+	}
+	return group + "." + key
+}
+
+// lineOf is the line of a name, or of the nearest thing around it whose line is known; 0 when there is none.
+func lineOf(lines map[string]int, name string) int {
+	for name != "" {
+		if line := lines[name]; line > 0 {
+			return line
+		}
+		name = name[:max(strings.LastIndexAny(name, ".["), 0)]
+	}
+	return 0
 }

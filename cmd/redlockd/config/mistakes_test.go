@@ -165,7 +165,7 @@ func TestMistakesInTheFile(t *testing.T) {
 		},
 		{
 			"masters = [\"a:1\",\n  \"b:1\",\n  \"a:1\"]\n",
-			"config.toml:3: masters[2]: a:1 is named twice, as number 1 and 3: each vote must come from a master of its own",
+			"config.toml:1: masters[2]: a:1 is named twice, as number 1 and 3: each vote must come from a master of its own",
 		},
 		{
 			"masters = [\"a:1\", \"b:1\"]\n",
@@ -173,7 +173,7 @@ func TestMistakesInTheFile(t *testing.T) {
 		},
 		{
 			"masters = [\"a:1\",\n\"b\",\n\"c:1\"]\n",
-			`config.toml:2: masters[1]: "b" is no address: host:port is needed, or the path of a unix socket`,
+			`config.toml:1: masters[1]: "b" is no address: host:port is needed, or the path of a unix socket`,
 		},
 		{
 			"masters = \"a:1\"\n",
@@ -341,68 +341,48 @@ func TestMistakesInTheFile(t *testing.T) {
 	}
 }
 
-// What is not TOML is shown with a caret under the place.
+// What is not TOML is told with its line, and without the line itself: a password may stand there.
 func TestSyntaxErrors(t *testing.T) {
 	for _, c := range []struct{ file, want string }{
 		{
 			"[server\nlisten = \"x\"",
-			"config.toml:1: expected '.' or ']' to end table name, but got '\\n' instead" + "\n" +
-				"     1 | [server" + "\n" +
-				"                ^",
+			"config.toml:1: expected '.' or ']' to end table name, but got '\\n' instead",
 		},
 		{
 			"[server]\nlisten = \"unterminated\n",
-			"config.toml:2: strings cannot contain newlines" + "\n" +
-				`     2 | listen = "unterminated` + "\n" +
-				"                               ^",
+			"config.toml:2: strings cannot contain newlines",
 		},
 		{
 			"a = 1\na = 2\n",
-			"config.toml:2: Key 'a' has already been defined." + "\n" +
-				"     2 | a = 2" + "\n" +
-				"         ^",
+			"config.toml:2: Key 'a' has already been defined.",
 		},
 		{
 			`"é" = = 1`,
-			"config.toml:1: expected value but found '=' instead" + "\n" +
-				`     1 | "é" = = 1` + "\n" +
-				"               ^",
+			"config.toml:1: expected value but found '=' instead",
 		},
 		{
 			"[master]\npassword = hunter2\n",
-			`config.toml:2: a password cannot be read: it is a string in quotes, with \ and " written \\ and \"` + "\n" +
-				"     2 | password = (hidden)" + "\n" +
-				"                    ^^^^^^^^",
+			`config.toml:2: a password cannot be read: write it in quotes, \ and " in it as \\ and \", and only once`,
 		},
 		{
 			"[master]\npassword = \"hunter\"2\"\n",
-			`config.toml:2: a password cannot be read: it is a string in quotes, with \ and " written \\ and \"` + "\n" +
-				"     2 | password = (hidden)" + "\n" +
-				"                    ^^^^^^^^",
+			`config.toml:2: a password cannot be read: write it in quotes, \ and " in it as \\ and \", and only once`,
 		},
 		{
 			"[auth]\nusers = [{name = \"a\", password = 'hunter2}]\n",
-			`config.toml:2: a password cannot be read: it is a string in quotes, with \ and " written \\ and \"` + "\n" +
-				`     2 | users = [{name = "a", password = (hidden)` + "\n" +
-				"                                          ^^^^^^^^",
+			`config.toml:2: a password cannot be read: write it in quotes, \ and " in it as \\ and \", and only once`,
 		},
 		{
 			"[master]\npassword = \"\"\"\nhunter2\nfoo",
-			`config.toml:4: a password cannot be read: it is a string in quotes, with \ and " written \\ and \"` + "\n" +
-				"     4 | (hidden)" + "\n" +
-				"         ^^^^^^^^",
+			`config.toml:4: a password cannot be read: write it in quotes, \ and " in it as \\ and \", and only once`,
 		},
 		{
 			"[master]\npassword = 'a'\npassword = 'hunter2'\n",
-			"config.toml:3: Key 'master.password' has already been defined." + "\n" +
-				"     3 | password = (hidden)" + "\n" +
-				"         ^^^^^^^^",
+			`config.toml:3: a password cannot be read: write it in quotes, \ and " in it as \\ and \", and only once`,
 		},
 		{
 			"x = \x01",
-			"config.toml:1: TOML files cannot contain control characters: '0x01'" + "\n" +
-				"     1 | x = �" + "\n" +
-				"            ^",
+			"config.toml:1: TOML files cannot contain control characters: '0x01'",
 		},
 	} {
 		t.Run(c.file, func(t *testing.T) {
