@@ -1,10 +1,12 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
+	"log/slog"
 	"os"
 	"os/exec"
 	"slices"
@@ -61,6 +63,9 @@ func runWithLock(p process, args []string) int {
 		p.failed(err)
 		return exitCodeOfStart(err)
 	}
+	watching, stop := context.WithCancel(context.Background())
+	defer stop()
+	c.WatchFiles(watching, slog.New(slog.DiscardHandler)) // the command may outlive the certificate that masters ask for
 	client, err := redlock.Open(c.Engine)
 	if err != nil {
 		return p.failed(err)

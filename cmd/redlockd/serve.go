@@ -49,7 +49,6 @@ func runServer(p process, c *config.Config, bootstrap bool) int {
 	for _, warning := range slices.Concat(c.Warnings, c.ServerWarnings) {
 		log.Warn(warning)
 	}
-	c.LogTo(log)
 	tuneRuntime(p.environ)
 
 	// Signals that come from here on end the server in order, also while it is starting.
@@ -150,7 +149,7 @@ func (s *server) run(listener net.Listener, signals, hangups <-chan os.Signal) i
 	starting, started := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	running.Go(func() { s.watchQuorum(starting) })
-	running.Go(func() { s.config.WatchFiles(starting) })
+	s.config.WatchFiles(starting, s.log)
 	failed := make(chan error, 1)
 	running.Go(func() {
 		s.awaitQuorum(starting)

@@ -11,9 +11,9 @@ package config
 
 import (
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"os"
 	"reflect"
@@ -57,9 +57,9 @@ type Config struct {
 	master     access     // what holds for each master that does not say otherwise
 	userList   userList
 
-	// What was read from files that may be replaced, see renewable.
-	keyPairs []*renewable[tls.Certificate]
-	pools    []*renewable[x509.CertPool]
+	// Certificates from files that may be replaced, and the functions that look whether they were, see renewed.
+	keyPairs []*renewed[tls.Certificate]
+	looks    []func(log *slog.Logger, now time.Time)
 
 	Engine redlock.Options // Masters is filled by resolve; empty means the embedded ones
 	Front  proxy.Options   // Users and TLSConfig are filled by resolve

@@ -1,8 +1,8 @@
 package config
 
 // Goal: certificates are renewed without a restart, and nothing that stands in a file for a moment, or is wrong, takes away what worked.
-// Method: TLS handshakes with the configuration that redlockd makes, over files that are replaced between them; the clock of the looks is
-// turned back instead of waiting.
+// Method: TLS handshakes with the configuration that redlockd makes, over files that are replaced between them; the test looks instead of
+// waiting.
 
 import (
 	"bytes"
@@ -82,31 +82,17 @@ func newRenewal(t *testing.T, text string) *renewal {
 	if r.config, err = loadText(t, strings.ReplaceAll(text, "DIR", r.dir), nil); err != nil {
 		t.Fatal(err)
 	}
-	r.config.LogTo(slog.New(slog.NewTextHandler(&r.logged, nil)))
-	r.laterLook()
 	return r
 }
 
 func (r *renewal) write(name, text string) { writeFile(r.T, r.dir+"/"+name, text, 0o600) }
 
-// laterLook has the files looked at now, as if lookEvery had passed, and not again before the next laterLook.
-func (r *renewal) laterLook() {
-	for _, pair := range r.config.keyPairs {
-		lookNow(pair)
+// look has the files looked at.
+func (r *renewal) look() {
+	log := slog.New(slog.NewTextHandler(&r.logged, nil))
+	for _, look := range r.config.looks {
+		look(log, time.Now())
 	}
-	for _, pool := range r.config.pools {
-		lookNow(pool)
-	}
-}
-
-func lookNow[T any](r *renewable[T]) {
-	r.mu.Lock()
-	r.looked = time.Time{}
-	r.mu.Unlock()
-	r.get()
-	r.mu.Lock() // when it has looked
-	r.looked = time.Now().Add(time.Hour)
-	r.mu.Unlock()
 }
 
 // wantLog takes the lines that were logged since the last call, and compares them: each has one of the texts in it, in this order.
@@ -187,40 +173,38 @@ const ofServer = `
 
 func TestServerCertificateIsRenewed(t *testing.T) {
 	r := newRenewal(t, ofServer)
-	r.laterLook()
+	r.look()
 	r.wantServed(1)
 	r.wantLog()
 
 	cert2, key2 := makeGoodCertificate(t, 2)
 	r.write("key.pem", key2)
-	r.wantServed(1)
-	r.wantLog() // the files were looked at just now
-	r.laterLook()
+	r.look()
 	r.wantServed(1) // half replaced
 	r.wantLog("cannot be used")
-	r.laterLook()
+	r.look()
 	r.wantServed(1)
 	r.wantLog() // is told once
 	r.write("cert.pem", cert2)
-	r.laterLook()
+	r.look()
 	r.wantServed(2)
 	r.wantLog(`msg="files of TLS were replaced: what they hold now is in use" files="` + r.dir + "/cert.pem " + r.dir + `/key.pem" not_after=20`)
-	r.laterLook()
+	r.look()
 	r.wantServed(2)
 	r.wantLog()
 
 	for _, garbage := range []string{"", "garbage", cert2[:len(cert2)/2], key2} {
 		r.write("cert.pem", garbage)
-		r.laterLook()
+		r.look()
 		r.wantServed(2)
 	}
 	os.Remove(r.dir + "/cert.pem")
-	r.laterLook()
+	r.look()
 	r.wantServed(2)
 	// Half a certificate is to the library what none is.
 	r.wantLog("failed to find any PEM data", "failed to find", "no such file")
 	r.write("cert.pem", cert2)
-	r.laterLook()
+	r.look()
 	r.wantServed(2)
 	r.wantLog("in use")
 }
@@ -251,7 +235,7 @@ func TestReplacedFileOfTheSameSizeAndTime(t *testing.T) {
 	}
 	look := func(want int) {
 		t.Helper()
-		r.laterLook()
+		r.look()
 		if read != want {
 			t.Fatalf("the files were read %d times, want %d", read, want)
 		}
@@ -281,7 +265,7 @@ func TestSecretOfKubernetesIsRenewed(t *testing.T) {
 	if err := os.Rename(r.dir+"/new-link", r.dir+"/link"); err != nil {
 		t.Fatal(err)
 	}
-	r.laterLook()
+	r.look()
 	r.wantServed(2)
 	r.wantLog("in use")
 }
@@ -308,7 +292,7 @@ func TestClientAuthoritiesAreRenewed(t *testing.T) {
 	}
 	os.Remove(r.dir + "/ca.pem") // the link
 	r.write("ca.pem", cert1)
-	r.laterLook()
+	r.look()
 	want(first, "first", true)
 	want(second, "second", false)
 	if _, saw, _ := r.shake(first, r.config.Front.TLSConfig); !saw.DidResume {
@@ -320,7 +304,7 @@ func TestClientAuthoritiesAreRenewed(t *testing.T) {
 	cert3, key3 := makeGoodCertificate(t, 3)
 	r.write("cert.pem", cert3)
 	r.write("key.pem", key3)
-	r.laterLook()
+	r.look()
 	want(clientOf(cert1, key1), "another first", true)
 	saw, _, err := r.shake(clientOf(cert1, key1), r.config.Front.TLSConfig)
 	if err != nil || saw.PeerCertificates[0].SerialNumber.Int64() != 3 {
@@ -332,7 +316,7 @@ func TestClientAuthoritiesAreRenewed(t *testing.T) {
 	r.logged.Reset()
 
 	r.write("ca.pem", cert2)
-	r.laterLook()
+	r.look()
 	want(second, "second", true)
 	want(first, "first", false)
 	r.wantLog("ca.pem")
@@ -366,10 +350,10 @@ func TestCertificateForMastersIsRenewed(t *testing.T) {
 	want(1)
 	cert2, key2 := makeGoodCertificate(t, 2)
 	r.write("cert.pem", cert2)
-	r.laterLook()
+	r.look()
 	want(1)
 	r.write("key.pem", key2)
-	r.laterLook()
+	r.look()
 	want(2)
 	r.wantLog("cannot be used", "in use") // once, however many masters there are
 }
@@ -395,7 +379,7 @@ func TestEndOfACertificate(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r := &renewable[tls.Certificate]{files: []string{"cert.pem"}, lifetime: lifetimeOf}
+		r := &renewed[tls.Certificate]{files: []string{"cert.pem"}, lifetime: lifetimeOf}
 		r.current.Store(&pair)
 		got := r.endsSoon(now)
 		if (got == "") != (test.want == "") || !strings.Contains(got, test.want) {
@@ -428,9 +412,8 @@ func TestCertificateThatEndsSoonIsTold(t *testing.T) {
 		t.Errorf("of a server's certificate: got %q and for servers %q, want one for servers", c.Warnings, c.ServerWarnings)
 	}
 	r := &renewal{T: t, dir: dir, config: c}
-	c.LogTo(slog.New(slog.NewTextHandler(&r.logged, nil)))
 	pair := c.keyPairs[0]
-	look := r.laterLook
+	look := r.look
 	look()
 	r.wantLog()
 	pair.warned = pair.warned.Add(-warnEvery)
@@ -446,37 +429,22 @@ func TestCertificateThatEndsSoonIsTold(t *testing.T) {
 // Goal: a file that cannot be read to its end keeps nobody waiting: handshakes go on with what was read before. Method: a look that
 // hangs until the test lets it go.
 func TestFileThatHangs(t *testing.T) {
-	r := newRenewal(t, ofServer+`tls_client_ca = "DIR/ca.pem"`)
-	r.config.Front.TLSConfig.ClientAuth = tls.NoClientCert
-	hanging, release, reads := make(chan struct{}, 10), make(chan struct{}), 0
-	pair, pool := r.config.keyPairs[0], r.config.pools[0]
-	pair.read = func() (*tls.Certificate, error) {
-		reads++
-		hanging <- struct{}{}
-		<-release
-		return nil, os.ErrDeadlineExceeded
-	}
-	pool.read = func() (*x509.CertPool, error) {
-		hanging <- struct{}{}
+	r := newRenewal(t, ofServer)
+	hanging, release, looked := make(chan struct{}), make(chan struct{}), make(chan struct{})
+	r.config.keyPairs[0].read = func() (*tls.Certificate, error) {
+		close(hanging)
 		<-release
 		return nil, os.ErrDeadlineExceeded
 	}
 	r.write("cert.pem", "another")
-	pair.looked, pool.looked = time.Time{}, time.Time{}
-	for range 5 {
-		pair.get()
-		pool.get()
-		if saw, _, err := r.shake(&tls.Config{InsecureSkipVerify: true}, &tls.Config{GetCertificate: r.config.Front.TLSConfig.GetCertificate}); err != nil || saw.PeerCertificates[0].SerialNumber.Int64() != 1 {
-			t.Fatalf("while a file hangs: got %v, want certificate 1", err)
-		}
-	}
+	go func() {
+		r.look()
+		close(looked)
+	}()
 	<-hanging
-	<-hanging
+	r.wantServed(1)
 	close(release)
-	r.laterLook()
-	if reads != 2 {
-		t.Errorf("the files were read %d times, want one reader at a time: 2", reads)
-	}
+	<-looked
 }
 
 // Goal: what is no regular file, or far too long for certificates, is refused with a word, and opening a FIFO does not wait for a writer.
