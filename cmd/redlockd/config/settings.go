@@ -1,6 +1,8 @@
 package config
 
 import (
+	"fmt"
+	"io"
 	"strings"
 	"time"
 
@@ -113,7 +115,7 @@ func Default() *Config {
 		{Name: "auth.users", value: &c.userList, Usage: "who may log in; none: everybody, without a password"},
 
 		{Name: "http.listen", value: stringValue(&c.HTTPListen), Flag: "http-listen", Arg: "host:port", Usage: "where the status page, /metrics, /livez and /readyz are; empty: nowhere"},
-		{Name: "http.hosts", value: &nameList{&front.HTTPHosts}, Usage: "further names under which browsers may ask for the status page"},
+		{Name: "http.hosts", value: &stringList{&front.HTTPHosts}, Usage: "further names under which browsers may ask for the status page"},
 
 		{Name: "log.level", value: choice(&c.LogLevel, "debug", "info", "warn", "error"), Flag: "log-level", Arg: "level", Usage: "debug, info, warn or error"},
 		{Name: "log.format", value: choice(&c.LogFormat, "text", "json"), Flag: "log-format", Arg: "format", Usage: "text or json"},
@@ -175,4 +177,33 @@ func (c *Config) ForCONFIG() []proxy.Setting {
 		all = append(all, proxy.Setting{Name: s.Name, Value: strings.Trim(s.Text(), `"`)})
 	}
 	return all
+}
+
+// Print writes the settings in effect as config.toml would name them, each with its source. Passwords are replaced by a
+// word that is no TOML, so that the output of a server with passwords cannot be loaded by mistake.
+func (c *Config) Print(w io.Writer) {
+	width := 0
+	for _, s := range c.Settings {
+		width = max(width, len(s.line()))
+	}
+	width = min(width, 40) // a long list of masters pushes only its own source aside
+	group := ""
+	for _, s := range c.Settings {
+		if g := s.Group(); g != group {
+			group = g
+			fmt.Fprintf(w, "\n[%s]\n", g)
+		}
+		fmt.Fprintf(w, "%-*s  # %s\n", width, s.line(), s.source.where)
+	}
+}
+
+func (s *Setting) line() string { return s.Key() + " = " + strings.ReplaceAll(s.Text(), "\n", " ") }
+
+// DidYouMean returns a suffix for an error about an unknown name: the known name nearest to it, if it was probably meant, else
+// nothing.
+func DidYouMean(name string, known []string) string {
+	if nearest := proxy.Nearest(name, known); nearest != "" {
+		return " (did you mean " + nearest + "?)"
+	}
+	return ""
 }

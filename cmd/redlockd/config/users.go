@@ -23,41 +23,12 @@ func (u *userEntry) settings() []*Setting {
 		{Name: "name", value: stringValue(&u.name)},
 		{Name: "password", value: stringValue(&u.password), secret: true},
 		{Name: "password_file", value: stringValue(&u.passwordFile)},
-		{Name: "resources", value: (*patternList)(&u.resources)},
+		{Name: "resources", value: &stringList{&u.resources}},
 		{Name: "max_connections", value: intValue(&u.maxConnections)},
 		{Name: "max_locks", value: intValue(&u.maxLocks)},
 		{Name: "max_waiters", value: intValue(&u.maxWaiters)},
 		{Name: "max_ttl", value: durationValue(&u.maxTTL)},
 	}
-}
-
-// patternList is the resources of a user: a list of strings. It has no text, for a variable has no place for it.
-type patternList []string
-
-func (l *patternList) setText(string) error { return errors.New("only a file can give it") }
-
-func (l *patternList) setTOML(v any) error {
-	var patterns []string
-	err := eachMember(v, "one string for each pattern", func(member any) error {
-		pattern, err := need[string](member, "a string (in quotes)")
-		patterns = append(patterns, pattern)
-		return err
-	})
-	if err == nil && len(patterns) == 0 {
-		err = errors.New("the list is empty: leave it out for a user who may use everything, and name no user for one who may use nothing")
-	}
-	if err == nil {
-		*l = patterns
-	}
-	return err
-}
-
-func (l *patternList) String() string {
-	quoted := make([]string, len(*l))
-	for i, pattern := range *l {
-		quoted[i] = quoteTOML(pattern)
-	}
-	return "[" + strings.Join(quoted, ", ") + "]"
 }
 
 // userList is the value of the setting auth.users.
@@ -122,6 +93,8 @@ func (c *Config) resolveUsers() error {
 		switch {
 		case u.password != "" && u.passwordFile != "":
 			err = errors.New("password and password_file are both given: one of them is enough")
+		case u.resources != nil && len(u.resources) == 0:
+			err = errors.New("resources is empty: leave it out for a user who may use everything, and name no user for one who may use nothing")
 		case u.passwordFile != "":
 			if u.password, err = c.readSecret(u.passwordFile); err != nil {
 				err = fmt.Errorf("password_file: %w", err)

@@ -195,45 +195,73 @@ func FormatDuration(d time.Duration) string {
 	return text
 }
 
-// nameList is a list of names: with commas between them in a variable.
-type nameList struct{ place *[]string }
+// stringList is a list of strings. In a variable, commas stand between them.
+type stringList struct{ place *[]string }
 
-func (l *nameList) at() any { return l.place }
+func (l *stringList) at() any { return l.place }
 
-func (l *nameList) setText(text string) error {
-	var names []any
-	for name := range strings.SplitSeq(text, ",") {
-		names = append(names, strings.TrimSpace(name))
+func (l *stringList) setText(text string) error {
+	var members []any
+	for member := range strings.SplitSeq(text, ",") {
+		members = append(members, strings.TrimSpace(member))
 	}
-	return l.setTOML(names)
+	return l.setTOML(members)
 }
 
-func (l *nameList) setTOML(v any) error {
-	list, err := need[[]any](v, "a list of strings (in brackets)")
-	if err != nil {
+func (l *stringList) setTOML(v any) error {
+	all := []string{}
+	err := eachMember(v, "one string for each", func(member any) error {
+		text, err := need[string](member, "a string (in quotes)")
+		if err == nil && text == "" {
+			err = errors.New("it is empty")
+		}
+		all = append(all, text)
 		return err
+	})
+	if err == nil {
+		*l.place = all
 	}
-	var names []string
-	for _, member := range list {
-		name, err := need[string](member, "a string (in quotes)")
-		if err != nil {
-			return err
-		}
-		if name == "" {
-			return errors.New("a name in the list is empty")
-		}
-		names = append(names, name)
-	}
-	*l.place = names
-	return nil
+	return err
 }
 
-func (l *nameList) String() string {
+func (l *stringList) String() string {
 	quoted := make([]string, len(*l.place))
-	for i, name := range *l.place {
-		quoted[i] = quoteTOML(name)
+	for i, text := range *l.place {
+		quoted[i] = quoteTOML(text)
 	}
 	return "[" + strings.Join(quoted, ", ") + "]"
+}
+
+// eachMember calls do for every member of a list of the decoder, and says which member a fault is in.
+func eachMember(v any, shape string, do func(member any) error) error {
+	var members []any
+	switch v := v.(type) {
+	case []any:
+		members = v
+	case []map[string]any:
+		for _, m := range v {
+			members = append(members, m)
+		}
+	default:
+		return fmt.Errorf("a list is needed, not %s: %s", kindOf(v), shape)
+	}
+	var errs []error
+	for i, member := range members {
+		errs = append(errs, inPart(fmt.Sprintf("[%d]", i), do(member))...)
+	}
+	return errors.Join(errs...)
+}
+
+// inPart says of what is wrong, if anything is, which part of a value it is in.
+func inPart(part string, err error) (errs []error) {
+	for _, err := range Flatten(err) {
+		at := part
+		if inner, ok := errors.AsType[*partError](err); ok {
+			at, err = part+inner.part, inner.err
+		}
+		errs = append(errs, &partError{at, err})
+	}
+	return errs
 }
 
 // need returns v as a T, or an error that names the kind that is needed and the one that was found, not the value.
