@@ -170,7 +170,7 @@ func (x *scriptExchange) run(instructions int) {
 	now := time.Now()
 	caller := &scriptCaller{space: keyspace.New(x.keys, x.states, now), now: now, user: x.account.user}
 	caller.space.DefaultTTL = x.account.defaultTTL(x.s.server.opts.DefaultTTL)
-	x.outcome = runScript(x.s.server.boxes, script, x.declared, caller, x.argv, limits)
+	x.outcome = runScript(script, x.declared, caller, x.argv, limits)
 	x.spent += x.outcome.spent
 }
 

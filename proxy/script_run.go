@@ -50,7 +50,7 @@ func refuse(format string, args ...any) error {
 }
 
 // runScript runs a script on keys, to which it is said that they are those of declared, and argv. It calls nobody and keeps nothing.
-func runScript(pool *sandbox.Pool, script *sandbox.Script, declared []string, caller *scriptCaller, argv []string, limits sandbox.Limits) outcome {
+func runScript(script *sandbox.Script, declared []string, caller *scriptCaller, argv []string, limits sandbox.Limits) outcome {
 	for _, name := range declared {
 		if strings.HasPrefix(name, redlock.ReservedPrefix) {
 			return outcome{refused: refuse("key %.200q: names that begin with %s are redlockd's own", name, redlock.ReservedPrefix)}
@@ -58,7 +58,7 @@ func runScript(pool *sandbox.Pool, script *sandbox.Script, declared []string, ca
 	}
 	caller.readOnly = script.NoWrites
 	seed := uint64(caller.now.UnixNano()) // a run that is repeated with the same time draws the same random numbers
-	reply, err := pool.Run(script, sandbox.Run{Keys: declared, Argv: argv, Caller: caller, Limits: limits, Seed: seed, Spent: &caller.spent})
+	reply, err := script.Run(sandbox.Run{Keys: declared, Argv: argv, Caller: caller, Limits: limits, Seed: seed, Spent: &caller.spent})
 	if err != nil {
 		if _, ok := err.(*scriptRefusal); !ok {
 			err = refuse("the script cannot run here: %w", err)

@@ -15,8 +15,6 @@ import (
 	"redlockd/redlock/sandbox"
 )
 
-var scriptPool = sandbox.NewPool(4)
-
 var scriptNow = time.UnixMilli(1_700_000_000_123)
 
 // unhurried are the usual limits, and time for a machine that has much else to do.
@@ -44,7 +42,7 @@ func runOnKeys(script *sandbox.Script, keys []scriptKey, argv []string, now time
 		}
 		names, states = append(names, k.name), append(states, st)
 	}
-	return runScript(scriptPool, script, names, &scriptCaller{space: keyspace.New(names, states, now), now: now}, argv, unhurried)
+	return runScript(script, names, &scriptCaller{space: keyspace.New(names, states, now), now: now}, argv, unhurried)
 }
 
 // runOn runs a source on keys and argv.
@@ -324,7 +322,7 @@ func BenchmarkScriptRelease(b *testing.B) {
 	states := []redlock.State{{Found: true, Type: "string", Value: token, TTL: 30 * time.Second}}
 	b.ReportAllocs()
 	for b.Loop() {
-		if o := runScript(scriptPool, script, keys, &scriptCaller{space: keyspace.New(keys, states, scriptNow), now: scriptNow}, argv, sandbox.Limits{}); o.reply.Int != 1 || o.refused != nil {
+		if o := runScript(script, keys, &scriptCaller{space: keyspace.New(keys, states, scriptNow), now: scriptNow}, argv, sandbox.Limits{}); o.reply.Int != 1 || o.refused != nil {
 			b.Fatal(o)
 		}
 	}

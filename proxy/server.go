@@ -15,7 +15,6 @@ import (
 
 	"redlockd/redlock/loglimit"
 	"redlockd/redlock/resp"
-	"redlockd/redlock/sandbox"
 )
 
 // Server serves the Redis protocol in front of a lock engine. Make one with New.
@@ -42,7 +41,6 @@ type Server struct {
 
 	subscribers subscribers
 	scripts     scriptCache
-	boxes       *sandbox.Pool // in which they run
 	shares      *scriptShares // of the users in their runs
 	listing     chan struct{} // holds one while a LOCKS is being answered
 
@@ -92,7 +90,6 @@ func New(opts Options) (*Server, error) {
 		limits:     resp.Limits{Args: opts.ArgsMax, Bulk: opts.BulkMax, Command: opts.CommandMax},
 		started:    started,
 		stats:      newStats(started),
-		boxes:      sandbox.NewPool(runsMax()),
 		shares:     newScriptShares(runsMax()),
 		listing:    make(chan struct{}, 1),
 		listeners:  make(map[net.Listener]struct{}),

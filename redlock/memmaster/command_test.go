@@ -186,10 +186,10 @@ func TestScriptLimits(t *testing.T) {
 	m := newMaster(t, Options{})
 	c := dial(t, m)
 	got := c.do("eval", "while true do pcall(function() while true do end end) end", "0")
-	if want := "-ERR user_script:1: script stopped after 2000000 instructions script: "; !strings.HasPrefix(got, want) {
+	if want := "-ERR script stopped after 2000000 instructions script: "; !strings.HasPrefix(got, want) {
 		t.Errorf("endless loop: got %q, want %q…", got, want)
 	}
-	c.expectArgs(":1|", "eval", "return 1", "0") // the state is of use again
+	c.expectArgs(":1|", "eval", "return 1", "0") // nothing is left of it
 	got = c.do("eval", "local function f() return 1 + f() end return f()", "0")
 	if !strings.HasPrefix(got, "-ERR ") {
 		t.Errorf("endless recursion: got %q, want an error", got)

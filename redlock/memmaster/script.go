@@ -17,9 +17,6 @@ const scriptsMax = 4096
 // limited, as what it measures depends on what else the computer does.
 var scriptLimits = sandbox.Limits{Instructions: 2_000_000, Bytes: 256 << 20, Calls: 1_000_000, Time: time.Hour}
 
-// states are the Lua states of all masters. A master uses one at a time, as scripts run with Master.mu held.
-var states = sandbox.NewPool(8)
-
 // scripting is what a master keeps for scripts.
 type scripting struct {
 	m      *Master
@@ -126,7 +123,7 @@ func cmdSCRIPTFLUSH(c *client, args [][]byte) {
 // run executes a script and answers the caller. What ended a script before its end is in the reply.
 func (s *scripting) run(caller *client, script *sandbox.Script, keys, argv [][]byte) {
 	s.caller, s.readOnly = caller, script.NoWrites
-	reply, _ := states.Run(script, sandbox.Run{Keys: texts(keys), Argv: texts(argv), Caller: s, Limits: scriptLimits})
+	reply, _ := script.Run(sandbox.Run{Keys: texts(keys), Argv: texts(argv), Caller: s, Limits: scriptLimits})
 	s.caller = nil
 	caller.out = reply.AppendTo(caller.out, 2)
 }

@@ -1,223 +1,178 @@
 package sandbox
 
-import (
-	"context"
-	"fmt"
+import "fmt"
 
-	lua "github.com/yuin/gopher-lua"
-)
+// globals are what scripts see beside KEYS, ARGV and _G. They and all tables in them are read-only, and the same for all runs.
+var globals, stringMeta, globalsMeta *table
 
-// newMachine makes a Lua state with everything that a script can see.
-func newMachine() *machine {
-	m := &machine{
-		Context: context.Background(),
-		lua: lua.NewState(lua.Options{
-			SkipOpenLibs: true, CallStackSize: callsDepth,
-			RegistrySize: stackSize, RegistryMaxSize: stackMax, RegistryGrowStep: stackSize,
-		}),
-		frozen: map[*lua.LTable]*lua.LTable{},
-	}
-	L := m.lua
-	m.globals = L.G.Global
-	m.null = &lua.LUserData{Metatable: lua.LNil}
-	stringLib := m.freeze(m.library(m.stringFunctions()))
-	for name, v := range map[string]lua.LValue{
-		"string": stringLib,
-		"table":  m.freeze(m.library(m.tableFunctions())),
-		"math":   m.freeze(m.mathLibrary()),
-		"bit":    m.freeze(m.library(m.bitFunctions())),
-		"cjson":  m.freeze(m.cjsonLibrary()),
-		"redis":  m.freeze(m.redisLibrary()),
-	} {
-		m.globals.RawSetString(name, v)
-	}
-	for name, f := range m.baseFunctions() {
-		m.globals.RawSetString(name, L.NewFunction(f))
-	}
-	for name, f := range m.operators() {
-		m.globals.RawSetString(name, L.NewFunction(f))
-	}
-	m.globals.RawSetString("redis.call", L.NewFunction(m.redisCall))
-	m.globals.RawSetString("redis.pcall", L.NewFunction(m.redisPcall))
-	m.globals.RawSetString("_VERSION", lua.LString("Lua 5.1"))
-	m.globals.RawSetString("_G", m.freeze(m.globals))
-
-	// A string's methods.
-	methods := L.NewTable()
-	methods.RawSetString("__index", stringLib)
-	L.SetMetatable(lua.LString(""), methods)
-	m.freeze(methods)
-
-	guard := L.NewTable()
-	guard.RawSetString("__index", L.NewFunction(m.missingGlobal))
-	guard.RawSetString("__newindex", L.NewFunction(readonly))
-	m.globals.Metatable = guard
-
-	m.onErr = L.NewFunction(m.describeError)
-	L.SetContext(m)
-	return m
+// init breaks a circle: functions in the tables look into them.
+func init() {
+	globals = newGlobals()
+	stringMeta = library(nil, map[string]value{"__index": globals.getString("string")})
+	// Scripts do not see that of _G.
+	globalsMeta = library(map[string]func(c *call) int{"__index": func(c *call) int {
+		c.m.missingGlobal(c.line, text(c.get(2)))
+		return 0
+	}}, nil)
 }
 
-func (m *machine) library(functions map[string]lua.LGFunction) *lua.LTable {
-	t := m.lua.NewTable()
+func newGlobals() *table {
+	return library(baseFunctions, map[string]value{
+		"string":   library(stringFunctions, nil),
+		"table":    library(tableFunctions, nil),
+		"math":     mathLibrary(),
+		"bit":      library(bitFunctions(), nil),
+		"cjson":    library(map[string]func(c *call) int{"encode": cjsonEncode, "decode": cjsonDecode}, map[string]value{"null": null, "_NAME": "cjson", "_VERSION": "2.1.0"}),
+		"redis":    redisLibrary(),
+		"_VERSION": "Lua 5.1",
+	})
+}
+
+// library makes a read-only table of functions and other fields.
+func library(functions map[string]func(c *call) int, fields map[string]value) *table {
+	t := &table{}
 	for name, f := range functions {
-		t.RawSetString(name, m.lua.NewFunction(f))
+		t.setString(name, &function{native: f})
 	}
-	return t
+	for name, v := range fields {
+		t.setString(name, v)
+	}
+	return t.freeze()
 }
 
-// freeze makes what scripts get instead of a table: an empty one that looks its content up there and cannot be written.
-// gopher-lua has no read-only tables; functions that go round metatables (rawset, next, …) look into frozen.
-func (m *machine) freeze(content *lua.LTable) *lua.LTable {
-	front := m.lua.NewTable()
-	guard := m.lua.NewTable()
-	guard.RawSetString("__index", content)
-	guard.RawSetString("__newindex", m.lua.NewFunction(readonly))
-	front.Metatable = guard
-	m.frozen[front] = content
-	return front
-}
-
-// frozenFor finds what scripts get for a table of ours.
-func (m *machine) frozenFor(content *lua.LTable) lua.LValue {
-	for front, c := range m.frozen {
-		if c == content {
-			return front
-		}
+// globalTable is _G: the globals, and what is another in each run.
+func (m *machine) globalTable() *table {
+	if m.globals == nil {
+		m.charge(tableBytes + (len(globals.entries)+3)*(entryBytes+indexBytes))
+		t := &table{entries: append([]entry(nil), globals.entries...), meta: globalsMeta}
+		t.setString("KEYS", &m.keys)
+		t.setString("ARGV", &m.argv)
+		t.setString("_G", t)
+		m.globals = t.freeze()
 	}
-	return lua.LNil
+	return m.globals
 }
 
 const errReadonly = "Attempt to modify a readonly table"
 
-func readonly(L *lua.LState) int {
-	L.RaiseError(errReadonly)
-	return 0
-}
-
 // writable ends the function when the table is read-only. Like Redis it says so without a position.
-func (m *machine) writable(t *lua.LTable) {
-	if _, ok := m.frozen[t]; ok {
-		m.fail(errReadonly)
+func (m *machine) writable(t *table) {
+	if t.readonly {
+		m.raise(0, errReadonly)
 	}
-}
-
-// content is the table to read.
-func (m *machine) content(t *lua.LTable) *lua.LTable {
-	if c, ok := m.frozen[t]; ok {
-		return c
-	}
-	return t
 }
 
 // missing are the globals of Redis that scripts do not get here.
 var missing = map[string]bool{"coroutine": true, "cmsgpack": true, "struct": true, "load": true, "loadstring": true}
 
-func (m *machine) missingGlobal(L *lua.LState) int {
-	name := L.ToString(2)
+func (m *machine) missingGlobal(line int, name string) {
 	if missing[name] {
 		m.end(&UnavailableError{name})
 	}
 	m.chargeString(len(name))
-	L.RaiseError("Script attempted to access nonexistent global variable '%s'", name)
-	return 0
-}
-
-// fail raises an error without a position.
-func (m *machine) fail(format string, args ...any) {
-	m.lua.Error(lua.LString(fmt.Sprintf(format, args...)), 0)
+	m.raise(line, "Script attempted to access nonexistent global variable '%s'", name)
 }
 
 // Arguments of our functions. The conversions and the words are those of Lua's auxiliary library.
 
-func badArgument(L *lua.LState, i int, function, what string) {
-	L.RaiseError("bad argument #%d to '%s' (%s)", i, function, what)
+func badArgument(c *call, i int, function, what string) {
+	c.raise("bad argument #%d to '%s' (%s)", i, function, what)
 }
 
-func badType(L *lua.LState, i int, function, want string) {
+func badType(c *call, i int, function, want string) {
 	got := "no value"
-	if i <= L.GetTop() {
-		got = L.Get(i).Type().String()
+	if i <= c.top() {
+		got = typeName(c.get(i))
 	}
-	badArgument(L, i, function, want+" expected, got "+got)
+	badArgument(c, i, function, want+" expected, got "+got)
 }
 
-func argAny(L *lua.LState, i int, function string) lua.LValue {
-	if i > L.GetTop() {
-		badArgument(L, i, function, "value expected")
+func argAny(c *call, i int, function string) value {
+	if i > c.top() {
+		badArgument(c, i, function, "value expected")
 	}
-	return L.Get(i)
+	return c.get(i)
 }
 
-func argString(L *lua.LState, i int, function string) string {
-	switch v := L.Get(i).(type) {
-	case lua.LString:
-		return string(v)
-	case lua.LNumber:
-		return numberString(float64(v))
+func argString(c *call, i int, function string) string {
+	text, ok := concatText(c.get(i))
+	if !ok {
+		badType(c, i, function, "string")
 	}
-	badType(L, i, function, "string")
-	return ""
+	return text
 }
 
-func toNumber(L *lua.LState, v lua.LValue) (f float64, ok bool) {
+func toNumber(m *machine, v value) (f float64, ok bool) {
 	switch v := v.(type) {
-	case lua.LNumber:
-		return float64(v), true
-	case lua.LString:
-		workOnDigits(L, string(v))
-		return parseNumber(string(v))
+	case float64:
+		return v, true
+	case string:
+		if len(v) >= 64 {
+			m.step(len(v))
+		}
+		return parseNumber(v)
 	}
 	return 0, false
 }
 
-// workOnDigits counts what it takes to read a number, where that is much.
-func workOnDigits(L *lua.LState, text string) {
-	if len(text) >= 64 {
-		L.Context().(*machine).work(len(text))
-	}
-}
-
-func argNumber(L *lua.LState, i int, function string) float64 {
-	f, ok := toNumber(L, L.Get(i))
+func argNumber(c *call, i int, function string) float64 {
+	f, ok := toNumber(c.m, c.get(i))
 	if !ok {
-		badType(L, i, function, "number")
+		badType(c, i, function, "number")
 	}
 	return f
 }
 
-func argInt(L *lua.LState, i int, function string) int {
-	return int(truncate(argNumber(L, i, function)))
+func argInt(c *call, i int, function string) int {
+	return int(truncate(argNumber(c, i, function)))
 }
 
-func optInt(L *lua.LState, i int, function string, otherwise int) int {
-	if L.Get(i) == lua.LNil {
+func optInt(c *call, i int, function string, otherwise int) int {
+	if c.get(i) == nil {
 		return otherwise
 	}
-	return argInt(L, i, function)
+	return argInt(c, i, function)
 }
 
-func argTable(L *lua.LState, i int, function string) *lua.LTable {
-	t, ok := L.Get(i).(*lua.LTable)
+func argTable(c *call, i int, function string) *table {
+	t, ok := c.get(i).(*table)
 	if !ok {
-		badType(L, i, function, "table")
+		badType(c, i, function, "table")
 	}
 	return t
 }
 
-func argFunction(L *lua.LState, i int, function string) *lua.LFunction {
-	f, ok := L.Get(i).(*lua.LFunction)
+func argFunction(c *call, i int, name string) *function {
+	f, ok := c.get(i).(*function)
 	if !ok {
-		badType(L, i, function, "function")
+		badType(c, i, name, "function")
 	}
 	return f
 }
 
 // each goes through a table. Each element is a step.
-func (m *machine) each(t *lua.LTable, f func(k, v lua.LValue)) {
-	t = m.content(t)
-	for k, v := t.Next(lua.LNil); k != lua.LNil; k, v = t.Next(k) {
-		m.work(1)
+func (m *machine) each(t *table, f func(k, v value)) {
+	for k, v, _ := t.next(nil); k != nil; k, v, _ = t.next(k) {
+		m.step(1)
 		f(k, v)
 	}
+}
+
+// text is tostring without metatables. An address would tell runs apart: all tables have the same.
+func text(v value) string {
+	switch v := v.(type) {
+	case nil:
+		return "nil"
+	case string:
+		return v
+	case float64:
+		return numberString(v)
+	case *table:
+		return fmt.Sprintf("table: 0x%012x", 0)
+	case *function:
+		return fmt.Sprintf("function: 0x%012x", 0)
+	case *userdata:
+		return "userdata: (nil)"
+	}
+	return fmt.Sprint(v)
 }

@@ -1,290 +1,190 @@
 package sandbox
 
 import (
-	"fmt"
 	"math"
 	"strings"
-
-	lua "github.com/yuin/gopher-lua"
 )
 
-func (m *machine) baseFunctions() map[string]lua.LGFunction {
-	return map[string]lua.LGFunction{
-		"assert":         m.luaAssert,
-		"collectgarbage": func(L *lua.LState) int { L.Push(lua.LNumber(0)); return 1 },
-		"error":          m.luaError,
-		"gcinfo":         func(L *lua.LState) int { L.Push(lua.LNumber(64)); L.Push(lua.LNumber(0)); return 2 },
-		"getmetatable":   m.luaGetmetatable,
-		"ipairs":         m.luaIpairs(),
-		"next":           m.luaNext,
-		"pairs":          m.luaPairs(),
-		"pcall":          m.luaPcall,
-		"rawequal":       luaRawequal,
-		"rawget":         m.luaRawget,
-		"rawset":         m.luaRawset,
-		"select":         luaSelect,
-		"setmetatable":   m.luaSetmetatable,
-		"tonumber":       luaTonumber,
-		"tostring":       m.luaTostring,
-		"type":           luaType,
-		"unpack":         m.luaUnpack,
-		"xpcall":         m.luaXpcall,
-	}
+// baseFunctions are the globals that are functions.
+var baseFunctions = map[string]func(c *call) int{
+	"assert":         luaAssert,
+	"collectgarbage": func(c *call) int { c.push(0.0); return 1 },
+	"error":          luaRaise,
+	"gcinfo":         func(c *call) int { c.push(64.0); c.push(0.0); return 2 },
+	"getmetatable":   luaGetmetatable,
+	"ipairs":         luaIpairs,
+	"next":           luaNext,
+	"pairs":          luaPairs,
+	"pcall":          luaPcall,
+	"rawequal":       func(c *call) int { c.push(argAny(c, 1, "rawequal") == argAny(c, 2, "rawequal")); return 1 },
+	"rawget":         func(c *call) int { c.push(argTable(c, 1, "rawget").get(argAny(c, 2, "rawget"))); return 1 },
+	"rawset":         luaRawset,
+	"select":         luaSelect,
+	"setmetatable":   luaSetmetatable,
+	"tonumber":       luaTonumber,
+	"tostring":       luaTostring,
+	"type":           func(c *call) int { c.push(typeName(argAny(c, 1, "type"))); return 1 },
+	"unpack":         luaUnpack,
+	"xpcall":         luaXpcall,
 }
 
-func (m *machine) luaAssert(L *lua.LState) int {
-	argAny(L, 1, "assert")
-	if !lua.LVAsBool(L.Get(1)) {
-		if L.GetTop() < 2 {
-			L.RaiseError("assertion failed!")
+func luaAssert(c *call) int {
+	if !truthy(argAny(c, 1, "assert")) {
+		if c.top() < 2 {
+			c.raise("assertion failed!")
 		}
-		text := argString(L, 2, "assert")
-		m.chargeString(len(text))
-		L.Error(lua.LString(text), 1)
+		text := argString(c, 2, "assert")
+		c.m.chargeString(len(text))
+		c.raise("%s", text)
 	}
-	return L.GetTop()
+	return c.top()
 }
 
-// luaError is error(). Like Lua 5.1's it takes no argument for nil, and a number for a string.
-func (m *machine) luaError(L *lua.LState) int {
-	v, level := L.Get(1), optInt(L, 2, "error", 1)
-	if n, ok := v.(lua.LNumber); ok {
-		v = lua.LString(numberString(float64(n)))
+// luaRaise is error(). Like Lua 5.1's it takes no argument for nil, and a number for a string.
+func luaRaise(c *call) int {
+	v, level := c.get(1), optInt(c, 2, "error", 1)
+	if text, ok := concatText(v); ok {
+		c.m.chargeString(len(text))
+		v = c.position(level) + text
 	}
-	if text, ok := v.(lua.LString); ok {
-		m.chargeString(len(text))
-		L.Error(lua.LString(position(L, level))+text, 0)
+	if c.line > 0 {
+		c.m.line = c.line
 	}
-	L.Error(v, 0)
+	c.m.throw(v)
 	return 0
 }
 
-// position is "user_script:1: " for the function that called ours (level 1), or its caller (2), and "" if it is not Lua.
-func position(L *lua.LState, level int) string {
-	frame, ok := L.GetStack(level)
-	if !ok || level < 1 {
-		return ""
-	}
-	if _, err := L.GetInfo("Sl", frame, lua.LNil); err != nil || frame.What == "G" {
-		return ""
-	}
-	return fmt.Sprintf("%s:%d: ", chunkName, frame.CurrentLine)
-}
-
-func (m *machine) luaGetmetatable(L *lua.LState) int {
-	v := argAny(L, 1, "getmetatable")
-	if t, ok := v.(*lua.LTable); ok {
-		if _, ok := m.frozen[t]; ok {
-			L.Push(lua.LNil)
-			return 1
+func luaGetmetatable(c *call) int {
+	switch v := argAny(c, 1, "getmetatable").(type) {
+	case string:
+		c.push(stringMeta)
+	case *table:
+		switch protected := metaField(v, "__metatable"); {
+		case protected != nil:
+			c.push(protected)
+		case v.meta == nil || v.readonly:
+			c.push(nil)
+		default:
+			c.push(v.meta)
 		}
+	default:
+		c.push(nil)
 	}
-	if _, ok := v.(lua.LString); ok {
-		L.Push(m.frozenFor(L.GetMetatable(v).(*lua.LTable)))
-		return 1
-	}
-	if protected := L.GetMetaField(v, "__metatable"); protected != lua.LNil {
-		L.Push(protected)
-		return 1
-	}
-	L.Push(L.GetMetatable(v))
 	return 1
 }
 
-func (m *machine) luaSetmetatable(L *lua.LState) int {
-	t := argTable(L, 1, "setmetatable")
-	if L.GetTop() < 2 || L.Get(2).Type() != lua.LTNil && L.Get(2).Type() != lua.LTTable {
-		badArgument(L, 2, "setmetatable", "nil or table expected")
+func luaSetmetatable(c *call) int {
+	t := argTable(c, 1, "setmetatable")
+	meta, isTable := c.get(2).(*table)
+	if c.top() < 2 || !isTable && c.get(2) != nil {
+		badArgument(c, 2, "setmetatable", "nil or table expected")
 	}
-	m.writable(t)
-	if L.GetMetaField(t, "__metatable") != lua.LNil {
-		L.RaiseError("cannot change a protected metatable")
+	c.m.writable(t)
+	if metaField(t, "__metatable") != nil {
+		c.raise("cannot change a protected metatable")
 	}
-	t.Metatable = L.Get(2)
-	L.SetTop(1)
+	t.meta = meta
+	c.keep(1)
 	return 1
 }
 
-func (m *machine) luaIpairs() lua.LGFunction {
-	step := m.lua.NewFunction(func(L *lua.LState) int {
-		t, i := argTable(L, 1, "ipairs"), argInt(L, 2, "ipairs")+1
-		v := m.content(t).RawGetInt(i)
-		if v == lua.LNil {
-			return 0
-		}
-		L.Push(lua.LNumber(i))
-		L.Push(v)
-		return 2
-	})
-	return func(L *lua.LState) int {
-		t := argTable(L, 1, "ipairs")
-		L.Push(step)
-		L.Push(t)
-		L.Push(lua.LNumber(0))
-		return 3
+var ipairsStep = &function{native: func(c *call) int {
+	i := argInt(c, 2, "ipairs") + 1
+	v := argTable(c, 1, "ipairs").get(float64(i))
+	if v == nil {
+		return 0
 	}
+	c.push(float64(i))
+	c.push(v)
+	return 2
+}}
+
+func luaIpairs(c *call) int {
+	t := argTable(c, 1, "ipairs")
+	c.push(ipairsStep)
+	c.push(t)
+	c.push(0.0)
+	return 3
 }
 
-func (m *machine) luaNext(L *lua.LState) int {
-	t := argTable(L, 1, "next")
-	k, v := m.content(t).Next(L.Get(2))
-	if k == lua.LNil {
-		L.Push(lua.LNil)
+func luaNext(c *call) int {
+	k, v, ok := argTable(c, 1, "next").next(c.get(2))
+	if !ok {
+		c.raise("invalid key to 'next'")
+	}
+	c.push(k)
+	if k == nil {
 		return 1
 	}
-	L.Push(k)
-	L.Push(v)
+	c.push(v)
 	return 2
 }
 
-func (m *machine) luaPairs() lua.LGFunction {
-	next := m.lua.NewFunction(m.luaNext)
-	return func(L *lua.LState) int {
-		t := argTable(L, 1, "pairs")
-		L.Push(next)
-		L.Push(t)
-		L.Push(lua.LNil)
-		return 3
-	}
+var nextStep = &function{native: luaNext}
+
+func luaPairs(c *call) int {
+	t := argTable(c, 1, "pairs")
+	c.push(nextStep)
+	c.push(t)
+	c.push(nil)
+	return 3
 }
 
 // luaPcall is pcall() as Redis changes it: of an error that is a table with a field err it returns that field.
-func (m *machine) luaPcall(L *lua.LState) int {
-	argAny(L, 1, "pcall")
-	err := m.protect(L)
-	if err == nil {
-		L.Insert(lua.LTrue, 1)
-		return L.GetTop()
+func luaPcall(c *call) int {
+	f := argAny(c, 1, "pcall")
+	raised := c.m.protect(f, c.base+1)
+	if raised == nil {
+		c.m.stack[c.base] = true
+		return c.top()
 	}
-	raised := m.caught(err)
-	if t, ok := raised.(*lua.LTable); ok {
-		if text, ok := t.RawGetString("err").(lua.LString); ok {
-			raised = text
+	v := raised.value
+	if t, ok := v.(*table); ok {
+		if text, ok := t.getString("err").(string); ok {
+			v = text
 		}
 	}
-	L.Push(lua.LFalse)
-	L.Push(raised)
+	c.push(false)
+	c.push(v)
 	return 2
 }
 
 // luaXpcall is xpcall(), whose handler gets what was raised.
-func (m *machine) luaXpcall(L *lua.LState) int {
-	argAny(L, 2, "xpcall")
-	handler, ok := L.Get(2).(*lua.LFunction)
-	L.SetTop(1)
-	err := m.protect(L)
-	if err == nil {
-		L.Insert(lua.LTrue, 1)
-		return L.GetTop()
+func luaXpcall(c *call) int {
+	f := c.get(1)
+	handler, ok := argAny(c, 2, "xpcall").(*function)
+	c.keep(1)
+	raised := c.m.protect(f, c.base+1)
+	if raised == nil {
+		c.m.stack[c.base] = true
+		return c.top()
 	}
-	raised := m.caught(err)
-	L.Push(lua.LFalse)
+	v := raised.value
 	if ok {
-		L.Push(handler)
+		c.push(v)
+		v = c.invoke(handler, 1)
 	}
-	L.Push(raised)
-	if ok {
-		L.Call(1, 1)
-	}
+	c.push(false)
+	c.push(v)
 	return 2
 }
 
-// Bounds of the calls of pcall within each other, and of the Lua threads that are kept for them.
-const (
-	protectedMax  = 100
-	protectedKept = 2
-	threadBytes   = 32 << 10
-	threadStack   = 1 << 8
-)
-
-// protect calls the function that is first on the stack with the values behind it, and leaves its results there, or nothing. The
-// call has a Lua thread of its own: with an error gopher-lua closes all variables of a thread that closures have captured, also those
-// of functions that go on.
-func (m *machine) protect(L *lua.LState) error {
-	if m.protected == protectedMax {
-		L.RaiseError("C stack overflow")
-	}
-	if m.protected == len(m.threads) {
-		m.charge(threadBytes)
-		m.threads = append(m.threads, m.newThread())
-	}
-	thread := m.threads[m.protected]
-	m.protected++
-	m.lua = thread
-	L.XMoveTo(thread, L.GetTop())
-	err := thread.PCall(thread.GetTop()-1, lua.MultRet, nil)
-	m.lua = L
-	m.protected--
-	if err == nil {
-		thread.XMoveTo(L, thread.GetTop())
-	}
-	thread.SetTop(0)
-	return err
-}
-
-func (m *machine) newThread() *lua.LState {
-	stack := &m.lua.Options.RegistrySize
-	size := *stack
-	*stack = threadStack
-	thread, cancel := m.lua.NewThread()
-	*stack = size
-	cancel() // nothing waits for it: its context is the machine
-	thread.SetContext(m)
-	return thread
-}
-
-// caught is what was raised.
-func (m *machine) caught(err error) lua.LValue {
-	if m.stop != nil {
-		m.end(m.stop)
-	}
-	m.charge(errorBytes)
-	var raised lua.LValue
-	if api, ok := err.(*lua.ApiError); ok {
-		raised = api.Object
-		if api.Type == lua.ApiErrorPanic {
-			m.grown = true // something broke in Go: this state ends with the run
-		}
-	} else {
-		raised = lua.LString(err.Error())
-	}
-	switch v := raised.(type) {
-	case lua.LString:
-		m.chargeString(len(v))
-		raised = lua.LString(inLuaWords(string(v)))
-	case nil:
-		raised = lua.LNil
-	}
-	return raised
-}
-
-func luaRawequal(L *lua.LState) int {
-	L.Push(lua.LBool(argAny(L, 1, "rawequal") == argAny(L, 2, "rawequal")))
+func luaRawset(c *call) int {
+	t, k, v := argTable(c, 1, "rawset"), argAny(c, 2, "rawset"), argAny(c, 3, "rawset")
+	c.m.writable(t)
+	c.m.checkKey(k, c.line)
+	t.set(c.m, k, v)
+	c.keep(1)
 	return 1
 }
 
-func (m *machine) luaRawget(L *lua.LState) int {
-	L.Push(m.content(argTable(L, 1, "rawget")).RawGet(argAny(L, 2, "rawget")))
-	return 1
-}
-
-func (m *machine) luaRawset(L *lua.LState) int {
-	t, k, v := argTable(L, 1, "rawset"), argAny(L, 2, "rawset"), argAny(L, 3, "rawset")
-	m.writable(t)
-	m.checkKey(L, k)
-	m.grow(t, k, v)
-	t.RawSet(k, v)
-	L.SetTop(1)
-	return 1
-}
-
-func luaSelect(L *lua.LState) int {
-	n := L.GetTop()
-	if L.Get(1) == lua.LString("#") {
-		L.Push(lua.LNumber(n - 1))
+func luaSelect(c *call) int {
+	n := c.top()
+	if c.get(1) == "#" {
+		c.push(float64(n - 1))
 		return 1
 	}
-	i := argInt(L, 1, "select")
+	i := argInt(c, 1, "select")
 	switch {
 	case i < 0:
 		i += n
@@ -292,27 +192,27 @@ func luaSelect(L *lua.LState) int {
 		i = n
 	}
 	if i < 1 {
-		badArgument(L, 1, "select", "index out of range")
+		badArgument(c, 1, "select", "index out of range")
 	}
 	return n - i
 }
 
-func luaTonumber(L *lua.LState) int {
-	base := optInt(L, 2, "tonumber", 10)
+func luaTonumber(c *call) int {
+	base := optInt(c, 2, "tonumber", 10)
 	if base == 10 {
-		if f, ok := toNumber(L, argAny(L, 1, "tonumber")); ok {
-			L.Push(lua.LNumber(f))
+		if f, ok := toNumber(c.m, argAny(c, 1, "tonumber")); ok {
+			c.push(f)
 		} else {
-			L.Push(lua.LNil)
+			c.push(nil)
 		}
 		return 1
 	}
-	text := argString(L, 1, "tonumber")
-	workOnDigits(L, text)
+	text := argString(c, 1, "tonumber")
+	c.m.step(len(text))
 	text, _, _ = strings.Cut(text, "\x00") // C's string ends there
 	text = strings.Trim(text, " \t\n\v\f\r")
 	if base < 2 || base > 36 {
-		badArgument(L, 2, "tonumber", "base out of range")
+		badArgument(c, 2, "tonumber", "base out of range")
 	}
 	digits, negative := strings.CutPrefix(text, "-")
 	if !negative {
@@ -323,60 +223,42 @@ func luaTonumber(L *lua.LState) int {
 	}
 	u, ok := parseUnsigned(digits, base)
 	if !ok {
-		L.Push(lua.LNil)
+		c.push(nil)
 		return 1
 	}
 	if negative && u != math.MaxUint64 {
 		u = -u
 	}
-	L.Push(lua.LNumber(u))
+	c.push(float64(u))
 	return 1
 }
 
-func (m *machine) luaTostring(L *lua.LState) int {
-	v := argAny(L, 1, "tostring")
-	if f := L.GetMetaField(v, "__tostring"); f != lua.LNil {
-		L.Push(f)
-		L.Push(v)
-		L.Call(1, 1)
+func luaTostring(c *call) int {
+	v := argAny(c, 1, "tostring")
+	if f := metaField(v, "__tostring"); f != nil {
+		c.push(v)
+		c.push(c.invoke(f, 1))
 		return 1
 	}
-	L.Push(lua.LString(m.text(v)))
+	c.push(text(v))
 	return 1
 }
 
-// text is tostring without metatables. An address would tell runs apart: all tables have the same.
-func (m *machine) text(v lua.LValue) string {
-	switch v := v.(type) {
-	case lua.LNumber:
-		return numberString(float64(v))
-	case *lua.LTable:
-		return fmt.Sprintf("table: 0x%012x", 0)
-	case *lua.LFunction:
-		return fmt.Sprintf("function: 0x%012x", 0)
-	case *lua.LUserData:
-		return "userdata: (nil)"
-	}
-	return v.String()
-}
+// unpackMax is how many values a table or a string can be unpacked to, as in C Lua.
+const unpackMax = 8000
 
-func luaType(L *lua.LState) int {
-	L.Push(lua.LString(argAny(L, 1, "type").Type().String()))
-	return 1
-}
-
-func (m *machine) luaUnpack(L *lua.LState) int {
-	t := m.content(argTable(L, 1, "unpack"))
-	i, j := optInt(L, 2, "unpack", 1), optInt(L, 3, "unpack", t.Len())
+func luaUnpack(c *call) int {
+	t := argTable(c, 1, "unpack")
+	i, j := optInt(c, 2, "unpack", 1), optInt(c, 3, "unpack", t.length())
 	if i > j {
 		return 0
 	}
 	if j-i < 0 || j-i >= unpackMax {
-		L.RaiseError("too many results to unpack")
+		c.raise("too many results to unpack")
 	}
-	m.many(j - i + 1)
+	c.m.many(j - i + 1)
 	for k := i; k <= j; k++ {
-		L.Push(t.RawGet(lua.LNumber(k)))
+		c.push(t.get(float64(k)))
 	}
 	return j - i + 1
 }

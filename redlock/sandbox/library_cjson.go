@@ -6,8 +6,6 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
-
-	lua "github.com/yuin/gopher-lua"
 )
 
 // The library cjson with the defaults of the one in Redis: nesting to 1000, numbers as %.14g, arrays with few holes.
@@ -17,103 +15,98 @@ const (
 	jsonSparse    = 2  // and beyond it so many elements per one that there is
 )
 
-func (m *machine) cjsonLibrary() *lua.LTable {
-	lib := m.library(map[string]lua.LGFunction{"encode": m.cjsonEncode, "decode": m.cjsonDecode})
-	lib.RawSetString("null", m.null)
-	lib.RawSetString("_NAME", lua.LString("cjson"))
-	lib.RawSetString("_VERSION", lua.LString("2.1.0"))
-	return lib
-}
+var null = &userdata{}
 
-func (m *machine) cjsonEncode(L *lua.LState) int {
-	if L.GetTop() != 1 {
-		badArgument(L, 1, "encode", "expected 1 argument")
+func cjsonEncode(c *call) int {
+	if c.top() != 1 {
+		badArgument(c, 1, "encode", "expected 1 argument")
 	}
-	b := m.appendJSON(nil, L.Get(1), 0)
-	L.Push(lua.LString(b))
+	b := c.appendJSON(nil, c.get(1), 0)
+	c.push(string(b))
 	return 1
 }
 
-func (m *machine) appendJSON(b []byte, v lua.LValue, depth int) []byte {
-	L := m.lua
-	m.work(1)
+func (c *call) appendJSON(b []byte, v value, depth int) []byte {
+	m := c.m
+	m.step(1)
 	switch v := v.(type) {
-	case lua.LString:
-		return m.appendJSONString(b, string(v))
-	case lua.LNumber:
-		if math.IsInf(float64(v), 0) || v != v {
-			L.RaiseError("Cannot serialise number: must not be NaN or Inf")
+	case string:
+		return m.appendJSONString(b, v)
+	case float64:
+		if math.IsInf(v, 0) || v != v {
+			c.raise("Cannot serialise number: must not be NaN or Inf")
 		}
 		m.charge(24)
-		return appendNumber(b, float64(v), 14)
-	case lua.LBool:
-		return strconv.AppendBool(b, bool(v))
-	case *lua.LNilType:
+		return appendNumber(b, v, 14)
+	case bool:
+		return strconv.AppendBool(b, v)
+	case nil:
 		return append(b, "null"...)
-	case *lua.LUserData:
-		if v == m.null {
+	case *userdata:
+		if v == null {
 			return append(b, "null"...)
 		}
-	case *lua.LTable:
-		return m.appendJSONTable(b, v, depth+1)
+	case *table:
+		return c.appendJSONTable(b, v, depth+1)
 	}
-	L.RaiseError("Cannot serialise %s: type not supported", v.Type())
+	c.raise("Cannot serialise %s: type not supported", typeName(v))
 	return b
 }
 
-func (m *machine) appendJSONTable(b []byte, t *lua.LTable, depth int) []byte {
+func (c *call) appendJSONTable(b []byte, t *table, depth int) []byte {
+	m := c.m
 	if depth > jsonDepthMax {
-		m.lua.RaiseError("Cannot serialise, excessive depth (%d)", depth)
+		c.raise("Cannot serialise, excessive depth (%d)", depth)
 	}
-	if n := m.jsonArray(t); n > 0 {
+	if n := c.jsonArray(t); n > 0 {
 		b = append(b, '[')
 		for i := 1; i <= n; i++ {
 			if i > 1 {
 				b = append(b, ',')
 			}
-			b = m.appendJSON(b, m.content(t).RawGet(lua.LNumber(i)), depth)
+			b = c.appendJSON(b, t.at(i), depth)
 			m.charge(4)
 		}
 		return append(b, ']')
 	}
 	b = append(b, '{')
 	first := true
-	m.each(t, func(k, v lua.LValue) {
+	m.each(t, func(k, v value) {
 		if !first {
 			b = append(b, ',')
 		}
 		first = false
 		switch k := k.(type) {
-		case lua.LString:
-			b = m.appendJSONString(b, string(k))
-		case lua.LNumber:
-			b = m.appendJSONString(b, numberString(float64(k)))
+		case string:
+			b = m.appendJSONString(b, k)
+		case float64:
+			b = m.appendJSONString(b, numberString(k))
 		default:
-			m.lua.RaiseError("Cannot serialise %s: table key must be a number or string", k.Type())
+			c.raise("Cannot serialise %s: table key must be a number or string", typeName(k))
 		}
 		m.charge(4)
 		b = append(b, ':')
-		b = m.appendJSON(b, v, depth)
+		b = c.appendJSON(b, v, depth)
 	})
 	return append(b, '}')
 }
 
 // jsonArray is the length of a table that is an array: all its keys are positive integers. Otherwise it is 0.
-func (m *machine) jsonArray(t *lua.LTable) int {
+func (c *call) jsonArray(t *table) int {
 	greatest, elements, array := 0.0, 0.0, true
-	m.each(t, func(k, _ lua.LValue) {
-		n, ok := k.(lua.LNumber)
-		if !ok || n < 1 || float64(n) != math.Floor(float64(n)) {
+	c.m.each(t, func(k, _ value) {
+		n, ok := k.(float64)
+		if !ok || n < 1 || n != math.Floor(n) {
 			array = false
 		}
-		greatest = max(greatest, float64(n))
+		greatest = max(greatest, n)
 		elements++
 	})
 	if !array {
 		return 0
 	}
 	if greatest > elements*jsonSparse && greatest > jsonSparseMin {
-		m.lua.RaiseError("Cannot serialise table: excessively sparse array")
+		c.raise("Cannot serialise table: excessively sparse array")
 	}
 	return int(greatest)
 }
@@ -147,18 +140,19 @@ func (m *machine) appendJSONString(b []byte, s string) []byte {
 	return append(b, '"')
 }
 
-func (m *machine) cjsonDecode(L *lua.LState) int {
-	if L.GetTop() != 1 {
-		badArgument(L, 1, "decode", "expected 1 argument")
+func cjsonDecode(c *call) int {
+	m := c.m
+	if c.top() != 1 {
+		badArgument(c, 1, "decode", "expected 1 argument")
 	}
-	d := &decoder{m: m, s: argString(L, 1, "decode")}
-	m.work(len(d.s) / 8)
+	d := &decoder{call: c, s: argString(c, 1, "decode")}
+	m.step(len(d.s) / 8)
 	d.next()
 	v := d.value(0)
 	if d.next(); d.kind != tokenEnd {
 		d.fail("the end")
 	}
-	L.Push(v)
+	c.push(v)
 	return 1
 }
 
@@ -179,16 +173,16 @@ const (
 )
 
 type decoder struct {
-	m     *machine
+	*call
 	s     string
 	at    int
 	kind  string // of the current token
 	begin int
-	v     lua.LValue
+	v     value
 }
 
 func (d *decoder) fail(expected string) {
-	d.m.lua.RaiseError("Expected %s but found %s at character %d", expected, d.kind, d.begin+1)
+	d.raise("Expected %s but found %s at character %d", expected, d.kind, d.begin+1)
 }
 
 // next reads a token.
@@ -218,8 +212,8 @@ func (d *decoder) next() {
 	}
 	for _, word := range []struct {
 		text, kind string
-		v          lua.LValue
-	}{{"true", tokenBoolean, lua.LTrue}, {"false", tokenBoolean, lua.LFalse}, {"null", tokenNull, d.m.null}} {
+		v          value
+	}{{"true", tokenBoolean, true}, {"false", tokenBoolean, false}, {"null", tokenNull, null}} {
 		if strings.HasPrefix(d.s[d.at:], word.text) {
 			d.kind, d.v = word.kind, word.v
 			d.at += len(word.text)
@@ -240,10 +234,10 @@ func (d *decoder) number() {
 	// C's strtod reads as far as it can.
 	for ; end > d.at; end-- {
 		if f, ok := parseNumber(d.s[d.at:end]); ok {
-			d.kind, d.v, d.at = tokenNumber, lua.LNumber(f), end
+			d.kind, d.v, d.at = tokenNumber, float64(f), end
 			return
 		}
-		d.m.work(1 + (end-d.at)/16)
+		d.m.step(1 + (end-d.at)/16)
 	}
 	d.kind = tokenInvalid
 }
@@ -254,7 +248,7 @@ func (d *decoder) text() {
 		c := d.s[i]
 		if c == '"' {
 			d.m.chargeString(len(b))
-			d.kind, d.v, d.at = tokenString, lua.LString(b), i+1
+			d.kind, d.v, d.at = tokenString, string(b), i+1
 			return
 		}
 		if c != '\\' {
@@ -320,14 +314,14 @@ func codePoint(s string) (r rune, length int) {
 }
 
 // value reads the value whose first token is the current one.
-func (d *decoder) value(depth int) lua.LValue {
-	d.m.work(1)
+func (d *decoder) value(depth int) value {
+	d.m.step(1)
 	switch d.kind {
 	case tokenString, tokenNumber, tokenBoolean, tokenNull:
 		return d.v
 	case tokenObject, tokenArray:
 		if depth++; depth > jsonDepthMax {
-			d.m.lua.RaiseError("Found too many nested data structures (%d) at character %d", depth, d.begin+1)
+			d.raise("Found too many nested data structures (%d) at character %d", depth, d.begin+1)
 		}
 		if d.kind == tokenObject {
 			return d.object(depth)
@@ -338,9 +332,8 @@ func (d *decoder) value(depth int) lua.LValue {
 	return nil
 }
 
-func (d *decoder) object(depth int) lua.LValue {
-	d.m.charge(holderBytes)
-	t := d.m.lua.CreateTable(0, 1)
+func (d *decoder) object(depth int) value {
+	t := d.m.table(0, 0)
 	if d.next(); d.kind == tokenObjectEnd {
 		return t
 	}
@@ -353,8 +346,7 @@ func (d *decoder) object(depth int) lua.LValue {
 			d.fail("colon")
 		}
 		d.next()
-		d.m.charge(fieldBytes)
-		t.RawSet(key, d.value(depth))
+		t.set(d.m, key, d.value(depth))
 		switch d.next(); d.kind {
 		case tokenObjectEnd:
 			return t
@@ -366,15 +358,13 @@ func (d *decoder) object(depth int) lua.LValue {
 	}
 }
 
-func (d *decoder) array(depth int) lua.LValue {
-	d.m.charge(tableBytes)
-	t := d.m.lua.CreateTable(4, 0)
+func (d *decoder) array(depth int) value {
+	t := d.m.table(0, 0)
 	if d.next(); d.kind == tokenArrayEnd {
 		return t
 	}
-	for i := 1; ; i++ {
-		d.m.charge(elementBytes)
-		t.RawSetInt(i, d.value(depth))
+	for {
+		t.append(d.m, d.value(depth))
 		switch d.next(); d.kind {
 		case tokenArrayEnd:
 			return t

@@ -4,36 +4,34 @@ import (
 	"math"
 	"math/bits"
 	"strconv"
-
-	lua "github.com/yuin/gopher-lua"
 )
 
-func (m *machine) mathLibrary() *lua.LTable {
-	fs := map[string]lua.LGFunction{
-		"abs": func(L *lua.LState) int {
-			L.Push(lua.LNumber(math.Abs(argNumber(L, 1, "abs"))))
+func mathLibrary() *table {
+	fs := map[string]func(c *call) int{
+		"abs": func(c *call) int {
+			c.push(math.Abs(argNumber(c, 1, "abs")))
 			return 1
 		},
-		"frexp": func(L *lua.LState) int {
-			f, e := math.Frexp(argNumber(L, 1, "frexp"))
-			L.Push(lua.LNumber(f))
-			L.Push(lua.LNumber(e))
+		"frexp": func(c *call) int {
+			f, e := math.Frexp(argNumber(c, 1, "frexp"))
+			c.push(f)
+			c.push(float64(e))
 			return 2
 		},
-		"modf": func(L *lua.LState) int {
-			f := argNumber(L, 1, "modf")
+		"modf": func(c *call) int {
+			f := argNumber(c, 1, "modf")
 			whole, part := math.Trunc(f), 0.0
 			if !math.IsInf(f, 0) {
 				part = f - whole
 			}
-			L.Push(lua.LNumber(whole))
-			L.Push(lua.LNumber(part))
+			c.push(whole)
+			c.push(part)
 			return 2
 		},
 		"max":        extreme("max", func(a, b float64) bool { return a > b }),
 		"min":        extreme("min", func(a, b float64) bool { return a < b }),
-		"random":     m.mathRandom,
-		"randomseed": m.mathRandomseed,
+		"random":     mathRandom,
+		"randomseed": mathRandomseed,
 	}
 	for name, f := range map[string]func(float64) float64{
 		"acos": math.Acos, "asin": math.Asin, "atan": math.Atan, "ceil": math.Ceil, "cos": math.Cos,
@@ -42,9 +40,9 @@ func (m *machine) mathLibrary() *lua.LTable {
 		"deg": func(f float64) float64 { return f / (math.Pi / 180) },
 		"rad": func(f float64) float64 { return f * (math.Pi / 180) },
 	} {
-		fs[name] = func(L *lua.LState) int {
-			x := argNumber(L, 1, name)
-			L.Push(lua.LNumber(asC(f(x), x, x)))
+		fs[name] = func(c *call) int {
+			x := argNumber(c, 1, name)
+			c.push(asC(f(x), x, x))
 			return 1
 		}
 	}
@@ -52,27 +50,24 @@ func (m *machine) mathLibrary() *lua.LTable {
 		"atan2": math.Atan2, "fmod": math.Mod, "mod": math.Mod, "pow": math.Pow,
 		"ldexp": func(f, e float64) float64 { return math.Ldexp(f, int(max(min(e, 1e6), -1e6))) },
 	} {
-		fs[name] = func(L *lua.LState) int {
-			x, y := argNumber(L, 1, name), argNumber(L, 2, name)
-			L.Push(lua.LNumber(asC(f(x, y), x, y)))
+		fs[name] = func(c *call) int {
+			x, y := argNumber(c, 1, name), argNumber(c, 2, name)
+			c.push(asC(f(x, y), x, y))
 			return 1
 		}
 	}
-	lib := m.library(fs)
-	lib.RawSetString("pi", lua.LNumber(math.Pi))
-	lib.RawSetString("huge", lua.LNumber(math.Inf(1)))
-	return lib
+	return library(fs, map[string]value{"pi": math.Pi, "huge": math.Inf(1)})
 }
 
-func extreme(name string, better func(a, b float64) bool) lua.LGFunction {
-	return func(L *lua.LState) int {
-		best := argNumber(L, 1, name)
-		for i := 2; i <= L.GetTop(); i++ {
-			if f := argNumber(L, i, name); better(f, best) {
+func extreme(name string, better func(a, b float64) bool) func(c *call) int {
+	return func(c *call) int {
+		best := argNumber(c, 1, name)
+		for i := 2; i <= c.top(); i++ {
+			if f := argNumber(c, i, name); better(f, best) {
 				best = f
 			}
 		}
-		L.Push(lua.LNumber(best))
+		c.push(best)
 		return 1
 	}
 }
@@ -84,47 +79,49 @@ const (
 	randomMask       = 1<<48 - 1
 )
 
-func (m *machine) mathRandom(L *lua.LState) int {
+func mathRandom(c *call) int {
+	m := c.m
 	m.random = (m.random*randomMultiplier + 0xB) & randomMask
 	r := float64(m.random>>17%math.MaxInt32) / math.MaxInt32
 	low, high := 1, 0
-	switch L.GetTop() {
+	switch c.top() {
 	case 0:
-		L.Push(lua.LNumber(r))
+		c.push(r)
 		return 1
 	case 1:
-		high = argInt(L, 1, "random")
+		high = argInt(c, 1, "random")
 	case 2:
-		low, high = argInt(L, 1, "random"), argInt(L, 2, "random")
+		low, high = argInt(c, 1, "random"), argInt(c, 2, "random")
 	default:
-		L.RaiseError("wrong number of arguments")
+		c.raise("wrong number of arguments")
 	}
 	if low > high {
-		badArgument(L, L.GetTop(), "random", "interval is empty")
+		badArgument(c, c.top(), "random", "interval is empty")
 	}
-	L.Push(lua.LNumber(math.Floor(r*(float64(high)-float64(low)+1)) + float64(low)))
+	c.push(math.Floor(r*(float64(high)-float64(low)+1)) + float64(low))
 	return 1
 }
 
-func (m *machine) mathRandomseed(L *lua.LState) int {
-	m.random = uint64(uint32(argInt(L, 1, "randomseed")))<<16 | randomSeed
+func mathRandomseed(c *call) int {
+	m := c.m
+	m.random = uint64(uint32(argInt(c, 1, "randomseed")))<<16 | randomSeed
 	return 0
 }
 
 // bitFunctions is the library bit: operations on 32 bits.
-func (m *machine) bitFunctions() map[string]lua.LGFunction {
-	fs := map[string]lua.LGFunction{"tohex": bitTohex}
+func bitFunctions() map[string]func(c *call) int {
+	fs := map[string]func(c *call) int{"tohex": bitTohex}
 	for name, f := range map[string]func(a, b uint32) uint32{
 		"band": func(a, b uint32) uint32 { return a & b },
 		"bor":  func(a, b uint32) uint32 { return a | b },
 		"bxor": func(a, b uint32) uint32 { return a ^ b },
 	} {
-		fs[name] = func(L *lua.LState) int {
-			a := argBits(L, 1, name)
-			for i := 2; i <= L.GetTop(); i++ {
-				a = f(a, argBits(L, i, name))
+		fs[name] = func(c *call) int {
+			a := argBits(c, 1, name)
+			for i := 2; i <= c.top(); i++ {
+				a = f(a, argBits(c, i, name))
 			}
-			return pushBits(L, a)
+			return pushBits(c, a)
 		}
 	}
 	for name, f := range map[string]func(a uint32, n uint) uint32{
@@ -134,8 +131,8 @@ func (m *machine) bitFunctions() map[string]lua.LGFunction {
 		"rol":     func(a uint32, n uint) uint32 { return bits.RotateLeft32(a, int(n)) },
 		"ror":     func(a uint32, n uint) uint32 { return bits.RotateLeft32(a, -int(n)) },
 	} {
-		fs[name] = func(L *lua.LState) int {
-			return pushBits(L, f(argBits(L, 1, name), uint(argBits(L, 2, name)&31)))
+		fs[name] = func(c *call) int {
+			return pushBits(c, f(argBits(c, 1, name), uint(argBits(c, 2, name)&31)))
 		}
 	}
 	for name, f := range map[string]func(a uint32) uint32{
@@ -143,30 +140,30 @@ func (m *machine) bitFunctions() map[string]lua.LGFunction {
 		"bnot":  func(a uint32) uint32 { return ^a },
 		"bswap": bits.ReverseBytes32,
 	} {
-		fs[name] = func(L *lua.LState) int { return pushBits(L, f(argBits(L, 1, name))) }
+		fs[name] = func(c *call) int { return pushBits(c, f(argBits(c, 1, name))) }
 	}
 	return fs
 }
 
 // argBits takes a number modulo 2^32, rounded to the nearest integer: the low bits of the sum that has no room for a fraction, as C does
 // it. Beyond 2^51 they are others.
-func argBits(L *lua.LState, i int, function string) uint32 {
-	f := argNumber(L, i, function)
+func argBits(c *call, i int, function string) uint32 {
+	f := argNumber(c, i, function)
 	if f != f { // which has low bits in Go
 		return 0
 	}
 	return uint32(math.Float64bits(f + 3<<51))
 }
 
-func pushBits(L *lua.LState, a uint32) int {
-	L.Push(lua.LNumber(int32(a)))
+func pushBits(c *call, a uint32) int {
+	c.push(float64(int32(a)))
 	return 1
 }
 
-func bitTohex(L *lua.LState) int {
-	a, n := argBits(L, 1, "tohex"), 8
-	if L.GetTop() > 1 {
-		n = int(int32(argBits(L, 2, "tohex")))
+func bitTohex(c *call) int {
+	a, n := argBits(c, 1, "tohex"), 8
+	if c.top() > 1 {
+		n = int(int32(argBits(c, 2, "tohex")))
 	}
 	digits := "0000000" + strconv.FormatUint(uint64(a), 16)
 	if n < 0 {
@@ -176,6 +173,6 @@ func bitTohex(L *lua.LState) int {
 		upperASCII(b)
 		digits = string(b)
 	}
-	L.Push(lua.LString(digits[len(digits)-min(n, 8):]))
+	c.push(string(digits[len(digits)-min(n, 8):]))
 	return 1
 }

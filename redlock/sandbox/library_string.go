@@ -6,18 +6,14 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-
-	lua "github.com/yuin/gopher-lua"
 )
 
-func (m *machine) stringFunctions() map[string]lua.LGFunction {
-	gmatch := m.stringGmatch
-	return map[string]lua.LGFunction{
-		"byte": m.stringByte, "char": m.stringChar, "find": m.stringFind, "format": m.stringFormat,
-		"gfind": gmatch, "gmatch": gmatch, "gsub": m.stringGsub, "len": stringLen,
-		"lower": m.stringMap("lower", lowerASCII), "match": m.stringMatch, "rep": m.stringRep,
-		"reverse": m.stringMap("reverse", slices.Reverse[[]byte]), "sub": m.stringSub, "upper": m.stringMap("upper", upperASCII),
-	}
+var stringFunctions = map[string]func(c *call) int{
+	"byte": stringByte, "char": stringChar, "find": stringFind, "format": stringFormat,
+	"gfind": stringGmatch, "gmatch": stringGmatch, "gsub": stringGsub, "match": stringMatch, "rep": stringRep,
+	"len":   func(c *call) int { c.push(float64(len(argString(c, 1, "len")))); return 1 },
+	"lower": stringMap("lower", lowerASCII), "reverse": stringMap("reverse", slices.Reverse[[]byte]),
+	"sub": stringSub, "upper": stringMap("upper", upperASCII),
 }
 
 // fromBegin makes a distance from the end (negative) one from the begin; 1 is the first byte.
@@ -28,52 +24,49 @@ func fromBegin(i, length int) int {
 	return max(length+i+1, 0)
 }
 
-func (m *machine) stringByte(L *lua.LState) int {
-	s := argString(L, 1, "byte")
-	i := fromBegin(optInt(L, 2, "byte", 1), len(s))
-	j := fromBegin(optInt(L, 3, "byte", i), len(s))
+func stringByte(c *call) int {
+	m := c.m
+	s := argString(c, 1, "byte")
+	i := fromBegin(optInt(c, 2, "byte", 1), len(s))
+	j := fromBegin(optInt(c, 3, "byte", i), len(s))
 	i, j = max(i, 1), min(j, len(s))
 	if i > j {
 		return 0
 	}
 	if j-i >= unpackMax {
-		L.RaiseError("string slice too long")
+		c.raise("string slice too long")
 	}
 	m.many(j - i + 1)
 	for k := i; k <= j; k++ {
-		L.Push(lua.LNumber(s[k-1]))
+		c.push(float64(s[k-1]))
 	}
 	return j - i + 1
 }
 
-func (m *machine) stringChar(L *lua.LState) int {
-	n := L.GetTop()
+func stringChar(c *call) int {
+	m := c.m
+	n := c.top()
 	m.chargeString(n)
 	b := make([]byte, n)
 	for i := range b {
-		c := argInt(L, i+1, "char")
-		if c < 0 || c > 255 {
-			badArgument(L, i+1, "char", "invalid value")
+		n := argInt(c, i+1, "char")
+		if n < 0 || n > 255 {
+			badArgument(c, i+1, "char", "invalid value")
 		}
-		b[i] = byte(c)
+		b[i] = byte(n)
 	}
-	L.Push(lua.LString(b))
-	return 1
-}
-
-func stringLen(L *lua.LState) int {
-	L.Push(lua.LNumber(len(argString(L, 1, "len"))))
+	c.push(string(b))
 	return 1
 }
 
 // stringMap is a function that makes a string of the same length.
-func (m *machine) stringMap(name string, f func(b []byte)) lua.LGFunction {
-	return func(L *lua.LState) int {
-		s := argString(L, 1, name)
-		m.chargeString(len(s))
+func stringMap(name string, f func(b []byte)) func(c *call) int {
+	return func(c *call) int {
+		s := argString(c, 1, name)
+		c.m.chargeString(len(s))
 		b := []byte(s)
 		f(b)
-		L.Push(lua.LString(b))
+		c.push(string(b))
 		return 1
 	}
 }
@@ -94,60 +87,62 @@ func upperASCII(b []byte) {
 	}
 }
 
-func (m *machine) stringRep(L *lua.LState) int {
-	s, n := argString(L, 1, "rep"), argInt(L, 2, "rep")
+func stringRep(c *call) int {
+	m := c.m
+	s, n := argString(c, 1, "rep"), argInt(c, 2, "rep")
 	if n <= 0 || s == "" {
-		L.Push(lua.LString(""))
+		c.push(string(""))
 		return 1
 	}
 	if n > m.limits.Bytes {
 		n = m.limits.Bytes + 1
 	}
 	m.chargeString(len(s) * n)
-	L.Push(lua.LString(strings.Repeat(s, n)))
+	c.push(string(strings.Repeat(s, n)))
 	return 1
 }
 
-func (m *machine) stringSub(L *lua.LState) int {
-	s := argString(L, 1, "sub")
-	i, j := fromBegin(argInt(L, 2, "sub"), len(s)), fromBegin(optInt(L, 3, "sub", -1), len(s))
+func stringSub(c *call) int {
+	s := argString(c, 1, "sub")
+	i, j := fromBegin(argInt(c, 2, "sub"), len(s)), fromBegin(optInt(c, 3, "sub", -1), len(s))
 	i, j = max(i, 1), min(j, len(s))
 	if i > j {
-		L.Push(lua.LString(""))
+		c.push(string(""))
 		return 1
 	}
-	L.Push(lua.LString(s[i-1 : j])) // shares the bytes of s
+	c.push(string(s[i-1 : j])) // shares the bytes of s
 	return 1
 }
 
 const patternSpecials = "^$*+?.([%-"
 
-func (m *machine) stringFind(L *lua.LState) int  { return m.find(L, "find") }
-func (m *machine) stringMatch(L *lua.LState) int { return m.find(L, "match") }
+func stringFind(c *call) int  { return find(c, "find") }
+func stringMatch(c *call) int { return find(c, "match") }
 
-func (m *machine) find(L *lua.LState, name string) int {
-	s, p := argString(L, 1, name), argString(L, 2, name)
-	begin := fromBegin(optInt(L, 3, name, 1), len(s)) - 1
+func find(c *call, name string) int {
+	m := c.m
+	s, p := argString(c, 1, name), argString(c, 2, name)
+	begin := fromBegin(optInt(c, 3, name, 1), len(s)) - 1
 	begin = min(max(begin, 0), len(s))
-	m.work(len(p) / 16)
-	if name == "find" && (lua.LVAsBool(L.Get(4)) || !strings.ContainsAny(p, patternSpecials)) {
-		m.work((len(s) - begin) / 16)
+	m.step(len(p) / 16)
+	if name == "find" && (truthy(c.get(4)) || !strings.ContainsAny(p, patternSpecials)) {
+		m.step((len(s) - begin) / 16)
 		if i := strings.Index(s[begin:], p); i >= 0 {
-			L.Push(lua.LNumber(begin + i + 1))
-			L.Push(lua.LNumber(begin + i + len(p)))
+			c.push(float64(begin + i + 1))
+			c.push(float64(begin + i + len(p)))
 			return 2
 		}
-		L.Push(lua.LNil)
+		c.push(nil)
 		return 1
 	}
-	f := finder{m: m, s: s}
+	f := finder{call: c, s: s}
 	var anchored bool
 	f.p, anchored = strings.CutPrefix(p, "^")
 	for i := begin; i <= len(s); i++ {
 		if end := f.start(i); end >= 0 {
 			if name == "find" {
-				L.Push(lua.LNumber(i + 1))
-				L.Push(lua.LNumber(end))
+				c.push(float64(i + 1))
+				c.push(float64(end))
 				return f.pushCaptures(i, end, false) + 2
 			}
 			return f.pushCaptures(i, end, true)
@@ -156,16 +151,17 @@ func (m *machine) find(L *lua.LState, name string) int {
 			break
 		}
 	}
-	L.Push(lua.LNil)
+	c.push(nil)
 	return 1
 }
 
-func (m *machine) stringGmatch(L *lua.LState) int {
-	s, p := argString(L, 1, "gmatch"), argString(L, 2, "gmatch")
+func stringGmatch(c *call) int {
+	m := c.m
+	s, p := argString(c, 1, "gmatch"), argString(c, 2, "gmatch")
 	at := 0
 	m.charge(2 * closureBytes)
-	L.Push(L.NewFunction(func(L *lua.LState) int {
-		f := finder{m: m, s: s, p: p}
+	c.push(&function{native: func(c *call) int {
+		f := finder{call: c, s: s, p: p}
 		for i := at; i <= len(s); i++ {
 			if end := f.start(i); end >= 0 {
 				if at = end; end == i {
@@ -176,22 +172,23 @@ func (m *machine) stringGmatch(L *lua.LState) int {
 		}
 		at = len(s) + 1
 		return 0
-	}))
+	}})
 	return 1
 }
 
-func (m *machine) stringGsub(L *lua.LState) int {
-	s, p := argString(L, 1, "gsub"), argString(L, 2, "gsub")
-	with := L.Get(3)
+func stringGsub(c *call) int {
+	m := c.m
+	s, p := argString(c, 1, "gsub"), argString(c, 2, "gsub")
+	with := c.get(3)
 	switch v := with.(type) {
-	case lua.LNumber:
-		with = lua.LString(numberString(float64(v)))
-	case lua.LString, *lua.LTable, *lua.LFunction:
+	case float64:
+		with = numberString(v)
+	case string, *table, *function:
 	default:
-		badArgument(L, 3, "gsub", "string/function/table expected")
+		badArgument(c, 3, "gsub", "string/function/table expected")
 	}
-	most := optInt(L, 4, "gsub", len(s)+1)
-	f := finder{m: m, s: s}
+	most := optInt(c, 4, "gsub", len(s)+1)
+	f := finder{call: c, s: s}
 	var anchored bool
 	f.p, anchored = strings.CutPrefix(p, "^")
 	var b []byte
@@ -218,45 +215,38 @@ func (m *machine) stringGsub(L *lua.LState) int {
 	}
 	i = min(i, len(s))
 	m.chargeString(len(b) + len(s) - i)
-	L.Push(lua.LString(string(b) + s[i:]))
-	L.Push(lua.LNumber(n))
+	c.push(string(string(b) + s[i:]))
+	c.push(float64(n))
 	return 2
 }
 
 // replacement appends what gsub puts in place of s[i:end].
-func (f *finder) replacement(b []byte, i, end int, with lua.LValue) []byte {
-	L := f.m.lua
-	var v lua.LValue
+func (f *finder) replacement(b []byte, i, end int, with value) []byte {
+	var v value
 	switch w := with.(type) {
-	case lua.LString:
-		return f.template(b, i, end, string(w))
-	case *lua.LTable:
-		f.pushCapture(0, i, end)
-		key := L.Get(-1)
-		L.Pop(1)
-		v = L.GetTable(w, key)
-	case *lua.LFunction:
-		L.Push(w)
-		L.Call(f.pushCaptures(i, end, true), 1)
-		v = L.Get(-1)
-		L.Pop(1)
+	case string:
+		return f.template(b, i, end, w)
+	case *table:
+		v = f.m.index(w, f.capture(0, i, end), f.line)
+	case *function:
+		v = f.invoke(w, f.pushCaptures(i, end, true))
 	}
 	switch v := v.(type) {
-	case lua.LString:
+	case string:
 		f.m.charge(len(v))
 		return append(b, v...)
-	case lua.LNumber:
-		return appendNumber(b, float64(v), 14)
+	case float64:
+		return appendNumber(b, v, 14)
 	}
-	if lua.LVAsBool(v) {
-		L.RaiseError("invalid replacement value (a %s)", v.Type())
+	if truthy(v) {
+		f.raise("invalid replacement value (a %s)", typeName(v))
 	}
 	return append(b, f.s[i:end]...)
 }
 
 // template appends a replacement in which %1 is the first capture.
 func (f *finder) template(b []byte, i, end int, with string) []byte {
-	f.m.work(len(with) / 16)
+	f.m.step(len(with) / 16)
 	for k := 0; k < len(with); k++ {
 		c := with[k]
 		if c != '%' {
@@ -270,11 +260,9 @@ func (f *finder) template(b []byte, i, end int, with string) []byte {
 		case with[k] == '0':
 			b = append(b, f.s[i:end]...)
 		case '1' <= with[k] && with[k] <= '9':
-			f.pushCapture(int(with[k]-'1'), i, end)
-			text, _ := concatText(f.m.lua.Get(-1))
+			text, _ := concatText(f.capture(int(with[k]-'1'), i, end))
 			f.m.charge(len(text))
 			b = append(b, text...)
-			f.m.lua.Pop(1)
 		default:
 			b = append(b, with[k])
 		}
@@ -283,8 +271,9 @@ func (f *finder) template(b []byte, i, end int, with string) []byte {
 }
 
 // stringFormat is string.format: widths and precisions have at most two digits, as in Lua.
-func (m *machine) stringFormat(L *lua.LState) int {
-	format := argString(L, 1, "format")
+func stringFormat(c *call) int {
+	m := c.m
+	format := argString(c, 1, "format")
 	var b []byte
 	arg := 1
 	for i := 0; i < len(format); i++ {
@@ -302,7 +291,7 @@ func (m *machine) stringFormat(L *lua.LState) int {
 			i++
 		}
 		if i-begin > 5 {
-			L.RaiseError("invalid format (repeated flags)")
+			c.raise("invalid format (repeated flags)")
 		}
 		for digits := 0; i < len(format) && isDigit(format[i]) && digits < 2; digits++ {
 			i++
@@ -314,7 +303,7 @@ func (m *machine) stringFormat(L *lua.LState) int {
 			}
 		}
 		if i < len(format) && isDigit(format[i]) {
-			L.RaiseError("invalid format (width or precision too long)")
+			c.raise("invalid format (width or precision too long)")
 		}
 		verb := byte(0)
 		if i < len(format) {
@@ -322,21 +311,21 @@ func (m *machine) stringFormat(L *lua.LState) int {
 		}
 		arg++
 		before := len(b)
-		b = m.formatOne(L, b, format[begin:min(i, len(format))], verb, arg)
+		b = formatOne(c, b, format[begin:min(i, len(format))], verb, arg)
 		m.chargeString(len(b) - before)
 	}
 	m.chargeString(len(b))
-	L.Push(lua.LString(b))
+	c.push(string(b))
 	return 1
 }
 
 func isDigit(c byte) bool { return '0' <= c && c <= '9' }
 
 // formatOne appends one argument. Go's fmt has C's flags, widths and precisions, and differs where this departs.
-func (m *machine) formatOne(L *lua.LState, b []byte, spec string, verb byte, arg int) []byte {
+func formatOne(c *call, b []byte, spec string, verb byte, arg int) []byte {
 	switch verb {
 	case 'c':
-		f, c := argNumberValue(L, arg), byte(0)
+		f, c := argNumberValue(c, arg), byte(0)
 		if math.Abs(f) < 1<<31 {
 			c = byte(int(f))
 		}
@@ -350,13 +339,13 @@ func (m *machine) formatOne(L *lua.LState, b []byte, spec string, verb byte, arg
 		}
 		return fmt.Appendf(b, "%"+strings.Trim(spec, "0+ #")+"s", string([]byte{c}))
 	case 'd', 'i':
-		return fmt.Appendf(b, "%"+spec+"d", truncate(argNumberValue(L, arg)))
+		return fmt.Appendf(b, "%"+spec+"d", truncate(argNumberValue(c, arg)))
 	case 'u':
-		return fmt.Appendf(b, "%"+spec+"d", unsigned(argNumberValue(L, arg)))
+		return fmt.Appendf(b, "%"+spec+"d", unsigned(argNumberValue(c, arg)))
 	case 'o', 'x', 'X':
-		return fmt.Appendf(b, "%"+spec+string(verb), unsigned(argNumberValue(L, arg)))
+		return fmt.Appendf(b, "%"+spec+string(verb), unsigned(argNumberValue(c, arg)))
 	case 'e', 'E', 'f', 'g', 'G':
-		f := argNumberValue(L, arg)
+		f := argNumberValue(c, arg)
 		if f-f != 0 { // infinite or not a number
 			return fmt.Appendf(b, "%"+width(spec)+"s", appendNumber(nil, f, 14))
 		}
@@ -365,9 +354,9 @@ func (m *machine) formatOne(L *lua.LState, b []byte, spec string, verb byte, arg
 		}
 		return fmt.Appendf(b, "%"+spec+string(verb), f)
 	case 'q':
-		return m.quote(b, argStringValue(L, arg))
+		return c.m.quote(b, argStringValue(c, arg))
 	case 's':
-		s := argStringValue(L, arg)
+		s := argStringValue(c, arg)
 		if !strings.Contains(spec, ".") && len(s) >= 100 {
 			return append(b, s...)
 		}
@@ -384,9 +373,9 @@ func (m *machine) formatOne(L *lua.LState, b []byte, spec string, verb byte, arg
 		return append(append(b, pad...), s...)
 	}
 	if verb == 0 {
-		L.RaiseError("%s", "invalid option '%' to 'format'")
+		c.raise("%s", "invalid option '%' to 'format'")
 	}
-	L.RaiseError("invalid option '%%%c' to 'format'", verb)
+	c.raise("invalid option '%%%c' to 'format'", verb)
 	return b
 }
 
@@ -411,19 +400,19 @@ func unsigned(f float64) uint64 {
 	return uint64(f)
 }
 
-func argNumberValue(L *lua.LState, i int) float64 {
-	formatArgument(L, i)
-	return argNumber(L, i, "format")
+func argNumberValue(c *call, i int) float64 {
+	formatArgument(c, i)
+	return argNumber(c, i, "format")
 }
 
-func argStringValue(L *lua.LState, i int) string {
-	formatArgument(L, i)
-	return argString(L, i, "format")
+func argStringValue(c *call, i int) string {
+	formatArgument(c, i)
+	return argString(c, i, "format")
 }
 
-func formatArgument(L *lua.LState, i int) {
-	if i > L.GetTop() {
-		badArgument(L, i, "format", "no value")
+func formatArgument(c *call, i int) {
+	if i > c.top() {
+		badArgument(c, i, "format", "no value")
 	}
 }
 

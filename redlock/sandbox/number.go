@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// parseNumber reads a number as Lua 5.1 does, which is as C's strtod does. gopher-lua would take 010 for octal and 1_0 for 10.
+// parseNumber reads a number as Lua 5.1 does, which is as C's strtod does. Go's strconv would take 1_0 for 10.
 func parseNumber(text string) (f float64, ok bool) {
 	text, _, _ = strings.Cut(text, "\x00") // C's string ends there
 	text = strings.Trim(text, " \t\n\v\f\r")

@@ -2,16 +2,13 @@ package sandbox
 
 import (
 	"strings"
-
-	lua "github.com/yuin/gopher-lua"
 )
 
-// Patterns of Lua 5.1 (Reference Manual, section 5.4.1). gopher-lua's own cannot be interrupted, and short ones run for
-// ever; here each step counts as an instruction.
+// Patterns of Lua 5.1 (Reference Manual, section 5.4.1). A short one can run for ever: each step counts as an instruction.
 
 const (
-	capturesMax     = 32  // as in Lua
-	patternDepthMax = 200 // nested attempts; C Lua allows as many
+	patternCapturesMax = 32  // as in Lua
+	patternDepthMax    = 200 // nested attempts; C Lua allows as many
 )
 
 // A capture's length while it has none.
@@ -22,12 +19,12 @@ const (
 
 // finder matches one pattern at positions of one string.
 type finder struct {
-	m        *machine
+	*call
 	s, p     string
 	depth    int
 	captures int
-	begin    [capturesMax]int
-	length   [capturesMax]int
+	begin    [patternCapturesMax]int
+	length   [patternCapturesMax]int
 }
 
 // start matches at s[i] and returns where the match ends, or -1.
@@ -36,16 +33,14 @@ func (f *finder) start(i int) int {
 	return f.match(i, 0)
 }
 
-func (f *finder) fail(message string) { f.m.lua.RaiseError("%s", message) }
-
 // match matches s[i:] with p[j:].
 func (f *finder) match(i, j int) int {
 	if f.depth++; f.depth > patternDepthMax {
-		f.fail("pattern too complex")
+		f.raise("pattern too complex")
 	}
 	defer func() { f.depth-- }()
 	for j < len(f.p) {
-		f.m.work(1)
+		f.m.step(1)
 		switch c := f.p[j]; {
 		case c == '(':
 			if j+1 < len(f.p) && f.p[j+1] == ')' {
@@ -68,7 +63,7 @@ func (f *finder) match(i, j int) int {
 		case c == '%' && j+1 < len(f.p) && f.p[j+1] == 'f':
 			j += 2
 			if j >= len(f.p) || f.p[j] != '[' {
-				f.fail("missing '[' after '%f' in pattern")
+				f.raise("missing '[' after '%%f' in pattern")
 			}
 			end := f.classEnd(j)
 			if f.set(f.at(i-1), j, end-1) || !f.set(f.at(i), j, end-1) {
@@ -128,7 +123,7 @@ func (f *finder) classEnd(j int) int {
 	switch c {
 	case '%':
 		if j >= len(f.p) {
-			f.fail("malformed pattern (ends with '%')")
+			f.raise("malformed pattern (ends with '%%')")
 		}
 		return j + 1
 	case '[':
@@ -137,14 +132,14 @@ func (f *finder) classEnd(j int) int {
 		}
 		for first := true; first || j >= len(f.p) || f.p[j] != ']'; first = false {
 			if j >= len(f.p) {
-				f.fail("malformed pattern (missing ']')")
+				f.raise("malformed pattern (missing ']')")
 			}
 			if f.p[j] == '%' {
 				j++
 			}
 			j++
 		}
-		f.m.work((j - begin) / 8)
+		f.m.step((j - begin) / 8)
 		return j + 1
 	}
 	return j
@@ -162,7 +157,7 @@ func (f *finder) single(i, j, end int) bool {
 	case '%':
 		return inClass(c, f.p[j+1])
 	case '[':
-		f.m.work((end - j) / 8)
+		f.m.step((end - j) / 8)
 		return f.set(c, j, end-1)
 	}
 	return f.p[j] == c
@@ -238,7 +233,7 @@ func inClass(c, class byte) bool {
 func (f *finder) longest(i, j, end int) int {
 	n := 0
 	for f.single(i+n, j, end) {
-		f.m.work(1)
+		f.m.step(1)
 		n++
 	}
 	for ; n >= 0; n-- {
@@ -265,7 +260,7 @@ func (f *finder) shortest(i, j, end int) int {
 // balance is %bxy, with xy at p[j].
 func (f *finder) balance(i, j int) int {
 	if j+1 >= len(f.p) {
-		f.fail("unbalanced pattern")
+		f.raise("unbalanced pattern")
 	}
 	open, shut := f.p[j], f.p[j+1]
 	if i >= len(f.s) || f.s[i] != open {
@@ -273,7 +268,7 @@ func (f *finder) balance(i, j int) int {
 	}
 	depth := 1
 	for k := i + 1; k < len(f.s); k++ {
-		f.m.work(1)
+		f.m.step(1)
 		switch f.s[k] {
 		case shut:
 			if depth--; depth == 0 {
@@ -287,8 +282,8 @@ func (f *finder) balance(i, j int) int {
 }
 
 func (f *finder) open(i, j, length int) int {
-	if f.captures >= capturesMax {
-		f.fail("too many captures")
+	if f.captures >= patternCapturesMax {
+		f.raise("too many captures")
 	}
 	f.begin[f.captures], f.length[f.captures] = i, length
 	f.captures++
@@ -311,7 +306,7 @@ func (f *finder) close(i, j int) int {
 		}
 		return r
 	}
-	f.fail("invalid pattern capture")
+	f.raise("invalid pattern capture")
 	return -1
 }
 
@@ -319,34 +314,32 @@ func (f *finder) close(i, j int) int {
 func (f *finder) back(i int, digit byte) int {
 	k := int(digit) - '1'
 	if k < 0 || k >= f.captures || f.length[k] == captureOpen {
-		f.fail("invalid capture index")
+		f.raise("invalid capture index")
 	}
 	if f.length[k] == capturePosition {
 		return -1
 	}
 	text := f.s[f.begin[k] : f.begin[k]+f.length[k]]
-	f.m.work(len(text) / 16)
+	f.m.step(len(text) / 16)
 	if !strings.HasPrefix(f.s[i:], text) {
 		return -1
 	}
 	return i + len(text)
 }
 
-// pushCapture pushes a capture; where there are none, the first is the whole match s[i:end].
-func (f *finder) pushCapture(k, i, end int) {
-	L := f.m.lua
+// capture is a capture; where there are none, the first is the whole match s[i:end].
+func (f *finder) capture(k, i, end int) value {
 	switch {
 	case k >= f.captures && k == 0:
-		L.Push(lua.LString(f.s[i:end]))
+		return f.s[i:end]
 	case k >= f.captures:
-		f.fail("invalid capture index")
+		f.raise("invalid capture index")
 	case f.length[k] == captureOpen:
-		f.fail("unfinished capture")
+		f.raise("unfinished capture")
 	case f.length[k] == capturePosition:
-		L.Push(lua.LNumber(f.begin[k] + 1))
-	default:
-		L.Push(lua.LString(f.s[f.begin[k] : f.begin[k]+f.length[k]]))
+		return float64(f.begin[k] + 1)
 	}
+	return f.s[f.begin[k] : f.begin[k]+f.length[k]]
 }
 
 // pushCaptures pushes all captures, and the whole match if there are none and it is wanted.
@@ -356,7 +349,7 @@ func (f *finder) pushCaptures(i, end int, whole bool) int {
 		n = 1
 	}
 	for k := range n {
-		f.pushCapture(k, i, end)
+		f.push(f.capture(k, i, end))
 	}
 	return n
 }

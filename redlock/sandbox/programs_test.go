@@ -2,7 +2,7 @@
 // random, each of which writes down what it sees; some are sent together as one script, to a real redis-server and to us, and what
 // they have written must be the same. A program that differs is made shorter as long as it does, and printed.
 // The seeds are fixed, so that a change is judged by what it does and not by luck. PROGRAMS_SEED=n runs another seed, PROGRAMS_SEED=random
-// (make fuzz) one that nobody has tried, PROGRAMS=n as many programs of each. What a random seed finds becomes a case of TestMiscompiled.
+// (make fuzz) one that nobody has tried, PROGRAMS=n as many programs of each. What a random seed finds becomes a case of TestLanguage.
 package sandbox
 
 import (
@@ -85,7 +85,7 @@ func ours(source string) string {
 	if err != nil {
 		return "-" + err.Error() + "\r\n"
 	}
-	reply, _ := pool.Run(script, Run{Caller: keyspace{}, Limits: programLimits})
+	reply, _ := script.Run(Run{Caller: keyspace{}, Limits: programLimits})
 	return string(reply.AppendTo(nil, 2))
 }
 

@@ -5,18 +5,15 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
-	lua "github.com/yuin/gopher-lua"
 	"github.com/yuin/gopher-lua/parse"
 )
 
 // chunkName is how Redis calls a script in its errors.
 const chunkName = "user_script"
 
-// SourceMax is the length of the longest script in bytes. Scripts of lock libraries have some 100 to 3000. This much takes some 10 ms to
-// compile at most (see the bounds in rewrite.go).
+// SourceMax is the length of the longest script in bytes. Scripts of lock libraries have some 100 to 3000.
 const SourceMax = 16 << 10
 
 // Script is a compiled script. It can be run by many goroutines at a time.
@@ -28,7 +25,7 @@ type Script struct {
 	// Bytes is about what the script takes in memory, beside its source.
 	Bytes int
 
-	proto *lua.FunctionProto
+	main *function
 }
 
 // SHA is the SHA1 of a source in hex, which names it for EVALSHA.
@@ -59,67 +56,32 @@ func compile(source string, most int) (s *Script, err error) {
 	if err != nil {
 		return nil, compileError(err)
 	}
-	if chunk, err = rewrite(chunk); err != nil {
-		return nil, compileError(err)
-	}
-	s.proto, err = lua.Compile(chunk, chunkName)
+	main, nodes, err := compileChunk(chunk)
 	if err != nil {
 		return nil, compileError(err)
 	}
-	if err := s.shrink(s.proto); err != nil {
-		return nil, compileError(err)
-	}
-	// Without this every run builds the table "arg" of Lua 5.0, which costs more than the rest of a short script.
-	s.proto.IsVarArg &^= lua.VarArgNeedsArg
+	s.main, s.Bytes = main, scriptBytes+nodes*nodeBytes
 	return s, nil
 }
 
-// upvaluesMax is Lua's. gopher-lua has no bound and counts them in a byte.
-const upvaluesMax = 60
-
-// shrink gives a compiled function, and those in it, no more memory than they need, and adds up what they take.
-func (s *Script) shrink(p *lua.FunctionProto) error {
-	if len(p.DbgUpvalues) > upvaluesMax {
-		return fmt.Errorf("%s:%d: function at line %d has more than %d upvalues", chunkName, p.LineDefined, p.LineDefined, upvaluesMax)
-	}
-	p.Code, p.DbgSourcePositions = slices.Clone(p.Code), slices.Clone(p.DbgSourcePositions)
-	p.DbgCalls, p.DbgLocals, p.DbgUpvalues = slices.Clone(p.DbgCalls), slices.Clone(p.DbgLocals), slices.Clone(p.DbgUpvalues)
-	p.Constants, p.FunctionPrototypes = slices.Clone(p.Constants), slices.Clone(p.FunctionPrototypes)
-	s.Bytes += protoBytes + 12*len(p.Code) + 24*len(p.DbgCalls) + 48*len(p.DbgLocals) + 32*len(p.DbgUpvalues) + 56*len(p.Constants)
-	for _, inner := range p.FunctionPrototypes {
-		if err := s.shrink(inner); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// protoBytes is what a compiled function takes that does nothing.
-const protoBytes = 1200
+// What a compiled script takes, and each node of its syntax tree.
+const (
+	scriptBytes = 1000
+	nodeBytes   = 200
+)
 
 // compileError puts the parser's words in the form of Lua's: "user_script:1: syntax error near 'x'".
 func compileError(err error) error {
 	text := err.Error()
 	var syntax *parse.Error
-	var compile *lua.CompileError
-	switch {
-	case errors.As(err, &syntax):
+	if errors.As(err, &syntax) {
 		token := syntax.Token
 		if token == "" || syntax.Pos.Line == parse.EOF {
 			token = "<eof>"
 		}
 		text = fmt.Sprintf("%s:%d: %s near '%.80s'", chunkName, max(syntax.Pos.Line, 1), syntax.Message, token)
-	case errors.As(err, &compile):
-		text = fmt.Sprintf("%s:%d: %s", chunkName, compile.Line, compile.Message)
 	}
 	return errors.New("ERR Error compiling script (new function): " + oneLine(text))
-}
-
-func oneLine(text string) string {
-	if !strings.ContainsAny(text, "\r\n") {
-		return text
-	}
-	return strings.NewReplacer("\r", " ", "\n", " ").Replace(text)
 }
 
 // shebang reads "#!lua name=… flags=…" in front of a script and returns the rest, from the end of that line, so that

@@ -2,7 +2,6 @@ package sandbox
 
 import (
 	"cmp"
-	"sync"
 	"time"
 )
 
@@ -37,51 +36,4 @@ type Run struct {
 	Limits     Limits
 	Seed       uint64         // of math.random: the same seed gives the same numbers
 	Spent      *time.Duration // if not nil, gets what the run spent of Limits.Time
-}
-
-// Pool keeps Lua states for the next runs: making one takes a hundred times as long as a short run. Its methods can be
-// called by many goroutines at a time.
-type Pool struct {
-	mu   sync.Mutex
-	free []*machine
-	max  int
-}
-
-// NewPool makes a pool that keeps at most so many idle states, of some 150 KB each. It does not limit how many run at a time.
-func NewPool(max int) *Pool { return &Pool{max: max} }
-
-// Run runs a script and returns its reply, which is of the kind Error when the script failed. When a limit or the
-// Caller ended the run the error says why, and the reply has it too, as Redis words errors. Nobody can tell then what
-// the script would have answered.
-func (p *Pool) Run(s *Script, run Run) (Reply, error) {
-	m := p.take()
-	if m == nil {
-		m = newMachine()
-	}
-	reply, err, clean := m.run(s, run)
-	if clean {
-		p.put(m)
-	}
-	return reply, err
-}
-
-// take is nil when none is idle.
-func (p *Pool) take() *machine {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if n := len(p.free); n > 0 {
-		m := p.free[n-1]
-		p.free[n-1] = nil
-		p.free = p.free[:n-1]
-		return m
-	}
-	return nil
-}
-
-func (p *Pool) put(m *machine) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if len(p.free) < p.max {
-		p.free = append(p.free, m)
-	}
 }

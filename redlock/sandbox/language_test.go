@@ -8,8 +8,9 @@ import (
 	"time"
 )
 
-// TestMiscompiled: what gopher-lua 1.1.2 makes something else of. The answers are Redis's.
-func TestMiscompiled(t *testing.T) {
+// TestLanguage: where Lua 5.1 is not what one would guess, and where an earlier build of this package, on the compiler of gopher-lua, was
+// wrong. The answers are Redis's.
+func TestLanguage(t *testing.T) {
 	elements := strings.Repeat("0, ", 50)
 	for name, c := range map[string]struct{ source, want string }{
 		"swap":                            {"local x, y = 1, 2 x, y = y, x return {x, y}", "*2|:2|:1|"},
@@ -33,6 +34,9 @@ func TestMiscompiled(t *testing.T) {
 		"variable around a pcall":         {"local x = 1 local function get() return x end pcall(error, 'e') x = 2 return get()", ":2|"},
 		"variable in a pcall":             {"local g pcall(function() local x = 5 g = function() return x end error('e') end) local a, b, c = 1, 2, 3 return g()", ":5|"},
 		"last field is a call":            {"return #{1, x = tostring(5)}", ":1|"},
+		"field behind 50 elements":        {"local t = {" + elements + "[1] = 'x'} return {#t, t[1]}", "*2|:50|$1|x|"},
+		"field within 50 elements":        {"local t = {[1] = 'x', " + elements + "} return {#t, t[1]}", "*2|:50|:0|"},
+		"call behind 50 elements":         {"return #{" + elements + "tostring(1)}", ":51|"},
 		"field behind 49 elements":        {"local t = {" + elements[3:] + "x = tostring(1)} return {#t, t[1]}", "*2|:49|:0|"},
 		"modulo":                          {"return {tostring(1 % 0.1), tostring(5 % -math.huge), tostring(-5.5 % 2)}", "*3|$1|0|$4|-nan|$3|0.5|"},
 		"length asks no metatable":        {"return #setmetatable({1, 2}, {__len = function() return 9 end})", ":2|"},
@@ -57,8 +61,6 @@ func TestMiscompiled(t *testing.T) {
 		})
 	}
 	for name, c := range map[string]struct{ source, want string }{
-		"field behind 50 elements": {"return {" + elements + "x = 1}", "constructor has a field or a last call behind 50 elements"},
-		"call behind 50 elements":  {"return {" + elements + "tostring(1)}", "constructor has a field or a last call behind 50 elements"},
 		"upvalues": {func() string {
 			var b strings.Builder
 			for range 2 {
@@ -71,9 +73,7 @@ func TestMiscompiled(t *testing.T) {
 			}
 			return strings.ReplaceAll(b.String(), "local a, a", "local _, a")[600:] + "return function() return " + names.String() + "1 end"
 		}(), "more than 60 upvalues"},
-		"functions":  {strings.Repeat("local function f() end ", functionsMax+1), "more than 100 functions"},
-		"levels":     {"return " + strings.Repeat("- ", 300) + "KEYS", "too many syntax levels"},
-		"many words": {"local t = {} " + strings.Repeat("t=t ", SourceMax/4), "more than the limit"},
+		"levels": {"return " + strings.Repeat("- ", 300) + "KEYS", "too many syntax levels"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if _, err := Compile(c.source); err == nil || !strings.Contains(err.Error(), c.want) {

@@ -1,0 +1,699 @@
+package sandbox
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/yuin/gopher-lua/ast"
+)
+
+// late is the local variable of this function that an expression is, and is read late. C Lua leaves out a constant in front of "and" and
+// "or", unless it has made a jump for it, as for "false and 2".
+func (c *compiler) late(e ast.Expr) *variable {
+	switch e := e.(type) {
+	case *ast.IdentExpr:
+		return c.find(e.Value)
+	case *ast.LogicalOpExpr:
+		if truth, constant := truthOf(e.Lhs); constant && truth == (e.Operator == "and") {
+			return c.late(e.Rhs)
+		}
+	}
+	return nil
+}
+
+// truthOf is the truth of what is a constant to C Lua, without a jump.
+func truthOf(e ast.Expr) (truth, constant bool) {
+	switch e := e.(type) {
+	case *ast.TrueExpr, *ast.StringExpr:
+		return true, true
+	case *ast.FalseExpr, *ast.NilExpr:
+		return false, true
+	case *ast.UnaryNotOpExpr:
+		truth, constant = truthOf(e.Expr)
+		return !truth, constant
+	case *ast.LogicalOpExpr:
+		if truth, constant = truthOf(e.Lhs); constant && truth == (e.Operator == "and") {
+			return truthOf(e.Rhs)
+		}
+		return false, false
+	}
+	_, constant = numberOf(e)
+	return true, constant
+}
+
+// numberOf is the number that C Lua computes when it compiles.
+func numberOf(e ast.Expr) (f float64, constant bool) {
+	switch e := e.(type) {
+	case *ast.NumberExpr:
+		return parseNumber(e.Value)
+	case *ast.UnaryMinusOpExpr:
+		f, constant = numberOf(e.Expr)
+		return -f, constant
+	case *ast.ArithmeticOpExpr:
+		a, okA := numberOf(e.Lhs)
+		b, okB := numberOf(e.Rhs)
+		f = calculate(e.Operator[0], a, b)
+		return f, okA && okB && f == f && (b != 0 || e.Operator != "/" && e.Operator != "%")
+	}
+	return 0, false
+}
+
+// inert tells whether an expression is the same whenever it is read.
+func (c *compiler) inert(e ast.Expr) bool {
+	switch e.(type) {
+	case *ast.StringExpr, *ast.NumberExpr, *ast.TrueExpr, *ast.FalseExpr, *ast.NilExpr:
+		return true
+	}
+	return false
+}
+
+func constant(v value) expr { return func(*frame) value { return v } }
+
+// expr compiles an expression for one value.
+func (c *compiler) expr(e ast.Expr) expr {
+	c.enter(e)
+	defer c.leave()
+	switch e := e.(type) {
+	case *ast.NilExpr:
+		return constant(nil)
+	case *ast.FalseExpr:
+		return constant(false)
+	case *ast.TrueExpr:
+		return constant(true)
+	case *ast.NumberExpr:
+		f, ok := parseNumber(e.Value)
+		if !ok {
+			refuseAt(e, "malformed number near '%s'", e.Value)
+		}
+		return constant(f)
+	case *ast.StringExpr:
+		return constant(e.Value)
+	case *ast.Comma3Expr:
+		c.variadic(e)
+		return func(f *frame) value {
+			if len(f.varargs) == 0 {
+				return nil
+			}
+			return f.varargs[0]
+		}
+	case *ast.IdentExpr:
+		return c.read(e)
+	case *ast.AttrGetExpr:
+		return c.element(e)
+	case *ast.TableExpr:
+		return c.constructor(e)
+	case *ast.FuncCallExpr:
+		invoke := c.invocation(e)
+		return func(f *frame) value { return f.m.first(invoke(f)) }
+	case *ast.LogicalOpExpr:
+		a, b, or := c.expr(e.Lhs), c.expr(e.Rhs), e.Operator == "or"
+		return func(f *frame) value {
+			if v := a(f); truthy(v) == or {
+				return v
+			}
+			return b(f)
+		}
+	case *ast.RelationalOpExpr:
+		return c.relation(e)
+	case *ast.StringConcatOpExpr:
+		return c.concat(e)
+	case *ast.ArithmeticOpExpr:
+		operator, line := e.Operator[0], e.Line()
+		both := c.operands(e.Lhs, e.Rhs)
+		return func(f *frame) value {
+			a, b := both(f)
+			if x, ok := a.(float64); ok {
+				if y, ok := b.(float64); ok {
+					return calculate(operator, x, y)
+				}
+			}
+			return f.m.arithmeticOdd(operator, a, b, line)
+		}
+	case *ast.UnaryMinusOpExpr:
+		operand, line := c.expr(e.Expr), e.Line()
+		return func(f *frame) value {
+			v := operand(f)
+			if x, ok := toNumber(f.m, v); ok {
+				return -x
+			}
+			return f.m.arithmeticOdd('_', v, v, line)
+		}
+	case *ast.UnaryNotOpExpr:
+		operand := c.expr(e.Expr)
+		return func(f *frame) value { return !truthy(operand(f)) }
+	case *ast.UnaryLenOpExpr: // asks no metatable of a table
+		operand, line := c.expr(e.Expr), e.Line()
+		return func(f *frame) value {
+			switch v := operand(f).(type) {
+			case string:
+				return float64(len(v))
+			case *table:
+				return float64(v.length())
+			default:
+				f.m.raise(line, "attempt to get length of a %s value", typeName(v))
+				return nil
+			}
+		}
+	case *ast.FunctionExpr:
+		return c.closure(e)
+	}
+	panic(fmt.Sprintf("unknown expression %T", e))
+}
+
+// operands computes both sides of an operator.
+func (c *compiler) operands(left, right ast.Expr) func(f *frame) (a, b value) {
+	l, r := c.expr(left), c.expr(right)
+	if c.late(left) != nil {
+		return func(f *frame) (a, b value) {
+			b = r(f)
+			return l(f), b
+		}
+	}
+	return func(f *frame) (a, b value) {
+		a = l(f)
+		return a, r(f)
+	}
+}
+
+// read reads a variable. What a global is is known: all are read-only.
+func (c *compiler) read(e *ast.IdentExpr) expr {
+	if v := c.find(e.Value); v != nil {
+		return v.get
+	}
+	if at := c.capture(e, e.Value); at >= 0 {
+		return func(f *frame) value { return f.cells[at].v }
+	}
+	switch e.Value {
+	case "KEYS":
+		return func(f *frame) value { return &f.m.keys }
+	case "ARGV":
+		return func(f *frame) value { return &f.m.argv }
+	case "_G":
+		return func(f *frame) value { return f.m.globalTable() }
+	}
+	if v := globals.getString(e.Value); v != nil {
+		return constant(v)
+	}
+	name, line := e.Value, e.Line()
+	return func(f *frame) value {
+		f.m.missingGlobal(line, name)
+		return nil
+	}
+}
+
+// element is t[k]. A function of a library is known.
+func (c *compiler) element(e *ast.AttrGetExpr) expr {
+	key, isString := e.Key.(*ast.StringExpr)
+	if ident, ok := e.Object.(*ast.IdentExpr); ok && isString && c.find(ident.Value) == nil && c.capture(e, ident.Value) < 0 {
+		if library, ok := globals.getString(ident.Value).(*table); ok {
+			if v := library.getString(key.Value); v != nil {
+				return constant(v)
+			}
+		}
+	}
+	both, line := c.operands(e.Object, e.Key), e.Line()
+	return func(f *frame) value {
+		o, k := both(f)
+		return f.m.index(o, k, line)
+	}
+}
+
+// variadic notes that this function uses "...".
+func (c *compiler) variadic(e *ast.Comma3Expr) {
+	if !c.proto.vararg {
+		refuseAt(e, "cannot use '...' outside a vararg function near '...'")
+	}
+	c.dots = true
+}
+
+// list puts the values of expressions on the stack, all of the last one.
+func (c *compiler) list(exprs []ast.Expr) values {
+	if len(exprs) == 0 {
+		return func(*frame) {}
+	}
+	n := len(exprs) - 1
+	single := make([]expr, 0, n+1)
+	for _, e := range exprs[:n] {
+		single = append(single, c.expr(e))
+	}
+	var last values
+	switch e := exprs[n].(type) {
+	case *ast.FuncCallExpr:
+		if !e.AdjustRet {
+			c.enter(e)
+			invoke := c.invocation(e)
+			c.leave()
+			last = func(f *frame) { invoke(f) }
+		}
+	case *ast.Comma3Expr:
+		if !e.AdjustRet {
+			c.variadic(e)
+			last = func(f *frame) {
+				f.m.many(len(f.varargs))
+				f.m.stack = append(f.m.stack, f.varargs...)
+			}
+		}
+	}
+	if last == nil {
+		single = append(single, c.expr(exprs[n]))
+		last = func(*frame) {}
+	}
+	return func(f *frame) {
+		for _, e := range single {
+			v := e(f)
+			f.m.stack = append(f.m.stack, v)
+		}
+		last(f)
+	}
+}
+
+// invocation makes a call, and returns from where on its results are on the stack.
+func (c *compiler) invocation(e *ast.FuncCallExpr) func(f *frame) (base int) {
+	push, line := c.callee(e), e.Line()
+	return func(f *frame) int {
+		base := len(f.m.stack)
+		f.m.call(push(f), base, line)
+		return base
+	}
+}
+
+// callee computes what is called, and puts the arguments on the stack.
+func (c *compiler) callee(e *ast.FuncCallExpr) func(f *frame) value {
+	if e.Receiver == nil {
+		fn, push := c.expr(e.Func), c.list(e.Args)
+		return func(f *frame) value {
+			v := fn(f)
+			push(f)
+			return v
+		}
+	}
+	object, push, method, line := c.expr(e.Receiver), c.list(e.Args), e.Method, e.Line()
+	return func(f *frame) value {
+		o := object(f)
+		v := f.m.index(o, method, line)
+		f.m.stack = append(f.m.stack, o)
+		push(f)
+		return v
+	}
+}
+
+func (c *compiler) relation(e *ast.RelationalOpExpr) expr {
+	both, line := c.operands(e.Lhs, e.Rhs), e.Line()
+	switch e.Operator {
+	case "==", "~=":
+		want := e.Operator == "=="
+		return func(f *frame) value {
+			a, b := both(f)
+			return (a == b || f.m.equalOdd(a, b, line)) == want
+		}
+	case "<":
+		return func(f *frame) value { a, b := both(f); return f.m.less(a, b, line) }
+	case ">":
+		return func(f *frame) value { a, b := both(f); return f.m.less(b, a, line) }
+	case "<=":
+		return func(f *frame) value { a, b := both(f); return f.m.lessOrEqual(a, b, line) }
+	}
+	return func(f *frame) value { a, b := both(f); return f.m.lessOrEqual(b, a, line) }
+}
+
+// concat takes a chain of operators, which is one operand and a chain again, as one.
+func (c *compiler) concat(e *ast.StringConcatOpExpr) expr {
+	var operands []expr
+	var rest ast.Expr = e
+	levels := c.levels
+	for {
+		next, ok := rest.(*ast.StringConcatOpExpr)
+		if !ok {
+			break
+		}
+		c.enter(next)
+		operands = append(operands, c.expr(next.Lhs))
+		rest = next.Rhs
+	}
+	operands = append(operands, c.expr(rest))
+	c.levels = levels
+	line := e.Line()
+	return func(f *frame) value {
+		m := f.m
+		base := len(m.stack)
+		for _, o := range operands {
+			v := o(f)
+			m.stack = append(m.stack, v)
+		}
+		v := m.concat(m.stack[base:], line)
+		m.stack = m.stack[:base]
+		return v
+	}
+}
+
+func (c *compiler) closure(e *ast.FunctionExpr) expr {
+	inner := &compiler{script: c.script, around: c, proto: &proto{vararg: e.ParList.HasVargs}}
+	p := inner.proto
+	cost := c.cost
+	p.params = inner.locals(e, e.ParList.Names)
+	if p.vararg {
+		p.arg = inner.local(e, "arg")
+	}
+	p.body = inner.block(e.Stmts)
+	p.argTable = p.vararg && !inner.dots
+	c.cost = cost
+	return func(f *frame) value {
+		f.m.charge(closureBytes + len(p.captures)*cellBytes)
+		fn := &function{proto: p, cells: make([]*cell, len(p.captures))}
+		for i, from := range p.captures {
+			if from.slot {
+				fn.cells[i] = f.slots[from.at].(*cell)
+			} else {
+				fn.cells[i] = f.cells[from.at]
+			}
+		}
+		return fn
+	}
+}
+
+// flushAt is after how many elements of a constructor C Lua stores them. What stands behind a field with the same key replaces it, and
+// is replaced by one that stands behind these.
+const flushAt = 50
+
+func (c *compiler) constructor(e *ast.TableExpr) expr {
+	type field struct {
+		key, value expr // no key: an element
+		late       bool
+		line       int
+	}
+	fields := make([]field, len(e.Fields))
+	elements := 0
+	var last values
+	for i, from := range e.Fields {
+		if from.Key != nil {
+			fields[i] = field{c.expr(from.Key), c.expr(from.Value), c.late(from.Key) != nil, from.Key.Line()}
+			continue
+		}
+		elements++
+		if i == len(e.Fields)-1 {
+			last = c.list([]ast.Expr{from.Value})
+		} else {
+			fields[i].value = c.expr(from.Value)
+		}
+	}
+	if last != nil {
+		fields = fields[:len(fields)-1]
+	}
+	others := len(e.Fields) - elements
+	return func(f *frame) value {
+		m := f.m
+		t := m.table(elements, others)
+		base, stored, numbered := len(m.stack), 0, false
+		flush := func() {
+			pending := m.stack[base:]
+			if n := stored + len(pending); n > cap(t.array) {
+				t.reserve(m, n, 0)
+			}
+			if !numbered { // with what is nil among them
+				t.array = append(t.array, pending...)
+			} else {
+				for i, v := range pending {
+					t.set(m, float64(stored+i+1), v)
+				}
+			}
+			stored += len(pending)
+			m.stack = m.stack[:base]
+		}
+		for i := range fields {
+			if len(m.stack)-base == flushAt {
+				flush()
+			}
+			x := &fields[i]
+			if x.key == nil {
+				v := x.value(f)
+				m.stack = append(m.stack, v)
+				continue
+			}
+			var k value
+			if !x.late {
+				k = x.key(f)
+			}
+			v := x.value(f)
+			if x.late {
+				k = x.key(f)
+			}
+			m.checkKey(k, x.line)
+			_, isNumber := k.(float64)
+			numbered = numbered || isNumber
+			t.set(m, k, v)
+		}
+		if last != nil {
+			if len(m.stack)-base == flushAt {
+				flush()
+			}
+			last(f)
+		}
+		flush()
+		return t
+	}
+}
+
+// Operators, on what is not two numbers too.
+
+func calculate(operator byte, x, y float64) float64 {
+	switch operator {
+	case '+':
+		return x + y
+	case '-':
+		return x - y
+	case '*':
+		return x * y
+	case '/':
+		return x / y
+	case '^':
+		return asC(math.Pow(x, y), x, y)
+	}
+	return x - math.Floor(x/y)*y // as Lua 5.1 defines %
+}
+
+var arithmeticEvents = map[byte]string{'+': "__add", '-': "__sub", '*': "__mul", '/': "__div", '%': "__mod", '^': "__pow", '_': "__unm"}
+
+// arithmeticOdd is arithmetic of strings that are numbers, or of a metatable.
+func (m *machine) arithmeticOdd(operator byte, a, b value, line int) value {
+	x, okX := toNumber(m, a)
+	y, okY := toNumber(m, b)
+	if okX && okY {
+		return calculate(operator, x, y)
+	}
+	h := metaField(a, arithmeticEvents[operator])
+	if h == nil {
+		h = metaField(b, arithmeticEvents[operator])
+	}
+	if h == nil {
+		odd := b
+		if !okX {
+			odd = a
+		}
+		m.raise(line, "attempt to perform arithmetic on a %s value", typeName(odd))
+	}
+	return m.callFor(line, h, a, b)
+}
+
+// sameHandler is the function that both values have for a comparison.
+func sameHandler(a, b value, event string) value {
+	if h := metaField(a, event); h != nil && h == metaField(b, event) {
+		return h
+	}
+	return nil
+}
+
+// equalOdd is == of tables that are not the same.
+func (m *machine) equalOdd(a, b value, line int) bool {
+	_, isTable := a.(*table)
+	_, areTables := b.(*table)
+	if !isTable || !areTables {
+		return false
+	}
+	h := sameHandler(a, b, "__eq")
+	return h != nil && truthy(m.callFor(line, h, a, b))
+}
+
+func (m *machine) less(a, b value, line int) bool {
+	switch x := a.(type) {
+	case float64:
+		if y, ok := b.(float64); ok {
+			return x < y
+		}
+	case string:
+		if y, ok := b.(string); ok {
+			return x < y
+		}
+	}
+	if h := sameHandler(a, b, "__lt"); h != nil && typeName(a) == typeName(b) {
+		return truthy(m.callFor(line, h, a, b))
+	}
+	m.incomparable(a, b, line)
+	return false
+}
+
+func (m *machine) lessOrEqual(a, b value, line int) bool {
+	switch x := a.(type) {
+	case float64:
+		if y, ok := b.(float64); ok {
+			return x <= y
+		}
+	case string:
+		if y, ok := b.(string); ok {
+			return x <= y
+		}
+	}
+	if typeName(a) == typeName(b) {
+		if h := sameHandler(a, b, "__le"); h != nil {
+			return truthy(m.callFor(line, h, a, b))
+		}
+		if h := sameHandler(b, a, "__lt"); h != nil {
+			return !truthy(m.callFor(line, h, b, a))
+		}
+	}
+	m.incomparable(a, b, line)
+	return false
+}
+
+func (m *machine) incomparable(a, b value, line int) {
+	if x, y := typeName(a), typeName(b); x != y {
+		m.raise(line, "attempt to compare %s with %s", x, y)
+	}
+	m.raise(line, "attempt to compare two %s values", typeName(a))
+}
+
+// concat joins values. Where some are neither strings nor numbers it goes from right to left, as their metatables can tell.
+func (m *machine) concat(list []value, line int) value {
+	total := 0
+	for _, v := range list {
+		switch v := v.(type) {
+		case string:
+			total += len(v)
+		case float64:
+			total += 24
+		default:
+			return m.concatOdd(list, line)
+		}
+	}
+	m.chargeString(total)
+	var room [256]byte
+	b := room[:0]
+	if total > len(room) {
+		b = make([]byte, 0, total)
+	}
+	for _, v := range list {
+		switch v := v.(type) {
+		case string:
+			b = append(b, v...)
+		case float64:
+			b = appendNumber(b, v, 14)
+		}
+	}
+	return string(b)
+}
+
+func (m *machine) concatOdd(list []value, line int) value {
+	right := list[len(list)-1]
+	for i := len(list) - 2; i >= 0; i-- {
+		left := list[i]
+		a, okA := concatText(left)
+		b, okB := concatText(right)
+		if okA && okB {
+			m.chargeString(len(a) + len(b))
+			right = a + b
+			continue
+		}
+		join := metaField(left, "__concat")
+		if join == nil {
+			join = metaField(right, "__concat")
+		}
+		if join == nil {
+			odd := left
+			if okA {
+				odd = right
+			}
+			m.raise(line, "attempt to concatenate a %s value", typeName(odd))
+		}
+		right = m.callFor(line, join, left, right)
+	}
+	return right
+}
+
+func concatText(v value) (text string, ok bool) {
+	switch v := v.(type) {
+	case string:
+		return v, true
+	case float64:
+		return numberString(v), true
+	}
+	return "", false
+}
+
+// metaDepthMax bounds a chain of metatables, as in C Lua.
+const metaDepthMax = 100
+
+// index is o[key].
+func (m *machine) index(o, key value, line int) value {
+	for range metaDepthMax {
+		t, isTable := o.(*table)
+		if isTable {
+			if v := t.get(key); v != nil || t.meta == nil {
+				return v
+			}
+		}
+		switch h := metaField(o, "__index").(type) {
+		case nil:
+			if isTable {
+				return nil
+			}
+			m.raise(line, "attempt to index a %s value", typeName(o))
+		case *function:
+			return m.callFor(line, h, o, key)
+		default:
+			o = h
+		}
+		m.step(1)
+	}
+	m.raise(line, "loop in gettable")
+	return nil
+}
+
+// setIndex is o[key] = v.
+func (m *machine) setIndex(o, key, v value, line int) {
+	for range metaDepthMax {
+		t, isTable := o.(*table)
+		var h value
+		if isTable && t.meta == nil || isTable && t.get(key) != nil {
+			h = nil
+		} else if h = metaField(o, "__newindex"); h == nil && !isTable {
+			m.raise(line, "attempt to index a %s value", typeName(o))
+		}
+		switch h := h.(type) {
+		case nil:
+			if t.readonly {
+				m.raise(line, errReadonly)
+			}
+			m.checkKey(key, line)
+			t.set(m, key, v)
+			return
+		case *function:
+			m.callFor(line, h, o, key, v)
+			return
+		default:
+			o = h
+		}
+		m.step(1)
+	}
+	m.raise(line, "loop in settable")
+}
+
+// checkKey raises the error for what cannot be the key of an assignment.
+func (m *machine) checkKey(key value, line int) {
+	switch k := key.(type) {
+	case float64:
+		if k != k {
+			m.raise(line, "table index is NaN")
+		}
+	case nil:
+		m.raise(line, "table index is nil")
+	}
+}
