@@ -223,7 +223,7 @@ func (b *batch) fold(releases []int32) {
 
 // send writes the pipeline, closed by the checks.
 func (b *batch) send() error {
-	b.wire.out = append(b.wire.out, closingCommands...)
+	b.wire.out = append(b.wire.out, trailerCommands...)
 	b.sent = time.Now()
 	// The watch gives the votes up after MasterTimeout; the connection gets longer, for a late answer is better than a new one.
 	return b.timely(b.wire.send(b.sent.Add(b.lane.client.opts.ConnectTimeout)))

@@ -45,15 +45,15 @@ type guard struct {
 	former  []string // epochs of the run that another has taken the place of: none of them comes back, unless its memory does
 }
 
-// closing is what the master replied to the two commands that every pipeline ends with.
-type closing struct {
+// trailer is what the master replied to the two commands that every pipeline ends with.
+type trailer struct {
 	epoch, config string
 	beat          int64 // 0: missing, or nonsense: it went back
 	clock         time.Time
 }
 
-// closingCommands are MGET of epoch, configuration and beat, and TIME.
-var closingCommands = func() []byte {
+// trailerCommands are MGET of epoch, configuration and beat, and TIME.
+var trailerCommands = func() []byte {
 	var w wire
 	w.array(4)
 	for _, word := range []string{"mget", epochKey, configKey, beatKey} {
@@ -64,8 +64,8 @@ var closingCommands = func() []byte {
 	return w.out
 }()
 
-// readTrailer reads the replies to closingCommands. Epoch and config are the values to expect, which need no memory of their own.
-func (w *wire) readTrailer(epoch, config string) (end closing, err error) {
+// readTrailer reads the replies to trailerCommands. Epoch and config are the values to expect, which need no memory of their own.
+func (w *wire) readTrailer(epoch, config string) (end trailer, err error) {
 	if err := w.head(3); err != nil {
 		return end, fmt.Errorf("MGET of the epoch: %w", err)
 	}
@@ -122,9 +122,9 @@ func (w *wire) head(n int64) error {
 	return nil
 }
 
-// closingOf is the same for a pipeline of go-redis.
-func closingOf(keys *redis.SliceCmd, clock *redis.TimeCmd) closing {
-	end := closing{clock: clock.Val()}
+// trailerOf is the same for a pipeline of go-redis.
+func trailerOf(keys *redis.SliceCmd, clock *redis.TimeCmd) trailer {
+	end := trailer{clock: clock.Val()}
 	for i, value := range keys.Val() {
 		switch text, _ := value.(string); i {
 		case 0:
@@ -163,8 +163,8 @@ func (f finding) and(later finding) finding {
 	return both
 }
 
-// close judges a pipeline that was sent and received at these times of our clock.
-func (g *guard) close(end closing, c *Client, sent, received time.Time) finding {
+// judge judges a pipeline that was sent and received at these times of our clock.
+func (g *guard) judge(end trailer, c *Client, sent, received time.Time) finding {
 	epoch, config, beat := end.epoch, end.config, end.beat
 	first := !g.clock.known
 	step := g.clock.sample(sent.Sub(c.began), received.Sub(c.began), time.Duration(end.clock.UnixNano()), c.drift.rate(), c.drift.stepMax)
@@ -378,8 +378,8 @@ func (l *lane) heartbeat(ctx context.Context, link *link) error {
 		return fmt.Errorf("heartbeat: %w", err)
 	}
 	before := l.guard.beat
-	end := closingOf(keys, clock)
-	found := l.guard.close(end, c, sent, received)
+	end := trailerOf(keys, clock)
+	found := l.guard.judge(end, c, sent, received)
 	if found.err != nil {
 		return l.disagreed(ctx, link, end.config)
 	}

@@ -15,7 +15,7 @@ func (b *batch) readAll() error {
 	for i := 0; err == nil && i < len(b.commands); i++ {
 		err = b.readCommand(b.commands[i])
 	}
-	var end closing
+	var end trailer
 	if err == nil {
 		end, err = b.wire.readTrailer(b.lane.guard.epoch, c.fingerprint)
 	}
@@ -24,7 +24,7 @@ func (b *batch) readAll() error {
 	}
 	if err == nil {
 		b.marked(end.clock.UnixMilli())
-		found := b.lane.guard.close(end, c, b.sent, time.Now())
+		found := b.lane.guard.judge(end, c, b.sent, time.Now())
 		b.found = b.found.and(found)
 		err = found.err
 	}

@@ -212,7 +212,7 @@ type split struct {
 }
 
 func (c *split) Write(b []byte) (int, error) {
-	checks := bytes.Index(b, closingCommands)
+	checks := bytes.Index(b, trailerCommands)
 	if checks < 0 || !bytes.Contains(b, []byte(scriptFence.sha)) {
 		return c.Conn.Write(b)
 	}
