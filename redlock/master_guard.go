@@ -26,7 +26,7 @@ import (
 // rests on it. A master can execute another client's commands between two of a pipeline: a fence is compared with marks that the master has
 // forgotten, another proxy admits the master and raises its floor, and then the checks at the end of the same pipeline show the new epoch. That
 // vote must not count; it does not, because the client had not admitted that epoch when it sent the pipeline. So the epoch is never
-// taken from those checks, although that would save a round trip (see attest).
+// taken from those checks, although that would save a round trip (see verifyEpoch).
 type guard struct {
 	epoch string // admitted: votes count. Empty: they do not
 	past  string // the epoch that was admitted last. Once the master is quarantined it does not come back either
@@ -199,8 +199,8 @@ const refusedPrefix = "refused: "
 
 func (e *refusedError) Error() string { return refusedPrefix + e.reason }
 
-// attest finds out under which epoch the master runs: admitted, quarantined, or neither, and then quarantines it.
-func (l *lane) attest(ctx context.Context, link *link, doubt string, step time.Duration) error {
+// verifyEpoch finds out under which epoch the master runs: admitted, quarantined, or neither, and then quarantines it.
+func (l *lane) verifyEpoch(ctx context.Context, link *link, doubt string, step time.Duration) error {
 	// Others may exchange the value at the same time; every exchange makes it more settled.
 	for range 8 {
 		value, err := link.conn.Get(ctx, epochKey).Result()
@@ -322,7 +322,7 @@ func (l *lane) admitDue(ctx context.Context, link *link) error {
 		return fmt.Errorf("admit: %w", err)
 	}
 	if admitted == 0 {
-		return l.attest(ctx, link, "", 0)
+		return l.verifyEpoch(ctx, link, "", 0)
 	}
 	if cold {
 		// Masters that have all forgotten look like new ones. There is something to do only where it is known that this one has.
@@ -444,7 +444,7 @@ func (l *lane) settle(ctx context.Context, link *link) error {
 	found := l.found
 	l.mu.Unlock()
 	if found.unsettled() {
-		if err := l.attest(ctx, link, found.doubt, found.step); err != nil { //mutant:a-finding-forgotten-with-its-connection
+		if err := l.verifyEpoch(ctx, link, found.doubt, found.step); err != nil { //mutant:a-finding-forgotten-with-its-connection
 			if l.guard.refusal != "" && strings.Contains(err.Error(), "OOM ") {
 				// Its memory is full, so it cannot be told of its quarantine. It has no vote, and the reason that an operator can change comes first.
 				return &refusedError{l.guard.refusal}
