@@ -17,7 +17,7 @@ import (
 // highest fence it has accepted for each resource, its mark, and accepts only a higher one. Two grants have a master in
 // common, since both have a quorum; so the later one is higher, whatever clocks and expiries do. Marks are bounded: the
 // lowest are pushed out into one floor for all that is not remembered. A master that has forgotten gets a floor from a
-// quorum that has not, when its quarantine is over (see relearn).
+// quorum that has not, when its quarantine is over (see recoverFloor).
 const (
 	marksKey = ReservedPrefix + "marks" // sorted set: resource → mark
 	floorKey = ReservedPrefix + "floor"
@@ -46,7 +46,7 @@ const (
 type fenceClock struct {
 	last     int64
 	ahead    int64 // of our own clock: as far as the fastest clock was seen to be
-	aheadMax int64 // bounds it, for relearn to know how far fences can be ahead of all clocks
+	aheadMax int64 // bounds it, for recoverFloor to know how far fences can be ahead of all clocks
 }
 
 // fenceTime is a moment as a fence. The counter's bits hold the fraction of the millisecond, so that two proxies whose clocks agree
@@ -199,12 +199,12 @@ func falseFences(key, value string, skew time.Duration) string {
 		key, value, fenceAheadMax+skew, floorKey, marksKey, epochKey)
 }
 
-// relearn returns the floor for a master whose quarantine ended at the given time: the highest fence that any quorum of masters
+// recoverFloor returns the floor for a master whose quarantine ended at the given time: the highest fence that any quorum of masters
 // with a vote has accepted. Wait first, read second: a fence that a vote from before the crash helped to grant has reached
 // its other masters by then. If fewer than a quorum remember, nobody knows; then cold says so, and the floor is the
 // clock plus twice what clocks may differ by, for a fence can be ahead of its proxy's clock by as much again: the one place
 // where the order of fences trusts clocks.
-func (c *Client) relearn(lane *lane, ended time.Time) (floor int64, cold bool) {
+func (c *Client) recoverFloor(lane *lane, ended time.Time) (floor int64, cold bool) {
 	remember := 0
 	for _, l := range c.lanes {
 		if l == lane {

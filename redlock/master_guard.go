@@ -312,7 +312,7 @@ func (l *lane) admitDue(ctx context.Context, link *link) error {
 	if l.guard.quarantine == "" || time.Now().Before(l.guard.until) || l.guard.refusal != "" {
 		return nil
 	}
-	floor, cold := l.client.relearn(l, l.guard.until)
+	floor, cold := l.client.recoverFloor(l, l.guard.until)
 	if grace := 2*l.client.opts.Heartbeat + l.client.opts.ConnectTimeout; cold && time.Since(l.guard.until) < grace {
 		return nil // the others may still be on their way to tell
 	}

@@ -578,7 +578,7 @@ func TestFlushedMasterTeachesNoFence(t *testing.T) {
 		s.do(1, "FLUSHALL")
 		for time.Since(flushed) < time.Second {
 			synctest.Wait()
-			if floor, cold := p.relearn(p.lanes[0], flushed); !cold && floor < held.Fence {
+			if floor, cold := p.recoverFloor(p.lanes[0], flushed); !cold && floor < held.Fence {
 				s.Fatalf("%v after FLUSHALL on a master that remembered: the floor is %d, and %d was given", time.Since(flushed), floor, held.Fence)
 			}
 			time.Sleep(ms)
