@@ -18,16 +18,16 @@ const readingsMax = 16 << 20
 // batch turns rounds into one pipeline and its replies into votes. One lane uses one batch over and over, with the memory in
 // it: a pipeline of n acquisitions allocates next to nothing.
 type batch struct {
-	lane     *lane
-	link     *link
-	wire     *wire // of the link
-	rounds   []*round
-	cost     int       // of rounds
-	inFlight int       // cost of all that was in flight when it departed, its own included
-	votes    []vote    // of rounds, voteUnknown until the master has replied
-	err      error     // the last error a master replied to an acquisition, extension or reading
-	found    finding   // by the checks that closed the pipeline
-	sent     time.Time // when
+	lane        *lane
+	link        *link
+	wire        *wire // of the link
+	rounds      []*round
+	cost        int         // of rounds
+	inFlight    int         // cost of all that was in flight when it departed, its own included
+	votes       []vote      // of rounds, voteUnknown until the master has replied
+	err         error       // the last error a master replied to an acquisition, extension or reading
+	guardResult guardResult // of its trailer
+	sent        time.Time   // when
 
 	// Under lane.mu.
 	given  bool // the watch has given it up, and told that its votes are unknown
@@ -88,7 +88,7 @@ func newBatch(l *lane, link *link) *batch {
 
 // encode puts the rounds into the wire.
 func (b *batch) encode() {
-	b.votes, b.readings, b.kept, b.found = b.votes[:0], b.readings[:0], 0, finding{counts: true}
+	b.votes, b.readings, b.kept, b.guardResult = b.votes[:0], b.readings[:0], 0, guardResult{counts: true}
 	b.sets = b.sets[:0]
 	b.begin()
 	for i := range b.rounds {
@@ -117,7 +117,7 @@ func (b *batch) readReplies() error {
 		clear(b.readings)
 		b.readings = b.readings[:0]
 	}
-	if !b.found.counts {
+	if !b.guardResult.counts {
 		for i, r := range b.rounds {
 			if uncounted := verbs[r.verb].uncounted; uncounted != nil {
 				b.votes[i] = uncounted(b.votes[i])

@@ -138,58 +138,58 @@ func trailerOf(keys *redis.SliceCmd, clock *redis.TimeCmd) trailer {
 	return end
 }
 
-// finding is what the checks at the end of a pipeline have found.
-type finding struct {
-	counts bool          // the votes of the pipeline count
-	epoch  string        // the value of the epoch key
-	doubt  string        // the master may have forgotten locks, or its clock misjudged them: why it must be quarantined
-	step   time.Duration // of its clock
-	look   bool          // the epoch is not the one that was admitted: look again
-	err    error         // the connection is of no use: why
+// guardResult is what the checks at the end of a pipeline have found.
+type guardResult struct {
+	counts    bool          // the votes of the pipeline count
+	epoch     string        // the value of the epoch key
+	suspicion string        // the master may have forgotten locks, or its clock misjudged them: why it must be quarantined
+	step      time.Duration // of its clock
+	recheck   bool          // the epoch is not the one that was admitted: look again
+	err       error         // the connection is of no use: why
 }
 
-// unsettled tells whether there is something to see to before anything else is sent.
-func (f finding) unsettled() bool { return f.look || f.doubt != "" }
+// unresolved tells whether there is something to see to before anything else is sent.
+func (g guardResult) unresolved() bool { return g.recheck || g.suspicion != "" }
 
-// and is what two pipelines have found, one behind the other.
-func (f finding) and(later finding) finding {
+// merge is what two pipelines have found, one behind the other.
+func (g guardResult) merge(later guardResult) guardResult {
 	both := later
-	both.counts = f.counts && later.counts
-	both.look = f.look || later.look
-	if f.doubt != "" {
-		both.doubt = f.doubt
-		both.step = min(f.step, 0) + min(later.step, 0) // only what was set back has to be taken back
+	both.counts = g.counts && later.counts
+	both.recheck = g.recheck || later.recheck
+	if g.suspicion != "" {
+		both.suspicion = g.suspicion
+		both.step = min(g.step, 0) + min(later.step, 0) // only what was set back has to be taken back
 	}
 	return both
 }
 
 // judge judges a pipeline that was sent and received at these times of our clock.
-func (g *guard) judge(end trailer, c *Client, sent, received time.Time) finding {
+func (g *guard) judge(end trailer, c *Client, sent, received time.Time) guardResult {
 	epoch, config, beat := end.epoch, end.config, end.beat
 	first := !g.clock.known
 	step := g.clock.sample(sent.Sub(c.began), received.Sub(c.began), time.Duration(end.clock.UnixNano()), c.drift.rate(), c.drift.stepMax)
 	skew := end.clock.Sub(received)
 	switch {
 	case step != 0:
-		return finding{epoch: epoch, step: step, doubt: fmt.Sprintf("its clock stepped by %v", step.Round(time.Millisecond))}
+		return guardResult{epoch: epoch, step: step, suspicion: fmt.Sprintf("its clock stepped by %v", step.Round(time.Millisecond))}
 	case first && skew.Abs() > c.opts.ClockSkewMax+received.Sub(sent): //mutant:first-sight-of-a-clock-believed
 		// Nobody may have watched it until now.
-		return finding{epoch: epoch, doubt: fmt.Sprintf("its clock differs by %v from the clock here (clock_skew_max): it may have stepped while nobody watched", skew.Round(time.Millisecond))}
+		return guardResult{epoch: epoch, suspicion: fmt.Sprintf("its clock differs by %v from the clock here (clock_skew_max): it may have stepped while nobody watched", skew.Round(time.Millisecond))}
 	case config != "" && config != c.fingerprint: //mutant:configuration-not-compared
-		return finding{err: &refusedError{disagreement(c.opts, config, "") + ": " + toAgree}} // the next connection finds out what differs
+		return guardResult{err: &refusedError{disagreement(c.opts, config, "") + ": " + toAgree}} // the next connection finds out what differs
 	case epoch != "" && epoch == g.past && beat < g.beat: //mutant:beat-not-compared
-		return finding{epoch: epoch, doubt: fmt.Sprintf("its beat went back from %d to %d: its memory is of an earlier time", g.beat, beat)}
+		return guardResult{epoch: epoch, suspicion: fmt.Sprintf("its beat went back from %d to %d: its memory is of an earlier time", g.beat, beat)}
 	}
 	if epoch == g.epoch { //mutant:an-admission-learned-with-a-batch-in-flight
 		g.beat = max(g.beat, beat)
 	}
 	if g.epoch != "" && epoch == g.epoch && config != "" { //mutant:epoch-not-compared
-		return finding{
+		return guardResult{
 			epoch:  epoch,
 			counts: g.refusal == "", //mutant:a-master-that-may-evict-votes-until-it-is-connected-anew
 		}
 	}
-	return finding{epoch: epoch, look: config == "" || epoch == "" || epoch != g.quarantine}
+	return guardResult{epoch: epoch, recheck: config == "" || epoch == "" || epoch != g.quarantine}
 }
 
 // refusedError is a reason for which a master gets no vote and no commands until it goes away.
@@ -200,7 +200,7 @@ const refusedPrefix = "refused: "
 func (e *refusedError) Error() string { return refusedPrefix + e.reason }
 
 // verifyEpoch finds out under which epoch the master runs: admitted, quarantined, or neither, and then quarantines it.
-func (l *lane) verifyEpoch(ctx context.Context, link *link, doubt string, step time.Duration) error {
+func (l *lane) verifyEpoch(ctx context.Context, link *link, suspicion string, step time.Duration) error {
 	// Others may exchange the value at the same time; every exchange makes it more settled.
 	for range 8 {
 		value, err := link.conn.Get(ctx, epochKey).Result()
@@ -209,31 +209,31 @@ func (l *lane) verifyEpoch(ctx context.Context, link *link, doubt string, step t
 		}
 		kind := readEpoch(value, l.identity.runID)
 		switch {
-		case doubt == "" && kind == epochAdmitted && (slices.Contains(l.guard.former, value) || value == l.guard.past && l.guard.quarantine != ""): //mutant:a-quarantine-ends-with-an-epoch-of-before
-			doubt = "its epoch is one of before: its memory is of an earlier time"
+		case suspicion == "" && kind == epochAdmitted && (slices.Contains(l.guard.former, value) || value == l.guard.past && l.guard.quarantine != ""): //mutant:a-quarantine-ends-with-an-epoch-of-before
+			suspicion = "its epoch is one of before: its memory is of an earlier time"
 			continue
-		case doubt == "" && kind == epochAdmitted:
+		case suspicion == "" && kind == epochAdmitted:
 			l.admitted(value)
 			return nil
-		case kind == epochQuarantined && doubt == "" && l.guard.past != "" && looksNew(value, l.identity.runID): //mutant:amnesia-that-others-take-for-newness
+		case kind == epochQuarantined && suspicion == "" && l.guard.past != "" && looksNew(value, l.identity.runID): //mutant:amnesia-that-others-take-for-newness
 			// Who has quarantined it does not know that it was admitted before. It has forgotten, and must not look new to a bootstrap.
-			doubt = l.amnesia("")
-		case kind == epochQuarantined && (doubt == "" || value != l.guard.quarantine):
-			// Another proxy was first. Its reason may be older than our doubt, but its nonce is new to us, so our own wait
+			suspicion = l.amnesia("")
+		case kind == epochQuarantined && (suspicion == "" || value != l.guard.quarantine):
+			// Another proxy was first. Its reason may be older than our suspicion, but its nonce is new to us, so our own wait
 			// for it begins now.
-			l.quarantined(value, cmp.Or(doubt, "another proxy has quarantined it: "+quarantineReason(value)))
+			l.quarantined(value, cmp.Or(suspicion, "another proxy has quarantined it: "+quarantineReason(value)))
 			return nil
 		}
-		if doubt == "" {
-			doubt = l.amnesia(value)
+		if suspicion == "" {
+			suspicion = l.amnesia(value)
 		}
-		fresh := quarantinedEpoch(l.identity.runID, doubt)
+		fresh := quarantinedEpoch(l.identity.runID, suspicion)
 		swapped, err := link.swap(ctx, epochKey, value, fresh)
 		if err != nil {
 			return err
 		}
 		if swapped {
-			l.quarantined(fresh, doubt)
+			l.quarantined(fresh, suspicion)
 			// Whoever wins the exchange takes it back from the keys for all, and nobody else.
 			if step < 0 { //mutant:a-clock-set-back-prolongs-locks
 				l.guard.setBack = -step
@@ -379,8 +379,8 @@ func (l *lane) heartbeat(ctx context.Context, link *link) error {
 	}
 	before := l.guard.beat
 	end := trailerOf(keys, clock)
-	found := l.guard.judge(end, c, sent, received)
-	if found.err != nil {
+	result := l.guard.judge(end, c, sent, received)
+	if result.err != nil {
 		return l.disagreed(ctx, link, end.config)
 	}
 	evicted, _ := strconv.ParseInt(parseInfo(stats.Val())["evicted_keys"], 10, 64)
@@ -388,33 +388,33 @@ func (l *lane) heartbeat(ctx context.Context, link *link) error {
 		c.suspect()
 		// While it goes on evicting, one quarantine is enough: when it may no longer, what it has evicted since brings the next one.
 		if l.guard.refusal == "" || l.guard.quarantine == "" {
-			found.doubt = fmt.Sprintf("it has evicted %d keys", more)
+			result.suspicion = fmt.Sprintf("it has evicted %d keys", more)
 			l.guard.evicted = evicted
 		}
 	} else {
 		l.guard.evicted = evicted
 	}
-	if found.counts && high < l.guard.high.fence {
-		found.doubt = fmt.Sprintf("its fences went back from %d to %d: somebody deleted %s or %s", l.guard.high.fence, high, marksKey, floorKey)
+	if result.counts && high < l.guard.high.fence {
+		result.suspicion = fmt.Sprintf("its fences went back from %d to %d: somebody deleted %s or %s", l.guard.high.fence, high, marksKey, floorKey)
 	}
-	if found.doubt == "" && found.epoch != "" && found.epoch == l.guard.past && n <= before {
-		found.doubt = "its beat went back from " + strconv.FormatInt(before, 10) + " to " + strconv.FormatInt(n, 10) + ": its machine was rolled back to an earlier state"
+	if result.suspicion == "" && result.epoch != "" && result.epoch == l.guard.past && n <= before {
+		result.suspicion = "its beat went back from " + strconv.FormatInt(before, 10) + " to " + strconv.FormatInt(n, 10) + ": its machine was rolled back to an earlier state"
 	} else if !full {
 		l.guard.beat = max(l.guard.beat, n)
 	}
 	l.mu.Lock()
 	l.answeredLocked(nil, received.Sub(sent))
 	switch {
-	case found.counts:
+	case result.counts:
 		l.guard.high = highWater{high, sent}
 	case untrue == "": // what it says without a vote may be what is left after forgetting //mutant:fences-of-a-false-floor-forgotten
 		l.guard.high = highWater{}
 	}
-	if found.unsettled() {
-		l.found = l.found.and(found)
+	if result.unresolved() {
+		l.toResolve = l.toResolve.merge(result)
 	}
 	l.mu.Unlock()
-	if err := l.settle(ctx, link); err != nil {
+	if err := l.resolve(ctx, link); err != nil {
 		return err
 	}
 	return l.admitDue(ctx, link)
@@ -435,16 +435,16 @@ func (l *lane) refuse(reason string) {
 	}
 }
 
-// settle does what was found, before the next batch.
+// resolve does what was found, before the next batch.
 //
-// Invariant: what was found is kept until it is settled, over broken connections too. A step of the clock is seen once: the next
+// Invariant: a result is kept in toResolve until the lane has acted on it, over broken connections too. A step of the clock is seen once: the next
 // connection would find the epoch as it was admitted, and a clock that runs.
-func (l *lane) settle(ctx context.Context, link *link) error {
+func (l *lane) resolve(ctx context.Context, link *link) error {
 	l.mu.Lock()
-	found := l.found
+	result := l.toResolve
 	l.mu.Unlock()
-	if found.unsettled() {
-		if err := l.verifyEpoch(ctx, link, found.doubt, found.step); err != nil { //mutant:a-finding-forgotten-with-its-connection
+	if result.unresolved() {
+		if err := l.verifyEpoch(ctx, link, result.suspicion, result.step); err != nil { //mutant:a-finding-forgotten-with-its-connection
 			if l.guard.refusal != "" && strings.Contains(err.Error(), "OOM ") {
 				// Its memory is full, so it cannot be told of its quarantine. It has no vote, and the reason that an operator can change comes first.
 				return &refusedError{l.guard.refusal}
@@ -452,7 +452,7 @@ func (l *lane) settle(ctx context.Context, link *link) error {
 			return err
 		}
 		l.mu.Lock()
-		l.found = finding{}
+		l.toResolve = guardResult{}
 		l.mu.Unlock()
 	}
 	return l.takeBack(link)

@@ -16,20 +16,20 @@ import (
 // what comes back. Which of the two it is changes only when all that was sent is answered and delivered.
 //
 // Invariants: a master executes batches in the order in which they were sent, and their replies are read in that order. All else that
-// is said on the connection (heartbeat, what a finding asks for, owed releases) waits until nothing is in inflight. Once a
-// batch has found something, nothing is sent before that is settled, and votes of batches that were on their way do not count.
+// is said on the connection (heartbeat, what the guard asks for, pending releases) waits until nothing is in inflight. Once a
+// guard has found something in a trailer, nothing is sent before resolve has acted on it, and votes of batches that were on their way do not count.
 type inflight struct {
-	out      []*batch
-	outCost  int // of out
-	spare    []*batch
-	readable sync.Cond     // the replies of the oldest batch may be read, or the connection has failed; only the reader waits
-	far      bool          // more than one batch may be in flight
-	floor    time.Duration // shortest round trip on this connection: its distance, without what load adds
-	lastSent time.Time
-	found    finding // what is to be settled; outlives the connection
-	telling  bool    // votes of a batch that was answered are being told
-	paused   bool    // the reader uses the connection: nothing is sent
-	broken   error   // why the connection is of no more use; nil until laneBroken
+	out       []*batch
+	outCost   int // of out
+	spare     []*batch
+	readable  sync.Cond     // the replies of the oldest batch may be read, or the connection has failed; only the reader waits
+	far       bool          // more than one batch may be in flight
+	floor     time.Duration // shortest round trip on this connection: its distance, without what load adds
+	lastSent  time.Time
+	toResolve guardResult // what the guard has found and resolve has not acted on; outlives the connection
+	telling   bool        // votes of a batch that was answered are being told
+	paused    bool        // the reader uses the connection: nothing is sent
+	broken    error       // why the connection is of no more use; nil until laneBroken
 }
 
 const (
@@ -102,7 +102,7 @@ func (l *lane) next(link *link, done *batch) (b *batch, ok bool) {
 	}
 	yielded := false
 	for {
-		due := l.beatDue || l.found.unsettled() || l.state == laneTimedOut
+		due := l.beatDue || l.toResolve.unresolved() || l.state == laneTimedOut
 		wait, open := l.windowLocked()
 		switch {
 		case l.state == laneBroken || l.client.endingContext.Err() != nil:
@@ -238,7 +238,7 @@ func (l *lane) oldest(done *batch) (b *batch, broken error) {
 		return nil, l.broken
 	}
 	b = l.out[0]
-	b.found.counts = !l.found.unsettled() //mutant:votes-behind-a-finding-counted
+	b.guardResult.counts = !l.toResolve.unresolved() //mutant:votes-behind-a-finding-counted
 	return b, l.broken
 }
 
@@ -290,8 +290,8 @@ func (l *lane) tell(b *batch, err error) {
 	if b.err != nil {
 		l.replyErr, l.replyErrAt, b.err = b.err, l.deferred.now, nil
 	}
-	if b.found.unsettled() {
-		l.found = finding{counts: true}.and(l.found).and(b.found)
+	if b.guardResult.unresolved() {
+		l.toResolve = guardResult{counts: true}.merge(l.toResolve).merge(b.guardResult)
 	}
 	l.out = slices.Delete(l.out, 0, 1)
 	l.outCost -= b.cost
@@ -358,12 +358,12 @@ func (l *lane) see(link *link) error {
 	ctx, cancel := context.WithTimeout(l.client.endingContext, l.client.opts.ConnectTimeout)
 	defer cancel()
 	l.mu.Lock()
-	before, refused, look, beat := l.guard.epoch, l.guard.refusal, l.found.look, l.beatDue
+	before, refused, recheck, beat := l.guard.epoch, l.guard.refusal, l.toResolve.recheck, l.beatDue
 	l.beatDue = false
 	l.mu.Unlock()
-	err := l.settle(ctx, link)
+	err := l.resolve(ctx, link)
 	// Whatever it was, it may have taken the shared configuration away: the heartbeat sets it again.
-	if err == nil && (beat || look) {
+	if err == nil && (beat || recheck) {
 		err = l.heartbeat(ctx, link)
 	}
 	if err == nil && (l.guard.epoch != before || l.guard.refusal != refused) {

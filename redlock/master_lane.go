@@ -199,7 +199,7 @@ func (l *lane) ready(ctx context.Context, link *link) error {
 	l.guard.epoch = ""            // trusted only when the master shows it again
 	if id.runID != before.runID { //mutant:the-past-forgotten-with-the-connection
 		l.guard.quarantine, l.guard.beat, l.guard.clock, l.guard.evicted, l.guard.former = "", 0, clockTrack{}, -1, nil
-		l.found = finding{} // what was to be found out of the other one; of this one nobody believes anything yet
+		l.toResolve = guardResult{} // it was about the other one, and nobody believes anything of this one yet
 	}
 	l.mu.Unlock()
 	if err := l.heartbeat(ctx, link); err != nil {

@@ -24,9 +24,9 @@ func (b *batch) readAll() error {
 	}
 	if err == nil {
 		b.marked(end.clock.UnixMilli())
-		found := b.lane.guard.judge(end, c, b.sent, time.Now())
-		b.found = b.found.and(found)
-		err = found.err
+		result := b.lane.guard.judge(end, c, b.sent, time.Now())
+		b.guardResult = b.guardResult.merge(result)
+		err = result.err
 	}
 	if err == nil {
 		return b.refusal
