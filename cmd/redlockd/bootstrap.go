@@ -27,7 +27,7 @@ func bootstrap(p process, args []string) int {
 	ctx, cancel := context.WithTimeout(context.Background(), bootstrapTimeoutFactor*c.Engine.ConnectTimeout)
 	defer cancel()
 	reports, err := redlock.BootstrapAndReport(ctx, c.Engine)
-	if err := printBootstrap(p.stdout, reports, colorful(p)); err != nil {
+	if err := printBootstrap(p.stdout, reports); err != nil {
 		return p.failed(err)
 	}
 	if err != nil {
@@ -37,29 +37,28 @@ func bootstrap(p process, args []string) int {
 	return exitOK
 }
 
-func printBootstrap(w io.Writer, reports []redlock.BootstrapReport, colors bool) error {
+func printBootstrap(w io.Writer, reports []redlock.BootstrapReport) error {
 	if len(reports) == 0 {
 		return nil
 	}
-	rows := [][]cell{{{"MASTER", plain}, {"REDIS", plain}, {"RUN ID", plain}, {"EPOCH", plain}, {"KEYS", plain}, {"RESULT", plain}}}
+	rows := [][]string{{"MASTER", "REDIS", "RUN ID", "EPOCH", "KEYS", "RESULT"}}
 	admitted := 0
 	for _, r := range reports {
-		keys := "-"
+		keys, result := "-", "new, left as it was"
 		if r.Keys >= 0 {
 			keys = strconv.FormatInt(r.Keys, 10)
 		}
-		result := cell{"new, left as it was", plain}
 		switch {
 		case r.Problem != nil:
-			result = cell{oneLine(r.Problem), red}
+			result = oneLine(r.Problem)
 		case r.Admitted:
-			result = cell{"admitted", green}
+			result = "admitted"
 			admitted++
 		}
-		rows = append(rows, []cell{{r.Addr, plain}, {cmp.Or(r.Version, "-"), plain}, {cmp.Or(r.RunID, "-"), plain}, {cmp.Or(r.Epoch, "-"), plain}, {keys, plain}, result})
+		rows = append(rows, []string{r.Addr, cmp.Or(r.Version, "-"), cmp.Or(r.RunID, "-"), cmp.Or(r.Epoch, "-"), keys, result})
 	}
 	var b strings.Builder
-	writeTable(&b, rows, colors)
+	writeTable(&b, rows)
 	fmt.Fprintf(&b, "\n%d of %d masters admitted.\n", admitted, len(reports))
 	_, err := io.WriteString(w, b.String())
 	return err

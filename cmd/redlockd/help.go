@@ -66,7 +66,7 @@ With masters:
 	fmt.Fprint(w, `
 Exit codes:
   0  done; a server: stopped when it was told to, after draining
-  1  failed: could not start, or failed while it ran; check: no quorum can be had;
+  1  failed: could not start, or failed while it ran; check: no quorum is available;
      bootstrap: the masters are not admitted
   2  the command line or the configuration is wrong
   3  a server: a second signal came while it was draining
@@ -108,11 +108,11 @@ GOMAXPROCS (half of the processors, but two if there are two, unless it is set).
 func helpCheck(w io.Writer) {
 	fmt.Fprint(w, `Usage: redlockd check [flags]
 
-Asks every master at once whether it can vote, prints what it found, and says whether a quorum can be had and what to
-mend. It reads the same configuration as serve, so what it finds is what a server would find. It changes nothing on the
+Asks every master at once whether it can vote, prints what it found, and says whether a quorum is available and what to
+fix. It reads the same configuration as serve, so what it finds is what a server would find. It changes nothing on the
 masters.
 
-Exit codes: 0 a quorum can be had, 1 it cannot, 2 the command line or the configuration is wrong.
+Exit codes: 0 a quorum is available, 1 it is not, 2 the command line or the configuration is wrong.
 
 Flags:
 `)

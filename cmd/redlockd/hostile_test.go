@@ -327,7 +327,7 @@ func TestHostileMasterOfCommands(t *testing.T) {
 			want string // in what it prints
 			code int
 		}{
-			{[]string{"check"}, "A quorum can be had: 4 of 5 masters can vote", exitOK},
+			{[]string{"check"}, "A quorum is available: 4 of 5 masters can vote", exitOK},
 			{[]string{"bootstrap"}, "0 of 5 masters admitted", exitFailed},
 			{[]string{"run", "resource", "--", "echo", "done"}, "done", exitOK},
 		} {

@@ -533,22 +533,19 @@ func TestCheck(t *testing.T) {
 		}
 		return stdout
 	}
-	check(exitOK, "A quorum can be had: 5 of 5 masters can vote, 3 are needed; 2 may fail.")
+	check(exitOK, "A quorum is available: 5 of 5 masters can vote, 3 are needed; 2 may fail.")
 
 	servers[1].Kill()
 	cli(t, servers[3].Addr, "REPLICAOF", "127.0.0.1", "1")
-	mend := fmt.Sprintf("Mend %s and %s.", servers[1].Addr, servers[3].Addr)
-	text := check(exitOK, "A quorum can be had, but none may fail: 3 of 5 masters can vote, 3 are needed. "+mend)
+	fix := fmt.Sprintf("Fix %s and %s.", servers[1].Addr, servers[3].Addr)
+	text := check(exitOK, "A quorum is available, but none may fail: 3 of 5 masters can vote, 3 are needed. "+fix)
 	for _, want := range []string{
 		"\n" + servers[1].Addr + "\n  no vote: cannot be reached: ",
-		"\n" + servers[3].Addr + "\n  no vote: is a replica: it takes no writes, and its data belong to another master\n    to mend it: ",
+		"\n" + servers[3].Addr + "\n  no vote: is a replica: it takes no writes, and its data belong to another master\n    to fix it: ",
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("got\n%s\nwant in it %q", text, want)
 		}
-	}
-	if strings.Contains(text, "\x1b") {
-		t.Errorf("colours where there is no terminal: %q", text)
 	}
 
 	code, stdout, _ := runBinary(t, "check", "--masters", addrs, "--json")
@@ -567,8 +564,8 @@ func TestCheck(t *testing.T) {
 	}
 
 	servers[0].Kill()
-	mend = fmt.Sprintf("Mend %s, %s and %s.", servers[0].Addr, servers[1].Addr, servers[3].Addr)
-	check(exitFailed, "No quorum can be had: 2 of 5 masters can vote, 3 are needed. "+mend)
+	fix = fmt.Sprintf("Fix %s, %s and %s.", servers[0].Addr, servers[1].Addr, servers[3].Addr)
+	check(exitFailed, "No quorum is available: 2 of 5 masters can vote, 3 are needed. "+fix)
 	if code, _, _ := runBinary(t, "check", "--masters", addrs, "--json"); code != exitFailed {
 		t.Errorf("exit code with JSON: got %d, want %d", code, exitFailed)
 	}
