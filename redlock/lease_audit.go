@@ -30,10 +30,10 @@ func (c *Client) audit(d *deferred) {
 		}
 		lease := all[c.audited]
 		// One that is about to end, or was just granted and may not have reached every master, proves nothing.
-		if lease.lost || d.now.Add(auditMinAlive).After(lease.validUntil) || d.now.Sub(lease.start) < auditMinAlive {
+		if lease.lost || d.now.Add(auditMinAlive).After(lease.validUntil) || d.now.Sub(lease.born) < auditMinAlive {
 			continue
 		}
-		r := &round{verb: verbAudit, op: &Op{lease: lease}, start: d.now, answers: make([]answer, n)}
+		r := &round{verb: verbAudit, token: lease.token, start: d.now, answers: make([]answer, n)}
 		r.setKeys(lease.keys[0])
 		c.stats.Audits++
 		c.launchLocked(r, allMasters(n), d)
@@ -50,9 +50,9 @@ const lostToDo = "find out which masters were restarted or flushed, or who delet
 // auditDecided judges what the masters answered about a lease: it is lost when those without the token leave no quorum with it.
 func (c *Client) auditDecided(r *round, _ outcome, v votes, _ *deferred) {
 	n := len(c.lanes)
-	lease, gone := r.op.lease, 0
+	gone := 0
 	for i := range n {
-		if v.of(i) == voteAbsent || v.of(i) == voteGranted && r.answers[i].value != lease.token {
+		if v.of(i) == voteAbsent || v.of(i) == voteGranted && r.answers[i].value != r.token {
 			gone++
 		}
 	}
@@ -61,8 +61,13 @@ func (c *Client) auditDecided(r *round, _ outcome, v votes, _ *deferred) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	// Released or extended meanwhile: the answers speak of the past.
-	if lease.lost || c.leases.find(lease.keys, lease.token) != lease || time.Now().After(lease.validUntil) {
+	e := c.leases.entries[r.keys[0]]
+	if e == nil || e.lease == nil {
+		return
+	}
+	lease := e.lease
+	// Granted or extended by a later round: the answers speak of the past.
+	if lease.lost || lease.token != r.token || after(lease.launched, r.launched) || time.Now().After(lease.validUntil) {
 		return
 	}
 	lease.lost = true

@@ -16,7 +16,7 @@ type leases struct {
 	launched uint32
 	// all lists the leases, so that a few can be looked at with every grant and those that ran out be forgotten: no timer, no
 	// long sweep, and never more of them than about twice those that run.
-	all    []*round
+	all    []*lease
 	cursor int
 	// remember is for how much longer leases that have run out are kept: as long as a master may be waited for.
 	remember time.Duration
@@ -25,8 +25,40 @@ type leases struct {
 // entry is one resource.
 type entry struct {
 	resource string
-	lease    *round // granted through this client last, and not released since; may have run out
+	lease    *lease // granted through this client last, and not released since; may have run out
 	queue    waitQueue
+}
+
+// lease is a lock that was granted through this client, until it is forgotten. Client.mu guards it.
+type lease struct {
+	keys       []string
+	key        [1]string // backs keys when there is one
+	token      string
+	ttl        time.Duration // that the masters were asked for
+	validUntil time.Time     // end of the validity
+	born       time.Time     // first grant to this token
+	share      *Share        // in which it is counted; nil: in none, or not any more
+	attempt    *attempt      // of a LOCK under a caller's token; nil for all others
+	launched   uint32        // of the round that was granted
+	index      int32         // in leases.all
+	// holders are the masters that may hold the token in the keys. Masters that had not voted when the lease was granted are among them.
+	holders mask
+	lost    bool // the masters do not have it any more
+}
+
+// newLease is the lease of a round that is granted with these votes. born is the first grant to its token, as far as the round tells.
+func newLease(r *round, v votes, masters int, validUntil time.Time) *lease {
+	l := &lease{token: r.token, ttl: r.ttl(), validUntil: validUntil, born: r.start, launched: r.launched, holders: v.mayHold(masters)}
+	l.keys = append(l.key[:0], r.keys...)
+	return l
+}
+
+// of returns the lease that the round was granted, if it is still the one of its keys; or nil.
+func (s *leases) of(r *round) *lease {
+	if l := s.find(r.keys, r.token); l != nil && l.launched == r.launched {
+		return l
+	}
+	return nil
 }
 
 func newLeases() leases {
@@ -55,7 +87,7 @@ func (s *leases) tidy(e *entry) {
 }
 
 // find returns the lease that holds exactly these resources with this token, or nil.
-func (s *leases) find(resources []string, token string) *round {
+func (s *leases) find(resources []string, token string) *lease {
 	e := s.entries[resources[0]]
 	if e == nil || e.lease == nil || e.lease.token != token || !sameKeys(e.lease.keys, resources) {
 		return nil
@@ -66,18 +98,18 @@ func (s *leases) find(resources []string, token string) *round {
 // begin records a round as in flight, until end.
 func (s *leases) begin(r *round, key string) {
 	list := s.inflight[key]
-	r.place = int32(len(list))
+	r.inflightIndex = int32(len(list))
 	s.inflight[key] = append(list, r)
 }
 
 func (s *leases) end(r *round, key string) {
 	list := s.inflight[key]
-	i, last := int(r.place), len(list)-1
-	if i > last || list[i] != r { // it is in flight for several keys, and its place is that under another one; or it is a lease by now
+	i, last := int(r.inflightIndex), len(list)-1
+	if i > last || list[i] != r { // it is in flight for several keys, and the index is that under another one
 		i = slices.Index(list, r)
 	}
 	if moved := list[last]; moved != r {
-		moved.place, list[i] = int32(i), moved
+		moved.inflightIndex, list[i] = int32(i), moved
 	}
 	list[last] = nil
 	if last == 0 {
@@ -111,30 +143,30 @@ func (s *leases) hasWaiters(resources []string) bool {
 	return false
 }
 
-// grant records the round as the lease of its resources, in the place of what was known before. Masters that may hold them under the same
-// token by that may hold them still, also where that was a lease of more or of fewer resources. It is counted in the share.
-func (s *leases) grant(r *round, share *Share, masters int, now time.Time) {
+// grant records a lease, in the place of what was known of its resources before. Masters that may hold them under the same token by that
+// may hold them still, also where that was a lease of more or of fewer resources. It is counted in the share.
+func (s *leases) grant(granted *lease, share *Share, now time.Time) {
 	s.forgetSome(now, 2)
-	for _, key := range r.keys {
+	for _, key := range granted.keys {
 		e := s.entry(key)
 		before := e.lease
-		e.lease = r
+		e.lease = granted
 		if before != nil {
-			if before.token == r.token { //mutant:a-lease-of-other-parts-is-not-inherited
-				r.inherited |= before.holders(masters)
+			if before.token == granted.token { //mutant:a-lease-of-other-parts-is-not-inherited
+				granted.holders |= before.holders
 			}
 			s.forget(before)
 		}
 	}
-	r.place = int32(len(s.all))
-	s.all = append(s.all, r)
-	share.count(r)
+	granted.index = int32(len(s.all))
+	s.all = append(s.all, granted)
+	share.count(granted)
 }
 
 // release forgets the lease that holds exactly these resources with this token, and returns it, or nil. What rounds in flight with the
 // token are granted is no lease. What was locked together can be released one by one, and the other way round: so it also forgets the
 // leases of the token that have some of the resources.
-func (s *leases) release(resources []string, token string) *round {
+func (s *leases) release(resources []string, token string) *lease {
 	lease := s.find(resources, token)
 	for _, resource := range resources {
 		for _, r := range s.inflight[resource] {
@@ -162,7 +194,7 @@ func (r *round) valueOf(i int) string {
 }
 
 // forget takes the lease out of the list and out of its entries, and these away if nothing else is known of them.
-func (s *leases) forget(lease *round) {
+func (s *leases) forget(lease *lease) {
 	lease.uncount()
 	for _, key := range lease.keys {
 		if e := s.entries[key]; e != nil && e.lease == lease {
@@ -171,8 +203,8 @@ func (s *leases) forget(lease *round) {
 		}
 	}
 	last := len(s.all) - 1
-	s.all[lease.place] = s.all[last]
-	s.all[lease.place].place = lease.place
+	s.all[lease.index] = s.all[last]
+	s.all[lease.index].index = lease.index
 	s.all[last] = nil
 	s.all = s.all[:last]
 }
@@ -185,7 +217,7 @@ func (s *leases) forgetSome(now time.Time, n int) {
 		}
 		lease := s.all[s.cursor]
 		// Keys can outlive the validity by the drift. A release that comes then still finds for which masters it is to be kept.
-		if now.After(lease.validUntil.Add(lease.ttl()/2 + driftConstant + s.remember)) {
+		if now.After(lease.validUntil.Add(lease.ttl/2 + driftConstant + s.remember)) {
 			s.forget(lease)
 			continue
 		}
@@ -196,7 +228,7 @@ func (s *leases) forgetSome(now time.Time, n int) {
 // running counts the leases that have not run out, or only just.
 func (s *leases) running(now time.Time) (n int) {
 	for _, lease := range s.all {
-		if !now.After(lease.validUntil.Add(lease.ttl()/2 + driftConstant)) {
+		if !now.After(lease.validUntil.Add(lease.ttl/2 + driftConstant)) {
 			n++
 		}
 	}

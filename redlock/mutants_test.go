@@ -37,7 +37,7 @@ var mutants = []mutant{
 	{"validity-not-checked", never, "TestLateReplies"},
 	{"undo-skipped-for-the-silent", doBefore(`return v.did(masters)`), "TestLostReplies"},
 	{"a-lease-of-other-parts-outlives-the-release", when(`COND && e.lease == lease`), "TestReleaseInOtherParts"},
-	{"a-lease-of-other-parts-is-not-inherited", when(`COND && sameKeys(before.keys, r.keys)`), "TestLockAgainInOtherParts"},
+	{"a-lease-of-other-parts-is-not-inherited", when(`COND && sameKeys(before.keys, granted.keys)`), "TestLockAgainInOtherParts"},
 	{"a-repetition-denied-by-a-minority", doAfter(`mayHold = 0`), "TestRepetitionIsNotDeniedByAMinority"},
 	{"tried-again-behind-the-unlock", without(-1), "TestFenceIsNotTriedAgainBehindUnlock"},
 	{"the-undo-does-not-look-at-the-end", lua(`ends >= latest - %d and ends <= latest + 1`, `%d`), "TestUndoSparesWhatSomebodyCountsOn"},

@@ -3,6 +3,7 @@ package redlock
 import (
 	"math"
 	"slices"
+	"sync/atomic"
 	"time"
 )
 
@@ -84,9 +85,10 @@ func paddedTTL(ttl time.Duration, d drift) time.Duration {
 
 // commit is what a round of changes is about.
 type commit struct {
+	committed atomic.Bool // a quorum did it, in time. Set under Client.mu
+
 	// Guarded by Client.mu.
 	decided bool
-	done    bool // a quorum did it, in time
 	seen    mask // masters whose votes were acted on
 
 	changes []Change
@@ -95,35 +97,35 @@ type commit struct {
 	born    time.Time     // first grant of what is prolonged or rotated; zero: not known
 }
 
-// newCommit checks changes, and sorts out by which rule they are decided. It does not keep them yet.
-func (c *Client) newCommit(changes []Change) (v verb, k commit, err error) {
+// checkCommit checks changes. It tells by which verb they are made, and the shortest TTL that the caller counts on; 0: none.
+func (c *Client) checkCommit(changes []Change) (v verb, ttl time.Duration, err error) {
 	var few [4]string
 	resources := few[:0]
 	for i := range changes {
 		resources = append(resources, changes[i].Resource)
 	}
 	if err := checkResources(resources); err != nil {
-		return v, k, err
+		return 0, 0, err
 	}
 	deletes, sets, compares, keeps := false, false, false, false
 	for i := range changes {
 		ch := &changes[i]
 		switch {
 		case ch.Was > WasValue || ch.Do > Expire:
-			return v, k, badRequest("there is no such change of %q", ch.Resource)
+			return 0, 0, badRequest("there is no such change of %q", ch.Resource)
 		case ch.Was == WasAny && ch.real():
-			return v, k, badRequest("a change of %q that compares nothing could take another's lock: read it first", ch.Resource)
+			return 0, 0, badRequest("a change of %q that compares nothing could take another's lock: read it first", ch.Resource)
 		case ch.Was == WasAbsent && (ch.Do == Delete || ch.Do == Expire):
-			return v, k, badRequest("%q cannot be absent and be deleted or prolonged", ch.Resource)
+			return 0, 0, badRequest("%q cannot be absent and be deleted or prolonged", ch.Resource)
 		case max(len(ch.Value), len(ch.NewValue)) > MaxTokenLen:
-			return v, k, badRequest("the token has %d bytes, at most %d are possible", max(len(ch.Value), len(ch.NewValue)), MaxTokenLen)
+			return 0, 0, badRequest("the token has %d bytes, at most %d are possible", max(len(ch.Value), len(ch.NewValue)), MaxTokenLen)
 		}
 		if ch.lives() {
 			if err := c.checkTTL(ch.TTL); err != nil {
-				return v, k, err
+				return 0, 0, err
 			}
-			if k.ttl == 0 || ch.TTL < k.ttl {
-				k.ttl = ch.TTL
+			if ttl == 0 || ch.TTL < ttl {
+				ttl = ch.TTL
 			}
 		}
 		deletes = deletes || ch.Do == Delete
@@ -134,17 +136,17 @@ func (c *Client) newCommit(changes []Change) (v verb, k commit, err error) {
 	first := &changes[0]
 	switch {
 	case len(changes) == 1 && first.Was == WasAbsent && first.Do == Set:
-		return verbCommitSet, k, nil
+		return verbCommitSet, ttl, nil
 	case sets && !compares && !deletes:
-		return verbCommitAcquire, k, nil
-	case sets || deletes && (k.ttl > 0 || keeps):
+		return verbCommitAcquire, ttl, nil
+	case sets || deletes && (ttl > 0 || keeps):
 		// Also where a key that is deleted stands beside one that is only compared: one master that deletes is enough for a release, and
 		// is none for what the comparison is to prove.
-		return verbCommitReplace, k, nil
+		return verbCommitReplace, ttl, nil
 	case deletes:
-		return verbCommitRelease, k, nil
+		return verbCommitRelease, ttl, nil
 	}
-	return verbCommitExtend, k, nil
+	return verbCommitExtend, ttl, nil
 }
 
 // StartCommit makes all the changes if all their guards hold, and none otherwise: Result.Held tells. Validity and Until are what
@@ -153,7 +155,7 @@ func (c *Client) StartCommit(op *Op, changes []Change, to Completer) {
 	d := deferred{now: time.Now()}
 	defer c.runDeferred(&d)
 	op.to = to
-	v, k, err := c.newCommit(changes)
+	v, ttl, err := c.checkCommit(changes)
 	if err != nil {
 		d.deliver(op, Result{Err: err})
 		return
@@ -163,7 +165,7 @@ func (c *Client) StartCommit(op *Op, changes []Change, to Completer) {
 	// What only deletes goes as UNLOCK does: it waits behind what its share has started before, and for nothing else.
 	share, releases := c.shareOf(op), v == verbCommitRelease
 	if !c.waitsForRoom() || releases && share.first == nil { //mutant:a-compare-and-delete-overtakes-the-lock
-		c.beginCommitLocked(op, v, k, changes, &d)
+		c.beginCommitLocked(op, v, ttl, changes, &d)
 		return
 	}
 	kept, bytes, most := slices.Clone(changes), changesBytes(changes), 1
@@ -173,19 +175,20 @@ func (c *Client) StartCommit(op *Op, changes []Change, to Completer) {
 	if releases {
 		most = 2
 	}
-	err = c.enqueueLocked(op, share, costOf(len(kept), bytes), bytes, most, func(d *deferred) { c.beginCommitLocked(op, v, k, kept, d) })
+	err = c.enqueueLocked(op, share, costOf(len(kept), bytes), bytes, most, func(d *deferred) { c.beginCommitLocked(op, v, ttl, kept, d) })
 	if err != nil {
 		d.deliver(op, Result{Err: err})
 	}
 }
 
 // beginCommitLocked begins a commit for which there is room.
-func (c *Client) beginCommitLocked(op *Op, v verb, k commit, changes []Change, d *deferred) {
+func (c *Client) beginCommitLocked(op *Op, v verb, ttl time.Duration, changes []Change, d *deferred) {
 	if c.draining && v.commitAcquires() {
 		d.deliver(op, Result{Err: ErrDraining})
 		return
 	}
-	if err := c.checkHeldLocked(&k, changes, d.now); err != nil {
+	born, err := c.checkHeldLocked(changes, d.now)
+	if err != nil {
 		d.deliver(op, Result{Err: err})
 		return
 	}
@@ -200,8 +203,8 @@ func (c *Client) beginCommitLocked(op *Op, v verb, k commit, changes []Change, d
 			return
 		}
 	}
-	r := c.commitRound(v, k, changes, d.now)
-	r.op = op
+	r := c.commitRound(v, changes, d.now)
+	r.op, r.commit.ttl, r.commit.born = op, ttl, born
 	changes = r.commit.changes
 	if v == verbCommitRelease {
 		for i := range changes {
@@ -236,12 +239,12 @@ func newKeys(changes []Change) (n int) {
 	return n
 }
 
-// commitRound is the round of a commit. What it grants is a lease under the first key that lives on, if there is only one.
-func (c *Client) commitRound(v verb, k commit, changes []Change, now time.Time) *round {
+// commitRound is the round of a commit.
+func (c *Client) commitRound(v verb, changes []Change, now time.Time) *round {
 	both := &struct {
 		round  round
 		commit commit
-	}{round{verb: v, start: now}, k}
+	}{round: round{verb: v, start: now}}
 	r, kept := &both.round, &both.commit
 	r.commit, kept.changes = kept, append(kept.one[:0], changes...)
 	first := &kept.changes[0]
@@ -256,28 +259,29 @@ func (c *Client) commitRound(v verb, k commit, changes []Change, now time.Time) 
 	return r
 }
 
-// checkHeldLocked bounds how long what the commit prolongs or hands to another value may be held.
-func (c *Client) checkHeldLocked(k *commit, changes []Change, now time.Time) error {
+// checkHeldLocked bounds how long what the changes extend or hand to another value may be held. born is when the first of that was first
+// granted; zero: not known.
+func (c *Client) checkHeldLocked(changes []Change, now time.Time) (born time.Time, err error) {
 	for i := range changes {
 		ch := &changes[i]
 		if ch.Was != WasValue || !ch.lives() {
 			continue
 		}
-		born, known := tokenBirth(ch.Value)
+		one, known := tokenBirth(ch.Value)
 		if lease := c.leases.find([]string{ch.Resource}, ch.Value); lease != nil && !known {
-			born, known = lease.born, true
+			one, known = lease.born, true
 		}
 		if !known {
 			continue
 		}
-		if err := c.checkHold(born, ch.TTL, now); err != nil {
-			return err
+		if err := c.checkHold(one, ch.TTL, now); err != nil {
+			return born, err
 		}
-		if k.born.IsZero() || born.Before(k.born) {
-			k.born = born
+		if born.IsZero() || one.Before(born) {
+			born = one
 		}
 	}
-	return nil
+	return born, nil
 }
 
 // commitDecided carries out the decision. Votes that came since the one that decided are taken in here, those that come later by
@@ -299,15 +303,14 @@ func (c *Client) commitDecided(r *round, o outcome, _ votes, d *deferred) {
 	if r.verb.commitAcquires() && o == yes && inTime && op != nil {
 		full = c.shareOf(op).lockable(newKeys(k.changes), d.now) // others of its share were granted while it was under way
 	}
-	k.done = o == yes && inTime && full == nil
-	r.settled.Store(k.done)
+	committed := o == yes && inTime && full == nil
+	k.committed.Store(committed)
 	if op == nil {
 		return // nobody waits for it, and nothing follows
 	}
-	r.op = nil // a lease must not keep the caller's memory
 	var result Result
 	switch {
-	case k.done:
+	case committed:
 		result = Result{Held: true, Token: r.token}
 		if k.ttl > 0 {
 			result.Until, result.Validity = r.start.Add(k.ttl), k.ttl-elapsed
@@ -326,7 +329,7 @@ func (c *Client) commitDecided(r *round, o outcome, _ votes, d *deferred) {
 	}
 
 	switch {
-	case k.done && r.verb != verbCommitRelease:
+	case committed && r.verb != verbCommitRelease:
 		c.committedLocked(r, c.shareOf(op), v, d)
 		c.clearRemainsLocked(r, v, k.seen, d)
 	case r.verb == verbCommitRelease && o != no:
@@ -343,7 +346,7 @@ func (c *Client) commitDecided(r *round, o outcome, _ votes, d *deferred) {
 // commitLate acts on votes that came after the decision.
 func (c *Client) commitLate(r *round, word votes, d *deferred) {
 	k, n := r.commit, len(c.lanes)
-	if r.settled.Load() && word.did(n) == word.heard(n) {
+	if k.committed.Load() && word.did(n) == word.heard(n) {
 		return
 	}
 	c.mu.Lock()
@@ -354,9 +357,9 @@ func (c *Client) commitLate(r *round, word votes, d *deferred) {
 	}
 	k.seen |= late
 	switch {
-	case k.done && r.verb != verbCommitRelease:
-		if lost := word.lost(n) & late; lost != 0 && len(r.keys) == 1 && c.leases.find(r.keys, r.token) == r {
-			c.refillLocked(r, lost, d)
+	case k.committed.Load() && r.verb != verbCommitRelease:
+		if lease, lost := c.leases.of(r), word.lost(n)&late; lease != nil && lost != 0 {
+			c.refillLocked(lease, lost, d)
 		}
 		c.clearRemainsLocked(r, word, late, d)
 	case r.verb == verbCommitRelease:
@@ -402,20 +405,16 @@ func (c *Client) committedLocked(r *round, share *Share, v votes, d *deferred) {
 		case !ch.lives():
 			continue
 		}
+		// Each key is a lease of its own: it can be released and extended alone.
 		before := c.leases.find(key, ch.becomes())
-		lease := r
-		if len(k.changes) > 1 {
-			// Each key is a lease of its own: it can be released and prolonged alone. Votes still to come are holders to it.
-			lease = &round{verb: verbSet, token: ch.becomes(), start: r.start, launched: r.launched, inherited: v.mayHold(n),
-				ttlMs: paddedTTL(ch.TTL, c.drift).Milliseconds()}
-			lease.setKeys(ch.Resource)
-		}
-		lease.validUntil, lease.born = r.start.Add(ch.TTL), r.start
+		lease := &lease{token: ch.becomes(), ttl: paddedTTL(ch.TTL, c.drift), validUntil: r.start.Add(ch.TTL), born: r.start,
+			launched: r.launched, holders: v.mayHold(n)}
+		lease.keys = append(lease.key[:0], ch.Resource)
 		if !k.born.IsZero() && ch.Was == WasValue {
 			lease.born = k.born
 		}
 		if before == nil && ch.Was == WasValue && !ch.rotates() {
-			lease.inherited = allMasters(n) // granted by another client: any master may hold it
+			lease.holders = allMasters(n) // granted by another client: any master may hold it
 		}
 		counted := share
 		if before != nil && before.share != nil {
@@ -425,9 +424,9 @@ func (c *Client) committedLocked(r *round, share *Share, v votes, d *deferred) {
 			c.leases.release(key, ch.Value) // also for an extension of the old value that is still under way
 		}
 		if !r.released {
-			c.leases.grant(lease, counted, n, d.now)
-			if lost := v.lost(n); lease == r && lost != 0 {
-				c.refillLocked(r, lost, d)
+			c.leases.grant(lease, counted, d.now)
+			if lost := v.lost(n); len(k.changes) == 1 && lost != 0 {
+				c.refillLocked(lease, lost, d)
 			}
 		}
 	}
@@ -444,7 +443,7 @@ func (c *Client) clearRemainsLocked(r *round, v votes, among mask, d *deferred) 
 	}
 	for i := range r.commit.changes {
 		ch := &r.commit.changes[i]
-		if r.verb == verbCommitRelease && !r.commit.done && ch.Do == Keep {
+		if r.verb == verbCommitRelease && !r.commit.committed.Load() && ch.Do == Keep {
 			return // nobody knows whether it was to be released
 		}
 	}

@@ -62,16 +62,15 @@ func (c *Client) extensionDecided(r *round, o outcome, v votes, d *deferred) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	op := r.op
-	r.op = nil // a lease must not keep the caller's memory
 	defer c.leases.end(r, r.keys[0])
 	switch {
 	case o == yes && validity > 0:
 		c.stats.Extended++
-		r.validUntil = d.now.Add(validity)
+		until := d.now.Add(validity)
 		if !r.released {
-			c.extendedLocked(r, c.shareOf(op), v, d)
+			c.extendedLocked(r, until, c.shareOf(op), v, d)
 		}
-		d.deliver(op, Result{Held: true, Token: r.token, Validity: validity, Until: r.validUntil})
+		d.deliver(op, Result{Held: true, Token: r.token, Validity: validity, Until: until})
 	case o == no:
 		// Definitely lost: what remains of it on a minority only keeps others out.
 		c.stats.ExtendLost++
@@ -101,24 +100,23 @@ func (c *Client) clearLocked(r *round, d *deferred) {
 	}
 }
 
-// extendedLocked makes the round the lease, and gives the key back to the masters that have lost it. It stays in the share that it was
-// granted to; where that is not known, it is in the share of whoever extends it.
-func (c *Client) extendedLocked(r *round, share *Share, v votes, d *deferred) {
+// extendedLocked makes a lease of the round, and gives the key back to the masters that have lost it. The lease stays in the share that it
+// was granted to; where that is not known, it is in the share of whoever extends it.
+func (c *Client) extendedLocked(r *round, until time.Time, share *Share, v votes, d *deferred) {
 	n := len(c.lanes)
-	r.born = r.start
-	if lease := c.leases.find(r.keys, r.token); lease != nil {
-		r.born = lease.born
-		share = cmp.Or(lease.share, share)
+	extended := newLease(r, v, n, until)
+	if before := c.leases.find(r.keys, r.token); before != nil {
+		extended.born = before.born
+		share = cmp.Or(before.share, share)
 	} else {
-		// Granted by another proxy: any master may hold it.
-		r.inherited = allMasters(n)
+		extended.holders = allMasters(n) // granted by another proxy: any master may hold it
 	}
-	if born, known := tokenBirth(r.token); known && born.Before(r.born) {
-		r.born = born
+	if born, known := tokenBirth(r.token); known && born.Before(extended.born) {
+		extended.born = born
 	}
-	c.leases.grant(r, share, n, d.now)
+	c.leases.grant(extended, share, d.now)
 	if lost := v.lost(n); lost != 0 { //mutant:holes-not-filled
-		c.refillLocked(r, lost, d)
+		c.refillLocked(extended, lost, d)
 	}
 }
 
@@ -131,14 +129,14 @@ func (c *Client) refillLate(r *round, late votes, d *deferred) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.leases.find(r.keys, r.token) == r { //mutant:late-holes-filled-after-the-release
-		c.refillLocked(r, lost, d)
+	if lease := c.leases.of(r); lease != nil { //mutant:late-holes-filled-after-the-release
+		c.refillLocked(lease, lost, d)
 	}
 }
 
 // refill sets the key again where it is absent, so that a master that has restarted does not stay a hole in the quorum.
 // Nobody waits for it, and its votes count for nothing.
-func (c *Client) refillLocked(lease *round, targets mask, d *deferred) {
-	lease.inherited |= targets
-	c.launchLocked(&round{verb: verbRefill, keys: lease.keys, token: lease.token, ttlMs: lease.ttlMs, start: d.now}, targets, d)
+func (c *Client) refillLocked(lease *lease, targets mask, d *deferred) {
+	lease.holders |= targets
+	c.launchLocked(&round{verb: verbRefill, keys: lease.keys, token: lease.token, ttlMs: lease.ttl.Milliseconds(), start: d.now}, targets, d)
 }

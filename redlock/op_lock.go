@@ -21,7 +21,7 @@ type Op struct {
 	callerToken bool
 	waiter      *waiter   // nil: the operation does not wait. Guarded by Client.mu
 	queued      *queuedOp // a LOCK that has not begun, which can be cancelled. Guarded by Client.mu
-	lease       *round    // what was granted, for Abandon. Guarded by Client.mu
+	lease       *lease    // what was granted, for Abandon. Guarded by Client.mu
 }
 
 // StartLock asks for a lock. It never blocks; to.Done is called exactly once, possibly before StartLock returns.
@@ -148,7 +148,7 @@ func (c *Client) acquisitionDecided(r *round, o outcome, v votes, d *deferred) {
 			full = c.shareOf(op).lockable(len(r.keys), d.now)
 		}
 		if full == nil { //mutant:locks-that-were-under-way-are-not-counted
-			c.grantedLocked(r, validity, d)
+			c.grantedLocked(r, validity, v, d)
 			return
 		}
 	}
@@ -175,19 +175,18 @@ func (c *Client) acquisitionDecided(r *round, o outcome, v votes, d *deferred) {
 	}
 }
 
-func (c *Client) grantedLocked(r *round, validity time.Duration, d *deferred) {
+func (c *Client) grantedLocked(r *round, validity time.Duration, v votes, d *deferred) {
 	op := r.op
-	r.op = nil // the lease must not keep the caller's memory
-	r.validUntil = d.now.Add(validity)
-	r.born = r.start
+	r.op = nil // the attempt, which a lease keeps, must not keep the caller's memory
+	granted := newLease(r, v, len(c.lanes), d.now.Add(validity))
+	granted.attempt = r.attempt
 	if before := c.leases.find(r.keys, r.token); before != nil {
-		r.born = before.born
+		granted.born = before.born
 	}
 	if !r.released {
-		c.leases.grant(r, c.shareOf(op), len(c.lanes), d.now)
-		op.lease = r
+		c.leases.grant(granted, c.shareOf(op), d.now)
+		op.lease = granted
 	}
-	r.settled.Store(true)
 	op.stale = 0
 	c.stats.Granted++
 	if op.waiter != nil {
@@ -195,7 +194,7 @@ func (c *Client) grantedLocked(r *round, validity time.Duration, d *deferred) {
 		op.waiter.answered = true
 		c.leaveQueueLocked(op, d)
 	}
-	d.deliver(op, Result{Held: true, Token: op.token, Validity: validity, Until: r.validUntil, Fence: r.fence})
+	d.deliver(op, Result{Held: true, Token: op.token, Validity: validity, Until: granted.validUntil, Fence: r.fence})
 }
 
 // answerDenied tells the caller of a LOCK that it has not got it: null when err is nil, for the resource is held by another.
@@ -215,14 +214,11 @@ func (c *Client) answerDenied(op *Op, err error, d *deferred) {
 // nothing of it. Under a token of the caller's own it goes where the attempt is known to have set the keys (op_undo.go); of masters that have
 // yet to vote lateAttempt takes care.
 func (c *Client) undoLocked(r *round, v votes, d *deferred) {
-	n := len(c.lanes)
 	if r.attempt != nil {
-		r.attempt.failed = true
-		r.settled.Store(false)
-		c.takeBackLocked(r.attempt, votes(r.votes.Load()).heard(n), d)
+		c.undoAttemptLocked(r.attempt, d)
 		return
 	}
-	if targets := v.mayHold(n); targets != 0 {
+	if targets := v.mayHold(len(c.lanes)); targets != 0 {
 		c.dropLocked(r.keys, r.token, targets, d)
 	}
 }

@@ -69,7 +69,7 @@ func (c *Client) readAnswered(r *round, v votes, d *deferred) {
 			result.States[i] = state
 		}
 	}
-	if r.settled.CompareAndSwap(false, true) {
+	if r.answered.CompareAndSwap(false, true) {
 		d.deliver(r.op, result)
 	}
 }

@@ -1,6 +1,9 @@
 package redlock
 
-import "fmt"
+import (
+	"fmt"
+	"sync/atomic"
+)
 
 // A caller that chose its token may repeat its LOCK through any client of the masters, because a reply was lost or took too long, while
 // an earlier attempt is still being decided or taken back elsewhere. On the masters nothing but the end of a key's life tells the
@@ -91,8 +94,8 @@ type attempt struct {
 	// setAt is for each master the time of its clock at which it set the keys for this attempt, as setKey tells it. 0: it did not set them,
 	// or nobody knows. The master's lane writes it before it votes.
 	setAt  []int64
-	few    [5]int64 // backs setAt where there are few masters
-	failed bool     // it was not granted: what it has set is taken back. Guarded by Client.mu
+	few    [5]int64    // backs setAt where there are few masters
+	failed atomic.Bool // it was not granted, or its caller is gone: what it has set is taken back
 }
 
 func newAttempt(r *round, masters int) *attempt {
@@ -133,14 +136,18 @@ func (c *Client) takeBackLocked(a *attempt, among mask, d *deferred) {
 	}
 }
 
+// undoAttemptLocked takes back what votes say that the attempt has set. lateAttempt does so with votes that are still to come: it counts a vote
+// before it looks whether the attempt has failed, so each vote is seen by one of the two.
+func (c *Client) undoAttemptLocked(a *attempt, d *deferred) {
+	a.failed.Store(true)
+	c.takeBackLocked(a, votes(a.round.votes.Load()).heard(len(c.lanes)), d)
+}
+
 // lateAttempt takes back what votes that came after the decision say that a failed LOCK has set.
 func (c *Client) lateAttempt(r *round, word votes, d *deferred) {
-	if r.attempt == nil || r.settled.Load() {
-		return
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if r.attempt.failed { //mutant:late-votes-are-not-taken-back
+	if r.attempt != nil && r.attempt.failed.Load() { //mutant:late-votes-are-not-taken-back
+		c.mu.Lock()
+		defer c.mu.Unlock()
 		c.takeBackLocked(r.attempt, word.heard(len(c.lanes)), d)
 	}
 }

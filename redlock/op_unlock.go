@@ -44,7 +44,7 @@ func (c *Client) releaseLocked(op *Op, resources []string, token string, d *defe
 	switch lease := c.leases.release(r.keys, token); {
 	case !madeHere(token):
 	case lease != nil:
-		r.owedTo = lease.holders(n)
+		r.owedTo = lease.holders
 	default:
 		r.owedTo = allMasters(n) // granted by another proxy, or long ago: any master may hold it
 	}
@@ -74,9 +74,9 @@ func (c *Client) Abandon(op *Op) {
 	n := len(c.lanes)
 	c.leases.forget(lease)
 	if lease.attempt != nil { //mutant:a-vanished-callers-token-is-released-everywhere
-		c.undoLocked(lease, votes(lease.votes.Load()), &d)
+		c.undoAttemptLocked(lease.attempt, &d)
 	} else {
-		c.launchLocked(&round{verb: verbRelease, keys: lease.keys, token: lease.token, start: d.now, owedTo: lease.holders(n)}, allMasters(n), &d)
+		c.launchLocked(&round{verb: verbRelease, keys: lease.keys, token: lease.token, start: d.now, owedTo: lease.holders}, allMasters(n), &d)
 	}
 	for _, resource := range lease.keys {
 		c.handOverLocked(resource, &d)

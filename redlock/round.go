@@ -6,40 +6,32 @@ import (
 	"time"
 )
 
-// round is one command to all masters, and what they answered. A round that was granted is the lease: it knows the
-// keys, the token, until when it is valid and which masters may hold it. Every operation makes one and every lease keeps one: its
-// fields are in an order that leaves few gaps (TestSizes).
+// round is one command to all masters, and what they answered. Every operation makes at least one: its fields are in an order that leaves
+// few gaps (TestSizes).
 type round struct {
-	// The fields of this block are set before the round enters the first queue and never change while a lane can see it.
-	verb    verb
-	cost    uint16 // of its command, see costOf
-	owedTo  mask   // verbRelease: the masters that may hold the key, for which the release is kept if they are away
-	keys    []string
-	key     [1]string // backs keys when there is one
-	token   string
-	ttlMs   int64
-	start   time.Time // T1, read before the first byte goes out; monotonic
-	op      *Op       // told when the round is decided; nil: nobody waits for it
-	answers []answer  // verbRead, verbStates, an acquisition of several resources whose op waits: one cell per master, written by its lane before it votes
-	commit  *commit   // what a drop-in client asks for, with any verb that changes keys; nil for all others
-	attempt *attempt  // of a round that sets keys under a caller's token, and of the verbUndo that takes it back
+	// The fields of this block are set before the round enters the first queue, and never change while a lane can see it.
+	keys     []string
+	key      [1]string // backs keys when there is one
+	token    string    // or what else the verb sends with the keys
+	start    time.Time // T1, read before the first byte goes out; monotonic
+	ttlMs    int64
+	fence    int64    // verbFence
+	op       *Op      // whose Completer gets the result; nil: nobody waits for it
+	answers  []answer // where more than votes is asked for: one cell per master, written by its lane before it votes
+	commit   *commit  // the changes of a verbCommit…; nil for all other verbs
+	attempt  *attempt // of a round that sets keys under a caller's token, and of the verbUndo that takes it back
+	launched uint32   // number of the round: see after
+	cost     uint16   // of its command, see costOf
+	owedTo   mask     // verbRelease: the masters that may hold the key, for which the release is kept if they are away
+	verb     verb
 
-	fence int64 // verbFence
+	votes    atomic.Uint64 // see votes
+	mark     atomic.Int64  // verbFence: the highest mark that a master held against the fence
+	answered atomic.Bool   // verbRead: its result is known, and votes that are still to come change nothing
 
-	launched uint32 // number of the round, set when it is launched: see after
-	// settled is set when a verbStates is told, and when a commit or a LOCK is done: what masters say later makes no difference then.
-	settled atomic.Bool
-	votes   atomic.Uint64 // see votes
-	mark    atomic.Int64  // verbFence: the highest mark that a master held against the fence
-
-	// What follows belongs to a granted round, a lease, and is guarded by Client.mu.
-	validUntil time.Time // end of the validity
-	born       time.Time // first grant to this token
-	place      int32     // index in leases.all
-	inherited  mask      // masters that may hold the key by an earlier round of the same token
-	lost       bool      // the masters do not have it any more
-	released   bool      // an UNLOCK of its token was launched behind it while it was in flight: what it is granted is gone already
-	share      *Share    // in which it is counted; nil: in none, or not any more
+	// Client.mu guards these two.
+	inflightIndex int32 // in leases.inflight, under one of its keys
+	released      bool  // an UNLOCK of its token was launched behind it while it was in flight: what it is granted is gone already
 }
 
 // answer is what one master said about a key.
@@ -52,22 +44,16 @@ type answer struct {
 	armed  bool          // the master will send an invalidation when the key changes
 	denier int32         // an acquisition that was denied: the index of the key that is in the way
 	err    error
-	keys   []answer // verbStates: one for each key
+	keys   []answer // verbRead: one for each key
 	kind   string   // likewise: the type of the key, "none" where it is absent
 }
 
-// setKeys says what the round is about. It keeps none of the caller's memory, for the round outlives the operation: with masters that
-// are slow, and as a lease.
+// setKeys says what the round is about. It keeps none of the caller's memory, for the round outlives the operation where a master is slow.
 func (r *round) setKeys(keys ...string) {
 	r.keys = append(r.key[:0], keys...) //mutant:the-callers-slice-kept
 }
 
 func (r *round) ttl() time.Duration { return time.Duration(r.ttlMs) * time.Millisecond }
-
-// holders are the masters that may hold the round's token in its keys.
-func (r *round) holders(masters int) mask {
-	return r.inherited | votes(r.votes.Load()).mayHold(masters)
-}
 
 // launch puts the round into the queue of every master in targets. It needs Client.mu: every round enters all queues
 // under it, so every lane sees all rounds in the same order, and a release that is started after the SET it undoes was

@@ -17,14 +17,14 @@ type Share struct {
 	MaxWaiters int
 
 	// Client.mu guards what follows.
-	locks   int // resources of leases whose round names this share
+	locks   int // resources of leases that name this share
 	waiters int // LOCKs that wait
 	// The operations that wait for room in the lanes: see admission.
 	first, end *queuedOp
 	bytes      int      // what they take
 	deficit    int      // cost that this share may launch before the next one has its turn
 	next       *Share   // the share whose turn is next
-	ends       []*round // with MaxLocks: a heap, the lease that ends first on top; among them are leases that do not name this share any more
+	ends       []*lease // with MaxLocks: a heap, the lease that ends first on top; among them are leases that do not name this share any more
 }
 
 // The limits that a ShareError can name, by the names of the settings.
@@ -95,18 +95,18 @@ func (s *Share) waitable() error {
 }
 
 // count takes a lease into account, until uncount or the end of its validity.
-func (s *Share) count(lease *round) {
-	lease.share = s
-	s.locks += len(lease.keys)
+func (s *Share) count(counted *lease) {
+	counted.share = s
+	s.locks += len(counted.keys)
 	if s.MaxLocks == 0 {
 		return
 	}
 	// Leases that were uncounted stay in the heap until they are on top. Where they are most of it, it is made anew.
 	if len(s.ends) > 16 && len(s.ends) > 2*s.locks {
-		s.ends = slices.DeleteFunc(s.ends, func(l *round) bool { return l.share != s })
-		slices.SortFunc(s.ends, func(a, b *round) int { return a.validUntil.Compare(b.validUntil) })
+		s.ends = slices.DeleteFunc(s.ends, func(l *lease) bool { return l.share != s })
+		slices.SortFunc(s.ends, func(a, b *lease) int { return a.validUntil.Compare(b.validUntil) })
 	}
-	s.ends = append(s.ends, lease)
+	s.ends = append(s.ends, counted)
 	for i := len(s.ends) - 1; i > 0; {
 		parent := (i - 1) / 2
 		if !s.ends[i].validUntil.Before(s.ends[parent].validUntil) {
@@ -118,10 +118,10 @@ func (s *Share) count(lease *round) {
 }
 
 // uncount is for a lease that is forgotten.
-func (lease *round) uncount() {
-	if s := lease.share; s != nil {
-		s.locks -= len(lease.keys)
-		lease.share = nil
+func (l *lease) uncount() {
+	if s := l.share; s != nil {
+		s.locks -= len(l.keys)
+		l.share = nil
 	}
 }
 

@@ -148,12 +148,11 @@ func TestShareCounts(t *testing.T) {
 					s.forget(e.lease)
 				}
 			default:
-				r := &round{ttlMs: 1, validUntil: now.Add(time.Duration(1+random.IntN(200)) * ms)}
-				r.setKeys(key)
+				granted := &lease{keys: []string{key}, ttl: ms, validUntil: now.Add(time.Duration(1+random.IntN(200)) * ms)}
 				if random.IntN(4) == 0 {
-					r.setKeys(key, key+"'")
+					granted.keys = append(granted.keys, key+"'")
 				}
-				s.grant(r, shares[random.IntN(2)], 5, now)
+				s.grant(granted, shares[random.IntN(2)], now)
 			}
 			for i, share := range shares {
 				share.uncountEnded(now)

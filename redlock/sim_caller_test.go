@@ -235,7 +235,7 @@ func (c *caller) turn() {
 func (c *caller) orderedTurn() {
 	w, rng := c.w, c.rng
 	p := w.present(rng.IntN(simProxies))
-	var held []*lease
+	var held []*ledgerLease
 	for _, resource := range simResources {
 		if rng.IntN(3) == 0 {
 			continue
@@ -265,20 +265,20 @@ func (c *caller) anyProxy(p *incarnation) *incarnation {
 }
 
 // lockImpatiently is lock. A caller with a token of its own sometimes asks another proxy before the first one has answered.
-func (c *caller) lockImpatiently(p *incarnation, req LockRequest) *lease {
+func (c *caller) lockImpatiently(p *incarnation, req LockRequest) *ledgerLease {
 	if req.Token == "" || req.Wait > 0 || c.rng.IntN(3) > 0 {
 		return c.lock(p, req)
 	}
 	other := c.w.present(c.rng.IntN(simProxies))
-	first := make(chan *lease, 1)
+	first := make(chan *ledgerLease, 1)
 	go func() { first <- c.lock(p, req) }()
 	c.sleep(3 * ms)
 	second := c.lock(other, req)
 	return cmp.Or(<-first, second)
 }
 
-func (c *caller) lock(p *incarnation, req LockRequest) *lease {
-	var got *lease
+func (c *caller) lock(p *incarnation, req LockRequest) *ledgerLease {
+	var got *ledgerLease
 	began, losses := time.Now(), c.w.ledger.lossesSoFar()
 	r := newRequest(p, func(result Result) {
 		if result.Held {
@@ -323,7 +323,7 @@ func (c *caller) lock(p *incarnation, req LockRequest) *lease {
 	return got
 }
 
-func (c *caller) extend(p *incarnation, l *lease, ttl time.Duration) (still bool) {
+func (c *caller) extend(p *incarnation, l *ledgerLease, ttl time.Duration) (still bool) {
 	still = true
 	began := time.Now()
 	r := newRequest(p, func(result Result) {
@@ -345,7 +345,7 @@ func (c *caller) extend(p *incarnation, l *lease, ttl time.Duration) (still bool
 	return still
 }
 
-func (c *caller) unlock(p *incarnation, l *lease) {
+func (c *caller) unlock(p *incarnation, l *ledgerLease) {
 	c.w.ledger.releasing(l, p)
 	r := newRequest(p, func(result Result) { c.w.ledger.released(l, p, result) })
 	p.StartUnlock(&r.Op, l.resources, l.token, r)

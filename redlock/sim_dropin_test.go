@@ -22,7 +22,7 @@ func (c *caller) dropInTurn() {
 	}
 	req.TTL = req.TTL.Truncate(ms)
 	req.Token = c.newValue()
-	var l *lease
+	var l *ledgerLease
 	for range 1 + rng.IntN(4) {
 		if l = c.setNX(p, req); l != nil {
 			break
@@ -79,8 +79,8 @@ func changesOf(resources []string, change func(resource string) Change) []Change
 	return all
 }
 
-func (c *caller) setNX(p *incarnation, req LockRequest) *lease {
-	var got *lease
+func (c *caller) setNX(p *incarnation, req LockRequest) *ledgerLease {
+	var got *ledgerLease
 	began, losses := time.Now(), c.w.ledger.lossesSoFar()
 	r := newRequest(p, func(result Result) {
 		if !result.Held {
@@ -102,7 +102,7 @@ func (c *caller) setNX(p *incarnation, req LockRequest) *lease {
 }
 
 // prolong runs a commit after which the caller believes in the TTL, and says whether it still believes.
-func (c *caller) prolong(what string, p *incarnation, l *lease, ttl time.Duration, changes []Change, done, unknown func()) (still bool) {
+func (c *caller) prolong(what string, p *incarnation, l *ledgerLease, ttl time.Duration, changes []Change, done, unknown func()) (still bool) {
 	still = true
 	began := time.Now()
 	c.w.ledger.shortened(l, began.Add(ttl))
@@ -128,12 +128,12 @@ func (c *caller) prolong(what string, p *incarnation, l *lease, ttl time.Duratio
 	return still
 }
 
-func (c *caller) compareAndExpire(p *incarnation, l *lease, ttl time.Duration) bool {
+func (c *caller) compareAndExpire(p *incarnation, l *ledgerLease, ttl time.Duration) bool {
 	return c.prolong("EXPIRE", p, l, ttl, changesOf(l.resources, func(key string) Change { return compareAndExpire(key, l.token, ttl) }), func() {}, func() {})
 }
 
 // rotate gives the lock another token. If nobody knows what came of it, the caller goes on with the old one.
-func (c *caller) rotate(p *incarnation, l *lease, ttl time.Duration) bool {
+func (c *caller) rotate(p *incarnation, l *ledgerLease, ttl time.Duration) bool {
 	value := c.newValue()
 	return c.prolong("rotation to "+short(value), p, l, ttl, []Change{rotate(l.resources[0], l.token, value, ttl)}, func() {
 		c.w.ledger.renamed(l, value)
@@ -144,7 +144,7 @@ func (c *caller) rotate(p *incarnation, l *lease, ttl time.Duration) bool {
 	})
 }
 
-func (c *caller) compareAndDelete(p *incarnation, l *lease) {
+func (c *caller) compareAndDelete(p *incarnation, l *ledgerLease) {
 	c.w.ledger.releasing(l, p)
 	r := newRequest(p, func(result Result) { c.w.ledger.released(l, p, result) })
 	p.StartCommit(&r.Op, changesOf(l.resources, func(key string) Change { return compareAndDelete(key, l.token) }), r)
@@ -152,7 +152,7 @@ func (c *caller) compareAndDelete(p *incarnation, l *lease) {
 }
 
 // checkRead: as long as a lock is valid and nothing has happened that can lose it, a reading must find it.
-func (c *caller) checkRead(p *incarnation, l *lease) (still bool) {
+func (c *caller) checkRead(p *incarnation, l *ledgerLease) (still bool) {
 	still = true
 	r := newRequest(p, func(result Result) {
 		if result.Err == nil {
@@ -169,7 +169,7 @@ func (c *caller) checkRead(p *incarnation, l *lease) (still bool) {
 }
 
 // shortened: the caller believes in the TTL that it asks for from now on, if that is shorter.
-func (b *ledger) shortened(l *lease, until time.Time) {
+func (b *ledger) shortened(l *ledgerLease, until time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if until.Before(l.until) {
@@ -177,7 +177,7 @@ func (b *ledger) shortened(l *lease, until time.Time) {
 	}
 }
 
-func (b *ledger) renamed(l *lease, token string) {
+func (b *ledger) renamed(l *ledgerLease, token string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if l.name == "" {
@@ -186,7 +186,7 @@ func (b *ledger) renamed(l *lease, token string) {
 	l.token = token
 }
 
-func (b *ledger) read(l *lease, p *incarnation, resource string, st State) {
+func (b *ledger) read(l *ledgerLease, p *incarnation, resource string, st State) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if st.Found && st.Value == l.token {
@@ -201,7 +201,7 @@ func (b *ledger) read(l *lease, p *incarnation, resource string, st State) {
 }
 
 // forgive: the lock may be found lost without a fault.
-func (b *ledger) forgive(l *lease) {
+func (b *ledger) forgive(l *ledgerLease) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	l.losses = -1

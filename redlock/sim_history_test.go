@@ -79,7 +79,7 @@ var lockModel = porcupine.Model{
 type simRecord struct{ ops []porcupine.Operation }
 
 // add records a step of all resources of a lease. A zero time for the return means never.
-func (h *simRecord) add(w *world, caller int, s simStep, l *lease, call, ret time.Time) {
+func (h *simRecord) add(w *world, caller int, s simStep, l *ledgerLease, call, ret time.Time) {
 	until := int64(math.MaxInt64)
 	if !ret.IsZero() {
 		until = int64(ret.Sub(w.began))
@@ -107,7 +107,7 @@ func (b *ledger) checkHistory() {
 }
 
 // endLocked records the end of a lease: released between call and ret, or, when these are zero, whenever after its validity.
-func (b *ledger) endLocked(l *lease, call, ret time.Time) {
+func (b *ledger) endLocked(l *ledgerLease, call, ret time.Time) {
 	if l.ended {
 		return
 	}

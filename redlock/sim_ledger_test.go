@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// lease is a lock as its caller knows it.
-type lease struct {
+// ledgerLease is a lock as its caller knows it.
+type ledgerLease struct {
 	resources []string
 	token     string
 	name      string    // the first token, if there have been several; the history knows it by that
@@ -30,9 +30,9 @@ type ledger struct {
 	w  *world
 	mu sync.Mutex
 	// last is the lease that was granted last, by resource.
-	last   map[string]*lease
+	last   map[string]*ledgerLease
 	fence  map[string]int64
-	leases []*lease
+	leases []*ledgerLease
 	record simRecord
 	losses int // faults so far by which a master may lose or misjudge a lock
 	trace  []string
@@ -45,7 +45,7 @@ const traceMax = 150
 var traceAll = os.Getenv("REDLOCK_SIM_TRACE") != ""
 
 func newLedger(w *world) *ledger {
-	return &ledger{w: w, last: map[string]*lease{}, fence: map[string]int64{}}
+	return &ledger{w: w, last: map[string]*ledgerLease{}, fence: map[string]int64{}}
 }
 
 func (b *ledger) note(format string, args ...any) {
@@ -87,10 +87,10 @@ func (b *ledger) lossy() {
 }
 
 // running picks a lease that somebody believes in.
-func (b *ledger) running(rng *rand.Rand) *lease {
+func (b *ledger) running(rng *rand.Rand) *ledgerLease {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	var running []*lease
+	var running []*ledgerLease
 	for _, r := range simResources {
 		if l := b.last[r]; l != nil && !l.over && time.Now().Before(l.until) {
 			running = append(running, l)
@@ -108,12 +108,12 @@ func (b *ledger) lossesSoFar() int {
 	return b.losses
 }
 
-func (b *ledger) granted(c *caller, p *incarnation, req LockRequest, result Result, began time.Time, losses int) *lease {
+func (b *ledger) granted(c *caller, p *incarnation, req LockRequest, result Result, began time.Time, losses int) *ledgerLease {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	now := time.Now()
 	b.noteLocked("caller %d: LOCK %v %s through %d: granted until %v, fence %d", c.id, req.Resources, short(result.Token), p.id, result.Until.Sub(b.w.began), result.Fence)
-	l := &lease{resources: req.Resources, token: result.Token, until: result.Until, losses: losses, caller: c.id}
+	l := &ledgerLease{resources: req.Resources, token: result.Token, until: result.Until, losses: losses, caller: c.id}
 	again, fence := false, result.Fence
 	for _, r := range req.Resources {
 		before := b.last[r]
@@ -157,7 +157,7 @@ func (b *ledger) granted(c *caller, p *incarnation, req LockRequest, result Resu
 	return l
 }
 
-func (b *ledger) extended(l *lease, p *incarnation, result Result, began time.Time) {
+func (b *ledger) extended(l *ledgerLease, p *incarnation, result Result, began time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.noteLocked("caller %d: EXTEND %v %s through %d: granted until %v", l.caller, l.resources, short(l.token), p.id, result.Until.Sub(b.w.began))
@@ -172,7 +172,7 @@ func (b *ledger) extended(l *lease, p *incarnation, result Result, began time.Ti
 }
 
 // lost: the caller was told that it does not hold the lock.
-func (b *ledger) lost(l *lease, p *incarnation, began time.Time) {
+func (b *ledger) lost(l *ledgerLease, p *incarnation, began time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.noteLocked("caller %d: EXTEND %v %s through %d: lost", l.caller, l.resources, short(l.token), p.id)
@@ -184,7 +184,7 @@ func (b *ledger) lost(l *lease, p *incarnation, began time.Time) {
 }
 
 // releasing: the caller gives the lock up from now on, whatever becomes of its UNLOCK.
-func (b *ledger) releasing(l *lease, p *incarnation) {
+func (b *ledger) releasing(l *ledgerLease, p *incarnation) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.noteLocked("caller %d: UNLOCK %v %s through %d …", l.caller, l.resources, short(l.token), p.id)
@@ -194,7 +194,7 @@ func (b *ledger) releasing(l *lease, p *incarnation) {
 	l.over, l.sent = true, time.Now()
 }
 
-func (b *ledger) released(l *lease, p *incarnation, result Result) {
+func (b *ledger) released(l *ledgerLease, p *incarnation, result Result) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.noteLocked("caller %d: UNLOCK %v %s through %d: %v", l.caller, l.resources, short(l.token), p.id, outcomeText(result))

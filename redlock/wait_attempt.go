@@ -46,7 +46,7 @@ func (c *Client) freeIn(op *Op, now time.Time) time.Duration {
 	if lease == nil || lease.token == op.token {
 		return 0
 	}
-	return max(0, lease.validUntil.Add(driftOf(lease.ttl(), c.drift)).Sub(now))
+	return max(0, lease.validUntil.Add(driftOf(lease.ttl, c.drift)).Sub(now))
 }
 
 // pauseLocked has op ask again after a random delay, or earlier, when the holder's TTL has run out ("Retry on failure").
