@@ -48,7 +48,7 @@ func TestPanicInACommand(t *testing.T) {
 			panic("boom")
 		}},
 		{name: "boomlater", arity: -1, handler: func(_ *session, c *call) {
-			c.later()
+			c.newSlot()
 			panic("boom")
 		}},
 	}))
@@ -113,10 +113,10 @@ func (srv *testServer) flood(c *client, commands string) (most int) {
 	}()
 	eventually(srv.t, "it is closed", func() bool {
 		clients := srv.clients()
-		for _, s := range clients {
-			s.mu.Lock()
-			most = max(most, s.unsentLocked())
-			s.mu.Unlock()
+		for _, conn := range clients {
+			conn.mu.Lock()
+			most = max(most, conn.unsentLocked())
+			conn.mu.Unlock()
 		}
 		return len(clients) == others
 	})
@@ -188,7 +188,7 @@ func TestHalfACommandAndSilence(t *testing.T) {
 	lock := frameOf("LOCK", "r", "10000", "WAIT", "60000")
 	waiting.raw(lock[:10])
 	eventually(t, "half a command has come", func() bool {
-		return slices.ContainsFunc(srv.clients(), func(s *session) bool { return s.halfSince.Load() != 0 })
+		return slices.ContainsFunc(srv.clients(), func(conn *connection) bool { return conn.incompleteSince.Load() != 0 })
 	})
 	waiting.raw(lock[10:] + "*1\r\n$4\r\nPI") // it waits, and what is behind is not looked at
 	eventually(t, "it waits", waiters(srv, 1))
@@ -239,8 +239,8 @@ func TestHalfCommandsOfAllClients(t *testing.T) {
 			short.do("ECHO", strings.Repeat("y", 14_000)).matches(`"y+"`)
 			first.raw(large[90_000:])
 			first.read().matches(`"x+"`)
-			for _, s := range srv.clients() {
-				s.die("the test ends")
+			for _, conn := range srv.clients() {
+				conn.close("the test ends")
 			}
 			eventually(t, "all is free again", func() bool { return srv.input.used.Load() == 0 })
 		})
@@ -256,7 +256,7 @@ func TestIdleTimeout(t *testing.T) {
 	eventually(t, "the idle client is closed", func() bool {
 		time.Sleep(10 * time.Millisecond)
 		busy.do("PING").is("+PONG")
-		return srv.session(1) == nil
+		return srv.client(1) == nil
 	})
 	idle.closed()
 	busy.do("UNLOCK", "r", "x").is(":1")
@@ -288,9 +288,9 @@ func TestPipelineMax(t *testing.T) {
 		m.Freeze()
 	}
 	go c.raw(strings.Repeat(frameOf("LOCK", "r", "10000", "TOKEN", "x")+frameOf("UNLOCK", "r", "x"), 100))
-	eventually(t, "four are in flight", func() bool { return srv.session(id).inFlight.Load() == 4 })
+	eventually(t, "four are in flight", func() bool { return srv.client(id).inFlight.Load() == 4 })
 	time.Sleep(20 * time.Millisecond)
-	if got := srv.session(id).inFlight.Load(); got != 4 {
+	if got := srv.client(id).inFlight.Load(); got != 4 {
 		t.Errorf("got %d commands in flight, want at most 4", got)
 	}
 	for _, m := range srv.masters {

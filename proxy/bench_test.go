@@ -48,7 +48,7 @@ func BenchmarkSlot(b *testing.B) {
 		b.Run(fmt.Sprintf("pipeline=%d", depth), func(b *testing.B) {
 			srv := newTestServer(b)
 			srv.table = newCommandTable([]command{{name: "later", arity: 1, handler: func(_ *session, c *call) {
-				sl := c.later()
+				sl := c.newSlot()
 				sl.out = append(sl.out, "+OK\r\n"...)
 				flush(sl.complete())
 			}}})

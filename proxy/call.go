@@ -4,7 +4,7 @@ import "redlockd/redlock/resp"
 
 // call is one command of one client on its way through its handler. A handler runs on the session's reader goroutine, in
 // the order in which the client sent its commands. It either appends its reply to out, or takes the reply's place with
-// later (or takePlace) and completes it afterwards from any goroutine. It must not block.
+// later (or takeSlot) and completes it afterwards from any goroutine. It must not block.
 type call struct {
 	// args are the command's name and arguments. They alias the session's read buffer and are valid until the handler
 	// returns: copy what is kept.
@@ -20,21 +20,21 @@ type call struct {
 }
 
 // later takes the reply's place among the replies of this client, for a handler that cannot answer at once.
-func (c *call) later() *slot {
+func (c *call) newSlot() *slot {
 	sl := new(slot)
-	c.takePlace(sl)
+	c.takeSlot(sl)
 	return sl
 }
 
-// takePlace is later for a slot that is embedded in an object of the caller's.
-func (c *call) takePlace(sl *slot) {
+// takeSlot is later for a slot that is embedded in an object of the caller's.
+func (c *call) takeSlot(sl *slot) {
 	c.slot = sl
 	c.s.enqueue(sl, c.proto, false)
 }
 
-// takePlaceAndHold is takePlace for a command that may wait, as BLPOP does: no command behind it is executed before it
+// takeBlockingSlot is takeSlot for a command that may wait, as BLPOP does: no command behind it is executed before it
 // is complete. Once the operation it waits for is started, session.waits must be told, so that the wait can be ended.
-func (c *call) takePlaceAndHold(sl *slot) {
+func (c *call) takeBlockingSlot(sl *slot) {
 	c.slot = sl
 	c.s.enqueue(sl, c.proto, true)
 }

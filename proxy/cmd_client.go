@@ -10,7 +10,7 @@ import (
 // clientTextMax bounds each text that a client may have itself listed with, in bytes.
 const clientTextMax = 1024
 
-func cmdCLIENTID(s *session, c *call) { c.out = resp.AppendInt(c.out, s.id) }
+func cmdCLIENTID(s *session, c *call) { c.out = resp.AppendInt(c.out, s.conn.id) }
 
 func cmdCLIENTGETNAME(s *session, c *call) {
 	if s.name == "" {
@@ -25,9 +25,9 @@ func cmdCLIENTSETNAME(s *session, c *call) {
 		c.fail(reason)
 		return
 	}
-	s.mu.Lock()
+	s.conn.mu.Lock()
 	s.name = string(c.args[2])
-	s.mu.Unlock()
+	s.conn.mu.Unlock()
 	c.ok()
 }
 
@@ -72,9 +72,9 @@ func cmdCLIENTSETINFO(s *session, c *call) {
 		c.fail(fmt.Sprintf("ERR %s cannot contain spaces, newlines or special characters.", option))
 		return
 	}
-	s.mu.Lock()
+	s.conn.mu.Lock()
 	*field = string(value)
-	s.mu.Unlock()
+	s.conn.mu.Unlock()
 	c.ok()
 }
 
@@ -116,7 +116,7 @@ func cmdCLIENTUNBLOCK(s *session, c *call) {
 		c.fail(errNotInteger)
 		return
 	}
-	if other := s.server.session(id); other != nil && other.unblock(reason) {
+	if other := s.server.client(id); other != nil && other.unblock(reason) {
 		c.out = resp.AppendInt(c.out, 1)
 	} else {
 		c.out = resp.AppendInt(c.out, 0)

@@ -18,10 +18,10 @@ func (f *clientFilter) matches(s *session, me bool) bool {
 	if me && f.skipMe {
 		return false
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return allows(f.addr, s.addr) && allows(f.laddr, s.laddr) && allows(f.user, s.usernameLocked()) &&
-		allows(f.id, s.id) && allows(f.kind, s.typeLocked())
+	s.conn.mu.Lock()
+	defer s.conn.mu.Unlock()
+	return allows(f.addr, s.conn.addr) && allows(f.laddr, s.conn.laddr) && allows(f.user, s.usernameLocked()) &&
+		allows(f.id, s.conn.id) && allows(f.kind, s.typeLocked())
 }
 
 // allows tells whether a condition, if there is one, holds.
@@ -43,15 +43,16 @@ func cmdCLIENTKILL(s *session, c *call) {
 	}
 
 	killed := 0
-	for _, other := range s.server.clients() {
+	for _, conn := range s.server.clients() {
+		other := conn.session
 		if !filter.matches(other, other == s) {
 			continue
 		}
 		killed++
 		if other == s {
-			s.closeAfterReply = true
+			s.conn.closeAfterReply = true
 		} else {
-			other.die("killed")
+			other.conn.close("killed")
 		}
 	}
 	switch {

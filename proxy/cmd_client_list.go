@@ -44,8 +44,8 @@ func cmdCLIENTLIST(s *session, c *call) {
 	var lines []byte
 	switch {
 	case len(c.args) == 2:
-		for _, other := range s.server.clients() {
-			lines = other.appendInfo(lines)
+		for _, conn := range s.server.clients() {
+			lines = conn.session.appendInfo(lines)
 		}
 
 	case len(c.args) == 4 && equalFold(c.args[2], "TYPE"):
@@ -54,7 +54,8 @@ func cmdCLIENTLIST(s *session, c *call) {
 			c.fail(fmt.Sprintf("ERR Unknown client type '%s'", c.args[3]))
 			return
 		}
-		for _, other := range s.server.clients() {
+		for _, conn := range s.server.clients() {
+			other := conn.session
 			if other.isOfType(kind) {
 				lines = other.appendInfo(lines)
 			}
@@ -67,8 +68,8 @@ func cmdCLIENTLIST(s *session, c *call) {
 				c.fail("ERR Invalid client ID")
 				return
 			}
-			if other := s.server.session(id); other != nil {
-				lines = other.appendInfo(lines)
+			if other := s.server.client(id); other != nil {
+				lines = other.session.appendInfo(lines)
 			}
 		}
 
@@ -80,8 +81,8 @@ func cmdCLIENTLIST(s *session, c *call) {
 }
 
 func (s *session) isOfType(kind clientType) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.conn.mu.Lock()
+	defer s.conn.mu.Unlock()
 	return s.typeLocked() == kind
 }
 
@@ -93,21 +94,21 @@ func (s *session) appendInfo(line []byte) []byte {
 	if cmd := s.lastCommand.Load(); cmd != nil {
 		lastCommand = cmd.fullName()
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.conn.mu.Lock()
+	defer s.conn.mu.Unlock()
 	field := func(name, value string) {
 		if len(line) > 0 && line[len(line)-1] != '\n' {
 			line = append(line, ' ')
 		}
 		line = append(append(append(line, name...), '='), value...)
 	}
-	field("id", strconv.FormatInt(s.id, 10))
-	field("addr", s.addr)
-	field("laddr", s.laddr)
+	field("id", strconv.FormatInt(s.conn.id, 10))
+	field("addr", s.conn.addr)
+	field("laddr", s.conn.laddr)
 	field("fd", "-1")
 	field("name", s.name)
-	field("age", seconds(time.Since(s.created)))
-	field("idle", seconds(s.idle()))
+	field("age", seconds(time.Since(s.conn.created)))
+	field("idle", seconds(s.conn.idle()))
 	field("flags", s.flagsLocked())
 	field("db", "0")
 	field("sub", strconv.Itoa(len(s.subscriptions.channels)))
@@ -117,8 +118,8 @@ func (s *session) appendInfo(line []byte) []byte {
 	for _, name := range []string{"qbuf", "qbuf-free", "argv-mem", "multi-mem", "rbs", "rbp", "obl", "oll"} {
 		field(name, "0")
 	}
-	field("omem", strconv.Itoa(s.unsentLocked()))
-	field("tot-mem", strconv.Itoa(s.memoryLocked()))
+	field("omem", strconv.Itoa(s.conn.unsentLocked()))
+	field("tot-mem", strconv.Itoa(s.conn.memoryLocked()))
 	field("events", "r")
 	field("cmd", lastCommand)
 	field("user", s.usernameLocked())
@@ -136,10 +137,10 @@ func (s *session) flagsLocked() string {
 	if s.typeLocked() == clientPubSub {
 		flags = append(flags, 'P')
 	}
-	if s.held.Load() {
+	if s.conn.blocked.Load() {
 		flags = append(flags, 'b')
 	}
-	if s.conn.LocalAddr().Network() == "unix" {
+	if s.conn.net.LocalAddr().Network() == "unix" {
 		flags = append(flags, 'U')
 	}
 	if len(flags) == 0 {

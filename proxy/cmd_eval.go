@@ -65,7 +65,7 @@ func cmdEVALSHA(s *session, c *call) {
 	if !x.orderBehind(s, c) {
 		return
 	}
-	c.takePlaceAndHold(&x.slot)
+	c.takeBlockingSlot(&x.slot)
 	sha := string(lower[:])
 	o := &operation{then: func(result redlock.Result) redlock.Flusher { return x.learned(sha, result) }}
 	x.startShared(&o.Op, sha, o)

@@ -111,7 +111,7 @@ func TestScriptsOfASessionThatEnds(t *testing.T) {
 				}
 				c.raw(frameOf(take("k", token)...) + second + frameOf("SET", "k", "third", "NX", "PX", "60000") + frameOf("PING"))
 				eventually(t, "the second waits for the first", func() bool {
-					return slices.ContainsFunc(srv.clients(), func(s *session) bool { return s.scripts.Load() > 0 })
+					return slices.ContainsFunc(srv.clients(), func(conn *connection) bool { return conn.session.scripts.Load() > 0 })
 				})
 				end.how(srv, c, id)
 				for _, m := range srv.masters {
@@ -137,18 +137,18 @@ func TestSessionThatEndedBeforeItsCommand(t *testing.T) {
 			srv.open()
 			c := srv.dial()
 			id := c.do("CLIENT", "ID").matches(`:(\d+)`)[0]
-			s := srv.clients()[0]
+			conn := srv.clients()[0]
 			other := srv.dial()
 			other.do("CLIENT", "KILL", "ID", id).is(":1")
 			eventually(t, "its reader has ended", func() bool { return len(srv.clients()) == 1 })
 
-			s.batch = getChunk()
+			conn.batch = getChunk()
 			args := make([][]byte, len(command))
 			for i, arg := range command {
 				args[i] = []byte(arg)
 			}
-			s.dispatch(args)
-			eventually(t, "it is answered", func() bool { return s.inFlight.Load() == 0 })
+			conn.session.dispatch(args)
+			eventually(t, "it is answered", func() bool { return conn.inFlight.Load() == 0 })
 			eventually(t, "nothing is locked for nobody", func() bool { return other.do("EXISTS", "k", "l").text == ":0" })
 		})
 	}
@@ -193,7 +193,7 @@ func TestScriptsWhenTheServerCloses(t *testing.T) {
 		srv.Close()
 		clients.Wait()
 		srv.mu.Lock()
-		left := len(srv.sessions)
+		left := len(srv.connections)
 		srv.mu.Unlock()
 		if left != 0 || srv.shares.running != 0 || len(srv.shares.waiting) != 0 {
 			t.Fatalf("%d sessions, %d runs, %d users who wait for one are left", left, srv.shares.running, len(srv.shares.waiting))

@@ -64,12 +64,12 @@ func cmdHELLO(s *session, c *call) {
 		return
 	}
 
-	s.mu.Lock()
+	s.conn.mu.Lock()
 	if setName {
 		s.name = string(name)
 	}
 	s.proto = proto
-	s.mu.Unlock()
+	s.conn.mu.Unlock()
 
 	c.out = resp.AppendMap(c.out, proto, 7) // the first answer in the new version
 	c.out = resp.AppendBulkString(c.out, "server")
@@ -79,7 +79,7 @@ func cmdHELLO(s *session, c *call) {
 	c.out = resp.AppendBulkString(c.out, "proto")
 	c.out = resp.AppendInt(c.out, int64(proto))
 	c.out = resp.AppendBulkString(c.out, "id")
-	c.out = resp.AppendInt(c.out, s.id)
+	c.out = resp.AppendInt(c.out, s.conn.id)
 	c.out = resp.AppendBulkString(c.out, "mode")
 	c.out = resp.AppendBulkString(c.out, "standalone")
 	c.out = resp.AppendBulkString(c.out, "role")
@@ -118,7 +118,7 @@ func (s *session) logIn(c *call, name, password []byte) bool {
 		}
 		return true
 	}
-	if wait := srv.logins.before(s.origin, time.Now()); wait > 0 && !s.pause(wait) {
+	if wait := srv.logins.before(s.conn.origin, time.Now()); wait > 0 && !s.conn.pause(wait) {
 		c.fail(coded(errGone))
 		return false
 	}
@@ -134,28 +134,28 @@ func (s *session) logIn(c *call, name, password []byte) bool {
 		srv.counters.loginsFailed.Add(1)
 		// Never the password. The name is whatever the client sent.
 		srv.failedLogins.Log(srv.log, slog.LevelWarn, time.Now(),
-			"a client could not log in", "client", s.addr, "user", string(name[:min(len(name), failedLoginName)]),
+			"a client could not log in", "client", s.conn.addr, "user", string(name[:min(len(name), failedLoginName)]),
 			"to_do", "compare the password of this client with [auth]; if nobody knows the client, keep it from the port")
 		sl := new(slot)
-		c.takePlaceAndHold(sl)
-		time.AfterFunc(srv.logins.failed(s.origin, time.Now()), func() { flush(sl.fail(errWrongPass)) })
+		c.takeBlockingSlot(sl)
+		time.AfterFunc(srv.logins.failed(s.conn.origin, time.Now()), func() { flush(sl.fail(errWrongPass)) })
 		return false
 	}
 	if found != s.account {
 		if refusal := found.enter(); refusal != "" {
 			srv.refusedClients.Log(srv.log, slog.LevelWarn, time.Now(), "client refused",
-				"addr", s.addr, "user", found.user.Name, "max_connections", found.user.MaxConnections,
+				"addr", s.conn.addr, "user", found.user.Name, "max_connections", found.user.MaxConnections,
 				"to_do", "have the services of this user share connections, or raise its max_connections")
 			c.fail(refusal)
 			return false
 		}
-		s.mu.Lock()
+		s.conn.mu.Lock()
 		s.becomeLocked(found)
 		s.endSubscriptionsLocked(c)
-		s.mu.Unlock()
+		s.conn.mu.Unlock()
 	}
-	s.releaseCPU()
-	srv.authenticated(s)
+	s.conn.releaseCPU()
+	srv.authenticated(s.conn)
 	return true
 }
 
@@ -163,8 +163,8 @@ func (s *session) logIn(c *call, name, password []byte) bool {
 // goroutine.
 func (s *session) becomeLocked(a *account) {
 	s.account.leave()
-	s.account.output.Add(int64(-s.counted))
-	a.output.Add(int64(s.counted))
+	s.account.output.Add(int64(-s.conn.counted))
+	a.output.Add(int64(s.conn.counted))
 	s.account, s.user = a, a.user
 }
 
@@ -187,18 +187,18 @@ func (s *session) usernameLocked() string {
 }
 
 func (s *session) username() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.conn.mu.Lock()
+	defer s.conn.mu.Unlock()
 	return s.usernameLocked()
 }
 
 func cmdQUIT(s *session, c *call) {
-	s.closeAfterReply = true
+	s.conn.closeAfterReply = true
 	c.ok()
 }
 
 func cmdRESET(s *session, c *call) {
-	s.mu.Lock()
+	s.conn.mu.Lock()
 	s.proto = 2
 	if s.account != s.server.anonymous {
 		s.server.anonymous.enter()
@@ -207,12 +207,12 @@ func cmdRESET(s *session, c *call) {
 	s.name = ""
 	s.server.subscribers.forgetLocked(s)
 	s.subscriptions = subscriptions{}
-	s.mu.Unlock()
+	s.conn.mu.Unlock()
 	s.replyMode = replyOn
 	s.transaction = transaction{}
 	if !s.authenticated() {
 		s.server.mu.Lock()
-		s.server.addPreauthLocked(s)
+		s.server.addPreauthLocked(s.conn)
 		s.server.mu.Unlock()
 	}
 	c.out = resp.AppendStatus(c.out, "RESET")

@@ -81,7 +81,7 @@ func infoServer(srv *Server, t *infoText, s *session) {
 	t.field("go_version", runtime.Version())
 	t.field("process_id", os.Getpid())
 	t.field("run_id", srv.stats.runID)
-	t.field("tcp_port", portOf(s.laddr))
+	t.field("tcp_port", portOf(s.conn.laddr))
 	t.field("server_time_usec", time.Now().UnixMicro())
 	t.field("uptime_in_seconds", seconds(up))
 	t.field("uptime_in_days", int(up/(24*time.Hour)))
@@ -102,11 +102,11 @@ func portOf(laddr string) string {
 func infoClients(srv *Server, t *infoText, _ *session) {
 	var waiting, subscribed int
 	clients := srv.clients()
-	for _, s := range clients {
-		if s.held.Load() {
+	for _, conn := range clients {
+		if conn.blocked.Load() {
 			waiting++
 		}
-		if s.isOfType(clientPubSub) {
+		if conn.session.isOfType(clientPubSub) {
 			subscribed++
 		}
 	}

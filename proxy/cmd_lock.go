@@ -49,13 +49,13 @@ func startLock(s *session, c *call, resources, rest [][]byte) {
 		return
 	}
 	if req.Wait == 0 {
-		c.takePlace(&l.slot)
+		c.takeSlot(&l.slot)
 		l.startLock(&l.op, req, l)
 		return
 	}
-	c.takePlaceAndHold(&l.slot)
+	c.takeBlockingSlot(&l.slot)
 	l.startLock(&l.op, req, l)
-	s.waits(&l.op)
+	s.conn.setBlockedOp(&l.op)
 }
 
 // Done implements redlock.Completer.
@@ -178,11 +178,11 @@ func parseTime(what string, arg []byte) (d time.Duration, refusal string) {
 // noteShortTTL tells the log, once per client, of a ttl below 1 s that has no unit: whoever writes 30 may mean seconds. The client is
 // answered as ever, for it may mean milliseconds.
 func (s *session) noteShortTTL(ttl time.Duration, arg []byte) {
-	if ttl >= time.Second || s.shortTTLNoted || arg[len(arg)-1] > '9' {
+	if ttl >= time.Second || s.shortTTLLogged || arg[len(arg)-1] > '9' {
 		return
 	}
-	s.shortTTLNoted = true
-	s.server.shortTTLs.Log(s.server.log, slog.LevelInfo, time.Now(), "short ttl", "client", s.id, "addr", s.addr, "ttl", ttl,
+	s.shortTTLLogged = true
+	s.server.shortTTLs.Log(s.server.log, slog.LevelInfo, time.Now(), "short ttl", "client", s.conn.id, "addr", s.conn.addr, "ttl", ttl,
 		"reason", "a ttl without a unit is in milliseconds",
 		"to_do", fmt.Sprintf("if seconds are meant, send %ds; if not, %dms says so, and this line does not come", ttl.Milliseconds(), ttl.Milliseconds()))
 }
@@ -211,7 +211,7 @@ func startUnlock(s *session, c *call, resources [][]byte, token []byte) {
 	if !s.awaitScripts(c, keys) {
 		return
 	}
-	c.takePlace(&u.slot)
+	c.takeSlot(&u.slot)
 	u.startUnlock(&u.op, keys, string(token), u)
 }
 
@@ -247,7 +247,7 @@ func startExtend(s *session, c *call, resources [][]byte, token, ttl []byte) {
 	if !s.awaitScripts(c, keys) {
 		return
 	}
-	c.takePlace(&e.slot)
+	c.takeSlot(&e.slot)
 	e.startExtend(&e.op, keys, string(token), d, e)
 }
 

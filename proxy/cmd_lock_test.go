@@ -277,7 +277,7 @@ func TestLOCKSIsBounded(t *testing.T) {
 	for i := range 40 {
 		c.do("LOCK", strconv.Itoa(i)+strings.Repeat("x", 1000), "20000", "TOKEN", "mine").granted(1, 19798)
 	}
-	l := &listing{slot: slot{s: srv.clients()[0]}, pattern: "*y", limit: locksDefault, deadline: time.Now().Add(-time.Hour)}
+	l := &listing{slot: slot{s: srv.clients()[0].session}, pattern: "*y", limit: locksDefault, deadline: time.Now().Add(-time.Hour)}
 	if leases, refusal := l.leases(); len(leases) > 0 || refusal != "ERR LOCKS took longer than 1s: there are too many leases for this pattern" {
 		t.Errorf("behind the deadline: got %d leases and %q, want the error", len(leases), refusal)
 	}
@@ -291,7 +291,7 @@ func TestLOCKSIsBounded(t *testing.T) {
 	srv.listing <- struct{}{} // somebody else's
 	leaving := srv.dial()
 	leaving.raw(strings.Repeat(frameOf("LOCKS"), 100))
-	eventually(t, "it waits", func() bool { return len(srv.clients()) == 2 && srv.clients()[1].held.Load() })
+	eventually(t, "it waits", func() bool { return len(srv.clients()) == 2 && srv.clients()[1].blocked.Load() })
 	c.do("CLIENT", "KILL", "ID", strconv.FormatInt(srv.clients()[1].id, 10)).is(":1")
 	eventually(t, "it has gone", func() bool { return len(srv.clients()) == 1 })
 	c.do("LOCKS").is("-ERR LOCKS waited 1s for other LOCKS: try again")

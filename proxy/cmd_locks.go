@@ -29,7 +29,7 @@ type infoCall struct {
 // cmdLOCKINFO is LOCKINFO resource.
 func cmdLOCKINFO(s *session, c *call) {
 	i := new(infoCall)
-	c.takePlace(&i.slot)
+	c.takeSlot(&i.slot)
 	i.startInspect(&i.op, string(c.args[1]), i)
 }
 
@@ -118,7 +118,7 @@ func cmdLOCKS(s *session, c *call) {
 		return
 	}
 	l := &listing{user: s.user, pattern: pattern, limit: limit, deadline: time.Now().Add(locksTime)}
-	c.takePlaceAndHold(&l.slot)
+	c.takeBlockingSlot(&l.slot)
 	if !s.server.begin(l.run) {
 		flush(l.fail(coded(errGone)))
 	}
@@ -157,7 +157,7 @@ func (l *listing) run() {
 func (l *listing) leases() (leases []redlock.LeaseInfo, refusal string) {
 	compared, late := 0, false
 	match := func(resources []string) bool {
-		if late || l.s.dead.Load() {
+		if late || l.s.conn.closed.Load() {
 			return false
 		}
 		for _, resource := range resources {

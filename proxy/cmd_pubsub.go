@@ -73,8 +73,8 @@ func subscribe(s *session, c *call, kind subscription, may func(name string) boo
 			return
 		}
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.conn.mu.Lock()
+	defer s.conn.mu.Unlock()
 	names := kind.names(&s.subscriptions)
 	bytes := s.subscriptions.bytes
 	var added []string
@@ -92,7 +92,7 @@ func subscribe(s *session, c *call, kind subscription, may func(name string) boo
 		c.fail(refusal)
 		return
 	}
-	s.composing = s.composing || len(added) > 0 // the confirmation goes before the first message
+	s.conn.pushesWait = s.conn.pushesWait || len(added) > 0 // the confirmation goes before the first message
 	s.subscriptions.bytes = bytes
 	count := s.subscriptions.count()
 	for _, arg := range c.args[1:] {
@@ -107,8 +107,8 @@ func subscribe(s *session, c *call, kind subscription, may func(name string) boo
 // unsubscribe answers each name with a message of its own, whether there was such a subscription or not; and without a
 // name and without a subscription still with one.
 func unsubscribe(s *session, c *call, kind subscription) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.conn.mu.Lock()
+	defer s.conn.mu.Unlock()
 	names := kind.names(&s.subscriptions)
 	args := c.args[1:]
 	if len(args) == 0 {
@@ -165,7 +165,7 @@ func cmdPUBLISH(s *session, c *call) {
 		return
 	}
 	p := &publication{here: s.server.subscribers.count(channel)}
-	c.takePlace(&p.slot)
+	c.takeSlot(&p.slot)
 	p.startPublish(&p.op, channel, payload, p)
 }
 

@@ -34,7 +34,7 @@ func (s *session) startSetNX(c *call, end keyspace.Time) {
 	if !s.awaitScripts(c, x.key[:]) {
 		return
 	}
-	c.takePlace(&x.slot)
+	c.takeSlot(&x.slot)
 	var now time.Time
 	if end.Absolute {
 		now = time.Now()

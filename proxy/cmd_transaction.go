@@ -104,7 +104,7 @@ func cmdWATCH(s *session, c *call) {
 	if !s.awaitScripts(c, w.keys) {
 		return
 	}
-	c.takePlaceAndHold(&w.slot)
+	c.takeBlockingSlot(&w.slot)
 	w.startRead(&w.op, w.keys, w)
 }
 

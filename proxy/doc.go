@@ -18,7 +18,7 @@
 //
 // Messages (PUBLISH) find their subscribers in subscribers.go.
 //
-// session.go has the loop around it, server.go the life of sessions, timeouts.go their timeouts, preauth.go what those may cost who
+// connection.go has the loop around it, session.go finds the row of a command and runs its handler, server.go the life of connections, timeouts.go their timeouts, preauth.go what those may cost who
 // have not logged in. The commands are in cmd_*.go; their table is in commands.go, which says how one is added; which error has which
 // code, in errors.go. Those who watch come over HTTP: http.go, with metrics.go and http_status.go.
 //

@@ -113,9 +113,9 @@ func (x *exchange) begin(c *call, hold bool) {
 	case !c.s.awaitScripts(c, x.keys):
 		return
 	case hold:
-		c.takePlaceAndHold(&x.slot)
+		c.takeBlockingSlot(&x.slot)
 	default:
-		c.takePlace(&x.slot)
+		c.takeSlot(&x.slot)
 	}
 	if x.assumed == nil || x.leaseKnown() {
 		x.read()
@@ -242,9 +242,9 @@ func (s *session) mayChange(changes []redlock.Change) error {
 	if !slices.ContainsFunc(changes, func(ch redlock.Change) bool { return ch.Do == redlock.Set && ch.Was == redlock.WasAbsent }) {
 		return nil
 	}
-	s.mu.Lock()
-	gone := s.gone || s.dead.Load()
-	s.mu.Unlock()
+	s.conn.mu.Lock()
+	gone := s.conn.halfClosed || s.conn.closed.Load()
+	s.conn.mu.Unlock()
 	switch {
 	case gone:
 		return errGone

@@ -86,7 +86,7 @@ func TestClientLeavesBeforeItsSecondRound(t *testing.T) {
 			a := srv.dial()
 			a.raw(command)
 			eventually(t, "it is asked what the keys hold", func() bool {
-				return slices.ContainsFunc(srv.clients(), func(s *session) bool { return s.inFlight.Load() == 1 })
+				return slices.ContainsFunc(srv.clients(), func(conn *connection) bool { return conn.inFlight.Load() == 1 })
 			})
 			a.conn.(*net.TCPConn).CloseWrite()
 			eventually(t, "its stream has ended", srv.clientGone)
@@ -129,10 +129,10 @@ func TestClientReturnsWithItsToken(t *testing.T) {
 // clientGone tells whether the end of some client's stream has been read.
 func (srv *testServer) clientGone() bool {
 	clients := srv.clients()
-	return len(clients) == 0 || slices.ContainsFunc(clients, func(s *session) bool {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		return s.gone
+	return len(clients) == 0 || slices.ContainsFunc(clients, func(conn *connection) bool {
+		conn.mu.Lock()
+		defer conn.mu.Unlock()
+		return conn.halfClosed
 	})
 }
 

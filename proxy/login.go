@@ -72,19 +72,19 @@ func (l *logins) failed(origin netip.Prefix, now time.Time) time.Duration {
 	return min(until.Sub(now), loginWaitMax)
 }
 
-// pause keeps the reader goroutine, and no CPU place, for so long. It returns false if the session is dead.
-func (s *session) pause(d time.Duration) (alive bool) {
-	if s.hasCPU {
-		s.releaseCPU()
-		defer s.acquireCPU()
+// pause keeps the reader goroutine, and no CPU place, for so long. It returns false if the connection is closed.
+func (conn *connection) pause(d time.Duration) (alive bool) {
+	if conn.hasCPU {
+		conn.releaseCPU()
+		defer conn.acquireCPU()
 	}
 	over := false
 	timer := time.AfterFunc(d, func() {
-		s.mu.Lock()
+		conn.mu.Lock()
 		over = true
-		s.changed.Signal()
-		s.mu.Unlock()
+		conn.changed.Signal()
+		conn.mu.Unlock()
 	})
 	defer timer.Stop()
-	return s.await(func() bool { return over }) == nil
+	return conn.await(func() bool { return over }) == nil
 }

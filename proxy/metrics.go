@@ -180,7 +180,7 @@ var roundsDesc = prometheus.NewDesc("redlockd_lock_round_seconds", "How long acq
 
 func (srv *Server) reading() *reading {
 	srv.mu.Lock()
-	clients := len(srv.sessions)
+	clients := len(srv.connections)
 	srv.mu.Unlock()
 	engine := srv.opts.Engine
 	return &reading{srv, srv.totals(), clients, engine.Stats(), engine.Masters()}

@@ -32,16 +32,16 @@ const (
 var preauthLimits = resp.Limits{Args: 10, Bulk: 4 << 10, Command: 6 << 10, BeforeAuth: true}
 
 // acquireCPU takes a place of server.preauthCPU. Called by the reader goroutine.
-func (s *session) acquireCPU() {
-	s.server.preauthCPU.acquire(semaphoreGroup{s.origin, s.hadCPU})
-	s.hasCPU, s.hadCPU = true, true
+func (conn *connection) acquireCPU() {
+	conn.server.preauthCPU.acquire(semaphoreGroup{conn.origin, conn.hadCPU})
+	conn.hasCPU, conn.hadCPU = true, true
 }
 
-// releaseCPU gives the place back, if the session holds one. Called by the reader goroutine.
-func (s *session) releaseCPU() {
-	if s.hasCPU {
-		s.hasCPU = false
-		s.server.preauthCPU.release()
+// releaseCPU gives the place back, if the connection holds one. Called by the reader goroutine.
+func (conn *connection) releaseCPU() {
+	if conn.hasCPU {
+		conn.hasCPU = false
+		conn.server.preauthCPU.release()
 	}
 }
 
@@ -49,7 +49,7 @@ func (s *session) releaseCPU() {
 // CPU place. Only the reader goroutine uses left and deadline.
 type tlsTransport struct {
 	net.Conn
-	s        *session
+	conn     *connection
 	left     int       // bytes that may still be read; the last read may go beyond it
 	deadline time.Time // of the handshake; zero once that is over
 }
@@ -60,7 +60,7 @@ func (t *tlsTransport) Read(b []byte) (int, error) {
 	if t.left <= 0 {
 		return 0, errPreauthReadMax
 	}
-	t.s.releaseCPU()
+	t.conn.releaseCPU()
 	n, err := t.Conn.Read(b)
 	t.left -= n
 	return n, t.resume(err)
@@ -70,7 +70,7 @@ func (t *tlsTransport) Write(b []byte) (int, error) {
 	if t.deadline.IsZero() {
 		return t.Conn.Write(b) // any goroutine may
 	}
-	t.s.releaseCPU()
+	t.conn.releaseCPU()
 	n, err := t.Conn.Write(b)
 	return n, t.resume(err)
 }
@@ -80,77 +80,77 @@ func (t *tlsTransport) resume(err error) error {
 	if err != nil || t.deadline.IsZero() {
 		return err
 	}
-	t.s.acquireCPU()
+	t.conn.acquireCPU()
 	// The place may have come late.
 	if time.Now().After(t.deadline) {
 		return os.ErrDeadlineExceeded
 	}
-	if t.s.dead.Load() {
-		return errDead
+	if t.conn.closed.Load() {
+		return errClosed
 	}
 	return nil
 }
 
 // handshake does the TLS handshake.
-func (s *session) handshake(config *tls.Config) (*tls.Conn, error) {
-	deadline := time.Now().Add(s.server.opts.HandshakeTimeout)
-	s.tlsTransport = &tlsTransport{Conn: s.conn, s: s, left: preauthReadMax, deadline: deadline}
-	s.conn.SetDeadline(deadline)
-	t := tls.Server(s.tlsTransport, config)
+func (conn *connection) handshake(config *tls.Config) (*tls.Conn, error) {
+	deadline := time.Now().Add(conn.server.opts.HandshakeTimeout)
+	conn.tlsTransport = &tlsTransport{Conn: conn.net, conn: conn, left: preauthReadMax, deadline: deadline}
+	conn.net.SetDeadline(deadline)
+	t := tls.Server(conn.tlsTransport, config)
 	err := t.Handshake()
-	s.releaseCPU()
+	conn.releaseCPU()
 	if err != nil {
-		s.handshakeFailed(err)
+		conn.handshakeFailed(err)
 		return nil, err
 	}
-	s.tlsTransport.deadline = time.Time{}
-	s.conn.SetDeadline(time.Time{})
+	conn.tlsTransport.deadline = time.Time{}
+	conn.net.SetDeadline(time.Time{})
 	return t, nil
 }
 
 // handshakeFailed counts and logs a failed handshake, unless the client closed at once, as port scanners and health checks do.
-func (s *session) handshakeFailed(err error) {
-	if err == io.EOF || s.dead.Load() {
+func (conn *connection) handshakeFailed(err error) {
+	if err == io.EOF || conn.closed.Load() {
 		return
 	}
-	s.server.counters.shakesFailed.Add(1)
-	s.server.failedHandshakes.Log(s.server.log, slog.LevelInfo, time.Now(), "TLS handshake failed", "client", s.id, "addr", s.addr, "err", err)
+	conn.server.counters.shakesFailed.Add(1)
+	conn.server.failedHandshakes.Log(conn.server.log, slog.LevelInfo, time.Now(), "TLS handshake failed", "client", conn.id, "addr", conn.addr, "err", err)
 	if wrong, ok := errors.AsType[tls.RecordHeaderError](err); ok && wrong.Conn != nil {
-		s.conn.SetWriteDeadline(time.Now().Add(10 * time.Millisecond))
-		s.conn.Write(appendError(nil, "ERR Protocol error: this port speaks TLS, and this does not look like it"))
+		conn.net.SetWriteDeadline(time.Now().Add(10 * time.Millisecond))
+		conn.net.Write(appendError(nil, "ERR Protocol error: this port speaks TLS, and this does not look like it"))
 	}
 }
 
-// addPreauthLocked makes the session the newest of the preauth connections. Called with srv.mu held.
-func (srv *Server) addPreauthLocked(s *session) {
-	if s.preauthElem == nil {
-		s.preauthElem = srv.preauth.PushBack(s)
+// addPreauthLocked makes the connection the newest of the preauth connections. Called with srv.mu held.
+func (srv *Server) addPreauthLocked(conn *connection) {
+	if conn.preauthElem == nil {
+		conn.preauthElem = srv.preauth.PushBack(conn)
 	}
 }
 
-// authenticated takes the session off the preauth connections.
-func (srv *Server) authenticated(s *session) {
+// authenticated takes the connection off the preauth connections.
+func (srv *Server) authenticated(conn *connection) {
 	srv.mu.Lock()
 	defer srv.mu.Unlock()
-	srv.removePreauthLocked(s)
+	srv.removePreauthLocked(conn)
 }
 
-func (srv *Server) removePreauthLocked(s *session) {
-	if s.preauthElem != nil {
-		srv.preauth.Remove(s.preauthElem)
-		s.preauthElem = nil
+func (srv *Server) removePreauthLocked(conn *connection) {
+	if conn.preauthElem != nil {
+		srv.preauth.Remove(conn.preauthElem)
+		conn.preauthElem = nil
 	}
 }
 
 // evictPreauthLocked forgets the oldest preauth connection and returns it, so that the caller closes it. nil: there is none.
 // Evicting the oldest is safe: an honest client logs in long before MaxClients others have connected.
-func (srv *Server) evictPreauthLocked() *session {
+func (srv *Server) evictPreauthLocked() *connection {
 	first := srv.preauth.Front()
 	if first == nil {
 		return nil
 	}
-	s := first.Value.(*session)
-	srv.removePreauthLocked(s)
-	delete(srv.sessions, s.id)
-	return s
+	conn := first.Value.(*connection)
+	srv.removePreauthLocked(conn)
+	delete(srv.connections, conn.id)
+	return conn
 }

@@ -67,7 +67,7 @@ func TestOldestPreauthIsEvicted(t *testing.T) {
 	eventually(t, "all are forgotten", func() bool {
 		srv.mu.Lock()
 		defer srv.mu.Unlock()
-		return len(srv.sessions) == 0 && srv.preauth.Len() == 0
+		return len(srv.connections) == 0 && srv.preauth.Len() == 0
 	})
 	if got := srv.counters.rejected.Load(); got != 3 {
 		t.Errorf("got %d clients refused, want 3", got)
@@ -129,27 +129,27 @@ func TestHugeMessageBehindTheHandshake(t *testing.T) {
 			_, err = far.Write(make([]byte, 1000))
 		}
 	}()
-	s := newSession(srv.Server, near, 1)
-	s.tlsTransport = &tlsTransport{Conn: near, s: s}
-	s.in.init(s.tlsTransport, nil, &srv.input)
-	defer s.in.release()
+	conn := newConnection(srv.Server, near, 1)
+	conn.tlsTransport = &tlsTransport{Conn: near, conn: conn}
+	conn.in.init(conn.tlsTransport, nil, &srv.input)
+	defer conn.in.release()
 	for range 2 {
-		if err := s.read(); err != nil || s.tlsTransport.left < preauthReadMax-1000 || s.tlsTransport.left >= preauthReadMax {
-			t.Fatalf("the bytes of a command: got %v, and %d bytes may follow, want less than %d", err, s.tlsTransport.left, preauthReadMax)
+		if err := conn.read(); err != nil || conn.tlsTransport.left < preauthReadMax-1000 || conn.tlsTransport.left >= preauthReadMax {
+			t.Fatalf("the bytes of a command: got %v, and %d bytes may follow, want less than %d", err, conn.tlsTransport.left, preauthReadMax)
 		}
 	}
-	read, err := preauthReadMax-s.tlsTransport.left, error(nil)
+	read, err := preauthReadMax-conn.tlsTransport.left, error(nil)
 	for err == nil { // as the TLS library does until a message is complete
 		var n int
-		n, err = s.tlsTransport.Read(make([]byte, 1000))
+		n, err = conn.tlsTransport.Read(make([]byte, 1000))
 		read += n
 	}
 	if err != errPreauthReadMax || read > preauthReadMax+1000 {
 		t.Errorf("one long message: got %v after %d bytes, want %v after %d", err, read, errPreauthReadMax, preauthReadMax)
 	}
-	s.user = &srv.opts.Users[0]
-	if err := s.read(); err != nil || s.tlsTransport.left <= 1<<30 {
-		t.Errorf("behind the login: got %v, and %d bytes may follow, want no bound", err, s.tlsTransport.left)
+	conn.session.user = &srv.opts.Users[0]
+	if err := conn.read(); err != nil || conn.tlsTransport.left <= 1<<30 {
+		t.Errorf("behind the login: got %v, and %d bytes may follow, want no bound", err, conn.tlsTransport.left)
 	}
 }
 
@@ -221,12 +221,12 @@ func TestHandshakeThatWaitsTooLong(t *testing.T) {
 	defer far.Close()
 	go far.Write([]byte("x"))
 	srv := serve(t)
-	s := newSession(srv.Server, near, 1)
-	w := &tlsTransport{Conn: near, s: s, left: 1, deadline: time.Now().Add(-time.Millisecond)}
+	conn := newConnection(srv.Server, near, 1)
+	w := &tlsTransport{Conn: near, conn: conn, left: 1, deadline: time.Now().Add(-time.Millisecond)}
 	if _, err := w.Read(make([]byte, 1)); !errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("reading for a handshake whose time is over: got %v, want that it is", err)
 	}
-	s.releaseCPU()
+	conn.releaseCPU()
 }
 
 // Who has not logged in can release nothing and expects nothing: a server that stops does not wait for that.
@@ -275,12 +275,12 @@ func TestWaitingHoldsNoCPU(t *testing.T) {
 				}()
 			}
 			full := func() (n int) {
-				for _, s := range srv.clients() {
-					s.mu.Lock()
-					if s.unsentLocked() > preauthOutputMax {
+				for _, conn := range srv.clients() {
+					conn.mu.Lock()
+					if conn.unsentLocked() > preauthOutputMax {
 						n++
 					}
-					s.mu.Unlock()
+					conn.mu.Unlock()
 				}
 				return n
 			}

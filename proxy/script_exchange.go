@@ -86,7 +86,7 @@ const (
 // begin runs the script for the first time, on the session's goroutine.
 func (x *scriptExchange) begin(s *session, c *call) {
 	if x.orderBehind(s, c) {
-		c.takePlace(&x.slot)
+		c.takeSlot(&x.slot)
 		flush(x.first())
 	}
 }
@@ -115,18 +115,18 @@ func (s *session) awaitScripts(c *call, keys []string) (alive bool) {
 			}
 			return true
 		}
-		s.mu.Lock()
+		s.conn.mu.Lock()
 		now := free()
-		s.mu.Unlock()
+		s.conn.mu.Unlock()
 		if !now {
-			s.batch.b = c.out
-			s.awaitOthers(free) // fails if the session is dead
-			c.out = s.batch.b
+			s.conn.batch.b = c.out
+			s.conn.sendAndAwait(free) // fails if the session is dead
+			c.out = s.conn.batch.b
 		}
 	}
 	// It may have died since execute looked, and its scripts have ended with it: then there was nothing to wait for.
-	if s.dead.Load() {
-		flush(c.later().fail(coded(errGone)))
+	if s.conn.closed.Load() {
+		flush(c.newSlot().fail(coded(errGone)))
 		return false
 	}
 	return true
@@ -161,9 +161,9 @@ func (x *scriptExchange) run(instructions int) {
 	if x.readOnly {
 		script = x.script.readOnly
 	}
-	x.s.server.shares.acquire(x.account, x.s.id)
+	x.s.server.shares.acquire(x.account, x.s.conn.id)
 	defer x.s.server.shares.release()
-	if x.s.dead.Load() { // while it waited: nobody reads the reply
+	if x.s.conn.closed.Load() { // while it waited: nobody reads the reply
 		x.outcome = outcome{refused: errors.New(coded(errGone))}
 		return
 	}
@@ -221,9 +221,9 @@ func (x *scriptExchange) elsewhere(step func() redlock.Flusher) redlock.Flusher 
 	started := x.s.server.begin(func() {
 		defer func() {
 			if p := recover(); p != nil {
-				x.s.server.log.Error("panic in a script", "client", s.id, "panic", p, "stack", string(debug.Stack()),
+				x.s.server.log.Error("panic in a script", "client", s.conn.id, "panic", p, "stack", string(debug.Stack()),
 					"to_do", "report this line to the developers of redlockd; other clients are not affected")
-				s.die("panic in a script") // whether the reply was given is not known
+				s.conn.close("panic in a script") // whether the reply was given is not known
 			}
 		}()
 		flush(step())
@@ -450,7 +450,7 @@ func (p *scriptPublication) Done(*redlock.Op, redlock.Result) redlock.Flusher {
 
 // reply gives the reply that the script has computed.
 func (x *scriptExchange) reply() redlock.Flusher {
-	x.s.server.share(x.script, x.account, x.s.lastUsed.Load())
+	x.s.server.share(x.script, x.account, x.s.conn.lastUsed.Load())
 	x.out = x.outcome.reply.AppendTo(x.out, x.proto)
 	return x.complete()
 }

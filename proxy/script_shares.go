@@ -144,7 +144,7 @@ func (s *session) compiled(u *account, source string) (*knownScript, error) {
 		if known := srv.scripts.find([]byte(sandbox.SHA(source))); known != nil {
 			return known, nil
 		}
-		srv.shares.acquire(u, s.id)
+		srv.shares.acquire(u, s.conn.id)
 		defer srv.shares.release()
 	}
 	return srv.scripts.add(source, srv.now())

@@ -30,7 +30,7 @@ type Server struct {
 
 	mu          sync.Mutex
 	listeners   map[net.Listener]struct{}
-	sessions    map[int64]*session
+	connections map[int64]*connection
 	preauth     list.List // sessions that have not authenticated yet, oldest first
 	lastID      int64
 	timeoutsRun bool
@@ -84,20 +84,20 @@ func New(opts Options) (*Server, error) {
 	opts = opts.withDefaults()
 	started := time.Now()
 	srv := &Server{
-		opts:       opts,
-		log:        opts.Logger,
-		table:      newCommandTable(commandRows),
-		limits:     resp.Limits{Args: opts.ArgsMax, Bulk: opts.BulkMax, Command: opts.CommandMax},
-		started:    started,
-		stats:      newStats(started),
-		shares:     newScriptShares(runsMax()),
-		listing:    make(chan struct{}, 1),
-		listeners:  make(map[net.Listener]struct{}),
-		sessions:   make(map[int64]*session),
-		done:       make(chan struct{}),
-		preauthCPU: newSemaphore(),
-		input:      inputTotal{max: max(opts.InputTotal, 2*opts.CommandMax+4*chunkSize)}, // a chunk grows by doubling
-		shortTTLs:  loglimit.Limiter{Interval: time.Minute},                              // they are no fault
+		opts:        opts,
+		log:         opts.Logger,
+		table:       newCommandTable(commandRows),
+		limits:      resp.Limits{Args: opts.ArgsMax, Bulk: opts.BulkMax, Command: opts.CommandMax},
+		started:     started,
+		stats:       newStats(started),
+		shares:      newScriptShares(runsMax()),
+		listing:     make(chan struct{}, 1),
+		listeners:   make(map[net.Listener]struct{}),
+		connections: make(map[int64]*connection),
+		done:        make(chan struct{}),
+		preauthCPU:  newSemaphore(),
+		input:       inputTotal{max: max(opts.InputTotal, 2*opts.CommandMax+4*chunkSize)}, // a chunk grows by doubling
+		shortTTLs:   loglimit.Limiter{Interval: time.Minute},                              // they are no fault
 	}
 	srv.accounts, srv.anonymous = newAccounts(opts.Users)
 	opts.Engine.OnMessage(func(channel, payload string) { srv.subscribers.deliver(channel, payload) })
@@ -161,50 +161,50 @@ func (srv *Server) listen(l net.Listener) bool {
 // keepAlive finds a peer that vanished without a word within half a minute: it may stand first in a line of waiters.
 var keepAlive = net.KeepAliveConfig{Enable: true, Idle: 15 * time.Second, Interval: 5 * time.Second, Count: 3}
 
-func (srv *Server) accepted(conn net.Conn) {
-	if t, ok := conn.(*net.TCPConn); ok {
+func (srv *Server) accepted(c net.Conn) {
+	if t, ok := c.(*net.TCPConn); ok {
 		t.SetKeepAliveConfig(keepAlive)
 	}
 	srv.mu.Lock()
-	full := len(srv.sessions) >= srv.opts.MaxClients
-	var gone *session
+	full := len(srv.connections) >= srv.opts.MaxClients
+	var evicted *connection
 	if full && !srv.closed {
-		gone = srv.evictPreauthLocked()
+		evicted = srv.evictPreauthLocked()
 	}
-	if (!full || gone != nil) && !srv.closed {
+	if (!full || evicted != nil) && !srv.closed {
 		srv.lastID++
-		s := newSession(srv, conn, srv.lastID)
-		srv.sessions[s.id] = s
-		s.account.enter()
-		if srv.opts.TLSConfig != nil || !s.authenticated() {
-			srv.addPreauthLocked(s)
+		conn := newConnection(srv, c, srv.lastID)
+		srv.connections[conn.id] = conn
+		conn.session.account.enter()
+		if srv.opts.TLSConfig != nil || !conn.session.authenticated() {
+			srv.addPreauthLocked(conn)
 		}
 		srv.goroutines.Go(func() {
-			s.serve()
-			srv.subscribers.forget(s)
-			s.account.leave()
+			conn.serve()
+			srv.subscribers.forget(conn.session)
+			conn.session.account.leave()
 			srv.mu.Lock()
-			srv.removePreauthLocked(s)
-			delete(srv.sessions, s.id)
+			srv.removePreauthLocked(conn)
+			delete(srv.connections, conn.id)
 			srv.mu.Unlock()
 		})
 		srv.mu.Unlock()
 		srv.counters.connections.Add(1)
-		if gone != nil {
-			srv.refused(gone.addr, "it has not logged in")
-			gone.die("another came, and it has not logged in")
+		if evicted != nil {
+			srv.refused(evicted.addr, "it has not logged in")
+			evicted.close("another came, and it has not logged in")
 		}
 		return
 	}
 	srv.mu.Unlock()
 	if full {
-		srv.refused(conn.RemoteAddr().String(), "all others have logged in")
+		srv.refused(c.RemoteAddr().String(), "all others have logged in")
 		if srv.opts.TLSConfig == nil {
-			conn.SetWriteDeadline(time.Now().Add(10 * time.Millisecond))
-			conn.Write(resp.AppendError(nil, "ERR max number of clients reached"))
+			c.SetWriteDeadline(time.Now().Add(10 * time.Millisecond))
+			c.Write(resp.AppendError(nil, "ERR max number of clients reached"))
 		}
 	}
-	conn.Close()
+	c.Close()
 }
 
 // refused counts and tells that a client was not taken, or not kept, because of MaxClients.
@@ -245,20 +245,20 @@ func (srv *Server) Shutdown(ctx context.Context) error {
 // quiet tells whether no client of this server has anything to expect from it. Preauth connections have not.
 func (srv *Server) quiet() bool {
 	srv.mu.Lock()
-	clients := make([]*session, 0, len(srv.sessions))
-	for _, s := range srv.sessions {
-		if s.preauthElem == nil {
-			clients = append(clients, s)
+	clients := make([]*connection, 0, len(srv.connections))
+	for _, conn := range srv.connections {
+		if conn.preauthElem == nil {
+			clients = append(clients, conn)
 		}
 	}
 	srv.mu.Unlock()
 	if len(clients) > 0 && srv.opts.Engine.Stats().Leases > 0 {
 		return false
 	}
-	for _, s := range clients {
-		s.mu.Lock()
-		quiet := s.head == nil && s.unsentLocked() == 0 && !s.inBatch.Load()
-		s.mu.Unlock()
+	for _, conn := range clients {
+		conn.mu.Lock()
+		quiet := conn.head == nil && conn.unsentLocked() == 0 && !conn.executing.Load()
+		conn.mu.Unlock()
 		if !quiet {
 			return false
 		}
@@ -276,8 +276,8 @@ func (srv *Server) Close() error {
 		close(srv.done)
 	}
 	srv.mu.Unlock()
-	for _, s := range srv.clients() {
-		s.die("the server is closed")
+	for _, conn := range srv.clients() {
+		conn.close("the server is closed")
 	}
 	srv.goroutines.Wait()
 	return nil
@@ -302,18 +302,18 @@ func (srv *Server) closeListeners() {
 	}
 }
 
-// session returns the client with this id, or nil.
-func (srv *Server) session(id int64) *session {
+// client returns the client with this id, or nil.
+func (srv *Server) client(id int64) *connection {
 	srv.mu.Lock()
 	defer srv.mu.Unlock()
-	return srv.sessions[id]
+	return srv.connections[id]
 }
 
 // clients lists those that are there now, in order of id.
-func (srv *Server) clients() []*session {
+func (srv *Server) clients() []*connection {
 	srv.mu.Lock()
-	all := slices.AppendSeq(make([]*session, 0, len(srv.sessions)), maps.Values(srv.sessions))
+	all := slices.AppendSeq(make([]*connection, 0, len(srv.connections)), maps.Values(srv.connections))
 	srv.mu.Unlock()
-	slices.SortFunc(all, func(a, b *session) int { return cmp.Compare(a.id, b.id) })
+	slices.SortFunc(all, func(a, b *connection) int { return cmp.Compare(a.id, b.id) })
 	return all
 }

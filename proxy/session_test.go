@@ -64,12 +64,12 @@ func TestRepliesInOrder(t *testing.T) {
 	srv.table = newCommandTable([]command{
 		{name: "now", arity: 2, handler: func(_ *session, c *call) { c.out = append(append(append(c.out, '+'), c.args[1]...), "\r\n"...) }},
 		{name: "slot", arity: 2, handler: func(_ *session, c *call) {
-			sl := c.later()
+			sl := c.newSlot()
 			sl.out = append(append(append(sl.out, '+'), c.args[1]...), "\r\n"...)
 			flush(sl.complete())
 		}},
 		{name: "later", arity: 2, handler: func(_ *session, c *call) {
-			sl := c.later()
+			sl := c.newSlot()
 			sl.out = append(append(append(sl.out, '+'), c.args[1]...), "\r\n"...)
 			time.AfterFunc(time.Duration(rand.IntN(500))*time.Microsecond, func() { flush(sl.complete()) })
 		}},
@@ -95,7 +95,7 @@ func TestManyRepliesOneWrite(t *testing.T) {
 	srv.table = newCommandTable([]command{
 		{name: "now", arity: 1, handler: func(_ *session, c *call) { c.ok() }},
 		{name: "slot", arity: 1, handler: func(_ *session, c *call) {
-			sl := c.later()
+			sl := c.newSlot()
 			sl.out = append(sl.out, "+OK\r\n"...)
 			flush(sl.complete())
 		}},
@@ -112,10 +112,10 @@ func TestManyRepliesOneWrite(t *testing.T) {
 			c.read().is("+OK")
 		}
 		eventually(t, "the writer has ended", func() bool {
-			s := srv.session(1)
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			return !s.writing
+			conn := srv.client(1)
+			conn.mu.Lock()
+			defer conn.mu.Unlock()
+			return !conn.writing
 		})
 	}
 	c.conn.Close()
@@ -145,7 +145,7 @@ func TestNothingIsExecutedForTheDead(t *testing.T) {
 	c := srv.dial()
 	c.raw("first\r\nsecond\r\nsecond\r\n")
 	<-executing
-	srv.session(1).die("killed")
+	srv.client(1).close("killed")
 	close(killed)
 	eventually(t, "the session is gone", func() bool { return len(srv.clients()) == 0 })
 	if n := second.Load(); n != 0 {
@@ -160,8 +160,8 @@ func TestTransactionTakesNoLockForNobody(t *testing.T) {
 		how  func(srv *testServer, c *client)
 	}{
 		{"killed", func(srv *testServer, _ *client) {
-			for _, s := range srv.clients() {
-				s.die("killed")
+			for _, conn := range srv.clients() {
+				conn.close("killed")
 			}
 		}},
 		{"draining", func(srv *testServer, _ *client) { srv.draining.Store(true) }},
@@ -176,7 +176,7 @@ func TestTransactionTakesNoLockForNobody(t *testing.T) {
 			}
 			c.raw(frameOf("MULTI") + frameOf("SET", "k", token, "NX", "PX", "20000") + frameOf("EXEC"))
 			eventually(t, "EXEC looks", func() bool {
-				return slices.ContainsFunc(srv.clients(), func(s *session) bool { return s.inFlight.Load() > 0 })
+				return slices.ContainsFunc(srv.clients(), func(conn *connection) bool { return conn.inFlight.Load() > 0 })
 			})
 			end.how(srv, c)
 			for _, m := range srv.masters {

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"errors"
+	"slices"
 
 	"redlockd/redlock"
 )
@@ -12,20 +13,23 @@ type slot struct {
 	out []byte
 	// proto is the protocol version that the reply must be in.
 	proto int
-	// undo, when set before complete, is called if the reply cannot reach the client: it takes the outcome back.
+	// undo takes the outcome back if the reply cannot reach the client. nil: nothing does. Set before complete.
 	undo undoer
+	// scripted are the keys that later commands of the client wait for until the slot is complete, see session.scripted.
+	// Set before enqueue.
+	scripted []string
 
 	s       *session
 	cmd     *command
 	account *account // of the user who sent the command
-	next    *slot
-	after   []byte // replies of later commands that needed no slot
-	done    bool
-	holds   bool // nothing behind is executed before it is done
-	mute    bool // CLIENT REPLY: nothing is sent
-	room    [56]byte
-	// scripted are the keys that commands behind it wait for until it is done, see session.scripted. Set before enqueue.
-	scripted []string
+
+	// Guarded by the connection's mu.
+	next   *slot
+	done   bool
+	blocks bool // no later command is executed before it is done
+	silent bool // CLIENT REPLY: nothing is sent
+
+	room [56]byte // memory of out for most replies
 }
 
 // undoer takes back what its command did, because nobody will read the reply. It must not block.
@@ -37,113 +41,120 @@ type grant struct {
 	undo undoer
 }
 
-// queue are the slots of one session in the order of their commands. Its lock is session.mu.
+// queue are the slots of one connection in the order of their commands. Guarded by the connection's mu.
 type queue struct {
 	head, tail *slot
 	queued     int // bytes of replies in the queue
 }
 
-// enqueue appends a slot: the reader goroutine, for the command that it executes.
-func (s *session) enqueue(sl *slot, proto int, holds bool) {
-	sl.s, sl.cmd, sl.account, sl.proto, sl.holds = s, s.call.cmd, s.account, proto, holds
+// enqueue appends the slot of the command that is executed. Called by the reader goroutine.
+func (s *session) enqueue(sl *slot, proto int, blocks bool) {
+	sl.s, sl.cmd, sl.account, sl.proto, sl.blocks = s, s.call.cmd, s.account, proto, blocks
 	sl.out = sl.room[:0]
-	sl.mute = s.replyMode == replyOff || s.replyMode == replySkipping
-	s.mu.Lock()
-	s.flushBatchLocked()
-	if s.tail == nil {
-		s.head = sl
-	} else {
-		s.tail.next = sl
-	}
-	s.tail = sl
-	s.inFlight.Add(1)
+	sl.silent = s.silent()
+	conn := s.conn
+	conn.mu.Lock()
+	conn.flushBatchLocked()
+	conn.enqueueLocked(sl)
 	if len(sl.scripted) > 0 {
 		s.beginScriptLocked(sl.scripted)
 	}
-	if holds {
-		s.held.Store(true)
+	if blocks {
+		conn.blocked.Store(true)
 	}
-	s.mu.Unlock()
+	conn.mu.Unlock()
 }
 
-// flushBatchLocked moves what the reader has collected to out.
-func (s *session) flushBatchLocked() {
-	if len(s.batch.b) > 0 {
-		s.appendLocked(s.batch.b)
-		s.batch.b = s.batch.b[:0]
+func (conn *connection) enqueueLocked(sl *slot) {
+	if conn.tail == nil {
+		conn.head = sl
+	} else {
+		conn.tail.next = sl
 	}
+	conn.tail = sl
+	conn.inFlight.Add(1)
 }
 
-// behindQueue puts the last reply in batch, from mark on, behind the slots that are not complete.
-func (s *session) behindQueue(mark int) {
-	if s.inFlight.Load() == 0 {
-		return // and none can come but from this goroutine
-	}
-	s.mu.Lock()
-	if s.tail != nil {
-		reply := s.batch.b[mark:]
-		s.tail.after = append(s.tail.after, reply...)
-		s.queueLocked(len(reply))
-		s.batch.b = s.batch.b[:mark]
-	}
-	s.mu.Unlock()
-}
-
-// queueLocked counts the bytes of a reply that came into the queue. The reader must not execute all that it has read first: some bytes of
-// commands can have many of replies.
-func (s *session) queueLocked(n int) {
-	s.queued += n
-	if s.unsentLocked() > s.outputMax() {
-		s.crowded.Store(true)
+// flushBatchLocked copies what the reader has collected to out.
+func (conn *connection) flushBatchLocked() {
+	if len(conn.batch.b) > 0 {
+		conn.appendLocked(conn.batch.b)
+		conn.batch.b = conn.batch.b[:0]
 	}
 }
 
-// waits tells the session which operation its held command waits for, after it was started.
-func (s *session) waits(op *redlock.Op) {
-	s.mu.Lock()
-	ended := s.dead.Load()
-	if s.held.Load() {
-		s.waitOp = op
+// queueReply gives the last reply in batch, from mark on, a slot of its own if others are in the queue, because it must not
+// overtake them.
+func (conn *connection) queueReply(mark int) {
+	if conn.inFlight.Load() == 0 || len(conn.batch.b) == mark {
+		return // no slot can come but from this goroutine
 	}
-	s.mu.Unlock()
-	if ended {
-		s.server.opts.Engine.Unblock(op, errGone)
+	conn.mu.Lock()
+	if conn.tail != nil {
+		reply := slices.Clone(conn.batch.b[mark:])
+		conn.batch.b = conn.batch.b[:mark]
+		conn.enqueueLocked(&slot{out: reply, done: true})
+		conn.countQueuedLocked(len(reply))
+	}
+	conn.mu.Unlock()
+}
+
+// countQueuedLocked counts the bytes of a reply that came into the queue. If too much waits, the reader must not execute all
+// that it has read first: few bytes of commands can have many bytes of replies.
+func (conn *connection) countQueuedLocked(n int) {
+	conn.queued += n
+	if conn.unsentLocked() > conn.outputMax() {
+		conn.overOutputMax.Store(true)
 	}
 }
 
-// complete says that the reply is in out. What it returns, if not nil, sends it: the caller calls that at once or,
-// where many slots are completed in a row, at the end. Any goroutine may call it, once; the slot is not touched afterwards.
+// setBlockedOp says which operation the command that blocks waits for. It is called when the operation has been started.
+func (conn *connection) setBlockedOp(op *redlock.Op) {
+	conn.mu.Lock()
+	closed := conn.closed.Load()
+	if conn.blocked.Load() {
+		conn.blockedOp = op
+	}
+	conn.mu.Unlock()
+	if closed {
+		conn.server.opts.Engine.Unblock(op, errGone)
+	}
+}
+
+// complete says that the reply is in out. If the result is not nil, its Flush sends the reply: the caller calls that at once
+// or, where it completes many slots in a row, at the end. Any goroutine may call complete, once; the slot must not be touched
+// afterwards.
 func (sl *slot) complete() redlock.Flusher {
-	s := sl.s
+	s, conn := sl.s, sl.s.conn
 	if isError(sl.out) {
 		sl.cmd.stats.failed.Add(1)
 		s.server.stats.countError(sl.out)
 	}
-	s.mu.Lock()
+	conn.mu.Lock()
 	sl.done = true
 	if len(sl.scripted) > 0 {
 		s.endScriptLocked(sl.scripted)
 	}
-	if sl.mute {
+	if sl.silent {
 		sl.out, sl.undo = sl.out[:0], nil // nobody asked for the reply, so it is not missed
 	}
-	s.queueLocked(len(sl.out))
-	if sl.holds {
-		s.held.Store(false)
-		s.waitOp = nil
-		s.lastUsed.Store(s.server.now())
-		if s.parked {
-			s.kickLocked()
+	conn.countQueuedLocked(len(sl.out))
+	if sl.blocks {
+		conn.blocked.Store(false)
+		conn.blockedOp = nil
+		conn.lastUsed.Store(s.server.now())
+		if conn.parked {
+			conn.wakeReaderLocked()
 		}
 	}
-	lost := s.advanceLocked(nil)
+	lost := conn.advanceLocked(nil)
 	var flusher redlock.Flusher
-	if s.out != nil && !s.writing && !s.flushing && !s.inBatch.Load() {
-		s.flushing = true
-		flusher = s
+	if conn.out != nil && !conn.writing && !conn.flushing && !conn.executing.Load() {
+		conn.flushing = true
+		flusher = conn
 	}
-	s.changed.Signal()
-	s.mu.Unlock()
+	conn.changed.Signal()
+	conn.mu.Unlock()
 	undo(lost)
 	return flusher
 }
@@ -169,28 +180,28 @@ func flush(f redlock.Flusher) {
 	}
 }
 
-// advanceLocked moves the replies at the front of the queue that are known to out. It appends to lost what is to be
-// undone once mu is free, because its reply must not be sent or cannot be.
-func (s *session) advanceLocked(lost []undoer) []undoer {
-	for s.head != nil && s.head.done {
-		sl := s.head
-		if s.head = sl.next; s.head == nil {
-			s.tail = nil
+// advanceLocked moves the completed replies at the front of the queue to out. It appends to lost what the caller must undo
+// once mu is free, because its reply must not be sent or cannot be.
+func (conn *connection) advanceLocked(lost []undoer) []undoer {
+	closed := conn.closed.Load()
+	for conn.head != nil && conn.head.done {
+		sl := conn.head
+		if conn.head = sl.next; conn.head == nil {
+			conn.tail = nil
 		}
-		s.inFlight.Add(-1)
-		s.queued -= len(sl.out) + len(sl.after)
-		if sl.undo != nil && (s.gone || s.dead.Load()) {
+		conn.inFlight.Add(-1)
+		conn.queued -= len(sl.out)
+		if sl.undo != nil && (conn.halfClosed || closed) {
 			lost = append(lost, sl.undo)
-			sl.out, sl.undo = appendError(sl.out[:0], coded(errGone)), nil // who has half-closed may still read
+			sl.out, sl.undo = appendError(sl.out[:0], coded(errGone)), nil // a client that is half closed may still read
 		}
-		if s.dead.Load() {
+		if closed {
 			continue
 		}
-		s.appendLocked(sl.out)
+		conn.appendLocked(sl.out)
 		if sl.undo != nil {
-			s.grants = append(s.grants, grant{end: s.appended, undo: sl.undo})
+			conn.grants = append(conn.grants, grant{end: conn.appended, undo: sl.undo})
 		}
-		s.appendLocked(sl.after)
 	}
 	return lost
 }

@@ -68,12 +68,12 @@ func (subs *subscribers) remove(s *session, kind subscription, name string) {
 
 // forget takes a client that has gone out of all subscriptions.
 func (subs *subscribers) forget(s *session) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.conn.mu.Lock()
+	defer s.conn.mu.Unlock()
 	subs.forgetLocked(s)
 }
 
-// forgetLocked is forget with s.mu held.
+// forgetLocked is forget with s.conn.mu held.
 func (subs *subscribers) forgetLocked(s *session) {
 	for _, kind := range []subscription{channelSubscription, patternSubscription} {
 		for _, name := range *kind.names(&s.subscriptions) {
@@ -144,25 +144,25 @@ const sharedMin = 1 << 10
 
 // push sends a message to the client. It does not block.
 func (s *session) push(m *framedMessage) {
-	s.mu.Lock()
+	s.conn.mu.Lock()
 	b := m.frame(s.proto)
-	full := !s.dead.Load() && s.unsentLocked()+len(s.pushed)+len(b) > s.server.opts.OutputMax
+	full := !s.conn.closed.Load() && s.conn.unsentLocked()+len(s.conn.pushed)+len(b) > s.server.opts.OutputMax
 	switch {
-	case full || s.dead.Load():
-	case s.composing:
-		s.pushed = append(s.pushed, b...)
-		s.countOutputLocked()
+	case full || s.conn.closed.Load():
+	case s.conn.pushesWait:
+		s.conn.pushed = append(s.conn.pushed, b...)
+		s.conn.countOutputLocked()
 	case len(b) < sharedMin:
-		s.appendLocked(b)
-		s.sendLocked()
+		s.conn.appendLocked(b)
+		s.conn.sendLocked()
 	default:
-		s.appended += int64(len(b))
-		s.linkLocked(&chunk{b: b, shared: true})
-		s.sendLocked()
+		s.conn.appended += int64(len(b))
+		s.conn.linkLocked(&chunk{b: b, shared: true})
+		s.conn.sendLocked()
 	}
-	s.mu.Unlock()
+	s.conn.mu.Unlock()
 	if full {
-		s.tooSlow()
+		s.conn.tooSlow()
 	}
 	s.server.relieve()
 }

@@ -25,27 +25,27 @@ func (srv *Server) runTimeouts() {
 
 func (srv *Server) closeTimedOut() {
 	now := srv.now()
-	for _, s := range srv.clients() {
-		if why := s.timedOut(now); why != "" {
-			srv.log.Info("client closed", "client", s.id, "addr", s.addr, "why", why)
-			s.die(why)
+	for _, conn := range srv.clients() {
+		if why := conn.timedOut(now); why != "" {
+			srv.log.Info("client closed", "client", conn.id, "addr", conn.addr, "why", why)
+			conn.close(why)
 		}
 	}
 }
 
-// timedOut names the timeout that the session has used up, or returns "".
-func (s *session) timedOut(now int64) string {
-	opts := &s.server.opts
-	if half := s.halfSince.Load(); half != 0 && now-half > int64(opts.CommandTimeout) {
+// timedOut names the timeout that the client has used up, or returns "".
+func (conn *connection) timedOut(now int64) string {
+	opts := &conn.server.opts
+	if half := conn.incompleteSince.Load(); half != 0 && now-half > int64(opts.CommandTimeout) {
 		return "half a command, and no more within command_timeout"
 	}
-	if opts.IdleTimeout == 0 || now-s.lastUsed.Load() <= int64(opts.IdleTimeout) {
+	if opts.IdleTimeout == 0 || now-conn.lastUsed.Load() <= int64(opts.IdleTimeout) {
 		return ""
 	}
 	// A client that waits for a reply is not idle, and one that does not read its replies has write_timeout.
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.head != nil || s.unsentLocked() > 0 {
+	conn.mu.Lock()
+	defer conn.mu.Unlock()
+	if conn.head != nil || conn.unsentLocked() > 0 {
 		return ""
 	}
 	return "idle_timeout"

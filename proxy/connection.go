@@ -1,0 +1,447 @@
+package proxy
+
+import (
+	"container/list"
+	"crypto/tls"
+	"errors"
+	"io"
+	"log/slog"
+	"math"
+	"net"
+	"net/netip"
+	"os"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"redlockd/redlock"
+	"redlockd/redlock/resp"
+)
+
+// connection is one client's connection: bytes in, frames, replies in order, bytes out. It does not know what commands do.
+// It hands each command to its session, and gets back a reply in batch or a slot for a reply that comes later.
+//
+//	reader:  read ─ frames ─ session.dispatch ─ handler ─┬─ batch ─────────────────┬─ out ─ kernel
+//	engine:                                              └─ slot … Done, complete ─┘
+//
+// One goroutine, the reader, reads commands and runs their handlers in order. An idle connection has no other. Replies that
+// are known at once go to batch, which the reader moves to out when it has executed all that it has read: many replies, one
+// write. A command that cannot be answered at once leaves a slot in the queue. The goroutine that learns its reply completes
+// the slot, and moves the completed replies at the front of the queue to out (slot.go). Whoever has put something into out
+// sends it without blocking (output.go).
+//
+// A reply buffer has one owner at a time. The reader owns batch; send hands the chunk itself over to out, which mu guards;
+// the goroutine that writes unlinks the chunk and owns it until it goes back to the pool. So a reply that is known at once
+// is never copied while the client keeps up. It is copied once if it has been in a slot, or if out is not empty: then small
+// replies share a chunk, because each chunk of 16 KiB counts in OutputTotal.
+type connection struct {
+	// Set once, before any other goroutine knows the connection.
+	server  *Server
+	session *session
+	id      int64
+	addr    string       // of the client, as CLIENT LIST shows it
+	laddr   string       // of the server, likewise
+	origin  netip.Prefix // what limits by address take for this client
+	created time.Time
+
+	// Guarded by server.mu.
+	preauthElem *list.Element // its place in server.preauth; nil: the client has authenticated
+
+	// Owned by the reader goroutine, which also runs the handlers.
+	in               readBuffer
+	frames           resp.FrameScanner
+	args             [][]byte      // of the command that is executed
+	batch            *chunk        // replies that follow all in out; empty while slots are queued; nil between batches
+	stoppedAtBlocked bool          // the last batch ended at a command that blocks
+	tlsTransport     *tlsTransport // nil without TLS
+	hasCPU           bool          // it holds a place of server.preauthCPU
+	hadCPU           bool          // it has held one before
+	closeAfterReply  bool          // set by a handler: nothing more is executed, the replies are sent, then it is closed
+
+	// Read and written by any goroutine.
+	executing       atomic.Bool  // the reader executes commands, and will send what is in out afterwards
+	inFlight        atomic.Int32 // slots in the queue
+	blocked         atomic.Bool  // a command blocks: those behind it are not executed
+	overOutputMax   atomic.Bool  // more than OutputMax waited when a reply came last: the reader must check again in send
+	lastUsed        atomic.Int64 // when the last bytes came, on server.now's clock
+	incompleteSince atomic.Int64 // when the command that is not complete yet began to come, on the same clock; 0: none is
+	closed          atomic.Bool  // written with mu held
+
+	// mu guards all below, and fields of session as stated there. The engine's goroutines take it. So nothing is waited for
+	// under it, the engine is not called under it, and the only lock taken under it is that of subscribers.
+	mu      sync.Mutex
+	changed sync.Cond // signalled when anything changes that the reader may wait for in await
+	net     net.Conn
+	raw     syscall.RawConn // of a TCP or unix connection, to read and write without blocking; nil for others
+	queue
+	output
+	blockedOp  *redlock.Op // the LOCK that blocks, so that it can be unblocked
+	parked     bool        // the reader waits for bytes although some are not executed: wake it when nothing blocks any more
+	woken      bool        // the read deadline is in the past, to wake the reader
+	halfClosed bool        // the client has ended its stream, so no lock is granted to it any more; written by the reader
+}
+
+const (
+	// batchMax is how many bytes of replies the reader collects before it sends them.
+	batchMax = chunkSize
+	// argsKeepMax is how many arguments an idle connection has room for.
+	argsKeepMax = 16
+	// aheadMax bounds what is read behind a command that blocks. At the bound nothing is read, so that the client has left
+	// is noticed only when the command no longer blocks.
+	aheadMax = 64 << 10
+	// lingerTime and lingerMax bound for how long and how much is read of a client after the error that ends its
+	// connection. Closing a socket with bytes unread would make the kernel take the error back.
+	lingerTime = time.Second
+	lingerMax  = 4 << 20
+)
+
+// errClosed ends the reader of a connection that another goroutine has closed.
+var errClosed = errors.New("the connection is closed")
+
+// newConnection makes a connection and its session.
+func newConnection(srv *Server, c net.Conn, id int64) *connection {
+	conn := &connection{
+		server:  srv,
+		net:     c,
+		id:      id,
+		addr:    addrText(c.RemoteAddr(), c.LocalAddr()),
+		laddr:   addrText(c.LocalAddr(), nil),
+		origin:  originOf(c.RemoteAddr()),
+		created: time.Now(),
+	}
+	conn.session = &session{server: srv, conn: conn, proto: 2, account: srv.anonymous}
+	conn.changed.L = &conn.mu
+	conn.lastUsed.Store(srv.now())
+	return conn
+}
+
+// addrText is how CLIENT LIST shows an address. The client of a unix socket has no address of its own and shows the socket's.
+func addrText(addr, other net.Addr) string {
+	u, ok := addr.(*net.UnixAddr)
+	switch {
+	case addr == nil:
+		return "?"
+	case !ok:
+		return addr.String()
+	case (u.Name == "" || u.Name == "@") && other != nil:
+		return addrText(other, nil)
+	}
+	return u.Name + ":0"
+}
+
+// serve is the reader goroutine. It ends when the connection is closed.
+func (conn *connection) serve() {
+	err := conn.start()
+	for err == nil && !conn.closeAfterReply {
+		if err = conn.read(); err == nil {
+			err = conn.executeBatch()
+		}
+	}
+	var wrong resp.ProtocolError
+	switch {
+	case err == nil: // closeAfterReply
+		conn.sendAndClose("closed by the server")
+	case err == io.EOF:
+		conn.endOfStream()
+		conn.sendAndClose("closed by the client")
+	case errors.As(err, &wrong):
+		conn.refuse(wrong)
+	default:
+		conn.close(err.Error())
+	}
+	conn.in.release()
+}
+
+// start does the TLS handshake where TLS is configured, and finds out how the connection is best read and written.
+func (conn *connection) start() error {
+	c, raw := conn.net, syscall.RawConn(nil)
+	// Only these types: one that embeds them may read and write in a way of its own.
+	switch c := conn.net.(type) {
+	case *net.TCPConn:
+		raw, _ = c.SyscallConn()
+	case *net.UnixConn:
+		raw, _ = c.SyscallConn()
+	}
+	if config := conn.server.opts.TLSConfig; config != nil {
+		t, err := conn.handshake(config)
+		if err != nil {
+			return err
+		}
+		c, raw = t, nil
+	}
+	if conn.session.authenticated() {
+		conn.server.authenticated(conn)
+	}
+	conn.mu.Lock()
+	conn.net, conn.raw = c, raw
+	conn.mu.Unlock()
+	conn.in.init(c, raw, &conn.server.input)
+	return nil
+}
+
+// read waits for bytes, or until no command blocks the bytes that are there.
+func (conn *connection) read() error {
+	if conn.stoppedAtBlocked {
+		conn.mu.Lock()
+		for conn.blocked.Load() && len(conn.in.unread()) >= conn.aheadMax() && !conn.closed.Load() {
+			conn.changed.Wait()
+		}
+		blocked := conn.blocked.Load()
+		conn.parked = blocked && len(conn.in.unread()) > 0
+		conn.mu.Unlock()
+		if !blocked {
+			return nil
+		}
+	}
+	if conn.tlsTransport != nil {
+		conn.tlsTransport.left = preauthReadMax
+		if conn.session.authenticated() {
+			conn.tlsTransport.left = math.MaxInt
+		}
+	}
+	n, err := conn.in.fill()
+	if n > 0 {
+		conn.lastUsed.Store(conn.server.now())
+		conn.server.counters.bytesIn.Add(uint64(n))
+	}
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		conn.mu.Lock()
+		defer conn.mu.Unlock()
+		if conn.woken {
+			conn.woken = false
+			return conn.net.SetReadDeadline(time.Time{})
+		}
+	}
+	return err
+}
+
+// aheadMax is how many bytes are read behind a command that blocks.
+func (conn *connection) aheadMax() int {
+	if !conn.session.authenticated() {
+		return preauthLimits.Command
+	}
+	return aheadMax
+}
+
+// wakeReaderLocked ends the reader's wait for bytes.
+func (conn *connection) wakeReaderLocked() {
+	conn.parked, conn.woken = false, true
+	conn.net.SetReadDeadline(time.Unix(1, 0)) // fails on a closed connection only, and that wakes the reader too
+}
+
+// executeBatch executes every complete command that was read, up to one that blocks, and sends the replies.
+func (conn *connection) executeBatch() error {
+	if !conn.session.authenticated() {
+		conn.acquireCPU()
+	}
+	conn.beginBatch()
+	err := conn.executeUnread()
+	conn.releaseCPU()
+	if sendErr := conn.send(); err == nil {
+		err = sendErr
+	}
+	// References to the last command would keep its chunk alive while the connection is idle.
+	conn.session.call = call{}
+	if cap(conn.args) <= argsKeepMax {
+		clear(conn.args[:cap(conn.args)])
+	} else {
+		conn.args = nil
+	}
+	return err
+}
+
+func (conn *connection) beginBatch() {
+	conn.executing.Store(true)
+	conn.batch = getChunk()
+}
+
+func (conn *connection) executeUnread() error {
+	srv, s := conn.server, conn.session
+	var executed uint64
+	defer func() { srv.counters.commands.Add(executed) }()
+	for {
+		if conn.stoppedAtBlocked = conn.blocked.Load(); conn.stoppedAtBlocked {
+			conn.incompleteSince.Store(0)
+			return nil
+		}
+		if conn.closed.Load() { // nobody would learn what the commands that were read already have done
+			return errClosed
+		}
+		if conn.inFlight.Load() >= int32(srv.opts.PipelineMax) || len(conn.batch.b) >= batchMax || conn.overOutputMax.Load() {
+			room := func() bool { return conn.inFlight.Load() < int32(srv.opts.PipelineMax) }
+			if err := conn.sendAndAwait(room); err != nil {
+				return err
+			}
+		}
+		if s.mustSlowDown.Load() {
+			if err := s.slowDown(); err != nil {
+				return err
+			}
+		}
+		limits := &srv.limits
+		if !s.authenticated() {
+			limits = &preauthLimits
+		}
+		unread := conn.in.unread()
+		size, err := conn.frames.ScanFrame(unread, limits)
+		if err != nil {
+			return err
+		}
+		if size == 0 {
+			conn.noteIncomplete(len(unread) > 0, executed > 0)
+			return nil
+		}
+		if conn.args, err = resp.SplitFrame(conn.in.take(size), conn.args); err != nil {
+			return err
+		}
+		if len(conn.args) > 0 {
+			executed++
+			s.dispatch(conn.args)
+		}
+		if conn.closeAfterReply {
+			return nil
+		}
+	}
+}
+
+// noteIncomplete notes for timedOut whether a command is incomplete, and since when. fresh: complete commands came with it.
+func (conn *connection) noteIncomplete(incomplete, fresh bool) {
+	switch {
+	case !incomplete:
+		conn.incompleteSince.Store(0)
+	case fresh || conn.incompleteSince.Load() == 0:
+		conn.incompleteSince.Store(conn.lastUsed.Load())
+	}
+}
+
+// sendAndAwait ends the batch, waits until ok as await does, and begins another batch. Called by the reader goroutine.
+func (conn *connection) sendAndAwait(ok func() bool) error {
+	return conn.sendAnd(func() error { return conn.await(ok) })
+}
+
+// sendAnd ends the batch, calls wait, and begins another batch. No place of preauthCPU is held meanwhile.
+func (conn *connection) sendAnd(wait func() error) error {
+	if conn.hasCPU {
+		conn.releaseCPU()
+		defer conn.acquireCPU()
+	}
+	err := conn.send()
+	if err == nil {
+		err = wait()
+	}
+	conn.beginBatch()
+	return err
+}
+
+// await waits until ok, which is called with mu held, or until the connection is closed. Whatever makes an ok true must
+// signal changed. Called by the reader goroutine.
+func (conn *connection) await(ok func() bool) error {
+	conn.mu.Lock()
+	defer conn.mu.Unlock()
+	for !ok() && !conn.closed.Load() {
+		conn.changed.Wait()
+	}
+	if conn.closed.Load() {
+		return errClosed
+	}
+	return nil
+}
+
+// endOfStream answers what was received of a client that has ended its stream. It may still read (printf … | nc), but it may
+// as well be gone for good, which looks the same from here. So no lock is granted to it any more, and what it waits for ends.
+func (conn *connection) endOfStream() {
+	conn.mu.Lock()
+	conn.halfClosed = true
+	op := conn.blockedOp
+	conn.mu.Unlock()
+	if op != nil {
+		conn.server.opts.Engine.Unblock(op, errGone)
+	}
+	for {
+		// A LOCK with WAIT behind this is refused. A command that blocks because it takes several rounds ends by itself.
+		if conn.await(func() bool { return !conn.blocked.Load() }) != nil || conn.executeBatch() != nil || !conn.stoppedAtBlocked {
+			return
+		}
+	}
+}
+
+// refuse answers bytes that are no command, behind the replies of all commands before them, and closes.
+func (conn *connection) refuse(wrong resp.ProtocolError) {
+	conn.server.counters.protocolErrors.Add(1)
+	conn.server.protocolErrors.Log(conn.server.log, slog.LevelInfo, time.Now(), "protocol error", "client", conn.id, "addr", conn.addr, "err", wrong)
+	conn.batch = getChunk()
+	conn.batch.b = appendError(conn.batch.b, "ERR "+wrong.Error())
+	conn.queueReply(0)
+	if conn.send() == nil && conn.awaitSent() == nil {
+		conn.linger()
+	}
+	conn.close(wrong.Error())
+}
+
+// awaitSent waits until all replies are handed to the kernel.
+func (conn *connection) awaitSent() error {
+	return conn.await(func() bool { return conn.head == nil && conn.unsentLocked() == 0 })
+}
+
+// sendAndClose closes when all replies are handed to the kernel.
+func (conn *connection) sendAndClose(why string) {
+	err := conn.awaitSent()
+	if t, ok := conn.net.(*tls.Conn); ok && err == nil {
+		t.SetWriteDeadline(time.Now().Add(lingerTime))
+		t.CloseWrite() // without it the client would have to take the end for an attack
+	}
+	conn.close(why)
+}
+
+// linger reads what the client still sends, within bounds, until it closes.
+func (conn *connection) linger() {
+	c, ok := conn.net.(interface{ CloseWrite() error })
+	if !ok || c.CloseWrite() != nil {
+		return
+	}
+	conn.net.SetReadDeadline(time.Now().Add(lingerTime))
+	io.CopyN(io.Discard, conn.net, lingerMax)
+}
+
+// close closes the connection at once. Any goroutine may call it, any number of times; the first call says why. Waits are
+// ended, and locks whose grant cannot reach the client any more are released.
+func (conn *connection) close(why string) {
+	conn.mu.Lock()
+	if conn.closed.Load() {
+		conn.mu.Unlock()
+		return
+	}
+	conn.closed.Store(true)
+	conn.countOutputLocked()
+	op, c := conn.blockedOp, conn.net
+	lost := conn.advanceLocked(nil)
+	if !conn.writing {
+		lost = conn.dropOutputLocked(lost)
+	} // else the goroutine that writes does, when it knows how far it got
+	conn.changed.Signal()
+	conn.mu.Unlock()
+
+	if t, ok := c.(*tls.Conn); ok {
+		c = t.NetConn() // closing t would try to write, and wait for it
+	}
+	c.Close()
+	conn.server.log.Debug("client left", "client", conn.id, "addr", conn.addr, "why", why)
+	if op != nil {
+		conn.server.opts.Engine.Unblock(op, errGone)
+	}
+	undo(lost)
+}
+
+// unblock ends the wait of the LOCK that blocks, if one does, and tells whether it did. err nil: as if its WAIT had run out.
+func (conn *connection) unblock(err error) bool {
+	conn.mu.Lock()
+	op := conn.blockedOp
+	conn.mu.Unlock()
+	return op != nil && conn.server.opts.Engine.Unblock(op, err)
+}
+
+// idle is for how long the client has sent nothing.
+func (conn *connection) idle() time.Duration {
+	return time.Duration(conn.server.now() - conn.lastUsed.Load())
+}

@@ -1,0 +1,159 @@
+package proxy
+
+import (
+	"cmp"
+	"log/slog"
+	"slices"
+	"time"
+)
+
+// OutputMax bounds what waits for one client to read it. Thousands of clients together could still take gigabytes, so
+// OutputTotal bounds it for all. Beyond that bound connections are closed: of the user who has the most waiting, the
+// connection that has the most. So no user loses a connection while another has more waiting, and no share has to be
+// configured for each.
+//
+// Before that, clients that publish are slowed down (slowDown), because messages are what other clients get unasked.
+//
+// What the kernel takes at once is not counted, and costs no counting.
+
+// memoryLocked is the memory of replies and messages that wait for the client. A message that waits for many clients is there
+// once, and counts for each of them, because each alone may keep it there.
+func (conn *connection) memoryLocked() int {
+	return conn.queued + cap(conn.pushed) + conn.writerMemory + conn.outMemory
+}
+
+// countOutputLocked brings the counts of the account and of the server up to date with memoryLocked. It is called after each
+// attempt to send. A closed connection counts for nothing: its memory will be free in a moment.
+func (conn *connection) countOutputLocked() {
+	n := 0
+	if !conn.closed.Load() {
+		n = conn.memoryLocked()
+	}
+	if more := int64(n - conn.counted); more != 0 {
+		conn.counted = n
+		conn.session.account.output.Add(more)
+		conn.server.output.Add(more)
+	}
+}
+
+// relieve closes clients as long as more than OutputTotal waits. It is called after countOutputLocked, with no lock held.
+func (srv *Server) relieve() {
+	for srv.output.Load() > int64(srv.opts.OutputTotal) && srv.relieving.TryLock() {
+		closed := srv.closeLargest()
+		srv.relieving.Unlock()
+		if closed == 0 {
+			return
+		}
+	}
+}
+
+// backlogs are the connections of one account that have something waiting.
+type backlogs struct {
+	total   int
+	clients []backlog // the largest first
+}
+
+type backlog struct {
+	conn  *connection
+	bytes int
+}
+
+// closeLargest closes clients until an eighth of OutputTotal is free, so that it does not run for each message. It returns how
+// many it has closed.
+func (srv *Server) closeLargest() (closed int) {
+	total, accounts := srv.backlogs()
+	for total > srv.opts.OutputTotal-srv.opts.OutputTotal/8 {
+		var most *backlogs
+		for _, b := range accounts {
+			if most == nil || b.total > most.total {
+				most = b
+			}
+		}
+		largest := most.clients[0]
+		most.clients = most.clients[1:]
+		most.total -= largest.bytes
+		total -= largest.bytes
+		srv.evict(largest)
+		closed++
+	}
+	return closed
+}
+
+// backlogs lists what waits, by account.
+func (srv *Server) backlogs() (total int, accounts map[*account]*backlogs) {
+	accounts = make(map[*account]*backlogs)
+	for _, conn := range srv.clients() {
+		conn.mu.Lock()
+		a, n := conn.session.account, conn.counted
+		conn.mu.Unlock()
+		if n == 0 {
+			continue
+		}
+		if accounts[a] == nil {
+			accounts[a] = new(backlogs)
+		}
+		b := accounts[a]
+		b.clients = append(b.clients, backlog{conn, n})
+		b.total += n
+		total += n
+	}
+	for _, b := range accounts {
+		slices.SortFunc(b.clients, func(x, y backlog) int { return cmp.Compare(y.bytes, x.bytes) })
+	}
+	return total, accounts
+}
+
+func (srv *Server) evict(b backlog) {
+	conn := b.conn
+	srv.counters.evicted.Add(1)
+	srv.slowReaders.Log(srv.log, slog.LevelWarn, time.Now(), "client closed: too much waits for clients to read it, and most for this one",
+		"client", conn.id, "addr", conn.addr, "user", conn.session.username(), "bytes", b.bytes, "output_total", srv.opts.OutputTotal,
+		"to_do", "have the client read its replies; raise output_total if there is memory")
+	conn.close("it reads too slowly (output_total)")
+}
+
+// tooSlow closes a client for which more than OutputMax would wait.
+func (conn *connection) tooSlow() {
+	srv := conn.server
+	srv.counters.outputLimited.Add(1)
+	srv.slowReaders.Log(srv.log, slog.LevelWarn, time.Now(), "client closed: it reads its messages too slowly",
+		"client", conn.id, "addr", conn.addr, "user", conn.session.username(), "output_max", srv.opts.OutputMax,
+		"to_do", "have the client read its messages, or raise output_max")
+	conn.close("it does not read its messages (output_max)")
+}
+
+const (
+	// publishPause is the longest that a client waits after a message that it has published.
+	publishPause = 100 * time.Millisecond
+	// publishPoll is how often it is checked whether the wait can end.
+	publishPoll = 5 * time.Millisecond
+)
+
+// outputHigh tells whether so much waits for the clients of the account that its clients that publish must wait. Only clients
+// of the same user count, so that nobody can slow down another user by not reading.
+func (srv *Server) outputHigh(a *account) bool {
+	return a.output.Load() > int64(srv.opts.OutputTotal/2)
+}
+
+// afterPublish is called when a message of the session was passed on, by any goroutine.
+func (s *session) afterPublish(a *account) {
+	if s.server.outputHigh(a) {
+		s.mustSlowDown.Store(true)
+	}
+}
+
+// slowDown makes a client that has published wait before its next command, until its user's clients have read some of what
+// waits for them. It waits for publishPause at most: the lock of another may depend on the next message, and clients that
+// never read are closed in the end.
+func (s *session) slowDown() error {
+	s.mustSlowDown.Store(false)
+	return s.conn.sendAnd(func() error {
+		for waited := time.Duration(0); waited < publishPause && s.server.outputHigh(s.account); waited += publishPoll {
+			if s.conn.closed.Load() {
+				return errClosed
+			}
+			time.Sleep(publishPoll)
+		}
+		return nil
+	})
+}
