@@ -24,7 +24,7 @@ var falseFence = []struct {
 	{"a floor above all", []any{"SET", floorKey, int64(1<<53 - 1)}, "its redlockd:floor is 9007199254740991, which no proxy has given"},
 	{"a floor that is no number", []any{"SET", floorKey, "abc"}, "its redlockd:floor is abc, which no proxy has given"},
 	{"a floor beyond 64 bits", []any{"SET", floorKey, "99999999999999999999"}, "its redlockd:floor is 99999999999999999999,"},
-	{"a floor that is a hash", []any{"HSET", floorKey, "a", "b"}, "its redlockd:floor is no string,"},
+	{"a floor that is a sorted set", []any{"ZADD", floorKey, 1, "b"}, "its redlockd:floor is no string,"},
 	{"a mark above all", []any{"ZADD", marksKey, int64(1<<53 - 1), "r"}, "its highest mark in redlockd:marks is 9007199254740991,"},
 	{"a mark without a bound", []any{"ZADD", marksKey, "inf", "r"}, "its highest mark in redlockd:marks is +Inf,"},
 	{"marks that are a string", []any{"SET", marksKey, "abc"}, "its redlockd:marks is no sorted set,"},

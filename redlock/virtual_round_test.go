@@ -556,9 +556,9 @@ func TestGivenUpBeforeItWaits(t *testing.T) {
 func TestReasonIsNotOfAnEarlierTime(t *testing.T) {
 	inVirtualTime(t, 5, func(s *stage) {
 		p := s.open()
-		s.do(0, "HSET", "hash", "field", "value")
-		if info, err := p.Inspect(s.Context(), "hash"); err != nil || info.Votes[0].Err == nil || !strings.Contains(info.Votes[0].Err.Error(), "WRONGTYPE") {
-			s.Fatalf("Inspect of a hash: got %+v, %v, want WRONGTYPE from the first master", info, err)
+		s.do(0, "ZADD", "set", 1, "value")
+		if info, err := p.Inspect(s.Context(), "set"); err != nil || info.Votes[0].Err == nil || !strings.Contains(info.Votes[0].Err.Error(), "WRONGTYPE") {
+			s.Fatalf("Inspect of a sorted set: got %+v, %v, want WRONGTYPE from the first master", info, err)
 		}
 		for _, m := range s.masters[3:] {
 			m.Crash(true)
