@@ -110,7 +110,7 @@ func BenchmarkReplies(b *testing.B) {
 			text := bm.replies + closing
 			count := 0
 			for w := replies(text, len(text)); ; count++ {
-				if _, err := w.next(); err != nil {
+				if _, err := w.readReply(); err != nil {
 					break
 				}
 			}
@@ -119,7 +119,7 @@ func BenchmarkReplies(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				for range count {
-					if _, err := w.next(); err != nil {
+					if _, err := w.readReply(); err != nil {
 						b.Fatal(err)
 					}
 				}

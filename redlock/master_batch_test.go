@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"redlockd/redlock/memmaster"
+	"redlockd/redlock/resp"
 )
 
 // standing returns a lane with a vetted connection to an admitted master, and no goroutine: the test sends its batches.
@@ -92,14 +93,15 @@ func plan(rounds ...*round) []string {
 
 // respWords takes commands apart.
 func respWords(sent []byte) (commands [][]string) {
-	for w := (wire{in: sent}); !w.drained(); {
-		head, _ := w.next()
+	limits := resp.Limits{Args: 1 << 20, Bulk: 1 << 20, Command: 1 << 30}
+	for len(sent) > 0 {
+		size, _ := new(resp.FrameScanner).ScanFrame(sent, &limits)
+		args, _ := resp.SplitFrame(sent[:size], nil)
 		var words []string
-		for range head.n {
-			word, _ := w.next()
-			words = append(words, string(word.text))
+		for _, arg := range args {
+			words = append(words, string(arg))
 		}
-		commands = append(commands, words)
+		commands, sent = append(commands, words), sent[size:]
 	}
 	return commands
 }

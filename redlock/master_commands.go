@@ -14,7 +14,7 @@ import (
 // with commands from there on, so that none of the later ones can be believed.
 
 func nonsense(reply reply) error {
-	return senseless("%c%d %q", reply.kind, reply.n, shown(string(reply.text)))
+	return senseless("%c%d %q", reply.Kind, reply.N, shown(string(reply.Text)))
 }
 
 func writeSet(b *batch, r *round) {
@@ -28,11 +28,11 @@ func writeSet(b *batch, r *round) {
 
 func readSet(_ *batch, _ command, reply reply) (v vote, refused, err error) {
 	switch {
-	case reply.kind == '+':
+	case reply.Kind == '+':
 		return voteGranted, nil, nil
-	case reply.kind == '-':
-		return voteUnknown, reply.err(), nil
-	case reply.kind == '$' && reply.null:
+	case reply.Kind == '-':
+		return voteUnknown, errorIn(reply), nil
+	case reply.Kind == '$' && reply.Null:
 		return voteDenied, nil, nil
 	}
 	return voteUnknown, nil, nonsense(reply)
@@ -63,16 +63,16 @@ func (b *batch) holder(r *round) {
 // readScript reads what most scripts answer.
 func readScript(_ *batch, _ command, reply reply) (v vote, refused, err error) {
 	switch {
-	case reply.kind == '-':
-		return voteUnknown, reply.err(), nil
-	case reply.kind != ':':
-	case reply.n == 1:
+	case reply.Kind == '-':
+		return voteUnknown, errorIn(reply), nil
+	case reply.Kind != ':':
+	case reply.N == 1:
 		return voteGranted, nil, nil
-	case reply.n == 2:
+	case reply.N == 2:
 		return voteMine, nil, nil
-	case reply.n == 0:
+	case reply.N == 0:
 		return voteDenied, nil, nil
-	case reply.n == -1:
+	case reply.N == -1:
 		return voteAbsent, nil, nil
 	}
 	return voteUnknown, nil, nonsense(reply)
@@ -96,11 +96,11 @@ func (b *batch) reservation(r *round) {
 const deniedBy = -3
 
 func readAcquire(b *batch, cmd command, reply reply) (v vote, refused, err error) {
-	if reply.kind != ':' || reply.n > deniedBy {
+	if reply.Kind != ':' || reply.N > deniedBy {
 		return readScript(b, cmd, reply)
 	}
 	if r := b.rounds[cmd.round]; r.answers != nil {
-		denier := min(deniedBy-reply.n, int64(len(r.keys)-1))
+		denier := min(deniedBy-reply.N, int64(len(r.keys)-1))
 		b.readings = append(b.readings, reading{round: r, answer: answer{denier: int32(denier)}})
 	}
 	return voteDenied, nil, nil
@@ -121,13 +121,13 @@ func writeFence(b *batch, r *round) {
 func readFence(b *batch, cmd command, reply reply) (v vote, refused, err error) {
 	r, skew := b.rounds[cmd.round], b.lane.client.opts.ClockSkewMax
 	switch {
-	case reply.kind != ':':
-	case reply.n == -2:
+	case reply.Kind != ':':
+	case reply.N == -2:
 		return voteUnknown, fmt.Errorf("the fence %d is more than %v ahead of the master's clock: a clock of this proxy, of another or of the master is wrong", r.fence, fenceAheadMax), nil
-	case reply.n >= r.fence && reply.n > highestBelieved(time.Now(), skew): //mutant:any-mark-believed
-		return voteUnknown, fmt.Errorf("its mark or floor, %d, is more than %v ahead of the clock here: see %s and %s on it", reply.n, fenceAheadMax-skew, floorKey, marksKey), nil
-	case reply.n >= r.fence:
-		for seen := r.mark.Load(); seen < reply.n && !r.mark.CompareAndSwap(seen, reply.n); seen = r.mark.Load() {
+	case reply.N >= r.fence && reply.N > highestBelieved(time.Now(), skew): //mutant:any-mark-believed
+		return voteUnknown, fmt.Errorf("its mark or floor, %d, is more than %v ahead of the clock here: see %s and %s on it", reply.N, fenceAheadMax-skew, floorKey, marksKey), nil
+	case reply.N >= r.fence:
+		for seen := r.mark.Load(); seen < reply.N && !r.mark.CompareAndSwap(seen, reply.N); seen = r.mark.Load() {
 		}
 		return voteStale, nil, nil
 	}
@@ -162,7 +162,7 @@ func writeRelease(b *batch, r *round) {
 }
 
 func readRelease(b *batch, cmd command, reply reply) (v vote, refused, err error) {
-	if isWrongType(reply.err()) { // of DELEX: another's key, which does not hold the token
+	if isWrongType(errorIn(reply)) { // of DELEX: another's key, which does not hold the token
 		return voteDenied, nil, nil
 	}
 	return readScript(b, cmd, reply)
@@ -187,9 +187,9 @@ func writeUndo(b *batch, r *round) {
 // readUndo counts no keys: an undo that finds nothing to take back has done its work too.
 func readUndo(_ *batch, _ command, reply reply) (v vote, refused, err error) {
 	switch {
-	case reply.kind == '-':
-		return voteUnknown, reply.err(), nil
-	case reply.kind == ':' && reply.n >= 0:
+	case reply.Kind == '-':
+		return voteUnknown, errorIn(reply), nil
+	case reply.Kind == ':' && reply.N >= 0:
 		return voteGranted, nil, nil
 	}
 	return voteUnknown, nil, nonsense(reply)
@@ -217,9 +217,9 @@ func writeRead(b *batch, r *round) {
 func readRead(b *batch, cmd command, first reply) (v vote, refused, err error) {
 	r := b.rounds[cmd.round]
 	switch {
-	case first.kind == '-':
-		return voteUnknown, first.err(), nil
-	case first.kind != '*' || first.n != int64(3*len(r.keys)):
+	case first.Kind == '-':
+		return voteUnknown, errorIn(first), nil
+	case first.Kind != '*' || first.N != int64(3*len(r.keys)):
 		return voteUnknown, nil, nonsense(first)
 	}
 	keys := make([]answer, len(r.keys))
@@ -227,23 +227,23 @@ func readRead(b *batch, cmd command, first reply) (v vote, refused, err error) {
 		var kind, value string
 		var ms int64
 		for part := range 3 {
-			reply, err := b.wire.next()
+			reply, err := b.wire.readReply()
 			switch {
 			case err != nil:
 				return voteUnknown, nil, err
-			case reply.kind == '-':
-				refused = reply.err()
-			case reply.kind != ':' && part == 2 || reply.kind != '$' && part != 2:
+			case reply.Kind == '-':
+				refused = errorIn(reply)
+			case reply.Kind != ':' && part == 2 || reply.Kind != '$' && part != 2:
 				return voteUnknown, nil, nonsense(reply)
 			case part == 0:
-				kind = shown(string(reply.text))
+				kind = shown(string(reply.Text))
 			case part == 1:
 				var over error
 				if value, over = b.keep(reply); over != nil {
 					refused = over
 				}
 			default:
-				ms = reply.n
+				ms = reply.N
 			}
 		}
 		// A key can end between two commands of a script in no Redis, but in a copy of one.
@@ -282,26 +282,26 @@ func readReading(b *batch, cmd command, reply reply) (v vote, refused, err error
 	v, a.known = voteAbsent, true
 	for i, what := range []string{"value", "ttl", "mark"} {
 		if i > 0 {
-			if reply, err = b.wire.next(); err != nil {
+			if reply, err = b.wire.readReply(); err != nil {
 				return voteUnknown, nil, err
 			}
 		}
 		switch {
-		case reply.kind == '-':
-			a.err = reply.err()
-		case reply.kind != ':' && what == "ttl" || reply.kind != '$' && what != "ttl":
+		case reply.Kind == '-':
+			a.err = errorIn(reply)
+		case reply.Kind != ':' && what == "ttl" || reply.Kind != '$' && what != "ttl":
 			return voteUnknown, nil, nonsense(reply)
 		case what == "value":
-			a.found = !reply.null
+			a.found = !reply.Null
 			a.value, a.err = b.keep(reply)
 		case what == "ttl":
-			a.ttl = time.Duration(reply.n) * time.Millisecond
-			a.found = a.found && reply.n != -2
-		case !reply.null:
-			score, err := strconv.ParseFloat(string(reply.text), 64)
+			a.ttl = time.Duration(reply.N) * time.Millisecond
+			a.found = a.found && reply.N != -2
+		case !reply.Null:
+			score, err := strconv.ParseFloat(string(reply.Text), 64)
 			mark, ok := fenceOf(score)
 			if skew := b.lane.client.opts.ClockSkewMax; err != nil || !ok || mark > highestFence(time.Now(), skew) { //mutant:a-false-mark-shown
-				a.err = errors.New(falseFences("mark in "+marksKey, shown(string(reply.text)), skew))
+				a.err = errors.New(falseFences("mark in "+marksKey, shown(string(reply.Text)), skew))
 				continue
 			}
 			a.mark = mark
@@ -318,10 +318,10 @@ func readReading(b *batch, cmd command, reply reply) (v vote, refused, err error
 
 // keep makes a string of the value that was read last, within the bound of a batch.
 func (b *batch) keep(reply reply) (string, error) {
-	if b.kept += len(reply.text); b.kept > readingsMax {
+	if b.kept += len(reply.Text); b.kept > readingsMax {
 		return "", masterError(fmt.Sprintf("ERR the values that were asked for together have more than %d bytes", readingsMax))
 	}
-	return string(reply.text), nil
+	return string(reply.Text), nil
 }
 
 // writeObserve asks for the same, and has the master announce the next change of the key where it can.
@@ -338,12 +338,12 @@ func writeObserve(b *batch, r *round) {
 }
 
 func readObserve(b *batch, cmd command, first reply) (v vote, refused, err error) {
-	armed := cmd.arms && first.kind == '+' // an ACL may refuse it
+	armed := cmd.arms && first.Kind == '+' // an ACL may refuse it
 	if cmd.arms {
-		if first.kind != '+' && first.kind != '-' {
+		if first.Kind != '+' && first.Kind != '-' {
 			return voteUnknown, nil, nonsense(first)
 		}
-		if first, err = b.wire.next(); err != nil {
+		if first, err = b.wire.readReply(); err != nil {
 			return voteUnknown, nil, err
 		}
 	}
@@ -380,11 +380,11 @@ func readPublish(_ *batch, _ command, reply reply) (v vote, refused, err error) 
 
 // readOnly reads the reply to a command that has only one kind of reply.
 func readOnly(kind byte, reply reply) (v vote, refused, err error) {
-	switch reply.kind {
+	switch reply.Kind {
 	case kind:
 		return voteGranted, nil, nil
 	case '-':
-		return voteUnknown, reply.err(), nil
+		return voteUnknown, errorIn(reply), nil
 	}
 	return voteUnknown, nil, nonsense(reply)
 }

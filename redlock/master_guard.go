@@ -71,19 +71,19 @@ func (w *wire) readTrailer(epoch, config string) (end trailer, err error) {
 	}
 	values := [...]*string{&end.epoch, &end.config}
 	for i, expected := range [...]string{epoch, config} {
-		value, err := w.next()
+		value, err := w.readReply()
 		if err != nil {
 			return end, err
 		}
-		if *values[i] = expected; !value.is(expected) {
-			*values[i] = string(value.text)
+		if *values[i] = expected; !value.Is(expected) {
+			*values[i] = string(value.Text)
 		}
 	}
-	beat, err := w.next()
+	beat, err := w.readReply()
 	if err != nil {
 		return end, err
 	}
-	end.beat, _ = beat.number()
+	end.beat, _ = beat.Int()
 	end.clock, err = w.readTime()
 	return end, err
 }
@@ -95,11 +95,11 @@ func (w *wire) readTime() (time.Time, error) {
 	}
 	var clock [2]int64
 	for i := range clock {
-		part, err := w.next()
+		part, err := w.readReply()
 		if err != nil {
 			return time.Time{}, err
 		}
-		n, ok := part.number()
+		n, ok := part.Int()
 		if !ok {
 			return time.Time{}, fmt.Errorf("TIME: %w", nonsense(part))
 		}
@@ -110,13 +110,13 @@ func (w *wire) readTime() (time.Time, error) {
 
 // head reads the head of an array of n.
 func (w *wire) head(n int64) error {
-	head, err := w.next()
+	head, err := w.readReply()
 	switch {
 	case err != nil:
 		return err
-	case head.kind == '-':
-		return head.err()
-	case head.kind != '*' || head.n != n:
+	case head.Kind == '-':
+		return errorIn(head)
+	case head.Kind != '*' || head.N != n:
 		return nonsense(head)
 	}
 	return nil

@@ -16,74 +16,16 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
-)
 
-func TestReplyCheck(t *testing.T) {
-	many := func(n int, text string) string { return strings.Repeat(text, n) }
-	for _, tt := range []struct {
-		text string
-		want string // in the error; empty: it passes
-	}{
-		{"+OK\r\n-ERR no\r\n:1\r\n:-1\r\n$3\r\na\r\n\r\n$0\r\n\r\n$-1\r\n*-1\r\n*0\r\n*2\r\n*1\r\n:1\r\n$1\r\nx\r\n+OK\r\n", ""},
-		{"+\r\n:\r\n", ""}, // for go-redis to judge
-		{many(depthMax, "*1\r\n") + ":1\r\n+OK\r\n", ""},
-		{many(depthMax+1, "*1\r\n"), "arrays in more than 8 arrays"},
-		{"*2\r\n" + many(depthMax-1, "*1\r\n") + ":1\r\n" + many(depthMax-1, "*1\r\n") + ":1\r\n", ""},
-		{"*16383\r\n" + many(16383, ":1\r\n"), ""},
-		{"*16383\r\n" + many(16383, ":1\r\n") + ":1\r\n", "more than 16384 elements"},
-		{many(16384, ":1\r\n"), ""},
-		{many(16385, ":1\r\n"), "more than 16384 elements"},
-		{many(5, "*4000\r\n"), "more than 16384 elements"},
-		{"*16385\r\n", "more than 16384 elements"},
-		{"*10000000000\r\n", "more than 16384 elements"},
-		{"$1048576\r\n" + many(1<<20-20, "x"), ""},
-		{"$1048576\r\n" + many(1<<20, "x"), "more than 1048576 bytes in answer to one request"},
-		{"$1048577", "a string of more than 1048576 bytes"},
-		{"$9223372036854775807", "a string of more than 1048576 bytes"},
-		{"*0\r\n:1\r\n$9223372036854775800\r\n", "a string of more than 1048576 bytes"},
-		{"$-2\r\n", "a length that is no number"},
-		{"$--1\r\n", "a length that is no number"},
-		{"$-\r\n", "a length that is no number"},
-		{"$-01\r\n", "a length that is no number"},
-		{"$\r\n", "a length that is no number"},
-		{"$+1\r\n", "a length that is no number"},
-		{"$1x\r\n", "a length that is no number"},
-		{"*?\r\n", "a length that is no number"},
-		{"$3\r\nabcd\r\n", "a string that is longer than it says"},
-		{"$3\r\nabc\r\r", "a string that is longer than it says"},
-		{"+" + many(lineMax, "x") + "\r\n", ""},
-		{"+" + many(lineMax+1, "x"), "a line without an end"},
-		{"-ERR\n", "a line without an end"},
-		{"+a\rb\r\n", "a line without an end"},
-		{"$" + many(lineMax+1, "0"), "a line without an end"},
-		{"\r\n", "a reply that begins with '\\r'"},
-		{"%1\r\n", "a reply that begins with '%'"},
-		{">1\r\n", "a reply that begins with '>'"},
-		{"_\r\n", "a reply that begins with '_'"},
-		{"HTTP/1.1 400", "a reply that begins with 'H'"},
-	} {
-		for _, piece := range []int{1, 2, 3, 5, 7, 4096, 1 << 21} {
-			var c replyCheck
-			var err error
-			for rest := tt.text; rest != "" && err == nil; rest = rest[min(piece, len(rest)):] {
-				err = c.pass([]byte(rest[:min(piece, len(rest))]))
-			}
-			switch {
-			case tt.want == "" && err != nil:
-				t.Errorf("%.40q, %d bytes at a time: got %v, want no error", tt.text, piece, err)
-			case tt.want != "" && (err == nil || !isRefused(err) || !strings.Contains(err.Error(), tt.want)):
-				t.Errorf("%.40q, %d bytes at a time: got %v, want the master refused because of %q", tt.text, piece, err, tt.want)
-			}
-		}
-	}
-}
+	"redlockd/redlock/resp"
+)
 
 // The bounds are for one request, and a failed connection stays so.
 func TestReplyCheckOfAConnection(t *testing.T) {
 	s := &source{piece: 1 << 20}
-	s.Reset([]byte(strings.Repeat(":1\r\n", 3*elementsMax) + "%"))
+	s.Reset([]byte(strings.Repeat(":1\r\n", 3*resp.ElementsMax) + "%"))
 	c := &checkedConn{Conn: s}
-	reply := make([]byte, 4*elementsMax)
+	reply := make([]byte, 4*resp.ElementsMax)
 	for range 3 {
 		if _, err := c.Write([]byte("request")); err != nil {
 			t.Fatal(err)

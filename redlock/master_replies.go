@@ -19,7 +19,7 @@ func (b *batch) readAll() error {
 	if err == nil {
 		end, err = b.wire.readTrailer(b.lane.guard.epoch, c.fingerprint)
 	}
-	if err == nil && !b.wire.drained() && b.lane.last(b) {
+	if err == nil && !b.wire.in.Drained() && b.lane.last(b) {
 		err = errors.New("the master replies more than it was asked")
 	}
 	if err == nil {
@@ -55,7 +55,7 @@ func (b *batch) readCommand(command command) error {
 		return err
 	}
 	i := command.round
-	first, err := b.wire.next()
+	first, err := b.wire.readReply()
 	if err != nil {
 		return err
 	}
@@ -98,24 +98,24 @@ func (b *batch) note(i int32, v vote, refused error) {
 
 // readFolded reads the reply to a folded call.
 func (b *batch) readFolded(rounds []int32) error {
-	reply, err := b.wire.next()
+	reply, err := b.wire.readReply()
 	if err != nil {
 		return err
 	}
-	word := reply.err()
-	all := reply.kind == ':' && reply.n == 1
-	if word == nil && !all && (reply.kind != '$' || len(reply.text) != len(rounds)) {
+	word := errorIn(reply)
+	all := reply.Kind == ':' && reply.N == 1
+	if word == nil && !all && (reply.Kind != '$' || len(reply.Text) != len(rounds)) {
 		return nonsense(reply)
 	}
 	for position, i := range rounds {
 		switch {
 		case word != nil:
 			b.note(i, voteUnknown, word)
-		case all || reply.text[position] == '1':
+		case all || reply.Text[position] == '1':
 			b.votes[i] = voteGranted
-		case reply.text[position] == '0':
+		case reply.Text[position] == '0':
 			b.votes[i] = voteDenied
-		case reply.text[position] == '-':
+		case reply.Text[position] == '-':
 			b.votes[i] = voteAbsent
 		default:
 			return nonsense(reply)

@@ -88,20 +88,20 @@ func (l *lane) subscribe() (subscribed bool, err error) {
 			return true, err
 		}
 		switch {
-		case channel == messagesChannel && body.kind == '$':
-			l.client.receivePublished(body.text)
-		case channel == windowsChannel && body.kind == '$':
-			l.client.windowAnnounced(l.index, body.text)
+		case channel == messagesChannel && body.Kind == '$':
+			l.client.receivePublished(body.Text)
+		case channel == windowsChannel && body.Kind == '$':
+			l.client.windowAnnounced(l.index, body.Text)
 		}
-		if channel != invalidateChannel || body.kind != '*' {
+		if channel != invalidateChannel || body.Kind != '*' {
 			continue
 		}
-		for range body.n { // FLUSHALL sends a null: no key
+		for range body.N { // FLUSHALL sends a null: no key
 			key, err := w.readString()
 			if err != nil {
 				return true, err
 			}
-			l.client.invalidated(l.index, key.text)
+			l.client.invalidated(l.index, key.Text)
 		}
 	}
 }
@@ -119,18 +119,18 @@ func (w *wire) readPushed() (channel string, body reply, err error) {
 		return "", reply{}, err
 	}
 	for _, known := range subscribedChannels {
-		if name.is(known) {
+		if name.Is(known) {
 			channel = known
 		}
 	}
-	body, err = w.next()
+	body, err = w.readReply()
 	return channel, body, err
 }
 
 // readString reads a bulk string; anything else is an error.
 func (w *wire) readString() (reply, error) {
-	r, err := w.next()
-	if err == nil && r.kind != '$' && r.kind != '-' { // '-': a string that is too long
+	r, err := w.readReply()
+	if err == nil && r.Kind != '$' && r.Kind != '-' { // '-': a string that is too long
 		err = nonsense(r)
 	}
 	return r, err

@@ -26,14 +26,14 @@ func BenchmarkRequest(b *testing.B) {
 func BenchmarkReply(b *testing.B) {
 	const text = "+OK\r\n$-1\r\n:1\r\n$20\r\n0123456789abcdef0123\r\n"
 	r := readerOf("", 1<<20)
-	p, batch := r.Conn.(*pieces), strings.Repeat(text, 64)
+	batch := strings.Repeat(text, 64)
 	b.ReportAllocs()
 	for i := 0; b.Loop(); i++ {
 		if i%64 == 0 {
-			p.rest = batch
+			r.conn.rest = batch
 		}
 		for range 4 {
-			if _, err := r.ReadReply(); err != nil {
+			if _, err := r.next(); err != nil {
 				b.Fatal(err)
 			}
 		}

@@ -1,5 +1,7 @@
 package resp
 
+import "io"
+
 const (
 	// bufferStart is the size of a buffer that holds something.
 	bufferStart = 4 << 10
@@ -40,6 +42,19 @@ func (b *Buffer) Room() []byte {
 		b.b = grown
 	}
 	return b.b[unread:cap(b.b)]
+}
+
+// Fill reads what conn has into Room. It waits for at least one byte.
+func (b *Buffer) Fill(conn io.Reader) error {
+	n, err := conn.Read(b.Room())
+	b.Added(n)
+	switch {
+	case n > 0:
+		return nil // an error comes again with the next read
+	case err == nil:
+		return io.ErrNoProgress
+	}
+	return err
 }
 
 // Added makes the first n bytes of the last Room unread ones.

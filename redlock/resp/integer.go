@@ -16,7 +16,7 @@ func ParseInt[T []byte | string](text T) (n int64, ok bool) {
 		const lowest = -1 << 63
 		d := digits[i]
 		digit := int64(d) - '0'
-		if d < '0' || d > '9' || n < lowest/10 || n*10 < lowest+digit {
+		if d < '0' || d > '9' || i >= 18 && (n < lowest/10 || n*10 < lowest+digit) { // 18 digits fit
 			return 0, false
 		}
 		n = n*10 - digit

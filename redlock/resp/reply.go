@@ -2,7 +2,6 @@ package resp
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"io"
 )
@@ -56,100 +55,104 @@ func (r Reply) Int() (int64, bool) {
 	return n, ok && r.Kind == '$' && !r.Null
 }
 
-// CutReply takes the reply at the beginning of b apart; of an array only its head. size is what the reply takes of b, 0 if it is not
-// complete; then a bulk string has its Kind and N already if its length has arrived.
-func CutReply(b []byte) (r Reply, size int, err error) {
-	if len(b) == 0 {
-		return Reply{}, 0, nil
+// CutReply takes the reply at the beginning of b apart into r; of an array only its head. It returns what the reply takes of b, 0 if it
+// is not complete; then a bulk string has its Kind and N already if its length has arrived.
+func CutReply(b []byte, r *Reply) (size int, err error) {
+	size, err = parseLine(b, r)
+	if size == 0 || r.Kind != '$' || r.Null {
+		return size, err
 	}
-	end := bytes.IndexByte(b[:min(len(b), LineMax+3)], '\n')
-	if end < 0 {
-		return Reply{}, 0, checkHalfLine(b)
-	}
-	if r, err = parseLine(b[:end+1]); err != nil || r.Kind != '$' || r.Null {
-		return r, end + 1, err
-	}
-	rest := b[end+1:]
+	rest := b[size:]
 	if int64(len(rest)) < r.N+2 {
-		return r, 0, nil
+		return 0, nil
 	}
 	if rest[r.N] != '\r' || rest[r.N+1] != '\n' {
-		return r, 0, ReplyError("a string that is longer than it says")
+		return 0, ReplyError("a string that is longer than it says")
 	}
 	r.Text = rest[:r.N]
-	return r, end + 1 + int(r.N) + 2, nil
+	return size + int(r.N) + 2, nil
 }
 
-// parseLine reads the first line of a reply, with its line end.
-func parseLine(line []byte) (r Reply, err error) {
-	if !isKind(line[0]) {
-		return Reply{}, replyErrorf("a reply that begins with %q", line[0])
+// parseLine reads the first line of a reply. It returns its size with its end, 0 if it is not complete.
+func parseLine(b []byte, r *Reply) (size int, err error) {
+	*r = Reply{}
+	if len(b) == 0 {
+		return 0, nil
 	}
-	text := line[1 : len(line)-1]
-	if len(text) == 0 || bytes.IndexByte(text, '\r') != len(text)-1 || len(text) > LineMax+1 {
-		return Reply{}, ReplyError("a line without an end")
+	if !isKind(b[0]) {
+		return 0, replyErrorf("a reply that begins with %q", b[0])
 	}
-	r = Reply{Kind: line[0], Text: text[:len(text)-1]}
-	if r.Kind == '+' || r.Kind == '-' {
-		return r, nil
+	end, err := lineEnd(b)
+	if end == 0 {
+		return 0, err
 	}
-	n, ok := ParseInt(r.Text)
+	text := b[1:end]
+	if r.Kind = b[0]; r.Kind == '+' || r.Kind == '-' {
+		r.Text = text
+		return end + 2, nil
+	}
+	n, ok := ParseInt(text)
 	switch {
+	case !ok && r.Kind == ':':
+		return 0, ReplyError("an integer that is no number")
 	case r.Kind == ':':
-		if !ok {
-			return Reply{}, ReplyError("an integer that is no number")
-		}
 	case !ok || n < -1:
-		return Reply{}, ReplyError("a length that is no number")
+		return 0, ReplyError("a length that is no number")
 	case r.Kind == '*' && n > ElementsMax:
-		return Reply{}, replyErrorf("an array of more than %d elements", ElementsMax)
+		return 0, replyErrorf("an array of more than %d elements", ElementsMax)
 	case n > StrangersMax:
-		return Reply{}, replyErrorf("a string of more than %d bytes", StrangersMax)
+		return 0, replyErrorf("a string of more than %d bytes", StrangersMax)
 	}
-	r.N, r.Null, r.Text = n, r.Kind != ':' && n < 0, nil
-	return r, nil
+	r.N, r.Null = n, n < 0 && r.Kind != ':'
+	return end + 2, nil
 }
 
-// checkHalfLine tells whether a line whose end has not arrived can still become a reply.
-func checkHalfLine(b []byte) error {
-	switch {
-	case !isKind(b[0]):
-		return replyErrorf("a reply that begins with %q", b[0])
-	case len(b) > LineMax+2:
-		return ReplyError("a line without an end")
+// lineEnd finds the CR LF of the line at the beginning of b, 0 if it has not arrived. A CR or LF by itself is no part of a line. A loop
+// is faster than bytes.IndexByte, because most lines have a few bytes.
+func lineEnd(b []byte) (int, error) {
+	for i, c := range b[:min(len(b), LineMax+2)] {
+		if c != '\r' && c != '\n' {
+			continue
+		}
+		switch {
+		case c == '\n' || i+1 < len(b) && b[i+1] != '\n':
+			return 0, ReplyError("a line without an end")
+		case i+1 < len(b):
+			return i, nil
+		}
 	}
-	return nil
+	if len(b) > LineMax+2 {
+		return 0, ReplyError("a line without an end")
+	}
+	return 0, nil
 }
 
 func isKind(b byte) bool { return b == '+' || b == '-' || b == ':' || b == '$' || b == '*' }
 
-// ReplyReader reads the replies of one connection. One goroutine uses it. It holds at most one read more than the longest reply.
-type ReplyReader struct {
-	Conn io.Reader
-	in   Buffer
-}
+// ReplyReader reads the replies of one connection. One goroutine uses it. The zero value is ready.
+type ReplyReader struct{ in Buffer }
 
-// ReadReply waits for a reply. A string of more than TextMax bytes is passed over; an error of the kind '-' stands for it.
-func (r *ReplyReader) ReadReply() (Reply, error) {
+// ReadReply waits for a reply on conn. A string of more than TextMax bytes is passed over; an error of the kind '-' stands for it.
+func (r *ReplyReader) ReadReply(conn io.Reader) (reply Reply, err error) {
 	for {
-		reply, size, err := CutReply(r.in.Unread())
+		size, err := CutReply(r.in.Unread(), &reply)
 		switch {
 		case err != nil:
 			return Reply{}, err
-		case reply.Kind == '$' && reply.N > TextMax:
-			return Reply{Kind: '-', Text: fmt.Appendf(nil, "ERR a value of %d bytes", reply.N)}, r.skipString(int(reply.N))
+		case reply.N > TextMax && reply.Kind == '$':
+			return Reply{Kind: '-', Text: fmt.Appendf(nil, "ERR a value of %d bytes", reply.N)}, r.skipString(conn, int(reply.N))
 		case size > 0:
-			r.in.Take(size)
+			r.in.start += size
 			return reply, nil
 		}
-		if err := r.receive(); err != nil {
+		if err := r.in.Fill(conn); err != nil {
 			return Reply{}, err
 		}
 	}
 }
 
 // skipString passes over a string of n bytes, which may be more than the buffer holds. Its length has arrived.
-func (r *ReplyReader) skipString(n int) error {
+func (r *ReplyReader) skipString(conn io.Reader, n int) error {
 	n += bytes.IndexByte(r.in.Unread(), '\n') + 1 + 2
 	for {
 		taken := min(n, len(r.in.Unread()))
@@ -157,22 +160,10 @@ func (r *ReplyReader) skipString(n int) error {
 		if n -= taken; n == 0 {
 			return nil
 		}
-		if err := r.receive(); err != nil {
+		if err := r.in.Fill(conn); err != nil {
 			return err
 		}
 	}
-}
-
-func (r *ReplyReader) receive() error {
-	n, err := r.Conn.Read(r.in.Room())
-	r.in.Added(n)
-	switch {
-	case n > 0:
-		return nil // an error comes again with the next read
-	case err == nil:
-		return errors.New("the master sends nothing")
-	}
-	return err
 }
 
 // Drained tells whether all that has arrived was read.

@@ -27,9 +27,15 @@ func (p *pieces) Read(b []byte) (int, error) {
 	return n, nil
 }
 
-func readerOf(text string, size int) *ReplyReader {
-	return &ReplyReader{Conn: &pieces{text, size}}
+// reading is a reader with what it reads.
+type reading struct {
+	ReplyReader
+	conn pieces
 }
+
+func readerOf(text string, size int) *reading { return &reading{conn: pieces{text, size}} }
+
+func (r *reading) next() (Reply, error) { return r.ReadReply(&r.conn) }
 
 func TestReadReply(t *testing.T) {
 	const text = "+OK\r\n-ERR no\r\n:42\r\n:-1\r\n$3\r\na\r\n\r\n$-1\r\n$0\r\n\r\n*2\r\n*-1\r\n+\r\n"
@@ -41,12 +47,12 @@ func TestReadReply(t *testing.T) {
 	for size := range 12 {
 		r := readerOf(text, size+1)
 		for i, want := range want {
-			got, err := r.ReadReply()
+			got, err := r.next()
 			if err != nil || !reflect.DeepEqual(got, want) {
 				t.Errorf("%d bytes at a time, reply %d: got %+v %v, want %+v", size+1, i, got, err, want)
 			}
 		}
-		if _, err := r.ReadReply(); err != io.EOF || !r.Drained() {
+		if _, err := r.next(); err != io.EOF || !r.Drained() {
 			t.Errorf("at the end: got %v, want %v", err, io.EOF)
 		}
 	}
@@ -56,11 +62,11 @@ func TestReadReply(t *testing.T) {
 func TestReadReplyPassesOverLongStrings(t *testing.T) {
 	for _, size := range []int{100, 4096, 2_000_000} {
 		r := readerOf("$1000000\r\n"+strings.Repeat("x", 1_000_000)+"\r\n:7\r\n", size)
-		got, err := r.ReadReply()
+		got, err := r.next()
 		if err != nil || got.Kind != '-' || string(got.Text) != "ERR a value of 1000000 bytes" {
 			t.Errorf("got %+v %v, want an error that says how long it is", got, err)
 		}
-		if after, err := r.ReadReply(); err != nil || after.N != 7 {
+		if after, err := r.next(); err != nil || after.N != 7 {
 			t.Errorf("the reply behind: got %+v %v, want 7", after, err)
 		}
 		if cap(r.in.b) > bufferKeep {
@@ -128,7 +134,7 @@ func TestRepliesOfNoRedis(t *testing.T) {
 	} {
 		for _, size := range []int{1, 2, 3, 5, 7, 4096, 1 << 21} {
 			r := readerOf(tt.text, size)
-			got, err := r.ReadReply()
+			got, err := r.next()
 			if !isReplyError(err) || !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("%.40q, %d bytes at a time: read %+v, %v, want %q", tt.text, size, got, err, tt.want)
 			}
@@ -210,7 +216,7 @@ func FuzzReply(f *testing.F) {
 		read := func(size int) (replies []Reply, err error) {
 			r := readerOf(string(text), size)
 			for {
-				reply, err := r.ReadReply()
+				reply, err := r.next()
 				if cap(r.in.b) > bufferKeep {
 					t.Fatalf("buffer of %d bytes for %d", cap(r.in.b), len(text))
 				}

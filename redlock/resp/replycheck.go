@@ -22,6 +22,7 @@ func (c *ReplyCheck) Check(p []byte) error {
 	if c.bytes += len(p); c.bytes > RepliesMax {
 		return replyErrorf("more than %d bytes in answer to one request", RepliesMax)
 	}
+	var reply Reply
 	for len(p) > 0 {
 		if c.left > 0 {
 			n := min(c.left, len(p))
@@ -36,13 +37,17 @@ func (c *ReplyCheck) Check(p []byte) error {
 		end := bytes.IndexByte(p, '\n') + 1
 		if end == 0 {
 			c.line = append(c.line, p...)
-			return checkHalfLine(c.line)
+			_, err := parseLine(c.line, &reply)
+			return err
 		}
 		line := p[:end]
 		if len(c.line) > 0 {
 			line = append(c.line, line...)
 		}
-		if err := c.checkLine(line); err != nil {
+		if _, err := parseLine(line, &reply); err != nil {
+			return err
+		}
+		if err := c.count(&reply); err != nil {
 			return err
 		}
 		c.line, p = c.line[:0], p[end:]
@@ -56,12 +61,8 @@ func (c *ReplyCheck) fitsString(p []byte) bool {
 	return (cr < 0 || cr >= len(p) || p[cr] == '\r') && (lf >= len(p) || p[lf] == '\n')
 }
 
-// checkLine is for a line that is complete.
-func (c *ReplyCheck) checkLine(line []byte) error {
-	reply, err := parseLine(line)
-	if err != nil {
-		return err
-	}
+// count counts a reply whose first line is complete.
+func (c *ReplyCheck) count(reply *Reply) error {
 	if c.depth == 0 { // the others are counted with their array
 		c.elements++
 	}
