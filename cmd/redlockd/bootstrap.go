@@ -16,6 +16,20 @@ import (
 // allows itself for a connection.
 const bootstrapTimeoutFactor = 2
 
+const bootstrapHelp = `Usage: redlockd bootstrap [flags]
+
+Admits brand-new masters at once. Without it, a server waits for one max_ttl before they vote, because masters that are
+new look like masters that have forgotten every lock. It first looks at all masters and prints what it found. Each of
+them must answer, be fit to vote (see redlockd check), be a Redis of its own, hold no lock, and never have been
+admitted. If one of them is not like that, it changes nothing on any. A server or redlockd run may already be waiting
+for the masters.
+
+Use it only when no client can still hold an earlier lock, so not after masters have lost their data. Masters that
+have all lost their data look new, and redlockd takes your word that no earlier lock is held.
+
+Exit codes: 0 all masters are admitted, 1 they are not, 2 the command line or the configuration is wrong.
+`
+
 func bootstrapFlags() *flagSet { return newFlagSet("bootstrap") }
 
 // bootstrap admits masters that are all new, and prints what it found.

@@ -22,6 +22,14 @@ import (
 // itself for a connection.
 const probeTimeoutFactor = 3
 
+const checkHelp = `Usage: redlockd check [flags]
+
+Asks all masters at once whether they can vote. It prints what it found, whether a quorum is available, and what to
+fix. It reads the same configuration as serve, so it finds what a server would find. It changes nothing on the masters.
+
+Exit codes: 0 a quorum is available, 1 it is not, 2 the command line or the configuration is wrong.
+`
+
 func checkFlags() *flagSet {
 	return newFlagSet("check", flagHelp{name: "json", arg: "", usage: "print the findings as JSON"})
 }

@@ -35,7 +35,7 @@ type holding struct {
 	command *exec.Cmd
 	group   bool // the command has a process group of its own: that gets the signals
 
-	extendAt time.Duration // the next attempt to prolong the lock, on the clock steady
+	extendAt time.Duration // the next attempt to renew the lock, on the clock steady
 	asking   bool          // one is under way
 	failed   error         // why the last one did not succeed
 	lost     error         // why the command was told to end; nil: it was not
@@ -182,7 +182,7 @@ func isTerminal(f *os.File) bool {
 	return err == nil
 }
 
-// keep prolongs the lock and passes signals on until the command has ended. It returns false if the lock could not be kept, and
+// keep renews the lock and passes signals on until the command has ended. It returns false if the lock could not be kept, and
 // the command had to end.
 func (h *holding) keep(ended <-chan struct{}) bool {
 	ticks := time.NewTicker(h.pause())
@@ -239,7 +239,7 @@ func (h *holding) enforce() {
 	h.say("%q is lost: %s; the command gets SIGTERM now, and SIGKILL in %v", h.resource, reasonOf(h.lost), max(0, left-h.margin()).Round(time.Millisecond))
 }
 
-var errSuspended = errors.New("this process or its machine was suspended, or too slow to prolong it, until the validity was over")
+var errSuspended = errors.New("this process or its machine was suspended, or too slow to renew it, until the validity was over")
 
 // extension is what came of an EXTEND.
 type extension struct {
@@ -260,7 +260,7 @@ func (h *holding) learn(e extension) {
 	case h.lost != nil: // too late
 	case e.err == nil:
 		if h.failed != nil {
-			h.say("%q is prolonged again", h.resource)
+			h.say("%q is renewed again", h.resource)
 		}
 		h.until, h.failed = e.until, nil
 		h.extendAt = h.nextExtension()
@@ -271,7 +271,7 @@ func (h *holding) learn(e extension) {
 		h.enforce()
 	default:
 		if h.failed == nil {
-			h.say("%q could not be prolonged: %s; if that stays so, the command gets SIGTERM in %v", h.resource, reasonOf(e.err), (h.until - now - h.grace - h.margin()).Round(time.Millisecond))
+			h.say("%q could not be renewed: %s; if that stays so, the command gets SIGTERM in %v", h.resource, reasonOf(e.err), (h.until - now - h.grace - h.margin()).Round(time.Millisecond))
 		}
 		h.failed, h.extendAt = e.err, now+h.ttl/30
 	}

@@ -42,17 +42,19 @@ type command struct {
 	name    string
 	summary string
 	run     func(p process, args []string) int
+	help    string
+	flags   func() *flagSet // nil: it takes none
 }
 
 // commands in the order of the help text. The first is the default: `redlockd --listen :6380` serves.
 func commands() []command {
 	return []command{
-		{"serve", "serve locks (this is what redlockd does without a command)", serve},
-		{"check", "probe the masters and explain what is wrong with them", check},
-		{"bootstrap", "admit brand-new masters at once, without waiting for max_ttl", bootstrap},
-		{"run", "hold a lock while a command runs", runWithLock},
-		{"version", "print the version", printVersion},
-		{"help", "explain a command, or all settings", help},
+		{"serve", "serve locks (this is what redlockd does without a command)", serve, serveHelp, serveFlags},
+		{"check", "probe the masters and explain what is wrong with them", check, checkHelp, checkFlags},
+		{"bootstrap", "admit brand-new masters at once, without waiting for max_ttl", bootstrap, bootstrapHelp, bootstrapFlags},
+		{"run", "hold a lock while a command runs", runWithLock, runHelp, runFlags},
+		{"version", "print the version", printVersion, versionHelp, nil},
+		{"help", "explain a command, or all settings", help, helpHelp, nil},
 	}
 }
 

@@ -94,10 +94,10 @@ func TestMistakesOnTheCommandLine(t *testing.T) {
 		{"run r -- true", nil, "run needs masters, and none are configured (a server would start five inside its own process, where nobody else locks); name them with --masters or --config"},
 		{"run --masters a:1 --ttl 5 --wait 1 r -- true", nil, `--ttl: "5" is no duration: a number with a unit is needed, such as 50ms, 30s or 1h30m` + "\n" +
 			`--wait: "1" is no duration: a number with a unit is needed, such as 50ms, 30s or 1h30m`},
-		{"run --masters a:1 --ttl 2m r -- true", nil, "--ttl: 2m is outside 200ms … 1m: at least 100ms, locks.min_ttl and four times master.timeout, at most locks.max_ttl; the lock is prolonged for as long as the command runs"},
+		{"run --masters a:1 --ttl 2m r -- true", nil, "--ttl: 2m is outside 200ms … 1m: at least 100ms, locks.min_ttl and four times master.timeout, at most locks.max_ttl; the lock is renewed for as long as the command runs"},
 		{"run --masters a:1 --wait 2h r -- true", nil, "--wait: 2h is outside 0s … 1h: the most is locks.max_wait; to wait for longer, set REDLOCKD_LOCKS_MAX_WAIT, up to 24h"},
 		{"run --masters a:1 --wait -1s r -- true", nil, "--wait: -1s is outside 0s … 1h: the most is locks.max_wait; to wait for longer, set REDLOCKD_LOCKS_MAX_WAIT, up to 24h"},
-		{"run --masters a:1 --ttl 6s --grace 3s r -- true", nil, "--grace: 3s is outside 0s … 2s: the most is a third of --ttl, for the rest is needed to prolong the lock; ask for a longer --ttl"},
+		{"run --masters a:1 --ttl 6s --grace 3s r -- true", nil, "--grace: 3s is outside 0s … 2s: the most is a third of --ttl, for the rest is needed to renew the lock; ask for a longer --ttl"},
 		{"check", nil, "check needs masters, and none are configured (a server would start five inside its own process, where nobody else locks); name them with --masters or --config"},
 	} {
 		t.Run(c.args+strings.Join(c.environ, " "), func(t *testing.T) {

@@ -27,6 +27,40 @@ const (
 	runTTLMin = 100 * time.Millisecond
 )
 
+// runExitCodes are the codes of run, beside those of all commands.
+const runExitCodes = `Exit codes of run: that of the command, or
+  120  the lock is held by another, also after --wait
+  121  no quorum of masters: there is no lock, and the command was not run
+  122  the lock was lost while the command ran
+  126  the command cannot be run
+  127  there is no such command
+  128  + n: signal n ended the command, or the wait for the lock
+`
+
+const runHelp = `Usage: ` + runForm + `
+
+Locks the resource, runs the command, and releases the lock when the command ends. It asks the masters itself: it needs
+the same masters and max_ttl as the servers over them, but no server. A master that is new or was restarted votes only
+after a redlockd has run for about max_ttl. If you have short commands only, keep a server running too, or use bootstrap.
+
+The command gets your standard input, output and error. Its environment has LOCK_RESOURCE, LOCK_TOKEN and, with --fence,
+LOCK_FENCE. It has none of redlockd's own variables (REDLOCKD_…), because they may hold passwords, except
+REDLOCKD_CONFIG, so that a redlockd that the command starts finds its settings. redlockd passes INT, TERM, HUP, QUIT,
+USR1 and USR2 on to the command and all that it started (its process group). If standard input is a terminal, the
+command stays in the terminal's group: Ctrl-C and Ctrl-Z work as usual, and signals sent to redlockd reach the command
+alone.
+
+redlockd renews the lock every third of its TTL, until max_hold. If renewal fails, redlockd stops the command before
+the lock expires: the command gets SIGTERM at the end of the validity less --grace, and SIGKILL just before the end.
+If the lock is lost (deleted, or forgotten by the masters), the command gets SIGTERM now and SIGKILL after --grace.
+If redlockd was suspended until the validity was over, it kills the command when it wakes up; only a fence protects
+from what the command did before. If redlockd itself is killed, Linux kills the command, but not what the command has
+started; on other systems the command runs on, and the lock ends with its TTL. redlockd cannot kill a command that has
+more rights than itself (sudo): run redlockd with these rights.
+
+` + runExitCodes + `    2  the command line or the configuration is wrong; 1  failed otherwise
+`
+
 func runFlags() *flagSet {
 	return newFlagSet("run",
 		flagHelp{name: "ttl", arg: "duration", usage: "how long the lock outlives redlockd at most, if that is killed (default 30s, or max_ttl if that is shorter)"},
@@ -115,10 +149,10 @@ func (e *errand) readFlags(flags *flagSet, o redlock.Options) error {
 	}
 	e.fence = flags.on("fence")
 	e.ttl = read("ttl", min(runTTL, o.MaxTTL), max(o.MinTTL, 4*o.MasterTimeout, runTTLMin), o.MaxTTL,
-		"at least 100ms, locks.min_ttl and four times master.timeout, at most locks.max_ttl; the lock is prolonged for as long as the command runs")
+		"at least 100ms, locks.min_ttl and four times master.timeout, at most locks.max_ttl; the lock is renewed for as long as the command runs")
 	e.wait = read("wait", 0, 0, o.MaxWait, "the most is locks.max_wait; to wait for longer, set REDLOCKD_LOCKS_MAX_WAIT, up to 24h")
 	if len(errs) == 0 {
-		e.grace = read("grace", min(runGrace, e.ttl/6), 0, e.ttl/3, "the most is a third of --ttl, for the rest is needed to prolong the lock; ask for a longer --ttl")
+		e.grace = read("grace", min(runGrace, e.ttl/6), 0, e.ttl/3, "the most is a third of --ttl, for the rest is needed to renew the lock; ask for a longer --ttl")
 	}
 	return errors.Join(errs...)
 }

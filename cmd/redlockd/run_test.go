@@ -183,7 +183,7 @@ func TestRunEndsTheCommandBeforeTheLock(t *testing.T) {
 		for end = before; end == before; end = expiry(t, servers[0]) {
 		}
 		if end < before {
-			t.Fatalf("the lock is not prolonged:\n%s", p.log())
+			t.Fatalf("the lock is not renewed:\n%s", p.log())
 		}
 		for _, s := range servers {
 			if err := s.Freeze(); err != nil {
@@ -196,7 +196,7 @@ func TestRunEndsTheCommandBeforeTheLock(t *testing.T) {
 			}
 		}
 	}
-	p.wantExit(exitLost, "\nTERM", `redlockd: "r" could not be prolonged: NOQUORUM 0 of 3 masters voted, 2 needed; out: `,
+	p.wantExit(exitLost, "\nTERM", `redlockd: "r" could not be renewed: NOQUORUM 0 of 3 masters voted, 2 needed; out: `,
 		`redlockd: "r" is lost: NOQUORUM 0 of 3 masters voted, 2 needed; out: `, "the command gets SIGTERM now, and SIGKILL in ")
 	text, err := os.ReadFile(alive)
 	if err != nil {
@@ -208,7 +208,7 @@ func TestRunEndsTheCommandBeforeTheLock(t *testing.T) {
 	}
 }
 
-// A quorum that comes back in time prolongs the lock again, and the command goes on.
+// A quorum that comes back in time renews the lock again, and the command goes on.
 func TestRunOutlivesAShortOutage(t *testing.T) {
 	servers, run := runMasters(t)
 	p := begin(t, with(run, with([]string{"--ttl", "5s", "r"}, script(":")...)...)...)
@@ -216,11 +216,11 @@ func TestRunOutlivesAShortOutage(t *testing.T) {
 	for _, s := range servers {
 		s.Freeze()
 	}
-	p.waitLog(`"r" could not be prolonged: NOQUORUM`)
+	p.waitLog(`"r" could not be renewed: NOQUORUM`)
 	for _, s := range servers {
 		s.Thaw()
 	}
-	p.waitLog(`"r" is prolonged again`)
+	p.waitLog(`"r" is renewed again`)
 	p.signal(syscall.SIGTERM)
 	p.wantExit(exitSignal + 15)
 }
@@ -254,7 +254,7 @@ func TestRunEndsWithMaxHold(t *testing.T) {
 	t.Setenv("REDLOCKD_LOCKS_MAX_HOLD", "1s")
 	t.Setenv("REDLOCKD_LOCKS_MAX_TTL", "1s")
 	_, run := runMasters(t)
-	begin(t, with(run, with([]string{"r"}, script(":")...)...)...).wantExit(exitLost, `redlockd: "r" could not be prolonged: the lock was first granted `, "may be held for 1s in all (max_hold)", `redlockd: "r" is lost: `)
+	begin(t, with(run, with([]string{"r"}, script(":")...)...)...).wantExit(exitLost, `redlockd: "r" could not be renewed: the lock was first granted `, "may be held for 1s in all (max_hold)", `redlockd: "r" is lost: `)
 }
 
 // The masters do not answer when the lock is to be released: that neither hangs nor changes the exit code.
@@ -319,7 +319,7 @@ func TestRunStoppedForTooLong(t *testing.T) {
 		time.Sleep(10 * time.Millisecond)
 	}
 	p.signal(syscall.SIGCONT)
-	p.wantExit(exitLost, `redlockd: "r" is lost: this process or its machine was suspended, or too slow to prolong it, until the validity was over; the command is killed`)
+	p.wantExit(exitLost, `redlockd: "r" is lost: this process or its machine was suspended, or too slow to renew it, until the validity was over; the command is killed`)
 }
 
 // Ctrl-Z on a terminal that is not standard input: the command stops with redlockd, and goes on with it.

@@ -25,6 +25,20 @@ import (
 // delivered. Those of a master that is down end with their TTL.
 const closeTimeout = 2 * time.Second
 
+const serveHelp = `Usage: redlockd [serve] [flags]
+
+Serves locks until SIGTERM or SIGINT. Then /readyz answers 503, and after drain_delay (0s by default) the server drains:
+it grants no new locks and tells waiting clients so; clients can still extend and release the locks they hold. The
+server stops when none is left or when drain_timeout is over. A second signal stops it at once.
+
+The server also starts while masters are down. Until it reaches a quorum of them, it answers commands with NOQUORUM.
+It logs to standard error. SIGHUP changes nothing: the server reads its settings when it starts, and certificates
+whenever their files are replaced.
+
+The Go runtime's variables apply: GOGC (400 by default), GOMEMLIMIT, and GOMAXPROCS (by default half of the processors,
+but two if there are two).
+`
+
 func serveFlags() *flagSet {
 	return newFlagSet("serve", flagHelp{name: "bootstrap", arg: "", usage: "admit brand-new masters at once, without waiting for max_ttl: only where no client can still hold a lock"})
 }
@@ -191,7 +205,7 @@ func (s *server) run(listener net.Listener, signals, hangups <-chan os.Signal) i
 const toEndAtOnce = "nothing; a second signal ends redlockd at once, and leaves the locks to their TTL"
 
 // drain ends the front in order. That locks outlive it is no fault: they are kept by the masters until their TTL ends,
-// and another redlockd on the same masters can prolong and release them.
+// and another redlockd on the same masters can extend and release them.
 func (s *server) drain(told os.Signal) {
 	ctx, cancel := context.WithTimeout(context.Background(), s.config.DrainTimeout)
 	defer cancel()

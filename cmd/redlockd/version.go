@@ -9,6 +9,11 @@ import (
 // version is set by the linker for releases: -ldflags "-X main.version=1.2.3".
 var version = "dev"
 
+const versionHelp = `Usage: redlockd version
+
+Prints the version, the compiler, and the revision of the source.
+`
+
 func printVersion(p process, args []string) int {
 	if len(args) > 0 {
 		return p.usageError(fmt.Errorf("version takes no arguments, got %q", args[0]))

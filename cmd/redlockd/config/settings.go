@@ -122,7 +122,7 @@ func Default() *Config {
 
 		{Name: "locks.min_ttl", value: durationValue(&engine.MinTTL), Usage: "shortest TTL that a client may ask for"},
 		{Name: "locks.max_ttl", value: durationValue(&engine.MaxTTL), Flag: "max-ttl", Arg: "duration", Usage: "longest TTL that a client may ask for"},
-		{Name: "locks.max_hold", value: durationValue(&engine.MaxHold), Usage: "how long one lock can be prolonged, from its birth"},
+		{Name: "locks.max_hold", value: durationValue(&engine.MaxHold), Usage: "how long one lock can be extended, from its first grant"},
 		{Name: "locks.drift_factor", value: floatValue(&engine.DriftFactor), Usage: "part of a TTL by which clocks may drift apart"},
 		{Name: "locks.max_wait", value: durationValue(&engine.MaxWait), Usage: "longest WAIT of one LOCK"},
 		{Name: "locks.max_waiters", value: intValue(&engine.MaxWaiters), Usage: "LOCKs that wait at one time"},
