@@ -103,7 +103,7 @@ func TestNamesAreUnique(t *testing.T) {
 
 func TestVersion(t *testing.T) {
 	for _, args := range [][]string{{"version"}, {"--version"}, {"-v"}} {
-		if got := helpOf(t, args...); !regexp.MustCompile(`^redlockd dev \(go1\.\S+, \w+/\w+.*\)\n$`).MatchString(got) {
+		if got := helpOf(t, args...); !regexp.MustCompile(`^redlockd (dev|v\S+) \(go1\.\S+, \w+/\w+.*\)\n$`).MatchString(got) {
 			t.Errorf("redlockd %s: got %q, want the version, the compiler, the system", args[0], got)
 		}
 	}

@@ -124,7 +124,7 @@ func (s *server) open(bootstrap bool) error {
 		s.closeBack()
 		return err
 	}
-	front.Engine, front.Logger, front.Version, front.Settings = s.engine, s.log, version, s.config.ForCONFIG
+	front.Engine, front.Logger, front.Version, front.Settings = s.engine, s.log, currentVersion(), s.config.ForCONFIG
 	front.Certificates, front.HTTPHosts = s.config.Certificates, s.config.HTTPHosts()
 	if s.front, err = proxy.New(front); err != nil {
 		s.end()
@@ -159,7 +159,7 @@ func (s *server) bootstrap(engine redlock.Options) {
 
 // run serves until a signal comes, then drains. A second signal ends the process at once.
 func (s *server) run(listener net.Listener, signals, hangups <-chan os.Signal) int {
-	s.log.Info("listening", "addr", listener.Addr().String(), "tls", s.config.Front.TLSConfig != nil, "version", version, "pid", os.Getpid())
+	s.log.Info("listening", "addr", listener.Addr().String(), "tls", s.config.Front.TLSConfig != nil, "version", currentVersion(), "pid", os.Getpid())
 	starting, started := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	running.Go(func() { s.watchQuorum(starting) })

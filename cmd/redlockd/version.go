@@ -1,13 +1,22 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"runtime"
 	"runtime/debug"
 )
 
-// version is set by the linker for releases: -ldflags "-X main.version=1.2.3".
-var version = "dev"
+// version is set by the linker for releases: -ldflags "-X main.version=1.2.3". Empty: it was not, see currentVersion.
+var version string
+
+// currentVersion is what the linker set, else the version of the module that go install has built, else dev.
+func currentVersion() string {
+	if info, ok := debug.ReadBuildInfo(); ok && version == "" && info.Main.Version != "(devel)" {
+		return cmp.Or(info.Main.Version, "dev")
+	}
+	return cmp.Or(version, "dev")
+}
 
 const versionHelp = `Usage: redlockd version
 
@@ -18,7 +27,7 @@ func printVersion(p process, args []string) int {
 	if len(args) > 0 {
 		return p.usageError(fmt.Errorf("version takes no arguments, got %q", args[0]))
 	}
-	fmt.Fprintf(p.stdout, "redlockd %s (%s)\n", version, buildDetails())
+	fmt.Fprintf(p.stdout, "redlockd %s (%s)\n", currentVersion(), buildDetails())
 	return exitOK
 }
 
