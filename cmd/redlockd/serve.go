@@ -19,6 +19,7 @@ import (
 	"redlockd/cmd/redlockd/config"
 	"redlockd/proxy"
 	"redlockd/redlock"
+	"redlockd/redlock/memmaster"
 )
 
 // closeTimeout bounds the end of the engine, after the front has been drained: releases that masters are still owed are
@@ -131,6 +132,24 @@ func (s *server) open(bootstrap bool) error {
 		return err
 	}
 	return nil
+}
+
+const embeddedMasters = 5
+
+// embed starts masters inside this process and names them in the options. They are the same in-memory masters that the
+// tests use, reached through pipes. The returned function ends them.
+func embed(o *redlock.Options) (end func()) {
+	var masters []*memmaster.Master
+	for i := range embeddedMasters {
+		m := memmaster.New(memmaster.Options{})
+		masters = append(masters, m)
+		o.Masters = append(o.Masters, redlock.Master{Addr: fmt.Sprintf("embedded-%d", i+1), Dialer: m.Dial})
+	}
+	return func() {
+		for _, m := range masters {
+			m.Close()
+		}
+	}
 }
 
 // bootstrapPause is how long masters that cannot be reached yet are left alone.
