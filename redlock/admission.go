@@ -8,119 +8,100 @@ import (
 // Admission slows callers down when the masters have as much to do as they can answer in time. Without it, an overload fills the lanes'
 // queues, batches take longer than MasterTimeout, and the masters count as silent, although all of them work.
 //
-// The lanes are open while a quorum of the masters that vote has room in its queue (lane.limit, master_window.go). Then an operation begins at once:
-// that costs one comparison. Otherwise it waits in the line of its Share, and the shares take turns, by the cost of what they ask
-// for (deficit round robin): one that asks for much waits for itself, and the others do not wait for it.
+// What is limited: the cost of what waits in a lane for the next batch (lane.queueLimit, master_limit.go). While a quorum of the masters that
+// vote has room, an operation begins at once, for the price of one comparison. Otherwise it is queued in its Share, in order, and the shares
+// take turns: one operation each. So an operation waits for what its own share has queued, and for as many operations of each other share.
+//
+// At the bound: a share may queue shareBytesMax of memory, all shares together admissionBytesMax. An operation beyond that is refused with a
+// *ShareError, and nothing of it was started. A release may use twice as much, because a refused UNLOCK blocks others until the TTL.
 //
 // Invariants:
-//   - What waits here has not begun: it has no T1, no token, no lease, no place in a queue of waiters, and no attempt under way. So all rules
-//     about order hold from launchLocked on, as if it were only now started. Queues of lanes are never reordered.
+//   - What is queued here has not begun: it has no T1, no token, no lease, no place in a queue of waiters, and no attempt in flight. So all
+//     rules about order hold from launchLocked on, as if it were only now started. The queues of lanes are never reordered.
 //   - The operations of one share begin in the order in which they were started. So an UNLOCK never overtakes the LOCK of the same
 //     user that it undoes. Another user can know a token only after the LOCK began.
-//   - What the engine itself launches never waits here: undo, owed releases, refills, hand-overs, attempts and probes of waiters, looks
-//     at leases. An undo is launched with the decision that asks for it, behind its SET in every lane.
-//   - If anything waits, admission.full is set. Whatever can make room looks at it afterwards: a batch that departs, a lane that goes
+//   - What the engine itself launches is never queued here: undo, owed releases, refills, hand-overs, attempts and probes of waiters,
+//     audits. An undo is launched with the decision that asks for it, behind its SET in every lane.
+//   - If anything is queued, admission.full is set. Whatever can make room calls admit afterwards: a batch that departs, a lane that goes
 //     up or down, and the ticks of the watch.
-//
-// The bounds are shareBytesMax and admissionBytesMax. An operation beyond them is refused with a *ShareError. UNLOCK may use twice as much.
 type admission struct {
-	full atomic.Bool // new operations wait. Changed under Client.mu; lanes read it without
+	// full: new operations are queued. Changed under Client.mu; lanes read it without.
+	full atomic.Bool
 
 	// Client.mu guards what follows.
-	turns, last *Share // the shares that wait: a list, in the order of their turns
-	count       int    // operations that wait
-	bytes       int    // what they take
+	turns []*Share // shares with something queued, in the order of their turns
+	count int      // queued operations
+	bytes int      // of their memory
 }
 
 const (
-	// shareBytesMax bounds the bytes of what waits for admission in one share, admissionBytesMax in all.
 	shareBytesMax     = 64 << 20
 	admissionBytesMax = 4 * shareBytesMax
-	// queuedOpBytes is what an operation that waits takes besides its names and values, its reply's place included.
+	// queuedOpBytes is what a queued operation takes besides its names and values, its reply's place included.
 	queuedOpBytes = 768
-	// quantum is the cost that a share may launch in one turn: small against the smallest batch, for the turn of each comes soon.
-	quantum = 16
 )
 
 // queuedOp is an operation that has not begun.
 type queuedOp struct {
-	begin func(d *deferred) // with Client.mu held
-	op    *Op               // nil: nobody is told
-	cost  int
+	// begin is called with Client.mu held. nil: cancelled.
+	begin func(d *deferred)
+	// op is nil if nobody waits for the result.
+	op *Op
+	// bytes it takes while it is queued.
 	bytes int
-	next  *queuedOp
 }
 
 // waitsForRoom tells whether an operation must not begin yet. It needs Client.mu.
 func (c *Client) waitsForRoom() bool { return c.admission.full.Load() } //mutant:nothing-waits-for-room
 
-// enqueueLocked has an operation begin later, when it is the turn of its share. Its names and values have so many bytes, and most bounds the
-// bytes that may wait: 1 for what may be refused first, 2 for a release. The error says that it is refused.
-func (c *Client) enqueueLocked(op *Op, share *Share, cost, bytes, most int, begin func(d *deferred)) error {
+// enqueueLocked queues an operation until it is the turn of its share. bytes is the size of its names and values. most is how often it may
+// use the bounds of memory: 1, or 2 for a release. The error is a *ShareError: it was refused.
+func (c *Client) enqueueLocked(op *Op, share *Share, bytes, most int, begin func(d *deferred)) error {
 	a := &c.admission
 	bytes += queuedOpBytes
 	switch {
-	case share.bytes+bytes > most*shareBytesMax:
+	case share.queuedBytes+bytes > most*shareBytesMax:
 		return &ShareError{LimitBytes, shareBytesMax}
 	case a.bytes+bytes > most*admissionBytesMax:
 		return &ShareError{LimitAllBytes, admissionBytesMax}
 	}
-	d := &queuedOp{begin: begin, op: op, cost: cost, bytes: bytes}
-	if share.first == nil {
-		share.first, share.deficit = d, quantum
-		a.append(share)
-	} else {
-		share.end.next = d //mutant:the-last-come-of-a-share-begins-first
+	if len(share.queued) == 0 {
+		a.turns = append(a.turns, share)
 	}
-	share.end = d
-	share.bytes += bytes
+	share.queued = append(share.queued, &queuedOp{begin: begin, op: op, bytes: bytes}) //mutant:the-last-come-of-a-share-begins-first
+	share.queuedBytes += bytes
 	a.bytes += bytes
 	a.count++
 	return nil
 }
 
-// append puts the share at the end of the list.
-func (a *admission) append(share *Share) {
-	if share.next = nil; a.turns == nil {
-		a.turns = share
-	} else {
-		a.last.next = share
-	}
-	a.last = share
-}
-
-// takeLocked returns the operation whose turn it is, or nil.
-func (a *admission) takeLocked() *queuedOp {
-	for a.turns != nil {
-		share := a.turns
-		d := share.first
-		if d.begin != nil && d.cost > share.deficit { //mutant:no-turns
-			share.deficit += quantum
-			a.turns = share.next
-			a.append(share)
+// nextLocked takes the operation whose turn it is out of its queue, and returns it, or nil.
+func (a *admission) nextLocked() *queuedOp {
+	for len(a.turns) > 0 {
+		share := a.turns[0]
+		next := share.queued[0]
+		share.queued[0] = nil
+		share.queued = share.queued[1:]
+		share.queuedBytes -= next.bytes
+		a.bytes -= next.bytes
+		a.count--
+		if len(share.queued) == 0 {
+			share.queued, a.turns = nil, a.turns[1:]
+		} else if next.begin != nil { //mutant:no-turns
+			a.turns = append(a.turns[1:], share)
+		}
+		if next.begin == nil {
 			continue
 		}
-		share.first = d.next
-		share.bytes -= d.bytes
-		a.bytes -= d.bytes
-		a.count--
-		if share.first == nil {
-			share.end, share.deficit = nil, 0
-			a.turns = share.next
+		if next.op != nil {
+			next.op.queued = nil
 		}
-		if d.begin == nil {
-			continue // nobody wants it any more: see cancelQueuedLocked
-		}
-		share.deficit -= d.cost
-		if d.op != nil {
-			d.op.queued = nil
-		}
-		return d
+		return next
 	}
 	return nil
 }
 
-// cancelQueuedLocked has a LOCK that waits for room never begin. It returns false if it does not wait for that.
+// cancelQueuedLocked has a queued LOCK never begin, and returns false if op is not queued. It leaves the queue when its turn comes.
 func (c *Client) cancelQueuedLocked(op *Op) bool {
 	if op.queued == nil {
 		return false
@@ -129,7 +110,7 @@ func (c *Client) cancelQueuedLocked(op *Op) bool {
 	return true
 }
 
-// admit begins what waits, as far as there is room. It must be called without locks, whenever there may be room again.
+// admit begins what is queued, as far as there is room. It must be called without locks, whenever there may be room again.
 func (c *Client) admit() {
 	if !c.admission.full.Load() {
 		return
@@ -138,7 +119,7 @@ func (c *Client) admit() {
 	c.mu.Lock()
 	a := &c.admission
 	for c.lookForRoomLocked(); !a.full.Load(); {
-		next := a.takeLocked()
+		next := a.nextLocked()
 		if next == nil {
 			break
 		}

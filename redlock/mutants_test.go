@@ -92,7 +92,7 @@ var mutants = []mutant{
 	{"the-pace-does-not-slow-down", always, "TestOverloadSlowsDown"},
 	{"an-unlock-overtakes-the-lock", never, "TestOrderOfWhatWaitsForRoom"},
 	{"a-compare-and-delete-overtakes-the-lock", without(2, 2), "TestOrderOfWhatWaitsForRoom"},
-	{"the-last-come-of-a-share-begins-first", doAfter(`share.end.next = nil; d.next = share.first; share.first = d; d = share.end`), "TestOrderOfWhatWaitsForRoom"},
+	{"the-last-come-of-a-share-begins-first", doAfter(`n := len(share.queued) - 1; share.queued[0], share.queued[n] = share.queued[n], share.queued[0]`), "TestOrderOfWhatWaitsForRoom"},
 	{"no-turns", never, "TestTurnsOfShares"},
 	{"overloaded-masters-are-given-up", never, "TestOverloadedMastersAreNotGivenUp"},
 	{"silent-masters-are-excused", without(3), "TestOverloadedMastersAreNotGivenUp"},

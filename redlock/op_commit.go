@@ -164,7 +164,7 @@ func (c *Client) StartCommit(op *Op, changes []Change, to Completer) {
 	defer c.mu.Unlock()
 	// What only deletes goes as UNLOCK does: it waits behind what its share has started before, and for nothing else.
 	share, releases := c.shareOf(op), v == verbCommitRelease
-	if !c.waitsForRoom() || releases && share.first == nil { //mutant:a-compare-and-delete-overtakes-the-lock
+	if !c.waitsForRoom() || releases && len(share.queued) == 0 { //mutant:a-compare-and-delete-overtakes-the-lock
 		c.beginCommitLocked(op, v, ttl, changes, &d)
 		return
 	}
@@ -175,7 +175,7 @@ func (c *Client) StartCommit(op *Op, changes []Change, to Completer) {
 	if releases {
 		most = 2
 	}
-	err = c.enqueueLocked(op, share, costOf(len(kept), bytes), bytes, most, func(d *deferred) { c.beginCommitLocked(op, v, ttl, kept, d) })
+	err = c.enqueueLocked(op, share, bytes, most, func(d *deferred) { c.beginCommitLocked(op, v, ttl, kept, d) })
 	if err != nil {
 		d.deliver(op, Result{Err: err})
 	}

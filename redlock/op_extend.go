@@ -28,7 +28,7 @@ func (c *Client) StartExtend(op *Op, resources []string, token string, ttl time.
 		return
 	}
 	kept, bytes := slices.Clone(resources), stringsBytes(resources)+len(token)
-	err = c.enqueueLocked(op, c.shareOf(op), costOf(len(kept), bytes), bytes, 1, func(d *deferred) {
+	err = c.enqueueLocked(op, c.shareOf(op), bytes, 1, func(d *deferred) {
 		c.beginExtendLocked(op, kept, token, ttl, d)
 	})
 	if err != nil {

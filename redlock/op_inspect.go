@@ -28,7 +28,7 @@ func (c *Client) startReading(r *round, d *deferred) {
 		c.beginReadingLocked(r, d)
 		return
 	}
-	err := c.enqueueLocked(r.op, c.shareOf(r.op), verbs[r.verb].cost(r), stringsBytes(r.keys), 1, func(d *deferred) { c.beginReadingLocked(r, d) })
+	err := c.enqueueLocked(r.op, c.shareOf(r.op), stringsBytes(r.keys), 1, func(d *deferred) { c.beginReadingLocked(r, d) })
 	if err != nil {
 		d.deliver(r.op, Result{Err: err})
 	}

@@ -44,7 +44,7 @@ func (c *Client) StartLock(op *Op, req LockRequest, to Completer) {
 	}
 	later, arrived := req, d.now
 	bytes := stringsBytes(op.keys) + len(op.token)
-	err := c.enqueueLocked(op, c.shareOf(op), costOf(len(op.keys), bytes), bytes, 1, func(d *deferred) {
+	err := c.enqueueLocked(op, c.shareOf(op), bytes, 1, func(d *deferred) {
 		// The wait began when the LOCK came. What is left of it may be nothing: then this is a LOCK that does not wait.
 		later.Wait = max(0, later.Wait-d.now.Sub(arrived))
 		c.beginLockLocked(op, &later, d)
@@ -53,7 +53,8 @@ func (c *Client) StartLock(op *Op, req LockRequest, to Completer) {
 		d.deliver(op, Result{Err: err})
 		return
 	}
-	op.queued = c.shareOf(op).end
+	queue := c.shareOf(op).queued
+	op.queued = queue[len(queue)-1]
 }
 
 // beginLockLocked begins a LOCK for which there is room.

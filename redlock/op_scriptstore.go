@@ -33,7 +33,7 @@ func (c *Client) Share(of *Share, name, text string, ttl time.Duration) {
 		return
 	}
 	// It is a memory aid: where there is no room for it, clients send their script again.
-	_ = c.enqueueLocked(nil, cmp.Or(of, &c.share), verbs[r.verb].cost(r), len(text), 1, func(d *deferred) { c.beginReadingLocked(r, d) })
+	_ = c.enqueueLocked(nil, cmp.Or(of, &c.share), len(text), 1, func(d *deferred) { c.beginReadingLocked(r, d) })
 }
 
 // StartShared asks all masters for the text under a name: Result.Shared is what the masters hold, each once, which is nothing if none

@@ -113,7 +113,7 @@ func (c *Client) StartPublish(op *Op, channel, payload string, to Completer) {
 		return
 	}
 	bytes := len(channel) + len(payload)
-	err := c.enqueueLocked(op, c.shareOf(op), costOf(1, bytes), bytes, 1, func(d *deferred) { c.beginPublishLocked(op, channel, payload, d) })
+	err := c.enqueueLocked(op, c.shareOf(op), bytes, 1, func(d *deferred) { c.beginPublishLocked(op, channel, payload, d) })
 	if err != nil {
 		d.deliver(op, Result{Err: err})
 	}

@@ -17,14 +17,11 @@ type Share struct {
 	MaxWaiters int
 
 	// Client.mu guards what follows.
-	locks   int // resources of leases that name this share
-	waiters int // LOCKs that wait
-	// The operations that wait for room in the lanes: see admission.
-	first, end *queuedOp
-	bytes      int      // what they take
-	deficit    int      // cost that this share may launch before the next one has its turn
-	next       *Share   // the share whose turn is next
-	ends       []*lease // with MaxLocks: a heap, the lease that ends first on top; among them are leases that do not name this share any more
+	locks       int         // resources of leases that name this share
+	waiters     int         // LOCKs that wait
+	queued      []*queuedOp // operations that wait for room in the lanes, in order: see admission
+	queuedBytes int         // their memory
+	ends        []*lease    // with MaxLocks: a heap, the lease that ends first on top; among them are leases that do not name this share any more
 }
 
 // The limits that a ShareError can name, by the names of the settings.
