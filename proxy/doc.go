@@ -12,7 +12,7 @@
 //	write           output.go      without blocking; a goroutine only where that does not do
 //
 // Redis commands by which libraries lock (SET NX, DEL, WATCH …) become readings and guarded commits: dropin.go. So do their
-// scripts, which run on what their keys are guessed to hold (script_guess.go) or do hold: script_exchange.go, script_run.go and
+// scripts, which run on what their keys are assumed to hold (script_assume.go) or do hold: script_exchange.go, script_run.go and
 // script_call.go, in the box of package sandbox. What a command does to its keys is the same whether a client sends it, queues it
 // behind MULTI, or a script calls it: package keyspace.
 //

@@ -26,47 +26,14 @@ type knownScript struct {
 	source string
 	// readOnly is the script as EVAL_RO runs it.
 	readOnly *sandbox.Script
-	// habit is the guess that was right last. Misses are calls that would have been better off with a look at once, less those
-	// that were better off with a guess; from 0 to missesMax, where no guess is made. A script can have calls of two
-	// kinds: neither must spoil the other's for long.
-	habit  atomic.Int32
-	misses atomic.Int32
-	shared atomic.Int64 // when it was put on the masters last, on Server.now's clock; 0: never
-	used   atomic.Int64 // likewise
+	// lastAssumption is the assumption that was right last, or assumesNothing.
+	lastAssumption atomic.Int32
+	shared         atomic.Int64 // when it was put on the masters last, on Server.now's clock; 0: never
+	used           atomic.Int64 // likewise
 }
 
 // bytes is what it takes to remember the script.
 func (s *knownScript) bytes() int { return len(s.source) + s.Script.Bytes }
-
-const missesMax = 8
-
-// guessing tells whether guesses are worth their runs.
-func (s *knownScript) guessing() bool { return s.misses.Load() < missesMax }
-
-// missed notes a call in which a guess was of no use. Calls that come at the same time may be counted as one.
-func (s *knownScript) missed() { s.misses.Store(min(s.misses.Load()+1, missesMax)) }
-
-// guessed notes a guess that was right, and spared a round.
-func (s *knownScript) guessed(guess int32) {
-	s.habit.Store(guess)
-	s.misses.Store(max(s.misses.Load()-2, 0))
-}
-
-// found notes the guess that would have been right, or noGuess, and whether one was made that was wrong.
-func (s *knownScript) found(guess int32, wrong bool) {
-	switch {
-	case guess != noGuess && guess == s.habit.Load():
-		if !wrong {
-			s.misses.Store(max(s.misses.Load()-1, 0))
-		}
-		return
-	case guess != noGuess:
-		s.habit.Store(guess)
-	}
-	if wrong {
-		s.missed()
-	}
-}
 
 // scriptCache are the scripts by SHA1.
 type scriptCache struct {

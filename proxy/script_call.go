@@ -25,8 +25,6 @@ type scriptCaller struct {
 	// readOnly refuses commands that write.
 	readOnly bool
 
-	// readTime is true if the script has asked for the time.
-	readTime  bool
 	published []message
 	// publishedBytes is the size of published.
 	publishedBytes int
@@ -98,7 +96,6 @@ func redisHas(name string) bool {
 }
 
 func scriptTIME(caller *scriptCaller, _ []string) (sandbox.Reply, error) {
-	caller.readTime = true
 	return sandbox.Reply{Kind: sandbox.Array, Elems: []sandbox.Reply{
 		bulk(strconv.FormatInt(caller.now.Unix(), 10)),
 		bulk(strconv.Itoa(caller.now.Nanosecond() / 1000)),

@@ -17,39 +17,53 @@ import (
 	"redlockd/redlock/sandbox"
 )
 
-// A script is a function from what its keys hold to what they are to hold and a reply. It is run in a box (redlock/sandbox, on the
-// state of a keyspace.Space) on what its keys are guessed to hold; its writes are committed, guarded by what it has read.
+// scriptExchange is one call of a script. A script is a function from what its keys hold to what they are to hold and a reply. It runs in
+// a sandbox (redlock/sandbox, on the state of a keyspace.Space) on what its keys are assumed to hold; its changes are committed, guarded by
+// what it has read.
 //
-//	guess ─ run ─┬─ writes ── commit ─┬─ done ──> the reply that the script has computed
-//	             │                    └─ a guard fails ─┐
-//	             └─ none: nothing would check the guess ┴─ read a quorum ─ run ─┬─ no writes ──> its reply
-//	                                                          ^                └─ commit ─┬─ done ──> its reply
-//	                                                          └────────────────────────────┘ scriptRounds times
+//	assume ─ run ─┬─ changes ── commit ─┬─ done ──> the reply that the script has computed
+//	              │                     └─ a guard fails ────┐
+//	              └─ none: nothing would check the assumption ┴─ read a quorum ─ run ─┬─ no changes ──> its reply
+//	                                                                    ^             └─ commit ─┬─ done ──> its reply
+//	                                                                    └────────────────────────┘ scriptRounds times
 //
-// A guess that is right costs one round, like a native LOCK or UNLOCK.
+// An assumption that is right (script_assume.go) costs one round, like a native LOCK or UNLOCK.
 //
 // Invariant: all that a reply was made of was confirmed by a quorum: by the commit, whose guards are all that the run has read, or,
 // where there was nothing to commit, by the reading. What only a minority holds is no reason to say that anything is held.
+//
+// One goroutine at a time works on an exchange: the session's, then those that the engine completes operations on, and those of elsewhere.
 type scriptExchange struct {
 	slot
-	script   *knownScript
-	declared []string // KEYS, as the script gets them: one may stand there twice
+	script *knownScript
+	// declared is KEYS as the script gets them: a key may stand there twice.
+	declared []string
 	argv     []string
-	keys     []string // declared, each once
+	// keys has each key of declared once.
+	keys []string
 
-	states   []redlock.State // of keys, that the script was run on
-	outcome  outcome
-	changed  []redlock.Change // by the last commit, where it sets something
-	spent    time.Duration    // in runs
-	paid     int              // bytes of messages that the user's share has paid for
-	guess    int32            // which of guesses is being tried, or noGuess
-	tries    int8             // commits that found the keys changed
+	// states is what the script was run on, for each of keys.
+	states  []redlock.State
+	outcome outcome
+	// changed is what the last commit was to change, if it was to set something.
+	changed []redlock.Change
+	// spent is the time that the runs have taken, of callTime.
+	spent time.Duration
+	// paid is how many bytes of messages the user's share has paid for.
+	paid int
+	// assumption is the one that states come from, or assumesNothing.
+	assumption int32
+	// tries counts commits that found the keys changed.
+	tries int8
+	// readOnly refuses writes: EVAL_RO.
 	readOnly bool
-	waited   bool // for what it has left behind
-	asked    bool // states are what a quorum holds
+	// waited is true once the exchange has waited for the undoing of its own commit.
+	waited bool
+	// asked is true once states are what a quorum holds.
+	asked bool
 
-	// Room for a script with one key, so that it costs few allocations.
-	op       redlock.Op // one at a time
+	// Room for a script with one key, so that it costs few allocations. There is one operation at a time.
+	op       redlock.Op
 	oneKey   [1]string
 	oneState [1]redlock.State
 	fewArgs  [2]string
@@ -79,8 +93,8 @@ const (
 
 	// Bounds of the runs of one call: of all together, on top of the limits of each; and of a run on a guess, which has
 	// only a lock script to find out about. A guess that meets its bound is the last one.
-	callTime          = 100 * time.Millisecond
-	guessInstructions = 20_000
+	callTime            = 100 * time.Millisecond
+	assumedInstructions = 20_000
 )
 
 // begin runs the script for the first time, on the session's goroutine.
@@ -91,10 +105,11 @@ func (x *scriptExchange) begin(s *session, c *call) {
 	}
 }
 
-// orderBehind waits until scripts of the same client that are on their way with one of the same keys are done: they may take several
-// rounds, and what follows must not overtake them. Others are not waited for: many callers share one connection. It returns
-// false when the client has gone meanwhile: then the call is answered, and is not to be executed, for nobody would know what it has
-// done. Else this one is waited for from the moment it takes its place.
+// orderBehind waits for scripts of the same client that have one of these keys and are not answered yet. They may take several rounds, and
+// what the client sent behind them must not overtake them. Scripts on other keys are not waited for, as many callers share one
+// connection. From the moment this call takes its slot, later ones wait for it.
+//
+// It returns false if the client has gone meanwhile. The call is answered then, and must not be executed: nobody would know what it did.
 func (x *scriptExchange) orderBehind(s *session, c *call) (alive bool) {
 	x.keys = x.declared
 	if len(x.declared) > 1 {
@@ -150,7 +165,8 @@ func (s *session) endScriptLocked(keys []string) {
 	s.scripts.Add(-1)
 }
 
-// run runs the script on the states, for at most so many instructions; 0 means the usual limit.
+// run runs the script on the states, for at most so many instructions; 0 means the usual limit. Nothing outside of x.outcome
+// has happened when it returns.
 func (x *scriptExchange) run(instructions int) {
 	limits := sandbox.Limits{Instructions: cmp.Or(instructions, runInstructions), Time: min(runTime, callTime-x.spent)}
 	if limits.Time <= 0 {
@@ -180,7 +196,8 @@ func (x *scriptExchange) stopped() bool {
 	return limited
 }
 
-// committable: what the script did on a guess can be committed, and the commit then proves the guess.
+// committable tells whether what the script did on an assumption can be committed. The commit then proves the assumption, as its
+// guards are all that the script has read. A TTL is no guard, so that a reply which depends on one needs a look.
 func (x *scriptExchange) committable() bool {
 	o := &x.outcome
 	return o.refused == nil && o.Writes && !o.ReadTTL && !o.Blind && o.Unguarded == nil && o.Endless == nil
@@ -202,6 +219,7 @@ func (x *scriptExchange) look() redlock.Flusher {
 	return nil
 }
 
+// looked goes on with what a quorum holds.
 func (x *scriptExchange) looked(result redlock.Result) redlock.Flusher {
 	if result.Err != nil {
 		return x.failWith(result.Err)
@@ -215,7 +233,7 @@ func (x *scriptExchange) looked(result redlock.Result) redlock.Flusher {
 	return x.elsewhere(x.settled)
 }
 
-// elsewhere goes on on a goroutine of its own: a script may take a while, and the engine's goroutines must not.
+// elsewhere continues with step on a goroutine of its own. The engine's goroutines must not run scripts: all its lanes would wait.
 func (x *scriptExchange) elsewhere(step func() redlock.Flusher) redlock.Flusher {
 	s := x.s
 	started := x.s.server.begin(func() {
@@ -246,7 +264,6 @@ func (x *scriptExchange) settled() redlock.Flusher {
 		time.AfterFunc(2*x.s.server.opts.Engine.Options().MasterTimeout, func() { x.look() })
 		return nil
 	case !o.Writes && x.sure():
-		x.noted()
 		if refusal := x.payMessages(); refusal != "" {
 			return x.fail(refusal)
 		}
@@ -260,9 +277,9 @@ func (x *scriptExchange) settled() redlock.Flusher {
 	return x.commit() // without writes it compares only, and so makes sure
 }
 
-// seesItself tells whether the reply was made of a value that the last commit was to set, and has not. What it did on single masters is
-// being undone: beside remains of an earlier lock of the same token it can look like a quorum for a moment. Later than two
-// master timeouts no undo is still to be sent, and a look comes behind it on every master. A reply that would be the same if the
+// seesItself tells whether the reply was made of a value that the last commit was to set, and has not. The engine is undoing that commit
+// on single masters. Beside remains of an earlier lock of the same token the value can look like a quorum for a moment. After two
+// master timeouts every undo has been sent, and a look comes behind it on every master. A reply that would be the same if the
 // value were somebody else's needs no such care.
 func (x *scriptExchange) seesItself() bool {
 	states, outcome := x.states, x.outcome
@@ -288,7 +305,7 @@ func (x *scriptExchange) seesItself() bool {
 	return !same
 }
 
-// sure tells whether a quorum has confirmed all that the reply was made of.
+// sure tells whether a quorum has confirmed all that the reply was made of. Otherwise a commit without changes must do so.
 func (x *scriptExchange) sure() bool {
 	for i := range x.outcome.Changes {
 		if st := x.state(x.outcome.Changes[i].Resource); st.Found && !st.Sure {
@@ -298,9 +315,9 @@ func (x *scriptExchange) sure() bool {
 	return true
 }
 
-// contested is for a script whose commit failed although a quorum holds nothing: values of minorities are in the way, of others who
-// try at the same time, or what is left of something. If the script takes no for an answer when somebody is in the way, then the
-// outcome is changed to that answer.
+// contested is for a script whose commit failed although a quorum holds nothing. Values of minorities are in the way then: of others that
+// try at the same time, or remains. If the script answers without a change when it finds somebody's value, that answer becomes the
+// outcome, and contested returns true.
 //
 // Invariant: it is never an answer that says "held". No quorum holds anything, so the script is shown a value that nobody has, and an
 // answer that it also gives when it has locked is not taken. What a minority does hold is shown only to a script that is after the
@@ -343,9 +360,10 @@ func (x *scriptExchange) contested() bool {
 	return ok
 }
 
-// stranger is a token that nobody has.
+// stranger is a value that no key has, and no caller can know.
 var stranger = "somebody-" + cryptorand.Text()
 
+// refusalText is the error reply for a run that was refused or stopped.
 func refusalText(err error) string {
 	if limit, ok := errors.AsType[*sandbox.LimitError](err); ok {
 		return "ERR the script was stopped: " + limit.Error()
@@ -397,15 +415,17 @@ func (x *scriptExchange) payMessages() (refusal string) {
 	return refusal
 }
 
+// committed ends the call if the guards held. Otherwise it reads the keys and tries again, at random moments from the third time on, so
+// that callers who are in each other's way do not stay so.
 func (x *scriptExchange) committed(result redlock.Result) redlock.Flusher {
 	switch {
 	case result.Err != nil:
 		return x.failWith(result.Err)
 	case result.Held:
-		x.learn()
+		x.rememberAssumption()
 		return x.answer()
 	}
-	x.guess = noGuess
+	x.assumption = assumesNothing
 	if x.tries++; x.tries == scriptRounds {
 		return x.fail(fmt.Sprintf("ERR the keys of the script changed %d times between a look at them and the change that was to follow: try again", scriptRounds))
 	}
@@ -430,16 +450,16 @@ func (x *scriptExchange) answer() redlock.Flusher {
 	return nil
 }
 
-// scriptPublication are the messages of a script on their way. The script is answered behind the last of them, so that who publishes by
-// script is slowed down too.
+// scriptPublication sends the messages of a script. The script is answered behind the last of them, so that a client that publishes
+// by script is slowed down like one that sends PUBLISH.
 type scriptPublication struct {
 	x    *scriptExchange
 	ops  []redlock.Op
 	left atomic.Int32
 }
 
-// Done implements redlock.Completer. The script has changed its keys already: a message that there is no room for is lost, as it may be on
-// its way. Too long a one was refused by the run.
+// Done implements redlock.Completer. The script has changed its keys already, so a message that finds no room is lost, as it may be in
+// Redis. The run has refused those that are too long.
 func (p *scriptPublication) Done(*redlock.Op, redlock.Result) redlock.Flusher {
 	p.x.s.afterPublish(p.x.account)
 	if p.left.Add(-1) > 0 {

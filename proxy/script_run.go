@@ -25,8 +25,6 @@ type outcome struct {
 	reply     sandbox.Reply
 	published []message
 
-	// readTime is true if the time went into the run.
-	readTime bool
 	// spent is how much of its limit of time the run took.
 	spent time.Duration
 
@@ -68,7 +66,7 @@ func runScript(script *sandbox.Script, declared []string, caller *scriptCaller, 
 	if n := replyBytes(&reply); n > scriptReplyMax {
 		return outcome{refused: refuse("the script's reply takes %d bytes, at most %d are possible", n, scriptReplyMax), spent: caller.spent}
 	}
-	return outcome{Outcome: caller.space.Outcome(), reply: reply, published: caller.published, readTime: caller.readTime, spent: caller.spent}
+	return outcome{Outcome: caller.space.Outcome(), reply: reply, published: caller.published, spent: caller.spent}
 }
 
 // replyBytes is what a reply takes here until it is sent.

@@ -1,0 +1,114 @@
+package proxy
+
+import (
+	"slices"
+	"time"
+
+	"redlockd/redlock"
+)
+
+// An assumption is what all keys of a script are taken to hold before anybody has read them. A wrong one costs a round and never a wrong
+// reply: the masters make the changes only if the keys hold what was assumed.
+//
+// Assumptions are numbered: 1 is that all keys are absent, and 2+i that all hold argument i.
+const (
+	assumesNothing int32 = 0
+	assumesAbsent  int32 = 1
+	assumesHeld    int32 = 2
+
+	// assumedArgs is how many arguments are tried as the token.
+	assumedArgs = 4
+)
+
+// first commits what the script does under an assumption. It reads the keys if no assumption leads to a change: nothing but
+// a commit would check the assumption.
+func (x *scriptExchange) first() redlock.Flusher {
+	switch {
+	case len(x.keys) == 0:
+		return x.settled()
+	case x.readOnly:
+		return x.look()
+	}
+	known := x.s.server.opts.Engine.Known(x.oneState[:0], x.keys)
+	for i := range known {
+		if known[i].Found {
+			// The masters most likely hold the lease of this redlockd. A script of somebody else changes nothing then,
+			// and needs a look.
+			x.states = known
+			if x.run(assumedInstructions); x.committable() {
+				return x.commit()
+			}
+			return x.look()
+		}
+	}
+	last := x.script.lastAssumption.Load()
+	if last != assumesNothing && x.try(last) {
+		return x.commit()
+	}
+	for a := assumesAbsent; a < assumesHeld+int32(min(len(x.argv), assumedArgs)) && !x.stopped(); a++ {
+		if a != last && x.try(a) {
+			return x.commit()
+		}
+	}
+	x.assumption = assumesNothing
+	return x.look()
+}
+
+// try runs the script on an assumption, and tells whether its outcome can be committed.
+func (x *scriptExchange) try(assumption int32) bool {
+	switch {
+	case assumption == assumesAbsent:
+		x.states = x.all(redlock.State{Type: "none"})
+	case int(assumption-assumesHeld) < len(x.argv):
+		x.states = x.all(redlock.State{Found: true, Type: "string", Value: x.argv[assumption-assumesHeld], TTL: time.Second})
+	default: // the last call of this script had more arguments
+		return false
+	}
+	x.assumption = assumption
+	x.run(assumedInstructions)
+	return x.committable()
+}
+
+// all are the states of keys that are all in the same.
+func (x *scriptExchange) all(state redlock.State) []redlock.State {
+	states := x.oneState[:]
+	if len(x.keys) != 1 {
+		states = make([]redlock.State, len(x.keys))
+	}
+	for i := range states {
+		states[i] = state
+	}
+	return states
+}
+
+// rightAssumption is the one that would have been right for these states, or assumesNothing.
+func (x *scriptExchange) rightAssumption(states []redlock.State) int32 {
+	right := assumesNothing
+	for i := range states {
+		this := assumesAbsent
+		if st := &states[i]; st.Found {
+			arg := slices.Index(x.argv, st.Value)
+			if arg < 0 || arg >= assumedArgs {
+				return assumesNothing
+			}
+			this = assumesHeld + int32(arg)
+		}
+		if right != assumesNothing && right != this {
+			return assumesNothing
+		}
+		right = this
+	}
+	return right
+}
+
+// rememberAssumption has the next call of the script try first what was right, or would have been. It matters to scripts that change
+// something under several assumptions, as one that takes a lock or extends it.
+func (x *scriptExchange) rememberAssumption() {
+	right := x.assumption
+	if right == assumesNothing && x.asked {
+		right = x.rightAssumption(x.states)
+	}
+	if right != assumesNothing {
+		x.script.lastAssumption.Store(right)
+	}
+}
