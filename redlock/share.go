@@ -1,6 +1,7 @@
 package redlock
 
 import (
+	"container/heap"
 	"fmt"
 	"slices"
 	"time"
@@ -8,8 +9,13 @@ import (
 
 // Share is what one user of a server may take of a Client. A server keeps one Share per user and names it in Op.Share before it starts an
 // operation. One Share must not serve several Clients. An Op without a Share takes of the Client's own one, which has no limits.
+//
+//	limit        limited, per Share                                      at the bound
+//	MaxLocks     resources that are locked                               new locks are refused with a *ShareError (LimitLocks)
+//	MaxWaiters   LOCKs that wait                                         the LOCK is refused with a *ShareError (LimitWaiters)
+//	64 MiB       memory of what waits for room in the lanes (admission)  the operation is refused with a *ShareError (LimitBytes)
 type Share struct {
-	// MaxLocks bounds the resources that are locked through this share at the same time; a lock of several resources counts for each of
+	// MaxLocks bounds the resources that are locked through this share at the same time. A lock of several resources counts for each of
 	// them, a lock that has ended by its TTL for none. Only new locks are refused: never UNLOCK, EXTEND, or the repetition of a LOCK
 	// whose token still holds the lock. Zero: no limit.
 	MaxLocks int
@@ -17,11 +23,17 @@ type Share struct {
 	MaxWaiters int
 
 	// Client.mu guards what follows.
-	locks       int         // resources of leases that name this share
-	waiters     int         // LOCKs that wait
-	queued      []*queuedOp // operations that wait for room in the lanes, in order: see admission
-	queuedBytes int         // their memory
-	ends        []*lease    // with MaxLocks: a heap, the lease that ends first on top; among them are leases that do not name this share any more
+
+	// locks counts the resources of the leases that name this share.
+	locks int
+	// waiters counts the LOCKs that wait.
+	waiters int
+	// queued are the operations that wait for room in the lanes, in order: see admission.
+	queued []*queuedOp
+	// queuedBytes is the memory of queued.
+	queuedBytes int
+	// ends has the leases by their end, if there is a MaxLocks. Leases that do not name this share any more may be among them.
+	ends leaseHeap
 }
 
 // The limits that a ShareError can name, by the names of the settings.
@@ -98,20 +110,12 @@ func (s *Share) count(counted *lease) {
 	if s.MaxLocks == 0 {
 		return
 	}
-	// Leases that were uncounted stay in the heap until they are on top. Where they are most of it, it is made anew.
+	// Leases that were uncounted stay in the heap until they are on top. If they are most of it, it is made anew.
 	if len(s.ends) > 16 && len(s.ends) > 2*s.locks {
 		s.ends = slices.DeleteFunc(s.ends, func(l *lease) bool { return l.share != s })
-		slices.SortFunc(s.ends, func(a, b *lease) int { return a.validUntil.Compare(b.validUntil) })
+		heap.Init(&s.ends)
 	}
-	s.ends = append(s.ends, counted)
-	for i := len(s.ends) - 1; i > 0; {
-		parent := (i - 1) / 2
-		if !s.ends[i].validUntil.Before(s.ends[parent].validUntil) {
-			break
-		}
-		s.ends[i], s.ends[parent] = s.ends[parent], s.ends[i]
-		i = parent
-	}
+	heap.Push(&s.ends, counted)
 }
 
 // uncount is for a lease that is forgotten.
@@ -125,24 +129,24 @@ func (l *lease) uncount() {
 // uncountEnded uncounts the leases that have run out.
 func (s *Share) uncountEnded(now time.Time) {
 	for len(s.ends) > 0 && (s.ends[0].share != s || !now.Before(s.ends[0].validUntil)) {
-		if s.ends[0].share == s {
-			s.ends[0].uncount()
-		}
-		last := len(s.ends) - 1
-		s.ends[0], s.ends[last] = s.ends[last], nil
-		s.ends = s.ends[:last]
-		for i := 0; ; {
-			first := i
-			for child := 2*i + 1; child <= 2*i+2 && child < last; child++ {
-				if s.ends[child].validUntil.Before(s.ends[first].validUntil) {
-					first = child
-				}
-			}
-			if first == i {
-				break
-			}
-			s.ends[i], s.ends[first] = s.ends[first], s.ends[i]
-			i = first
+		if ended := heap.Pop(&s.ends).(*lease); ended.share == s {
+			ended.uncount()
 		}
 	}
+}
+
+// leaseHeap implements heap.Interface: the lease that ends first is on top.
+type leaseHeap []*lease
+
+func (h leaseHeap) Len() int           { return len(h) }
+func (h leaseHeap) Less(i, j int) bool { return h[i].validUntil.Before(h[j].validUntil) }
+func (h leaseHeap) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
+func (h *leaseHeap) Push(l any)        { *h = append(*h, l.(*lease)) }
+
+func (h *leaseHeap) Pop() any {
+	last := len(*h) - 1
+	l := (*h)[last]
+	(*h)[last] = nil
+	*h = (*h)[:last]
+	return l
 }
