@@ -208,9 +208,9 @@ func infoMasters(srv *Server, t *infoText, s *session) {
 		return
 	}
 	for i, m := range masters {
-		fmt.Fprintf(t, "master%d:addr=%s,state=%s,reason=%s,since_s=%s,left_s=%s,version=%s,rtt_us=%d,batches=%d,ops=%d,timeouts=%d,shed=%d,queued=%d,owed=%d\r\n",
+		fmt.Fprintf(t, "master%d:addr=%s,state=%s,reason=%s,since_s=%s,left_s=%s,version=%s,rtt_us=%d,batches=%d,ops=%d,timeouts=%d,shed=%d,queued=%d,pending_releases=%d\r\n",
 			i, infoWord(m.Addr), m.State, infoWord(m.Reason), seconds(time.Since(m.Since)), seconds(m.Left), infoWord(m.Version),
-			m.RTT.Microseconds(), m.Batches, m.Ops, m.Timeouts, m.Shed, m.Queued, m.Owed)
+			m.RTT.Microseconds(), m.Batches, m.Ops, m.Timeouts, m.Shed, m.Queued, m.PendingReleases)
 	}
 }
 

@@ -74,7 +74,7 @@ func TestINFO(t *testing.T) {
 	if len(got["run_id"]) != 40 {
 		t.Errorf("INFO: run_id: got %q, want 40 hex digits", got["run_id"])
 	}
-	if master := got["master0"]; !strings.HasPrefix(master, "addr=master-1:6379,state=up,reason=,since_s=") || !strings.Contains(master, ",owed=0") {
+	if master := got["master0"]; !strings.HasPrefix(master, "addr=master-1:6379,state=up,reason=,since_s=") || !strings.Contains(master, ",pending_releases=0") {
 		t.Errorf("INFO: master0: got %q", master)
 	}
 

@@ -69,14 +69,14 @@ func (srv *Server) serveStatus(w http.ResponseWriter, request *http.Request) {
 	t.verdict(srv.ready(r.masters), r.masters)
 
 	t.WriteString("<table>")
-	t.row("th", "master", "state", "since", "why", "round trip", "timeouts", "queued", "owed")
+	t.row("th", "master", "state", "since", "why", "round trip", "timeouts", "queued", "pending releases")
 	for _, m := range r.masters {
 		why := m.Reason
 		if m.Left > 0 {
 			why += fmt.Sprintf(" (%v left)", m.Left.Round(time.Second))
 		}
 		t.line("<tr class=%s>", m.State)
-		t.cells("td", m.Addr, m.State, time.Since(m.Since).Round(time.Second), why, m.RTT.Round(time.Microsecond), m.Timeouts, m.Queued, m.Owed)
+		t.cells("td", m.Addr, m.State, time.Since(m.Since).Round(time.Second), why, m.RTT.Round(time.Microsecond), m.Timeouts, m.Queued, m.PendingReleases)
 	}
 	t.WriteString("</table><table>")
 	n := &r.locks

@@ -97,7 +97,7 @@ func TestMetrics(t *testing.T) {
 		`redlockd_master_quarantine_left_seconds{master="master-1:6379"}`: "0",
 		`redlockd_master_timeouts_total{master="master-1:6379"}`:          "0",
 		`redlockd_master_shed_total{master="master-1:6379"}`:              "0",
-		`redlockd_master_owed{master="master-1:6379"}`:                    "0",
+		`redlockd_master_pending_releases{master="master-1:6379"}`:        "0",
 		`redlockd_locks_undelivered_total`:                                "0",
 		`redlockd_protocol_errors_total`:                                  "0",
 		`redlockd_connections_rejected_total`:                             "0",

@@ -20,7 +20,7 @@ import (
 //     rules about order hold from launchLocked on, as if it were only now started. The queues of lanes are never reordered.
 //   - The operations of one share begin in the order in which they were started. So an UNLOCK never overtakes the LOCK of the same
 //     user that it undoes. Another user can know a token only after the LOCK began.
-//   - What the engine itself launches is never queued here: undo, owed releases, refills, hand-overs, attempts and probes of waiters,
+//   - What the engine itself launches is never queued here: undo, pending releases, refills, hand-overs, attempts and probes of waiters,
 //     audits. An undo is launched with the decision that asks for it, behind its SET in every lane.
 //   - If anything is queued, admission.full is set. Whatever can make room calls admit afterwards: a batch that departs, a lane that goes
 //     up or down, and the ticks of the watch.

@@ -193,8 +193,8 @@ func (c *Client) Drain() {
 	}
 }
 
-// Close drains, gives rounds in flight and owed releases until ctx is done, and ends every goroutine of the client. What is
-// still owed then ends with its TTL.
+// Close drains, gives rounds in flight and pending releases until ctx is done, and ends every goroutine of the client. What is
+// still pending then ends with its TTL.
 func (c *Client) Close(ctx context.Context) error {
 	c.Drain()
 	err := c.settle(ctx)
@@ -207,7 +207,7 @@ func (c *Client) Close(ctx context.Context) error {
 	return err
 }
 
-// settle waits until nothing is queued and nothing that can be delivered is owed.
+// settle waits until nothing is queued and no release is pending that can be delivered.
 func (c *Client) settle(ctx context.Context) error {
 	for {
 		c.mu.Lock()

@@ -28,8 +28,8 @@ const batchMax = 1024
 // flight, the next one forms (master_inflight.go).
 //
 // Invariant: a release never overtakes the SET it undoes. Within a connection the queue keeps the order; across
-// connections, the master first discards what it has not read of the old one (CLIENT KILL), then is told what it is
-// owed, then gets new work.
+// connections, the master first discards what it has not read of the old one (CLIENT KILL), then gets its
+// pending releases, then new work.
 type lane struct {
 	client *Client
 	index  int
@@ -91,7 +91,7 @@ var (
 	errQueueFull  = errors.New("queue is full (queue_max)")
 )
 
-// push puts a round into the queue, or refuses it: the master will abstain. A release that is refused is owed. It tells whether the queue
+// push puts a round into the queue, or refuses it: the master will abstain. A release that is refused is kept. It tells whether the queue
 // is as much as one batch may take. It needs Client.mu.
 func (l *lane) push(r *round) (taken, full bool) {
 	l.mu.Lock()
@@ -165,7 +165,7 @@ func (l *lane) sleep(d time.Duration) bool {
 	return l.client.endingContext.Err() == nil
 }
 
-// connect makes and vets a connection, off the path of requests, and pays what is owed. When it returns without error,
+// connect makes and vets a connection, off the path of requests, and flushes its pending releases. When it returns without error,
 // the lane is up.
 func (l *lane) connect() (*link, error) {
 	ctx, cancel := context.WithTimeout(l.client.endingContext, l.client.opts.ConnectTimeout)
@@ -208,7 +208,7 @@ func (l *lane) ready(ctx context.Context, link *link) error {
 	return l.open(ctx, link)
 }
 
-// open pays what the master is owed and, with nothing owed any more, lets the queue fill.
+// open flushes the pending releases and, with none left, lets the queue fill.
 func (l *lane) open(ctx context.Context, link *link) error {
 	for {
 		l.mu.Lock()
@@ -227,7 +227,7 @@ func (l *lane) open(ctx context.Context, link *link) error {
 			l.mu.Lock()
 			l.pending = append(releases, l.pending...)
 			l.mu.Unlock()
-			return fmt.Errorf("deliver owed releases: %w", err)
+			return fmt.Errorf("deliver pending releases: %w", err)
 		}
 	}
 }
@@ -303,7 +303,7 @@ func (l *lane) answersInTime() bool {
 }
 
 // breakOff ends a connection, or an attempt to make one: what is still queued was never sent and will not be, and every release
-// among it is owed.
+// among it is kept.
 func (l *lane) breakOff(err error) {
 	err = concise(err)
 	l.client.unclaim(l)
@@ -362,7 +362,7 @@ func isRefused(err error) bool {
 	return refused
 }
 
-// idle tells whether nothing is queued or in flight, and nothing owed that could be delivered.
+// idle tells whether nothing is queued or in flight, and no release is pending that could be delivered.
 func (l *lane) idle() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -387,7 +387,7 @@ func (l *lane) status() MasterStatus {
 	defer l.mu.Unlock()
 	s := MasterStatus{
 		Addr: l.master.Addr, State: MasterUp, Since: l.since, Version: l.identity.version, RunID: l.identity.runID,
-		Batches: l.batches, Ops: l.ops, Timeouts: l.timeouts, Shed: l.shed, RTT: l.rtt, Queued: len(l.queue), Owed: len(l.pending),
+		Batches: l.batches, Ops: l.ops, Timeouts: l.timeouts, Shed: l.shed, RTT: l.rtt, Queued: len(l.queue), PendingReleases: len(l.pending),
 	}
 	switch {
 	case l.downReason != nil && isRefused(l.downReason):

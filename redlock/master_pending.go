@@ -47,7 +47,7 @@ func (p *pendingReleases) expire(now time.Time) {
 
 // keepReleaseLocked keeps a release that the master of the lane has not confirmed, where it may hold the key. It needs lane.mu.
 func (l *lane) keepReleaseLocked(r *round) {
-	if r.verb != verbRelease || !r.owedTo.has(l.index) {
+	if r.verb != verbRelease || !r.keepFor.has(l.index) {
 		return
 	}
 	expiresAt := r.start.Add(l.client.keyLifeMax())

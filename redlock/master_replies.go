@@ -89,7 +89,7 @@ func (b *batch) note(i int32, v vote, refused error) {
 	case isNoScript(refused):
 		b.lost = append(b.lost, i)
 	case verbs[b.rounds[i].verb].release:
-		// Never shed a release: the connection is given up, and the next one delivers what is owed (master_pending.go).
+		// Never shed a release: the connection is given up, and the next one delivers it (master_pending.go).
 		b.votes[i], b.refusal = voteAbstained, fmt.Errorf("the master refuses a release: %w", refused)
 	default:
 		b.votes[i], b.err = voteAbstained, refused

@@ -261,7 +261,7 @@ func TestPendingReleasesAreBounded(t *testing.T) {
 			c := &call{began: time.Now()}
 			p.StartUnlock(&c.Op, []string{fmt.Sprintf("r%d", i)}, madeToken, c)
 		}
-		if got := p.Masters()[0].Owed; got != pendingMax {
+		if got := p.Masters()[0].PendingReleases; got != pendingMax {
 			s.Errorf("kept releases: got %d, want %d", got, pendingMax)
 		}
 		p.lanes[0].mu.Lock()
@@ -270,11 +270,11 @@ func TestPendingReleasesAreBounded(t *testing.T) {
 		}
 		p.lanes[0].mu.Unlock()
 		time.Sleep(p.keyLifeMax() - time.Second)
-		if got := p.Masters()[0].Owed; got != pendingMax {
+		if got := p.Masters()[0].PendingReleases; got != pendingMax {
 			s.Errorf("kept releases before the keys have ended: got %d, want %d", got, pendingMax)
 		}
 		time.Sleep(2 * time.Second)
-		if got := p.Masters()[0].Owed; got != 0 {
+		if got := p.Masters()[0].PendingReleases; got != 0 {
 			s.Errorf("kept releases when the keys have ended: got %d, want none", got)
 		}
 	})

@@ -44,9 +44,9 @@ func (c *Client) releaseLocked(op *Op, resources []string, token string, d *defe
 	switch lease := c.leases.release(r.keys, token); {
 	case !madeHere(token):
 	case lease != nil:
-		r.owedTo = lease.holders
+		r.keepFor = lease.holders
 	default:
-		r.owedTo = allMasters(n) // granted by another proxy, or long ago: any master may hold it
+		r.keepFor = allMasters(n) // granted by another proxy, or long ago: any master may hold it
 	}
 	c.launchLocked(r, allMasters(n), d)
 	for _, resource := range resources {
@@ -56,7 +56,7 @@ func (c *Client) releaseLocked(op *Op, resources []string, token string, d *defe
 
 // dropLocked releases, for nobody, what a token that was made here may hold on the targets. It is kept for those that are away.
 func (c *Client) dropLocked(keys []string, token string, targets mask, d *deferred) {
-	c.launchLocked(&round{verb: verbRelease, keys: keys, token: token, start: d.now, owedTo: targets}, targets, d)
+	c.launchLocked(&round{verb: verbRelease, keys: keys, token: token, start: d.now, keepFor: targets}, targets, d)
 }
 
 // Abandon takes back what a LOCK was granted, because its caller can no longer be told. Nobody waits for it. It does nothing
@@ -76,7 +76,7 @@ func (c *Client) Abandon(op *Op) {
 	if lease.attempt != nil { //mutant:a-vanished-callers-token-is-released-everywhere
 		c.undoAttemptLocked(lease.attempt, &d)
 	} else {
-		c.launchLocked(&round{verb: verbRelease, keys: lease.keys, token: lease.token, start: d.now, owedTo: lease.holders}, allMasters(n), &d)
+		c.launchLocked(&round{verb: verbRelease, keys: lease.keys, token: lease.token, start: d.now, keepFor: lease.holders}, allMasters(n), &d)
 	}
 	for _, resource := range lease.keys {
 		c.handOverLocked(resource, &d)

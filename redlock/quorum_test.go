@@ -70,7 +70,7 @@ func TestReleaseOutcome(t *testing.T) {
 		{"ada..", no},
 		{"gg??.", undecided},
 		{"gg??g", yes},
-		{"gg???", noQuorum}, // three may still hold it: the release is owed
+		{"gg???", noQuorum}, // three may still hold it: the release is kept
 		{"xxx..", noQuorum},
 		{"g", yes}, {"a", no}, {"?", noQuorum},
 	} {

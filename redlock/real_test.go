@@ -281,5 +281,5 @@ func TestRealNoQuorum(t *testing.T) {
 		s.Thaw()
 	}
 	allUp(t, c)
-	noKeys(t, servers) // both the attempt and the owed release
+	noKeys(t, servers) // both the attempt and the pending release
 }

@@ -22,7 +22,7 @@ type round struct {
 	attempt  *attempt // of a round that sets keys under a caller's token, and of the verbUndo that takes it back
 	launched uint32   // number of the round: see after
 	cost     uint16   // of its command, see costOf
-	owedTo   mask     // verbRelease: the masters that may hold the key, for which the release is kept if they are away
+	keepFor  mask     // verbRelease: the masters that may hold the key, for which the release is kept if they are away
 	verb     verb
 
 	votes    atomic.Uint64 // see votes

@@ -244,7 +244,7 @@ func TestRepetitionIsNotDeniedByAMinority(t *testing.T) {
 	})
 }
 
-// A LOCK repeated with its token while a master is away: that master still holds the key of the first grant, and is owed the release.
+// A LOCK repeated with its token while a master is away: that master still holds the key of the first grant, and the release is kept for it.
 func TestRepetitionRemembersWhoHolds(t *testing.T) {
 	inVirtualTime(t, 5, func(s *stage) {
 		p := s.open()
@@ -264,7 +264,7 @@ func TestRepetitionRemembersWhoHolds(t *testing.T) {
 	})
 }
 
-// What was locked together is released one by one, and the other way round, while a master is away: it is owed the release all the same, and
+// What was locked together is released one by one, and the other way round, while a master is away: the release is kept for it all the same, and
 // no lease is left here, for which a server that drains would wait.
 func TestReleaseInOtherParts(t *testing.T) {
 	together, alone := [][]string{{"a", "b"}}, [][]string{{"a"}, {"b"}}
@@ -331,7 +331,7 @@ func TestReleaseInOtherPartsBehindTheLock(t *testing.T) {
 	})
 }
 
-// What was locked one by one is locked again together while a master is away that holds it: it is owed the release.
+// What was locked one by one is locked again together while a master is away that holds it: the release is kept for it.
 func TestLockAgainInOtherParts(t *testing.T) {
 	inVirtualTime(t, 5, func(s *stage) {
 		p := s.open()

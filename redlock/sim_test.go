@@ -27,7 +27,7 @@ package redlock
 //	directed   an EXTEND or a repeated LOCK with a shorter TTL that found no quorum cut the     TestShorterExtendWithoutQuorum,
 //	           lock short on the masters that had heard it: two held the lock                   TestShorterRepetitionWithoutQuorum
 //	directed   a repeated LOCK forgot which masters held the key of the first one: the release  TestRepetitionRemembersWhoHolds
-//	           was not owed to them
+//	           was not kept for them
 //	directed   a repeated LOCK began max_hold anew                                              TestRepetitionIsNoWayAroundMaxHold
 //	directed   EXTEND filled a hole behind the UNLOCK that followed it, and listed the lock     TestExtendDoesNotRefillWhatIsReleased
 //	directed   what a refused LOCK had left stayed, with an EXTEND of its token under way       TestFailedAttemptIsTakenBack (undo_test.go)
@@ -205,7 +205,7 @@ func simulate(t *testing.T, seed uint64) (done tallies) {
 }
 
 // aftermath checks that nothing is left of all the faults: every master gets its vote back, every key ends within its TTL, nothing
-// is owed, and everything can be locked.
+// is pending, and everything can be locked.
 func (w *world) aftermath() {
 	deadline := time.Now().Add(30 * time.Second)
 	for _, p := range w.proxies {
@@ -227,8 +227,8 @@ func (w *world) aftermath() {
 			w.Errorf("proxy %d at the end: %d waiters, %d leases, want none", p.id, st.Waiters, st.Leases)
 		}
 		for _, m := range p.Masters() {
-			if m.Owed != 0 || m.Queued != 0 {
-				w.Errorf("proxy %d at the end: %d releases owed to %s, %d rounds queued, want none", p.id, m.Owed, m.Addr, m.Queued)
+			if m.PendingReleases != 0 || m.Queued != 0 {
+				w.Errorf("proxy %d at the end: %d releases pending for %s, %d rounds queued, want none", p.id, m.PendingReleases, m.Addr, m.Queued)
 			}
 		}
 		for _, r := range simResources {

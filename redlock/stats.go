@@ -60,12 +60,12 @@ type MasterStatus struct {
 	Version string        // redis_version, as of the last connection
 	RunID   string
 
-	Batches, Ops uint64        // pipelines sent, operations in them
-	Timeouts     uint64        // batches without an answer within MasterTimeout
-	Shed         uint64        // acquisitions refused because the queue was full
-	RTT          time.Duration // of the last batch
-	Queued       int           // gauge: operations waiting for the next batch
-	Owed         int           // gauge: releases to deliver when the master is back
+	Batches, Ops    uint64        // pipelines sent, operations in them
+	Timeouts        uint64        // batches without an answer within MasterTimeout
+	Shed            uint64        // acquisitions refused because the queue was full
+	RTT             time.Duration // of the last batch
+	Queued          int           // gauge: operations waiting for the next batch
+	PendingReleases int           // gauge: releases to deliver when the master is back
 }
 
 // LeaseInfo is one lease that was granted through this client.

@@ -68,8 +68,8 @@ func TestSilentMasters(t *testing.T) {
 			p.allUp()
 			time.Sleep(20 * ms)
 			s.wantNoLocks()
-			if owed := p.Masters()[4].Owed; owed != 0 {
-				s.Errorf("releases still owed: got %d, want 0", owed)
+			if pending := p.Masters()[4].PendingReleases; pending != 0 {
+				s.Errorf("releases still pending: got %d, want 0", pending)
 			}
 		})
 	}
@@ -221,12 +221,12 @@ func TestReleaseOwedOnlyWhereTheKeyMayBe(t *testing.T) {
 		s.freeze(0, 1, 2, 3, 4)
 		p.align()
 		p.unlock(held.Token, "r").want(s, "UNLOCK", "0 of 5 masters voted, 3 needed", giveUp)
-		var owed [5]int
+		var pending [5]int
 		for i, m := range p.Masters() {
-			owed[i] = m.Owed
+			pending[i] = m.PendingReleases
 		}
-		if owed != [5]int{1, 1, 1, 0, 0} {
-			s.Errorf("releases owed: got %v, want one to each master that granted", owed)
+		if pending != [5]int{1, 1, 1, 0, 0} {
+			s.Errorf("releases pending: got %v, want one for each master that granted", pending)
 		}
 	})
 }

@@ -385,7 +385,7 @@ func TestCloseWithMastersDown(t *testing.T) {
 	})
 }
 
-// Close delivers what is owed where it can be delivered within its context.
+// Close delivers pending releases where they can be delivered within its context.
 func TestCloseDeliversWhatIsOwed(t *testing.T) {
 	inVirtualTime(t, 5, func(s *stage) {
 		p := s.open()

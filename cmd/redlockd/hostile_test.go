@@ -221,7 +221,7 @@ var hostileStages = []stage{
 	{name: "TIME", trigger: "hostile:set", before: "+OK\r\n*3\r\n$-1\r\n$-1\r\n$-1\r\n", lock: "hostile:set"},
 	{name: "parts of TIME", trigger: "hostile:set", before: "+OK\r\n*3\r\n$-1\r\n$-1\r\n$-1\r\n*2\r\n", lock: "hostile:set"},
 	{name: "release", trigger: "hostile:release", skip: 1, lock: "hostile:release"},
-	{name: "owed release", trigger: "hostile:owed", skip: 1, hang: true, lock: "hostile:owed"},
+	{name: "pending release", trigger: "hostile:pending", skip: 1, hang: true, lock: "hostile:pending"},
 }
 
 var hostileAnswers = []answer{
@@ -388,7 +388,7 @@ func (h *hostile) try(p *program, client *wire, stage stage, answer answer) {
 	if h.set(play); stage.lock == "" {
 		h.cut(stage.invalidations)
 	} else {
-		// Of a token that redlockd made the release is owed, too.
+		// Of a token that redlockd made the release is kept, too.
 		got := client.do("LOCK " + stage.lock + " 5000")
 		token, _, granted := strings.Cut(strings.TrimPrefix(got, "["), " ")
 		if !granted {

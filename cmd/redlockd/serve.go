@@ -22,7 +22,7 @@ import (
 	"redlockd/redlock/memmaster"
 )
 
-// closeTimeout bounds the end of the engine, after the front has been drained: releases that masters are still owed are
+// closeTimeout bounds the end of the engine, after the front has been drained: releases that are pending then are
 // delivered. Those of a master that is down end with their TTL.
 const closeTimeout = 2 * time.Second
 
