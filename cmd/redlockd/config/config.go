@@ -53,8 +53,8 @@ type Config struct {
 	LogLevel     string
 	LogFormat    string
 
-	masterList masterList // as named, in the file or elsewhere
-	master     access     // what holds for each master that does not say otherwise
+	masterList masterList     // as named, in the file or elsewhere
+	master     masterSettings // what holds for each master that does not say otherwise
 	userList   userList
 
 	// Certificates from files that may be replaced, and the functions that look whether they were, see renewed.
@@ -228,11 +228,11 @@ func (c *Config) checkAddress(setting, addr string) error {
 func (c *Config) chooseSharedPassword() error {
 	password, file := c.Find("master.password"), c.Find("master.password_file")
 	switch {
-	case c.master.password == "" || c.master.passwordFile == "":
+	case c.master.Password == "" || c.master.passwordFile == "":
 	case password.source.kind > file.source.kind:
 		c.master.passwordFile = ""
 	case password.source.kind < file.source.kind:
-		c.master.password = ""
+		c.master.Password = ""
 	default:
 		c.master.passwordFile = "" // so that nobody complains of the file, too
 		return c.errorAt("master.password_file", errors.New("master.password is given too: one of them is enough"))

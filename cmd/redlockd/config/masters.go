@@ -2,7 +2,6 @@ package config
 
 import (
 	"cmp"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -15,49 +14,46 @@ import (
 	"redlockd/redlock"
 )
 
-// access is how a master is reached and what opens it: the second half of [master], and the part that a [[masters]]
-// table of its own may say differently.
-type access struct {
-	username, password, passwordFile string
-	db                               int
-	tls                              bool
-	tlsCA, tlsCert, tlsKey           string
-	tlsServerName                    string
+// masterSettings is how a master is reached and what opens it: the second half of [master], and what a [[masters]] table of its own
+// may say differently.
+type masterSettings struct {
+	redlock.Master // TLS is made by resolveMasters
+
+	passwordFile           string
+	tls                    bool
+	tlsCA, tlsCert, tlsKey string
+	tlsServerName          string
 }
 
-// settings are the fields of a, named without group.
-func (a *access) settings() []*Setting {
+// settings are the fields that masters may share, named without group.
+func (m *masterSettings) settings() []*Setting {
 	return []*Setting{
-		{Name: "username", value: stringValue(&a.username), Usage: "log in as this user; empty: as the default user"},
-		{Name: "password", value: stringValue(&a.password), Usage: "log in with this password; empty: do not log in", secret: true},
-		{Name: "password_file", value: stringValue(&a.passwordFile), Usage: "file that holds the password"},
-		{Name: "db", value: intValue(&a.db), Usage: "number of the database"},
-		{Name: "tls", value: boolValue(&a.tls), Usage: "encrypt the connections"},
-		{Name: "tls_ca", value: stringValue(&a.tlsCA), Usage: "file with the authorities of the masters' certificates; empty: those of the system"},
-		{Name: "tls_cert", value: stringValue(&a.tlsCert), Usage: "file with a certificate to show the masters"},
-		{Name: "tls_key", value: stringValue(&a.tlsKey), Usage: "file with the private key of tls_cert"},
-		{Name: "tls_server_name", value: stringValue(&a.tlsServerName), Usage: "name in the masters' certificates; empty: the host of the address"},
+		{Name: "username", value: stringValue(&m.Username), Usage: "log in as this user; empty: as the default user"},
+		{Name: "password", value: stringValue(&m.Password), Usage: "log in with this password; empty: do not log in", secret: true},
+		{Name: "password_file", value: stringValue(&m.passwordFile), Usage: "file that holds the password"},
+		{Name: "db", value: intValue(&m.DB), Usage: "number of the database"},
+		{Name: "tls", value: boolValue(&m.tls), Usage: "encrypt the connections"},
+		{Name: "tls_ca", value: stringValue(&m.tlsCA), Usage: "file with the authorities of the masters' certificates; empty: those of the system"},
+		{Name: "tls_cert", value: stringValue(&m.tlsCert), Usage: "file with a certificate to show the masters"},
+		{Name: "tls_key", value: stringValue(&m.tlsKey), Usage: "file with the private key of tls_cert"},
+		{Name: "tls_server_name", value: stringValue(&m.tlsServerName), Usage: "name in the masters' certificates; empty: the host of the address"},
 	}
 }
 
-// masterEntry is one master as it is named: an address alone, or a table with more.
-type masterEntry struct {
-	addr  string
-	name  string         // for all proxies, where they reach it by different addresses; empty: addr
-	table map[string]any // nil: the address alone
+// ownSettings are those of one master: the fields that no other shares, and the shared ones.
+func (m *masterSettings) ownSettings() []*Setting {
+	return append([]*Setting{{Name: "addr", value: stringValue(&m.Addr)}, {Name: "name", value: stringValue(&m.Name)}}, m.settings()...)
 }
 
-// settings are the fields that no other master shares.
-func (e *masterEntry) settings() []*Setting {
-	return []*Setting{{Name: "addr", value: stringValue(&e.addr)}, {Name: "name", value: stringValue(&e.name)}}
-}
+// masterTable is one master as it is named; of one that is named by its address, addr alone is given.
+type masterTable map[string]any
 
 // masterList is the value of the setting masters.
-type masterList struct{ entries []masterEntry }
+type masterList struct{ tables []masterTable }
 
 // setText takes addresses or URLs with commas between them.
 func (l *masterList) setText(text string) error {
-	var entries []masterEntry
+	var tables []masterTable
 	for addr := range strings.SplitSeq(text, ",") {
 		addr = strings.TrimSpace(addr)
 		switch {
@@ -66,13 +62,13 @@ func (l *masterList) setText(text string) error {
 		case addr == "":
 			return fmt.Errorf("an address is missing in %q", text)
 		}
-		e, err := masterOf(addr)
+		table, err := masterOf(addr)
 		if err != nil {
 			return err
 		}
-		entries = append(entries, e)
+		tables = append(tables, table)
 	}
-	l.entries = entries
+	l.tables = tables
 	return nil
 }
 
@@ -80,26 +76,26 @@ const urlForm = "redis://user:password@host:port/db is the form, or rediss:// wi
 
 // masterOf reads a master as it is named in one word: host:port, the path of a unix socket, or a URL, which becomes a table. No error
 // shows the word: a password may stand in it.
-func masterOf(text string) (masterEntry, error) {
+func masterOf(text string) (masterTable, error) {
 	scheme, _, isURL := strings.Cut(text, "://")
 	switch {
 	case !isURL && strings.Contains(text, "@"):
-		return masterEntry{}, errors.New("an address has no @; of a URL, " + urlForm + ", and a comma %2C")
+		return nil, errors.New("an address has no @; of a URL, " + urlForm + ", and a comma %2C")
 	case !isURL:
-		return masterEntry{addr: text}, nil
+		return masterTable{"addr": text}, nil
 	}
 	u, err := url.Parse(text)
 	switch {
 	case err != nil:
-		return masterEntry{}, errors.New("a URL cannot be read: " + urlForm)
+		return nil, errors.New("a URL cannot be read: " + urlForm)
 	case u.Scheme != "redis" && u.Scheme != "rediss":
-		return masterEntry{}, fmt.Errorf("%q is no scheme of a master: %s", scheme, urlForm)
+		return nil, fmt.Errorf("%q is no scheme of a master: %s", scheme, urlForm)
 	case u.Hostname() == "":
-		return masterEntry{}, errors.New("a URL names no host: " + urlForm)
+		return nil, errors.New("a URL names no host: " + urlForm)
 	case u.RawQuery != "" || u.ForceQuery || u.Fragment != "":
-		return masterEntry{}, errors.New("a URL has something behind ? or #, which redlockd does not know: " + urlForm)
+		return nil, errors.New("a URL has something behind ? or #, which redlockd does not know: " + urlForm)
 	}
-	table := map[string]any{"addr": net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), "6379"))}
+	table := masterTable{"addr": net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), "6379"))}
 	if name := u.User.Username(); name != "" {
 		table["username"] = name
 	}
@@ -109,72 +105,59 @@ func masterOf(text string) (masterEntry, error) {
 	if db := strings.Trim(u.Path, "/"); db != "" {
 		n, err := strconv.ParseUint(db, 10, 31)
 		if err != nil {
-			return masterEntry{}, errors.New("the database in a URL is no number: " + urlForm)
+			return nil, errors.New("the database in a URL is no number: " + urlForm)
 		}
 		table["db"] = int64(n)
 	}
 	if u.Scheme == "rediss" {
 		table["tls"] = true
 	}
-	e := masterEntry{table: table}
-	if err := e.overlay(new(access)); err != nil {
-		return masterEntry{}, err
-	}
-	if len(table) == 1 {
-		e.table = nil // the address alone
-	}
-	return e, nil
+	return table, nil
 }
 
 // setTOML takes a list of addresses, of tables, or of both.
 func (l *masterList) setTOML(v any) error {
-	var entries []masterEntry
+	var tables []masterTable
 	err := eachMember(v, `masters = ["host:port", …], or one [[masters]] for each`, func(member any) error {
 		switch m := member.(type) {
 		case string:
-			e, err := masterOf(m)
-			entries = append(entries, e)
+			table, err := masterOf(m)
+			tables = append(tables, table)
 			return err
 		case map[string]any:
-			e := masterEntry{table: m}
 			// Wrong keys and types are found here; the values are taken by resolve, on top of what all masters share.
-			err := e.overlay(new(access))
-			entries = append(entries, e)
-			return err
+			tables = append(tables, m)
+			return masterTable(m).overlay(new(masterSettings))
 		default:
 			return fmt.Errorf("an address or a table is needed, not %s", kindOf(member))
 		}
 	})
 	if err == nil {
-		l.entries = entries
+		l.tables = tables
 	}
 	return err
 }
 
-// overlay writes what the entry's own table says over what all masters share.
-func (e *masterEntry) overlay(a *access) error {
-	if e.table == nil {
-		return nil
-	}
-	fields := append(e.settings(), a.settings()...)
+// overlay writes what the table says over what all masters share.
+func (table masterTable) overlay(m *masterSettings) error {
 	// Of two ways to name the password, the table's own replaces the shared one.
-	_, own := e.table["password"]
-	_, ownFile := e.table["password_file"]
+	_, own := table["password"]
+	_, ownFile := table["password_file"]
 	if own || ownFile {
-		a.password, a.passwordFile = "", ""
+		m.Password, m.passwordFile = "", ""
 	}
 	// A table that says tls = false does without the shared files, too.
-	if on, ok := e.table["tls"].(bool); ok && !on {
-		a.tlsCA, a.tlsCert, a.tlsKey, a.tlsServerName = "", "", "", ""
+	if on, ok := table["tls"].(bool); ok && !on {
+		m.tlsCA, m.tlsCert, m.tlsKey, m.tlsServerName = "", "", "", ""
 	}
-	errs := []error{setFields(fields, e.table)}
+	errs := []error{setFields(m.ownSettings(), table)}
 	if own && ownFile {
 		errs = append(errs, &partError{".password_file", errors.New("password is given too: one of them is enough")})
 	}
-	if strings.Contains(e.addr, "@") || strings.Contains(e.addr, "://") {
+	if strings.Contains(m.Addr, "@") || strings.Contains(m.Addr, "://") {
 		errs = append(errs, &partError{".addr", errors.New("host:port is needed, or the path of a unix socket; username, password, db and tls stand beside it")})
 	}
-	if errs[0] == nil && e.addr == "" {
+	if errs[0] == nil && m.Addr == "" {
 		errs = append(errs, &partError{"", errors.New("addr is missing")})
 	}
 	return errors.Join(errs...)
@@ -200,28 +183,28 @@ func setFields(fields []*Setting, table map[string]any) error {
 }
 
 func (l *masterList) String() string {
-	var b strings.Builder
-	b.WriteByte('[')
-	for i, e := range l.entries {
-		if i > 0 {
-			b.WriteString(", ")
+	var all []string
+	for _, table := range l.tables {
+		var m masterSettings
+		table.overlay(&m) // was checked when it was set
+		if len(table) == 1 {
+			all = append(all, quoteTOML(m.Addr))
+		} else {
+			all = append(all, inlineTable(m.ownSettings(), func(s *Setting) bool { _, named := table[s.Name]; return named }))
 		}
-		if e.table == nil {
-			b.WriteString(quoteTOML(e.addr))
-			continue
-		}
-		var own access
-		e.overlay(&own) // was checked when it was set
-		var fields []string
-		for _, s := range append(e.settings(), own.settings()...) {
-			if _, named := e.table[s.Name]; named {
-				fields = append(fields, s.Name+" = "+s.Text())
-			}
-		}
-		b.WriteString("{" + strings.Join(fields, ", ") + "}")
 	}
-	b.WriteByte(']')
-	return b.String()
+	return "[" + strings.Join(all, ", ") + "]"
+}
+
+// inlineTable writes the fields that are wanted as TOML does on one line.
+func inlineTable(fields []*Setting, wanted func(*Setting) bool) string {
+	var all []string
+	for _, s := range fields {
+		if wanted(s) {
+			all = append(all, s.Name+" = "+s.Text())
+		}
+	}
+	return "{" + strings.Join(all, ", ") + "}"
 }
 
 // resolveMasters makes the engine's masters of the list, reading the files that it names.
@@ -235,54 +218,48 @@ func (c *Config) resolveMasters() error {
 	}
 	seen := make(map[string]int)
 	onCommandLine := c.Find("masters").source.kind == fromFlag
-	for i, e := range c.masterList.entries {
-		if _, has := e.table["password"]; has && onCommandLine {
+	for i, table := range c.masterList.tables {
+		if _, has := table["password"]; has && onCommandLine {
 			c.warn("--masters holds a password, and everybody on this machine can see it in the list of processes: name the masters in REDLOCKD_MASTERS or in a file")
 		}
-		name := fmt.Sprintf("masters[%d]", i)
-		a := c.master
-		e.overlay(&a) // was checked when it was set
-		if first, twice := seen[e.addr]; twice {
-			add(c.errorAt(name, fmt.Errorf("%s is named twice, as number %d and %d: each vote must come from a master of its own", e.addr, first+1, i+1)))
+		name, m := fmt.Sprintf("masters[%d]", i), c.master
+		table.overlay(&m) // was checked when it was set
+		if first, twice := seen[m.Addr]; twice {
+			add(c.errorAt(name, fmt.Errorf("%s is named twice, as number %d and %d: each vote must come from a master of its own", m.Addr, first+1, i+1)))
 			continue
 		}
-		seen[e.addr] = i
-		host, err := hostOf(e.addr)
+		seen[m.Addr] = i
+		host, err := hostOf(m.Addr)
 		if err != nil {
 			add(c.errorAt(name, err))
 			continue
 		}
-		m := redlock.Master{Addr: e.addr, Name: e.name, Username: a.username, DB: a.db}
-		m.Password, m.TLS, err = c.open(a, host)
-		for _, err := range Flatten(err) {
+		for _, err := range Flatten(c.readFilesOf(&m, host)) {
 			fault := err.(*partError)
 			at := "master." + fault.part
-			if _, own := e.table[fault.part]; own {
+			if _, own := table[fault.part]; own {
 				at = name + "." + fault.part
 			}
 			add(c.errorAt(at, fault.err))
 		}
-		c.Engine.Masters = append(c.Engine.Masters, m)
+		c.Engine.Masters = append(c.Engine.Masters, m.Master)
 	}
 	return errors.Join(errs...)
 }
 
-// open reads the files that a names: the password, and what TLS needs to reach host. Its errors are of type *partError, with the
-// name of the field.
-func (c *Config) open(a access, host string) (password string, t *tls.Config, err error) {
-	var errs []error
-	password = a.password
-	if a.passwordFile != "" {
-		if password, err = c.readSecret(a.passwordFile); err != nil {
-			errs = append(errs, &partError{"password_file", err})
+// readFilesOf reads the files that m names: the password, and what TLS needs to reach host. Its errors are of type *partError, with
+// the name of the field.
+func (c *Config) readFilesOf(m *masterSettings, host string) error {
+	var passwordErr, tlsErr error
+	if m.passwordFile != "" {
+		if m.Password, passwordErr = c.readSecret(m.passwordFile); passwordErr != nil {
+			passwordErr = &partError{"password_file", passwordErr}
 		}
-	} else if a.username != "" && password == "" {
-		errs = append(errs, &partError{"username", fmt.Errorf("user %q has no password", a.username)})
+	} else if m.Username != "" && m.Password == "" {
+		passwordErr = &partError{"username", fmt.Errorf("user %q has no password", m.Username)}
 	}
-	if t, err = c.masterTLS(&a, host); err != nil {
-		errs = append(errs, err)
-	}
-	return password, t, errors.Join(errs...)
+	m.TLS, tlsErr = c.masterTLS(m, host)
+	return errors.Join(passwordErr, tlsErr)
 }
 
 // hostOf is the host of an address host:port; it is empty for the path of a unix socket.

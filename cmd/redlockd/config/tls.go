@@ -60,12 +60,12 @@ func (c *Config) frontTLS() (*tls.Config, error) {
 }
 
 // masterTLS is nil when the connections are not encrypted.
-func (c *Config) masterTLS(a *access, host string) (*tls.Config, error) {
-	if !a.tls {
-		return nil, a.unusedTLS()
+func (c *Config) masterTLS(m *masterSettings, host string) (*tls.Config, error) {
+	if !m.tls {
+		return nil, m.unusedTLS()
 	}
 	// The library fills in the host of the address, but a unix socket has none.
-	t := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: a.tlsServerName}
+	t := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: m.tlsServerName}
 	if t.ServerName == "" {
 		if t.ServerName = host; host == "" {
 			return nil, &partError{"tls", errors.New("tls_server_name is needed: an address that is a path names no host to compare the certificate with")}
@@ -73,26 +73,26 @@ func (c *Config) masterTLS(a *access, host string) (*tls.Config, error) {
 	}
 	var errs []error
 	var err error
-	if a.tlsCA != "" {
+	if m.tlsCA != "" {
 		// Not read again: TLS asks nobody for the authorities of a server, and they live for years.
-		if t.RootCAs, err = readAuthorities(a.tlsCA); err != nil {
+		if t.RootCAs, err = readAuthorities(m.tlsCA); err != nil {
 			errs = append(errs, &partError{"tls_ca", err})
 		}
 	}
-	switch pair, err := c.keyPair(a.tlsCert, a.tlsKey); {
+	switch pair, err := c.keyPair(m.tlsCert, m.tlsKey); {
 	case err != nil:
 		errs = append(errs, err)
 	case pair != nil:
 		t.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return pair.get(), nil }
 		c.warn(pair.endsSoon(time.Now()))
-		c.warn(exposedSecret(a.tlsKey, "a private key"))
+		c.warn(exposedSecret(m.tlsKey, "a private key"))
 	}
 	return t, errors.Join(errs...)
 }
 
 // unusedTLS complains of settings that would make nobody's connection safe.
-func (a *access) unusedTLS() error {
-	for _, s := range a.settings() {
+func (m *masterSettings) unusedTLS() error {
+	for _, s := range m.settings() {
 		if strings.HasPrefix(s.Name, "tls_") && s.value.String() != `""` {
 			return &partError{s.Name, errors.New("tls is not true: the connections would not be encrypted")}
 		}

@@ -4,30 +4,26 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 
 	"redlockd/proxy"
 )
 
 // userEntry is one user as it is named.
 type userEntry struct {
-	name, password, passwordFile string
-	resources                    []string
-	maxConnections               int
-	maxLocks, maxWaiters         int
-	maxTTL                       time.Duration
+	proxy.User
+	passwordFile string
 }
 
 func (u *userEntry) settings() []*Setting {
 	return []*Setting{
-		{Name: "name", value: stringValue(&u.name)},
-		{Name: "password", value: stringValue(&u.password), secret: true},
+		{Name: "name", value: stringValue(&u.Name)},
+		{Name: "password", value: stringValue(&u.Password), secret: true},
 		{Name: "password_file", value: stringValue(&u.passwordFile)},
-		{Name: "resources", value: &stringList{&u.resources}},
-		{Name: "max_connections", value: intValue(&u.maxConnections)},
-		{Name: "max_locks", value: intValue(&u.maxLocks)},
-		{Name: "max_waiters", value: intValue(&u.maxWaiters)},
-		{Name: "max_ttl", value: durationValue(&u.maxTTL)},
+		{Name: "resources", value: &stringList{&u.Resources}},
+		{Name: "max_connections", value: intValue(&u.MaxConnections)},
+		{Name: "max_locks", value: intValue(&u.MaxLocks)},
+		{Name: "max_waiters", value: intValue(&u.MaxWaiters)},
+		{Name: "max_ttl", value: durationValue(&u.MaxTTL)},
 	}
 }
 
@@ -43,7 +39,7 @@ func (l *userList) setText(text string) error {
 		if !ok {
 			return errors.New("name:password is needed for each user, with commas between them")
 		}
-		entries = append(entries, userEntry{name: strings.TrimSpace(name), password: password})
+		entries = append(entries, userEntry{User: proxy.User{Name: strings.TrimSpace(name), Password: password}})
 	}
 	l.entries = entries
 	return nil
@@ -69,17 +65,13 @@ func (l *userList) setTOML(v any) error {
 }
 
 func (l *userList) String() string {
+	unset := make(map[string]string)
+	for _, s := range new(userEntry).settings() {
+		unset[s.Name] = s.Text()
+	}
 	var all []string
 	for _, u := range l.entries {
-		var fields []string
-		var none userEntry
-		unset := none.settings()
-		for i, s := range u.settings() {
-			if s.value.String() != unset[i].value.String() {
-				fields = append(fields, s.Name+" = "+s.Text())
-			}
-		}
-		all = append(all, "{"+strings.Join(fields, ", ")+"}")
+		all = append(all, inlineTable(u.settings(), func(s *Setting) bool { return s.Text() != unset[s.Name] }))
 	}
 	return "[" + strings.Join(all, ", ") + "]"
 }
@@ -91,26 +83,24 @@ func (c *Config) resolveUsers() error {
 	for i, u := range c.userList.entries {
 		var err error
 		switch {
-		case u.password != "" && u.passwordFile != "":
+		case u.Password != "" && u.passwordFile != "":
 			err = errors.New("password and password_file are both given: one of them is enough")
-		case u.resources != nil && len(u.resources) == 0:
+		case u.Resources != nil && len(u.Resources) == 0:
 			err = errors.New("resources is empty: leave it out for a user who may use everything, and name no user for one who may use nothing")
 		case u.passwordFile != "":
-			if u.password, err = c.readSecret(u.passwordFile); err != nil {
+			if u.Password, err = c.readSecret(u.passwordFile); err != nil {
 				err = fmt.Errorf("password_file: %w", err)
 			}
 		}
-		if ttl := u.maxTTL; err == nil && ttl != 0 && (ttl < c.Engine.MinTTL || ttl > c.Engine.MaxTTL) {
+		if ttl := u.MaxTTL; err == nil && ttl != 0 && (ttl < c.Engine.MinTTL || ttl > c.Engine.MaxTTL) {
 			err = fmt.Errorf("max_ttl = %s of user %q is not from min_ttl = %s to max_ttl = %s in [locks]",
-				FormatDuration(ttl), u.name, FormatDuration(c.Engine.MinTTL), FormatDuration(c.Engine.MaxTTL))
+				FormatDuration(ttl), u.Name, FormatDuration(c.Engine.MinTTL), FormatDuration(c.Engine.MaxTTL))
 		}
 		if err != nil {
 			errs = append(errs, c.errorAt(fmt.Sprintf("auth.users[%d]", i), err))
-			u.password = hidden // so that the front does not complain a second time
+			u.Password = hidden // so that the front does not complain a second time
 		}
-		c.Front.Users = append(c.Front.Users, proxy.User{
-			Name: u.name, Password: u.password, Resources: u.resources,
-			MaxConnections: u.maxConnections, MaxLocks: u.maxLocks, MaxWaiters: u.maxWaiters, MaxTTL: u.maxTTL})
+		c.Front.Users = append(c.Front.Users, u.User)
 	}
 	return errors.Join(errs...)
 }
