@@ -134,9 +134,6 @@ func (p process) configure(flags *flagSet, args []string) (*config.Config, int) 
 	}
 	if flags.on("print-config") {
 		p.warn(c.Warnings)
-		if flags.command == "serve" {
-			p.warn(c.ServerWarnings)
-		}
 		c.Print(p.stdout)
 		return nil, exitOK
 	}

@@ -61,7 +61,7 @@ func serve(p process, args []string) int {
 // not hear of it.
 func runServer(p process, c *config.Config, bootstrap bool) int {
 	log := newLogger(p, c)
-	for _, warning := range slices.Concat(c.Warnings, c.ServerWarnings) {
+	for _, warning := range c.Warnings {
 		log.Warn(warning)
 	}
 	tuneRuntime(p.environ)

@@ -41,8 +41,6 @@ type Config struct {
 	Settings []*Setting
 	// Warnings are for the operator: nothing of them keeps redlockd from running.
 	Warnings []string
-	// ServerWarnings are for who serves only.
-	ServerWarnings []string
 
 	Listen       string
 	protected    bool          // a listener beyond this machine needs users, see CheckProtected

@@ -140,6 +140,7 @@ func (r *fileReader) set(s *Setting, v any) {
 	}
 }
 
+// groups are the names of all groups.
 func (r *fileReader) groups() []string {
 	var all []string
 	for _, s := range r.config.Settings {
@@ -160,40 +161,29 @@ func (r *fileReader) notAGroup(key string, v any) {
 
 // unknown reports a key that is no setting, and what it may have been meant for.
 func (r *fileReader) unknown(group, key string, v any) {
-	if key == "" {
-		r.fault(join(group, key), "a setting without a name")
-		return
-	}
+	name := join(group, key)
 	if _, table := v.(map[string]any); table && group == "" {
-		groups := r.groups()
-		for i := range groups {
-			groups[i] = "[" + groups[i] + "]"
-		}
-		r.fault(key, "unknown group [%s]%s", key, DidYouMean("["+key+"]", groups))
+		r.fault(key, "unknown group [%s]%s", key, DidYouMean(key, r.groups()))
 		return
 	}
-	var here []string
+	var here, all []string
 	for _, s := range r.config.Settings {
 		switch {
-		case s.Key() != key:
-			if s.Group() == group {
-				here = append(here, s.Key())
-			}
-		case s.Group() == "":
-			r.fault(join(group, key), "unknown setting %s: %s stands above the first [group]", join(group, key), key)
+		case s.Key() == key && s.Group() == "":
+			r.fault(name, "unknown setting %s: %s stands above the first [group]", name, key)
 			return
-		default:
-			r.fault(join(group, key), "unknown setting %s: %s belongs to [%s]", join(group, key), key, s.Group())
+		case s.Key() == key:
+			r.fault(name, "unknown setting %s: %s belongs to [%s]", name, key, s.Group())
 			return
-		}
-	}
-	if group == "" {
-		// Outside of its group, any setting may have been meant.
-		for _, s := range r.config.Settings {
+		case s.Group() == group:
 			here = append(here, s.Key())
 		}
+		all = append(all, s.Key())
 	}
-	r.fault(join(group, key), "unknown setting %s%s", join(group, key), DidYouMean(key, here))
+	if group == "" {
+		here = all // outside of its group, any setting may have been meant
+	}
+	r.fault(name, "unknown setting %s%s", name, DidYouMean(key, here))
 }
 
 // secretInFile reports whether the file holds a password itself, in contrast to the name of a file that does.

@@ -35,12 +35,8 @@ func (c *Config) frontTLS() (*tls.Config, error) {
 		errs = append(errs, err)
 	} else {
 		t.GetCertificate = func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return pair.get(), nil }
-		if warning := pair.endsSoon(time.Now()); warning != "" {
-			c.ServerWarnings = append(c.ServerWarnings, warning)
-		}
-		if warning := exposedSecret(s.key, "a private key"); warning != "" {
-			c.ServerWarnings = append(c.ServerWarnings, warning)
-		}
+		c.warn(pair.endsSoon(time.Now()))
+		c.warn(exposedSecret(s.key, "a private key"))
 	}
 	if s.clientCA != "" {
 		clientCAs, err := newRenewed(c, func() (*x509.CertPool, error) { return readAuthorities(s.clientCA) }, nil, s.clientCA)
