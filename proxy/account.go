@@ -30,15 +30,15 @@ func newAccounts(users []User) (accounts []*account, anonymous *account) {
 }
 
 // enter counts a connection, or returns the error for one too many.
-func (a *account) enter() (refusal string) {
+func (a *account) enter() (refusal error) {
 	for {
 		n := a.connections.Load()
 		if a.user != nil && a.user.MaxConnections > 0 && n >= int64(a.user.MaxConnections) {
 			a.refusedConnections.Add(1)
-			return "ERR " + a.reached("connections", a.user.MaxConnections)
+			return a.reached("ERR", "connections", a.user.MaxConnections)
 		}
 		if a.connections.CompareAndSwap(n, n+1) {
-			return ""
+			return nil
 		}
 	}
 }
@@ -47,21 +47,21 @@ func (a *account) enter() (refusal string) {
 func (a *account) leave() { a.connections.Add(-1) }
 
 // refuse counts what the engine has refused because of a limit, and returns the error.
-func (a *account) refuse(limit *redlock.ShareError) string {
+func (a *account) refuse(limit *redlock.ShareError) error {
 	switch limit.Limit {
 	case redlock.LimitLocks:
 		a.refusedLocks.Add(1)
-		return "ERR " + a.reached("locks", limit.Max)
+		return a.reached("ERR", "locks", limit.Max)
 	case redlock.LimitWaiters:
 		a.refusedWaiters.Add(1)
-		return "BUSYWAIT " + a.reached("waiters", limit.Max)
+		return a.reached("BUSYWAIT", "waiters", limit.Max)
 	}
-	return coded(limit)
+	return limit
 }
 
 // reached names the limit and the setting.
-func (a *account) reached(what string, most int) string {
-	return fmt.Sprintf("max number of %s of user %s reached (max_%s = %d in [auth])", what, a.user.Name, what, most)
+func (a *account) reached(code, what string, most int) error {
+	return errorf("%s max number of %s of user %s reached (max_%s = %d in [auth])", code, what, a.user.Name, what, most)
 }
 
 // checkTTL refuses a TTL above the user's own limit. That of the server is left to the engine.

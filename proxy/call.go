@@ -39,7 +39,10 @@ func (c *call) takeBlockingSlot(sl *slot) {
 	c.s.enqueue(sl, c.proto, true)
 }
 
-// fail answers with an error: its text begins with its code.
-func (c *call) fail(text string) { c.out = appendError(c.out, text) }
+// fail answers with an error.
+func (c *call) fail(err error) { c.out = appendError(c.out, err) }
+
+// failf answers with an error whose text begins with its code.
+func (c *call) failf(format string, args ...any) { c.fail(errorf(format, args...)) }
 
 func (c *call) ok() { c.out = resp.AppendOK(c.out) }

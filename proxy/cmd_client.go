@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"fmt"
 	"strings"
 
 	"redlockd/redlock/resp"
@@ -21,7 +20,7 @@ func cmdCLIENTGETNAME(s *session, c *call) {
 }
 
 func cmdCLIENTSETNAME(s *session, c *call) {
-	if reason := checkClientName(c.args[2]); reason != "" {
+	if reason := checkClientName(c.args[2]); reason != nil {
 		c.fail(reason)
 		return
 	}
@@ -32,14 +31,14 @@ func cmdCLIENTSETNAME(s *session, c *call) {
 }
 
 // checkClientName returns the error for a name that CLIENT LIST could not show in one word, and "" for a good one.
-func checkClientName(name []byte) string {
+func checkClientName(name []byte) error {
 	switch {
 	case len(name) > clientTextMax:
-		return fmt.Sprintf("ERR Client names cannot be longer than %d bytes.", clientTextMax)
+		return errorf("ERR Client names cannot be longer than %d bytes.", clientTextMax)
 	case !isOneWord(name):
-		return "ERR Client names cannot contain spaces, newlines or special characters."
+		return replyError("ERR Client names cannot contain spaces, newlines or special characters.")
 	}
-	return ""
+	return nil
 }
 
 // isOneWord tells whether text is made of visible ASCII characters only.
@@ -61,15 +60,15 @@ func cmdCLIENTSETINFO(s *session, c *call) {
 	case equalFold(option, "LIB-VER"):
 		field = &s.libVer
 	default:
-		c.fail(fmt.Sprintf("ERR Unrecognized option '%s'", option))
+		c.failf("ERR Unrecognized option '%s'", option)
 		return
 	}
 	switch {
 	case len(value) > clientTextMax:
-		c.fail(fmt.Sprintf("ERR %s cannot be longer than %d bytes.", option, clientTextMax))
+		c.failf("ERR %s cannot be longer than %d bytes.", option, clientTextMax)
 		return
 	case !isOneWord(value):
-		c.fail(fmt.Sprintf("ERR %s cannot contain spaces, newlines or special characters.", option))
+		c.failf("ERR %s cannot contain spaces, newlines or special characters.", option)
 		return
 	}
 	s.conn.mu.Lock()
@@ -107,7 +106,7 @@ func cmdCLIENTUNBLOCK(s *session, c *call) {
 		case equalFold(mode, "ERROR"):
 			reason = errUnblocked
 		default:
-			c.fail("ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR")
+			c.failf("ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR")
 			return
 		}
 	}
@@ -137,7 +136,7 @@ func cmdCLIENTNOEVICT(_ *session, c *call) {
 func cmdCLIENTTRACKING(_ *session, c *call) {
 	switch {
 	case equalFold(c.args[2], "ON"):
-		c.fail("ERR CLIENT TRACKING is not served: a lock must not be answered from a cache. " +
+		c.failf("ERR CLIENT TRACKING is not served: a lock must not be answered from a cache. " +
 			"Turn client-side caching off in the client (rueidis: DisableCache)")
 	case equalFold(c.args[2], "OFF"):
 		c.ok()
@@ -158,13 +157,13 @@ func cmdCLIENTTRACKINGINFO(_ *session, c *call) {
 }
 
 func cmdCLIENTCACHING(_ *session, c *call) {
-	c.fail("ERR CLIENT CACHING can be called only when the client is in tracking mode with OPTIN or OPTOUT mode enabled")
+	c.failf("ERR CLIENT CACHING can be called only when the client is in tracking mode with OPTIN or OPTOUT mode enabled")
 }
 
 func cmdCLIENTGETREDIR(_ *session, c *call) { c.out = resp.AppendInt(c.out, -1) }
 
 // cmdCLIENTPAUSE is cmdCLIENTUNPAUSE as well.
 func cmdCLIENTPAUSE(_ *session, c *call) {
-	c.fail(fmt.Sprintf("ERR CLIENT %s is not served: locks run out while their holders are kept waiting. "+
-		"To take this server out of service, end it: it drains first", strings.ToUpper(c.cmd.name)))
+	c.failf("ERR CLIENT %s is not served: locks run out while their holders are kept waiting. "+
+		"To take this server out of service, end it: it drains first", strings.ToUpper(c.cmd.name))
 }

@@ -1,8 +1,6 @@
 package proxy
 
 import (
-	"fmt"
-
 	"redlockd/redlock/resp"
 )
 
@@ -35,8 +33,8 @@ func cmdCLIENTKILL(s *session, c *call) {
 	if oldForm {
 		filter.addr = new(string(c.args[2]))
 	} else {
-		var reason string
-		if filter, reason = s.parseClientFilter(c.args[2:]); reason != "" {
+		var reason error
+		if filter, reason = s.parseClientFilter(c.args[2:]); reason != nil {
 			c.fail(reason)
 			return
 		}
@@ -59,14 +57,14 @@ func cmdCLIENTKILL(s *session, c *call) {
 	case !oldForm:
 		c.out = resp.AppendInt(c.out, int64(killed))
 	case killed == 0:
-		c.fail("ERR No such client")
+		c.failf("ERR No such client")
 	default:
 		c.ok()
 	}
 }
 
 // parseClientFilter reads pairs of option and value. The reason is "" when all is well, else the error to answer.
-func (s *session) parseClientFilter(args [][]byte) (filter clientFilter, reason string) {
+func (s *session) parseClientFilter(args [][]byte) (filter clientFilter, reason error) {
 	filter.skipMe = true
 	for ; len(args) > 0; args = args[2:] {
 		if len(args) < 2 {
@@ -76,13 +74,13 @@ func (s *session) parseClientFilter(args [][]byte) (filter clientFilter, reason 
 		case equalFold(option, "ID"):
 			id, ok := parseInteger(value)
 			if !ok || id < 1 {
-				return filter, "ERR client-id should be greater than 0"
+				return filter, replyError("ERR client-id should be greater than 0")
 			}
 			filter.id = &id
 		case equalFold(option, "TYPE"):
 			kind, ok := parseClientType(value)
 			if !ok {
-				return filter, fmt.Sprintf("ERR Unknown client type '%s'", value)
+				return filter, errorf("ERR Unknown client type '%s'", value)
 			}
 			filter.kind = &kind
 		case equalFold(option, "ADDR"):
@@ -91,7 +89,7 @@ func (s *session) parseClientFilter(args [][]byte) (filter clientFilter, reason 
 			filter.laddr = new(string(value))
 		case equalFold(option, "USER"):
 			if !s.server.hasUser(string(value)) {
-				return filter, fmt.Sprintf("ERR No such user '%s'", value)
+				return filter, errorf("ERR No such user '%s'", value)
 			}
 			filter.user = new(string(value))
 		case equalFold(option, "SKIPME") && equalFold(value, "YES"):
@@ -102,7 +100,7 @@ func (s *session) parseClientFilter(args [][]byte) (filter clientFilter, reason 
 			return filter, errSyntax
 		}
 	}
-	return filter, ""
+	return filter, nil
 }
 
 // hasUser tells whether a user has this name. The default user always exists, as in Redis, if only for those who have

@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"fmt"
 	"strconv"
 	"time"
 
@@ -51,7 +50,7 @@ func cmdCLIENTLIST(s *session, c *call) {
 	case len(c.args) == 4 && equalFold(c.args[2], "TYPE"):
 		kind, ok := parseClientType(c.args[3])
 		if !ok {
-			c.fail(fmt.Sprintf("ERR Unknown client type '%s'", c.args[3]))
+			c.failf("ERR Unknown client type '%s'", c.args[3])
 			return
 		}
 		for _, conn := range s.server.clients() {
@@ -65,7 +64,7 @@ func cmdCLIENTLIST(s *session, c *call) {
 		for _, arg := range c.args[3:] {
 			id, ok := parseInteger(arg)
 			if !ok {
-				c.fail("ERR Invalid client ID")
+				c.failf("ERR Invalid client ID")
 				return
 			}
 			if other := s.server.client(id); other != nil {

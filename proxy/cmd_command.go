@@ -69,7 +69,7 @@ func cmdCOMMANDLIST(s *session, c *call) {
 		case equalFold(filter, "ACLCAT"):
 			keep = func(cmd *command) bool { return slices.Contains(cmd.categories(), "@"+value) }
 		case equalFold(filter, "PATTERN"):
-			if refusal := patternRefusal(value); refusal != "" {
+			if refusal := patternRefusal(value); refusal != nil {
 				c.fail(refusal)
 				return
 			}
@@ -96,18 +96,18 @@ func cmdCOMMANDGETKEYS(s *session, c *call) {
 	cmd, _ := s.server.table.find(args)
 	switch {
 	case cmd == nil:
-		c.fail("ERR Invalid command specified")
+		c.failf("ERR Invalid command specified")
 		return
 	case cmd.keys == keySpec{}:
-		c.fail("ERR The command has no key arguments")
+		c.failf("ERR The command has no key arguments")
 		return
 	case !arityFits(cmd.arity, len(args)):
-		c.fail("ERR Invalid number of arguments specified for command")
+		c.failf("ERR Invalid number of arguments specified for command")
 		return
 	}
 	keys, step, ok := cmd.keys.find(args)
 	if !ok {
-		c.fail("ERR Invalid arguments specified for command")
+		c.failf("ERR Invalid arguments specified for command")
 		return
 	}
 	c.out = resp.AppendArray(c.out, (len(keys)+step-1)/step)

@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"bytes"
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,11 +17,11 @@ const configPatternsMax = 64
 func cmdCONFIGGET(s *session, c *call) {
 	patterns := c.args[2:]
 	if len(patterns) > configPatternsMax {
-		c.fail(fmt.Sprintf("ERR CONFIG GET has %d patterns, at most %d are possible", len(patterns), configPatternsMax))
+		c.failf("ERR CONFIG GET has %d patterns, at most %d are possible", len(patterns), configPatternsMax)
 		return
 	}
 	for i := range patterns {
-		if refusal := patternRefusal(patterns[i]); refusal != "" {
+		if refusal := patternRefusal(patterns[i]); refusal != nil {
 			c.fail(refusal)
 			return
 		}
@@ -71,8 +70,8 @@ func (srv *Server) settings() []Setting {
 }
 
 func cmdCONFIGSET(_ *session, c *call) {
-	c.fail(fmt.Sprintf("ERR CONFIG SET %s is not served: settings are read from config.toml, from REDLOCKD_* variables and from flags "+
-		"when redlockd starts", clipped(c.args[2], 128)))
+	c.failf("ERR CONFIG SET %s is not served: settings are read from config.toml, from REDLOCKD_* variables and from flags "+
+		"when redlockd starts", clipped(c.args[2], 128))
 }
 
 func cmdCONFIGRESETSTAT(s *session, c *call) {
@@ -81,5 +80,5 @@ func cmdCONFIGRESETSTAT(s *session, c *call) {
 }
 
 func cmdCONFIGREWRITE(_ *session, c *call) {
-	c.fail("ERR CONFIG REWRITE is not served: config.toml is written by people, and nothing changes a setting while redlockd runs")
+	c.failf("ERR CONFIG REWRITE is not served: config.toml is written by people, and nothing changes a setting while redlockd runs")
 }

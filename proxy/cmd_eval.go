@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"fmt"
 	"strings"
 
 	"redlockd/redlock"
@@ -10,18 +9,18 @@ import (
 )
 
 // scriptsOff is the refusal of a command that runs scripts or is about them, where the settings turn scripts off, and "" for others.
-func (srv *Server) scriptsOff(name []byte) string {
+func (srv *Server) scriptsOff(name []byte) error {
 	if !srv.opts.NoScripts {
-		return ""
+		return nil
 	}
 	switch upper := strings.ToUpper(string(name)); upper {
 	case "EVAL", "EVALSHA", "EVAL_RO", "EVALSHA_RO", "SCRIPT", "FCALL", "FCALL_RO", "FUNCTION":
-		return fmt.Sprintf("ERR %s is refused: scripts = false in [compat] of redlockd's settings turns scripts off", upper)
+		return errorf("ERR %s is refused: scripts = false in [compat] of redlockd's settings turns scripts off", upper)
 	}
-	return ""
+	return nil
 }
 
-const errNoScript = "NOSCRIPT No matching script. Please use EVAL."
+const errNoScript replyError = "NOSCRIPT No matching script. Please use EVAL."
 
 func cmdEVAL(s *session, c *call) {
 	x := newScriptExchange(s, c)
@@ -30,7 +29,7 @@ func cmdEVAL(s *session, c *call) {
 	}
 	script, err := s.compiled(s.account, string(c.args[1]))
 	if err != nil {
-		c.fail(err.Error())
+		c.fail(replyError(err.Error())) // in Redis's words, with the code
 		return
 	}
 	x.script = script
@@ -98,13 +97,13 @@ func newScriptExchange(s *session, c *call) *scriptExchange {
 		c.fail(errNotInteger)
 		return nil
 	case n > int64(len(rest)):
-		c.fail("ERR Number of keys can't be greater than number of args")
+		c.failf("ERR Number of keys can't be greater than number of args")
 		return nil
 	case n < 0:
-		c.fail("ERR Number of keys can't be negative")
+		c.failf("ERR Number of keys can't be negative")
 		return nil
 	case n > scriptKeysMax:
-		c.fail(fmt.Sprintf("ERR the script has %d keys: scripts here can have %d", n, scriptKeysMax))
+		c.failf("ERR the script has %d keys: scripts here can have %d", n, scriptKeysMax)
 		return nil
 	}
 	x := &scriptExchange{readOnly: c.cmd.flags&flagReadOnly != 0}
@@ -116,7 +115,7 @@ func newScriptExchange(s *session, c *call) *scriptExchange {
 func cmdSCRIPTLOAD(s *session, c *call) {
 	script, err := s.compiled(s.account, string(c.args[2]))
 	if err != nil {
-		c.fail(err.Error())
+		c.fail(replyError(err.Error())) // in Redis's words, with the code
 		return
 	}
 	s.server.share(script, s.account, s.server.now())
@@ -133,7 +132,7 @@ func cmdSCRIPTEXISTS(s *session, c *call) {
 
 func cmdSCRIPTFLUSH(s *session, c *call) {
 	if len(c.args) > 3 || len(c.args) == 3 && !equalFold(c.args[2], "SYNC") && !equalFold(c.args[2], "ASYNC") {
-		c.fail("ERR SCRIPT FLUSH only support SYNC|ASYNC option")
+		c.failf("ERR SCRIPT FLUSH only support SYNC|ASYNC option")
 		return
 	}
 	s.server.scripts.flush()
@@ -141,7 +140,7 @@ func cmdSCRIPTFLUSH(s *session, c *call) {
 }
 
 func cmdSCRIPTKILL(_ *session, c *call) {
-	c.fail("NOTBUSY No scripts in execution right now.")
+	c.failf("NOTBUSY No scripts in execution right now.")
 }
 
 // share puts the script on the masters, for the other redlockds, on the account of a user.

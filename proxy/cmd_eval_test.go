@@ -133,7 +133,7 @@ func TestReadOnlyScripts(t *testing.T) {
 	c := srv.dial()
 	c.do("LOCK", "k", "20000", "TOKEN", "holder").granted(1, 20000)
 	sha := sandbox.SHA(lookScript)
-	c.do("EVALSHA_RO", sha, "1", "k").is("-" + errNoScript)
+	c.do("EVALSHA_RO", sha, "1", "k").is("-" + string(errNoScript))
 	c.do("EVAL_RO", lookScript, "1", "k").matches(`\["holder" :\d+\]`)
 	c.do("EVALSHA_RO", sha, "1", "k").matches(`\["holder" :\d+\]`)
 	const denied = "ERR Write commands are not allowed from read-only scripts."
@@ -303,7 +303,7 @@ func TestScriptFetchFails(t *testing.T) {
 		srv.onMaster(i, "SET", name, value).is("+OK")
 	}
 	srv.onMaster(4, "ZADD", name, "1", "v").is(":1")
-	c.do("EVALSHA", sha, "1", "k", token).is("-" + errNoScript)
+	c.do("EVALSHA", sha, "1", "k", token).is("-" + string(errNoScript))
 	c.do("PING").is("+PONG")
 	srv.onMaster(3, "SET", name, releaseScript).is("+OK")
 	c.do("EVALSHA", sha, "1", "k", token).is(":0")
@@ -316,10 +316,10 @@ func TestScriptFetchFails(t *testing.T) {
 		}
 	}()
 	c.raw(frameOf("EVALSHA", sandbox.SHA(acquireScript), "1", "k", token, "1000") + frameOf("PING"))
-	c.read().is("-" + errNoScript)
+	c.read().is("-" + string(errNoScript))
 	c.read().is("+PONG")
 	srv.masters[0].Freeze()
-	c.do("EVALSHA", sandbox.SHA(acquireScript), "1", "k", token, "1000").is("-" + errNoScript)
+	c.do("EVALSHA", sandbox.SHA(acquireScript), "1", "k", token, "1000").is("-" + string(errNoScript))
 	c.do("EVAL", acquireScript, "1", "k", token, "1000").err("NOQUORUM")
 }
 

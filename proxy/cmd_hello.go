@@ -3,7 +3,6 @@ package proxy
 import (
 	"crypto/sha256"
 	"crypto/subtle"
-	"fmt"
 	"log/slog"
 	"time"
 
@@ -13,7 +12,7 @@ import (
 // defaultUser is who logs in with a password alone, and who every client is where no users are configured.
 const defaultUser = "default"
 
-const errWrongPass = "WRONGPASS invalid username-password pair or user is disabled."
+const errWrongPass replyError = "WRONGPASS invalid username-password pair or user is disabled."
 
 // cmdHELLO changes nothing unless everything it is asked for is in order, except that a login stands once it succeeded.
 func cmdHELLO(s *session, c *call) {
@@ -26,11 +25,11 @@ func cmdHELLO(s *session, c *call) {
 	if len(c.args) > 1 {
 		version, ok := parseInteger(c.args[1])
 		if !ok {
-			c.fail("ERR Protocol version is not an integer or out of range")
+			c.failf("ERR Protocol version is not an integer or out of range")
 			return
 		}
 		if version != 2 && version != 3 {
-			c.fail("NOPROTO unsupported protocol version")
+			c.failf("NOPROTO unsupported protocol version")
 			return
 		}
 		proto = int(version)
@@ -42,13 +41,13 @@ func cmdHELLO(s *session, c *call) {
 			i += 2
 		case more >= 1 && equalFold(c.args[i], "SETNAME"):
 			setName, name = true, c.args[i+1]
-			if reason := checkClientName(name); reason != "" {
+			if reason := checkClientName(name); reason != nil {
 				c.fail(reason)
 				return
 			}
 			i++
 		default:
-			c.fail(fmt.Sprintf("ERR Syntax error in HELLO option '%s'", c.args[i]))
+			c.failf("ERR Syntax error in HELLO option '%s'", c.args[i])
 			return
 		}
 	}
@@ -59,7 +58,7 @@ func cmdHELLO(s *session, c *call) {
 		}
 	}
 	if !s.authenticated() {
-		c.fail("NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO <proto> AUTH <user> <pass> " +
+		c.failf("NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO <proto> AUTH <user> <pass> " +
 			"option can be used to authenticate the client and select the RESP protocol version at the same time")
 		return
 	}
@@ -97,7 +96,7 @@ func cmdAUTH(s *session, c *call) {
 	case len(c.args) == 3:
 		username = c.args[1]
 	case len(s.server.opts.Users) == 0:
-		c.fail("ERR AUTH <password> called without any password configured for the default user. " +
+		c.failf("ERR AUTH <password> called without any password configured for the default user. " +
 			"Are you sure your configuration is correct?")
 		return
 	}
@@ -119,7 +118,7 @@ func (s *session) logIn(c *call, name, password []byte) bool {
 		return true
 	}
 	if wait := srv.logins.before(s.conn.origin, time.Now()); wait > 0 && !s.conn.pause(wait) {
-		c.fail(coded(errGone))
+		c.fail(errGone)
 		return false
 	}
 	// Every user is compared to the end, so that the time tells neither which names exist nor how much of a password
@@ -142,7 +141,7 @@ func (s *session) logIn(c *call, name, password []byte) bool {
 		return false
 	}
 	if found != s.account {
-		if refusal := found.enter(); refusal != "" {
+		if refusal := found.enter(); refusal != nil {
 			srv.refusedClients.Log(srv.log, slog.LevelWarn, time.Now(), "client refused",
 				"addr", s.conn.addr, "user", found.user.Name, "max_connections", found.user.MaxConnections,
 				"to_do", "have the services of this user share connections, or raise its max_connections")

@@ -38,7 +38,7 @@ type lockCall struct {
 // startLock is for LOCK and MLOCK: rest is ttl and the options.
 func startLock(s *session, c *call, resources, rest [][]byte) {
 	var req redlock.LockRequest
-	if refusal := parseLock(&req, rest); refusal != "" {
+	if refusal := parseLock(&req, rest); refusal != nil {
 		c.fail(refusal)
 		return
 	}
@@ -62,7 +62,7 @@ func startLock(s *session, c *call, resources, rest [][]byte) {
 func (l *lockCall) Done(_ *redlock.Op, result redlock.Result) redlock.Flusher {
 	switch {
 	case result.Err != nil:
-		return l.failWith(result.Err)
+		return l.fail(result.Err)
 	case !result.Held:
 		l.out = resp.AppendNullArray(l.out, l.proto)
 	default:
@@ -93,8 +93,8 @@ func (l *lockCall) replyLost() {
 
 // parseLock reads ttl [TOKEN token] [WAIT ms] [FENCE], the options in any order, each once. It returns the error to answer, or
 // nothing.
-func parseLock(req *redlock.LockRequest, args [][]byte) (refusal string) {
-	if req.TTL, refusal = parseTime("ttl", args[0]); refusal != "" {
+func parseLock(req *redlock.LockRequest, args [][]byte) (refusal error) {
+	if req.TTL, refusal = parseTime("ttl", args[0]); refusal != nil {
 		return refusal
 	}
 	var token, wait bool // given already, as req.Fence is
@@ -108,7 +108,7 @@ func parseLock(req *redlock.LockRequest, args [][]byte) (refusal string) {
 			case len(args) == 1:
 				return optionBare(option)
 			case len(args[1]) == 0:
-				return fmt.Sprintf("ERR the token is empty: 1 to %d bytes are needed", redlock.MaxTokenLen)
+				return errorf("ERR the token is empty: 1 to %d bytes are needed", redlock.MaxTokenLen)
 			}
 			req.Token, token = string(args[1]), true
 			args = args[2:]
@@ -119,11 +119,11 @@ func parseLock(req *redlock.LockRequest, args [][]byte) (refusal string) {
 			case len(args) == 1:
 				return optionBare(option)
 			}
-			if req.Wait, refusal = parseTime("WAIT", args[1]); refusal != "" {
+			if req.Wait, refusal = parseTime("WAIT", args[1]); refusal != nil {
 				return refusal
 			}
 			if req.Wait <= 0 {
-				return fmt.Sprintf("ERR WAIT of %d ms is below the least, 1 ms; leave it out to not wait", req.Wait.Milliseconds())
+				return errorf("ERR WAIT of %d ms is below the least, 1 ms; leave it out to not wait", req.Wait.Milliseconds())
 			}
 			wait = true
 			args = args[2:]
@@ -134,18 +134,18 @@ func parseLock(req *redlock.LockRequest, args [][]byte) (refusal string) {
 			req.Fence = true
 			args = args[1:]
 		default:
-			return "ERR syntax error: '" + clipped(option, 128) + "' is no option of LOCK; TOKEN token, WAIT ms and FENCE are"
+			return replyError("ERR syntax error: '" + clipped(option, 128) + "' is no option of LOCK; TOKEN token, WAIT ms and FENCE are")
 		}
 	}
-	return ""
+	return nil
 }
 
-func optionTwice(option []byte) string {
-	return "ERR syntax error: " + clipped(option, 32) + " is given twice"
+func optionTwice(option []byte) error {
+	return replyError("ERR syntax error: " + clipped(option, 32) + " is given twice")
 }
 
-func optionBare(option []byte) string {
-	return "ERR syntax error: " + clipped(option, 32) + " lacks its value"
+func optionBare(option []byte) error {
+	return replyError("ERR syntax error: " + clipped(option, 32) + " lacks its value")
 }
 
 // msMax keeps a number of milliseconds from overflowing time.Duration; it is far above all limits.
@@ -158,9 +158,9 @@ var timeUnits = []struct {
 }{{"ms", time.Millisecond}, {"s", time.Second}, {"m", time.Minute}, {"h", time.Hour}}
 
 // parseTime reads a ttl or a WAIT, whose limits the engine checks: whole milliseconds, or a whole number with a unit behind it.
-func parseTime(what string, arg []byte) (d time.Duration, refusal string) {
+func parseTime(what string, arg []byte) (d time.Duration, refusal error) {
 	if n, ok := parseInteger(arg); ok {
-		return keyspace.Duration(n), ""
+		return keyspace.Duration(n), nil
 	}
 	digits := len(bytes.TrimRight(arg, "hms"))
 	for _, u := range timeUnits {
@@ -169,10 +169,10 @@ func parseTime(what string, arg []byte) (d time.Duration, refusal string) {
 		}
 		if n, ok := parseInteger(arg[:digits]); ok {
 			most := msMax / u.unit.Milliseconds()
-			return time.Duration(min(max(n, -most), most)) * u.unit, ""
+			return time.Duration(min(max(n, -most), most)) * u.unit, nil
 		}
 	}
-	return 0, "ERR " + what + " '" + clipped(arg, 32) + "' is no time: whole milliseconds are needed, or a whole number with a unit, as 500ms, 30s, 5m or 1h"
+	return 0, replyError("ERR " + what + " '" + clipped(arg, 32) + "' is no time: whole milliseconds are needed, or a whole number with a unit, as 500ms, 30s, 5m or 1h")
 }
 
 // noteShortTTL tells the log, once per client, of a ttl below 1 s that has no unit: whoever writes 30 may mean seconds. The client is
@@ -219,7 +219,7 @@ func startUnlock(s *session, c *call, resources [][]byte, token []byte) {
 func (u *unlockCall) Done(_ *redlock.Op, result redlock.Result) redlock.Flusher {
 	switch {
 	case result.Err != nil:
-		return u.failWith(result.Err)
+		return u.fail(result.Err)
 	case result.Held:
 		u.out = append(u.out, ":1\r\n"...)
 	default:
@@ -237,7 +237,7 @@ type extendCall struct {
 
 func startExtend(s *session, c *call, resources [][]byte, token, ttl []byte) {
 	d, refusal := parseTime("ttl", ttl)
-	if refusal != "" {
+	if refusal != nil {
 		c.fail(refusal)
 		return
 	}
@@ -256,7 +256,7 @@ func startExtend(s *session, c *call, resources [][]byte, token, ttl []byte) {
 func (e *extendCall) Done(_ *redlock.Op, result redlock.Result) redlock.Flusher {
 	switch {
 	case result.Err != nil:
-		return e.failWith(result.Err)
+		return e.fail(result.Err)
 	case result.Held:
 		e.out = resp.AppendInt(e.out, floorMs(result.Validity))
 	default:

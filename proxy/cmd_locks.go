@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"fmt"
 	"slices"
 	"time"
 
@@ -36,7 +35,7 @@ func cmdLOCKINFO(s *session, c *call) {
 // Done implements redlock.Completer.
 func (i *infoCall) Done(_ *redlock.Op, result redlock.Result) redlock.Flusher {
 	if result.Err != nil {
-		return i.failWith(result.Err)
+		return i.fail(result.Err)
 	}
 	info := result.Info
 	i.out = resp.AppendMap(i.out, i.proto, 7)
@@ -113,14 +112,14 @@ type listing struct {
 // cmdLOCKS is LOCKS [PATTERN glob] [COUNT n].
 func cmdLOCKS(s *session, c *call) {
 	pattern, limit, refusal := parseLocks(c.args[1:])
-	if refusal != "" {
+	if refusal != nil {
 		c.fail(refusal)
 		return
 	}
 	l := &listing{user: s.user, pattern: pattern, limit: limit, deadline: time.Now().Add(locksTime)}
 	c.takeBlockingSlot(&l.slot)
 	if !s.server.begin(l.run) {
-		flush(l.fail(coded(errGone)))
+		flush(l.fail(errGone))
 	}
 }
 
@@ -133,20 +132,20 @@ func (l *listing) run() {
 	case srv.listing <- struct{}{}:
 		defer func() { <-srv.listing }()
 	case <-timeout.C:
-		flush(l.fail(fmt.Sprintf("ERR LOCKS waited %v for other LOCKS: try again", locksTime)))
+		flush(l.fail(errorf("ERR LOCKS waited %v for other LOCKS: try again", locksTime)))
 		return
 	case <-srv.done:
-		flush(l.fail(coded(errGone)))
+		flush(l.fail(errGone))
 		return
 	}
 	leases, refusal := l.leases()
-	if refusal == "" {
+	if refusal == nil {
 		l.appendLeases(leases)
 		if len(l.out) > locksBytesMax {
-			l.out, refusal = nil, fmt.Sprintf("ERR the list has more than %d bytes: list fewer leases with COUNT, or others with PATTERN", locksBytesMax)
+			l.out, refusal = nil, errorf("ERR the list has more than %d bytes: list fewer leases with COUNT, or others with PATTERN", locksBytesMax)
 		}
 	}
-	if refusal != "" {
+	if refusal != nil {
 		flush(l.fail(refusal))
 		return
 	}
@@ -154,7 +153,7 @@ func (l *listing) run() {
 }
 
 // leases finds what to list, until its time is over or its client has left.
-func (l *listing) leases() (leases []redlock.LeaseInfo, refusal string) {
+func (l *listing) leases() (leases []redlock.LeaseInfo, refusal error) {
 	compared, late := 0, false
 	match := func(resources []string) bool {
 		if late || l.s.conn.closed.Load() {
@@ -174,9 +173,9 @@ func (l *listing) leases() (leases []redlock.LeaseInfo, refusal string) {
 	}
 	leases = l.s.server.opts.Engine.Leases(match, l.limit)
 	if late {
-		return nil, fmt.Sprintf("ERR LOCKS took longer than %v: there are too many leases for this pattern", locksTime)
+		return nil, errorf("ERR LOCKS took longer than %v: there are too many leases for this pattern", locksTime)
 	}
-	return leases, ""
+	return leases, nil
 }
 
 func (l *listing) appendLeases(leases []redlock.LeaseInfo) {
@@ -200,28 +199,28 @@ func (l *listing) appendLeases(leases []redlock.LeaseInfo) {
 	}
 }
 
-func parseLocks(args [][]byte) (pattern string, limit int, refusal string) {
+func parseLocks(args [][]byte) (pattern string, limit int, refusal error) {
 	for ; len(args) > 0; args = args[2:] {
 		option := args[0]
 		isPattern := equalFold(option, "PATTERN")
 		switch {
 		case !isPattern && !equalFold(option, "COUNT"):
-			return "", 0, "ERR syntax error: '" + clipped(option, 128) + "' is no option of LOCKS; PATTERN glob and COUNT n are"
+			return "", 0, replyError("ERR syntax error: '" + clipped(option, 128) + "' is no option of LOCKS; PATTERN glob and COUNT n are")
 		case isPattern && pattern != "" || !isPattern && limit != 0:
 			return "", 0, optionTwice(option)
 		case len(args) == 1:
 			return "", 0, optionBare(option)
 		case isPattern && len(args[1]) == 0:
-			return "", 0, "ERR the pattern is empty: leave it out to list all"
+			return "", 0, replyError("ERR the pattern is empty: leave it out to list all")
 		case isPattern:
-			if refusal = patternRefusal(args[1]); refusal != "" {
+			if refusal = patternRefusal(args[1]); refusal != nil {
 				return "", 0, refusal
 			}
 			pattern = string(args[1])
 		default:
 			n, ok := parseInteger(args[1])
 			if !ok || n < 1 || n > locksMax {
-				return "", 0, fmt.Sprintf("ERR COUNT '%s' is not an integer from 1 to %d", clipped(args[1], 32), locksMax)
+				return "", 0, errorf("ERR COUNT '%s' is not an integer from 1 to %d", clipped(args[1], 32), locksMax)
 			}
 			limit = int(n)
 		}
@@ -229,7 +228,7 @@ func parseLocks(args [][]byte) (pattern string, limit int, refusal string) {
 	if limit == 0 {
 		limit = locksDefault
 	}
-	return pattern, limit, ""
+	return pattern, limit, nil
 }
 
 func appendTextOrNull(out []byte, proto int, text string) []byte {

@@ -15,7 +15,7 @@ const redisVersion = "7.2.0"
 func cmdPING(s *session, c *call) {
 	switch {
 	case len(c.args) > 2:
-		c.fail("ERR wrong number of arguments for 'ping' command")
+		c.failf("ERR wrong number of arguments for 'ping' command")
 	case c.proto == 2 && s.subscriptions.count() > 0:
 		// A subscribed RESP2 client takes every array for a message, and would take a plain +PONG for an error.
 		c.out = resp.AppendArray(c.out, 2)
@@ -42,9 +42,9 @@ func cmdSELECT(_ *session, c *call) {
 	case !ok:
 		c.fail(errNotInteger)
 	case index != int64(int32(index)):
-		c.fail("ERR value is out of range, value must between -2147483648 and 2147483647")
+		c.failf("ERR value is out of range, value must between -2147483648 and 2147483647")
 	case index != 0:
-		c.fail("ERR DB index is out of range")
+		c.failf("ERR DB index is out of range")
 	default:
 		c.ok()
 	}
@@ -75,9 +75,9 @@ func cmdWAIT(_ *session, c *call) {
 	timeout, ok := parseInteger(c.args[2])
 	switch {
 	case !ok:
-		c.fail("ERR timeout is not an integer or out of range")
+		c.failf("ERR timeout is not an integer or out of range")
 	case timeout < 0:
-		c.fail("ERR timeout is negative")
+		c.failf("ERR timeout is negative")
 	default:
 		c.out = resp.AppendInt(c.out, 0)
 	}
@@ -85,5 +85,5 @@ func cmdWAIT(_ *session, c *call) {
 
 // cmdCLUSTER refuses in the words of Redis: clients find out by them that this is a single instance.
 func cmdCLUSTER(_ *session, c *call) {
-	c.fail("ERR This instance has cluster support disabled")
+	c.failf("ERR This instance has cluster support disabled")
 }

@@ -1,8 +1,6 @@
 package proxy
 
 import (
-	"fmt"
-
 	"redlockd/redlock"
 )
 
@@ -32,12 +30,12 @@ func cmdMEXTEND(s *session, c *call) {
 func (c *call) resources(least, most int) (resources, rest [][]byte, ok bool) {
 	n, ok := parseInteger(c.args[1])
 	if !ok || n < 1 || n > redlock.MaxResources {
-		c.fail(fmt.Sprintf("ERR numkeys '%s' is not an integer from 1 to %d", clipped(c.args[1], 32), redlock.MaxResources))
+		c.failf("ERR numkeys '%s' is not an integer from 1 to %d", clipped(c.args[1], 32), redlock.MaxResources)
 		return nil, nil, false
 	}
 	args := c.args[2:]
 	if extra := len(args) - int(n); extra < least || most >= 0 && extra > most {
-		c.fail(fmt.Sprintf("ERR syntax error: numkeys says %d, which does not fit the %d arguments behind it: %s", n, len(args), c.cmd.form))
+		c.failf("ERR syntax error: numkeys says %d, which does not fit the %d arguments behind it: %s", n, len(args), c.cmd.form)
 		return nil, nil, false
 	}
 	return args[:n], args[n:], true

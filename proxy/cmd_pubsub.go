@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"fmt"
 	"slices"
 
 	"redlockd/redlock"
@@ -27,14 +26,14 @@ const patternBytesMax = 64 << 10
 const channelMax = 2 * redlock.MaxResourceLen
 
 // messageRefusal is the error for a message that cannot be published, or nothing.
-func messageRefusal(channel, payload string) string {
+func messageRefusal(channel, payload string) error {
 	switch n := len(channel) + len(payload); {
 	case len(channel) > channelMax:
-		return fmt.Sprintf("ERR the name of the channel has %d bytes, at most %d are possible", len(channel), channelMax)
+		return errorf("ERR the name of the channel has %d bytes, at most %d are possible", len(channel), channelMax)
 	case n > redlock.MessageMax:
-		return fmt.Sprintf("ERR the message and its channel have %d bytes, at most %d are possible", n, redlock.MessageMax)
+		return errorf("ERR the message and its channel have %d bytes, at most %d are possible", n, redlock.MessageMax)
 	}
-	return ""
+	return nil
 }
 
 // subscriptions are what one client has subscribed to. The zero value is none.
@@ -64,7 +63,7 @@ func cmdPUNSUBSCRIBE(s *session, c *call) { unsubscribe(s, c, patternSubscriptio
 // subscribe answers each name with a message of its own, as Redis does: in RESP3 a push. It takes all of them or none.
 func subscribe(s *session, c *call, kind subscription, may func(name string) bool) {
 	for _, arg := range c.args[1:] {
-		if refusal := patternRefusal(arg); refusal != "" && kind.subscribed == patternSubscription.subscribed {
+		if refusal := patternRefusal(arg); refusal != nil && kind.subscribed == patternSubscription.subscribed {
 			c.fail(refusal)
 			return
 		}
@@ -85,10 +84,10 @@ func subscribe(s *session, c *call, kind subscription, may func(name string) boo
 		}
 	}
 	if bytes > subscriptionBytesMax {
-		c.fail(fmt.Sprintf("ERR the subscriptions of one client may take %d bytes here, and would take %d", subscriptionBytesMax, bytes))
+		c.failf("ERR the subscriptions of one client may take %d bytes here, and would take %d", subscriptionBytesMax, bytes)
 		return
 	}
-	if refusal := s.server.subscribers.add(s, kind, added); refusal != "" {
+	if refusal := s.server.subscribers.add(s, kind, added); refusal != nil {
 		c.fail(refusal)
 		return
 	}
@@ -157,10 +156,10 @@ func (s *session) endSubscriptionsLocked(c *call) {
 func cmdPUBLISH(s *session, c *call) {
 	channel, payload := string(c.args[1]), string(c.args[2])
 	refusal := messageRefusal(channel, payload)
-	if refusal == "" && !s.user.may(channel) {
+	if refusal == nil && !s.user.may(channel) {
 		refusal = s.user.refuse("channel", channel)
 	}
-	if refusal != "" {
+	if refusal != nil {
 		c.fail(refusal)
 		return
 	}
@@ -180,7 +179,7 @@ type publication struct {
 // Done implements redlock.Completer.
 func (p *publication) Done(_ *redlock.Op, result redlock.Result) redlock.Flusher {
 	if result.Err != nil {
-		return p.failWith(result.Err)
+		return p.fail(result.Err)
 	}
 	p.s.afterPublish(p.account)
 	p.out = resp.AppendInt(p.out, int64(p.here))
@@ -213,7 +212,7 @@ func (s *session) allowedWhileSubscribed(cmd *command) bool {
 }
 
 // notWhileSubscribed is the error for a command that is not allowedWhileSubscribed.
-func notWhileSubscribed(cmd *command) string {
-	return fmt.Sprintf("ERR Can't execute '%s': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context",
+func notWhileSubscribed(cmd *command) error {
+	return errorf("ERR Can't execute '%s': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context",
 		cmd.fullName())
 }

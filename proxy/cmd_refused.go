@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"fmt"
 	"strings"
 )
 
@@ -64,16 +63,16 @@ var refusalOf = func() map[string]string {
 }()
 
 // notServed is the error for a command that has no row in the table. args[0] is its name.
-func (t *commandTable) notServed(args [][]byte) string {
+func (t *commandTable) notServed(args [][]byte) error {
 	name := string(args[0])
 	if use, ok := refusalOf[strings.ToLower(name)]; ok {
-		return fmt.Sprintf("ERR %s is not served: this endpoint serves locks only; %s", strings.ToUpper(name), use)
+		return errorf("ERR %s is not served: this endpoint serves locks only; %s", strings.ToUpper(name), use)
 	}
 	return unknownCommand(args, t.native)
 }
 
 // wrongSubcommandArity is the error of a subcommand that finds too many arguments where the table sets no limit.
-func wrongSubcommandArity(args [][]byte) string {
-	return fmt.Sprintf("ERR unknown subcommand or wrong number of arguments for '%s'. Try %s HELP.",
+func wrongSubcommandArity(args [][]byte) error {
+	return errorf("ERR unknown subcommand or wrong number of arguments for '%s'. Try %s HELP.",
 		clipped(args[1], 128), strings.ToUpper(string(args[0])))
 }

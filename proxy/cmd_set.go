@@ -47,7 +47,7 @@ func (s *session) startSetNX(c *call, end keyspace.Time) {
 func (x *setNX) Done(_ *redlock.Op, result redlock.Result) redlock.Flusher {
 	switch {
 	case result.Err != nil:
-		return x.failWith(result.Err)
+		return x.fail(result.Err)
 	case result.Held:
 		x.out = resp.AppendOK(x.out)
 	default:

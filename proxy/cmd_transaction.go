@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -45,33 +44,33 @@ func (w watchedKey) same(st *redlock.State) bool {
 }
 
 // queue appends a command to those between MULTI and EXEC.
-func (t *transaction) queue(command *keyspace.Command, bytesMax int) (refusal string) {
+func (t *transaction) queue(command *keyspace.Command, bytesMax int) (refusal error) {
 	if len(t.queued) >= queuedMax {
-		return fmt.Sprintf("ERR at most %d commands can be queued", queuedMax)
+		return errorf("ERR at most %d commands can be queued", queuedMax)
 	}
 	bytes := t.bytes + command.Size()
 	if bytes > bytesMax {
-		return fmt.Sprintf("ERR the queued commands have %d bytes, the limit is %d (command_max)", bytes, bytesMax)
+		return errorf("ERR the queued commands have %d bytes, the limit is %d (command_max)", bytes, bytesMax)
 	}
 	t.queued, t.bytes = append(t.queued, command), bytes
-	return ""
+	return nil
 }
 
 // notQueued is the error for a command that cannot stand between MULTI and EXEC, or nothing. Redis would queue any.
-func (s *session) notQueued(cmd *command) string {
+func (s *session) notQueued(cmd *command) error {
 	if !s.transaction.open {
-		return ""
+		return nil
 	}
 	if cmd.parent == nil {
 		switch cmd.name {
 		case "multi", "exec", "discard", "watch", "unwatch", "reset", "quit":
-			return ""
+			return nil
 		}
 		if cmd.flags&flagInMulti != 0 {
-			return ""
+			return nil
 		}
 	}
-	return fmt.Sprintf("ERR %s cannot be queued: a transaction here is one change of locks, made of commands on keys", strings.ToUpper(strings.ReplaceAll(cmd.fullName(), "|", " ")))
+	return errorf("ERR %s cannot be queued: a transaction here is one change of locks, made of commands on keys", strings.ToUpper(strings.ReplaceAll(cmd.fullName(), "|", " ")))
 }
 
 // watch is a WATCH on its way.
@@ -84,7 +83,7 @@ type watch struct {
 // cmdWATCH reads the keys: what a quorum holds then is what EXEC compares. Commands behind it wait for that.
 func cmdWATCH(s *session, c *call) {
 	if s.transaction.open {
-		c.fail("ERR WATCH inside MULTI is not allowed")
+		c.failf("ERR WATCH inside MULTI is not allowed")
 		return
 	}
 	w := &watch{}
@@ -98,7 +97,7 @@ func cmdWATCH(s *session, c *call) {
 		c.ok()
 		return
 	case len(s.transaction.watched)+len(w.keys) > redlock.MaxResources:
-		c.fail(fmt.Sprintf("ERR at most %d keys can be watched", redlock.MaxResources))
+		c.failf("ERR at most %d keys can be watched", redlock.MaxResources)
 		return
 	}
 	if !s.awaitScripts(c, w.keys) {
@@ -111,7 +110,7 @@ func cmdWATCH(s *session, c *call) {
 // Done implements redlock.Completer.
 func (w *watch) Done(_ *redlock.Op, result redlock.Result) redlock.Flusher {
 	if result.Err != nil {
-		return w.failWith(result.Err)
+		return w.fail(result.Err)
 	}
 	t := &w.s.transaction
 	if t.watched == nil {
@@ -126,7 +125,7 @@ func (w *watch) Done(_ *redlock.Op, result redlock.Result) redlock.Flusher {
 
 func cmdUNWATCH(s *session, c *call) {
 	if s.transaction.open { // queued, it would do nothing: EXEC forgets them too
-		if refusal := s.transaction.queue(keyspace.Always(keyspace.OK), s.server.opts.CommandMax); refusal != "" {
+		if refusal := s.transaction.queue(keyspace.Always(keyspace.OK), s.server.opts.CommandMax); refusal != nil {
 			s.transaction.aborted = true
 			c.fail(refusal)
 			return
@@ -140,7 +139,7 @@ func cmdUNWATCH(s *session, c *call) {
 
 func cmdMULTI(s *session, c *call) {
 	if s.transaction.open {
-		c.fail("ERR MULTI calls can not be nested")
+		c.failf("ERR MULTI calls can not be nested")
 		return
 	}
 	s.transaction.open = true
@@ -149,7 +148,7 @@ func cmdMULTI(s *session, c *call) {
 
 func cmdDISCARD(s *session, c *call) {
 	if !s.transaction.open {
-		c.fail("ERR DISCARD without MULTI")
+		c.failf("ERR DISCARD without MULTI")
 		return
 	}
 	s.transaction = transaction{}
@@ -159,7 +158,7 @@ func cmdDISCARD(s *session, c *call) {
 func cmdEXEC(s *session, c *call) {
 	t := s.transaction
 	if !t.open {
-		c.fail("ERR EXEC without MULTI")
+		c.failf("ERR EXEC without MULTI")
 		return
 	}
 	s.transaction = transaction{}
@@ -170,7 +169,7 @@ func cmdEXEC(s *session, c *call) {
 		}
 	}
 	if t.aborted {
-		c.fail("EXECABORT Transaction discarded because of previous errors.")
+		c.failf("EXECABORT Transaction discarded because of previous errors.")
 		return
 	}
 	x := &exchange{commands: t.queued, multi: true, watched: t.watched, keys: slices.Collect(maps.Keys(t.watched))}
@@ -180,7 +179,7 @@ func cmdEXEC(s *session, c *call) {
 	x.keys = distinct(x.keys)
 	switch {
 	case len(x.keys) > redlock.MaxResources:
-		c.fail(fmt.Sprintf("ERR the transaction has %d keys, at most %d are possible", len(x.keys), redlock.MaxResources))
+		c.failf("ERR the transaction has %d keys, at most %d are possible", len(x.keys), redlock.MaxResources)
 		return
 	case len(x.keys) == 0:
 		c.out = x.replyOn(keyspace.New(nil, nil, time.Now())).AppendTo(c.out, c.proto)

@@ -215,16 +215,16 @@ func newCommandTable(rows []command) *commandTable {
 }
 
 // find returns the row of a command, or of its subcommand; or nil, and the error to answer.
-func (t *commandTable) find(args [][]byte) (*command, string) {
+func (t *commandTable) find(args [][]byte) (*command, error) {
 	cmd := t.named(args[0])
 	if cmd == nil {
 		return nil, t.notServed(args)
 	}
 	if len(cmd.subs) == 0 || len(args) == 1 {
-		return cmd, ""
+		return cmd, nil
 	}
 	if sub := cmd.sub(args[1]); sub != nil {
-		return sub, ""
+		return sub, nil
 	}
 	return nil, unknownSubcommand(args)
 }

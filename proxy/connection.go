@@ -371,7 +371,7 @@ func (conn *connection) refuse(wrong resp.ProtocolError) {
 	conn.server.counters.protocolErrors.Add(1)
 	conn.server.protocolErrors.Log(conn.server.log, slog.LevelInfo, time.Now(), "protocol error", "client", conn.id, "addr", conn.addr, "err", wrong)
 	conn.batch = getChunk()
-	conn.batch.b = appendError(conn.batch.b, "ERR "+wrong.Error())
+	conn.batch.b = appendError(conn.batch.b, wrong)
 	conn.queueReply(0)
 	if conn.send() == nil && conn.awaitSent() == nil {
 		conn.linger()

@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -34,23 +33,24 @@ const (
 	queuedMax = 128
 )
 
-const errNoTTL = "ERR a lock without a TTL would be held for ever if its owner dies: give it one (SET key token NX PX ms), or set default_ttl in [compat]"
+const errNoTTL replyError = "ERR a lock without a TTL would be held for ever if its owner dies: give it one (SET key token NX PX ms), or set default_ttl in [compat]"
 
 // cmdKeys executes any command of package keyspace, or queues it behind MULTI.
 func cmdKeys(s *session, c *call) {
-	command, refusal := keyspace.Parse(c.cmd.name, copyStrings(make([]string, 0, len(c.args)-1), c.args[1:]))
+	command, text := keyspace.Parse(c.cmd.name, copyStrings(make([]string, 0, len(c.args)-1), c.args[1:]))
+	refusal := keyspaceError(text)
 	keys := command.Keys()
-	if refusal == "" && len(keys) > redlock.MaxResources { // one that comes again counts: it is answered again
-		refusal = fmt.Sprintf("ERR %d resources are named, at most %d are possible", len(keys), redlock.MaxResources)
+	if refusal == nil && len(keys) > redlock.MaxResources { // one that comes again counts: it is answered again
+		refusal = errorf("ERR %d resources are named, at most %d are possible", len(keys), redlock.MaxResources)
 	}
-	if refusal == "" {
+	if refusal == nil {
 		refusal = s.refuseUnguarded(command, keys)
 	}
-	if refusal == "" && s.transaction.open {
+	if refusal == nil && s.transaction.open {
 		refusal = s.transaction.queue(command, s.server.opts.CommandMax)
 	}
 	switch {
-	case refusal != "":
+	case refusal != nil:
 		s.transaction.aborted = s.transaction.open
 		c.fail(refusal)
 	case s.transaction.open:
@@ -64,13 +64,13 @@ func cmdKeys(s *session, c *call) {
 
 // refuseUnguarded is the policy for commands that could release or prolong another's lock. They are allowed on watched keys, because
 // EXEC compares what these hold.
-func (s *session) refuseUnguarded(command *keyspace.Command, keys []string) string {
+func (s *session) refuseUnguarded(command *keyspace.Command, keys []string) error {
 	instead := command.Unguarded()
 	isWatched := func(key string) bool { _, ok := s.transaction.watched[key]; return ok }
 	if instead == "" || s.server.opts.AllowUnguarded || s.transaction.open && all(keys, isWatched) {
-		return ""
+		return nil
 	}
-	return fmt.Sprintf("ERR %s is refused, for it does not compare the token and could change another's lock: %s; or set allow_unguarded in [compat]",
+	return errorf("ERR %s is refused, for it does not compare the token and could change another's lock: %s; or set allow_unguarded in [compat]",
 		strings.ToUpper(s.call.cmd.name), instead)
 }
 
@@ -139,7 +139,7 @@ func (x *exchange) read() {
 // haveRead goes on with what a quorum holds.
 func (x *exchange) haveRead(result redlock.Result) redlock.Flusher {
 	if result.Err != nil {
-		return x.failWith(result.Err)
+		return x.fail(result.Err)
 	}
 	x.states = result.States
 	for i, key := range x.keys {
@@ -184,7 +184,7 @@ func (x *exchange) execute(unsure bool) redlock.Flusher {
 		return x.fail(errNoTTL)
 	}
 	if err := x.s.mayChange(o.Changes); err != nil {
-		return x.failWith(err)
+		return x.fail(err)
 	}
 	op := &operation{then: x.committed}
 	x.startCommit(&op.Op, o.Changes, op)
@@ -197,7 +197,7 @@ func (x *exchange) replyOn(space *keyspace.Space) keyspace.Reply {
 	for i, command := range x.commands {
 		var err error
 		if replies[i], err = space.Do(command); err != nil { // impossible, because the space has all keys of all commands
-			replies[i] = keyspace.Reply{Kind: sandbox.Error, Text: coded(err)}
+			replies[i] = keyspace.Reply{Kind: sandbox.Error, Text: string(replyErrorOf(err))}
 		}
 	}
 	if !x.multi {
@@ -209,7 +209,7 @@ func (x *exchange) replyOn(space *keyspace.Space) keyspace.Reply {
 func (x *exchange) committed(result redlock.Result) redlock.Flusher {
 	switch {
 	case result.Err != nil:
-		return x.failWith(result.Err)
+		return x.fail(result.Err)
 	case result.Held:
 		return x.answer()
 	case x.multi && x.assumed != nil:
@@ -219,7 +219,7 @@ func (x *exchange) committed(result redlock.Result) redlock.Flusher {
 		return x.answer()
 	}
 	if x.tries++; x.tries == exchangeRounds {
-		return x.fail(fmt.Sprintf("ERR the key changed %d times between a look at it and the change that was to follow: try again", exchangeRounds))
+		return x.fail(errorf("ERR the key changed %d times between a look at it and the change that was to follow: try again", exchangeRounds))
 	}
 	x.read()
 	return nil

@@ -2,17 +2,52 @@ package proxy
 
 import (
 	"errors"
+	"fmt"
+	"slices"
 	"strings"
 
 	"redlockd/proxy/keyspace"
 	"redlockd/redlock"
 )
 
+// replyError is an error reply. Its first word is its code, one of errorCodes. Every error that a client gets is one, or
+// becomes one in replyErrorOf.
+type replyError string
+
+func (e replyError) Error() string { return string(e) }
+
+// errorf makes a replyError. The format begins with its code.
+func errorf(format string, args ...any) error { return replyError(fmt.Sprintf(format, args...)) }
+
+// errorCodes are all codes of error replies, with what each says of the operation. README's table of codes has the same.
+// Client libraries silently retry on LOADING, TRYAGAIN, CLUSTERDOWN, MOVED, ASK, READONLY and MASTERDOWN: these must never be
+// added.
+var errorCodes = []struct {
+	code, meaning string
+	// causes are the errors of the engine, and of this package, that get this code.
+	causes []error
+}{
+	{"NOQUORUM", "too few masters voted, so you do not have the lock; the message says which, and why; redlockd cleans up what may have been set",
+		[]error{redlock.ErrNoQuorum}},
+	{"LEAVING", "this server is draining: use another", []error{redlock.ErrDraining}},
+	{"BUSYWAIT", "too many `LOCK`s wait", []error{redlock.ErrTooManyWaiters}},
+	{"UNBLOCKED", "the wait was ended by `CLIENT UNBLOCK … ERROR`, or because the client closed its sending side", []error{errUnblocked, errGone}},
+	{"NOAUTH", "log in first, with `AUTH` or `HELLO`", nil},
+	{"WRONGPASS", "wrong name or password", nil},
+	{"NOPERM", "this user may not use that command, resource or channel", nil},
+	{"NOPROTO", "`HELLO` knows versions 2 and 3", nil},
+	{"NOSCRIPT", "`EVALSHA` names a script that is not known: send it with `EVAL`", nil},
+	{"NOTBUSY", "`SCRIPT KILL` finds no script that runs", nil},
+	{"EXECABORT", "`EXEC` of a transaction in which a command was refused", nil},
+	{"WRONGTYPE", "the key holds something else than a string", nil},
+	{"ERR", "everything else: bad arguments, limits, commands that are not served", nil},
+}
+
 // Errors in Redis's own words.
 const (
-	errSyntax     = keyspace.ErrSyntax
-	errNotInteger = keyspace.ErrNotInteger
-	errInternal   = "ERR internal error"
+	errSyntax     replyError = keyspace.ErrSyntax
+	errNotInteger replyError = keyspace.ErrNotInteger
+	errInternal   replyError = "ERR internal error"
 )
 
 // Ends of a wait that come from here, not from the engine.
@@ -21,50 +56,39 @@ var (
 	errGone      = errors.New("the client ended its stream before the lock could be granted to it, so it is not")
 )
 
-// errorCodes is the table of error replies: which code says what became of an operation. Of the codes that client
-// libraries silently retry (LOADING, TRYAGAIN, CLUSTERDOWN, MOVED, ASK, READONLY, MASTERDOWN) there is none, and must be
-// none. What is not in it is ERR.
-var errorCodes = []struct {
-	err  error
-	code string
-}{
-	{redlock.ErrNoQuorum, "NOQUORUM"},
-	{redlock.ErrDraining, "LEAVING"},
-	{redlock.ErrTooManyWaiters, "BUSYWAIT"},
-	{errUnblocked, "UNBLOCKED"},
-	{errGone, "UNBLOCKED"},
-}
-
-// coded is the text of an error reply.
-func coded(err error) string {
-	for _, e := range errorCodes {
-		if errors.Is(err, e.err) {
-			return e.code + " " + err.Error()
+// replyErrorOf is the error reply for an error of any kind.
+func replyErrorOf(err error) replyError {
+	if e, ok := errors.AsType[replyError](err); ok {
+		return e
+	}
+	for _, c := range errorCodes {
+		if slices.ContainsFunc(c.causes, func(cause error) bool { return errors.Is(err, cause) }) {
+			return replyError(c.code + " " + err.Error())
 		}
 	}
-	return "ERR " + err.Error()
+	return replyError("ERR " + err.Error())
 }
 
-// codedFor is coded for a user: to one who may not administer the server it names no masters, and not what these say.
-func codedFor(terse bool, err error) string {
-	if e, ok := errors.AsType[*redlock.NoQuorumError](err); ok && terse {
-		return "NOQUORUM " + e.Counts()
+// keyspaceError makes an error of a refusal by package keyspace. "" is none.
+func keyspaceError(refusal string) error {
+	if refusal == "" {
+		return nil
 	}
-	return coded(err)
+	return replyError(refusal)
 }
 
 // wrongArity begins with Redis's wording, which client libraries look for.
-func wrongArity(cmd *command) string {
+func wrongArity(cmd *command) error {
 	text := "ERR wrong number of arguments for '" + cmd.fullName() + "' command"
 	if cmd.form != "" {
 		text += ": " + cmd.form
 	}
-	return text
+	return replyError(text)
 }
 
-// unknownCommand and unknownSubcommand have Redis's wording, which client libraries look for. Behind it stands the command of
-// redlockd's own that was probably meant.
-func unknownCommand(args [][]byte, native []string) string {
+// unknownCommand and unknownSubcommand have Redis's wording, which client libraries look for. Behind it stands the command
+// of redlockd's own that was probably meant.
+func unknownCommand(args [][]byte, native []string) error {
 	var b strings.Builder
 	b.WriteString("ERR unknown command '" + clipped(args[0], 128) + "', with args beginning with: ")
 	for start, i := b.Len(), 1; i < len(args) && b.Len()-start < 128; i++ {
@@ -75,11 +99,11 @@ func unknownCommand(args [][]byte, native []string) string {
 			b.WriteString("Did you mean " + nearest + "?")
 		}
 	}
-	return b.String()
+	return replyError(b.String())
 }
 
-func unknownSubcommand(args [][]byte) string {
-	return "ERR unknown subcommand '" + clipped(args[1], 128) + "'. Try " + strings.ToUpper(string(args[0])) + " HELP."
+func unknownSubcommand(args [][]byte) error {
+	return errorf("ERR unknown subcommand '%s'. Try %s HELP.", clipped(args[1], 128), strings.ToUpper(string(args[0])))
 }
 
 // clipped is at most n bytes of an argument, up to its first NUL, as C prints it.
@@ -89,7 +113,8 @@ func clipped[A argument](arg A, n int) string {
 }
 
 // appendError appends an error reply. Whatever a client has put into the text, it stays one line of visible characters.
-func appendError(out []byte, text string) []byte {
+func appendError(out []byte, err error) []byte {
+	text := replyErrorOf(err)
 	out = append(out, '-')
 	for i := range len(text) {
 		if c := text[i]; c < ' ' || c == 0x7f {

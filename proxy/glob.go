@@ -1,8 +1,6 @@
 package proxy
 
 import (
-	"fmt"
-
 	"redlockd/redlock"
 )
 
@@ -11,11 +9,11 @@ import (
 const patternMax = redlock.MaxResourceLen
 
 // patternRefusal is the error for a pattern that is too long, or nothing.
-func patternRefusal[T string | []byte](pattern T) string {
+func patternRefusal[T string | []byte](pattern T) error {
 	if len(pattern) <= patternMax {
-		return ""
+		return nil
 	}
-	return fmt.Sprintf("ERR the pattern has %d bytes, at most %d are possible", len(pattern), patternMax)
+	return errorf("ERR the pattern has %d bytes, at most %d are possible", len(pattern), patternMax)
 }
 
 // globMatch tells whether s matches pattern, as Redis's PSUBSCRIBE and CONFIG GET do: * is any run of bytes, ? any byte, [abc],

@@ -68,7 +68,7 @@ func TestFailedLoginsWait(t *testing.T) {
 	const n = 5
 	c.raw(strings.Repeat(frameOf("AUTH", "wrong"), n) + frameOf("HELLO", "3", "AUTH", "default", "wrong") + frameOf("PING"))
 	for range n + 1 {
-		c.read().is("-" + errWrongPass)
+		c.read().is("-" + string(errWrongPass))
 	}
 	c.read().is("+PONG") // it stays who it was
 	if got := time.Since(start); got < (n+1)*failedLoginPause {

@@ -7,6 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
+	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -77,15 +80,45 @@ func TestErrorCodes(t *testing.T) {
 		{&redlock.RequestError{Reason: "ttl is wrong"}, "ERR ttl is wrong"},
 		{errors.New("something else"), "ERR something else"},
 	} {
-		if got := coded(test.err); got != test.want {
+		if got := replyErrorOf(test.err); string(got) != test.want {
 			t.Errorf("got  %s\nwant %s", got, test.want)
 		}
 	}
+	known := make(map[string]bool)
+	readme := strings.Join(strings.Fields(readFile(t, "../README.md")), " ")
 	for _, e := range errorCodes {
+		known[e.code] = true
 		if strings.Contains("LOADING TRYAGAIN CLUSTERDOWN MOVED ASK READONLY MASTERDOWN NOREPLICAS", e.code) {
 			t.Errorf("%s is a code on which clients retry in silence", e.code)
 		}
+		if want := "`" + e.code + "`: " + e.meaning + "."; !strings.Contains(readme, want) {
+			t.Errorf("README.md does not say: %s", want)
+		}
 	}
+	files, err := filepath.Glob("*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	literals := regexp.MustCompile(`(?:replyError\(|replyError += |errorf\(|failf\()"(\w*)`)
+	for _, name := range files {
+		if strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		for _, found := range literals.FindAllStringSubmatch(readFile(t, name), -1) {
+			if code := found[1]; code != "" && !known[code] { // "": errorf("%s …", code)
+				t.Errorf("%s: %s is not in errorCodes", name, code)
+			}
+		}
+	}
+}
+
+func readFile(t *testing.T, name string) string {
+	t.Helper()
+	b, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
 }
 
 // An error reply is one line, whatever a client has put into it.

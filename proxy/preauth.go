@@ -117,7 +117,7 @@ func (conn *connection) handshakeFailed(err error) {
 	conn.server.failedHandshakes.Log(conn.server.log, slog.LevelInfo, time.Now(), "TLS handshake failed", "client", conn.id, "addr", conn.addr, "err", err)
 	if wrong, ok := errors.AsType[tls.RecordHeaderError](err); ok && wrong.Conn != nil {
 		conn.net.SetWriteDeadline(time.Now().Add(10 * time.Millisecond))
-		conn.net.Write(appendError(nil, "ERR Protocol error: this port speaks TLS, and this does not look like it"))
+		conn.net.Write(appendError(nil, replyError("ERR Protocol error: this port speaks TLS, and this does not look like it")))
 	}
 }
 

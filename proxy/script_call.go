@@ -104,11 +104,11 @@ func scriptTIME(caller *scriptCaller, _ []string) (sandbox.Reply, error) {
 
 // scriptPUBLISH answers that nobody heard it: who does is not known before the script has been committed.
 func scriptPUBLISH(caller *scriptCaller, args []string) (sandbox.Reply, error) {
-	if refusal := messageRefusal(args[1], args[2]); refusal != "" {
-		return failure(refusal), nil
+	if refusal := messageRefusal(args[1], args[2]); refusal != nil {
+		return failure(string(replyErrorOf(refusal))), nil
 	}
 	if !caller.user.may(args[1]) {
-		return sandbox.Reply{}, &scriptRefusal{errors.New(caller.user.refuse("channel", args[1]))}
+		return sandbox.Reply{}, &scriptRefusal{caller.user.refuse("channel", args[1])}
 	}
 	m := message{args[1], args[2]}
 	caller.publishedBytes += m.size()

@@ -141,7 +141,7 @@ func (s *session) awaitScripts(c *call, keys []string) (alive bool) {
 	}
 	// It may have died since execute looked, and its scripts have ended with it: then there was nothing to wait for.
 	if s.conn.closed.Load() {
-		flush(c.newSlot().fail(coded(errGone)))
+		flush(c.newSlot().fail(errGone))
 		return false
 	}
 	return true
@@ -180,7 +180,7 @@ func (x *scriptExchange) run(instructions int) {
 	x.s.server.shares.acquire(x.account, x.s.conn.id)
 	defer x.s.server.shares.release()
 	if x.s.conn.closed.Load() { // while it waited: nobody reads the reply
-		x.outcome = outcome{refused: errors.New(coded(errGone))}
+		x.outcome = outcome{refused: errGone}
 		return
 	}
 	now := time.Now()
@@ -222,11 +222,11 @@ func (x *scriptExchange) look() redlock.Flusher {
 // looked goes on with what a quorum holds.
 func (x *scriptExchange) looked(result redlock.Result) redlock.Flusher {
 	if result.Err != nil {
-		return x.failWith(result.Err)
+		return x.fail(result.Err)
 	}
 	for i := range result.States {
 		if st := &result.States[i]; st.Found && st.Type != "string" {
-			return x.fail(keyspace.ErrWrongType)
+			return x.fail(replyError(keyspace.ErrWrongType))
 		}
 	}
 	x.states, x.asked = result.States, true
@@ -247,7 +247,7 @@ func (x *scriptExchange) elsewhere(step func() redlock.Flusher) redlock.Flusher 
 		flush(step())
 	})
 	if !started {
-		return x.fail("ERR the server is closed")
+		return x.fail(errorf("ERR the server is closed"))
 	}
 	return nil
 }
@@ -258,20 +258,20 @@ func (x *scriptExchange) settled() redlock.Flusher {
 	o := &x.outcome
 	switch {
 	case o.refused != nil:
-		return x.fail(refusalText(o.refused))
+		return x.fail(refusalReply(o.refused))
 	case !o.Writes && !x.waited && x.seesItself():
 		x.waited = true
 		time.AfterFunc(2*x.s.server.opts.Engine.Options().MasterTimeout, func() { x.look() })
 		return nil
 	case !o.Writes && x.sure():
-		if refusal := x.payMessages(); refusal != "" {
+		if refusal := x.payMessages(); refusal != nil {
 			return x.fail(refusal)
 		}
 		return x.answer()
 	case o.Writes && x.tries > 0 && x.contested():
 		return x.answer()
 	}
-	if refusal := x.refuseWrites(); refusal != "" {
+	if refusal := x.refuseWrites(); refusal != nil {
 		return x.fail(refusal)
 	}
 	return x.commit() // without writes it compares only, and so makes sure
@@ -363,34 +363,37 @@ func (x *scriptExchange) contested() bool {
 // stranger is a value that no key has, and no caller can know.
 var stranger = "somebody-" + cryptorand.Text()
 
-// refusalText is the error reply for a run that was refused or stopped.
-func refusalText(err error) string {
+// refusalReply is the error reply for a run that was refused or stopped.
+func refusalReply(err error) error {
 	if limit, ok := errors.AsType[*sandbox.LimitError](err); ok {
-		return "ERR the script was stopped: " + limit.Error()
+		return errorf("ERR the script was stopped: %v", limit)
 	}
-	return err.Error()
+	if refusal, ok := errors.AsType[*scriptRefusal](err); ok {
+		return replyError(refusal.Error())
+	}
+	return err
 }
 
 // refuseWrites is the policy for changes of what another may hold, and for locks without a TTL.
-func (x *scriptExchange) refuseWrites() string {
+func (x *scriptExchange) refuseWrites() error {
 	switch o := &x.outcome; {
 	case o.Endless != nil:
 		return errNoTTL
 	case o.Unguarded != nil && !x.s.server.opts.AllowUnguarded:
-		return fmt.Sprintf("ERR the script changes key %.200q without comparing what it holds, and so could change another's lock: "+
+		return errorf("ERR the script changes key %.200q without comparing what it holds, and so could change another's lock: "+
 			"compare the token, or set allow_unguarded in [compat]", o.Unguarded.Resource)
 	}
-	return ""
+	return nil
 }
 
 // commit makes the writes, guarded by what the script was run on.
 func (x *scriptExchange) commit() redlock.Flusher {
 	changes := x.outcome.Changes
-	if refusal := x.payMessages(); refusal != "" {
+	if refusal := x.payMessages(); refusal != nil {
 		return x.fail(refusal)
 	}
 	if err := x.s.mayChange(changes); err != nil {
-		return x.failWith(err)
+		return x.fail(err)
 	}
 	x.changed, x.waited = nil, false
 	if slices.ContainsFunc(changes, func(ch redlock.Change) bool { return ch.Do == redlock.Set }) {
@@ -401,15 +404,15 @@ func (x *scriptExchange) commit() redlock.Flusher {
 }
 
 // payMessages counts what the script publishes, before anything of it happens. A later round pays only for what is more.
-func (x *scriptExchange) payMessages() (refusal string) {
+func (x *scriptExchange) payMessages() (refusal error) {
 	n := 0
 	for _, m := range x.outcome.published {
 		n += m.size()
 	}
 	if n <= x.paid {
-		return ""
+		return nil
 	}
-	if refusal = x.s.server.shares.publish(x.account, n-x.paid, time.Now()); refusal == "" {
+	if refusal = x.s.server.shares.publish(x.account, n-x.paid, time.Now()); refusal == nil {
 		x.paid = n
 	}
 	return refusal
@@ -420,14 +423,14 @@ func (x *scriptExchange) payMessages() (refusal string) {
 func (x *scriptExchange) committed(result redlock.Result) redlock.Flusher {
 	switch {
 	case result.Err != nil:
-		return x.failWith(result.Err)
+		return x.fail(result.Err)
 	case result.Held:
 		x.rememberAssumption()
 		return x.answer()
 	}
 	x.assumption = assumesNothing
 	if x.tries++; x.tries == scriptRounds {
-		return x.fail(fmt.Sprintf("ERR the keys of the script changed %d times between a look at them and the change that was to follow: try again", scriptRounds))
+		return x.fail(errorf("ERR the keys of the script changed %d times between a look at them and the change that was to follow: try again", scriptRounds))
 	}
 	if x.tries <= 2 {
 		return x.look()

@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"fmt"
 	"runtime"
 	"sync"
 	"time"
@@ -119,7 +118,7 @@ func (sh *scriptShares) release() {
 }
 
 // publish takes so many bytes from what the user may publish, or tells why it must not.
-func (sh *scriptShares) publish(u *account, n int, now time.Time) (refusal string) {
+func (sh *scriptShares) publish(u *account, n int, now time.Time) (refusal error) {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	share := sh.userLocked(u)
@@ -130,11 +129,11 @@ func (sh *scriptShares) publish(u *account, n int, now time.Time) (refusal strin
 	share.messages = min(share.messages+int64(since)*messageRate/int64(time.Second), messageRate)
 	share.refilled = now
 	if int64(n) > share.messages {
-		return fmt.Sprintf("ERR the scripts of this user publish too much: at most %d bytes per second, with %d for each message. Nothing was changed: try again later",
+		return errorf("ERR the scripts of this user publish too much: at most %d bytes per second, with %d for each message. Nothing was changed: try again later",
 			messageRate, messageOverhead)
 	}
 	share.messages -= int64(n)
-	return ""
+	return nil
 }
 
 // compiled is the script of this source. What is not known yet is compiled when it is the turn of this session of the user.

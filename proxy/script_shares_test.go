@@ -110,17 +110,17 @@ func TestPublishedByScripts(t *testing.T) {
 	sh := newScriptShares(1)
 	u := new(account)
 	for range messageRate / messageBytesMax {
-		if refusal := sh.publish(u, messageBytesMax, now); refusal != "" {
+		if refusal := sh.publish(u, messageBytesMax, now); refusal != nil {
 			t.Fatal(refusal)
 		}
 	}
-	if refusal := sh.publish(u, 1, now); !strings.HasPrefix(refusal, "ERR the scripts of this user publish too much") {
+	if refusal := sh.publish(u, 1, now); !strings.HasPrefix(fmt.Sprint(refusal), "ERR the scripts of this user publish too much") {
 		t.Errorf("after a second's worth: got %q, want a refusal", refusal)
 	}
-	if refusal := sh.publish(new(account), messageBytesMax, now); refusal != "" {
+	if refusal := sh.publish(new(account), messageBytesMax, now); refusal != nil {
 		t.Errorf("another user: %s", refusal)
 	}
-	if refusal := sh.publish(u, messageRate/2, now.Add(time.Second/2)); refusal != "" {
+	if refusal := sh.publish(u, messageRate/2, now.Add(time.Second/2)); refusal != nil {
 		t.Errorf("half a second later: %s", refusal)
 	}
 	// The whole way: a script that publishes too much changes nothing.

@@ -83,13 +83,13 @@ func (s *session) execute(c *call) {
 	if cmd != nil {
 		c.cmd = cmd
 		s.lastCommand.Store(cmd)
-		if refusal = s.refusal(cmd, c.args); refusal == "" {
+		if refusal = s.refusal(cmd, c.args); refusal == nil {
 			refusal = s.notQueued(cmd)
 		}
-	} else if off := s.server.scriptsOff(c.args[0]); off != "" {
+	} else if off := s.server.scriptsOff(c.args[0]); off != nil {
 		refusal = off
 	}
-	if refusal != "" {
+	if refusal != nil {
 		s.transaction.aborted = s.transaction.open
 		if cmd != nil {
 			cmd.stats.rejected.Add(1)
@@ -106,18 +106,18 @@ func (s *session) execute(c *call) {
 }
 
 // refusal says why this command must not be executed now, or returns "".
-func (s *session) refusal(cmd *command, args [][]byte) string {
+func (s *session) refusal(cmd *command, args [][]byte) error {
 	switch {
 	case !arityFits(cmd.arity, len(args)):
 		return wrongArity(cmd)
 	case cmd.flags&flagNoAuth == 0 && !s.authenticated():
-		return "NOAUTH Authentication required."
+		return replyError("NOAUTH Authentication required.")
 	case !s.allowedWhileSubscribed(cmd):
 		return notWhileSubscribed(cmd)
 	case cmd.flags&flagLock != 0 && s.conn.halfClosed:
-		return coded(errGone)
+		return errGone
 	}
-	if off := s.server.scriptsOff(args[0]); off != "" {
+	if off := s.server.scriptsOff(args[0]); off != nil {
 		return off
 	}
 	return s.user.notPermitted(cmd, args)

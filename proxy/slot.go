@@ -159,18 +159,17 @@ func (sl *slot) complete() redlock.Flusher {
 	return flusher
 }
 
-// fail is complete with an error in place of any other reply.
-func (sl *slot) fail(text string) redlock.Flusher {
-	sl.out = appendError(sl.out, text)
-	return sl.complete()
-}
-
-// failWith is fail with the error that an operation of the engine ended with.
-func (sl *slot) failWith(err error) redlock.Flusher {
+// fail is complete with an error in place of any other reply. To a user who may not administer the server it names no masters,
+// and not what these say.
+func (sl *slot) fail(err error) redlock.Flusher {
 	if limit, ok := errors.AsType[*redlock.ShareError](err); ok {
-		return sl.fail(sl.account.refuse(limit))
+		err = sl.account.refuse(limit)
 	}
-	return sl.fail(codedFor(sl.account.user.confined(), err))
+	if e, ok := errors.AsType[*redlock.NoQuorumError](err); ok && sl.account.user.confined() {
+		err = replyError("NOQUORUM " + e.Counts())
+	}
+	sl.out = appendError(sl.out, err)
+	return sl.complete()
 }
 
 // flush sends what complete returned, for a caller that has nothing else to send.
@@ -193,7 +192,7 @@ func (conn *connection) advanceLocked(lost []undoer) []undoer {
 		conn.queued -= len(sl.out)
 		if sl.undo != nil && (conn.halfClosed || closed) {
 			lost = append(lost, sl.undo)
-			sl.out, sl.undo = appendError(sl.out[:0], coded(errGone)), nil // a client that is half closed may still read
+			sl.out, sl.undo = appendError(sl.out[:0], errGone), nil // a client that is half closed may still read
 		}
 		if closed {
 			continue

@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"fmt"
 	"sync"
 
 	"redlockd/redlock/resp"
@@ -24,7 +23,7 @@ func (subs *subscribers) of(kind subscription) *map[string]map[*session]struct{}
 }
 
 // add adds the client to all of these names, each of which it has not got yet, or to none, and says why.
-func (subs *subscribers) add(s *session, kind subscription, names []string) (refusal string) {
+func (subs *subscribers) add(s *session, kind subscription, names []string) (refusal error) {
 	subs.mu.Lock()
 	defer subs.mu.Unlock()
 	m := subs.of(kind)
@@ -36,7 +35,7 @@ func (subs *subscribers) add(s *session, kind subscription, names []string) (ref
 			}
 		}
 		if bytes > patternBytesMax {
-			return fmt.Sprintf("ERR the patterns of all clients may have %d bytes here, and would have %d", patternBytesMax, bytes)
+			return errorf("ERR the patterns of all clients may have %d bytes here, and would have %d", patternBytesMax, bytes)
 		}
 		subs.patternBytes = bytes
 	}
@@ -49,7 +48,7 @@ func (subs *subscribers) add(s *session, kind subscription, names []string) (ref
 		}
 		(*m)[name][s] = struct{}{}
 	}
-	return ""
+	return nil
 }
 
 // remove takes the client out of a name that it has.

@@ -102,15 +102,15 @@ func (u *User) mayMatch(pattern string) bool {
 
 // notPermitted says why the user may not run this command, by what it is and the keys that it names, or nothing. Channels are left to
 // the commands on them.
-func (u *User) notPermitted(cmd *command, args [][]byte) string {
+func (u *User) notPermitted(cmd *command, args [][]byte) error {
 	if !u.confined() {
-		return ""
+		return nil
 	}
 	if cmd.flags&flagAdmin != 0 {
-		return fmt.Sprintf("NOPERM this user has no permissions to run the '%s' command: it is for users to whom [auth] gives no list of resources", cmd.fullName())
+		return errorf("NOPERM this user has no permissions to run the '%s' command: it is for users to whom [auth] gives no list of resources", cmd.fullName())
 	}
 	if cmd.keys == (keySpec{}) {
-		return ""
+		return nil
 	}
 	keys, step, _ := cmd.keys.find(args) // what does not fit is refused by the handler, as a mistake
 	for i := 0; i < len(keys); i += step {
@@ -118,11 +118,11 @@ func (u *User) notPermitted(cmd *command, args [][]byte) string {
 			return u.refuse("resource", string(keys[i]))
 		}
 	}
-	return ""
+	return nil
 }
 
 // refuse is the error for a name that the user may not use. It begins with Redis's words.
-func (u *User) refuse(kind, name string) string {
-	return fmt.Sprintf("NOPERM this user has no permissions to access the %s '%s': to user %s [auth] gives %s",
+func (u *User) refuse(kind, name string) error {
+	return errorf("NOPERM this user has no permissions to access the %s '%s': to user %s [auth] gives %s",
 		kind, clipped(name, 128), u.Name, clipped(strings.Join(u.Resources, ", "), 256))
 }
