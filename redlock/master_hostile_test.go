@@ -119,7 +119,7 @@ func testPanics(t *testing.T, distance time.Duration) {
 		})
 		p.delay(distance, distance, 0, 1, 2)
 		p.allUp()
-		for n := range int64(24) {
+		for _, n := range some(4, []int64{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23}) {
 			time.Sleep(logBurst * logInterval) // the log has room again
 			log.take("")
 			now := reads.Load()

@@ -1,3 +1,5 @@
+//go:build !race
+
 package redlock
 
 // Goal: every rule that keeps locks safe is held by a test that fails without it. Method: the rules are broken one at a time, and the

@@ -141,14 +141,15 @@ func crowdOf(s *stage, p *proxy, callers int, resources []string) (end func() in
 // left to others after at most max_handovers hand-overs; reserveAfter of these turns start the reservation, and one for each
 // resource completes it.
 func TestSeveralAreGrantedBesideSingleOnes(t *testing.T) {
-	for _, tt := range []struct {
+	type testCase struct {
 		name string
 		with func(LockRequest) LockRequest
-	}{
+	}
+	for _, tt := range some(1, []testCase{
 		{"a token of ours", func(r LockRequest) LockRequest { return r }},
 		{"a token of the caller", func(r LockRequest) LockRequest { return r.as("T" + fmt.Sprint(rand.Int64())) }},
 		{"a fence", func(r LockRequest) LockRequest { r.Fence = true; return r }},
-	} {
+	}) {
 		inVirtualTime(t, 5, func(s *stage) {
 			const way = 100 * time.Microsecond
 			resources := []string{"a", "b", "c", "d", "e", "f"}
