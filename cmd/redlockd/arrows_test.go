@@ -52,7 +52,7 @@ var owners = map[string][]string{
 // them.
 var testsBelow = map[string][]string{
 	"redlockd/redlock/memmaster": {"redlock", "proxy"},
-	"redlockd/redlock/redisproc": {"redlock", "redlock/memmaster", "redlock/sandbox", "proxy", "cmd/redlockd"},
+	"redlockd/redlock/redisproc": {"redlock", "redlock/memmaster", "redlock/sandbox", "proxy", "proxy/keyspace", "cmd/redlockd"},
 	"redlockd/redlock":           {"redlock/memmaster"},
 	"github.com/redis/go-redis/": {"proxy", "redlock/memmaster", "redlock/sandbox", "cmd/redlockd"},
 	"github.com/redis/rueidis":   {"proxy"},
