@@ -47,7 +47,7 @@ var scriptCommands = map[string]scriptCommand{
 }
 
 // Call implements sandbox.Caller.
-func (caller *scriptCaller) Call(args []string, _ int) (sandbox.Reply, error) {
+func (caller *scriptCaller) Call(args []string) (sandbox.Reply, error) {
 	name := strings.ToLower(args[0])
 	var cmd scriptCommand
 	onKeys := keyspace.Lookup(name)

@@ -137,7 +137,7 @@ func texts(list [][]byte) []string {
 }
 
 // Call executes a command for the running script: the sandbox calls it.
-func (s *scripting) Call(texts []string, _ int) (sandbox.Reply, error) {
+func (s *scripting) Call(texts []string) (sandbox.Reply, error) {
 	args := s.arguments(texts)
 	cmd, found := s.m.lookup(args)
 	switch {
@@ -190,11 +190,6 @@ func parseReply(b []byte) (r sandbox.Reply, rest []byte) {
 		return sandbox.Reply{Kind: sandbox.Status, Text: string(line)}, rest
 	case '-':
 		return sandbox.Reply{Kind: sandbox.Error, Text: string(line)}, rest
-	case '_':
-		return sandbox.Reply{}, rest
-	case ',':
-		f, _ := strconv.ParseFloat(string(line), 64)
-		return sandbox.Reply{Kind: sandbox.Double, Float: f}, rest
 	}
 	n, _ := strconv.ParseInt(string(line), 10, 64)
 	switch {
@@ -206,12 +201,6 @@ func parseReply(b []byte) (r sandbox.Reply, rest []byte) {
 		return sandbox.Reply{Kind: sandbox.Bulk, Text: string(rest[:n])}, rest[n+2:]
 	}
 	r.Kind = sandbox.Array
-	switch b[0] {
-	case '%':
-		r.Kind, n = sandbox.Map, 2*n
-	case '~':
-		r.Kind = sandbox.Set
-	}
 	r.Elems = make([]sandbox.Reply, n)
 	for i := range r.Elems {
 		r.Elems[i], rest = parseReply(rest)

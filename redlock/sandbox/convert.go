@@ -3,7 +3,7 @@ package sandbox
 // replyDepthMax bounds the nesting of a table that a script returns.
 const replyDepthMax = 1000
 
-// value is how Lua sees the reply of a command. After redis.setresp(3) a null is nil and not false.
+// value is how Lua sees the reply of a command.
 func (m *machine) value(r Reply) value {
 	switch r.Kind {
 	case Status:
@@ -17,38 +17,9 @@ func (m *machine) value(r Reply) value {
 	case Array:
 		t := m.table(len(r.Elems), 0)
 		for _, e := range r.Elems {
-			t.array = append(t.array, m.value(e)) // nil too
+			t.array = append(t.array, m.value(e))
 		}
 		return t
-	case Bool:
-		if m.resp == 3 {
-			return r.Int != 0
-		}
-		return float64(r.Int)
-	case Double:
-		return m.holder("double", r.Float)
-	case Map:
-		t := m.table(0, len(r.Elems)/2)
-		for i := 0; i+1 < len(r.Elems); i += 2 {
-			t.set(m, m.value(r.Elems[i]), m.value(r.Elems[i+1]))
-		}
-		return m.holder("map", t)
-	case Set:
-		t := m.table(0, len(r.Elems))
-		for _, e := range r.Elems {
-			t.set(m, m.value(e), true)
-		}
-		return m.holder("set", t)
-	case BigNumber:
-		return m.holder("big_number", r.Text)
-	case Verbatim:
-		t := m.table(0, 2)
-		t.set(m, "format", r.Text[:3])
-		t.set(m, "string", r.Text[4:])
-		return m.holder("verbatim_string", t)
-	}
-	if m.resp == 3 {
-		return nil
 	}
 	return false
 }
@@ -71,13 +42,8 @@ func (m *machine) reply(v value, depth int) Reply {
 	case float64:
 		return Reply{Kind: Int, Int: truncate(v)}
 	case bool:
-		switch {
-		case v && m.resp == 3:
-			return Reply{Kind: Bool, Int: 1}
-		case v:
+		if v {
 			return Reply{Kind: Int, Int: 1}
-		case m.resp == 3:
-			return Reply{Kind: Bool}
 		}
 	case *table:
 		return m.tableReply(v, depth)
@@ -92,29 +58,9 @@ func (m *machine) tableReply(t *table, depth int) Reply {
 	if text, ok := t.getString("ok").(string); ok {
 		return Reply{Kind: Status, Text: text}
 	}
-	if f, ok := t.getString("double").(float64); ok {
-		return Reply{Kind: Double, Float: f}
-	}
-	if pairs, ok := t.getString("map").(*table); ok {
-		r := Reply{Kind: Map}
-		m.each(pairs, func(k, v value) {
-			r.Elems = append(r.Elems, m.charged(k, depth), m.charged(v, depth))
-		})
-		return r
-	}
-	if elems, ok := t.getString("set").(*table); ok {
-		r := Reply{Kind: Set}
-		m.each(elems, func(k, _ value) { r.Elems = append(r.Elems, m.charged(k, depth)) })
-		return r
-	}
-	if text, ok := t.getString("big_number").(string); ok {
-		return Reply{Kind: BigNumber, Text: oneLine(text)}
-	}
-	if v, ok := t.getString("verbatim_string").(*table); ok {
-		format, isFormat := v.getString("format").(string)
-		text, isText := v.getString("string").(string)
-		if isFormat && isText {
-			return Reply{Kind: Verbatim, Text: (format + "   ")[:3] + ":" + text}
+	for _, name := range []string{"double", "map", "set", "big_number", "verbatim_string"} {
+		if t.getString(name) != nil {
+			m.end(&UnavailableError{"the type " + name + " of RESP3"})
 		}
 	}
 	r := Reply{Kind: Array}

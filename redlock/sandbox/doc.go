@@ -23,11 +23,11 @@
 //   - string and its patterns: those of gopher-lua can run for ever on ten bytes, and cannot be interrupted.
 //   - string.format, tostring and tonumber: the digits are those of C, which the values of keys and arguments of commands depend on.
 //   - table and math: concat and sort are counted; numbers that are infinite or none, and random ones, are as in Redis.
-//   - cjson, bit and redis: gopher-lua has none.
+//   - cjson and redis: gopher-lua has none.
 //
 // # What it promises
 //
-// A script sees KEYS, ARGV and the libraries redis, string, table, math, bit and cjson, and leaves nothing behind:
+// A script sees KEYS, ARGV and the libraries redis, string, table, math and cjson, and leaves nothing behind:
 // libraries, the metatable of strings and all globals are read-only, KEYS and ARGV are new in every run, and math.random starts
 // from the seed that the user of the package gives. It cannot reach files, the network, the clock, other goroutines or Go.
 //
@@ -58,7 +58,8 @@
 // # Caveats
 //
 //   - Errors that Lua itself raises ("attempt to index …") do not name the variable, and syntax errors are worded differently.
-//   - coroutine, cmsgpack, struct, load and loadstring are missing; a script that reaches for one is refused by name.
+//   - bit, coroutine, cmsgpack, struct, load and loadstring are missing, and the types of RESP3 (redis.setresp(3), {double = 1.5}, {map = …}):
+//     a script that reaches for one is refused by name. table.foreach, foreachi and setn, which Lua 5.1 calls obsolete, are nil.
 //   - pairs goes through a table in the order in which its keys came, elements first; Redis promises no order.
 //   - The length of a table with holes is another one of those that Lua allows.
 //   - A chain of more than some 240 operators, or of "elseif", is refused as too deep.

@@ -21,7 +21,6 @@ func newGlobals() *table {
 		"string":   library(stringFunctions, nil),
 		"table":    library(tableFunctions, nil),
 		"math":     mathLibrary(),
-		"bit":      library(bitFunctions(), nil),
 		"cjson":    library(map[string]func(c *call) int{"encode": cjsonEncode, "decode": cjsonDecode}, map[string]value{"null": null, "_NAME": "cjson", "_VERSION": "2.1.0"}),
 		"redis":    redisLibrary(),
 		"_VERSION": "Lua 5.1",
@@ -63,7 +62,7 @@ func (m *machine) writable(t *table) {
 }
 
 // missing are the globals of Redis that scripts do not get here.
-var missing = map[string]bool{"coroutine": true, "cmsgpack": true, "struct": true, "load": true, "loadstring": true}
+var missing = map[string]bool{"bit": true, "coroutine": true, "cmsgpack": true, "struct": true, "load": true, "loadstring": true}
 
 func (m *machine) missingGlobal(line int, name string) {
 	if missing[name] {

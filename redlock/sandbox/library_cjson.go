@@ -141,150 +141,198 @@ func (m *machine) appendJSONString(b []byte, s string) []byte {
 }
 
 func cjsonDecode(c *call) int {
-	m := c.m
 	if c.top() != 1 {
 		badArgument(c, 1, "decode", "expected 1 argument")
 	}
 	d := &decoder{call: c, s: argString(c, 1, "decode")}
-	m.step(len(d.s) / 8)
-	d.next()
+	c.m.step(len(d.s) / 8)
 	v := d.value(0)
-	if d.next(); d.kind != tokenEnd {
-		d.fail("the end")
+	if d.space() < len(d.s) {
+		d.fail("the end", d.token())
 	}
 	c.push(v)
 	return 1
 }
 
-// Kinds of tokens, by the names that errors give them.
-const (
-	tokenEnd       = "T_END"
-	tokenObject    = "T_OBJ_BEGIN"
-	tokenObjectEnd = "T_OBJ_END"
-	tokenArray     = "T_ARR_BEGIN"
-	tokenArrayEnd  = "T_ARR_END"
-	tokenString    = "T_STRING"
-	tokenNumber    = "T_NUMBER"
-	tokenBoolean   = "T_BOOLEAN"
-	tokenNull      = "T_NULL"
-	tokenColon     = "T_COLON"
-	tokenComma     = "T_COMMA"
-	tokenInvalid   = "invalid token"
-)
-
+// decoder reads one value after another from s.
 type decoder struct {
 	*call
-	s     string
-	at    int
-	kind  string // of the current token
-	begin int
-	v     value
+	s  string
+	at int
 }
 
-func (d *decoder) fail(expected string) {
-	d.raise("Expected %s but found %s at character %d", expected, d.kind, d.begin+1)
+func (d *decoder) fail(expected, found string) {
+	d.raise("Expected %s but found %s at character %d", expected, found, d.at+1)
 }
 
-// next reads a token.
-func (d *decoder) next() {
-	for d.at < len(d.s) && (d.s[d.at] == ' ' || '\t' <= d.s[d.at] && d.s[d.at] <= '\r' && d.s[d.at] != '\v') {
+// space goes behind white space, and returns where that is.
+func (d *decoder) space() int {
+	for d.at < len(d.s) && strings.IndexByte(" \t\n\f\r", d.s[d.at]) >= 0 {
 		d.at++
 	}
-	d.begin = d.at
-	if d.at == len(d.s) {
-		d.kind = tokenEnd
-		return
-	}
-	switch c := d.s[d.at]; {
-	case c == '"':
-		d.text()
-		return
-	case c == '-' || isDigit(c):
-		d.number()
-		return
-	default:
-		if kind, ok := map[byte]string{'{': tokenObject, '}': tokenObjectEnd, '[': tokenArray, ']': tokenArrayEnd,
-			':': tokenColon, ',': tokenComma}[c]; ok {
-			d.kind = kind
-			d.at++
-			return
-		}
-	}
-	for _, word := range []struct {
-		text, kind string
-		v          value
-	}{{"true", tokenBoolean, true}, {"false", tokenBoolean, false}, {"null", tokenNull, null}} {
-		if strings.HasPrefix(d.s[d.at:], word.text) {
-			d.kind, d.v = word.kind, word.v
-			d.at += len(word.text)
-			return
-		}
-	}
-	d.kind = tokenInvalid
+	return d.at
 }
 
-func (d *decoder) number() {
+// skip goes behind white space and one of these characters, and returns that, or 0 if there is none of them.
+func (d *decoder) skip(chars string) byte {
+	if d.space() == len(d.s) || strings.IndexByte(chars, d.s[d.at]) < 0 {
+		return 0
+	}
+	d.at++
+	return d.s[d.at-1]
+}
+
+// token is what cjson calls what comes next.
+func (d *decoder) token() string {
+	if d.at == len(d.s) {
+		return "T_END"
+	}
+	rest := d.s[d.at:]
+	switch c := rest[0]; {
+	case c == '{':
+		return "T_OBJ_BEGIN"
+	case c == '}':
+		return "T_OBJ_END"
+	case c == '[':
+		return "T_ARR_BEGIN"
+	case c == ']':
+		return "T_ARR_END"
+	case c == ':':
+		return "T_COLON"
+	case c == ',':
+		return "T_COMMA"
+	case c == '"':
+		return "T_STRING"
+	case c == '-' || isDigit(c):
+		return "T_NUMBER"
+	case strings.HasPrefix(rest, "true"), strings.HasPrefix(rest, "false"):
+		return "T_BOOLEAN"
+	case strings.HasPrefix(rest, "null"):
+		return "T_NULL"
+	}
+	return "invalid token"
+}
+
+func (d *decoder) value(depth int) value {
+	d.m.step(1)
+	d.space()
+	switch token := d.token(); token {
+	case "T_STRING":
+		return d.text()
+	case "T_NUMBER":
+		return d.number()
+	case "T_BOOLEAN":
+		isTrue := d.s[d.at] == 't'
+		d.at += len("true")
+		if !isTrue {
+			d.at++
+		}
+		return isTrue
+	case "T_NULL":
+		d.at += len("null")
+		return null
+	case "T_OBJ_BEGIN", "T_ARR_BEGIN":
+		if depth++; depth > jsonDepthMax {
+			d.raise("Found too many nested data structures (%d) at character %d", depth, d.at+1)
+		}
+		d.at++
+		t := d.m.table(0, 0)
+		if token == "T_OBJ_BEGIN" {
+			d.object(t, depth)
+		} else {
+			d.array(t, depth)
+		}
+		return t
+	default:
+		d.fail("value", token)
+		return nil
+	}
+}
+
+func (d *decoder) object(t *table, depth int) {
+	for end := d.skip("}"); end != '}'; {
+		d.space()
+		if token := d.token(); token != "T_STRING" {
+			d.fail("object key string", token)
+		}
+		key := d.text()
+		if d.skip(":") == 0 {
+			d.fail("colon", d.token())
+		}
+		t.set(d.m, key, d.value(depth))
+		if end = d.skip(",}"); end == 0 {
+			d.fail("comma or object end", d.token())
+		}
+	}
+}
+
+func (d *decoder) array(t *table, depth int) {
+	for end := d.skip("]"); end != ']'; {
+		t.append(d.m, d.value(depth))
+		if end = d.skip(",]"); end == 0 {
+			d.fail("comma or array end", d.token())
+		}
+	}
+}
+
+// number reads as far as C's strtod can.
+func (d *decoder) number() value {
 	end := d.at + 1
 	for end < len(d.s) {
-		if c := d.s[end]; !isDigit(c) && c != '.' && c != '+' && c != '-' && c|0x20 != 'x' && (c|0x20 < 'a' || c|0x20 > 'f') {
+		if c := d.s[end]; !isDigit(c) && strings.IndexByte(".+-xX", c) < 0 && (c|0x20 < 'a' || c|0x20 > 'f') {
 			break
 		}
 		end++
 	}
-	// C's strtod reads as far as it can.
 	for ; end > d.at; end-- {
 		if f, ok := parseNumber(d.s[d.at:end]); ok {
-			d.kind, d.v, d.at = tokenNumber, float64(f), end
-			return
+			d.at = end
+			return f
 		}
 		d.m.step(1 + (end-d.at)/16)
 	}
-	d.kind = tokenInvalid
+	d.fail("value", "invalid token")
+	return nil
 }
 
-func (d *decoder) text() {
+// escapes are the characters that stand behind a backslash, and what they mean, by turns.
+const escapes = "\"\"\\\\//b\bf\fn\nr\rt\t"
+
+func (d *decoder) text() string {
 	var b []byte
 	for i := d.at + 1; i < len(d.s); i++ {
-		c := d.s[i]
-		if c == '"' {
-			d.m.chargeString(len(b))
-			d.kind, d.v, d.at = tokenString, string(b), i+1
-			return
-		}
-		if c != '\\' {
-			b = append(b, c)
-			continue
-		}
-		if i++; i == len(d.s) {
-			break
-		}
 		switch c := d.s[i]; c {
-		case '"', '\\', '/':
-			b = append(b, c)
-		case 'b':
-			b = append(b, '\b')
-		case 'f':
-			b = append(b, '\f')
-		case 'n':
-			b = append(b, '\n')
-		case 'r':
-			b = append(b, '\r')
-		case 't':
-			b = append(b, '\t')
-		case 'u':
-			r, n := codePoint(d.s[i-1:])
-			if n == 0 {
-				d.kind, d.begin = "invalid unicode escape code", i-1
-				return
+		case '"':
+			d.m.chargeString(len(b))
+			d.at = i + 1
+			return string(b)
+		case '\\':
+			if i++; i == len(d.s) {
+				break
 			}
-			b = utf8.AppendRune(b, r)
-			i += n - 2
+			if d.s[i] == 'u' {
+				r, n := codePoint(d.s[i-1:])
+				if n == 0 {
+					d.at = i - 1
+					d.fail("value", "invalid unicode escape code")
+				}
+				b = utf8.AppendRune(b, r)
+				i += n - 2
+				continue
+			}
+			at := strings.IndexByte(escapes, d.s[i])
+			if at < 0 || at%2 == 1 {
+				d.at = i - 1
+				d.fail("value", "invalid escape code")
+			}
+			b = append(b, escapes[at|1])
 		default:
-			d.kind, d.begin = "invalid escape code", i-1
-			return
+			b = append(b, c)
 		}
 	}
-	d.kind, d.begin = "unexpected end of string", len(d.s)
+	d.at = len(d.s)
+	d.fail("value", "unexpected end of string")
+	return ""
 }
 
 // codePoint reads \u0041, or two of them that are a surrogate pair, at the start of s.
@@ -311,67 +359,4 @@ func codePoint(s string) (r rune, length int) {
 		return 0x10000 + (r&0x3ff)<<10 + low&0x3ff, 12
 	}
 	return r, 6
-}
-
-// value reads the value whose first token is the current one.
-func (d *decoder) value(depth int) value {
-	d.m.step(1)
-	switch d.kind {
-	case tokenString, tokenNumber, tokenBoolean, tokenNull:
-		return d.v
-	case tokenObject, tokenArray:
-		if depth++; depth > jsonDepthMax {
-			d.raise("Found too many nested data structures (%d) at character %d", depth, d.begin+1)
-		}
-		if d.kind == tokenObject {
-			return d.object(depth)
-		}
-		return d.array(depth)
-	}
-	d.fail("value")
-	return nil
-}
-
-func (d *decoder) object(depth int) value {
-	t := d.m.table(0, 0)
-	if d.next(); d.kind == tokenObjectEnd {
-		return t
-	}
-	for {
-		if d.kind != tokenString {
-			d.fail("object key string")
-		}
-		key := d.v
-		if d.next(); d.kind != tokenColon {
-			d.fail("colon")
-		}
-		d.next()
-		t.set(d.m, key, d.value(depth))
-		switch d.next(); d.kind {
-		case tokenObjectEnd:
-			return t
-		case tokenComma:
-			d.next()
-		default:
-			d.fail("comma or object end")
-		}
-	}
-}
-
-func (d *decoder) array(depth int) value {
-	t := d.m.table(0, 0)
-	if d.next(); d.kind == tokenArrayEnd {
-		return t
-	}
-	for {
-		t.append(d.m, d.value(depth))
-		switch d.next(); d.kind {
-		case tokenArrayEnd:
-			return t
-		case tokenComma:
-			d.next()
-		default:
-			d.fail("comma or array end")
-		}
-	}
 }

@@ -2,8 +2,6 @@ package sandbox
 
 import (
 	"math"
-	"math/bits"
-	"strconv"
 )
 
 func mathLibrary() *table {
@@ -106,73 +104,4 @@ func mathRandomseed(c *call) int {
 	m := c.m
 	m.random = uint64(uint32(argInt(c, 1, "randomseed")))<<16 | randomSeed
 	return 0
-}
-
-// bitFunctions is the library bit: operations on 32 bits.
-func bitFunctions() map[string]func(c *call) int {
-	fs := map[string]func(c *call) int{"tohex": bitTohex}
-	for name, f := range map[string]func(a, b uint32) uint32{
-		"band": func(a, b uint32) uint32 { return a & b },
-		"bor":  func(a, b uint32) uint32 { return a | b },
-		"bxor": func(a, b uint32) uint32 { return a ^ b },
-	} {
-		fs[name] = func(c *call) int {
-			a := argBits(c, 1, name)
-			for i := 2; i <= c.top(); i++ {
-				a = f(a, argBits(c, i, name))
-			}
-			return pushBits(c, a)
-		}
-	}
-	for name, f := range map[string]func(a uint32, n uint) uint32{
-		"lshift":  func(a uint32, n uint) uint32 { return a << n },
-		"rshift":  func(a uint32, n uint) uint32 { return a >> n },
-		"arshift": func(a uint32, n uint) uint32 { return uint32(int32(a) >> n) },
-		"rol":     func(a uint32, n uint) uint32 { return bits.RotateLeft32(a, int(n)) },
-		"ror":     func(a uint32, n uint) uint32 { return bits.RotateLeft32(a, -int(n)) },
-	} {
-		fs[name] = func(c *call) int {
-			return pushBits(c, f(argBits(c, 1, name), uint(argBits(c, 2, name)&31)))
-		}
-	}
-	for name, f := range map[string]func(a uint32) uint32{
-		"tobit": func(a uint32) uint32 { return a },
-		"bnot":  func(a uint32) uint32 { return ^a },
-		"bswap": bits.ReverseBytes32,
-	} {
-		fs[name] = func(c *call) int { return pushBits(c, f(argBits(c, 1, name))) }
-	}
-	return fs
-}
-
-// argBits takes a number modulo 2^32, rounded to the nearest integer: the low bits of the sum that has no room for a fraction, as C does
-// it. Beyond 2^51 they are others.
-func argBits(c *call, i int, function string) uint32 {
-	f := argNumber(c, i, function)
-	if f != f { // which has low bits in Go
-		return 0
-	}
-	return uint32(math.Float64bits(f + 3<<51))
-}
-
-func pushBits(c *call, a uint32) int {
-	c.push(float64(int32(a)))
-	return 1
-}
-
-func bitTohex(c *call) int {
-	a, n := argBits(c, 1, "tohex"), 8
-	if c.top() > 1 {
-		n = int(int32(argBits(c, 2, "tohex")))
-	}
-	digits := "0000000" + strconv.FormatUint(uint64(a), 16)
-	if n < 0 {
-		n = max(n, -8)
-		n = -n
-		b := []byte(digits)
-		upperASCII(b)
-		digits = string(b)
-	}
-	c.push(string(digits[len(digits)-min(n, 8):]))
-	return 1
 }

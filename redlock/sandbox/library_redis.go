@@ -64,7 +64,7 @@ func (m *machine) command(c *call) Reply {
 	if m.calls--; m.calls < 0 {
 		m.end(&LimitError{fmt.Sprintf("script stopped: it would call more than %d commands", m.limits.Calls)})
 	}
-	reply, err := m.caller.Call(m.args, m.resp)
+	reply, err := m.caller.Call(m.args)
 	if err != nil {
 		m.end(err)
 	}
@@ -138,16 +138,18 @@ func redisLog(c *call) int {
 	return 0
 }
 
+// redisSetresp takes 2, which is how replies look here.
 func redisSetresp(c *call) int {
-	m := c.m
 	if c.top() != 1 {
-		m.raiseReply("ERR redis.setresp() requires one argument.")
+		c.m.raiseReply("ERR redis.setresp() requires one argument.")
 	}
-	n, _ := toNumber(m, c.get(1))
-	if n != 2 && n != 3 {
-		m.raiseReply("ERR RESP version must be 2 or 3.")
+	switch n, _ := toNumber(c.m, c.get(1)); n {
+	case 2:
+	case 3:
+		c.m.end(&UnavailableError{"redis.setresp(3)"})
+	default:
+		c.m.raiseReply("ERR RESP version must be 2 or 3.")
 	}
-	m.resp = int(n)
 	return 0
 }
 

@@ -5,9 +5,9 @@ import (
 )
 
 var tableFunctions = map[string]func(c *call) int{
-	"concat": tableConcat, "foreach": tableForeach, "foreachi": tableForeachi,
+	"concat": tableConcat,
 	"getn":   func(c *call) int { c.push(float64(argTable(c, 1, "getn").length())); return 1 },
-	"insert": tableInsert, "maxn": tableMaxn, "remove": tableRemove, "setn": tableSetn, "sort": tableSort,
+	"insert": tableInsert, "maxn": tableMaxn, "remove": tableRemove, "sort": tableSort,
 }
 
 func tableConcat(c *call) int {
@@ -37,37 +37,6 @@ func tableConcat(c *call) int {
 	m.chargeString(len(b))
 	c.push(string(b))
 	return 1
-}
-
-func tableForeach(c *call) int {
-	t, f := argTable(c, 1, "foreach"), argFunction(c, 2, "foreach")
-	for k, v, _ := t.next(nil); k != nil; k, v, _ = t.next(k) {
-		if c.visit(f, k, v) {
-			return 1
-		}
-	}
-	return 0
-}
-
-func tableForeachi(c *call) int {
-	t, f := argTable(c, 1, "foreachi"), argFunction(c, 2, "foreachi")
-	for i := range t.length() {
-		if c.visit(f, float64(i+1), t.at(i+1)) {
-			return 1
-		}
-	}
-	return 0
-}
-
-// visit calls f and reports whether it returned something, which is then on the stack.
-func (c *call) visit(f *function, k, v value) bool {
-	c.push(k)
-	c.push(v)
-	v = c.invoke(f, 2)
-	if v != nil {
-		c.push(v)
-	}
-	return v != nil
 }
 
 func tableInsert(c *call) int {
@@ -118,12 +87,6 @@ func tableRemove(c *call) int {
 	t.set(m, float64(n), nil)
 	c.push(v)
 	return 1
-}
-
-func tableSetn(c *call) int {
-	argTable(c, 1, "setn")
-	c.raise("'setn' is obsolete")
-	return 0
 }
 
 func tableSort(c *call) int {

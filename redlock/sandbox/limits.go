@@ -24,9 +24,8 @@ func (l Limits) orDefault() Limits {
 // Caller executes the commands of a script.
 type Caller interface {
 	// Call executes one command, with its name as args[0]. An error reply is a Reply. An error ends the run at once, also
-	// inside pcall, and is what Run returns. resp is 2, or 3 after redis.setresp(3). The slice args is used again
-	// for the next call, its strings may be kept.
-	Call(args []string, resp int) (Reply, error)
+	// inside pcall, and is what Run returns. The slice args is used again for the next call, its strings may be kept.
+	Call(args []string) (Reply, error)
 }
 
 // Run says what to run a script on.

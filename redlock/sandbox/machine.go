@@ -33,7 +33,6 @@ type machine struct {
 	// The run.
 	script     *Script
 	caller     Caller
-	resp       int
 	random     uint64
 	keys, argv table
 	globals    *table // _G, where the script asks for it
@@ -62,7 +61,7 @@ func (e *LimitError) Error() string { return e.text }
 type UnavailableError struct{ Name string }
 
 func (e *UnavailableError) Error() string {
-	return e.Name + " is not available to scripts here: there are string, table, math, bit, cjson and redis"
+	return e.Name + " is not available to scripts here: there are string, table, math, cjson and redis, with replies of RESP2"
 }
 
 // luaError is a panic that pcall recovers: an error of the script.
@@ -149,7 +148,7 @@ func (s *Script) Run(run Run) (Reply, error) {
 	m.limits = run.Limits.orDefault()
 	m.left, m.bytes, m.calls = m.limits.Instructions, m.limits.Bytes, m.limits.Calls
 	m.lookAt, m.slow, m.spent, m.slice, m.looked = m.left-lookEvery, false, 0, 0, time.Now()
-	m.script, m.caller, m.resp, m.random = s, run.Caller, 2, (run.Seed<<16|randomSeed)&randomMask
+	m.script, m.caller, m.random = s, run.Caller, (run.Seed<<16|randomSeed)&randomMask
 	m.keys.fill(run.Keys)
 	m.argv.fill(run.Argv)
 	reply := m.run()

@@ -103,7 +103,7 @@ func (g *programGenerator) number(depth int) string {
 		}
 		return "(" + g.number(d) + ")"
 	case 19:
-		return g.pick("bit.band", "bit.bor", "bit.bxor", "bit.lshift") + "(" + g.number(d) + ", " + g.pick("1", "3", "255", g.number(d)) + ")"
+		return g.pick("math.min", "math.max") + "(" + g.number(d) + ", " + g.pick("1", "3", "255", g.number(d)) + ")"
 	case 20:
 		return "(" + g.text(d) + "):" + g.pick("len()", "byte() or 0", "byte(-1) or 1", "find('a') or 2", "find('[%d]+') or 3")
 	}
