@@ -72,7 +72,7 @@ func cmdEVALSHA(s *session, c *call) {
 
 // learned goes on with what the masters hold under a SHA1. The engine calls it, so it compiles nothing.
 func (x *scriptExchange) learned(sha string, result redlock.Result) redlock.Flusher {
-	for _, source := range result.Shared {
+	for _, source := range result.Scripts {
 		if sandbox.SHA(source) != sha {
 			continue
 		}
@@ -146,6 +146,6 @@ func cmdSCRIPTKILL(_ *session, c *call) {
 // share puts the script on the masters, for the other redlockds, on the account of a user.
 func (srv *Server) share(script *knownScript, a *account, now int64) {
 	if srv.scripts.due(script, now) {
-		srv.opts.Engine.Share(a.share, script.SHA, script.source, sharedTTL)
+		srv.opts.Engine.StoreScript(a.share, script.SHA, script.source, sharedTTL)
 	}
 }

@@ -52,7 +52,7 @@ func (sl *slot) startInspect(op *redlock.Op, resource string, to redlock.Complet
 }
 
 func (sl *slot) startShared(op *redlock.Op, sha string, to redlock.Completer) {
-	sl.s.server.opts.Engine.StartShared(sl.charged(op), sha, to)
+	sl.s.server.opts.Engine.StartFetchScript(sl.charged(op), sha, to)
 }
 
 func (sl *slot) startPublish(op *redlock.Op, channel, payload string, to redlock.Completer) {

@@ -48,7 +48,7 @@
 //
 // UNLOCK (op_unlock.go) and EXTEND (op_extend.go) walk the same way without the queue. So do the guarded changes of clients that were written
 // for one Redis (StartCommit, op_commit.go) and their readings (StartRead, op_read.go). Messages between the clients of all proxies
-// (publish.go) and texts that these share (op_scriptstore.go) travel in the same batches, and have no votes.
+// (publish.go) and the store of scripts (op_scriptstore.go) travel in the same batches, and have no votes.
 //
 // # Caveats
 //

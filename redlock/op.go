@@ -35,8 +35,8 @@ type Result struct {
 	Fence int64
 	// Until is the end of the validity on this process's monotonic clock (LOCK, EXTEND).
 	Until time.Time
-	// Shared answers StartShared.
-	Shared []string
+	// Scripts answers StartFetchScript.
+	Scripts []string
 	// Info answers StartInspect.
 	Info *ResourceInfo
 	// States answers StartRead, in the order of its resources.
