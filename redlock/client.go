@@ -82,7 +82,7 @@ func (c *Client) watch() {
 	defer ticker.Stop()
 	var d deferred
 	began := time.Now()
-	beats := 0
+	heartbeats := 0
 	for {
 		select {
 		case now := <-ticker.C:
@@ -94,9 +94,9 @@ func (c *Client) watch() {
 			c.admit()
 			// One lane after the other: a lane lets what it has in flight arrive before its heartbeat, and a quorum goes on meanwhile.
 			due := int(now.Sub(began) * time.Duration(len(c.lanes)) / c.opts.Heartbeat)
-			for beats = max(beats, due-len(c.lanes)); beats < due; beats++ {
-				c.lanes[beats%len(c.lanes)].beat()
-				if beats%len(c.lanes) == 0 {
+			for heartbeats = max(heartbeats, due-len(c.lanes)); heartbeats < due; heartbeats++ {
+				c.lanes[heartbeats%len(c.lanes)].requestHeartbeat()
+				if heartbeats%len(c.lanes) == 0 {
 					d.now = now
 					c.audit(&d)
 				}

@@ -102,7 +102,7 @@ func (l *lane) next(link *link, done *batch) (b *batch, ok bool) {
 	}
 	yielded := false
 	for {
-		due := l.beatDue || l.toResolve.unresolved() || l.state == laneTimedOut
+		due := l.heartbeatDue || l.toResolve.unresolved() || l.state == laneTimedOut
 		wait, open := l.windowLocked()
 		switch {
 		case l.state == laneBroken || l.client.endingContext.Err() != nil:
@@ -358,12 +358,12 @@ func (l *lane) see(link *link) error {
 	ctx, cancel := context.WithTimeout(l.client.endingContext, l.client.opts.ConnectTimeout)
 	defer cancel()
 	l.mu.Lock()
-	before, refused, recheck, beat := l.guard.epoch, l.guard.refusal, l.toResolve.recheck, l.beatDue
-	l.beatDue = false
+	before, refused, recheck, heartbeat := l.guard.epoch, l.guard.refusal, l.toResolve.recheck, l.heartbeatDue
+	l.heartbeatDue = false
 	l.mu.Unlock()
 	err := l.resolve(ctx, link)
 	// Whatever it was, it may have taken the shared configuration away: the heartbeat sets it again.
-	if err == nil && (beat || recheck) {
+	if err == nil && (heartbeat || recheck) {
 		err = l.heartbeat(ctx, link)
 	}
 	if err == nil && (l.guard.epoch != before || l.guard.refusal != refused) {

@@ -47,10 +47,10 @@ type lane struct {
 	lastDown   string    // reason of the last connection that failed, until a lane takes work again
 	loggedDown bool      // the log knows that it is down
 
-	beatDue  bool // a heartbeat is to be sent
-	inflight      // the batches on their way
-	ticks    int  // of the watch, so far
-	asked    int  // ticks when the oldest batch that is not answered was sent, or maintaining began
+	heartbeatDue bool // a heartbeat is to be sent
+	inflight          // the batches on their way
+	ticks        int  // of the watch, so far
+	asked        int  // ticks when the oldest batch that is not answered was sent, or maintaining began
 
 	replyErr   error     // the last error that the master replied to a round
 	replyErrAt time.Time // when it did
@@ -113,12 +113,12 @@ func (l *lane) push(r *round) (taken, full bool) {
 	return true, l.queueCost >= l.queueLimit()
 }
 
-// beat asks for a heartbeat.
-func (l *lane) beat() {
+// requestHeartbeat has the lane send a heartbeat as soon as nothing is in flight.
+func (l *lane) requestHeartbeat() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.state.takesWork() && !l.beatDue {
-		l.beatDue = true
+	if l.state.takesWork() && !l.heartbeatDue {
+		l.heartbeatDue = true
 		l.wake.Signal()
 	}
 }

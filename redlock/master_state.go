@@ -32,7 +32,7 @@ import (
 //     master gets every command.
 //   - inflight.far and inflight.telling: a second goroutine reads the replies of a far master and delivers its votes while the
 //     first one sends.
-//   - beatDue: a request that waits until the lane is idle.
+//   - heartbeatDue: a request that waits until the lane is idle.
 type laneState uint8
 
 const (

@@ -142,7 +142,7 @@ func (l *lane) subscribed(link *link, id int64) {
 	l.invalidations = link
 	l.mu.Unlock()
 	l.invalidationsID.Store(id)
-	l.beat() // has the lane turn tracking on
+	l.requestHeartbeat() // has the lane turn tracking on
 }
 
 // unsubscribed records that no invalidation comes from this master any more. For each waiting head it counts as one, so that a head that
