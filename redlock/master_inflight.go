@@ -163,7 +163,7 @@ func (l *lane) departLocked(link *link) *batch {
 		b = newBatch(l, link)
 	}
 	l.setStateLocked(laneSending, nil)
-	b.given, b.sealed, b.asked = false, false, l.ticks
+	b.abandoned, b.sealed, b.asked = false, false, l.ticks
 	n := 0
 	for b.cost = 0; n < min(len(l.queue), batchMax) && b.cost < min(l.limit-l.outCost, costMax); n++ {
 		b.cost += int(l.queue[n].cost)
@@ -305,14 +305,14 @@ func (l *lane) tell(b *batch, err error) {
 	if l.far {
 		l.wake.Signal()
 	}
-	given := b.given //mutant:late-votes-counted-twice
+	abandoned := b.abandoned //mutant:late-votes-counted-twice
 	for i, r := range b.rounds {
 		if b.votes[i] == voteUnknown || b.votes[i] == voteAbstained {
 			l.keepReleaseLocked(r)
 		}
 	}
 	l.mu.Unlock()
-	if !given {
+	if !abandoned {
 		if err == nil {
 			for _, set := range b.sets {
 				b.rounds[set.round].attempt.setAt[l.index] = set.at
@@ -341,11 +341,11 @@ func (l *lane) answeredLocked(b *batch, rtt time.Duration) {
 	}
 }
 
-// giveUpLocked returns the rounds of all batches in flight. Their votes are unknown, whatever still comes.
-func (l *lane) giveUpLocked() (rounds []*round) {
+// abandonLocked returns the rounds of all batches in flight. Their votes are unknown, whatever still comes.
+func (l *lane) abandonLocked() (rounds []*round) {
 	for _, b := range l.out { //mutant:only-the-oldest-batch-is-given-up
-		if !b.given {
-			b.given = true
+		if !b.abandoned {
+			b.abandoned = true
 			rounds = append(rounds, b.rounds...)
 		}
 	}

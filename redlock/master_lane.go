@@ -255,7 +255,7 @@ func (l *lane) watch(d *deferred) {
 	}
 	l.timeouts++
 	l.setStateLocked(laneTimedOut, fmt.Errorf("no answer within %v", l.client.opts.MasterTimeout))
-	sent, queue := l.giveUpLocked(), l.queue
+	sent, queue := l.abandonLocked(), l.queue
 	l.queue, l.queueCost = nil, 0
 	for _, r := range sent {
 		l.keepReleaseLocked(r)
