@@ -200,8 +200,8 @@ func (l *link) load(ctx context.Context) error {
 	return nil
 }
 
-// deliver tells the master releases that were kept for it.
-func (l *link) deliver(ctx context.Context, releases []pendingRelease) error {
+// flush sends the master its pending releases.
+func (l *link) flush(ctx context.Context, releases []pendingRelease) error {
 	// One key may be released for two tokens. The script wants keys that differ.
 	for len(releases) > 0 {
 		seen := make(map[string]bool, len(releases))

@@ -19,17 +19,17 @@ import (
 // is said on the connection (heartbeat, what the guard asks for, pending releases) waits until nothing is in inflight. Once a
 // guard has found something in a trailer, nothing is sent before resolve has acted on it, and votes of batches that were on their way do not count.
 type inflight struct {
-	out       []*batch
-	outCost   int // of out
-	spare     []*batch
-	readable  sync.Cond     // the replies of the oldest batch may be read, or the connection has failed; only the reader waits
-	far       bool          // more than one batch may be in flight
-	floor     time.Duration // shortest round trip on this connection: its distance, without what load adds
-	lastSent  time.Time
-	toResolve guardResult // what the guard has found and resolve has not acted on; outlives the connection
-	telling   bool        // votes of a batch that was answered are being told
-	paused    bool        // the reader uses the connection: nothing is sent
-	broken    error       // why the connection is of no more use; nil until laneBroken
+	out        []*batch
+	outCost    int // of out
+	spare      []*batch
+	readable   sync.Cond     // the replies of the oldest batch may be read, or the connection has failed; only the reader waits
+	far        bool          // more than one batch may be in flight
+	floor      time.Duration // shortest round trip on this connection: its distance, without what load adds
+	lastSent   time.Time
+	toResolve  guardResult // what the guard has found and resolve has not acted on; outlives the connection
+	delivering bool        // votes of a batch that was answered are being delivered
+	paused     bool        // the reader uses the connection: nothing is sent
+	broken     error       // why the connection is of no more use; nil until laneBroken
 }
 
 const (
@@ -81,7 +81,7 @@ func (l *lane) work(link *link) error {
 			if err != nil {
 				err = l.hangUp(link, err)
 			}
-			l.tell(b, err)
+			l.deliverVotes(b, err)
 			done = b
 		}
 		if err != nil {
@@ -98,7 +98,7 @@ func (l *lane) next(link *link, done *batch) (b *batch, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if done != nil {
-		l.spare, l.telling = append(l.spare, done), false
+		l.spare, l.delivering = append(l.spare, done), false
 	}
 	yielded := false
 	for {
@@ -152,7 +152,7 @@ func (l *lane) windowLocked() (wait time.Duration, open bool) {
 func (l *lane) departLocked(link *link) *batch {
 	if len(l.out) == 0 {
 		l.asked = l.ticks
-		if !l.telling { // or the reader would still be using what the lane's goroutine is to use now //mutant:the-distance-changes-while-votes-are-told
+		if !l.delivering { // or the reader would still be using what the lane's goroutine is to use now //mutant:the-distance-changes-while-votes-are-told
 			l.far = l.floor >= farFrom
 		}
 	}
@@ -218,7 +218,7 @@ func (l *lane) readReplies(link *link) {
 		if err != nil {
 			err = l.hangUp(link, err)
 		}
-		l.tell(b, err)
+		l.deliverVotes(b, err)
 		done = b
 	}
 }
@@ -229,7 +229,7 @@ func (l *lane) oldest(done *batch) (b *batch, broken error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if done != nil {
-		l.spare, l.telling = append(l.spare, done), false
+		l.spare, l.delivering = append(l.spare, done), false
 	}
 	for len(l.out) == 0 && l.state != laneBroken || len(l.out) > 0 && !l.out[0].sealed {
 		l.readable.Wait()
@@ -278,8 +278,8 @@ func (l *lane) last(b *batch) bool {
 	return len(l.out) == 0 || l.out[len(l.out)-1] == b
 }
 
-// tell takes a batch that was answered, or was not because of err, out of inflight and tells its votes.
-func (l *lane) tell(b *batch, err error) {
+// deliverVotes takes a batch that was answered, or was not because of err, out of inflight and delivers its votes.
+func (l *lane) deliverVotes(b *batch, err error) {
 	l.deferred.now = time.Now()
 	l.mu.Lock()
 	l.batches++
@@ -301,7 +301,7 @@ func (l *lane) tell(b *batch, err error) {
 	case l.state == laneWaiting:
 		l.setStateLocked(laneIdle, nil)
 	}
-	l.telling = true
+	l.delivering = true
 	if l.far {
 		l.wake.Signal()
 	}

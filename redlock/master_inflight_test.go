@@ -55,19 +55,19 @@ func TestNearMasterIsWaitedFor(t *testing.T) {
 	})
 }
 
-// A master turns out to be near while votes are still told. Both goroutines tell votes with what belongs to the lane: the next batch must
+// A master turns out to be near while votes are still delivered. Both goroutines deliver votes with what belongs to the lane: the next batch must
 // not be read by the other one.
-func TestDistanceStaysWhileVotesAreTold(t *testing.T) {
+func TestDistanceStaysWhileVotesAreDelivered(t *testing.T) {
 	inVirtualTime(t, 5, func(s *stage) {
 		p := s.openFar()
 		p.delay(farFrom/4, farFrom/4, 0, 1, 2, 3, 4)
-		telling := func() (n int) {
+		delivering := func() (n int) {
 			for _, l := range p.lanes {
 				l.mu.Lock()
-				if l.telling {
+				if l.delivering {
 					n++
 					if !l.far {
-						s.Errorf("%s: the distance has changed while votes are told", l.master.Addr)
+						s.Errorf("%s: the distance has changed while votes are delivered", l.master.Addr)
 					}
 				}
 				l.mu.Unlock()
@@ -79,8 +79,8 @@ func TestDistanceStaysWhileVotesAreTold(t *testing.T) {
 		a.after = func() { // on the goroutine of the lane that decides
 			b := p.begin(one("b", time.Second))
 			time.Sleep(ms)
-			if telling() == 0 {
-				s.Errorf("no votes are told")
+			if delivering() == 0 {
+				s.Errorf("no votes are delivered")
 			}
 			begun <- b
 		}

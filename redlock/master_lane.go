@@ -223,7 +223,7 @@ func (l *lane) open(ctx context.Context, link *link) error {
 		releases := slices.Clone(l.pending[:min(len(l.pending), foldMax)])
 		l.pending.remove(len(releases))
 		l.mu.Unlock()
-		if err := link.deliver(ctx, releases); err != nil { //mutant:kept-releases-not-delivered
+		if err := link.flush(ctx, releases); err != nil { //mutant:kept-releases-not-delivered
 			l.mu.Lock()
 			l.pending = append(releases, l.pending...)
 			l.mu.Unlock()
@@ -310,7 +310,7 @@ func (l *lane) breakOff(err error) {
 	l.closeInvalidations()
 	l.mu.Lock()
 	changed := l.lastDown != err.Error()
-	l.lastDown, l.downReason, l.telling, l.socket = err.Error(), err, false, nil
+	l.lastDown, l.downReason, l.delivering, l.socket = err.Error(), err, false, nil
 	if l.state == laneBroken {
 		l.setStateLocked(laneConnecting, err)
 	}
@@ -370,7 +370,7 @@ func (l *lane) idle() bool {
 	case laneConnecting, laneClosed:
 		return true
 	case laneIdle:
-		return len(l.queue) == 0 && !l.telling && len(l.pending) == 0
+		return len(l.queue) == 0 && !l.delivering && len(l.pending) == 0
 	}
 	return false
 }

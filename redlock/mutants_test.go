@@ -146,7 +146,7 @@ var mutants = []mutant{
 	{"hand-over-not-in-the-same-batch", doAfter(`c.pauseLocked(w.op, 0); return`), "TestHandOverInOneBatch"},
 	{"hand-overs-without-end", never, "TestHandOversAreLimited"},
 	{"windows-never-rarer", skip, "TestHandOversInARow"},
-	{"the-distance-changes-while-votes-are-told", always, "TestDistanceStaysWhileVotesAreTold"},
+	{"the-distance-changes-while-votes-are-told", always, "TestDistanceStaysWhileVotesAreDelivered"},
 	{"a-short-window-was-not-used", skip, "TestShortTurnsAreTaken"},
 	{"windows-that-nobody-is-told-of", skip, "TestTurnsOfTwoProxies"},
 	{"no-invalidations-in-a-window", instead(`c.pauseForLocked(w.op, c.windowLength())`), "TestTurnsOfTwoProxies"},
