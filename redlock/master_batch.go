@@ -32,7 +32,7 @@ type batch struct {
 	// Under lane.mu.
 	abandoned bool // the watch has given it up, and told that its votes are unknown
 	sealed    bool // it is complete, and is being sent: the reader may have it
-	asked     int  // lane.ticks when it was sent
+	sentTick  int  // lane.ticks when it was sent
 
 	commands []command // of the pipeline, in their order
 	folded   []int32   // the rounds of commands that carry many, see command

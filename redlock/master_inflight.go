@@ -23,8 +23,8 @@ type inflight struct {
 	outCost    int // of out
 	spare      []*batch
 	readable   sync.Cond     // the replies of the oldest batch may be read, or the connection has failed; only the reader waits
-	far        bool          // more than one batch may be in flight
-	floor      time.Duration // shortest round trip on this connection: its distance, without what load adds
+	pipelined  bool          // more than one batch may be in flight
+	rttMin     time.Duration // shortest round trip on this connection: its distance, without what load adds
 	lastSent   time.Time
 	toResolve  guardResult // what the guard has found and resolve has not acted on; outlives the connection
 	delivering bool        // votes of a batch that was answered are being delivered
@@ -33,8 +33,8 @@ type inflight struct {
 }
 
 const (
-	// farFrom is the round trip from which on a master is far: below it, larger batches are worth more than early ones.
-	farFrom = 500 * time.Microsecond
+	// pipelineFrom is the round trip from which on a master is far: below it, larger batches are worth more than early ones.
+	pipelineFrom = 500 * time.Microsecond
 	// spacing is how many batches are sent in one round trip to a far master: what waits for the next one waits for half of
 	// that part on average. spacingMin keeps batches large where the part is small.
 	spacing    = 16
@@ -59,10 +59,10 @@ func (l *lane) work(link *link) error {
 		case !ok:
 			err = errClosed
 		case b == nil:
-			err = survive(func() error { return l.see(link) })
+			err = survive(func() error { return l.maintain(link) })
 		default:
 			b.encode()
-			if l.far {
+			if l.pipelined {
 				if !reading {
 					reading = true
 					reader.Go(func() { l.readReplies(link) })
@@ -72,7 +72,7 @@ func (l *lane) work(link *link) error {
 			err = b.send()
 			l.written()
 			l.client.admit() // while the master is at work, the next batch forms
-			if l.far {
+			if l.pipelined {
 				break
 			}
 			if err == nil {
@@ -110,7 +110,7 @@ func (l *lane) next(link *link, done *batch) (b *batch, ok bool) {
 		case due && len(l.out) == 0:
 			if l.state == laneIdle {
 				l.setStateLocked(laneMaintaining, nil)
-				l.asked = l.ticks
+				l.oldestSentTick = l.ticks
 			}
 			return nil, true
 		case due || len(l.queue) == 0 || !open:
@@ -142,18 +142,18 @@ func (l *lane) windowLocked() (wait time.Duration, open bool) {
 	switch n := len(l.out); {
 	case n == 0:
 		return 0, true
-	case !l.far || l.paused || n >= inflightMax || l.outCost >= l.limit:
+	case !l.pipelined || l.paused || n >= inflightMax || l.outCost >= l.limit:
 		return 0, false
 	}
-	return max(l.floor/spacing, spacingMin) - time.Since(l.lastSent), true
+	return max(l.rttMin/spacing, spacingMin) - time.Since(l.lastSent), true
 }
 
 // departLocked makes a batch of what has queued. From here on the watch can give it up.
 func (l *lane) departLocked(link *link) *batch {
 	if len(l.out) == 0 {
-		l.asked = l.ticks
+		l.oldestSentTick = l.ticks
 		if !l.delivering { // or the reader would still be using what the lane's goroutine is to use now //mutant:the-distance-changes-while-votes-are-told
-			l.far = l.floor >= farFrom
+			l.pipelined = l.rttMin >= pipelineFrom
 		}
 	}
 	var b *batch
@@ -163,7 +163,7 @@ func (l *lane) departLocked(link *link) *batch {
 		b = newBatch(l, link)
 	}
 	l.setStateLocked(laneSending, nil)
-	b.abandoned, b.sealed, b.asked = false, false, l.ticks
+	b.abandoned, b.sealed, b.sentTick = false, false, l.ticks
 	n := 0
 	for b.cost = 0; n < min(len(l.queue), batchMax) && b.cost < min(l.limit-l.outCost, costMax); n++ {
 		b.cost += int(l.queue[n].cost)
@@ -176,7 +176,7 @@ func (l *lane) departLocked(link *link) *batch {
 	clear(l.queue[rest:])
 	l.queue = l.queue[:rest]
 	l.out = append(l.out, b)
-	if l.far {
+	if l.pipelined {
 		l.lastSent = time.Now()
 	}
 	return b
@@ -297,12 +297,12 @@ func (l *lane) deliverVotes(b *batch, err error) {
 	l.outCost -= b.cost
 	switch {
 	case len(l.out) > 0:
-		l.asked = l.out[0].asked //mutant:an-answer-buys-time-for-what-was-sent-behind
+		l.oldestSentTick = l.out[0].sentTick //mutant:an-answer-buys-time-for-what-was-sent-behind
 	case l.state == laneWaiting:
 		l.setStateLocked(laneIdle, nil)
 	}
 	l.delivering = true
-	if l.far {
+	if l.pipelined {
 		l.wake.Signal()
 	}
 	abandoned := b.abandoned //mutant:late-votes-counted-twice
@@ -333,8 +333,8 @@ func (l *lane) deliverVotes(b *batch, err error) {
 // answeredLocked notes how long the master took to answer a batch, or, b being nil, a heartbeat.
 func (l *lane) answeredLocked(b *batch, rtt time.Duration) {
 	l.rtt = rtt
-	if l.floor == 0 || rtt < l.floor {
-		l.floor = rtt
+	if l.rttMin == 0 || rtt < l.rttMin {
+		l.rttMin = rtt
 	}
 	if b != nil {
 		l.paceLocked(b.inFlight, b.sent, rtt)
@@ -352,9 +352,9 @@ func (l *lane) abandonLocked() (rounds []*round) {
 	return rounds
 }
 
-// see does, with nothing in flight, what is due: what the checks of a batch have found, the heartbeat, and the return of a
+// maintain does, with nothing in flight, what is due: what the checks of a batch have found, the heartbeat, and the return of a
 // master that the watch has given up and that has answered after all, without a new connection.
-func (l *lane) see(link *link) error {
+func (l *lane) maintain(link *link) error {
 	ctx, cancel := context.WithTimeout(l.client.endingContext, l.client.opts.ConnectTimeout)
 	defer cancel()
 	l.mu.Lock()

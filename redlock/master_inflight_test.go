@@ -17,8 +17,8 @@ func (s *stage) openFar(change ...func(*Options)) *proxy {
 	p.lockable("warm")
 	time.Sleep(500 * ms)
 	for _, l := range p.lanes {
-		if l.floor != 20*ms {
-			s.Fatalf("distance of %s: got %v, want 20ms", l.master.Addr, l.floor)
+		if l.rttMin != 20*ms {
+			s.Fatalf("distance of %s: got %v, want 20ms", l.master.Addr, l.rttMin)
 		}
 	}
 	p.align()
@@ -44,9 +44,9 @@ func TestFarMasterIsNotWaitedFor(t *testing.T) {
 func TestNearMasterIsWaitedFor(t *testing.T) {
 	inVirtualTime(t, 5, func(s *stage) {
 		p := s.open()
-		p.delay(farFrom/2-time.Microsecond, farFrom/2, 0, 1, 2, 3, 4)
+		p.delay(pipelineFrom/2-time.Microsecond, pipelineFrom/2, 0, 1, 2, 3, 4)
 		p.lockable("warm")
-		rtt := farFrom - time.Microsecond
+		rtt := pipelineFrom - time.Microsecond
 		a := p.begin(one("a", time.Second))
 		time.Sleep(rtt / 2)
 		b := p.begin(one("b", time.Second))
@@ -60,13 +60,13 @@ func TestNearMasterIsWaitedFor(t *testing.T) {
 func TestDistanceStaysWhileVotesAreDelivered(t *testing.T) {
 	inVirtualTime(t, 5, func(s *stage) {
 		p := s.openFar()
-		p.delay(farFrom/4, farFrom/4, 0, 1, 2, 3, 4)
+		p.delay(pipelineFrom/4, pipelineFrom/4, 0, 1, 2, 3, 4)
 		delivering := func() (n int) {
 			for _, l := range p.lanes {
 				l.mu.Lock()
 				if l.delivering {
 					n++
-					if !l.far {
+					if !l.pipelined {
 						s.Errorf("%s: the distance has changed while votes are delivered", l.master.Addr)
 					}
 				}
@@ -92,7 +92,7 @@ func TestDistanceStaysWhileVotesAreDelivered(t *testing.T) {
 		p.finish(p.begin(one("c", time.Second)))
 		for _, l := range p.lanes {
 			l.mu.Lock()
-			if l.far {
+			if l.pipelined {
 				s.Errorf("%s is still far", l.master.Addr)
 			}
 			l.mu.Unlock()

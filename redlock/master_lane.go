@@ -47,10 +47,10 @@ type lane struct {
 	lastDown   string    // reason of the last connection that failed, until a lane takes work again
 	loggedDown bool      // the log knows that it is down
 
-	heartbeatDue bool // a heartbeat is to be sent
-	inflight          // the batches on their way
-	ticks        int  // of the watch, so far
-	asked        int  // ticks when the oldest batch that is not answered was sent, or maintaining began
+	heartbeatDue   bool // a heartbeat is to be sent
+	inflight            // the batches on their way
+	ticks          int  // of the watch, so far
+	oldestSentTick int  // ticks when the oldest batch that is not answered was sent, or maintaining began
 
 	replyErr   error     // the last error that the master replied to a round
 	replyErrAt time.Time // when it did
@@ -107,7 +107,7 @@ func (l *lane) push(r *round) (taken, full bool) {
 	}
 	l.queue = append(l.queue, r)
 	l.queueCost += int(r.cost)
-	if len(l.queue) == 1 && (l.state == laneIdle || l.state == laneWaiting && l.far) {
+	if len(l.queue) == 1 && (l.state == laneIdle || l.state == laneWaiting && l.pipelined) {
 		l.wake.Signal()
 	}
 	return true, l.queueCost >= l.queueLimit()
@@ -195,7 +195,7 @@ func (l *lane) ready(ctx context.Context, link *link) error {
 	}
 	l.mu.Lock()
 	l.identity = id
-	l.floor = 0
+	l.rttMin = 0
 	l.guard.epoch = ""            // trusted only when the master shows it again
 	if id.runID != before.runID { //mutant:the-past-forgotten-with-the-connection
 		l.guard.quarantine, l.guard.beat, l.guard.clock, l.guard.evicted, l.guard.former = "", 0, clockTrack{}, -1, nil
@@ -280,7 +280,7 @@ func (l *lane) watch(d *deferred) {
 // lateLocked tells whether something was sent longer than MasterTimeout ago and is not answered.
 func (l *lane) lateLocked() bool {
 	waits := l.state == laneSending || l.state == laneWaiting || l.state == laneMaintaining
-	return waits && l.ticks-l.asked > watchTicks //mutant:a-silent-master-is-waited-for
+	return waits && l.ticks-l.oldestSentTick > watchTicks //mutant:a-silent-master-is-waited-for
 }
 
 // overloadTicks is for how many ticks at most a master is excused by a large batch.
@@ -293,7 +293,7 @@ func (l *lane) excusedLocked(needed bool) bool {
 	if l.socket != nil && rawio.Unread(l.socket) {
 		return true
 	}
-	return needed && len(l.out) > 0 && l.out[0].cost >= costMin && l.ticks-l.asked <= overloadTicks //mutant:overloaded-masters-are-given-up //mutant:silent-masters-are-excused
+	return needed && len(l.out) > 0 && l.out[0].cost >= costMin && l.ticks-l.oldestSentTick <= overloadTicks //mutant:overloaded-masters-are-given-up //mutant:silent-masters-are-excused
 }
 
 func (l *lane) answersInTime() bool {

@@ -30,7 +30,7 @@ import (
 // Three things are not part of the state, because they change beside it:
 //   - What the guard knows of the master (master_guard.go): whether votes count. It outlives the connection, and a quarantined
 //     master gets every command.
-//   - inflight.far and inflight.delivering: a second goroutine reads the replies of a far master and delivers its votes while the
+//   - inflight.pipelined and inflight.delivering: a second goroutine reads the replies of a far master and delivers its votes while the
 //     first one sends.
 //   - heartbeatDue: a request that waits until the lane is idle.
 type laneState uint8

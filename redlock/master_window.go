@@ -23,7 +23,7 @@ const (
 
 // limitMax is the most that may be in flight: a batch to a near master, a batch for each millisecond of the distance to a far one.
 func (l *lane) limitMax() int {
-	return costMax * int(min(max(l.floor/time.Millisecond, 1), inflightMax))
+	return costMax * int(min(max(l.rttMin/time.Millisecond, 1), inflightMax))
 }
 
 // queueLimit is how much may queue before the lane counts as full: what the next batch can take.
@@ -32,7 +32,7 @@ func (l *lane) queueLimit() int { return min(l.limit, costMax) }
 // paceLocked takes in that a batch was answered after rtt, before which so much was in flight, itself included.
 func (l *lane) paceLocked(inFlight int, sent time.Time, rtt time.Duration) {
 	timeout := l.client.opts.MasterTimeout
-	took, may := rtt-l.floor, min(timeout/paceShare, max(timeout-l.floor, 0)/2)
+	took, may := rtt-l.rttMin, min(timeout/paceShare, max(timeout-l.rttMin, 0)/2)
 	if 2*inFlight < l.limit || sent.Before(l.paced) { // or it was on its way already when the limit changed
 		return
 	}

@@ -64,7 +64,7 @@ var mutants = []mutant{
 	{"a-failed-rotation-is-not-turned-back", without(2, 2), "TestFailedRotationIsTurnedBack"},
 	{"a-silent-master-is-waited-for", never, "TestSilentMasters"},
 	{"late-votes-counted-twice", never, "TestLateGrantIsReleased"},
-	{"an-answer-buys-time-for-what-was-sent-behind", doAfter(`l.asked = l.ticks`), "TestTricklingFarMasters"},
+	{"an-answer-buys-time-for-what-was-sent-behind", doAfter(`l.oldestSentTick = l.ticks`), "TestTricklingFarMasters"},
 	{"only-the-oldest-batch-is-given-up", replace(`l.out`, `l.out[:pick(MUTANT, 1, len(l.out))]`), "TestSilentFarMasters"},
 	{"votes-behind-a-finding-counted", always, "TestNoVoteCountsBehindAFinding"},
 	{"the-callers-slice-kept", doAfter(`r.keys = keys`), "TestSliceOfResourcesIsTheCallers"},

@@ -84,7 +84,7 @@ func (c *Client) windowLength() time.Duration {
 	farthest, subscribed := time.Duration(0), 0
 	for _, l := range c.lanes {
 		l.mu.Lock()
-		farthest = max(farthest, l.floor)
+		farthest = max(farthest, l.rttMin)
 		l.mu.Unlock()
 		if l.invalidationsID.Load() != 0 {
 			subscribed++
