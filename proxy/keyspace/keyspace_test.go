@@ -3,7 +3,9 @@ package keyspace
 // Goal: what commands of a client have done is committed as one, guarded by all that their replies tell. Method: tables.
 
 import (
+	"errors"
 	"fmt"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -66,5 +68,129 @@ func TestChanges(t *testing.T) {
 		if got := strings.Join(done, ", "); got != test.want || o.Writes != (test.want != "") || strings.Join(replies, " ") != test.replies {
 			t.Errorf("%s: got %s, changes %q, %v\nwant %s, %q", test.lines, replies, got, o.Writes, test.replies, test.want)
 		}
+	}
+}
+
+// Goal: what the policy and the commits rely on is told of a run, and nothing else. Method: a table of commands on a key that holds v,
+// with what its Outcome says beside the changes; the run of a client, without a default TTL.
+func TestOutcome(t *testing.T) {
+	const (
+		readTTL   = "ttl"
+		blind     = "blind"
+		unguarded = "unguarded"
+		endless   = "endless"
+	)
+	for _, test := range []struct{ lines, held, absent string }{
+		{"get a", "", ""},
+		{"pttl a", readTTL, ""},
+		{"set a w nx px 9", "", ""},
+		{"set a w nx", "", endless},
+		{"set a w ifeq v px 9", "", ""},
+		{"set a w ifeq v", endless, ""},
+		{"set a w ifeq v keepttl", readTTL, ""},
+		{"set a w ifne x px 9", "", ""},
+		{"set a w px 9", blind + unguarded, blind},
+		{"set a v px 9", blind, blind}, // who sets the value that is there knows whose the key is
+		{"set a w xx px 9", blind + unguarded, blind},
+		{"set a w px 9 get", blind, blind},
+		{"setnx a w", "", endless},
+		{"getset a w", blind + endless, blind + endless},
+		{"getdel a", blind, blind},
+		{"getex a", "", ""},
+		{"getex a px 9", blind, blind},
+		{"getex a persist", blind + endless, blind},
+		{"del a", blind + unguarded, blind},
+		{"get a; del a", "", ""},
+		{"exists a; del a", unguarded, ""},
+		{"delex a ifeq v", "", ""},
+		{"delifeq a x", "", ""},
+		{"pexpire a 9", blind + unguarded, blind},
+		{"get a; pexpire a 9 gt", readTTL, ""},
+		{"get a; persist a", readTTL + endless, ""},
+		{"set a w nx px 9; pexpire a 5", unguarded, ""},
+		{"setnx a w; pexpire a 5", unguarded, ""},
+		{"msetnx a w b w", "", endless},
+	} {
+		for i, state := range []redlock.State{{Found: true, Type: "string", Value: "v", TTL: time.Second}, absent} {
+			space := New([]string{"a", "b"}, []redlock.State{state, absent}, time.UnixMilli(1_700_000_000_123))
+			for _, line := range strings.Split(test.lines, "; ") {
+				words := strings.Fields(line)
+				if _, err := space.Call(words[0], words[1:]); err != nil {
+					t.Fatal(err)
+				}
+			}
+			o, got := space.Outcome(), ""
+			for _, flag := range []struct {
+				name string
+				set  bool
+			}{{readTTL, o.ReadTTL}, {blind, o.Blind}, {unguarded, o.Unguarded != nil}, {endless, o.Endless != nil}} {
+				if flag.set {
+					got += flag.name
+				}
+			}
+			if want := []string{test.held, test.absent}[i]; got != want {
+				t.Errorf("%s on %q: got %q, want %q", test.lines, state.Value, got, want)
+			}
+		}
+	}
+}
+
+// Goal: a command that assumes what its key holds needs no reading. Method: on what it assumes, its run can be committed unread; on any
+// other state it changes nothing and gives the reply that it has for being denied, or has none.
+func TestAssumed(t *testing.T) {
+	for line, want := range map[string]string{
+		"set a w nx px 9": "absent", "set a w nx px 9 get": "absent", "set a w nx": "absent", "setnx a w": "absent", "msetnx a w": "absent",
+		"set a w ifeq v px 9": "v", "set a w ifeq v px 9 get": "v", "delex a ifeq v": "v", "delifeq a v": "v",
+		"set a w ifeq v keepttl": "", "set a w px 9": "", "set a w xx px 9": "", "set a w ifne v px 9": "", "setex a 9 w": "", "getset a w": "",
+		"delex a": "", "delex a ifne v": "", "del a": "", "getdel a": "", "pexpire a 9": "", "persist a": "", "get a": "", "pttl a": "", "exists a": "",
+	} {
+		words := strings.Fields(line)
+		c, refusal := Parse(words[0], words[1:])
+		if refusal != "" {
+			t.Fatalf("%s: %s", line, refusal)
+		}
+		assumed, got := c.Assumed(1), ""
+		if assumed != nil {
+			if got = assumed[0].Value; !assumed[0].Found {
+				got = "absent"
+			}
+		}
+		if got != want {
+			t.Errorf("%s: assumes %q, want %q", line, got, want)
+		}
+		if guarded := want != "" || !c.Writes() || line == "set a w ifeq v keepttl"; guarded != (c.Unguarded() == "") {
+			t.Errorf("%s: what to use instead is %q", line, c.Unguarded())
+		}
+		if assumed == nil {
+			if c.Denied() != nil {
+				t.Errorf("%s: assumes nothing, and has the reply %v for being denied", line, c.Denied())
+			}
+			continue
+		}
+		for _, state := range []redlock.State{assumed[0], absent, {Found: true, Type: "string", Value: "another", TTL: time.Second}} {
+			space := New(c.Keys(), []redlock.State{state}, time.UnixMilli(1_700_000_000_123))
+			space.DefaultTTL = time.Second
+			reply, err := space.Do(c)
+			o := space.Outcome()
+			switch {
+			case err != nil:
+				t.Errorf("%s: %v", line, err)
+			case state.Found == assumed[0].Found && state.Value == assumed[0].Value:
+				if !o.Writes || o.ReadTTL || o.Blind || o.Unguarded != nil || o.Endless != nil {
+					t.Errorf("%s on what it assumes: got %+v", line, o)
+				}
+			case o.Writes || c.Denied() != nil && !reflect.DeepEqual(*c.Denied(), reply):
+				t.Errorf("%s on %+v: got %+v, %+v, want the reply %+v", line, state, reply, o, c.Denied())
+			}
+		}
+	}
+}
+
+// A name that is none of the run's keys ends the run, and changes nothing of it before.
+func TestUnknownKey(t *testing.T) {
+	space := New([]string{"a"}, []redlock.State{{Found: true, Type: "string", Value: "v", TTL: time.Second}}, time.UnixMilli(1_700_000_000_123))
+	_, err := space.Call("del", []string{"a", "b"})
+	if unknown := (*UnknownKeyError)(nil); !errors.As(err, &unknown) || unknown.Key != "b" || len(space.Outcome().Changes) != 0 {
+		t.Errorf("got %v, %+v", err, space.Outcome())
 	}
 }
