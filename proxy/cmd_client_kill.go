@@ -1,8 +1,6 @@
 package proxy
 
-import (
-	"redlockd/redlock/resp"
-)
+import "redlockd/redlock/resp"
 
 // clientFilter chooses the clients that CLIENT KILL closes. A nil field is no condition.
 type clientFilter struct {

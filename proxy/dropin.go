@@ -8,7 +8,6 @@ import (
 	"redlockd/proxy/keyspace"
 	"redlockd/redlock"
 	"redlockd/redlock/resp"
-	"redlockd/redlock/sandbox"
 )
 
 // Drop-in: the Redis commands on string keys by which libraries lock that were written for one instance. Package keyspace says what a
@@ -197,13 +196,13 @@ func (x *exchange) replyOn(space *keyspace.Space) keyspace.Reply {
 	for i, command := range x.commands {
 		var err error
 		if replies[i], err = space.Do(command); err != nil { // impossible, because the space has all keys of all commands
-			replies[i] = keyspace.Reply{Kind: sandbox.Error, Text: string(replyErrorOf(err))}
+			replies[i] = keyspace.Reply{Kind: resp.Error, Text: string(replyErrorOf(err))}
 		}
 	}
 	if !x.multi {
 		return replies[0]
 	}
-	return keyspace.Reply{Kind: sandbox.Array, Elems: replies}
+	return keyspace.Reply{Kind: resp.Array, Elems: replies}
 }
 
 func (x *exchange) committed(result redlock.Result) redlock.Flusher {

@@ -9,7 +9,7 @@ import (
 
 	"redlockd/proxy/keyspace"
 	"redlockd/redlock"
-	"redlockd/redlock/sandbox"
+	"redlockd/redlock/resp"
 )
 
 // What a script's redis.call does: commands on keys are those of package keyspace, the few others are here. To let scripts call one more
@@ -36,7 +36,7 @@ type scriptCaller struct {
 type scriptCommand struct {
 	arity  int
 	writes bool // a read-only script may not call it
-	run    func(caller *scriptCaller, args []string) (sandbox.Reply, error)
+	run    func(caller *scriptCaller, args []string) (resp.Value, error)
 }
 
 var scriptCommands = map[string]scriptCommand{
@@ -47,7 +47,7 @@ var scriptCommands = map[string]scriptCommand{
 }
 
 // Call implements sandbox.Caller.
-func (caller *scriptCaller) Call(args []string) (sandbox.Reply, error) {
+func (caller *scriptCaller) Call(args []string) (resp.Value, error) {
 	name := strings.ToLower(args[0])
 	var cmd scriptCommand
 	onKeys := keyspace.Lookup(name)
@@ -58,7 +58,7 @@ func (caller *scriptCaller) Call(args []string) (sandbox.Reply, error) {
 	}
 	switch {
 	case cmd.arity == 0 && redisHas(name):
-		return sandbox.Reply{}, refuse("the script calls %s, and is refused as a whole: scripts here lock and release only, "+
+		return resp.Value{}, refuse("the script calls %s, and is refused as a whole: scripts here lock and release only, "+
 			"with keys that hold one string (GET, SET, DEL, PEXPIRE and the like)", strings.ToUpper(name))
 	case cmd.arity == 0:
 		return failure("ERR Unknown Redis command called from script"), nil
@@ -71,7 +71,7 @@ func (caller *scriptCaller) Call(args []string) (sandbox.Reply, error) {
 	}
 	reply, err := caller.space.Call(name, args[1:])
 	if err != nil {
-		return sandbox.Reply{}, refuseKey(err)
+		return resp.Value{}, refuseKey(err)
 	}
 	return reply, nil
 }
@@ -95,37 +95,37 @@ func redisHas(name string) bool {
 	return refused || slices.ContainsFunc(commandRows, isServed) || name == "waitaof" // of Redis 7.2
 }
 
-func scriptTIME(caller *scriptCaller, _ []string) (sandbox.Reply, error) {
-	return sandbox.Reply{Kind: sandbox.Array, Elems: []sandbox.Reply{
+func scriptTIME(caller *scriptCaller, _ []string) (resp.Value, error) {
+	return resp.Value{Kind: resp.Array, Elems: []resp.Value{
 		bulk(strconv.FormatInt(caller.now.Unix(), 10)),
 		bulk(strconv.Itoa(caller.now.Nanosecond() / 1000)),
 	}}, nil
 }
 
 // scriptPUBLISH answers that nobody heard it: who does is not known before the script has been committed.
-func scriptPUBLISH(caller *scriptCaller, args []string) (sandbox.Reply, error) {
+func scriptPUBLISH(caller *scriptCaller, args []string) (resp.Value, error) {
 	if refusal := messageRefusal(args[1], args[2]); refusal != nil {
 		return failure(string(replyErrorOf(refusal))), nil
 	}
 	if !caller.user.may(args[1]) {
-		return sandbox.Reply{}, &scriptRefusal{caller.user.refuse("channel", args[1])}
+		return resp.Value{}, &scriptRefusal{caller.user.refuse("channel", args[1])}
 	}
 	m := message{args[1], args[2]}
 	caller.publishedBytes += m.size()
 	if len(caller.published) == messagesMax || caller.publishedBytes > messageBytesMax {
-		return sandbox.Reply{}, refuse("the script publishes more than %d messages, or %d bytes with %d for each message: one call can publish no more",
+		return resp.Value{}, refuse("the script publishes more than %d messages, or %d bytes with %d for each message: one call can publish no more",
 			messagesMax, messageBytesMax, messageOverhead)
 	}
 	caller.published = append(caller.published, m)
 	return integer(0), nil
 }
 
-func scriptECHO(_ *scriptCaller, args []string) (sandbox.Reply, error) { return bulk(args[1]), nil }
+func scriptECHO(_ *scriptCaller, args []string) (resp.Value, error) { return bulk(args[1]), nil }
 
-func scriptPING(_ *scriptCaller, args []string) (sandbox.Reply, error) {
+func scriptPING(_ *scriptCaller, args []string) (resp.Value, error) {
 	switch len(args) {
 	case 1:
-		return sandbox.Reply{Kind: sandbox.Status, Text: "PONG"}, nil
+		return resp.Value{Kind: resp.Status, Text: "PONG"}, nil
 	case 2:
 		return bulk(args[1]), nil
 	}

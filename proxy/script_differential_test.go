@@ -18,6 +18,7 @@ import (
 
 	"redlockd/redlock"
 	"redlockd/redlock/redisproc"
+	"redlockd/redlock/resp"
 	"redlockd/redlock/sandbox"
 )
 
@@ -286,7 +287,7 @@ func TestScriptDifferential(t *testing.T) {
 		if o.Writes {
 			wrote++
 		}
-		if o.reply.Kind == sandbox.Error {
+		if o.reply.Kind == resp.Error {
 			failed++
 		}
 		got, err := readReply(bufio.NewReader(bytes.NewReader(o.reply.AppendTo(nil, 2))))

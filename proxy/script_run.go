@@ -7,6 +7,7 @@ import (
 
 	"redlockd/proxy/keyspace"
 	"redlockd/redlock"
+	"redlockd/redlock/resp"
 	"redlockd/redlock/sandbox"
 )
 
@@ -22,7 +23,7 @@ const (
 // script saw is the true one, and commits the changes together with that condition.
 type outcome struct {
 	keyspace.Outcome
-	reply     sandbox.Reply
+	reply     resp.Value
 	published []message
 
 	// spent is how much of its limit of time the run took.
@@ -70,7 +71,7 @@ func runScript(script *sandbox.Script, declared []string, caller *scriptCaller, 
 }
 
 // replyBytes is what a reply takes here until it is sent.
-func replyBytes(r *sandbox.Reply) int {
+func replyBytes(r *resp.Value) int {
 	n := 64 + len(r.Text)
 	for i := range r.Elems {
 		n += replyBytes(&r.Elems[i])

@@ -24,14 +24,14 @@ var importers = map[string][]string{
 	"redlockd/redlock/rawio":       {"redlock", "proxy", "bench"},
 	"redlockd/redlock/loglimit":    {"redlock", "proxy"},
 	"redlockd/redlock/resp":        {"redlock", "redlock/memmaster", "redlock/sandbox", "proxy", "proxy/keyspace"},
-	"redlockd/redlock/sandbox":     {"proxy", "proxy/keyspace", "redlock/memmaster"},
+	"redlockd/redlock/sandbox":     {"proxy", "redlock/memmaster"},
 	"redlockd/redlock/memmaster":   {"cmd/redlockd"}, // the embedded masters; everywhere else it is a test double
 	"redlockd/redlock/redisproc":   {"bench"},        // everywhere else it serves tests
 }
 
 // owners lists which directories may import a third-party module. A module that is new needs an owner here.
 var owners = map[string][]string{
-	"github.com/tidwall/redcon":            {"proxy", "redlock/memmaster", "redlock/resp"},
+	"github.com/tidwall/redcon":            {"redlock/resp"},
 	"github.com/redis/go-redis/":           {"redlock", "bench"},
 	"github.com/BurntSushi/toml":           {"cmd/redlockd/config"},
 	"github.com/prometheus/":               {"proxy"},

@@ -19,10 +19,9 @@ import (
 // allows all.
 var pureImports = map[string][]string{
 	"fmt": {"Sprintf"}, "math": nil, "strings": nil,
-	"time":                     {"Time", "Duration", "Millisecond"},
-	"redlockd/redlock":         {"State", "Change", "Set", "Delete", "Expire", "Keep", "WasAbsent", "WasValue"},
-	"redlockd/redlock/sandbox": {"Reply", "Status", "Error", "Int", "Bulk", "Array"},
-	"redlockd/redlock/resp":    {"ParseInt"},
+	"time":                  {"Time", "Duration", "Millisecond"},
+	"redlockd/redlock":      {"State", "Change", "Set", "Delete", "Expire", "Keep", "WasAbsent", "WasValue"},
+	"redlockd/redlock/resp": {"ParseInt", "Value", "Status", "Error", "Int", "Bulk", "Array"},
 }
 
 func TestPure(t *testing.T) {

@@ -1,13 +1,13 @@
 package keyspace
 
-import "redlockd/redlock/sandbox"
+import "redlockd/redlock/resp"
 
 // The commands that read keys.
 
 func runGET(_ *Space, _ *Command, keys []*key) Reply { return bulkOrNull(keys[0].readValue()) }
 
 func runMGET(_ *Space, _ *Command, keys []*key) Reply {
-	r := Reply{Kind: sandbox.Array, Elems: make([]Reply, len(keys))}
+	r := Reply{Kind: resp.Array, Elems: make([]Reply, len(keys))}
 	for i, k := range keys {
 		r.Elems[i] = bulkOrNull(k.readValue())
 	}
@@ -57,7 +57,7 @@ func runTYPE(_ *Space, _ *Command, keys []*key) Reply {
 	case k.exists():
 		kind = "string"
 	}
-	return Reply{Kind: sandbox.Status, Text: kind}
+	return Reply{Kind: resp.Status, Text: kind}
 }
 
 // runTTL is TTL, PTTL, EXPIRETIME and PEXPIRETIME.

@@ -1,12 +1,12 @@
 package keyspace
 
-import "redlockd/redlock/sandbox"
+import "redlockd/redlock/resp"
 
 // Reply is the answer to a command. Clients get it in their protocol version, scripts as a value of Lua.
-type Reply = sandbox.Reply
+type Reply = resp.Value
 
 // OK is the reply of commands that have nothing to tell.
-var OK = Reply{Kind: sandbox.Status, Text: "OK"}
+var OK = Reply{Kind: resp.Status, Text: "OK"}
 
 var (
 	null = Reply{}
@@ -15,9 +15,9 @@ var (
 	wrongType = failure(ErrWrongType)
 )
 
-func failure(text string) Reply { return Reply{Kind: sandbox.Error, Text: text} }
-func integer(n int64) Reply     { return Reply{Kind: sandbox.Int, Int: n} }
-func bulk(text string) Reply    { return Reply{Kind: sandbox.Bulk, Text: text} }
+func failure(text string) Reply { return Reply{Kind: resp.Error, Text: text} }
+func integer(n int64) Reply     { return Reply{Kind: resp.Int, Int: n} }
+func bulk(text string) Reply    { return Reply{Kind: resp.Bulk, Text: text} }
 
 func bulkOrNull(text string, ok bool) Reply {
 	if !ok {

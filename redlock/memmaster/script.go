@@ -2,7 +2,6 @@ package memmaster
 
 import (
 	"crypto/sha1"
-	"strconv"
 	"strings"
 	"time"
 
@@ -137,7 +136,7 @@ func texts(list [][]byte) []string {
 }
 
 // Call executes a command for the running script: the sandbox calls it.
-func (s *scripting) Call(texts []string) (sandbox.Reply, error) {
+func (s *scripting) Call(texts []string) (resp.Value, error) {
 	args := s.arguments(texts)
 	cmd, found := s.m.lookup(args)
 	switch {
@@ -155,15 +154,15 @@ func (s *scripting) Call(texts []string) (sandbox.Reply, error) {
 	c := s.client
 	c.out = c.out[:0]
 	s.m.call(c, s.caller, cmd, args)
-	reply, _ := parseReply(c.out)
+	reply, _ := resp.CutValue(c.out)
 	if cap(c.out) > keptBytesMax {
 		c.out = nil
 	}
 	return reply, nil
 }
 
-func scriptError(message string) sandbox.Reply {
-	return sandbox.Reply{Kind: sandbox.Error, Text: message}
+func scriptError(message string) resp.Value {
+	return resp.Value{Kind: resp.Error, Text: message}
 }
 
 // arguments copies them: handlers get bytes.
@@ -176,34 +175,4 @@ func (s *scripting) arguments(texts []string) [][]byte {
 		s.args = append(s.args, s.bytes[begin:len(s.bytes):len(s.bytes)])
 	}
 	return s.args
-}
-
-// parseReply reads the reply at the start of b, which a handler wrote, and returns what follows it.
-func parseReply(b []byte) (r sandbox.Reply, rest []byte) {
-	end := 1
-	for b[end] != '\r' {
-		end++
-	}
-	line, rest := b[1:end], b[end+2:]
-	switch b[0] {
-	case '+':
-		return sandbox.Reply{Kind: sandbox.Status, Text: string(line)}, rest
-	case '-':
-		return sandbox.Reply{Kind: sandbox.Error, Text: string(line)}, rest
-	}
-	n, _ := strconv.ParseInt(string(line), 10, 64)
-	switch {
-	case b[0] == ':':
-		return sandbox.Reply{Kind: sandbox.Int, Int: n}, rest
-	case n < 0: // a null of RESP2
-		return sandbox.Reply{}, rest
-	case b[0] == '$':
-		return sandbox.Reply{Kind: sandbox.Bulk, Text: string(rest[:n])}, rest[n+2:]
-	}
-	r.Kind = sandbox.Array
-	r.Elems = make([]sandbox.Reply, n)
-	for i := range r.Elems {
-		r.Elems[i], rest = parseReply(rest)
-	}
-	return r, rest
 }

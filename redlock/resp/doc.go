@@ -4,4 +4,12 @@
 // It writes with the codec of redcon. It reads with its own bounds in front of redcon's parser, because redcon v1.6.2 has none:
 // one packet of 31 bytes makes it panic (a length near 2^63), one of 25 bytes makes it spin for ever (a count near 2^63), and a line
 // of many words makes it allocate a gigabyte. This is the only package that imports redcon.
+//
+//	requests   frame.go, inline.go    bytes → whole commands within Limits
+//	replies    reply.go               bytes of a master → Reply by Reply, within bounds
+//	           replycheck.go          … the same rules for what go-redis reads
+//	values     value.go               a whole reply as a tree, as scripts and commands on keys have it
+//	the writer append.go              both versions of the protocol
+//
+// An error names the thing, how big it is, the limit, and the setting that moves it.
 package resp

@@ -1,20 +1,22 @@
 package sandbox
 
+import "redlockd/redlock/resp"
+
 // replyDepthMax bounds the nesting of a table that a script returns.
 const replyDepthMax = 1000
 
 // value is how Lua sees the reply of a command.
-func (m *machine) value(r Reply) value {
+func (m *machine) value(r resp.Value) value {
 	switch r.Kind {
-	case Status:
+	case resp.Status:
 		return m.holder("ok", r.Text)
-	case Error:
+	case resp.Error:
 		return m.holder("err", r.Text)
-	case Int:
+	case resp.Int:
 		return float64(r.Int)
-	case Bulk:
+	case resp.Bulk:
 		return r.Text
-	case Array:
+	case resp.Array:
 		t := m.table(len(r.Elems), 0)
 		for _, e := range r.Elems {
 			t.array = append(t.array, m.value(e))
@@ -32,38 +34,38 @@ func (m *machine) holder(name string, v value) *table {
 }
 
 // reply is what a script's result becomes: a number loses its fraction, an array ends at its first nil.
-func (m *machine) reply(v value, depth int) Reply {
+func (m *machine) reply(v value, depth int) resp.Value {
 	if depth > replyDepthMax {
-		return Reply{Kind: Error, Text: "ERR reached lua stack limit"}
+		return resp.Value{Kind: resp.Error, Text: "ERR reached lua stack limit"}
 	}
 	switch v := v.(type) {
 	case string:
-		return Reply{Kind: Bulk, Text: v}
+		return resp.Value{Kind: resp.Bulk, Text: v}
 	case float64:
-		return Reply{Kind: Int, Int: truncate(v)}
+		return resp.Value{Kind: resp.Int, Int: truncate(v)}
 	case bool:
 		if v {
-			return Reply{Kind: Int, Int: 1}
+			return resp.Value{Kind: resp.Int, Int: 1}
 		}
 	case *table:
 		return m.tableReply(v, depth)
 	}
-	return Reply{}
+	return resp.Value{}
 }
 
-func (m *machine) tableReply(t *table, depth int) Reply {
+func (m *machine) tableReply(t *table, depth int) resp.Value {
 	if text, ok := t.getString("err").(string); ok {
-		return Reply{Kind: Error, Text: text}
+		return resp.Value{Kind: resp.Error, Text: text}
 	}
 	if text, ok := t.getString("ok").(string); ok {
-		return Reply{Kind: Status, Text: text}
+		return resp.Value{Kind: resp.Status, Text: text}
 	}
 	for _, name := range []string{"double", "map", "set", "big_number", "verbatim_string"} {
 		if t.getString(name) != nil {
 			m.end(&UnavailableError{"the type " + name + " of RESP3"})
 		}
 	}
-	r := Reply{Kind: Array}
+	r := resp.Value{Kind: resp.Array}
 	for i := 1; ; i++ {
 		v := t.at(i)
 		if v == nil {
@@ -75,7 +77,7 @@ func (m *machine) tableReply(t *table, depth int) Reply {
 
 // charged converts one element and counts it: tables can contain one another, so that a few of them make a reply that
 // is as large as two to the power of their number.
-func (m *machine) charged(v value, depth int) Reply {
+func (m *machine) charged(v value, depth int) resp.Value {
 	m.step(4)
 	m.charge(replyBytes)
 	if s, ok := v.(string); ok {

@@ -3,6 +3,8 @@ package sandbox
 import (
 	"fmt"
 	"strings"
+
+	"redlockd/redlock/resp"
 )
 
 // version is what redis.REDIS_VERSION tells a script.
@@ -36,7 +38,7 @@ func redisCall(c *call) int {
 	m := c.m
 	reply := m.command(c)
 	v := m.value(reply)
-	if reply.Kind == Error {
+	if reply.Kind == resp.Error {
 		m.throw(v)
 	}
 	c.push(v)
@@ -44,10 +46,10 @@ func redisCall(c *call) int {
 }
 
 // command has the caller execute the command on Lua's stack.
-func (m *machine) command(c *call) Reply {
+func (m *machine) command(c *call) resp.Value {
 	n := c.top()
 	if n == 0 {
-		return Reply{Kind: Error, Text: "ERR Please specify at least one argument for this redis lib call"}
+		return resp.Value{Kind: resp.Error, Text: "ERR Please specify at least one argument for this redis lib call"}
 	}
 	m.args = m.args[:0]
 	for i := 1; i <= n; i++ {
@@ -58,7 +60,7 @@ func (m *machine) command(c *call) Reply {
 			var room [32]byte
 			m.args = append(m.args, string(appendNumber(room[:0], v, 17)))
 		default:
-			return Reply{Kind: Error, Text: "ERR Lua redis lib command arguments must be strings or integers"}
+			return resp.Value{Kind: resp.Error, Text: "ERR Lua redis lib command arguments must be strings or integers"}
 		}
 	}
 	if m.calls--; m.calls < 0 {
@@ -72,7 +74,7 @@ func (m *machine) command(c *call) Reply {
 	return reply
 }
 
-func (m *machine) chargeReply(r Reply) {
+func (m *machine) chargeReply(r resp.Value) {
 	if len(r.Text) > 64 {
 		m.charge(len(r.Text))
 	}

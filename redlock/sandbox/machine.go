@@ -6,6 +6,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"redlockd/redlock/resp"
 )
 
 // machine is one run of a script: its account, its stack, and where it is. Used again by later runs.
@@ -143,7 +145,7 @@ var machines = sync.Pool{New: func() any { return new(machine) }}
 // Run runs the script and returns its reply, which is of the kind Error when the script failed. When a limit or the
 // Caller ended the run the error says why, and the reply has it too, as Redis words errors. Nobody can tell then what
 // the script would have answered.
-func (s *Script) Run(run Run) (Reply, error) {
+func (s *Script) Run(run Run) (resp.Value, error) {
 	m := machines.Get().(*machine)
 	m.limits = run.Limits.orDefault()
 	m.left, m.bytes, m.calls = m.limits.Instructions, m.limits.Bytes, m.limits.Calls
@@ -161,10 +163,10 @@ func (s *Script) Run(run Run) (Reply, error) {
 	return reply, stop
 }
 
-func (m *machine) run() (reply Reply) {
+func (m *machine) run() (reply resp.Value) {
 	defer func() {
 		if r := recover(); r != nil {
-			reply = Reply{Kind: Error, Text: oneLine(m.describe(r))}
+			reply = resp.Value{Kind: resp.Error, Text: oneLine(m.describe(r))}
 		}
 	}()
 	m.call(m.script.main, 0, 0)

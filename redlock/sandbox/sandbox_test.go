@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"redlockd/redlock/resp"
 )
 
 // keyspace is a caller that knows GET, SET and DEL.
@@ -15,26 +17,26 @@ type keyspace map[string]string
 
 var errRefused = errors.New("refused here")
 
-func (k keyspace) Call(args []string) (Reply, error) {
+func (k keyspace) Call(args []string) (resp.Value, error) {
 	switch strings.ToUpper(args[0]) {
 	case "GET":
 		v, ok := k[args[1]]
 		if !ok {
-			return Reply{}, nil
+			return resp.Value{}, nil
 		}
-		return Reply{Kind: Bulk, Text: v}, nil
+		return resp.Value{Kind: resp.Bulk, Text: v}, nil
 	case "SET":
 		k[args[1]] = args[2]
-		return Reply{Kind: Status, Text: "OK"}, nil
+		return resp.Value{Kind: resp.Status, Text: "OK"}, nil
 	case "DEL":
 		_, ok := k[args[1]]
 		delete(k, args[1])
 		if ok {
-			return Reply{Kind: Int, Int: 1}, nil
+			return resp.Value{Kind: resp.Int, Int: 1}, nil
 		}
-		return Reply{Kind: Int}, nil
+		return resp.Value{Kind: resp.Int}, nil
 	}
-	return Reply{Kind: Error, Text: "ERR Unknown Redis command called from script"}, nil
+	return resp.Value{Kind: resp.Error, Text: "ERR Unknown Redis command called from script"}, nil
 }
 
 // eval runs a script and returns its reply in RESP3, with | for the ends of lines.
@@ -136,18 +138,18 @@ func TestLimits(t *testing.T) {
 // stalling is a Caller that takes long, as where the process gets no processor.
 type stalling struct{}
 
-func (stalling) Call([]string) (Reply, error) {
+func (stalling) Call([]string) (resp.Value, error) {
 	time.Sleep(30 * time.Millisecond)
-	return Reply{}, nil
+	return resp.Value{}, nil
 }
 
 // slow is a Caller that takes a while for each call, and counts them.
 type slow struct{ calls int }
 
-func (s *slow) Call([]string) (Reply, error) {
+func (s *slow) Call([]string) (resp.Value, error) {
 	s.calls++
 	time.Sleep(3 * time.Millisecond)
-	return Reply{}, nil
+	return resp.Value{}, nil
 }
 
 // TestLongInstructions: time adds up also where a few instructions take long.
@@ -206,9 +208,9 @@ func TestNesting(t *testing.T) {
 // callCounter refuses every command.
 type callCounter int
 
-func (n *callCounter) Call(args []string) (Reply, error) {
+func (n *callCounter) Call(args []string) (resp.Value, error) {
 	*n++
-	return Reply{}, errRefused
+	return resp.Value{}, errRefused
 }
 
 // TestRefused: what the caller refuses ends the run, also under pcall, and nothing of the script runs after it.
