@@ -5,8 +5,16 @@ import (
 	"time"
 )
 
-// attemptLocked has the head of a queue ask the masters: for its next reservation, or for all that it wants. Without a quorum of masters
-// that can vote it waits for one.
+// What the head of a queue does. It alternates between an attempt, an observation, and a pause:
+//
+//	attempt      all its resources (op_lock.go), or the next one of its reservation (wait_reserve.go)
+//	observation  after a denial: reads the key and its TTL, and has the masters send an invalidation when it changes
+//	pause        until the holder's TTL ends, or a random delay ("Retry on failure"); a hundred times as long if a quorum will send invalidations
+//
+// A hand-over, a quorum of invalidations or another client's window end the pause early. If one of them comes while an attempt or an
+// observation is in flight, the next attempt follows at once (waiter.again). Without a quorum, the head waits for one (wait_quorum.go).
+
+// attemptLocked has the head of a queue ask the masters, or wait for a quorum of them.
 func (c *Client) attemptLocked(op *Op, d *deferred) {
 	w := op.waiter
 	switch {
@@ -18,14 +26,14 @@ func (c *Client) attemptLocked(op *Op, d *deferred) {
 	}
 }
 
-// sentLocked records the attempt that is in flight from now on.
+// sentLocked records an attempt that is about to be launched. What the masters have said before is no news after it.
 func (w *waiter) sentLocked(r *round) {
 	w.attempt, w.sentAt = r, r.start
 	w.entry.queue.fairness.invalidatedBy, w.entry.queue.fairness.windowAnnouncedBy = 0, 0
 }
 
-// newHeadLocked starts the attempts of a waiter that has become the head of its queue: now, or, where we know that the resource
-// is held, after a pause.
+// newHeadLocked starts the attempts of a waiter that has become the head of its queue: now, or, if this client knows of a lease on the
+// resource, after a pause.
 func (c *Client) newHeadLocked(op *Op, d *deferred) {
 	w := op.waiter
 	if c.draining || w.attempt != nil || w.retry != nil || !w.isHead() {
@@ -34,28 +42,14 @@ func (c *Client) newHeadLocked(op *Op, d *deferred) {
 	if lease := w.entry.lease; lease != nil && d.now.Before(lease.validUntil) {
 		w.lastErr = nil
 		w.entry.queue.denied = true
-		c.pauseLocked(op, c.freeIn(op, d.now))
+		c.pauseLocked(op, c.retryDelay(lease.validUntil.Add(driftOf(lease.ttl, c.drift)).Sub(d.now)))
 		return
 	}
 	c.attemptLocked(op, d)
 }
 
-// freeIn is when, to our own knowledge, no lease of this client stands in the way of op any more; 0 when that is not known.
-func (c *Client) freeIn(op *Op, now time.Time) time.Duration {
-	lease := op.waiter.entry.lease
-	if lease == nil || lease.token == op.token {
-		return 0
-	}
-	return max(0, lease.validUntil.Add(driftOf(lease.ttl, c.drift)).Sub(now))
-}
-
-// pauseLocked has op ask again after a random delay, or earlier, when the holder's TTL has run out ("Retry on failure").
-// A free of 0 means that nothing is known of that end.
-func (c *Client) pauseLocked(op *Op, free time.Duration) {
-	c.pauseForLocked(op, c.retryDelay(free))
-}
-
-// retryDelay is random, and ends with free where that is known.
+// retryDelay is random, so that several clients do not split the votes again and again. free is how long the holder's keys still live, if
+// that is known, else 0: the delay ends by then.
 func (c *Client) retryDelay(free time.Duration) time.Duration {
 	delay := c.opts.RetryDelayMin + rand.N(c.opts.RetryDelayMax-c.opts.RetryDelayMin+1)
 	if free > 0 {
@@ -64,8 +58,8 @@ func (c *Client) retryDelay(free time.Duration) time.Duration {
 	return delay
 }
 
-// pauseForLocked has op ask again after the delay.
-func (c *Client) pauseForLocked(op *Op, delay time.Duration) {
+// pauseLocked has op make its next attempt after the delay.
+func (c *Client) pauseLocked(op *Op, delay time.Duration) {
 	w := op.waiter
 	w.endPause()
 	var timer *time.Timer
@@ -78,7 +72,7 @@ func (c *Client) pauseForLocked(op *Op, delay time.Duration) {
 			return
 		}
 		w.retry = nil
-		if !w.isHead() { // an older one has moved before it
+		if !w.isHead() { // an older waiter has moved before it
 			return
 		}
 		w.entry.queue.fairness.handovers = 0
@@ -94,7 +88,7 @@ func (w *waiter) endPause() {
 	}
 }
 
-// deniedLocked decides how a waiter goes on after an attempt that failed: err is nil when a resource is held by another.
+// deniedLocked decides how a waiter goes on after an attempt that failed. err is nil if a resource is held by another.
 func (c *Client) deniedLocked(op *Op, err error, d *deferred) {
 	w := op.waiter
 	r := w.attempt
@@ -108,32 +102,44 @@ func (c *Client) deniedLocked(op *Op, err error, d *deferred) {
 		c.moveToDenierLocked(op, r, d)
 	}
 	queue := &w.entry.queue
-	if reserving || w.reservation.token == "" { // otherwise nothing is known of its first resource yet
+	// If it has just begun to reserve, it stands in the queue of its first resource, of which the attempt says nothing.
+	if reserving || w.reservation.token == "" {
 		queue.denied = err == nil
 	}
 	if err == nil && w.entry == from {
 		queue.fairness.windowUsed()
 	}
 	switch {
+	case c.goOnLocked(op, d):
+	case err == nil:
+		c.observeLocked(op, d)
+	case !c.waitForQuorumLocked(op):
+		c.pauseLocked(op, c.retryDelay(0))
+	}
+}
+
+// goOnLocked does what is due when nothing is in flight for a waiter any more, and returns false if that is nothing: end its wait, leave
+// the attempts to the new head of its queue, or attempt again at once.
+func (c *Client) goOnLocked(op *Op, d *deferred) bool {
+	w := op.waiter
+	switch {
 	case w.last:
 		w.answered = true
 		c.leaveQueueLocked(op, d)
-		c.answerDenied(op, err, d)
-	case !w.isHead(): // an older one stands before it
+		c.answerDenied(op, w.lastErr, d)
+	case !w.isHead(): // an older waiter has moved before it
 		w.again = false
 	case w.again:
 		w.again = false
 		c.attemptLocked(op, d)
-	case err != nil:
-		if !c.waitForQuorumLocked(op) {
-			c.pauseLocked(op, 0)
-		}
 	default:
-		c.observeLocked(op, d)
+		return false
 	}
+	return true
 }
 
-// moveToDenierLocked moves op to the queue of the resource that has kept it from all, by what most of the masters have said.
+// moveToDenierLocked moves a LOCK of several resources to the queue of the one that most of the masters named as the reason of their denial
+// (of several such resources: the first by name). If that was another one than before too often, it begins to reserve instead.
 func (c *Client) moveToDenierLocked(op *Op, r *round, d *deferred) {
 	w := op.waiter
 	voted := votes(r.votes.Load()).where(len(c.lanes), 1<<voteDenied)
@@ -161,48 +167,36 @@ func (c *Client) moveToDenierLocked(op *Op, r *round, d *deferred) {
 	w.again = true
 }
 
-// observeLocked asks the masters for how long the holder's keys still live, to try again when they end, and has them announce it when
-// the resource changes before that: also of a lease of this client, which may be released through another.
+// observeLocked asks the masters how long the holder's keys still live, to try again when they end, and has them send an invalidation when
+// the key changes before that. A lease of this client is observed too, because it may be released through another.
 func (c *Client) observeLocked(op *Op, d *deferred) {
-	n := len(c.lanes)
-	r := &round{verb: verbObserve, start: d.now, op: op, answers: make([]answer, n)}
+	r := &round{verb: verbObserve, start: d.now, op: op, answers: make([]answer, len(c.lanes))}
 	r.setKeys(op.waiter.entry.resource)
 	op.waiter.endPause()
 	op.waiter.attempt = r
-	c.launchLocked(r, allMasters(n), d)
+	c.launchLocked(r, allMasters(len(c.lanes)), d)
 }
 
+// observationDecided has the waiter pause as long as the answers tell, if nothing has happened meanwhile.
 func (c *Client) observationDecided(r *round, _ outcome, _ votes, d *deferred) {
-	op := r.op
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	w := op.waiter
+	op, w := r.op, r.op.waiter
 	w.attempt = nil
-	switch {
-	case w.answered:
-	case w.last:
-		w.answered = true
-		c.leaveQueueLocked(op, d)
-		c.answerDenied(op, w.lastErr, d)
-	case !w.isHead(): // an older one has moved before it
-		w.again = false
-	case w.again:
-		w.again = false
-		c.attemptLocked(op, d)
-	default:
-		c.pauseForLocked(op, c.pauseAfter(w, r.answers))
+	if !w.answered && !c.goOnLocked(op, d) {
+		c.pauseLocked(op, c.pauseAfter(w, r.answers))
 	}
 }
 
 const (
-	// splitDelay is the longest first pause of a head that found the resource free and got no quorum: others tried at the same time.
-	// It doubles with every such attempt in a row.
+	// splitDelay bounds the first pause of a head that was denied although the resource is free: other clients tried at the same time and
+	// split the votes. The bound doubles with every such attempt in a row, up to RetryDelayMax.
 	splitDelay = time.Millisecond
-	// armedPatience is how much longer the pause is when a quorum of masters will announce a release.
-	armedPatience = 100
+	// invalidationPatience is by how much the pause is longer if a quorum of masters will send an invalidation.
+	invalidationPatience = 100
 )
 
-// pauseAfter is for how long a head whose attempt was denied leaves the masters alone, by what they have answered since.
+// pauseAfter is how long a head whose attempt was denied pauses, by what the masters have answered to its observation.
 func (c *Client) pauseAfter(w *waiter, answers []answer) time.Duration {
 	absent, armed := 0, 0
 	for _, a := range answers {
@@ -229,15 +223,15 @@ func (c *Client) pauseAfter(w *waiter, answers []answer) time.Duration {
 	if armed < quorum {
 		return c.retryDelay(free)
 	}
-	delay := armedPatience * c.retryDelay(0)
+	delay := invalidationPatience * c.retryDelay(0)
 	if free > 0 {
 		delay = min(delay, free+time.Millisecond)
 	}
 	return delay
 }
 
-// freeByQuorum is when a quorum of masters will be free of the key, if nobody releases or prolongs it; 0 when they cannot
-// tell (a key without TTL, too few answers) or are free already.
+// freeByQuorum is how long it takes until a quorum of masters is free of the key, if nobody releases or extends the lock. 0: it is free
+// already, or not known (keys without TTL, too few answers).
 func freeByQuorum(answers []answer) time.Duration {
 	remaining := make([]time.Duration, 0, len(answers))
 	for _, a := range answers {

@@ -238,7 +238,7 @@ func (c *Client) invalidatedLocked(e *entry, master int, d *deferred) {
 		c.stats.Wakeups++
 		f.futileWakeups++
 		if f.futileWakeups > dampAfter {
-			c.pauseForLocked(w.op, min(time.Duration(f.futileWakeups-dampAfter)*dampStep, dampMax))
+			c.pauseLocked(w.op, min(time.Duration(f.futileWakeups-dampAfter)*dampStep, dampMax))
 			return
 		}
 	}

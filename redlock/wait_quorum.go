@@ -34,7 +34,7 @@ func (c *Client) waitForQuorumLocked(op *Op) bool {
 		return false
 	}
 	c.quorumAwaited = true
-	c.pauseForLocked(op, armedPatience*c.retryDelay(0))
+	c.pauseLocked(op, invalidationPatience*c.retryDelay(0))
 	return true
 }
 
@@ -54,6 +54,6 @@ func (c *Client) wakeQuorumWaiters() {
 		}
 	}
 	for _, w := range heads {
-		c.pauseForLocked(w.op, rand.N(time.Duration(len(heads))*quorumRetrySpread)) //mutant:all-wake-at-the-same-time
+		c.pauseLocked(w.op, rand.N(time.Duration(len(heads))*quorumRetrySpread)) //mutant:all-wake-at-the-same-time
 	}
 }
