@@ -1,8 +1,21 @@
 // Package redlock takes locks on a majority of independent Redis masters: the Redlock algorithm of the Redis documentation
 // page "Distributed Locks with Redis".
 //
-// A Client is an engine over one set of masters. Lock, TryLock and Acquire grant a Lease; a Lease ends with Unlock, or by
-// itself with its TTL. The Start methods are the same operations without a goroutine per call, for servers.
+// A Go program needs eight names:
+//
+//   - Open makes a Client over the masters that Options name. Bootstrap admits masters that are new, once.
+//   - Client.Lock waits for a lock, Client.TryLock does not, Client.Acquire takes a LockRequest: several resources, a fence, a wait.
+//   - A Lease is a granted lock. Lease.KeepAlive renews it, and returns a context that ends before the lock does.
+//     Lease.Unlock releases it.
+//   - ErrHeld, ErrNotHeld and ErrNoQuorum are what callers branch on.
+//
+// The examples have a cron job, a leader, and a fence with SQL.
+//
+// # For servers
+//
+// The Start methods (StartLock, StartUnlock, StartExtend, …) are the same operations without a goroutine per call; their
+// Completer is told the Result. StartCommit and StartRead serve clients that were written for one Redis.
+// Share bounds what one user may take. Masters, Stats and Inspect are for monitoring.
 //
 // # What is promised
 //

@@ -1,6 +1,7 @@
 package redlock_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -70,7 +71,53 @@ func Example() {
 	// nobody else gets it
 }
 
-// Work that may take longer than the TTL extends its lease, and stops when that fails.
+// A cron job runs on every host, and only one of them does the work. KeepAlive holds the lock for as long as that takes, and ends the work's
+// context if the lock is lost.
+func ExampleLease_KeepAlive() {
+	client, end := open()
+	defer end()
+	ctx := context.Background()
+	report := func(ctx context.Context) error { return ctx.Err() } // stops when ctx is done
+
+	lease, err := client.TryLock(ctx, "nightly-report", 10*time.Second)
+	if errors.Is(err, redlock.ErrHeld) {
+		return // another host does it
+	} else if err != nil {
+		log.Fatal(err)
+	}
+	held := lease.KeepAlive(ctx)
+	if err := report(held); err != nil {
+		log.Fatal("not finished: ", cmp.Or(context.Cause(held), err))
+	}
+	lease.Unlock(ctx)
+	fmt.Println("done")
+	// Output: done
+}
+
+// A leader leads for as long as its lock is kept; who is not the leader waits to become it.
+func Example_leader() {
+	client, end := open()
+	defer end()
+	ctx, stop := context.WithCancel(context.Background())
+
+	lead := func(leading context.Context) {
+		fmt.Println("leading")
+		stop() // the program ends
+		<-leading.Done()
+	}
+	for ctx.Err() == nil {
+		lease, err := client.Lock(ctx, "leader", 10*time.Second)
+		if err != nil {
+			log.Print(err) // no quorum, or the wait was too long: try again
+			continue
+		}
+		lead(lease.KeepAlive(ctx))
+		lease.Unlock(context.WithoutCancel(ctx)) // the next one need not wait for the TTL
+	}
+	// Output: leading
+}
+
+// Work in short steps can extend its lease between them, and stop when that fails.
 func ExampleLease_Extend() {
 	client, end := open()
 	defer end()

@@ -3,10 +3,12 @@ package redlock
 import (
 	"context"
 	"slices"
+	"sync"
 	"time"
 )
 
-// Lease is a lock that was granted: resources, token, and until when. It is used by one goroutine at a time.
+// Lease is a lock that was granted: resources, token, and until when. Validity and Until may be called by any goroutine, the rest by one at a
+// time.
 type Lease struct {
 	// Resources are what is locked.
 	Resources []string
@@ -16,15 +18,36 @@ type Lease struct {
 	// Fence is the fencing token that was asked for with LockRequest.Fence, else 0.
 	Fence int64
 
-	client *Client
-	until  time.Time
+	client    *Client
+	ttl       time.Duration // as it was asked for first
+	keepAlive *keepAlive    // nil: nothing renews it
+
+	mu        sync.Mutex // guards what follows
+	until     time.Time
+	suspended time.Duration // as suspended said before the masters were asked
 }
 
 // Until is the end of the validity, on this process's monotonic clock. Work that the lock protects must be over by then.
-func (l *Lease) Until() time.Time { return l.until }
+func (l *Lease) Until() time.Time {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.until
+}
 
-// Validity is what is left of the validity, 0 or less when it is over.
-func (l *Lease) Validity() time.Duration { return time.Until(l.until) }
+// Validity is what is left of the validity, 0 or less when it is over. On Linux it shrinks also while the machine is suspended.
+func (l *Lease) Validity() time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return time.Until(l.until) - (suspended() - l.suspended)
+}
+
+// setUntil moves the end of the validity. before is suspended() from before the masters were asked, so that a suspension on the way makes the
+// validity shorter, never longer.
+func (l *Lease) setUntil(until time.Time, before time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.until, l.suspended = until, before
+}
 
 // Lock waits until the resource is free and locks it for ttl. It waits as long as ctx allows, at most Options.MaxWait, also
 // for a quorum of masters that is missing. The error is one of this package's, or ctx.Err().
@@ -40,6 +63,7 @@ func (c *Client) TryLock(ctx context.Context, resource string, ttl time.Duration
 // Acquire is Lock for several resources, with a token of the caller's own, or with a bounded wait. When the wait has run out
 // it returns ErrHeld, or a *NoQuorumError if the last attempt found no quorum.
 func (c *Client) Acquire(ctx context.Context, req LockRequest) (*Lease, error) {
+	before := suspended()
 	result, err := c.wait(ctx, func(op *Op, to Completer) { c.StartLock(op, req, to) })
 	switch {
 	case err != nil:
@@ -47,23 +71,27 @@ func (c *Client) Acquire(ctx context.Context, req LockRequest) (*Lease, error) {
 	case !result.Held:
 		return nil, ErrHeld
 	}
-	return &Lease{Resources: slices.Clone(req.Resources), Token: result.Token, Fence: result.Fence, client: c, until: result.Until}, nil
+	lease := &Lease{Resources: slices.Clone(req.Resources), Token: result.Token, Fence: result.Fence, client: c, ttl: req.TTL}
+	lease.setUntil(result.Until, before)
+	return lease, nil
 }
 
-// Unlock releases the lock. ErrNotHeld: it was not held any more. A *NoQuorumError: not known; if the token was made here, the release
+// Unlock ends KeepAlive and releases the lock. ErrNotHeld: it was not held any more. A *NoQuorumError: not known; if the token was made here, the release
 // is delivered to the masters that did not answer as soon as they are back, and otherwise the lock ends there with its TTL.
 func (l *Lease) Unlock(ctx context.Context) error {
+	l.stopKeepAlive()
 	return l.client.Unlock(ctx, l.Token, l.Resources...)
 }
 
-// Extend prolongs the lock to ttl from now, and moves Until. ErrNotHeld: it is lost. A *NoQuorumError: not known; the lock as
+// Extend renews the lock: it ends ttl from now, and Until moves. ErrNotHeld: it is lost. A *NoQuorumError: not known; the lock as
 // it was before runs on.
 func (l *Lease) Extend(ctx context.Context, ttl time.Duration) error {
+	before := suspended()
 	result, err := l.client.extend(ctx, l.Token, ttl, l.Resources)
 	if err != nil {
 		return err
 	}
-	l.until = result.Until
+	l.setUntil(result.Until, before)
 	return nil
 }
 

@@ -35,7 +35,7 @@ var owners = map[string][]string{
 	"github.com/redis/go-redis/":           {"redlock", "bench"},
 	"github.com/BurntSushi/toml":           {"cmd/redlockd/config"},
 	"github.com/prometheus/":               {"proxy"},
-	"golang.org/x/sys":                     {"cmd/redlockd", "bench"},
+	"golang.org/x/sys":                     {"cmd/redlockd", "redlock", "bench"},
 	"github.com/yuin/gopher-lua":           {"redlock/sandbox"},
 	"github.com/go-redsync/redsync/":       {"bench"},
 	"github.com/redis/rueidis":             {"bench"},

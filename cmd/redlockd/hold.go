@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -20,9 +19,9 @@ import (
 
 // holding is a lock that is held for a command.
 //
-// Invariant: the command does not run past the validity of the lock. So the time is read from a clock that goes on while the machine
-// sleeps (steady), first of all when anything wakes us; and while the command runs, nothing here waits for the masters, or for
-// somebody to read what we write.
+// Invariant: the command does not run past the validity of the lock. So the validity, which shrinks also while the machine sleeps, is looked at first of
+// all when anything wakes us; and while the command runs, nothing here waits for the masters (Lease.KeepAlive does), or for somebody to read
+// what we write.
 type holding struct {
 	errand
 	client  *redlock.Client
@@ -30,16 +29,13 @@ type holding struct {
 	signals chan os.Signal
 
 	lease *redlock.Lease // nil: not granted
-	until time.Duration  // the end of the validity, on the clock steady
 
 	command *exec.Cmd
 	group   bool // the command has a process group of its own: that gets the signals
 
-	extendAt time.Duration // the next attempt to renew the lock, on the clock steady
-	asking   bool          // one is under way
-	failed   error         // why the last one did not succeed
-	lost     error         // why the command was told to end; nil: it was not
-	killed   bool
+	lost   error     // why the command was told to end; nil: it was not
+	killAt time.Time // set with lost: the command is killed then, if the validity is not over before
+	killed bool
 }
 
 // waitToldAfter is how long a lock is waited for in silence.
@@ -117,20 +113,18 @@ func (h *holding) acquire(ctx context.Context) error {
 		awaitAll(all, h.client)
 	} // else LOCK says what is missing, or waits for it
 	for range 2 {
-		clock, now := steady(), time.Now()
 		lease, err := h.client.Acquire(ctx, redlock.LockRequest{Resources: []string{h.resource}, TTL: h.ttl, Wait: h.wait, Fence: h.fence})
 		if err != nil {
 			return err
 		}
-		until := clock + lease.Until().Sub(now)
-		if until-steady() > h.grace+h.margin() {
-			h.lease, h.until = lease, until
+		if lease.Validity() > h.grace+h.margin() {
+			h.lease = lease
 			return nil
 		}
 		// The machine slept while we waited, and nobody knows whether the lock was granted before that or after.
 		lease.Unlock(ctx)
 	}
-	return errSuspended
+	return redlock.ErrLapsed
 }
 
 // obstacle says what the lock is waited for.
@@ -182,25 +176,20 @@ func isTerminal(f *os.File) bool {
 	return err == nil
 }
 
-// keep renews the lock and passes signals on until the command has ended. It returns false if the lock could not be kept, and
+// keep has the lock renewed and passes signals on until the command has ended. It returns false if the lock could not be kept, and
 // the command had to end.
 func (h *holding) keep(ended <-chan struct{}) bool {
 	ticks := time.NewTicker(h.pause())
 	defer ticks.Stop()
-	extended := make(chan extension, 1)
-	h.extendAt = h.nextExtension()
-	h.enforce()
+	held := h.lease.KeepAliveWith(context.Background(), redlock.KeepAliveOptions{Early: h.grace + h.margin(), OnRenewal: h.renewal()})
+	over := held.Done()
 	for {
+		h.enforce()
 		select {
 		case <-ticks.C:
-			h.enforce()
-			if h.lost == nil && !h.asking && steady() >= h.extendAt {
-				h.asking = true
-				go func() { extended <- h.extend() }()
-			}
-		case e := <-extended:
-			h.enforce()
-			h.learn(e)
+		case <-over:
+			over = nil
+			h.lose(context.Cause(held))
 		case s := <-h.signals:
 			h.enforce()
 			h.pass(s.(syscall.Signal))
@@ -210,71 +199,69 @@ func (h *holding) keep(ended <-chan struct{}) bool {
 	}
 }
 
+// renewal says when the lock cannot be renewed, and when it can be again.
+func (h *holding) renewal() func(error) {
+	failing := false
+	return func(err error) {
+		switch {
+		case errors.Is(err, redlock.ErrNotHeld): // the command is told to end
+		case err == nil && failing:
+			h.say("%q is renewed again", h.resource)
+		case err != nil && !failing:
+			h.say("%q could not be renewed: %s; if that stays so, the command gets SIGTERM in %v", h.resource, reasonOf(err), (h.lease.Validity() - h.grace - h.margin()).Round(time.Millisecond))
+		}
+		failing = err != nil
+	}
+}
+
 // pause is how often the clock is looked at; margin is how long before the end of the validity the command is killed, for we and the
 // kernel can be late.
 func (h *holding) pause() time.Duration  { return min(h.ttl/100, 50*time.Millisecond) }
 func (h *holding) margin() time.Duration { return min(h.ttl/20, 100*time.Millisecond) }
 
-// nextExtension is when a third of the validity is over.
-func (h *holding) nextExtension() time.Duration {
-	return h.until - time.Duration(float64(h.ttl)*(1-h.client.Options().DriftFactor)*2/3)
+// left is how long the command may run on.
+func (h *holding) left() time.Duration {
+	left := h.lease.Validity() - h.margin()
+	if h.lost != nil {
+		left = min(left, time.Until(h.killAt))
+	}
+	return left
 }
 
-// enforce ends the command in time. It comes first when anything wakes us: we may have been suspended until now.
+// enforce kills the command in time. It comes first when anything wakes us: we may have been suspended until now.
 func (h *holding) enforce() {
-	left := h.until - steady()
-	if left <= h.margin() && !h.killed {
+	switch {
+	case h.left() > 0 || h.killed:
+	case h.lost == nil:
+		h.kill(redlock.ErrLapsed)
+	default:
 		h.killed = true
 		h.signal(syscall.SIGKILL)
 	}
-	if left > h.grace+h.margin() || h.lost != nil {
+}
+
+// kill ends a command that was not told to end before.
+func (h *holding) kill(why error) {
+	h.lost, h.killed = why, true
+	h.signal(syscall.SIGKILL)
+	h.say("%q is lost: %s; the command is killed", h.resource, reasonOf(why))
+}
+
+// lose tells the command to end: the lock is lost, or about to be.
+func (h *holding) lose(why error) {
+	if h.enforce(); h.lost != nil {
 		return
 	}
-	h.lost = cmp.Or(h.failed, errSuspended)
-	if h.killed {
-		h.say("%q is lost: %s; the command is killed", h.resource, reasonOf(h.lost))
+	if errors.Is(why, redlock.ErrNotHeld) {
+		why = fmt.Errorf("%w any more: it was deleted, or masters have forgotten it", why)
+	}
+	if h.grace == 0 {
+		h.kill(why)
 		return
 	}
+	h.lost, h.killAt = why, time.Now().Add(h.grace)
 	h.signal(syscall.SIGTERM)
-	h.say("%q is lost: %s; the command gets SIGTERM now, and SIGKILL in %v", h.resource, reasonOf(h.lost), max(0, left-h.margin()).Round(time.Millisecond))
-}
-
-var errSuspended = errors.New("this process or its machine was suspended, or too slow to renew it, until the validity was over")
-
-// extension is what came of an EXTEND.
-type extension struct {
-	until time.Duration // on the clock steady
-	err   error
-}
-
-func (h *holding) extend() extension {
-	clock, now := steady(), time.Now() // in this order: then a pause between the two makes the validity shorter, not longer
-	err := h.lease.Extend(context.Background(), h.ttl)
-	return extension{clock + h.lease.Until().Sub(now), err}
-}
-
-func (h *holding) learn(e extension) {
-	now := steady()
-	h.asking = false
-	switch {
-	case h.lost != nil: // too late
-	case e.err == nil:
-		if h.failed != nil {
-			h.say("%q is renewed again", h.resource)
-		}
-		h.until, h.failed = e.until, nil
-		h.extendAt = h.nextExtension()
-	case errors.Is(e.err, redlock.ErrNotHeld):
-		// Somebody else may hold it already.
-		h.failed = fmt.Errorf("%w any more: it was deleted, or masters have forgotten it", e.err)
-		h.until = min(h.until, now+h.grace+h.margin())
-		h.enforce()
-	default:
-		if h.failed == nil {
-			h.say("%q could not be renewed: %s; if that stays so, the command gets SIGTERM in %v", h.resource, reasonOf(e.err), (h.until - now - h.grace - h.margin()).Round(time.Millisecond))
-		}
-		h.failed, h.extendAt = e.err, now+h.ttl/30
-	}
+	h.say("%q is lost: %s; the command gets SIGTERM now, and SIGKILL in %v", h.resource, reasonOf(why), max(0, h.left()).Round(time.Millisecond))
 }
 
 // pass passes a signal on to the command.
@@ -304,7 +291,7 @@ func (h *holding) signal(s syscall.Signal) {
 // ended is called when the command has ended. What it leaves running in the background does not count; but when the lock is lost, that
 // has to end as well.
 func (h *holding) ended() (kept bool) {
-	if h.lost == nil && h.until > steady() {
+	if h.lost == nil && h.lease.Validity() > 0 {
 		return true
 	}
 	h.enforce()
@@ -331,7 +318,7 @@ func (h *holding) end() (held bool) {
 	case <-ctx.Done():
 		err = fmt.Errorf("no answer within %v", closeTimeout)
 	}
-	left := (h.until - steady()).Round(time.Second)
+	left := h.lease.Validity().Round(time.Second)
 	switch {
 	case errors.Is(err, redlock.ErrNotHeld):
 		if h.lost == nil {

@@ -1,0 +1,122 @@
+package redlock
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// ErrLapsed is the cause of the end of KeepAlive's context when nothing is known against the lock, and yet its validity is over or about to be.
+var ErrLapsed = errors.New("this process or its machine was suspended, or too slow to renew it, until the validity was over")
+
+// KeepAliveOptions change what Lease.KeepAliveWith does. The zero value is what Lease.KeepAlive does.
+type KeepAliveOptions struct {
+	// Early is how long before the end of the validity the context ends: the time that the work needs to stop. Zero: a twentieth of
+	// the TTL, at most 100 ms.
+	Early time.Duration
+	// OnRenewal is called after each attempt to renew the lock, with its error, on a goroutine that does nothing else meanwhile. nil: nobody
+	// is called.
+	OnRenewal func(error)
+}
+
+// KeepAlive renews the lock every third of its TTL, and returns a context for the work that the lock protects. The context ends when the lock
+// is lost, and shortly before the validity ends if renewal fails until then. context.Cause says why: ErrNotHeld, a *NoQuorumError,
+// ErrLapsed, or a bad request once Options.MaxHold is used up. Renewal stops when ctx is done or Unlock is called; both end the
+// context, and only Unlock releases the lock. A second call ends the first.
+//
+//	held := lease.KeepAlive(ctx)
+//	if err := work(held); err != nil { … }
+//	lease.Unlock(ctx)
+func (l *Lease) KeepAlive(ctx context.Context) context.Context {
+	return l.KeepAliveWith(ctx, KeepAliveOptions{})
+}
+
+// KeepAliveWith is KeepAlive with options.
+func (l *Lease) KeepAliveWith(ctx context.Context, o KeepAliveOptions) context.Context {
+	l.stopKeepAlive()
+	held, cancel := context.WithCancelCause(ctx)
+	k := &keepAlive{lease: l, cancel: cancel, done: make(chan struct{}), ttl: l.ttl, early: o.Early, onRenewal: o.OnRenewal}
+	if k.early == 0 {
+		k.early = min(l.ttl/20, 100*time.Millisecond)
+	}
+	l.keepAlive = k
+	go k.run(held)
+	return held
+}
+
+// stopKeepAlive ends renewal, and waits for an EXTEND that is in flight: an UNLOCK comes behind it, and nothing after the UNLOCK.
+func (l *Lease) stopKeepAlive() {
+	if k := l.keepAlive; k != nil {
+		k.cancel(context.Canceled)
+		<-k.done
+		l.keepAlive = nil
+	}
+}
+
+// keepAlive is the renewal of one lease.
+type keepAlive struct {
+	lease     *Lease
+	cancel    context.CancelCauseFunc // of the context that the caller has
+	done      chan struct{}           // closed when run has returned
+	ttl       time.Duration
+	early     time.Duration
+	onRenewal func(error)
+}
+
+// run renews the lease until the context is done, and ends the context in time.
+//
+// Invariant: the context ends before the validity does, unless this process does not run then. So run never waits for the masters: EXTEND has
+// a goroutine of its own. And it looks at the clock often instead of setting one timer, because timers stand still while the
+// machine is suspended, and Validity does not.
+func (k *keepAlive) run(held context.Context) {
+	defer close(k.done)
+	ticks := time.NewTicker(min(k.ttl/100, 50*time.Millisecond))
+	defer ticks.Stop()
+	extended := make(chan error, 1)
+	extending := false
+	defer func() {
+		if extending {
+			<-extended
+		}
+	}()
+	// Two thirds of the validity that a grant begins with.
+	twoThirds := time.Duration(float64(k.ttl) * (1 - k.lease.client.opts.DriftFactor) * 2 / 3)
+	extendAt := twoThirds
+	var failed error
+	for {
+		left := k.lease.Validity()
+		if left <= k.early {
+			if failed == nil {
+				failed = ErrLapsed
+			}
+			k.cancel(failed)
+			return
+		}
+		if !extending && left <= extendAt {
+			extending = true
+			go func() { extended <- k.lease.Extend(held, k.ttl) }()
+		}
+		select {
+		case <-held.Done():
+			return
+		case <-ticks.C:
+		case err := <-extended:
+			extending = false
+			if held.Err() != nil {
+				return
+			}
+			if k.onRenewal != nil {
+				k.onRenewal(err)
+			}
+			switch failed = err; {
+			case err == nil:
+				extendAt = twoThirds
+			case errors.Is(err, ErrNotHeld): // somebody else may hold it already
+				k.cancel(err)
+				return
+			default:
+				extendAt = k.lease.Validity() - k.ttl/30
+			}
+		}
+	}
+}

@@ -1,0 +1,99 @@
+package redlock
+
+// Goal: work that listens to KeepAlive's context never runs past the validity, and runs as long as it may. Method: in virtual time, all that can
+// end a lease, and the time that is left of it when the context ends.
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func TestKeepAlive(t *testing.T) {
+	const ttl = 3 * time.Second
+	for _, tt := range []struct {
+		name  string
+		after func(s *stage, lease *Lease) // what happens behind ten TTLs
+		want  func(cause error) bool
+		least time.Duration // of the validity, when the context ends
+		early time.Duration
+	}{
+		{"its keys are deleted", func(s *stage, _ *Lease) {
+			for i := range s.masters {
+				s.do(i, "DEL", "r")
+			}
+		}, func(cause error) bool { return cause == ErrNotHeld }, 0, 0},
+		{"no quorum answers", func(s *stage, _ *Lease) { s.freeze(0, 1, 2) },
+			func(cause error) bool { return errors.Is(cause, ErrNoQuorum) }, 40 * ms, 0},
+		{"no quorum answers, and the work needs a second to stop", func(s *stage, _ *Lease) { s.freeze(0, 1, 2) },
+			func(cause error) bool { return errors.Is(cause, ErrNoQuorum) }, 940 * ms, time.Second},
+		{"the machine is suspended for longer than the validity", func(_ *stage, lease *Lease) {
+			lease.mu.Lock()
+			defer lease.mu.Unlock()
+			lease.suspended -= ttl
+		}, func(cause error) bool { return cause == ErrLapsed }, -ttl, 0},
+		{"it is unlocked", func(s *stage, lease *Lease) {
+			if err := lease.Unlock(s.Context()); err != nil {
+				s.Errorf("UNLOCK: got error %v", err)
+			}
+		}, func(cause error) bool { return cause == context.Canceled }, 0, 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			inVirtualTime(t, 5, func(s *stage) {
+				p := s.open()
+				lease, err := p.TryLock(s.Context(), "r", ttl)
+				if err != nil {
+					s.Fatal(err)
+				}
+				renewed := 0
+				held := lease.KeepAliveWith(s.Context(), KeepAliveOptions{Early: tt.early, OnRenewal: func(err error) {
+					if err == nil {
+						renewed++
+					}
+				}})
+				time.Sleep(10 * ttl)
+				synctest.Wait()
+				if held.Err() != nil || renewed < 28 || renewed > 32 {
+					s.Fatalf("after ten TTLs: got %v and %d renewals, want three per TTL", context.Cause(held), renewed)
+				}
+				tt.after(s, lease)
+				<-held.Done()
+				if left := lease.Validity(); left < tt.least {
+					s.Errorf("the context ended with a validity of %v left, want %v", left, tt.least)
+				}
+				if cause := context.Cause(held); !tt.want(cause) {
+					s.Errorf("got the cause %v", cause)
+				}
+				synctest.Wait()
+				renewed = 0
+				time.Sleep(2 * ttl)
+				if renewed > 0 {
+					s.Errorf("the lock was renewed %d times after the context had ended", renewed)
+				}
+			})
+		})
+	}
+}
+
+// What the caller's context ends is the work and the renewal; the lock stays until it is released or its TTL is over.
+func TestKeepAliveEndsWithItsContext(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p := s.open()
+		lease, err := p.TryLock(s.Context(), "r", time.Second)
+		if err != nil {
+			s.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(s.Context())
+		held := lease.KeepAlive(ctx)
+		time.Sleep(5 * time.Second)
+		cancel()
+		<-held.Done()
+		if _, err := p.TryLock(s.Context(), "r", time.Second); err != ErrHeld {
+			s.Errorf("TryLock by another: got %v, want %v", err, ErrHeld)
+		}
+		time.Sleep(time.Second + 100*ms)
+		s.wantNoLocks()
+	})
+}
