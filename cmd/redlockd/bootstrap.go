@@ -12,8 +12,7 @@ import (
 	"redlockd/redlock"
 )
 
-// A bootstrap connects to all masters at once, and then exchanges their epochs: it gets this many times what the server
-// allows itself for a connection.
+// A bootstrap connects to all masters at once and then exchanges their epochs, so it may take this many times connect_timeout.
 const bootstrapTimeoutFactor = 2
 
 const bootstrapHelp = `Usage: redlockd bootstrap [flags]

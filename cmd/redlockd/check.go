@@ -18,8 +18,7 @@ import (
 	"redlockd/redlock"
 )
 
-// A probe makes some thirty round trips and may have to resolve a name, so it gets this many times what the server allows
-// itself for a connection.
+// A probe makes some thirty round trips and may have to resolve a name, so it may take this many times connect_timeout.
 const probeTimeoutFactor = 3
 
 const checkHelp = `Usage: redlockd check [flags]
@@ -60,7 +59,7 @@ func check(p process, args []string) int {
 	return exitOK
 }
 
-// judgeRoundTrip compares the way to a master with the time that the server will give it.
+// judgeRoundTrip adds a problem if the round trip to a master is long against master.timeout.
 func judgeRoundTrip(r *redlock.MasterReport, timeout time.Duration) {
 	problem := redlock.Problem{Fix: "raise master.timeout, or run redlockd nearer to its masters"}
 	switch {
@@ -78,12 +77,12 @@ func judgeRoundTrip(r *redlock.MasterReport, timeout time.Duration) {
 
 // verdict is what check found, in the shape of its JSON.
 type verdict struct {
-	Quorum  bool            `json:"quorum"` // is available
+	Quorum  bool            `json:"quorum"` // one is available
 	Restart bool            `json:"safe_to_restart_next"`
 	Needed  int             `json:"needed"`
 	Voting  int             `json:"voting"`
 	Masters []masterFinding `json:"masters"`
-	allNew  bool            // a bootstrap may admit them
+	allNew  bool            // all masters are new, so that a bootstrap may admit them
 }
 
 // masterFinding is the report of one master. Times are in milliseconds, as the names say; what could not be read is left
@@ -115,7 +114,7 @@ type problemFinding struct {
 	Fix      string           `json:"fix,omitempty"`
 }
 
-// verdictOf judges reports for a server that gives each master so long.
+// verdictOf judges the reports for a server with this master.timeout.
 func verdictOf(reports []redlock.MasterReport, masterTimeout time.Duration) verdict {
 	v := verdict{Needed: len(reports)/2 + 1, allNew: true}
 	for _, r := range reports {
@@ -144,7 +143,7 @@ func verdictOf(reports []redlock.MasterReport, masterTimeout time.Duration) verd
 	return v
 }
 
-// admitted counts the masters whose votes count now. One that could vote may be in quarantine yet.
+// admitted counts the masters whose votes count now. A master that can vote may still be in quarantine.
 func (v *verdict) admitted() int {
 	n := 0
 	for _, m := range v.Masters {
@@ -155,7 +154,7 @@ func (v *verdict) admitted() int {
 	return n
 }
 
-// restartSentence is for who restarts the masters one by one: a restarted one has no vote for about max_ttl.
+// restartSentence tells an operator whether the next master may be restarted: a restarted master has no vote for about max_ttl.
 func (v *verdict) restartSentence() string {
 	switch {
 	case v.allNew:
@@ -185,7 +184,7 @@ func (v *verdict) printJSON(w io.Writer) error {
 	return e.Encode(v)
 }
 
-// sentence is the verdict.
+// sentence says whether a quorum is available, how many masters may fail, and which to fix.
 func (v *verdict) sentence() string {
 	counts := fmt.Sprintf("%d of %d masters can vote, %d are needed", v.Voting, len(v.Masters), v.Needed)
 	var out []string
@@ -252,7 +251,7 @@ func (v *verdict) print(w io.Writer) error {
 	return err
 }
 
-// ofAll tells whether every one of several masters has the problem: then it is told once.
+// ofAll tells whether several masters all have the problem. It is then printed once.
 func (v *verdict) ofAll(p problemFinding) bool {
 	for _, m := range v.Masters {
 		if !slices.Contains(m.Problems, p) {

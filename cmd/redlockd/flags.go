@@ -12,20 +12,20 @@ import (
 	"redlockd/cmd/redlockd/config"
 )
 
-// flagSet is the command line of one command. It only collects texts: what they mean is up to load, so that a wrong
-// value is told in the same words whatever source it comes from.
+// flagSet is the command line of one command. It only collects texts. config.Load reads them, so that a wrong value gets the same
+// error from whatever source it comes.
 type flagSet struct {
 	command string
 	flags   []flagHelp
 	given   map[string]string // by name
-	// operands takes what stands behind the flags; nil: nothing may stand there.
+	// operands takes the arguments after the flags; nil: there may be none.
 	operands func(args []string) error
 }
 
 // flagHelp is one flag, for parsing and for the help text.
 type flagHelp struct {
 	name, arg, usage string // arg empty: a switch
-	hidden           bool   // it is taken and means nothing here
+	hidden           bool   // the command accepts and ignores it
 }
 
 // newFlagSet has the flags of all commands that read the configuration, and the command's own.
@@ -38,10 +38,10 @@ func newFlagSet(command string, own ...flagHelp) *flagSet {
 		}
 		h := flagHelp{name: s.Flag, arg: s.Arg, usage: fmt.Sprintf("%s (default %s)", s.Usage, s.Text())}
 		if command != "serve" {
-			// Whoever serves nothing has no use for these; they are taken all the same, so that all commands can be given the same flags.
+			// Only serve uses these. The other commands accept them, so that all commands can be given the same flags.
 			h.hidden = slices.Contains([]string{"server", "http", "log"}, s.Group())
 			if s.Flag == "masters" {
-				h.usage, _, _ = strings.Cut(s.Usage, ";") // what is behind it is about a server without any
+				h.usage, _, _ = strings.Cut(s.Usage, ";") // the rest is about a server without masters
 			}
 		}
 		f.flags = append(f.flags, h)
@@ -120,8 +120,8 @@ func (f *flagSet) usage(w io.Writer) {
 	}
 }
 
-// configure is how every command that reads the configuration begins. Without a configuration the command is done, with
-// this exit code: help or --print-config was asked for, or something is wrong and has been told.
+// configure reads the configuration for a command. If it returns nil, the command is done, with this exit code: configure has printed
+// the help or the settings that were asked for, or what is wrong.
 func (p process) configure(flags *flagSet, args []string) (*config.Config, int) {
 	if err := flags.parse(args); errors.Is(err, flag.ErrHelp) {
 		return nil, help(p, []string{flags.command})
@@ -140,8 +140,8 @@ func (p process) configure(flags *flagSet, args []string) (*config.Config, int) 
 	return c, exitOK
 }
 
-// configureMasters is configure for a command that looks at masters and ends: it tells its warnings without a log, and does
-// not make masters of its own.
+// configureMasters is configure for a command that has no log and no embedded masters: it prints the warnings, and refuses a
+// configuration without masters.
 func (p process) configureMasters(flags *flagSet, args []string) (*config.Config, int) {
 	c, code := p.configure(flags, args)
 	if c == nil {
@@ -155,7 +155,7 @@ func (p process) configureMasters(flags *flagSet, args []string) (*config.Config
 	return c, exitOK
 }
 
-// warn prints warnings for whoever has started the command.
+// warn prints warnings to standard error.
 func (p process) warn(warnings []string) {
 	for _, warning := range warnings {
 		fmt.Fprintf(p.stderr, "redlockd: warning: %s\n", warning)

@@ -22,7 +22,7 @@ const (
 	exitUsage   = 2 // the command line or the configuration is wrong
 	exitDropped = 3 // a second signal came while the server was draining
 
-	// Of run, which returns what its command returns, beside these. The last three are the habits of shells.
+	// Of run, which otherwise returns the exit code of its command. The last three are as in shells.
 	exitHeld      = 120 // the lock is held by another
 	exitNoQuorum  = 121
 	exitLost      = 122 // the lock was lost while the command ran
@@ -31,7 +31,7 @@ const (
 	exitSignal    = 128 // + the number of the signal that ended the command, or the wait for the lock
 )
 
-// process is what a command gets from outside, so that tests can give it something else.
+// process is the environment and the output of a command. Tests give it their own.
 type process struct {
 	environ        []string // as os.Environ
 	stdout, stderr io.Writer
@@ -65,7 +65,7 @@ func main() {
 func run(p process, args []string) int {
 	all := commands()
 	if len(args) == 0 || strings.HasPrefix(args[0], "-") {
-		// The two questions that people ask of any program, before the flags of the default command are looked at.
+		// Before the flags of the default command: redlockd --help is the overview, redlockd serve --help is about serve.
 		if len(args) == 1 {
 			switch args[0] {
 			case "-h", "-help", "--help":

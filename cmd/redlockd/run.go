@@ -23,7 +23,7 @@ const (
 
 	runTTL   = 30 * time.Second
 	runGrace = 5 * time.Second
-	// runTTLMin: less leaves no time to watch a process and to end it.
+	// runTTLMin is the shortest TTL that leaves time to stop a process before the lock ends.
 	runTTLMin = 100 * time.Millisecond
 )
 
@@ -69,7 +69,7 @@ func runFlags() *flagSet {
 		flagHelp{name: "fence", arg: "", usage: "ask for a fencing token: the command gets it as LOCK_FENCE"})
 }
 
-// errand is what the command line of run asks for.
+// errand is the command line of run: the resource, the command, and how long.
 type errand struct {
 	resource         string
 	command          []string
@@ -116,7 +116,7 @@ func runWithLock(p process, args []string) int {
 	return code
 }
 
-// readOperands finds the resource in what stands between the flags and the command.
+// readOperands takes the resource, which stands between the flags and the --.
 func (e *errand) readOperands(operands []string, dashes bool) error {
 	switch {
 	case len(operands) == 0 || operands[0] == "":
@@ -167,15 +167,15 @@ func (e *errand) commandFor(lease *redlock.Lease, p process, path string) *exec.
 	return &exec.Cmd{Path: path, Args: e.command, Env: environ, Stdin: os.Stdin, Stdout: p.stdout, Stderr: p.stderr}
 }
 
-// keptFromCommand tells whether the command must not get this variable. Settings hold passwords, and a misspelled one holds one as
-// well, so the prefix decides. The path of the file stays, for a redlockd that the command starts: the file has permissions of its
-// own. A run inside a run must not pass on the fence of another resource.
+// keptFromCommand tells whether the command must not get this variable. Settings may hold passwords, also if their name is
+// misspelled, so the prefix decides. REDLOCKD_CONFIG stays, for a redlockd that the command starts: permissions protect the file. A
+// run inside a run must not pass on the fence of another resource.
 func keptFromCommand(pair string) bool {
 	name, _, _ := strings.Cut(pair, "=")
 	return name == "LOCK_FENCE" || strings.HasPrefix(name, config.EnvironmentPrefix) && name != config.FileVariable
 }
 
-// exitCodeOf is what a shell makes of the end of a command.
+// exitCodeOf is the exit code that a shell would return for a command that ended like this.
 func exitCodeOf(s syscall.WaitStatus) int {
 	if s.Signaled() {
 		return exitSignal + int(s.Signal())
@@ -183,7 +183,7 @@ func exitCodeOf(s syscall.WaitStatus) int {
 	return s.ExitStatus()
 }
 
-// exitCodeOfStart tells apart, as shells do, a command that is not there from one that cannot be run.
+// exitCodeOfStart differs, as in shells, for a command that does not exist and one that cannot be run.
 func exitCodeOfStart(err error) int {
 	if errors.Is(err, exec.ErrNotFound) || errors.Is(err, fs.ErrNotExist) {
 		return exitNotFound
@@ -191,8 +191,8 @@ func exitCodeOfStart(err error) int {
 	return exitCannotRun
 }
 
-// speaker writes messages to w on a goroutine of its own: a reader that does not read must not hold up the signals that end the
-// command in time. What nobody takes is dropped. The second function waits for the last message to be written.
+// speaker writes messages to w on a goroutine of its own, because a reader that stops reading must not delay the signals that end
+// the command in time. It drops messages beyond 16 that wait. written waits for the last message.
 func speaker(w io.Writer) (say func(format string, args ...any), written func()) {
 	lines, done := make(chan string, 16), make(chan struct{})
 	go func() {

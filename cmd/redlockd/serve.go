@@ -22,8 +22,8 @@ import (
 	"redlockd/redlock/memmaster"
 )
 
-// closeTimeout bounds the end of the engine, after the front has been drained: releases that are pending then are
-// delivered. Those of a master that is down end with their TTL.
+// closeTimeout bounds the delivery of pending releases when the engine closes, after the front has drained. The keys on a
+// master that is down end with their TTL.
 const closeTimeout = 2 * time.Second
 
 const serveHelp = `Usage: redlockd [serve] [flags]
@@ -57,8 +57,8 @@ func serve(p process, args []string) int {
 	return runServer(p, c, flags.on("bootstrap"))
 }
 
-// runServer opens the listener first: an address in use is the one fault that is found only now, and the masters need
-// not hear of it.
+// runServer opens the listener before it connects to masters. An address in use is the only fault that Load cannot find, and a
+// server that cannot listen must change nothing on the masters.
 func runServer(p process, c *config.Config, bootstrap bool) int {
 	log := newLogger(p, c)
 	for _, warning := range c.Warnings {
@@ -66,11 +66,11 @@ func runServer(p process, c *config.Config, bootstrap bool) int {
 	}
 	tuneRuntime(p.environ)
 
-	// Signals that come from here on end the server in order, also while it is starting.
+	// From here on a signal drains the server, also while it starts.
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
 	defer signal.Stop(signals)
-	// The end of a terminal, or somebody who expects the settings to be read anew, must not end it without a drain.
+	// SIGHUP comes when a terminal closes, or from an operator who expects a reload. It must not end the server without a drain.
 	hangups := make(chan os.Signal, 1)
 	signal.Notify(hangups, syscall.SIGHUP)
 	defer signal.Stop(hangups)
@@ -80,20 +80,20 @@ func runServer(p process, c *config.Config, bootstrap bool) int {
 		return p.failed(err)
 	}
 	defer listener.Close()
-	var watchers net.Listener // nil: no HTTP
+	var web net.Listener // nil: no HTTP
 	if c.HTTPListen != "" {
-		if watchers, err = listen(c, "http.listen", c.HTTPListen); err != nil {
+		if web, err = listen(c, "http.listen", c.HTTPListen); err != nil {
 			return p.failed(err)
 		}
-		defer watchers.Close()
+		defer web.Close()
 	}
 	warnOfFewFiles(log, c)
 	s := &server{config: c, log: log}
 	if err := s.open(bootstrap); err != nil {
 		return p.failed(err)
 	}
-	if watchers != nil {
-		defer s.serveHTTP(watchers)()
+	if web != nil {
+		defer s.serveHTTP(web)()
 	}
 	return s.run(listener, signals, hangups)
 }
@@ -136,8 +136,8 @@ func (s *server) open(bootstrap bool) error {
 
 const embeddedMasters = 5
 
-// embed starts masters inside this process and names them in the options. They are the same in-memory masters that the
-// tests use, reached through pipes. The returned function ends them.
+// embed starts masters inside this process and names them in the options. They are the in-memory masters that the tests use;
+// pipes connect them to the engine. The returned function ends them.
 func embed(o *redlock.Options) (end func()) {
 	var masters []*memmaster.Master
 	for i := range embeddedMasters {
@@ -152,11 +152,11 @@ func embed(o *redlock.Options) (end func()) {
 	}
 }
 
-// bootstrapPause is how long masters that cannot be reached yet are left alone.
+// bootstrapPause is the pause before the next attempt to reach masters that are not up yet.
 const bootstrapPause = 50 * time.Millisecond
 
-// bootstrap admits the masters, if all of them are new. If not, the engine finds out how long to wait. Masters that are started
-// together with redlockd, as docker compose does it, may come a moment later.
+// bootstrap admits the masters if all of them are new. If not, the engine waits out their quarantine. It tries again while masters
+// cannot be reached, because docker compose starts them together with redlockd.
 func (s *server) bootstrap(engine redlock.Options) {
 	ctx, cancel := context.WithTimeout(context.Background(), bootstrapTimeoutFactor*engine.ConnectTimeout)
 	defer cancel()
@@ -165,7 +165,7 @@ func (s *server) bootstrap(engine redlock.Options) {
 		if err == nil {
 			return
 		}
-		// Whoever has told its name and is not new will not become so.
+		// A master that has answered and is not new does not become new.
 		final := slices.ContainsFunc(reports, func(r redlock.BootstrapReport) bool { return r.RunID != "" && r.Problem != nil })
 		if final || len(reports) == 0 || ctx.Err() != nil {
 			s.log.Warn("no bootstrap: masters that have no vote yet have to be waited for", "reason", oneLine(err),
@@ -223,8 +223,8 @@ func (s *server) run(listener net.Listener, signals, hangups <-chan os.Signal) i
 
 const toEndAtOnce = "nothing; a second signal ends redlockd at once, and leaves the locks to their TTL"
 
-// drain ends the front in order. That locks outlive it is no fault: they are kept by the masters until their TTL ends,
-// and another redlockd on the same masters can extend and release them.
+// drain ends the front in order. Locks may outlive it: the masters keep them until their TTL ends, and another redlockd over the
+// same masters can extend and release them.
 func (s *server) drain(told os.Signal) {
 	ctx, cancel := context.WithTimeout(context.Background(), s.config.DrainTimeout)
 	defer cancel()
@@ -238,7 +238,7 @@ func (s *server) drain(told os.Signal) {
 	s.log.Info("drained")
 }
 
-// end closes the back: nothing calls the engine any more.
+// end closes the engine and the embedded masters. The caller has closed the front, so nothing calls the engine any more.
 func (s *server) end() {
 	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 	defer cancel()
@@ -255,7 +255,7 @@ func newLogger(p process, c *config.Config) *slog.Logger {
 	level.UnmarshalText([]byte(c.LogLevel)) // the setting admits only words that it knows
 	options := &slog.HandlerOptions{Level: level}
 	if c.LogFormat == "json" {
-		// Of itself it writes durations as nanoseconds, without saying so.
+		// The JSON handler writes durations as bare nanoseconds.
 		options.ReplaceAttr = func(_ []string, a slog.Attr) slog.Attr {
 			if a.Value.Kind() == slog.KindDuration {
 				a.Value = slog.StringValue(config.FormatDuration(a.Value.Duration()))
@@ -267,15 +267,15 @@ func newLogger(p process, c *config.Config) *slog.Logger {
 	return slog.New(slog.NewTextHandler(p.stderr, options))
 }
 
-// tuneRuntime sets what GOGC and GOMAXPROCS would, where they are not set.
+// tuneRuntime sets defaults for GOGC and GOMAXPROCS, unless the environment has them.
 //
-// The heap may grow to five times the live data between two collections: the live data are small (a few KB per connection), the
-// garbage of parsing is not, and a collector that runs four times less gave more throughput in every measurement.
+// GOGC 400: the heap may grow to five times the live data between two collections. The live data are small (a few KB per
+// connection), and parsing makes much garbage. A collector that ran a quarter as often gave more throughput in every measurement.
 //
-// Half of the processors, but two if there are two: a few carry more locks than the masters can, and most of the rest would be
-// spent on waking each other up. Measured on two processors shared with five masters and the clients, at 64 callers: one
-// processor for redlockd instead of two makes 10 % fewer pairs a second with clients that do not pipeline, and takes 15 % less CPU
-// of redlockd per pair with clients that do.
+// GOMAXPROCS: half of the processors, but two if there are two. A few processors serve more locks than the masters can grant, and
+// more of them mostly wake each other up. Measured on two processors shared with five masters and the clients, at 64 callers: one
+// processor for redlockd instead of two gave 10 % fewer pairs a second to plain clients, and took 15 % less of redlockd's CPU per
+// pair of pipelining clients.
 func tuneRuntime(environ []string) {
 	isSet := func(name string) bool {
 		return slices.ContainsFunc(environ, func(pair string) bool { return strings.HasPrefix(pair, name+"=") })
@@ -299,13 +299,13 @@ func warnOfFewFiles(log *slog.Logger, c *config.Config) {
 	}
 }
 
-// filesNeeded is how many files are open when every client is there that may be.
+// filesNeeded is the number of open files when max_clients are connected.
 func filesNeeded(c *config.Config) uint64 {
 	const spare = 64 // masters, the listeners, the log
-	return uint64(c.Front.MaxClients) + spare + watchersMax
+	return uint64(c.Front.MaxClients) + spare + httpConnsMax
 }
 
-// listen opens the address that the setting has.
+// listen opens the address. setting is where it was configured.
 func listen(c *config.Config, setting, addr string) (net.Listener, error) {
 	l, err := net.Listen("tcp", addr)
 	if err != nil {

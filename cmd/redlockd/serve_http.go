@@ -11,11 +11,11 @@ import (
 	"time"
 )
 
-// watchersMax bounds the connections of those who watch over HTTP.
-const watchersMax = 32
+// httpConnsMax bounds the connections over HTTP.
+const httpConnsMax = 32
 
-// serveHTTP serves those who watch. They see the server as long as possible, its draining included: the caller ends it, with the
-// function that it returns, when everything else has ended.
+// serveHTTP serves the status page, metrics and probes. They must be there while the server drains: the caller ends them last, with
+// the function that serveHTTP returns.
 func (s *server) serveHTTP(l net.Listener) (end func()) {
 	s.log.Info("status page and metrics", "addr", l.Addr().String(), "paths", "/ /metrics /livez /readyz")
 	web := newWebServer(s.front.HTTPHandler())
@@ -23,7 +23,7 @@ func (s *server) serveHTTP(l net.Listener) (end func()) {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		if err := web.Serve(&watchers{Listener: l}); !errors.Is(err, http.ErrServerClosed) {
+		if err := web.Serve(&httpListener{Listener: l}); !errors.Is(err, http.ErrServerClosed) {
 			s.log.Error("no status page and metrics any more", "err", err, "to_do", "restart redlockd; until then locks are granted as before")
 		}
 	}()
@@ -33,17 +33,17 @@ func (s *server) serveHTTP(l net.Listener) (end func()) {
 	}
 }
 
-// newWebServer serves h on a listener of type watchers.
+// newWebServer serves h on an httpListener.
 func newWebServer(h http.Handler) *http.Server {
 	return &http.Server{
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			conn := r.Context().Value(watcherKey{}).(*watcher)
+			conn := r.Context().Value(httpConnKey{}).(*httpConn)
 			conn.serving(true)
 			defer conn.serving(false)
 			h.ServeHTTP(w, r)
 		}),
 		ConnContext: func(ctx context.Context, conn net.Conn) context.Context {
-			return context.WithValue(ctx, watcherKey{}, conn)
+			return context.WithValue(ctx, httpConnKey{}, conn)
 		},
 		ReadHeaderTimeout: 5 * time.Second,
 		ReadTimeout:       5 * time.Second,
@@ -53,39 +53,39 @@ func newWebServer(h http.Handler) *http.Server {
 	}
 }
 
-// watchers is the listener for HTTP. At watchersMax connections one more has another one closed: of the address that has the most, one
-// that waits for no answer, and of these the one that has been so for longest. So whoever keeps connections open, or sends
-// headers slowly, takes places from itself alone, and a probe, which comes and asks at once, is answered.
-type watchers struct {
+// httpListener accepts httpConnsMax connections. A further one closes another: it chooses the address with the most connections, there
+// one that waits for no answer, and of these the one that has waited longest. So a client that keeps connections open, or sends
+// headers slowly, takes places from itself alone, and a probe, which connects and asks at once, gets its answer.
+type httpListener struct {
 	net.Listener
 
 	mu    sync.Mutex
-	conns []*watcher // in the order in which they were accepted or answered last
+	conns []*httpConn // in the order in which they were accepted or answered last
 }
 
-// watcher is one connection. watchers.mu guards busy.
-type watcher struct {
+// httpConn is one connection. httpListener.mu guards busy.
+type httpConn struct {
 	net.Conn
-	all  *watchers
+	all  *httpListener
 	host string
-	busy bool // a request of it is being answered
+	busy bool // the handler is answering a request of this connection
 }
 
-// watcherKey is for the watcher in the context of its requests.
-type watcherKey struct{}
+// httpConnKey is the key of the httpConn in the context of its requests.
+type httpConnKey struct{}
 
 // Accept implements net.Listener.
-func (all *watchers) Accept() (net.Conn, error) {
+func (all *httpListener) Accept() (net.Conn, error) {
 	conn, err := all.Listener.Accept()
 	if err != nil {
 		return nil, err
 	}
 	host, _, _ := net.SplitHostPort(conn.RemoteAddr().String())
-	w := &watcher{Conn: conn, all: all, host: host}
+	w := &httpConn{Conn: conn, all: all, host: host}
 	all.mu.Lock()
 	all.conns = append(all.conns, w)
-	var gone *watcher
-	if len(all.conns) > watchersMax {
+	var gone *httpConn
+	if len(all.conns) > httpConnsMax {
 		gone = all.worstLocked()
 		all.removeLocked(gone)
 	}
@@ -96,14 +96,14 @@ func (all *watchers) Accept() (net.Conn, error) {
 	return w, nil
 }
 
-// worstLocked is the connection that makes room for another one.
-func (all *watchers) worstLocked() *watcher {
+// worstLocked is the connection that httpListener closes for a new one.
+func (all *httpListener) worstLocked() *httpConn {
 	count := make(map[string]int)
 	for _, w := range all.conns {
 		count[w.host]++
 	}
-	older := all.conns[:len(all.conns)-1]                  // the one that has just come may ask at once
-	return slices.MinFunc(older, func(a, b *watcher) int { // the first of those that are equal
+	older := all.conns[:len(all.conns)-1]                   // never the new one
+	return slices.MinFunc(older, func(a, b *httpConn) int { // of equal ones the first, which has waited longest
 		switch {
 		case count[a.host] != count[b.host]:
 			return count[b.host] - count[a.host]
@@ -116,24 +116,24 @@ func (all *watchers) worstLocked() *watcher {
 	})
 }
 
-func (all *watchers) removeLocked(w *watcher) {
-	all.conns = slices.DeleteFunc(all.conns, func(other *watcher) bool { return other == w })
+func (all *httpListener) removeLocked(w *httpConn) {
+	all.conns = slices.DeleteFunc(all.conns, func(other *httpConn) bool { return other == w })
 }
 
-// serving notes that a request is being answered, or that it has been.
-func (w *watcher) serving(busy bool) {
+// serving notes that the handler begins to answer a request, or has answered it.
+func (w *httpConn) serving(busy bool) {
 	w.all.mu.Lock()
 	defer w.all.mu.Unlock()
 	w.busy = busy
 	if before := len(w.all.conns); !busy {
-		if w.all.removeLocked(w); len(w.all.conns) < before { // else it had to make room
+		if w.all.removeLocked(w); len(w.all.conns) < before { // else the listener has closed it
 			w.all.conns = append(w.all.conns, w)
 		}
 	}
 }
 
 // Close implements net.Conn.
-func (w *watcher) Close() error {
+func (w *httpConn) Close() error {
 	w.all.mu.Lock()
 	w.all.removeLocked(w)
 	w.all.mu.Unlock()

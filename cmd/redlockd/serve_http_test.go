@@ -18,7 +18,7 @@ import (
 // webStage is the server for those who watch, over a handler that answers all but /hang.
 type webStage struct {
 	*testing.T
-	watchers *watchers
+	listener *httpListener
 	hanging  chan struct{} // has an element for each request that hangs
 }
 
@@ -28,7 +28,7 @@ func newWebStage(t *testing.T) *webStage {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &webStage{T: t, watchers: &watchers{Listener: l}, hanging: make(chan struct{}, 100)}
+	s := &webStage{T: t, listener: &httpListener{Listener: l}, hanging: make(chan struct{}, 100)}
 	release := make(chan struct{})
 	web := newWebServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/hang" {
@@ -40,7 +40,7 @@ func newWebStage(t *testing.T) *webStage {
 	// What a test leaves open must not end by itself meanwhile.
 	web.ReadHeaderTimeout, web.ReadTimeout, web.IdleTimeout = time.Hour, time.Hour, time.Hour
 	ended := make(chan error, 1)
-	go func() { ended <- web.Serve(s.watchers) }()
+	go func() { ended <- web.Serve(s.listener) }()
 	t.Cleanup(func() {
 		close(release)
 		web.Close()
@@ -55,7 +55,7 @@ func newWebStage(t *testing.T) *webStage {
 func (s *webStage) dial(from string) net.Conn {
 	s.Helper()
 	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}
-	conn, err := d.Dial("tcp", s.watchers.Addr().String())
+	conn, err := d.Dial("tcp", s.listener.Addr().String())
 	if err != nil {
 		s.Fatal(err)
 	}
@@ -86,15 +86,15 @@ func (s *webStage) wantAnswers(from string) {
 		}
 		conn.Close()
 	}
-	s.watchers.mu.Lock()
-	defer s.watchers.mu.Unlock()
-	if n := len(s.watchers.conns); n > watchersMax {
-		s.Errorf("%d connections are open, want %d at most", n, watchersMax)
+	s.listener.mu.Lock()
+	defer s.listener.mu.Unlock()
+	if n := len(s.listener.conns); n > httpConnsMax {
+		s.Errorf("%d connections are open, want %d at most", n, httpConnsMax)
 	}
 }
 
 func TestProbesAmongOthers(t *testing.T) {
-	const crowd = watchersMax + 8
+	const crowd = httpConnsMax + 8
 	for name, occupy := range map[string]func(s *webStage, conn net.Conn){
 		"idle": func(s *webStage, conn net.Conn) {
 			if err := ask(conn, "/"); err != nil {
@@ -129,7 +129,7 @@ func TestConnectionsThatAreKept(t *testing.T) {
 	slow := s.dial("127.0.0.2")
 	slow.Write([]byte("GET /hang HTTP/1.1\r\nHost: x\r\n\r\n"))
 	<-s.hanging
-	for range 3 * watchersMax {
+	for range 3 * httpConnsMax {
 		if err := ask(s.dial("127.0.0.2"), "/"); err != nil {
 			t.Fatal(err)
 		}

@@ -10,19 +10,19 @@ import (
 	"redlockd/redlock"
 )
 
-// awaitQuorum gives masters that are well the time to connect before the first client is served: until then it waits in the
-// listener's queue instead of getting NOQUORUM.
+// awaitQuorum waits until a quorum of masters is connected, for connect_timeout at most, before the server accepts clients. Until
+// then a client waits in the listener's queue; otherwise it would get NOQUORUM.
 func (s *server) awaitQuorum(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, s.config.Engine.ConnectTimeout)
 	defer cancel()
 	s.engine.Ready(ctx) // if there is none, watchQuorum says so
 }
 
-// watchQuorum tells the log when the first quorum of masters is there, and which masters are not; before that, once, what
-// is missing for it. From then on, when the quorum is lost and when it is back; the masters' own changes are told by the engine.
+// watchQuorum logs when the first quorum of masters is reached, and which masters are missing; before that, once, what is missing
+// for a quorum. From then on it logs when the quorum is lost and when it is back. The engine logs the changes of each master.
 func (s *server) watchQuorum(ctx context.Context) {
 	total := len(s.engine.Masters())
-	// A master that is well answers within this, so what is missing then is worth a line.
+	// A healthy master answers within connect_timeout: log what is missing after that.
 	patience, cancel := context.WithTimeout(ctx, s.config.Engine.ConnectTimeout)
 	defer cancel()
 	if s.engine.Ready(patience) != nil && ctx.Err() == nil {
@@ -34,7 +34,7 @@ func (s *server) watchQuorum(ctx context.Context) {
 		return // stopped before
 	}
 	s.log.Info("quorum reached: locks are granted", "needed", total/2+1, "masters", total)
-	// The slowest of the well ones may still be connecting.
+	// The slowest healthy master may still be connecting.
 	awaitAll(patience, s.engine)
 	if out := missing(s.engine.Masters()); out != "" && ctx.Err() == nil {
 		s.log.Warn("not all masters can vote: locks are granted", "missing", out,
@@ -56,7 +56,7 @@ func (s *server) watchQuorum(ctx context.Context) {
 	}
 }
 
-// quorumPause is the time between two looks whether there is a quorum: what lasts shorter is in the counters of INFO.
+// quorumPause is the pause between two checks of the quorum. The counters of INFO show shorter losses.
 const quorumPause = time.Second
 
 // pause waits, and returns false when ctx is done.
@@ -69,7 +69,7 @@ func pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// quorum is nil if a quorum of masters has a vote now, else what a LOCK would be told.
+// quorum returns nil if a quorum of masters can vote now, else the error that a LOCK would get.
 func quorum(engine *redlock.Client) error {
 	now, cancel := context.WithCancel(context.Background())
 	cancel()

@@ -95,7 +95,7 @@ func TestWarnOfFewFiles(t *testing.T) {
 		c := config.Default()
 		c.Front.MaxClients = clients
 		warnOfFewFiles(slog.New(slog.NewTextHandler(&log, nil)), c)
-		got, want := strings.Contains(log.String(), "the limit of open files is too low"), limit.Cur < uint64(clients+64+watchersMax)
+		got, want := strings.Contains(log.String(), "the limit of open files is too low"), limit.Cur < uint64(clients+64+httpConnsMax)
 		if got != want {
 			t.Errorf("max_clients %d, limit %d: log %q, want a warning: %v", clients, limit.Cur, log.String(), want)
 		}

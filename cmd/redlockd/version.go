@@ -31,7 +31,7 @@ func printVersion(p process, args []string) int {
 	return exitOK
 }
 
-// buildDetails tells what a report of a fault should name.
+// buildDetails are the facts that a bug report should have.
 func buildDetails() string {
 	details := runtime.Version() + ", " + runtime.GOOS + "/" + runtime.GOARCH
 	info, ok := debug.ReadBuildInfo()

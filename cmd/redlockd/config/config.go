@@ -1,12 +1,12 @@
-// Package config makes the options of the packages below of the settings that an operator has given: flags win over the
-// environment, that over the file, that over the defaults, and each value knows where it comes from.
+// Package config reads the settings of an operator and makes redlock.Options and proxy.Options of them. Flags win over the
+// environment, the environment over the file, the file over the defaults. Each value knows its source, and each error names it.
 //
-//	Load → file.go, environment, flags  what each source says, into the values of the settings
-//	     → resolve                      masters.go, users.go, tls.go: checks them against each other, reads the files that they name
-//	     → redlock.Options, proxy.Options
+//	Load → file.go, environment, flags     set the values of the settings (value.go)
+//	     → resolve                         checks settings against each other
+//	       → masters.go, users.go, tls.go  read the files that settings name, and fill Config.Engine and Config.Front
 //
-// settings.go has the table of every setting, the one place where a new one is added. The values themselves live in the options
-// of the packages below, so that a setting has one default and one set of bounds, there.
+// settings.go has the table of all settings. A new setting is added there. The values live in the options of the packages below,
+// so that each setting has its default and its bounds in one place, there.
 package config
 
 import (
@@ -32,14 +32,13 @@ const (
 	FileVariable = EnvironmentPrefix + "CONFIG"
 )
 
-// Config is every setting, and what is made of them.
+// Config is all settings, and the options that are made of them.
 type Config struct {
-	// file is the path of the configuration file as it was given; empty when there is none. lines are those of its keys.
-	file  string
-	lines map[string]int
+	file  string         // path of the configuration file as it was given; empty: there is none
+	lines map[string]int // line of each key in the file, see keyLines
 	// Settings in the order of config.toml. Their values point into the fields below.
 	Settings []*Setting
-	// Warnings are for the operator: nothing of them keeps redlockd from running.
+	// Warnings are for the operator. redlockd runs all the same.
 	Warnings []string
 
 	Listen       string
@@ -51,11 +50,11 @@ type Config struct {
 	LogLevel     string
 	LogFormat    string
 
-	masterList masterList     // as named, in the file or elsewhere
-	master     masterSettings // what holds for each master that does not say otherwise
+	masterList masterList     // the masters as they were named
+	master     masterSettings // [master]: what holds for each master, unless its table says otherwise
 	userList   userList
 
-	// Certificates from files that may be replaced, and the functions that look whether they were, see renewed.
+	// keyPairs are the certificates in use. looks are the functions that read replaced files again, see renewed.
 	keyPairs []*renewed[tls.Certificate]
 	looks    []func(log *slog.Logger, now time.Time)
 
@@ -63,11 +62,11 @@ type Config struct {
 	Front  proxy.Options   // Users and TLSConfig are filled by resolve
 }
 
-// Load reads the configuration: flags win over the environment, that over the file, that over the defaults. Flags are
-// the texts that were given, by the names of the flags. The error joins everything that is wrong, each with its place.
+// Load reads the configuration. flags has the text of each given flag by its name, environ is as os.Environ. The error joins
+// everything that is wrong, each with its place.
 func Load(flags map[string]string, environ []string) (*Config, error) {
 	c := Default()
-	variables := ours(environ)
+	variables := ownVariables(environ)
 	path, given := flags[FileFlag]
 	if !given {
 		path = variables[FileVariable]
@@ -75,7 +74,7 @@ func Load(flags map[string]string, environ []string) (*Config, error) {
 	var errs []error
 	if path != "" {
 		if err := c.readFile(path); err != nil {
-			// What other sources say is not looked at: most faults there would be echoes of this one.
+			// Load stops here: most faults of other sources would follow from this one.
 			return nil, err
 		}
 	} else if given {
@@ -91,9 +90,9 @@ func Load(flags map[string]string, environ []string) (*Config, error) {
 	return c, nil
 }
 
-// ours picks the variables that begin with our prefix. An empty variable counts as none: compose files and manifests
-// set such.
-func ours(environ []string) map[string]string {
+// ownVariables picks the variables that begin with EnvironmentPrefix. It skips empty ones, because compose files and manifests
+// set them.
+func ownVariables(environ []string) map[string]string {
 	variables := make(map[string]string)
 	for _, pair := range environ {
 		name, text, _ := strings.Cut(pair, "=")
@@ -116,7 +115,7 @@ func (c *Config) readEnvironment(variables map[string]string) error {
 			errs = append(errs, s.setFrom(source{fromEnvironment, s.Environment()}, text))
 		}
 	}
-	// Others may have a use for names that we do not know, so they are worth a warning, not an error.
+	// An unknown name is a warning and no error: other programs may use it.
 	for name := range variables {
 		if !slices.Contains(names, name) && !serviceLink.MatchString(name) {
 			c.Warnings = append(c.Warnings, fmt.Sprintf("the environment variable %s names no setting%s: correct it or unset it; redlockd help settings lists them", name, DidYouMean(name, names)))
@@ -144,7 +143,7 @@ func (s *Setting) setFrom(from source, text string) error {
 	return nil
 }
 
-// resolve checks the settings against each other, reads the files that they name, and fills what the packages below need.
+// resolve checks the settings against each other, reads the files that they name, and fills Engine and Front.
 func (c *Config) resolve() error {
 	errs := []error{c.checkListen()}
 	if c.DrainDelay < 0 || c.DrainDelay > time.Hour {
@@ -165,7 +164,8 @@ func (c *Config) resolve() error {
 
 	masters := c.Engine.Masters
 	if mastersErr != nil || len(masters) == 0 {
-		// Faults of the masters have been told; none means the embedded ones, which are known to be right.
+		// errs has the faults of the masters already; without masters, serve uses the embedded ones. Either way, one that is right
+		// stands in here.
 		c.Engine.Masters = []redlock.Master{{Addr: "embedded:0"}}
 	}
 	errs = append(errs, c.optionErrors(&c.Engine, c.Engine.Validate(), "masters"))
@@ -174,7 +174,7 @@ func (c *Config) resolve() error {
 		errs = append(errs, c.errorAt("compat.default_ttl", fmt.Errorf("%s is not from min_ttl = %s to max_ttl = %s",
 			FormatDuration(ttl), FormatDuration(c.Engine.MinTTL), FormatDuration(c.Engine.MaxTTL))))
 	}
-	c.Front.Engine = new(redlock.Client) // is made later; here only the settings are looked at
+	c.Front.Engine = new(redlock.Client) // serve makes it later; Validate only wants one
 	errs = append(errs, c.optionErrors(&c.Front, c.Front.Validate(), "auth.users"))
 	c.Front.Engine = nil
 	return errors.Join(errs...)
@@ -191,10 +191,10 @@ func (c *Config) checkListen() error {
 	return c.checkAddress("http.listen", c.HTTPListen)
 }
 
-// CheckProtected refuses a server that other machines can reach and that asks nobody who it is: protected_mode, as Redis has it.
-// Redis starts, and answers clients of other machines with -DENIED. redlockd does not start, so that whoever starts it reads
-// the reason, and not whoever connects later. Client certificates count: without one that tls_client_ca has signed
-// nobody gets to send a command. Only who serves asks for this; check and run read the same file and listen to nobody.
+// CheckProtected refuses a server that other machines can reach without a login: protected_mode, as in Redis. Redis starts, and
+// answers clients of other machines with -DENIED. redlockd does not start, so that the operator who starts it reads the reason, and
+// not a client that connects later. Client certificates count as a login: tls_client_ca has to sign them. Only serve calls
+// this, because check and run read the same file and do not listen.
 func (c *Config) CheckProtected() error {
 	if !c.protected || len(c.userList.entries) > 0 || c.tls.clientCA != "" || onlyHere(c.Listen) {
 		return nil
@@ -222,7 +222,7 @@ func (c *Config) checkAddress(setting, addr string) error {
 	return nil
 }
 
-// chooseSharedPassword decides between master.password and master.password_file: the source that wins over the other.
+// chooseSharedPassword keeps master.password or master.password_file, whichever has the higher source.
 func (c *Config) chooseSharedPassword() error {
 	password, file := c.Find("master.password"), c.Find("master.password_file")
 	switch {
@@ -232,14 +232,14 @@ func (c *Config) chooseSharedPassword() error {
 	case password.source.kind < file.source.kind:
 		c.master.Password = ""
 	default:
-		c.master.passwordFile = "" // so that nobody complains of the file, too
+		c.master.passwordFile = "" // one error is enough
 		return c.errorAt("master.password_file", errors.New("master.password is given too: one of them is enough"))
 	}
 	return nil
 }
 
-// HTTPHosts are the names under which browsers may ask for the status page: those of [http] hosts, the host that it listens on, and the
-// name of this machine.
+// HTTPHosts are the names under which browsers may ask for the status page: those of http.hosts, the host of http.listen, and the name
+// of this machine.
 func (c *Config) HTTPHosts() []string {
 	hosts := slices.Clone(c.Front.HTTPHosts)
 	if host, _, err := net.SplitHostPort(c.HTTPListen); err == nil && host != "" {
@@ -251,8 +251,8 @@ func (c *Config) HTTPHosts() []string {
 	return hosts
 }
 
-// errorAt says where the setting, or the part of it, that the error is about has its value from. Name is that of a
-// setting, with [n] behind it for a member of a list.
+// errorAt adds to an error where the value of the setting comes from. name is that of a setting, or of a part of it:
+// "masters[1].db".
 func (c *Config) errorAt(name string, err error) error {
 	whole, _, _ := strings.Cut(name, "[")
 	s := c.Find(whole)
@@ -266,8 +266,8 @@ func (c *Config) errorAt(name string, err error) error {
 	}
 }
 
-// optionErrors says of each *redlock.OptionError where the settings that it is about have their values from. Options points to the
-// options that were validated; list is the setting for a field that is made of a list.
+// optionErrors turns each *redlock.OptionError into an error that names settings and their sources. options points to the validated
+// options. list is the setting for Masters or Users, which are made of a list.
 func (c *Config) optionErrors(options any, err error, list string) error {
 	var errs []error
 	for _, e := range Flatten(err) {
@@ -284,7 +284,7 @@ func (c *Config) optionErrors(options any, err error, list string) error {
 	return errors.Join(errs...)
 }
 
-// settingOf finds the setting whose value is this field of options; nil: there is none.
+// settingOf finds the setting whose value is this field of options, by its address; nil: there is none.
 func (c *Config) settingOf(options any, field string) *Setting {
 	f := reflect.ValueOf(options).Elem().FieldByName(field)
 	if !f.IsValid() {

@@ -13,7 +13,7 @@ import (
 	"github.com/BurntSushi/toml"
 )
 
-// fileError is a fault of the configuration file, with the line on which it stands; 0: the file as a whole.
+// fileError is a fault of the configuration file and its line; 0: the line is not known.
 type fileError struct {
 	path string
 	line int
@@ -85,7 +85,7 @@ func syntaxError(path, text string, err error) error {
 // secretWord is in every line in which a password may stand.
 var secretWord = regexp.MustCompile(`(?i)password|rediss?://`)
 
-// printable replaces what would upset a terminal.
+// printable replaces control characters, which could change a terminal.
 func printable(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r != '\t' && !unicode.IsPrint(r) {
@@ -105,7 +105,7 @@ func (r *fileReader) fault(name, format string, args ...any) {
 	r.faults = append(r.faults, &fileError{r.config.file, lineOf(r.config.lines, name), printable(fmt.Sprintf(format, args...))})
 }
 
-// table takes the settings of one group, or, with the empty name, of the document.
+// table sets the settings of one group. The empty group is the whole document.
 func (r *fileReader) table(group string, table map[string]any) {
 	for key, v := range table {
 		name := join(group, key)
@@ -159,7 +159,7 @@ func (r *fileReader) notAGroup(key string, v any) {
 	r.fault(key, "%s is a group: write [%s], and its settings below", key, key)
 }
 
-// unknown reports a key that is no setting, and what it may have been meant for.
+// unknown reports a key that is no setting, and the setting that was probably meant.
 func (r *fileReader) unknown(group, key string, v any) {
 	name := join(group, key)
 	if _, table := v.(map[string]any); table && group == "" {
@@ -186,7 +186,7 @@ func (r *fileReader) unknown(group, key string, v any) {
 	r.fault(name, "unknown setting %s%s", name, DidYouMean(key, here))
 }
 
-// secretInFile reports whether the file holds a password itself, in contrast to the name of a file that does.
+// secretInFile reports whether the file holds a password. The name of a password file does not count.
 func (c *Config) secretInFile() bool {
 	for _, s := range c.Settings {
 		if s.source.kind == fromFile && strings.Contains(s.Text(), hidden) {
@@ -196,7 +196,7 @@ func (c *Config) secretInFile() bool {
 	return false
 }
 
-// A heading [group] or [[list]], and a setting, as they stand on a line.
+// heading matches a line with [group] or [[list]], keyed one with a setting.
 var (
 	heading = regexp.MustCompile(`^\s*(\[\[?)\s*([\w.-]+)\s*\]`)
 	keyed   = regexp.MustCompile(`^\s*"?([\w.-]+)"?\s*=`)

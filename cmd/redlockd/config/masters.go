@@ -14,8 +14,7 @@ import (
 	"redlockd/redlock"
 )
 
-// masterSettings is how a master is reached and what opens it: the second half of [master], and what a [[masters]] table of its own
-// may say differently.
+// masterSettings are the settings of one master: the second half of [master], which its own [[masters]] table can override.
 type masterSettings struct {
 	redlock.Master // TLS is made by resolveMasters
 
@@ -40,12 +39,12 @@ func (m *masterSettings) settings() []*Setting {
 	}
 }
 
-// ownSettings are those of one master: the fields that no other shares, and the shared ones.
+// ownSettings are the fields of a [[masters]] table: addr and name, and those of settings.
 func (m *masterSettings) ownSettings() []*Setting {
 	return append([]*Setting{{Name: "addr", value: stringValue(&m.Addr)}, {Name: "name", value: stringValue(&m.Name)}}, m.settings()...)
 }
 
-// masterTable is one master as it is named; of one that is named by its address, addr alone is given.
+// masterTable is one [[masters]] table. A master that is named by its address alone is a table with addr.
 type masterTable map[string]any
 
 // masterList is the value of the setting masters.
@@ -74,8 +73,7 @@ func (l *masterList) setText(text string) error {
 
 const urlForm = "redis://user:password@host:port/db is the form, or rediss:// with TLS; what is special in a password is written as % and two digits (@ is %40)"
 
-// masterOf reads a master as it is named in one word: host:port, the path of a unix socket, or a URL, which becomes a table. No error
-// shows the word: a password may stand in it.
+// masterOf reads host:port, the path of a unix socket, or a URL. No error shows the text, because it may hold a password.
 func masterOf(text string) (masterTable, error) {
 	scheme, _, isURL := strings.Cut(text, "://")
 	switch {
@@ -125,7 +123,7 @@ func (l *masterList) setTOML(v any) error {
 			tables = append(tables, table)
 			return err
 		case map[string]any:
-			// Wrong keys and types are found here; the values are taken by resolve, on top of what all masters share.
+			// This finds wrong keys and types. resolveMasters takes the values, on top of what all masters share.
 			tables = append(tables, m)
 			return masterTable(m).overlay(new(masterSettings))
 		default:
@@ -138,15 +136,15 @@ func (l *masterList) setTOML(v any) error {
 	return err
 }
 
-// overlay writes what the table says over what all masters share.
+// overlay writes the table's values over those that all masters share.
 func (table masterTable) overlay(m *masterSettings) error {
-	// Of two ways to name the password, the table's own replaces the shared one.
+	// The table's password or password_file replaces both shared ones.
 	_, own := table["password"]
 	_, ownFile := table["password_file"]
 	if own || ownFile {
 		m.Password, m.passwordFile = "", ""
 	}
-	// A table that says tls = false does without the shared files, too.
+	// With tls = false, the table does not use the shared files either.
 	if on, ok := table["tls"].(bool); ok && !on {
 		m.tlsCA, m.tlsCert, m.tlsKey, m.tlsServerName = "", "", "", ""
 	}
@@ -163,7 +161,7 @@ func (table masterTable) overlay(m *masterSettings) error {
 	return errors.Join(errs...)
 }
 
-// setFields sets the fields that a table in a list names.
+// setFields sets the fields that the table of a list has.
 func setFields(fields []*Setting, table map[string]any) error {
 	var names []string
 	for _, f := range fields {
@@ -207,11 +205,11 @@ func inlineTable(fields []*Setting, wanted func(*Setting) bool) string {
 	return "{" + strings.Join(all, ", ") + "}"
 }
 
-// resolveMasters makes the engine's masters of the list, reading the files that it names.
+// resolveMasters fills Engine.Masters. It reads the files that the masters name.
 func (c *Config) resolveMasters() error {
 	var errs []error
 	add := func(err error) {
-		// What is wrong with the shared part is wrong with every master; it is told once.
+		// A fault of [master] comes up for every master. Report it once.
 		if err != nil && !slices.ContainsFunc(errs, func(e error) bool { return e.Error() == err.Error() }) {
 			errs = append(errs, err)
 		}
@@ -295,7 +293,7 @@ func (c *Config) readSecret(path string) (string, error) {
 	return secret, nil
 }
 
-// warn tells the operator, once however many masters it is about; "": nothing.
+// warn adds a warning, unless it is there already or empty.
 func (c *Config) warn(warning string) {
 	if warning != "" && !slices.Contains(c.Warnings, warning) {
 		c.Warnings = append(c.Warnings, warning)

@@ -11,26 +11,25 @@ import (
 	"time"
 )
 
-// renewed is what was read from files in PEM form that are replaced while redlockd runs: certificates live for weeks, servers for
-// longer.
+// renewed holds the content of PEM files that are replaced while redlockd runs: certificates live for weeks, servers for longer.
 type renewed[T any] struct {
 	files []string
 	read  func() (*T, error)
-	// lifetime tells from when to when it holds; nil: nobody wants to know.
+	// lifetime tells from when to when a certificate is valid. nil: for files without an end.
 	lifetime func(*T) (from, to time.Time)
 
 	current atomic.Pointer[T]
 
-	// All below belong to the goroutine that looks at the files.
-	seen   []os.FileInfo // what the files were when they were read last; nil: they could not be read, and are tried again
-	fault  string        // why they could not, as the log has it
-	warned time.Time     // when the log was last told that the certificate ends soon
+	// The goroutine that looks at the files owns all below.
+	seen   []os.FileInfo // state of the files at the last successful read; nil: the last read failed, try again
+	fault  string        // the last logged reason of a failed read
+	warned time.Time     // time of the last warning that the certificate ends soon
 }
 
 const (
 	// lookEvery is the pause between two looks at the files.
 	lookEvery = 2 * time.Second
-	// warnEvery is how often the log is told that a certificate ends soon.
+	// warnEvery is the pause between two warnings that a certificate ends soon.
 	warnEvery = 24 * time.Hour
 )
 
@@ -46,12 +45,12 @@ func newRenewed[T any](c *Config, read func() (*T, error), lifetime func(*T) (fr
 	return r, nil
 }
 
-// get returns what the files held when they could be read last. It never waits for a file: a file system that hangs (NFS) must not hang
+// get returns what the last successful read found. It never waits for a file, because a file system that hangs (NFS) must not hang
 // handshakes. Any goroutine may call it.
 func (r *renewed[T]) get() *T { return r.current.Load() }
 
-// WatchFiles takes the certificates of files that are replaced, until ctx ends. Each set of files has a goroutine, which nobody waits
-// for, because a read that hangs cannot be ended.
+// WatchFiles reads replaced certificate files again, until ctx ends. Each set of files has its own goroutine. Nobody waits for it,
+// because a read that hangs cannot be ended.
 func (c *Config) WatchFiles(ctx context.Context, log *slog.Logger) {
 	for _, look := range c.looks {
 		go func() {
@@ -71,7 +70,7 @@ func (c *Config) WatchFiles(ctx context.Context, log *slog.Logger) {
 
 // look reads the files again if they were replaced, and warns of a certificate that ends soon.
 func (r *renewed[T]) look(log *slog.Logger, now time.Time) {
-	// Looked at before they are read: what changes in between is seen the next time.
+	// The state is taken before the read, so that the next look sees what changes in between.
 	if seen := statAll(r.files); seen == nil || !slices.EqualFunc(seen, r.seen, sameFile) {
 		r.readAgain(log, seen)
 	}
@@ -84,8 +83,8 @@ func (r *renewed[T]) look(log *slog.Logger, now time.Time) {
 	}
 }
 
-// readAgain takes what the files hold now, if it is whole. Files are replaced one after another, so for a moment a certificate
-// and a key need not belong together.
+// readAgain takes the new content if it is complete. Files are replaced one after another, so for a moment the certificate and the
+// key may not belong together.
 func (r *renewed[T]) readAgain(log *slog.Logger, seen []os.FileInfo) {
 	v, err := r.read()
 	if err != nil {
@@ -107,8 +106,8 @@ func (r *renewed[T]) readAgain(log *slog.Logger, seen []os.FileInfo) {
 	log.Info("files of TLS were replaced: what they hold now is in use", attrs...)
 }
 
-// endsSoon is a warning, or nothing if there is time yet. What renews certificates does it when a third of their time is left, or
-// when a month is: with less than a fifth left, and less than two weeks, it was not done.
+// endsSoon returns a warning if the certificate ends soon, else "". Certificates are usually renewed when a third of their time or a
+// month is left. With less than a fifth and less than two weeks left, the renewal has failed.
 func (r *renewed[T]) endsSoon(now time.Time) string {
 	from, to := r.lifetime(r.current.Load())
 	left, date := to.Sub(now), to.UTC().Format("2006-01-02 15:04 MST")
@@ -121,7 +120,7 @@ func (r *renewed[T]) endsSoon(now time.Time) string {
 	return ""
 }
 
-// statAll is nil when one of the files is missing. Links are followed: Kubernetes replaces secrets by turning one.
+// statAll is nil if a file is missing. It follows links, because Kubernetes replaces a secret by changing a link.
 func statAll(files []string) []os.FileInfo {
 	var all []os.FileInfo
 	for _, path := range files {

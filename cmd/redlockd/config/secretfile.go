@@ -7,14 +7,14 @@ import (
 	"syscall"
 )
 
-// exposedSecret is a warning if others can read or replace a file that holds a secret (what: "a password"); "": they cannot.
+// exposedSecret returns a warning if others can read or change a file that holds a secret (what: "a password"), else "".
 //
-// sshd refuses such a key. redlockd warns, because the files of containers are such by default (secrets of Docker have mode 0444, those of
-// Kubernetes 0644) and nobody else lives there: an update that refused them would stop the locks of a fleet.
+// sshd refuses such a key. redlockd only warns, because secrets in containers have such modes by default (Docker 0444, Kubernetes
+// 0644) and no other user is there. An update that refused them would stop the locks of a fleet.
 func exposedSecret(path, what string) string {
-	info, err := os.Stat(path) // of what a link leads to
+	info, err := os.Stat(path) // follows links
 	if err != nil {
-		return "" // whoever reads the file says so
+		return "" // the read reports it
 	}
 	ours := false
 	if stat, ok := info.Sys().(*syscall.Stat_t); ok {
@@ -27,9 +27,9 @@ func exposedSecret(path, what string) string {
 	return fmt.Sprintf("%s holds %s, and %s can read or change it: chmod %s %s", path, what, who, mode, path)
 }
 
-// exposedTo says who but us can read or change a file of this mode, and what chmod takes that away; "": nobody, or the owner knows why.
-// Of a file of our own nobody else needs to read anything. Another owner, mostly root, lets us read it through its group, so
-// the group is expected to read; this is also how Kubernetes mounts a secret with fsGroup.
+// exposedTo says who else can read or change a file of this mode, and the chmod that fixes it; "": nobody, or the owner meant it so.
+// No other user needs to read a file that we own. Another owner, mostly root, lets us read a file through its group, so the group may
+// read that one. Kubernetes mounts secrets with fsGroup like this.
 func exposedTo(mode fs.FileMode, ours bool) (who, chmod string) {
 	switch perm := mode.Perm(); {
 	case perm&0o006 != 0 && ours:

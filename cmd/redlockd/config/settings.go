@@ -15,14 +15,14 @@ import (
 // To add one: a field in the options of the package that uses it, with default and bounds; a row in Default; and
 // its lines in config.toml, with the reason for the default. Tests say which of them was forgotten.
 type Setting struct {
-	// Name is group.key, or the key alone for the settings above the first group. The environment variable follows from it.
+	// Name is group.key, or the key alone for settings above the first group. Environment makes the name of the variable of it.
 	Name  string
 	value value
 	// Flag is the name of its flag without dashes; empty: it has none.
 	Flag string
 	// Arg and Usage are for the help text.
 	Arg, Usage string
-	// secret values are never printed.
+	// secret: the value is never printed.
 	secret bool
 	source source
 }
@@ -65,8 +65,8 @@ func (s *Setting) Group() string {
 // Source says where the value comes from: "config.toml:12", "REDLOCKD_LOG_LEVEL", "--log-level", or "default".
 func (s *Setting) Source() string { return s.source.where }
 
-// Text is the value as config.toml writes it. A secret is replaced by a word without quotes, which TOML does not take:
-// nobody can load the output with the replacement for a password.
+// Text is the value as config.toml writes it. In place of a secret stands a word without quotes. It is no TOML, so nobody can load
+// it as a password by mistake.
 func (s *Setting) Text() string {
 	text := s.value.String()
 	if s.secret && text != `""` {
@@ -170,7 +170,7 @@ func (c *Config) Find(name string) *Setting {
 	return nil
 }
 
-// ForCONFIG are the answers to CONFIG GET, by the names of config.toml.
+// ForCONFIG are the settings that CONFIG GET shows, by their names in config.toml.
 func (c *Config) ForCONFIG() []proxy.Setting {
 	var all []proxy.Setting
 	for _, s := range c.Settings {
@@ -179,8 +179,7 @@ func (c *Config) ForCONFIG() []proxy.Setting {
 	return all
 }
 
-// Print writes the settings in effect as config.toml would name them, each with its source. Passwords are replaced by a
-// word that is no TOML, so that the output of a server with passwords cannot be loaded by mistake.
+// Print writes the settings in effect as config.toml would, each with its source, and secrets as in Text.
 func (c *Config) Print(w io.Writer) {
 	width := 0
 	for _, s := range c.Settings {
@@ -199,8 +198,7 @@ func (c *Config) Print(w io.Writer) {
 
 func (s *Setting) line() string { return s.Key() + " = " + strings.ReplaceAll(s.Text(), "\n", " ") }
 
-// DidYouMean returns a suffix for an error about an unknown name: the known name nearest to it, if it was probably meant, else
-// nothing.
+// DidYouMean returns a suffix for an error about an unknown name: the known name that was probably meant, or "".
 func DidYouMean(name string, known []string) string {
 	if nearest := proxy.Nearest(name, known); nearest != "" {
 		return " (did you mean " + nearest + "?)"

@@ -16,10 +16,10 @@ import (
 	"redlockd/proxy"
 )
 
-// serverTLS are the files that make the server speak TLS; all empty: it does not.
+// serverTLS are the files of the server's TLS. All empty: the server uses no TLS.
 type serverTLS struct{ cert, key, clientCA string }
 
-// frontTLS is nil when the server speaks no TLS.
+// frontTLS makes the server's TLS configuration; nil: it uses no TLS. Its errors are of type *partError, with the name of the field.
 func (c *Config) frontTLS() (*tls.Config, error) {
 	s := c.tls
 	if s == (serverTLS{}) {
@@ -55,12 +55,12 @@ func (c *Config) frontTLS() (*tls.Config, error) {
 	return t, errors.Join(errs...)
 }
 
-// masterTLS is nil when the connections are not encrypted.
+// masterTLS makes the TLS configuration towards a master; nil: no TLS.
 func (c *Config) masterTLS(m *masterSettings, host string) (*tls.Config, error) {
 	if !m.tls {
 		return nil, m.unusedTLS()
 	}
-	// The library fills in the host of the address, but a unix socket has none.
+	// crypto/tls takes the name from the address, but a unix socket has none.
 	t := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: m.tlsServerName}
 	if t.ServerName == "" {
 		if t.ServerName = host; host == "" {
@@ -70,7 +70,7 @@ func (c *Config) masterTLS(m *masterSettings, host string) (*tls.Config, error) 
 	var errs []error
 	var err error
 	if m.tlsCA != "" {
-		// Not read again: TLS asks nobody for the authorities of a server, and they live for years.
+		// Read only now: crypto/tls has no hook for RootCAs, and authorities live for years.
 		if t.RootCAs, err = readAuthorities(m.tlsCA); err != nil {
 			errs = append(errs, &partError{"tls_ca", err})
 		}
@@ -86,7 +86,7 @@ func (c *Config) masterTLS(m *masterSettings, host string) (*tls.Config, error) 
 	return t, errors.Join(errs...)
 }
 
-// unusedTLS complains of settings that would make nobody's connection safe.
+// unusedTLS refuses TLS files without tls = true: the operator would believe that the connections are encrypted.
 func (m *masterSettings) unusedTLS() error {
 	for _, s := range m.settings() {
 		if strings.HasPrefix(s.Name, "tls_") && s.value.String() != `""` {
@@ -96,7 +96,7 @@ func (m *masterSettings) unusedTLS() error {
 	return nil
 }
 
-// keyPair reads a certificate and its key; without either file it is nil. Who names the same files gets the same.
+// keyPair reads a certificate and its key; nil: neither file is given. Masters with the same files share one pair.
 func (c *Config) keyPair(cert, key string) (*renewed[tls.Certificate], error) {
 	switch {
 	case cert == "" && key == "":
@@ -140,10 +140,10 @@ func lifetimeOf(pair *tls.Certificate) (from, to time.Time) {
 // pemMax bounds a file of certificates: those of all authorities of the system have some 200 KB.
 const pemMax = 1 << 20
 
-// readPEM reads a file of certificates or keys. Only a regular file can be read again when it has been replaced; a FIFO or a terminal
-// would also wait for somebody to write.
+// readPEM reads a file of certificates or keys. It must be a regular file: a read of a FIFO or a terminal would wait for a writer, and
+// only a regular file can be read again.
 func readPEM(path string) ([]byte, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // so that opening a FIFO does not wait either
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // the open of a FIFO would wait, too
 	if err != nil {
 		return nil, err
 	}

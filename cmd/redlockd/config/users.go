@@ -30,8 +30,7 @@ func (u *userEntry) settings() []*Setting {
 // userList is the value of the setting auth.users.
 type userList struct{ entries []userEntry }
 
-// setText takes name:password pairs with commas between them. A password with a comma has to stand in the file, and so has a user
-// with a list of resources.
+// setText takes name:password pairs with commas between them. Passwords with a comma, resources and limits need the file.
 func (l *userList) setText(text string) error {
 	var entries []userEntry
 	for pair := range strings.SplitSeq(text, ",") {
@@ -76,8 +75,7 @@ func (l *userList) String() string {
 	return "[" + strings.Join(all, ", ") + "]"
 }
 
-// resolveUsers makes the front's users of the list, reading the files that it names. What is wrong with a user itself
-// the front says.
+// resolveUsers fills Front.Users. It reads the password files, and leaves other checks of a user to proxy.Options.Validate.
 func (c *Config) resolveUsers() error {
 	var errs []error
 	for i, u := range c.userList.entries {
@@ -98,7 +96,7 @@ func (c *Config) resolveUsers() error {
 		}
 		if err != nil {
 			errs = append(errs, c.errorAt(fmt.Sprintf("auth.users[%d]", i), err))
-			u.Password = hidden // so that the front does not complain a second time
+			u.Password = hidden // so that Validate does not report it a second time
 		}
 		c.Front.Users = append(c.Front.Users, u.User)
 	}

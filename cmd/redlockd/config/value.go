@@ -9,19 +9,18 @@ import (
 	"time"
 )
 
-// value is the place of a setting: it takes what the three sources write, and prints what the file would say.
-// After an error it is unchanged.
+// value reads and prints one setting. After an error it is unchanged.
 type value interface {
 	// setText takes the text of a flag or an environment variable.
 	setText(text string) error
 	// setTOML takes what the decoder found: string, int64, float64, bool, time.Time, []any, []map[string]any or
-	// map[string]any. Parts of it that are wrong are reported as *partError.
+	// map[string]any. It reports a fault of a part as *partError.
 	setTOML(v any) error
 	// String is the value as config.toml writes it.
 	String() string
 }
 
-// partError is a fault of a part of a value: of masters[1].db, say.
+// partError is a fault of a part of a value, masters[1].db for example.
 type partError struct {
 	part string // "[1].db"
 	err  error
@@ -29,8 +28,7 @@ type partError struct {
 
 func (e *partError) Error() string { return e.part + ": " + e.err.Error() }
 
-// scalar is a value of one word. Its functions are those of its type; none of them may print the text of a string, which
-// can be a password.
+// scalar is a value of one word. No error of its functions may show the text of a string, because it can be a password.
 type scalar[T comparable] struct {
 	place    *T
 	fromText func(string) (T, error)
@@ -49,15 +47,15 @@ func (s *scalar[T]) set(v T, err error) error {
 	return err
 }
 
-// at is the place of the value.
+// at is the address of the value, for settingOf.
 func (s *scalar[T]) at() any { return s.place }
 
 func (s *scalar[T]) setText(text string) error { return s.set(s.fromText(text)) }
 func (s *scalar[T]) setTOML(v any) error       { return s.set(s.fromTOML(v)) }
 func (s *scalar[T]) String() string            { return s.format(*s.place) }
 
-// refuseZero makes zero an error where the present value, the default, is something else: the options of the packages
-// below take zero for "the default", and whoever writes 0 means something else by it.
+// refuseZero makes zero an error if the default is something else. The packages below take zero for "the default", and an operator
+// who writes 0 means something else.
 func (s *scalar[T]) refuseZero() {
 	var zero T
 	switch any(zero).(type) {
@@ -151,7 +149,7 @@ func boolValue(place *bool) value {
 	}
 }
 
-// unlessValue is boolValue for an option that says the opposite of the setting.
+// unlessValue is boolValue for an option with the opposite meaning of the setting.
 func unlessValue(place *bool) value {
 	s := boolValue(place).(*scalar[bool])
 	fromText, fromTOML := s.fromText, s.fromTOML
@@ -232,7 +230,7 @@ func (l *stringList) String() string {
 	return "[" + strings.Join(quoted, ", ") + "]"
 }
 
-// eachMember calls do for every member of a list of the decoder, and says which member a fault is in.
+// eachMember calls do for each member of a decoded list, and adds the index to its errors.
 func eachMember(v any, shape string, do func(member any) error) error {
 	var members []any
 	switch v := v.(type) {
@@ -252,7 +250,7 @@ func eachMember(v any, shape string, do func(member any) error) error {
 	return errors.Join(errs...)
 }
 
-// inPart says of what is wrong, if anything is, which part of a value it is in.
+// inPart adds the name of the part to the errors of a part of a value.
 func inPart(part string, err error) (errs []error) {
 	for _, err := range Flatten(err) {
 		at := part
@@ -264,7 +262,7 @@ func inPart(part string, err error) (errs []error) {
 	return errs
 }
 
-// need returns v as a T, or an error that names the kind that is needed and the one that was found, not the value.
+// need returns v as a T, or an error with the kind that is needed and the kind of v. It does not show v, which can be a password.
 func need[T any](v any, kind string) (T, error) {
 	t, ok := v.(T)
 	if !ok {
