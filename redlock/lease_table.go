@@ -53,9 +53,9 @@ func newLease(r *round, v votes, masters int, validUntil time.Time) *lease {
 	return l
 }
 
-// of returns the lease that the round was granted, if it is still the one of its keys; or nil.
-func (s *leases) of(r *round) *lease {
-	if l := s.find(r.keys, r.token); l != nil && l.launched == r.launched {
+// leaseOf returns the lease that the round was granted, if it is still the one of its keys; or nil.
+func (s *leases) leaseOf(r *round) *lease {
+	if l := s.findLease(r.keys, r.token); l != nil && l.launched == r.launched {
 		return l
 	}
 	return nil
@@ -69,11 +69,11 @@ func (s *leases) entry(resource string) *entry {
 	if e := s.entries[resource]; e != nil {
 		return e
 	}
-	return s.add(resource)
+	return s.addEntry(resource)
 }
 
-// add makes the entry of a resource that has none.
-func (s *leases) add(resource string) *entry {
+// addEntry makes the entry of a resource that has none.
+func (s *leases) addEntry(resource string) *entry {
 	e := &entry{resource: resource}
 	s.entries[resource] = e
 	return e
@@ -86,8 +86,8 @@ func (s *leases) tidy(e *entry) {
 	}
 }
 
-// find returns the lease that holds exactly these resources with this token, or nil.
-func (s *leases) find(resources []string, token string) *lease {
+// findLease returns the lease that holds exactly these resources with this token, or nil.
+func (s *leases) findLease(resources []string, token string) *lease {
 	e := s.entries[resources[0]]
 	if e == nil || e.lease == nil || e.lease.token != token || !sameKeys(e.lease.keys, resources) {
 		return nil
@@ -95,14 +95,14 @@ func (s *leases) find(resources []string, token string) *lease {
 	return e.lease
 }
 
-// begin records a round as in flight, until end.
-func (s *leases) begin(r *round, key string) {
+// beginInflight records a round as in flight, until endInflight.
+func (s *leases) beginInflight(r *round, key string) {
 	list := s.inflight[key]
 	r.inflightIndex = int32(len(list))
 	s.inflight[key] = append(list, r)
 }
 
-func (s *leases) end(r *round, key string) {
+func (s *leases) endInflight(r *round, key string) {
 	list := s.inflight[key]
 	i, last := int(r.inflightIndex), len(list)-1
 	if i > last || list[i] != r { // it is in flight for several keys, and the index is that under another one
@@ -119,17 +119,17 @@ func (s *leases) end(r *round, key string) {
 	}
 }
 
-// askedLater tells whether the key was granted to the token by a round that was launched after this one, or such a round is in flight.
-func (s *leases) askedLater(than *round, key, token string) bool {
+// superseded tells whether the key was granted to the token by a round that was launched after this one, or such a round is in flight.
+func (s *leases) superseded(than *round, key, token string) bool {
 	if e := s.entries[key]; e != nil && e.lease != nil && e.lease.token == token && after(e.lease.launched, than.launched) {
 		return true
 	}
 	return slices.ContainsFunc(s.inflight[key], func(r *round) bool { return after(r.launched, than.launched) && r.isFor(key, token) })
 }
 
-// held tells whether find finds a lease whose keys may still be there.
+// held tells whether findLease finds a lease whose keys may still be there.
 func (s *leases) held(resources []string, token string, now time.Time) bool {
-	lease := s.find(resources, token)
+	lease := s.findLease(resources, token)
 	return lease != nil && now.Before(lease.validUntil.Add(driftConstant))
 }
 
@@ -167,7 +167,7 @@ func (s *leases) grant(granted *lease, share *Share, now time.Time) {
 // token are granted is no lease. What was locked together can be released one by one, and the other way round: so it also forgets the
 // leases of the token that have some of the resources.
 func (s *leases) release(resources []string, token string) *lease {
-	lease := s.find(resources, token)
+	lease := s.findLease(resources, token)
 	for _, resource := range resources {
 		for _, r := range s.inflight[resource] {
 			r.released = r.released || r.isFor(resource, token)

@@ -215,7 +215,7 @@ func (c *Client) beginCommitLocked(op *Op, v verb, ttl time.Duration, changes []
 	}
 	for i := range changes {
 		if ch := &changes[i]; ch.lives() {
-			c.leases.begin(r, ch.Resource)
+			c.leases.beginInflight(r, ch.Resource)
 		}
 	}
 	if v.commitAcquires() {
@@ -268,7 +268,7 @@ func (c *Client) checkHeldLocked(changes []Change, now time.Time) (born time.Tim
 			continue
 		}
 		one, known := tokenBirth(ch.Value)
-		if lease := c.leases.find([]string{ch.Resource}, ch.Value); lease != nil && !known {
+		if lease := c.leases.findLease([]string{ch.Resource}, ch.Value); lease != nil && !known {
 			one, known = lease.born, true
 		}
 		if !known {
@@ -292,11 +292,11 @@ func (c *Client) commitDecided(r *round, o outcome, _ votes, d *deferred) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	v := votes(r.votes.Load())
-	k.decided, k.seen = true, v.heard(n)
+	k.decided, k.seen = true, v.voted(n)
 	inTime := k.ttl == 0 || elapsed < k.ttl //mutant:a-commit-granted-late
 	for i := range k.changes {
 		if ch := &k.changes[i]; ch.lives() {
-			defer c.leases.end(r, ch.Resource)
+			defer c.leases.endInflight(r, ch.Resource)
 		}
 	}
 	var full error
@@ -346,19 +346,19 @@ func (c *Client) commitDecided(r *round, o outcome, _ votes, d *deferred) {
 // commitLate acts on votes that came after the decision.
 func (c *Client) commitLate(r *round, word votes, d *deferred) {
 	k, n := r.commit, len(c.lanes)
-	if k.committed.Load() && word.did(n) == word.heard(n) {
+	if k.committed.Load() && word.did(n) == word.voted(n) {
 		return
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	late := word.heard(n) &^ k.seen
+	late := word.voted(n) &^ k.seen
 	if !k.decided || late == 0 {
 		return // whoever decides takes them in
 	}
 	k.seen |= late
 	switch {
 	case k.committed.Load() && r.verb != verbCommitRelease:
-		if lease, lost := c.leases.of(r), word.lost(n)&late; lease != nil && lost != 0 {
+		if lease, lost := c.leases.leaseOf(r), word.lost(n)&late; lease != nil && lost != 0 {
 			c.refillLocked(lease, lost, d)
 		}
 		c.clearRemainsLocked(r, word, late, d)
@@ -406,7 +406,7 @@ func (c *Client) committedLocked(r *round, share *Share, v votes, d *deferred) {
 			continue
 		}
 		// Each key is a lease of its own: it can be released and extended alone.
-		before := c.leases.find(key, ch.becomes())
+		before := c.leases.findLease(key, ch.becomes())
 		lease := &lease{token: ch.becomes(), ttl: paddedTTL(ch.TTL, c.drift), validUntil: r.start.Add(ch.TTL), born: r.start,
 			launched: r.launched, holders: v.mayHold(n)}
 		lease.keys = append(lease.key[:0], ch.Resource)
@@ -455,7 +455,7 @@ func (c *Client) clearRemainsLocked(r *round, v votes, among mask, d *deferred) 
 }
 
 func (c *Client) clearValueLocked(ch *Change, r *round, targets mask, d *deferred) {
-	if !c.leases.askedLater(r, ch.Resource, ch.Value) {
+	if !c.leases.superseded(r, ch.Resource, ch.Value) {
 		c.launchLocked(&round{verb: verbRelease, keys: []string{ch.Resource}, token: ch.Value, start: d.now}, targets, d)
 	}
 }

@@ -41,7 +41,7 @@ func (c *Client) beginExtendLocked(op *Op, resources []string, token string, ttl
 	r := &round{verb: verbExtend, token: token, ttlMs: ttl.Milliseconds(), start: d.now, op: op}
 	r.setKeys(resources...)
 	born, known := tokenBirth(token)
-	if lease := c.leases.find(resources, token); lease != nil && !known {
+	if lease := c.leases.findLease(resources, token); lease != nil && !known {
 		born, known = lease.born, true
 	}
 	if known {
@@ -50,7 +50,7 @@ func (c *Client) beginExtendLocked(op *Op, resources []string, token string, ttl
 			return
 		}
 	}
-	c.leases.begin(r, r.keys[0])
+	c.leases.beginInflight(r, r.keys[0])
 	c.launchLocked(r, allMasters(len(c.lanes)), d)
 }
 
@@ -62,7 +62,7 @@ func (c *Client) extensionDecided(r *round, o outcome, v votes, d *deferred) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	op := r.op
-	defer c.leases.end(r, r.keys[0])
+	defer c.leases.endInflight(r, r.keys[0])
 	switch {
 	case o == yes && validity > 0:
 		c.stats.Extended++
@@ -89,10 +89,10 @@ func (c *Client) extensionDecided(r *round, o outcome, v votes, d *deferred) {
 // clearLocked is for a lock that an extension has found lost. What remains of it on a minority is released, if redlockd made its token; a
 // caller may have locked anew under its own token elsewhere, so the remains of such a lock end with their TTL.
 func (c *Client) clearLocked(r *round, d *deferred) {
-	if c.leases.askedLater(r, r.keys[0], r.token) { //mutant:cleared-behind-a-later-grant
+	if c.leases.superseded(r, r.keys[0], r.token) { //mutant:cleared-behind-a-later-grant
 		return
 	}
-	if lease := c.leases.find(r.keys, r.token); lease != nil {
+	if lease := c.leases.findLease(r.keys, r.token); lease != nil {
 		c.leases.forget(lease)
 	}
 	if madeHere(r.token) {
@@ -105,7 +105,7 @@ func (c *Client) clearLocked(r *round, d *deferred) {
 func (c *Client) extendedLocked(r *round, until time.Time, share *Share, v votes, d *deferred) {
 	n := len(c.lanes)
 	extended := newLease(r, v, n, until)
-	if before := c.leases.find(r.keys, r.token); before != nil {
+	if before := c.leases.findLease(r.keys, r.token); before != nil {
 		extended.born = before.born
 		share = cmp.Or(before.share, share)
 	} else {
@@ -129,7 +129,7 @@ func (c *Client) refillLate(r *round, late votes, d *deferred) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if lease := c.leases.of(r); lease != nil { //mutant:late-holes-filled-after-the-release
+	if lease := c.leases.leaseOf(r); lease != nil { //mutant:late-holes-filled-after-the-release
 		c.refillLocked(lease, lost, d)
 	}
 }

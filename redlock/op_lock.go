@@ -64,12 +64,12 @@ func (c *Client) beginLockLocked(op *Op, req *LockRequest, d *deferred) {
 		d.deliver(op, Result{Err: ErrDraining})
 		return
 	case op.callerToken && c.leases.held(op.keys, op.token, d.now):
-		if err := c.checkHold(c.leases.find(op.keys, op.token).born, req.TTL, d.now); err != nil {
+		if err := c.checkHold(c.leases.findLease(op.keys, op.token).born, req.TTL, d.now); err != nil {
 			d.deliver(op, Result{Err: err})
 			return
 		}
 		// It holds the lock already, so it must not wait behind those who wait for its own release.
-		c.askLocked(op, d)
+		c.launchAttemptLocked(op, d)
 		return
 	}
 	if err := c.shareOf(op).lockable(len(op.keys), d.now); err != nil {
@@ -84,12 +84,12 @@ func (c *Client) beginLockLocked(op *Op, req *LockRequest, d *deferred) {
 		c.stats.Denied++
 		d.deliver(op, Result{})
 	default:
-		c.askLocked(op, d)
+		c.launchAttemptLocked(op, d)
 	}
 }
 
 // ask starts an attempt: one round to all masters. Implements steps 1 and 2 of "The Redlock algorithm".
-func (c *Client) askLocked(op *Op, d *deferred) {
+func (c *Client) launchAttemptLocked(op *Op, d *deferred) {
 	if !op.callerToken {
 		op.token = c.tokens.make(d.now) // each attempt has its own: the release of an earlier one cannot hit it, however late it comes
 	}
@@ -106,7 +106,7 @@ func (c *Client) askLocked(op *Op, d *deferred) {
 	}
 	if op.callerToken {
 		r.attempt = newAttempt(r, len(c.lanes))
-		c.leases.begin(r, r.keys[0])
+		c.leases.beginInflight(r, r.keys[0])
 	}
 	if op.waiter != nil {
 		op.waiter.sentLocked(r)
@@ -139,7 +139,7 @@ func (c *Client) acquisitionDecided(r *round, o outcome, v votes, d *deferred) {
 	op := r.op
 	c.stats.Rounds.add(elapsed)
 	if op.callerToken {
-		defer c.leases.end(r, r.keys[0])
+		defer c.leases.endInflight(r, r.keys[0])
 	}
 	wanted := op.waiter == nil || !op.waiter.answered //mutant:an-unwanted-grant-is-kept
 	var full error
@@ -168,7 +168,7 @@ func (c *Client) acquisitionDecided(r *round, o outcome, v votes, d *deferred) {
 		// Not held by another: the fence was too low, for a clock is behind. The next one is above every mark that was seen. If the client
 		// has already sent UNLOCK, a retry must not grant the lock after it.
 		op.stale++
-		c.askLocked(op, d)
+		c.launchAttemptLocked(op, d)
 	case op.waiter != nil:
 		c.deniedLocked(op, err, d)
 	default:
@@ -181,7 +181,7 @@ func (c *Client) grantedLocked(r *round, validity time.Duration, v votes, d *def
 	r.op = nil // the attempt, which a lease keeps, must not keep the caller's memory
 	granted := newLease(r, v, len(c.lanes), d.now.Add(validity))
 	granted.attempt = r.attempt
-	if before := c.leases.find(r.keys, r.token); before != nil {
+	if before := c.leases.findLease(r.keys, r.token); before != nil {
 		granted.born = before.born
 	}
 	if !r.released {

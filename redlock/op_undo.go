@@ -20,7 +20,7 @@ import (
 // anew for PTTL and TIME. testdata/undo.pml is the model of this, with the mutants that break it.
 //
 // What is left is a caller that does what it is asked not to do: it sends UNLOCK and locks again with the same token through another
-// client within endSlack of a failed attempt, and asks for the same TTL. Through the same client that is safe too (askedLater).
+// client within endSlack of a failed attempt, and asks for the same TTL. Through the same client that is safe too (superseded).
 //
 // A token that redlockd made serves one attempt, and nobody knows it before it is granted: releases of it need no such care, and are
 // kept for masters that are away (master_pending.go).
@@ -127,7 +127,7 @@ func (c *Client) takeBackLocked(a *attempt, among mask, d *deferred) {
 	}
 	for i, key := range a.round.keys {
 		// If the caller has sent UNLOCK and LOCK behind this attempt, the key of the second LOCK may end where that of the first would.
-		if c.leases.askedLater(a.round, key, a.round.valueOf(i)) { //mutant:undone-behind-unlock-and-lock
+		if c.leases.superseded(a.round, key, a.round.valueOf(i)) { //mutant:undone-behind-unlock-and-lock
 			return
 		}
 	}
@@ -140,7 +140,7 @@ func (c *Client) takeBackLocked(a *attempt, among mask, d *deferred) {
 // before it looks whether the attempt has failed, so each vote is seen by one of the two.
 func (c *Client) undoAttemptLocked(a *attempt, d *deferred) {
 	a.failed.Store(true)
-	c.takeBackLocked(a, votes(a.round.votes.Load()).heard(len(c.lanes)), d)
+	c.takeBackLocked(a, votes(a.round.votes.Load()).voted(len(c.lanes)), d)
 }
 
 // lateAttempt takes back what votes that came after the decision say that a failed LOCK has set.
@@ -148,7 +148,7 @@ func (c *Client) lateAttempt(r *round, word votes, d *deferred) {
 	if r.attempt != nil && r.attempt.failed.Load() { //mutant:late-votes-are-not-taken-back
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		c.takeBackLocked(r.attempt, word.heard(len(c.lanes)), d)
+		c.takeBackLocked(r.attempt, word.voted(len(c.lanes)), d)
 	}
 }
 

@@ -68,7 +68,7 @@ func (c *Client) Abandon(op *Op) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	lease := op.lease
-	if lease == nil || c.leases.find(lease.keys, lease.token) != lease {
+	if lease == nil || c.leases.findLease(lease.keys, lease.token) != lease {
 		return
 	}
 	n := len(c.lanes)

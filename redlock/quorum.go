@@ -78,8 +78,8 @@ func (v votes) did(masters int) mask {
 // lost are the masters that said that the key is absent.
 func (v votes) lost(masters int) mask { return v.where(masters, 1<<voteAbsent|1<<voteHole) }
 
-// heard are the masters whose votes are in.
-func (v votes) heard(masters int) mask {
+// voted are the masters whose votes are in.
+func (v votes) voted(masters int) mask {
 	return allMasters(masters) &^ v.where(masters, 1<<votePending)
 }
 

@@ -22,7 +22,7 @@ func (c *Client) attemptLocked(op *Op, d *deferred) {
 	case w.reservation.token != "" && w.reservation.held < len(w.keys):
 		c.reserveLocked(op, d)
 	default:
-		c.askLocked(op, d)
+		c.launchAttemptLocked(op, d)
 	}
 }
 

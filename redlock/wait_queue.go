@@ -203,7 +203,7 @@ func (c *Client) waitTimedOut(op *Op) {
 		// It relied on announcements. The last attempt is to be a recent one.
 		w.last = true
 		w.endPause()
-		c.askLocked(op, &d)
+		c.launchAttemptLocked(op, &d)
 	default:
 		w.answered = true
 		// Who never came to the head is told what the head was told last.

@@ -119,7 +119,7 @@ func (c *Client) reservationDecided(r *round, o outcome, v votes, d *deferred) {
 	switch {
 	case w.last || current && w.reservation.held == len(w.keys):
 		w.attempt = nil
-		c.askLocked(op, d)
+		c.launchAttemptLocked(op, d)
 	case current && o == yes:
 		w.attempt = nil
 		c.moveToQueueLocked(op, w.keys[w.reservation.held], d)
