@@ -8,42 +8,56 @@ import (
 	"time"
 )
 
-// inflight is the batches of one lane that are sent and not answered, the oldest first. Its lock is lane.mu.
+// inflight is the batches of one lane that are sent and not answered. Its lock is lane.mu.
 //
-// From a near master the answer is there before another batch is worth sending: the next batch forms while one is in inflight,
-// and the lane's goroutine sends and reads in turn. To a far one that would cost every operation up to a round trip in the
-// queue. So there a batch may be sent every spacing-th part of a round trip, and a goroutine of its own, the reader, reads
-// what comes back. Which of the two it is changes only when all that was sent is answered and delivered.
+// A near master answers before another batch is worth sending. So the next batch forms while one is in flight, and the lane's
+// goroutine sends and reads in turn. With a far master every operation would wait up to a round trip in the queue that way. So
+// its batches are pipelined: one may be sent every spacing-th part of a round trip, and a second goroutine, the reader, reads the
+// replies. The lane changes between the two only when all that was sent is answered and delivered.
 //
-// Invariants: a master executes batches in the order in which they were sent, and their replies are read in that order. All else that
-// is said on the connection (heartbeat, what the guard asks for, pending releases) waits until nothing is in inflight. Once a
-// guard has found something in a trailer, nothing is sent before resolve has acted on it, and votes of batches that were on their way do not count.
+// Invariants:
+//   - A master executes batches in the order in which they were sent, and their replies are read in that order.
+//   - All other use of the connection (maintain: heartbeat, what the guard asks for, pending releases) waits until nothing is in
+//     flight.
+//   - Once the guard has found something in a trailer, nothing is sent before resolve has acted on it, and the votes of batches that
+//     were in flight already do not count.
 type inflight struct {
-	out        []*batch
-	outCost    int // of out
-	spare      []*batch
-	readable   sync.Cond     // the replies of the oldest batch may be read, or the connection has failed; only the reader waits
-	pipelined  bool          // more than one batch may be in flight
-	rttMin     time.Duration // shortest round trip on this connection: its distance, without what load adds
-	lastSent   time.Time
-	toResolve  guardResult // what the guard has found and resolve has not acted on; outlives the connection
-	delivering bool        // votes of a batch that was answered are being delivered
-	paused     bool        // the reader uses the connection: nothing is sent
-	broken     error       // why the connection is of no more use; nil until laneBroken
+	// out are the batches that are sent and not answered, the oldest first.
+	out     []*batch
+	outCost int // of out
+	// spare are batches whose memory can be used again.
+	spare []*batch
+	// readable is signalled when the replies of the oldest batch may be read, or the connection has failed. Only the reader waits.
+	readable sync.Cond
+	// pipelined tells that more than one batch may be in flight. Written by the lane's goroutine only.
+	pipelined bool
+	// rttMin is the shortest round trip on this connection: the distance of the master, without what load adds.
+	rttMin time.Duration
+	// lastSent is when the last batch was sent to a far master.
+	lastSent time.Time
+	// toResolve is what the guard has found and resolve has not acted on. It outlives the connection.
+	toResolve guardResult
+	// delivering tells that votes of an answered batch are being delivered, by the reader or, without one, by the lane's goroutine.
+	delivering bool
+	// paused tells that the reader uses the connection, to repeat commands whose script was lost: nothing else is sent.
+	paused bool
+	// broken is why the connection is of no more use; nil until laneBroken.
+	broken error
 }
 
 const (
-	// pipelineFrom is the round trip from which on a master is far: below it, larger batches are worth more than early ones.
+	// pipelineFrom is the round trip from which on a master is far. Below it, larger batches are worth more than early ones.
 	pipelineFrom = 500 * time.Microsecond
-	// spacing is how many batches are sent in one round trip to a far master: what waits for the next one waits for half of
-	// that part on average. spacingMin keeps batches large where the part is small.
+	// spacing is how many batches are sent in one round trip to a far master. A round waits for half of the gap between two of
+	// them on average. spacingMin is the least gap: it keeps batches large.
 	spacing    = 16
 	spacingMin = 250 * time.Microsecond
 	// inflightMax bounds the batches in flight. More than spacing are there only when a master is slower than usual.
 	inflightMax = 2 * spacing
 )
 
-// work sends batch after batch until the connection breaks, and returns why.
+// work sends batch after batch until the connection breaks, and returns why. It runs on the lane's goroutine, and starts the reader when
+// the first pipelined batch is sent.
 func (l *lane) work(link *link) error {
 	l.mu.Lock()
 	l.spare, l.broken, l.socket = nil, nil, link.socket
@@ -92,8 +106,8 @@ func (l *lane) work(link *link) error {
 	}
 }
 
-// next waits for what there is to do: a batch to send, or, b being nil, something to see to with nothing in flight. It returns
-// false when the lane has ended or the connection has failed. The batch that the caller has done with can be used again.
+// next waits until there is something to do. It returns a batch to send, or nil when maintain has to run; or false when the client
+// closes or the connection has failed. The caller is done with the batch that it gives back, whose memory can be used again.
 func (l *lane) next(link *link, done *batch) (b *batch, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -121,12 +135,13 @@ func (l *lane) next(link *link, done *batch) (b *batch, ok bool) {
 			time.Sleep(wait)
 			l.mu.Lock()
 		case !yielded:
-			// Whoever is ready to run gets to queue its operation first: larger batches, less work per operation for
-			// everybody. Measured: a fifth more throughput with clients that do not pipeline.
+			// Goroutines that are ready to run queue their operations first, which makes larger batches. Measured: a fifth more
+			// throughput with clients that do not pipeline.
 			l.mu.Unlock()
 			runtime.Gosched()
 			runtime.Gosched()
-			// And what is launched together is taken together, a hand-over's release and acquisition: one round trip.
+			// What is launched under one hold of Client.mu goes into one batch: the release and the acquisition of a hand-over
+			// then take one round trip.
 			l.client.mu.Lock()
 			l.mu.Lock()
 			l.client.mu.Unlock()
@@ -137,7 +152,7 @@ func (l *lane) next(link *link, done *batch) (b *batch, ok bool) {
 	}
 }
 
-// windowLocked tells whether another batch may be in flight, and after which wait.
+// windowLocked tells whether another batch may be sent now, or after a wait.
 func (l *lane) windowLocked() (wait time.Duration, open bool) {
 	switch n := len(l.out); {
 	case n == 0:
@@ -148,11 +163,13 @@ func (l *lane) windowLocked() (wait time.Duration, open bool) {
 	return max(l.rttMin/spacing, spacingMin) - time.Since(l.lastSent), true
 }
 
-// departLocked makes a batch of what has queued. From here on the watch can give it up.
+// departLocked makes a batch of the front of the queue: up to batchMax rounds, and what the window has room for. From here on the
+// watchdog can abandon it.
 func (l *lane) departLocked(link *link) *batch {
 	if len(l.out) == 0 {
 		l.oldestSentTick = l.ticks
-		if !l.delivering { // or the reader would still be using what the lane's goroutine is to use now //mutant:the-distance-changes-while-votes-are-told
+		// While the reader still delivers votes, it uses what the lane's goroutine would use without it.
+		if !l.delivering { //mutant:the-distance-changes-while-votes-are-told
 			l.pipelined = l.rttMin >= pipelineFrom
 		}
 	}
@@ -182,7 +199,7 @@ func (l *lane) departLocked(link *link) *batch {
 	return b
 }
 
-// seal hands a batch to the reader.
+// seal hands a batch to the reader before it is written: a large one is answered in part while the rest is on its way.
 func (l *lane) seal(b *batch) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -190,7 +207,7 @@ func (l *lane) seal(b *batch) {
 	l.readable.Signal()
 }
 
-// written records that the batch is written. The reader of a far master may have read the answer already.
+// written ends laneSending. The reader of a far master may have read the whole answer already.
 func (l *lane) written() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -203,7 +220,8 @@ func (l *lane) written() {
 	}
 }
 
-// readReplies is the reader: it reads the replies to batch after batch until the connection has failed and nothing is in flight any more.
+// readReplies is the reader's goroutine. It reads the replies to batch after batch, and delivers their votes. It ends when the
+// connection has failed and no batch is left in flight.
 func (l *lane) readReplies(link *link) {
 	var done *batch
 	for {
@@ -223,8 +241,8 @@ func (l *lane) readReplies(link *link) {
 	}
 }
 
-// oldest waits for a batch whose replies may be read. It returns nil when the connection has failed and there is none, and with a
-// batch why the connection has failed, if it has.
+// oldest waits until the oldest batch in flight may be read, and returns it. When the connection has failed, broken says why, and the
+// batch is to be delivered without votes; when none is left, it returns nil.
 func (l *lane) oldest(done *batch) (b *batch, broken error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -242,7 +260,7 @@ func (l *lane) oldest(done *batch) (b *batch, broken error) {
 	return b, l.broken
 }
 
-// hangUp gives the connection up. The first to say why is believed, and returned.
+// hangUp closes the connection and ends both goroutines that use it. Both may call it: the reason that came first is kept and returned.
 func (l *lane) hangUp(link *link, err error) error {
 	link.socket.Close()
 	l.mu.Lock()
@@ -256,7 +274,7 @@ func (l *lane) hangUp(link *link, err error) error {
 	return l.broken
 }
 
-// pause keeps the connection for the reader of the only batch in flight, and tells whether it is that.
+// pause reserves the connection for whoever reads the only batch in flight, and returns false if there are others.
 func (l *lane) pause() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -264,6 +282,7 @@ func (l *lane) pause() bool {
 	return l.paused
 }
 
+// resume ends pause.
 func (l *lane) resume() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -278,7 +297,9 @@ func (l *lane) last(b *batch) bool {
 	return len(l.out) == 0 || l.out[len(l.out)-1] == b
 }
 
-// deliverVotes takes a batch that was answered, or was not because of err, out of inflight and delivers its votes.
+// deliverVotes takes the oldest batch out of inflight and delivers its votes. With err, the batch was not answered: its votes are
+// unknown, and the releases in it are kept. Votes of a batch that the watchdog has abandoned are dropped, for the rounds have been told
+// already that they are unknown.
 func (l *lane) deliverVotes(b *batch, err error) {
 	l.deferred.now = time.Now()
 	l.mu.Lock()
@@ -330,7 +351,7 @@ func (l *lane) deliverVotes(b *batch, err error) {
 	l.client.runDeferred(&l.deferred)
 }
 
-// answeredLocked notes how long the master took to answer a batch, or, b being nil, a heartbeat.
+// answeredLocked records how long the master took to answer a batch, or a heartbeat where b is nil.
 func (l *lane) answeredLocked(b *batch, rtt time.Duration) {
 	l.rtt = rtt
 	if l.rttMin == 0 || rtt < l.rttMin {
@@ -341,7 +362,7 @@ func (l *lane) answeredLocked(b *batch, rtt time.Duration) {
 	}
 }
 
-// abandonLocked returns the rounds of all batches in flight. Their votes are unknown, whatever still comes.
+// abandonLocked marks all batches in flight as abandoned and returns their rounds. Their votes are unknown, whatever still comes.
 func (l *lane) abandonLocked() (rounds []*round) {
 	for _, b := range l.out { //mutant:only-the-oldest-batch-is-given-up
 		if !b.abandoned {
@@ -352,8 +373,8 @@ func (l *lane) abandonLocked() (rounds []*round) {
 	return rounds
 }
 
-// maintain does, with nothing in flight, what is due: what the checks of a batch have found, the heartbeat, and the return of a
-// master that the watch has given up and that has answered after all, without a new connection.
+// maintain runs between batches, while nothing is in flight: it resolves what the guard has found, sends the heartbeat, and readmits a
+// master that timed out but has answered since. That needs no new connection.
 func (l *lane) maintain(link *link) error {
 	ctx, cancel := context.WithTimeout(l.client.endingContext, l.client.opts.ConnectTimeout)
 	defer cancel()
@@ -362,7 +383,7 @@ func (l *lane) maintain(link *link) error {
 	l.heartbeatDue = false
 	l.mu.Unlock()
 	err := l.resolve(ctx, link)
-	// Whatever it was, it may have taken the shared configuration away: the heartbeat sets it again.
+	// Whatever changed the epoch may have deleted the shared configuration too. The heartbeat sets it again.
 	if err == nil && (heartbeat || recheck) {
 		err = l.heartbeat(ctx, link)
 	}
@@ -386,6 +407,7 @@ func (l *lane) maintained() bool {
 	return true
 }
 
+// reopen is open with a deadline of its own.
 func (l *lane) reopen(link *link) error {
 	ctx, cancel := context.WithTimeout(l.client.endingContext, l.client.opts.ConnectTimeout)
 	defer cancel()

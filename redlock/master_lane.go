@@ -20,57 +20,93 @@ import (
 // reconnectDelayMin is the first pause after a connection attempt that failed.
 const reconnectDelayMin = 10 * time.Millisecond
 
-// batchMax bounds the rounds in one pipeline: what a master works off without a look at anybody else, and, times
-// inflightMax, what a broken connection can leave unknown.
+// batchMax bounds the rounds in one pipeline. A master serves nobody else while it works a pipeline off, and a broken connection
+// leaves at most inflightMax such batches unknown.
 const batchMax = 1024
 
 // lane is the one ordered way to one master. What enters its queue first reaches the master first; while one batch is in
-// flight, the next one forms (master_inflight.go).
+// flight, the next one forms (master_inflight.go). What the lane does with its connection is its state (master_state.go).
 //
-// Invariant: a release never overtakes the SET it undoes. Within a connection the queue keeps the order; across
-// connections, the master first discards what it has not read of the old one (CLIENT KILL), then gets its
-// pending releases, then new work.
+// Invariant: a release never overtakes the SET it undoes. Within a connection the queue keeps the order. Across connections, the
+// master first discards what it has not read of the old one (CLIENT KILL), then gets its pending releases, then new work.
+//
+// Goroutines: one runs run, work and next, and owns the connection; with a far master a second one reads (readReplies). The
+// watchdog of the client calls watch, and whoever launches a round calls push. Client.mu may be held when mu is taken, never the
+// other way round.
 type lane struct {
 	client *Client
 	index  int
 	master Master
 
-	mu         sync.Mutex
-	wake       sync.Cond // something that next looks at has changed; only the lane's goroutine waits
-	queue      []*round  // waits for the next batch
-	queueCost  int       // of queue
-	limit      int       // how much may be in flight, see master_window.go
-	paced      time.Time // when limit was last looked at
-	state      laneState // changed by setStateLocked only
-	downReason error     // why the lane takes no work; nil while it does
-	since      time.Time // when the lane last began or ceased to take work, or the master to vote
-	lastDown   string    // reason of the last connection that failed, until a lane takes work again
-	loggedDown bool      // the log knows that it is down
+	// mu guards all fields down to logLimiter, except where they say otherwise.
+	mu sync.Mutex
+	// wake is signalled when something that next looks at has changed. Only the lane's goroutine waits.
+	wake sync.Cond
 
-	heartbeatDue   bool // a heartbeat is to be sent
-	inflight            // the batches on their way
-	ticks          int  // of the watch, so far
-	oldestSentTick int  // ticks when the oldest batch that is not answered was sent, or maintaining began
+	// queue holds the rounds for the next batches, in the order in which they were launched.
+	queue     []*round
+	queueCost int // of queue
+	// limit is how much may be in flight (master_window.go).
+	limit int
+	// paced is when limit was last adjusted.
+	paced time.Time
 
-	replyErr   error     // the last error that the master replied to a round
-	replyErrAt time.Time // when it did
+	// state is changed by setStateLocked only, and downReason and since with it.
+	state laneState
+	// downReason is why the lane takes no work; nil while it does.
+	downReason error
+	// since is when the lane last began or ceased to take work, or the master to vote.
+	since time.Time
+	// lastDown is the reason of the last connection that failed; "" once the lane takes work again. A reason that repeats itself
+	// is not logged again.
+	lastDown string
+	// loggedDown tells that the last line of the log about the master says that it is down.
+	loggedDown bool
 
-	pending                      pendingReleases
-	guard                        guard
-	identity                     identity // of the master at the last connection
-	socket                       net.Conn // of the connection in use; nil: there is none
-	invalidations                *link    // subscribed connection, see keepSubscribed; nil: there is none
-	rtt                          time.Duration
-	batches, ops, timeouts, shed uint64
+	// heartbeatDue has the lane's goroutine send a heartbeat as soon as nothing is in flight.
+	heartbeatDue bool
+	inflight
+	// ticks counts the ticks of the watchdog so far.
+	ticks int
+	// oldestSentTick is ticks when the oldest unanswered batch was sent, or when maintaining began.
+	oldestSentTick int
 
-	invalidationsID atomic.Int64 // its client id at the master; 0: there is none
+	// replyErr is the last error that the master replied to a round, or errQueueFull.
+	replyErr error
+	// replyErrAt is when it did: reason shows it only for rounds that began before.
+	replyErrAt time.Time
 
-	deferred   deferred         // owned by the goroutine that counts votes
-	logLimiter loglimit.Limiter // of lines about the master
+	// pending are the releases that the master gets before it gets new work (master_pending.go).
+	pending pendingReleases
+	// guard says whether votes count. The lane's goroutine reads it without mu, because nobody else writes it.
+	guard guard
+	// identity is what the master said of itself on the last connection.
+	identity identity
+	// socket is that of the connection in use; nil: there is none.
+	socket net.Conn
+	// invalidations is the subscribed connection, see keepSubscribed; nil: there is none.
+	invalidations *link
 
-	// CLIENT TRACKING on the lane's connection. Owned by the goroutine of the lane.
-	trackingID int64 // invalidationsID for which it was last asked for; 0: not on this connection
-	tracking   bool  // the master accepted it
+	// Counters and the last round trip, for MasterStatus.
+	rtt      time.Duration
+	batches  uint64
+	ops      uint64
+	timeouts uint64
+	shed     uint64
+
+	// invalidationsID is the client id of invalidations at the master; 0: there is none.
+	invalidationsID atomic.Int64
+
+	// deferred is owned by the goroutine that delivers votes. There is one at a time: see inflight.delivering.
+	deferred deferred
+	// logLimiter limits the lines about the master. It has a mutex of its own.
+	logLimiter loglimit.Limiter
+
+	// trackingID is the invalidationsID for which CLIENT TRACKING was last asked for on the lane's connection; 0: it was not.
+	// Owned by the lane's goroutine, and so is tracking.
+	trackingID int64
+	// tracking tells that the master accepted it.
+	tracking bool
 }
 
 // identity is what a master says of itself on a new connection.
@@ -91,8 +127,10 @@ var (
 	errQueueFull  = errors.New("queue is full (queue_max)")
 )
 
-// push puts a round into the queue, or refuses it: the master will abstain. A release that is refused is kept. It tells whether the queue
-// is as much as one batch may take. It needs Client.mu.
+// push puts a round into the queue, or refuses it. The master abstains from a round that was refused; a release that was refused
+// because the lane takes no work is kept (keepReleaseLocked). full tells that the queue holds as much as one batch may take.
+//
+// The caller holds Client.mu, so that all lanes see all rounds in the same order (launchLocked).
 func (l *lane) push(r *round) (taken, full bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -107,6 +145,7 @@ func (l *lane) push(r *round) (taken, full bool) {
 	}
 	l.queue = append(l.queue, r)
 	l.queueCost += int(r.cost)
+	// In the other states the lane's goroutine looks at the queue by itself before it waits again.
 	if len(l.queue) == 1 && (l.state == laneIdle || l.state == laneWaiting && l.pipelined) {
 		l.wake.Signal()
 	}
@@ -123,7 +162,7 @@ func (l *lane) requestHeartbeat() {
 	}
 }
 
-// run connects, works off batches until the connection breaks, and starts over, until the lane has ended.
+// run is the lane's goroutine. It connects, sends batches until the connection breaks, and starts over, until the client closes.
 func (l *lane) run() {
 	l.reconnect(func() {
 		link, err := l.connect()
@@ -139,13 +178,13 @@ func (l *lane) run() {
 	l.client.laneChanged(l)
 }
 
-// reconnect has a connection made and used, with longer and longer pauses between connections, until the lane has ended.
+// reconnect calls connection, which makes a connection and uses it, again and again until the client closes. The pauses in
+// between double up to ReconnectDelayMax. A connection that lasted longer than that makes them short again.
 func (l *lane) reconnect(connection func()) {
 	delay := time.Duration(0)
 	for l.sleep(delay) {
 		began := time.Now()
 		connection()
-		// A connection that breaks at once is no better than none.
 		if time.Since(began) > l.client.opts.ReconnectDelayMax {
 			delay = 0
 		}
@@ -153,8 +192,8 @@ func (l *lane) reconnect(connection func()) {
 	}
 }
 
-// sleep waits for up to d, shortened by a random part so that many lanes do not try in step. It returns false when the lane
-// has ended.
+// sleep waits for between half of d and d, at random, so that many lanes do not try in step. It returns false when the client
+// closes.
 func (l *lane) sleep(d time.Duration) bool {
 	if d > 0 {
 		select {
@@ -165,8 +204,8 @@ func (l *lane) sleep(d time.Duration) bool {
 	return l.client.endingContext.Err() == nil
 }
 
-// connect makes and vets a connection, off the path of requests, and flushes its pending releases. When it returns without error,
-// the lane is up.
+// connect makes and vets a connection, off the path of requests, and flushes the pending releases. When it returns without error,
+// the lane is idle and takes work.
 func (l *lane) connect() (*link, error) {
 	ctx, cancel := context.WithTimeout(l.client.endingContext, l.client.opts.ConnectTimeout)
 	defer cancel()
@@ -174,7 +213,7 @@ func (l *lane) connect() (*link, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The end of the client breaks off whatever the link is doing.
+	// When the client closes, this ends whatever call is waiting on the connection.
 	link.stop = context.AfterFunc(l.client.endingContext, func() { link.socket.Close() })
 	if err := survive(func() error { return l.ready(ctx, link) }); err != nil {
 		link.close()
@@ -183,6 +222,8 @@ func (l *lane) connect() (*link, error) {
 	return link, nil
 }
 
+// ready vets the connection, sends a first heartbeat, and opens the lane. What the guard knows of the master stays if it is still the
+// same process (run_id), and is forgotten otherwise.
 func (l *lane) ready(ctx context.Context, link *link) error {
 	before := l.identity
 	l.trackingID, l.tracking = 0, false
@@ -208,7 +249,8 @@ func (l *lane) ready(ctx context.Context, link *link) error {
 	return l.open(ctx, link)
 }
 
-// open flushes the pending releases and, with none left, lets the queue fill.
+// open flushes the pending releases and, with none left, has the lane take work. That none is left and that the lane takes work is
+// decided under one hold of mu: a release that push refuses before is flushed here, and one that comes later is queued.
 func (l *lane) open(ctx context.Context, link *link) error {
 	for {
 		l.mu.Lock()
@@ -232,12 +274,14 @@ func (l *lane) open(ctx context.Context, link *link) error {
 	}
 }
 
-// watchTicks is after how many ticks of the watch, a part of MasterTimeout each, a master that is waited for is given up.
+// watchTicks is how many ticks of the watchdog make one MasterTimeout.
 const watchTicks = 5
 
-// watch is called at every tick, on the goroutine of the watch. A master that has not answered within MasterTimeout gives no
-// vote, and gets no new work until it does answer or the connection is given up too. Time is counted in ticks, which come late
-// when this process is short of CPU: its own stall does not condemn the masters. Neither does overload: see excusedLocked.
+// watch abandons the batches of a master that has not answered within MasterTimeout: they get no vote from it, and it gets no new work
+// until it answers or the connection breaks. The client's watchdog calls it at every tick.
+//
+// Time is counted in ticks, which come late when this process is short of CPU, so that its own stall does not condemn the masters.
+// Neither does overload: see excusedLocked.
 func (l *lane) watch(d *deferred) {
 	l.mu.Lock()
 	l.ticks++
@@ -277,18 +321,22 @@ func (l *lane) watch(d *deferred) {
 	l.client.runDeferred(d)
 }
 
-// lateLocked tells whether something was sent longer than MasterTimeout ago and is not answered.
+// lateLocked tells whether a batch or a heartbeat was sent longer than MasterTimeout ago and is not answered. A lane that has timed
+// out already is not late again.
 func (l *lane) lateLocked() bool {
 	waits := l.state == laneSending || l.state == laneWaiting || l.state == laneMaintaining
 	return waits && l.ticks-l.oldestSentTick > watchTicks //mutant:a-silent-master-is-waited-for
 }
 
-// overloadTicks is for how many ticks at most a master is excused by a large batch.
+// overloadTicks is for how many ticks a large batch excuses a master at most.
 const overloadTicks = 4 * watchTicks
 
-// excusedLocked tells whether a master that is late is not given up yet. Either it has answered, and this process is so short of CPU that
-// nobody has read that. Or without it there would be no quorum, and it is working off a large batch: then all are overloaded, and to give
-// them up would lose a quorum that only takes longer. A master that is silent under a small load is given up in time.
+// excusedLocked tells whether a master that is late is left alone for now. There are two reasons:
+//   - Its answer has arrived, and this process is so short of CPU that nobody has read it.
+//   - It is needed for a quorum, and it is working off a large batch. Then all masters are overloaded, and to abandon their batches
+//     would lose a quorum that only takes longer. After overloadTicks that is no excuse any more.
+//
+// A master that is silent under a small load is abandoned in time.
 func (l *lane) excusedLocked(needed bool) bool {
 	if l.socket != nil && rawio.Unread(l.socket) {
 		return true
@@ -296,14 +344,15 @@ func (l *lane) excusedLocked(needed bool) bool {
 	return needed && len(l.out) > 0 && l.out[0].cost >= costMin && l.ticks-l.oldestSentTick <= overloadTicks //mutant:overloaded-masters-are-given-up //mutant:silent-masters-are-excused
 }
 
+// answersInTime tells whether the lane takes work.
 func (l *lane) answersInTime() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.state.takesWork()
 }
 
-// breakOff ends a connection, or an attempt to make one: what is still queued was never sent and will not be, and every release
-// among it is kept.
+// breakOff clears up after a connection, or after an attempt to make one. The rounds that are still queued were never sent: the master
+// abstains from them, and the releases among them are kept. Both goroutines of the connection have ended.
 func (l *lane) breakOff(err error) {
 	err = concise(err)
 	l.client.unclaim(l)
@@ -323,7 +372,8 @@ func (l *lane) breakOff(err error) {
 	if changed && !errors.Is(err, errClosed) {
 		l.logState()
 		if isRefused(err) {
-			l.client.suspect() // a replica, for one, has another's memory: what is left of the leases is on the other masters //mutant:leases-not-looked-at-when-a-master-becomes-a-replica
+			// A replica, for one, has another's memory: what is left of the leases is on the other masters.
+			l.client.suspect() //mutant:leases-not-looked-at-when-a-master-becomes-a-replica
 		}
 	}
 	l.deferred.now = time.Now()
@@ -334,7 +384,7 @@ func (l *lane) breakOff(err error) {
 	l.client.laneChanged(l)
 }
 
-// reason says why the master gave no vote that counts in a round that began at start.
+// reason says why the master gave no vote that counts in a round that began at start. It is for NoQuorumError and LOCKINFO.
 func (l *lane) reason(start time.Time) MasterError {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -362,7 +412,8 @@ func isRefused(err error) bool {
 	return refused
 }
 
-// idle tells whether nothing is queued or in flight, and no release is pending that could be delivered.
+// idle tells whether nothing is queued or in flight, and no release is pending that could be delivered. A master that is away is idle:
+// Close does not wait for it.
 func (l *lane) idle() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -375,13 +426,14 @@ func (l *lane) idle() bool {
 	return false
 }
 
-// end has the lane's goroutine look whether the client has closed.
+// end wakes the lane's goroutine after the client's context was cancelled.
 func (l *lane) end() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.wake.Signal()
 }
 
+// status describes the master for Client.Masters, INFO and the metrics.
 func (l *lane) status() MasterStatus {
 	l.mu.Lock()
 	defer l.mu.Unlock()

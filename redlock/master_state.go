@@ -25,7 +25,7 @@ import (
 //	        broken <── connection failed ── idle, sending, waiting, maintaining, timed out
 //
 // In idle, sending, waiting and maintaining the lane takes work: launchLocked puts rounds into its queue. In the other states its
-// master abstains, and releases are kept for it (pending.go).
+// master abstains, and releases are kept for it (master_pending.go).
 //
 // Three things are not part of the state, because they change beside it:
 //   - What the guard knows of the master (master_guard.go): whether votes count. It outlives the connection, and a quarantined
@@ -36,15 +36,24 @@ import (
 type laneState uint8
 
 const (
-	laneConnecting  laneState = iota // there is no connection: it is being made and vetted, or the next attempt is waited for
-	laneIdle                         // nothing is in flight
-	laneSending                      // the lane's goroutine writes a batch; to a far master others may be in flight
-	laneWaiting                      // every batch in flight is written
-	laneMaintaining                  // the lane's goroutine uses the connection for something else than a batch; nothing is in flight
-	laneTimedOut                     // the master has not answered within MasterTimeout; its answers may still come
-	laneBroken                       // the connection is of no more use; votes of batches in flight are still being delivered
-	laneClosed                       // the client has closed
-	laneStates
+	// laneConnecting: there is no vetted connection. It is being made, or the pause before the next attempt runs.
+	laneConnecting laneState = iota
+	// laneIdle: nothing is in flight.
+	laneIdle
+	// laneSending: the lane's goroutine writes a batch. With a far master, others may be in flight.
+	laneSending
+	// laneWaiting: at least one batch is in flight, and all of it is written.
+	laneWaiting
+	// laneMaintaining: maintain has the connection, and nothing is in flight.
+	laneMaintaining
+	// laneTimedOut: the master has not answered within MasterTimeout. The connection stands, and the answer may still come.
+	laneTimedOut
+	// laneBroken: the connection is of no more use. Batches that were in flight are still being delivered, without votes.
+	laneBroken
+	// laneClosed: the client has closed. Nothing follows.
+	laneClosed
+
+	laneStates // how many there are
 )
 
 var laneStateNames = [laneStates]string{"connecting", "idle", "sending", "waiting", "maintaining", "timed out", "broken", "closed"}
