@@ -53,7 +53,7 @@
 //	    lane ×N         master_lane.go         one queue, one goroutine, one connection per master
 //	      batch         master_batch.go        what has queued becomes one pipeline …
 //	      inflight      master_inflight.go     … while others may be on their way …
-//	      link          master_conn.go         … on one vetted connection, written and read by master_wire.go
+//	      connection    master_conn.go         … on one that is vetted, written and read by master_wire.go
 //	      trailer       master_guard.go        … that ends with epoch, configuration and clock (master_epoch.go, master_clock.go): do its votes count?
 //	    votes           quorum.go              one word; the vote that decides carries out the decision
 //	  lease or undo     lease_table.go         granted within the validity (validity.go), or released wherever it may be (op_undo.go, master_pending.go)

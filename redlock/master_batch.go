@@ -19,8 +19,8 @@ const readingsMax = 16 << 20
 // it: a pipeline of n acquisitions allocates next to nothing.
 type batch struct {
 	lane        *lane
-	link        *link
-	wire        *wire // of the link
+	conn        *masterConn
+	wire        *wire // of the conn
 	rounds      []*round
 	cost        int         // of rounds
 	inFlight    int         // cost of all that was in flight when it departed, its own included
@@ -82,8 +82,8 @@ type reading struct {
 	answer answer
 }
 
-func newBatch(l *lane, link *link) *batch {
-	return &batch{lane: l, link: link, wire: &link.wire, touched: touched{seed: maphash.MakeSeed()}}
+func newBatch(l *lane, conn *masterConn) *batch {
+	return &batch{lane: l, conn: conn, wire: &conn.wire, touched: touched{seed: maphash.MakeSeed()}}
 }
 
 // encode puts the rounds into the wire.
@@ -134,7 +134,7 @@ func (b *batch) repeatLost() error {
 		return errors.New("the master has lost its scripts (SCRIPT FLUSH?)")
 	}
 	defer b.lane.resume()
-	if err := b.link.loadWithin(b.lane.client.opts.ConnectTimeout); err != nil {
+	if err := b.conn.loadWithin(b.lane.client.opts.ConnectTimeout); err != nil {
 		return fmt.Errorf("load scripts again: %w", err)
 	}
 	lost := slices.Clone(b.lost)
@@ -174,7 +174,7 @@ func (b *batch) add(i int32) {
 	for _, key := range r.keys {
 		b.touched.add(key)
 	}
-	if release && len(r.keys) == 1 && b.link.compareAndDelete == scriptOnly {
+	if release && len(r.keys) == 1 && b.conn.compareAndDelete == scriptOnly {
 		b.releases = append(b.releases, i)
 	} else {
 		b.others = append(b.others, i)

@@ -29,12 +29,12 @@ func standing(t testing.TB, m *memmaster.Master) *batch {
 	}
 	l := newLane(c, 0, o.Masters[0])
 	c.lanes = []*lane{l}
-	link, err := l.connect()
+	conn, err := l.connect()
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(link.close)
-	return newBatch(l, link)
+	t.Cleanup(conn.close)
+	return newBatch(l, conn)
 }
 
 // exec sends the rounds and fills in the votes.
@@ -58,7 +58,7 @@ func newRound(v verb, token string, ttl time.Duration, keys ...string) *round {
 
 // plan lists the commands that a batch makes of its rounds, as "set k T", or "release k:T k2:T2" for a folded call.
 func plan(rounds ...*round) []string {
-	b := newBatch(&lane{client: &Client{}}, &link{})
+	b := newBatch(&lane{client: &Client{}}, &masterConn{})
 	b.rounds = rounds
 	b.begin()
 	for i := range rounds {
@@ -302,8 +302,8 @@ func TestNativeRelease(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			m := newMemMaster(t, tt.options)
 			b := standing(t, m)
-			if b.link.compareAndDelete != tt.native {
-				t.Errorf("%+v: got %d, want %d", tt.options, b.link.compareAndDelete, tt.native)
+			if b.conn.compareAndDelete != tt.native {
+				t.Errorf("%+v: got %d, want %d", tt.options, b.conn.compareAndDelete, tt.native)
 			}
 			outside(t, m, "ZADD", "h", "1", "A")
 			b.rounds = []*round{newRound(verbSet, "A", time.Minute, "a"), newRound(verbSet, "B", time.Minute, "b")}
@@ -392,7 +392,7 @@ func TestHalfABatchIsNoBatch(t *testing.T) {
 
 // touched may say yes by mistake, and never no.
 func TestTouchedNeverForgets(t *testing.T) {
-	set := newBatch(nil, &link{}).touched
+	set := newBatch(nil, &masterConn{}).touched
 	wrong := 0
 	for i := range 500 {
 		key := fmt.Sprint("key", i)

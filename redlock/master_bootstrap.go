@@ -40,7 +40,7 @@ func BootstrapAndReport(ctx context.Context, opts Options) ([]BootstrapReport, e
 	if err := opts.Validate(); err != nil {
 		return nil, err
 	}
-	links := make([]*link, len(opts.Masters))
+	links := make([]*masterConn, len(opts.Masters))
 	reports := make([]BootstrapReport, len(opts.Masters))
 	defer func() {
 		for _, l := range links {
@@ -75,7 +75,7 @@ func BootstrapAndReport(ctx context.Context, opts Options) ([]BootstrapReport, e
 }
 
 // read connects to the master and fills the report. The error says why the master cannot be admitted at once.
-func (r *BootstrapReport) read(ctx context.Context, m Master, opts Options) (*link, error) {
+func (r *BootstrapReport) read(ctx context.Context, m Master, opts Options) (*masterConn, error) {
 	l, err := dial(ctx, m, opts)
 	if err != nil {
 		return nil, err
@@ -91,12 +91,12 @@ func (r *BootstrapReport) read(ctx context.Context, m Master, opts Options) (*li
 }
 
 // readMemory returns an error if the master remembers anything.
-func (r *BootstrapReport) readMemory(ctx context.Context, l *link) error {
+func (r *BootstrapReport) readMemory(ctx context.Context, l *masterConn) error {
 	epoch, own, err := readOwn(ctx, l)
 	if err != nil {
 		return err
 	}
-	size, err := l.conn.DBSize(ctx).Result()
+	size, err := l.redis.DBSize(ctx).Result()
 	if err != nil {
 		return fmt.Errorf("DBSIZE: %w", err)
 	}
@@ -121,8 +121,8 @@ func (r *BootstrapReport) readMemory(ctx context.Context, l *link) error {
 
 // readOwn reads the epoch, and counts the keys that a redlockd keeps on a master before it admits it. What it keeps of locks and fences is
 // not among them: a master that has such is not new.
-func readOwn(ctx context.Context, l *link) (epoch string, own int64, err error) {
-	values, err := l.conn.MGet(ctx, epochKey, configKey, settingsKey, beatKey).Result()
+func readOwn(ctx context.Context, l *masterConn) (epoch string, own int64, err error) {
+	values, err := l.redis.MGet(ctx, epochKey, configKey, settingsKey, beatKey).Result()
 	if err != nil {
 		return "", 0, fmt.Errorf("MGET %s: %w", epochKey, err)
 	}

@@ -143,7 +143,7 @@ func writeExtend(b *batch, r *round) {
 // writeRelease writes a release that is not folded with others, see batch.fold.
 func writeRelease(b *batch, r *round) {
 	w := b.wire
-	switch native := b.link.compareAndDelete; {
+	switch native := b.conn.compareAndDelete; {
 	case len(r.keys) > 1 || native == scriptOnly:
 		b.script(scriptRelinquish, 0, len(r.keys), 2)
 		b.holder(r)

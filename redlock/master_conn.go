@@ -16,11 +16,11 @@ import (
 	"redlockd/redlock/rawio"
 )
 
-// link is one connection to a master. It never reconnects by itself: what a broken connection leaves behind has to be
-// cleared up first, so the lane makes a new link.
-type link struct {
+// masterConn is one connection to a master. It never reconnects by itself: what a broken connection leaves behind has to be
+// cleared up first, so the lane makes a new one.
+type masterConn struct {
 	client *redis.Client
-	conn   *redis.Conn
+	redis  *redis.Conn
 	socket net.Conn    // below both, to break off a call that is under way
 	wire   wire        // on the socket, for batches
 	stop   func() bool // of what breaks it off; nil: nothing does
@@ -39,9 +39,9 @@ const (
 )
 
 // probeNative finds out what the master offers, by the very commands: so an ACL counts too. The key does not exist.
-func (l *link) probeNative(ctx context.Context) error {
+func (l *masterConn) probeNative(ctx context.Context) error {
 	const key = ReservedPrefix + "none"
-	pipe := l.conn.Pipeline()
+	pipe := l.redis.Pipeline()
 	first, second := pipe.Do(ctx, "delex", key, "ifeq", ""), pipe.Do(ctx, "delifeq", key, "")
 	if _, err := pipe.Exec(ctx); !replied(err) {
 		return err
@@ -57,7 +57,7 @@ func (l *link) probeNative(ctx context.Context) error {
 
 // dial connects to a master. The connection is made here and not by go-redis, which would make another one behind our back
 // when this one breaks.
-func dial(ctx context.Context, m Master, opts Options) (*link, error) {
+func dial(ctx context.Context, m Master, opts Options) (*masterConn, error) {
 	o := &redis.Options{
 		Network: "tcp", Addr: m.Addr, Username: m.Username, Password: m.Password, DB: m.DB, TLSConfig: m.TLS,
 		Protocol:   2,                       // replies are read without a look for pushed messages
@@ -96,16 +96,16 @@ func dial(ctx context.Context, m Master, opts Options) (*link, error) {
 		return &checkedConn{Conn: c}, nil //mutant:go-redis-reads-unchecked
 	}
 	client := redis.NewClient(o)
-	return &link{client: client, conn: client.Conn(), socket: conn, wire: wire{socket: rawio.New(conn)}}, nil
+	return &masterConn{client: client, redis: client.Conn(), socket: conn, wire: wire{socket: rawio.New(conn)}}, nil
 }
 
 var errBroken = errors.New("the connection is broken")
 
 // vet makes the connection, learns who the master is, and readies it: commands that an earlier connection of ours left
 // unread at the same master are discarded, and the scripts are loaded.
-func (l *link) vet(ctx context.Context, before identity) (identity, error) {
+func (l *masterConn) vet(ctx context.Context, before identity) (identity, error) {
 	// The handshake (HELLO, AUTH, SELECT) runs with the first command. It gets the long deadline, not a batch's.
-	pipe := l.conn.Pipeline()
+	pipe := l.redis.Pipeline()
 	clientID := pipe.ClientID(ctx)
 	info, replication, memory, cluster := pipe.Info(ctx, "server"), pipe.Info(ctx, "replication"), pipe.Info(ctx, "memory"), pipe.Info(ctx, "cluster")
 	if _, err := pipe.Exec(ctx); err != nil {
@@ -122,7 +122,7 @@ func (l *link) vet(ctx context.Context, before identity) (identity, error) {
 
 	// After a restart the old id may belong to somebody else.
 	if before.clientID != 0 && before.runID == id.runID { //mutant:the-old-connection-is-not-killed
-		if err := l.conn.Process(ctx, redis.NewIntCmd(ctx, "client", "kill", "id", before.clientID)); err != nil {
+		if err := l.redis.Process(ctx, redis.NewIntCmd(ctx, "client", "kill", "id", before.clientID)); err != nil {
 			return identity{}, connectError(err)
 		}
 	}
@@ -133,8 +133,8 @@ func (l *link) vet(ctx context.Context, before identity) (identity, error) {
 }
 
 // swap exchanges the value of a key if it is still the old one; a missing key is "".
-func (l *link) swap(ctx context.Context, key, old, value string) (bool, error) {
-	n, err := l.conn.EvalSha(ctx, scriptSwap.sha, []string{key}, old, value).Int()
+func (l *masterConn) swap(ctx context.Context, key, old, value string) (bool, error) {
+	n, err := l.redis.EvalSha(ctx, scriptSwap.sha, []string{key}, old, value).Int()
 	if err != nil {
 		return false, fmt.Errorf("exchange %s: %w", key, err)
 	}
@@ -147,19 +147,19 @@ const rewindTimeout = time.Minute
 // rewind takes back what a clock that was set back has added to the life of the keys: those that would outlive every lock end as
 // much earlier as the clock went back. The others are left alone, for they may have been set after the step. It may be repeated, and
 // ends with the quarantine that the step has brought.
-func (l *link) rewind(c *Client, quarantine string, step time.Duration) error {
+func (l *masterConn) rewind(c *Client, quarantine string, step time.Duration) error {
 	ctx, cancel := context.WithTimeout(c.endingContext, rewindTimeout)
 	defer cancel()
 	bound := quarantineOf(c.opts.MaxTTL, c.drift)
 	for cursor := uint64(0); ; {
-		keys, next, err := l.conn.Scan(ctx, cursor, "", foldMax).Result()
+		keys, next, err := l.redis.Scan(ctx, cursor, "", foldMax).Result()
 		if err != nil {
 			return fmt.Errorf("SCAN after a clock that was set back: %w", err)
 		}
 		// SCAN may return more keys than asked for.
 		for len(keys) > 0 {
 			n := min(len(keys), foldMax)
-			done, err := l.conn.EvalSha(ctx, scriptRewind.sha, slices.Concat([]string{epochKey}, keys[:n]),
+			done, err := l.redis.EvalSha(ctx, scriptRewind.sha, slices.Concat([]string{epochKey}, keys[:n]),
 				quarantine, bound.Milliseconds(), step.Milliseconds()).Int()
 			if err != nil {
 				return fmt.Errorf("shorten keys after a clock that was set back: %w", err)
@@ -176,15 +176,15 @@ func (l *link) rewind(c *Client, quarantine string, step time.Duration) error {
 }
 
 // loadWithin is load with a deadline.
-func (l *link) loadWithin(timeout time.Duration) error {
+func (l *masterConn) loadWithin(timeout time.Duration) error {
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
 	return l.load(ctx)
 }
 
 // load loads the scripts.
-func (l *link) load(ctx context.Context) error {
-	pipe := l.conn.Pipeline()
+func (l *masterConn) load(ctx context.Context) error {
+	pipe := l.redis.Pipeline()
 	var loads []*redis.StringCmd
 	for _, s := range scripts {
 		loads = append(loads, pipe.ScriptLoad(ctx, s.text))
@@ -201,7 +201,7 @@ func (l *link) load(ctx context.Context) error {
 }
 
 // flush sends the master its pending releases.
-func (l *link) flush(ctx context.Context, releases []pendingRelease) error {
+func (l *masterConn) flush(ctx context.Context, releases []pendingRelease) error {
 	// One key may be released for two tokens. The script wants keys that differ.
 	for len(releases) > 0 {
 		seen := make(map[string]bool, len(releases))
@@ -215,7 +215,7 @@ func (l *link) flush(ctx context.Context, releases []pendingRelease) error {
 			seen[release.key] = true
 			keys, args = append(keys, release.key), append(args, release.token)
 		}
-		if err := l.conn.EvalSha(ctx, scriptRelease.sha, keys, args...).Err(); err != nil {
+		if err := l.redis.EvalSha(ctx, scriptRelease.sha, keys, args...).Err(); err != nil {
 			return err
 		}
 		releases = rest
@@ -223,11 +223,11 @@ func (l *link) flush(ctx context.Context, releases []pendingRelease) error {
 	return nil
 }
 
-func (l *link) close() {
+func (l *masterConn) close() {
 	if l.stop != nil {
 		l.stop()
 	}
-	l.conn.Close()
+	l.redis.Close()
 	l.client.Close()
 }
 

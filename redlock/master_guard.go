@@ -200,10 +200,10 @@ const refusedPrefix = "refused: "
 func (e *refusedError) Error() string { return refusedPrefix + e.reason }
 
 // verifyEpoch finds out under which epoch the master runs: admitted, quarantined, or neither, and then quarantines it.
-func (l *lane) verifyEpoch(ctx context.Context, link *link, suspicion string, step time.Duration) error {
+func (l *lane) verifyEpoch(ctx context.Context, conn *masterConn, suspicion string, step time.Duration) error {
 	// Others may exchange the value at the same time; every exchange makes it more settled.
 	for range 8 {
-		value, err := link.conn.Get(ctx, epochKey).Result()
+		value, err := conn.redis.Get(ctx, epochKey).Result()
 		if err != nil && err != redis.Nil {
 			return fmt.Errorf("GET %s: %w", epochKey, err)
 		}
@@ -228,7 +228,7 @@ func (l *lane) verifyEpoch(ctx context.Context, link *link, suspicion string, st
 			suspicion = l.amnesia(value)
 		}
 		fresh := quarantinedEpoch(l.identity.runID, suspicion)
-		swapped, err := link.swap(ctx, epochKey, value, fresh)
+		swapped, err := conn.swap(ctx, epochKey, value, fresh)
 		if err != nil {
 			return err
 		}
@@ -296,11 +296,11 @@ func (l *lane) quarantined(value, reason string) {
 
 // takeBack takes back from the keys what a clock that was set back has added to their life. If the connection breaks it begins anew on
 // the next one, while the quarantine lasts. After that the keys are left as they are: nobody is let in too early.
-func (l *lane) takeBack(link *link) error {
+func (l *lane) takeBack(conn *masterConn) error {
 	if l.guard.setBack == 0 || l.guard.quarantine == "" || time.Now().After(l.guard.until) {
 		return nil
 	}
-	if err := link.rewind(l.client, l.guard.quarantine, l.guard.setBack); err != nil {
+	if err := conn.rewind(l.client, l.guard.quarantine, l.guard.setBack); err != nil {
 		return err
 	}
 	l.guard.setBack = 0
@@ -308,7 +308,7 @@ func (l *lane) takeBack(link *link) error {
 }
 
 // admitDue ends a quarantine whose time is over, unless the master forgot again meanwhile, or another proxy was faster.
-func (l *lane) admitDue(ctx context.Context, link *link) error {
+func (l *lane) admitDue(ctx context.Context, conn *masterConn) error {
 	if l.guard.quarantine == "" || time.Now().Before(l.guard.until) || l.guard.refusal != "" {
 		return nil
 	}
@@ -317,12 +317,12 @@ func (l *lane) admitDue(ctx context.Context, link *link) error {
 		return nil // the others may still be on their way to tell
 	}
 	fresh := admittedEpoch(l.identity.runID)
-	admitted, err := link.conn.EvalSha(ctx, scriptAdmit.sha, []string{epochKey, floorKey}, l.guard.quarantine, fresh, floor).Int()
+	admitted, err := conn.redis.EvalSha(ctx, scriptAdmit.sha, []string{epochKey, floorKey}, l.guard.quarantine, fresh, floor).Int()
 	if err != nil {
 		return fmt.Errorf("admit: %w", err)
 	}
 	if admitted == 0 {
-		return l.verifyEpoch(ctx, link, "", 0)
+		return l.verifyEpoch(ctx, conn, "", 0)
 	}
 	if cold {
 		// Masters that have all forgotten look like new ones. There is something to do only where it is known that this one has.
@@ -339,12 +339,12 @@ func (l *lane) admitDue(ctx context.Context, link *link) error {
 
 // heartbeat is what a lane does regularly, also when it is idle: raise the beat, keep the shared configuration alive, look at
 // role and memory policy, sample the clock, end a quarantine that is over.
-func (l *lane) heartbeat(ctx context.Context, link *link) error {
+func (l *lane) heartbeat(ctx context.Context, conn *masterConn) error {
 	c := l.client
-	if err := l.track(ctx, link); err != nil {
+	if err := l.track(ctx, conn); err != nil {
 		return err
 	}
-	pipe := link.conn.Pipeline()
+	pipe := conn.redis.Pipeline()
 	beat := pipe.EvalSha(ctx, scriptBeat.sha, []string{beatKey, configKey, settingsKey}, c.fingerprint, quarantineOf(c.opts.MaxTTL, c.drift).Milliseconds(), agreedSettingsOf(c.opts).text())
 	replication, memory, stats := pipe.Info(ctx, "replication"), pipe.Info(ctx, "memory"), pipe.Info(ctx, "stats")
 	keys, clock := pipe.MGet(ctx, epochKey, configKey, beatKey), redis.NewTimeCmd(ctx, "time")
@@ -381,7 +381,7 @@ func (l *lane) heartbeat(ctx context.Context, link *link) error {
 	end := trailerOf(keys, clock)
 	result := l.guard.judge(end, c, sent, received)
 	if result.err != nil {
-		return l.disagreed(ctx, link, end.config)
+		return l.disagreed(ctx, conn, end.config)
 	}
 	evicted, _ := strconv.ParseInt(parseInfo(stats.Val())["evicted_keys"], 10, 64)
 	if more := evicted - l.guard.evicted; l.guard.evicted >= 0 && more > 0 {
@@ -414,10 +414,10 @@ func (l *lane) heartbeat(ctx context.Context, link *link) error {
 		l.toResolve = l.toResolve.merge(result)
 	}
 	l.mu.Unlock()
-	if err := l.resolve(ctx, link); err != nil {
+	if err := l.resolve(ctx, conn); err != nil {
 		return err
 	}
-	return l.admitDue(ctx, link)
+	return l.admitDue(ctx, conn)
 }
 
 // refuse takes the vote from a master that may evict keys, or whose fences are false, for as long as there is a reason to. The connection
@@ -439,12 +439,12 @@ func (l *lane) refuse(reason string) {
 //
 // Invariant: a result is kept in toResolve until the lane has acted on it, over broken connections too. A step of the clock is seen once: the next
 // connection would find the epoch as it was admitted, and a clock that runs.
-func (l *lane) resolve(ctx context.Context, link *link) error {
+func (l *lane) resolve(ctx context.Context, conn *masterConn) error {
 	l.mu.Lock()
 	result := l.toResolve
 	l.mu.Unlock()
 	if result.unresolved() {
-		if err := l.verifyEpoch(ctx, link, result.suspicion, result.step); err != nil { //mutant:a-finding-forgotten-with-its-connection
+		if err := l.verifyEpoch(ctx, conn, result.suspicion, result.step); err != nil { //mutant:a-finding-forgotten-with-its-connection
 			if l.guard.refusal != "" && strings.Contains(err.Error(), "OOM ") {
 				// Its memory is full, so it cannot be told of its quarantine. It has no vote, and the reason that an operator can change comes first.
 				return &refusedError{l.guard.refusal}
@@ -455,5 +455,5 @@ func (l *lane) resolve(ctx context.Context, link *link) error {
 		l.toResolve = guardResult{}
 		l.mu.Unlock()
 	}
-	return l.takeBack(link)
+	return l.takeBack(conn)
 }

@@ -58,28 +58,28 @@ const (
 
 // work sends batch after batch until the connection breaks, and returns why. It runs on the lane's goroutine, and starts the reader when
 // the first pipelined batch is sent.
-func (l *lane) work(link *link) error {
+func (l *lane) work(conn *masterConn) error {
 	l.mu.Lock()
-	l.spare, l.broken, l.socket = nil, nil, link.socket
+	l.spare, l.broken, l.socket = nil, nil, conn.socket
 	l.mu.Unlock()
 	var reader sync.WaitGroup
 	reading := false
 	var done *batch
 	for {
-		b, ok := l.next(link, done)
+		b, ok := l.next(conn, done)
 		done = nil
 		var err error
 		switch {
 		case !ok:
 			err = errClosed
 		case b == nil:
-			err = survive(func() error { return l.maintain(link) })
+			err = survive(func() error { return l.maintain(conn) })
 		default:
 			b.encode()
 			if l.pipelined {
 				if !reading {
 					reading = true
-					reader.Go(func() { l.readReplies(link) })
+					reader.Go(func() { l.readReplies(conn) })
 				}
 				l.seal(b)
 			}
@@ -93,13 +93,13 @@ func (l *lane) work(link *link) error {
 				err = b.readReplies()
 			}
 			if err != nil {
-				err = l.hangUp(link, err)
+				err = l.hangUp(conn, err)
 			}
 			l.deliverVotes(b, err)
 			done = b
 		}
 		if err != nil {
-			err = l.hangUp(link, err)
+			err = l.hangUp(conn, err)
 			reader.Wait()
 			return err
 		}
@@ -108,7 +108,7 @@ func (l *lane) work(link *link) error {
 
 // next waits until there is something to do. It returns a batch to send, or nil when maintain has to run; or false when the client
 // closes or the connection has failed. The caller is done with the batch that it gives back, whose memory can be used again.
-func (l *lane) next(link *link, done *batch) (b *batch, ok bool) {
+func (l *lane) next(conn *masterConn, done *batch) (b *batch, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if done != nil {
@@ -147,7 +147,7 @@ func (l *lane) next(link *link, done *batch) (b *batch, ok bool) {
 			l.client.mu.Unlock()
 			yielded = true
 		default:
-			return l.departLocked(link), true
+			return l.departLocked(conn), true
 		}
 	}
 }
@@ -165,7 +165,7 @@ func (l *lane) windowLocked() (wait time.Duration, open bool) {
 
 // departLocked makes a batch of the front of the queue: up to batchMax rounds, and what the window has room for. From here on the
 // watchdog can abandon it.
-func (l *lane) departLocked(link *link) *batch {
+func (l *lane) departLocked(conn *masterConn) *batch {
 	if len(l.out) == 0 {
 		l.oldestSentTick = l.ticks
 		// While the reader still delivers votes, it uses what the lane's goroutine would use without it.
@@ -177,7 +177,7 @@ func (l *lane) departLocked(link *link) *batch {
 	if n := len(l.spare); n > 0 {
 		b, l.spare = l.spare[n-1], l.spare[:n-1]
 	} else {
-		b = newBatch(l, link)
+		b = newBatch(l, conn)
 	}
 	l.setStateLocked(laneSending, nil)
 	b.abandoned, b.sealed, b.sentTick = false, false, l.ticks
@@ -222,7 +222,7 @@ func (l *lane) written() {
 
 // readReplies is the reader's goroutine. It reads the replies to batch after batch, and delivers their votes. It ends when the
 // connection has failed and no batch is left in flight.
-func (l *lane) readReplies(link *link) {
+func (l *lane) readReplies(conn *masterConn) {
 	var done *batch
 	for {
 		b, broken := l.oldest(done)
@@ -234,7 +234,7 @@ func (l *lane) readReplies(link *link) {
 			err = b.readReplies()
 		}
 		if err != nil {
-			err = l.hangUp(link, err)
+			err = l.hangUp(conn, err)
 		}
 		l.deliverVotes(b, err)
 		done = b
@@ -261,8 +261,8 @@ func (l *lane) oldest(done *batch) (b *batch, broken error) {
 }
 
 // hangUp closes the connection and ends both goroutines that use it. Both may call it: the reason that came first is kept and returned.
-func (l *lane) hangUp(link *link, err error) error {
-	link.socket.Close()
+func (l *lane) hangUp(conn *masterConn, err error) error {
+	conn.socket.Close()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.state != laneBroken {
@@ -375,23 +375,23 @@ func (l *lane) abandonLocked() (rounds []*round) {
 
 // maintain runs between batches, while nothing is in flight: it resolves what the guard has found, sends the heartbeat, and readmits a
 // master that timed out but has answered since. That needs no new connection.
-func (l *lane) maintain(link *link) error {
+func (l *lane) maintain(conn *masterConn) error {
 	ctx, cancel := context.WithTimeout(l.client.endingContext, l.client.opts.ConnectTimeout)
 	defer cancel()
 	l.mu.Lock()
 	before, refused, recheck, heartbeat := l.guard.epoch, l.guard.refusal, l.toResolve.recheck, l.heartbeatDue
 	l.heartbeatDue = false
 	l.mu.Unlock()
-	err := l.resolve(ctx, link)
+	err := l.resolve(ctx, conn)
 	// Whatever changed the epoch may have deleted the shared configuration too. The heartbeat sets it again.
 	if err == nil && (heartbeat || recheck) {
-		err = l.heartbeat(ctx, link)
+		err = l.heartbeat(ctx, conn)
 	}
 	if err == nil && (l.guard.epoch != before || l.guard.refusal != refused) {
 		l.client.laneChanged(l)
 	}
 	if err == nil && !l.maintained() {
-		err = l.reopen(link)
+		err = l.reopen(conn)
 	}
 	return err
 }
@@ -408,8 +408,8 @@ func (l *lane) maintained() bool {
 }
 
 // reopen is open with a deadline of its own.
-func (l *lane) reopen(link *link) error {
+func (l *lane) reopen(conn *masterConn) error {
 	ctx, cancel := context.WithTimeout(l.client.endingContext, l.client.opts.ConnectTimeout)
 	defer cancel()
-	return l.open(ctx, link)
+	return l.open(ctx, conn)
 }

@@ -85,7 +85,7 @@ type lane struct {
 	// socket is that of the connection in use; nil: there is none.
 	socket net.Conn
 	// invalidations is the subscribed connection, see keepSubscribed; nil: there is none.
-	invalidations *link
+	invalidations *masterConn
 
 	// Counters and the last round trip, for MasterStatus.
 	rtt      time.Duration
@@ -165,10 +165,10 @@ func (l *lane) requestHeartbeat() {
 // run is the lane's goroutine. It connects, sends batches until the connection breaks, and starts over, until the client closes.
 func (l *lane) run() {
 	l.reconnect(func() {
-		link, err := l.connect()
+		conn, err := l.connect()
 		if err == nil {
-			err = l.work(link)
-			link.close()
+			err = l.work(conn)
+			conn.close()
 		}
 		l.breakOff(err)
 	})
@@ -206,28 +206,28 @@ func (l *lane) sleep(d time.Duration) bool {
 
 // connect makes and vets a connection, off the path of requests, and flushes the pending releases. When it returns without error,
 // the lane is idle and takes work.
-func (l *lane) connect() (*link, error) {
+func (l *lane) connect() (*masterConn, error) {
 	ctx, cancel := context.WithTimeout(l.client.endingContext, l.client.opts.ConnectTimeout)
 	defer cancel()
-	link, err := dial(ctx, l.master, l.client.opts)
+	conn, err := dial(ctx, l.master, l.client.opts)
 	if err != nil {
 		return nil, err
 	}
 	// When the client closes, this ends whatever call is waiting on the connection.
-	link.stop = context.AfterFunc(l.client.endingContext, func() { link.socket.Close() })
-	if err := survive(func() error { return l.ready(ctx, link) }); err != nil {
-		link.close()
+	conn.stop = context.AfterFunc(l.client.endingContext, func() { conn.socket.Close() })
+	if err := survive(func() error { return l.ready(ctx, conn) }); err != nil {
+		conn.close()
 		return nil, connectError(err)
 	}
-	return link, nil
+	return conn, nil
 }
 
 // ready vets the connection, sends a first heartbeat, and opens the lane. What the guard knows of the master stays if it is still the
 // same process (run_id), and is forgotten otherwise.
-func (l *lane) ready(ctx context.Context, link *link) error {
+func (l *lane) ready(ctx context.Context, conn *masterConn) error {
 	before := l.identity
 	l.trackingID, l.tracking = 0, false
-	id, err := link.vet(ctx, before)
+	id, err := conn.vet(ctx, before)
 	if err != nil {
 		return err
 	}
@@ -243,15 +243,15 @@ func (l *lane) ready(ctx context.Context, link *link) error {
 		l.toResolve = guardResult{} // it was about the other one, and nobody believes anything of this one yet
 	}
 	l.mu.Unlock()
-	if err := l.heartbeat(ctx, link); err != nil {
+	if err := l.heartbeat(ctx, conn); err != nil {
 		return err
 	}
-	return l.open(ctx, link)
+	return l.open(ctx, conn)
 }
 
 // open flushes the pending releases and, with none left, has the lane take work. That none is left and that the lane takes work is
 // decided under one hold of mu: a release that push refuses before is flushed here, and one that comes later is queued.
-func (l *lane) open(ctx context.Context, link *link) error {
+func (l *lane) open(ctx context.Context, conn *masterConn) error {
 	for {
 		l.mu.Lock()
 		l.pending.expire(time.Now())
@@ -265,7 +265,7 @@ func (l *lane) open(ctx context.Context, link *link) error {
 		releases := slices.Clone(l.pending[:min(len(l.pending), foldMax)])
 		l.pending.remove(len(releases))
 		l.mu.Unlock()
-		if err := link.flush(ctx, releases); err != nil { //mutant:kept-releases-not-delivered
+		if err := conn.flush(ctx, releases); err != nil { //mutant:kept-releases-not-delivered
 			l.mu.Lock()
 			l.pending = append(releases, l.pending...)
 			l.mu.Unlock()

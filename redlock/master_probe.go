@@ -210,8 +210,8 @@ func Probe(ctx context.Context, m Master, timeout time.Duration) MasterReport {
 }
 
 // ask fills the report.
-func (r *MasterReport) ask(ctx context.Context, l *link, timeout time.Duration) {
-	text, err := l.conn.Info(ctx).Result()
+func (r *MasterReport) ask(ctx context.Context, l *masterConn, timeout time.Duration) {
+	text, err := l.redis.Info(ctx).Result()
 	if !replied(err) {
 		r.unreachable(ctx, err, timeout)
 		return
@@ -234,7 +234,7 @@ func (r *MasterReport) ask(ctx context.Context, l *link, timeout time.Duration) 
 		r.tryCommands(ctx, l)
 		r.readEpoch(ctx, l)
 		r.floor, r.marks = highWaterCommands(ctx)
-		pipe := l.conn.Pipeline()
+		pipe := l.redis.Pipeline()
 		pipe.BatchProcess(ctx, r.floor, r.marks)
 		pipe.Exec(ctx) // errors are those of the commands, which have been tried before
 	}
@@ -319,10 +319,10 @@ func parseInfo(text string) map[string]string {
 
 // readClock measures the round trip, and the difference of the clocks in the shortest one: half of it is how far the
 // difference may be wrong.
-func (r *MasterReport) readClock(ctx context.Context, l *link, timeout time.Duration) {
+func (r *MasterReport) readClock(ctx context.Context, l *masterConn, timeout time.Duration) {
 	for range probeSamples {
 		sent := time.Now()
-		there, err := l.conn.Time(ctx).Result()
+		there, err := l.redis.Time(ctx).Result()
 		rtt := time.Since(sent)
 		if err != nil {
 			if replied(err) {
@@ -347,11 +347,11 @@ func clockDiff(sent, there time.Time, rtt time.Duration) time.Duration {
 
 // readPersistence asks for the two settings that INFO does not tell. Hosted masters often keep CONFIG to themselves;
 // that is no problem, we only know less.
-func (r *MasterReport) readPersistence(ctx context.Context, l *link) {
-	if v, err := l.conn.ConfigGet(ctx, "appendfsync").Result(); err == nil && r.AOF {
+func (r *MasterReport) readPersistence(ctx context.Context, l *masterConn) {
+	if v, err := l.redis.ConfigGet(ctx, "appendfsync").Result(); err == nil && r.AOF {
 		r.AppendFsync = shown(v["appendfsync"])
 	}
-	if v, err := l.conn.ConfigGet(ctx, "save").Result(); err == nil {
+	if v, err := l.redis.ConfigGet(ctx, "save").Result(); err == nil {
 		r.Save = shown(v["save"])
 	}
 }
@@ -398,8 +398,8 @@ func (r *MasterReport) judge() {
 }
 
 // readEpoch finds out whether the master has to be waited for, and what other proxies have agreed on.
-func (r *MasterReport) readEpoch(ctx context.Context, l *link) {
-	values, err := l.conn.MGet(ctx, epochKey, configKey, settingsKey).Result()
+func (r *MasterReport) readEpoch(ctx context.Context, l *masterConn) {
+	values, err := l.redis.MGet(ctx, epochKey, configKey, settingsKey).Result()
 	if err != nil || len(values) != 3 {
 		return // MGET has been tried before: it has been told
 	}
@@ -430,7 +430,7 @@ func (r *MasterReport) judgeEpoch() {
 
 // tryCommands finds the permissions that are missing by using them: ACL DRYRUN would ask for one permission more, and
 // is unknown to Redis 6.
-func (r *MasterReport) tryCommands(ctx context.Context, l *link) {
+func (r *MasterReport) tryCommands(ctx context.Context, l *masterConn) {
 	key := ReservedPrefix + "probe:" + nonce()
 	for _, template := range commandsNeeded {
 		args := make([]any, len(template))
@@ -440,7 +440,7 @@ func (r *MasterReport) tryCommands(ctx context.Context, l *link) {
 			}
 			args[i] = a
 		}
-		err := l.conn.Process(ctx, redis.NewCmd(ctx, args...))
+		err := l.redis.Process(ctx, redis.NewCmd(ctx, args...))
 		if err == nil || errors.Is(err, redis.Nil) || isNoScript(err) {
 			continue
 		}

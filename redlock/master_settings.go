@@ -82,7 +82,7 @@ func disagreement(o Options, fingerprint, text string) string {
 const toAgree = "give all proxies the same masters and max_ttl, or stop the others and wait for one max_ttl"
 
 // disagreed is the refusal of a master where other proxies have another fingerprint, with the reason in full.
-func (l *lane) disagreed(ctx context.Context, link *link, fingerprint string) error {
-	text, _ := link.conn.Get(ctx, settingsKey).Result() // without it the fingerprints are shown
+func (l *lane) disagreed(ctx context.Context, conn *masterConn, fingerprint string) error {
+	text, _ := conn.redis.Get(ctx, settingsKey).Result() // without it the fingerprints are shown
 	return &refusedError{disagreement(l.client.opts, fingerprint, text) + ": " + toAgree}
 }

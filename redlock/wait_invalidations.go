@@ -53,17 +53,17 @@ func (l *lane) logNoInvalidations(reason error) {
 func (l *lane) subscribe() (subscribed bool, err error) {
 	ctx, cancel := context.WithTimeout(l.client.endingContext, l.client.opts.ConnectTimeout)
 	defer cancel()
-	link, err := dial(ctx, l.master, l.client.opts)
+	conn, err := dial(ctx, l.master, l.client.opts)
 	if err != nil {
 		return false, err
 	}
-	defer link.close()
-	link.stop = context.AfterFunc(l.client.endingContext, func() { link.socket.Close() })
-	id, err := link.conn.ClientID(ctx).Result()
+	defer conn.close()
+	conn.stop = context.AfterFunc(l.client.endingContext, func() { conn.socket.Close() })
+	id, err := conn.redis.ClientID(ctx).Result()
 	if err != nil {
 		return false, err
 	}
-	w := &link.wire
+	w := &conn.wire
 	w.array(1 + len(subscribedChannels))
 	w.bulk("subscribe")
 	for _, channel := range subscribedChannels {
@@ -77,10 +77,10 @@ func (l *lane) subscribe() (subscribed bool, err error) {
 			return false, err
 		}
 	}
-	if err := link.socket.SetDeadline(time.Time{}); err != nil {
+	if err := conn.socket.SetDeadline(time.Time{}); err != nil {
 		return false, err
 	}
-	l.subscribed(link, id)
+	l.subscribed(conn, id)
 	defer l.unsubscribed()
 	for {
 		channel, body, err := w.readPushed()
@@ -137,9 +137,9 @@ func (w *wire) readString() (reply, error) {
 }
 
 // subscribed records the connection to which the lane is to redirect its invalidations.
-func (l *lane) subscribed(link *link, id int64) {
+func (l *lane) subscribed(conn *masterConn, id int64) {
 	l.mu.Lock()
-	l.invalidations = link
+	l.invalidations = conn
 	l.mu.Unlock()
 	l.invalidationsID.Store(id)
 	l.requestHeartbeat() // has the lane turn tracking on
@@ -176,7 +176,7 @@ func (l *lane) closeInvalidations() {
 
 // track turns CLIENT TRACKING on for the lane's connection, redirected to the subscribed one. An error means that the lane's connection is
 // broken; a refusal by the master (an ACL, or the subscribed connection has just gone) is tried again with the next subscription.
-func (l *lane) track(ctx context.Context, link *link) error {
+func (l *lane) track(ctx context.Context, conn *masterConn) error {
 	id := l.invalidationsID.Load()
 	if id == l.trackingID {
 		return nil
@@ -185,7 +185,7 @@ func (l *lane) track(ctx context.Context, link *link) error {
 	if id == 0 {
 		return nil
 	}
-	err := link.conn.Do(ctx, "client", "tracking", "on", "redirect", id, "optin", "noloop").Err()
+	err := conn.redis.Do(ctx, "client", "tracking", "on", "redirect", id, "optin", "noloop").Err()
 	switch {
 	case err == nil:
 		l.tracking = true
