@@ -11,37 +11,52 @@ import (
 
 // Client is the Redlock engine over one set of masters. It is safe for use by many goroutines.
 type Client struct {
-	opts        Options
-	drift       drift // of opts
-	longestMs   int64 // the longest TTL that a master is asked for, in milliseconds
-	lanes       []*lane
-	tokens      *tokenSource
-	began       time.Time // zero of the clock that the masters' clocks are compared with
-	fingerprint string    // of the settings that all proxies must agree on
+	opts  Options
+	drift drift // of opts
+	// longestMs is the longest TTL that a master is asked for, in milliseconds.
+	longestMs int64
+	lanes     []*lane // one per master, in the order of Options.Masters
+	tokens    *tokenSource
+	// began is the zero of the clock that the masters' clocks are compared with.
+	began time.Time
+	// fingerprint is that of the settings that all proxies must agree on.
+	fingerprint string
 
 	// mu guards what follows, and is the one gate through which every round enters the lanes (see launchLocked). It is held
 	// for lookups and appends only, never over I/O or a Completer. Order: mu before lane.mu.
-	mu            sync.Mutex
-	leases        leases
-	share         Share // of operations that name none
-	admission     admission
-	waiting       int    // LOCKs that wait
-	arrivals      uint64 // LOCKs that have waited
-	fences        fenceClock
-	stats         Stats
-	audited       int              // index in leases.all: see audit
-	doubts        int              // leases to look at soon
-	lostLog       loglimit.Limiter // of lines about leases that are lost
-	quorumAwaited bool             // some head of a queue waits for a quorum, see wait_quorum.go
-	draining      bool
+	mu        sync.Mutex
+	leases    leases
+	share     Share // of operations that name none
+	admission admission
+	waiting   int    // LOCKs that wait
+	arrivals  uint64 // LOCKs that have waited
+	fences    fenceClock
+	stats     Stats
+	// audited is an index in leases.all: the audit has read the leases before it lately.
+	audited int
+	// doubts counts the leases that the audit has to read soon.
+	doubts int
+	// lostLog limits the lines about leases that are lost.
+	lostLog loglimit.Limiter
+	// quorumAwaited tells that some head of a queue waits for a quorum, see wait_quorum.go.
+	quorumAwaited bool
+	// draining refuses new LOCKs. It is never taken back.
+	draining bool
 
-	messages      messages
-	claims        map[string]*lane // by run_id: which lane has this master
-	changed       chan struct{}    // closed and made anew when a lane goes up or down
-	changedMu     sync.Mutex       // guards claims and changed
+	messages messages
+
+	// changedMu guards claims and changed. No other mutex is taken while it is held.
+	changedMu sync.Mutex
+	// claims tells which lane has the master with this run_id: no process has two votes.
+	claims map[string]*lane
+	// changed is closed, and made anew, when a lane goes up or down.
+	changed chan struct{}
+
+	// endingContext is cancelled by Close, and with it all connections end.
 	endingContext context.Context
 	end           context.CancelFunc
-	running       sync.WaitGroup // lanes
+	// running counts the goroutines of the client, which Close waits for.
+	running sync.WaitGroup
 }
 
 // Open starts the engine. It does not wait for masters: they may be down, and Ready tells when a quorum is not. The error
@@ -73,7 +88,8 @@ func Open(opts Options) (*Client, error) {
 // Options returns the options in force, defaults filled in.
 func (c *Client) Options() Options { return c.opts }
 
-// watch gives up masters that do not answer in time, and wakes the lanes for their heartbeats.
+// watch is the watchdog, a goroutine of its own. At every tick it abandons the batches of masters that do not answer in time, and
+// requests the heartbeats that are due. Once per round of heartbeats it lets the audit look at some leases.
 func (c *Client) watch() {
 	ticker := time.NewTicker(c.opts.MasterTimeout / watchTicks)
 	defer ticker.Stop()
@@ -89,7 +105,8 @@ func (c *Client) watch() {
 				l.logMissedState(now)
 			}
 			c.admit()
-			// One lane after the other: a lane lets what it has in flight arrive before its heartbeat, and a quorum goes on meanwhile.
+			// One lane after the other. A lane sends its heartbeat when nothing is in flight, and takes no vote meanwhile; so a
+			// quorum goes on.
 			due := int(now.Sub(began) * time.Duration(len(c.lanes)) / c.opts.Heartbeat)
 			for heartbeats = max(heartbeats, due-len(c.lanes)); heartbeats < due; heartbeats++ {
 				c.lanes[heartbeats%len(c.lanes)].requestHeartbeat()

@@ -19,11 +19,15 @@ import (
 // masterConn is one connection to a master. It never reconnects by itself: what a broken connection leaves behind has to be
 // cleared up first, so the lane makes a new one.
 type masterConn struct {
+	// client and redis are go-redis on the connection, for everything that is not a batch.
 	client *redis.Client
 	redis  *redis.Conn
-	socket net.Conn    // below both, to break off a call that is under way
-	wire   wire        // on the socket, for batches
-	stop   func() bool // of what breaks it off; nil: nothing does
+	// socket is below both. Closing it breaks off a call that is under way.
+	socket net.Conn
+	// wire is on the socket, for batches.
+	wire wire
+	// stop ends the watch over the client's context that closes the socket; nil: there is none.
+	stop func() bool
 	// compareAndDelete is how this master deletes a key that holds a token, without a script: Redis from 8.4 on, Valkey from 9 on.
 	// Where it can, a batch folds nothing, and all commands keep their order.
 	compareAndDelete nativeDelete
@@ -38,7 +42,8 @@ const (
 	delifeq                 // DELIFEQ key token
 )
 
-// probeNative finds out what the master offers, by the very commands: so an ACL counts too. The key does not exist.
+// probeNative finds out which command the master offers, by sending both for a key that does not exist. A command that an ACL refuses
+// counts as missing.
 func (l *masterConn) probeNative(ctx context.Context) error {
 	const key = ReservedPrefix + "none"
 	pipe := l.redis.Pipeline()
@@ -141,7 +146,7 @@ func (l *masterConn) swap(ctx context.Context, key, old, value string) (bool, er
 	return n == 1, nil
 }
 
-// rewindTimeout bounds a rewind: it looks at every key of the master, which is quarantined meanwhile anyway.
+// rewindTimeout bounds a rewind. It reads every key of the master, which is quarantined meanwhile anyway.
 const rewindTimeout = time.Minute
 
 // rewind takes back what a clock that was set back has added to the life of the keys: those that would outlive every lock end as
@@ -250,6 +255,7 @@ func connectError(err error) error {
 	return err
 }
 
+// isTimeout tells whether err is a deadline that has passed, of a context or of the connection.
 func isTimeout(err error) bool {
 	var ne net.Error
 	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, os.ErrDeadlineExceeded) || (errors.As(err, &ne) && ne.Timeout())

@@ -28,28 +28,41 @@ import (
 // vote must not count; it does not, because the client had not admitted that epoch when it sent the pipeline. So the epoch is never
 // taken from those checks, although that would save a round trip (see verifyEpoch).
 type guard struct {
-	epoch string // admitted: votes count. Empty: they do not
-	past  string // the epoch that was admitted last. Once the master is quarantined it does not come back either
+	// epoch is the one that this client has admitted: votes count. "": they do not.
+	epoch string
+	// past is the epoch that was admitted last. Once the master was quarantined it must not come back either.
+	past string
+	// former are the epochs of this run that were admitted before past. If one of them comes back, the master's memory went back.
+	former []string
 
-	quarantine string        // value of the epoch key under which the master is quarantined; kept over reconnects
-	until      time.Time     // end of the quarantine, on our monotonic clock
-	reason     string        // why it is quarantined
-	setBack    time.Duration // by how much its clock was, where that is why; 0 once that is taken back from the keys
+	// quarantine is the value of the epoch key under which the master is quarantined; "": it is not. It is kept over reconnects.
+	quarantine string
+	// until is the end of the quarantine, on our monotonic clock.
+	until time.Time
+	// reason is why the master is quarantined.
+	reason string
+	// setBack is by how much the master's clock was set back, where that is the reason; 0 once the keys are shortened by it.
+	setBack time.Duration
 
+	// clock follows the difference between the master's clock and ours.
 	clock clockTrack
-	high  highWater // as of the last heartbeat, if the master had a vote then
-	beat  int64     // the highest beat seen under the present epoch: it never goes back, unless the master's memory does
+	// high is the highest fence the master knew at the last heartbeat, if it had a vote then.
+	high highWater
+	// beat is the highest value of the beat key seen under the present epoch. It falls only if the master's memory went back.
+	beat int64
 
-	refusal string   // why it has no vote although it is connected: it may evict keys, or its fences are false. As of the last heartbeat
-	evicted int64    // keys that the run has evicted, as of the last heartbeat; -1: not known
-	former  []string // epochs of the run that another has taken the place of: none of them comes back, unless its memory does
+	// refusal is why the master has no vote although it is connected, as of the last heartbeat: it may evict keys, or its fences are
+	// false. "": there is no such reason.
+	refusal string
+	// evicted counts the keys that the run has evicted, as of the last heartbeat; -1: not known.
+	evicted int64
 }
 
 // trailer is what the master replied to the two commands that every pipeline ends with.
 type trailer struct {
 	epoch, config string
-	beat          int64 // 0: missing, or nonsense: it went back
-	clock         time.Time
+	beat          int64     // 0: it is missing or no number, and counts as gone back
+	clock         time.Time // the answer to TIME
 }
 
 // trailerCommands are MGET of epoch, configuration and beat, and TIME.
@@ -140,12 +153,18 @@ func trailerOf(keys *redis.SliceCmd, clock *redis.TimeCmd) trailer {
 
 // guardResult is what the checks at the end of a pipeline have found.
 type guardResult struct {
-	counts    bool          // the votes of the pipeline count
-	epoch     string        // the value of the epoch key
-	suspicion string        // the master may have forgotten locks, or its clock misjudged them: why it must be quarantined
-	step      time.Duration // of its clock
-	recheck   bool          // the epoch is not the one that was admitted: look again
-	err       error         // the connection is of no use: why
+	// counts tells that the votes of the pipeline count.
+	counts bool
+	// epoch is the value of the epoch key.
+	epoch string
+	// suspicion is why the master must be quarantined: it may have forgotten locks, or its clock misjudged them. "": there is none.
+	suspicion string
+	// step is by how much its clock stepped.
+	step time.Duration
+	// recheck tells that the epoch is not the admitted one: verifyEpoch has to read it again while nothing is in flight.
+	recheck bool
+	// err is why the connection is of no use; nil: it is.
+	err error
 }
 
 // unresolved tells whether there is something to see to before anything else is sent.
