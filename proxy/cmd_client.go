@@ -146,14 +146,7 @@ func cmdCLIENTTRACKING(_ *session, c *call) {
 }
 
 func cmdCLIENTTRACKINGINFO(_ *session, c *call) {
-	c.out = resp.AppendMap(c.out, c.proto, 3)
-	c.out = resp.AppendBulkString(c.out, "flags")
-	c.out = resp.AppendSet(c.out, c.proto, 1)
-	c.out = resp.AppendBulkString(c.out, "off")
-	c.out = resp.AppendBulkString(c.out, "redirect")
-	c.out = resp.AppendInt(c.out, -1)
-	c.out = resp.AppendBulkString(c.out, "prefixes")
-	c.out = resp.AppendArray(c.out, 0)
+	c.reply(fields{"flags", set{"off"}, "redirect", -1, "prefixes", array{}})
 }
 
 func cmdCLIENTCACHING(_ *session, c *call) {

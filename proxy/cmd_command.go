@@ -15,7 +15,7 @@ func cmdCOMMAND(s *session, c *call) {
 	table := s.server.table
 	c.out = resp.AppendArray(c.out, len(table.all))
 	for _, cmd := range table.all {
-		c.out = appendCommandInfo(c.out, c.proto, cmd)
+		c.reply(commandInfo(cmd))
 	}
 }
 
@@ -31,7 +31,7 @@ func cmdCOMMANDINFO(s *session, c *call) {
 	c.out = resp.AppendArray(c.out, len(c.args)-2)
 	for _, name := range c.args[2:] {
 		if cmd := s.server.table.byFullName(name); cmd != nil {
-			c.out = appendCommandInfo(c.out, c.proto, cmd)
+			c.reply(commandInfo(cmd))
 		} else {
 			c.out = resp.AppendNull(c.out, c.proto)
 		}
@@ -51,7 +51,7 @@ func cmdCOMMANDDOCS(s *session, c *call) {
 	c.out = resp.AppendMap(c.out, c.proto, len(commands))
 	for _, cmd := range commands {
 		c.out = resp.AppendBulkString(c.out, cmd.fullName())
-		c.out = appendCommandDocs(c.out, c.proto, cmd)
+		c.reply(commandDocs(cmd))
 	}
 }
 

@@ -2,8 +2,6 @@ package proxy
 
 import (
 	"strings"
-
-	"redlockd/redlock/resp"
 )
 
 func (f commandFlags) names() []string {
@@ -37,158 +35,85 @@ func (cmd *command) categories() []string {
 	return names
 }
 
-// appendCommandInfo appends the ten elements by which COMMAND INFO describes a command.
-func appendCommandInfo(out []byte, proto int, cmd *command) []byte {
-	first, last, step := cmd.keys.first, cmd.keys.last, cmd.keys.step
-	out = resp.AppendArray(out, 10)
-	out = resp.AppendBulkString(out, cmd.fullName())
-	out = resp.AppendInt(out, int64(cmd.arity))
-	out = appendStatusSet(out, proto, cmd.flags.names())
-	out = resp.AppendInt(out, int64(first))
-	out = resp.AppendInt(out, int64(last))
-	out = resp.AppendInt(out, int64(step))
-	out = appendStatusSet(out, proto, cmd.categories())
-	out = resp.AppendSet(out, proto, 0) // tips for clients
-	if cmd.keys == (keySpec{}) {
-		out = resp.AppendSet(out, proto, 0)
-	} else {
-		out = resp.AppendSet(out, proto, 1)
-		out = appendKeySpec(out, proto, cmd)
+// commandInfo are the ten elements by which COMMAND INFO describes a command.
+func commandInfo(cmd *command) array {
+	keySpecs, subs := set{}, make(array, len(cmd.subs))
+	if cmd.keys != (keySpec{}) {
+		keySpecs = set{keySpecFields(cmd)}
 	}
-	out = resp.AppendArray(out, len(cmd.subs))
-	for _, sub := range cmd.subs {
-		out = appendCommandInfo(out, proto, sub)
+	for i, sub := range cmd.subs {
+		subs[i] = commandInfo(sub)
 	}
-	return out
+	tips := set{}
+	return array{cmd.fullName(), cmd.arity, statuses(cmd.flags.names()), cmd.keys.first, cmd.keys.last, cmd.keys.step,
+		statuses(cmd.categories()), tips, keySpecs, subs}
 }
 
-// appendKeySpec appends where the keys of a command stand, as Redis 7 describes it: where the search begins, and how keys
-// are found from there on.
-func appendKeySpec(out []byte, proto int, cmd *command) []byte {
-	integers := func(pairs ...any) {
-		out = resp.AppendMap(out, proto, len(pairs)/2)
-		for i := 0; i < len(pairs); i += 2 {
-			out = resp.AppendBulkString(out, pairs[i].(string))
-			out = resp.AppendInt(out, int64(pairs[i+1].(int)))
-		}
-	}
-	search := func(name, kind string) {
-		out = resp.AppendBulkString(out, name)
-		out = resp.AppendMap(out, proto, 2)
-		out = resp.AppendBulkString(out, "type")
-		out = resp.AppendBulkString(out, kind)
-		out = resp.AppendBulkString(out, "spec")
-	}
-
+// keySpecFields is where the keys of a command stand, as Redis 7 describes it: where the search begins, and how keys are found
+// from there on.
+func keySpecFields(cmd *command) fields {
 	access := []string{"RO", "access"}
 	if cmd.flags&flagWrite != 0 {
 		access = []string{"RW", "access", "update"}
 	}
-	out = resp.AppendMap(out, proto, 3)
-	out = resp.AppendBulkString(out, "flags")
-	out = appendStatusSet(out, proto, access)
-	if cmd.keys.numkeys > 0 {
-		search("begin_search", "index")
-		integers("index", cmd.keys.numkeys)
-		search("find_keys", "keynum")
-		integers("keynumidx", 0, "firstkey", 1, "keystep", 1)
-		return out
+	keys := cmd.keys
+	begin, kind, find := keys.numkeys, "keynum", fields{"keynumidx", 0, "firstkey", 1, "keystep", 1}
+	if keys.numkeys == 0 {
+		last := keys.last // counted from the first key, or from the end
+		if last >= 0 {
+			last -= keys.first
+		}
+		begin, kind, find = keys.first, "range", fields{"lastkey", last, "keystep", keys.step, "limit", 0}
 	}
-	last := cmd.keys.last // counted from the first key, or from the end
-	if last >= 0 {
-		last -= cmd.keys.first
+	return fields{
+		"flags", statuses(access),
+		"begin_search", fields{"type", "index", "spec", fields{"index", begin}},
+		"find_keys", fields{"type", kind, "spec", find},
 	}
-	search("begin_search", "index")
-	integers("index", cmd.keys.first)
-	search("find_keys", "range")
-	integers("lastkey", last, "keystep", cmd.keys.step, "limit", 0)
-	return out
 }
 
-// appendCommandDocs appends the map by which COMMAND DOCS describes a command.
-func appendCommandDocs(out []byte, proto int, cmd *command) []byte {
-	n := 3
+// commandDocs is the map by which COMMAND DOCS describes a command.
+func commandDocs(cmd *command) fields {
+	docs := fields{"summary", cmd.summary, "since", cmd.since, "group", cmd.group}
 	if len(cmd.arguments) > 0 {
-		n++
+		docs = append(docs, "arguments", argumentDocs(cmd.arguments))
 	}
 	if len(cmd.subs) > 0 {
-		n++
-	}
-	out = resp.AppendMap(out, proto, n)
-	for _, pair := range [][2]string{
-		{"summary", cmd.summary}, {"since", cmd.since}, {"group", cmd.group},
-	} {
-		out = resp.AppendBulkString(out, pair[0])
-		out = resp.AppendBulkString(out, pair[1])
-	}
-	if len(cmd.arguments) > 0 {
-		out = resp.AppendBulkString(out, "arguments")
-		out = appendArguments(out, proto, cmd.arguments)
-	}
-	if len(cmd.subs) > 0 {
-		out = resp.AppendBulkString(out, "subcommands")
-		out = resp.AppendMap(out, proto, len(cmd.subs))
+		var subs fields
 		for _, sub := range cmd.subs {
-			out = resp.AppendBulkString(out, sub.fullName())
-			out = appendCommandDocs(out, proto, sub)
+			subs = append(subs, sub.fullName(), commandDocs(sub))
 		}
+		docs = append(docs, "subcommands", subs)
 	}
-	return out
+	return docs
 }
 
-func appendArguments(out []byte, proto int, args []argDoc) []byte {
-	out = resp.AppendArray(out, len(args))
-	for i := range args {
-		out = appendArgument(out, proto, &args[i])
-	}
-	return out
-}
-
-func appendArgument(out []byte, proto int, arg *argDoc) []byte {
-	var flags []string
-	if arg.optional {
-		flags = append(flags, "optional")
-	}
-	if arg.multiple {
-		flags = append(flags, "multiple")
-	}
-	n := 2
-	for _, present := range []bool{len(arg.arguments) == 0, arg.token != "", len(flags) > 0, len(arg.arguments) > 0} {
-		if present {
-			n++
+func argumentDocs(args []argDoc) array {
+	docs := make(array, len(args))
+	for i, arg := range args {
+		doc := fields{"name", arg.name, "type", arg.kind}
+		if len(arg.arguments) == 0 {
+			doc = append(doc, "display_text", arg.name)
 		}
+		if arg.token != "" {
+			doc = append(doc, "token", arg.token)
+		}
+		var flags set
+		if arg.optional {
+			flags = append(flags, status("optional"))
+		}
+		if arg.multiple {
+			flags = append(flags, status("multiple"))
+		}
+		if len(flags) > 0 {
+			doc = append(doc, "flags", flags)
+		}
+		if len(arg.arguments) > 0 {
+			doc = append(doc, "arguments", argumentDocs(arg.arguments))
+		}
+		docs[i] = doc
 	}
-	out = resp.AppendMap(out, proto, n)
-	out = resp.AppendBulkString(out, "name")
-	out = resp.AppendBulkString(out, arg.name)
-	out = resp.AppendBulkString(out, "type")
-	out = resp.AppendBulkString(out, arg.kind)
-	if len(arg.arguments) == 0 {
-		out = resp.AppendBulkString(out, "display_text")
-		out = resp.AppendBulkString(out, arg.name)
-	}
-	if arg.token != "" {
-		out = resp.AppendBulkString(out, "token")
-		out = resp.AppendBulkString(out, arg.token)
-	}
-	if len(flags) > 0 {
-		out = resp.AppendBulkString(out, "flags")
-		out = appendStatusSet(out, proto, flags)
-	}
-	if len(arg.arguments) > 0 {
-		out = resp.AppendBulkString(out, "arguments")
-		out = appendArguments(out, proto, arg.arguments)
-	}
-	return out
-}
-
-// appendStatusSet appends a set of simple strings, as flags are.
-func appendStatusSet(out []byte, proto int, texts []string) []byte {
-	out = resp.AppendSet(out, proto, len(texts))
-	for _, text := range texts {
-		out = resp.AppendStatus(out, text)
-	}
-	return out
+	return docs
 }
 
 // hintOf writes arguments as redis-cli shows them.

@@ -70,21 +70,9 @@ func cmdHELLO(s *session, c *call) {
 	s.proto = proto
 	s.conn.mu.Unlock()
 
-	c.out = resp.AppendMap(c.out, proto, 7) // the first answer in the new version
-	c.out = resp.AppendBulkString(c.out, "server")
-	c.out = resp.AppendBulkString(c.out, "redis")
-	c.out = resp.AppendBulkString(c.out, "version")
-	c.out = resp.AppendBulkString(c.out, redisVersion)
-	c.out = resp.AppendBulkString(c.out, "proto")
-	c.out = resp.AppendInt(c.out, int64(proto))
-	c.out = resp.AppendBulkString(c.out, "id")
-	c.out = resp.AppendInt(c.out, s.conn.id)
-	c.out = resp.AppendBulkString(c.out, "mode")
-	c.out = resp.AppendBulkString(c.out, "standalone")
-	c.out = resp.AppendBulkString(c.out, "role")
-	c.out = resp.AppendBulkString(c.out, "master")
-	c.out = resp.AppendBulkString(c.out, "modules")
-	c.out = resp.AppendArray(c.out, 0)
+	c.proto = proto // this answer is the first in the new version
+	c.reply(fields{"server", "redis", "version", redisVersion, "proto", proto, "id", s.conn.id,
+		"mode", "standalone", "role", "master", "modules", array{}})
 }
 
 func cmdAUTH(s *session, c *call) {

@@ -38,66 +38,53 @@ func (i *infoCall) Done(_ *redlock.Op, result redlock.Result) redlock.Flusher {
 		return i.fail(result.Err)
 	}
 	info := result.Info
-	i.out = resp.AppendMap(i.out, i.proto, 7)
-	i.out = resp.AppendBulkString(i.out, "resource")
-	i.out = resp.AppendBulkString(i.out, info.Resource)
-	i.out = resp.AppendBulkString(i.out, "held")
-	if info.Unknown {
-		i.out = resp.AppendNull(i.out, i.proto)
-	} else {
-		i.out = resp.AppendInt(i.out, oneIf(info.Held))
+	votes := make(array, len(info.Votes))
+	for n, vote := range info.Votes {
+		votes[n] = voteFields(vote, i.account.user.confined())
 	}
-	i.out = resp.AppendBulkString(i.out, "validity-ms")
-	i.out = resp.AppendInt(i.out, floorMs(info.Validity))
-	i.out = resp.AppendBulkString(i.out, "token-digest")
-	i.out = appendTextOrNull(i.out, i.proto, info.TokenDigest)
-	i.out = resp.AppendBulkString(i.out, "votes")
-	i.out = resp.AppendArray(i.out, len(info.Votes))
-	for _, vote := range info.Votes {
-		i.out = appendVote(i.out, i.proto, vote, i.account.user.confined())
+	var held, fence any
+	if !info.Unknown {
+		held = info.Held
 	}
-	i.out = resp.AppendBulkString(i.out, "waiters")
-	i.out = resp.AppendInt(i.out, int64(info.Waiters))
-	i.out = resp.AppendBulkString(i.out, "fence")
 	if info.Fence > 0 {
-		i.out = resp.AppendInt(i.out, info.Fence)
-	} else {
-		i.out = resp.AppendNull(i.out, i.proto)
+		fence = info.Fence
 	}
+	i.out = appendValue(i.out, i.proto, fields{
+		"resource", info.Resource,
+		"held", held,
+		"validity-ms", floorMs(info.Validity),
+		"token-digest", orNull(info.TokenDigest),
+		"votes", votes,
+		"waiters", info.Waiters,
+		"fence", fence,
+	})
 	return i.complete()
 }
 
-// appendVote appends what one master says: a digest if it has a key, its TTL (-1: none), and why it says nothing. Terse: without the
-// name of the master, and with its state in place of the reason.
-func appendVote(out []byte, proto int, vote redlock.ResourceVote, terse bool) []byte {
-	out = resp.AppendMap(out, proto, 4)
-	out = resp.AppendBulkString(out, "master")
-	if terse {
-		out = resp.AppendNull(out, proto)
-	} else {
-		out = resp.AppendBulkString(out, vote.Addr)
-	}
-	out = resp.AppendBulkString(out, "token-digest")
-	out = appendTextOrNull(out, proto, vote.TokenDigest)
-	out = resp.AppendBulkString(out, "ttl-ms")
+// voteFields are what one master says: a digest if it has a key, its TTL (-1: none), and why it says nothing. A confined user gets
+// neither the name of the master nor the reason, but its state.
+func voteFields(vote redlock.ResourceVote, confined bool) fields {
+	var master, ttl, reason any
 	switch {
 	case vote.TokenDigest == "":
-		out = resp.AppendNull(out, proto)
 	case vote.TTL < 0:
-		out = resp.AppendInt(out, -1)
+		ttl = -1
 	default:
-		out = resp.AppendInt(out, floorMs(vote.TTL))
+		ttl = floorMs(vote.TTL)
 	}
-	out = resp.AppendBulkString(out, "error")
+	if !confined {
+		master = vote.Addr
+	}
 	switch {
 	case vote.Err == nil:
-		return resp.AppendNull(out, proto)
-	case !terse:
-		return resp.AppendBulkString(out, vote.Err.Error())
+	case !confined:
+		reason = vote.Err.Error()
 	case vote.State == redlock.MasterUp:
-		return resp.AppendBulkString(out, "late or failing")
+		reason = "late or failing"
+	default:
+		reason = string(vote.State)
 	}
-	return resp.AppendBulkString(out, string(vote.State))
+	return fields{"master", master, "token-digest", orNull(vote.TokenDigest), "ttl-ms", ttl, "error", reason}
 }
 
 // listing is a LOCKS on its way. It has a goroutine of its own, so that the reader sees when its client leaves.
@@ -182,20 +169,17 @@ func (l *listing) appendLeases(leases []redlock.LeaseInfo) {
 	l.out = resp.AppendArray(l.out, len(leases))
 	for i := 0; i < len(leases) && len(l.out) <= locksBytesMax; i++ {
 		lease := &leases[i]
-		l.out = resp.AppendMap(l.out, l.proto, 5)
-		l.out = resp.AppendBulkString(l.out, "resources")
-		l.out = resp.AppendArray(l.out, len(lease.Resources))
-		for _, resource := range lease.Resources {
-			l.out = resp.AppendBulkString(l.out, resource)
+		resources := make(array, len(lease.Resources))
+		for n, resource := range lease.Resources {
+			resources[n] = resource
 		}
-		l.out = resp.AppendBulkString(l.out, "token-digest")
-		l.out = appendTextOrNull(l.out, l.proto, lease.TokenDigest)
-		l.out = resp.AppendBulkString(l.out, "validity-ms")
-		l.out = resp.AppendInt(l.out, floorMs(lease.Validity))
-		l.out = resp.AppendBulkString(l.out, "lost")
-		l.out = resp.AppendInt(l.out, oneIf(lease.Lost))
-		l.out = resp.AppendBulkString(l.out, "waiters")
-		l.out = resp.AppendInt(l.out, int64(lease.Waiters))
+		l.out = appendValue(l.out, l.proto, fields{
+			"resources", resources,
+			"token-digest", orNull(lease.TokenDigest),
+			"validity-ms", floorMs(lease.Validity),
+			"lost", lease.Lost,
+			"waiters", lease.Waiters,
+		})
 	}
 }
 
@@ -229,11 +213,4 @@ func parseLocks(args [][]byte) (pattern string, limit int, refusal error) {
 		limit = locksDefault
 	}
 	return pattern, limit, nil
-}
-
-func appendTextOrNull(out []byte, proto int, text string) []byte {
-	if text == "" {
-		return resp.AppendNull(out, proto)
-	}
-	return resp.AppendBulkString(out, text)
 }

@@ -52,16 +52,11 @@ func cmdSELECT(_ *session, c *call) {
 
 func cmdTIME(_ *session, c *call) {
 	now := time.Now()
-	c.out = resp.AppendArray(c.out, 2)
-	c.out = resp.AppendBulkString(c.out, strconv.FormatInt(now.Unix(), 10))
-	c.out = resp.AppendBulkString(c.out, strconv.Itoa(now.Nanosecond()/1000))
+	c.reply(array{strconv.FormatInt(now.Unix(), 10), strconv.Itoa(now.Nanosecond() / 1000)})
 }
 
 func cmdROLE(_ *session, c *call) {
-	c.out = resp.AppendArray(c.out, 3)
-	c.out = resp.AppendBulkString(c.out, "master")
-	c.out = resp.AppendInt(c.out, 0) // replication offset
-	c.out = resp.AppendArray(c.out, 0)
+	c.reply(array{"master", 0, array{}}) // replication offset, no replicas
 }
 
 // cmdWAIT answers at once what Redis answers when no replica acknowledges within the timeout. A caller that insists on

@@ -1,11 +1,80 @@
 package proxy
 
-import "redlockd/redlock/resp"
+import (
+	"fmt"
+
+	"redlockd/redlock/resp"
+)
 
 // isError tells whether a reply is an error.
 func isError(reply []byte) bool { return len(reply) > 0 && reply[0] == '-' }
 
-// Replies that scripts get.
+// Replies with a structure, for commands that are not called often: locks are answered without them. A value is nil (null), a
+// string or []byte (bulk string), int or int64, bool (1 or 0), a status, an array, a set or fields.
+type (
+	status string
+	array  []any
+	set    []any // in RESP2 an array
+	fields []any // names and values in turn: a map, in RESP2 an array
+)
+
+// statuses is a set of simple strings, as flags are.
+func statuses(texts []string) set {
+	s := make(set, len(texts))
+	for i, text := range texts {
+		s[i] = status(text)
+	}
+	return s
+}
+
+// appendValue appends a reply with a structure.
+func appendValue(out []byte, proto int, value any) []byte {
+	elements := func(values []any) []byte {
+		for _, v := range values {
+			out = appendValue(out, proto, v)
+		}
+		return out
+	}
+	switch v := value.(type) {
+	case nil:
+		return resp.AppendNull(out, proto)
+	case string:
+		return resp.AppendBulkString(out, v)
+	case []byte:
+		return resp.AppendBulk(out, v)
+	case int:
+		return resp.AppendInt(out, int64(v))
+	case int64:
+		return resp.AppendInt(out, v)
+	case bool:
+		return resp.AppendInt(out, oneIf(v))
+	case status:
+		return resp.AppendStatus(out, string(v))
+	case array:
+		out = resp.AppendArray(out, len(v))
+		return elements(v)
+	case set:
+		out = resp.AppendSet(out, proto, len(v))
+		return elements(v)
+	case fields:
+		out = resp.AppendMap(out, proto, len(v)/2)
+		return elements(v)
+	}
+	panic(fmt.Sprintf("a reply of type %T", value))
+}
+
+// orNull is text as a value, null if it is empty.
+func orNull(text string) any {
+	if text == "" {
+		return nil
+	}
+	return text
+}
+
+// reply answers with a structure.
+func (c *call) reply(value any) { c.out = appendValue(c.out, c.proto, value) }
+
+// The replies of commands that scripts call.
 
 func failure(text string) resp.Value { return resp.Value{Kind: resp.Error, Text: text} }
 func integer(n int64) resp.Value     { return resp.Value{Kind: resp.Int, Int: n} }
