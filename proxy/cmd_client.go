@@ -1,8 +1,6 @@
 package proxy
 
 import (
-	"strings"
-
 	"redlockd/redlock/resp"
 )
 
@@ -110,16 +108,13 @@ func cmdCLIENTUNBLOCK(s *session, c *call) {
 			return
 		}
 	}
-	id, ok := parseInteger(c.args[2])
+	id, ok := resp.ParseInt(c.args[2])
 	if !ok {
 		c.fail(errNotInteger)
 		return
 	}
-	if other := s.server.client(id); other != nil && other.unblock(reason) {
-		c.out = resp.AppendInt(c.out, 1)
-	} else {
-		c.out = resp.AppendInt(c.out, 0)
-	}
+	other := s.server.client(id)
+	c.reply(other != nil && other.unblock(reason))
 }
 
 // cmdCLIENTNOEVICT is cmdCLIENTNOTOUCH as well.
@@ -143,20 +138,4 @@ func cmdCLIENTTRACKING(_ *session, c *call) {
 	default:
 		c.fail(errSyntax)
 	}
-}
-
-func cmdCLIENTTRACKINGINFO(_ *session, c *call) {
-	c.reply(fields{"flags", set{"off"}, "redirect", -1, "prefixes", array{}})
-}
-
-func cmdCLIENTCACHING(_ *session, c *call) {
-	c.failf("ERR CLIENT CACHING can be called only when the client is in tracking mode with OPTIN or OPTOUT mode enabled")
-}
-
-func cmdCLIENTGETREDIR(_ *session, c *call) { c.out = resp.AppendInt(c.out, -1) }
-
-// cmdCLIENTPAUSE is cmdCLIENTUNPAUSE as well.
-func cmdCLIENTPAUSE(_ *session, c *call) {
-	c.failf("ERR CLIENT %s is not served: locks run out while their holders are kept waiting. "+
-		"To take this server out of service, end it: it drains first", strings.ToUpper(c.cmd.name))
 }

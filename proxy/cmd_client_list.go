@@ -1,44 +1,36 @@
 package proxy
 
 import (
+	"slices"
 	"strconv"
 	"time"
 
 	"redlockd/redlock/resp"
 )
 
-// clientType is how CLIENT LIST TYPE and CLIENT KILL TYPE sort clients.
-type clientType uint8
-
-const (
-	clientNormal clientType = iota
-	clientPubSub
-	clientReplication // "master", "replica" and "slave": never seen here
-)
-
-func parseClientType(arg []byte) (kind clientType, ok bool) {
-	switch {
-	case equalFold(arg, "normal"):
-		return clientNormal, true
-	case equalFold(arg, "pubsub"):
-		return clientPubSub, true
-	case equalFold(arg, "master"), equalFold(arg, "replica"), equalFold(arg, "slave"):
-		return clientReplication, true
-	}
-	return 0, false
+// clientType names the type of a client as CLIENT LIST TYPE and CLIENT KILL TYPE do, or returns "". Replicas are never seen here.
+func clientType(arg []byte) string {
+	return keyword(arg, "normal", "pubsub", "master", "replica", "slave")
 }
 
-func (s *session) typeLocked() clientType {
+func (s *session) typeLocked() string {
 	if s.subscriptions.count() > 0 {
-		return clientPubSub
+		return "pubsub"
 	}
-	return clientNormal
+	return "normal"
+}
+
+func (s *session) isOfType(kind string) bool {
+	s.conn.mu.Lock()
+	defer s.conn.mu.Unlock()
+	return s.typeLocked() == kind
 }
 
 func cmdCLIENTINFO(s *session, c *call) {
 	c.out = resp.AppendVerbatim(c.out, c.proto, "txt", string(s.appendInfo(nil)))
 }
 
+// cmdCLIENTLIST is CLIENT LIST [TYPE type | ID id …].
 func cmdCLIENTLIST(s *session, c *call) {
 	var lines []byte
 	switch {
@@ -48,21 +40,20 @@ func cmdCLIENTLIST(s *session, c *call) {
 		}
 
 	case len(c.args) == 4 && equalFold(c.args[2], "TYPE"):
-		kind, ok := parseClientType(c.args[3])
-		if !ok {
+		kind := clientType(c.args[3])
+		if kind == "" {
 			c.failf("ERR Unknown client type '%s'", c.args[3])
 			return
 		}
 		for _, conn := range s.server.clients() {
-			other := conn.session
-			if other.isOfType(kind) {
-				lines = other.appendInfo(lines)
+			if conn.session.isOfType(kind) {
+				lines = conn.session.appendInfo(lines)
 			}
 		}
 
 	case len(c.args) > 3 && equalFold(c.args[2], "ID"):
 		for _, arg := range c.args[3:] {
-			id, ok := parseInteger(arg)
+			id, ok := resp.ParseInt(arg)
 			if !ok {
 				c.failf("ERR Invalid client ID")
 				return
@@ -79,10 +70,95 @@ func cmdCLIENTLIST(s *session, c *call) {
 	c.out = resp.AppendVerbatim(c.out, c.proto, "txt", string(lines))
 }
 
-func (s *session) isOfType(kind clientType) bool {
-	s.conn.mu.Lock()
-	defer s.conn.mu.Unlock()
-	return s.typeLocked() == kind
+// cmdCLIENTKILL has two forms. CLIENT KILL ip:port answers OK or that there is no such client, and may close the caller. CLIENT KILL
+// option value … answers how many were closed, and spares the caller unless SKIPME NO.
+func cmdCLIENTKILL(s *session, c *call) {
+	options := c.args[2:]
+	oldForm := len(options) == 1
+	if oldForm {
+		options = [][]byte{[]byte("ADDR"), options[0], []byte("SKIPME"), []byte("NO")}
+	}
+	conditions, err := s.killConditions(options)
+	if err != nil {
+		c.fail(err)
+		return
+	}
+	killed := 0
+	for _, conn := range s.server.clients() {
+		conn.mu.Lock()
+		chosen := true
+		for _, holds := range conditions {
+			chosen = chosen && holds(conn.session)
+		}
+		conn.mu.Unlock()
+		switch {
+		case !chosen:
+			continue
+		case conn == s.conn:
+			conn.closeAfterReply = true
+		default:
+			conn.close("killed")
+		}
+		killed++
+	}
+	switch {
+	case !oldForm:
+		c.reply(killed)
+	case killed == 0:
+		c.failf("ERR No such client")
+	default:
+		c.ok()
+	}
+}
+
+// killConditions reads pairs of option and value. A client is closed if all conditions hold, which are called with its mu held. An
+// option that comes again replaces the earlier one, as in Redis.
+func (s *session) killConditions(args [][]byte) (map[string]func(*session) bool, error) {
+	conditions := map[string]func(*session) bool{"SKIPME": func(other *session) bool { return other != s }}
+	for ; len(args) > 0; args = args[2:] {
+		if len(args) < 2 {
+			return nil, errSyntax
+		}
+		value := string(args[1])
+		switch option := keyword(args[0], "ID", "TYPE", "ADDR", "LADDR", "USER", "SKIPME"); option {
+		case "ID":
+			id, ok := resp.ParseInt(value)
+			if !ok || id < 1 {
+				return nil, replyError("ERR client-id should be greater than 0")
+			}
+			conditions[option] = func(other *session) bool { return other.conn.id == id }
+		case "TYPE":
+			kind := clientType(args[1])
+			if kind == "" {
+				return nil, errorf("ERR Unknown client type '%s'", value)
+			}
+			conditions[option] = func(other *session) bool { return other.typeLocked() == kind }
+		case "ADDR":
+			conditions[option] = func(other *session) bool { return other.conn.addr == value }
+		case "LADDR":
+			conditions[option] = func(other *session) bool { return other.conn.laddr == value }
+		case "USER":
+			if !s.server.hasUser(value) {
+				return nil, errorf("ERR No such user '%s'", value)
+			}
+			conditions[option] = func(other *session) bool { return other.usernameLocked() == value }
+		case "SKIPME":
+			skip := equalFold(value, "YES")
+			if !skip && !equalFold(value, "NO") {
+				return nil, errSyntax
+			}
+			conditions[option] = func(other *session) bool { return !skip || other != s }
+		default:
+			return nil, errSyntax
+		}
+	}
+	return conditions, nil
+}
+
+// hasUser tells whether a user has this name. The default user always exists, as in Redis, if only for clients that have not
+// logged in.
+func (srv *Server) hasUser(name string) bool {
+	return name == defaultUser || slices.ContainsFunc(srv.opts.Users, func(u User) bool { return u.Name == name })
 }
 
 // appendInfo appends the line of CLIENT LIST: the fields of Redis 7.2, in its order, because tools split it at spaces and
@@ -133,7 +209,7 @@ func (s *session) appendInfo(line []byte) []byte {
 // and N for none of these.
 func (s *session) flagsLocked() string {
 	var flags []byte
-	if s.typeLocked() == clientPubSub {
+	if s.typeLocked() == "pubsub" {
 		flags = append(flags, 'P')
 	}
 	if s.conn.blocked.Load() {

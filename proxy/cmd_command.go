@@ -120,7 +120,7 @@ func cmdCOMMANDGETKEYS(s *session, c *call) {
 // fails when the count of the keys does not fit the arguments.
 func (spec keySpec) find(args [][]byte) (keys [][]byte, step int, ok bool) {
 	if spec.numkeys > 0 {
-		n, ok := parseInteger(args[spec.numkeys])
+		n, ok := resp.ParseInt(args[spec.numkeys])
 		rest := args[spec.numkeys+1:]
 		if !ok || n < 1 || n > int64(len(rest)) {
 			return nil, 1, false

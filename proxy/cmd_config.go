@@ -78,7 +78,3 @@ func cmdCONFIGRESETSTAT(s *session, c *call) {
 	s.server.resetStats()
 	c.ok()
 }
-
-func cmdCONFIGREWRITE(_ *session, c *call) {
-	c.failf("ERR CONFIG REWRITE is not served: config.toml is written by people, and nothing changes a setting while redlockd runs")
-}

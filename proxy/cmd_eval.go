@@ -90,7 +90,7 @@ func (x *scriptExchange) learned(sha string, result redlock.Result) redlock.Flus
 
 // newScriptExchange reads numkeys, the keys and the arguments. It answers what is wrong with them, and returns nil.
 func newScriptExchange(s *session, c *call) *scriptExchange {
-	n, ok := parseInteger(c.args[2])
+	n, ok := resp.ParseInt(c.args[2])
 	rest := c.args[3:]
 	switch {
 	case !ok:

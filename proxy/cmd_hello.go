@@ -23,7 +23,7 @@ func cmdHELLO(s *session, c *call) {
 		username, password []byte
 	)
 	if len(c.args) > 1 {
-		version, ok := parseInteger(c.args[1])
+		version, ok := resp.ParseInt(c.args[1])
 		if !ok {
 			c.failf("ERR Protocol version is not an integer or out of range")
 			return

@@ -106,7 +106,7 @@ func infoClients(srv *Server, t *infoText, _ *session) {
 		if conn.blocked.Load() {
 			waiting++
 		}
-		if conn.session.isOfType(clientPubSub) {
+		if conn.session.isOfType("pubsub") {
 			subscribed++
 		}
 	}

@@ -159,7 +159,7 @@ var timeUnits = []struct {
 
 // parseTime reads a ttl or a WAIT, whose limits the engine checks: whole milliseconds, or a whole number with a unit behind it.
 func parseTime(what string, arg []byte) (d time.Duration, refusal error) {
-	if n, ok := parseInteger(arg); ok {
+	if n, ok := resp.ParseInt(arg); ok {
 		return keyspace.Duration(n), nil
 	}
 	digits := len(bytes.TrimRight(arg, "hms"))
@@ -167,7 +167,7 @@ func parseTime(what string, arg []byte) (d time.Duration, refusal error) {
 		if string(arg[digits:]) != u.name {
 			continue
 		}
-		if n, ok := parseInteger(arg[:digits]); ok {
+		if n, ok := resp.ParseInt(arg[:digits]); ok {
 			most := msMax / u.unit.Milliseconds()
 			return time.Duration(min(max(n, -most), most)) * u.unit, nil
 		}

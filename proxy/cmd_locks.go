@@ -202,7 +202,7 @@ func parseLocks(args [][]byte) (pattern string, limit int, refusal error) {
 			}
 			pattern = string(args[1])
 		default:
-			n, ok := parseInteger(args[1])
+			n, ok := resp.ParseInt(args[1])
 			if !ok || n < 1 || n > locksMax {
 				return "", 0, errorf("ERR COUNT '%s' is not an integer from 1 to %d", clipped(args[1], 32), locksMax)
 			}

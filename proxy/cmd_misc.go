@@ -37,7 +37,7 @@ func cmdECHO(_ *session, c *call) {
 }
 
 func cmdSELECT(_ *session, c *call) {
-	index, ok := parseInteger(c.args[1])
+	index, ok := resp.ParseInt(c.args[1])
 	switch {
 	case !ok:
 		c.fail(errNotInteger)
@@ -55,19 +55,15 @@ func cmdTIME(_ *session, c *call) {
 	c.reply(array{strconv.FormatInt(now.Unix(), 10), strconv.Itoa(now.Nanosecond() / 1000)})
 }
 
-func cmdROLE(_ *session, c *call) {
-	c.reply(array{"master", 0, array{}}) // replication offset, no replicas
-}
-
 // cmdWAIT answers at once what Redis answers when no replica acknowledges within the timeout. A caller that insists on
 // one replica learns that it did not get it; a caller that only logs the number goes on. Nothing is lost by it: a reply
 // of LOCK already means that a quorum of masters has the lock.
 func cmdWAIT(_ *session, c *call) {
-	if _, ok := parseInteger(c.args[1]); !ok {
+	if _, ok := resp.ParseInt(c.args[1]); !ok {
 		c.fail(errNotInteger)
 		return
 	}
-	timeout, ok := parseInteger(c.args[2])
+	timeout, ok := resp.ParseInt(c.args[2])
 	switch {
 	case !ok:
 		c.failf("ERR timeout is not an integer or out of range")
@@ -78,7 +74,22 @@ func cmdWAIT(_ *session, c *call) {
 	}
 }
 
-// cmdCLUSTER refuses in the words of Redis: clients find out by them that this is a single instance.
-func cmdCLUSTER(_ *session, c *call) {
-	c.failf("ERR This instance has cluster support disabled")
+// always is the handler of a command that has one answer only, a value or an error.
+func always(answer any) func(*session, *call) {
+	return func(_ *session, c *call) {
+		if err, ok := answer.(error); ok {
+			c.fail(err)
+		} else {
+			c.reply(answer)
+		}
+	}
 }
+
+const (
+	// errNoCluster has Redis's words: clients find out by them that this is a single instance.
+	errNoCluster  replyError = "ERR This instance has cluster support disabled"
+	errNoTracking replyError = "ERR CLIENT CACHING can be called only when the client is in tracking mode with OPTIN or OPTOUT mode enabled"
+	errNoPause    replyError = "ERR CLIENT PAUSE is not served: locks run out while their holders are kept waiting. " +
+		"To take this server out of service, end it: it drains first"
+	errNoRewrite replyError = "ERR CONFIG REWRITE is not served: config.toml is written by people, and nothing changes a setting while redlockd runs"
+)

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"redlockd/redlock"
+	"redlockd/redlock/resp"
 )
 
 // cmdMLOCK is MLOCK numkeys resource… ttl [TOKEN token] [WAIT ms] [FENCE].
@@ -28,7 +29,7 @@ func cmdMEXTEND(s *session, c *call) {
 // resources divides the arguments of a command that begins with numkeys. Behind the resources must be least to most more
 // arguments, or any number above least when most is -1. If not, the error is answered.
 func (c *call) resources(least, most int) (resources, rest [][]byte, ok bool) {
-	n, ok := parseInteger(c.args[1])
+	n, ok := resp.ParseInt(c.args[1])
 	if !ok || n < 1 || n > redlock.MaxResources {
 		c.failf("ERR numkeys '%s' is not an integer from 1 to %d", clipped(c.args[1], 32), redlock.MaxResources)
 		return nil, nil, false
