@@ -223,11 +223,11 @@ func TestHalfCommandsOfAllClients(t *testing.T) {
 					t.Fatalf("%d half commands of 90 KB were taken, %d bytes are counted, want %d at most", n, srv.input.used.Load(), srv.input.max)
 				}
 				another := dial()
-				before := srv.counters.bytesIn.Load()
+				before := srv.counters[countBytesIn].Load()
 				another.raw(large[:90_000])
 				eventually(t, "it is read or refused", func() bool {
-					refused = srv.counters.protocolErrors.Load() > 0
-					return refused || srv.counters.bytesIn.Load() >= before+90_000
+					refused = srv.counters[countProtocolErrors].Load() > 0
+					return refused || srv.counters[countBytesIn].Load() >= before+90_000
 				})
 				if refused {
 					another.read().err("ERR Protocol error: the commands that are not complete would take more than 270336 bytes for all clients together (input_total)")

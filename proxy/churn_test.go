@@ -35,7 +35,7 @@ func TestClientsComeAndGo(t *testing.T) {
 		})
 	}
 	clients.Wait()
-	t.Logf("%d locks were granted, %d grants were taken back", granted.Load(), srv.counters.repliesLost.Load())
+	t.Logf("%d locks were granted, %d grants were taken back", granted.Load(), srv.counters[countRepliesLost].Load())
 	eventually(t, "all clients are gone, and nobody waits", func() bool {
 		return len(srv.clients()) == 0 && srv.opts.Engine.Stats().Waiters == 0
 	})

@@ -118,7 +118,7 @@ func (s *session) logIn(c *call, name, password []byte) bool {
 		}
 	}
 	if found == nil {
-		srv.counters.loginsFailed.Add(1)
+		srv.counters[countLoginsFailed].Add(1)
 		// Never the password. The name is whatever the client sent.
 		srv.failedLogins.Log(srv.log, slog.LevelWarn, time.Now(),
 			"a client could not log in", "client", s.conn.addr, "user", string(name[:min(len(name), failedLoginName)]),

@@ -166,17 +166,17 @@ func infoPersistence(_ *Server, t *infoText, _ *session) {
 
 func infoStats(srv *Server, t *infoText, _ *session) {
 	n := srv.totalsSinceReset()
-	t.field("total_connections_received", n.connections)
-	t.field("total_commands_processed", n.commands)
-	t.field("instantaneous_ops_per_sec", srv.stats.commandsPerSecond(srv.counters.commands.Load(), time.Now()))
-	t.field("total_net_input_bytes", n.bytesIn)
-	t.field("total_net_output_bytes", n.bytesOut)
-	t.field("rejected_connections", n.rejected)
-	t.field("evicted_clients", n.evicted)
-	t.field("client_output_buffer_limit_disconnections", n.outputLimited)
-	t.field("protocol_errors", n.protocolErrors)
-	t.field("acl_access_denied_auth", n.loginsFailed)
-	t.field("total_error_replies", n.errors)
+	t.field("total_connections_received", n[countConnections])
+	t.field("total_commands_processed", n[countCommands])
+	t.field("instantaneous_ops_per_sec", srv.stats.commandsPerSecond(srv.counters[countCommands].Load(), time.Now()))
+	t.field("total_net_input_bytes", n[countBytesIn])
+	t.field("total_net_output_bytes", n[countBytesOut])
+	t.field("rejected_connections", n[countRejected])
+	t.field("evicted_clients", n[countEvicted])
+	t.field("client_output_buffer_limit_disconnections", n[countOutputLimited])
+	t.field("protocol_errors", n[countProtocolErrors])
+	t.field("acl_access_denied_auth", n[countLoginsFailed])
+	t.field("total_error_replies", n[countErrors])
 }
 
 func infoReplication(_ *Server, t *infoText, _ *session) {
@@ -235,7 +235,7 @@ func infoLocks(srv *Server, t *infoText, _ *session) {
 	t.field("locks_denied", n.Denied)
 	t.field("locks_noquorum", n.NoQuorum)
 	t.field("locks_attempts", n.Attempts)
-	t.field("locks_undelivered", srv.counters.repliesLost.Load())
+	t.field("locks_undelivered", srv.counters[countRepliesLost].Load())
 	t.field("unlocks_released", n.Released)
 	t.field("unlocks_not_held", n.NotHeld)
 	t.field("unlocks_noquorum", n.UnlockFail)

@@ -87,7 +87,7 @@ func (l *lockCall) Done(_ *redlock.Op, result redlock.Result) redlock.Flusher {
 // of the client's own is another matter: the client may be back with it already, on another connection or through another
 // server, and be told that it holds the lock; to release it then would let a second one in. That lock ends with its TTL.
 func (l *lockCall) replyLost() {
-	l.s.server.counters.repliesLost.Add(1)
+	l.s.server.counters[countRepliesLost].Add(1)
 	l.s.server.opts.Engine.Abandon(&l.op)
 }
 

@@ -89,7 +89,8 @@ const (
 	// errNoCluster has Redis's words: clients find out by them that this is a single instance.
 	errNoCluster  replyError = "ERR This instance has cluster support disabled"
 	errNoTracking replyError = "ERR CLIENT CACHING can be called only when the client is in tracking mode with OPTIN or OPTOUT mode enabled"
-	errNoPause    replyError = "ERR CLIENT PAUSE is not served: locks run out while their holders are kept waiting. " +
+	// noPause is a format, for CLIENT PAUSE and UNPAUSE.
+	noPause = "ERR CLIENT %s is not served: locks run out while their holders are kept waiting. " +
 		"To take this server out of service, end it: it drains first"
 	errNoRewrite replyError = "ERR CONFIG REWRITE is not served: config.toml is written by people, and nothing changes a setting while redlockd runs"
 )

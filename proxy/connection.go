@@ -203,7 +203,7 @@ func (conn *connection) read() error {
 	n, err := conn.in.fill()
 	if n > 0 {
 		conn.lastUsed.Store(conn.server.now())
-		conn.server.counters.bytesIn.Add(uint64(n))
+		conn.server.counters[countBytesIn].Add(uint64(n))
 	}
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		conn.mu.Lock()
@@ -259,7 +259,7 @@ func (conn *connection) beginBatch() {
 func (conn *connection) executeUnread() error {
 	srv, s := conn.server, conn.session
 	var executed uint64
-	defer func() { srv.counters.commands.Add(executed) }()
+	defer func() { srv.counters[countCommands].Add(executed) }()
 	for {
 		if conn.stoppedAtBlocked = conn.blocked.Load(); conn.stoppedAtBlocked {
 			conn.incompleteSince.Store(0)
@@ -368,7 +368,7 @@ func (conn *connection) endOfStream() {
 
 // refuse answers bytes that are no command, behind the replies of all commands before them, and closes.
 func (conn *connection) refuse(wrong resp.ProtocolError) {
-	conn.server.counters.protocolErrors.Add(1)
+	conn.server.counters[countProtocolErrors].Add(1)
 	conn.server.protocolErrors.Log(conn.server.log, slog.LevelInfo, time.Now(), "protocol error", "client", conn.id, "addr", conn.addr, "err", wrong)
 	conn.batch = getChunk()
 	conn.batch.b = appendError(conn.batch.b, wrong)

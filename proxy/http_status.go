@@ -86,7 +86,7 @@ func (srv *Server) serveStatus(w http.ResponseWriter, request *http.Request) {
 	t.row("td", "EXTEND: granted, lost", n.Extended, n.ExtendLost, n.ExtendFail)
 	t.WriteString("</table><table>")
 	t.row("th", "locks that run", "LOCKs that wait", "hand-overs", "lost by the masters", "undelivered", "clients", "commands", "errors")
-	t.row("td", n.Leases, n.Waiters, n.Handovers, n.Lost, srv.counters.repliesLost.Load(), r.clients, r.front.commands, r.front.errors)
+	t.row("td", n.Leases, n.Waiters, n.Handovers, n.Lost, srv.counters[countRepliesLost].Load(), r.clients, r.front[countCommands], r.front[countErrors])
 	t.WriteString("</table><p class=small>For machines: <a href=metrics>/metrics</a>, <a href=readyz>/readyz</a>, <a href=livez>/livez</a>. " +
 		"Which resources: LOCKS and LOCKINFO, for those who may log in.</p>\n</html>\n")
 

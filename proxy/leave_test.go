@@ -170,6 +170,6 @@ func TestGrantThatIsNotReadIsReleased(t *testing.T) {
 	c.raw(frameOf("PING") + frameOf("LOCK", "r", "60000"))
 	eventually(t, "the lock is granted", func() bool { return srv.opts.Engine.Stats().Granted == 1 })
 	eventually(t, "the client is closed", func() bool { return len(srv.clients()) == 0 })
-	eventually(t, "the lock is released", func() bool { return srv.counters.repliesLost.Load() == 1 })
+	eventually(t, "the lock is released", func() bool { return srv.counters[countRepliesLost].Load() == 1 })
 	newClient(t, l.dial()).do("LOCK", "r", "10000", "WAIT", "10000").granted(1, 9898)
 }

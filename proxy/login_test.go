@@ -87,7 +87,7 @@ func TestFailedLoginsOfAnAddress(t *testing.T) {
 	for range guessers {
 		srv.dial().raw(frameOf("AUTH", "wrong"))
 	}
-	eventually(t, "all have failed", func() bool { return srv.counters.loginsFailed.Load() == guessers })
+	eventually(t, "all have failed", func() bool { return srv.counters[countLoginsFailed].Load() == guessers })
 	origin := netip.MustParsePrefix("127.0.0.1/32")
 	if got := srv.logins.before(origin, time.Now()); got == 0 {
 		t.Error("the next login from there does not wait")

@@ -36,6 +36,11 @@ func counter(name, help string, read func(r *reading) uint64) metric {
 	return newMetric(prometheus.CounterValue, name, help, nil, func(r *reading, emit emit) { emit(float64(read(r))) })
 }
 
+// counted is a counter of the server.
+func counted(name, help string, id counterID) metric {
+	return counter(name, help, func(r *reading) uint64 { return r.front[id] })
+}
+
 func gauge(name, help string, read func(r *reading) int) metric {
 	return newMetric(prometheus.GaugeValue, name, help, nil, func(r *reading, emit emit) { emit(float64(read(r))) })
 }
@@ -111,8 +116,7 @@ var metricTable = []metric{
 	outcomes("extends_total", "EXTENDs and their like by outcome.", "granted", "lost",
 		func(n *redlock.Stats) (_, _, _ uint64) { return n.Extended, n.ExtendLost, n.ExtendFail }),
 	counter("lock_attempts_total", "Acquisition rounds, retries of waiters included.", func(r *reading) uint64 { return r.locks.Attempts }),
-	counter("locks_undelivered_total", "Locks that were released again because their client had gone before the reply.",
-		func(r *reading) uint64 { return r.srv.counters.repliesLost.Load() }),
+	counted("locks_undelivered_total", "Locks that were released again because their client had gone before the reply.", countRepliesLost),
 	counter("leases_lost_total", "Leases that the masters no longer had before their validity ended.", func(r *reading) uint64 { return r.locks.Lost }),
 	counter("handovers_total", "Releases that were passed on to the next waiter in the same batch.", func(r *reading) uint64 { return r.locks.Handovers }),
 	counter("wakeups_total", "Pauses of waiters that ended because the masters sent invalidations: another client may have released the resource.", func(r *reading) uint64 { return r.locks.Wakeups }),
@@ -124,37 +128,31 @@ var metricTable = []metric{
 
 	gauge("clients", "Connections of clients.", func(r *reading) int { return r.clients }),
 	gauge("clients_max", "Connections that server.max_clients allows.", func(r *reading) int { return r.srv.opts.MaxClients }),
-	counter("connections_total", "Connections that were accepted.", func(r *reading) uint64 { return r.front.connections }),
-	counter("connections_rejected_total", "Connections that were refused because of server.max_clients.", func(r *reading) uint64 { return r.front.rejected }),
+	counted("connections_total", "Connections that were accepted.", countConnections),
+	counted("connections_rejected_total", "Connections that were refused because of server.max_clients.", countRejected),
 	gauge("output_bytes", "Memory of replies and messages that wait for clients to read them.", func(r *reading) int { return int(r.srv.output.Load()) }),
 	gauge("output_bytes_max", "What server.output_total allows of it.", func(r *reading) int { return r.srv.opts.OutputTotal }),
 	newMetric(prometheus.CounterValue, "slow_clients_closed_total", "Clients that were closed because they read too slowly, by the setting that bounds what waits for them.", []string{"limit"},
 		func(r *reading, emit emit) {
-			emit(float64(r.front.outputLimited), "output_max")
-			emit(float64(r.front.evicted), "output_total")
+			emit(float64(r.front[countOutputLimited]), "output_max")
+			emit(float64(r.front[countEvicted]), "output_total")
 		}),
-	counter("commands_total", "Commands that were executed.", func(r *reading) uint64 { return r.front.commands }),
-	counter("error_replies_total", "Commands that were answered with an error.", func(r *reading) uint64 { return r.front.errors }),
-	counter("protocol_errors_total", "Connections that were ended because what came was no command.", func(r *reading) uint64 { return r.front.protocolErrors }),
-	counter("logins_failed_total", "AUTH and HELLO with a wrong name or password.", func(r *reading) uint64 { return r.srv.counters.loginsFailed.Load() }),
-	counter("tls_handshakes_failed_total", "TLS handshakes that were begun and failed.", func(r *reading) uint64 { return r.srv.counters.shakesFailed.Load() }),
-	counter("received_bytes_total", "Bytes from clients.", func(r *reading) uint64 { return r.front.bytesIn }),
-	ofUsers(prometheus.GaugeValue, "user_clients", "Connections that are logged in as the user.", func(a *account) float64 { return float64(a.connections.Load()) }),
-	ofUsers(prometheus.GaugeValue, "user_output_bytes", "Memory of replies and messages that wait for the user's clients.", func(a *account) float64 { return float64(a.output.Load()) }),
-	newMetric(prometheus.GaugeValue, "user_locks", "Resources that the user has locked through this server.", []string{"user"},
-		func(r *reading, emit emit) {
-			for _, a := range r.srv.accounts {
-				locks, _ := r.srv.opts.Engine.Usage(a.share)
-				emit(float64(locks), a.user.Name)
-			}
-		}),
-	newMetric(prometheus.GaugeValue, "user_waiters", "LOCKs of the user that wait.", []string{"user"},
-		func(r *reading, emit emit) {
-			for _, a := range r.srv.accounts {
-				_, waiters := r.srv.opts.Engine.Usage(a.share)
-				emit(float64(waiters), a.user.Name)
-			}
-		}),
+	counted("commands_total", "Commands that were executed.", countCommands),
+	counted("error_replies_total", "Commands that were answered with an error.", countErrors),
+	counted("protocol_errors_total", "Connections that were ended because what came was no command.", countProtocolErrors),
+	counted("logins_failed_total", "AUTH and HELLO with a wrong name or password.", countLoginsFailed),
+	counted("tls_handshakes_failed_total", "TLS handshakes that were begun and failed.", countHandshakesFailed),
+	counted("received_bytes_total", "Bytes from clients.", countBytesIn),
+	ofUsers(prometheus.GaugeValue, "user_clients", "Connections that are logged in as the user.", func(_ *reading, a *account) float64 { return float64(a.connections.Load()) }),
+	ofUsers(prometheus.GaugeValue, "user_output_bytes", "Memory of replies and messages that wait for the user's clients.", func(_ *reading, a *account) float64 { return float64(a.output.Load()) }),
+	ofUsers(prometheus.GaugeValue, "user_locks", "Resources that the user has locked through this server.", func(r *reading, a *account) float64 {
+		locks, _ := r.srv.opts.Engine.Usage(a.share)
+		return float64(locks)
+	}),
+	ofUsers(prometheus.GaugeValue, "user_waiters", "LOCKs of the user that wait.", func(r *reading, a *account) float64 {
+		_, waiters := r.srv.opts.Engine.Usage(a.share)
+		return float64(waiters)
+	}),
 	newMetric(prometheus.CounterValue, "user_refused_total", "What was refused because of a limit of the user, by the setting.", []string{"user", "limit"},
 		func(r *reading, emit emit) {
 			for _, a := range r.srv.accounts {
@@ -164,14 +162,14 @@ var metricTable = []metric{
 				emit(float64(a.refusedTTLs.Load()), a.user.Name, "max_ttl")
 			}
 		}),
-	counter("sent_bytes_total", "Bytes to clients.", func(r *reading) uint64 { return r.front.bytesOut }),
+	counted("sent_bytes_total", "Bytes to clients.", countBytesOut),
 }
 
 // ofUsers has a value for each user, which bears its name.
-func ofUsers(kind prometheus.ValueType, name, help string, read func(a *account) float64) metric {
+func ofUsers(kind prometheus.ValueType, name, help string, read func(r *reading, a *account) float64) metric {
 	return newMetric(kind, name, help, []string{"user"}, func(r *reading, emit emit) {
 		for _, a := range r.srv.accounts {
-			emit(read(a), a.user.Name)
+			emit(read(r, a), a.user.Name)
 		}
 	})
 }

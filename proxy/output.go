@@ -251,7 +251,7 @@ func (conn *connection) sentLocked(n int) {
 		return
 	}
 	conn.sent += int64(n)
-	conn.server.counters.bytesOut.Add(uint64(n))
+	conn.server.counters[countBytesOut].Add(uint64(n))
 	out := 0
 	for out < len(conn.grants) && conn.grants[out].end <= conn.sent {
 		out++

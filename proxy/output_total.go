@@ -105,7 +105,7 @@ func (srv *Server) backlogs() (total int, accounts map[*account]*backlogs) {
 
 func (srv *Server) evict(b backlog) {
 	conn := b.conn
-	srv.counters.evicted.Add(1)
+	srv.counters[countEvicted].Add(1)
 	srv.slowReaders.Log(srv.log, slog.LevelWarn, time.Now(), "client closed: too much waits for clients to read it, and most for this one",
 		"client", conn.id, "addr", conn.addr, "user", conn.session.username(), "bytes", b.bytes, "output_total", srv.opts.OutputTotal,
 		"to_do", "have the client read its replies; raise output_total if there is memory")
@@ -115,7 +115,7 @@ func (srv *Server) evict(b backlog) {
 // tooSlow closes a client for which more than OutputMax would wait.
 func (conn *connection) tooSlow() {
 	srv := conn.server
-	srv.counters.outputLimited.Add(1)
+	srv.counters[countOutputLimited].Add(1)
 	srv.slowReaders.Log(srv.log, slog.LevelWarn, time.Now(), "client closed: it reads its messages too slowly",
 		"client", conn.id, "addr", conn.addr, "user", conn.session.username(), "output_max", srv.opts.OutputMax,
 		"to_do", "have the client read its messages, or raise output_max")

@@ -170,12 +170,12 @@ func TestWhoIsClosed(t *testing.T) {
 	small := waiting("greedy", 100_000)
 	large := waiting("greedy", 200_000)
 	middle := waiting("greedy", 150_000)
-	if n := srv.counters.evicted.Load(); n != 0 {
+	if n := srv.counters[countEvicted].Load(); n != 0 {
 		t.Fatalf("%d clients are closed, %d bytes wait", n, srv.output.Load())
 	}
 	last := dial("admin")
 	go last.conn.Write([]byte(frameOf("ECHO", strings.Repeat("x", 300_000))))
-	eventually(t, "some client is closed", func() bool { return srv.counters.evicted.Load() > 0 })
+	eventually(t, "some client is closed", func() bool { return srv.counters[countEvicted].Load() > 0 })
 	large.conn.SetReadDeadline(time.Now().Add(patience))
 	if text, err := readReply(large.r); err == nil {
 		t.Errorf("got %.20q, want the connection closed", text)
@@ -184,7 +184,7 @@ func TestWhoIsClosed(t *testing.T) {
 		c.read().is(`"` + strings.Repeat("x", want) + `"`)
 		c.do("PING").is("+PONG")
 	}
-	if n := srv.counters.evicted.Load(); n != 1 {
+	if n := srv.counters[countEvicted].Load(); n != 1 {
 		t.Errorf("%d clients are closed, want 1", n)
 	}
 	eventually(t, "nothing waits", func() bool { return srv.output.Load() == 0 })

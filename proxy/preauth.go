@@ -113,7 +113,7 @@ func (conn *connection) handshakeFailed(err error) {
 	if err == io.EOF || conn.closed.Load() {
 		return
 	}
-	conn.server.counters.shakesFailed.Add(1)
+	conn.server.counters[countHandshakesFailed].Add(1)
 	conn.server.failedHandshakes.Log(conn.server.log, slog.LevelInfo, time.Now(), "TLS handshake failed", "client", conn.id, "addr", conn.addr, "err", err)
 	if wrong, ok := errors.AsType[tls.RecordHeaderError](err); ok && wrong.Conn != nil {
 		conn.net.SetWriteDeadline(time.Now().Add(10 * time.Millisecond))

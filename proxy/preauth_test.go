@@ -69,7 +69,7 @@ func TestOldestPreauthIsEvicted(t *testing.T) {
 		defer srv.mu.Unlock()
 		return len(srv.connections) == 0 && srv.preauth.Len() == 0
 	})
-	if got := srv.counters.rejected.Load(); got != 3 {
+	if got := srv.counters[countRejected].Load(); got != 3 {
 		t.Errorf("got %d clients refused, want 3", got)
 	}
 }
@@ -308,7 +308,7 @@ func TestFailedHandshakesAreTold(t *testing.T) {
 		o.Logger = slog.New(slog.NewTextHandler(&locked{w: &log}, nil))
 	})
 	srv.dial().conn.Close() // a look whether somebody listens is worth no line
-	eventually(t, "it has gone", func() bool { return srv.counters.connections.Load() == 1 && len(srv.clients()) == 0 })
+	eventually(t, "it has gone", func() bool { return srv.counters[countConnections].Load() == 1 && len(srv.clients()) == 0 })
 	c := srv.dial()
 	c.raw(frameOf("PING"))
 	c.read().is("-ERR Protocol error: this port speaks TLS, and this does not look like it")

@@ -50,7 +50,7 @@ type Server struct {
 	output    atomic.Int64 // of all accounts
 	relieving sync.Mutex   // held while clients are closed because of it
 
-	counters counters
+	counters [counterCount]atomic.Uint64
 	stats    *stats
 
 	preauthCPU *semaphore // bounds what clients compute before they have authenticated
@@ -61,20 +61,24 @@ type Server struct {
 	shortTTLs, slowReaders                                         loglimit.Limiter
 }
 
-// counters since the start of the server, for INFO and metrics.
-type counters struct {
-	connections    atomic.Uint64 // accepted
-	rejected       atomic.Uint64 // refused because of MaxClients
-	commands       atomic.Uint64 // executed
-	evicted        atomic.Uint64 // closed because of OutputTotal
-	outputLimited  atomic.Uint64 // subscribers closed because of OutputMax
-	protocolErrors atomic.Uint64
-	loginsFailed   atomic.Uint64 // by a wrong name or password
-	shakesFailed   atomic.Uint64 // TLS handshakes
-	repliesLost    atomic.Uint64 // locks released because their grant could not reach the client
-	bytesIn        atomic.Uint64
-	bytesOut       atomic.Uint64
-}
+// counterID names one of the numbers that are counted since the start of the server, for INFO and metrics.
+type counterID int
+
+const (
+	countConnections      counterID = iota // accepted
+	countRejected                          // connections refused because of MaxClients
+	countCommands                          // executed
+	countEvicted                           // clients closed because of OutputTotal
+	countOutputLimited                     // subscribers closed because of OutputMax
+	countProtocolErrors                    // connections ended because what came was no command
+	countLoginsFailed                      // by a wrong name or password
+	countHandshakesFailed                  // of TLS
+	countRepliesLost                       // locks released because their grant could not reach the client
+	countBytesIn                           // from clients
+	countBytesOut                          // to clients
+	countErrors                            // error replies
+	counterCount
+)
 
 // New makes a server. It reports what is wrong with the options.
 func New(opts Options) (*Server, error) {
@@ -189,7 +193,7 @@ func (srv *Server) accepted(c net.Conn) {
 			srv.mu.Unlock()
 		})
 		srv.mu.Unlock()
-		srv.counters.connections.Add(1)
+		srv.counters[countConnections].Add(1)
 		if evicted != nil {
 			srv.refused(evicted.addr, "it has not logged in")
 			evicted.close("another came, and it has not logged in")
@@ -209,7 +213,7 @@ func (srv *Server) accepted(c net.Conn) {
 
 // refused counts and tells that a client was not taken, or not kept, because of MaxClients.
 func (srv *Server) refused(addr, why string) {
-	srv.counters.rejected.Add(1)
+	srv.counters[countRejected].Add(1)
 	srv.refusedClients.Log(srv.log, slog.LevelWarn, time.Now(), "client refused", "addr", addr, "max_clients", srv.opts.MaxClients, "why", why,
 		"to_do", "raise max_clients, or find out who connects so often: CLIENT LIST")
 }

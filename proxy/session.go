@@ -63,7 +63,7 @@ func (s *session) dispatch(args [][]byte) {
 	s.execute(c)
 	if c.slot == nil {
 		if isError(c.out[mark:]) {
-			s.server.stats.countError(c.out[mark:])
+			s.server.countError(c.out[mark:])
 		}
 		conn.batch.b = c.out
 		if s.silent() {

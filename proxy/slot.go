@@ -128,7 +128,7 @@ func (sl *slot) complete() redlock.Flusher {
 	s, conn := sl.s, sl.s.conn
 	if isError(sl.out) {
 		sl.cmd.stats.failed.Add(1)
-		s.server.stats.countError(sl.out)
+		s.server.countError(sl.out)
 	}
 	conn.mu.Lock()
 	sl.done = true

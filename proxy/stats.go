@@ -14,8 +14,6 @@ import (
 type stats struct {
 	runID string // 40 hex digits that no other run of any server has
 
-	errors atomic.Uint64 // error replies
-
 	mu       sync.Mutex
 	byCode   map[string]uint64 // error replies by code, since the last CONFIG RESETSTAT; at most errorCodesMax
 	reset    totals            // as they stood at the last CONFIG RESETSTAT
@@ -40,9 +38,13 @@ type commandStats struct {
 	failed   atomic.Uint64 // executed and answered with an error
 }
 
-// countError counts an error reply by its code. Any goroutine may call it.
-func (st *stats) countError(reply []byte) {
-	st.errors.Add(1)
+// countError counts an error reply. Any goroutine may call it.
+func (srv *Server) countError(reply []byte) {
+	srv.counters[countErrors].Add(1)
+	srv.stats.countCode(reply)
+}
+
+func (st *stats) countCode(reply []byte) {
 	code, _, _ := bytes.Cut(reply, []byte(" "))
 	if len(code) < 2 || len(code) > 32 {
 		return
@@ -62,46 +64,26 @@ func (st *stats) codes() map[string]uint64 {
 	return maps.Clone(st.byCode)
 }
 
-// totals are the counters that CONFIG RESETSTAT takes back to zero. The counters themselves go on, since metrics that
-// are read as rates must never fall.
-type totals struct {
-	connections, rejected, evicted, outputLimited, commands, protocolErrors, loginsFailed, errors, bytesIn, bytesOut uint64
-}
+// totals are the values of all counters at one time.
+type totals [counterCount]uint64
 
-func (srv *Server) totals() totals {
-	n := &srv.counters
-	return totals{
-		connections:    n.connections.Load(),
-		rejected:       n.rejected.Load(),
-		evicted:        n.evicted.Load(),
-		outputLimited:  n.outputLimited.Load(),
-		commands:       n.commands.Load(),
-		protocolErrors: n.protocolErrors.Load(),
-		loginsFailed:   n.loginsFailed.Load(),
-		errors:         srv.stats.errors.Load(),
-		bytesIn:        n.bytesIn.Load(),
-		bytesOut:       n.bytesOut.Load(),
+func (srv *Server) totals() (n totals) {
+	for i := range n {
+		n[i] = srv.counters[i].Load()
 	}
+	return n
 }
 
-// totalsSinceReset are the totals less those at the last CONFIG RESETSTAT.
+// totalsSinceReset are the totals less those at the last CONFIG RESETSTAT. The counters themselves go on, because metrics that
+// are read as rates must never fall.
 func (srv *Server) totalsSinceReset() totals {
 	n := srv.totals()
 	srv.stats.mu.Lock()
 	defer srv.stats.mu.Unlock()
-	base := &srv.stats.reset
-	return totals{
-		connections:    n.connections - base.connections,
-		rejected:       n.rejected - base.rejected,
-		evicted:        n.evicted - base.evicted,
-		outputLimited:  n.outputLimited - base.outputLimited,
-		commands:       n.commands - base.commands,
-		protocolErrors: n.protocolErrors - base.protocolErrors,
-		loginsFailed:   n.loginsFailed - base.loginsFailed,
-		errors:         n.errors - base.errors,
-		bytesIn:        n.bytesIn - base.bytesIn,
-		bytesOut:       n.bytesOut - base.bytesOut,
+	for i := range n {
+		n[i] -= srv.stats.reset[i]
 	}
+	return n
 }
 
 // resetStats is CONFIG RESETSTAT.
