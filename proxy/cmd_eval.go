@@ -8,7 +8,10 @@ import (
 	"redlockd/redlock/sandbox"
 )
 
-// scriptsOff is the refusal of a command that runs scripts or is about them, where the settings turn scripts off, and "" for others.
+// The commands of scripts. To see how one is executed, go on to script_exchange.go.
+
+// scriptsOff is the refusal of a command that runs scripts or is about them, if the settings turn scripts off,
+// and "" for others. Functions are among them: their refusal should not read as if scripts could do the same.
 func (srv *Server) scriptsOff(name []byte) error {
 	if !srv.opts.NoScripts {
 		return nil
@@ -22,6 +25,7 @@ func (srv *Server) scriptsOff(name []byte) error {
 
 const errNoScript replyError = "NOSCRIPT No matching script. Please use EVAL."
 
+// cmdEVAL is EVAL and EVAL_RO. A source that does not compile is answered at once, in the place of the call.
 func cmdEVAL(s *session, c *call) {
 	x := newScriptExchange(s, c)
 	if x == nil {
@@ -36,7 +40,11 @@ func cmdEVAL(s *session, c *call) {
 	x.begin(s, c)
 }
 
+// cmdEVALSHA is EVALSHA and EVALSHA_RO. A script that is not known here is looked for on the masters, where
+// another redlockd may have stored it. Commands behind this one wait until that is known, because they may be
+// for the same keys.
 func cmdEVALSHA(s *session, c *call) {
+	// The cache knows SHA1s in lower case.
 	var lower [40]byte
 	if len(c.args[1]) != len(lower) {
 		c.fail(errNoScript)
@@ -52,15 +60,15 @@ func cmdEVALSHA(s *session, c *call) {
 		}
 		lower[i] = b
 	}
-	if x.script = s.server.scripts.find(lower[:]); x.script != nil {
+	if x.script = s.server.scripts.lookupSHA(lower[:]); x.script != nil {
 		x.begin(s, c)
 		return
 	}
+	// No script has this name: the masters need not be asked.
 	if strings.Trim(string(lower[:]), "0123456789abcdef") != "" {
 		c.fail(errNoScript)
 		return
 	}
-	// Another redlockd may have learned it. No command behind it is executed before that is known.
 	if !x.orderBehind(s, c) {
 		return
 	}
@@ -70,7 +78,8 @@ func cmdEVALSHA(s *session, c *call) {
 	x.startShared(&o.Op, sha, o)
 }
 
-// learned goes on with what the masters hold under a SHA1. The engine calls it, so it compiles nothing.
+// learned goes on with what the masters hold under a SHA1. Whatever they hold, only a source with that SHA1 is
+// executed. The engine calls learned, so another goroutine does the compiling.
 func (x *scriptExchange) learned(sha string, result redlock.Result) redlock.Flusher {
 	for _, source := range result.Scripts {
 		if sandbox.SHA(source) != sha {
@@ -82,13 +91,15 @@ func (x *scriptExchange) learned(sha string, result redlock.Result) redlock.Flus
 				return x.fail(errNoScript)
 			}
 			x.script = script
-			return x.first()
+			return x.runAssumed()
 		})
 	}
 	return x.fail(errNoScript)
 }
 
-// newScriptExchange reads numkeys, the keys and the arguments. It answers what is wrong with them, and returns nil.
+// newScriptExchange reads numkeys, the keys and the arguments. If something is wrong with them it answers what,
+// in Redis's words, and returns nil. The number of keys is bounded, as each one is a guard that every master
+// compares.
 func newScriptExchange(s *session, c *call) *scriptExchange {
 	n, ok := resp.ParseInt(c.args[2])
 	rest := c.args[3:]
@@ -112,6 +123,8 @@ func newScriptExchange(s *session, c *call) *scriptExchange {
 	return x
 }
 
+// cmdSCRIPTLOAD also stores the script on the masters: a client may load it through one redlockd and call it
+// through another.
 func cmdSCRIPTLOAD(s *session, c *call) {
 	script, err := s.compiled(s.account, string(c.args[2]))
 	if err != nil {
@@ -122,30 +135,35 @@ func cmdSCRIPTLOAD(s *session, c *call) {
 	c.out = resp.AppendBulkString(c.out, script.SHA)
 }
 
+// cmdSCRIPTEXISTS answers for this redlockd alone. A client that sends the source of a script for a 0 loses
+// nothing but the bytes.
 func cmdSCRIPTEXISTS(s *session, c *call) {
 	c.out = resp.AppendArray(c.out, len(c.args)-2)
 	for _, sha := range c.args[2:] {
-		known := s.server.scripts.find([]byte(strings.ToLower(string(sha)))) != nil
+		known := s.server.scripts.lookupSHA([]byte(strings.ToLower(string(sha)))) != nil
 		c.out = resp.AppendInt(c.out, oneIf(known))
 	}
 }
 
+// cmdSCRIPTFLUSH forgets at once, whichever option is given.
 func cmdSCRIPTFLUSH(s *session, c *call) {
 	if len(c.args) > 3 || len(c.args) == 3 && !equalFold(c.args[2], "SYNC") && !equalFold(c.args[2], "ASYNC") {
 		c.failf("ERR SCRIPT FLUSH only support SYNC|ASYNC option")
 		return
 	}
-	s.server.scripts.flush()
+	s.server.scripts.forgetAll()
 	c.ok()
 }
 
+// cmdSCRIPTKILL has nothing to kill: runTime ends every run.
 func cmdSCRIPTKILL(_ *session, c *call) {
 	c.failf("NOTBUSY No scripts in execution right now.")
 }
 
-// share puts the script on the masters, for the other redlockds, on the account of a user.
+// share stores the script on the masters for the other redlockds, unless that was done a short while ago. The
+// user's share pays for it, and the caller does not wait for it.
 func (srv *Server) share(script *knownScript, a *account, now int64) {
-	if srv.scripts.due(script, now) {
-		srv.opts.Engine.StoreScript(a.share, script.SHA, script.source, sharedTTL)
+	if srv.scripts.storeDue(script, now) {
+		srv.opts.Engine.StoreScript(a.share, script.SHA, script.source, storedTTL)
 	}
 }

@@ -328,7 +328,7 @@ func TestScriptCacheBounds(t *testing.T) {
 	c := srv.dial()
 	c.do("EVAL", releaseScript, "1", "k", token).is(":0")
 	for i := range scriptsMax + 100 {
-		if _, err := srv.scripts.add(fmt.Sprint("return ", i), srv.now()); err != nil {
+		if _, err := srv.scripts.addSource(fmt.Sprint("return ", i), srv.now()); err != nil {
 			t.Fatal(err)
 		}
 		if i%100 == 0 {
@@ -340,7 +340,7 @@ func TestScriptCacheBounds(t *testing.T) {
 	}
 	c.do("SCRIPT", "EXISTS", sandbox.SHA(releaseScript), sandbox.SHA("return 0"), sandbox.SHA(fmt.Sprint("return ", scriptsMax+99))).is("[:1 :0 :1]")
 	for i := range 200 {
-		if _, err := srv.scripts.add(fmt.Sprint("return ", i, " --", strings.Repeat("x", sandbox.SourceMax/2)), srv.now()); err != nil {
+		if _, err := srv.scripts.addSource(fmt.Sprint("return ", i, " --", strings.Repeat("x", sandbox.SourceMax/2)), srv.now()); err != nil {
 			t.Fatal(err)
 		}
 		if srv.scripts.bytes > scriptBytesMax {

@@ -7,33 +7,38 @@ import (
 	"redlockd/redlock"
 )
 
-// An assumption is what all keys of a script are taken to hold before anybody has read them. A wrong one costs a round and never a wrong
-// reply: the masters make the changes only if the keys hold what was assumed.
+// An assumption is what all keys of a script are taken to hold before anybody has read them. A wrong one costs
+// a round and never a wrong reply: the masters make the changes only if the keys hold what was assumed.
 //
-// Assumptions are numbered: 1 is that all keys are absent, and 2+i that all hold argument i.
+// Lock scripts are written for two states of a key: nobody holds it, or the caller does, whose token is among
+// the arguments.
 const (
+	// assumesNothing: the keys were read.
 	assumesNothing int32 = 0
-	assumesAbsent  int32 = 1
-	assumesHeld    int32 = 2
+	// assumesAbsent: no key exists.
+	assumesAbsent int32 = 1
+	// assumesHeld + i: all keys hold argument i.
+	assumesHeld int32 = 2
 
-	// assumedArgs is how many arguments are tried as the token.
+	// assumedArgs is how many arguments are tried as the token. It is the first or second one in all libraries
+	// that we know.
 	assumedArgs = 4
 )
 
-// first commits what the script does under an assumption. It reads the keys if no assumption leads to a change: nothing but
-// a commit would check the assumption.
-func (x *scriptExchange) first() redlock.Flusher {
+// runAssumed commits what the script does under an assumption. It reads the keys if no assumption leads to a
+// change: nothing but a commit would check the assumption.
+func (x *scriptExchange) runAssumed() redlock.Flusher {
 	switch {
-	case len(x.keys) == 0:
-		return x.settled()
-	case x.readOnly:
+	case len(x.keys) == 0: // there is nothing to assume
+		return x.runOnTruth()
+	case x.readOnly: // it changes nothing, so nothing would check an assumption
 		return x.look()
 	}
 	known := x.s.server.opts.Engine.Known(x.oneState[:0], x.keys)
 	for i := range known {
 		if known[i].Found {
-			// The masters most likely hold the lease of this redlockd. A script of somebody else changes nothing then,
-			// and needs a look.
+			// The masters most likely hold the lease of this redlockd. A script of somebody else changes
+			// nothing then, and needs a look.
 			x.states = known
 			if x.run(assumedInstructions); x.committable() {
 				return x.commit()
@@ -41,6 +46,7 @@ func (x *scriptExchange) first() redlock.Flusher {
 			return x.look()
 		}
 	}
+	// The last one first: then the others are not run at all.
 	last := x.script.lastAssumption.Load()
 	if last != assumesNothing && x.try(last) {
 		return x.commit()
@@ -54,7 +60,8 @@ func (x *scriptExchange) first() redlock.Flusher {
 	return x.look()
 }
 
-// try runs the script on an assumption, and tells whether its outcome can be committed.
+// try runs the script on an assumption, and tells whether its outcome can be committed. It is then in
+// x.outcome, and what was assumed in x.states.
 func (x *scriptExchange) try(assumption int32) bool {
 	switch {
 	case assumption == assumesAbsent:
@@ -69,7 +76,7 @@ func (x *scriptExchange) try(assumption int32) bool {
 	return x.committable()
 }
 
-// all are the states of keys that are all in the same.
+// all are the states of x.keys if all are in the same state. One key needs no allocation.
 func (x *scriptExchange) all(state redlock.State) []redlock.State {
 	states := x.oneState[:]
 	if len(x.keys) != 1 {
@@ -81,7 +88,8 @@ func (x *scriptExchange) all(state redlock.State) []redlock.State {
 	return states
 }
 
-// rightAssumption is the one that would have been right for these states, or assumesNothing.
+// rightAssumption is the one that would have been right for these states. It is assumesNothing if keys differ,
+// or one holds a value that is not among the arguments.
 func (x *scriptExchange) rightAssumption(states []redlock.State) int32 {
 	right := assumesNothing
 	for i := range states {
@@ -101,8 +109,8 @@ func (x *scriptExchange) rightAssumption(states []redlock.State) int32 {
 	return right
 }
 
-// rememberAssumption has the next call of the script try first what was right, or would have been. It matters to scripts that change
-// something under several assumptions, as one that takes a lock or extends it.
+// rememberAssumption has the next call of the script try first what was right, or would have been. It matters
+// to scripts that change something under several assumptions, as one that takes a lock or extends it.
 func (x *scriptExchange) rememberAssumption() {
 	right := x.assumption
 	if right == assumesNothing && x.asked {

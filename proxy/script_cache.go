@@ -8,16 +8,20 @@ import (
 	"redlockd/redlock/sandbox"
 )
 
-// Bounds of the scripts that a server remembers. A client whose script was forgotten gets NOSCRIPT and sends it again, or it is found
-// on the masters.
+// Bounds of the scripts that a server remembers. A forgotten script is found on the masters. If it is not there
+// either, its client gets NOSCRIPT, and sends it again.
 const (
-	scriptsMax     = 1024
-	scriptBytesMax = 32 << 20 // of their sources, and of what they are compiled to
-	// sharedTTL is how long a script stays on the masters after its last use, sharedEvery how often its use is noted there, and
-	// sharedMax how many are put there in that time: what strangers can take of the masters' memory.
-	sharedTTL   = time.Hour
-	sharedEvery = sharedTTL / 4
-	sharedMax   = 256
+	scriptsMax = 1024
+	// scriptBytesMax bounds their sources and what they are compiled to.
+	scriptBytesMax = 32 << 20
+
+	// storedTTL is how long a script stays on the masters after its last use.
+	storedTTL = time.Hour
+	// storedEvery is how often the use of a script is told to the masters.
+	storedEvery = storedTTL / 4
+	// storedMax is how many scripts are put there per storedEvery. It bounds what strangers can take of the
+	// masters' memory.
+	storedMax = 256
 )
 
 // knownScript is a script that some client has sent.
@@ -28,33 +32,39 @@ type knownScript struct {
 	readOnly *sandbox.Script
 	// lastAssumption is the assumption that was right last, or assumesNothing.
 	lastAssumption atomic.Int32
-	shared         atomic.Int64 // when it was put on the masters last, on Server.now's clock; 0: never
-	used           atomic.Int64 // likewise
+	// storedAt is when the script was put on the masters last, on the clock of Server.now; 0: never.
+	storedAt atomic.Int64
+	// usedAt is when a client used the script last, on the same clock.
+	usedAt atomic.Int64
 }
 
 // bytes is what it takes to remember the script.
 func (s *knownScript) bytes() int { return len(s.source) + s.Script.Bytes }
 
-// scriptCache are the scripts by SHA1.
+// scriptCache remembers scripts by their SHA1. Its methods may be called from any goroutine.
 type scriptCache struct {
-	mu      sync.RWMutex
+	mu sync.RWMutex
+	// scripts has no key in upper case.
 	scripts map[string]*knownScript
-	bytes   int
+	// bytes is the sum over scripts, and at most scriptBytesMax if there is more than one.
+	bytes int
 
-	sharedSince int64 // the present period of sharedEvery
-	sharedCount int
+	// storedSince is when the present period of storedEvery began, and storedCount how many scripts were stored
+	// in it.
+	storedSince int64
+	storedCount int
 }
 
-// find is nil when there is no such script. sha is in lower case.
-func (c *scriptCache) find(sha []byte) *knownScript {
+// lookupSHA is nil when there is no such script. sha is in lower case.
+func (c *scriptCache) lookupSHA(sha []byte) *knownScript {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	return c.scripts[string(sha)]
 }
 
-// add compiles a source, or finds it compiled. The text of its error is the error reply.
-func (c *scriptCache) add(source string, now int64) (*knownScript, error) {
-	if s := c.find([]byte(sandbox.SHA(source))); s != nil {
+// addSource compiles a source, or finds it compiled. The text of its error is the error reply.
+func (c *scriptCache) addSource(source string, now int64) (*knownScript, error) {
+	if s := c.lookupSHA([]byte(sandbox.SHA(source))); s != nil {
 		return s, nil
 	}
 	compiled, err := sandbox.Compile(source)
@@ -64,10 +74,10 @@ func (c *scriptCache) add(source string, now int64) (*knownScript, error) {
 	readOnly := *compiled
 	readOnly.NoWrites = true
 	s := &knownScript{Script: compiled, source: source, readOnly: &readOnly}
-	s.used.Store(now)
+	s.usedAt.Store(now)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if other := c.scripts[s.SHA]; other != nil {
+	if other := c.scripts[s.SHA]; other != nil { // another client has been faster
 		return other, nil
 	}
 	if c.scripts == nil {
@@ -81,11 +91,12 @@ func (c *scriptCache) add(source string, now int64) (*knownScript, error) {
 	return s, nil
 }
 
-// forgetOldestLocked forgets the script whose last use is longest ago. That takes a look at all, and happens only at the bound.
+// forgetOldestLocked forgets the script whose last use is longest ago. It looks at all scripts, and is called
+// only at the bound.
 func (c *scriptCache) forgetOldestLocked() {
 	var oldest *knownScript
 	for _, s := range c.scripts {
-		if oldest == nil || s.used.Load() < oldest.used.Load() {
+		if oldest == nil || s.usedAt.Load() < oldest.usedAt.Load() {
 			oldest = s
 		}
 	}
@@ -93,24 +104,25 @@ func (c *scriptCache) forgetOldestLocked() {
 	c.bytes -= oldest.bytes()
 }
 
-func (c *scriptCache) flush() {
+// forgetAll is SCRIPT FLUSH. The masters keep what is stored there.
+func (c *scriptCache) forgetAll() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.scripts, c.bytes = nil, 0
 }
 
-// due tells whether the script is to be put on the masters now, and counts it.
-func (c *scriptCache) due(s *knownScript, now int64) bool {
-	s.used.Store(now)
-	last := s.shared.Load()
-	if last != 0 && now-last < int64(sharedEvery) || !s.shared.CompareAndSwap(last, now) {
+// storeDue tells whether the script is to be put on the masters now, and counts it.
+func (c *scriptCache) storeDue(s *knownScript, now int64) bool {
+	s.usedAt.Store(now)
+	last := s.storedAt.Load()
+	if last != 0 && now-last < int64(storedEvery) || !s.storedAt.CompareAndSwap(last, now) {
 		return false
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if now-c.sharedSince >= int64(sharedEvery) {
-		c.sharedSince, c.sharedCount = now, 0
+	if now-c.storedSince >= int64(storedEvery) {
+		c.storedSince, c.storedCount = now, 0
 	}
-	c.sharedCount++
-	return c.sharedCount <= sharedMax
+	c.storedCount++
+	return c.storedCount <= storedMax
 }

@@ -12,8 +12,10 @@ import (
 	"redlockd/redlock/resp"
 )
 
-// What a script's redis.call does: commands on keys are those of package keyspace, the few others are here. To let scripts call one more
-// of the others, give it a row below.
+// What a script's redis.call does. Commands on keys are those of package keyspace, the few others are here. To
+// let scripts call one more of the others, give it a row below. A command must have no effect outside of the
+// run, because a run may be repeated on what the keys really hold: collect what is to happen in scriptCaller,
+// and let the exchange do it behind the commit, as PUBLISH does.
 
 // scriptCaller executes the commands of one run of a script: it is the run's sandbox.Caller.
 type scriptCaller struct {
@@ -25,6 +27,7 @@ type scriptCaller struct {
 	// readOnly refuses commands that write.
 	readOnly bool
 
+	// published has what the script publishes, in its order.
 	published []message
 	// publishedBytes is the size of published.
 	publishedBytes int
@@ -34,8 +37,9 @@ type scriptCaller struct {
 
 // scriptCommand is a command that is not on keys. It runs on args whose number fits its arity, the name among them.
 type scriptCommand struct {
-	arity  int
-	writes bool // a read-only script may not call it
+	arity int
+	// writes refuses the command to a read-only script.
+	writes bool
 	run    func(caller *scriptCaller, args []string) (resp.Value, error)
 }
 
@@ -46,7 +50,9 @@ var scriptCommands = map[string]scriptCommand{
 	"ping":    {-1, false, scriptPING},
 }
 
-// Call implements sandbox.Caller.
+// Call implements sandbox.Caller. An error that a script may catch, as one in Redis, is a reply; what ends the
+// whole script is an error. A command that Redis has and scripts cannot call here must end it: a script that
+// went on would do something else than in Redis.
 func (caller *scriptCaller) Call(args []string) (resp.Value, error) {
 	name := strings.ToLower(args[0])
 	var cmd scriptCommand
@@ -76,7 +82,8 @@ func (caller *scriptCaller) Call(args []string) (resp.Value, error) {
 	return reply, nil
 }
 
-// refuseKey is the refusal of a script that names a key which is none of its own.
+// refuseKey is the refusal of a script that names a key which is none of its own. Only declared keys are
+// ordered against other commands of the client, and checked against what the user may touch.
 func refuseKey(err error) error {
 	unknown, ok := errors.AsType[*keyspace.UnknownKeyError](err)
 	switch {
@@ -88,13 +95,15 @@ func refuseKey(err error) error {
 	return refuse("the script uses the key %.200q, which is not among its KEYS: pass every key of a lock script as a key", unknown.Key)
 }
 
-// redisHas tells whether Redis, or this endpoint, knows a command that scripts cannot call, by its name in lower case.
+// redisHas tells whether Redis, or this endpoint, knows a command that scripts cannot call. The name is in
+// lower case. All others get Redis's error for unknown commands, which a script may handle.
 func redisHas(name string) bool {
 	_, refused := refusalOf[name]
 	isServed := func(row command) bool { return row.name == name }
 	return refused || slices.ContainsFunc(commandRows, isServed) || name == "waitaof" // of Redis 7.2
 }
 
+// scriptTIME answers the time of the run, which stands still in it as in Redis.
 func scriptTIME(caller *scriptCaller, _ []string) (resp.Value, error) {
 	return resp.Value{Kind: resp.Array, Elems: []resp.Value{
 		bulk(strconv.FormatInt(caller.now.Unix(), 10)),
@@ -120,6 +129,7 @@ func scriptPUBLISH(caller *scriptCaller, args []string) (resp.Value, error) {
 	return integer(0), nil
 }
 
+// scriptECHO needs no keys, and so no Space.
 func scriptECHO(_ *scriptCaller, args []string) (resp.Value, error) { return bulk(args[1]), nil }
 
 func scriptPING(_ *scriptCaller, args []string) (resp.Value, error) {

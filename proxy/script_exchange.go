@@ -17,9 +17,9 @@ import (
 	"redlockd/redlock/sandbox"
 )
 
-// scriptExchange is one call of a script. A script is a function from what its keys hold to what they are to hold and a reply. It runs in
-// a sandbox (redlock/sandbox, on the state of a keyspace.Space) on what its keys are assumed to hold; its changes are committed, guarded by
-// what it has read.
+// scriptExchange is one call of a script. A script is a function from what its keys hold to what they are to
+// hold and a reply. It runs in a sandbox (redlock/sandbox, on the state of a keyspace.Space) on what its keys
+// are assumed to hold; its changes are committed, guarded by what it has read.
 //
 //	assume ─ run ─┬─ changes ── commit ─┬─ done ──> the reply that the script has computed
 //	              │                     └─ a guard fails ────┐
@@ -29,10 +29,12 @@ import (
 //
 // An assumption that is right (script_assume.go) costs one round, like a native LOCK or UNLOCK.
 //
-// Invariant: all that a reply was made of was confirmed by a quorum: by the commit, whose guards are all that the run has read, or,
-// where there was nothing to commit, by the reading. What only a minority holds is no reason to say that anything is held.
+// Invariant: all that a reply was made of was confirmed by a quorum: by the commit, whose guards are all that
+// the run has read, or, where there was nothing to commit, by the reading. What only a minority holds is no
+// reason to say that anything is held.
 //
-// One goroutine at a time works on an exchange: the session's, then those that the engine completes operations on, and those of elsewhere.
+// One goroutine at a time works on an exchange: the session's, then those that the engine completes operations
+// on, and those of elsewhere.
 type scriptExchange struct {
 	slot
 	script *knownScript
@@ -69,7 +71,8 @@ type scriptExchange struct {
 	fewArgs  [2]string
 }
 
-// scriptLook and scriptCommit are the exchange as the engine's completer of a reading and of a commit.
+// scriptLook and scriptCommit are the exchange as the engine's completer of a reading and of a commit. A type
+// for each takes no allocation, where a closure would.
 type (
 	scriptLook   scriptExchange
 	scriptCommit scriptExchange
@@ -86,14 +89,16 @@ func (x *scriptCommit) Done(_ *redlock.Op, result redlock.Result) redlock.Flushe
 }
 
 const (
-	// scriptRounds is how often a script is tried when others change its keys meanwhile.
+	// scriptRounds is how often a script is tried if others change its keys meanwhile. Eight is far more than
+	// honest contention needs, as of those who are in each other's way one always succeeds.
 	scriptRounds = 8
 	// scriptPause is the longest pause before such a try, times its number.
 	scriptPause = 2 * time.Millisecond
 
-	// Bounds of the runs of one call: of all together, on top of the limits of each; and of a run on a guess, which has
-	// only a lock script to find out about. A guess that meets its bound is the last one.
-	callTime            = 100 * time.Millisecond
+	// callTime bounds all runs of one call together, on top of the limits of each.
+	callTime = 100 * time.Millisecond
+	// assumedInstructions bounds a run on an assumption: a lock script takes some hundred. No further
+	// assumption is tried behind a run that meets it.
 	assumedInstructions = 20_000
 )
 
@@ -101,15 +106,17 @@ const (
 func (x *scriptExchange) begin(s *session, c *call) {
 	if x.orderBehind(s, c) {
 		c.takeSlot(&x.slot)
-		flush(x.first())
+		flush(x.runAssumed())
 	}
 }
 
-// orderBehind waits for scripts of the same client that have one of these keys and are not answered yet. They may take several rounds, and
-// what the client sent behind them must not overtake them. Scripts on other keys are not waited for, as many callers share one
-// connection. From the moment this call takes its slot, later ones wait for it.
+// orderBehind waits for scripts of the same client that have one of these keys and are not answered yet. They
+// may take several rounds, and what the client sent behind them must not overtake them. Scripts on other keys
+// are not waited for, as many callers share one connection. From the moment this call takes its slot, later
+// ones wait for it.
 //
-// It returns false if the client has gone meanwhile. The call is answered then, and must not be executed: nobody would know what it did.
+// It returns false if the client has gone meanwhile. The call is answered then, and must not be executed:
+// nobody would know what it did.
 func (x *scriptExchange) orderBehind(s *session, c *call) (alive bool) {
 	x.keys = x.declared
 	if len(x.declared) > 1 {
@@ -119,7 +126,8 @@ func (x *scriptExchange) orderBehind(s *session, c *call) (alive bool) {
 	return s.awaitScripts(c, x.keys)
 }
 
-// awaitScripts is orderBehind for any command with keys, before it takes its place; it must take one.
+// awaitScripts is orderBehind for any command with keys. The caller must take a slot next, unless the result is
+// false: what is written to it now stands behind the replies that were waited for.
 func (s *session) awaitScripts(c *call, keys []string) (alive bool) {
 	if s.scripts.Load() > 0 { // else none can come but from this goroutine
 		free := func() bool {
@@ -147,7 +155,7 @@ func (s *session) awaitScripts(c *call, keys []string) (alive bool) {
 	return true
 }
 
-// beginScriptLocked has commands with these keys wait, endScriptLocked ends that. The caller signals changed.
+// beginScriptLocked has commands with these keys wait from now on.
 func (s *session) beginScriptLocked(keys []string) {
 	if s.scripted == nil {
 		s.scripted = make(map[string]struct{})
@@ -158,6 +166,7 @@ func (s *session) beginScriptLocked(keys []string) {
 	s.scripts.Add(1)
 }
 
+// endScriptLocked ends what beginScriptLocked has begun. The caller wakes those that wait.
 func (s *session) endScriptLocked(keys []string) {
 	for _, key := range keys {
 		delete(s.scripted, key)
@@ -165,8 +174,8 @@ func (s *session) endScriptLocked(keys []string) {
 	s.scripts.Add(-1)
 }
 
-// run runs the script on the states, for at most so many instructions; 0 means the usual limit. Nothing outside of x.outcome
-// has happened when it returns.
+// run runs the script on the states, for at most so many instructions; 0 means the usual limit. Nothing outside
+// of x.outcome has happened when it returns.
 func (x *scriptExchange) run(instructions int) {
 	limits := sandbox.Limits{Instructions: cmp.Or(instructions, runInstructions), Time: min(runTime, callTime-x.spent)}
 	if limits.Time <= 0 {
@@ -177,8 +186,8 @@ func (x *scriptExchange) run(instructions int) {
 	if x.readOnly {
 		script = x.script.readOnly
 	}
-	x.s.server.shares.acquire(x.account, x.s.conn.id)
-	defer x.s.server.shares.release()
+	x.s.server.shares.acquireRun(x.account, x.s.conn.id)
+	defer x.s.server.shares.releaseRun()
 	if x.s.conn.closed.Load() { // while it waited: nobody reads the reply
 		x.outcome = outcome{refused: errGone}
 		return
@@ -190,14 +199,16 @@ func (x *scriptExchange) run(instructions int) {
 	x.spent += x.outcome.spent
 }
 
-// stopped tells whether the last run met a limit: to try it on something else would cost as much again.
+// stopped tells whether the last run met a limit. Another run would most likely cost as much again, and end the
+// same way.
 func (x *scriptExchange) stopped() bool {
 	_, limited := errors.AsType[*sandbox.LimitError](x.outcome.refused)
 	return limited
 }
 
-// committable tells whether what the script did on an assumption can be committed. The commit then proves the assumption, as its
-// guards are all that the script has read. A TTL is no guard, so that a reply which depends on one needs a look.
+// committable tells whether what the script did on an assumption can be committed. The commit then proves the
+// assumption, as its guards are all that the script has read. A TTL is no guard, so that a reply which depends
+// on one needs a look.
 func (x *scriptExchange) committable() bool {
 	o := &x.outcome
 	return o.refused == nil && o.Writes && !o.ReadTTL && !o.Blind && o.Unguarded == nil && o.Endless == nil
@@ -213,7 +224,7 @@ func (x *scriptExchange) state(key string) *redlock.State {
 	panic("a script has changed a key that is none of its own")
 }
 
-// look reads what a quorum holds.
+// look reads what a quorum holds, and goes on in looked.
 func (x *scriptExchange) look() redlock.Flusher {
 	x.startRead(&x.op, x.keys, (*scriptLook)(x))
 	return nil
@@ -230,13 +241,14 @@ func (x *scriptExchange) looked(result redlock.Result) redlock.Flusher {
 		}
 	}
 	x.states, x.asked = result.States, true
-	return x.elsewhere(x.settled)
+	return x.elsewhere(x.runOnTruth)
 }
 
-// elsewhere continues with step on a goroutine of its own. The engine's goroutines must not run scripts: all its lanes would wait.
+// elsewhere continues with step on a goroutine of its own. The engine's goroutines must not run scripts: all
+// its lanes would wait.
 func (x *scriptExchange) elsewhere(step func() redlock.Flusher) redlock.Flusher {
 	s := x.s
-	started := x.s.server.begin(func() {
+	started := x.s.server.begin(func() { // Close waits for it
 		defer func() {
 			if p := recover(); p != nil {
 				x.s.server.log.Error("panic in a script", "client", s.conn.id, "panic", p, "stack", string(debug.Stack()),
@@ -252,14 +264,15 @@ func (x *scriptExchange) elsewhere(step func() redlock.Flusher) redlock.Flusher 
 	return nil
 }
 
-// settled runs the script on what a quorum holds.
-func (x *scriptExchange) settled() redlock.Flusher {
+// runOnTruth runs the script on what a quorum holds.
+func (x *scriptExchange) runOnTruth() redlock.Flusher {
 	x.run(0)
 	o := &x.outcome
 	switch {
 	case o.refused != nil:
 		return x.fail(refusalReply(o.refused))
 	case !o.Writes && !x.waited && x.seesItself():
+		// Waiting once is enough: no undo is still to come then, and what is there stays.
 		x.waited = true
 		time.AfterFunc(2*x.s.server.opts.Engine.Options().MasterTimeout, func() { x.look() })
 		return nil
@@ -269,6 +282,7 @@ func (x *scriptExchange) settled() redlock.Flusher {
 		}
 		return x.answer()
 	case o.Writes && x.tries > 0 && x.contested():
+		// To commit again would fail again as long as the values of others are there.
 		return x.answer()
 	}
 	if refusal := x.refuseWrites(); refusal != nil {
@@ -277,10 +291,11 @@ func (x *scriptExchange) settled() redlock.Flusher {
 	return x.commit() // without writes it compares only, and so makes sure
 }
 
-// seesItself tells whether the reply was made of a value that the last commit was to set, and has not. The engine is undoing that commit
-// on single masters. Beside remains of an earlier lock of the same token the value can look like a quorum for a moment. After two
-// master timeouts every undo has been sent, and a look comes behind it on every master. A reply that would be the same if the
-// value were somebody else's needs no such care.
+// seesItself tells whether the reply was made of a value that the last commit was to set, and has not. The
+// engine is undoing that commit on single masters. Beside remains of an earlier lock of the same token the
+// value can look like a quorum for a moment. After two master timeouts every undo has been sent, and a look
+// comes behind it on every master. A reply that would be the same if the value were somebody else's needs no
+// such care.
 func (x *scriptExchange) seesItself() bool {
 	states, outcome := x.states, x.outcome
 	itself := false
@@ -305,7 +320,8 @@ func (x *scriptExchange) seesItself() bool {
 	return !same
 }
 
-// sure tells whether a quorum has confirmed all that the reply was made of. Otherwise a commit without changes must do so.
+// sure tells whether a quorum has confirmed all that the reply was made of. Otherwise a commit without changes
+// must do so.
 func (x *scriptExchange) sure() bool {
 	for i := range x.outcome.Changes {
 		if st := x.state(x.outcome.Changes[i].Resource); st.Found && !st.Sure {
@@ -315,13 +331,13 @@ func (x *scriptExchange) sure() bool {
 	return true
 }
 
-// contested is for a script whose commit failed although a quorum holds nothing. Values of minorities are in the way then: of others that
-// try at the same time, or remains. If the script answers without a change when it finds somebody's value, that answer becomes the
-// outcome, and contested returns true.
+// contested is for a script whose commit failed although a quorum holds nothing. Values of minorities are in
+// the way then: of others that try at the same time, or remains. If the script answers without a change when it
+// finds somebody's value, that answer becomes the outcome, and contested returns true.
 //
-// Invariant: it is never an answer that says "held". No quorum holds anything, so the script is shown a value that nobody has, and an
-// answer that it also gives when it has locked is not taken. What a minority does hold is shown only to a script that is after the
-// value and has not brought it along.
+// Invariant: it is never an answer that says "held". No quorum holds anything, so the script is shown a value
+// that nobody has, and an answer that it also gives when it has locked is not taken. What a minority does hold
+// is shown only to a script that is after the value and has not brought it along.
 func (x *scriptExchange) contested() bool {
 	states, locked := x.states, x.outcome
 	inTheWay := func(value func(*redlock.State) string) (reply []byte, ok bool) {
@@ -343,6 +359,7 @@ func (x *scriptExchange) contested() bool {
 		reply = o.reply.AppendTo(nil, x.proto)
 		return reply, !bytes.Equal(reply, locked.reply.AppendTo(nil, x.proto))
 	}
+	// A value of a minority that is among the arguments may be the caller's own, left by an earlier call.
 	brought := false
 	reply, ok := inTheWay(func(st *redlock.State) string {
 		brought = brought || slices.Contains(x.argv, st.Hint)
@@ -374,7 +391,9 @@ func refusalReply(err error) error {
 	return err
 }
 
-// refuseWrites is the policy for changes of what another may hold, and for locks without a TTL.
+// refuseWrites is why the changes may not be made, or "". A lock needs a TTL, or it would stay when its holder
+// dies. And a script that changes a key without comparing what it holds releases or prolongs another's lock,
+// which only the settings can allow.
 func (x *scriptExchange) refuseWrites() error {
 	switch o := &x.outcome; {
 	case o.Endless != nil:
@@ -386,7 +405,8 @@ func (x *scriptExchange) refuseWrites() error {
 	return nil
 }
 
-// commit makes the writes, guarded by what the script was run on.
+// commit makes the changes, guarded by what the script was run on, and goes on in committed. Messages are paid
+// for before anything has happened, so that a refusal means that nothing was changed.
 func (x *scriptExchange) commit() redlock.Flusher {
 	changes := x.outcome.Changes
 	if refusal := x.payMessages(); refusal != nil {
@@ -403,7 +423,8 @@ func (x *scriptExchange) commit() redlock.Flusher {
 	return nil
 }
 
-// payMessages counts what the script publishes, before anything of it happens. A later round pays only for what is more.
+// payMessages has the user's share pay for what the script publishes, or returns the refusal. A later round of
+// the same call pays only for what is more.
 func (x *scriptExchange) payMessages() (refusal error) {
 	n := 0
 	for _, m := range x.outcome.published {
@@ -412,14 +433,14 @@ func (x *scriptExchange) payMessages() (refusal error) {
 	if n <= x.paid {
 		return nil
 	}
-	if refusal = x.s.server.shares.publish(x.account, n-x.paid, time.Now()); refusal == nil {
+	if refusal = x.s.server.shares.chargeMessages(x.account, n-x.paid, time.Now()); refusal == nil {
 		x.paid = n
 	}
 	return refusal
 }
 
-// committed ends the call if the guards held. Otherwise it reads the keys and tries again, at random moments from the third time on, so
-// that callers who are in each other's way do not stay so.
+// committed ends the call if the guards held. Otherwise it reads the keys and tries again, at random moments
+// from the third time on, so that callers who are in each other's way do not stay so.
 func (x *scriptExchange) committed(result redlock.Result) redlock.Flusher {
 	switch {
 	case result.Err != nil:
@@ -439,7 +460,8 @@ func (x *scriptExchange) committed(result redlock.Result) redlock.Flusher {
 	return nil
 }
 
-// answer sends what the script has published and then gives the reply that it has computed.
+// answer sends what the script has published, and then gives the reply that it has computed. From here on the
+// call cannot fail.
 func (x *scriptExchange) answer() redlock.Flusher {
 	published := x.outcome.published
 	if len(published) == 0 {
@@ -453,16 +475,16 @@ func (x *scriptExchange) answer() redlock.Flusher {
 	return nil
 }
 
-// scriptPublication sends the messages of a script. The script is answered behind the last of them, so that a client that publishes
-// by script is slowed down like one that sends PUBLISH.
+// scriptPublication sends the messages of a script. The script is answered behind the last of them, so that a
+// client that publishes by script is slowed down like one that sends PUBLISH.
 type scriptPublication struct {
 	x    *scriptExchange
 	ops  []redlock.Op
 	left atomic.Int32
 }
 
-// Done implements redlock.Completer. The script has changed its keys already, so a message that finds no room is lost, as it may be in
-// Redis. The run has refused those that are too long.
+// Done implements redlock.Completer. The script has changed its keys already, so a message that finds no room
+// is lost, as it may be in Redis. The run has refused those that are too long.
 func (p *scriptPublication) Done(*redlock.Op, redlock.Result) redlock.Flusher {
 	p.x.s.afterPublish(p.x.account)
 	if p.left.Add(-1) > 0 {
@@ -471,7 +493,8 @@ func (p *scriptPublication) Done(*redlock.Op, redlock.Result) redlock.Flusher {
 	return p.x.reply()
 }
 
-// reply gives the reply that the script has computed.
+// reply gives the reply that the script has computed, in the protocol of the client. The script was of use, so
+// it is stored on the masters if that is due.
 func (x *scriptExchange) reply() redlock.Flusher {
 	x.s.server.share(x.script, x.account, x.s.conn.lastUsed.Load())
 	x.out = x.outcome.reply.AppendTo(x.out, x.proto)

@@ -14,26 +14,29 @@ import (
 const (
 	// scriptKeysMax is how many keys a script may declare.
 	scriptKeysMax = 64
-	// scriptReplyMax bounds a script's reply, in bytes: what all its keys can hold, and as much again. One client can have a
-	// thousand scripts on their way.
+	// scriptReplyMax bounds a script's reply, in bytes: what all its keys can hold, and as much again. One
+	// client can have a thousand scripts on their way.
 	scriptReplyMax = 128 << 10
 )
 
-// outcome is what a script did to its keys. Nothing of it has happened yet: the caller decides whether the state that the
-// script saw is the true one, and commits the changes together with that condition.
+// outcome is what a script did to its keys. Nothing of it has happened yet: the caller decides whether the
+// state that the script saw is the true one, and commits the changes together with that condition.
 type outcome struct {
 	keyspace.Outcome
-	reply     resp.Value
+	// reply is what the client gets if the commit finds the keys as the script saw them.
+	reply resp.Value
+	// published has what is to be published behind the commit.
 	published []message
 
 	// spent is how much of its limit of time the run took.
 	spent time.Duration
 
-	// refused says why this is no script of a lock, or that it met a limit. Then nothing else of the outcome counts: what the
-	// script would have gone on to do is not known. Its text is an error reply.
+	// refused says why this is no script of a lock, or that it met a limit. Then nothing else of the outcome
+	// counts: what the script would have gone on to do is not known. Its text is an error reply.
 	refused error
 }
 
+// message is what a script publishes.
 type message struct{ channel, payload string }
 
 // size is what a message counts where bytes are bounded.
@@ -44,11 +47,13 @@ type scriptRefusal struct{ error }
 
 func (e *scriptRefusal) Unwrap() error { return e.error }
 
+// refuse makes a scriptRefusal.
 func refuse(format string, args ...any) error {
 	return &scriptRefusal{fmt.Errorf("ERR "+format, args...)}
 }
 
-// runScript runs a script on keys, to which it is said that they are those of declared, and argv. It calls nobody and keeps nothing.
+// runScript runs a script on the keys of caller, which are those of declared, and argv. It asks nobody, changes
+// nothing and keeps nothing, so that it may be repeated.
 func runScript(script *sandbox.Script, declared []string, caller *scriptCaller, argv []string, limits sandbox.Limits) outcome {
 	for _, name := range declared {
 		if strings.HasPrefix(name, redlock.ReservedPrefix) {

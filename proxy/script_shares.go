@@ -8,51 +8,60 @@ import (
 	"redlockd/redlock/sandbox"
 )
 
-// Scripts are run, and compiled, a few at a time. Who waits for it waits in turns: one call of each user, of a user one of each
-// connection. So a user or a connection with thousands of scripts holds up others by one run. LOCK and its kin run no script and
-// never wait here.
+// A few scripts are run or compiled at a time. The others wait in two circles: users take turns, and within a
+// user its connections do. So a user or a connection with thousands of scripts delays each of the others by one
+// run. LOCK and its kin run no script, and never wait here.
 
-// Bounds of what scripts take. A run of a lock script takes some µs, and some hundred instructions.
+// Bounds of what scripts take. A run of a lock script takes a few µs, and some hundred instructions.
 const (
 	runInstructions = 50_000
 	runTime         = 20 * time.Millisecond
-	// runBytesMax bounds the memory of all runs together: there are no more at a time than have room in it, each with all it may take.
+	// runBytesMax bounds the memory of all runs together: no more are made at a time than have room in it, each
+	// with all that it may take.
 	runBytesMax = 64 << 20
 )
 
-// runsMax is how many scripts run at the same time, and how many Lua states are kept for the next ones. One processor, if there are more,
-// is left to all else.
+// runsMax is how many scripts run at the same time. If there are more processors than one, one is left to
+// everything else.
 func runsMax() int {
 	return max(1, min(runtime.GOMAXPROCS(0)-1, runBytesMax/sandbox.DefaultLimits.Bytes))
 }
 
-// Bounds of what scripts publish. One call may collect messagesMax messages, of messageBytesMax bytes together; all calls of a user
-// messageRate bytes per second, and as many at once. Each message counts messageOverhead more than it has.
+// Bounds of what scripts publish.
 const (
+	// messagesMax and messageBytesMax bound the messages of one call.
 	messagesMax     = 64
 	messageBytesMax = 64 << 10
-	messageRate     = 1 << 20
+	// messageRate bounds the bytes per second of all calls of a user. A user may publish as many at once.
+	messageRate = 1 << 20
+	// messageOverhead is what each message counts beside its bytes.
 	messageOverhead = 256
 )
 
 // scriptShares share out the runs. Its methods may be called from any goroutine.
 type scriptShares struct {
-	mu      sync.Mutex
+	mu sync.Mutex
+	// max is how many runs there may be at a time, running how many there are.
 	max     int
 	running int
 	users   map[*account]*scriptUser
-	waiting []*scriptUser // those with calls that wait, in the order of their turns. Empty while running < max
+	// waiting has the users with calls that wait, in the order of their turns. It is empty while running < max.
+	waiting []*scriptUser
 }
 
-// scriptUser is the share of one user. There are no more than accounts.
+// scriptUser is the share of one user. There are no more of them than accounts.
 type scriptUser struct {
-	waiting     []*scriptConn // those with calls that wait, in the order of their turns
+	// waiting has the connections with calls that wait, in the order of their turns; connections has the same
+	// by number.
+	waiting     []*scriptConn
 	connections map[int64]*scriptConn
-	messages    int64     // bytes that may still be published at refilled
-	refilled    time.Time // zero: nothing was published yet
+	// messages is how many bytes could still be published at refilled. A zero refilled means that nothing was
+	// published yet.
+	messages int64
+	refilled time.Time
 }
 
-// scriptConn are the calls of one connection that wait, each for its channel to be closed.
+// scriptConn has the calls of one connection that wait, each for its channel to be closed.
 type scriptConn struct {
 	id    int64
 	calls []chan struct{}
@@ -62,6 +71,7 @@ func newScriptShares(max int) *scriptShares {
 	return &scriptShares{max: max, users: make(map[*account]*scriptUser)}
 }
 
+// userLocked is the share of a user, made when the user first needs one.
 func (sh *scriptShares) userLocked(u *account) *scriptUser {
 	share := sh.users[u]
 	if share == nil {
@@ -71,8 +81,10 @@ func (sh *scriptShares) userLocked(u *account) *scriptUser {
 	return share
 }
 
-// acquire waits until it is the turn of this connection of this user. What follows must end with release.
-func (sh *scriptShares) acquire(u *account, connection int64) {
+// acquireRun waits until it is the turn of this connection of this user. The caller runs or compiles one script
+// then, and calls releaseRun in any case. It may hold no mutex meanwhile: the wait can be as long as the runs
+// of all other users together.
+func (sh *scriptShares) acquireRun(u *account, connection int64) {
 	sh.mu.Lock()
 	if sh.running < sh.max {
 		sh.running++
@@ -94,8 +106,9 @@ func (sh *scriptShares) acquire(u *account, connection int64) {
 	<-turn
 }
 
-// release gives the turn to the next one.
-func (sh *scriptShares) release() {
+// releaseRun ends what acquireRun has begun. The run passes to the first connection of the first user that
+// waits, without becoming free in between, so that nobody who comes later can take it.
+func (sh *scriptShares) releaseRun() {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	if len(sh.waiting) == 0 {
@@ -117,8 +130,9 @@ func (sh *scriptShares) release() {
 	}
 }
 
-// publish takes so many bytes from what the user may publish, or tells why it must not.
-func (sh *scriptShares) publish(u *account, n int, now time.Time) (refusal error) {
+// chargeMessages takes n bytes from what the user may publish, or returns why it must not. The share fills up
+// again with time.
+func (sh *scriptShares) chargeMessages(u *account, n int, now time.Time) (refusal error) {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	share := sh.userLocked(u)
@@ -136,15 +150,16 @@ func (sh *scriptShares) publish(u *account, n int, now time.Time) (refusal error
 	return nil
 }
 
-// compiled is the script of this source. What is not known yet is compiled when it is the turn of this session of the user.
+// compiled is the script of this source. A source that is not known yet is compiled when it is the turn of this
+// session of the user, because a stranger's source takes as long as a run.
 func (s *session) compiled(u *account, source string) (*knownScript, error) {
 	srv := s.server
 	if len(source) <= sandbox.SourceMax { // else it takes no time to refuse it
-		if known := srv.scripts.find([]byte(sandbox.SHA(source))); known != nil {
+		if known := srv.scripts.lookupSHA([]byte(sandbox.SHA(source))); known != nil {
 			return known, nil
 		}
-		srv.shares.acquire(u, s.conn.id)
-		defer srv.shares.release()
+		srv.shares.acquireRun(u, s.conn.id)
+		defer srv.shares.releaseRun()
 	}
-	return srv.scripts.add(source, srv.now())
+	return srv.scripts.addSource(source, srv.now())
 }

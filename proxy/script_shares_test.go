@@ -18,15 +18,15 @@ import (
 func TestScriptTurns(t *testing.T) {
 	sh := newScriptShares(1)
 	one, other := new(account), new(account)
-	sh.acquire(one, 0)
+	sh.acquireRun(one, 0)
 	var order []string
 	ran := make(chan struct{})
 	waiting := 0
 	wait := func(u *account, name string, connection int64) {
 		go func() {
-			sh.acquire(u, connection)
+			sh.acquireRun(u, connection)
 			order = append(order, fmt.Sprint(name, connection))
-			sh.release()
+			sh.releaseRun()
 			ran <- struct{}{}
 		}()
 		waiting++
@@ -49,7 +49,7 @@ func TestScriptTurns(t *testing.T) {
 	for range 2 {
 		wait(other, "other", 3)
 	}
-	sh.release()
+	sh.releaseRun()
 	for range waiting {
 		<-ran
 	}
@@ -77,7 +77,7 @@ func TestCompilingWaitsItsTurn(t *testing.T) {
 	srv := serve(t)
 	c := srv.dial()
 	for range srv.shares.max {
-		srv.shares.acquire(srv.anonymous, -1)
+		srv.shares.acquireRun(srv.anonymous, -1)
 	}
 	c.send("SCRIPT", "LOAD", "return 1")
 	waits := func() bool {
@@ -90,7 +90,7 @@ func TestCompilingWaitsItsTurn(t *testing.T) {
 	other.do("LOCK", "r", "1000", "TOKEN", "x").granted(1, 1000)
 	other.do("UNLOCK", "r", "x").is(":1")
 	for range srv.shares.max {
-		srv.shares.release()
+		srv.shares.releaseRun()
 	}
 	if got := c.read(); got.text != `"`+sandbox.SHA("return 1")+`"` {
 		t.Errorf("got %s", got.text)
@@ -110,21 +110,21 @@ func TestPublishedByScripts(t *testing.T) {
 	sh := newScriptShares(1)
 	u := new(account)
 	for range messageRate / messageBytesMax {
-		if refusal := sh.publish(u, messageBytesMax, now); refusal != nil {
+		if refusal := sh.chargeMessages(u, messageBytesMax, now); refusal != nil {
 			t.Fatal(refusal)
 		}
 	}
-	if refusal := sh.publish(u, 1, now); !strings.HasPrefix(fmt.Sprint(refusal), "ERR the scripts of this user publish too much") {
+	if refusal := sh.chargeMessages(u, 1, now); !strings.HasPrefix(fmt.Sprint(refusal), "ERR the scripts of this user publish too much") {
 		t.Errorf("after a second's worth: got %q, want a refusal", refusal)
 	}
-	if refusal := sh.publish(new(account), messageBytesMax, now); refusal != nil {
+	if refusal := sh.chargeMessages(new(account), messageBytesMax, now); refusal != nil {
 		t.Errorf("another user: %s", refusal)
 	}
-	if refusal := sh.publish(u, messageRate/2, now.Add(time.Second/2)); refusal != nil {
+	if refusal := sh.chargeMessages(u, messageRate/2, now.Add(time.Second/2)); refusal != nil {
 		t.Errorf("half a second later: %s", refusal)
 	}
 	// The whole way: a script that publishes too much changes nothing.
-	srv.shares.publish(srv.anonymous, messageRate, time.Now().Add(time.Hour)) // until an hour has passed nothing comes in
+	srv.shares.chargeMessages(srv.anonymous, messageRate, time.Now().Add(time.Hour)) // until an hour has passed nothing comes in
 	c.do("EVAL", many, "1", "k", "1", "x").err("ERR the scripts of this user publish too much: at most 1048576 bytes per second")
 	c.do("GET", "k").is("$nil")
 }
