@@ -6,11 +6,13 @@ import (
 	"github.com/yuin/gopher-lua/ast"
 )
 
-// The syntax tree becomes closures of Go, one for each node, that are executed one in another. Expressions are in compile_expr.go.
+// The syntax tree becomes closures of Go, one for each node, that are executed one in another. Expressions are
+// in compile_expr.go.
 //
-// Order of evaluation. C Lua 5.1 reads a local variable of the same function not where it stands, but where the instruction is that uses
-// it: in "x + f()", "t[i] = f()" and "t[f()]" the variables x, t and i are read behind the call, and f may have changed them. Such an
-// expression is called late here. All else is evaluated from left to right.
+// Order of evaluation. C Lua 5.1 reads a local variable of the same function not where it stands, but where the
+// instruction is that uses it: in "x + f()", "t[i] = f()" and "t[f()]" the variables x, t and i are read behind
+// the call, and f may have changed them. Such an expression is called late here. All else is evaluated from
+// left to right.
 
 type (
 	// expr computes one value, and leaves the stack as it was.
@@ -52,7 +54,8 @@ type proto struct {
 	captures []capture
 }
 
-// capture says where a closure finds a variable when it is made: in a slot of the function around it, or among the cells of that.
+// capture says where a closure finds a variable when it is made: in a slot of the function around it, or among
+// the cells of that.
 type capture struct {
 	slot bool
 	at   int
@@ -208,7 +211,8 @@ func (c *compiler) find(name string) *variable {
 	return nil
 }
 
-// capture is the place of the cell of a variable of a function around this one, or -1 if the name is that of a global.
+// capture is the place of the cell of a variable of a function around this one, or -1 if the name is that of a
+// global.
 func (c *compiler) capture(at ast.PositionHolder, name string) int {
 	if c.around == nil {
 		return -1
@@ -547,8 +551,8 @@ type target struct {
 	line        int
 }
 
-// operand is a table or a key on the left side. A late one is read when the assignment is made; of another one the value is on the
-// stack, at this distance from where the statement has begun.
+// operand is a table or a key on the left side. A late one is read when the assignment is made; of another one
+// the value is on the stack, at this distance from where the statement has begun.
 type operand struct {
 	expr
 	late bool
@@ -562,8 +566,9 @@ func (o *operand) value(f *frame, base int) value {
 	return f.m.stack[base+o.at]
 }
 
-// assign: tables and keys on the left are evaluated first, unless they are late, then the values, and then the last target is assigned
-// to first. A local variable that is the table or key of one target, and itself a target behind that, is not late.
+// assign: tables and keys on the left are evaluated first, unless they are late, then the values, and then the
+// last target is assigned to first. A local variable that is the table or key of one target, and itself a
+// target behind that, is not late.
 func (c *compiler) assign(at ast.PositionHolder, left, right []ast.Expr) stmt {
 	var early []expr
 	side := func(e ast.Expr, behind []ast.Expr) operand {

@@ -7,8 +7,8 @@ import (
 	"github.com/yuin/gopher-lua/ast"
 )
 
-// late is the local variable of this function that an expression is, and is read late. C Lua leaves out a constant in front of "and" and
-// "or", unless it has made a jump for it, as for "false and 2".
+// late is the local variable of this function that an expression is, and is read late. C Lua leaves out a
+// constant in front of "and" and "or", unless it has made a jump for it, as for "false and 2".
 func (c *compiler) late(e ast.Expr) *variable {
 	switch e := e.(type) {
 	case *ast.IdentExpr:
@@ -371,8 +371,8 @@ func (c *compiler) closure(e *ast.FunctionExpr) expr {
 	}
 }
 
-// flushAt is after how many elements of a constructor C Lua stores them. What stands behind a field with the same key replaces it, and
-// is replaced by one that stands behind these.
+// flushAt is after how many elements of a constructor C Lua stores them. What stands behind a field with the
+// same key replaces it, and is replaced by one that stands behind these.
 const flushAt = 50
 
 func (c *compiler) constructor(e *ast.TableExpr) expr {
@@ -561,7 +561,8 @@ func (m *machine) incomparable(a, b value, line int) {
 	m.raise(line, "attempt to compare two %s values", typeName(a))
 }
 
-// concat joins values. Where some are neither strings nor numbers it goes from right to left, as their metatables can tell.
+// concat joins values. Where some are neither strings nor numbers it goes from right to left, as their
+// metatables can tell.
 func (m *machine) concat(list []value, line int) value {
 	total := 0
 	for _, v := range list {

@@ -72,7 +72,8 @@ type luaError struct {
 	line  int // where it happened
 }
 
-// raise raises an error at a line of the script. Line 0 means that the caller is not Lua: the error has no position then.
+// raise raises an error at a line of the script. Line 0 means that the caller is not Lua: the error has no
+// position then.
 func (m *machine) raise(line int, format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
 	if line > 0 {
@@ -116,9 +117,10 @@ func (m *machine) check() {
 	}
 }
 
-// betweenLooks is the most time that is counted from one look at the clock to the next. If it was more, the machine had no processor for
-// this process, which must not stop a script that does little; or instructions took long. So the clock is looked at each one from then
-// on: what a script does adds up then, and what others do is still counted once.
+// betweenLooks is the most time that is counted from one look at the clock to the next. If it was more, the
+// machine had no processor for this process, which must not stop a script that does little; or instructions
+// took long. So the clock is looked at each one from then on: what a script does adds up then, and what others
+// do is still counted once.
 const betweenLooks = 5 * time.Millisecond
 
 // sliceMax is how long a run keeps its processor from other goroutines of the process.
@@ -241,8 +243,8 @@ func (m *machine) first(base int) (v value) {
 // argumentsFree is how many arguments a call can have that are not charged for.
 const argumentsFree = 16
 
-// call calls a value with the arguments that are on the stack from base on, and leaves the results there. Line is that of the
-// function of Lua that calls; 0: Go does.
+// call calls a value with the arguments that are on the stack from base on, and leaves the results there. Line
+// is that of the function of Lua that calls; 0: Go does.
 func (m *machine) call(callee value, base, line int) {
 	if line > 0 {
 		m.line = line
@@ -395,7 +397,8 @@ func (c *call) invoke(fn value, n int) value {
 	return m.first(base)
 }
 
-// position is "user_script:1: " for the function of Lua that called (level 1), or its caller (2), and "" if that is not Lua.
+// position is "user_script:1: " for the function of Lua that called (level 1), or its caller (2), and "" if
+// that is not Lua.
 func (c *call) position(level int) string {
 	line := 0
 	switch {

@@ -106,8 +106,8 @@ func truncate(f float64) int64 {
 	return math.MinInt64
 }
 
-// asC gives a result that is not a number the sign that it has in C on amd64: that of the argument that is none, or a minus. Go's
-// functions have none.
+// asC gives a result that is not a number the sign that it has in C on amd64: that of the argument that is
+// none, or a minus. Go's functions have none.
 func asC(result, a, b float64) float64 {
 	switch {
 	case result == result:

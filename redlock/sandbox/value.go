@@ -27,7 +27,8 @@ type table struct {
 	readonly bool
 }
 
-// entry is a key that was assigned to. It stays where it is when its value becomes nil, so that next can go on from it.
+// entry is a key that was assigned to. It stays where it is when its value becomes nil, so that next can go on
+// from it.
 type entry struct{ key, value value }
 
 // indexedFrom is how many entries are looked through one by one: that is faster than a map, and takes less memory.
@@ -96,7 +97,8 @@ func (t *table) find(key value) int {
 	return -1
 }
 
-// set is t[key] = v without metatables. The key must be neither nil nor NaN. The run pays for what the table grows by.
+// set is t[key] = v without metatables. The key must be neither nil nor NaN. The run pays for what the table
+// grows by.
 func (t *table) set(m *machine, key, v value) {
 	i := arrayKey(key)
 	switch {
@@ -192,7 +194,8 @@ func (t *table) length() int {
 	return i
 }
 
-// next is what comes behind a key; behind nil comes the first, and behind the last comes nil. It is not ok if the key never was one.
+// next is what comes behind a key; behind nil comes the first, and behind the last comes nil. It is not ok if
+// the key never was one.
 func (t *table) next(key value) (k, v value, ok bool) {
 	i := 0
 	if key != nil {
