@@ -37,7 +37,8 @@ It logs to standard error. SIGHUP changes nothing: the server reads its settings
 whenever their files are replaced.
 
 The Go runtime's variables apply: GOGC (400 by default), GOMEMLIMIT, and GOMAXPROCS (by default half of the processors,
-but two if there are two).
+but two if there are two). REDLOCK_RAWIO=off makes it read and write its sockets in the ordinary way, with more CPU per
+lock: try that if you suspect the kernel, or a sandbox of system calls.
 `
 
 func serveFlags() *flagSet {

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -193,5 +194,22 @@ func TestReadAndWriteOfADescriptor(t *testing.T) {
 			t.Fatalf("still %d, %v after the other side has closed", n, err)
 		}
 		time.Sleep(time.Millisecond)
+	}
+}
+
+// REDLOCK_RAWIO=off makes everything the ordinary way. It is read before main, so the tests run again in a process that has it.
+func TestTurnedOff(t *testing.T) {
+	if off {
+		near, _ := pair(t, "tcp")
+		if New(near) != near {
+			t.Error("the connection was wrapped")
+		}
+		return
+	}
+	cmd := exec.Command(os.Args[0], "-test.run", "TestTurnedOff|TestReadAndWriteOfADescriptor|TestUnread", "-test.v")
+	cmd.Env = append(os.Environ(), Variable+"=off")
+	out, err := cmd.CombinedOutput()
+	if passed := strings.Count(string(out), "--- PASS: "); err != nil || passed != 3 {
+		t.Errorf("with %s=off: got %v and %d tests that passed, want 3\n%s", Variable, err, passed, out)
 	}
 }
