@@ -30,9 +30,11 @@ func (b *Buffer) Take(n int) []byte {
 // Room returns memory behind the unread bytes to read into; Added then says how much came. A buffer that the last read has filled
 // grows, up to bufferKeep or as far as the unread bytes need it.
 func (b *Buffer) Room() []byte {
+	// A read that filled its room was probably not all that the kernel has: the next one may take more at once.
 	filled := len(b.b) == cap(b.b)
 	unread := copy(b.b, b.b[b.start:])
 	b.b, b.start = b.b[:unread], 0
+	// One long reply must not leave its memory with the connection for good.
 	if unread == 0 && cap(b.b) > bufferKeep {
 		b.b = nil
 	}

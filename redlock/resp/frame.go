@@ -73,6 +73,7 @@ func (s *FrameScanner) ScanFrame(b []byte, limits *Limits) (size int, err error)
 
 // scanArray looks for the end of a command in the form that clients use: *2\r\n$6\r\nUNLOCK\r\n…
 func (s *FrameScanner) scanArray(b []byte, limits *Limits) (int, error) {
+	// The first line. It is read again as long as it is not complete, which is headerMax bytes at most.
 	if s.left == 0 {
 		count, n, err := scanHeader(b, "multibulk length", true)
 		if n == 0 || err != nil {
@@ -86,6 +87,8 @@ func (s *FrameScanner) scanArray(b []byte, limits *Limits) (int, error) {
 		}
 		s.looked, s.left = n, count
 	}
+	// One argument after the other. What is behind s.looked is not looked at again, so that a command of many small packets does
+	// not cost the square of its length.
 	for {
 		if s.looked == len(b) {
 			return 0, nil
@@ -98,9 +101,11 @@ func (s *FrameScanner) scanArray(b []byte, limits *Limits) (int, error) {
 		if n == 0 || err != nil {
 			return 0, err
 		}
+		// A length is refused as soon as it is announced, before anybody makes room for it.
 		if length > limits.Bulk {
 			return 0, limits.tooBig("bulk length", "bytes in one argument", length, limits.Bulk, "bulk_max")
 		}
+		// This cannot overflow: all three are bounded, and the frame so far is within limits.Command.
 		end := s.looked + n + length + 2
 		if end > limits.Command {
 			return 0, limits.tooBig("multibulk length", "bytes in one command", end, limits.Command, "command_max")
@@ -118,7 +123,11 @@ func (s *FrameScanner) scanArray(b []byte, limits *Limits) (int, error) {
 	}
 }
 
-// scanHeader reads the header line at the beginning of b: its number, and its size or 0 when it is not complete.
+// scanHeader reads the header line at the beginning of b, "*3\r\n" or "$5\r\n": its number, and its size or 0 when it is not complete.
+// what names the number in errors. Only the count of arguments may be negative.
+//
+// ParseInt accepts no second spelling of a number. A proxy in front of redlockd that reads "+4" or "04" in another way could be made to
+// see other commands than we do (request smuggling).
 func scanHeader(b []byte, what string, negative bool) (value, size int, err error) {
 	line := b[:min(len(b), headerMax)]
 	end := bytes.IndexByte(line, '\n')
@@ -143,7 +152,7 @@ func scanHeader(b []byte, what string, negative bool) (value, size int, err erro
 // tooBig names the thing, how big it is, the limit, and the setting that moves it.
 func (l *Limits) tooBig(length, what string, got, limit int, setting string) error {
 	switch {
-	case l.BeforeAuth:
+	case l.BeforeAuth: // in Redis's words
 		return protocolErrorf("unauthenticated %s: %d %s, the limit before AUTH is %d", length, got, what, limit)
 	case l.Fixed:
 		return protocolErrorf("invalid %s: %d %s, the limit is %d", length, got, what, limit)
@@ -156,6 +165,7 @@ func (s *FrameScanner) scanInline(b []byte) (int, error) {
 	if b[0] == 0x16 {
 		return 0, ProtocolError("this looks like TLS, and this port does not speak it")
 	}
+	// What was looked at before has no line end and no NUL.
 	rest := b[s.looked:min(len(b), InlineMax+1)]
 	end := bytes.IndexByte(rest, '\n')
 	if end >= 0 {
@@ -186,6 +196,7 @@ func SplitFrame(frame []byte, args [][]byte) ([][]byte, error) {
 	if frame[0] != '*' {
 		return splitInline(bytes.TrimSuffix(frame[:len(frame)-1], []byte("\r")), args)
 	}
+	// *0 and *-1 are skipped here, because redcon calls them errors.
 	if frame[1] == '-' || frame[1] == '0' {
 		return args, nil
 	}

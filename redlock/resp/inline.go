@@ -33,6 +33,7 @@ func splitInline(line []byte, args [][]byte) ([][]byte, error) {
 // A closing quote must be followed by white space or the end of the line.
 func unquote(line []byte, i int, word []byte) ([]byte, int, bool) {
 	quote := line[i]
+	// The order of the cases matters: \xHH is tried before \x, which is an x.
 	for i++; i < len(line); i++ {
 		c := line[i]
 		switch {
@@ -53,6 +54,7 @@ func unquote(line []byte, i int, word []byte) ([]byte, int, bool) {
 	return word, i, false
 }
 
+// unescape is what a backslash before c means in double quotes: the character itself, unless C gives it a meaning.
 func unescape(c byte) byte {
 	switch c {
 	case 'n':
@@ -78,6 +80,7 @@ func beginsWith(line []byte, word string) bool {
 		(len(line) == len(word) || isSpace(line[len(word)]))
 }
 
+// isSpace is C's isspace.
 func isSpace(c byte) bool { return c == ' ' || c >= '\t' && c <= '\r' }
 
 // endsWord is less than isSpace: to Redis a form feed is white space before a word and behind a quote, but not in a word.
@@ -87,6 +90,7 @@ func isHex(c byte) bool {
 	return c >= '0' && c <= '9' || c >= 'a' && c <= 'f' || c >= 'A' && c <= 'F'
 }
 
+// unhex is the value of a hexadecimal digit.
 func unhex(c byte) byte {
 	switch {
 	case c <= '9':

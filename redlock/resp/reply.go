@@ -62,6 +62,7 @@ func CutReply(b []byte, r *Reply) (size int, err error) {
 	if size == 0 || r.Kind != '$' || r.Null {
 		return size, err
 	}
+	// r.N+2 does not overflow, because parseLine allows at most StrangersMax.
 	rest := b[size:]
 	if int64(len(rest)) < r.N+2 {
 		return 0, nil
@@ -74,6 +75,9 @@ func CutReply(b []byte, r *Reply) (size int, err error) {
 }
 
 // parseLine reads the first line of a reply. It returns its size with its end, 0 if it is not complete.
+//
+// All rules for what a master may send are here and in lineEnd, because both readers must refuse the same: what only the check
+// refused would take down go-redis's connections, and what only the reader refused would reach go-redis's allocations.
 func parseLine(b []byte, r *Reply) (size int, err error) {
 	*r = Reply{}
 	if len(b) == 0 {
@@ -139,6 +143,7 @@ func (r *ReplyReader) ReadReply(conn io.Reader) (reply Reply, err error) {
 		switch {
 		case err != nil:
 			return Reply{}, err
+		// size may be 0 or not: a long string is passed over whether it has arrived as a whole or not.
 		case reply.N > TextMax && reply.Kind == '$':
 			return Reply{Kind: '-', Text: fmt.Appendf(nil, "ERR a value of %d bytes", reply.N)}, r.skipString(conn, int(reply.N))
 		case size > 0:
@@ -153,7 +158,7 @@ func (r *ReplyReader) ReadReply(conn io.Reader) (reply Reply, err error) {
 
 // skipString passes over a string of n bytes, which may be more than the buffer holds. Its length has arrived.
 func (r *ReplyReader) skipString(conn io.Reader, n int) error {
-	n += bytes.IndexByte(r.in.Unread(), '\n') + 1 + 2
+	n += bytes.IndexByte(r.in.Unread(), '\n') + 1 + 2 // with the line of its length, and its own end
 	for {
 		taken := min(n, len(r.in.Unread()))
 		r.in.Take(taken)

@@ -5,13 +5,19 @@ import "bytes"
 // ReplyCheck follows the replies in a stream of bytes that another program reads, and finds the first that no Redis would have sent.
 // It keeps none of them but the beginning of a line that is not complete. The zero value is ready.
 type ReplyCheck struct {
-	bytes    int // since the last request
-	elements int // replies and elements of arrays since the last request
+	// bytes have come since the last request.
+	bytes int
+	// elements are the replies, and the elements of arrays in them, since the last request. An array is counted with what it
+	// announces, before any of it has come.
+	elements int
 
-	line  []byte        // the beginning of a line that is not complete
-	left  int           // bytes of a string that are still to come, with its line end
-	open  [DepthMax]int // elements that are still to come of the arrays that have begun
-	depth int           // of open
+	// line is the beginning of a line that is not complete: at most one read more than LineMax.
+	line []byte
+	// left is how many bytes of a string are still to come, with its line end.
+	left int
+	// open[:depth] is how many elements are still to come of each array that has begun, the outermost first.
+	open  [DepthMax]int
+	depth int
 }
 
 // Request says that a request is sent, which has an answer of its own: what answers it is counted anew.
@@ -24,6 +30,7 @@ func (c *ReplyCheck) Check(p []byte) error {
 	}
 	var reply Reply
 	for len(p) > 0 {
+		// Inside of a string nothing is looked at but its end.
 		if c.left > 0 {
 			n := min(c.left, len(p))
 			if !c.fitsString(p[:n]) {
@@ -34,6 +41,7 @@ func (c *ReplyCheck) Check(p []byte) error {
 			}
 			continue
 		}
+		// Outside of strings there are lines.
 		end := bytes.IndexByte(p, '\n') + 1
 		if end == 0 {
 			c.line = append(c.line, p...)
