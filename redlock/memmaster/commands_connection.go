@@ -6,6 +6,7 @@ import (
 	"redlockd/redlock/resp"
 )
 
+// cmdPING answers in the form of a message while the client is subscribed, because it could not tell a reply from a message otherwise.
 func cmdPING(c *client, args [][]byte) {
 	switch {
 	case len(args) > 2:

@@ -6,6 +6,7 @@ import (
 	"redlockd/redlock/resp"
 )
 
+// cmdDEL is UNLINK, too: there is no memory to be freed later.
 func cmdDEL(c *client, args [][]byte) {
 	n := int64(0)
 	for _, key := range args[1:] {
@@ -57,7 +58,7 @@ func cmdPEXPIRE(c *client, args [][]byte) {
 	case !ok:
 		c.fail(errNotInt)
 		return
-	case ms > math.MaxInt64-data.now:
+	case ms > math.MaxInt64-data.now: // an end beyond 64 bits, which Redis refuses too
 		c.failExpire("pexpire")
 		return
 	}
@@ -66,7 +67,7 @@ func cmdPEXPIRE(c *client, args [][]byte) {
 	case e == nil:
 		c.integer(0)
 		return
-	case ms <= 0:
+	case ms <= 0: // an end that has passed deletes the key now
 		data.remove(e)
 	default:
 		data.expireAt(e, data.now+ms)
@@ -108,6 +109,7 @@ func cmdSCAN(c *client, args [][]byte) {
 
 // cmdDBSIZE counts the keys that have not expired. (Redis also counts those that have and that nothing has touched.)
 func cmdDBSIZE(c *client, args [][]byte) {
+	// The count is for redlockd bootstrap, which must not take a key that has expired for a lock.
 	c.m.data.sweep(len(c.m.data.due.items))
 	c.integer(int64(len(c.m.data.entries)))
 }
@@ -118,6 +120,7 @@ func cmdFLUSHALL(c *client, args [][]byte) {
 		c.fail(errSyntax)
 		return
 	}
+	// Those who track are told once of all keys, before each key is forgotten without a word.
 	c.m.trackFlush()
 	c.m.data.flush()
 	c.ok()

@@ -17,6 +17,7 @@ func (m *Master) version() string {
 	return "7.0.15"
 }
 
+// cmdTIME tells the time at which the command, or the script around it, began.
 func cmdTIME(c *client, args [][]byte) {
 	us := c.m.unixNano / 1000
 	c.array(2)

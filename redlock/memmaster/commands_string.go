@@ -28,6 +28,7 @@ func cmdGET(c *client, args [][]byte) {
 	}
 }
 
+// cmdMGET answers null for a key of another type, without an error.
 func cmdMGET(c *client, args [][]byte) {
 	c.array(len(args) - 1)
 	for _, key := range args[1:] {
@@ -71,6 +72,7 @@ func cmdSET(c *client, args [][]byte) {
 		}
 		at = data.now + n*unit
 	}
+	// NX is denied by a key of any type. Without NX a key of any type is overwritten.
 	if nx && data.lookup(args[1]) != nil {
 		c.null()
 		return
@@ -99,6 +101,7 @@ func cmdINCR(c *client, args [][]byte) {
 		c.fail("ERR increment or decrement would overflow")
 		return
 	}
+	// setString would take the expiry away.
 	if e == nil {
 		e = c.m.data.create(args[1])
 	}

@@ -76,7 +76,7 @@ func cmdZADD(c *client, args [][]byte) {
 	case added:
 		e.zset.add(pair[1], score)
 		c.m.data.touch(e)
-	case m != nil && m.score != score:
+	case m != nil && m.score != score: // the same score again is no change, so nobody is told
 		e.zset.setScore(m, score)
 		c.m.data.touch(e)
 	}
@@ -120,6 +120,7 @@ func cmdZPOPMIN(c *client, args [][]byte) {
 		c.array(0)
 		return
 	}
+	// Members and scores by turns, as RESP2 has it.
 	n := int(min(count, int64(len(e.zset.members))))
 	c.array(2 * n)
 	for range n {

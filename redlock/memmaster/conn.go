@@ -16,18 +16,27 @@ type client struct {
 	id   int64
 	pipe *pipe // nil for the client that runs a script's commands
 
+	// authenticated is true from the start where no password is asked for.
 	authenticated bool
-	gone          bool // closed: what it sent is not executed any more
-	hangUp        bool // close it after the replies of this batch
-	channels      map[string]struct{}
-	tracking      tracking
-	caching       int // commands that CLIENT CACHING YES is still good for
+	// gone: the connection is closed, and what it has sent is not executed any more.
+	gone bool
+	// hangUp closes the connection after the replies of this batch.
+	hangUp bool
+	// channels are those that the client has subscribed to; see Master.channels.
+	channels map[string]struct{}
+	tracking tracking
+	// caching counts the commands that CLIENT CACHING YES is still good for.
+	caching int
 
+	// in holds what has arrived and is not executed.
 	in     resp.Buffer
 	frames resp.FrameScanner
-	args   [][]byte // of the running command
-	out    []byte   // replies of this batch
-	after  []byte   // messages to this client itself, which follow the running command's reply
+	// args is the running command. It aliases in.
+	args [][]byte
+	// out holds the replies of this batch, which are sent in one piece.
+	out []byte
+	// after holds messages to this client itself, which follow the running command's reply, as in Redis.
+	after []byte
 }
 
 func newClient(m *Master, id int64, p *pipe) *client {

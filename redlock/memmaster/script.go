@@ -26,9 +26,10 @@ type scripting struct {
 
 	// The running script.
 	caller   *client
-	readOnly bool
-	bytes    []byte   // arguments of a command
-	args     [][]byte // the same, in pieces
+	readOnly bool // by its shebang line
+	// bytes holds the arguments of one command, and args points into it: both are used again for the next command.
+	bytes []byte
+	args  [][]byte
 }
 
 func newScripting(m *Master) *scripting {

@@ -8,9 +8,12 @@ import (
 // store is the data of a master: keys, their values and their expiry. It knows nothing of connections; what changes is
 // told to changed. Guarded by Master.mu.
 type store struct {
-	entries map[string]*entry // database 0, the only one that a client reaches
-	swapped map[string]*entry // database 1, for SWAPDB 0 1
-	due     minHeap[*entry]   // the keys of both that expire, soonest first
+	// entries is database 0, the only one that a client reaches.
+	entries map[string]*entry
+	// swapped is database 1, which SWAPDB 0 1 puts in the place of the other.
+	swapped map[string]*entry
+	// due holds the keys of both that expire, soonest first. An entry is in it exactly while its expireAt is not 0.
+	due minHeap[*entry]
 
 	// now is the master's wall clock at the start of the running command, in milliseconds since the Unix epoch. A
 	// script sees one time from its first line to its last.
@@ -22,17 +25,23 @@ type store struct {
 
 // entry is one key, a string or a sorted set.
 type entry struct {
-	key      string
-	expireAt int64 // milliseconds since the Unix epoch; 0 for never
-	duePlace int   // in store.due; -1 when it never expires
-	str      string
-	zset     *zset // nil for a string
-	swapped  bool  // it is in store.swapped
+	key string
+	// expireAt is in milliseconds since the Unix epoch by the master's clock; 0 for never.
+	expireAt int64
+	// duePlace is the entry's index in store.due; -1 when it never expires.
+	duePlace int
+	// str is the value of a string.
+	str string
+	// zset is the value of a sorted set; nil for a string.
+	zset *zset
+	// swapped says that the entry is in store.swapped.
+	swapped bool
 }
 
 func (e *entry) before(other *entry) bool { return e.expireAt < other.expireAt }
 func (e *entry) place() *int              { return &e.duePlace }
 
+// reset forgets all keys without telling anybody: what a process that has not persisted them does.
 func (s *store) reset() {
 	s.entries, s.swapped = map[string]*entry{}, map[string]*entry{}
 	s.due = minHeap[*entry]{}
@@ -69,9 +78,10 @@ func (s *store) setString(key []byte, value string) *entry {
 	return e
 }
 
+// remove deletes a key, of either database.
 func (s *store) remove(e *entry) {
 	s.persist(e)
-	if e.swapped {
+	if e.swapped { // out of everybody's sight: nobody is told
 		delete(s.swapped, e.key)
 		return
 	}
@@ -79,6 +89,7 @@ func (s *store) remove(e *entry) {
 	s.touch(e)
 }
 
+// touch reports a change. Every command that changes an entry calls it, once.
 func (s *store) touch(e *entry) { s.changed(e.key) }
 
 // flush removes every key of both databases.
@@ -90,7 +101,7 @@ func (s *store) flush() {
 	}
 }
 
-// swap exchanges the databases.
+// swap exchanges the databases. Every key of both has changed for those who track it.
 func (s *store) swap() {
 	s.entries, s.swapped = s.swapped, s.entries
 	for _, entries := range []map[string]*entry{s.entries, s.swapped} {

@@ -17,10 +17,13 @@ const trackedKeysMax = 1 << 20
 
 // tracking is what CLIENT TRACKING set for a client.
 type tracking struct {
-	on         bool
-	noLoop     bool  // not told of its own changes
-	optIn      bool  // only what is read by the command after CLIENT CACHING YES
-	redirectTo int64 // client id; 0 is nobody, as RESP2 has no message without a channel
+	on bool
+	// noLoop: the client is not told of its own changes.
+	noLoop bool
+	// optIn: only what the command after CLIENT CACHING YES reads is tracked.
+	optIn bool
+	// redirectTo is the id of the client that gets the messages. 0 is nobody, because RESP2 has no message without a channel.
+	redirectTo int64
 }
 
 // trackerID is the id of a client that is told. It may have gone since.
@@ -128,6 +131,7 @@ func (m *Master) trackFlush() {
 
 // tellInvalid sends the keys, which are RESP already, on behalf of a tracking client.
 func (m *Master) tellInvalid(c *client, keys []byte) {
+	// The one that REDIRECT names may have gone, or have unsubscribed: Redis tells nobody then, either.
 	to := m.clients[c.tracking.redirectTo]
 	if !c.tracking.on || to == nil || len(to.channels) == 0 {
 		return
