@@ -78,8 +78,8 @@ func (c *client) nextCommand() ([][]byte, error) {
 func (m *Master) execute(c *client) (more, open bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.passGate()
-	defer m.leaveGate()
+	m.awaitThaw()
+	defer m.wakeNextThawed()
 	m.awaitIdle()
 	m.running = c
 	more = true

@@ -23,7 +23,7 @@ func (s *store) sweep(limit int) {
 // expireAt sets the absolute time of a key's end.
 func (s *store) expireAt(e *entry, at int64) {
 	e.expireAt = at
-	if e.duePlace < 0 {
+	if e.dueIndex < 0 {
 		s.due.push(e)
 	} else {
 		s.due.fix(e)
@@ -32,7 +32,7 @@ func (s *store) expireAt(e *entry, at int64) {
 
 // persist takes the expiry away.
 func (s *store) persist(e *entry) {
-	if e.duePlace >= 0 {
+	if e.dueIndex >= 0 {
 		s.due.remove(e)
 	}
 	e.expireAt = 0

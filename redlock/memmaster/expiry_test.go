@@ -92,8 +92,8 @@ func TestHeapFollowsKeys(t *testing.T) {
 		if e.expireAt != 0 {
 			expire++
 		}
-		if (e.expireAt != 0) != (e.duePlace >= 0) {
-			t.Errorf("key %s: expires at %d, place in the heap %d", e.key, e.expireAt, e.duePlace)
+		if (e.expireAt != 0) != (e.dueIndex >= 0) {
+			t.Errorf("key %s: expires at %d, place in the heap %d", e.key, e.expireAt, e.dueIndex)
 		}
 	}
 	if got := len(s.due.items); got != expire {

@@ -21,26 +21,26 @@ func (m *Master) Thaw() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.frozen = false
-	m.gate.Signal()
+	m.thawed.Signal()
 }
 
-// passGate waits, with mu held, while the master is frozen, and after Thaw for those that waited longer.
-func (m *Master) passGate() {
-	if !m.frozen && m.atGate == 0 {
+// awaitThaw waits, with mu held, while the master is frozen, and after Thaw for those that waited longer.
+func (m *Master) awaitThaw() {
+	if !m.frozen && m.awaitingThaw == 0 {
 		return
 	}
-	m.atGate++
-	m.gate.Wait()
+	m.awaitingThaw++
+	m.thawed.Wait()
 	for m.frozen {
-		m.gate.Wait()
+		m.thawed.Wait()
 	}
-	m.atGate--
+	m.awaitingThaw--
 }
 
-// leaveGate lets the next one through.
-func (m *Master) leaveGate() {
-	if m.atGate > 0 && !m.frozen {
-		m.gate.Signal()
+// wakeNextThawed lets the next one through.
+func (m *Master) wakeNextThawed() {
+	if m.awaitingThaw > 0 && !m.frozen {
+		m.thawed.Signal()
 	}
 }
 
@@ -77,7 +77,7 @@ func (m *Master) spend(cost time.Duration) {
 func (m *Master) Crash(keepData bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.end()
+	m.endProcess()
 	if !keepData {
 		m.data.reset()
 	}
@@ -92,8 +92,8 @@ func (m *Master) Restart() {
 	if m.closed {
 		return
 	}
-	m.end()
-	m.start()
+	m.endProcess()
+	m.startProcess()
 }
 
 // SetReachable with false models a host that answers with RST: dials are refused, connections that stand go on (see
@@ -150,7 +150,7 @@ func (m *Master) Rollback(to *Snapshot) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	down := m.down
-	m.end()
+	m.endProcess()
 	m.down = down
 	data := to.data.clone()
 	data.changed = m.data.changed

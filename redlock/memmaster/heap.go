@@ -4,7 +4,7 @@ package memmaster
 // O(log n) without a search.
 type ranked[T any] interface {
 	before(T) bool
-	place() *int // index in the heap; -1 while it is in none
+	heapIndexOf() *int // index in the heap; -1 while it is in none
 }
 
 // minHeap keeps its least element at index 0. The zero value is an empty heap.
@@ -17,22 +17,22 @@ func (h *minHeap[T]) push(x T) {
 
 // remove takes x out of the heap, wherever it is.
 func (h *minHeap[T]) remove(x T) {
-	i, last := *x.place(), len(h.items)-1
+	i, last := *x.heapIndexOf(), len(h.items)-1
 	h.items[i] = h.items[last]
 	h.items[last] = *new(T) // lets go of the reference
 	h.items = h.items[:last]
-	*x.place() = -1
+	*x.heapIndexOf() = -1
 	if i < last {
-		*h.items[i].place() = i
+		*h.items[i].heapIndexOf() = i
 		h.fix(h.items[i])
 	}
 }
 
 // fix restores the order after x has changed its rank.
 func (h *minHeap[T]) fix(x T) {
-	i := *x.place()
+	i := *x.heapIndexOf()
 	h.up(i)
-	if *x.place() == i {
+	if *x.heapIndexOf() == i {
 		h.down(i)
 	}
 }
@@ -45,11 +45,11 @@ func (h *minHeap[T]) up(i int) {
 			break
 		}
 		h.items[i] = h.items[parent]
-		*h.items[i].place() = i
+		*h.items[i].heapIndexOf() = i
 		i = parent
 	}
 	h.items[i] = x
-	*x.place() = i
+	*x.heapIndexOf() = i
 }
 
 func (h *minHeap[T]) down(i int) {
@@ -66,9 +66,9 @@ func (h *minHeap[T]) down(i int) {
 			break
 		}
 		h.items[i] = h.items[child]
-		*h.items[i].place() = i
+		*h.items[i].heapIndexOf() = i
 		i = child
 	}
 	h.items[i] = x
-	*x.place() = i
+	*x.heapIndexOf() = i
 }

@@ -31,8 +31,8 @@ func TestMinHeap(t *testing.T) {
 			t.Fatalf("elements: got %d, want %d", len(h.items), len(all))
 		}
 		for i, m := range h.items {
-			if *m.place() != i {
-				t.Fatalf("place of element %d: got %d", i, *m.place())
+			if *m.heapIndexOf() != i {
+				t.Fatalf("place of element %d: got %d", i, *m.heapIndexOf())
 			}
 		}
 		for _, m := range all {

@@ -55,14 +55,14 @@ type Master struct {
 	tracked  map[string][]trackerID // who is told of the next change of a key
 
 	// Faults.
-	frozen      bool
-	cost        func(args [][]byte) time.Duration // see SetCost; nil: nothing
-	busyUntil   time.Time                         // see awaitIdle
-	down        bool                              // crashed or closed
-	closed      bool                              // for good
-	unreachable bool
-	gate        sync.Cond // of mu: passed by connections whose bytes have arrived, one by one after Thaw
-	atGate      int
+	frozen       bool
+	cost         func(args [][]byte) time.Duration // see SetCost; nil: nothing
+	busyUntil    time.Time                         // see awaitIdle
+	down         bool                              // crashed or closed
+	closed       bool                              // for good
+	unreachable  bool
+	thawed       sync.Cond // of mu: passed by connections whose bytes have arrived, one by one after Thaw
+	awaitingThaw int
 
 	served map[io.Closer]struct{} // listeners and sockets of Serve
 }
@@ -71,15 +71,15 @@ type Master struct {
 func New(o Options) *Master {
 	m := &Master{options: o, clock: newClock(time.Now()), served: map[io.Closer]struct{}{}}
 	m.link = m.Link()
-	m.gate.L = &m.mu
+	m.thawed.L = &m.mu
 	m.data.reset()
 	m.data.changed = m.keyChanged
-	m.start()
+	m.startProcess()
 	return m
 }
 
-// start is what a process does when it begins. The data is there already.
-func (m *Master) start() {
+// startProcess is what a process does when it begins. The data is there already.
+func (m *Master) startProcess() {
 	m.readClock()
 	m.runID, m.startedAt, m.lastID = newRunID(), m.data.now, 0
 	m.config = map[string]string{"maxmemory": "0", "maxmemory-policy": "noeviction"}
@@ -189,7 +189,7 @@ func (m *Master) closeServed(c io.Closer) {
 func (m *Master) Close() {
 	m.mu.Lock()
 	m.closed = true
-	m.end()
+	m.endProcess()
 	for c := range m.served {
 		c.Close()
 	}
@@ -197,14 +197,14 @@ func (m *Master) Close() {
 	m.wg.Wait()
 }
 
-// end is the death of the process: its connections are closed by the kernel.
-func (m *Master) end() {
+// endProcess is the death of the process: its connections are closed by the kernel.
+func (m *Master) endProcess() {
 	m.down = true
 	for _, c := range m.allClients() {
 		m.drop(c)
 	}
 	m.frozen = false
-	m.gate.Broadcast()
+	m.thawed.Broadcast()
 }
 
 func (m *Master) allClients() []*client {

@@ -28,8 +28,8 @@ type entry struct {
 	key string
 	// expireAt is in milliseconds since the Unix epoch by the master's clock; 0 for never.
 	expireAt int64
-	// duePlace is the entry's index in store.due; -1 when it never expires.
-	duePlace int
+	// dueIndex is the entry's index in store.due; -1 when it never expires.
+	dueIndex int
 	// str is the value of a string.
 	str string
 	// zset is the value of a sorted set; nil for a string.
@@ -39,7 +39,7 @@ type entry struct {
 }
 
 func (e *entry) before(other *entry) bool { return e.expireAt < other.expireAt }
-func (e *entry) place() *int              { return &e.duePlace }
+func (e *entry) heapIndexOf() *int        { return &e.dueIndex }
 
 // reset forgets all keys without telling anybody: what a process that has not persisted them does.
 func (s *store) reset() {
@@ -62,7 +62,7 @@ func (s *store) lookup(key []byte) *entry {
 func (s *store) create(key []byte) *entry {
 	e := s.lookup(key)
 	if e == nil {
-		e = &entry{key: string(key), duePlace: -1}
+		e = &entry{key: string(key), dueIndex: -1}
 		s.entries[e.key] = e
 	}
 	e.str, e.zset = "", nil

@@ -23,11 +23,11 @@ type stream struct {
 	dir  direction
 	cond sync.Cond // something has changed; waited for by readers and writers
 
-	buf     []byte // sent and not read
-	head    int    // buf[:head] has been read
-	arrived int    // bytes from head on that the reader may take
-	flight  []segment
-	held    bool // nothing arrives
+	buf      []byte // sent and not read
+	head     int    // buf[:head] has been read
+	arrived  int    // bytes from head on that the reader may take
+	inflight []segment
+	held     bool // nothing arrives
 
 	ended      bool  // the writer closed and its FIN has arrived: EOF comes after the last byte
 	finSent    bool  // the writer closed
@@ -58,7 +58,7 @@ func (s *stream) read(p []byte) (int, error) {
 	s.link.mu.Lock()
 	defer s.link.mu.Unlock()
 	for {
-		s.settleLocked()
+		s.arriveDueLocked()
 		switch {
 		case s.broken != nil:
 			return 0, s.broken
@@ -74,8 +74,8 @@ func (s *stream) read(p []byte) (int, error) {
 			return 0, nil
 		}
 		until := s.readDeadline
-		if len(s.flight) > 0 && !s.held {
-			until = earlier(until, s.flight[0].due)
+		if len(s.inflight) > 0 && !s.held {
+			until = earlier(until, s.inflight[0].due)
 		}
 		s.waitLocked(&s.readTimer, until)
 	}
@@ -153,27 +153,27 @@ func (s *stream) sendLocked(p []byte) {
 // departLocked puts a segment on its way. One that nothing delays has arrived already.
 func (s *stream) departLocked(seg segment) {
 	delay := s.link.delayLocked(s.dir)
-	if delay <= 0 && len(s.flight) == 0 && !s.held {
+	if delay <= 0 && len(s.inflight) == 0 && !s.held {
 		s.arriveLocked(seg)
 	} else {
 		seg.due = time.Now().Add(max(delay, 0))
-		s.flight = append(s.flight, seg)
+		s.inflight = append(s.inflight, seg)
 	}
 	s.cond.Broadcast()
 }
 
-// settleLocked lets arrive what is due, in order: what is due early waits for what was sent before it.
-func (s *stream) settleLocked() {
-	if len(s.flight) == 0 || s.held {
+// arriveDueLocked lets arrive what is due, in order: what is due early waits for what was sent before it.
+func (s *stream) arriveDueLocked() {
+	if len(s.inflight) == 0 || s.held {
 		return
 	}
 	now := time.Now()
-	for len(s.flight) > 0 && !s.flight[0].due.After(now) {
-		s.arriveLocked(s.flight[0])
-		s.flight = s.flight[1:]
+	for len(s.inflight) > 0 && !s.inflight[0].due.After(now) {
+		s.arriveLocked(s.inflight[0])
+		s.inflight = s.inflight[1:]
 	}
-	if len(s.flight) == 0 {
-		s.flight = nil
+	if len(s.inflight) == 0 {
+		s.inflight = nil
 	}
 }
 
@@ -184,7 +184,7 @@ func (s *stream) arriveLocked(seg segment) {
 
 // holdLocked stops the arrival of bytes, or lets it go on: those that became due meanwhile arrive at once.
 func (s *stream) holdLocked(held bool) {
-	s.settleLocked() // what was due until now has arrived
+	s.arriveDueLocked() // what was due until now has arrived
 	s.held = held
 	s.cond.Broadcast()
 }
@@ -213,7 +213,7 @@ func (s *stream) breakLocked(err error) {
 }
 
 func (s *stream) discardLocked() {
-	s.buf, s.head, s.arrived, s.flight = nil, 0, 0, nil
+	s.buf, s.head, s.arrived, s.inflight = nil, 0, 0, nil
 	for _, t := range []*time.Timer{s.readTimer, s.writeTimer} {
 		if t != nil {
 			t.Stop()

@@ -86,7 +86,7 @@ func TestWriteToFrozenMasterBlocksAtTheBound(t *testing.T) {
 		m.Freeze()
 		c.conn.SetWriteDeadline(time.Now().Add(time.Second))
 		n, err := io.WriteString(c.conn, strings.Repeat("PING\r\n", streamBytesMax/3))
-		// The master's goroutine took one read before it stopped at the gate.
+		// The master's goroutine took one read before it stopped because the master is frozen.
 		if most := streamBytesMax + 32<<10; !errors.Is(err, os.ErrDeadlineExceeded) || n < streamBytesMax || n > most {
 			t.Errorf("write: got %d bytes, %v, want %d to %d and a time out", n, err, streamBytesMax, most)
 		}

@@ -109,7 +109,7 @@ func (m *Master) invalidate(key string) {
 	keys := resp.AppendBulkString(resp.AppendArray(nil, 1), key)
 	for _, id := range who {
 		if c := m.clients[int64(id)]; c != nil && !(c.tracking.noLoop && c == m.running) {
-			m.tellInvalid(c, keys)
+			m.sendInvalidation(c, keys)
 		}
 	}
 }
@@ -125,12 +125,12 @@ func (m *Master) keyChanged(key string) {
 func (m *Master) trackFlush() {
 	clear(m.tracked)
 	for _, c := range m.allClients() {
-		m.tellInvalid(c, resp.AppendNull(nil, 2))
+		m.sendInvalidation(c, resp.AppendNull(nil, 2))
 	}
 }
 
-// tellInvalid sends the keys, which are RESP already, on behalf of a tracking client.
-func (m *Master) tellInvalid(c *client, keys []byte) {
+// sendInvalidation sends the keys, which are RESP already, on behalf of a tracking client.
+func (m *Master) sendInvalidation(c *client, keys []byte) {
 	// The one that REDIRECT names may have gone, or have unsubscribed: Redis tells nobody then, either.
 	to := m.clients[c.tracking.redirectTo]
 	if !c.tracking.on || to == nil || len(to.channels) == 0 {

@@ -9,14 +9,14 @@ type zset struct {
 type member struct {
 	name      string
 	score     float64
-	heapPlace int
+	heapIndex int
 }
 
 func (m *member) before(other *member) bool {
 	return m.score < other.score || m.score == other.score && m.name < other.name
 }
 
-func (m *member) place() *int { return &m.heapPlace }
+func (m *member) heapIndexOf() *int { return &m.heapIndex }
 
 func newZset() *zset { return &zset{members: map[string]*member{}} }
 
