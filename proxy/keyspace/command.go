@@ -36,6 +36,8 @@ type Definition struct {
 	Arity int
 	// Writes is true for a command that may change its keys.
 	Writes bool
+	// absent is true for a command whose sender takes all its keys to be absent. It answers 0 if one is not.
+	absent bool
 	// keys says which arguments are keys.
 	keys keyPositions
 	// instead is what to use in the place of a command that changes keys without comparing what they hold.
@@ -54,7 +56,7 @@ type keyPositions uint8
 const (
 	firstKey keyPositions = iota // the argument behind the name
 	allKeys                      // all behind the name
-	pairKeys                     // each first of a pair: MSET key value key value
+	pairKeys                     // every other one: MSET key value key value
 )
 
 // What the refusals of commands that compare nothing recommend.
@@ -79,14 +81,14 @@ var definitions = map[string]*Definition{
 	"pexpiretime": {Arity: 2, run: runTTL},
 
 	"set":    {Arity: -3, Writes: true, read: readSET, run: runSET, instead: insteadOfSET},
-	"setnx":  {Arity: 3, Writes: true, read: readSETNX, run: runMSETNX},
+	"setnx":  {Arity: 3, Writes: true, absent: true, run: runMSETNX},
 	"setex":  {Arity: 4, Writes: true, read: readSETEX, text: true, run: runSETEX, instead: insteadOfSET},
 	"psetex": {Arity: 4, Writes: true, read: readSETEX, text: true, run: runSETEX, instead: insteadOfSET},
 	"getset": {Arity: 3, Writes: true, text: true, run: runGETSET, instead: insteadOfSET},
 	"getdel": {Arity: 2, Writes: true, text: true, run: runGETDEL, instead: insteadOfDEL},
 	"getex":  {Arity: -2, Writes: true, read: readGETEX, text: true, run: runGETEX, instead: insteadOfEXPIRE},
 	"mset":   {Arity: -3, Writes: true, read: readPairs, run: runMSET, keys: pairKeys, instead: insteadOfSET},
-	"msetnx": {Arity: -3, Writes: true, read: readMSETNX, run: runMSETNX, keys: pairKeys},
+	"msetnx": {Arity: -3, Writes: true, absent: true, read: readPairs, run: runMSETNX, keys: pairKeys},
 
 	"del":     {Arity: -2, Writes: true, run: runDEL, keys: allKeys, instead: insteadOfDEL},
 	"unlink":  {Arity: -2, Writes: true, run: runDEL, keys: allKeys, instead: insteadOfDEL},
@@ -111,9 +113,13 @@ func Parse(name string, args []string) (c *Command, refusal string) {
 	return c, c.parse(name, args)
 }
 
+// parse is Parse into a Command that may have been used before.
 func (c *Command) parse(name string, args []string) (refusal string) {
 	d := Lookup(name)
 	*c = Command{definition: d, name: name, args: args}
+	if d.absent {
+		c.assumeAbsent(&zero)
+	}
 	if d.read == nil {
 		return ""
 	}
@@ -194,6 +200,9 @@ func (c *Command) assumeHeld(value string, denied *Reply) {
 	c.assumes = &redlock.State{Found: true, Type: "string", Value: value, TTL: assumedTTL}
 }
 
+// The functions of Definition.read. They find in the arguments what the run needs, and what the sender assumes.
+
+// readSET reads SET. With GET there is no reply for being denied: it has the token of the holder, which must be read.
 func readSET(c *Command) (refusal string) {
 	if c.set, refusal = ReadSet(c.args[2:]); refusal != "" {
 		return refusal
@@ -213,6 +222,7 @@ func readSET(c *Command) (refusal string) {
 	return ""
 }
 
+// readGETRANGE reads GETRANGE and SUBSTR. Redis looks at the two integers before it looks at the key.
 func readGETRANGE(c *Command) string {
 	var ok1, ok2 bool
 	c.start, ok1 = resp.ParseInt(c.args[1])
@@ -223,11 +233,7 @@ func readGETRANGE(c *Command) string {
 	return ""
 }
 
-func readSETNX(c *Command) string {
-	c.assumeAbsent(&zero)
-	return ""
-}
-
+// readSETEX reads SETEX and PSETEX, whose time stands before the value.
 func readSETEX(c *Command) (refusal string) {
 	c.set.Time, refusal = readPositive(c.name, c.name, c.args[1])
 	return refusal
@@ -241,6 +247,7 @@ func readGETEX(c *Command) (refusal string) {
 	return ""
 }
 
+// readPairs reads MSET and MSETNX: no key may lack its value.
 func readPairs(c *Command) string {
 	if len(c.args)%2 != 0 {
 		return "ERR wrong number of arguments for '" + c.name + "' command"
@@ -248,11 +255,7 @@ func readPairs(c *Command) string {
 	return ""
 }
 
-func readMSETNX(c *Command) string {
-	c.assumeAbsent(&zero)
-	return readPairs(c)
-}
-
+// readDELEX reads DELEX key [IFEQ token | IFNE token]. Only IFEQ tells what the key must hold.
 func readDELEX(c *Command) (refusal string) {
 	if c.set.Condition, refusal = readDelex(c.args[1:]); c.set.Word == "ifeq" {
 		c.assumeHeld(c.set.Match, &zero)
@@ -260,12 +263,14 @@ func readDELEX(c *Command) (refusal string) {
 	return refusal
 }
 
+// readDELIFEQ reads DELIFEQ key token, which is DELEX key IFEQ token.
 func readDELIFEQ(c *Command) string {
 	c.set.Condition = Condition{"ifeq", c.args[1]}
 	c.assumeHeld(c.args[1], &zero)
 	return ""
 }
 
+// readEXPIRE reads EXPIRE and its kin.
 func readEXPIRE(c *Command) (refusal string) {
 	c.expire, refusal = readExpire(c.name, c.args[1:])
 	return refusal

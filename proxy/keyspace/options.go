@@ -72,7 +72,7 @@ type Set struct {
 	Time Time
 }
 
-// End is when the key ends, in ms since 1970; 0: never.
+// End is when the key ends, in ms since 1970; 0: never. It is above 0 for every Time, because readPositive refuses others.
 func (o *Set) End(now int64) int64 {
 	if o.Time == (Time{}) {
 		return 0

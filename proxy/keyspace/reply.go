@@ -15,10 +15,12 @@ var (
 	wrongType = failure(ErrWrongType)
 )
 
+// failure is an error reply. Its text begins with its code.
 func failure(text string) Reply { return Reply{Kind: resp.Error, Text: text} }
 func integer(n int64) Reply     { return Reply{Kind: resp.Int, Int: n} }
 func bulk(text string) Reply    { return Reply{Kind: resp.Bulk, Text: text} }
 
+// bulkOrNull is what commands answer of a value that may not be there.
 func bulkOrNull(text string, ok bool) Reply {
 	if !ok {
 		return null

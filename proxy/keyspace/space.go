@@ -17,6 +17,7 @@ type Space struct {
 	// who takes a lock must not be told OK for one that has ended. Without it the key is removed, as in Redis.
 	KeepEnded bool
 
+	// keys are in the order of New.
 	keys []key
 	now  int64 // ms since 1970; it stands still during the run, as the time does for a script in Redis
 	// call is the command that Call executes, and named are the keys of the present command. They are kept to spare allocations.
@@ -120,11 +121,13 @@ func (k *key) foreign() bool { return k.was.Found && k.was.Type != "string" }
 
 // The ways in which commands touch a key. Each notes what the changes have to compare.
 
+// readValue returns the value, for a reply or to compare it. A key of another type has none.
 func (k *key) readValue() (value string, held bool) {
 	k.sawValue, k.sawExistence = true, true
 	return k.value, k.held && !k.foreign()
 }
 
+// exists tells whether the key holds anything, of whatever type.
 func (k *key) exists() bool {
 	k.sawExistence = true
 	return k.held
@@ -161,6 +164,7 @@ func (s *Space) setKeepingEnd(k *key, value string) {
 	}
 }
 
+// remove deletes the key. Its old TTL is gone with it: a SET KEEPTTL behind it finds none.
 func (k *key) remove() {
 	k.held, k.value, k.end = false, "", 0
 	k.wroteValue, k.wroteEnd = true, true
@@ -175,6 +179,7 @@ func (s *Space) expire(k *key, end int64) {
 	s.setEnd(k, end)
 }
 
+// setEnd gives a key an end, 0 for none. It never removes the key.
 func (s *Space) setEnd(k *key, end int64) {
 	if end == 0 && s.DefaultTTL != 0 {
 		end = s.now + s.DefaultTTL.Milliseconds()

@@ -70,6 +70,7 @@ func readTime[A argument](command, unit string, arg A) (t Time, refusal string) 
 	return t, ""
 }
 
+// invalidExpire is the error of a time that is out of range. It names the command in lower case.
 func invalidExpire(command string) string {
 	return "ERR invalid expire time in '" + command + "' command"
 }
