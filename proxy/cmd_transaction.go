@@ -11,26 +11,36 @@ import (
 	"redlockd/redlock/resp"
 )
 
+// Transactions: WATCH, a look, MULTI, changes, EXEC is how libraries compare and change without a script. Here it is one commit, guarded
+// by what the watched keys held when WATCH came.
+//
+// Departure from Redis: values are compared, not writes. A key that was given away and is held by the same token again, or that was
+// only extended, counts as unchanged. That is all that the owner of a lock asks.
+
 // transaction is what a session has watched and queued. It is owned by the reader goroutine. A WATCH that completes writes to it from
-// another goroutine, while it holds the reader back.
+// another goroutine, while its slot blocks the reader.
 type transaction struct {
 	// open is true between MULTI and EXEC.
 	open bool
 	// aborted is true if a command was refused since MULTI. Then EXEC does nothing.
 	aborted bool
-	queued  []*keyspace.Command
+	// queued are the commands that EXEC executes, at most queuedMax.
+	queued []*keyspace.Command
 	// bytes is the size of queued.
-	bytes   int
+	bytes int
+	// watched has the keys of all WATCHes since the last EXEC, at most redlock.MaxResources.
 	watched map[string]watchedKey
 }
 
 // watchedKey is what a key held when it was watched.
 type watchedKey struct {
 	state redlock.State
-	read  time.Time
+	// read is when the state was read.
+	read time.Time
 }
 
-// at is the state less the time that has passed since the key was watched.
+// at is the state at a later moment, if nobody has changed the key: its TTL is shorter. A TTL that has run out is left at 1 ms, because
+// only the masters can tell that the key is gone; the guard asks them.
 func (w watchedKey) at(now time.Time) redlock.State {
 	st := w.state
 	if st.Found && st.TTL >= 0 {
@@ -39,36 +49,35 @@ func (w watchedKey) at(now time.Time) redlock.State {
 	return st
 }
 
+// same tells whether a later reading found the same value.
 func (w watchedKey) same(st *redlock.State) bool {
 	return w.state.Found == st.Found && w.state.Type == st.Type && w.state.Value == st.Value
 }
 
-// queue appends a command to those between MULTI and EXEC.
-func (t *transaction) queue(command *keyspace.Command, bytesMax int) (refusal error) {
-	if len(t.queued) >= queuedMax {
-		return errorf("ERR at most %d commands can be queued", queuedMax)
+// queue has EXEC execute a command, and answers QUEUED.
+func (t *transaction) queue(c *call, command *keyspace.Command) {
+	bytes, bytesMax := t.bytes+command.Size(), c.s.server.opts.CommandMax
+	switch {
+	case len(t.queued) >= queuedMax:
+		t.refuse(c, errorf("ERR at most %d commands can be queued", queuedMax))
+	case bytes > bytesMax:
+		t.refuse(c, errorf("ERR the queued commands have %d bytes, the limit is %d (command_max)", bytes, bytesMax))
+	default:
+		t.queued, t.bytes = append(t.queued, command), bytes
+		c.out = resp.AppendStatus(c.out, "QUEUED")
 	}
-	bytes := t.bytes + command.Size()
-	if bytes > bytesMax {
-		return errorf("ERR the queued commands have %d bytes, the limit is %d (command_max)", bytes, bytesMax)
-	}
-	t.queued, t.bytes = append(t.queued, command), bytes
-	return nil
 }
 
-// notQueued is the error for a command that cannot stand between MULTI and EXEC, or nothing. Redis would queue any.
+// refuse answers with an error. Behind MULTI it makes EXEC fail, because the client sent the commands to have all or none executed.
+func (t *transaction) refuse(c *call, err error) {
+	t.aborted = t.open
+	c.fail(err)
+}
+
+// notQueued is the error for a command that cannot stand between MULTI and EXEC; nil for others. Redis would queue any.
 func (s *session) notQueued(cmd *command) error {
-	if !s.transaction.open {
+	if !s.transaction.open || cmd.flags&flagInMulti != 0 {
 		return nil
-	}
-	if cmd.parent == nil {
-		switch cmd.name {
-		case "multi", "exec", "discard", "watch", "unwatch", "reset", "quit":
-			return nil
-		}
-		if cmd.flags&flagInMulti != 0 {
-			return nil
-		}
 	}
 	return errorf("ERR %s cannot be queued: a transaction here is one change of locks, made of commands on keys", strings.ToUpper(strings.ReplaceAll(cmd.fullName(), "|", " ")))
 }
@@ -76,11 +85,12 @@ func (s *session) notQueued(cmd *command) error {
 // watch is a WATCH on its way.
 type watch struct {
 	slot
-	op   redlock.Op
+	op redlock.Op
+	// keys are those that were not watched before.
 	keys []string
 }
 
-// cmdWATCH reads the keys: what a quorum holds then is what EXEC compares. Commands behind it wait for that.
+// cmdWATCH reads the keys: EXEC compares what a quorum holds now. Commands behind it wait, so that an EXEC in the same packet knows it.
 func cmdWATCH(s *session, c *call) {
 	if s.transaction.open {
 		c.failf("ERR WATCH inside MULTI is not allowed")
@@ -119,18 +129,13 @@ func (w *watch) Done(_ *redlock.Op, result redlock.Result) redlock.Flusher {
 	for i, key := range w.keys {
 		t.watched[key] = watchedKey{result.States[i], time.Now()}
 	}
-	w.out = append(w.out, "+OK\r\n"...)
+	w.out = resp.AppendOK(w.out)
 	return w.complete()
 }
 
 func cmdUNWATCH(s *session, c *call) {
-	if s.transaction.open { // queued, it would do nothing: EXEC forgets them too
-		if refusal := s.transaction.queue(keyspace.Always(keyspace.OK), s.server.opts.CommandMax); refusal != nil {
-			s.transaction.aborted = true
-			c.fail(refusal)
-			return
-		}
-		c.out = resp.AppendStatus(c.out, "QUEUED")
+	if s.transaction.open { // EXEC forgets the watched keys, so that a queued UNWATCH has nothing to do
+		s.transaction.queue(c, keyspace.Always(keyspace.OK))
 		return
 	}
 	s.transaction.watched = nil
@@ -155,6 +160,8 @@ func cmdDISCARD(s *session, c *call) {
 	c.ok()
 }
 
+// cmdEXEC commits the queued commands as one exchange. If they name watched keys alone, what WATCH has read is assumed to be true still,
+// and nothing is read again: then a guard that fails is a watched key that has changed.
 func cmdEXEC(s *session, c *call) {
 	t := s.transaction
 	if !t.open {
@@ -163,7 +170,7 @@ func cmdEXEC(s *session, c *call) {
 	}
 	s.transaction = transaction{}
 	for key := range t.watched {
-		if !s.user.may(key) { // it was watched as another user
+		if !s.user.may(key) { // the client has logged in as another user since WATCH
 			c.fail(s.user.refuse("resource", key))
 			return
 		}
@@ -185,7 +192,7 @@ func cmdEXEC(s *session, c *call) {
 		c.out = x.replyOn(keyspace.New(nil, nil, time.Now())).AppendTo(c.out, c.proto)
 		return
 	}
-	if len(x.keys) == len(t.watched) { // no queued command has a key that is not watched
+	if len(x.keys) == len(t.watched) { // all keys are watched
 		now := time.Now()
 		for _, key := range x.keys {
 			x.assumed = append(x.assumed, t.watched[key].at(now))

@@ -45,15 +45,11 @@ func cmdKeys(s *session, c *call) {
 	if refusal == nil {
 		refusal = s.refuseUnguarded(command, keys)
 	}
-	if refusal == nil && s.transaction.open {
-		refusal = s.transaction.queue(command, s.server.opts.CommandMax)
-	}
 	switch {
 	case refusal != nil:
-		s.transaction.aborted = s.transaction.open
-		c.fail(refusal)
+		s.transaction.refuse(c, refusal)
 	case s.transaction.open:
-		c.out = resp.AppendStatus(c.out, "QUEUED")
+		s.transaction.queue(c, command)
 	default:
 		x := &exchange{commands: []*keyspace.Command{command}, keys: distinct(keys)}
 		x.assumed = command.Assumed(len(x.keys))
