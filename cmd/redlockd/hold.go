@@ -23,7 +23,7 @@ import (
 // all when anything wakes us; and while the command runs, nothing here waits for the masters (Lease.KeepAlive does), or for somebody to read
 // what we write.
 type holding struct {
-	errand
+	runOptions
 	client  *redlock.Client
 	say     func(format string, args ...any)
 	signals chan os.Signal
@@ -41,8 +41,8 @@ type holding struct {
 // waitToldAfter is how long a lock is waited for in silence.
 const waitToldAfter = 500 * time.Millisecond
 
-func newHolding(e errand, client *redlock.Client, say func(string, ...any)) *holding {
-	h := &holding{errand: e, client: client, say: say, signals: make(chan os.Signal, 16)}
+func newHolding(e runOptions, client *redlock.Client, say func(string, ...any)) *holding {
+	h := &holding{runOptions: e, client: client, say: say, signals: make(chan os.Signal, 16)}
 	for _, s := range []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2} {
 		// What nohup, or a shell that starts us in the background, has us ignore stays ignored, by the command too.
 		if !signal.Ignored(s) {

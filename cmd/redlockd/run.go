@@ -69,8 +69,8 @@ func runFlags() *flagSet {
 		flagHelp{name: "fence", arg: "", usage: "ask for a fencing token: the command gets it as LOCK_FENCE"})
 }
 
-// errand is the command line of run: the resource, the command, and how long.
-type errand struct {
+// runOptions is the command line of run: the resource, the command, and how long.
+type runOptions struct {
 	resource         string
 	command          []string
 	ttl, wait, grace time.Duration
@@ -79,7 +79,7 @@ type errand struct {
 
 // runWithLock holds a lock while a command runs.
 func runWithLock(p process, args []string) int {
-	var e errand
+	var e runOptions
 	flags, before, dashes := runFlags(), args, slices.Index(args, "--")
 	if dashes >= 0 {
 		before, e.command = args[:dashes], args[dashes+1:]
@@ -117,7 +117,7 @@ func runWithLock(p process, args []string) int {
 }
 
 // readOperands takes the resource, which stands between the flags and the --.
-func (e *errand) readOperands(operands []string, dashes bool) error {
+func (e *runOptions) readOperands(operands []string, dashes bool) error {
 	switch {
 	case len(operands) == 0 || operands[0] == "":
 		return errors.New("no resource is named: " + runForm)
@@ -132,7 +132,7 @@ func (e *errand) readOperands(operands []string, dashes bool) error {
 	return nil
 }
 
-func (e *errand) readFlags(flags *flagSet, o redlock.Options) error {
+func (e *runOptions) readFlags(flags *flagSet, o redlock.Options) error {
 	var errs []error
 	read := func(name string, d, least, most time.Duration, limits string) time.Duration {
 		var err error
@@ -158,7 +158,7 @@ func (e *errand) readFlags(flags *flagSet, o redlock.Options) error {
 }
 
 // commandFor is the command, with the lock in its environment and without our settings.
-func (e *errand) commandFor(lease *redlock.Lease, p process, path string) *exec.Cmd {
+func (e *runOptions) commandFor(lease *redlock.Lease, p process, path string) *exec.Cmd {
 	environ := slices.DeleteFunc(slices.Clone(p.environ), keptFromCommand)
 	environ = append(environ, "LOCK_RESOURCE="+e.resource, "LOCK_TOKEN="+lease.Token)
 	if lease.Fence != 0 {

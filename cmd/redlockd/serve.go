@@ -101,21 +101,21 @@ func runServer(p process, c *config.Config, bootstrap bool) int {
 
 // server is what runs between start and end.
 type server struct {
-	config    *config.Config
-	log       *slog.Logger
-	engine    *redlock.Client
-	front     *proxy.Server
-	closeBack func() // ends the embedded masters, if there are any
+	config        *config.Config
+	log           *slog.Logger
+	engine        *redlock.Client
+	front         *proxy.Server
+	closeEmbedded func() // ends the embedded masters, if there are any
 }
 
 func (s *server) open(bootstrap bool) error {
 	engine, front := s.config.Engine, s.config.Front
 	engine.Logger = s.log
-	s.closeBack = func() {}
+	s.closeEmbedded = func() {}
 	if len(engine.Masters) == 0 {
 		s.log.Warn("no masters are configured: five are running inside this process, for trying out, not for production: their locks end with it",
 			"to_do", "name independent Redis masters: --masters host:port,… or masters = […] in the configuration file")
-		s.closeBack = embed(&engine)
+		s.closeEmbedded = embed(&engine)
 		bootstrap = true // nobody can know masters that have just been made
 	}
 	if bootstrap {
@@ -123,7 +123,7 @@ func (s *server) open(bootstrap bool) error {
 	}
 	var err error
 	if s.engine, err = redlock.Open(engine); err != nil {
-		s.closeBack()
+		s.closeEmbedded()
 		return err
 	}
 	front.Engine, front.Logger, front.Version, front.Settings = s.engine, s.log, currentVersion(), s.config.ForCONFIG
@@ -247,7 +247,7 @@ func (s *server) end() {
 		s.log.Warn("some releases could not be delivered to all masters: they end with their TTL", "masters", missing(s.engine.Masters()),
 			"to_do", "nothing; these locks are free when their TTL is over")
 	}
-	s.closeBack()
+	s.closeEmbedded()
 	s.log.Info("stopped")
 }
 
