@@ -189,8 +189,7 @@ func (b *batch) emit() {
 	for _, i := range b.others {
 		if b.rounds[i].attempts() && (b.unmarked < 0 || b.unmarked >= clockMarkEvery) {
 			b.commands = append(b.commands, command{round: clockMark})
-			b.wire.array(1)
-			b.wire.bulk("time")
+			b.command("time")
 			b.unmarked = 0
 		}
 		if b.unmarked >= 0 {

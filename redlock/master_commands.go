@@ -17,6 +17,14 @@ func nonsense(reply reply) error {
 	return senseless("%c%d %q", reply.Kind, reply.N, shown(string(reply.Text)))
 }
 
+// command writes one whole command.
+func (b *batch) command(words ...string) {
+	b.wire.array(len(words))
+	for _, word := range words {
+		b.wire.bulk(word)
+	}
+}
+
 func writeSet(b *batch, r *round) {
 	w := b.wire
 	w.out = append(w.out, "*6\r\n$3\r\nset\r\n"...)
@@ -142,22 +150,14 @@ func writeExtend(b *batch, r *round) {
 
 // writeRelease writes a release that is not folded with others, see batch.fold.
 func writeRelease(b *batch, r *round) {
-	w := b.wire
 	switch native := b.conn.compareAndDelete; {
 	case len(r.keys) > 1 || native == scriptOnly:
 		b.script(scriptRelinquish, 0, len(r.keys), 2)
 		b.holder(r)
 	case native == delex:
-		w.array(4)
-		w.bulk("delex")
-		w.bulk(r.keys[0])
-		w.bulk("ifeq")
-		w.bulk(r.token)
+		b.command("delex", r.keys[0], "ifeq", r.token)
 	default:
-		w.array(3)
-		w.bulk("delifeq")
-		w.bulk(r.keys[0])
-		w.bulk(r.token)
+		b.command("delifeq", r.keys[0], r.token)
 	}
 }
 
@@ -261,17 +261,9 @@ func readRead(b *batch, cmd command, first reply) (v vote, refused, err error) {
 
 // writeReading asks for value, TTL and mark of a key.
 func writeReading(b *batch, r *round) {
-	w := b.wire
-	w.array(2)
-	w.bulk("get")
-	w.bulk(r.keys[0])
-	w.array(2)
-	w.bulk("pttl")
-	w.bulk(r.keys[0])
-	w.array(3)
-	w.bulk("zscore")
-	w.bulk(marksKey)
-	w.bulk(r.keys[0])
+	b.command("get", r.keys[0])
+	b.command("pttl", r.keys[0])
+	b.command("zscore", marksKey, r.keys[0])
 }
 
 // readReading reads all three replies also where the first ones are errors, so that the next command's reply is next.
@@ -327,11 +319,7 @@ func (b *batch) keep(reply reply) (string, error) {
 // writeObserve asks for the same, and has the master announce the next change of the key where it can.
 func writeObserve(b *batch, r *round) {
 	if b.lane.tracks() {
-		w := b.wire
-		w.array(3)
-		w.bulk("client")
-		w.bulk("caching")
-		w.bulk("yes")
+		b.command("client", "caching", "yes")
 		b.commands[len(b.commands)-1].arms = true
 	}
 	writeReading(b, r)
@@ -353,13 +341,7 @@ func readObserve(b *batch, cmd command, first reply) (v vote, refused, err error
 }
 
 func writeStoreScript(b *batch, r *round) {
-	w := b.wire
-	w.array(5)
-	w.bulk("set")
-	w.bulk(r.keys[0])
-	w.bulk(r.token)
-	w.bulk("px")
-	w.number(r.ttlMs)
+	b.command("set", r.keys[0], r.token, "px", strconv.FormatInt(r.ttlMs, 10))
 }
 
 func readStoreScript(_ *batch, _ command, reply reply) (v vote, refused, err error) {
@@ -367,11 +349,7 @@ func readStoreScript(_ *batch, _ command, reply reply) (v vote, refused, err err
 }
 
 func writePublish(b *batch, r *round) {
-	w := b.wire
-	w.array(3)
-	w.bulk("publish")
-	w.bulk(r.keys[0])
-	w.bulk(r.token)
+	b.command("publish", r.keys[0], r.token)
 }
 
 func readPublish(_ *batch, _ command, reply reply) (v vote, refused, err error) {
