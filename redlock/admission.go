@@ -159,12 +159,6 @@ func (c *Client) lanesHaveRoomLocked() bool {
 	return open >= min(voting, quorumOf(len(c.lanes)))
 }
 
-// costOf is what a command with so many keys, and so many bytes of names and values, costs a master, in the price of a SET of a short key.
-func costOf(keys, bytes int) int { return keys + bytes/costBytes }
-
-// costBytes is how many bytes cost as much as another key.
-const costBytes = 256
-
 // costOfKeys is what a command costs that names the keys and the token.
 func (r *round) costOfKeys() int {
 	return costOf(len(r.keys), stringsBytes(r.keys)+len(r.token))

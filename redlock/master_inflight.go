@@ -157,7 +157,7 @@ func (l *lane) windowLocked() (wait time.Duration, open bool) {
 	switch n := len(l.out); {
 	case n == 0:
 		return 0, true
-	case !l.pipelined || l.paused || n >= inflightMax || l.outCost >= l.limit:
+	case !l.pipelined || l.paused || n >= inflightMax || l.outCost >= l.inflightLimit:
 		return 0, false
 	}
 	return max(l.rttMin/spacing, spacingMin) - time.Since(l.lastSent), true
@@ -182,7 +182,7 @@ func (l *lane) departLocked(conn *masterConn) *batch {
 	l.setStateLocked(laneSending, nil)
 	b.abandoned, b.sealed, b.sentTick = false, false, l.ticks
 	n := 0
-	for b.cost = 0; n < min(len(l.queue), batchMax) && b.cost < min(l.limit-l.outCost, costMax); n++ {
+	for b.cost = 0; n < min(len(l.queue), batchMax) && b.cost < min(l.inflightLimit-l.outCost, costMax); n++ {
 		b.cost += int(l.queue[n].cost)
 	}
 	l.queueCost -= b.cost
@@ -358,7 +358,7 @@ func (l *lane) answeredLocked(b *batch, rtt time.Duration) {
 		l.rttMin = rtt
 	}
 	if b != nil {
-		l.paceLocked(b.inFlight, b.sent, rtt)
+		l.adjustLimitLocked(b.inFlight, b.sent, rtt)
 	}
 }
 

@@ -46,10 +46,10 @@ type lane struct {
 	// queue holds the rounds for the next batches, in the order in which they were launched.
 	queue     []*round
 	queueCost int // of queue
-	// limit is how much may be in flight (master_window.go).
-	limit int
-	// paced is when limit was last adjusted.
-	paced time.Time
+	// inflightLimit bounds the cost of what is in flight (master_limit.go).
+	inflightLimit int
+	// limitSetAt is when the last batch that changed inflightLimit was answered.
+	limitSetAt time.Time
 
 	// state is changed by setStateLocked only, and downReason and since with it.
 	state laneState
@@ -116,7 +116,7 @@ type identity struct {
 }
 
 func newLane(c *Client, index int, master Master) *lane {
-	l := &lane{client: c, index: index, master: master, limit: costFirst, logLimiter: newLogLimiter(), since: time.Now(), downReason: errConnecting}
+	l := &lane{client: c, index: index, master: master, inflightLimit: costFirst, logLimiter: newLogLimiter(), since: time.Now(), downReason: errConnecting}
 	l.wake.L, l.readable.L = &l.mu, &l.mu
 	return l
 }

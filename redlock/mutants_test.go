@@ -91,7 +91,7 @@ var mutants = []mutant{
 
 	// Admission.
 	{"nothing-waits-for-room", never, "TestOverloadSlowsDown"},
-	{"the-pace-does-not-slow-down", always, "TestOverloadSlowsDown"},
+	{"the-limit-does-not-shrink", always, "TestOverloadSlowsDown"},
 	{"an-unlock-overtakes-the-lock", never, "TestOrderOfWhatWaitsForRoom"},
 	{"a-compare-and-delete-overtakes-the-lock", without(2, 2), "TestOrderOfWhatWaitsForRoom"},
 	{"the-last-come-of-a-share-begins-first", doAfter(`n := len(share.queued) - 1; share.queued[0], share.queued[n] = share.queued[n], share.queued[0]`), "TestOrderOfWhatWaitsForRoom"},
