@@ -160,7 +160,6 @@ func (c *Client) acquisitionDecided(r *round, o outcome, v votes, d *deferred) {
 	case !wanted:
 	case full != nil:
 		if op.waiter != nil {
-			op.waiter.answered = true
 			c.leaveQueueLocked(op, d)
 		}
 		d.deliver(op, Result{Err: full})
@@ -192,7 +191,6 @@ func (c *Client) grantedLocked(r *round, validity time.Duration, v votes, d *def
 	c.stats.Granted++
 	if op.waiter != nil {
 		op.waiter.entry.queue.fairness.futileWakeups = 0
-		op.waiter.answered = true
 		c.leaveQueueLocked(op, d)
 	}
 	d.deliver(op, Result{Held: true, Token: op.token, Validity: validity, Until: granted.validUntil, Fence: r.fence})

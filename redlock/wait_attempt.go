@@ -124,7 +124,6 @@ func (c *Client) goOnLocked(op *Op, d *deferred) bool {
 	w := op.waiter
 	switch {
 	case w.last:
-		w.answered = true
 		c.leaveQueueLocked(op, d)
 		c.answerDenied(op, w.lastErr, d)
 	case !w.isHead(): // an older waiter has moved before it

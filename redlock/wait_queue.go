@@ -110,7 +110,7 @@ func (q *waitQueue) remove(w *waiter) {
 
 func (w *waiter) isHead() bool { return w.entry.queue.head == w }
 
-// joinQueueLocked puts op at the end of a queue, and asks at once if it is the head.
+// joinQueueLocked begins the wait of a LOCK: op stands at the end of a queue, and asks at once if it is the head.
 func (c *Client) joinQueueLocked(op *Op, wait time.Duration, d *deferred) {
 	if c.waiting >= c.opts.MaxWaiters {
 		d.deliver(op, Result{Err: ErrTooManyWaiters})
@@ -139,7 +139,7 @@ func (c *Client) joinQueueLocked(op *Op, wait time.Duration, d *deferred) {
 	}
 }
 
-// waitedFor is the first of the resources that somebody waits for, or the first.
+// waitedFor returns the first of the resources for which somebody waits, or the first of all if nobody does.
 func (s *leases) waitedFor(resources []string) string {
 	for _, resource := range resources {
 		if e := s.entries[resource]; e != nil && e.queue.head != nil {
@@ -149,9 +149,10 @@ func (s *leases) waitedFor(resources []string) string {
 	return resources[0]
 }
 
-// leaveQueueLocked takes op out of its queue, and gives back what it has reserved. Whoever becomes the head is up next.
+// leaveQueueLocked ends a wait: it takes op out of its queue, releases what it has reserved, and starts the next head. The caller answers.
 func (c *Client) leaveQueueLocked(op *Op, d *deferred) {
 	w := op.waiter
+	w.answered = true
 	c.waiting--
 	c.shareOf(op).waiters--
 	w.deadline.Stop()
@@ -162,7 +163,7 @@ func (c *Client) leaveQueueLocked(op *Op, d *deferred) {
 	c.leftQueueLocked(e, d)
 }
 
-// moveToQueueLocked puts op into the queue of another one of its resources.
+// moveToQueueLocked puts op into the queue of another one of its resources, where its arrival belongs.
 func (c *Client) moveToQueueLocked(op *Op, resource string, d *deferred) {
 	w := op.waiter
 	from := w.entry
@@ -170,7 +171,7 @@ func (c *Client) moveToQueueLocked(op *Op, resource string, d *deferred) {
 		return
 	}
 	w.endPause()
-	w.again = false // the release that it is about was one of the other resource
+	w.again = false // it was about the other resource
 	from.queue.remove(w)
 	w.entry = c.leases.entry(resource)
 	w.entry.queue.insertByArrival(w)
@@ -180,7 +181,7 @@ func (c *Client) moveToQueueLocked(op *Op, resource string, d *deferred) {
 	c.leftQueueLocked(from, d)
 }
 
-// leftQueueLocked sees to a queue that somebody has left.
+// leftQueueLocked starts the new head of a queue that a waiter has left, and forgets a resource that nobody wants or holds any more.
 func (c *Client) leftQueueLocked(e *entry, d *deferred) {
 	if next := e.queue.head; next != nil {
 		c.newHeadLocked(next.op, d)
@@ -188,7 +189,8 @@ func (c *Client) leftQueueLocked(e *entry, d *deferred) {
 	c.leases.tidy(e)
 }
 
-// waitTimedOut ends a wait whose time has run out. An attempt in flight still decides: it takes no longer than one batch.
+// waitTimedOut ends a wait whose time has run out. An attempt in flight still decides: it takes no longer than one batch. A head that pauses
+// and relied on invalidations makes one more attempt: its last one may be long ago.
 func (c *Client) waitTimedOut(op *Op) {
 	d := deferred{now: time.Now()}
 	defer c.runDeferred(&d)
@@ -200,24 +202,22 @@ func (c *Client) waitTimedOut(op *Op) {
 	case w.attempt != nil:
 		w.last = true
 	case !c.draining && w.retry != nil && w.isHead() && d.now.Sub(w.sentAt) > c.opts.RetryDelayMax:
-		// It relied on announcements. The last attempt is to be a recent one.
 		w.last = true
 		w.endPause()
 		c.launchAttemptLocked(op, &d)
 	default:
-		w.answered = true
-		// Who never came to the head is told what the head was told last.
+		// A waiter that never came to the head answers what the head was answered last.
 		err := w.lastErr
-		if head := w.entry.queue.head.op; head != op {
-			err = head.waiter.lastErr
+		if head := w.entry.queue.head; head != w {
+			err = head.lastErr
 		}
 		c.leaveQueueLocked(op, &d)
 		c.answerDenied(op, err, &d)
 	}
 }
 
-// Unblock ends the wait of a LOCK: if op waits, its Done is called with err, and Unblock returns true; err nil answers as if
-// the wait had run out. What an attempt in flight brings is undone. An op that does not wait, or not any more, is left alone.
+// Unblock ends the wait of a LOCK. If op waits, its Done is called with err, and Unblock returns true; with err nil, the answer is that of a
+// wait that has run out: held by another. What an attempt in flight still acquires is undone. An op that does not wait is left alone.
 func (c *Client) Unblock(op *Op, err error) bool {
 	d := deferred{now: time.Now()}
 	defer c.runDeferred(&d)
@@ -233,7 +233,6 @@ func (c *Client) unblockLocked(op *Op, err error, d *deferred) bool {
 	case w == nil || w.answered:
 		return false
 	default:
-		w.answered = true
 		c.leaveQueueLocked(op, d)
 	}
 	if err == nil {
