@@ -1,7 +1,7 @@
 package redlock_test
 
-// Goal: what README says a resource must do with a fence holds back a holder that paused and lost its lock, at a database, at a
-// Redis and at an object store. Method: the very statements of README, taken from its text, run against SQLite, a real
+// Goal: what fencing.md says a resource must do with a fence holds back a holder that paused and lost its lock, at a database, at a
+// Redis and at an object store. Method: the very statements of fencing.md, taken from its text, run against SQLite, a real
 // redis-server and an HTTP server with ETags; two holders of one lock, of which the first wakes up late.
 
 import (
@@ -27,18 +27,23 @@ import (
 	"redlockd/redlock/redisproc"
 )
 
-// fencingBlock is the only block of code in this language in README's section on fencing tokens.
+// fencingBlock is the only block of code in this language in fencing.md. README shows the one for SQL, too.
 func fencingBlock(t *testing.T, language string) string {
 	t.Helper()
+	text, err := os.ReadFile("fencing.md")
+	if err != nil {
+		t.Fatal(err)
+	}
 	readme, err := os.ReadFile("../README.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, section, _ := strings.Cut(string(readme), "\n## Fencing tokens\n")
-	section, _, _ = strings.Cut(section, "\n## ")
-	blocks := regexp.MustCompile("(?s)\n```"+language+"\n(.*?)\n```\n").FindAllStringSubmatch(section, -1)
+	blocks := regexp.MustCompile("(?s)\n```"+language+"\n(.*?)\n```\n").FindAllStringSubmatch(string(text), -1)
 	if len(blocks) != 1 {
-		t.Fatalf("README, Fencing tokens: got %d blocks of %s, want one", len(blocks), language)
+		t.Fatalf("fencing.md: got %d blocks of %s, want one", len(blocks), language)
+	}
+	if language == "sql" && !strings.Contains(string(readme), blocks[0][0]) {
+		t.Error("README shows another block of sql than fencing.md")
 	}
 	return blocks[0][1]
 }
@@ -168,7 +173,7 @@ func TestFenceAtAnObjectStore(t *testing.T) {
 	}
 }
 
-// objectClient sends README's requests, with the words in braces filled in.
+// objectClient sends fencing.md's requests, with the words in braces filled in.
 type objectClient struct {
 	testing.TB
 	base     string
