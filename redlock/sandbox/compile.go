@@ -7,7 +7,8 @@ import (
 )
 
 // The syntax tree becomes closures of Go, one for each node, that are executed one in another. Expressions are
-// in compile_expr.go.
+// in compile_expr.go. Names are resolved here: a local variable is a slot, one of a function around is a cell, and
+// a global is its value, as globals never change. A compiled script holds no state, and can run many times at once.
 //
 // Order of evaluation. C Lua 5.1 reads a local variable of the same function not where it stands, but where the
 // instruction is that uses it: in "x + f()", "t[i] = f()" and "t[f()]" the variables x, t and i are read behind
@@ -42,7 +43,7 @@ func run(f *frame, list []stmt) control {
 	return goesOn
 }
 
-// proto is a function as it is compiled.
+// proto is a function as it is compiled. Nothing in it changes once compileChunk has returned.
 type proto struct {
 	body     []stmt
 	slots    int
@@ -63,12 +64,14 @@ type capture struct {
 
 // variable is a local variable.
 type variable struct {
-	name     string
-	slot     int
-	captured bool // by a closure: its slot has a cell
+	name string
+	slot int
+	// captured: a closure uses it, so that its slot has a cell. That is found out behind code that is compiled
+	// already, so the code asks when it is executed.
+	captured bool
 }
 
-// declare begins the variable, anew in each turn of a loop.
+// declare begins the variable. In each turn of a loop it is another one for the closures that are made there.
 func (v *variable) declare(f *frame, x value) {
 	if v.captured {
 		f.m.charge(cellBytes)
@@ -131,19 +134,27 @@ const (
 // compiler compiles one function, with those that it has inside.
 type compiler struct {
 	*script
-	around   *compiler
-	proto    *proto
-	scope    []*variable // that can be seen, the innermost last
-	captured []*variable // by the place of their cell
-	loops    int
-	dots     bool // "..." is used
+	// around compiles the function around this one; nil: this is the script itself.
+	around *compiler
+	proto  *proto
+	// scope has the variables that can be seen, the innermost last. The place of each is its slot.
+	scope []*variable
+	// captured has the variables of functions around this one that it uses. The place of each is its cell.
+	captured []*variable
+	// loops counts those that a break could leave.
+	loops int
+	// dots is true once "..." is used.
+	dots bool
 }
 
-// script is what the functions of a script have in common.
+// script is what the functions of a script have in common while they are compiled.
 type script struct {
+	// levels is how deep the node is that is being compiled.
 	levels int
-	cost   int // nodes of the statement that is being compiled
-	nodes  int
+	// cost is how many nodes the statement has so far. Blocks within it count when they are executed.
+	cost int
+	// nodes counts those of the whole script.
+	nodes int
 }
 
 // refusal is a panic of the compiler: why it does not take a script.
@@ -194,6 +205,7 @@ func (c *compiler) local(at ast.PositionHolder, name string) *variable {
 	return v
 }
 
+// locals are new variables.
 func (c *compiler) locals(at ast.PositionHolder, names []string) (list []*variable) {
 	for _, name := range names {
 		list = append(list, c.local(at, name))
@@ -248,7 +260,7 @@ func (c *compiler) block(list []ast.Stmt) []stmt {
 	return compiled
 }
 
-// stmts compiles statements, which count when they are executed.
+// stmts compiles statements. Each counts its nodes as instructions when it is executed.
 func (c *compiler) stmts(list []ast.Stmt) []stmt {
 	compiled := make([]stmt, 0, len(list))
 	for _, s := range list {
@@ -260,6 +272,7 @@ func (c *compiler) stmts(list []ast.Stmt) []stmt {
 	return compiled
 }
 
+// stmt compiles one statement.
 func (c *compiler) stmt(s ast.Stmt) stmt {
 	switch s := s.(type) {
 	case *ast.AssignStmt:
@@ -373,6 +386,8 @@ func (c *compiler) repeat(s *ast.RepeatStmt) stmt {
 	}
 }
 
+// numericFor adds the step before it compares, and begins one step below, as C Lua does: the numbers that a
+// loop gives depend on it where they have fractions.
 func (c *compiler) numericFor(s *ast.NumberForStmt) stmt {
 	bounds := []expr{c.expr(s.Init), c.expr(s.Limit), func(*frame) value { return 1.0 }}
 	if s.Step != nil {
@@ -412,6 +427,7 @@ func (c *compiler) numericFor(s *ast.NumberForStmt) stmt {
 	}
 }
 
+// genericFor keeps the function, the state and the control in slots, which no script can see.
 func (c *compiler) genericFor(s *ast.GenericForStmt) stmt {
 	push := c.list(s.Exprs)
 	cost, line, seen := c.cost, s.Line(), len(c.scope)
@@ -498,6 +514,7 @@ func (c *compiler) returnStmt(s *ast.ReturnStmt) stmt {
 	}
 }
 
+// localAssign declares behind the values, which can so use a variable of the same name that is seen before.
 func (c *compiler) localAssign(s *ast.LocalAssignStmt) stmt {
 	// The parser makes the same of "local f = function" and "local function", but for the last line.
 	if fn, ok := one(s.Exprs).(*ast.FunctionExpr); ok && len(s.Names) == 1 && s.LastLine() != 0 {

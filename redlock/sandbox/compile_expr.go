@@ -2,7 +2,6 @@ package sandbox
 
 import (
 	"fmt"
-	"math"
 
 	"github.com/yuin/gopher-lua/ast"
 )
@@ -67,6 +66,7 @@ func (c *compiler) inert(e ast.Expr) bool {
 	return false
 }
 
+// constant is an expression that is v.
 func constant(v value) expr { return func(*frame) value { return v } }
 
 // expr compiles an expression for one value.
@@ -297,6 +297,7 @@ func (c *compiler) callee(e *ast.FuncCallExpr) func(f *frame) value {
 	}
 }
 
+// relation compiles a comparison. C Lua makes a > b of b < a, behind the evaluation of both.
 func (c *compiler) relation(e *ast.RelationalOpExpr) expr {
 	both, line := c.operands(e.Lhs, e.Rhs), e.Line()
 	switch e.Operator {
@@ -346,6 +347,8 @@ func (c *compiler) concat(e *ast.StringConcatOpExpr) expr {
 	}
 }
 
+// closure compiles a function. When the expression is executed, the closure takes the cells of the variables that it
+// uses: from slots of the function around it, or from among that one's own cells.
 func (c *compiler) closure(e *ast.FunctionExpr) expr {
 	inner := &compiler{script: c.script, around: c, proto: &proto{vararg: e.ParList.HasVargs}}
 	p := inner.proto
@@ -375,6 +378,7 @@ func (c *compiler) closure(e *ast.FunctionExpr) expr {
 // same key replaces it, and is replaced by one that stands behind these.
 const flushAt = 50
 
+// constructor compiles {…}. Elements wait on the stack until they are stored.
 func (c *compiler) constructor(e *ast.TableExpr) expr {
 	type field struct {
 		key, value expr // no key: an element
@@ -450,251 +454,5 @@ func (c *compiler) constructor(e *ast.TableExpr) expr {
 		}
 		flush()
 		return t
-	}
-}
-
-// Operators, on what is not two numbers too.
-
-func calculate(operator byte, x, y float64) float64 {
-	switch operator {
-	case '+':
-		return x + y
-	case '-':
-		return x - y
-	case '*':
-		return x * y
-	case '/':
-		return x / y
-	case '^':
-		return asC(math.Pow(x, y), x, y)
-	}
-	return x - math.Floor(x/y)*y // as Lua 5.1 defines %
-}
-
-var arithmeticEvents = map[byte]string{'+': "__add", '-': "__sub", '*': "__mul", '/': "__div", '%': "__mod", '^': "__pow", '_': "__unm"}
-
-// arithmeticOdd is arithmetic of strings that are numbers, or of a metatable.
-func (m *machine) arithmeticOdd(operator byte, a, b value, line int) value {
-	x, okX := toNumber(m, a)
-	y, okY := toNumber(m, b)
-	if okX && okY {
-		return calculate(operator, x, y)
-	}
-	h := metaField(a, arithmeticEvents[operator])
-	if h == nil {
-		h = metaField(b, arithmeticEvents[operator])
-	}
-	if h == nil {
-		odd := b
-		if !okX {
-			odd = a
-		}
-		m.raise(line, "attempt to perform arithmetic on a %s value", typeName(odd))
-	}
-	return m.callFor(line, h, a, b)
-}
-
-// sameHandler is the function that both values have for a comparison.
-func sameHandler(a, b value, event string) value {
-	if h := metaField(a, event); h != nil && h == metaField(b, event) {
-		return h
-	}
-	return nil
-}
-
-// equalOdd is == of tables that are not the same.
-func (m *machine) equalOdd(a, b value, line int) bool {
-	_, isTable := a.(*table)
-	_, areTables := b.(*table)
-	if !isTable || !areTables {
-		return false
-	}
-	h := sameHandler(a, b, "__eq")
-	return h != nil && truthy(m.callFor(line, h, a, b))
-}
-
-func (m *machine) less(a, b value, line int) bool {
-	switch x := a.(type) {
-	case float64:
-		if y, ok := b.(float64); ok {
-			return x < y
-		}
-	case string:
-		if y, ok := b.(string); ok {
-			return x < y
-		}
-	}
-	if h := sameHandler(a, b, "__lt"); h != nil && typeName(a) == typeName(b) {
-		return truthy(m.callFor(line, h, a, b))
-	}
-	m.incomparable(a, b, line)
-	return false
-}
-
-func (m *machine) lessOrEqual(a, b value, line int) bool {
-	switch x := a.(type) {
-	case float64:
-		if y, ok := b.(float64); ok {
-			return x <= y
-		}
-	case string:
-		if y, ok := b.(string); ok {
-			return x <= y
-		}
-	}
-	if typeName(a) == typeName(b) {
-		if h := sameHandler(a, b, "__le"); h != nil {
-			return truthy(m.callFor(line, h, a, b))
-		}
-		if h := sameHandler(b, a, "__lt"); h != nil {
-			return !truthy(m.callFor(line, h, b, a))
-		}
-	}
-	m.incomparable(a, b, line)
-	return false
-}
-
-func (m *machine) incomparable(a, b value, line int) {
-	if x, y := typeName(a), typeName(b); x != y {
-		m.raise(line, "attempt to compare %s with %s", x, y)
-	}
-	m.raise(line, "attempt to compare two %s values", typeName(a))
-}
-
-// concat joins values. Where some are neither strings nor numbers it goes from right to left, as their
-// metatables can tell.
-func (m *machine) concat(list []value, line int) value {
-	total := 0
-	for _, v := range list {
-		switch v := v.(type) {
-		case string:
-			total += len(v)
-		case float64:
-			total += 24
-		default:
-			return m.concatOdd(list, line)
-		}
-	}
-	m.chargeString(total)
-	var room [256]byte
-	b := room[:0]
-	if total > len(room) {
-		b = make([]byte, 0, total)
-	}
-	for _, v := range list {
-		switch v := v.(type) {
-		case string:
-			b = append(b, v...)
-		case float64:
-			b = appendNumber(b, v, 14)
-		}
-	}
-	return string(b)
-}
-
-func (m *machine) concatOdd(list []value, line int) value {
-	right := list[len(list)-1]
-	for i := len(list) - 2; i >= 0; i-- {
-		left := list[i]
-		a, okA := concatText(left)
-		b, okB := concatText(right)
-		if okA && okB {
-			m.chargeString(len(a) + len(b))
-			right = a + b
-			continue
-		}
-		join := metaField(left, "__concat")
-		if join == nil {
-			join = metaField(right, "__concat")
-		}
-		if join == nil {
-			odd := left
-			if okA {
-				odd = right
-			}
-			m.raise(line, "attempt to concatenate a %s value", typeName(odd))
-		}
-		right = m.callFor(line, join, left, right)
-	}
-	return right
-}
-
-func concatText(v value) (text string, ok bool) {
-	switch v := v.(type) {
-	case string:
-		return v, true
-	case float64:
-		return numberString(v), true
-	}
-	return "", false
-}
-
-// metaDepthMax bounds a chain of metatables, as in C Lua.
-const metaDepthMax = 100
-
-// index is o[key].
-func (m *machine) index(o, key value, line int) value {
-	for range metaDepthMax {
-		t, isTable := o.(*table)
-		if isTable {
-			if v := t.get(key); v != nil || t.meta == nil {
-				return v
-			}
-		}
-		switch h := metaField(o, "__index").(type) {
-		case nil:
-			if isTable {
-				return nil
-			}
-			m.raise(line, "attempt to index a %s value", typeName(o))
-		case *function:
-			return m.callFor(line, h, o, key)
-		default:
-			o = h
-		}
-		m.step(1)
-	}
-	m.raise(line, "loop in gettable")
-	return nil
-}
-
-// setIndex is o[key] = v.
-func (m *machine) setIndex(o, key, v value, line int) {
-	for range metaDepthMax {
-		t, isTable := o.(*table)
-		var h value
-		if isTable && t.meta == nil || isTable && t.get(key) != nil {
-			h = nil
-		} else if h = metaField(o, "__newindex"); h == nil && !isTable {
-			m.raise(line, "attempt to index a %s value", typeName(o))
-		}
-		switch h := h.(type) {
-		case nil:
-			if t.readonly {
-				m.raise(line, errReadonly)
-			}
-			m.checkKey(key, line)
-			t.set(m, key, v)
-			return
-		case *function:
-			m.callFor(line, h, o, key, v)
-			return
-		default:
-			o = h
-		}
-		m.step(1)
-	}
-	m.raise(line, "loop in settable")
-}
-
-// checkKey raises the error for what cannot be the key of an assignment.
-func (m *machine) checkKey(key value, line int) {
-	switch k := key.(type) {
-	case float64:
-		if k != k {
-			m.raise(line, "table index is NaN")
-		}
-	case nil:
-		m.raise(line, "table index is nil")
 	}
 }

@@ -7,7 +7,7 @@
 //
 // The caller executes what the script hands to redis.call. A script's way, and the files that see it:
 //
-//	source ── script.go ──> compile.go ───────> machine.go ─────────────> Caller
+//	source ── script.go ──> compile.go ───────> machine.go, call.go ────> Caller
 //	          shebang,      compile_expr.go     one run: calls, errors,   redis.call: library_redis.go
 //	          SHA1,         the syntax tree     the account (memory.go)   convert.go, reply.go: Lua <-> Reply <-> RESP
 //	          the parser    becomes closures    value.go: values, tables

@@ -10,49 +10,58 @@ import (
 	"redlockd/redlock/resp"
 )
 
-// machine is one run of a script: its account, its stack, and where it is. Used again by later runs.
+// machine is one run of a script: its account, its stack, and where it is. Later runs use it again. One goroutine
+// works on it at a time.
+//
+// Nothing in it outlives a run but memory: globals and libraries are read-only and the same for all machines, and
+// forget takes away what a script has made.
 type machine struct {
-	stack  []value  // arguments and results of calls; a function in Go finds its own from call.base on
-	frames []*frame // of functions of Lua, by their depth
-	frame  *frame   // of the innermost one
-	depth  int      // calls that have begun, of Lua and Go
-	line   int      // of the script, of the last call or error
-	tail   *function
-	idle   *call // a list of those that are not used
+	// stack has the arguments and results of calls, and values of expressions that are being computed. It grows by
+	// append, so that nobody may keep a part of it over a call.
+	stack []value
+	// frames are those of functions of Lua, by their depth; frame is that of the innermost one.
+	frames []*frame
+	frame  *frame
+	// depth counts the calls that have begun and not ended, of Lua and Go.
+	depth int
+	// line is that of the last call or error.
+	line int
+	// tail is the function that a tail call goes to.
+	tail *function
+	// idle is a list of calls that can be used again.
+	idle *call
 
-	// The account. Below 0 left ends the run.
+	// The account.
 	limits Limits
-	left   int           // instructions
-	lookAt int           // the clock is looked at when left is below
-	slow   bool          // instructions take long: the clock is looked at each
-	bytes  int           // that may still be allocated
-	calls  int           // of commands
-	spent  time.Duration // of Limits.Time
-	looked time.Time     // at the clock
-	slice  time.Duration // since others were let run
-	stop   error         // why the run was ended, by a limit or the Caller
+	// left is how many instructions are left. Below 0 the run ends.
+	left int
+	// lookAt: the clock is looked at when left is below it.
+	lookAt int
+	// slow: instructions take long, so that the clock is looked at behind each.
+	slow bool
+	// bytes is how many may still be allocated, calls how many commands may still be called.
+	bytes int
+	calls int
+	// spent is how much of Limits.Time has passed.
+	spent time.Duration
+	// looked is when the clock was looked at.
+	looked time.Time
+	// slice is the time since other goroutines were let run.
+	slice time.Duration
+	// stop is why the run was ended, by a limit or the Caller. Once it is set nothing of the script is executed.
+	stop error
 
 	// The run.
-	script     *Script
-	caller     Caller
+	script *Script
+	caller Caller
+	// random is the state of math.random.
 	random     uint64
 	keys, argv table
-	globals    *table // _G, where the script asks for it
-	args       []string
+	// globals is _G, made when the script asks for it.
+	globals *table
+	// args is room for the arguments of a command.
+	args []string
 }
-
-// frame is a call of a function of Lua.
-type frame struct {
-	m          *machine
-	slots      []value // of local variables. That of a captured one has a *cell
-	cells      []*cell // variables of the functions around it
-	varargs    []value
-	levels     int // of closures in each other that the run has paid for
-	callerLine int // of the function of Lua that called this one; 0 where Go did, or a tail call has lost it
-}
-
-// callsDepth bounds how deep calls are nested. C Lua has this bound for those that go through C.
-const callsDepth = 200
 
 // LimitError tells that a run was ended by one of its limits.
 type LimitError struct{ text string }
@@ -66,7 +75,7 @@ func (e *UnavailableError) Error() string {
 	return e.Name + " is not available to scripts here: there are string, table, math, cjson and redis, with replies of RESP2"
 }
 
-// luaError is a panic that pcall recovers: an error of the script.
+// luaError is a panic that pcall recovers: an error of the script. All other panics end the run.
 type luaError struct {
 	value value
 	line  int // where it happened
@@ -83,10 +92,12 @@ func (m *machine) raise(line int, format string, args ...any) {
 	m.throw(text)
 }
 
-// throw raises any value.
+// throw raises any value, as error does. What the function has put on the stack stays there until protect or the
+// end of the run takes it away.
 func (m *machine) throw(v value) { panic(&luaError{v, m.line}) }
 
-// end ends the run, also inside pcall.
+// end ends the run, also inside pcall: a script must not go on behind a limit, or behind a command that its Caller
+// has refused.
 func (m *machine) end(why error) {
 	if m.stop == nil {
 		m.stop = why
@@ -104,6 +115,7 @@ func (m *machine) step(n int) {
 // lookEvery is after how many instructions the clock is looked at, which costs nothing then.
 const lookEvery = 64
 
+// check ends the run if it has met its limit of instructions or time.
 func (m *machine) check() {
 	if m.left <= 0 {
 		m.end(&LimitError{fmt.Sprintf("script stopped after %d instructions", m.limits.Instructions)})
@@ -141,7 +153,7 @@ func (m *machine) look() {
 	}
 }
 
-// machines are those of runs that have ended. They keep no value of a script.
+// machines are those of runs that have ended. A run needs no other memory for its stack, its frames, KEYS and ARGV.
 var machines = sync.Pool{New: func() any { return new(machine) }}
 
 // Run runs the script and returns its reply, which is of the kind Error when the script failed. When a limit or the
@@ -165,6 +177,8 @@ func (s *Script) Run(run Run) (resp.Value, error) {
 	return reply, stop
 }
 
+// run executes the script, and makes a reply of all that can end it. A panic that is a fault of this package ends
+// the run too: the process serves others.
 func (m *machine) run() (reply resp.Value) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -201,13 +215,17 @@ func (m *machine) describe(r any) string {
 	return fmt.Sprintf("%s script: %s, on @%s:%d.", message, m.script.SHA, chunkName, line)
 }
 
-// keptMax is how large a stack is kept for the next run.
-const keptMax = 1 << 10
+// What is kept for the next run: stacks of so many values, and frames of calls in each other.
+const (
+	keptMax       = 1 << 10
+	keptFramesMax = 8
+)
 
-// forget leaves nothing of the run in the machine.
+// forget leaves nothing of the run in the machine but memory that is empty. A machine that has become large is
+// given up.
 func (m *machine) forget() {
 	stack, frames, idle, args := m.stack[:cap(m.stack)], m.frames, m.idle, m.args[:cap(m.args)]
-	if max(len(stack), len(args), cap(m.keys.array), cap(m.argv.array)) > keptMax || len(frames) > 8 {
+	if max(len(stack), len(args), cap(m.keys.array), cap(m.argv.array)) > keptMax || len(frames) > keptFramesMax {
 		*m = machine{}
 		return
 	}
@@ -231,201 +249,7 @@ func (t *table) fill(list []string) {
 	}
 }
 
-// first takes the results of a call from the stack and returns the first one.
-func (m *machine) first(base int) (v value) {
-	if base < len(m.stack) {
-		v = m.stack[base]
-	}
-	m.stack = m.stack[:base]
-	return v
-}
-
-// argumentsFree is how many arguments a call can have that are not charged for.
-const argumentsFree = 16
-
-// call calls a value with the arguments that are on the stack from base on, and leaves the results there. Line
-// is that of the function of Lua that calls; 0: Go does.
-func (m *machine) call(callee value, base, line int) {
-	if line > 0 {
-		m.line = line
-	}
-	fn, ok := callee.(*function)
-	if !ok {
-		if fn, ok = metaField(callee, "__call").(*function); !ok {
-			m.raise(line, "attempt to call a %s value", typeName(callee))
-		}
-		m.stack = append(m.stack, nil)
-		copy(m.stack[base+1:], m.stack[base:])
-		m.stack[base] = callee
-	}
-	if n := len(m.stack) - base; n > argumentsFree {
-		m.charge(n * slotBytes)
-	}
-	if m.depth == callsDepth {
-		m.raise(line, "stack overflow")
-	}
-	m.depth++
-	if fn.native != nil {
-		m.callNative(fn, base, line)
-	} else {
-		m.callLua(fn, base, line)
-	}
-	m.depth--
-}
-
-func (m *machine) callNative(fn *function, base, line int) {
-	c := m.idle
-	if c == nil {
-		c = &call{m: m}
-	} else {
-		m.idle = c.next
-	}
-	c.base, c.line = base, line
-	m.step(1)
-	n := fn.native(c)
-	results := len(m.stack) - n
-	copy(m.stack[base:], m.stack[results:])
-	m.stack = m.stack[:base+n]
-	c.next, m.idle = m.idle, c
-}
-
-func (m *machine) callLua(fn *function, base, line int) {
-	for len(m.frames) < m.depth {
-		m.frames = append(m.frames, &frame{m: m})
-	}
-	f, caller := m.frames[m.depth-1], m.frame
-	m.frame = f
-	for {
-		m.step(1)
-		p := fn.proto
-		if cap(f.slots) < p.slots {
-			m.charge(p.slots * slotBytes)
-			f.slots = make([]value, p.slots)
-		}
-		if f.levels < p.levels {
-			m.charge((p.levels - f.levels) * levelBytes)
-			f.levels = p.levels
-		}
-		f.slots, f.cells, f.callerLine = f.slots[:p.slots], fn.cells, line
-		p.begin(f, m.stack[base:])
-		m.stack = m.stack[:base]
-		if run(f, p.body) != tailCall {
-			break
-		}
-		fn, line = m.tail, 0
-	}
-	m.frame = caller
-}
-
-// protect calls as call does, and returns the error that the call has raised.
-func (m *machine) protect(callee value, base int) (raised *luaError) {
-	depth, frame := m.depth, m.frame
-	defer func() {
-		if r := recover(); r != nil {
-			e, ok := r.(*luaError)
-			if !ok || m.stop != nil {
-				panic(r)
-			}
-			m.depth, m.frame, m.stack = depth, frame, m.stack[:base]
-			raised = e
-			m.charge(errorBytes)
-		}
-	}()
-	m.call(callee, base, 0)
-	return nil
-}
-
-// callFor calls a function for one result: a metamethod.
-func (m *machine) callFor(line int, fn value, args ...value) value {
-	base := len(m.stack)
-	m.stack = append(m.stack, args...)
-	m.call(fn, base, line)
-	return m.first(base)
-}
-
-// call is a call of a function in Go.
-type call struct {
-	m    *machine
-	base int // of its stack in that of m: the arguments, and what it has pushed
-	line int // of the function of Lua that called it; 0: Go did
-	next *call
-}
-
-// get is a value on the stack: from 1, and -1 is the one on top. Behind the end is nil.
-func (c *call) get(i int) value {
-	if i < 0 {
-		return c.m.stack[len(c.m.stack)+i]
-	}
-	if i += c.base; i <= len(c.m.stack) {
-		return c.m.stack[i-1]
-	}
-	return nil
-}
-
-// top is how many values are on the stack.
-func (c *call) top() int { return len(c.m.stack) - c.base }
-
-func (c *call) push(v value) { c.m.stack = append(c.m.stack, v) }
-
-// pop takes the value on top.
-func (c *call) pop() value {
-	n := len(c.m.stack) - 1
-	v := c.m.stack[n]
-	c.m.stack = c.m.stack[:n]
-	return v
-}
-
-// keep leaves the first values, and nil where there are fewer.
-func (c *call) keep(n int) {
-	for c.top() < n {
-		c.push(nil)
-	}
-	c.m.stack = c.m.stack[:c.base+n]
-}
-
-// raise raises an error at the line where Lua called.
-func (c *call) raise(format string, args ...any) { c.m.raise(c.line, format, args...) }
-
-// invoke calls a function with the n values on top, and returns its first result.
-func (c *call) invoke(fn value, n int) value {
-	m := c.m
-	base := len(m.stack) - n
-	m.call(fn, base, 0)
-	if c.line > 0 {
-		m.line = c.line
-	}
-	return m.first(base)
-}
-
-// position is "user_script:1: " for the function of Lua that called (level 1), or its caller (2), and "" if
-// that is not Lua.
-func (c *call) position(level int) string {
-	line := 0
-	switch {
-	case level == 1:
-		line = c.line
-	case level == 2 && c.line > 0:
-		line = c.m.frame.callerLine
-	}
-	if line == 0 {
-		return ""
-	}
-	return fmt.Sprintf("%s:%d: ", chunkName, line)
-}
-
-// metaField is a field of the metatable of a value.
-func metaField(v value, event string) value {
-	switch v := v.(type) {
-	case *table:
-		if v.meta != nil {
-			return v.meta.getString(event)
-		}
-	case string:
-		return stringMeta.getString(event)
-	}
-	return nil
-}
-
+// oneLine makes text fit for a reply that ends with its line.
 func oneLine(text string) string {
 	if !strings.ContainsAny(text, "\r\n") {
 		return text

@@ -19,11 +19,19 @@ type cell struct{ v value }
 type userdata struct{ _ byte }
 
 // table is a table of Lua. Once read-only it is never changed, and can be used by many runs at a time.
+//
+// Invariant: no entry with a value has the key len(array)+1, as append moves such a one to the array. So #t needs to
+// look at the array only.
 type table struct {
-	array    []value         // of the keys 1, 2, …, len(array); nil where nothing is assigned
-	entries  []entry         // of all other keys, in the order in which they came
-	index    map[value]int32 // of entries, where there are more than indexedFrom
-	meta     *table
+	// array has the values of the keys 1, 2, …, len(array); nil where nothing is assigned. It never becomes
+	// shorter, so that it need not pay for growing again.
+	array []value
+	// entries has all other keys, in the order in which they came.
+	entries []entry
+	// index has the places in entries, if there are more than indexedFrom.
+	index map[value]int32
+	meta  *table
+	// readonly is only asked by those who call set.
 	readonly bool
 }
 
@@ -43,6 +51,7 @@ func arrayKey(key value) int {
 	return int(k)
 }
 
+// get is t[key] without metatables.
 func (t *table) get(key value) value {
 	switch k := key.(type) {
 	case string:
@@ -66,6 +75,7 @@ func (t *table) at(i int) value {
 	return t.get(float64(i))
 }
 
+// getString is get without making a value of the string.
 func (t *table) getString(key string) value {
 	if t.index != nil {
 		if i, ok := t.index[key]; ok {
@@ -220,11 +230,13 @@ func (t *table) next(key value) (k, v value, ok bool) {
 	return nil, nil, true
 }
 
+// truthy tells what counts as true: all but nil and false.
 func truthy(v value) bool {
 	b, isBool := v.(bool)
 	return v != nil && (!isBool || b)
 }
 
+// typeName is what type() answers.
 func typeName(v value) string {
 	switch v.(type) {
 	case nil:
