@@ -26,16 +26,17 @@ func cmdEXTEND(s *session, c *call) {
 	startExtend(s, c, c.args[1:2], c.args[2], c.args[3])
 }
 
-// lockCall is a LOCK or MLOCK on its way.
+// lockCall is a LOCK or MLOCK in progress: its slot and its operation are one allocation.
 type lockCall struct {
 	slot
 	op     redlock.Op
-	one    [1]string // the resources, when there is one
-	fenced bool      // FENCE is asked for; the engine may give a fence without
-	own    bool      // the token is the client's own
+	one    [1]string // memory for the resources when there is one
+	fenced bool      // FENCE was asked for; without it no fence is shown, even if the engine made one
+	own    bool      // the client chose the token
 }
 
-// startLock is for LOCK and MLOCK: rest is ttl and the options.
+// startLock starts LOCK and MLOCK: rest is the ttl and the options. With WAIT the command blocks those behind it: the client must
+// not see its UNLOCK, or a second LOCK, executed before the lock is granted.
 func startLock(s *session, c *call, resources, rest [][]byte) {
 	var req redlock.LockRequest
 	if refusal := parseLock(&req, rest); refusal != nil {
@@ -83,16 +84,18 @@ func (l *lockCall) Done(_ *redlock.Op, result redlock.Result) redlock.Flusher {
 	return l.complete()
 }
 
-// replyLost implements undoer: it releases a lock of which its owner cannot learn, for nobody else knows its token. A token
-// of the client's own is another matter: the client may be back with it already, on another connection or through another
-// server, and be told that it holds the lock; to release it then would let a second one in. That lock ends with its TTL.
+// replyLost implements undoer: it releases a lock whose owner cannot learn of it, because nobody else knows the token.
+//
+// A lock under a token of the client's own must not be released here. The client may be back already, on another connection or
+// through another server, with the same token, and hold the lock by it: the release would let a second client in. Such a lock
+// ends with its TTL.
 func (l *lockCall) replyLost() {
 	l.s.server.counters[countRepliesLost].Add(1)
 	l.s.server.opts.Engine.Abandon(&l.op)
 }
 
-// parseLock reads ttl [TOKEN token] [WAIT ms] [FENCE], the options in any order, each once. It returns the error to answer, or
-// nothing.
+// parseLock reads ttl [TOKEN token] [WAIT ms] [FENCE], the options in any order, each once. Bounds of ttl, WAIT and token are
+// the engine's, which names them in its errors; here is refused only what the engine would take for "not given".
 func parseLock(req *redlock.LockRequest, args [][]byte) (refusal error) {
 	if req.TTL, refusal = parseTime("ttl", args[0]); refusal != nil {
 		return refusal
@@ -175,8 +178,8 @@ func parseTime(what string, arg []byte) (d time.Duration, refusal error) {
 	return 0, replyError("ERR " + what + " '" + clipped(arg, 32) + "' is no time: whole milliseconds are needed, or a whole number with a unit, as 500ms, 30s, 5m or 1h")
 }
 
-// noteShortTTL tells the log, once per client, of a ttl below 1 s that has no unit: whoever writes 30 may mean seconds. The client is
-// answered as ever, for it may mean milliseconds.
+// noteShortTTL logs, once per client, a ttl below 1 s without a unit: a client that sends 30 may mean seconds. It is answered as
+// ever, because it may mean milliseconds.
 func (s *session) noteShortTTL(ttl time.Duration, arg []byte) {
 	if ttl >= time.Second || s.shortTTLLogged || arg[len(arg)-1] > '9' {
 		return
@@ -187,7 +190,7 @@ func (s *session) noteShortTTL(ttl time.Duration, arg []byte) {
 		"to_do", fmt.Sprintf("if seconds are meant, send %ds; if not, %dms says so, and this line does not come", ttl.Milliseconds(), ttl.Milliseconds()))
 }
 
-// floorMs never says more than what is left.
+// floorMs rounds down, so that a client is never told more than what is left.
 func floorMs(d time.Duration) int64 { return max(0, d.Milliseconds()) }
 
 // copyStrings copies arguments out of the read buffer.
@@ -198,7 +201,7 @@ func copyStrings(to []string, args [][]byte) []string {
 	return to
 }
 
-// unlockCall is an UNLOCK or MUNLOCK on its way.
+// unlockCall is an UNLOCK or MUNLOCK in progress.
 type unlockCall struct {
 	slot
 	op  redlock.Op
@@ -228,7 +231,7 @@ func (u *unlockCall) Done(_ *redlock.Op, result redlock.Result) redlock.Flusher 
 	return u.complete()
 }
 
-// extendCall is an EXTEND or MEXTEND on its way.
+// extendCall is an EXTEND or MEXTEND in progress.
 type extendCall struct {
 	slot
 	op  redlock.Op
@@ -251,8 +254,8 @@ func startExtend(s *session, c *call, resources [][]byte, token, ttl []byte) {
 	e.startExtend(&e.op, keys, string(token), d, e)
 }
 
-// Done implements redlock.Completer. 0 says that the lock is lost; so it does when less than a millisecond is left of it,
-// for to say 1 would be to say more than there is.
+// Done implements redlock.Completer. 0 says that the lock is lost. It is also the answer when less than a millisecond is left,
+// because 1 would be more than there is.
 func (e *extendCall) Done(_ *redlock.Op, result redlock.Result) redlock.Flusher {
 	switch {
 	case result.Err != nil:

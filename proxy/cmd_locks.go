@@ -19,7 +19,7 @@ const (
 // worst, and there may be 100 000 leases.
 const locksTime = time.Second
 
-// infoCall is a LOCKINFO on its way.
+// infoCall is a LOCKINFO in progress.
 type infoCall struct {
 	slot
 	op redlock.Op
@@ -87,7 +87,7 @@ func voteFields(vote redlock.ResourceVote, confined bool) fields {
 	return fields{"master", master, "token-digest", orNull(vote.TokenDigest), "ttl-ms", ttl, "error", reason}
 }
 
-// listing is a LOCKS on its way. It has a goroutine of its own, so that the reader sees when its client leaves.
+// listing is a LOCKS in progress. It runs on a goroutine of its own, so that the reader notices when the client leaves.
 type listing struct {
 	slot
 	user     *User
@@ -110,7 +110,8 @@ func cmdLOCKS(s *session, c *call) {
 	}
 }
 
-// run makes the list when it is this one's turn: all LOCKS together compute on one processor.
+// run makes the list. One LOCKS runs at a time, so all of them together compute on one processor at most; the others wait until
+// their deadline.
 func (l *listing) run() {
 	srv := l.s.server
 	timeout := time.NewTimer(time.Until(l.deadline))
@@ -139,7 +140,8 @@ func (l *listing) run() {
 	flush(l.complete())
 }
 
-// leases finds what to list, until its time is over or its client has left.
+// leases finds what to list. It ends early, with an error, at the deadline, and without one when the client has left: then
+// nobody reads the reply.
 func (l *listing) leases() (leases []redlock.LeaseInfo, refusal error) {
 	compared, late := 0, false
 	match := func(resources []string) bool {
@@ -165,6 +167,7 @@ func (l *listing) leases() (leases []redlock.LeaseInfo, refusal error) {
 	return leases, nil
 }
 
+// appendLeases appends the reply. It stops beyond locksBytesMax: the caller then answers with an error in its place.
 func (l *listing) appendLeases(leases []redlock.LeaseInfo) {
 	l.out = resp.AppendArray(l.out, len(leases))
 	for i := 0; i < len(leases) && len(l.out) <= locksBytesMax; i++ {
@@ -183,6 +186,7 @@ func (l *listing) appendLeases(leases []redlock.LeaseInfo) {
 	}
 }
 
+// parseLocks reads [PATTERN glob] [COUNT n], in any order, each once.
 func parseLocks(args [][]byte) (pattern string, limit int, refusal error) {
 	for ; len(args) > 0; args = args[2:] {
 		option := args[0]

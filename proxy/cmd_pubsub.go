@@ -60,7 +60,8 @@ func cmdUNSUBSCRIBE(s *session, c *call)  { unsubscribe(s, c, channelSubscriptio
 func cmdPSUBSCRIBE(s *session, c *call)   { subscribe(s, c, patternSubscription, s.user.mayMatch) }
 func cmdPUNSUBSCRIBE(s *session, c *call) { unsubscribe(s, c, patternSubscription) }
 
-// subscribe answers each name with a message of its own, as Redis does: in RESP3 a push. It takes all of them or none.
+// subscribe subscribes to all of the names, or to none. It answers each name with a message of its own, as Redis does: in RESP3
+// that is a push.
 func subscribe(s *session, c *call, kind subscription, may func(name string) bool) {
 	for _, arg := range c.args[1:] {
 		if refusal := patternRefusal(arg); refusal != nil && kind.subscribed == patternSubscription.subscribed {
@@ -103,8 +104,8 @@ func subscribe(s *session, c *call, kind subscription, may func(name string) boo
 	}
 }
 
-// unsubscribe answers each name with a message of its own, whether there was such a subscription or not; and without a
-// name and without a subscription still with one.
+// unsubscribe answers each name with a message of its own, whether there was such a subscription or not. Without names it ends
+// all subscriptions of the kind, and answers one message if there were none.
 func unsubscribe(s *session, c *call, kind subscription) {
 	s.conn.mu.Lock()
 	defer s.conn.mu.Unlock()
@@ -130,8 +131,8 @@ func unsubscribe(s *session, c *call, kind subscription) {
 	}
 }
 
-// endSubscriptionsLocked ends what the user that the session has become may not subscribe to, with the messages of UNSUBSCRIBE before
-// the reply of the login. In Redis AUTH keeps all, and a client is closed when its own user loses the permission.
+// endSubscriptionsLocked ends the subscriptions that the session's new user may not have. Their messages of UNSUBSCRIBE come before
+// the reply of the login. This departs from Redis, where AUTH keeps all subscriptions.
 func (s *session) endSubscriptionsLocked(c *call) {
 	for _, kind := range []subscription{channelSubscription, patternSubscription} {
 		may := s.user.may
@@ -168,8 +169,8 @@ func cmdPUBLISH(s *session, c *call) {
 	p.startPublish(&p.op, channel, payload, p)
 }
 
-// publication is a PUBLISH on its way. It is answered once the message is on its way to the masters, which takes a while when they have
-// enough to do.
+// publication is a PUBLISH in progress. It is answered when the message has been sent to the masters, so that a client that
+// publishes more than they can take is slowed down.
 type publication struct {
 	slot
 	op   redlock.Op
@@ -186,7 +187,7 @@ func (p *publication) Done(_ *redlock.Op, result redlock.Result) redlock.Flusher
 	return p.complete()
 }
 
-// appendSubscription appends what a client is told about one subscription. A nil name is null.
+// appendSubscription appends the message that confirms one subscription, or its end. A nil name is null.
 func (c *call) appendSubscription(event string, name []byte, count int) {
 	c.out = resp.AppendPush(c.out, c.proto, 3)
 	c.out = resp.AppendBulkString(c.out, event)

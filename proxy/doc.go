@@ -1,49 +1,65 @@
 // Package proxy serves the Redis protocol in front of a redlock.Client: any Redis client becomes a client of Redlock.
 //
-// # The walk of LOCK r 30000 WAIT 2000
+// # The path of LOCK r 30000 WAIT 2000 through the files
 //
-//	read            readbuffer.go  bytes, in memory that is borrowed while there are some
-//	  resp          redlock/resp   … become whole frames within limits, or a protocol error; redcon takes them apart
-//	    dispatch    dispatch.go    row of the command table (commands.go), arity, login, permission (user.go), recover
-//	      cmdLOCK   cmd_lock.go    arguments, a slot in the queue, StartLock
-//	        engine                 package redlock
-//	      Done                     the reply into its slot (slot.go)
-//	    queue       slot.go        … and, when all before it are known, to what is to be sent
-//	write           output.go      without blocking; a goroutine only where that does not do
+//	client
+//	  │ bytes
+//	server.go           accepts the connection; preauth.go and login.go bound what it may cost before it has authenticated
+//	connection.go       the reader goroutine: read, execute, send, in a loop
+//	  readbuffer.go     holds the bytes, in memory from a pool while there are some
+//	  redlock/resp      cuts them into commands within limits, or finds a protocol error
+//	session.go          dispatch: finds the command's row, refuses what must not run, recovers from a panic
+//	  command_table.go  arity and key positions; commands.go has the rows
+//	  user.go           permission for the resource
+//	cmd_lock.go         cmdLOCK parses the arguments and takes a slot, which keeps the reply's place
+//	engine.go           enters the engine on the account of the user (account.go)
+//	  │ redlock.Client.StartLock …
+//	  │ … Done, on a goroutine of the engine
+//	cmd_lock.go         Done appends the reply to its slot, or an error (errors.go)
+//	slot.go             moves the reply to what is to be sent, when all replies before it are known
+//	output.go           writes without blocking; a goroutine of its own only where that is not possible
+//	  │ bytes
+//	client
 //
-// Redis commands by which libraries lock (SET NX, DEL, WATCH …) become readings and guarded commits: dropin.go. So do their
-// scripts, which run on what their keys are assumed to hold (script_assume.go) or do hold: script_exchange.go, script_run.go and
-// script_call.go, in the box of package sandbox. What a command does to its keys is the same whether a client sends it, queues it
-// behind MULTI, or a script calls it: package keyspace.
+// # Other paths
 //
-// Messages (PUBLISH) find their subscribers in subscribers.go.
+//   - Redis commands by which libraries lock (SET NX, DEL, WATCH …) become readings and guarded commits: dropin.go and
+//     cmd_transaction.go. Package keyspace has what such a command does to its keys, whoever sends it.
+//   - Scripts run on what their keys are assumed to hold (script_assume.go) or do hold: cmd_eval.go, script_exchange.go,
+//     script_run.go, script_call.go.
+//   - Messages find their subscribers in subscribers.go; cmd_pubsub.go has the commands.
+//   - timeouts.go closes connections that have used up their time, output_total.go those for which too much waits.
+//   - http.go answers over HTTP, with metrics.go and http_status.go; stats.go counts for these and for INFO (cmd_info.go).
 //
-// connection.go has the loop around it, session.go finds the row of a command and runs its handler, server.go the life of connections, timeouts.go their timeouts, preauth.go what those may cost who
-// have not logged in. The commands are in cmd_*.go; their table is in commands.go, which says how one is added; which error has which
-// code, in errors.go. Those who watch come over HTTP: http.go, with metrics.go and http_status.go.
+// commands.go begins with the checklist for a new command. errors.go has the codes of errors.
 //
 // # What is promised
 //
 //   - Replies are in the order of the commands. What was sent together is answered together, with one write.
 //   - Operations reach the engine in the order in which one client sent them, and it keeps that order on every master.
-//   - A LOCK with WAIT holds back what the same client sends behind it, until it is answered. It ends when the client leaves,
-//     when CLIENT UNBLOCK comes, or when the server drains.
+//   - A LOCK with WAIT blocks the commands behind it on the same connection. Its wait ends when the client leaves, when CLIENT
+//     UNBLOCK comes, or when the server drains.
 //   - A lock under a token made here is released at once when its grant cannot reach the client any more. One under a token of
-//     the client's own stays until its TTL ends: the client may be back with it.
+//     the client's own stays until its TTL ends, because the client may be back with that token.
 //   - No client, logged in or not, can make the server use more memory or time than the limits in Options allow it.
 //   - A command that panics gets an error, and the server goes on.
 //
 // # Goroutines and locks
 //
-// A session has one goroutine, its reader; a second one, the writer, only while its client does not take its replies (or has
-// no file descriptor: TLS, net.Pipe). One goroutine closes the connections of all clients that have timed out. The engine's goroutines complete slots and write
-// without blocking. Server.mu and session.mu are never held together, and neither is held while the engine is called;
-// subscribers.mu comes after session.mu. A script that needs another run has a goroutine for it.
+// A connection has one goroutine, its reader. It has a second one, the writer, only while its client does not take its replies
+// or while the connection cannot be written without blocking (TLS, net.Pipe). One goroutine serves the timeouts of all
+// connections. The engine's goroutines complete slots and write without blocking. A script that has to run again runs on a
+// goroutine of its own.
+//
+// connection.mu guards the connection and the fields of its session that other goroutines read. Server.mu and connection.mu
+// are never held together, and neither is held while the engine is called. subscribers.mu is taken after connection.mu; no lock
+// is taken after it.
 //
 // # Caveats
 //
 //   - A client that ends its stream and goes on reading (printf … | nc) looks like one that has gone for good. What it sent is
 //     answered, but it is granted no lock that it would have to wait for or whose token it does not know.
-//   - That a client left is noticed while it waits, unless it has sent more than 64 KiB of commands behind the one that waits.
+//   - The server notices that a client has left while it waits, unless the client has sent more than 64 KiB of commands behind
+//     the one that waits.
 //   - A grant that the kernel has taken counts as received. If the client dies in that moment, the lock ends with its TTL.
 package proxy

@@ -39,10 +39,10 @@ type output struct {
 // writeMax bounds one write of the writer goroutine, and so what WriteTimeout is for.
 const writeMax = 64 << 10
 
-// unsentLocked is how many bytes of replies wait for the client.
+// unsentLocked is how many bytes of replies wait for the client: in out, with the goroutine that writes, and in the queue.
 func (conn *connection) unsentLocked() int { return int(conn.appended-conn.sent) + conn.queued }
 
-// outputMax is how many of them may. For the reader goroutine, or with mu held.
+// outputMax is how many bytes of replies may wait for the client. Called by the reader goroutine, or with mu held.
 func (conn *connection) outputMax() int {
 	if !conn.session.authenticated() {
 		return min(preauthOutputMax, conn.server.opts.OutputMax)
@@ -56,7 +56,8 @@ func (conn *connection) appendLocked(b []byte) {
 		return
 	}
 	c := conn.outEnd
-	// A chunk is not made larger and larger: to copy all that waits for each reply would leave as much garbage as there is memory.
+	// A chunk does not grow beyond chunkKeepMax: a client that does not read would make each reply copy all that waits, and
+	// leave as much garbage as there is memory.
 	if c == nil || c.shared || len(c.b) > 0 && len(c.b)+len(b) > chunkKeepMax {
 		c = getChunk()
 		conn.linkLocked(c)
@@ -67,7 +68,8 @@ func (conn *connection) appendLocked(b []byte) {
 	conn.appended += int64(len(b))
 }
 
-// linkLocked puts a chunk behind all that is to be sent. Its bytes are not counted in appended.
+// linkLocked puts a chunk behind all that is to be sent. From now on mu guards the chunk. The caller counts its bytes in
+// appended.
 func (conn *connection) linkLocked(c *chunk) {
 	if conn.outEnd == nil {
 		conn.out = c
@@ -78,7 +80,7 @@ func (conn *connection) linkLocked(c *chunk) {
 	conn.outMemory += cap(c.b)
 }
 
-// unlinkLocked takes the first chunk of out, or returns nil.
+// unlinkLocked takes the first chunk of out, which then belongs to the caller. nil: there is none.
 func (conn *connection) unlinkLocked() *chunk {
 	c := conn.out
 	if c == nil {
@@ -92,12 +94,15 @@ func (conn *connection) unlinkLocked() *chunk {
 	return c
 }
 
-// send ends the reader's batch: it sends all replies that are known. If too many are waiting for the client it waits until it
-// has taken some: a client that sends and does not read is slowed down by TCP, and ended by WriteTimeout.
+// send ends the reader's batch: it sends all replies that are known. Called by the reader goroutine.
+//
+// If more than OutputMax waits for the client, send waits until the client has taken some. Meanwhile nothing is read of it, so
+// TCP slows down a client that sends and does not read. WriteTimeout ends it.
 func (conn *connection) send() error {
 	conn.executing.Store(false)
 	conn.mu.Lock()
 	defer conn.mu.Unlock()
+	// With nothing else to send, the batch becomes out as it is. Otherwise its bytes are copied, see connection.
 	if len(conn.batch.b) > 0 && conn.out == nil && !conn.closed.Load() {
 		conn.appended += int64(len(conn.batch.b))
 		conn.linkLocked(conn.batch)
@@ -107,13 +112,14 @@ func (conn *connection) send() error {
 		conn.batch.put()
 		conn.batch = nil
 	}
+	// The confirmations of SUBSCRIBE are in out now. The messages that came meanwhile may follow them.
 	if conn.pushesWait {
 		conn.appendLocked(conn.pushed)
 		conn.pushesWait, conn.pushed = false, nil
 	}
 	conn.sendLocked()
 	conn.mu.Unlock()
-	conn.server.relieve()
+	conn.server.relieve() // takes the mu of other connections, so not with ours held
 	conn.mu.Lock()
 	for conn.unsentLocked() > conn.outputMax() && !conn.closed.Load() {
 		conn.changed.Wait()
@@ -125,7 +131,8 @@ func (conn *connection) send() error {
 	return nil
 }
 
-// Flush implements redlock.Flusher: it sends what completed slots have put into out. It does not block.
+// Flush implements redlock.Flusher: it sends what completed slots have put into out. It does not block. The engine calls it once
+// after it has completed many slots, so that their replies leave with one write.
 func (conn *connection) Flush() {
 	conn.mu.Lock()
 	conn.flushing = false
@@ -134,13 +141,14 @@ func (conn *connection) Flush() {
 	conn.server.relieve()
 }
 
-// sendLocked hands out to the kernel, or to a writer goroutine, and counts what is left. It frees mu while it writes.
+// sendLocked passes out on to the kernel, or to a writer goroutine, and counts what is left. It frees mu while it writes; the
+// flag writing keeps other goroutines from writing then, and makes this one look at out again.
 func (conn *connection) sendLocked() {
 	defer conn.countOutputLocked()
 	for conn.out != nil && !conn.writing && !conn.closed.Load() {
 		conn.writing = true
 		c := conn.unlinkLocked()
-		if conn.raw == nil {
+		if conn.raw == nil { // only a blocking write is possible, and the caller must not block
 			conn.startWriterLocked(c, 0)
 			return
 		}
@@ -149,7 +157,7 @@ func (conn *connection) sendLocked() {
 		conn.mu.Lock()
 		conn.sentLocked(n)
 		switch {
-		case err == syscall.EAGAIN:
+		case err == syscall.EAGAIN: // the client does not keep up
 			conn.startWriterLocked(c, n)
 			return
 		case err != nil:
@@ -176,7 +184,7 @@ func (conn *connection) writeNow(b []byte) (int, error) {
 	return conn.written, err
 }
 
-// tryWriteFd is for RawConn.Write. It always returns true: false would wait.
+// tryWriteFd is for RawConn.Write, which would wait for room and call it again if it returned false. So it always returns true.
 func (conn *connection) tryWriteFd(fd uintptr) bool {
 	conn.written = 0
 	for conn.written < len(conn.toWrite) {
@@ -191,13 +199,15 @@ func (conn *connection) tryWriteFd(fd uintptr) bool {
 	return true
 }
 
-// startWriterLocked starts the writer goroutine with a chunk of which n bytes are written.
+// startWriterLocked starts the writer goroutine with a chunk of which n bytes are written already. The flag writing passes on to
+// it.
 func (conn *connection) startWriterLocked(c *chunk, n int) {
 	conn.writerMemory = cap(c.b)
 	conn.server.goroutines.Go(func() { conn.write(c, n) })
 }
 
-// write is the writer goroutine: it writes c from n on, and what is in out then, until nothing is left.
+// write is the writer goroutine. It writes c from n on, then what is in out, and ends when nothing is left. WriteTimeout is for
+// each write, so a slow client is kept as long as it takes some bytes.
 func (conn *connection) write(c *chunk, n int) {
 	rest := c.b[n:]
 	for {
@@ -233,6 +243,7 @@ func (conn *connection) write(c *chunk, n int) {
 	}
 }
 
+// writeFailed closes the connection. Only a client that reads nothing is worth a warning; others have just left.
 func (conn *connection) writeFailed(err error) {
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		conn.mu.Lock()
@@ -240,12 +251,13 @@ func (conn *connection) writeFailed(err error) {
 		conn.mu.Unlock()
 		conn.server.log.Warn("client does not read its replies", "client", conn.id, "addr", conn.addr,
 			"bytes", unsent, "write_timeout", conn.server.opts.WriteTimeout,
-			"to_do", "nothing for redlockd, the client is cut; look why it hangs")
+			"to_do", "find out why this client hangs; redlockd has closed it")
 	}
 	conn.close("write: " + err.Error())
 }
 
-// sentLocked counts n bytes that the kernel has taken, and forgets the grants among them: their replies can reach the client.
+// sentLocked counts n bytes that the kernel has taken. Grants among them are not undone any more: their replies can reach the
+// client.
 func (conn *connection) sentLocked(n int) {
 	if n == 0 {
 		return
@@ -264,7 +276,8 @@ func (conn *connection) sentLocked(n int) {
 	conn.changed.Signal()
 }
 
-// stopWritingLocked ends the turn of a goroutine that wrote. If the session died meanwhile, what could not be sent is undone now.
+// stopWritingLocked clears the flag writing. If the connection was closed meanwhile, the goroutine that wrote undoes what could
+// not be sent, because close did not know how far it got.
 func (conn *connection) stopWritingLocked() {
 	conn.writing = false
 	if !conn.closed.Load() {
@@ -277,7 +290,8 @@ func (conn *connection) stopWritingLocked() {
 	}
 }
 
-// dropOutputLocked gives up what is not sent, and appends to lost what is to be undone. The session is dead and nobody writes.
+// dropOutputLocked gives up what is not sent, and appends to lost what is to be undone. The connection must be closed, and
+// writing must be false.
 func (conn *connection) dropOutputLocked(lost []undoer) []undoer {
 	for _, g := range conn.grants {
 		lost = append(lost, g.undo)

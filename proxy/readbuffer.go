@@ -37,21 +37,23 @@ func (c *chunk) put() {
 	}
 }
 
-// readBuffer holds what was read from a connection and is not executed yet. It belongs to the session's reader goroutine.
+// readBuffer holds what was read from a connection and is not executed yet. Owned by the reader goroutine.
 //
-// A read that has to wait does so without a chunk: on a TCP or unix connection the bytes are fetched in the moment in
-// which there are some. What is left of an incomplete small command is kept in a piece of its own size, so that half a
-// command and silence costs its sender's bytes and no more.
+// No chunk is held while a read waits: on a TCP or unix connection the chunk is got when the kernel says that bytes are there.
+// What is left of an incomplete small command is then kept in memory of its own size. So a client that sends half a command and
+// falls silent costs the bytes that it has sent, and no more.
 type readBuffer struct {
 	conn net.Conn
 	raw  syscall.RawConn // nil: conn has no file descriptor of its own (TLS, net.Pipe)
 
-	c     *chunk // nil: what is unread, if anything, is in small
-	start int    // first unread byte in c.b
-	small []byte // unread bytes while c is nil
+	// Unread bytes are in c from start on, or, while c is nil, in small.
+	c     *chunk
+	start int
+	small []byte
 
-	wait []byte // without raw: what a read that has to wait reads into
-	more bool   // without raw: the last read filled its buffer, so there is more to come at once
+	// For connections without a file descriptor of their own.
+	wait []byte // what a read that has to wait reads into
+	more bool   // the last read filled its buffer, so more is there already
 
 	total   *inputTotal // nil: no bound
 	charged int         // bytes of c that count in total
@@ -70,14 +72,14 @@ const (
 	roomMin = 2 << 10
 )
 
-// inputTotal bounds the memory of commands that are not complete, over all connections. What each of them may have anyway, a chunk, does
-// not count: so a client that sends short commands is never refused because of others.
+// inputTotal bounds the memory of commands that are not complete, over all connections. The one chunk that each connection may
+// have does not count, so a client that sends short commands is never refused because of others.
 type inputTotal struct {
 	used atomic.Int64
 	max  int
 }
 
-// grow counts n bytes, unless that would be too much.
+// grow counts n bytes more, or returns an error if that would exceed the bound. The error closes the connection.
 func (t *inputTotal) grow(n int) error {
 	if t != nil && t.used.Add(int64(n)) > int64(t.max) {
 		t.used.Add(int64(-n))
@@ -111,7 +113,7 @@ func (r *readBuffer) take(n int) []byte {
 	return b
 }
 
-// fill waits until there is more, and returns how many bytes, at least one; or an error.
+// fill waits until bytes have come, and returns how many, at least one. Slices that unread and take returned are invalid then.
 func (r *readBuffer) fill() (int, error) {
 	if r.raw == nil {
 		return r.fillWaiting()
@@ -128,8 +130,8 @@ func (r *readBuffer) fill() (int, error) {
 	return r.n, nil
 }
 
-// tryReadFd reads what is there. RawConn.Read calls it at once, and again whenever something may have come, until it
-// returns true.
+// tryReadFd reads what is there. RawConn.Read calls it at once, and again whenever something may have come, until it returns
+// true. Before it returns false, so that the goroutine waits, it puts the chunk back.
 func (r *readBuffer) tryReadFd(fd uintptr) bool {
 	room, err := r.room()
 	if err != nil {
@@ -180,7 +182,8 @@ func (r *readBuffer) fillWaiting() (n int, err error) {
 	return 0, err
 }
 
-// room returns free memory behind the unread bytes, in a chunk.
+// room returns free memory behind the unread bytes, in a chunk. If the chunk is full of unread bytes, a larger one takes its
+// place, which counts in total.
 func (r *readBuffer) room() ([]byte, error) {
 	if r.c == nil {
 		r.c, r.start = getChunk(), 0
@@ -206,7 +209,8 @@ func (r *readBuffer) room() ([]byte, error) {
 	return r.c.b[len(r.c.b):cap(r.c.b)], nil
 }
 
-// park puts the chunk back before a wait, unless it holds much.
+// park puts the chunk back before a wait, unless it holds more than smallMax unread bytes, whose copying would cost more than
+// the memory is worth.
 func (r *readBuffer) park() {
 	unread := r.unread()
 	switch {

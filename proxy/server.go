@@ -17,48 +17,57 @@ import (
 	"redlockd/redlock/resp"
 )
 
-// Server serves the Redis protocol in front of a lock engine. Make one with New.
+// Server serves the Redis protocol in front of a lock engine. Make one with New, pass it listeners with Serve, end it with Shutdown.
 type Server struct {
+	// Set once by New.
 	opts    Options
 	log     *slog.Logger
 	table   *commandTable
-	limits  resp.Limits
-	started time.Time
+	limits  resp.Limits // of one command, once the client has authenticated
+	started time.Time   // the zero of the clock now
 
 	leaving  atomic.Bool // Leave was called
 	draining atomic.Bool // Shutdown was called
 
+	// mu guards the fields up to done. It is never held together with a connection's mu.
 	mu          sync.Mutex
 	listeners   map[net.Listener]struct{}
-	connections map[int64]*connection
-	preauth     list.List // sessions that have not authenticated yet, oldest first
-	lastID      int64
-	timeoutsRun bool
-	closed      bool
-	done        chan struct{} // closed with closed
+	connections map[int64]*connection // by id
+	preauth     list.List             // connections that have not authenticated yet, oldest first
+	lastID      int64                 // of a connection
+	timeoutsRun bool                  // the goroutine of runTimeouts was started
+	closed      bool                  // Close was called
+	done        chan struct{}         // closed with closed
 
-	goroutines sync.WaitGroup // readers, writers and runTimeouts. One is added only while its session or Serve is counted, or with mu held and not closed
+	// goroutines are the readers, the writers and runTimeouts, for which Close waits. Add one only from a goroutine that is
+	// counted itself, or with mu held while closed is false.
+	goroutines sync.WaitGroup
 
 	subscribers subscribers
 	scripts     scriptCache
-	shares      *scriptShares // of the users in their runs
-	listing     chan struct{} // holds one while a LOCKS is being answered
+	shares      *scriptShares // bounds the scripts that run at one time, in rotation over the users
+	listing     chan struct{} // holds an element while a LOCKS is being answered
 
 	accounts  []*account // of the users, in their order
-	anonymous *account   // of all others
+	anonymous *account   // of clients that are no user's
 
-	output    atomic.Int64 // of all accounts
-	relieving sync.Mutex   // held while clients are closed because of it
+	output    atomic.Int64 // memory of replies and messages that wait for clients, of all accounts
+	relieving sync.Mutex   // held while clients are closed because output is above OutputTotal
 
 	counters [counterCount]atomic.Uint64
 	stats    *stats
 
 	preauthCPU *semaphore // bounds what clients compute before they have authenticated
-	logins     logins
-	input      inputTotal
+	logins     logins     // slows down clients that try passwords
+	input      inputTotal // bounds the memory of incomplete commands
 
-	failedLogins, failedHandshakes, refusedClients, protocolErrors loglimit.Limiter
-	shortTTLs, slowReaders                                         loglimit.Limiter
+	// Events that clients can cause as often as they like.
+	failedLogins     loglimit.Limiter
+	failedHandshakes loglimit.Limiter
+	refusedClients   loglimit.Limiter
+	protocolErrors   loglimit.Limiter
+	shortTTLs        loglimit.Limiter
+	slowReaders      loglimit.Limiter
 }
 
 // counterID names one of the numbers that are counted since the start of the server, for INFO and metrics.
@@ -108,11 +117,11 @@ func New(opts Options) (*Server, error) {
 	return srv, nil
 }
 
-// now is the server's clock: nanoseconds since it was made, never 0, and never stepping.
+// now is the server's clock: nanoseconds since New, monotonic. It is never 0, so that 0 can stand for "never".
 func (srv *Server) now() int64 { return max(1, int64(time.Since(srv.started))) }
 
-// Serve accepts connections from l until Shutdown or Close, and returns nil then; or it returns the error that ended the
-// accepting. It closes l. It may be called for several listeners at the same time.
+// Serve accepts connections from l until Shutdown or Close, and returns nil then. If accepting fails for good, it returns that
+// error. It closes l. It may be called for several listeners at the same time.
 func (srv *Server) Serve(l net.Listener) error {
 	defer l.Close()
 	if !srv.listen(l) {
@@ -135,7 +144,7 @@ func (srv *Server) Serve(l net.Listener) error {
 		if errors.Is(err, net.ErrClosed) {
 			return err
 		}
-		// Out of file descriptors, mostly: it passes. Asking again at once would burn a core until then.
+		// Mostly the process is out of file descriptors, which passes. Accepting again at once would burn a core until then.
 		pause = min(max(2*pause, 5*time.Millisecond), time.Second)
 		srv.log.Warn("accept failed", "addr", l.Addr(), "err", err, "pause", pause,
 			"to_do", "if too many files are open, raise the limit (ulimit -n, LimitNOFILE=) or lower max_clients")
@@ -147,7 +156,7 @@ func (srv *Server) Serve(l net.Listener) error {
 	}
 }
 
-// listen registers a listener, and starts runTimeouts with the first.
+// listen registers a listener, and starts runTimeouts with the first. It returns false if the server is closed or draining.
 func (srv *Server) listen(l net.Listener) bool {
 	srv.mu.Lock()
 	defer srv.mu.Unlock()
@@ -162,9 +171,12 @@ func (srv *Server) listen(l net.Listener) bool {
 	return true
 }
 
-// keepAlive finds a peer that vanished without a word within half a minute: it may stand first in a line of waiters.
+// keepAlive detects within half a minute that a peer has vanished without closing. Until then that peer may be the first waiter
+// for a lock, and keep all others waiting.
 var keepAlive = net.KeepAliveConfig{Enable: true, Idle: 15 * time.Second, Interval: 5 * time.Second, Count: 3}
 
+// accepted serves a connection, or refuses it because of MaxClients. A new connection then takes the place of the oldest one that
+// has not authenticated, so that connections without a login cannot keep clients out.
 func (srv *Server) accepted(c net.Conn) {
 	if t, ok := c.(*net.TCPConn); ok {
 		t.SetKeepAliveConfig(keepAlive)
@@ -211,21 +223,22 @@ func (srv *Server) accepted(c net.Conn) {
 	c.Close()
 }
 
-// refused counts and tells that a client was not taken, or not kept, because of MaxClients.
+// refused counts and logs that a client was not accepted, or was evicted, because of MaxClients.
 func (srv *Server) refused(addr, why string) {
 	srv.counters[countRejected].Add(1)
 	srv.refusedClients.Log(srv.log, slog.LevelWarn, time.Now(), "client refused", "addr", addr, "max_clients", srv.opts.MaxClients, "why", why,
 		"to_do", "raise max_clients, or find out who connects so often: CLIENT LIST")
 }
 
-// Leave tells those who balance servers (/readyz, the metric redlockd_ready) that the server is about to drain. Nothing else changes:
-// it accepts connections and grants locks until Shutdown. Between the two is their time to notice.
+// Leave makes /readyz and the metric redlockd_ready say that the server is about to drain. Nothing else changes: it accepts
+// connections and grants locks until Shutdown. The time between the two is for load balancers to notice.
 func (srv *Server) Leave() { srv.leaving.Store(true) }
 
-// Shutdown drains the server: no connection is accepted and no lock is granted any more (LEAVING), waiters are answered,
-// but locks that were granted can be released and prolonged on the connections that are there. It ends when all is answered and no lock
-// granted here is held, or no client is left who could release it; or with ctx. Then everything is closed. The error is that of ctx
-// if it ended the draining.
+// Shutdown drains the server, then closes it. While it drains, no connection is accepted, no lock is granted (LEAVING), and
+// waiters are answered; locks that were granted can be released and extended on the connections that exist.
+//
+// Draining ends when every command is answered and no lock granted here is held, or when no client is left who could release
+// one. It also ends with ctx, and Shutdown returns the error of ctx then.
 func (srv *Server) Shutdown(ctx context.Context) error {
 	srv.draining.Store(true)
 	srv.closeListeners()
@@ -246,7 +259,7 @@ func (srv *Server) Shutdown(ctx context.Context) error {
 	return err
 }
 
-// quiet tells whether no client of this server has anything to expect from it. Preauth connections have not.
+// quiet tells whether draining is over: no client waits for a reply or holds a lock. Preauth connections do not count.
 func (srv *Server) quiet() bool {
 	srv.mu.Lock()
 	clients := make([]*connection, 0, len(srv.connections))
@@ -270,8 +283,8 @@ func (srv *Server) quiet() bool {
 	return true
 }
 
-// Close closes all listeners and connections, and waits for the goroutines of the server. Waits are ended; locks whose grant is
-// not sent are released. The engine goes on.
+// Close closes all listeners and connections, and waits for the goroutines of the server. Waits are ended, and locks whose grant
+// is not sent are released. The engine is not closed.
 func (srv *Server) Close() error {
 	srv.closeListeners()
 	srv.mu.Lock()
@@ -287,7 +300,7 @@ func (srv *Server) Close() error {
 	return nil
 }
 
-// begin runs f on a goroutine of its own, which Close waits for. It returns false when the server is closed.
+// begin runs f on a goroutine of its own, for which Close waits. It returns false if the server is closed; f does not run then.
 func (srv *Server) begin(f func()) bool {
 	srv.mu.Lock()
 	defer srv.mu.Unlock()

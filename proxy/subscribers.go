@@ -6,7 +6,7 @@ import (
 	"redlockd/redlock/resp"
 )
 
-// subscribers finds the clients that a message is for. Its lock comes after session.mu: whoever holds it takes no other.
+// subscribers finds the clients that a message is for. mu is taken after a connection's mu; no other lock is taken under it.
 type subscribers struct {
 	mu       sync.Mutex
 	channels map[string]map[*session]struct{}
@@ -22,7 +22,8 @@ func (subs *subscribers) of(kind subscription) *map[string]map[*session]struct{}
 	return &subs.channels
 }
 
-// add adds the client to all of these names, each of which it has not got yet, or to none, and says why.
+// add subscribes the client to all of these names, or to none: then it returns the error. The client must not have any of them
+// yet.
 func (subs *subscribers) add(s *session, kind subscription, names []string) (refusal error) {
 	subs.mu.Lock()
 	defer subs.mu.Unlock()
@@ -51,7 +52,7 @@ func (subs *subscribers) add(s *session, kind subscription, names []string) (ref
 	return nil
 }
 
-// remove takes the client out of a name that it has.
+// remove ends one subscription, which the client must have.
 func (subs *subscribers) remove(s *session, kind subscription, name string) {
 	subs.mu.Lock()
 	defer subs.mu.Unlock()
@@ -65,7 +66,7 @@ func (subs *subscribers) remove(s *session, kind subscription, name string) {
 	}
 }
 
-// forget takes a client that has gone out of all subscriptions.
+// forget ends all subscriptions of a client that has left.
 func (subs *subscribers) forget(s *session) {
 	s.conn.mu.Lock()
 	defer s.conn.mu.Unlock()
@@ -81,7 +82,8 @@ func (subs *subscribers) forgetLocked(s *session) {
 	}
 }
 
-// framedMessage is what subscribers get: those of its channel, or those of a pattern that matches.
+// framedMessage is one message as subscribers get it: those of its channel, or those of a pattern that matches. It is encoded
+// once for all of them.
 type framedMessage struct {
 	message
 	pattern string
@@ -114,9 +116,9 @@ type delivery struct {
 	m  *framedMessage
 }
 
-// deliver hands a message to all who are subscribed here: a client gets it once for its channel and once for every pattern. It
-// waits for nobody: a client that does not read its messages is closed when output_max of them wait, or when it is the one with the most
-// and output_total wait for all clients.
+// deliver pushes a message to all clients of this server that are subscribed: once for the channel, and once for each pattern
+// that matches. It never waits. A client that does not read its messages is closed when more than OutputMax waits for it, or
+// when more than OutputTotal waits for all and most of that is for it.
 func (subs *subscribers) deliver(channel, payload string) {
 	subs.mu.Lock()
 	var deliveries []delivery
@@ -141,7 +143,8 @@ func (subs *subscribers) deliver(channel, payload string) {
 // sharedMin is the length of a message from which on it is kept once for all who get it, and not copied to each.
 const sharedMin = 1 << 10
 
-// push sends a message to the client. It does not block.
+// push sends a message to the client. It does not block. If the confirmation of SUBSCRIBE is still in batch, the message waits in
+// pushed, because clients take a message before its confirmation for a protocol error.
 func (s *session) push(m *framedMessage) {
 	s.conn.mu.Lock()
 	b := m.frame(s.proto)

@@ -6,10 +6,12 @@ import (
 	"redlockd/redlock"
 )
 
-// The operations of sessions enter the engine here and nowhere else: on the account of the user who sent the command, which may be
-// another by the time a command of several rounds starts its last one. The slot must have its place.
+// Operations of clients enter the engine here and nowhere else. They count on the account of the user who sent the command: when a
+// command of several rounds starts its last one, the session may be another user's. The slot must have been enqueued.
+//
+// To add an operation of the engine: wrap its StartX here. If it gives a key a TTL, ask permitted first.
 
-// charged gives an operation the share that it takes of.
+// charged makes an operation count in the share of the user.
 func (sl *slot) charged(op *redlock.Op) *redlock.Op {
 	op.Share = sl.account.share
 	return op
@@ -32,7 +34,7 @@ func (sl *slot) startExtend(op *redlock.Op, keys []string, token string, ttl tim
 }
 
 func (sl *slot) startCommit(op *redlock.Op, changes []redlock.Change, to redlock.Completer) {
-	longest := time.Duration(0)
+	longest := time.Duration(0) // the TTL that the commit gives to any key
 	for i := range changes {
 		if ch := &changes[i]; ch.Do == redlock.Set || ch.Do == redlock.Expire {
 			longest = max(longest, ch.TTL)
@@ -59,7 +61,7 @@ func (sl *slot) startPublish(op *redlock.Op, channel, payload string, to redlock
 	sl.s.server.opts.Engine.StartPublish(sl.charged(op), channel, payload, to)
 }
 
-// permitted answers an operation whose TTL the user may not ask for.
+// permitted tells whether the user may ask for this TTL. If not, it completes the operation with the error.
 func (sl *slot) permitted(op *redlock.Op, ttl time.Duration, to redlock.Completer) bool {
 	err := sl.account.checkTTL(ttl)
 	if err != nil {
