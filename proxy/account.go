@@ -8,19 +8,23 @@ import (
 	"redlockd/redlock"
 )
 
-// account is what one user takes of the server, over all of its connections, and how often one of its limits refused it more. Clients
-// that have not logged in, and all clients where no users are configured, have one account together, which has no limits.
+// account counts what one user takes of the server, over all of its connections, and what its own limits have refused.
+//
+// Clients that have not logged in share one account without limits, as do all clients where no users are configured.
 type account struct {
-	user  *User          // nil in that account
-	share *redlock.Share // of the engine; nil in that account
+	user  *User          // nil in the shared account
+	share *redlock.Share // of the engine's locks and waiters; nil in the shared account
 
 	connections atomic.Int64
 	output      atomic.Int64 // memory of replies and messages that wait for its clients
 
-	refusedConnections, refusedLocks, refusedWaiters, refusedTTLs atomic.Uint64
+	refusedConnections atomic.Uint64 // because of MaxConnections
+	refusedLocks       atomic.Uint64 // because of MaxLocks
+	refusedWaiters     atomic.Uint64 // because of MaxWaiters
+	refusedTTLs        atomic.Uint64 // because of MaxTTL
 }
 
-// newAccounts makes an account for each user, and one for those who are none.
+// newAccounts makes an account for each user, in their order, and the shared one.
 func newAccounts(users []User) (accounts []*account, anonymous *account) {
 	for i := range users {
 		u := &users[i]
@@ -29,7 +33,7 @@ func newAccounts(users []User) (accounts []*account, anonymous *account) {
 	return accounts, &account{}
 }
 
-// enter counts a connection, or returns the error for one too many.
+// enter counts a connection, or returns the error if that would be one too many. Each enter is followed by one leave.
 func (a *account) enter() (refusal error) {
 	for {
 		n := a.connections.Load()
@@ -43,10 +47,10 @@ func (a *account) enter() (refusal error) {
 	}
 }
 
-// leave is for a connection that has entered and ends, or becomes another user's.
+// leave is called for a connection that has entered, when it ends or becomes another user's.
 func (a *account) leave() { a.connections.Add(-1) }
 
-// refuse counts what the engine has refused because of a limit, and returns the error.
+// refuse counts an operation that the engine has refused because of a limit of the user, and returns the error.
 func (a *account) refuse(limit *redlock.ShareError) error {
 	switch limit.Limit {
 	case redlock.LimitLocks:
@@ -59,12 +63,12 @@ func (a *account) refuse(limit *redlock.ShareError) error {
 	return limit
 }
 
-// reached names the limit and the setting.
+// reached is the error for a limit of the user. It names the setting that raises it.
 func (a *account) reached(code, what string, most int) error {
 	return errorf("%s max number of %s of user %s reached (max_%s = %d in [auth])", code, what, a.user.Name, what, most)
 }
 
-// checkTTL refuses a TTL above the user's own limit. That of the server is left to the engine.
+// checkTTL refuses a TTL above the user's own limit. The engine checks its own MaxTTL.
 func (a *account) checkTTL(ttl time.Duration) error {
 	if a.user == nil || a.user.MaxTTL == 0 || ttl <= a.user.MaxTTL {
 		return nil
@@ -74,7 +78,7 @@ func (a *account) checkTTL(ttl time.Duration) error {
 		ttl.Milliseconds(), a.user.MaxTTL.Milliseconds(), a.user.Name)
 }
 
-// defaultTTL is what a lock gets that is taken without a TTL: no more than the user may have. 0: such a lock is refused.
+// defaultTTL is the TTL of a lock that is taken without one, and not more than the user may have. 0: such a lock is refused.
 func (a *account) defaultTTL(ofServer time.Duration) time.Duration {
 	if a.user == nil || a.user.MaxTTL == 0 {
 		return ofServer

@@ -2,11 +2,13 @@ package proxy
 
 import "redlockd/redlock/resp"
 
-// call is one command of one client on its way through its handler. A handler runs on the session's reader goroutine, in
-// the order in which the client sent its commands. It either appends its reply to out, or takes the reply's place with
-// later (or takeSlot) and completes it afterwards from any goroutine. It must not block.
+// call is one command of one client while its handler runs. A handler runs on the connection's reader goroutine, in the order in
+// which the client has sent its commands. It must not block. It does one of two things:
+//
+//   - it appends its reply to out, with reply, fail, ok or resp.AppendX;
+//   - it takes a slot, which keeps the reply's place, and completes it later, from any goroutine.
 type call struct {
-	// args are the command's name and arguments. They alias the session's read buffer and are valid until the handler
+	// args are the command's name and arguments. They alias the read buffer and are valid until the handler
 	// returns: copy what is kept.
 	args [][]byte
 	// out is where the handler appends its reply: exactly one, in the client's protocol version.
@@ -19,21 +21,22 @@ type call struct {
 	slot *slot    // set when the reply comes later
 }
 
-// later takes the reply's place among the replies of this client, for a handler that cannot answer at once.
+// newSlot takes the reply's place among the replies of this client, for a handler that cannot answer at once.
 func (c *call) newSlot() *slot {
 	sl := new(slot)
 	c.takeSlot(sl)
 	return sl
 }
 
-// takeSlot is later for a slot that is embedded in an object of the caller's.
+// takeSlot is newSlot for a slot that is part of an object of the caller's, which saves an allocation.
 func (c *call) takeSlot(sl *slot) {
 	c.slot = sl
 	c.s.enqueue(sl, c.proto, false)
 }
 
-// takeBlockingSlot is takeSlot for a command that may wait, as BLPOP does: no command behind it is executed before it
-// is complete. Once the operation it waits for is started, session.waits must be told, so that the wait can be ended.
+// takeBlockingSlot is takeSlot for a command that may wait, as BLPOP does in Redis: no command behind it is executed before the slot is
+// complete. If CLIENT UNBLOCK and the end of the connection are to end the wait, pass the operation to connection.setBlockedOp once it
+// has been started.
 func (c *call) takeBlockingSlot(sl *slot) {
 	c.slot = sl
 	c.s.enqueue(sl, c.proto, true)

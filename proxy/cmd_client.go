@@ -4,7 +4,7 @@ import (
 	"redlockd/redlock/resp"
 )
 
-// clientTextMax bounds each text that a client may have itself listed with, in bytes.
+// clientTextMax bounds, in bytes, each text that a client may choose and CLIENT LIST shows.
 const clientTextMax = 1024
 
 func cmdCLIENTID(s *session, c *call) { c.out = resp.AppendInt(c.out, s.conn.id) }
@@ -17,6 +17,7 @@ func cmdCLIENTGETNAME(s *session, c *call) {
 	c.out = resp.AppendBulkString(c.out, s.name)
 }
 
+// cmdCLIENTSETNAME names the connection. An empty name takes the name away.
 func cmdCLIENTSETNAME(s *session, c *call) {
 	if reason := checkClientName(c.args[2]); reason != nil {
 		c.fail(reason)
@@ -39,7 +40,7 @@ func checkClientName(name []byte) error {
 	return nil
 }
 
-// isOneWord tells whether text is made of visible ASCII characters only.
+// isOneWord tells whether text has visible ASCII characters only: tools split CLIENT LIST at spaces.
 func isOneWord(text []byte) bool {
 	for _, b := range text {
 		if b < '!' || b > '~' {
@@ -49,6 +50,7 @@ func isOneWord(text []byte) bool {
 	return true
 }
 
+// cmdCLIENTSETINFO is CLIENT SETINFO LIB-NAME name | LIB-VER version, which libraries send when they connect.
 func cmdCLIENTSETINFO(s *session, c *call) {
 	option, value := c.args[2], c.args[3]
 	var field *string
@@ -92,6 +94,8 @@ func cmdCLIENTREPLY(s *session, c *call) {
 	}
 }
 
+// cmdCLIENTUNBLOCK is CLIENT UNBLOCK id [TIMEOUT | ERROR]. The LOCK that waits is answered as if its WAIT had run out, or with
+// UNBLOCKED. It answers 0 if that client does not wait.
 func cmdCLIENTUNBLOCK(s *session, c *call) {
 	var reason error // as if WAIT had run out
 	if len(c.args) > 4 {
@@ -117,7 +121,8 @@ func cmdCLIENTUNBLOCK(s *session, c *call) {
 	c.reply(other != nil && other.unblock(reason))
 }
 
-// cmdCLIENTNOEVICT is cmdCLIENTNOTOUCH as well.
+// cmdCLIENTNOEVICT is CLIENT NO-EVICT and NO-TOUCH. Both are accepted and do nothing, because libraries send them when they
+// connect.
 func cmdCLIENTNOEVICT(_ *session, c *call) {
 	if !equalFold(c.args[2], "ON") && !equalFold(c.args[2], "OFF") {
 		c.fail(errSyntax)

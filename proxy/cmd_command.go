@@ -8,8 +8,8 @@ import (
 	"redlockd/redlock/resp"
 )
 
-// COMMAND and its kin describe the command table to clients: cluster-aware ones learn from it where the keys of a command
-// stand, redis-cli shows hints as one types.
+// COMMAND and its subcommands describe the command table to clients. Clients for Redis Cluster learn from it where the keys of a
+// command stand; redis-cli shows hints from it while one types.
 
 func cmdCOMMAND(s *session, c *call) {
 	table := s.server.table
@@ -23,6 +23,7 @@ func cmdCOMMANDCOUNT(s *session, c *call) {
 	c.out = resp.AppendInt(c.out, int64(len(s.server.table.all)))
 }
 
+// cmdCOMMANDINFO is COMMAND INFO [name …]. Names that are no command are answered with null, in their place.
 func cmdCOMMANDINFO(s *session, c *call) {
 	if len(c.args) == 2 {
 		cmdCOMMAND(s, c)
@@ -38,6 +39,7 @@ func cmdCOMMANDINFO(s *session, c *call) {
 	}
 }
 
+// cmdCOMMANDDOCS is COMMAND DOCS [name …]. Names that are no command are left out.
 func cmdCOMMANDDOCS(s *session, c *call) {
 	commands := s.server.table.all
 	if len(c.args) > 2 {
@@ -55,6 +57,7 @@ func cmdCOMMANDDOCS(s *session, c *call) {
 	}
 }
 
+// cmdCOMMANDLIST is COMMAND LIST [FILTERBY MODULE name | ACLCAT category | PATTERN glob]. There are no modules.
 func cmdCOMMANDLIST(s *session, c *call) {
 	keep := func(*command) bool { return true }
 	if len(c.args) > 2 {
@@ -91,6 +94,7 @@ func cmdCOMMANDLIST(s *session, c *call) {
 	}
 }
 
+// cmdCOMMANDGETKEYS is COMMAND GETKEYS command [arg …], with the errors of Redis.
 func cmdCOMMANDGETKEYS(s *session, c *call) {
 	args := c.args[2:]
 	cmd, _ := s.server.table.find(args)

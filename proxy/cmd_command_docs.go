@@ -4,6 +4,7 @@ import (
 	"strings"
 )
 
+// names are the flags that COMMAND INFO shows.
 func (f commandFlags) names() []string {
 	var names []string
 	for i, name := range flagNames {
@@ -88,6 +89,7 @@ func commandDocs(cmd *command) fields {
 	return docs
 }
 
+// argumentDocs describes arguments for COMMAND DOCS. redis-cli shows display_text in its hints; a group has none, but its parts.
 func argumentDocs(args []argDoc) array {
 	docs := make(array, len(args))
 	for i, arg := range args {
@@ -125,6 +127,7 @@ func hintOf(args []argDoc, separator string) string {
 	return strings.Join(hints, separator)
 }
 
+// hint is one argument in that form: [WAIT ms], key [key ...], NX|XX.
 func (arg *argDoc) hint() string {
 	text := ""
 	switch arg.kind {

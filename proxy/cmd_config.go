@@ -13,7 +13,7 @@ import (
 // configPatternsMax bounds the patterns of one CONFIG GET: each setting is compared with all of them.
 const configPatternsMax = 64
 
-// cmdCONFIGGET answers each setting that matches some pattern once.
+// cmdCONFIGGET is CONFIG GET pattern …. A setting that matches several patterns is answered once.
 func cmdCONFIGGET(s *session, c *call) {
 	patterns := c.args[2:]
 	if len(patterns) > configPatternsMax {
@@ -69,6 +69,7 @@ func (srv *Server) settings() []Setting {
 	return all
 }
 
+// cmdCONFIGSET refuses: what runs is always what config.toml, the environment and the flags say.
 func cmdCONFIGSET(_ *session, c *call) {
 	c.failf("ERR CONFIG SET %s is not served: settings are read from config.toml, from REDLOCKD_* variables and from flags "+
 		"when redlockd starts", clipped(c.args[2], 128))

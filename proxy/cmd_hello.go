@@ -9,12 +9,13 @@ import (
 	"redlockd/redlock/resp"
 )
 
-// defaultUser is who logs in with a password alone, and who every client is where no users are configured.
+// defaultUser is the name for a login with a password alone. Where no users are configured, every client has it.
 const defaultUser = "default"
 
 const errWrongPass replyError = "WRONGPASS invalid username-password pair or user is disabled."
 
-// cmdHELLO changes nothing unless everything it is asked for is in order, except that a login stands once it succeeded.
+// cmdHELLO is HELLO [version [AUTH name password] [SETNAME name]]. If any part is wrong, it changes nothing; but a login that has
+// succeeded stays.
 func cmdHELLO(s *session, c *call) {
 	var (
 		proto              = s.proto
@@ -75,6 +76,7 @@ func cmdHELLO(s *session, c *call) {
 		"mode", "standalone", "role", "master", "modules", array{}})
 }
 
+// cmdAUTH is AUTH [name] password.
 func cmdAUTH(s *session, c *call) {
 	username, password := []byte(defaultUser), c.args[len(c.args)-1]
 	switch {
@@ -179,11 +181,14 @@ func (s *session) username() string {
 	return s.usernameLocked()
 }
 
+// cmdQUIT has the connection closed once all replies before OK, and OK itself, are sent.
 func cmdQUIT(s *session, c *call) {
 	s.conn.closeAfterReply = true
 	c.ok()
 }
 
+// cmdRESET takes the session back to what it was when the client connected. Where users are configured, the connection is preauth
+// again.
 func cmdRESET(s *session, c *call) {
 	s.conn.mu.Lock()
 	s.proto = 2

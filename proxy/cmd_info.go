@@ -40,7 +40,7 @@ var infoSections = []struct {
 	{name: "Keyspace", print: func(*Server, *infoText, *session) {}},
 }
 
-// cmdINFO shows the sections that are named, in any case; without a name, or with default, all that are not onRequest. A
+// cmdINFO is INFO [section …]. It shows the sections that are named, in any case; without a name, or with default, all that are not onRequest. A
 // name that is no section is passed over, as Redis does it.
 func cmdINFO(s *session, c *call) {
 	named := func(name string) bool {
@@ -59,7 +59,7 @@ func cmdINFO(s *session, c *call) {
 	c.out = resp.AppendVerbatim(c.out, c.proto, "txt", text.String())
 }
 
-// infoText is the text of INFO as it grows.
+// infoText is the text of INFO while it is written.
 type infoText struct{ strings.Builder }
 
 func (t *infoText) section(name string) {
@@ -71,6 +71,8 @@ func (t *infoText) section(name string) {
 
 func (t *infoText) field(name string, value any) { fmt.Fprintf(t, "%s:%v\r\n", name, value) }
 
+// infoServer is about this process. redis_version is the version whose behaviour is shown, because clients choose their commands
+// by it.
 func infoServer(srv *Server, t *infoText, s *session) {
 	up := time.Since(srv.started)
 	t.field("redis_version", redisVersion)
@@ -87,7 +89,7 @@ func infoServer(srv *Server, t *infoText, s *session) {
 	t.field("uptime_in_days", int(up/(24*time.Hour)))
 }
 
-// portOf is the port where this client came in: a server may have several. A unix socket has none.
+// portOf is the port to which this client is connected: a server may listen on several. A unix socket has none.
 func portOf(laddr string) string {
 	if strings.HasPrefix(laddr, "/") {
 		return "0"
@@ -99,6 +101,7 @@ func portOf(laddr string) string {
 	return port
 }
 
+// infoClients counts the connections; blocked_clients are those with a command that waits.
 func infoClients(srv *Server, t *infoText, _ *session) {
 	var waiting, subscribed int
 	clients := srv.clients()
@@ -120,7 +123,7 @@ func infoClients(srv *Server, t *infoText, _ *session) {
 	t.field("output_total", srv.opts.OutputTotal)
 }
 
-// infoMemory reads the runtime's own counters, which stops nothing. used_memory is what objects and stacks take,
+// infoMemory reads the runtime's own counters, which does not stop the program. used_memory is what objects and stacks take,
 // used_memory_rss all that the runtime holds of the system's memory.
 func infoMemory(_ *Server, t *infoText, _ *session) {
 	samples := []metrics.Sample{
@@ -164,6 +167,7 @@ func infoPersistence(_ *Server, t *infoText, _ *session) {
 	t.field("aof_enabled", 0)
 }
 
+// infoStats are the counters, from CONFIG RESETSTAT on.
 func infoStats(srv *Server, t *infoText, _ *session) {
 	n := srv.totalsSinceReset()
 	t.field("total_connections_received", n[countConnections])
@@ -179,6 +183,7 @@ func infoStats(srv *Server, t *infoText, _ *session) {
 	t.field("total_error_replies", n[countErrors])
 }
 
+// infoReplication makes clients take this server for a master without replicas, to which they may write.
 func infoReplication(_ *Server, t *infoText, _ *session) {
 	t.field("role", "master")
 	t.field("connected_slaves", 0)
@@ -229,6 +234,7 @@ func infoWord(text string) string {
 	}, text)
 }
 
+// infoLocks are the counters of the engine. Unlike those of Stats they never go back.
 func infoLocks(srv *Server, t *infoText, _ *session) {
 	n := srv.opts.Engine.Stats()
 	t.field("locks_granted", n.Granted)
@@ -281,6 +287,7 @@ func infoCommandstats(srv *Server, t *infoText, _ *session) {
 	}
 }
 
+// infoErrorstats has a line for each code of error replies that was sent.
 func infoErrorstats(srv *Server, t *infoText, _ *session) {
 	counts := srv.stats.codes()
 	for _, code := range slices.Sorted(maps.Keys(counts)) {

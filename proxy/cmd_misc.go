@@ -12,6 +12,7 @@ import (
 // DELEX and SET … IFEQ in place of scripts. These work here, but other commands of 8.4 do not.
 const redisVersion = "7.2.0"
 
+// cmdPING is PING [message].
 func cmdPING(s *session, c *call) {
 	switch {
 	case len(c.args) > 2:
@@ -36,6 +37,7 @@ func cmdECHO(_ *session, c *call) {
 	c.out = resp.AppendBulk(c.out, c.args[1])
 }
 
+// cmdSELECT accepts database 0 only, with the errors of Redis for others.
 func cmdSELECT(_ *session, c *call) {
 	index, ok := resp.ParseInt(c.args[1])
 	switch {

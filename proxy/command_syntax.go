@@ -30,6 +30,7 @@ func syntaxWords(line string) []string {
 	return strings.Fields(line)
 }
 
+// syntaxParser reads a line by recursive descent: list, group, block and word each take what they understand off words.
 type syntaxParser struct {
 	words []string // not read yet
 }
@@ -42,6 +43,7 @@ func (p *syntaxParser) peek() string {
 	return p.words[0]
 }
 
+// next takes the next word off, or returns "" at the end.
 func (p *syntaxParser) next() string {
 	word := p.peek()
 	if word != "" {
@@ -145,6 +147,7 @@ func namedArg(word string) argDoc {
 // isKeyword is true for a word in capitals, and for what is no word: brackets, dots and the end of the line.
 func isKeyword(word string) bool { return word == strings.ToUpper(word) }
 
+// joinNames names a group after its parts: nx_xx.
 func joinNames(args []argDoc) string {
 	names := make([]string, len(args))
 	for i, arg := range args {

@@ -112,7 +112,8 @@ func clipped[A argument](arg A, n int) string {
 	return text
 }
 
-// appendError appends an error reply. Whatever a client has put into the text, it stays one line of visible characters.
+// appendError appends an error reply. Control characters become spaces, because a client may have put anything into the text, and
+// a line end would make the rest a reply of its own.
 func appendError(out []byte, err error) []byte {
 	text := replyErrorOf(err)
 	out = append(out, '-')

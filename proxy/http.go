@@ -19,8 +19,9 @@ import (
 // scrapesMax bounds the scrapes at one time; one more is answered with 503.
 const scrapesMax = 4
 
-// HTTPHandler answers those who watch the server: people (/), Prometheus (/metrics), and what starts, stops and balances servers
-// (/livez, /readyz). There is no login: it tells no resources, no tokens and nothing of clients, and nothing can be changed.
+// HTTPHandler serves the status page for people (/), the metrics for Prometheus (/metrics), and /livez and /readyz for whatever
+// starts, stops and balances servers. There is no login, so it shows no resources, no tokens and nothing of clients, and nothing can
+// be changed by it.
 func (srv *Server) HTTPHandler() http.Handler {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(srv, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
@@ -38,7 +39,7 @@ func (srv *Server) HTTPHandler() http.Handler {
 	return withoutFrames(mux)
 }
 
-// withoutFrames tells browsers that no page is to be shown inside another one, nor to be taken for anything but what it is.
+// withoutFrames forbids browsers to show a page inside one of another site, and to guess its type.
 func withoutFrames(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
@@ -52,9 +53,11 @@ func withoutFrames(next http.Handler) http.Handler {
 // ownNames are the ends of names that no stranger can register.
 var ownNames = []string{".localhost", ".local", ".internal", ".svc", ".lan", ".home.arpa"}
 
-// mayShowStatus tells whether the status page may be shown under the name that a request bears. A page of another site can have a name
-// of its own point to this server, and then reads what is here as its own (DNS rebinding). It cannot do so with an address, with a name
-// that it cannot own, and with one that the operator names. A request without a name comes from no browser.
+// mayShowStatus tells whether the status page may be shown to a request with this Host header.
+//
+// A page of another site can point a name of its own at this server, and then read what is here as if it were its own (DNS
+// rebinding). It cannot do that with an IP address, with a name that nobody can register, or with one that the operator has listed.
+// A request without a name comes from no browser.
 func (srv *Server) mayShowStatus(host string) bool {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name
@@ -67,6 +70,7 @@ func (srv *Server) mayShowStatus(host string) bool {
 		slices.ContainsFunc(srv.opts.HTTPHosts, func(name string) bool { return strings.EqualFold(name, host) })
 }
 
+// voting counts the masters whose votes count.
 func voting(masters []redlock.MasterStatus) int { return countState(masters, redlock.MasterUp) }
 
 func countState(masters []redlock.MasterStatus, state redlock.MasterState) (n int) {
@@ -80,7 +84,7 @@ func countState(masters []redlock.MasterStatus, state redlock.MasterState) (n in
 
 func quorumOf(masters []redlock.MasterStatus) int { return len(masters)/2 + 1 }
 
-// ready tells why no lock can be had from this server; nil: it can.
+// ready returns nil if locks are available from this server, else the reason why not.
 func (srv *Server) ready(masters []redlock.MasterStatus) error {
 	switch n := voting(masters); {
 	case srv.draining.Load():
@@ -93,7 +97,7 @@ func (srv *Server) ready(masters []redlock.MasterStatus) error {
 	return nil
 }
 
-// serveReady says 200 if locks can be had, else 503; and in both cases which masters have no vote, and why.
+// serveReady answers 200 if locks are available, else 503. In both cases it lists the masters that have no vote, and why.
 func (srv *Server) serveReady(w http.ResponseWriter, _ *http.Request) {
 	masters := srv.opts.Engine.Masters()
 	var text strings.Builder

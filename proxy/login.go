@@ -7,16 +7,16 @@ import (
 	"time"
 )
 
-// logins slow down those who try passwords. Every failed login waits for its answer, also one of a client that has logged in, and all
-// clients of one address (see originOf) share what they have failed: beyond loginFree, whatever they try next waits before it is looked
-// at, whether it is right or wrong, so that the time tells nothing. Nobody is refused: a client behind the same NAT as the
-// guesser, or on the same machine, gets in with the right password within loginWaitMax.
+// logins slows down clients that try passwords. Every failed login waits for its answer, also that of a client that has logged in
+// before. All clients of one address (see originOf) share what they have failed: beyond loginFree, each further login from there waits
+// before it is looked at, whether it is right or wrong, so that the time does not show which.
 //
-// A guess takes a connection for loginWaitMax, then: one address can try half of max_clients passwords per second, if it holds all
-// connections there are. Passwords that are not in a list of common ones withstand that.
+// Nobody is refused. A client behind the same NAT as the guesser, or on the same machine, gets in with the right password within
+// loginWaitMax. A guess occupies a connection for loginWaitMax, so one address can try half of MaxClients passwords per second, if
+// it holds all connections. Passwords that are in no list of common ones withstand that.
 type logins struct {
 	mu sync.Mutex
-	// until is when the failures of an origin are paid for, if each costs failedLoginPause.
+	// until says, for each origin, when its failures are forgotten: each adds failedLoginPause.
 	until map[netip.Prefix]time.Time
 }
 
@@ -33,7 +33,7 @@ const (
 	loginOriginsMax = 10_000
 )
 
-// before is how long a login from there waits until it is looked at.
+// before is how long a login from an origin waits until it is looked at.
 func (l *logins) before(origin netip.Prefix, now time.Time) time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -6,10 +6,13 @@ import (
 	"redlockd/redlock"
 )
 
-// The metrics bear the words of the docs. Nothing is counted for them: a scrape reads the counters that INFO shows. None has a label
-// that clients could multiply: no resource, no token, no address of a client.
+// Nothing is counted for the metrics: a scrape reads the counters that INFO shows. No metric has a label that clients could multiply:
+// no resource, no token, no address of a client.
+//
+// To add a metric: give it a row in metricTable. A test compares the names in docker/alerts.yaml with
+// the table.
 
-// reading is what one scrape has read.
+// reading is what one scrape has read, so that all its metrics are of one time.
 type reading struct {
 	srv     *Server
 	front   totals

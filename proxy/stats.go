@@ -22,7 +22,7 @@ type stats struct {
 	rateOf   uint64            // commands until then
 }
 
-// errorCodesMax bounds byCode. The codes that handlers answer are few; this is for those that nobody foresaw.
+// errorCodesMax bounds byCode. Handlers use a dozen codes; the bound is for a script that returns errors with codes of its own.
 const errorCodesMax = 64
 
 func newStats(now time.Time) *stats {
@@ -100,8 +100,8 @@ func (srv *Server) resetStats() {
 	clear(srv.stats.byCode)
 }
 
-// commandsPerSecond is the rate since it was measured last, and measures it anew once a second has passed. It costs no
-// timer: who asks every ten seconds sees the mean of ten seconds.
+// commandsPerSecond is the rate between the last two measurements; it measures when a second has passed since the last one. There is
+// no timer for it: if INFO is asked for every ten seconds, it shows the mean of ten seconds.
 func (st *stats) commandsPerSecond(commands uint64, now time.Time) uint64 {
 	st.mu.Lock()
 	defer st.mu.Unlock()

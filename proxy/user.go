@@ -54,7 +54,7 @@ func validateUsers(users []User) error {
 	return errors.Join(errs...)
 }
 
-// validate says what is wrong with the user, or nothing.
+// validate returns what is wrong with the user, or nil.
 func (u *User) validate() error {
 	switch {
 	case u.Password == "":
@@ -95,7 +95,8 @@ func (u *User) may(name string) bool {
 	return !u.confined() || slices.ContainsFunc(u.Resources, func(pattern string) bool { return globMatch(pattern, name) })
 }
 
-// mayMatch tells whether the user may use all channels that match the pattern. That is known of its own patterns only, as in Redis.
+// mayMatch tells whether the user may use all channels that match the pattern. As in Redis, it may if the pattern is literally one
+// of its own.
 func (u *User) mayMatch(pattern string) bool {
 	return !u.confined() || slices.Contains(u.Resources, pattern)
 }
