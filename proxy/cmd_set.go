@@ -24,10 +24,12 @@ func cmdSET(s *session, c *call) {
 // with 64 pipelining clients an exchange costs a fifth more of redlockd's own CPU per command (measured: 5.1 µs instead of 4.2 µs).
 type setNX struct {
 	slot
-	op  redlock.Op
+	op redlock.Op
+	// key has room for the list of one key that awaitScripts gets.
 	key [1]string
 }
 
+// startSetNX commits the SET on the assumption that the key is absent. The engine copies the changes, so that they can be on the stack.
 func (s *session) startSetNX(c *call, end keyspace.Time) {
 	x := new(setNX)
 	x.key[0] = string(c.args[1])
@@ -43,7 +45,7 @@ func (s *session) startSetNX(c *call, end keyspace.Time) {
 	x.startCommit(&x.op, changes[:], x)
 }
 
-// Done implements redlock.Completer.
+// Done implements redlock.Completer. A commit that finds the key held is the answer, null: nothing is read for it.
 func (x *setNX) Done(_ *redlock.Op, result redlock.Result) redlock.Flusher {
 	switch {
 	case result.Err != nil:

@@ -22,7 +22,7 @@ import (
 //	WATCH k … MULTI … EXEC    read at WATCH, commit   one round each
 //
 // A command is executed in order behind those before it from the same client: the lanes of the engine keep single rounds in order; a
-// command that may take several holds back what follows.
+// command that may take several blocks its client.
 
 // Bounds of one command.
 const (
@@ -101,13 +101,13 @@ type operation struct {
 // Done implements redlock.Completer.
 func (o *operation) Done(_ *redlock.Op, result redlock.Result) redlock.Flusher { return o.then(result) }
 
-// begin takes the place of the reply and starts. hold keeps back what the client has sent behind: an exchange that may take several
+// begin takes the slot of the reply and starts. blocks keeps back what the client has sent behind: an exchange that may take several
 // rounds must not be overtaken.
-func (x *exchange) begin(c *call, hold bool) {
+func (x *exchange) begin(c *call, blocks bool) {
 	switch {
 	case !c.s.awaitScripts(c, x.keys):
 		return
-	case hold:
+	case blocks:
 		c.takeBlockingSlot(&x.slot)
 	default:
 		c.takeSlot(&x.slot)
@@ -126,6 +126,7 @@ func (x *exchange) leaseKnown() bool {
 	return !x.multi && x.commands[0].AsksHolder() && x.s.server.opts.Engine.Known(nil, x.keys)[0].Found
 }
 
+// read asks a quorum what the keys hold.
 func (x *exchange) read() {
 	o := &operation{then: x.haveRead}
 	x.startRead(&o.Op, x.keys, o)
@@ -201,6 +202,8 @@ func (x *exchange) replyOn(space *keyspace.Space) keyspace.Reply {
 	return keyspace.Reply{Kind: resp.Array, Elems: replies}
 }
 
+// committed goes on when the masters have changed the keys, or have found that they hold something else. What was assumed in the first
+// try was wrong then; a reading that was overtaken is repeated.
 func (x *exchange) committed(result redlock.Result) redlock.Flusher {
 	switch {
 	case result.Err != nil:
@@ -220,6 +223,7 @@ func (x *exchange) committed(result redlock.Result) redlock.Flusher {
 	return nil
 }
 
+// answer gives the reply of the last execution.
 func (x *exchange) answer() redlock.Flusher {
 	x.out = x.reply.AppendTo(x.out, x.proto)
 	return x.complete()
@@ -263,6 +267,7 @@ func distinct(keys []string) []string {
 	return once
 }
 
+// all tells whether every key is as asked.
 func all(keys []string, is func(string) bool) bool {
 	return !slices.ContainsFunc(keys, func(key string) bool { return !is(key) })
 }
