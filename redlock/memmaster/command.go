@@ -96,6 +96,7 @@ func init() {
 	)
 }
 
+// table makes the rows findable, and gives subcommands their full names.
 func table(parent string, rows ...*command) map[string]*command {
 	t := map[string]*command{}
 	for _, cmd := range rows {
@@ -107,6 +108,7 @@ func table(parent string, rows ...*command) map[string]*command {
 	return t
 }
 
+// container is a command that only has subcommands.
 func container(name string, rows ...*command) *command {
 	return &command{name, -2, flagNoScript, noKeys, nil, table(name, rows...)}
 }
@@ -127,6 +129,7 @@ func (m *Master) lookup(args [][]byte) (cmd *command, found bool) {
 	return cmd, false
 }
 
+// find looks a name up in any case, without making a string of it.
 func find(t map[string]*command, name []byte) *command {
 	var room [wordSize]byte
 	return t[string(lower(&room, name))]
@@ -149,6 +152,7 @@ func lower(room *[wordSize]byte, word []byte) []byte {
 	return room[:len(word)]
 }
 
+// arityFits tells whether a call with n arguments, its name included, has enough and not too many.
 func (cmd *command) arityFits(n int) bool {
 	return n == cmd.arity || cmd.arity < 0 && n >= -cmd.arity
 }
@@ -202,6 +206,7 @@ func (m *Master) refusal(c *client, cmd *command, found bool, args [][]byte) str
 
 const errReadOnly = "READONLY You can't write against a read only replica."
 
+// unknownCommand is Redis's refusal, which shows at most 128 bytes of the name and of the arguments.
 func unknownCommand(args [][]byte) string {
 	const shown = 128
 	var b strings.Builder

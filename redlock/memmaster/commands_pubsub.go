@@ -6,6 +6,7 @@ import (
 	"redlockd/redlock/resp"
 )
 
+// cmdSUBSCRIBE answers once for each channel, also for one that the client has subscribed to before.
 func cmdSUBSCRIBE(c *client, args [][]byte) {
 	for _, arg := range args[1:] {
 		channel := string(arg)
@@ -22,6 +23,7 @@ func cmdSUBSCRIBE(c *client, args [][]byte) {
 	}
 }
 
+// unsubscribeAll is for a connection that ends: there is no UNSUBSCRIBE.
 func (c *client) unsubscribeAll() {
 	for channel := range c.channels {
 		rest := slices.DeleteFunc(c.m.channels[channel], func(other *client) bool { return other == c })
@@ -34,6 +36,7 @@ func (c *client) unsubscribeAll() {
 	c.channels = nil
 }
 
+// cmdPUBLISH answers how many were subscribed. One that has been cut off for reading nothing counts, as in Redis.
 func cmdPUBLISH(c *client, args [][]byte) {
 	to := slices.Clone(c.m.channels[string(args[1])]) // a slow one may be dropped on the way
 	for _, subscriber := range to {

@@ -10,6 +10,7 @@ import (
 	"redlockd/redlock/resp"
 )
 
+// version decides which commands redlockd tries; see Options.IFEQ.
 func (m *Master) version() string {
 	if m.options.IFEQ {
 		return "8.4.0"
@@ -76,10 +77,12 @@ func infoServer(m *Master, b *strings.Builder) {
 	fmt.Fprintf(b, "redis_version:%s\r\nredis_mode:standalone\r\nrun_id:%s\r\nuptime_in_seconds:%d\r\n", m.version(), m.runID, uptime)
 }
 
+// infoMemory is what redlockd refuses a master for that may evict keys.
 func infoMemory(m *Master, b *strings.Builder) {
 	fmt.Fprintf(b, "maxmemory:%s\r\nmaxmemory_policy:%s\r\n", m.config["maxmemory"], m.config["maxmemory-policy"])
 }
 
+// infoReplication is what redlockd refuses a replica for.
 func infoReplication(m *Master, b *strings.Builder) {
 	if to := m.replicaOf; to != nil {
 		fmt.Fprintf(b, "role:slave\r\nmaster_host:%s\r\nmaster_port:%s\r\nmaster_link_status:down\r\nslave_read_only:1\r\n", to[0], to[1])

@@ -45,6 +45,7 @@ func newClient(m *Master, id int64, p *pipe) *client {
 
 // serve is the connection's goroutine: it executes what arrives until the connection ends.
 func (c *client) serve() {
+	// A frozen master's kernel goes on receiving: execute is what waits then, with what this read has brought.
 	for open := true; open; {
 		n, err := c.pipe.streams[requests].read(c.in.Room())
 		c.in.Added(n)

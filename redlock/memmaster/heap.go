@@ -10,6 +10,7 @@ type ranked[T any] interface {
 // minHeap keeps its least element at index 0. The zero value is an empty heap.
 type minHeap[T ranked[T]] struct{ items []T }
 
+// push takes an element that is in no heap.
 func (h *minHeap[T]) push(x T) {
 	h.items = append(h.items, x)
 	h.up(len(h.items) - 1)

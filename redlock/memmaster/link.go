@@ -19,13 +19,18 @@ type Link struct {
 	m *Master
 
 	// mu also guards every stream of this link. Lock order: Master.mu before Link.mu.
-	mu     sync.Mutex
-	held   [2]bool                 // by direction
-	delay  [2]func() time.Duration // by direction; nil is none
-	healed chan struct{}           // closed by Heal; nil while nothing is held
-	pipes  []*pipe                 // connections of which an end is still open, in order of birth
+	mu sync.Mutex
+	// held says by direction that nothing arrives.
+	held [2]bool
+	// delay is what each write takes, by direction; nil is no time.
+	delay [2]func() time.Duration
+	// healed is closed by Heal, which dials wait for; nil while nothing is held.
+	healed chan struct{}
+	// pipes are the connections of which an end is still open, in order of birth.
+	pipes []*pipe
 }
 
+// direction is one of the two streams of a connection.
 type direction int
 
 const (
@@ -89,6 +94,7 @@ func pause(ctx context.Context, wait time.Duration, healed <-chan struct{}) erro
 	return nil
 }
 
+// delayLocked is what one write in a direction takes.
 func (l *Link) delayLocked(d direction) time.Duration {
 	if l.delay[d] == nil {
 		return 0
@@ -114,6 +120,7 @@ func (l *Link) HoldRequests() { l.hold(requests) }
 // HoldReplies stops what the master sends until Heal: commands are executed and their replies do not come.
 func (l *Link) HoldReplies() { l.hold(replies) }
 
+// hold stops the directions until Heal. Connections that are made meanwhile are held, too.
 func (l *Link) hold(dirs ...direction) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -175,6 +182,7 @@ func (p *pipe) cut(err error) {
 	p.breakLocked(err)
 }
 
+// breakLocked cuts both streams. What is in them is lost.
 func (p *pipe) breakLocked(err error) {
 	for _, s := range p.streams {
 		s.breakLocked(err)
@@ -242,6 +250,7 @@ func (c *clientEnd) SetWriteDeadline(t time.Time) error {
 	return nil
 }
 
+// setDeadlines sets those that are given. A Read or Write that waits already is bound by the new one, as package net has it.
 func (c *clientEnd) setDeadlines(read, write *time.Time) {
 	c.link.mu.Lock()
 	defer c.link.mu.Unlock()

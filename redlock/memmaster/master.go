@@ -42,29 +42,44 @@ type Master struct {
 	data     store
 
 	// The process: new with every start.
-	runID     string
-	startedAt int64 // wall clock, milliseconds since the Unix epoch
-	lastID    int64 // of a client; a restarted Redis counts from 1 again
-	config    map[string]string
-	replicaOf []string // host and port; nil for a master
+	runID string
+	// startedAt is in milliseconds since the Unix epoch by the master's clock.
+	startedAt int64
+	// lastID is the id of the client that came last. A restarted Redis counts from 1 again.
+	lastID int64
+	// config is what CONFIG SET can change.
+	config map[string]string
+	// replicaOf is the host and port of another master; nil for a master.
+	replicaOf []string
 	scripts   *scripting
 
-	clients  map[int64]*client
-	running  *client                // the client whose command is being executed
-	channels map[string][]*client   // subscribers, in order of subscription
-	tracked  map[string][]trackerID // who is told of the next change of a key
+	clients map[int64]*client
+	// running is the client whose command is being executed; nil between two batches.
+	running *client
+	// channels has the subscribers of each channel, in order of subscription, which is the order of delivery.
+	channels map[string][]*client
+	// tracked says who is told of the next change of a key, once each.
+	tracked map[string][]trackerID
 
 	// Faults.
-	frozen       bool
-	cost         func(args [][]byte) time.Duration // see SetCost; nil: nothing
-	busyUntil    time.Time                         // see awaitIdle
-	down         bool                              // crashed or closed
-	closed       bool                              // for good
-	unreachable  bool
-	thawed       sync.Cond // of mu: passed by connections whose bytes have arrived, one by one after Thaw
+	frozen bool
+	// cost is what a command takes; see SetCost. nil: no time.
+	cost func(args [][]byte) time.Duration
+	// busyUntil is when the commands of other connections have had their time; see awaitIdle.
+	busyUntil time.Time
+	// down: the process has crashed, or is closed.
+	down bool
+	// closed: the process never comes back.
+	closed bool
+	// unreachable: dials are refused, while connections that stand go on.
+	unreachable bool
+	// thawed wakes the connections that have commands for a frozen master, one by one after Thaw. Its lock is mu.
+	thawed sync.Cond
+	// awaitingThaw is how many connections wait for thawed.
 	awaitingThaw int
 
-	served map[io.Closer]struct{} // listeners and sockets of Serve
+	// served are the listeners and sockets of Serve, which Close closes.
+	served map[io.Closer]struct{}
 }
 
 // New starts a master with no data, a fresh run_id and a clock in step with the process's. Close it when done.
@@ -90,6 +105,7 @@ func (m *Master) startProcess() {
 	m.down = false
 }
 
+// newRunID is 40 hexadecimal digits, as in Redis. redlockd knows a process by it.
 func newRunID() string {
 	var b [20]byte
 	rand.Read(b[:])
@@ -142,6 +158,7 @@ func (m *Master) Serve(ln net.Listener) error {
 	}
 }
 
+// serveSocket copies between a socket and a connection made as by Dial, in both directions, until either ends.
 func (m *Master) serveSocket(socket net.Conn) {
 	p, ok := m.accept(m.link)
 	if !ok {
@@ -176,6 +193,7 @@ func (m *Master) serving(c io.Closer) bool {
 	return !m.closed
 }
 
+// closeServed closes what serving has remembered, which Close then does not wait for any more.
 func (m *Master) closeServed(c io.Closer) {
 	m.mu.Lock()
 	delete(m.served, c)
@@ -207,6 +225,7 @@ func (m *Master) endProcess() {
 	m.thawed.Broadcast()
 }
 
+// allClients lists the clients by id, so that no fault depends on the order of a map.
 func (m *Master) allClients() []*client {
 	return slices.SortedFunc(maps.Values(m.clients), func(a, b *client) int { return cmp.Compare(a.id, b.id) })
 }

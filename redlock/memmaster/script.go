@@ -38,6 +38,7 @@ func newScripting(m *Master) *scripting {
 
 const errNoScript = "NOSCRIPT No matching script. Please use EVAL."
 
+// cmdEVAL keeps the script for EVALSHA, as Redis does.
 func cmdEVAL(c *client, args [][]byte) {
 	keys, argv, ok := c.scriptArguments(args)
 	if !ok {
@@ -51,6 +52,7 @@ func cmdEVAL(c *client, args [][]byte) {
 	c.m.scripts.run(c, script, keys, argv)
 }
 
+// cmdEVALSHA runs a script that EVAL or SCRIPT LOAD has brought since the process began, or refuses it before it has done anything.
 func cmdEVALSHA(c *client, args [][]byte) {
 	if len(args[1]) != 2*sha1.Size {
 		c.fail(errNoScript)
@@ -102,6 +104,7 @@ func (s *scripting) load(text string) (sha string, script *sandbox.Script, err e
 	return sha, script, nil
 }
 
+// cmdSCRIPTLOAD compiles the script now, so that an error in it is found before it is needed.
 func cmdSCRIPTLOAD(c *client, args [][]byte) {
 	sha, _, err := c.m.scripts.load(string(args[2]))
 	if err != nil {
@@ -111,6 +114,7 @@ func cmdSCRIPTLOAD(c *client, args [][]byte) {
 	c.texts(sha)
 }
 
+// cmdSCRIPTFLUSH forgets all scripts: what a test does to see a client load its own again.
 func cmdSCRIPTFLUSH(c *client, args [][]byte) {
 	if len(args) > 3 || len(args) == 3 && !is(args[2], "ASYNC") && !is(args[2], "SYNC") {
 		c.fail("ERR SCRIPT FLUSH only support SYNC|ASYNC option")
@@ -162,6 +166,7 @@ func (s *scripting) Call(texts []string) (resp.Value, error) {
 	return reply, nil
 }
 
+// scriptError is an error that redis.call raises and redis.pcall returns.
 func scriptError(message string) resp.Value {
 	return resp.Value{Kind: resp.Error, Text: message}
 }

@@ -23,16 +23,24 @@ type stream struct {
 	dir  direction
 	cond sync.Cond // something has changed; waited for by readers and writers
 
-	buf      []byte // sent and not read
-	head     int    // buf[:head] has been read
-	arrived  int    // bytes from head on that the reader may take
+	// buf[head:] was sent and not read. Invariant: it is what has arrived, and behind that the segments in flight, in order.
+	buf  []byte
+	head int
+	// arrived is how many bytes from head on the reader may take.
+	arrived int
+	// inflight are the writes on their way, in the order in which they were sent.
 	inflight []segment
-	held     bool // nothing arrives
+	// held: nothing arrives.
+	held bool
 
-	ended      bool  // the writer closed and its FIN has arrived: EOF comes after the last byte
-	finSent    bool  // the writer closed
-	readerGone bool  // what is written vanishes
-	broken     error // the connection was cut: for both ends, at once
+	// ended: the writer has closed and its FIN has arrived. EOF comes after the last byte.
+	ended bool
+	// finSent: the writer has closed.
+	finSent bool
+	// readerGone: the reader has closed, and what is written vanishes.
+	readerGone bool
+	// broken is why the connection was cut, for both ends at once; nil while it was not.
+	broken error
 
 	readDeadline, writeDeadline time.Time
 	readTimer, writeTimer       *time.Timer
@@ -41,8 +49,10 @@ type stream struct {
 // segment is one write on its way.
 type segment struct {
 	size int
-	due  time.Time
-	fin  bool
+	// due is when it arrives, unless something keeps it back.
+	due time.Time
+	// fin is the writer's close, which has no bytes.
+	fin bool
 }
 
 func newStream(l *Link, dir direction) *stream {
@@ -81,6 +91,7 @@ func (s *stream) read(p []byte) (int, error) {
 	}
 }
 
+// takeLocked moves what has arrived to the reader, as far as p has room.
 func (s *stream) takeLocked(p []byte) int {
 	n := copy(p, s.buf[s.head:s.head+s.arrived])
 	s.head += n
@@ -141,6 +152,7 @@ func (s *stream) awaitRoom() {
 	}
 }
 
+// sendLocked puts bytes on their way. There is no bound here: write and send have theirs.
 func (s *stream) sendLocked(p []byte) {
 	if s.head > 0 && len(s.buf)+len(p) > cap(s.buf) { // compact instead of growing
 		s.buf = s.buf[:copy(s.buf, s.buf[s.head:])]
@@ -177,6 +189,7 @@ func (s *stream) arriveDueLocked() {
 	}
 }
 
+// arriveLocked lets the reader have a segment. Segments must arrive in the order in which they were sent.
 func (s *stream) arriveLocked(seg segment) {
 	s.arrived += seg.size
 	s.ended = s.ended || seg.fin
@@ -212,6 +225,7 @@ func (s *stream) breakLocked(err error) {
 	s.discardLocked()
 }
 
+// discardLocked loses what is in the stream, and wakes who waits for it.
 func (s *stream) discardLocked() {
 	s.buf, s.head, s.arrived, s.inflight = nil, 0, 0, nil
 	for _, t := range []*time.Timer{s.readTimer, s.writeTimer} {
@@ -237,6 +251,7 @@ func (s *stream) waitLocked(timer **time.Timer, until time.Time) {
 	(*timer).Stop()
 }
 
+// wake has readers and writers look again: a deadline or an arrival is due.
 func (s *stream) wake() {
 	s.link.mu.Lock()
 	defer s.link.mu.Unlock()

@@ -3,15 +3,18 @@ package memmaster
 // zset is the value of ZADD. Only its lower end is kept in order (ZPOPMIN).
 type zset struct {
 	members map[string]*member
-	lowest  minHeap[*member]
+	// lowest holds all members too, the one that ZPOPMIN takes first.
+	lowest minHeap[*member]
 }
 
 type member struct {
-	name      string
-	score     float64
+	name  string
+	score float64
+	// heapIndex is its index in zset.lowest.
 	heapIndex int
 }
 
+// before orders by score, and members of one score by name, as Redis does.
 func (m *member) before(other *member) bool {
 	return m.score < other.score || m.score == other.score && m.name < other.name
 }
@@ -20,6 +23,7 @@ func (m *member) heapIndexOf() *int { return &m.heapIndex }
 
 func newZset() *zset { return &zset{members: map[string]*member{}} }
 
+// add takes a member that is new.
 func (z *zset) add(name []byte, score float64) {
 	m := &member{name: string(name), score: score}
 	z.members[m.name] = m

@@ -37,10 +37,14 @@ func replyErrorf(format string, args ...any) error { return ReplyError(fmt.Sprin
 
 // Reply is one reply, or the head of an array, whose N elements follow. Its Text is valid until the next reply is read.
 type Reply struct {
-	Kind byte   // '+', '-', ':', '$', '*'
-	N    int64  // the value of ':', the length of '$' and '*'
-	Null bool   // of '$' and '*'
-	Text []byte // of '+', '-', '$'
+	// Kind is '+', '-', ':', '$' or '*'.
+	Kind byte
+	// N is the value of ':', and the length of '$' and '*'.
+	N int64
+	// Null: it is the null of '$' or '*'.
+	Null bool
+	// Text is that of '+', '-' and '$'.
+	Text []byte
 }
 
 // Is tells whether a bulk string was replied, and this one.
@@ -131,6 +135,7 @@ func lineEnd(b []byte) (int, error) {
 	return 0, nil
 }
 
+// isKind tells whether a reply can begin so in RESP2. The kinds of RESP3 are refused, because we have not asked for it.
 func isKind(b byte) bool { return b == '+' || b == '-' || b == ':' || b == '$' || b == '*' }
 
 // ReplyReader reads the replies of one connection. One goroutine uses it. The zero value is ready.

@@ -17,10 +17,13 @@ const (
 
 // Value is a whole reply as a tree: of a command to a script, of a script, or of a command on keys. The zero value is a null.
 type Value struct {
-	Kind  Kind
-	Int   int64   // Int
-	Text  string  // Status, Error, Bulk
-	Elems []Value // Array
+	Kind Kind
+	// Int is the number of an Int.
+	Int int64
+	// Text is that of a Status, an Error or a Bulk.
+	Text string
+	// Elems are those of an Array.
+	Elems []Value
 }
 
 // AppendTo writes the value in RESP2 or RESP3, which differ in what a null is.
