@@ -22,8 +22,9 @@ type Client struct {
 	// fingerprint is that of the settings that all proxies must agree on.
 	fingerprint string
 
-	// mu guards what follows, and is the one gate through which every round enters the lanes (see launchLocked). It is held
-	// for lookups and appends only, never over I/O or a Completer. Order: mu before lane.mu.
+	// mu guards what follows, and is the one gate through which every round enters the lanes (see
+	// launchLocked). It is held for lookups and appends only, never over I/O or a Completer. Order: mu before
+	// lane.mu.
 	mu        sync.Mutex
 	leases    leases
 	share     Share // of operations that name none
@@ -59,8 +60,8 @@ type Client struct {
 	running sync.WaitGroup
 }
 
-// Open starts the engine. It does not wait for masters: they may be down, and Ready tells when a quorum is not. The error
-// says which option is out of bounds.
+// Open starts the engine. It does not wait for masters: they may be down, and Ready tells when a quorum is not.
+// The error says which option is out of bounds.
 func Open(opts Options) (*Client, error) {
 	opts = opts.withDefaults()
 	if err := opts.Validate(); err != nil {
@@ -88,8 +89,9 @@ func Open(opts Options) (*Client, error) {
 // Options returns the options in force, defaults filled in.
 func (c *Client) Options() Options { return c.opts }
 
-// watch is the watchdog, a goroutine of its own. At every tick it abandons the batches of masters that do not answer in time, and
-// requests the heartbeats that are due. Once per round of heartbeats it lets the audit look at some leases.
+// watch is the watchdog, a goroutine of its own. At every tick it abandons the batches of masters that do not
+// answer in time, and requests the heartbeats that are due. Once per round of heartbeats it lets the audit look
+// at some leases.
 func (c *Client) watch() {
 	ticker := time.NewTicker(c.opts.MasterTimeout / watchTicks)
 	defer ticker.Stop()
@@ -105,8 +107,8 @@ func (c *Client) watch() {
 				l.logMissedState(now)
 			}
 			c.admit()
-			// One lane after the other. A lane sends its heartbeat when nothing is in flight, and takes no vote meanwhile; so a
-			// quorum goes on.
+			// One lane after the other. A lane sends its heartbeat when nothing is in flight, and takes no vote
+			// meanwhile; so a quorum goes on.
 			due := int(now.Sub(began) * time.Duration(len(c.lanes)) / c.opts.Heartbeat)
 			for heartbeats = max(heartbeats, due-len(c.lanes)); heartbeats < due; heartbeats++ {
 				c.lanes[heartbeats%len(c.lanes)].requestHeartbeat()
@@ -162,7 +164,8 @@ func (c *Client) unclaim(l *lane) {
 	maps.DeleteFunc(c.claims, func(_ string, owner *lane) bool { return owner == l })
 }
 
-// Ready waits until a quorum of masters has a vote, or ctx is done: then it returns the *NoQuorumError that a LOCK would get.
+// Ready waits until a quorum of masters has a vote, or ctx is done: then it returns the *NoQuorumError that a
+// LOCK would get.
 func (c *Client) Ready(ctx context.Context) error {
 	for {
 		c.changedMu.Lock()
@@ -207,8 +210,8 @@ func (c *Client) Drain() {
 	}
 }
 
-// Close drains, gives rounds in flight and pending releases until ctx is done, and ends every goroutine of the client. What is
-// still pending then ends with its TTL.
+// Close drains, gives rounds in flight and pending releases until ctx is done, and ends every goroutine of the
+// client. What is still pending then ends with its TTL.
 func (c *Client) Close(ctx context.Context) error {
 	c.Drain()
 	err := c.settle(ctx)

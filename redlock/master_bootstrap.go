@@ -26,15 +26,16 @@ func Bootstrap(ctx context.Context, opts Options) error {
 	return err
 }
 
-// BootstrapAndReport admits a brand-new set of masters at once, which would otherwise look as if all of them had just
-// forgotten everything and wait for one quarantine. It does so only if all of them can be reached, are different, may have a
-// vote, were never admitted and hold no key; otherwise it changes nothing, and the error says what is in the way. Use it only
-// where no client can still hold a lock from before. The reports are in the order of the masters; there are none if the
-// options are out of bounds.
+// BootstrapAndReport admits a brand-new set of masters at once, which would otherwise look as if all of them
+// had just forgotten everything and wait for one quarantine. It does so only if all of them can be reached, are
+// different, may have a vote, were never admitted and hold no key; otherwise it changes nothing, and the error
+// says what is in the way. Use it only where no client can still hold a lock from before. The reports are in
+// the order of the masters; there are none if the options are out of bounds.
 //
-// A master that a redlockd has found without an epoch, and has quarantined for that, counts as never admitted: nothing tells it
-// from one that nobody has looked at yet. Masters that have all forgotten look the same, either way. Where a redlockd runs that knew
-// one of them before, the quarantine says so, and the bootstrap refuses.
+// A master that a redlockd has found without an epoch, and has quarantined for that, counts as never admitted:
+// nothing tells it from one that nobody has looked at yet. Masters that have all forgotten look the same,
+// either way. Where a redlockd runs that knew one of them before, the quarantine says so, and the bootstrap
+// refuses.
 func BootstrapAndReport(ctx context.Context, opts Options) ([]BootstrapReport, error) {
 	opts = opts.withDefaults()
 	if err := opts.Validate(); err != nil {
@@ -119,8 +120,8 @@ func (r *BootstrapReport) readMemory(ctx context.Context, l *masterConn) error {
 	return nil
 }
 
-// readOwn reads the epoch, and counts the keys that a redlockd keeps on a master before it admits it. What it keeps of locks and fences is
-// not among them: a master that has such is not new.
+// readOwn reads the epoch, and counts the keys that a redlockd keeps on a master before it admits it. What it
+// keeps of locks and fences is not among them: a master that has such is not new.
 func readOwn(ctx context.Context, l *masterConn) (epoch string, own int64, err error) {
 	values, err := l.redis.MGet(ctx, epochKey, configKey, settingsKey, beatKey).Result()
 	if err != nil {

@@ -2,8 +2,9 @@ package redlock
 
 import "time"
 
-// A master's wall clock decides when its keys expire, so a step of it lengthens or shortens every lock it holds. This file
-// finds steps, purely: it is given the master's TIME and when, on our monotonic clock, it was asked for and received.
+// A master's wall clock decides when its keys expire, so a step of it lengthens or shortens every lock it
+// holds. This file finds steps, purely: it is given the master's TIME and when, on our monotonic clock, it was
+// asked for and received.
 
 // interval is where the difference between a master's wall clock and our monotonic clock must lie.
 type interval struct{ low, high time.Duration }
@@ -15,16 +16,17 @@ func (i interval) intersect(j interval) (interval, bool) {
 	return both, both.low <= both.high
 }
 
-// clockTrack follows the clock of one master. A reply that takes long makes the interval it gives wide, never wrong: slow
-// networks and busy machines raise no false alarm.
+// clockTrack follows the clock of one master. A reply that takes long makes the interval it gives wide, never
+// wrong: slow networks and busy machines raise no false alarm.
 type clockTrack struct {
 	known  bool
 	offset interval
 	at     time.Duration // when the last sample was asked for, on our clock: the reading is no older
 }
 
-// sample takes a reading of the master's clock. It returns by how much the clock has stepped since the last one, beyond what a
-// rate difference and the tolerance explain: 0 when it is in step. After a step the track starts over.
+// sample takes a reading of the master's clock. It returns by how much the clock has stepped since the last
+// one, beyond what a rate difference and the tolerance explain: 0 when it is in step. After a step the track
+// starts over.
 func (c *clockTrack) sample(sent, received, master time.Duration, rate float64, tolerance time.Duration) (step time.Duration) {
 	// TIME tells microseconds, cut off.
 	seen := interval{master - received, master + time.Microsecond - sent}

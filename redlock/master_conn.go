@@ -16,8 +16,8 @@ import (
 	"redlockd/redlock/rawio"
 )
 
-// masterConn is one connection to a master. It never reconnects by itself: what a broken connection leaves behind has to be
-// cleared up first, so the lane makes a new one.
+// masterConn is one connection to a master. It never reconnects by itself: what a broken connection leaves
+// behind has to be cleared up first, so the lane makes a new one.
 type masterConn struct {
 	// client and redis are go-redis on the connection, for everything that is not a batch.
 	client *redis.Client
@@ -28,8 +28,8 @@ type masterConn struct {
 	wire wire
 	// stop ends the watch over the client's context that closes the socket; nil: there is none.
 	stop func() bool
-	// compareAndDelete is how this master deletes a key that holds a token, without a script: Redis from 8.4 on, Valkey from 9 on.
-	// Where it can, a batch folds nothing, and all commands keep their order.
+	// compareAndDelete is how this master deletes a key that holds a token, without a script: Redis from 8.4
+	// on, Valkey from 9 on. Where it can, a batch folds nothing, and all commands keep their order.
 	compareAndDelete nativeDelete
 }
 
@@ -42,8 +42,8 @@ const (
 	delifeq                 // DELIFEQ key token
 )
 
-// probeNative finds out which command the master offers, by sending both for a key that does not exist. A command that an ACL refuses
-// counts as missing.
+// probeNative finds out which command the master offers, by sending both for a key that does not exist. A
+// command that an ACL refuses counts as missing.
 func (l *masterConn) probeNative(ctx context.Context) error {
 	const key = ReservedPrefix + "none"
 	pipe := l.redis.Pipeline()
@@ -60,8 +60,8 @@ func (l *masterConn) probeNative(ctx context.Context) error {
 	return nil
 }
 
-// dial connects to a master. The connection is made here and not by go-redis, which would make another one behind our back
-// when this one breaks.
+// dial connects to a master. The connection is made here and not by go-redis, which would make another one
+// behind our back when this one breaks.
 func dial(ctx context.Context, m Master, opts Options) (*masterConn, error) {
 	o := &redis.Options{
 		Network: "tcp", Addr: m.Addr, Username: m.Username, Password: m.Password, DB: m.DB, TLSConfig: m.TLS,
@@ -106,8 +106,8 @@ func dial(ctx context.Context, m Master, opts Options) (*masterConn, error) {
 
 var errBroken = errors.New("the connection is broken")
 
-// vet makes the connection, learns who the master is, and readies it: commands that an earlier connection of ours left
-// unread at the same master are discarded, and the scripts are loaded.
+// vet makes the connection, learns who the master is, and readies it: commands that an earlier connection of
+// ours left unread at the same master are discarded, and the scripts are loaded.
 func (l *masterConn) vet(ctx context.Context, before identity) (identity, error) {
 	// The handshake (HELLO, AUTH, SELECT) runs with the first command. It gets the long deadline, not a batch's.
 	pipe := l.redis.Pipeline()
@@ -149,9 +149,9 @@ func (l *masterConn) swap(ctx context.Context, key, old, value string) (bool, er
 // rewindTimeout bounds a rewind. It reads every key of the master, which is quarantined meanwhile anyway.
 const rewindTimeout = time.Minute
 
-// rewind takes back what a clock that was set back has added to the life of the keys: those that would outlive every lock end as
-// much earlier as the clock went back. The others are left alone, for they may have been set after the step. It may be repeated, and
-// ends with the quarantine that the step has brought.
+// rewind takes back what a clock that was set back has added to the life of the keys: those that would outlive
+// every lock end as much earlier as the clock went back. The others are left alone, for they may have been set
+// after the step. It may be repeated, and ends with the quarantine that the step has brought.
 func (l *masterConn) rewind(c *Client, quarantine string, step time.Duration) error {
 	ctx, cancel := context.WithTimeout(c.endingContext, rewindTimeout)
 	defer cancel()

@@ -14,45 +14,51 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// guard holds what is to be checked before the votes of one master count. Only the lane's goroutine writes it, under lane.mu;
-// it lives as long as the lane, over all connections.
+// guard holds what is to be checked before the votes of one master count. Only the lane's goroutine writes it,
+// under lane.mu; it lives as long as the lane, over all connections.
 //
-// Invariant: a vote counts only if the batch that carried it closed with the epoch that this client has admitted, with the
-// configuration that all proxies share, and with a clock in step. The checks travel in the same pipeline, behind the last
-// command, so whatever makes a master forget is caught in the very reply that carries the vote. What only INFO tells, whether the
-// master may evict keys and whether it is a replica, is asked with the heartbeat: up to one heartbeat late.
+// Invariant: a vote counts only if the batch that carried it closed with the epoch that this client has
+// admitted, with the configuration that all proxies share, and with a clock in step. The checks travel in the
+// same pipeline, behind the last command, so whatever makes a master forget is caught in the very reply that
+// carries the vote. What only INFO tells, whether the master may evict keys and whether it is a replica, is
+// asked with the heartbeat: up to one heartbeat late.
 //
-// Invariant: this client learns of an admission (epoch) only while none of its batches is in flight on that master. The order of fences
-// rests on it. A master can execute another client's commands between two of a pipeline: a fence is compared with marks that the master has
-// forgotten, another proxy admits the master and raises its floor, and then the checks at the end of the same pipeline show the new epoch. That
-// vote must not count; it does not, because the client had not admitted that epoch when it sent the pipeline. So the epoch is never
-// taken from those checks, although that would save a round trip (see verifyEpoch).
+// Invariant: this client learns of an admission (epoch) only while none of its batches is in flight on that
+// master. The order of fences rests on it. A master can execute another client's commands between two of a
+// pipeline: a fence is compared with marks that the master has forgotten, another proxy admits the master and
+// raises its floor, and then the checks at the end of the same pipeline show the new epoch. That vote must not
+// count; it does not, because the client had not admitted that epoch when it sent the pipeline. So the epoch is
+// never taken from those checks, although that would save a round trip (see verifyEpoch).
 type guard struct {
 	// epoch is the one that this client has admitted: votes count. "": they do not.
 	epoch string
 	// past is the epoch that was admitted last. Once the master was quarantined it must not come back either.
 	past string
-	// former are the epochs of this run that were admitted before past. If one of them comes back, the master's memory went back.
+	// former are the epochs of this run that were admitted before past. If one of them comes back, the master's
+	// memory went back.
 	former []string
 
-	// quarantine is the value of the epoch key under which the master is quarantined; "": it is not. It is kept over reconnects.
+	// quarantine is the value of the epoch key under which the master is quarantined; "": it is not. It is kept
+	// over reconnects.
 	quarantine string
 	// until is the end of the quarantine, on our monotonic clock.
 	until time.Time
 	// reason is why the master is quarantined.
 	reason string
-	// setBack is by how much the master's clock was set back, where that is the reason; 0 once the keys are shortened by it.
+	// setBack is by how much the master's clock was set back, where that is the reason; 0 once the keys are
+	// shortened by it.
 	setBack time.Duration
 
 	// clock follows the difference between the master's clock and ours.
 	clock clockTrack
 	// high is the highest fence the master knew at the last heartbeat, if it had a vote then.
 	high highWater
-	// beat is the highest value of the beat key seen under the present epoch. It falls only if the master's memory went back.
+	// beat is the highest value of the beat key seen under the present epoch. It falls only if the master's
+	// memory went back.
 	beat int64
 
-	// refusal is why the master has no vote although it is connected, as of the last heartbeat: it may evict keys, or its fences are
-	// false. "": there is no such reason.
+	// refusal is why the master has no vote although it is connected, as of the last heartbeat: it may evict
+	// keys, or its fences are false. "": there is no such reason.
 	refusal string
 	// evicted counts the keys that the run has evicted, as of the last heartbeat; -1: not known.
 	evicted int64
@@ -77,7 +83,8 @@ var trailerCommands = func() []byte {
 	return w.out
 }()
 
-// readTrailer reads the replies to trailerCommands. Epoch and config are the values to expect, which need no memory of their own.
+// readTrailer reads the replies to trailerCommands. Epoch and config are the values to expect, which need no
+// memory of their own.
 func (w *wire) readTrailer(epoch, config string) (end trailer, err error) {
 	if err := w.head(3); err != nil {
 		return end, fmt.Errorf("MGET of the epoch: %w", err)
@@ -157,11 +164,13 @@ type guardResult struct {
 	counts bool
 	// epoch is the value of the epoch key.
 	epoch string
-	// suspicion is why the master must be quarantined: it may have forgotten locks, or its clock misjudged them. "": there is none.
+	// suspicion is why the master must be quarantined: it may have forgotten locks, or its clock misjudged
+	// them. "": there is none.
 	suspicion string
 	// step is by how much its clock stepped.
 	step time.Duration
-	// recheck tells that the epoch is not the admitted one: verifyEpoch has to read it again while nothing is in flight.
+	// recheck tells that the epoch is not the admitted one: verifyEpoch has to read it again while nothing is
+	// in flight.
 	recheck bool
 	// err is why the connection is of no use; nil: it is.
 	err error
@@ -218,7 +227,8 @@ const refusedPrefix = "refused: "
 
 func (e *refusedError) Error() string { return refusedPrefix + e.reason }
 
-// verifyEpoch finds out under which epoch the master runs: admitted, quarantined, or neither, and then quarantines it.
+// verifyEpoch finds out under which epoch the master runs: admitted, quarantined, or neither, and then
+// quarantines it.
 func (l *lane) verifyEpoch(ctx context.Context, conn *masterConn, suspicion string, step time.Duration) error {
 	// Others may exchange the value at the same time; every exchange makes it more settled.
 	for range 8 {
@@ -235,11 +245,12 @@ func (l *lane) verifyEpoch(ctx context.Context, conn *masterConn, suspicion stri
 			l.admitted(value)
 			return nil
 		case kind == epochQuarantined && suspicion == "" && l.guard.past != "" && looksNew(value, l.identity.runID): //mutant:amnesia-that-others-take-for-newness
-			// Who has quarantined it does not know that it was admitted before. It has forgotten, and must not look new to a bootstrap.
+			// Who has quarantined it does not know that it was admitted before. It has forgotten, and must not
+			// look new to a bootstrap.
 			suspicion = l.amnesia("")
 		case kind == epochQuarantined && (suspicion == "" || value != l.guard.quarantine):
-			// Another proxy was first. Its reason may be older than our suspicion, but its nonce is new to us, so our own wait
-			// for it begins now.
+			// Another proxy was first. Its reason may be older than our suspicion, but its nonce is new to us,
+			// so our own wait for it begins now.
 			l.quarantined(value, cmp.Or(suspicion, "another proxy has quarantined it: "+quarantineReason(value)))
 			return nil
 		}
@@ -313,8 +324,9 @@ func (l *lane) quarantined(value, reason string) {
 	}
 }
 
-// takeBack takes back from the keys what a clock that was set back has added to their life. If the connection breaks it begins anew on
-// the next one, while the quarantine lasts. After that the keys are left as they are: nobody is let in too early.
+// takeBack takes back from the keys what a clock that was set back has added to their life. If the connection
+// breaks it begins anew on the next one, while the quarantine lasts. After that the keys are left as they are:
+// nobody is let in too early.
 func (l *lane) takeBack(conn *masterConn) error {
 	if l.guard.setBack == 0 || l.guard.quarantine == "" || time.Now().After(l.guard.until) {
 		return nil
@@ -326,7 +338,8 @@ func (l *lane) takeBack(conn *masterConn) error {
 	return nil
 }
 
-// admitDue ends a quarantine whose time is over, unless the master forgot again meanwhile, or another proxy was faster.
+// admitDue ends a quarantine whose time is over, unless the master forgot again meanwhile, or another proxy was
+// faster.
 func (l *lane) admitDue(ctx context.Context, conn *masterConn) error {
 	if l.guard.quarantine == "" || time.Now().Before(l.guard.until) || l.guard.refusal != "" {
 		return nil
@@ -344,7 +357,8 @@ func (l *lane) admitDue(ctx context.Context, conn *masterConn) error {
 		return l.verifyEpoch(ctx, conn, "", 0)
 	}
 	if cold {
-		// Masters that have all forgotten look like new ones. There is something to do only where it is known that this one has.
+		// Masters that have all forgotten look like new ones. There is something to do only where it is known
+		// that this one has.
 		log, attrs := l.client.opts.Logger.Info, []any{"master", l.master.Addr, "floor", floor}
 		if l.guard.past != "" {
 			log = l.client.opts.Logger.Warn
@@ -356,8 +370,8 @@ func (l *lane) admitDue(ctx context.Context, conn *masterConn) error {
 	return nil
 }
 
-// heartbeat is what a lane does regularly, also when it is idle: raise the beat, keep the shared configuration alive, look at
-// role and memory policy, sample the clock, end a quarantine that is over.
+// heartbeat is what a lane does regularly, also when it is idle: raise the beat, keep the shared configuration
+// alive, look at role and memory policy, sample the clock, end a quarantine that is over.
 func (l *lane) heartbeat(ctx context.Context, conn *masterConn) error {
 	c := l.client
 	if err := l.track(ctx, conn); err != nil {
@@ -405,7 +419,8 @@ func (l *lane) heartbeat(ctx context.Context, conn *masterConn) error {
 	evicted, _ := strconv.ParseInt(parseInfo(stats.Val())["evicted_keys"], 10, 64)
 	if more := evicted - l.guard.evicted; l.guard.evicted >= 0 && more > 0 {
 		c.suspect()
-		// While it goes on evicting, one quarantine is enough: when it may no longer, what it has evicted since brings the next one.
+		// While it goes on evicting, one quarantine is enough: when it may no longer, what it has evicted since
+		// brings the next one.
 		if l.guard.refusal == "" || l.guard.quarantine == "" {
 			result.suspicion = fmt.Sprintf("it has evicted %d keys", more)
 			l.guard.evicted = evicted
@@ -439,8 +454,8 @@ func (l *lane) heartbeat(ctx context.Context, conn *masterConn) error {
 	return l.admitDue(ctx, conn)
 }
 
-// refuse takes the vote from a master that may evict keys, or whose fences are false, for as long as there is a reason to. The connection
-// stays: the master is asked which leases it has lost.
+// refuse takes the vote from a master that may evict keys, or whose fences are false, for as long as there is a
+// reason to. The connection stays: the master is asked which leases it has lost.
 func (l *lane) refuse(reason string) {
 	if l.guard.refusal == reason {
 		return
@@ -456,8 +471,9 @@ func (l *lane) refuse(reason string) {
 
 // resolve does what was found, before the next batch.
 //
-// Invariant: a result is kept in toResolve until the lane has acted on it, over broken connections too. A step of the clock is seen once: the next
-// connection would find the epoch as it was admitted, and a clock that runs.
+// Invariant: a result is kept in toResolve until the lane has acted on it, over broken connections too. A step
+// of the clock is seen once: the next connection would find the epoch as it was admitted, and a clock that
+// runs.
 func (l *lane) resolve(ctx context.Context, conn *masterConn) error {
 	l.mu.Lock()
 	result := l.toResolve
@@ -465,7 +481,8 @@ func (l *lane) resolve(ctx context.Context, conn *masterConn) error {
 	if result.unresolved() {
 		if err := l.verifyEpoch(ctx, conn, result.suspicion, result.step); err != nil { //mutant:a-finding-forgotten-with-its-connection
 			if l.guard.refusal != "" && strings.Contains(err.Error(), "OOM ") {
-				// Its memory is full, so it cannot be told of its quarantine. It has no vote, and the reason that an operator can change comes first.
+				// Its memory is full, so it cannot be told of its quarantine. It has no vote, and the reason
+				// that an operator can change comes first.
 				return &refusedError{l.guard.refusal}
 			}
 			return err

@@ -20,19 +20,21 @@ import (
 // reconnectDelayMin is the first pause after a connection attempt that failed.
 const reconnectDelayMin = 10 * time.Millisecond
 
-// batchMax bounds the rounds in one pipeline. A master serves nobody else while it works a pipeline off, and a broken connection
-// leaves at most inflightMax such batches unknown.
+// batchMax bounds the rounds in one pipeline. A master serves nobody else while it works a pipeline off, and a
+// broken connection leaves at most inflightMax such batches unknown.
 const batchMax = 1024
 
-// lane is the one ordered way to one master. What enters its queue first reaches the master first; while one batch is in
-// flight, the next one forms (master_inflight.go). What the lane does with its connection is its state (master_state.go).
+// lane is the one ordered way to one master. What enters its queue first reaches the master first; while one
+// batch is in flight, the next one forms (master_inflight.go). What the lane does with its connection is its
+// state (master_state.go).
 //
-// Invariant: a release never overtakes the SET it undoes. Within a connection the queue keeps the order. Across connections, the
-// master first discards what it has not read of the old one (CLIENT KILL), then gets its pending releases, then new work.
+// Invariant: a release never overtakes the SET it undoes. Within a connection the queue keeps the order. Across
+// connections, the master first discards what it has not read of the old one (CLIENT KILL), then gets its
+// pending releases, then new work.
 //
-// Goroutines: one runs run, work and next, and owns the connection; with a far master a second one reads (readReplies). The
-// watchdog of the client calls watch, and whoever launches a round calls push. Client.mu may be held when mu is taken, never the
-// other way round.
+// Goroutines: one runs run, work and next, and owns the connection; with a far master a second one reads
+// (readReplies). The watchdog of the client calls watch, and whoever launches a round calls push. Client.mu may
+// be held when mu is taken, never the other way round.
 type lane struct {
 	client *Client
 	index  int
@@ -57,8 +59,8 @@ type lane struct {
 	downReason error
 	// since is when the lane last began or ceased to take work, or the master to vote.
 	since time.Time
-	// lastDown is the reason of the last connection that failed; "" once the lane takes work again. A reason that repeats itself
-	// is not logged again.
+	// lastDown is the reason of the last connection that failed; "" once the lane takes work again. A reason
+	// that repeats itself is not logged again.
 	lastDown string
 	// loggedDown tells that the last line of the log about the master says that it is down.
 	loggedDown bool
@@ -102,8 +104,8 @@ type lane struct {
 	// logLimiter limits the lines about the master. It has a mutex of its own.
 	logLimiter loglimit.Limiter
 
-	// trackingID is the invalidationsID for which CLIENT TRACKING was last asked for on the lane's connection; 0: it was not.
-	// Owned by the lane's goroutine, and so is tracking.
+	// trackingID is the invalidationsID for which CLIENT TRACKING was last asked for on the lane's connection;
+	// 0: it was not. Owned by the lane's goroutine, and so is tracking.
 	trackingID int64
 	// tracking tells that the master accepted it.
 	tracking bool
@@ -127,8 +129,9 @@ var (
 	errQueueFull  = errors.New("queue is full (queue_max)")
 )
 
-// push puts a round into the queue, or refuses it. The master abstains from a round that was refused; a release that was refused
-// because the lane takes no work is kept (keepReleaseLocked). full tells that the queue holds as much as one batch may take.
+// push puts a round into the queue, or refuses it. The master abstains from a round that was refused; a release
+// that was refused because the lane takes no work is kept (keepReleaseLocked). full tells that the queue holds
+// as much as one batch may take.
 //
 // The caller holds Client.mu, so that all lanes see all rounds in the same order (launchLocked).
 func (l *lane) push(r *round) (taken, full bool) {
@@ -162,7 +165,8 @@ func (l *lane) requestHeartbeat() {
 	}
 }
 
-// run is the lane's goroutine. It connects, sends batches until the connection breaks, and starts over, until the client closes.
+// run is the lane's goroutine. It connects, sends batches until the connection breaks, and starts over, until
+// the client closes.
 func (l *lane) run() {
 	l.reconnect(func() {
 		conn, err := l.connect()
@@ -178,8 +182,9 @@ func (l *lane) run() {
 	l.client.laneChanged(l)
 }
 
-// reconnect calls connection, which makes a connection and uses it, again and again until the client closes. The pauses in
-// between double up to ReconnectDelayMax. A connection that lasted longer than that makes them short again.
+// reconnect calls connection, which makes a connection and uses it, again and again until the client closes.
+// The pauses in between double up to ReconnectDelayMax. A connection that lasted longer than that makes them
+// short again.
 func (l *lane) reconnect(connection func()) {
 	delay := time.Duration(0)
 	for l.sleep(delay) {
@@ -192,8 +197,8 @@ func (l *lane) reconnect(connection func()) {
 	}
 }
 
-// sleep waits for between half of d and d, at random, so that many lanes do not try in step. It returns false when the client
-// closes.
+// sleep waits for between half of d and d, at random, so that many lanes do not try in step. It returns false
+// when the client closes.
 func (l *lane) sleep(d time.Duration) bool {
 	if d > 0 {
 		select {
@@ -204,8 +209,8 @@ func (l *lane) sleep(d time.Duration) bool {
 	return l.client.endingContext.Err() == nil
 }
 
-// connect makes and vets a connection, off the path of requests, and flushes the pending releases. When it returns without error,
-// the lane is idle and takes work.
+// connect makes and vets a connection, off the path of requests, and flushes the pending releases. When it
+// returns without error, the lane is idle and takes work.
 func (l *lane) connect() (*masterConn, error) {
 	ctx, cancel := context.WithTimeout(l.client.endingContext, l.client.opts.ConnectTimeout)
 	defer cancel()
@@ -222,8 +227,8 @@ func (l *lane) connect() (*masterConn, error) {
 	return conn, nil
 }
 
-// ready vets the connection, sends a first heartbeat, and opens the lane. What the guard knows of the master stays if it is still the
-// same process (run_id), and is forgotten otherwise.
+// ready vets the connection, sends a first heartbeat, and opens the lane. What the guard knows of the master
+// stays if it is still the same process (run_id), and is forgotten otherwise.
 func (l *lane) ready(ctx context.Context, conn *masterConn) error {
 	before := l.identity
 	l.trackingID, l.tracking = 0, false
@@ -249,8 +254,9 @@ func (l *lane) ready(ctx context.Context, conn *masterConn) error {
 	return l.open(ctx, conn)
 }
 
-// open flushes the pending releases and, with none left, has the lane take work. That none is left and that the lane takes work is
-// decided under one hold of mu: a release that push refuses before is flushed here, and one that comes later is queued.
+// open flushes the pending releases and, with none left, has the lane take work. That none is left and that the
+// lane takes work is decided under one hold of mu: a release that push refuses before is flushed here, and one
+// that comes later is queued.
 func (l *lane) open(ctx context.Context, conn *masterConn) error {
 	for {
 		l.mu.Lock()
@@ -277,11 +283,12 @@ func (l *lane) open(ctx context.Context, conn *masterConn) error {
 // watchTicks is how many ticks of the watchdog make one MasterTimeout.
 const watchTicks = 5
 
-// watch abandons the batches of a master that has not answered within MasterTimeout: they get no vote from it, and it gets no new work
-// until it answers or the connection breaks. The client's watchdog calls it at every tick.
+// watch abandons the batches of a master that has not answered within MasterTimeout: they get no vote from it,
+// and it gets no new work until it answers or the connection breaks. The client's watchdog calls it at every
+// tick.
 //
-// Time is counted in ticks, which come late when this process is short of CPU, so that its own stall does not condemn the masters.
-// Neither does overload: see excusedLocked.
+// Time is counted in ticks, which come late when this process is short of CPU, so that its own stall does not
+// condemn the masters. Neither does overload: see excusedLocked.
 func (l *lane) watch(d *deferred) {
 	l.mu.Lock()
 	l.ticks++
@@ -321,8 +328,8 @@ func (l *lane) watch(d *deferred) {
 	l.client.runDeferred(d)
 }
 
-// lateLocked tells whether a batch or a heartbeat was sent longer than MasterTimeout ago and is not answered. A lane that has timed
-// out already is not late again.
+// lateLocked tells whether a batch or a heartbeat was sent longer than MasterTimeout ago and is not answered. A
+// lane that has timed out already is not late again.
 func (l *lane) lateLocked() bool {
 	waits := l.state == laneSending || l.state == laneWaiting || l.state == laneMaintaining
 	return waits && l.ticks-l.oldestSentTick > watchTicks //mutant:a-silent-master-is-waited-for
@@ -333,8 +340,9 @@ const overloadTicks = 4 * watchTicks
 
 // excusedLocked tells whether a master that is late is left alone for now. There are two reasons:
 //   - Its answer has arrived, and this process is so short of CPU that nobody has read it.
-//   - It is needed for a quorum, and it is working off a large batch. Then all masters are overloaded, and to abandon their batches
-//     would lose a quorum that only takes longer. After overloadTicks that is no excuse any more.
+//   - It is needed for a quorum, and it is working off a large batch. Then all masters are overloaded, and to
+//     abandon their batches would lose a quorum that only takes longer. After overloadTicks that is no excuse
+//     any more.
 //
 // A master that is silent under a small load is abandoned in time.
 func (l *lane) excusedLocked(needed bool) bool {
@@ -351,8 +359,9 @@ func (l *lane) answersInTime() bool {
 	return l.state.takesWork()
 }
 
-// breakOff clears up after a connection, or after an attempt to make one. The rounds that are still queued were never sent: the master
-// abstains from them, and the releases among them are kept. Both goroutines of the connection have ended.
+// breakOff clears up after a connection, or after an attempt to make one. The rounds that are still queued were
+// never sent: the master abstains from them, and the releases among them are kept. Both goroutines of the
+// connection have ended.
 func (l *lane) breakOff(err error) {
 	err = concise(err)
 	l.client.unclaim(l)
@@ -384,7 +393,8 @@ func (l *lane) breakOff(err error) {
 	l.client.laneChanged(l)
 }
 
-// reason says why the master gave no vote that counts in a round that began at start. It is for NoQuorumError and LOCKINFO.
+// reason says why the master gave no vote that counts in a round that began at start. It is for NoQuorumError
+// and LOCKINFO.
 func (l *lane) reason(start time.Time) MasterError {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -412,8 +422,8 @@ func isRefused(err error) bool {
 	return refused
 }
 
-// idle tells whether nothing is queued or in flight, and no release is pending that could be delivered. A master that is away is idle:
-// Close does not wait for it.
+// idle tells whether nothing is queued or in flight, and no release is pending that could be delivered. A
+// master that is away is idle: Close does not wait for it.
 func (l *lane) idle() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

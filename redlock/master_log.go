@@ -7,7 +7,8 @@ import (
 	"redlockd/redlock/loglimit"
 )
 
-// What the log says of a master, and of leases, is limited per subject: ten lines in a row, then one in ten seconds.
+// What the log says of a master, and of leases, is limited per subject: ten lines in a row, then one in ten
+// seconds.
 const (
 	logBurst    = 10
 	logInterval = 10 * time.Second
@@ -22,8 +23,9 @@ func (l *lane) logEvent(level slog.Level, event string, attrs ...any) {
 	l.logLimiter.Log(l.client.opts.Logger, level, time.Now(), event, append([]any{"master", l.master.Addr}, attrs...)...)
 }
 
-// logState writes a line about the state of the master. A master that is down is logged once, until it is up again: the reason often
-// changes at once, when the connection has broken and the next one is refused. MasterStatus.Reason has the latest.
+// logState writes a line about the state of the master. A master that is down is logged once, until it is up
+// again: the reason often changes at once, when the connection has broken and the next one is refused.
+// MasterStatus.Reason has the latest.
 func (l *lane) logState() {
 	s := l.status()
 	l.mu.Lock()
@@ -41,7 +43,8 @@ func (l *lane) logState() {
 	}
 }
 
-// logMissedState writes the state of the master if lines about it were left out: the last line of the log must not be about the past.
+// logMissedState writes the state of the master if lines about it were left out: the last line of the log must
+// not be about the past.
 func (l *lane) logMissedState(now time.Time) {
 	if l.logLimiter.Behind(now) {
 		l.logState()

@@ -9,16 +9,18 @@ import (
 	"time"
 )
 
-// What all proxies of a master must agree on stands on the master twice, while any of them lives: as a fingerprint in
-// redlockd:config, which every batch compares, and in full in redlockd:settings, which is read only to explain a refusal. The
-// fingerprint alone decides, as it did before there was a second key: so proxies of both versions exclude each other.
+// What all proxies of a master must agree on stands on the master twice, while any of them lives: as a
+// fingerprint in redlockd:config, which every batch compares, and in full in redlockd:settings, which is read
+// only to explain a refusal. The fingerprint alone decides, as it did before there was a second key: so proxies
+// of both versions exclude each other.
 const settingsKey = ReservedPrefix + "settings"
 
-// settingsMax bounds the text of agreedSettings, in bytes. Of more, which only masters with long names need, nothing is written.
+// settingsMax bounds the text of agreedSettings, in bytes. Of more, which only masters with long names need,
+// nothing is written.
 const settingsMax = 4096
 
-// agreedSettings is what all proxies must agree on, or two of them could each have a quorum: which masters there are (by name, in
-// order), and how long a quarantine has to be.
+// agreedSettings is what all proxies must agree on, or two of them could each have a quorum: which masters
+// there are (by name, in order), and how long a quarantine has to be.
 type agreedSettings struct {
 	MaxTTL  int64    `json:"max_ttl_ms"`
 	Masters []string `json:"masters"`
@@ -48,8 +50,9 @@ func (s agreedSettings) fingerprint() string {
 	return fmt.Sprintf("max_ttl=%dms quorum=%d/%d masters=%s", s.MaxTTL, quorumOf(n), n, TokenDigest(strings.Join(s.Masters, "\n")))
 }
 
-// disagreement says what other proxies, whose fingerprint and settings a master has, do differently from these options. Their text
-// counts only if the fingerprint is its own: anybody who can write to the master may have written it, and older proxies write none.
+// disagreement says what other proxies, whose fingerprint and settings a master has, do differently from these
+// options. Their text counts only if the fingerprint is its own: anybody who can write to the master may have
+// written it, and older proxies write none.
 func disagreement(o Options, fingerprint, text string) string {
 	ours := agreedSettingsOf(o)
 	var theirs agreedSettings

@@ -24,14 +24,14 @@ import (
 //	          │      v
 //	        broken <── connection failed ── idle, sending, waiting, maintaining, timed out
 //
-// In idle, sending, waiting and maintaining the lane takes work: launchLocked puts rounds into its queue. In the other states its
-// master abstains, and releases are kept for it (master_pending.go).
+// In idle, sending, waiting and maintaining the lane takes work: launchLocked puts rounds into its queue. In
+// the other states its master abstains, and releases are kept for it (master_pending.go).
 //
 // Three things are not part of the state, because they change beside it:
-//   - What the guard knows of the master (master_guard.go): whether votes count. It outlives the connection, and a quarantined
-//     master gets every command.
-//   - inflight.pipelined and inflight.delivering: a second goroutine reads the replies of a far master and delivers its votes while the
-//     first one sends.
+//   - What the guard knows of the master (master_guard.go): whether votes count. It outlives the connection,
+//     and a quarantined master gets every command.
+//   - inflight.pipelined and inflight.delivering: a second goroutine reads the replies of a far master and
+//     delivers its votes while the first one sends.
 //   - heartbeatDue: a request that waits until the lane is idle.
 type laneState uint8
 
@@ -46,9 +46,11 @@ const (
 	laneWaiting
 	// laneMaintaining: maintain has the connection, and nothing is in flight.
 	laneMaintaining
-	// laneTimedOut: the master has not answered within MasterTimeout. The connection stands, and the answer may still come.
+	// laneTimedOut: the master has not answered within MasterTimeout. The connection stands, and the answer may
+	// still come.
 	laneTimedOut
-	// laneBroken: the connection is of no more use. Batches that were in flight are still being delivered, without votes.
+	// laneBroken: the connection is of no more use. Batches that were in flight are still being delivered,
+	// without votes.
 	laneBroken
 	// laneClosed: the client has closed. Nothing follows.
 	laneClosed
@@ -106,12 +108,12 @@ var allowedFrom = func() (sets [laneStates]uint16) {
 	return sets
 }()
 
-// laneBug is the panic of a change of state that is not among laneTransitions. It ends the process (see survive), because nobody can
-// say any more which votes count.
+// laneBug is the panic of a change of state that is not among laneTransitions. It ends the process (see
+// survive), because nobody can say any more which votes count.
 type laneBug string
 
-// setStateLocked is the only function that changes the state of a lane. err is why the lane takes no work in the new state, nil where
-// it does.
+// setStateLocked is the only function that changes the state of a lane. err is why the lane takes no work in
+// the new state, nil where it does.
 func (l *lane) setStateLocked(to laneState, err error) {
 	from := l.state
 	if allowedFrom[from]&(1<<to) == 0 {

@@ -6,12 +6,12 @@ import (
 	"strings"
 )
 
-// oldestVersion is the first Redis that has everything we use: CLIENT ID and CLIENT KILL by ID over RESP 2, UNLINK, and scripts
-// that replicate effects.
+// oldestVersion is the first Redis that has everything we use: CLIENT ID and CLIENT KILL by ID over RESP 2,
+// UNLINK, and scripts that replicate effects.
 var oldestVersion = [2]int{5, 0}
 
-// refusal says why a master that describes itself like this (fields of INFO) cannot have a vote, or "" when it can. Fields
-// that are missing are not judged.
+// refusal says why a master that describes itself like this (fields of INFO) cannot have a vote, or "" when it
+// can. Fields that are missing are not judged.
 func refusal(info map[string]string) string {
 	switch {
 	case isRedlockd(info):

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// What callers ask for is checked here, before it costs a master anything. All these errors are ErrBadRequest, and name the setting
-// that bounds the value.
+// What callers ask for is checked here, before it costs a master anything. All these errors are ErrBadRequest,
+// and name the setting that bounds the value.
 
 // checkLock validates a LockRequest against the limits, and fills in nothing.
 func (c *Client) checkLock(req *LockRequest) error {
@@ -44,8 +44,9 @@ func (c *Client) checkTTL(ttl time.Duration) error {
 	return nil
 }
 
-// checkHold bounds how long a lock that was born then may be prolonged: "the number of lock reacquisition attempts should be
-// limited, otherwise one of the liveness properties is violated" ("Making the algorithm more reliable: Extending the lock").
+// checkHold bounds how long a lock that was born then may be prolonged: "the number of lock reacquisition
+// attempts should be limited, otherwise one of the liveness properties is violated" ("Making the algorithm more
+// reliable: Extending the lock").
 func (c *Client) checkHold(born time.Time, ttl time.Duration, now time.Time) error {
 	if now.Add(ttl).Sub(born) <= c.opts.MaxHold { //mutant:max_hold-not-checked
 		return nil

@@ -14,14 +14,16 @@ import (
 
 // Limits that are not settings: they bound the memory a single operation can take here and on every master.
 const (
-	// MaxMasters is the largest number of masters: the votes of a round are packed into one machine word (see votes).
+	// MaxMasters is the largest number of masters: the votes of a round are packed into one machine word (see
+	// votes).
 	MaxMasters = 15
 	// MaxResourceLen and MaxTokenLen bound the names, in bytes.
 	MaxResourceLen = 1024
 	MaxTokenLen    = 1024
 	// MaxResources is how many resources one operation may name.
 	MaxResources = 64
-	// ReservedPrefix begins the names of the keys that redlockd keeps for itself on the masters. No resource may use it.
+	// ReservedPrefix begins the names of the keys that redlockd keeps for itself on the masters. No resource
+	// may use it.
 	ReservedPrefix = "redlockd:"
 )
 
@@ -35,67 +37,73 @@ type Master struct {
 	DB int
 	// TLS, when not nil, encrypts the connection.
 	TLS *tls.Config
-	// Name tells the master apart from the others for all proxies, where they reach it by different addresses. Empty: Addr.
+	// Name tells the master apart from the others for all proxies, where they reach it by different addresses.
+	// Empty: Addr.
 	Name string
 	// Dialer makes the connection to Addr; nil means the network. Masters inside the process set it.
 	Dialer func(ctx context.Context, network, addr string) (net.Conn, error)
 }
 
-// Options configure a Client. The zero value of a field means its default, as DefaultOptions returns it; Masters has none.
+// Options configure a Client. The zero value of a field means its default, as DefaultOptions returns it;
+// Masters has none.
 type Options struct {
-	// Masters are the independent Redis masters: an odd number, up to MaxMasters. All proxies and libraries that are to
-	// exclude each other must name the same masters.
+	// Masters are the independent Redis masters: an odd number, up to MaxMasters. All proxies and libraries
+	// that are to exclude each other must name the same masters.
 	Masters []Master
 
-	// MasterTimeout is how long one master may take over one batch before its silence counts as no answer. Default 50 ms.
+	// MasterTimeout is how long one master may take over one batch before its silence counts as no answer.
+	// Default 50 ms.
 	MasterTimeout time.Duration
 	// ConnectTimeout bounds making and vetting a connection, off the path of requests. Default 1 s.
 	ConnectTimeout time.Duration
-	// ReconnectDelayMax is the longest pause between two attempts to reach a master that is down. Pauses start at 10 ms,
-	// double, and are shortened by a random part. Default 1 s.
+	// ReconnectDelayMax is the longest pause between two attempts to reach a master that is down. Pauses start
+	// at 10 ms, double, and are shortened by a random part. Default 1 s.
 	ReconnectDelayMax time.Duration
 
-	// DriftFactor is the part of a TTL by which clocks may drift apart while it runs. Half of it is for a difference of their rates, half
-	// for steps. Default 0.01.
+	// DriftFactor is the part of a TTL by which clocks may drift apart while it runs. Half of it is for a
+	// difference of their rates, half for steps. Default 0.01.
 	DriftFactor float64
-	// ClockStepMax is how far a master's clock may step and still be believed: more, and the master is quarantined. Where it is more than
-	// half of the drift of a TTL (below 2 s, with the defaults), the validity is less by that much and half of the drift. Default 10 ms.
+	// ClockStepMax is how far a master's clock may step and still be believed: more, and the master is
+	// quarantined. Where it is more than half of the drift of a TTL (below 2 s, with the defaults), the
+	// validity is less by that much and half of the drift. Default 10 ms.
 	ClockStepMax time.Duration
-	// Heartbeat is the pause between two looks at a master: at its role and memory policy, and, where no batch has done so meanwhile, at
-	// its clock and epoch. Default 250 ms.
+	// Heartbeat is the pause between two looks at a master: at its role and memory policy, and, where no batch
+	// has done so meanwhile, at its clock and epoch. Default 250 ms.
 	Heartbeat time.Duration
-	// MinTTL and MaxTTL bound what a caller may ask for. Default 20 ms and 60 s. MaxTTL is also about how long a master that may have
-	// forgotten locks has no vote, so all proxies of the same masters must use the same.
+	// MinTTL and MaxTTL bound what a caller may ask for. Default 20 ms and 60 s. MaxTTL is also about how long
+	// a master that may have forgotten locks has no vote, so all proxies of the same masters must use the same.
 	MinTTL, MaxTTL time.Duration
 	// MaxHold bounds how long one lock may be prolonged by EXTEND, counted from its birth. Default 24 h.
 	MaxHold time.Duration
 
-	// FenceAlways gives every lock a fence, also those whose LOCK does not ask for one. Needed where only some clients ask, and
-	// the resource is to be protected from the others too.
+	// FenceAlways gives every lock a fence, also those whose LOCK does not ask for one. Needed where only some
+	// clients ask, and the resource is to be protected from the others too.
 	FenceAlways bool
-	// FenceMarks bounds how many resources a master remembers the last fence of, about 150 bytes each. For the others it
-	// remembers one common floor. Default 100 000.
+	// FenceMarks bounds how many resources a master remembers the last fence of, about 150 bytes each. For the
+	// others it remembers one common floor. Default 100 000.
 	FenceMarks int
-	// ClockSkewMax is how far the wall clocks of this process, of other proxies and of the masters may differ. A master beyond it at
-	// first sight is quarantined, for its clock may have stepped while nobody watched; and when fewer than a quorum of
-	// masters remember the fences they gave, the next one is twice this ahead of the clock. Default 1 s.
+	// ClockSkewMax is how far the wall clocks of this process, of other proxies and of the masters may differ.
+	// A master beyond it at first sight is quarantined, for its clock may have stepped while nobody watched;
+	// and when fewer than a quorum of masters remember the fences they gave, the next one is twice this ahead
+	// of the clock. Default 1 s.
 	ClockSkewMax time.Duration
 
 	// MaxWait bounds how long one LOCK may wait. Default 1 h.
 	MaxWait time.Duration
 	// MaxWaiters bounds the LOCKs that wait at the same time, over all resources. Default 100 000.
 	MaxWaiters int
-	// RetryDelayMin and RetryDelayMax bound the random pause between two attempts of the waiter at the head of a queue. It is a hundred
-	// times as long while a quorum of masters will send an invalidation. Choose them large against a round trip to the masters.
-	// Default 20 ms and 80 ms.
+	// RetryDelayMin and RetryDelayMax bound the random pause between two attempts of the waiter at the head of
+	// a queue. It is a hundred times as long while a quorum of masters will send an invalidation. Choose them
+	// large against a round trip to the masters. Default 20 ms and 80 ms.
 	RetryDelayMin, RetryDelayMax time.Duration
-	// MaxHandovers caps the releases in a row that are handed over to the next waiter here. After that many, waiters of other proxies
-	// get a window of 5 ms plus three round trips, or of a retry delay if the masters send no invalidations. The effective cap starts
-	// at 32 and doubles each time nobody uses the window. Default 512.
+	// MaxHandovers caps the releases in a row that are handed over to the next waiter here. After that many,
+	// waiters of other proxies get a window of 5 ms plus three round trips, or of a retry delay if the masters
+	// send no invalidations. The effective cap starts at 32 and doubles each time nobody uses the window.
+	// Default 512.
 	MaxHandovers int
 
-	// QueueMax bounds the acquisitions that wait for one master while its previous batch is in flight. One more counts as
-	// not answered by that master; a release is never dropped. Default 16 384.
+	// QueueMax bounds the acquisitions that wait for one master while its previous batch is in flight. One more
+	// counts as not answered by that master; a release is never dropped. Default 16 384.
 	QueueMax int
 
 	// Logger gets the engine's events; nil discards them. Tokens are never logged.
@@ -139,7 +147,8 @@ type OptionError struct {
 	Option string
 	// Reason is what is wrong, with the values: "48h is outside 10ms … 24h".
 	Reason string
-	// Other is the field that Option contradicts, and Reason names it with its value. Empty: Option is wrong by itself.
+	// Other is the field that Option contradicts, and Reason names it with its value. Empty: Option is wrong by
+	// itself.
 	Other string
 }
 
@@ -165,8 +174,8 @@ func shortText(v any) string {
 	return text
 }
 
-// Validate reports every option that is out of bounds, and every pair of options that contradict each other, as *OptionError.
-// Zero values stand for their defaults. Open calls it.
+// Validate reports every option that is out of bounds, and every pair of options that contradict each other, as
+// *OptionError. Zero values stand for their defaults. Open calls it.
 func (o Options) Validate() error {
 	o = o.withDefaults()
 	errs := []error{
