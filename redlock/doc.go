@@ -50,11 +50,12 @@
 //	  admission         admission.go           … whose turn it is, while the masters have enough to do (master_limit.go)
 //	  wait queue        wait_queue.go          if it may wait: only the head of a queue goes on (several resources: wait_reserve.go)
 //	  round             round.go               one command to all masters, T1
-//	    lane ×N         master_lane.go         one queue, one goroutine, one connection per master
+//	    lane ×N         master_lane.go         one queue, one goroutine, one connection per master (its states: master_state.go)
 //	      batch         master_batch.go        what has queued becomes one pipeline …
 //	      inflight      master_inflight.go     … while others may be on their way …
 //	      connection    master_conn.go         … on one that is vetted, written and read by master_wire.go
-//	      trailer       master_guard.go        … that ends with epoch, configuration and clock (master_epoch.go, master_clock.go): do its votes count?
+//	      trailer       master_trailer.go      … that ends with epoch, configuration, beat and clock …
+//	      guard         master_guard.go        … which say whether its votes count (master_epoch.go, master_clock.go)
 //	    votes           quorum.go              one word; the vote that decides carries out the decision
 //	  lease or undo     lease_table.go         granted within the validity (validity.go), or released wherever it may be (op_undo.go, master_pending.go)
 //	Completer.Done                             the reply

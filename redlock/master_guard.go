@@ -64,100 +64,6 @@ type guard struct {
 	evicted int64
 }
 
-// trailer is what the master replied to the two commands that every pipeline ends with.
-type trailer struct {
-	epoch, config string
-	beat          int64     // 0: it is missing or no number, and counts as gone back
-	clock         time.Time // the answer to TIME
-}
-
-// trailerCommands are MGET of epoch, configuration and beat, and TIME.
-var trailerCommands = func() []byte {
-	var w wire
-	w.array(4)
-	for _, word := range []string{"mget", epochKey, configKey, beatKey} {
-		w.bulk(word)
-	}
-	w.array(1)
-	w.bulk("time")
-	return w.out
-}()
-
-// readTrailer reads the replies to trailerCommands. Epoch and config are the values to expect, which need no
-// memory of their own.
-func (w *wire) readTrailer(epoch, config string) (end trailer, err error) {
-	if err := w.head(3); err != nil {
-		return end, fmt.Errorf("MGET of the epoch: %w", err)
-	}
-	values := [...]*string{&end.epoch, &end.config}
-	for i, expected := range [...]string{epoch, config} {
-		value, err := w.readReply()
-		if err != nil {
-			return end, err
-		}
-		if *values[i] = expected; !value.Is(expected) {
-			*values[i] = string(value.Text)
-		}
-	}
-	beat, err := w.readReply()
-	if err != nil {
-		return end, err
-	}
-	end.beat, _ = beat.Int()
-	end.clock, err = w.readTime()
-	return end, err
-}
-
-// readTime reads the reply to TIME.
-func (w *wire) readTime() (time.Time, error) {
-	if err := w.head(2); err != nil {
-		return time.Time{}, fmt.Errorf("TIME: %w", err)
-	}
-	var clock [2]int64
-	for i := range clock {
-		part, err := w.readReply()
-		if err != nil {
-			return time.Time{}, err
-		}
-		n, ok := part.Int()
-		if !ok {
-			return time.Time{}, fmt.Errorf("TIME: %w", nonsense(part))
-		}
-		clock[i] = n
-	}
-	return time.Unix(clock[0], clock[1]*1000), nil
-}
-
-// head reads the head of an array of n.
-func (w *wire) head(n int64) error {
-	head, err := w.readReply()
-	switch {
-	case err != nil:
-		return err
-	case head.Kind == '-':
-		return errorIn(head)
-	case head.Kind != '*' || head.N != n:
-		return nonsense(head)
-	}
-	return nil
-}
-
-// trailerOf is the same for a pipeline of go-redis.
-func trailerOf(keys *redis.SliceCmd, clock *redis.TimeCmd) trailer {
-	end := trailer{clock: clock.Val()}
-	for i, value := range keys.Val() {
-		switch text, _ := value.(string); i {
-		case 0:
-			end.epoch = text
-		case 1:
-			end.config = text
-		case 2:
-			end.beat, _ = strconv.ParseInt(text, 10, 64)
-		}
-	}
-	return end
-}
-
 // guardResult is what the checks at the end of a pipeline have found.
 type guardResult struct {
 	// counts tells that the votes of the pipeline count.
@@ -227,8 +133,9 @@ const refusedPrefix = "refused: "
 
 func (e *refusedError) Error() string { return refusedPrefix + e.reason }
 
-// verifyEpoch finds out under which epoch the master runs: admitted, quarantined, or neither, and then
-// quarantines it.
+// verifyEpoch reads the epoch of the master while nothing is in flight, and acts on it: the master is admitted
+// if the epoch is admitted, stays quarantined if it is quarantined, and is quarantined under a fresh nonce
+// otherwise, or if there is a suspicion. step is that of its clock, where the suspicion is about one.
 func (l *lane) verifyEpoch(ctx context.Context, conn *masterConn, suspicion string, step time.Duration) error {
 	// Others may exchange the value at the same time; every exchange makes it more settled.
 	for range 8 {
@@ -285,7 +192,8 @@ func (l *lane) amnesia(value string) string {
 	return "its epoch is of another run: it has restarted or was replaced, and may have lost the latest locks"
 }
 
-// admitted records that the master has a vote.
+// admitted records that the master has a vote under this epoch. The epoch that was admitted before must not
+// come back.
 func (l *lane) admitted(epoch string) {
 	l.mu.Lock()
 	before := l.guard.past
@@ -303,7 +211,8 @@ func (l *lane) admitted(epoch string) {
 	l.mu.Unlock()
 }
 
-// quarantined records that the master has no vote. The wait for a value begins when this client first sees it.
+// quarantined records that the master has no vote. The wait for a value begins when this client first sees it:
+// the clock of whoever wrote it is not trusted.
 func (l *lane) quarantined(value, reason string) {
 	o := l.client.opts
 	l.mu.Lock()
@@ -324,9 +233,9 @@ func (l *lane) quarantined(value, reason string) {
 	}
 }
 
-// takeBack takes back from the keys what a clock that was set back has added to their life. If the connection
-// breaks it begins anew on the next one, while the quarantine lasts. After that the keys are left as they are:
-// nobody is let in too early.
+// takeBack shortens the keys by what a clock that was set back has added to their life. If the connection
+// breaks, it begins anew on the next one while the quarantine lasts. After that the keys stay as they are,
+// which lets nobody in too early.
 func (l *lane) takeBack(conn *masterConn) error {
 	if l.guard.setBack == 0 || l.guard.quarantine == "" || time.Now().After(l.guard.until) {
 		return nil
@@ -370,8 +279,9 @@ func (l *lane) admitDue(ctx context.Context, conn *masterConn) error {
 	return nil
 }
 
-// heartbeat is what a lane does regularly, also when it is idle: raise the beat, keep the shared configuration
-// alive, look at role and memory policy, sample the clock, end a quarantine that is over.
+// heartbeat is sent every Options.Heartbeat, also when the lane is idle. It raises the beat and keeps the
+// shared configuration alive on the master; it reads role, memory policy, evictions, fences and clock; and it
+// ends a quarantine that is over.
 func (l *lane) heartbeat(ctx context.Context, conn *masterConn) error {
 	c := l.client
 	if err := l.track(ctx, conn); err != nil {
@@ -454,8 +364,8 @@ func (l *lane) heartbeat(ctx context.Context, conn *masterConn) error {
 	return l.admitDue(ctx, conn)
 }
 
-// refuse takes the vote from a master that may evict keys, or whose fences are false, for as long as there is a
-// reason to. The connection stays: the master is asked which leases it has lost.
+// refuse takes the vote from a master that may evict keys, or whose fences are false, until the reason is gone
+// (""). The connection stays, because the master is asked which leases it has lost.
 func (l *lane) refuse(reason string) {
 	if l.guard.refusal == reason {
 		return

@@ -58,6 +58,20 @@ func (w *wire) readReply() (reply, error) {
 	return r, refuseNonsense(err)
 }
 
+// head reads the head of an array of n.
+func (w *wire) head(n int64) error {
+	head, err := w.readReply()
+	switch {
+	case err != nil:
+		return err
+	case head.Kind == '-':
+		return errorIn(head)
+	case head.Kind != '*' || head.N != n:
+		return nonsense(head)
+	}
+	return nil
+}
+
 // masterError is what a master replied in the place of a result.
 type masterError string
 

@@ -1,0 +1,89 @@
+package redlock
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// trailer is what the master replied to the two commands that every pipeline ends with.
+type trailer struct {
+	epoch, config string
+	beat          int64     // 0: it is missing or no number, and counts as gone back
+	clock         time.Time // the answer to TIME
+}
+
+// trailerCommands are MGET of epoch, configuration and beat, and TIME.
+var trailerCommands = func() []byte {
+	var w wire
+	w.array(4)
+	for _, word := range []string{"mget", epochKey, configKey, beatKey} {
+		w.bulk(word)
+	}
+	w.array(1)
+	w.bulk("time")
+	return w.out
+}()
+
+// readTrailer reads the replies to trailerCommands. Epoch and config are the values to expect, which need no
+// memory of their own.
+func (w *wire) readTrailer(epoch, config string) (end trailer, err error) {
+	if err := w.head(3); err != nil {
+		return end, fmt.Errorf("MGET of the epoch: %w", err)
+	}
+	values := [...]*string{&end.epoch, &end.config}
+	for i, expected := range [...]string{epoch, config} {
+		value, err := w.readReply()
+		if err != nil {
+			return end, err
+		}
+		if *values[i] = expected; !value.Is(expected) {
+			*values[i] = string(value.Text)
+		}
+	}
+	beat, err := w.readReply()
+	if err != nil {
+		return end, err
+	}
+	end.beat, _ = beat.Int()
+	end.clock, err = w.readTime()
+	return end, err
+}
+
+// readTime reads the reply to TIME.
+func (w *wire) readTime() (time.Time, error) {
+	if err := w.head(2); err != nil {
+		return time.Time{}, fmt.Errorf("TIME: %w", err)
+	}
+	var clock [2]int64
+	for i := range clock {
+		part, err := w.readReply()
+		if err != nil {
+			return time.Time{}, err
+		}
+		n, ok := part.Int()
+		if !ok {
+			return time.Time{}, fmt.Errorf("TIME: %w", nonsense(part))
+		}
+		clock[i] = n
+	}
+	return time.Unix(clock[0], clock[1]*1000), nil
+}
+
+// trailerOf is the same for a pipeline of go-redis.
+func trailerOf(keys *redis.SliceCmd, clock *redis.TimeCmd) trailer {
+	end := trailer{clock: clock.Val()}
+	for i, value := range keys.Val() {
+		switch text, _ := value.(string); i {
+		case 0:
+			end.epoch = text
+		case 1:
+			end.config = text
+		case 2:
+			end.beat, _ = strconv.ParseInt(text, 10, 64)
+		}
+	}
+	return end
+}
