@@ -78,6 +78,7 @@ func Open(opts Options) (*Client, error) {
 	for i, m := range opts.Masters {
 		c.lanes = append(c.lanes, newLane(c, i, m))
 	}
+	// All lanes exist before the first one runs: they look at each other (claim, mastersUp).
 	for _, l := range c.lanes {
 		c.running.Go(l.run)
 		c.running.Go(l.keepSubscribed)
@@ -215,6 +216,7 @@ func (c *Client) Drain() {
 func (c *Client) Close(ctx context.Context) error {
 	c.Drain()
 	err := c.settle(ctx)
+	// Cancelled first: a lane that is woken looks at the context.
 	c.end()
 	for _, l := range c.lanes {
 		l.end()

@@ -101,6 +101,8 @@ func (r *BootstrapReport) readMemory(ctx context.Context, l *masterConn) error {
 	if err != nil {
 		return fmt.Errorf("DBSIZE: %w", err)
 	}
+	// Between the two readings nobody may have changed what is not counted as a key, or the difference would be
+	// wrong.
 	after, ownAfter, err := readOwn(ctx, l)
 	if err != nil {
 		return err
@@ -138,6 +140,7 @@ func readOwn(ctx context.Context, l *masterConn) (epoch string, own int64, err e
 	return epoch, own, nil
 }
 
+// epochWord is BootstrapReport.Epoch of the value of the epoch key.
 func epochWord(epoch, runID string) string {
 	switch kind := readEpoch(epoch, runID); {
 	case epoch == "":

@@ -91,6 +91,8 @@ func dial(ctx context.Context, m Master, opts Options) (*masterConn, error) {
 	if err != nil {
 		return nil, connectError(err)
 	}
+	// go-redis gets this connection once. When it asks for another one, this one is broken, and the lane has to
+	// clear up first.
 	unused := conn
 	o.Dialer = func(context.Context, string, string) (net.Conn, error) {
 		if unused == nil {
@@ -104,6 +106,7 @@ func dial(ctx context.Context, m Master, opts Options) (*masterConn, error) {
 	return &masterConn{client: client, redis: client.Conn(), socket: conn, wire: wire{socket: rawio.New(conn)}}, nil
 }
 
+// errBroken is what go-redis gets in the place of a second connection.
 var errBroken = errors.New("the connection is broken")
 
 // vet makes the connection, learns who the master is, and readies it: commands that an earlier connection of
@@ -125,7 +128,8 @@ func (l *masterConn) vet(ctx context.Context, before identity) (identity, error)
 		return identity{}, &refusedError{"its INFO has no run_id: see whether it is a Redis"}
 	}
 
-	// After a restart the old id may belong to somebody else.
+	// What the master has not read of our old connection must not be executed behind new commands. After a
+	// restart the old id may belong to somebody else.
 	if before.clientID != 0 && before.runID == id.runID { //mutant:the-old-connection-is-not-killed
 		if err := l.redis.Process(ctx, redis.NewIntCmd(ctx, "client", "kill", "id", before.clientID)); err != nil {
 			return identity{}, connectError(err)
@@ -228,6 +232,7 @@ func (l *masterConn) flush(ctx context.Context, releases []pendingRelease) error
 	return nil
 }
 
+// close ends the connection, and what would have closed it with the client.
 func (l *masterConn) close() {
 	if l.stop != nil {
 		l.stop()
@@ -267,6 +272,9 @@ func replied(err error) bool {
 	return err == nil || err == redis.Nil || errors.As(err, &word)
 }
 
+// isWrongType tells whether a key held something else than a string: somebody but a redlockd has written it.
 func isWrongType(err error) bool { return err != nil && strings.HasPrefix(err.Error(), "WRONGTYPE") }
 
+// isNoScript tells whether the master does not know a script: it has restarted, or SCRIPT FLUSH was sent. The
+// script was not executed.
 func isNoScript(err error) bool { return err != nil && strings.HasPrefix(err.Error(), "NOSCRIPT") }

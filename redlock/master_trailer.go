@@ -8,8 +8,10 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// trailer is what the master replied to the two commands that every pipeline ends with.
+// trailer is what the master replied to the two commands that every pipeline ends with. They stand behind the commands whose votes they
+// judge: whatever made the master forget before it executed one of those shows here. They are two per pipeline, not per operation.
 type trailer struct {
+	// epoch and config are the values of epochKey and configKey; "": the key is missing.
 	epoch, config string
 	beat          int64     // 0: it is missing or no number, and counts as gone back
 	clock         time.Time // the answer to TIME

@@ -31,6 +31,7 @@ func refusal(info map[string]string) string {
 	return ""
 }
 
+// isRedlockd tells whether the address is that of a proxy, which would count its own masters' votes as one.
 func isRedlockd(info map[string]string) bool { return info["redlockd_version"] != "" }
 
 // evicts says why a master may throw locks away, or "" when it does not. It is one of the reasons of refusal.
@@ -41,6 +42,7 @@ func evicts(info map[string]string) string {
 	return ""
 }
 
+// tooOld tells whether a version is below oldestVersion. A version that cannot be read is not judged.
 func tooOld(version string) bool {
 	parts := strings.SplitN(version, ".", 3)
 	if len(parts) < 2 {

@@ -34,6 +34,8 @@ func (c *Client) checkHolder(resources []string, token string) error {
 	return checkToken(token)
 }
 
+// checkTTL bounds what a caller may ask for. MaxTTL is about the length of a quarantine, so no lock may live
+// longer.
 func (c *Client) checkTTL(ttl time.Duration) error {
 	switch {
 	case ttl < c.opts.MinTTL:
@@ -55,8 +57,10 @@ func (c *Client) checkHold(born time.Time, ttl time.Duration, now time.Time) err
 		now.Sub(born).Round(time.Second), c.opts.MaxHold)
 }
 
+// inMs is a duration as the commands take it.
 func inMs(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
 
+// checkToken bounds a caller's token. Any bytes will do.
 func checkToken(token string) error {
 	switch {
 	case token == "":
@@ -67,6 +71,7 @@ func checkToken(token string) error {
 	return nil
 }
 
+// checkResources bounds the names. No name may stand twice, because scripts change each key once.
 func checkResources(resources []string) error {
 	if len(resources) == 0 {
 		return badRequest("no resource is named")
