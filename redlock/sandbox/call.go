@@ -170,14 +170,6 @@ func (c *call) top() int { return len(c.m.stack) - c.base }
 // push puts a value on top: an argument for invoke, or a result.
 func (c *call) push(v value) { c.m.stack = append(c.m.stack, v) }
 
-// pop takes the value on top.
-func (c *call) pop() value {
-	n := len(c.m.stack) - 1
-	v := c.m.stack[n]
-	c.m.stack = c.m.stack[:n]
-	return v
-}
-
 // keep leaves the first values, and nil where there are fewer.
 func (c *call) keep(n int) {
 	for c.top() < n {

@@ -8,20 +8,21 @@
 // The caller executes what the script hands to redis.call. A script's way, and the files that see it:
 //
 //	source ── script.go ──> compile.go ───────> machine.go, call.go ────> Caller
-//	          shebang,      compile_expr.go     one run: calls, errors,   redis.call: library_redis.go
-//	          SHA1,         the syntax tree     the account (memory.go)   convert.go, reply.go: Lua <-> Reply <-> RESP
-//	          the parser    becomes closures    value.go: values, tables
-//	          of gopher-lua of Go               library_*.go, pattern.go, number.go
+//	          shebang,      compile_expr.go     the run, its account,     library_redis.go: redis.call
+//	          SHA1,         the syntax tree     its stack, its errors     convert.go: values of Lua <-> resp.Value
+//	          the parser    becomes closures    operators.go
+//	          of gopher-lua of Go               value.go: values, tables; memory.go: what they take
+//	                                            library_*.go, pattern.go, number.go: what scripts call
 //
 // # Why it is ours
 //
-// Beside the parser, nothing of gopher-lua is used, and no other Lua 5.1 in Go was found:
+// Of gopher-lua only the parser is used. The other interpreters in Go that we know are of Lua 5.2 and later.
 //
-//   - The interpreter: the compiler of gopher-lua 1.1.2 makes something else of ten kinds of programs, multiple assignment among them, its
-//     machine cannot count memory, and a run of a lock script took it three times as long.
+//   - The interpreter: the compiler of gopher-lua 1.1.2 makes something else of ten kinds of programs, multiple
+//     assignment among them, its machine cannot count memory, and a run of a lock script took it three times as long.
 //   - Tables: those of gopher-lua fill an array up to any index, and have no read-only state.
 //   - string and its patterns: those of gopher-lua can run for ever on ten bytes, and cannot be interrupted.
-//   - string.format, tostring and tonumber: the digits are those of C, which the values of keys and arguments of commands depend on.
+//   - string.format, tostring and tonumber: the digits are those of C. What scripts write to keys depends on them.
 //   - table and math: concat and sort are counted; numbers that are infinite or none, and random ones, are as in Redis.
 //   - cjson and redis: gopher-lua has none.
 //
@@ -62,12 +63,14 @@
 // # Caveats
 //
 //   - Errors that Lua itself raises ("attempt to index …") do not name the variable, and syntax errors are worded differently.
-//   - bit, coroutine, cmsgpack, struct, load and loadstring are missing, and the types of RESP3 (redis.setresp(3), {double = 1.5}, {map = …}):
-//     a script that reaches for one is refused by name. table.foreach, foreachi and setn, which Lua 5.1 calls obsolete, are nil.
+//   - bit, coroutine, cmsgpack, struct, load and loadstring are missing, and the types of RESP3 (redis.setresp(3),
+//     {double = 1.5}, {map = …}): a script that reaches for one is refused by name. table.foreach, foreachi and
+//     setn, which Lua 5.1 calls obsolete, are nil.
 //   - pairs goes through a table in the order in which its keys came, elements first; Redis promises no order.
 //   - The length of a table with holes is another one of those that Lua allows.
 //   - A chain of more than some 240 operators, or of "elseif", is refused as too deep.
-//   - A constant 0 is never -0, as it is in Lua 5.1 where its function has that too; the sign of what is not a number depends on C's library.
+//   - A constant 0 is never -0, as it is in Lua 5.1 if its function has that too. The sign of what is not a number
+//     depends on C's library.
 //   - A power that is no square or root may differ in its last digits.
 //   - Escapes above \255, and "break" in the middle of a block, are no errors.
 //   - error({}), which crashes Redis 7.0, is an error.
