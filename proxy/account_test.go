@@ -221,14 +221,14 @@ func TestOperationsStartInOnePlace(t *testing.T) {
 			t.Fatal(err)
 		}
 		switch calls := started.FindAllString(string(text), -1); {
-		case file == "start.go":
+		case file == "engine.go":
 			found = len(calls)
 		case len(calls) > 0 && !strings.HasSuffix(file, "_test.go"):
-			t.Errorf("%s calls %s: want it in start.go alone", file, calls)
+			t.Errorf("%s calls %s: want it in engine.go alone", file, calls)
 		}
 	}
 	if found < 7 {
-		t.Errorf("start.go has %d calls, want all", found)
+		t.Errorf("engine.go has %d calls, want all", found)
 	}
 }
 

@@ -102,7 +102,7 @@ const (
 	assumedInstructions = 20_000
 )
 
-// begin runs the script for the first time, on the session's goroutine.
+// begin runs the script for the first time, on the reader goroutine.
 func (x *scriptExchange) begin(s *session, c *call) {
 	if x.orderBehind(s, c) {
 		c.takeSlot(&x.slot)
@@ -143,7 +143,7 @@ func (s *session) awaitScripts(c *call, keys []string) (alive bool) {
 		s.conn.mu.Unlock()
 		if !now {
 			s.conn.batch.b = c.out
-			s.conn.sendAndAwait(free) // fails if the session is dead
+			s.conn.sendAndAwait(free) // fails if the connection is closed
 			c.out = s.conn.batch.b
 		}
 	}
