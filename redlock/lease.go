@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Lease is a lock that was granted: resources, token, and until when. Validity and Until may be called by any goroutine, the rest by one at a
-// time.
+// Lease is a lock that was granted: resources, token, and until when. Validity and Until may be
+// called by any goroutine, the rest by one at a time.
 type Lease struct {
 	// Resources are what is locked.
 	Resources []string
@@ -27,30 +27,33 @@ type Lease struct {
 	suspended time.Duration // as suspended said before the masters were asked
 }
 
-// Until is the end of the validity, on this process's monotonic clock. Work that the lock protects must be over by then.
+// Until is the end of the validity, on this process's monotonic clock. Work that the lock protects
+// must be over by then.
 func (l *Lease) Until() time.Time {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.until
 }
 
-// Validity is what is left of the validity, 0 or less when it is over. On Linux it shrinks also while the machine is suspended.
+// Validity is what is left of the validity, 0 or less when it is over. On Linux it shrinks also
+// while the machine is suspended.
 func (l *Lease) Validity() time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return time.Until(l.until) - (suspended() - l.suspended)
 }
 
-// setUntil moves the end of the validity. before is suspended() from before the masters were asked, so that a suspension on the way makes the
-// validity shorter, never longer.
+// setUntil moves the end of the validity. before is suspended() from before the masters were asked,
+// so that a suspension on the way makes the validity shorter, never longer.
 func (l *Lease) setUntil(until time.Time, before time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.until, l.suspended = until, before
 }
 
-// Lock waits until the resource is free and locks it for ttl. It waits as long as ctx allows, at most Options.MaxWait, also
-// for a quorum of masters that is missing. The error is one of this package's, or ctx.Err().
+// Lock waits until the resource is free and locks it for ttl. It waits as long as ctx allows, at
+// most Options.MaxWait, also for a quorum of masters that is missing. The error is one of this
+// package's, or ctx.Err().
 func (c *Client) Lock(ctx context.Context, resource string, ttl time.Duration) (*Lease, error) {
 	return c.Acquire(ctx, LockRequest{Resources: []string{resource}, TTL: ttl, Wait: c.opts.MaxWait})
 }
@@ -60,8 +63,9 @@ func (c *Client) TryLock(ctx context.Context, resource string, ttl time.Duration
 	return c.Acquire(ctx, LockRequest{Resources: []string{resource}, TTL: ttl})
 }
 
-// Acquire is Lock for several resources, with a token of the caller's own, or with a bounded wait. When the wait has run out
-// it returns ErrHeld, or a *NoQuorumError if the last attempt found no quorum.
+// Acquire is Lock for several resources, with a token of the caller's own, or with a bounded wait.
+// When the wait has run out it returns ErrHeld, or a *NoQuorumError if the last attempt found no
+// quorum.
 func (c *Client) Acquire(ctx context.Context, req LockRequest) (*Lease, error) {
 	before := suspended()
 	result, err := c.wait(ctx, func(op *Op, to Completer) { c.StartLock(op, req, to) })
@@ -76,15 +80,16 @@ func (c *Client) Acquire(ctx context.Context, req LockRequest) (*Lease, error) {
 	return lease, nil
 }
 
-// Unlock ends KeepAlive and releases the lock. ErrNotHeld: it was not held any more. A *NoQuorumError: not known; if the token was made here, the release
-// is delivered to the masters that did not answer as soon as they are back, and otherwise the lock ends there with its TTL.
+// Unlock ends KeepAlive and releases the lock. ErrNotHeld: it was not held any more. A
+// *NoQuorumError: not known; if the token was made here, the release is delivered to the masters
+// that did not answer as soon as they are back, and otherwise the lock ends there with its TTL.
 func (l *Lease) Unlock(ctx context.Context) error {
 	l.stopKeepAlive()
 	return l.client.Unlock(ctx, l.Token, l.Resources...)
 }
 
-// Extend renews the lock: it ends ttl from now, and Until moves. ErrNotHeld: it is lost. A *NoQuorumError: not known; the lock as
-// it was before runs on.
+// Extend renews the lock: it ends ttl from now, and Until moves. ErrNotHeld: it is lost. A
+// *NoQuorumError: not known; the lock as it was before runs on.
 func (l *Lease) Extend(ctx context.Context, ttl time.Duration) error {
 	before := suspended()
 	result, err := l.client.extend(ctx, l.Token, ttl, l.Resources)
@@ -104,7 +109,7 @@ func (c *Client) Unlock(ctx context.Context, token string, resources ...string) 
 	return err
 }
 
-// Extend prolongs what the token holds to ttl from now, and returns the new validity. Errors as
+// Extend gives what the token holds a new TTL, from now, and returns the new validity. Errors as
 // Lease.Extend.
 func (c *Client) Extend(ctx context.Context, token string, ttl time.Duration, resources ...string) (time.Duration, error) {
 	result, err := c.extend(ctx, token, ttl, resources)
@@ -131,13 +136,15 @@ type waiting struct {
 	done chan Result
 }
 
+// Done implements Completer.
 func (w *waiting) Done(_ *Op, result Result) Flusher {
 	w.done <- result
 	return nil
 }
 
-// wait runs an operation to its end. When ctx is done, a wait ends at once; rounds that are on their way are waited
-// for, because their outcome is known within a batch, and a lock must not be lost on the way to its caller.
+// wait runs an operation to its end. When ctx is done, a wait ends at once; rounds that are on
+// their way are waited for, because their outcome is known within a batch, and a lock must not be
+// lost on the way to its caller.
 func (c *Client) wait(ctx context.Context, start func(*Op, Completer)) (Result, error) {
 	if err := ctx.Err(); err != nil {
 		return Result{}, err

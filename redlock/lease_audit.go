@@ -5,9 +5,10 @@ import (
 	"time"
 )
 
-// A lease can be lost before its validity ends: masters restart or are flushed, somebody deletes the key. The holder learns it
-// with its next EXTEND; everybody else should not have to wait for that. So with every heartbeat a few leases are read
-// from the masters, and all of them soon after a master was quarantined, was found to evict keys, or became a replica.
+// A lease can be lost before its validity ends: masters restart or are flushed, somebody deletes
+// the key. The holder learns it with its next EXTEND; everybody else should not have to wait for
+// that. So with every heartbeat a few leases are read from the masters, and all of them soon after
+// a master was quarantined, was found to evict keys, or became a replica.
 const (
 	auditPerBeat  = 16
 	auditInDoubt  = 512 // per heartbeat, until all leases were looked at once
@@ -29,7 +30,8 @@ func (c *Client) audit(d *deferred) {
 			c.audited = 0
 		}
 		lease := all[c.audited]
-		// One that is about to end, or was just granted and may not have reached every master, proves nothing.
+		// One that is about to end, or was just granted and may not have reached every master,
+		// proves nothing.
 		if lease.lost || d.now.Add(auditMinAlive).After(lease.validUntil) || d.now.Sub(lease.born) < auditMinAlive {
 			continue
 		}
@@ -47,7 +49,8 @@ func (c *Client) audit(d *deferred) {
 
 const lostToDo = "find out which masters were restarted or flushed, or who deletes keys there; its holder learns of it with EXTEND"
 
-// auditDecided judges what the masters answered about a lease: it is lost when those without the token leave no quorum with it.
+// auditDecided judges what the masters answered about a lease: it is lost when those without the
+// token leave no quorum with it.
 func (c *Client) auditDecided(r *round, _ outcome, v votes, _ *deferred) {
 	n := len(c.lanes)
 	gone := 0

@@ -9,15 +9,17 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Fencing tokens. A resource that is written to under a lock cannot trust that the writer still holds it: the writer may have
-// paused. It can compare tokens, and refuse one that is lower than the highest it has seen. A fence is an integer below
-// 2^53 that strictly grows from one grant of a resource to the next.
+// Fencing tokens. A resource that is written to under a lock cannot trust that the writer still
+// holds it: the writer may have paused. It can compare tokens, and refuse one that is lower than
+// the highest it has seen. A fence is an integer below 2^53 that strictly grows from one grant of a
+// resource to the next.
 //
-// It is a hybrid logical clock: milliseconds since 2000 << 12, and their fraction or a counter; 53 bits last until 2069. Every master remembers the
-// highest fence it has accepted for each resource, its mark, and accepts only a higher one. Two grants have a master in
-// common, since both have a quorum; so the later one is higher, whatever clocks and expiries do. Marks are bounded: the
-// lowest are pushed out into one floor for all that is not remembered. A master that has forgotten gets a floor from a
-// quorum that has not, when its quarantine is over (see recoverFloor).
+// It is a hybrid logical clock: milliseconds since 2000 << 12, and their fraction or a counter; 53
+// bits last until 2069. Every master remembers the highest fence it has accepted for each resource,
+// its mark, and accepts only a higher one. Two grants have a master in common, since both have a
+// quorum; so the later one is higher, whatever clocks and expiries do. Marks are bounded: the
+// lowest are pushed out into one floor for all that is not remembered. A master that has forgotten
+// gets a floor from a quorum that has not, when its quarantine is over (see recoverFloor).
 const (
 	marksKey = ReservedPrefix + "marks" // sorted set: resource → mark
 	floorKey = ReservedPrefix + "floor"
@@ -26,13 +28,16 @@ const (
 	fenceOriginMs    = 946_684_800_000 // 2000-01-01 UTC, in milliseconds since 1970
 	// fenceSlack is how many marks beyond FenceMarks are pushed out at once.
 	fenceSlack = 64
-	// fenceAheadMax is how far a fence may be ahead of a master's clock: a proxy whose clock is years ahead would spend them. So no master
-	// holds a higher one, unless somebody has written it by hand, or the master lies.
+	// fenceAheadMax is how far a fence may be ahead of a master's clock: a proxy whose clock is
+	// years ahead would spend them. So no master holds a higher one, unless somebody has written it
+	// by hand, or the master lies.
 	//
-	// A proxy believes a mark or a floor up to so far ahead of its own clock, less ClockSkewMax: what it gives above it, masters whose
-	// clocks are behind still accept. It refuses a master that shows more than that and ClockSkewMax: what a proxy whose clock is
-	// ahead may have given is no reason to. Between the two the master abstains from fences, until the clocks have passed. A floor
-	// within the bound that is false makes fences run ahead of the clocks by as much; they grow all the same.
+	// A proxy believes a mark or a floor up to so far ahead of its own clock, less ClockSkewMax:
+	// what it gives above it, masters whose clocks are behind still accept. It refuses a master
+	// that shows more than that and ClockSkewMax: what a proxy whose clock is ahead may have given
+	// is no reason to. Between the two the master abstains from fences, until the clocks have
+	// passed. A floor within the bound that is false makes fences run ahead of the clocks by as
+	// much; they grow all the same.
 	fenceAheadMax = 24 * time.Hour
 	// fenceRetries bounds the rounds of one attempt whose fence was too low.
 	fenceRetries = 8
@@ -40,22 +45,25 @@ const (
 
 // fenceClock makes fences. Client.mu guards it.
 //
-// A proxy whose clock is behind needs a second round for a resource that another has just had. The mark that it is shown then
-// tells by how much it is behind, so it keeps that much ahead from then on. Otherwise, where short holds go to and fro
-// between proxies, every third grant takes two rounds when clocks differ by some milliseconds.
+// A proxy whose clock is behind needs a second round for a resource that another has just had. The
+// mark that it is shown then tells by how much it is behind, so it keeps that much ahead from then
+// on. Otherwise, where short holds go to and fro between proxies, every third grant takes two
+// rounds when clocks differ by some milliseconds.
 type fenceClock struct {
 	last     int64
 	ahead    int64 // of our own clock: as far as the fastest clock was seen to be
 	aheadMax int64 // bounds it, for recoverFloor to know how far fences can be ahead of all clocks
 }
 
-// fenceTime is a moment as a fence. The counter's bits hold the fraction of the millisecond, so that two proxies whose clocks agree
-// make fences in the order of their grants.
+// fenceTime is a moment as a fence. The counter's bits hold the fraction of the millisecond, so
+// that two proxies whose clocks agree make fences in the order of their grants.
 func fenceTime(t time.Time) int64 {
 	const perMs = int64(time.Millisecond)
 	return (t.UnixMilli()-fenceOriginMs)<<fenceCounterBits + int64(t.Nanosecond())%perMs<<fenceCounterBits/perMs
 }
 
+// next makes a fence above all that this client has made or was shown. It is bounded by what
+// masters accept: a clock that was far ahead is forgotten when it is right again.
 func (f *fenceClock) next(now time.Time) int64 {
 	if f.last > fenceTime(now.Add(fenceAheadMax)) { //mutant:a-clock-that-was-ahead-is-not-forgotten
 		f.last = 0 // our clock was wrong. No master would accept more; their marks keep the order
@@ -64,16 +72,19 @@ func (f *fenceClock) next(now time.Time) int64 {
 	return f.last
 }
 
-// observe keeps the clock above a mark that some master held against a fence made at that time. The mark is older than the fence, or
-// little younger, so it tells by how much our clock is behind at least.
+// observe keeps the clock above a mark that some master held against a fence made at that time. The
+// mark is older than the fence, or little younger, so it tells by how much our clock is behind at
+// least.
 func (f *fenceClock) observe(mark int64, made time.Time) {
 	f.last = max(f.last, mark)
 	f.ahead = min(max(f.ahead, mark-fenceTime(made)), f.aheadMax) //mutant:a-clock-that-is-behind-stays-behind
 }
 
-// scriptFence is scriptAcquire with a fence: KEYS[1] marks, KEYS[2] floor, then the resources; ARGV token, milliseconds to live,
-// fence, bound of the marks, the longest TTL (see scriptMoved), and the token of a reservation, if there is one. It returns what
-// scriptAcquire does; the mark, a larger number, when the fence is not above it; and -2 when the fence is a day ahead of the master's clock.
+// scriptFence is scriptAcquire with a fence: KEYS[1] marks, KEYS[2] floor, then the resources; ARGV
+// token, milliseconds to live, fence, bound of the marks, the longest TTL (see scriptMoved), and
+// the token of a reservation, if there is one. It returns what scriptAcquire does; the mark, a
+// larger number, when the fence is not above it; and -2 when the fence is a day ahead of the
+// master's clock.
 //
 //mutant:fence-not-above-the-mark
 //mutant:marks-pushed-out-without-a-floor
@@ -121,7 +132,8 @@ end
 return reply
 `, fenceOriginMs, fenceAheadMax.Milliseconds(), 1<<fenceCounterBits, fenceSlack))
 
-// scriptAdmit ends a quarantine: the epoch KEYS[1] becomes ARGV[2] if it is ARGV[1], and the floor KEYS[2] is raised to ARGV[3].
+// scriptAdmit ends a quarantine: the epoch KEYS[1] becomes ARGV[2] if it is ARGV[1], and the floor
+// KEYS[2] is raised to ARGV[3].
 var scriptAdmit = newScript(`
 if redis.call('GET', KEYS[1]) ~= ARGV[1] then
   return 0
@@ -133,7 +145,8 @@ redis.call('SET', KEYS[1], ARGV[2])
 return 1
 `)
 
-// highWater is the highest fence a master has accepted, and since when on our clock it is known to be no lower.
+// highWater is the highest fence a master has accepted, and since when on our clock it is known to
+// be no lower.
 type highWater struct {
 	fence int64
 	read  time.Time
@@ -144,7 +157,8 @@ func highWaterCommands(ctx context.Context) (*redis.StringCmd, *redis.ZSliceCmd)
 	return redis.NewStringCmd(ctx, "get", floorKey), redis.NewZSliceCmd(ctx, "zrevrange", marksKey, 0, 0, "withscores")
 }
 
-// readHighWater returns the highest fence that the master has accepted, as far as it says, or why that cannot be true.
+// readHighWater returns the highest fence that the master has accepted, as far as it says, or why
+// that cannot be true.
 func readHighWater(floor *redis.StringCmd, top *redis.ZSliceCmd, now time.Time, skew time.Duration) (high int64, untrue string, err error) {
 	if err := floor.Err(); err != nil && err != redis.Nil {
 		if isWrongType(err) {
@@ -191,19 +205,20 @@ func highestBelieved(now time.Time, skew time.Duration) int64 {
 	return fenceTime(now.Add(fenceAheadMax - skew)) //mutant:a-mark-believed-that-no-master-accepts
 }
 
-// falseFences says what is wrong with what a key holds, and what to do. The epoch goes too: without it the master waits for what it may
-// have forgotten, and learns the true fences from the others.
+// falseFences says what is wrong with what a key holds, and what to do. The epoch goes too: without
+// it the master waits for what it may have forgotten, and learns the true fences from the others.
 func falseFences(key, value string, skew time.Duration) string {
 	return fmt.Sprintf("its %s is %s, which no proxy has given: fences are at most %v ahead of the clock here. If this clock is right, "+
 		"run DEL %s %s %s on it: it votes again after one max_ttl, with the fences that the others remember",
 		key, value, fenceAheadMax+skew, floorKey, marksKey, epochKey)
 }
 
-// recoverFloor returns the floor for a master whose quarantine ended at the given time: the highest fence that any quorum of masters
-// with a vote has accepted. Wait first, read second: a fence that a vote from before the crash helped to grant has reached
-// its other masters by then. If fewer than a quorum remember, nobody knows; then cold says so, and the floor is the
-// clock plus twice what clocks may differ by, for a fence can be ahead of its proxy's clock by as much again: the one place
-// where the order of fences trusts clocks.
+// recoverFloor returns the floor for a master whose quarantine ended at the given time: the highest
+// fence that any quorum of masters with a vote has accepted. Wait first, read second: a fence that
+// a vote from before the crash helped to grant has reached its other masters by then. If fewer than
+// a quorum remember, nobody knows; then cold says so, and the floor is the clock plus twice what
+// clocks may differ by, for a fence can be ahead of its proxy's clock by as much again: the one
+// place where the order of fences trusts clocks.
 func (c *Client) recoverFloor(lane *lane, ended time.Time) (floor int64, cold bool) {
 	remember := 0
 	for _, l := range c.lanes {

@@ -5,20 +5,23 @@ import (
 	"time"
 )
 
-// leases is what this client knows of resources: the leases it granted, and who waits. It is knowledge, not truth: the
-// masters alone decide who holds what. Client.mu guards it.
+// leases is what this client knows of resources: the leases it granted, and who waits. It is
+// knowledge, not truth: the masters alone decide who holds what. Client.mu guards it.
 type leases struct {
 	entries map[string]*entry
-	// inflight are rounds that are not decided, by the key that they are to leave with a token that somebody knows already: attempts under
-	// callers' tokens, extensions, and commits of what lives on. An UNLOCK of the token can be launched behind them.
+	// inflight are rounds that are not decided, by the key that they are to leave with a token that
+	// somebody knows already: attempts under callers' tokens, extensions, and commits of what lives
+	// on. An UNLOCK of the token can be launched behind them.
 	inflight map[string][]*round
 	// launched numbers the rounds in the order in which the lanes get them: see after.
 	launched uint32
-	// all lists the leases, so that a few can be looked at with every grant and those that ran out be forgotten: no timer, no
-	// long sweep, and never more of them than about twice those that run.
+	// all lists the leases, so that a few can be looked at with every grant and those that ran out
+	// be forgotten: no timer, no long sweep, and never more of them than about twice those that
+	// run.
 	all    []*lease
 	cursor int
-	// remember is for how much longer leases that have run out are kept: as long as a master may be waited for.
+	// remember is for how much longer leases that have run out are kept: as long as a master may be
+	// waited for.
 	remember time.Duration
 }
 
@@ -41,12 +44,14 @@ type lease struct {
 	attempt    *attempt      // of a LOCK under a caller's token; nil for all others
 	launched   uint32        // of the round that was granted
 	index      int32         // in leases.all
-	// holders are the masters that may hold the token in the keys. Masters that had not voted when the lease was granted are among them.
+	// holders are the masters that may hold the token in the keys. Masters that had not voted when
+	// the lease was granted are among them.
 	holders mask
 	lost    bool // the masters do not have it any more
 }
 
-// newLease is the lease of a round that is granted with these votes. born is the first grant to its token, as far as the round tells.
+// newLease is the lease of a round that is granted with these votes. born is the first grant to its
+// token, as far as the round tells.
 func newLease(r *round, v votes, masters int, validUntil time.Time) *lease {
 	l := &lease{token: r.token, ttl: r.ttl(), validUntil: validUntil, born: r.start, launched: r.launched, holders: v.mayHold(masters)}
 	l.keys = append(l.key[:0], r.keys...)
@@ -65,6 +70,7 @@ func newLeases() leases {
 	return leases{entries: make(map[string]*entry), inflight: make(map[string][]*round)}
 }
 
+// entry returns the entry of a resource, and makes one where there is none.
 func (s *leases) entry(resource string) *entry {
 	if e := s.entries[resource]; e != nil {
 		return e
@@ -102,6 +108,8 @@ func (s *leases) beginInflight(r *round, key string) {
 	s.inflight[key] = append(list, r)
 }
 
+// endInflight takes a round that is decided out of the list of its key. Every beginInflight must be
+// followed by one, or the list grows.
 func (s *leases) endInflight(r *round, key string) {
 	list := s.inflight[key]
 	i, last := int(r.inflightIndex), len(list)-1
@@ -119,7 +127,8 @@ func (s *leases) endInflight(r *round, key string) {
 	}
 }
 
-// superseded tells whether the key was granted to the token by a round that was launched after this one, or such a round is in flight.
+// superseded tells whether the key was granted to the token by a round that was launched after this
+// one, or such a round is in flight.
 func (s *leases) superseded(than *round, key, token string) bool {
 	if e := s.entries[key]; e != nil && e.lease != nil && e.lease.token == token && after(e.lease.launched, than.launched) {
 		return true
@@ -133,7 +142,8 @@ func (s *leases) held(resources []string, token string, now time.Time) bool {
 	return lease != nil && now.Before(lease.validUntil.Add(driftConstant))
 }
 
-// hasWaiters tells whether somebody waits for one of the resources, after an attempt said that it is held.
+// hasWaiters tells whether somebody waits for one of the resources, after an attempt said that it
+// is held.
 func (s *leases) hasWaiters(resources []string) bool {
 	for _, resource := range resources {
 		if e := s.entries[resource]; e != nil && e.queue.head != nil && e.queue.denied {
@@ -143,8 +153,9 @@ func (s *leases) hasWaiters(resources []string) bool {
 	return false
 }
 
-// grant records a lease, in the place of what was known of its resources before. Masters that may hold them under the same token by that
-// may hold them still, also where that was a lease of more or of fewer resources. It is counted in the share.
+// grant records a lease, in the place of what was known of its resources before. Masters that may
+// hold them under the same token by that may hold them still, also where that was a lease of more
+// or of fewer resources. It is counted in the share.
 func (s *leases) grant(granted *lease, share *Share, now time.Time) {
 	s.forgetSome(now, 2)
 	for _, key := range granted.keys {
@@ -163,9 +174,10 @@ func (s *leases) grant(granted *lease, share *Share, now time.Time) {
 	share.count(granted)
 }
 
-// release forgets the lease that holds exactly these resources with this token, and returns it, or nil. What rounds in flight with the
-// token are granted is no lease. What was locked together can be released one by one, and the other way round: so it also forgets the
-// leases of the token that have some of the resources.
+// release forgets the lease that holds exactly these resources with this token, and returns it, or
+// nil. What rounds in flight with the token are granted is no lease. What was locked together can
+// be released one by one, and the other way round: so it also forgets the leases of the token that
+// have some of the resources.
 func (s *leases) release(resources []string, token string) *lease {
 	lease := s.findLease(resources, token)
 	for _, resource := range resources {
@@ -193,7 +205,8 @@ func (r *round) valueOf(i int) string {
 	return r.commit.changes[i].becomes()
 }
 
-// forget takes the lease out of the list and out of its entries, and these away if nothing else is known of them.
+// forget takes the lease out of the list and out of its entries, and these away if nothing else is
+// known of them.
 func (s *leases) forget(lease *lease) {
 	lease.uncount()
 	for _, key := range lease.keys {
@@ -216,7 +229,8 @@ func (s *leases) forgetSome(now time.Time, n int) {
 			s.cursor = 0
 		}
 		lease := s.all[s.cursor]
-		// Keys can outlive the validity by the drift. A release that comes then still finds for which masters it is to be kept.
+		// Keys can outlive the validity by the drift. A release that comes then still finds for
+		// which masters it is to be kept.
 		if now.After(lease.validUntil.Add(lease.ttl/2 + driftConstant + s.remember)) {
 			s.forget(lease)
 			continue
@@ -235,7 +249,8 @@ func (s *leases) running(now time.Time) (n int) {
 	return n
 }
 
-// after tells whether a round was launched after another one, by their numbers, which begin anew at some time.
+// after tells whether a round was launched after another one, by their numbers, which begin anew at
+// some time.
 func after(launched, other uint32) bool { return int32(launched-other) > 0 }
 
 // sameKeys compares two sets of resources, which are named once each.

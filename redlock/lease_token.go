@@ -12,16 +12,18 @@ import (
 	"time"
 )
 
-// A token made here is 20 bytes from the system's secure source, as "Correct implementation with a single instance"
-// advises, in base64url, a dot, and the time of its birth in milliseconds since 1970 in base 36. Any client can hold it as
-// text, and any proxy can tell from it alone how long the lock has been held (Options.MaxHold).
+// A token made here is 20 bytes from the system's secure source, as "Correct implementation with a
+// single instance" advises, in base64url, a dot, and the time of its birth in milliseconds since
+// 1970 in base 36. Any client can hold it as text, and any proxy can tell from it alone how long
+// the lock has been held (Options.MaxHold).
 const (
 	tokenRandomBytes = 20
 	tokenRandomText  = 27 // base64 of 20 bytes without padding
 	tokenBase        = 36
 )
 
-// tokenSource hands out random bytes from a buffer, because one system call per token would cost more than the rest of it.
+// tokenSource hands out random bytes from a buffer, because one system call per token would cost
+// more than the rest of it.
 type tokenSource struct {
 	mu     sync.Mutex
 	random *bufio.Reader
@@ -31,6 +33,8 @@ func newTokenSource() *tokenSource {
 	return &tokenSource{random: bufio.NewReaderSize(rand.Reader, 100*tokenRandomBytes)}
 }
 
+// make returns a token that was never used before, with its birth. It may be called with Client.mu
+// held: it does not block for long.
 func (s *tokenSource) make(now time.Time) string {
 	var raw [tokenRandomBytes]byte
 	s.mu.Lock()
@@ -46,8 +50,8 @@ func (s *tokenSource) make(now time.Time) string {
 	return string(strconv.AppendInt(text, now.UnixMilli(), tokenBase))
 }
 
-// tokenBirth tells when a token made by a redlockd was made. A caller's own token of the same shape is taken for one:
-// whoever imitates it limits or prolongs nobody's lock but their own.
+// tokenBirth tells when a token made by a redlockd was made. A caller's own token of the same shape
+// is taken for one: whoever imitates it limits or extends nobody's lock but their own.
 func tokenBirth(token string) (time.Time, bool) {
 	if len(token) <= tokenRandomText || token[tokenRandomText] != '.' || strings.ToLower(token[tokenRandomText+1:]) != token[tokenRandomText+1:] {
 		return time.Time{}, false

@@ -8,15 +8,16 @@ import (
 	"time"
 )
 
-// foldMax bounds the releases folded into one script call: Lua's unpack has a limit, and the master serves nobody else while
-// it runs one.
+// foldMax bounds the releases folded into one script call: Lua's unpack has a limit, and the master
+// serves nobody else while it runs one.
 const foldMax = 256
 
-// readingsMax bounds the bytes of values that are kept of the replies to one batch. It is 16 KB for each of the most rounds.
+// readingsMax bounds the bytes of values that are kept of the replies to one batch. It is 16 KB for
+// each of the most rounds.
 const readingsMax = 16 << 20
 
-// batch turns rounds into one pipeline and its replies into votes. One lane uses one batch over and over, with the memory in
-// it: a pipeline of n acquisitions allocates next to nothing.
+// batch turns rounds into one pipeline and its replies into votes. One lane uses one batch over and
+// over, with the memory in it: a pipeline of n acquisitions allocates next to nothing.
 type batch struct {
 	lane        *lane
 	conn        *masterConn
@@ -62,15 +63,16 @@ type command struct {
 	arms  bool // a reading: CLIENT CACHING YES goes before it
 }
 
-// clockMark is the round of a command that tells the master's clock. A pipeline has one before the first round that may have to be
-// taken back, one after every clockMarkEvery commands, and the trailer: so it is known when such a round was executed.
+// clockMark is the round of a command that tells the master's clock. A pipeline has one before the
+// first round that may have to be taken back, one after every clockMarkEvery commands, and the
+// trailer: so it is known when such a round was executed.
 const (
 	clockMark      = -2
 	clockMarkEvery = 64
 )
 
-// setKey is an attempt under a caller's token that has set its keys, and the latest time of the master's clock, in milliseconds since
-// 1970, at which it did; 0: not known well enough.
+// setKey is an attempt under a caller's token that has set its keys, and the latest time of the
+// master's clock, in milliseconds since 1970, at which it did; 0: not known well enough.
 type setKey struct {
 	round int32
 	at    int64
@@ -98,8 +100,9 @@ func (b *batch) encode() {
 	b.emit()
 }
 
-// readReplies reads the replies and fills in the votes. An error means that the connection is of no more use: the votes that it left
-// unknown, and the releases that were refused, have to be cleared up on the next one.
+// readReplies reads the replies and fills in the votes. An error means that the connection is of no
+// more use: the votes that it left unknown, and the releases that were refused, have to be cleared
+// up on the next one.
 func (b *batch) readReplies() error {
 	read := false
 	err := survive(func() error {
@@ -127,8 +130,9 @@ func (b *batch) readReplies() error {
 	return err
 }
 
-// repeatLost is for a master that has lost our scripts (SCRIPT FLUSH). NOSCRIPT means that nothing was executed: load and repeat.
-// With other batches on their way that would change the order of what the master executes: then the next connection loads them.
+// repeatLost is for a master that has lost our scripts (SCRIPT FLUSH). NOSCRIPT means that nothing
+// was executed: load and repeat. With other batches on their way that would change the order of
+// what the master executes: then the next connection loads them.
 func (b *batch) repeatLost() error {
 	if !b.lane.pause() {
 		return errors.New("the master has lost its scripts (SCRIPT FLUSH?)")
@@ -153,13 +157,16 @@ func (b *batch) repeatLost() error {
 	return err
 }
 
+// begin starts a pipeline: the first of a batch, or the second one that repeats what needed a
+// script.
 func (b *batch) begin() {
 	b.commands, b.folded, b.lost, b.refusal = b.commands[:0], b.folded[:0], b.lost[:0], nil
 	b.unmarked, b.open, b.clockMs = -1, len(b.sets), 0
 }
 
-// add puts a round into the segment. Releases are hoisted to its front, where they can be folded into one call; so a release
-// whose key an earlier round of the segment touches must not enter it: it would overtake that round.
+// add puts a round into the segment. Releases are hoisted to its front, where they can be folded
+// into one call; so a release whose key an earlier round of the segment touches must not enter it:
+// it would overtake that round.
 func (b *batch) add(i int32) {
 	r := b.rounds[i]
 	release := verbs[r.verb].release
@@ -224,7 +231,8 @@ func (b *batch) fold(releases []int32) {
 func (b *batch) send() error {
 	b.wire.out = append(b.wire.out, trailerCommands...)
 	b.sent = time.Now()
-	// The watch gives the votes up after MasterTimeout; the connection gets longer, for a late answer is better than a new one.
+	// The watch gives the votes up after MasterTimeout; the connection gets longer, for a late
+	// answer is better than a new one.
 	return b.timely(b.wire.send(b.sent.Add(b.lane.client.opts.ConnectTimeout)))
 }
 
@@ -236,13 +244,16 @@ func (b *batch) timely(err error) error {
 	return err
 }
 
-// touched is a set of keys that may say yes by mistake, which costs a segment break, and never no by mistake.
+// touched is a set of keys that may say yes by mistake, which costs a segment break, and never no
+// by mistake.
 type touched struct {
 	seed maphash.Seed
 	bits [64]uint64
 	any  bool
 }
 
+// slot is where a key has its bit, by a hash with a seed of its own, so that no client can choose
+// keys that collide.
 func (t *touched) slot(key string) (word, bit uint64) {
 	h := maphash.String(t.seed, key) & 4095
 	return h >> 6, 1 << (h & 63)

@@ -7,12 +7,14 @@ import (
 	"time"
 )
 
-// The commands of all verbs: how a batch writes each of them, and what the master's reply to it means. A writer and its reader stand
-// together; the table verbs says which verb uses which.
+// The commands of all verbs: how a batch writes each of them, and what the master's reply to it
+// means. A writer and its reader stand together; the table verbs says which verb uses which.
 //
-// Invariant: a reply of a type or a length that the command cannot have is nonsense, and ends the connection. Replies may be out of step
-// with commands from there on, so that none of the later ones can be believed.
+// Invariant: a reply of a type or a length that the command cannot have is nonsense, and ends the
+// connection. Replies may be out of step with commands from there on, so that none of the later
+// ones can be believed.
 
+// nonsense is the error that ends the connection.
 func nonsense(reply reply) error {
 	return senseless("%c%d %q", reply.Kind, reply.N, shown(string(reply.Text)))
 }
@@ -25,6 +27,8 @@ func (b *batch) command(words ...string) {
 	}
 }
 
+// SET NX PX is what every client of one Redis sends. Its head is written in one piece, since it is
+// the most frequent command.
 func writeSet(b *batch, r *round) {
 	w := b.wire
 	w.out = append(w.out, "*6\r\n$3\r\nset\r\n"...)
@@ -86,6 +90,8 @@ func readScript(_ *batch, _ command, reply reply) (v vote, refused, err error) {
 	return voteUnknown, nil, nonsense(reply)
 }
 
+// An acquisition by script tells apart what SET NX cannot: another's key, the same token's key, and
+// which of several keys is in the way.
 func writeAcquire(b *batch, r *round) {
 	b.script(scriptAcquire, 0, len(r.keys), 3+min(len(r.reservation()), 1))
 	b.holder(r)
@@ -93,16 +99,20 @@ func writeAcquire(b *batch, r *round) {
 	b.reservation(r)
 }
 
-// reservation adds the token of the reservation whose place an acquisition takes, where there is one.
+// reservation adds the token of the reservation whose place an acquisition takes, where there is
+// one.
 func (b *batch) reservation(r *round) {
 	if token := r.reservation(); token != "" {
 		b.wire.bulk(token)
 	}
 }
 
-// deniedBy is the reply to an acquisition that the first of its resources has kept from all; for the second it is one less, and so on.
+// deniedBy is the reply to an acquisition that the first of its resources has kept from all; for
+// the second it is one less, and so on.
 const deniedBy = -3
 
+// readAcquire keeps which resource denied the acquisition, where the waiter wants to know: it moves
+// to the queue of that resource.
 func readAcquire(b *batch, cmd command, reply reply) (v vote, refused, err error) {
 	if reply.Kind != ':' || reply.N > deniedBy {
 		return readScript(b, cmd, reply)
@@ -114,6 +124,7 @@ func readAcquire(b *batch, cmd command, reply reply) (v vote, refused, err error
 	return voteDenied, nil, nil
 }
 
+// The marks and the floor are keys of the call, because a script may only touch keys that it names.
 func writeFence(b *batch, r *round) {
 	w := b.wire
 	b.script(scriptFence, 2, len(r.keys), 5+min(len(r.reservation()), 1))
@@ -126,6 +137,9 @@ func writeFence(b *batch, r *round) {
 	b.reservation(r)
 }
 
+// readFence raises round.mark to the mark that the master holds against the fence, so that the next
+// attempt is above all marks that were seen. A mark that no proxy can have made is not believed:
+// one false master would push all fences ahead.
 func readFence(b *batch, cmd command, reply reply) (v vote, refused, err error) {
 	r, skew := b.rounds[cmd.round], b.lane.client.opts.ClockSkewMax
 	switch {
@@ -142,6 +156,8 @@ func readFence(b *batch, cmd command, reply reply) (v vote, refused, err error) 
 	return readAcquire(b, cmd, reply)
 }
 
+// An extension never brings the end of a key nearer, see scriptMoved: so the longest TTL is an
+// argument.
 func writeExtend(b *batch, r *round) {
 	b.script(scriptExtend, 0, len(r.keys), 3)
 	b.holder(r)
@@ -161,6 +177,7 @@ func writeRelease(b *batch, r *round) {
 	}
 }
 
+// readRelease reads the reply to DELEX, DELIFEQ or a script.
 func readRelease(b *batch, cmd command, reply reply) (v vote, refused, err error) {
 	if isWrongType(errorIn(reply)) { // of DELEX: another's key, which does not hold the token
 		return voteDenied, nil, nil
@@ -168,6 +185,8 @@ func readRelease(b *batch, cmd command, reply reply) (v vote, refused, err error
 	return readScript(b, cmd, reply)
 }
 
+// The lane knows when its master set the keys, so every master gets an undo of its own: the end of
+// the key on that master's clock is an argument.
 func writeUndo(b *batch, r *round) {
 	a, at := r.attempt.round, r.attempt.setAt[b.lane.index]
 	b.script(scriptUndo, 0, len(a.keys), 4*len(a.keys))
@@ -195,6 +214,8 @@ func readUndo(_ *batch, _ command, reply reply) (v vote, refused, err error) {
 	return voteUnknown, nil, nonsense(reply)
 }
 
+// The arguments of a commit are five per key: what it must hold, what becomes of it, and for how
+// long.
 func writeCommit(b *batch, r *round) {
 	b.script(scriptCommit, 0, len(r.keys), 5*len(r.keys))
 	b.resources(r)
@@ -208,6 +229,7 @@ func writeCommit(b *batch, r *round) {
 	}
 }
 
+// A reading of several keys is one script call, so that one master's answer is of one moment.
 func writeRead(b *batch, r *round) {
 	b.script(scriptRead, 0, len(r.keys), 0)
 	b.resources(r)
@@ -266,9 +288,11 @@ func writeReading(b *batch, r *round) {
 	b.command("zscore", marksKey, r.keys[0])
 }
 
-// readReading reads all three replies also where the first ones are errors, so that the next command's reply is next.
+// readReading reads all three replies also where the first ones are errors, so that the next
+// command's reply is next.
 func readReading(b *batch, cmd command, reply reply) (v vote, refused, err error) {
-	// Not into the round yet: if the watch has given this batch up, the round is decided, and its answers are being read.
+	// Not into the round yet: if the watch has given this batch up, the round is decided, and its
+	// answers are being read.
 	b.readings = append(b.readings, reading{round: b.rounds[cmd.round]})
 	a := &b.readings[len(b.readings)-1].answer
 	v, a.known = voteAbsent, true
@@ -316,7 +340,8 @@ func (b *batch) keep(reply reply) (string, error) {
 	return string(reply.Text), nil
 }
 
-// writeObserve asks for the same, and has the master announce the next change of the key where it can.
+// writeObserve asks for the same, and has the master announce the next change of the key where it
+// can.
 func writeObserve(b *batch, r *round) {
 	if b.lane.tracks() {
 		b.command("client", "caching", "yes")
@@ -325,6 +350,8 @@ func writeObserve(b *batch, r *round) {
 	writeReading(b, r)
 }
 
+// readObserve reads the reply to CLIENT CACHING first, where that was sent. Without it the waiter
+// asks again by itself.
 func readObserve(b *batch, cmd command, first reply) (v vote, refused, err error) {
 	armed := cmd.arms && first.Kind == '+' // an ACL may refuse it
 	if cmd.arms {
@@ -340,6 +367,7 @@ func readObserve(b *batch, cmd command, first reply) (v vote, refused, err error
 	return v, refused, err
 }
 
+// A script is stored whether or not the name is taken: equal names mean equal scripts.
 func writeStoreScript(b *batch, r *round) {
 	b.command("set", r.keys[0], r.token, "px", strconv.FormatInt(r.ttlMs, 10))
 }
@@ -348,6 +376,7 @@ func readStoreScript(_ *batch, _ command, reply reply) (v vote, refused, err err
 	return readOnly('+', reply)
 }
 
+// A message is published on every master. Receivers drop the copies, see publish.go.
 func writePublish(b *batch, r *round) {
 	b.command("publish", r.keys[0], r.token)
 }

@@ -2,15 +2,17 @@ package redlock
 
 import "time"
 
-// pendingMax bounds the releases that are kept for one master. Beyond it the oldest give way: their keys stay until their TTL, which
-// lets nobody in too early.
+// pendingMax bounds the releases that are kept for one master. Beyond it the oldest give way: their
+// keys stay until their TTL, which lets nobody in too early.
 const pendingMax = 1 << 16
 
-// pendingReleases are what a master that is away is told before it gets new work: releases of keys that it may hold. Without them, a
-// key whose SET was answered by silence stays, and keeps everybody out of that master, until its TTL. They stand in the order in which
-// they expire, for all are kept equally long.
+// pendingReleases are releases for a master that is away. It gets them when it is back, before new
+// work. Without them, a key whose SET was answered by silence stays, and keeps everybody out of
+// that master, until its TTL. They stand in the order in which they expire, for all are kept
+// equally long.
 //
-// Invariant: only tokens that redlockd made are released late. A caller may have been granted its own token again by then (op_undo.go).
+// Invariant: only tokens that redlockd made are released late. A caller may have been granted its
+// own token again by then (op_undo.go).
 type pendingReleases []pendingRelease
 
 // pendingRelease is one key that may hold one token.
@@ -19,6 +21,7 @@ type pendingRelease struct {
 	expiresAt  time.Time // the key has ended by then
 }
 
+// add keeps a release behind all others. The oldest gives way if there are pendingMax.
 func (p *pendingReleases) add(release pendingRelease) {
 	if len(*p) >= pendingMax {
 		p.remove(1)
@@ -45,7 +48,8 @@ func (p *pendingReleases) expire(now time.Time) {
 	}
 }
 
-// keepReleaseLocked keeps a release that the master of the lane has not confirmed, where it may hold the key. It needs lane.mu.
+// keepReleaseLocked keeps a release that the master of the lane has not confirmed, where it may
+// hold the key. It needs lane.mu.
 func (l *lane) keepReleaseLocked(r *round) {
 	if r.verb != verbRelease || !r.keepFor.has(l.index) {
 		return
@@ -62,8 +66,9 @@ func (c *Client) keyLifeMax() time.Duration {
 	return padded + driftOf(padded, c.drift)
 }
 
-// madeHere tells whether a redlockd made the token, as far as its form tells. Then it serves one attempt, and is used up when it is
-// released. A caller that repeats a LOCK with a token of this form after its UNLOCK may lose the lock to a release that was kept.
+// madeHere tells whether a redlockd made the token, as far as its form tells. Then it serves one
+// attempt, and is used up when it is released. A caller that repeats a LOCK with a token of this
+// form after its UNLOCK may lose the lock to a release that was kept.
 func madeHere(token string) bool {
 	_, known := tokenBirth(token) //mutant:releases-of-callers-tokens-kept
 	return known

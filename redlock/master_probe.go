@@ -14,13 +14,14 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// A probe asks one master everything that decides whether it can vote, and says what is wrong in words that name the
-// remedy. It is what `redlockd check` shows. It opens a connection of its own and leaves nothing behind but a word in the
-// cache of scripts: the one key it writes lives under ReservedPrefix, is removed again, and would expire by itself after
-// probeKeyTTL.
+// A probe asks one master everything that decides whether it can vote, and says what is wrong in
+// words that name the remedy. It is what `redlockd check` shows. It opens a connection of its own
+// and leaves nothing behind but a word in the cache of scripts: the one key it writes lives under
+// ReservedPrefix, is removed again, and would expire by itself after probeKeyTTL.
 //
-// A new demand on the masters is added in three places: what is read (fill), what is wrong with it (judge; it must find
-// at least what refusal does), and, when it needs another command, commandsNeeded.
+// A new demand on the masters is added in three places: what is read (fill), what is wrong with it
+// (judge; it must find at least what refusal does), and, when it needs another command,
+// commandsNeeded.
 
 // Severity says what a problem of a master means for its vote.
 type Severity string
@@ -39,7 +40,8 @@ type Problem struct {
 	Reason, Fix string
 }
 
-// MasterReport is what a probe learned of one master. Fields that could not be read are zero, and a Problem says why.
+// MasterReport is what a probe learned of one master. Fields that could not be read are zero, and a
+// Problem says why.
 type MasterReport struct {
 	Addr string
 	// Reachable: something that speaks Redis's protocol answered, if only with an error.
@@ -64,11 +66,13 @@ type MasterReport struct {
 	AppendFsync string // "always", "everysec", "no"; empty when CONFIG GET is not allowed
 	Save        string // when snapshots are written, as in redis.conf; empty: never, or CONFIG GET is not allowed
 
-	// Epoch is "admitted", "quarantined", or "none" where no proxy has admitted this run of the master yet.
+	// Epoch is "admitted", "quarantined", or "none" where no proxy has admitted this run of the
+	// master yet.
 	Epoch string
 	// New: nothing on it says that a redlockd has ever admitted it, so a bootstrap may.
 	New bool
-	// Config is what the proxies that use the master at present have agreed on; empty: there are none.
+	// Config is what the proxies that use the master at present have agreed on; empty: there are
+	// none.
 	Config     string
 	quarantine string // why it is quarantined, if it is
 
@@ -102,8 +106,9 @@ const (
 	probeKeyTTL  = time.Second
 )
 
-// commandsNeeded are tried on a key of the probe's own, in this order, to learn whether the user may run them. All are
-// commands that the engine sends itself or from a script; Redis checks the permissions of both alike.
+// commandsNeeded are tried on a key of the probe's own, in this order, to learn whether the user
+// may run them. All are commands that the engine sends itself or from a script; Redis checks the
+// permissions of both alike.
 var commandsNeeded = [][]any{
 	{"SET", probeKey, "0", "NX", "PX", probeKeyTTL.Milliseconds()},
 	{"GET", probeKey},
@@ -129,8 +134,8 @@ var commandsNeeded = [][]any{
 // probeKey stands in commandsNeeded for the key of one probe.
 var probeKey = new(struct{ _ int })
 
-// ProbeAll probes all masters of o at the same time, each within timeout, and compares them with each other and with o. The
-// reports are in the order of the masters.
+// ProbeAll probes all masters of o at the same time, each within timeout, and compares them with
+// each other and with o. The reports are in the order of the masters.
 func ProbeAll(ctx context.Context, o Options, timeout time.Duration) []MasterReport {
 	o = o.withDefaults()
 	reports := make([]MasterReport, len(o.Masters))
@@ -143,7 +148,8 @@ func ProbeAll(ctx context.Context, o Options, timeout time.Duration) []MasterRep
 	return reports
 }
 
-// compare finds what no master can tell by itself: that it is another's twin, or not what these options expect.
+// compare finds what no master can tell by itself: that it is another's twin, or not what these
+// options expect.
 func compare(reports []MasterReport, o Options) {
 	findTwins(reports)
 	// Where all masters are new, that is one finding of them all, and the caller's.
@@ -171,7 +177,8 @@ func compare(reports []MasterReport, o Options) {
 	}
 }
 
-// findTwins withdraws the vote of every master that is the same process as one named before it: it would vote twice.
+// findTwins withdraws the vote of every master that is the same process as one named before it: it
+// would vote twice.
 func findTwins(reports []MasterReport) {
 	first := make(map[string]string)
 	for i := range reports {
@@ -188,7 +195,8 @@ func findTwins(reports []MasterReport) {
 	}
 }
 
-// Probe asks one master what decides over its vote. It answers within timeout, or earlier when ctx is done.
+// Probe asks one master what decides over its vote. It answers within timeout, or earlier when ctx
+// is done.
 func Probe(ctx context.Context, m Master, timeout time.Duration) MasterReport {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
@@ -199,8 +207,8 @@ func Probe(ctx context.Context, m Master, timeout time.Duration) MasterReport {
 		return r
 	}
 	defer l.close()
-	// go-redis heeds a deadline while it reads, but not a cancellation: closing the client under the connection ends that
-	// read. (The connection itself may be closed only by who uses it.)
+	// go-redis heeds a deadline while it reads, but not a cancellation: closing the client under
+	// the connection ends that read. (The connection itself may be closed only by who uses it.)
 	defer context.AfterFunc(ctx, func() { l.client.Close() })()
 
 	if err := survive(func() error { r.ask(ctx, l, timeout); return nil }); err != nil {
@@ -258,7 +266,8 @@ func (r *MasterReport) unreachable(ctx context.Context, err error, timeout time.
 	}
 }
 
-// refused records that the master answered a command with an error, and tells whether it is only about this command.
+// refused records that the master answered a command with an error, and tells whether it is only
+// about this command.
 func (r *MasterReport) refused(command string, err error) (only bool) {
 	text := err.Error()
 	switch code, _, _ := strings.Cut(text, " "); {
@@ -298,8 +307,9 @@ func (r *MasterReport) fill(info map[string]string) {
 // infoFieldsMax bounds the fields of INFO that are read: a Redis has some hundreds.
 const infoFieldsMax = 4096
 
-// parseInfo reads the reply of INFO: lines "field:value" between section headings. A field that comes twice keeps its
-// last value; a line without a colon says nothing. Values go into logs and replies, so they are fit for that.
+// parseInfo reads the reply of INFO: lines "field:value" between section headings. A field that
+// comes twice keeps its last value; a line without a colon says nothing. Values go into logs and
+// replies, so they are fit for that.
 func parseInfo(text string) map[string]string {
 	info := make(map[string]string)
 	for line := range strings.Lines(text) {
@@ -317,8 +327,8 @@ func parseInfo(text string) map[string]string {
 	return info
 }
 
-// readClock measures the round trip, and the difference of the clocks in the shortest one: half of it is how far the
-// difference may be wrong.
+// readClock measures the round trip, and the difference of the clocks in the shortest one: half of
+// it is how far the difference may be wrong.
 func (r *MasterReport) readClock(ctx context.Context, l *masterConn, timeout time.Duration) {
 	for range probeSamples {
 		sent := time.Now()
@@ -339,14 +349,15 @@ func (r *MasterReport) readClock(ctx context.Context, l *masterConn, timeout tim
 	}
 }
 
-// clockDiff is the clock there less the clock here, when the question was sent at sent and there was answered after rtt:
-// the master read its clock at some moment of the round trip, most likely halfway.
+// clockDiff is the clock there less the clock here, when the question was sent at sent and there
+// was answered after rtt: the master read its clock at some moment of the round trip, most likely
+// halfway.
 func clockDiff(sent, there time.Time, rtt time.Duration) time.Duration {
 	return there.Sub(sent.Add(rtt / 2))
 }
 
-// readPersistence asks for the two settings that INFO does not tell. Hosted masters often keep CONFIG to themselves;
-// that is no problem, we only know less.
+// readPersistence asks for the two settings that INFO does not tell. Hosted masters often keep
+// CONFIG to themselves; that is no problem, we only know less.
 func (r *MasterReport) readPersistence(ctx context.Context, l *masterConn) {
 	if v, err := l.redis.ConfigGet(ctx, "appendfsync").Result(); err == nil && r.AOF {
 		r.AppendFsync = shown(v["appendfsync"])
@@ -397,7 +408,8 @@ func (r *MasterReport) judge() {
 	}
 }
 
-// readEpoch finds out whether the master has to be waited for, and what other proxies have agreed on.
+// readEpoch finds out whether the master has to be waited for, and what other proxies have agreed
+// on.
 func (r *MasterReport) readEpoch(ctx context.Context, l *masterConn) {
 	values, err := l.redis.MGet(ctx, epochKey, configKey, settingsKey).Result()
 	if err != nil || len(values) != 3 {
@@ -428,8 +440,8 @@ func (r *MasterReport) judgeEpoch() {
 	}
 }
 
-// tryCommands finds the permissions that are missing by using them: ACL DRYRUN would ask for one permission more, and
-// is unknown to Redis 6.
+// tryCommands finds the permissions that are missing by using them: ACL DRYRUN would ask for one
+// permission more, and is unknown to Redis 6.
 func (r *MasterReport) tryCommands(ctx context.Context, l *masterConn) {
 	key := ReservedPrefix + "probe:" + nonce()
 	for _, template := range commandsNeeded {

@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// The reading side of a batch: the replies to its pipeline, in order, become votes. An error means that the connection is of no more use.
+// The reading side of a batch: the replies to its pipeline, in order, become votes. An error means
+// that the connection is of no more use.
 
 // readAll reads the replies to the pipeline, and the votes in them.
 func (b *batch) readAll() error {
@@ -44,7 +45,8 @@ func (b *batch) readAll() error {
 	return b.timely(err)
 }
 
-// readCommand reads the reply to a command, and turns it into votes. An error means that the connection is of no more use.
+// readCommand reads the reply to a command, and turns it into votes. An error means that the
+// connection is of no more use.
 func (b *batch) readCommand(command command) error {
 	switch command.round {
 	case -1:
@@ -70,8 +72,9 @@ func (b *batch) readCommand(command command) error {
 	return nil
 }
 
-// marked takes note of the master's clock. What was set since the last mark was set between the two. Where that is longer than endSlack,
-// the undo is for what was set soon after the last mark, and leaves alone what was set later.
+// marked takes note of the master's clock. What was set since the last mark was set between the
+// two. Where that is longer than endSlack, the undo is for what was set soon after the last mark,
+// and leaves alone what was set later.
 func (b *batch) marked(clockMs int64) {
 	for i := b.open; i < len(b.sets); i++ {
 		if clockMs >= b.clockMs { // else the clock was set back
@@ -89,7 +92,8 @@ func (b *batch) note(i int32, v vote, refused error) {
 	case isNoScript(refused):
 		b.lost = append(b.lost, i)
 	case verbs[b.rounds[i].verb].release:
-		// Never shed a release: the connection is given up, and the next one delivers it (master_pending.go).
+		// Never shed a release: the connection is given up, and the next one delivers it
+		// (master_pending.go).
 		b.votes[i], b.refusal = voteAbstained, fmt.Errorf("the master refuses a release: %w", refused)
 	default:
 		b.votes[i], b.err = voteAbstained, refused

@@ -7,19 +7,24 @@ import (
 	"time"
 )
 
-// A client that was written for one Redis takes a lock with SET NX PX, and gives it back or prolongs it by comparing what the key
-// holds and changing it. A commit is any such step over the masters: changes of some keys, guarded by what the keys held before.
+// A client that was written for one Redis takes a lock with SET NX PX, and gives it back or extends
+// it by comparing what the key holds and changing it. A commit is any such step over the masters:
+// changes of some keys, guarded by what the keys held before.
 //
 // Invariants:
-//   - On each master a commit happens as a whole or not at all. It is done when a quorum of masters has done it.
-//   - Such a client counts its TTL from the moment it sent the command and knows of no drift. So the masters get more (paddedTTL),
-//     and what the client believes stays inside the validity.
-//   - A key that holds the very same value already is held, as for Redis: SET NX is denied by it. That is not so for LOCK.
-//   - A commit that failed is taken back as an attempt under a caller's token is (op_undo.go): where a vote says that this very commit set
-//     the value, and nobody has moved the end of its key since. The values of such clients are often not unique ("1", a host name, nothing),
-//     and their retries may go through other clients of the masters. What else is left ends with its TTL: that keeps others out, and
-//     lets nobody in.
-//   - What a commit has replaced or deleted is also released where another key's guard kept it, if the value is long enough to be unique.
+//   - On each master a commit happens as a whole or not at all. It is done when a quorum of masters
+//     has done it.
+//   - Such a client counts its TTL from the moment it sent the command and knows of no drift. So
+//     the masters get more (paddedTTL), and what the client believes stays inside the validity.
+//   - A key that holds the very same value already is held, as for Redis: SET NX is denied by it.
+//     That is not so for LOCK.
+//   - A commit that failed is taken back as an attempt under a caller's token is (op_undo.go):
+//     where a vote says that this very commit set the value, and nobody has moved the end of its
+//     key since. The values of such clients are often not unique ("1", a host name, nothing), and
+//     their retries may go through other clients of the masters. What else is left ends with its
+//     TTL: that keeps others out, and lets nobody in.
+//   - What a commit has replaced or deleted is also released where another key's guard kept it, if
+//     the value is long enough to be unique.
 
 // Was says what a key must hold for a commit to happen.
 type Was uint8
@@ -74,10 +79,13 @@ func (ch *Change) lives() bool { return ch.Do == Set || ch.Do == Expire }
 // uniqueMin is the length from which a value is taken for one that nobody else uses.
 const uniqueMin = 16
 
+// unique tells whether nobody else is likely to use the value. Only then may it be released where a
+// guard kept it: a release compares the value and nothing else.
 func unique(value string) bool { return len(value) >= uniqueMin }
 
-// paddedTTL is what the masters get for a TTL that a client counts without drift: at least so much that the validity, reckoned
-// as for LOCK, is what the client believes in. validityOf(padded, elapsed, driftOf(padded)) >= ttl - elapsed.
+// paddedTTL is what the masters get for a TTL that a client counts without drift: at least so much
+// that the validity, reckoned as for LOCK, is what the client believes in. validityOf(padded,
+// elapsed, driftOf(padded)) >= ttl - elapsed.
 func paddedTTL(ttl time.Duration, d drift) time.Duration {
 	padded := max(float64(ttl+driftConstant)/(1-d.factor), float64(ttl+d.stepMax+driftConstant)/(1-d.rate())) //mutant:ttl-not-padded //mutant:steps-not-counted-in-short-ttls-of-drop-in-clients
 	return time.Duration(math.Ceil(padded/float64(time.Millisecond))) * time.Millisecond
@@ -94,10 +102,11 @@ type commit struct {
 	changes []Change
 	one     [1]Change     // backs changes when there is one
 	ttl     time.Duration // the shortest TTL that the caller counts on; 0: none
-	born    time.Time     // first grant of what is prolonged or rotated; zero: not known
+	born    time.Time     // first grant of what is extended or rotated; zero: not known
 }
 
-// checkCommit checks changes. It tells by which verb they are made, and the shortest TTL that the caller counts on; 0: none.
+// checkCommit checks changes. It tells by which verb they are made, and the shortest TTL that the
+// caller counts on; 0: none.
 func (c *Client) checkCommit(changes []Change) (v verb, ttl time.Duration, err error) {
 	var few [4]string
 	resources := few[:0]
@@ -116,7 +125,7 @@ func (c *Client) checkCommit(changes []Change) (v verb, ttl time.Duration, err e
 		case ch.Was == WasAny && ch.real():
 			return 0, 0, badRequest("a change of %q that compares nothing could take another's lock: read it first", ch.Resource)
 		case ch.Was == WasAbsent && (ch.Do == Delete || ch.Do == Expire):
-			return 0, 0, badRequest("%q cannot be absent and be deleted or prolonged", ch.Resource)
+			return 0, 0, badRequest("%q cannot be absent and be deleted or extended", ch.Resource)
 		case max(len(ch.Value), len(ch.NewValue)) > MaxTokenLen:
 			return 0, 0, badRequest("the token has %d bytes, at most %d are possible", max(len(ch.Value), len(ch.NewValue)), MaxTokenLen)
 		}
@@ -140,8 +149,8 @@ func (c *Client) checkCommit(changes []Change) (v verb, ttl time.Duration, err e
 	case sets && !compares && !deletes:
 		return verbCommitAcquire, ttl, nil
 	case sets || deletes && (ttl > 0 || keeps):
-		// Also where a key that is deleted stands beside one that is only compared: one master that deletes is enough for a release, and
-		// is none for what the comparison is to prove.
+		// Also where a key that is deleted stands beside one that is only compared: one master that
+		// deletes is enough for a release, and is none for what the comparison is to prove.
 		return verbCommitReplace, ttl, nil
 	case deletes:
 		return verbCommitRelease, ttl, nil
@@ -149,8 +158,9 @@ func (c *Client) checkCommit(changes []Change) (v verb, ttl time.Duration, err e
 	return verbCommitExtend, ttl, nil
 }
 
-// StartCommit makes all the changes if all their guards hold, and none otherwise: Result.Held tells. Validity and Until are what
-// the caller believes in: its TTL, from the start. It never blocks; to.Done is called exactly once. The changes are copied.
+// StartCommit makes all the changes if all their guards hold, and none otherwise: Result.Held
+// tells. Validity and Until are what the caller believes in: its TTL, from the start. It never
+// blocks; to.Done is called exactly once. The changes are copied.
 func (c *Client) StartCommit(op *Op, changes []Change, to Completer) {
 	d := deferred{now: time.Now()}
 	defer c.runDeferred(&d)
@@ -162,7 +172,8 @@ func (c *Client) StartCommit(op *Op, changes []Change, to Completer) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	// What only deletes goes as UNLOCK does: it waits behind what its share has started before, and for nothing else.
+	// What only deletes goes as UNLOCK does: it waits behind what its share has started before, and
+	// for nothing else.
 	share, releases := c.shareOf(op), v == verbCommitRelease
 	if !c.waitsForRoom() || releases && len(share.queued) == 0 { //mutant:a-compare-and-delete-overtakes-the-lock
 		c.beginCommitLocked(op, v, ttl, changes, &d)
@@ -259,8 +270,8 @@ func (c *Client) commitRound(v verb, changes []Change, now time.Time) *round {
 	return r
 }
 
-// checkHeldLocked bounds how long what the changes extend or hand to another value may be held. born is when the first of that was first
-// granted; zero: not known.
+// checkHeldLocked bounds how long what the changes extend or hand to another value may be held.
+// born is when the first of that was first granted; zero: not known.
 func (c *Client) checkHeldLocked(changes []Change, now time.Time) (born time.Time, err error) {
 	for i := range changes {
 		ch := &changes[i]
@@ -284,8 +295,8 @@ func (c *Client) checkHeldLocked(changes []Change, now time.Time) (born time.Tim
 	return born, nil
 }
 
-// commitDecided carries out the decision. Votes that came since the one that decided are taken in here, those that come later by
-// commitLate; commit.seen keeps them apart.
+// commitDecided carries out the decision. Votes that came since the one that decided are taken in
+// here, those that come later by commitLate; commit.seen keeps them apart.
 func (c *Client) commitDecided(r *round, o outcome, _ votes, d *deferred) {
 	k, n, op := r.commit, len(c.lanes), r.op
 	elapsed := d.now.Sub(r.start)
@@ -369,6 +380,8 @@ func (c *Client) commitLate(r *round, word votes, d *deferred) {
 	}
 }
 
+// countCommitLocked counts a commit as the native command that does the same: LOCK, UNLOCK or
+// EXTEND.
 func (c *Client) countCommitLocked(v verb, result Result, elapsed time.Duration) {
 	one := func(done, not, unknown *uint64) {
 		switch {
@@ -391,7 +404,8 @@ func (c *Client) countCommitLocked(v verb, result Result, elapsed time.Duration)
 	}
 }
 
-// committedLocked makes leases of what a commit has set or prolonged, and forgets those it has ended.
+// committedLocked makes leases of what a commit has set or extended, and forgets those it has
+// ended.
 func (c *Client) committedLocked(r *round, share *Share, v votes, d *deferred) {
 	k, n := r.commit, len(c.lanes)
 	for i := range k.changes {
@@ -432,9 +446,10 @@ func (c *Client) committedLocked(r *round, share *Share, v votes, d *deferred) {
 	}
 }
 
-// clearRemainsLocked removes values that a commit which was done, or a release of which nobody knows, was to replace or delete, from
-// the masters among these that have not done it: a guard failed there because of another key, or the answer is missing. Values that
-// may not be unique, or that somebody sets anew, are left to their TTL.
+// clearRemainsLocked removes values that a commit which was done, or a release of which nobody
+// knows, was to replace or delete, from the masters among these that have not done it: a guard
+// failed there because of another key, or the answer is missing. Values that may not be unique, or
+// that somebody sets anew, are left to their TTL.
 func (c *Client) clearRemainsLocked(r *round, v votes, among mask, d *deferred) {
 	n := len(c.lanes)
 	targets := among &^ v.did(n)
@@ -454,6 +469,8 @@ func (c *Client) clearRemainsLocked(r *round, v votes, among mask, d *deferred) 
 	}
 }
 
+// clearValueLocked releases what a change was to replace or delete, unless somebody was granted the
+// same value since.
 func (c *Client) clearValueLocked(ch *Change, r *round, targets mask, d *deferred) {
 	if !c.leases.superseded(r, ch.Resource, ch.Value) {
 		c.launchLocked(&round{verb: verbRelease, keys: []string{ch.Resource}, token: ch.Value, start: d.now}, targets, d)

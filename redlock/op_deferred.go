@@ -2,10 +2,11 @@ package redlock
 
 import "time"
 
-// deferred is the work that one entry into the engine leaves to do once Client.mu is free. It belongs to one goroutine. A lane keeps one
-// for all its batches.
+// deferred is the work that one entry into the engine leaves to do once Client.mu is free. It
+// belongs to one goroutine. A lane keeps one for all its batches.
 //
-// Invariant: votes and results wait for Client.mu to be free, because both may launch rounds, which needs it.
+// Invariant: votes and results wait for Client.mu to be free, because both may launch rounds, which
+// needs it.
 type deferred struct {
 	now         time.Time    // when the entry began, or when the replies to a batch were read
 	abstentions []abstention // votes to count
@@ -45,7 +46,8 @@ func (c *Client) runDeferred(d *deferred) {
 			}
 			c.vote(r.round, word, d)
 		}
-		// Done may start operations, which run what they defer themselves: take the list away first.
+		// Done may start operations, which run what they defer themselves: take the list away
+		// first.
 		results := d.results
 		d.results = d.results[len(d.results):]
 		for i := range results {

@@ -6,9 +6,10 @@ import (
 	"time"
 )
 
-// StartExtend prolongs a lock that the token holds, to ttl from now. Implements "Making the algorithm more reliable:
-// Extending the lock": it needs a quorum of matching keys within the validity, "basically the algorithm to use is very
-// similar to the one used when acquiring the lock", and MaxHold is the limit to repeated extensions that it asks for.
+// StartExtend gives a lock that the token holds a new TTL, from now. Implements "Making the
+// algorithm more reliable: Extending the lock": it needs a quorum of matching keys within the
+// validity, "basically the algorithm to use is very similar to the one used when acquiring the
+// lock", and MaxHold is the limit to repeated extensions that it asks for.
 func (c *Client) StartExtend(op *Op, resources []string, token string, ttl time.Duration, to Completer) {
 	d := deferred{now: time.Now()}
 	defer c.runDeferred(&d)
@@ -54,6 +55,8 @@ func (c *Client) beginExtendLocked(op *Op, resources []string, token string, ttl
 	c.launchLocked(r, allMasters(len(c.lanes)), d)
 }
 
+// extensionDecided makes a lease of an extension that a quorum granted within the validity. If too
+// few masters answered, the lease as it was before is left alone, because it may still be valid.
 func (c *Client) extensionDecided(r *round, o outcome, v votes, d *deferred) {
 	n := len(c.lanes)
 	elapsed := d.now.Sub(r.start)
@@ -86,8 +89,9 @@ func (c *Client) extensionDecided(r *round, o outcome, v votes, d *deferred) {
 	}
 }
 
-// clearLocked is for a lock that an extension has found lost. What remains of it on a minority is released, if redlockd made its token; a
-// caller may have locked anew under its own token elsewhere, so the remains of such a lock end with their TTL.
+// clearLocked is for a lock that an extension has found lost. What remains of it on a minority is
+// released, if redlockd made its token; a caller may have locked anew under its own token
+// elsewhere, so the remains of such a lock end with their TTL.
 func (c *Client) clearLocked(r *round, d *deferred) {
 	if c.leases.superseded(r, r.keys[0], r.token) { //mutant:cleared-behind-a-later-grant
 		return
@@ -100,8 +104,9 @@ func (c *Client) clearLocked(r *round, d *deferred) {
 	}
 }
 
-// extendedLocked makes a lease of the round, and gives the key back to the masters that have lost it. The lease stays in the share that it
-// was granted to; where that is not known, it is in the share of whoever extends it.
+// extendedLocked makes a lease of the round, and gives the key back to the masters that have lost
+// it. The lease stays in the share that it was granted to; where that is not known, it is in the
+// share of whoever extends it.
 func (c *Client) extendedLocked(r *round, until time.Time, share *Share, v votes, d *deferred) {
 	n := len(c.lanes)
 	extended := newLease(r, v, n, until)
@@ -120,8 +125,9 @@ func (c *Client) extendedLocked(r *round, until time.Time, share *Share, v votes
 	}
 }
 
-// refillLate gives the key back to a master whose answer came after the decision, if the lease is still the one that was
-// extended. Client.mu orders it against the release: what is released is no lease any more.
+// refillLate gives the key back to a master whose answer came after the decision, if the lease is
+// still the one that was extended. Client.mu orders it against the release: what is released is no
+// lease any more.
 func (c *Client) refillLate(r *round, late votes, d *deferred) {
 	lost := late.lost(len(c.lanes))
 	if lost == 0 {
@@ -134,8 +140,8 @@ func (c *Client) refillLate(r *round, late votes, d *deferred) {
 	}
 }
 
-// refill sets the key again where it is absent, so that a master that has restarted does not stay a hole in the quorum.
-// Nobody waits for it, and its votes count for nothing.
+// refill sets the key again where it is absent, so that a master that has restarted does not stay a
+// hole in the quorum. Nobody waits for it, and its votes count for nothing.
 func (c *Client) refillLocked(lease *lease, targets mask, d *deferred) {
 	lease.holders |= targets
 	c.launchLocked(&round{verb: verbRefill, keys: lease.keys, token: lease.token, ttlMs: lease.ttl.Milliseconds(), start: d.now}, targets, d)

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// StartInspect asks all masters what they know of a resource. The answer is Result.Info; a quorum is not needed, for it
-// says who did not answer.
+// StartInspect asks all masters what they know of a resource. The answer is Result.Info; a quorum
+// is not needed, for it says who did not answer.
 func (c *Client) StartInspect(op *Op, resource string, to Completer) {
 	d := deferred{now: time.Now()}
 	defer c.runDeferred(&d)
@@ -34,11 +34,15 @@ func (c *Client) startReading(r *round, d *deferred) {
 	}
 }
 
+// beginReadingLocked launches a reading for which there is room. T1 is now: what it waited for room
+// is no age of the answers.
 func (c *Client) beginReadingLocked(r *round, d *deferred) {
 	r.start = d.now
 	c.launchLocked(r, allMasters(len(c.lanes)), d)
 }
 
+// inspectionDecided reports what every master said. A resource counts as held if a quorum holds the
+// same token, and as unknown if the masters without an answer could complete one.
 func (c *Client) inspectionDecided(r *round, _ outcome, v votes, d *deferred) {
 	info := &ResourceInfo{Resource: r.keys[0]}
 	remaining := make(map[string][]time.Duration)
@@ -90,17 +94,20 @@ func nth(durations []time.Duration, i int) time.Duration {
 	return durations[i]
 }
 
-// leasesPiece is how many leases Leases looks at before it frees the client's mutex: every grant and release needs that.
+// leasesPiece is how many leases Leases looks at before it frees the client's mutex: every grant
+// and release needs that.
 const leasesPiece = 256
 
-// Leases lists, in order of name, at most limit leases that were granted through this client and still run, and resources
-// that somebody waits for here, if match is true for their resources. Locks go on meanwhile, so what changes during the call is
-// listed as it was before or as it is after.
+// Leases lists, in order of name, at most limit leases that were granted through this client and
+// still run, and resources that somebody waits for here, if match is true for their resources.
+// Locks go on meanwhile, so what changes during the call is listed as it was before or as it is
+// after.
 func (c *Client) Leases(match func(resources []string) bool, limit int) []LeaseInfo {
 	now := time.Now()
 	var found, piece []listedLease
 	looked := 0
-	// pauseLocked frees the mutex after each piece. match may take long, and nobody is to wait for it.
+	// pauseLocked frees the mutex after each piece. match may take long, and nobody is to wait for
+	// it.
 	pauseLocked := func() {
 		if looked++; looked%leasesPiece != 0 {
 			return
@@ -111,7 +118,8 @@ func (c *Client) Leases(match func(resources []string) bool, limit int) []LeaseI
 		c.mu.Lock()
 	}
 	c.mu.Lock()
-	// Backwards: a lease that is forgotten has the last one take its place, so one may be seen twice, and none is missed.
+	// Backwards: a lease that is forgotten has the last one take its place, so one may be seen
+	// twice, and none is missed.
 	for i := len(c.leases.all); ; {
 		if i = min(i, len(c.leases.all)); i == 0 {
 			break
@@ -145,7 +153,8 @@ func (c *Client) Leases(match func(resources []string) bool, limit int) []LeaseI
 	return list
 }
 
-// listedLease is a lease in a list, with its token in place of the digest; or a resource that is only waited for.
+// listedLease is a lease in a list, with its token in place of the digest; or a resource that is
+// only waited for.
 type listedLease struct {
 	info  LeaseInfo
 	held  bool

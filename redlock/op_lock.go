@@ -5,10 +5,12 @@ import (
 	"time"
 )
 
-// Op is one operation on its way. Embed it in the object that will hold the reply; it must be zero but for Share when it is
-// started, and must not be used a second time. Only StartRead and StartCommit take one that was used by one of them before, and is done.
+// Op is one operation on its way. Embed it in the object that will hold the reply; it must be zero
+// but for Share when it is started, and must not be used a second time. Only StartRead and
+// StartCommit take one that was used by one of them before, and is done.
 type Op struct {
-	// Share is what the operation takes of, set before it is started. Nil: the Client's own, which has no limits.
+	// Share is what the operation takes of, set before it is started. Nil: the Client's own, which
+	// has no limits.
 	Share *Share
 
 	to     Completer
@@ -17,14 +19,16 @@ type Op struct {
 	ttlMs  int64
 	stale  int32 // rounds of the present attempt whose fence was too low
 	fenced bool  // a fence is asked for
-	// callerToken: the token is the caller's own. Some master may know it already, by an attempt through another client.
+	// callerToken: the token is the caller's own. Some master may know it already, by an attempt
+	// through another client.
 	callerToken bool
 	waiter      *waiter   // nil: the operation does not wait. Guarded by Client.mu
 	queued      *queuedOp // a LOCK that has not begun, which can be cancelled. Guarded by Client.mu
 	lease       *lease    // what was granted, for Abandon. Guarded by Client.mu
 }
 
-// StartLock asks for a lock. It never blocks; to.Done is called exactly once, possibly before StartLock returns.
+// StartLock asks for a lock. It never blocks; to.Done is called exactly once, possibly before
+// StartLock returns.
 func (c *Client) StartLock(op *Op, req LockRequest, to Completer) {
 	d := deferred{now: time.Now()}
 	defer c.runDeferred(&d)
@@ -45,7 +49,8 @@ func (c *Client) StartLock(op *Op, req LockRequest, to Completer) {
 	later, arrived := req, d.now
 	bytes := stringsBytes(op.keys) + len(op.token)
 	err := c.enqueueLocked(op, c.shareOf(op), bytes, 1, func(d *deferred) {
-		// The wait began when the LOCK came. What is left of it may be nothing: then this is a LOCK that does not wait.
+		// The wait began when the LOCK came. What is left of it may be nothing: then this is a LOCK
+		// that does not wait.
 		later.Wait = max(0, later.Wait-d.now.Sub(arrived))
 		c.beginLockLocked(op, &later, d)
 	})
@@ -88,7 +93,8 @@ func (c *Client) beginLockLocked(op *Op, req *LockRequest, d *deferred) {
 	}
 }
 
-// ask starts an attempt: one round to all masters. Implements steps 1 and 2 of "The Redlock algorithm".
+// ask starts an attempt: one round to all masters. Implements steps 1 and 2 of "The Redlock
+// algorithm".
 func (c *Client) launchAttemptLocked(op *Op, d *deferred) {
 	if !op.callerToken {
 		op.token = c.tokens.make(d.now) // each attempt has its own: the release of an earlier one cannot hit it, however late it comes
@@ -118,8 +124,8 @@ func (c *Client) launchAttemptLocked(op *Op, d *deferred) {
 	c.launchLocked(r, allMasters(len(c.lanes)), d)
 }
 
-// acquisitionDecided implements steps 3 to 5 of "The Redlock algorithm": the lock is held if a quorum granted and
-// validity is left; otherwise it is removed again wherever it may be.
+// acquisitionDecided implements steps 3 to 5 of "The Redlock algorithm": the lock is held if a
+// quorum granted and validity is left; otherwise it is removed again wherever it may be.
 func (c *Client) acquisitionDecided(r *round, o outcome, v votes, d *deferred) {
 	n, quorum := len(c.lanes), quorumOf(len(c.lanes))
 	elapsed := d.now.Sub(r.start)
@@ -144,7 +150,8 @@ func (c *Client) acquisitionDecided(r *round, o outcome, v votes, d *deferred) {
 	wanted := op.waiter == nil || !op.waiter.answered //mutant:an-unwanted-grant-is-kept
 	var full error
 	if o == yes && err == nil && wanted {
-		// Others of its share were granted while it was under way. What its token holds already is not new.
+		// Others of its share were granted while it was under way. What its token holds already is
+		// not new.
 		if !c.leases.held(r.keys, r.token, d.now) {
 			full = c.shareOf(op).lockable(len(r.keys), d.now)
 		}
@@ -164,8 +171,9 @@ func (c *Client) acquisitionDecided(r *round, o outcome, v votes, d *deferred) {
 		}
 		d.deliver(op, Result{Err: full})
 	case o == no && mark > 0 && v.tally(n).of(voteDenied) <= n-quorum && op.stale < fenceRetries && !r.released: //mutant:tried-again-behind-the-unlock
-		// Not held by another: the fence was too low, for a clock is behind. The next one is above every mark that was seen. If the client
-		// has already sent UNLOCK, a retry must not grant the lock after it.
+		// Not held by another: the fence was too low, for a clock is behind. The next one is above
+		// every mark that was seen. If the client has already sent UNLOCK, a retry must not grant
+		// the lock after it.
 		op.stale++
 		c.launchAttemptLocked(op, d)
 	case op.waiter != nil:
@@ -175,6 +183,8 @@ func (c *Client) acquisitionDecided(r *round, o outcome, v votes, d *deferred) {
 	}
 }
 
+// grantedLocked makes a lease of the round and reports the grant. If the client has sent UNLOCK
+// behind its LOCK, no lease is made: the release is on its way, behind the round in every lane.
 func (c *Client) grantedLocked(r *round, validity time.Duration, v votes, d *deferred) {
 	op := r.op
 	r.op = nil // the attempt, which a lease keeps, must not keep the caller's memory
@@ -196,7 +206,8 @@ func (c *Client) grantedLocked(r *round, validity time.Duration, v votes, d *def
 	d.deliver(op, Result{Held: true, Token: op.token, Validity: validity, Until: granted.validUntil, Fence: r.fence})
 }
 
-// answerDenied tells the caller of a LOCK that it has not got it: null when err is nil, for the resource is held by another.
+// answerDenied tells the caller of a LOCK that it has not got it: null when err is nil, for the
+// resource is held by another.
 func (c *Client) answerDenied(op *Op, err error, d *deferred) {
 	if err == nil {
 		c.stats.Denied++
@@ -206,12 +217,13 @@ func (c *Client) answerDenied(op *Op, err error, d *deferred) {
 	d.deliver(op, Result{Err: err})
 }
 
-// undo removes an attempt that failed. Implements "The Redlock algorithm" step 5: "it will try to unlock all the instances". The caller
-// does not wait for it, and its context has no part in it.
+// undo removes an attempt that failed. Implements "The Redlock algorithm" step 5: "it will try to
+// unlock all the instances". The caller does not wait for it, and its context has no part in it.
 //
-// Under a token that was made here, it goes to every master that granted it, did not answer, or has yet to answer; one that denied it has
-// nothing of it. Under a token of the caller's own it goes where the attempt is known to have set the keys (op_undo.go); of masters that have
-// yet to vote lateAttempt takes care.
+// Under a token that was made here, it goes to every master that granted it, did not answer, or has
+// yet to answer; one that denied it has nothing of it. Under a token of the caller's own it goes
+// where the attempt is known to have set the keys (op_undo.go); of masters that have yet to vote
+// lateAttempt takes care.
 func (c *Client) undoLocked(r *round, v votes, d *deferred) {
 	if r.attempt != nil {
 		c.undoAttemptLocked(r.attempt, d)

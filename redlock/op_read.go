@@ -8,21 +8,25 @@ import (
 // State is what a quorum of masters says of a key.
 type State struct {
 	Found bool
-	// Sure is false for a key that is found by fewer masters than a quorum: those without an answer may hold it, or may not. That
-	// is enough for who wants the lock, and not for who is to be told that he holds it.
+	// Sure is false for a key that is found by fewer masters than a quorum: those without an answer
+	// may hold it, or may not. That is enough for who wants the lock, and not for who is to be told
+	// that he holds it.
 	Sure  bool
 	Value string // what it holds, if it is a string
-	// Type as Redis names it: "none" when not found. Of a key that is no string nothing else is known.
+	// Type as Redis names it: "none" when not found. Of a key that is no string nothing else is
+	// known.
 	Type string
-	// TTL is for how long the key is still sure to be found, less the drift: what is left of the TTL that a drop-in client was
-	// granted. At least 1 ms while the key is there. Negative: it lives for ever.
+	// TTL is for how long the key is still sure to be found, less the drift: what is left of the
+	// TTL that a drop-in client was granted. At least 1 ms while the key is there. Negative: it
+	// lives for ever.
 	TTL time.Duration
 	// Hint is the value that most masters hold, also if these are too few for Found.
 	Hint string
 }
 
-// StartRead asks all masters what they know of the resources. The answer is Result.States. A quorum of masters with a vote must
-// answer, or it is a *NoQuorumError. It does not wait for more answers than can change what it says.
+// StartRead asks all masters what they know of the resources. The answer is Result.States. A quorum
+// of masters with a vote must answer, or it is a *NoQuorumError. It does not wait for more answers
+// than can change what it says.
 func (c *Client) StartRead(op *Op, resources []string, to Completer) {
 	d := deferred{now: time.Now()}
 	defer c.runDeferred(&d)
@@ -36,7 +40,8 @@ func (c *Client) StartRead(op *Op, resources []string, to Completer) {
 	c.startReading(r, &d)
 }
 
-// readAnswered tells the result once it is certain. Only cells of masters whose votes are in v are read: others may be being written.
+// readAnswered tells the result once it is certain. Only cells of masters whose votes are in v are
+// read: others may be being written.
 func (c *Client) readAnswered(r *round, v votes, d *deferred) {
 	n, quorum := len(c.lanes), quorumOf(len(c.lanes))
 	var all []*answer
@@ -83,9 +88,9 @@ const (
 	mergeSplit // two values could be the one that a quorum holds
 )
 
-// mergeStates makes one state of what masters say of one key. A key is found if a quorum holds the same value, or could: masters
-// without an answer may hold it. Where that is true of two values, nobody can tell: also not from the leases known here, for
-// another client may have released them.
+// mergeStates makes one state of what masters say of one key. A key is found if a quorum holds the
+// same value, or could: masters without an answer may hold it. Where that is true of two values,
+// nobody can tell: also not from the leases known here, for another client may have released them.
 func mergeStates(all []*answer, key, masters, pending int, elapsed time.Duration, d drift) (State, merging) {
 	type holding struct{ kind, value string }
 	quorum, silent := quorumOf(masters), masters-len(all)-pending
@@ -125,7 +130,8 @@ func mergeStates(all []*answer, key, masters, pending int, elapsed time.Duration
 	}
 	ttls := held[most]
 	s.Found, s.Type, s.Value, s.Sure = true, most.kind, most.value, len(ttls) >= quorum
-	// As long as a quorum lasts: until the first of the quorum longest-lived keys ends. Those without an answer are taken to last.
+	// As long as a quorum lasts: until the first of the quorum longest-lived keys ends. Those
+	// without an answer are taken to last.
 	left := nth(ttls, min(len(ttls)-1, max(0, len(ttls)+silent-quorum)))
 	if len(ttls) >= quorum {
 		left = nth(ttls, len(ttls)-quorum)
@@ -138,8 +144,8 @@ func mergeStates(all []*answer, key, masters, pending int, elapsed time.Duration
 	return s, mergeDone
 }
 
-// Known appends to states what this client knows of resources by itself: the leases that it granted and that still run. It asks
-// nobody, so it may be wrong both ways.
+// Known appends to states what this client knows of resources by itself: the leases that it granted
+// and that still run. It asks nobody, so it may be wrong both ways.
 func (c *Client) Known(states []State, resources []string) []State {
 	now := time.Now()
 	c.mu.Lock()

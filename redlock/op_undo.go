@@ -5,25 +5,31 @@ import (
 	"sync/atomic"
 )
 
-// A caller that chose its token may repeat its LOCK through any client of the masters, because a reply was lost or took too long, while
-// an earlier attempt is still being decided or taken back elsewhere. On the masters nothing but the end of a key's life tells the
-// attempts apart. So a failed attempt under a caller's token is taken back like this:
+// A caller that chose its token may repeat its LOCK through any client of the masters, because a
+// reply was lost or took too long, while an earlier attempt is still being decided or taken back
+// elsewhere. On the masters nothing but the end of a key's life tells the attempts apart. So a
+// failed attempt under a caller's token is taken back like this:
 //
-//   - Nothing is kept for masters that are away, and nothing is sent where the vote is unknown: what is left there ends with its TTL.
-//   - The undo goes only to masters whose vote says that this very attempt set the key. The batch reads the master's clock before and
-//     after (clockMark), so the lane knows within endSlack when the key must end.
+//   - Nothing is kept for masters that are away, and nothing is sent where the vote is unknown:
+//     what is left there ends with its TTL.
+//   - The undo goes only to masters whose vote says that this very attempt set the key. The batch
+//     reads the master's clock before and after (clockMark), so the lane knows within endSlack when
+//     the key must end.
 //   - The undo deletes a key only if it holds the token and ends then.
-//   - Whoever finds its token on a master and counts on it (a repeated LOCK, EXTEND, a commit that keeps the value) moves the end of
-//     the key by at least endMove, and LOCK and EXTEND never bring it nearer. So the undo of another attempt leaves the key alone.
+//   - Whoever finds its token on a master and counts on it (a repeated LOCK, EXTEND, a commit that
+//     keeps the value) moves the end of the key by at least endMove, and LOCK and EXTEND never
+//     bring it nearer. So the undo of another attempt leaves the key alone.
 //
-// Invariant: endMove is more than endSlack and the 2 ms by which a script can misread the end of a key, for old masters read their clock
-// anew for PTTL and TIME. testdata/undo.pml is the model of this, with the mutants that break it.
+// Invariant: endMove is more than endSlack and the 2 ms by which a script can misread the end of a
+// key, for old masters read their clock anew for PTTL and TIME. testdata/undo.pml is the model of
+// this, with the mutants that break it.
 //
-// What is left is a caller that does what it is asked not to do: it sends UNLOCK and locks again with the same token through another
-// client within endSlack of a failed attempt, and asks for the same TTL. Through the same client that is safe too (superseded).
+// What is left is a caller that does what it is asked not to do: it sends UNLOCK and locks again
+// with the same token through another client within endSlack of a failed attempt, and asks for the
+// same TTL. Through the same client that is safe too (superseded).
 //
-// A token that redlockd made serves one attempt, and nobody knows it before it is granted: releases of it need no such care, and are
-// kept for masters that are away (master_pending.go).
+// A token that redlockd made serves one attempt, and nobody knows it before it is granted: releases
+// of it need no such care, and are kept for masters that are away (master_pending.go).
 const (
 	endSlackMs = 5
 	endMoveMs  = 8
@@ -35,9 +41,10 @@ const (
 	undoPutBack = 2
 )
 
-// scriptUndo takes back what one attempt has set. Per key there are four ARGV: the value that it set, the millisecond of this master's
-// clock at which the key ends if nobody has moved its end (it may be up to endSlack earlier), what to do (1 delete, 2 put back), and
-// the value to put back. It returns how many keys it has taken back.
+// scriptUndo takes back what one attempt has set. Per key there are four ARGV: the value that it
+// set, the millisecond of this master's clock at which the key ends if nobody has moved its end (it
+// may be up to endSlack earlier), what to do (1 delete, 2 put back), and the value to put back. It
+// returns how many keys it has taken back.
 //
 //mutant:the-undo-does-not-look-at-the-end
 var scriptUndo = newScript(fmt.Sprintf(`
@@ -63,9 +70,10 @@ end
 return undone
 `, endSlackMs+1))
 
-// scriptMoved is a part of other scripts. It tells for how many milliseconds a key is to live that holds the token already and has left
-// milliseconds to live: at least ttl, and so that an undo of the attempt that set it leaves it alone. A key with more than longest, the
-// longest TTL, left has been moved before and is not moved again, so that ends do not run away.
+// scriptMoved is a part of other scripts. It tells for how many milliseconds a key is to live that
+// holds the token already and has left milliseconds to live: at least ttl, and so that an undo of
+// the attempt that set it leaves it alone. A key with more than longest, the longest TTL, left has
+// been moved before and is not moved again, so that ends do not run away.
 //
 //mutant:ends-are-not-moved-far-enough
 //mutant:moved-ends-run-away
@@ -91,13 +99,16 @@ end
 // attempt is what is known of keys that a round has set under a caller's token.
 type attempt struct {
 	round *round
-	// setAt is for each master the time of its clock at which it set the keys for this attempt, as setKey tells it. 0: it did not set them,
-	// or nobody knows. The master's lane writes it before it votes.
+	// setAt is for each master the time of its clock at which it set the keys for this attempt, as
+	// setKey tells it. 0: it did not set them, or nobody knows. The master's lane writes it before
+	// it votes.
 	setAt  []int64
 	few    [5]int64    // backs setAt where there are few masters
 	failed atomic.Bool // it was not granted, or its caller is gone: what it has set is taken back
 }
 
+// newAttempt makes the record for a round that is not launched yet. Up to five masters it is one
+// allocation.
 func newAttempt(r *round, masters int) *attempt {
 	a := &attempt{round: r}
 	if a.setAt = a.few[:min(masters, len(a.few))]; masters > len(a.few) {
@@ -109,7 +120,8 @@ func newAttempt(r *round, masters int) *attempt {
 // attempts tells whether the round sets keys under a caller's token.
 func (r *round) attempts() bool { return r.attempt != nil && r.verb != verbUndo }
 
-// setOn are the masters among these that have set the keys for this very attempt, as far as is known. Their votes must be in.
+// setOn are the masters among these that have set the keys for this very attempt, as far as is
+// known. Their votes must be in.
 func (a *attempt) setOn(among mask) (m mask) {
 	for i := range a.setAt {
 		if among.has(i) && a.setAt[i] != 0 { //mutant:an-attempt-that-failed-is-not-taken-back
@@ -119,14 +131,15 @@ func (a *attempt) setOn(among mask) (m mask) {
 	return m
 }
 
-// takeBackLocked undoes a failed attempt under a caller's token on those masters among these that have set the keys for it. Nobody waits
-// for it. It may be repeated.
+// takeBackLocked undoes a failed attempt under a caller's token on those masters among these that
+// have set the keys for it. Nobody waits for it. It may be repeated.
 func (c *Client) takeBackLocked(a *attempt, among mask, d *deferred) {
 	if a == nil {
 		return // a commit that sets nothing
 	}
 	for i, key := range a.round.keys {
-		// If the caller has sent UNLOCK and LOCK behind this attempt, the key of the second LOCK may end where that of the first would.
+		// If the caller has sent UNLOCK and LOCK behind this attempt, the key of the second LOCK
+		// may end where that of the first would.
 		if c.leases.superseded(a.round, key, a.round.valueOf(i)) { //mutant:undone-behind-unlock-and-lock
 			return
 		}
@@ -136,8 +149,9 @@ func (c *Client) takeBackLocked(a *attempt, among mask, d *deferred) {
 	}
 }
 
-// undoAttemptLocked takes back what votes say that the attempt has set. lateAttempt does so with votes that are still to come: it counts a vote
-// before it looks whether the attempt has failed, so each vote is seen by one of the two.
+// undoAttemptLocked takes back what votes say that the attempt has set. lateAttempt does so with
+// votes that are still to come: it counts a vote before it looks whether the attempt has failed, so
+// each vote is seen by one of the two.
 func (c *Client) undoAttemptLocked(a *attempt, d *deferred) {
 	a.failed.Store(true)
 	c.takeBackLocked(a, votes(a.round.votes.Load()).voted(len(c.lanes)), d)
@@ -152,8 +166,9 @@ func (c *Client) lateAttempt(r *round, word votes, d *deferred) {
 	}
 }
 
-// undo says what takes the change back that a master has made at this time of its clock: arguments of scriptUndo. Only a value that was
-// set is taken back; what was deleted, prolonged or compared stays as it is, for no key ends at 0.
+// undo says what takes the change back that a master has made at this time of its clock: arguments
+// of scriptUndo. Only a value that was set is taken back; what was deleted, extended or compared
+// stays as it is, for no key ends at 0.
 func (ch *Change) undo(at int64, d drift) (value string, latest, what int64, before string) {
 	switch {
 	case ch.Do != Set || ch.Was == WasValue && !ch.rotates(): //mutant:a-failed-rotation-is-not-turned-back

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// StartUnlock releases what the token holds. It goes to all masters, whatever is believed here: implements "release the lock
-// in all the instances" of "Retry on failure" and step 5.
+// StartUnlock releases what the token holds. It goes to all masters, whatever is believed here:
+// implements "release the lock in all the instances" of "Retry on failure" and step 5.
 //
 // If somebody waits for it here, its acquisition follows in the same batch (hand-over).
 func (c *Client) StartUnlock(op *Op, resources []string, token string, to Completer) {
@@ -36,7 +36,8 @@ func (c *Client) releaseInTurnLocked(op *Op, resources []string, token string, d
 	return nil
 }
 
-// releaseLocked releases what the token holds. It is kept for masters that are away if the token was made by a redlockd.
+// releaseLocked releases what the token holds. It is kept for masters that are away if the token
+// was made by a redlockd.
 func (c *Client) releaseLocked(op *Op, resources []string, token string, d *deferred) {
 	n := len(c.lanes)
 	r := &round{verb: verbRelease, token: token, start: d.now, op: op}
@@ -54,14 +55,16 @@ func (c *Client) releaseLocked(op *Op, resources []string, token string, d *defe
 	}
 }
 
-// dropLocked releases, for nobody, what a token that was made here may hold on the targets. It is kept for those that are away.
+// dropLocked releases, for nobody, what a token that was made here may hold on the targets. It is
+// kept for those that are away.
 func (c *Client) dropLocked(keys []string, token string, targets mask, d *deferred) {
 	c.launchLocked(&round{verb: verbRelease, keys: keys, token: token, start: d.now, keepFor: targets}, targets, d)
 }
 
-// Abandon takes back what a LOCK was granted, because its caller can no longer be told. Nobody waits for it. It does nothing
-// if the lock was released or extended since, or granted again to the same token: then somebody does know of it. A lock under the caller's
-// own token is taken back as a failed attempt is (op_undo.go), for the caller may repeat it elsewhere.
+// Abandon takes back what a LOCK was granted, because its caller can no longer be told. Nobody
+// waits for it. It does nothing if the lock was released or extended since, or granted again to the
+// same token: then somebody does know of it. A lock under the caller's own token is taken back as a
+// failed attempt is (op_undo.go), for the caller may repeat it elsewhere.
 func (c *Client) Abandon(op *Op) {
 	d := deferred{now: time.Now()}
 	defer c.runDeferred(&d)
@@ -83,6 +86,8 @@ func (c *Client) Abandon(op *Op) {
 	}
 }
 
+// releaseDecided reports a release. The masters that may hold the key and gave no answer get it
+// later, see keepReleaseLocked.
 func (c *Client) releaseDecided(r *round, o outcome, v votes, d *deferred) {
 	op := r.op
 	if op == nil {

@@ -2,46 +2,56 @@ package redlock
 
 import "math/bits"
 
-// The quorum rule, pure: no clock, no I/O. Everything that decides whether a lock is held stands in this file.
+// The quorum rule, pure: no clock, no I/O. Everything that decides whether a lock is held stands in
+// this file.
 //
-// Implements steps 2, 3 and 5 of "The Redlock algorithm" (Distributed Locks with Redis): the client "is able to acquire the
-// lock in the majority of the instances". Departure: the page counts successes only; we keep apart what a master that
-// did not grant has told us, because it decides what must be undone there and whether the answer is "no" or "unknown".
+// Implements steps 2, 3 and 5 of "The Redlock algorithm" (Distributed Locks with Redis): the client
+// "is able to acquire the lock in the majority of the instances". Departure: the page counts
+// successes only; we keep apart what a master that did not grant has told us, because it decides
+// what must be undone there and whether the answer is "no" or "unknown".
 
 // vote is what one master said in one round. It fits four bits.
 type vote uint64
 
 const (
-	// votePending: nothing was heard yet.
+	// votePending: the master has not answered yet.
 	votePending vote = iota
-	// voteGranted: the master did it. SET stored the key, a release removed it, an extension found it and prolonged it.
+	// voteGranted: the master did it. SET stored the key, a release removed it, an extension found
+	// it and gave it a new TTL.
 	voteGranted
-	// voteMine: an acquisition found its own token already there, and refreshed it. Counts like voteGranted, but tells that an
-	// earlier grant to the same token may still be believed in, so that it must not be undone.
+	// voteMine: an acquisition found its own token already there, and refreshed it. Counts like
+	// voteGranted, but tells that an earlier grant to the same token may still be believed in, so
+	// that it must not be undone.
 	voteMine
 	// voteDenied: a definite no, which left nothing behind: the key holds another token.
 	voteDenied
 	// voteAbsent: release and extension found no key. A definite no.
 	voteAbsent
-	// voteAbstained: no answer, and nothing left behind: the command was never sent, or refused with an error.
+	// voteAbstained: no answer, and nothing left behind: the command was never sent, or refused
+	// with an error.
 	voteAbstained
-	// voteUnknown: the command was sent, and what came of it is not known, or may not be counted. It may have been executed,
-	// or be executed later.
+	// voteUnknown: the command was sent, and what came of it is not known, or may not be counted.
+	// It may have been executed, or be executed later.
 	voteUnknown
-	// voteHole: an extension found no key on a master whose vote does not count. It is given the key again.
+	// voteHole: an extension found no key on a master whose vote does not count. It is given the
+	// key again.
 	voteHole
-	// voteStale: a definite no, which left nothing behind: the key is free, and the fence was not above the master's mark.
+	// voteStale: a definite no, which left nothing behind: the key is free, and the fence was not
+	// above the master's mark.
 	voteStale
-	// voteDone: the master did it, but its vote does not count. Is no answer; what it left behind is known to be there.
+	// voteDone: the master did it, but its vote does not count. Is no answer; what it left behind
+	// is known to be there.
 	voteDone
 
 	voteKinds
 )
 
-// votes packs the votes of up to MaxMasters masters into one word, four bits each, so that a round needs one atomic
-// addition per vote, and the sum tells the one goroutine whose vote decides that it does.
+// votes packs the votes of up to MaxMasters masters into one word, four bits each, so that a round
+// needs one atomic addition per vote, and the sum tells the one goroutine whose vote decides that
+// it does.
 type votes uint64
 
+// of is the vote of one master.
 func (v votes) of(master int) vote { return vote(v>>(4*master)) & 15 }
 
 // cast returns what must be added to a word in which this master's vote is pending.
@@ -83,7 +93,8 @@ func (v votes) voted(masters int) mask {
 	return allMasters(masters) &^ v.where(masters, 1<<votePending)
 }
 
-// tally counts the votes of each kind, five bits each: a word instead of an array, for nearly every vote is weighed.
+// tally counts the votes of each kind, five bits each: a word instead of an array, for nearly every
+// vote is weighed.
 type tally uint64
 
 func (v votes) tally(masters int) (t tally) {
@@ -96,16 +107,16 @@ func (v votes) tally(masters int) (t tally) {
 
 func (t tally) of(kind vote) int { return int(t>>(5*kind)) & 31 }
 
-// tooFew tells whether so few votes are in that no rule decides: a quorum must have voted to say yes, and as many to make a quorum
-// impossible.
+// tooFew tells whether so few votes are in that no rule decides: a quorum must have voted to say
+// yes, and as many to make a quorum impossible.
 func (v votes) tooFew(masters int) bool {
 	voted := v | v>>2
 	voted = (voted | voted>>1) & 0x1111_1111_1111_1111
 	return bits.OnesCount64(uint64(voted)) <= masters-quorumOf(masters)
 }
 
-// uncounted is what is left of a vote that must not count, because the master may have forgotten locks: a key that may be there must still
-// be removed when the round fails.
+// uncounted is what is left of a vote that must not count, because the master may have forgotten
+// locks: a key that may be there must still be removed when the round fails.
 func (v vote) uncounted() vote { //mutant:votes-counted-in-quarantine
 	switch v {
 	case voteGranted, voteMine:
@@ -121,6 +132,7 @@ func (v vote) uncounted() vote { //mutant:votes-counted-in-quarantine
 // abstains is what is left of the vote of a master that may have forgotten what it is asked for.
 func (v vote) abstains() vote { return voteAbstained }
 
+// quorumOf is the least number of masters that any two sets of that size have one in common.
 func quorumOf(masters int) int { return masters/2 + 1 } //mutant:quorum-off-by-one
 
 // outcome is what a round has come to.
@@ -133,11 +145,13 @@ const (
 	noQuorum          // so many masters are silent that neither can be said
 )
 
-// An acquisition is granted when a quorum granted. When that cannot come about any more, it is contended if a quorum
-// answered, and without a quorum if so many can no longer answer. It is decided at the first moment it can be.
+// An acquisition is granted when a quorum granted. When that cannot come about any more, it is
+// contended if a quorum answered, and without a quorum if so many can no longer answer. It is
+// decided at the first moment it can be.
 //
-// One that has found its own token repeats an earlier one. It is not contended if the masters that hold the token and those that are
-// silent could be a quorum: then the lock may still be held, and whoever is told that it is another's would leave it behind.
+// One that has found its own token repeats an earlier one. It is not contended if the masters that
+// hold the token and those that are silent could be a quorum: then the lock may still be held, and
+// whoever is told that it is another's would leave it behind.
 func acquisitionOutcome(v votes, masters int) outcome {
 	t, quorum := v.tally(masters), quorumOf(masters)
 	granted, pending := t.of(voteGranted)+t.of(voteMine), t.of(votePending)
@@ -156,8 +170,9 @@ func acquisitionOutcome(v votes, masters int) outcome {
 	return undecided
 }
 
-// A release is certain when the masters that did not answer are too few to be a quorum that still holds the lock. Then it
-// is "released" if some master removed the token, and "did not hold it" if none did.
+// A release is certain when the masters that did not answer are too few to be a quorum that still
+// holds the lock. Then it is "released" if some master removed the token, and "did not hold it" if
+// none did.
 func releaseOutcome(v votes, masters int) outcome {
 	t := v.tally(masters)
 	needed := masters - quorumOf(masters) + 1
@@ -173,8 +188,8 @@ func releaseOutcome(v votes, masters int) outcome {
 	return undecided
 }
 
-// An extension needs a quorum of matching keys, like an acquisition. The lock is definitely lost when the masters that
-// do not hold it leave no room for a quorum that does.
+// An extension needs a quorum of matching keys, like an acquisition. The lock is definitely lost
+// when the masters that do not hold it leave no room for a quorum that does.
 func extensionOutcome(v votes, masters int) outcome {
 	t, quorum := v.tally(masters), quorumOf(masters)
 	granted, pending := t.of(voteGranted)+t.of(voteMine), t.of(votePending)

@@ -6,32 +6,43 @@ import (
 	"time"
 )
 
-// round is one command to all masters, and what they answered. Every operation makes at least one: its fields are in an order that leaves
-// few gaps (TestSizes).
+// round is one command to all masters, and what they answered. Every operation makes at least one:
+// its fields are in an order that leaves few gaps (TestSizes).
 type round struct {
-	// The fields of this block are set before the round enters the first queue, and never change while a lane can see it.
-	keys     []string
-	key      [1]string // backs keys when there is one
-	token    string    // or what else the verb sends with the keys
-	start    time.Time // T1, read before the first byte goes out; monotonic
-	ttlMs    int64
-	fence    int64    // verbFence
-	op       *Op      // whose Completer gets the result; nil: nobody waits for it
-	answers  []answer // where more than votes is asked for: one cell per master, written by its lane before it votes
-	commit   *commit  // the changes of a verbCommit…; nil for all other verbs
-	attempt  *attempt // of a round that sets keys under a caller's token, and of the verbUndo that takes it back
-	launched uint32   // number of the round: see after
-	cost     uint16   // of its command, see costOf
-	keepFor  mask     // verbRelease: the masters that may hold the key, for which the release is kept if they are away
-	verb     verb
+	// The fields of this block are set before the round enters the first queue, and never change
+	// while a lane can see it.
+	keys  []string
+	key   [1]string // backs keys when there is one
+	token string    // or what else the verb sends with the keys
+	start time.Time // T1, read before the first byte goes out; monotonic
+	ttlMs int64
+	fence int64 // verbFence
+	op    *Op   // whose Completer gets the result; nil: nobody waits for it
+	// answers has one cell per master, where more than votes is asked for. Its lane writes the cell
+	// before it votes, and nobody reads the cell before that vote.
+	answers []answer
+	commit  *commit // the changes of a verbCommit…; nil for all other verbs
+	// attempt is set where keys are set under a caller's token, and in the verbUndo that takes them
+	// back. Nil: the token was made here, and a release undoes the round.
+	attempt  *attempt
+	launched uint32 // number of the round: see after
+	cost     uint16 // of its command, see costOf
+	// keepFor are the masters that may hold the key of a verbRelease. Those of them that are away
+	// get the release when they are back.
+	keepFor mask
+	verb    verb
 
-	votes    atomic.Uint64 // see votes
-	mark     atomic.Int64  // verbFence: the highest mark that a master held against the fence
-	answered atomic.Bool   // verbRead: its result is known, and votes that are still to come change nothing
+	votes atomic.Uint64 // see votes
+	// mark is the highest mark that a master held against the fence of a verbFence.
+	mark atomic.Int64
+	// answered: the result of a verbRead is known. Votes that are still to come change nothing.
+	answered atomic.Bool
 
 	// Client.mu guards these two.
 	inflightIndex int32 // in leases.inflight, under one of its keys
-	released      bool  // an UNLOCK of its token was launched behind it while it was in flight: what it is granted is gone already
+	// released: an UNLOCK of its token was launched behind it while it was in flight. What it is
+	// granted is gone already.
+	released bool
 }
 
 // answer is what one master said about a key.
@@ -48,16 +59,19 @@ type answer struct {
 	kind   string   // likewise: the type of the key, "none" where it is absent
 }
 
-// setKeys says what the round is about. It keeps none of the caller's memory, for the round outlives the operation where a master is slow.
+// setKeys says what the round is about. It keeps none of the caller's memory, for the round
+// outlives the operation where a master is slow.
 func (r *round) setKeys(keys ...string) {
 	r.keys = append(r.key[:0], keys...) //mutant:the-callers-slice-kept
 }
 
+// ttl is what the masters are asked for.
 func (r *round) ttl() time.Duration { return time.Duration(r.ttlMs) * time.Millisecond }
 
-// launch puts the round into the queue of every master in targets. It needs Client.mu: every round enters all queues
-// under it, so every lane sees all rounds in the same order, and a release that is started after the SET it undoes was
-// answered stands behind that SET everywhere, also where the SET is still under way.
+// launchLocked puts the round into the queue of every master in targets. It needs Client.mu: every
+// round enters all queues under it, so every lane sees all rounds in the same order, and a release
+// that is started after the SET it undoes was answered stands behind that SET everywhere, also
+// where the SET is still under way.
 func (c *Client) launchLocked(r *round, targets mask, d *deferred) {
 	c.leases.launched++
 	r.launched = c.leases.launched
@@ -83,7 +97,8 @@ func (c *Client) launchLocked(r *round, targets mask, d *deferred) {
 	}
 }
 
-// vote counts the votes in word, usually one. Whoever counts the vote that decides carries out the decision.
+// vote counts the votes in word, usually one. Whoever counts the vote that decides carries out the
+// decision.
 func (c *Client) vote(r *round, word votes, d *deferred) {
 	n, row := len(c.lanes), &verbs[r.verb]
 	after := votes(r.votes.Add(uint64(word)))
@@ -105,7 +120,8 @@ func (c *Client) vote(r *round, word votes, d *deferred) {
 	}
 }
 
-// noQuorumError says who gave no vote in a round that began at start, and why. Late is how long a grant took that came too late, else 0.
+// noQuorumError says who gave no vote in a round that began at start, and why. Late is how long a
+// grant took that came too late, else 0.
 func (c *Client) noQuorumError(start time.Time, v votes, needed int, late time.Duration) *NoQuorumError {
 	e := &NoQuorumError{Needed: needed, Masters: len(c.lanes), Late: late}
 	for i, l := range c.lanes {

@@ -16,10 +16,11 @@ func newScript(text string) script {
 // scripts are loaded on every new connection.
 var scripts = []script{scriptRelease, scriptRelinquish, scriptAcquire, scriptExtend, scriptSwap, scriptBeat, scriptFence, scriptAdmit, scriptRewind, scriptCommit, scriptUndo, scriptRead}
 
-// scriptRelease is "remove the key only if it exists and the value stored at the key is exactly the one I expect to be"
-// ("Correct implementation with a single instance") for many keys at once: KEYS[i] goes if it holds ARGV[i]. It
-// returns 1 if all were removed, as nearly always, or else one character per key: 1 removed, 0 holds another token, - absent.
-// Keys must differ from each other. The caller bounds the number of keys: Lua's unpack fails beyond some thousands.
+// scriptRelease is "remove the key only if it exists and the value stored at the key is exactly the
+// one I expect to be" ("Correct implementation with a single instance") for many keys at once:
+// KEYS[i] goes if it holds ARGV[i]. It returns 1 if all were removed, as nearly always, or else one
+// character per key: 1 removed, 0 holds another token, - absent. Keys must differ from each other.
+// The caller bounds the number of keys: Lua's unpack fails beyond some thousands.
 var scriptRelease = newScript(`
 local keys, tokens = KEYS, ARGV
 local held = redis.call('MGET', unpack(keys))
@@ -51,8 +52,8 @@ end
 return table.concat(reply)
 `)
 
-// scriptRelinquish releases several keys that one token holds together. It returns 1 if it held them all, 0 otherwise; those
-// that it held are gone in either case.
+// scriptRelinquish releases several keys that one token holds together. It returns 1 if it held
+// them all, 0 otherwise; those that it held are gone in either case.
 var scriptRelinquish = newScript(`
 local held = redis.call('MGET', unpack(KEYS))
 local gone = {}
@@ -67,10 +68,12 @@ end
 return #gone == #KEYS and 1 or 0
 `)
 
-// scriptAcquire sets all KEYS to the token ARGV[1] with ARGV[2] milliseconds to live, or none: if one of them holds another
-// token. It returns 1 set, 2 set and some held this token already; denied: -3 by the first key, -4 by the second, and so on.
-// A key that held the token already lives no shorter than before: an earlier grant counts on it, and this one may fail. Its end is moved,
-// see scriptMoved; ARGV[3] is the longest TTL. ARGV[4], if it is there, is the token of a reservation: a key that holds it counts as free.
+// scriptAcquire sets all KEYS to the token ARGV[1] with ARGV[2] milliseconds to live, or none: if
+// one of them holds another token. It returns 1 set, 2 set and some held this token already;
+// denied: -3 by the first key, -4 by the second, and so on. A key that held the token already lives
+// no shorter than before: an earlier grant counts on it, and this one may fail. Its end is moved,
+// see scriptMoved; ARGV[3] is the longest TTL. ARGV[4], if it is there, is the token of a
+// reservation: a key that holds it counts as free.
 //
 //mutant:a-reservation-takes-what-others-hold
 //mutant:lock-shortens
@@ -102,9 +105,10 @@ end
 return reply
 `)
 
-// scriptExtend gives all KEYS ARGV[2] milliseconds to live if every one of them holds the token ARGV[1]. It returns 1 done,
-// 0 a key holds another token, -1 a key is absent and none holds another token. No key lives shorter than before: the lease as it
-// was counts on it if this extension finds no quorum. Their ends are moved, see scriptMoved; ARGV[3] is the longest TTL.
+// scriptExtend gives all KEYS ARGV[2] milliseconds to live if every one of them holds the token
+// ARGV[1]. It returns 1 done, 0 a key holds another token, -1 a key is absent and none holds
+// another token. No key lives shorter than before: the lease as it was counts on it if this
+// extension finds no quorum. Their ends are moved, see scriptMoved; ARGV[3] is the longest TTL.
 //
 //mutant:extend-shortens
 var scriptExtend = newScript(scriptMoved + `
@@ -129,8 +133,8 @@ end
 return reply
 `)
 
-// scriptSwap is compare-and-set: KEYS[1] becomes ARGV[2] if it is ARGV[1], where a missing key is an empty string. It returns 1
-// if it did.
+// scriptSwap is compare-and-set: KEYS[1] becomes ARGV[2] if it is ARGV[1], where a missing key is
+// an empty string. It returns 1 if it did.
 var scriptSwap = newScript(`
 if (redis.call('GET', KEYS[1]) or '') ~= ARGV[1] then
   return 0
@@ -139,8 +143,9 @@ redis.call('SET', KEYS[1], ARGV[2])
 return 1
 `)
 
-// scriptBeat raises the beat KEYS[1] and returns it, and keeps the configuration KEYS[2] alive for ARGV[2] milliseconds if it is
-// missing or equal to ARGV[1], and beside it the settings KEYS[3], which are ARGV[3].
+// scriptBeat raises the beat KEYS[1] and returns it, and keeps the configuration KEYS[2] alive for
+// ARGV[2] milliseconds if it is missing or equal to ARGV[1], and beside it the settings KEYS[3],
+// which are ARGV[3].
 var scriptBeat = newScript(`
 local config = redis.call('GET', KEYS[2])
 if not config or config == ARGV[1] then
@@ -150,9 +155,10 @@ end
 return redis.call('INCR', KEYS[1])
 `)
 
-// scriptRewind shortens the life of all KEYS but the first that live for more than ARGV[2] milliseconds by ARGV[3], if the epoch
-// KEYS[1] is still ARGV[1]: executed late, when the master has a vote again, it would cut short what an EXTEND counts on, for that
-// leaves alone what lives for longer. It returns 1 done, 0 not.
+// scriptRewind shortens the life of all KEYS but the first that live for more than ARGV[2]
+// milliseconds by ARGV[3], if the epoch KEYS[1] is still ARGV[1]: executed late, when the master
+// has a vote again, it would cut short what an EXTEND counts on, for that leaves alone what lives
+// for longer. It returns 1 done, 0 not.
 //
 //mutant:keys-shortened-late
 var scriptRewind = newScript(`
@@ -168,11 +174,12 @@ end
 return 1
 `)
 
-// scriptCommit makes changes of all KEYS if all their guards hold, and none otherwise. Per key there are five ARGV: what it must be (1
-// absent, 2 the value that follows), that value, what to do (1 set, 2 delete, 3 live on), the new
-// value, milliseconds to live; the numbers are those of Was and Do. It returns 1 done, 0 a key is something else, -1 the only
-// thing wrong is that keys are absent. A key of another type than string is something else. Where a key keeps its value and gets a TTL,
-// its end is moved, see scriptMovedExactly.
+// scriptCommit makes changes of all KEYS if all their guards hold, and none otherwise. Per key
+// there are five ARGV: what it must be (1 absent, 2 the value that follows), that value, what to do
+// (1 set, 2 delete, 3 live on), the new value, milliseconds to live; the numbers are those of Was
+// and Do. It returns 1 done, 0 a key is something else, -1 the only thing wrong is that keys are
+// absent. A key of another type than string is something else. Where a key keeps its value and gets
+// a TTL, its end is moved, see scriptMovedExactly.
 //
 //mutant:a-commit-does-not-move-the-end
 var scriptCommit = newScript(scriptMovedExactly + `
@@ -208,8 +215,8 @@ end
 return reply
 `)
 
-// scriptRead tells for each of KEYS its type, its value if it is a string, and how many milliseconds it lives: -1 for ever, -2
-// it is absent.
+// scriptRead tells for each of KEYS its type, its value if it is a string, and how many
+// milliseconds it lives: -1 for ever, -2 it is absent.
 var scriptRead = newScript(`
 local held = redis.call('MGET', unpack(KEYS))
 local reply = {}

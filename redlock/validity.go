@@ -2,8 +2,8 @@ package redlock
 
 import "time"
 
-// driftConstant is the part of the drift that does not depend on the TTL: it covers the resolution of Redis's expiry,
-// which is 1 ms, on both ends.
+// driftConstant is the part of the drift that does not depend on the TTL: it covers the resolution
+// of Redis's expiry, which is 1 ms, on both ends.
 const driftConstant = 2 * time.Millisecond
 
 // drift is how far clocks may part while a lock runs.
@@ -14,21 +14,22 @@ type drift struct {
 
 func (o *Options) drift() drift { return drift{o.DriftFactor, o.ClockStepMax} }
 
-// rate is by how much the rate of a master's clock may differ from ours before it counts as a step. The other half of the factor is for
-// steps.
+// rate is by how much the rate of a master's clock may differ from ours before it counts as a step.
+// The other half of the factor is for steps.
 func (d drift) rate() float64 { return d.factor / 2 }
 
-// driftOf is how far the masters' clocks and ours may run apart while a TTL runs, as "Safety arguments" (Distributed
-// Locks with Redis) asks for.
+// driftOf is how far the masters' clocks and ours may run apart while a TTL runs, as "Safety
+// arguments" (Distributed Locks with Redis) asks for.
 //
-// Invariant: it is no less than what the check of the clocks lets pass in that time, a difference of the rates and a step. Of a long TTL
-// half of the factor is more than a step; of a short one it is not (with the defaults, below 2 s), so a step is added.
+// Invariant: it is no less than what the check of the clocks lets pass in that time, a difference
+// of the rates and a step. Of a long TTL half of the factor is more than a step; of a short one it
+// is not (with the defaults, below 2 s), so a step is added.
 func driftOf(ttl time.Duration, d drift) time.Duration {
 	return max(time.Duration(float64(ttl)*d.factor), time.Duration(float64(ttl)*d.rate())+d.stepMax) + driftConstant //mutant:steps-not-counted-in-short-ttls
 }
 
-// validityOf implements step 4 of "The Redlock algorithm": MIN_VALIDITY = TTL - (T2 - T1) - CLOCK_DRIFT, with T2 - T1 given
-// as elapsed. Nothing is held when it is not positive.
+// validityOf implements step 4 of "The Redlock algorithm": MIN_VALIDITY = TTL - (T2 - T1) -
+// CLOCK_DRIFT, with T2 - T1 given as elapsed. Nothing is held when it is not positive.
 func validityOf(ttl, elapsed, drift time.Duration) time.Duration { //mutant:elapsed-left-out
 	return ttl - elapsed - drift //mutant:drift-left-out
 }

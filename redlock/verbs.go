@@ -1,16 +1,21 @@
 package redlock
 
-// verb says what a round asks of every master, and what its votes then mean. All that a verb decides stands in its row of the table verbs.
+// verb says what a round asks of every master, and what its votes then mean. All that a verb
+// decides stands in its row of the table verbs.
 //
 // To add a verb:
 //  1. Name it below, and give it a row in verbs. TestVerbs says what a row must have.
-//  2. Write its command and read the reply: a pair of functions in master_commands.go, next to those that it resembles. A verb that sends what
-//     another one sends shares them. A new script stands in scripts.go, and its list is what a new connection loads.
-//  3. Say which outcome rule decides it (quorum.go). A rule that none of these covers belongs there, with its table test.
+//  2. Write its command and read the reply: a pair of functions in master_commands.go, next to
+//     those that it resembles. A verb that sends what another one sends shares them. A new script
+//     stands in scripts.go, and its list is what a new connection loads.
+//  3. Say which outcome rule decides it (quorum.go). A rule that none of these covers belongs
+//     there, with its table test.
 //  4. Start it, and carry out its decision, in an op_*.go of its own.
-//  5. If it leaves keys on the masters, say what undoes it when it fails (op_undo.go, unlock's keepReleaseLocked), what isFor tells of it
-//     (lease_table.go), and have a vote that does not count become one that mayHold includes.
-//  6. A command that no other verb sends also stands in commandsNeeded (master_probe.go), so that `redlockd check` finds a missing permission.
+//  5. If it leaves keys on the masters, say what undoes it when it fails (op_undo.go, unlock's
+//     keepReleaseLocked), what isFor tells of it (lease_table.go), and have a vote that does not
+//     count become one that mayHold includes.
+//  6. A command that no other verb sends also stands in commandsNeeded (master_probe.go), so that
+//     `redlockd check` finds a missing permission.
 type verb uint8
 
 const (
@@ -42,35 +47,43 @@ const (
 type verbRow struct {
 	// write adds the command to the batch's pipeline.
 	write func(b *batch, r *round)
-	// read turns the replies to the command, of which one is read already, into a vote. refused is the error that the master replied in the
-	// place of an answer. err means that the connection is of no more use.
+	// read turns the replies to the command, of which one is read already, into a vote. refused is
+	// the error that the master replied in the place of an answer. err means that the connection is
+	// of no more use.
 	read func(b *batch, cmd command, first reply) (v vote, refused, err error)
 	// cost is what the command costs a master, in the price of a SET of a short key.
 	cost func(r *round) int
 
-	// outcome is the rule by which the votes decide. Nil: nobody waits for them, and they decide nothing.
+	// outcome is the rule by which the votes decide. Nil: nobody waits for them, and they decide
+	// nothing.
 	outcome func(v votes, masters int) outcome
-	// decided carries out the decision. It runs once, on the goroutine that counts the vote that decides, without Client.mu.
+	// decided carries out the decision. It runs once, on the goroutine that counts the vote that
+	// decides, without Client.mu.
 	decided func(c *Client, r *round, o outcome, v votes, d *deferred)
 	// late acts on votes that come after the decision. It may run before decided does.
 	late func(c *Client, r *round, word votes, d *deferred)
-	// answered takes the place of the three above where what the masters answer decides, and not how many of them do.
+	// answered takes the place of the three above where what the masters answer decides, and not
+	// how many of them do.
 	answered func(c *Client, r *round, v votes, d *deferred)
 
-	// uncounted is what a vote becomes that must not count, for the master may have forgotten locks. Nil: the vote counts all the same, since
-	// it says what the master did, or is only reported.
+	// uncounted is what a vote becomes that must not count, for the master may have forgotten
+	// locks. Nil: the vote counts all the same, since it says what the master did, or is only
+	// reported.
 	uncounted func(v vote) vote
 
-	// release marks UNLOCK's verb: releases of one key are folded into one call, are kept for masters that are away, and a master that refuses
-	// one loses its connection, for nothing else may be sent before the release.
+	// release marks UNLOCK's verb: releases of one key are folded into one call, are kept for
+	// masters that are away, and a master that refuses one loses its connection, for nothing else
+	// may be sent before the release.
 	release bool
-	// neverShed: the command is queued also where a lane's queue is full, for it removes what others wait for.
+	// neverShed: the command is queued also where a lane's queue is full, for it removes what
+	// others wait for.
 	neverShed bool
 }
 
 // verbs is the table. It is filled in by init because the functions in it lead back to the table.
 var verbs [verbCount]verbRow
 
+// A row that resembles another one begins as its copy: what is stated for it is what differs.
 func init() {
 	lock := verbRow{write: writeAcquire, read: readAcquire, cost: (*round).costOfKeys,
 		outcome: acquisitionOutcome, decided: (*Client).acquisitionDecided, late: (*Client).lateAttempt, uncounted: vote.uncounted}
@@ -121,5 +134,6 @@ func init() {
 	}
 }
 
-// commitAcquires tells whether the verb is of a commit that locks, and changes nothing that somebody holds.
+// commitAcquires tells whether the verb is of a commit that locks, and changes nothing that
+// somebody holds.
 func (v verb) commitAcquires() bool { return v == verbCommitSet || v == verbCommitAcquire }
