@@ -5,21 +5,32 @@ import (
 	"time"
 )
 
-// Stats are counters since Open, and gauges where the name says so.
+// Stats are counters since Open, and gauges where the comment says so.
 type Stats struct {
-	Granted, Denied, NoQuorum     uint64 // LOCK by outcome; a LOCK that waited counts once
-	Released, NotHeld, UnlockFail uint64 // UNLOCK: 1, 0, NOQUORUM
-	Extended, ExtendLost          uint64 // EXTEND: granted, 0
-	ExtendFail                    uint64 // EXTEND: NOQUORUM
-	Lost                          uint64 // leases that the masters no longer had before their validity ended
-	Handovers                     uint64 // releases that were passed on to a waiter in the same batch
-	Wakeups                       uint64 // pauses of waiters that ended because the masters sent invalidations of the resource
-	Attempts                      uint64 // acquisition rounds, retries of waiters included
-	Audits                        uint64 // leases that were read from the masters, to see whether they are still there
-	Rounds                        Times  // of acquisition rounds: from T1 to the decision
-	Leases                        int    // gauge: granted through this client and still running
-	Waiters                       int    // gauge
-	Deferred                      int    // gauge: operations that have not begun, because the masters have enough to do
+	// Granted, Denied, NoQuorum count LOCKs by outcome. A LOCK that waited counts once.
+	Granted, Denied, NoQuorum uint64
+	// Released, NotHeld, UnlockFail count UNLOCKs by outcome: 1, 0, NOQUORUM.
+	Released, NotHeld, UnlockFail uint64
+	// Extended, ExtendLost, ExtendFail count EXTENDs by outcome: granted, 0, NOQUORUM.
+	Extended, ExtendLost, ExtendFail uint64
+	// Lost counts leases that the masters no longer had before their validity ended.
+	Lost uint64
+	// Handovers counts releases that were handed over to a waiter in the same batch.
+	Handovers uint64
+	// Wakeups counts pauses of waiters that ended because a quorum of masters sent invalidations.
+	Wakeups uint64
+	// Attempts counts rounds of acquisition: those of LOCKs that do not wait, retries of waiters, steps of reservations.
+	Attempts uint64
+	// Audits counts leases that were read from the masters, to see whether they are still there.
+	Audits uint64
+	// Rounds are the durations of rounds of acquisition: from T1 to the decision.
+	Rounds Times
+	// Leases is a gauge: granted through this client and still running.
+	Leases int
+	// Waiters is a gauge: LOCKs that wait.
+	Waiters int
+	// Deferred is a gauge: operations that have not begun, because the masters have as much to do as they can answer in time.
+	Deferred int
 }
 
 // Times counts durations by their size.

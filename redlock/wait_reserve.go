@@ -2,34 +2,33 @@ package redlock
 
 import "time"
 
-// Reserving. A LOCK of several resources asks for all of them at once, and holds nothing between two attempts. Where each of them is
-// rarely free, because other LOCKs contend for it, it could wait for ever for the moment in which all of them are. So after
-// reserveAfter attempts that were denied by another resource than the one whose line it stood in, it takes the resources one after
-// the other, and keeps what it has. Such a resource is reserved.
+// Reserving. A LOCK of several resources asks for all of them at once, and holds nothing between two attempts. If other LOCKs contend for
+// each of the resources, the moment in which all are free may never come. So after reserveAfter attempts that were denied by another
+// resource than the one whose queue it stood in, the waiter takes the resources one after the other, and keeps what it has. Such a resource
+// is reserved.
 //
 //   - On the masters a reservation is a lock under a token that is made here and that no caller learns. It makes others wait, and
 //     grants nothing. When all resources are reserved, an attempt like any other is made for all, with a token, a TTL and a fence of
 //     its own, in which a key that holds the reservation's token counts as free. What makes a lock safe is in that attempt alone.
 //   - All clients reserve in the order of the resources' names, so LOCKs of several resources do not wait for each other in a circle.
 //     The same is true of callers that take single locks in that order and keep them.
-//   - Callers that keep another order can wait for a reserved resource while they hold the next one. So the waiter is patient with each
-//     resource for a while only: then it gives all back and stands in queue as before. That while is reservePatience, doubles each
-//     time, and is at most max_ttl.
-//   - A resource that is held for long and by one holder starts no reservation: the waiter stands in its queue, and all its attempts are
-//     denied by this one.
+//   - A caller that keeps another order can wait for a reserved resource while it holds the next one. So the waiter waits for the next
+//     resource no longer than its patience: then it gives all back and waits in a queue as before. The patience starts at
+//     reservePatience and doubles with each reservation of the waiter, up to max_ttl.
+//   - A resource that one holder keeps for long starts no reservation: the waiter stays in its queue, and all attempts are denied by it.
 //
-// So it is granted in bounded time: if a LOCK of any one of its n resources, with its place in queue, is granted within some time below
-// max_ttl, the reservation is complete after n times that time, counted from when the patience is as long. Each of these n steps
-// has the guarantees of a single LOCK: it moves up in its queue here by its arrival, and other clients yield after max_handovers.
+// The bound: if a LOCK of any one of its n resources, from its place in the queue on, is granted within a time T below max_ttl, the reservation
+// is complete after n × T, counted from when the patience is at least T. Each of the n steps has the guarantees of a single LOCK: its
+// waiter moves up in the queue by its arrival, and other clients open a window after max_handovers.
 //
-// A reservation is released with the wait, however that ends. It is kept for masters that are away, and ends by itself within
-// max_ttl if this process dies. max_hold has no part in it, since every step has a limit.
+// A reservation is released with the wait, however that ends. The release is kept for masters that are away, and the reservation ends by itself
+// within max_ttl if this process dies. max_hold has no part in it, because every step has a limit.
 
 const (
-	// reserveAfter is how many attempts are denied by another resource than the one before until a waiter reserves. Where the
-	// resources are not contended, the first or the second attempt is granted.
+	// reserveAfter is how many attempts must be denied by another resource than the one before. If the resources are not contended, the
+	// first or the second attempt is granted.
 	reserveAfter = 3
-	// reservePatience is for how long a waiter first waits for the next resource while it keeps those it has.
+	// reservePatience is the first patience: how long a waiter waits for the next resource while it keeps those it has.
 	reservePatience = time.Second
 )
 
@@ -45,7 +44,7 @@ type reservation struct {
 	timer *time.Timer
 }
 
-// startReservingLocked begins a reservation, with nothing reserved yet. While that is so, it keeps nobody out and has no limit.
+// startReservingLocked begins a reservation. Its patience is not limited until the first resource is reserved, because it keeps nobody out.
 func (c *Client) startReservingLocked(op *Op, d *deferred) {
 	w := op.waiter
 	w.moves, w.reservation.held = 0, 0
@@ -54,7 +53,7 @@ func (c *Client) startReservingLocked(op *Op, d *deferred) {
 	w.reservation.token = c.tokens.make(d.now)
 }
 
-// limitReservingLocked has the reservation end when the patience with the next resource does.
+// limitReservingLocked has the reservation end after its patience, counted from now.
 func (c *Client) limitReservingLocked(op *Op) {
 	w := op.waiter
 	if w.reservation.timer != nil {
@@ -73,14 +72,14 @@ func (c *Client) limitReservingLocked(op *Op) {
 	w.reservation.timer = timer
 }
 
-// expectDeniers makes room for what the masters answer to an acquisition of several resources that they deny: which one is in the way. The
-// token of the reservation whose place it takes, or nothing, is kept behind that: a round has no room for it (TestSizes).
+// expectDeniers makes room for what the masters answer to an acquisition of several resources: which one is in the way. One more cell holds
+// the token of the reservation whose place the acquisition takes, or "": a field would make every round larger (TestSizes).
 func (r *round) expectDeniers(masters int, reservation string) {
 	r.answers = make([]answer, masters+1)
 	r.answers[masters].value = reservation //mutant:a-reservation-is-in-its-own-way
 }
 
-// reservation is the token of the reservation whose place an acquisition takes; empty: there is none.
+// reservation is the second token under which a key counts as free for an acquisition. "": there is none.
 func (r *round) reservation() string {
 	if r.answers == nil {
 		return ""
@@ -88,8 +87,8 @@ func (r *round) reservation() string {
 	return r.answers[len(r.answers)-1].value
 }
 
-// reserveLocked asks for the next resource, together with those that are reserved, so that all masters of the quorum that is found last
-// have all of them. These live on with every step.
+// reserveLocked asks for the next resource, together with those that are reserved: each step refreshes their TTL, and the quorum of the last
+// step has all of them.
 func (c *Client) reserveLocked(op *Op, d *deferred) {
 	w := op.waiter
 	ttl := min(2*w.reservation.patience, c.opts.MaxTTL)
@@ -100,6 +99,7 @@ func (c *Client) reserveLocked(op *Op, d *deferred) {
 	c.launchLocked(r, allMasters(len(c.lanes)), d)
 }
 
+// reservationDecided goes on after a step: to the next resource, to the attempt for all, or, if the step was denied, as after any denial.
 func (c *Client) reservationDecided(r *round, o outcome, v votes, d *deferred) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -107,7 +107,7 @@ func (c *Client) reservationDecided(r *round, o outcome, v votes, d *deferred) {
 	r.op = nil
 	c.stats.Rounds.add(d.now.Sub(r.start))
 	current := w.reservation.token == r.token
-	if w.answered { // the release is on its way behind it
+	if w.answered { // leaveQueueLocked has launched the release behind this step
 		return
 	}
 	if current && o == yes {
@@ -128,26 +128,26 @@ func (c *Client) reservationDecided(r *round, o outcome, v votes, d *deferred) {
 		}
 	case o == noQuorum:
 		c.deniedLocked(op, c.noQuorumError(r.start, v, quorumOf(len(c.lanes)), 0), d)
-	default: // or the patience has ended meanwhile
+	default: // denied, or the patience has ended meanwhile
 		c.deniedLocked(op, nil, d)
 	}
 }
 
-// releaseReservationLocked ends the reservation of a waiter, if it has one, and passes on what was reserved.
+// releaseReservationLocked ends the reservation of a waiter, if it has one, and hands what was reserved over to the waiters for it. It releases
+// all of the LOCK's resources, also those that are not reserved yet: a step may be in flight.
 func (c *Client) releaseReservationLocked(op *Op, d *deferred) {
 	w := op.waiter
 	if w.reservation.token == "" { //mutant:a-reservation-outlives-the-wait
 		return
 	}
-	token, had := w.reservation.token, w.reservation.held
+	token, held := w.reservation.token, w.reservation.held
 	w.reservation.token, w.reservation.held = "", 0
 	if w.reservation.timer != nil {
 		w.reservation.timer.Stop()
 		w.reservation.timer = nil
 	}
-	// All of them: a step may be under way.
 	c.dropLocked(w.keys, token, allMasters(len(c.lanes)), d)
-	for _, resource := range w.keys[:had] {
+	for _, resource := range w.keys[:held] {
 		if e := c.leases.entries[resource]; e != nil && e.lease == nil && !c.draining {
 			c.handOverLocked(resource, d)
 		}
