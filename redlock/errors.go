@@ -166,7 +166,7 @@ func (e *conciseError) Error() string { return e.text }
 func (e *conciseError) Unwrap() error { return e.err }
 
 // survive runs f, which reads what a master sends, and makes an error of a panic: one master is lost then, and not the process with all
-// its locks. It is the second line of defence. The first are the bounds of what is read (replycheck.go, master_wire.go), for memory that has run
+// its locks. It is the second line of defence. The first are the bounds of what is read (package resp), for memory that has run
 // out cannot be recovered from.
 //
 // Invariant: f holds no lock where it reads. What it has half done must not count when it returns an error.

@@ -12,6 +12,8 @@ const (
 )
 
 // Buffer holds what has arrived on a connection and is not read yet. One goroutine uses it. The zero value is ready, and empty.
+//
+// It has no bound of its own: whoever fills it must refuse what is too long to be waited for, as ScanFrame and CutReply do.
 type Buffer struct {
 	b     []byte
 	start int // b[:start] was taken

@@ -12,4 +12,10 @@
 //	the writer append.go              both versions of the protocol
 //
 // An error names the thing, how big it is, the limit, and the setting that moves it.
+//
+// # Caveats
+//
+//   - Replies are read in RESP2 only, because redlockd asks its masters for nothing else. They are written in both versions.
+//   - What is returned aliases the buffer it was read from, until the next read into that buffer. Nothing is copied.
+//   - A check that a frame is whole says nothing about the command in it: arity and arguments are the reader's business.
 package resp

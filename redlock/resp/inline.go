@@ -2,6 +2,8 @@ package resp
 
 import "bytes"
 
+// Inline commands: what somebody types into telnet or nc, and what health checks of load balancers send.
+
 // splitInline splits a line into words with Redis's rules (sdssplitargs): words are divided by white space; "…" may
 // contain \n \r \t \b \a \xHH and \ before any other character, '…' only \'. Words are made in place, because what is unquoted
 // takes less room than what is quoted.
