@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -279,6 +280,34 @@ func TestNothingLeft(t *testing.T) {
 			t.Errorf("%s -> %v, then got %v, %v", source, r1, r, err)
 		}
 	}
+}
+
+// TestRunsAtOnce: one script runs many times at once, and each run sees its own KEYS, ARGV and closures. The race detector watches.
+func TestRunsAtOnce(t *testing.T) {
+	script, err := Compile(`local n, list = 0, {} local function add(x) n = n + 1 list[n] = x .. KEYS[1] return n end
+		for i = 1, 20 do add(ARGV[1]) end pcall(error, 'x') KEYS[2], ARGV[2] = 'more', _G.KEYS[1] setmetatable(KEYS, {__index = list})
+		return {n, list[20], KEYS[20], cjson.encode({ARGV[1], tostring(_G.ARGV[2])})}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var group sync.WaitGroup
+	for i := range 8 {
+		group.Go(func() {
+			for j := range 50 {
+				key, arg := fmt.Sprint("key ", i), fmt.Sprint("arg ", j)
+				want := fmt.Sprintf("[20 %[2]s%[1]s %[2]s%[1]s [\"%[2]s\",\"%[1]s\"]]", key, arg)
+				reply, err := script.Run(Run{Keys: []string{key}, Argv: []string{arg}, Caller: keyspace{}})
+				if len(reply.Elems) != 4 || err != nil {
+					t.Errorf("got %v, %v", reply, err)
+					return
+				}
+				if got := fmt.Sprint([]any{reply.Elems[0].Int, reply.Elems[1].Text, reply.Elems[2].Text, reply.Elems[3].Text}); got != want {
+					t.Errorf("got %s\nwant %s", got, want)
+				}
+			}
+		})
+	}
+	group.Wait()
 }
 
 // FuzzRun: no source breaks the process, or takes more than its limits.
