@@ -3,13 +3,20 @@ package redlock
 import (
 	"errors"
 	"fmt"
-	"runtime"
 	"strings"
 	"time"
-	"unicode"
 )
 
-// What callers branch on. Compare with errors.Is.
+// What callers branch on: compare with errors.Is. Where facts travel with an error, errors.AsType finds its type.
+//
+//	error              type            what is known
+//	ErrHeld                            denied
+//	ErrNotHeld                         denied: the token holds nothing
+//	ErrNoQuorum        *NoQuorumError  unknown; a LOCK: not granted, what may have been set is being removed
+//	ErrBadRequest      *RequestError   denied, nothing was sent
+//	ErrDraining                        denied
+//	ErrTooManyWaiters  (*ShareError)   denied, nothing was sent
+//	ErrLimit           *ShareError     denied, what was set is being removed
 var (
 	// ErrHeld: a quorum of masters answered, and the resource is held by another token. Known: nothing was granted.
 	ErrHeld = errors.New("the resource is held by another token")
@@ -43,10 +50,16 @@ func badRequest(format string, args ...any) error {
 // NoQuorumError says how many masters voted in a round, how many were needed, and what is wrong with the others. A master in quarantine
 // answers and has no vote.
 type NoQuorumError struct {
-	Voted, Needed, Masters int
-	// Late is set when enough masters granted, but so late that nothing of the TTL was left: the time it took. TTL is the one that was
-	// asked for, where that is known.
-	Late, TTL time.Duration
+	// Voted is how many masters gave a vote that counts.
+	Voted int
+	// Needed is the quorum.
+	Needed int
+	// Masters is how many there are.
+	Masters int
+	// Late is how long the round took, if a quorum granted so late that nothing of the TTL was left; else 0.
+	Late time.Duration
+	// TTL that was asked for, if there is a Late and it is known; else 0.
+	TTL time.Duration
 	// Out lists the masters that gave no vote, with what is known of each.
 	Out []MasterError
 	// Pending is how many masters were not waited for: whatever they would have said, there was no quorum.
@@ -55,9 +68,11 @@ type NoQuorumError struct {
 
 // MasterError is one master that gave no vote, and why.
 type MasterError struct {
+	// Addr as in Options.Masters.
 	Addr string
-	Err  error
-	// State is the master's at the moment of the error, where a round tells it. MasterUp: it answered too late, or with an error.
+	// Err is the reason.
+	Err error
+	// State of the master at that moment, in the errors of rounds. MasterUp: it answered too late, or with an error.
 	State MasterState
 }
 
@@ -104,7 +119,7 @@ func (e *NoQuorumError) text(out func(b *strings.Builder)) string {
 		if e.TTL > 0 {
 			fmt.Fprintf(&b, " of %v", e.TTL)
 		}
-	case e.Voted >= e.Needed: // EXTEND finds the lock on two of five, on two others it is gone, and the fifth is silent
+	case e.Voted >= e.Needed: // for example, EXTEND finds the lock on two of five masters, it is gone on two others, and the fifth is silent
 		fmt.Fprintf(&b, "%d of %d masters voted and disagree, %d must agree", e.Voted, e.Masters, e.Needed)
 	default:
 		fmt.Fprintf(&b, "%d of %d masters voted, %d needed", e.Voted, e.Masters, e.Needed)
@@ -121,75 +136,3 @@ func (e *NoQuorumError) text(out func(b *strings.Builder)) string {
 
 // Is makes errors.Is(err, ErrNoQuorum) true.
 func (e *NoQuorumError) Is(target error) bool { return target == ErrNoQuorum }
-
-const (
-	// shownMax bounds what logs and replies show of one text that a master has sent, in bytes.
-	shownMax = 200
-	// conciseMax bounds the text of an error that is kept of a master. It has room for what the error says about such a text.
-	conciseMax = 5 * shownMax
-)
-
-// shown is a text that a master has sent, fit for logs and replies: short, and without what a terminal would obey.
-func shown(text string) string { return printable(text, shownMax) }
-
-func printable(text string, most int) string {
-	if len(text) > most {
-		text = text[:most] + "…"
-	}
-	return strings.Map(func(r rune) rune {
-		if !unicode.IsPrint(r) || r == unicode.ReplacementChar {
-			return '?'
-		}
-		return r
-	}, text)
-}
-
-// concise is the error with a text that is fit for logs and replies. In those of go-redis there can be all that a master has sent.
-func concise(err error) error {
-	if err == nil {
-		return nil
-	}
-	text := err.Error()
-	if short := printable(text, conciseMax); short != text {
-		return &conciseError{short, err}
-	}
-	return err
-}
-
-// conciseError is an error with another text.
-type conciseError struct {
-	text string
-	err  error
-}
-
-func (e *conciseError) Error() string { return e.text }
-func (e *conciseError) Unwrap() error { return e.err }
-
-// survive runs f, which reads what a master sends, and makes an error of a panic: one master is lost then, and not the process with all
-// its locks. It is the second line of defence. The first are the bounds of what is read (package resp), for memory that has run
-// out cannot be recovered from.
-//
-// Invariant: f holds no lock where it reads. What it has half done must not count when it returns an error.
-func survive(f func() error) (err error) {
-	defer func() {
-		if p := recover(); p != nil { //mutant:a-panic-ends-the-process
-			if bug, ours := p.(laneBug); ours {
-				panic(bug)
-			}
-			err = &refusedError{fmt.Sprintf("redlockd failed on what it sends: %v, in %s: please report this", p, panicked())}
-		}
-	}()
-	return f()
-}
-
-// panicked is the function that has panicked. It must be called by the deferred function that recovers.
-func panicked() string {
-	var calls [32]uintptr
-	frames := runtime.CallersFrames(calls[:runtime.Callers(3, calls[:])])
-	for {
-		frame, more := frames.Next()
-		if !more || !strings.HasPrefix(frame.Function, "runtime.") {
-			return fmt.Sprintf("%s, line %d", frame.Function, frame.Line)
-		}
-	}
-}

@@ -1,0 +1,81 @@
+package redlock
+
+import (
+	"fmt"
+	"runtime"
+	"strings"
+	"unicode"
+)
+
+// What masters send is not trusted: here is what makes it fit for logs and replies, and what keeps a panic over it from ending the process.
+
+const (
+	// shownMax bounds what logs and replies show of one text that a master has sent, in bytes.
+	shownMax = 200
+	// conciseMax bounds the text of an error that is kept of a master. It has room for what the error says about such a text.
+	conciseMax = 5 * shownMax
+)
+
+// shown is a text that a master has sent, fit for logs and replies: short, and without what a terminal would obey.
+func shown(text string) string { return printable(text, shownMax) }
+
+func printable(text string, most int) string {
+	if len(text) > most {
+		text = text[:most] + "…"
+	}
+	return strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) || r == unicode.ReplacementChar {
+			return '?'
+		}
+		return r
+	}, text)
+}
+
+// concise is the error with a text that is fit for logs and replies. In those of go-redis there can be all that a master has sent.
+func concise(err error) error {
+	if err == nil {
+		return nil
+	}
+	text := err.Error()
+	if short := printable(text, conciseMax); short != text {
+		return &conciseError{short, err}
+	}
+	return err
+}
+
+// conciseError is an error with another text.
+type conciseError struct {
+	text string
+	err  error
+}
+
+func (e *conciseError) Error() string { return e.text }
+func (e *conciseError) Unwrap() error { return e.err }
+
+// survive runs f, which reads what a master sends, and makes an error of a panic: then one master is lost, and not the process with all
+// its locks. It is the second line of defence, after the bounds of what is read (package resp): memory that has run out cannot be recovered from.
+//
+// Invariant: f holds no lock where it reads. What it has half done must not count when it returns an error.
+func survive(f func() error) (err error) {
+	defer func() {
+		if p := recover(); p != nil { //mutant:a-panic-ends-the-process
+			if bug, ours := p.(laneBug); ours {
+				panic(bug)
+			}
+			err = &refusedError{fmt.Sprintf("redlockd failed on what it sends: %v, in %s: please report this", p, panicked())}
+		}
+	}()
+	return f()
+}
+
+// panicked is the function that has panicked. It must be called by the deferred function that recovers.
+func panicked() string {
+	var calls [32]uintptr
+	frames := runtime.CallersFrames(calls[:runtime.Callers(3, calls[:])])
+	for {
+		frame, more := frames.Next()
+		if !more || !strings.HasPrefix(frame.Function, "runtime.") {
+			return fmt.Sprintf("%s, line %d", frame.Function, frame.Line)
+		}
+	}
+}
