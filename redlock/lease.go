@@ -40,7 +40,7 @@ func (l *Lease) Until() time.Time {
 func (l *Lease) Validity() time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return time.Until(l.until) - (suspended() - l.suspended)
+	return time.Until(l.until) - (suspended() - l.suspended) //mutant:suspension-forgotten
 }
 
 // setUntil moves the end of the validity. before is suspended() from before the masters were asked,

@@ -85,7 +85,7 @@ func (k *keepAlive) run(held context.Context) {
 	var failed error
 	for {
 		left := k.lease.Validity()
-		if left <= k.early {
+		if left <= k.early { //mutant:work-outlives-the-validity
 			if failed == nil {
 				failed = ErrLapsed
 			}
@@ -111,8 +111,8 @@ func (k *keepAlive) run(held context.Context) {
 			switch failed = err; {
 			case err == nil:
 				extendAt = twoThirds
-			case errors.Is(err, ErrNotHeld): // somebody else may hold it already
-				k.cancel(err)
+			case errors.Is(err, ErrNotHeld): //mutant:a-lost-lock-is-kept-alive
+				k.cancel(err) // somebody else may hold it already
 				return
 			default:
 				extendAt = k.lease.Validity() - k.ttl/30

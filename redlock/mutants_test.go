@@ -78,6 +78,11 @@ var mutants = []mutant{
 	{"late-holes-filled-after-the-release", always, "TestExtendFillsLateHoles"},
 	{"max_hold-not-checked", always, "TestMaxHold"},
 
+	// Renewal.
+	{"work-outlives-the-validity", never, "TestKeepAlive"},
+	{"a-lost-lock-is-kept-alive", never, "TestKeepAlive"},
+	{"suspension-forgotten", without(2), "TestKeepAlive"},
+
 	// Drop-in.
 	{"ttl-not-padded", doAfter(`padded = float64(ttl)`), "TestDropInTTL"},
 	{"steps-not-counted-in-short-ttls", replace(`d.stepMax`, `pick(MUTANT, 0, d.stepMax)`), "TestSmallStepsStayInsideTheValidity"},
