@@ -48,7 +48,7 @@
 //	StartLock           op_lock.go             checks, makes the token (lease_token.go)
 //	  share             share.go               what one user may take, and …
 //	  admission         admission.go           … whose turn it is, while the masters have enough to do (master_limit.go)
-//	  wait queue        wait_queue.go          if it may wait: only the head of a queue goes on (several resources: wait_reserve.go)
+//	  wait queue        wait_queue.go          if it may wait: only the head of a queue goes on (wait_attempt.go, wait_handover.go; several resources: wait_reserve.go)
 //	  round             round.go               one command to all masters, T1; what its verb means: verbs.go
 //	    lane ×N         master_lane.go         one queue, one goroutine, one connection per master (its states: master_state.go)
 //	      batch         master_batch.go        what has queued becomes one pipeline …
