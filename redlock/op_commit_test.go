@@ -257,14 +257,14 @@ func TestDropInOtherTypes(t *testing.T) {
 	inVirtualTime(t, 5, func(s *stage) {
 		p := s.open()
 		for i := range s.masters {
-			s.do(i, "HSET", "h", "f", "v")
+			s.do(i, "ZADD", "h", "1", "v")
 		}
 		for _, change := range []Change{setNX("h", "v", time.Second), compareAndDelete("h", "v"), compareAndExpire("h", "v", time.Second), rotate("h", "v", "w", time.Second)} {
 			p.commit(change).want(s, fmt.Sprintf("%+v", change), "no", 0)
 			p.commit(change, Change{Resource: "other", Was: WasAbsent}).want(s, fmt.Sprintf("%+v and another", change), "no", 0)
 		}
-		if st := p.states1("h").States[0]; !st.Found || st.Type != "hash" || st.TTL >= 0 {
-			s.Errorf("state: got %+v, want a hash for ever", st)
+		if st := p.states1("h").States[0]; !st.Found || st.Type != "zset" || st.TTL >= 0 {
+			s.Errorf("state: got %+v, want a sorted set for ever", st)
 		}
 	})
 }
