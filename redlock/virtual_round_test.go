@@ -218,7 +218,7 @@ func TestReleaseOwedOnlyWhereTheKeyMayBe(t *testing.T) {
 		}
 		p.delay(0, ms, 0, 1, 2) // the masters that deny answer first: one that has not answered at the grant may hold the key
 		held := p.lock(one("r", 30*time.Second))
-		held.want(s, "LOCK of the last free quorum", "held", 0)
+		held.want(s, "LOCK of the last free quorum", "held", ms)
 		s.freeze(0, 1, 2, 3, 4)
 		p.align()
 		p.unlock(held.Token, "r").want(s, "UNLOCK", "0 of 5 masters voted, 3 needed", giveUp)
