@@ -40,7 +40,7 @@ func checkClientName(name []byte) error {
 	return nil
 }
 
-// isOneWord tells whether text has visible ASCII characters only: tools split CLIENT LIST at spaces.
+// isOneWord reports whether text has visible ASCII characters only: tools split CLIENT LIST at spaces.
 func isOneWord(text []byte) bool {
 	for _, b := range text {
 		if b < '!' || b > '~' {

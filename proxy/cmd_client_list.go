@@ -155,7 +155,7 @@ func (s *session) killConditions(args [][]byte) (map[string]func(*session) bool,
 	return conditions, nil
 }
 
-// hasUser tells whether a user has this name. The default user always exists, as in Redis, if only for clients that have not
+// hasUser reports whether a user has this name. The default user always exists, as in Redis, if only for clients that have not
 // logged in.
 func (srv *Server) hasUser(name string) bool {
 	return name == defaultUser || slices.ContainsFunc(srv.opts.Users, func(u User) bool { return u.Name == name })

@@ -199,7 +199,7 @@ func (c *call) appendSubscription(event string, name []byte, count int) {
 	c.out = resp.AppendInt(c.out, int64(count))
 }
 
-// allowedWhileSubscribed tells whether a client that has subscriptions may send this command. In RESP2 it takes every
+// allowedWhileSubscribed reports whether a client that has subscriptions may send this command. In RESP2 it takes every
 // array for a message, so it may send only what is answered as one; in RESP3 messages are pushes, and all is allowed.
 func (s *session) allowedWhileSubscribed(cmd *command) bool {
 	if s.proto >= 3 || s.subscriptions.count() == 0 || cmd.flags&flagPubSub != 0 && cmd.name != "publish" {

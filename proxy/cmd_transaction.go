@@ -49,7 +49,7 @@ func (w watchedKey) at(now time.Time) redlock.State {
 	return st
 }
 
-// same tells whether a later reading found the same value.
+// same reports whether a later reading found the same value.
 func (w watchedKey) same(st *redlock.State) bool {
 	return w.state.Found == st.Found && w.state.Type == st.Type && w.state.Value == st.Value
 }

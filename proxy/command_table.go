@@ -169,7 +169,7 @@ func (cmd *command) fullName() string {
 	return cmd.name
 }
 
-// arityFits tells whether a command of n arguments, its name among them, is complete and not too long.
+// arityFits reports whether a command of n arguments, its name among them, is complete and not too long.
 func arityFits(arity, n int) bool {
 	if arity < 0 {
 		return n >= -arity

@@ -433,7 +433,7 @@ func (conn *connection) close(why string) {
 	undo(lost)
 }
 
-// unblock ends the wait of the LOCK that blocks, if one does, and tells whether it did. err nil: as if its WAIT had run out.
+// unblock ends the wait of the LOCK that blocks, if one does, and reports whether it did. err nil: as if its WAIT had run out.
 func (conn *connection) unblock(err error) bool {
 	conn.mu.Lock()
 	op := conn.blockedOp

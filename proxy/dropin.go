@@ -120,7 +120,7 @@ func (x *exchange) begin(c *call, blocks bool) {
 	flush(x.execute(true))
 }
 
-// leaseKnown tells whether a lease of this redlockd most likely holds the key of a SET NX GET. Then its attempt to lock would be in
+// leaseKnown reports whether a lease of this redlockd most likely holds the key of a SET NX GET. Then its attempt to lock would be in
 // vain, and its client wants to know the holder.
 func (x *exchange) leaseKnown() bool {
 	return !x.multi && x.commands[0].AsksHolder() && x.s.server.opts.Engine.Known(nil, x.keys)[0].Found
@@ -267,7 +267,7 @@ func distinct(keys []string) []string {
 	return once
 }
 
-// all tells whether every key is as asked.
+// all reports whether every key is as asked.
 func all(keys []string, is func(string) bool) bool {
 	return !slices.ContainsFunc(keys, func(key string) bool { return !is(key) })
 }

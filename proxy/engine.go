@@ -61,7 +61,7 @@ func (sl *slot) startPublish(op *redlock.Op, channel, payload string, to redlock
 	sl.s.server.opts.Engine.StartPublish(sl.charged(op), channel, payload, to)
 }
 
-// permitted tells whether the user may ask for this TTL. If not, it completes the operation with the error.
+// permitted reports whether the user may ask for this TTL. If not, it completes the operation with the error.
 func (sl *slot) permitted(op *redlock.Op, ttl time.Duration, to redlock.Completer) bool {
 	err := sl.account.checkTTL(ttl)
 	if err != nil {

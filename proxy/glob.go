@@ -16,7 +16,7 @@ func patternRefusal[T string | []byte](pattern T) error {
 	return errorf("ERR the pattern has %d bytes, at most %d are possible", len(pattern), patternMax)
 }
 
-// globMatch tells whether s matches pattern, as Redis's PSUBSCRIBE and CONFIG GET do: * is any run of bytes, ? any byte, [abc],
+// globMatch reports whether s matches pattern, as Redis's PSUBSCRIBE and CONFIG GET do: * is any run of bytes, ? any byte, [abc],
 // [a-z] and [^a] one byte of a set, \ takes the next byte as it is. Everything is compared byte by byte, case included. An empty s
 // matches the empty pattern alone, not even *.
 //
@@ -58,7 +58,7 @@ func globMatch(pattern, s string) bool {
 	return p == len(pattern)
 }
 
-// globByte tells whether b matches the first element of pattern, which is not empty and does not begin with *, and how
+// globByte reports whether b matches the first element of pattern, which is not empty and does not begin with *, and how
 // many bytes of pattern that element takes.
 func globByte(pattern string, b byte) (ok bool, width int) {
 	switch {

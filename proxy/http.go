@@ -53,7 +53,7 @@ func withoutFrames(next http.Handler) http.Handler {
 // ownNames are the ends of names that no stranger can register.
 var ownNames = []string{".localhost", ".local", ".internal", ".svc", ".lan", ".home.arpa"}
 
-// mayShowStatus tells whether the status page may be shown to a request with this Host header.
+// mayShowStatus reports whether the status page may be shown to a request with this Host header.
 //
 // A page of another site can point a name of its own at this server, and then read what is here as if it were its own (DNS
 // rebinding). It cannot do that with an IP address, with a name that nobody can register, or with one that the operator has listed.

@@ -126,7 +126,7 @@ func TestClientReturnsWithItsToken(t *testing.T) {
 	b.do("UNLOCK", "r", "mine").is(":1")
 }
 
-// clientGone tells whether the end of some client's stream has been read.
+// clientGone reports whether the end of some client's stream has been read.
 func (srv *testServer) clientGone() bool {
 	clients := srv.clients()
 	return len(clients) == 0 || slices.ContainsFunc(clients, func(conn *connection) bool {

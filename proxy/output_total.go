@@ -129,7 +129,7 @@ const (
 	publishPoll = 5 * time.Millisecond
 )
 
-// outputHigh tells whether so much waits for the clients of the account that its clients that publish must wait. Only clients
+// outputHigh reports whether so much waits for the clients of the account that its clients that publish must wait. Only clients
 // of the same user count, so that nobody can slow down another user by not reading.
 func (srv *Server) outputHigh(a *account) bool {
 	return a.output.Load() > int64(srv.opts.OutputTotal/2)

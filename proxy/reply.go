@@ -6,7 +6,7 @@ import (
 	"redlockd/redlock/resp"
 )
 
-// isError tells whether a reply is an error.
+// isError reports whether a reply is an error.
 func isError(reply []byte) bool { return len(reply) > 0 && reply[0] == '-' }
 
 // Replies with a structure, for commands that are not called often: locks are answered without them. A value is nil (null), a

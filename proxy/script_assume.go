@@ -60,7 +60,7 @@ func (x *scriptExchange) runAssumed() redlock.Flusher {
 	return x.look()
 }
 
-// try runs the script on an assumption, and tells whether its outcome can be committed. It is then in
+// try runs the script on an assumption, and reports whether its outcome can be committed. It is then in
 // x.outcome, and what was assumed in x.states.
 func (x *scriptExchange) try(assumption int32) bool {
 	switch {

@@ -111,7 +111,7 @@ func (c *scriptCache) forgetAll() {
 	c.scripts, c.bytes = nil, 0
 }
 
-// storeDue tells whether the script is to be put on the masters now, and counts it.
+// storeDue reports whether the script is to be put on the masters now, and counts it.
 func (c *scriptCache) storeDue(s *knownScript, now int64) bool {
 	s.usedAt.Store(now)
 	last := s.storedAt.Load()

@@ -95,7 +95,7 @@ func refuseKey(err error) error {
 	return refuse("the script uses the key %.200q, which is not among its KEYS: pass every key of a lock script as a key", unknown.Key)
 }
 
-// redisHas tells whether Redis, or this endpoint, knows a command that scripts cannot call. The name is in
+// redisHas reports whether Redis, or this endpoint, knows a command that scripts cannot call. The name is in
 // lower case. All others get Redis's error for unknown commands, which a script may handle.
 func redisHas(name string) bool {
 	_, refused := refusalOf[name]

@@ -199,14 +199,14 @@ func (x *scriptExchange) run(instructions int) {
 	x.spent += x.outcome.spent
 }
 
-// stopped tells whether the last run met a limit. Another run would most likely cost as much again, and end the
+// stopped reports whether the last run met a limit. Another run would most likely cost as much again, and end the
 // same way.
 func (x *scriptExchange) stopped() bool {
 	_, limited := errors.AsType[*sandbox.LimitError](x.outcome.refused)
 	return limited
 }
 
-// committable tells whether what the script did on an assumption can be committed. The commit then proves the
+// committable reports whether what the script did on an assumption can be committed. The commit then proves the
 // assumption, as its guards are all that the script has read. A TTL is no guard, so that a reply which depends
 // on one needs a look.
 func (x *scriptExchange) committable() bool {
@@ -291,7 +291,7 @@ func (x *scriptExchange) runOnTruth() redlock.Flusher {
 	return x.commit() // without writes it compares only, and so makes sure
 }
 
-// seesItself tells whether the reply was made of a value that the last commit was to set, and has not. The
+// seesItself reports whether the reply was made of a value that the last commit was to set, and has not. The
 // engine is undoing that commit on single masters. Beside remains of an earlier lock of the same token the
 // value can look like a quorum for a moment. After two master timeouts every undo has been sent, and a look
 // comes behind it on every master. A reply that would be the same if the value were somebody else's needs no
@@ -320,7 +320,7 @@ func (x *scriptExchange) seesItself() bool {
 	return !same
 }
 
-// sure tells whether a quorum has confirmed all that the reply was made of. Otherwise a commit without changes
+// sure reports whether a quorum has confirmed all that the reply was made of. Otherwise a commit without changes
 // must do so.
 func (x *scriptExchange) sure() bool {
 	for i := range x.outcome.Changes {

@@ -259,7 +259,7 @@ func (srv *Server) Shutdown(ctx context.Context) error {
 	return err
 }
 
-// quiet tells whether draining is over: no client waits for a reply or holds a lock. Preauth connections do not count.
+// quiet reports whether draining is over: no client waits for a reply or holds a lock. Preauth connections do not count.
 func (srv *Server) quiet() bool {
 	srv.mu.Lock()
 	clients := make([]*connection, 0, len(srv.connections))

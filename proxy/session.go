@@ -45,10 +45,10 @@ const (
 	replySkipping           // this command gets none
 )
 
-// authenticated tells whether the client may send any command. Called by the reader goroutine, or with conn.mu held.
+// authenticated reports whether the client may send any command. Called by the reader goroutine, or with conn.mu held.
 func (s *session) authenticated() bool { return s.user != nil || len(s.server.opts.Users) == 0 }
 
-// silent tells whether the command that is executed gets no reply.
+// silent reports whether the command that is executed gets no reply.
 func (s *session) silent() bool { return s.replyMode == replyOff || s.replyMode == replySkipping }
 
 // dispatch executes one command and puts its reply in its place.

@@ -87,15 +87,15 @@ func (u *User) validate() error {
 	return nil
 }
 
-// confined tells whether the user may use some resources only. A nil user is one where none are configured.
+// confined reports whether the user may use some resources only. A nil user is one where none are configured.
 func (u *User) confined() bool { return u != nil && len(u.Resources) > 0 }
 
-// may tells whether the user may use the resource or the channel of this name.
+// may reports whether the user may use the resource or the channel of this name.
 func (u *User) may(name string) bool {
 	return !u.confined() || slices.ContainsFunc(u.Resources, func(pattern string) bool { return globMatch(pattern, name) })
 }
 
-// mayMatch tells whether the user may use all channels that match the pattern. As in Redis, it may if the pattern is literally one
+// mayMatch reports whether the user may use all channels that match the pattern. As in Redis, it may if the pattern is literally one
 // of its own.
 func (u *User) mayMatch(pattern string) bool {
 	return !u.confined() || slices.Contains(u.Resources, pattern)

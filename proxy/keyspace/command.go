@@ -155,7 +155,7 @@ func (c *Command) Size() int {
 	return n
 }
 
-// Writes tells whether the command may change its keys.
+// Writes reports whether the command may change its keys.
 func (c *Command) Writes() bool { return c.definition.Writes }
 
 // Unguarded is what to use in the place of this command if it changes a key without comparing what the key holds, and so could change

@@ -97,7 +97,7 @@ func TestSameAsRedis(t *testing.T) {
 	}
 }
 
-// sameTime tells whether two times, in seconds or ms, are of one moment: less than 5 s pass during a run, and in seconds not even one.
+// sameTime reports whether two times, in seconds or ms, are of one moment: less than 5 s pass during a run, and in seconds not even one.
 func sameTime(a, b int64) bool { return a > 60 && b > 60 && max(a-b, b-a) < 5_000 }
 
 // sameTimes is sameTime for two replies.

@@ -43,7 +43,7 @@ type Condition struct {
 	Match string
 }
 
-// Met tells whether a key satisfies the condition that has this value, or that is absent.
+// Met reports whether a key satisfies the condition that has this value, or that is absent.
 func (c Condition) Met(found bool, value string) bool {
 	switch c.Word {
 	case "nx":
@@ -58,7 +58,7 @@ func (c Condition) Met(found bool, value string) bool {
 	return true
 }
 
-// Compares tells whether the condition is about the value, so that the key must hold a string.
+// Compares reports whether the condition is about the value, so that the key must hold a string.
 func (c Condition) Compares() bool { return c.Word == "ifeq" || c.Word == "ifne" }
 
 // Set are the options of SET, and of GETEX, which has no condition and no GET.
@@ -169,10 +169,10 @@ func readExpire[A argument](command string, args []A) (o Expire, refusal string)
 	return o, refusal
 }
 
-// Conditional tells whether it depends on the key's old end whether the key gets the new one.
+// Conditional reports whether it depends on the key's old end whether the key gets the new one.
 func (o *Expire) Conditional() bool { return o.NX || o.XX || o.GT || o.LT }
 
-// Allows tells whether a key may get this end instead of its old one; old is 0 for a key that never ends. Both are in ms since 1970.
+// Allows reports whether a key may get this end instead of its old one; old is 0 for a key that never ends. Both are in ms since 1970.
 func (o *Expire) Allows(end, old int64) bool {
 	if old == 0 {
 		return !o.XX && !o.GT

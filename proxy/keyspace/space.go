@@ -37,7 +37,7 @@ type key struct {
 	// end is when the key ends; 0: never.
 	end int64
 
-	// What the run has learned. A reply that tells whether something was there counts: that of DEL, say.
+	// What the run has learned. A reply that reports whether something was there counts: that of DEL, say.
 	sawExistence bool
 	sawValue     bool // or what follows from the value: its length, or that it is not what was asked for
 	sawTTL       bool
@@ -116,7 +116,7 @@ func (s *Space) Guard(name string) {
 	}
 }
 
-// foreign tells whether the key holds something that is no lock. That can be neither changed nor compared.
+// foreign reports whether the key holds something that is no lock. That can be neither changed nor compared.
 func (k *key) foreign() bool { return k.was.Found && k.was.Type != "string" }
 
 // The ways in which commands touch a key. Each notes what the changes have to compare.
@@ -127,7 +127,7 @@ func (k *key) readValue() (value string, held bool) {
 	return k.value, k.held && !k.foreign()
 }
 
-// exists tells whether the key holds anything, of whatever type.
+// exists reports whether the key holds anything, of whatever type.
 func (k *key) exists() bool {
 	k.sawExistence = true
 	return k.held
