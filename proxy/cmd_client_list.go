@@ -8,11 +8,21 @@ import (
 	"redlockd/redlock/resp"
 )
 
-// clientType names the type of a client as CLIENT LIST TYPE and CLIENT KILL TYPE do, or returns "". Replicas are never seen here.
+// CLIENT LIST, CLIENT INFO and CLIENT KILL: what one client may see of the others, and do to them. LIST
+// and KILL are flagAdmin, because they show addresses and end the waits of others; INFO shows the
+// caller alone.
+//
+// A handler reads the fields of another session only with that connection's mu held, and takes one mu
+// at a time: two clients that list each other would otherwise wait for ever.
+
+// clientType names the type of a client as CLIENT LIST TYPE and CLIENT KILL TYPE do, or returns "" for
+// a word that is none. Master and replica are known because tools filter by them, but no client here
+// ever is one.
 func clientType(arg []byte) string {
 	return keyword(arg, "normal", "pubsub", "master", "replica", "slave")
 }
 
+// typeLocked is the type of this client: pubsub as long as it has a subscription.
 func (s *session) typeLocked() string {
 	if s.subscriptions.count() > 0 {
 		return "pubsub"
@@ -20,17 +30,21 @@ func (s *session) typeLocked() string {
 	return "normal"
 }
 
+// isOfType is for any goroutine that does not hold the connection's mu.
 func (s *session) isOfType(kind string) bool {
 	s.conn.mu.Lock()
 	defer s.conn.mu.Unlock()
 	return s.typeLocked() == kind
 }
 
+// cmdCLIENTINFO is CLIENT INFO: the caller's own line of CLIENT LIST.
 func cmdCLIENTINFO(s *session, c *call) {
 	c.out = resp.AppendVerbatim(c.out, c.proto, "txt", string(s.appendInfo(nil)))
 }
 
-// cmdCLIENTLIST is CLIENT LIST [TYPE type | ID id …].
+// cmdCLIENTLIST is CLIENT LIST [TYPE type | ID id …]. Ids of clients that are not there are passed
+// over, as in Redis. Clients come and go meanwhile: each line is true for a moment, the list as a whole
+// need not be.
 func cmdCLIENTLIST(s *session, c *call) {
 	var lines []byte
 	switch {
@@ -70,8 +84,12 @@ func cmdCLIENTLIST(s *session, c *call) {
 	c.out = resp.AppendVerbatim(c.out, c.proto, "txt", string(lines))
 }
 
-// cmdCLIENTKILL has two forms. CLIENT KILL ip:port answers OK or that there is no such client, and may close the caller. CLIENT KILL
-// option value … answers how many were closed, and spares the caller unless SKIPME NO.
+// cmdCLIENTKILL has two forms. CLIENT KILL ip:port answers OK or that there is no such client, and may
+// close the caller. CLIENT KILL option value … answers how many were closed, and spares the caller
+// unless SKIPME NO.
+//
+// A killed client is treated as one that has left: its wait ends, and a lock whose grant it has not got
+// is released. A lock that it has goes on until its TTL ends.
 func cmdCLIENTKILL(s *session, c *call) {
 	options := c.args[2:]
 	oldForm := len(options) == 1
@@ -94,7 +112,7 @@ func cmdCLIENTKILL(s *session, c *call) {
 		switch {
 		case !chosen:
 			continue
-		case conn == s.conn:
+		case conn == s.conn: // the caller gets its reply first
 			conn.closeAfterReply = true
 		default:
 			conn.close("killed")
@@ -111,8 +129,10 @@ func cmdCLIENTKILL(s *session, c *call) {
 	}
 }
 
-// killConditions reads pairs of option and value. A client is closed if all conditions hold, which are called with its mu held. An
-// option that comes again replaces the earlier one, as in Redis.
+// killConditions reads pairs of option and value, and returns one condition for each option. A client
+// is closed if all conditions hold. They are called with the client's mu held. An option that comes
+// again replaces the earlier one, as in Redis. SKIPME is a condition also when it is not given, because
+// it is on by default.
 func (s *session) killConditions(args [][]byte) (map[string]func(*session) bool, error) {
 	conditions := map[string]func(*session) bool{"SKIPME": func(other *session) bool { return other != s }}
 	for ; len(args) > 0; args = args[2:] {
@@ -155,15 +175,17 @@ func (s *session) killConditions(args [][]byte) (map[string]func(*session) bool,
 	return conditions, nil
 }
 
-// hasUser reports whether a user has this name. The default user always exists, as in Redis, if only for clients that have not
-// logged in.
+// hasUser reports whether a user has this name. The default user always exists, as in Redis, if only
+// for clients that have not logged in.
 func (srv *Server) hasUser(name string) bool {
 	return name == defaultUser || slices.ContainsFunc(srv.opts.Users, func(u User) bool { return u.Name == name })
 }
 
-// appendInfo appends the line of CLIENT LIST: the fields of Redis 7.2, in its order, because tools split it at spaces and
-// look for names. What has no meaning here has the value that it has in an idle Redis. May be called from any
-// goroutine.
+// appendInfo appends the line of CLIENT LIST: the fields of Redis 7.2, in its order, because tools
+// split it at spaces and look for names. What has no meaning here has the value that it has in an idle
+// Redis. May be called from any goroutine that holds no connection's mu.
+//
+// To add a field: append it behind lib-ver, where Redis adds its own. Its value must be one word.
 func (s *session) appendInfo(line []byte) []byte {
 	lastCommand := "NULL"
 	if cmd := s.lastCommand.Load(); cmd != nil {
@@ -180,7 +202,7 @@ func (s *session) appendInfo(line []byte) []byte {
 	field("id", strconv.FormatInt(s.conn.id, 10))
 	field("addr", s.conn.addr)
 	field("laddr", s.conn.laddr)
-	field("fd", "-1")
+	field("fd", "-1") // Go's runtime owns the descriptor: the number would be of no use
 	field("name", s.name)
 	field("age", seconds(time.Since(s.conn.created)))
 	field("idle", seconds(s.conn.idle()))
@@ -205,8 +227,8 @@ func (s *session) appendInfo(line []byte) []byte {
 	return append(line, '\n')
 }
 
-// flagsLocked are the letters of Redis that mean something here: P subscribed, b waiting for a lock, U on a unix socket,
-// and N for none of these.
+// flagsLocked are the letters of Redis that mean something here: P subscribed, b blocked by a command
+// that waits, U on a unix socket, and N for none of these.
 func (s *session) flagsLocked() string {
 	var flags []byte
 	if s.typeLocked() == "pubsub" {

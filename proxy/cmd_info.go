@@ -16,13 +16,25 @@ import (
 	"redlockd/redlock/resp"
 )
 
-// infoSections are the sections of INFO, in the order in which they are shown. The fields that Redis has too bear its
-// names, because exporters and client libraries read them; those of the sections Masters, Locks and Users are our own. To add a
-// field: print it in its section; a name must be unique over all sections, since clients put all of them in one map.
+// INFO. It follows "INFO" of Redis's command reference: the same sections and the same form of lines.
+// This file only reads and prints: the numbers are counted where things happen, see stats.go and
+// redlock.Stats.
+
+// infoSections are the sections of INFO, in the order in which they are shown. The fields that Redis
+// has too bear its names, because exporters and client libraries read them; those of the sections
+// Masters, Locks and Users are our own.
+//
+// To add a field: print it in its section. Its name must be unique over all sections, because clients
+// put all of them in one map. A field that Redis has and that makes no sense here is left out, unless a
+// client is known to need it.
+//
+// A user with a list of resources may send INFO. What it must not learn (addresses of masters, other
+// users) is left out by the section's own function, see infoMasters and infoUsers.
 var infoSections = []struct {
 	name      string
 	onRequest bool // shown only when it is named, or with all and everything
-	print     func(*Server, *infoText, *session)
+	// print writes the fields of the section. It runs on the reader goroutine of the session that asks.
+	print func(*Server, *infoText, *session)
 }{
 	{name: "Server", print: infoServer},
 	{name: "Clients", print: infoClients},
@@ -37,11 +49,12 @@ var infoSections = []struct {
 	{name: "Commandstats", print: infoCommandstats, onRequest: true},
 	{name: "Errorstats", print: infoErrorstats},
 	{name: "Cluster", print: infoCluster},
+	// The masters have the keys, and nobody counts them. Redis too shows the heading when there is no key.
 	{name: "Keyspace", print: func(*Server, *infoText, *session) {}},
 }
 
-// cmdINFO is INFO [section …]. It shows the sections that are named, in any case; without a name, or with default, all that are not onRequest. A
-// name that is no section is passed over, as Redis does it.
+// cmdINFO is INFO [section …]. It shows the sections that are named, in any case; without a name, or
+// with default, all that are not onRequest. A name that is no section is passed over, as Redis does it.
 func cmdINFO(s *session, c *call) {
 	named := func(name string) bool {
 		return slices.ContainsFunc(c.args[1:], func(arg []byte) bool { return equalFold(arg, name) })
@@ -59,9 +72,10 @@ func cmdINFO(s *session, c *call) {
 	c.out = resp.AppendVerbatim(c.out, c.proto, "txt", text.String())
 }
 
-// infoText is the text of INFO while it is written.
+// infoText is the text of INFO while it is written. Lines end in CR LF, as Redis's do.
 type infoText struct{ strings.Builder }
 
+// section begins a section. An empty line stands between two.
 func (t *infoText) section(name string) {
 	if t.Len() > 0 {
 		t.WriteString("\r\n")
@@ -69,15 +83,16 @@ func (t *infoText) section(name string) {
 	fmt.Fprintf(t, "# %s\r\n", name)
 }
 
+// field writes one line. The value must have no line end: text from elsewhere goes through infoWord first.
 func (t *infoText) field(name string, value any) { fmt.Fprintf(t, "%s:%v\r\n", name, value) }
 
-// infoServer is about this process. redis_version is the version whose behaviour is shown, because clients choose their commands
-// by it.
+// infoServer is about this process. redis_version is the version whose behaviour is shown, because
+// clients choose their commands by it.
 func infoServer(srv *Server, t *infoText, s *session) {
 	up := time.Since(srv.started)
 	t.field("redis_version", redisVersion)
 	t.field("redlockd_version", srv.opts.Version)
-	t.field("redis_mode", "standalone")
+	t.field("redis_mode", "standalone") // with another mode clients would look for cluster nodes or sentinels
 	t.field("os", runtime.GOOS+" "+runtime.GOARCH)
 	t.field("arch_bits", 32<<(^uint(0)>>63))
 	t.field("go_version", runtime.Version())
@@ -101,7 +116,8 @@ func portOf(laddr string) string {
 	return port
 }
 
-// infoClients counts the connections; blocked_clients are those with a command that waits.
+// infoClients counts the connections, those that have not logged in among them. blocked_clients have a
+// command that blocks the ones behind it, mostly a LOCK with WAIT.
 func infoClients(srv *Server, t *infoText, _ *session) {
 	var waiting, subscribed int
 	clients := srv.clients()
@@ -123,8 +139,8 @@ func infoClients(srv *Server, t *infoText, _ *session) {
 	t.field("output_total", srv.opts.OutputTotal)
 }
 
-// infoMemory reads the runtime's own counters, which does not stop the program. used_memory is what objects and stacks take,
-// used_memory_rss all that the runtime holds of the system's memory.
+// infoMemory reads the runtime's own counters, which does not stop the program. used_memory is what
+// objects and stacks take, used_memory_rss all that the runtime holds of the system's memory.
 func infoMemory(_ *Server, t *infoText, _ *session) {
 	samples := []metrics.Sample{
 		{Name: "/memory/classes/heap/objects:bytes"},
@@ -139,6 +155,7 @@ func infoMemory(_ *Server, t *infoText, _ *session) {
 	t.field("used_memory_human", humanBytes(used))
 	t.field("used_memory_rss", held)
 	t.field("used_memory_rss_human", humanBytes(held))
+	// 0 is "no limit" in Redis. What clients can take is bounded piece by piece, see Options.
 	t.field("maxmemory", 0)
 	t.field("maxmemory_human", "0B")
 	t.field("maxmemory_policy", "noeviction")
@@ -159,15 +176,16 @@ func humanBytes(n uint64) string {
 	return fmt.Sprintf("%.2fG", float64(n)/(1<<30))
 }
 
-// infoPersistence says that nothing is loading, for which clients wait before they send their first command, and that
-// nothing is kept on disk.
+// infoPersistence says that nothing is loading, for which clients wait before they send their first
+// command, and that nothing is kept on disk.
 func infoPersistence(_ *Server, t *infoText, _ *session) {
 	t.field("loading", 0)
 	t.field("async_loading", 0)
 	t.field("aof_enabled", 0)
 }
 
-// infoStats are the counters, from CONFIG RESETSTAT on.
+// infoStats are the counters, from CONFIG RESETSTAT on. Each bears the name of the field of Redis that
+// counts the same.
 func infoStats(srv *Server, t *infoText, _ *session) {
 	n := srv.totalsSinceReset()
 	t.field("total_connections_received", n[countConnections])
@@ -190,6 +208,8 @@ func infoReplication(_ *Server, t *infoText, _ *session) {
 	t.field("master_repl_offset", 0)
 }
 
+// infoCPU is the processor time of the whole process, with the masters in it if they are embedded.
+// Where the system does not say, the section stays empty: a zero would look like an answer.
 func infoCPU(_ *Server, t *infoText, _ *session) {
 	var usage syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
@@ -199,8 +219,8 @@ func infoCPU(_ *Server, t *infoText, _ *session) {
 	t.field("used_cpu_user", fmt.Sprintf("%d.%06d", usage.Utime.Sec, usage.Utime.Usec))
 }
 
-// infoMasters has one line per master, in the order of the configuration, for users who may administer the server. since_s is the
-// age of the state, left_s what is left of a quarantine.
+// infoMasters has one line per master, in the order of the configuration, for users who may administer
+// the server. since_s is the age of the state, left_s what is left of a quarantine.
 func infoMasters(srv *Server, t *infoText, s *session) {
 	masters := srv.opts.Engine.Masters()
 	t.field("masters", len(masters))
@@ -209,7 +229,7 @@ func infoMasters(srv *Server, t *infoText, s *session) {
 		t.field("masters_"+string(state), countState(masters, state))
 	}
 	t.field("quorum", quorumOf(masters))
-	if s.user.confined() {
+	if s.user.confined() { // it learns how many masters are out, but not their names: see User.Resources
 		return
 	}
 	for i, m := range masters {
@@ -234,7 +254,8 @@ func infoWord(text string) string {
 	}, text)
 }
 
-// infoLocks are the counters of the engine. Unlike those of Stats they never go back.
+// infoLocks are the counters of the engine, as redlock.Stats documents them. Unlike those of the
+// section Stats they never go back: CONFIG RESETSTAT does not reach the engine.
 func infoLocks(srv *Server, t *infoText, _ *session) {
 	n := srv.opts.Engine.Stats()
 	t.field("locks_granted", n.Granted)
@@ -256,8 +277,8 @@ func infoLocks(srv *Server, t *infoText, _ *session) {
 	t.field("deferred", n.Deferred)
 }
 
-// infoUsers has a line for each user, in the order of the configuration; for a user with a list of resources, its own. refused counts
-// what the user's own limits refused; a limit of 0 is none.
+// infoUsers has a line for each user, in the order of the configuration; for a user with a list of
+// resources, its own. refused counts what the user's own limits refused; a limit of 0 is none.
 func infoUsers(srv *Server, t *infoText, s *session) {
 	shown := srv.accounts
 	if s.user.confined() {
@@ -274,8 +295,9 @@ func infoUsers(srv *Server, t *infoText, s *session) {
 	}
 }
 
-// infoCommandstats has a line for each command that was called, with Redis's fields. No time is measured: what a lock takes is
-// the time of the masters and of waiting, not that of its handler.
+// infoCommandstats has a line for each command that was called, with Redis's fields. No time is
+// measured: what a lock takes is the time of the masters (metric redlockd_lock_round_seconds) and of
+// waiting, not that of its handler.
 func infoCommandstats(srv *Server, t *infoText, _ *session) {
 	for _, row := range srv.table.rows {
 		calls, rejected, failed := row.stats.calls.Load(), row.stats.rejected.Load(), row.stats.failed.Load()
@@ -295,4 +317,5 @@ func infoErrorstats(srv *Server, t *infoText, _ *session) {
 	}
 }
 
+// infoCluster makes clients use this endpoint as a single server.
 func infoCluster(_ *Server, t *infoText, _ *session) { t.field("cluster_enabled", 0) }

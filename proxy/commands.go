@@ -9,15 +9,37 @@ package proxy
 //  4. If clients or scripts may also call it from Lua, add it to scriptCommands (script_call.go).
 //  5. Write a dialogue test beside the handler, and a line in README's table of commands.
 //
-// A command that reads or changes keys is added in package keyspace, whose doc.go says how. Its row here has the handler cmdKeys, and
-// scripts can call it at once.
+// For example, a command HOSTNAME that answers the name of the machine is this handler in cmd_misc.go
 //
-// TestCommandTable compares the rows with a real redis-server. TestConfinedUserWithEveryCommand tries each row's key
-// positions with a user that may not use the key.
+//	func cmdHOSTNAME(_ *session, c *call) {
+//		name, err := os.Hostname()
+//		if err != nil {
+//			c.failf("ERR the system does not tell its name: %v", err)
+//			return
+//		}
+//		c.out = resp.AppendBulkString(c.out, name)
+//	}
+//
+// and this row:
+//
+//	row("hostname", cmdHOSTNAME, flagFast|flagNoScript|flagNative, "server", "1.0.0", "Return the name of this machine"),
+//
+// A command that has to wait for something takes a slot: cmdLOCKINFO (cmd_locks.go) is the shortest
+// that asks the masters, cmdLOCKS the shortest that computes on a goroutine of its own. A new operation
+// of the engine gets its way in in engine.go.
+//
+// A command that reads or changes keys is added in package keyspace, whose doc.go says how. Its row
+// here has the handler cmdKeys, and scripts can call it at once.
+//
+// TestCommandTable compares the rows with a real redis-server. TestConfinedUserWithEveryCommand tries
+// each row's key positions with a user that may not use the key.
 
-// commandRows are the commands that this server serves.
+// commandRows are the commands that this server serves. A row has the usage, the handler, the flags
+// (their effects stand at commandFlags), the group and the first version, and the summary that COMMAND
+// DOCS and HELP show. A summary has no full stop at its end. Subcommands come behind the row of their
+// container.
 var commandRows = []command{
-	// redlockd's own.
+	// redlockd's own: cmd_lock.go, cmd_mlock.go, cmd_locks.go.
 	row("lock resource:key ttl [TOKEN token] [WAIT ms] [FENCE]", cmdLOCK, flagWrite|flagLock|flagBlocking|flagNoScript|flagNative,
 		"generic", "1.0.0", "Lock a resource for ttl: ms, or a number with a unit (500ms 30s 5m 1h). Answers the token that holds it, the validity in ms and, with FENCE, the fence; null if another holds it"),
 	row("unlock resource:key token", cmdUNLOCK, flagWrite|flagFast|flagNoScript|flagNative,
@@ -36,6 +58,8 @@ var commandRows = []command{
 		"generic", "1.0.0", "List the leases that were granted through this server and still run, and resources with waiters"),
 
 	// Redis commands by which libraries lock: each becomes a reading and a guarded commit (dropin.go).
+	// First those that may take a lock. Without NX or IFEQ they are allowed only where allow_unguarded
+	// is set.
 	row("set key:key value [NX | XX | IFEQ token] [GET] [EX seconds:integer | PX milliseconds:integer | EXAT unix-time-seconds:unix-time | PXAT unix-time-milliseconds:unix-time | KEEPTTL]", cmdSET, flagWrite|flagLock|flagInMulti,
 		"string", "1.0.0", "With NX: lock a key by a token for a time. With IFEQ: let another token hold it, or prolong it. Others only if allow_unguarded is set"),
 	row("setnx key:key value", cmdKeys, flagWrite|flagFast|flagLock|flagInMulti,
@@ -48,6 +72,7 @@ var commandRows = []command{
 		"string", "2.6.0", "Set a key for so many ms, whoever holds it; only if allow_unguarded is set"),
 	row("getset key:key value", cmdKeys, flagWrite|flagFast|flagLock|flagInMulti,
 		"string", "1.0.0", "Set a key for the default_ttl of the settings, whoever holds it, and return what it held; only if allow_unguarded is set"),
+	// Those that read: one round, whose reply a quorum confirms.
 	row("get key:key", cmdKeys, flagReadOnly|flagFast|flagInMulti,
 		"string", "1.0.0", "Return the token that holds a key"),
 	row("mget key:key...", cmdKeys, flagReadOnly|flagFast|flagInMulti,
@@ -66,6 +91,8 @@ var commandRows = []command{
 		"generic", "7.0.0", "Return until when a key is held, in ms since 1970"),
 	row("expiretime key:key", cmdKeys, flagReadOnly|flagFast|flagInMulti,
 		"generic", "7.0.0", "Return until when a key is held, in seconds since 1970"),
+	// Those that release or extend. The first two compare the token; the others are allowed only where
+	// allow_unguarded is set, or on watched keys, because they could end another's lock.
 	row("delex key:key [IFEQ token]", cmdKeys, flagWrite|flagFast|flagInMulti,
 		"string", "8.4.0", "Release a key if this token holds it. Answers 1, or 0"),
 	row("delifeq key:key token", cmdKeys, flagWrite|flagFast|flagInMulti,
@@ -86,6 +113,7 @@ var commandRows = []command{
 		"generic", "2.6.0", "Prolong a key, whoever holds it; only if allow_unguarded is set, or behind WATCH"),
 	row("persist key:key", cmdKeys, flagWrite|flagFast|flagInMulti,
 		"generic", "2.2.0", "Prolong a key by the default_ttl of the settings; only if allow_unguarded is set, or behind WATCH"),
+	// Transactions: cmd_transaction.go.
 	row("watch key:key...", cmdWATCH, flagFast|flagNoScript|flagInMulti,
 		"transactions", "2.2.0", "Have the next EXEC do nothing if one of these keys is held by another token then"),
 	row("unwatch", cmdUNWATCH, flagFast|flagNoScript|flagInMulti,
@@ -96,6 +124,7 @@ var commandRows = []command{
 		"transactions", "1.2.0", "Execute the queued commands as one, if no watched key has changed"),
 	row("discard", cmdDISCARD, flagFast|flagNoScript|flagInMulti,
 		"transactions", "2.0.0", "Forget the queued commands and all watched keys"),
+	// Scripts: cmd_eval.go. What a script can call stands in package keyspace and in script_call.go.
 	row("eval script numkeys:integer [key:key...] [arg...]", cmdEVAL, flagNoScript,
 		"scripting", "2.6.0", "Run a lock script on what a quorum of masters holds, as one change"),
 	row("evalsha sha1 numkeys:integer [key:key...] [arg...]", cmdEVALSHA, flagNoScript,
@@ -115,7 +144,8 @@ var commandRows = []command{
 	row("script|kill", cmdSCRIPTKILL, flagNoScript,
 		"scripting", "2.6.0", "Answers that no script runs: none runs for long here"),
 
-	// The connection and the server, answered as Redis answers them. None of these touches a master, but PUBLISH.
+	// The connection and the server, answered as Redis answers them. None of these touches a master,
+	// but PUBLISH.
 	row("hello [protover:integer [AUTH username password] [SETNAME clientname]]", cmdHELLO, flagFast|flagNoScript|flagNoAuth,
 		"connection", "6.0.0", "Choose the protocol version, log in, name the connection; tell about the server"),
 	row("auth [username] password", cmdAUTH, flagFast|flagNoScript|flagNoAuth,
@@ -144,6 +174,8 @@ var commandRows = []command{
 		"cluster", "3.0.0", "Refused: this endpoint is no cluster node"),
 	row("asking", always(errNoCluster), flagFast,
 		"cluster", "3.0.0", "Refused: this endpoint is no cluster node"),
+	// Connections of clients: cmd_client.go, cmd_client_list.go. Refused are those that would make a
+	// client answer from a cache, or hold back commands while leases run.
 	row("client ...", nil, flagNoScript,
 		"connection", "2.4.0", "Commands about client connections"),
 	row("client|id", cmdCLIENTID, flagNoScript,
@@ -182,6 +214,7 @@ var commandRows = []command{
 		"connection", "6.2.0", "Refused, as CLIENT PAUSE is"),
 	row("client|help", cmdHELP, 0,
 		"connection", "5.0.0", "Print this help"),
+	// The command table itself: cmd_command.go.
 	row("command ...", cmdCOMMAND, 0,
 		"server", "2.8.13", "Describe all commands for clients"),
 	row("command|count", cmdCOMMANDCOUNT, 0,
@@ -196,6 +229,7 @@ var commandRows = []command{
 		"server", "7.0.0", "Return the names of the commands"),
 	row("command|help", cmdHELP, 0,
 		"server", "5.0.0", "Print this help"),
+	// Settings, which a running server never changes: cmd_config.go. INFO: cmd_info.go.
 	row("config ...", nil, flagNoScript,
 		"server", "2.0.0", "Commands about the configuration"),
 	row("config|get parameter...", cmdCONFIGGET, flagAdmin|flagNoScript,
@@ -210,6 +244,7 @@ var commandRows = []command{
 		"server", "5.0.0", "Print this help"),
 	row("info [section...]", cmdINFO, 0,
 		"server", "1.0.0", "Report on the server, its clients, its masters and its locks, by section"),
+	// Messages, for lock libraries that wake waiters by them: cmd_pubsub.go.
 	row("subscribe channel...", cmdSUBSCRIBE, flagPubSub|flagNoScript,
 		"pubsub", "2.0.0", "Get the messages of channels, whichever redlockd they are published through"),
 	row("unsubscribe [channel...]", cmdUNSUBSCRIBE, flagPubSub|flagNoScript,

@@ -6,49 +6,68 @@ import (
 	"redlockd/redlock"
 )
 
-// Nothing is counted for the metrics: a scrape reads the counters that INFO shows. No metric has a label that clients could multiply:
-// no resource, no token, no address of a client.
+// The metrics that Prometheus scrapes from /metrics (http.go). Nothing is counted for them: a scrape
+// reads the counters that INFO shows, so that a server which nobody scrapes does no work for it.
 //
-// To add a metric: give it a row in metricTable. A test compares the names in docker/alerts.yaml with
-// the table.
+// No metric has a label that clients could multiply: no resource, no token, no address of a client.
+// Labels are masters and users, of which the configuration has a number, and words of this file.
+//
+// To add a metric: give it a row in metricTable. Names follow Prometheus's "Metric and label naming": a
+// counter ends in _total, a unit (seconds, bytes) stands in the name. A name is never changed without
+// docker/alerts.yaml and the dashboard; a test compares the names in docker/alerts.yaml with the table.
+//
+// Rejected: counters of the Prometheus library in place of our own. INFO shows the same numbers, and a
+// program cannot simply read such a counter back.
 
 // reading is what one scrape has read, so that all its metrics are of one time.
 type reading struct {
-	srv     *Server
-	front   totals
+	srv *Server
+	// front has the server's own counters, since its start.
+	front totals
+	// clients is the number of connections, those that have not logged in among them.
 	clients int
-	locks   redlock.Stats
+	// locks has the engine's counters.
+	locks redlock.Stats
+	// masters are in the order of the configuration.
 	masters []redlock.MasterStatus
 }
 
-// emit gives the value of a metric, for these values of its labels.
+// emit gives the value of a metric, for these values of its labels, in the order of its description.
 type emit func(value float64, labels ...string)
 
 // metric is one row of the table below.
 type metric struct {
 	desc *prometheus.Desc
 	kind prometheus.ValueType
+	// read calls emit once for each combination of labels. Scrapes run at the same time: read must not
+	// change anything.
 	read func(r *reading, emit emit)
 }
 
+// newMetric makes a row. name is what stands behind redlockd_ in the metric's name. The functions below
+// make the common kinds of rows, those without labels first.
 func newMetric(kind prometheus.ValueType, name, help string, labels []string, read func(r *reading, emit emit)) metric {
 	return metric{prometheus.NewDesc("redlockd_"+name, help, labels, nil), kind, read}
 }
 
+// counter is a number that only grows while the process runs.
 func counter(name, help string, read func(r *reading) uint64) metric {
 	return newMetric(prometheus.CounterValue, name, help, nil, func(r *reading, emit emit) { emit(float64(read(r))) })
 }
 
-// counted is a counter of the server.
+// counted is a counter of the server itself, by its counterID.
 func counted(name, help string, id counterID) metric {
 	return counter(name, help, func(r *reading) uint64 { return r.front[id] })
 }
 
+// gauge is a number that rises and falls.
 func gauge(name, help string, read func(r *reading) int) metric {
 	return newMetric(prometheus.GaugeValue, name, help, nil, func(r *reading, emit emit) { emit(float64(read(r))) })
 }
 
-// outcomes is a counter of an operation by what is known of it: done, not done, or unknown.
+// outcomes is a counter of an operation by what is known of it: done, not done, or unknown. These three
+// are kept apart everywhere, because an alert on "unknown" says that masters are out, and one on "not
+// done" only that locks are contended.
 func outcomes(name, help string, done, not string, read func(n *redlock.Stats) (done, not, unknown uint64)) metric {
 	return newMetric(prometheus.CounterValue, name, help, []string{"outcome"}, func(r *reading, emit emit) {
 		d, n, u := read(&r.locks)
@@ -58,7 +77,7 @@ func outcomes(name, help string, done, not string, read func(n *redlock.Stats) (
 	})
 }
 
-// ofMasters has a value for each master, which bears its address.
+// ofMasters has a value for each master, with its address as the label.
 func ofMasters(kind prometheus.ValueType, name, help string, read func(m *redlock.MasterStatus) float64) metric {
 	return newMetric(kind, "master_"+name, help, []string{"master"}, func(r *reading, emit emit) {
 		for i := range r.masters {
@@ -67,7 +86,9 @@ func ofMasters(kind prometheus.ValueType, name, help string, read func(m *redloc
 	})
 }
 
+// metricTable has all metrics but the histogram of rounds, which is not one number (roundsMetric).
 var metricTable = []metric{
+	// The server as a whole.
 	newMetric(prometheus.GaugeValue, "info", "1, with the version of this redlockd.", []string{"version"},
 		func(r *reading, emit emit) { emit(1, r.srv.opts.Version) }),
 	gauge("ready", "1 if a quorum of masters has a vote and this server is not draining, else 0.",
@@ -84,6 +105,7 @@ var metricTable = []metric{
 			}
 		}),
 
+	// Masters. All four states are emitted for each, with 0 or 1, so that an alert sees a state end.
 	gauge("masters", "Masters that are configured.", func(r *reading) int { return len(r.masters) }),
 	gauge("masters_voting", "Masters that are up, so that their votes count.", func(r *reading) int { return voting(r.masters) }),
 	gauge("quorum", "Votes that a lock needs.", func(r *reading) int { return quorumOf(r.masters) }),
@@ -112,6 +134,7 @@ var metricTable = []metric{
 	ofMasters(prometheus.CounterValue, "shed_total", "Acquisitions that were not sent because master.queue_max were waiting.",
 		func(m *redlock.MasterStatus) float64 { return float64(m.Shed) }),
 
+	// Locks. "Their like" are the Redis commands and scripts by which libraries lock (dropin.go).
 	outcomes("locks_total", "LOCKs and their like by outcome; one that waited counts once.", "granted", "denied",
 		func(n *redlock.Stats) (_, _, _ uint64) { return n.Granted, n.Denied, n.NoQuorum }),
 	outcomes("unlocks_total", "UNLOCKs and their like by outcome.", "released", "not_held",
@@ -129,6 +152,7 @@ var metricTable = []metric{
 	gauge("waiters", "LOCKs that wait.", func(r *reading) int { return r.locks.Waiters }),
 	gauge("waiters_max", "LOCKs that locks.max_waiters allows to wait.", func(r *reading) int { return r.srv.opts.Engine.Options().MaxWaiters }),
 
+	// Clients. A gauge stands beside its bound, so that an alert needs no number of its own.
 	gauge("clients", "Connections of clients.", func(r *reading) int { return r.clients }),
 	gauge("clients_max", "Connections that server.max_clients allows.", func(r *reading) int { return r.srv.opts.MaxClients }),
 	counted("connections_total", "Connections that were accepted.", countConnections),
@@ -146,6 +170,7 @@ var metricTable = []metric{
 	counted("logins_failed_total", "AUTH and HELLO with a wrong name or password.", countLoginsFailed),
 	counted("tls_handshakes_failed_total", "TLS handshakes that were begun and failed.", countHandshakesFailed),
 	counted("received_bytes_total", "Bytes from clients.", countBytesIn),
+	// Users, where any are configured.
 	ofUsers(prometheus.GaugeValue, "user_clients", "Connections that are logged in as the user.", func(_ *reading, a *account) float64 { return float64(a.connections.Load()) }),
 	ofUsers(prometheus.GaugeValue, "user_output_bytes", "Memory of replies and messages that wait for the user's clients.", func(_ *reading, a *account) float64 { return float64(a.output.Load()) }),
 	ofUsers(prometheus.GaugeValue, "user_locks", "Resources that the user has locked through this server.", func(r *reading, a *account) float64 {
@@ -168,7 +193,8 @@ var metricTable = []metric{
 	counted("sent_bytes_total", "Bytes to clients.", countBytesOut),
 }
 
-// ofUsers has a value for each user, which bears its name.
+// ofUsers has a value for each user, with its name as the label. Without users the metric is there and
+// has no value.
 func ofUsers(kind prometheus.ValueType, name, help string, read func(r *reading, a *account) float64) metric {
 	return newMetric(kind, name, help, []string{"user"}, func(r *reading, emit emit) {
 		for _, a := range r.srv.accounts {
@@ -177,8 +203,10 @@ func ofUsers(kind prometheus.ValueType, name, help string, read func(r *reading,
 	})
 }
 
+// roundsDesc describes the one histogram. Its buckets are the engine's own, see redlock.Times.
 var roundsDesc = prometheus.NewDesc("redlockd_lock_round_seconds", "How long acquisition rounds took, from the first byte to the decision.", nil, nil)
 
+// reading reads all that one scrape shows. It takes each mutex once and briefly, and never waits for a master.
 func (srv *Server) reading() *reading {
 	srv.mu.Lock()
 	clients := len(srv.connections)
@@ -187,7 +215,7 @@ func (srv *Server) reading() *reading {
 	return &reading{srv, srv.totals(), clients, engine.Stats(), engine.Masters()}
 }
 
-// Describe implements prometheus.Collector.
+// Describe implements prometheus.Collector. It is called once, when the registry is made.
 func (srv *Server) Describe(descs chan<- *prometheus.Desc) {
 	for i := range metricTable {
 		descs <- metricTable[i].desc
@@ -195,7 +223,7 @@ func (srv *Server) Describe(descs chan<- *prometheus.Desc) {
 	descs <- roundsDesc
 }
 
-// Collect implements prometheus.Collector.
+// Collect implements prometheus.Collector. It is called for each scrape, up to scrapesMax at the same time.
 func (srv *Server) Collect(out chan<- prometheus.Metric) {
 	r := srv.reading()
 	for i := range metricTable {
@@ -207,7 +235,8 @@ func (srv *Server) Collect(out chan<- prometheus.Metric) {
 	out <- roundsMetric(&r.locks.Rounds)
 }
 
-// roundsMetric makes a histogram of what the engine has counted: that of Prometheus counts everything up to each bound.
+// roundsMetric makes a histogram of what the engine has counted: that of Prometheus counts everything
+// up to each bound.
 func roundsMetric(t *redlock.Times) prometheus.Metric {
 	upTo, count := make(map[float64]uint64), uint64(0)
 	for i, n := range t.Buckets {

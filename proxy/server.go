@@ -17,7 +17,18 @@ import (
 	"redlockd/redlock/resp"
 )
 
-// Server serves the Redis protocol in front of a lock engine. Make one with New, pass it listeners with Serve, end it with Shutdown.
+// Server serves the Redis protocol in front of a lock engine. Make one with New, pass it listeners with
+// Serve, end it with Shutdown.
+//
+// This file accepts connections, and ends the server. Server also has what all clients share: the
+// command table, the counters, the subscribers, the known scripts, and the bounds that hold for all
+// clients together.
+//
+// A server ends in three stages:
+//
+//	Leave     nothing changes but /readyz, so that load balancers send new clients elsewhere
+//	Shutdown  drains: no new lock, but locks that are held can be released; then it closes
+//	Close     ends all connections at once
 type Server struct {
 	// Set once by New.
 	opts    Options
@@ -39,8 +50,8 @@ type Server struct {
 	closed      bool                  // Close was called
 	done        chan struct{}         // closed with closed
 
-	// goroutines are the readers, the writers and runTimeouts, for which Close waits. Add one only from a goroutine that is
-	// counted itself, or with mu held while closed is false.
+	// goroutines are the readers, the writers and runTimeouts, for which Close waits. Add one only from
+	// a goroutine that is counted itself, or with mu held while closed is false.
 	goroutines sync.WaitGroup
 
 	subscribers subscribers
@@ -48,12 +59,17 @@ type Server struct {
 	shares      *scriptShares // bounds the scripts that run at one time, in rotation over the users
 	listing     chan struct{} // holds an element while a LOCKS is being answered
 
-	accounts  []*account // of the users, in their order
-	anonymous *account   // of clients that are no user's
+	accounts  []*account // accounts[i] is that of opts.Users[i]
+	anonymous *account   // of clients that have not logged in, and of all clients where no users are configured
 
-	output    atomic.Int64 // memory of replies and messages that wait for clients, of all accounts
-	relieving sync.Mutex   // held while clients are closed because output is above OutputTotal
+	// output is the memory of replies and messages that wait for clients, over all accounts. It is at
+	// most OutputTotal and what came since relieve ran last.
+	output atomic.Int64
+	// relieving is held while clients are closed because output is above OutputTotal. It is only ever
+	// tried: a goroutine of the engine that finds it held goes on.
+	relieving sync.Mutex
 
+	// counters never fall, because metrics are read as rates. CONFIG RESETSTAT remembers their values in stats.
 	counters [counterCount]atomic.Uint64
 	stats    *stats
 
@@ -61,7 +77,8 @@ type Server struct {
 	logins     logins     // slows down clients that try passwords
 	input      inputTotal // bounds the memory of incomplete commands
 
-	// Events that clients can cause as often as they like.
+	// Limiters of log lines about events that clients can cause as often as they like. Each event still
+	// counts in counters.
 	failedLogins     loglimit.Limiter
 	failedHandshakes loglimit.Limiter
 	refusedClients   loglimit.Limiter
@@ -70,7 +87,8 @@ type Server struct {
 	slowReaders      loglimit.Limiter
 }
 
-// counterID names one of the numbers that are counted since the start of the server, for INFO and metrics.
+// counterID names one of the numbers that are counted since the start of the server. To add one: a line
+// here, one in infoStats (cmd_info.go), one in metricTable (metrics.go).
 type counterID int
 
 const (
@@ -89,7 +107,8 @@ const (
 	counterCount
 )
 
-// New makes a server. It reports what is wrong with the options.
+// New makes a server. It reports what is wrong with the options. It makes itself the engine's receiver
+// of messages, of which there is one only: two servers cannot share an engine.
 func New(opts Options) (*Server, error) {
 	if err := opts.Validate(); err != nil {
 		return nil, err
@@ -117,11 +136,14 @@ func New(opts Options) (*Server, error) {
 	return srv, nil
 }
 
-// now is the server's clock: nanoseconds since New, monotonic. It is never 0, so that 0 can stand for "never".
+// now is the server's clock: nanoseconds since New, monotonic. It is never 0, so that 0 can stand for
+// "never". A number instead of a time.Time, so that other goroutines can read lastUsed and the like
+// without a mutex.
 func (srv *Server) now() int64 { return max(1, int64(time.Since(srv.started))) }
 
-// Serve accepts connections from l until Shutdown or Close, and returns nil then. If accepting fails for good, it returns that
-// error. It closes l. It may be called for several listeners at the same time.
+// Serve accepts connections from l until Shutdown or Close, and returns nil then. If accepting fails
+// for good, it returns that error. It closes l. It may be called for several listeners at the same
+// time.
 func (srv *Server) Serve(l net.Listener) error {
 	defer l.Close()
 	if !srv.listen(l) {
@@ -144,7 +166,8 @@ func (srv *Server) Serve(l net.Listener) error {
 		if errors.Is(err, net.ErrClosed) {
 			return err
 		}
-		// Mostly the process is out of file descriptors, which passes. Accepting again at once would burn a core until then.
+		// Mostly the process is out of file descriptors, which passes. Accepting again at once would
+		// burn a core until then.
 		pause = min(max(2*pause, 5*time.Millisecond), time.Second)
 		srv.log.Warn("accept failed", "addr", l.Addr(), "err", err, "pause", pause,
 			"to_do", "if too many files are open, raise the limit (ulimit -n, LimitNOFILE=) or lower max_clients")
@@ -156,7 +179,8 @@ func (srv *Server) Serve(l net.Listener) error {
 	}
 }
 
-// listen registers a listener, and starts runTimeouts with the first. It returns false if the server is closed or draining.
+// listen registers a listener, and starts runTimeouts with the first. It returns false if the server is
+// closed or draining.
 func (srv *Server) listen(l net.Listener) bool {
 	srv.mu.Lock()
 	defer srv.mu.Unlock()
@@ -171,12 +195,16 @@ func (srv *Server) listen(l net.Listener) bool {
 	return true
 }
 
-// keepAlive detects within half a minute that a peer has vanished without closing. Until then that peer may be the first waiter
-// for a lock, and keep all others waiting.
+// keepAlive detects within half a minute that a peer has vanished without closing. Until then that peer
+// may be the first waiter for a lock, and keep all others waiting.
 var keepAlive = net.KeepAliveConfig{Enable: true, Idle: 15 * time.Second, Interval: 5 * time.Second, Count: 3}
 
-// accepted serves a connection, or refuses it because of MaxClients. A new connection then takes the place of the oldest one that
-// has not authenticated, so that connections without a login cannot keep clients out.
+// accepted serves a connection on a goroutine of its own, or refuses it. At MaxClients, a new
+// connection takes the place of the oldest one that has not authenticated, so that connections without
+// a login cannot keep clients out. If all have authenticated, the new one is refused.
+//
+// The goroutine takes the connection out of everything that knows it, and does so only when the reader
+// has ended: until then close and the commands of other clients can still find it.
 func (srv *Server) accepted(c net.Conn) {
 	if t, ok := c.(*net.TCPConn); ok {
 		t.SetKeepAliveConfig(keepAlive)
@@ -215,6 +243,8 @@ func (srv *Server) accepted(c net.Conn) {
 	srv.mu.Unlock()
 	if full {
 		srv.refused(c.RemoteAddr().String(), "all others have logged in")
+		// With TLS no text is sent: the client could not read it before a handshake. The deadline
+		// bounds how long a client that reads nothing can keep the server from accepting others.
 		if srv.opts.TLSConfig == nil {
 			c.SetWriteDeadline(time.Now().Add(10 * time.Millisecond))
 			c.Write(resp.AppendError(nil, "ERR max number of clients reached"))
@@ -230,19 +260,22 @@ func (srv *Server) refused(addr, why string) {
 		"to_do", "raise max_clients, or find out who connects so often: CLIENT LIST")
 }
 
-// Leave makes /readyz and the metric redlockd_ready say that the server is about to drain. Nothing else changes: it accepts
-// connections and grants locks until Shutdown. The time between the two is for load balancers to notice.
+// Leave makes /readyz and the metric redlockd_ready say that the server is about to drain. Nothing else
+// changes: it accepts connections and grants locks until Shutdown. The time between the two is for load
+// balancers to notice.
 func (srv *Server) Leave() { srv.leaving.Store(true) }
 
-// Shutdown drains the server, then closes it. While it drains, no connection is accepted, no lock is granted (LEAVING), and
-// waiters are answered; locks that were granted can be released and extended on the connections that exist.
+// Shutdown drains the server, then closes it. While it drains, no connection is accepted, no lock is
+// granted (LEAVING), and waiters are answered; locks that were granted can be released and extended on
+// the connections that exist.
 //
-// Draining ends when every command is answered and no lock granted here is held, or when no client is left who could release
-// one. It also ends with ctx, and Shutdown returns the error of ctx then.
+// Draining ends when every command is answered and no lock granted here is held, or when no client is
+// left who could release one. It also ends with ctx, and Shutdown returns the error of ctx then.
 func (srv *Server) Shutdown(ctx context.Context) error {
 	srv.draining.Store(true)
 	srv.closeListeners()
 	srv.opts.Engine.Drain()
+	// Polled: an event for "the last client has its last reply" would have to be raised by every command.
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
 	var err error
@@ -259,7 +292,9 @@ func (srv *Server) Shutdown(ctx context.Context) error {
 	return err
 }
 
-// quiet reports whether draining is over: no client waits for a reply or holds a lock. Preauth connections do not count.
+// quiet reports whether draining is over: no client waits for a reply or holds a lock. Preauth
+// connections do not count: they can have no lock, and anybody could keep a server from ending with
+// one.
 func (srv *Server) quiet() bool {
 	srv.mu.Lock()
 	clients := make([]*connection, 0, len(srv.connections))
@@ -274,6 +309,8 @@ func (srv *Server) quiet() bool {
 	}
 	for _, conn := range clients {
 		conn.mu.Lock()
+		// All three under one lock: a reply moves from batch to the queue or to out with mu held, and
+		// is seen in one of them.
 		quiet := conn.head == nil && conn.unsentLocked() == 0 && !conn.executing.Load()
 		conn.mu.Unlock()
 		if !quiet {
@@ -283,8 +320,9 @@ func (srv *Server) quiet() bool {
 	return true
 }
 
-// Close closes all listeners and connections, and waits for the goroutines of the server. Waits are ended, and locks whose grant
-// is not sent are released. The engine is not closed.
+// Close closes all listeners and connections, and waits for the goroutines of the server. Waits are
+// ended, and locks whose grant is not sent are released, except those under a token that the client
+// chose (see lockCall.replyLost). The engine is not closed. Close may be called more than once.
 func (srv *Server) Close() error {
 	srv.closeListeners()
 	srv.mu.Lock()
@@ -300,7 +338,8 @@ func (srv *Server) Close() error {
 	return nil
 }
 
-// begin runs f on a goroutine of its own, for which Close waits. It returns false if the server is closed; f does not run then.
+// begin runs f on a goroutine of its own, for which Close waits. It returns false if the server is
+// closed; f does not run then.
 func (srv *Server) begin(f func()) bool {
 	srv.mu.Lock()
 	defer srv.mu.Unlock()
@@ -310,6 +349,7 @@ func (srv *Server) begin(f func()) bool {
 	return !srv.closed
 }
 
+// closeListeners makes every Serve return nil: a listener that is no longer in listeners was closed on purpose.
 func (srv *Server) closeListeners() {
 	srv.mu.Lock()
 	defer srv.mu.Unlock()
@@ -319,14 +359,15 @@ func (srv *Server) closeListeners() {
 	}
 }
 
-// client returns the client with this id, or nil.
+// client returns the client with this id, or nil. Its connection may be closed already.
 func (srv *Server) client(id int64) *connection {
 	srv.mu.Lock()
 	defer srv.mu.Unlock()
 	return srv.connections[id]
 }
 
-// clients lists those that are there now, in order of id.
+// clients lists those that are there now, in order of id. It copies, so that the caller can take the mu
+// of each without srv.mu, which is never held together with it.
 func (srv *Server) clients() []*connection {
 	srv.mu.Lock()
 	all := slices.AppendSeq(make([]*connection, 0, len(srv.connections)), maps.Values(srv.connections))
