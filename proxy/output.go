@@ -99,9 +99,9 @@ func (conn *connection) unlinkLocked() *chunk {
 // If more than OutputMax waits for the client, send waits until the client has taken some. Meanwhile nothing is read of it, so
 // TCP slows down a client that sends and does not read. WriteTimeout ends it.
 func (conn *connection) send() error {
-	conn.executing.Store(false)
 	conn.mu.Lock()
 	defer conn.mu.Unlock()
+	conn.executing.Store(false) // with mu held, so that quiet sees the replies in batch or in out
 	// With nothing else to send, the batch becomes out as it is. Otherwise its bytes are copied, see connection.
 	if len(conn.batch.b) > 0 && conn.out == nil && !conn.closed.Load() {
 		conn.appended += int64(len(conn.batch.b))
