@@ -8,9 +8,14 @@ import (
 	"redlockd/redlock/resp"
 )
 
-// COMMAND and its subcommands describe the command table to clients. Clients for Redis Cluster learn from it where the keys of a
-// command stand; redis-cli shows hints from it while one types.
+// COMMAND and its subcommands describe the command table to clients. Clients for Redis Cluster learn
+// from it where the keys of a command stand; redis-cli shows hints from it while one types.
+//
+// All of it follows from commandRows: nothing about a command is written here. What one command looks
+// like is in cmd_command_docs.go. A command that redlockd refuses (cmd_refused.go) is not described, so
+// that no client plans with it.
 
+// cmdCOMMAND is COMMAND: all commands as COMMAND INFO describes them, in order of name.
 func cmdCOMMAND(s *session, c *call) {
 	table := s.server.table
 	c.out = resp.AppendArray(c.out, len(table.all))
@@ -19,11 +24,13 @@ func cmdCOMMAND(s *session, c *call) {
 	}
 }
 
+// cmdCOMMANDCOUNT counts commands, not subcommands, as Redis does.
 func cmdCOMMANDCOUNT(s *session, c *call) {
 	c.out = resp.AppendInt(c.out, int64(len(s.server.table.all)))
 }
 
-// cmdCOMMANDINFO is COMMAND INFO [name …]. Names that are no command are answered with null, in their place.
+// cmdCOMMANDINFO is COMMAND INFO [name …]. Names that are no command are answered with null, in their
+// place: the reply has one element for each name. Without names it is COMMAND.
 func cmdCOMMANDINFO(s *session, c *call) {
 	if len(c.args) == 2 {
 		cmdCOMMAND(s, c)
@@ -39,7 +46,8 @@ func cmdCOMMANDINFO(s *session, c *call) {
 	}
 }
 
-// cmdCOMMANDDOCS is COMMAND DOCS [name …]. Names that are no command are left out.
+// cmdCOMMANDDOCS is COMMAND DOCS [name …]. Names that are no command are left out: the reply is a map
+// by name. Without names it describes all commands, which is what redis-cli asks for when it starts.
 func cmdCOMMANDDOCS(s *session, c *call) {
 	commands := s.server.table.all
 	if len(c.args) > 2 {
@@ -57,7 +65,8 @@ func cmdCOMMANDDOCS(s *session, c *call) {
 	}
 }
 
-// cmdCOMMANDLIST is COMMAND LIST [FILTERBY MODULE name | ACLCAT category | PATTERN glob]. There are no modules.
+// cmdCOMMANDLIST is COMMAND LIST [FILTERBY MODULE name | ACLCAT category | PATTERN glob]. Subcommands
+// are listed, too, as container|name. There are no modules, so that a filter by one finds nothing.
 func cmdCOMMANDLIST(s *session, c *call) {
 	keep := func(*command) bool { return true }
 	if len(c.args) > 2 {
@@ -94,7 +103,8 @@ func cmdCOMMANDLIST(s *session, c *call) {
 	}
 }
 
-// cmdCOMMANDGETKEYS is COMMAND GETKEYS command [arg …], with the errors of Redis.
+// cmdCOMMANDGETKEYS is COMMAND GETKEYS command [arg …], with the errors of Redis. It finds the keys
+// with the same find that checks what a user may touch, so it is also a look at what is checked.
 func cmdCOMMANDGETKEYS(s *session, c *call) {
 	args := c.args[2:]
 	cmd, _ := s.server.table.find(args)
@@ -120,8 +130,12 @@ func cmdCOMMANDGETKEYS(s *session, c *call) {
 	}
 }
 
-// find returns the keys among the arguments of a command, whose name is args[0]: the first of keys, and each step-th behind it. It
-// fails when the count of the keys does not fit the arguments.
+// find returns the keys among the arguments of a command, whose name is args[0]: the first of keys, and
+// each step-th behind it. The arguments between them (values, as in MSETNX) are returned with them,
+// because keys is a part of args and nothing is copied.
+//
+// ok is false when the count of the keys does not fit the arguments. The number of arguments must fit
+// the command's arity: otherwise find reads beyond the end.
 func (spec keySpec) find(args [][]byte) (keys [][]byte, step int, ok bool) {
 	if spec.numkeys > 0 {
 		n, ok := resp.ParseInt(args[spec.numkeys])
@@ -138,7 +152,8 @@ func (spec keySpec) find(args [][]byte) (keys [][]byte, step int, ok bool) {
 	return args[spec.first : last+1], spec.step, true
 }
 
-// byFullName finds a command by the name that fullName gives it, in any case; nil if there is none.
+// byFullName finds a command by the name that fullName gives it (client|list for a subcommand), in any
+// case; nil if there is none.
 func (t *commandTable) byFullName(name []byte) *command {
 	container, sub, ok := bytes.Cut(name, []byte("|"))
 	cmd := t.named(container)
@@ -148,7 +163,9 @@ func (t *commandTable) byFullName(name []byte) *command {
 	return cmd.sub(sub)
 }
 
-// cmdHELP is the HELP subcommand of every command that has subcommands. It is made from their docs.
+// cmdHELP is the HELP subcommand of every command that has subcommands: two lines for each, its form
+// and its summary, as in Redis. Both come from the rows, so that the help cannot differ from what is
+// served.
 func cmdHELP(_ *session, c *call) {
 	container := c.cmd.parent
 	name := strings.ToUpper(container.name)

@@ -4,7 +4,12 @@ import (
 	"strings"
 )
 
-// names are the flags that COMMAND INFO shows.
+// How one row of the command table looks to a client: its element of COMMAND INFO, its map of COMMAND
+// DOCS, and the hint that redis-cli, HELP and errors show. The forms are those of "COMMAND", "COMMAND
+// DOCS" and "Key specifications" in Redis's documentation. Clients parse them, so nothing may be added
+// to them that Redis does not have.
+
+// names are the flags that COMMAND INFO shows. The other flags steer this server alone.
 func (f commandFlags) names() []string {
 	var names []string
 	for i, name := range flagNames {
@@ -15,7 +20,8 @@ func (f commandFlags) names() []string {
 	return names
 }
 
-// categories are the ACL categories that Redis gives to a command with these flags, of this group.
+// categories are the ACL categories that Redis gives to a command with these flags, of this group. They
+// are shown and have no effect: what a user may do is in User.
 func (cmd *command) categories() []string {
 	var names []string
 	add := func(has bool, name string) {
@@ -36,7 +42,8 @@ func (cmd *command) categories() []string {
 	return names
 }
 
-// commandInfo are the ten elements by which COMMAND INFO describes a command.
+// commandInfo are the ten elements by which COMMAND INFO describes a command, those of its subcommands
+// nested in the last. Tips are for clients of a cluster, and there are none.
 func commandInfo(cmd *command) array {
 	keySpecs, subs := set{}, make(array, len(cmd.subs))
 	if cmd.keys != (keySpec{}) {
@@ -50,8 +57,9 @@ func commandInfo(cmd *command) array {
 		statuses(cmd.categories()), tips, keySpecs, subs}
 }
 
-// keySpecFields is where the keys of a command stand, as Redis 7 describes it: where the search begins, and how keys are found
-// from there on.
+// keySpecFields is where the keys of a command stand, as Redis 7 describes it ("Key specifications"):
+// begin_search says where the search begins, find_keys how keys are found from there on. A command that
+// writes is described as one that also reads, because every change here compares what the key holds.
 func keySpecFields(cmd *command) fields {
 	access := []string{"RO", "access"}
 	if cmd.flags&flagWrite != 0 {
@@ -73,7 +81,8 @@ func keySpecFields(cmd *command) fields {
 	}
 }
 
-// commandDocs is the map by which COMMAND DOCS describes a command.
+// commandDocs is the map by which COMMAND DOCS describes a command. It leaves out what redlockd does
+// not know of a command, its complexity and its history; redis-cli manages without.
 func commandDocs(cmd *command) fields {
 	docs := fields{"summary", cmd.summary, "since", cmd.since, "group", cmd.group}
 	if len(cmd.arguments) > 0 {
@@ -89,7 +98,8 @@ func commandDocs(cmd *command) fields {
 	return docs
 }
 
-// argumentDocs describes arguments for COMMAND DOCS. redis-cli shows display_text in its hints; a group has none, but its parts.
+// argumentDocs describes arguments for COMMAND DOCS. redis-cli shows display_text in its hints; a group
+// has none, but its parts.
 func argumentDocs(args []argDoc) array {
 	docs := make(array, len(args))
 	for i, arg := range args {
@@ -118,7 +128,8 @@ func argumentDocs(args []argDoc) array {
 	return docs
 }
 
-// hintOf writes arguments as redis-cli shows them.
+// hintOf writes arguments as redis-cli shows them, for HELP and for the form in errors. It is the
+// inverse of syntax (command_syntax.go) but for the kinds of arguments, which people need not see.
 func hintOf(args []argDoc, separator string) string {
 	hints := make([]string, len(args))
 	for i := range args {
@@ -127,7 +138,8 @@ func hintOf(args []argDoc, separator string) string {
 	return strings.Join(hints, separator)
 }
 
-// hint is one argument in that form: [WAIT ms], key [key ...], NX|XX.
+// hint is one argument in that form: [WAIT ms], key [key ...], NX|XX. What stands in brackets may be
+// left out, what stands before three dots may be repeated.
 func (arg *argDoc) hint() string {
 	text := ""
 	switch arg.kind {

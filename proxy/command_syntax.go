@@ -10,9 +10,13 @@ import (
 //
 //	resource:key ttl:integer [TOKEN token] [WAIT ms:integer] [FENCE]
 //
-// A word in capitals is a keyword; the name or choice right behind it is its value. [ ] is optional, < | > is a choice,
-// and both may nest. A name is a string, or of the kind behind its colon. What ends in ... stands once or more. It
-// panics on a line that it cannot read: the lines stand in the command table.
+// A word in capitals is a keyword; the name or choice right behind it is its value. [ ] is optional, <
+// | > is a choice, and both may nest. A name is a string, or of the kind behind its colon. What ends in
+// ... stands once or more. It panics on a line that it cannot read: the lines stand in the command
+// table, and no client can send one.
+//
+// The result describes arguments, it does not parse them: a handler reads what a client sends by
+// itself, because the errors of Redis's commands have words of their own.
 func syntax(line string) []argDoc {
 	p := syntaxParser{words: syntaxWords(line)}
 	args := p.list()
@@ -30,7 +34,13 @@ func syntaxWords(line string) []string {
 	return strings.Fields(line)
 }
 
-// syntaxParser reads a line by recursive descent: list, group, block and word each take what they understand off words.
+// syntaxParser reads a line by recursive descent: list, group, block and word each take what they
+// understand off words.
+//
+//	list  = { "[" group "]" | "<" group ">" | word }
+//	group = block { "|" block }, and "..." may stand behind its closing bracket
+//	block = list
+//	word  = name | KEYWORD | KEYWORD name | KEYWORD "<" group ">"
 type syntaxParser struct {
 	words []string // not read yet
 }
@@ -73,7 +83,8 @@ func (p *syntaxParser) list() []argDoc {
 	}
 }
 
-// group reads what stands between two brackets and makes one argument of it.
+// group reads what stands between two brackets, the closing one and dots behind it included, and makes
+// one argument of it: a oneof if there are several choices.
 func (p *syntaxParser) group(end string) argDoc {
 	choices := []argDoc{p.block()}
 	for p.peek() == "|" {
@@ -94,7 +105,9 @@ func (p *syntaxParser) group(end string) argDoc {
 	return arg
 }
 
-// block reads a list and makes one argument of it. A keyword with several names behind it becomes the keyword of them all.
+// block reads a list and makes one argument of it, which must not be empty. A keyword with several
+// names behind it becomes the keyword of them all: AUTH username password is one block with the keyword
+// AUTH, as Redis describes it.
 func (p *syntaxParser) block() argDoc {
 	args := p.list()
 	switch len(args) {
@@ -111,7 +124,8 @@ func (p *syntaxParser) block() argDoc {
 	return argDoc{name: joinNames(args), kind: "block", arguments: args}
 }
 
-// word reads a name, or a keyword with the name or the choice behind it.
+// word reads a name, or a keyword with the name or the choice behind it. A keyword with no value is a
+// pure-token.
 func (p *syntaxParser) word() argDoc {
 	word := p.next()
 	if !isKeyword(word) {
@@ -131,7 +145,8 @@ func (p *syntaxParser) word() argDoc {
 	return arg
 }
 
-// namedArg reads name, name:kind, name... and name:kind...
+// namedArg reads name, name:kind, name... and name:kind... The kinds are those of COMMAND DOCS that a
+// row here needs.
 func namedArg(word string) argDoc {
 	word, multiple := strings.CutSuffix(word, "...")
 	name, kind, ok := strings.Cut(word, ":")

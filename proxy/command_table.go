@@ -7,7 +7,16 @@ import (
 	"strings"
 )
 
-// command is one row of the command table, or one of its subcommands. commands.go tells how to add one.
+// The command table: what a row is, how one is made from a line of usage, and how the row of a command
+// is found. The rows themselves, and how to add one, are in commands.go.
+//
+// A row is the only place that says how many arguments a command has, where its keys stand and who may
+// send it. Permission, arity errors, COMMAND, HELP and redis-cli's hints are derived from it. Rejected:
+// arity and key positions as numbers beside the usage, as Redis has them. A row then says each thing
+// twice, and can contradict itself.
+
+// command is one row of the command table, or one of its subcommands. Except for stats it does not change after
+// newCommandTable, so that every goroutine may read it.
 type command struct {
 	// name is in lower case; of a subcommand, without that of its parent.
 	name string
@@ -15,70 +24,98 @@ type command struct {
 	arity int
 	flags commandFlags
 	keys  keySpec
-	// handler is nil for a command that exists only through its subcommands.
+	// handler executes the command, see type call. It is nil for a command that exists only through its
+	// subcommands.
 	handler func(s *session, c *call)
 
 	// group is one of Redis's: string, connection, server, generic, scripting, pubsub, transactions, cluster.
 	group string
 	// since is the version of redlockd that has the command, or of Redis, if the command comes from there.
-	since     string
-	summary   string
+	since string
+	// summary is one sentence without a full stop.
+	summary string
+	// arguments are what usage says. They are for the docs; the handler parses what comes.
 	arguments []argDoc
 
-	// form is the usage that errors about the arguments of redlockd's own commands show: LOCK resource ttl [TOKEN token] …
-	// It is empty for the commands of Redis. Their errors have Redis's words and no others, because redis-py compares the
-	// whole text.
+	// form is the usage that errors about the arguments of redlockd's own commands show: LOCK resource
+	// ttl [TOKEN token] … It is empty for the commands of Redis. Their errors have Redis's words and no
+	// others, because redis-py compares the whole text.
 	form string
 
 	// Set by newCommandTable.
-	subs   []*command
-	parent *command // of a subcommand
-	stats  *commandStats
+	subs   []*command    // in the order of their rows
+	parent *command      // of a subcommand; nil for others
+	stats  *commandStats // counted by any goroutine
 }
 
-// commandFlags say how a command is treated. All but the last four are shown by COMMAND INFO.
+// commandFlags say how a command is treated. All but the last three are shown by COMMAND INFO under
+// their names in Redis. Some are shown and have no effect here: "shown only".
 type commandFlags uint16
 
 const (
-	flagWrite    commandFlags = 1 << iota // "write"
-	flagReadOnly                          // "readonly"
-	flagAdmin                             // "admin": not for users with a list of resources
-	flagPubSub                            // "pubsub"
-	flagNoScript                          // "noscript"
-	flagBlocking                          // "blocking": may wait
-	flagFast                              // "fast"
-	flagNoAuth                            // "no_auth": allowed before AUTH
-	flagMovable                           // "movablekeys": the keys stand behind a count. Set by row
-	flagLock                              // may grant a lock, so it is refused to a client that has ended its stream
-	flagInMulti                           // may stand between MULTI and EXEC
-	flagNative                            // redlockd's own
+	// flagWrite, "write": shown only, also as an access flag of its keys. What a script may write is in
+	// package keyspace.
+	flagWrite commandFlags = 1 << iota
+	// flagReadOnly, "readonly": EVAL_RO and EVALSHA_RO run scripts that must not write; shown only for others.
+	flagReadOnly
+	// flagAdmin, "admin": refused to a user with a list of resources.
+	flagAdmin
+	// flagPubSub, "pubsub": allowed to a subscribed RESP2 client, except PUBLISH.
+	flagPubSub
+	// flagNoScript, "noscript": shown only. What a script can call is in package keyspace and in
+	// scriptCommands.
+	flagNoScript
+	// flagBlocking, "blocking": shown only. A handler blocks its connection with takeBlockingSlot.
+	flagBlocking
+	// flagFast, "fast": shown only.
+	flagFast
+	// flagNoAuth, "no_auth": allowed before AUTH. Its handler runs for anybody, so it must cost little.
+	flagNoAuth
+	// flagMovable, "movablekeys": the keys stand behind a count. Set by row.
+	flagMovable
+	// flagLock: may grant a lock, so it is refused to a client that has ended its stream.
+	flagLock
+	// flagInMulti: may stand between MULTI and EXEC. The handler must queue it there, as cmdKeys does,
+	// or end the transaction.
+	flagInMulti
+	// flagNative: one of redlockd's own. Its errors show its usage, and an unknown name like it gets
+	// "Did you mean".
+	flagNative
 )
 
 // flagNames are the flags that COMMAND INFO shows, in the order of their bits.
 var flagNames = []string{"write", "readonly", "admin", "pubsub", "noscript", "blocking", "fast", "no_auth", "movablekeys"}
 
-// keySpec says where the keys of a command stand, for permissions, COMMAND INFO and COMMAND GETKEYS. Zero: there are none.
+// keySpec says where the keys of a command stand, for permissions, COMMAND INFO and COMMAND GETKEYS.
+// Zero: there are none.
 type keySpec struct {
-	// first, last and step follow Redis's convention: positions are counted from the name, which is 0; last -1 is the
-	// last argument.
+	// first, last and step follow Redis's convention: positions are counted from the name, which is 0;
+	// last -1 is the last argument.
 	first, last, step int
-	// numkeys is the position of the argument that counts the keys, which follow it. 0: the keys are at first … last.
+	// numkeys is the position of the argument that counts the keys, which follow it. 0: the keys are at
+	// first … last.
 	numkeys int
 }
 
-// argDoc describes one argument of a command.
+// argDoc describes one argument of a command. Its fields are those of COMMAND DOCS.
 type argDoc struct {
-	name      string
-	kind      string // string, integer, key, pattern, unix-time, pure-token, oneof, block
-	token     string // the keyword before it, or the keyword itself (pure-token)
-	optional  bool
-	multiple  bool
-	arguments []argDoc // of oneof and block
+	name string
+	// kind is string, integer, key, pattern, unix-time, pure-token, oneof or block.
+	kind string
+	// token is the keyword before the argument, or the keyword itself (pure-token). "": there is none.
+	token string
+	// optional arguments may be left out.
+	optional bool
+	// multiple arguments may be repeated.
+	multiple bool
+	// arguments are the choices of a oneof, or the parts of a block.
+	arguments []argDoc
 }
 
-// row makes a row of the command table. usage is the command's name and its arguments as syntax reads them; container|name
-// makes it a subcommand. A bare ... at the end stands for further arguments that the docs do not show and that the handler
-// checks. Arity and key positions follow from usage. It panics on a usage that cannot be right.
+// row makes a row of the command table. usage is the command's name and its arguments as syntax reads
+// them; container|name makes it a subcommand. A bare ... at the end stands for further arguments that
+// the docs do not show and that the handler checks. Arity and key positions follow from usage. It
+// panics on a usage that cannot be right.
 func row(usage string, handler func(*session, *call), flags commandFlags, group, since, summary string) command {
 	name, line, _ := strings.Cut(usage, " ")
 	line, more := strings.CutSuffix(line, "...")
@@ -86,7 +123,7 @@ func row(usage string, handler func(*session, *call), flags commandFlags, group,
 		line, more = line+"...", false // the last argument may be repeated
 	}
 	cmd := command{name: name, handler: handler, flags: flags, group: group, since: since, summary: summary, arguments: syntax(line)}
-	least, most := 1+strings.Count(name, "|"), 0
+	least, most := 1+strings.Count(name, "|"), 0 // arguments of the whole command, its name or names among them
 	most = least
 	for i, arg := range cmd.arguments {
 		if cmd.keys == (keySpec{}) {
@@ -128,7 +165,7 @@ func keysAt(position int, arg argDoc, counted bool) keySpec {
 	return keySpec{first: position, last: position, step: step}
 }
 
-// argumentsMax stands for any number of arguments.
+// argumentsMax stands for any number of arguments. Options.ArgsMax cannot be more.
 const argumentsMax = 1 << 20
 
 // count is how many arguments of a command this one takes.
@@ -177,18 +214,23 @@ func arityFits(arity, n int) bool {
 	return n == arity
 }
 
-// commandTable finds the row of a command by its name.
+// commandTable finds the row of a command by its name. It does not change once it is made.
 type commandTable struct {
+	// byName has no subcommands. Its keys are in lower case.
 	byName map[string]*command
-	all    []*command // in order of name; subcommands are in their rows
-	rows   []*command // the same, each with its subcommands behind it
-	native []string   // names of redlockd's own commands, in capitals
+	// all is in order of name. Subcommands are in their rows.
+	all []*command
+	// rows is all with the subcommands of each command behind it.
+	rows []*command
+	// native has the names of redlockd's own commands, in capitals.
+	native []string
 }
 
-// commandNameMax bounds the names that find looks for.
+// commandNameMax bounds the names that find looks for. A longer name is that of no command.
 const commandNameMax = 32
 
-// newCommandTable makes the table of rows. It panics on a table that cannot be right.
+// newCommandTable makes the table of rows. It panics on a table that cannot be right: rows are part of
+// the program, and the first test finds it. It copies the rows, because each server counts for itself.
 func newCommandTable(rows []command) *commandTable {
 	t := &commandTable{byName: make(map[string]*command)}
 	for _, cmd := range slices.Clone(rows) {
@@ -214,7 +256,8 @@ func newCommandTable(rows []command) *commandTable {
 	return t
 }
 
-// find returns the row of a command, or of its subcommand; or nil, and the error to answer.
+// find returns the row of a command, or of its subcommand; or nil, and the error to answer. A container
+// without a subcommand is found itself, so that its arity or its handler answers.
 func (t *commandTable) find(args [][]byte) (*command, error) {
 	cmd := t.named(args[0])
 	if cmd == nil {
@@ -239,7 +282,8 @@ func (cmd *command) sub(name []byte) *command {
 	return nil
 }
 
-// named finds a command by its name in any case, without allocating.
+// named finds a command by its name in any case; nil if there is none. It does not allocate, because
+// every command comes through here: the compiler makes no string for the look-up in a map.
 func (t *commandTable) named(name []byte) *command {
 	var lower [commandNameMax]byte
 	if len(name) > len(lower) {

@@ -10,24 +10,45 @@ import (
 	"redlockd/redlock/rawio"
 )
 
-// output is what is to be sent to one client. Guarded by the connection's mu, except where a field says otherwise.
+// output is what is to be sent to one client, and the counts of it. Guarded by the connection's mu,
+// except where a field says otherwise.
 //
-// One goroutine at a time writes: whichever comes first, the reader at the end of its batch or a goroutine of the engine. Both
-// write without blocking. If the kernel does not take all, or if the connection cannot be written without blocking (TLS,
-// net.Pipe), a writer goroutine is started. It ends when nothing is left.
+// One goroutine at a time writes: whichever comes first, the reader at the end of its batch or a
+// goroutine of the engine. Both write without blocking. If the kernel does not take all, or if the
+// connection cannot be written without blocking (TLS, net.Pipe), a writer goroutine is started. It ends
+// when nothing is left.
+//
+// The engine's goroutines put replies here and must never wait for a client. So nothing in this file
+// blocks but send, which is the reader's, and write, which is the writer goroutine.
+//
+// Bounds: of replies, OutputMax; beyond it the reader stops executing the client's commands until it
+// has read some. Of messages, also OutputMax; beyond it the client is closed, because messages come
+// whether it sends or not (tooSlow). Of all clients together, OutputTotal (output_total.go).
 type output struct {
-	out          *chunk  // replies and messages in order, a list; nil: none
-	outEnd       *chunk  // its last
-	outMemory    int     // memory of out
-	appended     int64   // bytes ever put into out
-	sent         int64   // bytes ever handed to the kernel
-	writerMemory int     // memory of the chunk that the writer goroutine writes from; 0: there is no writer goroutine
-	counted      int     // how much of memoryLocked is in the counts of the account and of the server
-	writing      bool    // a goroutine writes, and will look at out again
-	flushing     bool    // a Flusher was returned by complete and is not called yet
-	grants       []grant // replies not sent yet whose commands can be undone
-	pushesWait   bool    // confirmations of SUBSCRIBE are in batch: messages wait in pushed until these are in out
-	pushed       []byte  // at most OutputMax
+	out       *chunk // replies and messages in order, a list; nil: none
+	outEnd    *chunk // its last
+	outMemory int    // memory of out
+	// appended counts the bytes ever put into out.
+	appended int64
+	// sent counts the bytes ever handed to the kernel. A reply is sent when sent has come to what
+	// appended was with it, see grant.
+	sent int64
+	// writerMemory is the memory of the chunk that the writer goroutine writes from; 0: there is no
+	// writer goroutine.
+	writerMemory int
+	// counted is how much of memoryLocked is in the counts of the account and of the server.
+	counted int
+	// writing: a goroutine writes, and will look at out again. No other may write meanwhile, or bytes
+	// would change places.
+	writing bool
+	// flushing: a Flusher was returned by complete and is not called yet.
+	flushing bool
+	// grants are the replies not sent yet whose commands can be undone, in the order of their bytes.
+	grants []grant
+	// pushesWait: confirmations of SUBSCRIBE are in batch. Messages wait in pushed until these are in out.
+	pushesWait bool
+	// pushed counts in OutputMax like out.
+	pushed []byte
 
 	// Owned by the goroutine that has set writing.
 	tryWrite func(fd uintptr) bool // method value, made once
@@ -39,10 +60,12 @@ type output struct {
 // writeMax bounds one write of the writer goroutine, and so what WriteTimeout is for.
 const writeMax = 64 << 10
 
-// unsentLocked is how many bytes of replies wait for the client: in out, with the goroutine that writes, and in the queue.
+// unsentLocked is how many bytes of replies wait for the client: in out, with the goroutine that
+// writes, and in the queue.
 func (conn *connection) unsentLocked() int { return int(conn.appended-conn.sent) + conn.queued }
 
-// outputMax is how many bytes of replies may wait for the client. Called by the reader goroutine, or with mu held.
+// outputMax is how many bytes of replies may wait for the client. Called by the reader goroutine, or
+// with mu held.
 func (conn *connection) outputMax() int {
 	if !conn.session.authenticated() {
 		return min(preauthOutputMax, conn.server.opts.OutputMax)
@@ -50,14 +73,14 @@ func (conn *connection) outputMax() int {
 	return conn.server.opts.OutputMax
 }
 
-// appendLocked copies b behind all that is to be sent.
+// appendLocked copies b behind all that is to be sent. On a closed connection it does nothing.
 func (conn *connection) appendLocked(b []byte) {
 	if len(b) == 0 || conn.closed.Load() {
 		return
 	}
 	c := conn.outEnd
-	// A chunk does not grow beyond chunkKeepMax: a client that does not read would make each reply copy all that waits, and
-	// leave as much garbage as there is memory.
+	// A chunk does not grow beyond chunkKeepMax: a client that does not read would make each reply copy
+	// all that waits, and leave as much garbage as there is memory.
 	if c == nil || c.shared || len(c.b) > 0 && len(c.b)+len(b) > chunkKeepMax {
 		c = getChunk()
 		conn.linkLocked(c)
@@ -68,8 +91,8 @@ func (conn *connection) appendLocked(b []byte) {
 	conn.appended += int64(len(b))
 }
 
-// linkLocked puts a chunk behind all that is to be sent. From now on mu guards the chunk. The caller counts its bytes in
-// appended.
+// linkLocked puts a chunk behind all that is to be sent, without copying. From now on mu guards the
+// chunk. The caller counts its bytes in appended.
 func (conn *connection) linkLocked(c *chunk) {
 	if conn.outEnd == nil {
 		conn.out = c
@@ -80,7 +103,8 @@ func (conn *connection) linkLocked(c *chunk) {
 	conn.outMemory += cap(c.b)
 }
 
-// unlinkLocked takes the first chunk of out, which then belongs to the caller. nil: there is none.
+// unlinkLocked takes the first chunk of out, which then belongs to the caller: no other goroutine can
+// reach it. nil: there is none.
 func (conn *connection) unlinkLocked() *chunk {
 	c := conn.out
 	if c == nil {
@@ -96,13 +120,14 @@ func (conn *connection) unlinkLocked() *chunk {
 
 // send ends the reader's batch: it sends all replies that are known. Called by the reader goroutine.
 //
-// If more than OutputMax waits for the client, send waits until the client has taken some. Meanwhile nothing is read of it, so
-// TCP slows down a client that sends and does not read. WriteTimeout ends it.
+// If more than OutputMax waits for the client, send waits until the client has taken some. Meanwhile
+// nothing is read of it, so TCP slows down a client that sends and does not read. WriteTimeout ends it.
 func (conn *connection) send() error {
 	conn.mu.Lock()
 	defer conn.mu.Unlock()
 	conn.executing.Store(false) // with mu held, so that quiet sees the replies in batch or in out
-	// With nothing else to send, the batch becomes out as it is. Otherwise its bytes are copied, see connection.
+	// With nothing else to send, the batch becomes out as it is. Otherwise its bytes are copied, see
+	// connection.
 	if len(conn.batch.b) > 0 && conn.out == nil && !conn.closed.Load() {
 		conn.appended += int64(len(conn.batch.b))
 		conn.linkLocked(conn.batch)
@@ -131,8 +156,9 @@ func (conn *connection) send() error {
 	return nil
 }
 
-// Flush implements redlock.Flusher: it sends what completed slots have put into out. It does not block. The engine calls it once
-// after it has completed many slots, so that their replies leave with one write.
+// Flush implements redlock.Flusher: it sends what completed slots have put into out. It does not block.
+// The engine calls it once after it has completed many slots, so that their replies leave with one
+// write.
 func (conn *connection) Flush() {
 	conn.mu.Lock()
 	conn.flushing = false
@@ -141,8 +167,9 @@ func (conn *connection) Flush() {
 	conn.server.relieve()
 }
 
-// sendLocked passes out on to the kernel, or to a writer goroutine, and counts what is left. It frees mu while it writes; the
-// flag writing keeps other goroutines from writing then, and makes this one look at out again.
+// sendLocked passes out on to the kernel, or to a writer goroutine, and counts what is left. It frees
+// mu while it writes; the flag writing keeps other goroutines from writing then, and makes this one
+// look at out again.
 func (conn *connection) sendLocked() {
 	defer conn.countOutputLocked()
 	for conn.out != nil && !conn.writing && !conn.closed.Load() {
@@ -170,7 +197,9 @@ func (conn *connection) sendLocked() {
 	}
 }
 
-// writeNow writes what the kernel takes at once. The error is EAGAIN if that is not all. The caller has set writing.
+// writeNow writes what the kernel takes at once, and returns how many bytes that is. The error is
+// EAGAIN if it is not all. The caller has set writing, and must not hold mu: a write takes some
+// microseconds, and completing goroutines need mu.
 func (conn *connection) writeNow(b []byte) (int, error) {
 	if conn.tryWrite == nil {
 		conn.tryWrite = conn.tryWriteFd
@@ -184,7 +213,8 @@ func (conn *connection) writeNow(b []byte) (int, error) {
 	return conn.written, err
 }
 
-// tryWriteFd is for RawConn.Write, which would wait for room and call it again if it returned false. So it always returns true.
+// tryWriteFd is for RawConn.Write, which would wait for room and call it again if it returned false. So
+// it always returns true.
 func (conn *connection) tryWriteFd(fd uintptr) bool {
 	conn.written = 0
 	for conn.written < len(conn.toWrite) {
@@ -199,15 +229,15 @@ func (conn *connection) tryWriteFd(fd uintptr) bool {
 	return true
 }
 
-// startWriterLocked starts the writer goroutine with a chunk of which n bytes are written already. The flag writing passes on to
-// it.
+// startWriterLocked starts the writer goroutine with a chunk of which n bytes are written already. The
+// flag writing and the chunk pass on to it.
 func (conn *connection) startWriterLocked(c *chunk, n int) {
 	conn.writerMemory = cap(c.b)
 	conn.server.goroutines.Go(func() { conn.write(c, n) })
 }
 
-// write is the writer goroutine. It writes c from n on, then what is in out, and ends when nothing is left. WriteTimeout is for
-// each write, so a slow client is kept as long as it takes some bytes.
+// write is the writer goroutine. It writes c from n on, then what is in out, and ends when nothing is
+// left. WriteTimeout is for each write, so a slow client is kept as long as it takes some bytes.
 func (conn *connection) write(c *chunk, n int) {
 	rest := c.b[n:]
 	for {
@@ -243,7 +273,8 @@ func (conn *connection) write(c *chunk, n int) {
 	}
 }
 
-// writeFailed closes the connection. Only a client that reads nothing is worth a warning; others have just left.
+// writeFailed closes the connection. Only a client that reads nothing is worth a warning; others have
+// just left. Called by the writer goroutine, without mu.
 func (conn *connection) writeFailed(err error) {
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		conn.mu.Lock()
@@ -256,8 +287,8 @@ func (conn *connection) writeFailed(err error) {
 	conn.close("write: " + err.Error())
 }
 
-// sentLocked counts n bytes that the kernel has taken. Grants among them are not undone any more: their replies can reach the
-// client.
+// sentLocked counts n bytes that the kernel has taken. Grants among them are not undone any more: their
+// replies can reach the client.
 func (conn *connection) sentLocked(n int) {
 	if n == 0 {
 		return
@@ -276,8 +307,8 @@ func (conn *connection) sentLocked(n int) {
 	conn.changed.Signal()
 }
 
-// stopWritingLocked clears the flag writing. If the connection was closed meanwhile, the goroutine that wrote undoes what could
-// not be sent, because close did not know how far it got.
+// stopWritingLocked clears the flag writing. If the connection was closed meanwhile, the goroutine that
+// wrote undoes what could not be sent, because close did not know how far it got.
 func (conn *connection) stopWritingLocked() {
 	conn.writing = false
 	if !conn.closed.Load() {
@@ -290,8 +321,8 @@ func (conn *connection) stopWritingLocked() {
 	}
 }
 
-// dropOutputLocked gives up what is not sent, and appends to lost what is to be undone. The connection must be closed, and
-// writing must be false.
+// dropOutputLocked gives up what is not sent, and appends to lost what is to be undone. The connection
+// must be closed, and writing must be false.
 func (conn *connection) dropOutputLocked(lost []undoer) []undoer {
 	for _, g := range conn.grants {
 		lost = append(lost, g.undo)

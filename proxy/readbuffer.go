@@ -12,8 +12,13 @@ import (
 	"redlockd/redlock/resp"
 )
 
-// chunk is a piece of memory for bytes on their way in or out. Connections hold chunks only while they have something to read
-// or to write, so an idle connection holds none.
+// Chunks of memory, and the buffer of what a client has sent. Ten thousand idle clients must cost
+// little, so memory is got when bytes come and put back when they are executed, and an idle connection
+// has none. Only commands that are not complete keep memory between two reads; that of all clients
+// together is bounded (inputTotal).
+
+// chunk is a piece of memory for bytes on their way in or out. Connections hold chunks only while they
+// have something to read or to write. It has one owner at a time, see connection.
 type chunk struct {
 	b      []byte
 	next   *chunk // in output
@@ -21,15 +26,22 @@ type chunk struct {
 }
 
 const (
+	// chunkSize is what one read takes at most, and what all small replies to it have room in.
 	chunkSize = 16 << 10
-	// chunkKeepMax bounds a chunk that goes back to the pool; one that grew beyond it is left to the garbage collector.
+	// chunkKeepMax bounds a chunk that goes back to the pool; one that grew beyond it is left to the
+	// garbage collector. Otherwise a few large commands would make the pool's chunks large for ever.
 	chunkKeepMax = 64 << 10
 )
 
+// chunks are free. The garbage collector empties the pool in time, so that a burst of clients does not
+// leave its memory.
 var chunks = sync.Pool{New: func() any { return &chunk{b: make([]byte, 0, chunkSize)} }}
 
+// getChunk returns an empty chunk of chunkSize or more.
 func getChunk() *chunk { return chunks.Get().(*chunk) }
 
+// put puts the chunk back. The caller must have no slice of it any more: the next getChunk, by any
+// goroutine, writes there.
 func (c *chunk) put() {
 	if cap(c.b) <= chunkKeepMax && !c.shared {
 		c.b = c.b[:0]
@@ -39,9 +51,10 @@ func (c *chunk) put() {
 
 // readBuffer holds what was read from a connection and is not executed yet. Owned by the reader goroutine.
 //
-// No chunk is held while a read waits: on a TCP or unix connection the chunk is got when the kernel says that bytes are there.
-// What is left of an incomplete small command is then kept in memory of its own size. So a client that sends half a command and
-// falls silent costs the bytes that it has sent, and no more.
+// No chunk is held while a read waits: on a TCP or unix connection the chunk is got when the kernel
+// says that bytes are there. What is left of an incomplete small command is then kept in memory of its
+// own size. So a client that sends half a command and falls silent costs the bytes that it has sent,
+// and no more.
 type readBuffer struct {
 	conn net.Conn
 	raw  syscall.RawConn // nil: conn has no file descriptor of its own (TLS, net.Pipe)
@@ -59,8 +72,8 @@ type readBuffer struct {
 	charged int         // bytes of c that count in total
 
 	tryRead func(fd uintptr) bool // method value, made once
-	n       int                   // result of tryRead
-	err     error
+	n       int                   // result of tryRead: bytes read; 0 with err nil is the end of the stream
+	err     error                 // likewise
 }
 
 const (
@@ -72,14 +85,17 @@ const (
 	roomMin = 2 << 10
 )
 
-// inputTotal bounds the memory of commands that are not complete, over all connections. The one chunk that each connection may
-// have does not count, so a client that sends short commands is never refused because of others.
+// inputTotal bounds the memory of commands that are not complete, over all connections. The one chunk
+// that each connection may have does not count, so a client that sends short commands is never refused
+// because of others.
 type inputTotal struct {
 	used atomic.Int64
 	max  int
 }
 
-// grow counts n bytes more, or returns an error if that would exceed the bound. The error closes the connection.
+// grow counts n bytes more, or returns an error if that would exceed the bound. The error closes the
+// connection, because what the client has sent of its command cannot be kept and cannot be read again.
+// release counts them off.
 func (t *inputTotal) grow(n int) error {
 	if t != nil && t.used.Add(int64(n)) > int64(t.max) {
 		t.used.Add(int64(-n))
@@ -89,6 +105,8 @@ func (t *inputTotal) grow(n int) error {
 	return nil
 }
 
+// init makes the buffer one of conn. raw is conn's descriptor if it may be read without conn's
+// knowledge, else nil.
 func (r *readBuffer) init(conn net.Conn, raw syscall.RawConn, total *inputTotal) {
 	*r = readBuffer{conn: conn, raw: raw, total: total}
 	r.tryRead = r.tryReadFd
@@ -113,7 +131,8 @@ func (r *readBuffer) take(n int) []byte {
 	return b
 }
 
-// fill waits until bytes have come, and returns how many, at least one. Slices that unread and take returned are invalid then.
+// fill waits until bytes have come, and returns how many, at least one. Slices that unread and take
+// returned are invalid then.
 func (r *readBuffer) fill() (int, error) {
 	if r.raw == nil {
 		return r.fillWaiting()
@@ -130,8 +149,9 @@ func (r *readBuffer) fill() (int, error) {
 	return r.n, nil
 }
 
-// tryReadFd reads what is there. RawConn.Read calls it at once, and again whenever something may have come, until it returns
-// true. Before it returns false, so that the goroutine waits, it puts the chunk back.
+// tryReadFd reads what is there. RawConn.Read calls it at once, and again whenever something may have
+// come, until it returns true. Before it returns false, so that the goroutine waits, it puts the chunk
+// back.
 func (r *readBuffer) tryReadFd(fd uintptr) bool {
 	room, err := r.room()
 	if err != nil {
@@ -147,7 +167,9 @@ func (r *readBuffer) tryReadFd(fd uintptr) bool {
 	return true
 }
 
-// fillWaiting is fill for a connection that has to be given its buffer before there is something to read.
+// fillWaiting is fill for a connection that has to be given its buffer before there is something to
+// read. The buffer is a small one while the client may be idle, and a chunk when the last read has
+// shown that more is there.
 func (r *readBuffer) fillWaiting() (n int, err error) {
 	if r.more {
 		room, refused := r.room()
@@ -182,8 +204,8 @@ func (r *readBuffer) fillWaiting() (n int, err error) {
 	return 0, err
 }
 
-// room returns free memory behind the unread bytes, in a chunk. If the chunk is full of unread bytes, a larger one takes its
-// place, which counts in total.
+// room returns free memory behind the unread bytes, in a chunk. If the chunk is full of unread bytes, a
+// larger one takes its place, which counts in total.
 func (r *readBuffer) room() ([]byte, error) {
 	if r.c == nil {
 		r.c, r.start = getChunk(), 0
@@ -209,8 +231,8 @@ func (r *readBuffer) room() ([]byte, error) {
 	return r.c.b[len(r.c.b):cap(r.c.b)], nil
 }
 
-// park puts the chunk back before a wait, unless it holds more than smallMax unread bytes, whose copying would cost more than
-// the memory is worth.
+// park puts the chunk back before a wait, unless it holds more than smallMax unread bytes, whose
+// copying would cost more than the memory is worth.
 func (r *readBuffer) park() {
 	unread := r.unread()
 	switch {

@@ -7,7 +7,17 @@ import (
 	"redlockd/redlock"
 )
 
-// slot keeps a reply's place among the replies of one client until the reply is known.
+// Slots: how replies that are known late keep the order of the commands. Redis promises that replies
+// come in the order of the commands, and clients match them by it alone. Commands that ask the masters
+// are executed at the same time all the same: each has a slot in the connection's queue, and a reply is
+// sent when all slots before it are done.
+//
+//	enqueue ── queue: [done] [not yet] [done] ── complete, advanceLocked ── out
+//
+// A handler embeds its slot in its own object, so that a command with a slot is one allocation.
+
+// slot keeps a reply's place among the replies of one client until the reply is known. Until enqueue it
+// belongs to the handler, then to whoever completes it, and from complete on to the connection.
 type slot struct {
 	// out is where the owner appends the reply, before complete.
 	out []byte
@@ -15,24 +25,27 @@ type slot struct {
 	proto int
 	// undo takes the outcome back if the reply cannot reach the client. nil: nothing does. Set before complete.
 	undo undoer
-	// scripted are the keys that later commands of the client wait for until the slot is complete, see session.scripted.
-	// Set before enqueue.
+	// scripted are the keys that later commands of the client wait for until the slot is complete, see
+	// session.scripted. Set before enqueue.
 	scripted []string
 
+	// Set by enqueue.
 	s       *session
-	cmd     *command
-	account *account // of the user who sent the command
+	cmd     *command // its counts of errors
+	account *account // of the user who sent the command; the session may be another user's when the slot is complete
 
 	// Guarded by the connection's mu.
 	next   *slot
-	done   bool
+	done   bool // the reply is known
 	blocks bool // no later command is executed before it is done
 	silent bool // CLIENT REPLY: nothing is sent
 
-	room [56]byte // memory of out for most replies
+	// room is memory of out for most replies: that of LOCK with a token made here has 55 bytes.
+	room [56]byte
 }
 
-// undoer takes back what its command did, because nobody will read the reply. It must not block.
+// undoer takes back what its command did, because nobody will read the reply. replyLost is called at
+// most once, on any goroutine, with no lock held. It must not block.
 type undoer interface{ replyLost() }
 
 // grant is the reply of a command that can be undone, on its way to the client.
@@ -41,13 +54,18 @@ type grant struct {
 	undo undoer
 }
 
-// queue are the slots of one connection in the order of their commands. Guarded by the connection's mu.
+// queue are the slots of one connection in the order of their commands, at most PipelineMax: then the
+// reader executes no more (executeUnread). Guarded by the connection's mu.
 type queue struct {
 	head, tail *slot
 	queued     int // bytes of replies in the queue
 }
 
-// enqueue appends the slot of the command that is executed. Called by the reader goroutine.
+// enqueue appends the slot of the command that is executed. Called by the reader goroutine, before the
+// operation starts: the operation may complete at once, on another goroutine.
+//
+// What is in batch stands before the slot, and goes to out first. Replies that come later get slots of
+// their own (queueReply). So batch is empty while slots are in the queue.
 func (s *session) enqueue(sl *slot, proto int, blocks bool) {
 	sl.s, sl.cmd, sl.account, sl.proto, sl.blocks = s, s.call.cmd, s.account, proto, blocks
 	sl.out = sl.room[:0]
@@ -65,6 +83,7 @@ func (s *session) enqueue(sl *slot, proto int, blocks bool) {
 	conn.mu.Unlock()
 }
 
+// enqueueLocked puts a slot at the end of the queue, done or not.
 func (conn *connection) enqueueLocked(sl *slot) {
 	if conn.tail == nil {
 		conn.head = sl
@@ -83,8 +102,8 @@ func (conn *connection) flushBatchLocked() {
 	}
 }
 
-// queueReply gives the last reply in batch, from mark on, a slot of its own if others are in the queue, because it must not
-// overtake them.
+// queueReply gives the last reply in batch, from mark on, a slot of its own if others are in the queue,
+// because it must not overtake them.
 func (conn *connection) queueReply(mark int) {
 	if conn.inFlight.Load() == 0 || len(conn.batch.b) == mark {
 		return // no slot can come but from this goroutine
@@ -99,8 +118,8 @@ func (conn *connection) queueReply(mark int) {
 	conn.mu.Unlock()
 }
 
-// countQueuedLocked counts the bytes of a reply that came into the queue. If too much waits, the reader must not execute all
-// that it has read first: few bytes of commands can have many bytes of replies.
+// countQueuedLocked counts the bytes of a reply that came into the queue. If too much waits, the reader
+// must not execute all that it has read first: few bytes of commands can have many bytes of replies.
 func (conn *connection) countQueuedLocked(n int) {
 	conn.queued += n
 	if conn.unsentLocked() > conn.outputMax() {
@@ -108,7 +127,10 @@ func (conn *connection) countQueuedLocked(n int) {
 	}
 }
 
-// setBlockedOp says which operation the command that blocks waits for. It is called when the operation has been started.
+// setBlockedOp says which operation the command that blocks waits for, so that its wait can be ended.
+// It is called when the operation has been started: Unblock leaves one alone that does not wait yet. If
+// the operation is complete already, nothing blocks and nothing is kept. If the connection was closed
+// in between, close did not find it, and it is ended here.
 func (conn *connection) setBlockedOp(op *redlock.Op) {
 	conn.mu.Lock()
 	closed := conn.closed.Load()
@@ -121,9 +143,9 @@ func (conn *connection) setBlockedOp(op *redlock.Op) {
 	}
 }
 
-// complete says that the reply is in out. If the result is not nil, its Flush sends the reply: the caller calls that at once
-// or, where it completes many slots in a row, at the end. Any goroutine may call complete, once; the slot must not be touched
-// afterwards.
+// complete says that the reply is in out. If the result is not nil, its Flush sends the reply: the
+// caller calls that at once or, where it completes many slots in a row, at the end. Any goroutine may
+// call complete, once; the slot must not be touched afterwards.
 func (sl *slot) complete() redlock.Flusher {
 	s, conn := sl.s, sl.s.conn
 	if isError(sl.out) {
@@ -136,7 +158,7 @@ func (sl *slot) complete() redlock.Flusher {
 		s.endScriptLocked(sl.scripted)
 	}
 	if sl.silent {
-		sl.out, sl.undo = sl.out[:0], nil // nobody asked for the reply, so it is not missed
+		sl.out, sl.undo = sl.out[:0], nil // the client does not want the reply, so its lock stays
 	}
 	conn.countQueuedLocked(len(sl.out))
 	if sl.blocks {
@@ -148,6 +170,8 @@ func (sl *slot) complete() redlock.Flusher {
 		}
 	}
 	lost := conn.advanceLocked(nil)
+	// No Flusher if somebody else will send: the goroutine that writes, the reader at the end of its
+	// batch, or the caller of the Flusher that was returned before.
 	var flusher redlock.Flusher
 	if conn.out != nil && !conn.writing && !conn.flushing && !conn.executing.Load() {
 		conn.flushing = true
@@ -159,8 +183,8 @@ func (sl *slot) complete() redlock.Flusher {
 	return flusher
 }
 
-// fail is complete with an error in place of any other reply. To a user who may not administer the server it names no masters,
-// and not what these say.
+// fail is complete with an error in place of any other reply. To a user with a list of resources it
+// names no masters, and not what these say.
 func (sl *slot) fail(err error) redlock.Flusher {
 	if limit, ok := errors.AsType[*redlock.ShareError](err); ok {
 		err = sl.account.refuse(limit)
@@ -179,8 +203,8 @@ func flush(f redlock.Flusher) {
 	}
 }
 
-// advanceLocked moves the completed replies at the front of the queue to out. It appends to lost what the caller must undo
-// once mu is free, because its reply must not be sent or cannot be.
+// advanceLocked moves the completed replies at the front of the queue to out. It appends to lost what
+// the caller must undo once mu is free, because its reply must not be sent or cannot be.
 func (conn *connection) advanceLocked(lost []undoer) []undoer {
 	closed := conn.closed.Load()
 	for conn.head != nil && conn.head.done {
@@ -205,6 +229,7 @@ func (conn *connection) advanceLocked(lost []undoer) []undoer {
 	return lost
 }
 
+// undo is called with no lock held: replyLost calls the engine.
 func undo(lost []undoer) {
 	for _, u := range lost {
 		u.replyLost()
