@@ -24,7 +24,7 @@ func TestKeepAlive(t *testing.T) {
 			for i := range s.masters {
 				s.do(i, "DEL", "r")
 			}
-		}, func(cause error) bool { return cause == ErrNotHeld }, 0, 0},
+		}, func(cause error) bool { return cause == ErrNotHeld }, ttl / 2, 0},
 		{"no quorum answers", func(s *stage, _ *Lease) { s.freeze(0, 1, 2) },
 			func(cause error) bool { return errors.Is(cause, ErrNoQuorum) }, 40 * ms, 0},
 		{"no quorum answers, and the work needs a second to stop", func(s *stage, _ *Lease) { s.freeze(0, 1, 2) },

@@ -584,3 +584,27 @@ func TestMastersThatDisagree(t *testing.T) {
 		p.extend(held.Token, 30*time.Second, "r").want(s, "EXTEND", "4 of 5 masters voted and disagree, 3 must agree; out: m5: down for ", 0)
 	})
 }
+
+// A master that answers after it was given up has voted already. The round is not decided yet, because the other masters are busy with an
+// earlier batch: a second vote would make another one of the first.
+func TestLateVoteIsNotCountedAgain(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p := s.open()
+		p.align()
+		p.delay(0, 45*ms, 1, 2, 3, 4)
+		first := p.begin(one("first", 30*time.Second))
+		time.Sleep(ms)
+		p.delay(0, 75*ms, 0)
+		second := p.begin(one("second", 30*time.Second))
+		p.finish(first).want(s, "LOCK that keeps four masters busy", "held", 45*ms)
+		p.finish(second).want(s, "LOCK that one master answers too late", "held", 89*ms)
+		p.paths[0].Partition()
+		p.paths[0].Cut()
+		p.unlock(second.Token, "second")
+		p.unlock(first.Token, "first")
+		p.delay(0, 0, 0, 1, 2, 3, 4)
+		p.paths[0].Heal()
+		p.allUp()
+		s.wantNoLocks()
+	})
+}
