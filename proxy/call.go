@@ -2,8 +2,9 @@ package proxy
 
 import "redlockd/redlock/resp"
 
-// call is one command of one client while its handler runs. A handler runs on the connection's reader goroutine, in the order in
-// which the client has sent its commands. It must not block. It does one of two things:
+// call is one command of one client while its handler runs. A handler runs on the connection's reader
+// goroutine, in the order in which the client has sent its commands. It must not block. It does one of
+// two things:
 //
 //   - it appends its reply to out, with reply, fail, ok or resp.AppendX;
 //   - it takes a slot, which keeps the reply's place, and completes it later, from any goroutine.
@@ -16,9 +17,12 @@ type call struct {
 	// proto is the protocol version of this reply, 2 or 3.
 	proto int
 
-	s    *session
-	cmd  *command // its row, or its subcommand's; nil when there is none
-	slot *slot    // set when the reply comes later
+	// s is the session of the client. A handler may read and change it as its fields say.
+	s *session
+	// cmd is the command's row, or its subcommand's; nil when there is none, and then no handler runs.
+	cmd *command
+	// slot is set when the reply comes later.
+	slot *slot
 }
 
 // newSlot takes the reply's place among the replies of this client, for a handler that cannot answer at once.
@@ -34,9 +38,9 @@ func (c *call) takeSlot(sl *slot) {
 	c.s.enqueue(sl, c.proto, false)
 }
 
-// takeBlockingSlot is takeSlot for a command that may wait, as BLPOP does in Redis: no command behind it is executed before the slot is
-// complete. If CLIENT UNBLOCK and the end of the connection are to end the wait, pass the operation to connection.setBlockedOp once it
-// has been started.
+// takeBlockingSlot is takeSlot for a command that may wait, as BLPOP does in Redis: no command behind
+// it is executed before the slot is complete. If CLIENT UNBLOCK and the end of the connection are to
+// end the wait, pass the operation to connection.setBlockedOp once it has been started.
 func (c *call) takeBlockingSlot(sl *slot) {
 	c.slot = sl
 	c.s.enqueue(sl, c.proto, true)
@@ -48,4 +52,5 @@ func (c *call) fail(err error) { c.out = appendError(c.out, err) }
 // failf answers with an error whose text begins with its code.
 func (c *call) failf(format string, args ...any) { c.fail(errorf(format, args...)) }
 
+// ok answers +OK.
 func (c *call) ok() { c.out = resp.AppendOK(c.out) }

@@ -9,13 +9,22 @@ import (
 	"redlockd/redlock/resp"
 )
 
-// defaultUser is the name for a login with a password alone. Where no users are configured, every client has it.
+// HELLO, AUTH, RESET and QUIT: the protocol version of a session, and whose it is.
+//
+// These commands run for clients that nobody knows. What they may cost is bounded elsewhere: preauth.go
+// (memory, processors, connections), login.go (passwords per second). Users are configured; nothing
+// here can make or change one.
+
+// defaultUser is the name for a login with a password alone. Where no users are configured, every
+// client has it.
 const defaultUser = "default"
 
+// errWrongPass has Redis's words. It is the same for a wrong name and a wrong password.
 const errWrongPass replyError = "WRONGPASS invalid username-password pair or user is disabled."
 
-// cmdHELLO is HELLO [version [AUTH name password] [SETNAME name]]. If any part is wrong, it changes nothing; but a login that has
-// succeeded stays.
+// cmdHELLO is HELLO [version [AUTH name password] [SETNAME name]]. If any part is wrong, it changes
+// nothing: all options are read before the first takes effect, and the login is the last step that can
+// fail. Without a version the present one stays.
 func cmdHELLO(s *session, c *call) {
 	var (
 		proto              = s.proto
@@ -64,7 +73,7 @@ func cmdHELLO(s *session, c *call) {
 		return
 	}
 
-	s.conn.mu.Lock()
+	s.conn.mu.Lock() // others read both: CLIENT LIST, and push for the form of a message
 	if setName {
 		s.name = string(name)
 	}
@@ -76,7 +85,9 @@ func cmdHELLO(s *session, c *call) {
 		"mode", "standalone", "role", "master", "modules", array{}})
 }
 
-// cmdAUTH is AUTH [name] password.
+// cmdAUTH is AUTH [name] password. Where no users are configured, a password alone is an error in
+// Redis's words, because it is a mistake of the configuration. With the name "default" it succeeds, see
+// logIn.
 func cmdAUTH(s *session, c *call) {
 	username, password := []byte(defaultUser), c.args[len(c.args)-1]
 	switch {
@@ -95,9 +106,13 @@ func cmdAUTH(s *session, c *call) {
 	}
 }
 
-// logIn makes the session that of the user with this name and password, or answers with an error and returns false. A login that
-// fails leaves the session as it was. Where no users are configured anybody is the default user, with any password, as
-// in a Redis without one.
+// logIn makes the session that of the user with this name and password, or answers with an error and
+// returns false. A login that fails leaves the session as it was. Where no users are configured anybody
+// is the default user, with any password, as in a Redis without one. Called by the reader goroutine,
+// which it may keep for loginWaitMax.
+//
+// An answer "wrong password" comes late and blocks the commands behind it: a client cannot try the next
+// password meanwhile.
 func (s *session) logIn(c *call, name, password []byte) bool {
 	srv, users := s.server, s.server.opts.Users
 	if len(users) == 0 {
@@ -111,8 +126,8 @@ func (s *session) logIn(c *call, name, password []byte) bool {
 		c.fail(errGone)
 		return false
 	}
-	// Every user is compared to the end, so that the time tells neither which names exist nor how much of a password
-	// was right.
+	// Every user is compared to the end, so that the time tells neither which names exist nor how much
+	// of a password was right.
 	var found *account
 	for i := range users {
 		if sameSecret(name, users[i].Name)&sameSecret(password, users[i].Password) == 1 {
@@ -148,8 +163,9 @@ func (s *session) logIn(c *call, name, password []byte) bool {
 	return true
 }
 
-// becomeLocked makes the session one of the account, which it has entered, and takes it out of the one before. It is for the reader
-// goroutine.
+// becomeLocked makes the session one of the account, which it has entered, and takes it out of the one
+// before. What waits for the client to read it goes along. Operations that are on their way stay with
+// the account that began them (slot.account). Called by the reader goroutine.
 func (s *session) becomeLocked(a *account) {
 	s.account.leave()
 	s.account.output.Add(int64(-s.conn.counted))
@@ -157,7 +173,8 @@ func (s *session) becomeLocked(a *account) {
 	s.account, s.user = a, a.user
 }
 
-// failedLoginName is how many bytes of a name are shown.
+// failedLoginName is how many bytes of a wrong name the log shows. A client may have sent its password
+// as the name.
 const failedLoginName = 64
 
 // sameSecret is 1 if the two are equal, else 0, in a time that depends on the length of got alone.
@@ -175,6 +192,7 @@ func (s *session) usernameLocked() string {
 	return s.user.Name
 }
 
+// username is usernameLocked for any goroutine that does not hold the connection's mu.
 func (s *session) username() string {
 	s.conn.mu.Lock()
 	defer s.conn.mu.Unlock()
@@ -187,8 +205,9 @@ func cmdQUIT(s *session, c *call) {
 	c.ok()
 }
 
-// cmdRESET takes the session back to what it was when the client connected. Where users are configured, the connection is preauth
-// again.
+// cmdRESET takes the session back to what it was when the client connected: RESP2, no user, no name, no
+// subscription, no transaction. Locks stay, as they belong to tokens and not to connections. Where
+// users are configured, the connection is preauth again. libName and libVer stay, as in Redis.
 func cmdRESET(s *session, c *call) {
 	s.conn.mu.Lock()
 	s.proto = 2

@@ -11,6 +11,13 @@ import (
 	"redlockd/redlock/resp"
 )
 
+// LOCK, UNLOCK and EXTEND, and the way of all commands that are one operation of the engine: parse,
+// take a slot, start the operation; Done gets the result on a goroutine of the engine, appends the
+// reply to the slot and completes it. MLOCK and its kin (cmd_mlock.go) differ in their arguments alone.
+//
+// Limits of resources, tokens and times are checked by the engine, once for all who call it. A handler
+// refuses only what the engine could not see.
+
 // cmdLOCK is LOCK resource ttl [TOKEN token] [WAIT ms] [FENCE].
 func cmdLOCK(s *session, c *call) {
 	startLock(s, c, c.args[1:2], c.args[2:])
@@ -29,14 +36,17 @@ func cmdEXTEND(s *session, c *call) {
 // lockCall is a LOCK or MLOCK in progress: its slot and its operation are one allocation.
 type lockCall struct {
 	slot
-	op     redlock.Op
-	one    [1]string // memory for the resources when there is one
-	fenced bool      // FENCE was asked for; without it no fence is shown, even if the engine made one
-	own    bool      // the client chose the token
+	op redlock.Op
+	// one is memory for the resources when there is one.
+	one [1]string
+	// fenced: FENCE was asked for. Without it no fence is shown, even if the engine made one.
+	fenced bool
+	// own: the client chose the token, so the lock is not released when the reply is lost, see replyLost.
+	own bool
 }
 
-// startLock starts LOCK and MLOCK: rest is the ttl and the options. With WAIT the command blocks those behind it: the client must
-// not see its UNLOCK, or a second LOCK, executed before the lock is granted.
+// startLock starts LOCK and MLOCK: rest is the ttl and the options. With WAIT the command blocks those
+// behind it: the client must not see its UNLOCK, or a second LOCK, executed before the lock is granted.
 func startLock(s *session, c *call, resources, rest [][]byte) {
 	var req redlock.LockRequest
 	if refusal := parseLock(&req, rest); refusal != nil {
@@ -59,7 +69,9 @@ func startLock(s *session, c *call, resources, rest [][]byte) {
 	s.conn.setBlockedOp(&l.op)
 }
 
-// Done implements redlock.Completer.
+// Done implements redlock.Completer. The reply is the token, the validity and, if asked for, the fence;
+// null if another token holds the resource, or did until WAIT was over; an error if nothing is known,
+// which never means "granted".
 func (l *lockCall) Done(_ *redlock.Op, result redlock.Result) redlock.Flusher {
 	switch {
 	case result.Err != nil:
@@ -84,18 +96,21 @@ func (l *lockCall) Done(_ *redlock.Op, result redlock.Result) redlock.Flusher {
 	return l.complete()
 }
 
-// replyLost implements undoer: it releases a lock whose owner cannot learn of it, because nobody else knows the token.
+// replyLost implements undoer: it releases a lock whose owner cannot learn of it, because nobody else
+// knows the token.
 //
-// A lock under a token of the client's own must not be released here. The client may be back already, on another connection or
-// through another server, with the same token, and hold the lock by it: the release would let a second client in. Such a lock
-// ends with its TTL.
+// A lock under a token of the client's own must not be released here. The client may be back already,
+// on another connection or through another server, with the same token, and hold the lock by it: the
+// release would let a second client in. Such a lock ends with its TTL.
 func (l *lockCall) replyLost() {
 	l.s.server.counters[countRepliesLost].Add(1)
 	l.s.server.opts.Engine.Abandon(&l.op)
 }
 
-// parseLock reads ttl [TOKEN token] [WAIT ms] [FENCE], the options in any order, each once. Bounds of ttl, WAIT and token are
-// the engine's, which names them in its errors; here is refused only what the engine would take for "not given".
+// parseLock reads ttl [TOKEN token] [WAIT ms] [FENCE], the options in any order, each once. Bounds of
+// ttl, WAIT and token are the engine's, which names them in its errors; here is refused only what the
+// engine would take for "not given": an empty token and a WAIT of 0. An option that comes twice is
+// refused, because one of the two is a mistake and nobody knows which.
 func parseLock(req *redlock.LockRequest, args [][]byte) (refusal error) {
 	if req.TTL, refusal = parseTime("ttl", args[0]); refusal != nil {
 		return refusal
@@ -143,10 +158,12 @@ func parseLock(req *redlock.LockRequest, args [][]byte) (refusal error) {
 	return nil
 }
 
+// optionTwice is the error for an option that was given before.
 func optionTwice(option []byte) error {
 	return replyError("ERR syntax error: " + clipped(option, 32) + " is given twice")
 }
 
+// optionBare is the error for an option at the end that needs a value.
 func optionBare(option []byte) error {
 	return replyError("ERR syntax error: " + clipped(option, 32) + " lacks its value")
 }
@@ -160,7 +177,9 @@ var timeUnits = []struct {
 	unit time.Duration
 }{{"ms", time.Millisecond}, {"s", time.Second}, {"m", time.Minute}, {"h", time.Hour}}
 
-// parseTime reads a ttl or a WAIT, whose limits the engine checks: whole milliseconds, or a whole number with a unit behind it.
+// parseTime reads a ttl or a WAIT, whose limits the engine checks: whole milliseconds, or a whole
+// number with a unit behind it. A number that would overflow becomes the longest time of the same sign,
+// which the engine refuses.
 func parseTime(what string, arg []byte) (d time.Duration, refusal error) {
 	if n, ok := resp.ParseInt(arg); ok {
 		return keyspace.Duration(n), nil
@@ -178,8 +197,8 @@ func parseTime(what string, arg []byte) (d time.Duration, refusal error) {
 	return 0, replyError("ERR " + what + " '" + clipped(arg, 32) + "' is no time: whole milliseconds are needed, or a whole number with a unit, as 500ms, 30s, 5m or 1h")
 }
 
-// noteShortTTL logs, once per client, a ttl below 1 s without a unit: a client that sends 30 may mean seconds. It is answered as
-// ever, because it may mean milliseconds.
+// noteShortTTL logs, once per client, a ttl below 1 s without a unit: a client that sends 30 may mean
+// seconds. The command is executed all the same, because the client may mean milliseconds.
 func (s *session) noteShortTTL(ttl time.Duration, arg []byte) {
 	if ttl >= time.Second || s.shortTTLLogged || arg[len(arg)-1] > '9' {
 		return
@@ -190,10 +209,11 @@ func (s *session) noteShortTTL(ttl time.Duration, arg []byte) {
 		"to_do", fmt.Sprintf("if seconds are meant, send %ds; if not, %dms says so, and this line does not come", ttl.Milliseconds(), ttl.Milliseconds()))
 }
 
-// floorMs rounds down, so that a client is never told more than what is left.
+// floorMs rounds down, so that a client never counts on more than what is left. What is over already is 0.
 func floorMs(d time.Duration) int64 { return max(0, d.Milliseconds()) }
 
-// copyStrings copies arguments out of the read buffer.
+// copyStrings copies arguments out of the read buffer, behind to. A handler that takes a slot must copy
+// what it keeps.
 func copyStrings(to []string, args [][]byte) []string {
 	for _, arg := range args {
 		to = append(to, string(arg))
@@ -208,6 +228,8 @@ type unlockCall struct {
 	one [1]string
 }
 
+// startUnlock starts UNLOCK and MUNLOCK. It waits for the client's own scripts on these keys, but never
+// blocks those behind it: the engine keeps the order of single rounds.
 func startUnlock(s *session, c *call, resources [][]byte, token []byte) {
 	u := new(unlockCall)
 	keys := copyStrings(u.one[:0], resources)
@@ -218,7 +240,8 @@ func startUnlock(s *session, c *call, resources [][]byte, token []byte) {
 	u.startUnlock(&u.op, keys, string(token), u)
 }
 
-// Done implements redlock.Completer.
+// Done implements redlock.Completer. 1: the token held the lock, and it is released. 0: it did not hold
+// it. An error: it is not known; the engine delivers the release when the masters are back.
 func (u *unlockCall) Done(_ *redlock.Op, result redlock.Result) redlock.Flusher {
 	switch {
 	case result.Err != nil:
@@ -238,6 +261,7 @@ type extendCall struct {
 	one [1]string
 }
 
+// startExtend starts EXTEND and MEXTEND. The ttl counts from now on; it is not added to what is left.
 func startExtend(s *session, c *call, resources [][]byte, token, ttl []byte) {
 	d, refusal := parseTime("ttl", ttl)
 	if refusal != nil {
@@ -254,8 +278,8 @@ func startExtend(s *session, c *call, resources [][]byte, token, ttl []byte) {
 	e.startExtend(&e.op, keys, string(token), d, e)
 }
 
-// Done implements redlock.Completer. 0 says that the lock is lost. It is also the answer when less than a millisecond is left,
-// because 1 would be more than there is.
+// Done implements redlock.Completer. 0 says that the lock is lost. It is also the answer when less than
+// a millisecond is left, because 1 would be more than there is.
 func (e *extendCall) Done(_ *redlock.Op, result redlock.Result) redlock.Flusher {
 	switch {
 	case result.Err != nil:

@@ -8,15 +8,24 @@ import (
 	"redlockd/redlock/resp"
 )
 
-// locksDefault and locksMax bound what LOCKS lists, locksBytesMax the bytes of its reply: one lease can have 64 names of 1 KB.
+// LOCKINFO asks the masters about one resource. LOCKS asks nobody: it lists what this server knows of
+// its own grants, so it shows neither locks that were taken through another redlockd nor what the
+// masters hold now.
+//
+// Neither shows a token, because a token is the right to release the lock. Both show a digest of it: a
+// client that has a token can compare.
+
 const (
-	locksDefault  = 100
-	locksMax      = 10_000
+	// locksDefault is how many leases LOCKS lists without COUNT.
+	locksDefault = 100
+	// locksMax bounds COUNT.
+	locksMax = 10_000
+	// locksBytesMax bounds the bytes of the reply: one lease can have 64 names of 1 KB.
 	locksBytesMax = 4 << 20
 )
 
-// locksTime bounds how long one LOCKS looks for leases, the wait for others included. Comparing one name with one pattern takes 1 ms at
-// worst, and there may be 100 000 leases.
+// locksTime bounds how long one LOCKS looks for leases, the wait for others included. Comparing one
+// name with one pattern takes 1 ms at worst, and there may be 100 000 leases.
 const locksTime = time.Second
 
 // infoCall is a LOCKINFO in progress.
@@ -25,14 +34,16 @@ type infoCall struct {
 	op redlock.Op
 }
 
-// cmdLOCKINFO is LOCKINFO resource.
+// cmdLOCKINFO is LOCKINFO resource. It asks all masters and answers also without a quorum, because who
+// is silent is a part of the answer.
 func cmdLOCKINFO(s *session, c *call) {
 	i := new(infoCall)
 	c.takeSlot(&i.slot)
 	i.startInspect(&i.op, string(c.args[1]), i)
 }
 
-// Done implements redlock.Completer.
+// Done implements redlock.Completer. held is null if too few masters answered to know; fence is null if
+// there is none.
 func (i *infoCall) Done(_ *redlock.Op, result redlock.Result) redlock.Flusher {
 	if result.Err != nil {
 		return i.fail(result.Err)
@@ -61,8 +72,8 @@ func (i *infoCall) Done(_ *redlock.Op, result redlock.Result) redlock.Flusher {
 	return i.complete()
 }
 
-// voteFields are what one master says: a digest if it has a key, its TTL (-1: none), and why it says nothing. A confined user gets
-// neither the name of the master nor the reason, but its state.
+// voteFields are what one master says: a digest if it has a key, its TTL (-1: none), and why it says
+// nothing. A confined user gets neither the name of the master nor the reason, but its state.
 func voteFields(vote redlock.ResourceVote, confined bool) fields {
 	var master, ttl, reason any
 	switch {
@@ -87,16 +98,22 @@ func voteFields(vote redlock.ResourceVote, confined bool) fields {
 	return fields{"master", master, "token-digest", orNull(vote.TokenDigest), "ttl-ms", ttl, "error", reason}
 }
 
-// listing is a LOCKS in progress. It runs on a goroutine of its own, so that the reader notices when the client leaves.
+// listing is a LOCKS in progress. It runs on a goroutine of its own, so that the reader notices when
+// the client leaves.
 type listing struct {
 	slot
-	user     *User
-	pattern  string
-	limit    int
+	// user is the one who asks: only resources that it may use are listed.
+	user *User
+	// pattern is a glob that one name of a lease must match; "": any does.
+	pattern string
+	// limit is how many leases are listed at most.
+	limit int
+	// deadline is when the search gives up, see locksTime.
 	deadline time.Time
 }
 
-// cmdLOCKS is LOCKS [PATTERN glob] [COUNT n].
+// cmdLOCKS is LOCKS [PATTERN glob] [COUNT n]. It blocks the client's commands behind it, so that one
+// client has one list made at a time.
 func cmdLOCKS(s *session, c *call) {
 	pattern, limit, refusal := parseLocks(c.args[1:])
 	if refusal != nil {
@@ -110,8 +127,8 @@ func cmdLOCKS(s *session, c *call) {
 	}
 }
 
-// run makes the list. One LOCKS runs at a time, so all of them together compute on one processor at most; the others wait until
-// their deadline.
+// run makes the list. One LOCKS runs at a time, so all of them together compute on one processor at
+// most; the others wait until their deadline.
 func (l *listing) run() {
 	srv := l.s.server
 	timeout := time.NewTimer(time.Until(l.deadline))
@@ -140,8 +157,12 @@ func (l *listing) run() {
 	flush(l.complete())
 }
 
-// leases finds what to list. It ends early, with an error, at the deadline, and without one when the client has left: then
-// nobody reads the reply.
+// leases finds what to list. It ends early, with an error, at the deadline, and without one when the
+// client has left: then nobody reads the reply. A lease of several names is listed only if the user may
+// use all of them.
+//
+// The engine calls match without its mutex, one piece of the leases after the other, so locks are
+// granted meanwhile.
 func (l *listing) leases() (leases []redlock.LeaseInfo, refusal error) {
 	compared, late := 0, false
 	match := func(resources []string) bool {
@@ -149,7 +170,8 @@ func (l *listing) leases() (leases []redlock.LeaseInfo, refusal error) {
 			return false
 		}
 		for _, resource := range resources {
-			// A name and a pattern of 1 KB may take 1 ms, so the clock is read now and then within a list of names too.
+			// A name and a pattern of 1 KB may take 1 ms, so the clock is read now and then within a
+			// list of names too.
 			if compared++; compared%16 == 0 && time.Now().After(l.deadline) {
 				late = true
 				return false
@@ -167,7 +189,8 @@ func (l *listing) leases() (leases []redlock.LeaseInfo, refusal error) {
 	return leases, nil
 }
 
-// appendLeases appends the reply. It stops beyond locksBytesMax: the caller then answers with an error in its place.
+// appendLeases appends the reply. It stops beyond locksBytesMax: the caller then answers with an error
+// in its place.
 func (l *listing) appendLeases(leases []redlock.LeaseInfo) {
 	l.out = resp.AppendArray(l.out, len(leases))
 	for i := 0; i < len(leases) && len(l.out) <= locksBytesMax; i++ {

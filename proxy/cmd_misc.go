@@ -7,12 +7,18 @@ import (
 	"redlockd/redlock/resp"
 )
 
-// redisVersion is the version of Redis whose behaviour these commands show, as HELLO and INFO announce it. Clients choose
-// their commands by it: 7.2 is the first with CLIENT SETINFO and NO-TOUCH, and from 8.4 on lock libraries send
-// DELEX and SET … IFEQ in place of scripts. These work here, but other commands of 8.4 do not.
+// Commands that are answered at once and touch nothing: what clients send to see whether a server is
+// there, and what has one answer only (always). A proxy-only command that is alone in its group goes
+// here.
+
+// redisVersion is the version of Redis whose behaviour these commands show, as HELLO and INFO announce
+// it. Clients choose their commands by it: 7.2 is the first with CLIENT SETINFO and NO-TOUCH, and from
+// 8.4 on lock libraries send DELEX and SET … IFEQ in place of scripts. These work here, but other
+// commands of 8.4 do not.
 const redisVersion = "7.2.0"
 
-// cmdPING is PING [message].
+// cmdPING is PING [message]. It says that this server lives, not that a quorum of masters does: /readyz
+// says that.
 func cmdPING(s *session, c *call) {
 	switch {
 	case len(c.args) > 2:
@@ -52,14 +58,15 @@ func cmdSELECT(_ *session, c *call) {
 	}
 }
 
+// cmdTIME answers this machine's clock, as two strings.
 func cmdTIME(_ *session, c *call) {
 	now := time.Now()
 	c.reply(array{strconv.FormatInt(now.Unix(), 10), strconv.Itoa(now.Nanosecond() / 1000)})
 }
 
-// cmdWAIT answers at once what Redis answers when no replica acknowledges within the timeout. A caller that insists on
-// one replica learns that it did not get it; a caller that only logs the number goes on. Nothing is lost by it: a reply
-// of LOCK already means that a quorum of masters has the lock.
+// cmdWAIT answers at once what Redis answers when no replica acknowledges within the timeout. A caller
+// that insists on one replica learns that it did not get it; a caller that only logs the number goes
+// on. Nothing is lost by it: a reply of LOCK already means that a quorum of masters has the lock.
 func cmdWAIT(_ *session, c *call) {
 	if _, ok := resp.ParseInt(c.args[1]); !ok {
 		c.fail(errNotInteger)

@@ -5,6 +5,11 @@ import (
 	"redlockd/redlock/resp"
 )
 
+// MLOCK, MUNLOCK and MEXTEND lock several resources as one lock with one token: all or none. They are
+// LOCK, UNLOCK and EXTEND (cmd_lock.go) with the number of resources before them, as the keys of EVAL
+// have it. The engine sorts the resources, so that two MLOCKs of the same ones in another order cannot
+// wait for each other.
+
 // cmdMLOCK is MLOCK numkeys resource… ttl [TOKEN token] [WAIT ms] [FENCE].
 func cmdMLOCK(s *session, c *call) {
 	if resources, rest, ok := c.resources(1, -1); ok {
@@ -26,8 +31,9 @@ func cmdMEXTEND(s *session, c *call) {
 	}
 }
 
-// resources divides the arguments of a command that begins with numkeys. Behind the resources must be least to most more
-// arguments, or any number above least when most is -1. If not, the error is answered.
+// resources divides the arguments of a command that begins with numkeys. Behind the resources must be
+// least to most more arguments, or any number above least when most is -1. If not, the error is
+// answered.
 func (c *call) resources(least, most int) (resources, rest [][]byte, ok bool) {
 	n, ok := resp.ParseInt(c.args[1])
 	if !ok || n < 1 || n > redlock.MaxResources {

@@ -19,22 +19,29 @@ import (
 	"redlockd/redlock/resp"
 )
 
-// connection is one client's connection: bytes in, frames, replies in order, bytes out. It does not know what commands do.
-// It hands each command to its session, and gets back a reply in batch or a slot for a reply that comes later.
+// connection is one client's connection: bytes in, frames, replies in order, bytes out. It does not
+// know what commands do. It hands each command to its session, and gets back a reply in batch or a slot
+// for a reply that comes later.
 //
 //	reader:  read ─ frames ─ session.dispatch ─ handler ─┬─ batch ─────────────────┬─ out ─ kernel
 //	engine:                                              └─ slot … Done, complete ─┘
 //
-// One goroutine, the reader, reads commands and runs their handlers in order. An idle connection has no other. Replies that
-// are known at once go to batch, which the reader moves to out when it has executed all that it has read: many replies, one
-// write. A command that cannot be answered at once leaves a slot in the queue. The goroutine that learns its reply completes
-// the slot, and moves the completed replies at the front of the queue to out (slot.go). Whoever has put something into out
+// One goroutine, the reader, reads commands and runs their handlers in order. An idle connection has no
+// other. Replies that are known at once go to batch, which the reader moves to out when it has executed
+// all that it has read: many replies, one write. A command that cannot be answered at once leaves a
+// slot in the queue. The goroutine that learns its reply completes the slot, and moves the completed
+// replies at the front of the queue to out (slot.go). The goroutine that has put something into out
 // sends it without blocking (output.go).
 //
-// A reply buffer has one owner at a time. The reader owns batch; send hands the chunk itself over to out, which mu guards;
-// the goroutine that writes unlinks the chunk and owns it until it goes back to the pool. So a reply that is known at once
-// is never copied while the client keeps up. It is copied once if it has been in a slot, or if out is not empty: then small
-// replies share a chunk, because each chunk of 16 KiB counts in OutputTotal.
+// A reply buffer has one owner at a time. The reader owns batch; send hands the chunk itself over to
+// out, which mu guards; the goroutine that writes unlinks the chunk and owns it until it goes back to
+// the pool. So a reply that is known at once is never copied while the client keeps up. It is copied
+// once if it has been in a slot, or if out is not empty: then small replies share a chunk, because each
+// chunk of 16 KiB counts in OutputTotal.
+//
+// Rejected: a goroutine for each command, as an HTTP server would have. Operations of one client must
+// reach the engine in the order in which they were sent, and each LOCK would pay for the start of a
+// goroutine and a switch to it.
 type connection struct {
 	// Set once, before any other goroutine knows the connection.
 	server  *Server
@@ -49,49 +56,73 @@ type connection struct {
 	preauthElem *list.Element // its place in server.preauth; nil: the client has authenticated
 
 	// Owned by the reader goroutine, which also runs the handlers.
-	in               readBuffer
-	frames           resp.FrameScanner
-	args             [][]byte      // of the command that is executed
-	batch            *chunk        // replies that follow all in out; empty while slots are queued; nil between batches
-	stoppedAtBlocked bool          // the last batch ended at a command that blocks
+	in     readBuffer
+	frames resp.FrameScanner
+	// args are those of the command that is executed. They alias in.
+	args [][]byte
+	// batch has replies that follow all in out. It is empty while slots are queued, and nil between batches.
+	batch *chunk
+	// stoppedAtBlocked: the last batch ended at a command that blocks, so that more may be in the
+	// buffer than half a command.
+	stoppedAtBlocked bool
 	tlsTransport     *tlsTransport // nil without TLS
 	hasCPU           bool          // it holds a place of server.preauthCPU
 	hadCPU           bool          // it has held one before
-	closeAfterReply  bool          // set by a handler: nothing more is executed, the replies are sent, then it is closed
+	// closeAfterReply is set by a handler: nothing more is executed, the replies are sent, then the
+	// connection is closed.
+	closeAfterReply bool
 
 	// Read and written by any goroutine.
-	executing       atomic.Bool  // the reader executes commands, and will send what is in out afterwards
-	inFlight        atomic.Int32 // slots in the queue
-	blocked         atomic.Bool  // a command blocks: those behind it are not executed
-	overOutputMax   atomic.Bool  // more than OutputMax waited when a reply came last: the reader must check again in send
-	lastUsed        atomic.Int64 // when the last bytes came, on server.now's clock
-	incompleteSince atomic.Int64 // when the command that is not complete yet began to come, on the same clock; 0: none is
-	closed          atomic.Bool  // written with mu held
 
-	// mu guards all below, and fields of session as stated there. The engine's goroutines take it. So nothing is waited for
-	// under it, the engine is not called under it, and the only lock taken under it is that of subscribers.
+	// executing: the reader executes commands, and will send what is in out afterwards. So others need not.
+	executing atomic.Bool
+	// inFlight counts the slots in the queue, at most PipelineMax.
+	inFlight atomic.Int32
+	// blocked: a command blocks; those behind it are not executed.
+	blocked atomic.Bool
+	// overOutputMax: more than OutputMax waited when a reply came last. The reader must look again, in send.
+	overOutputMax atomic.Bool
+	// lastUsed is when the last bytes came or the last blocking command was answered, on the clock of
+	// server.now.
+	lastUsed atomic.Int64
+	// incompleteSince is when the command that is not complete yet began to come, on the same clock; 0:
+	// none is.
+	incompleteSince atomic.Int64
+	// closed is written with mu held.
+	closed atomic.Bool
+
+	// mu guards all below, and fields of session as stated there. The engine's goroutines take it. So
+	// nothing is waited for under it, the engine is not called under it, and the only lock taken under
+	// it is that of subscribers.
 	mu      sync.Mutex
 	changed sync.Cond // signalled when anything changes that the reader may wait for in await
 	net     net.Conn
 	raw     syscall.RawConn // of a TCP or unix connection, to read and write without blocking; nil for others
 	queue
 	output
-	blockedOp  *redlock.Op // the LOCK that blocks, so that it can be unblocked
-	parked     bool        // the reader waits for bytes although some are not executed: wake it when nothing blocks any more
-	woken      bool        // the read deadline is in the past, to wake the reader
-	halfClosed bool        // the client has ended its stream, so no lock is granted to it any more; written by the reader
+	// blockedOp is the LOCK that blocks, so that its wait can be ended; nil: none does, or its command
+	// cannot be unblocked.
+	blockedOp *redlock.Op
+	// parked: the reader waits for bytes although some are not executed. Wake it when nothing blocks any more.
+	parked bool
+	// woken: the read deadline is in the past, to wake the reader.
+	woken bool
+	// halfClosed: the client has ended its stream, so no lock is granted to it any more. Written by the reader.
+	halfClosed bool
 }
 
 const (
-	// batchMax is how many bytes of replies the reader collects before it sends them.
+	// batchMax is how many bytes of replies the reader collects before it sends them. At the bound it
+	// sends, and goes on.
 	batchMax = chunkSize
-	// argsKeepMax is how many arguments an idle connection has room for.
+	// argsKeepMax is how many arguments an idle connection has room for: 384 bytes.
 	argsKeepMax = 16
-	// aheadMax bounds what is read behind a command that blocks. At the bound nothing is read, so that the client has left
-	// is noticed only when the command no longer blocks.
+	// aheadMax bounds what is read behind a command that blocks. At the bound nothing is read, so that
+	// the client has left is noticed only when the command no longer blocks.
 	aheadMax = 64 << 10
-	// lingerTime and lingerMax bound for how long and how much is read of a client after the error that ends its
-	// connection. Closing a socket with bytes unread would make the kernel take the error back.
+	// lingerTime and lingerMax bound for how long and how much is read of a client after the error that
+	// ends its connection. Closing a socket with bytes unread would make the kernel take the error
+	// back.
 	lingerTime = time.Second
 	lingerMax  = 4 << 20
 )
@@ -99,7 +130,8 @@ const (
 // errClosed ends the reader of a connection that another goroutine has closed.
 var errClosed = errors.New("the connection is closed")
 
-// newConnection makes a connection and its session.
+// newConnection makes a connection and its session. Nothing is read before serve. The caller enters the
+// session's account.
 func newConnection(srv *Server, c net.Conn, id int64) *connection {
 	conn := &connection{
 		server:  srv,
@@ -116,7 +148,8 @@ func newConnection(srv *Server, c net.Conn, id int64) *connection {
 	return conn
 }
 
-// addrText is how CLIENT LIST shows an address. The client of a unix socket has no address of its own and shows the socket's.
+// addrText is how CLIENT LIST shows an address. The client of a unix socket has no address of its own
+// and shows the socket's.
 func addrText(addr, other net.Addr) string {
 	u, ok := addr.(*net.UnixAddr)
 	switch {
@@ -153,7 +186,9 @@ func (conn *connection) serve() {
 	conn.in.release()
 }
 
-// start does the TLS handshake where TLS is configured, and finds out how the connection is best read and written.
+// start does the TLS handshake where TLS is configured, and finds out how the connection is best read
+// and written: directly, on its file descriptor, for TCP and unix sockets without TLS. A client without
+// a login, where none is asked for, counts as authenticated when its handshake is done.
 func (conn *connection) start() error {
 	c, raw := conn.net, syscall.RawConn(nil)
 	// Only these types: one that embeds them may read and write in a way of its own.
@@ -180,7 +215,9 @@ func (conn *connection) start() error {
 	return nil
 }
 
-// read waits for bytes, or until no command blocks the bytes that are there.
+// read waits for bytes, or until no command blocks the bytes that are there. While a command blocks it
+// reads on, up to aheadMax, for one reason: a client that leaves shows by the end of its stream, and
+// its wait for a lock must end then.
 func (conn *connection) read() error {
 	if conn.stoppedAtBlocked {
 		conn.mu.Lock()
@@ -224,7 +261,8 @@ func (conn *connection) aheadMax() int {
 	return aheadMax
 }
 
-// wakeReaderLocked ends the reader's wait for bytes.
+// wakeReaderLocked ends the reader's wait for bytes: the wait ends with a timeout, which read takes for
+// no error while woken is set.
 func (conn *connection) wakeReaderLocked() {
 	conn.parked, conn.woken = false, true
 	conn.net.SetReadDeadline(time.Unix(1, 0)) // fails on a closed connection only, and that wakes the reader too
@@ -251,11 +289,18 @@ func (conn *connection) executeBatch() error {
 	return err
 }
 
+// beginBatch begins a batch, which send ends. Called by the reader goroutine.
 func (conn *connection) beginBatch() {
 	conn.executing.Store(true)
 	conn.batch = getChunk()
 }
 
+// executeUnread executes what was read, command by command, until half a command is left, one blocks,
+// or one closes the connection. An error ends the connection; a resp.ProtocolError is sent to the
+// client first.
+//
+// Before each command it checks the bounds. If one is reached it sends what is known and waits, in the
+// middle of what was read, so that a client cannot exceed a bound by sending all at once.
 func (conn *connection) executeUnread() error {
 	srv, s := conn.server, conn.session
 	var executed uint64
@@ -265,7 +310,9 @@ func (conn *connection) executeUnread() error {
 			conn.incompleteSince.Store(0)
 			return nil
 		}
-		if conn.closed.Load() { // nobody would learn what the commands that were read already have done
+		// The client has left. To execute what it sent would be of no use to anybody, because no reply
+		// can say what was done.
+		if conn.closed.Load() {
 			return errClosed
 		}
 		if conn.inFlight.Load() >= int32(srv.opts.PipelineMax) || len(conn.batch.b) >= batchMax || conn.overOutputMax.Load() {
@@ -288,14 +335,14 @@ func (conn *connection) executeUnread() error {
 		if err != nil {
 			return err
 		}
-		if size == 0 {
+		if size == 0 { // half a command, or nothing
 			conn.noteIncomplete(len(unread) > 0, executed > 0)
 			return nil
 		}
 		if conn.args, err = resp.SplitFrame(conn.in.take(size), conn.args); err != nil {
 			return err
 		}
-		if len(conn.args) > 0 {
+		if len(conn.args) > 0 { // an empty line, or *0, is no command and gets no reply, as in Redis
 			executed++
 			s.dispatch(conn.args)
 		}
@@ -305,7 +352,8 @@ func (conn *connection) executeUnread() error {
 	}
 }
 
-// noteIncomplete notes for timedOut whether a command is incomplete, and since when. fresh: complete commands came with it.
+// noteIncomplete notes for timedOut whether a command is incomplete, and since when. fresh: complete
+// commands came with it.
 func (conn *connection) noteIncomplete(incomplete, fresh bool) {
 	switch {
 	case !incomplete:
@@ -315,12 +363,15 @@ func (conn *connection) noteIncomplete(incomplete, fresh bool) {
 	}
 }
 
-// sendAndAwait ends the batch, waits until ok as await does, and begins another batch. Called by the reader goroutine.
+// sendAndAwait ends the batch, waits until ok as await does, and begins another batch. Called by the
+// reader goroutine.
 func (conn *connection) sendAndAwait(ok func() bool) error {
 	return conn.sendAnd(func() error { return conn.await(ok) })
 }
 
-// sendAnd ends the batch, calls wait, and begins another batch. No place of preauthCPU is held meanwhile.
+// sendAnd ends the batch, calls wait, and begins another batch. No place of preauthCPU is held
+// meanwhile, because those who hold one must not wait for anything (semaphore). Called by the reader
+// goroutine; a handler may call it, after it has stored its reply so far in batch (see awaitScripts).
 func (conn *connection) sendAnd(wait func() error) error {
 	if conn.hasCPU {
 		conn.releaseCPU()
@@ -334,8 +385,9 @@ func (conn *connection) sendAnd(wait func() error) error {
 	return err
 }
 
-// await waits until ok, which is called with mu held, or until the connection is closed. Whatever makes an ok true must
-// signal changed. Called by the reader goroutine.
+// await waits until ok, which is called with mu held, or until the connection is closed: then it
+// returns errClosed. Code that makes an ok true must signal changed. Called by the reader goroutine,
+// the only one that waits for changed.
 func (conn *connection) await(ok func() bool) error {
 	conn.mu.Lock()
 	defer conn.mu.Unlock()
@@ -348,8 +400,9 @@ func (conn *connection) await(ok func() bool) error {
 	return nil
 }
 
-// endOfStream answers what was received of a client that has ended its stream. It may still read (printf … | nc), but it may
-// as well be gone for good, which looks the same from here. So no lock is granted to it any more, and what it waits for ends.
+// endOfStream answers what was received of a client that has ended its stream. It may still read
+// (printf … | nc), but it may as well be gone for good, which looks the same from here. So no lock is
+// granted to it any more, and what it waits for ends.
 func (conn *connection) endOfStream() {
 	conn.mu.Lock()
 	conn.halfClosed = true
@@ -359,7 +412,8 @@ func (conn *connection) endOfStream() {
 		conn.server.opts.Engine.Unblock(op, errGone)
 	}
 	for {
-		// A LOCK with WAIT behind this is refused. A command that blocks because it takes several rounds ends by itself.
+		// A LOCK with WAIT behind this is refused. A command that blocks because it takes several
+		// rounds ends by itself.
 		if conn.await(func() bool { return !conn.blocked.Load() }) != nil || conn.executeBatch() != nil || !conn.stoppedAtBlocked {
 			return
 		}
@@ -404,8 +458,12 @@ func (conn *connection) linger() {
 	io.CopyN(io.Discard, conn.net, lingerMax)
 }
 
-// close closes the connection at once. Any goroutine may call it, any number of times; the first call says why. Waits are
-// ended, and locks whose grant cannot reach the client any more are released.
+// close closes the connection at once. Any goroutine may call it, any number of times; the first call
+// says why. Waits are ended, and locks whose grant cannot reach the client any more are released.
+// Operations in progress go on: their slots stay in the queue, and advanceLocked drops them as they
+// complete.
+//
+// The caller must hold no connection's mu, nor srv.mu.
 func (conn *connection) close(why string) {
 	conn.mu.Lock()
 	if conn.closed.Load() {
@@ -433,7 +491,8 @@ func (conn *connection) close(why string) {
 	undo(lost)
 }
 
-// unblock ends the wait of the LOCK that blocks, if one does, and reports whether it did. err nil: as if its WAIT had run out.
+// unblock ends the wait of the LOCK that blocks, if one does, and reports whether it did. err nil: as
+// if its WAIT had run out.
 func (conn *connection) unblock(err error) bool {
 	conn.mu.Lock()
 	op := conn.blockedOp

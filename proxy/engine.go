@@ -6,12 +6,14 @@ import (
 	"redlockd/redlock"
 )
 
-// Operations of clients enter the engine here and nowhere else. They count on the account of the user who sent the command: when a
-// command of several rounds starts its last one, the session may be another user's. The slot must have been enqueued.
+// Operations of clients enter the engine here and nowhere else. They count on the account of the user
+// who sent the command: when a command of several rounds starts its last one, the session may be
+// another user's. The slot must have been enqueued.
 //
 // To add an operation of the engine: wrap its StartX here. If it gives a key a TTL, ask permitted first.
 
-// charged makes an operation count in the share of the user.
+// charged makes an operation count in the share of the user: its locks, its waiters, its part of what
+// the masters can do at one time. A nil share is the one of all clients without a user.
 func (sl *slot) charged(op *redlock.Op) *redlock.Op {
 	op.Share = sl.account.share
 	return op
@@ -33,6 +35,8 @@ func (sl *slot) startExtend(op *redlock.Op, keys []string, token string, ttl tim
 	}
 }
 
+// startCommit asks for permission once, for the longest TTL of all changes: they are made together or
+// not at all.
 func (sl *slot) startCommit(op *redlock.Op, changes []redlock.Change, to redlock.Completer) {
 	longest := time.Duration(0) // the TTL that the commit gives to any key
 	for i := range changes {
@@ -53,6 +57,7 @@ func (sl *slot) startInspect(op *redlock.Op, resource string, to redlock.Complet
 	sl.s.server.opts.Engine.StartInspect(sl.charged(op), resource, to)
 }
 
+// startShared looks on the masters for a script that another redlockd may have stored there.
 func (sl *slot) startShared(op *redlock.Op, sha string, to redlock.Completer) {
 	sl.s.server.opts.Engine.StartFetchScript(sl.charged(op), sha, to)
 }
@@ -61,7 +66,8 @@ func (sl *slot) startPublish(op *redlock.Op, channel, payload string, to redlock
 	sl.s.server.opts.Engine.StartPublish(sl.charged(op), channel, payload, to)
 }
 
-// permitted reports whether the user may ask for this TTL. If not, it completes the operation with the error.
+// permitted reports whether the user may ask for this TTL. If not, it completes the operation with the
+// error, as the engine would, on the caller's goroutine: Done must not count on another.
 func (sl *slot) permitted(op *redlock.Op, ttl time.Duration, to redlock.Completer) bool {
 	err := sl.account.checkTTL(ttl)
 	if err != nil {

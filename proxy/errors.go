@@ -10,8 +10,15 @@ import (
 	"redlockd/redlock"
 )
 
-// replyError is an error reply. Its first word is its code, one of errorCodes. Every error that a client gets is one, or
-// becomes one in replyErrorOf.
+// Errors that clients get. A handler fails a call with any error: the engine's and this package's
+// become an error reply in one place, replyErrorOf, by the table errorCodes. So an error is made where
+// it is known, and its code is given once.
+//
+// An error says what is known of the lock: not granted, or unknown. Where Redis has an error for the
+// same mistake, its words come first, because client libraries look for them.
+
+// replyError is an error reply, ready to be sent. Its first word is its code, one of errorCodes. Every
+// error that a client gets is one, or becomes one in replyErrorOf.
 type replyError string
 
 func (e replyError) Error() string { return string(e) }
@@ -19,9 +26,9 @@ func (e replyError) Error() string { return string(e) }
 // errorf makes a replyError. The format begins with its code.
 func errorf(format string, args ...any) error { return replyError(fmt.Sprintf(format, args...)) }
 
-// errorCodes are all codes of error replies, with what each says of the operation. README's table of codes has the same.
-// Client libraries silently retry on LOADING, TRYAGAIN, CLUSTERDOWN, MOVED, ASK, READONLY and MASTERDOWN: these must never be
-// added.
+// errorCodes are all codes of error replies, with what each says of the operation. README's table of
+// codes has the same. Client libraries silently retry on LOADING, TRYAGAIN, CLUSTERDOWN, MOVED, ASK,
+// READONLY and MASTERDOWN: these must never be added.
 var errorCodes = []struct {
 	code, meaning string
 	// causes are the errors of the engine, and of this package, that get this code.
@@ -56,7 +63,8 @@ var (
 	errGone      = errors.New("the client ended its stream before the lock could be granted to it, so it is not")
 )
 
-// replyErrorOf is the error reply for an error of any kind.
+// replyErrorOf is the error reply for an error of any kind: a replyError as it is, without what wraps
+// it; another with the code of the first row whose causes match; else with ERR.
 func replyErrorOf(err error) replyError {
 	if e, ok := errors.AsType[replyError](err); ok {
 		return e
@@ -86,8 +94,8 @@ func wrongArity(cmd *command) error {
 	return replyError(text)
 }
 
-// unknownCommand and unknownSubcommand have Redis's wording, which client libraries look for. Behind it stands the command
-// of redlockd's own that was probably meant.
+// unknownCommand and unknownSubcommand have Redis's wording, which client libraries look for. Behind it
+// stands the command of redlockd's own that was probably meant.
 func unknownCommand(args [][]byte, native []string) error {
 	var b strings.Builder
 	b.WriteString("ERR unknown command '" + clipped(args[0], 128) + "', with args beginning with: ")
@@ -112,8 +120,8 @@ func clipped[A argument](arg A, n int) string {
 	return text
 }
 
-// appendError appends an error reply. Control characters become spaces, because a client may have put anything into the text, and
-// a line end would make the rest a reply of its own.
+// appendError appends an error reply. Control characters become spaces, because a client may have put
+// anything into the text, and a line end would make the rest a reply of its own.
 func appendError(out []byte, err error) []byte {
 	text := replyErrorOf(err)
 	out = append(out, '-')

@@ -5,24 +5,37 @@ import (
 	"sync/atomic"
 )
 
-// session is what one client is to the commands: who it is, its protocol version, transaction and subscriptions. Its
-// connection calls dispatch for each command, in order, on the reader goroutine. Handlers run there too.
+// session is what one client is to the commands: who it is, its protocol version, transaction and
+// subscriptions. Its connection calls dispatch for each command, in order, on the reader goroutine.
+// Handlers run there too.
+//
+// It knows nothing of bytes and sockets: a handler gets arguments and appends a reply (call), and the
+// connection does the rest. RESET takes a session back to its beginning; the connection goes on.
 type session struct {
 	server *Server
 	conn   *connection
 
-	// Owned by the reader goroutine. An operation that completes writes to transaction while it blocks the connection.
-	call           call // the command that is executed; one object for all, so that a command allocates none
-	replyMode      replyMode
-	transaction    transaction
-	shortTTLLogged bool // the log has said that this client sends a short ttl without a unit
+	// Owned by the reader goroutine. An operation that completes writes to transaction while it blocks
+	// the connection.
+
+	// call is the command that is executed: one object for all, so that a command allocates none.
+	call        call
+	replyMode   replyMode
+	transaction transaction
+	// shortTTLLogged: the log has said that this client sends a short ttl without a unit.
+	shortTTLLogged bool
 
 	// Read and written by any goroutine.
-	scripts      atomic.Int32            // scripts in progress
-	mustSlowDown atomic.Bool             // it has published while its user's clients lag behind: see slowDown
-	lastCommand  atomic.Pointer[command] // for CLIENT LIST
 
-	// Written by the reader goroutine with conn.mu held, and read by it without; other goroutines read them with conn.mu held.
+	// scripts counts the scripts in progress. Only the reader begins one, so a 0 that it reads stays 0.
+	scripts atomic.Int32
+	// mustSlowDown: the client has published while its user's clients lag behind, see slowDown.
+	mustSlowDown atomic.Bool
+	// lastCommand is for CLIENT LIST; nil before the first.
+	lastCommand atomic.Pointer[command]
+
+	// Written by the reader goroutine with conn.mu held, and read by it without; other goroutines read
+	// them with conn.mu held.
 	proto         int      // 2 or 3, by HELLO
 	user          *User    // nil until authenticated; always nil where no users are configured
 	account       *account // never nil
@@ -31,11 +44,12 @@ type session struct {
 	libVer        string   // likewise
 	subscriptions subscriptions
 
-	// scripted has the keys of scripts in progress. No two of these share a key, see orderBehind. Guarded by conn.mu.
+	// scripted has the keys of scripts in progress. No two of these share a key, see orderBehind.
+	// Guarded by conn.mu.
 	scripted map[string]struct{}
 }
 
-// replyMode is what CLIENT REPLY asked for.
+// replyMode is what CLIENT REPLY asked for. It drops replies, not commands: a LOCK is executed all the same.
 type replyMode uint8
 
 const (
@@ -45,13 +59,15 @@ const (
 	replySkipping           // this command gets none
 )
 
-// authenticated reports whether the client may send any command. Called by the reader goroutine, or with conn.mu held.
+// authenticated reports whether the client may send any command. Called by the reader goroutine, or
+// with conn.mu held.
 func (s *session) authenticated() bool { return s.user != nil || len(s.server.opts.Users) == 0 }
 
 // silent reports whether the command that is executed gets no reply.
 func (s *session) silent() bool { return s.replyMode == replyOff || s.replyMode == replySkipping }
 
-// dispatch executes one command and puts its reply in its place.
+// dispatch executes one command and puts its reply in its place: behind all replies of earlier
+// commands. args[0] is the name. Called by the reader goroutine, in a batch.
 func (s *session) dispatch(args [][]byte) {
 	if s.replyMode == replySkipNext {
 		s.replyMode = replySkipping
@@ -76,7 +92,9 @@ func (s *session) dispatch(args [][]byte) {
 	}
 }
 
-// execute finds the command, refuses it if it must not run, and calls its handler.
+// execute finds the command, refuses it if it must not run, and calls its handler. A command that is
+// refused behind MULTI makes EXEC fail, as in Redis: the client wants all of its commands executed, or
+// none.
 func (s *session) execute(c *call) {
 	defer s.recovered(c, len(c.out))
 	cmd, refusal := s.server.table.find(c.args)
@@ -105,7 +123,8 @@ func (s *session) execute(c *call) {
 	}
 }
 
-// refusal says why this command must not be executed now, or returns "".
+// refusal says why this command must not be executed now, or returns nil. The order is that of Redis: a
+// wrong number of arguments is answered before NOAUTH.
 func (s *session) refusal(cmd *command, args [][]byte) error {
 	switch {
 	case !arityFits(cmd.arity, len(args)):
@@ -123,7 +142,9 @@ func (s *session) refusal(cmd *command, args [][]byte) error {
 	return s.user.notPermitted(cmd, args)
 }
 
-// recovered keeps a command that panics from taking the server down: its client gets an error, the log gets the stack.
+// recovered keeps a command that panics from taking the server down: its client gets an error, the log
+// gets the stack. What the handler had appended behind mark is dropped, because half a reply would
+// shift all later ones.
 func (s *session) recovered(c *call, mark int) {
 	p := recover()
 	if p == nil {
@@ -139,6 +160,7 @@ func (s *session) recovered(c *call, mark int) {
 		c.out = appendError(c.out[:mark], errInternal)
 		return
 	}
-	// The reply was to come later. It may never come, or come at this moment. Only closing is right in all cases.
+	// The reply was to come later. It may never come, or come at this moment. Only closing is right in
+	// all cases.
 	s.conn.close("panic in a command")
 }
