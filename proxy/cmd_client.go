@@ -4,11 +4,19 @@ import (
 	"redlockd/redlock/resp"
 )
 
+// The subcommands of CLIENT about the caller's own connection, and those that libraries send when they
+// connect. The ones about other clients are in cmd_client_list.go.
+//
+// A subcommand that asks for less than it means here is accepted without effect (NO-EVICT, NO-TOUCH).
+// One whose effect a client would count on is refused (TRACKING, CACHING, PAUSE).
+
 // clientTextMax bounds, in bytes, each text that a client may choose and CLIENT LIST shows.
 const clientTextMax = 1024
 
+// cmdCLIENTID answers the number of the connection, which no other connection of this server has or will have.
 func cmdCLIENTID(s *session, c *call) { c.out = resp.AppendInt(c.out, s.conn.id) }
 
+// cmdCLIENTGETNAME answers null for a connection without a name, in RESP2 too.
 func cmdCLIENTGETNAME(s *session, c *call) {
 	if s.name == "" {
 		c.out = resp.AppendNull(c.out, c.proto)
@@ -29,7 +37,8 @@ func cmdCLIENTSETNAME(s *session, c *call) {
 	c.ok()
 }
 
-// checkClientName returns the error for a name that CLIENT LIST could not show in one word, and "" for a good one.
+// checkClientName returns the error for a name that CLIENT LIST could not show in one word, and nil for
+// a good one, the empty one among them.
 func checkClientName(name []byte) error {
 	switch {
 	case len(name) > clientTextMax:
@@ -50,7 +59,8 @@ func isOneWord(text []byte) bool {
 	return true
 }
 
-// cmdCLIENTSETINFO is CLIENT SETINFO LIB-NAME name | LIB-VER version, which libraries send when they connect.
+// cmdCLIENTSETINFO is CLIENT SETINFO LIB-NAME name | LIB-VER version, which libraries send when they
+// connect. CLIENT LIST shows both; nothing depends on them.
 func cmdCLIENTSETINFO(s *session, c *call) {
 	option, value := c.args[2], c.args[3]
 	var field *string
@@ -77,7 +87,8 @@ func cmdCLIENTSETINFO(s *session, c *call) {
 	c.ok()
 }
 
-// cmdCLIENTREPLY itself is answered only when it turns replies on.
+// cmdCLIENTREPLY is CLIENT REPLY ON | OFF | SKIP. It is itself answered only when it turns replies on.
+// SKIP behind OFF changes nothing, as in Redis.
 func cmdCLIENTREPLY(s *session, c *call) {
 	switch mode := c.args[2]; {
 	case equalFold(mode, "ON"):
@@ -94,8 +105,10 @@ func cmdCLIENTREPLY(s *session, c *call) {
 	}
 }
 
-// cmdCLIENTUNBLOCK is CLIENT UNBLOCK id [TIMEOUT | ERROR]. The LOCK that waits is answered as if its WAIT had run out, or with
-// UNBLOCKED. It answers 0 if that client does not wait.
+// cmdCLIENTUNBLOCK is CLIENT UNBLOCK id [TIMEOUT | ERROR]. The LOCK that waits is answered as if its
+// WAIT had run out, or with UNBLOCKED. It answers 1, or 0 if that client does not wait. The waiting
+// client is answered once: if the lock is granted in the same moment, one of the two wins, and the
+// reply here says which.
 func cmdCLIENTUNBLOCK(s *session, c *call) {
 	var reason error // as if WAIT had run out
 	if len(c.args) > 4 {
@@ -121,8 +134,8 @@ func cmdCLIENTUNBLOCK(s *session, c *call) {
 	c.reply(other != nil && other.unblock(reason))
 }
 
-// cmdCLIENTNOEVICT is CLIENT NO-EVICT and NO-TOUCH. Both are accepted and do nothing, because libraries send them when they
-// connect.
+// cmdCLIENTNOEVICT is CLIENT NO-EVICT and NO-TOUCH. Both are accepted and do nothing, because libraries
+// send them when they connect.
 func cmdCLIENTNOEVICT(_ *session, c *call) {
 	if !equalFold(c.args[2], "ON") && !equalFold(c.args[2], "OFF") {
 		c.fail(errSyntax)
@@ -131,8 +144,9 @@ func cmdCLIENTNOEVICT(_ *session, c *call) {
 	c.ok()
 }
 
-// cmdCLIENTTRACKING refuses in plain words, so that a client with a cache (rueidis by default) does not start with one
-// that nothing would ever invalidate.
+// cmdCLIENTTRACKING is CLIENT TRACKING ON | OFF …. ON is refused in plain words, so that a client with
+// a cache (rueidis by default) does not start with one that nothing would ever invalidate. OFF is what
+// is the case anyway.
 func cmdCLIENTTRACKING(_ *session, c *call) {
 	switch {
 	case equalFold(c.args[2], "ON"):

@@ -10,10 +10,15 @@ import (
 	"redlockd/redlock/resp"
 )
 
+// CONFIG. Settings are shown and never changed: what runs is always what config.toml, the environment
+// and the flags say, so that a restart changes nothing. Secrets are left out by the caller who lists
+// the settings (Options.Settings).
+
 // configPatternsMax bounds the patterns of one CONFIG GET: each setting is compared with all of them.
 const configPatternsMax = 64
 
-// cmdCONFIGGET is CONFIG GET pattern …. A setting that matches several patterns is answered once.
+// cmdCONFIGGET is CONFIG GET pattern …. A setting that matches several patterns is answered once. Names
+// are compared without case, as in Redis.
 func cmdCONFIGGET(s *session, c *call) {
 	patterns := c.args[2:]
 	if len(patterns) > configPatternsMax {
@@ -43,8 +48,9 @@ func cmdCONFIGGET(s *session, c *call) {
 	}
 }
 
-// settings are our own settings, and behind them those of Redis for which clients and tools ask. Where both have one
-// of the same name, it is ours.
+// settings are our own settings, and behind them those of Redis for which clients and tools ask. Where
+// both have one of the same name, it is ours. redis-benchmark, for one, asks for save and appendonly
+// before it starts.
 func (srv *Server) settings() []Setting {
 	var all []Setting
 	if srv.opts.Settings != nil {
@@ -69,12 +75,14 @@ func (srv *Server) settings() []Setting {
 	return all
 }
 
-// cmdCONFIGSET refuses: what runs is always what config.toml, the environment and the flags say.
+// cmdCONFIGSET refuses. The error says where settings come from, because the operator who sent it wants
+// to change one.
 func cmdCONFIGSET(_ *session, c *call) {
 	c.failf("ERR CONFIG SET %s is not served: settings are read from config.toml, from REDLOCKD_* variables and from flags "+
 		"when redlockd starts", clipped(c.args[2], 128))
 }
 
+// cmdCONFIGRESETSTAT is for people who measure by INFO. Metrics go on as they were.
 func cmdCONFIGRESETSTAT(s *session, c *call) {
 	s.server.resetStats()
 	c.ok()

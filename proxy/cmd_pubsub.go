@@ -7,25 +7,34 @@ import (
 	"redlockd/redlock/resp"
 )
 
-// Pub/Sub, for the wake-up channels of lock libraries, and for clients that subscribe as a part of their handshake. A message
-// reaches the subscribers of all redlockds over the same masters (redlock/publish.go); like Redis's own it is not stored, and
-// not promised.
+// The commands of Pub/Sub, for the wake-up channels of lock libraries, and for clients that subscribe
+// as a part of their handshake. A message reaches the subscribers of all redlockds over the same
+// masters (redlock/publish.go); like Redis's own it is not stored, and not promised. No lock depends on
+// one. subscribers.go finds the clients that a message is for.
+//
+// A session's subscriptions and the maps of subscribers say the same: both change with the session's
+// conn.mu held.
 
-// subscriptionBytesMax bounds what one client's subscriptions may take here: their names, and subscriptionCost for each.
+// Bounds of subscriptions and messages. At each bound the command is refused, and changes nothing.
 const (
+	// subscriptionBytesMax bounds what one client's subscriptions may take here: their names, and
+	// subscriptionCost for each.
 	subscriptionBytesMax = 64 << 10
-	subscriptionCost     = 64
+	// subscriptionCost is what a subscription takes beside its name, about: its places in the maps.
+	subscriptionCost = 64
+
+	// patternBytesMax bounds the patterns of all clients together, each counted once however many have
+	// it: every message that is published on any redlockd is compared with all of them, which takes a
+	// time of their length times that of the channel's name.
+	patternBytesMax = 64 << 10
+
+	// channelMax bounds the name of a channel that a message is sent to: that of a resource, and as
+	// much again around it. See patternBytesMax.
+	channelMax = 2 * redlock.MaxResourceLen
 )
 
-// patternBytesMax bounds the patterns of all clients together, each counted once however many have it: every message that is published
-// on any redlockd is compared with all of them, which takes a time of their length times that of the channel's name.
-const patternBytesMax = 64 << 10
-
-// channelMax bounds the name of a channel that a message is sent to: that of a resource, and as much again around it. See
-// patternBytesMax.
-const channelMax = 2 * redlock.MaxResourceLen
-
-// messageRefusal is the error for a message that cannot be published, or nothing.
+// messageRefusal is the error for a message that cannot be published, or nil. The engine would refuse
+// it too; a script must know before it is committed.
 func messageRefusal(channel, payload string) error {
 	switch n := len(channel) + len(payload); {
 	case len(channel) > channelMax:
@@ -42,12 +51,15 @@ type subscriptions struct {
 	bytes              int      // what they take, at most subscriptionBytesMax
 }
 
+// count is the number that every confirmation bears.
 func (subs *subscriptions) count() int { return len(subs.channels) + len(subs.patterns) }
 
 // subscription is one of the two kinds, for the code that treats them alike.
 type subscription struct {
-	subscribed, unsubscribed string // names of the replies
-	names                    func(*subscriptions) *[]string
+	// subscribed and unsubscribed are the names of the replies.
+	subscribed, unsubscribed string
+	// names are those of this kind that a client has.
+	names func(*subscriptions) *[]string
 }
 
 var (
@@ -60,8 +72,8 @@ func cmdUNSUBSCRIBE(s *session, c *call)  { unsubscribe(s, c, channelSubscriptio
 func cmdPSUBSCRIBE(s *session, c *call)   { subscribe(s, c, patternSubscription, s.user.mayMatch) }
 func cmdPUNSUBSCRIBE(s *session, c *call) { unsubscribe(s, c, patternSubscription) }
 
-// subscribe subscribes to all of the names, or to none. It answers each name with a message of its own, as Redis does: in RESP3
-// that is a push.
+// subscribe subscribes to all of the names, or to none. It answers each name with a message of its own,
+// as Redis does: in RESP3 that is a push.
 func subscribe(s *session, c *call, kind subscription, may func(name string) bool) {
 	for _, arg := range c.args[1:] {
 		if refusal := patternRefusal(arg); refusal != nil && kind.subscribed == patternSubscription.subscribed {
@@ -104,8 +116,9 @@ func subscribe(s *session, c *call, kind subscription, may func(name string) boo
 	}
 }
 
-// unsubscribe answers each name with a message of its own, whether there was such a subscription or not. Without names it ends
-// all subscriptions of the kind, and answers one message if there were none.
+// unsubscribe answers each name with a message of its own, whether there was such a subscription or
+// not. Without names it ends all subscriptions of the kind, and answers one message if there were none,
+// with null as the name.
 func unsubscribe(s *session, c *call, kind subscription) {
 	s.conn.mu.Lock()
 	defer s.conn.mu.Unlock()
@@ -131,8 +144,9 @@ func unsubscribe(s *session, c *call, kind subscription) {
 	}
 }
 
-// endSubscriptionsLocked ends the subscriptions that the session's new user may not have. Their messages of UNSUBSCRIBE come before
-// the reply of the login. This departs from Redis, where AUTH keeps all subscriptions.
+// endSubscriptionsLocked ends the subscriptions that the session's new user may not have. Their
+// messages of UNSUBSCRIBE come before the reply of the login. This departs from Redis, where AUTH keeps
+// all subscriptions.
 func (s *session) endSubscriptionsLocked(c *call) {
 	for _, kind := range []subscription{channelSubscription, patternSubscription} {
 		may := s.user.may
@@ -153,7 +167,8 @@ func (s *session) endSubscriptionsLocked(c *call) {
 	}
 }
 
-// cmdPUBLISH is PUBLISH channel message.
+// cmdPUBLISH is PUBLISH channel message. The reply counts the subscribers of this server alone, as that
+// of a node of a Redis Cluster does: those of other redlockds are not known.
 func cmdPUBLISH(s *session, c *call) {
 	channel, payload := string(c.args[1]), string(c.args[2])
 	refusal := messageRefusal(channel, payload)
@@ -169,8 +184,8 @@ func cmdPUBLISH(s *session, c *call) {
 	p.startPublish(&p.op, channel, payload, p)
 }
 
-// publication is a PUBLISH in progress. It is answered when the message has been sent to the masters, so that a client that
-// publishes more than they can take is slowed down.
+// publication is a PUBLISH in progress. It is answered when the message has been sent to the masters,
+// so that a client that publishes more than they can take is slowed down.
 type publication struct {
 	slot
 	op   redlock.Op
@@ -199,8 +214,9 @@ func (c *call) appendSubscription(event string, name []byte, count int) {
 	c.out = resp.AppendInt(c.out, int64(count))
 }
 
-// allowedWhileSubscribed reports whether a client that has subscriptions may send this command. In RESP2 it takes every
-// array for a message, so it may send only what is answered as one; in RESP3 messages are pushes, and all is allowed.
+// allowedWhileSubscribed reports whether a client that has subscriptions may send this command. In
+// RESP2 it takes every array for a message, so it may send only what is answered as one; in RESP3
+// messages are pushes, and all is allowed.
 func (s *session) allowedWhileSubscribed(cmd *command) bool {
 	if s.proto >= 3 || s.subscriptions.count() == 0 || cmd.flags&flagPubSub != 0 && cmd.name != "publish" {
 		return true

@@ -11,14 +11,20 @@ import (
 	"redlockd/redlock/resp"
 )
 
-// Transactions: WATCH, a look, MULTI, changes, EXEC is how libraries compare and change without a script. Here it is one commit, guarded
-// by what the watched keys held when WATCH came.
+// Transactions, as in "Transactions" of Redis's documentation: WATCH, GET, MULTI, changes, EXEC is how
+// libraries compare and change without a script. Here EXEC is one commit, guarded by what the watched
+// keys held when WATCH came.
 //
-// Departure from Redis: values are compared, not writes. A key that was given away and is held by the same token again, or that was
-// only extended, counts as unchanged. That is all that the owner of a lock asks.
+// Departures from Redis:
+//
+//   - Values are compared, not writes. A key that was released and is held by the same token again, or
+//     that was only extended, counts as unchanged. That is all that the owner of a lock asks.
+//   - Only commands on keys can be queued, because EXEC is one commit on the masters. Others are refused,
+//     and so is EXEC then.
+//   - An unguarded command (DEL) is allowed on watched keys: the commit compares what they hold.
 
-// transaction is what a session has watched and queued. It is owned by the reader goroutine. A WATCH that completes writes to it from
-// another goroutine, while its slot blocks the reader.
+// transaction is what a session has watched and queued. It is owned by the reader goroutine. A WATCH
+// that completes writes to it from another goroutine, while its slot blocks the reader.
 type transaction struct {
 	// open is true between MULTI and EXEC.
 	open bool
@@ -39,8 +45,8 @@ type watchedKey struct {
 	read time.Time
 }
 
-// at is the state at a later moment, if nobody has changed the key: its TTL is shorter. A TTL that has run out is left at 1 ms, because
-// only the masters can tell that the key is gone; the guard asks them.
+// at is the state at a later moment, if nobody has changed the key: its TTL is shorter. A TTL that has
+// run out is left at 1 ms, because only the masters can tell that the key is gone; the guard asks them.
 func (w watchedKey) at(now time.Time) redlock.State {
 	st := w.state
 	if st.Found && st.TTL >= 0 {
@@ -54,7 +60,8 @@ func (w watchedKey) same(st *redlock.State) bool {
 	return w.state.Found == st.Found && w.state.Type == st.Type && w.state.Value == st.Value
 }
 
-// queue has EXEC execute a command, and answers QUEUED.
+// queue has EXEC execute a command, and answers QUEUED. At a bound the command is refused, and the
+// transaction with it.
 func (t *transaction) queue(c *call, command *keyspace.Command) {
 	bytes, bytesMax := t.bytes+command.Size(), c.s.server.opts.CommandMax
 	switch {
@@ -68,13 +75,15 @@ func (t *transaction) queue(c *call, command *keyspace.Command) {
 	}
 }
 
-// refuse answers with an error. Behind MULTI it makes EXEC fail, because the client sent the commands to have all or none executed.
+// refuse answers with an error. Behind MULTI it makes EXEC fail, because the client sent the commands
+// to have all or none executed.
 func (t *transaction) refuse(c *call, err error) {
 	t.aborted = t.open
 	c.fail(err)
 }
 
-// notQueued is the error for a command that cannot stand between MULTI and EXEC; nil for others. Redis would queue any.
+// notQueued is the error for a command that cannot stand between MULTI and EXEC; nil for others. Redis
+// would queue any.
 func (s *session) notQueued(cmd *command) error {
 	if !s.transaction.open || cmd.flags&flagInMulti != 0 {
 		return nil
@@ -82,7 +91,7 @@ func (s *session) notQueued(cmd *command) error {
 	return errorf("ERR %s cannot be queued: a transaction here is one change of locks, made of commands on keys", strings.ToUpper(strings.ReplaceAll(cmd.fullName(), "|", " ")))
 }
 
-// watch is a WATCH on its way.
+// watch is a WATCH in progress.
 type watch struct {
 	slot
 	op redlock.Op
@@ -90,7 +99,8 @@ type watch struct {
 	keys []string
 }
 
-// cmdWATCH reads the keys: EXEC compares what a quorum holds now. Commands behind it wait, so that an EXEC in the same packet knows it.
+// cmdWATCH reads the keys: EXEC compares what a quorum holds now. Commands behind it wait, so that an
+// EXEC in the same packet knows it.
 func cmdWATCH(s *session, c *call) {
 	if s.transaction.open {
 		c.failf("ERR WATCH inside MULTI is not allowed")
@@ -117,7 +127,8 @@ func cmdWATCH(s *session, c *call) {
 	w.startRead(&w.op, w.keys, w)
 }
 
-// Done implements redlock.Completer.
+// Done implements redlock.Completer. It writes to the reader's transaction: the slot still blocks the
+// reader, and complete unblocks it under conn.mu, so the reader sees the result.
 func (w *watch) Done(_ *redlock.Op, result redlock.Result) redlock.Flusher {
 	if result.Err != nil {
 		return w.fail(result.Err)
@@ -133,6 +144,7 @@ func (w *watch) Done(_ *redlock.Op, result redlock.Result) redlock.Flusher {
 	return w.complete()
 }
 
+// cmdUNWATCH forgets all watched keys. Redis cannot forget single ones either.
 func cmdUNWATCH(s *session, c *call) {
 	if s.transaction.open { // EXEC forgets the watched keys, so that a queued UNWATCH has nothing to do
 		s.transaction.queue(c, keyspace.Always(keyspace.OK))
@@ -142,6 +154,7 @@ func cmdUNWATCH(s *session, c *call) {
 	c.ok()
 }
 
+// cmdMULTI opens the transaction. Nothing is sent to the masters before EXEC.
 func cmdMULTI(s *session, c *call) {
 	if s.transaction.open {
 		c.failf("ERR MULTI calls can not be nested")
@@ -151,6 +164,7 @@ func cmdMULTI(s *session, c *call) {
 	c.ok()
 }
 
+// cmdDISCARD forgets the queued commands and, as in Redis, the watched keys.
 func cmdDISCARD(s *session, c *call) {
 	if !s.transaction.open {
 		c.failf("ERR DISCARD without MULTI")
@@ -160,8 +174,9 @@ func cmdDISCARD(s *session, c *call) {
 	c.ok()
 }
 
-// cmdEXEC commits the queued commands as one exchange. If they name watched keys alone, what WATCH has read is assumed to be true still,
-// and nothing is read again: then a guard that fails is a watched key that has changed.
+// cmdEXEC commits the queued commands as one exchange. If they name watched keys alone, what WATCH has
+// read is assumed to be true still, and nothing is read again: then a guard that fails is a watched key
+// that has changed. The transaction is over in any case, also if EXEC fails.
 func cmdEXEC(s *session, c *call) {
 	t := s.transaction
 	if !t.open {

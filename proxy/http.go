@@ -16,12 +16,19 @@ import (
 	"redlockd/redlock"
 )
 
+// The HTTP side: for Prometheus, for load balancers and orchestrators, and for people. It only reads,
+// so it has no login; what it shows must be fit for anybody who can reach the port. A listener of its
+// own is given by the caller, with timeouts.
+
 // scrapesMax bounds the scrapes at one time; one more is answered with 503.
 const scrapesMax = 4
 
-// HTTPHandler serves the status page for people (/), the metrics for Prometheus (/metrics), and /livez and /readyz for whatever
-// starts, stops and balances servers. There is no login, so it shows no resources, no tokens and nothing of clients, and nothing can
-// be changed by it.
+// HTTPHandler serves the status page for people (/), the metrics for Prometheus (/metrics), and /livez
+// and /readyz for programs that start, stop and balance servers. There is no login, so it shows no
+// resources, no tokens and nothing of clients, and nothing can be changed by it.
+//
+// /livez answers as long as the process runs, also without a quorum: to restart redlockd would bring no
+// master back.
 func (srv *Server) HTTPHandler() http.Handler {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(srv, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
@@ -55,9 +62,9 @@ var ownNames = []string{".localhost", ".local", ".internal", ".svc", ".lan", ".h
 
 // mayShowStatus reports whether the status page may be shown to a request with this Host header.
 //
-// A page of another site can point a name of its own at this server, and then read what is here as if it were its own (DNS
-// rebinding). It cannot do that with an IP address, with a name that nobody can register, or with one that the operator has listed.
-// A request without a name comes from no browser.
+// A page of another site can point a name of its own at this server, and then read what is here as if
+// it were its own (DNS rebinding). It cannot do that with an IP address, with a name that nobody can
+// register, or with one that the operator has listed. A request without a name comes from no browser.
 func (srv *Server) mayShowStatus(host string) bool {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name
@@ -82,9 +89,12 @@ func countState(masters []redlock.MasterStatus, state redlock.MasterState) (n in
 	return n
 }
 
+// quorumOf is N/2+1 of the masters that are configured, whether they have a vote or not.
 func quorumOf(masters []redlock.MasterStatus) int { return len(masters)/2 + 1 }
 
-// ready returns nil if locks are available from this server, else the reason why not.
+// ready returns nil if locks are available from this server, else the reason why not. A server that has
+// begun to leave is not ready although it grants locks, so that clients are sent elsewhere before it
+// stops.
 func (srv *Server) ready(masters []redlock.MasterStatus) error {
 	switch n := voting(masters); {
 	case srv.draining.Load():
@@ -97,7 +107,8 @@ func (srv *Server) ready(masters []redlock.MasterStatus) error {
 	return nil
 }
 
-// serveReady answers 200 if locks are available, else 503. In both cases it lists the masters that have no vote, and why.
+// serveReady answers 200 if locks are available, else 503. In both cases it lists the masters that have
+// no vote, and why.
 func (srv *Server) serveReady(w http.ResponseWriter, _ *http.Request) {
 	masters := srv.opts.Engine.Masters()
 	var text strings.Builder

@@ -10,9 +10,15 @@ import (
 	"redlockd/redlock"
 )
 
-// The page is written by hand: a template would keep the linker from leaving out what is never called, and half again as much would
-// have to be shipped.
+// The status page, for a person who asks "do I get locks here, and if not, why not". It shows what
+// /metrics and /readyz show, in words, and reloads itself. It needs no login, so it names no resource,
+// no token, no user and no client.
+//
+// The page is written by hand: a template would keep the linker from leaving out methods that are never
+// called, and the binary would be half again as large.
 
+// statusHead is the page up to its first heading. It loads nothing: the Content-Security-Policy of
+// withoutFrames allows inline styles alone.
 const statusHead = `<!doctype html>
 <html lang="en">
 <meta charset="utf-8">
@@ -32,9 +38,11 @@ const statusHead = `<!doctype html>
 </style>
 `
 
-// statusText is the page as it grows. What comes from elsewhere is escaped.
+// statusText is the page as it grows. Text that comes from elsewhere (addresses, reasons of masters)
+// goes through line, which escapes it: a master must not be able to put a script into the page.
 type statusText struct{ strings.Builder }
 
+// line writes one line. format is HTML, args are text.
 func (t *statusText) line(format string, args ...any) {
 	for i := range args {
 		args[i] = html.EscapeString(fmt.Sprint(args[i]))
@@ -55,7 +63,9 @@ func (t *statusText) row(tag string, cells ...any) {
 	t.cells(tag, cells...)
 }
 
-// serveStatus is a page for people: can locks be had, which masters have no vote and why, what has been asked for.
+// serveStatus answers with the page: are locks available, which masters have no vote and why, how many
+// operations there were. All numbers are of one reading. It is not cached, because an old answer to the
+// first question is a wrong one.
 func (srv *Server) serveStatus(w http.ResponseWriter, request *http.Request) {
 	if !srv.mayShowStatus(request.Host) {
 		http.Error(w, fmt.Sprintf("this page is not shown under the name %s: if that is a name of this server, add it to hosts in [http]",
@@ -96,7 +106,8 @@ func (srv *Server) serveStatus(w http.ResponseWriter, request *http.Request) {
 	w.Write([]byte(t.String()))
 }
 
-// verdict says in one sentence what matters, in the colour of the worst master.
+// verdict says in one sentence whether locks are granted: red if they are not, the colour of a
+// quarantined master if some master has no vote, else green.
 func (t *statusText) verdict(wrong error, masters []redlock.MasterStatus) {
 	if wrong != nil {
 		t.line(`<p class="verdict down">No lock can be had here: %s.</p>`, wrong)

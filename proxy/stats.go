@@ -10,19 +10,32 @@ import (
 	"time"
 )
 
-// stats is what INFO shows beyond counters, and what it has to remember from one time to the next. Make one with newStats.
-type stats struct {
-	runID string // 40 hex digits that no other run of any server has
+// What is counted, beyond Server.counters: errors by code, calls by command. And what CONFIG RESETSTAT
+// sets back: it must not touch counters, because metrics are read as rates, so totalsSinceReset
+// subtracts.
 
-	mu       sync.Mutex
-	byCode   map[string]uint64 // error replies by code, since the last CONFIG RESETSTAT; at most errorCodesMax
-	reset    totals            // as they stood at the last CONFIG RESETSTAT
-	rate     uint64            // commands per second, when it was measured last
-	rateTime time.Time         // when that was
-	rateOf   uint64            // commands until then
+// stats is what INFO shows beyond counters, and what it has to remember from one time to the next. Make
+// one with newStats.
+type stats struct {
+	// runID has 40 hex digits that no other run of any server has. Tools notice a restart by it.
+	runID string
+
+	mu sync.Mutex // guards the fields below; taken for each error reply, never for a good one
+	// byCode counts error replies by code, since the last CONFIG RESETSTAT. It has at most
+	// errorCodesMax codes; more are not counted.
+	byCode map[string]uint64
+	// reset has the counters as they stood at the last CONFIG RESETSTAT.
+	reset totals
+	// rate is how many commands per second there were when it was measured last.
+	rate uint64
+	// rateTime is when that was.
+	rateTime time.Time
+	// rateOf is how many commands there had been until then.
+	rateOf uint64
 }
 
-// errorCodesMax bounds byCode. Handlers use a dozen codes; the bound is for a script that returns errors with codes of its own.
+// errorCodesMax bounds byCode. Handlers use a dozen codes; the bound is for a script that returns
+// errors with codes of its own.
 const errorCodesMax = 64
 
 func newStats(now time.Time) *stats {
@@ -44,6 +57,8 @@ func (srv *Server) countError(reply []byte) {
 	srv.stats.countCode(reply)
 }
 
+// countCode counts an error reply by its first word. One that has none of reasonable length is from a
+// script, and not counted.
 func (st *stats) countCode(reply []byte) {
 	code, _, _ := bytes.Cut(reply, []byte(" "))
 	if len(code) < 2 || len(code) > 32 {
@@ -67,6 +82,8 @@ func (st *stats) codes() map[string]uint64 {
 // totals are the values of all counters at one time.
 type totals [counterCount]uint64
 
+// totals reads the counters one after the other: commands may be counted meanwhile, so two of them need
+// not fit exactly.
 func (srv *Server) totals() (n totals) {
 	for i := range n {
 		n[i] = srv.counters[i].Load()
@@ -74,8 +91,8 @@ func (srv *Server) totals() (n totals) {
 	return n
 }
 
-// totalsSinceReset are the totals less those at the last CONFIG RESETSTAT. The counters themselves go on, because metrics that
-// are read as rates must never fall.
+// totalsSinceReset are the totals less those at the last CONFIG RESETSTAT. The counters themselves go
+// on, because metrics that are read as rates must never fall.
 func (srv *Server) totalsSinceReset() totals {
 	n := srv.totals()
 	srv.stats.mu.Lock()
@@ -86,7 +103,7 @@ func (srv *Server) totalsSinceReset() totals {
 	return n
 }
 
-// resetStats is CONFIG RESETSTAT.
+// resetStats is CONFIG RESETSTAT. It sets back what INFO shows in Stats, Commandstats and Errorstats.
 func (srv *Server) resetStats() {
 	for _, row := range srv.table.rows {
 		row.stats.calls.Store(0)
@@ -100,8 +117,9 @@ func (srv *Server) resetStats() {
 	clear(srv.stats.byCode)
 }
 
-// commandsPerSecond is the rate between the last two measurements; it measures when a second has passed since the last one. There is
-// no timer for it: if INFO is asked for every ten seconds, it shows the mean of ten seconds.
+// commandsPerSecond is the rate between the last two measurements; it measures when a second has passed
+// since the last one. There is no timer for it: if INFO is asked for every ten seconds, it shows the
+// mean of ten seconds.
 func (st *stats) commandsPerSecond(commands uint64, now time.Time) uint64 {
 	st.mu.Lock()
 	defer st.mu.Unlock()

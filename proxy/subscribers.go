@@ -6,15 +6,25 @@ import (
 	"redlockd/redlock/resp"
 )
 
-// subscribers finds the clients that a message is for. mu is taken after a connection's mu; no other lock is taken under it.
+// Messages on their way to subscribers. The engine hands over each message once (deliver), and each
+// client gets it behind all that is to be sent to it already. Nobody waits for a client: one that does
+// not read is closed at OutputMax.
+//
+// A message is encoded once for all who get it in the same protocol version, and a long one is not
+// copied either: a message for ten thousand clients costs its bytes once.
+
+// subscribers finds the clients that a message is for. mu is taken after a connection's mu; no other
+// lock is taken under it.
 type subscribers struct {
-	mu       sync.Mutex
+	mu sync.Mutex
+	// channels has no empty sets, nor has patterns: a name without subscribers costs nothing.
 	channels map[string]map[*session]struct{}
 	patterns map[string]map[*session]struct{}
-
-	patternBytes int // of the keys of patterns, at most patternBytesMax
+	// patternBytes is the sum over the keys of patterns, at most patternBytesMax.
+	patternBytes int
 }
 
+// of is the map of this kind.
 func (subs *subscribers) of(kind subscription) *map[string]map[*session]struct{} {
 	if kind.subscribed == patternSubscription.subscribed {
 		return &subs.patterns
@@ -22,8 +32,8 @@ func (subs *subscribers) of(kind subscription) *map[string]map[*session]struct{}
 	return &subs.channels
 }
 
-// add subscribes the client to all of these names, or to none: then it returns the error. The client must not have any of them
-// yet.
+// add subscribes the client to all of these names, or to none: then it returns the error. The client
+// must not have any of them yet.
 func (subs *subscribers) add(s *session, kind subscription, names []string) (refusal error) {
 	subs.mu.Lock()
 	defer subs.mu.Unlock()
@@ -82,16 +92,19 @@ func (subs *subscribers) forgetLocked(s *session) {
 	}
 }
 
-// framedMessage is one message as subscribers get it: those of its channel, or those of a pattern that matches. It is encoded
-// once for all of them.
+// framedMessage is one message as subscribers get it: those of its channel, or those of a pattern that
+// matches. Owned by the goroutine that delivers; only the bytes of its frames are shared.
 type framedMessage struct {
 	message
+	// pattern is the one that matches, if matched is true.
 	pattern string
 	matched bool
-	frames  [2][]byte // in RESP2 and RESP3, once they are needed
+	// frames has the message in RESP2 and RESP3, once they are needed.
+	frames [2][]byte
 }
 
-// frame is the message as it is sent.
+// frame is the message as it is sent, encoded at the first call. The bytes must not be changed: clients
+// share them.
 func (m *framedMessage) frame(proto int) []byte {
 	b := &m.frames[proto-2]
 	if *b != nil {
@@ -116,9 +129,10 @@ type delivery struct {
 	m  *framedMessage
 }
 
-// deliver pushes a message to all clients of this server that are subscribed: once for the channel, and once for each pattern
-// that matches. It never waits. A client that does not read its messages is closed when more than OutputMax waits for it, or
-// when more than OutputTotal waits for all and most of that is for it.
+// deliver pushes a message to all clients of this server that are subscribed: once for the channel, and
+// once for each pattern that matches. It never waits. A client that does not read its messages is
+// closed when more than OutputMax waits for it, or when more than OutputTotal waits for all and most of
+// that is for it.
 func (subs *subscribers) deliver(channel, payload string) {
 	subs.mu.Lock()
 	var deliveries []delivery
@@ -140,11 +154,13 @@ func (subs *subscribers) deliver(channel, payload string) {
 	}
 }
 
-// sharedMin is the length of a message from which on it is kept once for all who get it, and not copied to each.
+// sharedMin is the length of a message from which on it is kept once for all who get it, and not copied
+// to each. Below it a copy is cheaper than a chunk.
 const sharedMin = 1 << 10
 
-// push sends a message to the client. It does not block. If the confirmation of SUBSCRIBE is still in batch, the message waits in
-// pushed, because clients take a message before its confirmation for a protocol error.
+// push sends a message to the client. It does not block. If the confirmation of SUBSCRIBE is still in
+// batch, the message waits in pushed, because clients take a message before its confirmation for a
+// protocol error.
 func (s *session) push(m *framedMessage) {
 	s.conn.mu.Lock()
 	b := m.frame(s.proto)
@@ -169,7 +185,8 @@ func (s *session) push(m *framedMessage) {
 	s.server.relieve()
 }
 
-// count is how many deliveries a message of the channel would be.
+// count is how many deliveries a message of the channel would be. A client that gets it twice, by its
+// channel and by a pattern, counts twice, as in Redis.
 func (subs *subscribers) count(channel string) int {
 	subs.mu.Lock()
 	defer subs.mu.Unlock()
