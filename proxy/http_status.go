@@ -110,7 +110,7 @@ func (srv *Server) serveStatus(w http.ResponseWriter, request *http.Request) {
 // quarantined master if some master has no vote, else green.
 func (t *statusText) verdict(wrong error, masters []redlock.MasterStatus) {
 	if wrong != nil {
-		t.line(`<p class="verdict down">No lock can be had here: %s.</p>`, wrong)
+		t.line(`<p class="verdict down">No locks are granted here: %s.</p>`, wrong)
 		return
 	}
 	colour := redlock.MasterUp

@@ -157,7 +157,7 @@ func TestRoundsMetric(t *testing.T) {
 	}
 }
 
-// Goal: whoever balances and starts servers hears whether locks can be had, and people are told why not.
+// Goal: load balancers and orchestrators learn whether locks are available, and people why not.
 func TestReady(t *testing.T) {
 	srv := serve(t)
 	srv.awaitUp(5)
@@ -221,7 +221,7 @@ func TestStatusPage(t *testing.T) {
 	}
 	srv.awaitUp(2)
 	_, _, page = srv.get("GET", "/")
-	for _, want := range []string{"No lock can be had here: no quorum: 2 of 5 masters have a vote, and 3 are needed.", "<tr class=down>"} {
+	for _, want := range []string{"No locks are granted here: no quorum: 2 of 5 masters have a vote, and 3 are needed.", "<tr class=down>"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page lacks %q:\n%s", want, page)
 		}
