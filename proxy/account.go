@@ -8,16 +8,23 @@ import (
 	"redlockd/redlock"
 )
 
-// account counts what one user takes of the server, over all of its connections, and what its own limits have refused.
+// account counts what one user takes of the server, over all of its connections, and what its own
+// limits have refused.
 //
-// Clients that have not logged in share one account without limits, as do all clients where no users are configured.
+// Clients that have not logged in share one account without limits, as do all clients where no users
+// are configured.
+//
+// A limit is a bound between users of one server, not between servers: each redlockd counts for itself.
 type account struct {
-	user  *User          // nil in the shared account
-	share *redlock.Share // of the engine's locks and waiters; nil in the shared account
+	user *User // nil in the shared account
+	// share bounds what the user takes of the engine: locks, waiters, and its part of the work under
+	// load. nil in the shared account: then the engine's own share is used.
+	share *redlock.Share
 
 	connections atomic.Int64
 	output      atomic.Int64 // memory of replies and messages that wait for its clients
 
+	// For INFO and metrics.
 	refusedConnections atomic.Uint64 // because of MaxConnections
 	refusedLocks       atomic.Uint64 // because of MaxLocks
 	refusedWaiters     atomic.Uint64 // because of MaxWaiters
@@ -33,7 +40,8 @@ func newAccounts(users []User) (accounts []*account, anonymous *account) {
 	return accounts, &account{}
 }
 
-// enter counts a connection, or returns the error if that would be one too many. Each enter is followed by one leave.
+// enter counts a connection, or returns the error if that would be one too many. Each enter is followed
+// by one leave.
 func (a *account) enter() (refusal error) {
 	for {
 		n := a.connections.Load()
@@ -50,7 +58,9 @@ func (a *account) enter() (refusal error) {
 // leave is called for a connection that has entered, when it ends or becomes another user's.
 func (a *account) leave() { a.connections.Add(-1) }
 
-// refuse counts an operation that the engine has refused because of a limit of the user, and returns the error.
+// refuse counts an operation that the engine has refused because of a limit of the user, and returns
+// the error. Its code is ERR for too many locks, and BUSYWAIT for too many waiters, as when the
+// engine's own bound of waiters is reached.
 func (a *account) refuse(limit *redlock.ShareError) error {
 	switch limit.Limit {
 	case redlock.LimitLocks:
@@ -78,7 +88,8 @@ func (a *account) checkTTL(ttl time.Duration) error {
 		ttl.Milliseconds(), a.user.MaxTTL.Milliseconds(), a.user.Name)
 }
 
-// defaultTTL is the TTL of a lock that is taken without one, and not more than the user may have. 0: such a lock is refused.
+// defaultTTL is the TTL of a lock that is taken without one, and not more than the user may have. 0:
+// such a lock is refused.
 func (a *account) defaultTTL(ofServer time.Duration) time.Duration {
 	if a.user == nil || a.user.MaxTTL == 0 {
 		return ofServer

@@ -2,6 +2,8 @@ package proxy
 
 import "strings"
 
+// Comparing arguments with the words of a command. Redis's keywords have no case; keys, tokens and channels do.
+
 // argument is one of a command that a client sends, in the read buffer, or that a script calls.
 type argument interface{ []byte | string }
 
@@ -10,7 +12,7 @@ func equalFold[A argument](arg A, keyword string) bool {
 	return len(arg) == len(keyword) && strings.EqualFold(string(arg), keyword)
 }
 
-// keyword is the one of words that an argument is, in any case, or "".
+// keyword is the one of words that an argument is, in any case, or "". The result is spelled as in words.
 func keyword[A argument](arg A, words ...string) string {
 	for _, word := range words {
 		if equalFold(arg, word) {

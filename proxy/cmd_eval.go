@@ -8,10 +8,19 @@ import (
 	"redlockd/redlock/sandbox"
 )
 
-// The commands of scripts. To see how one is executed, go on to script_exchange.go.
+// The commands of scripts: EVAL, EVALSHA and SCRIPT. They read arguments and find the script;
+// script_exchange.go executes it.
+//
+//	cmd_eval.go         which script, which keys
+//	script_cache.go     scripts by their SHA1, here and on the masters
+//	script_shares.go    whose turn it is to run or compile
+//	script_exchange.go  assume, run, commit; or read, run, commit
+//	script_assume.go    what to assume
+//	script_run.go       one run in the sandbox (redlock/sandbox)
+//	script_call.go      what redis.call does in it
 
 // scriptsOff is the refusal of a command that runs scripts or is about them, if the settings turn scripts off,
-// and "" for others. Functions are among them: their refusal should not read as if scripts could do the same.
+// and nil for others. Functions are among them: their refusal should not read as if scripts could do the same.
 func (srv *Server) scriptsOff(name []byte) error {
 	if !srv.opts.NoScripts {
 		return nil
@@ -23,6 +32,7 @@ func (srv *Server) scriptsOff(name []byte) error {
 	return nil
 }
 
+// errNoScript has Redis's words: client libraries send EVAL when they read the code.
 const errNoScript replyError = "NOSCRIPT No matching script. Please use EVAL."
 
 // cmdEVAL is EVAL and EVAL_RO. A source that does not compile is answered at once, in the place of the call.
@@ -145,7 +155,8 @@ func cmdSCRIPTEXISTS(s *session, c *call) {
 	}
 }
 
-// cmdSCRIPTFLUSH forgets at once, whichever option is given.
+// cmdSCRIPTFLUSH forgets at once, whichever option is given. It forgets what this redlockd knows;
+// EVALSHA still finds a script that the masters have.
 func cmdSCRIPTFLUSH(s *session, c *call) {
 	if len(c.args) > 3 || len(c.args) == 3 && !equalFold(c.args[2], "SYNC") && !equalFold(c.args[2], "ASYNC") {
 		c.failf("ERR SCRIPT FLUSH only support SYNC|ASYNC option")

@@ -4,11 +4,16 @@ import (
 	"redlockd/redlock"
 )
 
-// patternMax bounds a pattern that a client sends, as names are bounded: comparing the two takes a time of their lengths' product, and
-// so 1 ms at most.
+// Glob patterns as Redis has them ("PSUBSCRIBE", "KEYS"), for channels, settings, LOCKS, and for the
+// resources that a user may use. A mistake here is one of permission.
+//
+// Rejected: path.Match of the standard library, whose * does not match a slash.
+
+// patternMax bounds a pattern that a client sends, as names are bounded: comparing the two takes a time
+// of their lengths' product, and so 1 ms at most.
 const patternMax = redlock.MaxResourceLen
 
-// patternRefusal is the error for a pattern that is too long, or nothing.
+// patternRefusal is the error for a pattern that is too long, or nil.
 func patternRefusal[T string | []byte](pattern T) error {
 	if len(pattern) <= patternMax {
 		return nil
@@ -16,12 +21,14 @@ func patternRefusal[T string | []byte](pattern T) error {
 	return errorf("ERR the pattern has %d bytes, at most %d are possible", len(pattern), patternMax)
 }
 
-// globMatch reports whether s matches pattern, as Redis's PSUBSCRIBE and CONFIG GET do: * is any run of bytes, ? any byte, [abc],
-// [a-z] and [^a] one byte of a set, \ takes the next byte as it is. Everything is compared byte by byte, case included. An empty s
-// matches the empty pattern alone, not even *.
+// globMatch reports whether s matches pattern, as Redis's PSUBSCRIBE and CONFIG GET do: * is any run of
+// bytes, ? any byte, [abc], [a-z] and [^a] one byte of a set, \ takes the next byte as it is.
+// Everything is compared byte by byte, case included. An empty s matches the empty pattern alone, not
+// even *.
 //
-// A * that fails is retried one byte further on, and only the last * is ever retried: what an earlier one matched
-// cannot matter to the rest. So the time is bounded by len(pattern) * len(s), whatever a client sends.
+// A * that fails is retried one byte further on, and only the last * is ever retried: what an earlier
+// one matched cannot matter to the rest. So the time is bounded by len(pattern) * len(s), whatever a
+// client sends.
 func globMatch(pattern, s string) bool {
 	if s == "" {
 		return pattern == ""
@@ -58,8 +65,8 @@ func globMatch(pattern, s string) bool {
 	return p == len(pattern)
 }
 
-// globByte reports whether b matches the first element of pattern, which is not empty and does not begin with *, and how
-// many bytes of pattern that element takes.
+// globByte reports whether b matches the first element of pattern, which is not empty and does not
+// begin with *, and how many bytes of pattern that element takes.
 func globByte(pattern string, b byte) (ok bool, width int) {
 	switch {
 	case pattern[0] == '?':

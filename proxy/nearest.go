@@ -2,8 +2,10 @@ package proxy
 
 import "strings"
 
-// Nearest returns the name of known that is nearest to name, if it is so near that it was probably meant, else "". Case counts for
-// nothing. It is for the errors about unknown names, of commands here and of everything else that is named on a command line.
+// Nearest returns the name of known that is nearest to name, if it is so near that it was probably
+// meant, else "". Case counts for nothing. It is for the errors about unknown names, of commands here
+// and of everything else that is named on a command line. It takes a time of the product of the
+// lengths, so bound the length of a name that a client sends.
 func Nearest(name string, known []string) string {
 	best, distance := "", len(name)/3+2 // a third of the letters may be wrong, and one more
 	for _, k := range known {
@@ -14,7 +16,8 @@ func Nearest(name string, known []string) string {
 	return best
 }
 
-// editDistance counts the letters to insert, delete, replace, or swap with their neighbour, that lead from a to b.
+// editDistance counts the letters to insert, delete, replace, or swap with their neighbour, that lead
+// from a to b (the optimal string alignment distance).
 func editDistance(a, b string) int {
 	// Three rows of the usual table: swaps look two rows back.
 	before, last, row := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)

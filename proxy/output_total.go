@@ -7,23 +7,25 @@ import (
 	"time"
 )
 
-// OutputMax bounds what waits for one client to read it. Thousands of clients together could still take gigabytes, so
-// OutputTotal bounds it for all. Beyond that bound connections are closed: of the user who has the most waiting, the
-// connection that has the most. So no user loses a connection while another has more waiting, and no share has to be
-// configured for each.
+// OutputMax bounds what waits for one client to read it. Thousands of clients together could still take
+// gigabytes, so OutputTotal bounds it for all. Beyond that bound connections are closed: of the user
+// who has the most waiting, the connection that has the most. So no user loses a connection while
+// another has more waiting, and no share has to be configured for each.
 //
-// Before that, clients that publish are slowed down (slowDown), because messages are what other clients get unasked.
+// Before that, clients that publish are slowed down (slowDown), because messages are what other clients
+// get unasked.
 //
 // What the kernel takes at once is not counted, and costs no counting.
 
-// memoryLocked is the memory of replies and messages that wait for the client. A message that waits for many clients is there
-// once, and counts for each of them, because each alone may keep it there.
+// memoryLocked is the memory of replies and messages that wait for the client. A message that waits for
+// many clients is there once, and counts for each of them, because each alone may keep it there.
 func (conn *connection) memoryLocked() int {
 	return conn.queued + cap(conn.pushed) + conn.writerMemory + conn.outMemory
 }
 
-// countOutputLocked brings the counts of the account and of the server up to date with memoryLocked. It is called after each
-// attempt to send. A closed connection counts for nothing: its memory will be free in a moment.
+// countOutputLocked brings the counts of the account and of the server up to date with memoryLocked. It
+// is called after each attempt to send. A closed connection counts for nothing: its memory will be free
+// in a moment.
 func (conn *connection) countOutputLocked() {
 	n := 0
 	if !conn.closed.Load() {
@@ -36,7 +38,8 @@ func (conn *connection) countOutputLocked() {
 	}
 }
 
-// relieve closes clients as long as more than OutputTotal waits. It is called after countOutputLocked, with no lock held.
+// relieve closes clients as long as more than OutputTotal waits. It is called after countOutputLocked,
+// with no lock held.
 func (srv *Server) relieve() {
 	for srv.output.Load() > int64(srv.opts.OutputTotal) && srv.relieving.TryLock() {
 		closed := srv.closeLargest()
@@ -49,17 +52,18 @@ func (srv *Server) relieve() {
 
 // backlogs are the connections of one account that have something waiting.
 type backlogs struct {
-	total   int
+	total   int       // the sum over clients
 	clients []backlog // the largest first
 }
 
+// backlog is what waited for one client when backlogs looked.
 type backlog struct {
 	conn  *connection
 	bytes int
 }
 
-// closeLargest closes clients until an eighth of OutputTotal is free, so that it does not run for each message. It returns how
-// many it has closed.
+// closeLargest closes clients until an eighth of OutputTotal is free, so that it does not run for each
+// message. It returns how many it has closed.
 func (srv *Server) closeLargest() (closed int) {
 	total, accounts := srv.backlogs()
 	for total > srv.opts.OutputTotal-srv.opts.OutputTotal/8 {
@@ -103,6 +107,8 @@ func (srv *Server) backlogs() (total int, accounts map[*account]*backlogs) {
 	return total, accounts
 }
 
+// evict closes a client. The log says which user it was, because the cause is mostly a service that has
+// stopped reading.
 func (srv *Server) evict(b backlog) {
 	conn := b.conn
 	srv.counters[countEvicted].Add(1)
@@ -129,8 +135,9 @@ const (
 	publishPoll = 5 * time.Millisecond
 )
 
-// outputHigh reports whether so much waits for the clients of the account that its clients that publish must wait. Only clients
-// of the same user count, so that nobody can slow down another user by not reading.
+// outputHigh reports whether so much waits for the clients of the account that its clients that publish
+// must wait. Only clients of the same user count, so that nobody can slow down another user by not
+// reading.
 func (srv *Server) outputHigh(a *account) bool {
 	return a.output.Load() > int64(srv.opts.OutputTotal/2)
 }
@@ -142,9 +149,9 @@ func (s *session) afterPublish(a *account) {
 	}
 }
 
-// slowDown makes a client that has published wait before its next command, until its user's clients have read some of what
-// waits for them. It waits for publishPause at most: the lock of another may depend on the next message, and clients that
-// never read are closed in the end.
+// slowDown makes a client that has published wait before its next command, until its user's clients
+// have read some of what waits for them. It waits for publishPause at most: the lock of another may
+// depend on the next message, and clients that never read are closed in the end.
 func (s *session) slowDown() error {
 	s.mustSlowDown.Store(false)
 	return s.conn.sendAnd(func() error {

@@ -12,8 +12,9 @@ import (
 	"redlockd/redlock/resp"
 )
 
-// A connection is preauth while its TLS handshake is under way, or while users are configured and it has not logged in.
-// Anybody can open as many of these as they like, so they must cost clients that have authenticated nothing:
+// A connection is preauth while its TLS handshake is under way, or while users are configured and it
+// has not logged in. Anybody can open as many of these as they like, so they must cost clients that
+// have authenticated nothing:
 //
 //   - Memory: little of their input and output is kept (preauthLimits, preauthOutputMax, preauthReadMax).
 //   - CPU: all of them together compute on half of the processors, in rotation over their addresses (semaphore).
@@ -21,14 +22,15 @@ import (
 const (
 	// preauthOutputMax is OutputMax for preauth connections.
 	preauthOutputMax = 16 << 10
-	// preauthReadMax bounds what the TLS library may read before it returns something: a handshake, or after it one record
-	// of 16 KB and some bytes. The library keeps about twice that, because it joins messages; left alone it would read a
-	// ClientHello of 64 KB and certificates of 256 KB. A real ClientHello has at most 2 KB, a certificate chain some more.
+	// preauthReadMax bounds what the TLS library may read before it returns something: a handshake, or
+	// after it one record of 16 KB and some bytes. The library keeps about twice that, because it joins
+	// messages; left alone it would read a ClientHello of 64 KB and certificates of 256 KB. A real
+	// ClientHello has at most 2 KB, a certificate chain some more.
 	preauthReadMax = 17 << 10
 )
 
-// preauthLimits bound the commands of a preauth connection. Redis allows it as many arguments, but of 16 KB each; redlockd
-// gives that much memory to nobody whom it does not know.
+// preauthLimits bound the commands of a preauth connection. Redis allows it as many arguments, but of
+// 16 KB each; redlockd gives that much memory to nobody whom it does not know.
 var preauthLimits = resp.Limits{Args: 10, Bulk: 4 << 10, Command: 6 << 10, BeforeAuth: true}
 
 // acquireCPU takes a place of server.preauthCPU. Called by the reader goroutine.
@@ -45,8 +47,11 @@ func (conn *connection) releaseCPU() {
 	}
 }
 
-// tlsTransport is the connection below TLS. It bounds what is read before the login, and makes the handshake wait for its
-// CPU place. Only the reader goroutine uses left and deadline.
+// tlsTransport is the connection below TLS. It bounds what is read before the login, and makes the
+// handshake wait for its CPU place. The TLS library reads and writes through it, so this is the one
+// place where a handshake can be held up.
+//
+// left is the reader goroutine's. deadline is set by it before the connection is written by others.
 type tlsTransport struct {
 	net.Conn
 	conn     *connection
@@ -54,8 +59,10 @@ type tlsTransport struct {
 	deadline time.Time // of the handshake; zero once that is over
 }
 
+// errPreauthReadMax closes the connection.
 var errPreauthReadMax = errors.New("too many bytes before the login")
 
+// Read gives the CPU place back while it waits, so that a client that sends nothing holds none.
 func (t *tlsTransport) Read(b []byte) (int, error) {
 	if t.left <= 0 {
 		return 0, errPreauthReadMax
@@ -66,6 +73,7 @@ func (t *tlsTransport) Read(b []byte) (int, error) {
 	return n, t.resume(err)
 }
 
+// Write is called by the reader goroutine during the handshake, and by any goroutine after it.
 func (t *tlsTransport) Write(b []byte) (int, error) {
 	if t.deadline.IsZero() {
 		return t.Conn.Write(b) // any goroutine may
@@ -91,7 +99,7 @@ func (t *tlsTransport) resume(err error) error {
 	return nil
 }
 
-// handshake does the TLS handshake.
+// handshake does the TLS handshake, within HandshakeTimeout in all: the waits for CPU places count.
 func (conn *connection) handshake(config *tls.Config) (*tls.Conn, error) {
 	deadline := time.Now().Add(conn.server.opts.HandshakeTimeout)
 	conn.tlsTransport = &tlsTransport{Conn: conn.net, conn: conn, left: preauthReadMax, deadline: deadline}
@@ -108,7 +116,8 @@ func (conn *connection) handshake(config *tls.Config) (*tls.Conn, error) {
 	return t, nil
 }
 
-// handshakeFailed counts and logs a failed handshake, unless the client closed at once, as port scanners and health checks do.
+// handshakeFailed counts and logs a failed handshake, unless the client closed at once, as port
+// scanners and health checks do.
 func (conn *connection) handshakeFailed(err error) {
 	if err == io.EOF || conn.closed.Load() {
 		return
@@ -135,6 +144,8 @@ func (srv *Server) authenticated(conn *connection) {
 	srv.removePreauthLocked(conn)
 }
 
+// removePreauthLocked does nothing if the connection has authenticated, or was evicted. Called with
+// srv.mu held.
 func (srv *Server) removePreauthLocked(conn *connection) {
 	if conn.preauthElem != nil {
 		srv.preauth.Remove(conn.preauthElem)
@@ -142,8 +153,9 @@ func (srv *Server) removePreauthLocked(conn *connection) {
 	}
 }
 
-// evictPreauthLocked forgets the oldest preauth connection and returns it, so that the caller closes it. nil: there is none.
-// Evicting the oldest is safe: an honest client logs in long before MaxClients others have connected.
+// evictPreauthLocked forgets the oldest preauth connection and returns it, so that the caller closes
+// it. nil: there is none. Evicting the oldest is safe: an honest client logs in long before MaxClients
+// others have connected.
 func (srv *Server) evictPreauthLocked() *connection {
 	first := srv.preauth.Front()
 	if first == nil {

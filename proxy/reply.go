@@ -6,11 +6,15 @@ import (
 	"redlockd/redlock/resp"
 )
 
+// Replies with a structure: maps, arrays and sets whose form depends on the protocol version. Commands
+// that are called often append theirs with resp.AppendX and allocate nothing.
+
 // isError reports whether a reply is an error.
 func isError(reply []byte) bool { return len(reply) > 0 && reply[0] == '-' }
 
-// Replies with a structure, for commands that are not called often: locks are answered without them. A value is nil (null), a
-// string or []byte (bulk string), int or int64, bool (1 or 0), a status, an array, a set or fields.
+// A value is nil (null), a string or []byte (bulk string), int or int64, bool (1 or 0: RESP2 has no
+// booleans, and Redis sends integers in RESP3 too), a status (simple string), an array, a set or
+// fields.
 type (
 	status string
 	array  []any
@@ -27,7 +31,8 @@ func statuses(texts []string) set {
 	return s
 }
 
-// appendValue appends a reply with a structure.
+// appendValue appends a reply with a structure, in the protocol version proto. It panics on a value of
+// any other type, which is a mistake of the handler and not of the client.
 func appendValue(out []byte, proto int, value any) []byte {
 	elements := func(values []any) []byte {
 		for _, v := range values {

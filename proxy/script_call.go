@@ -35,7 +35,8 @@ type scriptCaller struct {
 	spent time.Duration
 }
 
-// scriptCommand is a command that is not on keys. It runs on args whose number fits its arity, the name among them.
+// scriptCommand is a command that is not on keys. It runs on args whose number fits its arity, the name
+// among them.
 type scriptCommand struct {
 	arity int
 	// writes refuses the command to a read-only script.
@@ -43,6 +44,7 @@ type scriptCommand struct {
 	run    func(caller *scriptCaller, args []string) (resp.Value, error)
 }
 
+// scriptCommands are in lower case. A command of package keyspace is found first.
 var scriptCommands = map[string]scriptCommand{
 	"time":    {1, false, scriptTIME},
 	"publish": {3, true, scriptPUBLISH},
@@ -129,9 +131,10 @@ func scriptPUBLISH(caller *scriptCaller, args []string) (resp.Value, error) {
 	return integer(0), nil
 }
 
-// scriptECHO needs no keys, and so no Space.
+// scriptECHO is here, and not in package keyspace, because it touches no key.
 func scriptECHO(_ *scriptCaller, args []string) (resp.Value, error) { return bulk(args[1]), nil }
 
+// scriptPING answers like cmdPING to a client without subscriptions.
 func scriptPING(_ *scriptCaller, args []string) (resp.Value, error) {
 	switch len(args) {
 	case 1:

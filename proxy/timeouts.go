@@ -2,10 +2,11 @@ package proxy
 
 import "time"
 
-// One goroutine closes the connections of all clients that have used up command_timeout or idle_timeout. It looks at each of
-// them several times within the shorter of the two, so no command pays for a deadline of its own, and a timeout is late by a
-// quarter at most.
+// One goroutine closes the connections of all clients that have used up command_timeout or
+// idle_timeout. It looks at each of them several times within the shorter of the two, so no command
+// pays for a deadline of its own, and a timeout is late by a quarter at most.
 
+// runTimeouts is that goroutine. It ends when the server is closed.
 func (srv *Server) runTimeouts() {
 	shortest := srv.opts.CommandTimeout
 	if idle := srv.opts.IdleTimeout; idle > 0 {
@@ -23,6 +24,7 @@ func (srv *Server) runTimeouts() {
 	}
 }
 
+// closeTimedOut looks at every connection once. It takes the mu of those alone whose idle_timeout is over.
 func (srv *Server) closeTimedOut() {
 	now := srv.now()
 	for _, conn := range srv.clients() {

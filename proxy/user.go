@@ -11,30 +11,39 @@ import (
 )
 
 // User may log in with AUTH or HELLO.
+//
+// There are two kinds: one with Resources may use these and cannot administer the server; one without
+// may do everything. Rules for single commands, as in Redis's ACL, there are not: a lock service has
+// few commands, and each rule is one to get wrong.
 type User struct {
-	Name     string // "default" is the user of AUTH with a password alone
+	// Name must not be empty. "default" is the user of AUTH with a password alone.
+	Name string
+	// Password must not be empty. It is compared in constant time, and never logged.
 	Password string
-	// Resources are patterns as LOCKS takes them (billing:*): the user may lock, release and look at resources, and publish and
-	// subscribe to channels, whose names match one of them, and has no commands that administer the server. It learns how many
-	// masters are out, but not their names. None: it may do everything.
+	// Resources are patterns as LOCKS takes them (billing:*). The user may lock, release and look at
+	// resources, and publish and subscribe to channels, whose names match one of them. It has no
+	// commands that administer the server, and learns how many masters are out, but not their names.
+	// None: it may do everything.
 	Resources []string
 
-	// MaxConnections bounds the connections that are logged in as this user. One more is told so by AUTH, and stays what it was. 0: as
-	// many as the server takes.
+	// MaxConnections bounds the connections that are logged in as this user. AUTH refuses one more,
+	// which stays what it was. 0: as many as the server takes.
 	MaxConnections int
-	// MaxLocks bounds the resources that are locked at one time by this user through this server; EXTEND, UNLOCK and the repetition of a
-	// LOCK whose token holds the lock are never refused because of it. MaxWaiters bounds its LOCKs that wait. 0: the engine's own
-	// limits.
-	MaxLocks, MaxWaiters int
-	// MaxTTL is the longest TTL that this user may ask for, by whatever command; a lock that it takes without a TTL gets no longer one
-	// either. 0: the engine's MaxTTL.
+	// MaxLocks bounds the resources that are locked at one time by this user through this server.
+	// EXTEND, UNLOCK and the repetition of a LOCK whose token holds the lock are never refused because
+	// of it. 0: the engine's own limit.
+	MaxLocks int
+	// MaxWaiters bounds the LOCKs of this user that wait. 0: the engine's own limit.
+	MaxWaiters int
+	// MaxTTL is the longest TTL that this user may ask for, by whatever command. A lock that it takes
+	// without a TTL gets no longer one either. 0: the engine's MaxTTL.
 	MaxTTL time.Duration
 }
 
 // resourcesMax bounds the patterns of one user: every command is compared with all of them.
 const resourcesMax = 64
 
-// validateUsers joins one error for each user with whom something is wrong.
+// validateUsers joins one error for each user that is not valid.
 func validateUsers(users []User) error {
 	var errs []error
 	seen := make(map[string]bool, len(users))
@@ -95,14 +104,15 @@ func (u *User) may(name string) bool {
 	return !u.confined() || slices.ContainsFunc(u.Resources, func(pattern string) bool { return globMatch(pattern, name) })
 }
 
-// mayMatch reports whether the user may use all channels that match the pattern. As in Redis, it may if the pattern is literally one
-// of its own.
+// mayMatch reports whether the user may use all channels that match the pattern. As in Redis, it may if
+// the pattern is literally one of its own.
 func (u *User) mayMatch(pattern string) bool {
 	return !u.confined() || slices.Contains(u.Resources, pattern)
 }
 
-// notPermitted says why the user may not run this command, by what it is and the keys that it names, or nothing. Channels are left to
-// the commands on them.
+// notPermitted says why the user may not run this command, by what it is and the keys that it names, or
+// nil. It is called before every handler, so a handler need not check keys. Channels are left to the commands
+// on them. u may be nil.
 func (u *User) notPermitted(cmd *command, args [][]byte) error {
 	if !u.confined() {
 		return nil
