@@ -4,10 +4,10 @@ import (
 	"strings"
 )
 
-// refusals are the commands of Redis 7.0 that this endpoint does not serve. They are refused by name, with a sentence that
-// names what to use in their place: "unknown command" would send the reader looking for a typing error. A command
-// that Redis 7.0 does not have either (JSON.GET, SENTINEL) is answered as Redis 7.0 answers it, because
-// libraries recognise an old server by that.
+// refusals are the commands of Redis 7.0 that this endpoint does not serve. They are refused by name,
+// with a sentence that names what to use in their place: "unknown command" would send the reader
+// looking for a typing error. A command that Redis 7.0 does not have either (JSON.GET, SENTINEL) is
+// answered as Redis 7.0 answers it, because libraries recognise an old server by that.
 //
 // To serve one of these commands: take its name out here and put its row into a command table.
 var refusals = []struct {
@@ -15,7 +15,7 @@ var refusals = []struct {
 	use   string
 }{
 	{"getex",
-		"prolong a lock with EXTEND resource token ttl"},
+		"extend a lock with EXTEND resource token ttl"},
 	{"fcall fcall_ro function",
 		"send the script itself with EVAL; LOCK, EXTEND and UNLOCK do in one command what lock libraries do in a script"},
 	{"keys scan randomkey dbsize",
@@ -33,7 +33,7 @@ var refusals = []struct {
 	{"failover replicaof slaveof replconf psync sync",
 		"redlockd keeps no data of its own to replicate: its masters are set in config.toml"},
 	{"bgrewriteaof bgsave save lastsave debug latency lolwut memory module monitor slowlog",
-		"INFO, CLIENT LIST and LOCKS tell what goes on here"},
+		"INFO, CLIENT LIST and LOCKS show what goes on here"},
 
 	// What stores or reads data of any other kind.
 	{"append bitcount bitfield bitfield_ro bitop bitpos copy decr decrby dump getbit getrange incr incrby incrbyfloat lcs " +
@@ -51,7 +51,8 @@ var refusals = []struct {
 		"it keeps no data"},
 }
 
-// refusalOf finds what to use in place of a refused command, by its name in lower case.
+// refusalOf finds what to use in place of a refused command, by its name in lower case. Made once, when
+// the program starts.
 var refusalOf = func() map[string]string {
 	uses := make(map[string]string)
 	for _, group := range refusals {
@@ -62,7 +63,8 @@ var refusalOf = func() map[string]string {
 	return uses
 }()
 
-// notServed is the error for a command that has no row in the table. args[0] is its name.
+// notServed is the error for a command that has no row in the table. args[0] is its name. Errors name
+// args as clients do, so everything of them goes through clipped.
 func (t *commandTable) notServed(args [][]byte) error {
 	name := string(args[0])
 	if use, ok := refusalOf[strings.ToLower(name)]; ok {
@@ -71,7 +73,8 @@ func (t *commandTable) notServed(args [][]byte) error {
 	return unknownCommand(args, t.native)
 }
 
-// wrongSubcommandArity is the error of a subcommand that finds too many arguments where the table sets no limit.
+// wrongSubcommandArity is the error of a subcommand that finds too many arguments where the table sets
+// no limit.
 func wrongSubcommandArity(args [][]byte) error {
 	return errorf("ERR unknown subcommand or wrong number of arguments for '%s'. Try %s HELP.",
 		clipped(args[1], 128), strings.ToUpper(string(args[0])))

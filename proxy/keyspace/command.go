@@ -13,7 +13,8 @@ type Command struct {
 	// args stand behind the name.
 	args []string
 
-	// set has the options of SET, GETEX and DELEX, and the time of SETEX. Definition.read has found them in args.
+	// set has the options of SET, GETEX and DELEX, and the time of SETEX. Definition.read has found
+	// them in args.
 	set Set
 	// expire has those of EXPIRE and its kin, likewise.
 	expire Expire
@@ -61,9 +62,9 @@ const (
 
 // What the refusals of commands that compare nothing recommend.
 const (
-	insteadOfSET    = "take a lock with SET key token NX PX ms or LOCK, prolong it with SET key token IFEQ token PX ms or EXTEND"
+	insteadOfSET    = "take a lock with SET key token NX PX ms or LOCK, extend it with SET key token IFEQ token PX ms or EXTEND"
 	insteadOfDEL    = "release a lock with UNLOCK key token, DELEX key IFEQ token, or a script that compares first"
-	insteadOfEXPIRE = "prolong a lock with EXTEND key token ms, SET key token IFEQ token PX ms, or a script that compares first"
+	insteadOfEXPIRE = "extend a lock with EXTEND key token ms, SET key token IFEQ token PX ms, or a script that compares first"
 )
 
 // definitions are the commands, by their names in lower case.
@@ -102,12 +103,13 @@ var definitions = map[string]*Definition{
 	"persist":   {Arity: 2, Writes: true, run: runPERSIST, instead: insteadOfEXPIRE},
 }
 
-// Lookup returns the definition of a command, by its name in lower case; nil if it is not a command on keys that is known here.
+// Lookup returns the definition of a command, by its name in lower case; nil if it is not a command on
+// keys that is known here.
 func Lookup(name string) *Definition { return definitions[name] }
 
-// Parse reads a command that Lookup finds, with the arguments behind its name. The caller has compared their number with the
-// command's Arity. refusal is an error reply in Redis's words, without its '-', and empty if the command can be executed. The
-// arguments are kept.
+// Parse reads a command that Lookup finds, with the arguments behind its name. The caller has compared
+// their number with the command's Arity. refusal is an error reply in Redis's words, without its '-',
+// and empty if the command can be executed. The arguments are kept.
 func Parse(name string, args []string) (c *Command, refusal string) {
 	c = new(Command)
 	return c, c.parse(name, args)
@@ -158,8 +160,8 @@ func (c *Command) Size() int {
 // Writes reports whether the command may change its keys.
 func (c *Command) Writes() bool { return c.definition.Writes }
 
-// Unguarded is what to use in the place of this command if it changes a key without comparing what the key holds, and so could change
-// another's lock. It is empty for all other commands.
+// Unguarded is what to use in the place of this command if it changes a key without comparing what the
+// key holds, and so could change another's lock. It is empty for all other commands.
 func (c *Command) Unguarded() (instead string) {
 	if c.compares {
 		return ""
@@ -167,8 +169,9 @@ func (c *Command) Unguarded() (instead string) {
 	return c.definition.instead
 }
 
-// Assumed is what each of so many keys holds if all is as the command's sender expects: nothing for SET NX, the token for DELEX IFEQ.
-// A run on that, if its commit succeeds, has spared the reading. It is nil if nobody can tell.
+// Assumed is what each of so many keys holds if all is as the command's sender expects: nothing for SET
+// NX, the token for DELEX IFEQ. A run on that, if its commit succeeds, has spared the reading. It is
+// nil if nobody can tell.
 func (c *Command) Assumed(keys int) []redlock.State {
 	if c.assumes == nil {
 		return nil
@@ -180,7 +183,8 @@ func (c *Command) Assumed(keys int) []redlock.State {
 	return states
 }
 
-// Denied is the reply of a command whose keys do not hold what is assumed. It is nil if the reply depends on what they do hold.
+// Denied is the reply of a command whose keys do not hold what is assumed. It is nil if the reply
+// depends on what they do hold.
 func (c *Command) Denied() *Reply { return c.denied }
 
 // AsksHolder is true for SET NX GET: if it does not get the lock, it wants the token that has it.
@@ -194,7 +198,8 @@ func (c *Command) assumeAbsent(denied *Reply) {
 	c.compares, c.assumes, c.denied = true, &absent, denied
 }
 
-// assumeHeld notes that the sender takes its key to hold a value. Its TTL is not known: a run that reads it proves nothing.
+// assumeHeld notes that the sender takes its key to hold a value. Its TTL is not known: a run that
+// reads it proves nothing.
 func (c *Command) assumeHeld(value string, denied *Reply) {
 	c.compares, c.denied = true, denied
 	c.assumes = &redlock.State{Found: true, Type: "string", Value: value, TTL: assumedTTL}
@@ -202,7 +207,8 @@ func (c *Command) assumeHeld(value string, denied *Reply) {
 
 // The functions of Definition.read. They find in the arguments what the run needs, and what the sender assumes.
 
-// readSET reads SET. With GET there is no reply for being denied: it has the token of the holder, which must be read.
+// readSET reads SET. With GET there is no reply for being denied: it has the token of the holder, which
+// must be read.
 func readSET(c *Command) (refusal string) {
 	if c.set, refusal = ReadSet(c.args[2:]); refusal != "" {
 		return refusal
