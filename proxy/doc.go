@@ -1,4 +1,5 @@
-// Package proxy serves the Redis protocol in front of a redlock.Client: any Redis client becomes a client of Redlock.
+// Package proxy serves the Redis protocol in front of a redlock.Client: any Redis client becomes a
+// client of Redlock.
 //
 // # The path of LOCK r 30000 WAIT 2000 through the files
 //
@@ -24,7 +25,7 @@
 // # Other paths
 //
 //   - Redis commands by which libraries lock (SET NX, DEL, WATCH …) become readings and guarded commits: dropin.go and
-//     cmd_transaction.go. Package keyspace has what such a command does to its keys, whoever sends it.
+//     cmd_transaction.go. Package keyspace has what such a command does to its keys.
 //   - Scripts run on what their keys are assumed to hold (script_assume.go) or do hold: cmd_eval.go, script_exchange.go,
 //     script_run.go, script_call.go.
 //   - Messages find their subscribers in subscribers.go; cmd_pubsub.go has the commands.
@@ -46,14 +47,14 @@
 //
 // # Goroutines and locks
 //
-// A connection has one goroutine, its reader. It has a second one, the writer, only while its client does not take its replies
-// or while the connection cannot be written without blocking (TLS, net.Pipe). One goroutine serves the timeouts of all
-// connections. The engine's goroutines complete slots and write without blocking. A script that has to run again runs on a
-// goroutine of its own.
+// A connection has one goroutine, its reader. It has a second one, the writer, only while its client
+// does not take its replies or while the connection cannot be written without blocking (TLS, net.Pipe).
+// One goroutine serves the timeouts of all connections. The engine's goroutines complete slots and
+// write without blocking. A script that has to run again runs on a goroutine of its own.
 //
-// connection.mu guards the connection and the fields of its session that other goroutines read. Server.mu and connection.mu
-// are never held together, and neither is held while the engine is called. subscribers.mu is taken after connection.mu; no lock
-// is taken after it.
+// connection.mu guards the connection and the fields of its session that other goroutines read.
+// Server.mu and connection.mu are never held together, and neither is held while the engine is called.
+// subscribers.mu is taken after connection.mu; no lock is taken after it.
 //
 // # Caveats
 //

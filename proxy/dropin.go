@@ -10,10 +10,12 @@ import (
 	"redlockd/redlock/resp"
 )
 
-// Drop-in: the Redis commands on string keys by which libraries lock that were written for one instance. Package keyspace says what a
-// command does to its keys. It is executed on what a quorum holds or, where its arguments tell what the sender expects, on that. What
-// it has changed is committed, guarded by what it was executed on. If the guards hold, it was executed on the truth, and its reply is
-// the reply. If not, the assumption was wrong or somebody else was faster: then the keys are read, and it is executed again.
+// Drop-in: the Redis commands on string keys by which libraries lock that were written for one
+// instance. Package keyspace says what a command does to its keys. It is executed on what a quorum
+// holds or, where its arguments tell what the sender expects, on that. What it has changed is
+// committed, guarded by what it was executed on. If the guards hold, it was executed on the truth, and
+// its reply is the reply. If not, the assumption was wrong or somebody else was faster: then the keys
+// are read, and it is executed again.
 //
 //	SET k v NX PX 1000        assumed: absent         one round
 //	DELEX k IFEQ v            assumed: k holds v      one round
@@ -21,14 +23,15 @@ import (
 //	DEL k  (allow_unguarded)  read, guarded commit    two rounds
 //	WATCH k … MULTI … EXEC    read at WATCH, commit   one round each
 //
-// A command is executed in order behind those before it from the same client: the lanes of the engine keep single rounds in order; a
-// command that may take several blocks its client.
+// A command is executed in order behind those before it from the same client: the lanes of the engine
+// keep single rounds in order; a command that may take several blocks its client.
 
 // Bounds of one command.
 const (
 	// exchangeRounds is how often a command or a transaction is executed when others change its keys meanwhile.
 	exchangeRounds = 8
-	// queuedMax bounds the commands between MULTI and EXEC. Their bytes together are bounded as those of one command.
+	// queuedMax bounds the commands between MULTI and EXEC. Their bytes together are bounded as those
+	// of one command.
 	queuedMax = 128
 )
 
@@ -57,8 +60,8 @@ func cmdKeys(s *session, c *call) {
 	}
 }
 
-// refuseUnguarded is the policy for commands that could release or prolong another's lock. They are allowed on watched keys, because
-// EXEC compares what these hold.
+// refuseUnguarded is the policy for commands that could release or extend another's lock. They are
+// allowed on watched keys, because EXEC compares what these hold.
 func (s *session) refuseUnguarded(command *keyspace.Command, keys []string) error {
 	instead := command.Unguarded()
 	isWatched := func(key string) bool { _, ok := s.transaction.watched[key]; return ok }
@@ -101,8 +104,8 @@ type operation struct {
 // Done implements redlock.Completer.
 func (o *operation) Done(_ *redlock.Op, result redlock.Result) redlock.Flusher { return o.then(result) }
 
-// begin takes the slot of the reply and starts. blocks keeps back what the client has sent behind: an exchange that may take several
-// rounds must not be overtaken.
+// begin takes the slot of the reply and starts. blocks keeps back what the client has sent behind: an
+// exchange that may take several rounds must not be overtaken.
 func (x *exchange) begin(c *call, blocks bool) {
 	switch {
 	case !c.s.awaitScripts(c, x.keys):
@@ -120,8 +123,8 @@ func (x *exchange) begin(c *call, blocks bool) {
 	flush(x.execute(true))
 }
 
-// leaseKnown reports whether a lease of this redlockd most likely holds the key of a SET NX GET. Then its attempt to lock would be in
-// vain, and its client wants to know the holder.
+// leaseKnown reports whether a lease of this redlockd most likely holds the key of a SET NX GET. Then
+// its attempt to lock would be in vain, and its client wants to know the holder.
 func (x *exchange) leaseKnown() bool {
 	return !x.multi && x.commands[0].AsksHolder() && x.s.server.opts.Engine.Known(nil, x.keys)[0].Found
 }
@@ -144,8 +147,9 @@ func (x *exchange) haveRead(result redlock.Result) redlock.Flusher {
 		}
 	}
 	if st := &x.states[0]; x.tries > 0 && !x.multi && x.commands[0].AsksHolder() && st.Hint != "" {
-		// The client takes itself for the holder if it is answered its own token. That must not be what the failed commit has set on
-		// single masters, and is being undone: see scriptExchange.seesItself.
+		// The client takes itself for the holder if it is answered its own token. That must not be what
+		// the failed commit has set on single masters, and is being undone: see
+		// scriptExchange.seesItself.
 		own := st.Hint == x.commands[0].Value()
 		switch {
 		case own && !x.waited:
@@ -157,14 +161,14 @@ func (x *exchange) haveRead(result redlock.Result) redlock.Flusher {
 			return x.complete()
 		}
 	}
-	// A key that only a quorum could hold, because masters are silent, is compared once more before anybody is told that it holds a
-	// token: without a quorum that says so, the answer is NOQUORUM.
+	// A key that only a quorum could hold, because masters are silent, is compared once more before a
+	// reply says that it holds a token: without a quorum that says so, the answer is NOQUORUM.
 	unsure := slices.ContainsFunc(x.states, func(st redlock.State) bool { return st.Found && !st.Sure })
 	return x.execute(unsure)
 }
 
-// execute executes the commands on the states and commits what they have changed. unsure: no quorum has confirmed the states yet, so
-// they are compared by a commit even if nothing changes.
+// execute executes the commands on the states and commits what they have changed. unsure: no quorum has
+// confirmed the states yet, so they are compared by a commit even if nothing changes.
 func (x *exchange) execute(unsure bool) redlock.Flusher {
 	space := keyspace.New(x.keys, x.states, time.Now())
 	space.KeepEnded, space.DefaultTTL = true, x.account.defaultTTL(x.s.server.opts.DefaultTTL)
@@ -202,8 +206,8 @@ func (x *exchange) replyOn(space *keyspace.Space) keyspace.Reply {
 	return keyspace.Reply{Kind: resp.Array, Elems: replies}
 }
 
-// committed goes on when the masters have changed the keys, or have found that they hold something else. What was assumed in the first
-// try was wrong then; a reading that was overtaken is repeated.
+// committed goes on when the masters have changed the keys, or have found that they hold something
+// else. What was assumed in the first try was wrong then; a reading that was overtaken is repeated.
 func (x *exchange) committed(result redlock.Result) redlock.Flusher {
 	switch {
 	case result.Err != nil:
@@ -235,8 +239,9 @@ func (x *exchange) watchFailed() redlock.Flusher {
 	return x.complete()
 }
 
-// mayChange refuses changes that would take a lock of which nobody would know, or one that must not be granted any more: the client may
-// have gone, and the server may be draining, since the command was executed.
+// mayChange refuses changes that would take a lock of which nobody would know, or one that must not be
+// granted any more: the client may have gone, and the server may be draining, since the command was
+// executed.
 func (s *session) mayChange(changes []redlock.Change) error {
 	if !slices.ContainsFunc(changes, func(ch redlock.Change) bool { return ch.Do == redlock.Set && ch.Was == redlock.WasAbsent }) {
 		return nil

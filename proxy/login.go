@@ -7,13 +7,15 @@ import (
 	"time"
 )
 
-// logins slows down clients that try passwords. Every failed login waits for its answer, also that of a client that has logged in
-// before. All clients of one address (see originOf) share what they have failed: beyond loginFree, each further login from there waits
-// before it is looked at, whether it is right or wrong, so that the time does not show which.
+// logins slows down clients that try passwords. Every failed login waits for its answer, also that of a
+// client that has logged in before. All clients of one address (see originOf) share what they have
+// failed: beyond loginFree, each further login from there waits before it is looked at, whether it is
+// right or wrong, so that the time does not show which.
 //
-// Nobody is refused. A client behind the same NAT as the guesser, or on the same machine, gets in with the right password within
-// loginWaitMax. A guess occupies a connection for loginWaitMax, so one address can try half of MaxClients passwords per second, if
-// it holds all connections. Passwords that are in no list of common ones withstand that.
+// Nobody is refused. A client behind the same NAT as the guesser, or on the same machine, gets in with
+// the right password within loginWaitMax. A guess occupies a connection for loginWaitMax, so one
+// address can try half of MaxClients passwords per second, if it holds all connections. Passwords that
+// are in no list of common ones withstand that.
 type logins struct {
 	mu sync.Mutex
 	// until says, for each origin, when its failures are forgotten: each adds failedLoginPause.
@@ -25,7 +27,8 @@ const (
 	failedLoginPause = 100 * time.Millisecond
 	// loginFree is what an address may owe before all of its logins wait: ten failures at one time.
 	loginFree = time.Second
-	// loginWaitMax bounds each wait, before a login is looked at and behind one that failed: client libraries give up after 3 s to 5 s.
+	// loginWaitMax bounds each wait, before a login is looked at and behind one that failed: client
+	// libraries give up after 3 s to 5 s.
 	loginWaitMax = 2 * time.Second
 	// loginOwedMax bounds what an address may owe, and so how long it is remembered.
 	loginOwedMax = 30 * time.Second
@@ -72,7 +75,8 @@ func (l *logins) failed(origin netip.Prefix, now time.Time) time.Duration {
 	return min(until.Sub(now), loginWaitMax)
 }
 
-// pause keeps the reader goroutine, and no CPU place, for so long. It returns false if the connection is closed.
+// pause keeps the reader goroutine, and no CPU place, for so long. It returns false if the connection
+// is closed.
 func (conn *connection) pause(d time.Duration) (alive bool) {
 	if conn.hasCPU {
 		conn.releaseCPU()

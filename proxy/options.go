@@ -20,8 +20,8 @@ type Certificate struct {
 	NotAfter time.Time
 }
 
-// Options configure a Server. Zero values stand for the defaults, as DefaultOptions returns them, except where a
-// comment says otherwise. Engine has no default.
+// Options configure a Server. Zero values stand for the defaults, as DefaultOptions returns them,
+// except where a comment says otherwise. Engine has no default.
 type Options struct {
 	// Engine is the lock client that the server stands in front of. The server does not close it.
 	Engine *redlock.Client
@@ -34,57 +34,70 @@ type Options struct {
 	Users []User
 	// TLSConfig, when not nil, encrypts every connection that Serve accepts.
 	TLSConfig *tls.Config
-	// Certificates lists those in use, here and towards masters, for the metrics; nil lists none. It is called from several goroutines.
+	// Certificates lists those in use, here and towards masters, for the metrics; nil lists none. It is
+	// called from several goroutines.
 	Certificates func() []Certificate
 	// Settings lists the settings that CONFIG GET shows; nil shows none. It is called from several goroutines.
 	Settings func() []Setting
 
-	// AllowUnguarded lets clients use commands that change a key without comparing what it holds: DEL, SET without NX or IFEQ,
-	// EXPIRE and their kin. Any client can then release or prolong the lock of another. Default false: they are refused.
+	// AllowUnguarded lets clients use commands that change a key without comparing what it holds: DEL,
+	// SET without NX or IFEQ, EXPIRE and their kin. Any client can then release or extend the lock of
+	// another. Default false: they are refused.
 	AllowUnguarded bool
-	// NoScripts refuses EVAL and its kin, SCRIPT and FCALL. Default false: scripts of lock libraries are served.
+	// NoScripts refuses EVAL and its kin, SCRIPT and FCALL. Default false: scripts of lock libraries
+	// are served.
 	NoScripts bool
-	// DefaultTTL is given to a lock that is taken without a TTL (SET NX, SETNX). It must be within the engine's MinTTL and MaxTTL.
-	// Default 0: such a command is refused, for its lock would never end by itself.
+	// DefaultTTL is given to a lock that is taken without a TTL (SET NX, SETNX). It must be within the
+	// engine's MinTTL and MaxTTL. Default 0: such a command is refused, for its lock would never end by
+	// itself.
 	DefaultTTL time.Duration
 
-	// HTTPHosts are further names under which the status page may be asked for, see mayShowStatus. Default: none.
+	// HTTPHosts are further names under which the status page may be asked for, see mayShowStatus.
+	// Default: none.
 	HTTPHosts []string
 
-	// MaxClients bounds the connections at one time. One more takes the place of the one that has not logged in for longest; if all
-	// have, it is told so and closed. Default 10 000.
+	// MaxClients bounds the connections at one time. One more takes the place of the one that has not
+	// logged in for longest; if all have, it gets an error and is closed. Default 10 000.
 	MaxClients int
-	// IdleTimeout closes a connection on which no command came for so long. A client that waits in LOCK … WAIT is not
-	// idle. Default 0: never.
+	// IdleTimeout closes a connection on which no command came for so long. A client that waits in LOCK
+	// … WAIT is not idle. Default 0: never.
 	IdleTimeout time.Duration
-	// CommandTimeout closes a connection on which a command has begun and is not complete after so long, whatever
-	// IdleTimeout is: the memory of half a command is not held for ever. Default 30 s.
+	// CommandTimeout closes a connection on which a command has begun and is not complete after so
+	// long, whatever IdleTimeout is: the memory of half a command is not held for ever. Default 30 s.
 	CommandTimeout time.Duration
 	// HandshakeTimeout bounds the TLS handshake. Default 5 s.
 	HandshakeTimeout time.Duration
-	// WriteTimeout closes a connection whose client takes none of the replies that wait for it for so long. Default 10 s.
+	// WriteTimeout closes a connection whose client takes none of the replies that wait for it for so
+	// long. Default 10 s.
 	WriteTimeout time.Duration
 
-	// PipelineMax bounds the commands of one connection that are executed and not answered yet. At the bound the server
-	// reads no more from that client until one is answered. Default 1024.
+	// PipelineMax bounds the commands of one connection that are executed and not answered yet. At the
+	// bound the server reads no more from that client until one is answered. Default 1024.
 	PipelineMax int
-	// OutputMax bounds the bytes of replies that wait for one client to read them; before AUTH, where users are configured, they are
-	// 16 KiB at most. At the bound the server executes no more commands of that client; WriteTimeout ends it. Default 1 MiB.
+	// OutputMax bounds the bytes of replies that wait for one client to read them; before AUTH, where
+	// users are configured, they are 16 KiB at most. At the bound the server executes no more commands
+	// of that client; WriteTimeout ends it. Default 1 MiB.
 	OutputMax int
-	// OutputTotal bounds the bytes of replies and messages that wait for all clients together, and is at least OutputMax. Beyond it,
-	// connections are closed: of the user for whose clients most is waiting, the connection with most. Whoever publishes while more
-	// than half of it waits for clients of the same user is slowed down. Default 64 MiB.
+	// OutputTotal bounds the bytes of replies and messages that wait for all clients together, and is
+	// at least OutputMax. Beyond it, connections are closed: of the user with most waiting, the
+	// connection with most. A client that publishes while more than half of it waits for clients of the
+	// same user is slowed down. Default 64 MiB.
 	OutputTotal int
 
-	// InputTotal bounds the memory of commands that are not complete yet, over all clients. What each client may have anyway, 16 KiB, does
-	// not count, and there is always room for one longest command. A client that sends a longer one beyond the bound is told so and
-	// closed. Default 64 MiB.
+	// InputTotal bounds the memory of commands that are not complete yet, over all clients. What each
+	// client may have anyway, 16 KiB, does not count, and there is always room for one longest command.
+	// A client that sends a longer one beyond the bound gets an error and is closed. Default 64 MiB.
 	InputTotal int
 
-	// ArgsMax bounds the arguments of one command, BulkMax the bytes of one argument, CommandMax the bytes of one
-	// command. A client that goes beyond is told which limit it broke and is closed. Before AUTH, where users are
-	// configured, the limits are 10 arguments as in Redis, 4 KiB and 6 KiB. Defaults 1024, 512 KiB, 1 MiB.
-	ArgsMax, BulkMax, CommandMax int
+	// A client that exceeds one of the next three bounds gets an error that names it, and is closed.
+	// The bounds "before AUTH" hold where users are configured.
+
+	// ArgsMax bounds the arguments of one command. Before AUTH: 10, as in Redis. Default 1024.
+	ArgsMax int
+	// BulkMax bounds the bytes of one argument. Before AUTH: 4 KiB. Default 512 KiB.
+	BulkMax int
+	// CommandMax bounds the bytes of one command. Before AUTH: 6 KiB. Default 1 MiB.
+	CommandMax int
 }
 
 // DefaultOptions returns the options with every default filled in, and no engine.

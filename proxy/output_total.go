@@ -9,8 +9,8 @@ import (
 
 // OutputMax bounds what waits for one client to read it. Thousands of clients together could still take
 // gigabytes, so OutputTotal bounds it for all. Beyond that bound connections are closed: of the user
-// who has the most waiting, the connection that has the most. So no user loses a connection while
-// another has more waiting, and no share has to be configured for each.
+// with the most waiting, the connection with the most. So no user loses a connection while another has
+// more waiting, and no share has to be configured for each.
 //
 // Before that, clients that publish are slowed down (slowDown), because messages are what other clients
 // get unasked.

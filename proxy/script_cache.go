@@ -17,7 +17,7 @@ const (
 
 	// storedTTL is how long a script stays on the masters after its last use.
 	storedTTL = time.Hour
-	// storedEvery is how often the use of a script is told to the masters.
+	// storedEvery is how often a script that is in use is stored again, so that its TTL does not end.
 	storedEvery = storedTTL / 4
 	// storedMax is how many scripts are put there per storedEvery. It bounds what strangers can take of the
 	// masters' memory.

@@ -147,7 +147,8 @@ func (s *session) awaitScripts(c *call, keys []string) (alive bool) {
 			c.out = s.conn.batch.b
 		}
 	}
-	// It may have died since execute looked, and its scripts have ended with it: then there was nothing to wait for.
+	// It may have died since execute looked, and its scripts have ended with it: then there was nothing
+	// to wait for.
 	if s.conn.closed.Load() {
 		flush(c.newSlot().fail(errGone))
 		return false
@@ -199,8 +200,8 @@ func (x *scriptExchange) run(instructions int) {
 	x.spent += x.outcome.spent
 }
 
-// stopped reports whether the last run met a limit. Another run would most likely cost as much again, and end the
-// same way.
+// stopped reports whether the last run met a limit. Another run would most likely cost as much again,
+// and end the same way.
 func (x *scriptExchange) stopped() bool {
 	_, limited := errors.AsType[*sandbox.LimitError](x.outcome.refused)
 	return limited
@@ -320,8 +321,8 @@ func (x *scriptExchange) seesItself() bool {
 	return !same
 }
 
-// sure reports whether a quorum has confirmed all that the reply was made of. Otherwise a commit without changes
-// must do so.
+// sure reports whether a quorum has confirmed all that the reply was made of. Otherwise a commit
+// without changes must do so.
 func (x *scriptExchange) sure() bool {
 	for i := range x.outcome.Changes {
 		if st := x.state(x.outcome.Changes[i].Resource); st.Found && !st.Sure {
@@ -392,7 +393,7 @@ func refusalReply(err error) error {
 }
 
 // refuseWrites is why the changes may not be made, or "". A lock needs a TTL, or it would stay when its holder
-// dies. And a script that changes a key without comparing what it holds releases or prolongs another's lock,
+// dies. And a script that changes a key without comparing what it holds releases or extends another's lock,
 // which only the settings can allow.
 func (x *scriptExchange) refuseWrites() error {
 	switch o := &x.outcome; {

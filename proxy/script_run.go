@@ -42,7 +42,8 @@ type message struct{ channel, payload string }
 // size is what a message counts where bytes are bounded.
 func (m *message) size() int { return len(m.channel) + len(m.payload) + messageOverhead }
 
-// scriptRefusal ends a script that is not one of a lock, also inside pcall. Its text is that of the error reply.
+// scriptRefusal ends a script that is not one of a lock, also inside pcall. Its text is that of the
+// error reply.
 type scriptRefusal struct{ error }
 
 func (e *scriptRefusal) Unwrap() error { return e.error }

@@ -107,7 +107,7 @@ func (sh *scriptShares) acquireRun(u *account, connection int64) {
 }
 
 // releaseRun ends what acquireRun has begun. The run passes to the first connection of the first user that
-// waits, without becoming free in between, so that nobody who comes later can take it.
+// waits, without becoming free in between, so that a later call cannot take it.
 func (sh *scriptShares) releaseRun() {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()

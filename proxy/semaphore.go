@@ -7,13 +7,14 @@ import (
 	"sync"
 )
 
-// semaphore bounds how many sessions compute at one time before they have authenticated: TLS handshakes, AUTH and HELLO.
-// A session that holds a place never waits for anything else.
+// semaphore bounds how many sessions compute at one time before they have authenticated: TLS
+// handshakes, AUTH and HELLO. A session that holds a place never waits for anything else.
 //
-// Waiting sessions are admitted in rotation, one of each group. A flood of connections from one address therefore delays
-// that address alone. Sessions that have held a place before (their handshake goes on, or they log in) form a group of their
-// own, so that a flood of new connections does not stop what has begun. Within a group the last to come is admitted first:
-// when more come than can be served, the first have given up when a place is free.
+// Waiting sessions are admitted in rotation, one of each group. A flood of connections from one address
+// therefore delays that address alone. Sessions that have held a place before (their handshake goes on,
+// or they log in) form a group of their own, so that a flood of new connections does not stop what has
+// begun. Within a group the last to come is admitted first: when more come than can be served, the
+// first have given up when a place is free.
 type semaphore struct {
 	size int // sessions that may hold a place
 
@@ -32,8 +33,9 @@ type semaphoreGroup struct {
 	again  bool // they have held a place before
 }
 
-// newSemaphore admits as many sessions as half of the processors. A handshake takes as long as a thousand locks, and Go's
-// scheduler knows no priorities: without the bound, handshakes would delay the locks of clients that have authenticated.
+// newSemaphore admits as many sessions as half of the processors. A handshake takes as long as a
+// thousand locks, and Go's scheduler knows no priorities: without the bound, handshakes would delay the
+// locks of clients that have authenticated.
 func newSemaphore() *semaphore {
 	return &semaphore{size: max(1, runtime.GOMAXPROCS(0)/2), waiting: make(map[semaphoreGroup][]chan struct{})}
 }
@@ -78,8 +80,8 @@ func (sem *semaphore) release() {
 	}
 }
 
-// originOf is what limits by address take for one client: an IPv4 address, or the /64 network that one IPv6 customer gets.
-// Clients without an address (unix sockets) have one origin together.
+// originOf is what limits by address take for one client: an IPv4 address, or the /64 network that one
+// IPv6 customer gets. Clients without an address (unix sockets) have one origin together.
 func originOf(addr net.Addr) netip.Prefix {
 	tcp, ok := addr.(*net.TCPAddr)
 	if !ok {

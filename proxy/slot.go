@@ -17,7 +17,7 @@ import (
 // A handler embeds its slot in its own object, so that a command with a slot is one allocation.
 
 // slot keeps a reply's place among the replies of one client until the reply is known. Until enqueue it
-// belongs to the handler, then to whoever completes it, and from complete on to the connection.
+// belongs to the handler, then to the goroutine that completes it, and from complete on to the connection.
 type slot struct {
 	// out is where the owner appends the reply, before complete.
 	out []byte

@@ -1,17 +1,19 @@
-// Package keyspace says what Redis commands do to keys. A command goes in with what its keys hold; a reply comes out, with the changes
-// that the masters must make for the reply to be true:
+// Package keyspace says what Redis commands do to keys. A command goes in with what its keys hold; a
+// reply comes out, with the changes that the masters must make for the reply to be true:
 //
 //	command, refusal := keyspace.Parse([]string{"delex", "invoices", "IFEQ", "token"})
 //	space := keyspace.New(command.Keys(), states, now)
 //	reply, err := space.Do(command)
 //	outcome := space.Outcome()
 //
-// Nothing has happened then. The caller commits outcome.Changes, each guarded by what the key held in states, as one operation of
-// package redlock. If the guards hold on a quorum, the command was executed on the truth, and its reply is the reply. If they do
-// not, the caller reads the keys and executes the command again.
+// Nothing has happened then. The caller commits outcome.Changes, each guarded by what the key held in
+// states, as one operation of package redlock. If the guards hold on a quorum, the command was executed
+// on the truth, and its reply is the reply. If they do not, the caller reads the keys and executes the
+// command again.
 //
-// What a client sends, what it queues behind MULTI and what a script calls goes through the same functions. A client's command
-// is a Space with one Do, a transaction is one with several, a script is one whose Do is redis.call.
+// What a client sends, what it queues behind MULTI and what a script calls goes through the same
+// functions. A client's command is a Space with one Do, a transaction is one with several, a script is
+// one whose Do is redis.call.
 //
 //	command.go           the table of commands; Parse
 //	options.go, time.go  the options of SET, GETEX, DELEX and EXPIRE, and times
@@ -21,24 +23,27 @@
 //
 // # How to add a command, or a type of values
 //
-// Write its function in read.go or write.go, and give it a row in command.go. The function may touch keys only through the methods of
-// key and Space, because these note what the guards must compare. Add it to the tables of keyspace_test.go and to the generator of
-// script_differential_test.go in package proxy. Scripts can call it then. A row in the proxy's command table (commands.go) with the
-// handler cmdKeys serves it to clients. A type of values needs a file of its own, and a way to say what such a key holds in
-// redlock.State.
+// Write its function in read.go or write.go, and give it a row in command.go. The function may touch
+// keys only through the methods of key and Space, because these note what the guards must compare. Add
+// it to the tables of keyspace_test.go and to the generator of script_differential_test.go in package
+// proxy. Scripts can call it then. A row in the proxy's command table (commands.go) with the handler
+// cmdKeys serves it to clients. A type of values needs a file of its own, and a way to say what such a
+// key holds in redlock.State.
 //
 // # What is promised
 //
-// The package is pure: it asks no clock (now is an argument), does no I/O, keeps nothing between runs and starts no goroutine. It takes
-// from package redlock what keys hold and how they are to change (State and Change), and never a Client. A test checks that.
+// The package is pure: it asks no clock (now is an argument), does no I/O, keeps nothing between runs
+// and starts no goroutine. It takes from package redlock what keys hold and how they are to change
+// (State and Change), and never a Client. A test checks that.
 //
-// Replies, errors and their words are those of Redis 7.0. SET IFEQ and IFNE, and DELEX, are those of Redis 8.4; DELIFEQ is Valkey's.
+// Replies, errors and their words are those of Redis 7.0. SET IFEQ and IFNE, and DELEX, are those of
+// Redis 8.4; DELIFEQ is Valkey's.
 //
 // # Caveats
 //
-// A key of another type than string can be neither changed nor compared. DEL counts it as absent. A SET that Redis would let
-// replace it is answered with WRONGTYPE.
+// A key of another type than string can be neither changed nor compared. DEL counts it as absent. A SET
+// that Redis would let replace it is answered with WRONGTYPE.
 //
-// Redis refuses a relative time that its clock cannot add to now. Here a time is refused if it would overflow in the year 2109. That
-// differs from Redis for times of 292 million years.
+// Redis refuses a relative time that its clock cannot add to now. Here a time is refused if it would
+// overflow in the year 2109. That differs from Redis for times of 292 million years.
 package keyspace

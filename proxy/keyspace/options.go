@@ -2,9 +2,9 @@ package keyspace
 
 import "strings"
 
-// The options are read here and nowhere else in the proxy. All words are in lower case here, whatever the client wrote. The readers take
-// the bytes that a client sent, or the strings that a script passed. They allocate only for a refusal and for the value behind IFEQ or
-// IFNE.
+// The options are read here and nowhere else in the proxy. All words are in lower case here, whatever
+// the client wrote. The readers take the bytes that a client sent, or the strings that a script passed.
+// They allocate only for a refusal and for the value behind IFEQ or IFNE.
 
 // argument is one argument of a command.
 type argument interface{ []byte | string }
@@ -27,7 +27,8 @@ func oneOf[A argument](arg A, words []string) string {
 	return ""
 }
 
-// The options of each command; those that locks are taken with come first, because they are looked for in this order.
+// The options of each command; those that locks are taken with come first, because they are looked for
+// in this order.
 var (
 	setWords    = []string{"nx", "px", "ex", "xx", "get", "ifeq", "ifne", "keepttl", "pxat", "exat"}
 	getexWords  = []string{"px", "ex", "pxat", "exat", "persist"}
@@ -66,13 +67,15 @@ type Set struct {
 	Condition
 	// Get is true if the command answers what the key held before.
 	Get bool
-	// Lifetime is the word that says when the key ends: ex, px, exat, pxat, keepttl, persist, or empty for never.
+	// Lifetime is the word that says when the key ends: ex, px, exat, pxat, keepttl, persist, or empty
+	// for never.
 	Lifetime string
 	// Time is when the key ends, for ex, px, exat and pxat. It is positive then, and else zero.
 	Time Time
 }
 
-// End is when the key ends, in ms since 1970; 0: never. It is above 0 for every Time, because readPositive refuses others.
+// End is when the key ends, in ms since 1970; 0: never. It is above 0 for every Time, because
+// readPositive refuses others.
 func (o *Set) End(now int64) int64 {
 	if o.Time == (Time{}) {
 		return 0
@@ -80,11 +83,13 @@ func (o *Set) End(now int64) int64 {
 	return o.Time.End(now)
 }
 
-// ReadSet reads what follows the value of SET. refusal is an error reply, without its '-', and empty if there is none.
+// ReadSet reads what follows the value of SET. refusal is an error reply, without its '-', and empty if
+// there is none.
 func ReadSet[A argument](args []A) (o Set, refusal string) { return readSet("set", args, setWords) }
 
-// readSet reads options in any order. Two conditions exclude each other, and so do two lifetimes. The same option may come again and
-// then counts; but IFEQ and IFNE, which have one value to compare with, may not.
+// readSet reads options in any order. Two conditions exclude each other, and so do two lifetimes. The
+// same option may come again and then counts; but IFEQ and IFNE, which have one value to compare with,
+// may not.
 func readSet[A argument](command string, args []A, words []string) (o Set, refusal string) {
 	var match, when A
 	for i := 0; i < len(args); i++ {
@@ -136,13 +141,15 @@ func readDelex[A argument](args []A) (c Condition, refusal string) {
 	return c, "ERR wrong number of arguments for 'delex' command"
 }
 
-// Expire is what EXPIRE, PEXPIRE, EXPIREAT and PEXPIREAT say of a key: its new end, which may have passed, and on what condition.
+// Expire is what EXPIRE, PEXPIRE, EXPIREAT and PEXPIREAT say of a key: its new end, which may have
+// passed, and on what condition.
 type Expire struct {
 	Time
 	NX, XX, GT, LT bool
 }
 
-// readExpire reads what follows the key; command is the command's name in lower case. There is at least one argument, the time.
+// readExpire reads what follows the key; command is the command's name in lower case. There is at least
+// one argument, the time.
 func readExpire[A argument](command string, args []A) (o Expire, refusal string) {
 	for _, option := range args[1:] {
 		switch oneOf(option, expireWords) {
@@ -172,7 +179,8 @@ func readExpire[A argument](command string, args []A) (o Expire, refusal string)
 // Conditional reports whether it depends on the key's old end whether the key gets the new one.
 func (o *Expire) Conditional() bool { return o.NX || o.XX || o.GT || o.LT }
 
-// Allows reports whether a key may get this end instead of its old one; old is 0 for a key that never ends. Both are in ms since 1970.
+// Allows reports whether a key may get this end instead of its old one; old is 0 for a key that never
+// ends. Both are in ms since 1970.
 func (o *Expire) Allows(end, old int64) bool {
 	if old == 0 {
 		return !o.XX && !o.GT

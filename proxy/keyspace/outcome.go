@@ -4,28 +4,30 @@ import "redlockd/redlock"
 
 // Outcome is what a run has done to its keys. Nothing of it has happened yet.
 type Outcome struct {
-	// Changes has one entry for each key that the run has read or written, in the order of the Space's keys: what the key must hold
-	// still, and what becomes of it. A key of another type than string has none, because it cannot be compared.
+	// Changes has one entry for each key that the run has read or written, in the order of the Space's
+	// keys: what the key must hold still, and what becomes of it. A key of another type than string has
+	// none, because it cannot be compared.
 	//
-	// Invariant: if all guards of Changes hold, a run on the truth would give the same reply and the same changes; but for TTLs, see
-	// ReadTTL.
+	// Invariant: if all guards of Changes hold, a run on the truth would give the same reply and the
+	// same changes; but for TTLs, see ReadTTL.
 	Changes []redlock.Change
 
 	// Writes is true if one of Changes changes something.
 	Writes bool
 
-	// ReadTTL is true if the TTL of some key went into a reply or a change. The guards do not compare TTLs, so such a run must not be
-	// committed if the TTL was only assumed.
+	// ReadTTL is true if the TTL of some key went into a reply or a change. The guards do not compare
+	// TTLs, so such a run must not be committed if the TTL was only assumed.
 	ReadTTL bool
 
 	// Blind is true if some key was written before anything was known of it, also where that changed nothing.
 	Blind bool
 
-	// Unguarded is a change of a key that held something which the run did not compare, and so could be another's lock; or nil.
+	// Unguarded is a change of a key that held something which the run did not compare, and so could be
+	// another's lock; or nil.
 	Unguarded *redlock.Change
 
-	// Endless is a change after which the key would have no TTL, so that it would never end if its holder dies; or nil. The engine
-	// refuses it.
+	// Endless is a change after which the key would have no TTL, so that it would never end if its
+	// holder dies; or nil. The engine refuses it.
 	Endless *redlock.Change
 }
 

@@ -2,8 +2,8 @@ package keyspace
 
 import "redlockd/redlock/resp"
 
-// The commands that read keys. What a reply tells must be noted on the key by the method that reads it: a reply is confirmed by guards,
-// and only what is noted has one.
+// The commands that read keys. What a reply tells must be noted on the key by the method that reads it:
+// a reply is confirmed by guards, and only what is noted has one.
 
 // runGET answers the value, and null for an absent key. Space.Do has refused keys of other types.
 func runGET(_ *Space, _ *Command, keys []*key) Reply { return bulkOrNull(keys[0].readValue()) }
@@ -54,7 +54,8 @@ func runEXISTS(_ *Space, _ *Command, keys []*key) Reply {
 	return integer(n)
 }
 
-// runTYPE names the type of a key that is no lock without a guard: nothing here can change or compare such a key.
+// runTYPE names the type of a key that is no lock without a guard: nothing here can change or compare
+// such a key.
 func runTYPE(_ *Space, _ *Command, keys []*key) Reply {
 	kind := "none"
 	switch k := keys[0]; {
@@ -66,8 +67,8 @@ func runTYPE(_ *Space, _ *Command, keys []*key) Reply {
 	return Reply{Kind: resp.Status, Text: kind}
 }
 
-// runTTL is TTL, PTTL, EXPIRETIME and PEXPIRETIME: -2 for an absent key, -1 for one that never ends. Seconds are rounded to the nearest
-// one, as Redis rounds them.
+// runTTL is TTL, PTTL, EXPIRETIME and PEXPIRETIME: -2 for an absent key, -1 for one that never ends.
+// Seconds are rounded to the nearest one, as Redis rounds them.
 func runTTL(s *Space, c *Command, keys []*key) Reply {
 	if !keys[0].exists() {
 		return integer(-2)

@@ -7,20 +7,22 @@ import (
 	"redlockd/redlock"
 )
 
-// Space is a Redis that has some keys only, for one run: of a client's command, of a transaction, or of a script. What commands do to
-// it has not happened yet: see Outcome. It is for one goroutine.
+// Space is a Redis that has some keys only, for one run: of a client's command, of a transaction, or of
+// a script. What commands do to it has not happened yet: see Outcome. It is for one goroutine.
 type Space struct {
 	// DefaultTTL is given to a key that would have no TTL, if it is not 0. Set it before the first command.
 	DefaultTTL time.Duration
 
-	// KeepEnded has SET keep a key whose new end has passed already; the engine then refuses the commit. It is set for clients, because
-	// who takes a lock must not be told OK for one that has ended. Without it the key is removed, as in Redis.
+	// KeepEnded has SET keep a key whose new end has passed already; the engine then refuses the
+	// commit. It is set for clients, because the reply OK would mean a lock that has ended. Without it
+	// the key is removed, as in Redis.
 	KeepEnded bool
 
 	// keys are in the order of New.
 	keys []key
 	now  int64 // ms since 1970; it stands still during the run, as the time does for a script in Redis
-	// call is the command that Call executes, and named are the keys of the present command. They are kept to spare allocations.
+	// call is the command that Call executes, and named are the keys of the present command. They are
+	// kept to spare allocations.
 	call  Command
 	named []*key
 }
@@ -42,20 +44,23 @@ type key struct {
 	sawValue     bool // or what follows from the value: its length, or that it is not what was asked for
 	sawTTL       bool
 
-	// What the run has written, also if that is what had been there, because what had been there may only be assumed.
+	// What the run has written, also if that is what had been there, because what had been there may
+	// only be assumed.
 	wroteValue bool
 	wroteEnd   bool
 	// blind is true if the key was written by a command without a condition, before anything was known of it.
 	blind bool
 }
 
-// assumedTTL is the TTL of a key that is only assumed to exist. What depends on it is not committed: see Outcome.ReadTTL.
+// assumedTTL is the TTL of a key that is only assumed to exist. What depends on it is not committed:
+// see Outcome.ReadTTL.
 const assumedTTL = time.Millisecond
 
 // absent is the state of a key that does not exist.
 var absent = redlock.State{Type: "none"}
 
-// New makes a Space of keys, each once, in these states, for a run at now. The states must not change during the run.
+// New makes a Space of keys, each once, in these states, for a run at now. The states must not change
+// during the run.
 func New(keys []string, states []redlock.State, now time.Time) *Space {
 	s := &Space{now: now.UnixMilli(), keys: make([]key, len(keys))}
 	for i, name := range keys {
@@ -139,7 +144,8 @@ func (k *key) readEnd() int64 {
 	return k.end
 }
 
-// writeBlindly notes that a command without a condition is going to write the key. It comes before the command reads anything.
+// writeBlindly notes that a command without a condition is going to write the key. It comes before the
+// command reads anything.
 func (k *key) writeBlindly() {
 	if !k.sawExistence {
 		k.blind = true

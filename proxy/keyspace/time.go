@@ -16,7 +16,8 @@ type Time struct {
 	Absolute bool
 }
 
-// nowMax bounds the clocks that a relative time is added to: now is below it until the year 2109, so a sum does not overflow.
+// nowMax bounds the clocks that a relative time is added to: now is below it until the year 2109, so a
+// sum does not overflow.
 const nowMax = 1 << 42 // ms
 
 // End is the point in time in ms since 1970, for a command that is executed at now.
@@ -36,7 +37,8 @@ func (t Time) TTL(now time.Time) time.Duration {
 	return Duration(ms)
 }
 
-// Duration converts milliseconds. It returns the longest Duration of whole milliseconds, or its negative, where ms is out of range.
+// Duration converts milliseconds. It returns the longest Duration of whole milliseconds, or its
+// negative, where ms is out of range.
 func Duration(ms int64) time.Duration {
 	const most = math.MaxInt64 / int64(time.Millisecond)
 	return time.Duration(min(max(ms, -most), most)) * time.Millisecond
@@ -50,8 +52,8 @@ func readPositive[A argument](command, unit string, arg A) (t Time, refusal stri
 	return t, refusal
 }
 
-// readTime reads a time, which may have passed. The unit is a word that begins with p if the time is in ms, and ends in at if it is
-// absolute: px, exat, psetex, expireat.
+// readTime reads a time, which may have passed. The unit is a word that begins with p if the time is in
+// ms, and ends in at if it is absolute: px, exat, psetex, expireat.
 func readTime[A argument](command, unit string, arg A) (t Time, refusal string) {
 	n, ok := resp.ParseInt(arg)
 	if !ok {

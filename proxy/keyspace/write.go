@@ -1,10 +1,12 @@
 package keyspace
 
-// The commands that change keys. A command that changes a key without comparing what it holds calls writeBlindly before it reads or
-// writes anything. If it did not, a run on an assumption could be committed although the script never looked whose the key is.
+// The commands that change keys. A command that changes a key without comparing what it holds calls
+// writeBlindly before it reads or writes anything. If it did not, a run on an assumption could be
+// committed although the script never looked whose the key is.
 
-// runSET is SET with all its options. Its condition decides what is noted: NX and XX ask whether the key exists, IFEQ and IFNE compare the
-// value. XX does not make the change guarded, because it is met by another's lock too.
+// runSET is SET with all its options. Its condition decides what is noted: NX and XX ask whether the
+// key exists, IFEQ and IFNE compare the value. XX does not make the change guarded, because it is met
+// by another's lock too.
 func runSET(s *Space, c *Command, keys []*key) Reply {
 	k, o := keys[0], &c.set
 	switch o.Word {
@@ -45,7 +47,8 @@ func runSETEX(s *Space, c *Command, keys []*key) Reply {
 	return OK
 }
 
-// runGETSET answers the old value. To read it is not to compare it: the new value is set whatever the old one was.
+// runGETSET answers the old value. To read it is not to compare it: the new value is set whatever the
+// old one was.
 func runGETSET(s *Space, c *Command, keys []*key) Reply {
 	keys[0].writeBlindly()
 	old := bulkOrNull(keys[0].readValue())
@@ -63,7 +66,8 @@ func runGETDEL(_ *Space, _ *Command, keys []*key) Reply {
 	return bulkOrNull(value, held)
 }
 
-// runGETEX is GET that can change the TTL. Redis looks at the time only if the key exists, so an error of it comes last.
+// runGETEX is GET that can change the TTL. Redis looks at the time only if the key exists, so an error
+// of it comes last.
 func runGETEX(s *Space, c *Command, keys []*key) Reply {
 	if c.set.Lifetime != "" {
 		keys[0].writeBlindly()
@@ -88,8 +92,8 @@ func runMSET(s *Space, c *Command, keys []*key) Reply {
 	return OK
 }
 
-// runMSETNX is MSETNX, and SETNX, which is the same for one key. It notes only the keys up to the first one that exists: the others make
-// no difference to the reply.
+// runMSETNX is MSETNX, and SETNX, which is the same for one key. It notes only the keys up to the first
+// one that exists: the others make no difference to the reply.
 func runMSETNX(s *Space, c *Command, keys []*key) Reply {
 	for _, k := range keys {
 		if k.exists() {
@@ -115,8 +119,8 @@ func runDEL(_ *Space, _ *Command, keys []*key) Reply {
 	return integer(n)
 }
 
-// runDELEX is DELEX and DELIFEQ, the guarded release. It compares also where that changes nothing, because its reply tells that the token
-// does not hold the key. DELEX without a condition is DEL.
+// runDELEX is DELEX and DELIFEQ, the guarded release. It compares also where that changes nothing,
+// because its reply tells that the token does not hold the key. DELEX without a condition is DEL.
 func runDELEX(s *Space, c *Command, keys []*key) Reply {
 	if c.set.Word == "" {
 		return runDEL(s, c, keys)
@@ -129,8 +133,8 @@ func runDELEX(s *Space, c *Command, keys []*key) Reply {
 	return integer(1)
 }
 
-// runEXPIRE is EXPIRE, PEXPIRE, EXPIREAT and PEXPIREAT. Its options compare ends, not values, so it is unguarded with them too. An end that
-// has passed deletes the key, as in Redis: libraries release so.
+// runEXPIRE is EXPIRE, PEXPIRE, EXPIREAT and PEXPIREAT. Its options compare ends, not values, so it is
+// unguarded with them too. An end that has passed deletes the key, as in Redis: libraries release so.
 func runEXPIRE(s *Space, c *Command, keys []*key) Reply {
 	k, o := keys[0], &c.expire
 	k.writeBlindly()
@@ -148,7 +152,8 @@ func runEXPIRE(s *Space, c *Command, keys []*key) Reply {
 	return integer(1)
 }
 
-// runPERSIST takes the TTL away, or sets DefaultTTL. Without DefaultTTL the Outcome is Endless, and the caller refuses it.
+// runPERSIST takes the TTL away, or sets DefaultTTL. Without DefaultTTL the Outcome is Endless, and the
+// caller refuses it.
 func runPERSIST(s *Space, _ *Command, keys []*key) Reply {
 	k := keys[0]
 	k.writeBlindly()
