@@ -50,7 +50,7 @@ func cmdEVAL(s *session, c *call) {
 	x.begin(s, c)
 }
 
-// cmdEVALSHA is EVALSHA and EVALSHA_RO. A script that is not known here is looked for on the masters, where
+// cmdEVALSHA is EVALSHA and EVALSHA_RO. A script that is not known here is fetched from the masters, where
 // another redlockd may have stored it. Commands behind this one wait until that is known, because they may be
 // for the same keys.
 func cmdEVALSHA(s *session, c *call) {
@@ -84,18 +84,19 @@ func cmdEVALSHA(s *session, c *call) {
 	}
 	c.takeBlockingSlot(&x.slot)
 	sha := string(lower[:])
-	o := &operation{then: func(result redlock.Result) redlock.Flusher { return x.learned(sha, result) }}
+	o := &operation{then: func(result redlock.Result) redlock.Flusher { return x.haveSource(sha, result) }}
 	x.startShared(&o.Op, sha, o)
 }
 
-// learned goes on with what the masters hold under a SHA1. Whatever they hold, only a source with that SHA1 is
-// executed. The engine calls learned, so another goroutine does the compiling.
-func (x *scriptExchange) learned(sha string, result redlock.Result) redlock.Flusher {
+// haveSource goes on with what the masters hold under a SHA1. Only a source with that SHA1 is executed,
+// so a master that holds something else under it can do no harm. The engine calls haveSource, so
+// another goroutine does the compiling.
+func (x *scriptExchange) haveSource(sha string, result redlock.Result) redlock.Flusher {
 	for _, source := range result.Scripts {
 		if sandbox.SHA(source) != sha {
 			continue
 		}
-		return x.elsewhere(func() redlock.Flusher {
+		return x.continueOnGoroutine(func() redlock.Flusher {
 			script, err := x.s.compiled(x.account, source)
 			if err != nil {
 				return x.fail(errNoScript)

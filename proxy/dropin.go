@@ -221,7 +221,7 @@ func (x *exchange) committed(result redlock.Result) redlock.Flusher {
 		return x.answer()
 	}
 	if x.tries++; x.tries == exchangeRounds {
-		return x.fail(errorf("ERR the key changed %d times between a look at it and the change that was to follow: try again", exchangeRounds))
+		return x.fail(errorf("ERR the key changed %d times between the reading and the change: try again", exchangeRounds))
 	}
 	x.read()
 	return nil

@@ -30,20 +30,20 @@ const (
 func (x *scriptExchange) runAssumed() redlock.Flusher {
 	switch {
 	case len(x.keys) == 0: // there is nothing to assume
-		return x.runOnTruth()
+		return x.runOnQuorum()
 	case x.readOnly: // it changes nothing, so nothing would check an assumption
-		return x.look()
+		return x.read()
 	}
 	known := x.s.server.opts.Engine.Known(x.oneState[:0], x.keys)
 	for i := range known {
 		if known[i].Found {
 			// The masters most likely hold the lease of this redlockd. A script of somebody else changes
-			// nothing then, and needs a look.
+			// nothing then, and its keys must be read.
 			x.states = known
 			if x.run(assumedInstructions); x.committable() {
 				return x.commit()
 			}
-			return x.look()
+			return x.read()
 		}
 	}
 	// The last one first: then the others are not run at all.
@@ -57,7 +57,7 @@ func (x *scriptExchange) runAssumed() redlock.Flusher {
 		}
 	}
 	x.assumption = assumesNothing
-	return x.look()
+	return x.read()
 }
 
 // try runs the script on an assumption, and reports whether its outcome can be committed. It is then in
@@ -113,7 +113,7 @@ func (x *scriptExchange) rightAssumption(states []redlock.State) int32 {
 // to scripts that change something under several assumptions, as one that takes a lock or extends it.
 func (x *scriptExchange) rememberAssumption() {
 	right := x.assumption
-	if right == assumesNothing && x.asked {
+	if right == assumesNothing && x.fromQuorum {
 		right = x.rightAssumption(x.states)
 	}
 	if right != assumesNothing {

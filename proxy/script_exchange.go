@@ -33,8 +33,12 @@ import (
 // the run has read, or, where there was nothing to commit, by the reading. What only a minority holds is no
 // reason to say that anything is held.
 //
-// One goroutine at a time works on an exchange: the session's, then those that the engine completes operations
-// on, and those of elsewhere.
+// One goroutine at a time works on an exchange, so its fields need no mutex: first the reader of the
+// connection (begin), then the engine's that completes an operation (haveRead, committed), then one of
+// its own for the next run (continueOnGoroutine). Each hands over as its last step.
+//
+// Rejected: to run scripts on the masters, as EVAL there. A script that ran on a minority alone, or on
+// masters that hold different things, could not be taken back.
 type scriptExchange struct {
 	slot
 	script *knownScript
@@ -51,8 +55,8 @@ type scriptExchange struct {
 	changed []redlock.Change
 	// spent is the time that the runs have taken, of callTime.
 	spent time.Duration
-	// paid is how many bytes of messages the user's share has paid for.
-	paid int
+	// chargedBytes is how many bytes of messages the user's share was charged for.
+	chargedBytes int
 	// assumption is the one that states come from, or assumesNothing.
 	assumption int32
 	// tries counts commits that found the keys changed.
@@ -61,8 +65,8 @@ type scriptExchange struct {
 	readOnly bool
 	// waited is true once the exchange has waited for the undoing of its own commit.
 	waited bool
-	// asked is true once states are what a quorum holds.
-	asked bool
+	// fromQuorum is true once states are what a quorum holds.
+	fromQuorum bool
 
 	// Room for a script with one key, so that it costs few allocations. There is one operation at a time.
 	op       redlock.Op
@@ -71,16 +75,16 @@ type scriptExchange struct {
 	fewArgs  [2]string
 }
 
-// scriptLook and scriptCommit are the exchange as the engine's completer of a reading and of a commit. A type
+// scriptRead and scriptCommit are the exchange as the engine's completer of a reading and of a commit. A type
 // for each takes no allocation, where a closure would.
 type (
-	scriptLook   scriptExchange
+	scriptRead   scriptExchange
 	scriptCommit scriptExchange
 )
 
 // Done implements redlock.Completer.
-func (x *scriptLook) Done(_ *redlock.Op, result redlock.Result) redlock.Flusher {
-	return (*scriptExchange)(x).looked(result)
+func (x *scriptRead) Done(_ *redlock.Op, result redlock.Result) redlock.Flusher {
+	return (*scriptExchange)(x).haveRead(result)
 }
 
 // Done implements redlock.Completer.
@@ -89,8 +93,8 @@ func (x *scriptCommit) Done(_ *redlock.Op, result redlock.Result) redlock.Flushe
 }
 
 const (
-	// scriptRounds is how often a script is tried if others change its keys meanwhile. Eight is far more than
-	// honest contention needs, as of those who are in each other's way one always succeeds.
+	// scriptRounds is how often a script is tried if others change its keys meanwhile; then the call fails. Eight is
+	// far more than honest contention needs: of several callers that change the same keys, one always succeeds.
 	scriptRounds = 8
 	// scriptPause is the longest pause before such a try, times its number.
 	scriptPause = 2 * time.Millisecond
@@ -147,7 +151,7 @@ func (s *session) awaitScripts(c *call, keys []string) (alive bool) {
 			c.out = s.conn.batch.b
 		}
 	}
-	// It may have died since execute looked, and its scripts have ended with it: then there was nothing
+	// It may have closed since executeUnread looked, and its scripts have ended with it: then there was nothing
 	// to wait for.
 	if s.conn.closed.Load() {
 		flush(c.newSlot().fail(errGone))
@@ -209,7 +213,7 @@ func (x *scriptExchange) stopped() bool {
 
 // committable reports whether what the script did on an assumption can be committed. The commit then proves the
 // assumption, as its guards are all that the script has read. A TTL is no guard, so that a reply which depends
-// on one needs a look.
+// on one must be made of what was read.
 func (x *scriptExchange) committable() bool {
 	o := &x.outcome
 	return o.refused == nil && o.Writes && !o.ReadTTL && !o.Blind && o.Unguarded == nil && o.Endless == nil
@@ -225,14 +229,16 @@ func (x *scriptExchange) state(key string) *redlock.State {
 	panic("a script has changed a key that is none of its own")
 }
 
-// look reads what a quorum holds, and goes on in looked.
-func (x *scriptExchange) look() redlock.Flusher {
-	x.startRead(&x.op, x.keys, (*scriptLook)(x))
+// read asks a quorum what the keys hold, and goes on in haveRead. It returns no Flusher: nothing is to
+// be sent yet.
+func (x *scriptExchange) read() redlock.Flusher {
+	x.startRead(&x.op, x.keys, (*scriptRead)(x))
 	return nil
 }
 
-// looked goes on with what a quorum holds.
-func (x *scriptExchange) looked(result redlock.Result) redlock.Flusher {
+// haveRead goes on with what a quorum holds. Called on a goroutine of the engine. A key of another type
+// than string ends the call, as in Redis a GET of it would.
+func (x *scriptExchange) haveRead(result redlock.Result) redlock.Flusher {
 	if result.Err != nil {
 		return x.fail(result.Err)
 	}
@@ -241,13 +247,13 @@ func (x *scriptExchange) looked(result redlock.Result) redlock.Flusher {
 			return x.fail(replyError(keyspace.ErrWrongType))
 		}
 	}
-	x.states, x.asked = result.States, true
-	return x.elsewhere(x.runOnTruth)
+	x.states, x.fromQuorum = result.States, true
+	return x.continueOnGoroutine(x.runOnQuorum)
 }
 
-// elsewhere continues with step on a goroutine of its own. The engine's goroutines must not run scripts: all
-// its lanes would wait.
-func (x *scriptExchange) elsewhere(step func() redlock.Flusher) redlock.Flusher {
+// continueOnGoroutine continues with step on a goroutine of its own. The engine's goroutines must not
+// run scripts: all its lanes would wait.
+func (x *scriptExchange) continueOnGoroutine(step func() redlock.Flusher) redlock.Flusher {
 	s := x.s
 	started := x.s.server.begin(func() { // Close waits for it
 		defer func() {
@@ -265,8 +271,9 @@ func (x *scriptExchange) elsewhere(step func() redlock.Flusher) redlock.Flusher 
 	return nil
 }
 
-// runOnTruth runs the script on what a quorum holds.
-func (x *scriptExchange) runOnTruth() redlock.Flusher {
+// runOnQuorum runs the script on what a quorum holds, and commits what it changes. Without changes its
+// reply is the reply, if the reading has confirmed all that it was made of.
+func (x *scriptExchange) runOnQuorum() redlock.Flusher {
 	x.run(0)
 	o := &x.outcome
 	switch {
@@ -275,7 +282,7 @@ func (x *scriptExchange) runOnTruth() redlock.Flusher {
 	case !o.Writes && !x.waited && x.seesItself():
 		// Waiting once is enough: no undo is still to come then, and what is there stays.
 		x.waited = true
-		time.AfterFunc(2*x.s.server.opts.Engine.Options().MasterTimeout, func() { x.look() })
+		time.AfterFunc(2*x.s.server.opts.Engine.Options().MasterTimeout, func() { x.read() })
 		return nil
 	case !o.Writes && x.sure():
 		if refusal := x.payMessages(); refusal != nil {
@@ -294,7 +301,7 @@ func (x *scriptExchange) runOnTruth() redlock.Flusher {
 
 // seesItself reports whether the reply was made of a value that the last commit was to set, and has not. The
 // engine is undoing that commit on single masters. Beside remains of an earlier lock of the same token the
-// value can look like a quorum for a moment. After two master timeouts every undo has been sent, and a look
+// value can look like a quorum for a moment. After two master timeouts every undo has been sent, and a reading
 // comes behind it on every master. A reply that would be the same if the value were somebody else's needs no
 // such care.
 func (x *scriptExchange) seesItself() bool {
@@ -307,7 +314,7 @@ func (x *scriptExchange) seesItself() bool {
 				if !itself {
 					x.states = slices.Clone(states)
 				}
-				itself, x.states[i].Value = true, stranger
+				itself, x.states[i].Value = true, foreignValue
 			}
 		}
 	}
@@ -364,9 +371,9 @@ func (x *scriptExchange) contested() bool {
 	brought := false
 	reply, ok := inTheWay(func(st *redlock.State) string {
 		brought = brought || slices.Contains(x.argv, st.Hint)
-		return stranger
+		return foreignValue
 	})
-	if ok && bytes.Contains(reply, []byte(stranger)) {
+	if ok && bytes.Contains(reply, []byte(foreignValue)) {
 		if ok = !brought; ok {
 			_, ok = inTheWay(func(st *redlock.State) string { return st.Hint })
 		}
@@ -378,8 +385,8 @@ func (x *scriptExchange) contested() bool {
 	return ok
 }
 
-// stranger is a value that no key has, and no caller can know.
-var stranger = "somebody-" + cryptorand.Text()
+// foreignValue is a value that no key has, and no caller can know.
+var foreignValue = "somebody-" + cryptorand.Text()
 
 // refusalReply is the error reply for a run that was refused or stopped.
 func refusalReply(err error) error {
@@ -431,11 +438,11 @@ func (x *scriptExchange) payMessages() (refusal error) {
 	for _, m := range x.outcome.published {
 		n += m.size()
 	}
-	if n <= x.paid {
+	if n <= x.chargedBytes {
 		return nil
 	}
-	if refusal = x.s.server.shares.chargeMessages(x.account, n-x.paid, time.Now()); refusal == nil {
-		x.paid = n
+	if refusal = x.s.server.shares.chargeMessages(x.account, n-x.chargedBytes, time.Now()); refusal == nil {
+		x.chargedBytes = n
 	}
 	return refusal
 }
@@ -452,12 +459,12 @@ func (x *scriptExchange) committed(result redlock.Result) redlock.Flusher {
 	}
 	x.assumption = assumesNothing
 	if x.tries++; x.tries == scriptRounds {
-		return x.fail(errorf("ERR the keys of the script changed %d times between a look at them and the change that was to follow: try again", scriptRounds))
+		return x.fail(errorf("ERR the keys of the script changed %d times between the reading and the change: try again", scriptRounds))
 	}
 	if x.tries <= 2 {
-		return x.look()
+		return x.read()
 	}
-	time.AfterFunc(rand.N(time.Duration(x.tries)*scriptPause), func() { x.look() })
+	time.AfterFunc(rand.N(time.Duration(x.tries)*scriptPause), func() { x.read() })
 	return nil
 }
 
