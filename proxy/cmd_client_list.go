@@ -91,6 +91,7 @@ func cmdCLIENTLIST(s *session, c *call) {
 // A killed client is treated as one that has left: its wait ends, and a lock whose grant it has not got
 // is released. A lock that it has goes on until its TTL ends.
 func cmdCLIENTKILL(s *session, c *call) {
+	// The old form is the new one with ADDR, which does not spare the caller.
 	options := c.args[2:]
 	oldForm := len(options) == 1
 	if oldForm {
@@ -103,6 +104,7 @@ func cmdCLIENTKILL(s *session, c *call) {
 	}
 	killed := 0
 	for _, conn := range s.server.clients() {
+		// The conditions read fields of other sessions. close takes mu itself, so mu is free again before it.
 		conn.mu.Lock()
 		chosen := true
 		for _, holds := range conditions {
@@ -187,7 +189,7 @@ func (srv *Server) hasUser(name string) bool {
 //
 // To add a field: append it behind lib-ver, where Redis adds its own. Its value must be one word.
 func (s *session) appendInfo(line []byte) []byte {
-	lastCommand := "NULL"
+	lastCommand := "NULL" // Redis's word for a client that has sent none
 	if cmd := s.lastCommand.Load(); cmd != nil {
 		lastCommand = cmd.fullName()
 	}
@@ -212,6 +214,8 @@ func (s *session) appendInfo(line []byte) []byte {
 	field("psub", strconv.Itoa(len(s.subscriptions.patterns)))
 	field("ssub", "0")
 	field("multi", "-1")
+	// Redis's buffers that have no counterpart here. What waits for the client is omem, what it takes
+	// in all tot-mem.
 	for _, name := range []string{"qbuf", "qbuf-free", "argv-mem", "multi-mem", "rbs", "rbp", "obl", "oll"} {
 		field(name, "0")
 	}
@@ -246,7 +250,7 @@ func (s *session) flagsLocked() string {
 	return string(flags)
 }
 
-// seconds are whole seconds, rounded down, as Redis shows an age.
+// seconds are whole seconds, rounded down, as Redis shows an age. INFO uses it too. A negative duration is 0.
 func seconds(d time.Duration) string {
 	return strconv.FormatInt(int64(max(d, 0)/time.Second), 10)
 }

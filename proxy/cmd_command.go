@@ -92,7 +92,7 @@ func cmdCOMMANDLIST(s *session, c *call) {
 		}
 	}
 	var names []string
-	for _, row := range s.server.table.rows {
+	for _, row := range s.server.table.rows { // by name, each command before its subcommands
 		if keep(row) {
 			names = append(names, row.fullName())
 		}
@@ -108,7 +108,7 @@ func cmdCOMMANDLIST(s *session, c *call) {
 func cmdCOMMANDGETKEYS(s *session, c *call) {
 	args := c.args[2:]
 	cmd, _ := s.server.table.find(args)
-	switch {
+	switch { // in this order: find of keySpec needs arguments that fit the arity
 	case cmd == nil:
 		c.failf("ERR Invalid command specified")
 		return
@@ -137,6 +137,8 @@ func cmdCOMMANDGETKEYS(s *session, c *call) {
 // ok is false when the count of the keys does not fit the arguments. The number of arguments must fit
 // the command's arity: otherwise find reads beyond the end.
 func (spec keySpec) find(args [][]byte) (keys [][]byte, step int, ok bool) {
+	// No more keys are taken than there are arguments. Whether the handler wants others behind them is
+	// its own affair.
 	if spec.numkeys > 0 {
 		n, ok := resp.ParseInt(args[spec.numkeys])
 		rest := args[spec.numkeys+1:]

@@ -65,10 +65,14 @@ func keySpecFields(cmd *command) fields {
 	if cmd.flags&flagWrite != 0 {
 		access = []string{"RW", "access", "update"}
 	}
+	// Behind a count: the first argument of the spec counts the keys, which follow it. Else: a range of
+	// positions.
 	keys := cmd.keys
 	begin, kind, find := keys.numkeys, "keynum", fields{"keynumidx", 0, "firstkey", 1, "keystep", 1}
 	if keys.numkeys == 0 {
-		last := keys.last // counted from the first key, or from the end
+		// COMMAND INFO counts the last key from the name, a key spec from the first key. Negative is
+		// from the end in both.
+		last := keys.last
 		if last >= 0 {
 			last -= keys.first
 		}
@@ -98,13 +102,13 @@ func commandDocs(cmd *command) fields {
 	return docs
 }
 
-// argumentDocs describes arguments for COMMAND DOCS. redis-cli shows display_text in its hints; a group
-// has none, but its parts.
+// argumentDocs describes arguments for COMMAND DOCS, as an array of maps. A field that would say "no"
+// is left out, as Redis does it. redis-cli shows display_text in its hints.
 func argumentDocs(args []argDoc) array {
 	docs := make(array, len(args))
 	for i, arg := range args {
 		doc := fields{"name", arg.name, "type", arg.kind}
-		if len(arg.arguments) == 0 {
+		if len(arg.arguments) == 0 { // a group is shown by its parts
 			doc = append(doc, "display_text", arg.name)
 		}
 		if arg.token != "" {

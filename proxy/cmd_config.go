@@ -25,6 +25,7 @@ func cmdCONFIGGET(s *session, c *call) {
 		c.failf("ERR CONFIG GET has %d patterns, at most %d are possible", len(patterns), configPatternsMax)
 		return
 	}
+	// patterns is a part of c.args, which nothing reads after the handler: so it may be changed.
 	for i := range patterns {
 		if refusal := patternRefusal(patterns[i]); refusal != nil {
 			c.fail(refusal)
@@ -56,6 +57,7 @@ func (srv *Server) settings() []Setting {
 	if srv.opts.Settings != nil {
 		all = srv.opts.Settings()
 	}
+	// Limits have their true values. The others are those of a Redis that keeps nothing on disk and evicts nothing.
 	for _, asRedis := range []Setting{
 		{"appendonly", "no"},
 		{"databases", "1"},

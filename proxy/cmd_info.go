@@ -56,6 +56,7 @@ var infoSections = []struct {
 // cmdINFO is INFO [section …]. It shows the sections that are named, in any case; without a name, or
 // with default, all that are not onRequest. A name that is no section is passed over, as Redis does it.
 func cmdINFO(s *session, c *call) {
+	// The sections are few, and so are the names: a loop in a loop is less than a map.
 	named := func(name string) bool {
 		return slices.ContainsFunc(c.args[1:], func(arg []byte) bool { return equalFold(arg, name) })
 	}
@@ -119,6 +120,7 @@ func portOf(laddr string) string {
 // infoClients counts the connections, those that have not logged in among them. blocked_clients have a
 // command that blocks the ones behind it, mostly a LOCK with WAIT.
 func infoClients(srv *Server, t *infoText, _ *session) {
+	// One mu at a time: a client may change between two looks, so the numbers need not be of one moment.
 	var waiting, subscribed int
 	clients := srv.clients()
 	for _, conn := range clients {
@@ -232,6 +234,8 @@ func infoMasters(srv *Server, t *infoText, s *session) {
 	if s.user.confined() { // it learns how many masters are out, but not their names: see User.Resources
 		return
 	}
+	// One field for each master, in the form of Redis's slave0: … in the section Replication: exporters
+	// split it at commas.
 	for i, m := range masters {
 		fmt.Fprintf(t, "master%d:addr=%s,state=%s,reason=%s,since_s=%s,left_s=%s,version=%s,rtt_us=%d,batches=%d,ops=%d,timeouts=%d,shed=%d,queued=%d,pending_releases=%d\r\n",
 			i, infoWord(m.Addr), m.State, infoWord(m.Reason), seconds(time.Since(m.Since)), seconds(m.Left), infoWord(m.Version),

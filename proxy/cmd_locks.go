@@ -53,7 +53,7 @@ func (i *infoCall) Done(_ *redlock.Op, result redlock.Result) redlock.Flusher {
 	for n, vote := range info.Votes {
 		votes[n] = voteFields(vote, i.account.user.confined())
 	}
-	var held, fence any
+	var held, fence any // nil is null in the reply
 	if !info.Unknown {
 		held = info.Held
 	}
@@ -209,7 +209,8 @@ func (l *listing) appendLeases(leases []redlock.LeaseInfo) {
 	}
 }
 
-// parseLocks reads [PATTERN glob] [COUNT n], in any order, each once.
+// parseLocks reads [PATTERN glob] [COUNT n], in any order, each once. Without PATTERN, pattern is "",
+// which a client cannot give.
 func parseLocks(args [][]byte) (pattern string, limit int, refusal error) {
 	for ; len(args) > 0; args = args[2:] {
 		option := args[0]

@@ -24,25 +24,32 @@
 //
 // # Other paths
 //
-//   - Redis commands by which libraries lock (SET NX, DEL, WATCH …) become readings and guarded commits: dropin.go and
-//     cmd_transaction.go. Package keyspace has what such a command does to its keys.
-//   - Scripts run on what their keys are assumed to hold (script_assume.go) or do hold: cmd_eval.go, script_exchange.go,
-//     script_run.go, script_call.go.
+//   - Redis commands by which libraries lock (SET NX, DEL, WATCH …) become readings and guarded
+//     commits: dropin.go and cmd_transaction.go. Package keyspace has what such a command does to its
+//     keys.
+//   - Scripts run on what their keys are assumed to hold (script_assume.go) or do hold: cmd_eval.go,
+//     script_exchange.go, script_run.go, script_call.go.
 //   - Messages find their subscribers in subscribers.go; cmd_pubsub.go has the commands.
-//   - timeouts.go closes connections that have used up their time, output_total.go those for which too much waits.
-//   - http.go answers over HTTP, with metrics.go and http_status.go; stats.go counts for these and for INFO (cmd_info.go).
+//   - timeouts.go closes connections that have used up their time, output_total.go those for which too
+//     much waits.
+//   - http.go answers over HTTP, with metrics.go and http_status.go; stats.go counts for these and for
+//     INFO (cmd_info.go).
 //
 // commands.go begins with the checklist for a new command. errors.go has the codes of errors.
 //
 // # What is promised
 //
-//   - Replies are in the order of the commands. What was sent together is answered together, with one write.
-//   - Operations reach the engine in the order in which one client sent them, and it keeps that order on every master.
-//   - A LOCK with WAIT blocks the commands behind it on the same connection. Its wait ends when the client leaves, when CLIENT
-//     UNBLOCK comes, or when the server drains.
-//   - A lock under a token made here is released at once when its grant cannot reach the client any more. One under a token of
-//     the client's own stays until its TTL ends, because the client may be back with that token.
-//   - No client, logged in or not, can make the server use more memory or time than the limits in Options allow it.
+//   - Replies are in the order of the commands. What was sent together is answered together, with one
+//     write.
+//   - Operations reach the engine in the order in which one client sent them, and it keeps that order
+//     on every master.
+//   - A LOCK with WAIT blocks the commands behind it on the same connection. Its wait ends when the
+//     client leaves, when CLIENT UNBLOCK comes, or when the server drains.
+//   - A lock under a token made here is released at once when its grant cannot reach the client any
+//     more. One under a token of the client's own stays until its TTL ends, because the client may be
+//     back with that token.
+//   - No client, logged in or not, can make the server use more memory or time than the limits in
+//     Options allow it.
 //   - A command that panics gets an error, and the server goes on.
 //
 // # Goroutines and locks
@@ -58,9 +65,11 @@
 //
 // # Caveats
 //
-//   - A client that ends its stream and goes on reading (printf … | nc) looks like one that has gone for good. What it sent is
-//     answered, but it is granted no lock that it would have to wait for or whose token it does not know.
-//   - The server notices that a client has left while it waits, unless the client has sent more than 64 KiB of commands behind
-//     the one that waits.
-//   - A grant that the kernel has taken counts as received. If the client dies in that moment, the lock ends with its TTL.
+//   - A client that ends its stream and goes on reading (printf … | nc) looks like one that has gone
+//     for good. What it sent is answered, but it is granted no lock that it would have to wait for or
+//     whose token it does not know.
+//   - The server notices that a client has left while it waits, unless the client has sent more than
+//     64 KiB of commands behind the one that waits.
+//   - A grant that the kernel has taken counts as received. If the client dies in that moment, the
+//     lock ends with its TTL.
 package proxy

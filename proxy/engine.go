@@ -19,12 +19,14 @@ func (sl *slot) charged(op *redlock.Op) *redlock.Op {
 	return op
 }
 
+// startLock starts a LOCK or MLOCK. As with all of these, op belongs to the engine until to.Done is called.
 func (sl *slot) startLock(op *redlock.Op, req redlock.LockRequest, to redlock.Completer) {
 	if sl.permitted(op, req.TTL, to) {
 		sl.s.server.opts.Engine.StartLock(sl.charged(op), req, to)
 	}
 }
 
+// startUnlock asks nothing first: a user may always release what its token holds.
 func (sl *slot) startUnlock(op *redlock.Op, keys []string, token string, to redlock.Completer) {
 	sl.s.server.opts.Engine.StartUnlock(sl.charged(op), keys, token, to)
 }
@@ -49,6 +51,7 @@ func (sl *slot) startCommit(op *redlock.Op, changes []redlock.Change, to redlock
 	}
 }
 
+// startRead reads what a quorum holds under the keys.
 func (sl *slot) startRead(op *redlock.Op, keys []string, to redlock.Completer) {
 	sl.s.server.opts.Engine.StartRead(sl.charged(op), keys, to)
 }
@@ -62,6 +65,7 @@ func (sl *slot) startShared(op *redlock.Op, sha string, to redlock.Completer) {
 	sl.s.server.opts.Engine.StartFetchScript(sl.charged(op), sha, to)
 }
 
+// startPublish does not wait for the masters, see Client.StartPublish.
 func (sl *slot) startPublish(op *redlock.Op, channel, payload string, to redlock.Completer) {
 	sl.s.server.opts.Engine.StartPublish(sl.charged(op), channel, payload, to)
 }

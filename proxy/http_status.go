@@ -50,7 +50,7 @@ func (t *statusText) line(format string, args ...any) {
 	fmt.Fprintf(t, format+"\n", args...)
 }
 
-// cells are those of one line of a table; tag is th or td.
+// cells are those of one line of a table, as text of any type; tag is th or td.
 func (t *statusText) cells(tag string, cells ...any) {
 	for _, cell := range cells {
 		t.line("<"+tag+">%s", cell)
@@ -72,6 +72,7 @@ func (srv *Server) serveStatus(w http.ResponseWriter, request *http.Request) {
 			clipped([]byte(request.Host), 128)), http.StatusMisdirectedRequest)
 		return
 	}
+	// The table of masters comes first, because it answers most questions.
 	r := srv.reading()
 	var t statusText
 	t.WriteString(statusHead)

@@ -68,7 +68,7 @@ func appendValue(out []byte, proto int, value any) []byte {
 	panic(fmt.Sprintf("a reply of type %T", value))
 }
 
-// orNull is text as a value, null if it is empty.
+// orNull is text as a value, null if it is empty: for what is not known, or not there.
 func orNull(text string) any {
 	if text == "" {
 		return nil
@@ -76,15 +76,18 @@ func orNull(text string) any {
 	return text
 }
 
-// reply answers with a structure.
+// reply answers with a structure, in the protocol version of the call. A slot's owner uses appendValue
+// with slot.proto.
 func (c *call) reply(value any) { c.out = appendValue(c.out, c.proto, value) }
 
 // The replies of commands that scripts call.
 
+// failure is an error that the script can catch. Its text begins with the code.
 func failure(text string) resp.Value { return resp.Value{Kind: resp.Error, Text: text} }
 func integer(n int64) resp.Value     { return resp.Value{Kind: resp.Int, Int: n} }
 func bulk(text string) resp.Value    { return resp.Value{Kind: resp.Bulk, Text: text} }
 
+// oneIf is Redis's boolean.
 func oneIf(yes bool) int64 {
 	if yes {
 		return 1

@@ -93,8 +93,9 @@ func (x *scriptCommit) Done(_ *redlock.Op, result redlock.Result) redlock.Flushe
 }
 
 const (
-	// scriptRounds is how often a script is tried if others change its keys meanwhile; then the call fails. Eight is
-	// far more than honest contention needs: of several callers that change the same keys, one always succeeds.
+	// scriptRounds is how often a script is tried if others change its keys meanwhile; then the call
+	// fails. Eight is far more than honest contention needs: of several callers that change the same
+	// keys, one always succeeds.
 	scriptRounds = 8
 	// scriptPause is the longest pause before such a try, times its number.
 	scriptPause = 2 * time.Millisecond
@@ -299,11 +300,13 @@ func (x *scriptExchange) runOnQuorum() redlock.Flusher {
 	return x.commit() // without writes it compares only, and so makes sure
 }
 
-// seesItself reports whether the reply was made of a value that the last commit was to set, and has not. The
-// engine is undoing that commit on single masters. Beside remains of an earlier lock of the same token the
-// value can look like a quorum for a moment. After two master timeouts every undo has been sent, and a reading
-// comes behind it on every master. A reply that would be the same if the value were somebody else's needs no
-// such care.
+// seesItself reports whether the reply depends on a value that this call's own failed commit has set on
+// single masters. The engine is undoing that commit. Until it has, the value, beside remains of an
+// earlier lock of the same token, can look like a quorum. So the caller waits for two master timeouts
+// and reads again: by then every undo has been sent, and the reading comes behind it on every master.
+//
+// To find out whether the reply depends on the value, the script is run once more with a foreign value
+// in its place.
 func (x *scriptExchange) seesItself() bool {
 	states, outcome := x.states, x.outcome
 	itself := false

@@ -35,7 +35,8 @@ func (srv *Server) closeTimedOut() {
 	}
 }
 
-// timedOut names the timeout that the client has used up, or returns "".
+// timedOut names the timeout that the client has used up, or returns "". Called by the goroutine of the
+// timeouts.
 func (conn *connection) timedOut(now int64) string {
 	opts := &conn.server.opts
 	if half := conn.incompleteSince.Load(); half != 0 && now-half > int64(opts.CommandTimeout) {
