@@ -12,7 +12,7 @@ import (
 // isError reports whether a reply is an error.
 func isError(reply []byte) bool { return len(reply) > 0 && reply[0] == '-' }
 
-// A value is nil (null), a string or []byte (bulk string), int or int64, bool (1 or 0: RESP2 has no
+// A value is nil (null), a string (bulk string), int or int64, bool (1 or 0: RESP2 has no
 // booleans, and Redis sends integers in RESP3 too), a status (simple string), an array, a set or
 // fields.
 type (
@@ -45,8 +45,6 @@ func appendValue(out []byte, proto int, value any) []byte {
 		return resp.AppendNull(out, proto)
 	case string:
 		return resp.AppendBulkString(out, v)
-	case []byte:
-		return resp.AppendBulk(out, v)
 	case int:
 		return resp.AppendInt(out, int64(v))
 	case int64:
