@@ -49,7 +49,8 @@ func checkClientName(name []byte) error {
 	return nil
 }
 
-// isOneWord reports whether text has visible ASCII characters only: tools split CLIENT LIST at spaces.
+// isOneWord reports whether text has visible ASCII characters only, as Redis demands it: tools split
+// CLIENT LIST at spaces.
 func isOneWord(text []byte) bool {
 	for _, b := range text {
 		if b < '!' || b > '~' {
@@ -81,7 +82,7 @@ func cmdCLIENTSETINFO(s *session, c *call) {
 		c.failf("ERR %s cannot contain spaces, newlines or special characters.", option)
 		return
 	}
-	s.conn.mu.Lock()
+	s.conn.mu.Lock() // CLIENT LIST of others reads it
 	*field = string(value)
 	s.conn.mu.Unlock()
 	c.ok()
@@ -130,6 +131,7 @@ func cmdCLIENTUNBLOCK(s *session, c *call) {
 		c.fail(errNotInteger)
 		return
 	}
+	// A client that has left, and one that waits for a reply but not for a lock, both count as not waiting.
 	other := s.server.client(id)
 	c.reply(other != nil && other.unblock(reason))
 }

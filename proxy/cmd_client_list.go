@@ -47,7 +47,7 @@ func cmdCLIENTINFO(s *session, c *call) {
 // need not be.
 func cmdCLIENTLIST(s *session, c *call) {
 	var lines []byte
-	switch {
+	switch { // one filter at a time, as in Redis 7.2
 	case len(c.args) == 2:
 		for _, conn := range s.server.clients() {
 			lines = conn.session.appendInfo(lines)
@@ -142,6 +142,8 @@ func (s *session) killConditions(args [][]byte) (map[string]func(*session) bool,
 			return nil, errSyntax
 		}
 		value := string(args[1])
+		// To add an option: a word here, a case, and its place in the row of CLIENT KILL (commands.go).
+		// MAXAGE is Redis 7.4's.
 		switch option := keyword(args[0], "ID", "TYPE", "ADDR", "LADDR", "USER", "SKIPME"); option {
 		case "ID":
 			id, ok := resp.ParseInt(value)
@@ -156,6 +158,7 @@ func (s *session) killConditions(args [][]byte) (map[string]func(*session) bool,
 			}
 			conditions[option] = func(other *session) bool { return other.typeLocked() == kind }
 		case "ADDR":
+			// addr and laddr never change, and are compared as CLIENT LIST shows them.
 			conditions[option] = func(other *session) bool { return other.conn.addr == value }
 		case "LADDR":
 			conditions[option] = func(other *session) bool { return other.conn.laddr == value }
@@ -238,6 +241,8 @@ func (s *session) flagsLocked() string {
 	if s.typeLocked() == "pubsub" {
 		flags = append(flags, 'P')
 	}
+	// Also while WATCH or a write takes its rounds: nothing behind it is executed, which is what an
+	// operator looks for.
 	if s.conn.blocked.Load() {
 		flags = append(flags, 'b')
 	}

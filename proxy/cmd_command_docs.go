@@ -88,6 +88,7 @@ func keySpecFields(cmd *command) fields {
 // commandDocs is the map by which COMMAND DOCS describes a command. It leaves out what redlockd does
 // not know of a command, its complexity and its history; redis-cli manages without.
 func commandDocs(cmd *command) fields {
+	// since is redlockd's version for a command of its own, and Redis's for others.
 	docs := fields{"summary", cmd.summary, "since", cmd.since, "group", cmd.group}
 	if len(cmd.arguments) > 0 {
 		docs = append(docs, "arguments", argumentDocs(cmd.arguments))
@@ -147,7 +148,7 @@ func hintOf(args []argDoc, separator string) string {
 func (arg *argDoc) hint() string {
 	text := ""
 	switch arg.kind {
-	case "pure-token":
+	case "pure-token": // its token is all of it, and comes below
 	case "oneof":
 		text = hintOf(arg.arguments, "|")
 	case "block":

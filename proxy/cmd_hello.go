@@ -80,7 +80,9 @@ func cmdHELLO(s *session, c *call) {
 	s.proto = proto
 	s.conn.mu.Unlock()
 
-	c.proto = proto // this answer is the first in the new version
+	// The reply has the fields of Redis's. It is the first in the new version: clients read it with the
+	// new parser.
+	c.proto = proto
 	c.reply(fields{"server", "redis", "version", redisVersion, "proto", proto, "id", s.conn.id,
 		"mode", "standalone", "role", "master", "modules", array{}})
 }
@@ -134,6 +136,8 @@ func (s *session) logIn(c *call, name, password []byte) bool {
 			found = srv.accounts[i]
 		}
 	}
+	// A failed login keeps its slot until the pause is over. The reader goes on reading, so that a
+	// client that leaves is noticed.
 	if found == nil {
 		srv.counters[countLoginsFailed].Add(1)
 		// Never the password. The name is whatever the client sent.
@@ -199,7 +203,8 @@ func (s *session) username() string {
 	return s.usernameLocked()
 }
 
-// cmdQUIT has the connection closed once all replies before OK, and OK itself, are sent.
+// cmdQUIT has the connection closed once all replies before OK, and OK itself, are sent. Locks that the
+// client holds stay.
 func cmdQUIT(s *session, c *call) {
 	s.conn.closeAfterReply = true
 	c.ok()

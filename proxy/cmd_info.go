@@ -98,14 +98,15 @@ func infoServer(srv *Server, t *infoText, s *session) {
 	t.field("arch_bits", 32<<(^uint(0)>>63))
 	t.field("go_version", runtime.Version())
 	t.field("process_id", os.Getpid())
-	t.field("run_id", srv.stats.runID)
+	t.field("run_id", srv.stats.runID) // another one after a restart, when the counters begin at 0 again
 	t.field("tcp_port", portOf(s.conn.laddr))
 	t.field("server_time_usec", time.Now().UnixMicro())
 	t.field("uptime_in_seconds", seconds(up))
 	t.field("uptime_in_days", int(up/(24*time.Hour)))
 }
 
-// portOf is the port to which this client is connected: a server may listen on several. A unix socket has none.
+// portOf is the port to which this client is connected: a server may listen on several. It is 0 for a
+// unix socket.
 func portOf(laddr string) string {
 	if strings.HasPrefix(laddr, "/") {
 		return "0"
@@ -244,6 +245,8 @@ func infoMasters(srv *Server, t *infoText, s *session) {
 }
 
 // infoWord makes a text fit between the commas of a line of INFO, which clients split at "," and "=".
+// Names of masters and users, and reasons, come from the configuration and from masters: they may have
+// anything in them.
 func infoWord(text string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
@@ -313,7 +316,8 @@ func infoCommandstats(srv *Server, t *infoText, _ *session) {
 	}
 }
 
-// infoErrorstats has a line for each code of error replies that was sent.
+// infoErrorstats has a line for each code of error replies that was sent, by name. The number of codes
+// is bounded (errorCodesMax), because scripts can return errors with codes of their own.
 func infoErrorstats(srv *Server, t *infoText, _ *session) {
 	counts := srv.stats.codes()
 	for _, code := range slices.Sorted(maps.Keys(counts)) {

@@ -221,11 +221,12 @@ func copyStrings(to []string, args [][]byte) []string {
 	return to
 }
 
-// unlockCall is an UNLOCK or MUNLOCK in progress.
+// unlockCall is an UNLOCK or MUNLOCK in progress. Nothing is undone when its reply is lost: the client
+// wanted the release.
 type unlockCall struct {
 	slot
 	op  redlock.Op
-	one [1]string
+	one [1]string // as in lockCall
 }
 
 // startUnlock starts UNLOCK and MUNLOCK. It waits for the client's own scripts on these keys, but never
@@ -254,11 +255,12 @@ func (u *unlockCall) Done(_ *redlock.Op, result redlock.Result) redlock.Flusher 
 	return u.complete()
 }
 
-// extendCall is an EXTEND or MEXTEND in progress.
+// extendCall is an EXTEND or MEXTEND in progress. Nothing is undone when its reply is lost: the client
+// knew of the lock before, and the lock ends with its new TTL.
 type extendCall struct {
 	slot
 	op  redlock.Op
-	one [1]string
+	one [1]string // as in lockCall
 }
 
 // startExtend starts EXTEND and MEXTEND. The ttl counts from now on; it is not added to what is left.

@@ -28,7 +28,7 @@ const (
 // name with one pattern takes 1 ms at worst, and there may be 100 000 leases.
 const locksTime = time.Second
 
-// infoCall is a LOCKINFO in progress.
+// infoCall is a LOCKINFO in progress. It does not block the client: the answer is true for one moment anyway.
 type infoCall struct {
 	slot
 	op redlock.Op
@@ -164,6 +164,8 @@ func (l *listing) run() {
 // The engine calls match without its mutex, one piece of the leases after the other, so locks are
 // granted meanwhile.
 func (l *listing) leases() (leases []redlock.LeaseInfo, refusal error) {
+	// After the deadline match answers at once, so that the engine comes to its end: it knows no other
+	// way to stop.
 	compared, late := 0, false
 	match := func(resources []string) bool {
 		if late || l.s.conn.closed.Load() {

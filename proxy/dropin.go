@@ -95,7 +95,7 @@ type exchange struct {
 	waited bool
 }
 
-// operation is one operation of the engine on behalf of an exchange.
+// operation is one operation of the engine on behalf of an exchange, which goes on in then.
 type operation struct {
 	redlock.Op
 	then func(redlock.Result) redlock.Flusher
@@ -129,13 +129,13 @@ func (x *exchange) leaseKnown() bool {
 	return !x.multi && x.commands[0].AsksHolder() && x.s.server.opts.Engine.Known(nil, x.keys)[0].Found
 }
 
-// read asks a quorum what the keys hold.
+// read asks a quorum what the keys hold, and goes on in haveRead.
 func (x *exchange) read() {
 	o := &operation{then: x.haveRead}
 	x.startRead(&o.Op, x.keys, o)
 }
 
-// haveRead goes on with what a quorum holds.
+// haveRead goes on with what a quorum holds. EXEC ends here if a watched key is not what WATCH has read.
 func (x *exchange) haveRead(result redlock.Result) redlock.Flusher {
 	if result.Err != nil {
 		return x.fail(result.Err)
@@ -191,7 +191,7 @@ func (x *exchange) execute(unsure bool) redlock.Flusher {
 	return nil
 }
 
-// replyOn executes the commands.
+// replyOn executes the commands on the space, in order, and returns the reply of the exchange.
 func (x *exchange) replyOn(space *keyspace.Space) keyspace.Reply {
 	replies := make([]keyspace.Reply, len(x.commands))
 	for i, command := range x.commands {
@@ -227,7 +227,7 @@ func (x *exchange) committed(result redlock.Result) redlock.Flusher {
 	return nil
 }
 
-// answer gives the reply of the last execution.
+// answer sends the reply of the last execution. A quorum has confirmed what that was made of.
 func (x *exchange) answer() redlock.Flusher {
 	x.out = x.reply.AppendTo(x.out, x.proto)
 	return x.complete()
@@ -258,7 +258,7 @@ func (s *session) mayChange(changes []redlock.Change) error {
 	return nil
 }
 
-// distinct returns the keys, each once. It returns the same slice if there is one.
+// distinct returns the keys in their order, each once. It returns the same slice if there is at most one.
 func distinct(keys []string) []string {
 	if len(keys) <= 1 {
 		return keys

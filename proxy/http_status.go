@@ -57,7 +57,7 @@ func (t *statusText) cells(tag string, cells ...any) {
 	}
 }
 
-// row is a line of a table.
+// row is a line of a table. Tags that HTML closes by itself are left open.
 func (t *statusText) row(tag string, cells ...any) {
 	t.line("<tr>")
 	t.cells(tag, cells...)

@@ -149,6 +149,8 @@ func (subs *subscribers) deliver(channel, payload string) {
 		}
 	}
 	subs.mu.Unlock()
+	// With subs.mu free again, because it is taken after a connection's mu. A client may have
+	// unsubscribed meanwhile, and still gets this message, as if it had come before.
 	for _, d := range deliveries {
 		d.to.push(d.m)
 	}
