@@ -25,13 +25,13 @@ type logins struct {
 const (
 	// failedLoginPause is how long a failed login waits for its answer at least, and what it costs its address.
 	failedLoginPause = 100 * time.Millisecond
-	// loginFree is what an address may owe before all of its logins wait: ten failures at one time.
+	// loginFree is how much of that an address may have before all of its logins wait: ten failures at one time.
 	loginFree = time.Second
 	// loginWaitMax bounds each wait, before a login is looked at and behind one that failed: client
 	// libraries give up after 3 s to 5 s.
 	loginWaitMax = 2 * time.Second
-	// loginOwedMax bounds what an address may owe, and so how long it is remembered.
-	loginOwedMax = 30 * time.Second
+	// loginMemoryMax bounds how long the failures of an address are remembered. More failures add nothing.
+	loginMemoryMax = 30 * time.Second
 	// loginOriginsMax bounds the addresses that are remembered. All others count as one.
 	loginOriginsMax = 10_000
 )
@@ -68,7 +68,7 @@ func (l *logins) failed(origin netip.Prefix, now time.Time) time.Duration {
 		until = now
 	}
 	until = until.Add(failedLoginPause)
-	if most := now.Add(loginOwedMax); until.After(most) {
+	if most := now.Add(loginMemoryMax); until.After(most) {
 		until = most
 	}
 	l.until[origin] = until

@@ -33,7 +33,7 @@ func TestLoginsArithmetic(t *testing.T) {
 	}
 	want("behind a thousand", l.before(here, now), loginWaitMax)
 	want("a failure behind a thousand", l.failed(here, now), loginWaitMax)
-	now = now.Add(loginOwedMax)
+	now = now.Add(loginMemoryMax)
 	want("half a minute later", l.before(here, now), 0)
 	want("a failure half a minute later", l.failed(here, now), failedLoginPause)
 
@@ -52,7 +52,7 @@ func TestLoginsArithmetic(t *testing.T) {
 	if len(l.until) > loginOriginsMax+1 {
 		t.Errorf("%d addresses are remembered, want %d at most", len(l.until), loginOriginsMax+1)
 	}
-	now = now.Add(loginOwedMax)
+	now = now.Add(loginMemoryMax)
 	l.failed(there, now)
 	if len(l.until) != 1 {
 		t.Errorf("%d addresses are remembered when nothing is owed any more, want the one that failed", len(l.until))

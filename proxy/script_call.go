@@ -113,7 +113,7 @@ func scriptTIME(caller *scriptCaller, _ []string) (resp.Value, error) {
 	}}, nil
 }
 
-// scriptPUBLISH answers that nobody heard it: who does is not known before the script has been committed.
+// scriptPUBLISH answers 0 subscribers: their number is not known before the script has been committed.
 func scriptPUBLISH(caller *scriptCaller, args []string) (resp.Value, error) {
 	if refusal := messageRefusal(args[1], args[2]); refusal != nil {
 		return failure(string(replyErrorOf(refusal))), nil

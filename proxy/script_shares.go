@@ -8,9 +8,13 @@ import (
 	"redlockd/redlock/sandbox"
 )
 
-// A few scripts are run or compiled at a time. The others wait in two circles: users take turns, and within a
-// user its connections do. So a user or a connection with thousands of scripts delays each of the others by one
-// run. LOCK and its kin run no script, and never wait here.
+// A few scripts are run or compiled at a time. The others wait in rotation at two levels: users take
+// turns, and within a user its connections do. So a user or a connection with thousands of scripts
+// delays each of the others by one run. LOCK and its kin run no script, and never wait here.
+//
+// Rejected: one type for this and for semaphore.go. That one has a single level, and admits the last to
+// come first, because a client whose handshake waited long has given up. Calls of scripts wait for a
+// reply, so the first to come is served first.
 
 // Bounds of what scripts take. A run of a lock script takes a few µs, and some hundred instructions.
 const (
@@ -41,32 +45,35 @@ const (
 // scriptShares share out the runs. Its methods may be called from any goroutine.
 type scriptShares struct {
 	mu sync.Mutex
-	// max is how many runs there may be at a time, running how many there are.
-	max     int
+	// max is how many runs there may be at a time.
+	max int
+	// running is how many there are. A run that is passed on to a call that waits goes on counting.
 	running int
-	users   map[*account]*scriptUser
+	// users has those that have run a script while others did, or have published by one.
+	users map[*account]*scriptUser
 	// waiting has the users with calls that wait, in the order of their turns. It is empty while running < max.
 	waiting []*scriptUser
 }
 
 // scriptUser is the share of one user. There are no more of them than accounts.
 type scriptUser struct {
-	// waiting has the connections with calls that wait, in the order of their turns; connections has the same
-	// by number.
-	waiting     []*scriptConn
+	// waiting has the connections with calls that wait, in the order of their turns.
+	waiting []*scriptConn
+	// connections has the same by number.
 	connections map[int64]*scriptConn
-	// messages is how many bytes could still be published at refilled. A zero refilled means that nothing was
-	// published yet.
+	// messages is how many bytes could still be published at refilled.
 	messages int64
+	// refilled is when messages was computed. Zero: nothing was published yet.
 	refilled time.Time
 }
 
 // scriptConn has the calls of one connection that wait, each for its channel to be closed.
 type scriptConn struct {
 	id    int64
-	calls []chan struct{}
+	calls []chan struct{} // the first to come is the first
 }
 
+// newScriptShares allows max runs at a time.
 func newScriptShares(max int) *scriptShares {
 	return &scriptShares{max: max, users: make(map[*account]*scriptUser)}
 }
