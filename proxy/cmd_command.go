@@ -103,8 +103,8 @@ func cmdCOMMANDLIST(s *session, c *call) {
 	}
 }
 
-// cmdCOMMANDGETKEYS is COMMAND GETKEYS command [arg …], with the errors of Redis. It finds the keys
-// with the same find that checks what a user may touch, so it is also a look at what is checked.
+// cmdCOMMANDGETKEYS is COMMAND GETKEYS command [arg …], with the errors of Redis. It uses the same find
+// as the permission of users, so it shows which keys are checked.
 func cmdCOMMANDGETKEYS(s *session, c *call) {
 	args := c.args[2:]
 	cmd, _ := s.server.table.find(args)

@@ -70,8 +70,8 @@ func startLock(s *session, c *call, resources, rest [][]byte) {
 }
 
 // Done implements redlock.Completer. The reply is the token, the validity and, if asked for, the fence;
-// null if another token holds the resource, or did until WAIT was over; an error if nothing is known,
-// which never means "granted".
+// null if another token holds the resource, or did until WAIT was over; else an error. An error never
+// means "granted".
 func (l *lockCall) Done(_ *redlock.Op, result redlock.Result) redlock.Flusher {
 	switch {
 	case result.Err != nil:
@@ -242,7 +242,7 @@ func startUnlock(s *session, c *call, resources [][]byte, token []byte) {
 }
 
 // Done implements redlock.Completer. 1: the token held the lock, and it is released. 0: it did not hold
-// it. An error: it is not known; the engine delivers the release when the masters are back.
+// it. NOQUORUM: it is not known; the engine delivers the release when the masters are back.
 func (u *unlockCall) Done(_ *redlock.Op, result redlock.Result) redlock.Flusher {
 	switch {
 	case result.Err != nil:

@@ -33,8 +33,9 @@ const (
 	channelMax = 2 * redlock.MaxResourceLen
 )
 
-// messageRefusal is the error for a message that cannot be published, or nil. The engine would refuse
-// it too; a script must know before it is committed.
+// messageRefusal is the error for a message that cannot be published, or nil. It is checked here
+// because the bound of a channel's name is this package's, and because a script must know before it is
+// committed.
 func messageRefusal(channel, payload string) error {
 	switch n := len(channel) + len(payload); {
 	case len(channel) > channelMax:
@@ -47,8 +48,9 @@ func messageRefusal(channel, payload string) error {
 
 // subscriptions are what one client has subscribed to. The zero value is none.
 type subscriptions struct {
-	channels, patterns []string // each once, in the order of subscription
-	bytes              int      // what they take, at most subscriptionBytesMax
+	channels []string // each once, in the order of subscription
+	patterns []string // likewise
+	bytes    int      // what they take, at most subscriptionBytesMax
 }
 
 // count is the number that every confirmation bears.
@@ -56,8 +58,10 @@ func (subs *subscriptions) count() int { return len(subs.channels) + len(subs.pa
 
 // subscription is one of the two kinds, for the code that treats them alike.
 type subscription struct {
-	// subscribed and unsubscribed are the names of the replies.
-	subscribed, unsubscribed string
+	// subscribed is the name of the reply to a subscription.
+	subscribed string
+	// unsubscribed is the name of the reply to its end.
+	unsubscribed string
 	// names are those of this kind that a client has.
 	names func(*subscriptions) *[]string
 }

@@ -76,7 +76,7 @@ const (
 	// flagLock: may grant a lock, so it is refused to a client that has ended its stream.
 	flagLock
 	// flagInMulti: may stand between MULTI and EXEC. The handler must queue it there, as cmdKeys does,
-	// or end the transaction.
+	// unless it is about the transaction or the connection itself.
 	flagInMulti
 	// flagNative: one of redlockd's own. Its errors show its usage, and an unknown name like it gets
 	// "Did you mean".

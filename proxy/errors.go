@@ -30,7 +30,9 @@ func errorf(format string, args ...any) error { return replyError(fmt.Sprintf(fo
 // codes has the same. Client libraries silently retry on LOADING, TRYAGAIN, CLUSTERDOWN, MOVED, ASK,
 // READONLY and MASTERDOWN: these must never be added.
 var errorCodes = []struct {
-	code, meaning string
+	code string
+	// meaning is for people: what is known of the operation, and what to do.
+	meaning string
 	// causes are the errors of the engine, and of this package, that get this code.
 	causes []error
 }{

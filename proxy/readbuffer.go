@@ -26,7 +26,8 @@ type chunk struct {
 }
 
 const (
-	// chunkSize is what one read takes at most, and what all small replies to it have room in.
+	// chunkSize is enough for what a client mostly sends at one time, and for the replies to that. So
+	// much each connection may hold without counting in inputTotal.
 	chunkSize = 16 << 10
 	// chunkKeepMax bounds a chunk that goes back to the pool; one that grew beyond it is left to the
 	// garbage collector. Otherwise a few large commands would make the pool's chunks large for ever.

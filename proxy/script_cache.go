@@ -49,9 +49,9 @@ type scriptCache struct {
 	// bytes is the sum over scripts, and at most scriptBytesMax if there is more than one.
 	bytes int
 
-	// storedSince is when the present period of storedEvery began, and storedCount how many scripts were stored
-	// in it.
+	// storedSince is when the present period of storedEvery began, on the clock of Server.now.
 	storedSince int64
+	// storedCount is how many scripts were to be stored in it.
 	storedCount int
 }
 

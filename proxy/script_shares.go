@@ -49,7 +49,7 @@ type scriptShares struct {
 	max int
 	// running is how many there are. A run that is passed on to a call that waits goes on counting.
 	running int
-	// users has those that have run a script while others did, or have published by one.
+	// users has those that had to wait for a run, or have published by a script.
 	users map[*account]*scriptUser
 	// waiting has the users with calls that wait, in the order of their turns. It is empty while running < max.
 	waiting []*scriptUser

@@ -203,8 +203,8 @@ var keepAlive = net.KeepAliveConfig{Enable: true, Idle: 15 * time.Second, Interv
 // connection takes the place of the oldest one that has not authenticated, so that connections without
 // a login cannot keep clients out. If all have authenticated, the new one is refused.
 //
-// The goroutine takes the connection out of everything that knows it, and does so only when the reader
-// has ended: until then close and the commands of other clients can still find it.
+// The goroutine takes the connection out of everything that knows it when the reader has ended. Until
+// then the commands of other clients find it, unless it was evicted.
 func (srv *Server) accepted(c net.Conn) {
 	if t, ok := c.(*net.TCPConn); ok {
 		t.SetKeepAliveConfig(keepAlive)

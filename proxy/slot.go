@@ -57,8 +57,9 @@ type grant struct {
 // queue are the slots of one connection in the order of their commands, at most PipelineMax: then the
 // reader executes no more (executeUnread). Guarded by the connection's mu.
 type queue struct {
-	head, tail *slot
-	queued     int // bytes of replies in the queue
+	head   *slot // of the oldest command that is not answered; nil: all are
+	tail   *slot // of the latest
+	queued int   // bytes of replies in the queue
 }
 
 // enqueue appends the slot of the command that is executed. Called by the reader goroutine, before the
