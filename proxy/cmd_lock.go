@@ -20,17 +20,17 @@ import (
 
 // cmdLOCK is LOCK resource ttl [TOKEN token] [WAIT ms] [FENCE].
 func cmdLOCK(s *session, c *call) {
-	startLock(s, c, c.args[1:2], c.args[2:])
+	handleLock(s, c, c.args[1:2], c.args[2:])
 }
 
 // cmdUNLOCK is UNLOCK resource token.
 func cmdUNLOCK(s *session, c *call) {
-	startUnlock(s, c, c.args[1:2], c.args[2])
+	handleUnlock(s, c, c.args[1:2], c.args[2])
 }
 
 // cmdEXTEND is EXTEND resource token ttl.
 func cmdEXTEND(s *session, c *call) {
-	startExtend(s, c, c.args[1:2], c.args[2], c.args[3])
+	handleExtend(s, c, c.args[1:2], c.args[2], c.args[3])
 }
 
 // lockCall is a LOCK or MLOCK in progress: its slot and its operation are one allocation.
@@ -45,9 +45,9 @@ type lockCall struct {
 	own bool
 }
 
-// startLock starts LOCK and MLOCK: rest is the ttl and the options. With WAIT the command blocks those
+// handleLock executes LOCK and MLOCK: rest is the ttl and the options. With WAIT the command blocks those
 // behind it: the client must not see its UNLOCK, or a second LOCK, executed before the lock is granted.
-func startLock(s *session, c *call, resources, rest [][]byte) {
+func handleLock(s *session, c *call, resources, rest [][]byte) {
 	var req redlock.LockRequest
 	if refusal := parseLock(&req, rest); refusal != nil {
 		c.fail(refusal)
@@ -229,9 +229,9 @@ type unlockCall struct {
 	one [1]string // as in lockCall
 }
 
-// startUnlock starts UNLOCK and MUNLOCK. It waits for the client's own scripts on these keys, but never
+// handleUnlock executes UNLOCK and MUNLOCK. It waits for the client's own scripts on these keys, but never
 // blocks those behind it: the engine keeps the order of single rounds.
-func startUnlock(s *session, c *call, resources [][]byte, token []byte) {
+func handleUnlock(s *session, c *call, resources [][]byte, token []byte) {
 	u := new(unlockCall)
 	keys := copyStrings(u.one[:0], resources)
 	if !s.awaitScripts(c, keys) {
@@ -263,8 +263,8 @@ type extendCall struct {
 	one [1]string // as in lockCall
 }
 
-// startExtend starts EXTEND and MEXTEND. The ttl counts from now on; it is not added to what is left.
-func startExtend(s *session, c *call, resources [][]byte, token, ttl []byte) {
+// handleExtend executes EXTEND and MEXTEND. The ttl counts from now on; it is not added to what is left.
+func handleExtend(s *session, c *call, resources [][]byte, token, ttl []byte) {
 	d, refusal := parseTime("ttl", ttl)
 	if refusal != nil {
 		c.fail(refusal)

@@ -13,21 +13,21 @@ import (
 // cmdMLOCK is MLOCK numkeys resource… ttl [TOKEN token] [WAIT ms] [FENCE].
 func cmdMLOCK(s *session, c *call) {
 	if resources, rest, ok := c.resources(1, -1); ok {
-		startLock(s, c, resources, rest)
+		handleLock(s, c, resources, rest)
 	}
 }
 
 // cmdMUNLOCK is MUNLOCK numkeys resource… token.
 func cmdMUNLOCK(s *session, c *call) {
 	if resources, rest, ok := c.resources(1, 1); ok {
-		startUnlock(s, c, resources, rest[0])
+		handleUnlock(s, c, resources, rest[0])
 	}
 }
 
 // cmdMEXTEND is MEXTEND numkeys resource… token ttl.
 func cmdMEXTEND(s *session, c *call) {
 	if resources, rest, ok := c.resources(2, 2); ok {
-		startExtend(s, c, resources, rest[0], rest[1])
+		handleExtend(s, c, resources, rest[0], rest[1])
 	}
 }
 
