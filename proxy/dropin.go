@@ -72,7 +72,8 @@ func (s *session) refuseUnguarded(command *keyspace.Command, keys []string) erro
 		strings.ToUpper(s.call.cmd.name), instead)
 }
 
-// exchange is a command on keys on its way, or a transaction of several.
+// exchange is a command on keys in progress, or a transaction of several. One goroutine at a time works
+// on it: the reader, then the engine's that completes its present operation.
 type exchange struct {
 	slot
 	// commands are executed in this order, as one.
@@ -123,8 +124,9 @@ func (x *exchange) begin(c *call, blocks bool) {
 	flush(x.execute(true))
 }
 
-// leaseKnown reports whether a lease of this redlockd most likely holds the key of a SET NX GET. Then
-// its attempt to lock would be in vain, and its client wants to know the holder.
+// leaseKnown reports whether a lease of this redlockd most likely holds the key of a SET NX GET. Then a
+// commit would most likely be denied, and the client asks for the holder's token: reading first saves a
+// round.
 func (x *exchange) leaseKnown() bool {
 	return !x.multi && x.commands[0].AsksHolder() && x.s.server.opts.Engine.Known(nil, x.keys)[0].Found
 }

@@ -9,7 +9,7 @@ import (
 
 // logins slows down clients that try passwords. Every failed login waits for its answer, also that of a
 // client that has logged in before. All clients of one address (see originOf) share what they have
-// failed: beyond loginFree, each further login from there waits before it is looked at, whether it is
+// failed: beyond loginFree, each further login from there waits before it is checked, whether it is
 // right or wrong, so that the time does not show which.
 //
 // Nobody is refused. A client behind the same NAT as the guesser, or on the same machine, gets in with
@@ -25,9 +25,10 @@ type logins struct {
 const (
 	// failedLoginPause is how long a failed login waits for its answer at least, and what it costs its address.
 	failedLoginPause = 100 * time.Millisecond
-	// loginFree is how much of that an address may have before all of its logins wait: ten failures at one time.
+	// loginFree is how much of that an address may have before all of its logins wait: ten failures at
+	// one time.
 	loginFree = time.Second
-	// loginWaitMax bounds each wait, before a login is looked at and behind one that failed: client
+	// loginWaitMax bounds each wait, before a login is checked and behind one that failed: client
 	// libraries give up after 3 s to 5 s.
 	loginWaitMax = 2 * time.Second
 	// loginMemoryMax bounds how long the failures of an address are remembered. More failures add nothing.
@@ -36,7 +37,7 @@ const (
 	loginOriginsMax = 10_000
 )
 
-// before is how long a login from an origin waits until it is looked at.
+// before is how long a login from an origin waits until it is checked.
 func (l *logins) before(origin netip.Prefix, now time.Time) time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
