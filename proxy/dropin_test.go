@@ -38,7 +38,7 @@ func TestSET(t *testing.T) {
 	// With GET.
 	c.do("SET", "k", "one", "NX", "GET", "PX", "5000").is("$nil")
 	c.do("SET", "k", "two", "NX", "GET", "PX", "5000").is(`"one"`)
-	// Rotation, and prolonging by the same token.
+	// Rotation, and renewing by the same token.
 	c.do("SET", "k", "two", "IFEQ", "wrong", "PX", "5000").is("$nil")
 	c.do("SET", "k", "two", "IFEQ", "one", "PX", "9000").is("+OK")
 	c.do("SET", "k", "two", "PX", "8000", "IFEQ", "two").is("+OK")

@@ -98,7 +98,7 @@ func (f *fleet) disclaim(key, holder string) {
 	}
 }
 
-// locker takes, prolongs and gives back locks in one way. Times count from when the command was sent.
+// locker takes, renews and gives back locks in one way. Times count from when the command was sent.
 type locker interface {
 	lock(key, token string) (until time.Time, ok bool)
 	extend(key, token string) (until time.Time, ok bool)
@@ -107,9 +107,9 @@ type locker interface {
 
 // wire is a client of a redlockd whose commands are those of a kind.
 type wire struct {
-	conn                 net.Conn
-	r                    *bufio.Reader
-	take, prolong, leave func(key, token string) []string
+	conn               net.Conn
+	r                  *bufio.Reader
+	take, renew, leave func(key, token string) []string
 }
 
 func (w *wire) ask(command []string) (reply string, sent time.Time) {
@@ -131,7 +131,7 @@ func (w *wire) lock(key, token string) (time.Time, bool) {
 }
 
 func (w *wire) extend(key, token string) (time.Time, bool) {
-	reply, sent := w.ask(w.prolong(key, token))
+	reply, sent := w.ask(w.renew(key, token))
 	return sent.Add(fleetTTL), strings.HasPrefix(reply, ":") && reply != ":0"
 }
 
@@ -149,16 +149,16 @@ func (f *fleet) wire(kind int) locker {
 	eval := func(source string) func(key, token string) []string {
 		return func(key, token string) []string { return []string{"EVAL", source, "1", key, token, ms} }
 	}
-	w := &wire{conn: c.conn, r: c.r, take: eval(acquireScript), prolong: eval(extendScript), leave: eval(releaseScript)}
+	w := &wire{conn: c.conn, r: c.r, take: eval(acquireScript), renew: eval(extendScript), leave: eval(releaseScript)}
 	switch kind {
 	case 1:
 		w.take = func(key, token string) []string { return []string{"SET", key, token, "NX", "PX", ms} }
 	case 2:
-		w.take, w.prolong = eval(acquireOrExtendScript), eval(acquireOrExtendScript)
+		w.take, w.renew = eval(acquireOrExtendScript), eval(acquireOrExtendScript)
 	case 3: // its validity is shorter, and never more than fleetTTL
 		masters := fmt.Sprint((fleetTTL + fleetTTL/50 + 10*time.Millisecond).Milliseconds())
 		w.take = func(key, token string) []string { return []string{"LOCK", key, masters, "TOKEN", token} }
-		w.prolong = func(key, token string) []string { return []string{"EXTEND", key, token, masters} }
+		w.renew = func(key, token string) []string { return []string{"EXTEND", key, token, masters} }
 		w.leave = func(key, token string) []string { return []string{"UNLOCK", key, token} }
 	}
 	return w

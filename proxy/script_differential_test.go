@@ -107,7 +107,7 @@ func (g *scriptGenerator) command() string {
 		"'getset', " + k + ", " + v, "'getdel', " + k, "'getex', " + k + ", " + g.pick(g.lifetime(), "'PERSIST'", "'persist', 'PX', 5"), "'getex', " + k,
 		"'mset', " + k + ", " + v + ", " + g.key() + ", " + g.value(), "'msetnx', " + k + ", " + v + ", " + g.key() + ", " + g.value(), "'mset', " + k,
 		"'del', " + k, "'DEL', " + k + ", " + g.key(), "'unlink', " + k, "'persist', " + k,
-		"'pexpire', " + k + ", " + g.prolonged("000"), "'PEXPIRE', " + k + ", " + g.ms(), "'expire', " + k + ", " + g.prolonged(""),
+		"'pexpire', " + k + ", " + g.renewed("000"), "'PEXPIRE', " + k + ", " + g.ms(), "'expire', " + k + ", " + g.renewed(""),
 		"'pexpireat', " + k + ", " + g.end() + g.expireOptions(), "'expireat', " + k + ", " + g.pick("1", "4000000500", "0", "-1") + g.expireOptions(),
 		"'publish', 'ch', " + v, "'echo', " + v, "'ping'", "'ping', " + v, "'nosuchcommand'", "'get'", "'get', " + k + ", 1",
 	}
@@ -117,8 +117,8 @@ func (g *scriptGenerator) command() string {
 	return all[g.IntN(len(all))]
 }
 
-// prolonged is a TTL and options. One that is compared (GT, LT) is no TTL of a state: between that and the run the clock moves.
-func (g *scriptGenerator) prolonged(unit string) string {
+// renewed is a TTL and options. One that is compared (GT, LT) is no TTL of a state: between that and the run the clock moves.
+func (g *scriptGenerator) renewed(unit string) string {
 	ttl, options := g.ttl(unit), g.expireOptions()
 	if n, err := strconv.Atoi(strings.TrimSuffix(ttl, unit)); err == nil && n >= 500 && n < 10_000 && options != "" {
 		ttl = strconv.Itoa(n+250) + unit

@@ -587,9 +587,9 @@ func TestDisagreement(t *testing.T) {
 
 func TestRefusedMasters(t *testing.T) {
 	for _, tt := range []struct {
-		name        string
-		spoil, mend func(s *stage, p *proxy)
-		reason      string
+		name          string
+		spoil, repair func(s *stage, p *proxy)
+		reason        string
 	}{
 		{"replica",
 			func(s *stage, p *proxy) { s.do(1, "REPLICAOF", "elsewhere", "6379") },
@@ -622,7 +622,7 @@ func TestRefusedMasters(t *testing.T) {
 				s.Errorf("%s: LOCK that needs its vote: got %+v, want an error that says why", tt.name, c.Result)
 			}
 			s.thaw(3, 4)
-			tt.mend(s, p)
+			tt.repair(s, p)
 			p.allUp()
 		})
 	}

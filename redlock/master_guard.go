@@ -172,7 +172,7 @@ func (l *lane) verifyEpoch(ctx context.Context, conn *masterConn, suspicion stri
 		if swapped {
 			l.quarantined(fresh, suspicion)
 			// Whoever wins the exchange takes it back from the keys for all, and nobody else.
-			if step < 0 { //mutant:a-clock-set-back-prolongs-locks
+			if step < 0 { //mutant:a-clock-set-back-lengthens-locks
 				l.guard.setBack = -step
 			}
 			return nil

@@ -30,7 +30,7 @@ type Severity string
 const (
 	NoVote  Severity = "no vote" // it cannot vote until this is mended
 	Warning Severity = "warning" // it votes, and something else suffers
-	Note    Severity = "note"    // worth knowing, nothing to mend
+	Note    Severity = "note"    // worth knowing, nothing to fix
 )
 
 // Problem is one thing that a probe found.
@@ -258,7 +258,7 @@ func (r *MasterReport) unreachable(ctx context.Context, err error, timeout time.
 	case refused != nil:
 		r.add(NoVote, "", "%s", refused.reason)
 	case errors.As(err, &dns):
-		r.add(NoVote, "mend the name in the list of masters, or the name service of this machine", "its name cannot be resolved: %v", dns)
+		r.add(NoVote, "correct the name in the list of masters, or the name service of this machine", "its name cannot be resolved: %v", dns)
 	case isTimeout(err):
 		r.add(NoVote, "see whether it hangs, or a firewall swallows the packets", "gives no answer within %v", timeout)
 	default:

@@ -46,7 +46,7 @@ func (c *Client) checkTTL(ttl time.Duration) error {
 	return nil
 }
 
-// checkHold bounds how long a lock that was born then may be prolonged: "the number of lock reacquisition
+// checkHold bounds how long a lock that was born then may be extended: "the number of lock reacquisition
 // attempts should be limited, otherwise one of the liveness properties is violated" ("Making the algorithm more
 // reliable: Extending the lock").
 func (c *Client) checkHold(born time.Time, ttl time.Duration, now time.Time) error {

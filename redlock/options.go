@@ -73,7 +73,7 @@ type Options struct {
 	// MinTTL and MaxTTL bound what a caller may ask for. Default 20 ms and 60 s. MaxTTL is also about how long
 	// a master that may have forgotten locks has no vote, so all proxies of the same masters must use the same.
 	MinTTL, MaxTTL time.Duration
-	// MaxHold bounds how long one lock may be prolonged by EXTEND, counted from its birth. Default 24 h.
+	// MaxHold bounds how long one lock may be extended by EXTEND, counted from its birth. Default 24 h.
 	MaxHold time.Duration
 
 	// FenceAlways gives every lock a fence, also those whose LOCK does not ask for one. Needed where only some

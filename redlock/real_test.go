@@ -210,10 +210,10 @@ func progress(t *testing.T, count *atomic.Int64, n int64) {
 
 func TestRealMastersFailAndComeBack(t *testing.T) {
 	for _, tt := range []struct {
-		name  string
-		fail  func(*redisproc.Server) error
-		mend  func(*redisproc.Server) error
-		count int
+		name   string
+		fail   func(*redisproc.Server) error
+		repair func(*redisproc.Server) error
+		count  int
 	}{
 		{"1 killed and restarted", kill, (*redisproc.Server).Restart, 1},
 		{"2 killed and restarted", kill, (*redisproc.Server).Restart, 2},
@@ -236,7 +236,7 @@ func TestRealMastersFailAndComeBack(t *testing.T) {
 				}
 				progress(t, &pairs, 500)
 				for i := range tt.count {
-					if err := tt.mend(servers[(round+i)%5]); err != nil {
+					if err := tt.repair(servers[(round+i)%5]); err != nil {
 						t.Fatal(err)
 					}
 				}

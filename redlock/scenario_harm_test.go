@@ -86,12 +86,12 @@ func (p *play) restart(n int) {
 }
 
 // upgrade restarts one master after the other: the next when both clients have admitted the one before, and it has A's locks
-// again. A prolongs its leases all the while, which gives the masters back what they have lost, and must not lose one.
+// again. A renews its leases all the while, which gives the masters back what they have lost, and must not lose one.
 func upgrade(p *play) {
 	for n := 1; n <= len(p.running); n++ {
 		p.restart(n)
 		eventually(p.T, fmt.Sprintf("master %d as before", n), func() error {
-			if !p.prolong(n) {
+			if !p.renew(n) {
 				return errors.New("it has not all locks of A")
 			}
 			for _, x := range []*party{p.a, p.b} {
@@ -104,8 +104,8 @@ func upgrade(p *play) {
 	}
 }
 
-// prolong extends A's leases that have run for a while, or that a master does not have. It returns whether that has them all.
-func (p *play) prolong(master int) bool {
+// renew extends A's leases that have run for a while, or that a master does not have. It returns whether that has them all.
+func (p *play) renew(master int) bool {
 	p.Helper()
 	all := true
 	for _, c := range p.claims {

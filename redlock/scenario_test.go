@@ -67,7 +67,7 @@ var scenarios = []scenario{
 	{name: "had 4/5, 2 restart empty", had: four, harm: restart(1, 2), others: goesOn, says: "restarted"},
 	{name: "3 restart empty", harm: restart(1, 2, 3), others: waits, says: "restarted"},
 	{name: "rolling restart of all inside one TTL", harm: restart(1, 2, 3, 4, 5), others: waits, says: "restarted"},
-	{name: "rolling restart, one after the other as it should be, A prolongs", harm: upgrade, others: goesOn, says: "restarted"},
+	{name: "rolling restart, one after the other as it should be, A renews", harm: upgrade, others: goesOn, says: "restarted"},
 	{name: "AOF everysec, had 3/5, 1 killed", args: aof("everysec"), had: three, harm: restart(1), others: goesOn, says: "another run"},
 	{name: "AOF everysec, had 3/5, 1 loses power", args: aof("everysec"), had: three, ready: markAOF, harm: losePower, others: goesOn, says: "another run"},
 	{name: "AOF always, had 3/5, 1 killed", args: aof("always"), had: three, harm: restart(1), others: goesOn, says: "another run"},

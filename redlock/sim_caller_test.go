@@ -147,7 +147,7 @@ func (r *request) wait() Result {
 	}
 }
 
-// caller locks, works, prolongs, releases, or forgets to.
+// caller locks, works, renews, releases, or forgets to.
 type caller struct {
 	w     *world
 	id    int

@@ -101,8 +101,8 @@ func (c *caller) setNX(p *incarnation, req LockRequest) *ledgerLease {
 	return got
 }
 
-// prolong runs a commit after which the caller believes in the TTL, and says whether it still believes.
-func (c *caller) prolong(what string, p *incarnation, l *ledgerLease, ttl time.Duration, changes []Change, done, unknown func()) (still bool) {
+// renew runs a commit after which the caller believes in the TTL, and says whether it still believes.
+func (c *caller) renew(what string, p *incarnation, l *ledgerLease, ttl time.Duration, changes []Change, done, unknown func()) (still bool) {
 	still = true
 	began := time.Now()
 	c.w.ledger.shortened(l, began.Add(ttl))
@@ -129,13 +129,13 @@ func (c *caller) prolong(what string, p *incarnation, l *ledgerLease, ttl time.D
 }
 
 func (c *caller) compareAndExpire(p *incarnation, l *ledgerLease, ttl time.Duration) bool {
-	return c.prolong("EXPIRE", p, l, ttl, changesOf(l.resources, func(key string) Change { return compareAndExpire(key, l.token, ttl) }), func() {}, func() {})
+	return c.renew("EXPIRE", p, l, ttl, changesOf(l.resources, func(key string) Change { return compareAndExpire(key, l.token, ttl) }), func() {}, func() {})
 }
 
 // rotate gives the lock another token. If nobody knows what came of it, the caller goes on with the old one.
 func (c *caller) rotate(p *incarnation, l *ledgerLease, ttl time.Duration) bool {
 	value := c.newValue()
-	return c.prolong("rotation to "+short(value), p, l, ttl, []Change{rotate(l.resources[0], l.token, value, ttl)}, func() {
+	return c.renew("rotation to "+short(value), p, l, ttl, []Change{rotate(l.resources[0], l.token, value, ttl)}, func() {
 		c.w.ledger.renamed(l, value)
 		c.w.count(func(t *tallies) { t.rotated++ })
 	}, func() {

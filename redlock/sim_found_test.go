@@ -351,7 +351,7 @@ func TestLockAgainInOtherParts(t *testing.T) {
 	})
 }
 
-// MaxHold counts from the first grant, however the lock is prolonged.
+// MaxHold counts from the first grant, however the lock is renewed.
 func TestRepetitionIsNoWayAroundMaxHold(t *testing.T) {
 	inVirtualTime(t, 5, func(s *stage) {
 		p := s.open(func(o *Options) { o.MaxTTL, o.MaxHold = 10*time.Second, time.Minute })
@@ -421,8 +421,8 @@ func TestClockStepBehindARestart(t *testing.T) {
 	})
 }
 
-// A clock that is set back prolongs every lock on the master, far beyond what anybody asked for.
-func TestClockSetBackProlongsNoLock(t *testing.T) {
+// A clock that is set back renews every lock on the master, far beyond what anybody asked for.
+func TestClockSetBackLengthensNoLock(t *testing.T) {
 	inVirtualTime(t, 5, func(s *stage) {
 		p := s.open(func(o *Options) { o.MaxTTL = 2 * time.Second })
 		p.lock(one("r", time.Second)).want(s, "LOCK", "held", 0)

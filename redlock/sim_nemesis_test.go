@@ -1,6 +1,6 @@
 package redlock
 
-// The nemesis of the simulation: it breaks things, and mends them after a while.
+// The nemesis of the simulation: it breaks things, and repairs them after a while.
 
 import (
 	"cmp"
@@ -30,16 +30,16 @@ var profiles = []profile{
 }
 
 type nemesis struct {
-	w     *world
-	rng   *rand.Rand
-	names []string // of faults, as often as they weigh
-	mends []mend   // to come, the next first
-	down  [5]bool
-	cold  [5]bool          // frozen
-	ahead [5]time.Duration // steps of the clocks so far
+	w       *world
+	rng     *rand.Rand
+	names   []string // of faults, as often as they weigh
+	repairs []repair // to come, the next first
+	down    [5]bool
+	cold    [5]bool          // frozen
+	ahead   [5]time.Duration // steps of the clocks so far
 }
 
-type mend struct {
+type repair struct {
 	at time.Time
 	do func()
 }
@@ -72,7 +72,7 @@ func (n *nemesis) rage(length time.Duration) {
 	end := time.Now().Add(length)
 	next := time.Now().Add(100 * ms)
 	for time.Now().Before(end) {
-		if len(n.mends) > 0 && n.mends[0].at.Before(next) {
+		if len(n.repairs) > 0 && n.repairs[0].at.Before(next) {
 			n.mendNext()
 			continue
 		}
@@ -85,10 +85,10 @@ func (n *nemesis) rage(length time.Duration) {
 	}
 }
 
-// heal mends everything.
+// heal repairs everything.
 func (n *nemesis) heal() {
-	for len(n.mends) > 0 {
-		n.mends[0].at = time.Now()
+	for len(n.repairs) > 0 {
+		n.repairs[0].at = time.Now()
 		n.mendNext()
 	}
 	for i, m := range n.w.masters {
@@ -106,15 +106,15 @@ func (n *nemesis) heal() {
 }
 
 func (n *nemesis) mendNext() {
-	next := n.mends[0]
-	n.mends = n.mends[1:]
+	next := n.repairs[0]
+	n.repairs = n.repairs[1:]
 	time.Sleep(time.Until(next.at))
 	next.do()
 }
 
 func (n *nemesis) later(d time.Duration, do func()) {
-	n.mends = append(n.mends, mend{time.Now().Add(d + time.Duration(len(n.mends))), do})
-	slices.SortStableFunc(n.mends, func(a, b mend) int { return cmp.Compare(a.at.UnixNano(), b.at.UnixNano()) })
+	n.repairs = append(n.repairs, repair{time.Now().Add(d + time.Duration(len(n.repairs))), do})
+	slices.SortStableFunc(n.repairs, func(a, b repair) int { return cmp.Compare(a.at.UnixNano(), b.at.UnixNano()) })
 }
 
 // duration is how long a fault lasts: mostly short against the timeouts, sometimes long.

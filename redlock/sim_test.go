@@ -33,7 +33,7 @@ package redlock
 //	directed   what a refused LOCK had left stayed, with an EXTEND of its token under way       TestFailedAttemptIsTakenBack (undo_test.go)
 //	directed   a master that was just flushed counted among those that remember fences          TestFlushedMasterTeachesNoFence
 //	directed   a clock that stepped while the only client that knew it was down was believed    TestClockStepBehindARestart
-//	directed   a clock that was set back prolonged locks without limit                          TestClockSetBackProlongsNoLock
+//	directed   a clock that was set back lengthened locks without limit                       TestClockSetBackLengthensNoLock
 //	directed   a step that a batch had found was forgotten when the connection broke before     TestFindingOutlivesTheConnection
 //	           the master was quarantined: it voted on
 //	directed   keys were shortened after a clock was set back, when the master had a vote       TestLateRewindCutsNoLockShort
@@ -112,7 +112,7 @@ func (a *tallies) add(b tallies) {
 }
 
 func (a *tallies) String() string {
-	return fmt.Sprintf("%v virtual, %d faults, %d proxies restarted; LOCK %d granted (%d with a fence, %d of several resources, %d have begun to reserve; %d in order of name), %d denied, %d without quorum, %d repeated; EXTEND %d granted, %d lost; UNLOCK %d; drop-in: SET NX %d, prolonged %d, %d of them rotated, GET %d",
+	return fmt.Sprintf("%v virtual, %d faults, %d proxies restarted; LOCK %d granted (%d with a fence, %d of several resources, %d have begun to reserve; %d in order of name), %d denied, %d without quorum, %d repeated; EXTEND %d granted, %d lost; UNLOCK %d; drop-in: SET NX %d, renewed %d, %d of them rotated, GET %d",
 		a.virtual.Round(time.Second), a.faults, a.restarts, a.granted, a.fences, a.several, a.reserved, a.ordered, a.denied, a.noQuorum, a.repeated, a.extended, a.lost, a.released, a.dropIn, a.dropInLater, a.rotated, a.read)
 }
 
@@ -122,7 +122,7 @@ func (a *tallies) checkWorth(t *testing.T, seeds int) {
 		"LOCK granted": a.granted / 40, "LOCK denied": a.denied / 20, "LOCK without quorum": a.noQuorum / 5, "LOCK repeated": a.repeated,
 		"LOCK of several resources granted": a.several, "LOCK has begun to reserve": a.reserved, "LOCKs in order of name": a.ordered,
 		"EXTEND granted": a.extended / 5, "UNLOCK": a.released / 20, "faults": a.faults / 30,
-		"SET NX granted": a.dropIn / 5, "drop-in locks prolonged": a.dropInLater / 3, "drop-in locks rotated": a.rotated, "drop-in locks read": a.read,
+		"SET NX granted": a.dropIn / 5, "drop-in locks renewed": a.dropInLater / 3, "drop-in locks rotated": a.rotated, "drop-in locks read": a.read,
 	} {
 		if n < seeds {
 			t.Errorf("%s: too few in %d seeds for the simulation to prove anything", name, seeds)

@@ -110,10 +110,10 @@ func TestLateReplies(t *testing.T) {
 // A reply that is lost leaves a key behind. It must be removed as soon as the master is reached again, long before its TTL.
 func TestLostReplies(t *testing.T) {
 	for _, tt := range []struct {
-		name string
-		lose func(p *proxy, i int)
-		mend func(p *proxy, i int)
-		set  string // masters that executed the SET although nobody heard of it
+		name   string
+		lose   func(p *proxy, i int)
+		repair func(p *proxy, i int)
+		set    string // masters that executed the SET although nobody heard of it
 	}{
 		{"replies late", func(p *proxy, i int) { p.paths[i].HoldReplies() }, func(p *proxy, i int) { p.paths[i].Heal() }, "00111"},
 		{"replies lost", func(p *proxy, i int) { p.paths[i].HoldReplies() }, func(p *proxy, i int) { p.paths[i].Cut(); p.paths[i].Heal() }, "00111"},
@@ -131,7 +131,7 @@ func TestLostReplies(t *testing.T) {
 				s.wantSet("r", tt.set)
 				time.Sleep(away)
 				for i := 2; i < 5; i++ {
-					tt.mend(p, i)
+					tt.repair(p, i)
 				}
 				p.allUp()
 				s.wantNoLocks()
@@ -178,9 +178,9 @@ func TestLateGrantIsReleased(t *testing.T) {
 
 func TestUnlockIsOwed(t *testing.T) {
 	for _, tt := range []struct {
-		name string
-		lose func(s *stage, p *proxy, i int)
-		mend func(s *stage, p *proxy, i int)
+		name   string
+		lose   func(s *stage, p *proxy, i int)
+		repair func(s *stage, p *proxy, i int)
 	}{
 		{"frozen", func(s *stage, p *proxy, i int) { s.masters[i].Freeze() }, func(s *stage, p *proxy, i int) { s.masters[i].Thaw() }},
 		{"cut off", func(s *stage, p *proxy, i int) { p.paths[i].Partition(); p.paths[i].Cut() }, func(s *stage, p *proxy, i int) { p.paths[i].Heal() }},
@@ -199,7 +199,7 @@ func TestUnlockIsOwed(t *testing.T) {
 			s.wantOn("r", held.Token, "11100")
 			time.Sleep(3 * time.Second)
 			for i := range 3 {
-				tt.mend(s, p, i)
+				tt.repair(s, p, i)
 			}
 			p.allUp()
 			s.wantNoLocks()
