@@ -3,7 +3,7 @@
 STATICCHECK = go run honnef.co/go/tools/cmd/staticcheck@v0.8.2
 BENCHSTAT = go run golang.org/x/perf/cmd/benchstat@v0.0.0-20260908200009-22c9c6c9d4da
 
-.PHONY: run build test lint bench bench-full bench-libraries benchmarks scenarios soak fuzz tools libraries
+.PHONY: run build test test-bench test-long lint bench bench-full bench-libraries benchmarks scenarios soak fuzz tools libraries
 
 run: ## serve on 127.0.0.1:6380 with five masters inside the process
 	go run ./cmd/redlockd
@@ -11,10 +11,18 @@ run: ## serve on 127.0.0.1:6380 with five masters inside the process
 build: ## the redlockd binary
 	go build -trimpath -o redlockd ./cmd/redlockd
 
-test: tools libraries ## all tests with the race detector, against real redis-server processes; then the engine without it: mutants, models, 200 seeds
+# The tests of the engine that the race detector sees a few cases of, or nothing: redlock/raced_test.go.
+LONG = TestSimulation|TestMutants|Model$$|TestOverloadSlowsDown|TestSeveralAreGranted|TestStepIsCaught|TestUndoSpares|TestPanicLoses
+
+test: tools libraries ## all tests with the race detector, against real redis-server processes; then the long ones of the engine without it
 	REDLOCK_TEST_TOOLS=all go test -race -timeout 20m ./...
+	@$(MAKE) --no-print-directory -j2 test-bench test-long
+
+test-bench: ## the tests of the bench
 	cd bench && REDLOCK_TEST_TOOLS=all go test -race -timeout 20m ./...
-	REDLOCK_TEST_TOOLS=all REDLOCK_SIM_SEEDS=$(or $(SEEDS),200) go test -count=1 -timeout 20m ./redlock
+
+test-long: ## mutants, models, SEEDS=200 of the simulation, and all cases of the long tests
+	REDLOCK_TEST_TOOLS=all REDLOCK_SIM_SEEDS=$(or $(SEEDS),200) go test -count=1 -timeout 20m -run '$(LONG)' ./redlock
 
 lint: ## formatting, vet, staticcheck
 	@unformatted=$$(gofmt -l .); [ -z "$$unformatted" ] || { echo "gofmt would change:"; echo "$$unformatted"; exit 1; }

@@ -129,7 +129,7 @@ func TestOverloadSlowsDown(t *testing.T) {
 			p.StartPublish(op, "channel", strings.Repeat(long, 30), to)
 		}, 40 * ms},
 	}) {
-		t.Run(tt.name, func(t *testing.T) {
+		ok := t.Run(tt.name, func(t *testing.T) {
 			inVirtualTime(t, 5, func(s *stage) {
 				p, share, f := s.open(), &Share{}, &flood{}
 				p.delay(tt.distance/2, tt.distance/2, 0, 1, 2, 3, 4)
@@ -164,6 +164,9 @@ func TestOverloadSlowsDown(t *testing.T) {
 				}
 			})
 		})
+		if !ok {
+			return // one that fails takes long
+		}
 	}
 }
 

@@ -59,7 +59,11 @@ func TestKeepAlive(t *testing.T) {
 					s.Fatalf("after ten TTLs: got %v and %d renewals, want three per TTL", context.Cause(held), renewed)
 				}
 				tt.after(s, lease)
-				<-held.Done()
+				select {
+				case <-held.Done():
+				case <-time.After(2 * ttl):
+					s.Fatal("the context does not end")
+				}
 				if left := lease.Validity(); left < tt.least {
 					s.Errorf("the context ended with a validity of %v left, want %v", left, tt.least)
 				}

@@ -101,11 +101,11 @@ func FuzzReplyCheck(f *testing.F) {
 // those that make the next.
 func TestPanicLosesOneMaster(t *testing.T) {
 	for _, distance := range []time.Duration{0, ms} { // batch after batch, and several on their way
-		testPanics(t, distance)
+		testPanics(t, distance, some(4, []int64{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23}))
 	}
 }
 
-func testPanics(t *testing.T, distance time.Duration) {
+func testPanics(t *testing.T, distance time.Duration, which []int64) {
 	inVirtualTime(t, 3, func(s *stage) {
 		reads := &atomic.Int64{}
 		var panics [2]atomic.Int64
@@ -119,7 +119,7 @@ func testPanics(t *testing.T, distance time.Duration) {
 		})
 		p.delay(distance, distance, 0, 1, 2)
 		p.allUp()
-		for _, n := range some(4, []int64{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23}) {
+		for _, n := range which {
 			time.Sleep(logBurst * logInterval) // the log has room again
 			log.take("")
 			now := reads.Load()

@@ -248,11 +248,12 @@ func TestMutants(t *testing.T) {
 	for _, m := range mutants {
 		all = append(all, m.killers)
 	}
-	if output, err := runMutant(binary, "none", "^("+strings.Join(all, "|")+")$", 0); err != nil {
-		t.Fatalf("with no mutant on, the tests must pass: %v\n%s", err, output)
-	}
-
 	var wg sync.WaitGroup
+	wg.Go(func() {
+		if output, err := runMutant(binary, "none", "^("+strings.Join(all, "|")+")$", 0); err != nil {
+			t.Errorf("with no mutant on, the tests must pass: %v\n%s", err, output)
+		}
+	})
 	slots := make(chan struct{}, 2)
 	survives := func(name, killers string, seeds int) {
 		wg.Go(func() {
