@@ -29,7 +29,7 @@
 // they stay masters and evict nothing is checked with every heartbeat. A master in doubt has no vote until nothing that it may have
 // forgotten can still be held.
 //
-// A master that sends what no Redis would, or whoever is on its wire, loses its own vote and nothing else. Package resp reads the replies to
+// A master that sends what no Redis would (or an attacker on its connection) loses its own vote and nothing else. Package resp reads the replies to
 // batches within bounds, and checks what go-redis is to read before go-redis sees it (master_wire.go states the bounds of memory). A
 // panic while a reply is read costs the connection (survive).
 //

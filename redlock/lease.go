@@ -12,7 +12,7 @@ import (
 type Lease struct {
 	// Resources are what is locked.
 	Resources []string
-	// Token signs the lock. Whoever knows it can release or extend.
+	// Token signs the lock. A client that knows it can release or extend the lock.
 	Token string
 
 	// Fence is the fencing token that was asked for with LockRequest.Fence, else 0.

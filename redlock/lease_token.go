@@ -51,7 +51,7 @@ func (s *tokenSource) make(now time.Time) string {
 }
 
 // tokenBirth tells when a token made by a redlockd was made. A caller's own token of the same shape
-// is taken for one: whoever imitates it limits or extends nobody's lock but their own.
+// is taken for one: a client that imitates the form limits or extends no lock but its own.
 func tokenBirth(token string) (time.Time, bool) {
 	if len(token) <= tokenRandomText || token[tokenRandomText] != '.' || strings.ToLower(token[tokenRandomText+1:]) != token[tokenRandomText+1:] {
 		return time.Time{}, false

@@ -74,7 +74,7 @@ func looksNew(value, runID string) bool {
 	return value == "" || readEpoch(value, runID) == epochQuarantined && strings.HasSuffix(value, ":"+reasonNew) //mutant:bootstrap-over-any-quarantine
 }
 
-// quarantineReason is the reason in the value of a quarantine. Whoever can write to the master can have written
+// quarantineReason is the reason in the value of a quarantine. A client that may write to the master can have written
 // it, and it goes into logs and replies.
 func quarantineReason(value string) string {
 	parts := strings.SplitN(value, ":", 4)

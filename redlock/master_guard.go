@@ -171,7 +171,7 @@ func (l *lane) verifyEpoch(ctx context.Context, conn *masterConn, suspicion stri
 		}
 		if swapped {
 			l.quarantined(fresh, suspicion)
-			// Whoever wins the exchange takes it back from the keys for all, and nobody else.
+			// The proxy that wins the exchange takes it back from the keys for all; the others do nothing.
 			if step < 0 { //mutant:a-clock-set-back-lengthens-locks
 				l.guard.setBack = -step
 			}
@@ -212,7 +212,7 @@ func (l *lane) admitted(epoch string) {
 }
 
 // quarantined records that the master has no vote. The wait for a value begins when this client first sees it:
-// the clock of whoever wrote it is not trusted.
+// the clock of the proxy that wrote it is not trusted.
 func (l *lane) quarantined(value, reason string) {
 	o := l.client.opts
 	l.mu.Lock()

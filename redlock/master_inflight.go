@@ -283,7 +283,7 @@ func (l *lane) hangUp(conn *masterConn, err error) error {
 	return l.broken
 }
 
-// pause reserves the connection for whoever reads the only batch in flight, and returns false if there are others.
+// pause reserves the connection for the reader of the only batch in flight, and returns false if there are others.
 func (l *lane) pause() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -33,7 +33,7 @@ const batchMax = 1024
 // pending releases, then new work.
 //
 // Goroutines: one runs run, work and next, and owns the connection; with a far master a second one reads
-// (readReplies). The watchdog of the client calls watch, and whoever launches a round calls push. Client.mu may
+// (readReplies). The watchdog of the client calls watch, and the goroutine that launches a round calls push. Client.mu may
 // be held when mu is taken, never the other way round.
 type lane struct {
 	client *Client

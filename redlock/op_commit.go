@@ -364,7 +364,7 @@ func (c *Client) commitLate(r *round, word votes, d *deferred) {
 	defer c.mu.Unlock()
 	late := word.voted(n) &^ k.seen
 	if !k.decided || late == 0 {
-		return // whoever decides takes them in
+		return // the deciding vote takes them in
 	}
 	k.seen |= late
 	switch {

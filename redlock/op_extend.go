@@ -106,7 +106,7 @@ func (c *Client) clearLocked(r *round, d *deferred) {
 
 // extendedLocked makes a lease of the round, and gives the key back to the masters that have lost
 // it. The lease stays in the share that it was granted to; where that is not known, it is in the
-// share of whoever extends it.
+// share of the user who extends it.
 func (c *Client) extendedLocked(r *round, until time.Time, share *Share, v votes, d *deferred) {
 	n := len(c.lanes)
 	extended := newLease(r, v, n, until)

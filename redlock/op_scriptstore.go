@@ -8,7 +8,7 @@ import (
 
 // The script store: the Lua scripts that clients have loaded, kept on the masters, so that a client
 // can name a script by its SHA1 through any proxy. It is a cache. A script may be gone at any time,
-// and whoever fetches one checks its SHA1.
+// and the proxy that fetches one checks its SHA1.
 
 // scriptPrefix begins the keys of stored scripts. All proxies of the same masters must agree on it.
 const scriptPrefix = ReservedPrefix + "shared:"

@@ -16,7 +16,7 @@ import (
 //     reads the master's clock before and after (clockMark), so the lane knows within endSlack when
 //     the key must end.
 //   - The undo deletes a key only if it holds the token and ends then.
-//   - Whoever finds its token on a master and counts on it (a repeated LOCK, EXTEND, a commit that
+//   - An operation that finds its token on a master and counts on it (a repeated LOCK, EXTEND, a commit that
 //     keeps the value) moves the end of the key by at least endMove, and LOCK and EXTEND never
 //     bring it nearer. So the undo of another attempt leaves the key alone.
 //

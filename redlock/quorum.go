@@ -151,7 +151,7 @@ const (
 //
 // One that has found its own token repeats an earlier one. It is not contended if the masters that
 // hold the token and those that are silent could be a quorum: then the lock may still be held, and
-// whoever is told that it is another's would leave it behind.
+// a caller that is told of another holder would leave it behind.
 func acquisitionOutcome(v votes, masters int) outcome {
 	t, quorum := v.tally(masters), quorumOf(masters)
 	granted, pending := t.of(voteGranted)+t.of(voteMine), t.of(votePending)

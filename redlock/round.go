@@ -97,8 +97,8 @@ func (c *Client) launchLocked(r *round, targets mask, d *deferred) {
 	}
 }
 
-// vote counts the votes in word, usually one. Whoever counts the vote that decides carries out the
-// decision.
+// vote counts the votes in word, usually one. The goroutine that counts the deciding
+// vote carries out the decision.
 func (c *Client) vote(r *round, word votes, d *deferred) {
 	n, row := len(c.lanes), &verbs[r.verb]
 	after := votes(r.votes.Add(uint64(word)))

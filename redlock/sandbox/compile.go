@@ -474,7 +474,7 @@ func (m *machine) adjust(n int) {
 	m.stack = m.stack[:n]
 }
 
-// returnStmt: a single call is made by whoever has called this function, so that such calls are not nested.
+// returnStmt: a single call is made by the caller of this function, so that such calls are not nested.
 func (c *compiler) returnStmt(s *ast.ReturnStmt) stmt {
 	if len(s.Exprs) == 1 {
 		e, isCall := s.Exprs[0].(*ast.FuncCallExpr)

@@ -45,7 +45,7 @@
 // All limits of a run are in Limits. Instructions are the nodes of the statements that are executed; functions
 // that do more for longer arguments (patterns, sort, concat, …) are charged for it. Bytes counts what the run
 // allocates, also what was dropped since, so it bounds the memory that can be alive (memory.go): strings,
-// tables and what they grow by, whoever made them grow, closures, errors, replies, Go's stack. The clock is
+// tables and what they grow by, no matter which function made them grow, closures, errors, replies, Go's stack. The clock is
 // looked at every 64 instructions, and at every one after 64 have taken long. No more than 5 ms are counted
 // from one look to the next: where a container is out of its share of the processor for 100 ms, a script that
 // does little is not stopped for it. Long work is counted before it is done, so a run overshoots its time by
