@@ -30,7 +30,7 @@ package redlock
 //	           was not kept for them
 //	directed   a repeated LOCK began max_hold anew                                              TestRepetitionIsNoWayAroundMaxHold
 //	directed   EXTEND filled a hole behind the UNLOCK that followed it, and listed the lock     TestExtendDoesNotRefillWhatIsReleased
-//	directed   what a refused LOCK had left stayed, with an EXTEND of its token under way       TestFailedAttemptIsTakenBack (undo_test.go)
+//	directed   what a refused LOCK had left stayed, with an EXTEND of its token under way       TestFailedAttemptIsTakenBack (op_undo_test.go)
 //	directed   a master that was just flushed counted among those that remember fences          TestFlushedMasterTeachesNoFence
 //	directed   a clock that stepped while the only client that knew it was down was believed    TestClockStepBehindARestart
 //	directed   a clock that was set back lengthened locks without limit                       TestClockSetBackLengthensNoLock
