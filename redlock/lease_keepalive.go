@@ -14,8 +14,8 @@ type KeepAliveOptions struct {
 	// Early is how long before the end of the validity the context ends: the time that the work needs to stop. Zero: a twentieth of
 	// the TTL, at most 100 ms.
 	Early time.Duration
-	// OnRenewal is called after each attempt to renew the lock, with its error, on a goroutine that does nothing else meanwhile. nil: nobody
-	// is called.
+	// OnRenewal is called after each attempt to renew the lock, with its error. The next attempt waits for it, the end of the context does
+	// not. It must not call Unlock or KeepAlive of the lease, which wait for it. nil: nobody is called.
 	OnRenewal func(error)
 }
 
@@ -79,9 +79,7 @@ func (k *keepAlive) run(held context.Context) {
 			<-extended
 		}
 	}()
-	// Two thirds of the validity that a grant begins with.
-	twoThirds := time.Duration(float64(k.ttl) * (1 - k.lease.client.opts.DriftFactor) * 2 / 3)
-	extendAt := twoThirds
+	extendAt := k.lease.Validity() * 2 / 3 // what is left of the validity when the lock is to be renewed
 	var failed error
 	for {
 		left := k.lease.Validity()
@@ -94,7 +92,7 @@ func (k *keepAlive) run(held context.Context) {
 		}
 		if !extending && left <= extendAt {
 			extending = true
-			go func() { extended <- k.lease.Extend(held, k.ttl) }()
+			go func() { extended <- k.extend(held) }()
 		}
 		select {
 		case <-held.Done():
@@ -102,21 +100,23 @@ func (k *keepAlive) run(held context.Context) {
 		case <-ticks.C:
 		case err := <-extended:
 			extending = false
-			if held.Err() != nil {
-				return
-			}
-			if k.onRenewal != nil {
-				k.onRenewal(err)
-			}
-			switch failed = err; {
-			case err == nil:
-				extendAt = twoThirds
-			case errors.Is(err, ErrNotHeld): //mutant:a-lost-lock-is-kept-alive
-				k.cancel(err) // somebody else may hold it already
-				return
-			default:
+			extendAt = k.lease.Validity() * 2 / 3
+			if failed = err; failed != nil {
 				extendAt = k.lease.Validity() - k.ttl/30
 			}
 		}
 	}
+}
+
+// extend tries once to renew the lock, and ends the context where the lock is lost: somebody else may hold it already.
+func (k *keepAlive) extend(held context.Context) error {
+	err := k.lease.Extend(held, k.ttl)
+	stopped := held.Err() != nil
+	if errors.Is(err, ErrNotHeld) { //mutant:a-lost-lock-is-kept-alive
+		k.cancel(err)
+	}
+	if k.onRenewal != nil && !stopped {
+		k.onRenewal(err)
+	}
+	return err
 }

@@ -101,3 +101,42 @@ func TestKeepAliveEndsWithItsContext(t *testing.T) {
 		s.wantNoLocks()
 	})
 }
+
+// OnRenewal may block: the work's context ends in time all the same.
+func TestKeepAliveWaitsForNobody(t *testing.T) {
+	const ttl = 3 * time.Second
+	inVirtualTime(t, 5, func(s *stage) {
+		p := s.open()
+		lease, err := p.TryLock(s.Context(), "r", ttl)
+		if err != nil {
+			s.Fatal(err)
+		}
+		goOn := make(chan bool)
+		held := lease.KeepAliveWith(s.Context(), KeepAliveOptions{OnRenewal: func(error) { <-goOn }})
+		<-held.Done()
+		if left := lease.Validity(); left <= 0 {
+			s.Errorf("the context ended %v after the validity", -left)
+		}
+		close(goOn)
+		lease.Unlock(s.Context())
+	})
+}
+
+// The shortest locks lose more than a third of their TTL to drift: they are renewed in time, and not without a pause.
+func TestKeepAliveOfTheShortestLock(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p := s.open()
+		lease, err := p.TryLock(s.Context(), "r", p.opts.MinTTL)
+		if err != nil {
+			s.Fatal(err)
+		}
+		renewed := 0
+		held := lease.KeepAliveWith(s.Context(), KeepAliveOptions{OnRenewal: func(error) { renewed++ }})
+		time.Sleep(100 * p.opts.MinTTL)
+		synctest.Wait()
+		if most := 100 * 12; held.Err() != nil || renewed > most {
+			s.Errorf("after 100 TTLs: %v and %d renewals, want at most %d", context.Cause(held), renewed, most)
+		}
+		lease.Unlock(s.Context())
+	})
+}

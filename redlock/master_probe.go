@@ -207,7 +207,7 @@ func Probe(ctx context.Context, m Master, timeout time.Duration) MasterReport {
 		return r
 	}
 	defer l.close()
-	// go-redis heeds a deadline while it reads, but not a cancellation: closing the client under
+	// go-redis obeys a deadline while it reads, but not a cancellation: closing the client under
 	// the connection ends that read. (The connection itself may be closed only by who uses it.)
 	defer context.AfterFunc(ctx, func() { l.client.Close() })()
 

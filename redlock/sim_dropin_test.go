@@ -140,7 +140,7 @@ func (c *caller) rotate(p *incarnation, l *ledgerLease, ttl time.Duration) bool 
 		c.w.count(func(t *tallies) { t.rotated++ })
 	}, func() {
 		// Some masters may have the new token now: with the old one the lock may be found lost. Nobody else can have it.
-		c.w.ledger.forgive(l)
+		c.w.ledger.excuse(l)
 	})
 }
 
@@ -200,8 +200,8 @@ func (b *ledger) read(l *ledgerLease, p *incarnation, resource string, st State)
 	b.endLocked(l, time.Time{}, time.Time{})
 }
 
-// forgive: the lock may be found lost without a fault.
-func (b *ledger) forgive(l *ledgerLease) {
+// excuse: the lock may be found lost without a fault.
+func (b *ledger) excuse(l *ledgerLease) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	l.losses = -1
