@@ -49,12 +49,24 @@ func init() {
 		&command{"delex", 4, flagWrite, oneKey, cmdDELEX, nil},
 		&command{"delifeq", 3, flagWrite, oneKey, cmdDELIFEQ, nil},
 
-		// Sorted sets: the marks of fencing tokens.
+		// Sorted sets: the marks of fencing tokens, and the readers of a resource.
 		&command{"zadd", -4, flagWrite, oneKey, cmdZADD, nil},
 		&command{"zscore", 3, flagRead, oneKey, cmdZSCORE, nil},
 		&command{"zcard", 2, flagRead, oneKey, cmdZCARD, nil},
 		&command{"zpopmin", -2, flagWrite, oneKey, cmdZPOPMIN, nil},
+		&command{"zrem", -3, flagWrite, oneKey, cmdZREM, nil},
+		&command{"zremrangebyscore", 4, flagWrite, oneKey, cmdZREMRANGEBYSCORE, nil},
 		&command{"zrevrange", -4, flagRead, oneKey, cmdZREVRANGE, nil},
+
+		// Hashes: the membership.
+		&command{"hget", 3, flagRead, oneKey, cmdHGET, nil},
+		&command{"hmget", -3, flagRead, oneKey, cmdHMGET, nil},
+		&command{"hgetall", 2, flagRead, oneKey, cmdHGETALL, nil},
+		&command{"hkeys", 2, flagRead, oneKey, cmdHKEYS, nil},
+		&command{"hset", -4, flagWrite, oneKey, cmdHSET, nil},
+		&command{"hsetnx", 4, flagWrite, oneKey, cmdHSETNX, nil},
+		&command{"hdel", -3, flagWrite, oneKey, cmdHDEL, nil},
+		&command{"hincrby", 4, flagWrite, oneKey, cmdHINCRBY, nil},
 
 		// Keys of any type.
 		&command{"del", -2, flagWrite, allKeys, cmdDEL, nil},

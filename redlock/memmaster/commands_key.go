@@ -34,6 +34,8 @@ func cmdTYPE(c *client, args [][]byte) {
 		c.status("none")
 	case e.zset != nil:
 		c.status("zset")
+	case e.hash != nil:
+		c.status("hash")
 	default:
 		c.status("string")
 	}

@@ -48,6 +48,7 @@ var infoSections = []struct {
 }{
 	{"Server", infoServer},
 	{"Memory", infoMemory},
+	{"Stats", func(m *Master, b *strings.Builder) { fmt.Fprintf(b, "evicted_keys:%d\r\n", m.evicted) }},
 	{"Replication", infoReplication},
 	{"Cluster", func(m *Master, b *strings.Builder) { b.WriteString("cluster_enabled:0\r\n") }},
 }
@@ -91,7 +92,7 @@ func infoReplication(m *Master, b *strings.Builder) {
 	}
 }
 
-// policies are the values of maxmemory-policy. Nothing is ever evicted: CONFIG SET changes only what INFO says.
+// policies are the values of maxmemory-policy. Nothing is evicted but by Evict: CONFIG SET changes only what INFO says, and whether Evict may.
 var policies = []string{"volatile-lru", "volatile-lfu", "volatile-random", "volatile-ttl", "allkeys-lru", "allkeys-lfu", "allkeys-random", "noeviction"}
 
 // cmdCONFIGSET knows maxmemory, with an optional unit, and maxmemory-policy. It sets all or none.

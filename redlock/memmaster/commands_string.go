@@ -11,7 +11,7 @@ import (
 // answered.
 func (c *client) lookupString(key []byte) (e *entry, ok bool) {
 	e = c.m.data.lookup(key)
-	if e != nil && e.zset != nil {
+	if e != nil && !e.isString() {
 		c.fail(errWrongType)
 		return nil, false
 	}
@@ -32,7 +32,7 @@ func cmdGET(c *client, args [][]byte) {
 func cmdMGET(c *client, args [][]byte) {
 	c.array(len(args) - 1)
 	for _, key := range args[1:] {
-		if e := c.m.data.lookup(key); e != nil && e.zset == nil {
+		if e := c.m.data.lookup(key); e != nil && e.isString() {
 			c.texts(e.str)
 		} else {
 			c.null()
@@ -98,7 +98,7 @@ func cmdINCR(c *client, args [][]byte) {
 		}
 	}
 	if n == math.MaxInt64 {
-		c.fail("ERR increment or decrement would overflow")
+		c.fail(errOverflow)
 		return
 	}
 	// setString would take the expiry away.

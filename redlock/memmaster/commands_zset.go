@@ -1,6 +1,7 @@
 package memmaster
 
 import (
+	"bytes"
 	"math"
 	"strconv"
 	"strings"
@@ -42,11 +43,11 @@ func cmdZCARD(c *client, args [][]byte) {
 	}
 }
 
-// cmdZADD takes one member, with no option but XX.
+// cmdZADD takes one member, with no option but XX or NX.
 func cmdZADD(c *client, args [][]byte) {
 	pair := args[2:]
-	xx := is(pair[0], "XX")
-	if xx {
+	xx, nx := is(pair[0], "XX"), is(pair[0], "NX")
+	if xx || nx {
 		pair = pair[1:]
 	}
 	if len(pair) != 2 {
@@ -76,7 +77,7 @@ func cmdZADD(c *client, args [][]byte) {
 	case added:
 		e.zset.add(pair[1], score)
 		c.m.data.touch(e)
-	case m != nil && m.score != score: // the same score again is no change, so nobody is told
+	case m != nil && m.score != score && !nx: // the same score again is no change, so nobody is told
 		e.zset.setScore(m, score)
 		c.m.data.touch(e)
 	}
@@ -129,32 +130,100 @@ func cmdZPOPMIN(c *client, args [][]byte) {
 		c.texts(m.name)
 		c.double(m.score)
 	}
-	if len(e.zset.members) == 0 { // an empty set is no key
-		c.m.data.remove(e)
+	c.m.data.shrunk(e)
+}
+
+// shrunk is for a sorted set that has lost members. An empty one is no key.
+func (s *store) shrunk(e *entry) {
+	if len(e.zset.members) == 0 {
+		s.remove(e)
 	} else {
-		c.m.data.touch(e)
+		s.touch(e)
 	}
 }
 
-// cmdZREVRANGE is ZREVRANGE key 0 0 [WITHSCORES]: the member with the highest score.
-func cmdZREVRANGE(c *client, args [][]byte) {
-	withScores := len(args) == 5 && is(args[4], "WITHSCORES")
-	if len(args) > 4 && !withScores || string(args[2]) != "0" || string(args[3]) != "0" {
-		c.fail("ERR only ZREVRANGE key 0 0 [WITHSCORES] is supported here")
+func cmdZREM(c *client, args [][]byte) {
+	e, ok := c.lookupZset(args[1])
+	if !ok {
+		return
+	}
+	removed := 0
+	if e != nil {
+		for _, name := range args[2:] {
+			if m := e.zset.members[string(name)]; m != nil {
+				e.zset.remove(m)
+				removed++
+			}
+		}
+		if removed > 0 {
+			c.m.data.shrunk(e)
+		}
+	}
+	c.integer(int64(removed))
+}
+
+// cmdZREMRANGEBYSCORE is ZREMRANGEBYSCORE key -inf max, where max may be (max.
+func cmdZREMRANGEBYSCORE(c *client, args [][]byte) {
+	text, below := bytes.CutPrefix(args[3], []byte("("))
+	most, ok := parseScore(text)
+	switch {
+	case !ok:
+		c.fail("ERR min or max is not a float")
+		return
+	case string(args[2]) != "-inf":
+		c.fail("ERR only ZREMRANGEBYSCORE key -inf max and (max are supported here")
 		return
 	}
 	e, ok := c.lookupZset(args[1])
+	if !ok {
+		return
+	}
+	removed := 0
+	if e != nil {
+		for len(e.zset.members) > 0 {
+			m := e.zset.lowest.items[0]
+			if m.score > most || below && m.score == most {
+				break
+			}
+			e.zset.remove(m)
+			removed++
+		}
+		if removed > 0 {
+			c.m.data.shrunk(e)
+		}
+	}
+	c.integer(int64(removed))
+}
+
+// cmdZREVRANGE is ZREVRANGE key 0 stop [WITHSCORES] for a stop of 0 to 999, or -1: the members with the highest scores, or all.
+func cmdZREVRANGE(c *client, args [][]byte) {
+	withScores := len(args) == 5 && is(args[4], "WITHSCORES")
+	stop, ok := resp.ParseInt(args[3])
+	if len(args) > 4 && !withScores || string(args[2]) != "0" || !ok || stop < -1 || stop > 999 {
+		c.fail("ERR only ZREVRANGE key 0 stop [WITHSCORES] is supported here, for a stop of 0 to 999, or -1")
+		return
+	}
+	e, ok := c.lookupZset(args[1])
+	if !ok {
+		return
+	}
+	var top []*member
 	switch {
-	case !ok:
 	case e == nil:
-		c.array(0)
-	case withScores:
-		top := e.zset.highest()
-		c.array(2)
-		c.texts(top.name)
-		c.double(top.score)
+	case stop < 0:
+		top = e.zset.highest(len(e.zset.members))
 	default:
-		c.array(1)
-		c.texts(e.zset.highest().name)
+		top = e.zset.highest(int(stop) + 1)
+	}
+	if withScores {
+		c.array(2 * len(top))
+	} else {
+		c.array(len(top))
+	}
+	for _, m := range top {
+		c.texts(m.name)
+		if withScores {
+			c.double(m.score)
+		}
 	}
 }

@@ -97,7 +97,11 @@ func (m *Master) execute(c *client) (more, open bool) {
 			if m.cost != nil {
 				cost += m.cost(args)
 			}
-			m.process(c, args)
+			if m.observer != nil {
+				m.observe(c, args)
+			} else {
+				m.process(c, args)
+			}
 		}
 	}
 	m.running = nil

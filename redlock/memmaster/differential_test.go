@@ -78,6 +78,11 @@ const listed = `
 	flushall | dbsize | set a 1 | set b 1 px 100000 | dbsize | swapdb 0 1 | exists a b | dbsize | set c 1 | swapdb 0 1 | exists a b c
 	swapdb 0 1 | exists a b c | flushdb | dbsize | flushall
 	zadd z x a | zadd z 1 a | zadd z 1 | zadd z xx 2 a | zadd y xx 1 a | zpopmin z 1 1 | zrevrange z 0 | zrevrange z 0 0
+	zadd z 1 a | zadd z 1 b | zadd z 2 c | zrevrange z 0 1 withscores | zrem z | zrem z x | zremrangebyscore z -inf (1 | zremrangebyscore z -inf 1 | zrem z c c | exists z | zrem z c | zremrangebyscore z -inf 9
+	zadd z 1 a | pexpire z 100000 | zrem z a | exists z
+	hset h f | hset h f 1 g | hset h f 1 f 2 | hsetnx h f 3 | hsetnx h g 3 4 | hget h f | hmget h | hmget h f x g | hincrby h f 9223372036854775807 | hincrby h f -9223372036854775808
+	type h | get h | incr h | zcard h | mget h | set h 1 nx | hdel h | hdel h f f g x | exists h | hkeys h | hget h f | hmget h f | hdel h f | hincrby h n x | hincrby h n 0 | hkeys h
+	hset h n 9223372036854775807 | hincrby h n 1 | hset h n -9223372036854775808 | hincrby h n -1 | hset h n 01 | hincrby h n 1 | pexpire h 100000 | hset h n 1 | set h 1 | hset h n 1 | hkeys h | hdel h n | del h
 	set a 1 px 10 ex | set a 1 px 10 ex 20 | set a 1 ex 10 px 20 | set a 1 ex 9223372036854775 | set a 1 ex 9223372036854776 | set a 1 nx nx | set a 1 px 10 px 20000
 	eval return 0 | eval 0 1 | evalsha abc 0
 	subscribe a | get a | ping | ping hello | subscribe a | subscribe b`
@@ -155,7 +160,7 @@ func (g *generator) score() string {
 }
 
 func (g *generator) word() string {
-	return pick(g, "NX", "PX", "10", "MATCH", "*", "k1")
+	return pick(g, "NX", "PX", g.lifetime(), "MATCH", "*", "k1")
 }
 
 func (g *generator) set() []string {
@@ -167,7 +172,7 @@ func (g *generator) set() []string {
 		case 1:
 			args = append(args, pick(g, []string{"px", g.lifetime() + "000"}, []string{"EX", g.lifetime()})...)
 		case 2:
-			args = append(args, pick(g, "10", "k1", "PX"))
+			args = append(args, pick(g, g.lifetime(), "k1", "PX"))
 		}
 	}
 	return args
@@ -176,7 +181,7 @@ func (g *generator) set() []string {
 // plain is a command whose reply does not depend on time or order.
 func (g *generator) plain() []string {
 	member := func() string { return pick(g, "f1", "f2", "f3") }
-	switch g.IntN(28) {
+	switch g.IntN(32) {
 	case 0, 1, 2:
 		return g.set()
 	case 3, 4:
@@ -196,11 +201,12 @@ func (g *generator) plain() []string {
 	case 12, 13, 14:
 		return []string{"zadd", g.key(), g.score(), member()}
 	case 15:
-		return []string{"zadd", g.key(), "XX", g.score(), member()}
+		return []string{"zadd", g.key(), pick(g, "XX", "NX"), g.score(), member()}
 	case 16:
 		return []string{"zscore", g.key(), member()}
 	case 17:
-		return pick(g, []string{"zcard", g.key()}, []string{"zrevrange", g.key(), "0", "0"}, []string{"zrevrange", g.key(), "0", "0", "withscores"})
+		return pick(g, []string{"zcard", g.key()}, []string{"zrevrange", g.key(), "0", pick(g, "0", "1", "2")}, []string{"zrevrange", g.key(), "0", pick(g, "0", "1", "2"), "withscores"},
+			[]string{"zrem", g.key(), member()}, []string{"zrem", g.key(), member(), member()}, []string{"zremrangebyscore", g.key(), "-inf", pick(g, "", "(") + g.score()})
 	case 18:
 		return append([]string{"zpopmin", g.key()}, pick(g, nil, []string{g.integer()}, []string{"2"})...)
 	case 19:
@@ -212,18 +218,28 @@ func (g *generator) plain() []string {
 			return pick(g, []string{"FLUSHDB"}, []string{"flushall", pick(g, "async", "sync", "x")})
 		}
 		return []string{"exists", g.key()}
+	case 22:
+		return pick(g, []string{"hset", g.key(), member(), g.value()}, []string{"HSET", g.key(), "f1", g.value(), member(), g.value()})
+	case 23:
+		return pick(g, []string{"hget", g.key(), member()}, []string{"hmget", g.key(), member(), member()})
+	case 24:
+		return pick(g, []string{"hdel", g.key(), member()}, []string{"hdel", g.key(), member(), member()}, []string{"hsetnx", g.key(), member(), g.value()})
+	case 25:
+		return []string{"hincrby", g.key(), member(), g.integer()}
 	}
 	return g.eval()
 }
 
 func (g *generator) step() step {
-	switch g.IntN(24) {
+	switch g.IntN(25) {
 	case 0:
 		return step{[]string{"pttl", g.key()}, within(30_000)}
 	case 1:
 		return step{[]string{"scan", "0", "count", "1000"}, sameElements}
 	case 2:
 		return step{g.mutated(), sameElements}
+	case 3:
+		return step{[]string{[]string{"hkeys", "hgetall"}[g.IntN(2)], g.key()}, sameElements}
 	}
 	return step{g.plain(), nil}
 }
@@ -232,7 +248,7 @@ func (g *generator) step() step {
 func (g *generator) mutated() []string {
 	args := g.plain()
 	switch strings.ToLower(args[0]) {
-	case "set", "zadd", "pexpire", "flushall", "flushdb", "zrevrange":
+	case "set", "zadd", "hset", "hmget", "hdel", "pexpire", "flushall", "flushdb", "zrevrange", "zremrangebyscore":
 		return args[:1+g.IntN(min(2, len(args)))]
 	}
 	if i := 1 + g.IntN(len(args)); i < len(args) && g.IntN(2) == 0 {
@@ -270,6 +286,8 @@ var scripts = []string{
 	`return redis.call('zscore', KEYS[1], 'f1')`,
 	`return tonumber(redis.call('zscore', KEYS[1], 'f1') or -1)`,
 	`return redis.call('zpopmin', KEYS[1])`,
+	`return {redis.call('hget', KEYS[1], 'f1'), redis.call('hincrby', KEYS[1], 'f2', 1), redis.call('hsetnx', KEYS[1], 'f3', ARGV[1])}`,
+	`local all = {}; for _, field in ipairs(redis.call('hkeys', KEYS[1])) do all[#all + 1] = field end table.sort(all) return all`,
 	// fence: numbers near 2^53 through a sorted set and back
 	`local mark = math.max(1, tonumber(redis.call('ZSCORE', KEYS[1], 'f1') or 0))
 	 redis.call('ZADD', KEYS[1], 7353219731111937, 'f1')

@@ -14,7 +14,7 @@
 // A byte's way, and the files that see it:
 //
 //	client ── link.go ──> stream.go ──> conn.go ──────────────> command.go ──> commands_*.go ──> store.go
-//	          Dial,       requests:     one goroutine,          known?         the reply         value_zset.go
+//	          Dial,       requests:     one goroutine,          known?         the reply         value_*.go
 //	          faults      delay, hold   whole commands (resp)   allowed?       (reply.go)        expiry.go
 //	client <───────────── stream.go <── conn.go <──────────────── all replies of one read at once ──┘
 //
@@ -39,9 +39,9 @@
 //
 // # Caveats
 //
-//   - Memory is all it has: no persistence, no eviction, no limit of memory (CONFIG maxmemory is only reported), no
+//   - Memory is all it has: no persistence, no limit of memory (CONFIG maxmemory is only reported; see Evict), no
 //     replication, no cluster. REPLICAOF makes a replica without a master, for tests of clients that must notice one.
-//   - Strings and sorted sets only. No RESP3, no transactions, no SELECT, one user.
+//   - Strings, sorted sets and hashes only. No RESP3, no transactions, no SELECT, one user.
 //   - SCAN returns everything at once, in order. DBSIZE never counts expired keys.
 //   - CLIENT TRACKING knows REDIRECT, NOLOOP and OPTIN, not BCAST and OPTOUT.
 //   - Scripts run in the package sandbox, whose caveats are this master's too. Their limits are wide: an endless loop ends

@@ -129,6 +129,24 @@ func (m *Master) SetClockRate(ppm float64) {
 	m.clock.setRate(time.Now(), ppm)
 }
 
+// Evict models a memory that is full, under a maxmemory-policy volatile-*: of the keys that expire, those go that chosen names. INFO counts them, and clients
+// that track them are told. It does nothing, and returns false, while the policy forbids it, or the process does not run.
+func (m *Master) Evict(chosen func(key string) bool) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.down || m.frozen || m.config["maxmemory"] == "0" || m.config["maxmemory-policy"] == "noeviction" {
+		return false
+	}
+	m.readClock()
+	for _, key := range m.data.keys() {
+		if e := m.data.entries[key]; e.expireAt != 0 && chosen(key) {
+			m.data.remove(e)
+			m.evicted++
+		}
+	}
+	return true
+}
+
 // Snapshot is the data of a master at one time; see Rollback.
 type Snapshot struct {
 	data   store

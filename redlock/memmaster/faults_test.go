@@ -397,6 +397,39 @@ func TestRollback(t *testing.T) {
 	})
 }
 
+func TestEvict(t *testing.T) {
+	bubble(t, func(t *testing.T, m *Master) {
+		c := redisClient(t, m, nil)
+		ctx := t.Context()
+		for _, key := range []string{"a", "b", "c"} {
+			mustSetNX(t, c, key, "1")
+		}
+		c.Set(ctx, "kept", "1", 0)
+		evict := func() bool { return m.Evict(func(key string) bool { return key != "b" }) }
+		if evict() {
+			t.Error("under noeviction: got keys evicted")
+		}
+		c.ConfigSet(ctx, "maxmemory", "1")
+		c.ConfigSet(ctx, "maxmemory-policy", "volatile-lru")
+		if !evict() {
+			t.Error("under volatile-lru: got nothing")
+		}
+		wantKeys(t, m, "b", "kept")
+		if got := c.Info(ctx, "stats").Val(); !strings.Contains(got, "evicted_keys:2\r\n") {
+			t.Errorf("INFO stats: got %q, want two keys evicted", got)
+		}
+		m.Freeze()
+		if evict() {
+			t.Error("frozen: got keys evicted")
+		}
+		m.Thaw()
+		m.Restart()
+		if got := redisClient(t, m, nil).Info(ctx, "stats").Val(); evict() || !strings.Contains(got, "evicted_keys:0\r\n") {
+			t.Errorf("after a restart: got %q, want none evicted, and none any more", got)
+		}
+	})
+}
+
 func TestReachable(t *testing.T) {
 	bubble(t, func(t *testing.T, m *Master) {
 		c := redisClient(t, m, nil)

@@ -49,6 +49,8 @@ type Master struct {
 	lastID int64
 	// config is what CONFIG SET can change.
 	config map[string]string
+	// evicted counts the keys that Evict has removed.
+	evicted int
 	// replicaOf is the host and port of another master; nil for a master.
 	replicaOf []string
 	scripts   *scripting
@@ -65,6 +67,8 @@ type Master struct {
 	frozen bool
 	// cost is what a command takes; see SetCost. nil: no time.
 	cost func(args [][]byte) time.Duration
+	// observer is told of each command; see SetObserver. nil: nobody is.
+	observer func(*Executed)
 	// busyUntil is when the commands of other connections have had their time; see awaitIdle.
 	busyUntil time.Time
 	// down: the process has crashed, or is closed.
@@ -98,7 +102,7 @@ func (m *Master) startProcess() {
 	m.readClock()
 	m.runID, m.startedAt, m.lastID = newRunID(), m.data.now, 0
 	m.config = map[string]string{"maxmemory": "0", "maxmemory-policy": "noeviction"}
-	m.replicaOf, m.scripts = nil, newScripting(m)
+	m.replicaOf, m.scripts, m.evicted = nil, newScripting(m), 0
 	m.clients = map[int64]*client{}
 	m.channels = map[string][]*client{}
 	m.tracked = map[string][]trackerID{}
@@ -258,7 +262,7 @@ func (m *Master) Get(key string) (value string, pttl time.Duration, ok bool) {
 	defer m.mu.Unlock()
 	m.readClock()
 	e := m.data.entries[key]
-	if e == nil || e.zset != nil || m.data.expired(e) {
+	if e == nil || !e.isString() || m.data.expired(e) {
 		return "", 0, false
 	}
 	if e.expireAt == 0 {

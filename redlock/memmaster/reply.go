@@ -25,6 +25,7 @@ func (c *client) texts(s ...string) {
 const (
 	errSyntax    = "ERR syntax error"
 	errNotInt    = "ERR value is not an integer or out of range"
+	errOverflow  = "ERR increment or decrement would overflow"
 	errWrongType = "WRONGTYPE Operation against a key holding the wrong kind of value"
 )
 

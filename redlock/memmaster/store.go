@@ -23,7 +23,7 @@ type store struct {
 	changed func(key string)
 }
 
-// entry is one key, a string or a sorted set.
+// entry is one key, a string, a sorted set or a hash.
 type entry struct {
 	key string
 	// expireAt is in milliseconds since the Unix epoch by the master's clock; 0 for never.
@@ -32,11 +32,15 @@ type entry struct {
 	dueIndex int
 	// str is the value of a string.
 	str string
-	// zset is the value of a sorted set; nil for a string.
+	// zset is the value of a sorted set; nil for another type.
 	zset *zset
+	// hash is the value of a hash; nil for another type.
+	hash hash
 	// swapped says that the entry is in store.swapped.
 	swapped bool
 }
+
+func (e *entry) isString() bool { return e.zset == nil && e.hash == nil }
 
 func (e *entry) before(other *entry) bool { return e.expireAt < other.expireAt }
 func (e *entry) heapIndexOf() *int        { return &e.dueIndex }
@@ -65,7 +69,7 @@ func (s *store) create(key []byte) *entry {
 		e = &entry{key: string(key), dueIndex: -1}
 		s.entries[e.key] = e
 	}
-	e.str, e.zset = "", nil
+	e.str, e.zset, e.hash = "", nil, nil
 	return e
 }
 
@@ -125,6 +129,7 @@ func (s *store) clone() store {
 		for key, e := range *from {
 			copied := *e
 			copied.zset = e.zset.clone()
+			copied.hash = maps.Clone(e.hash)
 			to[key] = &copied
 			if e.expireAt != 0 {
 				c.due.push(&copied)

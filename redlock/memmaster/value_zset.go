@@ -1,6 +1,8 @@
 package memmaster
 
-// zset is the value of ZADD. Only its lower end is kept in order (ZPOPMIN).
+import "slices"
+
+// zset is the value of ZADD. Only its lower end is kept in order (ZPOPMIN, ZREMRANGEBYSCORE).
 type zset struct {
 	members map[string]*member
 	// lowest holds all members too, the one that ZPOPMIN takes first.
@@ -51,11 +53,20 @@ func (z *zset) clone() *zset {
 	return c
 }
 
-// highest returns the member with the highest score. The set keeps only its lower end in order, so this looks at all of them.
-func (z *zset) highest() (top *member) {
+// highest returns the n members with the highest scores, the highest first, or all if there are fewer. The set keeps only its lower end in
+// order, so this looks at all of them.
+func (z *zset) highest(n int) []*member {
+	top := make([]*member, 0, n+1)
 	for _, m := range z.members {
-		if top == nil || top.before(m) {
-			top = m
+		if len(top) == n && m.before(top[n-1]) {
+			continue
+		}
+		i := len(top)
+		for i > 0 && top[i-1].before(m) {
+			i--
+		}
+		if top = slices.Insert(top, i, m); len(top) > n {
+			top = top[:n]
 		}
 	}
 	return top

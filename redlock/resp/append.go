@@ -123,17 +123,6 @@ func appendDigits(b []byte, f float64) []byte {
 	return strconv.AppendFloat(b, f, 'g', 17, 64)
 }
 
-// AppendBigNumber appends an integer of any length, given as its digits: in RESP2 it is a bulk string.
-func AppendBigNumber(b []byte, proto int, digits string) []byte {
-	if proto < 3 {
-		return redcon.AppendBulkString(b, digits)
-	}
-	mark := len(b)
-	b = redcon.AppendString(b, digits) // keeps the digits on one line
-	b[mark] = '('
-	return b
-}
-
 // appendHeader appends the first line of an aggregate that redcon does not know.
 func appendHeader(b []byte, kind byte, n int) []byte {
 	mark := len(b)

@@ -24,8 +24,6 @@ func TestAppendInBothVersions(t *testing.T) {
 		{"double", func(proto int) []byte { return AppendDouble(nil, proto, 0.1) }, "$19\r\n0.10000000000000001\r\n", ",0.10000000000000001\r\n"},
 		{"whole double", func(proto int) []byte { return AppendDouble(nil, proto, 1e17) }, "$5\r\n1e+17\r\n", ",1e+17\r\n"},
 		{"infinity", func(proto int) []byte { return AppendDouble(nil, proto, math.Inf(-1)) }, "$4\r\n-inf\r\n", ",-inf\r\n"},
-		{"big number", func(proto int) []byte { return AppendBigNumber(nil, proto, "123") }, "$3\r\n123\r\n", "(123\r\n"},
-		{"big number of two lines", func(proto int) []byte { return AppendBigNumber(nil, 3, "1\r\n2") }, "(1  2\r\n", "(1  2\r\n"},
 	} {
 		if got := string(tc.encode(2)); got != tc.resp2 {
 			t.Errorf("%s in RESP2: got %q, want %q", tc.name, got, tc.resp2)

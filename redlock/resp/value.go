@@ -5,7 +5,8 @@ import "fmt"
 // Kind says what a Value is.
 type Kind uint8
 
-// The kinds of values: those of RESP2. A script cannot make others.
+// The kinds of values. Down to Array they are those of RESP2, and a script can make no others; RESP2 has
+// bulk strings and flat arrays in the place of what follows.
 const (
 	Nil Kind = iota
 	Status
@@ -13,6 +14,10 @@ const (
 	Int
 	Bulk
 	Array
+	Double // see NewDouble
+	Map    // Elems are keys and values in turn
+	Set
+	Pairs // Elems are the parts of pairs in turn: an array of arrays of two
 )
 
 // Value is a whole reply as a tree: of a command to a script, of a script, or of a command on keys. The zero value is a null.
@@ -20,13 +25,19 @@ type Value struct {
 	Kind Kind
 	// Int is the number of an Int.
 	Int int64
-	// Text is that of a Status, an Error or a Bulk.
+	// Text is that of a Status, an Error or a Bulk, or the digits of a Double.
 	Text string
-	// Elems are those of an Array.
+	// Elems are those of an Array, a Map, a Set or Pairs.
 	Elems []Value
 }
 
-// AppendTo writes the value in RESP2 or RESP3, which differ in what a null is.
+// NewDouble is a floating-point number. Its digits are those that Redis 7.0 prints.
+func NewDouble(f float64) Value {
+	var room [32]byte
+	return Value{Kind: Double, Text: string(appendDigits(room[:0], f))}
+}
+
+// AppendTo writes the value in RESP2 or RESP3.
 func (v Value) AppendTo(b []byte, proto int) []byte {
 	switch v.Kind {
 	case Status:
@@ -37,14 +48,31 @@ func (v Value) AppendTo(b []byte, proto int) []byte {
 		return AppendInt(b, v.Int)
 	case Bulk:
 		return AppendBulkString(b, v.Text)
-	case Array:
-		b = AppendArray(b, len(v.Elems))
-		for _, e := range v.Elems {
-			b = e.AppendTo(b, proto)
+	case Double:
+		if proto < 3 {
+			return AppendBulkString(b, v.Text)
 		}
-		return b
+		return append(append(append(b, ','), v.Text...), "\r\n"...)
+	case Nil:
+		return AppendNull(b, proto)
 	}
-	return AppendNull(b, proto)
+	switch {
+	case v.Kind == Map:
+		b = AppendMap(b, proto, len(v.Elems)/2)
+	case v.Kind == Set:
+		b = AppendSet(b, proto, len(v.Elems))
+	case v.Kind == Pairs && proto >= 3:
+		b = AppendArray(b, len(v.Elems)/2)
+	default:
+		b = AppendArray(b, len(v.Elems))
+	}
+	for i, e := range v.Elems {
+		if v.Kind == Pairs && proto >= 3 && i%2 == 0 {
+			b = AppendArray(b, 2)
+		}
+		b = e.AppendTo(b, proto)
+	}
+	return b
 }
 
 // CutValue takes the value at the beginning of b apart, which a handler of ours has written in RESP2, and returns what follows it. It is

@@ -5,7 +5,7 @@ import "redlockd/redlock/resp"
 // replyDepthMax bounds the nesting of a table that a script returns.
 const replyDepthMax = 1000
 
-// value is how Lua sees the reply of a command.
+// value is how Lua sees the reply of a command, which is in RESP2 as long as redis.setresp is not called.
 func (m *machine) value(r resp.Value) value {
 	switch r.Kind {
 	case resp.Status:
@@ -14,9 +14,9 @@ func (m *machine) value(r resp.Value) value {
 		return m.holder("err", r.Text)
 	case resp.Int:
 		return float64(r.Int)
-	case resp.Bulk:
+	case resp.Bulk, resp.Double:
 		return r.Text
-	case resp.Array:
+	case resp.Array, resp.Map, resp.Set, resp.Pairs:
 		t := m.table(len(r.Elems), 0)
 		for _, e := range r.Elems {
 			t.array = append(t.array, m.value(e))

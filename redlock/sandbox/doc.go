@@ -11,7 +11,7 @@
 //	          shebang,      compile_expr.go     the run, its account,     library_redis.go: redis.call
 //	          SHA1,         the syntax tree     its stack, its errors     convert.go: values of Lua <-> resp.Value
 //	          the parser    becomes closures    operators.go
-//	          of gopher-lua of Go               value.go: values, tables; memory.go: what they take
+//	          of gopher-lua of Go: proto.go     value.go: values, tables; memory.go: what they take
 //	                                            library_*.go, pattern.go, number.go: what scripts call
 //
 // # Why it is ours
