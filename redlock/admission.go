@@ -17,13 +17,14 @@ import (
 //
 // Invariants:
 //   - What is queued here has not begun: it has no T1, no token, no lease, no place in a queue of waiters, and no attempt in flight. So all
-//     rules about order hold from launchLocked on, as if it were only now started. The queues of lanes are never reordered.
+//     rules about order hold from launchLocked on, as if it were only now started. The queues of lanes are never reordered. That is true
+//     also of what begins once more after a step of the membership (op_again.go).
 //   - The operations of one share begin in the order in which they were started. So an UNLOCK never overtakes the LOCK of the same
 //     user that it undoes. Another user can know a token only after the LOCK began.
 //   - What the engine itself launches is never queued here: undo, pending releases, refills, hand-overs, attempts and probes of waiters,
 //     audits. An undo is launched with the decision that asks for it, behind its SET in every lane.
 //   - If anything is queued, admission.full is set. Whatever can make room calls admit afterwards: a batch that departs, a lane that goes
-//     up or down, and the ticks of the watch.
+//     up or down or whose votes count again, and the ticks of the watch.
 type admission struct {
 	// full: new operations are queued. Changed under Client.mu; lanes read it without.
 	full atomic.Bool
@@ -61,9 +62,9 @@ func (c *Client) enqueueLocked(op *Op, share *Share, bytes, most int, begin func
 	bytes += queuedOpBytes
 	switch {
 	case share.queuedBytes+bytes > most*shareBytesMax:
-		return &ShareError{LimitBytes, shareBytesMax}
+		return &ShareError{Limit: LimitBytes, Max: shareBytesMax}
 	case a.bytes+bytes > most*admissionBytesMax:
-		return &ShareError{LimitAllBytes, admissionBytesMax}
+		return &ShareError{Limit: LimitAllBytes, Max: admissionBytesMax}
 	}
 	if len(share.queued) == 0 {
 		a.turns = append(a.turns, share)
@@ -137,7 +138,7 @@ func (c *Client) admit() {
 // before the lanes are looked at: one of the two sees the other.
 func (c *Client) lookForRoomLocked() {
 	c.admission.full.Store(true)
-	if c.lanesHaveRoomLocked() {
+	if c.lanesHaveRoomLocked() && !c.waitsForStepLocked() {
 		c.admission.full.Store(false)
 	}
 }
@@ -146,7 +147,7 @@ func (c *Client) lookForRoomLocked() {
 // round is granted then, but its undo and its wait for an answer cost as much. With none there is nothing to protect.
 func (c *Client) lanesHaveRoomLocked() bool {
 	voting, open := 0, 0
-	for _, l := range c.lanes {
+	for _, l := range c.view.Load().masters {
 		l.mu.Lock()
 		if l.mayVoteLocked() {
 			voting++
@@ -156,7 +157,7 @@ func (c *Client) lanesHaveRoomLocked() bool {
 		}
 		l.mu.Unlock()
 	}
-	return open >= min(voting, quorumOf(len(c.lanes)))
+	return open >= min(voting, c.view.Load().quorum())
 }
 
 // costOfKeys is what a command costs that names the keys and the token.

@@ -275,6 +275,35 @@ func TestTurnsOfShares(t *testing.T) {
 	})
 }
 
+// A LOCK that came while somebody was about to begin what is queued does not wait for the lock because of that: his clock was read before.
+func TestLockThatIsQueuedDoesNotWait(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p := s.open()
+		held := p.lock(one("r", time.Minute))
+		begin := func(req LockRequest) *call {
+			p.admission.full.Store(true)
+			c := &call{began: time.Now()}
+			p.StartLock(&c.Op, req, c)
+			p.Client.mu.Lock()
+			defer p.Client.mu.Unlock()
+			d := deferred{now: time.Now().Add(-time.Microsecond)}
+			p.admission.nextLocked().begin(&d)
+			p.admission.full.Store(false)
+			return c
+		}
+		synctest.Wait()
+		attempts := p.Stats().Attempts
+		c := begin(one("r", time.Minute))
+		waits := begin(one("r", time.Minute).waits(100 * ms))
+		if got := p.Stats(); got.Waiters != 1 || got.Attempts != attempts+2 {
+			s.Errorf("got %d waiters and %d attempts, want 1 waiter and 2 attempts", got.Waiters, got.Attempts-attempts)
+		}
+		p.finish(c).want(s, "LOCK", "no", 0)
+		p.finish(waits).want(s, "LOCK with WAIT", "no", 100*ms)
+		p.unlock(held.Token, "r")
+	})
+}
+
 // A LOCK that waits for room spends its WAIT there too, and what has not begun ends with the client.
 func TestWaitForRoomEnds(t *testing.T) {
 	inVirtualTime(t, 5, func(s *stage) {
@@ -330,6 +359,14 @@ func TestBytesThatWaitForRoom(t *testing.T) {
 		release := &call{Op: Op{Share: share}, began: time.Now()}
 		p.StartUnlock(&release.Op, []string{"r1"}, "token", release)
 		other := of{p, &Share{}}.begin(one("of another share", time.Minute))
+		messages := &Share{} // a message counts with all of its bytes
+		published := &call{Op: Op{Share: messages}, began: time.Now()}
+		p.StartPublish(&published.Op, "c", strings.Repeat("m", MessageMax-1), published)
+		p.mu.Lock()
+		if got, want := messages.queuedBytes, MessageMax+queuedOpBytes; got != want {
+			s.Errorf("a message that waits counts %d bytes, want %d", got, want)
+		}
+		p.mu.Unlock()
 		if release.done.Load() || other.done.Load() {
 			s.Errorf("UNLOCK: got %v; LOCK of another share: got %v", release.Err, other.Err)
 		}
@@ -339,7 +376,39 @@ func TestBytesThatWaitForRoom(t *testing.T) {
 		s.thaw(0, 1, 2, 3, 4)
 		p.finish(release).want(s, "UNLOCK", "no", release.took)
 		p.finish(other).want(s, "LOCK of another share", "held", other.took)
+		p.finish(published).want(s, "message", "held", published.took)
 	})
+}
+
+// Also together the shares have a bound, and a release goes beyond both.
+func TestBytesOfAllShares(t *testing.T) {
+	c := new(Client)
+	fill := func(share *Share, most int) *ShareError {
+		for {
+			if err := c.enqueueLocked(nil, share, 1<<20-queuedOpBytes, most, nil); err != nil {
+				return err.(*ShareError)
+			}
+		}
+	}
+	var shares [5]Share
+	for i := range shares {
+		refusal, want := fill(&shares[i], 1), ShareError{Limit: LimitBytes, Max: shareBytesMax}
+		if i == 4 {
+			want = ShareError{Limit: LimitAllBytes, Max: admissionBytesMax}
+		}
+		if *refusal != want {
+			t.Errorf("share %d, with %d MiB of %d MiB: got %+v, want %+v", i, shares[i].queuedBytes>>20, c.admission.bytes>>20, *refusal, want)
+		}
+	}
+	if refusal := fill(&shares[0], 2); refusal.Limit != LimitBytes || shares[0].queuedBytes != 2*shareBytesMax {
+		t.Errorf("releases of a share: got %+v with %d MiB, want room for as many once more", *refusal, shares[0].queuedBytes>>20)
+	}
+	if refusal := fill(&shares[4], 2); refusal.Limit != LimitBytes {
+		t.Errorf("releases of a share without anything queued: got %+v, want its own bound", *refusal)
+	}
+	if next := c.admission.nextLocked(); next != nil || c.admission.bytes != 0 || c.admission.count != 0 {
+		t.Errorf("when all has left its queue, %d bytes of %d operations are counted", c.admission.bytes, c.admission.count)
+	}
 }
 
 // Masters that all work off large batches are waited for longer; one without which there is a quorum, or that is silent under a small

@@ -19,6 +19,8 @@ import (
 	"time"
 	"unsafe"
 
+	"github.com/redis/go-redis/v9"
+
 	"redlockd/redlock/memmaster"
 	"redlockd/redlock/redisproc"
 )
@@ -67,7 +69,7 @@ func BenchmarkEncode(b *testing.B) {
 	for _, bm := range benchVerbs {
 		for _, n := range []int{1, 64} {
 			b.Run("rounds="+bm.name+"/n="+strconv.Itoa(n), func(b *testing.B) {
-				batch := newBatch(&lane{client: &Client{}}, &masterConn{})
+				batch := newBatch(&lane{client: idleClient()}, &masterConn{})
 				batch.rounds = benchRounds(n, bm.verbs...)
 				b.ReportAllocs()
 				for b.Loop() {
@@ -128,6 +130,21 @@ func BenchmarkReplies(b *testing.B) {
 	}
 }
 
+// execGranted executes batches of these rounds, all of which are granted.
+func execGranted(b *testing.B, batch *batch, of ...[]*round) {
+	for _, rounds := range of {
+		batch.rounds = rounds
+		if err := batch.exec(); err != nil {
+			b.Fatal(err)
+		}
+		for i, v := range batch.votes {
+			if v != voteGranted {
+				b.Fatalf("round %d of %d: vote %v, want granted", i, len(rounds), v)
+			}
+		}
+	}
+}
+
 // BenchmarkBatch is a batch of locks and their releases, to a master in this process and back: encoded, executed, read, voted.
 func BenchmarkBatch(b *testing.B) {
 	for _, n := range []int{1, 64} {
@@ -136,19 +153,53 @@ func BenchmarkBatch(b *testing.B) {
 			sets, releases := benchRounds(n, verbSet), benchRounds(n, verbRelease)
 			b.ReportAllocs()
 			for b.Loop() {
-				for _, rounds := range [][]*round{sets, releases} {
-					batch.rounds = rounds
-					if err := batch.exec(); err != nil {
-						b.Fatal(err)
-					}
-					for i, v := range batch.votes {
-						if v != voteGranted {
-							b.Fatalf("round %d of %d: vote %v, want granted", i, n, v)
-						}
-					}
-				}
+				execGranted(b, batch, sets, releases)
 			}
 		})
+	}
+}
+
+// BenchmarkReaders is what a lock and its release cost a redis-server, in batches of so many of each: readers of one resource, beside writers with a
+// resource each. master-µs/pair is the server's CPU time.
+func BenchmarkReaders(b *testing.B) {
+	for _, n := range []int{1, 16, 64} {
+		for _, bm := range []struct {
+			name   string
+			shared bool
+		}{{"writers", false}, {"readers", true}} {
+			b.Run(bm.name+"/n="+strconv.Itoa(n), func(b *testing.B) {
+				server := redisproc.StartForTest(b, 1)[0]
+				info := redis.NewClient(&redis.Options{Addr: server.Addr, Protocol: 2, DisableIdentity: true})
+				defer info.Close()
+				used := func() (us float64) {
+					for line := range strings.Lines(info.Info(b.Context(), "cpu").Val()) {
+						name, value, _ := strings.Cut(strings.TrimSpace(line), ":")
+						if name == "used_cpu_sys" || name == "used_cpu_user" {
+							seconds, err := strconv.ParseFloat(value, 64)
+							if err != nil {
+								b.Fatal(err)
+							}
+							us += seconds * 1e6
+						}
+					}
+					return us
+				}
+				batch := standingOn(b, Master{Addr: server.Addr})
+				sets, releases := benchRounds(n, verbSet), benchRounds(n, verbRelease)
+				for i := range n {
+					if bm.shared {
+						token := "lyxqp5mBW7nQwTkQYLr3F_WfVx0." + strconv.Itoa(10_000_000+i)
+						sets[i] = newRound(verbJoin, token, 30*time.Second, "invoices").asReader(true)
+						releases[i] = newRound(verbRelease, token, 30*time.Second, "invoices").asReader(true)
+					}
+				}
+				before := used()
+				for b.Loop() {
+					execGranted(b, batch, sets, releases)
+				}
+				b.ReportMetric((used()-before)/float64(b.N*n), "master-µs/pair")
+			})
+		}
 	}
 }
 

@@ -3,7 +3,9 @@ package redlock
 import (
 	"context"
 	"maps"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"redlockd/redlock/loglimit"
@@ -11,16 +13,19 @@ import (
 
 // Client is the Redlock engine over one set of masters. It is safe for use by many goroutines.
 type Client struct {
-	opts  Options
-	drift drift // of opts
-	// longestMs is the longest TTL that a master is asked for, in milliseconds.
-	longestMs int64
-	lanes     []*lane // one per master, in the order of Options.Masters
-	tokens    *tokenSource
-	// began is the zero of the clock that the masters' clocks are compared with.
-	began time.Time
-	// fingerprint is that of the settings that all proxies must agree on.
-	fingerprint string
+	opts   Options                // as Open got them; those that limits has are there
+	limits atomic.Pointer[limits] // in force
+	drift  drift                  // of opts
+	tokens *tokenSource
+	// view is who the masters are. It is exchanged under mu.
+	view atomic.Pointer[view]
+	// own is this machine's clock, and walls what the masters' clocks say of it.
+	own   ownClock
+	walls wallTable
+	// coordinator keeps the membership.
+	coordinator *coordinator
+	// memberLog limits the lines about it.
+	memberLog loglimit.Limiter
 
 	// mu guards what follows, and is the one gate through which every round enters the lanes (see
 	// launchLocked). It is held for lookups and appends only, never over I/O or a Completer. Order: mu before
@@ -37,12 +42,17 @@ type Client struct {
 	audited int
 	// doubts counts the leases that the audit has to read soon.
 	doubts int
+	// heldLog limits the lines about held locks that are lost.
+	heldLog loglimit.Limiter
 	// lostLog limits the lines about leases that are lost.
 	lostLog loglimit.Limiter
 	// quorumAwaited tells that some head of a queue waits for a quorum, see wait_quorum.go.
 	quorumAwaited bool
 	// draining refuses new LOCKs. It is never taken back.
 	draining bool
+
+	// forced are the forced releases of late, the oldest first (op_force.go).
+	forced []*forcedRelease
 
 	messages messages
 
@@ -68,27 +78,31 @@ func Open(opts Options) (*Client, error) {
 		return nil, err
 	}
 	c := &Client{
-		opts: opts, drift: opts.drift(), tokens: newTokenSource(), began: time.Now(), fingerprint: agreedSettingsOf(opts).fingerprint(),
+		opts: opts, drift: opts.drift(), tokens: newTokenSource(), own: ownClock{faults: opts.clockFaults},
 		fences: fenceClock{aheadMax: opts.ClockSkewMax.Milliseconds() << fenceCounterBits},
-		leases: newLeases(), claims: make(map[string]*lane), changed: make(chan struct{}), lostLog: newLogLimiter(),
+		leases: newLeases(opts.Prefixes), claims: make(map[string]*lane), changed: make(chan struct{}), lostLog: newLogLimiter(), heldLog: newLogLimiter(), memberLog: newLogLimiter(),
 	}
+	c.limits.Store(opts.limits())
 	c.endingContext, c.end = context.WithCancel(context.Background())
 	c.leases.remember = 2 * opts.ConnectTimeout
-	c.longestMs = paddedTTL(opts.MaxTTL, c.drift).Milliseconds()
+	c.messages.mailbox = nonce()
+	c.messages.channel = mailboxChannel(c.messages.mailbox)
+	c.own.start(time.Now())
+	var lanes []*lane
 	for i, m := range opts.Masters {
-		c.lanes = append(c.lanes, newLane(c, i, m))
+		lanes = append(lanes, newLane(c, i, m))
 	}
+	c.coordinator = newCoordinator(c)
+	c.view.Store(newView(lanes, nil, c))
 	// All lanes exist before the first one runs: they look at each other (claim, mastersUp).
-	for _, l := range c.lanes {
+	for _, l := range lanes {
 		c.running.Go(l.run)
 		c.running.Go(l.keepSubscribed)
 	}
+	c.running.Go(c.coordinator.run)
 	c.running.Go(c.watch)
 	return c, nil
 }
-
-// Options returns the options in force, defaults filled in.
-func (c *Client) Options() Options { return c.opts }
 
 // watch is the watchdog, a goroutine of its own. At every tick it abandons the batches of masters that do not
 // answer in time, and requests the heartbeats that are due. Once per round of heartbeats it lets the audit look
@@ -97,23 +111,30 @@ func (c *Client) watch() {
 	ticker := time.NewTicker(c.opts.MasterTimeout / watchTicks)
 	defer ticker.Stop()
 	var d deferred
-	began := time.Now()
+	last := time.Now() // when the last heartbeat was due
 	heartbeats := 0
 	for {
 		select {
 		case now := <-ticker.C:
 			d.now = now
-			for _, l := range c.lanes {
+			lanes := c.view.Load().masters
+			for _, l := range lanes {
 				l.watch(&d)
 				l.logMissedState(now)
 			}
+			c.logDoubts(now)
 			c.admit()
+			d.now = now
+			c.renewHeld(&d)
 			// One lane after the other. A lane sends its heartbeat when nothing is in flight, and takes no vote
-			// meanwhile; so a quorum goes on.
-			due := int(now.Sub(began) * time.Duration(len(c.lanes)) / c.opts.Heartbeat)
-			for heartbeats = max(heartbeats, due-len(c.lanes)); heartbeats < due; heartbeats++ {
-				c.lanes[heartbeats%len(c.lanes)].requestHeartbeat()
-				if heartbeats%len(c.lanes) == 0 {
+			// meanwhile; so a quorum goes on. The number of lanes changes with the membership.
+			if longAgo := now.Add(-c.opts.Heartbeat); last.Before(longAgo) {
+				last = longAgo
+			}
+			for pause := c.opts.Heartbeat / time.Duration(len(lanes)); now.Sub(last) >= pause; last = last.Add(pause) { //mutant:no-heartbeats-after-a-removal
+				heartbeats++
+				lanes[heartbeats%len(lanes)].requestHeartbeat()
+				if heartbeats%len(lanes) == 0 {
 					d.now = now
 					c.audit(&d)
 				}
@@ -126,7 +147,7 @@ func (c *Client) watch() {
 
 // mastersUp is how many masters get new work.
 func (c *Client) mastersUp() (n int) {
-	for _, l := range c.lanes {
+	for _, l := range c.view.Load().masters {
 		if l.answersInTime() {
 			n++
 		}
@@ -147,14 +168,25 @@ func (c *Client) laneChanged(l *lane) {
 	c.changed = make(chan struct{})
 }
 
-// claim makes the lane the only one for the master with this run_id, or returns the one that is.
+// claim makes the lane the only one for the master with this run_id, or returns the one that is. The lane of the seat that lists
+// a memory of this process goes first: another one loses its connection.
 func (c *Client) claim(runID string, l *lane) *lane {
+	listed := false
+	if r := c.view.Load().record; r != nil {
+		s := r.seat(l.index)
+		listed = s != nil && sameProcess(s.memory, runID+":")
+	}
 	c.changedMu.Lock()
-	defer c.changedMu.Unlock()
-	if other := c.claims[runID]; other != nil && other != l { //mutant:one-redis-votes-twice
+	other := c.claims[runID]
+	if other != nil && other != l && !listed { //mutant:one-redis-votes-twice
+		c.changedMu.Unlock()
 		return other
 	}
 	c.claims[runID] = l
+	c.changedMu.Unlock()
+	if other != nil && other != l {
+		other.disconnect()
+	}
 	return nil
 }
 
@@ -172,23 +204,24 @@ func (c *Client) Ready(ctx context.Context) error {
 		c.changedMu.Lock()
 		changed := c.changed
 		c.changedMu.Unlock()
-		var v votes
+		view := c.view.Load()
+		v := view.gaps
 		up, now := 0, time.Now()
-		for i, l := range c.lanes {
+		for _, l := range view.masters {
 			if l.status().State == MasterUp {
 				up++
-				v += cast(i, voteGranted)
+				v += cast(l.index, voteGranted)
 			} else {
-				v += cast(i, voteAbstained)
+				v += cast(l.index, voteAbstained)
 			}
 		}
-		if up >= quorumOf(len(c.lanes)) {
+		if up >= view.quorum() {
 			return nil
 		}
 		select {
 		case <-changed:
 		case <-ctx.Done():
-			return c.noQuorumError(now, v, quorumOf(len(c.lanes)), 0)
+			return view.noQuorumError(now, v, view.quorum(), 0)
 		}
 	}
 }
@@ -218,7 +251,7 @@ func (c *Client) Close(ctx context.Context) error {
 	err := c.settle(ctx)
 	// Cancelled first: a lane that is woken looks at the context.
 	c.end()
-	for _, l := range c.lanes {
+	for _, l := range c.view.Load().masters {
 		l.end()
 	}
 	c.running.Wait()
@@ -232,7 +265,7 @@ func (c *Client) settle(ctx context.Context) error {
 		c.mu.Lock()
 		idle := c.admission.count == 0
 		c.mu.Unlock()
-		for _, l := range c.lanes {
+		for _, l := range c.view.Load().masters {
 			idle = idle && l.idle()
 		}
 		if idle {
@@ -253,14 +286,17 @@ func (c *Client) Stats() Stats {
 	now := time.Now()
 	c.leases.forgetSome(now, len(c.leases.all))
 	s := c.stats
+	s.ByPrefix = slices.Clone(c.leases.byPrefix)
+	s.Bound = len(c.leases.holds.due)
 	s.Leases, s.Waiters, s.Deferred = c.leases.running(now), c.waiting, c.admission.count
 	return s
 }
 
 // Masters describes the masters, in the order of Options.Masters.
 func (c *Client) Masters() []MasterStatus {
-	all := make([]MasterStatus, len(c.lanes))
-	for i, l := range c.lanes {
+	lanes := c.view.Load().masters
+	all := make([]MasterStatus, len(lanes))
+	for i, l := range lanes {
 		all[i] = l.status()
 	}
 	return all

@@ -1,12 +1,12 @@
 // Package redlock takes locks on a majority of independent Redis masters: the Redlock algorithm of the Redis documentation
 // page "Distributed Locks with Redis".
 //
-// A Go program needs eight names:
+// A Go program needs nine names:
 //
 //   - Open makes a Client over the masters that Options name. Bootstrap admits masters that are new, once.
 //   - Client.Lock waits for a lock, Client.TryLock does not, Client.Acquire takes a LockRequest: several resources, a fence, a wait.
-//   - A Lease is a granted lock. Lease.KeepAlive renews it, and returns a context that ends before the lock does.
-//     Lease.Unlock releases it.
+//   - A Lease is a granted lock. Lease.KeepAlive renews it, and returns a context that ends before the lock does; Client.Hold is Lock and
+//     that. Lease.Unlock releases it.
 //   - ErrHeld, ErrNotHeld and ErrNoQuorum are what callers branch on.
 //
 // The examples have a cron job, a leader, and a fence with SQL.
@@ -15,17 +15,18 @@
 //
 // The Start methods (StartLock, StartUnlock, StartExtend, …) are the same operations without a goroutine per call; their
 // Completer is told the Result. StartCommit and StartRead serve clients that were written for one Redis.
-// Share bounds what one user may take. Masters, Stats and Inspect are for monitoring.
+// Share bounds what one user may take, Terms what one operation is granted. Masters, Stats and Inspect are for monitoring.
 //
 // # What is promised
 //
-// While a Lease is valid, no other Lease on the same resource is, whichever client or proxy granted it, as long as
-//   - all of them use the same masters, and nobody else deletes or overwrites keys there,
+// While a Lease is valid, no other Lease on the same resource is, whichever client or proxy granted it, unless both are readers' (LockRequest.Shared), as
+// long as
+//   - all of them use the masters of one membership, and nobody else deletes or overwrites keys there,
 //   - the clocks of the masters and of this process run at the same rate within DriftFactor, and
 //   - a caller that chooses its tokens chooses a new one after each UNLOCK. Until then it may repeat the LOCK with the same token, through any
 //     client of these masters (op_undo.go).
 //
-// That masters remember and that their clocks do not step is not taken for granted but checked with every batch (master_guard.go). That
+// That masters remember and that their clocks do not gain on ours is not taken for granted but checked with every batch (master_guard.go, master_doubt.go). That
 // they stay masters and evict nothing is checked with every heartbeat. A master in doubt has no vote until nothing that it may have
 // forgotten can still be held.
 //
@@ -33,7 +34,8 @@
 // batches within bounds, and checks what go-redis is to read before go-redis sees it (master_wire.go states the bounds of memory). A
 // panic while a reply is read costs the connection (survive).
 //
-// A holder that pauses past its validity and goes on working is outside this promise: check Lease.Validity, or better, let the
+// StartForce breaks it on purpose: who holds the lock that it releases may work on until its validity is over. A holder that pauses past its
+// validity and goes on working is outside this promise: check Lease.Validity, or better, let the
 // resource check a fencing token.
 //
 // # What is known
@@ -46,24 +48,38 @@
 // # The walk of a LOCK
 //
 //	StartLock           op_lock.go             checks, makes the token (lease_token.go)
+//	  terms             terms.go               what this operation may have less than others, and for how long nobody gets the lock behind a loss
 //	  share             share.go               what one user may take, and …
 //	  admission         admission.go           … whose turn it is, while the masters have enough to do (master_limit.go)
 //	  wait queue        wait_queue.go          if it may wait: only the head of a queue goes on (wait_attempt.go, wait_handover.go; several resources: wait_reserve.go)
 //	  round             round.go               one command to all masters, T1; what its verb means: verbs.go
+//	    slot            op_slots.go            LOCK … SLOTS: for which of the slots the round asks (who waits for one: wait_slots.go)
+//	    reader          op_shared.go           LOCK … SHARED: what is on the masters in the place of a token (who waits: wait_shared.go)
 //	    lane ×N         master_lane.go         one queue, one goroutine, one connection per master (its states: master_state.go)
 //	      batch         master_batch.go        what has queued becomes one pipeline …
 //	        command     master_commands.go     each verb's command, and what the reply to it means
 //	      inflight      master_inflight.go     … while others may be on their way …
 //	      connection    master_conn.go         … on one that is vetted, written and read by master_wire.go
-//	      trailer       master_trailer.go      … that ends with epoch, configuration, beat and clock …
-//	      guard         master_guard.go        … which say whether its votes count (master_epoch.go, master_clock.go)
+//	      trailer       master_trailer.go      … that ends with what the master shows of the membership, its beat and its clock …
+//	      guard         master_guard.go        … which say whether its votes count (its memory: member_state.go; its clock: master_clock.go, master_doubt.go)
 //	    votes           quorum.go              one word; the vote that decides carries out the decision
 //	  lease or undo     lease_table.go         granted within the validity (validity.go), or released wherever it may be (op_undo.go, master_pending.go)
 //	Completer.Done                             the reply
 //
-// UNLOCK (op_unlock.go) and EXTEND (op_extend.go) walk the same way without the queue. So do the guarded changes of clients that were written
+// UNLOCK (op_unlock.go) and EXTEND (op_extend.go) walk the same way without the queue. UNLOCK … FORCE (op_force.go) finds the token first, and
+// the masters pass on what it has released. So do the guarded changes of clients that were written
 // for one Redis (StartCommit, op_commit.go) and their readings (StartRead, op_read.go). Messages between the clients of all proxies
-// (publish.go) and the store of scripts (op_scriptstore.go) travel in the same batches, and have no votes.
+// (publish.go) and the store of scripts (op_scriptstore.go) travel in the same batches, and have no votes. A lock that is held for a
+// connection is renewed by the watch, with the round of EXTEND (hold.go); KEEPALIVE is a round without a command (hold_keepalive.go).
+//
+// # The membership
+//
+// Which masters there are, which of them vote, and how long a lock may live, is a record that the masters keep themselves (member_record.go,
+// member_state.go, member_scripts.go). The coordinator of each client (member_coordinator.go) looks at all masters (member_survey.go),
+// decides what follows (member_plan.go), and has a majority choose the next record (member_step.go). A round belongs to the record that was in
+// force at its launch (view.go), and a vote counts only if the master shows that record behind it (master_guard.go). Client.Membership shows the
+// record and what is wrong with it (member_problem.go), Client.ChangeMembers changes it (member.go), Bootstrap founds it at once
+// (master_bootstrap.go). Options.Masters and Options.MaxTTL are those of the first one.
 //
 // # What is ours, and why
 //
@@ -76,13 +92,17 @@
 // # Caveats
 //
 //   - What a proxy notices with its heartbeat (Options.Heartbeat), a proxy that starts within that time does not know: a memory that
-//     was set back by SWAPDB or to a snapshot of the machine, and a clock step below ClockSkewMax, while no other proxy watched.
+//     was set back by SWAPDB or to a snapshot of the machine.
+//   - A client that has just started believes clocks that agree with its own. If a majority of masters stepped within the last
+//     MaxTTL, by less than ClockSkewMax or into agreement, it does not know, though clients that watched do.
 //   - A master that is allowed to evict keys while its memory is full (maxmemory-policy) throws locks away until the next heartbeat
 //     finds it: up to one heartbeat long they may be granted again. Then it has no vote, and the leases that are lost are reported.
-//   - Locks are plain keys (key = resource, value = token, PX = TTL), so that libraries that talk to the masters themselves and
-//     this package exclude each other. That holds while no master forgets, for such a library knows no quarantine, and for locks of
-//     the library up to MaxTTL, for a longer one outlives the quarantine.
-//   - Waiting is fair among the waiters of one Client for one resource. Between clients the masters decide.
+//   - Locks are plain keys (key = resource, value = token, PX = TTL; of readers, a sorted set of tokens), so that libraries that talk to
+//     the masters themselves and this package exclude each other. That holds while no master forgets, for such a library counts its vote at
+//     once, and for locks of the library up to MaxTTL, for a longer one outlives the wait.
+//   - Waiting is fair among the waiters of one Client for one resource. Between clients the masters decide, and one that keeps coming too
+//     late is left a turn now and then (wait_handover.go). A writer that waits keeps new readers out, but those that extend their locks keep
+//     it waiting up to MaxHold. Writers that keep coming can keep readers out.
 //   - A LOCK of several resources that waits holds nothing, until it has missed them too often: then it reserves them one after the
 //     other (wait_reserve.go), and the masters show a lock on them that nobody was granted.
 //   - While fewer than a quorum of masters can vote, waiters do not ask them (wait_quorum.go).

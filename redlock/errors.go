@@ -36,7 +36,10 @@ var (
 )
 
 // RequestError says which argument is refused, which limit it breaks, and which setting moves the limit.
-type RequestError struct{ Reason string }
+type RequestError struct {
+	Reason string
+	Terms  string // Terms.Name, if it is the limit of these; else empty
+}
 
 func (e *RequestError) Error() string { return e.Reason }
 
@@ -97,7 +100,7 @@ func (e *NoQuorumError) Counts() string {
 			counts[m.State]++
 		}
 		sep := ""
-		for _, state := range []MasterState{MasterDown, MasterQuarantined, MasterRefused, MasterUp} {
+		for _, state := range []MasterState{MasterDown, MasterQuarantined, MasterDoubted, MasterRefused, MasterUp} {
 			if n := counts[state]; n > 0 {
 				word := string(state)
 				if state == MasterUp {

@@ -106,12 +106,12 @@ func Example_leader() {
 		<-leading.Done()
 	}
 	for ctx.Err() == nil {
-		lease, err := client.Lock(ctx, "leader", 10*time.Second)
+		lease, leading, err := client.Hold(ctx, "leader", 10*time.Second)
 		if err != nil {
 			log.Print(err) // no quorum, or the wait was too long: try again
 			continue
 		}
-		lead(lease.KeepAlive(ctx))
+		lead(leading)
 		lease.Unlock(context.WithoutCancel(ctx)) // the next one need not wait for the TTL
 	}
 	// Output: leading
@@ -171,6 +171,30 @@ func ExampleClient_Acquire_fence() {
 }
 
 // Several resources are one lock: all or nothing, and never a deadlock.
+// At most two report at the same time, whichever process they are in.
+func ExampleClient_Acquire_slots() {
+	client, end := open()
+	defer end()
+	ctx := context.Background()
+
+	request := redlock.LockRequest{Resources: []string{"reports"}, Slots: 2, TTL: 30 * time.Second}
+	for range 3 {
+		switch lease, err := client.Acquire(ctx, request); {
+		case errors.Is(err, redlock.ErrHeld):
+			fmt.Println("two report already")
+		case err != nil:
+			log.Fatal(err)
+		default:
+			fmt.Println("one of", redlock.SlotName("reports", 0), "and", redlock.SlotName("reports", 1))
+			defer lease.Unlock(ctx)
+		}
+	}
+	// Output:
+	// one of reports#0 and reports#1
+	// one of reports#0 and reports#1
+	// two report already
+}
+
 func ExampleClient_Acquire() {
 	client, end := open()
 	defer end()

@@ -55,7 +55,7 @@ func (l *Lease) setUntil(until time.Time, before time.Duration) {
 // most Options.MaxWait, also for a quorum of masters that is missing. The error is one of this
 // package's, or ctx.Err().
 func (c *Client) Lock(ctx context.Context, resource string, ttl time.Duration) (*Lease, error) {
-	return c.Acquire(ctx, LockRequest{Resources: []string{resource}, TTL: ttl, Wait: c.opts.MaxWait})
+	return c.Acquire(ctx, LockRequest{Resources: []string{resource}, TTL: ttl, Wait: c.limits.Load().maxWait})
 }
 
 // TryLock locks the resource for ttl, or returns ErrHeld at once.
@@ -63,7 +63,7 @@ func (c *Client) TryLock(ctx context.Context, resource string, ttl time.Duration
 	return c.Acquire(ctx, LockRequest{Resources: []string{resource}, TTL: ttl})
 }
 
-// Acquire is Lock for several resources, with a token of the caller's own, or with a bounded wait.
+// Acquire is Lock for several resources or one of several slots, with a token of the caller's own, or with a bounded wait.
 // When the wait has run out it returns ErrHeld, or a *NoQuorumError if the last attempt found no
 // quorum.
 func (c *Client) Acquire(ctx context.Context, req LockRequest) (*Lease, error) {
@@ -75,7 +75,11 @@ func (c *Client) Acquire(ctx context.Context, req LockRequest) (*Lease, error) {
 	case !result.Held:
 		return nil, ErrHeld
 	}
-	lease := &Lease{Resources: slices.Clone(req.Resources), Token: result.Token, Fence: result.Fence, client: c, ttl: req.TTL}
+	resources := slices.Clone(req.Resources)
+	if result.Slot != "" {
+		resources = []string{result.Slot}
+	}
+	lease := &Lease{Resources: resources, Token: result.Token, Fence: result.Fence, client: c, ttl: req.TTL}
 	lease.setUntil(result.Until, before)
 	return lease, nil
 }
@@ -128,6 +132,15 @@ func (c *Client) extend(ctx context.Context, token string, ttl time.Duration, re
 func (c *Client) Inspect(ctx context.Context, resource string) (*ResourceInfo, error) {
 	result, err := c.wait(ctx, func(op *Op, to Completer) { c.StartInspect(op, resource, to) })
 	return result.Info, err
+}
+
+// ForceUnlock releases a resource without the token, see StartForce. ErrNotHeld: nobody does; Forced.Fence is valid all the same.
+func (c *Client) ForceUnlock(ctx context.Context, resource string) (*Forced, error) {
+	result, err := c.wait(ctx, func(op *Op, to Completer) { c.StartForce(op, resource, to) })
+	if err == nil && !result.Held {
+		err = ErrNotHeld
+	}
+	return result.Forced, err
 }
 
 // waiting turns an operation into a call.

@@ -17,7 +17,6 @@ const (
 
 // audit looks at the next leases in turn.
 func (c *Client) audit(d *deferred) {
-	n := len(c.lanes)
 	c.mu.Lock()
 	count := auditPerBeat
 	if c.doubts > 0 {
@@ -35,10 +34,10 @@ func (c *Client) audit(d *deferred) {
 		if lease.lost || d.now.Add(auditMinAlive).After(lease.validUntil) || d.now.Sub(lease.born) < auditMinAlive {
 			continue
 		}
-		r := &round{verb: verbAudit, token: lease.token, start: d.now, answers: make([]answer, n)}
+		r := &round{verb: verbAudit, token: lease.token, start: d.now}
 		r.setKeys(lease.keys[0])
 		c.stats.Audits++
-		c.launchLocked(r, allMasters(n), d)
+		c.launchLocked(r.asReader(lease.ofReader()), toAll, d)
 	}
 	c.mu.Unlock()
 	if c.lostLog.Behind(d.now) {
@@ -52,31 +51,38 @@ const lostToDo = "find out which masters were restarted or flushed, or who delet
 // auditDecided judges what the masters answered about a lease: it is lost when those without the
 // token leave no quorum with it.
 func (c *Client) auditDecided(r *round, _ outcome, v votes, _ *deferred) {
-	n := len(c.lanes)
-	gone := 0
-	for i := range n {
-		if v.of(i) == voteAbsent || v.of(i) == voteGranted && r.answers[i].value != r.token {
+	gone, changed := 0, 0
+	for i := range r.view.places {
+		switch {
+		case v.of(i) == voteAbsent:
 			gone++
+		case v.of(i) == voteGranted && !r.ofReader() && r.answers[i].value != r.token:
+			gone++
+			changed++
 		}
 	}
-	if gone < n-quorumOf(n)+1 {
+	if gone < r.view.needed() {
 		return
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	e := c.leases.entries[r.keys[0]]
-	if e == nil || e.lease == nil {
+	lease := c.leases.entries[r.keys[0]].leaseOf(r.token)
+	// Granted or extended by a later round: the answers speak of the past.
+	if lease == nil || lease.lost || after(lease.launched, r.launched) || time.Now().After(lease.validUntil) {
 		return
 	}
-	lease := e.lease
-	// Granted or extended by a later round: the answers speak of the past.
-	if lease.lost || lease.token != r.token || after(lease.launched, r.launched) || time.Now().After(lease.validUntil) {
+	if lease.kind == leaseSeveral && changed >= r.view.needed() { //mutant:what-others-have-changed-is-told-as-lost
+		c.leases.forget(lease) // another holder has changed the value, through another client
 		return
 	}
 	lease.lost = true
+	delete(c.leases.delays, lease) // the masters have forgotten that, too
 	c.stats.Lost++
+	if b := c.leases.holds.of(lease.keys, lease.token); b != nil {
+		c.lookAgainLocked(b, time.Now()) // its renewal makes sure
+	}
 	c.lostLog.Log(c.opts.Logger, slog.LevelWarn, time.Now(), "lease lost", "resource", lease.keys[0], "masters_without_it", gone,
-		"validity_left", time.Until(lease.validUntil).Round(time.Millisecond), "to_do", lostToDo)
+		"validity_left", time.Until(lease.validUntil).Round(time.Millisecond), "to_do", lostToDo, lease.note.attr(lease.born))
 }
 
 // suspect has all leases looked at soon: a master may have forgotten them.

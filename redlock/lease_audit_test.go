@@ -1,6 +1,6 @@
 package redlock
 
-// A lease that the masters lose before its validity ends is noticed, whoever or whatever deleted it, and its EXTEND fails.
+// A lease that the masters lose before its validity ends is noticed, by whatever it was deleted, and its EXTEND fails.
 
 import (
 	"context"
@@ -175,6 +175,28 @@ func TestLeasesAreLookedAtWhenAMasterBecomesAReplica(t *testing.T) {
 		p.wantStates("uuuur")
 		if n := p.Stats().Lost; n != leases {
 			s.Errorf("lost leases within three heartbeats: got %d, want all %d", n, leases)
+		}
+	})
+}
+
+// A value that several holders change, each through his own client, is not lost when another one has changed it. It is when it is gone.
+func TestValueOfSeveralHoldersIsNotLost(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p, other := s.open(), s.open()
+		first, second := setNX("r", longValue, time.Minute), rotate("r", longValue, otherValue, time.Minute)
+		first.Born, second.Born = time.Now(), time.Now()
+		p.commit(first).want(s, "the first holder", "held", 0)
+		other.commit(second).want(s, "the second holder", "held", 0)
+		time.Sleep(auditMinAlive + 2*p.opts.Heartbeat)
+		if st := p.Stats(); st.Lost != 0 || st.Leases != 0 {
+			s.Errorf("when another holder has changed it: got %d leases, %d lost, want none", st.Leases, st.Lost)
+		}
+		for i := range s.masters {
+			s.do(i, "DEL", "r")
+		}
+		time.Sleep(auditMinAlive + 2*p.opts.Heartbeat)
+		if st := other.Stats(); st.Lost != 1 {
+			s.Errorf("when it is gone: got %d leases lost, want one", st.Lost)
 		}
 	})
 }

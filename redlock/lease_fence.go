@@ -19,7 +19,7 @@ import (
 // its mark, and accepts only a higher one. Two grants have a master in common, since both have a
 // quorum; so the later one is higher, whatever clocks and expiries do. Marks are bounded: the
 // lowest are pushed out into one floor for all that is not remembered. A master that has forgotten
-// gets a floor from a quorum that has not, when its quarantine is over (see recoverFloor).
+// gets a floor from a quorum that has not, before it votes again (see raiseFloors).
 const (
 	marksKey = ReservedPrefix + "marks" // sorted set: resource → mark
 	floorKey = ReservedPrefix + "floor"
@@ -52,7 +52,7 @@ const (
 type fenceClock struct {
 	last     int64
 	ahead    int64 // of our own clock: as far as the fastest clock was seen to be
-	aheadMax int64 // bounds it, for recoverFloor to know how far fences can be ahead of all clocks
+	aheadMax int64 // bounds it, so that a floor taken from clocks (raiseFloors) is above all fences
 }
 
 // fenceTime is a moment as a fence. The counter's bits hold the fraction of the millisecond, so
@@ -87,21 +87,24 @@ func (f *fenceClock) observe(mark int64, made time.Time) {
 // master's clock.
 //
 //mutant:fence-not-above-the-mark
-//mutant:marks-pushed-out-without-a-floor
-var scriptFence = newScript(scriptMoved + fmt.Sprintf(`
+var scriptFence = newScript(fmt.Sprintf(`
 local fence = tonumber(ARGV[3])
 local now = redis.call('TIME')
 if fence > (now[1] * 1000 - %d + %d) * %d then
   return -2
 end
 local mark = tonumber(redis.call('GET', KEYS[2]) or 0)
-local reply = 1
+local reply, over = 1, {}
 for i = 3, #KEYS do
   if redis.call('EXISTS', KEYS[i]) == 1 then
     local held = redis.call('TYPE', KEYS[i]).ok == 'string' and redis.call('GET', KEYS[i])
+    local free = held and held == ARGV[6]
+    %s
     if held == ARGV[1] then
       reply = 2
-    elseif not held or held ~= ARGV[6] then
+    elseif free then
+      over[#over + 1] = KEYS[i]
+    else
       return -i
     end
   end
@@ -110,47 +113,37 @@ end
 if fence <= mark then
   return mark
 end
-for i = 3, ARGV[6] and #KEYS or 0 do
-  if redis.call('GET', KEYS[i]) == ARGV[6] then
-    redis.call('UNLINK', KEYS[i])
-  end
+if #over > 0 then
+  redis.call('UNLINK', unpack(over))
 end
 for i = 3, #KEYS do
-  local left = redis.call('PTTL', KEYS[i])
+  local left = reply == 2 and redis.call('PTTL', KEYS[i]) or -2
   if left < 0 then
     redis.call('SET', KEYS[i], ARGV[1], 'PX', ARGV[2])
   else
+    %s
     redis.call('PEXPIRE', KEYS[i], moved(left, tonumber(ARGV[2]), tonumber(ARGV[5])))
   end
   redis.call('ZADD', KEYS[1], ARGV[3], KEYS[i])
 end
-local over = redis.call('ZCARD', KEYS[1]) - tonumber(ARGV[4])
-if over >= %d then
-  local out = redis.call('ZPOPMIN', KEYS[1], over)
+local bound = tonumber(ARGV[4])
+%s
+return reply
+`, fenceOriginMs, fenceAheadMax.Milliseconds(), 1<<fenceCounterBits, scriptVacant, scriptMoved, scriptBoundMarks))
+
+// scriptBoundMarks is a part of scripts that set marks: where these are fenceSlack more than bound, the lowest are pushed out into the floor.
+//
+//mutant:marks-pushed-out-without-a-floor
+var scriptBoundMarks = fmt.Sprintf(`
+local beyond = redis.call('ZCARD', KEYS[1]) - bound
+if beyond >= %d then
+  local out = redis.call('ZPOPMIN', KEYS[1], beyond)
   redis.call('SET', KEYS[2], string.format('%%.0f', math.max(tonumber(redis.call('GET', KEYS[2]) or 0), tonumber(out[#out]))))
 end
-return reply
-`, fenceOriginMs, fenceAheadMax.Milliseconds(), 1<<fenceCounterBits, fenceSlack))
+`, fenceSlack)
 
-// scriptAdmit ends a quarantine: the epoch KEYS[1] becomes ARGV[2] if it is ARGV[1], and the floor
-// KEYS[2] is raised to ARGV[3].
-var scriptAdmit = newScript(`
-if redis.call('GET', KEYS[1]) ~= ARGV[1] then
-  return 0
-end
-if tonumber(redis.call('GET', KEYS[2]) or 0) < tonumber(ARGV[3]) then
-  redis.call('SET', KEYS[2], ARGV[3])
-end
-redis.call('SET', KEYS[1], ARGV[2])
-return 1
-`)
-
-// highWater is the highest fence a master has accepted, and since when on our clock it is known to
-// be no lower.
-type highWater struct {
-	fence int64
-	read  time.Time
-}
+// fenceAhead is the reply of a script whose fence is too far ahead of the master's clock.
+const fenceAhead = -2
 
 // highWaterCommands read the floor and the highest mark in a heartbeat.
 func highWaterCommands(ctx context.Context) (*redis.StringCmd, *redis.ZSliceCmd) {
@@ -205,35 +198,10 @@ func highestBelieved(now time.Time, skew time.Duration) int64 {
 	return fenceTime(now.Add(fenceAheadMax - skew)) //mutant:a-mark-believed-that-no-master-accepts
 }
 
-// falseFences says what is wrong with what a key holds, and what to do. The epoch goes too: without
+// falseFences says what is wrong with what a key holds, and what to do. The membership goes too: without
 // it the master waits for what it may have forgotten, and learns the true fences from the others.
 func falseFences(key, value string, skew time.Duration) string {
 	return fmt.Sprintf("its %s is %s, which no proxy has given: fences are at most %v ahead of the clock here. If this clock is right, "+
 		"run DEL %s %s %s on it: it votes again after one max_ttl, with the fences that the others remember",
-		key, value, fenceAheadMax+skew, floorKey, marksKey, epochKey)
-}
-
-// recoverFloor returns the floor for a master whose quarantine ended at the given time: the highest
-// fence that any quorum of masters with a vote has accepted. Wait first, read second: a fence that
-// a vote from before the crash helped to grant has reached its other masters by then. If fewer than
-// a quorum remember, nobody knows; then cold says so, and the floor is the clock plus twice what
-// clocks may differ by, for a fence can be ahead of its proxy's clock by as much again: the one
-// place where the order of fences trusts clocks.
-func (c *Client) recoverFloor(lane *lane, ended time.Time) (floor int64, cold bool) {
-	remember := 0
-	for _, l := range c.lanes {
-		if l == lane {
-			continue
-		}
-		l.mu.Lock()
-		if l.mayVoteLocked() && l.guard.refusal == "" && l.guard.high.read.After(ended) {
-			remember++
-			floor = max(floor, l.guard.high.fence)
-		}
-		l.mu.Unlock()
-	}
-	if remember >= quorumOf(len(c.lanes)) {
-		return floor, false //mutant:floor-not-relearned
-	}
-	return max(floor, fenceTime(time.Now().Add(2*c.opts.ClockSkewMax))), true //mutant:cold-floor-too-low
+		key, value, fenceAheadMax+skew, floorKey, marksKey, membersKey)
 }

@@ -19,6 +19,21 @@ type KeepAliveOptions struct {
 	OnRenewal func(error)
 }
 
+// Hold is Lock and KeepAlive in one: it waits until the resource is free, locks it, and renews it. The context is for the work that the lock
+// protects, and ends before the lock does.
+//
+//	lease, held, err := client.Hold(ctx, "invoices", 30*time.Second)
+//	if err != nil { … }
+//	err = sendInvoices(held)
+//	lease.Unlock(ctx)
+func (c *Client) Hold(ctx context.Context, resource string, ttl time.Duration) (*Lease, context.Context, error) {
+	lease, err := c.Lock(ctx, resource, ttl)
+	if err != nil {
+		return nil, nil, err
+	}
+	return lease, lease.KeepAlive(ctx), nil
+}
+
 // KeepAlive renews the lock every third of its TTL, and returns a context for the work that the lock protects. The context ends when the lock
 // is lost, and shortly before the validity ends if renewal fails until then. context.Cause says why: ErrNotHeld, a *NoQuorumError,
 // ErrLapsed, or a bad request once Options.MaxHold is used up. Renewal stops when ctx is done or Unlock is called; both end the

@@ -81,6 +81,45 @@ func TestKeepAlive(t *testing.T) {
 	}
 }
 
+// A lock that is held outlives its TTL, and who waits for it holds it when it is released.
+func TestHold(t *testing.T) {
+	const ttl = time.Second
+	inVirtualTime(t, 5, func(s *stage) {
+		p := s.open()
+		lease, held, err := p.Hold(s.Context(), "r", ttl)
+		if err != nil {
+			s.Fatal(err)
+		}
+		if _, _, err := p.Hold(s.Context(), "", ttl); !errors.Is(err, ErrBadRequest) {
+			s.Errorf("a resource without a name: got %v, want %v", err, ErrBadRequest)
+		}
+		next := make(chan *Lease)
+		go func() {
+			lease, _, err := p.Hold(s.Context(), "r", ttl)
+			if err != nil {
+				s.Errorf("the second: got %v", err)
+			}
+			next <- lease
+		}()
+		time.Sleep(5 * ttl)
+		select {
+		case <-next:
+			s.Fatal("two hold it")
+		case <-held.Done():
+			s.Fatalf("it ended: %v", context.Cause(held))
+		default:
+		}
+		lease.Unlock(s.Context())
+		second := <-next
+		time.Sleep(5 * ttl)
+		if left := second.Validity(); left <= 0 {
+			s.Errorf("the second: its validity is over since %v", -left)
+		}
+		second.Unlock(s.Context())
+		s.wantNoLocks()
+	})
+}
+
 // What the caller's context ends is the work and the renewal; the lock stays until it is released or its TTL is over.
 func TestKeepAliveEndsWithItsContext(t *testing.T) {
 	inVirtualTime(t, 5, func(s *stage) {

@@ -13,6 +13,8 @@ type leases struct {
 	// somebody knows already: attempts under callers' tokens, extensions, and commits of what lives
 	// on. An UNLOCK of the token can be launched behind them.
 	inflight map[string][]*round
+	// holds are those that are renewed while a connection stands (hold.go).
+	holds holds
 	// launched numbers the rounds in the order in which the lanes get them: see after.
 	launched uint32
 	// all lists the leases, so that a few can be looked at with every grant and those that ran out
@@ -20,6 +22,10 @@ type leases struct {
 	// run.
 	all    []*lease
 	cursor int
+	// byPrefix counts how long locks were waited for and held.
+	byPrefix byPrefix
+	// delays are those of leases that have one (Terms.Delay).
+	delays map[*lease]time.Duration
 	// remember is for how much longer leases that have run out are kept: as long as a master may be
 	// waited for.
 	remember time.Duration
@@ -28,8 +34,33 @@ type leases struct {
 // entry is one resource.
 type entry struct {
 	resource string
-	lease    *lease // granted through this client last, and not released since; may have run out
+	lease    *lease            // granted through this client last, and not released since; may have run out
+	readers  map[string]*lease // likewise those of readers, by token; nil: there are none
 	queue    waitQueue
+}
+
+// leaseOf returns the lease of a token, or nil.
+func (e *entry) leaseOf(token string) *lease {
+	if e == nil {
+		return nil
+	}
+	if e.lease != nil && e.lease.token == token {
+		return e.lease
+	}
+	return e.readers[token]
+}
+
+// hasReaders tells whether a reader's lease runs here.
+func (e *entry) hasReaders(now time.Time) bool {
+	if e == nil {
+		return false
+	}
+	for _, l := range e.readers {
+		if now.Before(l.validUntil) {
+			return true
+		}
+	}
+	return false
 }
 
 // lease is a lock that was granted through this client, until it is forgotten. Client.mu guards it.
@@ -37,37 +68,61 @@ type lease struct {
 	keys       []string
 	key        [1]string // backs keys when there is one
 	token      string
-	ttl        time.Duration // that the masters were asked for
-	validUntil time.Time     // end of the validity
-	born       time.Time     // first grant to this token
-	share      *Share        // in which it is counted; nil: in none, or not any more
-	attempt    *attempt      // of a LOCK under a caller's token; nil for all others
-	launched   uint32        // of the round that was granted
-	index      int32         // in leases.all
+	note       *HolderNote // who holds it; nil: that is not known
+	validUntil time.Time   // end of the validity
+	born       time.Time   // first grant to this token
+	share      *Share      // in which it is counted; nil: in none, or not any more
+	attempt    *attempt    // of a LOCK under a caller's token; nil for all others
+	launched   uint32      // of the round that was granted
+	index      int32       // in leases.all
+	ttlMs      uint32      // that the masters were asked for
 	// holders are the masters that may hold the token in the keys. Masters that had not voted when
 	// the lease was granted are among them.
 	holders mask
 	lost    bool // the masters do not have it any more
+	kind    leaseKind
 }
+
+// leaseKind says who else may have a lease on the same key.
+type leaseKind uint8
+
+const (
+	leaseAlone   leaseKind = iota
+	leaseReader            // other readers
+	leaseSeveral           // the token is a value that says of several holders, who may all change it
+)
+
+func kindOf(reader bool) leaseKind {
+	if reader {
+		return leaseReader
+	}
+	return leaseAlone
+}
+
+// ofReader tells whether it is a reader's.
+func (l *lease) ofReader() bool { return l.kind == leaseReader }
 
 // newLease is the lease of a round that is granted with these votes. born is the first grant to its
 // token, as far as the round tells.
-func newLease(r *round, v votes, masters int, validUntil time.Time) *lease {
-	l := &lease{token: r.token, ttl: r.ttl(), validUntil: validUntil, born: r.start, launched: r.launched, holders: v.mayHold(masters)}
+func newLease(r *round, v votes, validUntil time.Time) *lease {
+	l := &lease{token: r.token, ttlMs: uint32(r.ttlMs), validUntil: validUntil, born: r.start, launched: r.launched, holders: v.mayHold(r.view.places)}
 	l.keys = append(l.key[:0], r.keys...)
 	return l
 }
 
-// leaseOf returns the lease that the round was granted, if it is still the one of its keys; or nil.
-func (s *leases) leaseOf(r *round) *lease {
-	if l := s.findLease(r.keys, r.token); l != nil && l.launched == r.launched {
+// ttl is what the masters were asked for.
+func (l *lease) ttl() time.Duration { return time.Duration(l.ttlMs) * time.Millisecond }
+
+// leaseOf returns the lease of these keys that the round was granted, if it is still the one of them; or nil.
+func (s *leases) leaseOf(r *round, keys []string, token string) *lease {
+	if l := s.findLease(keys, token); l != nil && l.launched == r.launched {
 		return l
 	}
 	return nil
 }
 
-func newLeases() leases {
-	return leases{entries: make(map[string]*entry), inflight: make(map[string][]*round)}
+func newLeases(prefixes []string) leases {
+	return leases{entries: make(map[string]*entry), inflight: make(map[string][]*round), byPrefix: newByPrefix(prefixes)}
 }
 
 // entry returns the entry of a resource, and makes one where there is none.
@@ -87,18 +142,17 @@ func (s *leases) addEntry(resource string) *entry {
 
 // tidy forgets a resource of which nothing is known.
 func (s *leases) tidy(e *entry) {
-	if e.lease == nil && e.queue.head == nil {
+	if e.lease == nil && len(e.readers) == 0 && e.queue.head == nil {
 		delete(s.entries, e.resource)
 	}
 }
 
 // findLease returns the lease that holds exactly these resources with this token, or nil.
 func (s *leases) findLease(resources []string, token string) *lease {
-	e := s.entries[resources[0]]
-	if e == nil || e.lease == nil || e.lease.token != token || !sameKeys(e.lease.keys, resources) {
-		return nil
+	if l := s.entries[resources[0]].leaseOf(token); l != nil && sameKeys(l.keys, resources) {
+		return l
 	}
-	return e.lease
+	return nil
 }
 
 // beginInflight records a round as in flight, until endInflight.
@@ -130,7 +184,7 @@ func (s *leases) endInflight(r *round, key string) {
 // superseded tells whether the key was granted to the token by a round that was launched after this
 // one, or such a round is in flight.
 func (s *leases) superseded(than *round, key, token string) bool {
-	if e := s.entries[key]; e != nil && e.lease != nil && e.lease.token == token && after(e.lease.launched, than.launched) {
+	if l := s.entries[key].leaseOf(token); l != nil && after(l.launched, than.launched) {
 		return true
 	}
 	return slices.ContainsFunc(s.inflight[key], func(r *round) bool { return after(r.launched, than.launched) && r.isFor(key, token) })
@@ -140,6 +194,12 @@ func (s *leases) superseded(than *round, key, token string) bool {
 func (s *leases) held(resources []string, token string, now time.Time) bool {
 	lease := s.findLease(resources, token)
 	return lease != nil && now.Before(lease.validUntil.Add(driftConstant))
+}
+
+// heldOrDelayed is held for a token that may also be in the delay behind its validity: nobody else can have had the resources.
+func (s *leases) heldOrDelayed(resources []string, token string, now time.Time) bool {
+	lease := s.findLease(resources, token)
+	return lease != nil && now.Before(s.free(lease).Add(driftConstant)) //mutant:in-its-delay-a-lock-is-not-held
 }
 
 // hasWaiters tells whether somebody waits for one of the resources, after an attempt said that it
@@ -161,12 +221,26 @@ func (s *leases) grant(granted *lease, share *Share, now time.Time) {
 	for _, key := range granted.keys {
 		e := s.entry(key)
 		before := e.lease
-		e.lease = granted
+		if granted.ofReader() {
+			e.lease = nil
+			if same := e.readers[granted.token]; same != nil {
+				before = same
+			}
+			if e.readers == nil {
+				e.readers = make(map[string]*lease)
+			}
+			e.readers[granted.token] = granted
+		} else {
+			e.lease = granted
+			s.endReaders(e, now)
+		}
 		if before != nil {
 			if before.token == granted.token { //mutant:a-lease-of-other-parts-is-not-inherited
 				granted.holders |= before.holders
+				s.forget(before)
+			} else {
+				s.end(before, now)
 			}
-			s.forget(before)
 		}
 	}
 	granted.index = int32(len(s.all))
@@ -174,18 +248,38 @@ func (s *leases) grant(granted *lease, share *Share, now time.Time) {
 	share.count(granted)
 }
 
+// delay says for how long the lock stays locked when the lease, which was just recorded, has ended. Few leases have one, so it is no field of theirs.
+func (s *leases) delay(l *lease, delay time.Duration) {
+	if delay == 0 {
+		return
+	}
+	if s.delays == nil {
+		s.delays = make(map[*lease]time.Duration)
+	}
+	s.delays[l] = delay
+}
+
+// free is when the resources of a lease are free, if nobody releases or extends it: the end of its validity, or of its delay.
+func (s *leases) free(l *lease) time.Time { return l.validUntil.Add(s.delays[l]) }
+
 // release forgets the lease that holds exactly these resources with this token, and returns it, or
 // nil. What rounds in flight with the token are granted is no lease. What was locked together can
 // be released one by one, and the other way round: so it also forgets the leases of the token that
 // have some of the resources.
-func (s *leases) release(resources []string, token string) *lease {
+func (s *leases) release(resources []string, token string, now time.Time) *lease {
 	lease := s.findLease(resources, token)
 	for _, resource := range resources {
+		s.holds.released(resource, token)
 		for _, r := range s.inflight[resource] {
 			r.released = r.released || r.isFor(resource, token)
 		}
-		if e := s.entries[resource]; e != nil && e.lease != nil && e.lease.token == token { //mutant:a-lease-of-other-parts-outlives-the-release
-			s.forget(e.lease)
+		if semaphore, _, ok := SlotOf(resource); ok {
+			for _, r := range s.inflight[slotsQueue(semaphore)] {
+				r.unlocked = r.unlocked || r.token == token
+			}
+		}
+		if l := s.entries[resource].leaseOf(token); l != nil { //mutant:a-lease-of-other-parts-outlives-the-release
+			s.end(l, now)
 		}
 	}
 	return lease
@@ -205,13 +299,25 @@ func (r *round) valueOf(i int) string {
 	return r.commit.changes[i].becomes()
 }
 
+// end forgets a lease whose lock has ended, and counts how long it was held.
+func (s *leases) end(lease *lease, now time.Time) {
+	s.byPrefix.ended(lease, now)
+	s.forget(lease)
+}
+
 // forget takes the lease out of the list and out of its entries, and these away if nothing else is
 // known of them.
 func (s *leases) forget(lease *lease) {
 	lease.uncount()
+	delete(s.delays, lease)
 	for _, key := range lease.keys {
-		if e := s.entries[key]; e != nil && e.lease == lease {
+		switch e := s.entries[key]; {
+		case e == nil:
+		case e.lease == lease:
 			e.lease = nil
+			s.tidy(e)
+		case e.readers[lease.token] == lease:
+			delete(e.readers, lease.token)
 			s.tidy(e)
 		}
 	}
@@ -220,6 +326,15 @@ func (s *leases) forget(lease *lease) {
 	s.all[lease.index].index = lease.index
 	s.all[last] = nil
 	s.all = s.all[:last]
+}
+
+// endReaders forgets the readers of a resource, which has a writer now.
+func (s *leases) endReaders(e *entry, now time.Time) {
+	readers := e.readers
+	e.readers = nil
+	for _, reader := range readers {
+		s.end(reader, now)
+	}
 }
 
 // forgetSome looks at n leases, the next ones in turn, and forgets those that have run out.
@@ -231,8 +346,8 @@ func (s *leases) forgetSome(now time.Time, n int) {
 		lease := s.all[s.cursor]
 		// Keys can outlive the validity by the drift. A release that comes then still finds for
 		// which masters it is to be kept.
-		if now.After(lease.validUntil.Add(lease.ttl/2 + driftConstant + s.remember)) {
-			s.forget(lease)
+		if now.After(s.free(lease).Add(lease.ttl()/2 + driftConstant + s.remember)) {
+			s.end(lease, now)
 			continue
 		}
 		s.cursor++
@@ -242,7 +357,7 @@ func (s *leases) forgetSome(now time.Time, n int) {
 // running counts the leases that have not run out, or only just.
 func (s *leases) running(now time.Time) (n int) {
 	for _, lease := range s.all {
-		if !now.After(lease.validUntil.Add(lease.ttl/2 + driftConstant)) {
+		if !now.After(lease.validUntil.Add(lease.ttl()/2 + driftConstant)) {
 			n++
 		}
 	}

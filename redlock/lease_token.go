@@ -63,8 +63,11 @@ func tokenBirth(token string) (time.Time, bool) {
 	return time.UnixMilli(ms), true
 }
 
+// tokenDigestLen is the length of a TokenDigest.
+const tokenDigestLen = 16
+
 // TokenDigest tells tokens apart without giving one away: the first 16 hex digits of the SHA-256.
 func TokenDigest(token string) string {
 	sum := sha256.Sum256([]byte(token))
-	return hex.EncodeToString(sum[:8])
+	return hex.EncodeToString(sum[:tokenDigestLen/2])
 }

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// foldMax bounds the releases folded into one script call: Lua's unpack has a limit, and the master
+// foldMax bounds the releases, or the readers, folded into one script call: Lua's unpack has a limit, and the master
 // serves nobody else while it runs one.
 const foldMax = 256
 
@@ -27,8 +27,11 @@ type batch struct {
 	inFlight    int         // cost of all that was in flight when it departed, its own included
 	votes       []vote      // of rounds, voteUnknown until the master has replied
 	err         error       // the last error a master replied to an acquisition, extension or reading
-	guardResult guardResult // of its trailer
-	sent        time.Time   // when
+	guardResult guardResult // of its trailer, or of both where it took two pipelines
+	judged      bool        // guardResult is known
+	// behindFinding tells that something was found in a batch before it, and that nobody has acted on it yet.
+	behindFinding bool
+	sent          time.Time // when
 
 	// Under lane.mu.
 	abandoned bool // the watch has given it up, and told that its votes are unknown
@@ -38,10 +41,12 @@ type batch struct {
 	commands []command // of the pipeline, in their order
 	folded   []int32   // the rounds of commands that carry many, see command
 	readings []reading // answers to verbRead
+	bare     []int32   // the rounds that have no command
 
 	// The segment under construction: releases go first, folded, then the others in their order.
 	releases, others []int32
-	touched          touched
+	touched          touched // by rounds other than those of readers that come or leave
+	joined           touched // by those
 
 	// The master's clock, as the pipeline tells it: see clockMark.
 	unmarked int      // commands since the last mark; negative: there was none
@@ -57,7 +62,7 @@ type batch struct {
 
 // command is one command of a pipeline, or the group of commands of one reading.
 type command struct {
-	round int32 // its round; −1: it carries the releases folded[from:to]; or clockMark
+	round int32 // its round; −1: it carries the releases folded[from:to]; readersFold: it carries those readers; or clockMark
 	from  int32
 	to    int32
 	arms  bool // a reading: CLIENT CACHING YES goes before it
@@ -67,6 +72,7 @@ type command struct {
 // first round that may have to be taken back, one after every clockMarkEvery commands, and the
 // trailer: so it is known when such a round was executed.
 const (
+	readersFold    = -3
 	clockMark      = -2
 	clockMarkEvery = 64
 )
@@ -85,13 +91,16 @@ type reading struct {
 }
 
 func newBatch(l *lane, conn *masterConn) *batch {
-	return &batch{lane: l, conn: conn, wire: &conn.wire, touched: touched{seed: maphash.MakeSeed()}}
+	seed := maphash.MakeSeed()
+	return &batch{lane: l, conn: conn, wire: &conn.wire, touched: touched{seed: seed}, joined: touched{seed: seed}}
 }
 
 // encode puts the rounds into the wire.
 func (b *batch) encode() {
-	b.votes, b.readings, b.kept, b.guardResult = b.votes[:0], b.readings[:0], 0, guardResult{counts: true}
+	b.votes, b.readings, b.kept, b.judged, b.behindFinding = b.votes[:0], b.readings[:0], 0, false, false
+	b.guardResult = guardResult{}
 	b.sets = b.sets[:0]
+	b.bare = b.bare[:0]
 	b.begin()
 	for i := range b.rounds {
 		b.votes = append(b.votes, voteUnknown)
@@ -120,8 +129,8 @@ func (b *batch) readReplies() error {
 		clear(b.readings)
 		b.readings = b.readings[:0]
 	}
-	if !b.guardResult.counts {
-		for i, r := range b.rounds {
+	for i, r := range b.rounds {
+		if !b.guardResult.counts || b.behindFinding || r.view.record != b.guardResult.record { //mutant:a-vote-counts-under-another-record
 			if uncounted := verbs[r.verb].uncounted; uncounted != nil {
 				b.votes[i] = uncounted(b.votes[i])
 			}
@@ -166,20 +175,33 @@ func (b *batch) begin() {
 
 // add puts a round into the segment. Releases are hoisted to its front, where they can be folded
 // into one call; so a release whose key an earlier round of the segment touches must not enter it:
-// it would overtake that round.
+// it would overtake that round. Readers of one resource are in nobody's way: the release of one may overtake another's LOCK.
 func (b *batch) add(i int32) {
 	r := b.rounds[i]
+	if verbs[r.verb].bare {
+		b.bare = append(b.bare, i)
+		return
+	}
 	release := verbs[r.verb].release
+	reader := r.ofReader() && (r.verb == verbJoin || release && len(r.keys) == 1)
 	if release {
 		for _, key := range r.keys {
-			if b.touched.has(key) { //mutant:a-release-overtakes
+			if b.meets(r, key, reader) { //mutant:a-release-overtakes
 				b.emit()
 				break
 			}
 		}
 	}
 	for _, key := range r.keys {
-		b.touched.add(key)
+		if reader {
+			b.joined.add(key)
+			b.joined.addHolder(key, r.token)
+		} else {
+			b.touched.add(key)
+		}
+	}
+	if r.verb == verbSlot && r.attempt != nil { // a release of another slot that the token holds stays behind it, too
+		b.touched.addSlots(r) //mutant:a-release-of-another-slot-overtakes
 	}
 	if release && len(r.keys) == 1 && b.conn.compareAndDelete == scriptOnly {
 		b.releases = append(b.releases, i)
@@ -188,12 +210,29 @@ func (b *batch) add(i int32) {
 	}
 }
 
+// meets tells whether a release must not overtake what is in the segment.
+func (b *batch) meets(r *round, key string, reader bool) bool {
+	switch {
+	case b.touched.has(key):
+		return true
+	case reader:
+		return b.joined.hasHolder(key, r.token) //mutant:a-readers-release-overtakes
+	}
+	return b.joined.has(key) //mutant:a-writers-release-overtakes-readers
+}
+
 // emit turns the segment into commands.
 func (b *batch) emit() {
 	for start := 0; start < len(b.releases); start += foldMax {
 		b.fold(b.releases[start:min(start+foldMax, len(b.releases))])
 	}
-	for _, i := range b.others {
+	for n := 0; n < len(b.others); n++ {
+		i := b.others[n]
+		if readers := b.readersOfOne(b.others[n:]); len(readers) > 1 {
+			b.foldReaders(readers)
+			n += len(readers) - 1
+			continue
+		}
 		if b.rounds[i].attempts() && (b.unmarked < 0 || b.unmarked >= clockMarkEvery) {
 			b.commands = append(b.commands, command{round: clockMark})
 			b.command("time")
@@ -207,13 +246,45 @@ func (b *batch) emit() {
 	}
 	b.releases, b.others = b.releases[:0], b.others[:0]
 	b.touched.reset()
+	b.joined.reset()
+}
+
+// readersOfOne are the rounds at the front that are LOCKs of readers of one resource. An attempt under a caller's token goes alone, for its place
+// between two clock marks.
+func (b *batch) readersOfOne(list []int32) []int32 {
+	n := 0
+	for ; n < min(len(list), foldMax); n++ {
+		r := b.rounds[list[n]]
+		if r.verb != verbJoin || r.attempts() || r.keys[0] != b.rounds[list[0]].keys[0] { //mutant:readers-of-two-resources-are-folded
+			break
+		}
+	}
+	return list[:n]
+}
+
+// carry adds the command that carries many rounds.
+func (b *batch) carry(round int32, rounds []int32) {
+	from := int32(len(b.folded))
+	b.folded = append(b.folded, rounds...)
+	b.commands = append(b.commands, command{round: round, from: from, to: int32(len(b.folded))})
+}
+
+// foldReaders makes one script call of many LOCKs of readers of one resource.
+func (b *batch) foldReaders(readers []int32) {
+	b.carry(readersFold, readers)
+	if b.unmarked >= 0 {
+		b.unmarked += len(readers)
+	}
+	b.script(scriptJoin, 0, 1, 4*len(readers))
+	b.wire.bulk(b.rounds[readers[0]].keys[0])
+	for _, i := range readers {
+		b.joiner(b.rounds[i])
+	}
 }
 
 // fold makes one script call of many releases.
 func (b *batch) fold(releases []int32) {
-	from := int32(len(b.folded))
-	b.folded = append(b.folded, releases...)
-	b.commands = append(b.commands, command{round: -1, from: from, to: int32(len(b.folded))})
+	b.carry(-1, releases)
 	w := b.wire
 	w.array(3 + 2*len(releases))
 	w.bulk("evalsha")
@@ -252,15 +323,23 @@ type touched struct {
 	any  bool
 }
 
-// slot is where a key has its bit, by a hash with a seed of its own, so that no client can choose
+// bitOf is where a hash has its bit. The hash has a seed of its own, so that no client can choose
 // keys that collide.
-func (t *touched) slot(key string) (word, bit uint64) {
-	h := maphash.String(t.seed, key) & 4095
+func bitOf(hash uint64) (word, bit uint64) {
+	h := hash & 4095
 	return h >> 6, 1 << (h & 63)
 }
 
-func (t *touched) add(key string) {
-	word, bit := t.slot(key)
+func (t *touched) hash(key string) uint64 { return maphash.String(t.seed, key) }
+
+// holder is the hash of a key together with a token.
+func (t *touched) holder(key, token string) uint64 { return t.hash(key) ^ 31*t.hash(token) }
+
+func (t *touched) add(key string)              { t.set(t.hash(key)) }
+func (t *touched) addHolder(key, token string) { t.set(t.holder(key, token)) }
+
+func (t *touched) set(hash uint64) {
+	word, bit := bitOf(hash)
 	t.bits[word] |= bit
 	t.any = true
 }
@@ -269,7 +348,13 @@ func (t *touched) has(key string) bool {
 	if !t.any { //mutant:a-release-overtakes-random
 		return false
 	}
-	word, bit := t.slot(key)
+	return t.isSet(t.hash(key))
+}
+
+func (t *touched) hasHolder(key, token string) bool { return t.any && t.isSet(t.holder(key, token)) }
+
+func (t *touched) isSet(hash uint64) bool {
+	word, bit := bitOf(hash)
 	return t.bits[word]&bit != 0
 }
 

@@ -4,9 +4,12 @@ package redlock
 // folded. Method: the commands of directed batches, and random batches against one-by-one execution on a second master.
 
 import (
+	"cmp"
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -18,17 +21,24 @@ import (
 
 // standing returns a lane with a vetted connection to an admitted master, and no goroutine: the test sends its batches.
 func standing(t testing.TB, m *memmaster.Master) *batch {
-	o := Options{Masters: []Master{{Addr: "m", Dialer: m.Dial}}}.withDefaults()
+	return standingOn(t, Master{Addr: "m", Dialer: m.Dial})
+}
+
+func standingOn(t testing.TB, m Master) *batch {
+	o := Options{Masters: []Master{m}}.withDefaults()
 	if err := Bootstrap(t.Context(), o); err != nil {
 		t.Fatal(err)
 	}
 	c := &Client{
-		opts: o, tokens: newTokenSource(), began: time.Now(), fingerprint: agreedSettingsOf(o).fingerprint(),
-		leases: newLeases(), claims: make(map[string]*lane), changed: make(chan struct{}),
+		opts: o, tokens: newTokenSource(), own: ownClock{zero: time.Now()},
+		leases: newLeases(nil), claims: make(map[string]*lane), changed: make(chan struct{}),
 		endingContext: t.Context(),
 	}
 	l := newLane(c, 0, o.Masters[0])
-	c.lanes = []*lane{l}
+	s := surveyMasters(t.Context(), map[int]Master{0: o.Masters[0]}, patience{enough: 1}, o)
+	defer s.close()
+	c.coordinator = newCoordinator(c)
+	c.view.Store(newView([]*lane{l}, s.newest(nil), c))
 	conn, err := l.connect()
 	if err != nil {
 		t.Fatal(err)
@@ -39,6 +49,9 @@ func standing(t testing.TB, m *memmaster.Master) *batch {
 
 // exec sends the rounds and fills in the votes.
 func (b *batch) exec() error {
+	for _, r := range b.rounds {
+		r.view = b.lane.client.view.Load()
+	}
 	b.encode()
 	if err := b.send(); err != nil {
 		return err
@@ -56,9 +69,18 @@ func newRound(v verb, token string, ttl time.Duration, keys ...string) *round {
 	return &round{verb: v, keys: keys, token: token, ttlMs: ttl.Milliseconds(), answers: make([]answer, 1)}
 }
 
+// idleClient is a client without masters.
+func idleClient() *Client {
+	c := &Client{opts: DefaultOptions(), endingContext: context.Background()}
+	c.drift = c.opts.drift()
+	c.coordinator = newCoordinator(c)
+	c.view.Store(newView(nil, nil, c))
+	return c
+}
+
 // plan lists the commands that a batch makes of its rounds, as "set k T", or "release k:T k2:T2" for a folded call.
 func plan(rounds ...*round) []string {
-	b := newBatch(&lane{client: &Client{}}, &masterConn{})
+	b := newBatch(&lane{client: idleClient()}, &masterConn{})
 	b.rounds = rounds
 	b.begin()
 	for i := range rounds {
@@ -75,7 +97,7 @@ func plan(rounds ...*round) []string {
 			list = append(list, strings.Join(words[:min(3, len(words))], " "))
 			continue
 		}
-		name := map[string]string{scriptRelease.sha: "release", scriptRelinquish.sha: "relinquish", scriptAcquire.sha: "acquire", scriptExtend.sha: "extend"}[words[1]]
+		name := map[string]string{scriptRelease.sha: "release", scriptRelinquish.sha: "relinquish", scriptAcquire.sha: "acquire", scriptExtend.sha: "extend", scriptJoin.sha: "join"}[words[1]]
 		var keys int
 		fmt.Sscan(words[2], &keys)
 		line := name
@@ -85,6 +107,9 @@ func plan(rounds ...*round) []string {
 				token = words[3+keys+i]
 			}
 			line += " " + words[3+i] + ":" + token
+		}
+		for i := 3 + keys + 4; name == "join" && i < len(words); i += 4 {
+			line += ":" + words[i]
 		}
 		list = append(list, line)
 	}
@@ -111,11 +136,27 @@ func TestBatchOrder(t *testing.T) {
 	release := func(token string, keys ...string) *round { return newRound(verbRelease, token, 0, keys...) }
 	extend := func(key, token string) *round { return newRound(verbExtend, token, time.Minute, key) }
 	acquire := func(token string, keys ...string) *round { return newRound(verbAcquire, token, time.Minute, keys...) }
+	join := func(key, token string) *round { return newRound(verbJoin, token, time.Minute, key).asReader(true) }
+	leave := func(key, token string) *round { return release(token, key).asReader(true) }
+	own := join("a", "C")
+	own.attempt = new(attempt)
 	for _, tt := range []struct {
 		name   string
 		rounds []*round
 		want   []string
 	}{
+		{"readers of one resource are folded, and may overtake each other", []*round{join("a", "A"), leave("a", "B"), join("a", "C"), leave("a", "D"), join("b", "E")},
+			[]string{"release a:B a:D", "join a:A:C", "join b:E"}},
+		{"a reader's release does not overtake its LOCK", []*round{join("a", "A"), join("a", "B"), leave("a", "A"), leave("a", "A")},
+			[]string{"join a:A:B", "release a:A", "release a:A"}},
+		{"nor that of a writer", []*round{set("a", "A"), join("a", "B"), leave("a", "C")},
+			[]string{"set a A", "join a:B", "release a:C"}},
+		{"a writer's release does not overtake readers", []*round{join("a", "A"), release("B", "a"), leave("a", "C"), release("D", "a")},
+			[]string{"join a:A", "release a:B", "release a:C", "release a:D"}},
+		{"readers with other commands between them", []*round{join("a", "A"), join("a", "B"), set("a", "W"), join("a", "C"), join("a", "D")},
+			[]string{"join a:A:B", "set a W", "join a:C:D"}},
+		{"a caller's own token goes alone", []*round{join("a", "A"), join("a", "B"), own, join("a", "D")},
+			[]string{"join a:A:B", "time", "join a:C", "join a:D"}},
 		{"releases are folded to the front", []*round{set("a", "A"), release("B", "b"), set("c", "C"), release("D", "d")},
 			[]string{"release b:B d:D", "set a A", "set c C"}},
 		{"a release does not overtake its SET", []*round{set("a", "A"), release("A", "a")},
@@ -224,7 +265,7 @@ func testBatchEqualsOneByOne(t *testing.T, options memmaster.Options) {
 					t.Errorf("seed %d, round %d of %d, verb %d %q %s: vote %d in the batch, %d alone", seed, i, n, rounds[i].verb, rounds[i].keys, rounds[i].token, got[i], want[i])
 				}
 			}
-			if got, want := contents(together), contents(single); !slices.Equal(got, want) {
+			if got, want := contents(t, together), contents(t, single); !slices.Equal(got, want) {
 				t.Fatalf("seed %d: the batch leaves %q, one by one leaves %q", seed, got, want)
 			}
 			time.Sleep(time.Duration(rng.IntN(40)) * ms) // some keys expire
@@ -241,6 +282,13 @@ func randomRound(rng *rand.Rand, keys int) *round {
 			names = append(names, second)
 		}
 	}
+	if rng.IntN(3) == 0 {
+		token := fmt.Sprint("R", rng.IntN(9))
+		if rng.IntN(5) > 1 {
+			return newRound(verbJoin, token, ttl, fmt.Sprint("k", rng.IntN(3))).asReader(true)
+		}
+		return newRound(verbRelease, token, 0, fmt.Sprint("k", rng.IntN(3))).asReader(true)
+	}
 	switch rng.IntN(8) {
 	case 0, 1:
 		return newRound(verbSet, token, ttl, names[0])
@@ -253,10 +301,27 @@ func randomRound(rng *rand.Rand, keys int) *round {
 	}
 }
 
-func contents(m *memmaster.Master) (list []string) {
+func contents(t *testing.T, m *memmaster.Master) (list []string) {
 	for _, key := range locksOn(m) {
-		value, ttl, _ := m.Get(key)
-		list = append(list, fmt.Sprint(key, "=", value, " ", ttl))
+		value, ttl, ok := m.Get(key)
+		if ok {
+			list = append(list, fmt.Sprint(key, "=", value, " ", ttl))
+			continue
+		}
+		// Readers, with the milliseconds that each has left: members, the highest first, with their scores.
+		left := outside(t, m, "PTTL", key).(int64)
+		members := outside(t, m, "ZREVRANGE", key, 0, 9, "WITHSCORES").([]any)
+		end, _ := strconv.ParseInt(members[1].(string), 10, 64)
+		var readers []string
+		for i := 0; i < len(members); i += 2 {
+			score, _ := strconv.ParseInt(members[i+1].(string), 10, 64)
+			if left += score - end; left >= 0 { // one that has ended may still be there
+				readers = append(readers, fmt.Sprint(members[i], " ", left))
+			}
+			left -= score - end
+		}
+		slices.Sort(readers)
+		list = append(list, fmt.Sprint(key, "=", readers))
 	}
 	return list
 }
@@ -386,6 +451,29 @@ func TestHalfABatchIsNoBatch(t *testing.T) {
 		}
 		if !slices.Equal(b.votes, []vote{voteUnknown, voteUnknown}) {
 			t.Errorf("votes: got %v, want unknown", b.votes)
+		}
+	})
+}
+
+// A round that was launched under one record stands in the queue while the next one is learned. Its vote does not count: the quorum, and who
+// has a vote, may be others by now.
+func TestVoteOfARoundOfAnotherRecord(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := standing(t, newMemMaster(t))
+		c := b.lane.client
+		of := func(change func(r *record)) *view {
+			return newView(c.view.Load().lanes, c.view.Load().record.changed(change), c)
+		}
+		b.rounds = []*round{newRound(verbSet, "A", time.Second, "a"), newRound(verbSet, "B", time.Second, "b"), newRound(verbSet, "C", time.Second, "c")}
+		b.rounds[0].view = of(func(r *record) { r.version, r.parent = 9, strings.Repeat("5a", digestLen/2) })
+		b.rounds[1].view = c.view.Load()
+		b.rounds[2].view = newView(c.view.Load().lanes, nil, c)
+		b.encode()
+		if err := cmp.Or(b.send(), b.readReplies()); err != nil {
+			t.Fatal(err)
+		}
+		if want := []vote{voteDone, voteGranted, voteDone}; !slices.Equal(b.votes, want) {
+			t.Errorf("votes of rounds under another record, the one in force, and none: got %v, want %v", b.votes, want)
 		}
 	})
 }

@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
+	"slices"
 )
 
 // BootstrapReport is what a bootstrap found of one master, and did to it. What could not be read is zero.
@@ -12,12 +12,10 @@ type BootstrapReport struct {
 	Addr     string
 	Version  string // redis_version
 	RunID    string // names the process
-	Epoch    string // "none", "admitted", "quarantined", or "another run's"; empty: not read
-	Keys     int64  // in the database that redlockd uses, without what a redlockd that waits for the master keeps there; -1: not read
+	Shows    string // of the membership: "nothing", "founded, waits", "version 3"; empty: not read
+	Keys     int64  // in the database that redlockd uses, without those of the membership; -1: not read
 	Problem  error  // what is in the way; nil: nothing
 	Admitted bool   // by this bootstrap
-
-	before string // value of the epoch key
 }
 
 // Bootstrap is BootstrapAndReport without the reports.
@@ -26,165 +24,98 @@ func Bootstrap(ctx context.Context, opts Options) error {
 	return err
 }
 
-// BootstrapAndReport admits a brand-new set of masters at once, which would otherwise look as if all of them
-// had just forgotten everything and wait for one quarantine. It does so only if all of them can be reached, are
-// different, may have a vote, were never admitted and hold no key; otherwise it changes nothing, and the error
-// says what is in the way. Use it only where no client can still hold a lock from before. The reports are in
-// the order of the masters; there are none if the options are out of bounds.
+// BootstrapAndReport founds the membership of a brand-new set of masters, all of which vote at once. Otherwise it would look as if all of
+// them had just forgotten everything, and they would have no vote for one wait (Options.FoundingWait). It does so only if all of them can be
+// reached, are different, may have a vote, never were members and hold no key; otherwise it changes nothing, and the error says what is in
+// the way. Use it only where no client can still hold a lock from before. The reports are in the order of the masters; there are none if the
+// options are out of bounds.
 //
-// A master that a redlockd has found without an epoch, and has quarantined for that, counts as never admitted:
-// nothing tells it from one that nobody has looked at yet. Masters that have all forgotten look the same,
-// either way. Where a redlockd runs that knew one of them before, the quarantine says so, and the bootstrap
-// refuses.
+// Masters that a redlockd has founded by itself, and that wait, count as new: nothing tells them from those that nobody has looked at
+// yet. Masters that have all forgotten look the same, either way. Where a redlockd runs that knew one of them before, the founding is not the
+// first one, and the bootstrap refuses.
 func BootstrapAndReport(ctx context.Context, opts Options) ([]BootstrapReport, error) {
 	opts = opts.withDefaults()
 	if err := opts.Validate(); err != nil {
 		return nil, err
 	}
-	links := make([]*masterConn, len(opts.Masters))
-	reports := make([]BootstrapReport, len(opts.Masters))
-	defer func() {
-		for _, l := range links {
-			if l != nil {
-				l.close()
-			}
-		}
-	}()
-	each(reports, func(i int, r *BootstrapReport) {
-		*r = BootstrapReport{Addr: opts.Masters[i].Addr, Keys: -1}
-		var err error
-		links[i], err = r.read(ctx, opts.Masters[i], opts)
-		r.Problem = concise(err)
-	})
-	bootstrapTwins(reports)
-	if err := bootstrapProblems(reports); err != nil {
-		return reports, fmt.Errorf("bootstrap: nothing was changed: %w", err)
+	masters := make(map[int]Master)
+	for i, m := range opts.Masters {
+		masters[i] = m
 	}
-	each(reports, func(i int, r *BootstrapReport) {
-		r.Problem = concise(survive(func() (err error) {
-			r.Admitted, err = links[i].swap(ctx, epochKey, r.before, admittedEpoch(r.RunID))
-			return err
-		}))
-		if r.Problem == nil && !r.Admitted {
-			r.Problem = errors.New("a proxy has just given it another epoch: it will be admitted after its quarantine")
+	s := surveyMasters(ctx, masters, patience{enough: len(masters)}, opts)
+	defer s.close()
+	reports := make([]BootstrapReport, len(opts.Masters))
+	var errs []error
+	for i, f := range s.found {
+		reports[i] = f.bootstrapReport()
+		if err := reports[i].Problem; err != nil {
+			errs = append(errs, MasterError{Addr: f.master.Addr, Err: err})
 		}
-	})
-	if err := bootstrapProblems(reports); err != nil {
+	}
+	if len(errs) > 0 {
+		return reports, fmt.Errorf("bootstrap: nothing was changed: %w", errors.Join(errs...))
+	}
+	ctx, cancel := context.WithTimeout(ctx, stepTimeout)
+	defer cancel()
+	parent, first := s.newest(nil), (*record)(nil)
+	switch {
+	case parent != nil:
+		first = parent.child()
+		first.wait = first.plainWait
+	case slices.ContainsFunc(s.found, func(f *found) bool { return !f.state.fresh }):
+		return reports, errors.New("bootstrap: nothing was changed: a redlockd is just about to found the membership: try again")
+	default:
+		first, _ = s.founding(nil, opts)
+		first.wait = first.plainWait
+	}
+	for i := range first.seats {
+		first.seats[i].state = seatVoter
+	}
+	chosen, err := s.step(ctx, s.found, len(s.found), first.seal())
+	if err == nil && chosen.digest != first.digest {
+		err = errors.New("a redlockd was founding the membership at the same time: try again")
+	}
+	if err != nil {
 		return reports, fmt.Errorf("bootstrap: %w", err)
+	}
+	s.teach(ctx, s.found, chosen)
+	for i := range reports {
+		reports[i].Admitted = true
 	}
 	return reports, nil
 }
 
-// read connects to the master and fills the report. The error says why the master cannot be admitted at once.
-func (r *BootstrapReport) read(ctx context.Context, m Master, opts Options) (*masterConn, error) {
-	l, err := dial(ctx, m, opts)
-	if err != nil {
-		return nil, err
+// bootstrapReport tells what was found, and whether it is new.
+func (f *found) bootstrapReport() BootstrapReport {
+	r := BootstrapReport{Addr: f.master.Addr, Version: f.version, RunID: f.runID, Keys: -1, Problem: f.err}
+	if f.err != nil {
+		return r
 	}
-	return l, survive(func() error {
-		id, err := l.vet(ctx, identity{})
-		if err != nil {
-			return connectError(err)
-		}
-		r.RunID, r.Version = id.runID, id.version
-		return r.readMemory(ctx, l)
-	})
-}
-
-// readMemory returns an error if the master remembers anything.
-func (r *BootstrapReport) readMemory(ctx context.Context, l *masterConn) error {
-	epoch, own, err := readOwn(ctx, l)
-	if err != nil {
-		return err
+	r.Keys = f.keys
+	switch record := f.record; {
+	case f.state.fresh && record == nil:
+		r.Shows = "nothing"
+	case record == nil:
+		r.Shows = fmt.Sprintf("version %d", f.state.record.version)
+		r.Problem = errors.New(recordIsGone)
+	case f.state.fresh:
+		r.Shows = fmt.Sprintf("version %d before it was restarted", record.version)
+	case record.isNew():
+		r.Shows = "founded, waits"
+	default:
+		r.Shows = fmt.Sprintf("version %d", record.version)
 	}
-	size, err := l.redis.DBSize(ctx).Result()
-	if err != nil {
-		return fmt.Errorf("DBSIZE: %w", err)
-	}
-	// Between the two readings nobody may have changed what is not counted as a key, or the difference would be
-	// wrong.
-	after, ownAfter, err := readOwn(ctx, l)
-	if err != nil {
-		return err
-	}
-	if after != epoch || ownAfter != own {
-		return errors.New("a redlockd has just changed its epoch or its configuration: try again")
-	}
-	r.before, r.Keys, r.Epoch = epoch, size-own, epochWord(epoch, r.RunID)
 	switch {
-	case !looksNew(epoch, r.RunID) && r.Epoch == "quarantined":
-		return fmt.Errorf("it has an epoch (quarantined: %s): it is not new", quarantineReason(epoch))
-	case !looksNew(epoch, r.RunID): //mutant:bootstrap-over-an-epoch
-		return fmt.Errorf("it has an epoch (%s): it is not new", r.Epoch)
+	case r.Problem != nil:
+	case f.record != nil && !(f.record.isNew() && !f.state.fresh): //mutant:bootstrap-over-a-membership
+		r.Problem = fmt.Errorf("it has a membership (%s): it is not new", r.Shows)
 	case r.Keys > 0: //mutant:bootstrap-over-keys
-		return fmt.Errorf("it holds %d keys: it is not new", r.Keys)
+		r.Problem = fmt.Errorf("it holds %d keys: it is not new", r.Keys)
 	}
-	return nil
+	return r
 }
 
-// readOwn reads the epoch, and counts the keys that a redlockd keeps on a master before it admits it. What it
-// keeps of locks and fences is not among them: a master that has such is not new.
-func readOwn(ctx context.Context, l *masterConn) (epoch string, own int64, err error) {
-	values, err := l.redis.MGet(ctx, epochKey, configKey, settingsKey, beatKey).Result()
-	if err != nil {
-		return "", 0, fmt.Errorf("MGET %s: %w", epochKey, err)
-	}
-	for _, value := range values {
-		if value != nil {
-			own++
-		}
-	}
-	if len(values) > 0 {
-		epoch, _ = values[0].(string)
-	}
-	return epoch, own, nil
-}
-
-// epochWord is BootstrapReport.Epoch of the value of the epoch key.
-func epochWord(epoch, runID string) string {
-	switch kind := readEpoch(epoch, runID); {
-	case epoch == "":
-		return "none"
-	case kind == epochAdmitted:
-		return "admitted"
-	case kind == epochQuarantined:
-		return "quarantined"
-	}
-	return "another run's"
-}
-
-// bootstrapTwins finds masters that are one process.
-func bootstrapTwins(reports []BootstrapReport) {
-	seen := make(map[string]string, len(reports))
-	for i := range reports {
-		r := &reports[i]
-		if r.RunID == "" {
-			continue
-		}
-		if other, twice := seen[r.RunID]; twice { //mutant:bootstrap-of-twins
-			r.Problem = errors.Join(r.Problem, fmt.Errorf("it is the same Redis as %s", other))
-			continue
-		}
-		seen[r.RunID] = r.Addr
-	}
-}
-
-// bootstrapProblems joins what is in the way, each with its master.
-func bootstrapProblems(reports []BootstrapReport) error {
-	var errs []error
-	for _, r := range reports {
-		if r.Problem != nil {
-			errs = append(errs, MasterError{Addr: r.Addr, Err: r.Problem})
-		}
-	}
-	return errors.Join(errs...)
-}
-
-// each runs f for all reports at once.
-func each(reports []BootstrapReport, f func(int, *BootstrapReport)) {
-	var wg sync.WaitGroup
-	for i := range reports {
-		wg.Go(func() { f(i, &reports[i]) })
-	}
-	wg.Wait()
+// isNew tells whether nobody can have been granted anything under this record or one before it, as far as its founder knew.
+func (r *record) isNew() bool {
+	return r.generation == 1 && r.version == 0 && r.voters() == 0 //mutant:bootstrap-over-a-second-founding
 }

@@ -2,50 +2,172 @@ package redlock
 
 import "time"
 
-// A master's wall clock decides when its keys expire, so a step of it lengthens or shortens every lock it
-// holds. This file finds steps, purely: it is given the master's TIME and when, on our monotonic clock, it was
-// asked for and received.
+// A master's wall clock decides when its keys expire. If it gains on our monotonic clock, its keys end early, and a
+// lock may be granted twice. This file finds gains, and judges clocks, purely: it is given readings of a master's
+// TIME, and what our own clocks said. master_doubt.go does what follows from it.
+//
+// Invariant: a vote counts only if, since any moment up to one wait before it, the master's clock has gained on ours at
+// most rate·(the time since) + tolerance (clock_step_max). driftOf is no less than that for every TTL, so a key that
+// has expired at the master belongs to a lock whose validity is over.
+//
+// All times here are durations since the zero of ownClock.
 
 // interval is where the difference between a master's wall clock and our monotonic clock must lie.
 type interval struct{ low, high time.Duration }
 
-func (i interval) widen(by time.Duration) interval { return interval{i.low - by, i.high + by} }
-
-func (i interval) intersect(j interval) (interval, bool) {
-	both := interval{max(i.low, j.low), min(i.high, j.high)}
-	return both, both.low <= both.high
+// clockReading is one answer to TIME. A reply that takes long makes its interval wide, never wrong: slow networks and busy
+// machines raise no false alarm.
+type clockReading struct {
+	sent, received time.Duration
+	offset         interval
 }
 
-// clockTrack follows the clock of one master. A reply that takes long makes the interval it gives wide, never
-// wrong: slow networks and busy machines raise no false alarm.
-type clockTrack struct {
-	known  bool
-	offset interval
-	at     time.Duration // when the last sample was asked for, on our clock: the reading is no older
-}
-
-// sample takes a reading of the master's clock. It returns by how much the clock has stepped since the last
-// one, beyond what a rate difference and the tolerance explain: 0 when it is in step. After a step the track
-// starts over.
-func (c *clockTrack) sample(sent, received, master time.Duration, rate float64, tolerance time.Duration) (step time.Duration) {
+func clockReadingOf(sent, received, master time.Duration) clockReading {
 	// TIME tells microseconds, cut off.
-	seen := interval{master - received, master + time.Microsecond - sent}
-	defer func() { c.known, c.at = true, sent }() //mutant:drift-between-asking-and-receiving-forgotten
-	if !c.known {
-		c.offset = seen
+	return clockReading{sent, received, interval{master - received, master + time.Microsecond - sent}}
+}
+
+// clockSlots is how many slots a clockRing has: eight cover one wait, and one is being filled.
+const clockSlots = 9
+
+// clockRing remembers the lowest readings of one master's clock over the last wait, and compares every reading with
+// all of them.
+//
+// A reading is kept as its level: what its offset would have been at the zero of our clock, had the master's clock run
+// as fast as it may ever since. A clock within its rate never rises above the level of an earlier reading; so one
+// comparison, with the lowest level, is a comparison with all readings in the ring, each with its own allowance.
+//
+// A reading never replaces a lower one before a wait has passed. Otherwise a clock could gain as much as the tolerance
+// again and again, from one reading to the next: the more readings, the faster.
+//
+// A clock that goes back ends no key early. Its low level stays, so that the way forward is a gain.
+type clockRing struct {
+	// begun tells that there is a reading.
+	begun bool
+	// began is when the first reading was asked for, and latest the last one.
+	began, latest time.Duration
+	// slots hold the lowest level of the readings that began in an eighth of a wait. The oldest slot is overwritten.
+	slots  [clockSlots]clockSlot
+	newest int
+	// lowest is the lowest level of all slots.
+	lowest time.Duration
+}
+
+// clockSlot is a part of a ring. Slots that were never used have a level that no reading is above.
+type clockSlot struct {
+	begin time.Duration
+	level time.Duration
+}
+
+const levelNone = time.Duration(1<<63 - 1)
+
+// allowed is how far a clock may move against ours in that time, by its rate.
+func allowed(t time.Duration, rate float64) time.Duration { return time.Duration(float64(t) * rate) }
+
+// gain is by how much more the clock has gained than its rate allows, since the reading of the ring for which that is
+// most. It counts as a gain if it is above the tolerance. 0 or less: it has gained nothing.
+func (r *clockRing) gain(now clockReading, rate float64) time.Duration {
+	if !r.begun {
 		return 0
 	}
-	expected := c.offset.widen(time.Duration(float64(received-c.at) * rate))
-	switch tolerated := expected.widen(tolerance); {
-	case seen.low > tolerated.high: //mutant:step-forward-not-seen
-		step = seen.low - expected.high
-	case seen.high < tolerated.low: //mutant:step-backward-not-seen
-		step = seen.high - expected.low
+	// The master answered between sent and received, and the rate may have moved its clock all that time.
+	return now.offset.low - allowed(now.received, rate) - r.lowest
+}
+
+// add puts a reading into the ring.
+func (r *clockRing) add(now clockReading, rate float64, wait time.Duration) {
+	if !r.begun {
+		*r = clockRing{begun: true, began: now.sent, lowest: levelNone}
+		for i := range r.slots {
+			r.slots[i].level = levelNone
+		}
+		r.slots[0].begin = now.sent
 	}
-	if narrowed, ok := seen.intersect(expected); ok {
-		c.offset = narrowed
-	} else {
-		c.offset = seen
+	level := now.offset.high - allowed(now.sent, rate) //mutant:drift-between-asking-and-receiving-forgotten
+	r.latest = now.sent
+	if now.sent-r.slots[r.newest].begin >= wait/(clockSlots-1) {
+		r.newest = (r.newest + 1) % clockSlots
+		r.slots[r.newest] = clockSlot{begin: now.sent, level: level}
+		r.lowest = levelNone //mutant:the-ring-forgets-before-a-wait-has-passed
+		for _, slot := range r.slots {
+			r.lowest = min(r.lowest, slot.level)
+		}
 	}
-	return step
+	slot := &r.slots[r.newest]
+	slot.level = min(slot.level, level) //mutant:each-reading-is-a-new-anchor
+	r.lowest = min(r.lowest, level)
+}
+
+// sleep moves the ring past a suspension of this machine: for so long our clock stood still.
+func (r *clockRing) sleep(asleep time.Duration, rate float64) {
+	by := asleep + allowed(asleep, rate)
+	r.lowest += by
+	for i := range r.slots {
+		if r.slots[i].level != levelNone {
+			r.slots[i].level += by
+		}
+	}
+}
+
+// watched tells whether the ring goes back for a wait: since then nothing unseen can have happened.
+func (r *clockRing) watched(now, wait time.Duration) bool { return r.begun && now-r.began >= wait }
+
+// wentBack tells whether the clock went back between two readings, by more than rate and tolerance explain.
+func wentBack(before, now clockReading, rate float64, tolerance time.Duration) bool {
+	return now.offset.high < before.offset.low-allowed(now.received-before.sent, rate)-tolerance
+}
+
+// vouched tells which masters' clocks are vouched for: our own wall clock and theirs are among a majority, of our own and
+// those of all n masters, that lie within skew of each other. Then they have not stepped while nobody watched, for a
+// majority of machines does not step by the same amount at the same time. own is the offset of our own wall clock;
+// masters are those whose clock is known, by place.
+func vouched(own time.Duration, masters []interval, known mask, n int, skew time.Duration) (good mask) {
+	// If clocks lie within skew of each other, they do so above one of these.
+	within := func(from time.Duration) {
+		var among mask
+		for i, m := range masters {
+			if known.has(i) && m.high >= from && m.low <= from+skew {
+				among = among.with(i)
+			}
+		}
+		if own >= from && own <= from+skew && 2*(among.count()+1) > n+1 { //mutant:clocks-vouched-for-by-a-minority
+			good |= among
+		}
+	}
+	within(own)
+	for i, m := range masters {
+		if known.has(i) {
+			within(m.high)
+		}
+	}
+	return good
+}
+
+// clockView is what one lane knows of its master's clock, for accusedOf.
+type clockView struct {
+	// gained is when the clock was first seen to gain, of the gains that it is doubted for; gain is by how much; 0: it is
+	// not.
+	gained, gain time.Duration
+	// asked is when it was last asked for its time, and took how long the answer took. Negative: it was not asked.
+	asked, took time.Duration
+}
+
+// accusedOf tells which clocks are out of step, and not ours: of those that have gained, each for which our own clock and
+// those masters that have not are a majority of our own and all masters'. Both are in the order of clocks. A master that was not asked since, or whose
+// answer took so long that it would not have shown the gain, counts for neither side.
+func accusedOf(clocks []clockView) (accused []bool) {
+	accused = make([]bool, len(clocks))
+	for i, c := range clocks {
+		if c.gain == 0 {
+			continue
+		}
+		inStep := 1
+		for _, other := range clocks {
+			if other.gain == 0 && other.asked > c.gained && other.took < c.gain { //mutant:a-clock-in-step-that-was-not-asked
+				inStep++
+			}
+		}
+		accused[i] = 2*inStep > len(clocks)+1 //mutant:accused-by-a-minority
+	}
+	return accused
 }

@@ -95,7 +95,7 @@ func readScript(_ *batch, _ command, reply reply) (v vote, refused, err error) {
 func writeAcquire(b *batch, r *round) {
 	b.script(scriptAcquire, 0, len(r.keys), 3+min(len(r.reservation()), 1))
 	b.holder(r)
-	b.wire.number(b.lane.client.longestMs)
+	b.wire.number(b.lane.client.view.Load().longestMs)
 	b.reservation(r)
 }
 
@@ -104,6 +104,15 @@ func writeAcquire(b *batch, r *round) {
 func (b *batch) reservation(r *round) {
 	if token := r.reservation(); token != "" {
 		b.wire.bulk(token)
+	}
+}
+
+// A refill is an acquisition that grants nothing, of a writer's key or of a reader's place.
+func writeRefill(b *batch, r *round) {
+	if r.ofReader() {
+		writeJoin(b, r)
+	} else {
+		writeAcquire(b, r)
 	}
 }
 
@@ -133,7 +142,7 @@ func writeFence(b *batch, r *round) {
 	b.holder(r)
 	w.number(r.fence)
 	w.number(int64(b.lane.client.opts.FenceMarks))
-	w.number(b.lane.client.longestMs)
+	w.number(b.lane.client.view.Load().longestMs)
 	b.reservation(r)
 }
 
@@ -141,19 +150,25 @@ func writeFence(b *batch, r *round) {
 // attempt is above all marks that were seen. A mark that no proxy can have made is not believed:
 // one false master would push all fences ahead.
 func readFence(b *batch, cmd command, reply reply) (v vote, refused, err error) {
-	r, skew := b.rounds[cmd.round], b.lane.client.opts.ClockSkewMax
-	switch {
-	case reply.Kind != ':':
-	case reply.N == -2:
-		return voteUnknown, fmt.Errorf("the fence %d is more than %v ahead of the master's clock: a clock of this proxy, of another or of the master is wrong", r.fence, fenceAheadMax), nil
-	case reply.N >= r.fence && reply.N > highestBelieved(time.Now(), skew): //mutant:any-mark-believed
-		return voteUnknown, fmt.Errorf("its mark or floor, %d, is more than %v ahead of the clock here: see %s and %s on it", reply.N, fenceAheadMax-skew, floorKey, marksKey), nil
-	case reply.N >= r.fence:
-		for seen := r.mark.Load(); seen < reply.N && !r.mark.CompareAndSwap(seen, reply.N); seen = r.mark.Load() {
-		}
-		return voteStale, nil, nil
+	if r := b.rounds[cmd.round]; reply.Kind == ':' && (reply.N == fenceAhead || reply.N >= r.fence) {
+		v, refused = b.fenceRefused(r, reply.N)
+		return v, refused, nil
 	}
 	return readAcquire(b, cmd, reply)
+}
+
+// fenceRefused is the vote of a master that has refused the fence of the round: because of its clock (fenceAhead), or of this mark.
+func (b *batch) fenceRefused(r *round, mark int64) (v vote, refused error) {
+	skew := b.lane.client.opts.ClockSkewMax
+	switch {
+	case mark == fenceAhead:
+		return voteUnknown, fmt.Errorf("the fence %d is more than %v ahead of the master's clock: a clock of this proxy, of another or of the master is wrong", r.fence, fenceAheadMax)
+	case mark > highestBelieved(time.Now(), skew): //mutant:any-mark-believed
+		return voteUnknown, fmt.Errorf("its mark or floor, %d, is more than %v ahead of the clock here: see %s and %s on it", mark, fenceAheadMax-skew, floorKey, marksKey)
+	}
+	for seen := r.mark.Load(); seen < mark && !r.mark.CompareAndSwap(seen, mark); seen = r.mark.Load() {
+	}
+	return voteStale, nil
 }
 
 // An extension never brings the end of a key nearer, see scriptMoved: so the longest TTL is an
@@ -161,13 +176,21 @@ func readFence(b *batch, cmd command, reply reply) (v vote, refused, err error) 
 func writeExtend(b *batch, r *round) {
 	b.script(scriptExtend, 0, len(r.keys), 3)
 	b.holder(r)
-	b.wire.number(b.lane.client.longestMs)
+	b.wire.number(b.lane.client.view.Load().longestMs)
+}
+
+// readExtend keeps a reader's lock and a writer's apart: the caller of an EXTEND does not say which it is.
+func readExtend(b *batch, cmd command, reply reply) (v vote, refused, err error) {
+	if reply.Kind == ':' && reply.N == 3 {
+		return voteMine, nil, nil
+	}
+	return readScript(b, cmd, reply)
 }
 
 // writeRelease writes a release that is not folded with others, see batch.fold.
 func writeRelease(b *batch, r *round) {
 	switch native := b.conn.compareAndDelete; {
-	case len(r.keys) > 1 || native == scriptOnly:
+	case len(r.keys) > 1 || native == scriptOnly || r.ofReader():
 		b.script(scriptRelinquish, 0, len(r.keys), 2)
 		b.holder(r)
 	case native == delex:
@@ -223,9 +246,13 @@ func writeCommit(b *batch, r *round) {
 		ch := &r.commit.changes[i]
 		b.wire.number(int64(ch.Was))
 		b.wire.bulk(ch.Value)
-		b.wire.number(int64(ch.Do))
+		do := int64(ch.Do)
+		if ch.Longer { //mutant:a-takeover-brings-the-end-nearer
+			do = doSetLonger
+		}
+		b.wire.number(do)
 		b.wire.bulk(ch.NewValue)
-		b.wire.number(paddedTTL(ch.TTL, b.lane.client.drift).Milliseconds())
+		b.wire.number(paddedTTL(ch.life(), b.lane.client.drift).Milliseconds())
 	}
 }
 
@@ -238,52 +265,36 @@ func writeRead(b *batch, r *round) {
 // readRead reads the reply of scriptRead: an array of three elements for each key.
 func readRead(b *batch, cmd command, first reply) (v vote, refused, err error) {
 	r := b.rounds[cmd.round]
-	switch {
-	case first.Kind == '-':
-		return voteUnknown, errorIn(first), nil
-	case first.Kind != '*' || first.N != int64(3*len(r.keys)):
-		return voteUnknown, nil, nonsense(first)
-	}
 	keys := make([]answer, len(r.keys))
-	for i := range keys {
-		var kind, value string
-		var ms int64
-		for part := range 3 {
-			reply, err := b.wire.readReply()
-			switch {
-			case err != nil:
-				return voteUnknown, nil, err
-			case reply.Kind == '-':
-				refused = errorIn(reply)
-			case reply.Kind != ':' && part == 2 || reply.Kind != '$' && part != 2:
-				return voteUnknown, nil, nonsense(reply)
-			case part == 0:
-				kind = shown(string(reply.Text))
-			case part == 1:
-				var over error
-				if value, over = b.keep(reply); over != nil {
-					refused = over
-				}
-			default:
-				ms = reply.N
+	refused, err = b.readArray(first, 3*len(keys), "$$:", func(i int, element reply) (over error) {
+		a := &keys[i/3]
+		switch i % 3 {
+		case 0:
+			a.kind = shown(string(element.Text))
+		case 1:
+			a.value, over = b.keep(element)
+		default:
+			a.lives(element)
+			if !a.found {
+				a.kind, a.value = "none", ""
 			}
 		}
-		// A key can end between two commands of a script in no Redis, but in a copy of one.
-		keys[i] = answer{kind: kind, value: value, found: kind != "none" && ms != -2, ttl: time.Duration(ms) * time.Millisecond}
-		if !keys[i].found {
-			keys[i].kind, keys[i].value = "none", ""
-		}
-	}
-	if refused != nil {
-		return voteUnknown, refused, nil
+		return over
+	})
+	if refused != nil || err != nil {
+		return voteUnknown, refused, err
 	}
 	b.readings = append(b.readings, reading{round: r, answer: answer{keys: keys}})
 	return voteGranted, nil, nil
 }
 
-// writeReading asks for value, TTL and mark of a key.
+// writeReading asks for value, TTL and mark of a key. Of a reader's lock, the value is its place in the set of readers.
 func writeReading(b *batch, r *round) {
-	b.command("get", r.keys[0])
+	if r.ofReader() {
+		b.command("zscore", r.keys[0], readerPrefix+r.token)
+	} else {
+		b.command("get", r.keys[0])
+	}
 	b.command("pttl", r.keys[0])
 	b.command("zscore", marksKey, r.keys[0])
 }
@@ -303,6 +314,9 @@ func readReading(b *batch, cmd command, reply reply) (v vote, refused, err error
 			}
 		}
 		switch {
+		case reply.Kind == '-' && what == "value" && isWrongType(errorIn(reply)): // readers, or a writer where one was looked for
+			a.found = !b.readings[len(b.readings)-1].round.ofReader()
+			a.ofReaders = a.found
 		case reply.Kind == '-':
 			a.err = errorIn(reply)
 		case reply.Kind != ':' && what == "ttl" || reply.Kind != '$' && what != "ttl":
@@ -314,13 +328,7 @@ func readReading(b *batch, cmd command, reply reply) (v vote, refused, err error
 			a.ttl = time.Duration(reply.N) * time.Millisecond
 			a.found = a.found && reply.N != -2
 		case !reply.Null:
-			score, err := strconv.ParseFloat(string(reply.Text), 64)
-			mark, ok := fenceOf(score)
-			if skew := b.lane.client.opts.ClockSkewMax; err != nil || !ok || mark > highestFence(time.Now(), skew) { //mutant:a-false-mark-shown
-				a.err = errors.New(falseFences("mark in "+marksKey, shown(string(reply.Text)), skew))
-				continue
-			}
-			a.mark = mark
+			a.mark, a.err = b.markIn(reply.Text)
 		}
 	}
 	if a.err != nil {
@@ -330,6 +338,57 @@ func readReading(b *batch, cmd command, reply reply) (v vote, refused, err error
 		v = voteGranted
 	}
 	return v, nil, nil
+}
+
+// LOCKINFO asks by a script, which also counts the readers.
+func writeInspect(b *batch, r *round) {
+	b.script(scriptInspect, 0, 2, 0)
+	b.wire.bulk(marksKey)
+	b.resources(r)
+}
+
+func readInspect(b *batch, cmd command, first reply) (v vote, refused, err error) {
+	a := answer{known: true}
+	refused, err = b.readArray(first, 5, "$$:$:", func(i int, element reply) (over error) {
+		switch i {
+		case 0:
+			a.kind = shown(string(element.Text))
+		case 1:
+			a.value, over = b.keep(element)
+		case 2:
+			a.lives(element)
+		case 3:
+			if len(element.Text) > 0 {
+				a.mark, over = b.markIn(element.Text)
+			}
+		default:
+			a.ofReaders, a.readers = element.N >= 0, int32(max(0, element.N))
+		}
+		return over
+	})
+	if a.found && !a.ofReaders && a.kind != "string" && refused == nil { //mutant:a-strangers-key-is-shown-as-a-lock
+		refused = masterError("WRONGTYPE the resource is a " + a.kind + " that redlockd has not written")
+	}
+	switch {
+	case refused != nil || err != nil:
+		return voteUnknown, refused, err
+	case a.found:
+		v = voteGranted
+	default:
+		v = voteAbsent
+	}
+	b.readings = append(b.readings, reading{round: b.rounds[cmd.round], answer: a})
+	return v, nil, nil
+}
+
+// markIn is the mark of a resource's last fence.
+func (b *batch) markIn(text []byte) (int64, error) {
+	score, err := strconv.ParseFloat(string(text), 64)
+	mark, ok := fenceOf(score)
+	if skew := b.lane.client.opts.ClockSkewMax; err != nil || !ok || mark > highestFence(time.Now(), skew) { //mutant:a-false-mark-shown
+		return 0, errors.New(falseFences("mark in "+marksKey, shown(string(text)), skew))
+	}
+	return mark, nil
 }
 
 // keep makes a string of the value that was read last, within the bound of a batch.
@@ -343,28 +402,89 @@ func (b *batch) keep(reply reply) (string, error) {
 // writeObserve asks for the same, and has the master announce the next change of the key where it
 // can.
 func writeObserve(b *batch, r *round) {
-	if b.lane.tracks() {
-		b.command("client", "caching", "yes")
-		b.commands[len(b.commands)-1].arms = true
-	}
+	b.arm()
 	writeReading(b, r)
 }
 
-// readObserve reads the reply to CLIENT CACHING first, where that was sent. Without it the waiter
-// asks again by itself.
 func readObserve(b *batch, cmd command, first reply) (v vote, refused, err error) {
-	armed := cmd.arms && first.Kind == '+' // an ACL may refuse it
-	if cmd.arms {
-		if first.Kind != '+' && first.Kind != '-' {
-			return voteUnknown, nil, nonsense(first)
-		}
-		if first, err = b.wire.readReply(); err != nil {
-			return voteUnknown, nil, err
-		}
+	armed, first, err := b.readArmed(cmd, first)
+	if err != nil {
+		return voteUnknown, nil, err
 	}
 	v, refused, err = readReading(b, cmd, first)
 	b.readings[len(b.readings)-1].answer.armed = armed
 	return v, refused, err
+}
+
+// An observation of a writer that waits for readers is one script call, which also announces it.
+func writeAnnounce(b *batch, r *round) {
+	b.arm()
+	b.script(scriptAnnounce, 0, 1, 1)
+	b.resources(r)
+	b.wire.number(intentLife.Milliseconds())
+}
+
+func readAnnounce(b *batch, cmd command, first reply) (v vote, refused, err error) {
+	a := answer{known: true}
+	a.armed, first, err = b.readArmed(cmd, first)
+	if err != nil {
+		return voteUnknown, nil, err
+	}
+	refused, err = b.readArray(first, 2, "$:", func(i int, element reply) error {
+		if i == 0 {
+			a.kind = shown(string(element.Text))
+		} else {
+			a.lives(element)
+		}
+		return nil
+	})
+	if refused != nil || err != nil {
+		return voteUnknown, refused, err
+	}
+	a.ofReaders = a.kind == "zset"
+	b.readings = append(b.readings, reading{round: b.rounds[cmd.round], answer: a})
+	return voteGranted, nil, nil
+}
+
+// An observation of all slots of a semaphore is one script call, and arms every key that it reads.
+func writeObserveSlots(b *batch, r *round) {
+	b.arm()
+	writeRead(b, r)
+}
+
+func readObserveSlots(b *batch, cmd command, first reply) (v vote, refused, err error) {
+	armed, first, err := b.readArmed(cmd, first)
+	if err != nil {
+		return voteUnknown, nil, err
+	}
+	before := len(b.readings)
+	v, refused, err = readRead(b, cmd, first)
+	if len(b.readings) > before {
+		b.readings[before].answer.armed = armed
+	}
+	return v, refused, err
+}
+
+// arm has the master announce the next change of what the next command reads, where it can.
+func (b *batch) arm() {
+	if b.lane.tracks() {
+		b.command("client", "caching", "yes")
+		b.commands[len(b.commands)-1].arms = true
+	}
+}
+
+// readArmed reads the reply to CLIENT CACHING, where that was sent, and returns the first reply behind it. Without it the waiter asks again by
+// itself.
+func (b *batch) readArmed(cmd command, first reply) (armed bool, _ reply, err error) {
+	if !cmd.arms {
+		return false, first, nil
+	}
+	if first.Kind != '+' && first.Kind != '-' {
+		return false, reply{}, nonsense(first)
+	}
+	armed = first.Kind == '+' // an ACL may refuse it
+	first, err = b.wire.readReply()
+	return armed, first, err
 }
 
 // A script is stored whether or not the name is taken: equal names mean equal scripts.

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"slices"
 	"strings"
 	"time"
 
@@ -139,49 +138,6 @@ func (l *masterConn) vet(ctx context.Context, before identity) (identity, error)
 		return identity{}, connectError(err)
 	}
 	return id, connectError(l.load(ctx))
-}
-
-// swap exchanges the value of a key if it is still the old one; a missing key is "".
-func (l *masterConn) swap(ctx context.Context, key, old, value string) (bool, error) {
-	n, err := l.redis.EvalSha(ctx, scriptSwap.sha, []string{key}, old, value).Int()
-	if err != nil {
-		return false, fmt.Errorf("exchange %s: %w", key, err)
-	}
-	return n == 1, nil
-}
-
-// rewindTimeout bounds a rewind. It reads every key of the master, which is quarantined meanwhile anyway.
-const rewindTimeout = time.Minute
-
-// rewind takes back what a clock that was set back has added to the life of the keys: those that would outlive
-// every lock end as much earlier as the clock went back. The others are left alone, for they may have been set
-// after the step. It may be repeated, and ends with the quarantine that the step has brought.
-func (l *masterConn) rewind(c *Client, quarantine string, step time.Duration) error {
-	ctx, cancel := context.WithTimeout(c.endingContext, rewindTimeout)
-	defer cancel()
-	bound := quarantineOf(c.opts.MaxTTL, c.drift)
-	for cursor := uint64(0); ; {
-		keys, next, err := l.redis.Scan(ctx, cursor, "", foldMax).Result()
-		if err != nil {
-			return fmt.Errorf("SCAN after a clock that was set back: %w", err)
-		}
-		// SCAN may return more keys than asked for.
-		for len(keys) > 0 {
-			n := min(len(keys), foldMax)
-			done, err := l.redis.EvalSha(ctx, scriptRewind.sha, slices.Concat([]string{epochKey}, keys[:n]),
-				quarantine, bound.Milliseconds(), step.Milliseconds()).Int()
-			if err != nil {
-				return fmt.Errorf("shorten keys after a clock that was set back: %w", err)
-			}
-			if done == 0 {
-				return nil
-			}
-			keys = keys[n:]
-		}
-		if cursor = next; cursor == 0 {
-			return nil
-		}
-	}
 }
 
 // loadWithin is load with a deadline.

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -17,44 +18,49 @@ import (
 // guard holds what is to be checked before the votes of one master count. Only the lane's goroutine writes it,
 // under lane.mu; it lives as long as the lane, over all connections.
 //
-// Invariant: a vote counts only if the batch that carried it closed with the epoch that this client has
-// admitted, with the configuration that all proxies share, and with a clock in step. The checks travel in the
-// same pipeline, behind the last command, so whatever makes a master forget is caught in the very reply that
-// carries the vote. What only INFO tells, whether the master may evict keys and whether it is a replica, is
-// asked with the heartbeat: up to one heartbeat late.
+// Invariant: a vote counts only if the batch that carried it closed with the master showing exactly the record that
+// the round was launched under, settled, with the memory that this record lists as a voter, and with a clock in step.
+// The checks travel in the same pipeline, behind the last command, so whatever makes a master forget, and every step
+// of the membership, is caught in the very reply that carries the vote. What only INFO tells, whether the master may
+// evict keys and whether it is a replica, is asked with the heartbeat: up to one heartbeat late.
 //
-// Invariant: this client learns of an admission (epoch) only while none of its batches is in flight on that
+// Invariant: this client learns that a memory has become a voter only while none of its batches is in flight on that
 // master. The order of fences rests on it. A master can execute another client's commands between two of a
-// pipeline: a fence is compared with marks that the master has forgotten, another proxy admits the master and
-// raises its floor, and then the checks at the end of the same pipeline show the new epoch. That vote must not
-// count; it does not, because the client had not admitted that epoch when it sent the pipeline. So the epoch is
-// never taken from those checks, although that would save a round trip (see verifyEpoch).
+// pipeline: a fence is compared with marks that the master has forgotten, another proxy raises its floor and makes it a
+// voter, and then the checks at the end of the same pipeline show the new record. That vote must not count; it does
+// not, because the client had not seen that record there when it sent the pipeline. So the record is never taken from
+// those checks, although that would save a round trip (see verify).
+//
+// Invariant: a vote counts only if a connection that was begun less than recheckWithin ago has reached the same
+// process at the master's address. A founding trusts addresses (member_plan.go) and rests on that.
 type guard struct {
-	// epoch is the one that this client has admitted: votes count. "": they do not.
-	epoch string
-	// past is the epoch that was admitted last. Once the master was quarantined it must not come back either.
-	past string
-	// former are the epochs of this run that were admitted before past. If one of them comes back, the master's
-	// memory went back.
-	former []string
-
-	// quarantine is the value of the epoch key under which the master is quarantined; "": it is not. It is kept
-	// over reconnects.
-	quarantine string
-	// until is the end of the quarantine, on our monotonic clock.
-	until time.Time
-	// reason is why the master is quarantined.
+	// shown is what the master shows of the membership (member_state.go), as verify last read it. "": it was not read.
+	shown string
+	// memory is the one in shown.
+	memory string
+	// record is the one under which votes count: the master has settled on it, and it lists the memory as a voter. Nil: votes do not count.
+	record *record
+	// forgotten are memories of this run that are lost. If one of them comes back, the master's memory went back.
+	forgotten []string
+	// reason is why votes do not count, where record is nil.
 	reason string
-	// setBack is by how much the master's clock was set back, where that is the reason; 0 once the keys are
-	// shortened by it.
-	setBack time.Duration
+	// changing tells that they do not count only because the membership changes: the master has forgotten nothing.
+	changing bool
+	// seenBy is the record in force by which shown was judged.
+	seenBy *record
+	// voted tells that a master of this address has voted here: this one, or one before it.
+	voted bool
+	// logged tells that the log has why it does not vote.
+	logged bool
+	// confirmed is when the last connection was begun that has reached the same process, as a time.Duration on ownClock. The coordinator
+	// moves it.
+	confirmed atomic.Int64
 
-	// clock follows the difference between the master's clock and ours.
-	clock clockTrack
+	// clock says whether the master's clock is in step with ours (master_doubt.go).
+	clock clockGuard
 	// high is the highest fence the master knew at the last heartbeat, if it had a vote then.
-	high highWater
-	// beat is the highest value of the beat key seen under the present epoch. It falls only if the master's
-	// memory went back.
+	high int64
+	// beat is the highest beat seen of the present memory. It falls only if the master's memory went back.
 	beat int64
 
 	// refusal is why the master has no vote although it is connected, as of the last heartbeat: it may evict
@@ -66,16 +72,16 @@ type guard struct {
 
 // guardResult is what the checks at the end of a pipeline have found.
 type guardResult struct {
-	// counts tells that the votes of the pipeline count.
+	// counts tells that the votes of the pipeline count, for rounds that were launched under record.
 	counts bool
-	// epoch is the value of the epoch key.
-	epoch string
-	// suspicion is why the master must be quarantined: it may have forgotten locks, or its clock misjudged
-	// them. "": there is none.
+	record *record
+	// remembers tells that the master has forgotten nothing. Its votes count if its clock is good, too.
+	remembers bool
+	// suspicion is why the memory is lost: it may have forgotten locks. "": there is none.
 	suspicion string
-	// step is by how much its clock stepped.
-	step time.Duration
-	// recheck tells that the epoch is not the admitted one: verifyEpoch has to read it again while nothing is
+	// clock is what the clock has shown.
+	clock clockResult
+	// recheck tells that the master shows something else than before: verify has to read it again while nothing is
 	// in flight.
 	recheck bool
 	// err is why the connection is of no use; nil: it is.
@@ -83,47 +89,53 @@ type guardResult struct {
 }
 
 // unresolved tells whether there is something to see to before anything else is sent.
-func (g guardResult) unresolved() bool { return g.recheck || g.suspicion != "" }
+func (g guardResult) unresolved() bool {
+	return g.recheck || g.suspicion != "" || g.clock.gain > 0 || g.clock.unwatched
+}
 
 // merge is what two pipelines have found, one behind the other.
 func (g guardResult) merge(later guardResult) guardResult {
 	both := later
-	both.counts = g.counts && later.counts
+	both.counts = g.counts && later.counts && g.record == later.record
 	both.recheck = g.recheck || later.recheck
-	if g.suspicion != "" {
-		both.suspicion = g.suspicion
-		both.step = min(g.step, 0) + min(later.step, 0) // only what was set back has to be taken back
-	}
+	both.suspicion = cmp.Or(g.suspicion, later.suspicion)
+	both.clock.gain = max(g.clock.gain, later.clock.gain)
+	both.clock.unwatched = g.clock.unwatched || later.clock.unwatched
 	return both
 }
 
-// judge judges a pipeline that was sent and received at these times of our clock.
-func (g *guard) judge(end trailer, c *Client, sent, received time.Time) guardResult {
-	epoch, config, beat := end.epoch, end.config, end.beat
-	first := !g.clock.known
-	step := g.clock.sample(sent.Sub(c.began), received.Sub(c.began), time.Duration(end.clock.UnixNano()), c.drift.rate(), c.drift.stepMax)
-	skew := end.clock.Sub(received)
+// judge judges a pipeline by its trailer and the reading of the clock in it.
+func (g *guard) judge(end trailer, now clockReading, c *Client) guardResult {
+	result := g.judgeMemory(end, now.received)
+	result.clock = g.clock.judge(now, c)
+	result.counts = result.remembers && result.clock.counts //mutant:votes-of-a-doubted-clock-counted
+	return result
+}
+
+// judgeMemory judges whether the master has forgotten anything, or knows another record.
+func (g *guard) judgeMemory(end trailer, now time.Duration) guardResult {
 	switch {
-	case step != 0:
-		return guardResult{epoch: epoch, step: step, suspicion: fmt.Sprintf("its clock stepped by %v", step.Round(time.Millisecond))}
-	case first && skew.Abs() > c.opts.ClockSkewMax+received.Sub(sent): //mutant:first-sight-of-a-clock-believed
-		// Nobody may have watched it until now.
-		return guardResult{epoch: epoch, suspicion: fmt.Sprintf("its clock differs by %v from the clock here (clock_skew_max): it may have stepped while nobody watched", skew.Round(time.Millisecond))}
-	case config != "" && config != c.fingerprint: //mutant:configuration-not-compared
-		return guardResult{err: &refusedError{disagreement(c.opts, config, "") + ": " + toAgree}} // the next connection finds out what differs
-	case epoch != "" && epoch == g.past && beat < g.beat: //mutant:beat-not-compared
-		return guardResult{epoch: epoch, suspicion: fmt.Sprintf("its beat went back from %d to %d: its memory is of an earlier time", g.beat, beat)}
+	case end.shown != g.shown || end.shown == "": //mutant:the-record-is-not-compared
+		return guardResult{recheck: true}
+	case end.beat < g.beat: //mutant:beat-not-compared
+		return guardResult{suspicion: fmt.Sprintf("its beat went back from %d to %d: its memory is of an earlier time", g.beat, end.beat)}
 	}
-	if epoch == g.epoch { //mutant:an-admission-learned-with-a-batch-in-flight
-		g.beat = max(g.beat, beat)
+	g.beat = end.beat
+	if g.record == nil || g.unconfirmed(now) > 0 { //mutant:an-address-is-not-made-sure-of
+		return guardResult{}
 	}
-	if g.epoch != "" && epoch == g.epoch && config != "" { //mutant:epoch-not-compared
-		return guardResult{
-			epoch:  epoch,
-			counts: g.refusal == "", //mutant:a-master-that-may-evict-votes-until-it-is-connected-anew
-		}
+	return guardResult{
+		record:    g.record,
+		remembers: g.refusal == "", //mutant:a-master-that-may-evict-votes-until-it-is-connected-anew
 	}
-	return guardResult{epoch: epoch, recheck: config == "" || epoch == "" || epoch != g.quarantine}
+}
+
+// unconfirmed is for how long no new connection has reached the master of the record, if that is too long for its votes to count; else 0.
+func (g *guard) unconfirmed(now time.Duration) time.Duration {
+	if ago := now - time.Duration(g.confirmed.Load()); ago > recheckWithin(g.record.wait) {
+		return ago
+	}
+	return 0
 }
 
 // refusedError is a reason for which a master gets no vote and no commands until it goes away.
@@ -133,164 +145,170 @@ const refusedPrefix = "refused: "
 
 func (e *refusedError) Error() string { return refusedPrefix + e.reason }
 
-// verifyEpoch reads the epoch of the master while nothing is in flight, and acts on it: the master is admitted
-// if the epoch is admitted, stays quarantined if it is quarantined, and is quarantined under a fresh nonce
-// otherwise, or if there is a suspicion. step is that of its clock, where the suspicion is about one.
-func (l *lane) verifyEpoch(ctx context.Context, conn *masterConn, suspicion string, step time.Duration) error {
-	// Others may exchange the value at the same time; every exchange makes it more settled.
+// verify reads what the master shows while nothing is in flight, and acts on it. A memory that has no name gets one, and so does one that
+// is lost: because it is of another process or of before, or because of a suspicion.
+func (l *lane) verify(ctx context.Context, conn *masterConn, suspicion string) error {
+	g := &l.guard
+	// Others may name it at the same time: the first is right.
 	for range 8 {
-		value, err := conn.redis.Get(ctx, epochKey).Result()
-		if err != nil && err != redis.Nil {
-			return fmt.Errorf("GET %s: %w", epochKey, err)
+		pipe := conn.redis.Pipeline()
+		shows, why, config := pipe.HGet(ctx, membersKey, "v"), pipe.HGet(ctx, membersKey, "why"), pipe.Get(ctx, configKey)
+		pipe.Exec(ctx)
+		for _, cmd := range []*redis.StringCmd{shows, why, config} {
+			if err := membersError(cmd.Err()); err != nil && err != redis.Nil {
+				return fmt.Errorf("read %s: %w", membersKey, err)
+			}
 		}
-		kind := readEpoch(value, l.identity.runID)
-		switch {
-		case suspicion == "" && kind == epochAdmitted && (slices.Contains(l.guard.former, value) || value == l.guard.past && l.guard.quarantine != ""): //mutant:a-quarantine-ends-with-an-epoch-of-before
-			suspicion = "its epoch is one of before: its memory is of an earlier time"
-			continue
-		case suspicion == "" && kind == epochAdmitted:
-			l.admitted(value)
-			return nil
-		case kind == epochQuarantined && suspicion == "" && l.guard.past != "" && looksNew(value, l.identity.runID): //mutant:amnesia-that-others-take-for-newness
-			// Who has quarantined it does not know that it was admitted before. It has forgotten, and must not
-			// look new to a bootstrap.
-			suspicion = l.amnesia("")
-		case kind == epochQuarantined && (suspicion == "" || value != l.guard.quarantine):
-			// Another proxy was first. Its reason may be older than our suspicion, but its nonce is new to us,
-			// so our own wait for it begins now.
-			l.quarantined(value, cmp.Or(suspicion, "another proxy has quarantined it: "+quarantineReason(value)))
-			return nil
+		if old := config.Val(); old != "" && old != configOfMembers {
+			return &refusedError{usedByEarlierVersion(old)}
 		}
-		if suspicion == "" {
-			suspicion = l.amnesia(value)
+		v := shows.Val()
+		state, err := parseState(v)
+		if err == nil && state.runID() == l.identity.runID {
+			switch {
+			case slices.Contains(g.forgotten, state.memory): //mutant:a-memory-of-before-votes
+				suspicion = "its memory is one of before"
+			case state.memory != g.memory:
+				suspicion = "" // it was about the one before
+			}
+			if suspicion == "" {
+				l.shows(v, state, shown(why.Val()))
+				return nil
+			}
 		}
-		fresh := quarantinedEpoch(l.identity.runID, suspicion)
-		swapped, err := conn.swap(ctx, epochKey, value, fresh)
-		if err != nil {
+		cause := cmp.Or(suspicion, amnesia(v, g.voted))
+		if err := conn.mint(ctx, v, newMemory(l.identity.runID), cause); err != nil {
 			return err
 		}
-		if swapped {
-			l.quarantined(fresh, suspicion)
-			// The proxy that wins the exchange takes it back from the keys for all; the others do nothing.
-			if step < 0 { //mutant:a-clock-set-back-lengthens-locks
-				l.guard.setBack = -step
-			}
-			return nil
+		if suspicion != "" {
+			l.forget(state.memory)
 		}
 	}
-	return errors.New("its redlockd:epoch changes faster than it can be read")
+	return errUnsteady
 }
 
-// amnesia says what a value of the epoch key that is not of this run tells about the past.
-func (l *lane) amnesia(value string) string {
+// errUnsteady: whenever a memory is given a name, it is gone again.
+var errUnsteady = errors.New("its " + membersKey + " changes faster than it can be read")
+
+// amnesia says why a master has forgotten that shows v, which is not of this process. knew tells that it has been a voter.
+func amnesia(v string, knew bool) string {
 	switch {
-	case value == "" && l.guard.past == "":
+	case v == "" && !knew:
 		return reasonNew
-	case value == "":
-		return "its epoch is gone: it has restarted without its data, or was flushed"
+	case v == "":
+		return "its membership is gone: it has restarted without its data, or was flushed"
 	}
-	return "its epoch is of another run: it has restarted or was replaced, and may have lost the latest locks"
+	return "its membership is of another run: it has restarted or was replaced, and may have lost the latest locks"
 }
 
-// admitted records that the master has a vote under this epoch. The epoch that was admitted before must not
-// come back.
-func (l *lane) admitted(epoch string) {
-	l.mu.Lock()
-	before := l.guard.past
-	l.guard.epoch, l.guard.past, l.guard.quarantine, l.guard.reason = epoch, epoch, "", ""
-	if before != epoch {
-		if before != "" {
-			l.guard.former = append(l.guard.former, before)
-			if len(l.guard.former) > formerMax {
-				l.guard.former = slices.Delete(l.guard.former, 0, 1)
-			}
-		}
-		l.guard.beat = 0
-		l.since = time.Now()
+// reasonNew is why a master has no vote of which nobody knew anything. It may be brand-new: a bootstrap may admit it.
+const reasonNew = "it has no membership: it is new, has restarted without its data, or was flushed"
+
+// forget records that a memory is lost.
+func (l *lane) forget(memory string) {
+	g := &l.guard
+	if memory == "" || slices.Contains(g.forgotten, memory) {
+		return
 	}
-	l.mu.Unlock()
+	if g.forgotten = append(g.forgotten, memory); len(g.forgotten) > forgottenMax {
+		g.forgotten = slices.Delete(g.forgotten, 0, 1)
+	}
+	l.client.suspect()
 }
 
-// quarantined records that the master has no vote. The wait for a value begins when this client first sees it:
-// the clock of the proxy that wrote it is not trusted.
-func (l *lane) quarantined(value, reason string) {
-	o := l.client.opts
-	l.mu.Lock()
-	fresh := l.guard.quarantine != value
-	l.guard.epoch = ""
-	l.guard.beat = 0
-	if fresh {
-		l.since = time.Now()
-		l.guard.quarantine, l.guard.reason, l.guard.setBack = value, reason, 0
-		l.guard.until = time.Now().Add(quarantineOf(o.MaxTTL, l.client.drift)) //mutant:timer-of-the-first-episode
+// forgottenMax bounds the memories that are remembered of one run of a master. Each took a wait, unless the master lies.
+const forgottenMax = 256
+
+// shows records what the master shows, and decides whether its votes count. why is what has become of the memory before, as the master was told.
+func (l *lane) shows(v string, state memberState, why string) {
+	g, r := &l.guard, l.client.view.Load().record
+	if g.memory != "" && state.memory != g.memory && sameProcess(g.memory, state.memory) {
+		l.forget(g.memory)
 	}
-	left := time.Until(l.guard.until)
+	var reason string
+	var s *seat
+	if r != nil {
+		s = r.seat(l.index)
+	}
+	switch {
+	case r == nil:
+		reason = cmp.Or(why, "no membership is known yet")
+	case s == nil || s.memory != state.memory: //mutant:the-listed-memory-is-not-compared
+		reason = cmp.Or(why, "the membership does not list what it remembers: it has forgotten, or another master stands at its address")
+	case state.record != r.recordID():
+		reason = fmt.Sprintf("it does not show version %d of the membership", r.version)
+	case state.child != "": //mutant:votes-count-beside-an-accepted-child
+		reason = "a change of the membership is under way"
+	case s.state != seatVoter: //mutant:a-learner-votes
+		reason = cmp.Or(why, "it may have forgotten locks, or its clock was out of step: it votes when the longest of them must have ended")
+	}
+	l.mu.Lock()
+	if g.memory != state.memory {
+		g.beat, g.high = 0, 0
+	}
+	if (g.record == nil) != (reason != "") {
+		l.since = time.Now()
+	}
+	lost := g.record != nil && reason != ""
+	g.shown, g.memory, g.record, g.reason, g.seenBy = v, state.memory, nil, reason, r
+	g.changing = reason != "" && s != nil && s.memory == state.memory && s.state == seatVoter
+	if reason == "" {
+		g.record, g.voted, g.logged = r, true, false
+	}
 	l.mu.Unlock()
-	if fresh {
+	if reason != "" && (s == nil || s.state != seatLearner || !state.settledOn(r, s)) {
+		l.client.coordinator.poke()
+	}
+	if lost {
 		l.client.suspect()
-		l.logEvent(slog.LevelWarn, "master quarantined", "reason", reason, "for", left.Round(time.Millisecond),
+	}
+	if s != nil && s.state == seatLearner && state.settledOn(r, s) && !g.logged {
+		g.logged = true
+		l.logEvent(slog.LevelWarn, "master quarantined", "reason", reason, "for", l.client.coordinator.seatLeft(l.index).Round(time.Millisecond),
 			"to_do", "nothing, it votes again after that; restart no other master until then")
 	}
 }
 
-// takeBack shortens the keys by what a clock that was set back has added to their life. If the connection
-// breaks, it begins anew on the next one while the quarantine lasts. After that the keys stay as they are,
-// which lets nobody in too early.
-func (l *lane) takeBack(conn *masterConn) error {
-	if l.guard.setBack == 0 || l.guard.quarantine == "" || time.Now().After(l.guard.until) {
-		return nil
-	}
-	if err := conn.rewind(l.client, l.guard.quarantine, l.guard.setBack); err != nil {
-		return err
-	}
-	l.guard.setBack = 0
-	return nil
+// settledOn tells whether the memory is the one that the seat lists, and has settled on the record.
+func (s memberState) settledOn(r *record, listed *seat) bool {
+	return s.memory == listed.memory && s.record == r.recordID() && s.child == ""
 }
 
-// admitDue ends a quarantine whose time is over, unless the master forgot again meanwhile, or another proxy was
-// faster.
-func (l *lane) admitDue(ctx context.Context, conn *masterConn) error {
-	if l.guard.quarantine == "" || time.Now().Before(l.guard.until) || l.guard.refusal != "" {
-		return nil
+// confirm takes note that a connection which was begun at that time has reached the process with this run_id at the master's address. If
+// the lane is connected to another one, that is the one of before: its connection ends.
+func (l *lane) confirm(runID string, begun time.Time) {
+	l.mu.Lock()
+	up, same := l.state.takesWork(), l.identity.runID == runID
+	l.mu.Unlock()
+	switch {
+	case !up:
+	case same:
+		l.guard.confirmed.Store(int64(l.client.own.at(begun)))
+	default:
+		l.disconnect() //mutant:an-address-that-moved-is-not-followed
 	}
-	floor, cold := l.client.recoverFloor(l, l.guard.until)
-	if grace := 2*l.client.opts.Heartbeat + l.client.opts.ConnectTimeout; cold && time.Since(l.guard.until) < grace {
-		return nil // the others may still be on their way to tell
-	}
-	fresh := admittedEpoch(l.identity.runID)
-	admitted, err := conn.redis.EvalSha(ctx, scriptAdmit.sha, []string{epochKey, floorKey}, l.guard.quarantine, fresh, floor).Int()
-	if err != nil {
-		return fmt.Errorf("admit: %w", err)
-	}
-	if admitted == 0 {
-		return l.verifyEpoch(ctx, conn, "", 0)
-	}
-	if cold {
-		// Masters that have all forgotten look like new ones. There is something to do only where it is known
-		// that this one has.
-		log, attrs := l.client.opts.Logger.Info, []any{"master", l.master.Addr, "floor", floor}
-		if l.guard.past != "" {
-			log = l.client.opts.Logger.Warn
-			attrs = append(attrs, "to_do", "nothing if fences are not used; else see that clocks here and on the masters differ by less than clock_skew_max")
-		}
-		log("fences trust clocks once: too few masters remember the last ones", attrs...)
-	}
-	l.admitted(fresh)
-	return nil
 }
 
-// heartbeat is sent every Options.Heartbeat, also when the lane is idle. It raises the beat and keeps the
-// shared configuration alive on the master; it reads role, memory policy, evictions, fences and clock; and it
-// ends a quarantine that is over.
+// disconnect ends the connection; the lane makes another one.
+func (l *lane) disconnect() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.socket != nil {
+		l.socket.Close()
+	}
+}
+
+// heartbeat is sent every Options.Heartbeat, also when the lane is idle. It raises the beat, stamps the waits that run, and tells whose
+// masters are heard here; it reads role, memory policy, evictions, fences and clock.
 func (l *lane) heartbeat(ctx context.Context, conn *masterConn) error {
 	c := l.client
 	if err := l.track(ctx, conn); err != nil {
 		return err
 	}
 	pipe := conn.redis.Pipeline()
-	beat := pipe.EvalSha(ctx, scriptBeat.sha, []string{beatKey, configKey, settingsKey}, c.fingerprint, quarantineOf(c.opts.MaxTTL, c.drift).Milliseconds(), agreedSettingsOf(c.opts).text())
+	beat := pipe.EvalSha(ctx, scriptMemberBeat.sha, []string{membersKey}, c.view.Load().beatArgs(l)...)
 	replication, memory, stats := pipe.Info(ctx, "replication"), pipe.Info(ctx, "memory"), pipe.Info(ctx, "stats")
-	keys, clock := pipe.MGet(ctx, epochKey, configKey, beatKey), redis.NewTimeCmd(ctx, "time")
+	fields, clock := pipe.HMGet(ctx, membersKey, "v", "beat", "gained"), redis.NewTimeCmd(ctx, "time")
 	floor, top := highWaterCommands(ctx)
 	pipe.BatchProcess(ctx, floor, top, clock)
 	sent := time.Now()
@@ -300,10 +318,10 @@ func (l *lane) heartbeat(ctx context.Context, conn *masterConn) error {
 	full := beat.Err() != nil && strings.HasPrefix(beat.Err().Error(), "OOM ")
 	if full {
 		beat.SetErr(nil)
-		beat.SetVal(l.guard.beat + 1)
+		beat.SetVal([]any{l.guard.beat + 1})
 	}
-	for _, cmd := range []redis.Cmder{clock, keys, beat, replication, memory, stats} {
-		if err := cmd.Err(); err != nil {
+	for _, err := range []error{membersError(fields.Err()), clock.Err(), beat.Err(), replication.Err(), memory.Err(), stats.Err()} {
+		if err != nil {
 			return fmt.Errorf("heartbeat: %w", err)
 		}
 	}
@@ -316,43 +334,39 @@ func (l *lane) heartbeat(ctx context.Context, conn *masterConn) error {
 		return fmt.Errorf("heartbeat: %w", err)
 	}
 	l.refuse(cmp.Or(evicts(info), untrue))
-	n, err := beat.Int64()
+	n, err := firstOfBeat(beat)
 	if err != nil {
-		return fmt.Errorf("heartbeat: %w", err)
+		return err
 	}
 	before := l.guard.beat
-	end := trailerOf(keys, clock)
-	result := l.guard.judge(end, c, sent, received)
-	if result.err != nil {
-		return l.disagreed(ctx, conn, end.config)
-	}
+	end := trailerOf(fields, clock)
+	clockNow := c.readingOf(sent, received, end.clock)
+	result := l.guard.judge(end, clockNow, c)
+	l.guard.clock.beat(clockNow, c)
 	evicted, _ := strconv.ParseInt(parseInfo(stats.Val())["evicted_keys"], 10, 64)
 	if more := evicted - l.guard.evicted; l.guard.evicted >= 0 && more > 0 {
 		c.suspect()
-		// While it goes on evicting, one quarantine is enough: when it may no longer, what it has evicted since
-		// brings the next one.
-		if l.guard.refusal == "" || l.guard.quarantine == "" {
+		// While it goes on evicting, its memory is lost once: when it may no longer, what it has evicted since loses it again.
+		if l.guard.refusal == "" || l.guard.record != nil {
 			result.suspicion = fmt.Sprintf("it has evicted %d keys", more)
 			l.guard.evicted = evicted
 		}
 	} else {
 		l.guard.evicted = evicted
 	}
-	if result.counts && high < l.guard.high.fence {
-		result.suspicion = fmt.Sprintf("its fences went back from %d to %d: somebody deleted %s or %s", l.guard.high.fence, high, marksKey, floorKey)
+	if result.remembers && high < l.guard.high {
+		result.suspicion = fmt.Sprintf("its fences went back from %d to %d: somebody deleted %s or %s", l.guard.high, high, marksKey, floorKey)
 	}
-	if result.suspicion == "" && result.epoch != "" && result.epoch == l.guard.past && n <= before {
+	if result.suspicion == "" && !result.recheck && n <= before {
 		result.suspicion = "its beat went back from " + strconv.FormatInt(before, 10) + " to " + strconv.FormatInt(n, 10) + ": its machine was rolled back to an earlier state"
-	} else if !full {
-		l.guard.beat = max(l.guard.beat, n)
 	}
 	l.mu.Lock()
 	l.answeredLocked(nil, received.Sub(sent))
 	switch {
-	case result.counts:
-		l.guard.high = highWater{high, sent}
+	case result.remembers:
+		l.guard.high = high
 	case untrue == "": // what it says without a vote may be what is left after forgetting //mutant:fences-of-a-false-floor-forgotten
-		l.guard.high = highWater{}
+		l.guard.high = 0
 	}
 	if result.unresolved() {
 		l.toResolve = l.toResolve.merge(result)
@@ -361,7 +375,32 @@ func (l *lane) heartbeat(ctx context.Context, conn *masterConn) error {
 	if err := l.resolve(ctx, conn); err != nil {
 		return err
 	}
-	return l.admitDue(ctx, conn)
+	l.trustClock(notedGain(fields, end.clock, c.view.Load().wait))
+	return l.clamp(ctx, conn)
+}
+
+// notedGain tells whether somebody has noted on the master that its clock has gained, less than a wait ago by that clock.
+func notedGain(fields *redis.SliceCmd, clock time.Time, wait time.Duration) bool {
+	if len(fields.Val()) < 3 {
+		return false
+	}
+	text, _ := fields.Val()[2].(string)
+	at, err := strconv.ParseInt(text, 10, 64)
+	return err == nil && clock.Sub(time.UnixMilli(at)) < wait //mutant:a-noted-gain-is-vouched-for
+}
+
+// firstOfBeat is the beat that a master has counted.
+func firstOfBeat(reply *redis.Cmd) (int64, error) {
+	values, err := reply.Slice()
+	if err == nil && len(values) > 0 {
+		if n, ok := values[0].(int64); ok {
+			return n, nil
+		}
+	}
+	if err == nil {
+		err = senseless("%v for a beat", values)
+	}
+	return 0, fmt.Errorf("heartbeat: %w", err)
 }
 
 // refuse takes the vote from a master that may evict keys, or whose fences are false, until the reason is gone
@@ -371,6 +410,9 @@ func (l *lane) refuse(reason string) {
 		return
 	}
 	l.mu.Lock()
+	if (l.guard.refusal == "") != (reason == "") {
+		l.since = time.Now()
+	}
 	l.guard.refusal = reason
 	l.mu.Unlock()
 	if reason != "" {
@@ -381,25 +423,29 @@ func (l *lane) refuse(reason string) {
 
 // resolve does what was found, before the next batch.
 //
-// Invariant: a result is kept in toResolve until the lane has acted on it, over broken connections too. A step
-// of the clock is seen once: the next connection would find the epoch as it was admitted, and a clock that
-// runs.
+// Invariant: a result is kept in toResolve until the lane has acted on it, over broken connections too. A gain
+// of the clock is seen once: the next connection would find the membership as it was, and a clock that runs.
 func (l *lane) resolve(ctx context.Context, conn *masterConn) error {
 	l.mu.Lock()
 	result := l.toResolve
 	l.mu.Unlock()
-	if result.unresolved() {
-		if err := l.verifyEpoch(ctx, conn, result.suspicion, result.step); err != nil { //mutant:a-finding-forgotten-with-its-connection
-			if l.guard.refusal != "" && strings.Contains(err.Error(), "OOM ") {
-				// Its memory is full, so it cannot be told of its quarantine. It has no vote, and the reason
-				// that an operator can change comes first.
+	if result.clock.gain > 0 || result.clock.unwatched {
+		l.doubtClock(result.clock)
+	}
+	if result.recheck || result.suspicion != "" {
+		if err := l.verify(ctx, conn, result.suspicion); err != nil { //mutant:a-finding-forgotten-with-its-connection
+			if l.guard.refusal != "" && (strings.Contains(err.Error(), "OOM ") || errors.Is(err, errUnsteady)) {
+				// Its memory is full, so it cannot be told that it has forgotten, or evicts what it is told. It has no
+				// vote, and the reason that an operator can change comes first.
 				return &refusedError{l.guard.refusal}
 			}
 			return err
 		}
+	}
+	if result.unresolved() {
 		l.mu.Lock()
-		l.toResolve = guardResult{}
+		l.toResolve = guardResult{recheck: l.guard.seenBy != l.client.view.Load().record} //mutant:a-record-adopted-meanwhile-is-not-looked-at
 		l.mu.Unlock()
 	}
-	return l.takeBack(conn)
+	return nil
 }

@@ -146,6 +146,25 @@ func testPanics(t *testing.T, distance time.Duration, which []int64) {
 	})
 }
 
+// A function on the way that recovers, cleans up and panics again, as go-redis has one, is not the one that is named.
+func TestPanicIsToldWhereItBegan(t *testing.T) {
+	again := func() error {
+		defer func() { panic(recover()) }()
+		_, err := (&unread{}).Read(nil)
+		return err
+	}
+	for _, f := range []func() error{again, func() error { defer func() { panic(recover()) }(); return again() }} {
+		if err := survive(f); err == nil || !strings.Contains(err.Error(), "unread).Read, line ") {
+			t.Errorf("got %v, want the name of the function that has panicked first", err)
+		}
+	}
+}
+
+// unread panics when it is read.
+type unread struct{ net.Conn }
+
+func (*unread) Read([]byte) (int, error) { panic("unread") }
+
 // Votes that were read before the panic are not closed by the checks at the end of their batch.
 func TestPanicInABatchCountsNoVote(t *testing.T) {
 	b := standing(t, newMemMaster(t))

@@ -126,7 +126,7 @@ func (l *lane) next(conn *masterConn, done *batch) (b *batch, ok bool) {
 		due := l.heartbeatDue || l.toResolve.unresolved() || l.state == laneTimedOut
 		wait, open := l.windowLocked()
 		switch {
-		case l.state == laneBroken || l.client.endingContext.Err() != nil:
+		case l.state == laneBroken || l.ending.Err() != nil:
 			return nil, false
 		case due && len(l.out) == 0:
 			if l.state == laneIdle {
@@ -264,7 +264,7 @@ func (l *lane) oldest(done *batch) (b *batch, broken error) {
 		return nil, l.broken
 	}
 	b = l.out[0]
-	b.guardResult.counts = !l.toResolve.unresolved() //mutant:votes-behind-a-finding-counted
+	b.behindFinding = l.toResolve.unresolved() //mutant:votes-behind-a-finding-counted
 	return b, l.broken
 }
 
@@ -310,7 +310,7 @@ func (l *lane) last(b *batch) bool {
 // answered: its votes are unknown, and the releases in it are kept. Votes of a batch that the watchdog has
 // abandoned are dropped, for the rounds have been told already that they are unknown.
 func (l *lane) deliverVotes(b *batch, err error) {
-	l.deferred.now = time.Now()
+	l.deferred.now, l.deferred.looked = time.Now(), false
 	l.mu.Lock()
 	l.batches++
 	l.ops += uint64(len(b.rounds))
@@ -321,7 +321,7 @@ func (l *lane) deliverVotes(b *batch, err error) {
 		l.replyErr, l.replyErrAt, b.err = b.err, l.deferred.now, nil
 	}
 	if b.guardResult.unresolved() {
-		l.toResolve = guardResult{counts: true}.merge(l.toResolve).merge(b.guardResult)
+		l.toResolve = l.toResolve.merge(b.guardResult)
 	}
 	l.out = slices.Delete(l.out, 0, 1)
 	l.outCost -= b.cost
@@ -386,18 +386,19 @@ func (l *lane) abandonLocked() (rounds []*round) {
 // maintain runs between batches, while nothing is in flight: it resolves what the guard has found, sends the
 // heartbeat, and readmits a master that timed out but has answered since. That needs no new connection.
 func (l *lane) maintain(conn *masterConn) error {
-	ctx, cancel := context.WithTimeout(l.client.endingContext, l.client.opts.ConnectTimeout)
+	ctx, cancel := context.WithTimeout(l.ending, l.client.opts.ConnectTimeout)
 	defer cancel()
 	l.mu.Lock()
-	before, refused, recheck, heartbeat := l.guard.epoch, l.guard.refusal, l.toResolve.recheck, l.heartbeatDue
+	before, refused, good, heartbeat := l.guard.record, l.guard.refusal, l.guard.clock.good, l.heartbeatDue
+	recheck := l.toResolve.recheck || l.toResolve.clock.unwatched
 	l.heartbeatDue = false
 	l.mu.Unlock()
 	err := l.resolve(ctx, conn)
-	// Whatever changed the epoch may have deleted the shared configuration too. The heartbeat sets it again.
+	// The heartbeat stamps the waits of a record that is new, and has a clock that nobody watched compared with the others.
 	if err == nil && (heartbeat || recheck) {
 		err = l.heartbeat(ctx, conn)
 	}
-	if err == nil && (l.guard.epoch != before || l.guard.refusal != refused) {
+	if err == nil && (l.guard.record != before || l.guard.refusal != refused || l.guard.clock.good != good) {
 		l.client.laneChanged(l)
 	}
 	if err == nil && !l.maintained() {
@@ -420,7 +421,7 @@ func (l *lane) maintained() bool {
 
 // reopen is open with a deadline of its own.
 func (l *lane) reopen(conn *masterConn) error {
-	ctx, cancel := context.WithTimeout(l.client.endingContext, l.client.opts.ConnectTimeout)
+	ctx, cancel := context.WithTimeout(l.ending, l.client.opts.ConnectTimeout)
 	defer cancel()
 	return l.open(ctx, conn)
 }

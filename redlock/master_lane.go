@@ -37,8 +37,11 @@ const batchMax = 1024
 // be held when mu is taken, never the other way round.
 type lane struct {
 	client *Client
-	index  int
+	index  int // its place among the masters, and the number of its seat
 	master Master
+	// ending is cancelled when the client closes, or the seat is no more.
+	ending context.Context
+	cancel context.CancelFunc
 
 	// mu guards all fields down to logLimiter, except where they say otherwise.
 	mu sync.Mutex
@@ -62,8 +65,8 @@ type lane struct {
 	// lastDown is the reason of the last connection that failed; "" once the lane takes work again. A reason
 	// that repeats itself is not logged again.
 	lastDown string
-	// loggedDown tells that the last line of the log about the master says that it is down.
-	loggedDown bool
+	// loggedDown and loggedUp tell that the last line of the log about the master says that it is down, or up.
+	loggedDown, loggedUp bool
 
 	// heartbeatDue has the lane's goroutine send a heartbeat as soon as nothing is in flight.
 	heartbeatDue bool
@@ -120,6 +123,7 @@ type identity struct {
 func newLane(c *Client, index int, master Master) *lane {
 	l := &lane{client: c, index: index, master: master, inflightLimit: costFirst, logLimiter: newLogLimiter(), since: time.Now(), downReason: errConnecting}
 	l.wake.L, l.readable.L = &l.mu, &l.mu
+	l.ending, l.cancel = context.WithCancel(c.endingContext)
 	return l
 }
 
@@ -203,24 +207,25 @@ func (l *lane) sleep(d time.Duration) bool {
 	if d > 0 {
 		select {
 		case <-time.After(d/2 + rand.N(d/2+1)):
-		case <-l.client.endingContext.Done():
+		case <-l.ending.Done():
 		}
 	}
-	return l.client.endingContext.Err() == nil
+	return l.ending.Err() == nil
 }
 
 // connect makes and vets a connection, off the path of requests, and flushes the pending releases. When it
 // returns without error, the lane is idle and takes work.
 func (l *lane) connect() (*masterConn, error) {
-	ctx, cancel := context.WithTimeout(l.client.endingContext, l.client.opts.ConnectTimeout)
+	ctx, cancel := context.WithTimeout(l.ending, l.client.opts.ConnectTimeout)
 	defer cancel()
+	begun := time.Now()
 	conn, err := dial(ctx, l.master, l.client.opts)
 	if err != nil {
 		return nil, err
 	}
 	// When the client closes, this ends whatever call is waiting on the connection.
-	conn.stop = context.AfterFunc(l.client.endingContext, func() { conn.socket.Close() })
-	if err := survive(func() error { return l.ready(ctx, conn) }); err != nil {
+	conn.stop = context.AfterFunc(l.ending, func() { conn.socket.Close() })
+	if err := survive(func() error { return l.ready(ctx, conn, begun) }); err != nil {
 		conn.close()
 		return nil, connectError(err)
 	}
@@ -229,7 +234,7 @@ func (l *lane) connect() (*masterConn, error) {
 
 // ready vets the connection, sends a first heartbeat, and opens the lane. What the guard knows of the master
 // stays if it is still the same process (run_id), and is forgotten otherwise.
-func (l *lane) ready(ctx context.Context, conn *masterConn) error {
+func (l *lane) ready(ctx context.Context, conn *masterConn, begun time.Time) error {
 	before := l.identity
 	l.trackingID, l.tracking = 0, false
 	id, err := conn.vet(ctx, before)
@@ -242,9 +247,11 @@ func (l *lane) ready(ctx context.Context, conn *masterConn) error {
 	l.mu.Lock()
 	l.identity = id
 	l.rttMin = 0
-	l.guard.epoch = ""            // trusted only when the master shows it again
+	l.guard.shown, l.guard.record, l.guard.changing = "", nil, false // trusted only when the master shows it again
+	l.guard.confirmed.Store(int64(l.client.own.at(begun)))
 	if id.runID != before.runID { //mutant:the-past-forgotten-with-the-connection
-		l.guard.quarantine, l.guard.beat, l.guard.clock, l.guard.evicted, l.guard.former = "", 0, clockTrack{}, -1, nil
+		l.guard.memory, l.guard.beat, l.guard.evicted, l.guard.forgotten = "", 0, -1, nil
+		l.guard.clock = newClockGuard(l.client, l.master)
 		l.toResolve = guardResult{} // it was about the other one, and nobody believes anything of this one yet
 	}
 	l.mu.Unlock()
@@ -298,7 +305,7 @@ func (l *lane) watch(d *deferred) {
 	if !late {
 		return
 	}
-	needed := l.client.mastersUp() <= quorumOf(len(l.client.lanes))
+	needed := l.client.mastersUp() <= l.client.view.Load().quorum()
 	l.mu.Lock()
 	if !l.lateLocked() || l.excusedLocked(needed) { // or it has just answered
 		l.mu.Unlock()
@@ -365,6 +372,7 @@ func (l *lane) answersInTime() bool {
 func (l *lane) breakOff(err error) {
 	err = concise(err)
 	l.client.unclaim(l)
+	l.client.walls.forget(l.index)
 	l.closeInvalidations()
 	l.mu.Lock()
 	changed := l.lastDown != err.Error()
@@ -403,10 +411,12 @@ func (l *lane) reason(start time.Time) MasterError {
 	switch {
 	case up && l.guard.refusal != "":
 		return because(MasterRefused, &refusedError{l.guard.refusal})
-	case up && l.guard.quarantine != "" && time.Until(l.guard.until) <= 0:
-		return because(MasterQuarantined, fmt.Errorf("about to be admitted after a quarantine: %s", l.guard.reason))
-	case up && l.guard.quarantine != "":
-		return because(MasterQuarantined, fmt.Errorf("quarantined for another %v: %s", time.Until(l.guard.until).Round(time.Millisecond), l.guard.reason))
+	case up && l.guard.record == nil:
+		return because(MasterQuarantined, errors.New(l.waitsLocked()))
+	case up && l.unconfirmedLocked() != "":
+		return because(MasterQuarantined, errors.New(l.unconfirmedLocked()))
+	case up && !l.guard.clock.good:
+		return because(MasterDoubted, fmt.Errorf("doubted for another %v: %s", max(0, time.Until(l.guard.clock.until)).Round(time.Millisecond), l.guard.clock.reason))
 	case up && (l.replyErr == nil || l.replyErrAt.Before(start)): // what it has replied earlier is about something else
 		return because(MasterUp, errors.New("its vote came too late or does not count"))
 	case up:
@@ -415,6 +425,33 @@ func (l *lane) reason(start time.Time) MasterError {
 		return because(MasterRefused, l.downReason)
 	}
 	return because(MasterDown, fmt.Errorf("down for %v: %w", time.Since(l.since).Round(time.Millisecond), l.downReason))
+}
+
+// waitsLocked says why the master has no vote, and for how long.
+func (l *lane) waitsLocked() string {
+	if left := l.client.coordinator.seatLeft(l.index); left > 0 {
+		return fmt.Sprintf("quarantined for another %v: %s", left.Round(time.Millisecond), l.quarantineLocked())
+	}
+	return "quarantined: " + l.quarantineLocked()
+}
+
+// quarantineLocked says why the membership gives the master no vote.
+func (l *lane) quarantineLocked() string {
+	if !l.guard.clock.good && l.guard.clock.gain > 0 {
+		return l.guard.clock.reason
+	}
+	return l.guard.reason
+}
+
+// unconfirmedLocked says why a master does not vote that no new connection has reached for too long; "": it votes. It needs a record of
+// the guard.
+func (l *lane) unconfirmedLocked() string {
+	ago := l.guard.unconfirmed(l.client.own.at(time.Now()))
+	if ago == 0 {
+		return ""
+	}
+	return fmt.Sprintf("no new connection has reached it for %v, so another master may have its address by now: see whether it accepts connections (maxclients, the network)",
+		ago.Round(time.Millisecond))
 }
 
 func isRefused(err error) bool {
@@ -436,8 +473,9 @@ func (l *lane) idle() bool {
 	return false
 }
 
-// end wakes the lane's goroutine after the client's context was cancelled.
+// end has the lane's goroutines end.
 func (l *lane) end() {
+	l.cancel()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.wake.Signal()
@@ -448,8 +486,8 @@ func (l *lane) status() MasterStatus {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	s := MasterStatus{
-		Addr: l.master.Addr, State: MasterUp, Since: l.since, Version: l.identity.version, RunID: l.identity.runID,
-		Batches: l.batches, Ops: l.ops, Timeouts: l.timeouts, Shed: l.shed, RTT: l.rtt, Queued: len(l.queue), PendingReleases: len(l.pending),
+		Addr: l.master.Addr, State: MasterUp, Since: l.since, Connected: l.state.takesWork(), Version: l.identity.version, RunID: l.identity.runID,
+		Batches: l.batches, Ops: l.ops, Timeouts: l.timeouts, Shed: l.shed, RTT: l.rtt, ClockOffset: l.guard.clock.offset, Queued: len(l.queue), PendingReleases: len(l.pending),
 	}
 	switch {
 	case l.downReason != nil && isRefused(l.downReason):
@@ -458,8 +496,12 @@ func (l *lane) status() MasterStatus {
 		s.State, s.Reason = MasterDown, l.downReason.Error()
 	case l.guard.refusal != "":
 		s.State, s.Reason = MasterRefused, l.guard.refusal
-	case l.guard.epoch == "":
-		s.State, s.Reason, s.Left = MasterQuarantined, l.guard.reason, max(0, time.Until(l.guard.until))
+	case l.guard.record == nil:
+		s.State, s.Reason, s.Left = MasterQuarantined, l.quarantineLocked(), l.client.coordinator.seatLeft(l.index)
+	case l.unconfirmedLocked() != "":
+		s.State, s.Reason = MasterQuarantined, l.unconfirmedLocked()
+	case !l.guard.clock.good:
+		s.State, s.Reason, s.Left = MasterDoubted, l.guard.clock.reason, max(0, time.Until(l.guard.clock.until))
 	}
 	return s
 }

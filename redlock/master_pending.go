@@ -51,7 +51,7 @@ func (p *pendingReleases) expire(now time.Time) {
 // keepReleaseLocked keeps a release that the master of the lane has not confirmed, where it may
 // hold the key. It needs lane.mu.
 func (l *lane) keepReleaseLocked(r *round) {
-	if r.verb != verbRelease || !r.keepFor.has(l.index) {
+	if !verbs[r.verb].release || !r.keepFor.has(l.index) {
 		return
 	}
 	expiresAt := r.start.Add(l.client.keyLifeMax())
@@ -62,7 +62,7 @@ func (l *lane) keepReleaseLocked(r *round) {
 
 // keyLifeMax is how long a release is kept: no key that was set before lives for longer.
 func (c *Client) keyLifeMax() time.Duration {
-	padded := paddedTTL(c.opts.MaxTTL, c.drift)
+	padded := paddedTTL(c.MaxTTL(), c.drift)
 	return padded + driftOf(padded, c.drift)
 }
 

@@ -66,18 +66,22 @@ type MasterReport struct {
 	AppendFsync string // "always", "everysec", "no"; empty when CONFIG GET is not allowed
 	Save        string // when snapshots are written, as in redis.conf; empty: never, or CONFIG GET is not allowed
 
-	// Epoch is "admitted", "quarantined", or "none" where no proxy has admitted this run of the
-	// master yet.
-	Epoch string
-	// New: nothing on it says that a redlockd has ever admitted it, so a bootstrap may.
+	// Seat is the name of the master's seat in the membership; "": it has none, or no membership was found.
+	Seat string
+	// Member says what the master is in the membership: "voter", "learner"; "forgotten" where it has lost its memory since, or was never
+	// listed; "new" where nothing on it says that it ever was a member; "foreign" where it belongs to another fleet; "earlier" where redlockds of an
+	// earlier version use it; "alone" where it shows a membership that a majority of its masters does not show; "none" where the
+	// settings name it and the membership has no seat for it.
+	Member string
+	// New: nobody can have been granted a lock by it as a member, so a bootstrap may admit it.
 	New bool
-	// Config is what the proxies that use the master at present have agreed on; empty: there are
-	// none.
-	Config     string
-	quarantine string // why it is quarantined, if it is
+	// MembersVersion is the version of the membership that it shows.
+	MembersVersion int64
 
-	// settings are these in full; empty: only older ones are there.
-	settings string
+	state  memberState // what it shows
+	record *record     // that it has settled on, or that the memory before it had
+	old    string      // settings of a redlockd of an earlier version
+
 	// floor and marks say how high its fences are; nil: they were not read.
 	floor *redis.StringCmd
 	marks *redis.ZSliceCmd
@@ -118,12 +122,21 @@ var commandsNeeded = [][]any{
 	{"INCR", probeKey},
 	{"PEXPIRE", probeKey, probeKeyTTL.Milliseconds()},
 	{"PTTL", probeKey},
+	// The key is a string: these answer WRONGTYPE when they are allowed, and make no hash that nobody removes.
+	{"HGET", probeKey, "x"},
+	{"HKEYS", probeKey},
+	{"HSET", probeKey, "x", "0"},
+	{"HSETNX", probeKey, "x", "0"},
+	{"HINCRBY", probeKey, "x", "1"},
+	{"HDEL", probeKey, "x"},
 	{"UNLINK", probeKey},
 	{"ZADD", probeKey, "XX", "1", "x"}, // XX: makes no key
 	{"ZCARD", probeKey},
 	{"ZSCORE", probeKey, "x"},
 	{"ZREVRANGE", probeKey, "0", "0"},
 	{"ZPOPMIN", probeKey},
+	{"ZREM", probeKey, "x"},
+	{"ZREMRANGEBYSCORE", probeKey, "-inf", "0"},
 	{"SCAN", "0"}, // after a clock was set back
 	{"SCRIPT", "LOAD", "return 1"},
 	{"EVALSHA", strings.Repeat("0", 40), "0"}, // answers NOSCRIPT when it is allowed
@@ -134,31 +147,80 @@ var commandsNeeded = [][]any{
 // probeKey stands in commandsNeeded for the key of one probe.
 var probeKey = new(struct{ _ int })
 
-// ProbeAll probes all masters of o at the same time, each within timeout, and compares them with
-// each other and with o. The reports are in the order of the masters.
-func ProbeAll(ctx context.Context, o Options, timeout time.Duration) []MasterReport {
+// ProbeAll probes all masters of the membership at the same time, each within timeout, and compares them with each other, with the
+// membership and with o. The masters that o names lead to the membership; where they show none, they are the ones to probe. The reports
+// are in the order of the seats. Behind them are masters that o names and that are no members.
+func ProbeAll(ctx context.Context, o Options, timeout time.Duration) ([]MasterReport, Membership) {
 	o = o.withDefaults()
-	reports := make([]MasterReport, len(o.Masters))
-	var wg sync.WaitGroup
-	for i, m := range o.Masters {
-		wg.Go(func() { reports[i] = Probe(ctx, m, timeout) })
+	asked := make(map[string]MasterReport) // by address
+	probe := func(masters []Master) (reports []MasterReport) {
+		var mu sync.Mutex
+		var wg sync.WaitGroup
+		unasked := slices.DeleteFunc(slices.Clone(masters), func(m Master) bool { _, known := asked[m.Addr]; return known })
+		for _, m := range unasked {
+			wg.Go(func() {
+				r := Probe(ctx, m, timeout)
+				mu.Lock()
+				defer mu.Unlock()
+				asked[m.Addr] = r
+			})
+		}
+		wg.Wait()
+		for _, m := range masters {
+			reports = append(reports, asked[m.Addr])
+		}
+		return reports
 	}
-	wg.Wait()
-	compare(reports, o)
-	return reports
+	named := probe(o.Masters)
+	all, force := named, reportedBy(named).newest(nil)
+	for i := 0; force == nil && i < len(named); i++ {
+		if r := named[i].record; r != nil && !named[i].state.fresh { // the options may name too few of its masters
+			force = reportedBy(probe(mastersOf(r, o))).newest(nil)
+		}
+	}
+	var membership Membership
+	if force != nil {
+		membership = force.membership(o)
+		masters := mastersOf(force, o)
+		all = probe(masters)
+		for i := range force.seats {
+			all[i].Seat = force.seats[i].name
+		}
+		for i, m := range o.Masters {
+			if !slices.ContainsFunc(masters, func(seated Master) bool { return seated.Addr == m.Addr }) {
+				named[i].Member = "none"
+				all = append(all, named[i])
+			}
+		}
+	}
+	compare(all, force, o)
+	return all, membership
+}
+
+// mastersOf are the masters of the seats.
+func mastersOf(r *record, o Options) (masters []Master) {
+	for i := range r.seats {
+		masters = append(masters, o.masterAt(r.seats[i].name, r.seats[i].addr))
+	}
+	return masters
+}
+
+// reportedBy has what the reports tell of the membership.
+func reportedBy(reports []MasterReport) *survey {
+	s := &survey{}
+	for i := range reports {
+		if r := &reports[i]; r.state.memory != "" {
+			s.found = append(s.found, &found{place: i, master: Master{Addr: r.Addr}, runID: r.RunID, state: r.state, record: r.record})
+		}
+	}
+	return s
 }
 
 // compare finds what no master can tell by itself: that it is another's twin, or not what these
 // options expect.
-func compare(reports []MasterReport, o Options) {
+func compare(reports []MasterReport, force *record, o Options) {
 	findTwins(reports)
-	// Where all masters are new, that is one finding of them all, and the caller's.
-	if slices.ContainsFunc(reports, func(r MasterReport) bool { return !r.New }) {
-		for i := range reports {
-			reports[i].judgeEpoch()
-		}
-	}
-	fingerprint := agreedSettingsOf(o).fingerprint()
+	compareMembership(reports, force)
 	for i := range reports {
 		r := &reports[i]
 		if r.floor != nil {
@@ -166,12 +228,9 @@ func compare(reports []MasterReport, o Options) {
 				r.add(NoVote, "", "%s", untrue)
 			}
 		}
-		if r.Config != "" && r.Config != fingerprint {
-			r.add(NoVote, toAgree, "%s", disagreement(o, r.Config, r.settings))
-		}
 		if r.ClockDiff.Abs()-r.ClockErr > o.ClockSkewMax {
 			r.add(Warning, "let NTP keep both clocks, or raise clock_skew_max",
-				"its clock is %v from this machine's (± %v), further than clock_skew_max = %v: whenever a server connects, the master has no vote for about max_ttl, because its clock may have stepped",
+				"its clock is %v from this machine's (± %v), further than clock_skew_max = %v: a server that has just started does not count its votes for about max_ttl, because its clock may have stepped",
 				r.ClockDiff.Round(time.Millisecond), r.ClockErr.Round(time.Microsecond), o.ClockSkewMax)
 		}
 	}
@@ -240,7 +299,7 @@ func (r *MasterReport) ask(ctx context.Context, l *masterConn, timeout time.Dura
 	r.judge()
 	if err == nil && r.Role == "master" && !r.ClusterNode && !r.Loading {
 		r.tryCommands(ctx, l)
-		r.readEpoch(ctx, l)
+		r.readMembership(ctx, l)
 		r.floor, r.marks = highWaterCommands(ctx)
 		pipe := l.redis.Pipeline()
 		pipe.BatchProcess(ctx, r.floor, r.marks)
@@ -408,35 +467,74 @@ func (r *MasterReport) judge() {
 	}
 }
 
-// readEpoch finds out whether the master has to be waited for, and what other proxies have agreed
-// on.
-func (r *MasterReport) readEpoch(ctx context.Context, l *masterConn) {
-	values, err := l.redis.MGet(ctx, epochKey, configKey, settingsKey).Result()
-	if err != nil || len(values) != 3 {
-		return // MGET has been tried before: it has been told
+// readMembership reads what the master shows of the membership.
+func (r *MasterReport) readMembership(ctx context.Context, l *masterConn) {
+	pipe := l.redis.Pipeline()
+	fields, config := pipe.HMGet(ctx, membersKey, "v", "r"), pipe.Get(ctx, configKey)
+	pipe.Exec(ctx)
+	if refused, _ := errors.AsType[*refusedError](membersError(fields.Err())); refused != nil {
+		r.add(NoVote, "", "%s", refused.reason)
 	}
-	epoch, _ := values[0].(string)
-	r.Config, _ = values[1].(string)
-	r.Config = shown(r.Config)
-	r.settings, _ = values[2].(string)
-	r.New = looksNew(epoch, r.RunID)
-	switch readEpoch(epoch, r.RunID) {
-	case epochAdmitted:
-		r.Epoch = "admitted"
-	case epochQuarantined:
-		r.Epoch, r.quarantine = "quarantined", quarantineReason(epoch)
-	default:
-		r.Epoch = "none"
+	if fields.Err() != nil || len(fields.Val()) != 2 {
+		return // HMGET has been tried before: it has been told
 	}
+	if old := config.Val(); old != "" && old != configOfMembers {
+		r.old = old
+	}
+	v, _ := fields.Val()[0].(string)
+	text, _ := fields.Val()[1].(string)
+	r.record, _ = parseRecord(text)
+	state, err := parseState(v)
+	if err != nil || state.runID() != r.RunID {
+		state = memberState{memory: r.RunID + ":", fresh: true}
+	}
+	r.state = state
+	if !state.fresh {
+		r.MembersVersion = state.record.version
+	}
+	r.New = state.fresh && r.record == nil && r.old == ""
 }
 
-// judgeEpoch says why the master has to be waited for, if it has.
-func (r *MasterReport) judgeEpoch() {
-	switch r.Epoch {
-	case "quarantined":
-		r.add(Note, "", "is quarantined: it may have forgotten locks, and votes again when the longest of them must have ended (%s)", r.quarantine)
-	case "none":
-		r.add(Note, "", "no server has admitted it since it started: it votes a bit more than one max_ttl after the first connects, because it may have forgotten locks")
+// compareMembership says of each master what it is in the record in force; nil: none was found.
+func compareMembership(reports []MasterReport, force *record) {
+	s := reportedBy(reports)
+	for i := range reports {
+		r := &reports[i]
+		if r.Member == "none" {
+			r.add(Warning, "take it out of the settings, or run redlockd members add", "the settings name it, and the membership has no seat for it: it has no vote")
+			continue
+		}
+		if r.state.memory == "" {
+			continue
+		}
+		r.Member = "forgotten"
+		if r.New {
+			r.Member = "new"
+		}
+		switch {
+		case r.old != "":
+			r.Member = "earlier"
+			r.add(NoVote, "", "%s", usedByEarlierVersion(r.old))
+		case force == nil && !r.state.fresh && r.record != nil:
+			r.Member = "alone"
+			r.add(Warning, "nothing if the others have restarted without their data, a redlockd founds the membership anew; if their machines are lost for good, see redlockd members --help",
+				"it is a member, and a majority of the members does not show that, or cannot be reached: %s", seatNames(r.record))
+		case force == nil:
+		case !r.state.fresh && !r.state.record.sameFleet(force.recordID()):
+			r.Member = "foreign"
+			r.add(NoVote, "name another master, or run FLUSHALL on it if that fleet is gone", "belongs to another fleet")
+		case force.lists(r.state.memory) != nil && !r.state.fresh:
+			r.Member = force.lists(r.state.memory).state.String()
+			r.New = force.isNew()
+			if r.Member == "learner" && !r.New {
+				r.add(Note, "", "is a learner: it may have forgotten locks, and votes when the longest of them must have ended, up to %s after it was listed", shortText(force.wait.Round(time.Millisecond)))
+			}
+		default:
+			r.add(Note, "", "the membership does not list its memory: it has restarted or was flushed, and votes %s after a redlockd has found it", shortText(force.wait))
+		}
+		if newer := s.ahead(force); newer != "" && strings.HasPrefix(newer, r.Addr+" ") {
+			r.add(Warning, "", "%s", newer)
+		}
 	}
 }
 
@@ -453,7 +551,7 @@ func (r *MasterReport) tryCommands(ctx context.Context, l *masterConn) {
 			args[i] = a
 		}
 		err := l.redis.Process(ctx, redis.NewCmd(ctx, args...))
-		if err == nil || errors.Is(err, redis.Nil) || isNoScript(err) {
+		if err == nil || errors.Is(err, redis.Nil) || isNoScript(err) || strings.HasPrefix(err.Error(), "WRONGTYPE") {
 			continue
 		}
 		if !replied(err) {

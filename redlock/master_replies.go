@@ -18,18 +18,24 @@ func (b *batch) readAll() error {
 	}
 	var end trailer
 	if err == nil {
-		end, err = b.wire.readTrailer(b.lane.guard.epoch, c.fingerprint)
+		end, err = b.wire.readTrailer(b.lane.guard.shown)
 	}
 	if err == nil && !b.wire.in.Drained() && b.lane.last(b) {
 		err = errors.New("the master replies more than it was asked")
 	}
 	if err == nil {
 		b.marked(end.clock.UnixMilli())
-		result := b.lane.guard.judge(end, c, b.sent, time.Now())
-		b.guardResult = b.guardResult.merge(result)
+		result := b.lane.guard.judge(end, c.readingOf(b.sent, time.Now(), end.clock), c)
+		if b.judged {
+			result = b.guardResult.merge(result)
+		}
+		b.guardResult, b.judged = result, true
 		err = result.err
 	}
 	if err == nil {
+		for _, i := range b.bare {
+			b.votes[i] = voteGranted
+		}
 		return b.refusal
 	}
 	// Votes that came over a connection that then failed do not count: nothing closed their batch.
@@ -51,6 +57,8 @@ func (b *batch) readCommand(command command) error {
 	switch command.round {
 	case -1:
 		return b.readFolded(b.folded[command.from:command.to])
+	case readersFold:
+		return b.readReaders(b.folded[command.from:command.to])
 	case clockMark:
 		clock, err := b.wire.readTime()
 		b.marked(clock.UnixMilli())
@@ -100,7 +108,65 @@ func (b *batch) note(i int32, v vote, refused error) {
 	}
 }
 
-// readFolded reads the reply to a folded call.
+// readReaders reads the reply to a call that carries readers: what each of them would be answered alone.
+func (b *batch) readReaders(rounds []int32) error {
+	first, err := b.wire.readReply()
+	if err != nil {
+		return err
+	}
+	word := errorIn(first)
+	if word == nil && (first.Kind != '*' || first.N != int64(len(rounds))) {
+		return nonsense(first)
+	}
+	for _, i := range rounds {
+		if word != nil {
+			b.note(i, voteUnknown, word)
+			continue
+		}
+		reply, err := b.wire.readReply()
+		if err != nil {
+			return err
+		}
+		v, refused, err := readAcquire(b, command{round: i}, reply)
+		if err != nil {
+			return err
+		}
+		b.note(i, v, refused)
+	}
+	return nil
+}
+
+// readArray reads the reply to a script that answers with an array of n elements. Their kinds are those of kinds, over and over, and each is
+// given to element, whose error is that a bound does not allow it. refused is that, or the error that the master replied in the place of the
+// array or of an element: what stands behind it is read all the same, because the next reply follows.
+func (b *batch) readArray(first reply, n int, kinds string, element func(i int, r reply) error) (refused, err error) {
+	switch {
+	case first.Kind == '-':
+		return errorIn(first), nil
+	case first.Kind != '*' || first.N != int64(n):
+		return nil, nonsense(first)
+	}
+	for i := range n {
+		r, err := b.wire.readReply()
+		var over error
+		switch {
+		case err != nil:
+			return nil, err
+		case r.Kind == '-':
+			over = errorIn(r)
+		case r.Kind != kinds[i%len(kinds)]:
+			return nil, nonsense(r)
+		default:
+			over = element(i, r)
+		}
+		if over != nil {
+			refused = over
+		}
+	}
+	return refused, nil
+}
+
+// readFolded reads the reply to a folded call of releases.
 func (b *batch) readFolded(rounds []int32) error {
 	reply, err := b.wire.readReply()
 	if err != nil {

@@ -128,5 +128,8 @@ func (l *lane) setStateLocked(to laneState, err error) {
 	}
 }
 
-// mayVoteLocked tells whether the master takes work and is admitted.
-func (l *lane) mayVoteLocked() bool { return l.state.takesWork() && l.guard.epoch != "" }
+// remembersLocked tells whether the master takes work and is a voter: it has forgotten nothing.
+func (l *lane) remembersLocked() bool { return l.state.takesWork() && l.guard.record != nil }
+
+// mayVoteLocked tells whether the master takes work, is a voter, and has a clock that is good.
+func (l *lane) mayVoteLocked() bool { return l.remembersLocked() && l.guard.clock.good }

@@ -110,7 +110,7 @@ func (st *laneStage) forget() {
 func (st *laneStage) isIn(want laneState) {
 	st.stage.Helper()
 	synctest.Wait()
-	l := st.lanes[0]
+	l := st.view.Load().lanes[0]
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.state != want {
@@ -129,6 +129,7 @@ var laneScenarios = map[[2]laneState]func(s *stage) *laneStage{
 		return laneStart(s)
 	},
 	{laneConnecting, laneClosed}: func(s *stage) *laneStage {
+		s.found()
 		s.masters[0].Freeze()
 		st := laneStart(s)
 		time.Sleep(10 * ms)
@@ -327,7 +328,7 @@ func TestLaneStateOutsideTheTable(t *testing.T) {
 			for _, row := range laneTransitions {
 				listed = listed || row.from == from && row.to == to
 			}
-			l := newLane(&Client{}, 0, Master{Addr: "m"})
+			l := newLane(idleClient(), 0, Master{Addr: "m"})
 			l.state = from
 			var bug any
 			func() {

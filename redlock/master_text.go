@@ -68,14 +68,20 @@ func survive(f func() error) (err error) {
 	return f()
 }
 
-// panicked is the function that has panicked. It must be called by the deferred function that recovers.
+// panicked is the function that has panicked first: go-redis recovers, and panics again, while it holds a connection. The deferred
+// function that recovers in survive must call it.
 func panicked() string {
-	var calls [32]uintptr
+	var calls [64]uintptr
 	frames := runtime.CallersFrames(calls[:runtime.Callers(3, calls[:])])
-	for {
+	var first runtime.Frame
+	for below := true; ; {
 		frame, more := frames.Next()
-		if !more || !strings.HasPrefix(frame.Function, "runtime.") {
-			return fmt.Sprintf("%s, line %d", frame.Function, frame.Line)
+		within := strings.HasPrefix(frame.Function, "runtime.")
+		if below && !within {
+			first = frame
+		}
+		if below = within; !more || strings.HasSuffix(frame.Function, ".survive") {
+			return fmt.Sprintf("%s, line %d", first.Function, first.Line)
 		}
 	}
 }

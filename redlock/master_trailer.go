@@ -11,17 +11,17 @@ import (
 // trailer is what the master replied to the two commands that every pipeline ends with. They stand behind the commands whose votes they
 // judge: whatever made the master forget before it executed one of those shows here. They are two per pipeline, not per operation.
 type trailer struct {
-	// epoch and config are the values of epochKey and configKey; "": the key is missing.
-	epoch, config string
-	beat          int64     // 0: it is missing or no number, and counts as gone back
-	clock         time.Time // the answer to TIME
+	// shown is the field v of membersKey; "": there is none.
+	shown string
+	beat  int64     // 0: it is missing or no number
+	clock time.Time // the answer to TIME
 }
 
-// trailerCommands are MGET of epoch, configuration and beat, and TIME.
+// trailerCommands are HMGET of what the master shows and of the beat, and TIME.
 var trailerCommands = func() []byte {
 	var w wire
 	w.array(4)
-	for _, word := range []string{"mget", epochKey, configKey, beatKey} {
+	for _, word := range []string{"hmget", membersKey, "v", "beat"} {
 		w.bulk(word)
 	}
 	w.array(1)
@@ -29,21 +29,17 @@ var trailerCommands = func() []byte {
 	return w.out
 }()
 
-// readTrailer reads the replies to trailerCommands. Epoch and config are the values to expect, which need no
-// memory of their own.
-func (w *wire) readTrailer(epoch, config string) (end trailer, err error) {
-	if err := w.head(3); err != nil {
-		return end, fmt.Errorf("MGET of the epoch: %w", err)
+// readTrailer reads the replies to trailerCommands. shown is the value to expect, which needs no memory of its own.
+func (w *wire) readTrailer(shown string) (end trailer, err error) {
+	if err := w.head(2); err != nil {
+		return end, fmt.Errorf("HMGET of the membership: %w", err)
 	}
-	values := [...]*string{&end.epoch, &end.config}
-	for i, expected := range [...]string{epoch, config} {
-		value, err := w.readReply()
-		if err != nil {
-			return end, err
-		}
-		if *values[i] = expected; !value.Is(expected) {
-			*values[i] = string(value.Text)
-		}
+	value, err := w.readReply()
+	if err != nil {
+		return end, err
+	}
+	if end.shown = shown; !value.Is(shown) {
+		end.shown = string(value.Text)
 	}
 	beat, err := w.readReply()
 	if err != nil {
@@ -75,15 +71,13 @@ func (w *wire) readTime() (time.Time, error) {
 }
 
 // trailerOf is the same for a pipeline of go-redis.
-func trailerOf(keys *redis.SliceCmd, clock *redis.TimeCmd) trailer {
+func trailerOf(fields *redis.SliceCmd, clock *redis.TimeCmd) trailer {
 	end := trailer{clock: clock.Val()}
-	for i, value := range keys.Val() {
+	for i, value := range fields.Val() {
 		switch text, _ := value.(string); i {
 		case 0:
-			end.epoch = text
+			end.shown = text
 		case 1:
-			end.config = text
-		case 2:
 			end.beat, _ = strconv.ParseInt(text, 10, 64)
 		}
 	}

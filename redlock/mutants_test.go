@@ -17,7 +17,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -37,8 +36,8 @@ var mutants = []mutant{
 	{"drift-left-out", without(3), "TestExpiry"},
 	{"elapsed-left-out", doInside(`elapsed = 0`), "TestLateReplies"},
 	{"validity-not-checked", never, "TestLateReplies"},
-	{"undo-skipped-for-the-silent", doBefore(`return v.did(masters)`), "TestLostReplies"},
-	{"a-lease-of-other-parts-outlives-the-release", when(`COND && e.lease == lease`), "TestReleaseInOtherParts"},
+	{"undo-skipped-for-the-silent", doBefore(`return v.did(places)`), "TestLostReplies"},
+	{"a-lease-of-other-parts-outlives-the-release", when(`COND && l == lease`), "TestReleaseInOtherParts"},
 	{"a-lease-of-other-parts-is-not-inherited", when(`COND && sameKeys(before.keys, granted.keys)`), "TestLockAgainInOtherParts"},
 	{"a-repetition-denied-by-a-minority", doAfter(`mayHold = 0`), "TestRepetitionIsNotDeniedByAMinority"},
 	{"tried-again-behind-the-unlock", without(-1), "TestFenceIsNotTriedAgainBehindUnlock"},
@@ -51,14 +50,13 @@ var mutants = []mutant{
 	{"late-votes-are-not-taken-back", never, "TestFailedAttemptIsTakenBack"},
 	{"a-vanished-callers-token-is-released-everywhere", never, "TestAbandonSparesTheRetry"},
 	{"undone-behind-unlock-and-lock", never, "TestLockAgainBehindUnlockOfADeniedLock"},
-	{"cleared-behind-a-later-grant", never, "TestLockAgainBehindUnlock"},
+	{"a-later-grant-is-forgotten", never, "TestLockAgainBehindUnlock"},
 	{"releases-of-callers-tokens-kept", doAfter(`known = true`), "TestRetryBehindAnUnlock"},
 	{"releases-not-kept", skip, "TestUnlockIsOwed"},
 	{"kept-releases-not-delivered", replace(`releases)`, `releases[:pick(MUTANT, 0, len(releases))])`), "TestUnlockIsOwed"},
 	{"kept-releases-do-not-expire", never, "TestPendingReleasesAreBounded"},
-	{"extend-shortens", lua(`moved(redis.call('PTTL', KEYS[i]), tonumber(ARGV[2]), tonumber(ARGV[3])))`, `ARGV[2])`), "TestShorterExtendWithoutQuorum"},
+	{"extend-shortens", lua(`moved(redis.call('PTTL', KEYS[i]), ttl, longest)`, `ttl`), "TestShorterExtendWithoutQuorum"},
 	{"lock-shortens", lua(`moved(left, tonumber(ARGV[2]), tonumber(ARGV[3])))`, `ARGV[2])`), "TestShorterRepetitionWithoutQuorum"},
-	{"remains-of-a-lost-lock-kept", skip, "TestExtendOfALostLockReleasesTheRemains"},
 	{"late-grant-kept", never, "TestDropInLateGrantIsUndone"},
 	{"rotation-leaves-the-old-value", never, "TestRotationClearsTheOldValue"},
 	{"a-failed-rotation-is-not-turned-back", without(2, 2), "TestFailedRotationIsTurnedBack"},
@@ -76,6 +74,8 @@ var mutants = []mutant{
 	{"releases-shed", without(2), "TestQueueMaxShedsAcquisitionsOnly"},
 	{"holes-not-filled", never, "TestExtendFillsHoles"},
 	{"late-holes-filled-after-the-release", always, "TestExtendFillsLateHoles"},
+	{"holes-of-commits-not-filled", skip, "TestCommitOfSeveralKeysFillsHoles"},
+	{"late-holes-of-commits-not-filled", skip, "TestCommitOfSeveralKeysFillsHoles"},
 	{"max_hold-not-checked", always, "TestMaxHold"},
 
 	// Renewal.
@@ -83,19 +83,94 @@ var mutants = []mutant{
 	{"a-lost-lock-is-kept-alive", never, "TestKeepAlive"},
 	{"suspension-forgotten", without(2), "TestKeepAlive"},
 
+	// Held locks.
+	{"renewed-behind-the-unlock", never, "TestHoldEndsWithUnlock"},
+	{"a-lock-that-moved-keeps-its-owner", instead(`c.leases.holds.unbind(b)`), "TestLockAgainMovesTheHold"},
+	{"silence-ignored", never, "TestSilentHolderIsNotRenewed"},
+	{"the-validity-of-a-renewal-is-counted-from-its-answer", doBefore(`until = time.Now().Add(b.ttl)`), "TestKeepAliveSaysNoMoreThanIsHeld"},
+	{"a-loss-is-not-told", skip, "TestHoldLossIsTold"},
+	{"a-loss-is-told-beside-a-validity", without(2), "TestHoldLossIsTold"},
+	{"a-connection-that-broke-releases", without(2), "TestHoldLivesAsLongAsItsHolder"},
+	{"a-drain-does-not-renew", skip, "TestRenewHeldRenewsAll"},
+	{"a-takeover-without-an-answer-releases", without(3), "TestTakeoverIsReleasedOnceItIsHeard"},
+	{"a-takeover-brings-the-end-nearer", never, "TestTakeoverForLessThanIsLeft"},
+	{"a-takeover-keeps-the-token", doAfter(`fresh = token`), "TestTakeover"},
+	{"no-barrier", never, "TestKeepAliveOverAPause"},
+	{"held-over-a-suspension", never, "TestKeepAliveOverAPause"},
+
+	// Readers and writers.
+	{"a-strangers-set-is-taken-for-readers", lua(`if not last or left < 0 then`, `last = last or 0; if left < 0 then`), "TestStrangersSetIsLeftAlone"},
+	{"the-key-ends-with-the-first-reader", lua(`if ends > last then`, `if ends < last then`), "TestReaderScripts"},
+	{"a-reader-that-leaves-takes-all-with-it", lua(`#top == 2 then`, `#top > 0 then`), "TestReaderScripts"},
+	{"a-reader-does-not-look-at-the-writer", lua(`held, now, last = kind == 'string'`, `held, now, last = redis.call('UNLINK', key) == 2`), "TestReadersAndWriters"},
+	{"an-intent-keeps-no-reader-out", lua(`not intent or`, `true or`), "TestWaitingWriterIsNotStarved"},
+	{"a-reader-shortens", lua(`moved(mine - now, ttl, tonumber(ARGV[i + 2]))`, `ttl`), "TestReaderScripts"},
+	{"a-writer-waits-for-intents", lua(`if readers(key) == 0 then`, `if false then`), "TestReaderScripts"},
+	{"intents-are-not-told-of", lua(`return {'zset', -2}`, `return {'none', -2}`), "TestReadersOfAnotherClientLeave"},
+	{"a-writer-does-not-look-at-readers", lua(` and readers(KEYS[i]) == 0`, ``), "TestReadersAndWriters"},
+	{"an-intent-keeps-writers-out", lua(`free = axis(KEYS[i])`, `free = false and axis(KEYS[i])`), "TestReaderScripts"},
+	{"a-refill-is-kept-out", instead(`b.wire.bulk("0")`), "TestRefillOfAReader"},
+	{"a-reader-of-elsewhere-is-not-found", replace(`lease == nil || lease.ofReader()`, `(lease != nil || !MUTANT) && (lease == nil || lease.ofReader())`), "TestReaderIsReleasedElsewhere"},
+	{"an-extension-counts-both-modes", doAfter(`granted = writer + reader`), "TestExtendOfATokenInBothModes"},
+	{"a-strangers-key-is-shown-as-a-lock", never, "TestStrangersSetIsLeftAlone"},
+	{"a-client-that-misses-windows-says-nothing", never, "TestClientThatIsFartherAwayIsNotStarved"},
+	{"each-copy-has-a-window-left", without(2), "TestCopiesOfAMessageLeaveOneWindow"},
+	{"a-made-token-is-bound-twice", never, "TestMadeTokenIsBoundOnce"},
+	{"each-reader-wakes-the-writer", never, "TestOnlyTheLastReaderWakesTheWriter"},
+	{"readers-come-one-by-one", never, "TestReadersGoTogether"},
+	{"a-readers-release-overtakes", replace(`b.joined`, `!MUTANT && b.joined`), "TestBatchOrder"},
+	{"a-writers-release-overtakes-readers", replace(`b.joined`, `!MUTANT && b.joined`), "TestBatchOrder"},
+	{"readers-of-two-resources-are-folded", without(2), "TestBatchOrder"},
+	{"readers-pass-a-writer", without(2), "TestReadersGoTogether"},
+	{"a-writer-does-not-say-that-it-waits", doAfter(`w.behindReaders = false`), "TestWaitingWriterIsNotStarved"},
+
+	// Releases by force.
+	{"a-forced-release-raises-no-mark", lua(`redis.call('ZADD', KEYS[1], ARGV[1], key)`, `bound = bound`), "TestForceRaisesTheFence"},
+	{"a-forced-release-does-not-look-at-the-end", lua(`math.abs(ends - ARGV[2])`, `0`), "TestForceSparesARepeatedLock"},
+	{"forced-without-a-quorum-of-marks", always, "TestForceNeedsAQuorumOfMarks"},
+	{"an-attempt-under-way-is-forced", always, "TestForceSparesAttemptsUnderWay"},
+	{"a-forced-release-is-not-published", skip, "TestForceElsewhereEndsAHeldLock"},
+	{"one-master-ends-a-lock", without(2), "TestForgedForce"},
+	{"all-holders-are-forced", never, "TestForgedForce"},
+	{"what-was-given-back-outlives-the-force", skip, "TestForceGoesBehindRefills"},
+	{"a-lock-under-way-outlives-the-force", never, "TestForceOvertakesWhatIsUnderWay"},
+	{"an-extension-outlives-the-force", never, "TestForceOvertakesWhatIsUnderWay"},
+	{"a-commit-outlives-the-force", never, "TestForceOvertakesWhatIsUnderWay"},
+	{"what-was-forced-is-turned-back", never, "TestForceOvertakesWhatIsUnderWay"},
+
 	// Drop-in.
 	{"ttl-not-padded", doAfter(`padded = float64(ttl)`), "TestDropInTTL"},
 	{"steps-not-counted-in-short-ttls", replace(`d.stepMax`, `pick(MUTANT, 0, d.stepMax)`), "TestSmallStepsStayInsideTheValidity"},
 	{"steps-not-counted-in-short-ttls-of-drop-in-clients", replace(`d.stepMax`, `pick(MUTANT, 0, d.stepMax)`), "TestSmallStepsStayInsideTheValidity"},
 	{"a-commit-granted-late", always, "TestDropInLate"},
 	{"a-silent-minority-hides-a-lock", replace(`silent`, `pick(MUTANT, 0, silent)`), "TestMergeStates"},
+	{"what-silent-masters-have-extended-is-forgotten", doAfter(`s.Spread = 0`), "TestSpreadOfAnEnd"},
+	{"the-longest-ttl-is-told-with-its-moves", always, "TestNoTTLBeyondTheLongest"},
+	{"locks-of-a-longer-max_ttl-are-told-short", without(-1), "TestNoTTLBeyondTheLongest"},
 	{"a-split-vote-is-told-as-held", never, "TestMergeStates"},
+	{"different-values-are-told-as-absent", replace(`pending < quorum`, `pending < pick(MUTANT, 0, quorum)`), "TestMergeStates"},
+	{"what-others-have-changed-is-told-as-lost", never, "TestValueOfSeveralHoldersIsNotLost"},
+	{"a-lock-that-is-being-changed-is-told-as-absent", without(2), "TestMergeStates"},
+	{"drift-told-as-validity", replace(`driftOf(left, d)`, `pick(MUTANT, 0, driftOf(left, d))`), "TestTTLOfAStateIsSureOrEnding"},
+	{"the-end-of-a-key-is-not-told", never, "TestTTLOfAStateIsSureOrEnding"},
+	{"the-birth-that-a-value-tells-ignored", never, "TestDropInMaxHold"},
+
+	// Terms.
+	{"a-lock-has-no-delay", replace(`op.delay()`, `pick(MUTANT, 0, op.delay())`), "TestDelayBehindALoss"},
+	{"an-extension-has-no-delay", replace(`op.delay()`, `pick(MUTANT, 0, op.delay())`), "TestDelayBehindALoss"},
+	{"a-commit-has-no-delay", replace(`ch.Delay`, `pick(MUTANT, 0, ch.Delay)`), "TestDelayBehindALoss"},
+	{"a-renewal-has-no-terms", replace(`b.terms`, `pick(MUTANT, nil, b.terms)`), "TestDelayBehindAHeldLock"},
+	{"the-delay-is-told-as-validity", replace(`op.delay()`, `pick(MUTANT, 0, op.delay())`), "TestDelayBehindALoss"},
+	{"a-delay-outlives-max_ttl", never, "TestTermsBound"},
+	{"in-its-delay-a-lock-is-not-held", replace(`s.free(lease)`, `pick(MUTANT, lease.validUntil, s.free(lease))`), "TestHolderIsBackInTheDelay"},
+	{"a-takeover-has-no-delay", replace(`op.delay()`, `pick(MUTANT, 0, op.delay())`), "TestDelayBehindALoss"},
 
 	// Shares.
 	{"locks-that-were-under-way-are-not-counted", always, "TestMaxLocksOfAShareUnderWay"},
 
 	// Admission.
 	{"nothing-waits-for-room", never, "TestOverloadSlowsDown"},
+	{"a-lock-in-the-queue-begins-to-wait", replace(`max(0, `, `max(pick[time.Duration](MUTANT, -time.Hour, 0), `), "TestLockThatIsQueuedDoesNotWait"},
 	{"the-limit-does-not-shrink", always, "TestOverloadSlowsDown"},
 	{"an-unlock-overtakes-the-lock", never, "TestOrderOfWhatWaitsForRoom"},
 	{"a-compare-and-delete-overtakes-the-lock", without(2, 2), "TestOrderOfWhatWaitsForRoom"},
@@ -105,22 +180,29 @@ var mutants = []mutant{
 	{"silent-masters-are-excused", without(3), "TestOverloadedMastersAreNotGivenUp"},
 
 	// Guards.
-	{"no-quarantine", doBefore(`return epochAdmitted`), "TestForgetfulMasterHasNoVote"},
 	{"half-the-wait", doBefore(`maxTTL /= 2`), "TestQuarantineHasItsTime"},
-	{"timer-of-the-first-episode", instead(`if time.Since(l.guard.until) > 0 { STMT }`), "TestSecondEpisode"},
-	{"epoch-not-compared", without(2), "TestForgetfulMasterHasNoVote"},
 	{"votes-counted-in-quarantine", doInside(`return v`), "TestForgetfulMasterHasNoVote"},
 	{"extension-counted-in-quarantine", replace(`vote.uncounted`, `pick[func(vote) vote](MUTANT, nil, vote.uncounted)`), "TestExtendDoesNotCountAQuarantinedMaster"},
-	{"configuration-not-compared", never, "TestDisagreement"},
-	{"step-forward-not-seen", never, "TestForgetfulMasterHasNoVote"},
-	{"step-backward-not-seen", never, "TestStepIsCaughtWithTheVote"},
-	{"drift-between-asking-and-receiving-forgotten", replace(`true, sent`, `true, pick(MUTANT, received, sent)`), "TestClockTrackRaisesNoFalseAlarm"},
-	{"first-sight-of-a-clock-believed", never, "TestClockStepBehindARestart"},
+	{"a-clock-that-gains-is-not-seen", doAfter(`gain = 0`), "TestClockThatStepsHasNoVote"},
+	{"each-reading-is-a-new-anchor", doAfter(`*slot, r.lowest = clockSlot{now.sent, level}, level`), "TestFastClocks"},
+	{"the-ring-forgets-before-a-wait-has-passed", replace(`r.lowest = levelNone`, `r.lowest = levelNone; if MUTANT { for i := range r.slots { if i != r.newest { r.slots[i].level = levelNone } } }`), "TestClockRingComparesWithAllReadings"},
+	{"drift-between-asking-and-receiving-forgotten", replace(`now.sent`, `pick(MUTANT, now.received, now.sent)`), "TestClockRingRaisesNoFalseAlarm"},
+	{"votes-of-a-doubted-clock-counted", without(2), "TestClockThatStepsHasNoVote"},
+	{"first-sight-of-a-clock-believed", replace(`watched ||`, `MUTANT || watched ||`), "TestClockStepBehindARestart"},
+	{"a-clock-that-gained-is-vouched-for", replace(`k.gain == 0 &&`, `(MUTANT || k.gain == 0) &&`), "TestStepIsCaughtWithTheVote"},
+	{"clocks-vouched-for-by-a-minority", without(3), "TestVouched"},
+	{"watched-without-a-connection", never, "TestClockThatNobodyWatched"},
+	{"accused-by-a-minority", replace(`len(clocks)+1`, `pick(MUTANT, 0, len(clocks)+1)`), "TestOwnClockIsWrong"},
+	{"a-clock-in-step-that-was-not-asked", without(2), "TestAccused"},
+	{"granted-over-a-suspension", never, "TestRoundOverASuspensionIsNotGranted"},
+	{"a-suspension-is-not-looked-for", when(`true`), "TestRoundOverASuspensionIsNotGranted"},
+	{"a-suspension-excuses-a-later-gain", skip, "TestSuspensionThatDidNotShow"},
+	{"a-clock-of-our-own-is-doubted", never, "TestMastersOfThisProcessAreNotDoubted"},
 	{"a-clock-set-back-lengthens-locks", never, "TestClockSetBackLengthensNoLock"},
+	{"all-readers-ends-are-moved", lua(`if tonumber(ends[m + 1]) <= most then`, `if true then`), "TestClampCutsNoReaderShort"},
+	{"keys-shortened-too-much", replace(`wait.Milliseconds()`, `pick(MUTANT, wait/2, wait).Milliseconds()`), "TestClampCutsNoLockShort"},
 	{"a-finding-forgotten-with-its-connection", doInside(`l.toResolve = guardResult{}`), "TestFindingOutlivesTheConnection"},
-	{"keys-shortened-late", lua(`redis.call('GET', KEYS[1]) ~= ARGV[1]`, `false`), "TestLateRewindCutsNoLockShort"},
 	{"beat-not-compared", never, "TestRollbackIsCaughtWithTheVote"},
-	{"a-quarantine-ends-with-an-epoch-of-before", without(3, 2), "TestSecondEpisode"},
 	{"the-past-forgotten-with-the-connection", always, "TestForgetfulMasterHasNoVote"},
 	{"one-redis-votes-twice", never, "TestRefusedMasters"},
 	{"a-replica-votes", never, "TestRefusedMasters"},
@@ -128,11 +210,96 @@ var mutants = []mutant{
 	{"a-master-that-may-evict-votes-until-it-is-connected-anew", always, "TestRefusedMasters"},
 	{"an-evicting-master-is-not-asked-for-the-leases", without(2), "TestRealEvictedLeasesAreNoticed"},
 	{"leases-not-looked-at-when-a-master-becomes-a-replica", skip, "TestLeasesAreLookedAtWhenAMasterBecomesAReplica"},
-	{"bootstrap-over-an-epoch", never, "TestBootstrapRefusesWhatIsNotNew"},
-	{"bootstrap-over-any-quarantine", without(2, 2), "TestBootstrapOfMastersThatSomebodyWaitsFor"},
-	{"amnesia-that-others-take-for-newness", never, "TestBootstrapOfMastersThatSomebodyWaitsFor"},
-	{"bootstrap-of-twins", never, "TestBootstrapRefusesWhatIsNotNew"},
 	{"bootstrap-over-keys", never, "TestBootstrapRefusesWhatIsNotNew"},
+
+	// The membership record.
+	{"a-wait-shorter-than-max_ttl-needs", never, "TestRecordsAreRefused"},
+	{"one-memory-at-two-seats", never, "TestRecordsAreRefused"},
+	{"the-wait-is-lowered-with-max_ttl", never, "TestStepsAreRefused"},
+	{"a-seat-is-added-as-voter", never, "TestStepsAreRefused"},
+	{"a-seat-is-removed-without-leaving", never, "TestStepsAreRefused"},
+	{"reseated-as-voter", never, "TestStepsAreRefused"},
+	{"the-timer-of-a-seat-does-not-start", never, "TestStepsAreRefused"},
+
+	{"a-memory-of-another-is-replaced", lua(`v ~= ARGV[1]`, `false`), "TestMemberScripts"},
+	{"a-master-of-an-earlier-version-is-taken", lua(`config and config`, `false and config`), "TestMintLeavesSettingsOfAnEarlierVersion"},
+	{"promises-outlive-their-memory", lua(`'UNLINK', KEYS[1])`, `'HDEL', KEYS[1], 'v')`), "TestMemberScripts"},
+	{"a-ballot-for-another-parent-is-promised", lua(`settled(v) ~= ARGV[1]`, `false`), "TestMemberScripts"},
+	{"a-promise-is-lowered", lua(`not below(promised, ARGV[2])`, `false`), "TestMemberScripts"},
+	{"an-accepted-child-is-not-told", lua(`if ballot then`, `if false then`), "TestMemberScripts"},
+	{"a-child-of-another-parent-is-accepted", lua(`settled(v) ~= ARGV[1]`, `false`), "TestMemberScripts"},
+	{"a-promise-is-broken", lua(`below(ARGV[2], promised)`, `false`), "TestMemberScripts"},
+	{"an-accepted-ballot-is-no-promise", lua(`, 'p', ARGV[2])`, `)`), "TestMemberScripts"},
+	{"another-memory-learns", lua(`memory ~= ARGV[1]`, `false`), "TestMemberScripts"},
+	{"learn-goes-back-a-generation", lua(`tonumber(generation) > tonumber(ARGV[2])`, `false`), "TestMemberScripts"},
+	{"learn-goes-to-another-lineage", lua(`lineage ~= ARGV[3]`, `false`), "TestMemberScripts"},
+	{"learn-goes-back", lua(`tonumber(version) >= tonumber(ARGV[4])`, `false`), "TestMemberScripts"},
+	{"promises-outlive-their-record", lua(`'a', 'p')`, `'a')`), "TestMemberScripts"},
+	{"a-stamp-begins-anew", lua(`HSETNX`, `HSET`), "TestMemberScripts"},
+	{"stamps-of-other-listings-stay", lua(`not keep[field]`, `false`), "TestMemberScripts"},
+	{"a-proxy-that-is-behind-drops-stamps", lua(`settled(v) == ARGV[1]`, `true`), "TestMemberScripts"},
+	{"a-floor-for-another-record", lua(`shows() ~= ARGV[1]`, `false`), "TestAdmitFloor"},
+	{"a-floor-is-lowered", lua(`tonumber(redis.call('GET', KEYS[2]) or 0) < tonumber(ARGV[2])`, `true`), "TestAdmitFloor"},
+	{"a-noted-gain-is-vouched-for", doBefore(`return false`), "TestNewClientDoesNotVouchForANotedClock"},
+	{"a-pause-of-ours-is-noted-on-the-masters", always, "TestOwnPauseIsNotNoted"},
+	{"a-record-that-nobody-can-change", never, "TestStepsAreRefused"},
+	{"no-heartbeats-after-a-removal", when(`COND && len(lanes) >= len(c.opts.Masters)`), "TestHeartbeatsGoOnAfterARemoval"},
+	{"a-proxy-that-is-behind-vetoes", never, "TestProxyThatIsBehindVetoesNothing"},
+	{"a-record-that-few-were-told-of-is-lost", never, "TestStepThatFewWereToldOf"},
+	{"what-was-not-chosen-is-taken-for-chosen", replace(`!f.shows(r)`, `!MUTANT && !f.shows(r)`), "TestNewestRecord"},
+	{"two-masters-of-one-name-are-not-told", never, "TestNameThatMeansTwoMasters"},
+	{"a-memory-that-is-heard-is-replaced", replace(`< within`, `< pick(MUTANT, -1, within)`), "TestNameThatMeansAnotherTakesNoVote"},
+	{"a-proxy-that-was-cut-off-founds-with-its-own-wait", when(`base != nil`), "TestFoundingByAProxyThatWasCutOff"},
+	{"keys-are-clamped-under-another-record", lua(`shows() ~= ARGV[2]`, `false`), "TestClamp"},
+	{"all-keys-are-clamped", lua(`redis.call('PTTL', KEYS[i]) > tonumber(ARGV[1])`, `true`), "TestClamp"},
+
+	{"a-record-of-a-minority-adopted", without(4), "TestNewestRecord"},
+	{"a-memory-that-is-not-listed-supports", without(2), "TestNewestRecord"},
+	{"a-seat-is-removed-before-the-wait", without(2), "TestNextRecord"},
+	{"a-learner-votes-before-the-wait", without(3), "TestNextRecord"},
+	{"the-wait-is-lowered-at-once", without(2), "TestNextRecord"},
+	{"a-smaller-quorum-knows-no-fences", never, "TestNextRecord"},
+	{"stamps-without-skew", replace(`2*o.ClockSkewMax`, `2*pick(MUTANT, 0, o.ClockSkewMax)`), "TestWhenAWaitIsOver"},
+	{"stamps-of-a-minority", replace(`r.quorum()`, `pick(MUTANT, 1, r.quorum())`), "TestWhenAWaitIsOver"},
+	{"stamps-of-clocks-that-disagree", without(2), "TestWhenAWaitIsOver"},
+	{"stamps-of-another-listing", replace(`FormatInt(since, 10)`, `FormatInt(pick(MUTANT, 0, since), 10)`), "TestWhenAWaitIsOver"},
+	{"the-record-is-not-compared", never, "TestForgetfulMasterHasNoVote"},
+	{"the-listed-memory-is-not-compared", without(2), "TestMastersThatExchangeTheirAddresses"},
+	{"votes-count-beside-an-accepted-child", never, "TestNoVoteBesideAnAcceptedChild"},
+	{"a-learner-votes", never, "TestForgetfulMasterHasNoVote"},
+	{"a-vote-counts-under-another-record", without(3), "TestVoteOfARoundOfAnotherRecord"},
+	{"a-memory-of-before-votes", never, "TestMemoryOfBeforeDoesNotComeBack"},
+	{"an-address-is-not-made-sure-of", without(2), "TestAddressThatCannotBeMadeSureOf"},
+	{"an-address-that-moved-is-not-followed", skip, "TestAddressThatMoves"},
+	{"a-lock-outlives-max_ttl", skip, "TestLockThatWaitedWhileMaxTTLWasLowered"},
+	{"a-voter-that-knows-no-fences", without(3), "TestFencesGrowOverARemoval"},
+	{"a-founding-without-patience", never, "TestFoundingHasPatience"},
+	{"bootstrap-over-a-membership", never, "TestBootstrapRefusesWhatIsNotNew"},
+	{"bootstrap-over-a-second-founding", without(1), "TestBootstrapOfMastersThatSomebodyWaitsFor"},
+
+	{"an-accepted-child-is-ignored", always, "TestStep"},
+	{"the-child-of-a-lower-ballot-is-taken", instead(`child = accepted`), "TestStepTakesTheChildOfTheHighestBallot"},
+	{"a-minority-chooses", replace(`quorum`, `pick(MUTANT, 1, quorum)`), "TestMinorityChoosesNothing"},
+	{"a-founding-of-lost-memories-is-in-the-way", never, "TestFoundingOfLostMemories"},
+	{"a-minority-founds", never, "TestFounding"},
+	{"founded-over-a-quorum-that-remembers", never, "TestFounding"},
+	{"a-founding-forgets-founding_wait", skip, "TestFounding"},
+	{"a-founding-forgets-a-longer-wait", skip, "TestFounding"},
+	{"a-founding-trusts-addresses-at-once", never, "TestFounding"},
+	{"a-founding-over-who-is-heard", never, "TestHeardElsewhere"},
+	{"a-founding-takes-over-a-child", never, "TestFoundingOverAnAcceptedChild"},
+	{"a-proxy-that-slept-does-not-search", without(2, 2), "TestProxyThatMissedThreeReplacements"},
+	{"no-second-round-after-a-step", never, "TestNoStepCostsAnAnswer"},
+	{"a-step-is-followed-when-all-have-answered", never, "TestNoStepCostsAnAnswerBesideAMasterThatHangs"},
+	{"begun-again-behind-the-unlock", without(2), "TestNotBegunAgainBehindTheUnlock"},
+	{"a-deletion-is-begun-again", without(2), "TestCommitsInAStep"},
+	{"a-step-holds-operations-up-for-ever", replace(`stepHold*c.opts.MasterTimeout`, `pick(MUTANT, time.Hour, stepHold*c.opts.MasterTimeout)`), "TestStepThatDoesNotEnd"},
+	{"a-record-adopted-meanwhile-is-not-looked-at", replace(`l.guard.seenBy != l.client.view.Load().record`, `!MUTANT && l.guard.seenBy != l.client.view.Load().record`), "TestRecordAdoptedWhileALaneLooks"},
+	{"a-name-means-two-machines", never, "TestSeatDoesNotReturnToItsName"},
+	{"a-master-that-hangs-holds-up-the-others", replace(`recheckWithin(v.wait) / 4`, `pick(MUTANT, time.Hour, recheckWithin(v.wait)/4)`), "TestMasterThatTakesNoNewConnections"},
+	{"a-change-that-was-given-up-is-made", never, "TestChangeThatWasGivenUpIsNotMade"},
+	{"a-change-pushes-out-another", never, "TestTwoChangesThroughOneClient"},
+	{"a-founding-is-taken-for-the-change", replace(`ours && d.asked`, `ours && (d.asked || MUTANT && m.request != nil)`), "TestFoundingIsNotTheChange"},
 
 	// Waiting.
 	{"barging", never, "TestNoBarging"},
@@ -144,10 +311,10 @@ var mutants = []mutant{
 	{"reserves-in-the-callers-order", doAfter(`w.keys = op.keys`), "TestReservationsMakeNoCircle"},
 	{"reserves-for-ever", never, "TestReservationEndsWithItsPatience"},
 	{"a-reservation-outlives-the-wait", when(`COND || w.answered`), "TestReservationEndsWithTheWait"},
-	{"a-denied-step-leaves-its-resource", replace(`v.mayHold(len(c.lanes))`, `pick(MUTANT, 0, v.mayHold(len(c.lanes)))`), "TestDeniedStepLeavesNothing"},
+	{"a-denied-step-leaves-its-resource", replace(`v.mayHold(r.view.places)`, `pick(MUTANT, 0, v.mayHold(r.view.places))`), "TestDeniedStepLeavesNothing"},
 	{"a-denied-step-gives-all-back", replace(`w.reservation.held`, `pick(MUTANT, 0, w.reservation.held)`), "TestDeniedStepLeavesNothing"},
 	{"a-reservation-is-in-its-own-way", skip, "TestLastAttemptTakesTheReservation"},
-	{"a-reservation-takes-what-others-hold", lua(`not held or held ~= ARGV[4]`, `not ARGV[4]`), "TestReservationEndsWithTheWait"},
+	{"a-reservation-takes-what-others-hold", lua(`held and held == ARGV[4]`, `ARGV[4]`), "TestReservationEndsWithTheWait"},
 	{"hand-over-not-in-the-same-batch", doAfter(`c.pauseLocked(w.op, c.retryDelay(0)); return`), "TestHandOverInOneBatch"},
 	{"hand-overs-without-end", never, "TestHandOversAreLimited"},
 	{"windows-never-rarer", skip, "TestHandOversInARow"},
@@ -161,6 +328,24 @@ var mutants = []mutant{
 	{"asks-without-a-quorum", always, "TestWaitersAskNobodyWithoutQuorum"},
 	{"a-quorum-that-is-back-wakes-nobody", always, "TestWaitersAskNobodyWithoutQuorum"},
 	{"all-wake-at-the-same-time", replace(`len(heads)`, `pick(MUTANT, 1, len(heads))`), "TestWaitersAskNobodyWithoutQuorum"},
+
+	// Slots.
+	{"a-token-takes-two-slots", lua(`found > 0 or `, ``), "TestTokenNeverHoldsTwoSlots"},
+	{"a-key-of-another-type-is-free", lua(` and redis.call('EXISTS', slots[i]) == 0`, ``), "TestSlotsOverAMinority"},
+	{"a-mask-is-a-vote", doBefore(`if told&(1<<r.slot) != 0 || told != 0 { return voteGranted, nil, nil }`), "TestSlots"},
+	{"a-slot-that-was-split-is-kept", when(`COND && r.slots == 0`), "TestSplitSlotIsUndone"},
+	{"a-repetition-guesses-anew", doAfter(`slot = rand.N(s.count)`), "TestRepeatedLockGetsItsSlot"},
+	{"a-repetition-does-not-find-its-slot", never, "TestRepeatedLockGetsItsSlot"},
+	{"a-repetition-is-denied-for-those-who-wait", never, "TestRepeatedLockBesideWaitersGetsItsSlot"},
+	{"a-repetition-waits-behind-others", never, "TestRepeatedLockBesideWaitersGetsItsSlot"},
+	{"another-slot-behind-the-unlock", without(-1), "TestUnlockBehindARepeatedLockOfASlot"},
+	{"a-release-of-another-slot-overtakes", skip, "TestUnlockBehindARepeatedLockOfASlot"},
+	{"the-wrong-slot-is-handed-over", doAfter(`s.next = (slot+1)%s.count + 1`), "TestSlotHandOverInOneBatch"},
+	{"a-slot-beyond-its-k-is-handed-over", without(1), "TestHandOverKeepsToTheSlotsOfTheWaiter"},
+	{"hand-overs-of-slots-without-end", never, "TestSlotHandOversAreLimited"},
+	{"the-slot-of-a-window-is-forgotten", skip, "TestSlotsOfWindowsComeBack"},
+	{"one-after-the-other", never, "TestWaitersOfAnIdleSemaphoreAskAtOnce"},
+	{"slots-that-were-seen-free-are-not-taken", skip, "TestSlotsReleasedElsewhereAtOnce"},
 
 	// Masters that are not what they should be.
 	{"go-redis-reads-unchecked", doBefore(`return c, nil`), "TestHostileReplyWhileConnecting"},
@@ -177,9 +362,8 @@ var mutants = []mutant{
 	{"fences-of-a-clock-that-is-a-little-ahead-refused", replace(`skew`, `pick(MUTANT, -skew, skew)`), "TestFloorOfAnotherClockIsNotRefused"},
 	{"a-mark-believed-that-no-master-accepts", replace(`skew`, `pick(MUTANT, -skew, skew)`), "TestFloorOfAnotherClockIsNotRefused"},
 	{"a-false-mark-shown", never, "TestFalseMarkIsNotShown"},
-	{"fences-of-a-false-floor-forgotten", always, "TestFalseFloorDeletedWithoutTheEpoch"},
+	{"fences-of-a-false-floor-forgotten", always, "TestFalseFloorDeletedWithoutTheMembership"},
 	{"a-clock-that-was-ahead-is-not-forgotten", never, "TestFenceClockThatWasAhead"},
-	{"an-admission-learned-with-a-batch-in-flight", doBefore(`if epoch != "" && !strings.HasPrefix(epoch, "q:") { g.epoch = epoch }`), "TestFenceComparedBeforeTheAdmission"},
 	{"cold-floor-too-low", replace(`2*`, `time.Duration(pick(MUTANT, 1, 2))*`), "TestColdFloorIsAboveEveryFence"},
 	{"floor-not-relearned", doBefore(`floor = 0`), "TestFenceSurvivesAmnesia"},
 	{"marks-pushed-out-without-a-floor", lua(`out[#out]`, `0`), "TestForgottenMarksRaiseTheFloor"},
@@ -187,13 +371,17 @@ var mutants = []mutant{
 
 // hunted are the mutants that the simulation must find by itself, within huntSeeds.
 var hunted = []string{
-	"quorum-off-by-one", "votes-counted-in-quarantine", "no-quarantine", "epoch-not-compared", "a-release-overtakes",
-	"the-undo-does-not-look-at-the-end", "fence-not-above-the-mark", "step-forward-not-seen",
+	"quorum-off-by-one", "votes-counted-in-quarantine", "a-release-overtakes",
+	"the-undo-does-not-look-at-the-end", "fence-not-above-the-mark", "a-clock-that-gains-is-not-seen",
+	"a-token-takes-two-slots",
+	"a-takeover-keeps-the-token",
+	"a-reader-does-not-look-at-the-writer", "the-key-ends-with-the-first-reader",
 }
 
 const (
 	huntSeeds   = 150             // a run ends with the first that finds it; replay is not exact, so the number has room
-	mutantLimit = 2 * time.Minute // of one test process: only a mutant that hangs needs it
+	mutantLimit = time.Minute     // of the tests of one mutant: only one that hangs needs it
+	allLimit    = 5 * time.Minute // of all these tests, one after the other
 )
 
 // mutantSwitch is added to the package in the binary with the mutants.
@@ -237,6 +425,7 @@ func TestMutantMarks(t *testing.T) {
 	}
 }
 
+// TestMutants runs one mutant with -run 'TestMutants$/^name$'.
 func TestMutants(t *testing.T) {
 	if testing.Short() {
 		t.Skip("compiles the package")
@@ -244,22 +433,23 @@ func TestMutants(t *testing.T) {
 	redisproc.Need(t, "redis-server", "redis-cli", "gcc") // as the tests that kill them
 	binary := buildMutants(t)
 
-	var all []string
-	for _, m := range mutants {
-		all = append(all, m.killers)
-	}
-	var wg sync.WaitGroup
-	wg.Go(func() {
-		if output, err := runMutant(binary, "none", "^("+strings.Join(all, "|")+")$", 0); err != nil {
+	t.Run("none", func(t *testing.T) {
+		t.Parallel()
+		var all []string
+		for _, m := range mutants {
+			all = append(all, m.killers)
+		}
+		if output, err := runMutant(binary, "none", "^("+strings.Join(all, "|")+")$", 0, allLimit); err != nil {
 			t.Errorf("with no mutant on, the tests must pass: %v\n%s", err, output)
 		}
 	})
 	slots := make(chan struct{}, 2)
-	survives := func(name, killers string, seeds int) {
-		wg.Go(func() {
+	survives := func(run, name, killers string, seeds int) {
+		t.Run(run, func(t *testing.T) {
+			t.Parallel()
 			slots <- struct{}{}
 			defer func() { <-slots }()
-			output, err := runMutant(binary, name, "^("+killers+")$", seeds)
+			output, err := runMutant(binary, name, "^("+killers+")$", seeds, mutantLimit)
 			switch {
 			case err == nil:
 				t.Errorf("mutant %q survives %s", name, killers)
@@ -269,12 +459,23 @@ func TestMutants(t *testing.T) {
 		})
 	}
 	for _, m := range mutants {
-		survives(m.name, m.killers, 0)
+		survives(m.name, m.name, m.killers, 0)
 	}
 	for _, name := range hunted {
-		survives(name, "TestSimulation", huntSeeds)
+		survives(name+" in the simulation", name, "TestSimulation", huntSeeds)
 	}
-	wg.Wait()
+	refused := func(name, test string) {
+		t.Run(name+" in its traces", func(t *testing.T) {
+			t.Parallel()
+			slots <- struct{}{}
+			defer func() { <-slots }()
+			wantRefused(t, binary, name, test)
+		})
+	}
+	for _, name := range tracedMutants[:2] {
+		refused(name, "TestTraceModel")
+	}
+	refused(tracedRecordMutants[0], "TestRecordTraceModel")
 }
 
 // buildMutants compiles a test binary with all mutants in it.
@@ -308,10 +509,10 @@ func buildMutants(t *testing.T) string {
 	return binary
 }
 
-func runMutant(binary, name, tests string, seeds int) (string, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), mutantLimit)
+func runMutant(binary, name, tests string, seeds int, limit time.Duration) (string, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), limit+10*time.Second)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, binary, "-test.run", tests, "-test.timeout", "1m")
+	cmd := exec.CommandContext(ctx, binary, "-test.run", tests, "-test.timeout", limit.String())
 	cmd.Env = append(os.Environ(), "REDLOCK_MUTANT="+name)
 	if seeds > 0 {
 		cmd.Env = append(cmd.Env, fmt.Sprint("REDLOCK_SIM_SEEDS=", seeds), "REDLOCK_SIM_SEED=")

@@ -114,6 +114,9 @@ func replace(old, new string) mutation {
 		if n := strings.Count(text, old); n != 1 {
 			at.fail("%q occurs %d times, want one", old, n)
 		}
+		if !strings.Contains(new, "MUTANT") {
+			at.fail("%q takes the place of %q without the switch MUTANT: then all tests run with it", new, old)
+		}
 		i := at.from + strings.Index(text, old)
 		return []edit{{i, i + len(old), new}}
 	}

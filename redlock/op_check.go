@@ -1,6 +1,7 @@
 package redlock
 
 import (
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -11,8 +12,14 @@ import (
 // and name the setting that bounds the value.
 
 // checkLock validates a LockRequest against the limits, and fills in nothing.
-func (c *Client) checkLock(req *LockRequest) error {
-	if err := checkResources(req.Resources); err != nil {
+func (c *Client) checkLock(op *Op, req *LockRequest) error {
+	if err := checkResources(req.Resources, MaxResources); err != nil {
+		return err
+	}
+	if err := checkSlots(req); err != nil {
+		return err
+	}
+	if err := checkShared(req); err != nil {
 		return err
 	}
 	if req.Token != "" {
@@ -20,28 +27,69 @@ func (c *Client) checkLock(req *LockRequest) error {
 			return err
 		}
 	}
-	if req.Wait < 0 || req.Wait > c.opts.MaxWait {
-		return badRequest("WAIT of %s is outside 0 … %s ms (max_wait)", inMs(req.Wait), inMs(c.opts.MaxWait))
+	if most := c.limits.Load().maxWait; req.Wait < 0 || req.Wait > most {
+		return badRequest("WAIT of %s is outside 0 … %s ms (max_wait)", inMs(req.Wait), inMs(most))
 	}
-	return c.checkTTL(req.TTL)
+	switch {
+	case req.Release && req.Holder == nil:
+		return badRequest("RELEASE needs HOLD")
+	case req.Release && req.Token != "":
+		return badRequest("RELEASE needs a token that is made here: leave TOKEN out")
+	case req.Release && req.Shared:
+		// A client that takes a reader over goes on with its token, which the end of the connection before must not release.
+		return badRequest("RELEASE and SHARED do not go together: leave RELEASE out, and send UNLOCK")
+	case req.Holder != nil && !req.Shared && madeHere(req.Token): //mutant:a-made-token-is-bound-twice
+		// It may be bound to another connection, whose end releases it.
+		return badRequest("the token was made by redlockd: take the lock over with HOLD resource token ttl")
+	}
+	if err := c.checkTTL(req.TTL, op.delay()); err != nil || req.Holder == nil {
+		return err
+	}
+	return c.checkHoldTTL(req.TTL)
+}
+
+// checkShared validates LockRequest.Shared.
+func checkShared(req *LockRequest) error {
+	switch {
+	case !req.Shared:
+		return nil
+	case len(req.Resources) != 1:
+		return badRequest("SHARED is for one resource, and %d are named", len(req.Resources))
+	case req.Slots != 0:
+		return badRequest("SHARED and SLOTS do not go together: a slot has one holder")
+	case req.Fence:
+		return badRequest("SHARED and FENCE do not go together: readers write nothing that a fence would keep in order")
+	}
+	return nil
+}
+
+// checkHoldTTL bounds the TTL of a held lock from below: it is renewed after a third of it, and two attempts must fit into the rest.
+func (c *Client) checkHoldTTL(ttl time.Duration) error {
+	if least := 3 * c.opts.MasterTimeout; ttl < least {
+		return badRequest("ttl of %s ms is too short for a lock that is held: at least %s ms are needed, three times master.timeout", inMs(ttl), inMs(least))
+	}
+	return nil
 }
 
 // checkHolder validates what UNLOCK and EXTEND name.
 func (c *Client) checkHolder(resources []string, token string) error {
-	if err := checkResources(resources); err != nil {
+	if err := checkResources(resources, MaxResources); err != nil {
 		return err
 	}
 	return checkToken(token)
 }
 
 // checkTTL bounds what a caller may ask for. MaxTTL is about the length of a quarantine, so no lock may live
-// longer.
-func (c *Client) checkTTL(ttl time.Duration) error {
+// longer, its delay included.
+func (c *Client) checkTTL(ttl, delay time.Duration) error {
 	switch {
 	case ttl < c.opts.MinTTL:
 		return badRequest("ttl of %s ms is below the least, %s ms (min_ttl)", inMs(ttl), inMs(c.opts.MinTTL))
-	case ttl > c.opts.MaxTTL:
-		return badRequest("ttl of %s ms is above the most, %s ms (max_ttl)", inMs(ttl), inMs(c.opts.MaxTTL))
+	case ttl > c.MaxTTL():
+		return badRequest("ttl of %s ms is above the most, %s ms (max_ttl)", inMs(ttl), inMs(c.MaxTTL()))
+	case ttl+delay > c.MaxTTL(): //mutant:a-delay-outlives-max_ttl
+		return badRequest("ttl of %s ms is above the most, %s ms, because the lock has a delay of %s ms, and both together may take %s ms (max_ttl)",
+			inMs(ttl), inMs(c.MaxTTL()-delay), inMs(delay), inMs(c.MaxTTL()))
 	}
 	return nil
 }
@@ -49,12 +97,17 @@ func (c *Client) checkTTL(ttl time.Duration) error {
 // checkHold bounds how long a lock that was born then may be extended: "the number of lock reacquisition
 // attempts should be limited, otherwise one of the liveness properties is violated" ("Making the algorithm more
 // reliable: Extending the lock").
-func (c *Client) checkHold(born time.Time, ttl time.Duration, now time.Time) error {
-	if now.Add(ttl).Sub(born) <= c.opts.MaxHold { //mutant:max_hold-not-checked
+func (c *Client) checkHold(op *Op, born time.Time, ttl time.Duration, now time.Time) error {
+	most, name := c.maxHoldOf(op)
+	if now.Add(ttl).Sub(born) <= most { //mutant:max_hold-not-checked
 		return nil
 	}
-	return badRequest("the lock was first granted %v ago and may be held for %v in all (max_hold): release it, or ask for a shorter ttl",
-		now.Sub(born).Round(time.Second), c.opts.MaxHold)
+	of := "max_hold"
+	if name != "" {
+		of += " of " + name
+	}
+	return &RequestError{Terms: name, Reason: fmt.Sprintf("the lock was first granted %v ago and may be held for %v in all (%s): release it, or ask for a shorter ttl",
+		now.Sub(born).Round(time.Second), most, of)}
 }
 
 // inMs is a duration as the commands take it.
@@ -72,12 +125,12 @@ func checkToken(token string) error {
 }
 
 // checkResources bounds the names. No name may stand twice, because scripts change each key once.
-func checkResources(resources []string) error {
+func checkResources(resources []string, most int) error {
 	if len(resources) == 0 {
 		return badRequest("no resource is named")
 	}
-	if len(resources) > MaxResources {
-		return badRequest("%d resources are named, at most %d are possible", len(resources), MaxResources)
+	if len(resources) > most {
+		return badRequest("%d resources are named, at most %d are possible", len(resources), most)
 	}
 	for i, resource := range resources {
 		switch {

@@ -47,14 +47,25 @@ const (
 	Expire           // it lives for TTL from now, exactly: also shorter than before
 )
 
+// doSetLonger is the Do of a Set that is Longer, for the masters.
+const doSetLonger = 4
+
 // Change is what a commit does with one key.
 type Change struct {
 	Resource string
 	Was      Was
 	Do       Do
-	Value    string        // what it must hold, where Was says so. Up to MaxTokenLen bytes, may be empty
+	// Longer, with Set: the key lives for no less than before. If the commit fails after it was made on some
+	// masters, the lock does not end there before the holder of the old value expects it.
+	Longer   bool
+	Value    string        // what it must hold, where Was says so. Up to MaxValueLen bytes, may be empty
 	NewValue string        // Set: what it will hold, likewise
 	TTL      time.Duration // Set and Expire: as the caller counts it, from the moment it sent the command
+	// Delay is by how much longer the key lives than the caller counts on, as Terms.Delay.
+	Delay time.Duration
+	// Born is when the youngest of what the key will hold was first granted, if the caller knows: what
+	// a value says of several holders it says to its caller alone. Zero: it follows from Value.
+	Born time.Time
 }
 
 // real tells whether the change changes anything where its guard holds.
@@ -72,6 +83,9 @@ func (ch *Change) becomes() string {
 func (ch *Change) rotates() bool {
 	return ch.Do == Set && ch.Was == WasValue && ch.Value != ch.NewValue
 }
+
+// life is how long the key is to live: what the caller counts on, and the delay behind it.
+func (ch *Change) life() time.Duration { return ch.TTL + ch.Delay } //mutant:a-commit-has-no-delay
 
 // lives: the key has a new TTL when the change is done.
 func (ch *Change) lives() bool { return ch.Do == Set || ch.Do == Expire }
@@ -97,6 +111,7 @@ type commit struct {
 
 	// Guarded by Client.mu.
 	decided bool
+	again   bool // it begins once more when every master has voted
 	seen    mask // masters whose votes were acted on
 
 	changes []Change
@@ -113,7 +128,7 @@ func (c *Client) checkCommit(changes []Change) (v verb, ttl time.Duration, err e
 	for i := range changes {
 		resources = append(resources, changes[i].Resource)
 	}
-	if err := checkResources(resources); err != nil {
+	if err := checkResources(resources, MaxKeys); err != nil {
 		return 0, 0, err
 	}
 	deletes, sets, compares, keeps := false, false, false, false
@@ -126,11 +141,11 @@ func (c *Client) checkCommit(changes []Change) (v verb, ttl time.Duration, err e
 			return 0, 0, badRequest("a change of %q that compares nothing could take another's lock: read it first", ch.Resource)
 		case ch.Was == WasAbsent && (ch.Do == Delete || ch.Do == Expire):
 			return 0, 0, badRequest("%q cannot be absent and be deleted or extended", ch.Resource)
-		case max(len(ch.Value), len(ch.NewValue)) > MaxTokenLen:
-			return 0, 0, badRequest("the token has %d bytes, at most %d are possible", max(len(ch.Value), len(ch.NewValue)), MaxTokenLen)
+		case max(len(ch.Value), len(ch.NewValue)) > MaxValueLen:
+			return 0, 0, badRequest("the value has %d bytes, at most %d are possible", max(len(ch.Value), len(ch.NewValue)), MaxValueLen)
 		}
 		if ch.lives() {
-			if err := c.checkTTL(ch.TTL); err != nil {
+			if err := c.checkTTL(ch.TTL, ch.Delay); err != nil {
 				return 0, 0, err
 			}
 			if ttl == 0 || ch.TTL < ttl {
@@ -164,7 +179,7 @@ func (c *Client) checkCommit(changes []Change) (v verb, ttl time.Duration, err e
 func (c *Client) StartCommit(op *Op, changes []Change, to Completer) {
 	d := deferred{now: time.Now()}
 	defer c.runDeferred(&d)
-	op.to = to
+	op.to, op.againFrom, op.arrived, op.rounds = to, nil, c.own.at(d.now), 0
 	v, ttl, err := c.checkCommit(changes)
 	if err != nil {
 		d.deliver(op, Result{Err: err})
@@ -198,7 +213,7 @@ func (c *Client) beginCommitLocked(op *Op, v verb, ttl time.Duration, changes []
 		d.deliver(op, Result{Err: ErrDraining})
 		return
 	}
-	born, err := c.checkHeldLocked(changes, d.now)
+	born, err := c.checkHeldLocked(op, changes, d.now)
 	if err != nil {
 		d.deliver(op, Result{Err: err})
 		return
@@ -220,7 +235,7 @@ func (c *Client) beginCommitLocked(op *Op, v verb, ttl time.Duration, changes []
 	if v == verbCommitRelease {
 		for i := range changes {
 			if ch := &changes[i]; ch.Do == Delete {
-				c.leases.release(r.keys[i:i+1], ch.Value)
+				c.leases.release(r.keys[i:i+1], ch.Value, d.now)
 			}
 		}
 	}
@@ -231,8 +246,9 @@ func (c *Client) beginCommitLocked(op *Op, v verb, ttl time.Duration, changes []
 	}
 	if v.commitAcquires() {
 		c.stats.Attempts++
+		op.countRound()
 	}
-	c.launchLocked(r, allMasters(len(c.lanes)), d)
+	c.launchLocked(r, toAll, d)
 	if v == verbCommitRelease {
 		for i := range changes {
 			c.handOverLocked(changes[i].Resource, d)
@@ -259,12 +275,12 @@ func (c *Client) commitRound(v verb, changes []Change, now time.Time) *round {
 	r, kept := &both.round, &both.commit
 	r.commit, kept.changes = kept, append(kept.one[:0], changes...)
 	first := &kept.changes[0]
-	r.token, r.ttlMs = first.becomes(), paddedTTL(first.TTL, c.drift).Milliseconds()
+	r.token, r.ttlMs = first.becomes(), paddedTTL(first.life(), c.drift).Milliseconds()
 	r.keys = r.key[:0]
 	for i := range changes {
 		r.keys = append(r.keys, changes[i].Resource)
 		if ch := &changes[i]; r.attempt == nil && ch.Do == Set && (ch.Was == WasAbsent || ch.rotates()) {
-			r.attempt = newAttempt(r, len(c.lanes))
+			r.attempt = newAttempt(r, c.view.Load().places)
 		}
 	}
 	return r
@@ -272,20 +288,23 @@ func (c *Client) commitRound(v verb, changes []Change, now time.Time) *round {
 
 // checkHeldLocked bounds how long what the changes extend or hand to another value may be held.
 // born is when the first of that was first granted; zero: not known.
-func (c *Client) checkHeldLocked(changes []Change, now time.Time) (born time.Time, err error) {
+func (c *Client) checkHeldLocked(op *Op, changes []Change, now time.Time) (born time.Time, err error) {
 	for i := range changes {
 		ch := &changes[i]
 		if ch.Was != WasValue || !ch.lives() {
 			continue
 		}
 		one, known := tokenBirth(ch.Value)
+		if !ch.Born.IsZero() { //mutant:the-birth-that-a-value-tells-ignored
+			one, known = ch.Born, true
+		}
 		if lease := c.leases.findLease([]string{ch.Resource}, ch.Value); lease != nil && !known {
 			one, known = lease.born, true
 		}
 		if !known {
 			continue
 		}
-		if err := c.checkHold(one, ch.TTL, now); err != nil {
+		if err := c.checkHold(op, one, ch.TTL, now); err != nil {
 			return born, err
 		}
 		if born.IsZero() || one.Before(born) {
@@ -298,17 +317,17 @@ func (c *Client) checkHeldLocked(changes []Change, now time.Time) (born time.Tim
 // commitDecided carries out the decision. Votes that came since the one that decided are taken in
 // here, those that come later by commitLate; commit.seen keeps them apart.
 func (c *Client) commitDecided(r *round, o outcome, _ votes, d *deferred) {
-	k, n, op := r.commit, len(c.lanes), r.op
-	elapsed := d.now.Sub(r.start)
+	k, n, op := r.commit, r.view.places, r.op
+	elapsed := c.elapsed(r, d)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	v := votes(r.votes.Load())
 	k.decided, k.seen = true, v.voted(n)
 	inTime := k.ttl == 0 || elapsed < k.ttl //mutant:a-commit-granted-late
-	for i := range k.changes {
-		if ch := &k.changes[i]; ch.lives() {
-			defer c.leases.endInflight(r, ch.Resource)
-		}
+	defer c.endCommitLocked(r)
+	forced := c.endedByForceLocked(r, d.now) //mutant:a-commit-outlives-the-force
+	if forced && o == yes {
+		o = no
 	}
 	var full error
 	if r.verb.commitAcquires() && o == yes && inTime && op != nil {
@@ -329,34 +348,74 @@ func (c *Client) commitDecided(r *round, o outcome, _ votes, d *deferred) {
 	case full != nil:
 		result.Err = full
 	case o == yes:
-		result.Err = c.noQuorumError(r.start, v, quorumOf(n), elapsed)
+		result.Err = c.noQuorumError(r, v, r.view.quorum(), elapsed)
 	case o == noQuorum && r.verb == verbCommitRelease:
-		result.Err = c.noQuorumError(r.start, v, n-quorumOf(n)+1, 0)
+		result.Err = c.noQuorumError(r, v, r.view.needed(), 0)
 	case o == noQuorum:
-		result.Err = c.noQuorumError(r.start, v, quorumOf(n), 0)
+		result.Err = c.noQuorumError(r, v, r.view.quorum(), 0)
 	}
-	if (r.verb != verbCommitExtend || k.ttl > 0) && full == nil { // not those that only compare
-		c.countCommitLocked(r.verb, result, elapsed)
-	}
-
 	switch {
 	case committed && r.verb != verbCommitRelease:
 		c.committedLocked(r, c.shareOf(op), v, d)
+		if !r.released {
+			c.bindLocked(op, r, r.token, result.Until, d)
+		}
 		c.clearRemainsLocked(r, v, k.seen, d)
+		c.refillKeysLocked(r, v.lost(n), d) //mutant:holes-of-commits-not-filled
+	case forced && slices.ContainsFunc(k.changes, func(ch Change) bool { return ch.rotates() }): //mutant:what-was-forced-is-turned-back
+		c.dropForcedLocked(r, d)
 	case r.verb == verbCommitRelease && o != no:
 		c.clearRemainsLocked(r, v, k.seen, d)
 	case r.verb == verbCommitExtend && o == no && len(k.changes) == 1 && k.changes[0].lives():
-		c.clearLocked(r, d)
+		c.lostByExtensionLocked(r, d)
 	case r.verb == verbCommitExtend: // unknown, or of several keys: the leases as they were run on
 	case r.verb != verbCommitRelease:
 		c.takeBackLocked(r.attempt, k.seen, d)
 	}
+	// What was deleted is not taken back.
+	deletes := slices.ContainsFunc(k.changes, func(ch Change) bool { return ch.Do == Delete })
+	if o == noQuorum && !deletes && c.stoppedByStepLocked(r) { //mutant:a-deletion-is-begun-again
+		k.again = true
+		c.commitAgainLocked(r, d)
+		return
+	}
+	if (r.verb != verbCommitExtend || k.ttl > 0) && full == nil { // not those that only compare
+		c.countCommitLocked(r.verb, result, elapsed)
+	}
 	d.deliver(op, result)
+}
+
+// endCommitLocked takes a commit out of those that are in flight, unless it begins once more.
+func (c *Client) endCommitLocked(r *round) {
+	if r.commit.again {
+		return
+	}
+	for i := range r.commit.changes {
+		if ch := &r.commit.changes[i]; ch.lives() {
+			c.leases.endInflight(r, ch.Resource)
+		}
+	}
+}
+
+// commitAgainLocked has a commit begin once more, when every master has voted: what it has set would deny its second round, and only then
+// is all of it being taken back. It need not wait long, for a quorum of the lanes has nothing in flight when a step has ended; but the vote
+// of one that is read may still be on its way here.
+func (c *Client) commitAgainLocked(r *round, d *deferred) {
+	k := r.commit
+	if k.seen != r.view.all {
+		return
+	}
+	k.again = false
+	if r.released { // meanwhile
+		d.deliver(r.op, Result{Err: c.noQuorumError(r, votes(r.votes.Load()), r.view.quorum(), 0)})
+		return
+	}
+	c.beginAgainLocked(r, stringsBytes(r.keys)+changesBytes(k.changes), func(d *deferred) { c.beginCommitLocked(r.op, r.verb, k.ttl, k.changes, d) }, d)
 }
 
 // commitLate acts on votes that came after the decision.
 func (c *Client) commitLate(r *round, word votes, d *deferred) {
-	k, n := r.commit, len(c.lanes)
+	k, n := r.commit, r.view.places
 	if k.committed.Load() && word.did(n) == word.voted(n) {
 		return
 	}
@@ -369,14 +428,16 @@ func (c *Client) commitLate(r *round, word votes, d *deferred) {
 	k.seen |= late
 	switch {
 	case k.committed.Load() && r.verb != verbCommitRelease:
-		if lease, lost := c.leases.leaseOf(r), word.lost(n)&late; lease != nil && lost != 0 {
-			c.refillLocked(lease, lost, d)
-		}
 		c.clearRemainsLocked(r, word, late, d)
+		c.refillKeysLocked(r, word.lost(n)&late, d) //mutant:late-holes-of-commits-not-filled
 	case r.verb == verbCommitRelease:
 		c.clearRemainsLocked(r, word, late, d)
 	case r.verb != verbCommitExtend: //mutant:late-grant-kept
 		c.takeBackLocked(r.attempt, late, d)
+	}
+	if k.again {
+		c.commitAgainLocked(r, d)
+		c.endCommitLocked(r)
 	}
 }
 
@@ -404,16 +465,29 @@ func (c *Client) countCommitLocked(v verb, result Result, elapsed time.Duration)
 	}
 }
 
+// firstNew is the first resource that was not locked before; "": there is none.
+func firstNew(changes []Change) string {
+	for i := range changes {
+		if changes[i].Do == Set && changes[i].Was == WasAbsent {
+			return changes[i].Resource
+		}
+	}
+	return ""
+}
+
 // committedLocked makes leases of what a commit has set or extended, and forgets those it has
 // ended.
 func (c *Client) committedLocked(r *round, share *Share, v votes, d *deferred) {
-	k, n := r.commit, len(c.lanes)
+	k, n := r.commit, r.view.places
+	if resource := firstNew(k.changes); resource != "" {
+		c.leases.byPrefix.granted(resource, c.own.at(d.now)-r.op.arrived, r.op.rounds)
+	}
 	for i := range k.changes {
 		ch := &k.changes[i]
 		key := r.keys[i : i+1]
 		switch {
 		case ch.Do == Delete:
-			c.leases.release(key, ch.Value)
+			c.leases.release(key, ch.Value, d.now)
 			c.handOverLocked(ch.Resource, d)
 			continue
 		case !ch.lives():
@@ -421,27 +495,53 @@ func (c *Client) committedLocked(r *round, share *Share, v votes, d *deferred) {
 		}
 		// Each key is a lease of its own: it can be released and extended alone.
 		before := c.leases.findLease(key, ch.becomes())
-		lease := &lease{token: ch.becomes(), ttl: paddedTTL(ch.TTL, c.drift), validUntil: r.start.Add(ch.TTL), born: r.start,
+		lease := &lease{token: ch.becomes(), ttlMs: uint32(paddedTTL(ch.life(), c.drift).Milliseconds()), validUntil: r.start.Add(ch.TTL), born: r.start,
 			launched: r.launched, holders: v.mayHold(n)}
+		if !ch.Born.IsZero() {
+			lease.kind = leaseSeveral
+		}
 		lease.keys = append(lease.key[:0], ch.Resource)
 		if !k.born.IsZero() && ch.Was == WasValue {
 			lease.born = k.born
 		}
+		if lease.note = r.op.Note; before != nil {
+			lease.note = noteOf(lease.note, before.note)
+		}
 		if before == nil && ch.Was == WasValue && !ch.rotates() {
-			lease.holders = allMasters(n) // granted by another client: any master may hold it
+			lease.holders = r.view.all // granted by another client: any master may hold it
 		}
 		counted := share
 		if before != nil && before.share != nil {
 			counted = before.share
 		}
 		if ch.rotates() {
-			c.leases.release(key, ch.Value) // also for an extension of the old value that is still under way
+			c.movedLocked(heldKey{key: ch.Resource}, ch.Value, r.op.holder, d)
+			if old := c.leases.findLease(key, ch.Value); old != nil {
+				c.leases.forget(old) // the lock has not ended: it goes on under the new value
+			}
+			c.leases.release(key, ch.Value, d.now) // also for an extension of the old value that is still under way
 		}
 		if !r.released {
 			c.leases.grant(lease, counted, d.now)
-			if lost := v.lost(n); len(k.changes) == 1 && lost != 0 {
-				c.refillLocked(lease, lost, d)
-			}
+			c.leases.delay(lease, ch.Delay)
+		}
+	}
+}
+
+// refillKeysLocked gives the keys that a commit has set or extended back to masters that have lost
+// one of its keys: these have done nothing of it, for each master does all of a commit or nothing.
+// Otherwise a lock of several keys that is only ever renewed by commits would not outlive a restart
+// of the masters one after another. It runs behind clearRemainsLocked: a key that is rotated may
+// still hold its old value there. Each key is given back as a lease of its own, and only while it is
+// the one of this commit: what was released or changed since is left alone.
+func (c *Client) refillKeysLocked(r *round, lost mask, d *deferred) {
+	if lost == 0 {
+		return
+	}
+	for i := range r.commit.changes {
+		ch := &r.commit.changes[i]
+		if lease := c.leases.leaseOf(r, r.keys[i:i+1], ch.becomes()); ch.lives() && lease != nil {
+			c.refillLocked(lease, lost, d)
 		}
 	}
 }
@@ -451,8 +551,7 @@ func (c *Client) committedLocked(r *round, share *Share, v votes, d *deferred) {
 // failed there because of another key, or the answer is missing. Values that may not be unique, or
 // that somebody sets anew, are left to their TTL.
 func (c *Client) clearRemainsLocked(r *round, v votes, among mask, d *deferred) {
-	n := len(c.lanes)
-	targets := among &^ v.did(n)
+	targets := among &^ v.did(r.view.places)
 	if targets == 0 {
 		return
 	}

@@ -91,7 +91,7 @@ func TestCommitVerbs(t *testing.T) {
 		{"DEL and SET", []Change{compareAndDelete("a", "v"), setNX("b", "v", time.Second)}, verbCommitReplace},
 		{"DEL and EXPIRE", []Change{compareAndDelete("a", "v"), compareAndExpire("b", "v", time.Second)}, verbCommitReplace},
 	} {
-		c := &Client{opts: DefaultOptions()}
+		c := idleClient()
 		v, _, err := c.checkCommit(tt.changes)
 		if err != nil || v != tt.want {
 			t.Errorf("%s: got verb %d, %v, want %d", tt.name, v, err, tt.want)
@@ -108,7 +108,7 @@ func TestCommitRefuses(t *testing.T) {
 		}{
 			{setNX("", "v", time.Second), "a resource name is empty"},
 			{setNX("redlockd:epoch", "v", time.Second), "kept for redlockd itself"},
-			{setNX("a", strings.Repeat("v", MaxTokenLen+1), time.Second), "the token has 1025 bytes"},
+			{setNX("a", strings.Repeat("v", MaxValueLen+1), time.Second), "the value has 16385 bytes"},
 			{setNX("a", "v", 9*ms), "ttl of 9 ms is below the least, 20 ms (min_ttl)"},
 			{setNX("a", "v", time.Hour), "above the most, 60000 ms (max_ttl)"},
 			{compareAndExpire("a", "v", time.Hour), "above the most, 60000 ms (max_ttl)"},
@@ -126,12 +126,37 @@ func TestCommitRefuses(t *testing.T) {
 	})
 }
 
+// A reading need not hear all masters that have extended a key. What its holder counts on is within the spread of the ends.
+func TestSpreadOfAnEnd(t *testing.T) {
+	const all = 5
+	for _, tt := range []struct {
+		ends    []int // in seconds, of the masters that have answered
+		pending int
+		ttl     int
+		spread  int
+	}{
+		{[]int{9, 9, 9, 9, 9}, 0, 9, 0}, {[]int{9, 9, 9, 1, 1}, 0, 9, 0}, {[]int{9, 9, 1, 1, 1}, 0, 1, 0},
+		{[]int{9, 9, 1, 1}, 0, 1, 8}, {[]int{9, 9, 1, 1}, 1, 1, 8}, {[]int{9, 1, 1, 1}, 0, 1, 0}, {[]int{9, 5, 1}, 2, 1, 8}, {[]int{9, 5, 1}, 0, 1, 8},
+		{[]int{9, 5}, 0, 9, 0}, // found by less than a quorum: nothing is sure anyway
+	} {
+		var answers []*answer
+		for _, end := range tt.ends {
+			answers = append(answers, &answer{keys: []answer{{kind: "string", value: "v", found: true, ttl: time.Duration(end) * time.Second}}})
+		}
+		s, is := mergeStates(answers, 0, all, tt.pending, 0, drift{})
+		ttl := (s.TTL + driftConstant).Round(time.Second)
+		if is != mergeDone || ttl != time.Duration(tt.ttl)*time.Second || s.Spread != time.Duration(tt.spread)*time.Second {
+			t.Errorf("%v s, %d pending: got a TTL of %v and a spread of %v, want %d s and %d s", tt.ends, tt.pending, ttl, s.Spread, tt.ttl, tt.spread)
+		}
+	}
+}
+
 func TestMergeStates(t *testing.T) {
 	// One letter per master: a value, . absent, h a hash, ? pending, x silent. All TTLs are 1000 ms, 2000, … in order.
 	for _, tt := range []struct{ masters, want string }{
 		{"vvv??", "v"}, {"vv???", "unsettled"}, {"...??", "absent"}, {"vv.??", "unsettled"}, {"vv..?", "unsettled"}, {"vv...", "absent, v"},
-		{"vvvxx", "v"}, {"vv.xx", "v perhaps"}, {"v..xx", "v perhaps"}, {"v...x", "absent, v"}, {"...xx", "absent"}, {"vw.xx", "split"}, {"v..wx", "absent, v"}, {"vv.wx", "v perhaps"},
-		{"vvww?", "unsettled"}, {"vvwwx", "split"}, {"vvww.", "absent, v"}, {"hhh??", "hash"}, {"hhvv.", "absent, "}, {"v", "v"}, {".", "absent"},
+		{"vvvxx", "v"}, {"vv.xx", "v perhaps"}, {"v..xx", "v perhaps"}, {"v...x", "absent, v"}, {"...xx", "absent"}, {"vw.xx", "split"}, {"v..wx", "absent, v, split"}, {"vw..", "absent, v, split"}, {"v...", "absent, v"}, {"vv.wx", "v perhaps"},
+		{"vvww?", "unsettled"}, {"vvwwx", "split"}, {"vvww.", "absent, v, split"}, {"vvw..", "absent, v, split"}, {"hhh??", "hash"}, {"hhvv.", "absent, , split"}, {"v", "v"}, {".", "absent"},
 	} {
 		var all []*answer
 		pending := 0
@@ -170,6 +195,9 @@ func TestMergeStates(t *testing.T) {
 			got = "nonsense"
 		case s.Hint != "" || strings.ContainsAny(tt.masters, "vh"):
 			got += ", " + s.Hint
+		}
+		if s.Split && is == mergeDone {
+			got += ", split"
 		}
 		if got != tt.want {
 			t.Errorf("%s: got %s, want %s", tt.masters, got, tt.want)
@@ -224,7 +252,7 @@ func TestDropInSteps(t *testing.T) {
 			if st := p.states1("r").States[0]; !st.Found || st.Value != value || st.TTL <= 990*ms || st.TTL > time.Second {
 				s.Errorf("state: got %+v, want %q for nearly a second", st, value)
 			}
-			// Whoever chooses among them may take his time: nobody waits for it.
+			// The caller that chooses among them may take its time: nobody waits for it.
 			if got := p.Leases(func([]string) bool { return p.Stats().Leases == 1 }, 9); len(got) != 1 || got[0].TokenDigest != TokenDigest(value) {
 				s.Errorf("leases: got %+v, want one", got)
 			}
@@ -395,12 +423,12 @@ func TestRotationClearsTheOldValue(t *testing.T) {
 		s.wantSet("r", "00001") // it ends with its TTL
 		time.Sleep(11 * time.Second)
 		s.wantNoLocks()
-		// A guard that fails on one master leaves the old value of another key there.
+		// A guard that fails on one master leaves the old value of another key there: that makes room for the new one.
 		p.commit(setNX("a", longValue, 10*time.Second), setNX("b", otherValue, 10*time.Second)).want(s, "both", "held", 0)
 		s.do(0, "DEL", "b")
 		p.commit(rotate("a", longValue, "the third value, unique", 10*time.Second), Change{Resource: "b", Was: WasValue, Value: otherValue}).want(s, "one", "held", 0)
 		s.wantOn("a", longValue, "00000")
-		s.wantOn("a", "the third value, unique", "01111")
+		s.wantOn("a", "the third value, unique", "11111")
 	})
 }
 
@@ -446,6 +474,67 @@ func TestSeveralKeysAllOrNothing(t *testing.T) {
 		s.wantNoLocks()
 		if n := p.Stats().Leases; n != 0 {
 			s.Errorf("leases: got %d, want 0", n)
+		}
+	})
+}
+
+// A commit of several keys gives them back to the masters that have lost one of them, each as a lease of its own, also where the vote
+// comes after the decision. There a value that was rotated makes room for the new one first, and what is only compared stays away.
+func TestCommitOfSeveralKeysFillsHoles(t *testing.T) {
+	const third = "the third value, unique"
+	for _, tt := range []struct {
+		slow []int // to answer
+		took time.Duration
+	}{{[]int{0, 1}, 0}, {[]int{2, 3, 4}, ms}} {
+		inVirtualTime(t, 5, func(s *stage) {
+			p := s.open()
+			p.delay(0, ms, tt.slow...)
+			p.commit(setNX("a", longValue, 10*time.Second), setNX("b", otherValue, 10*time.Second), setNX("c", "1", 10*time.Second)).want(s, "all", "held", tt.took)
+			time.Sleep(2 * ms)
+			s.do(0, "DEL", "a", "b")
+			s.do(1, "DEL", "b")
+			p.commit(compareAndExpire("a", longValue, 20*time.Second), compareAndExpire("b", otherValue, 20*time.Second)).want(s, "EXPIRE", "held", tt.took)
+			time.Sleep(4 * ms)
+			s.wantOn("a", longValue, "11111")
+			s.wantOn("b", otherValue, "11111")
+			if _, left, _ := s.masters[1].Get("a"); left < 15*time.Second {
+				s.Errorf("TTL of a key beside one that was lost: got %v, want that of the EXPIRE", left)
+			}
+			s.do(0, "DEL", "b", "c")
+			s.do(1, "DEL", "b", "c")
+			p.commit(rotate("a", longValue, third, 10*time.Second), compareAndExpire("b", otherValue, 10*time.Second), setNX("d", otherValue, 10*time.Second),
+				Change{Resource: "c", Was: WasValue, Value: "1"}).want(s, "rotation", "held", tt.took)
+			time.Sleep(4 * ms)
+			s.wantOn("a", third, "11111")
+			s.wantOn("b", otherValue, "11111")
+			s.wantOn("d", otherValue, "11111")
+			s.wantOn("c", "1", "00111")
+			// Who has released it meanwhile does not get it back.
+			s.do(0, "DEL", "a")
+			expire := p.beginCommit(compareAndExpire("a", third, 10*time.Second), compareAndExpire("b", otherValue, 10*time.Second))
+			if c := p.commit(compareAndDelete("a", third)); !c.Held {
+				s.Errorf("DEL: got %+v, want held", c.Result)
+			}
+			p.finish(expire)
+			time.Sleep(4 * ms)
+			s.wantOn("a", third, "00000")
+		})
+	}
+}
+
+// A lock of two keys that is only ever renewed as such outlives a restart of all masters, one after another.
+func TestSeveralKeysOutliveRestarts(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p := s.open()
+		p.commit(setNX("a", longValue, 10*time.Second), setNX("b", otherValue, 10*time.Second)).want(s, "both", "held", 0)
+		for i := range s.masters {
+			s.masters[i].Crash(false)
+			s.masters[i].Restart()
+			for range 20 {
+				time.Sleep(5 * time.Second)
+				p.commit(compareAndExpire("a", longValue, 10*time.Second), compareAndExpire("b", otherValue, 10*time.Second)).want(s, "EXPIRE", "held", 0)
+			}
+			p.allUp()
 		}
 	})
 }
@@ -513,6 +602,11 @@ func TestDropInMaxHold(t *testing.T) {
 		p.commit(rotate("r", longValue, otherValue, 30*time.Second)).want(s, "rotation", "held", 0)
 		time.Sleep(20 * time.Second)
 		p.commit(compareAndExpire("r", otherValue, 30*time.Second)).want(s, "EXPIRE of what was rotated", "(max_hold)", 0)
+		// A value that says who holds it since when: its caller knows better, both ways.
+		young, old := compareAndExpire("r", otherValue, 30*time.Second), compareAndExpire("r", otherValue, 20*time.Second)
+		young.Born, old.Born = time.Now(), time.Now().Add(-80*time.Second)
+		p.commit(old).want(s, "EXPIRE of what is older", "(max_hold)", 0)
+		p.commit(young).want(s, "EXPIRE of what is younger", "held", 0)
 	})
 }
 

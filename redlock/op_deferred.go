@@ -9,8 +9,10 @@ import "time"
 // needs it.
 type deferred struct {
 	now         time.Time    // when the entry began, or when the replies to a batch were read
+	looked      bool         // ownClock.look was called since
 	abstentions []abstention // votes to count
 	results     []delivery   // to hand to their Completers
+	lost        []*binding   // whose owners are to be told
 	flush       []Flusher    // what these return
 }
 
@@ -33,13 +35,13 @@ func (d *deferred) deliver(op *Op, result Result) {
 
 // runDeferred does what was deferred, until nothing is left. It must be called without Client.mu.
 func (c *Client) runDeferred(d *deferred) {
-	for len(d.abstentions) > 0 || len(d.results) > 0 {
+	for len(d.abstentions) > 0 || len(d.results) > 0 || len(d.lost) > 0 {
 		for len(d.abstentions) > 0 {
 			last := len(d.abstentions) - 1
 			r := d.abstentions[last]
 			d.abstentions = d.abstentions[:last]
 			var word votes
-			for i := range c.lanes {
+			for i := range r.round.view.places {
 				if r.masters.has(i) {
 					word += cast(i, voteAbstained)
 				}
@@ -58,6 +60,10 @@ func (c *Client) runDeferred(d *deferred) {
 		clear(results)
 		if len(d.results) == 0 {
 			d.results = results[:0]
+		}
+		if lost := d.lost; len(lost) > 0 {
+			d.lost = nil
+			c.reportLost(lost, d)
 		}
 	}
 	for _, f := range d.flush {

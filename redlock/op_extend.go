@@ -16,7 +16,7 @@ func (c *Client) StartExtend(op *Op, resources []string, token string, ttl time.
 	op.to = to
 	err := c.checkHolder(resources, token)
 	if err == nil {
-		err = c.checkTTL(ttl)
+		err = c.checkTTL(ttl, op.delay())
 	}
 	if err != nil {
 		d.deliver(op, Result{Err: err})
@@ -39,34 +39,39 @@ func (c *Client) StartExtend(op *Op, resources []string, token string, ttl time.
 
 // beginExtendLocked begins an EXTEND for which there is room.
 func (c *Client) beginExtendLocked(op *Op, resources []string, token string, ttl time.Duration, d *deferred) {
-	r := &round{verb: verbExtend, token: token, ttlMs: ttl.Milliseconds(), start: d.now, op: op}
+	r := &round{verb: verbExtend, token: token, ttlMs: (ttl + op.delay()).Milliseconds(), start: d.now, op: op} //mutant:an-extension-has-no-delay
 	r.setKeys(resources...)
 	born, known := tokenBirth(token)
 	if lease := c.leases.findLease(resources, token); lease != nil && !known {
 		born, known = lease.born, true
 	}
 	if known {
-		if err := c.checkHold(born, ttl, d.now); err != nil {
+		if err := c.checkHold(op, born, ttl, d.now); err != nil {
 			d.deliver(op, Result{Err: err})
 			return
 		}
 	}
 	c.leases.beginInflight(r, r.keys[0])
-	c.launchLocked(r, allMasters(len(c.lanes)), d)
+	c.launchLocked(r, toAll, d)
 }
 
 // extensionDecided makes a lease of an extension that a quorum granted within the validity. If too
 // few masters answered, the lease as it was before is left alone, because it may still be valid.
 func (c *Client) extensionDecided(r *round, o outcome, v votes, d *deferred) {
-	n := len(c.lanes)
-	elapsed := d.now.Sub(r.start)
-	validity := validityOf(r.ttl(), elapsed, driftOf(r.ttl(), c.drift))
+	elapsed := c.elapsed(r, d)
+	ttl := r.op.granted(r)
+	validity := validityOf(ttl, elapsed, driftOf(ttl, c.drift))
 
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	op := r.op
 	defer c.leases.endInflight(r, r.keys[0])
+	if o == yes && c.endedByForceLocked(r, d.now) { //mutant:an-extension-outlives-the-force
+		o = no
+	}
 	switch {
+	case o == noQuorum && c.stoppedByStepLocked(r):
+		c.beginAgainLocked(r, stringsBytes(r.keys)+len(r.token), func(d *deferred) { c.beginExtendLocked(op, r.keys, r.token, ttl, d) }, d)
 	case o == yes && validity > 0:
 		c.stats.Extended++
 		until := d.now.Add(validity)
@@ -75,9 +80,8 @@ func (c *Client) extensionDecided(r *round, o outcome, v votes, d *deferred) {
 		}
 		d.deliver(op, Result{Held: true, Token: r.token, Validity: validity, Until: until})
 	case o == no:
-		// Definitely lost: what remains of it on a minority only keeps others out.
 		c.stats.ExtendLost++
-		c.clearLocked(r, d) //mutant:remains-of-a-lost-lock-kept
+		c.lostByExtensionLocked(r, d)
 		d.deliver(op, Result{})
 	default:
 		// Unknown. The lease as it was before still runs.
@@ -85,22 +89,22 @@ func (c *Client) extensionDecided(r *round, o outcome, v votes, d *deferred) {
 		if o == noQuorum {
 			elapsed = 0
 		}
-		d.deliver(op, Result{Err: c.noQuorumError(r.start, v, quorumOf(n), elapsed)})
+		d.deliver(op, Result{Err: c.noQuorumError(r, v, r.view.quorum(), elapsed)})
 	}
 }
 
-// clearLocked is for a lock that an extension has found lost. What remains of it on a minority is
-// released, if redlockd made its token; a caller may have locked anew under its own token
-// elsewhere, so the remains of such a lock end with their TTL.
-func (c *Client) clearLocked(r *round, d *deferred) {
-	if c.leases.superseded(r, r.keys[0], r.token) { //mutant:cleared-behind-a-later-grant
+// lostByExtensionLocked is for a lock of which an extension has found that its token does not hold it. What remains of it on a minority
+// ends with its TTL, and is not released: a takeover (StartHold) may just have exchanged the token on some masters, and give
+// up and put it back, while the client goes by what it was told before. In between nobody can tell that from a loss.
+func (c *Client) lostByExtensionLocked(r *round, d *deferred) {
+	if c.leases.superseded(r, r.keys[0], r.token) { //mutant:a-later-grant-is-forgotten
 		return
 	}
 	if lease := c.leases.findLease(r.keys, r.token); lease != nil {
-		c.leases.forget(lease)
+		c.leases.end(lease, d.now)
 	}
-	if madeHere(r.token) {
-		c.dropLocked(r.keys, r.token, allMasters(len(c.lanes)), d)
+	if b := c.leases.holds.of(r.keys, r.token); b != nil {
+		c.lostLocked(b, "the masters do not have it any more", d)
 	}
 }
 
@@ -108,19 +112,25 @@ func (c *Client) clearLocked(r *round, d *deferred) {
 // it. The lease stays in the share that it was granted to; where that is not known, it is in the
 // share of the user who extends it.
 func (c *Client) extendedLocked(r *round, until time.Time, share *Share, v votes, d *deferred) {
-	n := len(c.lanes)
-	extended := newLease(r, v, n, until)
+	extended := newLease(r, v, until)
+	extended.kind = kindOf(v.tally(r.view.places).of(voteMine) >= r.view.quorum())
 	if before := c.leases.findLease(r.keys, r.token); before != nil {
-		extended.born = before.born
+		extended.born, extended.note = before.born, before.note
 		share = cmp.Or(before.share, share)
 	} else {
-		extended.holders = allMasters(n) // granted by another proxy: any master may hold it
+		extended.holders = r.view.all // granted by another proxy: any master may hold it
+		extended.note = r.op.Note
 	}
 	if born, known := tokenBirth(r.token); known && born.Before(extended.born) {
 		extended.born = born
 	}
 	c.leases.grant(extended, share, d.now)
-	if lost := v.lost(n); lost != 0 { //mutant:holes-not-filled
+	c.leases.delay(extended, r.op.delay())
+	if b := c.leases.holds.of(r.keys, r.token); b != nil {
+		b.renewedLocked(r.start, until)
+		extended.note = b.note
+	}
+	if lost := v.lost(r.view.places); lost != 0 { //mutant:holes-not-filled
 		c.refillLocked(extended, lost, d)
 	}
 }
@@ -129,13 +139,13 @@ func (c *Client) extendedLocked(r *round, until time.Time, share *Share, v votes
 // still the one that was extended. Client.mu orders it against the release: what is released is no
 // lease any more.
 func (c *Client) refillLate(r *round, late votes, d *deferred) {
-	lost := late.lost(len(c.lanes))
+	lost := late.lost(r.view.places)
 	if lost == 0 {
 		return
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if lease := c.leases.leaseOf(r); lease != nil { //mutant:late-holes-filled-after-the-release
+	if lease := c.leases.leaseOf(r, r.keys, r.token); lease != nil { //mutant:late-holes-filled-after-the-release
 		c.refillLocked(lease, lost, d)
 	}
 }
@@ -144,5 +154,6 @@ func (c *Client) refillLate(r *round, late votes, d *deferred) {
 // hole in the quorum. Nobody waits for it, and its votes count for nothing.
 func (c *Client) refillLocked(lease *lease, targets mask, d *deferred) {
 	lease.holders |= targets
-	c.launchLocked(&round{verb: verbRefill, keys: lease.keys, token: lease.token, ttlMs: lease.ttl.Milliseconds(), start: d.now}, targets, d)
+	r := &round{verb: verbRefill, keys: lease.keys, token: lease.token, ttlMs: int64(lease.ttlMs), start: d.now}
+	c.launchLocked(r.asReader(lease.ofReader()), targets, d)
 }

@@ -1,6 +1,7 @@
 package redlock
 
 import (
+	"cmp"
 	"slices"
 	"time"
 )
@@ -11,11 +12,11 @@ func (c *Client) StartInspect(op *Op, resource string, to Completer) {
 	d := deferred{now: time.Now()}
 	defer c.runDeferred(&d)
 	op.to = to
-	if err := checkResources([]string{resource}); err != nil {
+	if err := checkResources([]string{resource}, 1); err != nil {
 		d.deliver(op, Result{Err: err})
 		return
 	}
-	r := &round{verb: verbInspect, op: op, answers: make([]answer, len(c.lanes))}
+	r := &round{verb: verbInspect, op: op}
 	r.setKeys(resource)
 	c.startReading(r, &d)
 }
@@ -38,7 +39,7 @@ func (c *Client) startReading(r *round, d *deferred) {
 // is no age of the answers.
 func (c *Client) beginReadingLocked(r *round, d *deferred) {
 	r.start = d.now
-	c.launchLocked(r, allMasters(len(c.lanes)), d)
+	c.launchLocked(r, toAll, d)
 }
 
 // inspectionDecided reports what every master said. A resource counts as held if a quorum holds the
@@ -46,8 +47,10 @@ func (c *Client) beginReadingLocked(r *round, d *deferred) {
 func (c *Client) inspectionDecided(r *round, _ outcome, v votes, d *deferred) {
 	info := &ResourceInfo{Resource: r.keys[0]}
 	remaining := make(map[string][]time.Duration)
+	var readers []time.Duration
 	silent, most := 0, 0
-	for i, l := range c.lanes {
+	for _, l := range r.view.masters {
+		i := l.index
 		a := r.answers[i]
 		one := ResourceVote{Addr: l.master.Addr}
 		switch v.of(i) {
@@ -59,14 +62,21 @@ func (c *Client) inspectionDecided(r *round, _ outcome, v votes, d *deferred) {
 				one.Err = why.Err
 			}
 		case voteGranted:
-			one.TokenDigest, one.TTL = TokenDigest(a.value), a.ttl
-			if a.ttl >= 0 {
-				remaining[a.value] = append(remaining[a.value], a.ttl)
+			one.TTL, one.Readers = a.ttl, int(a.readers)
+			switch {
+			case a.ofReaders && a.readers > 0:
+				readers = append(readers, a.ttl)
+				info.Readers = max(info.Readers, one.Readers)
+			case !a.ofReaders:
+				one.TokenDigest = TokenDigest(a.value)
+				if a.ttl >= 0 {
+					remaining[a.value] = append(remaining[a.value], a.ttl)
+				}
 			}
 		}
 		info.Votes = append(info.Votes, one)
 	}
-	quorum := quorumOf(len(c.lanes))
+	quorum := r.view.quorum()
 	for token, ttls := range remaining {
 		most = max(most, len(ttls))
 		if len(ttls) < quorum {
@@ -76,16 +86,68 @@ func (c *Client) inspectionDecided(r *round, _ outcome, v votes, d *deferred) {
 		info.Held, info.TokenDigest = true, TokenDigest(token)
 		info.Validity = max(0, nth(ttls, len(ttls)-quorum)-d.now.Sub(r.start))
 	}
+	if most = max(most, len(readers)); len(readers) >= quorum {
+		info.Held, info.Shared = true, true
+		info.Validity = max(0, nth(readers, len(readers)-quorum)-d.now.Sub(r.start))
+	}
 	info.Unknown = !info.Held && most+silent >= quorum
 	for i := range r.answers {
 		info.Fence = max(info.Fence, r.answers[i].mark)
 	}
 	c.mu.Lock()
-	if e := c.leases.entries[r.keys[0]]; e != nil {
-		info.Waiters = e.queue.length
+	if e, _ := c.leases.queueFor(r.keys[0]); e != nil {
+		info.Waiters, info.Queue = e.queue.length, c.appendWaitersLocked(nil, e, d.now)
+	}
+	if info.Held {
+		info.Leases = c.leasesOnLocked(info, d.now)
 	}
 	c.mu.Unlock()
 	d.deliver(r.op, Result{Info: info})
+}
+
+// readersSeen bounds how many readers of one resource Inspect looks at.
+const readersSeen = 256
+
+// leasesOnLocked are the leases that were granted here and hold the resource, as far as the masters confirm that.
+func (c *Client) leasesOnLocked(info *ResourceInfo, now time.Time) (list []LeaseInfo) {
+	e := c.leases.entries[info.Resource]
+	switch {
+	case e == nil:
+	case !info.Shared:
+		if e.lease != nil && TokenDigest(e.lease.token) == info.TokenDigest {
+			list = append(list, c.leaseInfoLocked(e.lease, now))
+		}
+	default:
+		seen := 0
+		for _, l := range e.readers {
+			if seen++; seen > readersSeen {
+				break
+			}
+			if now.Before(l.validUntil) {
+				list = append(list, c.leaseInfoLocked(l, now))
+			}
+		}
+		slices.SortFunc(list, func(a, b LeaseInfo) int { return a.Since.Compare(b.Since) })
+		list = list[:min(len(list), WaitersShown)]
+	}
+	for i := range list {
+		list[i].TokenDigest = info.TokenDigest
+	}
+	return list
+}
+
+// leaseInfoLocked describes a lease, but for its waiters and its token, whose digest takes long.
+func (c *Client) leaseInfoLocked(l *lease, now time.Time) LeaseInfo {
+	return LeaseInfo{Resources: slices.Clone(l.keys), Validity: max(0, l.validUntil.Sub(now)), Since: l.born, Bound: c.leases.holds.bound(l), Shared: l.ofReader(),
+		Lost: l.lost, Note: l.note, Delay: c.leases.delays[l], Free: max(0, c.leases.free(l).Sub(now))}
+}
+
+// appendWaitersLocked appends the first of those who wait in the queue of an entry, as long as there are fewer than WaitersShown.
+func (c *Client) appendWaitersLocked(queue []WaiterInfo, e *entry, now time.Time) []WaiterInfo {
+	for w := e.queue.head; w != nil && len(queue) < WaitersShown; w = w.next {
+		queue = append(queue, WaiterInfo{Note: w.op.Note, Waited: max(0, c.own.at(now)-w.op.arrived), Shared: w.op.reader})
+	}
+	return queue
 }
 
 // nth returns the element at index i of the durations in ascending order. It reorders them.
@@ -125,19 +187,15 @@ func (c *Client) Leases(match func(resources []string) bool, limit int) []LeaseI
 			break
 		}
 		i--
-		if lease := c.leases.all[i]; now.Before(lease.validUntil) {
-			info := LeaseInfo{Resources: slices.Clone(lease.keys), Validity: lease.validUntil.Sub(now), Lost: lease.lost}
-			for _, key := range lease.keys {
-				info.Waiters += c.leases.entries[key].queue.length
-			}
-			piece = append(piece, listedLease{info, true, lease.token})
+		if lease := c.leases.all[i]; now.Before(c.leases.free(lease)) {
+			piece = append(piece, listedLease{info: c.leaseInfoLocked(lease, now), held: true, token: lease.token})
 		}
 		pauseLocked()
 	}
 	for _, e := range c.leases.entries {
-		held := e.lease != nil && now.Before(e.lease.validUntil)
+		held := e.lease != nil && now.Before(c.leases.free(e.lease)) || e.hasReaders(now)
 		if !held && e.queue.length > 0 {
-			piece = append(piece, listedLease{info: LeaseInfo{Resources: []string{e.resource}, Waiters: e.queue.length}})
+			piece = append(piece, listedLease{info: LeaseInfo{Resources: []string{shownQueue(e.resource)}}, queue: e.resource})
 		}
 		pauseLocked()
 	}
@@ -150,15 +208,46 @@ func (c *Client) Leases(match func(resources []string) bool, limit int) []LeaseI
 			list[i].TokenDigest = TokenDigest(found[i].token)
 		}
 	}
+	c.addWaiters(list, found, now)
 	return list
 }
 
+// addWaiters adds to each of the leases who waits for it. It frees the client's mutex now and then, as Leases does.
+func (c *Client) addWaiters(list []LeaseInfo, found []listedLease, now time.Time) {
+	const piece = leasesPiece / WaitersShown // leases, each of which has up to so many waiters
+	for begin := 0; begin < len(list); begin += piece {
+		c.mu.Lock()
+		for i := begin; i < min(begin+piece, len(list)); i++ {
+			queues := list[i].Resources
+			if !found[i].held {
+				queues = []string{found[i].queue}
+			}
+			for _, name := range queues {
+				if e := c.leases.entries[name]; e != nil {
+					list[i].Waiters += e.queue.length
+					list[i].Queue = c.appendWaitersLocked(list[i].Queue, e, now)
+				}
+			}
+		}
+		c.mu.Unlock()
+	}
+}
+
 // listedLease is a lease in a list, with its token in place of the digest; or a resource that is
-// only waited for.
+// only waited for, in the queue of this name.
 type listedLease struct {
 	info  LeaseInfo
 	held  bool
 	token string
+	queue string
+}
+
+// reader is the token of a reader, which has others beside it, else "".
+func (l *listedLease) reader() string {
+	if l.info.Shared {
+		return l.token
+	}
+	return ""
 }
 
 // appendMatching appends the leases that match. It keeps twice the limit at most.
@@ -176,7 +265,11 @@ func appendMatching(found, piece []listedLease, match func(resources []string) b
 
 // firstOf keeps the first of the leases in order of name, each once.
 func firstOf(found []listedLease, limit int) []listedLease {
-	slices.SortStableFunc(found, func(a, b listedLease) int { return slices.Compare(a.info.Resources, b.info.Resources) })
-	found = slices.CompactFunc(found, func(a, b listedLease) bool { return slices.Equal(a.info.Resources, b.info.Resources) })
+	slices.SortStableFunc(found, func(a, b listedLease) int {
+		return cmp.Or(slices.Compare(a.info.Resources, b.info.Resources), cmp.Compare(a.reader(), b.reader()))
+	})
+	found = slices.CompactFunc(found, func(a, b listedLease) bool {
+		return slices.Equal(a.info.Resources, b.info.Resources) && a.reader() == b.reader()
+	})
 	return found[:min(limit, len(found))]
 }

@@ -1,44 +1,67 @@
 package redlock
 
 import (
+	"cmp"
+	"math"
 	"slices"
 	"time"
 )
 
 // Op is one operation on its way. Embed it in the object that will hold the reply; it must be zero
-// but for Share when it is started, and must not be used a second time. Only StartRead and
+// but for Share, Note and Terms when it is started, and must not be used a second time. Only StartRead and
 // StartCommit take one that was used by one of them before, and is done.
 type Op struct {
 	// Share is what the operation takes of, set before it is started. Nil: the Client's own, which
 	// has no limits.
 	Share *Share
+	// Note says who asks, set before it is started: it stays with what the operation is granted, and with its wait. Nil: nobody is shown.
+	Note *HolderNote
+	// Terms bound what it is granted, set before it is started. Nil: Options alone do.
+	Terms *Terms
 
-	to     Completer
-	keys   []string
-	token  string
-	ttlMs  int64
-	stale  int32 // rounds of the present attempt whose fence was too low
-	fenced bool  // a fence is asked for
+	to      Completer
+	keys    []string
+	token   string
+	ttlMs   int64         // that is asked for, without the Delay
+	arrived time.Duration // when it came, on ownClock (LOCK, commit)
+	rounds  uint16        // rounds of acquisition so far; see countRound. Guarded by Client.mu
+	stale   int16         // rounds of the present attempt whose fence was too low
+	fenced  bool          // a fence is asked for
+	reader  bool          // it is a reader
+	release bool          // LockRequest.Release
 	// callerToken: the token is the caller's own. Some master may know it already, by an attempt
 	// through another client.
 	callerToken bool
-	waiter      *waiter   // nil: the operation does not wait. Guarded by Client.mu
-	queued      *queuedOp // a LOCK that has not begun, which can be cancelled. Guarded by Client.mu
-	lease       *lease    // what was granted, for Abandon. Guarded by Client.mu
+	slots       *slotSearch // nil: the resources themselves are locked. Guarded by Client.mu
+	waiter      *waiter     // nil: the operation does not wait. Guarded by Client.mu
+	againFrom   *record     // under which it last had to begin once more (op_again.go). Guarded by Client.mu
+	queued      *queuedOp   // a LOCK that has not begun, which can be cancelled. Guarded by Client.mu
+	lease       *lease      // what was granted, for Abandon. Guarded by Client.mu
+	// holder is what the lock is to be bound to, or whose KEEPALIVE it is; nil: the lock is not held.
+	holder  *Holder
+	holdTTL time.Duration // that it is renewed to
 }
+
+// countRound counts one more round of acquisition. A waiter can make more than there are numbers.
+func (op *Op) countRound() { op.rounds += min(1, math.MaxUint16-op.rounds) }
 
 // StartLock asks for a lock. It never blocks; to.Done is called exactly once, possibly before
 // StartLock returns.
 func (c *Client) StartLock(op *Op, req LockRequest, to Completer) {
 	d := deferred{now: time.Now()}
 	defer c.runDeferred(&d)
-	op.to = to
-	if err := c.checkLock(&req); err != nil {
+	op.to, op.arrived = to, c.own.at(d.now)
+	if err := c.checkLock(op, &req); err != nil {
 		d.deliver(op, Result{Err: err})
 		return
 	}
-	op.keys, op.ttlMs, op.fenced = req.Resources, req.TTL.Milliseconds(), req.Fence || c.opts.FenceAlways
-	op.token, op.callerToken = req.Token, req.Token != ""
+	op.keys, op.ttlMs, op.fenced = req.Resources, req.TTL.Milliseconds(), req.Fence || c.opts.FenceAlways && !req.Shared
+	op.token, op.callerToken, op.reader = req.Token, req.Token != "", req.Shared
+	if req.Slots > 0 {
+		op.slots = newSlotSearch(req.Resources[0], req.Slots)
+		op.keys = []string{op.slots.queue}
+	}
+	op.holder, op.holdTTL, op.release, op.Note = req.Holder, req.TTL, req.Release, cmp.Or(req.Note, op.Note)
 
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -50,8 +73,8 @@ func (c *Client) StartLock(op *Op, req LockRequest, to Completer) {
 	bytes := stringsBytes(op.keys) + len(op.token)
 	err := c.enqueueLocked(op, c.shareOf(op), bytes, 1, func(d *deferred) {
 		// The wait began when the LOCK came. What is left of it may be nothing: then this is a LOCK
-		// that does not wait.
-		later.Wait = max(0, later.Wait-d.now.Sub(arrived))
+		// that does not wait. d.now can be earlier than that.
+		later.Wait -= min(later.Wait, max(0, d.now.Sub(arrived))) //mutant:a-lock-in-the-queue-begins-to-wait
 		c.beginLockLocked(op, &later, d)
 	})
 	if err != nil {
@@ -68,8 +91,8 @@ func (c *Client) beginLockLocked(op *Op, req *LockRequest, d *deferred) {
 	case c.draining:
 		d.deliver(op, Result{Err: ErrDraining})
 		return
-	case op.callerToken && c.leases.held(op.keys, op.token, d.now):
-		if err := c.checkHold(c.leases.findLease(op.keys, op.token).born, req.TTL, d.now); err != nil {
+	case op.callerToken && c.leases.heldBy(op, d.now) != nil:
+		if err := c.checkHold(op, c.leases.heldBy(op, d.now).born, req.TTL, d.now); err != nil {
 			d.deliver(op, Result{Err: err})
 			return
 		}
@@ -77,13 +100,16 @@ func (c *Client) beginLockLocked(op *Op, req *LockRequest, d *deferred) {
 		c.launchAttemptLocked(op, d)
 		return
 	}
-	if err := c.shareOf(op).lockable(len(op.keys), d.now); err != nil {
+	if err := cmp.Or(c.shareOf(op).lockable(len(op.keys), d.now), c.bindable(op.holder)); err != nil {
 		d.deliver(op, Result{Err: err})
 		return
 	}
 	switch {
 	case req.Wait > 0:
 		c.joinQueueLocked(op, req.Wait, d)
+	case op.slots != nil && op.callerToken && c.leases.hasWaiters(op.keys): //mutant:a-repetition-is-denied-for-those-who-wait
+		op.slots.look = true
+		c.launchAttemptLocked(op, d)
 	case c.leases.hasWaiters(op.keys): //mutant:barging
 		// Somebody has asked before and is waiting: asking again would be barging in.
 		c.stats.Denied++
@@ -99,45 +125,61 @@ func (c *Client) launchAttemptLocked(op *Op, d *deferred) {
 	if !op.callerToken {
 		op.token = c.tokens.make(d.now) // each attempt has its own: the release of an earlier one cannot hit it, however late it comes
 	}
-	r := &round{verb: verbSet, token: op.token, ttlMs: op.ttlMs, op: op}
-	r.setKeys(op.keys...)
-	slices.Sort(r.keys) // as waiter.keys
+	r := &round{verb: verbSet, token: op.token, ttlMs: op.ttlMs + op.delay().Milliseconds(), op: op} //mutant:a-lock-has-no-delay
+	if op.slots != nil {
+		c.chooseSlotLocked(r)
+	} else {
+		r.setKeys(op.keys...)
+		slices.Sort(r.keys) // as waiter.keys
+	}
 	// d.now may be long ago, and what has passed since is no part of the TTL: read the clock again.
 	r.start = time.Now()
-	switch {
-	case op.fenced:
+	if op.fenced {
 		r.verb, r.fence = verbFence, c.fences.next(r.start)
-	case op.callerToken || len(op.keys) > 1:
+	}
+	switch {
+	case op.slots != nil:
+		r.verb = verbSlot
+	case op.fenced:
+	case op.reader:
+		r.verb = verbJoin
+		r.asReader(true)
+	case op.callerToken || len(op.keys) > 1 || op.waiter != nil && op.waiter.behindReaders:
 		r.verb = verbAcquire
 	}
 	if op.callerToken {
-		r.attempt = newAttempt(r, len(c.lanes))
+		r.attempt = newAttempt(r, c.view.Load().places)
 		c.leases.beginInflight(r, r.keys[0])
+		if op.slots != nil {
+			c.leases.beginInflight(r, op.slots.queue)
+		}
 	}
 	if op.waiter != nil {
 		op.waiter.sentLocked(r)
 		if len(op.keys) > 1 {
-			r.expectDeniers(len(c.lanes), op.waiter.reservation.token)
+			r.expectDeniers(c.view.Load().places, op.waiter.reservation.token)
 		}
 	}
 	c.stats.Attempts++
-	c.launchLocked(r, allMasters(len(c.lanes)), d)
+	op.countRound()
+	c.launchLocked(r, toAll, d)
 }
 
 // acquisitionDecided implements steps 3 to 5 of "The Redlock algorithm": the lock is held if a
 // quorum granted and validity is left; otherwise it is removed again wherever it may be.
 func (c *Client) acquisitionDecided(r *round, o outcome, v votes, d *deferred) {
-	n, quorum := len(c.lanes), quorumOf(len(c.lanes))
-	elapsed := d.now.Sub(r.start)
-	validity := validityOf(r.ttl(), elapsed, driftOf(r.ttl(), c.drift))
+	quorum := r.view.quorum()
+	elapsed := c.elapsed(r, d)
+	ttl := r.op.granted(r)
+	validity := validityOf(ttl, elapsed, driftOf(ttl, c.drift))
 	var err error
 	switch {
 	case o == yes && validity <= 0: //mutant:validity-not-checked
-		late := c.noQuorumError(r.start, v, quorum, elapsed)
-		late.TTL = r.ttl()
+		late := c.noQuorumError(r, v, quorum, elapsed)
+		late.TTL = ttl
 		err = late
 	case o == noQuorum:
-		err = c.noQuorumError(r.start, v, quorum, 0)
+		err = c.noQuorumError(r, v, quorum, 0)
 	}
 
 	c.mu.Lock()
@@ -146,6 +188,12 @@ func (c *Client) acquisitionDecided(r *round, o outcome, v votes, d *deferred) {
 	c.stats.Rounds.add(elapsed)
 	if op.callerToken {
 		defer c.leases.endInflight(r, r.keys[0])
+		if op.slots != nil {
+			defer c.leases.endInflight(r, op.slots.queue)
+		}
+	}
+	if o == yes && err == nil && c.endedByForceLocked(r, d.now) { //mutant:a-lock-under-way-outlives-the-force
+		o = no
 	}
 	wanted := op.waiter == nil || !op.waiter.answered //mutant:an-unwanted-grant-is-kept
 	var full error
@@ -153,7 +201,7 @@ func (c *Client) acquisitionDecided(r *round, o outcome, v votes, d *deferred) {
 		// Others of its share were granted while it was under way. What its token holds already is
 		// not new.
 		if !c.leases.held(r.keys, r.token, d.now) {
-			full = c.shareOf(op).lockable(len(r.keys), d.now)
+			full = cmp.Or(c.shareOf(op).lockable(len(r.keys), d.now), c.bindable(op.holder))
 		}
 		if full == nil { //mutant:locks-that-were-under-way-are-not-counted
 			c.grantedLocked(r, validity, v, d)
@@ -163,21 +211,38 @@ func (c *Client) acquisitionDecided(r *round, o outcome, v votes, d *deferred) {
 	c.undoLocked(r, v, d)
 	mark := r.mark.Load()
 	c.fences.observe(mark, r.start)
+	anotherSlot := false
+	if op.slots != nil && wanted {
+		anotherSlot, err = c.slotDeniedLocked(r, o, v, err)
+	}
 	switch {
+	case !wanted && op.slots != nil:
+		c.handOverLocked(r.keys[0], d) // what it may have been granted is released
 	case !wanted:
 	case full != nil:
 		if op.waiter != nil {
 			c.leaveQueueLocked(op, d)
 		}
 		d.deliver(op, Result{Err: full})
-	case o == no && mark > 0 && v.tally(n).of(voteDenied) <= n-quorum && op.stale < fenceRetries && !r.released: //mutant:tried-again-behind-the-unlock
+		if op.slots != nil {
+			c.handOverLocked(r.keys[0], d)
+		}
+	case o == no && mark > 0 && v.tally(r.view.places).of(voteDenied) <= r.view.count-quorum && op.stale < fenceRetries && !r.released: //mutant:tried-again-behind-the-unlock
 		// Not held by another: the fence was too low, for a clock is behind. The next one is above
 		// every mark that was seen. If the client has already sent UNLOCK, a retry must not grant
 		// the lock after it.
 		op.stale++
+		if op.slots != nil {
+			op.slots.askAgain(r)
+		}
+		c.launchAttemptLocked(op, d)
+	case anotherSlot:
 		c.launchAttemptLocked(op, d)
 	case op.waiter != nil:
 		c.deniedLocked(op, err, d)
+	case o == noQuorum && c.stoppedByStepLocked(r):
+		req := &LockRequest{TTL: ttl}
+		c.beginAgainLocked(r, stringsBytes(op.keys)+len(op.token), func(d *deferred) { c.beginLockLocked(op, req, d) }, d)
 	default:
 		c.answerDenied(op, err, d)
 	}
@@ -188,22 +253,33 @@ func (c *Client) acquisitionDecided(r *round, o outcome, v votes, d *deferred) {
 func (c *Client) grantedLocked(r *round, validity time.Duration, v votes, d *deferred) {
 	op := r.op
 	r.op = nil // the attempt, which a lease keeps, must not keep the caller's memory
-	granted := newLease(r, v, len(c.lanes), d.now.Add(validity))
-	granted.attempt = r.attempt
+	granted := newLease(r, v, d.now.Add(validity))
+	granted.attempt, granted.note, granted.kind = r.attempt, op.Note, kindOf(op.reader)
 	if before := c.leases.findLease(r.keys, r.token); before != nil {
-		granted.born = before.born
+		granted.born, granted.note = before.born, noteOf(op.Note, before.note)
 	}
 	if !r.released {
 		c.leases.grant(granted, c.shareOf(op), d.now)
+		c.leases.delay(granted, op.delay())
+		c.bindLocked(op, r, r.token, granted.validUntil, d)
 		op.lease = granted
 	}
 	op.stale = 0
 	c.stats.Granted++
+	c.leases.byPrefix.granted(granted.keys[0], c.own.at(d.now)-op.arrived, op.rounds)
 	if op.waiter != nil {
-		op.waiter.entry.queue.fairness.futileWakeups = 0
+		f := &op.waiter.entry.queue.fairness
+		f.futileWakeups, f.missed = 0, 0
 		c.leaveQueueLocked(op, d)
+		if op.reader {
+			c.readersFollowLocked(&op.waiter.entry.queue, d)
+		}
 	}
-	d.deliver(op, Result{Held: true, Token: op.token, Validity: validity, Until: granted.validUntil, Fence: r.fence})
+	result := Result{Held: true, Token: op.token, Validity: validity, Until: granted.validUntil, Fence: r.fence}
+	if op.slots != nil {
+		result.Slot = granted.keys[0]
+	}
+	d.deliver(op, result)
 }
 
 // answerDenied tells the caller of a LOCK that it has not got it: null when err is nil, for the
@@ -229,7 +305,7 @@ func (c *Client) undoLocked(r *round, v votes, d *deferred) {
 		c.undoAttemptLocked(r.attempt, d)
 		return
 	}
-	if targets := v.mayHold(len(c.lanes)); targets != 0 {
-		c.dropLocked(r.keys, r.token, targets, d)
+	if targets := v.mayHold(r.view.places); targets != 0 { //mutant:a-slot-that-was-split-is-kept
+		c.dropLocked(r.keys, r.token, targets, r.ofReader(), d)
 	}
 }

@@ -2,6 +2,7 @@ package redlock
 
 import (
 	"math"
+	"slices"
 	"time"
 )
 
@@ -20,8 +21,23 @@ type State struct {
 	// TTL that a drop-in client was granted. At least 1 ms while the key is there. Negative: it
 	// lives for ever.
 	TTL time.Duration
+	// Spread is by how much longer than TTL a holder may count on the key. A reading may hear, of the quorum that has
+	// extended it, only some masters, beside others that have missed it. Who sets how long the key of several holders is to live, by
+	// what is read of each of them, must add it, or cuts short who has been told that he holds it.
+	Spread time.Duration
+	// Ending is the longest that the key is still there, by the masters' clocks, if no time of that is
+	// sure any more, because it is less than the drift: TTL is 1 ms then. 0: TTL is sure.
+	//
+	// It must never be told to a client as a TTL. The holder may be the one who asks, and a master's
+	// clock may gain all of it in the next moment: then somebody else has the lock, while the holder
+	// believes in it. Who waits for the end of the key waits for this, and reads again.
+	Ending time.Duration
 	// Hint is the value that most masters hold, also if these are too few for Found.
 	Hint string
+	// Split is true if the key is not found, and may not be absent either: with those that are silent,
+	// so many masters hold something that it could be held, or nobody could be granted it. They hold
+	// different things, because clients are changing the key, or have changed it and were cut off.
+	Split bool
 }
 
 // StartRead asks all masters what they know of the resources. The answer is Result.States. A quorum
@@ -30,12 +46,12 @@ type State struct {
 func (c *Client) StartRead(op *Op, resources []string, to Completer) {
 	d := deferred{now: time.Now()}
 	defer c.runDeferred(&d)
-	op.to = to
-	if err := checkResources(resources); err != nil {
+	op.to, op.againFrom = to, nil
+	if err := checkResources(resources, MaxKeys); err != nil {
 		d.deliver(op, Result{Err: err})
 		return
 	}
-	r := &round{verb: verbRead, op: op, answers: make([]answer, len(c.lanes))}
+	r := &round{verb: verbRead, op: op}
 	r.setKeys(resources...)
 	c.startReading(r, &d)
 }
@@ -43,10 +59,10 @@ func (c *Client) StartRead(op *Op, resources []string, to Completer) {
 // readAnswered tells the result once it is certain. Only cells of masters whose votes are in v are
 // read: others may be being written.
 func (c *Client) readAnswered(r *round, v votes, d *deferred) {
-	n, quorum := len(c.lanes), quorumOf(len(c.lanes))
+	quorum := r.view.quorum()
 	var all []*answer
 	pending := 0
-	for i := range n {
+	for i := range r.view.places {
 		switch v.of(i) {
 		case votePending:
 			pending++
@@ -57,26 +73,40 @@ func (c *Client) readAnswered(r *round, v votes, d *deferred) {
 	var result Result
 	switch {
 	case len(all)+pending < quorum:
-		result.Err = c.noQuorumError(r.start, v, quorum, 0)
+		result.Err = c.noQuorumError(r, v, quorum, 0)
 	case len(all) < quorum:
 		return
 	default:
 		result.States = make([]State, len(r.keys))
 		for i := range r.keys {
-			state, is := mergeStates(all, i, n, pending, d.now.Sub(r.start), c.drift)
+			state, is := mergeStates(all, i, r.view.count, pending, d.now.Sub(r.start), c.drift)
 			if is == mergeUndecided {
 				return
 			}
 			if is == mergeSplit { // as many answered as are needed, but the one that would tell did not
-				result = Result{Err: c.noQuorumError(r.start, v, quorum, 0)}
+				result = Result{Err: c.noQuorumError(r, v, quorum, 0)}
 				break
 			}
+			state.capAt(r.view)
 			result.States[i] = state
 		}
 	}
-	if r.answered.CompareAndSwap(false, true) {
+	if r.flags.Or(flagAnswered)&flagAnswered == 0 && (result.Err == nil || !c.readAgain(r, d)) {
 		d.deliver(r.op, result)
 	}
+}
+
+// readAgain has a reading begin once more that a step of the membership has stopped, and returns false if it is not so.
+func (c *Client) readAgain(r *round, d *deferred) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.stoppedByStepLocked(r) {
+		return false
+	}
+	again := &round{verb: verbRead, op: r.op}
+	again.setKeys(r.keys...)
+	c.beginAgainLocked(r, stringsBytes(r.keys), func(d *deferred) { c.beginReadingLocked(again, d) }, d)
+	return true
 }
 
 // merging is how far mergeStates has come.
@@ -95,9 +125,11 @@ func mergeStates(all []*answer, key, masters, pending int, elapsed time.Duration
 	type holding struct{ kind, value string }
 	quorum, silent := quorumOf(masters), masters-len(all)-pending
 	held := make(map[holding][]time.Duration, 2)
+	absent := 0
 	for _, a := range all {
 		one := &a.keys[key]
 		if one.kind == "none" {
+			absent++
 			continue
 		}
 		ttl := one.ttl
@@ -119,6 +151,8 @@ func mergeStates(all []*answer, key, masters, pending int, elapsed time.Duration
 		}
 	}
 	s := State{Type: "none", Hint: most.value, Sure: true}
+	// Of a lock that is being changed, each master of its quorum holds one value or the next.
+	s.Split = absent+silent+pending < quorum || len(all)-absent+silent+pending >= quorum //mutant:different-values-are-told-as-absent //mutant:a-lock-that-is-being-changed-is-told-as-absent
 	switch {
 	case len(held[most]) >= quorum:
 	case possible == 0 && (pending == 0 || silent+pending < quorum):
@@ -129,10 +163,11 @@ func mergeStates(all []*answer, key, masters, pending int, elapsed time.Duration
 		return s, mergeSplit
 	}
 	ttls := held[most]
-	s.Found, s.Type, s.Value, s.Sure = true, most.kind, most.value, len(ttls) >= quorum
-	// As long as a quorum lasts: until the first of the quorum longest-lived keys ends. Those
-	// without an answer are taken to last.
-	left := nth(ttls, min(len(ttls)-1, max(0, len(ttls)+silent-quorum)))
+	s.Found, s.Split, s.Type, s.Value, s.Sure = true, false, most.kind, most.value, len(ttls) >= quorum
+	// As long as a quorum lasts: until the first of the quorum longest-lived keys ends. Where they are
+	// no quorum, those without an answer are taken to last; and always for what a holder may count on.
+	longest := nth(ttls, min(len(ttls)-1, max(0, len(ttls)+silent+pending-quorum)))
+	left := longest
 	if len(ttls) >= quorum {
 		left = nth(ttls, len(ttls)-quorum)
 	}
@@ -140,8 +175,27 @@ func mergeStates(all []*answer, key, masters, pending int, elapsed time.Duration
 		s.TTL = -1
 		return s, mergeDone
 	}
-	s.TTL = max(time.Millisecond, (left - elapsed - driftOf(left, d)).Truncate(time.Millisecond))
+	s.TTL = (left - elapsed - driftOf(left, d)).Truncate(time.Millisecond) //mutant:drift-told-as-validity
+	if s.TTL <= 0 {                                                        //mutant:the-end-of-a-key-is-not-told
+		// The longest-lived, because masters that were not waited for may have longer ones than left.
+		// They may have answered at the end of elapsed, and PTTL rounds down.
+		s.TTL, s.Ending = time.Millisecond, min(slices.Max(ttls), time.Hour)+time.Millisecond
+	}
+	if longest != math.MaxInt64 {
+		s.Spread = max(0, (longest-elapsed-driftOf(longest, d)).Truncate(time.Millisecond)-s.TTL) //mutant:what-silent-masters-have-extended-is-forgotten
+	}
 	return s, mergeDone
+}
+
+// capAt takes back what moving the end of a key (scriptMovedExactly) has added to the longest TTL: nobody counts on it, and who sets an end by
+// what was read would be refused. Not while locks of a longer max_ttl may live.
+func (s *State) capAt(v *view) {
+	over := s.TTL + s.Spread - v.maxTTL
+	if over <= 0 || over > 2*endMoveMs*time.Millisecond || v.record == nil || v.record.wait > v.record.plainWait { //mutant:the-longest-ttl-is-told-with-its-moves //mutant:locks-of-a-longer-max_ttl-are-told-short
+		return
+	}
+	s.TTL = min(s.TTL, v.maxTTL)
+	s.Spread = v.maxTTL - s.TTL
 }
 
 // Known appends to states what this client knows of resources by itself: the leases that it granted

@@ -2,6 +2,7 @@ package redlock
 
 import (
 	"cmp"
+	"math"
 	"slices"
 	"time"
 )
@@ -12,6 +13,13 @@ import (
 
 // scriptPrefix begins the keys of stored scripts. All proxies of the same masters must agree on it.
 const scriptPrefix = ReservedPrefix + "shared:"
+
+// scriptsFlushedKey is on a master for as long as scripts may be there that were stored before the last
+// FlushScripts. It was given the same TTL as they, so a script is older if it ends no later.
+//
+// Rejected: to find the stored scripts and delete them. That takes a SCAN over all locks, and misses
+// masters that are away.
+const scriptsFlushedKey = ReservedPrefix + "scripts-flushed"
 
 // ScriptMax bounds the bytes of a stored script.
 const ScriptMax = 16 << 10
@@ -24,10 +32,22 @@ func (c *Client) StoreScript(of *Share, name, script string, ttl time.Duration) 
 	if name == "" || len(name) > MaxResourceLen || len(script) > ScriptMax || ttl < time.Millisecond {
 		return
 	}
+	c.storeText(of, scriptPrefix+name, script, ttl)
+}
+
+// FlushScripts forgets all stored scripts, by whatever client: StartFetchScript finds none of them on any
+// master if one of those that answer was up now. ttl must be the one that all scripts are stored for.
+// Nobody waits for it; a fetch that this Client starts later comes behind it.
+func (c *Client) FlushScripts(of *Share, ttl time.Duration) {
+	c.storeText(of, scriptsFlushedKey, "1", ttl)
+}
+
+// storeText gives a key of the store a text, on all masters.
+func (c *Client) storeText(of *Share, key, text string, ttl time.Duration) {
 	d := deferred{now: time.Now()}
 	defer c.runDeferred(&d)
-	r := &round{verb: verbStoreScript, token: script, ttlMs: ttl.Milliseconds()}
-	r.setKeys(scriptPrefix + name)
+	r := &round{verb: verbStoreScript, token: text, ttlMs: ttl.Milliseconds()}
+	r.setKeys(key)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !c.waitsForRoom() {
@@ -35,7 +55,7 @@ func (c *Client) StoreScript(of *Share, name, script string, ttl time.Duration) 
 		return
 	}
 	// Where there is no room for it, clients send their script again.
-	_ = c.enqueueLocked(nil, cmp.Or(of, &c.share), len(script), 1, func(d *deferred) { c.beginReadingLocked(r, d) })
+	_ = c.enqueueLocked(nil, cmp.Or(of, &c.share), len(text), 1, func(d *deferred) { c.beginReadingLocked(r, d) })
 }
 
 // StartFetchScript asks all masters for the script under a name. Result.Scripts has each different
@@ -44,18 +64,26 @@ func (c *Client) StartFetchScript(op *Op, name string, to Completer) {
 	d := deferred{now: time.Now()}
 	defer c.runDeferred(&d)
 	op.to = to
-	r := &round{verb: verbFetchScript, op: op, answers: make([]answer, len(c.lanes))}
-	r.setKeys(scriptPrefix + name)
+	r := &round{verb: verbFetchScript, op: op}
+	r.setKeys(scriptPrefix+name, scriptsFlushedKey)
 	c.startReading(r, &d)
 }
 
-// scriptFetched reports every text that some master holds under the name. The caller picks the one
-// whose SHA1 is right.
+// scriptFetched reports every text that some master holds under the name, and that was stored after the
+// last flush that any master knows of. The caller picks the one whose SHA1 is right.
+//
+// What was stored in the millisecond of the flush counts as older: it is sent again.
 func (c *Client) scriptFetched(r *round, _ outcome, _ votes, d *deferred) {
 	var result Result
+	flushed := time.Duration(math.MinInt64) // what is left of the flush
 	for i := range r.answers {
-		if a := &r.answers[i]; a.err == nil && a.found && !slices.Contains(result.Scripts, a.value) {
-			result.Scripts = append(result.Scripts, a.value)
+		if a := r.answers[i].keys; a != nil && a[1].found {
+			flushed = max(flushed, a[1].ttl)
+		}
+	}
+	for i := range r.answers {
+		if a := r.answers[i].keys; a != nil && a[0].kind == "string" && a[0].ttl > flushed && !slices.Contains(result.Scripts, a[0].value) {
+			result.Scripts = append(result.Scripts, a[0].value)
 		}
 	}
 	d.deliver(r.op, result)

@@ -3,6 +3,7 @@ package redlock
 import (
 	"fmt"
 	"sync/atomic"
+	"time"
 )
 
 // A caller that chose its token may repeat its LOCK through any client of the masters, because a
@@ -21,8 +22,8 @@ import (
 //     bring it nearer. So the undo of another attempt leaves the key alone.
 //
 // Invariant: endMove is more than endSlack and the 2 ms by which a script can misread the end of a
-// key, for old masters read their clock anew for PTTL and TIME. testdata/undo.pml is the model of
-// this, with the mutants that break it.
+// key, for old masters read their clock anew for PTTL and TIME. testdata/tla/Lock.tla is the model
+// of this, with the mutants that break it.
 //
 // What is left is a caller that does what it is asked not to do: it sends UNLOCK and locks again
 // with the same token through another client within endSlack of a failed attempt, and asks for the
@@ -33,6 +34,9 @@ import (
 const (
 	endSlackMs = 5
 	endMoveMs  = 8
+	// minTTLMin is the least MinTTL. If the key of an attempt has ended, another attempt under the same token may
+	// set it anew; the new key must end so much later that the undo of the first leaves it alone, too.
+	minTTLMin = (endMoveMs + 2) * time.Millisecond
 )
 
 // What scriptUndo does with a key.
@@ -43,22 +47,26 @@ const (
 
 // scriptUndo takes back what one attempt has set. Per key there are four ARGV: the value that it
 // set, the millisecond of this master's clock at which the key ends if nobody has moved its end (it
-// may be up to endSlack earlier), what to do (1 delete, 2 put back), and the value to put back. It
-// returns how many keys it has taken back.
+// may be up to endSlack earlier), what to do (1 delete, 2 put back), and the value to put back. In a
+// set of readers, the value is a token that is to leave. It returns how many keys it has taken back.
 //
 //mutant:the-undo-does-not-look-at-the-end
-var scriptUndo = newScript(fmt.Sprintf(`
+var scriptUndo = newScript(scriptLeave + fmt.Sprintf(`
 local held = redis.call('MGET', unpack(KEYS))
 local now = redis.call('TIME')
 now = now[1] * 1000 + math.floor(now[2] / 1000)
 local undone = 0
 for i = 1, #KEYS do
   local value, latest, what, before = ARGV[4 * i - 3], tonumber(ARGV[4 * i - 2]), ARGV[4 * i - 1], ARGV[4 * i]
-  if held[i] == value then
-    local left = redis.call('PTTL', KEYS[i])
+  local at = not held[i] and axis(KEYS[i])
+  local score = at and redis.call('ZSCORE', KEYS[i], 'r:' .. value)
+  if held[i] == value or score then
+    local left = score and score - at or redis.call('PTTL', KEYS[i])
     local ends = now + left
     if left > 0 and ends >= latest - %d and ends <= latest + 1 then
-      if what == '1' then
+      if score then
+        leave(KEYS[i], 'r:' .. value)
+      elseif what == '1' then
         redis.call('UNLINK', KEYS[i])
       else
         redis.call('SET', KEYS[i], before, 'PX', left)
@@ -67,6 +75,7 @@ for i = 1, #KEYS do
     end
   end
 end
+shorten()
 return undone
 `, endSlackMs+1))
 
@@ -154,7 +163,7 @@ func (c *Client) takeBackLocked(a *attempt, among mask, d *deferred) {
 // each vote is seen by one of the two.
 func (c *Client) undoAttemptLocked(a *attempt, d *deferred) {
 	a.failed.Store(true)
-	c.takeBackLocked(a, votes(a.round.votes.Load()).voted(len(c.lanes)), d)
+	c.takeBackLocked(a, votes(a.round.votes.Load()).voted(a.round.view.places), d)
 }
 
 // lateAttempt takes back what votes that came after the decision say that a failed LOCK has set.
@@ -162,7 +171,7 @@ func (c *Client) lateAttempt(r *round, word votes, d *deferred) {
 	if r.attempt != nil && r.attempt.failed.Load() { //mutant:late-votes-are-not-taken-back
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		c.takeBackLocked(r.attempt, word.voted(len(c.lanes)), d)
+		c.takeBackLocked(r.attempt, word.voted(r.view.places), d)
 	}
 }
 
@@ -178,5 +187,5 @@ func (ch *Change) undo(at int64, d drift) (value string, latest, what int64, bef
 	default:
 		what = undoDelete
 	}
-	return ch.NewValue, at + paddedTTL(ch.TTL, d).Milliseconds(), what, before
+	return ch.NewValue, at + paddedTTL(ch.life(), d).Milliseconds(), what, before
 }

@@ -39,26 +39,26 @@ func (c *Client) releaseInTurnLocked(op *Op, resources []string, token string, d
 // releaseLocked releases what the token holds. It is kept for masters that are away if the token
 // was made by a redlockd.
 func (c *Client) releaseLocked(op *Op, resources []string, token string, d *deferred) {
-	n := len(c.lanes)
 	r := &round{verb: verbRelease, token: token, start: d.now, op: op}
 	r.setKeys(resources...)
-	switch lease := c.leases.release(r.keys, token); {
+	lease := c.leases.release(r.keys, token, d.now)
+	r.asReader(lease == nil || lease.ofReader()) //mutant:a-reader-of-elsewhere-is-not-found
+	switch {
 	case !madeHere(token):
 	case lease != nil:
 		r.keepFor = lease.holders
 	default:
-		r.keepFor = allMasters(n) // granted by another proxy, or long ago: any master may hold it
+		r.keepFor = c.view.Load().all // granted by another proxy, or long ago: any master may hold it
 	}
-	c.launchLocked(r, allMasters(n), d)
-	for _, resource := range resources {
-		c.handOverLocked(resource, d)
-	}
+	c.launchLocked(r, toAll, d)
+	c.handOverReleasedLocked(resources, lease, d)
 }
 
 // dropLocked releases, for nobody, what a token that was made here may hold on the targets. It is
 // kept for those that are away.
-func (c *Client) dropLocked(keys []string, token string, targets mask, d *deferred) {
-	c.launchLocked(&round{verb: verbRelease, keys: keys, token: token, start: d.now, keepFor: targets}, targets, d)
+func (c *Client) dropLocked(keys []string, token string, targets mask, reader bool, d *deferred) {
+	r := &round{verb: verbRelease, keys: keys, token: token, start: d.now, keepFor: targets}
+	c.launchLocked(r.asReader(reader), targets, d)
 }
 
 // Abandon takes back what a LOCK was granted, because its caller can no longer be told. Nobody
@@ -74,16 +74,15 @@ func (c *Client) Abandon(op *Op) {
 	if lease == nil || c.leases.findLease(lease.keys, lease.token) != lease {
 		return
 	}
-	n := len(c.lanes)
-	c.leases.forget(lease)
+	c.leases.end(lease, d.now)
+	c.leases.holds.released(lease.keys[0], lease.token)
 	if lease.attempt != nil { //mutant:a-vanished-callers-token-is-released-everywhere
 		c.undoAttemptLocked(lease.attempt, &d)
 	} else {
-		c.launchLocked(&round{verb: verbRelease, keys: lease.keys, token: lease.token, start: d.now, keepFor: lease.holders}, allMasters(n), &d)
+		r := &round{verb: verbRelease, keys: lease.keys, token: lease.token, start: d.now, keepFor: lease.holders}
+		c.launchLocked(r.asReader(lease.ofReader()), toAll, &d)
 	}
-	for _, resource := range lease.keys {
-		c.handOverLocked(resource, &d)
-	}
+	c.handOverReleasedLocked(lease.keys, lease, &d)
 }
 
 // releaseDecided reports a release. The masters that may hold the key and gave no answer get it
@@ -104,8 +103,7 @@ func (c *Client) releaseDecided(r *round, o outcome, v votes, d *deferred) {
 	default:
 		// A release that was made here is kept for the silent masters.
 		c.stats.UnlockFail++
-		n := len(c.lanes)
-		result.Err = c.noQuorumError(r.start, v, n-quorumOf(n)+1, 0)
+		result.Err = c.noQuorumError(r, v, r.view.needed(), 0)
 	}
 	c.mu.Unlock()
 	d.deliver(op, result)

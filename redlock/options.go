@@ -20,8 +20,13 @@ const (
 	// MaxResourceLen and MaxTokenLen bound the names, in bytes.
 	MaxResourceLen = 1024
 	MaxTokenLen    = 1024
-	// MaxResources is how many resources one operation may name.
+	// MaxValueLen bounds the values of a commit, in bytes. They can be more than a token: all holders of a lock,
+	// say.
+	MaxValueLen = 16 << 10
+	// MaxResources is how many resources one operation may name, and MaxKeys how many a commit or a reading
+	// may.
 	MaxResources = 64
+	MaxKeys      = 128
 	// ReservedPrefix begins the names of the keys that redlockd keeps for itself on the masters. No resource
 	// may use it.
 	ReservedPrefix = "redlockd:"
@@ -42,13 +47,17 @@ type Master struct {
 	Name string
 	// Dialer makes the connection to Addr; nil means the network. Masters inside the process set it.
 	Dialer func(ctx context.Context, network, addr string) (net.Conn, error)
+	// SameClock says that the master expires keys by this process's monotonic clock, as masters inside the process do.
+	// Then its clock cannot be out of step, and is not watched.
+	SameClock bool
 }
 
 // Options configure a Client. The zero value of a field means its default, as DefaultOptions returns it;
 // Masters has none.
 type Options struct {
-	// Masters are the independent Redis masters: an odd number, up to MaxMasters. All proxies and libraries
-	// that are to exclude each other must name the same masters.
+	// Masters are the independent Redis masters: an odd number, up to MaxMasters. They found the first membership, which the masters keep
+	// themselves from then on. Later they lead to it, for which one that is a member is enough, and where they differ the membership
+	// counts (Client.Membership). Libraries that lock on the masters themselves must use those of the membership.
 	Masters []Master
 
 	// MasterTimeout is how long one master may take over one batch before its silence counts as no answer.
@@ -63,15 +72,15 @@ type Options struct {
 	// DriftFactor is the part of a TTL by which clocks may drift apart while it runs. Half of it is for a
 	// difference of their rates, half for steps. Default 0.01.
 	DriftFactor float64
-	// ClockStepMax is how far a master's clock may step and still be believed: more, and the master is
-	// quarantined. Where it is more than half of the drift of a TTL (below 2 s, with the defaults), the
+	// ClockStepMax is how far a master's clock may gain on ours, beyond half of DriftFactor, and still be believed: more,
+	// and the master's votes do not count here for about MaxTTL. Where it is more than half of the drift of a TTL (below 2 s, with the defaults), the
 	// validity is less by that much and half of the drift. Default 10 ms.
 	ClockStepMax time.Duration
 	// Heartbeat is the pause between two looks at a master: at its role and memory policy, and, where no batch
-	// has done so meanwhile, at its clock and epoch. Default 250 ms.
+	// has done so meanwhile, at its clock and what it shows of the membership. Default 250 ms.
 	Heartbeat time.Duration
 	// MinTTL and MaxTTL bound what a caller may ask for. Default 20 ms and 60 s. MaxTTL is also about how long
-	// a master that may have forgotten locks has no vote, so all proxies of the same masters must use the same.
+	// a master that may have forgotten locks has no vote. It is that of the first membership; later the membership counts (Client.MaxTTL).
 	MinTTL, MaxTTL time.Duration
 	// MaxHold bounds how long one lock may be extended by EXTEND, counted from its birth. Default 24 h.
 	MaxHold time.Duration
@@ -82,9 +91,13 @@ type Options struct {
 	// FenceMarks bounds how many resources a master remembers the last fence of, about 150 bytes each. For the
 	// others it remembers one common floor. Default 100 000.
 	FenceMarks int
+	// FoundingWait is how long masters that remember no membership have no vote, where that is more than the wait that follows from MaxTTL
+	// (1.02 × MaxTTL + 10 ms by default): brand-new masters (unless Bootstrap admits them), or all that have forgotten at once. Up to 3 s come
+	// on top. It must be no less than any MaxTTL that was in force before, for nobody else remembers that. Default 1 min.
+	FoundingWait time.Duration
 	// ClockSkewMax is how far the wall clocks of this process, of other proxies and of the masters may differ.
-	// A master beyond it at first sight is quarantined, for its clock may have stepped while nobody watched;
-	// and when fewer than a quorum of masters remember the fences they gave, the next one is twice this ahead
+	// A client that has just started believes a master's clock if it, its own, and a majority of all lie within it;
+	// else it watches the clock for about MaxTTL first. And when fewer than a quorum of masters remember the fences they gave, the next one is twice this ahead
 	// of the clock. Default 1 s.
 	ClockSkewMax time.Duration
 
@@ -92,6 +105,8 @@ type Options struct {
 	MaxWait time.Duration
 	// MaxWaiters bounds the LOCKs that wait at the same time, over all resources. Default 100 000.
 	MaxWaiters int
+	// MaxBound bounds the locks that are held for connections (LockRequest.Holder) at the same time. Default 100 000.
+	MaxBound int
 	// RetryDelayMin and RetryDelayMax bound the random pause between two attempts of the waiter at the head of
 	// a queue. It is a hundred times as long while a quorum of masters will send an invalidation. Choose them
 	// large against a round trip to the masters. Default 20 ms and 80 ms.
@@ -106,9 +121,14 @@ type Options struct {
 	// counts as not answered by that master; a release is never dropped. Default 16 384.
 	QueueMax int
 
+	// Prefixes are the beginnings of resources for which Stats counts wait times, hold times and rounds apart from those of all others: texts with
+	// a * at the end. The first one that matches counts, so a longer one stands before a shorter one. At most 16, of 128 bytes each. Default: none.
+	Prefixes []string
+
 	// Logger gets the engine's events; nil discards them. Tokens are never logged.
 	Logger *slog.Logger
 
+	clockFaults *clockFaults                         // for tests: of this machine's clocks
 	onLaneState func(master int, from, to laneState) // for tests: called with the lane's mutex held
 }
 
@@ -128,9 +148,11 @@ func (o Options) withDefaults() Options {
 	o.MaxTTL = cmp.Or(o.MaxTTL, time.Minute)
 	o.MaxHold = cmp.Or(o.MaxHold, 24*time.Hour)
 	o.FenceMarks = cmp.Or(o.FenceMarks, 100_000)
+	o.FoundingWait = cmp.Or(o.FoundingWait, time.Minute)
 	o.ClockSkewMax = cmp.Or(o.ClockSkewMax, time.Second)
 	o.MaxWait = cmp.Or(o.MaxWait, time.Hour)
 	o.MaxWaiters = cmp.Or(o.MaxWaiters, 100_000)
+	o.MaxBound = cmp.Or(o.MaxBound, 100_000)
 	o.RetryDelayMin = cmp.Or(o.RetryDelayMin, 20*time.Millisecond)
 	o.RetryDelayMax = cmp.Or(o.RetryDelayMax, 80*time.Millisecond)
 	o.MaxHandovers = cmp.Or(o.MaxHandovers, 512)
@@ -141,9 +163,31 @@ func (o Options) withDefaults() Options {
 
 func (m Master) name() string { return cmp.Or(m.Name, m.Addr) }
 
+// seatAddr is the address of the master in the membership. One that has a name may be reached by different addresses: there the name stands for
+// them, until an operator gives the seat an address.
+func (m Master) seatAddr() string { return m.name() }
+
+// masterAt is how the master of a seat is reached, given the name and the address in the membership: as the options say of the one of this
+// name, or else as they say of the first one, at the address of the seat.
+func (o Options) masterAt(name, addr string) Master {
+	m := o.Masters[0]
+	m.Addr = addr
+	for _, named := range o.Masters {
+		if named.name() != name {
+			continue
+		}
+		m = named
+		if addr != named.seatAddr() {
+			m.Addr = addr
+		}
+	}
+	m.Name = name
+	return m
+}
+
 // OptionError says why an option cannot be used. Validate, here and in package proxy, joins one for each fault.
 type OptionError struct {
-	// Option is the field of Options, "MaxTTL" for example.
+	// Option is the field of Options, "MaxTTL" for example; of package proxy also a setting of one of a list, "Policies[0].max_ttl".
 	Option string
 	// Reason is what is wrong, with the values: "48h is outside 10ms … 24h".
 	Reason string
@@ -180,19 +224,22 @@ func (o Options) Validate() error {
 	o = o.withDefaults()
 	errs := []error{
 		validateMasters(o.Masters),
+		validatePrefixes(o.Prefixes),
 		CheckBounds("MasterTimeout", o.MasterTimeout, time.Millisecond, 10*time.Second),
 		CheckBounds("ConnectTimeout", o.ConnectTimeout, 10*time.Millisecond, time.Minute),
 		CheckBounds("ReconnectDelayMax", o.ReconnectDelayMax, 10*time.Millisecond, time.Minute),
 		CheckBounds("ClockStepMax", o.ClockStepMax, time.Millisecond, 10*time.Second),
 		CheckBounds("Heartbeat", o.Heartbeat, 10*time.Millisecond, 10*time.Second),
-		CheckBounds("MinTTL", o.MinTTL, time.Millisecond, 24*time.Hour),
+		CheckBounds("MinTTL", o.MinTTL, minTTLMin, 24*time.Hour),
 		CheckBounds("MaxTTL", o.MaxTTL, 10*time.Millisecond, 24*time.Hour),
 		CheckBounds("MaxHold", o.MaxHold, time.Second, 10*365*24*time.Hour),
 		CheckBounds("ClockSkewMax", o.ClockSkewMax, time.Millisecond, time.Hour),
+		CheckBounds("FoundingWait", o.FoundingWait, 10*time.Millisecond, 24*time.Hour),
 		CheckBounds("MaxWait", o.MaxWait, time.Millisecond, 24*time.Hour),
 		CheckBounds("RetryDelayMin", o.RetryDelayMin, time.Millisecond, time.Minute),
 		CheckBounds("RetryDelayMax", o.RetryDelayMax, time.Millisecond, time.Minute),
 		CheckBounds("MaxWaiters", o.MaxWaiters, 1, 10_000_000),
+		CheckBounds("MaxBound", o.MaxBound, 1, 10_000_000),
 		CheckBounds("MaxHandovers", o.MaxHandovers, 1, 1_000_000),
 		CheckBounds("FenceMarks", o.FenceMarks, 1, 100_000_000),
 		CheckBounds("QueueMax", o.QueueMax, 16, 1_000_000),

@@ -24,6 +24,7 @@ func TestValidate(t *testing.T) {
 		{func(o *Options) { o.MaxWaiters = -1 }, OptionError{"MaxWaiters", "-1 is outside 1 … 10000000", ""}},
 		{func(o *Options) { o.MaxWait = 48 * time.Hour }, OptionError{"MaxWait", "48h is outside 1ms … 24h", ""}},
 		{func(o *Options) { o.MinTTL = 90 * time.Second }, OptionError{"MinTTL", "1m30s is above MaxTTL = 1m", "MaxTTL"}},
+		{func(o *Options) { o.MinTTL = 9 * time.Millisecond }, OptionError{"MinTTL", "9ms is outside 10ms … 24h", ""}},
 		{func(o *Options) { o.MaxHold = 5 * time.Second }, OptionError{"MaxHold", "5s is below MaxTTL = 1m", "MaxTTL"}},
 		{func(o *Options) { o.RetryDelayMin = time.Second }, OptionError{"RetryDelayMin", "1s is above RetryDelayMax = 80ms", "RetryDelayMax"}},
 		{func(o *Options) { o.MasterTimeout, o.MaxTTL = time.Second, time.Second },

@@ -14,9 +14,14 @@ import (
 //
 // Order: two messages of one publisher are received in the order in which they were launched, because every lane and every master keeps it,
 // and a proxy receives one message at a time (messages.mu).
+//
+// A message to one client alone (StartSend) goes the same way, on a channel that only this client has subscribed to.
 
 // messagesChannel is the channel of the masters on which all messages travel. Proxies of all versions share it, so its value stays.
 const messagesChannel = ReservedPrefix + "messages"
+
+// mailboxChannel is the channel of the masters that only the client with this mailbox has subscribed to.
+func mailboxChannel(mailbox string) string { return messagesChannel + ":" + mailbox }
 
 // MessageMax bounds a message and its channel's name together, in bytes.
 const MessageMax = 32 << 10
@@ -27,7 +32,9 @@ const messagesRemembered = 8192
 
 // messages is the receiving side of a Client. Lock order: messages.mu, then Client.mu.
 type messages struct {
-	receiver atomic.Pointer[func(channel, payload string)]
+	// mailbox is by what others send to this client alone, and channel its channel.
+	mailbox, channel string
+	receiver         atomic.Pointer[func(channel, payload string)]
 
 	// mu is held while the receiver runs: copies come from several masters at the same time, and messages must not overtake each other.
 	mu sync.Mutex
@@ -101,36 +108,66 @@ func (c *Client) StartPublish(op *Op, channel, payload string, to Completer) {
 	d := deferred{now: time.Now()}
 	defer c.runDeferred(&d)
 	op.to = to
-	if n := len(channel) + len(payload); n > MessageMax {
-		d.deliver(op, Result{Err: badRequest("the message and its channel have %d bytes, at most %d are possible", n, MessageMax)})
+	defer c.receiveOwn()
+	c.startMessage(op, channel, payload, &d, func(d *deferred) { c.publishMessageLocked(channel, payload, d) })
+}
+
+// Mailbox is by what other clients of the same masters send to this one alone: see StartSend. It is another one in each process.
+func (c *Client) Mailbox() string { return c.messages.mailbox }
+
+// StartSend is StartPublish to the receiver of one other client. Whether there is one is not known. Result.Err is also a *RequestError if the
+// text cannot be a mailbox.
+func (c *Client) StartSend(op *Op, mailbox, channel, payload string, to Completer) {
+	d := deferred{now: time.Now()}
+	defer c.runDeferred(&d)
+	op.to = to
+	if !isHex(mailbox, nonceLen) {
+		d.deliver(op, Result{Err: badRequest("%.32q is no mailbox", mailbox)})
 		return
 	}
-	defer c.receiveOwn()
+	c.startMessage(op, channel, payload, &d, func(d *deferred) {
+		c.publishLocked(mailboxChannel(mailbox), textOf(message{nonce(), channel, payload}), d)
+	})
+}
+
+// startMessage sends a message when there is room. The caller of what is received here, too, calls receiveOwn, without Client.mu, before
+// runDeferred: the publisher's answer comes after the receiver has got the message.
+func (c *Client) startMessage(op *Op, channel, payload string, d *deferred, send func(d *deferred)) {
+	bytes := len(channel) + len(payload)
+	if bytes > MessageMax {
+		d.deliver(op, Result{Err: badRequest("the message and its channel have %d bytes, at most %d are possible", bytes, MessageMax)})
+		return
+	}
+	begin := func(d *deferred) {
+		send(d)
+		d.deliver(op, Result{Held: true})
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !c.waitsForRoom() {
-		c.beginPublishLocked(op, channel, payload, &d)
+		begin(d)
 		return
 	}
-	bytes := len(channel) + len(payload)
-	err := c.enqueueLocked(op, c.shareOf(op), bytes, 1, func(d *deferred) { c.beginPublishLocked(op, channel, payload, d) })
-	if err != nil {
+	if err := c.enqueueLocked(op, c.shareOf(op), bytes, 1, begin); err != nil {
 		d.deliver(op, Result{Err: err})
 	}
 }
 
-// beginPublishLocked sends a message for which there is room. The caller calls receiveOwn, without Client.mu, before runDeferred: the
-// publisher's answer comes after the receiver has got the message.
-func (c *Client) beginPublishLocked(op *Op, channel, payload string, d *deferred) {
+// publishMessageLocked sends a message to the receivers of all clients. The caller calls receiveOwn, without Client.mu.
+func (c *Client) publishMessageLocked(channel, payload string, d *deferred) {
 	m := message{nonce(), channel, payload}
 	c.messages.own = append(c.messages.own, m)
-	c.publishLocked(messagesChannel, m.id+" "+strconv.Itoa(len(channel))+" "+channel+payload, d)
-	d.deliver(op, Result{Held: true})
+	c.publishLocked(messagesChannel, textOf(m), d)
+}
+
+// textOf is a message as it goes to the masters.
+func textOf(m message) string {
+	return m.id + " " + strconv.Itoa(len(m.channel)) + " " + m.channel + m.payload
 }
 
 // publishLocked publishes a text on a channel of all masters, behind all that was launched before.
 func (c *Client) publishLocked(channel, text string, d *deferred) {
 	r := &round{verb: verbPublish, token: text, start: d.now}
 	r.setKeys(channel)
-	c.launchLocked(r, allMasters(len(c.lanes)), d)
+	c.launchLocked(r, toAll, d)
 }

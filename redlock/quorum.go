@@ -21,7 +21,8 @@ const (
 	voteGranted
 	// voteMine: an acquisition found its own token already there, and refreshed it. Counts like
 	// voteGranted, but tells that an earlier grant to the same token may still be believed in, so
-	// that it must not be undone.
+	// that it must not be undone. An extension: the token is there as a reader's. A forced release:
+	// the holder has renewed it.
 	voteMine
 	// voteDenied: a definite no, which left nothing behind: the key holds another token.
 	voteDenied
@@ -42,11 +43,13 @@ const (
 	// voteDone: the master did it, but its vote does not count. Is no answer; what it left behind
 	// is known to be there.
 	voteDone
+	// voteNobody: there is no master at this place. It stands there from the start.
+	voteNobody
 
 	voteKinds
 )
 
-// votes packs the votes of up to MaxMasters masters into one word, four bits each, so that a round
+// votes packs the votes of up to MaxMasters places into one word, four bits each, so that a round
 // needs one atomic addition per vote, and the sum tells the one goroutine whose vote decides that
 // it does.
 type votes uint64
@@ -60,14 +63,31 @@ func cast(master int, v vote) votes { return votes(v) << (4 * master) }
 // mask is a set of masters, one bit each.
 type mask uint16
 
-func allMasters(n int) mask         { return mask(1)<<n - 1 }
+// toAll is every master that there is.
+const toAll mask = 1<<MaxMasters - 1
+
 func (m mask) has(master int) bool  { return m>>master&1 != 0 }
 func (m mask) count() int           { return bits.OnesCount16(uint16(m)) }
 func (m mask) with(master int) mask { return m | mask(1)<<master }
 
+// electorate says how many masters vote, and where in a word of votes they stand. A place is a bit of a mask and four bits of votes; it is
+// a master's for as long as that is a member, so there may be gaps.
+type electorate struct {
+	places int   // of the words, gaps included
+	count  int   // of the masters
+	all    mask  // the masters
+	gaps   votes // the word of a round that nobody has voted in: voteNobody in every gap
+}
+
+// quorum is how many votes grant.
+func (e *electorate) quorum() int { return quorumOf(e.count) }
+
+// needed is how many masters must deny so that no quorum is left.
+func (e *electorate) needed() int { return e.count - e.quorum() + 1 }
+
 // where are the masters whose votes are of one of these kinds: 1<<voteGranted and so on.
-func (v votes) where(masters int, kinds uint16) (m mask) {
-	for i := range masters {
+func (v votes) where(places int, kinds uint16) (m mask) {
+	for i := range places {
 		if kinds>>v.of(i)&1 != 0 {
 			m = m.with(i)
 		}
@@ -76,29 +96,29 @@ func (v votes) where(masters int, kinds uint16) (m mask) {
 }
 
 // mayHold are the masters that may have the key.
-func (v votes) mayHold(masters int) mask {
-	return v.where(masters, 1<<votePending|1<<voteGranted|1<<voteMine|1<<voteUnknown|1<<voteDone) //mutant:undo-skipped-for-the-silent
+func (v votes) mayHold(places int) mask {
+	return v.where(places, 1<<votePending|1<<voteGranted|1<<voteMine|1<<voteUnknown|1<<voteDone) //mutant:undo-skipped-for-the-silent
 }
 
 // did are the masters that did it, whether their votes count or not.
-func (v votes) did(masters int) mask {
-	return v.where(masters, 1<<voteGranted|1<<voteMine|1<<voteDone)
+func (v votes) did(places int) mask {
+	return v.where(places, 1<<voteGranted|1<<voteMine|1<<voteDone)
 }
 
 // lost are the masters that said that the key is absent.
-func (v votes) lost(masters int) mask { return v.where(masters, 1<<voteAbsent|1<<voteHole) }
+func (v votes) lost(places int) mask { return v.where(places, 1<<voteAbsent|1<<voteHole) }
 
 // voted are the masters whose votes are in.
-func (v votes) voted(masters int) mask {
-	return allMasters(masters) &^ v.where(masters, 1<<votePending)
+func (v votes) voted(places int) mask {
+	return (mask(1)<<places - 1) &^ v.where(places, 1<<votePending|1<<voteNobody)
 }
 
 // tally counts the votes of each kind, five bits each: a word instead of an array, for nearly every
 // vote is weighed.
 type tally uint64
 
-func (v votes) tally(masters int) (t tally) {
-	for range masters {
+func (v votes) tally(places int) (t tally) {
+	for range places {
 		t += 1 << (5 * (v & 15))
 		v >>= 4
 	}
@@ -107,12 +127,15 @@ func (v votes) tally(masters int) (t tally) {
 
 func (t tally) of(kind vote) int { return int(t>>(5*kind)) & 31 }
 
+// masters is how many masters there are.
+func (t tally) masters(places int) int { return places - t.of(voteNobody) }
+
 // tooFew tells whether so few votes are in that no rule decides: a quorum must have voted to say
 // yes, and as many to make a quorum impossible.
-func (v votes) tooFew(masters int) bool {
+func (v votes) tooFew(places int) bool {
 	voted := v | v>>2
 	voted = (voted | voted>>1) & 0x1111_1111_1111_1111
-	return bits.OnesCount64(uint64(voted)) <= masters-quorumOf(masters)
+	return bits.OnesCount64(uint64(voted)) <= places-quorumOf(places)
 }
 
 // uncounted is what is left of a vote that must not count, because the master may have forgotten
@@ -152,8 +175,10 @@ const (
 // One that has found its own token repeats an earlier one. It is not contended if the masters that
 // hold the token and those that are silent could be a quorum: then the lock may still be held, and
 // a caller that is told of another holder would leave it behind.
-func acquisitionOutcome(v votes, masters int) outcome {
-	t, quorum := v.tally(masters), quorumOf(masters)
+func acquisitionOutcome(v votes, places int) outcome {
+	t := v.tally(places)
+	masters := t.masters(places)
+	quorum := quorumOf(masters)
 	granted, pending := t.of(voteGranted)+t.of(voteMine), t.of(votePending)
 	answered := granted + t.of(voteDenied) + t.of(voteAbsent) + t.of(voteStale)
 	mayHold := t.of(voteMine) + masters - answered - pending //mutant:a-repetition-denied-by-a-minority
@@ -173,8 +198,9 @@ func acquisitionOutcome(v votes, masters int) outcome {
 // A release is certain when the masters that did not answer are too few to be a quorum that still
 // holds the lock. Then it is "released" if some master removed the token, and "did not hold it" if
 // none did.
-func releaseOutcome(v votes, masters int) outcome {
-	t := v.tally(masters)
+func releaseOutcome(v votes, places int) outcome {
+	t := v.tally(places)
+	masters := t.masters(places)
 	needed := masters - quorumOf(masters) + 1
 	answered := t.of(voteGranted) + t.of(voteMine) + t.of(voteDenied) + t.of(voteAbsent)
 	switch {
@@ -189,11 +215,15 @@ func releaseOutcome(v votes, masters int) outcome {
 }
 
 // An extension needs a quorum of matching keys, like an acquisition. The lock is definitely lost
-// when the masters that do not hold it leave no room for a quorum that does.
-func extensionOutcome(v votes, masters int) outcome {
-	t, quorum := v.tally(masters), quorumOf(masters)
-	granted, pending := t.of(voteGranted)+t.of(voteMine), t.of(votePending)
-	lost, lostNeeded := t.of(voteDenied)+t.of(voteAbsent), masters-quorum+1
+// when the masters that do not hold it leave no room for a quorum that does. A token that its caller
+// used as a reader's and as a writer's may be there as both: each needs a quorum of its own.
+func extensionOutcome(v votes, places int) outcome {
+	t := v.tally(places)
+	masters := t.masters(places)
+	quorum := quorumOf(masters)
+	writer, reader, pending := t.of(voteGranted), t.of(voteMine), t.of(votePending)
+	granted := max(writer, reader) //mutant:an-extension-counts-both-modes
+	lost, lostNeeded := t.of(voteDenied)+t.of(voteAbsent)+min(writer, reader), masters-quorum+1
 	switch {
 	case granted >= quorum:
 		return yes
@@ -206,8 +236,8 @@ func extensionOutcome(v votes, masters int) outcome {
 }
 
 // A reading is over when every master has answered or failed to.
-func readingOutcome(v votes, masters int) outcome {
-	if v.tally(masters).of(votePending) > 0 {
+func readingOutcome(v votes, places int) outcome {
+	if v.tally(places).of(votePending) > 0 {
 		return undecided
 	}
 	return yes

@@ -156,10 +156,49 @@ func TestVotesPackFifteenMasters(t *testing.T) {
 			t.Errorf("master %d: got vote %d, want %d", i, got, voteUnknown)
 		}
 	}
-	if got := v.mayHold(MaxMasters); got != allMasters(MaxMasters) {
+	if got := v.mayHold(MaxMasters); got != toAll {
 		t.Errorf("mayHold: got %b, want all 15", got)
 	}
 	if got := word("g.d?xam").mayHold(7); got != 0b1001011 {
 		t.Errorf("mayHold of g.d?xam: got %b, want 1001011", got)
+	}
+}
+
+// TestGapsDoNotVote puts every word of three masters into five places, with two gaps wherever they can be, and demands the outcome of the
+// three.
+func TestGapsDoNotVote(t *testing.T) {
+	rules := map[string]func(votes, int) outcome{
+		"acquisition": acquisitionOutcome, "extension": extensionOutcome, "release": releaseOutcome, "reading": readingOutcome,
+	}
+	kinds := int(voteNobody)
+	for w := range kinds * kinds * kinds {
+		three := []vote{vote(w % kinds), vote(w / kinds % kinds), vote(w / kinds / kinds)}
+		var dense votes
+		for i, v := range three {
+			dense += cast(i, v)
+		}
+		for gaps := range 1 << 5 {
+			if mask(gaps).count() != 2 {
+				continue
+			}
+			var sparse votes
+			next := 0
+			for place := range 5 {
+				if mask(gaps).has(place) {
+					sparse += cast(place, voteNobody)
+					continue
+				}
+				sparse += cast(place, three[next])
+				next++
+			}
+			for name, rule := range rules {
+				if got, want := rule(sparse, 5), rule(dense, 3); got != want {
+					t.Fatalf("%s %x with gaps %05b: got %d, want %d", name, dense, gaps, got, want)
+				}
+				if sparse.tooFew(5) && rule(dense, 3) != undecided && name != "reading" {
+					t.Fatalf("%s %x with gaps %05b: too few votes are in, and it is decided", name, dense, gaps)
+				}
+			}
+		}
 	}
 }

@@ -6,7 +6,7 @@ package redlock
 // something else than this binary (mutants, models) are left to the build without it. `make test` runs both; LONG in the Makefile
 // names these tests.
 
-const simSeedsDefault = 5
+const simSeedsDefault = 3
 
 // some are the cases that the race detector sees of a long test: the first n.
 func some[T any](n int, all []T) []T { return all[:n] }

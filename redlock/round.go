@@ -15,6 +15,7 @@ type round struct {
 	key   [1]string // backs keys when there is one
 	token string    // or what else the verb sends with the keys
 	start time.Time // T1, read before the first byte goes out; monotonic
+	view  *view     // who the masters were when it was launched: set by launchLocked
 	ttlMs int64
 	fence int64 // verbFence
 	op    *Op   // whose Completer gets the result; nil: nobody waits for it
@@ -30,33 +31,66 @@ type round struct {
 	// keepFor are the masters that may hold the key of a verbRelease. Those of them that are away
 	// get the release when they are back.
 	keepFor mask
-	verb    verb
 
 	votes atomic.Uint64 // see votes
 	// mark is the highest mark that a master held against the fence of a verbFence.
-	mark atomic.Int64
-	// answered: the result of a verbRead is known. Votes that are still to come change nothing.
-	answered atomic.Bool
+	mark  atomic.Int64
+	flags atomic.Uint32 // see flagAnswered
 
 	// Client.mu guards these two.
 	inflightIndex int32 // in leases.inflight, under one of its keys
 	// released: an UNLOCK of its token was launched behind it while it was in flight. What it is
 	// granted is gone already.
 	released bool
+	// unlocked: an UNLOCK of its token in another slot was launched behind it. What it is granted stays, and no other slot is asked for.
+	unlocked bool
+	// These are set before the round enters the first queue, as those above. They stand here because that leaves no gap.
+	verb  verb
+	slots uint8 // verbSlot: how many slots there are
+	slot  uint8 // and which one is asked for
 }
+
+const (
+	// flagAnswered: the result of a verbRead is known. Votes that are still to come change nothing.
+	flagAnswered = 1 << iota
+	// flagReader: the lock is a reader's, as far as is known (op_shared.go). A release with it is a script's, which finds either.
+	flagReader
+)
+
+// asReader sets flagReader, if it is a reader's.
+func (r *round) asReader(reader bool) *round {
+	if reader {
+		r.flags.Or(flagReader)
+	}
+	return r
+}
+
+// ofReader tells whether the lock of the round is a reader's, as far as is known.
+func (r *round) ofReader() bool { return r.flags.Load()&flagReader != 0 }
 
 // answer is what one master said about a key.
 type answer struct {
-	value  string
-	found  bool
-	mark   int64         // last fence
-	ttl    time.Duration // negative: the key has no TTL
-	known  bool          // the master has answered
-	armed  bool          // the master will send an invalidation when the key changes
-	denier int32         // an acquisition that was denied: the index of the key that is in the way
-	err    error
-	keys   []answer // verbRead: one for each key
-	kind   string   // likewise: the type of the key, "none" where it is absent
+	value     string
+	found     bool
+	known     bool          // the master has answered
+	armed     bool          // the master will send an invalidation when the key changes
+	ofReaders bool          // the key is a set of readers
+	slot      int8          // an acquisition of a slot that was denied: another slot holds the token, counted from 1; 0: none
+	free      uint32        // likewise: the slots that are free, one bit each
+	denier    int32         // an acquisition that was denied: the index of the key that is in the way
+	readers   int32         // verbInspect: how many readers there are
+	mark      int64         // last fence
+	ttl       time.Duration // negative: the key has no TTL
+	ends      int64         // verbRaise: when it ends by the master's clock, in milliseconds; 0: it has no TTL
+	err       error
+	keys      []answer // verbRead: one for each key
+	kind      string   // where a script tells it: the type of the key, "none" where it is absent
+}
+
+// lives takes in what PTTL says of a key whose kind is known. A key can end between two commands of a script in no Redis, but in a copy of one.
+func (a *answer) lives(pttl reply) {
+	a.ttl = time.Duration(pttl.N) * time.Millisecond
+	a.found = a.kind != "none" && pttl.N != -2
 }
 
 // setKeys says what the round is about. It keeps none of the caller's memory, for the round
@@ -78,15 +112,28 @@ func (c *Client) launchLocked(r *round, targets mask, d *deferred) {
 	r.cost = uint16(min(verbs[r.verb].cost(r), math.MaxUint16))
 	full := false
 	var away mask
-	for i, l := range c.lanes {
+	v := c.view.Load()
+	r.view = v
+	r.votes.Store(uint64(v.gaps))
+	// It may have waited here while max_ttl was lowered.
+	switch {
+	case r.verb <= verbExtend:
+		r.ttlMs = min(r.ttlMs, v.maxTTL.Milliseconds()) //mutant:a-lock-outlives-max_ttl
+	case r.commit != nil && r.ttlMs > v.longestMs:
+		targets = 0
+	}
+	if verbs[r.verb].answers {
+		r.answers = make([]answer, v.places)
+	}
+	for _, l := range v.masters {
 		taken := false
-		if targets.has(i) {
+		if targets.has(l.index) {
 			var laneFull bool
 			taken, laneFull = l.push(r)
 			full = full || laneFull
 		}
 		if !taken {
-			away = away.with(i)
+			away = away.with(l.index)
 		}
 	}
 	if full && !c.admission.full.Load() {
@@ -100,7 +147,7 @@ func (c *Client) launchLocked(r *round, targets mask, d *deferred) {
 // vote counts the votes in word, usually one. The goroutine that counts the deciding
 // vote carries out the decision.
 func (c *Client) vote(r *round, word votes, d *deferred) {
-	n, row := len(c.lanes), &verbs[r.verb]
+	n, row := r.view.places, &verbs[r.verb]
 	after := votes(r.votes.Add(uint64(word)))
 	switch {
 	case row.answered != nil:
@@ -120,12 +167,17 @@ func (c *Client) vote(r *round, word votes, d *deferred) {
 	}
 }
 
-// noQuorumError says who gave no vote in a round that began at start, and why. Late is how long a
-// grant took that came too late, else 0.
-func (c *Client) noQuorumError(start time.Time, v votes, needed int, late time.Duration) *NoQuorumError {
-	e := &NoQuorumError{Needed: needed, Masters: len(c.lanes), Late: late}
-	for i, l := range c.lanes {
-		switch v.of(i) {
+// noQuorumError says who gave no vote in a round, and why. Late is how long a grant took that came too
+// late, else 0.
+func (c *Client) noQuorumError(r *round, v votes, needed int, late time.Duration) *NoQuorumError {
+	return r.view.noQuorumError(r.start, v, needed, late)
+}
+
+// noQuorumError is that of a round that began at start.
+func (w *view) noQuorumError(start time.Time, v votes, needed int, late time.Duration) *NoQuorumError {
+	e := &NoQuorumError{Needed: needed, Masters: w.count, Late: late}
+	for _, l := range w.masters {
+		switch v.of(l.index) {
 		case voteAbstained, voteUnknown, voteHole, voteDone:
 			e.Out = append(e.Out, l.reason(start))
 		case votePending:

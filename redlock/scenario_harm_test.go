@@ -168,7 +168,7 @@ func snapshot(p *play) {
 func (p *play) beats() {
 	p.Helper()
 	beat := func() (n int) {
-		fmt.Sscan(fmt.Sprint(p.do(p.master(1), "GET", beatKey)), &n)
+		fmt.Sscan(fmt.Sprint(p.do(p.master(1), "HGET", membersKey, "beat")), &n)
 		return n
 	}
 	began := beat()
@@ -193,13 +193,17 @@ func rollBack(p *play) {
 
 // step moves the wall clock of masters.
 func step(seconds int, masters ...int) func(*play) {
-	offset := binary.NativeEndian.AppendUint64(nil, uint64(time.Duration(seconds)*time.Second))
 	return func(p *play) {
 		for _, n := range masters {
-			if _, err := p.clocks[n-1].WriteAt(offset, 0); err != nil {
-				p.Fatal(err)
-			}
+			p.setClock(n, time.Duration(seconds)*time.Second)
 		}
+	}
+}
+
+// setClock sets the wall clock of a master to so much past the true time.
+func (p *play) setClock(master int, offset time.Duration) {
+	if _, err := p.clocks[master-1].WriteAt(binary.NativeEndian.AppendUint64(nil, uint64(offset)), 0); err != nil {
+		p.Error(err)
 	}
 }
 

@@ -72,15 +72,15 @@ var scenarios = []scenario{
 	{name: "AOF everysec, had 3/5, 1 loses power", args: aof("everysec"), had: three, ready: markAOF, harm: losePower, others: goesOn, says: "another run"},
 	{name: "AOF always, had 3/5, 1 killed", args: aof("always"), had: three, harm: restart(1), others: goesOn, says: "another run"},
 
-	{name: "clock +10 s on 1", harm: step(10, 1), others: goesOn, says: "clock stepped"},
-	{name: "clock +10 s on 1, had 3/5", had: three, harm: step(10, 1), others: goesOn, says: "clock stepped"},
-	{name: "clock +10 s on 2", harm: step(10, 1, 2), others: goesOn, says: "clock stepped"},
-	{name: "clock +10 s on 2, had 3/5", had: three, harm: step(10, 1, 2), others: goesOn, says: "clock stepped"},
-	{name: "clock +10 s on 3", harm: step(10, 1, 2, 3), others: waits, says: "clock stepped"},
-	{name: "clock +10 s on 3, had 3/5", had: three, harm: step(10, 1, 2, 3), others: waits, says: "clock stepped"},
-	{name: "clock +1 min on 3, B starts then", harm: step(60, 1, 2, 3), fresh: true, others: waits, says: "clock"},
-	{name: "clock -10 s on 1, had 3/5", had: three, harm: step(-10, 1), others: goesOn, says: "clock stepped"},
-	{name: "clock -1 min on 3", harm: step(-60, 1, 2, 3), others: waits, says: "clock stepped"},
+	{name: "clock +10 s on 1", harm: step(10, 1), others: goesOn, says: "its clock gained"},
+	{name: "clock +10 s on 1, had 3/5", had: three, harm: step(10, 1), others: goesOn, says: "its clock gained"},
+	{name: "clock +10 s on 2", harm: step(10, 1, 2), others: goesOn, says: "its clock gained"},
+	{name: "clock +10 s on 2, had 3/5", had: three, harm: step(10, 1, 2), others: goesOn, says: "its clock gained"},
+	{name: "clock +10 s on 3", harm: step(10, 1, 2, 3), others: waits, says: "out of step"},
+	{name: "clock +10 s on 3, had 3/5", had: three, harm: step(10, 1, 2, 3), others: waits, says: "out of step"},
+	{name: "clock +1 min on 3, B starts then", harm: step(60, 1, 2, 3), fresh: true, others: waits, says: "nobody has watched"},
+	{name: "clock -10 s on 1, had 3/5", had: three, harm: step(-10, 1), others: goesOn},
+	{name: "clock -1 min on 3", harm: step(-60, 1, 2, 3), others: goesOn},
 
 	{name: "allkeys-lru from the start", args: evicting("allkeys-lru"), others: refuses, says: "set noeviction"},
 	{name: "volatile-lru from the start", args: evicting("volatile-lru"), others: refuses, says: "set noeviction"},
@@ -186,6 +186,7 @@ type play struct {
 	scenario
 	ttl     time.Duration
 	running []*redisproc.Server // by number - 1 of the master; the same twice where two addresses lead to it
+	names   []string            // of the masters, as the membership has them
 	clocks  []*os.File          // of the clock shims, by server
 	log     journal
 	a, b    *party
@@ -198,6 +199,7 @@ type play struct {
 	replica     *redisproc.Server
 	replication *relay
 	aofSize     int64
+	first       *party // the instance that A asked first
 }
 
 // party is a client and its links, the first of which leads to master 1.
@@ -291,9 +293,10 @@ func (p *play) startMasters(shim string) {
 		behind = []int{1, 2, 3, 4, 5}
 	}
 	var opts Options
-	for _, n := range behind {
+	for i, n := range behind {
 		if n <= len(opts.Masters) {
 			p.running = append(p.running, p.running[slices.Index(behind, n)])
+			p.names = append(p.names, fmt.Sprint("master ", i+1))
 			continue
 		}
 		path := filepath.Join(p.TempDir(), "clock")
@@ -307,11 +310,16 @@ func (p *play) startMasters(shim string) {
 		s := p.start([]string{"LD_PRELOAD=" + shim, "CLOCKSHIM=" + path}, p.args...)
 		p.Cleanup(func() { clock.Close() })
 		p.running, p.clocks = append(p.running, s), append(p.clocks, clock)
+		p.names = append(p.names, s.Addr) // where a client finds the master if its settings do not name it
 		opts.Masters = append(opts.Masters, Master{Addr: s.Addr})
 	}
 	if len(opts.Masters)%2 == 0 { // an odd number is wanted, and which masters are one set does not matter here
 		opts.Masters = append(opts.Masters, Master{Addr: p.start(nil).Addr})
 	}
+	if p.servers != nil {
+		return // twins: the client founds the membership without those
+	}
+	opts.MaxTTL = p.ttl
 	if err := Bootstrap(p.Context(), opts); err != nil && !p.refusedFromTheStart() {
 		p.Fatal(err)
 	}
@@ -332,13 +340,19 @@ func (p *play) start(env []string, args ...string) *redisproc.Server {
 // connect opens a client that reaches some masters, or all.
 func (p *play) connect(reach []int) *party {
 	p.Helper()
+	return p.connectTold(reach, nil)
+}
+
+// connectTold opens a client whose options name some masters, or all.
+func (p *play) connectTold(reach, told []int) *party {
+	p.Helper()
 	x := p.wire()
 	opts := Options{
-		MaxTTL: p.ttl, MasterTimeout: 400 * time.Millisecond, ReconnectDelayMax: 50 * time.Millisecond,
+		MaxTTL: p.ttl, FoundingWait: p.ttl, MasterTimeout: 400 * time.Millisecond, ReconnectDelayMax: 50 * time.Millisecond,
 		Logger: slog.New(slog.NewTextHandler(&p.log, nil)),
 	}
-	for i, link := range x.links {
-		opts.Masters = append(opts.Masters, Master{Addr: link.addr, Name: fmt.Sprint("master ", i+1)})
+	for _, link := range x.linksTo(told) {
+		opts.Masters = append(opts.Masters, Master{Addr: link.addr, Name: p.names[slices.Index(x.links, link)]})
 	}
 	x.keep(reach)
 	c, err := Open(opts)
@@ -361,6 +375,16 @@ func (p *play) wire() *party {
 		x.links = append(x.links, newRelay(p.T, s.Addr))
 	}
 	return x
+}
+
+// linksTo are the links to these masters; nil: to all.
+func (x *party) linksTo(masters []int) (links []*relay) {
+	for i, link := range x.links {
+		if masters == nil || slices.Contains(masters, i+1) {
+			links = append(links, link)
+		}
+	}
+	return links
 }
 
 // keep cuts all links but these; nil keeps all.

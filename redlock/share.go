@@ -21,8 +21,7 @@ type Share struct {
 	MaxLocks int
 	// MaxWaiters bounds the LOCKs of this share that wait at the same time. Zero: only Options.MaxWaiters bounds them.
 	MaxWaiters int
-
-	// Client.mu guards what follows.
+	// SetLimits changes both while the share is in use. Client.mu guards them from then on, and what follows.
 
 	// locks counts the resources of the leases that name this share.
 	locks int
@@ -51,6 +50,7 @@ const (
 type ShareError struct {
 	Limit string // LimitLocks, LimitWaiters, LimitBytes, LimitAllBytes
 	Max   int
+	Share *Share // of LimitLocks and LimitWaiters: whose limit it is, that of Op.Share or one of Terms.Waiters
 }
 
 func (e *ShareError) Error() string {
@@ -76,6 +76,25 @@ func (c *Client) Usage(s *Share) (locks, waiters int) {
 	return s.locks, s.waiters
 }
 
+// SetLimits gives a share other limits, which is allowed while operations use it. They count for what comes: nothing that is locked or
+// waits ends because of them.
+func (c *Client) SetLimits(s *Share, maxLocks, maxWaiters int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case maxLocks == 0:
+		s.ends = nil
+	case s.MaxLocks == 0: // count has put no lease into ends so far
+		for _, l := range c.leases.all {
+			if l.share == s {
+				s.ends = append(s.ends, l)
+			}
+		}
+		heap.Init(&s.ends)
+	}
+	s.MaxLocks, s.MaxWaiters = maxLocks, maxWaiters
+}
+
 // shareOf returns the share that an operation takes of.
 func (c *Client) shareOf(op *Op) *Share {
 	if op.Share != nil {
@@ -92,7 +111,7 @@ func (s *Share) lockable(n int, now time.Time) error {
 	if s.uncountEnded(now); s.locks+n <= s.MaxLocks {
 		return nil
 	}
-	return &ShareError{LimitLocks, s.MaxLocks}
+	return &ShareError{Limit: LimitLocks, Max: s.MaxLocks, Share: s}
 }
 
 // waitable returns an error if one more waiter exceeds the limit. It needs Client.mu.
@@ -100,7 +119,7 @@ func (s *Share) waitable() error {
 	if s.MaxWaiters == 0 || s.waiters < s.MaxWaiters {
 		return nil
 	}
-	return &ShareError{LimitWaiters, s.MaxWaiters}
+	return &ShareError{Limit: LimitWaiters, Max: s.MaxWaiters, Share: s}
 }
 
 // count takes a lease into account, until uncount or the end of its validity.

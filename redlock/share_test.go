@@ -138,7 +138,7 @@ func TestMaxWaitersOfAShare(t *testing.T) {
 func TestShareCounts(t *testing.T) {
 	for seed := range uint64(50) {
 		random := rand.New(rand.NewPCG(seed, 0))
-		s, shares := newLeases(), []*Share{{MaxLocks: 1 << 20}, {MaxLocks: 1 << 20}}
+		s, shares := newLeases(nil), []*Share{{MaxLocks: 1 << 20}, {MaxLocks: 1 << 20}}
 		now, longest := time.Now(), 0
 		for range 2000 {
 			now = now.Add(time.Duration(random.IntN(5)) * ms)
@@ -148,7 +148,7 @@ func TestShareCounts(t *testing.T) {
 					s.forget(e.lease)
 				}
 			default:
-				granted := &lease{keys: []string{key}, ttl: ms, validUntil: now.Add(time.Duration(1+random.IntN(200)) * ms)}
+				granted := &lease{keys: []string{key}, ttlMs: 1, validUntil: now.Add(time.Duration(1+random.IntN(200)) * ms)}
 				if random.IntN(4) == 0 {
 					granted.keys = append(granted.keys, key+"'")
 				}
@@ -168,4 +168,32 @@ func TestShareCounts(t *testing.T) {
 			}
 		}
 	}
+}
+
+// A share that gets other limits while it is in use: what it has taken before counts, also if it had no limit then.
+func TestSetLimitsOfAShare(t *testing.T) {
+	const full = "may lock 2 resources at the same time (max_locks)"
+	inVirtualTime(t, 5, func(s *stage) {
+		p := s.open()
+		u := of{p, &Share{}}
+		u.lock(one("a", time.Second))
+		u.lock(one("b", 10*time.Second))
+		u.lock(one("c", 10*time.Second))
+		p.SetLimits(u.share, 2, 1)
+		u.lock(one("d", time.Second)).want(s, "LOCK beyond the new limit", full, 0)
+		time.Sleep(time.Second) // a ends by itself
+		u.lock(one("d", time.Second)).want(s, "LOCK at the new limit", full, 0)
+		p.SetLimits(u.share, 0, 1)
+		first := u.begin(one("b", time.Second).waits(time.Minute))
+		u.lock(one("b", time.Second).waits(time.Minute)).want(s, "the second that waits", "too many waiters", 0)
+		p.SetLimits(u.share, 0, 0)
+		u.lock(one("f", 10*time.Second)).want(s, "LOCK without a limit", "held", 0)
+		p.SetLimits(u.share, 3, 0)
+		u.lock(one("e", time.Second)).want(s, "LOCK at the third limit", "may lock 3 resources", 0)
+		if locks, waiters := p.Usage(u.share); locks != 3 || waiters != 1 {
+			s.Errorf("usage: got %d locks, %d waiters, want 3, 1", locks, waiters)
+		}
+		p.Unblock(&first.Op, ErrNotHeld)
+		u.finish(first)
+	})
 }

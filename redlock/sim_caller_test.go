@@ -31,18 +31,26 @@ type incarnation struct {
 }
 
 // spawn starts a proxy whose paths have random delays.
-func (w *world) spawn(id int) *incarnation {
+func (w *world) spawn(id int, change ...func(*Options)) *incarnation {
 	p := &incarnation{proxy: w.stage.proxy(), id: id, gone: make(chan struct{})}
+	w.spawned = append(w.spawned, p)
+	for at, machine := range w.behind {
+		p.exchangePath(at, w.masters[machine].Link())
+		w.setDelay(id, at, p.paths[at])
+	}
 	o := p.options()
+	w.opts(&o)
+	for _, c := range change {
+		c(&o)
+	}
 	for m := range o.Masters {
-		w.setDelay(id, m, p.paths[m])
-		dial := o.Masters[m].Dialer
 		o.Masters[m].Dialer = func(ctx context.Context, network, addr string) (net.Conn, error) {
 			if p.dead.Load() {
 				return nil, errors.New("this process has ended")
 			}
-			conn, err := dial(ctx, network, addr)
+			conn, err := p.dial(ctx, network, addr)
 			if err == nil {
+				w.trace.dialed(conn, p)
 				p.mu.Lock()
 				p.conns = append(p.conns, conn)
 				p.mu.Unlock()
@@ -50,7 +58,7 @@ func (w *world) spawn(id int) *incarnation {
 			return conn, err
 		}
 	}
-	w.opts(&o)
+	o.clockFaults = &clockFaults{}
 	o.Logger = slog.New(slog.NewTextHandler(logWriter(func(line string) { w.ledger.note("proxy %d: %s", id, line) }),
 		&slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
 			if a.Key == slog.TimeKey || a.Key == slog.LevelKey || a.Key == "run_id" || a.Key == "version" {
@@ -63,7 +71,7 @@ func (w *world) spawn(id int) *incarnation {
 		w.Fatal(err)
 	}
 	p.Client, p.opened = client, time.Now()
-	p.ahead(upTo(w.rng(2000+uint64(id)), 20*time.Second)) // clocks tell nothing about the order of fences
+	p.ahead(upTo(w.rng(2000+uint64(id)), o.ClockSkewMax*4/5)) // clocks tell nothing about the order of fences
 	w.Cleanup(func() { p.end(0) })
 	return p
 }
@@ -169,28 +177,54 @@ func (c *caller) run() {
 
 func (c *caller) turn() {
 	w, rng := c.w, c.rng
-	switch rng.IntN(12) {
+	kind := rng.IntN(20)
+	if w.trace != nil && (kind < 4 || kind >= 9 && kind < 15) {
+		kind = 19 // only what the model has: no drop-in clients, no readers
+	}
+	switch kind {
 	case 0, 1, 2, 3:
 		c.dropInTurn()
 		return
-	case 4:
+	case 4, 5:
 		c.orderedTurn()
 		return
+	case 6, 7, 8:
+		c.slotTurn()
+		return
+	case 9, 10, 11:
+		c.countedTurn()
+		return
+	case 12:
+		c.sharedTurn()
+		return
+	case 13, 14:
+		c.readTurn()
+		return
 	}
-	c.count++
 	p := w.present(rng.IntN(simProxies))
 	req := LockRequest{Resources: []string{simResources[rng.IntN(len(simResources))]}, TTL: w.maxTTL/3 + upTo(rng, w.maxTTL*2/3), Fence: rng.IntN(3) == 0}
-	if rng.IntN(4) == 0 { // sets that overlap, in any order
+	if rng.IntN(3) == 0 { // sets that overlap, in any order
 		req.Resources = nil
 		for _, i := range rng.Perm(len(simResources))[:2+rng.IntN(len(simResources)-1)] {
 			req.Resources = append(req.Resources, simResources[i])
 		}
 	}
+	c.lockAndWork(p, req)
+}
+
+// lockAndWork locks what is asked for, with a token and a wait or without, works, and releases it.
+func (c *caller) lockAndWork(p *incarnation, req LockRequest) {
+	w, rng := c.w, c.rng
+	c.count++
+	if w.trace != nil && rng.IntN(6) == 0 {
+		req.TTL = 20*ms + upTo(rng, 30*ms) // as short as a master may be silent: what comes late is worth nothing
+	}
 	if rng.IntN(3) == 0 {
 		req.Token = fmt.Sprintf("caller%d.%d", c.id, c.count)
+		w.trace.choose(req.Token)
 	}
 	if rng.IntN(3) > 0 {
-		req.Wait = upTo(rng, 400*ms)
+		req.Wait += upTo(rng, 400*ms)
 	}
 	if req.Wait == 0 && rng.IntN(4) > 0 { // those who do not wait come more often
 		c.sleep(10 * ms)
@@ -202,6 +236,7 @@ func (c *caller) turn() {
 		if req.Token == "" || rng.IntN(3) == 0 {
 			break
 		}
+		before := p.id
 		if rng.IntN(2) == 0 || p.dead.Load() {
 			p = w.present(rng.IntN(simProxies))
 		}
@@ -211,7 +246,11 @@ func (c *caller) turn() {
 		if rng.IntN(2) == 0 {
 			c.sleep(60 * ms)
 		}
-		w.count(func(t *tallies) { t.repeated++ })
+		w.count(func(t *tallies) {
+			if t.repeated++; p.id != before {
+				t.elsewhere++
+			}
+		})
 		if again := c.lock(p, req); again != nil {
 			lease = again
 		}
@@ -231,12 +270,19 @@ func (c *caller) turn() {
 	}
 }
 
-// orderedTurn takes single locks in the order of their names, each while it holds those before, through one proxy or several.
+// orderedTurn takes single locks, each while it holds those before, through one proxy or several: usually in the order of their names, and sometimes not, so
+// that two callers can wait for each other until one gives up.
 func (c *caller) orderedTurn() {
 	w, rng := c.w, c.rng
 	p := w.present(rng.IntN(simProxies))
 	var held []*ledgerLease
-	for _, resource := range simResources {
+	resources := simResources
+	anyOrder := rng.IntN(3) == 0
+	if anyOrder {
+		resources = slices.Clone(resources)
+		rng.Shuffle(len(resources), func(i, j int) { resources[i], resources[j] = resources[j], resources[i] })
+	}
+	for _, resource := range resources {
 		if rng.IntN(3) == 0 {
 			continue
 		}
@@ -249,7 +295,13 @@ func (c *caller) orderedTurn() {
 		p = c.anyProxy(p)
 	}
 	if len(held) > 1 {
-		w.count(func(t *tallies) { t.ordered++ })
+		w.count(func(t *tallies) {
+			if anyOrder && !slices.IsSortedFunc(held, func(a, b *ledgerLease) int { return cmp.Compare(a.resources[0], b.resources[0]) }) {
+				t.unordered++
+			} else {
+				t.ordered++
+			}
+		})
 	}
 	for _, l := range slices.Backward(held) {
 		c.unlock(c.anyProxy(p), l)
@@ -282,12 +334,19 @@ func (c *caller) lock(p *incarnation, req LockRequest) *ledgerLease {
 	began, losses := time.Now(), c.w.ledger.lossesSoFar()
 	r := newRequest(p, func(result Result) {
 		if result.Held {
-			got = c.w.ledger.granted(c, p, req, result, began, losses)
+			granted := req
+			if req.Slots > 0 {
+				granted.Resources = []string{result.Slot}
+			}
+			got = c.w.ledger.granted(c, p, granted, result, began, losses)
+			if req.Slots > 0 {
+				c.w.ledger.slotGranted(req, result)
+			}
 		} else {
-			c.w.ledger.note("caller %d: LOCK %v %s through %d: %v", c.id, req.Resources, short(req.Token), p.id, outcomeText(result))
+			c.w.ledger.denied(c, p, req, result)
 		}
 	})
-	c.w.ledger.note("caller %d: LOCK %v %s ttl %v wait %v through %d …", c.id, req.Resources, short(req.Token), req.TTL, req.Wait, p.id)
+	defer c.w.ledger.asked(c, p, req)()
 	p.StartLock(&r.Op, req, r)
 	if req.Wait > 0 && c.rng.IntN(6) == 0 { // the caller loses patience, perhaps while the first attempt is under way
 		patience := upTo(c.rng, req.Wait)

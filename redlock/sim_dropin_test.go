@@ -87,8 +87,9 @@ func (c *caller) setNX(p *incarnation, req LockRequest) *ledgerLease {
 			c.w.ledger.note("caller %d: SET NX %v %s through %d: %v", c.id, req.Resources, short(req.Token), p.id, outcomeText(result))
 			return
 		}
-		if !result.Until.Equal(began.Add(req.TTL)) {
-			c.w.Errorf("SET NX: valid until %v behind the start, want the TTL, %v", result.Until.Sub(began), req.TTL)
+		// It may have begun later, or once more.
+		if took := time.Since(began); result.Until.Before(began.Add(req.TTL)) || result.Until.After(began.Add(took+req.TTL)) {
+			c.w.Errorf("SET NX: valid until %v behind the start, want the TTL, %v, and %v more at most", result.Until.Sub(began), req.TTL, took)
 		}
 		got = c.w.ledger.granted(c, p, req, result, began, losses)
 	})
@@ -135,6 +136,7 @@ func (c *caller) compareAndExpire(p *incarnation, l *ledgerLease, ttl time.Durat
 // rotate gives the lock another token. If nobody knows what came of it, the caller goes on with the old one.
 func (c *caller) rotate(p *incarnation, l *ledgerLease, ttl time.Duration) bool {
 	value := c.newValue()
+	c.w.ledger.changing(l)
 	return c.renew("rotation to "+short(value), p, l, ttl, []Change{rotate(l.resources[0], l.token, value, ttl)}, func() {
 		c.w.ledger.renamed(l, value)
 		c.w.count(func(t *tallies) { t.rotated++ })
@@ -177,12 +179,20 @@ func (b *ledger) shortened(l *ledgerLease, until time.Time) {
 	}
 }
 
+// changing: the caller asks for another token.
+func (b *ledger) changing(l *ledgerLease) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	l.changes = true
+}
+
 func (b *ledger) renamed(l *ledgerLease, token string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if l.name == "" {
 		l.name = l.token
 	}
+	b.w.trace.gaveUp(l)
 	l.token = token
 }
 
@@ -193,7 +203,7 @@ func (b *ledger) read(l *ledgerLease, p *incarnation, resource string, st State)
 		return
 	}
 	b.noteLocked("caller %d: GET %s through %d: %+v", l.caller, resource, p.id, st)
-	if time.Now().Before(l.until) && b.losses == l.losses && slices.Contains(l.resources, resource) {
+	if time.Now().Before(l.until) && b.nothingLostLocked(l) && slices.Contains(l.resources, resource) {
 		b.failLocked("GET %s does not find %s of caller %d, and nothing has happened that can lose it", resource, short(l.token), l.caller)
 	}
 	l.over = true

@@ -14,6 +14,7 @@ import (
 // ledgerLease is a lock as its caller knows it.
 type ledgerLease struct {
 	resources []string
+	shared    bool // a reader's
 	token     string
 	name      string    // the first token, if there have been several; the history knows it by that
 	until     time.Time // as the caller was told last
@@ -23,20 +24,43 @@ type ledgerLease struct {
 	session   int       // how often the token was granted the lock anew
 	ended     bool      // its end is recorded
 	sent      time.Time // when its UNLOCK was; zero: not yet
+	asked     time.Time // when its LOCK was sent
 	told      time.Time // when the LOCK that was granted last was answered
+	changes   bool      // the caller has asked for another token, and may have got it
+	forced    []string  // the resources of which a force may have ended it
+}
+
+// runs tells whether the caller believes in the lease. It is false for nil.
+func (l *ledgerLease) runs(now time.Time) bool { return l != nil && !l.over && now.Before(l.until) }
+
+// runsOn tells the same of one resource.
+func (l *ledgerLease) runsOn(resource string, now time.Time) bool {
+	return l.runs(now) && !slices.Contains(l.forced, resource)
+}
+
+func (l *ledgerLease) String() string {
+	if l.shared {
+		return "the reader " + short(l.token)
+	}
+	return short(l.token)
 }
 
 type ledger struct {
 	w  *world
 	mu sync.Mutex
-	// last is the lease that was granted last, by resource.
-	last   map[string]*ledgerLease
-	fence  map[string]int64
-	leases []*ledgerLease
-	record simRecord
-	losses int // faults so far by which a master may lose or misjudge a lock
-	trace  []string
-	failed bool
+	// last is the lease that was granted last to a writer, by resource.
+	last map[string]*ledgerLease
+	// readers are the leases that were granted to readers since, by resource.
+	readers map[string][]*ledgerLease
+	// waiting counts the writers that wait, by resource.
+	waiting map[string]int
+	fence   map[string]int64
+	forces  map[string][]*simForce // by resource
+	leases  []*ledgerLease
+	record  simRecord
+	losses  int // faults so far by which a master may lose or misjudge a lock; -1: there is one all the time
+	trace   []string
+	failed  bool
 }
 
 // traceMax bounds the story that a failure prints.
@@ -45,7 +69,8 @@ const traceMax = 150
 var traceAll = os.Getenv("REDLOCK_SIM_TRACE") != ""
 
 func newLedger(w *world) *ledger {
-	return &ledger{w: w, last: map[string]*ledgerLease{}, fence: map[string]int64{}}
+	return &ledger{w: w, last: map[string]*ledgerLease{}, readers: map[string][]*ledgerLease{}, waiting: map[string]int{},
+		fence: map[string]int64{}, forces: map[string][]*simForce{}}
 }
 
 func (b *ledger) note(format string, args ...any) {
@@ -83,8 +108,20 @@ func (b *ledger) failLocked(format string, args ...any) {
 func (b *ledger) lossy() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.losses++
+	if b.losses >= 0 {
+		b.losses++
+	}
 }
+
+// alwaysLossy notes a fault whose effects come later.
+func (b *ledger) alwaysLossy() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.losses = -1
+}
+
+// nothingLostLocked tells whether nothing has happened that can lose the lease.
+func (b *ledger) nothingLostLocked(l *ledgerLease) bool { return b.losses >= 0 && b.losses == l.losses }
 
 // running picks a lease that somebody believes in.
 func (b *ledger) running(rng *rand.Rand) *ledgerLease {
@@ -92,8 +129,10 @@ func (b *ledger) running(rng *rand.Rand) *ledgerLease {
 	defer b.mu.Unlock()
 	var running []*ledgerLease
 	for _, r := range simResources {
-		if l := b.last[r]; l != nil && !l.over && time.Now().Before(l.until) {
-			running = append(running, l)
+		for _, l := range b.listedLocked(r) {
+			if l.runs(time.Now()) {
+				running = append(running, l)
+			}
 		}
 	}
 	if len(running) == 0 {
@@ -111,28 +150,40 @@ func (b *ledger) lossesSoFar() int {
 func (b *ledger) granted(c *caller, p *incarnation, req LockRequest, result Result, began time.Time, losses int) *ledgerLease {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	b.w.trace.granted(p, req.Resources, result)
 	now := time.Now()
 	b.noteLocked("caller %d: LOCK %v %s through %d: granted until %v, fence %d", c.id, req.Resources, short(result.Token), p.id, result.Until.Sub(b.w.began), result.Fence)
-	l := &ledgerLease{resources: req.Resources, token: result.Token, until: result.Until, losses: losses, caller: c.id}
+	l := &ledgerLease{resources: req.Resources, shared: req.Shared, token: result.Token, until: result.Until, losses: losses, caller: c.id, asked: began}
 	again, fence := false, result.Fence
+	forces, beingForced := b.forcesOfLocked(l)
 	for _, r := range req.Resources {
-		before := b.last[r]
-		if before != nil && before.token != result.Token && !before.over && now.Before(before.until) {
-			b.failLocked("%s was granted to %s of caller %d, and is held by %s of caller %d for another %v",
-				r, short(result.Token), c.id, short(before.token), before.caller, before.until.Sub(now))
+		var before *ledgerLease // that the token has
+		for _, other := range b.listedLocked(r) {
+			if other.token == result.Token && other.shared == req.Shared {
+				before = other
+			} else {
+				b.exclusiveLocked(r, l, other)
+			}
 		}
-		if before != nil && before != l && before.token == result.Token && slices.Equal(before.resources, req.Resources) {
+		if before != nil && before != l && slices.Equal(before.resources, req.Resources) {
 			// Granted again: the same lease if it still ran, otherwise a new one.
-			if again = !before.over && !before.ended && now.Before(before.until); again {
+			if again = before.runs(now) && !before.ended && len(before.forced)+len(l.forced) == 0; again {
 				l = before
 				l.until = result.Until
 			} else {
 				l.session = before.session + 1
+				if len(before.forced) > 0 {
+					b.endLocked(before, began, now) // on the other resources it goes on as the new lease
+				}
 			}
 		}
 		if req.Fence {
 			if again && began.Before(before.told) && result.Fence < b.fence[r] {
 				fence = 0 // two LOCKs of one token were under way through two proxies: the answers may come in either order
+				continue
+			}
+			if beingForced || len(forces) > 0 {
+				fence = 0 // the next holder may have been told before
 				continue
 			}
 			if result.Fence <= b.fence[r] {
@@ -146,11 +197,21 @@ func (b *ledger) granted(c *caller, p *incarnation, req LockRequest, result Resu
 	if !again {
 		kind = stepLock
 		b.leases = append(b.leases, l)
+		b.countReadersLocked(l, began)
 		for _, r := range req.Resources {
-			b.last[r] = l
+			switch {
+			case slices.Contains(l.forced, r):
+			case l.shared:
+				b.readers[r] = append(b.readers[r], l)
+			default:
+				b.last[r], b.readers[r] = l, nil
+			}
 		}
 	}
 	b.record.add(b.w, c.id, simStep{kind: kind, fence: fence}, l, began, now)
+	for _, f := range forces {
+		b.recordForceLocked(f, l, false) // it may have been granted behind the force, too
+	}
 	if max := began.Add(req.Wait + req.TTL + b.w.maxTTL); result.Until.After(max) {
 		b.failLocked("%v: valid until %v, which is beyond any TTL", req.Resources, result.Until.Sub(b.w.began))
 	}
@@ -160,11 +221,12 @@ func (b *ledger) granted(c *caller, p *incarnation, req LockRequest, result Resu
 func (b *ledger) extended(l *ledgerLease, p *incarnation, result Result, began time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	b.w.trace.granted(p, l.resources, result)
 	b.noteLocked("caller %d: EXTEND %v %s through %d: granted until %v", l.caller, l.resources, short(l.token), p.id, result.Until.Sub(b.w.began))
 	for _, r := range l.resources {
-		if after := b.last[r]; after != l {
+		if after := b.sinceLocked(r, l); after != nil {
 			b.failLocked("EXTEND of %s for %s of caller %d was granted, and it has been granted to %s of caller %d since",
-				r, short(l.token), l.caller, short(after.token), after.caller)
+				r, l, l.caller, after, after.caller)
 		}
 	}
 	l.until = result.Until
@@ -175,8 +237,9 @@ func (b *ledger) extended(l *ledgerLease, p *incarnation, result Result, began t
 func (b *ledger) lost(l *ledgerLease, p *incarnation, began time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	b.w.trace.gaveUp(l)
 	b.noteLocked("caller %d: EXTEND %v %s through %d: lost", l.caller, l.resources, short(l.token), p.id)
-	if time.Now().Before(l.until) && b.losses == l.losses {
+	if time.Now().Before(l.until) && b.nothingLostLocked(l) {
 		b.failLocked("EXTEND of %v for %s of caller %d says that it is lost, and nothing has happened that can lose it", l.resources, short(l.token), l.caller)
 	}
 	l.over = true
@@ -187,6 +250,7 @@ func (b *ledger) lost(l *ledgerLease, p *incarnation, began time.Time) {
 func (b *ledger) releasing(l *ledgerLease, p *incarnation) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	b.w.trace.gaveUp(l)
 	b.noteLocked("caller %d: UNLOCK %v %s through %d …", l.caller, l.resources, short(l.token), p.id)
 	if time.Now().After(l.until) {
 		l.losses = -1 // it may have ended before it is released
@@ -198,7 +262,7 @@ func (b *ledger) released(l *ledgerLease, p *incarnation, result Result) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.noteLocked("caller %d: UNLOCK %v %s through %d: %v", l.caller, l.resources, short(l.token), p.id, outcomeText(result))
-	if result.Err == nil && !result.Held && time.Now().Before(l.until) && b.losses == l.losses {
+	if result.Err == nil && !result.Held && time.Now().Before(l.until) && b.nothingLostLocked(l) {
 		b.failLocked("UNLOCK of %v for %s of caller %d says 0 before its validity is over, and nothing has happened that can lose it", l.resources, short(l.token), l.caller)
 	}
 	if result.Held {

@@ -18,25 +18,48 @@ type profile struct {
 	faults map[string]int
 	drift  bool // clocks run at different rates
 	bare   bool // every proxy is kept away from two masters most of the time: leases have no vote to spare
+	// members: there are spare masters, and the membership changes (sim_members_test.go).
+	members bool
 }
 
 var profiles = []profile{
-	{name: "bad network", pause: 100 * ms, faults: map[string]int{"slow": 3, "hold requests": 3, "hold replies": 3, "partition": 3, "cut": 2, "reroute": 2, "freeze": 2, "scripts": 1}},
-	{name: "amnesia", pause: 130 * ms, faults: map[string]int{"betray": 3, "crash": 1, "flush": 1, "hold requests": 3, "hold replies": 3, "reroute": 1, "cut": 1, "freeze": 1}, bare: true},
-	{name: "clocks", pause: 200 * ms, faults: map[string]int{"betray by clock": 2, "step": 2, "crash with data": 1, "hold replies": 3, "partition": 3, "freeze": 1}, drift: true, bare: true},
+	{name: "bad network", pause: 100 * ms, faults: map[string]int{"slow": 3, "hold requests": 3, "hold replies": 3, "partition": 3, "cut": 2, "reroute": 2, "freeze": 2, "scripts": 1, "lose requests": 2, "lose replies": 2}},
+	{name: "amnesia", pause: 130 * ms, faults: map[string]int{"betray": 3, "crash": 1, "flush": 1, "hold requests": 3, "hold replies": 3, "reroute": 1, "cut": 1, "freeze": 1, "lose replies": 1}, bare: true},
+	{name: "clocks and memory", pause: 200 * ms, faults: map[string]int{"betray by clock": 2, "step": 2, "slew": 1, "pause": 1, "suspend": 1, "crash with data": 1, "hold replies": 3, "partition": 3, "freeze": 1, "evict": 2}, drift: true, bare: true},
 	{name: "proxies die", pause: 120 * ms, faults: map[string]int{"kill": 2, "close": 1, "hold requests": 3, "hold replies": 3, "freeze": 1, "crash": 1, "cut": 1}, drift: true},
 	{name: "rolling restart", pause: 600 * ms, faults: map[string]int{"roll": 1, "hold requests": 2, "hold replies": 2}, bare: true},
-	{name: "everything", pause: 100 * ms, faults: map[string]int{"slow": 2, "hold requests": 3, "hold replies": 3, "partition": 3, "cut": 2, "reroute": 2, "freeze": 1, "scripts": 1, "betray": 1, "crash": 1, "crash with data": 1, "flush": 1, "kill": 1, "close": 1}, drift: true, bare: true},
+	{name: "members change", pause: 130 * ms, faults: map[string]int{"change": 3, "operator": 2, "stale": 1, "kill": 1, "close": 1, "isolate": 1, "hold requests": 2, "hold replies": 2, "partition": 2, "freeze": 1, "cut": 1, "reroute": 1}, members: true},
+	{name: "names move", pause: 170 * ms, faults: map[string]int{"move": 3, "hold replies": 2, "hold requests": 2, "partition": 2, "crash": 1, "kill": 1, "freeze": 1, "isolate": 1, "cut": 1}, members: true, bare: true},
+	// Without partitions: a client with names of its own that is cut off from others' masters may found a fleet of its own (member_plan.go).
+	{name: "names differ", pause: 170 * ms, faults: map[string]int{"rename": 3, "move": 1, "change": 2, "slow": 2, "cut": 2, "kill": 1, "crash": 1}, members: true},
+	{name: "everything", pause: 100 * ms, faults: map[string]int{"slow": 2, "hold requests": 3, "hold replies": 3, "partition": 3, "cut": 2, "reroute": 2, "freeze": 1, "scripts": 1, "betray": 1, "crash": 1, "crash with data": 1, "flush": 1, "kill": 1, "close": 1, "slew": 1, "pause": 1, "suspend": 1,
+		"move": 1, "change": 2, "operator": 1, "stale": 1, "isolate": 1, "evict": 1, "lose requests": 1, "lose replies": 1}, drift: true, bare: true, members: true},
 }
+
+const (
+	// lossLasts is for how long a connection that loses all stays open: longer than anybody waits for it.
+	lossLasts = 2 * time.Second
+	// evictAfter is more than a heartbeat.
+	evictAfter = 500 * ms
+)
 
 type nemesis struct {
 	w       *world
 	rng     *rand.Rand
 	names   []string // of faults, as often as they weigh
 	repairs []repair // to come, the next first
-	down    [5]bool
-	cold    [5]bool          // frozen
-	ahead   [5]time.Duration // steps of the clocks so far
+	down    []bool
+	cold    []bool          // frozen
+	evicts  []bool          // allowed to evict keys
+	ahead   []time.Duration // steps of the clocks so far
+	renamed *renaming       // a name that means another master to one proxy; nil: there is none
+	notes   int             // of what it has done
+}
+
+// note tells the story what the nemesis does.
+func (n *nemesis) note(format string, args ...any) {
+	n.notes++
+	n.w.ledger.note("NEMESIS: "+format, args...)
 }
 
 type repair struct {
@@ -45,7 +68,8 @@ type repair struct {
 }
 
 func newNemesis(w *world) *nemesis {
-	n := &nemesis{w: w, rng: w.rng(1)}
+	masters := len(w.masters)
+	n := &nemesis{w: w, rng: w.rng(1), down: make([]bool, masters), cold: make([]bool, masters), evicts: make([]bool, masters), ahead: make([]time.Duration, masters)}
 	for _, name := range sortedKeys(w.profile.faults) {
 		for range w.profile.faults[name] {
 			n.names = append(n.names, name)
@@ -97,12 +121,14 @@ func (n *nemesis) heal() {
 			m.StepClock(-n.ahead[i])
 		}
 	}
+	n.nameAsOthers()
 	for _, p := range n.w.proxies {
 		for _, path := range p.paths {
 			path.SetDelay(nil, nil)
 		}
 	}
 	n.w.ledger.note("healed")
+	n.w.changes.Wait()
 }
 
 func (n *nemesis) mendNext() {
@@ -125,72 +151,101 @@ func (n *nemesis) duration() time.Duration {
 	return upTo(n.rng, 150*ms)
 }
 
+// strike inflicts a fault. One that does nothing, because its master is down, say, is not counted by its name.
 func (n *nemesis) strike(fault string) {
+	before := n.notes
+	n.inflict(fault)
+	n.w.count(func(t *tallies) {
+		t.faults++
+		if n.notes > before {
+			t.struck[fault]++
+		}
+	})
+}
+
+func (n *nemesis) inflict(fault string) {
 	w, rng := n.w, n.rng
-	i := rng.IntN(len(w.masters))
+	seats := w.seats()
+	at := seats[rng.IntN(len(seats))]
+	i := w.behind[at]
 	p := w.present(rng.IntN(simProxies))
-	m, path := w.masters[i], p.paths[i]
-	w.mu.Lock()
-	w.tallies.faults++
-	w.mu.Unlock()
+	m, path := w.masters[i], p.paths[at]
 	d := n.duration()
-	note := w.ledger.note
+	note := n.note
 	switch fault {
 	case "slow":
 		delay := 5*ms + upTo(rng, 40*ms)
-		note("NEMESIS: path %d-m%d is slow by %v for %v", p.id, i+1, delay, d)
+		note("path %d-m%d is slow by %v for %v", p.id, at+1, delay, d)
 		path.SetDelay(func() time.Duration { return delay }, func() time.Duration { return delay })
-		n.later(d, func() { w.setDelay(p.id, i, path) })
+		n.later(d, func() { w.setDelay(p.id, at, path) })
 	case "hold requests":
-		note("NEMESIS: path %d-m%d holds requests for %v", p.id, i+1, d)
+		note("path %d-m%d holds requests for %v", p.id, at+1, d)
 		path.HoldRequests()
-		n.later(d, n.mendPath(path, p.id, i))
+		n.later(d, n.mendPath(path, p.id, at))
 	case "hold replies":
-		note("NEMESIS: path %d-m%d holds replies for %v", p.id, i+1, d)
+		note("path %d-m%d holds replies for %v", p.id, at+1, d)
 		path.HoldReplies()
-		n.later(d, n.mendPath(path, p.id, i))
+		n.later(d, n.mendPath(path, p.id, at))
 	case "partition":
-		note("NEMESIS: path %d-m%d is cut off for %v", p.id, i+1, d)
+		note("path %d-m%d is cut off for %v", p.id, at+1, d)
 		path.Partition()
-		n.later(d, n.mendPath(path, p.id, i))
+		n.later(d, n.mendPath(path, p.id, at))
 	case "split":
-		// Two masters out of five are out of reach: whoever is granted something now has a bare quorum.
-		first := rng.IntN(5)
-		for _, i := range []int{first, (first + 1 + rng.IntN(4)) % 5} {
-			path := p.paths[i]
-			note("NEMESIS: path %d-m%d is split off for %v", p.id, i+1, d+300*ms)
+		// Two masters out of five are out of reach: what is granted now has a bare quorum.
+		first := rng.IntN(len(seats))
+		for _, k := range []int{first, (first + 1 + rng.IntN(len(seats)-1)) % len(seats)} {
+			path := p.paths[seats[k]]
+			note("path %d-m%d is split off for %v", p.id, seats[k]+1, d+300*ms)
 			path.Partition()
-			n.later(d+300*ms, n.mendPath(path, p.id, i))
+			n.later(d+300*ms, n.mendPath(path, p.id, seats[k]))
 		}
 	case "reroute":
 		// The old path delivers what it holds much later, when the client is long on the new one.
-		note("NEMESIS: path %d-m%d holds for %v, and there is a new one", p.id, i+1, d)
-		old := p.reroute(i)
-		w.setDelay(p.id, i, p.paths[i])
+		note("path %d-m%d holds for %v, and there is a new one", p.id, at+1, d)
+		old := p.exchangePath(at, m.Link())
+		w.setDelay(p.id, at, p.paths[at])
 		if rng.IntN(2) == 0 {
 			old.HoldRequests()
 		} else {
 			old.Partition()
 		}
 		n.later(d+400*ms, old.Heal)
+	case "lose requests", "lose replies":
+		// The connection stays open, and nothing comes over it any more in one direction, as where a firewall has forgotten it. New ones are fine.
+		note("path %d-m%d loses: %s; there is a new one", p.id, at+1, fault)
+		old := p.exchangePath(at, m.Link())
+		w.setDelay(p.id, at, p.paths[at])
+		if fault == "lose requests" {
+			old.HoldRequests()
+		} else {
+			old.HoldReplies()
+		}
+		n.later(lossLasts, func() {
+			old.Cut()
+			old.Heal()
+		})
 	case "cut":
-		note("NEMESIS: connections on path %d-m%d are reset", p.id, i+1)
+		note("connections on path %d-m%d are reset", p.id, at+1)
 		path.Cut()
 	case "scripts":
 		if !n.cold[i] && !n.down[i] {
-			note("NEMESIS: SCRIPT FLUSH on m%d", i+1)
+			note("SCRIPT FLUSH on m%d", i+1)
 			outside(w, m, "SCRIPT", "FLUSH")
 		}
 	case "freeze":
 		if !n.cold[i] && !n.down[i] {
-			note("NEMESIS: m%d freezes for %v", i+1, d)
+			note("m%d freezes for %v", i+1, d)
 			n.freeze(i, d)
 		}
 	case "flush":
 		if !n.cold[i] && !n.down[i] {
-			note("NEMESIS: FLUSHALL on m%d", i+1)
+			note("FLUSHALL on m%d", i+1)
 			w.ledger.lossy()
 			outside(w, m, "FLUSHALL")
+		}
+	case "evict":
+		if !n.cold[i] && !n.down[i] && !n.evicts[i] {
+			n.evict(i, d)
 		}
 	case "crash", "crash with data":
 		if !n.down[i] {
@@ -198,9 +253,10 @@ func (n *nemesis) strike(fault string) {
 		}
 	case "roll":
 		// One master after the other, all within about one TTL.
+		note("masters restart one after the other, from m%d on", at+1)
 		for k := range 2 + rng.IntN(4) {
 			n.later(time.Duration(k)*w.maxTTL/5, func() {
-				if i := (i + k) % 5; !n.down[i] {
+				if i := w.behind[(at+k)%len(w.behind)]; !n.down[i] {
 					n.crash(i, false, 5*ms+upTo(rng, 20*ms))
 				}
 			})
@@ -211,7 +267,7 @@ func (n *nemesis) strike(fault string) {
 			if rng.IntN(3) > 0 {
 				n.crash(i, false, upTo(rng, 10*ms))
 			} else {
-				note("NEMESIS: FLUSHALL on m%d", i+1)
+				note("FLUSHALL on m%d", i+1)
 				w.ledger.lossy()
 				outside(w, w.masters[i], "FLUSHALL")
 			}
@@ -230,18 +286,42 @@ func (n *nemesis) strike(fault string) {
 			}
 			n.step(i, by)
 		}
+	case "slew":
+		// As fast as a daemon for NTP corrects a clock, or faster; up to three clocks at the same time.
+		rate := []float64{20_000, 83_000, 100_000, 250_000, -83_000, -100_000}[rng.IntN(6)]
+		for _, k := range rng.Perm(len(seats))[:1+rng.IntN(3)] {
+			i := w.behind[seats[k]]
+			note("the clock of m%d runs fast by %v ppm for %v", i+1, rate, d)
+			w.ledger.lossy()
+			w.masters[i].SetClockRate(rate)
+			for t := 20 * ms; t < d; t += 20 * ms {
+				n.later(t, w.ledger.lossy)
+			}
+			n.later(d, func() {
+				w.ledger.lossy()
+				w.masters[i].SetClockRate(0)
+			})
+		}
+	case "pause":
+		by := 5*ms + upTo(rng, 50*ms)
+		note("the clock of proxy %d stands still for %v", p.id, by)
+		p.opts.clockFaults.stoodStill.Add(int64(by))
+	case "suspend":
+		by := 5*ms + upTo(rng, 2*time.Second)
+		note("the machine of proxy %d was suspended for %v", p.id, by)
+		p.opts.clockFaults.suspended.Add(int64(by))
+		p.opts.clockFaults.stoodStill.Add(int64(by))
 	case "kill", "close":
-		note("NEMESIS: proxy %d: %s", p.id, fault)
+		note("proxy %d: %s", p.id, fault)
 		w.tallies.restarts++
 		if fault == "kill" {
 			p.kill()
 		} else {
 			go p.end(200 * ms)
 		}
-		next := w.spawn(p.id)
-		w.mu.Lock()
-		w.proxies[p.id] = next
-		w.mu.Unlock()
+		w.replace(w.spawn(p.id, w.knows))
+	default:
+		n.strikeMembers(fault, at, p, d)
 	}
 }
 
@@ -253,16 +333,16 @@ func (n *nemesis) spare(few int) []int {
 	}
 	var holders []int
 	for _, i := range n.rng.Perm(len(n.w.masters)) {
-		if value, _, ok := n.w.masters[i].Get(l.resources[0]); ok && value == l.token && !n.down[i] && !n.cold[i] {
+		if !n.down[i] && !n.cold[i] && n.w.holds(i, l) {
 			holders = append(holders, i)
 		}
 	}
-	n.w.ledger.note("NEMESIS: %v of caller %d, held by %d masters, is betrayed", l.resources, l.caller, len(holders))
+	n.note("%v of caller %d, held by %d masters, is betrayed", l.resources, l.caller, len(holders))
 	return holders[min(few, len(holders)):]
 }
 
 func (n *nemesis) step(i int, by time.Duration) {
-	n.w.ledger.note("NEMESIS: the clock of m%d steps by %v", i+1, by)
+	n.note("the clock of m%d steps by %v", i+1, by)
 	n.w.ledger.lossy()
 	n.w.masters[i].StepClock(by)
 	n.ahead[i] += by
@@ -293,8 +373,41 @@ func (n *nemesis) freeze(i int, d time.Duration) {
 	})
 }
 
+// evict has the memory of a master be full, which may evict then. It begins with that when every proxy has had a heartbeat since: what a master evicts
+// before is a caveat of doc.go.
+func (n *nemesis) evict(i int, d time.Duration) {
+	w, m := n.w, n.w.masters[i]
+	set := func(maxmemory, policy string) {
+		w.ledger.lossy()
+		outside(w, m, "CONFIG", "SET", "maxmemory", maxmemory, "maxmemory-policy", policy)
+	}
+	n.note("m%d may evict keys, and does so in %v for %v", i+1, evictAfter, d)
+	n.evicts[i] = true
+	set("1", "volatile-lru")
+	for t := time.Duration(0); t < d; t += 30 * ms {
+		n.later(evictAfter+t, func() {
+			if m.Evict(func(string) bool { return n.rng.IntN(2) == 0 }) {
+				w.ledger.lossy()
+				w.count(func(t *tallies) { t.evictions++ })
+			}
+		})
+	}
+	n.later(evictAfter+d, func() {
+		n.evicts[i] = false
+		if n.down[i] {
+			return // it comes back with its own settings
+		}
+		if n.cold[i] {
+			n.cold[i] = false
+			m.Thaw()
+		}
+		w.ledger.note("m%d evicts no more", i+1)
+		set("0", "noeviction")
+	})
+}
+
 func (n *nemesis) crash(i int, withData bool, d time.Duration) {
-	n.w.ledger.note("NEMESIS: m%d crashes for %v, with its data: %v", i+1, d, withData)
+	n.note("m%d crashes for %v, with its data: %v", i+1, d, withData)
 	n.w.ledger.lossy()
 	n.down[i], n.cold[i] = true, false
 	n.w.masters[i].Crash(withData)

@@ -13,8 +13,12 @@ type Stats struct {
 	Released, NotHeld, UnlockFail uint64
 	// Extended, ExtendLost, ExtendFail count EXTENDs by outcome: granted, 0, NOQUORUM.
 	Extended, ExtendLost, ExtendFail uint64
+	// Forced counts resources that were released by force through this client.
+	Forced uint64
 	// Lost counts leases that the masters no longer had before their validity ended.
 	Lost uint64
+	// HeldLost counts held locks that were lost.
+	HeldLost uint64
 	// Handovers counts releases that were handed over to a waiter in the same batch.
 	Handovers uint64
 	// Wakeups counts pauses of waiters that ended because a quorum of masters sent invalidations.
@@ -27,10 +31,14 @@ type Stats struct {
 	Rounds Times
 	// Leases is a gauge: granted through this client and still running.
 	Leases int
+	// Bound is a gauge: held locks.
+	Bound int
 	// Waiters is a gauge: LOCKs that wait.
 	Waiters int
 	// Deferred is a gauge: operations that have not begun, because the masters have as much to do as they can answer in time.
 	Deferred int
+	// ByPrefix are wait times, hold times and rounds, in the order of Options.Prefixes, and behind them those of all other resources.
+	ByPrefix []PrefixStats
 }
 
 // Times counts durations by their size.
@@ -40,9 +48,9 @@ type Times struct {
 }
 
 // TimesBuckets is how many sizes Times tells apart. The last one has no upper bound.
-const TimesBuckets = 18
+const TimesBuckets = 28
 
-// BucketMax is the longest duration of a bucket: 64 µs for the first, twice as much for each that follows.
+// BucketMax is the longest duration of a bucket: 64 µs for the first, twice as much for each that follows, 72 min for the last but one.
 func (Times) BucketMax(i int) time.Duration { return 64 * time.Microsecond << i }
 
 func (t *Times) add(d time.Duration) {
@@ -57,47 +65,72 @@ type MasterState string
 const (
 	MasterUp          MasterState = "up"          // gets every command and has a vote
 	MasterQuarantined MasterState = "quarantined" // gets every command and has no vote: it may have forgotten locks
+	MasterDoubted     MasterState = "doubted"     // gets every command and has no vote here: its clock and this machine's are out of step
 	MasterRefused     MasterState = "refused"     // gets nothing and has no vote: what it is or says rules it out
 	MasterDown        MasterState = "down"        // no connection
 )
 
 // MasterStatus describes one master as this client sees it.
 type MasterStatus struct {
-	Addr    string
-	State   MasterState
-	Reason  string        // why it is not up
-	Since   time.Time     // of the present state
-	Left    time.Duration // of the quarantine
-	Version string        // redis_version, as of the last connection
-	RunID   string
+	Addr   string
+	State  MasterState
+	Reason string        // why it is not up
+	Since  time.Time     // of the present state
+	Left   time.Duration // of the quarantine, or of the doubt
+	// Connected tells that it is connected and answers in time, whether it votes or not.
+	Connected bool
+	Version   string // redis_version, as of the last connection
+	RunID     string
 
 	Batches, Ops    uint64        // pipelines sent, operations in them
 	Timeouts        uint64        // batches without an answer within MasterTimeout
 	Shed            uint64        // acquisitions refused because the queue was full
 	RTT             time.Duration // of the last batch
+	ClockOffset     time.Duration // how far its clock was ahead of this machine's at the last heartbeat; negative: behind
 	Queued          int           // gauge: operations waiting for the next batch
 	PendingReleases int           // gauge: releases to deliver when the master is back
 }
 
-// LeaseInfo is one lease that was granted through this client.
+// LeaseInfo is one lease that was granted through this client, or a resource that is only waited for: that has no TokenDigest.
 type LeaseInfo struct {
 	Resources   []string
 	TokenDigest string        // first 16 hex digits of the token's SHA-256: tells tokens apart and gives none away
 	Validity    time.Duration // left
+	Delay       time.Duration // Terms.Delay of its grant: nobody gets the lock for so long when the Validity has ended without a release
+	Free        time.Duration // left until then. A lease whose Validity is 0 is in its delay
+	Since       time.Time     // when it was first granted to its token, as far as is known here; zero: it is no lease
+	Bound       bool          // it is renewed while its connection stands
+	Shared      bool          // it is a reader's
 	Lost        bool          // the masters no longer have it: the holder's EXTEND will fail
+	Note        *HolderNote   // who holds it; nil: that is not known
 	Waiters     int           // on any of its resources, here
+	Queue       []WaiterInfo  // the first of the waiters, WaitersShown at most, in order
+}
+
+// WaitersShown bounds LeaseInfo.Queue and ResourceInfo.Queue, and ResourceInfo.Leases.
+const WaitersShown = 16
+
+// WaiterInfo is one LOCK that waits.
+type WaiterInfo struct {
+	Note   *HolderNote   // who waits; nil: that is not known
+	Waited time.Duration // since its LOCK came
+	Shared bool          // it is a reader's
 }
 
 // ResourceInfo is what the masters say of one resource, and who waits for it here.
 type ResourceInfo struct {
 	Resource    string
-	Held        bool          // a quorum of masters holds the same token
+	Held        bool          // a quorum of masters holds the same token, or readers
+	Shared      bool          // it is held by readers
+	Readers     int           // the most that a master has; where masters differ, not all of them may be granted
 	Unknown     bool          // not Held as far as masters answered, but those that did not could make it so
 	Validity    time.Duration // what remains, by quorum; 0 when not held
-	TokenDigest string        // as in LeaseInfo; empty when not held
+	TokenDigest string        // as in LeaseInfo; empty when not held, or by readers
 	Fence       int64         // the last one given, as far as the masters that answered remember it; 0: none
 	Votes       []ResourceVote
-	Waiters     int
+	Leases      []LeaseInfo  // those granted here that hold it, WaitersShown at most, the oldest first; without their waiters
+	Waiters     int          // here
+	Queue       []WaiterInfo // as in LeaseInfo
 }
 
 // ResourceVote is one master's answer about a resource.
@@ -105,6 +138,7 @@ type ResourceVote struct {
 	Addr        string
 	Err         error         // no answer, and why
 	State       MasterState   // as in MasterError, where there is no answer
-	TokenDigest string        // empty: the key is absent
+	TokenDigest string        // empty: the key is absent, or a set of readers
+	Readers     int           // of such a set
 	TTL         time.Duration // what is left on this master; 0 when absent, negative when the key has no TTL
 }

@@ -9,21 +9,21 @@ const driftConstant = 2 * time.Millisecond
 // drift is how far clocks may part while a lock runs.
 type drift struct {
 	factor  float64       // Options.DriftFactor
-	stepMax time.Duration // Options.ClockStepMax
+	stepMax time.Duration // Options.ClockStepMax, the tolerance of clockRing
 }
 
 func (o *Options) drift() drift { return drift{o.DriftFactor, o.ClockStepMax} }
 
-// rate is by how much the rate of a master's clock may differ from ours before it counts as a step.
+// rate is by how much the rate of a master's clock may differ from ours before it counts as a gain.
 // The other half of the factor is for steps.
 func (d drift) rate() float64 { return d.factor / 2 }
 
 // driftOf is how far the masters' clocks and ours may run apart while a TTL runs, as "Safety
 // arguments" (Distributed Locks with Redis) asks for.
 //
-// Invariant: it is no less than what the check of the clocks lets pass in that time, a difference
-// of the rates and a step. Of a long TTL half of the factor is more than a step; of a short one it
-// is not (with the defaults, below 2 s), so a step is added.
+// Invariant: it is no less than what a clock may gain on ours in that time while its votes count, which is a
+// difference of the rates and one tolerance (clockRing). Of a long TTL half of the factor is more than
+// a tolerance; of a short one it is not (with the defaults, below 2 s), so a tolerance is added.
 func driftOf(ttl time.Duration, d drift) time.Duration {
 	return max(time.Duration(float64(ttl)*d.factor), time.Duration(float64(ttl)*d.rate())+d.stepMax) + driftConstant //mutant:steps-not-counted-in-short-ttls
 }
@@ -32,4 +32,13 @@ func driftOf(ttl time.Duration, d drift) time.Duration {
 // CLOCK_DRIFT, with T2 - T1 given as elapsed. Nothing is held when it is not positive.
 func validityOf(ttl, elapsed, drift time.Duration) time.Duration { //mutant:elapsed-left-out
 	return ttl - elapsed - drift //mutant:drift-left-out
+}
+
+// quarantineOf is how long a master that may have forgotten locks has no vote: a bit more than the longest a
+// lock can live on any clock that runs within the drift.
+//
+// Source: "Performance, crash-recovery and fsync" (Distributed Locks with Redis): after a crash an instance
+// must be made "unavailable for at least a bit more than the max TTL we use".
+func quarantineOf(maxTTL time.Duration, d drift) time.Duration {
+	return maxTTL + 2*(driftOf(maxTTL, d)-driftConstant) + 10*time.Millisecond //mutant:half-the-wait
 }

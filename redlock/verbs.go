@@ -22,11 +22,16 @@ const (
 	verbSet           verb = iota // LOCK of one resource under a token made here, which no master can know yet: SET NX PX
 	verbAcquire                   // LOCK otherwise, by a script: all keys or none. Keys that hold the token already are refreshed
 	verbFence                     // LOCK with a fence, which must be above the mark of every resource
+	verbSlot                      // LOCK of one of several slots, with a fence or without (op_slots.go)
+	verbJoin                      // LOCK of a reader (op_shared.go)
 	verbReserve                   // a waiter's reservation of its next resource, which grants nothing (wait_reserve.go)
 	verbRefill                    // gives a lease's keys back to masters that have lost them
 	verbExtend                    // EXTEND: compares the token and sets a new TTL; several keys: all or none
 	verbRelease                   // UNLOCK, and what releases for nobody: compares the token and deletes
 	verbUndo                      // takes back what a failed attempt under a caller's token has set (op_undo.go)
+	verbRaise                     // UNLOCK … FORCE, first round: raises the mark of a resource, and tells who holds it (op_force.go)
+	verbForce                     // and second round: UNLOCK by somebody who was told the token by the masters
+	verbForceCallers              // the same for a token that a caller chose, and may lock with again: compares when the key ends, too
 	verbCommitSet                 // a commit that sets one absent key: SET NX PX. Commits stand in op_commit.go
 	verbCommitAcquire             // a commit whose guards are all WasAbsent: it is decided as a LOCK is
 	verbCommitReplace             // a commit that changes what somebody holds
@@ -35,10 +40,13 @@ const (
 	verbRead                      // type, value and TTL of several keys: what a drop-in client reads (op_read.go)
 	verbInspect                   // token, TTL and mark of one key, for LOCKINFO
 	verbObserve                   // the same for a waiter: when will the key end? The master is asked to announce a change before that
+	verbAnnounce                  // the same for a writer that waits for readers, who learn that it does
+	verbObserveSlots              // the same for a waiter for one of several slots
 	verbAudit                     // the same for a lease: is it still there?
-	verbFetchScript               // the same for a stored script (op_scriptstore.go)
+	verbFetchScript               // value and TTL of a stored script, and whether it was flushed (op_scriptstore.go)
 	verbStoreScript               // stores a script: SET PX
 	verbPublish                   // a message; its channel is the key, its payload the token
+	verbBarrier                   // no command: the trailer of its batch is the answer (hold_keepalive.go)
 
 	verbCount
 )
@@ -71,10 +79,14 @@ type verbRow struct {
 	// reported.
 	uncounted func(v vote) vote
 
+	// answers: the masters tell more than a vote, see round.answers.
+	answers bool
 	// release marks UNLOCK's verb: releases of one key are folded into one call, are kept for
 	// masters that are away, and a master that refuses one loses its connection, for nothing else
 	// may be sent before the release.
 	release bool
+	// bare: there is no command, and the vote is granted if the batch is answered. write and read are not called.
+	bare bool
 	// neverShed: the command is queued also where a lane's queue is full, for it removes what
 	// others wait for.
 	neverShed bool
@@ -87,50 +99,68 @@ var verbs [verbCount]verbRow
 func init() {
 	lock := verbRow{write: writeAcquire, read: readAcquire, cost: (*round).costOfKeys,
 		outcome: acquisitionOutcome, decided: (*Client).acquisitionDecided, late: (*Client).lateAttempt, uncounted: vote.uncounted}
-	reading := verbRow{write: writeReading, read: readReading, cost: (*round).costOfKeys, outcome: readingOutcome}
+	reading := verbRow{write: writeReading, read: readReading, cost: (*round).costOfKeys, outcome: readingOutcome, answers: true}
 	commit := verbRow{write: writeCommit, read: readScript, cost: (*round).costOfCommit,
 		outcome: extensionOutcome, decided: (*Client).commitDecided, late: (*Client).commitLate, uncounted: vote.uncounted}
 
-	set, fence, reserve, refill := lock, lock, lock, lock
+	set, fence, slot, join, reserve, refill := lock, lock, lock, lock, lock, lock
 	set.write, set.read, set.late = writeSet, readSet, nil
 	fence.write, fence.read = writeFence, readFence
+	slot.write, slot.read, slot.cost, slot.answers = writeSlot, readSlot, (*round).costOfSlots, true
+	join.write = writeJoin
 	reserve.decided, reserve.late = (*Client).reservationDecided, nil
+	refill.write = writeRefill
 	refill.outcome, refill.decided, refill.late = nil, nil, nil
 
-	inspect, observe, audit, fetchScript := reading, reading, reading, reading
-	inspect.decided = (*Client).inspectionDecided
+	inspect, observe, announce, observeSlots, audit, fetchScript := reading, reading, reading, reading, reading, reading
+	inspect.write, inspect.read, inspect.decided = writeInspect, readInspect, (*Client).inspectionDecided
+	announce.write, announce.read, announce.decided = writeAnnounce, readAnnounce, (*Client).observationDecided
 	observe.write, observe.read, observe.decided = writeObserve, readObserve, (*Client).observationDecided
+	observeSlots.write, observeSlots.read, observeSlots.decided = writeObserveSlots, readObserveSlots, (*Client).observationDecided
 	audit.decided = (*Client).auditDecided
-	fetchScript.decided = (*Client).scriptFetched
+	fetchScript.write, fetchScript.read, fetchScript.decided = writeRead, readRead, (*Client).scriptFetched
 
 	commitSet, commitAcquire, commitRelease := commit, commit, commit
 	commitSet.write, commitSet.read, commitSet.outcome = writeSet, readSet, acquisitionOutcome
 	commitAcquire.outcome = acquisitionOutcome
 	commitRelease.outcome, commitRelease.uncounted = releaseOutcome, nil
 
+	release := verbRow{write: writeRelease, read: readRelease, cost: (*round).costOfKeys,
+		outcome: releaseOutcome, decided: (*Client).releaseDecided, release: true, neverShed: true}
+	force := release
+	force.outcome, force.decided = readingOutcome, (*Client).forceDecided
+
 	verbs = [verbCount]verbRow{
 		verbSet:     set,
 		verbAcquire: lock,
 		verbFence:   fence,
+		verbSlot:    slot,
+		verbJoin:    join,
 		verbReserve: reserve,
 		verbRefill:  refill,
-		verbExtend: {write: writeExtend, read: readScript, cost: (*round).costOfKeys,
+		verbExtend: {write: writeExtend, read: readExtend, cost: (*round).costOfKeys,
 			outcome: extensionOutcome, decided: (*Client).extensionDecided, late: (*Client).refillLate, uncounted: vote.uncounted}, //mutant:extension-counted-in-quarantine
-		verbRelease: {write: writeRelease, read: readRelease, cost: (*round).costOfKeys,
-			outcome: releaseOutcome, decided: (*Client).releaseDecided, release: true, neverShed: true},
+		verbRelease: release,
+		verbRaise: {write: writeRaise, read: readRaise, cost: (*round).costOfKeys,
+			outcome: readingOutcome, decided: (*Client).markRaised, uncounted: vote.uncounted, answers: true},
+		verbForce:         force,
+		verbForceCallers:  {write: writeForceCallers, read: readScript, cost: (*round).costOfKeys, outcome: readingOutcome, decided: (*Client).forceDecided, neverShed: true},
 		verbUndo:          {write: writeUndo, read: readUndo, cost: (*round).costOfKeys, neverShed: true},
 		verbCommitSet:     commitSet,
 		verbCommitAcquire: commitAcquire,
 		verbCommitReplace: commit,
 		verbCommitExtend:  commit,
 		verbCommitRelease: commitRelease,
-		verbRead:          {write: writeRead, read: readRead, cost: (*round).costOfKeys, answered: (*Client).readAnswered, uncounted: vote.abstains},
+		verbRead:          {write: writeRead, read: readRead, cost: (*round).costOfKeys, answered: (*Client).readAnswered, uncounted: vote.abstains, answers: true},
 		verbInspect:       inspect,
 		verbObserve:       observe,
+		verbAnnounce:      announce,
+		verbObserveSlots:  observeSlots,
 		verbAudit:         audit,
 		verbFetchScript:   fetchScript,
 		verbStoreScript:   {write: writeStoreScript, read: readStoreScript, cost: (*round).costOfKeys},
 		verbPublish:       {write: writePublish, read: readPublish, cost: (*round).costOfKeys},
+		verbBarrier:       {bare: true, cost: (*round).costOfKeys, outcome: acquisitionOutcome, decided: (*Client).keepAliveDecided, uncounted: vote.abstains},
 	}
 }
 

@@ -38,6 +38,7 @@ func TestFalseFencesAreNotBelieved(t *testing.T) {
 			last := p.fenced("r")
 			s.do(0, "DEL", floorKey, marksKey)
 			s.do(0, f.args...)
+			spoiled := time.Now()
 
 			// Before a heartbeat has seen it. The other proxy's clock is ahead, so a fence of p is too low on the good masters too.
 			other.ahead(time.Hour)
@@ -53,7 +54,10 @@ func TestFalseFencesAreNotBelieved(t *testing.T) {
 
 			// A heartbeat refuses the master.
 			s.until("refused", func() bool { return p.states() == "ruuuu" && other.states() == "ruuuu" })
-			if reason := p.Masters()[0].Reason; !strings.Contains(reason, f.says) || !strings.Contains(reason, "DEL redlockd:floor redlockd:marks redlockd:epoch") {
+			if since := p.Masters()[0].Since; since.Before(spoiled) {
+				s.Errorf("%s: refused since %v before its fences were false", f.name, spoiled.Sub(since))
+			}
+			if reason := p.Masters()[0].Reason; !strings.Contains(reason, f.says) || !strings.Contains(reason, "DEL redlockd:floor redlockd:marks redlockd:members") {
 				s.Errorf("%s: the reason is %q, want it to say %q, and what to do", f.name, reason, f.says)
 			}
 
@@ -74,7 +78,7 @@ func TestFalseFencesAreNotBelieved(t *testing.T) {
 			}
 
 			// The operator does as he is told.
-			s.do(0, "DEL", floorKey, marksKey, epochKey)
+			s.do(0, "DEL", floorKey, marksKey, membersKey)
 			p.allUp()
 			other.allUp()
 			for i := 1; i < 3; i++ { // the repaired master is needed now
@@ -89,8 +93,8 @@ func TestFalseFencesAreNotBelieved(t *testing.T) {
 	}
 }
 
-// Whoever only deletes what is false deletes what is true with it: the master learns it anew.
-func TestFalseFloorDeletedWithoutTheEpoch(t *testing.T) {
+// An operator who only deletes what is false deletes what is true with it: the master learns it anew.
+func TestFalseFloorDeletedWithoutTheMembership(t *testing.T) {
 	inVirtualTime(t, 3, func(s *stage) {
 		p := s.open(func(o *Options) { o.MaxTTL = time.Second })
 		p.fenced("r")
@@ -132,6 +136,8 @@ func TestFloorWithinADayIsBelieved(t *testing.T) {
 func TestFloorOfAnotherClockIsNotRefused(t *testing.T) {
 	inVirtualTime(t, 3, func(s *stage) {
 		p, other := s.open(), s.open()
+		p.delay(ms, ms, 1, 2) // so that what the first master says is known when the others have answered
+		other.delay(ms, ms, 1, 2)
 		s.do(0, "SET", floorKey, fenceTime(time.Now().Add(fenceAheadMax)))
 		time.Sleep(p.opts.ClockSkewMax / 2)
 		p.wantStates("uuu")
@@ -223,7 +229,8 @@ func TestRealFalseFloor(t *testing.T) {
 		opts.Masters = append(opts.Masters, Master{Addr: s.Addr})
 	}
 	opts.MaxTTL = time.Second
-	if report := ProbeAll(ctx, opts, 10*time.Second)[0]; report.Votes() || !strings.Contains(report.Problems[len(report.Problems)-1].Reason, "its redlockd:floor is 9007199254740991") {
+	reports, _ := ProbeAll(ctx, opts, 10*time.Second)
+	if report := reports[0]; report.Votes() || !strings.Contains(report.Problems[len(report.Problems)-1].Reason, "its redlockd:floor is 9007199254740991") {
 		t.Errorf("a probe says %+v, want that its floor is false", report.Problems)
 	}
 	fresh := openReal(t, servers, brief)
@@ -234,7 +241,7 @@ func TestRealFalseFloor(t *testing.T) {
 		}
 		last = fence
 	}
-	if err := outside.Del(ctx, floorKey, marksKey, epochKey).Err(); err != nil {
+	if err := outside.Del(ctx, floorKey, marksKey, membersKey).Err(); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []*Client{a, b, fresh} {

@@ -5,10 +5,12 @@ package redlock
 // what takes time takes it exactly, and tests compare durations with ==.
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -32,9 +34,13 @@ const giveUp = 55 * ms
 type stage struct {
 	testing.TB
 	masters []*memmaster.Master
+	// named is how many of the masters the options name, the first ones; 0: all. The others are spare.
+	named int
+	// founded tells that the masters have a membership. The first client that is started founds it, with its settings.
+	founded bool
 }
 
-// inVirtualTime runs a test with n new masters that are admitted already.
+// inVirtualTime runs a test with n new masters, which vote at once.
 func inVirtualTime(t *testing.T, n int, test func(s *stage)) {
 	t.Helper()
 	onMasters(t, make([]memmaster.Options, n), test)
@@ -49,9 +55,6 @@ func onMasters(t *testing.T, options []memmaster.Options, test func(s *stage)) {
 			m := memmaster.New(o)
 			t.Cleanup(m.Close)
 			s.masters = append(s.masters, m)
-		}
-		if err := Bootstrap(t.Context(), s.proxy().options()); err != nil {
-			t.Fatal(err)
 		}
 		test(s)
 	})
@@ -76,17 +79,44 @@ func (s *stage) proxy() *proxy {
 }
 
 func (p *proxy) options() Options {
-	var o Options
-	for i := range p.s.masters {
-		o.Masters = append(o.Masters, Master{Addr: fmt.Sprintf("m%d", i+1),
-			Dialer: func(ctx context.Context, network, addr string) (net.Conn, error) {
-				p.pathsMu.Lock()
-				path := p.paths[i]
-				p.pathsMu.Unlock()
-				return path.Dial(ctx, network, addr)
-			}})
+	o := Options{FoundingWait: 10 * ms}
+	for i := range cmp.Or(p.s.named, len(p.s.masters)) {
+		o.Masters = append(o.Masters, Master{Addr: addrOf(i), Dialer: p.dial})
 	}
 	return o
+}
+
+// addrOf is the address of a master.
+func addrOf(i int) string { return fmt.Sprintf("m%d", i+1) }
+
+// numberOf is which master has the address; -1: none.
+func numberOf(addr string) int {
+	number, _ := strconv.Atoi(strings.TrimPrefix(addr, "m"))
+	return number - 1
+}
+
+func (p *proxy) dial(ctx context.Context, network, addr string) (net.Conn, error) {
+	i := numberOf(addr)
+	if i < 0 || i >= len(p.paths) {
+		return nil, fmt.Errorf("no such host: %s", addr)
+	}
+	p.pathsMu.Lock()
+	path := p.paths[i]
+	p.pathsMu.Unlock()
+	return path.Dial(ctx, network, addr)
+}
+
+// found founds the membership, where a test needs it before it starts a client.
+func (s *stage) found(change ...func(*Options)) {
+	s.Helper()
+	o := s.proxy().options()
+	for _, c := range change {
+		c(&o)
+	}
+	if err := Bootstrap(s.Context(), o); err != nil {
+		s.Fatal(err)
+	}
+	s.founded = true
 }
 
 // start opens a client and does not wait for anything.
@@ -96,6 +126,14 @@ func (s *stage) start(change ...func(*Options)) *proxy {
 	o := p.options()
 	for _, c := range change {
 		c(&o)
+	}
+	if !s.founded {
+		s.founded = true
+		founder := o
+		founder.Masters, founder.onLaneState = s.proxy().options().Masters, nil
+		if err := Bootstrap(s.Context(), founder); err != nil {
+			s.Fatal(err)
+		}
 	}
 	client, err := Open(o)
 	if err != nil {
@@ -144,17 +182,21 @@ func (p *proxy) allUp() {
 	p.s.Helper()
 	defer func() {
 		if p.s.Failed() {
-			p.s.Logf("the masters: %+v", p.Masters())
+			p.s.Logf("the masters: %+v, %+v", p.Masters(), p.Membership())
 		}
 	}()
 	p.s.until("all masters up", func() bool { return !strings.ContainsFunc(p.states(), func(r rune) bool { return r != 'u' }) })
 }
 
-// states are the first letters of the states of the masters: up, quarantined, refused, down.
+// states are the first letters of the states of the masters: up, quarantined, refused, down; and o for doubted.
 func (p *proxy) states() string {
 	var b strings.Builder
 	for _, m := range p.Masters() {
-		b.WriteByte(m.State[0])
+		if m.State == MasterDoubted {
+			b.WriteByte('o')
+		} else {
+			b.WriteByte(m.State[0])
+		}
 	}
 	return b.String()
 }

@@ -29,6 +29,9 @@ func (c *Client) attemptLocked(op *Op, d *deferred) {
 // sentLocked records an attempt that is about to be launched. What the masters have said before is no news after it.
 func (w *waiter) sentLocked(r *round) {
 	w.attempt, w.sentAt = r, r.start
+	if !w.isHead() { // a waiter for a slot, or a reader: the head has not asked
+		return
+	}
 	w.entry.queue.fairness.invalidatedBy, w.entry.queue.fairness.windowAnnouncedBy = 0, 0
 }
 
@@ -36,13 +39,17 @@ func (w *waiter) sentLocked(r *round) {
 // resource, after a pause.
 func (c *Client) newHeadLocked(op *Op, d *deferred) {
 	w := op.waiter
+	if op.slots != nil && !c.draining {
+		c.newSlotHeadLocked(&w.entry.queue, d)
+		return
+	}
 	if c.draining || w.attempt != nil || w.retry != nil || !w.isHead() {
 		return
 	}
 	if lease := w.entry.lease; lease != nil && d.now.Before(lease.validUntil) {
 		w.lastErr = nil
 		w.entry.queue.denied = true
-		c.pauseLocked(op, c.retryDelay(lease.validUntil.Add(driftOf(lease.ttl, c.drift)).Sub(d.now)))
+		c.pauseLocked(op, c.retryDelay(lease.validUntil.Add(driftOf(lease.ttl(), c.drift)).Sub(d.now)))
 		return
 	}
 	c.attemptLocked(op, d)
@@ -97,6 +104,9 @@ func (c *Client) deniedLocked(op *Op, err error, d *deferred) {
 		c.releaseReservationLocked(op, d)
 	}
 	w.attempt, w.lastErr, op.stale = nil, err, 0 //mutant:the-first-attempt-decides
+	if op.slots != nil {
+		op.slots.endAttempt()
+	}
 	from := w.entry
 	if !w.last && err == nil && !reserving && len(w.keys) > 1 {
 		c.moveToDenierLocked(op, r, d)
@@ -141,10 +151,10 @@ func (c *Client) goOnLocked(op *Op, d *deferred) bool {
 // (of several such resources: the first by name). If that was another one than before too often, it begins to reserve instead.
 func (c *Client) moveToDenierLocked(op *Op, r *round, d *deferred) {
 	w := op.waiter
-	voted := votes(r.votes.Load()).where(len(c.lanes), 1<<voteDenied)
+	voted := votes(r.votes.Load()).where(r.view.places, 1<<voteDenied)
 	named := make([]int, len(r.keys))
 	most := -1
-	for i := range c.lanes {
+	for i := range r.view.places {
 		if !voted.has(i) {
 			continue
 		}
@@ -169,11 +179,19 @@ func (c *Client) moveToDenierLocked(op *Op, r *round, d *deferred) {
 // observeLocked asks the masters how long the holder's keys still live, to try again when they end, and has them send an invalidation when
 // the key changes before that. A lease of this client is observed too, because it may be released through another.
 func (c *Client) observeLocked(op *Op, d *deferred) {
-	r := &round{verb: verbObserve, start: d.now, op: op, answers: make([]answer, len(c.lanes))}
-	r.setKeys(op.waiter.entry.resource)
+	r := &round{verb: verbObserve, start: d.now, op: op}
+	if op.slots != nil {
+		r.verb = verbObserveSlots
+		r.setKeys(slotNames(op.slots.resource, op.slots.count)...)
+	} else {
+		r.setKeys(op.waiter.entry.resource)
+		if op.waiter.behindReaders && !op.reader {
+			r.verb = verbAnnounce
+		}
+	}
 	op.waiter.endPause()
 	op.waiter.attempt = r
-	c.launchLocked(r, allMasters(len(c.lanes)), d)
+	c.launchLocked(r, toAll, d)
 }
 
 // observationDecided has the waiter pause as long as the answers tell, if nothing has happened meanwhile.
@@ -181,10 +199,17 @@ func (c *Client) observationDecided(r *round, _ outcome, _ votes, d *deferred) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	op, w := r.op, r.op.waiter
-	w.attempt = nil
-	if !w.answered && !c.goOnLocked(op, d) {
-		c.pauseLocked(op, c.pauseAfter(w, r.answers))
+	if w.attempt != r { // a slot was handed over meanwhile
+		return
 	}
+	w.attempt = nil
+	w.meetsReaders(r.answers)
+	if w.answered || c.goOnLocked(op, d) {
+		return
+	}
+	delay, free := c.pauseAfter(w, r.answers, r.view.quorum())
+	c.pauseLocked(op, w.untilReaders(delay))
+	c.slotsFreedLocked(&w.entry.queue, free, d) //mutant:slots-that-were-seen-free-are-not-taken
 }
 
 const (
@@ -195,51 +220,67 @@ const (
 	invalidationPatience = 100
 )
 
-// pauseAfter is how long a head whose attempt was denied pauses, by what the masters have answered to its observation.
-func (c *Client) pauseAfter(w *waiter, answers []answer) time.Duration {
-	absent, armed := 0, 0
+// pauseAfter is how long a head whose attempt was denied pauses, by what the masters have answered to its observation. freeSlots are
+// those that waiters are to ask for at once, one bit each.
+func (c *Client) pauseAfter(w *waiter, answers []answer, quorum int) (_ time.Duration, freeSlots uint32) {
+	armed := 0
 	for _, a := range answers {
-		if a.err == nil && a.known && !a.found {
-			absent++
-		}
 		if a.armed {
 			armed++
 		}
 	}
-	quorum := quorumOf(len(answers))
+	var absent bool
+	var free time.Duration // until the resource, or the next slot, is free
+	if s := w.op.slots; s != nil {
+		freeSlots, free = observedSlots(answers, s.count, quorum)
+		absent = freeSlots != 0
+	} else {
+		absent, free = absentOn(answers) >= quorum, freeByQuorum(answers, quorum)
+	}
 	if queue := &w.entry.queue; queue.fairness.windowOpen {
-		if absent >= quorum {
-			return c.windowLength()
+		if absent {
+			return c.windowLength() + queue.fairness.yields(time.Now()), 0
 		}
 		queue.fairness.windowUsed()
 	}
-	if absent >= quorum {
-		w.splits++
-		return rand.N(min(splitDelay<<min(w.splits-1, 10), c.opts.RetryDelayMax) + 1)
+	if absent {
+		if w.splits++; w.splits > 1 && w.op.slots != nil {
+			w.suggestSlot(anySlot(freeSlots))
+			freeSlots = 0
+		}
+		return rand.N(min(splitDelay<<min(w.splits-1, 10), c.opts.RetryDelayMax) + 1), freeSlots
 	}
 	w.splits = 0
-	free := freeByQuorum(answers)
 	if armed < quorum {
-		return c.retryDelay(free)
+		return c.retryDelay(free), 0
 	}
 	delay := invalidationPatience * c.retryDelay(0)
 	if free > 0 {
 		delay = min(delay, free+time.Millisecond)
 	}
-	return delay
+	return delay, 0
+}
+
+// absentOn is how many masters have said that the key is absent.
+func absentOn(answers []answer) (n int) {
+	for _, a := range answers {
+		if a.err == nil && a.known && !a.found {
+			n++
+		}
+	}
+	return n
 }
 
 // freeByQuorum is how long it takes until a quorum of masters is free of the key, if nobody releases or extends the lock. 0: it is free
 // already, or not known (keys without TTL, too few answers).
-func freeByQuorum(answers []answer) time.Duration {
+func freeByQuorum(answers []answer, quorum int) time.Duration {
 	remaining := make([]time.Duration, 0, len(answers))
 	for _, a := range answers {
-		if a.err != nil || (a.found && a.ttl < 0) {
+		if !a.known || a.err != nil || (a.found && a.ttl < 0) {
 			continue
 		}
 		remaining = append(remaining, a.ttl)
 	}
-	quorum := quorumOf(len(answers))
 	if len(remaining) < quorum {
 		return 0
 	}

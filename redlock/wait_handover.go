@@ -1,6 +1,10 @@
 package redlock
 
-import "time"
+import (
+	"strconv"
+	"strings"
+	"time"
+)
 
 // Hand-overs. An UNLOCK whose resource has a waiter here is followed by that waiter's acquisition, in the same batch on every master: one
 // round trip, and no other client can take the resource between the two. So that waiters of other clients of the masters get it too,
@@ -10,23 +14,38 @@ import "time"
 //     row that nobody used, because a window costs the waiters here its whole length. It is handoversMin again as soon as somebody uses one.
 //   - The masters carry a message that the window is open (windowsChannel), and the heads of other clients ask at once.
 //   - The window ends when another client takes the resource and releases it, which invalidates the key, or after windowLength.
+//   - Who wins a window is decided on the masters, where a client that is farther away than two others comes too late each time. After
+//     missedMax windows in a row that it has missed, it says so, and how far away it is (missedPrefix). The others leave it the next window,
+//     which is longer by that distance.
 //
-// So a waiter of another client gets its chance after at most MaxHandovers holders here. Who wins a window is decided on the masters.
+// So a waiter of another client gets its chance after at most MaxHandovers holders here. If messages arrive, and its round trip is no longer than
+// some windows last, it can use one chance in about missedMax + 2.
 
 // fairness is what the queue of a resource knows of other clients that want it.
 type fairness struct {
 	// handovers counts the hand-overs here in a row, since the resource was last left to others or denied.
-	handovers int
+	handovers int32
 	// unusedWindows counts the windows in a row in which no other client took the resource.
-	unusedWindows int
+	unusedWindows int32
+	// missed counts the windows of others in a row for which the head here has asked in vain.
+	missed int32
+	// futileWakeups counts the wake-ups by invalidations in a row after which the head was denied.
+	futileWakeups int32
+	// yield is what a client has said last that has missed too many windows; nil: none has.
+	yield *yield
 	// windowOpen: the resource is left to others, and nothing tells yet whether they took it.
 	windowOpen bool
 	// windowAnnouncedBy are the masters that have passed on another client's window since the head's last attempt.
 	windowAnnouncedBy mask
 	// invalidatedBy are the masters that have sent an invalidation since the head's last attempt.
 	invalidatedBy mask
-	// futileWakeups counts the wake-ups by invalidations in a row after which the head was denied.
-	futileWakeups int
+}
+
+// yield is what a client has said that has missed too many windows: the next one is left to it.
+type yield struct {
+	id        string        // by which the copies of the message are known
+	roundTrip time.Duration // to its farthest master
+	until     time.Time     // its window must come by then; zero: it has come, or the client is this one
 }
 
 const (
@@ -36,15 +55,42 @@ const (
 	windowMin = 5 * time.Millisecond
 )
 
+const (
+	// missedMax is how many windows in a row a client misses before it asks the others for one.
+	missedMax = 4
+	// missedPrefix begins the text that does so on windowsChannel; an id, a round trip in microseconds and the resource follow, with blanks between
+	// them. No resource begins so, and so proxies of versions before ignore it.
+	missedPrefix = ReservedPrefix + "missed:"
+	// yieldMost bounds by how much a window is longer for another client's distance.
+	yieldMost = 100 * time.Millisecond
+	// yieldLife is for how long a client waits for the window that it is to leave to another one.
+	yieldLife = 250 * time.Millisecond
+)
+
 // windowsChannel is the channel of the masters on which a client publishes the resource of each window that it opens. Proxies of all versions
 // share it, so its value stays.
 const windowsChannel = ReservedPrefix + "turns"
 
+// handOverReleasedLocked makes the hand-overs behind a release. What was released here is lease, nil if that is not known. Behind a reader beside
+// whom another one has a lease here there is nothing to hand over.
+func (c *Client) handOverReleasedLocked(resources []string, lease *lease, d *deferred) {
+	for _, resource := range resources {
+		if lease != nil && lease.ofReader() && c.leases.entries[resource].hasReaders(d.now) { //mutant:each-reader-wakes-the-writer
+			continue
+		}
+		c.handOverLocked(resource, d)
+	}
+}
+
 // handOverLocked has the head of the queue ask for a resource right behind its release, or opens a window. It is called in the same hold of
 // Client.mu in which the release was launched, so that both are in one batch on every master.
 func (c *Client) handOverLocked(resource string, d *deferred) {
-	e := c.leases.entries[resource]
-	if e == nil || e.queue.head == nil {
+	e, slot := c.leases.queueFor(resource)
+	if e == nil {
+		return
+	}
+	if slot >= 0 {
+		c.handOverSlotLocked(e, resource, slot, d)
 		return
 	}
 	w, f := e.queue.head, &e.queue.fairness
@@ -52,7 +98,7 @@ func (c *Client) handOverLocked(resource string, d *deferred) {
 		w.again = true
 		return
 	}
-	if f.handovers >= f.handoversMax(c.opts.MaxHandovers) { //mutant:hand-overs-without-end
+	if int(f.handovers) >= f.handoversMax(c.limits.Load().maxHandovers) { //mutant:hand-overs-without-end
 		f.handovers, f.windowOpen = 0, true
 		c.publishLocked(windowsChannel, resource, d) // behind the release //mutant:windows-that-nobody-is-told-of
 		// The probe has the masters send an invalidation when another client takes the resource.
@@ -81,36 +127,94 @@ func (f *fairness) handoversMax(most int) int {
 // the message and the other client's attempt. If fewer than a quorum of masters send invalidations, other clients only find the
 // window by an attempt of their own, so it is a retry delay.
 func (c *Client) windowLength() time.Duration {
-	farthest, subscribed := time.Duration(0), 0
-	for _, l := range c.lanes {
-		l.mu.Lock()
-		farthest = max(farthest, l.rttMin)
-		l.mu.Unlock()
-		if l.invalidationsID.Load() != 0 {
-			subscribed++
-		}
-	}
-	if subscribed < quorumOf(len(c.lanes)) {
+	if c.subscribedMasters() < c.view.Load().quorum() {
 		return c.retryDelay(0)
 	}
-	return windowMin + 3*farthest
+	return windowMin + 3*c.farthest()
 }
 
-// windowAnnounced acts on a master's message that a client leaves the resource to the others now. When a quorum of masters has sent it, the
-// head asks at once, however often invalidations have woken it in vain. The client that opened the window gets the message too, and ignores it.
-func (c *Client) windowAnnounced(master int, resource []byte) {
+// subscribedMasters is how many masters send invalidations.
+func (c *Client) subscribedMasters() (n int) {
+	for _, l := range c.view.Load().masters {
+		if l.invalidationsID.Load() != 0 {
+			n++
+		}
+	}
+	return n
+}
+
+// farthest is the round trip to the farthest master.
+func (c *Client) farthest() (most time.Duration) {
+	for _, l := range c.view.Load().masters {
+		l.mu.Lock()
+		most = max(most, l.rttMin)
+		l.mu.Unlock()
+	}
+	return most
+}
+
+// yields is by how much the next window is longer for a client that has missed too many, 0: it is left to nobody. The message that the window is open
+// reaches that client half a round trip later than others, and its attempt takes another half. The rest is for a busy machine.
+func (f *fairness) yields(now time.Time) time.Duration {
+	if f.yield == nil || now.After(f.yield.until) {
+		return 0
+	}
+	return f.yield.roundTrip + f.yield.roundTrip/2
+}
+
+// windowAnnounced acts on a master's message on windowsChannel: a client leaves the resource to the others now, has missed too many windows, or
+// has released tokens by force. The client that has sent it gets it too, and ignores it.
+func (c *Client) windowAnnounced(master int, text []byte) {
 	d := deferred{now: time.Now()}
 	defer c.runDeferred(&d)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	e := c.leases.entries[string(resource)]
-	if e == nil || e.queue.head == nil || e.queue.fairness.windowOpen {
+	if missed, ok := strings.CutPrefix(string(text), missedPrefix); ok {
+		c.yieldLocked(missed, &d)
+		return
+	}
+	if forced, ok := strings.CutPrefix(string(text), forcedPrefix); ok {
+		c.forcedElsewhereLocked(master, forced, &d)
+		return
+	}
+	e, slot := c.leases.queueFor(string(text))
+	if e == nil || e.queue.fairness.windowOpen {
 		return
 	}
 	f := &e.queue.fairness
 	f.windowAnnouncedBy = f.windowAnnouncedBy.with(master)
-	if f.windowAnnouncedBy.count() >= quorumOf(len(c.lanes)) {
-		f.windowAnnouncedBy = 0
-		c.wakeHeadLocked(e.queue.head.op, &d)
+	if f.windowAnnouncedBy.count() < c.view.Load().quorum() {
+		return
 	}
+	f.windowAnnouncedBy = 0
+	head := e.queue.head
+	if slot < 0 {
+		if more := f.yields(d.now); more > 0 && head.retry != nil && head.attempt == nil {
+			f.yield.until = time.Time{}
+			c.pauseLocked(head.op, c.windowLength()+more)
+			return
+		}
+		if f.missed++; f.missed > missedMax { //mutant:a-client-that-misses-windows-says-nothing
+			f.yield = &yield{id: nonce()} // its copies come back
+			c.publishLocked(windowsChannel, missedPrefix+f.yield.id+" "+strconv.FormatInt(c.farthest().Microseconds(), 10)+" "+e.resource, &d)
+		}
+	}
+	head.suggestSlot(slot)
+	c.wakeHeadLocked(head.op, &d)
+}
+
+// yieldLocked has the next window of a resource left to another client, unless this one has missed too many itself.
+func (c *Client) yieldLocked(text string, d *deferred) {
+	id, rest, _ := strings.Cut(text, " ")
+	micros, resource, _ := strings.Cut(rest, " ")
+	distance, err := strconv.ParseInt(micros, 10, 32)
+	e := c.leases.entries[resource]
+	if err != nil || distance < 0 || e == nil || e.queue.head == nil {
+		return
+	}
+	f := &e.queue.fairness
+	if f.missed > missedMax || f.yield != nil && f.yield.id == id { //mutant:each-copy-has-a-window-left
+		return
+	}
+	f.yield = &yield{id, min(time.Duration(distance)*time.Microsecond, yieldMost), d.now.Add(yieldLife)}
 }

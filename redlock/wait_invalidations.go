@@ -38,7 +38,7 @@ func (l *lane) keepSubscribed() {
 			lastUsable = time.Now()
 		}
 		// Two heartbeats: if the master is away, the lane has noticed by then.
-		if time.Since(lastUsable) > 2*l.client.opts.Heartbeat && l.client.endingContext.Err() == nil && err.Error() != logged {
+		if time.Since(lastUsable) > 2*l.client.opts.Heartbeat && l.ending.Err() == nil && err.Error() != logged {
 			logged = err.Error()
 			l.logNoInvalidations(err)
 		}
@@ -51,29 +51,31 @@ func (l *lane) logNoInvalidations(reason error) {
 
 // subscribe connects and acts on what the master sends, until the connection breaks. It tells whether the subscription ever stood.
 func (l *lane) subscribe() (subscribed bool, err error) {
-	ctx, cancel := context.WithTimeout(l.client.endingContext, l.client.opts.ConnectTimeout)
+	ctx, cancel := context.WithTimeout(l.ending, l.client.opts.ConnectTimeout)
 	defer cancel()
 	conn, err := dial(ctx, l.master, l.client.opts)
 	if err != nil {
 		return false, err
 	}
 	defer conn.close()
-	conn.stop = context.AfterFunc(l.client.endingContext, func() { conn.socket.Close() })
+	conn.stop = context.AfterFunc(l.ending, func() { conn.socket.Close() })
 	id, err := conn.redis.ClientID(ctx).Result()
 	if err != nil {
 		return false, err
 	}
 	w := &conn.wire
-	w.array(1 + len(subscribedChannels))
+	mailbox := l.client.messages.channel
+	w.array(2 + len(subscribedChannels))
 	w.bulk("subscribe")
 	for _, channel := range subscribedChannels {
 		w.bulk(channel)
 	}
+	w.bulk(mailbox)
 	if err := w.send(time.Now().Add(l.client.opts.ConnectTimeout)); err != nil {
 		return false, err
 	}
-	for range subscribedChannels {
-		if _, _, err := w.readPushed(); err != nil {
+	for range 1 + len(subscribedChannels) {
+		if _, _, err := w.readPushed(mailbox); err != nil {
 			return false, err
 		}
 	}
@@ -83,12 +85,12 @@ func (l *lane) subscribe() (subscribed bool, err error) {
 	l.subscribed(conn, id)
 	defer l.unsubscribed()
 	for {
-		channel, body, err := w.readPushed()
+		channel, body, err := w.readPushed(mailbox)
 		if err != nil {
 			return true, err
 		}
 		switch {
-		case channel == messagesChannel && body.Kind == '$':
+		case (channel == messagesChannel || channel == mailbox) && body.Kind == '$':
 			l.client.receivePublished(body.Text)
 		case channel == windowsChannel && body.Kind == '$':
 			l.client.windowAnnounced(l.index, body.Text)
@@ -107,7 +109,7 @@ func (l *lane) subscribe() (subscribed bool, err error) {
 }
 
 // readPushed reads one pushed message. If its body is an array, only the array's head is read. channel is "" for one not subscribed to.
-func (w *wire) readPushed() (channel string, body reply, err error) {
+func (w *wire) readPushed(mailbox string) (channel string, body reply, err error) {
 	if err := w.head(3); err != nil {
 		return "", reply{}, err
 	}
@@ -122,6 +124,9 @@ func (w *wire) readPushed() (channel string, body reply, err error) {
 		if name.Is(known) {
 			channel = known
 		}
+	}
+	if name.Is(mailbox) {
+		channel = mailbox
 	}
 	body, err = w.readReply()
 	return channel, body, err
@@ -159,7 +164,7 @@ func (l *lane) unsubscribed() {
 	defer c.mu.Unlock()
 	for _, e := range c.leases.entries {
 		if e.queue.head != nil {
-			c.invalidatedLocked(e, l.index, &d)
+			c.invalidatedLocked(e, -1, l.index, &d)
 		}
 	}
 }
@@ -204,13 +209,13 @@ func (l *lane) tracks() bool { return l.tracking && l.trackingID == l.invalidati
 // invalidated acts on a master's message that a key has changed.
 func (c *Client) invalidated(master int, key []byte) {
 	c.mu.Lock()
-	e := c.leases.entries[string(key)]
-	if e == nil || e.queue.head == nil {
+	e, slot := c.leases.queueFor(string(key))
+	if e == nil {
 		c.mu.Unlock()
 		return
 	}
 	d := deferred{now: time.Now()}
-	c.invalidatedLocked(e, master, &d)
+	c.invalidatedLocked(e, slot, master, &d)
 	c.mu.Unlock()
 	c.runDeferred(&d)
 }
@@ -224,16 +229,17 @@ const (
 )
 
 // invalidatedLocked wakes the head of a queue when a quorum of masters has said that the resource has changed. Changes that this client makes
-// itself are not sent to it (NOLOOP), so another client has used a window that was open.
-func (c *Client) invalidatedLocked(e *entry, master int, d *deferred) {
+// itself are not sent to it (NOLOOP), so another client has used a window that was open. slot is the slot that has changed, or -1.
+func (c *Client) invalidatedLocked(e *entry, slot, master int, d *deferred) {
 	f := &e.queue.fairness
 	f.invalidatedBy = f.invalidatedBy.with(master)
-	if f.invalidatedBy.count() < quorumOf(len(c.lanes)) {
+	if f.invalidatedBy.count() < c.view.Load().quorum() {
 		return
 	}
 	f.invalidatedBy = 0
 	f.windowUsed() //mutant:a-short-window-was-not-used
 	w := e.queue.head
+	w.suggestSlot(slot)
 	if w.retry != nil && w.attempt == nil {
 		c.stats.Wakeups++
 		f.futileWakeups++

@@ -17,7 +17,7 @@ import (
 func (p *proxy) subscribed() {
 	p.s.Helper()
 	p.s.until("tracking on all masters", func() bool {
-		for _, l := range p.lanes {
+		for _, l := range p.view.Load().lanes {
 			if l.invalidationsID.Load() == 0 {
 				return false
 			}
@@ -93,7 +93,7 @@ func TestUnsubscribedWaiterAsks(t *testing.T) {
 		held := other.lock(one("r", time.Minute))
 		waiter := p.begin(one("r", time.Minute).waits(10 * time.Second))
 		time.Sleep(time.Second)
-		for _, l := range p.lanes {
+		for _, l := range p.view.Load().lanes {
 			l.closeInvalidations()
 		}
 		time.Sleep(5 * ms) // it asks again, and the masters will not announce anything yet
@@ -270,13 +270,28 @@ func TestMessages(t *testing.T) {
 		if !slices.Equal(here, want) || !slices.Equal(there, want) {
 			s.Errorf("here %q, there %q, want %q", here, there, want)
 		}
+
+		// A message to one client alone.
+		send := func(mailbox, want string) {
+			c := call{began: time.Now()}
+			from.StartSend(&c.Op, mailbox, "c", "to one", &c)
+			c.want(s, "a message to "+mailbox, want, 0)
+		}
+		send(to.Mailbox(), "held")
+		send("nobody", "is no mailbox")
+		mu.Unlock()
+		time.Sleep(10 * ms)
+		mu.Lock()
+		if last := there[len(there)-1]; len(there) != len(want)+1 || last != "c=to one" || len(here) != len(want) {
+			s.Errorf("here %q, there %q, want one message more, there alone", here, there)
+		}
 		long := call{began: time.Now()}
 		from.StartPublish(&long.Op, "c", strings.Repeat("x", MessageMax), &long)
 		long.want(s, "PUBLISH of a message that is too long", "at most 32768 are possible", 0)
 	})
 }
 
-// Waiters cost the masters little, whoever holds what they wait for: one attempt or two until the masters tell.
+// Waiters cost the masters little, also where another client holds what they wait for: one attempt or two until the masters tell.
 func TestWaitersAskSeldom(t *testing.T) {
 	inVirtualTime(t, 5, func(s *stage) {
 		p, other := s.open(), s.open()

@@ -44,6 +44,8 @@ type waiter struct {
 	again bool
 	// lastErr is the outcome of the last attempt: nil for "held by another".
 	lastErr error
+	// behindReaders: by the last observation, readers are there, or the intent of a writer, which keeps out readers, and SET NX.
+	behindReaders bool
 	// splits counts attempts in a row that found the resource free and got no quorum.
 	splits int
 	// deadline ends the wait.
@@ -56,6 +58,7 @@ type waiter struct {
 type waitQueue struct {
 	head, tail *waiter
 	length     int
+	writers    int32 // among them
 	// denied: the last attempt of a head was denied, so the resource is held by another.
 	denied   bool
 	fairness fairness
@@ -88,6 +91,9 @@ func (q *waitQueue) insertByArrival(w *waiter) {
 		after.prev = w
 	}
 	q.length++
+	if !w.op.reader {
+		q.writers++
+	}
 }
 
 func (q *waitQueue) remove(w *waiter) {
@@ -103,6 +109,9 @@ func (q *waitQueue) remove(w *waiter) {
 	}
 	w.prev, w.next = nil, nil
 	q.length--
+	if !w.op.reader {
+		q.writers--
+	}
 	if q.head == nil {
 		q.denied, q.fairness = false, fairness{unusedWindows: q.fairness.unusedWindows}
 	}
@@ -112,17 +121,15 @@ func (w *waiter) isHead() bool { return w.entry.queue.head == w }
 
 // joinQueueLocked begins the wait of a LOCK: op stands at the end of a queue, and asks at once if it is the head.
 func (c *Client) joinQueueLocked(op *Op, wait time.Duration, d *deferred) {
-	if c.waiting >= c.opts.MaxWaiters {
+	if c.waiting >= c.limits.Load().maxWaiters {
 		d.deliver(op, Result{Err: ErrTooManyWaiters})
 		return
 	}
-	share := c.shareOf(op)
-	if err := share.waitable(); err != nil {
+	if err := c.waitable(op); err != nil {
 		d.deliver(op, Result{Err: err})
 		return
 	}
-	c.waiting++
-	share.waiters++
+	c.countWaiter(op, 1)
 	c.arrivals++
 	w := &waiter{op: op, arrival: c.arrivals}
 	op.waiter = w
@@ -134,7 +141,11 @@ func (c *Client) joinQueueLocked(op *Op, wait time.Duration, d *deferred) {
 	w.entry = c.leases.entry(resource)
 	w.entry.queue.insertByArrival(w)
 	w.deadline = time.AfterFunc(wait, func() { c.waitTimedOut(op) })
-	if w.isHead() {
+	switch {
+	case w.isHead() || op.slots != nil && w.entry.queue.mayHaveRoom(op.slots.count) || op.reader && w.entry.queue.onlyReaders():
+		c.attemptLocked(op, d)
+	case op.slots != nil && op.callerToken: //mutant:a-repetition-waits-behind-others
+		op.slots.look = true
 		c.attemptLocked(op, d)
 	}
 }
@@ -153,8 +164,7 @@ func (s *leases) waitedFor(resources []string) string {
 func (c *Client) leaveQueueLocked(op *Op, d *deferred) {
 	w := op.waiter
 	w.answered = true
-	c.waiting--
-	c.shareOf(op).waiters--
+	c.countWaiter(op, -1)
 	w.deadline.Stop()
 	w.endPause()
 	e := w.entry
@@ -171,7 +181,7 @@ func (c *Client) moveToQueueLocked(op *Op, resource string, d *deferred) {
 		return
 	}
 	w.endPause()
-	w.again = false // it was about the other resource
+	w.again, w.behindReaders = false, false // they were about the other resource
 	from.queue.remove(w)
 	w.entry = c.leases.entry(resource)
 	w.entry.queue.insertByArrival(w)

@@ -17,14 +17,14 @@ const quorumRetrySpread = 50 * time.Microsecond
 // quorumCanVote tells whether a quorum of masters is up and admitted.
 func (c *Client) quorumCanVote() bool {
 	can := 0
-	for _, l := range c.lanes {
+	for _, l := range c.view.Load().masters {
 		l.mu.Lock()
 		if l.mayVoteLocked() {
 			can++
 		}
 		l.mu.Unlock()
 	}
-	return can >= quorumOf(len(c.lanes))
+	return can >= c.view.Load().quorum()
 }
 
 // waitForQuorumLocked has op wait until a quorum of masters can vote, and returns false if one can. The long pause that it sets is

@@ -41,8 +41,9 @@ func TestWaitersAskNobodyWithoutQuorum(t *testing.T) {
 			tt.comes(s)
 			var back time.Time
 			s.until("a quorum", func() bool { back = time.Now(); return p.quorumCanVote() })
-			// One attempt of each when it came, and the last one of the wait that has ended; and some that found out when the masters fell silent.
-			if got := p.Stats().Attempts - before; got > waiters+2 {
+			// One attempt of each when it came, and the last one of the wait that has ended; some that found out when the masters fell silent, and
+			// those of the first millisecond.
+			if got := p.Stats().Attempts - before; got > waiters+2+waiters/10 {
 				s.Errorf("%s: %d attempts of %d waiters without a quorum, want one each", tt.name, got, waiters+1)
 			}
 			// Spread: in the first tenth of the time a tenth of them is granted, or not many more.

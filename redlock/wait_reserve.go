@@ -48,7 +48,7 @@ type reservation struct {
 func (c *Client) startReservingLocked(op *Op, d *deferred) {
 	w := op.waiter
 	w.moves, w.reservation.held = 0, 0
-	w.reservation.patience = min(max(2*w.reservation.patience, reservePatience), c.opts.MaxTTL)
+	w.reservation.patience = min(max(2*w.reservation.patience, reservePatience), c.MaxTTL())
 	// A token for each reservation: the release of an earlier one cannot hit it.
 	w.reservation.token = c.tokens.make(d.now)
 }
@@ -91,12 +91,13 @@ func (r *round) reservation() string {
 // step has all of them.
 func (c *Client) reserveLocked(op *Op, d *deferred) {
 	w := op.waiter
-	ttl := min(2*w.reservation.patience, c.opts.MaxTTL)
+	ttl := min(2*w.reservation.patience, c.MaxTTL())
 	r := &round{verb: verbReserve, token: w.reservation.token, ttlMs: ttl.Milliseconds(), start: time.Now(), op: op}
 	r.setKeys(w.keys[:w.reservation.held+1]...)
 	w.sentLocked(r)
 	c.stats.Attempts++
-	c.launchLocked(r, allMasters(len(c.lanes)), d)
+	op.countRound()
+	c.launchLocked(r, toAll, d)
 }
 
 // reservationDecided goes on after a step: to the next resource, to the attempt for all, or, if the step was denied, as after any denial.
@@ -114,7 +115,7 @@ func (c *Client) reservationDecided(r *round, o outcome, v votes, d *deferred) {
 		w.reservation.held, w.lastErr = w.reservation.held+1, nil
 		c.limitReservingLocked(op)
 	} else if current {
-		c.dropLocked(r.keys[w.reservation.held:], r.token, v.mayHold(len(c.lanes)), d) //mutant:a-denied-step-leaves-its-resource //mutant:a-denied-step-gives-all-back
+		c.dropLocked(r.keys[w.reservation.held:], r.token, v.mayHold(r.view.places), false, d) //mutant:a-denied-step-leaves-its-resource //mutant:a-denied-step-gives-all-back
 	}
 	switch {
 	case w.last || current && w.reservation.held == len(w.keys):
@@ -127,7 +128,7 @@ func (c *Client) reservationDecided(r *round, o outcome, v votes, d *deferred) {
 			c.attemptLocked(op, d)
 		}
 	case o == noQuorum:
-		c.deniedLocked(op, c.noQuorumError(r.start, v, quorumOf(len(c.lanes)), 0), d)
+		c.deniedLocked(op, c.noQuorumError(r, v, r.view.quorum(), 0), d)
 	default: // denied, or the patience has ended meanwhile
 		c.deniedLocked(op, nil, d)
 	}
@@ -146,7 +147,7 @@ func (c *Client) releaseReservationLocked(op *Op, d *deferred) {
 		w.reservation.timer.Stop()
 		w.reservation.timer = nil
 	}
-	c.dropLocked(w.keys, token, allMasters(len(c.lanes)), d)
+	c.dropLocked(w.keys, token, toAll, false, d)
 	for _, resource := range w.keys[:held] {
 		if e := c.leases.entries[resource]; e != nil && e.lease == nil && !c.draining {
 			c.handOverLocked(resource, d)

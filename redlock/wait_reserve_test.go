@@ -361,6 +361,9 @@ func TestLastAttemptTakesTheReservation(t *testing.T) {
 		if p.finish(c); !c.Held {
 			s.Errorf("LOCK of several: got %+v, want held", c.Result)
 		}
+		if n := p.Stats(); n.ByPrefix[0].Rounds.Sum != n.Attempts {
+			s.Errorf("rounds until the grant: got %d, want all %d", n.ByPrefix[0].Rounds.Sum, n.Attempts)
+		}
 		for _, key := range []string{"x", "y", "z"} {
 			s.wantOn(key, c.Token, "11111")
 		}
@@ -375,7 +378,7 @@ func TestInsertByArrival(t *testing.T) {
 		var want []uint64
 		for _, arrival := range rng.Perm(12) {
 			want = append(want, uint64(arrival))
-			q.insertByArrival(&waiter{arrival: uint64(arrival)})
+			q.insertByArrival(&waiter{op: &Op{}, arrival: uint64(arrival)})
 		}
 		slices.Sort(want)
 		var got, back []uint64

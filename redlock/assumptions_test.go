@@ -1,0 +1,412 @@
+package redlock
+
+// Goal: README's section "What is not promised" is true, and complete in what it says. Each assumption that somebody else has to keep is
+// broken here on purpose, and the test shows what follows: mostly that two hold one lock. Where redlockd does find it, the test says when.
+// Method: virtual time over in-process masters.
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"redlockd/redlock/memmaster"
+)
+
+// wantTwoHolders checks that both were granted what one of them should have, and still rely on it.
+func (s *stage) wantTwoHolders(first, second *call) {
+	s.Helper()
+	for i, c := range []*call{first, second} {
+		if !c.Held || time.Until(c.Until) <= 0 {
+			s.Errorf("holder %d: got %+v, want that it holds the lock, which is what README warns of", i+1, c.Result)
+		}
+	}
+}
+
+// grantedBeforeTheEnd tries until the lock is granted, and wants that before the first holder's lease ends.
+func (p *proxy) grantedBeforeTheEnd(first *call, resource string) *call {
+	p.s.Helper()
+	for time.Now().Before(first.Until) {
+		if c := p.lock(one(resource, time.Second)); c.Held {
+			p.s.wantTwoHolders(first, c)
+			return c
+		}
+		time.Sleep(5 * ms)
+	}
+	p.s.Fatal("nobody else was granted the lock, though README warns of it")
+	return nil
+}
+
+// behind are options that name other masters: those so many places further on.
+func behind(places int) func(*Options) {
+	return func(o *Options) {
+		for i := range o.Masters {
+			o.Masters[i].Addr = addrOf(i + places)
+		}
+	}
+}
+
+func TestAssumeSameMasters(t *testing.T) {
+	withSpares(t, 3, 3, func(s *stage) {
+		s.found(behind(3))
+		s.found()
+		here, there := s.start(), s.start(behind(3))
+		here.allUp()
+		there.allUp()
+		first := here.lock(one("r", time.Minute))
+		there.grantedBeforeTheEnd(first, "r")
+	})
+}
+
+// Two names mean other machines to one client than to the other, for good, and each reaches only one of the masters that they share.
+func TestAssumeOneMachinePerName(t *testing.T) {
+	withSpares(t, 5, 2, func(s *stage) {
+		s.found(briefly)
+		stays, moved := s.open(briefly), s.open(briefly)
+		moved.exchangePath(3, s.masters[5].Link()).Cut()
+		moved.exchangePath(4, s.masters[6].Link()).Cut()
+		stays.cut(2)
+		moved.cut(0, 1)
+		s.until("a second fleet is founded", func() bool { return moved.states() == "dduuu" })
+		first := stays.lock(one("r", time.Second))
+		moved.grantedBeforeTheEnd(first, "r")
+	})
+}
+
+// Two machines that were given up for lost answer a redlockd with the list of before, when the third belongs to a new membership.
+func TestAssumeLostMachinesStayAway(t *testing.T) {
+	withSpares(t, 3, 2, func(s *stage) {
+		before := s.open(briefly)
+		before.cut(2)
+		s.do(2, "FLUSHALL")
+		s.found(briefly, behind(2))
+		after := s.start(briefly, behind(2))
+		after.allUp()
+		first := before.lock(one("r", time.Second))
+		after.grantedBeforeTheEnd(first, "r")
+	})
+}
+
+// One master is enough where the holder has a bare quorum: a Redis that forgets a key without restarting does the same.
+func TestAssumeNobodyDeletesKeys(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p, other := s.open(briefly), s.open(briefly)
+		first := p.lock(one("r", 2*time.Second))
+		for i := range 3 {
+			s.do(i, "DEL", "r")
+		}
+		other.lock(one("r", time.Second)).want(s, "LOCK after DEL on three masters", "held", 0)
+		s.until("the first holder's redlockd reports the loss", func() bool { return p.Stats().Lost == 1 })
+		if time.Until(first.Until) <= 0 {
+			s.Error("the loss was reported when the lease had ended by itself")
+		}
+	})
+	inVirtualTime(t, 5, func(s *stage) {
+		p, other := s.open(briefly), s.open(briefly)
+		first := s.betrayed(p, "r")
+		s.do(2, "DEL", "r")
+		other.grantedBeforeTheEnd(first, "r")
+	})
+}
+
+// Clocks gain less than clock_skew_max while no redlockd runs that could have seen it.
+func TestAssumeClocksAreWatched(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p := s.open(briefly)
+		first := p.lock(one("r", 2*time.Second))
+		p.kill()
+		for i := range 3 {
+			s.masters[i].StepClock(800 * ms)
+		}
+		s.start(briefly).grantedBeforeTheEnd(first, "r")
+	})
+}
+
+// A client of the drop-in commands counts its TTL from the reply.
+func TestAssumeClientsCountFromSending(t *testing.T) {
+	inVirtualTime(t, 3, func(s *stage) {
+		p, other := s.open(), s.open()
+		p.delay(0, 40*ms, 0, 1, 2)
+		first := p.commit(setNX("r", longValue, time.Second))
+		first.want(s, "SET NX", "held", 40*ms)
+		believed := time.Now().Add(time.Second)
+		if next := other.lock(one("r", time.Second).waits(2 * time.Second)); !next.Held || time.Until(believed) <= 0 {
+			s.Errorf("LOCK behind it: got %+v %v before the first client's count ends, want held", next.Result, time.Until(believed))
+		}
+	})
+}
+
+// Masters go back to a memory that is younger than the last heartbeat, under the same process.
+func TestAssumeMemoryStays(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p, other := s.open(briefly), s.open(briefly)
+		var before []*memmaster.Snapshot
+		for i := range 3 {
+			before = append(before, s.masters[i].Snapshot())
+		}
+		first := p.lock(one("r", 4*time.Second))
+		for i := range 3 {
+			s.masters[i].Rollback(before[i])
+		}
+		other.grantedBeforeTheEnd(first, "r")
+	})
+}
+
+// Masters are allowed to evict, and do, before a heartbeat has seen it.
+func TestAssumeEvictionIsSeenFirst(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p, other := s.open(briefly), s.open(briefly)
+		first := p.lock(one("r", 4*time.Second))
+		for i := range 3 {
+			s.do(i, "CONFIG", "SET", "maxmemory", "1mb", "maxmemory-policy", "volatile-lru")
+			s.do(i, "DEL", "r") // what a Redis does that is out of memory
+		}
+		s.wantTwoHolders(first, other.lock(one("r", time.Second)))
+		s.until("the next heartbeat", func() bool { return other.states() == "rrruu" })
+		other.lock(one("other", time.Second)).want(s, "LOCK behind the heartbeat", "masters voted, 3 needed", 0)
+		s.until("the loss is reported", func() bool { return p.Stats().Lost == 1 })
+	})
+}
+
+// lockDirectly takes the lock on these masters as a library does that knows nothing of redlockd.
+func (s *stage) lockDirectly(resource string, ttl time.Duration, masters ...int) {
+	s.Helper()
+	for _, i := range masters {
+		if got := s.do(i, "SET", resource, "library", "NX", "PX", ttl.Milliseconds()); got != "OK" {
+			s.Fatalf("SET NX on master %d: got %v, want OK", i+1, got)
+		}
+	}
+}
+
+// A library does not wait until a master that has forgotten may vote again.
+func TestAssumeNoRestartBesideLibraries(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p := s.open(briefly)
+		first := s.betrayed(p, "r")
+		s.masters[0].Crash(false)
+		s.masters[0].Restart()
+		s.lockDirectly("r", time.Second, 0, 3, 4)
+		if time.Until(first.Until) <= 0 {
+			s.Error("the lease had ended")
+		}
+	})
+}
+
+// A library's TTL is longer than max_ttl, and so than the wait of a master that has forgotten.
+func TestAssumeLibrariesKeepToMaxTTL(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p := s.open(briefly)
+		s.lockDirectly("r", time.Minute, 0, 1, 2)
+		s.masters[0].Crash(false)
+		s.masters[0].Restart()
+		s.until("the restart is seen", func() bool { return p.states() == "quuuu" })
+		p.allUp()
+		p.lock(one("r", time.Second)).want(s, "LOCK of what a library holds for a minute", "held", 0)
+	})
+}
+
+// Everybody forgets a max_ttl that was longer than founding_wait.
+func TestAssumeFoundingWait(t *testing.T) {
+	inVirtualTime(t, 3, func(s *stage) {
+		before := s.open(maxTTL(6 * time.Second))
+		first := before.lock(one("r", 6*time.Second))
+		before.kill()
+		for _, m := range s.masters {
+			m.Crash(false)
+			m.Restart()
+		}
+		s.start(maxTTL(2*time.Second)).grantedBeforeTheEnd(first, "r")
+	})
+}
+
+// Masters that have all forgotten look new.
+func TestAssumeBootstrapOfNewMasters(t *testing.T) {
+	inVirtualTime(t, 3, func(s *stage) {
+		p := s.open(briefly)
+		first := p.lock(one("r", 4*time.Second))
+		p.kill()
+		for _, m := range s.masters {
+			m.Crash(false)
+			m.Restart()
+		}
+		s.found(briefly)
+		s.open(briefly).grantedBeforeTheEnd(first, "r")
+	})
+}
+
+// Two callers with one token are one holder.
+func TestAssumeTokensAreUnique(t *testing.T) {
+	inVirtualTime(t, 3, func(s *stage) {
+		p, other := s.open(), s.open()
+		first := p.lock(one("r", time.Minute).as("T"))
+		s.wantTwoHolders(first, other.lock(one("r", time.Minute).as("T")))
+		other.unlock("T", "r").want(s, "UNLOCK by the second", "held", 0)
+		p.extend("T", time.Minute, "r").want(s, "EXTEND by the first", "no", 0)
+	})
+}
+
+// A caller uses its token again, behind an UNLOCK, within milliseconds of an attempt that failed and whose undo is late.
+func TestAssumeNewTokenAfterUnlock(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p, other := s.open(), s.open()
+		for i := 2; i < 5; i++ {
+			s.do(i, "SET", "r", "another", "PX", 60_000)
+		}
+		p.delay(0, 10*ms, 2, 3, 4)
+		failed := p.begin(one("r", 10*time.Second).as("T"))
+		time.Sleep(ms) // two masters have set it, and have said so
+		for i := range 2 {
+			p.paths[i].HoldRequests()
+		}
+		for i := 2; i < 5; i++ {
+			s.do(i, "DEL", "r")
+		}
+		other.unlock("T", "r").want(s, "UNLOCK through another", "held", 0)
+		other.cut(4)
+		other.lock(one("r", 10*time.Second).as("T")).want(s, "LOCK with the same token", "held", 0)
+		p.finish(failed).want(s, "first attempt", "no", 10*ms)
+		for i := range 2 {
+			p.paths[i].Heal()
+		}
+		time.Sleep(10 * ms)
+		s.wantOn("r", "T", "00110") // its undo took two away, and left less than a quorum
+	})
+}
+
+// One client says that three may hold the semaphore, another says one.
+func TestAssumeOneNumberOfSlots(t *testing.T) {
+	inVirtualTime(t, 3, func(s *stage) {
+		p, other := s.open(), s.open()
+		p.fill("jobs", 1, time.Minute)
+		p.lock(one("jobs", time.Minute).of(1)).want(s, "LOCK SLOTS 1 beside one holder", "no", 0)
+		other.lock(one("jobs", time.Minute).of(3)).want(s, "LOCK SLOTS 3 beside one holder", "held", 0)
+		other.lock(one("jobs", time.Minute).of(3)).want(s, "LOCK SLOTS 3 beside two holders", "held", 0)
+		other.lock(one("jobs", time.Minute).of(3)).want(s, "LOCK SLOTS 3 beside three holders", "no", 0)
+	})
+}
+
+// A waiter of the redlockd that grants gets the lock before one that has waited for longer at another.
+func TestAssumeNoOrderAcrossServers(t *testing.T) {
+	inVirtualTime(t, 3, func(s *stage) {
+		p, other := s.open(), s.open()
+		holder := p.lock(one("r", time.Minute))
+		earlier := other.begin(one("r", time.Minute).waits(30 * time.Second))
+		time.Sleep(time.Second)
+		later := p.begin(one("r", time.Minute).waits(30 * time.Second))
+		p.unlock(holder.Token, "r").want(s, "UNLOCK", "held", 0)
+		time.Sleep(time.Second)
+		later.want(s, "LOCK that came later, at the redlockd that released", "held", time.Since(later.began)-time.Second)
+		earlier.want(s, "LOCK that came earlier, at another", "under way", 0)
+	})
+}
+
+// Writers that keep coming keep a reader out for as long as they do.
+func TestAssumeWritersLeaveRoom(t *testing.T) {
+	inVirtualTime(t, 3, func(s *stage) {
+		p, other := s.open(), s.open()
+		writer := p.lock(one("r", time.Second))
+		reader := other.begin(one("r", time.Second).sharing().waits(time.Minute))
+		for range 30 { // 3 s
+			next := p.begin(one("r", time.Second).waits(time.Minute))
+			time.Sleep(100 * ms)
+			p.unlock(writer.Token, "r")
+			writer = p.finish(next)
+		}
+		reader.want(s, "LOCK SHARED beside writers that keep coming", "under way", 0)
+		p.unlock(writer.Token, "r")
+		if other.finish(reader); !reader.Held {
+			s.Errorf("LOCK SHARED when they have gone: got %+v, want held", reader.Result)
+		}
+	})
+}
+
+// All masters forget the fences, and the clock of who gave the last one was further ahead than clock_skew_max.
+func TestAssumeClocksOfFences(t *testing.T) {
+	inVirtualTime(t, 3, func(s *stage) {
+		p, other := s.open(briefly), s.open(briefly)
+		p.ahead(time.Hour)
+		last := p.fenced("r")
+		p.kill()
+		for i := range s.masters {
+			s.do(i, "FLUSHALL")
+		}
+		s.until("found", func() bool { return other.states() == "qqq" })
+		other.allUp()
+		if got := other.fenced("r"); got >= last {
+			s.Errorf("got the fence %d, not below %d: README need not warn of it", got, last)
+		}
+	})
+}
+
+// A lock that is released by force while its holder works on has two holders: nothing but a fence stops the first one.
+func TestAssumeForcedHolderHasStopped(t *testing.T) {
+	inVirtualTime(t, 3, func(s *stage) {
+		p, admin := s.open(), s.open()
+		first := p.lock(one("r", time.Minute))
+		admin.wantForced("r", first.Token)
+		s.wantTwoHolders(first, admin.grantedBeforeTheEnd(first, "r"))
+	})
+}
+
+// README's table names a test for each assumption: all of them exist, and all of this file are named.
+func TestAssumptionsInREADME(t *testing.T) {
+	readme, err := os.ReadFile("../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, found := strings.Cut(string(readme), "\n## What is not promised\n")
+	section, _, _ = strings.Cut(section, "\n## ")
+	var rows []string
+	for line := range strings.Lines(section) {
+		if strings.HasPrefix(line, "| ") {
+			rows = append(rows, line)
+		}
+	}
+	if !found || len(rows) < 2 {
+		t.Fatal("README has no section \"What is not promised\" with a table")
+	}
+	var there, here, named []string
+	for _, pattern := range []string{"*_test.go", "../proxy/*_test.go", "../cmd/redlockd/*_test.go"} {
+		files, err := filepath.Glob(pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, file := range files {
+			source, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, test := range regexp.MustCompile(`(?m)^func (Test\w+)\(t `).FindAllStringSubmatch(string(source), -1) {
+				there = append(there, test[1])
+				if filepath.Base(file) == "assumptions_test.go" && strings.HasPrefix(test[1], "TestAssume") {
+					here = append(here, test[1])
+				}
+			}
+		}
+	}
+	for _, row := range rows[1:] { // the first one is the head
+		cells := strings.Split(strings.Trim(row, "| \n"), " | ")
+		if len(cells) != 3 {
+			t.Errorf("README: %q has %d cells, want 3", row, len(cells))
+			continue
+		}
+		tests := regexp.MustCompile("`(Test\\w+)`").FindAllStringSubmatch(cells[2], -1)
+		if len(tests) == 0 {
+			t.Errorf("README: no test shows what happens without %q", cells[0])
+		}
+		for _, test := range tests {
+			named = append(named, test[1])
+			if !slices.Contains(there, test[1]) {
+				t.Errorf("README names %s, which does not exist", test[1])
+			}
+		}
+	}
+	for _, test := range here {
+		if !slices.Contains(named, test) {
+			t.Errorf("README does not name %s", test)
+		}
+	}
+}

@@ -1,0 +1,105 @@
+package redlock
+
+import "time"
+
+// What the client of a Holder may believe. KEEPALIVE answers until when all that is bound is held, for one command whatever the number
+// of locks. The client counts the answer from the moment it sent KEEPALIVE, as it does for LOCK and EXTEND: so a server that is
+// frozen, a connection that is half open and a client that was paused all end the belief in time. That a connection stands, and that a
+// loss was not told, proves nothing: bytes lie in buffers.
+//
+// The answer comes from memory, from renewals of up to one TTL ago, so it would trust this machine's monotonic clock for that long;
+// and a virtual machine that is paused or migrated may not count the pause. So KEEPALIVE is a round without a command
+// (verbBarrier): a quorum of trailers that were asked for after the KEEPALIVE came, with clocks in step with ours, prove that our clock has
+// not stood still since the renewals. A suspension that the system tells of costs the validity of all that was renewed before it.
+
+// Kept answers StartKeepAlive, beside Result.Validity.
+type Kept struct {
+	Bound int      // locks that are bound to the Holder
+	Lost  []string // resources whose loss no KEEPALIVE has told before
+}
+
+// StartKeepAlive answers until when all locks that are bound to the Holder are held: Result.Held, Until and Validity, and Result.Kept.
+// Held is false if nothing is bound, one of the locks may not be held, or a loss is told. Without a quorum nothing is known, and what
+// was lost is told by the next one.
+func (c *Client) StartKeepAlive(op *Op, h *Holder, to Completer) {
+	d := deferred{now: time.Now()}
+	defer c.runDeferred(&d)
+	op.to, op.holder = to, h
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if h.unheard {
+		for _, b := range h.bindings {
+			b.unheard = false
+		}
+		h.unheard = false
+	}
+	if !c.waitsForRoom() {
+		c.beginKeepAliveLocked(op, &d)
+		return
+	}
+	if err := c.enqueueLocked(op, c.shareOf(op), 0, 1, func(d *deferred) { c.beginKeepAliveLocked(op, d) }); err != nil {
+		d.deliver(op, Result{Err: err})
+	}
+}
+
+// SetSilence has locks of the Holder renewed only while its client has sent something within silence; 0: while the Holder lives.
+func (c *Client) SetSilence(h *Holder, silence time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	h.silence = silence
+}
+
+// beginKeepAliveLocked launches the barrier.
+func (c *Client) beginKeepAliveLocked(op *Op, d *deferred) {
+	c.launchLocked(&round{verb: verbBarrier, start: time.Now(), op: op}, toAll, d)
+}
+
+// keepAliveDecided answers from memory, behind the barrier.
+func (c *Client) keepAliveDecided(r *round, o outcome, v votes, d *deferred) {
+	c.own.look() // whether this machine was suspended
+	d.looked = true
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	op := r.op
+	if o != yes { //mutant:no-barrier
+		if c.stoppedByStepLocked(r) {
+			c.beginAgainLocked(r, 0, func(d *deferred) { c.beginKeepAliveLocked(op, d) }, d)
+			return
+		}
+		d.deliver(op, Result{Err: c.noQuorumError(r, v, r.view.quorum(), 0)})
+		return
+	}
+	h := op.holder
+	result := Result{Kept: &Kept{Bound: len(h.bindings), Lost: h.lost}}
+	if left := c.leftLocked(h, d); left > 0 && len(h.lost) == 0 { //mutant:a-loss-is-told-beside-a-validity
+		result.Held, result.Validity, result.Until = true, left, d.now.Add(left)
+	}
+	h.lost = nil
+	d.deliver(op, result)
+}
+
+// leftLocked is for how long all that is bound to the Holder is held. Masters' clocks have gone on during a suspension, so a
+// renewal that began before one counts for nothing, and the next is due at once.
+func (c *Client) leftLocked(h *Holder, d *deferred) time.Duration {
+	if len(h.bindings) == 0 {
+		return 0
+	}
+	if !h.endsKnown {
+		h.endsKnown, h.ends, h.begun = true, h.bindings[0].until, h.bindings[0].begun
+		for _, b := range h.bindings {
+			h.ends = min(h.ends, b.until)
+			if b.begun.Before(h.begun) {
+				h.begun = b.begun
+			}
+		}
+	}
+	if woke := time.Duration(c.own.woke.Load()); c.own.at(h.begun) <= woke { //mutant:held-over-a-suspension
+		for _, b := range h.bindings {
+			if c.own.at(b.begun) <= woke && !b.renewing {
+				c.lookAgainLocked(b, d.now)
+			}
+		}
+		return 0
+	}
+	return h.ends - c.own.at(d.now)
+}

@@ -1,0 +1,252 @@
+package redlock
+
+import (
+	"fmt"
+	"sync"
+	"time"
+)
+
+// What follows from the readings of master_clock.go. All of it is local first: two clocks out of step with each other
+// do not say which of them is wrong. So a proxy that finds a gain stops counting that master's votes, for one wait, and
+// writes nothing on the master; a proxy whose own clock is wrong stops only itself.
+//
+// A master's clock is good, and its votes count, when it was watched or is vouched for:
+//   - watched: this client has read it for one wait, and it has gained nothing (clockRing). Whatever it did before that
+//     ended no lock early that may still be valid.
+//   - vouched for: it agrees with our own wall clock and with a majority of clocks (vouched), and nobody has seen it
+//     gain within the last wait, neither this client nor another one that has noted it on the master. So a client that
+//     has just started does not have to watch for a wait.
+//
+// A clock that is good remains so until it gains: the ring watches it from then on.
+//
+// A suspension of this machine stops our monotonic clock, so all masters seem to gain. If CLOCK_BOOTTIME says that we
+// were suspended for as long, the rings are moved past it, and nobody is doubted. That is enough: the masters' clocks
+// are compared as if our clock had run on, every rate and tolerance included; the batch that showed the gain does not
+// count; and a round that began before the suspension is not granted, whatever its votes (ownClock.wakes). A suspension
+// longer than a wait leaves a gap in which nobody watched, as a long time without a connection does: then the clocks
+// have to be vouched for, or watched, again.
+
+// clockGuard is the part of guard that is about the master's clock. Rules of ownership as for guard: what has no mutex
+// named is used by the goroutine that reads the master's replies, of which there is one at a time.
+type clockGuard struct {
+	// same tells that the master uses this process's clock (Master.SameClock). There is nothing to compare then.
+	same bool
+	ring clockRing
+	// last is the reading of the last heartbeat.
+	last clockReading
+	// slept is how long the machine had been suspended when the ring was last moved past that.
+	slept time.Duration
+	// clamp tells that the clock went back, and keys live too long. cursor is how far SCAN has come.
+	clamp  bool
+	cursor uint64
+
+	// lane.mu guards what follows.
+
+	// good tells that votes count as far as the clock is concerned. Only the lane's goroutine changes it.
+	good bool
+	// gain is by how much the clock gained when it was first seen to since it was good, and gained is when. 0: it has
+	// not.
+	gain   time.Duration
+	gained time.Duration
+	// skew is how far the clock is ahead of our wall clock, where nobody vouches for it though enough masters are
+	// connected; else 0.
+	skew time.Duration
+	// noted tells that another client has seen the clock gain, within the last wait.
+	noted bool
+	// offset is how far the clock was ahead of our wall clock at the last heartbeat.
+	offset time.Duration
+	// asked is when the last heartbeat asked for the clock, and took how long the answer took.
+	asked, took time.Duration
+	// until is the end of the doubt, unless the clock is vouched for earlier.
+	until time.Time
+	// reason is why the clock is not good; logged tells that the log has it.
+	reason string
+	logged bool
+}
+
+func newClockGuard(c *Client, m Master) clockGuard {
+	return clockGuard{same: m.SameClock, good: m.SameClock, slept: c.own.suspended(), asked: -1}
+}
+
+// clockResult is what a reading has found.
+type clockResult struct {
+	// counts tells that the votes of the batch count as far as the clock is concerned.
+	counts bool
+	// gain is by how much the clock has gained, beyond rate and tolerance; 0: it has not.
+	gain time.Duration
+	// unwatched tells that nobody watched for longer than a wait.
+	unwatched bool
+}
+
+// readingOf is the answer to TIME of a pipeline that was sent and received at these times.
+func (c *Client) readingOf(sent, received, master time.Time) clockReading {
+	return clockReadingOf(c.own.at(sent), c.own.at(received), time.Duration(master.UnixNano()))
+}
+
+// judge judges one reading. After a gain the ring is a new one, so that a gain is found once.
+func (k *clockGuard) judge(now clockReading, c *Client) clockResult {
+	if k.same { //mutant:a-clock-of-our-own-is-doubted
+		return clockResult{counts: true}
+	}
+	rate, tolerance := c.drift.rate(), c.drift.stepMax
+	result := clockResult{counts: k.good}
+	result.unwatched = k.ring.begun && now.sent-k.ring.latest > c.view.Load().wait //mutant:watched-without-a-connection
+	gain := k.ring.gain(now, rate)                                                 //mutant:a-clock-that-gains-is-not-seen
+	if gain > tolerance {
+		result.counts = false
+		if asleep := c.own.suspended() - k.slept; asleep > 0 {
+			k.slept += asleep
+			k.ring.sleep(asleep, rate)
+			result.unwatched = result.unwatched || asleep > c.view.Load().wait
+			gain = k.ring.gain(now, rate)
+		}
+	}
+	if gain > tolerance {
+		result.gain = gain + allowed(now.received-k.ring.latest, rate) // for people: what it has gained since it was last read
+	}
+	if result.gain > 0 || result.unwatched {
+		k.ring, result.counts = clockRing{}, false
+	}
+	k.ring.add(now, rate, c.view.Load().wait)
+	return result
+}
+
+// beat takes the reading of a heartbeat, which judge has judged. A suspension that has not shown by now is about something
+// else: it must not excuse a gain to come.
+func (k *clockGuard) beat(now clockReading, c *Client) {
+	if k.same {
+		return
+	}
+	k.slept = c.own.suspended()                                                               //mutant:a-suspension-excuses-a-later-gain
+	if k.last != (clockReading{}) && wentBack(k.last, now, c.drift.rate(), c.drift.stepMax) { //mutant:a-clock-set-back-lengthens-locks
+		k.clamp, k.cursor = true, 0
+	}
+	k.last = now
+}
+
+// wallTable has the latest reading of every master's clock that is connected, for vouched.
+type wallTable struct {
+	mu     sync.Mutex // no other mutex is taken while it is held
+	offset [MaxMasters]interval
+	known  mask
+}
+
+func (w *wallTable) set(master int, offset interval) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.offset[master], w.known = offset, w.known.with(master)
+}
+
+func (w *wallTable) forget(master int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.known &^= 1 << master
+}
+
+// vouched are the masters whose clock is vouched for. enough tells that so many are connected that all that agree
+// with our clock could be.
+func (c *Client) vouched(now time.Time) (good mask, enough bool) {
+	w := &c.walls
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	n := c.view.Load().count
+	return vouched(c.own.wall(now), w.offset[:], w.known, n, c.opts.ClockSkewMax), w.known.count() >= quorumOf(n)
+}
+
+// doubtClock takes the master's votes, after a gain or a time in which nobody watched its clock. At the first of several
+// gains, as a clock that runs too fast shows them, all masters are asked for their time: what they say tells whose clock
+// it is.
+func (l *lane) doubtClock(found clockResult) {
+	k, c, now := &l.guard.clock, l.client, time.Now()
+	l.mu.Lock()
+	first := found.gain > 0 && k.gain == 0
+	if k.good || first {
+		l.since = now
+	}
+	k.good, k.until = false, now.Add(c.view.Load().wait)
+	switch {
+	case first:
+		k.gain, k.gained, k.logged = found.gain, c.own.at(now), false
+		k.reason = outOfStep(k.gain)
+	case k.gain == 0:
+		k.reason = reasonUnwatched
+	}
+	l.mu.Unlock()
+	if first {
+		c.suspect()
+		for _, other := range c.view.Load().masters {
+			other.requestHeartbeat()
+		}
+	}
+}
+
+func outOfStep(gain time.Duration) string {
+	return fmt.Sprintf("its clock and this machine's are out of step by %v", roughly(gain))
+}
+
+const reasonUnwatched = "nobody has watched its clock yet, and too few others are connected to compare it with"
+
+// trustClock decides, at the end of a heartbeat, whether the master's clock is good, and has those lanes look again whose
+// masters' clocks this one vouches for. noted tells that somebody else has seen the clock gain: then it has to be watched.
+func (l *lane) trustClock(noted bool) {
+	k, c := &l.guard.clock, l.client
+	if k.same {
+		return
+	}
+	now := time.Now()
+	c.walls.set(l.index, k.last.offset)
+	agreeing, enough := c.vouched(now)
+	watched := k.ring.watched(k.last.sent, c.view.Load().wait)
+	skew := (k.last.offset.low+k.last.offset.high)/2 - c.own.wall(now)
+
+	l.mu.Lock()
+	k.asked, k.took, k.offset = k.last.sent, k.last.received-k.last.sent, skew
+	k.noted = noted
+	switch good := watched || k.gain == 0 && !noted && agreeing.has(l.index); { //mutant:first-sight-of-a-clock-believed //mutant:a-clock-that-gained-is-vouched-for
+	case good && !k.good:
+		k.good, k.gain, k.skew, k.reason, k.logged = true, 0, 0, "", false
+		l.since = now
+	case good:
+	case k.gain == 0:
+		k.until = now.Add(c.view.Load().wait - (k.last.sent - k.ring.began))
+		k.skew, k.reason = 0, reasonUnwatched
+		if enough {
+			k.skew = skew
+			k.reason = fmt.Sprintf("its clock differs by %v from this machine's, or from too many others (clock_skew_max), and nobody has watched whether it stepped", roughly(skew))
+			if noted {
+				k.reason = "another redlockd has seen its clock gain, and it has not been watched since for long enough"
+			}
+			if agreeing == 0 {
+				k.reason = fmt.Sprintf("this machine's clock agrees with too few masters (clock_skew_max); from this one's it differs by %v", roughly(-skew))
+			}
+		}
+	}
+	gained := k.gain > 0
+	l.mu.Unlock()
+	if gained {
+		l.explainDoubt()
+	}
+	for _, other := range c.view.Load().masters {
+		if other != l && agreeing.has(other.index) {
+			other.lookAgainAtClock()
+		}
+	}
+}
+
+// lookAgainAtClock has the lane send a heartbeat if its master's clock might now be vouched for.
+func (l *lane) lookAgainAtClock() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if k := &l.guard.clock; !k.good && k.gain == 0 && !k.noted {
+		l.heartbeatDue = true
+		l.wake.Signal()
+	}
+}
+
+// roughly is a difference of clocks for people.
+func roughly(d time.Duration) time.Duration {
+	if d.Abs() > time.Second {
+		return d.Round(10 * time.Millisecond)
+	}
+	return d.Round(time.Millisecond)
+}

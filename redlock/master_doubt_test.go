@@ -1,0 +1,476 @@
+package redlock
+
+// Goal: clocks that are out of step grant no lock twice, and a clock that is wrong stops as few as possible: a master's clock that master,
+// a proxy's clock that proxy. Method: virtual time; masters' clocks step and run fast, and the clocks of single proxies are made to stand
+// still, to be ahead, and to be suspended.
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+)
+
+// withFaults opens a client whose own clocks can go wrong.
+func withFaults(o *Options) { o.clockFaults = &clockFaults{} }
+
+// pause has this client's monotonic clock stand still, as if the machine were paused without anybody saying so.
+func (p *proxy) pauseClock(d time.Duration) { p.opts.clockFaults.stoodStill.Add(int64(d)) }
+
+// suspend does the same to a machine that says so.
+func (p *proxy) suspend(d time.Duration) {
+	p.opts.clockFaults.suspended.Add(int64(d))
+	p.opts.clockFaults.stoodStill.Add(int64(d))
+}
+
+// memories name what the masters remember: one that is lost gets another name.
+func (s *stage) memories() string {
+	var all []string
+	for _, v := range strings.Split(s.memberships(), "\n") {
+		memory, _, _ := strings.Cut(v, " ")
+		all = append(all, memory)
+	}
+	return strings.Join(all, "\n")
+}
+
+// memberships are what the masters show: a memory that is lost changes it, and so does a step.
+func (s *stage) memberships() string {
+	var all []string
+	for i := range s.masters {
+		all = append(all, fmt.Sprint(s.do(i, "HGET", membersKey, "v")))
+	}
+	return strings.Join(all, "\n")
+}
+
+// briefly is a short max_ttl, for tests that wait for it.
+func briefly(o *Options) { o.MaxTTL = 4 * time.Second }
+
+// betrayed has a lock on masters 1, 2 and 3 only.
+func (s *stage) betrayed(p *proxy, resource string) *call {
+	s.Helper()
+	s.freeze(3, 4)
+	held := p.lock(one(resource, p.opts.MaxTTL))
+	held.want(s, "LOCK on a bare quorum", "held", held.took)
+	s.thaw(3, 4)
+	p.allUp()
+	for i := 3; i < 5; i++ {
+		s.do(i, "DEL", resource)
+	}
+	return held
+}
+
+// nobodyElse tries to lock through these clients until the lease ends.
+func (s *stage) nobodyElse(held *call, resource string, clients ...*proxy) {
+	s.Helper()
+	for time.Now().Before(held.Until) {
+		for i, p := range clients {
+			if c := p.lock(one(resource, 100*ms)); c.Held && time.Now().Before(held.Until) {
+				s.Fatalf("client %d was granted the lock %v before the end of the lease", i, time.Until(held.Until))
+			}
+		}
+		time.Sleep(7 * ms)
+	}
+}
+
+// A master whose clock stepped forward has lost the locks it voted for. Its votes count neither for those that watched it nor for those
+// that begin then; and no memory is lost.
+func TestClockThatStepsHasNoVote(t *testing.T) {
+	for _, masters := range [][]int{{0}, {0, 1}, {0, 1, 2}} {
+		for _, step := range []time.Duration{20 * time.Second, 10 * time.Second} {
+			inVirtualTime(t, 5, func(s *stage) {
+				p, other := s.open(briefly), s.open(briefly)
+				held := s.betrayed(p, "r")
+				before := s.memories()
+				for _, i := range masters {
+					s.masters[i].StepClock(step)
+				}
+				if other.lock(one("r", time.Second)).Held {
+					s.Fatalf("%d clocks step by %v: another proxy was granted the lock at once", len(masters), step)
+				}
+				s.nobodyElse(held, "r", other, s.start(briefly))
+				if after := s.memories(); after != before {
+					s.Errorf("memories: got\n%s\nwant what they were before the step,\n%s", after, before)
+				}
+				for _, x := range []*proxy{p, other} {
+					x.allUp()
+					x.lockable("r")
+				}
+			})
+		}
+	}
+}
+
+// Three of five step back and keep keys too long: no second holder, no lost vote; the way forward again is a gain.
+func TestClocksGoBackAndForth(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p, other := s.open(briefly), s.open(briefly)
+		time.Sleep(time.Second)
+		back := func(d time.Duration) {
+			for i := range 3 {
+				s.masters[i].StepClock(d)
+			}
+		}
+		back(-10 * time.Second)
+		time.Sleep(300 * ms)
+		p.wantStates("uuuuu")
+		other.wantStates("uuuuu")
+		held := s.betrayed(p, "r")
+		other.lock(one("r", time.Second)).want(s, "LOCK of what is held on clocks that went back", "no", 0)
+		back(10 * time.Second)
+		s.nobodyElse(held, "r", other)
+	})
+}
+
+// Clocks that run 2 % or 8.3 % fast, as chrony's slew makes them, are found under a constant load as when idle, and end no lock early.
+func TestFastClocks(t *testing.T) {
+	for _, ppm := range some(1, []float64{20_000, 83_000}) {
+		for _, busy := range some(1, []bool{false, true}) {
+			inVirtualTime(t, 5, func(s *stage) {
+				p, other := s.open(briefly), s.open(briefly)
+				what := fmt.Sprintf("%v ppm, busy: %v", ppm, busy)
+				load := func(d time.Duration) {
+					if !busy {
+						time.Sleep(d)
+						return
+					}
+					for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(ms) {
+						for _, x := range []*proxy{p, other} {
+							if c := x.lock(one("load", 100*ms)); c.Held {
+								x.unlock(c.Token, "load")
+							}
+						}
+					}
+				}
+				load(time.Second)
+				for i := range 3 {
+					s.masters[i].SetClockRate(ppm)
+				}
+				held := p.lock(one("r", 4*time.Second))
+				held.want(s, what+": LOCK", "held", 0)
+				load(1200 * ms)
+				p.wantStates("ooouu")
+				other.wantStates("ooouu")
+				for time.Now().Before(held.Until) {
+					if c := other.lock(one("r", 100*ms)); c.Held && time.Now().Before(held.Until) {
+						s.Fatalf("%s: another was granted the lock %v before its end", what, time.Until(held.Until))
+					}
+					load(10 * ms)
+				}
+				load(4 * time.Second)
+				p.wantStates("ooouu") // they still run fast
+				for i := range 3 {
+					s.masters[i].SetClockRate(0)
+				}
+				p.allUp()
+				other.allUp()
+			})
+		}
+	}
+}
+
+// A proxy whose own clock is wrong stops itself for a wait, and nobody else: nothing on the masters changes, and it accuses nobody.
+func TestOwnClockIsWrong(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		fault  func(p *proxy) // of a client that runs
+		start  func(o *Options)
+		reason string
+	}{
+		{name: "it stood still for 15 ms", fault: func(p *proxy) { p.pauseClock(15 * ms) }, reason: "if this machine was paused, nothing is to be done"},
+		{name: "it stood still for 10 s", fault: func(p *proxy) { p.pauseClock(10 * time.Second) }, reason: "out of step by 10s, as are those of 5 of 5 masters"},
+		{name: "its wall clock is 1.5 s ahead", start: func(o *Options) { o.clockFaults.ahead.Store(int64(1500 * ms)) }, reason: "this machine's clock agrees with too few masters (clock_skew_max); from this one's it differs by 1.5s"},
+		{name: "its wall clock is 1.5 s behind", start: func(o *Options) { o.clockFaults.ahead.Store(-int64(1500 * ms)) }, reason: "it differs by -1.5s"},
+	} {
+		inVirtualTime(t, 5, func(s *stage) {
+			logged := &journal{}
+			other := s.open(briefly)
+			held := other.lock(one("mine", 4*time.Second))
+			before := s.memberships()
+			var p *proxy
+			if tt.fault != nil {
+				p = s.open(briefly, withFaults, logged.option)
+				time.Sleep(time.Second)
+				tt.fault(p)
+			} else {
+				p = s.start(briefly, withFaults, tt.start, logged.option)
+			}
+			wrong := time.Now()
+			time.Sleep(600 * ms)
+			p.wantStates("ooooo")
+			for _, m := range p.Masters() {
+				if !strings.Contains(m.Reason, tt.reason) || m.Left < 3*time.Second {
+					s.Errorf("%s: %s: got %q for another %v, want %q", tt.name, m.Addr, m.Reason, m.Left, tt.reason)
+				}
+			}
+			p.lock(one("r", time.Second)).want(s, tt.name+": LOCK through it", "doubted for another 3.", 0)
+			if all := p.accused(); len(all) > 0 {
+				s.Errorf("%s: it accuses %d masters, want none", tt.name, len(all))
+			}
+			for time.Since(wrong) < 3*time.Second {
+				other.lockable("r")
+				other.wantStates("uuuuu")
+				time.Sleep(100 * ms)
+			}
+			if after := s.memberships(); after != before {
+				s.Errorf("%s: memberships: got\n%s\nwant what they were before,\n%s", tt.name, after, before)
+			}
+			if held.Until.After(time.Now()) {
+				other.unlock(held.Token, "mine").want(s, tt.name+": UNLOCK of what was locked before", "held", 0)
+			}
+			p.allUp()
+			if took := time.Since(wrong); took > p.view.Load().wait+2*p.opts.Heartbeat {
+				s.Errorf("%s: it stopped for %v, want one wait of %v, and two heartbeats", tt.name, took, p.view.Load().wait)
+			}
+			p.lockable("r")
+			lines := strings.Count(logged.String(), "level=WARN")
+			if lines != 1 || !strings.Contains(logged.String(), "to_do") {
+				s.Errorf("%s: the log has %d lines about it, want one with what to do:\n%s", tt.name, lines, logged.String())
+			}
+		})
+	}
+}
+
+// Masters whose clocks stepped are accused by everybody who is in step with a majority of clocks, however few masters that client reaches.
+func TestMastersOutOfStepAreAccused(t *testing.T) {
+	for _, tt := range []struct {
+		stepped []int
+		want    int
+	}{
+		{[]int{1}, 1},
+		{[]int{1, 4}, 2},
+		{[]int{1, 2, 4}, 0},
+	} {
+		inVirtualTime(t, 5, func(s *stage) {
+			p := s.open(briefly)
+			for _, i := range tt.stepped {
+				s.masters[i].StepClock(30 * ms)
+			}
+			time.Sleep(600 * ms)
+			got := p.accused()
+			if len(got) != tt.want {
+				s.Errorf("%d clocks stepped: got %d accused, want %d", len(tt.stepped), len(got), tt.want)
+			}
+			for _, a := range got {
+				if m := p.Masters()[a.lane.index]; m.State != MasterQuarantined || m.Reason != a.reason || !strings.Contains(a.reason, "gained 30ms") {
+					s.Errorf("accused: got %s, %q, want quarantined, %q", m.State, m.Reason, a.reason)
+				}
+			}
+			p.allUp()
+			if again := p.accused(); len(again) > 0 {
+				s.Errorf("a wait later: got %d accused, want none", len(again))
+			}
+		})
+	}
+}
+
+// A machine that was suspended and says so goes on at once. What was under way is not granted.
+func TestSuspendedMachineGoesOn(t *testing.T) {
+	for _, asleep := range []time.Duration{15 * ms, 3 * time.Second, time.Hour} {
+		inVirtualTime(t, 5, func(s *stage) {
+			p := s.open(briefly, withFaults)
+			time.Sleep(time.Second)
+			p.align()
+			p.suspend(asleep)
+			if c := p.lock(one("r", time.Second)); c.Held {
+				s.Errorf("asleep for %v: a LOCK in the batches that show it was granted", asleep)
+			}
+			time.Sleep(600 * ms)
+			p.wantStates("uuuuu")
+			p.lockable("r")
+			s.masters[0].StepClock(asleep) // no suspension excuses another gain
+			time.Sleep(600 * ms)
+			if got := p.states(); got != "quuuu" && got != "ouuuu" { // the one before all have agreed
+				s.Errorf("after a gain: got %s, want that the first has no vote", got)
+			}
+		})
+	}
+}
+
+// A suspension of which the masters show nothing, for they stood still with us, excuses no step that comes later.
+func TestSuspensionThatDidNotShow(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p := s.open(briefly, withFaults)
+		p.opts.clockFaults.suspended.Add(int64(3 * time.Second))
+		time.Sleep(600 * ms)
+		for i := range 3 {
+			s.masters[i].StepClock(2 * time.Second)
+		}
+		time.Sleep(600 * ms)
+		p.wantStates("ooouu")
+	})
+}
+
+// A round that was under way while the machine was suspended is not granted, though its votes tell nothing of that: the masters may have
+// voted before, and their clocks went on.
+func TestRoundOverASuspensionIsNotGranted(t *testing.T) {
+	inVirtualTime(t, 3, func(s *stage) {
+		p := s.open(withFaults, func(o *Options) {
+			for i := range o.Masters {
+				o.Masters[i].SameClock = true // so that only the round itself can tell
+			}
+		})
+		p.delay(10*ms, 10*ms, 0, 1, 2)
+		for name, begin := range map[string]func() *call{
+			"LOCK":   func() *call { return p.begin(one("r", time.Second)) },
+			"SET NX": func() *call { return p.beginCommit(setNX("other", longValue, time.Second)) },
+		} {
+			c := begin()
+			time.Sleep(15 * ms)
+			p.suspend(10 * time.Second)
+			p.finish(c)
+			if c.Held || c.Err == nil {
+				s.Errorf("%s over a suspension: got %+v, want an error", name, c.Result)
+			}
+		}
+		time.Sleep(time.Second)
+		p.lockable("r")
+	})
+}
+
+// Masters inside this process stand still with it, whatever happens to its clock.
+func TestMastersOfThisProcessAreNotDoubted(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p := s.open(briefly, withFaults, func(o *Options) {
+			o.clockFaults.ahead.Store(int64(time.Hour))
+			for i := range o.Masters {
+				o.Masters[i].SameClock = true
+			}
+		})
+		p.pauseClock(-time.Minute) // the process was suspended, and Go's clock says nothing of it
+		time.Sleep(600 * ms)
+		p.wantStates("uuuuu")
+		p.pauseClock(2 * time.Minute)
+		time.Sleep(600 * ms)
+		p.wantStates("uuuuu")
+	})
+}
+
+// A client that has just started does not have to watch: as soon as a quorum of masters agrees with its clock, their votes count.
+func TestQuorumVouches(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		s.found(briefly)
+		s.freeze(1, 3)
+		p := s.start(briefly)
+		s.until("ready", func() bool { return p.states() == "ududu" })
+		if took := time.Since(p.opened); took > 0 {
+			s.Errorf("three of five masters were believed after %v, want at once", took)
+		}
+		p.lock(one("r", time.Second)).want(s, "LOCK at once", "held", 0)
+		s.thaw(1, 3)
+		p.allUp()
+
+		s.freeze(1, 2, 3)
+		few := s.start(briefly)
+		time.Sleep(2 * time.Second)
+		few.wantStates("qdddq") // they are too few to say what the membership is
+		s.thaw(1, 2, 3)
+		few.allUp()
+	})
+}
+
+// After a time without a connection that is longer than a wait, nobody has watched the clock: it has to be vouched for again.
+func TestClockThatNobodyWatched(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p := s.open(briefly, withFaults)
+		time.Sleep(5 * time.Second)
+		for i := range 5 {
+			p.paths[i].Partition()
+			p.paths[i].Cut()
+		}
+		p.opts.clockFaults.ahead.Store(int64(time.Minute)) // nobody can vouch for anybody
+		time.Sleep(20 * time.Second)
+		for i := range 5 {
+			p.paths[i].Heal()
+		}
+		s.until("connected again", func() bool { return p.states() == "ooooo" })
+		p.opts.clockFaults.ahead.Store(0)
+		time.Sleep(300 * ms)
+		p.wantStates("uuuuu")
+	})
+}
+
+// Shortening keys leaves alone what a lease may count on, and redlockd's own.
+func TestClampCutsNoLockShort(t *testing.T) {
+	inVirtualTime(t, 1, func(s *stage) {
+		p := s.open(briefly)
+		wait := p.view.Load().wait.Milliseconds()
+		s.do(0, "SET", "longer", "T", "PX", 2*wait)
+		s.do(0, "SET", "for ever", "T")
+		s.do(0, "SET", "redlockd:longer", "T", "PX", 2*wait)
+		for n := range 3 * foldMax {
+			s.do(0, "SET", fmt.Sprint("many ", n), "T", "PX", 100*wait)
+		}
+		s.masters[0].StepClock(-time.Second)
+		s.do(0, "SET", "longest", "T", "PX", p.view.Load().longestMs)
+		time.Sleep(300 * ms)
+		for key, want := range map[string]int64{"longest": p.view.Load().longestMs - 300, "longer": wait, "for ever": -1, "redlockd:longer": 2*wait + 700, "many 700": wait} {
+			if got := s.do(0, "PTTL", key).(int64); got > want || got < want-300 && want > 0 {
+				s.Errorf("%s lives for %d ms, want %d or little less", key, got, want)
+			}
+		}
+	})
+}
+
+// A reader that comes behind one whose key lives too long, because clocks went back, keeps its place when that key is shortened.
+func TestClampCutsNoReaderShort(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p := s.open(briefly)
+		before := p.lock(one("r", 2*time.Second).sharing())
+		for _, m := range s.masters {
+			m.StepClock(-time.Hour)
+		}
+		reader := p.lock(one("r", time.Second).sharing())
+		reader.want(s, "LOCK SHARED behind the step", "held", 0)
+		time.Sleep(600 * ms) // heartbeats
+		if left := s.do(0, "PTTL", "r").(int64); left > p.view.Load().wait.Milliseconds() {
+			s.Errorf("the key lives for %d ms, want it shortened to the wait", left)
+		}
+		p.unlock(before.Token, "r")
+		p.lock(one("r", time.Second)).want(s, "LOCK beside a reader", "no", 0)
+		p.extend(reader.Token, time.Second, "r").want(s, "EXTEND of the reader", "held", 0)
+		time.Sleep(1100 * ms)
+		p.lock(one("r", time.Second)).want(s, "LOCK behind the reader", "held", 0)
+	})
+}
+
+// Three of five clocks step by less than clock_skew_max, so a client that has just started cannot tell: they agree with its own. One that has
+// watched them has noted it on the masters.
+func TestNewClientDoesNotVouchForANotedClock(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p := s.open(briefly)
+		held := p.lock(one("r", 2*time.Second))
+		held.want(s, "LOCK", "held", 0)
+		for i := range 3 {
+			s.masters[i].StepClock(800 * ms)
+		}
+		time.Sleep(600 * ms) // heartbeats
+		q := s.start(briefly)
+		for time.Now().Before(held.Until) {
+			if c := q.lock(one("r", time.Second)); c.Held && time.Now().Before(held.Until) {
+				s.Fatalf("granted to another %v before the end", time.Until(held.Until))
+			}
+			time.Sleep(10 * ms)
+		}
+		q.allUp()
+		q.lockable("r")
+	})
+}
+
+// A client whose own clock stood still sees all masters gain. It notes that nowhere, and another client that starts then counts them.
+func TestOwnPauseIsNotNoted(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p := s.open(briefly, withFaults)
+		time.Sleep(time.Second)
+		p.pauseClock(15 * ms)
+		time.Sleep(600 * ms)
+		p.wantStates("ooooo")
+		for i := range s.masters {
+			if note := s.do(i, "HGET", membersKey, "gained"); note != nil {
+				s.Errorf("master %d has the note %v", i+1, note)
+			}
+		}
+		q := s.start(briefly)
+		time.Sleep(10 * ms)
+		q.wantStates("uuuuu")
+	})
+}

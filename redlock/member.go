@@ -1,0 +1,413 @@
+package redlock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// Membership is what a client knows of the membership record: who the masters are, and what holds for them.
+type Membership struct {
+	// Known: this client has seen a record in force. Without it, nobody votes.
+	Known bool
+	// Settled: since it has seen that, a quorum of the masters has shown nothing newer, and no change that was begun and is not finished.
+	Settled bool
+	// Lineage names the founding, Version counts the steps since.
+	Lineage string
+	Version int64
+	// MaxTTL is the longest TTL in force; Wait is how long a master has no vote that may have forgotten locks.
+	MaxTTL, Wait time.Duration
+	// Lowering: Wait is longer than MaxTTL needs, because longer locks may still live. It is lowered after WaitLeft.
+	Lowering bool
+	WaitLeft time.Duration
+	// Needed is how many votes a lock needs.
+	Needed int
+	Seats  []Seat
+	// Problem is why the membership is not as it should be, and what to do; "": nothing is known against it.
+	Problem string
+	// Differences are what the options say otherwise; "": nothing.
+	Differences string
+}
+
+// Voters is how many masters have a vote.
+func (m Membership) Voters() (n int) {
+	for _, s := range m.Seats {
+		if s.State == SeatVoter {
+			n++
+		}
+	}
+	return n
+}
+
+// SeatState says whether a seat has a vote.
+type SeatState string
+
+// The states of a seat.
+const (
+	SeatVoter   SeatState = "voter"
+	SeatLearner SeatState = "learner" // gets every command, and votes after the wait
+	SeatVacant  SeatState = "vacant"  // no master has been found at the address
+	SeatLeaving SeatState = "leaving" // is removed after the wait
+)
+
+// Seat is a place among the masters.
+type Seat struct {
+	Name, Addr string
+	State      SeatState
+	// Memory names what the master remembers since it last forgot; "": there is no master.
+	Memory string
+	// Since is the version of the membership at which the memory was listed or lost its vote.
+	Since int64
+	// Left is how much of the wait is left before the seat votes or is removed; 0: it is not waiting, or about to.
+	Left time.Duration
+	// Reason is why this client does not count the master's votes; "": it does.
+	Reason string
+}
+
+// Membership returns what this client knows of the membership.
+func (c *Client) Membership() Membership {
+	m := c.coordinator
+	m.mu.Lock()
+	r, settled, problem := m.record, m.settled, m.problem
+	if !m.problemEnds.IsZero() {
+		problem += fmt.Sprintf(", in %v", max(0, time.Until(m.problemEnds)).Round(time.Millisecond))
+	}
+	m.mu.Unlock()
+	if r == nil {
+		return Membership{MaxTTL: c.opts.MaxTTL, Problem: problem}
+	}
+	all := r.membership(c.opts)
+	all.Settled, all.Problem, all.WaitLeft = settled, problem, m.leftOf(r, r.ttlStampField())
+	lanes := c.view.Load().lanes
+	for i := range r.seats {
+		s, shown := &r.seats[i], &all.Seats[i]
+		shown.Left = m.leftOf(r, r.stampField(s))
+		if s.number < len(lanes) && lanes[s.number] != nil {
+			shown.Reason = lanes[s.number].status().Reason
+		}
+	}
+	return all
+}
+
+// membership is the record for people.
+func (r *record) membership(o Options) Membership {
+	all := Membership{Known: true, Lineage: fmt.Sprintf("%d-%s", r.generation, r.lineage), Version: r.version, MaxTTL: r.maxTTL, Wait: r.wait,
+		Lowering: r.wait > r.plainWait, Needed: r.quorum(), Differences: fileDiffers(r, o)}
+	for i := range r.seats {
+		s := &r.seats[i]
+		all.Seats = append(all.Seats, Seat{Name: s.name, Addr: o.masterAt(s.name, s.addr).Addr, State: SeatState(s.state.String()), Memory: s.memory, Since: s.since})
+	}
+	return all
+}
+
+// MaxTTL is the longest TTL in force: that of the membership, or of the options as long as none is known.
+func (c *Client) MaxTTL() time.Duration { return c.view.Load().maxTTL }
+
+// MemberChange is what an operator asks for. Exactly one of the four is set.
+type MemberChange struct {
+	// Replace has the seat of this name take the master at Addr, in the place of the one that it has.
+	Replace string
+	// Add adds a seat of this name for the master at Addr.
+	Add string
+	// Addr belongs to Replace and Add: host:port, or the path of a unix socket.
+	Addr string
+	// Remove has the seat of this name lose its vote, and removes it after the wait.
+	Remove string
+	// SetMaxTTL is the new max_ttl.
+	SetMaxTTL time.Duration
+}
+
+// ErrMembersChanged is returned where another change of the membership was chosen while this one was being made.
+var ErrMembersChanged = errors.New("somebody else has changed the membership meanwhile: look at it, and repeat the change if it is still wanted")
+
+// ChangeMembers has the masters choose a record with the change, and returns when they have: a new master is a learner by then, and votes
+// after the wait, which Membership shows. It is safe to repeat, and to break off at any point. With dryRun nothing is changed. what says
+// what is changed, or would be; "" where everything is so already.
+func (c *Client) ChangeMembers(ctx context.Context, change MemberChange, dryRun bool) (what string, err error) {
+	if err := change.check(c.opts); err != nil {
+		return "", err
+	}
+	request := &memberRequest{client: c, caller: ctx, change: change, dryRun: dryRun, done: make(chan memberReply, 1)}
+	select {
+	case c.coordinator.requests <- request:
+	case <-ctx.Done():
+		return "", ctx.Err()
+	case <-c.endingContext.Done():
+		return "", ErrDraining
+	}
+	select {
+	case reply := <-request.done:
+		return reply.what, reply.err
+	case <-ctx.Done():
+		problem := c.Membership().Problem
+		if problem == "" {
+			problem = "the masters do not answer in time"
+		}
+		return "", fmt.Errorf("%w: %s", ctx.Err(), problem)
+	case <-c.endingContext.Done():
+		return "", ErrDraining
+	}
+}
+
+// check says what is wrong with a change by itself.
+func (m MemberChange) check(o Options) error {
+	kinds := 0
+	for _, set := range []bool{m.Replace != "", m.Add != "", m.Remove != "", m.SetMaxTTL != 0} {
+		if set {
+			kinds++
+		}
+	}
+	if kinds != 1 {
+		return errors.New("name one change: replace, add, remove, or a new max_ttl")
+	}
+	if m.Replace != "" || m.Add != "" {
+		one := o.masterAt(m.Replace+m.Add, m.Addr)
+		if err := validateMasters([]Master{one}); err != nil {
+			return err
+		}
+	}
+	if m.SetMaxTTL != 0 {
+		o.MaxTTL = m.SetMaxTTL
+		if o.MaxHold < o.MaxTTL {
+			o.MaxHold = o.MaxTTL // that is no matter of the membership
+		}
+		if m.SetMaxTTL%time.Millisecond != 0 {
+			return errors.New("max_ttl is in whole milliseconds")
+		}
+		return o.Validate()
+	}
+	return nil
+}
+
+// memberRequest is a change that the coordinator is asked for.
+type memberRequest struct {
+	client *Client
+	caller context.Context // a change that its caller has given up is not made
+	change MemberChange
+	dryRun bool
+	// version is the one on which the change was first decided; −1: it was not yet.
+	from *record
+	what string
+	done chan memberReply
+}
+
+type memberReply struct {
+	what string
+	err  error
+}
+
+func (q *memberRequest) reply(what string, err error) { q.done <- memberReply{what, err} }
+
+// chosen reports success.
+func (q *memberRequest) chosen(*record) { q.reply(q.what, nil) }
+
+// refuseRequest reports failure of the request that waits, if there is one.
+func (m *coordinator) refuseRequest(err error) {
+	if m.request != nil {
+		m.request.reply("", err)
+		m.request = nil
+	}
+}
+
+// decide makes the next record that the operator asks for. done: there is nothing more to do, and the request is answered.
+func (q *memberRequest) decide(ctx context.Context, n *situation) (d decision, done bool) {
+	d, err := q.apply(ctx, n)
+	if err == nil && d.child != nil {
+		if q.from != nil && q.from.digest != n.record.digest && n.record.version > q.from.version {
+			// Steps that come by themselves change nothing that the operator has looked at; another operator's may.
+			err = q.disturbed(n.record)
+		}
+		if q.from == nil {
+			q.from = n.record
+		}
+	}
+	switch {
+	case err != nil:
+		q.reply("", err)
+	case d.child == nil:
+		q.reply("", nil)
+	case q.dryRun:
+		q.reply(q.what, nil)
+	default:
+		return d, false
+	}
+	return decision{}, true
+}
+
+// disturbed returns ErrMembersChanged if an operator has changed the record since this request was first decided.
+func (q *memberRequest) disturbed(now *record) error {
+	if q.from.maxTTL != now.maxTTL || q.from.roster != now.roster || !sameAddrs(q.from, now) {
+		return ErrMembersChanged
+	}
+	return nil
+}
+
+// apply makes the record with the change; its child is nil if everything is so already.
+func (q *memberRequest) apply(ctx context.Context, n *situation) (d decision, err error) {
+	r, m := n.record, q.change
+	d.child = r.child()
+	switch {
+	case m.SetMaxTTL != 0:
+		err = q.setMaxTTL(r, d.child)
+	case m.Remove != "":
+		err = q.remove(n, d.child)
+	default:
+		err = q.seat(ctx, n, d.child)
+	}
+	if err != nil {
+		return decision{}, err
+	}
+	if q.what == "" {
+		return decision{}, nil
+	}
+	d.changes = []string{q.what}
+	return d, nil
+}
+
+func (q *memberRequest) setMaxTTL(r, child *record) error {
+	ttl, c := q.change.SetMaxTTL, q.client
+	if ttl == r.maxTTL {
+		q.what = ""
+		return nil
+	}
+	child.maxTTL, child.plainWait = ttl, wholeMs(quarantineOf(ttl, c.drift))
+	if ttl > r.maxTTL {
+		child.plainWait = max(child.plainWait, r.plainWait-r.maxTTL+ttl)
+		child.wait = max(r.wait, child.plainWait)
+		q.what = fmt.Sprintf("max_ttl rises from %s to %s", shortText(r.maxTTL), shortText(ttl))
+		return nil
+	}
+	child.ttlSince = child.version
+	q.what = fmt.Sprintf("max_ttl falls from %s to %s, and the wait follows in %v", shortText(r.maxTTL), shortText(ttl), r.wait)
+	return nil
+}
+
+func (q *memberRequest) remove(n *situation, child *record) error {
+	r := n.record
+	s := child.seatNamed(q.change.Remove)
+	switch {
+	case s == nil:
+		return fmt.Errorf("there is no seat %s: the seats are %s", shown(q.change.Remove), seatNames(r))
+	case s.state == seatLeaving:
+		q.what = ""
+		return nil
+	case len(r.seats) == 1:
+		return fmt.Errorf("%s is the only seat", shown(s.name))
+	}
+	voters := r.voters()
+	if s.state == seatVoter {
+		voters--
+	}
+	if voters < r.quorum() {
+		return fmt.Errorf("%d of %d masters would vote then, and %d are needed: wait until more of them vote, or add one first", voters, len(r.seats), r.quorum())
+	}
+	s.memory, s.state, s.since = "", seatLeaving, child.version
+	q.what = fmt.Sprintf("%s (%s) loses its vote, and is removed in %v", shown(s.name), shown(s.addr), r.wait)
+	return nil
+}
+
+// seat seats the master at an address: at a new seat, or in the place of another one.
+func (q *memberRequest) seat(ctx context.Context, n *situation, child *record) error {
+	r, m := n.record, q.change
+	var s *seat
+	switch {
+	case m.Replace != "":
+		if s = child.seatNamed(m.Replace); s == nil {
+			return fmt.Errorf("there is no seat %s: the seats are %s", shown(m.Replace), seatNames(r))
+		}
+		if s.state == seatLeaving {
+			return fmt.Errorf("%s is leaving: add a seat of another name", shown(s.name))
+		}
+		if m.Addr == s.name && s.addr != s.name { //mutant:a-name-means-two-machines
+			// In the membership that stands for the address that the settings of each redlockd name (Master.seatAddr), and those may follow the
+			// address that the seat has now.
+			return fmt.Errorf("%s cannot go back to the address that it is called after, for settings may call another one so by now: "+
+				"add a seat of another name at %s, and remove this one", shown(s.name), m.Addr)
+		}
+	case r.seatNamed(m.Add) != nil && r.seatNamed(m.Add).addr == m.Addr && r.seatNamed(m.Add).state != seatLeaving:
+		q.what = ""
+		return nil
+	case r.seatNamed(m.Add) != nil:
+		return fmt.Errorf("there is a seat %s already, at %s: replace it, or add one of another name", shown(m.Add), shown(r.seatNamed(m.Add).addr))
+	default:
+		number := 0
+		for child.seat(number) != nil {
+			number++
+		}
+		if number == MaxMasters {
+			return fmt.Errorf("there are %d seats, at most %d are possible: remove one first", len(r.seats), MaxMasters)
+		}
+		child.seats = append(child.seats, seat{number: number, name: m.Add, state: seatVacant})
+		slices.SortFunc(child.seats, func(a, b seat) int { return a.number - b.number })
+		s = child.seatNamed(m.Add)
+		child.roster++
+	}
+	for i := range r.seats {
+		if other := &r.seats[i]; other.name != s.name && q.client.opts.masterAt(other.name, other.addr).Addr == m.Addr {
+			return fmt.Errorf("%s is the address of %s: each vote must come from a master of its own", m.Addr, shown(other.name))
+		}
+	}
+	found := surveyMasters(ctx, map[int]Master{s.number: q.client.opts.masterAt(s.name, m.Addr)}, patience{enough: 1}, q.client.opts)
+	defer found.close()
+	f := found.found[0]
+	same := m.Replace != "" && s.memory == f.state.memory && f.ok()
+	switch {
+	case f.err != nil:
+		return fmt.Errorf("the master at %s cannot be seated: %w", m.Addr, f.err)
+	case f.foreign(r):
+		return fmt.Errorf("the master at %s cannot be seated: it belongs to another fleet. If that is gone, run FLUSHALL on it", m.Addr)
+	case !f.state.fresh && f.state.record.sameLineage(r.recordID()) && f.state.record.version > r.version:
+		// It cannot learn what the others have chosen, so it would never vote.
+		return fmt.Errorf("the master at %s cannot be seated: it shows version %d of the membership, and the masters have version %d: run FLUSHALL on it",
+			m.Addr, f.state.record.version, r.version)
+	case same && q.client.opts.masterAt(s.name, s.addr).Addr == m.Addr:
+		q.what = ""
+		return nil
+	case f.keys > 0 && !same:
+		return fmt.Errorf("the master at %s holds %d keys: give it to nobody else, and run FLUSHALL on it", m.Addr, f.keys)
+	}
+	for _, other := range n.survey.found {
+		if other.runID == f.runID && other.place != s.number {
+			return fmt.Errorf("the master at %s is the same Redis as %s: each vote must come from a master of its own", m.Addr, other.master.Addr)
+		}
+	}
+	if !same {
+		// The survey only reads, and a master whose memory is full would be a member that grants nothing.
+		if err := f.conn.redis.Set(ctx, ReservedPrefix+"probe:"+nonce(), "0", probeKeyTTL).Err(); err != nil {
+			return fmt.Errorf("the master at %s cannot be seated: it refuses SET: %w", m.Addr, concise(err))
+		}
+	}
+	voters := r.voters()
+	if s.state == seatVoter && !same {
+		voters--
+	}
+	if quorum := child.quorum(); voters < quorum {
+		return fmt.Errorf("%d of %d masters would vote then, and %d are needed: wait until more of them vote", voters, len(child.seats), quorum)
+	}
+	s.addr = m.Addr
+	if !same {
+		s.memory, s.state, s.since = f.state.memory, seatLearner, child.version
+	}
+	switch {
+	case same:
+		q.what = fmt.Sprintf("%s has the address %s", shown(s.name), m.Addr)
+	case m.Add != "":
+		q.what = fmt.Sprintf("%s (%s) is added, and votes in %v", shown(s.name), m.Addr, r.wait)
+	default:
+		q.what = fmt.Sprintf("%s is the master at %s, which votes in %v", shown(s.name), m.Addr, r.wait)
+	}
+	return nil
+}
+
+func seatNames(r *record) string {
+	text := ""
+	for i := range r.seats {
+		if i > 0 {
+			text += ", "
+		}
+		text += shown(r.seats[i].name)
+	}
+	return text
+}

@@ -1,0 +1,519 @@
+package redlock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// coordinator keeps the membership of a client: it finds out which record is in force, tells masters that do not know it, and brings about
+// the steps that are due. It is one goroutine, which looks at all masters again and again (look): when a lane has found something, when a wait
+// ends, and twice within the time in which every address must be made sure of. All clients of the same masters do the same, and any of
+// them may be killed at any point: what it has begun another one finishes.
+type coordinator struct {
+	client *Client
+	// poked is signalled by poke, to have the coordinator look soon.
+	poked    chan struct{}
+	requests chan *memberRequest
+
+	// Owned by the goroutine.
+	looked    bool
+	pauses    map[int]reseatPause
+	foundable time.Time // since when a founding is allowed; zero: it is not
+	quorumAt  time.Time // when a quorum of the masters last showed the record in force
+	elsewhere time.Time // since when a listed memory is heard by others and another one is found here; zero: it is not so
+	request   *memberRequest
+	noted     map[*lane]time.Duration // the last gain of the master's clock that is noted there
+
+	// mu guards what follows. Only the goroutine writes.
+	mu sync.Mutex
+	// record is the one in force, as far as is known here. Nil: none.
+	record *record
+	// settled: since it was adopted, a quorum has shown nothing newer, and nothing that is not finished.
+	settled bool
+	// since is when this client knew that a wait had begun, by the name of the timer.
+	since map[string]time.Time
+	// due is when a wait is over, as the last survey found, by the name of the timer.
+	due map[string]time.Time
+	// problem is why the membership is not as it should be; "": it is, or nothing is known against it.
+	problem string
+	// problemEnds is when it is over, if nothing else happens; zero: not known.
+	problemEnds time.Time
+}
+
+// reseatPause keeps a master that restarts again and again from changing the record each time.
+type reseatPause struct {
+	until time.Time
+	next  time.Duration
+}
+
+func newCoordinator(c *Client) *coordinator {
+	return &coordinator{client: c, poked: make(chan struct{}, 1), requests: make(chan *memberRequest),
+		pauses: make(map[int]reseatPause), noted: make(map[*lane]time.Duration), since: make(map[string]time.Time), due: make(map[string]time.Time)}
+}
+
+// poke has the coordinator look soon.
+func (m *coordinator) poke() {
+	select {
+	case m.poked <- struct{}{}:
+	default:
+	}
+}
+
+// run is the goroutine.
+func (m *coordinator) run() {
+	ctx := m.client.endingContext
+	timer := time.NewTimer(leastTimer)
+	defer timer.Stop()
+	for {
+		requests := m.requests
+		if m.request != nil { //mutant:a-change-pushes-out-another
+			requests = nil // one after the other
+		}
+		select {
+		case <-timer.C:
+		case <-m.poked:
+		case m.request = <-requests:
+		case <-ctx.Done():
+			return
+		}
+		if m.request != nil && m.request.caller.Err() != nil { //mutant:a-change-that-was-given-up-is-made
+			m.request = nil // nobody must be surprised by it later
+		}
+		again := m.look(ctx)
+		// What a look has changed, lanes ask it to look at. They need not be told one by one.
+		select {
+		case <-time.After(lookPause):
+		case <-ctx.Done():
+			return
+		}
+		timer.Reset(max(again-lookPause, leastTimer))
+	}
+}
+
+// heardWithin is for how many heartbeats a memory counts as heard by another client.
+const heardWithin = 2
+
+// lookPause is the least time between two looks at the masters.
+const lookPause = 5 * time.Millisecond
+
+// leastTimer is the shortest time that the goroutine's timer is set to. With 0 the timer would be due at once, and with Go 1.26 two
+// goroutines that find that at the same moment of testing/synctest crash the race detector.
+const leastTimer = time.Nanosecond
+
+// places are the masters to ask, by place.
+func (m *coordinator) places() map[int]Master {
+	places := make(map[int]Master)
+	for _, l := range m.client.view.Load().masters {
+		places[l.index] = l.master
+	}
+	return places
+}
+
+// placesOf are the masters of a record.
+func (m *coordinator) placesOf(r *record) map[int]Master {
+	places := make(map[int]Master)
+	for i := range r.seats {
+		places[r.seats[i].number] = m.client.opts.masterAt(r.seats[i].name, r.seats[i].addr)
+	}
+	return places
+}
+
+// look asks all masters, does what follows, and returns when to look again.
+func (m *coordinator) look(ctx context.Context) time.Duration {
+	o := m.client.opts
+	grace := surveyGrace
+	if !m.looked {
+		m.looked, grace = true, 0 // a client that starts takes the first quorum that agrees
+	}
+	v := m.client.view.Load()
+	// A master that stays connected but takes no new connection must not keep the addresses of the others from being made sure of in time.
+	s := surveyMasters(ctx, m.places(), patience{enough: max(v.quorum(), m.client.mastersUp()), grace: grace, fewer: v.quorum(), late: recheckWithin(v.wait) / 4, //mutant:a-master-that-hangs-holds-up-the-others
+		answered: func(s *survey, f *found) (done bool) {
+			m.confirm(s, f)
+			return m.record != nil && s.supported(m.record) != nil // until it is followed, no vote counts //mutant:a-step-is-followed-when-all-have-answered
+		}}, o)
+	defer s.close()
+	ctx, cancel := context.WithTimeout(ctx, stepTimeout)
+	defer cancel()
+	newer := s.newest(m.record)
+	if newer == nil && (m.record == nil || s.support(m.record) < m.record.quorum()) { //mutant:a-proxy-that-slept-does-not-search
+		newer = m.search(ctx, s)
+	}
+	if newer != nil {
+		m.adopt(newer, nil)
+		for _, timer := range timersOf(newer) {
+			m.left(s, timer)
+		}
+		return 0
+	}
+	r := m.record
+	if r != nil && s.support(r) < r.quorum() && s.foundedSince(r) {
+		r = nil // it says nothing any more, as to a client that has just started
+	}
+	if r == nil {
+		// What masters remember of a membership that is no more tells which seats there are.
+		if base := s.remains(); base != nil {
+			s.close()
+			s = surveyMasters(ctx, m.placesOf(base), patience{enough: base.quorum(), grace: surveyGrace}, o)
+			defer s.close()
+		}
+		return m.found(ctx, s, nil)
+	}
+	listed := slices.DeleteFunc(slices.Clone(s.found), func(f *found) bool { return !f.shows(r) })
+	if len(listed) < r.quorum() {
+		if list := s.untaught(r); len(list) > 0 {
+			if s.teach(ctx, list, r) {
+				return 0
+			}
+		}
+		return m.found(ctx, s, r)
+	}
+	m.foundable, m.quorumAt = time.Time{}, s.began
+	if s.unfinished(r) {
+		// Where there is nothing to finish, because what was accepted is a founding that came to nothing, a child without a change ends it.
+		return m.propose(ctx, s, listed, r.quorum(), decision{child: r.child().seal()})
+	}
+	m.settle()
+	if list := s.untaught(r); len(list) > 0 && s.teach(ctx, list, r) {
+		m.client.recheckLanes()
+		return 0
+	}
+	for _, f := range s.astray(r) {
+		if f.conn.mint(ctx, f.v, newMemory(f.runID), "it took part in another founding at the same time") == nil {
+			return 0
+		}
+	}
+	n := &situation{record: r, survey: s, left: func(timer string) time.Duration { return m.left(s, timer) },
+		accused: m.accused(), patience: heardWithin * o.Heartbeat, paused: func(place int) bool { return s.began.Before(m.pauses[place].until) }}
+	d := n.next()
+	if m.request != nil {
+		if asked, done := m.request.decide(ctx, n); done {
+			m.request = nil
+		} else if asked.child != nil {
+			d, d.asked = asked, true
+		}
+	}
+	m.noteGains(ctx, s)
+	m.setProblem(m.complaint(s, r))
+	if d.child == nil {
+		return m.pause(n)
+	}
+	d.child.seal()
+	if err := checkChild(r, d.child); err != nil {
+		m.setProblem(err.Error())
+		m.refuseRequest(err)
+		return m.pause(n)
+	}
+	if !m.raiseFloors(ctx, n, &d) {
+		return o.Heartbeat
+	}
+	return m.propose(ctx, s, listed, r.quorum(), d)
+}
+
+// noteGains notes on masters that their clocks have gained, once for each gain.
+func (m *coordinator) noteGains(ctx context.Context, s *survey) {
+	for _, l := range m.client.gainedBesideOthers() {
+		l.mu.Lock()
+		gained := l.guard.clock.gained
+		l.mu.Unlock()
+		f := s.at(l.index)
+		if f == nil || !f.ok() || m.noted[l] == gained {
+			continue
+		}
+		if f.conn.redis.Eval(ctx, scriptGained.text, []string{membersKey}, f.v).Err() == nil {
+			m.noted[l] = gained
+		}
+	}
+}
+
+// accused are the masters whose clocks a majority of clocks disagrees with, by place.
+func (m *coordinator) accused() map[int]string {
+	all := make(map[int]string)
+	for _, a := range m.client.accused() {
+		all[a.lane.index] = a.reason
+	}
+	return all
+}
+
+// pause is how long nothing has to be done, as far as is known now.
+func (m *coordinator) pause(n *situation) time.Duration {
+	pause := recheckWithin(n.record.wait) / 2
+	for _, timer := range timersOf(n.record) {
+		if left := m.left(n.survey, timer); left > 0 {
+			pause = min(pause, left-time.Since(n.survey.began))
+		} else {
+			pause = min(pause, m.client.opts.Heartbeat) // what it waits for is not reached, or paused
+		}
+	}
+	for i := range n.record.seats {
+		s := &n.record.seats[i]
+		if f := n.survey.at(s.number); s.state != seatLeaving && f != nil && f.ok() && f.state.memory != s.memory {
+			pause = min(pause, m.client.opts.Heartbeat)
+		}
+	}
+	if m.request != nil {
+		pause = min(pause, m.client.opts.Heartbeat)
+	}
+	return pause
+}
+
+// search looks for the record in force where the masters that are known here do not show one that has a quorum: the options, or the record that
+// this client has last seen, may be older than the membership. It asks the masters that the records name which were found.
+func (m *coordinator) search(ctx context.Context, s *survey) *record {
+	asked := make(map[string]bool)
+	for _, f := range s.found {
+		r := f.record
+		if !f.ok() || r == nil || f.state.fresh || asked[r.digest] || m.record != nil && !r.newerThan(m.record.recordID()) {
+			continue
+		}
+		asked[r.digest] = true
+		wider := surveyMasters(ctx, m.placesOf(r), patience{enough: r.quorum(), grace: surveyGrace}, m.client.opts)
+		newest := wider.newest(m.record)
+		wider.close()
+		if newest != nil {
+			return newest
+		}
+	}
+	return nil
+}
+
+// left is how much of a wait is left at the time of the survey. It is over when it has passed on the monotonic clock of this process since
+// that knew of it, or when a quorum of the memories in force was told of it so long ago, by their own clocks: then a process that has just
+// started need not wait again. Clocks are trusted for that only where all that are reached agree with each other and with ours.
+func (m *coordinator) left(s *survey, timer string) time.Duration {
+	r, o := m.record, m.client.opts
+	wait := max(r.wait, quarantineOf(r.maxTTL, m.client.drift))
+	since, known := m.since[timer]
+	if !known {
+		return wait
+	}
+	left := since.Add(wait).Sub(s.began)
+	if left > 0 && s.clocksAgree(o.ClockSkewMax) { //mutant:stamps-of-clocks-that-disagree
+		var ages []time.Duration
+		for _, f := range s.found {
+			if at, ok := f.stamp(timer); ok && f.shows(r) {
+				ages = append(ages, f.clock.Sub(at))
+			}
+		}
+		slices.Sort(ages)
+		if missing := len(ages) - r.quorum(); missing >= 0 { //mutant:stamps-of-a-minority
+			left = min(left, max(0, wait+2*o.ClockSkewMax-ages[missing])) //mutant:stamps-without-skew
+		}
+	}
+	m.mu.Lock()
+	m.due[timer] = s.began.Add(left)
+	m.mu.Unlock()
+	return left
+}
+
+// leftOf is how much of a wait is left, as far as is known.
+func (m *coordinator) leftOf(r *record, timer string) time.Duration {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if due, known := m.due[timer]; known {
+		return max(0, time.Until(due))
+	}
+	if since, known := m.since[timer]; known {
+		return max(0, time.Until(since.Add(max(r.wait, quarantineOf(r.maxTTL, m.client.drift)))))
+	}
+	return 0
+}
+
+// clocksAgree tells whether the clocks of all masters that are reached and the one here lie within skew of each other.
+func (s *survey) clocksAgree(skew time.Duration) bool {
+	var least, most time.Duration
+	for _, f := range s.found {
+		if f.ok() {
+			diff := f.clock.Sub(f.received)
+			least, most = min(least, diff), max(most, diff+f.received.Sub(f.sent))
+		}
+	}
+	return most-least <= skew
+}
+
+// confirm tells the lane of the place whether it is connected to who stands behind its address now. One that is connected to another process
+// loses its connection.
+func (m *coordinator) confirm(s *survey, f *found) {
+	if lanes := m.client.view.Load().lanes; f.runID != "" && f.place < len(lanes) && lanes[f.place] != nil {
+		lanes[f.place].confirm(f.runID, s.began)
+	}
+}
+
+// raiseFloors has the seats that will vote, or vote in a smaller quorum, know the fences of before. It drops from the decision those that
+// cannot be told, and returns false if nothing of it is left to do.
+func (m *coordinator) raiseFloors(ctx context.Context, n *situation, d *decision) bool {
+	if len(d.raise) == 0 {
+		return true
+	}
+	floor, cold := n.floor()
+	if cold {
+		floor = max(floor, fenceTime(time.Now().Add(2*m.client.opts.ClockSkewMax))) //mutant:cold-floor-too-low
+	}
+	for _, place := range d.raise {
+		f := n.survey.at(place)
+		if f == nil || !f.ok() || f.raiseFloor(ctx, floor) != nil { //mutant:a-voter-that-knows-no-fences
+			return false
+		}
+	}
+	if cold {
+		// Masters that have all forgotten look like new ones. There is something to do only where it is known that they have.
+		log, attrs := m.client.opts.Logger.Info, []any{"floor", floor}
+		if n.record.generation > 1 || n.record.version > 0 {
+			log = m.client.opts.Logger.Warn
+			attrs = append(attrs, "to_do", "nothing if fences are not used; else see that clocks here and on the masters differ by less than clock_skew_max")
+		}
+		log("fences trust clocks once: too few masters remember the last ones", attrs...)
+	}
+	return true
+}
+
+// propose has the acceptors choose, and goes on with what they chose.
+func (m *coordinator) propose(ctx context.Context, s *survey, acceptors []*found, quorum int, d decision) time.Duration {
+	o := m.client.opts
+	chosen, err := s.step(ctx, acceptors, quorum, d.child)
+	if err != nil {
+		m.setProblem("the membership cannot be changed at present: " + err.Error())
+		if errors.Is(err, errOutrun) {
+			return jitter(o.Heartbeat)
+		}
+		return o.Heartbeat
+	}
+	ours := chosen.digest == d.child.digest
+	if !ours {
+		d = decision{child: chosen}
+	}
+	for i := range chosen.seats {
+		one := &chosen.seats[i]
+		if one.state == seatLearner && one.since == chosen.version && m.record != nil {
+			m.pauseReseat(one.number, m.record.wait)
+		}
+	}
+	m.adopt(chosen, d.changes)
+	s.teach(ctx, chosen.among(s.found), chosen)
+	for place, why := range d.why {
+		if f := s.at(place); f != nil && f.ok() {
+			f.conn.redis.HSet(ctx, membersKey, "why", why) // for people: nothing depends on it
+		}
+	}
+	m.client.recheckLanes()
+	if ours && d.asked { //mutant:a-founding-is-taken-for-the-change
+		m.request.chosen(chosen)
+		m.request = nil
+	}
+	return 0
+}
+
+// pauseReseat makes the next change of a seat wait: a second at first, twice as long each time, up to the wait.
+func (m *coordinator) pauseReseat(place int, wait time.Duration) {
+	p, now := m.pauses[place], time.Now()
+	if now.After(p.until.Add(wait)) {
+		p.next = time.Second
+	}
+	p.until, p.next = now.Add(p.next), min(2*p.next, wait)
+	m.pauses[place] = p
+}
+
+// found founds the membership anew, where that is allowed. base is as for founding.
+func (m *coordinator) found(ctx context.Context, s *survey, base *record) time.Duration {
+	o := m.client.opts
+	since := m.foundable
+	if since.IsZero() {
+		since = s.began
+	}
+	// Somebody may have raised max_ttl meanwhile, and all masters have forgotten that, too.
+	if base != nil && since.Sub(m.quorumAt) <= recheckWithin(base.wait) { //mutant:a-proxy-that-was-cut-off-founds-with-its-own-wait
+		o.FoundingWait = 0
+	}
+	f, why := s.founding(base, o)
+	if f == nil {
+		m.foundable = time.Time{}
+		return m.foundLater(why)
+	}
+	if m.foundable.IsZero() {
+		m.foundable = s.began
+	}
+	patience := recheckWithin(f.wait)
+	if s.count((*found).ok) == len(f.seats) {
+		patience = heardWithin * o.Heartbeat // nobody else can come back, and what this client has heard itself is too old by then
+	}
+	if left := patience - s.began.Sub(m.foundable); left > 0 { //mutant:a-founding-without-patience
+		m.setProblemFor(left, "too few masters remember the membership: unless more of them come back, it is founded anew")
+		return min(left, o.Heartbeat)
+	}
+	if base != nil {
+		if name := s.heardElsewhere(base, heardWithin*o.Heartbeat); name != "" {
+			return m.foundLater(meansTwo(name))
+		}
+	}
+	return m.propose(ctx, s, f.among(s.found), f.quorum(), decision{child: f, changes: []string{"founded: the masters are new, or too many have forgotten"}})
+}
+
+// foundLater says why the membership cannot be founded anew at present.
+func (m *coordinator) foundLater(why string) time.Duration {
+	m.setProblem(why)
+	m.refuseRequest(errors.New("too few masters are reached to change anything: " + why))
+	return m.client.opts.Heartbeat
+}
+
+// among are the masters whose memory the record lists.
+func (r *record) among(all []*found) (list []*found) {
+	for _, f := range all {
+		if f.lists(r) {
+			list = append(list, f)
+		}
+	}
+	return list
+}
+
+// adopt makes the record the one in force. It is known to be chosen.
+func (m *coordinator) adopt(r *record, changes []string) {
+	now := time.Now()
+	m.mu.Lock()
+	before := m.record
+	since := make(map[string]time.Time)
+	for _, timer := range timersOf(r) {
+		since[timer] = now
+		if at, known := m.since[timer]; known {
+			since[timer] = at
+		}
+	}
+	m.record, m.settled, m.since, m.problem, m.problemEnds = r, false, since, "", time.Time{}
+	maps.DeleteFunc(m.due, func(timer string, _ time.Time) bool { return since[timer].IsZero() })
+	m.mu.Unlock()
+	attrs := []any{"version", r.version, "lineage", fmt.Sprintf("%d-%s", r.generation, r.lineage), "voters", r.voters(), "masters", len(r.seats)}
+	if len(changes) > 0 {
+		attrs = append(attrs, "change", strings.Join(changes, "; "))
+	}
+	m.client.opts.Logger.Info("membership", attrs...)
+	m.compareFile(r, before)
+	m.client.setRecord(r)
+}
+
+// settle says that no child of the record in force had been chosen when this look began. A quorum would have accepted it, and one of those would
+// have shown it now.
+func (m *coordinator) settle() {
+	m.mu.Lock()
+	m.settled = true
+	m.mu.Unlock()
+}
+
+// seatLeft is how much is left of the wait of a seat.
+func (m *coordinator) seatLeft(place int) time.Duration {
+	m.mu.Lock()
+	r := m.record
+	m.mu.Unlock()
+	if r == nil {
+		return 0
+	}
+	s := r.seat(place)
+	if s == nil || s.state != seatLearner {
+		return 0
+	}
+	return m.leftOf(r, r.stampField(s))
+}

@@ -1,0 +1,591 @@
+package redlock
+
+// Goal: what follows from a survey is what the rules say: who is believed, who becomes a learner or a voter, when a wait is over, and
+// when the membership may be founded anew. Method: tables. Each case changes one thing of a membership of five voters, all of which
+// show it, or of masters that nobody has used.
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+const (
+	ourLineage   = "0123456789abcdef"
+	laterLineage = "01234567fedcba98" // of the same fleet
+	otherLineage = "fedcba9876543210"
+)
+
+// processMemory names a memory of the process at a place: the first, the second …
+func processMemory(place, nth int) string { return fmt.Sprintf("run%d:%016x", place, nth) }
+
+// votersRecord is version 7 of n voters.
+func votersRecord(n int) *record {
+	r := &record{generation: 3, lineage: ourLineage, version: 7, parent: strings.Repeat("5a", digestLen/2),
+		maxTTL: 2 * time.Second, wait: 3 * time.Second, plainWait: 3 * time.Second}
+	for i := range n {
+		r.seats = append(r.seats, seat{number: i, name: fmt.Sprint("m", i), addr: fmt.Sprint("m", i), memory: processMemory(i, 1), state: seatVoter})
+	}
+	return r.seal()
+}
+
+// changed is r with a change, sealed.
+func (r *record) changed(change func(r *record)) *record {
+	c := *r
+	c.seats = slices.Clone(r.seats)
+	change(&c)
+	return c.seal()
+}
+
+// foundAt is what a master shows that has settled on r; nil: it is fresh.
+func foundAt(place int, memory string, r *record) *found {
+	f := &found{place: place, master: Master{Addr: fmt.Sprint("m", place)}, runID: memberState{memory: memory}.runID(), fields: make(map[string]string)}
+	f.shown(memory, r)
+	return f
+}
+
+func (f *found) shown(memory string, r *record) {
+	f.state, f.record = memberState{memory: memory, fresh: r == nil}, r
+	if r != nil {
+		f.state.record = r.recordID()
+	}
+	f.v = f.state.String()
+	f.fields["v"] = f.v
+}
+
+// surveyOf is a survey in which all listed memories show the record.
+func surveyOf(r *record) *survey {
+	s := &survey{began: time.Unix(1_800_000_000, 0)}
+	for i := range r.seats {
+		f := foundAt(r.seats[i].number, r.seats[i].memory, r)
+		f.clock, f.sent, f.received = s.began, s.began, s.began
+		s.found = append(s.found, f)
+	}
+	return s
+}
+
+// places are the numbers of the seats, as text.
+func places(list []*found) (text string) {
+	for _, f := range list {
+		text += fmt.Sprint(f.place)
+	}
+	return text
+}
+
+func stateLetters(r *record) (text string) {
+	for i := range r.seats {
+		text += string(rune(r.seats[i].state))
+	}
+	return text
+}
+
+func TestNextRecord(t *testing.T) {
+	const none = ""
+	gone := errors.New("no answer")
+	learner := func(i int) func(r *record) {
+		return func(r *record) { r.seats[i].state, r.seats[i].since = seatLearner, 6 }
+	}
+	leaving := func(r *record) { r.seats[4].memory, r.seats[4].state, r.seats[4].since = "", seatLeaving, 6 }
+	longWait := func(r *record) {
+		r.maxTTL, r.plainWait, r.wait, r.ttlSince = time.Second, 2*time.Second, 3*time.Second, 5
+	}
+	over := func(timers ...string) func(n *situation) {
+		return func(n *situation) {
+			n.left = func(timer string) time.Duration {
+				if slices.ContainsFunc(timers, func(t string) bool { return strings.HasSuffix(timer, t) }) {
+					return 0
+				}
+				return 1
+			}
+		}
+	}
+	for _, tc := range []struct {
+		name   string
+		record func(r *record)
+		find   func(n *situation) // changes what was found and what is known
+		want   string             // states of the seats, and the places whose floors are raised; "": no change
+	}{
+		{"all is well", nil, nil, none},
+		{"a master is silent", nil, func(n *situation) { n.survey.found[4].err = gone }, none},
+		{"a master was not asked", nil, func(n *situation) { n.survey.found = n.survey.found[:4] }, none},
+		{"another memory", nil, func(n *situation) { n.survey.found[4].shown(processMemory(4, 2), nil) }, "vvvvl []"},
+		{"another memory, of a record before", nil, func(n *situation) {
+			n.survey.found[4].shown(processMemory(4, 2), n.record.changed(func(r *record) { r.version = 5 }))
+		}, "vvvvl []"},
+		{"other memories at two seats", nil, func(n *situation) {
+			n.survey.found[1].shown(processMemory(1, 2), nil)
+			n.survey.found[4].shown(processMemory(4, 2), nil)
+		}, "vlvvl []"},
+		{"another memory, of another fleet", nil, func(n *situation) {
+			n.survey.found[4].shown(processMemory(4, 2), n.record.changed(func(r *record) { r.lineage = otherLineage }))
+		}, none},
+		{"another memory that is refused", nil, func(n *situation) {
+			n.survey.found[4].shown(processMemory(4, 2), nil)
+			n.survey.found[4].err = &refusedError{"a replica"}
+		}, none},
+		{"another memory of a seat that pauses", nil, func(n *situation) {
+			n.survey.found[4].shown(processMemory(4, 2), nil)
+			n.paused = func(place int) bool { return place == 4 }
+		}, none},
+		{"the memory of another seat", nil, func(n *situation) { n.survey.found[4].shown(processMemory(3, 1), n.record) }, none},
+		{"a vacant seat is found", func(r *record) { r.seats[4].memory, r.seats[4].state = "", seatVacant },
+			func(n *situation) { n.survey.found[4].shown(processMemory(4, 2), nil) }, "vvvvl []"},
+
+		{"a learner waits", learner(4), nil, none},
+		{"a learner whose wait is over", learner(4), over(":4@6"), "vvvvv [4]"},
+		{"a learner while the wait of an earlier listing is over", learner(4), over(":4@5"), none},
+		{"a learner while another wait is over", learner(4), over(":3@6"), none},
+		{"a learner whose wait is over, and that is not reached", learner(4),
+			func(n *situation) { over(":4@6")(n); n.survey.found[4].err = gone }, none},
+		{"a learner whose wait is over, and that shows an older record", learner(4), func(n *situation) {
+			over(":4@6")(n)
+			n.survey.found[4].shown(processMemory(4, 1), n.record.changed(func(r *record) { r.version = 6 }))
+		}, none},
+		{"a learner whose wait is over, and that has forgotten again", learner(4), func(n *situation) {
+			over(":4@6")(n)
+			n.survey.found[4].shown(processMemory(4, 2), nil)
+		}, "vvvvl []"},
+
+		{"a leaving seat waits", leaving, nil, none},
+		{"a leaving seat with a master", leaving, func(n *situation) { n.survey.found[4].shown(processMemory(4, 2), nil) }, none},
+		{"a leaving seat whose wait is over", leaving, over(":4@6"), "vvvv [0 1 2 3]"},
+		{"a leaving seat and a learner whose waits are over", func(r *record) { leaving(r); learner(2)(r) }, over(":4@6", ":2@6"), "vvvv [2 0 1 3]"},
+
+		{"max_ttl was lowered", longWait, nil, none},
+		{"max_ttl was lowered, and the wait is over", longWait, over(":ttl@5"), "vvvvv [] wait 2s"},
+
+		{"a clock that is out of step", nil, func(n *situation) { n.accused = map[int]string{1: "fast"} }, "vlvvv []"},
+		{"three clocks that are out of step", nil,
+			func(n *situation) { n.accused = map[int]string{1: "fast", 2: "fast", 3: "fast"} }, "vllvv []"},
+		{"a clock out of step at a bare quorum", func(r *record) { learner(3)(r); learner(4)(r) },
+			func(n *situation) { n.accused = map[int]string{1: "fast"} }, none},
+		{"the clock of a learner is out of step", learner(4), func(n *situation) { n.accused = map[int]string{4: "fast"} }, none},
+	} {
+		r := votersRecord(5)
+		if tc.record != nil {
+			r = r.changed(tc.record)
+		}
+		n := &situation{record: r, survey: surveyOf(r), left: func(string) time.Duration { return 1 }, paused: func(int) bool { return false }}
+		if tc.find != nil {
+			tc.find(n)
+		}
+		d := n.next()
+		got := none
+		if d.child != nil {
+			if err := checkChild(r, d.child.seal()); err != nil {
+				t.Errorf("%s: %v", tc.name, err)
+			}
+			got = fmt.Sprint(stateLetters(d.child), " ", d.raise)
+			if d.raise == nil {
+				got = stateLetters(d.child) + " []"
+			}
+			if d.child.wait != r.wait {
+				got += fmt.Sprint(" wait ", d.child.wait)
+			}
+			if len(d.changes) == 0 {
+				t.Errorf("%s: the log is not told what changes", tc.name)
+			}
+			for i := range d.child.seats {
+				s := &d.child.seats[i]
+				if before := r.seat(s.number); s.state == seatLearner && before.state != seatLearner && (d.why[s.number] != "") != (n.accused[s.number] != "") {
+					t.Errorf("%s: seat %d: told why is %q, want %q", tc.name, s.number, d.why[s.number], n.accused[s.number])
+				}
+			}
+		}
+		if got != tc.want {
+			t.Errorf("%s: got %q, want %q", tc.name, got, tc.want)
+		}
+	}
+}
+
+// The fences that a new voter must know are those of a quorum of voters, or nobody knows them.
+func TestFloorOfAMembership(t *testing.T) {
+	for _, tc := range []struct {
+		name   string
+		record func(r *record)
+		find   func(s *survey)
+		floor  int64
+		cold   bool
+	}{
+		{"all voters", nil, nil, 5, false},
+		{"a quorum of voters", nil, func(s *survey) { s.found[0].err, s.found[4].err = errClosed, errClosed }, 4, false},
+		{"too few voters are reached", nil, func(s *survey) { s.found[0].err, s.found[1].err, s.found[4].err = errClosed, errClosed, errClosed }, 4, true},
+		{"a learner's fences are not those of a voter", func(r *record) { r.seats[4].state = seatLearner }, nil, 4, false},
+		{"too few voters", func(r *record) {
+			r.seats[0].state, r.seats[1].state, r.seats[4].state = seatLearner, seatLearner, seatLearner
+		}, nil, 4, true},
+		{"another memory", nil, func(s *survey) { s.found[4].shown(processMemory(4, 2), nil) }, 4, false},
+	} {
+		r := votersRecord(5)
+		if tc.record != nil {
+			r = r.changed(tc.record)
+		}
+		n := &situation{record: r, survey: surveyOf(r)}
+		for i, f := range n.survey.found {
+			f.high = int64(i + 1)
+		}
+		if tc.find != nil {
+			tc.find(n.survey)
+		}
+		if floor, cold := n.floor(); floor != tc.floor || cold != tc.cold {
+			t.Errorf("%s: got %d, cold %v, want %d, %v", tc.name, floor, cold, tc.floor, tc.cold)
+		}
+	}
+}
+
+func TestTimersOfARecord(t *testing.T) {
+	r := votersRecord(5).changed(func(r *record) {
+		r.seats[1].state, r.seats[1].since = seatLearner, 4
+		r.seats[2].memory, r.seats[2].state, r.seats[2].since = "", seatLeaving, 6
+		r.seats[3].memory, r.seats[3].state, r.seats[3].since = "", seatVacant, 6
+		r.wait, r.ttlSince = time.Minute, 5
+	})
+	want := []string{"s:3-" + ourLineage + ":1@4", "s:3-" + ourLineage + ":2@6", "s:3-" + ourLineage + ":ttl@5"}
+	if got := timersOf(r); !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// Which record is in force, as far as a client can tell that goes by a record or by none.
+func TestNewestRecord(t *testing.T) {
+	own := votersRecord(5)
+	next := own.changed(func(r *record) { r.version, r.parent = 8, own.digest })
+	refounded := own.changed(func(r *record) { r.generation, r.lineage, r.version, r.parent = 4, laterLineage, 0, "" })
+	rival := own.changed(func(r *record) { r.lineage, r.version, r.parent = laterLineage, 0, "" })
+	foreign := own.changed(func(r *record) { r.generation, r.lineage = 4, otherLineage })
+	show := func(r *record, places ...int) func(s *survey) {
+		return func(s *survey) {
+			for _, i := range places {
+				s.found[i].shown(processMemory(i, 1), r)
+			}
+		}
+	}
+	acceptOf := func(child *record, places ...int) func(s *survey) {
+		return func(s *survey) {
+			for _, i := range places {
+				s.found[i].state.child = child.digest
+			}
+		}
+	}
+	all := []int{0, 1, 2, 3, 4}
+	for _, tc := range []struct {
+		name  string
+		known *record // nil: none
+		find  []func(s *survey)
+		want  *record
+	}{
+		{"what is known", own, nil, nil},
+		{"none is known", nil, nil, own},
+		{"none is known, and too few show it", nil, []func(s *survey){show(nil, 0, 1, 2)}, nil},
+		{"the next one", own, []func(s *survey){show(next, all...)}, next},
+		{"the next one, of a quorum", own, []func(s *survey){show(next, 2, 3, 4)}, next},
+		{"the next one, of a minority", own, []func(s *survey){show(next, 3, 4)}, nil},
+		{"the next one, of a minority, and accepted by others", own, []func(s *survey){show(next, 4), acceptOf(next, 2, 3)}, next},
+		{"the next one, accepted, and shown by nobody", own, []func(s *survey){acceptOf(next, all...)}, nil},
+		{"the next one, of memories that it does not list", own, []func(s *survey){func(s *survey) {
+			for i := range 5 {
+				s.found[i].shown(processMemory(i, 2), next)
+			}
+		}}, nil},
+		{"the next one, of masters that are refused", own, []func(s *survey){show(next, all...), func(s *survey) {
+			s.found[0].err, s.found[1].err, s.found[2].err = errClosed, errClosed, errClosed
+		}}, nil},
+		{"one before", next, nil, nil},
+		{"none is known, the newer one of two", nil, []func(s *survey){show(next, 2, 3, 4), acceptOf(own, 0)}, next},
+		{"founded anew", own, []func(s *survey){show(refounded, 1, 2, 3)}, refounded},
+		{"founded anew by a minority", own, []func(s *survey){show(refounded, 1, 2)}, nil},
+		{"founded by two at once, and the other has the quorum", own, []func(s *survey){show(rival, 1, 2, 3)}, rival},
+		{"founded by two at once, and ours has the quorum", own, []func(s *survey){show(rival, 1, 2)}, nil},
+		{"another fleet", own, []func(s *survey){show(foreign, all...)}, nil},
+	} {
+		s := surveyOf(own)
+		for _, find := range tc.find {
+			find(s)
+		}
+		if got := s.newest(tc.known); got != tc.want {
+			t.Errorf("%s: got %v, want %v", tc.name, got, tc.want)
+		}
+	}
+}
+
+// Who has to be told of the record in force, who cannot be, and whom nobody can believe.
+func TestWhoShowsAnotherRecord(t *testing.T) {
+	own := votersRecord(5)
+	version := func(v int64) *record { return own.changed(func(r *record) { r.version = v }) }
+	founding := func(generation int64, lineage string) *record {
+		return own.changed(func(r *record) { r.generation, r.lineage, r.version, r.parent = generation, lineage, 0, "" })
+	}
+	for _, tc := range []struct {
+		name, memory     string
+		shows            *record
+		err              error
+		untaught, astray bool
+		ahead            string
+	}{
+		{name: "the record in force", shows: own},
+		{name: "fresh", shows: nil, untaught: true},
+		{name: "a version before", shows: version(6), untaught: true},
+		{name: "a version before, of a master that is not reached", shows: version(6), err: errClosed},
+		{name: "a version before, of another memory", memory: processMemory(2, 2), shows: version(6)},
+		{name: "another record of the same version", shows: own.changed(func(r *record) { r.roster = 1 })},
+		{name: "a version after", shows: version(9), ahead: "m2 shows version 9 of the membership"},
+		{name: "a founding before", shows: founding(2, laterLineage), untaught: true},
+		{name: "another founding of the same time", shows: founding(3, laterLineage), astray: true},
+		{name: "a founding after, of a minority", shows: founding(4, laterLineage), astray: true},
+		{name: "another founding, of a master that is refused", shows: founding(3, laterLineage), err: errClosed},
+		{name: "a founding of another fleet", shows: founding(3, otherLineage)},
+	} {
+		s := surveyOf(own)
+		f := s.found[2]
+		memory := tc.memory
+		if memory == "" {
+			memory = f.state.memory
+		}
+		f.shown(memory, tc.shows)
+		f.err = tc.err
+		if got := places(s.untaught(own)) != ""; got != tc.untaught {
+			t.Errorf("%s: it is to be told: got %v, want %v", tc.name, got, tc.untaught)
+		}
+		if got := places(s.astray(own)) != ""; got != tc.astray {
+			t.Errorf("%s: it goes by another founding: got %v, want %v", tc.name, got, tc.astray)
+		}
+		if got := s.ahead(own); !strings.HasPrefix(got, tc.ahead) || (got == "") != (tc.ahead == "") {
+			t.Errorf("%s: ahead: got %q, want %q", tc.name, got, tc.ahead)
+		}
+	}
+}
+
+func TestUnfinishedStep(t *testing.T) {
+	r := votersRecord(5)
+	s := surveyOf(r)
+	if s.unfinished(r) {
+		t.Error("nobody has accepted anything: got unfinished")
+	}
+	s.found[3].state.child = strings.Repeat("c4", digestLen/2)
+	if !s.unfinished(r) {
+		t.Error("one has accepted a child: got nothing unfinished")
+	}
+	s.found[3].err = errClosed
+	if s.unfinished(r) {
+		t.Error("who has accepted a child is not reached: got unfinished")
+	}
+}
+
+// When the membership may be founded anew, and how long its masters wait then.
+func TestFounding(t *testing.T) {
+	o := Options{MaxTTL: 2 * time.Second, FoundingWait: 10 * time.Second}
+	for i := range 5 {
+		o.Masters = append(o.Masters, Master{Addr: fmt.Sprint("m", i)})
+	}
+	o = o.withDefaults()
+	own := wholeMs(quarantineOf(o.MaxTTL, o.drift()))
+	plus := func(wait time.Duration) time.Duration { return wait + recheckWithin(wait) }
+	base := votersRecord(5).changed(func(r *record) { r.wait = 8 * time.Second })
+	fresh := func(nth int, hint *record, places ...int) func(s *survey) {
+		return func(s *survey) {
+			for _, i := range places {
+				s.found[i].shown(processMemory(i, nth), nil)
+				s.found[i].record = hint
+			}
+		}
+	}
+	away := func(places ...int) func(s *survey) {
+		return func(s *survey) {
+			for _, i := range places {
+				s.found[i].err = errClosed
+			}
+		}
+	}
+	elsewhere := func(places ...int) func(s *survey) {
+		return func(s *survey) {
+			for _, i := range places {
+				s.found[i].shown(fmt.Sprintf("new%d:%016x", i, 1), nil)
+			}
+		}
+	}
+	other := base.changed(func(r *record) { r.lineage = otherLineage })
+	all := []int{0, 1, 2, 3, 4}
+	for _, tc := range []struct {
+		name   string
+		base   *record // nil: none is known
+		find   []func(s *survey)
+		states string // of the founding; "": there is none
+		wait   time.Duration
+		why    string
+	}{
+		{"all are new", nil, []func(s *survey){fresh(1, nil, all...)}, "lllll", plus(o.FoundingWait), ""},
+		{"a quorum is new, the others are not reached", nil, []func(s *survey){fresh(1, nil, all...), away(3, 4)}, "lll--", plus(o.FoundingWait), ""},
+		{"a minority is reached", nil, []func(s *survey){fresh(1, nil, all...), away(2, 3, 4)}, "", 0, "2 of 5 masters can be reached"},
+		{"one belongs to another fleet", nil, []func(s *survey){fresh(1, nil, all...), func(s *survey) {
+			s.found[4].shown(processMemory(4, 1), other)
+			s.found[4].record = nil
+		}}, "llll-", plus(o.FoundingWait), ""},
+		{"all remember what they were", nil, []func(s *survey){fresh(2, base, all...)}, "lllll", o.FoundingWait, ""},
+		{"a quorum remembers", base, []func(s *survey){fresh(2, base, 3, 4)}, "", 0, ""},
+		{"a quorum remembers, and none of the others is reached", base, []func(s *survey){away(3, 4)}, "", 0, ""},
+		{"a quorum has forgotten in one process", base, []func(s *survey){fresh(2, nil, 2, 3, 4)}, "lllll", 8 * time.Second, ""},
+		{"a quorum has forgotten, two are not reached", base, []func(s *survey){fresh(2, nil, 2, 3, 4), away(0, 1)}, "--lll", 8 * time.Second, ""},
+		{"a quorum has other processes", base, []func(s *survey){elsewhere(2, 3, 4)}, "lllll", plus(8 * time.Second), ""},
+		{"one of them has another process", base, []func(s *survey){fresh(2, nil, 2, 3), elsewhere(4)}, "lllll", plus(8 * time.Second), ""},
+		{"a minority has forgotten, too few are reached", base, []func(s *survey){fresh(2, nil, 3, 4), away(0, 1, 2)}, "", 0, "2 of 5 masters can be reached"},
+		{"a quorum is of another fleet", base, []func(s *survey){func(s *survey) {
+			for i := 2; i < 5; i++ {
+				s.found[i].shown(processMemory(i, 2), other)
+			}
+		}}, "", 0, "(m2, m3, m4: it belongs to another fleet)"},
+		{"the records of a quorum are gone", nil, []func(s *survey){func(s *survey) {
+			for i := range s.found {
+				s.found[i].shown(processMemory(i, 1), base)
+				s.found[i].record = nil
+			}
+		}}, "", 0, "(m0, m1, m2, m3, m4: it shows a membership whose record is not there"},
+		{"a record before had a longer wait", base, []func(s *survey){fresh(2, base.changed(func(r *record) { r.wait = time.Hour }), 2, 3, 4)},
+			"lllll", time.Hour, ""},
+		{"one shows what nobody else knows", base, []func(s *survey){fresh(2, nil, 1, 2, 3), func(s *survey) {
+			s.found[4].shown(processMemory(4, 1), base.changed(func(r *record) { r.version = 99 }))
+		}}, "", 0, "m4 shows version 99"},
+	} {
+		s := surveyOf(base)
+		for _, find := range tc.find {
+			find(s)
+		}
+		o := o
+		if tc.base != nil {
+			o.FoundingWait = 0
+		}
+		f, why := s.founding(tc.base, o)
+		if f == nil {
+			if tc.states != "" || !strings.Contains(why, tc.why) || (why == "") != (tc.why == "") {
+				t.Errorf("%s: got no founding, %q, want %q, %q", tc.name, why, tc.states, tc.why)
+			}
+			continue
+		}
+		if got := stateLetters(f); got != tc.states || f.wait != tc.wait {
+			t.Errorf("%s: got %s, wait %v, want %q, %v", tc.name, got, f.wait, tc.states, tc.wait)
+		}
+		if err := f.check(); err != nil {
+			t.Errorf("%s: %v", tc.name, err)
+		}
+		generation, plain := int64(1), own
+		if tc.base != nil || s.remains() != nil {
+			generation, plain = base.generation+1, base.plainWait
+			if !f.recordID().sameFleet(base.recordID()) || f.lineage == base.lineage {
+				t.Errorf("%s: lineage %s, want another one of the fleet of %s", tc.name, f.lineage, base.lineage)
+			}
+		}
+		if f.generation != generation || f.version != 0 || f.plainWait != plain {
+			t.Errorf("%s: got generation %d, version %d, plain wait %v, want %d, 0, %v", tc.name, f.generation, f.version, f.plainWait, generation, plain)
+		}
+	}
+}
+
+// Two clients that found the same new masters at the same time, one of which has them in another order, found the same fleet.
+func TestFleetOfNewMasters(t *testing.T) {
+	a, b := Master{Addr: "a"}, Master{Addr: "10.0.0.2:6379", Name: "b"}
+	fleet := fleetOf([]Master{a, b})
+	if got := fleetOf([]Master{b, a}); got != fleet || len(fleet) != fleetLen {
+		t.Errorf("in another order: got %q, want %q", got, fleet)
+	}
+	if got := fleetOf([]Master{a}); got == fleet {
+		t.Errorf("of other masters: got the same, %q", got)
+	}
+}
+
+// No founding while some proxy hears a memory that this one does not find at its address.
+func TestHeardElsewhere(t *testing.T) {
+	const heartbeat = 250 * ms
+	heard := func(place int, ago time.Duration) func(s *survey) {
+		return func(s *survey) { s.found[0].fields[heardField(place)] = fmt.Sprint(s.began.Add(-ago).UnixMilli()) }
+	}
+	for _, tc := range []struct {
+		name string
+		find []func(s *survey)
+		want string
+	}{
+		{"all are found", []func(s *survey){heard(4, 0)}, ""},
+		{"one is not reached, and was heard just now", []func(s *survey){func(s *survey) { s.found[4].err = errClosed }, heard(4, 3*heartbeat)}, "m4"},
+		{"another process is there, and it was heard just now", []func(s *survey){func(s *survey) { s.found[4].shown("new:0000000000000001", nil) }, heard(4, 3*heartbeat)}, "m4"},
+		{"it was heard long ago", []func(s *survey){func(s *survey) { s.found[4].err = errClosed }, heard(4, 4*heartbeat)}, ""},
+		{"its process has another memory", []func(s *survey){func(s *survey) { s.found[4].shown(processMemory(4, 2), nil) }, heard(4, 0)}, ""},
+		{"who says so is not reached", []func(s *survey){heard(4, 0), func(s *survey) { s.found[0].err, s.found[4].err = errClosed, errClosed }}, ""},
+		{"nobody says so", []func(s *survey){func(s *survey) { s.found[4].err = errClosed }}, ""},
+	} {
+		base := votersRecord(5)
+		s := surveyOf(base)
+		for _, find := range tc.find {
+			find(s)
+		}
+		if got := s.heardElsewhere(base, 4*heartbeat); got != tc.want {
+			t.Errorf("%s: got %q, want %q", tc.name, got, tc.want)
+		}
+	}
+}
+
+// A wait is over when it has passed on the clock here, or when a quorum of the listed memories was told of its beginning so long ago, by their
+// own clocks, and all clocks agree.
+func TestWhenAWaitIsOver(t *testing.T) {
+	r := votersRecord(5).changed(func(r *record) { r.seats[4].state, r.seats[4].since = seatLearner, 6 })
+	timer := r.stampField(r.seat(4))
+	c := idleClient()
+	skew := c.opts.ClockSkewMax
+	wait := max(r.wait, quarantineOf(r.maxTTL, c.drift))
+	enough := wait + 2*skew
+	stamped := func(field string, ago time.Duration, places ...int) func(s *survey) {
+		return func(s *survey) {
+			for _, i := range places {
+				s.found[i].fields[field] = fmt.Sprint(s.found[i].clock.Add(-ago).UnixMilli())
+			}
+		}
+	}
+	clock := func(ahead time.Duration, places ...int) func(s *survey) {
+		return func(s *survey) {
+			for _, i := range places {
+				s.found[i].clock = s.found[i].clock.Add(ahead)
+			}
+		}
+	}
+	for _, tc := range []struct {
+		name  string
+		known time.Duration // for how long this client has known of it; negative: it does not
+		find  []func(s *survey)
+		want  time.Duration
+	}{
+		{"not known", -1, []func(s *survey){stamped(timer, enough, 0, 1, 2, 3, 4)}, wait},
+		{"known just now", 0, nil, wait},
+		{"a part of it has passed", wait - 1, nil, 1},
+		{"it has passed", wait, nil, 0},
+		{"all were told long ago", 0, []func(s *survey){stamped(timer, enough, 0, 1, 2, 3, 4)}, 0},
+		{"a quorum was told long ago", 0, []func(s *survey){stamped(timer, enough, 0, 3, 4)}, 0},
+		{"a minority was told long ago", 0, []func(s *survey){stamped(timer, enough, 3, 4)}, wait},
+		{"they were told a little later", 0, []func(s *survey){stamped(timer, enough-ms, 0, 1, 2, 3, 4)}, ms},
+		{"they were told of another listing", 0, []func(s *survey){stamped(r.stamp("4", 5), enough, 0, 1, 2, 3, 4)}, wait},
+		{"they were told of another founding", 0, []func(s *survey){stamped(strings.ReplaceAll(timer, ourLineage, laterLineage), enough, 0, 1, 2, 3, 4)}, wait},
+		{"one of the quorum shows another record", 0, []func(s *survey){stamped(timer, enough, 0, 3, 4), func(s *survey) {
+			s.found[3].shown(processMemory(3, 1), r.changed(func(r *record) { r.version = 6 }))
+		}}, wait},
+		{"one of the quorum has another memory", 0, []func(s *survey){stamped(timer, enough, 0, 3, 4), func(s *survey) {
+			s.found[3].shown(processMemory(3, 2), r)
+		}}, wait},
+		{"a clock within what clocks may differ", 0, []func(s *survey){clock(skew, 1), stamped(timer, enough, 0, 3, 4)}, 0},
+		{"a clock beyond what clocks may differ", 0, []func(s *survey){clock(skew+ms, 1), stamped(timer, enough, 0, 3, 4)}, wait},
+		{"two clocks that differ from each other by more", 0, []func(s *survey){clock(skew, 1), clock(-ms, 2), stamped(timer, enough, 0, 3, 4)}, wait},
+		{"all clocks differ from the one here", 0, []func(s *survey){clock(-skew-ms, 0, 1, 2, 3, 4), stamped(timer, enough, 0, 1, 2, 3, 4)}, wait},
+		{"a clock that is not reached", 0, []func(s *survey){clock(time.Hour, 1), func(s *survey) { s.found[1].err = errClosed }, stamped(timer, enough, 0, 3, 4)}, 0},
+	} {
+		s := surveyOf(r)
+		for _, find := range tc.find {
+			find(s)
+		}
+		m := newCoordinator(c)
+		m.record = r
+		if tc.known >= 0 {
+			m.since[timer] = s.began.Add(-tc.known)
+		}
+		if got := m.left(s, timer); got != tc.want {
+			t.Errorf("%s: got %v left, want %v", tc.name, got, tc.want)
+		}
+	}
+}

@@ -1,0 +1,99 @@
+package redlock
+
+import (
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"time"
+)
+
+// What an operator should know of the membership: the problem that `redlockd members` and /readyz show, and what the log says of settings that
+// differ from it.
+
+// complaint is what an operator should know of masters that are no members although they answer; "": nothing.
+func (m *coordinator) complaint(s *survey, r *record) string {
+	if text := s.ahead(r); text != "" {
+		return text
+	}
+	for _, f := range s.found {
+		if f.foreign(r) {
+			if f.record != nil {
+				return f.master.Addr + ": " + otherFleet(f.record)
+			}
+			return f.master.Addr + ": " + belongsElsewhere
+		}
+	}
+	within := heardWithin * m.client.opts.Heartbeat
+	name := s.heardElsewhere(r, within)
+	switch {
+	case name == "":
+		m.elsewhere = time.Time{}
+	case m.elsewhere.IsZero():
+		m.elsewhere = s.began
+	case s.began.Sub(m.elsewhere) > 2*within: // a master that has just restarted was heard a moment ago //mutant:two-masters-of-one-name-are-not-told
+		return meansTwo(name)
+	}
+	return ""
+}
+
+// meansTwo says that the address of a seat means one master here and another one elsewhere.
+func meansTwo(name string) string {
+	return shown(name) + " is heard by another redlockd and shows another memory here: see what its address means on both machines"
+}
+
+// compareFile says what the settings say otherwise than the record in force, which counts.
+func (m *coordinator) compareFile(r, before *record) {
+	if before != nil && before.maxTTL == r.maxTTL && before.roster == r.roster && sameAddrs(before, r) {
+		return
+	}
+	if text := fileDiffers(r, m.client.opts); text != "" {
+		m.client.opts.Logger.Warn("the settings differ from the membership, which counts", "differences", text,
+			"to_do", "write into config.toml what `redlockd members` shows")
+	}
+}
+
+func sameAddrs(a, b *record) bool {
+	return slices.EqualFunc(a.seats, b.seats, func(x, y seat) bool { return x.number == y.number && x.addr == y.addr })
+}
+
+// fileDiffers is what the options say otherwise than the record; "": nothing.
+func fileDiffers(r *record, o Options) string {
+	var parts []string
+	if o.MaxTTL.Truncate(time.Millisecond) != r.maxTTL {
+		parts = append(parts, fmt.Sprintf("max_ttl is %s, the settings say %s", shortText(r.maxTTL), shortText(o.MaxTTL)))
+	}
+	for i := range r.seats {
+		s := &r.seats[i]
+		at := slices.IndexFunc(o.Masters, func(m Master) bool { return m.name() == s.name })
+		switch {
+		case at < 0:
+			parts = append(parts, fmt.Sprintf("%s (%s) is a member, the settings do not name it", shown(s.name), shown(s.addr)))
+		case o.masterAt(s.name, s.addr).Addr != o.Masters[at].Addr:
+			parts = append(parts, fmt.Sprintf("%s is at %s, the settings say %s", shown(s.name), shown(s.addr), o.Masters[at].Addr))
+		}
+	}
+	for _, one := range o.Masters {
+		if r.seatNamed(one.name()) == nil {
+			parts = append(parts, fmt.Sprintf("%s is no member, the settings name it", one.name()))
+		}
+	}
+	return strings.Join(parts, "; ")
+}
+
+func (m *coordinator) setProblem(text string) { m.setProblemFor(0, text) }
+
+// setProblemFor is setProblem for one that is over after that time, if nothing else happens. The log has it once, without the time.
+func (m *coordinator) setProblemFor(left time.Duration, text string) {
+	m.mu.Lock()
+	changed := m.problem != text
+	m.problem, m.problemEnds = text, time.Time{}
+	if left > 0 {
+		m.problemEnds = time.Now().Add(left)
+	}
+	m.mu.Unlock()
+	if changed && text != "" {
+		m.client.memberLog.Log(m.client.opts.Logger, slog.LevelWarn, time.Now(), "membership", "problem", text,
+			"to_do", "see `redlockd members` and `redlockd check`")
+	}
+}

@@ -1,0 +1,351 @@
+package redlock
+
+// Goal: a master keeps its promises and never goes back, whatever is sent to it twice, late, or by a proxy that is behind. Method: each
+// case fills the hash, runs one script, and compares its reply and what the hash holds then; all of it on a master in memory and on a
+// real redis-server.
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"redlockd/redlock/memmaster"
+	"redlockd/redlock/redisproc"
+)
+
+// onBothMasters runs a test with a client of a master in memory, and with one of a redis-server.
+func onBothMasters(t *testing.T, test func(t *testing.T, client *redis.Client)) {
+	m := memmaster.New(memmaster.Options{})
+	defer m.Close()
+	server := redisproc.StartForTest(t, 1)[0]
+	for name, o := range map[string]*redis.Options{"memory": {Dialer: m.Dial}, "redis-server": {Addr: server.Addr}} {
+		o.Protocol, o.DisableIdentity = 2, true
+		t.Run(name, func(t *testing.T) {
+			client := redis.NewClient(o)
+			defer client.Close()
+			test(t, client)
+		})
+	}
+}
+
+type hashFields = map[string]string
+
+// readHash reads the membership of a master.
+func readHash(t *testing.T, client *redis.Client) hashFields {
+	t.Helper()
+	ctx := context.Background()
+	names, err := client.HKeys(ctx, membersKey).Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := hashFields{}
+	for _, name := range names {
+		h[name] = client.HGet(ctx, membersKey, name).Val()
+	}
+	return h
+}
+
+func writeHash(t *testing.T, client *redis.Client, h hashFields) {
+	t.Helper()
+	ctx := context.Background()
+	if err := client.FlushAll(ctx).Err(); err != nil {
+		t.Fatal(err)
+	}
+	for name, value := range h {
+		if err := client.HSet(ctx, membersKey, name, value).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// masterMs is a master's clock, as scripts write it.
+func masterMs(t *testing.T, client *redis.Client) int64 {
+	t.Helper()
+	now, err := client.Time(context.Background()).Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return now.UnixMilli()
+}
+
+// with returns h with other fields; one that is "" goes.
+func with(h hashFields, pairs ...string) hashFields {
+	h = maps.Clone(h)
+	for i := 0; i < len(pairs); i += 2 {
+		h[pairs[i]] = pairs[i+1]
+		if pairs[i+1] == "" {
+			delete(h, pairs[i])
+		}
+	}
+	return h
+}
+
+func TestMemberScripts(t *testing.T) {
+	const lineage, other = "0123456789abcdef", "fedcba9876543210"
+	low, middle, high := "00000001.aa00000000000000", "00000001.ab00000000000000", "00000002.0000000000000000"
+	digest := strings.Repeat("d1", digestLen/2)
+	memory := memoryOf("run")
+	settled := memory + " 3-" + lineage + ".7 " + digest
+	fresh := memory + " -"
+	child := strings.Repeat("c4", digestLen/2)
+	accepted := settled + " ? " + middle + " " + child
+	acceptedFresh := fresh + " ? " + middle + " " + child
+
+	base := hashFields{"v": settled, "r": "record 7", "beat": "5"}
+	held := with(base, "v", accepted, "a", "child 8", "p", middle) // it has accepted a child
+	promised := with(base, "p", middle)
+
+	learn := func(generation int, of string, version int) []any {
+		v := fmt.Sprintf("%s %d-%s.%d %s", memory, generation, of, version, child)
+		return []any{memory, generation, of, version, v, "record new"}
+	}
+	learned := func(generation int, of string, version int) hashFields {
+		return with(base, "v", learn(generation, of, version)[4].(string), "r", "record new")
+	}
+
+	cases := []struct {
+		name   string
+		script script
+		before hashFields
+		args   []any
+		reply  string     // of fmt.Sprint
+		after  hashFields // nil: as before
+	}{
+		{"mint on nothing", scriptMint, nil, []any{"", "b:1", "y"}, "[1 b:1 -]", hashFields{"v": "b:1 -", "why": "y", "beat": "0"}},
+		{"mint again", scriptMint, hashFields{"v": "b:1 -", "why": "y", "beat": "0"}, []any{"", "b:1", "y"}, "[0 b:1 -]", nil},
+		{"mint over what is shown", scriptMint, with(held, "s:x", "1", "h:1", "2"), []any{accepted, "b:1", "y"}, "[1 b:1 -]", hashFields{"v": "b:1 -", "why": "y", "beat": "0", "r": "record 7"}},
+		{"mint over another", scriptMint, base, []any{fresh, "b:1", "y"}, "[0 " + settled + "]", nil},
+		{"mint over what was nothing", scriptMint, base, []any{"", "b:1", "y"}, "[0 " + settled + "]", nil},
+		{"mint over what is nothing now", scriptMint, nil, []any{settled, "b:1", "y"}, "[0 ]", nil},
+
+		{"prepare", scriptPrepare, base, []any{settled, low}, "[1  ]", with(base, "p", low)},
+		{"prepare on fresh", scriptPrepare, hashFields{"v": fresh}, []any{fresh, low}, "[1  ]", hashFields{"v": fresh, "p": low}},
+		{"prepare on nothing", scriptPrepare, nil, []any{settled, low}, "[0 ]", nil},
+		{"prepare of another record", scriptPrepare, base, []any{fresh, high}, "[0 " + settled + "]", nil},
+		{"prepare of what has an accepted child", scriptPrepare, base, []any{accepted, high}, "[0 " + settled + "]", nil},
+		{"prepare below the promise", scriptPrepare, promised, []any{settled, low}, "[-1 " + middle + "]", nil},
+		{"prepare at the promise", scriptPrepare, promised, []any{settled, middle}, "[-1 " + middle + "]", nil},
+		{"prepare above the promise", scriptPrepare, promised, []any{settled, high}, "[1  ]", with(base, "p", high)},
+		{"prepare tells the accepted child", scriptPrepare, held, []any{settled, high}, "[1 " + middle + " child 8]", with(held, "p", high)},
+		{"prepare tells an accepted founding", scriptPrepare, hashFields{"v": acceptedFresh, "a": "founding", "p": middle}, []any{fresh, high},
+			"[1 " + middle + " founding]", hashFields{"v": acceptedFresh, "a": "founding", "p": high}},
+		{"prepare below the accepted child", scriptPrepare, held, []any{settled, low}, "[-1 " + middle + "]", nil},
+
+		{"accept", scriptAccept, base, []any{settled, middle, child, "child 8"}, "[1 " + accepted + "]", held},
+		{"accept as promised", scriptAccept, promised, []any{settled, middle, child, "child 8"}, "[1 " + accepted + "]", held},
+		{"accept again", scriptAccept, held, []any{settled, middle, child, "child 8"}, "[1 " + accepted + "]", held},
+		{"accept on fresh", scriptAccept, hashFields{"v": fresh}, []any{fresh, middle, child, "founding"}, "[1 " + acceptedFresh + "]",
+			hashFields{"v": acceptedFresh, "a": "founding", "p": middle}},
+		{"accept on nothing", scriptAccept, nil, []any{settled, middle, child, "child 8"}, "[0 ]", nil},
+		{"accept of another record", scriptAccept, base, []any{fresh, high, child, "child 8"}, "[0 " + settled + "]", nil},
+		{"accept below the promise", scriptAccept, promised, []any{settled, low, child, "child 8"}, "[-1 " + middle + "]", nil},
+		{"accept below the accepted child", scriptAccept, held, []any{settled, low, digest, "child of low"}, "[-1 " + middle + "]", nil},
+		{"accept above", scriptAccept, held, []any{settled, high, digest, "child of high"}, "[1 " + settled + " ? " + high + " " + digest + "]",
+			with(base, "v", settled+" ? "+high+" "+digest, "a", "child of high", "p", high)},
+
+		{"learn the next version", scriptLearn, held, learn(3, lineage, 8), "[1 " + learn(3, lineage, 8)[4].(string) + "]", learned(3, lineage, 8)},
+		{"learn a later version", scriptLearn, promised, learn(3, lineage, 10), "[1 " + learn(3, lineage, 10)[4].(string) + "]", learned(3, lineage, 10)},
+		{"learn a founding", scriptLearn, held, learn(4, other, 0), "[1 " + learn(4, other, 0)[4].(string) + "]", learned(4, other, 0)},
+		{"learn on fresh", scriptLearn, with(base, "v", fresh), learn(0, other, 0), "[1 " + learn(0, other, 0)[4].(string) + "]", learned(0, other, 0)},
+		{"learn on fresh that accepted", scriptLearn, with(held, "v", acceptedFresh), learn(0, other, 0), "[1 " + learn(0, other, 0)[4].(string) + "]", learned(0, other, 0)},
+		{"learn on nothing", scriptLearn, nil, learn(3, lineage, 8), "[0 ]", nil},
+		{"learn in another memory", scriptLearn, with(base, "v", memoryOf("b")+" -"), learn(3, lineage, 8), "[0 " + memoryOf("b") + " -]", nil},
+		{"learn the same version", scriptLearn, held, learn(3, lineage, 7), "[0 " + accepted + "]", nil},
+		{"learn the version before", scriptLearn, base, learn(3, lineage, 6), "[0 " + settled + "]", nil},
+		{"learn a version with fewer digits", scriptLearn, with(base, "v", strings.Replace(settled, ".7 ", ".10 ", 1)), learn(3, lineage, 9),
+			"[0 " + strings.Replace(settled, ".7 ", ".10 ", 1) + "]", nil},
+		{"learn a founding of before", scriptLearn, base, learn(2, other, 99), "[0 " + settled + "]", nil},
+		{"learn another founding of the same generation", scriptLearn, base, learn(3, other, 99), "[0 " + settled + "]", nil},
+		{"learn over nonsense", scriptLearn, with(base, "v", memory+" nonsense"), learn(3, lineage, 8), "[0 " + memory + " nonsense]", nil},
+
+		{"beat on nothing", scriptMemberBeat, nil, memberBeatArgs(settled, []string{"s:x"}, []int{1}, []int{1}), "[0]", nil},
+		{"beat alone", scriptMemberBeat, base, memberBeatArgs(settled, nil, nil, nil), "[6 " + settled + "]", with(base, "beat", "6")},
+		{"beat with stamps", scriptMemberBeat, with(base, "s:old", "1", "h:1", "2", "h:2", "3", "h:9", "4"), memberBeatArgs(settled, []string{"s:old", "s:new"}, []int{1}, []int{1, 2}),
+			"[6 " + settled + " 1 now]", with(base, "beat", "6", "s:old", "1", "s:new", "now", "h:1", "now", "h:2", "3")},
+		{"beat drops stamps", scriptMemberBeat, with(held, "s:old", "1", "h:1", "2"), memberBeatArgs(settled, nil, nil, []int{1}),
+			"[6 " + accepted + "]", with(held, "beat", "6", "h:1", "2")},
+		{"beat of a proxy that is behind", scriptMemberBeat, with(base, "s:old", "1", "h:9", "2"), memberBeatArgs(fresh, []string{"s:old", "s:new"}, []int{1}, []int{1}),
+			"[6 " + settled + " 1 ]", with(base, "beat", "6", "s:old", "1", "h:9", "2")},
+	}
+	onBothMasters(t, func(t *testing.T, client *redis.Client) {
+		for _, tc := range cases {
+			keys := []string{membersKey}
+			if tc.script == scriptMint {
+				keys = mintKeys
+			}
+			if tc.after == nil {
+				tc.after = with(tc.before)
+			}
+			writeHash(t, client, tc.before)
+			began := masterMs(t, client)
+			reply, err := client.Eval(context.Background(), tc.script.text, keys, tc.args...).Slice()
+			ended := masterMs(t, client)
+			if err != nil {
+				t.Errorf("%s: %v", tc.name, err)
+				continue
+			}
+			// A time between the two is now.
+			now := func(value string) string {
+				if ms, err := strconv.ParseInt(value, 10, 64); err == nil && began <= ms && ms <= ended {
+					return "now"
+				}
+				return value
+			}
+			for i, part := range reply {
+				if text, ok := part.(string); ok {
+					reply[i] = now(text)
+				}
+			}
+			after := readHash(t, client)
+			for name, value := range after {
+				after[name] = now(value)
+			}
+			if got := fmt.Sprint(reply); got != tc.reply {
+				t.Errorf("%s: reply:\n got %s\nwant %s", tc.name, got, tc.reply)
+			}
+			if !maps.Equal(after, tc.after) {
+				t.Errorf("%s: the hash then:\n got %q\nwant %q", tc.name, after, tc.after)
+			}
+		}
+	})
+}
+
+func TestMintEndsWhatWasBefore(t *testing.T) {
+	onBothMasters(t, func(t *testing.T, client *redis.Client) {
+		ctx := context.Background()
+		client.FlushAll(ctx)
+		for _, key := range []string{epochKey, settingsKey, beatKey, "lock"} {
+			client.Set(ctx, key, "of before", time.Hour)
+		}
+		if err := client.Eval(ctx, scriptMint.text, mintKeys, "", "b:1", "y").Err(); err != nil {
+			t.Fatal(err)
+		}
+		for _, tc := range []struct {
+			key, want string
+			pttl      time.Duration
+		}{
+			{configKey, configOfMembers, -1}, {epochKey, "", -2}, {settingsKey, "", -2}, {beatKey, "", -2},
+		} {
+			if value, pttl := client.Get(ctx, tc.key).Val(), client.PTTL(ctx, tc.key).Val(); value != tc.want || pttl != tc.pttl {
+				t.Errorf("%s: got %q for %v, want %q for %v", tc.key, value, pttl, tc.want, tc.pttl)
+			}
+		}
+		if client.Get(ctx, "lock").Val() != "of before" || client.PTTL(ctx, membersKey).Val() != -1 {
+			t.Error("a lock is gone, or the membership expires")
+		}
+	})
+}
+
+// The settings of an earlier version say that its servers count on the master. They can come between the reading of the master and the
+// script, so the script itself looks.
+func TestMintLeavesSettingsOfAnEarlierVersion(t *testing.T) {
+	onBothMasters(t, func(t *testing.T, client *redis.Client) {
+		ctx := context.Background()
+		for _, shows := range []string{"", "a:1 -"} {
+			client.FlushAll(ctx)
+			if shows != "" {
+				client.HSet(ctx, membersKey, "v", shows)
+			}
+			client.Set(ctx, configKey, "max_ttl=60000ms", time.Hour)
+			client.Set(ctx, epochKey, "run:1", 0)
+			before := readHash(t, client)
+			err := (&masterConn{redis: client.Conn()}).mint(ctx, shows, "b:1", "y")
+			if err == nil || !strings.Contains(err.Error(), "a redlockd of an earlier version uses it (max_ttl=60000ms)") {
+				t.Errorf("mint where it shows %q: got %v, want a refusal that names the settings", shows, err)
+			}
+			if config, epoch, after := client.Get(ctx, configKey).Val(), client.Get(ctx, epochKey).Val(), readHash(t, client); config != "max_ttl=60000ms" ||
+				epoch != "run:1" || !maps.Equal(after, before) {
+				t.Errorf("mint where it shows %q: the settings are %q, the epoch %q, the membership %v; want that nothing was changed", shows, config, epoch, after)
+			}
+		}
+	})
+}
+
+func TestMemberScriptsLeaveAKeyOfAnotherTypeAlone(t *testing.T) {
+	onBothMasters(t, func(t *testing.T, client *redis.Client) {
+		ctx := context.Background()
+		client.FlushAll(ctx)
+		client.Set(ctx, membersKey, "somebody's", 0)
+		for _, s := range []script{scriptMint, scriptPrepare, scriptAccept, scriptLearn, scriptMemberBeat, scriptAdmitFloor} {
+			err := client.Eval(ctx, s.text, mintKeys, "", 0, 0, 0, 0, 0).Err()
+			if err == nil || !strings.Contains(err.Error(), "WRONGTYPE") {
+				t.Errorf("%.60q…: got %v, want WRONGTYPE", s.text[len(scriptStates):], err)
+			}
+		}
+		if got := client.Get(ctx, membersKey).Val(); got != "somebody's" {
+			t.Errorf("the key is %q", got)
+		}
+	})
+}
+
+func TestAdmitFloor(t *testing.T) {
+	onBothMasters(t, func(t *testing.T, client *redis.Client) {
+		ctx := context.Background()
+		for _, tc := range []struct {
+			name, shows, before, v, floor string
+			want                          int
+			after                         string
+		}{
+			{"no floor yet", "v", "", "v", "7", 1, "7"},
+			{"raised", "v", "6", "v", "10", 1, "10"},
+			{"as high", "v", "7", "v", "7", 1, "7"},
+			{"not lowered", "v", "10", "v", "7", 1, "10"},
+			{"near 2^53", "v", "9007199254740990", "v", "9007199254740991", 1, "9007199254740991"},
+			{"another record", "w", "6", "v", "7", 0, "6"},
+			{"with an accepted child", "v ? b d", "6", "v", "7", 0, "6"},
+		} {
+			writeHash(t, client, hashFields{"v": tc.shows})
+			if tc.before != "" {
+				client.Set(ctx, floorKey, tc.before, 0)
+			}
+			got, err := client.Eval(ctx, scriptAdmitFloor.text, []string{membersKey, floorKey}, tc.v, tc.floor).Int()
+			if after := client.Get(ctx, floorKey).Val(); err != nil || got != tc.want || after != tc.after {
+				t.Errorf("%s: got %d, %v, floor %q, want %d, floor %q", tc.name, got, err, after, tc.want, tc.after)
+			}
+		}
+	})
+}
+
+func TestClamp(t *testing.T) {
+	onBothMasters(t, func(t *testing.T, client *redis.Client) {
+		ctx := context.Background()
+		client.FlushAll(ctx)
+		const long, bound, short = 10 * time.Hour, 5 * time.Hour, time.Hour
+		keys := []string{membersKey, "long", "short", "forever", "absent", ReservedPrefix + "long"}
+		client.HSet(ctx, membersKey, "v", "this")
+		for i, life := range []time.Duration{long, short, 0, -1, long} {
+			if life >= 0 {
+				client.Set(ctx, keys[i+1], "token", life)
+			}
+		}
+		for member, ends := range map[string]float64{"r:long": 36e6, "redlockd:end": 36e6, "r:short": 36e5} {
+			client.ZAdd(ctx, "readers", redis.Z{Score: ends, Member: member})
+		}
+		client.PExpire(ctx, "readers", long)
+		keys = append(keys, "readers")
+		for i, want := range []int{0, 2, 0} { // late is never, and twice is once
+			v := []string{"another", "this", "this"}[i]
+			if got, err := client.Eval(ctx, scriptClamp.text, keys, bound.Milliseconds(), v).Int(); got != want || err != nil {
+				t.Errorf("time %d: got %d, %v, want %d", i+1, got, err, want)
+			}
+		}
+		scores := func(member string) float64 { return client.ZScore(ctx, "readers", member).Val() }
+		if end := scores("redlockd:end"); scores("r:short") != 36e5 || scores("r:long") != end || end < 18e6 || end > 18.1e6 {
+			t.Errorf("ends of readers: got %v, %v and %v, want the first as it was, the others shortened by five hours", scores("r:short"), scores("r:long"), end)
+		}
+		keys = keys[1:]
+		for i, want := range []time.Duration{bound, short, -1, -2, long, bound} {
+			got := client.PTTL(ctx, keys[i]).Val()
+			// What is left is at most want, and above the next shorter of the lives.
+			if want < 0 && got != want || want > 0 && (got > want || got < want-30*time.Minute) {
+				t.Errorf("%s: lives %v, want %v", keys[i], got, want)
+			}
+		}
+	})
+}

@@ -1,0 +1,369 @@
+package redlock
+
+// Goal: a record gets one child, whatever clients propose, however many at once, and wherever a proposer dies; and the next one finishes
+// what it has begun. Method: masters in memory. A proposer that dies is one whose calls the test makes by itself, up to the point where
+// it dies; and random duels, with delays and lost connections.
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// proposer has asked all masters, over paths of its own.
+type proposer struct {
+	*proxy
+	survey *survey
+	// parent is the record that a quorum shows; nil: none.
+	parent *record
+}
+
+func (s *stage) proposer() *proposer {
+	s.Helper()
+	p := &proposer{proxy: s.proxy()}
+	p.look()
+	s.Cleanup(func() { p.survey.close() })
+	return p
+}
+
+// look asks the masters again.
+func (p *proposer) look() {
+	if p.survey != nil {
+		p.survey.close()
+	}
+	o := p.options().withDefaults()
+	masters := make(map[int]Master)
+	for i, m := range o.Masters {
+		masters[i] = m
+	}
+	p.survey = surveyMasters(p.s.Context(), masters, patience{enough: len(masters)}, o)
+	p.parent = p.survey.newest(nil)
+}
+
+// found are the masters at these places; all, if none are given.
+func (p *proposer) found(places ...int) []*found {
+	var list []*found
+	for _, f := range p.survey.found {
+		if len(places) == 0 || slices.Contains(places, f.place) {
+			list = append(list, f)
+		}
+	}
+	return list
+}
+
+// demotes is the next record, in which a seat loses its vote.
+func (p *proposer) demotes(place int) *record {
+	child := p.parent.child()
+	s := child.seat(place)
+	s.state, s.since = seatLearner, child.version
+	return child.seal()
+}
+
+// step is one of the acceptors at these places.
+func (p *proposer) step(own *record, places ...int) (*record, error) {
+	quorum := quorumOf(len(p.s.masters))
+	return p.survey.step(p.s.Context(), p.found(places...), quorum, own)
+}
+
+// prepare and accept are the two halves of a step that is not finished.
+func (p *proposer) prepare(ballot string, places ...int) {
+	p.s.Helper()
+	for _, f := range p.found(places...) {
+		if _, err := f.conn.members(p.s.Context(), scriptPrepare, f.state.settled(), ballot); err != nil {
+			p.s.Errorf("prepare %s at %d: %v", ballot, f.place, err)
+		}
+	}
+}
+
+func (p *proposer) accept(ballot string, child *record, places ...int) (accepted int) {
+	for _, f := range p.found(places...) {
+		if _, err := f.conn.members(p.s.Context(), scriptAccept, f.state.settled(), ballot, child.digest, child.text); err == nil {
+			accepted++
+		} else if !errors.Is(err, errOutrun) {
+			p.s.Errorf("accept %s at %d: %v", ballot, f.place, err)
+		}
+	}
+	return accepted
+}
+
+// stateLettersOf tells records apart whose steps demote different seats.
+func stateLettersOf(r *record) string {
+	if r == nil {
+		return "none"
+	}
+	return fmt.Sprintf("version %d, %s", r.version, stateLetters(r))
+}
+
+// wantChosen compares what a step has chosen.
+func (s *stage) wantChosen(what string, got *record, err error, want *record) {
+	s.Helper()
+	if err != nil || got == nil || want == nil || got.digest != want.digest {
+		s.Errorf("%s: got %v, %v, want %v", what, stateLettersOf(got), err, stateLettersOf(want))
+	}
+}
+
+func TestStep(t *testing.T) {
+	const first = "00000001.0000000000000000"
+	inVirtualTime(t, 5, func(s *stage) {
+		s.found()
+		p := s.proposer()
+		child := p.demotes(1)
+		got, err := p.step(child)
+		s.wantChosen("a step", got, err, child)
+		other := s.proposer()
+		if other.parent.version != 0 {
+			s.Errorf("the record in force while nobody is told of the next: got version %d, want 0", other.parent.version)
+		}
+		if !p.survey.teach(s.Context(), p.found(), child) {
+			s.Error("not all were told")
+		}
+		other.look()
+		if other.parent == nil || other.parent.digest != child.digest {
+			s.Errorf("the record in force then: got %v, want the child", other.parent)
+		}
+		// Told late, it goes on nothing that has happened since.
+		if _, err := p.step(p.demotes(2)); !errors.Is(err, errOutrun) {
+			s.Errorf("a step from a record of before: got %v, want that others were ahead", err)
+		}
+	})
+	for _, tt := range []struct {
+		name string
+		// dies is what the first proposer has done.
+		dies   func(p *proposer, child *record)
+		places []int // that the second one reaches; nil: all
+		theirs bool  // the child of the first is chosen
+	}{
+		{"after it has prepared", func(p *proposer, _ *record) { p.prepare(first) }, nil, false},
+		{"after one has accepted", func(p *proposer, child *record) { p.prepare(first); p.accept(first, child, 0) }, nil, true},
+		{"after one has accepted that is not reached", func(p *proposer, child *record) { p.prepare(first); p.accept(first, child, 0) }, []int{1, 2, 3, 4}, false},
+		{"after a quorum has accepted", func(p *proposer, child *record) { p.prepare(first); p.accept(first, child, 0, 1, 2) }, nil, true},
+		{"after a quorum has accepted, one of which is reached", func(p *proposer, child *record) { p.prepare(first); p.accept(first, child, 0, 1, 2) }, []int{2, 3, 4}, true},
+		{"after all have accepted", func(p *proposer, child *record) { p.prepare(first); p.accept(first, child) }, []int{0, 3, 4}, true},
+	} {
+		inVirtualTime(t, 5, func(s *stage) {
+			s.found()
+			p := s.proposer()
+			theirs := p.demotes(1)
+			tt.dies(p, theirs)
+			next := s.proposer()
+			own := next.demotes(2)
+			want := own
+			if tt.theirs {
+				want = theirs
+			}
+			got, err := next.step(own, tt.places...)
+			s.wantChosen(tt.name, got, err, want)
+			// It was only slow, and goes on.
+			p.accept(first, theirs)
+			last := s.proposer()
+			got, err = last.step(last.demotes(3), tt.places...)
+			s.wantChosen(tt.name+", and then goes on", got, err, want)
+		})
+	}
+}
+
+// The child of the highest ballot may have been chosen; that of a lower one cannot.
+func TestStepTakesTheChildOfTheHighestBallot(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		const first, second = "00000001.0000000000000000", "00000002.0000000000000000"
+		s.found()
+		p := s.proposer()
+		low, high := p.demotes(1), p.demotes(2)
+		p.prepare(first, 0, 1, 2)
+		p.accept(first, low, 0)
+		p.prepare(second, 1, 2, 3)
+		p.accept(second, high, 1, 2, 3)
+		for _, places := range [][]int{{0, 1, 4}, {0, 3, 4}, nil} {
+			next := s.proposer()
+			next.delay(10*ms, 0, 0) // the low one comes last
+			got, err := next.step(next.demotes(3), places...)
+			s.wantChosen(fmt.Sprint("reached ", places), got, err, high)
+		}
+	})
+}
+
+// A proposer that another one was ahead of chooses nothing, and says so.
+func TestStepThatIsOutrun(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		s.found()
+		p := s.proposer()
+		p.prepare("00000009.0000000000000000", 2, 3, 4)
+		if got, err := p.step(p.demotes(1)); !errors.Is(err, errOutrun) {
+			s.Errorf("got %v, %v, want that others were ahead", got, err)
+		}
+		p.look()
+		child := p.demotes(1)
+		got, err := p.step(child)
+		s.wantChosen("after it has looked again", got, err, child)
+	})
+}
+
+func TestMinorityChoosesNothing(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		s.found()
+		p, other := s.proposer(), s.proposer()
+		if got, err := p.step(p.demotes(1), 0, 1); err == nil || !strings.Contains(err.Error(), "2 of 2 masters agreed, 3 are needed") {
+			s.Errorf("two are reached: got %v, %v, want that three are needed", got, err)
+		}
+		p.look() // or its next ballot may be below its first
+		// All prepare, the first one late. By then three have promised more to somebody else.
+		p.delay(50*ms, 0, 0)
+		ahead := make(chan struct{})
+		time.AfterFunc(20*ms, func() {
+			defer close(ahead)
+			other.prepare("00000009.0000000000000000", 2, 3, 4)
+		})
+		if got, err := p.step(p.demotes(1)); !errors.Is(err, errOutrun) {
+			s.Errorf("two can accept: got %v, %v, want that others were ahead", got, err)
+		}
+		<-ahead
+	})
+}
+
+// A founding that memories have accepted which are no more can never be chosen. It is in nobody's way.
+func TestFoundingOfLostMemories(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		const first = "00000001.0000000000000000"
+		p := s.proposer()
+		lost, _ := p.survey.founding(nil, p.options().withDefaults())
+		p.prepare(first, 0, 1, 2)
+		p.accept(first, lost, 0)
+		next := s.proposer()
+		other, _ := next.survey.founding(nil, next.options().withDefaults())
+		got, err := next.step(other)
+		s.wantChosen("while all memories are there", got, err, lost)
+		for i := 1; i < 4; i++ {
+			s.do(i, "FLUSHALL")
+		}
+		next.look()
+		own, _ := next.survey.founding(nil, next.options().withDefaults())
+		got, err = next.step(own)
+		s.wantChosen("when three have forgotten", got, err, own)
+	})
+}
+
+func TestStepRefusesAChildThatIsNoRecord(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		const first = "00000001.0000000000000000"
+		s.found()
+		p := s.proposer()
+		child := p.demotes(1)
+		child.text = "nonsense"
+		p.accept(first, child, 3)
+		next := s.proposer()
+		if got, err := next.step(next.demotes(2)); err == nil || !strings.Contains(err.Error(), "m4: ") {
+			s.Errorf("got %v, %v, want an error of m4", got, err)
+		}
+	})
+}
+
+// Several propose at the same time, over slow paths that break, and give up at any point.
+func TestStepsThatMeet(t *testing.T) {
+	chosen := 0
+	for seed := range uint64(40) {
+		inVirtualTime(t, 5, func(s *stage) {
+			s.found()
+			var mu sync.Mutex
+			digests := make(map[string]bool)
+			var proposers sync.WaitGroup
+			for i := range 4 {
+				p := s.proposer()
+				proposers.Go(func() {
+					random := rand.New(rand.NewPCG(seed, uint64(i)))
+					delay := func() time.Duration { return time.Duration(random.Int64N(int64(20 * ms))) }
+					for place := range s.masters {
+						a, b := delay(), delay()
+						p.delay(a, b, place)
+					}
+					for range 6 {
+						ctx, cancel := context.WithTimeout(s.Context(), delay()*6)
+						for _, f := range p.survey.found {
+							if f.conn != nil && random.IntN(4) == 0 {
+								time.AfterFunc(delay()*2, p.paths[f.place].Cut)
+							}
+						}
+						got, err := p.survey.step(ctx, p.found(), 3, p.demotes(i))
+						cancel()
+						if err == nil {
+							mu.Lock()
+							digests[got.digest] = true
+							mu.Unlock()
+							return
+						}
+						time.Sleep(delay())
+						p.look()
+						if p.parent == nil {
+							return // too few were reached
+						}
+					}
+				})
+			}
+			proposers.Wait()
+			if len(digests) > 1 {
+				s.Errorf("seed %d: %d children were chosen", seed, len(digests))
+			}
+			chosen += len(digests)
+		})
+	}
+	if chosen < 20 {
+		t.Errorf("in 40 runs a child was chosen %d times, want more often: the test is too hostile to say anything", chosen)
+	}
+}
+
+// askEach returns as soon as enough have agreed, or after the grace, or when it is clear that they will not.
+func TestAskEach(t *testing.T) {
+	slow := errors.New("slow")
+	for _, tt := range []struct {
+		name    string
+		answers []error // slow: it answers after a minute
+		quorum  int
+		grace   time.Duration
+		agreed  int // −1: an error
+		took    time.Duration
+		want    string
+	}{
+		{"all agree", []error{nil, nil, nil}, 2, time.Second, 3, 0, ""},
+		{"a quorum is enough", []error{nil, nil, slow}, 2, 0, 2, 0, ""},
+		{"some time for the others", []error{nil, nil, slow}, 2, time.Second, 2, time.Second, ""},
+		{"a quorum comes late", []error{nil, slow, slow}, 2, 0, 2, time.Minute, ""},
+		{"too few", []error{nil, errClosed, errors.New("full")}, 2, 0, -1, 0, "1 of 3 masters agreed, 2 are needed: m1: closed; m2: full"},
+		{"too few, for others were ahead", []error{nil, errOutrun, errClosed}, 2, 0, -1, 0, errOutrun.Error()},
+		{"enough, although others were ahead", []error{nil, errOutrun, nil}, 2, 0, 2, 0, ""},
+		{"fewer than a quorum are asked", []error{nil}, 2, 0, -1, 0, "1 of 1 masters agreed, 2 are needed"},
+	} {
+		inVirtualTime(t, 0, func(s *stage) {
+			sv := &survey{}
+			var list []*found
+			for i := range tt.answers {
+				list = append(list, foundAt(i, processMemory(i, 1), nil))
+			}
+			began := time.Now()
+			agreed, err := sv.askEach(list, tt.quorum, tt.grace, func(f *found) error {
+				if err := tt.answers[f.place]; err != slow {
+					return err
+				}
+				time.Sleep(time.Minute)
+				return nil
+			})
+			took := time.Since(began)
+			sv.asking.Wait()
+			switch {
+			case tt.agreed < 0:
+				if err == nil || !strings.Contains(err.Error(), tt.want) {
+					s.Errorf("%s: got %d, %v, want %q", tt.name, len(agreed), err, tt.want)
+				}
+			case err != nil || len(agreed) < tt.agreed:
+				s.Errorf("%s: got %d, %v, want %d", tt.name, len(agreed), err, tt.agreed)
+			}
+			if took != tt.took {
+				s.Errorf("%s: took %v, want %v", tt.name, took, tt.took)
+			}
+		})
+	}
+}

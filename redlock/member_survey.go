@@ -1,0 +1,319 @@
+package redlock
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// A survey asks masters what they show of the membership, over connections of its own, made anew each time. So it sees who stands behind an
+// address now, also where a lane is still connected to somebody else. Everything that is decided about the membership is decided from one
+// survey (member_plan.go), and the steps that follow from it use its connections (member_step.go).
+
+// surveyGrace is how long a survey waits for the rest once enough masters have answered: those that are known to answer, and a quorum.
+const surveyGrace = 100 * time.Millisecond
+
+// survey is what the masters have shown.
+type survey struct {
+	began time.Time
+	// found has what was asked, in the order of their places.
+	found []*found
+	// asking counts the goroutines that use the connections.
+	asking sync.WaitGroup
+}
+
+// found is what one master has shown.
+type found struct {
+	place  int // number of the seat
+	master Master
+	// err is why it cannot be a member at present: it is not reached, is refused, or is used by others.
+	err error
+	// conn is nil where it is not reached.
+	conn *masterConn
+
+	runID   string
+	version string      // redis_version
+	v       string      // the field of the hash
+	state   memberState // parsed
+	// record is the one that it has settled on, if its text is that; for a fresh memory, the one of the memory before, if that was left. Nil:
+	// none.
+	record *record
+	// child is the one that it has accepted; nil: none.
+	child *record
+	// fields are the others of the hash: stamps and who was heard.
+	fields map[string]string
+
+	clock          time.Time // its TIME
+	sent, received time.Time // when it was asked for that, and told it, on our clock
+	high           int64     // the highest fence that it has accepted
+	keys           int64     // in its database, those of the membership excepted
+
+	// What it had accepted when it was asked to prepare a step.
+	acceptedBallot, acceptedText string
+}
+
+// ok tells whether the master is fit to be a member.
+func (f *found) ok() bool { return f.err == nil }
+
+// shows tells whether it shows this record as settled or with an accepted child, with a memory that the record lists.
+func (f *found) shows(r *record) bool {
+	return f.ok() && f.lists(r) && !f.state.fresh && f.state.record == r.recordID()
+}
+
+// lists tells whether the record lists the memory for the seat of this place.
+func (f *found) lists(r *record) bool {
+	s := r.seat(f.place)
+	return f.ok() && s != nil && s.memory == f.state.memory
+}
+
+// stamp is when the master was told of a listing, by its own clock; false: it was not.
+func (f *found) stamp(field string) (time.Time, bool) {
+	ms, err := strconv.ParseInt(f.fields[field], 10, 64)
+	return time.UnixMilli(ms), err == nil
+}
+
+// close ends the connections, and what still waits for an answer there.
+func (s *survey) close() {
+	for _, f := range s.found {
+		if f.conn != nil {
+			f.conn.socket.SetDeadline(time.Unix(1, 0))
+		}
+	}
+	s.asking.Wait()
+	for _, f := range s.found {
+		if f.conn != nil {
+			f.conn.close()
+			f.conn = nil
+		}
+	}
+}
+
+// at is what was found at a place; nil: it was not asked.
+func (s *survey) at(place int) *found {
+	for _, f := range s.found {
+		if f.place == place {
+			return f
+		}
+	}
+	return nil
+}
+
+// count is how many masters match.
+func (s *survey) count(match func(f *found) bool) (n int) {
+	for _, f := range s.found {
+		if match(f) {
+			n++
+		}
+	}
+	return n
+}
+
+// patience is how long a survey waits for masters.
+type patience struct {
+	// enough masters that have answered end the survey when grace is over.
+	enough int
+	grace  time.Duration
+	// fewer end it when late is over; 0: they do not.
+	fewer int
+	late  time.Duration
+	// answered is told at once that a master has answered, and ends the survey where it returns true; nil: nobody is told.
+	answered func(s *survey, f *found) (done bool)
+}
+
+// surveyMasters asks the masters, given by place, all at once. It returns when all have answered, or its patience is over. The caller closes
+// the survey.
+func surveyMasters(ctx context.Context, masters map[int]Master, p patience, opts Options) *survey {
+	s := &survey{began: time.Now()}
+	ctx, cancel := context.WithTimeout(ctx, opts.ConnectTimeout)
+	defer cancel()
+	answers := make(chan *found, len(masters))
+	for place, m := range masters {
+		s.asking.Go(func() {
+			f := &found{place: place, master: m}
+			f.err = concise(survive(func() error { return f.ask(ctx, opts) }))
+			answers <- f
+		})
+	}
+	var over, late <-chan time.Time
+	for len(s.found) < len(masters) {
+		select {
+		case f := <-answers:
+			s.found = append(s.found, f)
+			done := p.answered != nil && p.answered(s, f)
+			ok := s.count((*found).ok)
+			if over == nil && ok >= p.enough {
+				over = time.After(p.grace)
+			}
+			if late == nil && p.fewer > 0 && ok >= p.fewer {
+				late = time.After(p.late)
+			}
+			if !done {
+				continue
+			}
+		case <-over:
+		case <-late:
+		}
+		cancel()
+		over, late = nil, nil
+		p.enough, p.fewer = len(masters)+1, 0
+	}
+	s.asking.Wait()
+	slices.SortFunc(s.found, func(a, b *found) int { return a.place - b.place })
+	s.findTwins()
+	return s
+}
+
+// findTwins refuses every master that is the same process as one before it: it would vote twice.
+func (s *survey) findTwins() {
+	first := make(map[string]*found)
+	for _, f := range s.found {
+		if f.runID == "" {
+			continue
+		}
+		if twin := first[f.runID]; twin != nil {
+			f.err = &refusedError{fmt.Sprintf("it is the same Redis as %s: each vote must come from a master of its own", twin.master.Addr)}
+			continue
+		}
+		first[f.runID] = f
+	}
+}
+
+// ask connects to the master and reads everything. It names the memory of a master that has none yet.
+func (f *found) ask(ctx context.Context, opts Options) error {
+	conn, err := dial(ctx, f.master, opts)
+	if err != nil {
+		return err
+	}
+	f.conn = conn
+	defer context.AfterFunc(ctx, func() { conn.socket.SetDeadline(time.Unix(1, 0)) })()
+	pipe := conn.redis.Pipeline()
+	infos := []*redis.StringCmd{pipe.Info(ctx, "server"), pipe.Info(ctx, "replication"), pipe.Info(ctx, "memory"), pipe.Info(ctx, "cluster")}
+	pipe.Exec(ctx)
+	text := ""
+	for _, info := range infos {
+		if err := info.Err(); err != nil {
+			return connectError(err)
+		}
+		text += info.Val()
+	}
+	fields := parseInfo(text)
+	if reason := refusal(fields); reason != "" {
+		return &refusedError{reason}
+	}
+	f.version = fields["redis_version"]
+	if f.runID = fields["run_id"]; f.runID == "" {
+		return &refusedError{"its INFO has no run_id: see whether it is a Redis"}
+	}
+	for range 8 { // others may name the memory at the same time
+		if err := f.read(ctx, opts); err != nil {
+			return err
+		}
+		if f.state.memory != "" {
+			return nil
+		}
+		if err := conn.mint(ctx, f.v, newMemory(f.runID), amnesia(f.v, false)); err != nil {
+			return err
+		}
+	}
+	return errUnsteady
+}
+
+// read reads the hash, and what else a decision needs. The state stays empty where the memory has no name.
+func (f *found) read(ctx context.Context, opts Options) error {
+	pipe := f.conn.redis.Pipeline()
+	// The clock comes first: a wait that is over by it was over when the fences were read.
+	clock := redis.NewTimeCmd(ctx, "time")
+	floor, top := highWaterCommands(ctx)
+	pipe.BatchProcess(ctx, clock, floor, top)
+	hash, config, size := pipe.HGetAll(ctx, membersKey), pipe.Get(ctx, configKey), pipe.DBSize(ctx)
+	f.sent = time.Now()
+	pipe.Exec(ctx)
+	f.received = time.Now()
+	for _, err := range []error{membersError(hash.Err()), size.Err(), clock.Err()} {
+		if err != nil {
+			return connectError(err)
+		}
+	}
+	if err := config.Err(); err != nil && err != redis.Nil {
+		return connectError(err)
+	}
+	if old := config.Val(); old != "" && old != configOfMembers {
+		return &refusedError{usedByEarlierVersion(old)}
+	}
+	high, untrue, err := readHighWater(floor, top, f.received, opts.ClockSkewMax)
+	if err != nil {
+		return err
+	}
+	if untrue != "" {
+		return &refusedError{untrue}
+	}
+	f.clock, f.high, f.fields = clock.Val(), high, hash.Val()
+	f.keys = size.Val()
+	if len(f.fields) > 0 {
+		f.keys--
+	}
+	if config.Val() != "" {
+		f.keys--
+	}
+	f.v, f.state, f.record, f.child = f.fields["v"], memberState{}, nil, nil
+	state, err := parseState(f.v)
+	if err != nil || state.runID() != f.runID {
+		return nil
+	}
+	f.state = state
+	f.record, _ = parseRecord(f.fields["r"])
+	if f.record != nil && !state.fresh && f.record.recordID() != state.record {
+		f.record = nil
+	}
+	if f.child, _ = parseRecord(f.fields["a"]); f.child != nil && f.child.digest != state.child {
+		f.child = nil
+	}
+	return nil
+}
+
+// membersError is an error of reading the membership. Where somebody has put another key in its place, the master is refused until it is gone.
+func membersError(err error) error {
+	if err != nil && strings.HasPrefix(err.Error(), "WRONGTYPE") {
+		return &refusedError{noMembership}
+	}
+	return err
+}
+
+const noMembership = "its " + membersKey + " is no membership: see who writes to it, and run DEL " + membersKey + " there; it votes after the wait"
+
+// usedByEarlierVersion is why a master is refused on which redlockds of an earlier version keep their settings, which begin with max_ttl.
+func usedByEarlierVersion(config string) string {
+	maxTTL, _, _ := strings.Cut(config, " ")
+	return fmt.Sprintf("a redlockd of an earlier version uses it (%s): stop all of those; this one goes on by itself when their settings there have expired, one max_ttl later",
+		shown(maxTTL))
+}
+
+// mint names the memory of the master, if it still shows v ("": nothing), and says what has become of the one before. Of
+// several clients that name it, the first is right.
+func (l *masterConn) mint(ctx context.Context, v, memory, why string) error {
+	reply, err := l.redis.Eval(ctx, scriptMint.text, mintKeys, v, memory, why).Slice()
+	if err != nil {
+		return fmt.Errorf("name the memory in %s: %w", membersKey, err)
+	}
+	if len(reply) == 2 && fmt.Sprint(reply[0]) == "-1" {
+		return &refusedError{usedByEarlierVersion(fmt.Sprint(reply[1]))}
+	}
+	return nil
+}
+
+// otherFleet says whose a master is whose record is of another fleet.
+func otherFleet(r *record) string {
+	var names []string
+	for i := range r.seats {
+		names = append(names, shown(r.seats[i].name))
+	}
+	return belongsElsewhere + ", whose masters are " + strings.Join(names, ", ") +
+		": if these are the masters that are meant here, give this redlockd the names and addresses that `redlockd members` prints with that fleet's settings;" +
+		" else name another master here, or, if that fleet is gone, run FLUSHALL on it"
+}

@@ -1,0 +1,65 @@
+package redlock
+
+import "time"
+
+// A step of the membership changes what the masters show. Until this client knows what was chosen, and has looked at its masters once more, no
+// vote counts. That takes a few round trips. So that callers see nothing of it, an operation that finds no quorum because of a step begins
+// once more, and what is to begin meanwhile is queued, as if the lanes were full (admission.go).
+//
+// A release does not begin once more, because its votes count in any case. A waiter does not either: it asks again when a quorum can vote
+// (wait_quorum.go).
+//
+// Invariants:
+//   - A second round is launched only when the first one is decided and its undo is launched. It stands behind the undo in every lane.
+//   - It has its own T1. The caller counts from when it sent the request, which is earlier.
+//   - An operation begins once more for each record at most, so it ends when the steps do.
+//   - A step holds operations up for stepHold at most: somebody who is killed in the middle of one leaves masters that show half of it, until
+//     another client finishes it.
+
+// stepHold is for how many MasterTimeouts operations wait for the vote of a master that shows something else than this client knows.
+const stepHold = 2
+
+// stoppedByStepLocked tells whether a step of the membership may be why a round found no quorum, and its operation may begin once more.
+func (c *Client) stoppedByStepLocked(r *round) bool {
+	op := r.op
+	if op.waiter != nil || r.released || op.againFrom == r.view.record { //mutant:begun-again-behind-the-unlock
+		return false
+	}
+	return r.view.record != c.view.Load().record || c.waitsForStepLocked() //mutant:no-second-round-after-a-step
+}
+
+// beginAgainLocked has the operation of the round begin once more, by begin. bytes is the size of its names and values.
+func (c *Client) beginAgainLocked(r *round, bytes int, begin func(d *deferred), d *deferred) {
+	op := r.op
+	op.againFrom = r.view.record
+	if c.waitsForStepLocked() {
+		c.admission.full.Store(true)
+	}
+	if !c.waitsForRoom() {
+		begin(d)
+	} else if err := c.enqueueLocked(op, c.shareOf(op), bytes, 1, begin); err != nil {
+		d.deliver(op, Result{Err: err})
+	}
+}
+
+// waitsForStepLocked tells whether operations should wait because a step of the membership is under way: the masters that take work and
+// remember everything are a quorum, but too many of them show something else than this client knows.
+func (c *Client) waitsForStepLocked() bool {
+	v := c.view.Load()
+	if v.record == nil {
+		return false
+	}
+	same, other := 0, 0
+	for _, l := range v.masters {
+		l.mu.Lock()
+		switch {
+		case !l.state.takesWork() || !l.guard.clock.good || l.guard.refusal != "":
+		case l.guard.record == v.record && !l.toResolve.recheck:
+			same++
+		case l.guard.record != nil || l.guard.changing && time.Since(l.since) < stepHold*c.opts.MasterTimeout: //mutant:a-step-holds-operations-up-for-ever
+			other++
+		}
+		l.mu.Unlock()
+	}
+	return same < v.quorum() && same+other >= v.quorum()
+}

@@ -1,0 +1,227 @@
+package redlock
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+)
+
+// stepLoad sends operations of every kind through a client, one after the other, until it is stopped, on resources of that name. Each must be
+// answered as if the membership did not change.
+func (p *proxy) stepLoad(name string, stop <-chan struct{}, load *sync.WaitGroup) {
+	const ttl = 200 * ms
+	kinds := map[string]func(ctx context.Context, n int) error{
+		"lease": func(ctx context.Context, n int) error {
+			lease, err := p.TryLock(ctx, name+" lease", ttl)
+			if err == nil {
+				err = lease.Extend(ctx, ttl)
+			}
+			if err == nil {
+				err = lease.Unlock(ctx)
+			}
+			return err
+		},
+		"own token": func(ctx context.Context, n int) error {
+			token := fmt.Sprint("token ", n)
+			if err := p.done(ctx, func(op *Op, to Completer) { p.StartLock(op, one(name+" own", ttl).as(token), to) }); err != nil {
+				return err
+			}
+			return p.done(ctx, func(op *Op, to Completer) { p.StartUnlock(op, []string{name + " own"}, token, to) })
+		},
+		"fence": func(ctx context.Context, n int) error {
+			req := one(name+" fence", ttl)
+			req.Fence = true
+			result, err := p.Client.wait(ctx, func(op *Op, to Completer) { p.StartLock(op, req, to) })
+			if err != nil {
+				return err
+			}
+			return p.done(ctx, func(op *Op, to Completer) { p.StartUnlock(op, req.Resources, result.Token, to) })
+		},
+		"commit": func(ctx context.Context, n int) error {
+			value := fmt.Sprint("a value of its own ", n)
+			for _, change := range []Change{setNX(name+" commit", value, ttl), compareAndExpire(name+" commit", value, ttl), compareAndDelete(name+" commit", value)} {
+				if err := p.done(ctx, func(op *Op, to Completer) { p.StartCommit(op, []Change{change}, to) }); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+		"read": func(ctx context.Context, n int) error {
+			_, err := p.Client.wait(ctx, func(op *Op, to Completer) { p.StartRead(op, []string{name + " read"}, to) })
+			return err
+		},
+	}
+	for kind, work := range kinds {
+		load.Go(func() {
+			for n := 0; ; n++ {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				if err := work(p.s.Context(), n); err != nil {
+					p.s.Errorf("%s %d: %v", kind, n, err)
+					return
+				}
+			}
+		})
+	}
+}
+
+// done runs an operation that must do what it was started for.
+func (p *proxy) done(ctx context.Context, start func(*Op, Completer)) error {
+	result, err := p.Client.wait(ctx, start)
+	if err == nil && !result.Held {
+		return ErrNotHeld
+	}
+	return err
+}
+
+// Members and max_ttl change through one client while others work. Those find each step with a batch whose votes do not count, and have to
+// follow it; no caller sees that.
+func TestNoStepCostsAnAnswer(t *testing.T) {
+	for _, way := range some(1, []time.Duration{5 * ms, ms}) {
+		t.Run(way.String(), func(t *testing.T) {
+			withSpares(t, 3, 3, func(s *stage) {
+				s.found(maxTTL(300 * ms))
+				operator := s.open(maxTTL(300 * ms))
+				var load sync.WaitGroup
+				stop := make(chan struct{})
+				for _, name := range []string{"first", "second"} {
+					p := s.open(maxTTL(300 * ms))
+					for i := range s.masters {
+						p.delay(way/2, way/2, i)
+					}
+					p.stepLoad(name, stop, &load)
+				}
+				for _, change := range []MemberChange{
+					{Replace: addrOf(0), Addr: addrOf(3)},
+					{SetMaxTTL: time.Second},
+					{Add: "m5", Addr: addrOf(4)},
+					{Add: "m6", Addr: addrOf(5)},
+					{SetMaxTTL: 300 * ms},
+					{Remove: addrOf(1)},
+					{Remove: addrOf(2)},
+				} {
+					operator.change(change)
+					s.until("the change is made", func() bool { m := operator.Membership(); return m.Voters() == len(m.Seats) && !m.Lowering })
+				}
+				close(stop)
+				load.Wait()
+			})
+		})
+	}
+}
+
+// The same where a master hangs: a client that follows the step need not wait for it.
+func TestNoStepCostsAnAnswerBesideAMasterThatHangs(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		s.found(maxTTL(time.Second))
+		operator, p := s.open(maxTTL(time.Second)), s.open(maxTTL(time.Second))
+		p.delay(ms, ms, 0, 1, 2, 3)
+		s.freeze(4)
+		s.until("it is given up", func() bool { return p.states() == "uuuud" })
+		var load sync.WaitGroup
+		stop := make(chan struct{})
+		p.stepLoad("r", stop, &load)
+		for _, to := range []time.Duration{2 * time.Second, 3 * time.Second} {
+			operator.change(MemberChange{SetMaxTTL: to})
+			s.until("it is followed", func() bool { return p.MaxTTL() == to })
+		}
+		close(stop)
+		load.Wait()
+	})
+}
+
+// beginStep has all masters accept a step of a proposer that dies then. Any client can finish it that outbids the ballot.
+func (s *stage) beginStep(ballot string) {
+	dead := s.proposer()
+	child := dead.demotes(1)
+	dead.prepare(ballot)
+	for i := range s.masters {
+		dead.accept(ballot, child, i)
+	}
+}
+
+const firstBallot, lastBallot = "00000001.0000000000000000", "99999999.ffffffffffffffff"
+
+// Where a step does not end, an operation is told so, and what comes behind it as well.
+func TestStepThatDoesNotEnd(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p := s.open(briefly)
+		s.beginStep(lastBallot)
+		hold, tick := stepHold*p.opts.MasterTimeout, p.opts.MasterTimeout/watchTicks
+		first := p.begin(one("r", time.Second))
+		behind := p.begin(one("other", time.Second))
+		for what, c := range map[string]*call{"the one that finds it": first, "one behind it": behind} {
+			if p.finish(c); c.Held || c.Err == nil || c.took > hold+2*tick {
+				s.Errorf("%s: got %+v after %v, want no quorum within %v", what, c.Result, c.took, hold+2*tick)
+			}
+		}
+		if c := p.lock(one("r", time.Second)); c.Held || c.Err == nil || c.took > tick {
+			s.Errorf("later: got %+v after %v, want no quorum at once", c.Result, c.took)
+		}
+	})
+}
+
+// A LOCK that begins once more would overtake the UNLOCK that its caller has sent behind it.
+func TestNotBegunAgainBehindTheUnlock(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p := s.open(briefly)
+		s.beginStep(firstBallot)
+		locked, unlocked := &call{began: time.Now()}, &call{began: time.Now()}
+		p.StartLock(&locked.Op, one("r", time.Second).as("token"), locked)
+		p.StartUnlock(&unlocked.Op, []string{"r"}, "token", unlocked)
+		p.finish(locked)
+		p.finish(unlocked)
+		if locked.Held || locked.Err == nil {
+			s.Errorf("LOCK: got %+v, want no quorum", locked.Result)
+		}
+		s.wantNoLocks()
+	})
+}
+
+// A commit begins once more when all that its first round has set is taken back: SET NX is not denied by itself, and a rotation finds the old
+// value. One that deletes does not, for what is deleted is not put back.
+func TestCommitsInAStep(t *testing.T) {
+	tests := map[string]struct {
+		changes []Change
+		want    string
+	}{
+		"SET NX":   {[]Change{setNX("new", otherValue, time.Second)}, "held"},
+		"rotation": {[]Change{rotate("r", longValue, otherValue, time.Second)}, "held"},
+		"deletion": {[]Change{compareAndDelete("r", longValue), setNX("new", otherValue, time.Second)}, "0 of 5 masters voted"},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			inVirtualTime(t, 5, func(s *stage) {
+				p := s.open(briefly)
+				p.commit(setNX("r", longValue, time.Second)).want(s, "SET NX", "held", 0)
+				s.beginStep(firstBallot)
+				p.delay(0, 10*ms, 3, 4) // these vote when the step has ended
+				c := p.commit(tt.changes...)
+				c.want(s, name, tt.want, c.took)
+			})
+		})
+	}
+}
+
+// A record may be adopted between the moment when a lane judges its master by the one before and the moment when it takes note of that.
+func TestRecordAdoptedWhileALaneLooks(t *testing.T) {
+	inVirtualTime(t, 3, func(s *stage) {
+		p := s.open(briefly)
+		l := p.view.Load().masters[0]
+		l.mu.Lock()
+		l.guard.seenBy = nil
+		l.toResolve.clock.unwatched = true
+		l.wake.Signal()
+		l.mu.Unlock()
+		s.until("the lane looks once more", func() bool {
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			return l.guard.seenBy == p.view.Load().record
+		})
+	})
+}

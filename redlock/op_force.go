@@ -1,0 +1,556 @@
+package redlock
+
+import (
+	"bytes"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// UNLOCK … FORCE: somebody who does not have the token ends a lock. It is the UNLOCK of whatever token holds the resource, in two rounds:
+//
+//  1. verbRaise raises the mark of the resource on a quorum of masters, above every fence that the holder can have, and reads who holds it.
+//     Without that quorum nothing is released. The new mark is a fence of nobody's, Forced.Fence: a resource that is told of it refuses what
+//     the old holder writes, and every later grant has a higher one.
+//  2. verbForce compares and deletes, as UNLOCK does, each token that a quorum of masters has shown; for a token that redlockd did not make,
+//     verbForceCallers compares when the key ends, too. The masters publish that on windowsChannel, behind the deletion (forcedPrefix).
+//
+// Each client that a quorum of masters has sent the message to applies it: it renews such a lock no more, tells its holder of the loss, and
+// releases the token itself, behind all that it has sent, so that what it has just given back to a master (refillLocked) goes, too. What it
+// launched before for such a token grants nothing any more (endedByForceLocked).
+//
+// Invariants:
+//   - Only tokens that a quorum of masters shows are deleted. On fewer it may be another's attempt under way, whose votes count already: without
+//     its keys, two would hold the lock.
+//   - What is deleted is compared. Rejected: deleting whatever there is. A master that executes that late would end the lock of the next holder.
+//   - A caller that chose its token does not know of the force, and may repeat its LOCK. So that a master which executes the release late does
+//     not end that lock, the key must end when the first round has found that it does, within forceSlackMs. As in op_undo.go, who counts on a
+//     key that is there moves its end by endMove.
+//   - A message ends a lock only if a quorum of masters has sent it, so that one false master ends none.
+//
+// What is left is a key that was set, removed and set again within forceSlackMs, or by chance to the same end, beside a force that has found
+// the first. testdata/tla/Lock.tla has the rule, and what it takes for granted.
+//
+// What a client cannot know of, it goes on believing: if the masters do not reach it, it learns of it with its next renewal or EXTEND. And
+// a holder that asks nobody works on until its validity is over, beside the next one; only fences stop its writes.
+
+// Forced is what StartForce has done and seen.
+type Forced struct {
+	// Tokens are the digests of the tokens that held the resource: one, or those of readers. None: nobody held it.
+	Tokens []string
+	// Fence is above all fences of these tokens, and below all that are granted later for the resource.
+	Fence int64
+	// Gone is how many masters hold none of the tokens any more, as they have said. On the others a token that a redlockd made is released when
+	// they are back, and any other ends with its TTL.
+	Gone int
+	// Another is how many masters hold another token now: that of the next holder, or of the old one if it was changing it meanwhile.
+	Another int
+	// Renewed is how many masters hold the token still, because the holder has renewed its lock meanwhile.
+	Renewed int
+	// Masters is how many there are.
+	Masters int
+	// Readers is how many readers are left: more than forceReadersMax take several operations.
+	Readers int
+}
+
+// forceReadersMax is how many readers one operation releases.
+const forceReadersMax = 256
+
+// forceSlackMs is how far apart two readings of the end of one key may be: a script of an old master reads its clock anew for PTTL and TIME.
+// It is less than endMove, by 2 ms and more.
+const forceSlackMs = 3
+
+// force is one StartForce on its way. Client.mu guards it.
+type force struct {
+	op       Op // of its rounds
+	caller   *Op
+	resource string
+	raises   int // rounds of verbRaise so far
+	found    map[keyHolder]*sighting
+	result   Forced
+	pending  int // releases that are not decided
+	removed  bool
+	err      error
+}
+
+// Done implements Completer. Results go to the caller, so this is never called.
+func (f *force) Done(_ *Op, result Result) Flusher { return f.caller.to.Done(f.caller, result) }
+
+// StartForce releases a resource without the token. The holder can be a writer, readers, or who has written a value there. Result.Held tells
+// whether somebody held it, and Result.Forced what was done. It is for administrators: the holder does not agree, and may work on until its
+// validity is over. Of a lock of several resources only this one is released.
+//
+// A *NoQuorumError: too few masters have answered to tell who holds it, or to raise the fence, and nothing was released; or to tell whether
+// it is released. A *RequestError: the lock has changed hands meanwhile, or the key is not redlockd's.
+func (c *Client) StartForce(op *Op, resource string, to Completer) {
+	d := deferred{now: time.Now()}
+	defer c.runDeferred(&d)
+	op.to = to
+	if err := checkResources([]string{resource}, 1); err != nil {
+		d.deliver(op, Result{Err: err})
+		return
+	}
+	f := &force{caller: op, resource: strings.Clone(resource)}
+	f.op.to, f.op.Share = f, op.Share
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.raiseLocked(f, &d)
+}
+
+// raiseLocked launches the first round.
+func (c *Client) raiseLocked(f *force, d *deferred) {
+	f.raises++
+	now := time.Now()
+	r := &round{verb: verbRaise, start: now, fence: c.fences.next(now), op: &f.op}
+	r.setKeys(f.resource)
+	c.launchLocked(r, toAll, d)
+}
+
+// scriptRaise raises the mark of a resource, and tells who holds it: KEYS[1] marks, KEYS[2] floor, KEYS[3] the resource; ARGV fence, bound of the
+// marks, and how many readers it lists at most. It returns 1, or, where the fence is not above the mark, the mark; -2 when it is a day ahead of the
+// master's clock. Behind that come the type of the key, its value if it is a string, when that ends by the master's clock, in milliseconds (0: it
+// has no TTL), how many readers there are (-1: it is no set of readers), and their tokens, each with its length and its end in front.
+//
+//mutant:a-forced-release-raises-no-mark
+var scriptRaise = newScript(scriptAxis + scriptCount + fmt.Sprintf(`
+local key, fence, reply = KEYS[3], tonumber(ARGV[1]), 1
+local kind, value, ends, count, list, bytes = redis.call('TYPE', key).ok, '', 0, -1, {}, 0
+local now, bound = redis.call('TIME'), tonumber(ARGV[2])
+local ms = now[1] * 1000 + math.floor(now[2] / 1000)
+local at = axis(key)
+if kind == 'string' then
+  value = redis.call('GET', key)
+  local left = redis.call('PTTL', key)
+  ends = left > 0 and ms + left or 0
+elseif at then
+  count = readers(key)
+  local members = redis.call('ZREVRANGE', key, 0, ARGV[3] + 1, 'WITHSCORES')
+  for i = 1, #members, 2 do
+    if string.sub(members[i], 1, 2) == 'r:' and bytes < %[4]d then
+      list[#list + 1] = string.format('%%d:%%.0f:', #members[i] - 2, ms + members[i + 1] - at) .. string.sub(members[i], 3)
+      bytes = bytes + #members[i] + 20
+    end
+  end
+end
+local mark = math.max(tonumber(redis.call('GET', KEYS[2]) or 0), tonumber(redis.call('ZSCORE', KEYS[1], key) or 0))
+if fence > (now[1] * 1000 - %[1]d + %[2]d) * %[3]d then
+  reply = -2
+elseif fence <= mark then
+  reply = mark
+else
+  redis.call('ZADD', KEYS[1], ARGV[1], key)
+end
+`, fenceOriginMs, fenceAheadMax.Milliseconds(), 1<<fenceCounterBits, readersTextMax) + scriptBoundMarks + `
+return {reply, kind, value, ends, count, table.concat(list)}
+`)
+
+// readersTextMax is from how many bytes on scriptRaise lists no further reader. One more token fits into a reply, see resp.TextMax.
+const readersTextMax = 60_000
+
+func writeRaise(b *batch, r *round) {
+	w := b.wire
+	b.script(scriptRaise, 2, 1, 3)
+	w.bulk(marksKey)
+	w.bulk(floorKey)
+	b.resources(r)
+	w.number(r.fence)
+	w.number(int64(b.lane.client.opts.FenceMarks))
+	w.number(forceReadersMax)
+}
+
+func readRaise(b *batch, cmd command, first reply) (v vote, refused, err error) {
+	r := b.rounds[cmd.round]
+	a := answer{known: true}
+	var raised int64
+	refused, err = b.readArray(first, 6, ":$$::$", func(i int, element reply) (over error) {
+		switch i {
+		case 0:
+			raised = element.N
+		case 1:
+			a.kind = shown(string(element.Text))
+		case 2:
+			a.value, over = b.keep(element)
+		case 3:
+			a.ends = element.N
+		case 4:
+			a.readers = int32(min(max(element.N, -1), 1<<30))
+		default:
+			if b.kept += len(element.Text); b.kept <= readingsMax {
+				a.keys, over = readersIn(element.Text)
+			}
+		}
+		return over
+	})
+	switch {
+	case refused != nil || err != nil:
+		return voteUnknown, refused, err
+	case raised == 1:
+		v = voteGranted
+	case raised == fenceAhead || raised >= r.fence:
+		v, refused = b.fenceRefused(r, raised)
+	default:
+		return voteUnknown, nil, nonsense(reply{Kind: ':', N: raised})
+	}
+	b.readings = append(b.readings, reading{round: r, answer: a})
+	return v, refused, nil
+}
+
+// readersIn reads the tokens of readers as scriptRaise lists them.
+func readersIn(text []byte) (readers []answer, err error) {
+	for len(text) > 0 {
+		length, rest, _ := bytes.Cut(text, []byte(":"))
+		ends, rest, found := bytes.Cut(rest, []byte(":"))
+		n, err := strconv.Atoi(string(length))
+		end, endErr := strconv.ParseInt(string(ends), 10, 64)
+		if !found || err != nil || endErr != nil || n < 1 || n > min(MaxTokenLen, len(rest)) || len(readers) > forceReadersMax+1 {
+			return nil, masterError("ERR the readers are listed as no redlockd lists them: " + shown(string(text[:min(len(text), 32)])))
+		}
+		readers = append(readers, answer{value: string(rest[:n]), ends: end})
+		text = rest[n:]
+	}
+	return readers, nil
+}
+
+// scriptForce is UNLOCK of a key that ends at a certain time, of a writer or a reader: KEYS[1]; ARGV the token, and the millisecond of this
+// master's clock. It returns what scriptRelease does of one key, and 2 if the token is there and ends at another time.
+//
+//mutant:a-forced-release-does-not-look-at-the-end
+var scriptForce = newScript(scriptLeave + fmt.Sprintf(`
+local key, token = KEYS[1], ARGV[1]
+local held, now = redis.call('MGET', key)[1], redis.call('TIME')
+local at = not held and axis(key)
+local score = at and redis.call('ZSCORE', key, 'r:' .. token)
+if held ~= token and not score then
+  return held and 0 or -1
+end
+local ends = now[1] * 1000 + math.floor(now[2] / 1000) + (score and score - at or redis.call('PTTL', key))
+if math.abs(ends - ARGV[2]) > %d then
+  return 2
+end
+if score then
+  leave(key, 'r:' .. token)
+  shorten()
+else
+  redis.call('UNLINK', key)
+end
+return 1
+`, forceSlackMs))
+
+// A master that has not told of the token has no end of it, and keeps what it has.
+func writeForceCallers(b *batch, r *round) {
+	b.script(scriptForce, 0, 1, 2)
+	b.resources(r)
+	b.wire.bulk(r.token)
+	b.wire.number(r.op.to.(*force).found[keyHolder{r.token, r.ofReader()}].ends[b.lane.index])
+}
+
+// markRaised releases what holds the resource once a quorum of masters has the new mark. If it was too low for some, the next one is above
+// every mark that was seen.
+func (c *Client) markRaised(r *round, _ outcome, v votes, d *deferred) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	f, t, quorum := r.op.to.(*force), v.tally(r.view.places), r.view.quorum()
+	c.fences.observe(r.mark.Load(), r.start)
+	switch {
+	case t.of(voteGranted) >= quorum: //mutant:forced-without-a-quorum-of-marks
+		c.releaseHoldersLocked(f, r, v, d)
+	case t.of(voteGranted)+t.of(voteStale) >= quorum && f.raises < fenceRetries:
+		c.raiseLocked(f, d)
+	default:
+		d.deliver(f.caller, Result{Err: c.noQuorumError(r, v, quorum, 0)})
+	}
+}
+
+// keyHolder is who holds a key: the token or the value in it, or a reader's token among others.
+type keyHolder struct {
+	token  string
+	reader bool
+}
+
+// sighting is where a round of verbRaise has found a holder.
+type sighting struct {
+	masters int
+	ends    [MaxMasters]int64 // by place: when the key, or the reader's place in it, ends by the master's clock. 0: it was not found there, or has no TTL
+}
+
+// callers tells whether the token is one that a caller chose, which may be repeated. Without a TTL it is no lock, and has nothing to compare.
+func (s *sighting) callers(token string) bool {
+	return !madeHere(token) && s.ends != [MaxMasters]int64{}
+}
+
+// keyHolders are the holders that a round of verbRaise has found.
+type keyHolders struct {
+	all     []keyHolder // those that a quorum of masters has shown, in order
+	found   map[keyHolder]*sighting
+	readers int // how many readers the master with most of them has
+	silent  int // the masters that have not answered
+	// possible: there is none, and could be one beside the masters that are silent.
+	possible bool
+	stranger string // the type of a key that is not redlockd's, if a quorum has that
+}
+
+func (r *round) keyHolders() (h keyHolders) {
+	h.found = make(map[keyHolder]*sighting)
+	strangers, quorum := 0, r.view.quorum()
+	see := func(holder keyHolder, place int, ends int64) {
+		s := h.found[holder]
+		if s == nil {
+			s = &sighting{}
+			h.found[holder] = s
+		}
+		s.masters++
+		s.ends[place] = ends
+	}
+	for _, l := range r.view.masters {
+		switch a := &r.answers[l.index]; {
+		case !a.known:
+			h.silent++
+		case a.kind == "string":
+			see(keyHolder{a.value, false}, l.index, a.ends)
+		case a.readers >= 0:
+			h.readers = max(h.readers, int(a.readers))
+			for i := range a.keys {
+				see(keyHolder{a.keys[i].value, true}, l.index, a.keys[i].ends)
+			}
+		case a.kind != "none":
+			if strangers++; strangers >= quorum {
+				h.stranger = a.kind
+			}
+		}
+	}
+	most := 0
+	for holder, s := range h.found {
+		most = max(most, s.masters)
+		if s.masters >= quorum { //mutant:an-attempt-under-way-is-forced
+			h.all = append(h.all, holder)
+		}
+	}
+	slices.SortFunc(h.all, func(a, b keyHolder) int { return strings.Compare(a.token, b.token) })
+	h.possible = len(h.all) == 0 && most+h.silent >= quorum
+	return h
+}
+
+// releaseHoldersLocked launches the second round, and tells all clients.
+func (c *Client) releaseHoldersLocked(f *force, r *round, v votes, d *deferred) {
+	holders := r.keyHolders()
+	f.result.Fence, f.result.Masters, f.result.Gone = r.fence, r.view.count, r.view.count
+	switch {
+	case len(holders.all) > 0:
+	case holders.stranger != "":
+		d.deliver(f.caller, Result{Err: badRequest("%q is a %s on the masters that redlockd has not written: nothing was released; remove it there by hand",
+			f.resource, holders.stranger)})
+		return
+	case holders.possible:
+		d.deliver(f.caller, Result{Err: c.noQuorumError(r, v, r.view.quorum(), 0)})
+		return
+	default:
+		f.result.Gone -= holders.silent
+		d.deliver(f.caller, Result{Forced: &f.result})
+		return
+	}
+	release := &forcedRelease{id: nonce(), resource: f.resource}
+	f.pending, f.found = len(holders.all), holders.found
+	var leases []*lease
+	for _, h := range holders.all {
+		release.digests = append(release.digests, TokenDigest(h.token))
+		leases = append(leases, c.forgetForcedLocked(f.resource, h.token, d))
+		force := &round{verb: verbForce, token: h.token, start: d.now, op: &f.op}
+		switch force.setKeys(f.resource); {
+		case madeHere(h.token):
+			force.keepFor = c.view.Load().all
+		case holders.found[h].callers(h.token):
+			force.verb = verbForceCallers
+		}
+		c.launchLocked(force.asReader(h.reader), toAll, d)
+		if h.reader {
+			holders.readers--
+		}
+	}
+	f.result.Tokens, f.result.Readers = release.digests, max(0, holders.readers)
+	c.publishLocked(windowsChannel, release.text(), d) //mutant:a-forced-release-is-not-published
+	c.rememberForcedLocked(release, d.now)
+	release.applied, release.launched = true, c.leases.launched
+	for _, lease := range leases {
+		c.handOverReleasedLocked([]string{f.resource}, lease, d)
+	}
+}
+
+// forgetForcedLocked forgets what is known of a token that was released by force, and has the holder told.
+func (c *Client) forgetForcedLocked(resource, token string, d *deferred) *lease {
+	if b := c.leases.holds.ofKey(resource, token); b != nil {
+		c.lostLocked(b, "it was released by force (UNLOCK … FORCE)", d)
+	}
+	return c.leases.release([]string{resource}, token, d.now)
+}
+
+// forceDecided reports a forced release when every master has answered about every token, or failed to.
+func (c *Client) forceDecided(r *round, _ outcome, v votes, d *deferred) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	f, t := r.op.to.(*force), v.tally(r.view.places)
+	removed, another, renewed := t.of(voteGranted), t.of(voteDenied), t.of(voteMine)
+	gone := removed + another + t.of(voteAbsent)
+	f.pending--
+	f.removed = f.removed || removed > 0
+	f.result.Gone, f.result.Another = min(f.result.Gone, gone), max(f.result.Another, another)
+	f.result.Renewed = max(f.result.Renewed, renewed)
+	switch {
+	case gone >= r.view.needed():
+	case gone+renewed >= r.view.needed():
+		f.err = badRequest("%q was renewed meanwhile, and is still held on %d masters: look at it, and force it again if that is still right", f.resource, renewed)
+	default:
+		f.err = c.noQuorumError(r, v, r.view.needed(), 0)
+	}
+	if f.pending > 0 {
+		return
+	}
+	switch {
+	case f.err != nil:
+	case f.removed:
+		c.stats.Forced++
+	case f.result.Another >= r.view.needed():
+		f.err = badRequest("%q has changed hands meanwhile, and nothing was released: look at it, and force it again if that is still right", f.resource)
+	}
+	d.deliver(f.caller, Result{Held: f.removed, Forced: &f.result, Err: f.err})
+}
+
+// forcedRelease is a forced release as all clients are told of it. Client.mu guards what follows the blank line.
+type forcedRelease struct {
+	id       string // by which the copies of the message are known
+	resource string
+	digests  []string // of the tokens
+
+	by       mask      // the masters that have sent it
+	since    time.Time // when the first of them did
+	applied  bool
+	launched uint32 // the last round that was launched here before it was applied
+}
+
+const (
+	// forcedPrefix begins the text of a forced release on windowsChannel; an id, the digests with commas between them and the resource follow, with
+	// blanks between them. No resource begins so, and so proxies of versions before ignore it.
+	forcedPrefix = ReservedPrefix + "forced:"
+	// forcedLife is for how long it is remembered: rounds that were launched before it are decided by then.
+	forcedLife = 10 * time.Second
+	// forcedMax bounds those that are remembered. The oldest give way.
+	forcedMax = 256
+)
+
+func (f *forcedRelease) text() string {
+	return forcedPrefix + f.id + " " + strings.Join(f.digests, ",") + " " + f.resource
+}
+
+// parseForced reads what follows forcedPrefix.
+func parseForced(text string) (*forcedRelease, bool) {
+	id, rest, _ := strings.Cut(text, " ")
+	digests, resource, ok := strings.Cut(rest, " ")
+	f := &forcedRelease{id: strings.Clone(id), resource: strings.Clone(resource), digests: strings.Split(digests, ",")}
+	ok = ok && isHex(id, nonceLen) && resource != "" && len(resource) <= MaxResourceLen && len(f.digests) <= forceReadersMax+2
+	for _, digest := range f.digests {
+		ok = ok && isHex(digest, tokenDigestLen)
+	}
+	return f, ok
+}
+
+// rememberForcedLocked remembers a forced release, and returns what is known of it already, if it is known.
+func (c *Client) rememberForcedLocked(f *forcedRelease, now time.Time) *forcedRelease {
+	c.expireForcedLocked(now)
+	if i := slices.IndexFunc(c.forced, func(known *forcedRelease) bool { return known.id == f.id }); i >= 0 {
+		return c.forced[i]
+	}
+	if len(c.forced) >= forcedMax {
+		c.forced = slices.Delete(c.forced, 0, 1)
+	}
+	f.since = now
+	c.forced = append(c.forced, f)
+	return f
+}
+
+func (c *Client) expireForcedLocked(now time.Time) {
+	n := 0
+	for n < len(c.forced) && now.Sub(c.forced[n].since) > forcedLife {
+		n++
+	}
+	if n > 0 {
+		c.forced = append([]*forcedRelease(nil), c.forced[n:]...)
+	}
+}
+
+// forcedElsewhereLocked acts on a master's message that tokens were released by force, once a quorum of masters has sent it.
+func (c *Client) forcedElsewhereLocked(master int, text string, d *deferred) {
+	f, ok := parseForced(text)
+	if !ok {
+		return
+	}
+	f = c.rememberForcedLocked(f, d.now)
+	f.by = f.by.with(master)
+	if f.applied || f.by.count() < c.view.Load().quorum() { //mutant:one-master-ends-a-lock
+		return
+	}
+	f.applied, f.launched = true, c.leases.launched
+	for _, token := range c.leases.tokensOf(f.resource) {
+		if !slices.Contains(f.digests, TokenDigest(token)) { //mutant:all-holders-are-forced
+			continue
+		}
+		c.heldLog.Log(c.opts.Logger, slog.LevelInfo, d.now, "lock released by force through another redlockd", "resource", f.resource,
+			"to_do", "nothing; that one's log says by whom")
+		lease := c.forgetForcedLocked(f.resource, token, d)
+		if madeHere(token) { // nobody can be granted it again
+			r := &round{verb: verbRelease, token: token, start: d.now, keepFor: c.view.Load().all}
+			r.setKeys(f.resource)
+			c.launchLocked(r.asReader(lease == nil || lease.ofReader()), toAll, d) //mutant:what-was-given-back-outlives-the-force
+		}
+		c.handOverReleasedLocked([]string{f.resource}, lease, d)
+	}
+}
+
+// tokensOf are the tokens that hold the resource, as far as is known here.
+func (s *leases) tokensOf(resource string) (tokens []string) {
+	if e := s.entries[resource]; e != nil {
+		if e.lease != nil {
+			tokens = append(tokens, e.lease.token)
+		}
+		tokens = slices.AppendSeq(tokens, maps.Keys(e.readers))
+	}
+	if b := s.holds.byKey[heldKey{key: resource}]; b != nil && !slices.Contains(tokens, b.token) {
+		tokens = append(tokens, b.token)
+	}
+	return tokens
+}
+
+// endedByForceLocked tells whether the round grants nothing any more: it was launched before the token that it is to grant or to extend, or
+// that it is to replace, was released by force.
+func (c *Client) endedByForceLocked(r *round, now time.Time) bool {
+	if len(c.forced) == 0 {
+		return false
+	}
+	c.expireForcedLocked(now)
+	for _, f := range c.forced {
+		i := slices.Index(r.keys, f.resource)
+		if !f.applied || i < 0 || after(r.launched, f.launched) {
+			continue
+		}
+		if slices.Contains(f.digests, TokenDigest(r.valueOf(i))) {
+			return true
+		}
+		if r.commit != nil && r.commit.changes[i].rotates() && slices.Contains(f.digests, TokenDigest(r.commit.changes[i].Value)) {
+			return true
+		}
+	}
+	return false
+}
+
+// dropForcedLocked is for a commit that a forced release has ended: the values that it has put in the place of others go. They are not turned
+// back, for what they have replaced was released.
+func (c *Client) dropForcedLocked(r *round, d *deferred) {
+	for i := range r.commit.changes {
+		if ch := &r.commit.changes[i]; ch.rotates() && unique(ch.NewValue) {
+			c.launchLocked(&round{verb: verbRelease, keys: r.keys[i : i+1], token: ch.NewValue, start: d.now}, toAll, d)
+		}
+	}
+	r.commit.seen = r.view.all // what comes late is behind the releases, and is not turned back either
+}

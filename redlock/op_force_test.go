@@ -1,0 +1,397 @@
+package redlock
+
+// Goal: a forced release ends the lock of those who hold it and of nobody else, the holder's client stops at once, and fences
+// keep the old holder's writes apart from the next one's. Method: virtual time, several clients of the same masters.
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// force is an UNLOCK … FORCE that is run to its end.
+func (p *proxy) force(resource string) *call {
+	p.s.Helper()
+	c := &call{began: time.Now()}
+	p.StartForce(&c.Op, resource, c)
+	return p.finish(c)
+}
+
+// wantForced is a force that finds these tokens.
+func (p *proxy) wantForced(resource string, tokens ...string) *Forced {
+	p.s.Helper()
+	c := p.force(resource)
+	if c.Err != nil || c.Held != (len(tokens) > 0) || c.Forced == nil {
+		p.s.Fatalf("force %s: got %+v, want %d tokens", resource, c.Result, len(tokens))
+	}
+	var digests []string
+	slices.Sort(tokens)
+	for _, token := range tokens {
+		digests = append(digests, TokenDigest(token))
+	}
+	if !slices.Equal(c.Forced.Tokens, digests) {
+		p.s.Fatalf("force %s: got the tokens %q, want %q", resource, c.Forced.Tokens, digests)
+	}
+	return c.Forced
+}
+
+func TestForceReleasesEveryHolder(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p, admin := s.open(), s.open()
+		if f := admin.wantForced("free"); f.Gone != 5 || f.Fence == 0 {
+			s.Errorf("nobody holds it: got %+v, want 5 masters and a fence", f)
+		}
+		held := p.lock(one("r", 5*time.Second))
+		if f := admin.wantForced("r", held.Token); f.Gone != 5 || f.Masters != 5 || f.Another != 0 {
+			s.Errorf("got %+v, want gone on 5 of 5", f)
+		}
+		p.extend(held.Token, 5*time.Second, "r").want(s, "EXTEND behind a force", "no", 0)
+		p.unlock(held.Token, "r").want(s, "UNLOCK behind a force", "no", 0)
+
+		several := p.lock(several(5*time.Second, "a", "b"))
+		admin.wantForced("b", several.Token)
+		p.extend(several.Token, 5*time.Second, "a", "b").want(s, "EXTEND of both", "no", 0)
+		s.wantSet("a", "11111") // ends with its TTL
+		p.unlock(several.Token, "a")
+
+		slot := p.lock(LockRequest{Resources: []string{"jobs"}, TTL: 5 * time.Second, Slots: 2})
+		admin.wantForced(slot.Slot, slot.Token)
+
+		readers := []*call{p.lock(one("books", 5*time.Second).sharing()), admin.lock(one("books", 5*time.Second).sharing()), p.lock(one("books", 5*time.Second).sharing().as("reader"))}
+		admin.wantForced("books", readers[0].Token, readers[1].Token, "reader")
+		for i, r := range readers {
+			p.extend(r.Token, 5*time.Second, "books").want(s, fmt.Sprintf("EXTEND of reader %d", i+1), "no", 0)
+		}
+		value := "an envelope: " + strings.Repeat("x", 9000)
+		p.commit(Change{Resource: "typed", Was: WasAbsent, Do: Set, NewValue: value, TTL: 5 * time.Second}).want(s, "SET NX of a value", "held", 0)
+		admin.wantForced("typed", value)
+		s.wantNoLocks()
+	})
+}
+
+func TestForceOfManyReaders(t *testing.T) {
+	inVirtualTime(t, 3, func(s *stage) {
+		p, admin := s.open(), s.open()
+		const readers = forceReadersMax + 40
+		for i := range readers {
+			p.lock(one("r", 5*time.Second).sharing().as(fmt.Sprintf("reader %d", i))).want(s, "a reader's LOCK", "held", 0)
+		}
+		left := readers
+		for range 3 {
+			f := admin.force("r").Forced
+			left -= len(f.Tokens)
+			if f.Readers != left {
+				s.Errorf("got %d readers left, want %d", f.Readers, left)
+			}
+			if left == 0 {
+				break
+			}
+		}
+		s.wantNoLocks()
+	})
+}
+
+// A resource that is told of the fence of a forced release refuses the old holder, and every later grant is above it.
+func TestForceRaisesTheFence(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p, admin, late := s.open(), s.open(), s.open()
+		p.ahead(500 * ms)
+		held := p.lock(LockRequest{Resources: []string{"r"}, TTL: 5 * time.Second, Fence: true})
+		admin.ahead(900 * ms)
+		f := admin.wantForced("r", held.Token)
+		if f.Fence <= held.Fence {
+			s.Errorf("the fence of the forced release is %d, want more than the holder's, %d", f.Fence, held.Fence)
+		}
+		if next := late.fenced("r"); next <= f.Fence {
+			s.Errorf("the next fence is %d, want more than that of the forced release, %d", next, f.Fence)
+		}
+		admin.fences = fenceClock{aheadMax: admin.fences.aheadMax} // its clock is behind
+		last := admin.wantForced("r").Fence
+		if before := f.Fence; last <= before {
+			s.Errorf("the fence of the second forced release is %d, want more than %d", last, before)
+		}
+	})
+}
+
+// Masters whose votes do not count may have forgotten marks: while a quorum of them is such, nothing is released.
+func TestForceNeedsAQuorumOfMarks(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p, admin := s.open(), s.open()
+		held := p.lock(one("r", 30*time.Second))
+		for i := range 3 {
+			s.masters[i].StepClock(5 * time.Second)
+		}
+		s.until("three masters are doubted", func() bool { return admin.states() == "ooouu" })
+		c := admin.force("r")
+		c.want(s, "a force with two votes", "2 of 5 masters voted", c.took)
+		s.wantOn("r", held.Token, "11111")
+		s.masters[3].Crash(false)
+		s.masters[4].Crash(false)
+		if c = admin.force("r"); c.Err == nil {
+			s.Errorf("a force without any vote: got %+v, want an error", c.Result)
+		}
+	})
+}
+
+// What fewer than a quorum of masters shows may be an attempt under way elsewhere, whose votes count there already.
+func TestForceSparesAttemptsUnderWay(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p, admin, other := s.open(), s.open(), s.open()
+		held := p.lock(one("r", 5*time.Second))
+		other.delay(0, 20*ms, 0, 1, 2, 3, 4)
+		s.do(3, "del", "r")
+		s.do(4, "del", "r")
+		attempt := other.begin(one("r", 5*time.Second)) // has masters 4 and 5, and is denied by the others
+		admin.wantForced("r", held.Token)
+		s.wantSet("r", "00011")
+		other.finish(attempt).want(s, "the attempt", "no", 20*ms)
+		s.until("the attempt is taken back", func() bool { return s.on("r", "") == "00000" && len(locksOn(s.masters[4])) == 0 })
+		s.wantNoLocks()
+	})
+}
+
+// The holder's client is another one: it renews no more, and says so.
+func TestForceElsewhereEndsAHeldLock(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p, admin := s.open(), s.open()
+		o := p.holder()
+		p.lock(one("other", 30*time.Second).heldBy(o))
+		held := p.lock(one("r", 30*time.Second).heldBy(o))
+		waits := p.begin(one("r", 5*time.Second).waits(time.Minute))
+		admin.wantForced("r", held.Token)
+		o.wantTold("r")
+		o.wantKept(false, 1, "r")
+		p.finish(waits).want(s, "the next in line", "held", 0)
+		if len(p.Leases(func([]string) bool { return true }, 10)) != 2 {
+			s.Errorf("got %+v, want the leases of other and of the next in line", p.Leases(func([]string) bool { return true }, 10))
+		}
+		o.wantKept(true, 1)
+		// The same where the holder is of the client that forces, and of a reader.
+		reader := p.lock(one("books", 30*time.Second).sharing().heldBy(o))
+		p.wantForced("books", reader.Token)
+		o.wantTold("r", "books")
+		o.wantKept(false, 1, "books")
+		for range 20 {
+			time.Sleep(3 * time.Second)
+			o.wantKept(true, 1)
+		}
+		s.wantSet("books", "00000")
+	})
+}
+
+// A message that fewer masters than a quorum have sent is one that false masters have made up. Of others' tokens it says nothing.
+func TestForgedForce(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p := s.open()
+		o := p.holder()
+		held := p.lock(one("r", 30*time.Second).heldBy(o))
+		publish := func(f *forcedRelease, masters ...int) {
+			for _, i := range masters {
+				s.do(i, "publish", windowsChannel, f.text())
+			}
+		}
+		another := &forcedRelease{id: nonce(), resource: "r", digests: []string{TokenDigest("another")}}
+		publish(another, 0, 1, 2, 3, 4)
+		f := &forcedRelease{id: nonce(), resource: "r", digests: []string{TokenDigest("another"), TokenDigest(held.Token)}}
+		publish(f, 0, 1)
+		publish(f, 1)
+		for range 2 * forcedMax {
+			publish(&forcedRelease{id: nonce(), resource: "r", digests: f.digests}, 0)
+		}
+		o.wantTold()
+		o.wantKept(true, 1)
+		if n := len(p.forced); n > forcedMax {
+			s.Errorf("%d forced releases are remembered, want at most %d", n, forcedMax)
+		}
+		f.id = nonce()
+		publish(f, 0, 1, 2)
+		o.wantTold("r")
+		s.wantNoLocks()
+	})
+}
+
+// What the holder's client has under way when the lock is forced neither says that it is held nor brings it back.
+func TestForceOvertakesWhatIsUnderWay(t *testing.T) {
+	type underWay struct {
+		name    string
+		rotates bool
+		start   func(p *proxy, held *call) *call
+	}
+	for _, what := range []underWay{
+		{"EXTEND", false, func(p *proxy, held *call) *call {
+			c := &call{began: time.Now()}
+			p.StartExtend(&c.Op, []string{"r"}, held.Token, 20*time.Second, c)
+			return c
+		}},
+		{"LOCK again", false, func(p *proxy, held *call) *call { return p.begin(one("r", 20*time.Second).as(held.Token)) }},
+		{"a commit that puts another value in the place", true, func(p *proxy, held *call) *call {
+			return p.beginCommit(Change{Resource: "r", Was: WasValue, Value: held.Token, Do: Set, NewValue: "a value that is long enough", TTL: 20 * time.Second})
+		}},
+		{"HOLD", true, func(p *proxy, held *call) *call {
+			c := &call{began: time.Now()}
+			p.StartHold(&c.Op, LockRequest{Resources: []string{"r"}, Token: held.Token, TTL: 20 * time.Second, Holder: p.holder().Holder}, c)
+			return c
+		}},
+	} {
+		t.Run(what.name, func(t *testing.T) {
+			inVirtualTime(t, 5, func(s *stage) {
+				p, admin := s.open(), s.open()
+				held := p.lock(one("r", 10*time.Second).as("a caller's own token"))
+				all := []int{0, 1, 2, 3, 4}
+				if what.rotates {
+					// Three masters have put the new value in the place of the token when the admin's client, which has seen the token on all of
+					// them, releases it. The answers come behind the message.
+					p.delay(10*ms, 30*ms, 0, 1, 2)
+					p.delay(35*ms, 0, 3, 4)
+					c := what.start(p, held)
+					synctest.Wait()
+					admin.delay(0, 20*ms, all...)
+					force := &call{began: time.Now()}
+					admin.StartForce(&force.Op, "r", force)
+					time.Sleep(15 * ms)
+					p.delay(0, 0, all...)
+					admin.finish(force).want(s, "the force", "held", 40*ms)
+					if force.Forced.Another != 3 {
+						s.Errorf("got %+v, want another token on 3 masters", force.Forced)
+					}
+					p.finish(c).want(s, what.name, "no", 40*ms)
+				} else {
+					// The masters have executed it, and the answers are on their way when the lock is forced.
+					p.delay(0, 30*ms, all...)
+					c := what.start(p, held)
+					synctest.Wait()
+					p.delay(0, 0, all...)
+					admin.wantForced("r", held.Token)
+					p.finish(c).want(s, what.name, "no", 30*ms)
+				}
+				time.Sleep(100 * ms)
+				s.wantNoLocks()
+			})
+		})
+	}
+}
+
+// A refill that a master gets late does not outlive the forced release: the client that has sent it releases behind it.
+func TestForceGoesBehindRefills(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p, admin := s.open(), s.open()
+		held := p.lock(one("r", 20*time.Second))
+		s.do(4, "del", "r")
+		p.delay(20*ms, 0, 4)
+		p.extend(held.Token, 20*time.Second, "r").want(s, "EXTEND", "held", 0)
+		time.Sleep(21 * ms) // the master has said that the key is absent, and the refill is on its way
+		admin.wantForced("r", held.Token)
+		time.Sleep(60 * ms)
+		s.wantNoLocks()
+	})
+}
+
+// A master that is away keeps a token that a redlockd made no longer than until it is back.
+func TestForceIsKeptForMastersThatAreAway(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p, admin := s.open(), s.open()
+		held := p.lock(one("r", 30*time.Second))
+		s.freeze(3, 4)
+		if f := admin.wantForced("free"); f.Gone != 3 || f.Masters != 5 {
+			s.Errorf("nobody holds it: got %+v, want that 3 masters of 5 have said so", f)
+		}
+		if f := admin.wantForced("r", held.Token); f.Gone != 3 {
+			s.Errorf("got %+v, want gone on 3 masters", f)
+		}
+		s.thaw(3, 4)
+		s.until("the masters that were away have released it", func() bool { return s.on("r", held.Token) == "00000" })
+		held = p.lock(one("r", 30*time.Second))
+		s.freeze(2, 3, 4)
+		if c := admin.force("r"); c.Err == nil || c.Held {
+			s.Errorf("a force with two masters: got %+v, want an error", c.Result)
+		}
+		s.thaw(2, 3, 4)
+		time.Sleep(time.Second)
+		s.wantOn("r", held.Token, "11111")
+	})
+}
+
+// What redlockd has not written is left alone.
+func TestForceOfAStrangersKey(t *testing.T) {
+	inVirtualTime(t, 3, func(s *stage) {
+		admin := s.open()
+		for i := range s.masters {
+			s.do(i, "hset", "h", "field", "1")
+			s.do(i, "zadd", "z", "1", "member")
+		}
+		for _, key := range []string{"h", "z"} {
+			admin.force(key).want(s, "a force of "+key, "that redlockd has not written", 0)
+			s.wantSet(key, "111")
+		}
+		admin.force(ReservedPrefix+"marks").want(s, "a force of our own key", "kept for redlockd itself", 0)
+	})
+}
+
+// A token that changes hands between the two rounds is the next one's.
+func TestForceOfALockThatChangesHands(t *testing.T) {
+	inVirtualTime(t, 3, func(s *stage) {
+		p, admin := s.open(), s.open()
+		held := p.lock(one("r", 5*time.Second))
+		admin.delay(0, 20*ms, 0, 1, 2)
+		c := &call{began: time.Now()}
+		admin.StartForce(&c.Op, "r", c)
+		time.Sleep(ms)
+		p.unlock(held.Token, "r")
+		next := p.lock(one("r", 5*time.Second))
+		admin.finish(c).want(s, "the force", "changed hands", 40*ms)
+		s.wantOn("r", next.Token, "111")
+	})
+}
+
+// A caller that chose its token does not know of the force, and repeats its LOCK through another proxy. What the force still has on its way to slow
+// masters leaves that lock alone, of a writer and of a reader.
+func TestForceSparesARepeatedLock(t *testing.T) {
+	for _, shared := range []bool{false, true} {
+		t.Run(fmt.Sprintf("shared=%t", shared), func(t *testing.T) {
+			inVirtualTime(t, 5, func(s *stage) {
+				p, admin, other := s.open(), s.open(), s.open()
+				req := one("r", 10*time.Second).as("a caller's own token")
+				req.Shared = shared
+				p.lock(req).want(s, "LOCK", "held", 0)
+				time.Sleep(time.Second)
+				admin.delay(0, 10*ms, 0, 1, 2, 3, 4)
+				force := &call{began: time.Now()}
+				admin.StartForce(&force.Op, "r", force)
+				time.Sleep(ms) // the masters have told who holds it
+				admin.delay(0, 0, 0, 1)
+				admin.delay(30*ms, 0, 2, 3, 4)
+				other.paths[0].Partition()
+				other.paths[1].Partition()
+				time.Sleep(10 * ms)
+				s.wantSet("r", "00111")
+				other.lock(req).want(s, "LOCK again, through another proxy", "held", 0)
+				admin.finish(force).want(s, "the force", "was renewed", 40*ms)
+				time.Sleep(100 * ms)
+				s.wantSet("r", "00111")
+				admin.wantForced("r", req.Token)
+				time.Sleep(100 * ms)
+				s.wantNoLocks()
+			})
+		})
+	}
+}
+
+func FuzzForced(f *testing.F) {
+	f.Add("0123456789abcdef 0123456789abcdef,0123456789abcdef r", []byte("1:a3:b:c"))
+	f.Fuzz(func(t *testing.T, text string, list []byte) {
+		if release, ok := parseForced(text); ok && release.text() != forcedPrefix+text {
+			t.Errorf("%q is read as %q", text, release.text())
+		}
+		readers, err := readersIn(list)
+		again := ""
+		for _, r := range readers {
+			again += fmt.Sprintf("%d:%s", len(r.value), r.value)
+		}
+		if err == nil && len(again) > len(list) {
+			t.Errorf("%q is read as %q", list, again)
+		}
+	})
+}

@@ -1,0 +1,60 @@
+package redlock
+
+import (
+	"testing"
+	"time"
+)
+
+// Goal: no TTL is told of which no time is sure. Method: what one master of one says, by how much of the key is left there.
+func TestTTLOfAStateIsSureOrEnding(t *testing.T) {
+	d := drift{factor: 0.01, stepMax: 10 * time.Millisecond}
+	for _, tt := range []struct{ left, elapsed, ttl, ending time.Duration }{
+		{left: 60 * time.Second, ttl: 59398 * ms},
+		{left: 60 * time.Second, elapsed: 5 * ms, ttl: 59393 * ms},
+		{left: 602 * ms, ttl: 586 * ms}, // the TTL of 60 s is over: what remains is padding, and most of it is sure
+		{left: 14 * ms, ttl: 1 * ms},
+		{left: 13 * ms, ttl: 1 * ms, ending: 14 * ms},
+		{left: 12 * ms, ttl: 1 * ms, ending: 13 * ms},
+		{left: 100 * ms, elapsed: 95 * ms, ttl: 1 * ms, ending: 101 * ms},
+		{left: 3 * ms, elapsed: 50 * ms, ttl: 1 * ms, ending: 4 * ms},
+		{left: -1 * ms, ttl: -1},
+	} {
+		a := &answer{keys: []answer{{kind: "string", value: "v", found: true, ttl: tt.left}}}
+		s, is := mergeStates([]*answer{a}, 0, 1, 0, tt.elapsed, d)
+		if is != mergeDone || !s.Found || s.TTL != tt.ttl || s.Ending != tt.ending {
+			t.Errorf("%v left, %v elapsed: got TTL %v ending %v, want %v ending %v", tt.left, tt.elapsed, s.TTL, s.Ending, tt.ttl, tt.ending)
+		}
+	}
+}
+
+// Moving the end of a key gives it some milliseconds more than the longest TTL has. Nobody counts on these, and who gives a lock the end that was
+// read must not be refused. A lock of a max_ttl that was lowered since is told in full.
+func TestNoTTLBeyondTheLongest(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p := s.open()
+		longest := p.MaxTTL()
+		p.commit(setNX("r", "v", longest)).want(s, "SET NX", "held", 0)
+		p.commit(compareAndExpire("r", "v", longest)).want(s, "EXPIRE, which moves the end", "held", 0)
+		for range 2 {
+			read := p.states1("r").States[0]
+			if got := read.TTL + read.Spread; read.Value != "v" || got > longest || got < longest-10*ms {
+				s.Errorf("got %+v, want v with %v and nothing beyond", read, longest)
+			}
+			p.commit(compareAndExpire("r", "v", read.TTL+read.Spread)).want(s, "EXPIRE with what was read", "held", 0)
+		}
+		for i := range s.masters {
+			s.do(i, "PEXPIRE", "r", (longest + time.Minute).Milliseconds())
+		}
+		if read := p.states1("r").States[0]; read.TTL < longest+50*time.Second {
+			s.Errorf("of a library with a longer TTL: got %+v, want its TTL", read)
+		}
+
+		p.commit(setNX("longer", "v", longest)).want(s, "SET NX", "held", 0)
+		began := time.Now()
+		p.change(MemberChange{SetMaxTTL: longest / 2})
+		time.Sleep(time.Until(began.Add(longest/2 + 300*ms))) // the key lives for as long as its padding is more
+		if read := p.states1("longer").States[0]; read.TTL <= longest/2 || read.TTL > longest/2+10*ms {
+			s.Errorf("of a longer max_ttl: got %+v, want more than %v, and up to 10 ms", read, longest/2)
+		}
+	})
+}

@@ -1,0 +1,647 @@
+package redlock
+
+// Goal: any number of readers, or one writer; a reader's lock ends when it ends, whatever others do; a writer that waits gets its turn; and
+// nothing of a stranger is changed. Method: the scripts one by one on a master in memory and on a redis-server, then clients in virtual time.
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"redlockd/redlock/memmaster"
+)
+
+func (r LockRequest) sharing() LockRequest { r.Shared = true; return r }
+
+// readersSet is the sorted set of a resource, with ends in ms from now, rounded to 10 s; and when the key ends.
+func readersSet(t *testing.T, client *redis.Client, key string) string {
+	t.Helper()
+	ctx := context.Background()
+	if kind := client.Type(ctx, key).Val(); kind != "zset" {
+		return kind
+	}
+	left := client.PTTL(ctx, key).Val().Milliseconds()
+	members := client.ZRevRangeWithScores(ctx, key, 0, 9).Val()
+	end := 0.0
+	for _, z := range members {
+		if z.Member == "redlockd:end" {
+			end = z.Score
+		}
+	}
+	var found []string
+	for _, z := range members {
+		found = append(found, fmt.Sprintf("%v %d", z.Member, (int64(z.Score-end)+left+5000)/10_000))
+	}
+	slices.Sort(found)
+	return strings.Join(found, ", ")
+}
+
+func TestReaderScripts(t *testing.T) {
+	const longest = 600_000
+	run := func(s script, args ...any) func(client *redis.Client) any {
+		return func(client *redis.Client) any {
+			reply, err := client.Eval(context.Background(), s.text, []string{"k"}, args...).Result()
+			if err != nil {
+				return err.Error()
+			}
+			return reply
+		}
+	}
+	join := func(token string, ttl int) func(*redis.Client) any { return run(scriptJoin, token, ttl, longest, "0") }
+	rejoin := func(token string, ttl int) func(*redis.Client) any { return run(scriptJoin, token, ttl, longest, "1") }
+	acquire := func(token string, ttl int) func(*redis.Client) any { return run(scriptAcquire, token, ttl, longest) }
+	extend := func(token string, ttl int) func(*redis.Client) any { return run(scriptExtend, token, ttl, longest) }
+	release := func(token string) func(*redis.Client) any { return run(scriptRelease, token) }
+	relinquish := func(token string) func(*redis.Client) any { return run(scriptRelinquish, token, 1) }
+	// announce rounds what is left.
+	announce := func(client *redis.Client) any {
+		reply := run(scriptAnnounce, 30_000)(client)
+		if list, ok := reply.([]any); ok {
+			if ms, ok := list[1].(int64); ok && ms > 0 {
+				list[1] = (ms + 5000) / 10_000
+			}
+		}
+		return reply
+	}
+	set := func(client *redis.Client) any { return client.Set(context.Background(), "k", "W", time.Minute).Val() }
+	type step struct {
+		do    func(*redis.Client) any
+		reply string
+		after string // readersSet
+	}
+	const alone = "r:A 4, redlockd:end 4"
+	for _, tc := range []struct {
+		name  string
+		steps []step
+	}{
+		{"readers come and go", []step{
+			{join("A", 40_000), "1", alone},
+			{join("B", 20_000), "1", "r:A 4, r:B 2, redlockd:end 4"},
+			{join("C", 90_000), "1", "r:A 4, r:B 2, r:C 9, redlockd:end 9"},
+			{release("X"), "-", "r:A 4, r:B 2, r:C 9, redlockd:end 9"},
+			{release("C"), "1", ""}, // 1 of many is a string
+			{release("A"), "1", "r:B 2, redlockd:end 2"},
+			{relinquish("B"), "1", "none"},
+			{release("B"), "-", "none"},
+			{relinquish("B"), "0", "none"},
+		}},
+		{"a reader again", []step{
+			{join("A", 40_000), "1", alone},
+			{join("A", 20_000), "2", alone},
+			{join("A", 80_000), "2", "r:A 8, redlockd:end 8"},
+		}},
+		{"extensions", []step{
+			{join("A", 40_000), "1", alone},
+			{join("B", 60_000), "1", "r:A 4, r:B 6, redlockd:end 6"},
+			{extend("A", 20_000), "3", "r:A 4, r:B 6, redlockd:end 6"},
+			{extend("A", 90_000), "3", "r:A 9, r:B 6, redlockd:end 9"},
+			{extend("X", 90_000), "-1", "r:A 9, r:B 6, redlockd:end 9"},
+		}},
+		{"writers and readers", []step{
+			{set, "OK", "string"},
+			{join("A", 40_000), "-3", "string"},
+			{join("W", 40_000), "-3", "string"},
+			{extend("W", 40_000), "1", "string"},
+			{extend("A", 40_000), "0", "string"},
+			{release("A"), "0", "string"},
+			{release("W"), "1", "none"},
+			{join("A", 40_000), "1", alone},
+			{acquire("W", 40_000), "-3", alone},
+			{acquire("A", 40_000), "-3", alone}, // a reader is no writer
+			{release("A"), "1", "none"},
+			{acquire("W", 40_000), "1", "string"},
+		}},
+		{"an intent", []step{
+			{announce, "[none -2]", "none"},
+			{join("A", 40_000), "1", alone},
+			{announce, "[zset 4]", "r:A 4, redlockd:end 4, writer 3"},
+			{join("B", 40_000), "-3", "r:A 4, redlockd:end 4, writer 3"},
+			{join("A", 50_000), "2", "r:A 5, redlockd:end 5, writer 3"},
+			{rejoin("B", 10_000), "1", "r:A 5, r:B 1, redlockd:end 5, writer 3"},
+			{extend("B", 20_000), "3", "r:A 5, r:B 2, redlockd:end 5, writer 3"},
+			{release("A"), "1", "r:B 2, redlockd:end 3, writer 3"},
+			{announce, "[zset 2]", "r:B 2, redlockd:end 3, writer 3"},
+			{release("B"), "1", "redlockd:end 3, writer 3"},
+			{announce, "[zset -2]", "redlockd:end 3, writer 3"},
+			{join("B", 40_000), "-3", "redlockd:end 3, writer 3"},
+			{acquire("W", 40_000), "1", "string"},
+			{announce, "[string 4]", "string"},
+		}},
+	} {
+		onBothMasters(t, func(t *testing.T, client *redis.Client) {
+			client.FlushAll(context.Background())
+			for i, step := range tc.steps {
+				if got := fmt.Sprint(step.do(client)); got != step.reply {
+					t.Errorf("%s, step %d: got %s, want %s", tc.name, i+1, got, step.reply)
+				}
+				if got := readersSet(t, client, "k"); step.after != "" && got != step.after {
+					t.Errorf("%s, step %d: the key is %q, want %q", tc.name, i+1, got, step.after)
+				}
+			}
+		})
+	}
+}
+
+// A reader's end comes without anybody's help, one by one, on a clock that is real.
+func TestReadersEnd(t *testing.T) {
+	onBothMasters(t, func(t *testing.T, client *redis.Client) {
+		ctx := context.Background()
+		client.FlushAll(ctx)
+		for token, ttl := range map[string]int{"short": 60, "long": 10_000} {
+			if err := client.Eval(ctx, scriptJoin.text, []string{"k"}, token, ttl, 600_000, "0").Err(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		eventually(t, "the short one's end", func() error {
+			if reply, err := client.Eval(ctx, scriptInspect.text, []string{"marks", "k"}).Slice(); err != nil || reply[4] != int64(1) {
+				return fmt.Errorf("the master says %v, %v", reply, err)
+			}
+			return nil
+		})
+		if got := readersSet(t, client, "k"); got != "r:long 1, redlockd:end 1" {
+			t.Errorf("the key is %q, want the long one alone", got)
+		}
+	})
+}
+
+func TestStrangersSetIsLeftAlone(t *testing.T) {
+	inVirtualTime(t, 3, func(s *stage) {
+		p := s.open()
+		for i := range s.masters {
+			s.do(i, "zadd", "queue", 1, "r:job")
+			s.do(i, "zadd", "timed", 1, "r:job")
+			s.do(i, "pexpire", "timed", 600_000)
+			s.do(i, "zadd", "eternal", 1, "redlockd:end")
+		}
+		for _, resource := range []string{"queue", "timed", "eternal"} {
+			p.lock(one(resource, time.Minute).sharing()).want(s, "LOCK "+resource+" SHARED", "WRONGTYPE the resource is a zset that redlockd has not written", 0)
+			p.lock(one(resource, time.Minute)).want(s, "LOCK "+resource, "no", 0)
+			p.lock(one(resource, time.Minute).as("T")).want(s, "LOCK "+resource+" TOKEN", "no", 0)
+			p.unlock("job", resource).want(s, "UNLOCK "+resource, "no", 0)
+			p.extend("job", time.Minute, resource).want(s, "EXTEND "+resource, "no", 0)
+			p.lock(one(resource, time.Minute).waits(2*time.Second)).want(s, "LOCK "+resource+" WAIT", "no", 2*time.Second)
+			info := &call{began: time.Now()}
+			p.StartInspect(&info.Op, resource, info)
+			for _, vote := range p.finish(info).Info.Votes {
+				if vote.Err == nil || !strings.Contains(vote.Err.Error(), "a zset that redlockd has not written") {
+					s.Errorf("LOCKINFO %s: got %+v, want that each master says what it is", resource, vote)
+				}
+			}
+			for i := range s.masters {
+				if got := s.do(i, "zcard", resource); got != int64(1) {
+					s.Errorf("%s has %v members on master %d, want the one of before", resource, got, i+1)
+				}
+			}
+		}
+	})
+}
+
+func TestReadersAndWriters(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p, other := s.open(), s.open()
+		first := p.lock(one("r", time.Minute).sharing())
+		first.want(s, "LOCK SHARED", "held", 0)
+		second := other.lock(one("r", time.Minute).sharing())
+		second.want(s, "LOCK SHARED beside a reader", "held", 0)
+		for _, q := range []*proxy{p, other} {
+			q.lock(one("r", time.Minute)).want(s, "LOCK beside readers", "no", 0)
+			q.lock(one("r", time.Minute).as("T")).want(s, "LOCK TOKEN beside readers", "no", 0)
+			q.lock(several(time.Minute, "q", "r")).want(s, "MLOCK beside readers", "no", 0)
+			q.lock(LockRequest{Resources: []string{"r"}, TTL: time.Minute, Fence: true}).want(s, "LOCK FENCE beside readers", "no", 0)
+			c := q.commit(Change{Resource: "r", Was: WasAbsent, Do: Set, NewValue: "drop-in", TTL: time.Minute})
+			c.want(s, "SET NX beside readers", "no", 0)
+		}
+		p.unlock(second.Token, "r").want(s, "UNLOCK through another client", "held", 0)
+		p.lock(one("r", time.Minute)).want(s, "LOCK beside the other reader", "no", 0)
+		other.extend(first.Token, time.Minute, "r").want(s, "EXTEND through another client", "held", 0)
+		p.unlock(first.Token, "r").want(s, "UNLOCK", "held", 0)
+		p.unlock(first.Token, "r").want(s, "UNLOCK again", "no", 0)
+		s.wantNoLocks()
+
+		writer := p.lock(one("r", time.Minute))
+		writer.want(s, "LOCK", "held", 0)
+		for _, q := range []*proxy{p, other} {
+			q.lock(one("r", time.Minute).sharing()).want(s, "LOCK SHARED beside a writer", "no", 0)
+			q.lock(one("r", time.Minute).sharing().as(writer.Token)).want(s, "LOCK SHARED with the writer's token", "no", 0)
+		}
+		p.unlock(writer.Token, "r").want(s, "UNLOCK of the writer", "held", 0)
+		other.lock(one("r", time.Second).sharing()).want(s, "LOCK SHARED", "held", 0)
+		time.Sleep(1100 * ms)
+		s.wantNoLocks() // the reader that vanished
+	})
+}
+
+// A reader's own token may be repeated through any client; a failed attempt takes back its own alone.
+func TestRepeatedReader(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p, other := s.open(), s.open()
+		for range 2 {
+			p.lock(one("r", time.Minute).sharing().as("mine")).want(s, "LOCK SHARED TOKEN", "held", 0)
+			other.lock(one("r", time.Minute).sharing().as("mine")).want(s, "LOCK SHARED TOKEN elsewhere", "held", 0)
+			other.lock(one("r", time.Minute).sharing().as("yours")).want(s, "LOCK SHARED of another", "held", 0)
+		}
+		other.unlock("mine", "r").want(s, "UNLOCK", "held", 0)
+		other.unlock("mine", "r").want(s, "UNLOCK again", "no", 0)
+		p.lock(one("r", time.Minute)).want(s, "LOCK beside the other", "no", 0)
+		p.unlock("yours", "r").want(s, "UNLOCK of the other", "held", 0)
+		s.wantNoLocks()
+
+		// On a minority that lets it in, it leaves nothing; what was there before stays.
+		for i := range 3 {
+			s.do(i, "set", "r", "writer", "px", 60_000)
+		}
+		p.lock(one("r", time.Minute).sharing().as("mine")).want(s, "LOCK SHARED over a minority", "no", 0)
+		s.wantSet("r", "11100")
+		p.lock(one("r", time.Minute).sharing()).want(s, "LOCK SHARED over a minority", "no", 0)
+		s.wantSet("r", "11100")
+		for i := range 3 {
+			s.do(i, "unlink", "r")
+		}
+		other.lock(one("r", time.Minute).sharing().as("mine")).want(s, "LOCK SHARED", "held", 0)
+		for i := range 3 {
+			s.do(i, "set", "r", "writer", "px", 60_000)
+		}
+		time.Sleep(20 * ms)
+		p.lock(one("r", time.Minute).sharing().as("mine"))
+		s.wantSet("r", "11111")
+	})
+}
+
+// Where the reader's lease is not known, UNLOCK finds it all the same, also on masters that compare and delete by themselves.
+func TestReaderIsReleasedElsewhere(t *testing.T) {
+	for _, o := range []memmaster.Options{{}, {IFEQ: true}, {DELIFEQ: true}} {
+		onMasters(t, []memmaster.Options{o, o, o}, func(s *stage) {
+			p, other := s.open(), s.open()
+			for _, token := range []string{"", "own"} {
+				c := p.lock(one("r", time.Minute).sharing().as(token))
+				c.want(s, "LOCK SHARED", "held", 0)
+				other.unlock(c.Result.Token, "r").want(s, "UNLOCK elsewhere", "held", 0)
+				s.wantNoLocks()
+				c = p.lock(one("r", time.Minute).sharing().as(token + "2"))
+				p.unlock(c.Result.Token, "r").want(s, "UNLOCK", "held", 0)
+				s.wantNoLocks()
+			}
+		})
+	}
+}
+
+// A caller that used its token as a reader's on one master, and then as a writer's on the others, has neither where it is the writer on one
+// and a reader on another.
+func TestExtendOfATokenInBothModes(t *testing.T) {
+	inVirtualTime(t, 3, func(s *stage) {
+		p := s.open()
+		s.do(0, "eval", scriptJoin.text, 1, "r", "T", 10_000, 60_000, "0")
+		for i := range 2 {
+			s.do(i+1, "set", "r", "T", "px", 10_000)
+		}
+		p.extend("T", time.Minute, "r").want(s, "EXTEND of a writer that was a reader on one master", "held", 0)
+		p.unlock("T", "r").want(s, "UNLOCK", "held", 0)
+		s.wantNoLocks()
+		s.do(0, "eval", scriptJoin.text, 1, "r", "T", 10_000, 60_000, "0")
+		s.do(1, "set", "r", "T", "px", 10_000)
+		p.extend("T", time.Minute, "r").want(s, "EXTEND where one master has a reader, one a writer", "no", 0)
+		s.freeze(2)
+		c := p.extend("T", time.Minute, "r")
+		if !errors.Is(c.Err, ErrNoQuorum) {
+			s.Errorf("EXTEND where the third master is silent: got %+v, want no quorum", c.Result)
+		}
+	})
+}
+
+// An EXTEND gives a reader back its place on masters that have lost it, also where a writer waits.
+func TestRefillOfAReader(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p, other := s.open(), s.open()
+		held := p.lock(one("r", time.Minute).sharing())
+		second := other.lock(one("r", time.Minute).sharing())
+		for i := range 2 {
+			s.do(i, "unlink", "r")
+		}
+		for _, q := range []*proxy{other, p} {
+			q.extend(held.Token, time.Minute, "r").want(s, "EXTEND", "held", 0)
+			s.wantSet("r", "11111")
+			if n := s.do(0, "zcard", "r"); n != int64(2) {
+				s.Errorf("the set has %v members, want the reader and the end", n)
+			}
+			for i := range 2 {
+				s.do(i, "unlink", "r")
+			}
+		}
+		other.extend(second.Token, time.Minute, "r").want(s, "EXTEND", "held", 0)
+		synctest.Wait()
+		for i := range s.masters { // a writer says that it waits
+			s.do(i, "eval", scriptAnnounce.text, 1, "r", 1000)
+		}
+		p.extend(held.Token, time.Minute, "r").want(s, "EXTEND", "held", 0)
+		s.wantSet("r", "11111")
+		if n := s.do(0, "zscore", "r", "r:"+held.Token); n == nil {
+			s.Errorf("the reader has no place on the master that lost it")
+		}
+	})
+}
+
+// Readers that keep coming do not keep a writer waiting beyond the TTLs of those that are there.
+func TestWaitingWriterIsNotStarved(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p, other := s.open(), s.open()
+		const ttl = 3 * time.Second
+		readers := 0
+		come := func() {
+			for _, q := range []*proxy{p, other} {
+				if c := q.lock(one("r", ttl).sharing()); c.Held {
+					readers++
+				}
+			}
+		}
+		come()
+		writer := p.begin(one("r", time.Minute).waits(30 * time.Second))
+		began := time.Now()
+		for !writer.done.Load() && time.Since(began) < 20*time.Second {
+			come()
+			time.Sleep(50 * ms)
+		}
+		if !writer.Held || writer.took > ttl+200*ms {
+			s.Errorf("the writer beside readers that keep coming: got %+v after %v, want it held within %v", writer.Result, writer.took, ttl)
+		}
+		if readers > 4 {
+			s.Errorf("%d readers were let in while a writer waited", readers)
+		}
+		p.unlock(writer.Token, "r")
+		p.lock(one("r", ttl).sharing()).want(s, "LOCK SHARED behind the writer", "held", 0)
+	})
+}
+
+// An intent of a writer that has gone keeps nobody out for long.
+func TestIntentEnds(t *testing.T) {
+	inVirtualTime(t, 3, func(s *stage) {
+		p, other := s.open(), s.open()
+		reader := p.lock(one("r", time.Minute).sharing())
+		other.begin(one("r", time.Minute).waits(10 * time.Second))
+		time.Sleep(2 * time.Second)
+		p.lock(one("r", time.Minute).sharing()).want(s, "LOCK SHARED while a writer waits", "no", 0)
+		waiting := p.begin(one("r", time.Minute).sharing().waits(20 * time.Second))
+		other.kill()
+		p.finish(waiting)
+		if !waiting.Held || waiting.took > 2*intentLife {
+			s.Errorf("LOCK SHARED WAIT behind a writer that has gone: got %+v after %v", waiting.Result, waiting.took)
+		}
+		p.unlock(reader.Token, "r")
+		p.unlock(waiting.Token, "r")
+		s.wantNoLocks()
+	})
+}
+
+// The readers at the front of a queue go together, and none of them passes a writer.
+func TestReadersGoTogether(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p := s.open()
+		p.delay(ms, ms, 0, 1, 2, 3, 4)
+		read := func() *call { return p.begin(one("r", time.Minute).sharing().waits(30 * time.Second)) }
+		held := p.lock(one("r", time.Minute))
+		readers := []*call{read(), read(), read()}
+		writer := p.begin(one("r", time.Minute).waits(30 * time.Second))
+		behind := read()
+		time.Sleep(100 * ms)
+		p.unlock(held.Token, "r")
+		time.Sleep(10 * ms) // the first asked with the release, those behind it a round trip later
+		for i, c := range readers {
+			if !c.done.Load() || !c.Held {
+				s.Fatalf("reader %d: got %+v, want it held two round trips after the UNLOCK", i+1, c.Result)
+			}
+		}
+		writer.want(s, "the writer behind readers", "under way", 0)
+		behind.want(s, "the reader behind a writer", "under way", 0)
+		for _, c := range readers {
+			p.unlock(c.Token, "r")
+		}
+		time.Sleep(10 * ms)
+		if !writer.done.Load() || !writer.Held || behind.done.Load() {
+			s.Fatalf("the writer: got %+v, want it held behind the last reader", writer.Result)
+		}
+		p.unlock(writer.Token, "r")
+		time.Sleep(10 * ms)
+		if !behind.done.Load() || !behind.Held {
+			s.Fatalf("the reader behind the writer: got %+v, want held", behind.Result)
+		}
+		p.unlock(behind.Token, "r")
+
+		// Where the resource is free, those who come do not wait for each other.
+		readers = []*call{read(), read(), read()}
+		time.Sleep(3 * ms)
+		for i, c := range readers {
+			if !c.done.Load() || !c.Held {
+				s.Fatalf("reader %d of a free resource: got %+v, want it held in one round trip", i+1, c.Result)
+			}
+		}
+	})
+}
+
+func TestOnlyTheLastReaderWakesTheWriter(t *testing.T) {
+	inVirtualTime(t, 3, func(s *stage) {
+		p := s.open()
+		var readers []*call
+		for range 5 {
+			readers = append(readers, p.lock(one("r", time.Minute).sharing()))
+		}
+		writer := p.begin(one("r", time.Minute).waits(30 * time.Second))
+		time.Sleep(10 * ms)
+		before := p.Stats().Handovers
+		for _, c := range readers[1:] {
+			p.unlock(c.Token, "r")
+		}
+		if n := p.Stats().Handovers - before; n != 0 {
+			s.Errorf("%d hand-overs to a writer while a reader is left", n)
+		}
+		p.unlock(readers[0].Token, "r")
+		time.Sleep(ms)
+		p.finish(writer).want(s, "LOCK behind the last reader", "held", writer.took)
+		if n := p.Stats().Handovers - before; n != 1 {
+			s.Errorf("%d hand-overs, want one", n)
+		}
+	})
+}
+
+// UNLOCK of a writer is followed by a hand-over, whatever readers this client believes in that have been released elsewhere.
+func TestReadersOfBeforeDoNotHoldUpAHandOver(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p, other := s.open(), s.open()
+		reader := p.lock(one("r", time.Minute).sharing())
+		other.unlock(reader.Token, "r").want(s, "UNLOCK of the reader elsewhere", "held", 0)
+		writer := other.lock(one("r", time.Minute))
+		next := p.begin(one("r", time.Minute).waits(50 * time.Second))
+		time.Sleep(time.Second)
+		p.unlock(writer.Token, "r").want(s, "UNLOCK of the writer", "held", 0)
+		time.Sleep(ms)
+		next.want(s, "LOCK WAIT behind the writer", "held", next.took)
+		if next.took > 1010*ms {
+			s.Errorf("granted after %v, want at once behind the UNLOCK", next.took)
+		}
+	})
+}
+
+// The masters tell a writer that waits when readers of another client leave, and it is granted at once: also if they leave between its attempt and
+// its next announcement, which comes announceEvery and two round trips behind the one before.
+func TestReadersOfAnotherClientLeave(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p, other := s.open(), s.open()
+		p.delay(ms, ms, 0, 1, 2, 3, 4)
+		p.subscribed()
+		for after := 2 * announceEvery; after < 2*announceEvery+20*ms; after += ms {
+			reader := other.lock(one("r", time.Minute).sharing())
+			writer := p.begin(one("r", time.Minute).waits(30 * time.Second))
+			time.Sleep(after)
+			writer.want(s, "LOCK beside a reader", "under way", 0)
+			other.unlock(reader.Token, "r")
+			time.Sleep(20 * ms)
+			if !writer.done.Load() || !writer.Held {
+				s.Fatalf("the writer 20 ms after the reader has left, %v after it came: got %+v, want held", after, writer.Result)
+			}
+			p.unlock(writer.Token, "r")
+		}
+	})
+}
+
+func TestHeldReaders(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p := s.open()
+		a, b := p.holder(), p.holder()
+		first := p.lock(one("r", 3*time.Second).sharing().heldBy(a))
+		second := p.lock(one("r", 3*time.Second).sharing().heldBy(b))
+		time.Sleep(20 * time.Second)
+		a.wantKept(true, 1)
+		b.wantKept(true, 1)
+		p.lock(one("r", time.Second)).want(s, "LOCK beside held readers", "no", 0)
+		p.EndHolder(b.Holder, true)
+		time.Sleep(4 * time.Second)
+		p.extend(second.Token, time.Second, "r").want(s, "EXTEND of what nobody keeps", "no", 0)
+		a.wantKept(true, 1)
+		c := p.hold2(a, first.Token, "r")
+		if !errors.Is(c.Err, ErrBadRequest) || !strings.Contains(c.Err.Error(), "SHARED TOKEN token HOLD") {
+			s.Errorf("HOLD of a reader's lock: got %v, want an error that says what to do", c.Err)
+		}
+		for i := range s.masters {
+			s.do(i, "unlink", "r")
+		}
+		time.Sleep(2 * time.Second)
+		a.wantKept(false, 0, "r")
+	})
+}
+
+// HOLD with a reader's token says what to send instead, and not that the token holds nothing.
+func TestHoldOfAReaderOfElsewhere(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p, other := s.open(), s.open()
+		from, to := p.holder(), other.holder()
+		held := p.lock(one("r", holdTTL).sharing().heldBy(from))
+		c := to.hold(held.Token, holdTTL, true, "r")
+		if !errors.Is(c.Err, ErrNoQuorum) || !strings.Contains(c.Err.Error(), "SHARED TOKEN token HOLD") {
+			s.Errorf("HOLD of a reader's lock elsewhere: got %+v, want an error that says what to do", c.Result)
+		}
+		if c := to.hold("another token", holdTTL, true, "r"); c.Err != nil || c.Held {
+			s.Errorf("HOLD of nothing beside a reader: got %+v, want no", c.Result)
+		}
+		time.Sleep(4 * holdTTL)
+		from.wantKept(true, 1)
+	})
+}
+
+// A reader whose redlockd drains takes its lock over on another one, also while a writer waits for readers to end.
+func TestHeldReaderMoves(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p, other, third := s.open(), s.open(), s.open()
+		from, to := p.holder(), other.holder()
+		held := p.lock(one("r", 3*time.Second).sharing().heldBy(from))
+		writer := third.begin(one("r", time.Minute).waits(50 * time.Second))
+		time.Sleep(5 * time.Second)
+		other.lock(one("r", 3*time.Second).sharing()).want(s, "LOCK SHARED while a writer waits", "no", 0)
+		other.lock(one("r", 3*time.Second).sharing().as(held.Token).heldBy(to)).want(s, "LOCK SHARED TOKEN HOLD elsewhere", "held", 0)
+		p.EndHolder(from.Holder, false)
+		p.kill()
+		time.Sleep(20 * time.Second)
+		to.wantKept(true, 1)
+		writer.want(s, "the writer beside a held reader", "under way", 0)
+		other.EndHolder(to.Holder, true)
+		third.finish(writer)
+		if !writer.Held || writer.took > 29*time.Second {
+			s.Errorf("the writer behind a reader that has gone: got %+v after %v", writer.Result, writer.took)
+		}
+	})
+}
+
+// A reader's lock that is gone is noticed, and nothing else is.
+func TestLostReaderIsNoticed(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p, other := s.open(), s.open()
+		for range 3 {
+			p.lock(one("r", time.Minute).sharing())
+			other.lock(one("r", time.Minute).sharing())
+		}
+		time.Sleep(10 * time.Second)
+		if lost := p.Stats().Lost; lost != 0 {
+			s.Errorf("%d locks were told as lost, and none is", lost)
+		}
+		for i := range 3 {
+			s.do(i, "set", "r", "somebody", "px", 60_000)
+		}
+		s.until("all three are lost", func() bool { return p.Stats().Lost == 3 })
+		listed := p.Leases(func([]string) bool { return true }, 10)
+		if len(listed) != 3 || !listed[0].Shared || !listed[0].Lost || listed[0].TokenDigest == listed[1].TokenDigest {
+			s.Errorf("LOCKS: got %+v, want three readers, all lost", listed)
+		}
+	})
+}
+
+func TestInspectReaders(t *testing.T) {
+	inVirtualTime(t, 3, func(s *stage) {
+		p, other := s.open(), s.open()
+		inspect := func() *ResourceInfo {
+			c := &call{began: time.Now()}
+			p.StartInspect(&c.Op, "r", c)
+			return p.finish(c).Info
+		}
+		p.lock(one("r", time.Minute).sharing())
+		reader := other.lock(one("r", 30*time.Second).sharing())
+		info := inspect()
+		if !info.Held || !info.Shared || info.Readers != 2 || info.TokenDigest != "" || info.Validity != time.Minute || info.Votes[0].Readers != 2 {
+			s.Errorf("two readers: got %+v", info)
+		}
+		writer := p.begin(one("r", time.Minute).waits(30 * time.Second))
+		other.unlock(reader.Token, "r")
+		if info := inspect(); !info.Held || info.Readers != 1 || info.Waiters != 1 {
+			s.Errorf("one reader, and a writer that waits: got %+v", info)
+		}
+		p.Unblock(&writer.Op, nil)
+		for i := range s.masters {
+			s.do(i, "unlink", "r")
+		}
+		if info := inspect(); info.Held || info.Readers != 0 || info.Unknown {
+			s.Errorf("no reader: got %+v", info)
+		}
+	})
+}
+
+func TestSharedIsChecked(t *testing.T) {
+	inVirtualTime(t, 3, func(s *stage) {
+		p := s.open()
+		for _, tc := range []struct {
+			req  LockRequest
+			want string
+		}{
+			{several(time.Minute, "a", "b").sharing(), "SHARED is for one resource, and 2 are named"},
+			{one("a", time.Minute).of(2).sharing(), "SHARED and SLOTS do not go together"},
+			{LockRequest{Resources: []string{"a"}, TTL: time.Minute, Fence: true, Shared: true}, "SHARED and FENCE do not go together"},
+		} {
+			if c := p.lock(tc.req); !errors.Is(c.Err, ErrBadRequest) || !strings.Contains(c.Err.Error(), tc.want) {
+				s.Errorf("%+v: got %v, want %q", tc.req, c.Err, tc.want)
+			}
+		}
+		s.wantNoLocks()
+	})
+}

@@ -1,0 +1,344 @@
+package redlock
+
+import (
+	"hash/crc32"
+	"math/bits"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Slots. LOCK resource SLOTS k has at most k holders at one time: it locks one of the k ordinary resources resource#0 … resource#(k-1), its
+// slots. At most one token holds a slot, so at most k hold. UNLOCK, EXTEND and all else take the name of the slot, and know nothing of this.
+//
+// Counting holders on each master is the tempting other way. It is wrong: N masters with k places each have room for ⌊N·k/quorum⌋ quorums, which is 3 for
+// N = 5 and k = 2.
+//
+// An attempt asks all masters for one slot, the same one, with scriptSlot. A master that denies it also tells which slots are free there. So
+// the next round asks for a slot that can be free on a quorum, chosen at random so that several clients do not split the votes again. After
+// slotRounds rounds, or when no slot can be free on a quorum, the attempt is denied.
+//
+// Invariant: one token never holds two slots of a semaphore at one time, if all its LOCKs name the same k. A master denies every other slot
+// while one holds the token, and any two quorums have a master in common. So a LOCK that is repeated with the caller's token finds the slot
+// that it holds: the first guess is the same through every client, and if that is another slot, the masters name the right one. testdata/tla/Slots.tla is
+// the model.
+//
+// The votes of a round are about its one slot. What a master tells of other slots is a hint where to ask next, never a vote.
+
+// MaxSlots is the most holders that LOCK … SLOTS can have.
+const MaxSlots = 32
+
+// noSlot in the place of a slot's number asks for none: every master denies that, and tells what it knows.
+const noSlot = 255
+
+// slotRounds is how many slots one attempt asks for at most.
+const slotRounds = 3
+
+// slotSearch is the part of an Op that locks one of several slots. Client.mu guards it.
+type slotSearch struct {
+	// resource is the semaphore's name, from which its slots have theirs.
+	resource string
+	// queue is the name of the queue of those who wait for a slot.
+	queue string
+	// count is how many slots there are, k.
+	count int
+	// look: the next round only looks for the slot that the token holds, for others wait who come first.
+	look bool
+	// next is the slot that the next round asks for, plus one; 0: the search guesses.
+	next int
+	// rounds of the present attempt, and the slots that they asked for, one bit each.
+	rounds int
+	tried  uint32
+}
+
+func newSlotSearch(resource string, count int) *slotSearch {
+	return &slotSearch{resource: resource, queue: slotsQueue(resource), count: count}
+}
+
+// SlotName is the resource that is a slot of a semaphore, counted from 0: LOCK resource SLOTS k locks one of the first k.
+func SlotName(resource string, slot int) string { return resource + "#" + strconv.Itoa(slot) }
+
+// slotNames are all slots of a semaphore.
+func slotNames(resource string, slots int) []string {
+	names := make([]string, slots)
+	for i := range names {
+		names[i] = SlotName(resource, i)
+	}
+	return names
+}
+
+// SlotOf tells of which semaphore, and which of its slots, a resource is by its name.
+func SlotOf(name string) (resource string, slot int, ok bool) {
+	i := strings.LastIndexByte(name, '#')
+	if i <= 0 || len(name) > i+3 {
+		return "", 0, false
+	}
+	slot, err := strconv.Atoi(name[i+1:])
+	if err != nil || slot < 0 || slot >= MaxSlots || strconv.Itoa(slot) != name[i+1:] {
+		return "", 0, false
+	}
+	return name[:i], slot, true
+}
+
+// slotsQueuePrefix begins the name of the queue of a semaphore. No resource can have such a name, so those who wait for a lock on the
+// resource itself have another queue.
+const slotsQueuePrefix = ReservedPrefix + "slots:"
+
+func slotsQueue(resource string) string { return slotsQueuePrefix + resource }
+
+// shownQueue is the name under which a queue is listed: that of its resource, or resource#* for a semaphore.
+func shownQueue(name string) string {
+	if resource, ok := strings.CutPrefix(name, slotsQueuePrefix); ok {
+		return resource + "#*"
+	}
+	return name
+}
+
+// checkSlots validates LockRequest.Slots.
+func checkSlots(req *LockRequest) error {
+	switch {
+	case req.Slots == 0:
+		return nil
+	case req.Slots < 0 || req.Slots > MaxSlots:
+		return badRequest("SLOTS of %d is outside 1 … %d", req.Slots, MaxSlots)
+	case len(req.Resources) != 1:
+		return badRequest("SLOTS is for one resource, and %d are named", len(req.Resources))
+	case len(SlotName(req.Resources[0], req.Slots-1)) > MaxResourceLen:
+		return badRequest("the resource name has %d bytes, and its slots add %d: at most %d are possible",
+			len(req.Resources[0]), len(SlotName("", req.Slots-1)), MaxResourceLen)
+	}
+	return nil
+}
+
+// chooseSlotLocked decides for which slot the round asks. Without a hint it guesses one that nobody holds or asks for here, as far as is
+// known. The first guess of a caller's token is the same through every client.
+func (c *Client) chooseSlotLocked(r *round) {
+	op, s, now := r.op, r.op.slots, time.Now()
+	slot := s.next - 1
+	s.next = 0
+	s.rounds++
+	r.slots = uint8(s.count)
+	if s.look {
+		s.look = false
+		r.setKeys(SlotName(s.resource, 0))
+		r.slot = noSlot
+		return
+	}
+	if slot < 0 {
+		if slot = rand.N(s.count); op.callerToken {
+			slot = int(crc32.ChecksumIEEE([]byte(op.token)) % uint32(s.count)) //mutant:a-repetition-guesses-anew
+		}
+		asked := uint32(0)
+		if op.waiter != nil {
+			asked = op.waiter.entry.queue.asked(s.count)
+		}
+		for range s.count {
+			e := c.leases.entries[SlotName(s.resource, slot)]
+			leased := e != nil && e.lease != nil && e.lease.token != op.token && now.Before(e.lease.validUntil)
+			if !leased && asked>>slot&1 == 0 {
+				break
+			}
+			slot = (slot + 1) % s.count
+		}
+	}
+	s.tried |= 1 << slot
+	r.setKeys(SlotName(s.resource, slot))
+	r.slot = uint8(slot)
+}
+
+// askAgain has the next round ask for the slot of this one.
+func (s *slotSearch) askAgain(r *round) {
+	s.rounds--
+	s.next = int(r.slot) + 1
+}
+
+// heldBy returns the lease that the token of op holds here already, as far as is known, or nil. If it is that of a slot, the next round asks
+// for this slot.
+func (s *leases) heldBy(op *Op, now time.Time) *lease {
+	if op.slots == nil {
+		if s.heldOrDelayed(op.keys, op.token, now) {
+			return s.findLease(op.keys, op.token)
+		}
+		return nil
+	}
+	for i := range op.slots.count {
+		if slot := []string{SlotName(op.slots.resource, i)}; s.heldOrDelayed(slot, op.token, now) {
+			op.slots.next = i + 1
+			return s.findLease(slot, op.token)
+		}
+	}
+	return nil
+}
+
+// slotDeniedLocked tells how an attempt goes on after a round whose outcome is o and whose error is err. again: another slot can be
+// asked for, which chooseSlotLocked will choose. The error is another one if the token may hold a slot for which the attempt
+// has no round left.
+func (c *Client) slotDeniedLocked(r *round, o outcome, v votes, err error) (again bool, _ error) {
+	s, quorum := r.op.slots, r.view.quorum()
+	if o != no || r.released || r.unlocked { //mutant:another-slot-behind-the-unlock
+		return false, err
+	}
+	var free, found [MaxSlots]int // on how many masters a slot is free, or holds the token
+	open, silent := 0, 0          // masters on which any slot can be free, and those that have not answered
+	for _, l := range r.view.masters {
+		switch v.of(l.index) {
+		case voteDenied:
+			a := &r.answers[l.index]
+			for set := a.free; set != 0; set &= set - 1 {
+				free[bits.TrailingZeros32(set)]++
+			}
+			if a.slot > 0 {
+				found[a.slot-1]++
+			}
+		case voteGranted, voteMine, voteStale:
+			open++
+		case votePending:
+			open++
+			silent++
+		default:
+			silent++
+		}
+	}
+	var best uint32 // the slots that are free on most masters
+	most := 0
+	for i := range s.count {
+		switch {
+		case s.tried>>i&1 != 0:
+		case found[i] > 0 && found[i]+silent >= quorum: //mutant:a-repetition-does-not-find-its-slot
+			if s.rounds >= slotRounds {
+				return false, c.noQuorumError(r, v, quorum, 0)
+			}
+			s.next = i + 1
+			return true, err
+		case free[i] == 0 || free[i]+open < quorum || free[i] < most:
+		case free[i] > most:
+			best, most = 1<<i, free[i]
+		default:
+			best |= 1 << i
+		}
+	}
+	if best == 0 || s.rounds >= slotRounds || r.slot == noSlot {
+		return false, err
+	}
+	s.next = anySlot(best) + 1
+	return true, err
+}
+
+// endAttempt forgets the rounds of an attempt that is over.
+func (s *slotSearch) endAttempt() { s.rounds, s.tried = 0, 0 }
+
+// slotDenied is the reply of scriptSlot when no slot was set, less what it has to tell: one bit for each slot that is free there, and from
+// slotFoundBit on the number, from 1 on, of another slot that holds the token.
+const (
+	slotDenied   = -10
+	slotFoundBit = 32
+)
+
+// scriptSlot is scriptAcquire for one of several slots. KEYS are all of them; ARGV token, milliseconds to live, the longest TTL, and the
+// number of the slot that is asked for, from 1 on; 0: none. If that is free, or holds the token, and no other slot holds the token, it goes on as scriptAcquire
+// for this slot alone. Otherwise it changes nothing, and returns slotDenied less what it has to tell.
+var scriptSlot = newScript(`
+local slots, wanted = KEYS, tonumber(ARGV[4])
+` + scriptSlotFree + `
+local KEYS, ARGV = {slots[wanted]}, {ARGV[1], ARGV[2], ARGV[3]}
+` + scriptAcquire.text)
+
+// scriptSlotFence is the same with a fence, of the slot that is asked for: it goes on as scriptFence. Behind the slots, KEYS has marks and floor; behind the
+// number of the slot, ARGV has the fence and the bound of the marks.
+var scriptSlotFence = newScript(`
+local slots, wanted = {unpack(KEYS, 1, #KEYS - 2)}, tonumber(ARGV[4])
+` + scriptSlotFree + `
+local KEYS, ARGV = {KEYS[#KEYS - 1], KEYS[#KEYS], slots[wanted]}, {ARGV[1], ARGV[2], ARGV[5], ARGV[6], ARGV[3]}
+` + scriptFence.text)
+
+// scriptSlotFree is the part of both that denies. A key of another type than string is not free.
+//
+//mutant:a-token-takes-two-slots
+//mutant:a-key-of-another-type-is-free
+var scriptSlotFree = `
+local held = redis.call('MGET', unpack(slots))
+local found = 0
+for i = 1, #slots do
+  if held[i] == ARGV[1] and (found == 0 or i == wanted) then
+    found = i
+  end
+end
+if wanted == 0 or found ~= wanted and (found > 0 or held[wanted] or redis.call('EXISTS', slots[wanted]) == 1) then
+  local free = 0
+  for i = 1, #slots do
+    if not held[i] and redis.call('EXISTS', slots[i]) == 0 then
+      free = free + 2 ^ (i - 1)
+    end
+  end
+  return ` + strconv.Itoa(slotDenied) + ` - free - found * 2 ^ ` + strconv.Itoa(slotFoundBit) + `
+end
+`
+
+func writeSlot(b *batch, r *round) {
+	w, slots := b.wire, int(r.slots)
+	if r.fence == 0 {
+		b.script(scriptSlot, 0, slots, 4)
+	} else {
+		b.script(scriptSlotFence, 2, slots, 6)
+	}
+	semaphore := r.semaphore()
+	for i := range slots {
+		w.slot(semaphore, i)
+	}
+	if r.fence != 0 {
+		w.bulk(marksKey)
+		w.bulk(floorKey)
+	}
+	w.bulk(r.token)
+	w.number(r.ttlMs)
+	w.number(b.lane.client.view.Load().longestMs)
+	w.number(int64(r.slot + 1)) // of noSlot it is 0
+	if r.fence != 0 {
+		w.number(r.fence)
+		w.number(int64(b.lane.client.opts.FenceMarks))
+	}
+}
+
+// slot adds the name of a slot as a word.
+func (w *wire) slot(resource string, slot int) {
+	var digits [2]byte
+	number := strconv.AppendInt(digits[:0], int64(slot), 10)
+	w.out = strconv.AppendInt(append(w.out, '$'), int64(len(resource)+1+len(number)), 10)
+	w.out = append(append(append(w.out, "\r\n"...), resource...), '#')
+	w.out = append(append(w.out, number...), "\r\n"...)
+}
+
+// addSlots adds all slots of the semaphore.
+func (t *touched) addSlots(r *round) {
+	for _, name := range slotNames(r.semaphore(), int(r.slots)) {
+		t.add(name)
+	}
+}
+
+// semaphore is the resource of which the round locks a slot.
+func (r *round) semaphore() string { return r.keys[0][:strings.LastIndexByte(r.keys[0], '#')] }
+
+// readSlot keeps what a denial tells of the other slots.
+func readSlot(b *batch, cmd command, reply reply) (v vote, refused, err error) {
+	r := b.rounds[cmd.round]
+	switch {
+	case reply.Kind == ':' && reply.N <= slotDenied:
+	case r.fence != 0:
+		return readFence(b, cmd, reply)
+	default:
+		return readScript(b, cmd, reply)
+	}
+	told := slotDenied - reply.N
+	if told>>slotFoundBit > int64(r.slots) {
+		return voteUnknown, nil, nonsense(reply)
+	}
+	all := uint32(1<<r.slots - 1)
+	b.readings = append(b.readings, reading{round: r, answer: answer{free: uint32(told) & all, slot: int8(told >> slotFoundBit)}})
+	return voteDenied, nil, nil //mutant:a-mask-is-a-vote
+}
+
+// costOfSlots is what a command costs that names all the slots of a semaphore: reading a key is a part of what setting one is.
+func (r *round) costOfSlots() int {
+	return costOf(1+int(r.slots)/4, int(r.slots)*len(r.keys[0])+len(r.token))
+}

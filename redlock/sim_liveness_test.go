@@ -1,0 +1,132 @@
+package redlock
+
+// How soon the simulation recovers once everything is repaired: everything can be locked, the first waiter is granted a lock
+// that is released, and nobody starves.
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+)
+
+const (
+	// liveWithin is what passes at most behind the longest wait of a membership until each proxy grants locks.
+	liveWithin = time.Second
+	// foundWithin takes its place where the membership is founded anew, behind the patience of a founding (recheckWithin).
+	foundWithin = 500 * time.Millisecond
+	// headRounds are the attempts that a waiter alone makes at most behind the release.
+	headRounds = 1
+	// starveFactor is how many times as often as the unluckiest caller the luckiest one may be granted a lock that all want all the time, where all proxies
+	// are as near to the masters as each other. Those of one proxy take turns. For one that is farther away: TestClientThatIsFartherAwayIsNotStarved.
+	starveFactor = 3
+)
+
+// probe has every proxy lock a resource that nobody else wants, from now on. What it returns checks when that was granted.
+func (w *world) probe() (check func()) {
+	var running sync.WaitGroup
+	for _, p := range w.proxies {
+		c := &call{began: time.Now()}
+		resource := fmt.Sprint("probe", p.id)
+		p.StartLock(&c.Op, one(resource, w.maxTTL/3).waits(20*time.Second), c)
+		running.Go(func() {
+			lineage := p.Membership().Lineage
+			var longest time.Duration // the wait of a membership, which a founding may have lengthened
+			for !c.done.Load() {
+				longest = max(longest, p.view.Load().wait)
+				time.Sleep(10 * ms)
+			}
+			w.count(func(t *tallies) { t.probes++ })
+			longest = max(longest, p.view.Load().wait)
+			most := longest + liveWithin
+			if p.Membership().Lineage != lineage {
+				most = longest + recheckWithin(longest) + foundWithin
+			}
+			if !c.Held || c.took > most {
+				w.Errorf("LOCK %s through proxy %d when all was repaired: got %+v after %v, want it within %v (the wait is %v)", resource, p.id, c.Result, c.took, most, longest)
+			}
+		})
+	}
+	return running.Wait
+}
+
+// checkHead has a lock released that one proxy holds and a caller of another one waits for.
+func (w *world) checkHead() {
+	resource := simResources[1]
+	for i, holder := range w.proxies {
+		p := w.proxies[(i+1)%len(w.proxies)]
+		held := holder.lock(one(resource, p.MaxTTL()))
+		waiter := p.begin(one(resource, p.MaxTTL()).waits(p.MaxTTL()))
+		time.Sleep(20 * ms)
+		before, released := p.Stats().Attempts, time.Now()
+		holder.unlock(held.Token, resource)
+		p.finish(waiter)
+		rounds, took := p.Stats().Attempts-before, waiter.began.Add(waiter.took).Sub(released)
+		if !waiter.Held || rounds > headRounds {
+			w.Errorf("a waiter through proxy %d, when the lock was released through proxy %d: got %+v with %d rounds, %v later, want it with %d", p.id, holder.id, waiter.Result, rounds, took, headRounds)
+		}
+		p.unlock(waiter.Token, resource)
+	}
+}
+
+// subscribed tells whether all masters send invalidations.
+func (i *incarnation) subscribed() bool {
+	return !slices.ContainsFunc(i.view.Load().masters, func(l *lane) bool { return l.invalidationsID.Load() == 0 })
+}
+
+// checkStarvation has callers of all proxies lock one resource over and over.
+func (w *world) checkStarvation() {
+	const each, length, patience = 3, 2 * time.Second, 5 * time.Second
+	resource := simResources[2]
+	for _, p := range w.proxies {
+		for at, path := range p.paths {
+			rng := w.rng(3000 + uint64(p.id*10+at))
+			delay := func() time.Duration { return 100*time.Microsecond + upTo(rng, 200*time.Microsecond) }
+			path.SetDelay(delay, delay)
+			defer path.SetDelay(nil, nil)
+		}
+	}
+	for _, m := range w.masters { // connections over paths of before have other delays
+		m.Cut()
+	}
+	w.until("all subscriptions", func() bool {
+		return !slices.ContainsFunc(w.proxies, func(p *incarnation) bool { return !w.agrees(p) || !p.subscribed() })
+	})
+	grants := make([]int, each*len(w.proxies))
+	var running sync.WaitGroup
+	end := time.Now().Add(length)
+	for i := range grants {
+		p := w.proxies[i%len(w.proxies)]
+		running.Go(func() {
+			for time.Now().Before(end) {
+				c := &call{began: time.Now()}
+				p.StartLock(&c.Op, one(resource, p.MaxTTL()).waits(patience), c)
+				for !c.done.Load() {
+					time.Sleep(200 * time.Microsecond)
+				}
+				if !c.Held {
+					w.Errorf("LOCK … WAIT %v beside %d others through proxy %d: got %+v", patience, len(grants)-1, p.id, c.Result)
+					return
+				}
+				grants[i]++
+				time.Sleep(ms)
+				u := &call{}
+				p.StartUnlock(&u.Op, []string{resource}, c.Token, u)
+				for !u.done.Load() {
+					time.Sleep(100 * time.Microsecond)
+				}
+			}
+		})
+	}
+	running.Wait()
+	for i, n := range grants {
+		if first := grants[i%len(w.proxies)]; max(n, first) > min(n, first)+1 {
+			w.Errorf("callers of proxy %d that take turns were granted one resource %d and %d times", i%len(w.proxies), first, n)
+		}
+	}
+	least, most := slices.Min(grants), slices.Max(grants)
+	w.count(func(t *tallies) { t.unfair = max(t.unfair, float64(most)/float64(max(least, 1))) })
+	if most > starveFactor*least {
+		w.Errorf("callers that want one resource all the time were granted it %v times, want none more than %d times as often as another", grants, starveFactor)
+	}
+}

@@ -1,0 +1,226 @@
+package redlock
+
+// What the nemesis of the simulation does to the membership: names of masters move to other machines and back, members come and go, operators
+// and proxies die in the middle of a change, and proxies start with settings of before.
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+const (
+	// simSpares masters have addresses that are no members at first, and simNameless have none: a name may move to them.
+	simSpares   = 3
+	simNameless = 2
+)
+
+// newest is the newest membership that a proxy knows.
+func (w *world) newest() (newest Membership) {
+	for id := range simProxies {
+		m := w.present(id).Membership()
+		if m.Known && (!newest.Known || m.Lineage > newest.Lineage || m.Lineage == newest.Lineage && m.Version > newest.Version) {
+			newest = m
+		}
+	}
+	return newest
+}
+
+// seats are the addresses of the members.
+func (w *world) seats() (all []int) {
+	if w.profile.members {
+		for _, s := range w.newest().Seats {
+			all = append(all, numberOf(s.Addr))
+		}
+	}
+	if all == nil {
+		all = []int{0, 1, 2, 3, 4}
+	}
+	return all
+}
+
+// knows are settings that say what the membership says, except where its number of masters is even: then one is missing.
+func (w *world) knows(o *Options) {
+	now := w.newest()
+	if !w.profile.members || !now.Known {
+		return
+	}
+	var masters []Master
+	for _, s := range now.Seats {
+		masters = append(masters, Master{Name: s.Name, Addr: s.Addr})
+	}
+	o.Masters = masters[:len(masters)-1+len(masters)%2]
+	o.MaxTTL = now.MaxTTL
+}
+
+// replace has a proxy take the place of the one before.
+func (w *world) replace(next *incarnation) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.proxies[next.id] = next
+}
+
+// agrees tells whether all masters vote for the proxy, and it goes by the newest membership, to which no step is left.
+func (w *world) agrees(p *incarnation) bool {
+	now, newest := p.Membership(), w.newest()
+	return strings.Trim(p.states(), "u") == "" && now.Lineage == newest.Lineage && now.Version == newest.Version && now.Voters() == len(now.Seats) && !now.Lowering
+}
+
+// renaming is a name that means another master to one proxy.
+type renaming struct {
+	of          *incarnation
+	at, machine int
+}
+
+// nameless picks a master that stands behind no address; -1: there is none.
+func (n *nemesis) nameless() int {
+	for _, i := range n.rng.Perm(len(n.w.masters)) {
+		if !slices.Contains(n.w.behind, i) && (n.renamed == nil || n.renamed.machine != i) {
+			return i
+		}
+	}
+	return -1
+}
+
+// nameAsOthers ends a renaming.
+func (n *nemesis) nameAsOthers() {
+	if r := n.renamed; r != nil {
+		n.w.ledger.note("m%d means to proxy %d what it means to others", r.at+1, r.of.id)
+		n.renamed = nil
+		n.pointTo(r.of, r.at, n.w.behind[r.at])
+	}
+}
+
+// pointTo has an address mean another master to a proxy. Connections that stand may stay.
+func (n *nemesis) pointTo(p *incarnation, at, machine int) {
+	old := p.exchangePath(at, n.w.masters[machine].Link())
+	n.w.setDelay(p.id, at, p.paths[at])
+	switch n.rng.IntN(4) {
+	case 0:
+		old.Cut()
+	case 1: // what is on its way arrives late
+		old.Partition()
+		n.later(upTo(n.rng, 2*time.Second), old.Heal)
+	}
+}
+
+func (n *nemesis) strikeMembers(fault string, at int, p *incarnation, d time.Duration) {
+	w, rng := n.w, n.rng
+	note := n.note
+	w.ledger.alwaysLossy()
+	switch fault {
+	case "move":
+		// For all at the same time: that is what a founding relies on.
+		to := n.nameless()
+		if to < 0 || n.renamed != nil && n.renamed.at == at {
+			return
+		}
+		note("m%d means machine %d instead of %d", at+1, to+1, w.behind[at]+1)
+		w.count(func(t *tallies) { t.moved++ })
+		w.behind[at] = to
+		for _, p := range w.spawned {
+			n.pointTo(p, at, to)
+		}
+	case "rename":
+		to := n.nameless()
+		if to < 0 || n.renamed != nil {
+			return
+		}
+		note("m%d means machine %d to proxy %d for %v, and %d to others", at+1, to+1, p.id, 10*d, w.behind[at]+1)
+		w.count(func(t *tallies) { t.moved++ })
+		r := &renaming{of: p, at: at, machine: to}
+		n.renamed = r
+		n.pointTo(p, at, to)
+		n.later(10*d, func() {
+			if n.renamed == r {
+				n.nameAsOthers()
+			}
+		})
+	case "change":
+		n.change(p.proxy, fmt.Sprint("proxy ", p.id), 3*time.Second)
+	case "operator":
+		// A program that makes one change, and is killed.
+		life := upTo(rng, 200*ms)
+		w.count(func(t *tallies) { t.operators++ })
+		operator := w.spawn(simProxies, w.knows)
+		n.change(operator.proxy, "an operator", time.Minute)
+		n.later(life, func() {
+			note("the operator is killed")
+			operator.kill()
+		})
+	case "stale":
+		note("proxy %d starts with settings of before", p.id)
+		w.count(func(t *tallies) { t.stale++ })
+		w.tallies.restarts++
+		p.kill()
+		w.replace(w.spawn(p.id, w.knows, func(o *Options) {
+			o.MaxTTL = n.otherMaxTTL()
+			if other := n.outsider(); other >= 0 && !n.mayForgetAll() {
+				o.Masters[rng.IntN(len(o.Masters))] = Master{Name: "elsewhere", Addr: addrOf(other)}
+			}
+		}))
+	case "isolate":
+		// While others go on, perhaps over several records.
+		d += 300*ms + upTo(rng, 2*time.Second)
+		note("proxy %d is cut off from everybody for %v", p.id, d)
+		for at, path := range p.paths {
+			path.Partition()
+			n.later(d, n.mendPath(path, p.id, at))
+		}
+	}
+}
+
+// mayForgetAll tells whether so many masters may forget at the same time that the membership is founded anew. Then settings tell which masters
+// there are, and those must name the same seats everywhere, or there are two fleets.
+func (n *nemesis) mayForgetAll() bool { return n.w.profile.faults["crash"] > 0 }
+
+func (n *nemesis) otherMaxTTL() time.Duration {
+	return n.w.maxTTL * time.Duration(2+n.rng.IntN(3)) / 3
+}
+
+// outsider picks an address that is no member's, as far as a proxy knows; -1: there is none.
+func (n *nemesis) outsider() int {
+	seats := n.w.seats()
+	for _, at := range n.rng.Perm(len(n.w.behind)) {
+		if !slices.Contains(seats, at) {
+			return at
+		}
+	}
+	return -1
+}
+
+// change has a client change the membership.
+func (n *nemesis) change(p *proxy, who string, patience time.Duration) {
+	w, rng := n.w, n.rng
+	seats := w.newest().Seats
+	if len(seats) == 0 {
+		return
+	}
+	var change MemberChange
+	one, other := seats[rng.IntN(len(seats))].Name, n.outsider()
+	switch kind := rng.IntN(6); {
+	case kind < 3 && other >= 0 && addrOf(other) != one: // by its own name it would be what each proxy's settings call so
+		change = MemberChange{Replace: one, Addr: addrOf(other)}
+	case kind == 3 && other >= 0 && len(seats) < 7 && !n.mayForgetAll():
+		change = MemberChange{Add: fmt.Sprint("new", w.tallies.faults), Addr: addrOf(other)}
+	case kind == 4 && len(seats) > 3 && !n.mayForgetAll():
+		change = MemberChange{Remove: one}
+	default:
+		change = MemberChange{SetMaxTTL: n.otherMaxTTL()}
+	}
+	if i := w.behind[max(other, 0)]; change.Addr != "" && !n.down[i] && !n.cold[i] {
+		outside(w, w.masters[i], "FLUSHALL") // it is as good as new
+	}
+	n.note("%s changes the membership: %+v", who, change)
+	w.changes.Go(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		defer cancel()
+		what, err := p.ChangeMembers(ctx, change, false)
+		w.ledger.note("%s has changed the membership: %q, %v", who, what, err)
+		if err == nil && what != "" {
+			w.count(func(t *tallies) { t.changed++ })
+		}
+	})
+}

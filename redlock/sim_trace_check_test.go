@@ -1,0 +1,334 @@
+//go:build !race
+
+package redlock
+
+// Goal: what the engine does is what testdata/tla/Lock.tla allows. Method: the simulation runs without readers and drop-in clients, and records what masters executed and
+// what callers were told (sim_trace_test.go); TLC checks that each event is an action of the model.
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// traceSeeds is the environment variable that says how many seeds TestTraceModel and TestRecordTraceModel record.
+const traceSeeds = "REDLOCK_TRACE_SEEDS"
+
+// tracedProfiles are those whose faults the model of locks has: masters that forget, networks that are slow or broken, proxies that die, clocks that drift,
+// changes of the membership. The clocks do not step, and a name means the same master to all proxies.
+var tracedProfiles = []string{"bad network", "amnesia", "proxies die", "rolling restart", "members change", "names move"}
+
+// tracedSeeds are the first seeds of these profiles.
+func tracedSeeds(profiles []string, count int) (seeds []uint64) {
+	for seed := uint64(1); len(seeds) < count; seed++ {
+		if slices.Contains(profiles, profileOf(seed).name) {
+			seeds = append(seeds, seed)
+		}
+	}
+	return seeds
+}
+
+// seedsToTrace is how many seeds to record: few in each `make test`, 1 with a mutant, or as many as is asked for.
+func seedsToTrace(few, large int) int {
+	if n, err := strconv.Atoi(os.Getenv(traceSeeds)); err == nil {
+		return n
+	} else if os.Getenv("REDLOCK_MUTANT") != "" {
+		return 1
+	} else if os.Getenv(modelSize) == "large" {
+		return large
+	}
+	return few
+}
+
+// TestTraceModel checks what some seeds have recorded of locks, and traces by hand, of which the model must refuse those that are wrong.
+func TestTraceModel(t *testing.T) {
+	needTLC(t)
+	recorded, kinds := 0, map[traceKind]int{}
+	for group := range slices.Chunk(tracedSeeds(tracedProfiles, seedsToTrace(1, 60)), seedsAtOnce) {
+		var traces []*trace
+		for _, seed := range group {
+			locks, _ := traceSeed(t, seed)
+			traces = append(traces, locks...)
+		}
+		for _, trace := range traces {
+			for _, kind := range []traceKind{traceVote, traceTakeover, tracePutBack, traceRelease, traceUndo, traceForget, traceAdmit, traceGrant, traceGiveUp} {
+				kinds[kind] += trace.count(kind)
+			}
+		}
+		recorded += len(traces)
+		checkAll(t, lockTraces, traces)
+	}
+	t.Logf("events: %v", kinds)
+	if kinds[traceGrant] < 5*recorded || recorded > 50 && (kinds[traceTakeover] == 0 || kinds[traceUndo] == 0) {
+		t.Errorf("%v in %d traces: too few to prove anything", kinds, recorded)
+	}
+}
+
+// seedsAtOnce bounds what one TLC has to read.
+const seedsAtOnce = 5
+
+// traceModel is a module that traces are checked with.
+type traceModel struct {
+	modules   []string // the first one reads the traces
+	constants func(t *testing.T) string
+	byHand    []handTrace
+	head      string // of the traces by hand
+}
+
+// handTrace is a short trace that the model must accept, or refuse for its last event.
+type handTrace struct {
+	name   string
+	right  bool
+	events []string
+}
+
+// lockTraces checks what happened to one key.
+var lockTraces = traceModel{
+	modules: []string{"Trace", "Lock"},
+	constants: func(t *testing.T) string {
+		return fmt.Sprintf(`  Own <- OwnTokens
+  Callers <- CallersTokens
+  Nobody = 0
+  Proxies = {1, 2, 3}
+  Forcers = {}
+  TTLs = {1}
+  Slack = %d
+  Move = %d
+  MaxForgets = 0
+  Again = TRUE
+%s`, endSlackMs+1, endMoveMs, falseMutants(t, "Lock"))
+	},
+	byHand: tracesByHand,
+	head:   "longest |-> 300, records |-> <<[quorum |-> 3, maxTTL |-> 300], [quorum |-> 3, maxTTL |-> 300]>>",
+}
+
+// checkAll demands that the model accepts these traces, and of those by hand the right ones.
+func checkAll(t *testing.T, model traceModel, traces []*trace) {
+	recorded := len(traces)
+	for _, h := range model.byHand {
+		traces = append(traces, &trace{name: h.name, head: model.head, events: h.events})
+	}
+	explained := false
+	for i, accepted := range checkTraces(t, model, traces) {
+		switch right := i < recorded || model.byHand[i-recorded].right; {
+		case right && accepted != len(traces[i].events) && !explained:
+			explained = true
+			t.Error(whyRefused(t, model, traces[i]))
+		case right && accepted != len(traces[i].events):
+			t.Errorf("%s: the model refuses it, too", traces[i].name)
+		case !right && accepted != len(traces[i].events)-1:
+			t.Errorf("%s: the model accepts %d events, want all but the last", traces[i].name, accepted)
+		}
+	}
+}
+
+// tracesByHand are short traces: five masters get their votes, and then this happens.
+var tracesByHand = []handTrace{
+	{"a lock, its release, and the next one", true, byHand(granted(1, 1, 1286500), `<<"O",1200000,1>>`, `<<"R",1200500,1,1>>`, `<<"R",1201000,2,1>>`, `<<"R",1201000,3,1>>`,
+		`<<"V",1210000,1,2,2,1210,300,1510,1>>`, `<<"V",1210000,2,2,2,1210,300,1510,1>>`, `<<"V",1210000,3,2,2,1210,300,1510,1>>`, `<<"G",1211000,2,2,1496500>>`)},
+	{"the next one behind the end of the first", true, byHand(granted(1, 1, 1286500), `<<"V",1310000,1,2,2,1310,300,1610,1>>`, `<<"V",1310000,2,2,2,1310,300,1610,1>>`,
+		`<<"V",1310000,3,2,2,1310,300,1610,1>>`, `<<"G",1311000,2,2,1596500>>`)},
+	{"an undo of what nobody counts on", true, byHand([]string{`<<"V",1000000,1,1,1001,1000,300,1300,1>>`, `<<"U",1010000,1,1,1001>>`})},
+	{"a LOCK that is repeated through another proxy", true, byHand(granted(1, 1001, 1286500), granted(2, 1001, 1286500, 1308))},
+
+	{"a takeover", true, byHand(granted(1, 1, 1286500), takenOver(3), `<<"O",1101000,1>>`, `<<"G",1101000,2,2,1386500>>`)},
+	{"a takeover that has failed", true, byHand(granted(1, 1, 1286500), takenOver(2), `<<"B",1101000,1,2,1,2>>`, `<<"B",1101000,2,2,1,2>>`, `<<"O",1102000,1>>`, `<<"R",1103000,1,1>>`)},
+	{"a takeover too few", false, byHand(granted(1, 1, 1286500), takenOver(2), `<<"O",1101000,1>>`, `<<"G",1101000,2,2,1386500>>`)},
+	{"both tokens of a takeover are believed in", false, byHand(granted(1, 1, 1286500), takenOver(3), `<<"G",1101000,2,2,1386500>>`)},
+	{"a takeover that has failed is released", false, byHand(granted(1, 1, 1286500), takenOver(2), `<<"R",1101000,1,2>>`)},
+	{"a takeover that has failed releases what was before", false, byHand(granted(1, 1, 1286500), takenOver(2), `<<"R",1101000,3,1>>`)},
+	{"a takeover brings the end nearer", false, byHand(granted(1, 1, 1286500), `<<"T",1100000,1,2,2,1100,100,1200,1,1>>`)},
+	{"a vote too few", false, byHand(granted(1, 1, 1286500)[1:])},
+	{"a lease that is longer than a key", false, byHand(granted(1, 1, 1286501))},
+	{"votes for another proxy", false, byHand(granted(1, 1, 1286500)[:3], `<<"G",1001000,2,1,1286500>>`)},
+	{"the vote of a master that has forgotten", false, byHand(`<<"F",990000,3>>`, granted(1, 1, 1286500))},
+	{"a vote that comes back too early", false, byHand(`<<"F",990000,3>>`, `<<"A",1289000,3,1>>`)},
+	{"a release of what is held", false, byHand(granted(1, 1, 1286500), `<<"R",1200000,1,1>>`)},
+	{"a key of another is overwritten", false, byHand(granted(1, 1, 1286500), `<<"V",1210000,1,2,2,1210,300,1510,1>>`)},
+	{"a key that ends too late", false, byHand(`<<"V",1000000,1,1,1,1000,300,1301,1>>`)},
+	{"a repeated LOCK that does not move the end far enough", false, byHand(granted(1, 1001, 1286500), granted(2, 1001, 1286500, 1307)[:1])},
+	{"an undo of what somebody counts on", false, byHand(`<<"V",1000000,1,1,1001,1000,300,1300,1>>`, `<<"V",1005000,1,2,1001,1005,300,1308,1>>`, `<<"U",1010000,1,1,1001>>`)},
+	{"an undo of what another attempt has set", false, byHand(`<<"V",1000000,1,1,1001,1000,300,1300,1>>`, `<<"U",1010000,1,2,1001>>`)},
+	{"a grant behind UNLOCK", false, byHand(granted(1, 1, 1286500)[:3], `<<"O",1000500,1>>`, `<<"G",1001000,1,1,1286500>>`)},
+	{"a vote of a master that has accepted a child", false, byHand(`<<"A",990000,3,0>>`, granted(1, 1, 1286500))},
+	{"votes under two records", false, byHand(`<<"A",990000,3,2>>`, granted(1, 1, 1286500))},
+	{"a vote whose batch has not ended as it began", false, byHand(granted(1, 1, 1286500)[:2], `<<"V",1000000,3,1,1,1000,300,1300,0>>`, `<<"G",1001000,1,1,1286500>>`)},
+	{"a change that nobody knows the reason of", false, byHand(`<<"X",1000000>>`)},
+}
+
+// byHand is a trace in which five masters have had their votes from the beginning. Its parts are events and lists of them.
+func byHand(parts ...any) (events []string) {
+	for m := range 5 {
+		events = append(events, fmt.Sprintf(`<<"A",1000,%d,1>>`, m+1))
+	}
+	for _, part := range parts {
+		if event, ok := part.(string); ok {
+			events = append(events, event)
+		} else {
+			events = append(events, part.([]string)...)
+		}
+	}
+	return events
+}
+
+// takenOver are the events by which so many masters have token 2 in the place of 1, through proxy 2.
+func takenOver(masters int) (events []string) {
+	for m := range masters {
+		events = append(events, fmt.Sprintf(`<<"T",1100000,%d,2,2,1100,300,1400,1,1>>`, m+1))
+	}
+	return events
+}
+
+// granted are the events of a lock of 300 ms from 1 s on: three masters vote, and it is granted until a time. The keys end at 1.3 s, unless ends says when.
+func granted(proxy, token, until int, ends ...int) (events []string) {
+	for m := range 3 {
+		events = append(events, fmt.Sprintf(`<<"V",1000000,%d,%d,%d,1000,300,%d,1>>`, m+1, proxy, token, append(ends, 1300)[0]))
+	}
+	return append(events, fmt.Sprintf(`<<"G",1001000,%d,%d,%d>>`, proxy, token, until))
+}
+
+// tracedMutants are mutants of the code whose traces the model must refuse, whether or not two callers come to hold a lock by them.
+var tracedMutants = []string{"quorum-off-by-one", "the-undo-does-not-look-at-the-end", "votes-counted-in-quarantine", "a-learner-votes", "drift-left-out",
+	"elapsed-left-out", "ends-are-not-moved-far-enough", "lock-shortens", "extend-shortens", "the-record-is-not-compared"}
+
+// TestTraceMutantsModel runs the mutants one by one; -run 'TestTraceMutantsModel$/^name$' runs one.
+func TestTraceMutantsModel(t *testing.T) {
+	if os.Getenv(modelSize) != "large" {
+		t.Skip("`make model` runs it; TestMutants has some")
+	}
+	needTLC(t)
+	t.Setenv(traceSeeds, "4") // the first with changes of the members is the fourth
+	binary := buildMutants(t)
+	for _, name := range tracedMutants {
+		t.Run(name, func(t *testing.T) { wantRefused(t, binary, name, "TestTraceModel") })
+	}
+	for _, name := range tracedRecordMutants {
+		t.Run(name, func(t *testing.T) { wantRefused(t, binary, name, "TestRecordTraceModel") })
+	}
+}
+
+// wantRefused runs a mutant until its traces are checked.
+func wantRefused(t *testing.T, binary, name, test string) {
+	t.Helper()
+	needTLC(t)
+	output, err := runMutant(binary, name, "^"+test+"$", 0, 3*mutantLimit)
+	why := modelRefuses.FindString(output)
+	if err == nil || why == "" {
+		t.Errorf("mutant %q: %v, and the model refuses none of its traces", name, err)
+	}
+	t.Log(why)
+}
+
+var modelRefuses = regexp.MustCompile(`[^\n]*the model refuses event[^\n]*`)
+
+// traceSeed runs the simulation and returns the trace of each resource, and that of the membership.
+func traceSeed(t *testing.T, seed uint64) (locks []*trace, membership *trace) {
+	var recorder *traceRecorder
+	simulate(t, seed, func(w *world) {
+		recorder = traceFrom(w)
+		w.trace = recorder
+	})
+	for _, key := range tracedKeys {
+		locks = append(locks, recorder.traceOf(key))
+	}
+	return locks, recorder.recordTrace()
+}
+
+// checkTraces tells for each trace how many events the model accepts: all, all but the last, or -1 for fewer.
+func checkTraces(t *testing.T, model traceModel, traces []*trace) (accepted []int) {
+	t.Helper()
+	report, took := runTraces(t, model, traces, false)
+	events := 0
+	for i, trace := range traces {
+		n := len(trace.events)
+		for n >= len(trace.events)-1 && !strings.Contains(report, fmt.Sprintf(`<<"accepted", %d, %d>>`, i+1, n)) {
+			n--
+		}
+		if n < len(trace.events)-1 {
+			n = -1
+		}
+		accepted = append(accepted, n)
+		events += len(trace.events)
+	}
+	t.Logf("%s: %d traces, %d events, %s states, %s", model.modules[0], len(traces), events, lastMatch(tlcStates, report), took.Round(100*time.Millisecond))
+	return accepted
+}
+
+var tlcAccepted = regexp.MustCompile(`<<"accepted", 1, (\d+)>>`)
+
+// whyRefused shows which event of a trace the model refuses, and the events before it.
+func whyRefused(t *testing.T, model traceModel, refused *trace) string {
+	t.Helper()
+	report, _ := runTraces(t, model, []*trace{refused}, true)
+	most := 0
+	for _, found := range tlcAccepted.FindAllStringSubmatch(report, -1) {
+		n, _ := strconv.Atoi(found[1])
+		most = max(most, n)
+	}
+	const shown = 40
+	return fmt.Sprintf("%s: the model refuses event %d of %d, %s, behind\n%s\nof\n%s", refused.name, most+1, len(refused.events), refused.events[most],
+		strings.Join(refused.events[max(0, most-shown):most], "\n"), refused.head)
+}
+
+// runTraces has TLC look at traces, and returns what it says. Verbose: it tells each event that the model accepts.
+func runTraces(t *testing.T, model traceModel, traces []*trace, verbose bool) (report string, took time.Duration) {
+	t.Helper()
+	dir := t.TempDir()
+	cfg := fmt.Sprintf(`SPECIFICATION TSpec
+CHECK_DEADLOCK FALSE
+CONSTANTS
+  Masters = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10}
+  Verbose = %s
+%s`, strings.ToUpper(strconv.FormatBool(verbose)), model.constants(t))
+	files := map[string]string{"Traces.tla": tracesTLA(traces), "run.cfg": cfg}
+	for _, module := range model.modules {
+		text, err := os.ReadFile(filepath.Join("testdata/tla", module+".tla"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		files[module+".tla"] = string(text)
+	}
+	for name, content := range files {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cmd := exec.CommandContext(t.Context(), "java", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xmx1g", "-Djava.io.tmpdir="+dir, "-cp", tlcPath(t),
+		"tlc2.TLC", "-workers", "1", "-config", "run.cfg", model.modules[0]+".tla")
+	cmd.Dir = dir
+	began := time.Now()
+	out, err := cmd.CombinedOutput()
+	if report = string(out); err != nil || !strings.Contains(report, "No error has been found") {
+		t.Fatalf("%v\n%s", err, report)
+	}
+	return report, time.Since(began)
+}
+
+// falseMutants are the constants of a module that break its rules, all FALSE.
+func falseMutants(t *testing.T, module string) string {
+	t.Helper()
+	var b strings.Builder
+	for _, name := range mutantsOf(t, module) {
+		fmt.Fprintf(&b, "  %s = FALSE\n", name)
+	}
+	return b.String()
+}
+
+func mutantsOf(t *testing.T, module string) (names []string) {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("testdata/tla", module+".tla"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range regexp.MustCompile(`(?m)^ {2}(M[A-Z]\w+),? *\\\*`).FindAllStringSubmatch(string(text), -1) {
+		names = append(names, name[1])
+	}
+	return names
+}

@@ -1,0 +1,122 @@
+package redlock
+
+// Duels of proposers, for traces of the membership: the simulation has too few steps that meet for the rules of a single step to matter.
+
+import (
+	"context"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+)
+
+const (
+	duelProposers = 4
+	duelSteps     = 14 // of each proposer
+)
+
+// traceDuel returns what masters have shown while several proposers took steps at the same time. Their paths hold back what was sent and deliver it late;
+// they die at any point, go on from what they find, and tell only some masters what was chosen. Masters forget.
+func traceDuel(t *testing.T, seed uint64) (membership *trace) {
+	inVirtualTime(t, 5, func(s *stage) {
+		w := &world{stage: s, seed: seed, profile: profile{name: "a duel"}, began: time.Now(), maxTTL: 50 * ms}
+		r := traceFrom(w)
+		time.Sleep(ms)
+		s.found(maxTTL(w.maxTTL), func(o *Options) { o.MasterTimeout = 5 * ms })
+		var proposers sync.WaitGroup
+		for i := range duelProposers {
+			d := &duellist{proxy: s.proxy(), rng: w.rng(uint64(i)), since: map[string]time.Time{}}
+			proposers.Go(func() {
+				for range duelSteps {
+					d.step()
+				}
+			})
+		}
+		forgets := w.rng(duelProposers)
+		for range 4 {
+			time.Sleep(upTo(forgets, 400*ms))
+			s.do(forgets.IntN(len(s.masters)), "FLUSHALL")
+		}
+		proposers.Wait()
+		membership = r.recordTrace()
+	})
+	return membership
+}
+
+// duellist is a proposer that looks anew before each step.
+type duellist struct {
+	*proxy
+	rng   *rand.Rand
+	since map[string]time.Time // when it knew that a wait had begun, by the name of the timer
+}
+
+// step looks at the masters, and does what follows, or something that an operator may ask for.
+func (d *duellist) step() {
+	rng, opts := d.rng, d.options().withDefaults()
+	opts.MaxTTL = 50 * ms
+	delay := func() time.Duration { return upTo(rng, 5*ms) }
+	for place := range d.paths {
+		a, b := delay(), delay()
+		d.delay(a, b, place)
+		if path := d.paths[place]; rng.IntN(4) == 0 {
+			time.AfterFunc(upTo(rng, 20*ms), path.HoldRequests)
+			time.AfterFunc(20*ms+upTo(rng, 100*ms), path.Heal)
+		}
+	}
+	time.Sleep(upTo(rng, 40*ms))
+	masters := map[int]Master{}
+	for i, m := range opts.Masters {
+		masters[i] = m
+	}
+	v := surveyMasters(d.s.Context(), masters, patience{enough: 3, grace: 5 * ms}, opts)
+	defer v.close()
+	ctx, cancel := context.WithTimeout(d.s.Context(), 10*ms+upTo(rng, 60*ms))
+	defer cancel()
+	parent := v.newest(nil)
+	if parent == nil {
+		return // too few were reached
+	}
+	for _, timer := range timersOf(parent) {
+		if d.since[timer].IsZero() {
+			d.since[timer] = v.began
+		}
+	}
+	acceptors := slices.DeleteFunc(slices.Clone(v.found), func(f *found) bool { return !f.shows(parent) })
+	if len(acceptors) < parent.quorum() {
+		v.teach(ctx, v.untaught(parent), parent)
+		return
+	}
+	chosen, err := v.step(ctx, acceptors, parent.quorum(), d.child(v, parent))
+	if err != nil || rng.IntN(4) == 0 {
+		return
+	}
+	told := chosen.among(v.found)
+	rng.Shuffle(len(told), func(i, j int) { told[i], told[j] = told[j], told[i] })
+	v.teach(ctx, told[:rng.IntN(len(told)+1)], chosen)
+}
+
+// child is the next record: what is due by itself, a demotion, or another max_ttl.
+func (d *duellist) child(v *survey, parent *record) *record {
+	n := &situation{record: parent, survey: v, paused: func(int) bool { return false }, accused: map[int]string{},
+		left: func(timer string) time.Duration { return parent.wait - v.began.Sub(d.since[timer]) }}
+	if d.rng.IntN(3) == 0 {
+		n.accused[d.rng.IntN(len(d.paths))] = "its clock is wrong"
+	}
+	child := n.next().child
+	if child == nil {
+		child = parent.child()
+	}
+	if ttl := 50*ms + upTo(d.rng, 50*ms).Truncate(ms); d.rng.IntN(4) == 0 && child.wait == parent.wait {
+		opts := d.options().withDefaults()
+		plain := wholeMs(quarantineOf(ttl, opts.drift()))
+		if child.maxTTL, child.plainWait = ttl, plain; ttl < parent.maxTTL {
+			child.ttlSince = child.version
+		}
+		child.wait = max(child.wait, plain)
+	}
+	if child.seal(); checkChild(parent, child) != nil {
+		return parent.child().seal()
+	}
+	return child
+}

@@ -1,0 +1,163 @@
+---------------------------------- MODULE Found ----------------------------------
+(***************************************************************************)
+(* A founding: no quorum of the memories that the record lists is left, so *)
+(* a proxy lists the memories that it finds at the addresses, and those    *)
+(* choose the new record themselves. No protocol among memories can tell a *)
+(* dead one from one that is elsewhere. So a founding trusts that names    *)
+(* come to mean the same for all: every proxy dials each address again at  *)
+(* least every L ticks, and counts no vote of a memory that it last found  *)
+(* there longer ago.                                                       *)
+(*                                                                         *)
+(* Each seat has an old memory <<s, 0>>, which the first record lists, and *)
+(* may change to <<s, 1>>: because the process has forgotten, which proves *)
+(* that the old memory is dead; or because the address shows another       *)
+(* process, and the old one may live. Everybody who dials from then on     *)
+(* finds the new one. That may forget, too: <<s, 2>>.                      *)
+(*                                                                         *)
+(* A founding waits L longer than a step, unless a quorum of seats has     *)
+(* proved that the memories which its record lists there are dead.         *)
+(*                                                                         *)
+(* Chosen records are numbered in the order in which they were chosen. A   *)
+(* step is one action, as in Change.tla. Beside the founding, strict steps *)
+(* go on: a reseat as a learner, and its promotion; and several proxies    *)
+(* found, from any record that they know.                                  *)
+(*                                                                         *)
+(* max_ttl and the wait are one tick, and as in Members.tla nothing ticks  *)
+(* once a round has begun. What is allowed beyond what the code does, and  *)
+(* which keys are left out: as in Change.tla.                              *)
+(*                                                                         *)
+(* Each CONSTANT named M... breaks one rule, and Split and Switchable what *)
+(* is taken for granted.                                                   *)
+(***************************************************************************)
+EXTENDS Naturals, FiniteSets, Sequences, TLC
+
+CONSTANTS
+  Seats, Proxies, Nobody,
+  L,          \* ticks for which a proxy goes on counting votes of a memory that its address does not show any more
+  MaxRecords, \* records that are chosen, in all
+  Reseats,    \* TRUE: strict steps reseat
+  Switchable, \* the seats whose memory changes
+  Twice,      \* those of them whose new memory forgets
+  Split,      \* the proxies for which the names go on to mean the old memories for ever
+  MNoCheck,   \* votes count however long ago the address was dialled
+  MNoExtra,   \* a founding waits no longer than a step
+  MNoWait,    \* … or not at all
+  MNotHanded  \* a founding does not take over the wait of the record that it is made from
+
+Quorum == Cardinality(Seats) \div 2 + 1
+Gone == 3 \* the memory of a vacant seat
+Mems == Seats \X {0, 1, 2}
+
+VARIABLES
+  recs, \* the chosen records: lineage, its version there, memory and vote of each seat (k = Gone: vacant), how long beyond the wait its learners wait
+  age,  \* ticks since each was chosen
+  rec,  \* which record each memory shows; 0: none
+  now,  \* for each seat: the memory that its address shows, how that came to be another than the old one, and how long ago
+  key, att
+vars == <<recs, age, rec, now, key, att>>
+
+Idle == [st |-> "idle", r |-> 0]
+Vacant == [k |-> Gone, ok |-> FALSE, since |-> 0]
+Init ==
+  /\ recs = <<[lin |-> 0, v |-> 1, extra |-> 0, seat |-> [s \in Seats |-> [k |-> 0, ok |-> TRUE, since |-> 1]]]>>
+  /\ age = <<1 + L>> \* nothing waits for it
+  /\ rec = [m \in Mems |-> IF m[2] = 0 THEN 1 ELSE 0]
+  /\ now = [s \in Seats |-> [k |-> 0, how |-> "", ago |-> 0]]
+  /\ key = [m \in Mems |-> Nobody]
+  /\ att = [p \in Proxies |-> Idle]
+---------------------------------------------------------------------------------
+Switch(s, how) ==
+  /\ now[s].k = 0 /\ s \in Switchable
+  /\ now' = [now EXCEPT ![s] = [k |-> 1, how |-> how, ago |-> 0]]
+  /\ UNCHANGED <<recs, age, rec, key, att>>
+Forget(s) ==
+  /\ now[s].k = 1 /\ s \in Twice
+  /\ now' = [now EXCEPT ![s].k = 2]
+  /\ UNCHANGED <<recs, age, rec, key, att>>
+
+Listed(i) == {<<s, recs[i].seat[s].k>> : s \in {x \in Seats : recs[i].seat[x].k # Gone}}
+Votes(i) == {<<s, recs[i].seat[s].k>> : s \in {x \in Seats : recs[i].seat[x].ok}}
+Dead(m) == m[2] < now[m[1]].k /\ (m[2] = 1 \/ now[m[1]].how = "forgot")
+Older(i, m) == rec[m] # 0 /\ recs[rec[m]].lin = recs[i].lin /\ recs[rec[m]].v <= recs[i].v
+Last(i) == \A j \in 1..Len(recs) : recs[j].lin = recs[i].lin => recs[j].v <= recs[i].v
+
+Add(R, S) ==
+  /\ recs' = Append(recs, R)
+  /\ age' = Append(age, 0)
+  /\ rec' = [m \in Mems |-> IF m \in S THEN Len(recs) + 1 ELSE rec[m]]
+  /\ UNCHANGED <<now, key, att>>
+
+(* A step within a lineage, chosen by a quorum of the memories that the last record lists. *)
+Waited(i, x) == LET c == CHOOSE c \in 1..Len(recs) : recs[c].lin = recs[i].lin /\ recs[c].v = x.since
+                IN MNoWait \/ age[c] >= 1 + (IF MNoExtra THEN 0 ELSE recs[i].extra)
+Strict ==
+  /\ Len(recs) < MaxRecords
+  /\ \E i \in 1..Len(recs), S \in SUBSET Seats :
+       LET promoted == {s \in Seats : recs[i].seat[s].k # Gone /\ ~recs[i].seat[s].ok /\ Waited(i, recs[i].seat[s])}
+           child(f) == [recs[i] EXCEPT !.v = @ + 1, !.seat = f]
+           by == {m \in Listed(i) : m[1] \in S /\ ~Dead(m) /\ (Older(i, m) \/ rec[m] = 0)}
+       IN /\ Last(i) /\ Cardinality(S) = Quorum /\ Cardinality(by) = Quorum
+          /\ \/ \E s \in Seats :
+                  /\ Reseats /\ now[s].k # recs[i].seat[s].k
+                  /\ Add(child([recs[i].seat EXCEPT ![s] = [k |-> now[s].k, ok |-> FALSE, since |-> recs[i].v + 1]]), by)
+             \/ promoted # {} /\ Add(child([s \in Seats |-> IF s \in promoted THEN [recs[i].seat[s] EXCEPT !.ok = TRUE] ELSE recs[i].seat[s]]), by)
+
+(* A founding by a proxy that knows record i and reaches the seats S. *)
+Found ==
+  /\ Len(recs) < MaxRecords
+  /\ \E i \in 1..Len(recs), S \in SUBSET Seats, B \in SUBSET Seats :
+       LET found == {<<s, now[s].k>> : s \in S}
+           by == {m \in found : m[1] \in B}
+           dead == {m \in Listed(i) : m[1] \in S /\ Dead(m)}
+           extra == IF Cardinality(dead) < Quorum THEN L ELSE IF MNotHanded THEN 0 ELSE recs[i].extra
+           F == [lin |-> Len(recs), v |-> 1, extra |-> extra,
+                 seat |-> [s \in Seats |-> IF s \notin S THEN Vacant
+                                           ELSE [k |-> now[s].k, ok |-> FALSE, since |-> 1]]]
+       IN /\ B \subseteq S
+          /\ \A m \in found : rec[m] = 0 \/ Older(i, m)
+          /\ Cardinality(found \cap Listed(i)) < Quorum
+          /\ Cardinality(by) = Quorum
+          /\ Add(F, by)
+
+(* A listed memory is told a newer record of its lineage, or its first one. *)
+Learn(m) ==
+  /\ \E i \in 1..Len(recs) :
+       /\ m \in Listed(i)
+       /\ IF rec[m] = 0 THEN TRUE ELSE recs[rec[m]].lin = recs[i].lin /\ recs[rec[m]].v < recs[i].v
+       /\ rec' = [rec EXCEPT ![m] = i]
+  /\ ~Dead(m)
+  /\ UNCHANGED <<recs, age, now, key, att>>
+---------------------------------------------------------------------------------
+(* The memory is the one that proxy p has found at its address at most L ago. *)
+Checked(p, m) ==
+  LET n == now[m[1]] IN
+  IF m[2] > 0 THEN n.k = m[2] /\ p \notin Split ELSE n.k = 0 \/ (n.how = "other" /\ (n.ago <= L \/ MNoCheck \/ p \in Split))
+
+Begin(p) ==
+  /\ att[p].st = "idle"
+  /\ \E i \in 1..Len(recs) : Cardinality(Votes(i)) >= Quorum /\ att' = [att EXCEPT ![p] = [st |-> "asks", r |-> i]]
+  /\ UNCHANGED <<recs, age, rec, now, key>>
+
+Vote(p, m) ==
+  LET mine == {x \in Mems : key[x] = p} \cup {m} IN
+  /\ att[p].st = "asks" /\ m \in Votes(att[p].r) /\ rec[m] = att[p].r /\ Checked(p, m) /\ key[m] = Nobody
+  /\ key' = [key EXCEPT ![m] = p]
+  /\ att' = IF Cardinality(mine) >= Quorum THEN [att EXCEPT ![p].st = "holds"] ELSE att
+  /\ UNCHANGED <<recs, age, rec, now>>
+
+Tick ==
+  /\ \A p \in Proxies : att[p].st = "idle"
+  /\ age' = [i \in 1..Len(recs) |-> IF age[i] < 1 + L THEN age[i] + 1 ELSE age[i]]
+  /\ now' = [s \in Seats |-> IF now[s].k > 0 /\ now[s].ago <= L THEN [now[s] EXCEPT !.ago = @ + 1] ELSE now[s]]
+  /\ UNCHANGED <<recs, rec, key, att>>
+
+Next ==
+  \/ Tick \/ Strict \/ Found
+  \/ \E s \in Seats : Switch(s, "forgot") \/ Switch(s, "other") \/ Forget(s)
+  \/ \E m \in Mems : Learn(m)
+  \/ \E p \in Proxies : Begin(p) \/ \E m \in Mems : Vote(p, m)
+Spec == Init /\ [][Next]_vars
+
+MutualExclusion == Cardinality({p \in Proxies : att[p].st = "holds"}) <= 1
+Perms == UNION {Permutations(S) : S \in {Switchable \cap Twice, Switchable \ Twice, Seats \ Switchable, Split, Proxies \ Split}}
+==================================================================================

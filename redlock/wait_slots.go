@@ -1,0 +1,193 @@
+package redlock
+
+import (
+	"math/bits"
+	"math/rand/v2"
+	"time"
+)
+
+// Waiting for a slot. All who wait for a slot of one semaphore stand in one queue, whose entry has a name that no resource can have
+// (slotsQueue). Its head observes all slots, with one command. It differs from the queue of a lock in this:
+//
+//   - A slot that is released here is handed over to the first waiter that has no acquisition in flight: several slots can be handed over
+//     at the same time. So a waiter that is not the head may ask, too, while the head does. If it is denied, it stays where it stands.
+//   - While the semaphore is not known to be full, those who come ask at once, as many as it has slots. So a slot that is free is found in the
+//     first round.
+//   - A new head that knows of no free slot observes first, and asks if the answers show one.
+//   - A hand-over window leaves one slot to the other clients, for a fixed time. Hand-overs of the other slots go on.
+
+// queueFor returns the entry in whose queue somebody waits for the resource, or nil. If they wait for it as a slot, slot is
+// its number, else -1.
+func (s *leases) queueFor(resource string) (e *entry, slot int) {
+	if e = s.entries[resource]; e != nil && e.queue.head != nil {
+		return e, -1
+	}
+	semaphore, slot, ok := SlotOf(resource)
+	if !ok {
+		return nil, -1
+	}
+	if e = s.entries[slotsQueue(semaphore)]; e != nil && e.queue.head != nil {
+		return e, slot
+	}
+	return nil, -1
+}
+
+// nextFor returns the first waiter that can be handed a slot, or nil. At most MaxSlots ask at the same time, so it looks at no more than twice
+// as many, of which some may name too few slots.
+func (q *waitQueue) nextFor(slot int) *waiter {
+	for w, n := q.head, 0; w != nil && n < 2*MaxSlots; w, n = w.next, n+1 {
+		if slot < w.op.slots.count && w.canAsk() { //mutant:a-slot-beyond-its-k-is-handed-over
+			return w
+		}
+	}
+	return nil
+}
+
+// mayHaveRoom tells whether a semaphore of so many slots is not known to be full, and no more wait than it has slots.
+func (q *waitQueue) mayHaveRoom(slots int) bool { return !q.denied && q.length <= slots } //mutant:one-after-the-other
+
+// asked are the slots for which waiters ask now, one bit each.
+func (q *waitQueue) asked(slots int) (asked uint32) {
+	for w := q.head; w != nil && slots > 0; w, slots = w.next, slots-1 {
+		if !w.canAsk() {
+			asked |= 1 << w.attempt.slot
+		}
+	}
+	return asked
+}
+
+// canAsk tells whether no acquisition is in flight for a waiter. An observation in flight is of no more interest then.
+func (w *waiter) canAsk() bool { return w.attempt == nil || w.attempt.verb == verbObserveSlots }
+
+// handOverSlotLocked hands a slot over right behind its release, or opens a window.
+func (c *Client) handOverSlotLocked(e *entry, resource string, slot int, d *deferred) {
+	q, f := &e.queue, &e.queue.fairness
+	w := q.nextFor(slot)
+	switch {
+	case w == nil: // all ask for slots: who is denied observes this one
+		q.head.again = true
+	case int(f.handovers) >= f.handoversMax(c.limits.Load().maxHandovers): //mutant:hand-overs-of-slots-without-end
+		f.handovers, f.windowOpen = 0, true
+		c.publishLocked(windowsChannel, resource, d)
+		time.AfterFunc(c.windowLength(), func() { c.slotWindowEnded(resource) }) //mutant:the-slot-of-a-window-is-forgotten
+	default:
+		f.handovers++
+		c.stats.Handovers++
+		c.askForSlotLocked(w, slot, d)
+	}
+}
+
+// slotWindowEnded has a waiter ask for the slot that was left to other clients.
+func (c *Client) slotWindowEnded(resource string) {
+	d := deferred{now: time.Now()}
+	defer c.runDeferred(&d)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	e, slot := c.leases.queueFor(resource)
+	if e == nil || slot < 0 || c.draining {
+		return
+	}
+	if f := &e.queue.fairness; f.windowOpen { // if this attempt is denied, the window was used
+		f.windowOpen = false
+		f.unusedWindows++
+	}
+	if w := e.queue.nextFor(slot); w != nil {
+		c.askForSlotLocked(w, slot, &d)
+	} else {
+		e.queue.head.again = true
+	}
+}
+
+// askForSlotLocked has a waiter ask for a slot.
+func (c *Client) askForSlotLocked(w *waiter, slot int, d *deferred) {
+	w.endPause()
+	w.attempt = nil
+	s := w.op.slots
+	s.next = slot + 1 //mutant:the-wrong-slot-is-handed-over
+	c.attemptLocked(w.op, d)
+}
+
+// suggestSlot has the next attempt of a head ask for a slot that may be free.
+func (w *waiter) suggestSlot(slot int) {
+	if s := w.op.slots; s != nil && slot >= 0 && slot < s.count {
+		s.next = slot + 1
+	}
+}
+
+// newSlotHeadLocked goes on when a waiter has left the queue of a semaphore: the next one asks while the semaphore is not known to be
+// full. Else the head observes, or only pauses until the first lease ends, if all slots are leased here.
+func (c *Client) newSlotHeadLocked(q *waitQueue, d *deferred) {
+	head := q.head
+	if !q.denied {
+		if w := q.nextFor(0); w != nil {
+			w.endPause()
+			w.attempt = nil
+			c.attemptLocked(w.op, d)
+		}
+		return
+	}
+	if head.attempt != nil || head.retry != nil {
+		return
+	}
+	if first, all := c.slotsLeasedLocked(head.op.slots, d.now); all {
+		head.lastErr = nil
+		c.pauseLocked(head.op, c.retryDelay(first.Sub(d.now)))
+		return
+	}
+	c.observeLocked(head.op, d)
+}
+
+// slotsLeasedLocked tells whether all slots are leased here, and when the first of the leases ends.
+func (c *Client) slotsLeasedLocked(search *slotSearch, now time.Time) (first time.Time, all bool) {
+	for i := range search.count {
+		e := c.leases.entries[SlotName(search.resource, i)]
+		if e == nil || e.lease == nil || !now.Before(e.lease.validUntil) {
+			return first, false
+		}
+		if end := e.lease.validUntil.Add(driftOf(e.lease.ttl(), c.drift)); first.IsZero() || end.Before(first) {
+			first = end
+		}
+	}
+	return first, true
+}
+
+// slotsFreedLocked has waiters ask for the slots of which a quorum has said to the head that they are free: one each, the head first.
+func (c *Client) slotsFreedLocked(q *waitQueue, free uint32, d *deferred) {
+	for free != 0 {
+		slot := anySlot(free)
+		free &^= 1 << slot
+		if w := q.nextFor(slot); w != nil {
+			c.askForSlotLocked(w, slot, d)
+		}
+	}
+}
+
+// anySlot picks one of the slots at random, so that several clients do not ask for the same one. There must be one.
+func anySlot(free uint32) int {
+	for range rand.N(bits.OnesCount32(free)) {
+		free &= free - 1
+	}
+	return bits.TrailingZeros32(free)
+}
+
+// observedSlots tells which of so many slots a quorum of the masters is free of, one bit each, and how long it takes until a quorum is free of
+// the next one. 0: that is not known.
+func observedSlots(answers []answer, slots, quorum int) (free uint32, soon time.Duration) {
+	of := make([]answer, len(answers))
+	for i := range slots {
+		for j, a := range answers {
+			of[j] = answer{}
+			if a.keys != nil {
+				of[j] = a.keys[i]
+				of[j].known = true
+			}
+		}
+		switch end := freeByQuorum(of, quorum); {
+		case absentOn(of) >= quorum:
+			free |= 1 << i
+		case end > 0 && (soon == 0 || end < soon):
+			soon = end
+		}
+	}
+	return free, soon
+}
