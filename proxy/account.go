@@ -15,8 +15,14 @@ import (
 // are configured.
 //
 // A limit is a bound between users of one server, not between servers: each redlockd counts for itself.
+//
+// An account outlives a reload as long as its user may do all that it could before. A user who lost
+// something gets another account, and the connections that are on the old one are closed. So a
+// connection may stay exactly if liveOptions has its account.
 type account struct {
-	user *User // nil in the shared account
+	// current is the user with its present rights and limits, which a reload can replace at any time;
+	// nil in the shared account.
+	current atomic.Pointer[User]
 	// share bounds what the user takes of the engine: locks, waiters, and its part of the work under
 	// load. nil in the shared account: then the engine's own share is used.
 	share *redlock.Share
@@ -31,23 +37,34 @@ type account struct {
 	refusedTTLs        atomic.Uint64 // because of MaxTTL
 }
 
-// newAccounts makes an account for each user, in their order, and the shared one.
-func newAccounts(users []User) (accounts []*account, anonymous *account) {
-	for i := range users {
-		u := &users[i]
-		accounts = append(accounts, &account{user: u, share: &redlock.Share{MaxLocks: u.MaxLocks, MaxWaiters: u.MaxWaiters}})
+// newAccount makes the account of a user. If the user lost something by a reload, before is its account
+// until then, else nil: the locks that it has taken go on counting, and what was refused stays counted.
+func newAccount(u *User, before *account) *account {
+	a := &account{share: &redlock.Share{MaxLocks: u.MaxLocks, MaxWaiters: u.MaxWaiters}}
+	a.current.Store(u)
+	if before != nil {
+		a.share = before.share
+		a.refusedConnections.Store(before.refusedConnections.Load())
+		a.refusedLocks.Store(before.refusedLocks.Load())
+		a.refusedWaiters.Store(before.refusedWaiters.Load())
+		a.refusedTTLs.Store(before.refusedTTLs.Load())
 	}
-	return accounts, &account{}
+	return a
 }
+
+// user is the user with its present rights and limits, or nil in the shared account. Two calls can
+// return different ones.
+func (a *account) user() *User { return a.current.Load() }
 
 // enter counts a connection, or returns the error if that would be one too many. Each enter is followed
 // by one leave.
 func (a *account) enter() (refusal error) {
+	u := a.user()
 	for {
 		n := a.connections.Load()
-		if a.user != nil && a.user.MaxConnections > 0 && n >= int64(a.user.MaxConnections) {
+		if u != nil && u.MaxConnections > 0 && n >= int64(u.MaxConnections) {
 			a.refusedConnections.Add(1)
-			return a.reached("ERR", "connections", a.user.MaxConnections)
+			return a.reached("ERR", "connections", u.MaxConnections)
 		}
 		if a.connections.CompareAndSwap(n, n+1) {
 			return nil
@@ -75,24 +92,26 @@ func (a *account) refuse(limit *redlock.ShareError) error {
 
 // reached is the error for a limit of the user. It names the setting that raises it.
 func (a *account) reached(code, what string, most int) error {
-	return errorf("%s max number of %s of user %s reached (max_%s = %d in [auth])", code, what, a.user.Name, what, most)
+	return errorf("%s max number of %s of user %s reached (max_%s = %d in [auth])", code, what, a.user().Name, what, most)
 }
 
 // checkTTL refuses a TTL above the user's own limit. The engine checks its own MaxTTL.
 func (a *account) checkTTL(ttl time.Duration) error {
-	if a.user == nil || a.user.MaxTTL == 0 || ttl <= a.user.MaxTTL {
+	u := a.user()
+	if u == nil || u.MaxTTL == 0 || ttl <= u.MaxTTL {
 		return nil
 	}
 	a.refusedTTLs.Add(1)
 	return fmt.Errorf("ttl of %d ms is above the most, %d ms (max_ttl of user %s in [auth])",
-		ttl.Milliseconds(), a.user.MaxTTL.Milliseconds(), a.user.Name)
+		ttl.Milliseconds(), u.MaxTTL.Milliseconds(), u.Name)
 }
 
 // defaultTTL is the TTL of a lock that is taken without one, and not more than the user may have. 0:
 // such a lock is refused.
 func (a *account) defaultTTL(ofServer time.Duration) time.Duration {
-	if a.user == nil || a.user.MaxTTL == 0 {
+	u := a.user()
+	if u == nil || u.MaxTTL == 0 {
 		return ofServer
 	}
-	return min(ofServer, a.user.MaxTTL)
+	return min(ofServer, u.MaxTTL)
 }

@@ -104,7 +104,7 @@ func TestNoUsers(t *testing.T) {
 
 // Every command that gives a lock a TTL, by each way in which it reaches the engine.
 func TestTTLOfOneUser(t *testing.T) {
-	srv := serve(t, limited(User{MaxTTL: 10 * time.Second}), func(o *Options) { o.AllowUnguarded = true })
+	srv := serve(t, limited(User{MaxTTL: 10 * time.Second}), func(o *Options) { o.AllowUnguarded = everyKey })
 	root, c := srv.dialAs("root"), srv.dialAs("app")
 	const refusal = "ERR ttl of 20000 ms is above the most, 10000 ms (max_ttl of user app in [auth])"
 	c.do("LOCK", "held", "10000", "TOKEN", token).granted(1, 9898)
@@ -164,7 +164,7 @@ func TestTTLOfOneUser(t *testing.T) {
 
 // A script of several rounds belongs to the user who sent it.
 func TestLoginInTheMiddle(t *testing.T) {
-	srv := serve(t, limited(User{MaxTTL: 10 * time.Second}), func(o *Options) { o.AllowUnguarded = true })
+	srv := serve(t, limited(User{MaxTTL: 10 * time.Second}), func(o *Options) { o.AllowUnguarded = everyKey })
 	c := srv.dialAs("app")
 	const script = "return redis.call('set', KEYS[1], ARGV[1], 'px', 20000)" // compares nothing, so it takes a look first
 	for range 20 {
@@ -234,7 +234,7 @@ func TestOperationsStartInOnePlace(t *testing.T) {
 
 // What a user holds counts, by whatever command it was locked, until it is unlocked or ends.
 func TestLocksOfOneUser(t *testing.T) {
-	srv := serve(t, limited(User{MaxLocks: 3}), func(o *Options) { o.DefaultTTL, o.AllowUnguarded = 20*time.Second, true })
+	srv := serve(t, limited(User{MaxLocks: 3}), func(o *Options) { o.DefaultTTL, o.AllowUnguarded = 20*time.Second, everyKey })
 	root, c := srv.dialAs("root"), srv.dialAs("app")
 	const refusal = "ERR max number of locks of user app reached (max_locks = 3 in [auth])"
 	usage := func(locks, refused int) {

@@ -64,6 +64,33 @@ func BenchmarkLOCKandUNLOCK(b *testing.B) {
 	})
 }
 
+// BenchmarkPolicyOf is what policies cost a command for each resource that it names: one that no policy matches is compared with all.
+func BenchmarkPolicyOf(b *testing.B) {
+	for _, n := range []int{0, 1, policiesMax} {
+		b.Run(fmt.Sprintf("policies=%d", n), func(b *testing.B) {
+			live := newLiveOptions(Options{Policies: somePolicies(n)}, nil)
+			resources := []string{"invoice:4711"}
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, refusal := live.termsFor(resources, time.Second, 0); refusal != nil {
+					b.Fatal(refusal)
+				}
+			}
+		})
+	}
+}
+
+// somePolicies are n policies, of which the last one is for invoices.
+func somePolicies(n int) (all []Policy) {
+	for i := 1; i < n; i++ {
+		all = append(all, Policy{Prefix: fmt.Sprintf("billing:%d:*", i), MaxTTL: time.Second})
+	}
+	if n > 0 {
+		all = append(all, Policy{Prefix: "invoice:*", MaxTTL: time.Minute, MaxHold: time.Hour, MaxWaiters: 9})
+	}
+	return all
+}
+
 // BenchmarkSETandEVALSHA is LOCK and UNLOCK as a library for one Redis writes them.
 func BenchmarkSETandEVALSHA(b *testing.B) {
 	onResources(b, []string{releaseScript}, len("+OK\r\n:1\r\n"), func(resource string) string {

@@ -1,6 +1,10 @@
 package proxy
 
-import "redlockd/redlock/resp"
+import (
+	"errors"
+
+	"redlockd/redlock/resp"
+)
 
 // call is one command of one client while its handler runs. A handler runs on the connection's reader
 // goroutine, in the order in which the client has sent its commands. It must not block. It does one of
@@ -46,8 +50,14 @@ func (c *call) takeBlockingSlot(sl *slot) {
 	c.s.enqueue(sl, c.proto, true)
 }
 
-// fail answers with an error.
-func (c *call) fail(err error) { c.out = appendError(c.out, err) }
+// fail answers with an error. It must not be called with conn.mu held if that may be a refusedError or NOPERM.
+func (c *call) fail(err error) {
+	if refusal, ok := errors.AsType[*refusedError](err); ok {
+		c.s.countRefused(refusal, c.cmd)
+	}
+	c.s.auditRefusal(c.s.user(), c.cmd, c.args, err)
+	c.out = appendError(c.out, err)
+}
 
 // failf answers with an error whose text begins with its code.
 func (c *call) failf(format string, args ...any) { c.fail(errorf(format, args...)) }

@@ -8,7 +8,7 @@ import (
 // connect. The ones about other clients are in cmd_client_list.go.
 //
 // A subcommand that asks for less than it means here is accepted without effect (NO-EVICT, NO-TOUCH).
-// One whose effect a client would count on is refused (TRACKING, CACHING, PAUSE).
+// One whose effect a client would count on is refused (PAUSE). Those about tracking are in cmd_tracking.go.
 
 // clientTextMax bounds, in bytes, each text that a client may choose and CLIENT LIST shows.
 const clientTextMax = 1024
@@ -32,9 +32,15 @@ func cmdCLIENTSETNAME(s *session, c *call) {
 		return
 	}
 	s.conn.mu.Lock()
-	s.name = string(c.args[2])
+	s.setNameLocked(string(c.args[2]))
 	s.conn.mu.Unlock()
 	c.ok()
+}
+
+// setNameLocked names the connection. Locks that it has keep the name under which they were taken.
+func (s *session) setNameLocked(name string) {
+	s.name = name
+	s.caller.Store(nil)
 }
 
 // checkClientName returns the error for a name that CLIENT LIST could not show in one word, and nil for
@@ -144,19 +150,4 @@ func cmdCLIENTNOEVICT(_ *session, c *call) {
 		return
 	}
 	c.ok()
-}
-
-// cmdCLIENTTRACKING is CLIENT TRACKING ON | OFF …. ON is refused in plain words, so that a client with
-// a cache (rueidis by default) does not start with one that nothing would ever invalidate. OFF is what
-// is the case anyway.
-func cmdCLIENTTRACKING(_ *session, c *call) {
-	switch {
-	case equalFold(c.args[2], "ON"):
-		c.failf("ERR CLIENT TRACKING is not served: a lock must not be answered from a cache. " +
-			"Turn client-side caching off in the client (rueidis: DisableCache)")
-	case equalFold(c.args[2], "OFF"):
-		c.ok()
-	default:
-		c.fail(errSyntax)
-	}
 }

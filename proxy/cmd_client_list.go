@@ -183,7 +183,7 @@ func (s *session) killConditions(args [][]byte) (map[string]func(*session) bool,
 // hasUser reports whether a user has this name. The default user always exists, as in Redis, if only
 // for clients that have not logged in.
 func (srv *Server) hasUser(name string) bool {
-	return name == defaultUser || slices.ContainsFunc(srv.opts.Users, func(u User) bool { return u.Name == name })
+	return name == defaultUser || slices.ContainsFunc(srv.live().Users, func(u User) bool { return u.Name == name })
 }
 
 // appendInfo appends the line of CLIENT LIST: the fields of Redis 7.2, in its order, because tools
@@ -196,6 +196,7 @@ func (s *session) appendInfo(line []byte) []byte {
 	if cmd := s.lastCommand.Load(); cmd != nil {
 		lastCommand = cmd.fullName()
 	}
+	bound := s.bound()
 	s.conn.mu.Lock()
 	defer s.conn.mu.Unlock()
 	field := func(name, value string) {
@@ -227,15 +228,18 @@ func (s *session) appendInfo(line []byte) []byte {
 	field("events", "r")
 	field("cmd", lastCommand)
 	field("user", s.usernameLocked())
-	field("redir", "-1")
+	field("redir", strconv.FormatInt(s.redirectID(), 10))
 	field("resp", strconv.Itoa(s.proto))
 	field("lib-name", s.libName)
 	field("lib-ver", s.libVer)
+	if bound > 0 { // no field of Redis's
+		field("bound", strconv.Itoa(bound))
+	}
 	return append(line, '\n')
 }
 
 // flagsLocked are the letters of Redis that mean something here: P subscribed, b blocked by a command
-// that waits, U on a unix socket, and N for none of these.
+// that waits, t tracking, U on a unix socket, and N for none of these.
 func (s *session) flagsLocked() string {
 	var flags []byte
 	if s.typeLocked() == "pubsub" {
@@ -245,6 +249,9 @@ func (s *session) flagsLocked() string {
 	// operator looks for.
 	if s.conn.blocked.Load() {
 		flags = append(flags, 'b')
+	}
+	if s.redirectID() >= 0 {
+		flags = append(flags, 't')
 	}
 	if s.conn.net.LocalAddr().Network() == "unix" {
 		flags = append(flags, 'U')

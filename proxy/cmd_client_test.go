@@ -94,6 +94,19 @@ func TestCLIENTKILL(t *testing.T) {
 		killer.do("CLIENT", "KILL", addrOf(killer)).is("+OK") // oneself, too
 		killer.closed()
 	})
+	t.Run("everybody else", func(t *testing.T) {
+		eventually(t, "all are gone", func() bool { return len(srv.clients()) == 0 })
+		killer, victims := srv.dial(), []*client{srv.dial(), srv.dial()}
+		killer.do("AUTH", "d")
+		for _, victim := range victims {
+			victim.do("AUTH", "d")
+		}
+		killer.do("CLIENT", "KILL", "SKIPME", "yes").is(":2")
+		for _, victim := range victims {
+			victim.closed()
+		}
+		killer.do("PING").is("+PONG")
+	})
 	t.Run("oneself", func(t *testing.T) {
 		c := srv.dial()
 		c.do("AUTH", "d")
@@ -117,11 +130,9 @@ func TestCLIENTKILL(t *testing.T) {
 	})
 }
 
-// Goal: CLIENT TRACKING is refused by words that say what to do, since a client with a cache must not start without knowing.
-func TestCLIENTTRACKING(t *testing.T) {
+// Goal: what cannot be kept is refused by words that say why.
+func TestCLIENTPAUSE(t *testing.T) {
 	c := serve(t).dial()
-	c.do("CLIENT", "TRACKING", "ON", "OPTIN").err("ERR CLIENT TRACKING is not served: ")
-	c.do("CLIENT", "TRACKING", "OFF").is("+OK")
 	c.do("CLIENT", "NO-TOUCH", "ON").is("+OK")
 	c.do("CLIENT", "PAUSE", "100").err("ERR CLIENT PAUSE is not served: ")
 	c.do("CLIENT", "UNPAUSE").err("ERR CLIENT UNPAUSE is not served: ")

@@ -111,7 +111,7 @@ func TestRefusals(t *testing.T) {
 	}
 
 	c.do("fcall", "f", "0").is("-ERR FCALL is not served: this endpoint serves locks only; send the script itself with EVAL; LOCK, EXTEND and UNLOCK do in one command what lock libraries do in a script")
-	c.do("HSET", "h", "f", "v").is("-ERR HSET is not served: this endpoint serves locks only; it keeps no data")
+	c.do("LPUSH", "l", "v").is("-ERR LPUSH is not served: this endpoint serves locks only; it keeps no lists; a queue of waiters is LOCK with WAIT, a semaphore LOCK with SLOTS")
 }
 
 // Goal: what COMMAND says of a lock command, in both protocol versions, is what client libraries expect of Redis 7.
@@ -121,7 +121,7 @@ func TestCOMMANDINFO(t *testing.T) {
 		`[["flags" [+RW +access +update] "begin_search" ["type" "index" "spec" ["index" :1]] ` +
 		`"find_keys" ["type" "range" "spec" ["lastkey" :0 "keystep" :1 "limit" :0]]]] []] $nil]`)
 	c.do("COMMAND", "DOCS", "unlock", "nosuch").matches(`\["unlock" \["summary" "Release .*" "since" "1.0.0" "group" "generic" ` +
-		`"arguments" \[\["name" "resource" "type" "key" "display_text" "resource"\] \["name" "token" "type" "string" "display_text" "token"\]\]\]\]`)
+		`"arguments" \[\["name" "resource" "type" "key" "display_text" "resource"\] \["name" "token_reason" "type" "oneof" "arguments" .*\]\]\]\]`)
 	c.do("COMMAND", "LIST", "FILTERBY", "PATTERN", "*UNLOCK").is(`["munlock" "unlock"]`)
 	c.do("COMMAND", "LIST", "FILTERBY", "ACLCAT", "blocking").is(`["lock" "mlock"]`)
 
@@ -153,7 +153,7 @@ func TestCOMMANDGETKEYS(t *testing.T) {
 		{"SET a b NX PX 1000", `["a"]`},
 		{"MSETNX a 1 b 2", `["a" "b"]`},
 		{"DEL a b", `["a" "b"]`},
-		{"HSET a b c", "-ERR Invalid command specified"},
+		{"LPUSH a b", "-ERR Invalid command specified"},
 	} {
 		c.do(append([]string{"COMMAND", "GETKEYS"}, strings.Fields(tc.command)...)...).is(tc.want)
 	}
@@ -175,8 +175,8 @@ func TestRedisCLIHelp(t *testing.T) {
 	_, port, _ := strings.Cut(srv.addr, ":")
 	for _, protocol := range []string{"-2", "-3"} {
 		for name, want := range map[string]string{
-			"LOCK":  "LOCK resource ttl [TOKEN token] [WAIT ms] [FENCE]",
-			"MLOCK": "MLOCK numkeys resource [resource ...] ttl [TOKEN token] [WAIT ms] [FENCE]",
+			"LOCK":  "LOCK resource ttl [TOKEN token] [WAIT ms] [FENCE] [SHARED] [SLOTS k] [HOLD] [RELEASE] [NOTE text]",
+			"MLOCK": "MLOCK numkeys resource [resource ...] ttl [TOKEN token] [WAIT ms] [FENCE] [HOLD] [RELEASE] [NOTE text]",
 			"HELLO": "HELLO [protover [AUTH username password] [SETNAME clientname]]",
 		} {
 			out, err := exec.Command("redis-cli", protocol, "-p", port, "help", name).CombinedOutput()

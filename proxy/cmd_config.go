@@ -10,9 +10,9 @@ import (
 	"redlockd/redlock/resp"
 )
 
-// CONFIG. Settings are shown and never changed: what runs is always what config.toml, the environment
-// and the flags say, so that a restart changes nothing. Secrets are left out by the caller who lists
-// the settings (Options.Settings).
+// CONFIG. Settings are shown, and read again as a whole, but never changed one by one: what runs is what
+// config.toml, the environment and the flags say, so that a restart changes nothing. Secrets are left
+// out by the caller who lists the settings (Options.Settings).
 
 // configPatternsMax bounds the patterns of one CONFIG GET: each setting is compared with all of them.
 const configPatternsMax = 64
@@ -61,14 +61,14 @@ func (srv *Server) settings() []Setting {
 	for _, asRedis := range []Setting{
 		{"appendonly", "no"},
 		{"databases", "1"},
-		{"maxclients", strconv.Itoa(srv.opts.MaxClients)},
+		{"maxclients", strconv.Itoa(srv.live().MaxClients)},
 		{"maxmemory", "0"},
 		{"maxmemory-policy", "noeviction"},
-		{"proto-max-bulk-len", strconv.Itoa(srv.opts.BulkMax)},
+		{"proto-max-bulk-len", strconv.Itoa(srv.limits.Bulk)},
 		{"replica-read-only", "yes"},
 		{"save", ""},
 		{"slave-read-only", "yes"},
-		{"timeout", strconv.FormatInt(int64((srv.opts.IdleTimeout+time.Second-1)/time.Second), 10)}, // 0: never
+		{"timeout", strconv.FormatInt(int64((srv.live().IdleTimeout+time.Second-1)/time.Second), 10)}, // 0: never
 	} {
 		if !slices.ContainsFunc(all, func(ours Setting) bool { return ours.Name == asRedis.Name }) {
 			all = append(all, asRedis)
@@ -80,8 +80,32 @@ func (srv *Server) settings() []Setting {
 // cmdCONFIGSET refuses. The error says where settings come from, because the operator who sent it wants
 // to change one.
 func cmdCONFIGSET(_ *session, c *call) {
-	c.failf("ERR CONFIG SET %s is not served: settings are read from config.toml, from REDLOCKD_* variables and from flags "+
-		"when redlockd starts", clipped(c.args[2], 128))
+	c.failf("ERR CONFIG SET %s is not served: change the configuration file, then send CONFIG RELOAD or SIGHUP", clipped(c.args[2], 128))
+}
+
+// cmdCONFIGRELOAD has the settings read again, and answers in one line what has changed, or why nothing
+// has. The caller gets the answer also if its own user has lost something. Then it is closed.
+//
+// It blocks the reader of its own connection as long as it reads files.
+func cmdCONFIGRELOAD(s *session, c *call) {
+	if s.server.opts.Reload == nil {
+		c.failf("ERR CONFIG RELOAD is not served: this server has no configuration that could be read again")
+		return
+	}
+	s.asksForReload.Store(true)
+	changed, err := s.server.opts.Reload()
+	if err != nil {
+		c.failf("ERR nothing was changed: %s", strings.ReplaceAll(err.Error(), "\n", "; "))
+	} else {
+		c.out = resp.AppendVerbatim(c.out, c.proto, "txt", changed)
+	}
+	// Another reload may come behind this one: it has to close the connection by itself, so the look is
+	// behind the flag.
+	s.asksForReload.Store(false)
+	live := s.server.live()
+	if known := live.knows(s.account); !known && (s.account != s.server.anonymous || len(live.Users) > 0) {
+		s.conn.closeAfterReply = true
+	}
 }
 
 // cmdCONFIGRESETSTAT is for people who measure by INFO. Metrics go on as they were.

@@ -24,9 +24,9 @@ func TestCONFIGGET(t *testing.T) {
 	c.do("CONFIG", "GET", "databases", "appendonly").is(`{"appendonly": "no" "databases": "1"}`)
 }
 
-// Goal: whoever tries to change a setting learns where settings are.
+// Goal: a client that tries to change a setting learns where settings are.
 func TestCONFIGSET(t *testing.T) {
 	c := serve(t).dial()
-	c.do("CONFIG", "SET", "max_ttl", "1").is("-ERR CONFIG SET max_ttl is not served: settings are read from config.toml, from REDLOCKD_* variables and from flags when redlockd starts")
+	c.do("CONFIG", "SET", "max_ttl", "1").is("-ERR CONFIG SET max_ttl is not served: change the configuration file, then send CONFIG RELOAD or SIGHUP")
 	c.do("CONFIG", "REWRITE").err("ERR CONFIG REWRITE is not served: config.toml")
 }

@@ -15,6 +15,7 @@ import (
 //	script_cache.go     scripts by their SHA1, here and on the masters
 //	script_shares.go    whose turn it is to run or compile
 //	script_exchange.go  assume, run, commit; or read, run, commit
+//	key_turns.go        who changes a value that many write
 //	script_assume.go    what to assume
 //	script_run.go       one run in the sandbox (redlock/sandbox)
 //	script_call.go      what redis.call does in it
@@ -22,12 +23,12 @@ import (
 // scriptsOff is the refusal of a command that runs scripts or is about them, if the settings turn scripts off,
 // and nil for others. Functions are among them: their refusal should not read as if scripts could do the same.
 func (srv *Server) scriptsOff(name []byte) error {
-	if !srv.opts.NoScripts {
+	if !srv.live().NoScripts {
 		return nil
 	}
 	switch upper := strings.ToUpper(string(name)); upper {
 	case "EVAL", "EVALSHA", "EVAL_RO", "EVALSHA_RO", "SCRIPT", "FCALL", "FCALL_RO", "FUNCTION":
-		return errorf("ERR %s is refused: scripts = false in [compat] of redlockd's settings turns scripts off", upper)
+		return &refusedError{strings.ToLower(upper), replyError("ERR " + upper + " is refused: scripts = false in [compat] of redlockd's settings turns scripts off")}
 	}
 	return nil
 }
@@ -83,6 +84,7 @@ func cmdEVALSHA(s *session, c *call) {
 		return
 	}
 	c.takeBlockingSlot(&x.slot)
+	x.track(x.keys)
 	sha := string(lower[:])
 	o := &operation{then: func(result redlock.Result) redlock.Flusher { return x.haveSource(sha, result) }}
 	x.startShared(&o.Op, sha, o)
@@ -156,15 +158,38 @@ func cmdSCRIPTEXISTS(s *session, c *call) {
 	}
 }
 
-// cmdSCRIPTFLUSH forgets at once, whichever option is given. It forgets what this redlockd knows;
-// EVALSHA still finds a script that the masters have.
+// scriptFlushChannel carries SCRIPT FLUSH to the other redlockds. Clients cannot publish on it, as on no
+// channel of redlockd's own.
+const scriptFlushChannel = redlock.ReservedPrefix + "script-flush"
+
+// cmdSCRIPTFLUSH forgets at once, whichever option is given: what this redlockd knows, what the masters
+// have stored, and what the other redlockds know. Of these, one that is cut off from the masters keeps
+// what it knows, as no message is promised: EVALSHA finds it there, and that is all.
 func cmdSCRIPTFLUSH(s *session, c *call) {
 	if len(c.args) > 3 || len(c.args) == 3 && !equalFold(c.args[2], "SYNC") && !equalFold(c.args[2], "ASYNC") {
 		c.failf("ERR SCRIPT FLUSH only support SYNC|ASYNC option")
 		return
 	}
-	s.server.scripts.forgetAll()
-	c.ok()
+	s.server.scripts.forgetAll() // also for what the client has sent behind this
+	s.server.opts.Engine.FlushScripts(s.account.share, storedTTL)
+	f := &scriptFlush{}
+	c.takeSlot(&f.slot)
+	f.startPublish(&f.op, scriptFlushChannel, "", f)
+}
+
+// scriptFlush is a SCRIPT FLUSH in progress, which has published that it is one.
+type scriptFlush struct {
+	slot
+	op redlock.Op
+}
+
+// Done implements redlock.Completer.
+func (f *scriptFlush) Done(_ *redlock.Op, result redlock.Result) redlock.Flusher {
+	if result.Err != nil {
+		return f.fail(result.Err)
+	}
+	f.out = resp.AppendOK(f.out)
+	return f.complete()
 }
 
 // cmdSCRIPTKILL has nothing to kill: runTime ends every run.

@@ -100,16 +100,20 @@ func TestEVALRefuses(t *testing.T) {
 		{`if redis.call('exists', KEYS[1]) == 1 then return redis.call('del', KEYS[1]) end`, `ERR the script changes key "k" without comparing`, nil},
 		{`if redis.call('get', KEYS[1]) then return redis.call('persist', KEYS[1]) end`, `ERR a lock without a TTL`, nil},
 		{`return redis.call('set', KEYS[2], 'x', 'NX')`, "ERR a lock without a TTL", nil},
-		{`return redis.call('set', KEYS[2], 'x', 'NX', 'PX', 1)`, "ERR ttl of 1 ms is below the least, 20 ms (min_ttl)", nil},
 		{`return redis.call('set', KEYS[2], 'x', 'NX', 'EX', 3600)`, "ERR ttl of 3600000 ms is above the most, 60000 ms (max_ttl)", nil},
 		{`return redis.call('set', KEYS[2], 'x', 'NX', 'PX', '288230376151712744')`, "ERR ttl of 9223372036854 ms is above the most", nil}, // 1000 + 1<<58
-		{`return redis.call('set', KEYS[2], string.rep('x', 1025), 'NX', 'EX', 5)`, "ERR the token has 1025 bytes", nil},
-		{`return redis.call('hset', KEYS[1], 'f', 'v')`, "ERR the script calls HSET, and is refused as a whole", nil},
-		{`return redis.call('get', 'other')`, `ERR the script uses the key "other", which is not among its KEYS`, nil},
+		{`return redis.call('set', KEYS[2], string.rep('x', 1025), 'NX', 'EX', 5)`, `ERR key "free" would hold a string of 1025 bytes, at most 1024 are possible`, nil},
+		{`return redis.call('lpush', KEYS[1], 'v')`, "ERR the script calls LPUSH, and is refused as a whole: scripts here lock and release only, with keys that hold a string, a counter, or a small hash, set or sorted set, and have a TTL; a semaphore is LOCK with SLOTS", nil},
+		{`return redis.call('hset', KEYS[2], 'f', 'v')`, "ERR a lock without a TTL would be held for ever", nil},
+		{`return redis.call('incr', KEYS[2])`, "ERR a lock without a TTL would be held for ever if its owner dies: give it one (SET key token NX PX ms, or PEXPIRE in the same script), or set default_ttl in [compat]. Numbers that must never fall back are those of LOCK with FENCE; a semaphore is LOCK with SLOTS", nil},
+		{`return redis.call('get', 'redlockd:epoch')`, `ERR the script uses the key "redlockd:epoch": names that begin with redlockd: are redlockd's own`, nil},
+		{`for i = 1, 127 do redis.pcall('set', 'k' .. i, 'v', 'NX', 'PX', 9000) end return 1`, `ERR the script uses more than 128 keys, which is the most that is possible: "k127" is one too many`, nil},
+		{`return redis.call('get', '')`, "ERR a resource name is empty", nil},
+		{`redis.call('set', 'made', 'x', 'NX', 'PX', 9000) return redis.call('del', 'k')`, `ERR the script changes key "k" without comparing`, []string{"0"}},
 		{`return redis.call('get', KEYS[1])`, "ERR resource names that begin with redlockd: are kept for redlockd itself", []string{"1", "redlockd:epoch"}},
 		{`return redis.call('get', KEYS[1])`, "ERR a resource name is empty", []string{"1", ""}},
 		{`return redis.call('get', KEYS[1])`, "ERR a resource name has", []string{"1", strings.Repeat("k", redlock.MaxResourceLen+1)}},
-		{`return 1`, "ERR the script has 65 keys: scripts here can have 64", append([]string{"65"}, strings.Split(strings.Repeat("k", 65), "")...)},
+		{`return 1`, "ERR the script has 129 keys: scripts here can have 128", append([]string{"129"}, strings.Split(strings.Repeat("k", 129), "")...)},
 	} {
 		args := test.args
 		if args == nil {
@@ -278,18 +282,61 @@ func TestScriptsAreShared(t *testing.T) {
 	again := serve(t, func(o *Options) { o.Engine = openEngine(t, a.masters) })
 	again.dial().do("EVALSHA", sandbox.SHA(releaseScript), "1", "k", token).is(":1")
 
-	// Forgotten here, it is found there.
-	c.do("SCRIPT", "FLUSH").is("+OK")
-	c.do("SCRIPT", "FLUSH", "async").is("+OK")
-	c.do("SCRIPT", "EXISTS", sha).is("[:0]")
-	c.do("EVALSHA", sha, "1", "k", token, "20000").is("+OK")
-	c.do("EVALSHA", sandbox.SHA(releaseScript), "1", "k", token).is(":1")
-
 	// The longest one.
 	long := "return 1 --" + strings.Repeat("x", sandbox.SourceMax-11)
 	a.dial().do("EVAL", long, "0").is(":1")
 	eventually(t, "the script is shared", func() bool { return len(a.keysOf("redlockd:shared:")) == 15 })
 	c.do("EVALSHA", sandbox.SHA(long), "0").is(":1")
+}
+
+// SCRIPT FLUSH through one redlockd: no other has them either, also not one that was away, and starts again, or finds the scripts on
+// a master that was away.
+func TestScriptFlushForgetsEverywhere(t *testing.T) {
+	a := serveFast(t)
+	b := serve(t, func(o *Options) { o.Engine = openEngine(t, a.masters) })
+	for i := range a.masters { // or the message may come too early for somebody
+		eventually(t, "both servers hear the master", func() bool { return a.onMaster(i, "PUBLISH", "redlockd:messages", "no message").text == ":2" })
+	}
+	here, there := a.dial(), b.dial()
+	acquire, release := sandbox.SHA(acquireScript), sandbox.SHA(releaseScript)
+	const none = "-" + string(errNoScript)
+	loaded := func() {
+		here.do("SCRIPT", "LOAD", acquireScript)
+		there.do("SCRIPT", "LOAD", releaseScript)
+		eventually(t, "the scripts are stored", func() bool { return len(a.keysOf("redlockd:shared:")) == 10 })
+	}
+	loaded()
+	if got := here.info("memory")["number_of_cached_scripts"]; got != "1" {
+		t.Errorf("INFO: got %s cached scripts, want 1", got)
+	}
+	here.do("SCRIPT", "FLUSH").is("+OK")
+	here.do("SCRIPT", "FLUSH", "async").is("+OK")
+	eventually(t, "the other redlockd has forgotten", func() bool { return there.do("SCRIPT", "EXISTS", release).text == "[:0]" })
+	for _, c := range []*client{here, there} {
+		c.do("EVALSHA", acquire, "1", "k", token, "20000").is(none)
+		c.do("EVALSHA", release, "1", "k", token).is(none)
+	}
+	if got := here.info("memory")["number_of_cached_scripts"]; got != "0" {
+		t.Errorf("INFO: got %s cached scripts, want 0", got)
+	}
+	again := serve(t, func(o *Options) { o.Engine = openEngine(t, a.masters) }).dial()
+	again.do("EVALSHA", acquire, "1", "k", token, "20000").is(none)
+
+	// A master that has not heard of it holds an old script.
+	for i := range a.masters[1:] {
+		a.onMaster(i+1, "DEL", "redlockd:shared:"+acquire).is(":1")
+	}
+	a.onMaster(0, "DEL", "redlockd:scripts-flushed").is(":1")
+	again.do("EVALSHA", acquire, "1", "k", token, "20000").is(none)
+
+	// What is sent behind it is known, and found by the others.
+	time.Sleep(2 * time.Millisecond) // the flush has a TTL in ms
+	here.do("EVAL", acquireScript, "1", "k", token, "20000").is("+OK")
+	eventually(t, "the script is found", func() bool { return there.do("EVALSHA", acquire, "1", "k", token, "20000").text == "$nil" })
+	// No client flushes without the permission to.
+	there.do("PUBLISH", scriptFlushChannel, "").err("ERR channels that begin with redlockd:")
+	there.do("EVAL", "return redis.pcall('publish', ARGV[1], '')", "0", scriptFlushChannel).err("ERR channels that begin with redlockd:")
+	here.do("EVALSHA", acquire, "1", "k2", token, "20000").is("+OK")
 }
 
 // Masters that hold nonsense under the SHA1, or do not answer, are no reason to run it, or to wait for long.

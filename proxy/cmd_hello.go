@@ -1,8 +1,6 @@
 package proxy
 
 import (
-	"crypto/sha256"
-	"crypto/subtle"
 	"log/slog"
 	"time"
 
@@ -75,7 +73,7 @@ func cmdHELLO(s *session, c *call) {
 
 	s.conn.mu.Lock() // others read both: CLIENT LIST, and push for the form of a message
 	if setName {
-		s.name = string(name)
+		s.setNameLocked(string(name))
 	}
 	s.proto = proto
 	s.conn.mu.Unlock()
@@ -98,7 +96,7 @@ func cmdAUTH(s *session, c *call) {
 		return
 	case len(c.args) == 3:
 		username = c.args[1]
-	case len(s.server.opts.Users) == 0:
+	case len(s.server.live().Users) == 0:
 		c.failf("ERR AUTH <password> called without any password configured for the default user. " +
 			"Are you sure your configuration is correct?")
 		return
@@ -116,8 +114,8 @@ func cmdAUTH(s *session, c *call) {
 // An answer "wrong password" comes late and blocks the commands behind it: a client cannot try the next
 // password meanwhile.
 func (s *session) logIn(c *call, name, password []byte) bool {
-	srv, users := s.server, s.server.opts.Users
-	if len(users) == 0 {
+	srv := s.server
+	if len(srv.live().Users) == 0 {
 		if string(name) != defaultUser {
 			c.fail(errWrongPass)
 			return false
@@ -128,14 +126,7 @@ func (s *session) logIn(c *call, name, password []byte) bool {
 		c.fail(errGone)
 		return false
 	}
-	// Every user is compared to the end, so that the time tells neither which names exist nor how much
-	// of a password was right.
-	var found *account
-	for i := range users {
-		if sameSecret(name, users[i].Name)&sameSecret(password, users[i].Password) == 1 {
-			found = srv.accounts[i]
-		}
-	}
+	found := srv.live().accountOf(name, password) // those of now: the pause may have been long
 	// A failed login keeps its slot until the pause is over. The reader goes on reading, so that a
 	// client that leaves is noticed.
 	if found == nil {
@@ -144,6 +135,7 @@ func (s *session) logIn(c *call, name, password []byte) bool {
 		srv.failedLogins.Log(srv.log, slog.LevelWarn, time.Now(),
 			"a client could not log in", "client", s.conn.addr, "user", string(name[:min(len(name), failedLoginName)]),
 			"to_do", "compare the password of this client with [auth]; if nobody knows the client, keep it from the port")
+		s.auditLogin(name, c.cmd.fullName())
 		sl := new(slot)
 		c.takeBlockingSlot(sl)
 		time.AfterFunc(srv.logins.failed(s.conn.origin, time.Now()), func() { flush(sl.fail(errWrongPass)) })
@@ -151,16 +143,22 @@ func (s *session) logIn(c *call, name, password []byte) bool {
 	}
 	if found != s.account {
 		if refusal := found.enter(); refusal != nil {
-			srv.refusedClients.Log(srv.log, slog.LevelWarn, time.Now(), "client refused",
-				"addr", s.conn.addr, "user", found.user.Name, "max_connections", found.user.MaxConnections,
-				"to_do", "have the services of this user share connections, or raise its max_connections")
+			srv.refusedConnection(s.conn, found.user())
 			c.fail(refusal)
 			return false
 		}
+		s.endHold()
 		s.conn.mu.Lock()
 		s.becomeLocked(found)
 		s.endSubscriptionsLocked(c)
 		s.conn.mu.Unlock()
+		// A reload may have changed the user since it was found. It closes the connections that it sees on
+		// the old account, but may have looked at this one before.
+		if !srv.live().knows(found) {
+			c.fail(errWrongPass)
+			s.conn.closeAfterReply = true
+			return false
+		}
 	}
 	s.conn.releaseCPU()
 	srv.authenticated(s.conn)
@@ -174,26 +172,23 @@ func (s *session) becomeLocked(a *account) {
 	s.account.leave()
 	s.account.output.Add(int64(-s.conn.counted))
 	a.output.Add(int64(s.conn.counted))
-	s.account, s.user = a, a.user
+	s.account = a
+	s.caller.Store(nil)
 }
 
 // failedLoginName is how many bytes of a wrong name the log shows. A client may have sent its password
 // as the name.
 const failedLoginName = 64
 
-// sameSecret is 1 if the two are equal, else 0, in a time that depends on the length of got alone.
-func sameSecret(got []byte, want string) int {
-	// Digests, because ConstantTimeCompare returns at once when the lengths differ.
-	gotSum, wantSum := sha256.Sum256(got), sha256.Sum256([]byte(want))
-	return subtle.ConstantTimeCompare(gotSum[:], wantSum[:])
-}
-
 // usernameLocked is the name that CLIENT LIST shows.
-func (s *session) usernameLocked() string {
-	if s.user == nil {
+func (s *session) usernameLocked() string { return usernameOf(s.user()) }
+
+// usernameOf is the name of a user; nil is a client that has not logged in.
+func usernameOf(u *User) string {
+	if u == nil {
 		return defaultUser
 	}
-	return s.user.Name
+	return u.Name
 }
 
 // username is usernameLocked for any goroutine that does not hold the connection's mu.
@@ -204,26 +199,36 @@ func (s *session) username() string {
 }
 
 // cmdQUIT has the connection closed once all replies before OK, and OK itself, are sent. Locks that the
-// client holds stay.
+// client holds stay; those under HOLD end with their TTLs, or are released.
 func cmdQUIT(s *session, c *call) {
 	s.conn.closeAfterReply = true
+	s.conn.noteClosedByClient()
 	c.ok()
 }
 
 // cmdRESET takes the session back to what it was when the client connected: RESP2, no user, no name, no
-// subscription, no transaction. Locks stay, as they belong to tokens and not to connections. Where
-// users are configured, the connection is preauth again. libName and libVer stay, as in Redis.
+// subscription, no transaction. Locks stay, as they belong to tokens and not to connections; those under
+// HOLD are renewed no more, and end with their TTLs. Where users are configured, the connection is preauth
+// again, unless its certificate is that of a user. libName and libVer stay, as in Redis.
 func cmdRESET(s *session, c *call) {
+	s.endHold()
 	s.conn.mu.Lock()
 	s.proto = 2
-	if s.account != s.server.anonymous {
-		s.server.anonymous.enter()
-		s.becomeLocked(s.server.anonymous)
+	first := s.server.anonymous
+	if own := s.server.live().accountOfCN(commonName(s.conn.net)); own != nil && (own == s.account || own.enter() == nil) {
+		first = own
+	} else if s.account != first {
+		first.enter()
 	}
-	s.name = ""
+	if s.account != first {
+		s.becomeLocked(first)
+	}
+	s.setNameLocked("")
 	s.server.subscribers.forgetLocked(s)
 	s.subscriptions = subscriptions{}
 	s.conn.mu.Unlock()
+	s.server.tracking.forget(s)
+	s.caching = false
 	s.replyMode = replyOn
 	s.transaction = transaction{}
 	if !s.authenticated() {

@@ -22,14 +22,15 @@ import (
 
 // infoSections are the sections of INFO, in the order in which they are shown. The fields that Redis
 // has too bear its names, because exporters and client libraries read them; those of the sections
-// Masters, Locks and Users are our own.
+// Masters, Locks, Users and Refusedstats are our own.
 //
 // To add a field: print it in its section. Its name must be unique over all sections, because clients
 // put all of them in one map. A field that Redis has and that makes no sense here is left out, unless a
 // client is known to need it.
 //
-// A user with a list of resources may send INFO. What it must not learn (addresses of masters, other
-// users) is left out by the section's own function, see infoMasters and infoUsers.
+// Users who may not administer the server may send INFO. What they must not learn is left out by the section's
+// own function: infoMasters names masters to administrators only, and infoUsers shows a user with a list of
+// resources itself alone.
 var infoSections = []struct {
 	name      string
 	onRequest bool // shown only when it is named, or with all and everything
@@ -48,6 +49,7 @@ var infoSections = []struct {
 	{name: "Users", print: infoUsers},
 	{name: "Commandstats", print: infoCommandstats, onRequest: true},
 	{name: "Errorstats", print: infoErrorstats},
+	{name: "Refusedstats", print: infoRefusedstats},
 	{name: "Cluster", print: infoCluster},
 	// The masters have the keys, and nobody counts them. Redis too shows the heading when there is no key.
 	{name: "Keyspace", print: func(*Server, *infoText, *session) {}},
@@ -134,17 +136,17 @@ func infoClients(srv *Server, t *infoText, _ *session) {
 	}
 	t.field("connected_clients", len(clients))
 	t.field("cluster_connections", 0)
-	t.field("maxclients", srv.opts.MaxClients)
+	t.field("maxclients", srv.live().MaxClients)
 	t.field("blocked_clients", waiting)
-	t.field("tracking_clients", 0)
+	t.field("tracking_clients", srv.tracking.clients.Load())
 	t.field("pubsub_clients", subscribed)
 	t.field("output_bytes", srv.output.Load())
-	t.field("output_total", srv.opts.OutputTotal)
+	t.field("output_total", srv.live().OutputTotal)
 }
 
 // infoMemory reads the runtime's own counters, which does not stop the program. used_memory is what
 // objects and stacks take, used_memory_rss all that the runtime holds of the system's memory.
-func infoMemory(_ *Server, t *infoText, _ *session) {
+func infoMemory(srv *Server, t *infoText, _ *session) {
 	samples := []metrics.Sample{
 		{Name: "/memory/classes/heap/objects:bytes"},
 		{Name: "/memory/classes/heap/stacks:bytes"},
@@ -162,6 +164,7 @@ func infoMemory(_ *Server, t *infoText, _ *session) {
 	t.field("maxmemory", 0)
 	t.field("maxmemory_human", "0B")
 	t.field("maxmemory_policy", "noeviction")
+	t.field("number_of_cached_scripts", srv.scripts.count())
 	t.field("mem_allocator", "go")
 	t.field("goroutines", runtime.NumGoroutine())
 }
@@ -202,6 +205,9 @@ func infoStats(srv *Server, t *infoText, _ *session) {
 	t.field("protocol_errors", n[countProtocolErrors])
 	t.field("acl_access_denied_auth", n[countLoginsFailed])
 	t.field("total_error_replies", n[countErrors])
+	written, dropped := srv.audit.counts()
+	t.field("audit_records", written)
+	t.field("audit_dropped", dropped)
 }
 
 // infoReplication makes clients take this server for a master without replicas, to which they may write.
@@ -222,19 +228,29 @@ func infoCPU(_ *Server, t *infoText, _ *session) {
 	t.field("used_cpu_user", fmt.Sprintf("%d.%06d", usage.Utime.Sec, usage.Utime.Usec))
 }
 
-// infoMasters has one line per master, in the order of the configuration, for users who may administer
-// the server. since_s is the age of the state, left_s what is left of a quarantine.
+// infoMasters has the membership, and one line per master, in the order of its seats, for users who may administer
+// the server. membership_wait_left_s is what is left until the wait falls to what max_ttl needs. since_s is the age of the state, left_s what is left of a quarantine or doubt.
 func infoMasters(srv *Server, t *infoText, s *session) {
 	masters := srv.opts.Engine.Masters()
 	t.field("masters", len(masters))
 	t.field("masters_up", voting(masters))
-	for _, state := range []redlock.MasterState{redlock.MasterQuarantined, redlock.MasterRefused, redlock.MasterDown} {
+	for _, state := range []redlock.MasterState{redlock.MasterQuarantined, redlock.MasterDoubted, redlock.MasterRefused, redlock.MasterDown} {
 		t.field("masters_"+string(state), countState(masters, state))
 	}
 	t.field("quorum", quorumOf(masters))
-	if s.user.confined() { // it learns how many masters are out, but not their names: see User.Resources
+	m := srv.opts.Engine.Membership()
+	t.field("membership_version", m.Version)
+	t.field("membership_lineage", m.Lineage)
+	t.field("membership_voters", m.Voters())
+	t.field("membership_learners", learners(m))
+	t.field("membership_max_ttl_ms", m.MaxTTL.Milliseconds())
+	t.field("membership_wait_s", seconds(m.Wait))
+	t.field("membership_wait_left_s", seconds(m.WaitLeft))
+	if !s.user().seesMasters() { // it learns how many masters are out, but not their names
 		return
 	}
+	t.field("membership_problem", infoWord(m.Problem))
+	t.field("membership_differences", infoWord(m.Differences))
 	// One field for each master, in the form of Redis's slave0: … in the section Replication: exporters
 	// split it at commas.
 	for i, m := range masters {
@@ -242,6 +258,16 @@ func infoMasters(srv *Server, t *infoText, s *session) {
 			i, infoWord(m.Addr), m.State, infoWord(m.Reason), seconds(time.Since(m.Since)), seconds(m.Left), infoWord(m.Version),
 			m.RTT.Microseconds(), m.Batches, m.Ops, m.Timeouts, m.Shed, m.Queued, m.PendingReleases)
 	}
+}
+
+// learners counts the masters that get every command and have no vote yet.
+func learners(m redlock.Membership) (n int) {
+	for _, s := range m.Seats {
+		if s.State == redlock.SeatLearner {
+			n++
+		}
+	}
+	return n
 }
 
 // infoWord makes a text fit between the commas of a line of INFO, which clients split at "," and "=".
@@ -273,6 +299,7 @@ func infoLocks(srv *Server, t *infoText, _ *session) {
 	t.field("unlocks_released", n.Released)
 	t.field("unlocks_not_held", n.NotHeld)
 	t.field("unlocks_noquorum", n.UnlockFail)
+	t.field("unlocks_forced", n.Forced)
 	t.field("extends_granted", n.Extended)
 	t.field("extends_lost", n.ExtendLost)
 	t.field("extends_noquorum", n.ExtendFail)
@@ -280,6 +307,8 @@ func infoLocks(srv *Server, t *infoText, _ *session) {
 	t.field("wakeups", n.Wakeups)
 	t.field("leases", n.Leases)
 	t.field("leases_lost", n.Lost)
+	t.field("bound", n.Bound)
+	t.field("bound_lost", n.HeldLost)
 	t.field("waiters", n.Waiters)
 	t.field("deferred", n.Deferred)
 }
@@ -287,17 +316,18 @@ func infoLocks(srv *Server, t *infoText, _ *session) {
 // infoUsers has a line for each user, in the order of the configuration; for a user with a list of
 // resources, its own. refused counts what the user's own limits refused; a limit of 0 is none.
 func infoUsers(srv *Server, t *infoText, s *session) {
-	shown := srv.accounts
-	if s.user.confined() {
+	shown := srv.live().accounts
+	if s.user().confined() {
 		shown = []*account{s.account}
 	}
 	t.field("users", len(shown))
 	for i, a := range shown {
+		u := a.user()
 		locks, waiters := srv.opts.Engine.Usage(a.share)
 		fmt.Fprintf(t, "user%d:name=%s,connections=%d,max_connections=%d,locks=%d,max_locks=%d,waiters=%d,max_waiters=%d,max_ttl_ms=%d,output_bytes=%d,"+
 			"refused_connections=%d,refused_locks=%d,refused_waiters=%d,refused_ttls=%d\r\n",
-			i, infoWord(a.user.Name), a.connections.Load(), a.user.MaxConnections, locks, a.user.MaxLocks, waiters, a.user.MaxWaiters,
-			a.user.MaxTTL.Milliseconds(), a.output.Load(),
+			i, infoWord(u.Name), a.connections.Load(), u.MaxConnections, locks, u.MaxLocks, waiters, u.MaxWaiters,
+			u.MaxTTL.Milliseconds(), a.output.Load(),
 			a.refusedConnections.Load(), a.refusedLocks.Load(), a.refusedWaiters.Load(), a.refusedTTLs.Load())
 	}
 }
@@ -322,6 +352,15 @@ func infoErrorstats(srv *Server, t *infoText, _ *session) {
 	counts := srv.stats.codes()
 	for _, code := range slices.Sorted(maps.Keys(counts)) {
 		fmt.Fprintf(t, "errorstat_%s:count=%d\r\n", code, counts[code])
+	}
+}
+
+// infoRefusedstats has a line for each command that was refused because this endpoint does not do what it asks,
+// by name, and for each that made a script be refused.
+func infoRefusedstats(srv *Server, t *infoText, _ *session) {
+	_, counts := srv.stats.refusals()
+	for _, name := range slices.Sorted(maps.Keys(counts)) {
+		fmt.Fprintf(t, "refusedstat_%s:count=%d\r\n", name, counts[name])
 	}
 }
 

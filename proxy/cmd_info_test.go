@@ -78,6 +78,13 @@ func TestINFO(t *testing.T) {
 		t.Errorf("INFO: master0: got %q", master)
 	}
 
+	for name, want := range map[string]string{"membership_voters": "5", "membership_learners": "0", "membership_max_ttl_ms": "60000", "membership_wait_left_s": "0",
+		"membership_problem": "", "membership_differences": ""} {
+		if value, there := got[name]; !there || value != want {
+			t.Errorf("INFO: %s: got %q (there: %v), want %q", name, value, there, want)
+		}
+	}
+
 	other.conn.Close()
 	eventually(t, "the wait ends", func() bool { return c.info("locks")["waiters"] == "0" })
 	c.do("UNLOCK", "a", token).is(":1")
@@ -100,8 +107,8 @@ func TestINFOSections(t *testing.T) {
 		}
 		return strings.Join(found, " ")
 	}
-	const byDefault = "Server Clients Memory Persistence Stats Replication CPU Masters Locks Users Errorstats Cluster Keyspace"
-	const all = "Server Clients Memory Persistence Stats Replication CPU Masters Locks Users Commandstats Errorstats Cluster Keyspace"
+	const byDefault = "Server Clients Memory Persistence Stats Replication CPU Masters Locks Users Errorstats Refusedstats Cluster Keyspace"
+	const all = "Server Clients Memory Persistence Stats Replication CPU Masters Locks Users Commandstats Errorstats Refusedstats Cluster Keyspace"
 	for args, want := range map[string]string{
 		"":                           byDefault,
 		"default":                    byDefault,

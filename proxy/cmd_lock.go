@@ -18,14 +18,21 @@ import (
 // Limits of resources, tokens and times are checked by the engine, once for all who call it. A handler
 // refuses only what the engine could not see.
 
-// cmdLOCK is LOCK resource ttl [TOKEN token] [WAIT ms] [FENCE].
+// cmdLOCK is LOCK resource ttl [TOKEN token] [WAIT ms] [FENCE | SHARED] [SLOTS k] [HOLD [RELEASE]] [NOTE text].
 func cmdLOCK(s *session, c *call) {
 	handleLock(s, c, c.args[1:2], c.args[2:])
 }
 
-// cmdUNLOCK is UNLOCK resource token.
+// cmdUNLOCK is UNLOCK resource token, or UNLOCK resource FORCE reason (cmd_force.go).
 func cmdUNLOCK(s *session, c *call) {
-	handleUnlock(s, c, c.args[1:2], c.args[2])
+	switch len(c.args) {
+	case 3:
+		handleUnlock(s, c, c.args[1:2], c.args[2])
+	case 4:
+		handleForce(s, c)
+	default:
+		c.fail(wrongArity(c.cmd))
+	}
 }
 
 // cmdEXTEND is EXTEND resource token ttl.
@@ -36,10 +43,11 @@ func cmdEXTEND(s *session, c *call) {
 // lockCall is a LOCK or MLOCK in progress: its slot and its operation are one allocation.
 type lockCall struct {
 	slot
-	op redlock.Op
-	// one is memory for the resources when there is one.
+	op   redlock.Op
+	keys []string
+	// one is memory for keys when there is one.
 	one [1]string
-	// fenced: FENCE was asked for. Without it no fence is shown, even if the engine made one.
+	// fenced: FENCE was asked for, by the client or by a policy. Without it no fence is shown, even if the engine made one.
 	fenced bool
 	// own: the client chose the token, so the lock is not released when the reply is lost, see replyLost.
 	own bool
@@ -49,14 +57,25 @@ type lockCall struct {
 // behind it: the client must not see its UNLOCK, or a second LOCK, executed before the lock is granted.
 func handleLock(s *session, c *call, resources, rest [][]byte) {
 	var req redlock.LockRequest
-	if refusal := parseLock(&req, rest); refusal != nil {
+	if refusal := s.parseLock(&req, rest); refusal != nil {
 		c.fail(refusal)
 		return
 	}
+	if refusal := s.refusedSlots(c, req.Slots, resources); refusal != nil {
+		c.fail(refusal)
+		return
+	}
+	if req.Shared && c.cmd.name != "lock" {
+		c.fail(replyError("ERR SHARED is an option of LOCK alone: readers take their resources one after the other, in the order of their names"))
+		return
+	}
 	s.noteShortTTL(req.TTL, rest[0])
-	l := &lockCall{fenced: req.Fence, own: req.Token != ""}
-	req.Resources = copyStrings(l.one[:0], resources)
-	if !s.awaitScripts(c, req.Resources) {
+	l := &lockCall{own: req.Token != ""}
+	l.keys = copyStrings(l.one[:0], resources)
+	req.Resources = l.keys
+	req.Fence = req.Fence || s.server.live().fences(&req)
+	l.fenced = req.Fence
+	if !s.awaitScripts(c, s.withSlots(l.keys, req.Slots)) {
 		return
 	}
 	if req.Wait == 0 {
@@ -69,31 +88,48 @@ func handleLock(s *session, c *call, resources, rest [][]byte) {
 	s.conn.setBlockedOp(&l.op)
 }
 
-// Done implements redlock.Completer. The reply is the token, the validity and, if asked for, the fence;
+// Done implements redlock.Completer. The reply is the token, the validity and, if asked for, the slot and the fence;
 // null if another token holds the resource, or did until WAIT was over; else an error. An error never
 // means "granted".
 func (l *lockCall) Done(_ *redlock.Op, result redlock.Result) redlock.Flusher {
+	l.auditLock(result, "granted", "denied", l.lockedKeys(result), result.Token)
 	switch {
 	case result.Err != nil:
 		return l.fail(result.Err)
 	case !result.Held:
 		l.out = resp.AppendNullArray(l.out, l.proto)
 	default:
+		l.keys = l.lockedKeys(result)
+		l.tellChanged(l.keys, false)
 		if !l.own {
 			l.undo = l
 		}
 		n := 2
 		if l.fenced {
-			n = 3
+			n++
+		}
+		if result.Slot != "" {
+			n++
 		}
 		l.out = resp.AppendArray(l.out, n)
 		l.out = resp.AppendBulkString(l.out, result.Token)
 		l.out = resp.AppendInt(l.out, floorMs(result.Validity))
+		if result.Slot != "" {
+			l.out = resp.AppendBulkString(l.out, result.Slot)
+		}
 		if l.fenced {
 			l.out = resp.AppendInt(l.out, result.Fence)
 		}
 	}
 	return l.complete()
+}
+
+// lockedKeys are the resources that were locked, or were to be.
+func (l *lockCall) lockedKeys(result redlock.Result) []string {
+	if result.Slot != "" {
+		return []string{result.Slot}
+	}
+	return l.keys
 }
 
 // replyLost implements undoer: it releases a lock whose owner cannot learn of it, because nobody else
@@ -107,11 +143,11 @@ func (l *lockCall) replyLost() {
 	l.s.server.opts.Engine.Abandon(&l.op)
 }
 
-// parseLock reads ttl [TOKEN token] [WAIT ms] [FENCE], the options in any order, each once. Bounds of
+// parseLock reads ttl [TOKEN token] [WAIT ms] [FENCE | SHARED] [SLOTS k] [HOLD [RELEASE]] [NOTE text], the options in any order, each once. Bounds of
 // ttl, WAIT and token are the engine's, which names them in its errors; here is refused only what the
 // engine would take for "not given": an empty token and a WAIT of 0. An option that comes twice is
 // refused, because one of the two is a mistake and nobody knows which.
-func parseLock(req *redlock.LockRequest, args [][]byte) (refusal error) {
+func (s *session) parseLock(req *redlock.LockRequest, args [][]byte) (refusal error) {
 	if req.TTL, refusal = parseTime("ttl", args[0]); refusal != nil {
 		return refusal
 	}
@@ -151,8 +187,32 @@ func parseLock(req *redlock.LockRequest, args [][]byte) (refusal error) {
 			}
 			req.Fence = true
 			args = args[1:]
+		case equalFold(option, "SHARED"):
+			if req.Shared {
+				return optionTwice(option)
+			}
+			req.Shared = true
+			args = args[1:]
+		case equalFold(option, "SLOTS"):
+			switch {
+			case req.Slots > 0:
+				return optionTwice(option)
+			case len(args) == 1:
+				return optionBare(option)
+			}
+			if req.Slots, refusal = parseSlots(args[1]); refusal != nil {
+				return refusal
+			}
+			args = args[2:]
 		default:
-			return replyError("ERR syntax error: '" + clipped(option, 128) + "' is no option of LOCK; TOKEN token, WAIT ms and FENCE are")
+			n, refusal := s.parseHold(req, args)
+			switch {
+			case refusal != nil:
+				return refusal
+			case n == 0:
+				return replyError("ERR syntax error: '" + clipped(option, 128) + "' is no option of LOCK; TOKEN token, WAIT ms, FENCE, SHARED, SLOTS k, HOLD, RELEASE and NOTE text are")
+			}
+			args = args[n:]
 		}
 	}
 	return nil
@@ -225,29 +285,34 @@ func copyStrings(to []string, args [][]byte) []string {
 // wanted the release.
 type unlockCall struct {
 	slot
-	op  redlock.Op
-	one [1]string // as in lockCall
+	op    redlock.Op
+	keys  []string
+	one   [1]string // as in lockCall
+	token string
 }
 
 // handleUnlock executes UNLOCK and MUNLOCK. It waits for the client's own scripts on these keys, but never
 // blocks those behind it: the engine keeps the order of single rounds.
 func handleUnlock(s *session, c *call, resources [][]byte, token []byte) {
 	u := new(unlockCall)
-	keys := copyStrings(u.one[:0], resources)
-	if !s.awaitScripts(c, keys) {
+	u.keys = copyStrings(u.one[:0], resources)
+	if !s.awaitScripts(c, u.keys) {
 		return
 	}
 	c.takeSlot(&u.slot)
-	u.startUnlock(&u.op, keys, string(token), u)
+	u.token = string(token)
+	u.startUnlock(&u.op, u.keys, u.token, u)
 }
 
 // Done implements redlock.Completer. 1: the token held the lock, and it is released. 0: it did not hold
 // it. NOQUORUM: it is not known; the engine delivers the release when the masters are back.
 func (u *unlockCall) Done(_ *redlock.Op, result redlock.Result) redlock.Flusher {
+	u.auditLock(result, "released", "not held", u.keys, u.token)
 	switch {
 	case result.Err != nil:
 		return u.fail(result.Err)
 	case result.Held:
+		u.tellChanged(u.keys, false)
 		u.out = append(u.out, ":1\r\n"...)
 	default:
 		u.out = append(u.out, ":0\r\n"...)
@@ -259,8 +324,10 @@ func (u *unlockCall) Done(_ *redlock.Op, result redlock.Result) redlock.Flusher 
 // knew of the lock before, and the lock ends with its new TTL.
 type extendCall struct {
 	slot
-	op  redlock.Op
-	one [1]string // as in lockCall
+	op    redlock.Op
+	keys  []string
+	one   [1]string // as in lockCall
+	token string
 }
 
 // handleExtend executes EXTEND and MEXTEND. The ttl counts from now on; it is not added to what is left.
@@ -272,21 +339,24 @@ func handleExtend(s *session, c *call, resources [][]byte, token, ttl []byte) {
 	}
 	s.noteShortTTL(d, ttl)
 	e := new(extendCall)
-	keys := copyStrings(e.one[:0], resources)
-	if !s.awaitScripts(c, keys) {
+	e.keys = copyStrings(e.one[:0], resources)
+	if !s.awaitScripts(c, e.keys) {
 		return
 	}
 	c.takeSlot(&e.slot)
-	e.startExtend(&e.op, keys, string(token), d, e)
+	e.token = string(token)
+	e.startExtend(&e.op, e.keys, e.token, d, e)
 }
 
 // Done implements redlock.Completer. 0 says that the lock is lost. It is also the answer when less than
 // a millisecond is left, because 1 would be more than there is.
 func (e *extendCall) Done(_ *redlock.Op, result redlock.Result) redlock.Flusher {
+	e.auditLock(result, "extended", "not held", e.keys, e.token)
 	switch {
 	case result.Err != nil:
 		return e.fail(result.Err)
 	case result.Held:
+		e.tellChanged(e.keys, true)
 		e.out = resp.AppendInt(e.out, floorMs(result.Validity))
 	default:
 		e.out = append(e.out, ":0\r\n"...)

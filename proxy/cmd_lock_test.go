@@ -119,7 +119,7 @@ func TestFENCE(t *testing.T) {
 		}
 		last = fence
 		if i == 0 {
-			c.do("LOCKINFO", "a").matches(`\[.* "fence" :` + fence + `\]`)
+			c.do("LOCKINFO", "a").matches(`\[.* "fence" :` + fence + ` .*\]`)
 		}
 		c.do("UNLOCK", "a", "mine").is(":1")
 	}
@@ -163,7 +163,7 @@ func TestNativeCommandsRefuse(t *testing.T) {
 		command string // words; ~ is an empty one, LONG one of 1025 bytes
 		want    string
 	}{
-		{"LOCK a", "ERR wrong number of arguments for 'lock' command: LOCK resource ttl [TOKEN token] [WAIT ms] [FENCE]"},
+		{"LOCK a", "ERR wrong number of arguments for 'lock' command: LOCK resource ttl [TOKEN token] [WAIT ms] [FENCE] [SHARED] [SLOTS k]"},
 		{"UNLOCK a", "ERR wrong number of arguments for 'unlock' command: UNLOCK resource token"},
 		{"EXTEND a t 1000 more", "ERR wrong number of arguments for 'extend' command: EXTEND resource token ttl"},
 		{"LOCKINFO", "ERR wrong number of arguments for 'lockinfo' command: LOCKINFO resource"},
@@ -200,7 +200,7 @@ func TestNativeCommandsRefuse(t *testing.T) {
 		{"LOCK a 1000 WAIT -5", "ERR WAIT of -5 ms is below the least, 1 ms"},
 		{"LOCK a 1000 WAIT long", "ERR WAIT 'long' is no time"},
 		{"LOCK a 1000 WAIT 3600001", "ERR WAIT of 3600001 is outside 0 … 3600000 ms (max_wait)"},
-		{"LOCK a 1000 NX", "ERR syntax error: 'NX' is no option of LOCK; TOKEN token, WAIT ms and FENCE are"},
+		{"LOCK a 1000 NX", "ERR syntax error: 'NX' is no option of LOCK; TOKEN token, WAIT ms, FENCE, SHARED, SLOTS k, HOLD, RELEASE and NOTE text are"},
 		{"LOCK a 1000 FENCE fence", "ERR syntax error: fence is given twice"},
 		{"LOCK a 1000 TOKEN ~", "ERR the token is empty: 1 to 1024 bytes are needed"},
 		{"LOCK a 1000 TOKEN LONG", "ERR the token has 1025 bytes, at most 1024 are possible"},
@@ -216,7 +216,7 @@ func TestNativeCommandsRefuse(t *testing.T) {
 		{"MLOCK 2 a a 1000", `ERR resource "a" is named twice`},
 		{"MUNLOCK 1 a b t", "ERR syntax error: numkeys says 1, which does not fit the 3 arguments behind it"},
 		{"MEXTEND 1 a t", "ERR wrong number of arguments for 'mextend' command: MEXTEND numkeys resource [resource ...] token ttl"},
-		{"LOCKS MATCH *", "ERR syntax error: 'MATCH' is no option of LOCKS; PATTERN glob and COUNT n are"},
+		{"LOCKS MATCH *", "ERR syntax error: 'MATCH' is no option of LOCKS; ALL, PATTERN glob and COUNT n are"},
 		{"LOCKS COUNT 0", "ERR COUNT '0' is not an integer from 1 to 10000"},
 		{"LOCKS PATTERN", "ERR syntax error: PATTERN lacks its value"},
 		{"LOCKS PATTERN a PATTERN b", "ERR syntax error: PATTERN is given twice"},
@@ -239,13 +239,13 @@ func TestNativeCommandsRefuse(t *testing.T) {
 func TestLOCKINFO(t *testing.T) {
 	srv := serve(t)
 	c := srv.dial()
-	c.do("LOCKINFO", "a").matches(`\["resource" "a" "held" :0 "validity-ms" :0 "token-digest" \$nil "votes" \[(.*)\] "waiters" :0 "fence" \$nil\]`)
+	c.do("LOCKINFO", "a").matches(`\["resource" "a" "held" :0 "validity-ms" :0 "token-digest" \$nil "votes" \[(.*)\] "fence" \$nil "mode" \$nil "readers" :0 "holders" \[\] "waiters" :0 "queue" \[\] "delay-ms" :0\]`)
 
 	c.do("LOCK", "a", "20000", "TOKEN", "mine").granted(1, 19798)
 	waiting := srv.dial()
 	waiting.send("LOCK", "a", "20000", "WAIT", "5000")
 	eventually(t, "one waits", func() bool { return srv.opts.Engine.Stats().Waiters == 1 })
-	got := c.do("LOCKINFO", "a").matches(`\["resource" "a" "held" :1 "validity-ms" :1\d\d\d\d "token-digest" "([0-9a-f]{16})" "votes" \[(.*)\] "waiters" :1 "fence" \$nil\]`)
+	got := c.do("LOCKINFO", "a").matches(`\["resource" "a" "held" :1 "validity-ms" :1\d\d\d\d "token-digest" "([0-9a-f]{16})" "votes" \[(.*)\] "fence" \$nil "mode" "exclusive" "readers" :0 "holders" \[\["client" \$nil .*\]\] "waiters" :1 "queue" \[\[.*"mode" "exclusive"\]\] "delay-ms" :0\]`)
 	if n := strings.Count(got[1], `"token-digest" "`+got[0]+`" "ttl-ms" :`); n < 3 {
 		t.Errorf("got %d votes for the digest, want a quorum:\n%s", n, got[1])
 	}
@@ -263,7 +263,7 @@ func TestLOCKS(t *testing.T) {
 	c.do("MLOCK", "2", "order:1", "order:2", "20000", "TOKEN", "mine").granted(1, 19798)
 
 	lease := func(resources string) string {
-		return `\["resources" \[` + resources + `\] "token-digest" "[0-9a-f]{16}" "validity-ms" :1\d\d\d\d "lost" :0 "waiters" :0\]`
+		return `\["resources" \[` + resources + `\] "token-digest" "[0-9a-f]{16}" "validity-ms" :1\d\d\d\d "bound" :0 "lost" :0 "mode" "exclusive" "holder" \["client" \$nil "addr" "127.0.0.1:\d+" "user" "default" "note" \$nil "since" :\d{10}\] "waiters" :0 "queue" \[\] "delay-ms" :0\]`
 	}
 	c.do("LOCKS").matches(`\[` + lease(`"invoice:1"`) + " " + lease(`"invoice:2"`) + " " + lease(`"order:1" "order:2"`) + `\]`)
 	c.do("LOCKS", "pattern", "invoice:[2-9]").matches(`\[` + lease(`"invoice:2"`) + `\]`)
@@ -278,11 +278,11 @@ func TestLOCKSIsBounded(t *testing.T) {
 	for i := range 40 {
 		c.do("LOCK", strconv.Itoa(i)+strings.Repeat("x", 1000), "20000", "TOKEN", "mine").granted(1, 19798)
 	}
-	l := &listing{slot: slot{s: srv.clients()[0].session}, pattern: "*y", limit: locksDefault, deadline: time.Now().Add(-time.Hour)}
-	if leases, refusal := l.leases(); len(leases) > 0 || fmt.Sprint(refusal) != "ERR LOCKS took longer than 1s: there are too many leases for this pattern" {
-		t.Errorf("behind the deadline: got %d leases and %v, want the error", len(leases), refusal)
+	l := &listing{slot: slot{s: srv.clients()[0].session}}
+	search := &leaseSearch{pattern: "*y", limit: locksDefault, deadline: time.Now().Add(-time.Hour), may: l.user.may}
+	if leases := srv.opts.Engine.Leases(search.match, search.limit); len(leases) > 0 || !search.late {
+		t.Errorf("behind the deadline: got %d leases, want that it is too late", len(leases))
 	}
-	l.limit, l.deadline = 1<<20, time.Now().Add(time.Hour)
 	one := redlock.LeaseInfo{Resources: []string{strings.Repeat("x", 1000)}}
 	l.appendLeases(slices.Repeat([]redlock.LeaseInfo{one}, 10_000))
 	if len(l.out) > locksBytesMax+2000 {
@@ -297,6 +297,36 @@ func TestLOCKSIsBounded(t *testing.T) {
 	eventually(t, "it has gone", func() bool { return len(srv.clients()) == 1 })
 	c.do("LOCKS").is("-ERR LOCKS waited 1s for other LOCKS: try again")
 	<-srv.listing
+	c.do("LOCKS", "PATTERN", "7x*").matches(`\[\["resources" \["7x+"\] .*`)
+
+	// One search at a time, and none for a client that has gone.
+	search = &leaseSearch{limit: locksDefault, deadline: time.Now().Add(patience), may: func(string) bool {
+		if len(srv.listing) != cap(srv.listing) {
+			t.Error("another search may run at the same time")
+		}
+		return true
+	}}
+	if leases, refusal := srv.findLeases(search); refusal != nil || len(leases) != 40 {
+		t.Errorf("got %d leases and %v, want all 40", len(leases), refusal)
+	}
+	gone := srv.dial()
+	eventually(t, "it is there", func() bool { return len(srv.clients()) == 2 })
+	l = &listing{slot: slot{s: srv.clients()[1].session}, locksOptions: locksOptions{limit: locksDefault}, deadline: time.Now().Add(patience)}
+	gone.conn.Close()
+	eventually(t, "it has gone", func() bool { return len(srv.clients()) == 1 })
+	if leases, refusal := srv.findLeases(l.search()); refusal != nil || len(leases) != 0 {
+		t.Errorf("for a client that has gone: got %d leases and %v, want that nothing is compared", len(leases), refusal)
+	}
+
+	// A list that is too long is refused as a whole.
+	for i := range locksBytesMax/redlock.MaxResources/1000 + 1 {
+		args := []string{"MLOCK", strconv.Itoa(redlock.MaxResources)}
+		for k := range redlock.MaxResources {
+			args = append(args, fmt.Sprint(i, ":", k, strings.Repeat("y", 1000)))
+		}
+		c.do(append(args, "20000", "TOKEN", "mine")...).granted(1, 19798)
+	}
+	c.do("LOCKS", "COUNT", "1000").is("-ERR the list has more than 4194304 bytes: list fewer leases with COUNT, or others with PATTERN")
 	c.do("LOCKS", "PATTERN", "7x*").matches(`\[\["resources" \["7x+"\] .*`)
 }
 

@@ -13,7 +13,8 @@ import (
 // masters hold now.
 //
 // Neither shows a token, because a token is the right to release the lock. Both show a digest of it: a
-// client that has a token can compare.
+// client that has a token can compare. Both show who holds a lock and who waits for it, as far as that
+// is a client of this server: confined users see holder.go's part of that.
 
 const (
 	// locksDefault is how many leases LOCKS lists without COUNT.
@@ -51,7 +52,13 @@ func (i *infoCall) Done(_ *redlock.Op, result redlock.Result) redlock.Flusher {
 	info := result.Info
 	votes := make(array, len(info.Votes))
 	for n, vote := range info.Votes {
-		votes[n] = voteFields(vote, i.account.user.confined())
+		votes[n] = voteFields(vote, i.account.user().seesMasters())
+	}
+	holders := make(array, 0, len(info.Leases))
+	for n := range info.Leases {
+		if holder := holderFields(&info.Leases[n], i.account.user()); holder != nil {
+			holders = append(holders, holder)
+		}
 	}
 	var held, fence any // nil is null in the reply
 	if !info.Unknown {
@@ -60,42 +67,80 @@ func (i *infoCall) Done(_ *redlock.Op, result redlock.Result) redlock.Flusher {
 	if info.Fence > 0 {
 		fence = info.Fence
 	}
+	validity, delay := i.withoutDelay(info)
 	i.out = appendValue(i.out, i.proto, fields{
 		"resource", info.Resource,
 		"held", held,
-		"validity-ms", floorMs(info.Validity),
+		"validity-ms", floorMs(validity),
 		"token-digest", orNull(info.TokenDigest),
 		"votes", votes,
-		"waiters", info.Waiters,
 		"fence", fence,
+		"mode", modeOf(info.Held, info.Shared),
+		"readers", info.Readers,
+		"holders", holders,
+		"waiters", info.Waiters,
+		"queue", queueFields(info.Queue, i.account.user()),
+		"delay-ms", floorMs(delay),
 	})
 	return i.complete()
 }
 
-// voteFields are what one master says: a digest if it has a key, its TTL (-1: none), and why it says
-// nothing. A confined user gets neither the name of the master nor the reason, but its state.
-func voteFields(vote redlock.ResourceVote, confined bool) fields {
+// withoutDelay is what is left of the validity of a lock, and, if that is nothing, of its delay. The masters know of no delay: it is that of the
+// lease, if the lock was granted here, or that of the resource's policy here.
+func (i *infoCall) withoutDelay(info *redlock.ResourceInfo) (validity, delay time.Duration) {
+	lockDelay := i.s.server.live().delayOf(info.Resource)
+	if len(info.Leases) > 0 {
+		lockDelay = info.Leases[0].Delay
+	}
+	if info.Validity > lockDelay {
+		return info.Validity - lockDelay, 0
+	}
+	return 0, info.Validity
+}
+
+// delayLeft is what is left of the delay of a lease that is in it.
+func delayLeft(lease *redlock.LeaseInfo) time.Duration {
+	if lease.Validity > 0 {
+		return 0
+	}
+	return lease.Free
+}
+
+// modeOf says how a resource is held: null if it is not.
+func modeOf(held, shared bool) any {
+	switch {
+	case !held:
+		return nil
+	case shared:
+		return "shared"
+	}
+	return "exclusive"
+}
+
+// voteFields are what one master says: a digest if it has a token, how many readers it has, the key's TTL (-1: none), and why it says
+// nothing. A user who does not see the masters gets neither the name nor the reason, but the state.
+func voteFields(vote redlock.ResourceVote, seesMasters bool) fields {
 	var master, ttl, reason any
 	switch {
-	case vote.TokenDigest == "":
+	case vote.TokenDigest == "" && vote.Readers == 0:
 	case vote.TTL < 0:
 		ttl = -1
 	default:
 		ttl = floorMs(vote.TTL)
 	}
-	if !confined {
+	if seesMasters {
 		master = vote.Addr
 	}
 	switch {
 	case vote.Err == nil:
-	case !confined:
+	case seesMasters:
 		reason = vote.Err.Error()
 	case vote.State == redlock.MasterUp:
 		reason = "late or failing"
 	default:
 		reason = string(vote.State)
 	}
-	return fields{"master", master, "token-digest", orNull(vote.TokenDigest), "ttl-ms", ttl, "error", reason}
+	return fields{"master", master, "token-digest", orNull(vote.TokenDigest), "ttl-ms", ttl, "error", reason, "readers", vote.Readers}
 }
 
 // listing is a LOCKS in progress. It runs on a goroutine of its own, so that the reader notices when
@@ -104,143 +149,197 @@ type listing struct {
 	slot
 	// user is the one who asks: only resources that it may use are listed.
 	user *User
-	// pattern is a glob that one name of a lease must match; "": any does.
-	pattern string
-	// limit is how many leases are listed at most.
-	limit int
+	locksOptions
 	// deadline is when the search gives up, see locksTime.
 	deadline time.Time
 }
 
-// cmdLOCKS is LOCKS [PATTERN glob] [COUNT n]. It blocks the client's commands behind it, so that one
+// locksOptions are the options of LOCKS.
+type locksOptions struct {
+	// pattern is a glob that one name of a lease must match; "": any does.
+	pattern string
+	// limit is how many leases are listed at most, with all: of each redlockd.
+	limit int
+	// all: those of every redlockd of the fleet.
+	all bool
+}
+
+// cmdLOCKS is LOCKS [ALL] [PATTERN glob] [COUNT n]. It blocks the client's commands behind it, so that one
 // client has one list made at a time.
 func cmdLOCKS(s *session, c *call) {
-	pattern, limit, refusal := parseLocks(c.args[1:])
+	options, refusal := parseLocks(c.args[1:])
+	if refusal == nil && options.all {
+		refusal = s.user().askable()
+	}
 	if refusal != nil {
 		c.fail(refusal)
 		return
 	}
-	l := &listing{user: s.user, pattern: pattern, limit: limit, deadline: time.Now().Add(locksTime)}
+	l := &listing{user: s.user(), locksOptions: options, deadline: time.Now().Add(locksTime)}
 	c.takeBlockingSlot(&l.slot)
-	if !s.server.begin(l.run) {
+	run := l.run
+	if l.all {
+		run = l.runAll
+	}
+	if !s.server.begin(run) {
 		flush(l.fail(errGone))
 	}
 }
 
-// run makes the list. One LOCKS runs at a time, so all of them together compute on one processor at
-// most; the others wait until their deadline.
+// run makes the list of this server.
 func (l *listing) run() {
-	srv := l.s.server
-	timeout := time.NewTimer(time.Until(l.deadline))
-	defer timeout.Stop()
-	select {
-	case srv.listing <- struct{}{}:
-		defer func() { <-srv.listing }()
-	case <-timeout.C:
-		flush(l.fail(errorf("ERR LOCKS waited %v for other LOCKS: try again", locksTime)))
-		return
-	case <-srv.done:
-		flush(l.fail(errGone))
-		return
-	}
-	leases, refusal := l.leases()
+	leases, refusal := l.s.server.findLeases(l.search())
 	if refusal == nil {
 		l.appendLeases(leases)
-		if len(l.out) > locksBytesMax {
-			l.out, refusal = nil, errorf("ERR the list has more than %d bytes: list fewer leases with COUNT, or others with PATTERN", locksBytesMax)
-		}
+	}
+	l.finish(refusal)
+}
+
+// appendLeases appends the reply. It stops beyond locksBytesMax: finish then answers with an error in its
+// place.
+func (l *listing) appendLeases(leases []redlock.LeaseInfo) {
+	l.out = resp.AppendArray(l.out, len(leases))
+	for i := 0; i < len(leases) && len(l.out) <= locksBytesMax; i++ {
+		l.out = appendValue(l.out, l.proto, leaseFields(&leases[i], l.user))
+	}
+}
+
+// finish answers with the list that was appended, or with the error.
+func (l *listing) finish(refusal error) {
+	if refusal == nil && len(l.out) > locksBytesMax {
+		refusal = errorf("ERR the list has more than %d bytes: list fewer leases with COUNT, or others with PATTERN", locksBytesMax)
 	}
 	if refusal != nil {
+		l.out = l.out[:0]
 		flush(l.fail(refusal))
 		return
 	}
 	flush(l.complete())
 }
 
-// leases finds what to list. It ends early, with an error, at the deadline, and without one when the
-// client has left: then nobody reads the reply. A lease of several names is listed only if the user may
-// use all of them.
+// search is what the engine has to look for.
+func (l *listing) search() *leaseSearch {
+	return &leaseSearch{pattern: l.pattern, limit: l.limit, deadline: l.deadline, may: l.user.may, gone: l.s.conn.closed.Load}
+}
+
+// leaseSearch finds leases to list.
+type leaseSearch struct {
+	pattern  string
+	limit    int
+	deadline time.Time
+	// may reports whether the one who asks may use a resource.
+	may func(resource string) bool
+	// gone reports whether nobody waits for the list any more; nil: somebody does.
+	gone func() bool
+
+	compared int
+	late     bool
+}
+
+// findLeases finds what to list. One search runs at a time, so all of them together compute on one
+// processor at most; the others wait until their deadline.
 //
-// The engine calls match without its mutex, one piece of the leases after the other, so locks are
-// granted meanwhile.
-func (l *listing) leases() (leases []redlock.LeaseInfo, refusal error) {
-	// After the deadline match answers at once, so that the engine comes to its end: it knows no other
-	// way to stop.
-	compared, late := 0, false
-	match := func(resources []string) bool {
-		if late || l.s.conn.closed.Load() {
-			return false
-		}
-		for _, resource := range resources {
-			// A name and a pattern of 1 KB may take 1 ms, so the clock is read now and then within a
-			// list of names too.
-			if compared++; compared%16 == 0 && time.Now().After(l.deadline) {
-				late = true
-				return false
-			}
-			if !l.user.may(resource) {
-				return false
-			}
-		}
-		return l.pattern == "" || slices.ContainsFunc(resources, func(resource string) bool { return globMatch(l.pattern, resource) })
+// It ends early, with an error, at the deadline, and without one when the client has left: then nobody
+// reads the reply. The engine calls match without its mutex, one piece of the leases after the other, so
+// locks are granted meanwhile.
+func (srv *Server) findLeases(q *leaseSearch) (leases []redlock.LeaseInfo, refusal error) {
+	timeout := time.NewTimer(time.Until(q.deadline))
+	defer timeout.Stop()
+	select {
+	case srv.listing <- struct{}{}:
+		defer func() { <-srv.listing }()
+	case <-timeout.C:
+		return nil, errorf("ERR LOCKS waited %v for other LOCKS: try again", locksTime)
+	case <-srv.done:
+		return nil, errGone
 	}
-	leases = l.s.server.opts.Engine.Leases(match, l.limit)
-	if late {
+	leases = srv.opts.Engine.Leases(q.match, q.limit)
+	if q.late {
 		return nil, errorf("ERR LOCKS took longer than %v: there are too many leases for this pattern", locksTime)
 	}
 	return leases, nil
 }
 
-// appendLeases appends the reply. It stops beyond locksBytesMax: the caller then answers with an error
-// in its place.
-func (l *listing) appendLeases(leases []redlock.LeaseInfo) {
-	l.out = resp.AppendArray(l.out, len(leases))
-	for i := 0; i < len(leases) && len(l.out) <= locksBytesMax; i++ {
-		lease := &leases[i]
-		resources := make(array, len(lease.Resources))
-		for n, resource := range lease.Resources {
-			resources[n] = resource
+// match reports whether a lease is to be listed. One of several names is listed only if the user may use
+// all of them. After the deadline it answers at once, so that the engine comes to its end: it knows no
+// other way to stop.
+func (q *leaseSearch) match(resources []string) bool {
+	if q.late || q.gone != nil && q.gone() {
+		return false
+	}
+	for _, resource := range resources {
+		// A name and a pattern of 1 KB may take 1 ms, so the clock is read now and then within a list of
+		// names too.
+		if q.compared++; q.compared%16 == 0 && time.Now().After(q.deadline) {
+			q.late = true
+			return false
 		}
-		l.out = appendValue(l.out, l.proto, fields{
-			"resources", resources,
-			"token-digest", orNull(lease.TokenDigest),
-			"validity-ms", floorMs(lease.Validity),
-			"lost", lease.Lost,
-			"waiters", lease.Waiters,
-		})
+		if !q.may(resource) {
+			return false
+		}
+	}
+	return q.pattern == "" || slices.ContainsFunc(resources, func(resource string) bool { return globMatch(q.pattern, resource) })
+}
+
+// leaseFields are a lease as this user may see it.
+func leaseFields(lease *redlock.LeaseInfo, viewer *User) fields {
+	resources := make(array, len(lease.Resources))
+	for n, resource := range lease.Resources {
+		resources[n] = resource
+	}
+	return fields{
+		"resources", resources,
+		"token-digest", orNull(lease.TokenDigest),
+		"validity-ms", floorMs(lease.Validity),
+		"bound", lease.Bound,
+		"lost", lease.Lost,
+		"mode", modeOf(lease.TokenDigest != "", lease.Shared),
+		"holder", holderFields(lease, viewer),
+		"waiters", lease.Waiters,
+		"queue", queueFields(lease.Queue, viewer),
+		"delay-ms", floorMs(delayLeft(lease)),
 	}
 }
 
-// parseLocks reads [PATTERN glob] [COUNT n], in any order, each once. Without PATTERN, pattern is "",
-// which a client cannot give.
-func parseLocks(args [][]byte) (pattern string, limit int, refusal error) {
-	for ; len(args) > 0; args = args[2:] {
+// parseLocks reads [ALL] [PATTERN glob] [COUNT n], in any order, each once.
+func parseLocks(args [][]byte) (o locksOptions, refusal error) {
+	for len(args) > 0 {
 		option := args[0]
-		isPattern := equalFold(option, "PATTERN")
-		switch {
-		case !isPattern && !equalFold(option, "COUNT"):
-			return "", 0, replyError("ERR syntax error: '" + clipped(option, 128) + "' is no option of LOCKS; PATTERN glob and COUNT n are")
-		case isPattern && pattern != "" || !isPattern && limit != 0:
-			return "", 0, optionTwice(option)
+		switch isPattern, isCount := equalFold(option, "PATTERN"), equalFold(option, "COUNT"); {
+		case equalFold(option, "ALL"):
+			if o.all {
+				return o, optionTwice(option)
+			}
+			o.all = true
+			args = args[1:]
+			continue
+		case !isPattern && !isCount:
+			return o, replyError("ERR syntax error: '" + clipped(option, 128) + "' is no option of LOCKS; ALL, PATTERN glob and COUNT n are")
+		case isPattern && o.pattern != "" || isCount && o.limit != 0:
+			return o, optionTwice(option)
 		case len(args) == 1:
-			return "", 0, optionBare(option)
+			return o, optionBare(option)
 		case isPattern && len(args[1]) == 0:
-			return "", 0, replyError("ERR the pattern is empty: leave it out to list all")
+			return o, replyError("ERR the pattern is empty: leave it out to list all")
 		case isPattern:
 			if refusal = patternRefusal(args[1]); refusal != nil {
-				return "", 0, refusal
+				return o, refusal
 			}
-			pattern = string(args[1])
+			o.pattern = string(args[1])
 		default:
 			n, ok := resp.ParseInt(args[1])
 			if !ok || n < 1 || n > locksMax {
-				return "", 0, errorf("ERR COUNT '%s' is not an integer from 1 to %d", clipped(args[1], 32), locksMax)
+				return o, errorf("ERR COUNT '%s' is not an integer from 1 to %d", clipped(args[1], 32), locksMax)
 			}
-			limit = int(n)
+			o.limit = int(n)
 		}
+		args = args[2:]
 	}
-	if limit == 0 {
-		limit = locksDefault
+	if o.all && o.limit > fleetCountMax {
+		return o, errorf("ERR COUNT %d is above the most with ALL, %d leases of each redlockd", o.limit, fleetCountMax)
 	}
-	return pattern, limit, nil
+	if o.limit == 0 {
+		o.limit = locksDefault
+	}
+	return o, nil
 }

@@ -43,7 +43,11 @@ func cmdECHO(_ *session, c *call) {
 	c.out = resp.AppendBulk(c.out, c.args[1])
 }
 
-// cmdSELECT accepts database 0 only, with the errors of Redis for others.
+// databases is how many of them SELECT knows, as many as a Redis has by default.
+const databases = 16
+
+// cmdSELECT accepts each database and changes nothing: all of them share the keys of database 0. So locks
+// of clients that have selected different databases exclude each other, which is safe.
 func cmdSELECT(_ *session, c *call) {
 	index, ok := resp.ParseInt(c.args[1])
 	switch {
@@ -51,7 +55,7 @@ func cmdSELECT(_ *session, c *call) {
 		c.fail(errNotInteger)
 	case index != int64(int32(index)):
 		c.failf("ERR value is out of range, value must between -2147483648 and 2147483647")
-	case index != 0:
+	case index < 0 || index >= databases:
 		c.failf("ERR DB index is out of range")
 	default:
 		c.ok()
@@ -96,10 +100,9 @@ func always(answer any) func(*session, *call) {
 
 const (
 	// errNoCluster has Redis's words: clients find out by them that this is a single instance.
-	errNoCluster  replyError = "ERR This instance has cluster support disabled"
-	errNoTracking replyError = "ERR CLIENT CACHING can be called only when the client is in tracking mode with OPTIN or OPTOUT mode enabled"
+	errNoCluster replyError = "ERR This instance has cluster support disabled"
 	// noPause is a format, for CLIENT PAUSE and UNPAUSE.
 	noPause = "ERR CLIENT %s is not served: locks run out while their holders are kept waiting. " +
 		"To take this server out of service, end it: it drains first"
-	errNoRewrite replyError = "ERR CONFIG REWRITE is not served: config.toml is written by people, and nothing changes a setting while redlockd runs"
+	errNoRewrite replyError = "ERR CONFIG REWRITE is not served: config.toml is written by people, and CONFIG RELOAD reads it"
 )

@@ -10,7 +10,7 @@ import (
 // have it. The engine sorts the resources, so that two MLOCKs of the same ones in another order cannot
 // wait for each other.
 
-// cmdMLOCK is MLOCK numkeys resource… ttl [TOKEN token] [WAIT ms] [FENCE].
+// cmdMLOCK is MLOCK numkeys resource… ttl [TOKEN token] [WAIT ms] [FENCE] [HOLD [RELEASE]] [NOTE text].
 func cmdMLOCK(s *session, c *call) {
 	if resources, rest, ok := c.resources(1, -1); ok {
 		handleLock(s, c, resources, rest)

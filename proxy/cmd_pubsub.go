@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"slices"
+	"strings"
 
 	"redlockd/redlock"
 	"redlockd/redlock/resp"
@@ -38,6 +39,8 @@ const (
 // committed.
 func messageRefusal(channel, payload string) error {
 	switch n := len(channel) + len(payload); {
+	case strings.HasPrefix(channel, redlock.ReservedPrefix):
+		return errorf("ERR channels that begin with %s are kept for redlockd itself", redlock.ReservedPrefix)
 	case len(channel) > channelMax:
 		return errorf("ERR the name of the channel has %d bytes, at most %d are possible", len(channel), channelMax)
 	case n > redlock.MessageMax:
@@ -71,9 +74,9 @@ var (
 	patternSubscription = subscription{"psubscribe", "punsubscribe", func(subs *subscriptions) *[]string { return &subs.patterns }}
 )
 
-func cmdSUBSCRIBE(s *session, c *call)    { subscribe(s, c, channelSubscription, s.user.may) }
+func cmdSUBSCRIBE(s *session, c *call)    { subscribe(s, c, channelSubscription, s.user().mayChannel) }
 func cmdUNSUBSCRIBE(s *session, c *call)  { unsubscribe(s, c, channelSubscription) }
-func cmdPSUBSCRIBE(s *session, c *call)   { subscribe(s, c, patternSubscription, s.user.mayMatch) }
+func cmdPSUBSCRIBE(s *session, c *call)   { subscribe(s, c, patternSubscription, s.user().mayMatch) }
 func cmdPUNSUBSCRIBE(s *session, c *call) { unsubscribe(s, c, patternSubscription) }
 
 // subscribe subscribes to all of the names, or to none. It answers each name with a message of its own,
@@ -84,8 +87,8 @@ func subscribe(s *session, c *call, kind subscription, may func(name string) boo
 			c.fail(refusal)
 			return
 		}
-		if !may(string(arg)) {
-			c.fail(s.user.refuse("channel", string(arg)))
+		if !may(string(arg)) && !forAll(string(arg)) {
+			c.fail(s.user().refuse("channel", string(arg)))
 			return
 		}
 	}
@@ -118,6 +121,11 @@ func subscribe(s *session, c *call, kind subscription, may func(name string) boo
 		}
 		c.appendSubscription(kind.subscribed, arg, count)
 	}
+}
+
+// forAll reports whether every user may subscribe to the channel: it gets only what concerns it there.
+func forAll(channel string) bool {
+	return channel == invalidateChannel || channel == redlock.LostChannel
 }
 
 // unsubscribe answers each name with a message of its own, whether there was such a subscription or
@@ -153,13 +161,13 @@ func unsubscribe(s *session, c *call, kind subscription) {
 // all subscriptions.
 func (s *session) endSubscriptionsLocked(c *call) {
 	for _, kind := range []subscription{channelSubscription, patternSubscription} {
-		may := s.user.may
+		may := s.user().mayChannel
 		if kind.subscribed == patternSubscription.subscribed {
-			may = s.user.mayMatch
+			may = s.user().mayMatch
 		}
 		names := kind.names(&s.subscriptions)
 		for _, name := range slices.Clone(*names) {
-			if may(name) {
+			if may(name) || forAll(name) {
 				continue
 			}
 			i := slices.Index(*names, name)
@@ -176,8 +184,8 @@ func (s *session) endSubscriptionsLocked(c *call) {
 func cmdPUBLISH(s *session, c *call) {
 	channel, payload := string(c.args[1]), string(c.args[2])
 	refusal := messageRefusal(channel, payload)
-	if refusal == nil && !s.user.may(channel) {
-		refusal = s.user.refuse("channel", channel)
+	if refusal == nil && !s.user().mayChannel(channel) {
+		refusal = s.user().refuse("channel", channel)
 	}
 	if refusal != nil {
 		c.fail(refusal)

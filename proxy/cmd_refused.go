@@ -1,7 +1,10 @@
 package proxy
 
 import (
+	"cmp"
+	"net"
 	"strings"
+	"time"
 )
 
 // refusals are the commands of Redis 7.0 that this endpoint does not serve. They are refused by name,
@@ -25,7 +28,9 @@ var refusals = []struct {
 	{"spublish ssubscribe sunsubscribe pubsub",
 		"PUBLISH, SUBSCRIBE and PSUBSCRIBE carry messages; LOCK with WAIT needs none"},
 	{"blmove blmpop blpop brpop brpoplpush bzmpop bzpopmax bzpopmin",
-		"LOCK with WAIT waits for a lock"},
+		"LOCK with WAIT waits for a lock, and with SLOTS k for one of k"},
+	{"lindex linsert llen lmove lmpop lpop lpos lpush lpushx lrange lrem lset ltrim rpop rpoplpush rpush rpushx",
+		"it keeps no lists; a queue of waiters is LOCK with WAIT, a semaphore LOCK with SLOTS"},
 	{"acl",
 		"users are set in config.toml"},
 	{"shutdown",
@@ -36,19 +41,17 @@ var refusals = []struct {
 		"INFO, CLIENT LIST and LOCKS show what goes on here"},
 
 	// What stores or reads data of any other kind.
-	{"append bitcount bitfield bitfield_ro bitop bitpos copy decr decrby dump getbit getrange incr incrby incrbyfloat lcs " +
+	{"append bitcount bitfield bitfield_ro bitop bitpos copy dump getbit getrange incrbyfloat lcs " +
 		"migrate move mset object rename renamenx restore restore-asking setbit setrange sort sort_ro substr touch " +
 		"geoadd geodist geohash geopos georadius georadius_ro georadiusbymember georadiusbymember_ro geosearch geosearchstore " +
-		"hdel hexists hget hgetall hincrby hincrbyfloat hkeys hlen hmget hmset hrandfield hscan hset hsetnx hstrlen hvals " +
-		"lindex linsert llen lmove lmpop lpop lpos lpush lpushx lrange lrem lset ltrim rpop rpoplpush rpush rpushx " +
+		"hincrbyfloat hrandfield hscan " +
 		"pfadd pfcount pfdebug pfmerge pfselftest " +
-		"sadd scard sdiff sdiffstore sinter sintercard sinterstore sismember smembers smismember smove spop srandmember srem " +
+		"sdiff sdiffstore sinter sintercard sinterstore smove spop srandmember " +
 		"sscan sunion sunionstore " +
 		"xack xadd xautoclaim xclaim xdel xgroup xinfo xlen xpending xrange xread xreadgroup xrevrange xsetid xtrim " +
-		"zadd zcard zcount zdiff zdiffstore zincrby zinter zintercard zinterstore zlexcount zmpop zmscore zpopmax zpopmin " +
-		"zrandmember zrange zrangebylex zrangebyscore zrangestore zrank zrem zremrangebylex zremrangebyrank zremrangebyscore " +
-		"zrevrange zrevrangebylex zrevrangebyscore zrevrank zscan zscore zunion zunionstore",
-		"it keeps no data"},
+		"zdiff zdiffstore zinter zintercard zinterstore zlexcount zmpop zpopmax zpopmin " +
+		"zrandmember zrangebylex zrangestore zremrangebylex zrevrangebylex zscan zunion zunionstore",
+		"it keeps no data, but for what lock libraries make of strings, small hashes, sets and sorted sets"},
 }
 
 // refusalOf finds what to use in place of a refused command, by its name in lower case. Made once, when
@@ -66,9 +69,9 @@ var refusalOf = func() map[string]string {
 // notServed is the error for a command that has no row in the table. args[0] is its name. Errors name
 // args as clients do, so everything of them goes through clipped.
 func (t *commandTable) notServed(args [][]byte) error {
-	name := string(args[0])
-	if use, ok := refusalOf[strings.ToLower(name)]; ok {
-		return errorf("ERR %s is not served: this endpoint serves locks only; %s", strings.ToUpper(name), use)
+	name := strings.ToLower(string(args[0]))
+	if use, ok := refusalOf[name]; ok {
+		return &refusedError{name, replyError("ERR " + strings.ToUpper(name) + " is not served: this endpoint serves locks only; " + use)}
 	}
 	return unknownCommand(args, t.native)
 }
@@ -78,4 +81,42 @@ func (t *commandTable) notServed(args [][]byte) error {
 func wrongSubcommandArity(args [][]byte) error {
 	return errorf("ERR unknown subcommand or wrong number of arguments for '%s'. Try %s HELP.",
 		clipped(args[1], 128), strings.ToUpper(string(args[0])))
+}
+
+// librariesMax bounds the client libraries that the log names once each. Names that clients give themselves may
+// be as many as connections: those above the bound are counted only.
+const librariesMax = 64
+
+// countRefused counts a refusal by the command's name, and has the log name the first one of each client
+// library. Any goroutine may call it, without conn.mu.
+func (s *session) countRefused(refusal *refusedError, cmd *command) {
+	name := refusal.command
+	if name == "" && cmd != nil {
+		name = cmd.fullName()
+	}
+	s.conn.mu.Lock()
+	library, version, client, mayLog := s.libName, s.libVer, s.name, s.authenticated()
+	s.conn.mu.Unlock()
+	// Some libraries name nothing (phpredis): those of one machine are taken for one.
+	host, _, err := net.SplitHostPort(s.conn.addr)
+	if err != nil { // a unix socket
+		host = s.conn.addr
+	}
+	srv, now := s.server, time.Now()
+	dropped, first := srv.stats.countRefused(name, cmp.Or(library, client, host), func() (int64, bool) {
+		if !mayLog { // strangers must not take the lines of others
+			return 0, false
+		}
+		return srv.refusals.Allow(now)
+	})
+	if !first {
+		return
+	}
+	attrs := []any{"command", name, "library", clipped(library, 128), "version", clipped(version, 128), "name", clipped(client, 128),
+		"client", s.conn.id, "addr", s.conn.addr, "reason", refusal.Error()}
+	if dropped > 0 {
+		attrs = append([]any{"more_since_last", dropped}, attrs...)
+	}
+	srv.log.With(attrs...).Warn("command refused",
+		"to_do", "see whether the library works with redlockd (README, Lock libraries), for it may take the refusal for a lock that is held; INFO refusedstats counts all refusals")
 }

@@ -50,7 +50,9 @@ type watchedKey struct {
 func (w watchedKey) at(now time.Time) redlock.State {
 	st := w.state
 	if st.Found && st.TTL >= 0 {
-		st.TTL = max(time.Millisecond, st.TTL-now.Sub(w.read))
+		if st.TTL -= now.Sub(w.read); st.TTL < time.Millisecond {
+			st.TTL, st.Ending = time.Millisecond, max(time.Millisecond, st.Ending)
+		}
 	}
 	return st
 }
@@ -63,7 +65,7 @@ func (w watchedKey) same(st *redlock.State) bool {
 // queue has EXEC execute a command, and answers QUEUED. At a bound the command is refused, and the
 // transaction with it.
 func (t *transaction) queue(c *call, command *keyspace.Command) {
-	bytes, bytesMax := t.bytes+command.Size(), c.s.server.opts.CommandMax
+	bytes, bytesMax := t.bytes+command.Size(), c.s.server.limits.Command
 	switch {
 	case len(t.queued) >= queuedMax:
 		t.refuse(c, errorf("ERR at most %d commands can be queued", queuedMax))
@@ -88,7 +90,7 @@ func (s *session) notQueued(cmd *command) error {
 	if !s.transaction.open || cmd.flags&flagInMulti != 0 {
 		return nil
 	}
-	return errorf("ERR %s cannot be queued: a transaction here is one change of locks, made of commands on keys", strings.ToUpper(strings.ReplaceAll(cmd.fullName(), "|", " ")))
+	return refusedf("ERR %s cannot be queued: a transaction here is one change of locks, made of commands on keys", strings.ToUpper(strings.ReplaceAll(cmd.fullName(), "|", " ")))
 }
 
 // watch is a WATCH in progress.
@@ -133,6 +135,7 @@ func (w *watch) Done(_ *redlock.Op, result redlock.Result) redlock.Flusher {
 	if result.Err != nil {
 		return w.fail(result.Err)
 	}
+	w.s.server.live().withoutDelays(w.keys, result.States)
 	t := &w.s.transaction
 	if t.watched == nil {
 		t.watched = make(map[string]watchedKey)
@@ -185,8 +188,8 @@ func cmdEXEC(s *session, c *call) {
 	}
 	s.transaction = transaction{}
 	for key := range t.watched {
-		if !s.user.may(key) { // the client has logged in as another user since WATCH
-			c.fail(s.user.refuse("resource", key))
+		if !s.user().may(key) { // the client has logged in as another user since WATCH
+			c.fail(s.user().refuse("resource", key))
 			return
 		}
 	}
@@ -204,7 +207,8 @@ func cmdEXEC(s *session, c *call) {
 		c.failf("ERR the transaction has %d keys, at most %d are possible", len(x.keys), redlock.MaxResources)
 		return
 	case len(x.keys) == 0:
-		c.out = x.replyOn(keyspace.New(nil, nil, time.Now())).AppendTo(c.out, c.proto)
+		reply, _ := x.replyOn(keyspace.New(nil, nil, time.Now())) // without keys there is nothing to refuse
+		c.out = reply.AppendTo(c.out, c.proto)
 		return
 	}
 	if len(x.keys) == len(t.watched) { // all keys are watched

@@ -42,6 +42,9 @@ type command struct {
 	// others, because redis-py compares the whole text.
 	form string
 
+	// permission is the group of commands that a user needs to run it, one bit; 0: none.
+	permission commandGroup
+
 	// Set by newCommandTable.
 	subs   []*command    // in the order of their rows
 	parent *command      // of a subcommand; nil for others
@@ -58,7 +61,7 @@ const (
 	flagWrite commandFlags = 1 << iota
 	// flagReadOnly, "readonly": EVAL_RO and EVALSHA_RO run scripts that must not write; shown only for others.
 	flagReadOnly
-	// flagAdmin, "admin": refused to a user with a list of resources.
+	// flagAdmin, "admin": for users with the commands "admin", see User.groups.
 	flagAdmin
 	// flagPubSub, "pubsub": allowed to a subscribed RESP2 client, except PUBLISH.
 	flagPubSub
@@ -141,10 +144,29 @@ func row(usage string, handler func(*session, *call), flags commandFlags, group,
 	if cmd.arity = least; more || most > least {
 		cmd.arity = -least
 	}
+	cmd.permission = permissionOf(&cmd)
 	if flags&flagNative != 0 {
-		cmd.form = strings.ToUpper(name) + " " + hintOf(cmd.arguments, " ")
+		cmd.form = strings.TrimSpace(strings.ToUpper(strings.ReplaceAll(name, "|", " ")) + " " + hintOf(cmd.arguments, " "))
 	}
 	return cmd
+}
+
+// permissionOf is the group of a command. What is not known to be harmless belongs to groupLock.
+func permissionOf(cmd *command) commandGroup {
+	container, sub, _ := strings.Cut(cmd.name, "|")
+	switch {
+	case cmd.flags&flagAdmin != 0:
+		return groupAdmin
+	case cmd.handler == nil || sub == "help" || container == "command" || cmd.flags&flagNoAuth != 0: // containers, documentation, logins
+		return 0
+	case cmd.flags&flagWrite != 0 || cmd.group == "scripting":
+		return groupLock
+	case cmd.flags&flagReadOnly != 0 || cmd.keys != (keySpec{}) || cmd.name == "info" || cmd.flags&flagPubSub != 0 && cmd.name != "publish":
+		return groupRead
+	case cmd.group == "connection" || cmd.group == "transactions" || cmd.group == "cluster" || slices.Contains([]string{"time", "role", "wait"}, cmd.name):
+		return 0
+	}
+	return groupLock
 }
 
 // keysAt is the keySpec of an argument at this position, if it is a key or a block that begins with one.

@@ -109,6 +109,8 @@ type connection struct {
 	woken bool
 	// halfClosed: the client has ended its stream, so no lock is granted to it any more. Written by the reader.
 	halfClosed bool
+	// closedByClient: the client's side has made the end, by QUIT or by the end of its stream.
+	closedByClient bool
 }
 
 const (
@@ -169,6 +171,8 @@ func (conn *connection) serve() {
 	for err == nil && !conn.closeAfterReply {
 		if err = conn.read(); err == nil {
 			err = conn.executeBatch()
+		} else if errors.Is(err, syscall.ECONNRESET) || errors.Is(err, io.ErrUnexpectedEOF) { // or TLS that was cut
+			conn.noteClosedByClient()
 		}
 	}
 	var wrong resp.ProtocolError
@@ -198,12 +202,15 @@ func (conn *connection) start() error {
 	case *net.UnixConn:
 		raw, _ = c.SyscallConn()
 	}
-	if config := conn.server.opts.TLSConfig; config != nil {
-		t, err := conn.handshake(config)
+	if conn.server.usesTLS(conn.net) {
+		t, err := conn.handshake(conn.server.opts.TLSConfig)
 		if err != nil {
 			return err
 		}
 		c, raw = t, nil
+		if err := conn.logInByCertificate(t); err != nil {
+			return err
+		}
 	}
 	if conn.session.authenticated() {
 		conn.server.authenticated(conn)
@@ -315,8 +322,8 @@ func (conn *connection) executeUnread() error {
 		if conn.closed.Load() {
 			return errClosed
 		}
-		if conn.inFlight.Load() >= int32(srv.opts.PipelineMax) || len(conn.batch.b) >= batchMax || conn.overOutputMax.Load() {
-			room := func() bool { return conn.inFlight.Load() < int32(srv.opts.PipelineMax) }
+		if conn.inFlight.Load() >= int32(srv.live().PipelineMax) || len(conn.batch.b) >= batchMax || conn.overOutputMax.Load() {
+			room := func() bool { return conn.inFlight.Load() < int32(srv.live().PipelineMax) }
 			if err := conn.sendAndAwait(room); err != nil {
 				return err
 			}
@@ -405,7 +412,7 @@ func (conn *connection) await(ok func() bool) error {
 // granted to it any more, and what it waits for ends.
 func (conn *connection) endOfStream() {
 	conn.mu.Lock()
-	conn.halfClosed = true
+	conn.halfClosed, conn.closedByClient = true, true
 	op := conn.blockedOp
 	conn.mu.Unlock()
 	if op != nil {
@@ -431,6 +438,13 @@ func (conn *connection) refuse(wrong resp.ProtocolError) {
 		conn.linger()
 	}
 	conn.close(wrong.Error())
+}
+
+// noteClosedByClient notes that the client's side has made the end: what is held with RELEASE is released.
+func (conn *connection) noteClosedByClient() {
+	conn.mu.Lock()
+	defer conn.mu.Unlock()
+	conn.closedByClient = true
 }
 
 // awaitSent waits until all replies are handed to the kernel.
@@ -473,6 +487,7 @@ func (conn *connection) close(why string) {
 	conn.closed.Store(true)
 	conn.countOutputLocked()
 	op, c := conn.blockedOp, conn.net
+	held, byClient := conn.session.held, conn.closedByClient
 	lost := conn.advanceLocked(nil)
 	if !conn.writing {
 		lost = conn.dropOutputLocked(lost)
@@ -487,6 +502,9 @@ func (conn *connection) close(why string) {
 	conn.server.log.Debug("client left", "client", conn.id, "addr", conn.addr, "why", why)
 	if op != nil {
 		conn.server.opts.Engine.Unblock(op, errGone)
+	}
+	if held != nil {
+		conn.server.opts.Engine.EndHolder(held.Holder, byClient)
 	}
 	undo(lost)
 }

@@ -59,6 +59,8 @@ var dialogues = map[string]string{
 		AUTH a b c`,
 	"select": `
 		SELECT 0
+		SELECT 1
+		SELECT 15
 		SELECT 16
 		SELECT -1
 		SELECT x
@@ -138,10 +140,10 @@ var dialogues = map[string]string{
 		CLIENT KILL LADDR 127.0.0.1:1
 		CLIENT KILL TYPE foo
 		CLIENT KILL TYPE master
-		CLIENT KILL TYPE pubsub
+		CLIENT KILL TYPE pubsub USER nobody
 		CLIENT KILL USER nobody
 		CLIENT KILL SKIPME maybe
-		CLIENT KILL SKIPME yes
+		CLIENT KILL SKIPME yes USER nobody
 		CLIENT KILL ID 999999 FOO bar
 		CLIENT KILL ID 999999 TYPE
 		CLIENT KILL ID 999999 TYPE normal USER default SKIPME no
@@ -169,6 +171,13 @@ var dialogues = map[string]string{
 		CLIENT NO-EVICT
 		CLIENT TRACKING OFF
 		CLIENT TRACKING foo
+		CLIENT TRACKING ON foo
+		CLIENT TRACKING ON REDIRECT
+		CLIENT TRACKING ON REDIRECT x
+		CLIENT TRACKING ON REDIRECT 999999
+		CLIENT TRACKING ON OPTIN OPTOUT
+		CLIENT CACHING NO
+		CLIENT CACHING foo
 		CLIENT TRACKING
 		CLIENT TRACKINGINFO
 		CLIENT TRACKINGINFO x
@@ -345,10 +354,10 @@ func TestSameFieldsAsRedis(t *testing.T) {
 		t.Errorf("CLIENT INFO: got the fields %q\nwant %q", got, want)
 	}
 
-	added := strings.Fields("redlockd_version go_version goroutines protocol_errors pubsub_clients output_bytes output_total")
+	added := strings.Fields("redlockd_version go_version goroutines protocol_errors pubsub_clients output_bytes output_total audit_records audit_dropped")
 	added = append(added, "acl_access_denied_auth", "client_output_buffer_limit_disconnections") // these since Redis 7.2
 	for _, section := range infoSections {
-		if section.name == "Masters" || section.name == "Locks" || section.name == "Users" {
+		if section.name == "Masters" || section.name == "Locks" || section.name == "Users" || section.name == "Refusedstats" {
 			continue // our own
 		}
 		const infoField = `\\n([a-z_]+):`

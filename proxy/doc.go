@@ -6,6 +6,7 @@
 //	client
 //	  │ bytes
 //	server.go           accepts the connection; preauth.go and login.go bound what it may cost before it has authenticated
+//	  vanished.go       has the kernel notice that its client is gone without a word
 //	connection.go       the reader goroutine: read, execute, send, in a loop
 //	  readbuffer.go     holds the bytes, in memory from a pool while there are some
 //	  redlock/resp      cuts them into commands within limits, or finds a protocol error
@@ -14,7 +15,7 @@
 //	  user.go           permission for the resource
 //	  call.go           what a handler gets, and the two ways in which it answers
 //	cmd_lock.go         cmdLOCK parses the arguments and takes a slot, which keeps the reply's place
-//	engine.go           enters the engine on the account of the user (account.go)
+//	engine.go           enters the engine on the account of the user (account.go), within the policies of the resource (policy.go)
 //	  │ redlock.Client.StartLock …
 //	  │ … Done, on a goroutine of the engine
 //	cmd_lock.go         Done appends the reply to its slot, or an error (errors.go)
@@ -31,10 +32,16 @@
 //   - Scripts run on what their keys are assumed to hold (script_assume.go) or do hold: cmd_eval.go,
 //     script_exchange.go, script_run.go, script_call.go.
 //   - Messages find their subscribers in subscribers.go; cmd_pubsub.go has the commands.
+//   - LOCKS and LOCKINFO say who holds what: cmd_locks.go, holder.go. LOCKS ALL (cmd_locks_all.go) asks the
+//     other redlockds by messages: fleet.go, fleet_message.go.
+//   - Clients that keep what they have read are told of changes by tracking.go (CLIENT TRACKING, in
+//     cmd_tracking.go).
+//   - Locks under HOLD are renewed by the engine, and end with the connection: cmd_hold.go.
+//   - Other users and limits come in while the server runs: reload.go.
 //   - timeouts.go closes connections that have used up their time, output_total.go those for which too
 //     much waits.
-//   - http.go answers over HTTP, with metrics.go and http_status.go; stats.go counts for these and for
-//     INFO (cmd_info.go).
+//   - http.go answers over HTTP, with metrics.go; stats.go counts for these and for INFO (cmd_info.go).
+//     The status page: http_page.go, http_view.go, http_page.html; http_login.go, http_history.go.
 //
 // commands.go begins with the checklist for a new command. errors.go has the codes of errors.
 //
@@ -57,12 +64,13 @@
 //
 // A connection has one goroutine, its reader. It has a second one, the writer, only while its client
 // does not take its replies or while the connection cannot be written without blocking (TLS, net.Pipe).
-// One goroutine serves the timeouts of all connections. The engine's goroutines complete slots and
-// write without blocking. A script that has to run again runs on a goroutine of its own.
+// One goroutine serves the timeouts of all connections. Where HTTP is served, one keeps the history of
+// the status page. The engine's goroutines complete slots and write without blocking. A script that has to
+// run again runs on a goroutine of its own.
 //
 // connection.mu guards the connection and the fields of its session that other goroutines read.
 // Server.mu and connection.mu are never held together, and neither is held while the engine is called.
-// subscribers.mu is taken after connection.mu; no lock is taken after it.
+// subscribers.mu and tracking.mu are taken after connection.mu; no lock is taken after them.
 //
 // # Caveats
 //

@@ -1,6 +1,8 @@
 package proxy
 
 import (
+	"crypto/rand"
+	mathrand "math/rand/v2"
 	"slices"
 	"strings"
 	"time"
@@ -10,8 +12,7 @@ import (
 	"redlockd/redlock/resp"
 )
 
-// Drop-in: the Redis commands on string keys by which libraries lock that were written for one
-// instance. Package keyspace says what a command does to its keys. It is executed on what a quorum
+// Drop-in: the Redis commands on keys by which libraries lock that were written for one instance. Package keyspace says what a command does to its keys. It is executed on what a quorum
 // holds or, where its arguments tell what the sender expects, on that. What it has changed is
 // committed, guarded by what it was executed on. If the guards hold, it was executed on the truth, and
 // its reply is the reply. If not, the assumption was wrong or somebody else was faster: then the keys
@@ -30,12 +31,17 @@ import (
 const (
 	// exchangeRounds is how often a command or a transaction is executed when others change its keys meanwhile.
 	exchangeRounds = 8
+	// splitReads is how often the keys are read when masters hold different hashes or sets.
+	splitReads = 10
+	// endingWaitMax bounds how long one command waits for the end of a key.
+	endingWaitMax = 100 * time.Millisecond
 	// queuedMax bounds the commands between MULTI and EXEC. Their bytes together are bounded as those
 	// of one command.
 	queuedMax = 128
 )
 
-const errNoTTL replyError = "ERR a lock without a TTL would be held for ever if its owner dies: give it one (SET key token NX PX ms), or set default_ttl in [compat]"
+var errNoTTL = refusedf("ERR a lock without a TTL would be held for ever if its owner dies: give it one (SET key token NX PX ms, or PEXPIRE in the same script), " +
+	"or set default_ttl in [compat]. Numbers that must never fall back are those of LOCK with FENCE; a semaphore is LOCK with SLOTS")
 
 // cmdKeys executes any command of package keyspace, or queues it behind MULTI.
 func cmdKeys(s *session, c *call) {
@@ -64,11 +70,14 @@ func cmdKeys(s *session, c *call) {
 // allowed on watched keys, because EXEC compares what these hold.
 func (s *session) refuseUnguarded(command *keyspace.Command, keys []string) error {
 	instead := command.Unguarded()
-	isWatched := func(key string) bool { _, ok := s.transaction.watched[key]; return ok }
-	if instead == "" || s.server.opts.AllowUnguarded || s.transaction.open && all(keys, isWatched) {
+	allowed := func(key string) bool {
+		_, watched := s.transaction.watched[key]
+		return watched && s.transaction.open || s.server.live().mayChangeUnguarded(key)
+	}
+	if instead == "" || all(keys, allowed) {
 		return nil
 	}
-	return errorf("ERR %s is refused, for it does not compare the token and could change another's lock: %s; or set allow_unguarded in [compat]",
+	return refusedf("ERR %s is refused, for it does not compare the token and could change another's lock: %s; or set allow_unguarded in [compat]",
 		strings.ToUpper(s.call.cmd.name), instead)
 }
 
@@ -90,10 +99,16 @@ type exchange struct {
 	states []redlock.State
 	// reply is that of the last execution. It is given if the commit succeeds.
 	reply keyspace.Reply
+	// changes are what the last commit was to change.
+	changes []redlock.Change
 	// tries counts the commits that found the keys changed.
 	tries int
+	// splits counts the readings that found masters with different hashes or sets.
+	splits int
 	// waited is true once the exchange has waited until its own failed commit must be undone.
 	waited bool
+	// waitedForEnd is for how long the exchange has waited for the end of a key, see endingWait.
+	waitedForEnd time.Duration
 }
 
 // operation is one operation of the engine on behalf of an exchange, which goes on in then.
@@ -115,6 +130,9 @@ func (x *exchange) begin(c *call, blocks bool) {
 		c.takeBlockingSlot(&x.slot)
 	default:
 		c.takeSlot(&x.slot)
+	}
+	if x.multi || !x.commands[0].Writes() || x.commands[0].AsksHolder() {
+		x.track(x.keys)
 	}
 	if x.assumed == nil || x.leaseKnown() {
 		x.read()
@@ -142,6 +160,14 @@ func (x *exchange) haveRead(result redlock.Result) redlock.Flusher {
 	if result.Err != nil {
 		return x.fail(result.Err)
 	}
+	if key, split := splitKey(x.keys, result.States); split {
+		if x.splits++; x.splits == splitReads {
+			return x.fail(splitError(key))
+		}
+		time.AfterFunc(splitPause(x.splits), x.read)
+		return nil
+	}
+	x.s.server.live().withoutDelays(x.keys, result.States)
 	x.states = result.States
 	for i, key := range x.keys {
 		if w, ok := x.watched[key]; ok && !w.same(&x.states[i]) {
@@ -159,8 +185,11 @@ func (x *exchange) haveRead(result redlock.Result) redlock.Flusher {
 			time.AfterFunc(2*x.s.server.opts.Engine.Options().MasterTimeout, x.read)
 			return nil
 		case !own && !st.Found:
-			x.out = resp.AppendBulkString(x.out, st.Hint)
-			return x.complete()
+			if text, ok := keyspace.Text(st.Hint); ok {
+				x.out = resp.AppendBulkString(x.out, text)
+				return x.complete()
+			}
+			return x.fail(replyError(keyspace.ErrWrongType))
 		}
 	}
 	// A key that only a quorum could hold, because masters are silent, is compared once more before a
@@ -173,39 +202,52 @@ func (x *exchange) haveRead(result redlock.Result) redlock.Flusher {
 // confirmed the states yet, so they are compared by a commit even if nothing changes.
 func (x *exchange) execute(unsure bool) redlock.Flusher {
 	space := keyspace.New(x.keys, x.states, time.Now())
-	space.KeepEnded, space.DefaultTTL = true, x.account.defaultTTL(x.s.server.opts.DefaultTTL)
+	space.KeepEnded, space.DefaultTTL, space.Random = true, x.account.defaultTTL(x.s.server.live().defaultTTL(x.keys)), rand.Read
 	for key := range x.watched {
 		space.Guard(key)
 	}
-	x.reply, x.waited = x.replyOn(space), false
+	x.waited = false
+	var err error
+	if x.reply, err = x.replyOn(space); err != nil { // a value that is too large
+		return x.fail(&refusedError{reply: replyError(err.Error())})
+	}
 	o := space.Outcome()
+	if wait := endingWait(&o, x.states, x.waitedForEnd); wait > 0 {
+		x.waitedForEnd += wait
+		time.AfterFunc(wait, x.read)
+		return nil
+	}
 	switch {
 	case !o.Writes && !unsure || len(o.Changes) == 0: // the latter: keys of other types, which cannot be compared
 		return x.answer()
 	case o.Endless != nil:
 		return x.fail(errNoTTL)
 	}
-	if err := x.s.mayChange(o.Changes); err != nil {
+	if o.Collections && o.Writes && !x.s.server.keyTurns.take(&x.slot, x.keys[0], x.read) {
+		return nil
+	}
+	if err = x.s.mayChange(o.Changes); err != nil {
 		return x.fail(err)
 	}
+	x.changes = o.Changes
 	op := &operation{then: x.committed}
 	x.startCommit(&op.Op, o.Changes, op)
 	return nil
 }
 
-// replyOn executes the commands on the space, in order, and returns the reply of the exchange.
-func (x *exchange) replyOn(space *keyspace.Space) keyspace.Reply {
+// replyOn executes the commands on the space, in order, and returns the reply of the exchange. An error
+// refuses all of them.
+func (x *exchange) replyOn(space *keyspace.Space) (reply keyspace.Reply, err error) {
 	replies := make([]keyspace.Reply, len(x.commands))
 	for i, command := range x.commands {
-		var err error
-		if replies[i], err = space.Do(command); err != nil { // impossible, because the space has all keys of all commands
-			replies[i] = keyspace.Reply{Kind: resp.Error, Text: string(replyErrorOf(err))}
+		if replies[i], err = space.Do(command); err != nil {
+			return reply, err
 		}
 	}
 	if !x.multi {
-		return replies[0]
+		return replies[0], nil
 	}
-	return keyspace.Reply{Kind: resp.Array, Elems: replies}
+	return keyspace.Reply{Kind: resp.Array, Elems: replies}, nil
 }
 
 // committed goes on when the masters have changed the keys, or have found that they hold something
@@ -215,6 +257,7 @@ func (x *exchange) committed(result redlock.Result) redlock.Flusher {
 	case result.Err != nil:
 		return x.fail(result.Err)
 	case result.Held:
+		x.tellChanges(x.changes)
 		return x.answer()
 	case x.multi && x.assumed != nil:
 		return x.watchFailed()
@@ -222,16 +265,39 @@ func (x *exchange) committed(result redlock.Result) redlock.Flusher {
 		x.reply = *x.commands[0].Denied()
 		return x.answer()
 	}
-	if x.tries++; x.tries == exchangeRounds {
-		return x.fail(errorf("ERR the key changed %d times between the reading and the change: try again", exchangeRounds))
+	if x.tries++; x.tries >= x.roundsMax(exchangeRounds) {
+		return x.fail(errorf("ERR the key changed %d times between the reading and the change: try again", x.tries))
 	}
 	x.read()
 	return nil
 }
 
+// endingWait is how long a reply is kept back that tells a TTL of which no time is sure any more; 0: it is not.
+// Behind the wait the keys are read again.
+//
+// The last of a key on the masters is padding for drift: it excludes others, and the holder must not count on
+// it. So there is no right number for it. Its length may be told to nobody, for it may be the holder who asks,
+// in a script that compares the token or in a plain PTTL behind a GET. 1 ms, which is as good as the truth for
+// the holder, would have everybody else spin who sleeps for the TTL: with a short lock for most of its padding.
+// Behind the wait the key is gone, or somebody has given it a TTL that is sure, and the answer is good for both.
+// The wait is shorter than the drift of a short TTL, 12 ms with the usual settings. It is bounded for other
+// settings: who is told 1 ms after endingWaitMax does not spin either.
+//
+// What is written does not wait: the commit decides then.
+func endingWait(o *keyspace.Outcome, states []redlock.State, waited time.Duration) (wait time.Duration) {
+	if !o.ReadTTL || o.Writes {
+		return 0
+	}
+	for i := range states {
+		wait = max(wait, states[i].Ending)
+	}
+	return min(wait, endingWaitMax-waited)
+}
+
 // answer sends the reply of the last execution. A quorum has confirmed what that was made of.
 func (x *exchange) answer() redlock.Flusher {
 	x.out = x.reply.AppendTo(x.out, x.proto)
+	x.saw(x.keys, x.states, x.changes)
 	return x.complete()
 }
 
@@ -239,6 +305,28 @@ func (x *exchange) answer() redlock.Flusher {
 func (x *exchange) watchFailed() redlock.Flusher {
 	x.out = resp.AppendNullArray(x.out, x.proto)
 	return x.complete()
+}
+
+// splitKey returns a key of which masters hold different hashes or sets, so that nobody can tell who holds
+// it. Several clients are changing it then, and those that fail are putting back what it held.
+func splitKey(keys []string, states []redlock.State) (key string, split bool) {
+	for i := range states {
+		if _, isText := keyspace.Text(states[i].Hint); states[i].Split && !isText {
+			return keys[i], true
+		}
+	}
+	return "", false
+}
+
+// splitPause is the time between two readings of a key on which masters differ. The next one finds most
+// likely that what has failed was undone: that takes a round.
+func splitPause(readings int) time.Duration {
+	return time.Millisecond + mathrand.N(time.Duration(readings)*scriptPause)
+}
+
+func splitError(key string) error {
+	return errorf("NOQUORUM the masters hold different values of key %.200q, because several clients have changed it at the same time, or one was cut off: "+
+		"try again. If nobody changes it, it ends with its TTL", key)
 }
 
 // mayChange refuses changes that would take a lock of which nobody would know, or one that must not be

@@ -17,7 +17,10 @@ import (
 	"redlockd/redlock/memmaster"
 )
 
-func permissive(o *Options) { o.AllowUnguarded, o.DefaultTTL = true, 20*time.Second }
+func permissive(o *Options) { o.AllowUnguarded, o.DefaultTTL = everyKey, 20*time.Second }
+
+// everyKey is Options.AllowUnguarded for all keys.
+var everyKey = []string{"*"}
 
 func TestSET(t *testing.T) {
 	c := serve(t).dial()
@@ -102,7 +105,7 @@ func TestUnguardedIsRefused(t *testing.T) {
 		{"PEXPIREAT k 10", "ERR PEXPIREAT is refused"},
 		{"PERSIST k", "ERR PERSIST is refused"},
 		{"GETSET k v", "ERR GETSET is refused"},
-		{"SET k v NX", "ERR a lock without a TTL would be held for ever if its owner dies: give it one (SET key token NX PX ms), or set default_ttl in [compat]"},
+		{"SET k v NX", "ERR a lock without a TTL would be held for ever if its owner dies: give it one (SET key token NX PX ms, or PEXPIRE in the same script), or set default_ttl in [compat]"},
 		{"SET k v NX KEEPTTL", "ERR a lock without a TTL"},
 		{"SETNX k v", "ERR a lock without a TTL"},
 		{"MSETNX k v", "ERR a lock without a TTL"},
@@ -122,6 +125,30 @@ func TestUnguardedIsRefused(t *testing.T) {
 		c.do(strings.Fields(test.line)...).err(test.want)
 		c.do("GET", "k").is(`"mine"`)
 	}
+}
+
+// Patterns allow it for the keys that match one of them, and for no others beside these.
+func TestUnguardedIsAllowedByPattern(t *testing.T) {
+	c := serve(t, func(o *Options) { o.AllowUnguarded = []string{"latch:*", "job-?"} }).dial()
+	for _, key := range []string{"latch:1", "job-1", "k", "job-10"} {
+		c.do("SET", key, "v", "NX", "PX", "20000").is("+OK")
+	}
+	c.do("DEL", "latch:1", "k").err("ERR DEL is refused")
+	c.do("PEXPIRE", "job-10", "9000").err("ERR PEXPIRE is refused")
+	c.do("DEL", "latch:1", "latch:2").is(":1")
+	c.do("PEXPIRE", "job-1", "9000").is(":1")
+	const del = "return redis.call('del', unpack(KEYS))"
+	c.do("EVAL", del, "2", "job-1", "k").err(`ERR the script changes key "k" without comparing`)
+	c.do("EVAL", del, "2", "k", "job-1").err(`ERR the script changes key "k" without comparing`)
+	c.do("EVAL", del, "2", "job-1", "latch:2").is(":1")
+	c.do("EXISTS", "k", "job-10", "job-1").is(":2")
+	// Behind WATCH, a key is watched or matches.
+	c.do("SET", "job-1", "v", "NX", "PX", "20000").is("+OK")
+	c.do("WATCH", "k").is("+OK")
+	c.do("MULTI").is("+OK")
+	c.do("DEL", "k", "job-10").err("ERR DEL is refused")
+	c.do("DEL", "k", "job-1").is("+QUEUED")
+	c.do("DISCARD").is("+OK")
 }
 
 func TestUnguardedIsAllowed(t *testing.T) {
@@ -195,6 +222,18 @@ func TestUnguardedConflicts(t *testing.T) {
 		t.Errorf("%d of %d changes were made, want most", won, clients*rounds)
 	}
 	srv.dial().do("DEL", "k").is(":1")
+}
+
+// All databases share their keys, so that locks exclude each other whatever their clients have selected.
+func TestDatabasesShareKeys(t *testing.T) {
+	srv := serve(t)
+	a, b := srv.dial(), srv.dial()
+	a.do("SELECT", "1").is("+OK")
+	a.do("SET", "k", "v", "NX", "PX", "20000").is("+OK")
+	b.do("SELECT", "15").is("+OK")
+	b.do("SET", "k", "w", "NX", "PX", "20000").is("$nil")
+	b.do("LOCK", "k", "20000").is("*nil")
+	b.do("GET", "k").is(`"v"`)
 }
 
 func TestTransaction(t *testing.T) {
@@ -349,7 +388,13 @@ func TestDropInOtherTypes(t *testing.T) {
 		c.do(strings.Fields(line)...)
 	}
 	c.do("EXEC").is("[+OK -WRONGTYPE Operation against a key holding the wrong kind of value :1 +zset :1]")
-	c.do("EVAL", "return redis.call('get', KEYS[1])", "1", "h").is("-WRONGTYPE Operation against a key holding the wrong kind of value")
+	c.do("EVAL", "return redis.call('get', KEYS[1])", "1", "h").err(keyspace.ErrForeign)
+	for _, line := range []string{"ZSCORE h v", "HSET h f v", "ZADD h 1 w", "ZREM h v"} {
+		c.do(strings.Fields(line)...).is("-" + keyspace.ErrForeign)
+	}
+	c.do("SETEX", "h", "9", "w").is("-" + keyspace.ErrWrongType)
+	c.do("ZRANGE", "h", "0", "-1").is("-" + keyspace.ErrForeign)
+	c.do("EXISTS", "k", "h").is(":1")
 }
 
 // What would have no TTL has default_ttl, from the moment of the command on. What would have ended already is refused, and nothing is
@@ -381,7 +426,7 @@ func TestClientsTTL(t *testing.T) {
 	c.do("PEXPIREAT", "k", "1").is(":1")
 	c.do("GET", "k").is("$nil")
 
-	c = serve(t, func(o *Options) { o.AllowUnguarded = true }).dial() // and no default_ttl
+	c = serve(t, func(o *Options) { o.AllowUnguarded = everyKey }).dial() // and no default_ttl
 	c.do("SET", "k", "v", "KEEPTTL").err("ERR a lock without a TTL")
 }
 
@@ -495,6 +540,132 @@ var dropInDialogues = map[string]string{
 		PEXPIREAT k -9223372036854775807
 		GET k
 		PERSIST k`,
+	"counter": `
+		INCR k
+		INCRBY k 41
+		DECR k
+		DECRBY k -9
+		GET k
+		TYPE k
+		INCRBY k x
+		DECRBY k -9223372036854775808
+		INCRBY k 9223372036854775807
+		EXPIRE k 20
+		INCR k
+		TTL k
+		SET k v XX EX 10
+		INCR k
+		DEL k
+		INCR
+		INCRBY k`,
+	"hash": `
+		HSET k a 1 b 2
+		HSET k b 3 c
+		HSET k b 3 c 4
+		TYPE k
+		HGET k a
+		HGET k x
+		HMGET k c x a
+		HEXISTS k a
+		HSTRLEN k a
+		HLEN k
+		HINCRBY k a -5
+		HINCRBY k a x
+		HSET k t text
+		HINCRBY k t 1
+		HSETNX k a 9
+		HSETNX k n 9
+		HDEL k t n x
+		EXPIRE k 20
+		HINCRBY k c 1
+		TTL k
+		GET k
+		INCR k
+		SADD k m
+		ZADD k 1 m
+		SET k v NX EX 10
+		SETNX k v
+		GETSET k v
+		SET k v GET EX 10
+		MGET k k
+		STRLEN k
+		HDEL k a b
+		HDEL k c
+		EXISTS k
+		TTL k
+		HGETALL k
+		HMSET k a 1
+		HGETALL k
+		HKEYS k
+		HVALS k
+		EXPIRE k 10
+		SET k v EX 10
+		TYPE k
+		HLEN k
+		DEL k
+		HLEN k
+		HKEYS k
+		HGETALL k`,
+	"members": `
+		SADD k a b a
+		SADD k a
+		TYPE k
+		SCARD k
+		SISMEMBER k a
+		SISMEMBER k x
+		SMISMEMBER k x b
+		SREM k b x
+		SMEMBERS k
+		HGET k a
+		SREM k a
+		EXISTS k
+		SMEMBERS k
+		SCARD k
+		SADD k`,
+	"sorted set": `
+		ZADD k 1 a 2.5 b
+		ZADD k NX 9 a 3 c
+		ZADD k XX CH 4 a 9 x
+		ZADD k GT CH 1 a 5 b
+		ZADD k LT 1 a
+		ZADD k INCR 1.5 a
+		ZADD k XX INCR 1.5 x
+		ZADD k NX XX 1 a
+		ZADD k NX GT 1 a
+		ZADD k INCR 1 a 2 b
+		ZADD k x a
+		ZADD k 1
+		ZADD k FOO 1 a
+		ZINCRBY k -0.25 a
+		ZINCRBY k inf i
+		ZINCRBY k -inf i
+		TYPE k
+		ZSCORE k a
+		ZSCORE k x
+		ZMSCORE k a x i
+		ZCARD k
+		ZCOUNT k (2.25 +inf
+		ZCOUNT k -inf x
+		ZRANK k b
+		ZREVRANK k x
+		ZRANGE k 0 -1
+		ZRANGE k 0 -1 WITHSCORES
+		ZRANGE k -inf inf BYSCORE LIMIT 1 2 WITHSCORES
+		ZRANGE k (5 0 BYSCORE REV
+		ZRANGE k 0 1 LIMIT 0 1
+		ZRANGE k a b
+		ZREVRANGE k 0 0 WITHSCORES
+		ZREVRANGE k 0 0 REV
+		ZRANGEBYSCORE k -inf 5 LIMIT 0 -1
+		ZREVRANGEBYSCORE k 5 -inf WITHSCORES
+		ZREMRANGEBYSCORE k -inf (3
+		ZREMRANGEBYRANK k -1 -1
+		ZREM k c x
+		ZRANGE k 0 -1
+		ZREM k b
+		EXISTS k
+		ZRANGE k 0 -1 WITHSCORES
+		ZCARD k`,
 	"transaction": `
 		EXEC
 		DISCARD
@@ -572,7 +743,11 @@ func TestDropInRandomSameAsRedis(t *testing.T) {
 		value := func() string { return pick("v", "w", `""`, "token") }
 		ttl := func() string { return pick("10", "20", "40", "55") } // seconds: far apart, and within the limits
 		line := func() string {
-			switch rng.IntN(16) {
+			switch rng.IntN(20) {
+			case 16, 17, 18, 19:
+				k := key() // with a TTL at once, as there is no default one in Redis
+				return pick("HINCRBY "+k+" m 1", "HSET "+k+" m "+value()+" n 1", "HDEL "+k+" m", "SADD "+k+" m n", "SREM "+k+" m n", "ZADD "+k+" 1 m 2 n",
+					"ZINCRBY "+k+" 1.5 m", "ZREM "+k+" m", "ZREMRANGEBYSCORE "+k+" -inf 2", "INCR "+k, "HGETALL "+k, "ZRANGE "+k+" 0 -1 WITHSCORES") + "\nEXPIRE " + k + " " + ttl()
 			case 0, 1:
 				return "SET " + key() + " " + value() + " NX EX " + ttl()
 			case 2:

@@ -6,22 +6,40 @@ import (
 	"redlockd/redlock"
 )
 
-// Operations of clients enter the engine here and nowhere else. They count on the account of the user
+// Operations enter the engine here and nowhere else. Those of clients count on the account of the user
 // who sent the command: when a command of several rounds starts its last one, the session may be
 // another user's. The slot must have been enqueued.
 //
-// To add an operation of the engine: wrap its StartX here. If it gives a key a TTL, ask permitted first.
+// To add an operation of the engine: wrap its StartX here. If it gives a key a TTL, ask permitted first, which also finds the policies of the resources. Where
+// it is known to have changed a key, call tellChanged before complete, for the clients that track the key.
 
 // charged makes an operation count in the share of the user: its locks, its waiters, its part of what
-// the masters can do at one time. A nil share is the one of all clients without a user.
+// the masters can do at one time. A nil share is the one of all clients without a user. LOCKS shows by
+// the note whose it is.
 func (sl *slot) charged(op *redlock.Op) *redlock.Op {
-	op.Share = sl.account.share
+	op.Share, op.Note = sl.account.share, sl.note()
 	return op
+}
+
+// note says who sent the command. All commands of a client share one, so that a lock costs no memory for
+// it. Only if the client has logged in as another user meanwhile, one is made for this operation.
+func (sl *slot) note() *redlock.HolderNote {
+	s, user := sl.s, usernameOf(sl.account.user())
+	if n := s.caller.Load(); n != nil && n.User == user {
+		return n
+	}
+	s.conn.mu.Lock()
+	defer s.conn.mu.Unlock()
+	n := &redlock.HolderNote{Client: s.name[:min(len(s.name), noteNameMax)], Addr: s.conn.addr, User: user}
+	if user == s.usernameLocked() {
+		s.caller.Store(n)
+	}
+	return n
 }
 
 // startLock starts a LOCK or MLOCK. As with all of these, op belongs to the engine until to.Done is called.
 func (sl *slot) startLock(op *redlock.Op, req redlock.LockRequest, to redlock.Completer) {
-	if sl.permitted(op, req.TTL, to) {
+	if sl.permitted(op, sl.s.server.live().lockedBy(&req), req.TTL, req.Wait, to) {
 		sl.s.server.opts.Engine.StartLock(sl.charged(op), req, to)
 	}
 }
@@ -31,13 +49,18 @@ func (sl *slot) startUnlock(op *redlock.Op, keys []string, token string, to redl
 	sl.s.server.opts.Engine.StartUnlock(sl.charged(op), keys, token, to)
 }
 
+// startForce asks nothing first: the handler has looked whether the user may.
+func (sl *slot) startForce(op *redlock.Op, resource string, to redlock.Completer) {
+	sl.s.server.opts.Engine.StartForce(sl.charged(op), resource, to)
+}
+
 func (sl *slot) startExtend(op *redlock.Op, keys []string, token string, ttl time.Duration, to redlock.Completer) {
-	if sl.permitted(op, ttl, to) {
+	if sl.permitted(op, keys, ttl, 0, to) {
 		sl.s.server.opts.Engine.StartExtend(sl.charged(op), keys, token, ttl, to)
 	}
 }
 
-// startCommit asks for permission once, for the longest TTL of all changes: they are made together or
+// startCommit asks the user's limits once, for the longest TTL of all changes: they are made together or
 // not at all.
 func (sl *slot) startCommit(op *redlock.Op, changes []redlock.Change, to redlock.Completer) {
 	longest := time.Duration(0) // the TTL that the commit gives to any key
@@ -46,9 +69,23 @@ func (sl *slot) startCommit(op *redlock.Op, changes []redlock.Change, to redlock
 			longest = max(longest, ch.TTL)
 		}
 	}
-	if sl.permitted(op, longest, to) {
+	err := sl.account.checkTTL(longest)
+	if err == nil {
+		op.Terms, err = sl.s.server.live().termsOfCommit(changes)
+	}
+	if !refusedBy(err, op, to) {
 		sl.s.server.opts.Engine.StartCommit(sl.charged(op), changes, to)
 	}
+}
+
+func (sl *slot) startHold(op *redlock.Op, req redlock.LockRequest, to redlock.Completer) {
+	if sl.permitted(op, req.Resources, req.TTL, 0, to) {
+		sl.s.server.opts.Engine.StartHold(sl.charged(op), req, to)
+	}
+}
+
+func (sl *slot) startKeepAlive(op *redlock.Op, h *redlock.Holder, to redlock.Completer) {
+	sl.s.server.opts.Engine.StartKeepAlive(sl.charged(op), h, to)
 }
 
 // startRead reads what a quorum holds under the keys.
@@ -70,12 +107,36 @@ func (sl *slot) startPublish(op *redlock.Op, channel, payload string, to redlock
 	sl.s.server.opts.Engine.StartPublish(sl.charged(op), channel, payload, to)
 }
 
-// permitted reports whether the user may ask for this TTL. If not, it completes the operation with the
-// error, as the engine would, on the caller's goroutine: Done must not count on another.
-func (sl *slot) permitted(op *redlock.Op, ttl time.Duration, to redlock.Completer) bool {
+// publish sends what redlockds tell each other to all of them, on nobody's account. Nobody waits for it.
+func (srv *Server) publish(channel, payload string) {
+	srv.opts.Engine.StartPublish(new(redlock.Op), channel, payload, sent{})
+}
+
+// send is publish to one redlockd alone.
+func (srv *Server) send(mailbox, channel, payload string) {
+	srv.opts.Engine.StartSend(new(redlock.Op), mailbox, channel, payload, sent{})
+}
+
+// sent is the Completer of a message: one that is refused under overload is lost, as any other may be.
+type sent struct{}
+
+func (sent) Done(*redlock.Op, redlock.Result) redlock.Flusher { return nil }
+
+// permitted reports whether the user, and the policies of the resources, allow this TTL and this wait. It gives the operation the terms of
+// the policies.
+func (sl *slot) permitted(op *redlock.Op, resources []string, ttl, wait time.Duration, to redlock.Completer) bool {
 	err := sl.account.checkTTL(ttl)
+	if err == nil {
+		op.Terms, err = sl.s.server.live().termsFor(resources, ttl, wait)
+	}
+	return !refusedBy(err, op, to)
+}
+
+// refusedBy completes the operation with the error, if there is one, as the engine would, on the caller's goroutine: Done must not count
+// on another.
+func refusedBy(err error, op *redlock.Op, to redlock.Completer) bool {
 	if err != nil {
 		flush(to.Done(op, redlock.Result{Err: err}))
 	}
-	return err == nil
+	return err != nil
 }

@@ -26,6 +26,25 @@ func (e replyError) Error() string { return string(e) }
 // errorf makes a replyError. The format begins with its code.
 func errorf(format string, args ...any) error { return replyError(fmt.Sprintf(format, args...)) }
 
+// refusedError is the refusal of what Redis does and this endpoint does not, or not so: no command of data, no
+// lock without a TTL, no change without comparing. Operators see it, see Server.countRefused, because
+// libraries exist that show it to their callers as a lock that is held.
+type refusedError struct {
+	// command is what was refused, in lower case and one of the names of this package's tables; empty: the
+	// client's command itself.
+	command string
+	reply   replyError
+}
+
+func (e *refusedError) Error() string { return string(e.reply) }
+
+func (e *refusedError) Unwrap() error { return e.reply }
+
+// refusedf makes a refusedError of the client's command. The format begins with the code.
+func refusedf(format string, args ...any) error {
+	return &refusedError{reply: replyError(fmt.Sprintf(format, args...))}
+}
+
 // errorCodes are all codes of error replies, with what each says of the operation. README's table of
 // codes has the same. Client libraries silently retry on LOADING, TRYAGAIN, CLUSTERDOWN, MOVED, ASK,
 // READONLY and MASTERDOWN: these must never be added.
@@ -48,7 +67,7 @@ var errorCodes = []struct {
 	{"NOSCRIPT", "`EVALSHA` names a script that is not known: send it with `EVAL`", nil},
 	{"NOTBUSY", "`SCRIPT KILL` finds no script that runs", nil},
 	{"EXECABORT", "`EXEC` of a transaction in which a command was refused", nil},
-	{"WRONGTYPE", "the key holds something else than a string", nil},
+	{"WRONGTYPE", "the key holds another type than the command is for", nil},
 	{"ERR", "everything else: bad arguments, limits, commands that are not served", nil},
 }
 

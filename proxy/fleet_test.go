@@ -48,9 +48,14 @@ type claim struct {
 }
 
 func startFleet(t testing.TB) *fleet {
-	masters := redisproc.StartForTest(t, 5)
-	f := &fleet{TB: t, masters: masters, claims: map[string]claim{}}
-	opts := redlock.Options{MasterTimeout: 200 * time.Millisecond, MaxTTL: 2 * time.Second}
+	f := &fleet{TB: t, claims: map[string]claim{}}
+	f.masters, f.servers = serversOverMasters(t, 2, redlock.Options{MasterTimeout: 200 * time.Millisecond, MaxTTL: 2 * time.Second})
+	return f
+}
+
+// serversOverMasters starts servers with an engine each, over five real masters.
+func serversOverMasters(t testing.TB, n int, opts redlock.Options) (masters []*redisproc.Server, servers []*testServer) {
+	masters = redisproc.StartForTest(t, 5)
 	for _, m := range masters {
 		opts.Masters = append(opts.Masters, redlock.Master{Addr: m.Addr})
 	}
@@ -59,7 +64,7 @@ func startFleet(t testing.TB) *fleet {
 	if err := redlock.Bootstrap(ctx, opts); err != nil {
 		t.Fatal(err)
 	}
-	for range 2 {
+	for range n {
 		engine, err := redlock.Open(opts)
 		if err != nil {
 			t.Fatal(err)
@@ -70,9 +75,9 @@ func startFleet(t testing.TB) *fleet {
 			engine.Close(ctx)
 		})
 		allUp(t, engine)
-		f.servers = append(f.servers, serve(t, func(o *Options) { o.Engine = engine }))
+		servers = append(servers, serve(t, func(o *Options) { o.Engine = engine }))
 	}
-	return f
+	return masters, servers
 }
 
 // claim notes that the client believes in a lock, which it may have believed in before.

@@ -16,20 +16,25 @@ import (
 	"redlockd/redlock"
 )
 
-// The HTTP side: for Prometheus, for load balancers and orchestrators, and for people. It only reads,
-// so it has no login; what it shows must be fit for anybody who can reach the port. A listener of its
-// own is given by the caller, with timeouts.
+// The HTTP side: for Prometheus, for load balancers and orchestrators, and for people. It only reads.
+// What it shows without a login (http_login.go) must be fit for anybody who can reach the port. A listener
+// of its own is given by the caller, with timeouts.
 
 // scrapesMax bounds the scrapes at one time; one more is answered with 503.
 const scrapesMax = 4
 
-// HTTPHandler serves the status page for people (/), the metrics for Prometheus (/metrics), and /livez
-// and /readyz for programs that start, stop and balance servers. There is no login, so it shows no
-// resources, no tokens and nothing of clients, and nothing can be changed by it.
+// HTTPHandler serves the status page for people (/, with /live for its script and /login), the metrics
+// for Prometheus (/metrics), and /livez and /readyz for programs that start, stop and balance servers.
+// Nothing can be changed by it. It shows resources, and who holds them, only to a user who has logged in
+// over TLS or from the same machine, and tokens to nobody.
+//
+// A stream (/live) goes on as long as its client takes events, so the caller must bound connections. From
+// the first call on, the server notes what happens, for the page.
 //
 // /livez answers as long as the process runs, also without a quorum: to restart redlockd would bring no
 // master back.
 func (srv *Server) HTTPHandler() http.Handler {
+	srv.watchOnce.Do(func() { srv.begin(srv.watch) })
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(srv, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	mux := http.NewServeMux()
@@ -39,7 +44,9 @@ func (srv *Server) HTTPHandler() http.Handler {
 	}))
 	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "alive") })
 	mux.HandleFunc("GET /readyz", srv.serveReady)
-	mux.HandleFunc("GET /{$}", srv.serveStatus)
+	mux.HandleFunc("GET /{$}", srv.servePage)
+	mux.HandleFunc("GET /live", srv.serveLive)
+	mux.HandleFunc("GET /login", srv.serveLogin)
 	mux.HandleFunc("GET /", func(w http.ResponseWriter, _ *http.Request) {
 		http.Error(w, "there are / (status), /metrics, /livez and /readyz", http.StatusNotFound)
 	})
@@ -50,7 +57,9 @@ func (srv *Server) HTTPHandler() http.Handler {
 func withoutFrames(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
-		h.Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'")
+		h.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'") // servePage allows what the page has
+		h.Set("Cross-Origin-Resource-Policy", "same-origin")
+		h.Set("Referrer-Policy", "no-referrer")
 		h.Set("X-Frame-Options", "DENY")
 		h.Set("X-Content-Type-Options", "nosniff")
 		next.ServeHTTP(w, r)
@@ -74,7 +83,7 @@ func (srv *Server) mayShowStatus(host string) bool {
 		return true
 	}
 	return slices.ContainsFunc(ownNames, func(end string) bool { return strings.HasSuffix(host, end) }) ||
-		slices.ContainsFunc(srv.opts.HTTPHosts, func(name string) bool { return strings.EqualFold(name, host) })
+		slices.ContainsFunc(srv.live().HTTPHosts, func(name string) bool { return strings.EqualFold(name, host) })
 }
 
 // voting counts the masters whose votes count.

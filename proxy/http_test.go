@@ -1,15 +1,18 @@
 package proxy
 
 import (
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"regexp"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 	dto "github.com/prometheus/client_model/go"
 
@@ -50,7 +53,10 @@ func (srv *testServer) awaitUp(n int) {
 // Goal: the metrics count what happens, under the names and with the units that Prometheus recommends, and none of them tells what
 // clients call their locks.
 func TestMetrics(t *testing.T) {
-	engine, masters := startEngine(t, func(o *redlock.Options) { o.RetryDelayMin, o.RetryDelayMax = 10*time.Second, 10*time.Second })
+	engine, masters := startEngine(t, func(o *redlock.Options) {
+		o.RetryDelayMin, o.RetryDelayMax = 10*time.Second, 10*time.Second
+		o.Prefixes = []string{"secret-*"}
+	})
 	srv := serve(t, func(opts *Options) { opts.Engine, opts.Version = engine, "9.8.7" })
 	srv.masters = masters
 	c, other := srv.dial(), srv.dial()
@@ -69,12 +75,19 @@ func TestMetrics(t *testing.T) {
 	c.do("nonsense")
 
 	for line, want := range map[string]string{
-		`redlockd_info{version="9.8.7"}`: "1",
-		`redlockd_ready`:                 "1",
-		`redlockd_draining`:              "0",
-		`redlockd_masters`:               "5",
-		`redlockd_masters_voting`:        "5",
-		`redlockd_quorum`:                "3",
+		fmt.Sprintf(`redlockd_build_info{goversion="%s",revision="",version="9.8.7"}`, runtime.Version()): "1",
+
+		`redlockd_ready`:                                                  "1",
+		`redlockd_draining`:                                               "0",
+		`redlockd_masters`:                                                "5",
+		`redlockd_masters_voting`:                                         "5",
+		`redlockd_quorum`:                                                 "3",
+		`redlockd_membership_voters`:                                      "5",
+		`redlockd_membership_learners`:                                    "0",
+		`redlockd_membership_problem`:                                     "0",
+		`redlockd_membership_differs`:                                     "0",
+		`redlockd_membership_max_ttl_seconds`:                             "60",
+		`redlockd_membership_wait_left_seconds`:                           "0",
 		`redlockd_master_state{master="master-1:6379",state="up"}`:        "1",
 		`redlockd_master_state{master="master-1:6379",state="down"}`:      "0",
 		`redlockd_locks_total{outcome="granted"}`:                         "3",
@@ -91,7 +104,15 @@ func TestMetrics(t *testing.T) {
 		`redlockd_waiters_max`:                                            "100000",
 		`redlockd_deferred`:                                               "0",
 		`redlockd_connections_total`:                                      "2",
-		`redlockd_error_replies_total`:                                    "1",
+		`redlockd_error_replies_total{code="ERR"}`:                        "1",
+		`redlockd_error_replies_total{code="BUSYWAIT"}`:                   "0",
+		`redlockd_error_replies_total{code="other"}`:                      "0",
+		`redlockd_lock_wait_seconds_count{prefix="secret-*"}`:             "2",
+		`redlockd_lock_hold_seconds_count{prefix="secret-*"}`:             "1",
+		`redlockd_lock_rounds_sum{prefix="secret-*"}`:                     "3",
+		`redlockd_lock_rounds_count{prefix="secret-*"}`:                   "2",
+		`redlockd_lock_wait_seconds_count{prefix="other"}`:                "1",
+		`redlockd_lock_hold_seconds_count{prefix="other"}`:                "0",
 		`redlockd_lock_round_seconds_bucket{le="+Inf"}`:                   srv.metric("redlockd_lock_round_seconds_count"),
 		`redlockd_lock_round_seconds_count`:                               srv.metric("redlockd_lock_attempts_total"),
 		`redlockd_master_quarantine_left_seconds{master="master-1:6379"}`: "0",
@@ -115,7 +136,7 @@ func TestMetrics(t *testing.T) {
 			t.Errorf("/metrics tells %q", secret)
 		}
 	}
-	for _, name := range []string{"go_goroutines", "process_start_time_seconds"} {
+	for _, name := range []string{"go_goroutines", "process_start_time_seconds", `redlockd_master_clock_offset_seconds{master="master-1:6379"}`} {
 		srv.metric(name)
 	}
 	// What an alert names must be there: Prometheus takes a metric that is not for one that is never above its bound.
@@ -123,8 +144,15 @@ func TestMetrics(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	descs := make(chan *prometheus.Desc, 1000)
+	srv.Describe(descs)
+	close(descs)
+	all := ""
+	for d := range descs {
+		all += d.String()
+	}
 	for _, name := range regexp.MustCompile(`redlockd_\w+`).FindAllString(string(alerts), -1) {
-		if !strings.Contains(body, "\n# TYPE "+name+" ") {
+		if !strings.Contains(all, `fqName: "`+strings.TrimSuffix(name, "_bucket")+`"`) {
 			t.Errorf("docker/alerts.yaml: there is no metric %s", name)
 		}
 	}
@@ -137,23 +165,57 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
-// Goal: the round times that Prometheus gets are those that the engine has counted; its buckets count everything up to their bound.
-func TestRoundsMetric(t *testing.T) {
+// Goal: the times that Prometheus gets are those that the engine has counted; its buckets count everything up to their bound.
+func TestHistograms(t *testing.T) {
 	var times redlock.Times
 	times.Buckets[0], times.Buckets[2], times.Buckets[redlock.TimesBuckets-1] = 5, 3, 1
 	times.Sum = 9 * time.Second
 	var got dto.Metric
-	if err := roundsMetric(&times).Write(&got); err != nil {
-		t.Fatal(err)
-	}
-	h := got.GetHistogram()
-	if h.GetSampleCount() != 9 || h.GetSampleSum() != 9 || len(h.Bucket) != redlock.TimesBuckets-1 {
-		t.Fatalf("got %v", h)
-	}
-	for i, want := range []uint64{5, 5, 8, 8} {
-		if b := h.Bucket[i]; b.GetCumulativeCount() != want || b.GetUpperBound() != times.BucketMax(i).Seconds() {
-			t.Errorf("bucket %d: got %v, want %d up to %v", i, b, want, times.BucketMax(i))
+	for name, test := range map[string]struct {
+		of     buckets
+		counts []uint64
+		bound  func(i int) time.Duration
+		n      int // how many have a bound
+	}{
+		"as they are": {bucketsOfTimes(&times), []uint64{5, 5, 8, 8}, times.BucketMax, redlock.TimesBuckets - 1},
+		"up to 4 s":   {bucketsOfTimes(&times).upTo(roundsBuckets), []uint64{5, 5, 8, 8}, times.BucketMax, roundsBuckets - 1},
+		"halved":      {bucketsOfTimes(&times).halved(), []uint64{5, 8, 8}, func(i int) time.Duration { return times.BucketMax(2*i + 1) }, redlock.TimesBuckets/2 - 1},
+	} {
+		if err := test.of.metric(histogramTable[0].desc).Write(&got); err != nil {
+			t.Fatal(err)
 		}
+		h := got.GetHistogram()
+		if h.GetSampleCount() != 9 || h.GetSampleSum() != 9 || len(h.Bucket) != test.n {
+			t.Fatalf("%s: got %v", name, h)
+		}
+		for i, want := range test.counts {
+			if b := h.Bucket[i]; b.GetCumulativeCount() != want || b.GetUpperBound() != test.bound(i).Seconds() {
+				t.Errorf("%s: bucket %d: got %v, want %d up to %v", name, i, b, want, test.bound(i))
+			}
+		}
+		if last := h.Bucket[test.n-1]; last.GetCumulativeCount() != 8 {
+			t.Errorf("%s: got %v below the largest bound, want 8", name, last)
+		}
+	}
+}
+
+// Goal: errors are counted by their code for as long as the server runs, and a script cannot make up a label.
+func TestErrorRepliesByCode(t *testing.T) {
+	srv := serve(t)
+	c := srv.dial()
+	for _, text := range []string{"MADEUP by a script", "other by a script", "ERR by a script"} {
+		c.do("EVAL", "return redis.error_reply(ARGV[1])", "0", text)
+	}
+	c.do("CONFIG", "RESETSTAT")
+	c.do("SUBSCRIBE")
+	c.do("EVALSHA", strings.Repeat("0", 40), "0")
+	for code, want := range map[string]string{"ERR": "2", "other": "2", "NOSCRIPT": "1", "BUSYWAIT": "0", "NOQUORUM": "0"} {
+		if got := srv.metric(`redlockd_error_replies_total{code="` + code + `"}`); got != want {
+			t.Errorf("%s: got %s, want %s", code, got, want)
+		}
+	}
+	if _, _, body := srv.get("GET", "/metrics"); strings.Contains(body, "MADEUP") {
+		t.Error("a script has made up a label")
 	}
 }
 
@@ -199,35 +261,6 @@ func TestReady(t *testing.T) {
 	ask(503, "draining")
 }
 
-// Goal: the status page tells what is wrong with which master, and cannot be made to run anything.
-func TestStatusPage(t *testing.T) {
-	srv := serve(t, func(opts *Options) { opts.Version = "<b>9" })
-	srv.awaitUp(5)
-	srv.dial().do("LOCK", "secret-resource", "60000")
-	code, header, page := srv.get("GET", "/")
-	if code != 200 || header.Get("Content-Type") != "text/html; charset=utf-8" {
-		t.Errorf("got %d with %v", code, header)
-	}
-	for _, want := range []string{"Locks are granted: 5 of 5 masters have a vote, and 3 are needed.", "master-5:6379", "redlockd &lt;b&gt;9"} {
-		if !strings.Contains(page, want) {
-			t.Errorf("the page lacks %q:\n%s", want, page)
-		}
-	}
-	if strings.Contains(page, "secret-resource") {
-		t.Error("the page tells a resource")
-	}
-	for _, m := range srv.masters[:3] {
-		m.Crash(false)
-	}
-	srv.awaitUp(2)
-	_, _, page = srv.get("GET", "/")
-	for _, want := range []string{"No locks are granted here: no quorum: 2 of 5 masters have a vote, and 3 are needed.", "<tr class=down>"} {
-		if !strings.Contains(page, want) {
-			t.Errorf("the page lacks %q:\n%s", want, page)
-		}
-	}
-}
-
 // Goal: other paths and methods are refused, with what there is.
 func TestHTTPRefuses(t *testing.T) {
 	srv := serve(t)
@@ -254,11 +287,15 @@ func TestBrowsersAreKeptToTheirSite(t *testing.T) {
 		_, header, _ := srv.get("GET", path)
 		for name, want := range map[string]string{
 			"X-Frame-Options": "DENY", "X-Content-Type-Options": "nosniff",
-			"Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'",
+			"Cross-Origin-Resource-Policy": "same-origin", "Referrer-Policy": "no-referrer",
 		} {
 			if got := header.Get(name); got != want {
 				t.Errorf("%s %s: got %q, want %q", path, name, got, want)
 			}
+		}
+		// The page allows its own script and style besides, see TestPageRunsItsOwnScriptAlone.
+		if got := header.Get("Content-Security-Policy"); path != "/" && got != "default-src 'none'; frame-ancestors 'none'" {
+			t.Errorf("%s: the policy is %q", path, got)
 		}
 	}
 	for host, want := range map[string]int{
@@ -267,7 +304,11 @@ func TestBrowsersAreKeptToTheirSite(t *testing.T) {
 		"locks.example.com:9121": 200, "locks.EXAMPLE.com.": 200,
 		"example.com": 421, "evil.locks.example.com": 421, "127.0.0.1.evil.com:9121": 421, "localhost.evil.com": 421, "x.local.evil.com": 421, "1.2.3": 421,
 	} {
-		for path, want := range map[string]int{"/": want, "/metrics": 200, "/livez": 200, "/readyz": 200} {
+		wants := map[string]int{"/": want, "/metrics": 200, "/livez": 200, "/readyz": 200}
+		if want == 421 {
+			wants["/login"], wants["/live"] = 421, 421
+		}
+		for path, want := range wants {
 			request := httptest.NewRequest("GET", path, nil)
 			request.Host = host
 			w := httptest.NewRecorder()

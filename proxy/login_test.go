@@ -1,6 +1,6 @@
 package proxy
 
-// Goal: passwords cannot be tried by the thousand, over however many connections, and whoever knows the password gets in all the same.
+// Goal: passwords cannot be tried by the thousand, over however many connections, and a client that knows the password gets in all the same.
 // Method: the arithmetic with times of the test's own; dialogues, in which only the least time that something takes is compared.
 
 import (
@@ -97,7 +97,12 @@ func TestFailedLoginsOfAnAddress(t *testing.T) {
 	}
 	honest, leaving := srv.dial(), srv.dial()
 	leaving.raw(frameOf("AUTH", "wrong"))
+	start := time.Now()
+	wait := srv.logins.before(origin, start)
 	honest.do("AUTH", "secret").is("+OK")
+	if got := time.Since(start); wait == 0 || got < wait {
+		t.Errorf("the right password was answered after %v, want that it waits %v as a wrong one does", got, wait)
+	}
 	leaving.conn.Close()
 	honest.do("LOCK", "r", "10000", "TOKEN", "x").granted(1, 9898)
 }

@@ -1,6 +1,11 @@
 package proxy
 
 import (
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"sync"
+
 	"github.com/prometheus/client_golang/prometheus"
 
 	"redlockd/redlock"
@@ -10,7 +15,8 @@ import (
 // reads the counters that INFO shows, so that a server which nobody scrapes does no work for it.
 //
 // No metric has a label that clients could multiply: no resource, no token, no address of a client.
-// Labels are masters and users, of which the configuration has a number, and words of this file.
+// Labels are masters, users and prefixes of resources, of which the configuration has a number, commands and codes of
+// this package's tables, and words of this file.
 //
 // To add a metric: give it a row in metricTable. Names follow Prometheus's "Metric and label naming": a
 // counter ends in _total, a unit (seconds, bytes) stands in the name. A name is never changed without
@@ -28,8 +34,9 @@ type reading struct {
 	clients int
 	// locks has the engine's counters.
 	locks redlock.Stats
-	// masters are in the order of the configuration.
-	masters []redlock.MasterStatus
+	// masters are in the order of their seats.
+	masters    []redlock.MasterStatus
+	membership redlock.Membership
 }
 
 // emit gives the value of a metric, for these values of its labels, in the order of its description.
@@ -86,11 +93,27 @@ func ofMasters(kind prometheus.ValueType, name, help string, read func(m *redloc
 	})
 }
 
-// metricTable has all metrics but the histogram of rounds, which is not one number (roundsMetric).
+// ofConnected has a value for each master that is connected: of one that is not, the last value would look like news.
+func ofConnected(name, help string, read func(m *redlock.MasterStatus) float64) metric {
+	return newMetric(prometheus.GaugeValue, "master_"+name, help, []string{"master"}, func(r *reading, emit emit) {
+		for i := range r.masters {
+			if m := &r.masters[i]; m.Connected {
+				emit(read(m), m.Addr)
+			}
+		}
+	})
+}
+
+// ofMembership is a number of the membership.
+func ofMembership(name, help string, read func(m *redlock.Membership) float64) metric {
+	return newMetric(prometheus.GaugeValue, "membership_"+name, help, nil, func(r *reading, emit emit) { emit(read(&r.membership)) })
+}
+
+// metricTable has all metrics but the histograms, which are not one number (histogramTable).
 var metricTable = []metric{
 	// The server as a whole.
-	newMetric(prometheus.GaugeValue, "info", "1, with the version of this redlockd.", []string{"version"},
-		func(r *reading, emit emit) { emit(1, r.srv.opts.Version) }),
+	newMetric(prometheus.GaugeValue, "build_info", "1, with the version of this redlockd, the compiler, and the revision of the source where the compiler knew it.",
+		[]string{"version", "goversion", "revision"}, func(r *reading, emit emit) { emit(1, r.srv.opts.Version, runtime.Version(), revision()) }),
 	gauge("ready", "1 if a quorum of masters has a vote and this server is not draining, else 0.",
 		func(r *reading) int { return int(oneIf(r.srv.ready(r.masters) == nil)) }),
 	gauge("draining", "1 while this server is stopping: it grants no new locks, or will not in a moment (drain_delay).",
@@ -105,22 +128,34 @@ var metricTable = []metric{
 			}
 		}),
 
-	// Masters. All four states are emitted for each, with 0 or 1, so that an alert sees a state end.
-	gauge("masters", "Masters that are configured.", func(r *reading) int { return len(r.masters) }),
+	// Masters. All states are emitted for each, with 0 or 1, so that an alert sees a state end.
+	gauge("masters", "Masters of the membership, or of the configuration as long as none is known.", func(r *reading) int { return len(r.masters) }),
 	gauge("masters_voting", "Masters that are up, so that their votes count.", func(r *reading) int { return voting(r.masters) }),
 	gauge("quorum", "Votes that a lock needs.", func(r *reading) int { return quorumOf(r.masters) }),
-	newMetric(prometheus.GaugeValue, "master_state", "1 for the state that the master is in: up, quarantined, refused or down.", []string{"master", "state"},
+	gauge("membership_version", "Version of the membership: it grows with each change.", func(r *reading) int { return int(r.membership.Version) }),
+	gauge("membership_voters", "Masters that have a vote in the membership, whether they can be reached or not.", func(r *reading) int { return r.membership.Voters() }),
+	gauge("membership_learners", "Masters that get every command and have no vote yet.", func(r *reading) int { return learners(r.membership) }),
+	ofMembership("max_ttl_seconds", "The longest TTL in force.", func(m *redlock.Membership) float64 { return m.MaxTTL.Seconds() }),
+	ofMembership("wait_seconds", "How long a master has no vote that may have forgotten locks.", func(m *redlock.Membership) float64 { return m.Wait.Seconds() }),
+	ofMembership("wait_left_seconds", "What is left until the wait falls to what max_ttl needs; 0: it has.", func(m *redlock.Membership) float64 { return m.WaitLeft.Seconds() }),
+	ofMembership("problem", "1 if something is known against the membership, else 0: INFO masters and redlockd members say what.",
+		func(m *redlock.Membership) float64 { return float64(oneIf(m.Problem != "")) }),
+	ofMembership("differs", "1 if masters or max_ttl of the settings differ from the membership, else 0.",
+		func(m *redlock.Membership) float64 { return float64(oneIf(m.Differences != "")) }),
+	newMetric(prometheus.GaugeValue, "master_state", "1 for the state that the master is in: up, quarantined, doubted, refused or down.", []string{"master", "state"},
 		func(r *reading, emit emit) {
 			for _, m := range r.masters {
-				for _, state := range []redlock.MasterState{redlock.MasterUp, redlock.MasterQuarantined, redlock.MasterRefused, redlock.MasterDown} {
+				for _, state := range []redlock.MasterState{redlock.MasterUp, redlock.MasterQuarantined, redlock.MasterDoubted, redlock.MasterRefused, redlock.MasterDown} {
 					emit(float64(oneIf(m.State == state)), m.Addr, string(state))
 				}
 			}
 		}),
-	ofMasters(prometheus.GaugeValue, "quarantine_left_seconds", "What is left of the master's quarantine.",
+	ofMasters(prometheus.GaugeValue, "quarantine_left_seconds", "What is left of the wait until the master votes, or of the doubt of its clock.",
 		func(m *redlock.MasterStatus) float64 { return m.Left.Seconds() }),
-	ofMasters(prometheus.GaugeValue, "round_trip_seconds", "Round trip of the last batch of commands.",
+	ofConnected("round_trip_seconds", "Round trip of the last batch of commands, of masters that are connected.",
 		func(m *redlock.MasterStatus) float64 { return m.RTT.Seconds() }),
+	ofConnected("clock_offset_seconds", "How far the clock of the master was ahead of this machine's at the last heartbeat (negative: behind), of masters that are connected.",
+		func(m *redlock.MasterStatus) float64 { return m.ClockOffset.Seconds() }),
 	ofMasters(prometheus.GaugeValue, "queued", "Operations that wait for the next batch.",
 		func(m *redlock.MasterStatus) float64 { return float64(m.Queued) }),
 	ofMasters(prometheus.GaugeValue, "pending_releases", "Releases to deliver when the master is back.",
@@ -141,12 +176,16 @@ var metricTable = []metric{
 		func(n *redlock.Stats) (_, _, _ uint64) { return n.Released, n.NotHeld, n.UnlockFail }),
 	outcomes("extends_total", "EXTENDs and their like by outcome.", "granted", "lost",
 		func(n *redlock.Stats) (_, _, _ uint64) { return n.Extended, n.ExtendLost, n.ExtendFail }),
+	counter("forced_total", "Resources that were released by UNLOCK … FORCE through this redlockd.", func(r *reading) uint64 { return r.locks.Forced }),
 	counter("lock_attempts_total", "Acquisition rounds, retries of waiters included.", func(r *reading) uint64 { return r.locks.Attempts }),
 	counted("locks_undelivered_total", "Locks that were released again because their client had gone before the reply.", countRepliesLost),
 	counter("leases_lost_total", "Leases that the masters no longer had before their validity ended.", func(r *reading) uint64 { return r.locks.Lost }),
 	counter("handovers_total", "Releases that were passed on to the next waiter in the same batch.", func(r *reading) uint64 { return r.locks.Handovers }),
 	counter("wakeups_total", "Pauses of waiters that ended because the masters sent invalidations: another client may have released the resource.", func(r *reading) uint64 { return r.locks.Wakeups }),
 	gauge("leases", "Locks granted here that still run.", func(r *reading) int { return r.locks.Leases }),
+	gauge("bound", "Locks that are renewed for connections (HOLD).", func(r *reading) int { return r.locks.Bound }),
+	gauge("bound_max", "Locks that locks.max_bound allows to be renewed for connections.", func(r *reading) int { return r.srv.opts.Engine.Options().MaxBound }),
+	counter("bound_lost_total", "Locks under HOLD that were lost.", func(r *reading) uint64 { return r.locks.HeldLost }),
 	gauge("deferred", "Operations that have not begun because the masters have as much to do as they can answer in time.",
 		func(r *reading) int { return r.locks.Deferred }),
 	gauge("waiters", "LOCKs that wait.", func(r *reading) int { return r.locks.Waiters }),
@@ -154,19 +193,34 @@ var metricTable = []metric{
 
 	// Clients. A gauge stands beside its bound, so that an alert needs no number of its own.
 	gauge("clients", "Connections of clients.", func(r *reading) int { return r.clients }),
-	gauge("clients_max", "Connections that server.max_clients allows.", func(r *reading) int { return r.srv.opts.MaxClients }),
+	gauge("clients_max", "Connections that server.max_clients allows.", func(r *reading) int { return r.srv.live().MaxClients }),
 	counted("connections_total", "Connections that were accepted.", countConnections),
 	counted("connections_rejected_total", "Connections that were refused because of server.max_clients.", countRejected),
 	gauge("output_bytes", "Memory of replies and messages that wait for clients to read them.", func(r *reading) int { return int(r.srv.output.Load()) }),
-	gauge("output_bytes_max", "What server.output_total allows of it.", func(r *reading) int { return r.srv.opts.OutputTotal }),
+	gauge("output_bytes_max", "What server.output_total allows of it.", func(r *reading) int { return r.srv.live().OutputTotal }),
 	newMetric(prometheus.CounterValue, "slow_clients_closed_total", "Clients that were closed because they read too slowly, by the setting that bounds what waits for them.", []string{"limit"},
 		func(r *reading, emit emit) {
 			emit(float64(r.front[countOutputLimited]), "output_max")
 			emit(float64(r.front[countEvicted]), "output_total")
 		}),
 	counted("commands_total", "Commands that were executed.", countCommands),
-	counted("error_replies_total", "Commands that were answered with an error.", countErrors),
+	newMetric(prometheus.CounterValue, "error_replies_total", "Commands that were answered with an error, by its code; other: a code that a script has made up.", []string{"code"},
+		func(r *reading, emit emit) {
+			for code, n := range r.srv.stats.codesEver() {
+				emit(float64(n), code)
+			}
+		}),
+	newMetric(prometheus.CounterValue, "refused_commands_total", "Commands that were refused because this endpoint does not do what they ask, and those that made a script be refused, by name.", []string{"command"},
+		func(r *reading, emit emit) {
+			counts, _ := r.srv.stats.refusals()
+			for name, n := range counts {
+				emit(float64(n), name)
+			}
+		}),
 	counted("protocol_errors_total", "Connections that were ended because what came was no command.", countProtocolErrors),
+	counter("audit_records_total", "Records of the audit that were written.", func(r *reading) uint64 { n, _ := r.srv.audit.counts(); return n }),
+	counter("audit_dropped_total", "Records of the audit that were dropped because they could not be written in time.",
+		func(r *reading) uint64 { _, n := r.srv.audit.counts(); return n }),
 	counted("logins_failed_total", "AUTH and HELLO with a wrong name or password.", countLoginsFailed),
 	counted("tls_handshakes_failed_total", "TLS handshakes that were begun and failed.", countHandshakesFailed),
 	counted("received_bytes_total", "Bytes from clients.", countBytesIn),
@@ -183,11 +237,28 @@ var metricTable = []metric{
 	}),
 	newMetric(prometheus.CounterValue, "user_refused_total", "What was refused because of a limit of the user, by the setting.", []string{"user", "limit"},
 		func(r *reading, emit emit) {
-			for _, a := range r.srv.accounts {
-				emit(float64(a.refusedConnections.Load()), a.user.Name, "max_connections")
-				emit(float64(a.refusedLocks.Load()), a.user.Name, "max_locks")
-				emit(float64(a.refusedWaiters.Load()), a.user.Name, "max_waiters")
-				emit(float64(a.refusedTTLs.Load()), a.user.Name, "max_ttl")
+			for _, a := range r.srv.live().accounts {
+				emit(float64(a.refusedConnections.Load()), a.user().Name, "max_connections")
+				emit(float64(a.refusedLocks.Load()), a.user().Name, "max_locks")
+				emit(float64(a.refusedWaiters.Load()), a.user().Name, "max_waiters")
+				emit(float64(a.refusedTTLs.Load()), a.user().Name, "max_ttl")
+			}
+		}),
+	newMetric(prometheus.CounterValue, "policy_refused_total", "What was refused because of a policy, by the setting.", []string{"prefix", "limit"},
+		func(r *reading, emit emit) {
+			for _, p := range r.srv.live().policies {
+				emit(float64(p.refused.ttls.Load()), p.Prefix, "max_ttl")
+				emit(float64(p.refused.waits.Load()), p.Prefix, "max_wait")
+				emit(float64(p.refused.waiters.Load()), p.Prefix, "max_waiters")
+				emit(float64(p.refused.holds.Load()), p.Prefix, "max_hold")
+				emit(float64(p.refused.fences.Load()), p.Prefix, "fence")
+			}
+		}),
+	newMetric(prometheus.GaugeValue, "policy_waiters", "LOCKs that wait for resources of the policy.", []string{"prefix"},
+		func(r *reading, emit emit) {
+			for _, p := range r.srv.live().policies {
+				_, waiters := r.srv.opts.Engine.Usage(p.waiters())
+				emit(float64(waiters), p.Prefix)
 			}
 		}),
 	counted("sent_bytes_total", "Bytes to clients.", countBytesOut),
@@ -197,14 +268,108 @@ var metricTable = []metric{
 // has no value.
 func ofUsers(kind prometheus.ValueType, name, help string, read func(r *reading, a *account) float64) metric {
 	return newMetric(kind, name, help, []string{"user"}, func(r *reading, emit emit) {
-		for _, a := range r.srv.accounts {
-			emit(read(r, a), a.user.Name)
+		for _, a := range r.srv.live().accounts {
+			emit(read(r, a), a.user().Name)
 		}
 	})
 }
 
-// roundsDesc describes the one histogram. Its buckets are the engine's own, see redlock.Times.
-var roundsDesc = prometheus.NewDesc("redlockd_lock_round_seconds", "How long acquisition rounds took, from the first byte to the decision.", nil, nil)
+// histogram is one row of histogramTable.
+type histogram struct {
+	desc *prometheus.Desc
+	// read calls emit once for each value of the label, if there is one.
+	read func(n *redlock.Stats, emit func(h buckets, label ...string))
+}
+
+// buckets is what the engine has counted: how many were at most max(i), and above max(i-1). The last bucket has no bound.
+type buckets struct {
+	counts []uint64
+	max    func(i int) float64
+	sum    float64
+}
+
+func bucketsOfTimes(t *redlock.Times) buckets {
+	return buckets{t.Buckets[:], func(i int) float64 { return t.BucketMax(i).Seconds() }, t.Sum.Seconds()}
+}
+
+func bucketsOfCounts(c *redlock.Counts) buckets {
+	return buckets{c.Buckets[:], func(i int) float64 { return float64(c.BucketMax(i)) }, float64(c.Sum)}
+}
+
+// ofPrefixes is a histogram for each prefix of metrics.prefixes, and for other.
+func ofPrefixes(name, help string, read func(p *redlock.PrefixStats) buckets) histogram {
+	return histogram{prometheus.NewDesc("redlockd_"+name, help, []string{"prefix"}, nil), func(n *redlock.Stats, emit func(h buckets, label ...string)) {
+		for i := range n.ByPrefix {
+			emit(read(&n.ByPrefix[i]), n.ByPrefix[i].Prefix)
+		}
+	}}
+}
+
+// histogramTable has the histograms. Their buckets are the engine's own, but where two of these are one.
+var histogramTable = []histogram{
+	{prometheus.NewDesc("redlockd_lock_round_seconds", "How long acquisition rounds took, from the first byte to the decision.", nil, nil),
+		func(n *redlock.Stats, emit func(h buckets, label ...string)) {
+			emit(bucketsOfTimes(&n.Rounds).upTo(roundsBuckets))
+		}},
+	ofPrefixes("lock_wait_seconds", "How long LOCKs and their like took that were granted, waits included, by prefix of the resource (metrics.prefixes).",
+		func(p *redlock.PrefixStats) buckets { return bucketsOfTimes(&p.Wait).halved() }),
+	ofPrefixes("lock_hold_seconds", "How long locks were held whose end this server has seen, by prefix of the resource (metrics.prefixes).",
+		func(p *redlock.PrefixStats) buckets { return bucketsOfTimes(&p.Hold).halved() }),
+	ofPrefixes("lock_rounds", "Rounds of acquisition per lock that was granted, by prefix of the resource (metrics.prefixes).",
+		func(p *redlock.PrefixStats) buckets { return bucketsOfCounts(&p.Rounds) }),
+}
+
+// roundsBuckets is how many buckets the histogram of rounds has: up to 4 s. A round takes master.timeout at most, mostly.
+const roundsBuckets = 18
+
+// upTo puts all from the n-th bucket on into the n-th one.
+func (b buckets) upTo(n int) buckets {
+	counts := slices.Clone(b.counts[:n])
+	for _, more := range b.counts[n:] {
+		counts[n-1] += more
+	}
+	b.counts = counts
+	return b
+}
+
+// halved makes one bucket of each two, so that the bounds are four times as far apart: each prefix has two such histograms.
+func (b buckets) halved() buckets {
+	var counts []uint64
+	for i := 0; i < len(b.counts); i += 2 {
+		counts = append(counts, b.counts[i]+b.counts[i+1])
+	}
+	whole := b.max
+	b.counts, b.max = counts, func(i int) float64 { return whole(2*i + 1) }
+	return b
+}
+
+// metric makes a histogram of Prometheus, which counts everything up to each bound.
+func (b buckets) metric(desc *prometheus.Desc, label ...string) prometheus.Metric {
+	upTo, count := make(map[float64]uint64), uint64(0)
+	for i, n := range b.counts {
+		count += n
+		if i < len(b.counts)-1 {
+			upTo[b.max(i)] = count
+		}
+	}
+	return prometheus.MustNewConstHistogram(desc, count, b.sum, upTo, label...)
+}
+
+// revision is the commit that this program was built from, with a + where the files differed from it; "": not known.
+var revision = sync.OnceValue(func() string {
+	var commit, changed string
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, s := range info.Settings {
+			switch {
+			case s.Key == "vcs.revision":
+				commit = s.Value
+			case s.Key == "vcs.modified" && s.Value == "true":
+				changed = "+"
+			}
+		}
+	}
+	return commit + changed
+})
 
 // reading reads all that one scrape shows. It takes each mutex once and briefly, and never waits for a master.
 func (srv *Server) reading() *reading {
@@ -212,7 +377,7 @@ func (srv *Server) reading() *reading {
 	clients := len(srv.connections)
 	srv.mu.Unlock()
 	engine := srv.opts.Engine
-	return &reading{srv, srv.totals(), clients, engine.Stats(), engine.Masters()}
+	return &reading{srv, srv.totals(), clients, engine.Stats(), engine.Masters(), engine.Membership()}
 }
 
 // Describe implements prometheus.Collector. It is called once, when the registry is made.
@@ -220,7 +385,9 @@ func (srv *Server) Describe(descs chan<- *prometheus.Desc) {
 	for i := range metricTable {
 		descs <- metricTable[i].desc
 	}
-	descs <- roundsDesc
+	for i := range histogramTable {
+		descs <- histogramTable[i].desc
+	}
 }
 
 // Collect implements prometheus.Collector. It is called for each scrape, up to scrapesMax at the same time.
@@ -232,18 +399,7 @@ func (srv *Server) Collect(out chan<- prometheus.Metric) {
 			out <- prometheus.MustNewConstMetric(m.desc, m.kind, value, labels...)
 		})
 	}
-	out <- roundsMetric(&r.locks.Rounds)
-}
-
-// roundsMetric makes a histogram of what the engine has counted: that of Prometheus counts everything
-// up to each bound.
-func roundsMetric(t *redlock.Times) prometheus.Metric {
-	upTo, count := make(map[float64]uint64), uint64(0)
-	for i, n := range t.Buckets {
-		count += n
-		if i < len(t.Buckets)-1 {
-			upTo[t.BucketMax(i).Seconds()] = count
-		}
+	for _, h := range histogramTable {
+		h.read(&r.locks, func(b buckets, label ...string) { out <- b.metric(h.desc, label...) })
 	}
-	return prometheus.MustNewConstHistogram(roundsDesc, count, t.Sum.Seconds(), upTo)
 }

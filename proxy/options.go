@@ -5,7 +5,9 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
+	"slices"
 	"time"
 
 	"redlockd/redlock"
@@ -32,7 +34,7 @@ type Options struct {
 
 	// Users may log in. Empty: no authentication is asked for.
 	Users []User
-	// TLSConfig, when not nil, encrypts every connection that Serve accepts.
+	// TLSConfig, when not nil, encrypts every connection that Serve accepts, except those of unix sockets.
 	TLSConfig *tls.Config
 	// Certificates lists those in use, here and towards masters, for the metrics; nil lists none. It is
 	// called from several goroutines.
@@ -40,10 +42,17 @@ type Options struct {
 	// Settings lists the settings that CONFIG GET shows; nil shows none. It is called from several goroutines.
 	Settings func() []Setting
 
-	// AllowUnguarded lets clients use commands that change a key without comparing what it holds: DEL,
-	// SET without NX or IFEQ, EXPIRE and their kin. Any client can then release or extend the lock of
-	// another. Default false: they are refused.
-	AllowUnguarded bool
+	// Reload reads the settings again for CONFIG RELOAD, puts them into force, and says what has changed, in one line. After an
+	// error nothing has changed. nil: CONFIG RELOAD is refused. It is called from several goroutines.
+	Reload func() (changed string, err error)
+
+	// Policies limit what clients may ask for some resources, see Policy. The first one that matches a resource counts. Default: none.
+	Policies []Policy
+	// AllowUnguarded has patterns of keys, as LOCKS takes them. Clients and scripts may change keys that
+	// match one of them without comparing what these hold: with DEL, SET without NX or IFEQ, EXPIRE and
+	// their kin. Any client can then release or extend another's lock under such a key. "*" allows it
+	// for every key. Default: none.
+	AllowUnguarded []string
 	// NoScripts refuses EVAL and its kin, SCRIPT and FCALL. Default false: scripts of lock libraries
 	// are served.
 	NoScripts bool
@@ -51,6 +60,14 @@ type Options struct {
 	// engine's MinTTL and MaxTTL. Default 0: such a command is refused, for its lock would never end by
 	// itself.
 	DefaultTTL time.Duration
+
+	// Audit gets a record of what users did, one JSON object per line (audit.go). It is written to by one goroutine, and may be slow:
+	// records that it cannot take in time are dropped. Close waits up to 2 s for the last ones. Nil: none is kept.
+	// When Reload replaces one that is an io.Closer, that is closed once it has the records before.
+	Audit io.Writer
+	// AuditLocks has the audit also record what becomes of locks: each LOCK, UNLOCK, EXTEND and HOLD, and what commands and scripts of
+	// libraries change. Default false.
+	AuditLocks bool
 
 	// HTTPHosts are further names under which the status page may be asked for, see mayShowStatus.
 	// Default: none.
@@ -68,7 +85,7 @@ type Options struct {
 	// HandshakeTimeout bounds the TLS handshake. Default 5 s.
 	HandshakeTimeout time.Duration
 	// WriteTimeout closes a connection whose client takes none of the replies that wait for it for so
-	// long. Default 10 s.
+	// long. Default 10 s. Above 30 s it is also after what time a client is given up that vanished without closing.
 	WriteTimeout time.Duration
 
 	// PipelineMax bounds the commands of one connection that are executed and not answered yet. At the
@@ -128,6 +145,8 @@ func (o Options) Validate() error {
 	o = o.withDefaults()
 	errs := []error{
 		validateUsers(o.Users),
+		validatePolicies(o.Policies),
+		validateUnguarded(o.AllowUnguarded),
 		redlock.CheckBounds("DefaultTTL", o.DefaultTTL, 0, 365*24*time.Hour),
 		redlock.CheckBounds("IdleTimeout", o.IdleTimeout, 0, 365*24*time.Hour),
 		redlock.CheckBounds("CommandTimeout", o.CommandTimeout, 100*time.Millisecond, time.Hour),
@@ -153,4 +172,28 @@ func (o Options) Validate() error {
 	above("OutputMax", o.OutputMax, "OutputTotal", o.OutputTotal)
 	above("BulkMax", o.BulkMax, "CommandMax", o.CommandMax)
 	return errors.Join(errs...)
+}
+
+// unguardedMax bounds the patterns of AllowUnguarded: every unguarded change is compared with all of them.
+const unguardedMax = 64
+
+// validateUnguarded returns what is wrong with the patterns of AllowUnguarded, or nil.
+func validateUnguarded(patterns []string) error {
+	fault := func(format string, args ...any) error {
+		return &redlock.OptionError{Option: "AllowUnguarded", Reason: fmt.Sprintf(format, args...)}
+	}
+	if len(patterns) > unguardedMax {
+		return fault("there are %d patterns, at most %d are possible", len(patterns), unguardedMax)
+	}
+	for _, pattern := range patterns {
+		if pattern == "" || len(pattern) > patternMax {
+			return fault("a pattern has %d bytes, it must have 1 … %d", len(pattern), patternMax)
+		}
+	}
+	return nil
+}
+
+// mayChangeUnguarded reports whether a key may be changed by who does not compare what it holds.
+func (o *Options) mayChangeUnguarded(key string) bool {
+	return slices.ContainsFunc(o.AllowUnguarded, func(pattern string) bool { return globMatch(pattern, key) })
 }

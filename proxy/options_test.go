@@ -39,6 +39,8 @@ func TestValidate(t *testing.T) {
 		}, `user "a" has 65 patterns in resources, at most 64 are possible`},
 		{func(o *Options) { o.Users = []User{{Name: "a", Password: "x", Resources: []string{"b", ""}}} }, `user "a": a pattern in resources has 0 bytes, it must have 1 …`},
 		{func(o *Options) { o.Users = []User{{Name: "a", Password: strings.Repeat("x", 4096)}} }, `the name and the password of user "a" have 4097 bytes: AUTH takes 4096`},
+		{func(o *Options) { o.AllowUnguarded = []string{"a", ""} }, "AllowUnguarded: a pattern has 0 bytes, it must have 1 …"},
+		{func(o *Options) { o.AllowUnguarded = make([]string, 65) }, "AllowUnguarded: there are 65 patterns, at most 64 are possible"},
 		{func(o *Options) { o.MaxClients = -1 }, "MaxClients: -1 is outside 1 … 10000000"},
 		{func(o *Options) { o.IdleTimeout = -1 }, "IdleTimeout: -1ns is outside 0s …"},
 		{func(o *Options) { o.CommandTimeout = time.Millisecond }, "CommandTimeout: 1ms is outside 100ms … 1h"},

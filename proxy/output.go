@@ -68,9 +68,9 @@ func (conn *connection) unsentLocked() int { return int(conn.appended-conn.sent)
 // with mu held.
 func (conn *connection) outputMax() int {
 	if !conn.session.authenticated() {
-		return min(preauthOutputMax, conn.server.opts.OutputMax)
+		return min(preauthOutputMax, conn.server.live().OutputMax)
 	}
-	return conn.server.opts.OutputMax
+	return conn.server.live().OutputMax
 }
 
 // appendLocked copies b behind all that is to be sent. On a closed connection it does nothing.
@@ -241,7 +241,7 @@ func (conn *connection) startWriterLocked(c *chunk, n int) {
 func (conn *connection) write(c *chunk, n int) {
 	rest := c.b[n:]
 	for {
-		conn.net.SetWriteDeadline(time.Now().Add(conn.server.opts.WriteTimeout))
+		conn.net.SetWriteDeadline(time.Now().Add(conn.server.live().WriteTimeout))
 		n, err := conn.net.Write(rest[:min(len(rest), writeMax)])
 		rest = rest[n:]
 		if n > 0 && errors.Is(err, os.ErrDeadlineExceeded) {
@@ -281,7 +281,7 @@ func (conn *connection) writeFailed(err error) {
 		unsent := conn.unsentLocked()
 		conn.mu.Unlock()
 		conn.server.log.Warn("client does not read its replies", "client", conn.id, "addr", conn.addr,
-			"bytes", unsent, "write_timeout", conn.server.opts.WriteTimeout,
+			"bytes", unsent, "write_timeout", conn.server.live().WriteTimeout,
 			"to_do", "find out why this client hangs; redlockd has closed it")
 	}
 	conn.close("write: " + err.Error())

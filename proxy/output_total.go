@@ -41,7 +41,7 @@ func (conn *connection) countOutputLocked() {
 // relieve closes clients as long as more than OutputTotal waits. It is called after countOutputLocked,
 // with no lock held.
 func (srv *Server) relieve() {
-	for srv.output.Load() > int64(srv.opts.OutputTotal) && srv.relieving.TryLock() {
+	for srv.output.Load() > int64(srv.live().OutputTotal) && srv.relieving.TryLock() {
 		closed := srv.closeLargest()
 		srv.relieving.Unlock()
 		if closed == 0 {
@@ -66,7 +66,7 @@ type backlog struct {
 // message. It returns how many it has closed.
 func (srv *Server) closeLargest() (closed int) {
 	total, accounts := srv.backlogs()
-	for total > srv.opts.OutputTotal-srv.opts.OutputTotal/8 {
+	for total > srv.live().OutputTotal-srv.live().OutputTotal/8 {
 		var most *backlogs
 		for _, b := range accounts {
 			if most == nil || b.total > most.total {
@@ -113,7 +113,7 @@ func (srv *Server) evict(b backlog) {
 	conn := b.conn
 	srv.counters[countEvicted].Add(1)
 	srv.slowReaders.Log(srv.log, slog.LevelWarn, time.Now(), "client closed: too much waits for clients to read it, and most for this one",
-		"client", conn.id, "addr", conn.addr, "user", conn.session.username(), "bytes", b.bytes, "output_total", srv.opts.OutputTotal,
+		"client", conn.id, "addr", conn.addr, "user", conn.session.username(), "bytes", b.bytes, "output_total", srv.live().OutputTotal,
 		"to_do", "have the client read its replies; raise output_total if there is memory")
 	conn.close("it reads too slowly (output_total)")
 }
@@ -123,7 +123,7 @@ func (conn *connection) tooSlow() {
 	srv := conn.server
 	srv.counters[countOutputLimited].Add(1)
 	srv.slowReaders.Log(srv.log, slog.LevelWarn, time.Now(), "client closed: it reads its messages too slowly",
-		"client", conn.id, "addr", conn.addr, "user", conn.session.username(), "output_max", srv.opts.OutputMax,
+		"client", conn.id, "addr", conn.addr, "user", conn.session.username(), "output_max", srv.live().OutputMax,
 		"to_do", "have the client read its messages, or raise output_max")
 	conn.close("it does not read its messages (output_max)")
 }
@@ -139,7 +139,7 @@ const (
 // must wait. Only clients of the same user count, so that nobody can slow down another user by not
 // reading.
 func (srv *Server) outputHigh(a *account) bool {
-	return a.output.Load() > int64(srv.opts.OutputTotal/2)
+	return a.output.Load() > int64(srv.live().OutputTotal/2)
 }
 
 // afterPublish is called when a message of the session was passed on, by any goroutine.

@@ -83,7 +83,7 @@ func TestSubscribersThatDoNotReadAreBoundedTogether(t *testing.T) {
 		t.Errorf("INFO stats: got evicted_clients=%s and client_output_buffer_limit_disconnections=%s, want some and none",
 			info["evicted_clients"], info["client_output_buffer_limit_disconnections"])
 	}
-	if got := srv.accounts[2].connections.Load(); got != 2 {
+	if got := srv.live().accounts[2].connections.Load(); got != 2 {
 		t.Errorf("%d clients of modest are left, want both", got)
 	}
 	for range messages { // late has read nothing until now, but another user had more waiting
@@ -93,7 +93,7 @@ func TestSubscribersThatDoNotReadAreBoundedTogether(t *testing.T) {
 	if n := <-read; n != messages {
 		t.Errorf("the subscriber that reads got %d messages of %d", n, messages)
 	}
-	for _, a := range append(srv.accounts, srv.anonymous) {
+	for _, a := range append(srv.live().accounts, srv.anonymous) {
 		if got := a.output.Load(); got != 0 {
 			t.Errorf("%d bytes are counted when all have gone, want 0", got)
 		}
@@ -190,7 +190,7 @@ func TestWhoIsClosed(t *testing.T) {
 	eventually(t, "nothing waits", func() bool { return srv.output.Load() == 0 })
 }
 
-// Whoever publishes waits while too much is waiting for clients of its own user, but not for ever, and not because of others.
+// A client that publishes waits while too much is waiting for clients of its own user, but not for ever, and not because of others.
 func TestPublisherIsSlowedDown(t *testing.T) {
 	publish := map[string]string{
 		"PUBLISH": frameOf("PUBLISH", "c", "x"),
@@ -215,7 +215,7 @@ func TestPublisherIsSlowedDown(t *testing.T) {
 					t.Errorf("nothing waits: took %v", got)
 				}
 				go unread.conn.Write([]byte(frameOf("ECHO", strings.Repeat("x", 500_000)) + frameOf("ECHO", strings.Repeat("x", 100_000))))
-				eventually(t, "half of output_total waits", func() bool { return srv.accounts[1].output.Load() > 1<<19 })
+				eventually(t, "half of output_total waits", func() bool { return srv.live().accounts[1].output.Load() > 1<<19 })
 				if got := within(greedy); got < publishPause || got > publishPause+idle {
 					t.Errorf("too much waits: took %v, want %v", got, publishPause)
 				}
@@ -237,17 +237,17 @@ func TestOutputMovesWithTheLogin(t *testing.T) {
 	c := dial("greedy")
 	go c.conn.Write([]byte(frameOf("ECHO", strings.Repeat("x", 100_000)) + frameOf("AUTH", "modest", "m")))
 	eventually(t, "the reply waits for modest", func() bool {
-		return srv.accounts[1].output.Load() == 0 && srv.accounts[2].output.Load() > 100_000
+		return srv.live().accounts[1].output.Load() == 0 && srv.live().accounts[2].output.Load() > 100_000
 	})
-	if got, want := srv.output.Load(), srv.accounts[2].output.Load(); got != want {
+	if got, want := srv.output.Load(), srv.live().accounts[2].output.Load(); got != want {
 		t.Errorf("got %d bytes in all, want %d", got, want)
 	}
 	admin := dial("admin")
-	if got, want := admin.userField("modest", "output_bytes"), fmt.Sprint(srv.accounts[2].output.Load()); got != want {
+	if got, want := admin.userField("modest", "output_bytes"), fmt.Sprint(srv.live().accounts[2].output.Load()); got != want {
 		t.Errorf("INFO users: got output_bytes=%s, want %s", got, want)
 	}
 	c.conn.Close()
-	eventually(t, "nothing waits", func() bool { return srv.output.Load() == 0 && srv.accounts[2].output.Load() == 0 })
+	eventually(t, "nothing waits", func() bool { return srv.output.Load() == 0 && srv.live().accounts[2].output.Load() == 0 })
 }
 
 // A client that is closed because of its own bound is counted as that, once.

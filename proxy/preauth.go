@@ -101,7 +101,7 @@ func (t *tlsTransport) resume(err error) error {
 
 // handshake does the TLS handshake, within HandshakeTimeout in all: the waits for CPU places count.
 func (conn *connection) handshake(config *tls.Config) (*tls.Conn, error) {
-	deadline := time.Now().Add(conn.server.opts.HandshakeTimeout)
+	deadline := time.Now().Add(conn.server.live().HandshakeTimeout)
 	conn.tlsTransport = &tlsTransport{Conn: conn.net, conn: conn, left: preauthReadMax, deadline: deadline}
 	conn.net.SetDeadline(deadline)
 	t := tls.Server(conn.tlsTransport, config)

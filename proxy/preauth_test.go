@@ -147,7 +147,7 @@ func TestHugeMessageBehindTheHandshake(t *testing.T) {
 	if err != errPreauthReadMax || read > preauthReadMax+1000 {
 		t.Errorf("one long message: got %v after %d bytes, want %v after %d", err, read, errPreauthReadMax, preauthReadMax)
 	}
-	conn.session.user = &srv.opts.Users[0]
+	conn.session.account = srv.live().accounts[0]
 	if err := conn.read(); err != nil || conn.tlsTransport.left <= 1<<30 {
 		t.Errorf("behind the login: got %v, and %d bytes may follow, want no bound", err, conn.tlsTransport.left)
 	}
@@ -255,7 +255,7 @@ func TestWaitingHoldsNoCPU(t *testing.T) {
 	half := hello(t)[:100]
 	for name, config := range map[string]*tls.Config{"TLS": config, "no TLS": nil} {
 		t.Run(name, func(t *testing.T) {
-			srv := serve(t, withUser, func(o *Options) { o.TLSConfig, o.WriteTimeout = config, time.Minute })
+			srv := serve(t, withUser, func(o *Options) { o.TLSConfig, o.WriteTimeout, o.HandshakeTimeout = config, time.Minute, time.Minute })
 			dial := srv.dial
 			if config != nil {
 				dial = srv.dialTLS

@@ -51,7 +51,8 @@ func (x *scriptExchange) runAssumed() redlock.Flusher {
 	if last != assumesNothing && x.try(last) {
 		return x.commit()
 	}
-	for a := assumesAbsent; a < assumesHeld+int32(min(len(x.argv), assumedArgs)) && !x.stopped(); a++ {
+	// What a hash or a set holds is no argument.
+	for a := assumesAbsent; a < assumesHeld+int32(min(len(x.argv), assumedArgs)) && !x.stopped() && !x.outcome.Collections && len(x.outcome.Missing) == 0; a++ {
 		if a != last && x.try(a) {
 			return x.commit()
 		}

@@ -104,7 +104,14 @@ func (c *scriptCache) forgetOldestLocked() {
 	c.bytes -= oldest.bytes()
 }
 
-// forgetAll is SCRIPT FLUSH. The masters keep what is stored there.
+// count is how many scripts are remembered.
+func (c *scriptCache) count() int {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return len(c.scripts)
+}
+
+// forgetAll forgets what is remembered here. The masters keep what is stored there.
 func (c *scriptCache) forgetAll() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"redlockd/proxy/keyspace"
-	"redlockd/redlock"
 	"redlockd/redlock/resp"
 )
 
@@ -66,8 +65,8 @@ func (caller *scriptCaller) Call(args []string) (resp.Value, error) {
 	}
 	switch {
 	case cmd.arity == 0 && redisHas(name):
-		return resp.Value{}, refuse("the script calls %s, and is refused as a whole: scripts here lock and release only, "+
-			"with keys that hold one string (GET, SET, DEL, PEXPIRE and the like)", strings.ToUpper(name))
+		return resp.Value{}, &scriptRefusal{&refusedError{name, replyError("ERR the script calls " + strings.ToUpper(name) + ", and is refused as a whole: scripts here lock and release only, " +
+			"with keys that hold a string, a counter, or a small hash, set or sorted set, and have a TTL; a semaphore is LOCK with SLOTS")}}
 	case cmd.arity == 0:
 		return failure("ERR Unknown Redis command called from script"), nil
 	case !arityFits(cmd.arity, len(args)):
@@ -79,22 +78,17 @@ func (caller *scriptCaller) Call(args []string) (resp.Value, error) {
 	}
 	reply, err := caller.space.Call(name, args[1:])
 	if err != nil {
-		return resp.Value{}, refuseKey(err)
+		return resp.Value{}, refuseRun(err)
 	}
 	return reply, nil
 }
 
-// refuseKey is the refusal of a script that names a key which is none of its own. Only declared keys are
-// ordered against other commands of the client, and checked against what the user may touch.
-func refuseKey(err error) error {
-	unknown, ok := errors.AsType[*keyspace.UnknownKeyError](err)
-	switch {
-	case !ok:
-		return err
-	case strings.HasPrefix(unknown.Key, redlock.ReservedPrefix):
-		return refuse("the script uses the key %.200q: names that begin with %s are redlockd's own", unknown.Key, redlock.ReservedPrefix)
+// refuseRun is the refusal of a script that makes a value too large, or uses too many keys.
+func refuseRun(err error) error {
+	if unknown, ok := errors.AsType[*keyspace.UnknownKeyError](err); ok {
+		return refuse("the script uses more than %d keys, which is the most that is possible: %.200q is one too many", scriptKeysMax, unknown.Key)
 	}
-	return refuse("the script uses the key %.200q, which is not among its KEYS: pass every key of a lock script as a key", unknown.Key)
+	return &scriptRefusal{err}
 }
 
 // redisHas reports whether Redis, or this endpoint, knows a command that scripts cannot call. The name is in
@@ -118,7 +112,7 @@ func scriptPUBLISH(caller *scriptCaller, args []string) (resp.Value, error) {
 	if refusal := messageRefusal(args[1], args[2]); refusal != nil {
 		return failure(string(replyErrorOf(refusal))), nil
 	}
-	if !caller.user.may(args[1]) {
+	if !caller.user.mayChannel(args[1]) {
 		return resp.Value{}, &scriptRefusal{caller.user.refuse("channel", args[1])}
 	}
 	m := message{args[1], args[2]}

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"redlockd/proxy/keyspace"
 	"redlockd/redlock"
 	"redlockd/redlock/redisproc"
 	"redlockd/redlock/resp"
@@ -51,6 +52,8 @@ func (g *scriptGenerator) key() string {
 func (g *scriptGenerator) value() string {
 	return g.pick("ARGV[1]", "ARGV[1]", "ARGV[2]", "'other'", "''", "1", "ARGV[1] .. 'x'", "KEYS[1]")
 }
+
+func (g *scriptGenerator) member() string { return g.pick("ARGV[1]", "ARGV[1]", "ARGV[2]", "'other'") }
 
 // seconds is a TTL, an odd multiple of 500 s, and ms too.
 func (g *scriptGenerator) seconds() string { return g.ttl("") }
@@ -109,6 +112,11 @@ func (g *scriptGenerator) command() string {
 		"'del', " + k, "'DEL', " + k + ", " + g.key(), "'unlink', " + k, "'persist', " + k,
 		"'pexpire', " + k + ", " + g.renewed("000"), "'PEXPIRE', " + k + ", " + g.ms(), "'expire', " + k + ", " + g.renewed(""),
 		"'pexpireat', " + k + ", " + g.end() + g.expireOptions(), "'expireat', " + k + ", " + g.pick("1", "4000000500", "0", "-1") + g.expireOptions(),
+		"'hset', " + k + ", " + g.member() + ", " + v, "'hget', " + k + ", " + g.member(), "'hexists', " + k + ", " + g.member(), "'hincrby', " + k + ", " + g.member() + ", " + g.pick("1", "-1", "'x'"),
+		"'hdel', " + k + ", " + g.member(), "'hlen', " + k, "'sadd', " + k + ", " + g.member(), "'srem', " + k + ", " + g.member() + ", " + g.member(), "'sismember', " + k + ", " + g.member(), "'scard', " + k,
+		"'zadd', " + k + ", " + g.pick("1", "1.5", "'x'", "ARGV[3]", "'INCR', 2", "'XX', 'CH', 9") + ", " + g.member(), "'zscore', " + k + ", " + g.member(), "'zincrby', " + k + ", 0.1, " + g.member(),
+		"'zrem', " + k + ", " + g.member(), "'zremrangebyscore', " + k + ", '-inf', 1", "'zcard', " + k, "'zrange', " + k + ", 0, -1, 'WITHSCORES'", "'zrangebyscore', " + k + ", 0, '+inf'",
+		g.pick("'incr', ", "'decr', ") + k, "'incrby', " + k + ", 3",
 		"'publish', 'ch', " + v, "'echo', " + v, "'ping'", "'ping', " + v, "'nosuchcommand'", "'get'", "'get', " + k + ", 1",
 	}
 	if !g.real {
@@ -187,7 +195,7 @@ func (g *scriptGenerator) block(depth int) string {
 		case n == 5:
 			b.WriteString("r[#r+1] = " + g.expr() + " or 'no' ")
 		default:
-			b.WriteString("r[#r+1] = redis.call(" + g.command() + ") or false ")
+			b.WriteString("r[#r+1] = redis." + g.pick("call", "pcall", "pcall") + "(" + g.command() + ") or false ")
 		}
 	}
 	g.locals = locals
@@ -210,11 +218,37 @@ func (g *scriptGenerator) state() []scriptKey {
 func (g *scriptGenerator) change(k *scriptKey) {
 	k.held, k.value, k.ttl = g.IntN(3) > 0, "", 0
 	if k.held {
-		k.value = g.pick("mine", "mine", "other", "", "10")
+		k.value = g.pick("mine", "mine", "mine", "mine", "other", "", "10", someHash, someHash, someSet, someZset)
 		if g.IntN(4) > 0 {
 			k.ttl = int64(2*g.IntN(9)+1)*500_000 + 100_000 // and never one that a script sets, as some ms of it pass there
 		}
 	}
+}
+
+// What keys hold that hold no string, as the masters have it.
+var (
+	someHash = collectionOf("hset", "mine", "1", "other", "x")
+	someSet  = collectionOf("sadd", "mine")
+	someZset = collectionOf("zadd", "1", "mine", "2.5", "other")
+)
+
+// making is the command that gives a Redis a key with this value.
+func making(k scriptKey) []string {
+	switch k.value {
+	case someHash:
+		return []string{"hset", k.name, "mine", "1", "other", "x"}
+	case someSet:
+		return []string{"sadd", k.name, "mine"}
+	case someZset:
+		return []string{"zadd", k.name, "1", "mine", "2.5", "other"}
+	}
+	return []string{"set", k.name, k.value}
+}
+
+// looks are what a key is looked at with after a run, in Redis and here: they tell all that it holds, but for the end of it.
+func looks(k string) [][]string {
+	return [][]string{{"type", k}, {"get", k}, {"hmget", k, "mine", "new", "other"}, {"smismember", k, "mine", "new", "other"}, {"zrange", k, "0", "-1", "withscores"},
+		{"hlen", k}, {"scard", k}}
 }
 
 // after applies the writes of an outcome.
@@ -256,28 +290,32 @@ func TestScriptDifferential(t *testing.T) {
 		}
 		send := frameOf("flushall")
 		for _, k := range keys {
-			switch {
-			case k.held && k.ttl != 0:
-				send += frameOf("set", k.name, k.value, "px", strconv.FormatInt(k.ttl, 10))
-			case k.held:
-				send += frameOf("set", k.name, k.value)
-			default:
-				send += frameOf("ping")
+			made, ends := frameOf("ping"), frameOf("ping")
+			if k.held {
+				made = frameOf(making(k)...)
 			}
+			if k.held && k.ttl != 0 {
+				ends = frameOf("pexpire", k.name, strconv.FormatInt(k.ttl, 10))
+			}
+			send += made + ends
 		}
 		send += frameOf(append([]string{"eval", source, "3", "ka", "kb", "kc"}, differentialArgv...)...)
 		for _, k := range keys {
-			send += frameOf("get", k.name) + frameOf("pttl", k.name)
+			send += frameOf("pttl", k.name)
+			for _, look := range looks(k.name) {
+				send += frameOf(look...)
+			}
 		}
+		perKey := 1 + len(looks(""))
 		ask := func() []string {
 			if _, err := conn.Write([]byte(send)); err != nil {
 				t.Fatal(err)
 			}
-			replies, err := readReplies(in, 1+len(keys)+1+2*len(keys))
+			replies, err := readReplies(in, 1+2*len(keys)+1+perKey*len(keys))
 			if err != nil {
 				t.Fatal(err)
 			}
-			return replies[1+len(keys):]
+			return replies[1+2*len(keys):]
 		}
 		o := runOnKeys(script, keys, differentialArgv, time.Now())
 		if o.refused != nil {
@@ -305,17 +343,28 @@ func TestScriptDifferential(t *testing.T) {
 			t.Fatalf("SCRIPT_SEED=%d: on %+v:\n%s\n ours %q\nRedis %q", seed, keys, source, got, want)
 		}
 		for i, k := range after(keys, o) {
-			value, left := "$nil", int64(-2)
+			left, state := int64(-2), redlock.State{Type: "none"}
 			if k.held {
-				value = strconv.Quote(k.value)
+				state = redlock.State{Found: true, Type: "string", Value: k.value}
 				if left = -1; k.ttl != 0 {
 					left = k.ttl
 				}
 			}
-			ms, _ := strconv.ParseInt(strings.TrimPrefix(replies[2+2*i], ":"), 10, 64)
-			near := ms == left || ms > 0 && left > 0 && max(ms-left, left-ms) < 50_000
-			if replies[1+2*i] != value || !near {
-				t.Fatalf("SCRIPT_SEED=%d: on %+v:\n%s\nwrites %v\nkey %s\n ours %q %d\nRedis %q %d", seed, keys, source, o, k.name, value, left, replies[1+2*i], ms)
+			found := replies[1+perKey*i : 1+perKey*(i+1)]
+			ms, _ := strconv.ParseInt(strings.TrimPrefix(found[0], ":"), 10, 64)
+			if near := ms == left || ms > 0 && left > 0 && max(ms-left, left-ms) < 50_000; !near {
+				t.Fatalf("SCRIPT_SEED=%d: on %+v:\n%s\nwrites %v\nkey %s\n ours %d ms\nRedis %d ms", seed, keys, source, o, k.name, left, ms)
+			}
+			space := keyspace.New([]string{k.name}, []redlock.State{state}, time.Now())
+			for j, look := range looks(k.name) {
+				reply, err := space.Call(look[0], look[1:])
+				if err != nil {
+					t.Fatal(err)
+				}
+				got, err := readReply(bufio.NewReader(bytes.NewReader(reply.AppendTo(nil, 2))))
+				if err != nil || got != found[1+j] {
+					t.Fatalf("SCRIPT_SEED=%d: on %+v:\n%s\nwrites %v\n%q\n ours %s\nRedis %s", seed, keys, source, o, look, got, found[1+j])
+				}
 			}
 		}
 	}

@@ -27,6 +27,10 @@ import (
 //	                                                                    ^             └─ commit ─┬─ done ──> its reply
 //	                                                                    └────────────────────────┘ scriptRounds times
 //
+// A key that the script names and has not declared (Redisson makes such names) is taken to be absent, so that
+// the run finds them all. Then the keys are read, with these, and the script is run again. Such a key is not
+// ordered against what the same client has sent before for that key and is not answered yet.
+//
 // An assumption that is right (script_assume.go) costs one round, like a native LOCK or UNLOCK.
 //
 // Invariant: all that a reply was made of was confirmed by a quorum: by the commit, whose guards are all that
@@ -45,7 +49,7 @@ type scriptExchange struct {
 	// declared is KEYS as the script gets them: a key may stand there twice.
 	declared []string
 	argv     []string
-	// keys has each key of declared once.
+	// keys has each key of declared once, and behind these those that runs have found missing.
 	keys []string
 
 	// states is what the script was run on, for each of keys.
@@ -61,10 +65,14 @@ type scriptExchange struct {
 	assumption int32
 	// tries counts commits that found the keys changed.
 	tries int8
+	// splits counts readings that found masters with different hashes or sets.
+	splits int8
 	// readOnly refuses writes: EVAL_RO.
 	readOnly bool
 	// waited is true once the exchange has waited for the undoing of its own commit.
 	waited bool
+	// waitedForEnd is for how long the exchange has waited for the end of a key, see endingWait.
+	waitedForEnd time.Duration
 	// fromQuorum is true once states are what a quorum holds.
 	fromQuorum bool
 
@@ -111,6 +119,7 @@ const (
 func (x *scriptExchange) begin(s *session, c *call) {
 	if x.orderBehind(s, c) {
 		c.takeSlot(&x.slot)
+		x.track(x.keys)
 		flush(x.runAssumed())
 	}
 }
@@ -199,8 +208,9 @@ func (x *scriptExchange) run(instructions int) {
 		return
 	}
 	now := time.Now()
-	caller := &scriptCaller{space: keyspace.New(x.keys, x.states, now), now: now, user: x.account.user}
-	caller.space.DefaultTTL = x.account.defaultTTL(x.s.server.opts.DefaultTTL)
+	caller := &scriptCaller{space: keyspace.New(x.keys, x.states, now), now: now, user: x.account.user()}
+	caller.space.KeysMax = scriptKeysMax
+	caller.space.DefaultTTL, caller.space.Random = x.account.defaultTTL(x.s.server.live().defaultTTL(x.keys)), cryptorand.Read
 	x.outcome = runScript(script, x.declared, caller, x.argv, limits)
 	x.spent += x.outcome.spent
 }
@@ -217,7 +227,7 @@ func (x *scriptExchange) stopped() bool {
 // on one must be made of what was read.
 func (x *scriptExchange) committable() bool {
 	o := &x.outcome
-	return o.refused == nil && o.Writes && !o.ReadTTL && !o.Blind && o.Unguarded == nil && o.Endless == nil
+	return o.refused == nil && len(o.Missing) == 0 && o.Writes && !o.ReadTTL && !o.Blind && len(o.Unguarded) == 0 && o.Endless == nil
 }
 
 // state is what a key was taken to hold.
@@ -230,24 +240,37 @@ func (x *scriptExchange) state(key string) *redlock.State {
 	panic("a script has changed a key that is none of its own")
 }
 
-// read asks a quorum what the keys hold, and goes on in haveRead. It returns no Flusher: nothing is to
-// be sent yet.
+// read asks a quorum what the keys hold, those that the last run has missed among them, and goes on in
+// haveRead. It returns no Flusher: nothing is to be sent yet.
 func (x *scriptExchange) read() redlock.Flusher {
+	x.keys = append(slices.Clip(x.keys), x.outcome.Missing...)
+	if x.reads != nil {
+		x.track(x.outcome.Missing)
+	}
+	x.outcome.Missing = nil
 	x.startRead(&x.op, x.keys, (*scriptRead)(x))
 	return nil
 }
 
-// haveRead goes on with what a quorum holds. Called on a goroutine of the engine. A key of another type
-// than string ends the call, as in Redis a GET of it would.
+// haveRead goes on with what a quorum holds. Called on a goroutine of the engine. A key that was made by
+// another client on the masters themselves, and is no string, ends the call.
 func (x *scriptExchange) haveRead(result redlock.Result) redlock.Flusher {
 	if result.Err != nil {
 		return x.fail(result.Err)
 	}
 	for i := range result.States {
 		if st := &result.States[i]; st.Found && st.Type != "string" {
-			return x.fail(replyError(keyspace.ErrWrongType))
+			return x.fail(replyError(keyspace.ErrForeign))
 		}
 	}
+	if key, split := splitKey(x.keys, result.States); split {
+		if x.splits++; x.splits == splitReads {
+			return x.fail(splitError(key))
+		}
+		time.AfterFunc(splitPause(int(x.splits)), func() { x.read() })
+		return nil
+	}
+	x.s.server.live().withoutDelays(x.keys, result.States)
 	x.states, x.fromQuorum = result.States, true
 	return x.continueOnGoroutine(x.runOnQuorum)
 }
@@ -262,6 +285,9 @@ func (x *scriptExchange) continueOnGoroutine(step func() redlock.Flusher) redloc
 				x.s.server.log.Error("panic in a script", "client", s.conn.id, "panic", p, "stack", string(debug.Stack()),
 					"to_do", "report this line to the developers of redlockd; other clients are not affected")
 				s.conn.close("panic in a script") // whether the reply was given is not known
+				if x.turn != "" {
+					s.server.keyTurns.pass(x.turn) // the slot may never be complete
+				}
 			}
 		}()
 		flush(step())
@@ -277,9 +303,16 @@ func (x *scriptExchange) continueOnGoroutine(step func() redlock.Flusher) redloc
 func (x *scriptExchange) runOnQuorum() redlock.Flusher {
 	x.run(0)
 	o := &x.outcome
+	wait := endingWait(&o.Outcome, x.states, x.waitedForEnd)
 	switch {
 	case o.refused != nil:
 		return x.fail(refusalReply(o.refused))
+	case len(o.Missing) > 0: // scriptKeysMax bounds how often this can be
+		return x.read()
+	case wait > 0:
+		x.waitedForEnd += wait
+		time.AfterFunc(wait, func() { x.read() })
+		return nil
 	case !o.Writes && !x.waited && x.seesItself():
 		// Waiting once is enough: no undo is still to come then, and what is there stays.
 		x.waited = true
@@ -325,7 +358,7 @@ func (x *scriptExchange) seesItself() bool {
 		return false
 	}
 	x.run(0)
-	same := x.outcome.refused == nil && !x.outcome.Writes &&
+	same := x.outcome.refused == nil && !x.outcome.Writes && len(x.outcome.Missing) == 0 &&
 		bytes.Equal(x.outcome.reply.AppendTo(nil, 3), outcome.reply.AppendTo(nil, 3))
 	x.states, x.outcome = states, outcome
 	return !same
@@ -343,7 +376,7 @@ func (x *scriptExchange) sure() bool {
 }
 
 // contested is for a script whose commit failed although a quorum holds nothing. Values of minorities are in
-// the way then: of others that try at the same time, or remains. If the script answers without a change when it
+// the way then: of others that try at the same time, or remains. (Of hashes and sets see splitKey.) If the script answers without a change when it
 // finds somebody's value, that answer becomes the outcome, and contested returns true.
 //
 // Invariant: it is never an answer that says "held". No quorum holds anything, so the script is shown a value
@@ -354,7 +387,8 @@ func (x *scriptExchange) contested() bool {
 	inTheWay := func(value func(*redlock.State) string) (reply []byte, ok bool) {
 		x.states = slices.Clone(states)
 		for i := range x.states {
-			if st := &x.states[i]; !st.Found && st.Hint != "" {
+			st := &x.states[i]
+			if _, isText := keyspace.Text(st.Hint); isText && !st.Found && st.Hint != "" {
 				st.Found, st.Type, st.Value, st.TTL = true, "string", value(st), time.Second
 				ok = true
 			}
@@ -364,7 +398,7 @@ func (x *scriptExchange) contested() bool {
 		}
 		x.run(0)
 		o := &x.outcome
-		if o.refused != nil || o.Writes || o.ReadTTL {
+		if o.refused != nil || o.Writes || o.ReadTTL || len(o.Missing) > 0 {
 			return nil, false
 		}
 		reply = o.reply.AppendTo(nil, x.proto)
@@ -396,22 +430,29 @@ func refusalReply(err error) error {
 	if limit, ok := errors.AsType[*sandbox.LimitError](err); ok {
 		return errorf("ERR the script was stopped: %v", limit)
 	}
-	if refusal, ok := errors.AsType[*scriptRefusal](err); ok {
-		return replyError(refusal.Error())
+	refusal, ok := errors.AsType[*scriptRefusal](err)
+	if !ok {
+		return err
 	}
-	return err
+	switch inner := refusal.error.(type) {
+	case *refusedError, replyError: // the latter: what the user may not touch
+		return inner
+	}
+	return &refusedError{reply: replyError(refusal.Error())}
 }
 
 // refuseWrites is why the changes may not be made, or "". A lock needs a TTL, or it would stay when its holder
 // dies. And a script that changes a key without comparing what it holds releases or extends another's lock,
 // which only the settings can allow.
 func (x *scriptExchange) refuseWrites() error {
-	switch o := &x.outcome; {
-	case o.Endless != nil:
+	if x.outcome.Endless != nil {
 		return errNoTTL
-	case o.Unguarded != nil && !x.s.server.opts.AllowUnguarded:
-		return errorf("ERR the script changes key %.200q without comparing what it holds, and so could change another's lock: "+
-			"compare the token, or set allow_unguarded in [compat]", o.Unguarded.Resource)
+	}
+	for _, key := range x.outcome.Unguarded {
+		if !x.s.server.live().mayChangeUnguarded(key) {
+			return refusedf("ERR the script changes key %.200q without comparing what it holds, and so could change another's lock: "+
+				"compare the token, or set allow_unguarded in [compat]", key)
+		}
 	}
 	return nil
 }
@@ -420,6 +461,10 @@ func (x *scriptExchange) refuseWrites() error {
 // for before anything has happened, so that a refusal means that nothing was changed.
 func (x *scriptExchange) commit() redlock.Flusher {
 	changes := x.outcome.Changes
+	if x.outcome.Collections && x.outcome.Writes && !x.s.server.keyTurns.take(&x.slot, x.keys[0], func() { x.read() }) {
+		return nil
+	}
+	x.raiseTTLs(changes)
 	if refusal := x.payMessages(); refusal != nil {
 		return x.fail(refusal)
 	}
@@ -432,6 +477,17 @@ func (x *scriptExchange) commit() redlock.Flusher {
 	}
 	x.startCommit(&x.op, changes, (*scriptCommit)(x))
 	return nil
+}
+
+// raiseTTLs gives what would live for less than min_ttl that time: it excludes others for longer than the script
+// asks for, which is safe. Symfony sets a key for 1 ms only to see that it can.
+func (x *scriptExchange) raiseTTLs(changes []redlock.Change) {
+	least := x.s.server.opts.Engine.Options().MinTTL
+	for i := range changes {
+		if ch := &changes[i]; (ch.Do == redlock.Set || ch.Do == redlock.Expire) && ch.TTL > 0 && ch.TTL < least {
+			ch.TTL = least
+		}
+	}
 }
 
 // payMessages has the user's share pay for what the script publishes, or returns the refusal. A later round of
@@ -457,12 +513,13 @@ func (x *scriptExchange) committed(result redlock.Result) redlock.Flusher {
 	case result.Err != nil:
 		return x.fail(result.Err)
 	case result.Held:
+		x.tellChanges(x.outcome.Changes)
 		x.rememberAssumption()
 		return x.answer()
 	}
 	x.assumption = assumesNothing
-	if x.tries++; x.tries == scriptRounds {
-		return x.fail(errorf("ERR the keys of the script changed %d times between the reading and the change: try again", scriptRounds))
+	if x.tries++; int(x.tries) >= x.roundsMax(scriptRounds) {
+		return x.fail(errorf("ERR the keys of the script changed %d times between the reading and the change: try again", x.tries))
 	}
 	if x.tries <= 2 {
 		return x.read()
@@ -509,5 +566,6 @@ func (p *scriptPublication) Done(*redlock.Op, redlock.Result) redlock.Flusher {
 func (x *scriptExchange) reply() redlock.Flusher {
 	x.s.server.share(x.script, x.account, x.s.conn.lastUsed.Load())
 	x.out = x.outcome.reply.AppendTo(x.out, x.proto)
+	x.saw(x.keys, x.states, x.outcome.Changes)
 	return x.complete()
 }

@@ -64,7 +64,7 @@ return 'of another'`
 	mineScript = `if redis.call('get', KEYS[1]) == ARGV[1] then return 'held' end return 'not mine'`
 )
 
-// A minority holds my token, another stands in the way of the rest: whoever takes the minority's word for it says "held".
+// A minority holds my token, another stands in the way of the rest: a script that is shown the minority's value says "held".
 func TestScriptTakesNoMinoritysWord(t *testing.T) {
 	for _, token := range []string{"mine", "mine, and long enough to be unique"} {
 		srv := serveFast(t)
@@ -76,7 +76,7 @@ func TestScriptTakesNoMinoritysWord(t *testing.T) {
 	}
 }
 
-// A script that takes the lock for held by its kind, whoever it is.
+// A script that takes whatever is there for a lock of its own kind.
 func TestScriptThatTakesAnybodysWord(t *testing.T) {
 	srv := serve(t)
 	srv.put("k", "another's", 20*time.Second, 0, 1, 2)
@@ -86,7 +86,7 @@ func TestScriptThatTakesAnybodysWord(t *testing.T) {
 		err("ERR the keys of the script changed 8 times")
 }
 
-// The reply tells the value of whoever is in the way, and never the asker's own.
+// The reply tells the value that is in the way, and never the client's own.
 func TestScriptToldWhoIsInTheWay(t *testing.T) {
 	const who = `return redis.call('set', KEYS[1], ARGV[1], 'nx', 'px', ARGV[2]) or redis.call('get', KEYS[1])`
 	srv := serveFast(t)
@@ -98,7 +98,7 @@ func TestScriptToldWhoIsInTheWay(t *testing.T) {
 	srv.dial().do("EVAL", who, "1", "l", "mine", "20000").matches(`"a third's"|-ERR the keys of the script changed 8 times.*`)
 }
 
-// So it is for SET NX GET: whoever gets its own token takes itself for the holder.
+// So it is for SET NX GET: a client that gets its own token takes itself for the holder.
 func TestSetGetToldWhoIsInTheWay(t *testing.T) {
 	const mine = "a token of mine, unique" // of two that as many masters hold, the first in order is told
 	srv := serveFast(t)

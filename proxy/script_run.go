@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	// scriptKeysMax is how many keys a script may declare.
-	scriptKeysMax = 64
+	// scriptKeysMax is how many keys a script may use: those that it declares, and others.
+	scriptKeysMax = redlock.MaxKeys
 	// scriptReplyMax bounds a script's reply, in bytes: what all its keys can hold, and as much again. One
 	// client can have a thousand scripts on their way.
 	scriptReplyMax = 128 << 10
@@ -56,10 +56,8 @@ func refuse(format string, args ...any) error {
 // runScript runs a script on the keys of caller, which are those of declared, and argv. It asks nobody, changes
 // nothing and keeps nothing, so that it may be repeated.
 func runScript(script *sandbox.Script, declared []string, caller *scriptCaller, argv []string, limits sandbox.Limits) outcome {
-	for _, name := range declared {
-		if strings.HasPrefix(name, redlock.ReservedPrefix) {
-			return outcome{refused: refuse("key %.200q: names that begin with %s are redlockd's own", name, redlock.ReservedPrefix)}
-		}
+	if refusal := refuseReserved(declared); refusal != nil {
+		return outcome{refused: refusal}
 	}
 	caller.readOnly = script.NoWrites
 	seed := uint64(caller.now.UnixNano()) // a run that is repeated with the same time draws the same random numbers
@@ -73,7 +71,32 @@ func runScript(script *sandbox.Script, declared []string, caller *scriptCaller, 
 	if n := replyBytes(&reply); n > scriptReplyMax {
 		return outcome{refused: refuse("the script's reply takes %d bytes, at most %d are possible", n, scriptReplyMax), spent: caller.spent}
 	}
-	return outcome{Outcome: caller.space.Outcome(), reply: reply, published: caller.published, spent: caller.spent}
+	o := outcome{Outcome: caller.space.Outcome(), reply: reply, published: caller.published, spent: caller.spent}
+	if refusal := caller.refuseMissing(o.Missing); refusal != nil {
+		return outcome{refused: refusal, spent: caller.spent}
+	}
+	return o
+}
+
+// refuseReserved is the refusal of keys that are redlockd's own, or nil.
+func refuseReserved(names []string) error {
+	for _, name := range names {
+		if strings.HasPrefix(name, redlock.ReservedPrefix) {
+			return refuse("the script uses the key %.200q: names that begin with %s are redlockd's own", name, redlock.ReservedPrefix)
+		}
+	}
+	return nil
+}
+
+// refuseMissing is the refusal of keys that the script has not declared, so that nobody has looked whether
+// the user may touch them; or nil.
+func (caller *scriptCaller) refuseMissing(names []string) error {
+	for _, name := range names {
+		if !caller.user.may(name) {
+			return &scriptRefusal{caller.user.refuse("resource", name)}
+		}
+	}
+	return refuseReserved(names)
 }
 
 // replyBytes is what a reply takes here until it is sent.

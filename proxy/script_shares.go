@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"maps"
 	"runtime"
 	"sync"
 	"time"
@@ -55,7 +56,8 @@ type scriptShares struct {
 	waiting []*scriptUser
 }
 
-// scriptUser is the share of one user. There are no more of them than accounts.
+// scriptUser is the share of one user. There are no more of them than accounts, but for some that a reload has
+// replaced while calls of theirs waited.
 type scriptUser struct {
 	// waiting has the connections with calls that wait, in the order of their turns.
 	waiting []*scriptConn
@@ -86,6 +88,13 @@ func (sh *scriptShares) userLocked(u *account) *scriptUser {
 		sh.users[u] = share
 	}
 	return share
+}
+
+// keepUsers forgets the users for whom keep returns false, unless calls of theirs wait.
+func (sh *scriptShares) keepUsers(keep func(*account) bool) {
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	maps.DeleteFunc(sh.users, func(a *account, u *scriptUser) bool { return !keep(a) && len(u.waiting) == 0 })
 }
 
 // acquireRun waits until it is the turn of this connection of this user. The caller runs or compiles one script

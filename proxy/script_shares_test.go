@@ -132,7 +132,7 @@ func TestPublishedByScripts(t *testing.T) {
 // TestScriptsTurnedOff: with scripts = false all that runs scripts is refused, and nothing else.
 func TestScriptsTurnedOff(t *testing.T) {
 	srv := newTestServer(t)
-	srv.opts.NoScripts = true
+	srv.live().NoScripts = true
 	srv.serveTCP()
 	c := srv.dial()
 	for _, line := range []string{"EVAL|return 1|0", "EVAL_RO|return 1|0", "EVALSHA|" + sandbox.SHA("return 1") + "|0", "EVALSHA_RO|x|0",

@@ -31,7 +31,7 @@ import (
 //	Close     ends all connections at once
 type Server struct {
 	// Set once by New.
-	opts    Options
+	opts    lastingOptions
 	log     *slog.Logger
 	table   *commandTable
 	limits  resp.Limits // of one command, once the client has authenticated
@@ -50,17 +50,21 @@ type Server struct {
 	closed      bool                  // Close was called
 	done        chan struct{}         // closed with closed
 
-	// goroutines are the readers, the writers and runTimeouts, for which Close waits. Add one only from
+	// goroutines are the readers, the writers, runTimeouts and those of LOCKS and the fleet, for which Close waits. Add one only from
 	// a goroutine that is counted itself, or with mu held while closed is false.
 	goroutines sync.WaitGroup
 
 	subscribers subscribers
+	tracking    tracking
 	scripts     scriptCache
 	shares      *scriptShares // bounds the scripts that run at one time, in rotation over the users
+	keyTurns    keyTurns
 	listing     chan struct{} // holds an element while a LOCKS is being answered
+	fleet       redlockds     // the other redlockds over the same masters
 
-	accounts  []*account // accounts[i] is that of opts.Users[i]
-	anonymous *account   // of clients that have not logged in, and of all clients where no users are configured
+	reloading sync.Mutex                  // held by Reload
+	current   atomic.Pointer[liveOptions] // see live
+	anonymous *account                    // of clients that have not logged in, and of all clients where no users are configured
 
 	// output is the memory of replies and messages that wait for clients, over all accounts. It is at
 	// most OutputTotal and what came since relieve ran last.
@@ -72,6 +76,11 @@ type Server struct {
 	// counters never fall, because metrics are read as rates. CONFIG RESETSTAT remembers their values in stats.
 	counters [counterCount]atomic.Uint64
 	stats    *stats
+	audit    *audit
+
+	history   history   // of the last hour, for the status page
+	watchOnce sync.Once // starts the goroutine that fills it
+	pages     pages
 
 	preauthCPU *semaphore // bounds what clients compute before they have authenticated
 	logins     logins     // slows down clients that try passwords
@@ -85,6 +94,7 @@ type Server struct {
 	protocolErrors   loglimit.Limiter
 	shortTTLs        loglimit.Limiter
 	slowReaders      loglimit.Limiter
+	refusals         loglimit.Limiter
 }
 
 // counterID names one of the numbers that are counted since the start of the server. To add one: a line
@@ -116,7 +126,7 @@ func New(opts Options) (*Server, error) {
 	opts = opts.withDefaults()
 	started := time.Now()
 	srv := &Server{
-		opts:        opts,
+		opts:        lastingOptions{opts.Engine, opts.Version, opts.TLSConfig, opts.Certificates, opts.Settings, opts.Reload},
 		log:         opts.Logger,
 		table:       newCommandTable(commandRows),
 		limits:      resp.Limits{Args: opts.ArgsMax, Bulk: opts.BulkMax, Command: opts.CommandMax},
@@ -127,12 +137,25 @@ func New(opts Options) (*Server, error) {
 		listeners:   make(map[net.Listener]struct{}),
 		connections: make(map[int64]*connection),
 		done:        make(chan struct{}),
+		tracking:    tracking{max: trackedMax},
 		preauthCPU:  newSemaphore(),
 		input:       inputTotal{max: max(opts.InputTotal, 2*opts.CommandMax+4*chunkSize)}, // a chunk grows by doubling
-		shortTTLs:   loglimit.Limiter{Interval: time.Minute},                              // they are no fault
+		anonymous:   new(account),
+		shortTTLs:   loglimit.Limiter{Interval: time.Minute}, // they are no fault
 	}
-	srv.accounts, srv.anonymous = newAccounts(opts.Users)
-	opts.Engine.OnMessage(func(channel, payload string) { srv.subscribers.deliver(channel, payload) })
+	srv.audit = newAudit(opts.Audit, opts.AuditLocks, opts.Logger)
+	srv.current.Store(newLiveOptions(opts, nil))
+	srv.fleet = redlockds{srv: srv, inbox: make(chan fleetMessage, fleetInbox), asking: make(chan struct{}, 1)}
+	opts.Engine.OnMessage(func(channel, payload string) {
+		switch channel {
+		case scriptFlushChannel:
+			srv.scripts.forgetAll()
+		case fleetChannel:
+			srv.fleet.receive(payload)
+		default:
+			srv.subscribers.deliver(channel, payload)
+		}
+	})
 	return srv, nil
 }
 
@@ -179,7 +202,7 @@ func (srv *Server) Serve(l net.Listener) error {
 	}
 }
 
-// listen registers a listener, and starts runTimeouts with the first. It returns false if the server is
+// listen registers a listener. With the first it starts runTimeouts, and tells the other redlockds that this one is here. It returns false if the server is
 // closed or draining.
 func (srv *Server) listen(l net.Listener) bool {
 	srv.mu.Lock()
@@ -191,13 +214,11 @@ func (srv *Server) listen(l net.Listener) bool {
 	if !srv.timeoutsRun {
 		srv.timeoutsRun = true
 		srv.goroutines.Go(srv.runTimeouts)
+		srv.fleet.name = fleetName(l.Addr())
+		srv.goroutines.Go(srv.fleet.run)
 	}
 	return true
 }
-
-// keepAlive detects within half a minute that a peer has vanished without closing. Until then that peer
-// may be the first waiter for a lock, and keep all others waiting.
-var keepAlive = net.KeepAliveConfig{Enable: true, Idle: 15 * time.Second, Interval: 5 * time.Second, Count: 3}
 
 // accepted serves a connection on a goroutine of its own, or refuses it. At MaxClients, a new
 // connection takes the place of the oldest one that has not authenticated, so that connections without
@@ -207,10 +228,10 @@ var keepAlive = net.KeepAliveConfig{Enable: true, Idle: 15 * time.Second, Interv
 // then the commands of other clients find it, unless it was evicted.
 func (srv *Server) accepted(c net.Conn) {
 	if t, ok := c.(*net.TCPConn); ok {
-		t.SetKeepAliveConfig(keepAlive)
+		noticeVanished(t, srv.live().WriteTimeout)
 	}
 	srv.mu.Lock()
-	full := len(srv.connections) >= srv.opts.MaxClients
+	full := len(srv.connections) >= srv.live().MaxClients
 	var evicted *connection
 	if full && !srv.closed {
 		evicted = srv.evictPreauthLocked()
@@ -220,12 +241,13 @@ func (srv *Server) accepted(c net.Conn) {
 		conn := newConnection(srv, c, srv.lastID)
 		srv.connections[conn.id] = conn
 		conn.session.account.enter()
-		if srv.opts.TLSConfig != nil || !conn.session.authenticated() {
+		if srv.usesTLS(c) || !conn.session.authenticated() {
 			srv.addPreauthLocked(conn)
 		}
 		srv.goroutines.Go(func() {
 			conn.serve()
 			srv.subscribers.forget(conn.session)
+			srv.tracking.forget(conn.session)
 			conn.session.account.leave()
 			srv.mu.Lock()
 			srv.removePreauthLocked(conn)
@@ -245,7 +267,7 @@ func (srv *Server) accepted(c net.Conn) {
 		srv.refused(c.RemoteAddr().String(), "all others have logged in")
 		// With TLS no text is sent: the client could not read it before a handshake. The deadline
 		// bounds how long a client that reads nothing can keep the server from accepting others.
-		if srv.opts.TLSConfig == nil {
+		if !srv.usesTLS(c) {
 			c.SetWriteDeadline(time.Now().Add(10 * time.Millisecond))
 			c.Write(resp.AppendError(nil, "ERR max number of clients reached"))
 		}
@@ -253,10 +275,17 @@ func (srv *Server) accepted(c net.Conn) {
 	c.Close()
 }
 
+// usesTLS reports whether the client must use TLS. On a unix socket it must not: nothing leaves the machine, and the
+// mode of the file says who may connect.
+func (srv *Server) usesTLS(c net.Conn) bool {
+	_, local := c.(*net.UnixConn)
+	return srv.opts.TLSConfig != nil && !local
+}
+
 // refused counts and logs that a client was not accepted, or was evicted, because of MaxClients.
 func (srv *Server) refused(addr, why string) {
 	srv.counters[countRejected].Add(1)
-	srv.refusedClients.Log(srv.log, slog.LevelWarn, time.Now(), "client refused", "addr", addr, "max_clients", srv.opts.MaxClients, "why", why,
+	srv.refusedClients.Log(srv.log, slog.LevelWarn, time.Now(), "client refused", "addr", addr, "max_clients", srv.live().MaxClients, "why", why,
 		"to_do", "raise max_clients, or find out who connects so often: CLIENT LIST")
 }
 
@@ -270,7 +299,8 @@ func (srv *Server) Leave() { srv.leaving.Store(true) }
 // the connections that exist.
 //
 // Draining ends when every command is answered and no lock granted here is held, or when no client is
-// left who could release one. It also ends with ctx, and Shutdown returns the error of ctx then.
+// left who could release one. It also ends with ctx, and Shutdown returns the error of ctx then. Locks
+// under HOLD are renewed to the end and not released, so that their clients can take them over elsewhere.
 func (srv *Server) Shutdown(ctx context.Context) error {
 	srv.draining.Store(true)
 	srv.closeListeners()
@@ -288,6 +318,7 @@ func (srv *Server) Shutdown(ctx context.Context) error {
 		case <-tick.C:
 		}
 	}
+	srv.renewHeld()
 	srv.Close()
 	return err
 }
@@ -335,6 +366,7 @@ func (srv *Server) Close() error {
 		conn.close("the server is closed")
 	}
 	srv.goroutines.Wait()
+	srv.audit.close()
 	return nil
 }
 
@@ -357,6 +389,13 @@ func (srv *Server) closeListeners() {
 		delete(srv.listeners, l)
 		l.Close()
 	}
+}
+
+// Clients is how many connections there are, those that have not logged in among them.
+func (srv *Server) Clients() int {
+	srv.mu.Lock()
+	defer srv.mu.Unlock()
+	return len(srv.connections)
 }
 
 // client returns the client with this id, or nil. Its connection may be closed already.

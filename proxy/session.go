@@ -3,6 +3,9 @@ package proxy
 import (
 	"runtime/debug"
 	"sync/atomic"
+
+	"redlockd/redlock"
+	"redlockd/redlock/loglimit"
 )
 
 // session is what one client is to the commands: who it is, its protocol version, transaction and
@@ -24,6 +27,10 @@ type session struct {
 	transaction transaction
 	// shortTTLLogged: the log has said that this client sends a short ttl without a unit.
 	shortTTLLogged bool
+	// caching: CLIENT CACHING came for the next command, or for the transaction that begins with it.
+	caching bool
+	// tracker is nil while tracking is off. Written with tracking.mu held, which others need to read it.
+	tracker *tracker
 
 	// Read and written by any goroutine.
 
@@ -31,18 +38,27 @@ type session struct {
 	scripts atomic.Int32
 	// mustSlowDown: the client has published while its user's clients lag behind, see slowDown.
 	mustSlowDown atomic.Bool
+	// asksForReload: the client waits for the reply of CONFIG RELOAD, so Reload leaves it open.
+	asksForReload atomic.Bool
 	// lastCommand is for CLIENT LIST; nil before the first.
 	lastCommand atomic.Pointer[command]
+	// caller says who this client is, for what it locks, see slot.note. nil: nobody has asked since it was
+	// named or logged in last. Written with conn.mu held.
+	caller atomic.Pointer[redlock.HolderNote]
 
 	// Written by the reader goroutine with conn.mu held, and read by it without; other goroutines read
 	// them with conn.mu held.
 	proto         int      // 2 or 3, by HELLO
-	user          *User    // nil until authenticated; always nil where no users are configured
-	account       *account // never nil
+	account       *account // never nil; the shared one until authenticated, and where no users are configured
 	name          string   // by CLIENT SETNAME
 	libName       string   // by CLIENT SETINFO
 	libVer        string   // likewise
 	subscriptions subscriptions
+
+	// held is what held locks are bound to; nil: none were.
+	held *heldLocks
+	// audited limits the refusals that the audit records; nil before the first.
+	audited *loglimit.Limiter
 
 	// scripted has the keys of scripts in progress. No two of these share a key, see orderBehind.
 	// Guarded by conn.mu.
@@ -61,7 +77,11 @@ const (
 
 // authenticated reports whether the client may send any command. Called by the reader goroutine, or
 // with conn.mu held.
-func (s *session) authenticated() bool { return s.user != nil || len(s.server.opts.Users) == 0 }
+func (s *session) authenticated() bool { return s.user() != nil || len(s.server.live().Users) == 0 }
+
+// user is whose the session is, with the rights that this user has now; nil until it has authenticated,
+// and always where no users are configured. Called like authenticated.
+func (s *session) user() *User { return s.account.user() }
 
 // silent reports whether the command that is executed gets no reply.
 func (s *session) silent() bool { return s.replyMode == replyOff || s.replyMode == replySkipping }
@@ -89,6 +109,9 @@ func (s *session) dispatch(args [][]byte) {
 	}
 	if s.replyMode == replySkipping {
 		s.replyMode = replyOn
+	}
+	if s.caching && !s.transaction.open && (c.cmd == nil || c.cmd.parent == nil || c.cmd.parent.name != "client") {
+		s.caching = false
 	}
 }
 
@@ -121,6 +144,9 @@ func (s *session) execute(c *call) {
 	if c.slot == nil && isError(c.out[mark:]) {
 		cmd.stats.failed.Add(1)
 	}
+	if cmd.flags&flagAdmin != 0 {
+		s.auditAdmin(c, c.out[mark:])
+	}
 }
 
 // refusal says why this command must not be executed now, or returns nil. The order is that of Redis: a
@@ -139,7 +165,7 @@ func (s *session) refusal(cmd *command, args [][]byte) error {
 	if off := s.server.scriptsOff(args[0]); off != nil {
 		return off
 	}
-	return s.user.notPermitted(cmd, args)
+	return s.user().notPermitted(cmd, args)
 }
 
 // recovered keeps a command that panics from taking the server down: its client gets an error, the log

@@ -28,6 +28,10 @@ type slot struct {
 	// scripted are the keys that later commands of the client wait for until the slot is complete, see
 	// session.scripted. Set before enqueue.
 	scripted []string
+	// turn is the key that the command has the turn with until the slot is complete (keyTurns); empty: none.
+	turn string
+	// reads are the keys that the client tracks by this command; nil: none. See track.
+	reads *trackedReads
 
 	// Set by enqueue.
 	s       *session
@@ -153,6 +157,10 @@ func (sl *slot) complete() redlock.Flusher {
 		sl.cmd.stats.failed.Add(1)
 		s.server.countError(sl.out)
 	}
+	if sl.turn != "" {
+		s.server.keyTurns.pass(sl.turn)
+	}
+	sl.finishReads()
 	conn.mu.Lock()
 	sl.done = true
 	if len(sl.scripted) > 0 {
@@ -184,15 +192,21 @@ func (sl *slot) complete() redlock.Flusher {
 	return flusher
 }
 
-// fail is complete with an error in place of any other reply. To a user with a list of resources it
+// fail is complete with an error in place of any other reply. To a user who does not administer the server it
 // names no masters, and not what these say.
 func (sl *slot) fail(err error) redlock.Flusher {
-	if limit, ok := errors.AsType[*redlock.ShareError](err); ok {
+	if byPolicy := sl.s.server.live().refuseByPolicy(err); byPolicy != nil {
+		err = byPolicy
+	} else if limit, ok := errors.AsType[*redlock.ShareError](err); ok {
 		err = sl.account.refuse(limit)
 	}
-	if e, ok := errors.AsType[*redlock.NoQuorumError](err); ok && sl.account.user.confined() {
+	if e, ok := errors.AsType[*redlock.NoQuorumError](err); ok && !sl.account.user().seesMasters() {
 		err = replyError("NOQUORUM " + e.Counts())
 	}
+	if refusal, ok := errors.AsType[*refusedError](err); ok {
+		sl.s.countRefused(refusal, sl.cmd)
+	}
+	sl.s.auditRefusal(sl.account.user(), sl.cmd, nil, err)
 	sl.out = appendError(sl.out, err)
 	return sl.complete()
 }

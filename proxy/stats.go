@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// What is counted, beyond Server.counters: errors by code, calls by command. And what CONFIG RESETSTAT
+// What is counted, beyond Server.counters: errors by code, calls and refusals by command. And what CONFIG RESETSTAT
 // sets back: it must not touch counters, because metrics are read as rates, so totalsSinceReset
 // subtracts.
 
@@ -24,6 +24,16 @@ type stats struct {
 	// byCode counts error replies by code, since the last CONFIG RESETSTAT. It has at most
 	// errorCodesMax codes; more are not counted.
 	byCode map[string]uint64
+	// everByCode counts error replies by the codes of errorCodes, and those with any other as codeOther. It
+	// never falls, because metrics are read as rates.
+	everByCode map[string]uint64
+	// refused counts refusals by the command's name. Names are those of this package's tables, so that
+	// their number is bounded. It never falls, because metrics are read as rates.
+	refused map[string]uint64
+	// refusedReset has refused as it stood at the last CONFIG RESETSTAT.
+	refusedReset map[string]uint64
+	// refusedLibraries are the client libraries of which the log has named a refusal, at most librariesMax.
+	refusedLibraries map[string]struct{}
 	// reset has the counters as they stood at the last CONFIG RESETSTAT.
 	reset totals
 	// rate is how many commands per second there were when it was measured last.
@@ -41,7 +51,20 @@ const errorCodesMax = 64
 func newStats(now time.Time) *stats {
 	var id [20]byte
 	rand.Read(id[:])
-	return &stats{runID: hex.EncodeToString(id[:]), byCode: make(map[string]uint64), rateTime: now}
+	return &stats{runID: hex.EncodeToString(id[:]), byCode: make(map[string]uint64), everByCode: everyCode(), rateTime: now,
+		refused: make(map[string]uint64), refusedLibraries: make(map[string]struct{})}
+}
+
+// codeOther stands for the codes that scripts make up.
+const codeOther = "other"
+
+// everyCode has 0 for each code that is counted: a rate can be read from the first error on.
+func everyCode() map[string]uint64 {
+	counts := map[string]uint64{codeOther: 0}
+	for _, c := range errorCodes {
+		counts[c.code] = 0
+	}
+	return counts
 }
 
 // commandStats are counted for each row of the command table.
@@ -58,15 +81,20 @@ func (srv *Server) countError(reply []byte) {
 }
 
 // countCode counts an error reply by its first word. One that has none of reasonable length is from a
-// script, and not counted.
+// script, and counted as codeOther alone.
 func (st *stats) countCode(reply []byte) {
 	code, _, _ := bytes.Cut(reply, []byte(" "))
-	if len(code) < 2 || len(code) > 32 {
-		return
-	}
-	code = code[1:] // the minus
+	code = bytes.TrimPrefix(code, []byte("-"))
 	st.mu.Lock()
 	defer st.mu.Unlock()
+	if _, known := st.everByCode[string(code)]; known {
+		st.everByCode[string(code)]++
+	} else {
+		st.everByCode[codeOther]++
+	}
+	if len(code) == 0 || len(code) > 31 {
+		return
+	}
 	if _, known := st.byCode[string(code)]; known || len(st.byCode) < errorCodesMax {
 		st.byCode[string(code)]++
 	}
@@ -77,6 +105,41 @@ func (st *stats) codes() map[string]uint64 {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	return maps.Clone(st.byCode)
+}
+
+// codesEver counts the error replies by the codes of errorCodes, and all others as codeOther, since the start.
+func (st *stats) codesEver() map[string]uint64 {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	return maps.Clone(st.everByCode)
+}
+
+// countRefused counts a refusal. It returns true if it is the first one of the library, and allow has room for
+// a line in the log; otherwise the next refusal may be the first one.
+func (st *stats) countRefused(name, library string, allow func() (dropped int64, ok bool)) (dropped int64, first bool) {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	st.refused[name]++
+	if _, known := st.refusedLibraries[library]; known || len(st.refusedLibraries) == librariesMax {
+		return 0, false
+	}
+	if dropped, first = allow(); first {
+		st.refusedLibraries[library] = struct{}{}
+	}
+	return dropped, first
+}
+
+// refusals counts the refusals by the command's name, since the start and since the last CONFIG RESETSTAT.
+func (st *stats) refusals() (all, sinceReset map[string]uint64) {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	all, sinceReset = maps.Clone(st.refused), make(map[string]uint64)
+	for name, n := range all {
+		if n > st.refusedReset[name] {
+			sinceReset[name] = n - st.refusedReset[name]
+		}
+	}
+	return all, sinceReset
 }
 
 // totals are the values of all counters at one time.
@@ -103,7 +166,7 @@ func (srv *Server) totalsSinceReset() totals {
 	return n
 }
 
-// resetStats is CONFIG RESETSTAT. It sets back what INFO shows in Stats, Commandstats and Errorstats.
+// resetStats is CONFIG RESETSTAT. It sets back what INFO shows in Stats, Commandstats, Errorstats and Refusedstats.
 func (srv *Server) resetStats() {
 	for _, row := range srv.table.rows {
 		row.stats.calls.Store(0)
@@ -115,6 +178,7 @@ func (srv *Server) resetStats() {
 	defer srv.stats.mu.Unlock()
 	srv.stats.reset = n
 	clear(srv.stats.byCode)
+	srv.stats.refusedReset = maps.Clone(srv.stats.refused)
 }
 
 // commandsPerSecond is the rate between the last two measurements; it measures when a second has passed

@@ -3,6 +3,7 @@ package proxy
 import (
 	"sync"
 
+	"redlockd/redlock"
 	"redlockd/redlock/resp"
 )
 
@@ -165,8 +166,15 @@ const sharedMin = 1 << 10
 // protocol error.
 func (s *session) push(m *framedMessage) {
 	s.conn.mu.Lock()
+	if user := s.user(); m.channel == redlock.LostChannel && user.confined() {
+		s.conn.mu.Unlock()
+		if !user.may(m.payload) { // which takes its time
+			return
+		}
+		s.conn.mu.Lock()
+	}
 	b := m.frame(s.proto)
-	full := !s.conn.closed.Load() && s.conn.unsentLocked()+len(s.conn.pushed)+len(b) > s.server.opts.OutputMax
+	full := !s.conn.closed.Load() && s.conn.unsentLocked()+len(s.conn.pushed)+len(b) > s.server.live().OutputMax
 	switch {
 	case full || s.conn.closed.Load():
 	case s.conn.pushesWait:

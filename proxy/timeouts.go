@@ -8,20 +8,27 @@ import "time"
 
 // runTimeouts is that goroutine. It ends when the server is closed.
 func (srv *Server) runTimeouts() {
-	shortest := srv.opts.CommandTimeout
-	if idle := srv.opts.IdleTimeout; idle > 0 {
-		shortest = min(shortest, idle)
-	}
-	tick := time.NewTicker(min(max(shortest/4, 5*time.Millisecond), time.Second))
-	defer tick.Stop()
+	pause := time.NewTimer(srv.live().timeoutsPause())
+	defer pause.Stop()
 	for {
 		select {
 		case <-srv.done:
 			return
-		case <-tick.C:
+		case <-pause.C:
 			srv.closeTimedOut()
+			pause.Reset(srv.live().timeoutsPause())
 		}
 	}
+}
+
+// timeoutsPause is the pause between two looks at all connections. It is a second at most, after which
+// other timeouts of a reload count.
+func (o *Options) timeoutsPause() time.Duration {
+	shortest := o.CommandTimeout
+	if idle := o.IdleTimeout; idle > 0 {
+		shortest = min(shortest, idle)
+	}
+	return min(max(shortest/4, 5*time.Millisecond), time.Second)
 }
 
 // closeTimedOut looks at every connection once. It takes the mu of those alone whose idle_timeout is over.
@@ -38,7 +45,7 @@ func (srv *Server) closeTimedOut() {
 // timedOut names the timeout that the client has used up, or returns "". Called by the goroutine of the
 // timeouts.
 func (conn *connection) timedOut(now int64) string {
-	opts := &conn.server.opts
+	opts := conn.server.live()
 	if half := conn.incompleteSince.Load(); half != 0 && now-half > int64(opts.CommandTimeout) {
 		return "half a command, and no more within command_timeout"
 	}

@@ -12,19 +12,35 @@ import (
 
 // User may log in with AUTH or HELLO.
 //
-// There are two kinds: one with Resources may use these and cannot administer the server; one without
-// may do everything. Rules for single commands, as in Redis's ACL, there are not: a lock service has
-// few commands, and each rule is one to get wrong.
+// Resources, Channels and Commands or Admin bound what it may do. Rules for single commands, as in Redis's ACL,
+// there are not: a lock service has few commands, and each rule is one to get wrong.
 type User struct {
 	// Name must not be empty. "default" is the user of AUTH with a password alone.
 	Name string
-	// Password must not be empty. It is compared in constant time, and never logged.
+	// Password must not be empty, unless CertCN is given. It is the password itself, or its SHA-256 digest in hexadecimal digits:
+	// "sha256:9f86…", or "#9f86…" as in Redis's ACL. It is compared in constant time, and never logged.
 	Password string
+	// CertCN logs in a client whose verified certificate has this common name (the CN of its subject) as
+	// soon as its TLS handshake is done. Other names in a certificate do not count, so that each
+	// certificate names one user.
+	CertCN string
 	// Resources are patterns as LOCKS takes them (billing:*). The user may lock, release and look at
-	// resources, and publish and subscribe to channels, whose names match one of them. It has no
-	// commands that administer the server, and learns how many masters are out, but not their names.
-	// None: it may do everything.
+	// resources whose names match one of them. None: it may use every resource.
 	Resources []string
+	// Admin says whether the user is an administrator. One without Resources may send the commands that
+	// administer the server (CLIENT KILL, CONFIG, SCRIPT FLUSH and the like), and every administrator
+	// may end the locks of others with UNLOCK … FORCE, among its Resources if it has some. Nil: a user
+	// without Resources is one, and a user with Resources is not. Only an administrator without Resources
+	// sees the masters: errors, INFO and LOCKINFO tell others how many are out, but not their names.
+	Admin *bool
+	// Channels are such patterns of the channels to which the user may publish and subscribe. None: it has
+	// the patterns of Resources.
+	Channels []string
+	// Commands are the groups of commands that the user may run, in place of Admin: "lock" (take, extend and
+	// release locks, scripts, PUBLISH), "read" (look at locks, INFO, subscribe), "admin" (all that administers
+	// the server; UNLOCK … FORCE needs "lock", too), or "all" for the three. Commands about the client's own
+	// connection are in no group. None: what Admin says.
+	Commands []string
 
 	// MaxConnections bounds the connections that are logged in as this user. AUTH refuses one more,
 	// which stays what it was. 0: as many as the server takes.
@@ -40,16 +56,55 @@ type User struct {
 	MaxTTL time.Duration
 }
 
-// resourcesMax bounds the patterns of one user: every command is compared with all of them.
+// resourcesMax bounds the patterns of one user for resources, and those for channels: every command is compared with all of them.
 const resourcesMax = 64
+
+// commandGroup is one of User.Commands, or several of them as bits.
+type commandGroup uint8
+
+const (
+	groupLock commandGroup = 1 << iota
+	groupRead
+	groupAdmin
+	groupAll = groupLock | groupRead | groupAdmin
+)
+
+// commandGroups are the words of User.Commands.
+var commandGroups = map[string]commandGroup{"lock": groupLock, "read": groupRead, "admin": groupAdmin, "all": groupAll}
+
+// String is the word for one group.
+func (g commandGroup) String() string {
+	for word, group := range commandGroups {
+		if group == g {
+			return word
+		}
+	}
+	return ""
+}
+
+// groups are the groups of commands that the user may run.
+func (u *User) groups() (all commandGroup) {
+	switch {
+	case len(u.Commands) > 0:
+		for _, word := range u.Commands {
+			all |= commandGroups[word]
+		}
+		return all
+	case u.confined() || !u.mayForce():
+		return groupLock | groupRead
+	}
+	return groupAll
+}
 
 // validateUsers joins one error for each user that is not valid.
 func validateUsers(users []User) error {
 	var errs []error
-	seen := make(map[string]bool, len(users))
+	seen, certificates := make(map[string]bool, len(users)), make(map[string]bool)
 	for i, u := range users {
 		err := u.validate()
 		switch {
+		case err == nil && u.CertCN != "" && certificates[u.CertCN]:
+			err = fmt.Errorf("user %q: cert_cn %q is that of another user", u.Name, u.CertCN)
 		case u.Name == "":
 			err = fmt.Errorf("user %d has no name (the user of AUTH with a password alone is \"default\")", i+1)
 		case seen[u.Name]:
@@ -58,7 +113,7 @@ func validateUsers(users []User) error {
 		if err != nil {
 			errs = append(errs, &redlock.OptionError{Option: "Users", Reason: err.Error()})
 		}
-		seen[u.Name] = true
+		seen[u.Name], certificates[u.CertCN] = true, true
 	}
 	return errors.Join(errs...)
 }
@@ -66,12 +121,22 @@ func validateUsers(users []User) error {
 // validate returns what is wrong with the user, or nil.
 func (u *User) validate() error {
 	switch {
-	case u.Password == "":
+	case u.Password == "" && u.CertCN == "":
 		return fmt.Errorf("user %q has no password", u.Name)
+	case u.Admin != nil && len(u.Commands) > 0:
+		return fmt.Errorf("user %q: admin and commands are both given: put \"admin\" into commands, or leave it out there", u.Name)
+	case len(u.CertCN) > certCNMax:
+		return fmt.Errorf("user %q: cert_cn has %d bytes, at most %d are possible", u.Name, len(u.CertCN), certCNMax)
 	case len(u.Name)+len(u.Password) > preauthLimits.Bulk:
 		return fmt.Errorf("the name and the password of user %.20q have %d bytes: AUTH takes %d", u.Name, len(u.Name)+len(u.Password), preauthLimits.Bulk)
-	case len(u.Resources) > resourcesMax:
-		return fmt.Errorf("user %q has %d patterns in resources, at most %d are possible", u.Name, len(u.Resources), resourcesMax)
+	}
+	for _, word := range u.Commands {
+		if commandGroups[word] == 0 {
+			return fmt.Errorf("user %q: commands has %.20q: its words are lock, read, admin and all", u.Name, word)
+		}
+	}
+	if err := checkPassword(u.Password); err != nil {
+		return fmt.Errorf("the password of user %q: %w", u.Name, err)
 	}
 	for _, n := range []struct {
 		name       string
@@ -88,9 +153,17 @@ func (u *User) validate() error {
 	if u.MaxTTL < 0 || u.MaxTTL > 24*time.Hour {
 		return fmt.Errorf("user %q: max_ttl = %v is outside 0s … 24h", u.Name, u.MaxTTL)
 	}
-	for _, pattern := range u.Resources {
-		if pattern == "" || len(pattern) > redlock.MaxResourceLen {
-			return fmt.Errorf("user %q: a pattern in resources has %d bytes, it must have 1 … %d", u.Name, len(pattern), redlock.MaxResourceLen)
+	for _, l := range []struct {
+		name     string
+		patterns []string
+	}{{"resources", u.Resources}, {"channels", u.Channels}} {
+		if len(l.patterns) > resourcesMax {
+			return fmt.Errorf("user %q has %d patterns in %s, at most %d are possible", u.Name, len(l.patterns), l.name, resourcesMax)
+		}
+		for _, pattern := range l.patterns {
+			if pattern == "" || len(pattern) > redlock.MaxResourceLen {
+				return fmt.Errorf("user %q: a pattern in %s has %d bytes, it must have 1 … %d", u.Name, l.name, len(pattern), redlock.MaxResourceLen)
+			}
 		}
 	}
 	return nil
@@ -99,28 +172,64 @@ func (u *User) validate() error {
 // confined reports whether the user may use some resources only. A nil user is one where none are configured.
 func (u *User) confined() bool { return u != nil && len(u.Resources) > 0 }
 
-// may reports whether the user may use the resource or the channel of this name.
+// seesMasters reports whether the user may learn the names of masters and what these say: it may administer the
+// server, and all of its resources. Others learn how many masters are out.
+func (u *User) seesMasters() bool { return u == nil || !u.confined() && u.groups()&groupAdmin != 0 }
+
+// mayForce reports whether the user may release what others hold, if it may use the resource.
+func (u *User) mayForce() bool {
+	switch {
+	case u == nil:
+		return true
+	case len(u.Commands) > 0:
+		return u.groups()&groupAdmin != 0
+	case u.Admin != nil:
+		return *u.Admin
+	}
+	return !u.confined()
+}
+
+// may reports whether the user may use the resource of this name.
 func (u *User) may(name string) bool {
 	return !u.confined() || slices.ContainsFunc(u.Resources, func(pattern string) bool { return globMatch(pattern, name) })
+}
+
+// channels are the patterns of the channels that the user may use; none: all.
+func (u *User) channels() []string {
+	switch {
+	case u == nil:
+		return nil
+	case len(u.Channels) > 0:
+		return u.Channels
+	}
+	return u.Resources
+}
+
+// mayChannel reports whether the user may use the channel of this name.
+func (u *User) mayChannel(name string) bool {
+	own := u.channels()
+	return len(own) == 0 || slices.ContainsFunc(own, func(pattern string) bool { return globMatch(pattern, name) })
 }
 
 // mayMatch reports whether the user may use all channels that match the pattern. As in Redis, it may if
 // the pattern is literally one of its own.
 func (u *User) mayMatch(pattern string) bool {
-	return !u.confined() || slices.Contains(u.Resources, pattern)
+	own := u.channels()
+	return len(own) == 0 || slices.Contains(own, pattern)
 }
 
 // notPermitted says why the user may not run this command, by what it is and the keys that it names, or
 // nil. It is called before every handler, so a handler need not check keys. Channels are left to the commands
 // on them. u may be nil.
 func (u *User) notPermitted(cmd *command, args [][]byte) error {
-	if !u.confined() {
+	if u == nil {
 		return nil
 	}
-	if cmd.flags&flagAdmin != 0 {
-		return errorf("NOPERM this user has no permissions to run the '%s' command: it is for users to whom [auth] gives no list of resources", cmd.fullName())
+	if cmd.permission&^u.groups() != 0 {
+		return errorf("NOPERM this user has no permissions to run the '%s' command: to user %s [auth] does not give commands = [\"%s\"]",
+			cmd.fullName(), u.Name, cmd.permission)
 	}
-	if cmd.keys == (keySpec{}) {
+	if !u.confined() || cmd.keys == (keySpec{}) {
 		return nil
 	}
 	keys, step, _ := cmd.keys.find(args) // what does not fit is refused by the handler, as a mistake
@@ -132,8 +241,30 @@ func (u *User) notPermitted(cmd *command, args [][]byte) error {
 	return nil
 }
 
-// refuse is the error for a name that the user may not use. It begins with Redis's words.
+// refuse is the error for a resource or a channel that the user may not use. It begins with Redis's words.
 func (u *User) refuse(kind, name string) error {
+	patterns := u.Resources
+	if kind == "channel" {
+		patterns = u.channels()
+	}
 	return errorf("NOPERM this user has no permissions to access the %s '%s': to user %s [auth] gives %s",
-		kind, clipped(name, 128), u.Name, clipped(strings.Join(u.Resources, ", "), 256))
+		kind, clipped(name, 128), u.Name, clipped(strings.Join(patterns, ", "), 256))
+}
+
+// losesBy reports whether a connection of the user must not go on when the user becomes next: its
+// password is another one, or next may do less. Limits are no rights: they bound what comes.
+func (u *User) losesBy(next *User) bool {
+	return sumOf(u.Password) != sumOf(next.Password) || u.CertCN != next.CertCN || u.groups()&^next.groups() != 0 || u.mayForce() && !next.mayForce() ||
+		!covers(next.Resources, u.Resources) || !covers(next.channels(), u.channels())
+}
+
+// covers reports whether each name that some pattern of before matches is matched by after. It knows
+// only that a pattern covers itself. No pattern stands for all names.
+func covers(after, before []string) bool {
+	return len(after) == 0 || len(before) > 0 && containsAll(after, before)
+}
+
+// containsAll reports whether list has each of some.
+func containsAll(list, some []string) bool {
+	return !slices.ContainsFunc(some, func(one string) bool { return !slices.Contains(list, one) })
 }

@@ -30,7 +30,7 @@ func TestConfinedUser(t *testing.T) {
 	c.do("EVAL", releaseScript, "1", "shared", token).is(":1")
 	c.do("LOCK", "orders:1", "20000").is("-" + noResource)
 	c.do("EVAL", releaseScript, "1", "orders:1", token).err(noResource)
-	c.do("EVAL", "return redis.call('get', 'orders:1')", "0").err("ERR the script uses the key \"orders:1\", which is not among its KEYS")
+	c.do("EVAL", "return redis.call('get', 'orders:1')", "0").err("NOPERM this user has no permissions to access the resource 'orders:1'")
 	c.do("MLOCK", "2", "billing:2", "orders:1", "20000").err(noResource)
 	c.do("LOCK", "xbilling:1", "20000").err("NOPERM")
 
@@ -59,15 +59,22 @@ func TestConfinedUserCannotAdminister(t *testing.T) {
 	srv := serve(t, confine)
 	c := srv.dial()
 	c.do("AUTH", "billing", "b").is("+OK")
+	var administer []string
 	for _, cmd := range srv.table.rows {
 		if cmd.flags&flagAdmin == 0 {
 			continue
 		}
+		administer = append(administer, cmd.fullName())
 		args := strings.Split(cmd.fullName(), "|")
 		for len(args) < max(cmd.arity, -cmd.arity) {
 			args = append(args, "1")
 		}
 		c.do(args...).err("NOPERM this user has no permissions to run the '" + cmd.fullName() + "' command")
+	}
+	for name := range strings.FieldsSeq("client|kill client|list client|unblock config|get config|reload config|resetstat config|set script|flush") {
+		if !slices.Contains(administer, name) {
+			t.Errorf("%s is not for administrators alone", name)
+		}
 	}
 	c.do("CLIENT", "SETNAME", "app").is("+OK")
 	c.do("CLIENT", "INFO").matches(`".* name=app .* user=billing .*"`)
@@ -146,8 +153,22 @@ func TestConfinedUserAndChannels(t *testing.T) {
 
 // Who may not administer the server learns how many masters are out, and in which state, but not their names or what they say: by no
 // command.
-func TestConfinedUserLearnsNoMasters(t *testing.T) {
-	srv := serve(t, confine)
+func TestOnlyAdministratorsLearnOfMasters(t *testing.T) {
+	for name, u := range map[string]User{
+		"resources":          {Resources: []string{"billing:*", "shared"}},
+		"admin of resources": {Resources: []string{"billing:*", "shared"}, Admin: new(true)},
+		"no admin":           {Admin: new(false)},
+		"lock and read":      {Commands: []string{"lock", "read"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			u.Name, u.Password = "billing", "b"
+			learnsOfNoMasters(t, u)
+		})
+	}
+}
+
+func learnsOfNoMasters(t *testing.T, u User) {
+	srv := serve(t, func(o *Options) { o.Users = []User{{Name: "root", Password: "r"}, u} })
 	root, c := srv.dial(), srv.dial()
 	root.do("AUTH", "root", "r").is("+OK")
 	c.do("AUTH", "billing", "b").is("+OK")
@@ -161,14 +182,17 @@ func TestConfinedUserLearnsNoMasters(t *testing.T) {
 	const counts = `-NOQUORUM \d of 5 masters voted, 3 needed; out: 2 down, 1 quarantined(; \d more could not have made a quorum and were not waited for)?`
 	c.do("LOCK", "billing:1", "20000").matches(counts)
 	c.do("EVAL", releaseScript, "1", "billing:1", token).err("NOQUORUM")
-	root.do("LOCK", "billing:1", "20000").matches(`-NOQUORUM \d of 5 masters voted, 3 needed; out: master-1:6379: quarantined for .*`)
-	c.do("LOCKINFO", "billing:1").matches(`.*\["master" \$nil "token-digest" \$nil "ttl-ms" \$nil "error" "down"\].*`)
+	root.do("LOCK", "billing:1", "20000").matches(`-NOQUORUM \d of 5 masters voted, 3 needed; out: master-1:6379: quarantined: .*`)
+	c.do("LOCKINFO", "billing:1").matches(`.*\["master" \$nil "token-digest" \$nil "ttl-ms" \$nil "error" "down" "readers" :0\].*`)
 	root.do("LOCKINFO", "billing:1").matches(`.*\["master" "master-1:6379" .*`)
 	got := c.info("masters")
 	for name, want := range map[string]string{"masters": "5", "masters_up": "2", "masters_quarantined": "1", "masters_down": "2", "masters_refused": "0", "quorum": "3"} {
 		if got[name] != want {
 			t.Errorf("INFO masters: %s is %q, want %q", name, got[name], want)
 		}
+	}
+	if _, tells := got["membership_problem"]; tells || got["membership_voters"] == "" {
+		t.Errorf("INFO masters: got %v, want the membership without what names masters", got)
 	}
 	// The reply is for the user who sent the command.
 	c.send("LOCK", "billing:1", "20000", "WAIT", "50")
@@ -195,7 +219,7 @@ func TestConfinedUserLearnsNoMasters(t *testing.T) {
 		}
 		reply := c.do(args...)
 		if strings.Contains(reply.text, "6379") || strings.Contains(reply.text, "master-") {
-			t.Errorf("%q tells a confined user of masters: %s", args, reply.text)
+			t.Errorf("%q tells the user of masters: %s", args, reply.text)
 		}
 		if tried++; strings.HasPrefix(reply.text, "-NOQUORUM") {
 			failed++

@@ -18,8 +18,14 @@ type Command struct {
 	set Set
 	// expire has those of EXPIRE and its kin, likewise.
 	expire Expire
-	// start and end are those of GETRANGE.
+	// start and end are those of GETRANGE and of ranges by rank.
 	start, end int64
+	// by is the increment of INCRBY and HINCRBY.
+	by int64
+	// zadd has what ZADD and ZINCRBY say.
+	zadd zaddArgs
+	// ranged has the range of a command on a part of a sorted set.
+	ranged rangeArgs
 	// refusal is the error of GETEX if its key exists: Redis looks at the time only then.
 	refusal string
 
@@ -45,8 +51,9 @@ type Definition struct {
 	instead string
 	// read reads the options of the command; nil: it has none.
 	read func(c *Command) (refusal string)
-	// text is true for a command that answers WRONGTYPE if its key holds something else than a string.
-	text bool
+	// on is the kind that the first key must hold if it holds anything: else the reply is WRONGTYPE.
+	// nothing: any will do.
+	on kind
 	// run executes the command. Its keys stand in the order of Command.Keys.
 	run func(s *Space, c *Command, keys []*key) Reply
 }
@@ -69,11 +76,11 @@ const (
 
 // definitions are the commands, by their names in lower case.
 var definitions = map[string]*Definition{
-	"get":         {Arity: 2, text: true, run: runGET},
+	"get":         {Arity: 2, on: text, run: runGET},
 	"mget":        {Arity: -2, run: runMGET, keys: allKeys},
-	"strlen":      {Arity: 2, text: true, run: runSTRLEN},
-	"getrange":    {Arity: 4, read: readGETRANGE, text: true, run: runGETRANGE},
-	"substr":      {Arity: 4, read: readGETRANGE, text: true, run: runGETRANGE},
+	"strlen":      {Arity: 2, on: text, run: runSTRLEN},
+	"getrange":    {Arity: 4, read: readGETRANGE, on: text, run: runGETRANGE},
+	"substr":      {Arity: 4, read: readGETRANGE, on: text, run: runGETRANGE},
 	"exists":      {Arity: -2, run: runEXISTS, keys: allKeys},
 	"type":        {Arity: 2, run: runTYPE},
 	"ttl":         {Arity: 2, run: runTTL},
@@ -83,11 +90,11 @@ var definitions = map[string]*Definition{
 
 	"set":    {Arity: -3, Writes: true, read: readSET, run: runSET, instead: insteadOfSET},
 	"setnx":  {Arity: 3, Writes: true, absent: true, run: runMSETNX},
-	"setex":  {Arity: 4, Writes: true, read: readSETEX, text: true, run: runSETEX, instead: insteadOfSET},
-	"psetex": {Arity: 4, Writes: true, read: readSETEX, text: true, run: runSETEX, instead: insteadOfSET},
-	"getset": {Arity: 3, Writes: true, text: true, run: runGETSET, instead: insteadOfSET},
-	"getdel": {Arity: 2, Writes: true, text: true, run: runGETDEL, instead: insteadOfDEL},
-	"getex":  {Arity: -2, Writes: true, read: readGETEX, text: true, run: runGETEX, instead: insteadOfEXPIRE},
+	"setex":  {Arity: 4, Writes: true, read: readSETEX, run: runSETEX, instead: insteadOfSET},
+	"psetex": {Arity: 4, Writes: true, read: readSETEX, run: runSETEX, instead: insteadOfSET},
+	"getset": {Arity: 3, Writes: true, on: text, run: runGETSET, instead: insteadOfSET},
+	"getdel": {Arity: 2, Writes: true, on: text, run: runGETDEL, instead: insteadOfDEL},
+	"getex":  {Arity: -2, Writes: true, read: readGETEX, on: text, run: runGETEX, instead: insteadOfEXPIRE},
 	"mset":   {Arity: -3, Writes: true, read: readPairs, run: runMSET, keys: pairKeys, instead: insteadOfSET},
 	"msetnx": {Arity: -3, Writes: true, absent: true, read: readPairs, run: runMSETNX, keys: pairKeys},
 
@@ -101,6 +108,48 @@ var definitions = map[string]*Definition{
 	"expireat":  {Arity: -3, Writes: true, read: readEXPIRE, run: runEXPIRE, instead: insteadOfEXPIRE},
 	"pexpireat": {Arity: -3, Writes: true, read: readEXPIRE, run: runEXPIRE, instead: insteadOfEXPIRE},
 	"persist":   {Arity: 2, Writes: true, run: runPERSIST, instead: insteadOfEXPIRE},
+
+	"incr":   {Arity: 2, Writes: true, read: readINCR, on: text, run: runINCRBY},
+	"decr":   {Arity: 2, Writes: true, read: readINCR, on: text, run: runINCRBY},
+	"incrby": {Arity: 3, Writes: true, read: readINCR, on: text, run: runINCRBY},
+	"decrby": {Arity: 3, Writes: true, read: readINCR, on: text, run: runINCRBY},
+
+	"hget":    {Arity: 3, on: hash, run: runHGET},
+	"hmget":   {Arity: -3, on: hash, run: runHMGET},
+	"hexists": {Arity: 3, on: hash, run: runHEXISTS},
+	"hstrlen": {Arity: 3, on: hash, run: runHSTRLEN},
+	"hlen":    {Arity: 2, on: hash, run: runCARD},
+	"hkeys":   {Arity: 2, on: hash, run: runHGETALL},
+	"hvals":   {Arity: 2, on: hash, run: runHGETALL},
+	"hgetall": {Arity: 2, on: hash, run: runHGETALL},
+	"hset":    {Arity: -4, Writes: true, read: readHSET, on: hash, run: runHSET},
+	"hmset":   {Arity: -4, Writes: true, read: readHSET, on: hash, run: runHSET},
+	"hsetnx":  {Arity: 4, Writes: true, on: hash, run: runHSETNX},
+	"hincrby": {Arity: 4, Writes: true, read: readHINCRBY, on: hash, run: runHINCRBY},
+	"hdel":    {Arity: -3, Writes: true, on: hash, run: runREM},
+
+	"scard":      {Arity: 2, on: set, run: runCARD},
+	"sismember":  {Arity: 3, on: set, run: runSISMEMBER},
+	"smismember": {Arity: -3, on: set, run: runSMISMEMBER},
+	"smembers":   {Arity: 2, on: set, run: runSMEMBERS},
+	"sadd":       {Arity: -3, Writes: true, on: set, run: runSADD},
+	"srem":       {Arity: -3, Writes: true, on: set, run: runREM},
+
+	"zcard":            {Arity: 2, on: zset, run: runCARD},
+	"zscore":           {Arity: 3, on: zset, run: runZSCORE},
+	"zmscore":          {Arity: -3, on: zset, run: runZMSCORE},
+	"zrank":            {Arity: 3, on: zset, run: runZRANK},
+	"zrevrank":         {Arity: 3, on: zset, run: runZRANK},
+	"zcount":           {Arity: 4, read: readByScore, on: zset, run: runZCOUNT},
+	"zrange":           {Arity: -4, read: readZRANGE, on: zset, run: runZRANGE},
+	"zrevrange":        {Arity: -4, read: readZRANGE, on: zset, run: runZRANGE},
+	"zrangebyscore":    {Arity: -4, read: readZRANGE, on: zset, run: runZRANGE},
+	"zrevrangebyscore": {Arity: -4, read: readZRANGE, on: zset, run: runZRANGE},
+	"zadd":             {Arity: -4, Writes: true, read: readZADD, on: zset, run: runZADD},
+	"zincrby":          {Arity: 4, Writes: true, read: readZADD, on: zset, run: runZADD},
+	"zrem":             {Arity: -3, Writes: true, on: zset, run: runREM},
+	"zremrangebyscore": {Arity: 4, Writes: true, read: readByScore, on: zset, run: runZREMRANGE},
+	"zremrangebyrank":  {Arity: 4, Writes: true, read: readByRank, on: zset, run: runZREMRANGE},
 }
 
 // Lookup returns the definition of a command, by its name in lower case; nil if it is not a command on

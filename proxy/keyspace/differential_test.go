@@ -1,6 +1,10 @@
 package keyspace
 
 import (
+	"bufio"
+	crand "crypto/rand"
+	"io"
+	"math"
 	"math/rand/v2"
 	"net"
 	"os"
@@ -16,18 +20,25 @@ import (
 )
 
 // Goal: commands answer and change keys here as they do in Redis. Method: random commands, a few in a row on the same keys, on random
-// states; to a Space and to a real redis-server, comparing each reply and what the keys hold afterwards. KEYSPACE_SEED=n runs a failed
-// seed again.
+// states of every type; to a Space and to a real redis-server, in both versions of the protocol, comparing each reply and what the keys
+// hold afterwards. KEYSPACE_SEED=n runs a failed seed again.
 //
 // TTLs are of different lengths, and far longer than the test takes: what is left of one tells which it is.
 func TestSameAsRedis(t *testing.T) {
+	for _, proto := range []int{2, 3} {
+		t.Run(strconv.Itoa(proto), func(t *testing.T) { sameAsRedis(t, proto) })
+	}
+}
+
+func sameAsRedis(t *testing.T, proto int) {
 	redis := redisproc.StartForTest(t, 1)[0]
 	conn, err := net.Dial("tcp", redis.Addr)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	reader := new(resp.ReplyReader)
+	reader := bufio.NewReader(conn)
+	ask(t, conn, reader, [][]string{{"hello", strconv.Itoa(proto)}})
 
 	seed := rand.Uint64()
 	if text := os.Getenv("KEYSPACE_SEED"); text != "" {
@@ -42,15 +53,9 @@ func TestSameAsRedis(t *testing.T) {
 		keys, states := []string{"a", "b", "c"}, make([]redlock.State, 3)
 		lines := [][]string{{"flushall"}}
 		for i, name := range keys {
-			states[i] = g.state()
-			switch st := states[i]; {
-			case st.Found && st.TTL > 0:
-				lines = append(lines, []string{"set", name, st.Value, "px", strconv.FormatInt(st.TTL.Milliseconds(), 10)})
-			case st.Found:
-				lines = append(lines, []string{"set", name, st.Value})
-			default:
-				lines = append(lines, []string{"ping"})
-			}
+			var seeding [][]string
+			states[i], seeding = g.state(name)
+			lines = append(lines, seeding...)
 		}
 		prepared := len(lines)
 		for range commands {
@@ -58,47 +63,58 @@ func TestSameAsRedis(t *testing.T) {
 		}
 		asked := len(lines)
 		for _, name := range keys {
-			lines = append(lines, []string{"get", name}, []string{"pttl", name})
+			for _, look := range looks {
+				lines = append(lines, []string{look, name})
+			}
+			lines = append(lines, []string{"zrange", name, "0", "-1", "withscores"})
 		}
 		replies := ask(t, conn, reader, lines)
 
 		space := New(keys, states, time.Now())
-		for i, line := range lines[prepared:asked] {
+		space.Random = crand.Read
+		run := func(space *Space, i int) {
+			t.Helper()
+			line := lines[i]
 			reply := failure("ERR wrong number of arguments for '" + line[0] + "' command")
 			if d := Lookup(line[0]); len(line) == d.Arity || d.Arity < 0 && len(line) >= -d.Arity {
 				if reply, err = space.Call(line[0], line[1:]); err != nil {
 					t.Fatal(err)
 				}
 			}
-			got, want := string(reply.AppendTo(nil, 2)), replies[prepared+i]
-			if got != want && !sameTimes(got, want) {
+			raw := readRaw(t, bufio.NewReader(strings.NewReader(string(reply.AppendTo(nil, proto)))))
+			if got, want := raw.in(line[0]), replies[i].in(line[0]); got != want && !sameTimes(got, want) {
 				t.Fatalf("KEYSPACE_SEED=%d: on %+v: %q: %q answers %q, Redis %q", seed, states, lines[prepared:asked], line, got, want)
 			}
-			if want[0] == '-' {
+			if replies[i].head[0] == '-' {
 				failed++
 			}
 		}
-		for i, st := range statesAfter(space.Outcome(), keys, states) {
-			value, left := string(bulkOrNull(st.Value, st.Found).AppendTo(nil, 2)), leftMs(st)
-			wantValue, wantLeft := replies[asked+2*i], replies[asked+2*i+1]
-			wantMs, _ := resp.ParseInt(wantLeft[1 : len(wantLeft)-2])
-			wantMs = min(wantMs, Duration(wantMs).Milliseconds()) // as long as a time.Duration goes
-			if value != wantValue || left != wantMs && !sameTime(left, wantMs) {
-				t.Fatalf("KEYSPACE_SEED=%d: on %+v: %q: key %s has %q and %d ms, in Redis %q and %d ms", seed, states, lines[prepared:asked], keys[i], value, left, wantValue, wantMs)
-			}
+		for i := prepared; i < asked; i++ {
+			run(space, i)
 		}
+		// What the keys hold is what the same looks find, there and here on the states after the changes.
+		before := failed
+		after := New(keys, statesAfter(space.Outcome(), keys, states), time.Now())
+		for i := asked; i < len(lines); i++ {
+			run(after, i)
+		}
+		failed = before
 		if space.Outcome().Writes {
 			wrote++
 		}
 	}
 	t.Logf("%d of %d commands failed, %d of %d runs wrote", failed, rounds*commands, wrote, rounds)
-	if failed > rounds*commands/4 || wrote < rounds/2 {
+	if failed > rounds*commands/3 || wrote < rounds/2 {
 		t.Error("the commands do not say much")
 	}
 }
 
 // sameTime reports whether two times, in seconds or ms, are of one moment: less than 5 s pass during a run, and in seconds not even one.
-func sameTime(a, b int64) bool { return a > 60 && b > 60 && max(a-b, b-a) < 5_000 }
+// Those that are too long for a time.Duration are the same.
+func sameTime(a, b int64) bool {
+	a, b = Duration(a).Milliseconds(), Duration(b).Milliseconds()
+	return a > 60 && b > 60 && max(a-b, b-a) < 5_000
+}
 
 // sameTimes is sameTime for two replies.
 func sameTimes(a, b string) bool {
@@ -107,15 +123,8 @@ func sameTimes(a, b string) bool {
 	return okX && okY && sameTime(x, y)
 }
 
-func leftMs(st redlock.State) int64 {
-	switch {
-	case !st.Found:
-		return -2
-	case st.TTL < 0:
-		return -1
-	}
-	return st.TTL.Milliseconds()
-}
+// looks are commands that together tell what a key holds.
+var looks = []string{"type", "pttl", "get", "hgetall", "smembers"}
 
 // statesAfter is what the keys hold when the changes are made.
 func statesAfter(o Outcome, keys []string, states []redlock.State) []redlock.State {
@@ -138,8 +147,61 @@ func statesAfter(o Outcome, keys []string, states []redlock.State) []redlock.Sta
 	return states
 }
 
-// ask sends lines to a Redis at once and returns its replies as they came, arrays with all their elements.
-func ask(t *testing.T, conn net.Conn, reader *resp.ReplyReader, lines [][]string) (replies []string) {
+// rawReply is a reply as it came.
+type rawReply struct {
+	head string // its first line, and the text of a bulk string
+	all  []rawReply
+}
+
+// in is the reply to a command, in the order of its elements if that means something.
+func (r rawReply) in(command string) string {
+	groups, width := []string(nil), 1
+	if command == "hgetall" {
+		width = 2
+	}
+	for i, element := range r.all {
+		if i%width == 0 {
+			groups = append(groups, "")
+		}
+		groups[len(groups)-1] += element.in("")
+	}
+	if slices.Contains([]string{"hgetall", "hkeys", "hvals", "smembers"}, command) {
+		slices.Sort(groups)
+	}
+	return r.head + strings.Join(groups, "")
+}
+
+// readRaw reads a reply of either version of the protocol.
+func readRaw(t *testing.T, r *bufio.Reader) (raw rawReply) {
+	t.Helper()
+	line, err := r.ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw.head = line
+	n, _ := strconv.Atoi(line[1 : len(line)-2])
+	switch line[0] {
+	case '%':
+		n *= 2
+		fallthrough
+	case '*', '~':
+		for range n {
+			raw.all = append(raw.all, readRaw(t, r))
+		}
+	case '$':
+		if n >= 0 {
+			text := make([]byte, n+2)
+			if _, err := io.ReadFull(r, text); err != nil {
+				t.Fatal(err)
+			}
+			raw.head += string(text)
+		}
+	}
+	return raw
+}
+
+// ask sends lines to a Redis at once and returns its replies.
+func ask(t *testing.T, conn net.Conn, reader *bufio.Reader, lines [][]string) (replies []rawReply) {
 	t.Helper()
 	var out []byte
 	for _, line := range lines {
@@ -152,27 +214,7 @@ func ask(t *testing.T, conn net.Conn, reader *resp.ReplyReader, lines [][]string
 		t.Fatal(err)
 	}
 	for range lines {
-		raw := []byte(nil)
-		for left := 1; left > 0; left-- {
-			r, err := reader.ReadReply(conn)
-			if err != nil {
-				t.Fatal(err)
-			}
-			switch {
-			case r.Kind == '*':
-				raw = resp.AppendArray(raw, int(r.N))
-				left += int(r.N)
-			case r.Null:
-				raw = resp.AppendNull(raw, 2)
-			case r.Kind == '$':
-				raw = resp.AppendBulk(raw, r.Text)
-			case r.Kind == ':':
-				raw = resp.AppendInt(raw, r.N)
-			default:
-				raw = append(append(append(raw, r.Kind), r.Text...), "\r\n"...)
-			}
-		}
-		replies = append(replies, string(raw))
+		replies = append(replies, readRaw(t, reader))
 	}
 	return replies
 }
@@ -181,6 +223,7 @@ func ask(t *testing.T, conn net.Conn, reader *resp.ReplyReader, lines [][]string
 type generator struct {
 	*rand.Rand
 	lengths int64
+	kinds   map[string]kind // of the keys at the beginning
 }
 
 func (g *generator) pick(from ...string) string { return from[g.IntN(len(from))] }
@@ -193,14 +236,147 @@ func (g *generator) seconds() int64 {
 	return 1000 * (1 + (g.lengths*7919)%5000)
 }
 
-func (g *generator) state() redlock.State {
-	switch g.IntN(4) {
-	case 0:
-		return absent
-	case 1:
-		return redlock.State{Found: true, Type: "string", Value: g.value(), TTL: -1}
+// state is a random state of a key, and the commands that make it in a Redis.
+func (g *generator) state(name string) (st redlock.State, lines [][]string) {
+	if g.kinds == nil {
+		g.kinds = map[string]kind{}
 	}
-	return redlock.State{Found: true, Type: "string", Value: g.value(), TTL: time.Duration(g.seconds()) * time.Second}
+	of := kind(g.IntN(int(zset) + 1))
+	g.kinds[name] = of
+	st = redlock.State{Found: true, Type: "string", TTL: -1}
+	c, line := collection{kind: of, born: 1}, []string{"", name}
+	switch of {
+	case nothing:
+		return absent, nil
+	case text:
+		st.Value = g.value()
+		line = []string{"set", name, st.Value}
+	default:
+		line[0] = [...]string{hash: "hset", set: "sadd", zset: "zadd"}[of]
+		for range 1 + g.IntN(4) {
+			m := member{name: g.member()}
+			at, ok := c.find(m.name)
+			switch {
+			case ok:
+				continue
+			case of == hash:
+				m.value = g.value()
+				line = append(line, m.name, m.value)
+			case of == set:
+				line = append(line, m.name)
+			default:
+				m.score = g.pickScore() + 0
+				line = append(line, strconv.FormatFloat(m.score, 'g', -1, 64), m.name)
+			}
+			c.members = slices.Insert(c.members, at, m)
+		}
+		st.Value = c.encode([nonceLen]byte{1})
+	}
+	lines = append(lines, line)
+	if g.IntN(3) > 0 {
+		st.TTL = time.Duration(g.seconds()) * time.Second
+		lines = append(lines, []string{"pexpire", name, strconv.FormatInt(st.TTL.Milliseconds(), 10)})
+	}
+	return st, lines
+}
+
+func (g *generator) member() string {
+	return g.pick("m", "m", "n", "o", "", "10", "-3", "M\x00\xff", "a longer name")
+}
+
+func (g *generator) pickScore() float64 {
+	return [...]float64{0, 1, 1, 2, -1, 1.5, 1700000000123.4, 1e300, math.Inf(1), math.Inf(-1), 1e17, -1e-7, math.Copysign(0, -1)}[g.IntN(13)]
+}
+
+// score is one, or now and then what only looks like one.
+func (g *generator) score() string {
+	if g.IntN(8) == 0 {
+		return g.pick("", "x", "1x", "nan", "-nan", " 1", "1_0", "0x10", "0X1P4", "0x", "1e", "1e400", "-1e400", "1e-400", "+5", ".5", "5.", "Infinity", "+inf", "1 ", "0x1.8", "--1", "1\x002")
+	}
+	return strconv.FormatFloat(g.pickScore(), g.pick("g", "f")[0], -1, 64)
+}
+
+// end is one end of a range of scores.
+func (g *generator) end() string {
+	return g.pick("", "", "", "(") + g.pick("-inf", "+inf", g.score(), g.score())
+}
+
+func (g *generator) integer() string {
+	if g.IntN(10) == 0 {
+		return g.pick("x", "", "9223372036854775807", "-9223372036854775808", "9223372036854775808", "1.5", "01", "+1")
+	}
+	return strconv.Itoa(g.IntN(9) - 4)
+}
+
+// collectionCommand is a command on a hash, a set or a sorted set.
+func (g *generator) collectionCommand(k string, of kind) (line []string) {
+	m := g.member
+	switch of {
+	case hash:
+		switch g.IntN(7) {
+		case 0:
+			return []string{g.pick("hget", "hexists", "hstrlen"), k, m()}
+		case 1:
+			return []string{g.pick("hlen", "hkeys", "hvals", "hgetall"), k}
+		case 2:
+			return []string{g.pick("hdel", "hmget"), k, m(), m()}
+		case 3, 4:
+			line = []string{g.pick("hset", "hset", "hmset"), k, m(), g.value(), m(), g.value()}
+			return line[:len(line)-g.IntN(8)/6]
+		case 5:
+			return []string{"hsetnx", k, m(), g.value()}
+		}
+		return []string{"hincrby", k, m(), g.integer()}
+	case set:
+		switch g.IntN(4) {
+		case 0:
+			return []string{g.pick("scard", "smembers"), k}
+		case 1:
+			return []string{"sismember", k, m()}
+		case 2:
+			return []string{"sadd", k, m(), m()}
+		}
+		return []string{g.pick("srem", "smismember"), k, m(), m()}
+	}
+	switch g.IntN(9) {
+	case 0, 1:
+		line = []string{"zadd", k}
+		for range g.IntN(3) {
+			line = append(line, g.pick("NX", "xx", "GT", "LT", "CH", "ch", "INCR", "FOO"))
+		}
+		line = append(line, g.score(), m(), g.score(), m())
+		return line[:len(line)-g.IntN(4)]
+	case 2:
+		return []string{"zincrby", k, g.score(), m()}
+	case 3:
+		return []string{g.pick("zscore", "zrank", "zrevrank"), k, m()}
+	case 4:
+		return []string{g.pick("zrem", "zmscore"), k, m(), m()}
+	case 5:
+		return []string{g.pick("zcount", "zremrangebyscore"), k, g.end(), g.end()}
+	case 6:
+		return []string{g.pick("zremrangebyrank", "zremrangebyrank", "zcard"), k, g.integer(), g.integer()}[:2+2*g.IntN(2)]
+	}
+	name := g.pick("zrange", "zrange", "zrevrange", "zrangebyscore", "zrevrangebyscore")
+	line = []string{name, k, g.integer(), g.integer()}
+	if strings.HasSuffix(name, "byscore") || g.IntN(8) == 0 {
+		line = []string{name, k, g.end(), g.end()}
+	}
+	for range g.IntN(4) {
+		switch g.IntN(5) {
+		case 0:
+			line = append(line, "WITHSCORES")
+		case 1:
+			line = append(line, "LIMIT", g.integer(), g.pick("-1", "1", "0", "2", g.integer()))
+		case 2:
+			line = append(line, g.pick("REV", "rev", "FOO", "limit"))
+		default:
+			if name == "zrange" {
+				line = append(line[:2], append([]string{g.end(), g.end(), "byscore"}, line[4:]...)...)
+			}
+		}
+	}
+	return line
 }
 
 // time is a time in a unit, of which "0" or "000" makes ms; now and then one that is refused or over.
@@ -246,7 +422,18 @@ func (g *generator) option() []string {
 
 func (g *generator) command() []string {
 	k := g.key()
-	switch g.IntN(16) {
+	of := g.kinds[k]
+	if g.IntN(6) == 0 {
+		of = kind(g.IntN(int(zset) + 1))
+	}
+	if of > text && g.IntN(4) > 0 {
+		return g.collectionCommand(k, of)
+	}
+	switch g.IntN(18) {
+	case 16:
+		return []string{g.pick("incr", "decr"), k}
+	case 17:
+		return []string{g.pick("incrby", "decrby"), k, g.integer()}
 	case 0, 1, 2, 3:
 		line := []string{"set", k, g.value()}
 		for range g.IntN(4) {

@@ -18,22 +18,24 @@
 //	command.go           the table of commands; Parse
 //	options.go, time.go  the options of SET, GETEX, DELEX and EXPIRE, and times
 //	space.go             the keys of one run, and the ways in which commands touch them
-//	read.go, write.go    the commands
+//	read.go, write.go    the commands on strings and on keys of any type
+//	counter.go, hash.go, set.go, zset.go, score.go    those on counters, hashes, sets and sorted sets
+//	envelope.go          how hashes, sets and sorted sets are stored on the masters
 //	outcome.go           what the run has learned and changed
 //
 // # How to add a command, or a type of values
 //
-// Write its function in read.go or write.go, and give it a row in command.go. The function may touch
+// Write its function in the file of its type, and give it a row in command.go. The function may touch
 // keys only through the methods of key and Space, because these note what the guards must compare. Add
 // it to the tables of keyspace_test.go and to the generator of script_differential_test.go in package
 // proxy. Scripts can call it then. A row in the proxy's command table (commands.go) with the handler
-// cmdKeys serves it to clients. A type of values needs a file of its own, and a way to say what such a
-// key holds in redlock.State.
+// cmdKeys serves it to clients. A type of values needs a file of its own, a kind, and a letter in
+// envelope.go.
 //
 // # What is promised
 //
-// The package is pure: it asks no clock (now is an argument), does no I/O, keeps nothing between runs
-// and starts no goroutine. It takes from package redlock what keys hold and how they are to change
+// The package is pure: it asks no clock (now is an argument), draws no random numbers (Space.Random is
+// given), does no I/O, keeps nothing between runs and starts no goroutine. It takes from package redlock what keys hold and how they are to change
 // (State and Change), and never a Client. A test checks that.
 //
 // Replies, errors and their words are those of Redis 7.0. SET IFEQ and IFNE, and DELEX, are those of
@@ -41,8 +43,13 @@
 //
 // # Caveats
 //
-// A key of another type than string can be neither changed nor compared. DEL counts it as absent. A SET
-// that Redis would let replace it is answered with WRONGTYPE.
+// What the masters hold as another type than string was written there by another client. It can be
+// neither changed nor compared. DEL counts it as absent. A SET that Redis would let replace it is
+// answered with WRONGTYPE.
+//
+// A hash, a set or a sorted set has at most 64 members, and 16 KB with all of them. A command that would
+// make more of it ends the run with a *TooLargeError. HGETALL and its kin, which promise no order, answer
+// in the order of names. ZRANGE has no BYLEX.
 //
 // Redis refuses a relative time that its clock cannot add to now. Here a time is refused if it would
 // overflow in the year 2109. That differs from Redis for times of 292 million years.

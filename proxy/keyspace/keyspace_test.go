@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -32,6 +33,9 @@ func TestChanges(t *testing.T) {
 		{"persist a", ":1", "a v expire 20s"},
 		{"persist n", ":0", ""},
 		{"del a h b", ":1", "a v delete"},
+		{"mset a w h w", "-WRONGTYPE Operation against a key holding the wrong kind of value", ""},
+		{"setex h 9 w", "-WRONGTYPE Operation against a key holding the wrong kind of value", ""},
+		{"hset h f w", "-" + ErrForeign, ""},
 		{"pexpire a 0", ":1", "a v delete"},
 		{"del a; setnx a v", ":1 :1", "a v expire 20s"},
 		{"setnx b w; del b", ":1 :1", ""},
@@ -50,7 +54,7 @@ func TestChanges(t *testing.T) {
 			if err != nil {
 				t.Fatalf("%s: %v", line, err)
 			}
-			replies = append(replies, [...]string{"nil", "+", "-", fmt.Sprint(":", r.Int), "$" + r.Text}[r.Kind])
+			replies = append(replies, [...]string{"nil", "+", "-" + r.Text, fmt.Sprint(":", r.Int), "$" + r.Text}[r.Kind])
 		}
 		o := space.Outcome()
 		var done []string
@@ -110,9 +114,20 @@ func TestOutcome(t *testing.T) {
 		{"set a w nx px 9; pexpire a 5", unguarded, ""},
 		{"setnx a w; pexpire a 5", unguarded, ""},
 		{"msetnx a w b w", "", endless},
+		{"incr a", "", endless},
+		{"incr a; pexpire a 9", "", ""}, // the number, or that it is none, was read
+		{"hset a f v", "", endless},
+		{"hset a f v; pexpire a 9", unguarded, ""}, // of a wrong type nothing was read
+		{"hget a f; del a", unguarded, ""},
+		{"hdel a f", "", ""},
+		{"zadd a 1 m", "", endless},
+		{"sadd a m; pttl a", readTTL, readTTL + endless},
+		{"mget a b; del a", "", ""},
+		{"set a w get px 9; del a", blind, blind},
 	} {
 		for i, state := range []redlock.State{{Found: true, Type: "string", Value: "v", TTL: time.Second}, absent} {
 			space := New([]string{"a", "b"}, []redlock.State{state, absent}, time.UnixMilli(1_700_000_000_123))
+			space.Random = func(b []byte) (int, error) { return len(b), nil }
 			for _, line := range strings.Split(test.lines, "; ") {
 				words := strings.Fields(line)
 				if _, err := space.Call(words[0], words[1:]); err != nil {
@@ -123,7 +138,7 @@ func TestOutcome(t *testing.T) {
 			for _, flag := range []struct {
 				name string
 				set  bool
-			}{{readTTL, o.ReadTTL}, {blind, o.Blind}, {unguarded, o.Unguarded != nil}, {endless, o.Endless != nil}} {
+			}{{readTTL, o.ReadTTL}, {blind, o.Blind}, {unguarded, len(o.Unguarded) > 0}, {endless, o.Endless != nil}} {
 				if flag.set {
 					got += flag.name
 				}
@@ -176,13 +191,35 @@ func TestAssumed(t *testing.T) {
 			case err != nil:
 				t.Errorf("%s: %v", line, err)
 			case state.Found == assumed[0].Found && state.Value == assumed[0].Value:
-				if !o.Writes || o.ReadTTL || o.Blind || o.Unguarded != nil || o.Endless != nil {
+				if !o.Writes || o.ReadTTL || o.Blind || len(o.Unguarded) > 0 || o.Endless != nil {
 					t.Errorf("%s on what it assumes: got %+v", line, o)
 				}
 			case o.Writes || c.Denied() != nil && !reflect.DeepEqual(*c.Denied(), reply):
 				t.Errorf("%s on %+v: got %+v, %+v, want the reply %+v", line, state, reply, o, c.Denied())
 			}
 		}
+	}
+}
+
+// Commands may name more keys than the run was given, up to a bound. These are taken to be absent, and listed.
+func TestMissingKeys(t *testing.T) {
+	space := New([]string{"a"}, []redlock.State{{Found: true, Type: "string", Value: "v", TTL: time.Second}}, time.UnixMilli(1_700_000_000_123))
+	space.KeysMax = 3
+	for _, line := range []string{"exists b a c", "set b w nx px 9", "get b", "msetnx c w a w"} {
+		words := strings.Fields(line)
+		if _, err := space.Call(words[0], words[1:]); err != nil {
+			t.Fatalf("%s: %v", line, err)
+		}
+	}
+	if got := space.Outcome().Missing; !slices.Equal(got, []string{"b", "c"}) {
+		t.Errorf("missing: got %q, want b and c", got)
+	}
+	if reply, _ := space.Call("mget", []string{"c", "b", "a"}); len(reply.Elems) != 3 || reply.Elems[1].Text != "w" || reply.Elems[2].Text != "v" {
+		t.Errorf("MGET: got %+v", reply)
+	}
+	_, err := space.Call("get", []string{"d"})
+	if unknown := (*UnknownKeyError)(nil); !errors.As(err, &unknown) || unknown.Key != "d" {
+		t.Errorf("a fourth key: got %v", err)
 	}
 }
 

@@ -14,7 +14,9 @@ const (
 	ErrSyntax     = "ERR syntax error"
 	ErrNotInteger = "ERR value is not an integer or out of range"
 	ErrWrongType  = "WRONGTYPE Operation against a key holding the wrong kind of value"
-	errCondition  = "ERR Invalid condition. Use IFEQ or IFNE"
+	// ErrForeign says more than Redis, where there is no such thing.
+	ErrForeign   = ErrWrongType + ": the masters hold readers of LOCK … SHARED under this key, or something that redlockd has not written, and neither can be read or changed here"
+	errCondition = "ERR Invalid condition. Use IFEQ or IFNE"
 )
 
 // oneOf returns the one of words that an argument is, in any case, or "". It does not allocate.

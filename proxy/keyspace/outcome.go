@@ -1,6 +1,11 @@
 package keyspace
 
-import "redlockd/redlock"
+import (
+	"slices"
+	"time"
+
+	"redlockd/redlock"
+)
 
 // Outcome is what a run has done to its keys. Nothing of it has happened yet.
 type Outcome struct {
@@ -22,9 +27,16 @@ type Outcome struct {
 	// Blind is true if some key was written before anything was known of it, also where that changed nothing.
 	Blind bool
 
-	// Unguarded is a change of a key that held something which the run did not compare, and so could be
-	// another's lock; or nil.
-	Unguarded *redlock.Change
+	// Missing has the keys that commands have named beside those of New. They were taken to be absent,
+	// which nobody has looked at.
+	Missing []string
+
+	// Collections is true if a command for hashes, sets or sorted sets was executed.
+	Collections bool
+
+	// Unguarded has the keys that the run changes although they held something which it did not compare,
+	// and which so could be another's lock.
+	Unguarded []string
 
 	// Endless is a change after which the key would have no TTL, so that it would never end if its
 	// holder dies; or nil. The engine refuses it.
@@ -33,15 +45,18 @@ type Outcome struct {
 
 // Outcome sums up the run so far.
 func (s *Space) Outcome() Outcome {
-	o := Outcome{Changes: make([]redlock.Change, 0, len(s.keys))}
+	o := Outcome{Changes: make([]redlock.Change, 0, len(s.keys)), Collections: s.collections}
 	for i := range s.keys {
 		k := &s.keys[i]
+		if i >= s.given {
+			o.Missing = append(o.Missing, k.name)
+		}
 		o.ReadTTL = o.ReadTTL || k.sawTTL
 		o.Blind = o.Blind || k.blind
 		if k.foreign() || !k.sawExistence && !k.wroteValue && !k.wroteEnd {
 			continue
 		}
-		o.Changes = append(o.Changes, k.change(s.now))
+		o.Changes = append(o.Changes, s.change(k))
 		ch := &o.Changes[len(o.Changes)-1]
 		if ch.Do == redlock.Keep {
 			continue
@@ -54,29 +69,80 @@ func (s *Space) Outcome() Outcome {
 			o.Endless = ch
 		}
 		// Who sets the value that is there anyway knows whose the key is.
-		if o.Unguarded == nil && k.was.Found && !k.sawValue && !(k.wroteValue && k.held && k.value == k.was.Value) {
-			o.Unguarded = ch
+		if k.was.Found && !k.sawValue && !(k.wroteValue && k.kind == text && k.value == k.was.Value) {
+			o.Unguarded = append(o.Unguarded, k.name)
 		}
 	}
 	return o
 }
 
 // change compares a key's states before and after the run.
-func (k *key) change(now int64) redlock.Change {
+func (s *Space) change(k *key) redlock.Change {
 	ch := redlock.Change{Resource: k.name, Was: redlock.WasAbsent}
 	if k.was.Found {
 		ch.Was, ch.Value = redlock.WasValue, k.was.Value
 	}
+	held, becomes := k.kind != nothing, ""
+	// Each of several members may be somebody who counts on the end of the key, and guards do not
+	// compare ends. So a new end is a new value there: who has read the old end, to set the longest
+	// of several, does not set that behind the new one.
+	shared := k.wroteEnd && len(k.collection.members) > 1
+	if held && (k.wroteValue || shared) {
+		becomes = s.becomes(k, shared)
+	}
 	switch {
-	case k.held && k.wroteValue && (!k.was.Found || k.value != k.was.Value):
-		ch.Do, ch.NewValue = redlock.Set, k.value
-	case k.held && k.wroteEnd:
+	case held && (k.wroteValue || shared) && (!k.was.Found || becomes != k.was.Value):
+		ch.Do, ch.NewValue = redlock.Set, becomes
+	case held && k.wroteEnd:
 		ch.Do = redlock.Expire
-	case k.was.Found && !k.held:
+	case k.was.Found && !held:
 		ch.Do = redlock.Delete
 	}
-	if k.end != 0 && (ch.Do == redlock.Set || ch.Do == redlock.Expire) {
-		ch.TTL = Duration(k.end - now)
+	if ch.Do == redlock.Set || ch.Do == redlock.Expire {
+		if k.end != 0 {
+			ch.TTL = Duration(k.end - s.now)
+			if shared {
+				ch.TTL = s.sparing(ch.TTL)
+			}
+		}
+		if k.kind > text {
+			ch.Born = time.UnixMilli(k.collection.born)
+		}
 	}
 	return ch
+}
+
+// sparing is the TTL of a key of several holders, for a run that asks for ttl. That may follow from ends which the run has read. These are sure,
+// but their holders may count on later ones, by up to the spread. So the key lives for longer by the largest spread, but not beyond the latest end that
+// any of these holders counts on. Others are excluded for longer than the run asks for, which is safe.
+func (s *Space) sparing(ttl time.Duration) time.Duration {
+	var spread, latest time.Duration
+	for i := range s.keys {
+		if k := &s.keys[i]; k.sawTTL && k.was.Found && k.was.TTL >= 0 {
+			spread, latest = max(spread, k.was.Spread), max(latest, k.was.TTL+k.was.Spread)
+		}
+	}
+	return max(ttl, min(ttl+spread, latest))
+}
+
+// becomes is what a key that was written holds on the masters: a string, or an envelope. Members that
+// are what they were leave the envelope as it was, unless it is to be renewed.
+func (s *Space) becomes(k *key, renewed bool) string {
+	if k.kind == text {
+		return k.value
+	}
+	before, _ := decode(k.was.Value)
+	c := &k.collection
+	if c.kind == before.kind && slices.Equal(c.members, before.members) {
+		c.born = before.born
+		if !renewed {
+			return k.was.Value
+		}
+	}
+	if c.born = before.born; c.joined(&before) {
+		c.born = s.now
+	}
+	var nonce [nonceLen]byte
+	s.Random(nonce[:])
+	return c.encode(nonce)
 }

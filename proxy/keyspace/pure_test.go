@@ -18,10 +18,10 @@ import (
 // pureImports are the packages that this one may import, and the names that it may use of those that can do more than compute; nil
 // allows all.
 var pureImports = map[string][]string{
-	"fmt": {"Sprintf"}, "math": nil, "strings": nil,
-	"time":                  {"Time", "Duration", "Millisecond"},
-	"redlockd/redlock":      {"State", "Change", "Set", "Delete", "Expire", "Keep", "WasAbsent", "WasValue"},
-	"redlockd/redlock/resp": {"ParseInt", "Value", "Status", "Error", "Int", "Bulk", "Array"},
+	"cmp": nil, "encoding/binary": nil, "fmt": {"Sprintf"}, "math": nil, "slices": nil, "strconv": nil, "strings": nil,
+	"time":                  {"Time", "Duration", "Millisecond", "UnixMilli"},
+	"redlockd/redlock":      {"State", "Change", "Set", "Delete", "Expire", "Keep", "WasAbsent", "WasValue", "MaxTokenLen", "MaxValueLen"},
+	"redlockd/redlock/resp": {"ParseInt", "Value", "Status", "Error", "Int", "Bulk", "Array", "Map", "Set", "Pairs", "NewDouble"},
 }
 
 func TestPure(t *testing.T) {

@@ -57,14 +57,12 @@ func runEXISTS(_ *Space, _ *Command, keys []*key) Reply {
 // runTYPE names the type of a key that is no lock without a guard: nothing here can change or compare
 // such a key.
 func runTYPE(_ *Space, _ *Command, keys []*key) Reply {
-	kind := "none"
-	switch k := keys[0]; {
-	case k.foreign():
-		kind = k.was.Type
-	case k.exists():
-		kind = "string"
+	k := keys[0]
+	if k.foreign() {
+		return Reply{Kind: resp.Status, Text: k.was.Type}
 	}
-	return Reply{Kind: resp.Status, Text: kind}
+	k.exists()
+	return Reply{Kind: resp.Status, Text: kindNames[k.kind]}
 }
 
 // runTTL is TTL, PTTL, EXPIRETIME and PEXPIRETIME: -2 for an absent key, -1 for one that never ends.

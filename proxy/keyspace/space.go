@@ -2,6 +2,8 @@ package keyspace
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"redlockd/redlock"
@@ -18,9 +20,23 @@ type Space struct {
 	// the key is removed, as in Redis.
 	KeepEnded bool
 
-	// keys are in the order of New.
+	// Random fills b with random bytes, as crypto/rand.Read does: for the nonces of envelopes. It must be
+	// set if commands can change hashes, sets or sorted sets.
+	Random func(b []byte) (n int, err error)
+
+	// KeysMax is how many keys commands may name, those of New among them. The others are taken to be
+	// absent, and the Outcome lists them. 0: only those of New.
+	KeysMax int
+
+	// keys are in the order of New. Those that commands have added follow.
 	keys []key
-	now  int64 // ms since 1970; it stands still during the run, as the time does for a script in Redis
+	// given is how many are of New.
+	given int
+	now   int64 // ms since 1970; it stands still during the run, as the time does for a script in Redis
+	// collections is true once a command for hashes, sets or sorted sets was executed.
+	collections bool
+	// tooLarge is the error of a command that has made a value larger than the bounds allow; or nil.
+	tooLarge error
 	// call is the command that Call executes, and named are the keys of the present command. They are
 	// kept to spare allocations.
 	call  Command
@@ -33,9 +49,12 @@ type key struct {
 	// was is what the key held before the run, or was assumed to hold.
 	was *redlock.State
 
-	// held is true if the key holds something now, which may be of another type than string.
-	held  bool
+	// kind says what the key holds now.
+	kind kind
+	// value is the string that it holds, if its kind is text.
 	value string
+	// collection is what it holds, if its kind is hash, set or zset. Its members are shared with nobody.
+	collection collection
 	// end is when the key ends; 0: never.
 	end int64
 
@@ -62,10 +81,11 @@ var absent = redlock.State{Type: "none"}
 // New makes a Space of keys, each once, in these states, for a run at now. The states must not change
 // during the run.
 func New(keys []string, states []redlock.State, now time.Time) *Space {
-	s := &Space{now: now.UnixMilli(), keys: make([]key, len(keys))}
+	s := &Space{now: now.UnixMilli(), keys: make([]key, len(keys)), given: len(keys)}
 	for i, name := range keys {
 		st := &states[i]
-		s.keys[i] = key{name: name, was: st, held: st.Found, value: st.Value}
+		s.keys[i] = key{name: name, was: st}
+		s.keys[i].open()
 		if st.Found && st.TTL >= 0 {
 			s.keys[i].end = s.now + st.TTL.Milliseconds()
 		}
@@ -73,36 +93,92 @@ func New(keys []string, states []redlock.State, now time.Time) *Space {
 	return s
 }
 
-// Do executes a command. The error is an *UnknownKeyError: then nothing of the run counts.
+// open finds out what the key held before the run.
+func (k *key) open() {
+	switch {
+	case !k.was.Found:
+	case k.was.Type != kindNames[text]:
+		k.kind = other
+	case !strings.HasPrefix(k.was.Value, envelopeMark):
+		k.kind, k.value = text, k.was.Value
+	default:
+		k.kind = other
+		if c, ok := decode(k.was.Value); ok {
+			k.kind, k.collection = c.kind, c
+		}
+	}
+}
+
+// Do executes a command. The error is an *UnknownKeyError or a *TooLargeError: then nothing of the run counts.
 func (s *Space) Do(c *Command) (Reply, error) {
+	if err := s.name(c.Keys()); err != nil {
+		return null, err
+	}
+	on := c.definition.on
+	s.collections = s.collections || on > text
+	if on != nothing && !s.named[0].is(on) {
+		if on > text && s.named[0].foreign() {
+			return foreign, nil
+		}
+		return wrongType, nil
+	}
+	return c.definition.run(s, c, s.named), s.tooLarge
+}
+
+// name makes the keys of these names those of the present command.
+func (s *Space) name(names []string) error {
 	s.named = s.named[:0]
-	for _, name := range c.Keys() {
+	for _, name := range names {
 		k := s.find(name)
 		if k == nil {
-			return null, &UnknownKeyError{name}
+			if len(s.keys) >= s.KeysMax {
+				return &UnknownKeyError{name}
+			}
+			s.keys = append(s.keys, key{name: name, was: &absent})
+			return s.name(names) // the keys may have moved
 		}
 		s.named = append(s.named, k)
 	}
-	if c.definition.text && s.named[0].foreign() {
-		return wrongType, nil
-	}
-	return c.definition.run(s, c, s.named), nil
+	return nil
 }
 
-// Call is Parse and Do in one, for a script: an error of Parse is a reply.
+// Call is Parse and Do in one, for a script: an error of Parse is a reply. What Redis would do, and is
+// not served here, is an error, or the script would go on as no Redis has it go on.
 func (s *Space) Call(name string, args []string) (Reply, error) {
-	if refusal := s.call.parse(name, args); refusal != "" {
+	switch refusal := s.call.parse(name, args); refusal {
+	case "":
+	case errByLex:
+		return null, NotServedError(refusal)
+	default:
 		return failure(refusal), nil
 	}
 	return s.Do(&s.call)
 }
 
-// UnknownKeyError is returned for a command that names a key which is none of the Space's.
+// UnknownKeyError is returned for a command that names a key which is none of the Space's, and for which
+// it has no room.
 type UnknownKeyError struct{ Key string }
 
 func (e *UnknownKeyError) Error() string {
 	return fmt.Sprintf("the key %.200q is none of this run", e.Key)
 }
+
+// TooLargeError is returned for a command that would make a value larger than the bounds allow. Its
+// text is an error reply.
+type TooLargeError struct {
+	Key    string
+	Reason string
+}
+
+func (e *TooLargeError) Error() string {
+	return fmt.Sprintf("ERR key %.200q %s: redlockd keeps locks, not data. Remove what is not needed any more, or use several keys", e.Key, e.Reason)
+}
+
+// NotServedError is returned by Call for what Redis would do and is not served here, although the command
+// is. Its text is an error reply.
+type NotServedError string
+
+func (e NotServedError) Error() string { return string(e) }
 
 // find returns the key of a name; nil if there is none. There are few.
 func (s *Space) find(name string) *key {
@@ -122,20 +198,51 @@ func (s *Space) Guard(name string) {
 }
 
 // foreign reports whether the key holds something that is no lock. That can be neither changed nor compared.
-func (k *key) foreign() bool { return k.was.Found && k.was.Type != "string" }
+func (k *key) foreign() bool { return k.kind == other }
+
+// is reports whether a command for one kind can be executed on the key, which holds that or nothing.
+// The commands themselves note what they read.
+func (k *key) is(kind kind) bool {
+	if k.kind == nothing || k.kind == kind {
+		return true
+	}
+	k.sawExistence = true
+	return false
+}
 
 // The ways in which commands touch a key. Each notes what the changes have to compare.
 
-// readValue returns the value, for a reply or to compare it. A key of another type has none.
+// readValue returns the string that the key holds, for a reply or to compare it. A key of another type
+// has none.
 func (k *key) readValue() (value string, held bool) {
+	k.sawExistence = true
+	if k.kind > text {
+		return "", false
+	}
+	k.sawValue = true
+	return k.value, k.kind == text
+}
+
+// readMembers returns the members of the collection, in the order of their names. An absent key has
+// none. They must not be changed.
+func (k *key) readMembers() []member {
 	k.sawValue, k.sawExistence = true, true
-	return k.value, k.held && !k.foreign()
+	return k.collection.members
+}
+
+// readMember returns one member of the collection.
+func (k *key) readMember(name string) (m member, ok bool) {
+	all := k.readMembers()
+	if at, ok := k.collection.find(name); ok {
+		return all[at], true
+	}
+	return m, false
 }
 
 // exists reports whether the key holds anything, of whatever type.
 func (k *key) exists() bool {
 	k.sawExistence = true
-	return k.held
+	return k.kind != nothing
 }
 
 // readEnd tells when the key ends, 0 for never. The key must exist.
@@ -154,7 +261,7 @@ func (k *key) writeBlindly() {
 
 // set gives a key a value and an end, 0 for none.
 func (s *Space) set(k *key, value string, end int64) {
-	k.held, k.value, k.wroteValue = true, value, true
+	s.setText(k, value)
 	if s.KeepEnded {
 		s.setEnd(k, end)
 	} else {
@@ -164,15 +271,69 @@ func (s *Space) set(k *key, value string, end int64) {
 
 // setKeepingEnd gives a key a value, and leaves it the end that it has.
 func (s *Space) setKeepingEnd(k *key, value string) {
-	k.held, k.value, k.wroteValue = true, value, true
+	s.setText(k, value)
+	s.keepEnd(k)
+}
+
+// setText gives a key a string in the place of whatever it holds.
+func (s *Space) setText(k *key, value string) {
+	k.kind, k.value, k.collection, k.wroteValue = text, value, collection{}, true
+	if n := len(value); n > redlock.MaxTokenLen {
+		s.tooLarge = &TooLargeError{k.name, fmt.Sprintf("would hold a string of %d bytes, at most %d are possible", n, redlock.MaxTokenLen)}
+	}
+}
+
+// keepEnd leaves a key that was written the end that it has. It gets DefaultTTL if it has none.
+func (s *Space) keepEnd(k *key) {
 	if k.end == 0 && s.DefaultTTL != 0 {
 		s.setEnd(k, 0)
 	}
 }
 
+// put gives a collection a member, or a member that it has another value or score. An absent key
+// becomes a collection of this kind. The key keeps its end.
+//
+// The members that a command names are the holders in every lock that is known to be kept so. So who
+// names a member has compared as much as who compares a token, although the collection is another's
+// too. Only commands on the whole key, DEL and EXPIRE, are unguarded.
+func (s *Space) put(k *key, kind kind, m member) {
+	c := &k.collection
+	k.kind, c.kind = kind, kind
+	k.wroteValue = true
+	if at, ok := c.find(m.name); ok {
+		c.members[at] = m
+	} else {
+		c.members = slices.Insert(c.members, at, m)
+	}
+	s.keepEnd(k)
+	member := "members"
+	if kind == hash {
+		member = "fields"
+	}
+	if n := len(c.members); n > membersMax {
+		s.tooLarge = &TooLargeError{k.name, fmt.Sprintf("would have %d %s, at most %d are possible", n, member, membersMax)}
+	} else if n := c.size(); n > envelopeMax {
+		s.tooLarge = &TooLargeError{k.name, fmt.Sprintf("would take %d bytes with all its %s, at most %d are possible", n, member, envelopeMax)}
+	}
+}
+
+// drop removes a member from a collection, and the key with the last one.
+func (k *key) drop(name string) (dropped bool) {
+	at, ok := k.collection.find(name)
+	if !ok {
+		return false
+	}
+	if k.wroteValue = true; len(k.collection.members) == 1 {
+		k.remove()
+		return true
+	}
+	k.collection.members = slices.Delete(k.collection.members, at, at+1)
+	return true
+}
+
 // remove deletes the key. Its old TTL is gone with it: a SET KEEPTTL behind it finds none.
 func (k *key) remove() {
-	k.held, k.value, k.end = false, "", 0
+	k.kind, k.value, k.collection, k.end = nothing, "", collection{}, 0
 	k.wroteValue, k.wroteEnd = true, true
 }
 

@@ -20,9 +20,13 @@ func runSET(s *Space, c *Command, keys []*key) Reply {
 	case "ifeq", "ifne":
 		k.readValue()
 	}
-	met := o.Met(k.held, k.value)
-	if k.foreign() && (o.Get || met) {
-		return wrongType // Redis would replace the key, unless it is asked for the old value
+	met := o.Met(k.kind != nothing, k.value)
+	switch {
+	case k.kind > text && (o.Get || o.Compares()):
+		k.exists()
+		return wrongType
+	case k.foreign() && met:
+		return wrongType // Redis would replace the key
 	}
 	reply := OK
 	if o.Get {
@@ -43,6 +47,9 @@ func runSET(s *Space, c *Command, keys []*key) Reply {
 // runSETEX is SETEX and PSETEX.
 func runSETEX(s *Space, c *Command, keys []*key) Reply {
 	keys[0].writeBlindly()
+	if keys[0].foreign() {
+		return wrongType
+	}
 	s.set(keys[0], c.args[2], c.set.End(s.now))
 	return OK
 }
@@ -83,10 +90,15 @@ func runGETEX(s *Space, c *Command, keys []*key) Reply {
 	return bulkOrNull(value, held)
 }
 
-// runMSET sets one key after the other. A key that comes twice keeps its last value.
+// runMSET sets one key after the other. A key that comes twice keeps its last value. Nothing is set if
+// one of the keys cannot be.
 func runMSET(s *Space, c *Command, keys []*key) Reply {
+	for _, k := range keys {
+		if k.writeBlindly(); k.foreign() {
+			return wrongType
+		}
+	}
 	for i, k := range keys {
-		k.writeBlindly()
 		s.set(k, c.args[2*i+1], 0)
 	}
 	return OK

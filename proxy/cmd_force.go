@@ -1,0 +1,83 @@
+package proxy
+
+import (
+	"log/slog"
+
+	"redlockd/redlock"
+)
+
+// UNLOCK resource FORCE reason: an administrator ends a lock whose token they do not have. What that does, and what it cannot do, stands in
+// redlock/op_force.go. Every attempt is in the log and in the audit, with who made it and why.
+
+// forceCall is an UNLOCK … FORCE in progress. Nothing is undone when its reply is lost.
+type forceCall struct {
+	slot
+	op       redlock.Op
+	resource string
+	reason   string
+}
+
+// handleForce executes UNLOCK resource FORCE reason.
+func handleForce(s *session, c *call) {
+	reason := c.args[3]
+	switch {
+	case !equalFold(c.args[2], "FORCE"):
+		c.fail(errorf("ERR syntax error: behind the token of UNLOCK nothing may stand; UNLOCK resource FORCE reason releases without it"))
+		return
+	case !s.user().mayForce():
+		c.fail(errorf("NOPERM this user has no permissions to run UNLOCK with FORCE: it ends the locks of others, and is for users to whom [auth] gives admin = true"))
+		return
+	}
+	if refusal := checkText("reason", reason); refusal != nil {
+		c.fail(refusal)
+		return
+	}
+	f := &forceCall{resource: string(c.args[1]), reason: string(reason)}
+	c.takeSlot(&f.slot)
+	f.startForce(&f.op, f.resource, f)
+}
+
+// Done implements redlock.Completer. released is 1, or 0 if nobody held the resource. NOQUORUM: it is not known who holds it, and nothing was
+// released; or whether it is released.
+func (f *forceCall) Done(_ *redlock.Op, result redlock.Result) redlock.Flusher {
+	f.log(result)
+	f.auditForce(result)
+	if result.Err != nil {
+		return f.fail(result.Err)
+	}
+	released, digests := 0, make(array, len(result.Forced.Tokens))
+	if result.Held {
+		released = 1
+		f.tellChanged([]string{f.resource}, false)
+	}
+	for i, digest := range result.Forced.Tokens {
+		digests[i] = digest
+	}
+	f.out = appendValue(f.out, f.proto, fields{
+		"released", released,
+		"masters", result.Forced.Gone,
+		"of", result.Forced.Masters,
+		"another", result.Forced.Another,
+		"renewed", result.Forced.Renewed,
+		"readers", result.Forced.Readers,
+		"fence", result.Forced.Fence,
+		"token-digests", digests,
+	})
+	return f.complete()
+}
+
+// log says what was done.
+func (f *forceCall) log(result redlock.Result) {
+	log, conn := f.s.server.log, f.s.conn
+	who := slog.Group("", "resource", f.resource, "reason", f.reason, "user", usernameOf(f.account.user()), "client", conn.id, "addr", conn.addr)
+	switch {
+	case result.Err != nil:
+		log.Warn("a lock could not be released by force", who, "err", result.Err,
+			"to_do", "see the error; LOCKINFO shows who holds the lock, and it ends with its TTL if nobody extends it")
+	case result.Held:
+		log.Warn("lock released by force", who, "tokens", result.Forced.Tokens, "masters", result.Forced.Gone, "fence", result.Forced.Fence,
+			"to_do", "see that the old holder has stopped: it may work on until its validity is over, beside the next one")
+	default:
+		log.Info("nobody held the lock that was to be released by force", who)
+	}
+}

@@ -1,0 +1,310 @@
+package proxy
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"sync/atomic"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"redlockd/redlock"
+	"redlockd/redlock/resp"
+)
+
+// LOCK … HOLD, HOLD, MHOLD and KEEPALIVE: locks that the engine renews while the connection stands (redlock/hold.go). The end of the
+// connection ends the renewals: the locks end with their TTLs, or are released if RELEASE was asked for and the client's side made the end.
+//
+// A loss reaches the client in its next KEEPALIVE. A client that has never sent one goes by its connection, so that is closed. Subscribers
+// of redlockd:lost get the resource as a message.
+
+// heldLocks is what the locks of a session are bound to. It implements redlock.Owner.
+type heldLocks struct {
+	*redlock.Holder
+	s *session
+	// keptAlive: the client has sent KEEPALIVE.
+	keptAlive atomic.Bool
+	// untold counts the resources whose loss no KEEPALIVE has told.
+	untold atomic.Int64
+}
+
+// holder is what locks of this client are bound to. Called by the reader goroutine.
+func (s *session) holder() *redlock.Holder { return s.heldLocks().Holder }
+
+func (s *session) heldLocks() *heldLocks {
+	if s.held != nil {
+		return s.held
+	}
+	h := &heldLocks{s: s}
+	h.Holder = redlock.NewHolder(h)
+	s.conn.mu.Lock()
+	s.held = h
+	closed := s.conn.closed.Load()
+	s.conn.mu.Unlock()
+	if closed { // close has not seen it
+		s.server.opts.Engine.EndHolder(h.Holder, false)
+	}
+	return h
+}
+
+// endHold ends what is held, without a release, for a client that becomes another one. Called by the reader goroutine.
+func (s *session) endHold() {
+	if h := s.held; h != nil {
+		s.conn.mu.Lock()
+		s.held = nil
+		s.conn.mu.Unlock()
+		s.server.opts.Engine.EndHolder(h.Holder, false)
+	}
+}
+
+// Idle implements redlock.Owner. A client whose command blocks cannot have a KEEPALIVE answered, so it is not idle.
+func (h *heldLocks) Idle() time.Duration {
+	if h.s.conn.blocked.Load() {
+		return 0
+	}
+	return h.s.conn.idle()
+}
+
+// LockLost implements redlock.Owner.
+func (h *heldLocks) LockLost(resources []string) redlock.Flusher {
+	why := "a held lock was lost, and this client sends no KEEPALIVE"
+	if h.keptAlive.Load() {
+		if h.untold.Add(int64(len(resources))) <= redlock.BoundMax {
+			return nil
+		}
+		why = "too many held locks were lost since the last KEEPALIVE"
+	}
+	h.s.server.log.Info("client closed", "client", h.s.conn.id, "addr", h.s.conn.addr, "why", why)
+	h.s.conn.close(why)
+	return nil
+}
+
+// parseHold reads the first of the options of LOCK if it is HOLD, RELEASE or NOTE. It returns how many arguments that takes; 0: it is none of
+// them.
+func (s *session) parseHold(req *redlock.LockRequest, args [][]byte) (n int, refusal error) {
+	if option := args[0]; equalFold(option, "HOLD") {
+		if req.Holder != nil {
+			return 1, optionTwice(option)
+		}
+		if refusal = s.mayHold(); refusal == nil {
+			req.Holder = s.holder()
+		}
+		return 1, refusal
+	}
+	return s.parseHeld(req, args)
+}
+
+// parseHeld does that for RELEASE and NOTE, which HOLD and MHOLD have, too.
+func (s *session) parseHeld(req *redlock.LockRequest, args [][]byte) (n int, refusal error) {
+	switch option := args[0]; {
+	case equalFold(option, "RELEASE"):
+		if req.Release {
+			return 1, optionTwice(option)
+		}
+		req.Release = true
+		return 1, nil
+	case equalFold(option, "NOTE"):
+		switch {
+		case req.Note != nil:
+			return 2, optionTwice(option)
+		case len(args) == 1:
+			return 2, optionBare(option)
+		}
+		req.Note, refusal = s.note(args[1])
+		return 2, refusal
+	}
+	return 0, nil
+}
+
+// noteMax bounds the text of a NOTE, and the reason of FORCE, in bytes.
+const noteMax = 200
+
+// noteNameMax is how many bytes of a client's name, which is ASCII (checkClientName), go into its notes.
+const noteNameMax = 128
+
+// note makes the note of a lock. Its text is shown to people, so it is text.
+func (s *session) note(text []byte) (*redlock.HolderNote, error) {
+	if refusal := checkText("note", text); refusal != nil {
+		return nil, refusal
+	}
+	return &redlock.HolderNote{Text: string(text), Client: s.name[:min(len(s.name), noteNameMax)], Addr: s.conn.addr, User: s.usernameLocked()}, nil
+}
+
+// checkText bounds a text that is for people: a note, or the reason of FORCE.
+func checkText(what string, text []byte) error {
+	switch {
+	case len(text) == 0 || len(text) > noteMax:
+		return errorf("ERR the %s has %d bytes, it must have 1 … %d", what, len(text), noteMax)
+	case !utf8.Valid(text) || bytes.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }):
+		return errorf("ERR the %s has characters that cannot be printed", what)
+	}
+	return nil
+}
+
+// mayHold refuses to hold a lock for a client that will not learn of it.
+func (s *session) mayHold() error {
+	if s.silent() {
+		return errorf("ERR HOLD needs a reply: without it the client knows neither the token nor a loss, and CLIENT REPLY is off")
+	}
+	return nil
+}
+
+// cmdHOLD is HOLD resource token ttl [RELEASE] [NOTE text].
+func cmdHOLD(s *session, c *call) {
+	handleHold(s, c, c.args[1:2], c.args[2:])
+}
+
+// cmdMHOLD is MHOLD numkeys resource… token ttl [RELEASE] [NOTE text].
+func cmdMHOLD(s *session, c *call) {
+	if resources, rest, ok := c.resources(2, 5); ok {
+		handleHold(s, c, resources, rest)
+	}
+}
+
+// holdCall is a HOLD or MHOLD in progress. If the client has gone before the reply, nothing is undone: the client may still work, by the
+// validity that it was told with the old token. The lock ends with its TTL.
+type holdCall struct {
+	slot
+	op   redlock.Op
+	keys []string
+	one  [1]string // as in lockCall
+}
+
+// handleHold executes HOLD and MHOLD: rest is the token, the ttl and the options.
+func handleHold(s *session, c *call, resources, rest [][]byte) {
+	req, refusal := s.parseTakeover(rest)
+	if refusal != nil {
+		c.fail(refusal)
+		return
+	}
+	s.noteShortTTL(req.TTL, rest[1])
+	h := new(holdCall)
+	h.keys = copyStrings(h.one[:0], resources)
+	if !s.awaitScripts(c, h.keys) {
+		return
+	}
+	req.Resources = h.keys
+	c.takeSlot(&h.slot)
+	h.startHold(&h.op, req, h)
+}
+
+// parseTakeover reads token ttl [RELEASE] [NOTE text].
+func (s *session) parseTakeover(args [][]byte) (req redlock.LockRequest, refusal error) {
+	if req.TTL, refusal = parseTime("ttl", args[1]); refusal != nil {
+		return req, refusal
+	}
+	if refusal = s.mayHold(); refusal != nil {
+		return req, refusal
+	}
+	req.Token, req.Holder = string(args[0]), s.holder()
+	for args = args[2:]; len(args) > 0; {
+		n, refusal := s.parseHeld(&req, args)
+		switch {
+		case refusal != nil:
+			return req, refusal
+		case n == 0:
+			return req, replyError("ERR syntax error: '" + clipped(args[0], 128) + "' is no option of HOLD; RELEASE and NOTE text are")
+		}
+		args = args[n:]
+	}
+	return req, nil
+}
+
+// Done implements redlock.Completer. The reply is the new token and the validity; null: the token does not hold the lock.
+func (h *holdCall) Done(_ *redlock.Op, result redlock.Result) redlock.Flusher {
+	h.auditLock(result, "taken over", "not held", h.keys, result.Token)
+	switch {
+	case result.Err != nil:
+		return h.fail(result.Err)
+	case !result.Held:
+		h.out = resp.AppendNullArray(h.out, h.proto)
+	default:
+		h.tellChanged(h.keys, false)
+		h.out = resp.AppendArray(h.out, 2)
+		h.out = resp.AppendBulkString(h.out, result.Token)
+		h.out = resp.AppendInt(h.out, floorMs(result.Validity))
+	}
+	return h.complete()
+}
+
+// keepAliveCall is a KEEPALIVE in progress.
+type keepAliveCall struct {
+	slot
+	op   redlock.Op
+	held *heldLocks
+}
+
+// cmdKEEPALIVE is KEEPALIVE [silence-ms].
+func cmdKEEPALIVE(s *session, c *call) {
+	var silence time.Duration
+	if len(c.args) == 2 {
+		var refusal error
+		if silence, refusal = parseTime("silence", c.args[1]); refusal != nil {
+			c.fail(refusal)
+			return
+		}
+		if silence < time.Second || silence > silenceMax {
+			c.failf("ERR a silence of %d ms is outside 1000 … %d ms", silence.Milliseconds(), silenceMax.Milliseconds())
+			return
+		}
+	}
+	k := &keepAliveCall{held: s.heldLocks()}
+	k.held.keptAlive.Store(true)
+	if len(c.args) == 2 {
+		s.server.opts.Engine.SetSilence(k.held.Holder, silence)
+	}
+	c.takeSlot(&k.slot)
+	k.startKeepAlive(&k.op, k.held.Holder, k)
+}
+
+// silenceMax is the longest silence that KEEPALIVE takes.
+const silenceMax = 24 * time.Hour
+
+// Done implements redlock.Completer. The client counts validity from when it sent KEEPALIVE.
+func (k *keepAliveCall) Done(_ *redlock.Op, result redlock.Result) redlock.Flusher {
+	if result.Err != nil {
+		return k.fail(result.Err)
+	}
+	k.held.untold.Add(-int64(len(result.Kept.Lost)))
+	lost := make(array, len(result.Kept.Lost))
+	for i, resource := range result.Kept.Lost {
+		lost[i] = resource
+	}
+	leaving := 0
+	if srv := k.s.server; srv.leaving.Load() || srv.draining.Load() {
+		leaving = 1
+	}
+	k.out = appendValue(k.out, k.proto, fields{
+		"validity", floorMs(result.Validity),
+		"held", result.Kept.Bound,
+		"lost", lost,
+		"leaving", leaving,
+	})
+	return k.complete()
+}
+
+// drainRenewMax bounds how long the end of a drain waits for the last renewals.
+const drainRenewMax = time.Second
+
+// renewHeld renews every held lock once more, so that its client has the whole TTL to take it over through another redlockd.
+func (srv *Server) renewHeld() {
+	ctx, cancel := context.WithTimeout(context.Background(), drainRenewMax)
+	defer cancel()
+	srv.opts.Engine.RenewHeld(ctx)
+	if n := srv.opts.Engine.Stats().Bound; n > 0 {
+		srv.log.Log(ctx, slog.LevelInfo, "held locks are left to their clients", "locks", n,
+			"to_do", "nothing: each runs for its ttl, in which its client takes it over with HOLD through another redlockd")
+	}
+}
+
+// bound is how many locks are bound to this client. It must be called without conn.mu.
+func (s *session) bound() int {
+	s.conn.mu.Lock()
+	h := s.held
+	s.conn.mu.Unlock()
+	if h == nil {
+		return 0
+	}
+	return s.server.opts.Engine.Bound(h.Holder)
+}

@@ -1,0 +1,87 @@
+package proxy
+
+// Goal: LOCK … SHARED keeps its contract: readers beside each other, never beside a writer, whichever command that came with; and errors that
+// grant nothing. Method: dialogues with a server over five masters in this process.
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestSHARED(t *testing.T) {
+	srv := serve(t)
+	c, other := srv.dial(), srv.dial()
+	for i, client := range []*client{c, other} {
+		client.do("LOCK", "file", "20000", "shared", "TOKEN", fmt.Sprint("t", i)).granted(1, 19798)
+	}
+	c.do("LOCK", "file", "20000", "SHARED").granted(1, 19798)
+	c.do("LOCK", "file", "20000").is("*nil")
+	c.do("LOCK", "file", "20000", "WAIT", "20").is("*nil")
+	c.do("MLOCK", "2", "a", "file", "20000").is("*nil")
+	c.do("SET", "file", "w", "NX", "PX", "20000").is("$nil")
+	c.do("GET", "file").matches(`-WRONGTYPE .*`)
+	c.do("EVAL", "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) else return 0 end", "1", "file", "nobody").matches(`-WRONGTYPE .* readers of LOCK … SHARED.*`)
+
+	c.do("LOCKINFO", "file").matches(`\["resource" "file" "held" :1 "validity-ms" :1\d\d\d\d "token-digest" \$nil "votes" \[.*"readers" :3.*\] .*"mode" "shared" "readers" :3 .* "waiters" :0 .*\]`)
+	if n := strings.Count(c.do("LOCKS", "PATTERN", "file").text, `"mode" "shared"`); n != 3 {
+		t.Errorf("LOCKS lists %d readers, want 3", n)
+	}
+	other.do("EXTEND", "file", "t0", "30000").matches(`:\d+`)
+	other.do("UNLOCK", "file", "t0").is(":1")
+	other.do("UNLOCK", "file", "t0").is(":0")
+	other.do("EXTEND", "file", "t0", "30000").is(":0")
+	other.do("UNLOCK", "file", "t1").is(":1")
+	c.do("LOCKINFO", "file").matches(`.* "mode" "shared" "readers" :1 .*\]`)
+
+	// A writer waits for the readers that there are, and new ones for the writer.
+	other.send("LOCK", "file", "20000", "WAIT", "20000", "TOKEN", "writer")
+	srv.waiting(1)
+	eventually(t, "readers are kept out", func() bool {
+		r := c.do("LOCK", "file", "1000", "SHARED", "TOKEN", "late").text
+		if r != "*nil" {
+			c.do("UNLOCK", "file", "late")
+		}
+		return r == "*nil"
+	})
+	reader := srv.dial()
+	reader.send("LOCK", "file", "20000", "SHARED", "WAIT", "20000", "TOKEN", "behind")
+	srv.waiting(2)
+	c.do("LOCKINFO", "file").matches(`.* "waiters" :2 .*`)
+}
+
+// A reader's lock is renewed as any lock is, and UNLOCK ends it.
+func TestSHAREDUnderHOLD(t *testing.T) {
+	srv := serve(t)
+	first, second, writer := srv.dial(), srv.dial(), srv.dial()
+	own := first.do("LOCK", "file", "20000", "SHARED", "HOLD", "NOTE", "report").granted(1, 19798)
+	held := second.do("LOCK", "file", "20000", "SHARED", "HOLD").matches(`\["([^"]+)" :\d+\]`)[0]
+	first.do("KEEPALIVE").matches(`\["validity" :1\d\d\d\d "held" :1 .*\]`)
+	second.do("HOLD", "file", held, "20000").matches(`-ERR a lock that is SHARED keeps its token: take it over with LOCK … SHARED TOKEN token HOLD`)
+	writer.send("LOCK", "file", "20000", "WAIT", "20000", "TOKEN", "writer")
+	srv.waiting(1)
+	first.do("UNLOCK", "file", own).is(":1")
+	second.do("UNLOCK", "file", held).is(":1")
+	began := time.Now()
+	writer.read().granted(1, 19798)
+	if took := time.Since(began); took > 10*time.Second {
+		t.Errorf("the writer had it after %v, as if the readers had only ended", took)
+	}
+}
+
+func TestSHAREDIsChecked(t *testing.T) {
+	srv := serve(t)
+	c := srv.dial()
+	for _, tc := range []struct{ command, want string }{
+		{"LOCK a 1000 SHARED SHARED", "-ERR syntax error: SHARED is given twice"},
+		{"LOCK a 1000 SHARED FENCE", "-ERR SHARED and FENCE do not go together: readers write nothing that a fence would keep in order"},
+		{"LOCK a 1000 SLOTS 3 SHARED", "-ERR SHARED and SLOTS do not go together: a slot has one holder"},
+		{"MLOCK 2 a b 1000 SHARED", "-ERR SHARED is an option of LOCK alone: readers take their resources one after the other, in the order of their names"},
+		{"LOCK a 20000 SHARED HOLD RELEASE", "-ERR RELEASE and SHARED do not go together: leave RELEASE out, and send UNLOCK"},
+		{"LOCK a 1 SHARED", "-ERR ttl of 1 ms is below the least, 20 ms (min_ttl)"},
+	} {
+		c.do(strings.Fields(tc.command)...).is(tc.want)
+	}
+	c.do("LOCKS").is("[]")
+}

@@ -1,0 +1,134 @@
+package proxy
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"redlockd/redlock"
+	"redlockd/redlock/resp"
+)
+
+// LOCKS ALL: the leases of every redlockd over the same masters, asked by messages (fleet.go). A confined user gets no more of them than of
+// those of this server: what others send is filtered here.
+
+// askable returns an error if the user's patterns are too long for a question to the fleet.
+func (u *User) askable() error {
+	if !u.confined() {
+		return nil
+	}
+	bytes := 0
+	for _, pattern := range u.Resources {
+		bytes += len(pattern)
+	}
+	if bytes > fleetAskMax {
+		return errorf("ERR LOCKS ALL: the patterns of user %s have %d bytes, at most %d can be sent to other redlockds: ask each of them with LOCKS", u.Name, bytes, fleetAskMax)
+	}
+	return nil
+}
+
+// fleetListed is one lease in the list.
+type fleetListed struct {
+	redlockd string
+	redlock.LeaseInfo
+}
+
+// runAll makes the list of the fleet. One LOCKS ALL runs at a time, and the next one begins askEvery later at the earliest.
+func (l *listing) runAll() {
+	srv := l.s.server
+	timeout := time.NewTimer(time.Until(l.deadline))
+	defer timeout.Stop()
+	select {
+	case srv.fleet.asking <- struct{}{}:
+	case <-timeout.C:
+		l.finish(errorf("ERR LOCKS ALL waited %v for other LOCKS ALL: try again", locksTime))
+		return
+	case <-srv.done:
+		l.finish(errGone)
+		return
+	}
+	next := time.NewTimer(askEvery)
+	l.finish(l.listAll())
+	select {
+	case <-next.C:
+	case <-srv.done:
+	}
+	<-srv.fleet.asking
+}
+
+// listAll appends the list.
+func (l *listing) listAll() (refusal error) {
+	srv := l.s.server
+	l.deadline = time.Now().Add(locksTime)
+	own := make(chan error, 1)
+	var list []fleetListed
+	srv.goroutines.Go(func() {
+		leases, refusal := srv.findLeases(l.search())
+		for _, lease := range leases {
+			list = append(list, fleetListed{srv.fleet.name, lease})
+		}
+		own <- refusal
+	})
+	ask := fleetMessage{Pattern: []byte(l.pattern), Count: l.limit}
+	if l.user.confined() {
+		for _, pattern := range l.user.Resources {
+			ask.May = append(ask.May, []byte(pattern))
+		}
+	}
+	answers, missing, full := srv.fleet.inquire(ask)
+	if refusal = <-own; refusal != nil {
+		return refusal
+	}
+	if full {
+		return errorf("ERR the answers of the fleet have more than %d bytes: list fewer leases with COUNT, or others with PATTERN", answersMax)
+	}
+	// What others have sent is compared here, too: they need not be right.
+	filter := l.search()
+	filter.deadline = time.Now().Add(locksTime)
+	answered := array{l.memberFields(srv.fleet.name, "leases", len(list), "cut", false)}
+	for i := range answers {
+		n := 0
+		for k := range answers[i].Locks {
+			if info := answers[i].Locks[k].info(); filter.match(info.Resources) {
+				list = append(list, fleetListed{answers[i].name, info})
+				n++
+			}
+		}
+		answered = append(answered, l.memberFields(answers[i].name, "leases", n, "cut", answers[i].Cut))
+	}
+	if filter.late {
+		return errorf("ERR LOCKS ALL took longer than %v: there are too many leases for this pattern", locksTime)
+	}
+	// Who holds a resource before who waits for it.
+	slices.SortStableFunc(list, func(a, b fleetListed) int {
+		return cmp.Or(slices.Compare(a.Resources, b.Resources), cmp.Compare(oneIf(a.TokenDigest == ""), oneIf(b.TokenDigest == "")), cmp.Compare(a.redlockd, b.redlockd))
+	})
+	out := array{}
+	for _, m := range missing {
+		out = append(out, l.memberFields(m.name, "silent-ms", floorMs(time.Since(m.heard))))
+	}
+	l.out = resp.AppendMap(l.out, l.proto, 3)
+	l.out = appendValue(l.out, l.proto, "locks")
+	l.out = resp.AppendArray(l.out, len(list))
+	for i := 0; i < len(list) && len(l.out) <= locksBytesMax; i++ {
+		l.out = appendValue(l.out, l.proto, append(leaseFields(&list[i].LeaseInfo, l.user), "redlockd", l.memberName(list[i].redlockd)))
+	}
+	l.out = appendValue(l.out, l.proto, "answered")
+	l.out = appendValue(l.out, l.proto, answered)
+	l.out = appendValue(l.out, l.proto, "missing")
+	l.out = appendValue(l.out, l.proto, out)
+	return nil
+}
+
+// memberFields describe a redlockd.
+func (l *listing) memberFields(name string, more ...any) fields {
+	return append(fields{"name", l.memberName(name)}, more...)
+}
+
+// memberName is the name of a redlockd, null for a confined user: it learns how many there are, but not which, as with masters.
+func (l *listing) memberName(name string) any {
+	if l.user.confined() {
+		return nil
+	}
+	return name
+}

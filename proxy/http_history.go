@@ -1,0 +1,256 @@
+package proxy
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"redlockd/redlock"
+)
+
+// What the page shows of the last hour: rates, latencies, and events. One goroutine reads the counters
+// and the states of masters, and only where HTTPHandler was called; nothing is counted for it anywhere
+// else. What begins and ends between two readings is not seen.
+
+const (
+	// watchInterval is the time between two readings of the masters.
+	watchInterval = time.Second
+	// pointInterval is the time between two points of the plots.
+	pointInterval = 10 * time.Second
+	// historyPoints is an hour of points: some 20 KB.
+	historyPoints = int(time.Hour / pointInterval)
+	// eventsMax bounds the events that are remembered. The oldest is forgotten first.
+	eventsMax = 60
+)
+
+// history is the last hour. Its zero value is empty and ready.
+type history struct {
+	mu sync.Mutex // guards what follows
+	// points is a ring: point n is at n modulo its length.
+	points [historyPoints]point
+	// count is how many points there have ever been.
+	count int
+	// events are in the order of time.
+	events []event
+
+	// What the readings before have shown. Owned by the goroutine that reads.
+	begun   bool
+	pointAt time.Time // of stats
+	stats   redlock.Stats
+	quorum  bool
+	version int64 // of the membership
+	leaving bool
+	states  map[string]redlock.MasterState // by the address of the master
+}
+
+// point is what happened within pointInterval. Rates are per second.
+type point struct {
+	granted, denied, noQuorum float32
+	released, notHeld         float32
+	extended, extendLost      float32
+	// failed are UNLOCKs and EXTENDs without a quorum.
+	failed float32
+	// median and slow are upper bounds of half, and of 99 %, of the rounds of acquisition; 0: there was none.
+	median, slow time.Duration
+	waiters      int
+}
+
+// event is one line of the page's list.
+type event struct {
+	at   time.Time
+	tone tone
+	// master is the address of the master that it is about; "": it is about none.
+	master string
+	// text follows the name of the master, if there is one. It names no master and no resource.
+	text string
+	// why may name masters, so confined users do not see it.
+	why string
+}
+
+// tone says how bad something is. It is the name of a shape and of a colour of the page.
+type tone string
+
+const (
+	toneGood tone = "good"
+	toneWarn tone = "warn"
+	toneBad  tone = "bad"
+)
+
+// watch reads until the server is closed. It is the goroutine of the history.
+func (srv *Server) watch() {
+	tick := time.NewTicker(watchInterval)
+	defer tick.Stop()
+	for {
+		srv.history.observe(time.Now(), srv.opts.Engine, srv.leaving.Load() || srv.draining.Load())
+		select {
+		case <-tick.C:
+		case <-srv.done:
+			return
+		}
+	}
+}
+
+// observe takes one reading.
+func (h *history) observe(now time.Time, engine *redlock.Client, leaving bool) {
+	masters, membership := engine.Masters(), engine.Membership()
+	var stats *redlock.Stats
+	if !h.begun || now.Sub(h.pointAt) >= pointInterval {
+		s := engine.Stats()
+		stats = &s
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.noteStatesLocked(now, masters, &membership, leaving)
+	if stats != nil {
+		if h.begun {
+			h.addPointLocked(now, stats)
+		}
+		h.stats, h.pointAt = *stats, now
+	}
+	h.begun = true
+}
+
+// noteLocked remembers an event.
+func (h *history) noteLocked(now time.Time, e event) {
+	e.at = now
+	if len(h.events) == eventsMax {
+		h.events = slices.Delete(h.events, 0, 1)
+	}
+	h.events = append(h.events, e)
+}
+
+// noteStatesLocked adds an event for each difference from the reading before. The first reading has none to
+// compare with, except that a quorum is expected.
+func (h *history) noteStatesLocked(now time.Time, masters []redlock.MasterStatus, membership *redlock.Membership, leaving bool) {
+	add := func(e event) { h.noteLocked(now, e) }
+	if !h.begun {
+		add(event{tone: toneGood, text: "redlockd has started"})
+	}
+	states := make(map[string]redlock.MasterState, len(masters))
+	for _, m := range masters {
+		states[m.Addr] = m.State
+		before, known := h.states[m.Addr]
+		switch {
+		case before == m.State, !known && m.State == redlock.MasterDown: // every master begins as down
+		case m.State == redlock.MasterUp:
+			add(event{tone: toneGood, master: m.Addr, text: "votes"})
+		default:
+			add(event{tone: toneOf(m.State), master: m.Addr, text: wordsOf(m.State), why: m.Reason})
+		}
+	}
+	h.states = states
+	if v := membership.Version; v != h.version {
+		if h.version != 0 {
+			add(event{tone: toneGood, text: fmt.Sprintf("the membership was changed: it has version %d now, and %d masters that vote", v, membership.Voters())})
+		}
+		h.version = v
+	}
+	switch quorum := voting(masters) >= quorumOf(masters); {
+	case quorum == h.quorum:
+	case quorum:
+		h.quorum = true
+		add(event{tone: toneGood, text: "there is a quorum: locks are granted"})
+	default:
+		h.quorum = false
+		add(event{tone: toneBad, text: fmt.Sprintf("the quorum is lost: no locks are granted until %d masters vote", quorumOf(masters))})
+	}
+	if leaving && !h.leaving {
+		add(event{tone: toneWarn, text: "this server was told to stop"})
+	}
+	h.leaving = leaving
+}
+
+// addPointLocked compares with the counters of the point before.
+func (h *history) addPointLocked(now time.Time, s *redlock.Stats) {
+	perSecond := func(counter func(*redlock.Stats) uint64) float32 {
+		return float32(float64(counter(s)-counter(&h.stats)) / now.Sub(h.pointAt).Seconds())
+	}
+	if lost := s.Lost - h.stats.Lost; lost > 0 {
+		h.noteLocked(now, event{tone: toneWarn, text: fmt.Sprintf("the masters no longer have %d %s that should still run", lost, plural(int(lost), "lock", "locks"))})
+	}
+	if forced := s.Forced - h.stats.Forced; forced > 0 {
+		h.noteLocked(now, event{tone: toneWarn, text: fmt.Sprintf("%d %s released by force", forced, plural(int(forced), "lock was", "locks were"))})
+	}
+	p := point{
+		granted:    perSecond(func(s *redlock.Stats) uint64 { return s.Granted }),
+		denied:     perSecond(func(s *redlock.Stats) uint64 { return s.Denied }),
+		noQuorum:   perSecond(func(s *redlock.Stats) uint64 { return s.NoQuorum }),
+		released:   perSecond(func(s *redlock.Stats) uint64 { return s.Released }),
+		notHeld:    perSecond(func(s *redlock.Stats) uint64 { return s.NotHeld }),
+		extended:   perSecond(func(s *redlock.Stats) uint64 { return s.Extended }),
+		extendLost: perSecond(func(s *redlock.Stats) uint64 { return s.ExtendLost }),
+		failed:     perSecond(func(s *redlock.Stats) uint64 { return s.UnlockFail + s.ExtendFail }),
+		waiters:    s.Waiters,
+	}
+	rounds := s.Rounds
+	for i := range rounds.Buckets {
+		rounds.Buckets[i] -= h.stats.Rounds.Buckets[i]
+	}
+	p.median, p.slow = quantile(&rounds, 0.5), quantile(&rounds, 0.99)
+	h.points[h.count%len(h.points)] = p
+	h.count++
+}
+
+// quantile is the upper bound of the smallest durations that are this part of all; 0: there are none.
+// Of those in the last bucket it is the lower bound, because they have no upper one.
+func quantile(t *redlock.Times, part float64) time.Duration {
+	var all, upTo uint64
+	for _, n := range t.Buckets {
+		all += n
+	}
+	if all == 0 {
+		return 0
+	}
+	for i, n := range t.Buckets {
+		if upTo += n; float64(upTo) >= part*float64(all) {
+			return t.BucketMax(min(i, len(t.Buckets)-2))
+		}
+	}
+	return 0
+}
+
+// last returns the points, the oldest first, and the events, the newest first.
+func (h *history) last() (points []point, events []event) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for n := max(0, h.count-len(h.points)); n < h.count; n++ {
+		points = append(points, h.points[n%len(h.points)])
+	}
+	events = slices.Clone(h.events)
+	slices.Reverse(events)
+	return points, events
+}
+
+// toneOf is how bad a state of a master is.
+func toneOf(state redlock.MasterState) tone {
+	switch state {
+	case redlock.MasterUp:
+		return toneGood
+	case redlock.MasterQuarantined, redlock.MasterDoubted:
+		return toneWarn
+	}
+	return toneBad
+}
+
+// wordsOf says what a state of a master means for its vote.
+func wordsOf(state redlock.MasterState) string {
+	switch state {
+	case redlock.MasterUp:
+		return "votes"
+	case redlock.MasterQuarantined:
+		return "has no vote: quarantined, it may have forgotten locks"
+	case redlock.MasterDoubted:
+		return "has no vote: its clock is in doubt"
+	case redlock.MasterRefused:
+		return "has no vote: refused"
+	}
+	return "has no vote: down"
+}
+
+func plural(n int, one, several string) string {
+	if n == 1 {
+		return one
+	}
+	return several
+}

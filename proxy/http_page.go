@@ -1,0 +1,283 @@
+package proxy
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/rand"
+	_ "embed"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"html/template"
+	"maps"
+	"net/http"
+	"net/netip"
+	"slices"
+	"sync"
+	"time"
+)
+
+// The page for a person who asks "do I get locks here, and if not, why not", and, after a login, "who
+// holds what". GET / answers with the whole page. Its script then follows GET /live, server-sent events
+// with the parts of the page that have changed. http_view.go has what the parts show, http_page.html how.
+//
+// The page costs nothing while nobody looks, and little otherwise: all streams and requests of one user
+// share one rendering, which is a second old at most, or as old as ten times what it cost to make.
+
+const (
+	// streamInterval is the time between two events of a stream.
+	streamInterval = time.Second
+	// streamWriteTimeout ends a stream whose client does not take an event.
+	streamWriteTimeout = 5 * time.Second
+	// renderingsMax bounds the renderings that are kept: one for each user who has looked lately.
+	renderingsMax = 64
+)
+
+// HTTPStreamsMax bounds the pages that are followed at one time. One more ends the oldest of the address
+// that has most.
+const HTTPStreamsMax = 64
+
+//go:embed http_page.html
+var pageText string
+
+var pageTemplate = template.Must(template.New("page").Funcs(template.FuncMap{
+	"shown": shownText, "span": spanText, "count": countText, "rate": rateText, "ms": msText, "offset": offsetText, "clock": clockText,
+}).Parse(pageText))
+
+// pages is what the streams and requests share.
+type pages struct {
+	mu         sync.Mutex // guards what follows
+	renderings map[*account]*rendering
+	streams    []*stream // in the order in which they began
+}
+
+// rendering is the page as one user sees it. viewer nil: as somebody who has not logged in.
+type rendering struct {
+	mu    sync.Mutex // held while it is made; guards what follows
+	until time.Time  // it is used again until then
+	used  time.Time
+	page  renderedPage
+}
+
+// renderedPage does not change once it is made.
+type renderedPage struct {
+	Title string
+	Host  string // of this server
+	Tone  tone
+	Parts []renderedPart
+}
+
+// renderedPart is one part of the page. ID is that of its element.
+type renderedPart struct {
+	ID   string
+	HTML template.HTML
+}
+
+// Part returns the part of this id, for the template.
+func (p *renderedPage) Part(id string) template.HTML {
+	for _, part := range p.Parts {
+		if part.ID == id {
+			return part.HTML
+		}
+	}
+	return ""
+}
+
+// rendered returns the page as the user sees it.
+func (srv *Server) rendered(viewer *account) renderedPage {
+	all := &srv.pages
+	all.mu.Lock()
+	r := all.renderings[viewer]
+	if r == nil {
+		if all.renderings == nil {
+			all.renderings = make(map[*account]*rendering)
+		}
+		if len(all.renderings) >= renderingsMax {
+			oldest := slices.MinFunc(slices.Collect(maps.Keys(all.renderings)), func(a, b *account) int {
+				return all.renderings[a].used.Compare(all.renderings[b].used)
+			})
+			delete(all.renderings, oldest) // who uses it now makes it once more
+		}
+		r = new(rendering)
+		all.renderings[viewer] = r
+	}
+	r.used = time.Now()
+	all.mu.Unlock()
+
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if begun := time.Now(); begun.After(r.until) {
+		r.page = srv.render(viewer, begun)
+		ended := time.Now()
+		r.until = ended.Add(max(streamInterval-streamInterval/10, 10*ended.Sub(begun)))
+	}
+	return r.page
+}
+
+// render makes the page.
+func (srv *Server) render(viewer *account, now time.Time) renderedPage {
+	view := srv.view(viewer, now)
+	page := renderedPage{Title: view.Title, Host: view.Host, Tone: view.Tone}
+	for _, id := range []string{"verdict", "masters", "plots", "rates", "locks", "events", "facts"} {
+		var html bytes.Buffer
+		if err := pageTemplate.ExecuteTemplate(&html, id, view); err != nil { // a mistake in the template
+			srv.log.Error("a part of the status page cannot be shown", "part", id, "err", err, "to_do", "report this as a bug of redlockd")
+		}
+		page.Parts = append(page.Parts, renderedPart{id, template.HTML(html.String())})
+	}
+	return page
+}
+
+// mayShow reports whether the page may be shown under the name by which it is asked for. If not, it
+// answers with the reason.
+func (srv *Server) mayShow(w http.ResponseWriter, r *http.Request) bool {
+	if srv.mayShowStatus(r.Host) {
+		return true
+	}
+	http.Error(w, fmt.Sprintf("this page is not shown under the name %s: if that is a name of this server, add it to hosts in [http]",
+		clipped([]byte(r.Host), 128)), http.StatusMisdirectedRequest)
+	return false
+}
+
+// servePage answers with the whole page. It is not cached, because an old answer to "do I get locks" is a
+// wrong one.
+func (srv *Server) servePage(w http.ResponseWriter, r *http.Request) {
+	if !srv.mayShow(w, r) {
+		return
+	}
+	viewer, ok := srv.pageLogin(w, r)
+	if !ok {
+		return
+	}
+	var random [16]byte
+	rand.Read(random[:])
+	page := srv.rendered(viewer)
+	data := struct {
+		*renderedPage
+		Nonce   string
+		User    string // who is logged in; "": nobody
+		Refusal string // why nobody can log in; "": somebody can
+	}{renderedPage: &page, Nonce: base64.RawURLEncoding.EncodeToString(random[:]), Refusal: srv.loginRefusal(r)}
+	if viewer != nil {
+		data.User = viewer.user().Name
+	}
+	var html bytes.Buffer
+	if err := pageTemplate.ExecuteTemplate(&html, "page", data); err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	h := w.Header()
+	h.Set("Content-Security-Policy", fmt.Sprintf("default-src 'none'; style-src 'nonce-%[1]s'; script-src 'nonce-%[1]s'; img-src data:; connect-src 'self'; "+
+		"base-uri 'none'; form-action 'none'; frame-ancestors 'none'", data.Nonce))
+	h.Set("Content-Type", "text/html; charset=utf-8")
+	h.Set("Cache-Control", "no-store")
+	w.Write(html.Bytes())
+}
+
+// stream is a page that somebody follows.
+type stream struct {
+	origin netip.Prefix
+	end    context.CancelFunc
+}
+
+// enter begins a stream.
+func (p *pages) enter(s *stream) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.streams = append(p.streams, s)
+	if len(p.streams) <= HTTPStreamsMax {
+		return
+	}
+	count := make(map[netip.Prefix]int)
+	for _, s := range p.streams {
+		count[s.origin]++
+	}
+	// Of equal ones MinFunc takes the first, which is the oldest.
+	worst := slices.MinFunc(p.streams, func(a, b *stream) int { return cmp.Compare(count[b.origin], count[a.origin]) })
+	worst.end()
+	p.removeLocked(worst)
+}
+
+// leave ends a stream.
+func (p *pages) leave(s *stream) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.removeLocked(s)
+}
+
+func (p *pages) removeLocked(s *stream) {
+	p.streams = slices.DeleteFunc(p.streams, func(other *stream) bool { return other == s })
+}
+
+// liveMessage is one event of a stream.
+type liveMessage struct {
+	Title string `json:"title"`
+	Tone  tone   `json:"tone"`
+	// Parts has the HTML of those that have changed, by their id.
+	Parts map[string]template.HTML `json:"parts"`
+	// End says why this is the last event; "": it is not.
+	End string `json:"end,omitempty"`
+}
+
+// serveLive is a stream of events, one for each second, so that the script notices when they stay away.
+func (srv *Server) serveLive(w http.ResponseWriter, r *http.Request) {
+	if !srv.mayShow(w, r) {
+		return
+	}
+	// A page of another site could not read the stream, but take one of HTTPStreamsMax.
+	if site := r.Header.Get("Sec-Fetch-Site"); site != "" && site != "same-origin" && site != "none" {
+		http.Error(w, "this is for the status page of redlockd", http.StatusForbidden)
+		return
+	}
+	viewer, ok := srv.pageLogin(w, r)
+	if !ok {
+		return
+	}
+	ctx, end := context.WithCancel(r.Context())
+	defer end()
+	s := &stream{originOfText(r.RemoteAddr), end}
+	srv.pages.enter(s)
+	defer srv.pages.leave(s)
+
+	h := w.Header()
+	h.Set("Content-Type", "text/event-stream")
+	h.Set("Cache-Control", "no-store")
+	h.Set("X-Accel-Buffering", "no") // nginx would keep events back
+	control := http.NewResponseController(w)
+	control.SetReadDeadline(time.Time{}) // that of one request would end the stream
+	encoder := json.NewEncoder(w)
+	encoder.SetEscapeHTML(false)
+	// send sends one event. JSON has no line end within, whatever a client has put into a name.
+	send := func(m *liveMessage) error {
+		control.SetWriteDeadline(time.Now().Add(streamWriteTimeout))
+		fmt.Fprint(w, "data: ")
+		encoder.Encode(m)
+		fmt.Fprint(w, "\n")
+		return control.Flush()
+	}
+	tick := time.NewTicker(streamInterval)
+	defer tick.Stop()
+	sent := make(map[string]template.HTML)
+	for viewer == nil || srv.live().knows(viewer) {
+		page := srv.rendered(viewer)
+		m := liveMessage{Title: page.Title, Tone: page.Tone, Parts: make(map[string]template.HTML)}
+		for _, part := range page.Parts {
+			if before, ok := sent[part.ID]; !ok || before != part.HTML {
+				sent[part.ID], m.Parts[part.ID] = part.HTML, part.HTML
+			}
+		}
+		if send(&m) != nil {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			if r.Context().Err() == nil {
+				send(&liveMessage{End: fmt.Sprintf("More than %d pages are open, and this one was the oldest.", HTTPStreamsMax)})
+			}
+			return
+		}
+	}
+	send(&liveMessage{End: "Your user was changed or removed."}) // by Reload
+}

@@ -1,0 +1,441 @@
+package proxy
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"redlockd/redlock"
+)
+
+// What the parts of the page show, as one user sees it. The template (http_page.html) only arranges it.
+//
+// Without a login the page names no resource, no token, no user and no client. A confined user sees its
+// own resources, and no names of masters, as everywhere: see User.Resources. No token is shown to anybody.
+
+// pageView is what the template shows.
+type pageView struct {
+	// Tone and Title are those of the tab: a person who does not look at the page sees these.
+	Tone    tone
+	Title   string
+	Verdict string
+	// Advice follows the verdict; "": there is none.
+	Advice  string
+	Version string
+	Host    string
+	Up      time.Duration
+	Masters []masterView
+	// Membership is the one in force. The texts in it that name masters are empty for confined users.
+	Membership redlock.Membership
+	Plots      []plotView
+	Rates      []rateView
+	Facts      []factView
+	Events     []eventView
+	// Locks is nil for somebody who has not logged in.
+	Locks *locksView
+}
+
+type masterView struct {
+	Name  string
+	Tone  tone
+	Vote  string
+	Why   string // it has no vote, or a warning
+	For   time.Duration
+	Left  time.Duration // of the quarantine, or of the doubt
+	Lives bool          // it answers: RTT and Clock are of now
+	RTT   time.Duration
+	Clock time.Duration // how far its clock is ahead; negative: behind
+
+	Timeouts        uint64
+	Queued, Pending int
+}
+
+// rateView is one outcome of an operation.
+type rateView struct {
+	What, Outcome string
+	Total         uint64
+	Rate          float32 // per second, lately
+}
+
+type factView struct{ Name, Value string }
+
+type eventView struct {
+	At                time.Time
+	Tone              tone
+	Master, Text, Why string
+}
+
+// view reads everything that the page shows.
+func (srv *Server) view(viewer *account, now time.Time) *pageView {
+	var user *User
+	if viewer != nil {
+		user = viewer.user()
+	}
+	r := srv.reading()
+	points, events := srv.history.last()
+	host, _ := os.Hostname()
+	v := &pageView{Version: srv.opts.Version, Host: host, Up: now.Sub(srv.started), Membership: r.membership}
+	v.verdict(srv, r.masters)
+	nameOf := make(map[string]string) // of masters, as this user may see them
+	for i, m := range r.masters {
+		one := masterView{
+			Name: m.Addr, Tone: toneOf(m.State), Vote: wordsOf(m.State), Why: m.Reason, For: now.Sub(m.Since), Left: m.Left,
+			Lives: m.Connected, RTT: m.RTT, Clock: m.ClockOffset,
+			Timeouts: m.Timeouts, Queued: m.Queued, Pending: m.PendingReleases,
+		}
+		if user.confined() {
+			one.Name, one.Why = "master "+strconv.Itoa(i+1), ""
+		}
+		nameOf[m.Addr] = one.Name
+		v.Masters = append(v.Masters, one)
+	}
+	if user.confined() {
+		v.Membership.Problem, v.Membership.Differences = "", ""
+	}
+	for _, e := range events {
+		one := eventView{At: e.at, Tone: e.tone, Master: e.master, Text: e.text, Why: e.why}
+		if user.confined() {
+			one.Why = ""
+			if e.master != "" {
+				if one.Master = nameOf[e.master]; one.Master == "" {
+					one.Master = "a master"
+				}
+			}
+		}
+		v.Events = append(v.Events, one)
+	}
+	v.Plots = plotsOf(points)
+	var last point
+	if len(points) > 0 {
+		last = points[len(points)-1]
+	}
+	v.rates(&r.locks, &last)
+	v.facts(srv, r)
+	if viewer != nil {
+		v.Locks = srv.locksView(user, now)
+	}
+	return v
+}
+
+// verdict says in one sentence whether locks are granted.
+func (v *pageView) verdict(srv *Server, masters []redlock.MasterStatus) {
+	n, needed := voting(masters), quorumOf(masters)
+	err := srv.ready(masters)
+	switch votes := fmt.Sprintf("%d of %d masters have a vote, and %d are needed", n, len(masters), needed); {
+	case srv.draining.Load() || n < needed:
+		v.Tone, v.Title = toneBad, "no locks"
+		v.Verdict = "No locks are granted here: " + err.Error() + "."
+		if n < needed && !srv.draining.Load() {
+			v.Advice = "Bring back the masters that are down, and restart none of the others. Masters in quarantine or in doubt vote again by themselves."
+		}
+	case err != nil:
+		v.Tone, v.Title = toneWarn, "stops soon"
+		v.Verdict = "Locks are granted, but not for long: " + err.Error() + "."
+	case n < len(masters):
+		v.Tone, v.Title = toneWarn, fmt.Sprintf("%d of %d", n, len(masters))
+		v.Verdict = "Locks are granted: " + votes + "."
+		if n == needed {
+			v.Advice = "If one more loses its vote, no locks are granted."
+		}
+	default:
+		v.Tone, v.Verdict = toneGood, "Locks are granted: "+votes+"."
+	}
+	if v.Title != "" {
+		v.Title += " – "
+	}
+	v.Title += "redlockd"
+	if v.Host != "" {
+		v.Title += " on " + v.Host
+	}
+}
+
+// rates are the outcomes of operations.
+func (v *pageView) rates(n *redlock.Stats, p *point) {
+	v.Rates = []rateView{
+		{"LOCK", "granted", n.Granted, p.granted},
+		{"LOCK", "held by another", n.Denied, p.denied},
+		{"LOCK", "no quorum", n.NoQuorum, p.noQuorum},
+		{"UNLOCK", "released", n.Released, p.released},
+		{"UNLOCK", "not held", n.NotHeld, p.notHeld},
+		{"EXTEND", "extended", n.Extended, p.extended},
+		{"EXTEND", "lost before", n.ExtendLost, p.extendLost},
+		{"both", "no quorum", n.UnlockFail + n.ExtendFail, p.failed},
+	}
+}
+
+// facts are numbers of now, and some since the start.
+func (v *pageView) facts(srv *Server, r *reading) {
+	n := &r.locks
+	v.Facts = []factView{
+		{"locks that run", countText(n.Leases)},
+		{"LOCKs that wait", fmt.Sprintf("%s of %s", countText(n.Waiters), countText(srv.opts.Engine.Options().MaxWaiters))},
+		{"clients", fmt.Sprintf("%s of %s", countText(r.clients), countText(srv.live().MaxClients))},
+		{"passed on to the next waiter", countText(n.Handovers)},
+		{"lost by the masters", countText(n.Lost)},
+		{"released because the client had gone", countText(srv.counters[countRepliesLost].Load())},
+		{"commands", countText(r.front[countCommands])},
+		{"errors", countText(r.front[countErrors])},
+	}
+}
+
+// plotView is a small plot over the last hour.
+type plotView struct {
+	Title string
+	// Now is the last value, Most the largest.
+	Now, Most string
+	Lines     []lineView
+}
+
+// lineView is one line of a plot. Kind tells its lines apart.
+type lineView struct{ Kind, Path string }
+
+const (
+	plotWidth  = historyPoints // one unit for each point
+	plotHeight = 60
+)
+
+// plotsOf makes the plots.
+func plotsOf(points []point) []plotView {
+	rate := func(v float64) string { return rateText(float32(v)) + "/s" }
+	ms := func(v float64) string { return msText(time.Duration(v)) }
+	return []plotView{
+		newPlot("locks granted", points, rate, func(p *point) float64 { return float64(p.granted) }),
+		newPlot("LOCKs denied, or without a quorum", points, rate, func(p *point) float64 { return float64(p.denied + p.noQuorum) }),
+		newPlot("LOCKs that wait", points, func(v float64) string { return countText(int(v)) }, func(p *point) float64 { return float64(p.waiters) }),
+		newPlot("rounds: 99 % (dashed: half)", points, ms,
+			func(p *point) float64 { return float64(p.slow) }, func(p *point) float64 { return float64(p.median) }),
+	}
+}
+
+// newPlot draws one line for each value. The first has the numbers beside the plot. The newest point is at the right end.
+func newPlot(title string, points []point, text func(float64) string, values ...func(*point) float64) plotView {
+	plot := plotView{Title: title, Now: "–", Most: "–"}
+	most := 0.0
+	for i := range points {
+		for _, value := range values {
+			most = max(most, value(&points[i]))
+		}
+	}
+	if len(points) == 0 {
+		return plot
+	}
+	plot.Now, plot.Most = text(values[0](&points[len(points)-1])), text(most)
+	for i, value := range values {
+		var path strings.Builder
+		for n := range points {
+			y := plotHeight - 1.0
+			if most > 0 {
+				y -= value(&points[n]) / most * (plotHeight - 2)
+			}
+			letter := 'L'
+			if n == 0 {
+				letter = 'M'
+			}
+			fmt.Fprintf(&path, "%c%d %.0f", letter, plotWidth-len(points)+n, y)
+		}
+		if len(points) == 1 {
+			path.WriteString("h1") // one point alone draws nothing
+		}
+		plot.Lines = append(plot.Lines, lineView{[]string{"first", "second"}[i], path.String()})
+	}
+	return plot
+}
+
+const (
+	// pageLocksMax bounds the locks that the page shows.
+	pageLocksMax = 100
+	// pageNamesMax bounds the resources that it shows of one lock.
+	pageNamesMax = 4
+	// pageWaitersMax bounds the waiters that it names of one lock.
+	pageWaitersMax = 3
+	// pageTextMax bounds the bytes of a name that it shows.
+	pageTextMax = 128
+)
+
+// locksView is the locks that were granted through this server, and what is waited for.
+type locksView struct {
+	Confined bool
+	// Problem is why there is no list; "": there is one.
+	Problem string
+	// Found is how many there are, of which Rows are the ones to look at first.
+	Found int
+	// All tells whether there are no more than Found.
+	All  bool
+	Rows []lockView
+}
+
+type lockView struct {
+	Resources []string
+	More      int // further resources
+	// State is what there is to know of it, in words.
+	State string
+	Tone  tone
+	Held  time.Duration // since when; 0: not known
+	Left  time.Duration // of the validity; 0: it is not held
+	// Holder is nil if that is not known.
+	Holder  *holderView
+	Waiters int
+	// Queue is the first of them, as far as this user may know them.
+	Queue []waiterView
+}
+
+// holderView is a client that holds a lock, or that waits for it.
+type holderView struct{ Note, Client, Addr, User string }
+
+type waiterView struct {
+	holderView
+	Waited time.Duration
+}
+
+// locksView lists the locks on resources that the user may use: first those that were lost, then those
+// that most wait for.
+func (srv *Server) locksView(user *User, now time.Time) *locksView {
+	v := &locksView{Confined: user.confined()}
+	if user.groups()&groupRead == 0 {
+		v.Problem = `[auth] does not give this user commands = ["read"]`
+		return v
+	}
+	leases, err := srv.findLeases(&leaseSearch{limit: locksMax, deadline: now.Add(locksTime), may: user.may})
+	if err != nil {
+		v.Problem = strings.TrimPrefix(err.Error(), "ERR ")
+		return v
+	}
+	v.Found, v.All = len(leases), len(leases) < locksMax
+	slices.SortStableFunc(leases, func(a, b redlock.LeaseInfo) int {
+		switch {
+		case a.Lost != b.Lost && a.Lost:
+			return -1
+		case a.Lost != b.Lost:
+			return 1
+		}
+		return b.Waiters - a.Waiters
+	})
+	for i := range leases[:min(len(leases), pageLocksMax)] {
+		v.Rows = append(v.Rows, newLockView(&leases[i], user, now))
+	}
+	return v
+}
+
+func newLockView(lease *redlock.LeaseInfo, user *User, now time.Time) lockView {
+	v := lockView{Waiters: lease.Waiters, Left: max(lease.Validity, delayLeft(lease)), Tone: toneGood}
+	v.Resources = lease.Resources[:min(len(lease.Resources), pageNamesMax)]
+	v.More = len(lease.Resources) - len(v.Resources)
+	switch {
+	case lease.TokenDigest == "":
+		v.State = "not held through this redlockd"
+	case lease.Lost:
+		v.State, v.Tone = "lost: the masters no longer have it", toneBad
+	case delayLeft(lease) > 0:
+		v.State = "in its delay: its TTL has ended without a release"
+	case lease.Shared:
+		v.State = "held by a reader"
+	default:
+		v.State = "held"
+	}
+	if lease.Bound {
+		v.State += ", renewed for its connection"
+	}
+	// As LOCKS shows it: see holder.go.
+	if n := lease.Note; n != nil && (n.Text != "" || user.sees(n)) {
+		v.Holder = &holderView{n.Text, n.Client, n.Addr, n.User}
+		if !user.sees(n) {
+			v.Holder.Addr = ""
+		}
+		v.Held = now.Sub(lease.Since)
+	}
+	for _, w := range lease.Queue {
+		if len(v.Queue) < pageWaitersMax && w.Note != nil && user.sees(w.Note) {
+			v.Queue = append(v.Queue, waiterView{holderView{w.Note.Text, w.Note.Client, w.Note.Addr, w.Note.User}, w.Waited})
+		}
+	}
+	return v
+}
+
+// shownText is a name that a client has chosen, bounded, with everything that is no visible character
+// written as an escape: nothing can hide, or turn around what stands behind it.
+func shownText(text string) string {
+	cut := len(text) > pageTextMax
+	if cut {
+		n := pageTextMax
+		for n > 0 && !utf8.RuneStart(text[n]) {
+			n--
+		}
+		text = text[:n]
+	}
+	var shown strings.Builder
+	for i := 0; i < len(text); {
+		r, size := utf8.DecodeRuneInString(text[i:])
+		switch {
+		case r == utf8.RuneError && size == 1:
+			fmt.Fprintf(&shown, `\x%02x`, text[i])
+		case strconv.IsPrint(r):
+			shown.WriteRune(r)
+		default:
+			shown.WriteString(strings.Trim(strconv.QuoteRune(r), "'"))
+		}
+		i += size
+	}
+	if cut {
+		shown.WriteString("…")
+	}
+	return shown.String()
+}
+
+// spanText is a time in the two largest of its units.
+func spanText(d time.Duration) string {
+	s := int64(d.Round(time.Second) / time.Second)
+	switch {
+	case s < 60:
+		return fmt.Sprintf("%d s", s)
+	case s < 3600:
+		return strings.TrimSuffix(fmt.Sprintf("%d min %d s", s/60, s%60), " 0 s")
+	case s < 86400:
+		return strings.TrimSuffix(fmt.Sprintf("%d h %d min", s/3600, s/60%60), " 0 min")
+	}
+	return strings.TrimSuffix(fmt.Sprintf("%d d %d h", s/86400, s/3600%24), " 0 h")
+}
+
+// countText writes an integer, 0 or more, with a narrow space between thousands.
+func countText(n any) string {
+	text := fmt.Sprint(n)
+	for i := len(text) - 3; i > 0; i -= 3 {
+		text = text[:i] + "\u202f" + text[i:]
+	}
+	return text
+}
+
+// rateText writes a rate: a digit behind the point where it is small.
+func rateText(v float32) string {
+	if v > 0 && v < 10 {
+		return strconv.FormatFloat(float64(v), 'f', 1, 32)
+	}
+	return countText(uint64(v + 0.5))
+}
+
+// msText writes a short time in milliseconds.
+func msText(d time.Duration) string {
+	ms := float64(d) / float64(time.Millisecond)
+	switch {
+	case ms < 10:
+		return fmt.Sprintf("%.2f ms", ms)
+	case ms < 1000:
+		return fmt.Sprintf("%.0f ms", ms)
+	}
+	return fmt.Sprintf("%.1f s", ms/1000)
+}
+
+// offsetText writes how far a clock is ahead.
+func offsetText(d time.Duration) string {
+	sign := "+"
+	if d < 0 {
+		sign = "−"
+	}
+	return sign + msText(d.Abs())
+}
+
+// clockText is the time of day of this server, in UTC.
+func clockText(at time.Time) string { return at.UTC().Format("15:04:05") }

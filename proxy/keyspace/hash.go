@@ -1,0 +1,124 @@
+package keyspace
+
+import (
+	"strconv"
+
+	"redlockd/redlock/resp"
+)
+
+// The commands on hashes, and those that do the same to sets and sorted sets too.
+
+// readHSET reads HSET and HMSET: no field may lack its value.
+func readHSET(c *Command) string {
+	if len(c.args)%2 == 0 {
+		return "ERR wrong number of arguments for '" + c.name + "' command"
+	}
+	return ""
+}
+
+func readHINCRBY(c *Command) string {
+	var ok bool
+	if c.by, ok = resp.ParseInt(c.args[2]); !ok {
+		return ErrNotInteger
+	}
+	return ""
+}
+
+func runHGET(_ *Space, c *Command, keys []*key) Reply {
+	m, ok := keys[0].readMember(c.args[1])
+	return bulkOrNull(m.value, ok)
+}
+
+func runHMGET(_ *Space, c *Command, keys []*key) Reply {
+	return forEach(c.args[1:], func(field string) Reply {
+		m, ok := keys[0].readMember(field)
+		return bulkOrNull(m.value, ok)
+	})
+}
+
+func runHEXISTS(_ *Space, c *Command, keys []*key) Reply {
+	_, ok := keys[0].readMember(c.args[1])
+	return oneIf(ok)
+}
+
+func runHSTRLEN(_ *Space, c *Command, keys []*key) Reply {
+	m, _ := keys[0].readMember(c.args[1])
+	return integer(int64(len(m.value)))
+}
+
+// runHGETALL is HGETALL, HKEYS and HVALS. Fields come in the order of their names; Redis promises none.
+func runHGETALL(_ *Space, c *Command, keys []*key) Reply {
+	r := Reply{Kind: resp.Array}
+	if c.name == "hgetall" {
+		r.Kind = resp.Map
+	}
+	for _, m := range keys[0].readMembers() {
+		if c.name != "hvals" {
+			r.Elems = append(r.Elems, bulk(m.name))
+		}
+		if c.name != "hkeys" {
+			r.Elems = append(r.Elems, bulk(m.value))
+		}
+	}
+	return r
+}
+
+// runHSET is HSET, which answers how many fields are new, and HMSET.
+func runHSET(s *Space, c *Command, keys []*key) Reply {
+	n := int64(0)
+	for i := 1; i < len(c.args); i += 2 {
+		if _, ok := keys[0].readMember(c.args[i]); !ok {
+			n++
+		}
+		s.put(keys[0], hash, member{name: c.args[i], value: c.args[i+1]})
+	}
+	if c.name == "hmset" {
+		return OK
+	}
+	return integer(n)
+}
+
+func runHSETNX(s *Space, c *Command, keys []*key) Reply {
+	_, ok := keys[0].readMember(c.args[1])
+	if !ok {
+		s.put(keys[0], hash, member{name: c.args[1], value: c.args[2]})
+	}
+	return oneIf(!ok)
+}
+
+// runHINCRBY counts in a field. An absent field counts from 0.
+func runHINCRBY(s *Space, c *Command, keys []*key) Reply {
+	m, ok := keys[0].readMember(c.args[1])
+	n, refusal := count(m.value, ok, c.by, "ERR hash value is not an integer")
+	if refusal != "" {
+		return failure(refusal)
+	}
+	s.put(keys[0], hash, member{name: c.args[1], value: strconv.FormatInt(n, 10)})
+	return integer(n)
+}
+
+// runCARD is HLEN, SCARD and ZCARD.
+func runCARD(_ *Space, _ *Command, keys []*key) Reply {
+	return integer(int64(len(keys[0].readMembers())))
+}
+
+// runREM is HDEL, SREM and ZREM. A key without members is gone.
+func runREM(_ *Space, c *Command, keys []*key) Reply {
+	keys[0].readMembers()
+	n := int64(0)
+	for _, name := range c.args[1:] {
+		if keys[0].drop(name) {
+			n++
+		}
+	}
+	return integer(n)
+}
+
+// forEach is an array with one reply for each of the names.
+func forEach(names []string, reply func(name string) Reply) Reply {
+	r := Reply{Kind: resp.Array, Elems: make([]Reply, len(names))}
+	for i, name := range names {
+		r.Elems[i] = reply(name)
+	}
+	return r
+}

@@ -1,0 +1,76 @@
+package keyspace
+
+import (
+	"math"
+	"strconv"
+	"strings"
+)
+
+// Scores and ranges of scores, as Redis reads them, which is as C's strtod does.
+
+const (
+	errNotFloat = "ERR value is not a valid float"
+	errRange    = "ERR min or max is not a float"
+)
+
+// parseScore reads the score of ZADD. It refuses spaces, and a number too large or too near to 0 for a
+// float; but infinity may be named.
+func parseScore(text string) (score float64, ok bool) {
+	score, exact, ok := parseFloat(text)
+	return score, ok && exact
+}
+
+// scoreRange is a range of scores.
+type scoreRange struct {
+	min, max float64
+	// minOpen and maxOpen leave out members that have the score of that end.
+	minOpen, maxOpen bool
+}
+
+func (r *scoreRange) contains(score float64) bool {
+	return (score > r.min || score == r.min && !r.minOpen) && (score < r.max || score == r.max && !r.maxOpen)
+}
+
+// parseRange reads the ends of a range of scores.
+func parseRange(min, max string) (r scoreRange, ok bool) {
+	var ok1, ok2 bool
+	r.min, r.minOpen, ok1 = parseEnd(min)
+	r.max, r.maxOpen, ok2 = parseEnd(max)
+	return r, ok1 && ok2
+}
+
+// parseEnd reads one end of a range. A ( in front of it makes it open. Redis takes an empty one for 0
+// and lets spaces stand before it.
+func parseEnd(text string) (score float64, open, ok bool) {
+	text, _, _ = strings.Cut(text, "\x00") // C's string ends there
+	text, open = strings.CutPrefix(text, "(")
+	if text == "" {
+		return 0, open, true
+	}
+	score, _, ok = parseFloat(strings.TrimLeft(text, " \t\n\v\f\r"))
+	return score, open, ok
+}
+
+// parseFloat reads a number as C's strtod does if all of text is one, and refuses what is no number.
+// exact is false for one that is beyond the range of floats. strconv reads 1_0, which C does not, and
+// wants an exponent behind hexadecimal digits.
+func parseFloat(text string) (f float64, exact, ok bool) {
+	if strings.IndexByte(text, '_') >= 0 {
+		return 0, false, false
+	}
+	digits := strings.ToLower(strings.TrimLeft(text, "+-"))
+	exponent := "e"
+	if strings.HasPrefix(digits, "0x") {
+		if exponent = "p"; !strings.Contains(digits, exponent) {
+			text += "p0"
+		}
+	}
+	f, err := strconv.ParseFloat(text, 64)
+	beyond := err != nil && math.IsInf(f, 0)
+	if err != nil && !beyond || math.IsNaN(f) {
+		return 0, false, false
+	}
+	mantissa, _, _ := strings.Cut(digits, exponent)
+	vanished := f == 0 && strings.ContainsAny(mantissa, "123456789abcdef")
+	return f, !beyond && !vanished, true
+}

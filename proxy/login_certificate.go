@@ -1,0 +1,67 @@
+package proxy
+
+import (
+	"crypto/tls"
+	"log/slog"
+	"net"
+	"time"
+)
+
+// certCNMax bounds User.CertCN: X.520 allows a common name 64 characters, and some authorities more.
+const certCNMax = 256
+
+// commonName is the CN of the client's certificate, if the server's authorities have signed it; else "".
+func commonName(c net.Conn) string {
+	t, ok := c.(*tls.Conn)
+	if !ok {
+		return ""
+	}
+	chains := t.ConnectionState().VerifiedChains
+	if len(chains) == 0 {
+		return ""
+	}
+	return chains[0][0].Subject.CommonName
+}
+
+// accountOfCN returns the account of the user whom a certificate with this common name logs in, or nil.
+func (o *liveOptions) accountOfCN(name string) *account {
+	if name != "" {
+		for i := range o.Users {
+			if o.Users[i].CertCN == name {
+				return o.accounts[i]
+			}
+		}
+	}
+	return nil
+}
+
+// logInByCertificate makes the session that of the user whom the client's certificate names. Without one it
+// does nothing: the client can still log in with a password. If the user has as many connections as it
+// may, the client gets the error and is to be closed. Called by the reader goroutine after the handshake.
+func (conn *connection) logInByCertificate(t *tls.Conn) error {
+	srv, s := conn.server, conn.session
+	a := srv.live().accountOfCN(commonName(t))
+	if a == nil {
+		return nil
+	}
+	if refusal := a.enter(); refusal != nil {
+		srv.refusedConnection(conn, a.user())
+		t.SetWriteDeadline(time.Now().Add(10 * time.Millisecond))
+		t.Write(appendError(nil, refusal))
+		return refusal
+	}
+	conn.mu.Lock()
+	s.becomeLocked(a)
+	conn.mu.Unlock()
+	if !srv.live().knows(a) { // a reload has come meanwhile, see logIn
+		return errClosed
+	}
+	return nil
+}
+
+// refusedConnection logs that a user has as many connections as it may.
+func (srv *Server) refusedConnection(conn *connection, u *User) {
+	srv.refusedClients.Log(srv.log, slog.LevelWarn, time.Now(), "client refused",
+		"addr", conn.addr, "user", u.Name, "max_connections", u.MaxConnections,
+		"to_do", "have the services of this user share connections, or raise its max_connections")
+}
