@@ -23,29 +23,33 @@ var importers = map[string][]string{
 	"redlockd/redlock":             {"cmd/redlockd", "cmd/redlockd/config", "proxy", "proxy/keyspace", "bench"}, // keyspace: types alone, see its TestPure
 	"redlockd/redlock/rawio":       {"redlock", "proxy", "bench"},
 	"redlockd/redlock/loglimit":    {"redlock", "proxy"},
-	"redlockd/redlock/resp":        {"redlock", "redlock/memmaster", "redlock/sandbox", "proxy", "proxy/keyspace"},
+	"redlockd/redlock/resp":        {"redlock", "redlock/memmaster", "redlock/sandbox", "proxy", "proxy/keyspace", "cmd/redlockd"}, // cmd: as a client
 	"redlockd/redlock/sandbox":     {"proxy", "redlock/memmaster"},
-	"redlockd/redlock/memmaster":   {"cmd/redlockd"}, // the embedded masters; everywhere else it is a test double
-	"redlockd/redlock/redisproc":   {"bench"},        // everywhere else it serves tests
+	"redlockd/redlock/memmaster":   {"cmd/redlockd"},           // the embedded masters; everywhere else it is a test double
+	"redlockd/redlock/redisproc":   {"bench", "bench/torture"}, // everywhere else it serves tests
 }
 
 // owners lists which directories may import a third-party module. A module that is new needs an owner here.
 var owners = map[string][]string{
 	"github.com/tidwall/redcon":            {"redlock/resp"},
-	"github.com/redis/go-redis/":           {"redlock", "bench"},
+	"github.com/redis/go-redis/":           {"redlock", "bench", "bench/torture"},
 	"github.com/BurntSushi/toml":           {"cmd/redlockd/config"},
 	"github.com/prometheus/":               {"proxy"},
-	"golang.org/x/sys":                     {"cmd/redlockd", "redlock", "bench"},
+	"golang.org/x/sys":                     {"cmd/redlockd", "redlock", "bench", "bench/torture"},
 	"github.com/yuin/gopher-lua":           {"redlock/sandbox"},
 	"github.com/go-redsync/redsync/":       {"bench"},
 	"github.com/redis/rueidis":             {"bench"},
 	"github.com/HdrHistogram/hdrhistogram": {"bench"},
 	"gonum.org/v1/plot":                    {"bench"},
-	"github.com/bsm/redislock":             {"bench"},
+	"github.com/bsm/redislock":             {"bench", "bench/torture"},
 	"go.etcd.io/etcd/client/":              {"bench"},
 	"go.uber.org/zap":                      {"bench"},
-	"github.com/anishathalye/porcupine":    nil, // tests only
-	"modernc.org/sqlite":                   nil, // tests only
+	"github.com/anishathalye/porcupine":    {"bench/torture"}, // and tests
+	"modernc.org/sqlite":                   nil,               // tests only
+	"helm.sh/helm/":                        nil,               // tests only, as those below: see testsBelow
+	"k8s.io/":                              nil,
+	"sigs.k8s.io/":                         nil,
+	"github.com/santhosh-tekuri/":          nil,
 }
 
 // testsBelow lists what tests may import beyond that: masters to try things on, and the client libraries as users have
@@ -56,6 +60,13 @@ var testsBelow = map[string][]string{
 	"redlockd/redlock":           {"redlock/memmaster"},
 	"github.com/redis/go-redis/": {"proxy", "redlock/memmaster", "redlock/sandbox", "cmd/redlockd"},
 	"github.com/redis/rueidis":   {"proxy"},
+
+	// The chart, in a module of its own.
+	"helm.sh/helm/":               {"docker/helm/test"},
+	"k8s.io/":                     {"docker/helm/test"},
+	"sigs.k8s.io/":                {"docker/helm/test"},
+	"github.com/santhosh-tekuri/": {"docker/helm/test"},
+	"github.com/BurntSushi/toml":  {"docker/helm/test"},
 
 	"github.com/anishathalye/porcupine": {"redlock", "cmd/redlockd"},
 	"modernc.org/sqlite":                {"redlock"},
@@ -103,8 +114,8 @@ func TestArrows(t *testing.T) {
 	}
 }
 
-// TestBenchKeepsItsModules: the bench is a module of its own, so that plots and the clients of peers do not burden those who
-// import redlock.
+// TestBenchKeepsItsModules: the bench and the tests of the chart are modules of their own, so that plots, the clients of peers and Helm
+// do not burden those who import redlock.
 func TestBenchKeepsItsModules(t *testing.T) {
 	text, err := os.ReadFile("../../go.mod")
 	if err != nil {
@@ -113,6 +124,9 @@ func TestBenchKeepsItsModules(t *testing.T) {
 	for module, dirs := range owners {
 		if slices.Equal(dirs, []string{"bench"}) && testsBelow[module] == nil && strings.Contains(string(text), module) {
 			t.Errorf("go.mod requires %s, which only the bench imports: it belongs into bench/go.mod", module)
+		}
+		if dirs == nil && slices.Equal(testsBelow[module], []string{"docker/helm/test"}) && strings.Contains(string(text), module) {
+			t.Errorf("go.mod requires %s, which only the tests of the chart import: it belongs into docker/helm/test/go.mod", module)
 		}
 	}
 }

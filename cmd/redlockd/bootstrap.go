@@ -12,16 +12,17 @@ import (
 	"redlockd/redlock"
 )
 
-// A bootstrap connects to all masters at once and then exchanges their epochs, so it may take this many times connect_timeout.
+// A bootstrap connects to all masters at once and then has them found the membership, so it may take this many times connect_timeout.
 const bootstrapTimeoutFactor = 2
 
 const bootstrapHelp = `Usage: redlockd bootstrap [flags]
 
-Admits brand-new masters at once. Without it, a server waits for one max_ttl before they vote, because masters that are
-new look like masters that have forgotten every lock. It first looks at all masters and prints what it found. Each of
-them must answer, be fit to vote (see redlockd check), be a Redis of its own, hold no lock, and never have been
-admitted. If one of them is not like that, it changes nothing on any. A server or redlockd run may already be waiting
-for the masters.
+Admits brand-new masters at once: it founds their membership (see redlockd members), with the masters and the max_ttl of
+the configuration. Without it, a server founds it, and the masters have no vote for somewhat longer than max_ttl and
+founding_wait, because masters that are new look like masters that have forgotten every lock. It first looks at all
+masters and prints what it found. Each of them must answer, be fit to vote (see redlockd check), be a Redis of its own,
+hold no lock, and never have been admitted. If one of them is not like that, it changes nothing on any. A server or
+redlockd run may already be waiting for the masters.
 
 Use it only when no client can still hold an earlier lock, so not after masters have lost their data. Masters that
 have all lost their data look new, and redlockd takes your word that no earlier lock is held.
@@ -44,8 +45,8 @@ func bootstrap(p process, args []string) int {
 		return p.failed(err)
 	}
 	if err != nil {
-		return p.failed(fmt.Errorf("%s\nredlockd: a server needs no bootstrap: it admits its masters by itself, after about max_ttl = %s",
-			oneLine(err), config.FormatDuration(c.Engine.MaxTTL)))
+		return p.failed(fmt.Errorf("%s\nredlockd: a server needs no bootstrap: it admits its masters by itself, somewhat later than max_ttl = %s and founding_wait = %s",
+			oneLine(err), config.FormatDuration(c.Engine.MaxTTL), config.FormatDuration(c.Engine.FoundingWait)))
 	}
 	return exitOK
 }
@@ -54,7 +55,7 @@ func printBootstrap(w io.Writer, reports []redlock.BootstrapReport) error {
 	if len(reports) == 0 {
 		return nil
 	}
-	rows := [][]string{{"MASTER", "REDIS", "RUN ID", "EPOCH", "KEYS", "RESULT"}}
+	rows := [][]string{{"MASTER", "REDIS", "RUN ID", "MEMBERSHIP", "KEYS", "RESULT"}}
 	admitted := 0
 	for _, r := range reports {
 		keys, result := "-", "new, left as it was"
@@ -68,7 +69,7 @@ func printBootstrap(w io.Writer, reports []redlock.BootstrapReport) error {
 			result = "admitted"
 			admitted++
 		}
-		rows = append(rows, []string{r.Addr, cmp.Or(r.Version, "-"), cmp.Or(r.RunID, "-"), cmp.Or(r.Epoch, "-"), keys, result})
+		rows = append(rows, []string{r.Addr, cmp.Or(r.Version, "-"), cmp.Or(r.RunID, "-"), cmp.Or(r.Shows, "-"), keys, result})
 	}
 	var b strings.Builder
 	writeTable(&b, rows)

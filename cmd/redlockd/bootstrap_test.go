@@ -4,7 +4,6 @@ package main
 // the program as a process, on real redis-server processes.
 
 import (
-	"os/exec"
 	"regexp"
 	"strings"
 	"testing"
@@ -15,8 +14,8 @@ import (
 func TestBootstrapCommand(t *testing.T) {
 	const (
 		version  = `\S+ +[0-9a-f]{40} +` // and run_id
-		admitted = version + `none +0 +admitted`
-		left     = version + `none +0 +new, left as it was`
+		admitted = version + `nothing +0 +admitted`
+		left     = version + `nothing +0 +new, left as it was`
 	)
 	for _, tt := range []struct {
 		name   string
@@ -27,19 +26,19 @@ func TestBootstrapCommand(t *testing.T) {
 		{"fresh", func(s []*redisproc.Server) string { return addrsOf(s) },
 			[3]string{admitted, admitted, admitted}, ""},
 		{"a key on one", func(s []*redisproc.Server) string { cli(t, s[1].Addr, "SET", "r", "T"); return addrsOf(s) },
-			[3]string{left, version + `none +1 +it holds 1 keys: it is not new`, left}, "it holds 1 keys: it is not new"},
-		{"an epoch on one", func(s []*redisproc.Server) string {
-			cli(t, s[1].Addr, "SET", "redlockd:epoch", "x:y")
+			[3]string{left, version + `nothing +1 +it holds 1 keys: it is not new`, left}, "it holds 1 keys: it is not new"},
+		{"settings of an earlier version on one", func(s []*redisproc.Server) string {
+			cli(t, s[1].Addr, "SET", "redlockd:config", "1m0s", "PX", "60000")
 			return addrsOf(s)
 		},
-			[3]string{left, version + `another run's +0 +it has an epoch \(another run's\): it is not new`, left}, "it has an epoch (another run's): it is not new"},
+			[3]string{left, `\S+ +[0-9a-f]{40} +- +- +refused: a redlockd of an earlier version uses it \(1m0s\): stop all of those; .*`, left}, "refused: a redlockd of an earlier version uses it"},
 		{"one down", func(s []*redisproc.Server) string { s[1].Kill(); return addrsOf(s) },
 			[3]string{left, `- +- +- +- +cannot connect: connection refused`, left}, "cannot connect: "},
 		{"two are one", func(s []*redisproc.Server) string {
 			addrs := addrsOf(s)
 			_, port, _ := strings.Cut(s[0].Addr, ":")
 			return strings.Replace(addrs, s[1].Addr, "localhost:"+port, 1)
-		}, [3]string{left, version + `none +0 +it is the same Redis as 127.0.0.1:\d+`, left}, "it is the same Redis as 127.0.0.1:"},
+		}, [3]string{left, version + `- +- +refused: it is the same Redis as 127.0.0.1:\d+: .*`, left}, "refused: it is the same Redis as 127.0.0.1:"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			servers, _ := startMasters(t, 3)
@@ -69,8 +68,9 @@ func TestBootstrapCommand(t *testing.T) {
 				if i == 1 && tt.reason != "" {
 					continue
 				}
-				if epoch := epochOn(t, s); (epoch != "") != (tt.reason == "") {
-					t.Errorf("epoch of master %d: got %q, want one: %v", i+1, epoch, tt.reason == "")
+				shows := cli(t, s.Addr, "HGET", "redlockd:members", "v")
+				if founded := !strings.HasSuffix(shows, " -"); founded != (tt.reason == "") {
+					t.Errorf("master %d shows %q, want a membership: %v", i+1, shows, tt.reason == "")
 				}
 			}
 		})
@@ -87,12 +87,12 @@ func TestBootstrapThenServe(t *testing.T) {
 	p.waitLog("quorum reached: locks are granted") // not in an hour
 	p.dial().lock("r", "t1")
 	code, stdout, stderr := runBinary(t, "bootstrap", "--masters", addrs)
-	if code != exitFailed || strings.Count(stdout, "it has an epoch (admitted): it is not new") != 3 || !strings.Contains(stderr, "nothing was changed") {
+	if code != exitFailed || strings.Count(stdout, "it has a membership (version 0): it is not new") != 3 || !strings.Contains(stderr, "nothing was changed") {
 		t.Errorf("again: exit code %d, errors %q, output\n%s\nwant code %d and the reason", code, stderr, stdout, exitFailed)
 	}
 }
 
-// Whoever asks new masters for a lock leaves an epoch there, and no more: a bootstrap is as possible as before.
+// A run that asks new masters for a lock founds their membership, in which all wait: a bootstrap is as possible as before.
 func TestRunThenBootstrap(t *testing.T) {
 	_, addrs := startMasters(t, 3)
 	if code, _, stderr := runBinary(t, "run", "--masters", addrs, "r", "--", "true"); code != exitNoQuorum {
@@ -118,13 +118,3 @@ func TestBootstrapNeedsMasters(t *testing.T) {
 }
 
 func addrsOf(servers []*redisproc.Server) string { return strings.Join(redisproc.Addrs(servers), ",") }
-
-func epochOn(t *testing.T, s *redisproc.Server) string {
-	t.Helper()
-	host, port, _ := strings.Cut(s.Addr, ":")
-	out, err := exec.Command("redis-cli", "-h", host, "-p", port, "GET", "redlockd:epoch").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return strings.TrimSpace(string(out))
-}

@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -15,6 +14,7 @@ import (
 	"time"
 
 	"redlockd/cmd/redlockd/config"
+	"redlockd/proxy"
 	"redlockd/redlock"
 )
 
@@ -23,27 +23,46 @@ const probeTimeoutFactor = 3
 
 const checkHelp = `Usage: redlockd check [flags]
 
-Asks all masters at once whether they can vote. It prints what it found, whether a quorum is available, and what to
-fix. It reads the same configuration as serve, so it finds what a server would find. It changes nothing on the masters.
+Asks all masters at once whether they can vote. It prints what it found, whether a quorum is available, what to fix, and
+whether the next master may be restarted. It reads the same configuration as serve, and asks the masters of the
+membership, which these lead to, so it finds what a server would find; it says where the configuration differs. It
+lists the policies of the configuration, and which of them the membership's max_ttl cuts short. It changes nothing on
+the masters.
+
+With --library it asks no master: it prints the lines that config.toml lacks for a lock library with its own defaults.
 
 Exit codes: 0 a quorum is available, 1 it is not, 2 the command line or the configuration is wrong.
 `
 
+// libraryFlag has check print what a library needs.
+const libraryFlag = "library"
+
 func checkFlags() *flagSet {
-	return newFlagSet("check", flagHelp{name: "json", arg: "", usage: "print the findings as JSON"})
+	return newFlagSet("check",
+		flagHelp{name: "json", arg: "", usage: "print the findings as JSON"},
+		flagHelp{name: libraryFlag, arg: "name", usage: "print the lines for config.toml that this lock library needs (redisson, symfony, …)"})
 }
 
 // check probes the masters and explains.
 func check(p process, args []string) int {
 	flags := checkFlags()
-	c, code := p.configureMasters(flags, args)
+	c, code := p.configure(flags, args)
 	if c == nil {
+		return code
+	}
+	if name, given := flags.given[libraryFlag]; given {
+		p.warn(c.Warnings)
+		return checkLibrary(p, c, name)
+	}
+	if code := p.needMasters(flags, c); code != exitOK {
 		return code
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	reports := redlock.ProbeAll(ctx, c.Engine, probeTimeoutFactor*c.Engine.ConnectTimeout)
+	reports, membership := redlock.ProbeAll(ctx, c.Engine, probeTimeoutFactor*c.Engine.ConnectTimeout)
 	v := verdictOf(reports, c.Engine.MasterTimeout)
+	v.compare(membership)
+	v.judgePolicies(c.Front.Policies)
 	var err error
 	if flags.on("json") {
 		err = v.printJSON(p.stdout)
@@ -77,12 +96,26 @@ func judgeRoundTrip(r *redlock.MasterReport, timeout time.Duration) {
 
 // verdict is what check found, in the shape of its JSON.
 type verdict struct {
-	Quorum  bool            `json:"quorum"` // one is available
-	Restart bool            `json:"safe_to_restart_next"`
-	Needed  int             `json:"needed"`
-	Voting  int             `json:"voting"`
-	Masters []masterFinding `json:"masters"`
-	allNew  bool            // all masters are new, so that a bootstrap may admit them
+	Quorum  bool `json:"quorum"` // one is available
+	Restart bool `json:"safe_to_restart_next"`
+	Needed  int  `json:"needed"`
+	Voting  int  `json:"voting"`
+	// Membership is left out where none was found.
+	Membership *membershipFinding `json:"membership,omitempty"`
+	Masters    []masterFinding    `json:"masters"`
+	// Policies are those of the configuration.
+	Policies []policyFinding `json:"policies,omitempty"`
+	seats    int             // masters that count in the quorum
+	allNew   bool            // all masters are new, so that a bootstrap may admit them
+}
+
+// membershipFinding is the membership that the masters show.
+type membershipFinding struct {
+	Version     int64  `json:"version"`
+	Lineage     string `json:"lineage"`
+	MaxTTLMs    int64  `json:"max_ttl_ms"`
+	WaitMs      int64  `json:"wait_ms"`
+	Differences string `json:"differences,omitempty"`
 }
 
 // masterFinding is the report of one master. Times are in milliseconds, as the names say; what could not be read is left
@@ -104,7 +137,8 @@ type masterFinding struct {
 	AOF             bool             `json:"aof"`
 	AppendFsync     string           `json:"appendfsync,omitempty"`
 	Save            string           `json:"save,omitempty"`
-	Epoch           string           `json:"epoch,omitempty"`
+	Seat            string           `json:"seat,omitempty"`
+	Member          string           `json:"member,omitempty"`
 	Problems        []problemFinding `json:"problems"`
 }
 
@@ -114,17 +148,43 @@ type problemFinding struct {
 	Fix      string           `json:"fix,omitempty"`
 }
 
+// policyFinding is a policy as config.toml writes it, and what is wrong with it.
+type policyFinding struct {
+	Policy  string          `json:"policy"`
+	Problem *problemFinding `json:"problem,omitempty"`
+}
+
+// judgePolicies lists the policies. Those that need a longer max_ttl than the membership has get a problem: config compares them with the settings alone.
+func (v *verdict) judgePolicies(policies []proxy.Policy) {
+	for _, p := range policies {
+		f := policyFinding{Policy: config.PolicyText(p)}
+		if m := v.Membership; m != nil {
+			most := time.Duration(m.MaxTTLMs) * time.Millisecond
+			if longest := p.MaxTTL + p.LockDelay; longest > most || p.LockDelay == most {
+				f.Problem = &problemFinding{redlock.Warning,
+					fmt.Sprintf("its max_ttl and lock_delay are together %s, and the max_ttl of the membership is %s: longer locks are refused",
+						config.FormatDuration(longest), config.FormatDuration(most)),
+					"shorten them, or raise the other with redlockd members set max_ttl"}
+			}
+		}
+		v.Policies = append(v.Policies, f)
+	}
+}
+
 // verdictOf judges the reports for a server with this master.timeout.
 func verdictOf(reports []redlock.MasterReport, masterTimeout time.Duration) verdict {
-	v := verdict{Needed: len(reports)/2 + 1, allNew: true}
+	v := verdict{allNew: true}
 	for _, r := range reports {
-		v.allNew = v.allNew && r.New
+		if r.Member != noMember {
+			v.seats++
+			v.allNew = v.allNew && r.New
+		}
 		judgeRoundTrip(&r, masterTimeout)
 		f := masterFinding{
 			Addr: r.Addr, Votes: r.Votes(), Reachable: r.Reachable,
 			Version: r.Version, OS: r.OS, RunID: r.RunID, Role: r.Role, ClusterNode: r.ClusterNode,
 			MaxMemoryBytes: r.MaxMemory, MaxMemoryPolicy: r.MaxMemoryPolicy,
-			AOF: r.AOF, AppendFsync: r.AppendFsync, Save: r.Save, Epoch: r.Epoch,
+			AOF: r.AOF, AppendFsync: r.AppendFsync, Save: r.Save, Seat: r.Seat, Member: r.Member,
 			Problems: []problemFinding{},
 		}
 		if r.RTT > 0 {
@@ -133,21 +193,34 @@ func verdictOf(reports []redlock.MasterReport, masterTimeout time.Duration) verd
 		for _, p := range r.Problems {
 			f.Problems = append(f.Problems, problemFinding(p))
 		}
+		f.Votes = f.Votes && r.Member != noMember
 		if f.Votes {
 			v.Voting++
 		}
 		v.Masters = append(v.Masters, f)
 	}
+	v.Needed = v.seats/2 + 1
 	v.Quorum = v.Voting >= v.Needed
 	v.Restart = v.admitted() > v.Needed
 	return v
 }
 
-// admitted counts the masters whose votes count now. A master that can vote may still be in quarantine.
+// noMember is what a report says of a master that the settings name and that has no seat in the membership.
+const noMember = "none"
+
+// compare has the verdict show the membership.
+func (v *verdict) compare(m redlock.Membership) {
+	if m.Known {
+		v.Membership = &membershipFinding{Version: m.Version, Lineage: m.Lineage, MaxTTLMs: m.MaxTTL.Milliseconds(), WaitMs: m.Wait.Milliseconds(),
+			Differences: m.Differences}
+	}
+}
+
+// admitted counts the masters whose votes count now. A master that can vote may still have to wait.
 func (v *verdict) admitted() int {
 	n := 0
 	for _, m := range v.Masters {
-		if m.Votes && m.Epoch == "admitted" {
+		if m.Votes && m.Member == "voter" {
 			n++
 		}
 	}
@@ -158,15 +231,15 @@ func (v *verdict) admitted() int {
 func (v *verdict) restartSentence() string {
 	switch {
 	case v.allNew:
-		return "No lock is granted yet: the masters look new. A redlockd that runs admits them after about max_ttl, because masters that have just " +
-			"forgotten locks look the same; if no client can still hold a lock, redlockd bootstrap admits them at once."
+		return "No lock is granted yet: the masters look new. A redlockd that runs admits them after the wait (max_ttl, at least founding_wait, and a bit), " +
+			"because masters that have just forgotten locks look the same; if no client can still hold a lock, redlockd bootstrap admits them at once."
 	case v.admitted() < v.Needed:
-		return fmt.Sprintf("No lock is granted yet: %d are admitted, and locks need %d. The others are admitted about max_ttl after a redlockd has found them; restart none before.",
+		return fmt.Sprintf("No lock is granted yet: %d are admitted, and locks need %d. The others are admitted after the wait, which begins when a redlockd has found them, and which redlockd members shows; restart none before.",
 			v.admitted(), v.Needed)
 	case v.Restart:
 		return fmt.Sprintf("The next master may be restarted: %d are admitted, and %d without it still are a quorum.", v.admitted(), v.admitted()-1)
 	}
-	return fmt.Sprintf("Restart no master now: %d are admitted, and locks need %d. One that has restarted is admitted again after about max_ttl, if a redlockd runs.",
+	return fmt.Sprintf("Restart no master now: %d are admitted, and locks need %d. One that has restarted is admitted again after the wait, if a redlockd runs: redlockd members shows what is left of it.",
 		v.admitted(), v.Needed)
 }
 
@@ -178,32 +251,33 @@ func ms(d time.Duration) *float64 {
 func inMs(d time.Duration) string { return fmt.Sprintf("%.2f ms", *ms(d)) }
 
 func (v *verdict) printJSON(w io.Writer) error {
-	e := json.NewEncoder(w)
-	e.SetIndent("", "  ")
-	e.SetEscapeHTML(false)
-	return e.Encode(v)
+	return printJSON(w, v)
 }
 
 // sentence says whether a quorum is available, how many masters may fail, and which to fix.
 func (v *verdict) sentence() string {
-	counts := fmt.Sprintf("%d of %d masters can vote, %d are needed", v.Voting, len(v.Masters), v.Needed)
+	counts := fmt.Sprintf("%d of %d masters can vote, %d are needed", v.Voting, v.seats, v.Needed)
 	var out []string
 	for _, m := range v.Masters {
-		if !m.Votes {
+		if !m.Votes && m.Member != noMember {
 			out = append(out, m.Addr)
 		}
 	}
+	begin := "A quorum is available"
+	if v.admitted() < v.Needed {
+		begin = "Once they are admitted, a quorum is available"
+	}
 	switch spare := v.Voting - v.Needed; {
-	case len(v.Masters) == 1 && v.Quorum:
+	case v.seats == 1 && v.Quorum:
 		return "A quorum of one master is available: when it fails, no lock is granted, and when it forgets, locks are lost. Name five."
 	case !v.Quorum:
 		return fmt.Sprintf("No quorum is available: %s. Fix %s.", counts, listOf(out))
 	case len(out) == 0:
-		return fmt.Sprintf("A quorum is available: %s; %d may fail.", counts, spare)
+		return fmt.Sprintf("%s: %s; %d may fail.", begin, counts, spare)
 	case spare == 0:
-		return fmt.Sprintf("A quorum is available, but none may fail: %s. Fix %s.", counts, listOf(out))
+		return fmt.Sprintf("%s, but none may fail: %s. Fix %s.", begin, counts, listOf(out))
 	default:
-		return fmt.Sprintf("A quorum is available: %s; %d more may fail. Fix %s.", counts, spare, listOf(out))
+		return fmt.Sprintf("%s: %s; %d more may fail. Fix %s.", begin, counts, spare, listOf(out))
 	}
 }
 
@@ -219,7 +293,7 @@ func listOf(names []string) string {
 // print writes the table of the masters, what is wrong with each, and the verdict.
 func (v *verdict) print(w io.Writer) error {
 	var b strings.Builder
-	rows := [][]string{{"MASTER", "VOTE", "ROUND TRIP", "REDIS", "ROLE", "CLOCK", "MAXMEMORY-POLICY", "PERSISTENCE"}}
+	rows := [][]string{{"MASTER", "MEMBER", "VOTE", "ROUND TRIP", "REDIS", "ROLE", "CLOCK", "MAXMEMORY-POLICY", "PERSISTENCE"}}
 	for _, m := range v.Masters {
 		rows = append(rows, m.row())
 	}
@@ -243,6 +317,23 @@ func (v *verdict) print(w io.Writer) error {
 		list(m.Addr, m.Problems, v.ofAll)
 	}
 	list("all masters", v.Masters[0].Problems, func(p problemFinding) bool { return !v.ofAll(p) })
+	if m := v.Membership; m != nil {
+		fmt.Fprintf(&b, "\nThe membership has version %d, max_ttl %s, and a wait of %s.", m.Version,
+			config.FormatDuration(time.Duration(m.MaxTTLMs)*time.Millisecond), config.FormatDuration(time.Duration(m.WaitMs)*time.Millisecond))
+		if m.Differences != "" {
+			fmt.Fprintf(&b, " It counts, and the settings differ: %s. redlockd members shows the lines for config.toml.", m.Differences)
+		}
+		fmt.Fprintln(&b)
+	}
+	for i, p := range v.Policies {
+		if i == 0 {
+			fmt.Fprintln(&b, "\nPolicies of these settings; the first that matches a resource counts:")
+		}
+		fmt.Fprintf(&b, "  %s\n", p.Policy)
+		if p.Problem != nil {
+			fmt.Fprintf(&b, "    %s: %s\n    to fix it: %s\n", p.Problem.Severity, p.Problem.Reason, p.Problem.Fix)
+		}
+	}
 	fmt.Fprintf(&b, "\n%s\n", v.sentence())
 	if v.Quorum {
 		fmt.Fprintln(&b, v.restartSentence())
@@ -266,7 +357,7 @@ func (m *masterFinding) row() []string {
 	switch {
 	case !m.Votes:
 		vote = "no"
-	case m.Epoch != "admitted":
+	case m.Member != "voter":
 		vote = "not yet"
 	}
 	if m.RTTMs != nil {
@@ -276,7 +367,7 @@ func (m *masterFinding) row() []string {
 	if m.ClusterNode {
 		role += " (cluster)"
 	}
-	return []string{m.Addr, vote, rtt, cmp.Or(m.Version, "-"), cmp.Or(role, "-"), clock, cmp.Or(m.MaxMemoryPolicy, "-"), m.persistence()}
+	return []string{m.Addr, cmp.Or(m.Member, "-"), vote, rtt, cmp.Or(m.Version, "-"), cmp.Or(role, "-"), clock, cmp.Or(m.MaxMemoryPolicy, "-"), m.persistence()}
 }
 
 func (m *masterFinding) persistence() string {

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"redlockd/proxy"
 	"redlockd/redlock"
 )
 
@@ -27,16 +28,16 @@ func TestReport(t *testing.T) {
 	replica := without(fineReport("10.0.0.3:6379"), redlock.NoVote, "is a replica", "name a master")
 	replica.Role, replica.AOF, replica.AppendFsync, replica.Save = "slave", true, "everysec", "60 1"
 	fine := fineReport("a:1")
-	fine.Epoch = "admitted"
+	fine.Member = "voter"
 	v := verdictOf([]redlock.MasterReport{
 		fine,
 		without(redlock.MasterReport{Addr: "10.0.0.2:6379"}, redlock.NoVote, "cannot be reached", ""),
 		replica,
 	}, 50*time.Millisecond)
-	const want = `MASTER         VOTE  ROUND TRIP  REDIS   ROLE    CLOCK          MAXMEMORY-POLICY  PERSISTENCE
-a:1            yes   0.21 ms     7.0.15  master  -1.3 ± 0.1 ms  noeviction        none
-10.0.0.2:6379  no    -           -       -       -              -                 -
-10.0.0.3:6379  no    0.21 ms     7.0.15  slave   -1.3 ± 0.1 ms  noeviction        aof everysec, snapshots
+	const want = `MASTER         MEMBER  VOTE  ROUND TRIP  REDIS   ROLE    CLOCK          MAXMEMORY-POLICY  PERSISTENCE
+a:1            voter   yes   0.21 ms     7.0.15  master  -1.3 ± 0.1 ms  noeviction        none
+10.0.0.2:6379  -       no    -           -       -       -              -                 -
+10.0.0.3:6379  -       no    0.21 ms     7.0.15  slave   -1.3 ± 0.1 ms  noeviction        aof everysec, snapshots
 
 10.0.0.2:6379
   no vote: cannot be reached
@@ -53,6 +54,33 @@ No quorum is available: 1 of 3 masters can vote, 2 are needed. Fix 10.0.0.2:6379
 	}
 	if got.String() != want {
 		t.Errorf("got\n%s\nwant\n%s", &got, want)
+	}
+}
+
+func TestPoliciesInTheReport(t *testing.T) {
+	fine := fineReport("a:1")
+	fine.Member = "voter"
+	v := verdictOf([]redlock.MasterReport{fine}, 50*time.Millisecond)
+	v.compare(redlock.Membership{Known: true, Version: 3, MaxTTL: 30 * time.Second, Wait: 31 * time.Second})
+	v.judgePolicies([]proxy.Policy{
+		{Prefix: "a:*", MaxTTL: 20 * time.Second, LockDelay: 10 * time.Second},
+		{Prefix: "b:*", MaxTTL: 30 * time.Second, LockDelay: time.Second, Fence: "always"},
+		{Prefix: "c", MaxWaiters: 3},
+	})
+	const want = `
+Policies of these settings; the first that matches a resource counts:
+  {prefix = "a:*", max_ttl = "20s", lock_delay = "10s"}
+  {prefix = "b:*", max_ttl = "30s", lock_delay = "1s", fence = "always"}
+    warning: its max_ttl and lock_delay are together 31s, and the max_ttl of the membership is 30s: longer locks are refused
+    to fix it: shorten them, or raise the other with redlockd members set max_ttl
+  {prefix = "c", max_waiters = 3}
+`
+	var got strings.Builder
+	if err := v.print(&got); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(got.String(), want) {
+		t.Errorf("got\n%s\nwant in it\n%s", &got, want)
 	}
 }
 
@@ -74,6 +102,7 @@ func TestVerdict(t *testing.T) {
 		var reports []redlock.MasterReport
 		for i := range c.masters {
 			r := fineReport("m" + string(rune('1'+i)))
+			r.Member = "voter"
 			if i < c.down {
 				r = without(r, redlock.NoVote, "x", "")
 			} else {
@@ -88,11 +117,11 @@ func TestVerdict(t *testing.T) {
 	}
 }
 
-// TestRestartNext: the next master may be restarted as long as the admitted ones without it are a quorum.
+// TestRestartNext: the next master may be restarted as long as the voters without it are a quorum.
 func TestRestartNext(t *testing.T) {
 	for _, c := range []struct {
-		admitted, quarantined, down int
-		want                        bool
+		voters, learners, down int
+		want                   bool
 	}{
 		{5, 0, 0, true},
 		{4, 1, 0, true},
@@ -102,28 +131,28 @@ func TestRestartNext(t *testing.T) {
 		{0, 5, 0, false},
 	} {
 		var reports []redlock.MasterReport
-		add := func(n int, epoch string, change func(redlock.MasterReport) redlock.MasterReport) {
+		add := func(n int, member string, change func(redlock.MasterReport) redlock.MasterReport) {
 			for range n {
 				r := fineReport("m" + string(rune('1'+len(reports))))
-				r.Epoch = epoch
+				r.Member = member
 				reports = append(reports, change(r))
 			}
 		}
 		same := func(r redlock.MasterReport) redlock.MasterReport { return r }
-		add(c.admitted, "admitted", same)
-		add(c.quarantined, "quarantined", same)
+		add(c.voters, "voter", same)
+		add(c.learners, "learner", same)
 		add(c.down, "", func(r redlock.MasterReport) redlock.MasterReport { return without(r, redlock.NoVote, "x", "") })
 		v := verdictOf(reports, 50*time.Millisecond)
-		if none := strings.HasPrefix(v.restartSentence(), "No lock is granted yet"); none != (c.admitted < v.Needed) {
-			t.Errorf("%d admitted of %d: got %q", c.admitted, len(reports), v.restartSentence())
+		if none := strings.HasPrefix(v.restartSentence(), "No lock is granted yet"); none != (c.voters < v.Needed) {
+			t.Errorf("%d voters of %d: got %q", c.voters, len(reports), v.restartSentence())
 		}
 		var table strings.Builder
 		v.print(&table)
-		if n := strings.Count(table.String(), "not yet "); n != c.quarantined {
-			t.Errorf("%d quarantined: %d rows say not yet:\n%s", c.quarantined, n, table.String())
+		if n := strings.Count(table.String(), "not yet "); n != c.learners {
+			t.Errorf("%d learners: %d rows say not yet:\n%s", c.learners, n, table.String())
 		}
 		if v.Restart != c.want || strings.HasPrefix(v.restartSentence(), "The next master may be restarted") != c.want {
-			t.Errorf("%d admitted, %d quarantined, %d down: got %v, %q, want %v", c.admitted, c.quarantined, c.down, v.Restart, v.restartSentence(), c.want)
+			t.Errorf("%d voters, %d learners, %d down: got %v, %q, want %v", c.voters, c.learners, c.down, v.Restart, v.restartSentence(), c.want)
 		}
 	}
 }
@@ -186,7 +215,7 @@ func TestJSONLeavesOutWhatIsNotKnown(t *testing.T) {
 	}
 }
 
-// Whoever names a redlockd where a master is meant is told so, by check and by a server.
+// Where a redlockd is named in the place of a master, check and a server say so.
 func TestCheckOfARedlockd(t *testing.T) {
 	front := launch(t)
 	code, stdout, stderr := runBinary(t, "check", "--masters", front.addr)
@@ -224,8 +253,8 @@ all masters
   note: writes snapshots
     to fix it: save less
 
-A quorum is available: 3 of 3 masters can vote, 2 are needed; 1 may fail.
-No lock is granted yet: the masters look new. A redlockd that runs admits them after about max_ttl, because masters that have just forgotten locks look the same; if no client can still hold a lock, redlockd bootstrap admits them at once.
+Once they are admitted, a quorum is available: 3 of 3 masters can vote, 2 are needed; 1 may fail.
+No lock is granted yet: the masters look new. A redlockd that runs admits them after the wait (max_ttl, at least founding_wait, and a bit), because masters that have just forgotten locks look the same; if no client can still hold a lock, redlockd bootstrap admits them at once.
 `
 	if got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)

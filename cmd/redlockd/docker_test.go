@@ -59,16 +59,19 @@ func TestDockerNamesExist(t *testing.T) {
 		variables = append(variables, s.Environment())
 	}
 	var flags []string
-	for _, f := range append(serveFlags().flags, checkFlags().flags...) {
+	for _, f := range slices.Concat(serveFlags().flags, checkFlags().flags, membersFlags().flags) {
 		flags = append(flags, "--"+f.name)
 	}
-	// Flags of docker, kubectl and their files.
-	flags = append(flags, "--from", "--mount", "--rm", "--build-arg", "--build", "--from-file", "--from-literal")
+	// Flags of docker, kubectl, helm and their files.
+	flags = append(flags, "--from", "--mount", "--rm", "--build-arg", "--build", "--from-file", "--from-literal", "--replicas", "--set")
 	entries, err := os.ReadDir(dockerDir)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, e := range entries {
+		if e.IsDir() {
+			continue // scripts, which have flags of many programs
+		}
 		text := readDocker(t, e.Name())
 		for _, name := range regexp.MustCompile(`\bREDLOCKD_\w+`).FindAllString(text, -1) {
 			if !slices.Contains(variables, name) {
@@ -120,7 +123,6 @@ func TestKubernetesWaitsForTheQuarantine(t *testing.T) {
 	}
 	for _, part := range []string{
 		"\n  publishNotReadyAddresses: true\n", // else redlockd does not reach it meanwhile
-		"\n  strategy: {type: Recreate}\n",     // else a change of masters hangs the rollout
 		"\n    matchLabels: {app: redlockd}\n", // a budget of redlockd's own
 		"\n  podManagementPolicy: Parallel\n",  // else five masters start one after the other, each after its quarantine
 	} {
@@ -130,12 +132,46 @@ func TestKubernetesWaitsForTheQuarantine(t *testing.T) {
 	}
 }
 
+// The kernel ends a pod at its limit, and with it the locks of its connections (HOLD): Go must collect garbage before that, and what clients
+// can take must fit below.
+func TestKubernetesMemoryFits(t *testing.T) {
+	manifest, c := readDocker(t, "kubernetes.yaml"), kubernetesConfig(t)
+	_, deployment, _ := strings.Cut(manifest, "\nkind: Deployment\n")
+	mebibytes := func(pattern string) int {
+		found := regexp.MustCompile(pattern).FindStringSubmatch(deployment)
+		if found == nil {
+			t.Fatalf("kubernetes.yaml: the Deployment has no %s", pattern)
+		}
+		n, _ := strconv.Atoi(found[1])
+		return n
+	}
+	limit, garbage := mebibytes(`limits:\n +memory: (\d+)Mi`), mebibytes(`name: GOMEMLIMIT, value: (\d+)MiB`)
+	clients := 120 + (c.Front.OutputTotal+c.Front.InputTotal)>>20
+	if clients > garbage || garbage > limit*9/10 {
+		t.Errorf("clients may take %d MiB, GOMEMLIMIT is %d MiB, the limit %d MiB: want each well below the next", clients, garbage, limit)
+	}
+}
+
+// Everybody who reaches the port of the metrics sees the masters, without a login.
+func TestKubernetesMetricsAreForPrometheus(t *testing.T) {
+	for _, part := range []string{
+		"\n    - ports: [{port: 6380}]\n    - from:\n        - namespaceSelector:\n            matchLabels: {kubernetes.io/metadata.name: monitoring}\n      ports: [{port: 9121}]\n",
+		"\n  selector: {app: redlockd}\n  ports: [{name: redis, port: 6380}]\n",
+		"\n  selector: {app: redlockd}\n  ports: [{name: metrics, port: 9121}]\n",
+		"\n    rollingUpdate: {maxUnavailable: 0, maxSurge: 1}",
+	} {
+		if manifest := readDocker(t, "kubernetes.yaml"); !strings.Contains(manifest, part) {
+			t.Errorf("kubernetes.yaml: no %q", part)
+		}
+	}
+}
+
 func TestKubernetesConfigurationIsRead(t *testing.T) {
 	c := kubernetesConfig(t)
-	if err := c.CheckProtected(); err != nil {
+	if err := c.CheckProtected(c.Listen); err != nil {
 		t.Error(err)
 	}
-	if len(c.Engine.Masters) != 5 || len(c.Front.Users) != 1 || c.Listen != ":6380" {
+	if len(c.Engine.Masters) != 5 || len(c.Front.Users) != 1 || !slices.Equal(c.Listen, []string{":6380"}) {
 		t.Errorf("got %d masters, %d users, listen %s; want 5, 1, :6380", len(c.Engine.Masters), len(c.Front.Users), c.Listen)
 	}
 }
@@ -147,7 +183,7 @@ func TestDockerSaysWhoMayConnect(t *testing.T) {
 	if image == nil {
 		t.Fatal("Dockerfile sets no variable")
 	}
-	if err := mustLoad(t, nil, image[1]).CheckProtected(); err == nil {
+	if c := mustLoad(t, nil, image[1]); c.CheckProtected(c.Listen) == nil {
 		t.Errorf("the image alone, with %s: got no error, want it refused", image[1])
 	}
 	environ := []string{image[1]}
@@ -155,8 +191,13 @@ func TestDockerSaysWhoMayConnect(t *testing.T) {
 	for _, pair := range regexp.MustCompile(`(?m)^ +(REDLOCKD_\w+): "?([^"\n]+?)"?$`).FindAllStringSubmatch(compose, -1) {
 		environ = append(environ, pair[1]+"="+pair[2])
 	}
-	if err := mustLoad(t, nil, environ...).CheckProtected(); err != nil {
+	composed := mustLoad(t, nil, environ...)
+	if err := composed.CheckProtected(composed.Listen); err != nil {
 		t.Errorf("compose.yaml, with %q: %v", environ, err)
+	}
+	// It is for trying out, so it grants locks from its first second on: TestBootstrapBeforeTheMasters tries the flag.
+	if !strings.Contains(compose, `command: ["serve", "--bootstrap"]`) {
+		t.Error("compose.yaml does not admit its new masters at once")
 	}
 	if !strings.Contains(compose, `ports: ["127.0.0.1:6380:6380"]`) {
 		t.Error("compose.yaml needs no password, and publishes its port to others than this machine")

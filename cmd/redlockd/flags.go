@@ -20,12 +20,15 @@ type flagSet struct {
 	given   map[string]string // by name
 	// operands takes the arguments after the flags; nil: there may be none.
 	operands func(args []string) error
+	// flagsBehind allows flags between and behind the operands.
+	flagsBehind bool
 }
 
 // flagHelp is one flag, for parsing and for the help text.
 type flagHelp struct {
-	name, arg, usage string // arg empty: a switch
-	hidden           bool   // the command accepts and ignores it
+	name, arg, usage string   // arg empty: a switch
+	words            []string // the values that are possible; nil: nobody can list them
+	hidden           bool     // the command accepts and ignores it
 }
 
 // newFlagSet has the flags of all commands that read the configuration, and the command's own.
@@ -36,8 +39,13 @@ func newFlagSet(command string, own ...flagHelp) *flagSet {
 		if s.Flag == "" {
 			continue
 		}
-		h := flagHelp{name: s.Flag, arg: s.Arg, usage: fmt.Sprintf("%s (default %s)", s.Usage, s.Text())}
-		if command != "serve" {
+		h := flagHelp{name: s.Flag, arg: s.Arg, words: s.Words(), usage: fmt.Sprintf("%s (default %s)", s.Usage, s.Text())}
+		switch ofClient := s.Group() == "client"; {
+		case slices.Contains(clientCommands, command):
+			h.hidden = !ofClient
+		case ofClient:
+			continue
+		case command != "serve":
 			// Only serve uses these. The other commands accept them, so that all commands can be given the same flags.
 			h.hidden = slices.Contains([]string{"server", "http", "log"}, s.Group())
 			if s.Flag == "masters" {
@@ -81,10 +89,16 @@ func (f *flagSet) parse(args []string) error {
 		names = append(names, "--"+h.name)
 	}
 	err := set.Parse(args)
+	operands := set.Args()
+	if f.flagsBehind {
+		for operands = nil; err == nil && set.NArg() > 0; err = set.Parse(set.Args()[1:]) {
+			operands = append(operands, set.Arg(0))
+		}
+	}
 	switch {
 	case err != nil || f.operands != nil && f.on("print-config"):
 	case f.operands != nil:
-		err = f.operands(set.Args())
+		err = f.operands(operands)
 	case set.NArg() > 0:
 		if isCommand(set.Arg(0)) {
 			return fmt.Errorf("the command comes first: redlockd %s [flags]", set.Arg(0))
@@ -147,12 +161,20 @@ func (p process) configureMasters(flags *flagSet, args []string) (*config.Config
 	if c == nil {
 		return nil, code
 	}
-	p.warn(c.Warnings)
-	if len(c.Engine.Masters) == 0 {
-		return nil, p.usageError(fmt.Errorf(
-			"%s needs masters, and none are configured (a server would start five inside its own process, where nobody else locks); name them with --masters or --config", flags.command))
+	if code := p.needMasters(flags, c); code != exitOK {
+		return nil, code
 	}
 	return c, exitOK
+}
+
+// needMasters is what configureMasters does behind configure. If it does not return exitOK, the command is done.
+func (p process) needMasters(flags *flagSet, c *config.Config) int {
+	p.warn(c.Warnings)
+	if len(c.Engine.Masters) == 0 {
+		return p.usageError(fmt.Errorf(
+			"%s needs masters, and none are configured (a server would start five inside its own process, where nobody else locks); name them with --masters or --config", flags.command))
+	}
+	return exitOK
 }
 
 // warn prints warnings to standard error.

@@ -23,19 +23,27 @@ func help(p process, args []string) int {
 	if len(args) > 1 {
 		return p.usageError(errors.New("help takes one topic"))
 	}
-	topics := []string{"settings"}
+	topics := helpTopics()
 	for _, c := range commands() {
 		if c.name == args[0] {
 			c.writeHelp(p.stdout)
 			return exitOK
 		}
-		topics = append(topics, c.name)
 	}
 	if args[0] != "settings" {
 		return p.usageError(fmt.Errorf("no help on %q%s; the topics are %s", args[0], config.DidYouMean(args[0], topics), strings.Join(topics, ", ")))
 	}
 	helpSettings(p.stdout)
 	return exitOK
+}
+
+// helpTopics are what help explains.
+func helpTopics() []string {
+	topics := []string{"settings"}
+	for _, c := range commands() {
+		topics = append(topics, c.name)
+	}
+	return topics
 }
 
 // writeHelp prints what the command does and its flags.
@@ -74,12 +82,13 @@ With masters:
 Exit codes:
   0  done; a server: a signal stopped it, and it has drained
   1  failed: it could not start, or failed while it ran; check: no quorum is available;
-     bootstrap: the masters are not admitted
+     bootstrap: the masters are not admitted; members: not changed; reload: not changed;
+     unlock: not released; ping, locks, info, top: no answer
   2  the command line or the configuration is wrong
   3  a server: a second signal came while it was draining
 
 `+runExitCodes+`
-redlockd help serve, check, bootstrap, run or settings says more.
+redlockd help COMMAND or redlockd help settings says more.
 `)
 }
 
@@ -91,7 +100,7 @@ of the file is REDLOCKD_LOCKS_MAX_TTL. --print-config shows the settings in effe
 // helpSettings lists every setting by its three names.
 func helpSettings(w io.Writer) {
 	fmt.Fprint(w, helpSources)
-	fmt.Fprint(w, "\nLists in variables: REDLOCKD_MASTERS=host:port,host:port,… and REDLOCKD_AUTH_USERS=name:password,name:password,…\n")
+	fmt.Fprint(w, "\nLists in variables: REDLOCKD_MASTERS=host:port,host:port,… and REDLOCKD_AUTH_USERS=name:password,name:password,…\nREDLOCKD_POLICY is written as in the file: [{prefix = \"billing:*\", max_ttl = \"30s\"}]\n")
 	group := "-"
 	for _, s := range config.Default().Settings {
 		if g := s.Group(); g != group {

@@ -23,7 +23,8 @@ func helpOf(t *testing.T, args ...string) string {
 }
 
 func TestHelpCoversEveryFlag(t *testing.T) {
-	for command, flags := range map[string]*flagSet{"serve": serveFlags(), "check": checkFlags(), "bootstrap": bootstrapFlags(), "run": runFlags()} {
+	for command, flags := range map[string]*flagSet{"serve": serveFlags(), "check": checkFlags(), "bootstrap": bootstrapFlags(), "members": membersFlags(), "run": runFlags(),
+		"ping": pingFlags(), "locks": locksFlags(), "info": infoFlags(), "top": topFlags(), "unlock": unlockFlags(), "reload": reloadFlags()} {
 		text := helpOf(t, command, "--help")
 		for _, f := range flags.flags {
 			if f.hidden {
@@ -80,7 +81,7 @@ func TestHelpCoversEveryCommandAndExitCode(t *testing.T) {
 
 // Lines that wrap in a terminal of usual width are not read.
 func TestHelpFitsATerminal(t *testing.T) {
-	for _, args := range [][]string{{"help"}, {"help", "serve"}, {"help", "check"}, {"help", "bootstrap"}, {"help", "run"}, {"help", "settings"}} {
+	for _, args := range [][]string{{"help"}, {"help", "serve"}, {"help", "check"}, {"help", "bootstrap"}, {"help", "members"}, {"help", "run"}, {"help", "ping"}, {"help", "locks"}, {"help", "info"}, {"help", "top"}, {"help", "unlock"}, {"help", "reload"}, {"help", "settings"}} {
 		for line := range strings.Lines(helpOf(t, args...)) {
 			if n := len([]rune(line)); n > 140 {
 				t.Errorf("redlockd %s: %d letters in a line: %s", strings.Join(args, " "), n, line)

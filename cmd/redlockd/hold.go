@@ -113,7 +113,7 @@ func (h *holding) acquire(ctx context.Context) error {
 		awaitAll(all, h.client)
 	} // else LOCK says what is missing, or waits for it
 	for range 2 {
-		lease, err := h.client.Acquire(ctx, redlock.LockRequest{Resources: []string{h.resource}, TTL: h.ttl, Wait: h.wait, Fence: h.fence})
+		lease, err := h.client.Acquire(ctx, redlock.LockRequest{Resources: []string{h.resource}, TTL: h.ttl, Wait: h.wait, Fence: h.fence, Shared: h.shared, Slots: h.slots})
 		if err != nil {
 			return err
 		}

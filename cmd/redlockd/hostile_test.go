@@ -1,6 +1,6 @@
 package main
 
-// Goal: a master, or whoever is on its wire, cannot kill redlockd, whatever it answers and whenever: the connection is given up, the
+// Goal: a master, or somebody on its wire, cannot kill redlockd, whatever it answers and whenever: the connection is given up, the
 // master gets no vote, INFO says why, the other masters grant locks, and memory stays within a bound. Method: the program as a
 // process, four masters that are good, and one that is good until it is told to answer something else.
 
@@ -158,12 +158,13 @@ func (h *hostile) next(conn net.Conn, seen []byte) (*play, step) {
 	if p == nil {
 		return nil, pass
 	}
-	triggered := bytes.Contains(seen, []byte(p.stage.trigger))
+	times := bytes.Count(seen, []byte(p.stage.trigger)) // one batch may bring several
+	triggered := times > 0
 	switch {
 	case p.performed > 0 && p.stage.lock != "":
 		return p, silent
-	case triggered && p.passed < p.stage.skip:
-		p.passed++
+	case triggered && p.passed+times <= p.stage.skip:
+		p.passed += times
 		if p.stage.hang {
 			return p, hangUp
 		}
@@ -208,18 +209,18 @@ var hostileStages = []stage{
 	{name: "INFO", trigger: "client\r\n$2\r\nid\r\n*2\r\n$4\r\ninfo", before: ":7\r\n"},
 	{name: "DELEX", trigger: "delex"},
 	{name: "SCRIPT LOAD", trigger: "script\r\n$4\r\nload"},
-	{name: "heartbeat", trigger: "redlockd:beat\r\n$15\r\nredlockd:config"},
-	{name: "INFO of the heartbeat", trigger: "redlockd:beat\r\n$15\r\nredlockd:config", before: ":1\r\n"},
-	{name: "GET of the epoch", trigger: "get\r\n$14\r\nredlockd:epoch"},
+	{name: "heartbeat", trigger: "\r\nh:0\r\n"},
+	{name: "INFO of the heartbeat", trigger: "\r\nh:0\r\n", before: "*2\r\n:1\r\n+x\r\n"},
+	{name: "HGET of the membership", trigger: "\r\nhget\r\n$16\r\nredlockd:members"},
 	{name: "CLIENT TRACKING", trigger: "tracking"},
 	{name: "SUBSCRIBE", trigger: "subscribe", invalidations: true},
 	{name: "invalidation", trigger: "subscribe", after: true, invalidations: true},
 	{name: "keys of an invalidation", trigger: "subscribe", after: true, invalidations: true, before: "*3\r\n$7\r\nmessage\r\n$20\r\n__redis__:invalidate\r\n*2\r\n"},
 	{name: "SET", trigger: "hostile:set", lock: "hostile:set"},
 	{name: "trailer", trigger: "hostile:set", before: "+OK\r\n", lock: "hostile:set"},
-	{name: "values of the trailer", trigger: "hostile:set", before: "+OK\r\n*3\r\n", lock: "hostile:set"},
-	{name: "TIME", trigger: "hostile:set", before: "+OK\r\n*3\r\n$-1\r\n$-1\r\n$-1\r\n", lock: "hostile:set"},
-	{name: "parts of TIME", trigger: "hostile:set", before: "+OK\r\n*3\r\n$-1\r\n$-1\r\n$-1\r\n*2\r\n", lock: "hostile:set"},
+	{name: "values of the trailer", trigger: "hostile:set", before: "+OK\r\n*2\r\n", lock: "hostile:set"},
+	{name: "TIME", trigger: "hostile:set", before: "+OK\r\n*2\r\n$-1\r\n$-1\r\n", lock: "hostile:set"},
+	{name: "parts of TIME", trigger: "hostile:set", before: "+OK\r\n*2\r\n$-1\r\n$-1\r\n*2\r\n", lock: "hostile:set"},
 	{name: "release", trigger: "hostile:release", skip: 1, lock: "hostile:release"},
 	{name: "pending release", trigger: "hostile:pending", skip: 1, hang: true, lock: "hostile:pending"},
 }

@@ -190,6 +190,18 @@ func (p *player) eventually(command, want string) {
 	}
 }
 
+// wantKnown is want right behind a fault: it asks again while the answer is an error, which says that nobody knows who holds the lock.
+func (p *player) wantKnown(command, want string) {
+	p.t.Helper()
+	got := p.ask(command)
+	for end := time.Now().Add(stepPatience); strings.HasPrefix(got, "error ") && time.Now().Before(end); got = p.ask(command) {
+		time.Sleep(50 * time.Millisecond)
+	}
+	if got != want {
+		p.t.Fatalf("%s %s: got %q, want %q", p.name, command, got, want)
+	}
+}
+
 func (p *player) freeze() { p.signal(syscall.SIGSTOP, "stands still") }
 
 func (p *player) thaw() { p.signal(syscall.SIGCONT, "goes on") }

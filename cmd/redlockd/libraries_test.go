@@ -39,6 +39,14 @@ type library struct {
 	released string // the answer to a release: "ok" by default
 	lost     string // the answer to a release of a lock that is not held any more: "refused" by default
 
+	// The patterns that allow_unguarded must have for the library.
+	unguarded []string
+	// Locks of the library can be held by several at a time, who exclude those of this one.
+	excludes string
+	// The library keeps a lock in a hash or a sorted set, and fails with this word where it finds a token under its key.
+	atToken string
+	// With the holder, the library keeps until when it holds the lock: an extension changes that.
+	keepsTime bool
 	// The library renews its locks itself: such a lock expires only under a process that stands still.
 	renews bool
 	// The library needs what redlockd does not keep. This step, "try" by default, must fail with this text in its error.
@@ -59,7 +67,8 @@ var libraries = slices.Concat(
 		library{name: "redlock5", inspect: "unsupported"},
 		library{name: "redis-semaphore", extend: "unsupported", released: "silent", lost: "silent", renews: true,
 			keys: []string{"mutex:%s"}},
-		library{name: "semaphore", refusal: "zremrangebyscore"},
+		library{name: "semaphore", extend: "unsupported", released: "silent", lost: "silent", renews: true, atToken: "wrongtype",
+			keys: []string{"semaphore:%s"}},
 		library{name: "ioredis5"},
 		library{name: "ioredis6"},
 		library{name: "node-redis"},
@@ -81,19 +90,49 @@ var libraries = slices.Concat(
 		library{name: "lettuce"},
 		library{name: "spring-integration", inspect: "unsupported", keys: []string{"registry:%s"}},
 		library{name: "shedlock-safe-update", inspect: "unsupported", released: "silent", keys: []string{"job-lock:default:%s"}},
-		// RLock counts in a hash how often its owner has taken it.
-		library{name: "redisson", refusal: "hincrby"},
+		library{name: "redisson", extend: "unsupported", atToken: "wrongtype"},
+		library{name: "redisson-watchdog", extend: "unsupported", atToken: "wrongtype", renews: true},
+		library{name: "redisson-spin", extend: "unsupported", atToken: "wrongtype"},
+		// They end with PEXPIRE for all locks together, which compares nothing.
+		library{name: "redisson-multi", extend: "unsupported", inspect: "unsupported", keys: []string{"%s:1", "%s:2"}, unguarded: everyLock},
+		library{name: "redisson-redlock", extend: "unsupported", inspect: "unsupported", lost: "ok", keys: []string{"%s:1", "%s:2", "%s:3"}, unguarded: everyLock},
+		library{name: "redisson-write", extend: "unsupported", atToken: "wrongtype"},
+		// Each hold of a reader has a key besides, which is deleted without being compared.
+		library{name: "redisson-read", excludes: "redisson-write", unguarded: unguardedFor("redisson")},
+		// What they count or queue has no TTL.
+		library{name: "redisson-fair", refusal: "lindex"},
+		library{name: "redisson-fenced", refusal: "lock with fence"},
 		// By default, it extends with SET XX and releases with DEL: whatever is there, its own or not.
 		library{name: "shedlock", extend: "unsupported", inspect: "unsupported", refuses: "release", refusal: "del "},
 	),
 	rows("rust", "BUILD/debug/locks",
 		library{name: "rslock", released: "silent", lost: "silent"},
 	),
-	rows("php", "php SOURCE/main.php", library{name: "phpredis"}),
+	rows("php", "php SOURCE/main.php",
+		library{name: "phpredis"},
+		library{name: "symfony", released: "silent", lost: "silent", keepsTime: true},
+		library{name: "symfony-by-digest", released: "silent", lost: "silent", keepsTime: true},
+		library{name: "symfony-read", released: "silent", lost: "silent", excludes: "symfony"},
+	),
 	rows("ruby", "ruby SOURCE/main.rb", library{name: "redis-rb"}),
 	rows("perl", "perl SOURCE/main.pl", library{name: "redis-pm"}),
 	rows("c", "BUILD/main", library{name: "hiredis"}),
 )
+
+// everyLock has the names of all locks that the trials take.
+var everyLock = []string{"*"}
+
+// unguardedFor has the patterns that libraries.md names for a library.
+func unguardedFor(name string) (patterns []string) {
+	l, err := findLibrary(name)
+	if err != nil {
+		panic(err)
+	}
+	for _, need := range l.settings {
+		patterns = append(patterns, need.unguarded...)
+	}
+	return patterns
+}
 
 // rows are libraries whose programs are started alike.
 func rows(language, command string, all ...library) []library {
@@ -162,7 +201,7 @@ func tryLibrary(t *testing.T, lib library) matrixRow {
 		lib.keys = []string{"%s"}
 	}
 	talk := &dialogue{t: t}
-	on := startFleet(t)
+	on := startFleet(t, lib.unguarded)
 	// Registered after the fleet, so that it runs before the fleet ends: the dialogue first, then the log.
 	t.Cleanup(talk.print)
 	tr := &trial{dialogue: talk, lib: lib, on: on, a: talk.enter("A", lib, on.addr)}
@@ -174,10 +213,18 @@ func tryLibrary(t *testing.T, lib library) matrixRow {
 		return row
 	}
 	tr.b = talk.enter("B", lib, on.addr)
+	if lib.excludes != "" {
+		tr.sharing()
+		row.passed = !t.Failed()
+		return row
+	}
 
 	tr.exclusion()
 	tr.waiting()
 	tr.expiry()
+	if lib.renews {
+		tr.renewal()
+	}
 	tr.scriptsForgotten()
 	if on.proxy != nil {
 		tr.nativeCommands()
@@ -218,7 +265,7 @@ func (tr *trial) exclusion() {
 		tr.wantStored("books", between)
 	}
 	tr.a.want("inspect", tr.lib.inspect)
-	if got := tr.wantStored("books", 1); got != value {
+	if got := tr.wantStored("books", 1); got != value && !tr.lib.keepsTime {
 		tr.t.Errorf("the value of the key changed from %q to %q while the lock was held", value, got)
 	}
 	tr.a.want("release", tr.lib.released)
@@ -228,6 +275,53 @@ func (tr *trial) exclusion() {
 	tr.a.want("try books 20000", "refused")
 	tr.b.want("release", tr.lib.released)
 	tr.wantGone("books")
+}
+
+// sharing is the trial of locks that several hold at a time. W is who needs it alone.
+func (tr *trial) sharing() {
+	alone := tr.lib
+	alone.name = tr.lib.excludes
+	w := tr.enter("W", alone, tr.on.addr)
+	tr.stage("readers share")
+	tr.a.want("try books 20000", "ok")
+	tr.b.want("try books 20000", "ok")
+	w.want("try books 20000", "refused")
+	tr.a.want("release", tr.lib.released)
+	tr.a.want("release", tr.lib.lost)
+	w.want("try books 20000", "refused")
+	tr.b.want("inspect", "held")
+	tr.b.want("release", tr.lib.released)
+	tr.wantGone("books")
+	w.want("try books 20000", "ok")
+	tr.a.want("try books 20000", "refused")
+	tr.a.send("acquire books 20000")
+	tr.a.wantNoAnswer()
+	w.want("release", tr.lib.released)
+	tr.a.wantAnswer("ok")
+	tr.a.want("release", tr.lib.released)
+	tr.wantGone("books")
+	if tr.on.proxy == nil {
+		return
+	}
+	tr.stage("redlockd is killed and started again")
+	tr.takeEverywhere("books", tr.a, tr.b)
+	tr.on.dial(tr.t).want("LOCK books 20000", "null")
+	tr.on.restartProxy(tr.t)
+	for _, p := range []*player{tr.a, tr.b, w} {
+		p.eventually("ping", "ok")
+	}
+	w.want("try books 20000", "refused")
+	tr.stage("two of five masters are killed")
+	tr.on.masters[0].Kill()
+	tr.on.masters[3].Kill()
+	w.wantKnown("try books 20000", "refused")
+	tr.a.want("release", tr.lib.released)
+	tr.b.want("inspect", "held")
+	tr.b.want("release", tr.lib.released)
+	tr.wantGone("books")
+	w.want("try books 20000", "ok")
+	tr.a.want("try books 20000", "refused")
+	w.want("release", tr.lib.released)
 }
 
 func (tr *trial) waiting() {
@@ -274,6 +368,35 @@ func (tr *trial) expiry() {
 	tr.wantGone("expiring")
 }
 
+// renewal: the library gives its lock more time, again and again.
+func (tr *trial) renewal() {
+	tr.stage("renewal")
+	tr.a.want(fmt.Sprint("acquire renewed ", short), "ok")
+	key := tr.keys("renewed")[0]
+	left := func() time.Duration {
+		found := tr.on.stored(tr.t, key)
+		if len(found) < tr.on.quorum() {
+			tr.t.Fatalf("%s: want it on %d masters, got %v", key, tr.on.quorum(), found)
+		}
+		return found[0].left
+	}
+	const times = 4 // together more than one TTL
+	last, end := left(), time.Now().Add(stepPatience)
+	for renewed := 0; renewed < times; time.Sleep(10 * time.Millisecond) {
+		now := left()
+		if now > last {
+			renewed++
+		}
+		if last = now; time.Now().After(end) {
+			tr.t.Fatalf("%s: renewed %d times in %v, want %d", key, renewed, stepPatience, times)
+		}
+	}
+	tr.b.want("try renewed 20000", "refused")
+	tr.a.want("inspect", "held")
+	tr.a.want("release", tr.lib.released)
+	tr.wantGone("renewed")
+}
+
 func (tr *trial) scriptsForgotten() {
 	tr.stage("scripts forgotten")
 	tr.a.want("try scripts 20000", "ok")
@@ -297,7 +420,11 @@ func (tr *trial) nativeCommands() {
 	for _, key := range tr.keys("shared") {
 		native.lock(key, "native")
 	}
-	tr.a.want("try shared 20000", "refused")
+	if tr.lib.atToken != "" {
+		tr.a.wantError("try shared 20000", tr.lib.atToken)
+	} else {
+		tr.a.want("try shared 20000", "refused")
+	}
 	for _, key := range tr.keys("shared") {
 		native.want("UNLOCK "+key+" native", "1")
 	}
@@ -326,10 +453,10 @@ func (tr *trial) proxyRestarts() {
 
 func (tr *trial) mastersDie() {
 	tr.stage("two of five masters are killed")
-	tr.a.want("try masters 20000", "ok")
+	tr.takeEverywhere("masters", tr.a)
 	tr.on.masters[0].Kill()
 	tr.on.masters[3].Kill()
-	tr.b.want("try masters 20000", "refused")
+	tr.b.wantKnown("try masters 20000", "refused")
 	tr.a.want(fmt.Sprint("extend ", longer), tr.lib.extend)
 	tr.a.want("inspect", tr.lib.inspect)
 	tr.a.want("release", tr.lib.released)
@@ -382,6 +509,42 @@ func (tr *trial) wantStored(name string, leftMin int64) (value string) {
 	return value
 }
 
+// takeEverywhere has the players take the lock until all masters hold the same of it. On a busy machine a master can miss a change, and what
+// is left when two others are killed is no quorum then.
+func (tr *trial) takeEverywhere(name string, players ...*player) {
+	tr.t.Helper()
+	for range 10 {
+		for _, p := range players {
+			p.want("try "+name+" 20000", "ok")
+		}
+		for end := time.Now().Add(500 * time.Millisecond); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+			if tr.sameEverywhere(name) {
+				return
+			}
+		}
+		for _, p := range players {
+			p.want("release", tr.lib.released)
+		}
+		tr.wantGone(name)
+	}
+	tr.t.Fatalf("%s: the masters do not come to hold the same", name)
+}
+
+func (tr *trial) sameEverywhere(name string) bool {
+	for _, key := range tr.keys(name) {
+		found := tr.on.stored(tr.t, key)
+		if len(found) != len(tr.on.masters) {
+			return false
+		}
+		for _, entry := range found {
+			if entry.value != found[0].value {
+				return false
+			}
+		}
+	}
+	return true
+}
+
 // wantGone waits until no master holds a key of the lock: a quorum is enough for an answer, the others follow.
 func (tr *trial) wantGone(name string) {
 	tr.t.Helper()
@@ -400,14 +563,16 @@ func (tr *trial) wantGone(name string) {
 
 // fleet is redlockd over five masters, or one server without redlockd.
 type fleet struct {
-	addr    string
-	proxy   *program
-	masters []*redisproc.Server
-	clients []*redis.Client // of all masters, or of the one server
+	addr  string
+	proxy *program
+	// unguarded is what allow_unguarded has.
+	unguarded []string
+	masters   []*redisproc.Server
+	clients   []*redis.Client // of all masters, or of the one server
 }
 
-func startFleet(t *testing.T) *fleet {
-	f := &fleet{addr: os.Getenv("REDLOCK_LIBRARIES_TARGET")}
+func startFleet(t *testing.T, unguarded []string) *fleet {
+	f := &fleet{addr: os.Getenv("REDLOCK_LIBRARIES_TARGET"), unguarded: unguarded}
 	addrs := []string{f.addr}
 	if f.addr == "" {
 		f.masters, _ = startMasters(t, 5)
@@ -424,7 +589,7 @@ func startFleet(t *testing.T) *fleet {
 
 func (f *fleet) startProxy(t *testing.T) {
 	config := filepath.Join(t.TempDir(), "config.toml")
-	text := fmt.Sprintf("masters = %q\n", redisproc.Addrs(f.masters))
+	text := fmt.Sprintf("masters = %q\n[compat]\nallow_unguarded = %q\n", redisproc.Addrs(f.masters), f.unguarded)
 	text = strings.ReplaceAll(text, "\" \"", "\", \"")
 	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
@@ -472,7 +637,7 @@ func (f *fleet) stored(t *testing.T, key string) (found []entry) {
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		pipe := client.Pipeline()
-		value, left := pipe.Get(ctx, key), pipe.PTTL(ctx, key)
+		value, left := pipe.Dump(ctx, key), pipe.PTTL(ctx, key) // of whatever type, on one server
 		_, err := pipe.Exec(ctx)
 		cancel()
 		if err == redis.Nil {

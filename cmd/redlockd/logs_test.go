@@ -1,6 +1,6 @@
 package main
 
-// Goal: whoever reads a warning or an error in the log at night reads in the same line what to do. Method: every call in the source that
+// Goal: an operator who reads a warning or an error in the log at night reads in the same line what to do. Method: every call in the source that
 // writes such a line has the attribute to_do.
 
 import (

@@ -2,7 +2,8 @@
 //
 // This package knows signals, flags and exit codes, and has one file for each subcommand:
 //
-//	main → serve, check, bootstrap, run, version, help   hold.go is the second half of run
+//	main → serve, check, bootstrap, members, run, completion, man, version, help   hold.go is the second half of run
+//	     → ping, locks, info, top, unlock, reload   client.go is their connection to a redlockd that runs
 //	        └ flags.go → config.Load: files, flags and the environment become the options of the packages below
 package main
 
@@ -18,7 +19,7 @@ import (
 // Exit codes. `redlockd help` lists them.
 const (
 	exitOK      = 0
-	exitFailed  = 1 // could not start, or failed while it ran; for check: no quorum is available; for bootstrap: not admitted
+	exitFailed  = 1 // could not start, or failed while it ran; for check: no quorum is available; for bootstrap: not admitted; for members: not changed; for clients: no answer, or refused
 	exitUsage   = 2 // the command line or the configuration is wrong
 	exitDropped = 3 // a second signal came while the server was draining
 
@@ -28,7 +29,7 @@ const (
 	exitLost      = 122 // the lock was lost while the command ran
 	exitCannotRun = 126
 	exitNotFound  = 127
-	exitSignal    = 128 // + the number of the signal that ended the command, or the wait for the lock
+	exitSignal    = 128 // + the number of the signal that ended the command, or the wait for the lock; of members: the wait for the end of a change
 )
 
 // process is the environment and the output of a command. Tests give it their own.
@@ -52,7 +53,16 @@ func commands() []command {
 		{"serve", "serve locks (this is what redlockd does without a command)", serve, serveHelp, serveFlags},
 		{"check", "probe the masters and explain what is wrong with them", check, checkHelp, checkFlags},
 		{"bootstrap", "admit brand-new masters at once, without waiting for max_ttl", bootstrap, bootstrapHelp, bootstrapFlags},
+		{"members", "show who the masters are, replace, add or remove one, or set max_ttl", members, membersHelp, membersFlags},
 		{"run", "hold a lock while a command runs", runWithLock, runHelp, runFlags},
+		{"ping", "ask a redlockd that runs for a sign of life: the health check of a container", ping, pingHelp, pingFlags},
+		{"locks", "list who holds which lock, and who waits for it", locks, locksHelp, locksFlags},
+		{"info", "print what a redlockd that runs says of itself", info, infoHelp, infoFlags},
+		{"top", "show what a redlockd that runs does, anew every second", top, topHelp, topFlags},
+		{"unlock", "release a lock that another client holds, without its token", unlock, unlockHelp, unlockFlags},
+		{"reload", "have a redlockd that runs read its settings again", reload, reloadHelp, reloadFlags},
+		{"completion", "print what bash, zsh or fish needs to complete this command line", completion, completionHelp, nil},
+		{"man", "print the manual page", manual, manHelp, nil},
 		{"version", "print the version", printVersion, versionHelp, nil},
 		{"help", "explain a command, or all settings", help, helpHelp, nil},
 	}

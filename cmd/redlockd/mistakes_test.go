@@ -40,6 +40,14 @@ func runCommand(environ []string, args ...string) (code int, stdout, stderr stri
 	return code, out.String(), errs.String()
 }
 
+func libraryNames() string {
+	var names []string
+	for _, l := range libraryTable {
+		names = append(names, l.name)
+	}
+	return strings.Join(names, ", ")
+}
+
 func TestMistakesOnTheCommandLine(t *testing.T) {
 	t.Chdir(t.TempDir())
 	writeFile(t, "two.toml", "masters = [\"a:1\", \"b:1\"]\n", 0o600)
@@ -51,14 +59,17 @@ func TestMistakesOnTheCommandLine(t *testing.T) {
 		{"--lisen :1", nil, "unknown flag --lisen (did you mean --listen?); redlockd serve --help lists the flags"},
 		{"serve --qwertz", nil, "unknown flag --qwertz; redlockd serve --help lists the flags"},
 		{"check --maxttl 5s", nil, "unknown flag --maxttl (did you mean --max-ttl?); redlockd check --help lists the flags"},
+		{"check --library redison", nil, `no library "redison" is known (did you mean redisson?); known are ` + libraryNames()},
+		{"check --library=", nil, `no library "" is known; known are ` + libraryNames()},
+		{"check --library", nil, "--library needs a value; redlockd check --help lists the flags"},
 		{"--listen", nil, "--listen needs a value; redlockd serve --help lists the flags"},
 		{"check --json=perhaps", nil, `invalid boolean value "perhaps" for -json: neither true nor false; redlockd check --help lists the flags`},
-		{"serv", nil, `unknown command "serv" (did you mean serve?); the commands are serve, check, bootstrap, run, version, help`},
-		{"qwertz", nil, `unknown command "qwertz"; the commands are serve, check, bootstrap, run, version, help`},
+		{"serv", nil, `unknown command "serv" (did you mean serve?); the commands are serve, check, bootstrap, members, run, ping, locks, info, top, unlock, reload, completion, man, version, help`},
+		{"qwertz", nil, `unknown command "qwertz"; the commands are serve, check, bootstrap, members, run, ping, locks, info, top, unlock, reload, completion, man, version, help`},
 		{"serve now", nil, `unexpected argument "now"; redlockd serve --help lists the flags`},
 		{"--masters a:1 check", nil, "the command comes first: redlockd check [flags]"},
 		{"version --long", nil, `version takes no arguments, got "--long"`},
-		{"help servee", nil, `no help on "servee" (did you mean serve?); the topics are settings, serve, check, bootstrap, run, version, help`},
+		{"help servee", nil, `no help on "servee" (did you mean serve?); the topics are settings, serve, check, bootstrap, members, run, ping, locks, info, top, unlock, reload, completion, man, version, help`},
 		{"help serve check", nil, "help takes one topic"},
 		{"--config nowhere.toml", nil, "the configuration file nowhere.toml cannot be read: no such file or directory"},
 		{"--config .", nil, "the configuration file . cannot be read: is a directory"},
@@ -75,7 +86,7 @@ func TestMistakesOnTheCommandLine(t *testing.T) {
 		{"--masters a:1,,b:1", nil, `--masters: an address is missing in "a:1,,b:1"`},
 		{"--masters a:1,b:1,a:1", nil, "--masters: a:1 is named twice, as number 1 and 3: each vote must come from a master of its own"},
 		{"--masters a,b:1,c:x", nil, "--masters: \"a\" is no address: host:port is needed, or the path of a unix socket\n--masters: \"x\" is no port: a number up to 65535 is needed"},
-		{"--listen localhost", nil, `--listen: "localhost" is no address: host:port is needed, or :port for all addresses of this machine`},
+		{"--listen localhost", nil, `--listen: "localhost" is no address: host:port is needed, or :port for all addresses of this machine, or unix:/path of a socket`},
 		{"", []string{"REDLOCKD_LOCKS_DRIFT_FACTOR=lots"}, `REDLOCKD_LOCKS_DRIFT_FACTOR: "lots" is no number`},
 		{"", []string{"REDLOCKD_MASTER_TLS=perhaps"}, `REDLOCKD_MASTER_TLS: "perhaps" is neither true nor false`},
 		{"", []string{"REDLOCKD_MASTERS=a:1,b:1"}, "REDLOCKD_MASTERS: 2 masters tolerate no more failures than 1: name an odd number (5 is usual)"},
@@ -95,6 +106,8 @@ func TestMistakesOnTheCommandLine(t *testing.T) {
 		{"run --masters a:1 --ttl 5 --wait 1 r -- true", nil, `--ttl: "5" is no duration: a number with a unit is needed, such as 50ms, 30s or 1h30m` + "\n" +
 			`--wait: "1" is no duration: a number with a unit is needed, such as 50ms, 30s or 1h30m`},
 		{"run --masters a:1 --ttl 2m r -- true", nil, "--ttl: 2m is outside 200ms … 1m: at least 100ms, locks.min_ttl and four times master.timeout, at most locks.max_ttl; the lock is renewed for as long as the command runs"},
+		{"run --masters a:1 --slots 33 r -- true", nil, "--slots: \"33\" is no number from 1 to 32"},
+		{"run --masters a:1 --shared --fence r -- true", nil, "--shared goes neither with --fence nor with --slots: who shares writes nothing that a fence would keep in order, and a slot has one holder"},
 		{"run --masters a:1 --wait 2h r -- true", nil, "--wait: 2h is outside 0s … 1h: the most is locks.max_wait; to wait for longer, set REDLOCKD_LOCKS_MAX_WAIT, up to 24h"},
 		{"run --masters a:1 --wait -1s r -- true", nil, "--wait: -1s is outside 0s … 1h: the most is locks.max_wait; to wait for longer, set REDLOCKD_LOCKS_MAX_WAIT, up to 24h"},
 		{"run --masters a:1 --ttl 6s --grace 3s r -- true", nil, "--grace: 3s is outside 0s … 2s: the most is a third of --ttl, for the rest is needed to renew the lock; ask for a longer --ttl"},

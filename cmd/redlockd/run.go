@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -66,7 +67,9 @@ func runFlags() *flagSet {
 		flagHelp{name: "ttl", arg: "duration", usage: "how long the lock outlives redlockd at most, if that is killed (default 30s, or max_ttl if that is shorter)"},
 		flagHelp{name: "wait", arg: "duration", usage: "how long to wait for the lock; for more than an hour, set REDLOCKD_LOCKS_MAX_WAIT too (default 0s)"},
 		flagHelp{name: "grace", arg: "duration", usage: "time between SIGTERM and SIGKILL when the lock cannot be kept (default 5s, or a sixth of --ttl)"},
-		flagHelp{name: "fence", arg: "", usage: "ask for a fencing token: the command gets it as LOCK_FENCE"})
+		flagHelp{name: "fence", arg: "", usage: "ask for a fencing token: the command gets it as LOCK_FENCE"},
+		flagHelp{name: "shared", arg: "", usage: "hold it beside others who share it, and never beside one who does not"},
+		flagHelp{name: "slots", arg: "k", usage: "at most k hold it, 1 to 32: the command gets the name of its slot as LOCK_RESOURCE"})
 }
 
 // runOptions is the command line of run: the resource, the command, and how long.
@@ -74,7 +77,8 @@ type runOptions struct {
 	resource         string
 	command          []string
 	ttl, wait, grace time.Duration
-	fence            bool
+	fence, shared    bool
+	slots            int // 0: none
 }
 
 // runWithLock holds a lock while a command runs.
@@ -147,7 +151,16 @@ func (e *runOptions) readFlags(flags *flagSet, o redlock.Options) error {
 		}
 		return d
 	}
-	e.fence = flags.on("fence")
+	e.fence, e.shared = flags.on("fence"), flags.on("shared")
+	if text, given := flags.given["slots"]; given {
+		var err error
+		if e.slots, err = strconv.Atoi(text); err != nil || e.slots < 1 || e.slots > redlock.MaxSlots {
+			errs = append(errs, fmt.Errorf("--slots: %q is no number from 1 to %d", text, redlock.MaxSlots))
+		}
+	}
+	if e.shared && (e.fence || e.slots > 0) {
+		errs = append(errs, errors.New("--shared goes neither with --fence nor with --slots: who shares writes nothing that a fence would keep in order, and a slot has one holder"))
+	}
 	e.ttl = read("ttl", min(runTTL, o.MaxTTL), max(o.MinTTL, 4*o.MasterTimeout, runTTLMin), o.MaxTTL,
 		"at least 100ms, locks.min_ttl and four times master.timeout, at most locks.max_ttl; the lock is renewed for as long as the command runs")
 	e.wait = read("wait", 0, 0, o.MaxWait, "the most is locks.max_wait; to wait for longer, set REDLOCKD_LOCKS_MAX_WAIT, up to 24h")
@@ -160,7 +173,7 @@ func (e *runOptions) readFlags(flags *flagSet, o redlock.Options) error {
 // commandFor is the command, with the lock in its environment and without our settings.
 func (e *runOptions) commandFor(lease *redlock.Lease, p process, path string) *exec.Cmd {
 	environ := slices.DeleteFunc(slices.Clone(p.environ), keptFromCommand)
-	environ = append(environ, "LOCK_RESOURCE="+e.resource, "LOCK_TOKEN="+lease.Token)
+	environ = append(environ, "LOCK_RESOURCE="+lease.Resources[0], "LOCK_TOKEN="+lease.Token)
 	if lease.Fence != 0 {
 		environ = append(environ, fmt.Sprintf("LOCK_FENCE=%d", lease.Fence))
 	}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"regexp"
 	"strconv"
@@ -131,7 +132,7 @@ func TestRunExcludes(t *testing.T) {
 	next.wantExit(exitOK, `redlockd: got "r" after `, "next")
 }
 
-func TestRunProlongsTheLock(t *testing.T) {
+func TestRunExtendsTheLock(t *testing.T) {
 	servers, run := runMasters(t)
 	p := begin(t, with(run, with([]string{"--ttl", "3s", "r"}, script(":")...)...)...)
 	p.waitLog("ready")
@@ -283,6 +284,11 @@ func TestRunKilled(t *testing.T) {
 func TestRunPassesSignalsOn(t *testing.T) {
 	_, run := runMasters(t)
 	for name, s := range map[string]syscall.Signal{"INT": syscall.SIGINT, "TERM": syscall.SIGTERM, "HUP": syscall.SIGHUP, "QUIT": syscall.SIGQUIT, "USR1": syscall.SIGUSR1, "USR2": syscall.SIGUSR2} {
+		if signal.Ignored(s) {
+			// The tests run under nohup, or in the background of a script. What is handled here is not ignored by what is started.
+			signal.Notify(make(chan os.Signal, 1), s)
+			defer signal.Ignore(s)
+		}
 		p := begin(t, with(run, with([]string{"r"}, script("trap 'echo got "+name+" >&2; exit 8' "+name)...)...)...)
 		p.waitLog("ready")
 		p.signal(s)
@@ -407,6 +413,29 @@ func TestRunFence(t *testing.T) {
 	}
 	if _, stdout, stderr := runBinary(t, with(run, "r", "--", "sh", "-c", "echo none${LOCK_FENCE}")...); stdout != "none\n" {
 		t.Errorf("without --fence: got %q (%s), want none", stdout, stderr)
+	}
+}
+
+// Commands that share run beside each other and keep the others out, and each of two slots has one command.
+func TestRunSharedAndSlots(t *testing.T) {
+	_, run := runMasters(t)
+	path, err := binary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	within := func(flags ...string) string { return path + " " + strings.Join(with(run, flags...), " ") }
+	for second, want := range map[string]int{"--shared r -- true": exitOK, "r -- true": exitHeld} {
+		command := "echo $LOCK_RESOURCE; " + within(strings.Fields(second)...) + "; echo $?"
+		if _, stdout, stderr := runBinary(t, with(run, "--shared", "r", "--", "sh", "-c", command)...); stdout != fmt.Sprintf("r\n%d\n", want) {
+			t.Errorf("run %s beside run --shared r: got %q, want the exit code %d: %s", second, stdout, want, stderr)
+		}
+	}
+	slots := within("--slots", "2", "jobs", "--")
+	command := fmt.Sprintf("echo $LOCK_RESOURCE; %[1]s sh -c 'echo $LOCK_RESOURCE; %[1]s true; echo $?'", slots)
+	_, stdout, stderr := runBinary(t, with(run, "--slots", "2", "jobs", "--", "sh", "-c", command)...)
+	lines := strings.Fields(stdout)
+	if len(lines) != 3 || lines[0] == lines[1] || !strings.HasPrefix(lines[0], "jobs#") || !strings.HasPrefix(lines[1], "jobs#") || lines[2] != strconv.Itoa(exitHeld) {
+		t.Errorf("three commands for two slots: got %q, want two slots and %d: %s", lines, exitHeld, stderr)
 	}
 }
 

@@ -37,3 +37,52 @@ users = [{name = "a", password_file = "`+dir+`/password"}]
 		}
 	}
 }
+
+// The same is told of every private key that the settings name, by whatever command.
+func TestExposedKeysAreTold(t *testing.T) {
+	dir := t.TempDir()
+	writeGoodCertificate(t, dir, 1)
+	key, err := os.ReadFile(dir + "/key.pem")
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := []string{"server", "http", "master", "masters"}
+	for _, name := range names {
+		writeFile(t, dir+"/"+name+".pem", string(key), 0o644)
+	}
+	writeFile(t, dir+"/redlockd.toml", strings.ReplaceAll(`
+[server]
+tls_cert = "DIR/cert.pem"
+tls_key = "DIR/server.pem"
+[http]
+tls_cert = "DIR/cert.pem"
+tls_key = "DIR/http.pem"
+[master]
+tls = true
+tls_cert = "DIR/cert.pem"
+tls_key = "DIR/master.pem"
+[[masters]]
+addr = "127.0.0.1:1"
+[[masters]]
+addr = "127.0.0.1:2"
+tls_key = "DIR/masters.pem"
+[[masters]]
+addr = "127.0.0.1:3"
+`, "DIR", dir), 0o600)
+	for _, mode := range []fs.FileMode{0o644, 0o600} {
+		for _, name := range names {
+			if err := os.Chmod(dir+"/"+name+".pem", mode); err != nil {
+				t.Fatal(err)
+			}
+		}
+		code, _, stderr := runCommand(nil, "--config", dir+"/redlockd.toml", "--print-config")
+		if code != exitOK {
+			t.Fatalf("exit code %d: %s", code, stderr)
+		}
+		for _, name := range names {
+			if told := strings.Contains(stderr, dir+"/"+name+".pem holds a private key"); told != (mode == 0o644) {
+				t.Errorf("mode %#o: the key of [%s] is told of: %v:\n%s", mode, name, told, stderr)
+			}
+		}
+	}
+}

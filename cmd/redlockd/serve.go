@@ -2,8 +2,8 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"os"
@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -33,8 +34,13 @@ it grants no new locks and tells waiting clients so; clients can still extend an
 server stops when none is left or when drain_timeout is over. A second signal stops it at once.
 
 The server also starts while masters are down. Until it reaches a quorum of them, it answers commands with NOQUORUM.
-It logs to standard error. SIGHUP changes nothing: the server reads its settings when it starts, and certificates
-whenever their files are replaced.
+It logs to standard error. On SIGHUP, or when a client sends CONFIG RELOAD, it reads the file and the password files
+again and takes over users and their limits, the limits of clients and of locks, the log level, the audit and other
+settings (config.toml says which). If a setting is wrong or cannot change while the server runs, it changes nothing and says why. It reads
+certificates whenever their files are replaced.
+
+Under systemd (docker/redlockd.service is a unit) it says when it serves, reloads and stops, gives signs of life for
+WatchdogSec=, and takes over the sockets of a .socket unit in place of --listen, one with FileDescriptorName=http for HTTP.
 
 The Go runtime's variables apply: GOGC (400 by default), GOMEMLIMIT, and GOMAXPROCS (by default half of the processors,
 but two if there are two). REDLOCK_RAWIO=off makes it read and write its sockets in the ordinary way, with more CPU per
@@ -52,16 +58,14 @@ func serve(p process, args []string) int {
 	if c == nil {
 		return code
 	}
-	if err := c.CheckProtected(); err != nil {
-		return p.usageError(err)
-	}
-	return runServer(p, c, flags.on("bootstrap"))
+	return runServer(p, c, flags)
 }
 
 // runServer opens the listener before it connects to masters. An address in use is the only fault that Load cannot find, and a
 // server that cannot listen must change nothing on the masters.
-func runServer(p process, c *config.Config, bootstrap bool) int {
-	log := newLogger(p, c)
+func runServer(p process, c *config.Config, flags *flagSet) int {
+	level := new(slog.LevelVar)
+	log := newLogger(p, c, level)
 	for _, warning := range c.Warnings {
 		log.Warn(warning)
 	}
@@ -71,41 +75,68 @@ func runServer(p process, c *config.Config, bootstrap bool) int {
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
 	defer signal.Stop(signals)
-	// SIGHUP comes when a terminal closes, or from an operator who expects a reload. It must not end the server without a drain.
 	hangups := make(chan os.Signal, 1)
 	signal.Notify(hangups, syscall.SIGHUP)
 	defer signal.Stop(hangups)
 
-	listener, err := listen(c, "server.listen", c.Listen)
+	passed, err := inheritListeners()
 	if err != nil {
 		return p.failed(err)
 	}
-	defer listener.Close()
-	var web net.Listener // nil: no HTTP
-	if c.HTTPListen != "" {
+	listeners, web := passed.clients, passed.web // web is nil: no HTTP
+	addrs := passed.addrs()
+	if len(listeners) == 0 {
+		addrs = c.Listen
+	}
+	if err := c.CheckProtected(addrs); err != nil {
+		return p.usageError(err)
+	}
+	if len(listeners) == 0 {
+		if listeners, err = openListeners(c); err != nil {
+			return p.failed(err)
+		}
+	}
+	defer closeListeners(listeners)
+	if web == nil && c.HTTPListen != "" {
 		if web, err = listen(c, "http.listen", c.HTTPListen); err != nil {
 			return p.failed(err)
 		}
+	}
+	if web != nil {
 		defer web.Close()
 	}
 	warnOfFewFiles(log, c)
-	s := &server{config: c, log: log}
-	if err := s.open(bootstrap); err != nil {
+	audit, err := openAudit(p, c, log)
+	if err != nil {
+		return p.failed(err)
+	}
+	open := func(c *config.Config) (io.Writer, error) { return openAudit(p, c, log) }
+	s := &server{passed: passed.addrs(), config: c, log: log, audit: audit, openAudit: open, level: level, load: func() (*config.Config, error) { return config.Load(flags.given, p.environ) }}
+	s.current.Store(c)
+	if err := s.open(flags.on("bootstrap")); err != nil {
 		return p.failed(err)
 	}
 	if web != nil {
 		defer s.serveHTTP(web)()
 	}
-	return s.run(listener, signals, hangups)
+	return s.run(listeners, signals, hangups)
 }
 
 // server is what runs between start and end.
 type server struct {
-	config        *config.Config
+	config        *config.Config // as it was at the start: those of it that a reload can change are in current
 	log           *slog.Logger
+	level         *slog.LevelVar // of log
 	engine        *redlock.Client
 	front         *proxy.Server
+	audit         io.Writer // nil: none is kept; reload replaces it
+	openAudit     func(*config.Config) (io.Writer, error)
 	closeEmbedded func() // ends the embedded masters, if there are any
+
+	passed    []string                       // addresses for clients that the service manager has opened; none: those of server.listen count
+	load      func() (*config.Config, error) // reads the settings again
+	reloading sync.Mutex                     // held by reload
+	current   atomic.Pointer[config.Config]  // the settings in force
 }
 
 func (s *server) open(bootstrap bool) error {
@@ -126,8 +157,9 @@ func (s *server) open(bootstrap bool) error {
 		s.closeEmbedded()
 		return err
 	}
-	front.Engine, front.Logger, front.Version, front.Settings = s.engine, s.log, currentVersion(), s.config.ForCONFIG
-	front.Certificates, front.HTTPHosts = s.config.Certificates, s.config.HTTPHosts()
+	front.Engine, front.Logger, front.Version, front.Settings = s.engine, s.log, currentVersion(), s.settings
+	front.Audit = s.audit
+	front.Certificates, front.HTTPHosts, front.Reload = s.config.Certificates, s.config.HTTPHosts(), s.reload
 	if s.front, err = proxy.New(front); err != nil {
 		s.end()
 		return err
@@ -137,6 +169,17 @@ func (s *server) open(bootstrap bool) error {
 
 const embeddedMasters = 5
 
+// settings are those that CONFIG GET shows. max_ttl is the one in force: that of the membership.
+func (s *server) settings() []proxy.Setting {
+	all := s.current.Load().ForCONFIG()
+	for i := range all {
+		if all[i].Name == "locks.max_ttl" {
+			all[i].Value = config.FormatDuration(s.engine.MaxTTL())
+		}
+	}
+	return all
+}
+
 // embed starts masters inside this process and names them in the options. They are the in-memory masters that the tests use;
 // pipes connect them to the engine. The returned function ends them.
 func embed(o *redlock.Options) (end func()) {
@@ -144,7 +187,7 @@ func embed(o *redlock.Options) (end func()) {
 	for i := range embeddedMasters {
 		m := memmaster.New(memmaster.Options{})
 		masters = append(masters, m)
-		o.Masters = append(o.Masters, redlock.Master{Addr: fmt.Sprintf("embedded-%d", i+1), Dialer: m.Dial})
+		o.Masters = append(o.Masters, redlock.Master{Addr: fmt.Sprintf("embedded-%d", i+1), Dialer: m.Dial, SameClock: true})
 	}
 	return func() {
 		for _, m := range masters {
@@ -156,7 +199,7 @@ func embed(o *redlock.Options) (end func()) {
 // bootstrapPause is the pause before the next attempt to reach masters that are not up yet.
 const bootstrapPause = 50 * time.Millisecond
 
-// bootstrap admits the masters if all of them are new. If not, the engine waits out their quarantine. It tries again while masters
+// bootstrap admits the masters if all of them are new. If not, they vote after the wait. It tries again while masters
 // cannot be reached, because docker compose starts them together with redlockd.
 func (s *server) bootstrap(engine redlock.Options) {
 	ctx, cancel := context.WithTimeout(context.Background(), bootstrapTimeoutFactor*engine.ConnectTimeout)
@@ -178,20 +221,27 @@ func (s *server) bootstrap(engine redlock.Options) {
 }
 
 // run serves until a signal comes, then drains. A second signal ends the process at once.
-func (s *server) run(listener net.Listener, signals, hangups <-chan os.Signal) int {
-	s.log.Info("listening", "addr", listener.Addr().String(), "tls", s.config.Front.TLSConfig != nil, "version", currentVersion(), "pid", os.Getpid())
+func (s *server) run(listeners []net.Listener, signals, hangups <-chan os.Signal) int {
+	for _, l := range listeners {
+		s.log.Info("listening", "addr", l.Addr().String(), "tls", s.config.Front.TLSConfig != nil && l.Addr().Network() != "unix", "version", currentVersion(), "pid", os.Getpid())
+	}
 	starting, started := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	running.Go(func() { s.watchQuorum(starting) })
 	s.config.WatchFiles(starting, s.log)
-	failed := make(chan error, 1)
+	failed := make(chan error, len(listeners))
 	running.Go(func() {
 		s.awaitQuorum(starting)
-		failed <- s.front.Serve(listener)
+		for _, l := range listeners {
+			running.Go(func() { failed <- s.front.Serve(l) })
+		}
+		notify("READY=1")
 	})
+	running.Go(func() { s.feedWatchdog(starting) })
 	defer s.end()
 	defer running.Wait()
 	defer started()
+	go s.reloadOn(starting, hangups)
 
 	var told os.Signal
 	for told == nil {
@@ -200,9 +250,6 @@ func (s *server) run(listener net.Listener, signals, hangups <-chan os.Signal) i
 			s.log.Error("cannot accept connections any more", "err", err, "to_do", "restart redlockd; locks that are held stay on the masters")
 			s.front.Close()
 			return exitFailed
-		case <-hangups:
-			s.log.Warn("SIGHUP changes nothing: settings are read when redlockd starts, and certificates whenever their files are replaced",
-				"to_do", "to have other settings, restart redlockd (SIGTERM drains it first)")
 		case told = <-signals:
 		}
 	}
@@ -212,7 +259,8 @@ func (s *server) run(listener net.Listener, signals, hangups <-chan os.Signal) i
 			"to_do", "nothing; locks that are held stay on the masters until their TTL, and any redlockd can release them")
 		os.Exit(exitDropped)
 	}()
-	if delay := s.config.DrainDelay; delay > 0 {
+	notify("STOPPING=1")
+	if delay := s.current.Load().DrainDelay; delay > 0 {
 		s.front.Leave()
 		s.log.Info("locks are granted for "+config.FormatDuration(delay)+" more, and /readyz says 503, so that balancers notice: then it drains",
 			"signal", told.String(), "to_do", toEndAtOnce)
@@ -227,9 +275,10 @@ const toEndAtOnce = "nothing; a second signal ends redlockd at once, and leaves 
 // drain ends the front in order. Locks may outlive it: the masters keep them until their TTL ends, and another redlockd over the
 // same masters can extend and release them.
 func (s *server) drain(told os.Signal) {
-	ctx, cancel := context.WithTimeout(context.Background(), s.config.DrainTimeout)
+	timeout := s.current.Load().DrainTimeout
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
-	s.log.Info("draining: no new locks are granted, and clients have up to "+config.FormatDuration(s.config.DrainTimeout)+" to release those they hold",
+	s.log.Info("draining: no new locks are granted, and clients have up to "+config.FormatDuration(timeout)+" to release those they hold",
 		"signal", told.String(), "leases", s.engine.Stats().Leases, "to_do", toEndAtOnce)
 	if err := s.front.Shutdown(ctx); err != nil {
 		s.log.Warn("drain_timeout is over: the connections that are left are cut", "leases", s.engine.Stats().Leases,
@@ -251,8 +300,8 @@ func (s *server) end() {
 	s.log.Info("stopped")
 }
 
-func newLogger(p process, c *config.Config) *slog.Logger {
-	var level slog.Level
+// newLogger sets level to that of the configuration. A later change of it changes the level of the logger.
+func newLogger(p process, c *config.Config, level *slog.LevelVar) *slog.Logger {
 	level.UnmarshalText([]byte(c.LogLevel)) // the setting admits only words that it knows
 	options := &slog.HandlerOptions{Level: level}
 	if c.LogFormat == "json" {
@@ -304,25 +353,4 @@ func warnOfFewFiles(log *slog.Logger, c *config.Config) {
 func filesNeeded(c *config.Config) uint64 {
 	const spare = 64 // masters, the listeners, the log
 	return uint64(c.Front.MaxClients) + spare + httpConnsMax
-}
-
-// listen opens the address. setting is where it was configured.
-func listen(c *config.Config, setting, addr string) (net.Listener, error) {
-	l, err := net.Listen("tcp", addr)
-	if err != nil {
-		return nil, listenError(c.Find(setting), addr, err)
-	}
-	return l, nil
-}
-
-// listenError names the address, where it was chosen, and what to do when it is taken.
-func listenError(s *config.Setting, addr string, err error) error {
-	switch {
-	case errors.Is(err, syscall.EADDRINUSE):
-		return fmt.Errorf("%s (%s) is in use by another process: end that one, or choose another address with --%s", addr, s.Source(), s.Flag)
-	case errors.Is(err, syscall.EACCES):
-		return fmt.Errorf("%s (%s): this user may not listen there: ports below 1024 need a privilege", addr, s.Source())
-	default:
-		return fmt.Errorf("listen on %s (%s): %w", addr, s.Source(), err)
-	}
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"log/slog"
 	"net"
@@ -9,21 +10,27 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"redlockd/proxy"
 )
 
-// httpConnsMax bounds the connections over HTTP.
-const httpConnsMax = 32
+// httpConnsMax bounds the connections over HTTP: those of pages that are followed, and 32 others.
+const httpConnsMax = proxy.HTTPStreamsMax + 32
 
 // serveHTTP serves the status page, metrics and probes. They must be there while the server drains: the caller ends them last, with
 // the function that serveHTTP returns.
 func (s *server) serveHTTP(l net.Listener) (end func()) {
-	s.log.Info("status page and metrics", "addr", l.Addr().String(), "paths", "/ /metrics /livez /readyz")
+	s.log.Info("status page and metrics", "addr", l.Addr().String(), "tls", s.config.HTTPTLS != nil, "paths", "/ /metrics /livez /readyz")
 	web := newWebServer(s.front.HTTPHandler())
 	web.ErrorLog = slog.NewLogLogger(s.log.Handler(), slog.LevelDebug)
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		if err := web.Serve(&httpListener{Listener: l}); !errors.Is(err, http.ErrServerClosed) {
+		var serving net.Listener = &httpListener{Listener: l}
+		if s.config.HTTPTLS != nil {
+			serving = tls.NewListener(serving, s.config.HTTPTLS) // speaks HTTP/1.1, so httpListener knows what each connection does
+		}
+		if err := web.Serve(serving); !errors.Is(err, http.ErrServerClosed) {
 			s.log.Error("no status page and metrics any more", "err", err, "to_do", "restart redlockd; until then locks are granted as before")
 		}
 	}()
@@ -43,6 +50,9 @@ func newWebServer(h http.Handler) *http.Server {
 			h.ServeHTTP(w, r)
 		}),
 		ConnContext: func(ctx context.Context, conn net.Conn) context.Context {
+			if encrypted, ok := conn.(*tls.Conn); ok {
+				conn = encrypted.NetConn()
+			}
 			return context.WithValue(ctx, httpConnKey{}, conn)
 		},
 		ReadHeaderTimeout: 5 * time.Second,

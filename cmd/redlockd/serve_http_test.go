@@ -1,6 +1,6 @@
 package main
 
-// Goal: whoever keeps connections open over HTTP, is slow, or comes often, does not keep probes from their answers.
+// Goal: clients that keep connections open over HTTP, are slow, or come often do not keep probes from their answers.
 // Method: such clients against the server of the status page with a handler of the test's own; addresses of the loopback network stand
 // for different machines.
 
@@ -116,6 +116,18 @@ func TestProbesAmongOthers(t *testing.T) {
 			s.wantAnswers("127.0.0.1")
 			s.wantAnswers("127.0.0.2")
 		})
+	}
+}
+
+// What a client can keep open by itself ends soon.
+func TestHTTPIsNotWaitedForLong(t *testing.T) {
+	web := newWebServer(nil)
+	for name, limit := range map[string]time.Duration{
+		"headers": web.ReadHeaderTimeout, "request": web.ReadTimeout, "answer": web.WriteTimeout, "idle": web.IdleTimeout,
+	} {
+		if limit <= 0 || limit > 10*time.Second {
+			t.Errorf("%s: waited for %v, want 10s at most", name, limit)
+		}
 	}
 }
 

@@ -21,24 +21,25 @@ func (s *server) awaitQuorum(ctx context.Context) {
 // watchQuorum logs when the first quorum of masters is reached, and which masters are missing; before that, once, what is missing
 // for a quorum. From then on it logs when the quorum is lost and when it is back. The engine logs the changes of each master.
 func (s *server) watchQuorum(ctx context.Context) {
-	total := len(s.engine.Masters())
+	total := func() int { return len(s.engine.Masters()) } // the membership may change
 	// A healthy master answers within connect_timeout: log what is missing after that.
 	patience, cancel := context.WithTimeout(ctx, s.config.Engine.ConnectTimeout)
 	defer cancel()
 	if s.engine.Ready(patience) != nil && ctx.Err() == nil {
 		s.log.Warn("no quorum of masters yet: commands are answered with NOQUORUM until there is one",
-			"needed", total/2+1, "masters", total, "missing", missing(s.engine.Masters()),
-			"to_do", "wait for masters that are new or in quarantine; for others, redlockd check says what is wrong")
+			"needed", total()/2+1, "masters", total(), "missing", missing(s.engine.Masters()),
+			"to_do", "wait for masters that are new, in quarantine or doubted; for others, redlockd check says what is wrong")
 	}
 	if s.engine.Ready(ctx) != nil {
 		return // stopped before
 	}
-	s.log.Info("quorum reached: locks are granted", "needed", total/2+1, "masters", total)
+	s.log.Info("quorum reached: locks are granted", "needed", total()/2+1, "masters", total())
+	notify("STATUS=locks are granted")
 	// The slowest healthy master may still be connecting.
 	awaitAll(patience, s.engine)
 	if out := missing(s.engine.Masters()); out != "" && ctx.Err() == nil {
 		s.log.Warn("not all masters can vote: locks are granted", "missing", out,
-			"to_do", "wait for masters that are new or in quarantine; for others, redlockd check says what is wrong")
+			"to_do", "wait for masters that are new, in quarantine or doubted; for others, redlockd check says what is wrong")
 	}
 	for hasQuorum := true; pause(ctx, quorumPause); {
 		err := quorum(s.engine)
@@ -46,11 +47,13 @@ func (s *server) watchQuorum(ctx context.Context) {
 		case (err == nil) == hasQuorum:
 			continue
 		case err == nil:
-			s.log.Info("quorum is back: locks are granted", "needed", total/2+1, "masters", total)
+			s.log.Info("quorum is back: locks are granted", "needed", total()/2+1, "masters", total())
+			notify("STATUS=locks are granted")
 		default:
 			s.log.Error("quorum lost: commands are answered with NOQUORUM until it is back",
-				"needed", total/2+1, "masters", total, "missing", missing(s.engine.Masters()),
-				"to_do", "bring back masters that are down, and restart none of the others; those in quarantine vote again by themselves")
+				"needed", total()/2+1, "masters", total(), "missing", missing(s.engine.Masters()),
+				"to_do", "bring back masters that are down, and restart none of the others; those in quarantine or doubted vote again by themselves")
+			notify("STATUS=no quorum of masters: no locks are granted")
 		}
 		hasQuorum = !hasQuorum
 	}

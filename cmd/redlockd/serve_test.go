@@ -79,7 +79,7 @@ func TestListenErrors(t *testing.T) {
 		{syscall.EACCES, "127.0.0.1:80 (REDLOCKD_SERVER_LISTEN): this user may not listen there: ports below 1024 need a privilege"},
 		{errors.New("no such address"), "listen on 127.0.0.1:80 (REDLOCKD_SERVER_LISTEN): no such address"},
 	} {
-		if got := listenError(c.Find("server.listen"), c.Listen, e.err).Error(); got != e.want {
+		if got := listenError(c.Find("server.listen"), c.Listen[0], e.err).Error(); got != e.want {
 			t.Errorf("%v: got %q, want %q", e.err, got, e.want)
 		}
 	}
@@ -110,7 +110,7 @@ func TestLogLevelAndFormat(t *testing.T) {
 		{"error", "json", "ERROR"},
 	} {
 		var out strings.Builder
-		log := newLogger(process{stderr: &out}, &config.Config{LogLevel: c.level, LogFormat: c.format})
+		log := newLogger(process{stderr: &out}, &config.Config{LogLevel: c.level, LogFormat: c.format}, new(slog.LevelVar))
 		for _, level := range []slog.Level{slog.LevelDebug, slog.LevelInfo, slog.LevelWarn, slog.LevelError} {
 			log.Log(t.Context(), level, "x")
 		}

@@ -33,6 +33,7 @@ import (
 const (
 	soakResources = 4
 	soakClients   = 12
+	soakLeast     = 20          // grants, for a judgement
 	soakMaxTTL    = time.Second // also about the length of a quarantine
 )
 
@@ -96,7 +97,7 @@ func TestSoakThreeProxiesUnderFaults(t *testing.T) {
 	s.noKeysLeft()
 	s.judge()
 	t.Logf("granted %d, denied %d, no quorum or connection lost %d, lost while held %d", s.granted.Load(), s.denied.Load(), s.failed.Load(), s.lost.Load())
-	if s.granted.Load() < 20 {
+	if s.granted.Load() < soakLeast {
 		t.Errorf("granted %d: too few for a judgement", s.granted.Load())
 	}
 }
@@ -186,7 +187,8 @@ func (s *soak) nemesis(random *rand.Rand, end time.Time) {
 	down := map[*redisproc.Server]bool{}
 	frozen := map[*redisproc.Server]bool{}
 	progress := time.Now()
-	for time.Now().Before(end) {
+	longer := end.Add(time.Minute) // where the faults have left too few quorums
+	for time.Now().Before(end) || s.granted.Load() < soakLeast && time.Now().Before(longer) {
 		time.Sleep(time.Duration(200+random.IntN(700)) * time.Millisecond)
 		if time.Since(progress) > 10*time.Second {
 			progress = time.Now()
@@ -351,6 +353,7 @@ func (p *soakProxy) restart(s *soak) {
 	p.cmd = exec.Command(s.binary, "--listen", p.addr, "--masters", strings.Join(redisproc.Addrs(s.servers), ","), "--max-ttl", soakMaxTTL.String())
 	p.cmd.Stderr = p.log
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	p.cmd.Env = append(os.Environ(), "REDLOCKD_MASTER_FOUNDING_WAIT=10ms")
 	if err := p.cmd.Start(); err != nil {
 		s.t.Error(err)
 	}

@@ -3,7 +3,7 @@
 //
 //	Load → file.go, environment, flags     set the values of the settings (value.go)
 //	     → resolve                         checks settings against each other
-//	       → masters.go, users.go, tls.go  read the files that settings name, and fill Config.Engine and Config.Front
+//	       → masters.go, users.go, policies.go, tls.go  read the files that settings name, and fill Config.Engine and Config.Front
 //
 // settings.go has the table of all settings. A new setting is added there. The values live in the options of the packages below,
 // so that each setting has its default and its bounds in one place, there.
@@ -41,18 +41,24 @@ type Config struct {
 	// Warnings are for the operator. redlockd runs all the same.
 	Warnings []string
 
-	Listen       string
+	Listen       []string      // host:port, or unix sockets, see SocketPath
+	socketMode   string        // of the files of unix sockets
+	SocketOwner  string        // of these files: user:group as chown takes it; empty: the user who runs redlockd
 	protected    bool          // a listener beyond this machine needs users, see CheckProtected
 	HTTPListen   string        // empty: no HTTP
+	HTTPTLS      *tls.Config   // nil: HTTP without TLS; filled by resolve
 	DrainDelay   time.Duration // 0: none
 	DrainTimeout time.Duration
 	tls          serverTLS
+	httpTLS      serverTLS
 	LogLevel     string
 	LogFormat    string
+	AuditFile    string // empty: no audit
 
 	masterList masterList     // the masters as they were named
 	master     masterSettings // [master]: what holds for each master, unless its table says otherwise
 	userList   userList
+	client     masterSettings // [client]
 
 	// keyPairs are the certificates in use. looks are the functions that read replaced files again, see renewed.
 	keyPairs []*renewed[tls.Certificate]
@@ -153,10 +159,16 @@ func (c *Config) resolve() error {
 		errs = append(errs, c.errorAt("server.drain_timeout", fmt.Errorf("%s is outside 1ms … 1h", FormatDuration(c.DrainTimeout))))
 	}
 	var err error
-	c.Front.TLSConfig, err = c.frontTLS()
-	for _, e := range Flatten(err) {
-		fault := e.(*partError)
-		errs = append(errs, c.errorAt("server."+fault.part, fault.err))
+	for _, port := range []struct {
+		table string
+		files serverTLS
+		to    **tls.Config
+	}{{"server", c.tls, &c.Front.TLSConfig}, {"http", c.httpTLS, &c.HTTPTLS}} {
+		*port.to, err = c.serverTLS(port.files)
+		for _, e := range Flatten(err) {
+			fault := e.(*partError)
+			errs = append(errs, c.errorAt(port.table+"."+fault.part, fault.err))
+		}
 	}
 	errs = append(errs, c.chooseSharedPassword())
 	mastersErr := c.resolveMasters()
@@ -174,52 +186,11 @@ func (c *Config) resolve() error {
 		errs = append(errs, c.errorAt("compat.default_ttl", fmt.Errorf("%s is not from min_ttl = %s to max_ttl = %s",
 			FormatDuration(ttl), FormatDuration(c.Engine.MinTTL), FormatDuration(c.Engine.MaxTTL))))
 	}
+	errs = append(errs, c.checkPolicies())
 	c.Front.Engine = new(redlock.Client) // serve makes it later; Validate only wants one
 	errs = append(errs, c.optionErrors(&c.Front, c.Front.Validate(), "auth.users"))
 	c.Front.Engine = nil
 	return errors.Join(errs...)
-}
-
-// checkListen checks the addresses.
-func (c *Config) checkListen() error {
-	if err := c.checkAddress("server.listen", c.Listen); err != nil {
-		return err
-	}
-	if c.HTTPListen == "" {
-		return nil
-	}
-	return c.checkAddress("http.listen", c.HTTPListen)
-}
-
-// CheckProtected refuses a server that other machines can reach without a login: protected_mode, as in Redis. Redis starts, and
-// answers clients of other machines with -DENIED. redlockd does not start, so that the operator who starts it reads the reason, and
-// not a client that connects later. Client certificates count as a login: tls_client_ca has to sign them. Only serve calls
-// this, because check and run read the same file and do not listen.
-func (c *Config) CheckProtected() error {
-	if !c.protected || len(c.userList.entries) > 0 || c.tls.clientCA != "" || onlyHere(c.Listen) {
-		return nil
-	}
-	return c.errorAt("server.listen", fmt.Errorf("protected mode: other machines can reach %s, and nobody has to log in there. "+
-		"Name users in [auth] (or tls_client_ca in [server], then clients must show certificates); or, if everybody who can reach it may take and release "+
-		"every lock, set protected_mode = false in [server] (%s=false)", c.Listen, c.Find("server.protected_mode").Environment()))
-}
-
-// onlyHere tells whether an address to listen on can be reached from this machine alone.
-func onlyHere(addr string) bool {
-	host, _, _ := net.SplitHostPort(addr)
-	ip := net.ParseIP(host)
-	return strings.HasPrefix(addr, "/") || host == "localhost" || ip != nil && ip.IsLoopback()
-}
-
-func (c *Config) checkAddress(setting, addr string) error {
-	_, port, err := net.SplitHostPort(addr)
-	if err != nil {
-		return c.errorAt(setting, fmt.Errorf("%q is no address: host:port is needed, or :port for all addresses of this machine", addr))
-	}
-	if err := checkPort(port); err != nil {
-		return c.errorAt(setting, err)
-	}
-	return nil
 }
 
 // chooseSharedPassword keeps master.password or master.password_file, whichever has the higher source.
@@ -273,8 +244,11 @@ func (c *Config) optionErrors(options any, err error, list string) error {
 	for _, e := range Flatten(err) {
 		fault := e.(*redlock.OptionError)
 		name, reason := list, fault.Reason
-		if s := c.settingOf(options, fault.Option); s != nil {
-			name = s.Name
+		option, part, inList := strings.Cut(fault.Option, "[")
+		if s := c.settingOf(options, option); s != nil {
+			if name = s.Name; inList {
+				name += "[" + part
+			}
 		}
 		if other := c.settingOf(options, fault.Other); other != nil {
 			reason = fmt.Sprintf("%s (%s: %s)", strings.ReplaceAll(reason, fault.Other, other.Name), other.Name, other.source.where)

@@ -84,6 +84,8 @@ var noSettings = map[string]string{
 	"proxy.Options.Users":        "made from auth.users",
 	"proxy.Options.TLSConfig":    "made from server.tls_…",
 	"proxy.Options.Settings":     "made by serve",
+	"proxy.Options.Reload":       "made by serve",
+	"proxy.Options.Audit":        "made from audit.file",
 	"proxy.Options.Certificates": "made by serve",
 }
 
@@ -110,7 +112,7 @@ func TestEveryOptionIsASetting(t *testing.T) {
 	}
 }
 
-// The fields of a master and of a user are settings of a list's tables.
+// The fields of a master, of a user and of a policy are settings of a list's tables, except those that are for masters inside the process.
 func TestEveryFieldOfAMasterCanBeSet(t *testing.T) {
 	t.Chdir(t.TempDir())
 	c, err := loadText(t, `
@@ -125,16 +127,33 @@ func TestEveryFieldOfAMasterCanBeSet(t *testing.T) {
 		name = "n"
 		password = "q"
 		resources = ["r:*"]
+		channels = ["c:*"]
+		commands = ["read"]
 		max_connections = 3
 		max_locks = 4
 		max_waiters = 5
-		max_ttl = "1s"`, nil)
+		max_ttl = "1s"
+		[[auth.users]]
+		name = "m"
+		password = "q"
+		admin = false
+		[[policy]]
+		prefix = "r:*"
+		max_ttl = "1s"
+		max_wait = "1s"
+		max_waiters = 1
+		max_hold = "1s"
+		lock_delay = "1s"
+		fence = "always"`, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, v := range []reflect.Value{reflect.ValueOf(c.Engine.Masters[0]), reflect.ValueOf(c.Front.Users[0])} {
+	if admin := c.Front.Users[1].Admin; admin == nil || *admin {
+		t.Errorf("admin = false: got %v", admin)
+	}
+	for _, v := range []reflect.Value{reflect.ValueOf(c.Engine.Masters[0]), reflect.ValueOf(c.Front.Users[0]), reflect.ValueOf(c.Front.Policies[0])} {
 		for i := range v.NumField() {
-			if name := v.Type().Field(i).Name; v.Field(i).IsZero() && name != "Dialer" {
+			if name := v.Type().Field(i).Name; v.Field(i).IsZero() && name != "Dialer" && name != "SameClock" && name != "CertCN" && name != "Admin" { // CertCN needs files of TLS, Admin excludes Commands
 				t.Errorf("%v.%s is zero: want a way to set it", v.Type(), name)
 			}
 		}
@@ -236,5 +255,32 @@ func TestDefaultsAreThoseOfThePackagesBelow(t *testing.T) {
 	}
 	if got, want := c.Front, proxy.DefaultOptions(); !reflect.DeepEqual(got, want) {
 		t.Errorf("front: got %+v, want %+v", got, want)
+	}
+}
+
+// config.toml tells which settings a running server takes over. Its sentence names these and no others.
+func TestShippedFileTellsWhatCanChange(t *testing.T) {
+	text, err := os.ReadFile(shipped)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, sentence, _ := strings.Cut(string(text), "Without a restart you can change")
+	sentence, _, _ = strings.Cut(strings.ReplaceAll(sentence, "\n#", ""), ".\n")
+	told := make(map[string]bool)
+	for part := range strings.SplitSeq(sentence, ";") {
+		group := regexp.MustCompile(`\[(\w+)\]`).FindStringSubmatch(part)
+		for _, key := range regexp.MustCompile(`\b\w+\b`).FindAllString(part, -1) {
+			if group != nil && Default().Find(group[1]+"."+key) != nil {
+				told[group[1]+"."+key] = true
+			}
+			if group == nil && Default().Find(key) != nil {
+				told[key] = true
+			}
+		}
+	}
+	for _, s := range Default().Settings {
+		if live := s.change == changeLive; live != told[s.Name] {
+			t.Errorf("%s: can change: %v, config.toml says so: %v", s.Name, live, told[s.Name])
+		}
 	}
 }

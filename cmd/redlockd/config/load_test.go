@@ -54,14 +54,20 @@ func TestPrecedence(t *testing.T) {
 var another = map[string]string{
 	"masters":                "h:1,h:2,h:3",
 	"server.listen":          "127.0.0.1:7000",
+	"server.socket_mode":     "0660",
+	"server.socket_owner":    "root:root",
 	"http.listen":            "127.0.0.1:7001",
 	"http.hosts":             "locks.example.com, 2.example.com",
 	"server.tls_cert":        "", // with tls_key only: see TestTLSFiles
 	"server.tls_key":         "",
 	"server.tls_client_ca":   "",
 	"auth.users":             "a:b",
+	"metrics.prefixes":       "billing:*",
+	"http.tls_cert":          "",
+	"http.tls_key":           "",
 	"log.level":              "warn",
 	"log.format":             "json",
+	"audit.locks":            "true",
 	"locks.drift_factor":     "0.02",
 	"server.max_clients":     "77",
 	"server.args_max":        "99",
@@ -84,11 +90,13 @@ var another = map[string]string{
 	"master.tls_cert":        "",
 	"master.tls_key":         "",
 	"master.tls_server_name": "",
+	"client.tls":             "true",
 	"locks.min_ttl":          "21ms",
 	"master.clock_step_max":  "7ms",
 	"locks.max_hold":         "25h",
 	"locks.max_ttl":          "33s",
 	"server.command_timeout": "33s",
+	"policy":                 `[{prefix = "a:*", max_ttl = "30s"}]`,
 }
 
 // Every setting can be set from the environment, and every flag reaches its setting.
@@ -273,9 +281,14 @@ func TestTLSFiles(t *testing.T) {
 		tls_cert = "DIR/cert.pem"
 		tls_key = "DIR/key.pem"
 		tls_client_ca = "DIR/cert.pem"
+		[auth]
+		users = [{name = "billing", cert_cn = "billing.example"}]
 		[master]
 		tls = true
 		tls_ca = "DIR/cert.pem"
+		tls_cert = "DIR/cert.pem"
+		tls_key = "DIR/key.pem"
+		[http]
 		tls_cert = "DIR/cert.pem"
 		tls_key = "DIR/key.pem"`, "DIR", dir), nil)
 	if err != nil {
@@ -285,11 +298,17 @@ func TestTLSFiles(t *testing.T) {
 	if front == nil || front.GetCertificate == nil || front.ClientAuth != tls.RequireAndVerifyClientCert || front.ClientCAs == nil || front.MinVersion != tls.VersionTLS12 {
 		t.Errorf("server: got %+v, want a certificate, client certificates demanded, TLS 1.2 at least", front)
 	}
+	if users := c.Front.Users; len(users) != 1 || users[0].CertCN != "billing.example" {
+		t.Errorf("users: got %+v, want one who logs in by its certificate", users)
+	}
 	for i, want := range []string{"redis-1", "redis-2"} {
 		m := c.Engine.Masters[i].TLS
 		if m == nil || m.ServerName != want || m.RootCAs == nil || m.GetClientCertificate == nil || m.InsecureSkipVerify || m.MinVersion != tls.VersionTLS12 {
 			t.Errorf("master %d: got %+v, want the name %s, our authorities, our certificate, TLS 1.2 at least", i, m, want)
 		}
+	}
+	if web := c.HTTPTLS; web == nil || web.GetCertificate == nil || web.ClientAuth != tls.NoClientCert || web.MinVersion != tls.VersionTLS12 {
+		t.Errorf("http: got %+v, want a certificate, no client certificates, TLS 1.2 at least", web)
 	}
 	if m := c.Engine.Masters[2].TLS; m != nil {
 		t.Errorf("master with tls = false: got %+v, want no TLS", m)

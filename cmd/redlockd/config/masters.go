@@ -186,7 +186,7 @@ func (l *masterList) String() string {
 		var m masterSettings
 		table.overlay(&m) // was checked when it was set
 		if len(table) == 1 {
-			all = append(all, quoteTOML(m.Addr))
+			all = append(all, QuoteTOML(m.Addr))
 		} else {
 			all = append(all, inlineTable(m.ownSettings(), func(s *Setting) bool { _, named := table[s.Name]; return named }))
 		}

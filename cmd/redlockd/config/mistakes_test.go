@@ -23,7 +23,7 @@ func TestMistakesInTheFile(t *testing.T) {
 	for _, c := range []struct{ file, want string }{
 		{
 			"[server]\n\tlisten = 12:00\n",
-			"config.toml:2: server.listen: a string (in quotes) is needed, not a date",
+			"config.toml:2: server.listen: a string (in quotes) or a list of strings is needed, not a date",
 		},
 		{
 			"[server]\nlisen = \"x:1\"\n",
@@ -152,7 +152,7 @@ func TestMistakesInTheFile(t *testing.T) {
 		},
 		{
 			"[server]\nlisten = \"6380\"\n",
-			`config.toml:2: server.listen: "6380" is no address: host:port is needed, or :port for all addresses of this machine`,
+			`config.toml:2: server.listen: "6380" is no address: host:port is needed, or :port for all addresses of this machine, or unix:/path of a socket`,
 		},
 		{
 			"[server]\nlisten = \":99999\"\n",
@@ -252,12 +252,32 @@ func TestMistakesInTheFile(t *testing.T) {
 			"config.toml:2: server.bulk_max: 2000000 is above server.command_max = 1048576 (server.command_max: default)",
 		},
 		{
+			"[server]\nlisten = [\"a:1\", \"b\", \"unix:run/s\", \"a:1\"]\n",
+			"config.toml:2: server.listen: \"b\" is no address: host:port is needed, or :port for all addresses of this machine, or unix:/path of a socket\n" +
+				"config.toml:2: server.listen: unix:run/s is no absolute path: unix:/run/redlockd/redlockd.sock is the form\n" +
+				"config.toml:2: server.listen: a:1 is named twice",
+		},
+		{
+			"[server]\nlisten = []\nsocket_mode = \"0170\"\n",
+			"config.toml:2: server.listen: there are 0 addresses, 1 … 16 are possible\n" +
+				"config.toml:3: server.socket_mode: \"0170\" is no mode from \"0600\" to \"0777\"",
+		},
+		{
+			"[server]\nlisten = \"unix:/" + strings.Repeat("x", 107) + "\"\nsocket_mode = \"rw\"\n",
+			"config.toml:2: server.listen: the path of the unix socket has 108 bytes, at most 107 are possible\n" +
+				"config.toml:3: server.socket_mode: \"rw\" is no mode from \"0600\" to \"0777\"",
+		},
+		{
 			"[server]\ndrain_timeout = \"2h\"\n",
 			"config.toml:2: server.drain_timeout: 2h is outside 1ms … 1h",
 		},
 		{
 			"[server]\ntls_cert = \"/nope\"\n",
 			"config.toml:2: server.tls_cert: tls_key is missing: they belong together",
+		},
+		{
+			"[http]\ntls_key = \"/nope\"\n",
+			"config.toml:2: http.tls_key: tls_cert is missing: they belong together",
 		},
 		{
 			"[server]\ntls_cert = \"/nope\"\ntls_key = \"/nope\"\n",
@@ -304,6 +324,17 @@ func TestMistakesInTheFile(t *testing.T) {
 			"config.toml:2: auth.users[0]: resources is empty: leave it out for a user who may use everything, and name no user for one who may use nothing",
 		},
 		{
+			"[auth]\nusers = [{name=\"a\",password=\"x\",channels=[]}, {name=\"b\",password=\"x\",commands=[]}, {name=\"c\",cert_cn=\"c\"}]\n",
+			"config.toml:2: auth.users[0]: channels is empty: leave it out for the patterns of resources\n" +
+				"config.toml:2: auth.users[1]: commands is empty: leave it out for those that a user of this kind has, or name some of lock, read, admin and all\n" +
+				"config.toml:2: auth.users[2]: cert_cn needs tls_client_ca in [server]: without it, clients show no certificates",
+		},
+		{
+			"[auth]\nusers = [{name=\"a\",password=\"x\",commands=[\"write\"]}, {name=\"b\",password=\"sha256:hunter2\"}]\n",
+			"config.toml:2: auth.users: user \"a\": commands has \"write\": its words are lock, read, admin and all\n" +
+				"config.toml:2: auth.users: the password of user \"b\": behind sha256:, 64 hexadecimal digits are needed: printf %s 'the password' | sha256sum",
+		},
+		{
 			"[auth]\nusers = [{name=\"a\",password=\"x\",resources=\"a*\"}]\n",
 			"config.toml:2: auth.users[0].resources: a list is needed, not a string: one string for each",
 		},
@@ -324,8 +355,49 @@ func TestMistakesInTheFile(t *testing.T) {
 			`config.toml:2: auth.users[0]: max_ttl = 5m of user "a" is not from min_ttl = 20ms to max_ttl = 1m in [locks]`,
 		},
 		{
+			"[[policy]]\nprefix = \"a\"\nmax_tll = \"1s\"\n",
+			"config.toml:3: policy[0].max_tll: unknown setting (did you mean max_ttl?); those of a table here are prefix, max_ttl, max_wait, max_waiters, max_hold, lock_delay, fence",
+		},
+		{
+			"[[policy]]\nprefix = \"a\"\nmax_ttl = 30\nfence = \"allways\"\n[policy]\n",
+			"config.toml:5: Key 'policy' has already been defined.",
+		},
+		{
+			"[[policy]]\nprefix = \"a\"\nmax_ttl = 30\nfence = \"allways\"\n",
+			"config.toml:3: policy[0].max_ttl: a duration is a string with a unit, such as \"50ms\", \"30s\" or \"1h30m\", not a bare number\n" +
+				"config.toml:4: policy[0].fence: \"allways\" is none of always (did you mean always?)",
+		},
+		{
+			"policy = [\"a\"]\n",
+			"config.toml:1: policy[0]: a table with prefix and limits is needed, not a string",
+		},
+		{
+			"[[policy]]\nmax_ttl = \"1s\"\n\n[[policy]]\nprefix = \"b\"\n\n[[policy]]\nprefix = \"b\"\nmax_waiters = -1\n",
+			"config.toml:1: policy[0].prefix: the pattern has 0 bytes, it must have 1 … 1024\n" +
+				"config.toml:5: policy[1].prefix: the policy of \"b\" limits nothing: give it max_ttl, max_wait, max_waiters, max_hold, lock_delay or fence\n" +
+				"config.toml:8: policy[2].prefix: \"b\" is that of an earlier policy, and the first one that matches counts: put the limits of both into one\n" +
+				"config.toml:9: policy[2].max_waiters: -1 of the policy of \"b\" is outside 0 … 10000000",
+		},
+		{
+			"[[policy]]\nprefix = \"b\"\nmax_ttl = \"2m\"\nmax_wait = \"2h\"\nmax_waiters = 200000\nmax_hold = \"48h\"\n",
+			"config.toml:3: policy[0].max_ttl: 2m of the policy of \"b\" is above max_ttl = 1m in [locks], which counts for all: lower it, or raise that of [locks]\n" +
+				"config.toml:4: policy[0].max_wait: 2h of the policy of \"b\" is above max_wait = 1h in [locks], which counts for all: lower it, or raise that of [locks]\n" +
+				"config.toml:6: policy[0].max_hold: 48h of the policy of \"b\" is above max_hold = 24h in [locks], which counts for all: lower it, or raise that of [locks]\n" +
+				"config.toml:5: policy[0].max_waiters: 200000 of the policy of \"b\" is above max_waiters = 100000 in [locks], which counts for all: lower it, or raise that of [locks]",
+		},
+		{
+			"[[policy]]\nprefix = \"b\"\nmax_ttl = \"10ms\"\nlock_delay = \"1m\"\n\n[[policy]]\nprefix = \"c\"\nmax_ttl = \"50s\"\nlock_delay = \"11s\"\n\n" +
+				"[[policy]]\nprefix = \"d\"\nmax_hold = \"59s\"\n\n[[policy]]\nprefix = \"e\"\nmax_hold = \"30s\"\nmax_ttl = \"30s\"\n\n[[policy]]\nprefix = \"f\"\nlock_delay = \"10s\"\nmax_hold = \"50s\"\n\n" +
+				"[[policy]]\nprefix = \"g\"\nlock_delay = \"60s\"\n\n[[policy]]\nprefix = \"h\"\nlock_delay = \"10s\"\nmax_ttl = \"50s\"\n",
+			"config.toml:3: policy[0].max_ttl: 10ms of the policy of \"b\" is below min_ttl = 20ms in [locks]: no lock would be possible\n" +
+				"config.toml:4: policy[0].lock_delay: 1m of the policy of \"b\" and its max_ttl = 10ms are together above max_ttl = 1m in [locks], for the masters keep a lock that long: shorten one of them, or raise that of [locks]\n" +
+				"config.toml:9: policy[1].lock_delay: 11s of the policy of \"c\" and its max_ttl = 50s are together above max_ttl = 1m in [locks], for the masters keep a lock that long: shorten one of them, or raise that of [locks]\n" +
+				"config.toml:13: policy[2].max_hold: 59s of the policy of \"d\" is below the longest TTL there, 1m: give the policy a max_ttl that is not longer\n" +
+				"config.toml:27: policy[5].lock_delay: 1m of the policy of \"g\" leaves no TTL: it and min_ttl = 20ms are together above max_ttl = 1m in [locks]: shorten it, or raise max_ttl",
+		},
+		{
 			"[auth]\nusers = [{name=\"a\",pasword=\"hunter2\"}]\n",
-			"config.toml:2: auth.users[0].pasword: unknown setting (did you mean password?); those of a table here are name, password, password_file, resources, max_connections, max_locks, max_waiters, max_ttl",
+			"config.toml:2: auth.users[0].pasword: unknown setting (did you mean password?); those of a table here are name, password, password_file, cert_cn, resources, admin, channels, commands, max_connections, max_locks, max_waiters, max_ttl",
 		},
 	} {
 		t.Run(c.file, func(t *testing.T) {

@@ -15,17 +15,20 @@ func TestProtectedAddresses(t *testing.T) {
 		{[]string{"REDLOCKD_SERVER_LISTEN=127.0.0.2:6380"}, false},
 		{[]string{"REDLOCKD_SERVER_LISTEN=[::1]:6380"}, false},
 		{[]string{"REDLOCKD_SERVER_LISTEN=localhost:6380"}, false},
+		{[]string{"REDLOCKD_SERVER_LISTEN=127.0.0.1:6380,unix:/run/s,[::1]:6380"}, false},
+		{[]string{"REDLOCKD_SERVER_LISTEN=127.0.0.1:6380,unix:/run/s,:6380"}, true},
 		{[]string{"REDLOCKD_SERVER_LISTEN=:6380", "REDLOCKD_AUTH_USERS=a:b"}, false},
 		{[]string{"REDLOCKD_SERVER_LISTEN=:6380", "REDLOCKD_SERVER_PROTECTED_MODE=false"}, false},
 	} {
-		if err := mustLoad(t, nil, c.environ...).CheckProtected(); (err != nil) != c.refused {
+		loaded := mustLoad(t, nil, c.environ...)
+		if err := loaded.CheckProtected(loaded.Listen); (err != nil) != c.refused {
 			t.Errorf("%q: got %v, want it refused: %v", c.environ, err, c.refused)
 		}
 	}
 	for clientCA, refused := range map[string]bool{"": true, "ca.pem": false} {
 		c := mustLoad(t, nil, "REDLOCKD_SERVER_LISTEN=:6380")
 		c.tls.clientCA = clientCA
-		if err := c.CheckProtected(); (err != nil) != refused {
+		if err := c.CheckProtected(c.Listen); (err != nil) != refused {
 			t.Errorf("tls_client_ca %q: got %v, want it refused: %v", clientCA, err, refused)
 		}
 	}

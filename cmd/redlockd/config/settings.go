@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -24,6 +25,8 @@ type Setting struct {
 	Arg, Usage string
 	// secret: the value is never printed.
 	secret bool
+	// change says what a running server does when the value is another one.
+	change change
 	source source
 }
 
@@ -62,6 +65,14 @@ func (s *Setting) Group() string {
 	return group
 }
 
+// Words are the values that are possible; nil: there are too many to list.
+func (s *Setting) Words() []string {
+	if one, ok := s.value.(*scalar[string]); ok {
+		return one.words
+	}
+	return nil
+}
+
 // Source says where the value comes from: "config.toml:12", "REDLOCKD_LOG_LEVEL", "--log-level", or "default".
 func (s *Setting) Source() string { return s.source.where }
 
@@ -80,7 +91,8 @@ const hidden = "(hidden)"
 // Default returns the defaults.
 func Default() *Config {
 	c := &Config{
-		Listen:       "127.0.0.1:6380",
+		Listen:       []string{"127.0.0.1:6380"},
+		socketMode:   "0600",
 		protected:    true,
 		DrainTimeout: 5 * time.Second,
 		LogLevel:     "info",
@@ -91,8 +103,11 @@ func Default() *Config {
 	front, engine := &c.Front, &c.Engine
 	c.Settings = []*Setting{
 		{Name: "masters", value: &c.masterList, Flag: "masters", Arg: "host:port,…", Usage: "the independent Redis masters, an odd number, or their URLs; none: five inside this process"},
+		{Name: "policy", value: &policyList{&front.Policies}, Usage: "limits for resources whose names match a pattern, one [[policy]] for each; none: [locks] and [auth] alone limit"},
 
-		{Name: "server.listen", value: stringValue(&c.Listen), Flag: "listen", Arg: "host:port", Usage: "where clients connect"},
+		{Name: "server.listen", value: &oneOrMore{stringList{&c.Listen}}, Flag: "listen", Arg: "host:port,…", Usage: "where clients connect: addresses, or unix:/path of sockets"},
+		{Name: "server.socket_mode", value: stringValue(&c.socketMode), Usage: "mode of the files of unix sockets"},
+		{Name: "server.socket_owner", value: stringValue(&c.SocketOwner), Usage: "user, user:group or :group of these files; empty: the user who runs redlockd"},
 		{Name: "server.protected_mode", value: boolValue(&c.protected), Usage: "refuse to serve other machines while nobody has to log in"},
 		{Name: "server.max_clients", value: intValue(&front.MaxClients), Flag: "max-clients", Arg: "n", Usage: "connections at one time"},
 		{Name: "server.idle_timeout", value: durationValue(&front.IdleTimeout), Usage: "close a connection without commands after so long; 0s: never"},
@@ -116,9 +131,16 @@ func Default() *Config {
 
 		{Name: "http.listen", value: stringValue(&c.HTTPListen), Flag: "http-listen", Arg: "host:port", Usage: "where the status page, /metrics, /livez and /readyz are; empty: nowhere"},
 		{Name: "http.hosts", value: &stringList{&front.HTTPHosts}, Usage: "further names under which browsers may ask for the status page"},
+		{Name: "http.tls_cert", value: stringValue(&c.httpTLS.cert), Usage: "file with the certificate; empty: no TLS"},
+		{Name: "http.tls_key", value: stringValue(&c.httpTLS.key), Usage: "file with the private key of tls_cert"},
+
+		{Name: "metrics.prefixes", value: &stringList{&engine.Prefixes}, Usage: "beginnings of resources that have wait times, hold times and rounds of their own in /metrics"},
 
 		{Name: "log.level", value: choice(&c.LogLevel, "debug", "info", "warn", "error"), Flag: "log-level", Arg: "level", Usage: "debug, info, warn or error"},
 		{Name: "log.format", value: choice(&c.LogFormat, "text", "json"), Flag: "log-format", Arg: "format", Usage: "text or json"},
+
+		{Name: "audit.file", value: stringValue(&c.AuditFile), Usage: "file to which a record of what users did is appended, stdout for standard output; empty: no audit"},
+		{Name: "audit.locks", value: boolValue(&front.AuditLocks), Usage: "record what becomes of locks, too"},
 
 		{Name: "locks.min_ttl", value: durationValue(&engine.MinTTL), Usage: "shortest TTL that a client may ask for"},
 		{Name: "locks.max_ttl", value: durationValue(&engine.MaxTTL), Flag: "max-ttl", Arg: "duration", Usage: "longest TTL that a client may ask for"},
@@ -126,11 +148,12 @@ func Default() *Config {
 		{Name: "locks.drift_factor", value: floatValue(&engine.DriftFactor), Usage: "part of a TTL by which clocks may drift apart"},
 		{Name: "locks.max_wait", value: durationValue(&engine.MaxWait), Usage: "longest WAIT of one LOCK"},
 		{Name: "locks.max_waiters", value: intValue(&engine.MaxWaiters), Usage: "LOCKs that wait at one time"},
+		{Name: "locks.max_bound", value: intValue(&engine.MaxBound), Usage: "locks that are renewed for connections (HOLD) at one time"},
 		{Name: "locks.retry_delay_min", value: durationValue(&engine.RetryDelayMin), Usage: "shortest pause between two attempts of a waiter"},
 		{Name: "locks.retry_delay_max", value: durationValue(&engine.RetryDelayMax), Usage: "longest pause between two attempts of a waiter"},
 		{Name: "locks.max_handovers", value: intValue(&engine.MaxHandovers), Usage: "releases in a row that pass a lock to the next waiter here"},
 
-		{Name: "compat.allow_unguarded", value: boolValue(&front.AllowUnguarded), Usage: "serve DEL, SET without NX, EXPIRE and their kin: any client can then end another's lock"},
+		{Name: "compat.allow_unguarded", value: &patterns{stringList{&front.AllowUnguarded}}, Usage: "keys for which DEL, SET without NX, EXPIRE and their kin are served: any client can then end another's lock"},
 		{Name: "compat.scripts", value: unlessValue(&front.NoScripts), Usage: "run the scripts of lock libraries (EVAL, EVALSHA); false: they are refused"},
 		{Name: "compat.default_ttl", value: durationValue(&front.DefaultTTL), Usage: "TTL of a lock that is taken without one; 0s: it is refused"},
 
@@ -141,10 +164,26 @@ func Default() *Config {
 		{Name: "master.connect_timeout", value: durationValue(&engine.ConnectTimeout), Usage: "of making and vetting a connection"},
 		{Name: "master.reconnect_delay_max", value: durationValue(&engine.ReconnectDelayMax), Usage: "longest pause between two attempts to connect"},
 		{Name: "master.heartbeat", value: durationValue(&engine.Heartbeat), Usage: "pause between two looks at a master that is idle"},
-		{Name: "master.clock_step_max", value: durationValue(&engine.ClockStepMax), Usage: "how far a master's clock may step and still be believed"},
+		{Name: "master.clock_step_max", value: durationValue(&engine.ClockStepMax), Usage: "how far a master's clock may gain on this machine's and be believed"},
 		{Name: "master.clock_skew_max", value: durationValue(&engine.ClockSkewMax), Usage: "how far the clocks of masters and redlockds may differ"},
+		{Name: "master.founding_wait", value: durationValue(&engine.FoundingWait), Usage: "how long, at least, masters that are all new or have all forgotten have no vote"},
 		{Name: "master.queue_max", value: intValue(&engine.QueueMax), Usage: "acquisitions that wait for one master"},
 	}
+	at := slices.IndexFunc(c.Settings, func(s *Setting) bool { return s.Group() == "locks" })
+	c.Settings = slices.Insert(c.Settings, at, clientSettings(&c.client)...)
+	for _, name := range []string{"policy", "server.protected_mode", "server.max_clients", "server.idle_timeout", "server.command_timeout",
+		"server.handshake_timeout", "server.write_timeout", "server.pipeline_max", "server.output_max", "server.output_total",
+		"server.drain_delay", "server.drain_timeout", "auth.users", "http.hosts", "log.level", "audit.file", "audit.locks",
+		"locks.max_hold", "locks.max_wait", "locks.max_waiters", "locks.max_bound", "locks.max_handovers",
+		"compat.allow_unguarded", "compat.scripts", "compat.default_ttl"} {
+		c.Find(name).change = changeLive
+	}
+	for _, s := range c.Settings {
+		if s.Group() == "client" {
+			s.change = changeUnread
+		}
+	}
+	c.Find("masters").change, c.Find("locks.max_ttl").change = changeMembership, changeMembership
 	for _, s := range c.Settings {
 		if v, ok := s.value.(interface{ refuseZero() }); ok {
 			v.refuseZero()

@@ -16,12 +16,11 @@ import (
 	"redlockd/proxy"
 )
 
-// serverTLS are the files of the server's TLS. All empty: the server uses no TLS.
+// serverTLS are the files of TLS on a port of this server. All empty: it uses no TLS.
 type serverTLS struct{ cert, key, clientCA string }
 
-// frontTLS makes the server's TLS configuration; nil: it uses no TLS. Its errors are of type *partError, with the name of the field.
-func (c *Config) frontTLS() (*tls.Config, error) {
-	s := c.tls
+// serverTLS makes the TLS configuration of a port; nil: it uses no TLS. Its errors are of type *partError, with the name of the field.
+func (c *Config) serverTLS(s serverTLS) (*tls.Config, error) {
 	if s == (serverTLS{}) {
 		return nil, nil
 	}

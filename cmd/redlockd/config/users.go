@@ -19,7 +19,11 @@ func (u *userEntry) settings() []*Setting {
 		{Name: "name", value: stringValue(&u.Name)},
 		{Name: "password", value: stringValue(&u.Password), secret: true},
 		{Name: "password_file", value: stringValue(&u.passwordFile)},
+		{Name: "cert_cn", value: stringValue(&u.CertCN)},
 		{Name: "resources", value: &stringList{&u.Resources}},
+		{Name: "admin", value: optionalBoolValue(&u.Admin)},
+		{Name: "channels", value: &stringList{&u.Channels}},
+		{Name: "commands", value: &stringList{&u.Commands}},
 		{Name: "max_connections", value: intValue(&u.MaxConnections)},
 		{Name: "max_locks", value: intValue(&u.MaxLocks)},
 		{Name: "max_waiters", value: intValue(&u.MaxWaiters)},
@@ -85,6 +89,12 @@ func (c *Config) resolveUsers() error {
 			err = errors.New("password and password_file are both given: one of them is enough")
 		case u.Resources != nil && len(u.Resources) == 0:
 			err = errors.New("resources is empty: leave it out for a user who may use everything, and name no user for one who may use nothing")
+		case u.Channels != nil && len(u.Channels) == 0:
+			err = errors.New("channels is empty: leave it out for the patterns of resources")
+		case u.Commands != nil && len(u.Commands) == 0:
+			err = errors.New("commands is empty: leave it out for those that a user of this kind has, or name some of lock, read, admin and all")
+		case u.CertCN != "" && c.tls.clientCA == "":
+			err = errors.New("cert_cn needs tls_client_ca in [server]: without it, clients show no certificates")
 		case u.passwordFile != "":
 			if u.Password, err = c.readSecret(u.passwordFile); err != nil {
 				err = fmt.Errorf("password_file: %w", err)

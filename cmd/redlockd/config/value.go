@@ -35,6 +35,7 @@ type scalar[T comparable] struct {
 	fromTOML func(any) (T, error)
 	format   func(T) string
 	check    func(T) error // nil: anything goes
+	words    []T           // the values that are possible; nil: there are too many to list
 }
 
 func (s *scalar[T]) set(v T, err error) error {
@@ -77,13 +78,14 @@ func stringValue(place *string) value {
 	return &scalar[string]{place: place,
 		fromText: func(text string) (string, error) { return text, nil },
 		fromTOML: func(v any) (string, error) { return need[string](v, "a string (in quotes)") },
-		format:   quoteTOML,
+		format:   QuoteTOML,
 	}
 }
 
 // choice is a string that must be one of a few words.
 func choice(place *string, words ...string) value {
 	s := stringValue(place).(*scalar[string])
+	s.words = words
 	s.check = func(v string) error {
 		if !slices.Contains(words, v) {
 			return fmt.Errorf("%q is none of %s%s", v, strings.Join(words, ", "), DidYouMean(v, words))
@@ -149,6 +151,29 @@ func boolValue(place *bool) value {
 	}
 }
 
+// optionalBoolValue is boolValue for an option that is nil where nobody has set it. Its word is "" then.
+func optionalBoolValue(place **bool) value {
+	return &scalar[*bool]{place: place,
+		fromText: func(text string) (*bool, error) {
+			v, err := strconv.ParseBool(text)
+			if err != nil {
+				return nil, fmt.Errorf("%q is neither true nor false", text)
+			}
+			return &v, nil
+		},
+		fromTOML: func(v any) (*bool, error) {
+			b, err := need[bool](v, "true or false")
+			return &b, err
+		},
+		format: func(v *bool) string {
+			if v == nil {
+				return ""
+			}
+			return strconv.FormatBool(*v)
+		},
+	}
+}
+
 // unlessValue is boolValue for an option with the opposite meaning of the setting.
 func unlessValue(place *bool) value {
 	s := boolValue(place).(*scalar[bool])
@@ -169,7 +194,7 @@ func durationValue(place *time.Duration) value {
 			}
 			return ParseDuration(text)
 		},
-		format: func(v time.Duration) string { return quoteTOML(FormatDuration(v)) },
+		format: func(v time.Duration) string { return QuoteTOML(FormatDuration(v)) },
 	}
 }
 
@@ -225,9 +250,63 @@ func (l *stringList) setTOML(v any) error {
 func (l *stringList) String() string {
 	quoted := make([]string, len(*l.place))
 	for i, text := range *l.place {
-		quoted[i] = quoteTOML(text)
+		quoted[i] = QuoteTOML(text)
 	}
 	return "[" + strings.Join(quoted, ", ") + "]"
+}
+
+// oneOrMore is a list of strings that can be written as a single string if there is one.
+type oneOrMore struct{ stringList }
+
+func (o *oneOrMore) setTOML(v any) error {
+	switch v := v.(type) {
+	case string:
+		return o.stringList.setTOML([]any{v})
+	case []any:
+		return o.stringList.setTOML(v)
+	}
+	return fmt.Errorf("a string (in quotes) or a list of strings is needed, not %s", kindOf(v))
+}
+
+func (o *oneOrMore) String() string {
+	if all := *o.place; len(all) == 1 {
+		return QuoteTOML(all[0])
+	}
+	return o.stringList.String()
+}
+
+// patterns is a list of patterns of names. true stands for the pattern that matches every name, and false for none.
+type patterns struct{ stringList }
+
+func (p *patterns) setText(text string) error {
+	if all, err := strconv.ParseBool(text); err == nil {
+		return p.setTOML(all)
+	}
+	return p.stringList.setText(text)
+}
+
+func (p *patterns) setTOML(v any) error {
+	switch v := v.(type) {
+	case bool:
+		*p.place = nil
+		if v {
+			*p.place = []string{"*"}
+		}
+		return nil
+	case []any:
+		return p.stringList.setTOML(v)
+	}
+	return fmt.Errorf("true, false or a list of patterns is needed, not %s", kindOf(v))
+}
+
+func (p *patterns) String() string {
+	switch all := *p.place; {
+	case len(all) == 0:
+		return "false"
+	case slices.Equal(all, []string{"*"}):
+		return "true"
+	}
+	return p.stringList.String()
 }
 
 // eachMember calls do for each member of a decoded list, and adds the index to its errors.
@@ -292,8 +371,8 @@ func kindOf(v any) string {
 	}
 }
 
-// quoteTOML writes a basic string of TOML.
-func quoteTOML(s string) string {
+// QuoteTOML writes a basic string of TOML.
+func QuoteTOML(s string) string {
 	var b strings.Builder
 	b.WriteByte('"')
 	for _, r := range s {

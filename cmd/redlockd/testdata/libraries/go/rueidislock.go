@@ -20,8 +20,8 @@ type rueidisLock struct {
 
 func openRueidislock(addr string) (locker, error) {
 	l := &rueidisLock{lockers: map[time.Duration]rueidislock.Locker{}, option: rueidislock.LockerOption{
-		// Client-side caching needs CLIENT TRACKING. Without it, rueidislock polls.
-		ClientOption: rueidis.ClientOption{InitAddress: []string{addr}, DisableCache: true},
+		// With client-side caching, which is its default: CLIENT TRACKING wakes those that wait. They do not poll.
+		ClientOption: rueidis.ClientOption{InitAddress: []string{addr}},
 		// Its default, 20 ms for a key, is little on a busy machine.
 		TryNextAfter: 500 * time.Millisecond,
 	}}

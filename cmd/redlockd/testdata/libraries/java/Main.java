@@ -38,8 +38,12 @@ public final class Main {
             case "spring-integration" -> new SpringIntegration(host, port);
             case "shedlock-safe-update" -> new ShedLock(host, port, true);
             case "shedlock" -> new ShedLock(host, port, false);
-            case "redisson" -> new RedissonLock(host, port);
-            default -> throw new IllegalArgumentException("no such library: " + args[2]);
+            default -> {
+                if (args[2].startsWith("redisson")) {
+                    yield new RedissonLock(host, port, args[2].substring("redisson".length()));
+                }
+                throw new IllegalArgumentException("no such library: " + args[2]);
+            }
         };
         lock.ping();
         System.out.println("ready " + Arrays.stream(lock.libraries()).map(Main::version).collect(Collectors.joining(", ")));

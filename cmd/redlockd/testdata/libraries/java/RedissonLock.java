@@ -1,25 +1,48 @@
 import java.util.concurrent.TimeUnit;
 import org.redisson.Redisson;
+import org.redisson.RedissonRedLock;
 import org.redisson.api.RLock;
 import org.redisson.api.RedissonClient;
 import org.redisson.api.redisnode.RedisNodes;
 import org.redisson.config.Config;
 
-/** RLock, which counts in a hash how often its owner has taken it. */
+/** The locks of Redisson, which count in a hash how often their owner has taken them. */
 final class RedissonLock implements Main.Lock {
+    /** The lease of a lock that Redisson renews itself, three times in this time. By default it is 30 s. */
+    private static final long WATCHDOG_MS = 6_000;
+
     private final RedissonClient redisson;
+    private final String kind;
     private RLock lock;
 
-    RedissonLock(String host, int port) {
+    /** kind is the part of the library's name behind "redisson", see make. */
+    RedissonLock(String host, int port, String kind) {
         Config config = new Config();
+        config.setLockWatchdogTimeout(WATCHDOG_MS);
         config.useSingleServer().setAddress("redis://" + host + ":" + port);
         redisson = Redisson.create(config);
+        this.kind = kind;
+        make("ready");
+    }
+
+    private RLock make(String name) {
+        return switch (kind) {
+            case "", "-watchdog" -> redisson.getLock(name);
+            case "-spin" -> redisson.getSpinLock(name);
+            case "-fair" -> redisson.getFairLock(name);
+            case "-fenced" -> redisson.getFencedLock(name);
+            case "-read" -> redisson.getReadWriteLock(name).readLock();
+            case "-write" -> redisson.getReadWriteLock(name).writeLock();
+            case "-multi" -> redisson.getMultiLock(redisson.getLock(name + ":1"), redisson.getLock(name + ":2"));
+            case "-redlock" -> new RedissonRedLock(redisson.getLock(name + ":1"), redisson.getLock(name + ":2"), redisson.getLock(name + ":3"));
+            default -> throw new IllegalArgumentException("no such lock: " + kind);
+        };
     }
 
     @Override
     public String acquire(String name, long ttlMs, boolean wait) throws InterruptedException {
-        RLock next = redisson.getLock(name);
-        if (!next.tryLock(wait ? Main.WAIT_MAX_MS : 0, ttlMs, TimeUnit.MILLISECONDS)) {
+        RLock next = make(name);
+        if (!next.tryLock(wait ? Main.WAIT_MAX_MS : 0, kind.equals("-watchdog") ? -1 : ttlMs, TimeUnit.MILLISECONDS)) {
             return "refused";
         }
         lock = next;
@@ -28,6 +51,9 @@ final class RedissonLock implements Main.Lock {
 
     @Override
     public String inspect() {
+        if (kind.equals("-multi") || kind.equals("-redlock")) {
+            return "unsupported";
+        }
         return lock.isHeldByCurrentThread() ? "held" : "lost";
     }
 

@@ -1,10 +1,16 @@
 <?php
-// Drives the usual lock by hand on phpredis by lines on standard input, see ../README.md.
+// Drives a lock library of PHP by lines on standard input, see ../README.md.
+
+use Symfony\Component\Lock\Exception\LockConflictedException;
+use Symfony\Component\Lock\LockFactory;
+use Symfony\Component\Lock\LockInterface;
+use Symfony\Component\Lock\Store\RedisStore;
 
 const RELEASE = 'if redis.call("GET", KEYS[1]) == ARGV[1] then return redis.call("DEL", KEYS[1]) else return 0 end';
 const EXTEND = 'if redis.call("GET", KEYS[1]) == ARGV[1] then return redis.call("PEXPIRE", KEYS[1], ARGV[2]) else return 0 end';
 
-final class Lock
+/** The usual lock by hand on phpredis. */
+final class ByHand
 {
     private string $name = '';
     private string $token = '';
@@ -72,10 +78,94 @@ final class Lock
     }
 }
 
-$redis = new Redis();
-$redis->connect($argv[1], (int) $argv[2]);
-$lock = new Lock($redis);
-echo 'ready phpredis ', phpversion('redis'), "\n";
+/** Symfony Lock, which keeps all holders of a lock in a sorted set. */
+final class Symfony
+{
+    private LockFactory $factory;
+    private ?LockInterface $lock = null;
+
+    /** A reader shares the lock with other readers. */
+    public function __construct(private Redis $redis, private bool $reads)
+    {
+        // The store takes every lock for this time first: 300 s by default, which is above redlockd's max_ttl.
+        $this->factory = new LockFactory(new RedisStore($redis, 20.0));
+    }
+
+    public function acquire(string $name, int $ttl, bool $wait): string
+    {
+        $next = $this->factory->createLock($name, $ttl / 1000, false);
+        if (!($this->reads ? $next->acquireRead($wait) : $next->acquire($wait))) {
+            return 'refused';
+        }
+        $this->lock = $next;
+        return 'ok';
+    }
+
+    public function extend(int $ttl): string
+    {
+        try {
+            $this->lock->refresh($ttl / 1000);
+            return 'ok';
+        } catch (LockConflictedException) {
+            return 'refused';
+        }
+    }
+
+    public function inspect(): string
+    {
+        return $this->lock->isAcquired() ? 'held' : 'lost';
+    }
+
+    public function release(): string
+    {
+        $this->lock->release();
+        return 'silent';
+    }
+
+    public function ping(): string
+    {
+        try {
+            $this->redis->ping();
+        } catch (RedisException) { // it does not connect again by itself
+            $this->redis->connect(...$GLOBALS['address']);
+        }
+        return 'ok';
+    }
+}
+
+/**
+ * Sends a script as the store of Symfony Lock 7 does: by its digest, and if the server does not know that, it loads the script first. The scripts
+ * themselves are those of Symfony Lock 5.4, which Debian has and which sends them with EVAL.
+ */
+final class ByDigest extends Redis
+{
+    public function eval($script, $args = [], $keys = 0): mixed
+    {
+        $result = $this->evalSha(sha1($script), $args, $keys);
+        if (str_starts_with((string) $this->getLastError(), 'NOSCRIPT')) {
+            $this->clearLastError();
+            $this->script('LOAD', $script);
+            if ($this->getLastError() === null) {
+                $result = $this->evalSha(sha1($script), $args, $keys);
+            }
+        }
+        return $result;
+    }
+}
+
+$address = [$argv[1], (int) $argv[2]];
+$redis = $argv[3] === 'symfony-by-digest' ? new ByDigest() : new Redis();
+$redis->connect(...$address);
+$versions = 'phpredis ' . phpversion('redis');
+if ($argv[3] === 'phpredis') {
+    $lock = new ByHand($redis);
+} else {
+    require 'Symfony/Component/Lock/autoload.php';
+    $lock = new Symfony($redis, $argv[3] === 'symfony-read');
+    preg_match('/^Version: ([\d.]+)/m', (string) shell_exec('dpkg-query --status php-symfony-lock'), $found);
+    $versions = 'symfony/lock ' . ($found[1] ?? 'of this machine') . ', ' . $versions;
+}
+echo 'ready ', $versions, "\n";
 while (($line = fgets(STDIN)) !== false) {
     $words = explode(' ', trim($line));
     try {

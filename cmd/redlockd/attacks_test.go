@@ -1,0 +1,554 @@
+package main
+
+// Goal: attacks on who the masters are, and on clocks, give no lock twice, and who is behind gets over it by itself. Method: the program as a
+// process, on real redis-server processes. Clients want one resource through several redlockds all the time, and note from when to when they may
+// believe to hold it; two of them must never have done so at once. The same attacks in virtual time: redlock/virtual_attacks_test.go.
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"redlockd/redlock/redisproc"
+)
+
+// door is the address of a master for one redlockd: connections to it lead to the master behind it.
+type door struct {
+	addr string
+
+	mu    sync.Mutex
+	to    string // the master's own address; "": connections are closed at once
+	conns map[net.Conn]bool
+}
+
+func newDoor(t *testing.T, to string) *door {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := &door{addr: listener.Addr().String(), to: to, conns: make(map[net.Conn]bool)}
+	var running sync.WaitGroup
+	running.Go(func() {
+		for {
+			from, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			running.Go(func() { d.carry(from) })
+		}
+	})
+	t.Cleanup(func() {
+		listener.Close()
+		d.lead("")
+		d.drop()
+		running.Wait()
+	})
+	return d
+}
+
+// carry passes on what a connection brings, in both directions, until one end closes.
+func (d *door) carry(from net.Conn) {
+	defer from.Close()
+	d.mu.Lock()
+	to := d.to
+	d.mu.Unlock()
+	master, err := net.Dial("tcp", to)
+	if err != nil {
+		return
+	}
+	defer master.Close()
+	d.mu.Lock()
+	if d.to != to { // it was led elsewhere meanwhile
+		d.mu.Unlock()
+		return
+	}
+	d.conns[from] = true
+	d.mu.Unlock()
+	go func() {
+		io.Copy(master, from)
+		master.Close()
+	}()
+	io.Copy(from, master)
+	d.mu.Lock()
+	delete(d.conns, from)
+	d.mu.Unlock()
+}
+
+// lead has new connections lead to another master. Those that stand stay where they are.
+func (d *door) lead(to string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.to = to
+}
+
+// drop ends the connections that stand.
+func (d *door) drop() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for conn := range d.conns {
+		conn.Close()
+	}
+}
+
+// site is where a redlockd runs: it reaches each master by an address of its own, and calls it m1, m2, … as all do.
+type site struct {
+	t     *testing.T
+	doors []*door
+	first int // number of the first master in its settings
+}
+
+// newSite is one whose settings name the masters behind these addresses.
+func newSite(t *testing.T, first int, masters []*redisproc.Server) *site {
+	s := &site{t: t, first: first}
+	for _, m := range masters {
+		s.doors = append(s.doors, newDoor(t, m.Addr))
+	}
+	return s
+}
+
+// settings is the file of its settings.
+func (s *site) settings() string {
+	var text strings.Builder
+	for i, d := range s.doors {
+		fmt.Fprintf(&text, "[[masters]]\nname = \"m%d\"\naddr = %q\n", s.first+i, d.addr)
+	}
+	path := filepath.Join(s.t.TempDir(), "config.toml")
+	writeFile(s.t, path, text.String(), 0o600)
+	return path
+}
+
+// cut keeps the site away from masters, given by their numbers, until heal.
+func (s *site) cut(numbers ...int) {
+	for _, n := range numbers {
+		s.doors[n-s.first].lead("")
+		s.doors[n-s.first].drop()
+	}
+}
+
+func (s *site) heal(masters []*redisproc.Server, numbers ...int) {
+	for _, n := range numbers {
+		s.doors[n-s.first].lead(masters[n-1].Addr)
+	}
+}
+
+// contest is clients that want one resource, each through a redlockd of its own.
+type contest struct {
+	soak
+	ttl     time.Duration
+	stop    chan struct{}
+	running sync.WaitGroup
+	grants  map[*program]int // guarded by mu
+}
+
+func startContest(t *testing.T, ttl time.Duration) *contest {
+	c := &contest{soak: soak{t: t, start: time.Now()}, ttl: ttl, stop: make(chan struct{}), grants: make(map[*program]int)}
+	t.Cleanup(func() { c.end() })
+	return c
+}
+
+// join has a client take part.
+func (c *contest) join(p *program) {
+	c.running.Go(func() {
+		conn, err := dialRESP(p.addr)
+		if err != nil {
+			c.t.Error(err)
+			return
+		}
+		defer conn.Close()
+		for {
+			select {
+			case <-c.stop:
+				return
+			default:
+			}
+			if h, ok := c.try(conn, p); ok {
+				time.Sleep(time.Until(h.to) + c.ttl/10) // it ends by itself, and it is the turn of others
+			}
+		}
+	})
+}
+
+// first is the first lock of the contest, by a client of this redlockd that wants no other.
+func (c *contest) first(p *program) hold {
+	c.t.Helper()
+	conn, err := dialRESP(p.addr)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	defer conn.Close()
+	h, ok := c.try(conn, p)
+	if !ok {
+		c.t.Fatalf("the first lock was not granted:\n%s", p.log())
+	}
+	return h
+}
+
+func (c *contest) try(conn *respConn, p *program) (h hold, ok bool) {
+	sent := time.Now()
+	reply, err := conn.do("LOCK", "r", strconv.FormatInt(c.ttl.Milliseconds(), 10))
+	if err != nil && !isReplyError(err) {
+		c.t.Errorf("LOCK: %v", err)
+	}
+	if err != nil || len(reply) < 2 {
+		time.Sleep(5 * time.Millisecond)
+		return h, false
+	}
+	validity, _ := strconv.Atoi(reply[1])
+	h = hold{resource: "r", token: reply[0], from: time.Now(), to: sent.Add(time.Duration(validity) * time.Millisecond)}
+	c.record(h)
+	c.mu.Lock()
+	c.grants[p]++
+	c.mu.Unlock()
+	return h, true
+}
+
+// granted waits until a client of this redlockd gets the lock once more.
+func (c *contest) granted(what string, p *program) {
+	c.t.Helper()
+	count := func() int {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		return c.grants[p]
+	}
+	before := count()
+	for deadline := time.Now().Add(patience); count() == before; time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			c.t.Fatalf("%s: no lock within %v:\n%s", what, patience, p.log())
+		}
+	}
+}
+
+// end stops the clients.
+func (c *contest) end() {
+	select {
+	case <-c.stop:
+		return
+	default:
+	}
+	close(c.stop)
+	c.running.Wait()
+	c.judge()
+	if len(c.holds) < 3 {
+		c.t.Errorf("%d locks were granted: too few for a judgement", len(c.holds))
+	}
+}
+
+// membersSeen is the table that a site gets.
+func membersSeen(t *testing.T, args ...string) (table membersTable) {
+	t.Helper()
+	code, stdout, stderr := runBinary(t, append([]string{"members", "--json"}, args...)...)
+	if err := json.Unmarshal([]byte(stdout), &table); code != exitOK || err != nil {
+		t.Fatalf("members: exit code %d, %v, errors %q, output\n%s", code, err, stderr, stdout)
+	}
+	return table
+}
+
+// attackSettings are such that tests can wait for what must end, on a machine that is slow.
+func attackSettings(t *testing.T, maxTTL string) {
+	t.Helper()
+	for name, value := range map[string]string{"LOCKS_MAX_TTL": maxTTL, "MASTER_FOUNDING_WAIT": "10ms", "MASTER_TIMEOUT": "500ms", "MASTER_CLOCK_SKEW_MAX": "200ms"} {
+		t.Setenv("REDLOCKD_"+name, value)
+	}
+}
+
+func bootstrapSite(t *testing.T, s *site) {
+	t.Helper()
+	if code, stdout, stderr := runBinary(t, "bootstrap", "--config", s.settings()); code != exitOK {
+		t.Fatalf("bootstrap: exit code %d:\n%s%s", code, stdout, stderr)
+	}
+}
+
+// launchAt starts a redlockd with the settings of a site.
+func launchAt(t *testing.T, s *site) *program {
+	t.Helper()
+	return launch(t, "--config", s.settings(), "--master-timeout", "500ms")
+}
+
+// twoSites starts five masters and a sixth, and at two sites, which see the five through relays of their own, a redlockd each.
+func twoSites(t *testing.T, maxTTL time.Duration) (a, b *site, p, q *program, masters []*redisproc.Server) {
+	t.Helper()
+	attackSettings(t, maxTTL.String())
+	masters, _ = startMasters(t, 6)
+	a, b = newSite(t, 1, masters[:5]), newSite(t, 1, masters[:5])
+	bootstrapSite(t, a)
+	p, q = launchAt(t, a), launchAt(t, b)
+	p.waitLog("quorum reached")
+	q.waitLog("quorum reached")
+	return a, b, p, q, masters
+}
+
+// The name of the fifth master comes to mean another Redis. One redlockd stays connected to the one of before; each reaches two of the other four.
+func TestAttackNameThatMoves(t *testing.T) {
+	const maxTTL = 2 * time.Second
+	a, b, p, q, masters := twoSites(t, maxTTL)
+	c := startContest(t, 500*time.Millisecond)
+	c.join(p)
+	c.join(q)
+	c.granted("at first", p)
+
+	a.doors[4].lead(masters[5].Addr) // the connections that stand stay
+	b.doors[4].lead(masters[5].Addr)
+	b.doors[4].drop()
+	a.cut(3, 4)
+	b.cut(1, 2)
+	time.Sleep(3 * maxTTL)
+	a.heal(masters, 3, 4)
+	b.heal(masters, 1, 2)
+	c.granted("who stayed connected, after healing", p)
+	c.granted("who moved at once, after healing", q)
+	want := cli(t, masters[5].Addr, "INFO", "server")
+	for deadline := time.Now().Add(patience); ; time.Sleep(100 * time.Millisecond) {
+		table := membersSeen(t, "--config", b.settings())
+		run, _, _ := strings.Cut(table.Seats[4].Memory, ":")
+		if table.Voters == 5 && run != "" && strings.Contains(want, "run_id:"+run) {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("within %v the fifth seat has not the vote of the master behind its name: %+v", patience, table)
+		}
+	}
+	c.end()
+}
+
+// A lock is granted by the machine of before. Then its name means another one for everybody, and both redlockds reach that and two masters that
+// know nothing of the lock.
+func TestAttackClientThatMovesLater(t *testing.T) {
+	const maxTTL = 4 * time.Second
+	a, b, p, q, masters := twoSites(t, maxTTL)
+	b.doors[4].lead(masters[5].Addr)
+	b.doors[4].drop()
+	a.cut(3, 4)
+	c := startContest(t, maxTTL)
+	held := c.first(p)
+	c.join(q)
+	time.Sleep(maxTTL / 4)
+	a.doors[4].lead(masters[5].Addr)
+	a.doors[4].drop()
+	a.heal(masters, 3, 4)
+	a.cut(1, 2)
+	b.cut(1, 2)
+	c.join(p)
+	time.Sleep(time.Until(held.to))
+	a.heal(masters, 1, 2)
+	b.heal(masters, 1, 2)
+	c.granted("who moved later", p)
+	c.granted("who moved first", q)
+	c.end()
+}
+
+// One redlockd knows five masters and is cut off from two of them for longer than any TTL. Another has three in its settings, those two among them.
+func TestAttackTwoListsOfMasters(t *testing.T) {
+	const maxTTL = 2 * time.Second
+	attackSettings(t, maxTTL.String())
+	masters, _ := startMasters(t, 5)
+	a, b := newSite(t, 1, masters), newSite(t, 3, masters[2:])
+	bootstrapSite(t, a)
+	p := launchAt(t, a)
+	p.waitLog("quorum reached")
+	c := startContest(t, 500*time.Millisecond)
+	c.join(p)
+	c.granted("at first", p)
+	a.cut(4, 5)
+	time.Sleep(maxTTL + maxTTL/2)
+	q := launchAt(t, b)
+	if line := q.waitLog("the settings differ from the membership"); !strings.Contains(line, "m1 (m1) is a member, the settings do not name it") {
+		t.Errorf("got %s, want that the first master is a member", line)
+	}
+	c.join(q)
+	c.granted("who was told of three", q)
+	c.granted("who knows five", p)
+	time.Sleep(maxTTL)
+	a.heal(masters, 4, 5)
+	c.granted("who was told of three, after healing", q)
+	c.granted("who knows five, after healing", p)
+	c.end()
+}
+
+// max_ttl is lowered, by the settings of a new redlockd or for all, while a lock of the longer one runs and the masters restart one after another.
+func TestAttackMaxTTLLowered(t *testing.T) {
+	for _, byChange := range []bool{false, true} {
+		t.Run(fmt.Sprint("for all=", byChange), func(t *testing.T) {
+			const long = 6 * time.Second
+			attackSettings(t, long.String())
+			t.Setenv("REDLOCKD_MASTER_FOUNDING_WAIT", long.String())
+			masters, addrs := startMasters(t, 3)
+			p := launch(t, "--masters", addrs, "--bootstrap", "--master-timeout", "500ms")
+			p.waitLog("quorum reached")
+			q := launch(t, "--masters", addrs, "--max-ttl", "1s", "--master-timeout", "500ms")
+			if line := q.waitLog("the settings differ from the membership"); !strings.Contains(line, "max_ttl is 6s, the settings say 1s") {
+				t.Errorf("got %s, want both values of max_ttl", line)
+			}
+			c := startContest(t, long)
+			held := c.first(p)
+			p.cmd.Process.Kill()
+			if byChange {
+				code, stdout, stderr := runBinary(t, "members", "--masters", addrs, "--max-ttl", "1s", "set", "max_ttl", "1s", "--no-wait")
+				if code != exitOK {
+					t.Fatalf("set max_ttl: exit code %d:\n%s%s", code, stdout, stderr)
+				}
+			}
+			c.ttl = time.Second
+			c.join(q)
+			for i, m := range masters {
+				m.Kill()
+				if err := m.Restart(); err != nil {
+					t.Fatal(err)
+				}
+				if i == 1 {
+					q = launch(t, "--masters", addrs, "--max-ttl", "1s", "--master-timeout", "500ms")
+					c.join(q)
+				}
+				time.Sleep(long / 8)
+			}
+			time.Sleep(time.Until(held.to))
+			for range 3 {
+				c.granted("in the end", q)
+			}
+			c.end()
+		})
+	}
+}
+
+// Nothing but short runs: each gives up before the wait of the new masters is over, and the next one goes on with it.
+func TestAttackShortRuns(t *testing.T) {
+	const wait = 4 * time.Second
+	attackSettings(t, wait.String())
+	_, addrs := startMasters(t, 3)
+	began, locked := time.Now(), 0
+	for range 8 {
+		p := begin(t, "run", "--masters", addrs, "--wait", "2s", "r", "--", "true")
+		switch code := p.exitCode(); {
+		case code == exitOK:
+			if took := time.Since(began); locked == 0 && took < wait {
+				t.Errorf("the first lock came after %v, want not before %v", took, wait)
+			}
+			locked++
+		case code != exitNoQuorum:
+			t.Errorf("exit code %d, want %d or %d:\n%s", code, exitOK, exitNoQuorum, p.log())
+		case locked > 0:
+			t.Errorf("no lock after others have got theirs:\n%s", p.log())
+		}
+	}
+	if locked == 0 {
+		t.Errorf("8 runs of 2 s: no lock, want some when the wait of %v is over", wait)
+	}
+}
+
+// A redlockd that starts goes on with the wait of a master, and does not begin it again.
+func TestAttackRestartDoesNotLengthenTheWait(t *testing.T) {
+	const wait, passed = 20 * time.Second, 4 * time.Second
+	attackSettings(t, wait.String())
+	masters, addrs := startMasters(t, 3)
+	p := launch(t, "--masters", addrs, "--bootstrap", "--master-timeout", "500ms")
+	p.waitLog("quorum reached")
+	masters[2].Kill()
+	if err := masters[2].Restart(); err != nil {
+		t.Fatal(err)
+	}
+	p.waitLog("master quarantined")
+	time.Sleep(passed)
+	p.cmd.Process.Kill()
+	p = launch(t, "--masters", addrs, "--master-timeout", "500ms")
+	p.waitLog("quorum reached")
+	table := membersSeen(t, "--masters", addrs)
+	if s := table.Seats[2]; s.State != "learner" || time.Duration(s.LeftMs)*time.Millisecond > wait-passed/2 {
+		t.Errorf("got %+v, want a learner for which less than %v is left", s, wait-passed/2)
+	}
+}
+
+// Three of five masters forget at the same moment. Locks are granted again when the longest of before must have ended, and by nobody's help.
+func TestAttackAmnesiaOfThree(t *testing.T) {
+	const maxTTL = 4 * time.Second
+	attackSettings(t, maxTTL.String())
+	masters, addrs := startMasters(t, 5)
+	p := launch(t, "--masters", addrs, "--bootstrap", "--master-timeout", "500ms")
+	p.waitLog("quorum reached")
+	c := startContest(t, maxTTL)
+	c.join(p)
+	c.granted("at first", p)
+	c.join(p) // and another one, which has to wait
+	for _, m := range masters[:3] {
+		m.Kill()
+	}
+	for _, m := range masters[:3] {
+		if err := m.Restart(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	forgot := time.Now()
+	c.granted("afterwards", p)
+	t.Logf("max_ttl %v: the next lock came after %v", maxTTL, time.Since(forgot).Round(10*time.Millisecond))
+	c.granted("afterwards", p)
+	c.end()
+}
+
+// aheadBinary is the program on a machine whose wall clock is off by 1.5 s.
+func aheadBinary(t *testing.T) string {
+	t.Helper()
+	source, err := filepath.Abs("../../redlock/own_clock.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(source)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const place = "wall := time.Duration(now.UnixNano()) - o.at(now)"
+	changed := strings.Replace(string(text), place, place+" + 1500*time.Millisecond", 1)
+	if changed == string(text) {
+		t.Fatalf("%s has no %q to change", source, place)
+	}
+	dir := t.TempDir()
+	writeFile(t, dir+"/own_clock.go", changed, 0o600)
+	overlay, _ := json.Marshal(map[string]any{"Replace": map[string]string{source: dir + "/own_clock.go"}})
+	writeFile(t, dir+"/overlay.json", string(overlay), 0o600)
+	if out, err := exec.Command("go", "build", "-overlay", dir+"/overlay.json", "-o", dir+"/ahead", ".").CombinedOutput(); err != nil {
+		t.Fatalf("go build: %v: %s", err, out)
+	}
+	return dir + "/ahead"
+}
+
+// `redlockd run` on a machine whose clock is 1.5 s off gets no lock for as long as a wait, for it must watch the masters' clocks first. Nobody else
+// notices.
+func TestAttackClockThatIsOff(t *testing.T) {
+	ahead := aheadBinary(t)
+	attackSettings(t, "3s")
+	_, addrs := startMasters(t, 5)
+	p := launch(t, "--masters", addrs, "--bootstrap", "--master-timeout", "500ms")
+	p.waitLog("quorum reached")
+	before := membersSeen(t, "--masters", addrs)
+	under := startLoad(t, p)
+	run := func(wait string) (code int, stderr string) {
+		cmd := exec.Command(ahead, "run", "--masters", addrs, "--wait", wait, "elsewhere", "--", "true")
+		out, err := cmd.CombinedOutput()
+		if cmd.ProcessState == nil {
+			t.Fatal(err)
+		}
+		return cmd.ProcessState.ExitCode(), string(out)
+	}
+	for range 2 {
+		if code, stderr := run("500ms"); code != exitNoQuorum || !strings.Contains(stderr, "clock") {
+			t.Errorf("exit code %d, want %d and a word about the clock:\n%s", code, exitNoQuorum, stderr)
+		}
+	}
+	if code, stderr := run("20s"); code != exitOK {
+		t.Errorf("when it has watched: exit code %d, want %d:\n%s", code, exitOK, stderr)
+	}
+	under.end()
+	if after := membersSeen(t, "--masters", addrs); after.Version != before.Version || after.Lineage != before.Lineage || after.Voters != 5 {
+		t.Errorf("got %+v, want the membership as it was, %+v", after, before)
+	}
+	if log := p.log(); strings.Contains(log, "master doubted") || strings.Contains(log, "clocks out of step") || strings.Contains(log, "quarantined") {
+		t.Errorf("want that the other one notices nothing:\n%s", log)
+	}
+}

@@ -1,0 +1,182 @@
+package main
+
+// Goal: the audit is in its file, by whatever means that is rotated, and a disk that takes nothing stops no lock. Method: the program as a
+// process; the file is moved, copied and truncated, or is one that is always full.
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// auditLines waits until the file has so many lines, and returns them.
+func auditLines(t *testing.T, path string, n int) (records []map[string]any) {
+	t.Helper()
+	deadline := time.Now().Add(patience)
+	for {
+		text, _ := os.ReadFile(path)
+		lines := strings.Split(strings.TrimSuffix(string(text), "\n"), "\n")
+		if len(lines) >= n && text != nil && strings.HasSuffix(string(text), "\n") {
+			for _, line := range lines {
+				var record map[string]any
+				if err := json.Unmarshal([]byte(line), &record); err != nil {
+					t.Fatalf("%q: %v", line, err)
+				}
+				records = append(records, record)
+			}
+			return records
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%s has no %d lines within %v:\n%s", path, n, patience, text)
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
+func TestAuditFile(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "audit.log")
+	config := filepath.Join(dir, "config.toml")
+	text := "[auth]\nusers = [{name = \"default\", password = \"secret\"}]\n[audit]\nfile = \"" + path + "\"\nlocks = true\n"
+	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p := launch(t, "--config", config)
+	c := p.dial()
+	for _, command := range []string{"AUTH wrong", "AUTH secret", "LOCK r 30s TOKEN t", "UNLOCK r FORCE stuck"} {
+		c.do(command)
+	}
+	records := auditLines(t, path, 3)
+	for i, want := range []string{"WRONGPASS", "granted", "released"} {
+		if got := records[i]["outcome"]; got != want {
+			t.Errorf("line %d: got the outcome %v, want %s: %v", i+1, got, want, records[i])
+		}
+	}
+	if records[2]["reason"] != "stuck" || records[2]["user"] != "default" {
+		t.Errorf("got %v, want the reason and the user", records[2])
+	}
+	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("the mode of the file: got %v, %v, want 0600", info.Mode(), err)
+	}
+	// Moved away, and truncated.
+	if err := os.Rename(path, path+".1"); err != nil {
+		t.Fatal(err)
+	}
+	c.do("LOCK a 30s TOKEN t")
+	auditLines(t, path, 1)
+	if err := os.Truncate(path, 0); err != nil {
+		t.Fatal(err)
+	}
+	c.do("LOCK b 30s TOKEN t")
+	if r := auditLines(t, path, 1); len(r) != 1 || !strings.Contains(toJSON(t, r[0]), `"b"`) {
+		t.Errorf("got %v, want the record of b alone", r)
+	}
+	// What is pending is written when the server ends.
+	c.do("UNLOCK a t")
+	c.do("UNLOCK b t")
+	p.signal(syscall.SIGTERM)
+	if code := p.exitCode(); code != exitOK {
+		t.Errorf("got the exit code %d", code)
+	}
+	auditLines(t, path, 3)
+	if text, _ := os.ReadFile(path + ".1"); bytes.Contains(text, []byte("secret")) || bytes.Contains(text, []byte("wrong")) {
+		t.Errorf("the audit has a password: %s", text)
+	}
+}
+
+func toJSON(t *testing.T, v any) string {
+	t.Helper()
+	text, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+func TestAuditFileThatCannotBeWritten(t *testing.T) {
+	p := begin(t, "serve", "--listen", "127.0.0.1:0", "--config", auditConfig(t, filepath.Join(t.TempDir(), "nowhere", "audit.log")))
+	if code := p.exitCode(); code != exitFailed {
+		t.Errorf("a file that cannot be created: got the exit code %d, want %d", code, exitFailed)
+	}
+	if log := p.log(); !strings.Contains(log, "audit.file (") || !strings.Contains(log, "no such file or directory") {
+		t.Errorf("got %s, want the setting, its place and the reason", log)
+	}
+	if _, err := os.Stat("/dev/full"); err != nil {
+		t.Fatal(err)
+	}
+	full := launch(t, "--config", auditConfig(t, "/dev/full"))
+	c := full.dial()
+	if got := c.do("LOCK r 30s TOKEN t"); !strings.HasPrefix(got, "[") {
+		t.Errorf("LOCK beside a disk that is full: %s", got)
+	}
+	full.waitLog("records of the audit are dropped")
+	if got := c.do("INFO stats"); !strings.Contains(got, "audit_dropped:") || strings.Contains(got, "audit_dropped:0") {
+		t.Errorf("got %s, want records dropped", got)
+	}
+}
+
+func auditConfig(t *testing.T, file string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "config.toml")
+	if err := os.WriteFile(path, []byte("[audit]\nfile = \""+file+"\"\nlocks = true\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// A tool that rotates has moved the file, and made a new one in its place.
+func TestAuditFileThatIsAnotherOne(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "audit.log")
+	file, err := openForAudit(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := &auditFile{path: path, file: file, log: slog.New(slog.DiscardHandler)}
+	defer func() { a.file.Close() }()
+	if err := os.Rename(path, path+".1"); err != nil {
+		t.Fatal(err)
+	}
+	writeFile(t, path, "", 0o600)
+	if _, err := a.Write([]byte("{}\n")); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]string{path: "{}\n", path + ".1": ""} {
+		if got, err := os.ReadFile(name); err != nil || string(got) != want {
+			t.Errorf("%s: got %q, %v, want %q", filepath.Base(name), got, err, want)
+		}
+	}
+}
+
+// A file that cannot be made anew stays the old one, under its other name.
+func TestAuditFileThatCannotBeOpenedAgain(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "logs", "audit.log")
+	if err := os.Mkdir(filepath.Dir(path), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	file, err := openForAudit(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var log bytes.Buffer
+	a := &auditFile{path: path, file: file, log: slog.New(slog.NewTextHandler(&log, nil))}
+	if err := errors.Join(os.Rename(filepath.Dir(path), filepath.Join(dir, "moved"))); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := a.Write([]byte("{}\n")); err != nil {
+		t.Fatal(err)
+	}
+	if text, _ := os.ReadFile(filepath.Join(dir, "moved", "audit.log")); string(text) != "{}\n" {
+		t.Errorf("the file that was moved: got %q", text)
+	}
+	if !strings.Contains(log.String(), "cannot be opened again") {
+		t.Errorf("got the log %s", log.String())
+	}
+}

@@ -1,0 +1,237 @@
+package main
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"syscall"
+	"time"
+
+	"redlockd/cmd/redlockd/config"
+	"redlockd/redlock/resp"
+)
+
+// client is a connection to a redlockd that runs, for the commands that ask one: ping, locks, info, top, unlock and reload. One goroutine uses it.
+type client struct {
+	addr    string
+	conn    net.Conn
+	replies resp.ReplyReader
+	timeout time.Duration // of one command
+}
+
+// clientCommands are the commands that ask a running redlockd, and need its address instead of masters.
+var clientCommands = []string{"ping", "locks", "info", "top", "unlock", "reload"}
+
+// clientTimeout is how long the commands wait for a connection, and then for each answer, without --timeout. LOCKS ALL takes 1 s at most.
+const clientTimeout = 5 * time.Second
+
+// timeoutFlag is the flag that all of them have.
+func timeoutFlag(standard time.Duration) flagHelp {
+	return flagHelp{name: "timeout", arg: "duration", usage: fmt.Sprintf("how long to wait for the server: from 10ms to 1m (default %s)", config.FormatDuration(standard))}
+}
+
+// takeTimeout reads the flag.
+func (f *flagSet) takeTimeout(standard time.Duration) (time.Duration, error) {
+	return f.takeDuration("timeout", standard, 10*time.Millisecond, time.Minute)
+}
+
+// takeDuration reads a flag that is a duration from least to most.
+func (f *flagSet) takeDuration(name string, standard, least, most time.Duration) (time.Duration, error) {
+	text, given := f.given[name]
+	if !given {
+		return standard, nil
+	}
+	d, err := config.ParseDuration(text)
+	if err == nil && (d < least || d > most) {
+		err = fmt.Errorf("%s is outside %s … %s", text, config.FormatDuration(least), config.FormatDuration(most))
+	}
+	if err != nil {
+		return 0, fmt.Errorf("--%s: %w", name, err)
+	}
+	return d, nil
+}
+
+// configureClient reads the settings of a command that asks a running redlockd. If endpoint is nil, the command is done, with this exit code.
+func (p process) configureClient(flags *flagSet, args []string, standard time.Duration) (endpoint *config.Endpoint, timeout time.Duration, code int) {
+	c, code := p.configure(flags, args)
+	if c == nil {
+		return nil, 0, code
+	}
+	timeout, err := flags.takeTimeout(standard)
+	if err == nil {
+		endpoint, err = c.Client()
+	}
+	if err != nil {
+		return nil, 0, p.usageError(err)
+	}
+	p.warn(c.Warnings)
+	return endpoint, timeout, exitOK
+}
+
+// withServer has a command talk to a server, and returns its exit code.
+func (p process) withServer(command string, to *config.Endpoint, timeout time.Duration, talk func(c *client) error) int {
+	c, err := connect(to, timeout)
+	if err == nil {
+		defer c.close()
+		err = talk(c)
+	}
+	if err != nil {
+		return p.failed(fmt.Errorf("%s: %w", command, err))
+	}
+	return exitOK
+}
+
+// connect connects and logs in. All of it takes no longer than timeout.
+func connect(to *config.Endpoint, timeout time.Duration) (*client, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
+	defer cancel()
+	network := "tcp"
+	if strings.HasPrefix(to.Addr, "/") {
+		network = "unix"
+	}
+	conn, err := new(net.Dialer).DialContext(ctx, network, to.Addr)
+	if err == nil && to.TLS != nil {
+		secured := tls.Client(conn, to.TLS)
+		if err = secured.HandshakeContext(ctx); err != nil {
+			conn.Close()
+			err = fmt.Errorf("TLS: %w", err)
+		}
+		conn = secured
+	}
+	if err != nil {
+		return nil, unreachable(to, err)
+	}
+	c := &client{addr: to.Addr, conn: conn, timeout: timeout}
+	if deadline, ok := ctx.Deadline(); ok {
+		conn.SetDeadline(deadline)
+	}
+	if to.Password != "" {
+		if _, err := c.exchange("AUTH", cmp.Or(to.Username, "default"), to.Password); err != nil {
+			c.close()
+			return nil, fmt.Errorf("log in to %s: %w", to.Addr, err)
+		}
+	}
+	return c, nil
+}
+
+// unreachable says why there is no connection, and what to look at.
+func unreachable(to *config.Endpoint, err error) error {
+	hint := ""
+	switch {
+	case errors.Is(err, syscall.ECONNREFUSED):
+		hint = ": no redlockd listens there; name another with --server"
+	case errors.Is(err, context.DeadlineExceeded):
+		hint = ": it does not answer"
+	case to.TLS == nil && errors.Is(err, syscall.ECONNRESET):
+		hint = ": if it wants TLS, say --tls"
+	}
+	return fmt.Errorf("connect to %s: %w%s", to.Addr, err, hint)
+}
+
+func (c *client) close() { c.conn.Close() }
+
+// serverError is an error that the server has replied; it begins with its code.
+type serverError string
+
+func (e serverError) Error() string { return string(e) }
+
+// do sends a command and returns its reply. The error is a serverError if the server has replied one.
+func (c *client) do(args ...string) (resp.Value, error) {
+	c.conn.SetDeadline(time.Now().Add(c.timeout))
+	v, err := c.exchange(args...)
+	if err == nil {
+		return v, nil
+	}
+	if _, replied := errors.AsType[serverError](err); !replied {
+		err = fmt.Errorf("%s does not answer %s: %w", c.addr, args[0], err)
+	}
+	return v, err
+}
+
+func (c *client) exchange(args ...string) (resp.Value, error) {
+	frame := resp.AppendArray(nil, len(args))
+	for _, arg := range args {
+		frame = resp.AppendBulkString(frame, arg)
+	}
+	if _, err := c.conn.Write(frame); err != nil {
+		return resp.Value{}, err
+	}
+	values := valuesMax
+	v, err := c.readValue(&values, 0)
+	if err == nil && v.Kind == resp.Error {
+		err = serverError(v.Text)
+	}
+	return v, err
+}
+
+// valuesMax bounds the elements of one reply: LOCKS with 10 000 leases has some hundred for each. LOCKS bounds its bytes to 4 MB.
+const valuesMax = 4 << 20
+
+// readValue reads one reply as a tree. Sizes are bounded by resp, depth and number here.
+func (c *client) readValue(left *int, depth int) (resp.Value, error) {
+	if *left--; *left < 0 || depth > resp.DepthMax {
+		return resp.Value{}, errors.New("the reply is larger than any that redlockd sends")
+	}
+	r, err := c.replies.ReadReply(c.conn)
+	switch {
+	case err != nil:
+		return resp.Value{}, err
+	case r.Null:
+		return resp.Value{}, nil
+	case r.Kind == '+':
+		return resp.Value{Kind: resp.Status, Text: string(r.Text)}, nil
+	case r.Kind == '-':
+		return resp.Value{Kind: resp.Error, Text: string(r.Text)}, nil
+	case r.Kind == ':':
+		return resp.Value{Kind: resp.Int, Int: r.N}, nil
+	case r.Kind == '$':
+		return resp.Value{Kind: resp.Bulk, Text: string(r.Text)}, nil
+	}
+	v := resp.Value{Kind: resp.Array}
+	for range r.N {
+		e, err := c.readValue(left, depth+1)
+		if err != nil {
+			return resp.Value{}, err
+		}
+		v.Elems = append(v.Elems, e)
+	}
+	return v, nil
+}
+
+// field is the value behind a name in a map, which RESP2 has as an array; null if there is none.
+func field(v resp.Value, name string) resp.Value {
+	for i := 0; i+1 < len(v.Elems); i += 2 {
+		if v.Elems[i].Text == name {
+			return v.Elems[i+1]
+		}
+	}
+	return resp.Value{}
+}
+
+// infoOf reads the fields of INFO, by section in lower case.
+func infoOf(text string) (sections []infoSection) {
+	for lines := bufio.NewScanner(strings.NewReader(text)); lines.Scan(); {
+		line := strings.TrimSpace(lines.Text())
+		if name, ok := strings.CutPrefix(line, "# "); ok {
+			sections = append(sections, infoSection{name: strings.ToLower(name)})
+			continue
+		}
+		name, value, ok := strings.Cut(line, ":")
+		if ok && len(sections) > 0 {
+			last := &sections[len(sections)-1]
+			last.fields = append(last.fields, [2]string{name, value})
+		}
+	}
+	return sections
+}
+
+// infoSection is a section of INFO: names and values in its order.
+type infoSection struct {
+	name   string
+	fields [][2]string
+}

@@ -1,0 +1,324 @@
+package main
+
+// Goal: ping, locks, info, top, unlock and reload do with a redlockd that runs what their help says, from terminals and from scripts, with logins and TLS, and
+// end in bounded time where there is none. Method: redlockds as processes, over embedded and over real masters; a pseudo-terminal.
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"regexp"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// ask runs a command for the server and returns what it prints. It must exit with 0.
+func (p *program) ask(args ...string) string {
+	p.t.Helper()
+	code, stdout, stderr := runCommand(nil, append(args, "--server", p.addr)...)
+	if code != exitOK || stderr != "" {
+		p.t.Fatalf("redlockd %v: exit code %d, errors %q; want 0, none", args, code, stderr)
+	}
+	return stdout
+}
+
+// asks runs a command for the server again until it prints the text.
+func (p *program) asks(text string, args ...string) {
+	p.t.Helper()
+	for deadline := time.Now().Add(patience); !strings.Contains(p.ask(args...), text); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			p.t.Fatalf("redlockd %v does not print %q within %v", args, text, patience)
+		}
+	}
+}
+
+// wantOutput compares what a command prints with a pattern.
+func wantOutput(t *testing.T, got, pattern string) {
+	t.Helper()
+	if !regexp.MustCompile(`(?s)^` + pattern + `$`).MatchString(got) {
+		t.Errorf("got\n%s\nwant %s", got, pattern)
+	}
+}
+
+// refused runs a command that must fail with this exit code and an error with this text.
+func refused(t *testing.T, want int, text string, environ []string, args ...string) {
+	t.Helper()
+	code, stdout, stderr := runCommand(environ, args...)
+	if code != want || !strings.Contains(stderr, text) || stdout != "" {
+		t.Errorf("redlockd %v: exit code %d, errors %q, output %q; want %d and %q", args, code, stderr, stdout, want, text)
+	}
+}
+
+func TestClientsOfARunningServer(t *testing.T) {
+	p := launch(t)
+	p.asks("masters_up:5\n", "info", "masters")
+	holder, waiter := p.dial(), p.dial()
+	holder.want("CLIENT SETNAME cron-7", "OK")
+	holder.want("LOCK nothing 30s WAIT", "ERR syntax error: WAIT lacks its value")
+	if got := holder.do("LOCK invoices 30s TOKEN mine NOTE nightly"); !strings.HasPrefix(got, "[mine ") {
+		t.Fatalf("LOCK: got %s", got)
+	}
+	holder.grant("LOCK other 30s TOKEN mine")
+	waiter.send("LOCK invoices 30s WAIT 1m")
+	p.asks("waiter 1", "locks", "inv*")
+
+	wantOutput(t, p.ask("ping"), regexp.QuoteMeta(p.addr)+`: PONG in \d+\.\d\d ms\n`)
+	wantOutput(t, p.ask("locks", "inv*"), `RESOURCE +MODE +HOLDER +ADDRESS +USER +HELD +LEFT +NOTE\n`+
+		`invoices +exclusive +cron-7 +127.0.0.1:\d+ +default +\S+ +\d\S+s +nightly\n`+
+		`  waiter 1 +waits +- +127.0.0.1:\d+ +default +\S+ *\n`)
+	wantOutput(t, p.ask("locks", "--count", "1"), `RESOURCE .*\ninvoices .*`)
+	wantOutput(t, p.ask("locks", "none"), "No locks.\n")
+	wantOutput(t, p.ask("locks", "--all", "oth*"), `RESOURCE .* REDLOCKD\nother .*:\d+\n\nAnswered: \S+:\d+\.\n`)
+	var list lockList
+	if err := json.Unmarshal([]byte(p.ask("locks", "--json")), &list); err != nil || len(list.Locks) != 2 {
+		t.Fatalf("locks --json: got %+v (%v), want two locks", list, err)
+	}
+	first := list.Locks[0]
+	if h := first.Holder; first.Resources[0] != "invoices" || h == nil || h.Client != "cron-7" || h.Note != "nightly" || h.Since == 0 ||
+		first.ValidityMs < 1000 || first.Waiters != 1 || len(first.Queue) != 1 || first.Queue[0].Mode != "exclusive" {
+		t.Errorf("locks --json: got %+v", first)
+	}
+
+	wantOutput(t, p.ask("info", "locks"), `# Locks\n.*leases:2\n.*`)
+	var sections map[string]map[string]any
+	if err := json.Unmarshal([]byte(p.ask("info", "--json", "masters", "locks")), &sections); err != nil || len(sections) != 2 || sections["locks"]["waiters"] != 1.0 {
+		t.Errorf("info --json: got %+v (%v), want the two sections", sections, err)
+	}
+	if master, ok := sections["masters"]["master0"].(map[string]any); !ok || master["state"] != "up" {
+		t.Errorf("info --json: got %+v for master0, want its fields", sections["masters"]["master0"])
+	}
+
+	wantOutput(t, p.ask("top", "--interval", "200ms"), `redlockd \S+ at `+regexp.QuoteMeta(p.addr)+`, up .*\nmasters 5 of 5 vote: locks are granted\nper second: \d.*granted.*\n`+
+		`now: 2 leases, 1 waiters, .*MOST WAITED FOR\n.*\n1 +\S+ +cron-7 .* invoices\n.*HELD FOR LONGEST\n.*cron-7 .*invoices\n.*MASTERS\n.*embedded-5 +up .*`)
+	for line := range strings.Lines(p.ask("top", "--once", "--interval", "200ms", "--all")) {
+		if n := len([]rune(line)); n > 81 {
+			t.Errorf("top: %d letters in a line, want 80: %s", n, line)
+		}
+	}
+
+	refused(t, exitFailed, "ERR the pattern has 1025 bytes", nil, "locks", strings.Repeat("x", 1025), "--server", p.addr)
+	refused(t, exitFailed, "INFO has no section nothing", nil, "info", "nothing", "--server", p.addr)
+	refused(t, exitUsage, `--count: "0" is not a number from 1 to 10000`, nil, "locks", "--count", "0", "--server", p.addr)
+	refused(t, exitUsage, "one pattern is possible", nil, "locks", "a", "b", "--server", p.addr)
+	refused(t, exitUsage, "--timeout: 1h is outside 10ms … 1m", nil, "ping", "--timeout", "1h")
+	refused(t, exitUsage, "--interval: 1ms is outside 200ms … 1m", nil, "top", "--interval", "1ms", "--server", p.addr)
+	refused(t, exitUsage, `"nowhere" is no address`, nil, "ping", "--server", "nowhere")
+}
+
+// unlock --force ends a lock of another, and says what it did.
+func TestUnlockByForce(t *testing.T) {
+	p := launch(t)
+	p.asks("masters_up:5\n", "info", "masters")
+	holder, next := p.dial(), p.dial()
+	if got := holder.do("LOCK invoices 30s TOKEN mine HOLD"); !strings.HasPrefix(got, "[mine ") {
+		t.Fatalf("LOCK: got %s", got)
+	}
+	refused(t, exitUsage, "--force is missing", nil, "unlock", "invoices", "its host is gone", "--server", p.addr)
+	refused(t, exitUsage, "no resource is named", nil, "unlock", "--force", "--server", p.addr)
+	refused(t, exitUsage, `unexpected "is"`, nil, "unlock", "--force", "invoices", "host", "is", "gone", "--server", p.addr)
+	refused(t, exitUsage, "no reason is given", nil, "unlock", "--force", "invoices", "--server", p.addr)
+	refused(t, exitFailed, `nobody holds "nothing": 5 of 5 masters`, nil, "unlock", "--force", "nothing", "its host is gone", "--server", p.addr)
+	refused(t, exitFailed, "ERR the reason", nil, "unlock", "--force", "invoices", strings.Repeat("x", 201), "--server", p.addr)
+	if got := holder.do("KEEPALIVE"); !strings.HasPrefix(got, "[validity ") { // it asks, so its connection stays when the lock is lost
+		t.Fatalf("KEEPALIVE: got %s", got)
+	}
+	wantOutput(t, p.ask("unlock", "--force", "invoices", "its host is gone"), `invoices is released on 5 of 5 masters. Its fence is \d+: .*\n`)
+	p.waitLog("its host is gone")
+	holder.want("KEEPALIVE", "[validity 0 held 0 lost [invoices] leaving 0]")
+	next.grant("LOCK invoices 30s TOKEN next")
+}
+
+// A server that is not there, or does not answer, keeps nobody waiting.
+func TestPingWithoutAServer(t *testing.T) {
+	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	refused(t, exitFailed, "i/o timeout", nil, "ping", "--timeout", "50ms", "--server", silent.Addr().String())
+	gone, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	gone.Close()
+	refused(t, exitFailed, "no redlockd listens there; name another with --server", nil, "ping", "--server", gone.Addr().String())
+	refused(t, exitFailed, "no redlockd listens there", []string{"REDLOCKD_SERVER_LISTEN=" + gone.Addr().String()}, "ping") // that of the same settings
+	stranger, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stranger.Close()
+	go func() {
+		for {
+			conn, err := stranger.Accept()
+			if err != nil {
+				return
+			}
+			io.WriteString(conn, "HTTP/1.1 400 Bad Request\r\n\r\n")
+		}
+	}()
+	refused(t, exitFailed, `a reply that begins with 'H'`, nil, "ping", "--server", stranger.Addr().String())
+}
+
+// Clients with the settings of the server on their machine know its certificate and its users. Others name theirs; no password stands on a
+// command line.
+func TestClientsLogIn(t *testing.T) {
+	dir := t.TempDir()
+	writeGoodCertificate(t, dir, 1)
+	writeFile(t, dir+"/password", secret+"\n", 0o600)
+	free, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr := free.Addr().String()
+	free.Close()
+	writeFile(t, dir+"/config.toml", strings.NewReplacer("DIR", dir, "ADDR", addr, "SECRET", secret, "DIGEST", strings.Repeat("0", 64)).Replace(`
+		[server]
+		listen = "ADDR"
+		tls_cert = "DIR/cert.pem"
+		tls_key = "DIR/key.pem"
+		[auth]
+		users = [{name = "hashed", password = "sha256:DIGEST"}, {name = "some", password = "other", resources = ["some:*"]}, {name = "root", password = "SECRET"}]
+		`), 0o600)
+	p := begin(t, "--config", dir+"/config.toml")
+	p.waitLog("quorum reached")
+	own := func(args ...string) string {
+		t.Helper()
+		code, stdout, stderr := runCommand(nil, append(args, "--config", dir+"/config.toml")...)
+		if code != exitOK || stderr != "" {
+			t.Fatalf("redlockd %v: exit code %d, errors %q; want 0, none", args, code, stderr)
+		}
+		return stdout
+	}
+	wantOutput(t, own("ping"), `.*: PONG in .*`)
+	wantOutput(t, own("info", "clients"), `# Clients\n.*`)
+	wantOutput(t, own("info", "users"), `.*user1:name=some,.*user2:name=root,.*`) // root sees all
+	wantOutput(t, own("info", "users", "--user", "some"), `# Users\nusers:1\nuser0:name=some,.*`)
+
+	remote := []string{"--server", addr, "--tls", "--tls-ca", dir + "/cert.pem"}
+	environ := []string{"REDLOCKD_CLIENT_TLS_SERVER_NAME=localhost"}
+	code, stdout, stderr := runCommand(environ, append([]string{"ping"}, remote...)...)
+	if code != exitOK || !strings.Contains(stdout, "alive, and wants a login") {
+		t.Errorf("ping without a password: exit code %d, %q, %q; want 0, alive", code, stdout, stderr)
+	}
+	code, stdout, stderr = runCommand(environ, append([]string{"locks", "--user", "root", "--password-file", dir + "/password"}, remote...)...)
+	if code != exitOK || stdout != "No locks.\n" {
+		t.Errorf("locks with a password: exit code %d, %q, %q; want 0, no locks", code, stdout, stderr)
+	}
+	refused(t, exitFailed, "WRONGPASS", append(environ, "REDLOCKD_CLIENT_PASSWORD=wrong"), append([]string{"ping", "--user", "root"}, remote...)...)
+	refused(t, exitFailed, "certificate", nil, append([]string{"ping"}, remote...)...) // 127.0.0.1 is not in it
+	refused(t, exitFailed, "NOAUTH", environ, append([]string{"info"}, remote...)...)
+	refused(t, exitUsage, "unknown flag --password", nil, "ping", "--password", "x")
+
+	// Another server at this address is not taken for the own one.
+	writeGoodCertificate(t, dir, 2)
+	refused(t, exitFailed, "the server shows another certificate", nil, "ping", "--config", dir+"/config.toml", "--timeout", "10s")
+}
+
+// LOCKS ALL over processes: the one that was killed is named, with what the others have granted.
+func TestLocksOfAFleet(t *testing.T) {
+	_, addrs := startMasters(t, 3)
+	servers := []*program{launch(t, "--masters", addrs, "--bootstrap")}
+	servers[0].waitLog("quorum reached")
+	for range 2 {
+		p := launch(t, "--masters", addrs)
+		p.waitLog("quorum reached")
+		servers = append(servers, p)
+	}
+	for i, p := range servers {
+		p.dial().grant(fmt.Sprintf("LOCK job:%d 50s TOKEN mine", i))
+	}
+	all := func() (list lockList) {
+		t.Helper()
+		if err := json.Unmarshal([]byte(servers[0].ask("locks", "--all", "--json")), &list); err != nil {
+			t.Fatal(err)
+		}
+		return list
+	}
+	for deadline := time.Now().Add(patience); len(all().Answered) < 3; {
+		if time.Now().After(deadline) {
+			t.Fatalf("not all answer: %+v", all())
+		}
+	}
+	names := make(map[string]string)
+	for _, l := range all().Locks {
+		names[l.Resources[0]] = l.Redlockd
+	}
+	if len(names) != 3 || names["job:0"] == names["job:1"] {
+		t.Errorf("got %v, want the locks of three redlockds", names)
+	}
+	servers[2].signal(syscall.SIGKILL)
+	servers[2].exitCode()
+	list := all()
+	if len(list.Answered) != 2 || len(list.Missing) != 1 || list.Missing[0].Name != names["job:2"] || len(list.Locks) != 2 {
+		t.Errorf("after the end of %s: got %+v", names["job:2"], list)
+	}
+	wantOutput(t, servers[0].ask("locks", "--all"), `.*\nAnswered: \S+ and \S+\.\nMissing: `+regexp.QuoteMeta(names["job:2"])+` \(heard \S+ ago\)\. What these have granted is not in the list\.\n`)
+}
+
+// On a terminal, top shows its view anew, ends with q and with Ctrl-C, and leaves the terminal as it was.
+func TestTopOnATerminal(t *testing.T) {
+	p := launch(t)
+	p.waitLog("quorum reached")
+	p.dial().lock("invoices", "t1")
+	path, err := binary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, key := range []string{"q", "\x03"} {
+		user, terminal := openTerminal(t)
+		if err := unix.IoctlSetWinsize(int(terminal.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 24, Col: 80}); err != nil {
+			t.Fatal(err)
+		}
+		before, err := unix.IoctlGetTermios(int(terminal.Fd()), unix.TCGETS)
+		if err != nil {
+			t.Fatal(err)
+		}
+		cmd := exec.Command(path, "top", "--server", p.addr, "--interval", "200ms")
+		cmd.Stdin, cmd.Stdout, cmd.Stderr = terminal, terminal, terminal
+		cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true, Pdeathsig: syscall.SIGKILL}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		timeout := time.AfterFunc(patience, func() { cmd.Process.Kill() })
+		seen := readUntil(user, func(text string) bool { return strings.Count(text, screenHome) > 2 })
+		if !strings.HasPrefix(seen, screenBegin) || !strings.Contains(seen, "invoices") || strings.Contains(seen, "q\x1b") {
+			t.Errorf("got %q, want the view", seen)
+		}
+		user.WriteString(key)
+		end := readUntil(user, func(text string) bool { return strings.Contains(text, screenEnd) })
+		if !strings.HasSuffix(end, screenEnd) {
+			t.Errorf("%q: got %q at the end, want the screen as it was", key, end)
+		}
+		if err := cmd.Wait(); err != nil {
+			t.Errorf("%q: got %v, want exit code 0", key, err)
+		}
+		timeout.Stop()
+		after, err := unix.IoctlGetTermios(int(terminal.Fd()), unix.TCGETS)
+		if err != nil || *after != *before {
+			t.Errorf("%q: the terminal has %+v, it had %+v (%v)", key, after, before, err)
+		}
+		terminal.Close()
+	}
+}
+
+// readUntil reads what a terminal is sent, until the condition holds or the terminal is closed.
+func readUntil(from *os.File, enough func(string) bool) string {
+	var text []byte
+	for piece := make([]byte, 4096); !enough(string(text)); {
+		n, err := from.Read(piece)
+		text = slices.Concat(text, piece[:n])
+		if err != nil {
+			break
+		}
+	}
+	return string(text)
+}

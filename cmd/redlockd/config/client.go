@@ -1,0 +1,125 @@
+package config
+
+import (
+	"bytes"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+
+	"redlockd/proxy"
+)
+
+// Endpoint is a redlockd that runs, and how to log in there.
+type Endpoint struct {
+	Addr               string // host:port, or the path of a unix socket
+	Username, Password string // Password empty: do not log in
+	TLS                *tls.Config
+}
+
+// clientSettings are the settings of [client]: those of one master, but for its database.
+func clientSettings(m *masterSettings) []*Setting {
+	return []*Setting{
+		{Name: "client.server", value: stringValue(&m.Addr), Flag: "server", Arg: "host:port", Usage: "the redlockd to ask; empty: the one that listens at server.listen"},
+		{Name: "client.username", value: stringValue(&m.Username), Flag: "user", Arg: "name", Usage: "log in as this user; empty: as the default user"},
+		{Name: "client.password", value: stringValue(&m.Password), Usage: "log in with this password; empty: do not log in", secret: true},
+		{Name: "client.password_file", value: stringValue(&m.passwordFile), Flag: "password-file", Arg: "file", Usage: "file that holds the password"},
+		{Name: "client.tls", value: boolValue(&m.tls), Flag: "tls", Usage: "encrypt the connection"},
+		{Name: "client.tls_ca", value: stringValue(&m.tlsCA), Flag: "tls-ca", Arg: "file", Usage: "file with the authorities of the server's certificate; empty: those of the system"},
+		{Name: "client.tls_cert", value: stringValue(&m.tlsCert), Usage: "file with a certificate to show the server"},
+		{Name: "client.tls_key", value: stringValue(&m.tlsKey), Usage: "file with the private key of tls_cert"},
+		{Name: "client.tls_server_name", value: stringValue(&m.tlsServerName), Usage: "name in the server's certificate; empty: the host of the address"},
+	}
+}
+
+// Client is the redlockd that the commands for a running one ask. It reads the files that [client] names. Only these commands call it, so
+// that a server does not depend on files that only they need.
+func (c *Config) Client() (*Endpoint, error) {
+	m := c.client
+	if m.Password != "" && m.passwordFile != "" {
+		if c.Find("client.password").source.kind > c.Find("client.password_file").source.kind {
+			m.passwordFile = ""
+		} else {
+			m.Password = ""
+		}
+	}
+	own := m.Addr == ""
+	if own {
+		c.useOwn(&m)
+	}
+	host, err := hostOf(m.Addr)
+	if err != nil {
+		return nil, c.errorAt("client.server", err)
+	}
+	pinned := own && m.tls && c.tls.cert != "" && m.tlsCA == "" && m.tlsServerName == ""
+	if pinned && host == "" {
+		host = "localhost"
+	}
+	var errs []error
+	for _, err := range Flatten(c.readFilesOf(&m, host)) {
+		fault := err.(*partError)
+		errs = append(errs, c.errorAt("client."+fault.part, fault.err))
+	}
+	if len(errs) > 0 {
+		return nil, errors.Join(errs...)
+	}
+	if pinned {
+		if err := c.pinOwn(m.TLS); err != nil {
+			return nil, err
+		}
+	}
+	return &Endpoint{Addr: m.Addr, Username: m.Username, Password: m.Password, TLS: m.TLS}, nil
+}
+
+// useOwn fills in what leads to the server that these settings are for, and logs in as one of its users, who can do everything if there is
+// such a one: its password stands here anyway.
+func (c *Config) useOwn(m *masterSettings) {
+	if path, ok := SocketPath(c.Listen[0]); ok {
+		m.Addr = path
+		c.useOwnUser(m)
+		return
+	}
+	host, port, _ := net.SplitHostPort(c.Listen[0]) // was checked
+	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
+		host = "127.0.0.1"
+		if ip != nil && ip.To4() == nil {
+			host = "::1"
+		}
+	}
+	m.Addr = net.JoinHostPort(host, port)
+	m.tls = m.tls || c.tls.cert != ""
+	c.useOwnUser(m)
+}
+
+// useOwnUser fills in the name and the password of a user of these settings.
+func (c *Config) useOwnUser(m *masterSettings) {
+	if m.Password != "" || m.passwordFile != "" || len(c.Front.Users) == 0 {
+		return
+	}
+	at := slices.IndexFunc(c.Front.Users, func(u proxy.User) bool {
+		return u.Password != "" && !u.Hashed() && (u.Name == m.Username || m.Username == "" && len(u.Resources) == 0)
+	})
+	if at < 0 && m.Username == "" {
+		at = slices.IndexFunc(c.Front.Users, func(u proxy.User) bool { return u.Password != "" && !u.Hashed() })
+	}
+	if at >= 0 {
+		m.Username, m.Password = c.Front.Users[at].Name, c.Front.Users[at].Password
+	}
+}
+
+// pinOwn has the client accept the certificate of these settings and no other, whatever names it is for: nobody else has its key.
+func (c *Config) pinOwn(t *tls.Config) error {
+	pair, err := c.keyPair(c.tls.cert, c.tls.key)
+	if err != nil {
+		return c.errorAt("server.tls_cert", err)
+	}
+	t.InsecureSkipVerify = true // what follows verifies it
+	t.VerifyConnection = func(state tls.ConnectionState) error {
+		if len(state.PeerCertificates) == 0 || !bytes.Equal(state.PeerCertificates[0].Raw, pair.get().Leaf.Raw) {
+			return fmt.Errorf("the server shows another certificate than %s: name it with --server, and its authority with --tls-ca", c.tls.cert)
+		}
+		return nil
+	}
+	return nil
+}

@@ -1,0 +1,113 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+const (
+	// listenMax bounds the addresses of server.listen.
+	listenMax = 16
+	// socketPathMax is how many bytes the path of a unix socket can have: struct sockaddr_un of Linux has room for one more, which is 0. Other
+	// systems have 103.
+	socketPathMax = 107
+)
+
+// SocketPath returns the path of an address that is a unix socket: unix:/run/redlockd.sock, or the path alone.
+func SocketPath(addr string) (path string, ok bool) {
+	path = strings.TrimPrefix(addr, "unix:")
+	return path, strings.HasPrefix(addr, "unix:") || strings.HasPrefix(addr, "/")
+}
+
+// SocketMode is the mode of the files of unix sockets.
+func (c *Config) SocketMode() fs.FileMode {
+	mode, _ := strconv.ParseUint(c.socketMode, 8, 9) // checkSocket has done so before
+	return fs.FileMode(mode)
+}
+
+// checkListen checks the addresses.
+func (c *Config) checkListen() error {
+	var errs []error
+	if n := len(c.Listen); n == 0 || n > listenMax {
+		errs = append(errs, c.errorAt("server.listen", fmt.Errorf("there are %d addresses, 1 … %d are possible", n, listenMax)))
+	}
+	for i, addr := range c.Listen {
+		path, isSocket := SocketPath(addr)
+		switch {
+		case isSocket:
+			errs = append(errs, c.checkSocketPath(path))
+		default:
+			errs = append(errs, c.checkAddress("server.listen", addr))
+		}
+		if slices.Contains(c.Listen[:i], addr) && !strings.HasSuffix(addr, ":0") {
+			errs = append(errs, c.errorAt("server.listen", fmt.Errorf("%s is named twice", addr)))
+		}
+	}
+	if mode, err := strconv.ParseUint(c.socketMode, 8, 9); err != nil || mode&0o600 != 0o600 {
+		errs = append(errs, c.errorAt("server.socket_mode", fmt.Errorf(`%q is no mode from "0600" to "0777"`, c.socketMode)))
+	}
+	if c.HTTPListen != "" {
+		errs = append(errs, c.checkAddress("http.listen", c.HTTPListen))
+	}
+	return errors.Join(errs...)
+}
+
+func (c *Config) checkSocketPath(path string) error {
+	switch {
+	case !filepath.IsAbs(path):
+		return c.errorAt("server.listen", fmt.Errorf("unix:%s is no absolute path: unix:/run/redlockd/redlockd.sock is the form", path))
+	case len(path) > socketPathMax:
+		return c.errorAt("server.listen", fmt.Errorf("the path of the unix socket has %d bytes, at most %d are possible", len(path), socketPathMax))
+	}
+	return nil
+}
+
+// socketHint is what an error about an address adds where unix sockets are possible, too.
+func socketHint(setting string) string {
+	if setting == "server.listen" {
+		return ", or unix:/path of a socket"
+	}
+	return ""
+}
+
+func (c *Config) checkAddress(setting, addr string) error {
+	_, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		return c.errorAt(setting, fmt.Errorf("%q is no address: host:port is needed, or :port for all addresses of this machine"+socketHint(setting), addr))
+	}
+	if err := checkPort(port); err != nil {
+		return c.errorAt(setting, err)
+	}
+	return nil
+}
+
+// CheckProtected refuses a server that other machines can reach without a login: protected_mode, as in Redis. Redis starts, and
+// answers clients of other machines with -DENIED. redlockd does not start, so that the operator who starts it reads the reason, and
+// not a client that connects later. Client certificates count as a login: tls_client_ca has to sign them. Only serve calls
+// this, because check and run read the same file and do not listen. addrs are the addresses on which it listens: c.Listen, or those that
+// a service manager has opened.
+func (c *Config) CheckProtected(addrs []string) error {
+	i := slices.IndexFunc(addrs, func(addr string) bool { return !onlyHere(addr) })
+	if !c.protected || len(c.userList.entries) > 0 || c.tls.clientCA != "" || i < 0 {
+		return nil
+	}
+	return c.errorAt("server.listen", fmt.Errorf("protected mode: other machines can reach %s, and nobody has to log in there. "+
+		"Name users in [auth] (or tls_client_ca in [server], then clients must show certificates); or, if everybody who can reach it may take and release "+
+		"every lock, set protected_mode = false in [server] (%s=false)", addrs[i], c.Find("server.protected_mode").Environment()))
+}
+
+// onlyHere tells whether an address to listen on can be reached from this machine alone.
+func onlyHere(addr string) bool {
+	if _, isSocket := SocketPath(addr); isSocket {
+		return true
+	}
+	host, _, _ := net.SplitHostPort(addr)
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}

@@ -1,0 +1,93 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+
+	"redlockd/proxy"
+)
+
+// change says what becomes of a setting that is another one when a running server reads its settings again.
+type change uint8
+
+const (
+	// changeAtStart: the server refuses the new settings, all of them, until it is restarted.
+	changeAtStart change = iota
+	// changeLive: the new value is in force at once.
+	changeLive
+	// changeMembership: the membership of the masters has the value in force, and the setting has none, except for a first start.
+	changeMembership
+	// changeUnread: a server does not read it, only commands that ask one do.
+	changeUnread
+)
+
+// Changes says what is different in next, which a running server has read to replace c: the names of the settings that can change, with those of
+// the users. noted are settings that count again at the next start only. If any other setting differs, it returns an error that names
+// each, and next must not be used.
+func (c *Config) Changes(next *Config) (changed, noted []string, err error) {
+	var errs []error
+	for i, s := range c.Settings {
+		other := next.Settings[i]
+		switch {
+		case s.change == changeUnread, c.sameValue(next, s, other):
+		case s.change == changeMembership:
+			noted = append(noted, s.Name)
+		case s.change == changeAtStart:
+			errs = append(errs, next.errorAt(s.Name, errors.New("this cannot change while redlockd runs: take the change back, or restart redlockd")))
+		case s.Name == "auth.users":
+			changed = append(changed, s.Name+" ("+strings.Join(userChanges(c.Front.Users, next.Front.Users), ", ")+")")
+		default:
+			changed = append(changed, s.Name)
+		}
+	}
+	return changed, noted, errors.Join(errs...)
+}
+
+// sameValue compares a setting of c with that of next. What a password file holds counts as the value.
+func (c *Config) sameValue(next *Config, s, other *Setting) bool {
+	switch s.Name {
+	case "auth.users":
+		return reflect.DeepEqual(c.Front.Users, next.Front.Users)
+	case "masters":
+		return reflect.DeepEqual(c.masterList, next.masterList)
+	case "master.password_file":
+		if reflect.DeepEqual(c.masterList, next.masterList) {
+			for i, m := range c.Engine.Masters {
+				if m.Password != next.Engine.Masters[i].Password {
+					return false
+				}
+			}
+		}
+	}
+	return s.value.String() == other.value.String()
+}
+
+// userChanges names the users that were added, removed or changed.
+func userChanges(before, after []proxy.User) (all []string) {
+	find := func(list []proxy.User, name string) *proxy.User {
+		if i := slices.IndexFunc(list, func(u proxy.User) bool { return u.Name == name }); i >= 0 {
+			return &list[i]
+		}
+		return nil
+	}
+	for i := range before {
+		if find(after, before[i].Name) == nil {
+			all = append(all, fmt.Sprintf("%q removed", before[i].Name))
+		}
+	}
+	for i := range after {
+		switch same := find(before, after[i].Name); {
+		case same == nil:
+			all = append(all, fmt.Sprintf("%q added", after[i].Name))
+		case !reflect.DeepEqual(*same, after[i]):
+			all = append(all, fmt.Sprintf("%q changed", after[i].Name))
+		}
+	}
+	if len(all) == 0 {
+		all = append(all, "in another order")
+	}
+	return all
+}

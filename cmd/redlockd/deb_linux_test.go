@@ -1,0 +1,76 @@
+package main
+
+// Goal: the package for Debian has what it should, and its program runs with its configuration. Method: the package is made of the program that
+// the tests build, and unpacked.
+
+import (
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+
+	"redlockd/redlock/redisproc"
+)
+
+func TestDebianPackage(t *testing.T) {
+	redisproc.Need(t, "dpkg-deb", "jq")
+	path, err := binary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	t.Setenv("SOURCE_DATE_EPOCH", "1750000000")
+	t.Setenv("COMPRESSION", "none") // xz takes ten seconds
+	build := func(version, file string) string {
+		output(t, ".", filepath.Join(dockerDir, "package/deb.sh"), path, runtime.GOARCH, version, file)
+		return file
+	}
+	deb := build("1.2.0-rc1-5-gabcdef", dir+"/a.deb")
+	if got := output(t, dir, "dpkg-deb", "--field", deb, "Package", "Version", "Architecture"); got !=
+		"Package: redlockd\nVersion: 1.2.0~rc1+5.gabcdef\nArchitecture: "+runtime.GOARCH+"\n" {
+		t.Errorf("got %s", got)
+	}
+	output(t, dir, "cmp", deb, build("1.2.0-rc1-5-gabcdef", dir+"/b.deb")) // the same bytes again
+
+	output(t, dir, "dpkg-deb", "--raw-extract", deb, "root")
+	root := dir + "/root"
+	for line := range strings.Lines(output(t, dir, "dpkg-deb", "--contents", deb)) {
+		if strings.HasPrefix(line, "d") && !strings.HasPrefix(line, "drwxr-xr-x root/root ") {
+			t.Errorf("a directory that is not root's, or not open to all: %s", line)
+		}
+	}
+	for _, script := range []string{"postinst", "prerm", "postrm"} {
+		output(t, dir, "sh", "-n", root+"/DEBIAN/"+script)
+	}
+	for file, want := range map[string]string{
+		"usr/lib/systemd/system/redlockd.service":           "ExecStart=/usr/bin/redlockd serve --config /etc/redlockd/config.toml",
+		"usr/share/bash-completion/completions/redlockd":    "complete -o default -F _redlockd redlockd",
+		"usr/share/zsh/vendor-completions/_redlockd":        "#compdef redlockd",
+		"usr/share/fish/vendor_completions.d/redlockd.fish": "complete -c redlockd",
+		"usr/share/doc/redlockd/copyright":                  "",
+		"usr/share/doc/redlockd/examples/redis.conf":        "maxmemory-policy noeviction",
+		"usr/share/doc/redlockd/examples/alerts.yaml":       "alert: RedlockdNoQuorum",
+		"usr/share/doc/redlockd/examples/grafana.json":      "redlockd",
+		"DEBIAN/conffiles":                                  "/etc/redlockd/config.toml\n",
+	} {
+		text, err := os.ReadFile(filepath.Join(root, file))
+		if err != nil || !strings.Contains(string(text), want) {
+			t.Errorf("%s: %v, want %q in it, got\n%s", file, err, want, text)
+		}
+	}
+	if page := output(t, dir, "gzip", "-dc", root+"/usr/share/man/man1/redlockd.1.gz"); !strings.HasPrefix(page, ".TH REDLOCKD 1 ") {
+		t.Errorf("the manual page begins with %.40q", page)
+	}
+	// The list of modules has each that is linked, and none that is there for tests.
+	list := output(t, ".", filepath.Join(dockerDir, "package/sbom.sh"), path, "1.2.0")
+	for module, linked := range map[string]bool{"pkg:golang/github.com/redis/go-redis/v9@v9.": true, "pkg:golang/std@1.": true, "modernc.org/sqlite": false} {
+		if strings.Contains(list, module) != linked {
+			t.Errorf("%s: want it in the list: %v, got\n%s", module, linked, list)
+		}
+	}
+	p := launchBinary(t, root+"/usr/bin/redlockd", "--config", root+"/etc/redlockd/config.toml")
+	w := p.dial()
+	w.lock("r", "t1")
+	w.want("UNLOCK r t1", "1")
+}

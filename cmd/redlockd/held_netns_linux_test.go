@@ -1,0 +1,97 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"redlockd/redlock/redisproc"
+)
+
+// apart are the flags of unshare, and of nsenter, for a network namespace. Who is not root needs a user namespace around it.
+func apart() (unshare, nsenter []string) {
+	if os.Geteuid() == 0 {
+		return []string{"-n"}, []string{"-n"}
+	}
+	return []string{"-rn"}, []string{"-U", "--preserve-credentials", "-n"}
+}
+
+// launchApart starts a redlockd in a network namespace of its own. Only unix sockets lead out of it.
+func launchApart(t *testing.T, args ...string) *program {
+	t.Helper()
+	redisproc.Need(t, "unshare", "nsenter", "ip")
+	flags, _ := apart()
+	if out, err := exec.Command("unshare", append(flags, "true")...).CombinedOutput(); err != nil {
+		redisproc.LeaveOut(t, fmt.Sprintf("no network namespace can be made here: %v, %s", err, out))
+	}
+	path, err := binary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	script := filepath.Join(t.TempDir(), "apart.sh")
+	text := fmt.Sprintf("#!/bin/sh\nexec unshare %s sh -c 'ip link set lo up && exec \"$0\" \"$@\"' %s \"$@\"\n", flags[0], path)
+	if err := os.WriteFile(script, []byte(text), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	return launchBinary(t, script, args...)
+}
+
+// inside is a command that runs in the network namespace of the program.
+func (p *program) inside(command ...string) *exec.Cmd {
+	_, flags := apart()
+	return exec.Command("nsenter", slices.Concat([]string{"-t", strconv.Itoa(p.cmd.Process.Pid)}, flags, command)...)
+}
+
+// The network between a client and its server goes away, and neither is told. The client stops in time, and the server does not renew for a
+// client that is silent.
+func TestHeldOverAPartition(t *testing.T) {
+	masters, _ := startMasters(t, 3, "--unixsocket", "redis.sock")
+	var sockets []string
+	for _, m := range masters {
+		sockets = append(sockets, filepath.Join(m.Dir(), "redis.sock"))
+	}
+	q := launch(t, "--masters", strings.Join(sockets, ","), "--bootstrap")
+	q.waitLog("quorum reached")
+	p := launchApart(t, "--masters", strings.Join(sockets, ","))
+	p.waitLog("quorum reached")
+	_, port, _ := strings.Cut(p.addr, ":")
+	holder, other := startCLI(t, p.inside("redis-cli", "-p", port)), q.dial()
+	if token := holder.do("LOCK r 3s HOLD"); token == "" {
+		t.Fatal("LOCK: got no token")
+	}
+	holder.line() // its validity
+	began := time.Now()
+	believed := began
+	for believed.Sub(began) <= 6*time.Second { // until a renewal is told that came when the TTL of before was over
+		sent := time.Now()
+		name, value := holder.do("KEEPALIVE 2s"), holder.line()
+		validity, err := strconv.Atoi(value)
+		if name != "validity" || err != nil || validity <= 0 {
+			t.Fatalf("KEEPALIVE: got %q %q, want a validity", name, value)
+		}
+		for range 6 { // held, lost and leaving
+			holder.line()
+		}
+		believed = sent.Add(time.Duration(validity) * time.Millisecond)
+		other.want("LOCK r 3s WAIT 100ms", "null")
+	}
+	if out, err := p.inside("ip", "link", "set", "lo", "down").CombinedOutput(); err != nil {
+		t.Fatalf("cut the network: %v, %s", err, out)
+	}
+	cut := time.Now()
+	if got := other.do("LOCK r 50s WAIT 40s"); !strings.HasPrefix(got, "[") {
+		t.Fatalf("LOCK behind the partition: %s", got)
+	}
+	if early := time.Until(believed); early > 0 {
+		t.Errorf("the lock was granted %v before the end of what its holder believed", early)
+	}
+	if took := time.Since(cut); took > 2*time.Second+3*time.Second+patience {
+		t.Errorf("the lock was free after %v", took)
+	}
+}

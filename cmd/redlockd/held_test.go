@@ -1,0 +1,218 @@
+package main
+
+// Goal: a lock under HOLD lives as long as the process that holds it, and no process believes in one that another may have. Method: the
+// program and real redis-servers as processes; clients and servers are stopped and killed.
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"os/exec"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"redlockd/redlock/redisproc"
+)
+
+// cliProcess is a redis-cli that stays connected.
+type cliProcess struct {
+	t   *testing.T
+	cmd *exec.Cmd
+	in  io.Writer
+	out *bufio.Reader
+}
+
+func (p *program) startCLI() *cliProcess {
+	p.t.Helper()
+	_, port, _ := strings.Cut(p.addr, ":")
+	return startCLI(p.t, exec.Command("redis-cli", "-p", port))
+}
+
+func startCLI(t *testing.T, cmd *exec.Cmd) *cliProcess {
+	t.Helper()
+	redisproc.Need(t, "redis-cli")
+	c := &cliProcess{t: t, cmd: cmd}
+	c.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	in, err := c.cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := c.cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		c.cmd.Process.Kill()
+		c.cmd.Wait()
+	})
+	c.in, c.out = in, bufio.NewReader(out)
+	return c
+}
+
+// do sends a command and returns the first line of the reply.
+func (c *cliProcess) do(command string) string {
+	c.t.Helper()
+	fmt.Fprintln(c.in, command)
+	return c.line()
+}
+
+// line is the next line of the reply.
+func (c *cliProcess) line() string {
+	c.t.Helper()
+	line, err := c.out.ReadString('\n')
+	if err != nil {
+		c.t.Fatalf("redis-cli: %v", err)
+	}
+	return strings.TrimSpace(line)
+}
+
+// info is a number of INFO.
+func (w *wire) info(name string) int {
+	w.t.Helper()
+	_, rest, ok := strings.Cut(w.do("INFO"), "\n"+name+":")
+	text, _, _ := strings.Cut(rest, "\r")
+	n, err := strconv.Atoi(text)
+	if !ok || err != nil {
+		w.t.Fatalf("INFO has no number %s: %q", name, text)
+	}
+	return n
+}
+
+// until waits until the number of INFO is what is wanted.
+func (w *wire) until(name string, ok func(n int) bool) {
+	w.t.Helper()
+	for end := time.Now().Add(patience); !ok(w.info(name)); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			w.t.Fatalf("%s stays %d", name, w.info(name))
+		}
+	}
+}
+
+func TestHeldByAProcessThatStops(t *testing.T) {
+	p := launch(t)
+	p.waitLog("quorum reached")
+	stopped, killed, other := p.startCLI(), p.startCLI(), p.dial()
+	if token := stopped.do("LOCK stopped 3s HOLD RELEASE"); token == "" {
+		t.Fatalf("LOCK: got no token")
+	}
+	killed.do("LOCK killed 50s HOLD")
+	// The client does nothing, for longer than the TTL.
+	stopped.cmd.Process.Signal(syscall.SIGSTOP)
+	before := other.info("extends_granted")
+	other.until("extends_granted", func(n int) bool { return n >= before+4 })
+	other.want("LOCK stopped 3s", "null")
+	// kill -9. With RELEASE the lock is free at once, without it the lock ends with its TTL.
+	stopped.cmd.Process.Kill()
+	if got := other.do("LOCK stopped 30s WAIT 30s"); !strings.HasPrefix(got, "[") {
+		t.Errorf("LOCK behind kill -9 of its holder: got %s, want it granted", got)
+	}
+	killed.cmd.Process.Kill()
+	other.until("bound", func(n int) bool { return n == 0 })
+	other.want("LOCK killed 3s", "null")
+}
+
+// A client that sends KEEPALIVE stops in time, when the server that it is connected to stops.
+func TestServerOfAHolderStops(t *testing.T) {
+	_, addrs := startMasters(t, 3)
+	p := launch(t, "--masters", addrs, "--bootstrap")
+	q := launch(t, "--masters", addrs)
+	p.waitLog("quorum reached")
+	q.waitLog("quorum reached")
+	holder, other := p.dial(), q.dial()
+	if got := holder.do("LOCK r 3s HOLD"); !strings.HasPrefix(got, "[") {
+		t.Fatalf("LOCK: %s", got)
+	}
+	sent := time.Now()
+	validity, _ := strconv.Atoi(strings.Fields(holder.do("KEEPALIVE"))[1])
+	believed := sent.Add(time.Duration(validity) * time.Millisecond)
+	if validity <= 0 {
+		t.Fatalf("KEEPALIVE: a validity of %d", validity)
+	}
+	p.signal(syscall.SIGSTOP)
+	if got := other.do("LOCK r 50s WAIT 30s"); !strings.HasPrefix(got, "[") {
+		t.Fatalf("LOCK: %s", got)
+	}
+	if early := time.Until(believed); early > 0 {
+		t.Errorf("the lock was granted %v before the end of what its holder believed", early)
+	}
+	p.signal(syscall.SIGCONT)
+	for told := false; !told; {
+		switch got := holder.do("KEEPALIVE"); {
+		case strings.HasPrefix(got, "[validity 0 "):
+			told = strings.Contains(got, "lost [r]")
+		case !strings.HasPrefix(got, "NOQUORUM"):
+			t.Fatalf("KEEPALIVE behind the stop: %s", got)
+		}
+	}
+}
+
+// A writer comes when the readers have ended of which one was killed, and of which another one's server stands still; and before no reader's belief
+// is over.
+func TestReadersThatStop(t *testing.T) {
+	_, addrs := startMasters(t, 5)
+	p := launch(t, "--masters", addrs, "--bootstrap")
+	q, r := launch(t, "--masters", addrs), launch(t, "--masters", addrs)
+	for _, server := range []*program{p, q, r} {
+		server.waitLog("quorum reached")
+	}
+	killed, stopped, writer := p.startCLI(), q.dial(), r.dial()
+	killed.do("LOCK file 3s SHARED HOLD")
+	if got := stopped.do("LOCK file 3s SHARED HOLD"); !strings.HasPrefix(got, "[") {
+		t.Fatalf("LOCK SHARED beside a reader: %s", got)
+	}
+	before := stopped.info("extends_granted")
+	stopped.until("extends_granted", func(n int) bool { return n >= before+4 }) // longer than the TTL
+	writer.want("LOCK file 3s", "null")
+	sent := time.Now()
+	validity, _ := strconv.Atoi(strings.Fields(stopped.do("KEEPALIVE"))[1])
+	believed := sent.Add(time.Duration(validity) * time.Millisecond)
+	killed.cmd.Process.Kill()
+	q.signal(syscall.SIGSTOP)
+	if got := writer.do("LOCK file 50s WAIT 30s"); !strings.HasPrefix(got, "[") {
+		t.Fatalf("LOCK behind readers that stopped: %s", got)
+	}
+	if early := time.Until(believed); early > 0 || validity <= 0 {
+		t.Errorf("the writer came %v before the end of what a reader believed (%d ms)", early, validity)
+	}
+	q.signal(syscall.SIGCONT)
+	for told := false; !told; {
+		switch got := stopped.do("KEEPALIVE"); {
+		case strings.HasPrefix(got, "[validity 0 "):
+			told = strings.Contains(got, "lost [file]")
+		case !strings.HasPrefix(got, "NOQUORUM"):
+			t.Fatalf("KEEPALIVE behind the stop: %s", got)
+		}
+	}
+}
+
+// Locks survive a restart of every server, one after the other.
+func TestHeldOverADrain(t *testing.T) {
+	_, addrs := startMasters(t, 3)
+	p := launch(t, "--masters", addrs, "--bootstrap", "--drain-timeout", "1m")
+	q := launch(t, "--masters", addrs)
+	p.waitLog("quorum reached")
+	q.waitLog("quorum reached")
+	old, next, other := p.dial(), q.dial(), q.dial()
+	token := strings.Trim(strings.Fields(old.do("LOCK r 50s HOLD RELEASE"))[0], "[")
+	p.signal(syscall.SIGTERM)
+	for !strings.HasSuffix(old.do("KEEPALIVE"), "leaving 1]") {
+		time.Sleep(time.Millisecond)
+	}
+	got := next.do("HOLD r " + token + " 50s RELEASE")
+	fresh := strings.Trim(strings.Fields(got)[0], "[")
+	if !strings.HasPrefix(got, "[") || fresh == token {
+		t.Fatalf("HOLD: got %s, want another token than %s", got, token)
+	}
+	old.conn.Close() // with RELEASE of the old token
+	if code := p.exitCode(); code != exitOK {
+		t.Errorf("exit code %d, want %d:\n%s", code, exitOK, p.log())
+	}
+	other.want("LOCK r 3s", "null")
+	next.want("UNLOCK r "+fresh, "1")
+}

@@ -1,0 +1,227 @@
+package main
+
+// Goal: the recipes of holding.md hold a lock for as long as the work takes, and end the work when it is lost. Method: the blocks of
+// code as they stand there, run with the client libraries that TestLibraries has; the lock is deleted on the masters.
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"redlockd/redlock/redisproc"
+)
+
+// holdingRecipe is a program around a block of holding.md. It holds a lock for holdingTTL, says "held", and says "over" when it may not
+// believe any more that it does. HOST, PORT and NAME stand for redlockd's address and the resource, RECIPE for the blocks.
+type holdingRecipe struct {
+	language string
+	file     string
+	command  string // BUILD is what `make libraries` has made for the language, FILE the program
+	text     string
+}
+
+const holdingTTL = 3 * time.Second
+
+const pythonPrelude = `import redis, threading, time, types
+RECIPE
+ttl = 3
+conn = redis.Redis(host="HOST", port=PORT, protocol=3, decode_responses=True, single_connection_client=True, socket_timeout=ttl / 3)
+`
+
+var holdingRecipes = map[string]holdingRecipe{
+	"python": {"python", "hold.py", "BUILD/current/bin/python FILE", pythonPrelude + `asked = time.monotonic()
+token, validity = conn.execute_command("LOCK", "NAME", "3s", "HOLD")
+held = types.SimpleNamespace(end=asked + validity / 1000)
+threading.Thread(target=keep_alive, args=(conn, held, ttl), daemon=True).start()
+print("held", flush=True)
+while time.monotonic() < held.end: time.sleep(0.01)
+print("over", flush=True)
+`},
+	"leader": {"python", "lead.py", "BUILD/current/bin/python FILE", pythonPrelude + `said = []
+def work(held):
+    if not said: print("held", flush=True); said.append(1)
+    time.sleep(0.01)
+lead(conn, work, ttl)
+print("over", flush=True)
+`},
+	"javascript": {"node", "hold.js", "node FILE", `const Redis = require('BUILD/node_modules/ioredis6')
+RECIPE
+;(async () => {
+  const conn = new (Redis.Redis ?? Redis)(PORT, 'HOST')
+  const asked = performance.now()
+  const [, validity] = await conn.call('LOCK', 'NAME', '3s', 'HOLD')
+  const held = { end: asked + validity }
+  keepAlive(conn, held, 3000)
+  console.log('held')
+  while (performance.now() < held.end) await new Promise(resolve => setTimeout(resolve, 10))
+  console.log('over')
+  process.exit(0)
+})()
+`},
+	"java": {"java", "Hold.java", "java -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -cp BUILD/lib/* FILE", `import java.util.List;
+import java.util.concurrent.atomic.AtomicLong;
+import redis.clients.jedis.Jedis;
+import redis.clients.jedis.exceptions.JedisException;
+
+class Hold {
+RECIPE
+    public static void main(String[] args) throws Exception {
+        Jedis conn = new Jedis("HOST", PORT, 1000);
+        long asked = System.nanoTime();
+        List<?> granted = (List<?>) conn.sendCommand(() -> "LOCK".getBytes(), "NAME", "3s", "HOLD");
+        AtomicLong end = new AtomicLong(asked + 1_000_000 * (Long) granted.get(1));
+        Thread thread = new Thread(() -> { try { keepAlive(conn, end, 3000); } catch (InterruptedException e) { } });
+        thread.setDaemon(true);
+        thread.start();
+        System.out.println("held");
+        while (System.nanoTime() - end.get() < 0) Thread.sleep(10);
+        System.out.println("over");
+    }
+}
+`},
+	"go": {"go", "hold.go", "go run FILE", `package main
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+RECIPE
+
+func main() {
+	ctx := context.Background()
+	conn := redis.NewClient(&redis.Options{Addr: "HOST:PORT"}).Conn()
+	asked := time.Now()
+	granted, err := conn.Do(ctx, "LOCK", "NAME", "3s", "HOLD").Slice()
+	if err != nil {
+		panic(err)
+	}
+	var end atomic.Pointer[time.Time]
+	until := asked.Add(time.Duration(granted[1].(int64)) * time.Millisecond)
+	end.Store(&until)
+	go keepAlive(ctx, conn, &end, 3*time.Second)
+	fmt.Println("held")
+	for time.Now().Before(*end.Load()) {
+		time.Sleep(10 * time.Millisecond)
+	}
+	fmt.Println("over")
+}
+`},
+}
+
+func TestHoldingRecipes(t *testing.T) {
+	if out, err := exec.Command(filepath.Join(librariesDir, "build.sh"), "--check").CombinedOutput(); err != nil {
+		redisproc.LeaveOut(t, fmt.Sprintf("the client libraries are not ready (%v): run `make libraries`\n%s", err, out))
+	}
+	text, err := os.ReadFile("holding.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	blocks := make(map[string]string)
+	for _, block := range regexp.MustCompile("(?s)\n```(\\w+)\n(.*?)\n```\n").FindAllStringSubmatch(string(text), -1) {
+		blocks[block[1]] += block[2] + "\n"
+	}
+	readme, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	shown, _, _ := strings.Cut(blocks["python"], "\ndef lead(")
+	for line := range strings.Lines(shown) {
+		if !strings.Contains(string(readme), "  "+line) {
+			t.Errorf("README.md shows another recipe, without the line %q", line)
+		}
+	}
+	masters, addrs := startMasters(t, 3)
+	p := launch(t, "--masters", addrs, "--bootstrap")
+	p.waitLog("quorum reached")
+	for name, recipe := range holdingRecipes {
+		block := blocks[name]
+		if name == "leader" {
+			block = blocks["python"]
+		}
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			recipe.run(t, p.addr, name, block, func() {
+				for _, m := range masters {
+					cli(t, m.Addr, "DEL", name)
+				}
+			})
+		})
+	}
+}
+
+// run runs the program, and takes its lock away when it has held it for longer than the ttl.
+func (r holdingRecipe) run(t *testing.T, addr, name, block string, take func()) {
+	build, err := filepath.Abs(filepath.Join(librariesDir, "build", r.language))
+	if err != nil {
+		t.Fatal(err)
+	}
+	host, port, _ := strings.Cut(addr, ":")
+	file := filepath.Join(t.TempDir(), r.file)
+	places := strings.NewReplacer("RECIPE", block, "HOST", host, "PORT", port, "NAME", name, "BUILD", build, "FILE", file)
+	if err := os.WriteFile(file, []byte(places.Replace(r.text)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	args := strings.Fields(r.command)
+	for i := range args {
+		args[i] = places.Replace(args[i])
+	}
+	cmd := exec.Command(args[0], args[1:]...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	cmd.Stderr = os.Stderr
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	said := make(chan string)
+	go func() {
+		defer close(said)
+		for lines := bufio.NewScanner(stdout); lines.Scan(); {
+			said <- lines.Text()
+		}
+	}()
+	hear := func(within time.Duration) string {
+		select {
+		case line, ok := <-said:
+			if !ok {
+				return "nothing more: it has ended"
+			}
+			return line
+		case <-time.After(within):
+			return ""
+		}
+	}
+	defer func() {
+		cmd.Process.Kill()
+		for range said {
+		}
+		cmd.Wait()
+	}()
+	if got := hear(stepPatience); got != "held" {
+		t.Fatalf("got %q, want it to say held", got)
+	}
+	if got := hear(2 * holdingTTL); got != "" {
+		t.Fatalf("it said %q although the lock is renewed", got)
+	}
+	if got := cli(t, addr, "LOCK", name, "1s"); got != "" {
+		t.Errorf("the lock was granted to another: %s", got)
+	}
+	take()
+	if got := hear(stepPatience); got != "over" {
+		t.Errorf("got %q, want it to say over", got)
+	}
+}

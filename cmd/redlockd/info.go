@@ -1,0 +1,87 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+)
+
+const infoForm = "redlockd info [flags] [section…]"
+
+const infoHelp = `Usage: ` + infoForm + `
+
+Prints what a redlockd that runs says of itself, its clients, masters and locks: the command INFO. Sections are server, clients,
+memory, stats, masters, locks, users, errorstats and more; without one, it prints all but commandstats; "all" prints that, too.
+
+Exit codes: 0 done; 1 the server does not answer, or refuses; 2 the command line or the configuration is wrong.
+`
+
+func infoFlags() *flagSet {
+	return newFlagSet("info", flagHelp{name: "json", usage: "print an object for each section; lines like master0 are objects, too"}, timeoutFlag(clientTimeout))
+}
+
+// info prints INFO of a server.
+func info(p process, args []string) int {
+	flags := infoFlags()
+	flags.flagsBehind = true
+	var sections []string
+	flags.operands = func(operands []string) error {
+		sections = operands
+		return nil
+	}
+	to, timeout, code := p.configureClient(flags, args, clientTimeout)
+	if to == nil {
+		return code
+	}
+	return p.withServer("info", to, timeout, func(c *client) error {
+		v, err := c.do(append([]string{"INFO"}, sections...)...)
+		switch {
+		case err != nil:
+			return err
+		case len(sections) > 0 && v.Text == "":
+			return fmt.Errorf("INFO has no section %s; redlockd info lists them", strings.Join(sections, ", "))
+		case flags.on("json"):
+			return printInfoJSON(p.stdout, infoOf(v.Text))
+		}
+		_, err = io.WriteString(p.stdout, strings.ReplaceAll(v.Text, "\r\n", "\n"))
+		return err
+	})
+}
+
+// printInfoJSON prints an object of the sections.
+func printInfoJSON(w io.Writer, sections []infoSection) error {
+	all := make(map[string]map[string]any)
+	for _, s := range sections {
+		all[s.name] = make(map[string]any)
+		for _, f := range s.fields {
+			all[s.name][f[0]] = infoValue(f[1])
+		}
+	}
+	return printJSON(w, all)
+}
+
+// infoValue is a number, an object for name=value,…, or a text.
+func infoValue(text string) any {
+	if n, err := strconv.ParseInt(text, 10, 64); err == nil {
+		return n
+	}
+	parts := make(map[string]any)
+	for part := range strings.SplitSeq(text, ",") {
+		name, value, ok := strings.Cut(part, "=")
+		if !ok {
+			return text
+		}
+		parts[name] = infoValue(value)
+	}
+	return parts
+}
+
+// printJSON prints a value as the other commands do.
+func printJSON(w io.Writer, value any) error {
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	e.SetEscapeHTML(false)
+	return e.Encode(value)
+}

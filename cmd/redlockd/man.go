@@ -1,0 +1,82 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"redlockd/cmd/redlockd/config"
+)
+
+const manHelp = `Usage: redlockd man
+
+Prints the manual page: what the help texts say, with all settings. To read it: redlockd man | man -l -
+`
+
+func manual(p process, args []string) int {
+	if len(args) > 0 {
+		return p.usageError(fmt.Errorf("man takes no arguments, got %q", args[0]))
+	}
+	writeManual(p.stdout)
+	return exitOK
+}
+
+// roff is text that man prints as it is: a backslash, a minus, and a point or quote at the beginning of a line mean something to it.
+func roff(text string) string {
+	text = strings.NewReplacer(`\`, `\e`, "-", `\-`).Replace(text)
+	lines := strings.Split(text, "\n")
+	for i, line := range lines {
+		if strings.HasPrefix(line, ".") || strings.HasPrefix(line, "'") {
+			lines[i] = `\&` + line
+		}
+	}
+	return strings.Join(lines, "\n")
+}
+
+// writeManual writes the page in the macros of man(7). Help texts keep their lines: they have tables.
+func writeManual(w io.Writer) {
+	asItIs := func(text string) { fmt.Fprintf(w, ".nf\n%s\n.fi\n", roff(strings.Trim(text, "\n"))) }
+	item := func(head, text string) { fmt.Fprintf(w, ".TP\n%s\n%s\n", head, roff(text)) }
+	var overview strings.Builder
+	helpOverview(&overview)
+
+	fmt.Fprintf(w, ".TH REDLOCKD 1 \"\" \"redlockd %s\" \"User Commands\"\n", roff(currentVersion()))
+	fmt.Fprint(w, ".SH NAME\nredlockd \\- distributed locks over the Redis protocol\n")
+	fmt.Fprint(w, ".SH SYNOPSIS\n.B redlockd\n.RI [ command ]\n.RI [ flags ]\n.SH DESCRIPTION\n")
+	asItIs(overview.String())
+	fmt.Fprint(w, ".SH COMMANDS\n")
+	for _, c := range commands() {
+		fmt.Fprintf(w, ".SS redlockd %s\n", c.name)
+		asItIs(c.help)
+		if c.flags == nil {
+			continue
+		}
+		fmt.Fprint(w, ".PP\nFlags:\n")
+		for _, h := range c.visibleFlags() {
+			head := `\fB\-\-` + roff(h.name) + `\fR`
+			if h.arg != "" {
+				head += ` \fI` + roff(h.arg) + `\fR`
+			}
+			item(head, h.usage)
+		}
+	}
+	fmt.Fprint(w, ".SH SETTINGS\n")
+	group := "-"
+	for _, s := range config.Default().Settings {
+		if g := s.Group(); g != group {
+			group = g
+			if g != "" {
+				fmt.Fprintf(w, ".SS [%s]\n", roff(g))
+			}
+		}
+		item(fmt.Sprintf(`\fB%s\fR = %s`, roff(s.Key()), roff(s.Text())), s.Usage+" ("+s.Environment()+")")
+	}
+	fmt.Fprint(w, `.SH FILES
+.TP
+.I /etc/redlockd/config.toml
+what the package and the systemd unit use; every setting is explained in it
+.SH SEE ALSO
+.BR redis\-cli (1),
+.BR redis\-server (1)
+`)
+}

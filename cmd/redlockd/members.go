@@ -1,0 +1,401 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"redlockd/cmd/redlockd/config"
+	"redlockd/redlock"
+)
+
+// memberChanges are the words with which a change begins.
+var memberChanges = []string{"replace", "add", "remove", "set"}
+
+const membersForm = "redlockd members [flags] [replace SEAT ADDR | add NAME ADDR | remove NAME | set max_ttl DURATION]"
+
+const membersHelp = `Usage: ` + membersForm + `
+
+Shows who the masters are and what holds for them: the membership, which the masters keep themselves. Or changes it,
+while locks are granted, without a moment without a quorum. It asks the masters itself, and needs no server.
+
+  replace SEAT ADDR      the master at ADDR takes the seat, in the place of the one that has it, which may be dead or alive
+  add NAME ADDR          a further seat, for the master at ADDR
+  remove NAME            the seat loses its vote, and is removed after the wait; add and remove in pairs, so that the number
+                         of seats is odd again
+  set max_ttl DURATION   the longest TTL. When it falls, the wait follows after the wait
+
+ADDR is host:port, or the path of a unix socket. The new master must be fit to vote (see redlockd check), hold no key and
+belong to no other fleet. It gets every command at once, and votes after the wait: somewhat longer than max_ttl. Commands
+say what they change, and then wait until it is done. They can be interrupted: any redlockd over these masters finishes
+what was begun, and the same command again shows how far it is. All running redlockds follow by themselves.
+
+The columns: since which version of the membership the seat is as it is; what is left until it votes or is removed; what
+its master remembers (the beginning of its run_id, and a name that changes when it forgets); why it does not count here.
+
+The masters and max_ttl in the configuration lead to the membership, and found the first one. Later they change nothing:
+the table ends with the lines for config.toml where they differ.
+
+If a majority of the masters is lost, nothing can be changed. Start them again at their addresses: they may be empty, and
+a redlockd then founds the membership anew. If their machines are gone for good, stop every redlockd, run FLUSHALL on the
+masters that are left, put the new list of masters and the max_ttl of before into the configuration, and start.
+
+Exit codes: 0 done, 1 not done, and nothing was changed unless it says so, 2 the command line or the configuration is
+wrong; 128 + n: signal n ended the wait for the end of a change, which any redlockd finishes.
+`
+
+func membersFlags() *flagSet {
+	f := newFlagSet("members",
+		flagHelp{name: "dry-run", arg: "", usage: "say what a command would change, and change nothing"},
+		flagHelp{name: "no-wait", arg: "", usage: "do not wait until a change is done: any redlockd finishes it"},
+		flagHelp{name: "json", arg: "", usage: "print the table as JSON"})
+	f.flagsBehind = true
+	return f
+}
+
+// membersKnownIn bounds, in units of connect_timeout, how long the masters may take to show a membership, and to choose the next.
+const (
+	membersKnownIn  = 5
+	membersChangeIn = 30
+	// membersLook is the pause between two looks at what the client knows.
+	membersLook = 20 * time.Millisecond
+	// membersTell is the pause between two lines about a change that takes long.
+	membersTell = 10 * time.Second
+)
+
+// memberCommand is the command line of members.
+type memberCommand struct {
+	change redlock.MemberChange
+	set    bool // a change is asked for
+	table  *flagSet
+	client *redlock.Client
+	p      process
+}
+
+func members(p process, args []string) int {
+	m := memberCommand{p: p, table: membersFlags()}
+	m.table.operands = m.readOperands
+	c, code := p.configureMasters(m.table, args)
+	if c == nil {
+		return code
+	}
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	defer signal.Stop(signals)
+	client, err := redlock.Open(c.Engine)
+	if err != nil {
+		return p.failed(err)
+	}
+	defer func() {
+		now, cancel := context.WithCancel(context.Background())
+		cancel() // it holds nothing
+		client.Close(now)
+	}()
+	m.client = client
+	if err := m.awaitMembership(membersKnownIn*c.Engine.ConnectTimeout, signals); err != nil {
+		return p.failed(fmt.Errorf("members: %w", err))
+	}
+	if !m.set {
+		m.awaitMasters(c.Engine.ConnectTimeout)
+		if err := m.print(client.Membership(), c); err != nil {
+			return p.failed(err)
+		}
+		return exitOK
+	}
+	return m.make(c, signals)
+}
+
+// readOperands reads the change that is asked for.
+func (m *memberCommand) readOperands(operands []string) error {
+	if len(operands) == 0 {
+		if m.table.on("dry-run") || m.table.on("no-wait") {
+			return errors.New("--dry-run and --no-wait are for changes: " + membersForm)
+		}
+		return nil
+	}
+	m.set = true
+	verb, rest := operands[0], operands[1:]
+	verbs := map[string]string{"replace": "SEAT ADDR", "add": "NAME ADDR", "remove": "NAME", "set": "max_ttl DURATION"}
+	form, known := verbs[verb]
+	switch {
+	case !known:
+		return fmt.Errorf("unknown change %q%s: %s", verb, config.DidYouMean(verb, memberChanges), membersForm)
+	case len(rest) != len(strings.Fields(form)) || slices.Contains(rest, ""):
+		return fmt.Errorf("%s needs %s: redlockd members %s %s", verb, form, verb, form)
+	case m.table.on("json"):
+		return errors.New("--json is for the table, without a change")
+	}
+	switch verb {
+	case "replace":
+		m.change = redlock.MemberChange{Replace: rest[0], Addr: rest[1]}
+	case "add":
+		m.change = redlock.MemberChange{Add: rest[0], Addr: rest[1]}
+	case "remove":
+		m.change = redlock.MemberChange{Remove: rest[0]}
+	case "set":
+		if rest[0] != "max_ttl" {
+			return fmt.Errorf("the membership has no setting %q: max_ttl is the one that it has", rest[0])
+		}
+		ttl, err := config.ParseDuration(rest[1])
+		if err == nil && ttl <= 0 {
+			err = fmt.Errorf("%s is no TTL", rest[1])
+		}
+		if err != nil {
+			return fmt.Errorf("max_ttl: %w", err)
+		}
+		m.change = redlock.MemberChange{SetMaxTTL: ttl}
+	}
+	return nil
+}
+
+// awaitMembership waits until the masters have shown a membership, and no change that is not finished. One that cannot be finished in time is no
+// error: what is in force until then is known.
+func (m *memberCommand) awaitMembership(atMost time.Duration, signals <-chan os.Signal) error {
+	for deadline := time.Now().Add(atMost); ; {
+		now := m.client.Membership()
+		if now.Settled {
+			return nil
+		}
+		select {
+		case <-time.After(membersLook):
+		case sig := <-signals:
+			return fmt.Errorf("stopped by %v: nothing was changed", sig)
+		}
+		switch {
+		case time.Now().Before(deadline):
+		case now.Known:
+			return nil
+		default:
+			return fmt.Errorf("the masters show no membership within %s: %s. redlockd check says what is wrong with each; if a majority is lost for good, redlockd members --help says what to do",
+				config.FormatDuration(atMost), cmp.Or(now.Problem, "they do not answer in time"))
+		}
+	}
+}
+
+// awaitMasters waits until each master counts, or it is known why it does not, so that the table tells.
+func (m *memberCommand) awaitMasters(atMost time.Duration) {
+	for deadline := time.Now().Add(atMost); time.Now().Before(deadline); time.Sleep(membersLook) {
+		if !slices.ContainsFunc(m.client.Masters(), func(s redlock.MasterStatus) bool { return s.State == redlock.MasterDown && s.Reason == "connecting" }) {
+			return
+		}
+	}
+}
+
+// make has the masters choose the change, and waits until it is done.
+func (m *memberCommand) make(c *config.Config, signals <-chan os.Signal) int {
+	dryRun := m.table.on("dry-run")
+	ctx, cancel := context.WithTimeout(context.Background(), membersChangeIn*c.Engine.ConnectTimeout)
+	defer cancel()
+	go func() {
+		select {
+		case sig := <-signals:
+			cancel()
+			fmt.Fprintf(m.p.stderr, "redlockd: stopped by %v: redlockd members shows whether the change was made\n", sig)
+		case <-ctx.Done():
+		}
+	}()
+	what, err := m.client.ChangeMembers(ctx, m.change, dryRun)
+	cancel()
+	switch {
+	case err != nil:
+		return m.p.failed(fmt.Errorf("members: %w", err))
+	case dryRun && what == "":
+		fmt.Fprintln(m.p.stdout, "Nothing would change: it is so already.")
+		return exitOK
+	case dryRun:
+		fmt.Fprintf(m.p.stdout, "Would change: %s.\n", what)
+		return exitOK
+	case what == "":
+		fmt.Fprintln(m.p.stdout, "Nothing to change: it is so already.")
+	default:
+		fmt.Fprintf(m.p.stdout, "Changed: %s.\n", what)
+	}
+	if code := m.follow(signals); code != exitOK {
+		return code
+	}
+	m.printSettings(m.client.Membership(), c)
+	return exitOK
+}
+
+// follow tells how far the change is until it is done.
+func (m *memberCommand) follow(signals <-chan os.Signal) int {
+	var told time.Time
+	for {
+		now := m.client.Membership()
+		rest := m.rest(now)
+		switch {
+		case rest == "":
+			fmt.Fprintf(m.p.stdout, "Done.%s\n", m.farewell())
+			return exitOK
+		case m.table.on("no-wait"):
+			fmt.Fprintf(m.p.stdout, "Not waiting: %s. Any redlockd over these masters finishes it.\n", rest)
+			return exitOK
+		case time.Since(told) >= membersTell:
+			told = time.Now()
+			if now.Problem != "" {
+				rest += "; " + now.Problem
+			}
+			fmt.Fprintf(m.p.stderr, "redlockd: %s\n", rest)
+		}
+		select {
+		case <-time.After(membersLook):
+		case sig := <-signals:
+			fmt.Fprintf(m.p.stderr, "redlockd: the change is made, and %s. Any redlockd over these masters finishes it; the same command again shows how far it is\n", rest)
+			number, _ := sig.(syscall.Signal)
+			return exitSignal + int(number)
+		}
+	}
+}
+
+// rest is what is still to come of the change; "": nothing.
+func (m *memberCommand) rest(now redlock.Membership) string {
+	if m.change.SetMaxTTL != 0 {
+		if !now.Lowering {
+			return ""
+		}
+		return "the wait follows max_ttl in " + roundSeconds(now.WaitLeft)
+	}
+	name := cmp.Or(m.change.Replace, m.change.Add, m.change.Remove)
+	at := slices.IndexFunc(now.Seats, func(s redlock.Seat) bool { return s.Name == name })
+	switch removing := m.change.Remove != ""; {
+	case at < 0:
+		return ""
+	case removing:
+		return fmt.Sprintf("%s is removed in %s", name, roundSeconds(now.Seats[at].Left))
+	case now.Seats[at].State == redlock.SeatVoter:
+		return ""
+	default:
+		return fmt.Sprintf("%s votes in %s", name, roundSeconds(now.Seats[at].Left))
+	}
+}
+
+// farewell is what is left for the operator to do.
+func (m *memberCommand) farewell() string {
+	switch {
+	case m.change.Remove != "":
+		return fmt.Sprintf(" %s is no member: switch it off, so that nobody takes it for one.", m.change.Remove)
+	case m.change.Replace != "":
+		return " If the master that had the seat still runs, switch it off."
+	}
+	return ""
+}
+
+// roundSeconds shows what is left, never as less than it is.
+func roundSeconds(d time.Duration) string {
+	return config.FormatDuration((d + time.Second - 1).Truncate(time.Second))
+}
+
+// print writes the table.
+func (m *memberCommand) print(now redlock.Membership, c *config.Config) error {
+	if m.table.on("json") {
+		return printMembersJSON(m.p.stdout, now)
+	}
+	var b strings.Builder
+	rows := [][]string{{"SEAT", "ADDRESS", "STATE", "SINCE", "WAITS", "MEMORY", "REASON"}}
+	for _, s := range now.Seats {
+		left := "-"
+		if s.Left > 0 {
+			left = roundSeconds(s.Left)
+		}
+		rows = append(rows, []string{s.Name, s.Addr, string(s.State), strconv.FormatInt(s.Since, 10), left, cmp.Or(shortMemory(s.Memory), "-"), cmp.Or(s.Reason, "-")})
+	}
+	writeTable(&b, rows)
+	fmt.Fprintf(&b, "\nVersion %d of lineage %s: %d of %d masters vote, locks need %d; max_ttl %s, wait %s.\n", now.Version, now.Lineage,
+		now.Voters(), len(now.Seats), now.Needed, config.FormatDuration(now.MaxTTL), config.FormatDuration(now.Wait))
+	if now.Lowering {
+		fmt.Fprintf(&b, "The wait is longer than max_ttl needs, because longer locks may still live: it is lowered in %s.\n", roundSeconds(now.WaitLeft))
+	}
+	if now.Problem != "" {
+		fmt.Fprintf(&b, "Problem: %s.\n", now.Problem)
+	}
+	if _, err := io.WriteString(m.p.stdout, b.String()); err != nil {
+		return err
+	}
+	return m.printSettings(now, c)
+}
+
+// shortMemory names a memory in a table: the beginnings of its process's run_id and of what it is called beyond that.
+func shortMemory(memory string) string {
+	runID, name, _ := strings.Cut(memory, ":")
+	return runID[:min(8, len(runID))] + strings.TrimSuffix(":"+name[:min(8, len(name))], ":")
+}
+
+// printSettings writes the lines for config.toml, if the settings differ from the membership.
+func (m *memberCommand) printSettings(now redlock.Membership, c *config.Config) error {
+	if now.Differences == "" {
+		return nil
+	}
+	_, err := fmt.Fprintf(m.p.stdout, "\nThe settings differ from the membership, which counts: %s.\n%s", now.Differences, settingsOf(now, c.Engine.MaxTTL))
+	return err
+}
+
+// settingsOf are the lines of config.toml for the membership. Users, passwords and TLS stay as they are there. The file must name an odd
+// number of masters.
+func settingsOf(now redlock.Membership, maxTTL time.Duration) string {
+	var b strings.Builder
+	tables := slices.ContainsFunc(now.Seats, func(s redlock.Seat) bool { return s.Name != s.Addr })
+	seats := slices.DeleteFunc(slices.Clone(now.Seats), func(s redlock.Seat) bool { return s.State == redlock.SeatLeaving })
+	if len(seats)%2 == 0 {
+		return fmt.Sprintf("The lines for config.toml follow when the number of seats is odd: there are %d. Add or remove one.\n", len(seats))
+	}
+	b.WriteString("In config.toml:\n\n")
+	if !tables {
+		var quoted []string
+		for _, s := range seats {
+			quoted = append(quoted, config.QuoteTOML(s.Addr))
+		}
+		fmt.Fprintf(&b, "masters = [%s]\n", strings.Join(quoted, ", "))
+	}
+	if maxTTL != now.MaxTTL {
+		fmt.Fprintf(&b, "[locks]\nmax_ttl = %s\n", config.QuoteTOML(config.FormatDuration(now.MaxTTL)))
+	}
+	if tables {
+		for _, s := range seats {
+			fmt.Fprintf(&b, "[[masters]]\nname = %s\naddr = %s\n", config.QuoteTOML(s.Name), config.QuoteTOML(s.Addr))
+		}
+	}
+	return b.String()
+}
+
+// membersTable is the table as JSON. Times are in milliseconds, as the names say.
+type membersTable struct {
+	Version     int64         `json:"version"`
+	Lineage     string        `json:"lineage"`
+	MaxTTLMs    int64         `json:"max_ttl_ms"`
+	WaitMs      int64         `json:"wait_ms"`
+	WaitLeftMs  int64         `json:"wait_left_ms"` // 0: it is as max_ttl needs it
+	Voters      int           `json:"voters"`
+	Needed      int           `json:"needed"`
+	Seats       []memberEntry `json:"seats"`
+	Problem     string        `json:"problem,omitempty"`
+	Differences string        `json:"differences,omitempty"`
+}
+
+type memberEntry struct {
+	Seat   string            `json:"seat"`
+	Addr   string            `json:"addr"`
+	State  redlock.SeatState `json:"state"`
+	Memory string            `json:"memory,omitempty"`
+	Since  int64             `json:"since"`
+	LeftMs int64             `json:"left_ms"`
+	Reason string            `json:"reason,omitempty"`
+}
+
+func printMembersJSON(w io.Writer, now redlock.Membership) error {
+	table := membersTable{Version: now.Version, Lineage: now.Lineage, MaxTTLMs: now.MaxTTL.Milliseconds(), WaitMs: now.Wait.Milliseconds(),
+		WaitLeftMs: now.WaitLeft.Milliseconds(), Voters: now.Voters(), Needed: now.Needed, Problem: now.Problem, Differences: now.Differences}
+	for _, s := range now.Seats {
+		table.Seats = append(table.Seats, memberEntry{Seat: s.Name, Addr: s.Addr, State: s.State, Memory: s.Memory, Since: s.Since,
+			LeftMs: s.Left.Milliseconds(), Reason: s.Reason})
+	}
+	return printJSON(w, table)
+}

@@ -1,0 +1,388 @@
+package main
+
+// Goal: redlockd members shows who the masters are, and changes that while locks are granted; what cannot be changed is refused by
+// name, and nothing changes. Method: the program as a process, on real redis-server processes, with redlockds that serve clients
+// meanwhile.
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+
+	"redlockd/cmd/redlockd/config"
+	"redlockd/redlock"
+	"redlockd/redlock/redisproc"
+)
+
+// startMembers starts masters, the spare ones outside of the membership, and founds it, with a max_ttl for which a test can wait.
+func startMembers(t *testing.T, seats, spare int) (servers []*redisproc.Server, addrs string) {
+	t.Helper()
+	t.Setenv("REDLOCKD_LOCKS_MAX_TTL", "2s")
+	t.Setenv("REDLOCKD_MASTER_FOUNDING_WAIT", "10ms")
+	servers, _ = startMasters(t, seats+spare)
+	addrs = addrsOf(servers[:seats])
+	if code, stdout, stderr := runBinary(t, "bootstrap", "--masters", addrs); code != exitOK {
+		t.Fatalf("bootstrap: exit code %d:\n%s%s", code, stdout, stderr)
+	}
+	return servers, addrs
+}
+
+// membersOf is the table.
+func membersOf(t *testing.T, addrs string) membersTable {
+	t.Helper()
+	code, stdout, stderr := runBinary(t, "members", "--json", "--masters", addrs)
+	var table membersTable
+	if err := json.Unmarshal([]byte(stdout), &table); code != exitOK || err != nil {
+		t.Fatalf("members: exit code %d, %v, errors %q, output\n%s", code, err, stderr, stdout)
+	}
+	return table
+}
+
+// seats is the table in one line: "a:1 voter, b:2 learner".
+func (m membersTable) seats() string {
+	var all []string
+	for _, s := range m.Seats {
+		all = append(all, s.Addr+" "+string(s.State))
+	}
+	return strings.Join(all, ", ")
+}
+
+func voters(servers ...*redisproc.Server) string {
+	return strings.Join(redisproc.Addrs(servers), " voter, ") + " voter"
+}
+
+// change runs a command that must end well, and returns what it prints.
+func change(t *testing.T, addrs string, args ...string) string {
+	t.Helper()
+	code, stdout, stderr := runBinary(t, append([]string{"members", "--masters", addrs}, args...)...)
+	if code != exitOK {
+		t.Fatalf("members %v: exit code %d, errors %q, output\n%s", args, code, stderr, stdout)
+	}
+	return stdout
+}
+
+// load locks through redlockds until it is stopped.
+type load struct {
+	t      *testing.T
+	stop   chan struct{}
+	done   sync.WaitGroup
+	locked atomic.Int64
+	holder atomic.Int64 // of the resource that all want
+}
+
+// startLoad has, for each redlockd, one client with a resource of its own, and one that wants what all want. None of them may be
+// told of an error, but for a vote that was split, and two must never hold the same.
+func startLoad(t *testing.T, proxies ...*program) *load {
+	l := &load{t: t, stop: make(chan struct{})}
+	for i, p := range proxies {
+		for _, resource := range []string{fmt.Sprintf("own:%d", i), "shared"} {
+			conn, err := dialRESP(p.addr)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { conn.Close() })
+			l.done.Go(func() { l.client(conn, resource) })
+		}
+	}
+	return l
+}
+
+func (l *load) client(conn *respConn, resource string) {
+	for n := 0; ; n++ {
+		select {
+		case <-l.stop:
+			return
+		default:
+		}
+		token := fmt.Sprintf("%s:%p:%d", resource, conn, n)
+		reply, err := conn.do("LOCK", resource, "1000", "TOKEN", token)
+		switch {
+		case err != nil && resource == "shared" && strings.Contains(err.Error(), "NOQUORUM 2 of 3 masters voted and disagree"):
+			continue // a quorum voted, one for each of two clients, while the new master of a seat was being connected to
+		case err != nil:
+			l.t.Errorf("LOCK %s: %v", resource, err)
+			return
+		case reply == nil:
+			continue
+		}
+		l.locked.Add(1)
+		if resource == "shared" {
+			if l.holder.Add(1) != 1 {
+				l.t.Errorf("two hold %s", resource)
+			}
+			l.holder.Add(-1)
+		}
+		if _, err := conn.do("UNLOCK", resource, token); err != nil {
+			l.t.Errorf("UNLOCK %s: %v", resource, err)
+			return
+		}
+	}
+}
+
+// end stops the clients; some locks must have been granted.
+func (l *load) end() {
+	l.t.Helper()
+	close(l.stop)
+	l.done.Wait()
+	if n := l.locked.Load(); n < 20 {
+		l.t.Errorf("%d locks were granted: too few for a judgement", n)
+	}
+}
+
+// A master is replaced, the number of masters grows to five and falls back to three, and max_ttl rises and falls, while locks are granted.
+func TestMembersChangeUnderLoad(t *testing.T) {
+	s, addrs := startMembers(t, 3, 4)
+	p, q := launch(t, "--masters", addrs), launch(t, "--masters", addrs)
+	p.waitLog("quorum reached")
+	q.waitLog("quorum reached")
+	under := startLoad(t, p, q)
+
+	// A living one.
+	text := change(t, addrs, "replace", s[2].Addr, s[3].Addr)
+	if want := fmt.Sprintf("[[masters]]\nname = %q\naddr = %q\n", s[2].Addr, s[3].Addr); !strings.Contains(text, want) || !strings.Contains(text, "switch it off") {
+		t.Errorf("replace: got\n%s\nwant %q in it, and to switch the other one off", text, want)
+	}
+	if got, want := membersOf(t, addrs).seats(), voters(s[0], s[1], s[3]); got != want {
+		t.Fatalf("after replace: got %s, want %s", got, want)
+	}
+	s[2].Kill()
+	if text := change(t, addrs, "replace", s[2].Addr, s[3].Addr); !strings.HasPrefix(text, "Nothing to change") {
+		t.Errorf("once more: got\n%s\nwant that nothing is to change", text)
+	}
+
+	// A dead one.
+	s[1].Kill()
+	change(t, addrs, "replace", s[1].Addr, s[4].Addr)
+	if got, want := membersOf(t, addrs).seats(), voters(s[0], s[4], s[3]); got != want {
+		t.Fatalf("after the second replace: got %s, want %s", got, want)
+	}
+
+	// To five.
+	if text := change(t, addrs, "add", "m4", s[5].Addr); !strings.Contains(text, "Add or remove one") {
+		t.Errorf("a fourth: got\n%s\nwant that the number is even", text)
+	}
+	change(t, addrs, "add", "m5", s[6].Addr)
+	if got, want := membersOf(t, addrs), voters(s[0], s[4], s[3], s[5], s[6]); got.seats() != want || got.Needed != 3 {
+		t.Fatalf("with five: got %s, %d needed, want %s and 3", got.seats(), got.Needed, want)
+	}
+
+	// max_ttl.
+	change(t, addrs, "set", "max_ttl", "3s")
+	if got := membersOf(t, addrs); got.MaxTTLMs != 3000 || got.WaitMs < 3000 {
+		t.Errorf("raised: got %+v, want 3 s and a wait that is no shorter", got)
+	}
+	conn, _ := dialRESP(p.addr)
+	defer conn.Close()
+	for i := 0; ; i++ { // with the first batch after the change at the latest
+		if _, err := conn.do("LOCK", "long", "2500"); err == nil {
+			break
+		} else if i > 100 {
+			t.Fatalf("a lock for longer: %v", err)
+		}
+	}
+	p.dial().want("CONFIG GET locks.max_ttl", "[locks.max_ttl 3s]")
+	if text := change(t, addrs, "set", "max_ttl", "2s"); !strings.Contains(text, "Done.") {
+		t.Errorf("lowered: got\n%s", text)
+	}
+	if got := membersOf(t, addrs); got.MaxTTLMs != 2000 || got.WaitMs >= 3000 || got.WaitLeftMs != 0 {
+		t.Errorf("lowered: got %+v, want 2 s and a wait for that", got)
+	}
+
+	// And back to three.
+	if text := change(t, addrs, "remove", "m4"); !strings.Contains(text, "m4 is no member: switch it off") {
+		t.Errorf("remove: got\n%s\nwant that it is to be switched off", text)
+	}
+	if text := change(t, addrs, "remove", s[0].Addr); !strings.Contains(text, `name = "m5"`) {
+		t.Errorf("remove: got\n%s\nwant the lines for config.toml", text)
+	}
+	if got, want := membersOf(t, s[3].Addr).seats(), voters(s[4], s[3], s[6]); got != want {
+		t.Errorf("with three: got %s, want %s", got, want)
+	}
+	under.end()
+}
+
+// What is wrong with a change is said by name, and nothing is changed.
+func TestMembersRefusals(t *testing.T) {
+	s, addrs := startMembers(t, 3, 8)
+	full, replica, foreign, dead, ahead, another, noMemory, evicts := s[3], s[4], s[5], s[6], s[7], s[8], s[9], s[10]
+	cli(t, full.Addr, "SET", "k", "v")
+	cli(t, replica.Addr, "REPLICAOF", "127.0.0.1", "1")
+	if code, _, stderr := runBinary(t, "bootstrap", "--masters", foreign.Addr); code != exitOK {
+		t.Fatal(stderr)
+	}
+	dead.Kill()
+	// It shows a later version than the masters do.
+	_, runID, _ := strings.Cut(cli(t, ahead.Addr, "INFO", "server"), "run_id:")
+	_, record, _ := strings.Cut(cli(t, s[0].Addr, "HGET", "redlockd:members", "v"), " ")
+	cli(t, ahead.Addr, "HSET", "redlockd:members", "v", strings.Fields(runID)[0]+":0123456789abcdef "+strings.Replace(record, ".0 ", ".99 ", 1))
+	cli(t, another.Addr, "SET", "redlockd:members", "x")
+	cli(t, noMemory.Addr, "CONFIG", "SET", "maxmemory", "1")
+	cli(t, evicts.Addr, "CONFIG", "SET", "maxmemory-policy", "allkeys-lru", "maxmemory", "100mb")
+	_, port, _ := strings.Cut(s[0].Addr, ":")
+	before := membersOf(t, addrs)
+	for _, tt := range []struct {
+		name string
+		args []string
+		code int
+		want string // of standard error
+	}{
+		{"a seat that does not exist", []string{"replace", "m9", s[3].Addr}, exitFailed, "there is no seat m9: the seats are " + s[0].Addr},
+		{"another that does not exist", []string{"remove", "m9"}, exitFailed, "there is no seat m9: the seats are " + s[0].Addr},
+		{"a name that is taken", []string{"add", s[1].Addr, foreign.Addr}, exitFailed, "there is a seat " + s[1].Addr + " already"},
+		{"the address of another seat", []string{"replace", s[0].Addr, s[1].Addr}, exitFailed, s[1].Addr + " is the address of " + s[1].Addr},
+		{"the machine of another seat", []string{"replace", s[1].Addr, "localhost:" + port}, exitFailed, "is the same Redis as " + s[0].Addr},
+		{"a master with keys", []string{"replace", s[1].Addr, full.Addr}, exitFailed, full.Addr + " holds 1 keys: give it to nobody else"},
+		{"a replica", []string{"add", "m4", replica.Addr}, exitFailed, replica.Addr + " cannot be seated: refused: it is a slave of 127.0.0.1:1"},
+		{"a master of another fleet", []string{"replace", s[1].Addr, foreign.Addr}, exitFailed, foreign.Addr + " cannot be seated: it belongs to another fleet"},
+		{"a master with a version ahead", []string{"replace", s[1].Addr, ahead.Addr}, exitFailed, ahead.Addr + " cannot be seated: it shows version 99 of the membership, and the masters have version 0: run FLUSHALL on it"},
+		{"a master with another key in the place of the membership", []string{"replace", s[1].Addr, another.Addr}, exitFailed,
+			another.Addr + " cannot be seated: refused: its redlockd:members is no membership"},
+		{"a master without memory", []string{"add", "m4", noMemory.Addr}, exitFailed, noMemory.Addr + " cannot be seated: it refuses SET: OOM command not allowed"},
+		{"a master that may evict", []string{"add", "m4", evicts.Addr}, exitFailed, evicts.Addr + " cannot be seated: refused: it may evict locks when its memory is full: maxmemory-policy is allkeys-lru"},
+		{"a dead one", []string{"replace", s[1].Addr, dead.Addr}, exitFailed, dead.Addr + " cannot be seated: cannot connect: connection refused"},
+		{"no address", []string{"add", "m4", "nowhere"}, exitFailed, "nowhere"},
+		{"a max_ttl that is too long", []string{"set", "max_ttl", "48h"}, exitFailed, "48h is outside 10ms … 24h"},
+		{"a max_ttl that is no duration", []string{"set", "max_ttl", "5"}, exitUsage, `max_ttl: "5" is no duration`},
+		{"another setting", []string{"set", "min_ttl", "5s"}, exitUsage, `the membership has no setting "min_ttl"`},
+		{"no such change", []string{"swap", "a", "b"}, exitUsage, `unknown change "swap"`},
+		{"too few words", []string{"replace", "a"}, exitUsage, "replace needs SEAT ADDR"},
+		{"--dry-run of nothing", []string{"--dry-run"}, exitUsage, "--dry-run and --no-wait are for changes"},
+	} {
+		code, stdout, stderr := runBinary(t, append([]string{"members", "--masters", addrs}, tt.args...)...)
+		if code != tt.code || !strings.Contains(stderr, tt.want) || stdout != "" {
+			t.Errorf("%s: exit code %d, errors %q, output %q; want %d, %q, none", tt.name, code, stderr, stdout, tt.code, tt.want)
+		}
+	}
+	if text := change(t, addrs, "remove", s[1].Addr, "--dry-run"); !strings.HasPrefix(text, "Would change: "+s[1].Addr) {
+		t.Errorf("--dry-run: got\n%s\nwant what would change", text)
+	}
+	if after := membersOf(t, addrs); fmt.Sprint(after) != fmt.Sprint(before) {
+		t.Errorf("it was %+v, and is %+v: want no change", before, after)
+	}
+}
+
+// A command that is killed half way has changed what it has said; the same one again goes on where it was.
+func TestMembersInterrupted(t *testing.T) {
+	s, addrs := startMembers(t, 3, 1)
+	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGKILL} {
+		p := begin(t, "members", "--masters", addrs, "replace", s[2].Addr, s[3].Addr)
+		p.waitLog(s[2].Addr + " votes in ") // the change is chosen
+		p.signal(sig)
+		if code := p.exitCode(); sig == syscall.SIGINT && code != exitSignal+int(sig) {
+			t.Errorf("exit code %d, want %d:\n%s", code, exitSignal+int(sig), p.log())
+		}
+		if sig == syscall.SIGINT {
+			p.waitLog("Any redlockd over these masters finishes it")
+		}
+	}
+	if text := change(t, addrs, "replace", s[2].Addr, s[3].Addr); !strings.HasPrefix(text, "Nothing to change") || !strings.Contains(text, "Done.") {
+		t.Errorf("again: got\n%s\nwant that nothing is to change, and that it is done", text)
+	}
+	if got, want := membersOf(t, addrs).seats(), voters(s[0], s[1], s[3]); got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}
+
+// The lines for config.toml are read as they are printed, and make the difference go away.
+func TestMembersSettings(t *testing.T) {
+	s, addrs := startMembers(t, 3, 1)
+	text := change(t, addrs, "replace", s[0].Addr, s[3].Addr)
+	_, lines, found := strings.Cut(text, "In config.toml:\n\n")
+	if !found {
+		t.Fatalf("got\n%s\nwant the lines for config.toml", text)
+	}
+	file := t.TempDir() + "/config.toml"
+	if err := os.WriteFile(file, []byte(lines), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	code, stdout, stderr := runBinary(t, "members", "--config", file)
+	if code != exitOK || strings.Contains(stdout, "config.toml") || !strings.Contains(stdout, "3 of 3 masters vote, locks need 2; max_ttl 2s") {
+		t.Errorf("exit code %d, errors %q, output\n%s\nwant no difference", code, stderr, stdout)
+	}
+	for _, tt := range []struct {
+		now  redlock.Membership
+		ttl  string
+		want string
+	}{
+		{redlock.Membership{MaxTTL: 2e9, Seats: []redlock.Seat{{Name: "a:1", Addr: "a:1"}, {Name: "b:1", Addr: "b:1", State: redlock.SeatLeaving}}}, "1m",
+			"In config.toml:\n\nmasters = [\"a:1\"]\n[locks]\nmax_ttl = \"2s\"\n"},
+		{redlock.Membership{MaxTTL: 60e9, Seats: []redlock.Seat{{Name: "m1", Addr: "a:1"}}}, "1m", "In config.toml:\n\n[[masters]]\nname = \"m1\"\naddr = \"a:1\"\n"},
+		{redlock.Membership{Seats: []redlock.Seat{{Name: "a:1", Addr: "a:1"}, {Name: "b:1", Addr: "b:1"}}}, "1m",
+			"The lines for config.toml follow when the number of seats is odd: there are 2. Add or remove one.\n"},
+	} {
+		ttl, _ := config.ParseDuration(tt.ttl)
+		if got := settingsOf(tt.now, ttl); got != tt.want {
+			t.Errorf("%+v: got\n%s\nwant\n%s", tt.now, got, tt.want)
+		}
+	}
+}
+
+// All masters have forgotten, and one of several is dead for good: a redlockd founds the membership anew, without an operator.
+func TestAllMastersForget(t *testing.T) {
+	for _, seats := range []int{1, 3} {
+		t.Run(fmt.Sprint(seats), func(t *testing.T) {
+			s, addrs := startMembers(t, seats, 0)
+			p := launch(t, "--masters", addrs)
+			p.waitLog("quorum reached")
+			p.dial().grant("LOCK held 2000 TOKEN t1")
+			for _, one := range s {
+				one.Kill()
+			}
+			p.waitLog("quorum lost")
+			code, _, stderr := runBinary(t, "members", "--masters", addrs)
+			if want := fmt.Sprintf("0 of %d masters can be reached and may be members", seats); code != exitFailed || !strings.Contains(stderr, want) || !strings.Contains(stderr, "redlockd check") {
+				t.Errorf("members while all are down: exit code %d, errors %q; want %d, %q, and what says more", code, stderr, exitFailed, want)
+			}
+			for _, one := range s[:(seats+1)/2] {
+				if err := one.Restart(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			p.waitLog("founded: the masters are new, or too many have forgotten")
+			p.waitLog("quorum is back")
+			p.dial().grant("LOCK held 2000 TOKEN t2")
+			want := voters(s[0])
+			if seats == 3 {
+				want = voters(s[:2]...) + ", " + s[2].Addr + " vacant"
+			}
+			if got := membersOf(t, addrs).seats(); got != want {
+				t.Errorf("got %s, want %s", got, want)
+			}
+		})
+	}
+}
+
+// The machines of a majority are gone for good. The way out that the help names can be gone.
+func TestMajorityIsLostForGood(t *testing.T) {
+	s, addrs := startMembers(t, 3, 2)
+	p := launch(t, "--masters", addrs)
+	p.waitLog("quorum reached")
+	s[1].Kill()
+	s[2].Kill()
+	p.waitLog("quorum lost")
+	left := strings.Join([]string{s[0].Addr, s[3].Addr, s[4].Addr}, ",")
+	for _, args := range [][]string{{"members", "--masters", addrs, "replace", s[1].Addr, s[3].Addr}, {"members", "--masters", left}} {
+		code, stdout, stderr := runBinary(t, args...)
+		if code != exitFailed || stdout != "" || !strings.Contains(stderr, "1 of 3 masters can be reached and may be members, 2 are needed") ||
+			!strings.Contains(stderr, "if a majority is lost for good, redlockd members --help says what to do") {
+			t.Errorf("%v: exit code %d, errors %q, output %q; want %d, and what to do", args, code, stderr, stdout, exitFailed)
+		}
+	}
+	if _, stdout, _ := runBinary(t, "check", "--masters", left); !strings.Contains(stdout, "a majority of the members does not show that, or cannot be reached: "+strings.ReplaceAll(addrs, ",", ", ")) {
+		t.Errorf("check: got\n%s\nwant that a majority is missing", stdout)
+	}
+	p.signal(syscall.SIGTERM)
+	p.exitCode()
+	cli(t, s[0].Addr, "FLUSHALL")
+	p = launch(t, "--masters", left)
+	p.waitLog("quorum reached")
+	p.dial().grant("LOCK r 2000 TOKEN t1")
+	if got, want := membersOf(t, left).seats(), voters(s[0], s[3], s[4]); got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}

@@ -1,0 +1,58 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"redlockd/cmd/redlockd/config"
+)
+
+// pingTimeout is below the 3 s that health checks often have.
+const pingTimeout = 2 * time.Second
+
+const pingHelp = `Usage: redlockd ping [flags]
+
+Asks a redlockd that runs for a sign of life (PING), and prints how long that took. It needs no shell and no other program, so it can
+be the health check of a container. Without --server it asks the redlockd of the same settings, on this machine.
+
+It does not ask whether a lock can be granted, because a restart of redlockd brings no master back. /readyz and redlockd check
+answer that. A server that wants a login is alive, too.
+
+Exit codes: 0 it has answered; 1 it has not, within --timeout, or has refused the password; 2 the command line or the configuration
+is wrong.
+`
+
+func pingFlags() *flagSet { return newFlagSet("ping", timeoutFlag(pingTimeout)) }
+
+// ping asks a server for a sign of life.
+func ping(p process, args []string) int {
+	to, timeout, code := p.configureClient(pingFlags(), args, pingTimeout)
+	if to == nil {
+		return code
+	}
+	began := time.Now()
+	answer, err := pingOnce(to, timeout)
+	if err != nil {
+		return p.failed(fmt.Errorf("ping: %w", err))
+	}
+	fmt.Fprintf(p.stdout, "%s: %s in %s\n", to.Addr, answer, inMs(time.Since(began)))
+	return exitOK
+}
+
+// pingOnce connects and asks. Both together take no longer than timeout.
+func pingOnce(to *config.Endpoint, timeout time.Duration) (answer string, err error) {
+	deadline := time.Now().Add(timeout)
+	c, err := connect(to, timeout)
+	if err != nil {
+		return "", err
+	}
+	defer c.close()
+	c.timeout = max(time.Until(deadline), time.Millisecond)
+	v, err := c.do("PING")
+	if refusal, ok := errors.AsType[serverError](err); ok && strings.HasPrefix(string(refusal), "NOAUTH ") {
+		return "alive, and wants a login", nil
+	}
+	return v.Text, err
+}

@@ -1,0 +1,32 @@
+package main
+
+import "fmt"
+
+const reloadHelp = `Usage: redlockd reload [flags]
+
+Has a redlockd that runs read its settings again (CONFIG RELOAD), as SIGHUP does, and prints what has changed. It takes over all of the
+file or, if anything is wrong with it, nothing. The beginning of config.toml says which settings need a restart.
+
+Without --server it asks the redlockd of the same settings, on this machine. The user who logs in must be an administrator (admin in
+[auth]).
+
+Exit codes: 0 the settings of the file are in force; 1 they are not (the message says why), or the server refuses or does not answer;
+2 the command line or the configuration is wrong.
+`
+
+func reloadFlags() *flagSet { return newFlagSet("reload", timeoutFlag(clientTimeout)) }
+
+// reload has a server read its settings again.
+func reload(p process, args []string) int {
+	to, timeout, code := p.configureClient(reloadFlags(), args, clientTimeout)
+	if to == nil {
+		return code
+	}
+	return p.withServer("reload", to, timeout, func(c *client) error {
+		v, err := c.do("CONFIG", "RELOAD")
+		if err == nil {
+			fmt.Fprintln(p.stdout, v.Text)
+		}
+		return err
+	})
+}

@@ -1,0 +1,162 @@
+package main
+
+// Goal: a service manager hears when redlockd serves, reads its settings again, stops, and that it lives; and it can open the listeners.
+// Method: the program as a process, with a socket of the test in the place of systemd's.
+
+import (
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"redlockd/redlock/redisproc"
+)
+
+// serviceManager gets the messages of a process.
+type serviceManager struct {
+	*testing.T
+	conn  *net.UnixConn
+	heard []string
+}
+
+func newServiceManager(t *testing.T) *serviceManager {
+	t.Helper()
+	path := t.TempDir() + "/notify"
+	conn, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	t.Setenv("NOTIFY_SOCKET", path)
+	return &serviceManager{t, conn, nil}
+}
+
+// hears waits for a message of this form, and takes it. Others are for later calls: which of two comes first is not always known.
+func (m *serviceManager) hears(form string) {
+	m.Helper()
+	m.conn.SetReadDeadline(time.Now().Add(patience))
+	wanted := regexp.MustCompile("^(" + form + ")$")
+	for b := make([]byte, 4096); ; {
+		if i := slices.IndexFunc(m.heard, wanted.MatchString); i >= 0 {
+			m.heard = slices.Delete(m.heard, i, i+1)
+			return
+		}
+		n, err := m.conn.Read(b)
+		if err != nil {
+			m.Fatalf("got %q and %v, want %s", slices.Compact(m.heard), err, form)
+		}
+		m.heard = append(m.heard, string(b[:n]))
+	}
+}
+
+func TestServiceManagerHears(t *testing.T) {
+	m := newServiceManager(t)
+	t.Setenv("WATCHDOG_USEC", "100000")
+	p := launch(t)
+	m.hears("READY=1")
+	m.hears("STATUS=locks are granted")
+	m.hears("WATCHDOG=1")
+	p.signal(syscall.SIGHUP)
+	m.hears(`RELOADING=1\nMONOTONIC_USEC=\d+`)
+	m.hears("READY=1")
+	m.hears("WATCHDOG=1")
+	p.signal(syscall.SIGTERM)
+	m.hears("STOPPING=1")
+	if code := p.exitCode(); code != exitOK {
+		t.Errorf("exit code %d, want %d:\n%s", code, exitOK, p.log())
+	}
+}
+
+// Without a service manager, or with one that watches another process, nothing is sent.
+func TestWatchdogPause(t *testing.T) {
+	for _, c := range []struct {
+		us, pid string
+		want    time.Duration
+	}{
+		{"", "", 0}, {"3000000", "", 1500 * time.Millisecond}, {"3000000", "1", 0}, {"x", "", 0}, {"0", "", 0}, {"-5", "", 0}, {"9223372036854775807", "", 0},
+	} {
+		t.Setenv("WATCHDOG_USEC", c.us)
+		t.Setenv("WATCHDOG_PID", c.pid)
+		if got := watchdogPause(); got != c.want {
+			t.Errorf("WATCHDOG_USEC=%s WATCHDOG_PID=%s: got %v, want %v", c.us, c.pid, got, c.want)
+		}
+	}
+}
+
+// passOn starts redlockd with these files as the descriptors of a service manager.
+func passOn(t *testing.T, names string, files []*os.File, args ...string) *program {
+	t.Helper()
+	path, err := binary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Only the process itself knows the number that LISTEN_PID must have.
+	cmd := exec.Command("sh", append([]string{"-c", `LISTEN_PID=$$ exec "$@"`, "sh", path, "serve", "--log-format", "json", "--master-timeout", "1s"}, args...)...)
+	cmd.Env = append(os.Environ(), "LISTEN_FDS="+string(rune('0'+len(files))), "LISTEN_FDNAMES="+names)
+	cmd.ExtraFiles = files
+	return beginCommand(t, cmd)
+}
+
+func TestInheritedListeners(t *testing.T) {
+	file := func(addr string) (*os.File, string) {
+		l, err := net.Listen("tcp", addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+		f, err := l.(*net.TCPListener).File()
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { f.Close() })
+		return f, l.Addr().String()
+	}
+	clients, addr := file("127.0.0.1:0")
+	web, webAddr := file("127.0.0.1:0")
+	p := passOn(t, "redis:http", []*os.File{clients, web}, "--listen", "192.0.2.1:1") // which nobody has
+	p.waitLog(`"msg":"listening","addr":"` + addr + `"`)
+	p.waitLog(`"msg":"status page and metrics","addr":"` + webAddr + `"`)
+	p.addr = addr
+	p.dial().lock("r", "t1")
+	p.signal(syscall.SIGTERM)
+	p.waitLog("draining")
+
+	everywhere, _ := file("0.0.0.0:0")
+	p = passOn(t, "", []*os.File{everywhere})
+	if code := p.exitCode(); code != exitUsage || !strings.Contains(p.log(), "protected mode: other machines can reach") {
+		t.Errorf("exit code %d, want %d and protected mode:\n%s", code, exitUsage, p.log())
+	}
+	null, err := os.Open(os.DevNull)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer null.Close()
+	p = passOn(t, "redis", []*os.File{null})
+	if code := p.exitCode(); code != exitFailed || !strings.Contains(p.log(), "descriptor 3 (redis) of the service manager is no socket that accepts connections") {
+		t.Errorf("exit code %d, want %d and the descriptor:\n%s", code, exitFailed, p.log())
+	}
+}
+
+// systemd itself reads the unit.
+func TestUnitIsValid(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("systemd runs on Linux")
+	}
+	redisproc.Need(t, "systemd-analyze")
+	path, err := binary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	unit := filepath.Join(t.TempDir(), "redlockd.service")
+	writeFile(t, unit, strings.ReplaceAll(readDocker(t, "redlockd.service"), "/usr/local/bin/redlockd", path), 0o644)
+	if out, err := exec.Command("systemd-analyze", "verify", "--man=no", unit).CombinedOutput(); err != nil || strings.Contains(string(out), "redlockd.service:") {
+		t.Errorf("%v: %s", err, out)
+	}
+}
