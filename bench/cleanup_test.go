@@ -17,7 +17,7 @@ import (
 )
 
 // Goal: however the bench ends early, none of its processes stays, and after Ctrl-C no file either. Method: the whole
-// program in a directory of its own, a signal in the middle of a cell; whoever then works below that directory is left over.
+// program in a directory of its own, a signal in the middle of a cell; a process that works below that directory afterwards is left over.
 func TestInterruptedRunLeavesNothing(t *testing.T) {
 	b := builtBench(t)
 	for _, sig := range []os.Signal{os.Interrupt, syscall.SIGTERM, os.Kill} {
@@ -86,7 +86,7 @@ func await(t *testing.T, what string, holds func() bool) {
 	}
 }
 
-// Goal: a port that somebody else has is refused, and whoever has it gets not one byte. Method: a listener of this test in
+// Goal: a port that somebody else has is refused, and its owner gets not one byte. Method: a listener of this test in
 // the place of redlockd's, then of etcd's.
 func TestBusyPortIsRefused(t *testing.T) {
 	b := builtBench(t)

@@ -34,7 +34,7 @@ func startCluster(ctx context.Context, n int, program *proxyProgram) (_ *cluster
 		return nil, err
 	}
 	if program != nil {
-		if err := vouch(ctx, redisproc.Addrs(c.masters)); err != nil {
+		if err := program.vouch(ctx, redisproc.Addrs(c.masters)); err != nil {
 			return nil, err
 		}
 		if err := c.addProxy(ctx, program, redisproc.Addrs(c.masters)); err != nil {

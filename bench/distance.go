@@ -8,11 +8,9 @@ import (
 	"time"
 
 	"gonum.org/v1/plot"
-
-	"redlockd/redlock/redisproc"
 )
 
-// Distance: the masters stand some milliseconds away from whoever sends to them, which is redlockd or, for redsync, the
+// Distance: the masters stand some milliseconds away from the process that sends to them: redlockd or, for redsync, the
 // client. A lock then costs a round trip, and anything above it is our doing.
 
 // distanceRound is one cell.
@@ -66,7 +64,7 @@ func runOneDistance(ctx context.Context, b *bench, targets []string, distance ti
 		return nil, err
 	}
 	if slices.ContainsFunc(targets, usesRedlockd) {
-		if err := vouch(ctx, redisproc.Addrs(c.masters)); err != nil {
+		if err := b.program.vouch(ctx, c.mastersSeen()); err != nil {
 			return nil, err
 		}
 		if err := c.addProxy(ctx, b.program, c.mastersSeen()); err != nil {

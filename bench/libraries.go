@@ -8,6 +8,7 @@ import (
 	"io"
 	"maps"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -18,19 +19,27 @@ import (
 
 // library is a Redlock library of somebody else.
 type library struct {
-	name string
-	// program and arguments of its load generator, below the directory where the programs of the library tests are built
-	// (program) and below that of the bench (script); both empty: this program.
-	program, packages, script string
-	language                  string // as build.sh names it
+	name     string
+	language string // as build.sh names it; empty: the load generator is in this program
+	script   string // the load generator, in the directory of those of the bench
+	// command runs the script with what build.sh has installed for the language.
+	command func(installed, script string) []string
 }
 
 // The names that --libraries takes. A new one goes here, and needs a load generator beside those in the directory libraries,
 // or a target in newTarget.
 var libraries = []library{
 	{name: targetRedsync},
-	{name: "node-redlock", language: "node", program: "node/node", packages: "node", script: "load-node-redlock.js"},
-	{name: "pottery", language: "python", program: "python/current/bin/python", script: "load-pottery.py"},
+	{name: "node-redlock", language: "node", script: "load-node-redlock.js", command: func(installed, script string) []string {
+		return []string{filepath.Join(installed, "node"), script, installed}
+	}},
+	{name: "pottery", language: "python", script: "load-pottery.py", command: func(installed, script string) []string {
+		return []string{filepath.Join(installed, "current/bin/python"), script}
+	}},
+	// Over redlockd it is an RLock, which counts in a hash; over the masters the same library's RedissonRedLock.
+	{name: "redisson", language: "java", script: "LoadRedisson.java", command: func(installed, script string) []string {
+		return []string{"java", "-cp", filepath.Join(installed, "lib/*"), script}
+	}},
 }
 
 var libraryNames = column(libraries, func(l library) string { return l.name })
@@ -41,29 +50,34 @@ const (
 	librariesScripts = "bench/libraries"
 )
 
+// librarySettings are those of redlockd that `redlockd check --library` asks for: Redisson deletes a key of each unlock
+// without comparing.
+const librarySettings = "REDLOCKD_COMPAT_ALLOW_UNGUARDED=redisson_unlock_latch:*"
+
 // generatorOf is the program that loads a library and its arguments; none for what this program has in itself. An error says
 // what is missing.
 func (l library) generatorOf(module string) (program []string, err error) {
-	if l.program == "" {
+	if l.language == "" {
 		return nil, nil
 	}
-	built := filepath.Join(module, librariesBuild)
-	program = []string{filepath.Join(built, l.program), filepath.Join(module, librariesScripts, l.script)}
-	if l.packages != "" {
-		program = append(program, filepath.Join(built, l.packages))
+	installed := filepath.Join(module, librariesBuild, l.language)
+	program = l.command(installed, filepath.Join(module, librariesScripts, l.script))
+	_, err = os.Stat(filepath.Join(installed, "stamp")) // written when everything is installed
+	if err == nil {
+		program[0], err = exec.LookPath(program[0])
 	}
-	// The stamp is written when everything is installed.
-	for _, path := range []string{program[0], filepath.Join(built, l.language, "stamp")} {
-		if _, err := os.Stat(path); err != nil {
-			return nil, fmt.Errorf("%s is not installed: it comes with make bench-libraries, which needs %s", l.name, l.needs())
-		}
+	if err != nil {
+		return nil, fmt.Errorf("%s is not installed: it comes with make bench-libraries, which needs %s", l.name, l.needs())
 	}
 	return program, nil
 }
 
 func (l library) needs() string {
-	if l.language == "python" {
+	switch l.language {
+	case "python":
 		return "python3 with venv (on Debian: apt install python3-venv)"
+	case "java":
+		return "java and mvn (on Debian: apt install default-jdk-headless maven)"
 	}
 	return "node and npm (on Debian: apt install nodejs npm)"
 }
@@ -145,7 +159,7 @@ func libraryCells(o *options) int {
 }
 
 func runLibraries(ctx context.Context, b *bench, r *report) error {
-	c, err := startCluster(ctx, masterCount, b.program)
+	c, err := startCluster(ctx, masterCount, b.program.with(librarySettings))
 	if err != nil {
 		return err
 	}
@@ -230,7 +244,8 @@ func librariesTable(f *librariesFigures) table {
 	t := table{
 		title: "Libraries: a Redlock library's own lock and unlock, given redlockd's address as its only master, and given the five masters",
 		note: "Medians of the rounds, latencies in µs, CPU in µs per pair of all processes. ×: over redlockd ÷ over the masters, each round's ratio,\n" +
-			"then the median; the lowest ratio of a round beside it. CPU less: over the masters ÷ over redlockd. Every library as its README shows it.",
+			"then the median; the lowest ratio of a round beside it. CPU less: over the masters ÷ over redlockd. Every library as its README shows it;\n" +
+			"redisson is an RLock over redlockd and a RedissonRedLock over the masters.",
 		head: []string{"callers", "library", "over", "pairs/s", "(min–max)", "×", "lowest", "lock p50", "×", "p99", "×", "pair p50", "p99",
 			"CPU", "=client", "+redlockd", "+redis", "less", "errors"},
 		left: 3,

@@ -15,7 +15,7 @@
 //	              ├─ redsync              5 go-redis pools ────────→ 5 masters
 //	              ├─ single, peers        their clients ───────────→ 1 master
 //	              ├─ etcd                 its client ──────────────→ etcd
-//	              └─ node, python         node-redlock, pottery ───→ redlockd, or 5 masters
+//	              └─ node, python, java   their libraries ─────────→ redlockd, or 5 masters
 //
 // It touches no server that it did not start: all run on free ports of loopback, and a port that somebody else took
 // meanwhile is noticed before anything is written to its server.

@@ -131,7 +131,7 @@ func TestReportOfARunThatFails(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	wantErr(t, run(t.Context(), o), "scenario proxies: redlockd at 127.0.0.1:")
+	wantErr(t, run(t.Context(), o), "scenario proxies: redlockd bootstrap: exit status 1")
 	text, err := os.ReadFile(filepath.Join(out, reportText))
 	if err != nil || !strings.Contains(string(text), "1        single") {
 		t.Errorf("got %v and the report:\n%s\nwant the figures of single", err, text)

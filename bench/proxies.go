@@ -64,20 +64,11 @@ type proxiesRow struct {
 }
 
 func runProxies(ctx context.Context, b *bench, r *report) error {
-	rows := grid(b.fleets, []string{targetRedlockd}, func(f fleet, _ string) *proxiesRow { return &proxiesRow{Fleet: f.String()} })
-	for round := range b.hotRounds {
-		b.progress.round(scenarioProxies)
-		for i, f := range b.fleets {
-			b.progress.step("proxies, round %d of %d: %d redlockd with %d clients each", round+1, b.hotRounds, f.proxies, f.clients)
-			cell, err := runProxiesCell(ctx, b, f)
-			if err != nil {
-				return err
-			}
-			rows[i].Rounds = append(rows[i].Rounds, cell)
-		}
+	cells, err := hotRounds(b, scenarioProxies, b.fleets, func(i int) (proxiesRound, error) { return runProxiesCell(ctx, b, b.fleets[i]) })
+	for i, rounds := range cells {
+		r.Proxies = append(r.Proxies, summarizeProxies(b.fleets[i], rounds))
 	}
-	r.Proxies = summarizeProxies(rows)
-	return nil
+	return err
 }
 
 // idleFor is how long the masters are watched while nobody wants a lock: several heartbeats.
@@ -156,16 +147,18 @@ func (c *commandCounter) close() {
 	}
 }
 
-func summarizeProxies(rows []*proxiesRow) []proxiesRow {
-	return summarize(rows, func(row *proxiesRow) {
-		m := medians(row.Rounds)
-		row.AcquisitionsPerSec, row.HandOverUs, row.AcrossUs = m.AcquisitionsPerSec, m.HandOverUs, m.AcrossUs
-		row.CommandsPerGrant, row.CPU = m.CommandsPerGrant, m.CPUSplit
-		row.GaveUp, row.Violations, row.Failures = m.GaveUp, m.Violations, m.Failures
-		row.AcrossPercent = medianOf(row.Rounds, func(r proxiesRound) float64 { return 100 * ratio(float64(r.Across), float64(r.HandOvers)) })
-		row.Fairness = medianOf(row.Rounds, func(r proxiesRound) float64 { return r.fairness() })
-		row.ProxyFairness = medianOf(row.Rounds, proxiesRound.proxyFairness)
-	})
+func summarizeProxies(f fleet, rounds []proxiesRound) proxiesRow {
+	m := medians(rounds)
+	return proxiesRow{
+		Fleet:              f.String(),
+		AcquisitionsPerSec: m.AcquisitionsPerSec, HandOverUs: m.HandOverUs, AcrossUs: m.AcrossUs,
+		CommandsPerGrant: m.CommandsPerGrant, CPU: m.CPUSplit,
+		GaveUp: m.GaveUp, Violations: m.Violations, Failures: m.Failures,
+		AcrossPercent: medianOf(rounds, func(r proxiesRound) float64 { return 100 * ratio(float64(r.Across), float64(r.HandOvers)) }),
+		Fairness:      medianOf(rounds, func(r proxiesRound) float64 { return r.fairness() }),
+		ProxyFairness: medianOf(rounds, proxiesRound.proxyFairness),
+		Rounds:        rounds,
+	}
 }
 
 func proxiesTable(rows []proxiesRow) table {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -13,8 +14,6 @@ import (
 	"strings"
 	"syscall"
 	"time"
-
-	"redlockd/redlock"
 )
 
 // proxyProgram is a redlockd binary and how to run it.
@@ -66,14 +65,15 @@ type proxy struct {
 // proxyStart bounds the time until a fresh redlockd grants its first lock.
 const proxyStart = 15 * time.Second
 
-// vouch says that the masters are new. Otherwise the first redlockd over them would wait for as long as a lock that they
-// have forgotten could live.
-func vouch(ctx context.Context, masters []string) error {
-	vouched := redlock.DefaultOptions()
-	for _, addr := range masters {
-		vouched.Masters = append(vouched.Masters, redlock.Master{Addr: addr})
+// vouch says that the masters are new, and which settings hold there. Otherwise the first redlockd over them would wait for as long as
+// a lock that they have forgotten could live.
+func (p *proxyProgram) vouch(ctx context.Context, masters []string) error {
+	process := exec.CommandContext(ctx, p.path, "bootstrap", "--masters", strings.Join(masters, ","))
+	process.Env = append(os.Environ(), p.environ...)
+	if output, err := process.CombinedOutput(); err != nil {
+		return fmt.Errorf("redlockd bootstrap: %w: %s", err, bytes.TrimSpace(output))
 	}
-	return redlock.Bootstrap(ctx, vouched)
+	return nil
 }
 
 // with is the same program with more variables, "NAME=value", in its environment.

@@ -29,6 +29,8 @@ type report struct {
 	Latency     []latencyRow     `json:"latency,omitempty"`
 	Proxies     []proxiesRow     `json:"proxies,omitempty"`
 	Several     []severalRow     `json:"several,omitempty"`
+	Slots       []slotsRow       `json:"slots,omitempty"`
+	Readers     []readersRow     `json:"readers,omitempty"`
 	Growth      *growthFigures   `json:"growth,omitempty"`
 	Distance    []distanceRow    `json:"distance,omitempty"`
 
@@ -69,6 +71,8 @@ func (r *report) writeText(w io.Writer) {
 	latencyTable(r.Latency).write(w)
 	proxiesTable(r.Proxies).write(w)
 	severalTable(r.Several).write(w)
+	slotsTable(r.Slots).write(w)
+	readersTable(r.Readers).write(w)
 	if r.Growth != nil {
 		r.Growth.writeText(w)
 	}
@@ -213,6 +217,12 @@ func (r *report) writeFailures(w io.Writer) {
 	}
 	for _, row := range r.Several {
 		say("error, several, "+row.Way, row.Failures)
+	}
+	for _, row := range r.Slots {
+		say("error, slots, "+row.Way, row.Failures)
+	}
+	for _, row := range r.Readers {
+		say("error, readers, "+row.Way, row.Failures)
 	}
 	if r.Growth != nil {
 		say("error, growth", r.Growth.allFailures())

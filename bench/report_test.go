@@ -51,7 +51,10 @@ func sampleReport() report {
 		{Target: targetRedlockd, Rate: 1000, Rounds: []latencyRound{{PairsPerSec: 999, LockUs: us, PairUs: us, LateUs: us, Unsent: 12, Failures: failed}}},
 		{Target: targetRedlockd, Rate: 5000},
 	})
-	r.Proxies = summarizeProxies([]*proxiesRow{{Fleet: "3x4", Rounds: []proxiesRound{{hotKeyFigures: figures, CommandsPerGrant: 21.5}}}})
+	r.Proxies = []proxiesRow{summarizeProxies(fleet{3, 4}, []proxiesRound{{hotKeyFigures: figures, CommandsPerGrant: 21.5}})}
+	r.Slots = []slotsRow{{Way: slotsWays[1].name, slotsRound: slotsRound{PerSec: 5900, WaitUs: us, Least: 9, Most: 10, Failures: failed}}}
+	readers := readersRound{PerSec: 15_000, LockUs: us, CPU: cpu, WriterUs: us, Writes: 29, Least: 9, Most: 10, Failures: failed}
+	r.Readers = []readersRow{summarizeReaders(readersWays[2], []readersRound{readers}, []readersRound{{PerSec: 17_000}})}
 	r.Several = []severalRow{{Way: severalWays[1], severalRound: severalRound{SinglePerSec: 2900, AllPerSec: 6.5, WaitUs: us, GaveUp: 3, Failures: failed}}}
 	cell := growthRound{PairsPerSec: 31234, LockUs: us, CPU: cpu, RedlockdMB: 55.5, MasterMB: 9, Failures: failed}
 	point := growthPoint{N: 7, Rounds: []growthRound{cell, cell}}

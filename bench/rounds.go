@@ -10,6 +10,23 @@ import (
 // Rounds. A shared machine changes its speed from minute to minute, by more than what separates two of the targets. So
 // every round measures all of them, one right after another, and what is compared is compared within a round.
 
+// hotRounds measures all ways in each of the rounds of the hot key, and returns the cells of each way.
+func hotRounds[Way, Cell any](b *bench, scenario string, ways []Way, measure func(i int) (Cell, error)) ([][]Cell, error) {
+	cells := make([][]Cell, len(ways))
+	for round := range b.hotRounds {
+		b.progress.round(scenario)
+		for i, way := range ways {
+			b.progress.step("%s, round %d of %d: %v", scenario, round+1, b.hotRounds, way)
+			cell, err := measure(i)
+			if err != nil {
+				return nil, err
+			}
+			cells[i] = append(cells[i], cell)
+		}
+	}
+	return cells, nil
+}
+
 // grid makes one row for each pair of load and target, loads outside.
 func grid[Load, Row any](loads []Load, targets []string, row func(Load, string) *Row) []*Row {
 	var rows []*Row

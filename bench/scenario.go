@@ -16,6 +16,8 @@ const (
 	scenarioLatency     = "latency"
 	scenarioProxies     = "proxies"
 	scenarioSeveral     = "several"
+	scenarioSlots       = "slots"
+	scenarioReaders     = "readers"
 	scenarioGrowth      = "growth"
 	scenarioDistance    = "distance"
 	scenarioConnections = "connections"
@@ -81,6 +83,20 @@ func scenarioList() []scenario {
 			run:      runSeveral,
 		},
 		{
+			name:     scenarioSlots,
+			meaning:  "64 clients compete for 8 slots of one resource, and for 8 resources",
+			redlockd: true,
+			cells:    func(o *options) int { return len(slotsWays) * o.hotRounds },
+			run:      runSlots,
+		},
+		{
+			name:     scenarioReaders,
+			meaning:  "64 callers share one resource as readers, with and without a writer, or have one each",
+			redlockd: true,
+			cells:    func(o *options) int { return len(readersWays) * o.hotRounds },
+			run:      runReaders,
+		},
+		{
 			name:     scenarioGrowth,
 			meaning:  "throughput, CPU and memory against masters, held locks, waiters and depth of pipelines",
 			redlockd: true,
@@ -104,7 +120,7 @@ func scenarioList() []scenario {
 		},
 		{
 			name:     scenarioLibraries,
-			meaning:  "Redlock libraries of Go, Node and Python: redlockd as their only master, against the five masters",
+			meaning:  "Redlock libraries of Go, Node, Python and Java: redlockd as their only master, against the five masters",
 			redlockd: true,
 			cells:    libraryCells,
 			run:      runLibraries,

@@ -2,15 +2,12 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/redis/go-redis/v9"
 
 	"redlockd/redlock/redisproc"
 )
@@ -46,24 +43,11 @@ type severalRow struct {
 }
 
 func runSeveral(ctx context.Context, b *bench, r *report) error {
-	rows := make([]severalRow, len(severalWays))
-	for round := range b.hotRounds {
-		b.progress.round(scenarioSeveral)
-		for i, way := range severalWays {
-			b.progress.step("several, round %d of %d: MLOCK %s", round+1, b.hotRounds, way)
-			cell, err := runSeveralCell(ctx, b, i)
-			if err != nil {
-				return err
-			}
-			rows[i].Way = way
-			rows[i].Rounds = append(rows[i].Rounds, cell)
-		}
+	cells, err := hotRounds(b, scenarioSeveral, severalWays, func(i int) (severalRound, error) { return runSeveralCell(ctx, b, i) })
+	for i, rounds := range cells {
+		r.Several = append(r.Several, severalRow{severalWays[i], medians(rounds), rounds})
 	}
-	for i := range rows {
-		rows[i].severalRound = medians(rows[i].Rounds)
-	}
-	r.Several = rows
-	return nil
+	return err
 }
 
 // runSeveralCell measures with those who want all at the redlockd of that index. No CPU is measured, so the clients are in this process.
@@ -77,14 +61,14 @@ func runSeveralCell(ctx context.Context, b *bench, index int) (r severalRound, e
 		return r, err
 	}
 	var (
-		log            failureLog
-		running        sync.WaitGroup
-		resources      []any
-		holders        [severalResources]atomic.Int32
-		violations     atomic.Int32
-		single, gaveUp atomic.Int32
-		mu             sync.Mutex
-		waits          []uint32
+		clients    lockClients
+		running    sync.WaitGroup
+		resources  []any
+		holders    [severalResources]atomic.Int32
+		violations atomic.Int32
+		single     atomic.Int32
+		mu         sync.Mutex
+		waits      []uint32
 	)
 	for i := range severalResources {
 		resources = append(resources, "bench:several:"+strconv.Itoa(i))
@@ -93,7 +77,7 @@ func runSeveralCell(ctx context.Context, b *bench, index int) (r severalRound, e
 	over := func() bool { return time.Since(began) >= b.hotDuration || ctx.Err() != nil }
 	// client locks, holds and releases until the time is over. Its name in the table of holders is not 0.
 	client := func(addr string, name int32, wanted []int, granted func(wait time.Duration)) {
-		conn := redis.NewClient(&redis.Options{Addr: addr, PoolSize: 1, MaxRetries: -1, ReadTimeout: severalWait + 3*time.Second})
+		conn := clients.dial(addr, severalWait)
 		defer conn.Close()
 		lock, unlock := []any{"MLOCK", len(wanted)}, []any{"MUNLOCK", len(wanted)}
 		for _, i := range wanted {
@@ -102,14 +86,8 @@ func runSeveralCell(ctx context.Context, b *bench, index int) (r severalRound, e
 		lock = append(lock, lockTTL.Milliseconds(), "WAIT", severalWait.Milliseconds())
 		unlock = append(unlock, nil)
 		for !over() {
-			asked := time.Now()
-			reply, err := conn.Do(ctx, lock...).Slice()
-			if errors.Is(err, redis.Nil) {
-				gaveUp.Add(1)
-				continue
-			}
-			if err != nil || len(reply) != 2 {
-				log.add(fmt.Errorf("MLOCK of %d: %d elements, %w", len(wanted), len(reply), err))
+			reply, took := conn.lock(ctx, 2, lock...)
+			if reply == nil {
 				continue
 			}
 			for _, i := range wanted {
@@ -117,15 +95,13 @@ func runSeveralCell(ctx context.Context, b *bench, index int) (r severalRound, e
 					violations.Add(1)
 				}
 			}
-			granted(time.Since(asked))
+			granted(took)
 			time.Sleep(severalHold)
 			for _, i := range wanted {
 				holders[i].CompareAndSwap(name, 0)
 			}
 			unlock[len(unlock)-1] = reply[0]
-			if err := conn.Do(ctx, unlock...).Err(); err != nil {
-				log.add(fmt.Errorf("MUNLOCK of %d: %w", len(wanted), err))
-			}
+			conn.unlock(ctx, unlock...)
 		}
 	}
 	all := make([]int, severalResources)
@@ -152,7 +128,7 @@ func runSeveralCell(ctx context.Context, b *bench, index int) (r severalRound, e
 		SinglePerSec: float64(single.Load()) / elapsed,
 		AllPerSec:    float64(len(waits)) / elapsed,
 		WaitUs:       percentilesOf(slices.Values(waits)),
-		GaveUp:       int(gaveUp.Load()), Violations: int(violations.Load()), Failures: log.count(),
+		GaveUp:       int(clients.gaveUp.Load()), Violations: int(violations.Load()), Failures: clients.log.count(),
 	}
 	return r, ctx.Err()
 }

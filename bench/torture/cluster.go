@@ -1,0 +1,434 @@
+package main
+
+// The masters, the redlockds and the register, each on a host of its own.
+
+import (
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"redlockd/redlock/redisproc"
+)
+
+const (
+	masterCount   = 5
+	redlockdCount = 3
+	redlockdPort  = "6380"
+	maxTTL        = 4 * time.Second // also about the length of a quarantine
+	maxTTLLow     = 3 * time.Second // more than any TTL of the workload
+)
+
+// master is a real redis-server. Its clock is stepped through a shim.
+type master struct {
+	host   *host
+	server *redisproc.Server
+	admin  *redis.Client // over a unix socket: no fault of the network is in its way
+	clock  *os.File
+	addr   string
+}
+
+func startMaster(h *host, shim, scratch string) (*master, error) {
+	m := &master{host: h}
+	path := filepath.Join(scratch, "clock-"+h.name)
+	if err := os.WriteFile(path, make([]byte, 8), 0o600); err != nil {
+		return nil, err
+	}
+	var err error
+	if m.clock, err = os.OpenFile(path, os.O_WRONLY, 0); err != nil {
+		return nil, err
+	}
+	env := []string{"LD_PRELOAD=" + shim, "CLOCKSHIM=" + path}
+	if m.server, err = startServer(h, env, "--enable-debug-command", "yes"); err != nil {
+		return nil, err
+	}
+	m.addr = onHost(h, m.server)
+	m.admin = redis.NewClient(&redis.Options{Network: "unix", Addr: filepath.Join(m.server.Dir(), "redis.sock"), MaxRetries: -1, PoolSize: 2,
+		ReadTimeout: 20 * time.Second}) // DEBUG SLEEP answers late
+	return m, nil
+}
+
+// startServer starts a redis-server on a host.
+func startServer(h *host, env []string, args ...string) (s *redisproc.Server, err error) {
+	args = append([]string{"--bind", "127.0.0.1", h.addr.String(), "--protected-mode", "no", "--unixsocket", "redis.sock"}, args...)
+	err = h.do(func() error {
+		s, err = redisproc.StartEnv(env, args...)
+		return err
+	})
+	return s, err
+}
+
+func onHost(h *host, s *redisproc.Server) string {
+	_, port, _ := net.SplitHostPort(s.Addr)
+	return net.JoinHostPort(h.addr.String(), port)
+}
+
+// step sets the clock of the master off by so much from the true one.
+func (m *master) step(offset time.Duration) error {
+	_, err := m.clock.WriteAt(binary.NativeEndian.AppendUint64(nil, uint64(offset)), 0)
+	return err
+}
+
+func (m *master) restart() error { return m.host.do(m.server.Restart) }
+
+// command runs one at the master.
+func (m *master) command(ctx context.Context, args ...any) error {
+	return m.admin.Do(ctx, args...).Err()
+}
+
+// redlockd is one process, which faults end and start again at its address.
+type redlockd struct {
+	host    *host
+	cluster *cluster
+	log     io.Writer
+	addr    string
+
+	mu      sync.Mutex
+	process *exec.Cmd
+	ended   chan struct{}
+}
+
+func (r *redlockd) start() error {
+	process, err := r.cluster.redlockdCommand("--listen", r.addr)
+	if err != nil {
+		return err
+	}
+	process.Stdout, process.Stderr = r.log, r.log
+	if err := r.host.do(process.Start); err != nil {
+		return err
+	}
+	ended := make(chan struct{})
+	go func() {
+		process.Wait()
+		close(ended)
+	}()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.process, r.ended = process, ended
+	return nil
+}
+
+// redlockdCommand is redlockd with the settings of the torture. The masters are in a file, as operators are told to do: a seat that was given another
+// master keeps its name, and the masters of a plain list would be called by their addresses.
+func (c *cluster) redlockdCommand(args ...string) (*exec.Cmd, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var settings strings.Builder
+	for i, m := range c.seats {
+		fmt.Fprintf(&settings, "[[masters]]\nname = %q\naddr = %q\n", c.seatNames[i], m.addr)
+	}
+	path := filepath.Join(c.scratch, "config.toml")
+	if err := os.WriteFile(path+".new", []byte(settings.String()), 0o644); err != nil {
+		return nil, err
+	}
+	if err := os.Rename(path+".new", path); err != nil {
+		return nil, err
+	}
+	command := exec.Command(c.program, append(slices.Clone(args), "--config", path)...)
+	command.Env = append(os.Environ(), "REDLOCKD_LOCKS_MAX_TTL="+maxTTL.String(),
+		"REDLOCKD_MASTER_FOUNDING_WAIT=10ms", // the wait follows from max_ttl, which is the longest that is ever in force
+		"REDLOCKD_SERVER_PROTECTED_MODE=false", "REDLOCKD_LOG_LEVEL=warn")
+	command.SysProcAttr = childAttributes()
+	return command, nil
+}
+
+func (r *redlockd) signal(s syscall.Signal) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.process == nil {
+		return errors.New(r.host.name + " does not run")
+	}
+	return r.process.Process.Signal(s)
+}
+
+// wait reports whether the process has ended within d.
+func (r *redlockd) wait(d time.Duration) bool {
+	r.mu.Lock()
+	ended := r.ended
+	r.mu.Unlock()
+	if ended == nil {
+		return true
+	}
+	select {
+	case <-ended:
+		return true
+	case <-time.After(d):
+		return false
+	}
+}
+
+// cluster is all that runs.
+type cluster struct {
+	network   *network
+	scratch   string
+	program   string // redlockd
+	log       *os.File
+	redlockds []*redlockd
+	register  *redisproc.Server
+	clients   []*client
+	operator  *host // no fault reaches it
+
+	mu    sync.Mutex
+	seats []*master // the voters
+	spare *master   // takes the seat of another
+	// seatNames are those of the seats, which stay when another master takes one.
+	seatNames []string
+}
+
+// masters are those that vote now.
+func (c *cluster) masters() []*master {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.seats)
+}
+
+// replaceTries bounds how often a change is asked for. Where too few masters would vote, redlockd refuses it.
+const replaceTries = 4
+
+// replace has one of two masters, which is the spare, take the seat of the other.
+func (c *cluster) replace(ctx context.Context, one, other *master) error {
+	var err error
+	for range replaceTries {
+		if err = c.replaceOnce(ctx, one, other); err == nil || ctx.Err() != nil {
+			return err
+		}
+		time.Sleep(maxTTL / 2) // until more masters vote
+	}
+	return err
+}
+
+func (c *cluster) replaceOnce(ctx context.Context, one, other *master) error {
+	if err := c.lookAtSeats(ctx); err != nil {
+		return err
+	}
+	seats := c.masters()
+	seat, spare := slices.Index(seats, one), other
+	if seat < 0 {
+		seat, spare = slices.Index(seats, other), one
+	}
+	if seat < 0 || slices.Contains(seats, spare) {
+		return errors.New("both masters vote, or none: the masters had all forgotten, and a redlockd founded the membership by its older configuration")
+	}
+	spare.server.Kill() // it must be empty, and a redlockd that was frozen or cut off may have written to it
+	if err := spare.restart(); err != nil {
+		return err
+	}
+	if _, err := c.members(ctx, "replace", c.seatNames[seat], spare.addr); err != nil {
+		return err
+	}
+	return c.lookAtSeats(ctx)
+}
+
+// lookAtSeats learns who votes.
+func (c *cluster) lookAtSeats(ctx context.Context) error {
+	said, err := c.members(ctx, "--json")
+	if err != nil {
+		return err
+	}
+	var table struct{ Seats []struct{ Seat, Addr string } }
+	if err := json.Unmarshal(said, &table); err != nil || len(table.Seats) != masterCount {
+		return fmt.Errorf("redlockd members --json said %s: %w", said, err)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	all := append(slices.Clone(c.seats), c.spare)
+	var seats []*master
+	var names []string
+	for _, s := range table.Seats {
+		i := slices.IndexFunc(all, func(m *master) bool { return m.addr == s.Addr })
+		if i < 0 {
+			return fmt.Errorf("redlockd members --json shows a master at %s, which is none of ours", s.Addr)
+		}
+		seats, names = append(seats, all[i]), append(names, s.Seat)
+		all = slices.Delete(all, i, i+1)
+	}
+	c.seats, c.seatNames, c.spare = seats, names, all[0]
+	return nil
+}
+
+// languages are those of the clients, a program each.
+var languages = []string{"go", "python", "node"}
+
+// startCluster starts everything and returns when each redlockd grants locks.
+func startCluster(ctx context.Context, o options, scratch string, log *os.File) (c *cluster, err error) {
+	c = &cluster{scratch: scratch, log: log}
+	defer func() {
+		if err != nil {
+			c.close()
+		}
+	}()
+	top, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", "redlockd").Output()
+	if err != nil {
+		return c, fmt.Errorf("find redlockd's module (run this in the directory bench): %w", err)
+	}
+	module := strings.TrimSpace(string(top))
+	if c.program = o.redlockd; c.program == "" {
+		c.program = filepath.Join(scratch, "redlockd")
+		build := exec.CommandContext(ctx, "go", "build", "-o", c.program, "./cmd/redlockd")
+		build.Dir = module
+		if out, err := build.CombinedOutput(); err != nil {
+			return c, fmt.Errorf("build redlockd: %w\n%s", err, out)
+		}
+	}
+	shim := filepath.Join(scratch, "clockshim.so")
+	if out, err := exec.CommandContext(ctx, "gcc", "-O2", "-fPIC", "-shared", "-o", shim, filepath.Join(module, "redlock/testdata/clockshim.c")).CombinedOutput(); err != nil {
+		return c, fmt.Errorf("gcc (`make tools` installs it) builds what steps the clocks of masters: %w\n%s", err, out)
+	}
+	var names []string
+	for i := range masterCount + 1 {
+		names = append(names, fmt.Sprint("master", i+1))
+	}
+	for i := range redlockdCount {
+		names = append(names, fmt.Sprint("redlockd", i+1))
+	}
+	names = append(append(names, languages...), "register", "operator")
+	if c.network, err = newNetwork(names, o.seed); err != nil {
+		return c, err
+	}
+	c.operator = c.network.host("operator")
+	for i := range masterCount + 1 {
+		m, err := startMaster(c.network.hosts[i], shim, scratch)
+		if err != nil {
+			return c, err
+		}
+		if i == masterCount {
+			c.spare = m
+			break
+		}
+		c.seats, c.seatNames = append(c.seats, m), append(c.seatNames, fmt.Sprint("seat", i+1))
+	}
+	if _, err = c.operate(ctx, "bootstrap"); err != nil {
+		return c, err
+	}
+	if c.register, err = startServer(c.network.host("register"), nil); err != nil {
+		return c, err
+	}
+	var addrs []string
+	for i := range redlockdCount {
+		h := c.network.host(fmt.Sprint("redlockd", i+1))
+		r := &redlockd{host: h, cluster: c, log: log, addr: net.JoinHostPort(h.addr.String(), redlockdPort)}
+		if err := r.start(); err != nil {
+			return c, err
+		}
+		c.redlockds, addrs = append(c.redlockds, r), append(addrs, r.addr)
+	}
+	addrs = append(addrs, onHost(c.network.host("register"), c.register))
+	commands, err := clientCommands(module, strings.Join(addrs, ","))
+	if err != nil {
+		return c, err
+	}
+	for _, language := range languages {
+		client := &client{host: c.network.host(language), command: commands[language], log: log}
+		if err := client.start(); err != nil {
+			return c, err
+		}
+		c.clients = append(c.clients, client)
+	}
+	return c, c.awaitLocks(ctx, 40*time.Second)
+}
+
+// awaitLocks waits until every resource can be locked through every redlockd. An error has what the last attempts met.
+func (c *cluster) awaitLocks(ctx context.Context, atMost time.Duration) error {
+	began := time.Now()
+	deadline := began.Add(atMost)
+	var met []string
+	for _, r := range c.redlockds {
+		conn := redis.NewClient(&redis.Options{
+			Dialer: func(ctx context.Context, _, addr string) (conn net.Conn, err error) {
+				err = c.operator.do(func() error {
+					conn, err = net.DialTimeout("tcp", addr, time.Second)
+					return err
+				})
+				return conn, err
+			},
+			Addr: r.addr, MaxRetries: -1, Protocol: 2,
+		})
+		defer conn.Close()
+		for i := 0; i < resources; {
+			name := fmt.Sprint("r", i)
+			parts, err := conn.Do(ctx, "LOCK", name, 1000, "WAIT", 1000).Slice()
+			granted := err == nil && len(parts) > 0
+			if granted {
+				err = conn.Do(ctx, "UNLOCK", name, parts[0]).Err()
+			}
+			if granted && err == nil {
+				i++
+				continue
+			}
+			why := "held by another"
+			if err != nil {
+				why = clip(err.Error(), 400)
+			}
+			if entry := fmt.Sprintf("%s through %s: %s", name, r.host.name, why); len(met) == 0 || !strings.HasSuffix(met[len(met)-1], entry) {
+				met = append(met, fmt.Sprintf("%.1f s: %s", time.Since(began).Seconds(), entry))
+			}
+			if time.Now().After(deadline) || ctx.Err() != nil {
+				return fmt.Errorf("%s cannot be locked through %s within %v: %s", name, r.host.name, atMost, strings.Join(met[max(0, len(met)-10):], "; "))
+			}
+			time.Sleep(20 * time.Millisecond)
+		}
+	}
+	return nil
+}
+
+// keysLeft waits until no master has a lock left, and says which has.
+func (c *cluster) keysLeft(ctx context.Context, atMost time.Duration) error {
+	deadline := time.Now().Add(atMost)
+	for _, m := range append(c.masters(), c.spare) {
+		for {
+			var left []string
+			keys, err := m.admin.Keys(ctx, "*").Result()
+			for _, key := range keys {
+				if !strings.HasPrefix(key, "redlockd:") {
+					left = append(left, key)
+				}
+			}
+			if err == nil && len(left) == 0 {
+				break
+			}
+			if time.Now().After(deadline) || ctx.Err() != nil {
+				return fmt.Errorf("%s still has the keys %v: %v", m.host.name, left, err)
+			}
+			time.Sleep(20 * time.Millisecond)
+		}
+	}
+	return nil
+}
+
+// close ends everything.
+func (c *cluster) close() {
+	for _, client := range c.clients {
+		client.kill()
+	}
+	for _, r := range c.redlockds {
+		r.signal(syscall.SIGKILL)
+		r.wait(10 * time.Second)
+	}
+	for _, m := range append(c.masters(), c.spare) {
+		if m == nil {
+			continue
+		}
+		m.admin.Close()
+		m.server.Close()
+		m.clock.Close()
+	}
+	if c.register != nil {
+		c.register.Close()
+	}
+	if c.network != nil {
+		c.network.close()
+	}
+}

@@ -1,0 +1,122 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9/logging"
+
+	"redlockd/redlock/redisproc"
+)
+
+// The client program in Go is this program.
+func TestMain(m *testing.M) {
+	logging.Disable()
+	if len(os.Args) > 1 && os.Args[1] == clientCommand {
+		if err := runGoClient(os.Args[2:]); err != nil {
+			os.Exit(1)
+		}
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// Everything at once, for a few seconds: what is tried here is the torture itself, more than redlockd.
+func TestTorture(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("the torture takes root, for its network namespaces")
+	}
+	redisproc.Need(t, "redis-server", "gcc", "ip")
+	if _, err := clientCommands("../..", ""); err != nil {
+		redisproc.LeaveOut(t, err.Error())
+	}
+	if n, err := newNetwork([]string{"host"}, 1); err != nil {
+		redisproc.LeaveOut(t, err.Error())
+	} else {
+		n.close()
+	}
+	o, err := parseOptions([]string{"--for", "6s", "--every", "600ms", "--out", t.TempDir()}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var progress bytes.Buffer
+	r, err := run(context.Background(), o, &progress)
+	if err != nil {
+		log, _ := os.ReadFile(filepath.Join(o.out, "servers.log"))
+		t.Fatalf("%v\n%s%s", err, &progress, log)
+	}
+	if err := r.write(o.out); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(filepath.Join(o.out, reportFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Log(r.verdict())
+	if !r.good() || len(r.nemesis.strikes) == 0 {
+		t.Errorf("%s: want leases, faults and accesses, and no violation\n%s", r.verdict(), text)
+	}
+	for _, s := range r.nemesis.strikes {
+		if s.ended == 0 || s.ended > r.faultsEnded {
+			t.Errorf("%s was not undone before the faults ended", s)
+		}
+	}
+	for _, want := range []string{"violations = 0", "redis-py", "ioredis", "go-redis", "--seed", timelineFile, "| FLUSHALL |"} {
+		if !strings.Contains(string(text), want) {
+			t.Errorf("the report lacks %q:\n%s", want, text)
+		}
+	}
+	drawn, err := os.ReadFile(filepath.Join(o.out, timelineFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := bytes.Count(drawn, []byte("<path class")); got != len(familyColors)+len(r.nemesis.strikes) {
+		t.Errorf("%d faults are drawn, legend included, want %d", got, len(familyColors)+len(r.nemesis.strikes))
+	}
+}
+
+func TestParseOptions(t *testing.T) {
+	var help bytes.Buffer
+	if _, err := parseOptions([]string{"--help"}, &help); !errors.Is(err, flag.ErrHelp) || !strings.Contains(help.String(), "-seed") {
+		t.Errorf("--help: got %v, %q", err, &help)
+	}
+	o, err := parseOptions(nil, nil)
+	if err != nil || o.length != 10*time.Minute || o.seed == 0 {
+		t.Errorf("no flags: got %+v, %v; want 10 minutes and a seed", o, err)
+	}
+	for _, args := range []string{"--for 1ms", "--every 0s", "--sessions 0", "--pace 0s", "--seed x", "--only nothing", "more"} {
+		if _, err := parseOptions(strings.Fields(args), nil); err == nil {
+			t.Errorf("%s: got no error", args)
+		}
+	}
+}
+
+// A reset must be what TCP believes: the right ports, numbers and sums.
+func TestResets(t *testing.T) {
+	sent := segment([]byte{10, 77, 0, 10}, []byte{10, 77, 0, 11}, []byte{1, 2}, []byte{3, 4}, 100, 200, 16)
+	back, on := resets(sent)
+	for _, tt := range []struct {
+		name      string
+		got, want []byte
+	}{
+		{"back", back, segment([]byte{10, 77, 0, 11}, []byte{10, 77, 0, 10}, []byte{3, 4}, []byte{1, 2}, 200, 0, 4)},
+		{"on", on, segment([]byte{10, 77, 0, 10}, []byte{10, 77, 0, 11}, []byte{1, 2}, []byte{3, 4}, 100, 0, 4)},
+	} {
+		if !bytes.Equal(tt.got, tt.want) {
+			t.Errorf("%s: got %v, want %v", tt.name, tt.got, tt.want)
+		}
+		if sum := checksum(0, tt.got[:20]); sum != 0 {
+			t.Errorf("%s: the sum of the header is off by %d", tt.name, sum)
+		}
+	}
+	if back, _ := resets(on); back != nil {
+		t.Error("a reset was answered by a reset")
+	}
+}
