@@ -1,0 +1,58 @@
+{{- /* The name of all objects: the release's. */ -}}
+{{- define "redlockd.name" -}}
+{{- if contains "redlockd" .Release.Name }}{{ .Release.Name | trunc 40 | trimSuffix "-" }}{{ else }}{{ .Release.Name | trunc 31 | trimSuffix "-" }}-redlockd{{ end }}
+{{- end -}}
+
+{{- /* A value as TOML writes it. JSON is TOML but for tables, and has no 10000.0 for 10000. */ -}}
+{{- define "redlockd.toml" -}}
+{{- if kindIs "map" . -}}
+{ {{- $comma := "" }}{{ range $key, $value := . }}{{ $comma }}{{ $key }} = {{ include "redlockd.toml" $value }}{{ $comma = ", " }}{{ end -}} }
+{{- else if kindIs "slice" . -}}
+[{{- $comma := "" }}{{ range . }}{{ $comma }}{{ include "redlockd.toml" . }}{{ $comma = ", " }}{{ end -}}]
+{{- else -}}
+{{ toJson . }}
+{{- end -}}
+{{- end -}}
+
+{{- /* The settings, with those that the chart sets. */ -}}
+{{- define "redlockd.config" -}}
+{{- range $name, $instead := dict "server.listen" "it is :6380" "http.listen" "it is :9121" "locks.max_ttl" "set maxTTLSeconds" "server.tls_cert" "set tls.existingSecret" "server.tls_key" "set tls.existingSecret" "server.tls_client_ca" "set tls.clientCA" }}
+{{- $group := splitList "." $name | first }}
+{{- if hasKey (get $.Values.settings $group | default dict) (splitList "." $name | last) }}
+{{- fail (printf "settings.%s: the chart sets this, so take it out: %s" $name $instead) }}
+{{- end }}
+{{- end }}
+{{- $tls := .Values.tls }}
+{{- $own := dict "server" (dict "listen" ":6380") "http" (dict "listen" ":9121") "locks" (dict "max_ttl" (printf "%ds" (int64 .Values.maxTTLSeconds))) }}
+{{- if $tls.existingSecret }}
+{{- $_ := set $own.server "tls_cert" "/run/secrets/redlockd-tls/tls.crt" }}
+{{- $_ := set $own.server "tls_key" "/run/secrets/redlockd-tls/tls.key" }}
+{{- if $tls.clientCA }}{{ $_ := set $own.server "tls_client_ca" "/run/secrets/redlockd-tls/ca.crt" }}{{ end }}
+{{- else if $tls.clientCA }}
+{{- fail "tls.clientCA needs tls.existingSecret: the Secret with tls.crt, tls.key and ca.crt" }}
+{{- end }}
+{{- $addresses := .Values.masters.addresses }}
+{{- if .Values.masters.enabled }}
+{{- range $i := until (int .Values.masters.replicas) }}
+{{- $addresses = append $addresses (printf "%s-master-%d.%s-master:6379" (include "redlockd.name" $) $i (include "redlockd.name" $)) }}
+{{- end }}
+{{- end }}
+{{- if not (mod (len $addresses) 2) }}
+{{- fail (printf "masters.addresses: %d masters tolerate no more failures than %d: name an odd number (5 is usual)" (len $addresses) (sub (len $addresses) 1)) }}
+{{- end -}}
+masters = [
+{{- range $addresses }}
+  {{ toJson . }},
+{{- end }}
+]
+{{- range $group, $settings := mergeOverwrite (deepCopy .Values.settings) $own }}
+{{- $list := kindIs "slice" $settings }}
+{{- range ternary $settings (list $settings) $list }}
+
+{{ ternary (printf "[[%s]]" $group) (printf "[%s]" $group) $list }}
+{{- range $key, $value := . }}
+{{ $key }} = {{ include "redlockd.toml" $value }}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- end -}}

@@ -1,0 +1,78 @@
+#!/usr/bin/env bash
+# Makes a package for Debian and Ubuntu of a redlockd that was built before, with dpkg-deb alone.
+#
+#   deb.sh BINARY ARCHITECTURE VERSION OUT.deb
+#
+# ARCHITECTURE is what Debian calls it (amd64, arm64). If the binary cannot run here, REDLOCKD names one of the same version that can:
+# it prints the manual page and the completions. COMPRESSION is xz, or another one that dpkg-deb knows. The same input gives the same
+# package: SOURCE_DATE_EPOCH is the time of all files.
+set -euo pipefail
+[ $# = 4 ] || { echo "usage: deb.sh BINARY ARCHITECTURE VERSION OUT.deb" >&2; exit 2; }
+binary=$1 architecture=$2 version=$3 out=$4
+docker=$(cd "$(dirname "$0")/.." && pwd)
+printer=${REDLOCKD:-$(realpath "$binary")}
+export SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git -C "$docker" log -1 --format=%ct)}
+
+# Debian sorts 1.2.0~rc1 before 1.2.0, and 1.2.0+5 behind it.
+version=$(sed -E 's/-(alpha|beta|rc)/~\1/; s/-/+/; s/-/./g' <<<"$version")
+
+tree=$(mktemp -d)
+trap 'rm -rf "$tree"' EXIT
+chmod 755 "$tree" # it stands for / in the package
+put() { install -D -m "$1" "$2" "$tree/$3"; }
+put 755 "$binary" usr/bin/redlockd
+put 644 "$docker/../config.toml" etc/redlockd/config.toml
+put 644 <(sed 's#/usr/local/bin/#/usr/bin/#; s#/etc/systemd/system/#/usr/lib/systemd/system/#' "$docker/redlockd.service") usr/lib/systemd/system/redlockd.service
+put 644 <("$printer" man | gzip -9n) usr/share/man/man1/redlockd.1.gz
+put 644 <("$printer" completion bash) usr/share/bash-completion/completions/redlockd
+put 644 <("$printer" completion zsh) usr/share/zsh/vendor-completions/_redlockd
+put 644 <("$printer" completion fish) usr/share/fish/vendor_completions.d/redlockd.fish
+put 644 "$docker/../LICENSE" usr/share/doc/redlockd/copyright
+for example in redis.conf alerts.yaml grafana.json; do
+  put 644 "$docker/$example" "usr/share/doc/redlockd/examples/$example"
+done
+
+mkdir "$tree/DEBIAN"
+cat >"$tree/DEBIAN/control" <<EOF
+Package: redlockd
+Version: $version
+Architecture: $architecture
+Maintainer: redlockd <redlockd@localhost>
+Installed-Size: $(du -sk --apparent-size --exclude=DEBIAN "$tree" | cut -f1)
+Section: database
+Priority: optional
+Suggests: redis-server, redis-tools
+Description: distributed locks over the Redis protocol
+ redlockd grants locks on a majority of independent Redis masters (Redlock), to
+ any Redis client and to most lock libraries for one Redis.
+ .
+ The package does not start it: name the masters in /etc/redlockd/config.toml,
+ then run systemctl enable --now redlockd.
+EOF
+echo /etc/redlockd/config.toml >"$tree/DEBIAN/conffiles"
+# A redlockd that runs goes on as the new version; one that does not is not started.
+cat >"$tree/DEBIAN/postinst" <<'EOF'
+#!/bin/sh
+set -e
+if [ "$1" = configure ] && [ -d /run/systemd/system ]; then
+  systemctl daemon-reload
+  systemctl try-restart redlockd.service
+fi
+EOF
+cat >"$tree/DEBIAN/prerm" <<'EOF'
+#!/bin/sh
+set -e
+if [ "$1" = remove ] && [ -d /run/systemd/system ]; then
+  systemctl disable --now redlockd.service
+fi
+EOF
+cat >"$tree/DEBIAN/postrm" <<'EOF'
+#!/bin/sh
+set -e
+if [ -d /run/systemd/system ]; then
+  systemctl daemon-reload
+fi
+EOF
+chmod 755 "$tree/DEBIAN/postinst" "$tree/DEBIAN/prerm" "$tree/DEBIAN/postrm"
+find "$tree" -exec touch -h -d "@$SOURCE_DATE_EPOCH" {} +
+dpkg-deb --root-owner-group "-Z${COMPRESSION:-xz}" --build "$tree" "$out" >/dev/null
