@@ -30,12 +30,12 @@ func readDocker(t *testing.T, name string) string {
 }
 
 func TestDockerMastersCanVote(t *testing.T) {
-	path, err := filepath.Abs(filepath.Join(dockerDir, "redis.conf"))
+	path, err := filepath.Abs(filepath.Join(dockerDir, "helm", "redis.conf"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	servers, addrs := startMasters(t, 1, "--include", path, "--bind", "127.0.0.1")
-	user := regexp.MustCompile(`(?m)^#\s+user (\S+ on >password .*)$`).FindStringSubmatch(readDocker(t, "redis.conf"))
+	user := regexp.MustCompile(`(?m)^#\s+user (\S+ on >password .*)$`).FindStringSubmatch(readDocker(t, "helm/redis.conf"))
 	if user == nil {
 		t.Fatal("redis.conf proposes no user")
 	}
