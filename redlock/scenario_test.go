@@ -250,6 +250,7 @@ func (p *play) perform(shim string) (inTime bool) {
 	if p.fresh {
 		p.harm(p)
 		p.b = p.connect(p.sees)
+		p.b.reachQuorum(p)
 	}
 	pressing, stop := p.pressAll()
 	defer pressing.Wait()
@@ -412,6 +413,22 @@ func (x *party) allUp(p *play, reach []int) {
 		}
 		return nil
 	})
+}
+
+// reachQuorum gives the client until the end of A's leases to connect to a quorum, which takes long on a busy machine.
+func (x *party) reachQuorum(p *play) {
+	for p.longestLeft() > 0 {
+		connected := 0
+		for _, m := range x.Masters() {
+			if m.State != MasterDown {
+				connected++
+			}
+		}
+		if connected >= quorumOf(len(p.running)) {
+			return
+		}
+		time.Sleep(time.Millisecond)
+	}
 }
 
 // allRefused waits until the client has looked at all masters and refuses them.
