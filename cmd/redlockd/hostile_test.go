@@ -289,7 +289,7 @@ func TestHostileMaster(t *testing.T) {
 	if err := os.WriteFile(file, []byte(hostileConfig), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	p := launch(t, "--config", file, "--masters", addrs, "--bootstrap", "--master-timeout", "400ms")
+	p := launch(t, "--config", file, "--masters", addrs, "--bootstrap")
 	client := p.dial()
 	h.wantState(client, "up")
 
@@ -330,7 +330,7 @@ func TestHostileMasterOfCommands(t *testing.T) {
 		}{
 			{[]string{"check"}, "A quorum is available: 4 of 5 masters can vote", exitOK},
 			{[]string{"bootstrap"}, "0 of 5 masters admitted", exitFailed},
-			{[]string{"run", "resource", "--", "echo", "done"}, "done", exitOK},
+			{[]string{"run", "--wait", "10s", "resource", "--", "echo", "done"}, "done", exitOK},
 		} {
 			stage := []stage{{name: "HELLO", trigger: "hello"}, {name: "INFO", trigger: "info\r\n"}}[i%2]
 			h.set(&play{stage: stage, answer: answer, gone: make(chan struct{})})
@@ -349,6 +349,7 @@ const hostileConfig = `
 max_ttl = "10s"
 [master]
 password = "secret"
+timeout = "400ms"
 connect_timeout = "500ms"
 reconnect_delay_max = "20ms"
 heartbeat = "50ms"
