@@ -44,7 +44,8 @@ const clockSlots = 9
 type clockRing struct {
 	// begun tells that there is a reading.
 	begun bool
-	// began is when the first reading was asked for, and latest the last one.
+	// began is when the first reading was received: a step between asking and the answer is in that answer, and nothing shows it. latest is
+	// when the last reading was asked for.
 	began, latest time.Duration
 	// slots hold the lowest level of the readings that began in an eighth of a wait. The oldest slot is overwritten.
 	slots  [clockSlots]clockSlot
@@ -77,7 +78,7 @@ func (r *clockRing) gain(now clockReading, rate float64) time.Duration {
 // add puts a reading into the ring.
 func (r *clockRing) add(now clockReading, rate float64, wait time.Duration) {
 	if !r.begun {
-		*r = clockRing{begun: true, began: now.sent, lowest: levelNone}
+		*r = clockRing{begun: true, began: now.received, lowest: levelNone} //mutant:watched-since-it-was-asked
 		for i := range r.slots {
 			r.slots[i].level = levelNone
 		}

@@ -90,8 +90,8 @@ func (k *clockGuard) judge(now clockReading, c *Client) clockResult {
 	}
 	rate, tolerance := c.drift.rate(), c.drift.stepMax
 	result := clockResult{counts: k.good}
-	result.unwatched = k.ring.begun && now.sent-k.ring.latest > c.view.Load().wait //mutant:watched-without-a-connection
-	gain := k.ring.gain(now, rate)                                                 //mutant:a-clock-that-gains-is-not-seen
+	result.unwatched = k.ring.begun && now.received-k.ring.latest > c.view.Load().wait //mutant:watched-without-a-connection
+	gain := k.ring.gain(now, rate)                                                     //mutant:a-clock-that-gains-is-not-seen
 	if gain > tolerance {
 		result.counts = false
 		if asleep := c.own.suspended() - k.slept; asleep > 0 {
@@ -208,7 +208,7 @@ func (l *lane) trustClock(noted bool) {
 		l.since = now
 	case good:
 	case k.gain == 0:
-		k.until = now.Add(c.view.Load().wait - (k.last.sent - k.ring.began))
+		k.until = now.Add(c.view.Load().wait - (k.last.received - k.ring.began))
 		k.skew, k.reason = 0, reasonUnwatched
 		if enough {
 			k.skew = skew

@@ -100,6 +100,27 @@ func TestClockThatStepsHasNoVote(t *testing.T) {
 	}
 }
 
+// The answer that shows a gain may have taken long. The clock may have stepped at its end, so that the wait begins there.
+func TestClockThatStepsBeforeALateAnswer(t *testing.T) {
+	for _, d := range []time.Duration{300 * ms, 900 * ms} {
+		inVirtualTime(t, 5, func(s *stage) {
+			p, other := s.open(briefly), s.open(briefly)
+			for i := range 3 {
+				other.paths[i].HoldRequests()
+			}
+			time.Sleep(d)
+			held := s.betrayed(p, "r")
+			for i := range 3 {
+				s.masters[i].StepClock(20 * time.Second)
+			}
+			other.heal(0, 1, 2)
+			s.nobodyElse(held, "r", other)
+			other.allUp()
+			other.lockable("r")
+		})
+	}
+}
+
 // Three of five step back and keep keys too long: no second holder, no lost vote; the way forward again is a gain.
 func TestClocksGoBackAndForth(t *testing.T) {
 	inVirtualTime(t, 5, func(s *stage) {

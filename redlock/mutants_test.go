@@ -184,6 +184,7 @@ var mutants = []mutant{
 	{"votes-counted-in-quarantine", doInside(`return v`), "TestForgetfulMasterHasNoVote"},
 	{"extension-counted-in-quarantine", replace(`vote.uncounted`, `pick[func(vote) vote](MUTANT, nil, vote.uncounted)`), "TestExtendDoesNotCountAQuarantinedMaster"},
 	{"a-clock-that-gains-is-not-seen", doAfter(`gain = 0`), "TestClockThatStepsHasNoVote"},
+	{"watched-since-it-was-asked", replace(`now.received`, `pick(MUTANT, now.sent, now.received)`), "TestClockThatStepsBeforeALateAnswer"},
 	{"each-reading-is-a-new-anchor", doAfter(`*slot, r.lowest = clockSlot{now.sent, level}, level`), "TestFastClocks"},
 	{"the-ring-forgets-before-a-wait-has-passed", replace(`r.lowest = levelNone`, `r.lowest = levelNone; if MUTANT { for i := range r.slots { if i != r.newest { r.slots[i].level = levelNone } } }`), "TestClockRingComparesWithAllReadings"},
 	{"drift-between-asking-and-receiving-forgotten", replace(`now.sent`, `pick(MUTANT, now.received, now.sent)`), "TestClockRingRaisesNoFalseAlarm"},

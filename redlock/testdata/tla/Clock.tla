@@ -46,7 +46,7 @@ CONSTANTS
   MNewest,     \* gains are measured against the newest reading only
   MNoTolerance,\* leases are as long as keys
   MForgets,    \* a new connection forgets the readings, and with them the gain
-  MShort,      \* a gain costs votes for one tick less than max_ttl
+  MShort,      \* a gain costs votes for one tick less than max_ttl, as where a reading is as old as its question
   MEarly,      \* a vote is judged by a reading from before its command
   MNewCounts   \* a proxy that is new to a master counts its votes at once
 
