@@ -223,6 +223,9 @@ func (c *caller) countedTurn() {
 			assumed = append([]State{{Found: true, Type: "string", Value: l.token, TTL: lease}}, slices.Repeat([]State{{Type: "none"}}, len(latch))...)
 		}
 		w.ledger.shortened(l, began.Add(lease))
+		if n != 0 {
+			w.ledger.changing(l)
+		}
 		renewed := ""
 		answer = c.typed(p, what+" by "+owner, append([]string{key}, latch...), assumed, func(states []State) ([]Change, string) {
 			v, ok := decodeTyped(states[0])
