@@ -161,7 +161,7 @@ func TestScenarios(t *testing.T) {
 }
 
 // play performs the scenario, and leaves its line of the table. A row proves something only if the harm is done while A's leases
-// run: on a machine too busy for that it is played again with a longer TTL.
+// run, and others go on within a part of the TTL: on a machine too busy for that it is played again with a longer one.
 func (s scenario) play(t *testing.T, shim string, score *string) {
 	ttl := briefest
 	if s.lasting {
@@ -250,7 +250,6 @@ func (p *play) perform(shim string) (inTime bool) {
 	if p.fresh {
 		p.harm(p)
 		p.b = p.connect(p.sees)
-		p.b.reachQuorum(p)
 	}
 	pressing, stop := p.pressAll()
 	defer pressing.Wait()
@@ -258,9 +257,7 @@ func (p *play) perform(shim string) (inTime bool) {
 	if p.harm != nil && !p.fresh {
 		p.harm(p)
 	}
-	if inTime = p.longestLeft() > 0 && !p.tooLate; inTime {
-		p.askOthers()
-	}
+	inTime = p.longestLeft() > 0 && !p.tooLate && p.askOthers()
 	if p.lasting {
 		p.awaitAttempts()
 		p.release()
@@ -415,22 +412,6 @@ func (x *party) allUp(p *play, reach []int) {
 	})
 }
 
-// reachQuorum gives the client until the end of A's leases to connect to a quorum, which takes long on a busy machine.
-func (x *party) reachQuorum(p *play) {
-	for p.longestLeft() > 0 {
-		connected := 0
-		for _, m := range x.Masters() {
-			if m.State != MasterDown {
-				connected++
-			}
-		}
-		if connected >= quorumOf(len(p.running)) {
-			return
-		}
-		time.Sleep(time.Millisecond)
-	}
-}
-
 // allRefused waits until the client has looked at all masters and refuses them.
 func (x *party) allRefused(p *play) {
 	p.Helper()
@@ -506,12 +487,12 @@ func (p *play) granted(c *claim, lease *Lease, left time.Duration) {
 	}
 }
 
-// askOthers has B ask for a resource that nobody holds.
-func (p *play) askOthers() {
+// askOthers has B ask for a resource that nobody holds. It returns false if a play with a longer TTL has to show whether others go on.
+func (p *play) askOthers() bool {
 	req := LockRequest{Resources: []string{"other"}, TTL: p.ttl}
 	switch p.others {
 	case goesOn:
-		req.Wait = min(p.ttl/2, time.Second) // shorter than any quarantine
+		req.Wait = p.ttl / 2 // shorter than any quarantine
 	case waits:
 		req.Wait = 20 * time.Second
 	}
@@ -519,11 +500,14 @@ func (p *play) askOthers() {
 	switch {
 	case p.others == refuses:
 		p.wantRefused("B", err)
+	case err != nil && p.others == goesOn && p.ttl < longest:
+		return false
 	case err != nil:
 		p.Errorf("B, another resource: got %v, want it granted (%s)", err, p.others)
 	default:
 		lease.Unlock(p.Context())
 	}
+	return true
 }
 
 func (p *play) wantRefused(who string, err error) {
