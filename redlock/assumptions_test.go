@@ -125,6 +125,28 @@ func TestAssumeClocksAreWatched(t *testing.T) {
 	})
 }
 
+// A step of a master's clock looks like a request that took less long to get there. Where the replies take as long as the requests, the next holder
+// is told so much later that the lease is over.
+func TestAssumeStepsShowBehindTheNetwork(t *testing.T) {
+	for _, reply := range []time.Duration{0, 40 * ms} {
+		inVirtualTime(t, 5, func(s *stage) {
+			change := func(o *Options) { o.MasterTimeout = 200 * ms }
+			p, far := s.open(change), s.open(change)
+			far.delay(40*ms, reply, 0, 1, 2, 3, 4)
+			time.Sleep(far.MaxTTL() + 10*time.Second) // the ring of its readings has none that was faster
+			held := p.lock(one("r", time.Second))
+			for i := range 5 {
+				s.masters[i].StepClock(45 * ms)
+			}
+			time.Sleep(time.Until(held.began.Add(time.Second - 45*ms + 3*ms - 40*ms))) // so that it arrives when the keys have just ended
+			next := far.lock(one("r", time.Second))
+			if early := held.Until.Sub(next.began.Add(next.took)); !next.Held || (early > 0) != (reply == 0) {
+				s.Errorf("replies take %v: got %+v %v before the end of the lease before", reply, next.Result, early)
+			}
+		})
+	}
+}
+
 // A client of the drop-in commands counts its TTL from the reply.
 func TestAssumeClientsCountFromSending(t *testing.T) {
 	inVirtualTime(t, 3, func(s *stage) {
