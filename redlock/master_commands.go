@@ -419,9 +419,10 @@ func readObserve(b *batch, cmd command, first reply) (v vote, refused, err error
 // An observation of a writer that waits for readers is one script call, which also announces it.
 func writeAnnounce(b *batch, r *round) {
 	b.arm()
-	b.script(scriptAnnounce, 0, 1, 1)
+	b.script(scriptAnnounce, 0, 1, 2)
 	b.resources(r)
 	b.wire.number(intentLife.Milliseconds())
+	b.wire.number(intentFresh.Milliseconds())
 }
 
 func readAnnounce(b *batch, cmd command, first reply) (v vote, refused, err error) {

@@ -106,6 +106,7 @@ var mutants = []mutant{
 	{"an-intent-keeps-no-reader-out", lua(`not intent or`, `true or`), "TestWaitingWriterIsNotStarved"},
 	{"a-reader-shortens", lua(`moved(mine - now, ttl, tonumber(ARGV[i + 2]))`, `ttl`), "TestReaderScripts"},
 	{"a-writer-waits-for-intents", lua(`if readers(key) == 0 then`, `if false then`), "TestReaderScripts"},
+	{"fresh-intents-are-renewed", lua(`now + tonumber(ARGV[2]) >`, `ends >`), "TestWaitersDoNotWakeEachOther"},
 	{"intents-are-not-told-of", lua(`return {'zset', -2}`, `return {'none', -2}`), "TestReadersOfAnotherClientLeave"},
 	{"a-writer-does-not-look-at-readers", lua(` and readers(KEYS[i]) == 0`, ``), "TestReadersAndWriters"},
 	{"an-intent-keeps-writers-out", lua(`free = axis(KEYS[i])`, `free = false and axis(KEYS[i])`), "TestReaderScripts"},

@@ -25,6 +25,9 @@ import "time"
 // their locks may keep it waiting until MaxHold. An intent has no name, for it grants nothing. It ends by itself within intentLife when nobody
 // renews it. Writers that come one after the other can keep readers out for as long as they come.
 //
+// To renew an intent is to change the key, and so wakes the waiting writers of all other clients, who ask and renew it in their turn. So a
+// master leaves an intent as it is while at least intentFresh of it is left: writers wake each other four times a second, however many wait.
+//
 // Invariant: the key of a reader lives on every master that counts at least until the validity of its lease is over, whatever other readers do:
 // nobody brings the end of another's member nearer, and the key ends with the last member. testdata/tla/Shared.tla is the model.
 
@@ -36,6 +39,9 @@ const (
 	intentLife = time.Second
 	// announceEvery is how often a writer that waits says so again.
 	announceEvery = intentLife / 2
+	// intentFresh is how much of an intent is left when no writer renews it yet. What is left then lasts until the next time that any writer
+	// announces itself, and for a quarter of a second more, for slow masters.
+	intentFresh = intentLife - announceEvery/2
 )
 
 // scriptAxis is a part of other scripts. A script has it in the branch that needs it, because Redis makes the functions anew with each call.
@@ -153,12 +159,14 @@ lengthen(key, now, longest, last)
 return #reply == 1 and reply[1] or reply
 `)
 
-// scriptAnnounce is the observation of a writer that waits for readers: it leaves an intent for ARGV[1] milliseconds where there are some.
+// scriptAnnounce is the observation of a writer that waits for readers: it leaves an intent for ARGV[1] milliseconds where there are some,
+// unless one is left that lives for ARGV[2] at least.
 // It returns the type of KEYS[1] and for how long it keeps a writer out: -2 where it does not, also if intents are left. A set of intents keeps SET NX
 // out nevertheless, so the type tells of it: the writer goes on with scriptAcquire, which looks into it.
 //
 //mutant:a-writer-waits-for-intents
 //mutant:intents-are-not-told-of
+//mutant:fresh-intents-are-renewed
 var scriptAnnounce = newScript(scriptAxis + scriptCount + scriptLengthen + `
 local key = KEYS[1]
 local now, last = axis(key)
@@ -169,7 +177,7 @@ if readers(key) == 0 then
   return {'zset', -2}
 end
 local ends = now + tonumber(ARGV[1])
-if ends > tonumber(redis.call('ZSCORE', key, 'writer') or 0) then
+if now + tonumber(ARGV[2]) > tonumber(redis.call('ZSCORE', key, 'writer') or 0) then
   redis.call('ZADD', key, ends, 'writer')
   lengthen(key, now, ends, last)
 end

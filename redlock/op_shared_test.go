@@ -62,7 +62,7 @@ func TestReaderScripts(t *testing.T) {
 	relinquish := func(token string) func(*redis.Client) any { return run(scriptRelinquish, token, 1) }
 	// announce rounds what is left.
 	announce := func(client *redis.Client) any {
-		reply := run(scriptAnnounce, 30_000)(client)
+		reply := run(scriptAnnounce, 30_000, 10_000)(client)
 		if list, ok := reply.([]any); ok {
 			if ms, ok := list[1].(int64); ok && ms > 0 {
 				list[1] = (ms + 5000) / 10_000
@@ -337,7 +337,7 @@ func TestRefillOfAReader(t *testing.T) {
 		other.extend(second.Token, time.Minute, "r").want(s, "EXTEND", "held", 0)
 		synctest.Wait()
 		for i := range s.masters { // a writer says that it waits
-			s.do(i, "eval", scriptAnnounce.text, 1, "r", 1000)
+			s.do(i, "eval", scriptAnnounce.text, 1, "r", 1000, 750)
 		}
 		p.extend(held.Token, time.Minute, "r").want(s, "EXTEND", "held", 0)
 		s.wantSet("r", "11111")
@@ -374,6 +374,46 @@ func TestWaitingWriterIsNotStarved(t *testing.T) {
 		p.unlock(writer.Token, "r")
 		p.lock(one("r", ttl).sharing()).want(s, "LOCK SHARED behind the writer", "held", 0)
 	})
+}
+
+// Several clients wait for what another one holds. What one of them does must not have the others ask, or they answer each other without
+// end: a writer that renews the intent changes the key that the others track, and so does a reservation.
+func TestWaitersDoNotWakeEachOther(t *testing.T) {
+	const waited, perSecond = 4 * time.Second, 8
+	r := one("r", time.Minute)
+	all := []LockRequest{r, r.sharing(), several(time.Minute, "r", "free"), several(time.Minute, "a", "r")}
+	for _, tt := range []struct {
+		name    string
+		held    LockRequest
+		waiters []LockRequest
+	}{
+		{"writers behind a reader", r.sharing(), []LockRequest{r, r, r, r}},
+		{"all kinds behind a reader", r.sharing(), all},
+		{"all kinds behind a writer", r, all},
+		{"slots", r.of(1), []LockRequest{r.of(1), r.of(1), r.of(1)}},
+	} {
+		for _, step := range []time.Duration{0, 2 * ms} {
+			inVirtualTime(t, 5, func(s *stage) {
+				s.open().lock(tt.held).want(s, tt.name+": LOCK", "held", 0)
+				var clients []*proxy
+				for i, waiter := range tt.waiters {
+					p := s.open()
+					p.subscribed()
+					distance := time.Duration(i) * step
+					p.delay(distance, distance, 0, 1, 2, 3, 4)
+					p.begin(waiter.waits(time.Minute))
+					time.Sleep(70 * ms)
+					clients = append(clients, p)
+				}
+				time.Sleep(waited)
+				for i, p := range clients {
+					if asked := p.Stats().Attempts; asked > perSecond*uint64(waited/time.Second) {
+						s.Errorf("%s, %v apart: waiter %d has asked %d times in %v, want at most %d per second", tt.name, step, i, asked, waited, perSecond)
+					}
+				}
+			})
+		}
+	}
 }
 
 // An intent of a writer that has gone keeps nobody out for long.
