@@ -3,7 +3,7 @@
 STATICCHECK = go run honnef.co/go/tools/cmd/staticcheck@v0.8.2
 BENCHSTAT = go run golang.org/x/perf/cmd/benchstat@v0.0.0-20260908200009-22c9c6c9d4da
 
-.PHONY: run build dist test test-in-turn test-idle test-bench test-chart test-simulation test-models test-long lint bench bench-full bench-libraries benchmarks scenarios soak torture fuzz tools libraries tlc history model
+.PHONY: run build dist test test-packages test-engine test-bench test-chart test-simulation test-models test-mutants test-upgrade test-long lint bench bench-full bench-libraries benchmarks scenarios soak torture fuzz tools libraries tlc history model
 
 run: ## serve on 127.0.0.1:6380 with five masters inside the process
 	go run ./cmd/redlockd
@@ -14,24 +14,38 @@ build: ## the redlockd binary
 dist: ## what a release has, into dist/: static binaries, Debian packages, lists of the modules in them, sums; VERSION=1.2.0, or that of the tag
 	@docker/package/dist.sh
 
-# The tests of the engine that the race detector sees a few cases of, or nothing: redlock/raced_test.go.
-LONG = TestSimulation|TestMutants|Model$$|TestOverloadSlowsDown|TestSeveralAreGranted|TestStepIsCaught|TestUndoSpares|TestPanicLoses|TestMaxTTLLowered|TestFastClocks|TestNoStepCostsAnAnswer$$
+# Two lists of tests, by name. ENGINE: the race detector sees a few cases of these, or none (redlock/raced_test.go); `make test` runs them
+# without it, in full. RELEASE: these take long, and fail where something rarely changes; `make test` leaves them out, `make test-long` has them.
+ENGINE = TestSimulation|TestTraceModel$$|TestRecordTraceModel$$|TestOverloadSlowsDown|TestSeveralAreGranted|TestStepIsCaught|TestUndoSpares|TestPanicLoses|TestMaxTTLLowered|TestFastClocks|TestNoStepCostsAnAnswer$$
+RELEASE = TestMutants$$|Model$$|TestUpgrade$$
 
 # Packages are tested at the same time, one more than there are processors: the tests of processes wait for most of their time.
 PACKAGES_AT_ONCE = $$(($$(getconf _NPROCESSORS_ONLN) + 1))
 
-test: tools libraries tlc history ## all tests with the race detector, against real redis-server processes; then the long ones of the engine without it
-	@$(MAKE) --no-print-directory -j3 test-in-turn test-idle
+test: tools libraries tlc ## the tests of the product with the race detector, against real redis-server processes, and the simulation without it; ten minutes of two processors
+	@$(MAKE) --no-print-directory -j2 test-packages test-engine
+
+test-packages:
+	REDLOCK_TEST_TOOLS=all go test -race -p $(PACKAGES_AT_ONCE) -timeout 40m -skip '$(RELEASE)' ./...
 
 # The tests of processes leave some of the processors idle. The simulation takes that.
-test-idle:
-	@nice -n 19 $(MAKE) --no-print-directory test-simulation
+test-engine:
+	REDLOCK_TEST_TOOLS=all REDLOCK_SIM_SEEDS=$(or $(SEEDS),50) nice -n 19 go test -count=1 -timeout 40m -run '$(ENGINE)' ./redlock
 
-test-in-turn:
-	REDLOCK_TEST_TOOLS=all go test -race -p $(PACKAGES_AT_ONCE) -timeout 20m ./...
-	@$(MAKE) --no-print-directory test-models test-long test-bench test-chart
+test-long: test test-mutants test-models test-upgrade test-bench test-chart ## before a release: `make test`, and what takes long
+	REDLOCK_TEST_TOOLS=all PROGRAMS=25600 go test -count=1 -timeout 10m -run '^TestPrograms$$' ./redlock/sandbox
+	REDLOCK_SOAK=5m go test -count=1 -timeout 0 -run Soak -v ./cmd/redlockd
 
-test-bench: ## the tests of the bench
+test-mutants: tools tlc ## each rule of the engine is broken on purpose, and the test that holds it must fail
+	REDLOCK_TEST_TOOLS=all go test -count=1 -timeout 40m -run '^TestMutants$$' ./redlock
+
+test-models: tlc ## the small runs of the TLA+ models, and traces of the simulation
+	REDLOCK_TEST_TOOLS=all go test -count=1 -timeout 40m -run 'Model$$' ./redlock
+
+test-upgrade: tools history ## a redlockd of an earlier version gives way to this one
+	REDLOCK_TEST_TOOLS=all go test -count=1 -timeout 20m -run '^TestUpgrade$$' ./cmd/redlockd
+
+test-bench: tools bench-libraries ## the tests of the bench
 	cd bench && REDLOCK_TEST_TOOLS=all go test -race -timeout 20m ./...
 
 # Nothing of Helm and Kubernetes is in the build cache of a first run. Compiling it without optimization, and without the race detector
@@ -44,13 +58,6 @@ test-chart: ## the Helm chart, rendered by Helm and checked by the schemas of Ku
 
 test-simulation: ## SEEDS=50 of the simulation; it uses one processor
 	REDLOCK_TEST_TOOLS=all REDLOCK_SIM_SEEDS=$(or $(SEEDS),50) go test -count=1 -timeout 30m -run '^TestSimulation$$' ./redlock
-
-test-models: ## the small runs of the TLA+ models, and traces of the simulation
-	REDLOCK_TEST_TOOLS=all go test -count=1 -timeout 30m -run 'Model$$' ./redlock
-
-test-long: ## mutants, all cases of the long tests, and 102 400 random Lua programs against redis-server
-	REDLOCK_TEST_TOOLS=all PROGRAMS=25600 go test -count=1 -timeout 10m -run '^TestPrograms$$' ./redlock/sandbox
-	REDLOCK_TEST_TOOLS=all go test -count=1 -timeout 20m -run '$(LONG)' -skip '^TestSimulation$$|Model$$' ./redlock
 
 lint: ## formatting, vet, staticcheck
 	@unformatted=$$(gofmt -l .); [ -z "$$unformatted" ] || { echo "gofmt would change:"; echo "$$unformatted"; exit 1; }

@@ -3,8 +3,7 @@
 package redlock
 
 // Under the race detector everything takes ten times as long. So it sees some cases of the long tests, and the tests that compile or check
-// something else than this binary (mutants, models) are left to the build without it. `make test` runs both; LONG in the Makefile
-// names these tests.
+// something else than this binary (mutants, models) are left to the build without it. ENGINE and RELEASE in the Makefile name these tests.
 
 const simSeedsDefault = 3
 

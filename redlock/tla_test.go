@@ -51,7 +51,7 @@ type tlaRun struct {
 	// violated is the invariant that TLC must find violated. "": it must find all of holds to hold.
 	violated string
 	holds    []string
-	large    bool // too large for each `make test`
+	large    bool // too large for `make test-models`
 }
 
 var exclusion = []string{"MutualExclusion"}
