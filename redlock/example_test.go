@@ -14,7 +14,7 @@ import (
 
 // fiveMasters stands for five real ones: redlock.Master{Addr: "10.0.0.1:6379"} and so on.
 func fiveMasters() (opts redlock.Options, end func()) {
-	opts.MasterTimeout, opts.ConnectTimeout = 2*time.Second, 10*time.Second // a slow test machine is no hung master
+	opts.MasterTimeout, opts.ConnectTimeout = 10*time.Second, time.Minute // a slow test machine is no hung master
 	var all []*memmaster.Master
 	for i := range 5 {
 		m := memmaster.New(memmaster.Options{})
@@ -31,7 +31,7 @@ func fiveMasters() (opts redlock.Options, end func()) {
 // open opens a client over brand-new masters.
 func open() (client *redlock.Client, end func()) {
 	opts, endMasters := fiveMasters()
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
 	if err := redlock.Bootstrap(ctx, opts); err != nil {
 		log.Fatal(err)
@@ -54,11 +54,11 @@ func Example() {
 	defer end()
 	ctx := context.Background()
 
-	lease, err := client.Lock(ctx, "invoices", 30*time.Second) // waits as long as ctx allows
+	lease, err := client.Lock(ctx, "invoices", time.Minute) // waits as long as ctx allows
 	if err != nil {
 		log.Fatal(err)
 	}
-	fmt.Println("locked for more than 29 s:", lease.Validity() > 29*time.Second)
+	fmt.Println("locked for more than 30 s:", lease.Validity() > 30*time.Second)
 
 	if _, err := client.TryLock(ctx, "invoices", 30*time.Second); errors.Is(err, redlock.ErrHeld) {
 		fmt.Println("nobody else gets it")
@@ -67,7 +67,7 @@ func Example() {
 		log.Fatal(err)
 	}
 	// Output:
-	// locked for more than 29 s: true
+	// locked for more than 30 s: true
 	// nobody else gets it
 }
 
@@ -79,7 +79,7 @@ func ExampleLease_KeepAlive() {
 	ctx := context.Background()
 	report := func(ctx context.Context) error { return ctx.Err() } // stops when ctx is done
 
-	lease, err := client.TryLock(ctx, "nightly-report", 10*time.Second)
+	lease, err := client.TryLock(ctx, "nightly-report", 30*time.Second)
 	if errors.Is(err, redlock.ErrHeld) {
 		return // another host does it
 	} else if err != nil {
@@ -106,7 +106,7 @@ func Example_leader() {
 		<-leading.Done()
 	}
 	for ctx.Err() == nil {
-		lease, leading, err := client.Hold(ctx, "leader", 10*time.Second)
+		lease, leading, err := client.Hold(ctx, "leader", 30*time.Second)
 		if err != nil {
 			log.Print(err) // no quorum, or the wait was too long: try again
 			continue
@@ -123,12 +123,12 @@ func ExampleLease_Extend() {
 	defer end()
 	ctx := context.Background()
 
-	lease, err := client.Lock(ctx, "migration", 10*time.Second)
+	lease, err := client.Lock(ctx, "migration", 30*time.Second)
 	if err != nil {
 		log.Fatal(err)
 	}
 	for step := range 3 {
-		if err := lease.Extend(ctx, 10*time.Second); err != nil {
+		if err := lease.Extend(ctx, 30*time.Second); err != nil {
 			log.Fatal("stop: the lock is lost or in doubt: ", err)
 		}
 		fmt.Println("step", step)
@@ -156,7 +156,7 @@ func ExampleClient_Acquire_fence() {
 	}
 	var fences []int64
 	for range 2 {
-		lease, err := client.Acquire(ctx, redlock.LockRequest{Resources: []string{"account"}, TTL: time.Second, Fence: true})
+		lease, err := client.Acquire(ctx, redlock.LockRequest{Resources: []string{"account"}, TTL: 30 * time.Second, Fence: true})
 		if err != nil {
 			log.Fatal(err)
 		}
@@ -170,7 +170,6 @@ func ExampleClient_Acquire_fence() {
 	// the first, waking up late: refused
 }
 
-// Several resources are one lock: all or nothing, and never a deadlock.
 // At most two report at the same time, whichever process they are in.
 func ExampleClient_Acquire_slots() {
 	client, end := open()
@@ -195,6 +194,7 @@ func ExampleClient_Acquire_slots() {
 	// two report already
 }
 
+// Several resources are one lock: all or nothing, and never a deadlock.
 func ExampleClient_Acquire() {
 	client, end := open()
 	defer end()
@@ -202,8 +202,8 @@ func ExampleClient_Acquire() {
 
 	lease, err := client.Acquire(ctx, redlock.LockRequest{
 		Resources: []string{"account:1", "account:2"},
-		TTL:       5 * time.Second,
-		Wait:      time.Second,
+		TTL:       30 * time.Second,
+		Wait:      10 * time.Second,
 	})
 	if err != nil {
 		log.Fatal(err)
