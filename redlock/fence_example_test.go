@@ -18,6 +18,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -48,25 +49,29 @@ func fencingBlock(t *testing.T, language string) string {
 	return blocks[0][1]
 }
 
-// twoHolders locks the same resource twice, the second time after the first holder has slept through the end of its lock.
+// twoHolders locks the same resource twice, the second time after the first holder has slept through the end of its lock. It is done in
+// virtual time: the lock ends by itself, and no pause of this machine comes between.
 func twoHolders(t *testing.T) (paused, present int64) {
 	t.Helper()
-	client, end := open()
-	t.Cleanup(end)
-	lock := func() *redlock.Lease {
-		lease, err := client.Acquire(t.Context(), redlock.LockRequest{
-			Resources: []string{"account"}, TTL: 50 * time.Millisecond, Wait: 10 * time.Second, Fence: true})
-		if err != nil {
-			t.Fatal(err)
+	synctest.Test(t, func(t *testing.T) {
+		client, end := open()
+		defer end()
+		lock := func() *redlock.Lease {
+			lease, err := client.Acquire(t.Context(), redlock.LockRequest{
+				Resources: []string{"account"}, TTL: time.Second, Wait: 10 * time.Second, Fence: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return lease
 		}
-		return lease
-	}
-	first := lock()
-	second := lock() // granted when the first has ended by itself
-	if first.Validity() > 0 {
-		t.Fatalf("the second holder has the lock %v before the end of the first", first.Validity())
-	}
-	return first.Fence, second.Fence
+		first := lock()
+		second := lock() // granted when the first has ended by itself
+		if first.Validity() > 0 {
+			t.Fatalf("the second holder has the lock %v before the end of the first", first.Validity())
+		}
+		paused, present = first.Fence, second.Fence
+	})
+	return paused, present
 }
 
 // checkWrites has both holders write. A write tells whether the resource took it.
