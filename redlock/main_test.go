@@ -21,10 +21,10 @@ func openReal(t testing.TB, servers []*redisproc.Server, change func(*Options)) 
 	if change != nil {
 		change(&opts)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute) // only a hang takes so long
 	defer cancel()
 	unhurried := opts // it admits all masters or none: one that is slow is none the less new
-	unhurried.ConnectTimeout = 10 * time.Second
+	unhurried.ConnectTimeout = time.Minute
 	// The second client of a test finds masters that are admitted already.
 	if err := Bootstrap(ctx, unhurried); err != nil && !strings.Contains(err.Error(), "it is not new") {
 		t.Fatal(err)
