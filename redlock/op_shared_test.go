@@ -20,7 +20,7 @@ import (
 
 func (r LockRequest) sharing() LockRequest { r.Shared = true; return r }
 
-// readersSet is the sorted set of a resource, with ends in ms from now, rounded to 10 s; and when the key ends.
+// readersSet is the sorted set of a resource, with the minutes from now to the ends, rounded, so that nobody has to be quick; and when the key ends.
 func readersSet(t *testing.T, client *redis.Client, key string) string {
 	t.Helper()
 	ctx := context.Background()
@@ -37,14 +37,14 @@ func readersSet(t *testing.T, client *redis.Client, key string) string {
 	}
 	var found []string
 	for _, z := range members {
-		found = append(found, fmt.Sprintf("%v %d", z.Member, (int64(z.Score-end)+left+5000)/10_000))
+		found = append(found, fmt.Sprintf("%v %d", z.Member, (int64(z.Score-end)+left+30_000)/60_000))
 	}
 	slices.Sort(found)
 	return strings.Join(found, ", ")
 }
 
 func TestReaderScripts(t *testing.T) {
-	const longest = 600_000
+	const longest = 3_600_000
 	run := func(s script, args ...any) func(client *redis.Client) any {
 		return func(client *redis.Client) any {
 			reply, err := client.Eval(context.Background(), s.text, []string{"k"}, args...).Result()
@@ -54,23 +54,34 @@ func TestReaderScripts(t *testing.T) {
 			return reply
 		}
 	}
-	join := func(token string, ttl int) func(*redis.Client) any { return run(scriptJoin, token, ttl, longest, "0") }
-	rejoin := func(token string, ttl int) func(*redis.Client) any { return run(scriptJoin, token, ttl, longest, "1") }
-	acquire := func(token string, ttl int) func(*redis.Client) any { return run(scriptAcquire, token, ttl, longest) }
-	extend := func(token string, ttl int) func(*redis.Client) any { return run(scriptExtend, token, ttl, longest) }
+	// TTLs are minutes.
+	join := func(token string, ttl int) func(*redis.Client) any {
+		return run(scriptJoin, token, 60_000*ttl, longest, "0")
+	}
+	rejoin := func(token string, ttl int) func(*redis.Client) any {
+		return run(scriptJoin, token, 60_000*ttl, longest, "1")
+	}
+	acquire := func(token string, ttl int) func(*redis.Client) any {
+		return run(scriptAcquire, token, 60_000*ttl, longest)
+	}
+	extend := func(token string, ttl int) func(*redis.Client) any {
+		return run(scriptExtend, token, 60_000*ttl, longest)
+	}
 	release := func(token string) func(*redis.Client) any { return run(scriptRelease, token) }
 	relinquish := func(token string) func(*redis.Client) any { return run(scriptRelinquish, token, 1) }
-	// announce rounds what is left.
+	// announce rounds what is left, to minutes.
 	announce := func(client *redis.Client) any {
-		reply := run(scriptAnnounce, 30_000, 10_000)(client)
+		reply := run(scriptAnnounce, 180_000, 60_000)(client)
 		if list, ok := reply.([]any); ok {
 			if ms, ok := list[1].(int64); ok && ms > 0 {
-				list[1] = (ms + 5000) / 10_000
+				list[1] = (ms + 30_000) / 60_000
 			}
 		}
 		return reply
 	}
-	set := func(client *redis.Client) any { return client.Set(context.Background(), "k", "W", time.Minute).Val() }
+	set := func(client *redis.Client) any {
+		return client.Set(context.Background(), "k", "W", 10*time.Minute).Val()
+	}
 	type step struct {
 		do    func(*redis.Client) any
 		reply string
@@ -82,9 +93,9 @@ func TestReaderScripts(t *testing.T) {
 		steps []step
 	}{
 		{"readers come and go", []step{
-			{join("A", 40_000), "1", alone},
-			{join("B", 20_000), "1", "r:A 4, r:B 2, redlockd:end 4"},
-			{join("C", 90_000), "1", "r:A 4, r:B 2, r:C 9, redlockd:end 9"},
+			{join("A", 4), "1", alone},
+			{join("B", 2), "1", "r:A 4, r:B 2, redlockd:end 4"},
+			{join("C", 9), "1", "r:A 4, r:B 2, r:C 9, redlockd:end 9"},
 			{release("X"), "-", "r:A 4, r:B 2, r:C 9, redlockd:end 9"},
 			{release("C"), "1", ""}, // 1 of many is a string
 			{release("A"), "1", "r:B 2, redlockd:end 2"},
@@ -93,45 +104,45 @@ func TestReaderScripts(t *testing.T) {
 			{relinquish("B"), "0", "none"},
 		}},
 		{"a reader again", []step{
-			{join("A", 40_000), "1", alone},
-			{join("A", 20_000), "2", alone},
-			{join("A", 80_000), "2", "r:A 8, redlockd:end 8"},
+			{join("A", 4), "1", alone},
+			{join("A", 2), "2", alone},
+			{join("A", 8), "2", "r:A 8, redlockd:end 8"},
 		}},
 		{"extensions", []step{
-			{join("A", 40_000), "1", alone},
-			{join("B", 60_000), "1", "r:A 4, r:B 6, redlockd:end 6"},
-			{extend("A", 20_000), "3", "r:A 4, r:B 6, redlockd:end 6"},
-			{extend("A", 90_000), "3", "r:A 9, r:B 6, redlockd:end 9"},
-			{extend("X", 90_000), "-1", "r:A 9, r:B 6, redlockd:end 9"},
+			{join("A", 4), "1", alone},
+			{join("B", 6), "1", "r:A 4, r:B 6, redlockd:end 6"},
+			{extend("A", 2), "3", "r:A 4, r:B 6, redlockd:end 6"},
+			{extend("A", 9), "3", "r:A 9, r:B 6, redlockd:end 9"},
+			{extend("X", 9), "-1", "r:A 9, r:B 6, redlockd:end 9"},
 		}},
 		{"writers and readers", []step{
 			{set, "OK", "string"},
-			{join("A", 40_000), "-3", "string"},
-			{join("W", 40_000), "-3", "string"},
-			{extend("W", 40_000), "1", "string"},
-			{extend("A", 40_000), "0", "string"},
+			{join("A", 4), "-3", "string"},
+			{join("W", 4), "-3", "string"},
+			{extend("W", 4), "1", "string"},
+			{extend("A", 4), "0", "string"},
 			{release("A"), "0", "string"},
 			{release("W"), "1", "none"},
-			{join("A", 40_000), "1", alone},
-			{acquire("W", 40_000), "-3", alone},
-			{acquire("A", 40_000), "-3", alone}, // a reader is no writer
+			{join("A", 4), "1", alone},
+			{acquire("W", 4), "-3", alone},
+			{acquire("A", 4), "-3", alone}, // a reader is no writer
 			{release("A"), "1", "none"},
-			{acquire("W", 40_000), "1", "string"},
+			{acquire("W", 4), "1", "string"},
 		}},
 		{"an intent", []step{
 			{announce, "[none -2]", "none"},
-			{join("A", 40_000), "1", alone},
+			{join("A", 4), "1", alone},
 			{announce, "[zset 4]", "r:A 4, redlockd:end 4, writer 3"},
-			{join("B", 40_000), "-3", "r:A 4, redlockd:end 4, writer 3"},
-			{join("A", 50_000), "2", "r:A 5, redlockd:end 5, writer 3"},
-			{rejoin("B", 10_000), "1", "r:A 5, r:B 1, redlockd:end 5, writer 3"},
-			{extend("B", 20_000), "3", "r:A 5, r:B 2, redlockd:end 5, writer 3"},
+			{join("B", 4), "-3", "r:A 4, redlockd:end 4, writer 3"},
+			{join("A", 5), "2", "r:A 5, redlockd:end 5, writer 3"},
+			{rejoin("B", 1), "1", "r:A 5, r:B 1, redlockd:end 5, writer 3"},
+			{extend("B", 2), "3", "r:A 5, r:B 2, redlockd:end 5, writer 3"},
 			{release("A"), "1", "r:B 2, redlockd:end 3, writer 3"},
 			{announce, "[zset 2]", "r:B 2, redlockd:end 3, writer 3"},
 			{release("B"), "1", "redlockd:end 3, writer 3"},
 			{announce, "[zset -2]", "redlockd:end 3, writer 3"},
-			{join("B", 40_000), "-3", "redlockd:end 3, writer 3"},
-			{acquire("W", 40_000), "1", "string"},
+			{join("B", 4), "-3", "redlockd:end 3, writer 3"},
+			{acquire("W", 4), "1", "string"},
 			{announce, "[string 4]", "string"},
 		}},
 	} {
@@ -154,8 +165,8 @@ func TestReadersEnd(t *testing.T) {
 	onBothMasters(t, func(t *testing.T, client *redis.Client) {
 		ctx := context.Background()
 		client.FlushAll(ctx)
-		for token, ttl := range map[string]int{"short": 60, "long": 10_000} {
-			if err := client.Eval(ctx, scriptJoin.text, []string{"k"}, token, ttl, 600_000, "0").Err(); err != nil {
+		for token, ttl := range map[string]int{"short": 60, "long": 120_000} {
+			if err := client.Eval(ctx, scriptJoin.text, []string{"k"}, token, ttl, 3_600_000, "0").Err(); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -165,7 +176,7 @@ func TestReadersEnd(t *testing.T) {
 			}
 			return nil
 		})
-		if got := readersSet(t, client, "k"); got != "r:long 1, redlockd:end 1" {
+		if got := readersSet(t, client, "k"); got != "r:long 2, redlockd:end 2" {
 			t.Errorf("the key is %q, want the long one alone", got)
 		}
 	})
