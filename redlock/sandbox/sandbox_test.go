@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"redlockd/redlock/resp"
@@ -164,13 +165,15 @@ func TestLongInstructions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var caller slow
-	if _, err := s.Run(Run{Caller: &caller}); err == nil || err.Error() != "script stopped after 50ms" {
-		t.Errorf("got %v, want it stopped for its time", err)
-	}
-	if caller.calls > 50 { // some 20 until the first look, and then those that 45 ms have room for
-		t.Errorf("it has called %d times, for 3 ms each, in 50 ms", caller.calls)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		var caller slow
+		if _, err := s.Run(Run{Caller: &caller}); err == nil || err.Error() != "script stopped after 50ms" {
+			t.Errorf("got %v, want it stopped for its time", err)
+		}
+		if caller.calls > 50 { // some 20 until the first look, and then those that 45 ms have room for
+			t.Errorf("it has called %d times, for 3 ms each, in 50 ms", caller.calls)
+		}
+	})
 }
 
 // TestStalls: a script that does little is not stopped because the process stands still.
@@ -179,14 +182,16 @@ func TestStalls(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var spent time.Duration
-	reply, err := s.Run(Run{Caller: stalling{}, Limits: Limits{Time: 100 * time.Millisecond}, Spent: &spent})
-	if err != nil || reply.Text != "done" {
-		t.Errorf("five stalls of 30 ms: got %v, %v after %v, want it done", reply, err, spent)
-	}
-	if spent == 0 || spent > 100*time.Millisecond {
-		t.Errorf("five stalls of 30 ms: %v are counted, want some, and less than 100 ms", spent)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		var spent time.Duration
+		reply, err := s.Run(Run{Caller: stalling{}, Limits: Limits{Time: 100 * time.Millisecond}, Spent: &spent})
+		if err != nil || reply.Text != "done" {
+			t.Errorf("five stalls of 30 ms: got %v, %v after %v, want it done", reply, err, spent)
+		}
+		if spent != 5*betweenLooks {
+			t.Errorf("five stalls of 30 ms: %v are counted, want %v of each", spent, betweenLooks)
+		}
+	})
 }
 
 // TestNesting: sources that are long within their limit, and deep.
