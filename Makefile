@@ -94,8 +94,9 @@ torture: tools ## masters, redlockds and clients in three languages under faults
 model: tlc ## the large runs of the TLA+ models, at most nine minutes each
 	REDLOCK_MODEL=large go test -count=1 -timeout 0 -run '^Test(Members|Step|Change|Found|Clock|Hold|Slots|Shared|Algorithm|Trace|RecordTrace|TraceMutants)Model$$' -v ./redlock
 
-fuzz: ## every fuzz target for FUZZ=30s, and 100 000 random Lua programs against redis-server
+fuzz: ## every fuzz target for FUZZ=30s, 100 000 random Lua programs and 200 000 random commands against redis-server
 	PROGRAMS_SEED=random PROGRAMS=100000 go test ./redlock/sandbox -run '^TestPrograms$$' -count=1 -timeout 20m
+	MEMMASTER_SEED=random go test ./redlock/memmaster -run '^TestDifferentialRandom$$' -count=20 -timeout 20m
 	@go list ./... | while read -r package; do \
 	  go test -list '^Fuzz' $$package | grep '^Fuzz' | while read -r target; do \
 	    echo "$$package $$target"; go test -run '^$$' -fuzz "^$$target$$" -fuzztime $(or $(FUZZ),30s) $$package || exit 1; \
