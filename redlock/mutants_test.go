@@ -381,9 +381,9 @@ var hunted = []string{
 }
 
 const (
-	huntSeeds   = 150             // a run ends with the first that finds it; replay is not exact, so the number has room
-	mutantLimit = time.Minute     // of the tests of one mutant: only one that hangs needs it
-	allLimit    = 5 * time.Minute // of all these tests, one after the other
+	huntSeeds   = 150              // a run ends with the first that finds it; replay is not exact, so the number has room
+	mutantLimit = time.Minute      // of the tests of one mutant: only one that hangs needs it
+	allLimit    = 15 * time.Minute // of all these tests, one after the other: some two minutes where nothing else runs
 )
 
 // mutantSwitch is added to the package in the binary with the mutants.
