@@ -9,7 +9,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -21,17 +20,18 @@ import (
 	"time"
 )
 
-// startTimeout bounds the wait for a server to answer its first PING.
-const startTimeout = 10 * time.Second
+// startTimeout bounds the wait for a server to answer its first PING. It is long: machines are slow at times.
+const startTimeout = time.Minute
 
 // Server is one redis-server process.
 type Server struct {
 	// Addr is where it listens, host:port. It stays the same over Kill and Restart.
 	Addr string
 
-	dir  string
-	env  []string
-	args []string
+	dir   string
+	env   []string
+	args  []string
+	place *place // keeps Addr
 
 	mu   sync.Mutex
 	cmd  *exec.Cmd
@@ -50,14 +50,16 @@ func StartEnv(env []string, args ...string) (*Server, error) {
 		return nil, fmt.Errorf("make a directory for redis-server: %w", err)
 	}
 	s := &Server{dir: dir, env: env, args: args}
-	// A free port can be taken by somebody else between our look and the server's bind: try another.
+	// Who does not keep addresses as we do can take the port before the server does: try another.
 	for range 5 {
-		if s.Addr, err = freeAddr(); err != nil {
+		if s.place, err = keepPlace(); err != nil {
 			break
 		}
+		s.Addr = s.place.addr
 		if err = s.Restart(); err == nil {
 			return s, nil
 		}
+		s.place.leave()
 		if errors.Is(err, exec.ErrNotFound) {
 			break
 		}
@@ -164,30 +166,15 @@ func (s *Server) signal(sig syscall.Signal) error {
 	return s.cmd.Process.Signal(sig)
 }
 
-// Close ends the process and removes its directory.
+// Close ends the process, removes its directory and gives its address away.
 func (s *Server) Close() {
 	s.Kill()
+	s.place.leave()
 	os.RemoveAll(s.dir)
 }
 
 // Dir is the server's working directory, where its persistence files are.
 func (s *Server) Dir() string { return filepath.Clean(s.dir) }
-
-// freeAddr finds an address below the range from which Linux takes the ports of outgoing connections and of listeners on
-// port 0: a server that is down must find its port free when it restarts.
-func freeAddr() (string, error) {
-	const low, high = 10000, 32768
-	var err error
-	for range 100 {
-		addr := "127.0.0.1:" + strconv.Itoa(low+rand.IntN(high-low))
-		var ln net.Listener
-		if ln, err = net.Listen("tcp", addr); err == nil {
-			ln.Close()
-			return addr, nil
-		}
-	}
-	return "", fmt.Errorf("find a free port: %w", err)
-}
 
 // waitReady polls until the server answers PING, its process ends, or startTimeout is over. A server that demands a
 // password answers NOAUTH: it is ready too.
