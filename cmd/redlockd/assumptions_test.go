@@ -26,7 +26,7 @@ func TestAssumeHoldersSendKEEPALIVE(t *testing.T) {
 		t.Fatalf("LOCK: %s", got)
 	}
 	p.signal(syscall.SIGSTOP)
-	if got := other.do("LOCK r 50s WAIT 30s"); !strings.HasPrefix(got, "[") {
+	if got := other.do("LOCK r 50s WAIT 60s"); !strings.HasPrefix(got, "[") {
 		t.Fatalf("LOCK through another redlockd: %s", got)
 	}
 	holder.conn.SetDeadline(time.Now().Add(100 * time.Millisecond))

@@ -13,19 +13,16 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 )
 
 // SIGTERM: new locks are refused, waiters are told, and a lock that is held can be released; the last release ends the drain.
 func TestSignalDrains(t *testing.T) {
 	for _, signal := range []os.Signal{syscall.SIGTERM, syscall.SIGINT} {
-		p := launch(t, "--drain-timeout", "1m")
+		p := launch(t, "--drain-timeout", "1h")
 		holder, waiter := p.dial(), p.dial()
 		holder.lock("r", "t1")
 		waiter.send("LOCK r 30000 WAIT 60000")
-		for !strings.Contains(holder.do("LOCKINFO r"), "waiters 1") {
-			time.Sleep(time.Millisecond)
-		}
+		holder.eventually("LOCKINFO r", func(got string) bool { return strings.Contains(got, "waiters 1") })
 		p.signal(signal)
 		if got := waiter.reply(); !strings.HasPrefix(got, "LEAVING") {
 			t.Errorf("%v: the waiter got %q, want LEAVING …", signal, got)
@@ -48,7 +45,7 @@ func TestSignalDrains(t *testing.T) {
 
 // With drain_delay, who balances servers is told first; clients notice nothing until then.
 func TestDrainDelay(t *testing.T) {
-	p := launch(t, "--drain-delay", "1h", "--drain-timeout", "1m", "--http-listen", "127.0.0.1:0")
+	p := launch(t, "--drain-delay", "1h", "--drain-timeout", "1h", "--http-listen", "127.0.0.1:0")
 	p.waitLog("quorum reached")
 	web := p.web()
 	if code, body := web.get("/readyz"); code != 200 {

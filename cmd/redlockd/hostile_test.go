@@ -444,7 +444,6 @@ var hostileLine = regexp.MustCompile(`master4:addr=[^,]*,state=(\w+),reason=([^,
 func (h *hostile) wantState(client *wire, states string) string {
 	h.t.Helper()
 	for deadline := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
-		client.conn.SetDeadline(time.Now().Add(patience))
 		info := client.do("INFO masters")
 		m := hostileLine.FindStringSubmatch(info)
 		if m != nil && strings.Contains(states, m[1]) && !strings.Contains(m[2], "EOF") {

@@ -56,6 +56,7 @@ users = [{name = "default", password = "p"}]
 		newWire(t, conn).want("AUTH p", "OK")
 	}
 	p.waitLog(`"addr":"` + path + `","tls":false`)
+	p.waitLog("quorum reached")
 	w := p.dialSocket(path)
 	w.want("PING", "NOAUTH Authentication required.") // who may open the file still has to log in
 	w.want("AUTH wrong", "WRONGPASS invalid username-password pair or user is disabled.")

@@ -24,7 +24,7 @@ func TestProtectedMode(t *testing.T) {
 		t.Errorf("--print-config: exit code %d: %s%s", code, stdout, stderr)
 	}
 	_, addrs := startMasters(t, 1)
-	if code, stdout, stderr := runBinary(t, "check", "--config", file, "--masters", addrs, "--master-timeout", "1s"); code != exitOK {
+	if code, stdout, stderr := runBinary(t, "check", "--config", file, "--masters", addrs); code != exitOK {
 		t.Errorf("check: exit code %d: %s%s", code, stdout, stderr)
 	}
 

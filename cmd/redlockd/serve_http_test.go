@@ -60,7 +60,7 @@ func (s *webStage) dial(from string) net.Conn {
 		s.Fatal(err)
 	}
 	s.Cleanup(func() { conn.Close() })
-	conn.SetDeadline(time.Now().Add(20 * time.Second))
+	conn.SetDeadline(time.Now().Add(patience))
 	return conn
 }
 

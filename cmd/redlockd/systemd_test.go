@@ -123,6 +123,7 @@ func TestInheritedListeners(t *testing.T) {
 	p := passOn(t, "redis:http", []*os.File{clients, web}, "--listen", "192.0.2.1:1") // which nobody has
 	p.waitLog(`"msg":"listening","addr":"` + addr + `"`)
 	p.waitLog(`"msg":"status page and metrics","addr":"` + webAddr + `"`)
+	p.waitLog("quorum reached")
 	p.addr = addr
 	p.dial().lock("r", "t1")
 	p.signal(syscall.SIGTERM)
