@@ -186,11 +186,13 @@ func (c *contest) first(p *program) hold {
 		c.t.Fatal(err)
 	}
 	defer conn.Close()
-	h, ok := c.try(conn, p)
-	if !ok {
-		c.t.Fatalf("the first lock was not granted:\n%s", p.log())
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); {
+		if h, ok := c.try(conn, p); ok {
+			return h
+		}
 	}
-	return h
+	c.t.Fatalf("the first lock was not granted within %v:\n%s", patience, p.log())
+	return hold{}
 }
 
 func (c *contest) try(conn *respConn, p *program) (h hold, ok bool) {
@@ -425,7 +427,7 @@ func TestAttackShortRuns(t *testing.T) {
 	attackSettings(t, wait.String())
 	_, addrs := startMasters(t, 3)
 	began, locked := time.Now(), 0
-	for range 8 {
+	for locked < 4 && time.Since(began) < wait+patience {
 		p := begin(t, "run", "--masters", addrs, "--wait", "2s", "r", "--", "true")
 		switch code := p.exitCode(); {
 		case code == exitOK:
@@ -440,13 +442,13 @@ func TestAttackShortRuns(t *testing.T) {
 		}
 	}
 	if locked == 0 {
-		t.Errorf("8 runs of 2 s: no lock, want some when the wait of %v is over", wait)
+		t.Errorf("no lock within %v, want some when the wait of %v is over", time.Since(began), wait)
 	}
 }
 
 // A redlockd that starts goes on with the wait of a master, and does not begin it again.
 func TestAttackRestartDoesNotLengthenTheWait(t *testing.T) {
-	const wait, passed = 20 * time.Second, 4 * time.Second
+	const wait, passed = time.Minute, 4 * time.Second
 	attackSettings(t, wait.String())
 	masters, addrs := startMasters(t, 3)
 	p := launch(t, "--masters", addrs, "--bootstrap", "--master-timeout", "500ms")
@@ -541,7 +543,7 @@ func TestAttackClockThatIsOff(t *testing.T) {
 			t.Errorf("exit code %d, want %d and a word about the clock:\n%s", code, exitNoQuorum, stderr)
 		}
 	}
-	if code, stderr := run("20s"); code != exitOK {
+	if code, stderr := run("2m"); code != exitOK {
 		t.Errorf("when it has watched: exit code %d, want %d:\n%s", code, exitOK, stderr)
 	}
 	under.end()

@@ -8,11 +8,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"time"
 
 	"redlockd/cmd/redlockd/config"
 	"redlockd/redlock"
@@ -68,17 +70,16 @@ func change(t *testing.T, addrs string, args ...string) string {
 
 // load locks through redlockds until it is stopped.
 type load struct {
-	t      *testing.T
+	soak
 	stop   chan struct{}
 	done   sync.WaitGroup
 	locked atomic.Int64
-	holder atomic.Int64 // of the resource that all want
 }
 
 // startLoad has, for each redlockd, one client with a resource of its own, and one that wants what all want. None of them may be
 // told of an error, but for a vote that was split, and two must never hold the same.
 func startLoad(t *testing.T, proxies ...*program) *load {
-	l := &load{t: t, stop: make(chan struct{})}
+	l := &load{soak: soak{t: t, start: time.Now()}, stop: make(chan struct{})}
 	for i, p := range proxies {
 		for _, resource := range []string{fmt.Sprintf("own:%d", i), "shared"} {
 			conn, err := dialRESP(p.addr)
@@ -100,6 +101,7 @@ func (l *load) client(conn *respConn, resource string) {
 		default:
 		}
 		token := fmt.Sprintf("%s:%p:%d", resource, conn, n)
+		sent := time.Now()
 		reply, err := conn.do("LOCK", resource, "1000", "TOKEN", token)
 		switch {
 		case err != nil && resource == "shared" && strings.Contains(err.Error(), "NOQUORUM 2 of 3 masters voted and disagree"):
@@ -111,12 +113,17 @@ func (l *load) client(conn *respConn, resource string) {
 			continue
 		}
 		l.locked.Add(1)
-		if resource == "shared" {
-			if l.holder.Add(1) != 1 {
-				l.t.Errorf("two hold %s", resource)
-			}
-			l.holder.Add(-1)
+		validity, err := strconv.Atoi(reply[1])
+		if err != nil {
+			l.t.Errorf("LOCK %s: got %q, want a validity", resource, reply)
+			return
 		}
+		h := hold{resource: resource, token: token, from: time.Now(), to: sent.Add(time.Duration(validity) * time.Millisecond)}
+		time.Sleep(time.Millisecond) // so that another holder would be found
+		if now := time.Now(); now.Before(h.to) {
+			h.to = now
+		}
+		l.record(h)
 		if _, err := conn.do("UNLOCK", resource, token); err != nil {
 			l.t.Errorf("UNLOCK %s: %v", resource, err)
 			return
@@ -124,14 +131,18 @@ func (l *load) client(conn *respConn, resource string) {
 	}
 }
 
-// end stops the clients; some locks must have been granted.
+// end stops the clients when enough locks for a judgement have been granted, and judges.
 func (l *load) end() {
 	l.t.Helper()
+	const enough = 20
+	for deadline := time.Now().Add(patience); l.locked.Load() < enough && !l.t.Failed(); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			l.t.Errorf("%d locks were granted after %v: want %d for a judgement", l.locked.Load(), time.Since(l.start), enough)
+		}
+	}
 	close(l.stop)
 	l.done.Wait()
-	if n := l.locked.Load(); n < 20 {
-		l.t.Errorf("%d locks were granted: too few for a judgement", n)
-	}
+	l.judge()
 }
 
 // A master is replaced, the number of masters grows to five and falls back to three, and max_ttl rises and falls, while locks are granted.
@@ -176,13 +187,16 @@ func TestMembersChangeUnderLoad(t *testing.T) {
 	if got := membersOf(t, addrs); got.MaxTTLMs != 3000 || got.WaitMs < 3000 {
 		t.Errorf("raised: got %+v, want 3 s and a wait that is no shorter", got)
 	}
-	conn, _ := dialRESP(p.addr)
+	conn, err := dialRESP(p.addr)
+	if err != nil {
+		t.Fatal(err)
+	}
 	defer conn.Close()
-	for i := 0; ; i++ { // with the first batch after the change at the latest
+	for deadline := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) { // with the first batch after the change at the latest
 		if _, err := conn.do("LOCK", "long", "2500"); err == nil {
 			break
-		} else if i > 100 {
-			t.Fatalf("a lock for longer: %v", err)
+		} else if time.Now().After(deadline) {
+			t.Fatalf("a lock for longer, after %v: %v", patience, err)
 		}
 	}
 	p.dial().want("CONFIG GET locks.max_ttl", "[locks.max_ttl 3s]")

@@ -17,7 +17,6 @@ import (
 	"net"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -74,10 +73,11 @@ func TestSoakThreeProxiesUnderFaults(t *testing.T) {
 	}
 	t.Logf("REDLOCK_SOAK=%v REDLOCK_SOAK_SEED=%d", length, seed)
 
-	s := &soak{t: t, binary: filepath.Join(t.TempDir(), "redlockd"), start: time.Now()}
-	if out, err := exec.Command("go", "build", "-o", s.binary, ".").CombinedOutput(); err != nil {
-		t.Fatalf("go build: %v\n%s", err, out)
+	path, err := binary()
+	if err != nil {
+		t.Fatal(err)
 	}
+	s := &soak{t: t, binary: path, start: time.Now()}
 	s.servers = redisproc.StartForTest(t, 5)
 	for i := range 3 {
 		s.proxies = append(s.proxies, s.startProxy(i))
@@ -272,7 +272,7 @@ func (s *soak) judge() {
 // waitAllLockable waits until every resource can be locked and released through every proxy.
 func (s *soak) waitAllLockable(when string) {
 	s.t.Helper()
-	deadline := time.Now().Add(30 * time.Second)
+	deadline := time.Now().Add(2 * patience)
 	for _, proxy := range s.proxies {
 		for i := range soakResources {
 			for {
@@ -306,10 +306,10 @@ func lockOnce(addr, resource string) error {
 	return err
 }
 
-// noKeysLeft waits until no master holds a lock: those that nobody released end with their TTL, none later.
+// noKeysLeft waits until no master holds a lock: those that nobody released end with their TTL.
 func (s *soak) noKeysLeft() {
 	s.t.Helper()
-	deadline := time.Now().Add(soakMaxTTL + 5*time.Second)
+	deadline := time.Now().Add(patience)
 	for _, server := range s.servers {
 		for {
 			conn, err := dialRESP(server.Addr)
@@ -338,12 +338,7 @@ type soakProxy struct {
 }
 
 func (s *soak) startProxy(index int) *soakProxy {
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	p := &soakProxy{index: index, addr: ln.Addr().String(), log: new(lockedBuffer)}
-	ln.Close()
+	p := &soakProxy{index: index, addr: redisproc.KeepAddr(s.t), log: new(lockedBuffer)}
 	p.restart(s)
 	s.t.Cleanup(func() { p.stop(syscall.SIGKILL) })
 	return p
@@ -411,7 +406,7 @@ func isReplyError(err error) bool {
 
 // do returns the elements of the reply as text; none for null.
 func (c *respConn) do(args ...string) ([]string, error) {
-	c.SetDeadline(time.Now().Add(5 * time.Second))
+	c.SetDeadline(time.Now().Add(patience))
 	command := fmt.Sprintf("*%d\r\n", len(args))
 	for _, arg := range args {
 		command += fmt.Sprintf("$%d\r\n%s\r\n", len(arg), arg)
