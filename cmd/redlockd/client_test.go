@@ -18,12 +18,14 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"redlockd/redlock/redisproc"
 )
 
 // ask runs a command for the server and returns what it prints. It must exit with 0.
 func (p *program) ask(args ...string) string {
 	p.t.Helper()
-	code, stdout, stderr := runCommand(nil, append(args, "--server", p.addr)...)
+	code, stdout, stderr := runCommand(nil, append(args, "--server", p.addr, "--timeout", "1m")...)
 	if code != exitOK || stderr != "" {
 		p.t.Fatalf("redlockd %v: exit code %d, errors %q; want 0, none", args, code, stderr)
 	}
@@ -35,7 +37,7 @@ func (p *program) asks(text string, args ...string) {
 	p.t.Helper()
 	for deadline := time.Now().Add(patience); !strings.Contains(p.ask(args...), text); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			p.t.Fatalf("redlockd %v does not print %q within %v", args, text, patience)
+			p.t.Fatalf("redlockd %v does not print %q within %v, but\n%s", args, text, patience, p.ask(args...))
 		}
 	}
 }
@@ -144,13 +146,9 @@ func TestPingWithoutAServer(t *testing.T) {
 	}
 	defer silent.Close()
 	refused(t, exitFailed, "i/o timeout", nil, "ping", "--timeout", "50ms", "--server", silent.Addr().String())
-	gone, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	gone.Close()
-	refused(t, exitFailed, "no redlockd listens there; name another with --server", nil, "ping", "--server", gone.Addr().String())
-	refused(t, exitFailed, "no redlockd listens there", []string{"REDLOCKD_SERVER_LISTEN=" + gone.Addr().String()}, "ping") // that of the same settings
+	gone := redisproc.KeepAddr(t)
+	refused(t, exitFailed, "no redlockd listens there; name another with --server", nil, "ping", "--server", gone)
+	refused(t, exitFailed, "no redlockd listens there", []string{"REDLOCKD_SERVER_LISTEN=" + gone}, "ping") // that of the same settings
 	stranger, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -174,12 +172,7 @@ func TestClientsLogIn(t *testing.T) {
 	dir := t.TempDir()
 	writeGoodCertificate(t, dir, 1)
 	writeFile(t, dir+"/password", secret+"\n", 0o600)
-	free, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	addr := free.Addr().String()
-	free.Close()
+	addr := redisproc.KeepAddr(t)
 	writeFile(t, dir+"/config.toml", strings.NewReplacer("DIR", dir, "ADDR", addr, "SECRET", secret, "DIGEST", strings.Repeat("0", 64)).Replace(`
 		[server]
 		listen = "ADDR"
@@ -243,13 +236,20 @@ func TestLocksOfAFleet(t *testing.T) {
 		}
 		return list
 	}
-	for deadline := time.Now().Add(patience); len(all().Answered) < 3; {
-		if time.Now().After(deadline) {
-			t.Fatalf("not all answer: %+v", all())
+	// On a slow machine one may answer too late for a list.
+	eventually := func(what string, ok func(lockList) bool) (list lockList) {
+		t.Helper()
+		for deadline := time.Now().Add(patience); ; {
+			if list = all(); ok(list) {
+				return list
+			}
+			if time.Now().After(deadline) {
+				t.Fatalf("not within %v: %s; the list is %+v", patience, what, list)
+			}
 		}
 	}
 	names := make(map[string]string)
-	for _, l := range all().Locks {
+	for _, l := range eventually("all three answer", func(l lockList) bool { return len(l.Answered) == 3 }).Locks {
 		names[l.Resources[0]] = l.Redlockd
 	}
 	if len(names) != 3 || names["job:0"] == names["job:1"] {
@@ -257,11 +257,20 @@ func TestLocksOfAFleet(t *testing.T) {
 	}
 	servers[2].signal(syscall.SIGKILL)
 	servers[2].exitCode()
-	list := all()
-	if len(list.Answered) != 2 || len(list.Missing) != 1 || list.Missing[0].Name != names["job:2"] || len(list.Locks) != 2 {
+	list := eventually("two answer", func(l lockList) bool { return len(l.Answered) == 2 })
+	if len(list.Missing) != 1 || list.Missing[0].Name != names["job:2"] || len(list.Locks) != 2 {
 		t.Errorf("after the end of %s: got %+v", names["job:2"], list)
 	}
-	wantOutput(t, servers[0].ask("locks", "--all"), `.*\nAnswered: \S+ and \S+\.\nMissing: `+regexp.QuoteMeta(names["job:2"])+` \(heard \S+ ago\)\. What these have granted is not in the list\.\n`)
+	wanted := regexp.MustCompile(`(?s)^.*\nAnswered: \S+ and \S+\.\nMissing: ` + regexp.QuoteMeta(names["job:2"]) + ` \(heard \S+ ago\)\. What these have granted is not in the list\.\n$`)
+	for deadline := time.Now().Add(patience); ; {
+		text := servers[0].ask("locks", "--all")
+		if wanted.MatchString(text) {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("after %v still\n%s\nwant %s", patience, text, wanted)
+		}
+	}
 }
 
 // On a terminal, top shows its view anew, ends with q and with Ctrl-C, and leaves the terminal as it was.

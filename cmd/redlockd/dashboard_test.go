@@ -7,7 +7,6 @@ import (
 	"crypto/tls"
 	"encoding/json"
 	"fmt"
-	"net"
 	"net/http"
 	"net/url"
 	"os/exec"
@@ -126,16 +125,11 @@ func prometheus(t *testing.T, target string) (addr string) {
 	redisproc.Need(t, "prometheus")
 	dir := t.TempDir()
 	writeFile(t, dir+"/prometheus.yml", fmt.Sprintf(`
-global: {scrape_interval: 250ms, scrape_timeout: 250ms}
+global: {scrape_interval: 1s, scrape_timeout: 1s}
 rule_files: []
 scrape_configs: [{job_name: redlockd, static_configs: [{targets: [%q]}]}]
 `, target), 0o600)
-	free, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	addr = free.Addr().String()
-	free.Close()
+	addr = redisproc.KeepAddr(t)
 	var log strings.Builder
 	cmd := exec.Command("prometheus", "--config.file="+dir+"/prometheus.yml", "--storage.tsdb.path="+dir+"/data", "--web.listen-address="+addr)
 	cmd.Stderr, cmd.SysProcAttr = &log, &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}

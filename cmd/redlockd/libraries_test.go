@@ -577,10 +577,11 @@ func startFleet(t *testing.T, unguarded []string) *fleet {
 	if f.addr == "" {
 		f.masters, _ = startMasters(t, 5)
 		addrs = redisproc.Addrs(f.masters)
+		f.addr = redisproc.KeepAddr(t) // it is restarted there
 		f.startProxy(t)
 	}
 	for _, addr := range addrs {
-		client := redis.NewClient(&redis.Options{Addr: addr, MaxRetries: -1})
+		client := redis.NewClient(&redis.Options{Addr: addr, MaxRetries: -1, ReadTimeout: patience})
 		t.Cleanup(func() { client.Close() })
 		f.clients = append(f.clients, client)
 	}
@@ -594,12 +595,7 @@ func (f *fleet) startProxy(t *testing.T) {
 	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	args := []string{"--bootstrap", "--config", config}
-	if f.addr != "" {
-		args = append(args, "--listen", f.addr)
-	}
-	f.proxy = launch(t, args...)
-	f.addr = f.proxy.addr
+	f.proxy = launch(t, "--bootstrap", "--config", config, "--listen", f.addr)
 	f.proxy.waitLog("quorum reached: locks are granted")
 }
 
