@@ -37,7 +37,13 @@ func startBrowser(t *testing.T) *browser {
 	if err != nil {
 		t.Fatal(err)
 	}
-	args := []string{"--headless", "--remote-debugging-pipe", "--user-data-dir=" + t.TempDir(), "--no-first-run", "--disable-gpu", "--disable-dev-shm-usage",
+	// Not t.TempDir: processes of the browser that end behind the first one may still write there, and that is no fault of the test.
+	profile, err := os.MkdirTemp("", "redlockd-browser-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(profile) })
+	args := []string{"--headless", "--remote-debugging-pipe", "--user-data-dir=" + profile, "--no-first-run", "--disable-gpu", "--disable-dev-shm-usage",
 		"--disable-background-networking", "--disable-component-update", "--hide-scrollbars", "--no-proxy-server"}
 	if os.Getuid() == 0 {
 		args = append(args, "--no-sandbox") // it refuses to run as root otherwise

@@ -54,21 +54,21 @@ func TestStatusPageInABrowser(t *testing.T) {
 		[auth]
 		users = [{name = "ops", password = "right"}, {name = "billing", password = "bill", resources = ["billing:*"]}]
 		`, 0o600)
-	p := launch(t, "--config", file, "--masters", list, "--max-ttl", "1m", "--http-listen", "127.0.0.1:0", "--bootstrap")
+	p := launch(t, "--config", file, "--masters", list, "--max-ttl", "1h", "--http-listen", "127.0.0.1:0", "--bootstrap")
 	p.waitLog("quorum reached")
 	c := p.dial()
 	c.want("AUTH ops right", "OK")
 	c.want("CLIENT SETNAME worker-7", "OK")
-	c.send("LOCK <script>window.ran=1</script><img/src=x/onerror=window.ran=1> 60000 NOTE <b>nightly</b>")
+	c.send("LOCK <script>window.ran=1</script><img/src=x/onerror=window.ran=1> 3600000 NOTE <b>nightly</b>")
 	c.reply()
 	for i := range 20 {
-		c.send(fmt.Sprintf("LOCK billing:invoice:%04d:of-a-customer-with-a-long-name 60000", i))
+		c.send(fmt.Sprintf("LOCK billing:invoice:%04d:of-a-customer-with-a-long-name 3600000", i))
 		c.reply()
 	}
 	for range 3 {
 		waiter := p.dial()
 		waiter.want("AUTH ops right", "OK")
-		waiter.send("LOCK billing:invoice:0007:of-a-customer-with-a-long-name 60000 WAIT 60000")
+		waiter.send("LOCK billing:invoice:0007:of-a-customer-with-a-long-name 3600000 WAIT 3600000")
 	}
 
 	// What the policy of the page forbids, and errors of the script, are collected by the browser.
