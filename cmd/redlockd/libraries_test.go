@@ -184,6 +184,7 @@ const (
 	longer  = 50_000
 	between = 30_000
 	short   = 1_000
+	renewed = 5_000 // some renew their locks when a fifth is left
 )
 
 // trial is one library that is tried on one fleet.
@@ -371,7 +372,7 @@ func (tr *trial) expiry() {
 // renewal: the library gives its lock more time, again and again.
 func (tr *trial) renewal() {
 	tr.stage("renewal")
-	tr.a.want(fmt.Sprint("acquire renewed ", short), "ok")
+	tr.a.want(fmt.Sprint("acquire renewed ", renewed), "ok")
 	key := tr.keys("renewed")[0]
 	left := func() time.Duration {
 		found := tr.on.stored(tr.t, key)
@@ -380,17 +381,10 @@ func (tr *trial) renewal() {
 		}
 		return found[0].left
 	}
-	const times = 4 // together more than one TTL
-	last, end := left(), time.Now().Add(stepPatience)
-	for renewed := 0; renewed < times; time.Sleep(10 * time.Millisecond) {
-		now := left()
-		if now > last {
-			renewed++
-		}
-		if last = now; time.Now().After(end) {
-			tr.t.Fatalf("%s: renewed %d times in %v, want %d", key, renewed, stepPatience, times)
-		}
+	for end := time.Now().Add(left()); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+		left()
 	}
+	left() // longer than the TTL, which some choose themselves
 	tr.b.want("try renewed 20000", "refused")
 	tr.a.want("inspect", "held")
 	tr.a.want("release", tr.lib.released)
