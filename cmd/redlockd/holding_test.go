@@ -27,17 +27,17 @@ type holdingRecipe struct {
 	text     string
 }
 
-const holdingTTL = 3 * time.Second
+const holdingTTL = 6 * time.Second // a library that does not answer for a third of it has lost its connection, and its lock
 
 const pythonPrelude = `import redis, threading, time, types
 RECIPE
-ttl = 3
+ttl = 6
 conn = redis.Redis(host="HOST", port=PORT, protocol=3, decode_responses=True, single_connection_client=True, socket_timeout=ttl / 3)
 `
 
 var holdingRecipes = map[string]holdingRecipe{
 	"python": {"python", "hold.py", "BUILD/current/bin/python FILE", pythonPrelude + `asked = time.monotonic()
-token, validity = conn.execute_command("LOCK", "NAME", "3s", "HOLD")
+token, validity = conn.execute_command("LOCK", "NAME", "6s", "HOLD")
 held = types.SimpleNamespace(end=asked + validity / 1000)
 threading.Thread(target=keep_alive, args=(conn, held, ttl), daemon=True).start()
 print("held", flush=True)
@@ -56,9 +56,9 @@ RECIPE
 ;(async () => {
   const conn = new (Redis.Redis ?? Redis)(PORT, 'HOST')
   const asked = performance.now()
-  const [, validity] = await conn.call('LOCK', 'NAME', '3s', 'HOLD')
+  const [, validity] = await conn.call('LOCK', 'NAME', '6s', 'HOLD')
   const held = { end: asked + validity }
-  keepAlive(conn, held, 3000)
+  keepAlive(conn, held, 6000)
   console.log('held')
   while (performance.now() < held.end) await new Promise(resolve => setTimeout(resolve, 10))
   console.log('over')
@@ -73,11 +73,11 @@ import redis.clients.jedis.exceptions.JedisException;
 class Hold {
 RECIPE
     public static void main(String[] args) throws Exception {
-        Jedis conn = new Jedis("HOST", PORT, 1000);
+        Jedis conn = new Jedis("HOST", PORT, 2000);
         long asked = System.nanoTime();
-        List<?> granted = (List<?>) conn.sendCommand(() -> "LOCK".getBytes(), "NAME", "3s", "HOLD");
+        List<?> granted = (List<?>) conn.sendCommand(() -> "LOCK".getBytes(), "NAME", "6s", "HOLD");
         AtomicLong end = new AtomicLong(asked + 1_000_000 * (Long) granted.get(1));
-        Thread thread = new Thread(() -> { try { keepAlive(conn, end, 3000); } catch (InterruptedException e) { } });
+        Thread thread = new Thread(() -> { try { keepAlive(conn, end, 6000); } catch (InterruptedException e) { } });
         thread.setDaemon(true);
         thread.start();
         System.out.println("held");
@@ -103,14 +103,14 @@ func main() {
 	ctx := context.Background()
 	conn := redis.NewClient(&redis.Options{Addr: "HOST:PORT"}).Conn()
 	asked := time.Now()
-	granted, err := conn.Do(ctx, "LOCK", "NAME", "3s", "HOLD").Slice()
+	granted, err := conn.Do(ctx, "LOCK", "NAME", "6s", "HOLD").Slice()
 	if err != nil {
 		panic(err)
 	}
 	var end atomic.Pointer[time.Time]
 	until := asked.Add(time.Duration(granted[1].(int64)) * time.Millisecond)
 	end.Store(&until)
-	go keepAlive(ctx, conn, &end, 3*time.Second)
+	go keepAlive(ctx, conn, &end, 6*time.Second)
 	fmt.Println("held")
 	for time.Now().Before(*end.Load()) {
 		time.Sleep(10 * time.Millisecond)

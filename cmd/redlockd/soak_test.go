@@ -348,7 +348,8 @@ func (p *soakProxy) restart(s *soak) {
 	p.cmd = exec.Command(s.binary, "--listen", p.addr, "--masters", strings.Join(redisproc.Addrs(s.servers), ","), "--max-ttl", soakMaxTTL.String())
 	p.cmd.Stderr = p.log
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	p.cmd.Env = append(os.Environ(), "REDLOCKD_MASTER_FOUNDING_WAIT=10ms")
+	// With the default of 50 ms for each master, a busy machine grants few locks to judge.
+	p.cmd.Env = append(os.Environ(), "REDLOCKD_MASTER_FOUNDING_WAIT=10ms", "REDLOCKD_MASTER_TIMEOUT=250ms")
 	if err := p.cmd.Start(); err != nil {
 		s.t.Error(err)
 	}
