@@ -426,10 +426,15 @@ func TestAttackShortRuns(t *testing.T) {
 	const wait = 4 * time.Second
 	attackSettings(t, wait.String())
 	_, addrs := startMasters(t, 3)
+	if _, err := binary(); err != nil { // it is not the runs that this takes time of
+		t.Fatal(err)
+	}
 	began, locked := time.Now(), 0
 	for locked < 4 && time.Since(began) < wait+patience {
 		p := begin(t, "run", "--masters", addrs, "--wait", "2s", "r", "--", "true")
-		switch code := p.exitCode(); {
+		code := p.exitCode()
+		t.Logf("%v: exit code %d: %s", time.Since(began).Round(time.Millisecond), code, p.log())
+		switch {
 		case code == exitOK:
 			if took := time.Since(began); locked == 0 && took < wait {
 				t.Errorf("the first lock came after %v, want not before %v", took, wait)
