@@ -13,12 +13,14 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"redlockd/redlock/redisproc"
 )
 
 // SIGTERM: new locks are refused, waiters are told, and a lock that is held can be released; the last release ends the drain.
 func TestSignalDrains(t *testing.T) {
 	for _, signal := range []os.Signal{syscall.SIGTERM, syscall.SIGINT} {
-		p := launch(t, "--drain-timeout", "1h")
+		p := launch(t, "--drain-timeout", "1h", "--listen", redisproc.KeepAddr(t)) // nobody else listens there when it does not
 		holder, waiter := p.dial(), p.dial()
 		holder.lock("r", "t1")
 		waiter.send("LOCK r 30000 WAIT 60000")

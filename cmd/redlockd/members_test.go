@@ -5,6 +5,7 @@ package main
 // meanwhile.
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -24,7 +25,7 @@ import (
 // startMembers starts masters, the spare ones outside of the membership, and founds it, with a max_ttl for which a test can wait.
 func startMembers(t *testing.T, seats, spare int) (servers []*redisproc.Server, addrs string) {
 	t.Helper()
-	t.Setenv("REDLOCKD_LOCKS_MAX_TTL", "2s")
+	t.Setenv("REDLOCKD_LOCKS_MAX_TTL", cmp.Or(os.Getenv("REDLOCKD_LOCKS_MAX_TTL"), "2s"))
 	t.Setenv("REDLOCKD_MASTER_FOUNDING_WAIT", "10ms")
 	servers, _ = startMasters(t, seats+spare)
 	addrs = addrsOf(servers[:seats])
@@ -284,6 +285,7 @@ func TestMembersRefusals(t *testing.T) {
 
 // A command that is killed half way has changed what it has said; the same one again goes on where it was.
 func TestMembersInterrupted(t *testing.T) {
+	t.Setenv("REDLOCKD_LOCKS_MAX_TTL", "6s") // for as long it can be interrupted
 	s, addrs := startMembers(t, 3, 1)
 	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGKILL} {
 		p := begin(t, "members", "--masters", addrs, "replace", s[2].Addr, s[3].Addr)

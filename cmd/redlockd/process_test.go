@@ -32,12 +32,16 @@ import (
 // end of a drain by its timeout, is set to an hour.
 const patience = time.Minute
 
+// binaryDir has the program; "": no test needed it.
+var binaryDir string
+
 // binary builds the program once for all tests.
 var binary = sync.OnceValues(func() (string, error) {
 	dir, err := os.MkdirTemp("", "redlockd-test-")
 	if err != nil {
 		return "", err
 	}
+	binaryDir = dir
 	path := filepath.Join(dir, "redlockd")
 	if out, err := exec.Command("go", "build", "-o", path, ".").CombinedOutput(); err != nil {
 		return "", fmt.Errorf("go build: %w: %s", err, out)
@@ -47,9 +51,7 @@ var binary = sync.OnceValues(func() (string, error) {
 
 func TestMain(m *testing.M) {
 	code := m.Run()
-	if path, err := binary(); err == nil {
-		os.RemoveAll(filepath.Dir(path))
-	}
+	os.RemoveAll(binaryDir) // nothing, if it is ""
 	os.Exit(code)
 }
 

@@ -99,7 +99,7 @@ func TestUpgrade(t *testing.T) {
 		t.Errorf("epoch, settings and membership of the masters: before\n%s\nafter\n%s\nwant no change", before, after)
 	}
 	client.grant("LOCK r 3000 TOKEN t1")
-	if out, err := exec.Command(earlier, "check", "--masters", addrs).CombinedOutput(); err != nil || !strings.Contains(string(out), "3 of 3 masters can vote") {
+	if out, err := patient(exec.Command(earlier, "check", "--masters", addrs)).CombinedOutput(); err != nil || !strings.Contains(string(out), "3 of 3 masters can vote") {
 		t.Errorf("check by the earlier one: %v, output\n%s\nwant that all can vote", err, out)
 	}
 
