@@ -25,19 +25,11 @@ import (
 func TestWaysToAMaster(t *testing.T) {
 	dir := t.TempDir()
 	roots := selfSigned(t, dir)
-	free, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	tlsAddr := free.Addr().String()
-	free.Close()
-	_, tlsPort, _ := net.SplitHostPort(tlsAddr)
 	start := func(args ...string) *redisproc.Server {
 		return redisproc.StartForTest(t, 1, args...)[0]
 	}
 	socket := filepath.Join(dir, "redis.sock")
-	start("--tls-port", tlsPort, "--tls-cert-file", filepath.Join(dir, "cert.pem"), "--tls-key-file", filepath.Join(dir, "key.pem"),
-		"--tls-ca-cert-file", filepath.Join(dir, "cert.pem"), "--tls-auth-clients", "no")
+	tlsAddr := startTLS(t, dir)
 	start("--unixsocket", socket)
 	user := start("--user", "locker", "on", ">secret", "~*", "&*", "+@all")
 	o := Options{Masters: []Master{
@@ -46,7 +38,7 @@ func TestWaysToAMaster(t *testing.T) {
 		{Addr: user.Addr, Username: "locker", Password: "secret", DB: 3},
 	}, ConnectTimeout: 10 * time.Second}
 	patient(&o)
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute) // of all below
 	defer cancel()
 	if err := Bootstrap(ctx, o); err != nil {
 		t.Fatal(err)
@@ -85,6 +77,26 @@ func TestWaysToAMaster(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+}
+
+// startTLS starts a redis-server that takes TLS on the address that it returns, with the certificate in the directory.
+func startTLS(t *testing.T, dir string) (addr string) {
+	t.Helper()
+	redisproc.Need(t, "redis-server")
+	var err error
+	for range 10 { // somebody else may take the port before the server does
+		addr = freeAddr(t)
+		_, port, _ := net.SplitHostPort(addr)
+		var s *redisproc.Server
+		s, err = redisproc.Start("--tls-port", port, "--tls-cert-file", filepath.Join(dir, "cert.pem"), "--tls-key-file", filepath.Join(dir, "key.pem"),
+			"--tls-ca-cert-file", filepath.Join(dir, "cert.pem"), "--tls-auth-clients", "no")
+		if err == nil {
+			t.Cleanup(s.Close)
+			return addr
+		}
+	}
+	t.Fatal(err)
+	return ""
 }
 
 // selfSigned writes cert.pem and key.pem for localhost, and returns who trusts them.
