@@ -36,6 +36,15 @@ func (c *simConn) end(byClient bool) {
 	}
 }
 
+// endLater ends a connection that its caller has left. Until then its proxy may renew what it holds: a reader's token is the same on both.
+func (h *holder) endLater(conn *simConn, d time.Duration, byClient bool) {
+	h.w.left.Add(1)
+	time.AfterFunc(d, func() {
+		defer h.w.left.Done()
+		conn.end(byClient)
+	})
+}
+
 // holder is a caller that holds.
 type holder struct{ *caller }
 
@@ -82,13 +91,11 @@ func (h *holder) turn() {
 			if !conn.cut {
 				conn.cut = true
 				w.ledger.note("caller %d: the connection to %d is cut", h.id, conn.p.id)
-				ended := conn
-				time.AfterFunc(upTo(rng, ttl), func() { ended.end(false) })
+				h.endLater(conn, upTo(rng, ttl), false)
 			}
 		case 2:
 			if next, lease := h.takeOver(conn, l, ttl, release); next != nil {
-				old := conn
-				time.AfterFunc(upTo(rng, 2*ttl), func() { old.end(true) })
+				h.endLater(conn, upTo(rng, 2*ttl), true)
 				conn, l = next, lease
 			}
 		default:

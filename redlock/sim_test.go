@@ -225,6 +225,7 @@ type world struct {
 	ledger  *ledger
 	shared  sharedLedger
 	over    atomic.Bool    // callers stop
+	left    sync.WaitGroup // connections that their callers have left, and that have not ended yet
 	trace   *traceRecorder // nil: nothing is recorded (sim_trace_test.go)
 
 	mu      sync.Mutex
@@ -314,6 +315,7 @@ func simulate(t *testing.T, seed uint64, prepare ...func(*world)) (done tallies)
 			probed := w.probe()
 			w.over.Store(true)
 			callers.Wait()
+			w.left.Wait()
 			w.trace.end()
 			probed()
 			w.aftermath()
