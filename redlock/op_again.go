@@ -11,6 +11,8 @@ import "time"
 //
 // Invariants:
 //   - A second round is launched only when the first one is decided and its undo is launched. It stands behind the undo in every lane.
+//   - The undo of a rotation spares what another operation has found and counts on. So when the second round is denied, it is not known
+//     whether the first one has made the change.
 //   - It has its own T1. The caller counts from when it sent the request, which is earlier.
 //   - An operation begins once more for each record at most, so it ends when the steps do.
 //   - A step holds operations up for stepHold at most: somebody who is killed in the middle of one leaves masters that show half of it, until

@@ -120,6 +120,11 @@ type commit struct {
 	born    time.Time     // first grant of what is extended or rotated; zero: not known
 }
 
+// rotates: one of its keys held another value before.
+func (k *commit) rotates() bool {
+	return slices.ContainsFunc(k.changes, func(ch Change) bool { return ch.rotates() })
+}
+
 // checkCommit checks changes. It tells by which verb they are made, and the shortest TTL that the
 // caller counts on; 0: none.
 func (c *Client) checkCommit(changes []Change) (v verb, ttl time.Duration, err error) {
@@ -351,7 +356,9 @@ func (c *Client) commitDecided(r *round, o outcome, _ votes, d *deferred) {
 		result.Err = c.noQuorumError(r, v, r.view.quorum(), elapsed)
 	case o == noQuorum && r.verb == verbCommitRelease:
 		result.Err = c.noQuorumError(r, v, r.view.needed(), 0)
-	case o == noQuorum:
+	case o == noQuorum, o == no && !forced && op.againFrom != nil && k.rotates():
+		// A second round is denied also by what the first one has set, where its undo has spared that because somebody
+		// counts on it: nobody knows.
 		result.Err = c.noQuorumError(r, v, r.view.quorum(), 0)
 	}
 	switch {
@@ -362,7 +369,7 @@ func (c *Client) commitDecided(r *round, o outcome, _ votes, d *deferred) {
 		}
 		c.clearRemainsLocked(r, v, k.seen, d)
 		c.refillKeysLocked(r, v.lost(n), d) //mutant:holes-of-commits-not-filled
-	case forced && slices.ContainsFunc(k.changes, func(ch Change) bool { return ch.rotates() }): //mutant:what-was-forced-is-turned-back
+	case forced && k.rotates(): //mutant:what-was-forced-is-turned-back
 		c.dropForcedLocked(r, d)
 	case r.verb == verbCommitRelease && o != no:
 		c.clearRemainsLocked(r, v, k.seen, d)

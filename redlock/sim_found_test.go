@@ -659,3 +659,24 @@ func TestNoReleaseOfAnEarlierAttempt(t *testing.T) {
 		})
 	}
 }
+
+// A rotation finds a step of the membership, is made on all masters without a vote that counts, and is to begin once more. Before its first round is
+// taken back, another client reads the new value, and counts on it.
+func TestRotationInAStepThatSomebodyCountsOn(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p, other := s.open(maxTTL(10*time.Second)), s.open(maxTTL(10*time.Second))
+		p.commit(setNX("r", longValue, 5*time.Second)).want(s, "SET NX", "held", 0)
+		other.change(MemberChange{SetMaxTTL: 20 * time.Second})
+		p.delay(0, 10*ms, 0, 1, 2, 3, 4)
+		rotated := &call{began: time.Now()}
+		p.StartCommit(&rotated.Op, []Change{rotate("r", longValue, otherValue, 5*time.Second)}, rotated)
+		time.Sleep(5 * ms)
+		s.wantOn("r", otherValue, "11111")
+		other.commit(compareAndExpire("r", otherValue, 5*time.Second)).want(s, "PEXPIRE of the new value", "held", 0)
+		p.finish(rotated)
+		s.wantOn("r", otherValue, "11111")
+		if !rotated.Held && rotated.Err == nil {
+			s.Error("a rotation was answered as if it had not been made, and all masters have the new value")
+		}
+	})
+}

@@ -64,6 +64,8 @@ package redlock
 //	           the token, had locked again with it: two held the lock                           (op_force_test.go)
 //	seed 57    a reader of a read-write lock of Redisson that left cut the lock short for another reader,   TestLeavingReaderCutsNobodyShort
 //	           whose renewal some masters had missed: the others were not heard, and a writer came in  (proxy), TestSpreadOfAnEnd (op_commit_test.go)
+//	seed 26    a rotation that a step made begin once more was denied by its own first round, which another     TestRotationInAStepThat-
+//	           client had found before it was taken back: an RLock that was left once was left twice            SomebodyCountsOn
 
 import (
 	"fmt"
