@@ -31,7 +31,10 @@ func TestTooMuch(t *testing.T) {
 			c := srv.dial()
 			c.t = t
 			c.conn.(*net.TCPConn).SetWriteBuffer(32 << 10) // so that the server must read on for all to be sent
-			c.raw(test.input)
+			began := time.Now()
+			if _, err := io.WriteString(c.conn, test.input); err != nil && time.Since(began) < lingerTime {
+				t.Errorf("the server does not read on: %v", err)
+			}
 			c.read().err(test.want)
 			c.closed()
 		})
@@ -52,7 +55,7 @@ func TestPanicInACommand(t *testing.T) {
 			panic("boom")
 		}},
 	}))
-	srv.serveTCP()
+	srv.serveClients()
 	c := srv.dial()
 	c.raw(frameOf("PING") + frameOf("boom") + frameOf("PING"))
 	c.read().is("+PONG")
@@ -148,57 +151,62 @@ func TestClientThatDoesNotReadWhatComesLater(t *testing.T) {
 
 // A slow reader is no dead reader.
 func TestSlowReaderGetsEverything(t *testing.T) {
-	srv := serve(t, func(o *Options) { o.OutputMax, o.WriteTimeout = 16<<10, 2*time.Second })
+	srv := serve(t, func(o *Options) { o.OutputMax, o.WriteTimeout = 16<<10, time.Minute })
 	c := srv.dial()
 	large := strings.Repeat("x", 200_000)
-	go c.raw(strings.Repeat(frameOf("ECHO", large)+frameOf("LOCK", "r", "10000", "TOKEN", "x")+frameOf("UNLOCK", "r", "x"), 20))
+	go c.raw(strings.Repeat(frameOf("ECHO", large)+frameOf("LOCK", "r", "60000", "TOKEN", "x")+frameOf("UNLOCK", "r", "x"), 20))
 	for range 20 {
 		time.Sleep(10 * time.Millisecond)
 		c.read().is(`"` + large + `"`)
-		c.read().granted(1, 9898)
+		c.read().granted(1, 59398)
 		c.read().is(":1")
 	}
 }
 
 // Nor is one that takes longer for one write than WriteTimeout, as long as it takes something.
 func TestVerySlowReader(t *testing.T) {
-	srv := newTestServer(t, func(o *Options) { o.WriteTimeout = time.Second })
-	l := newPipeListener()
-	srv.serveOn(l)
-	conn := l.dial()
-	defer conn.Close()
-	large := strings.Repeat("x", 30_000)
-	go conn.Write([]byte(frameOf("ECHO", large)))
-	got := make([]byte, len("$30000\r\n")+len(large)+2)
-	for n := 0; n < len(got); n += 1000 {
-		time.Sleep(40 * time.Millisecond)
-		if _, err := io.ReadFull(conn, got[n:min(n+1000, len(got))]); err != nil {
-			t.Fatalf("after %d bytes: %v", n, err)
+	inVirtualTime(t, func(t *testing.T) {
+		srv := serve(t, func(o *Options) { o.WriteTimeout = time.Second })
+		c := srv.dial()
+		large := strings.Repeat("x", 30_000)
+		c.send("ECHO", large)
+		got := make([]byte, len("$30000\r\n")+len(large)+2)
+		for n := 0; n < len(got); n += 1000 {
+			time.Sleep(900 * time.Millisecond)
+			if _, err := io.ReadFull(c.conn, got[n:min(n+1000, len(got))]); err != nil {
+				t.Fatalf("after %d bytes: %v", n, err)
+			}
 		}
-	}
-	if !strings.Contains(string(got), large) {
-		t.Error("the reply is damaged")
-	}
+		if !strings.Contains(string(got), large) {
+			t.Error("the reply is damaged")
+		}
+	})
 }
 
 func TestHalfACommandAndSilence(t *testing.T) {
-	srv := serve(t, func(o *Options) { o.CommandTimeout = time.Second })
-	idle, half, waiting := srv.dial(), srv.dial(), srv.dial()
-	idle.do("LOCK", "r", "10000", "TOKEN", "x").granted(1, 9898)
-	lock := frameOf("LOCK", "r", "10000", "WAIT", "60000")
-	waiting.raw(lock[:10])
-	eventually(t, "half a command has come", func() bool {
-		return slices.ContainsFunc(srv.clients(), func(conn *connection) bool { return conn.incompleteSince.Load() != 0 })
+	inVirtualTime(t, func(t *testing.T) {
+		srv := serve(t, func(o *Options) { o.CommandTimeout = time.Second })
+		idle, half, waiting := srv.dial(), srv.dial(), srv.dial()
+		idle.do("LOCK", "r", "10000", "TOKEN", "x").granted(1, 9898)
+		lock := frameOf("LOCK", "r", "10000", "WAIT", "60000")
+		waiting.raw(lock[:10])
+		eventually(t, "half a command has come", func() bool {
+			return slices.ContainsFunc(srv.clients(), func(conn *connection) bool { return conn.incompleteSince.Load() != 0 })
+		})
+		waiting.raw(lock[10:] + "*1\r\n$4\r\nPI") // it waits, and what is behind is not looked at
+		eventually(t, "it waits", waiters(srv, 1))
+		began := time.Now()
+		half.raw("*2\r\n$4\r\nECHO\r\n$1000\r\nxxx")
+		half.closed()
+		if took := time.Since(began); took < time.Second || took > time.Second*5/4 {
+			t.Errorf("the client was closed after %v, want after command_timeout, 1s, and a quarter of it at most", took)
+		}
+		time.Sleep(time.Second) // long enough for runTimeouts to look
+		idle.do("UNLOCK", "r", "x").is(":1")
+		waiting.read().granted(1, 9898)
+		waiting.raw("NG\r\n")
+		waiting.read().is("+PONG")
 	})
-	waiting.raw(lock[10:] + "*1\r\n$4\r\nPI") // it waits, and what is behind is not looked at
-	eventually(t, "it waits", waiters(srv, 1))
-	half.raw("*2\r\n$4\r\nECHO\r\n$1000\r\nxxx")
-	half.closed()
-	time.Sleep(300 * time.Millisecond) // long enough for runTimeouts to look
-	idle.do("UNLOCK", "r", "x").is(":1")
-	waiting.read().granted(1, 9898)
-	waiting.raw("NG\r\n")
-	waiting.read().is("+PONG")
 }
 
 // Half commands of many clients together are bounded, over TCP and TLS; short commands go on, and what ends is free again.
@@ -216,6 +224,7 @@ func TestHalfCommandsOfAllClients(t *testing.T) {
 			large := frameOf("ECHO", strings.Repeat("x", 99_000))
 			first, short := dial(), dial()
 			first.raw(large[:90_000])
+			eventually(t, "the first one is read", func() bool { return srv.counters[countBytesIn].Load() >= 90_000 })
 			// How many fit depends on how the kernel cuts them; not many do.
 			n := 0
 			for refused := false; !refused; n++ {
@@ -248,22 +257,24 @@ func TestHalfCommandsOfAllClients(t *testing.T) {
 }
 
 func TestIdleTimeout(t *testing.T) {
-	srv := serve(t, func(o *Options) { o.IdleTimeout = time.Second })
-	idle, busy := srv.dial(), srv.dial()
-	waiting := srv.dial()
-	busy.do("LOCK", "r", "10000", "TOKEN", "x").granted(1, 9898)
-	waiting.send("LOCK", "r", "10000", "TOKEN", "y", "WAIT", "60000")
-	eventually(t, "the idle client is closed", func() bool {
-		time.Sleep(10 * time.Millisecond)
-		busy.do("PING").is("+PONG")
-		return srv.client(1) == nil
+	inVirtualTime(t, func(t *testing.T) {
+		srv := serve(t, func(o *Options) { o.IdleTimeout = time.Second })
+		idle, busy := srv.dial(), srv.dial()
+		waiting := srv.dial()
+		busy.do("LOCK", "r", "10000", "TOKEN", "x").granted(1, 9898)
+		waiting.send("LOCK", "r", "10000", "TOKEN", "y", "WAIT", "60000")
+		eventually(t, "the idle client is closed", func() bool {
+			time.Sleep(900 * time.Millisecond)
+			busy.do("PING").is("+PONG")
+			return srv.client(1) == nil
+		})
+		idle.closed()
+		busy.do("UNLOCK", "r", "x").is(":1")
+		waiting.read().granted(1, 9898) // a client that waits is not idle
+		time.Sleep(900 * time.Millisecond)
+		waiting.do("PING").is("+PONG") // and begins to be when it has its reply
+		waiting.closed()
 	})
-	idle.closed()
-	busy.do("UNLOCK", "r", "x").is(":1")
-	waiting.read().granted(1, 9898) // a client that waits is not idle
-	time.Sleep(50 * time.Millisecond)
-	waiting.do("PING").is("+PONG") // and begins to be when it has its reply
-	waiting.closed()
 }
 
 func TestMaxClients(t *testing.T) {
@@ -277,6 +288,21 @@ func TestMaxClients(t *testing.T) {
 	b.conn.Close()
 	eventually(t, "there is room again", func() bool { return len(srv.clients()) == 1 })
 	srv.dial().do("PING").is("+PONG")
+}
+
+// A client that is refused learns why, however busy the machine is.
+func TestRefusedClientIsTold(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T) {
+		srv := serve(t, func(o *Options) { o.MaxClients = 1 })
+		srv.dial().do("PING").is("+PONG")
+		late := srv.dial()
+		time.Sleep(500 * time.Millisecond)
+		late.read().is("-ERR max number of clients reached")
+		late.closed()
+		// One that never reads keeps nobody else out for long.
+		srv.dial()
+		srv.dial().read().is("-ERR max number of clients reached")
+	})
 }
 
 // At PipelineMax commands in flight no other is executed until one is answered.

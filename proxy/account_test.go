@@ -104,62 +104,64 @@ func TestNoUsers(t *testing.T) {
 
 // Every command that gives a lock a TTL, by each way in which it reaches the engine.
 func TestTTLOfOneUser(t *testing.T) {
-	srv := serve(t, limited(User{MaxTTL: 10 * time.Second}), func(o *Options) { o.AllowUnguarded = everyKey })
-	root, c := srv.dialAs("root"), srv.dialAs("app")
-	const refusal = "ERR ttl of 20000 ms is above the most, 10000 ms (max_ttl of user app in [auth])"
-	c.do("LOCK", "held", "10000", "TOKEN", token).granted(1, 9898)
-	refused := 0
-	for _, command := range [][]string{
-		{"LOCK", "a", "20000"},
-		{"LOCK", "a", "20s", "WAIT", "1000"},
-		{"LOCK", "a", "20000", "TOKEN", token, "FENCE"},
-		{"MLOCK", "2", "a", "b", "20000"},
-		{"EXTEND", "held", token, "20000"},
-		{"MEXTEND", "1", "held", token, "20000"},
-		{"SET", "a", token, "NX", "PX", "20000"},
-		{"SET", "a", token, "NX", "EX", "20"},
-		{"SET", "a", token, "NX", "GET", "PX", "20000"},
-		{"SET", "held", token, "IFEQ", token, "PX", "20000"},
-		{"SET", "a", token, "PX", "20000"},
-		{"SET", "held", token, "XX", "PX", "20000"},
-		{"SETEX", "a", "20", token},
-		{"PSETEX", "a", "20000", token},
-		{"PEXPIRE", "held", "20000"},
-		{"EXPIRE", "held", "20"},
-		{"EVAL", "return redis.call('set', KEYS[1], ARGV[1], 'nx', 'px', 20000)", "1", "a", token},
-		{"EVAL", "redis.call('setex', KEYS[1], 20, ARGV[1]) return 1", "1", "a", token},
-		{"EVAL", "return redis.call('getex', KEYS[1], 'px', 20000)", "1", "held"},
-		{"EVAL", extendScript, "1", "held", token, "20000"},
-	} {
-		if got := c.do(command...); got.text != "-"+refusal {
-			t.Errorf("%s:\ngot  %s\nwant -%s", command, got.text, refusal)
+	inVirtualTime(t, func(t *testing.T) {
+		srv := serve(t, limited(User{MaxTTL: 10 * time.Second}), func(o *Options) { o.AllowUnguarded = everyKey })
+		root, c := srv.dialAs("root"), srv.dialAs("app")
+		const refusal = "ERR ttl of 20000 ms is above the most, 10000 ms (max_ttl of user app in [auth])"
+		c.do("LOCK", "held", "10000", "TOKEN", token).granted(1, 9898)
+		refused := 0
+		for _, command := range [][]string{
+			{"LOCK", "a", "20000"},
+			{"LOCK", "a", "20s", "WAIT", "1000"},
+			{"LOCK", "a", "20000", "TOKEN", token, "FENCE"},
+			{"MLOCK", "2", "a", "b", "20000"},
+			{"EXTEND", "held", token, "20000"},
+			{"MEXTEND", "1", "held", token, "20000"},
+			{"SET", "a", token, "NX", "PX", "20000"},
+			{"SET", "a", token, "NX", "EX", "20"},
+			{"SET", "a", token, "NX", "GET", "PX", "20000"},
+			{"SET", "held", token, "IFEQ", token, "PX", "20000"},
+			{"SET", "a", token, "PX", "20000"},
+			{"SET", "held", token, "XX", "PX", "20000"},
+			{"SETEX", "a", "20", token},
+			{"PSETEX", "a", "20000", token},
+			{"PEXPIRE", "held", "20000"},
+			{"EXPIRE", "held", "20"},
+			{"EVAL", "return redis.call('set', KEYS[1], ARGV[1], 'nx', 'px', 20000)", "1", "a", token},
+			{"EVAL", "redis.call('setex', KEYS[1], 20, ARGV[1]) return 1", "1", "a", token},
+			{"EVAL", "return redis.call('getex', KEYS[1], 'px', 20000)", "1", "held"},
+			{"EVAL", extendScript, "1", "held", token, "20000"},
+		} {
+			if got := c.do(command...); got.text != "-"+refusal {
+				t.Errorf("%s:\ngot  %s\nwant -%s", command, got.text, refusal)
+			}
+			refused++
 		}
+		c.do("WATCH", "held").is("+OK")
+		c.do("MULTI").is("+OK")
+		c.do("PEXPIRE", "held", "20000").is("+QUEUED")
+		c.do("EXEC").err(refusal)
 		refused++
-	}
-	c.do("WATCH", "held").is("+OK")
-	c.do("MULTI").is("+OK")
-	c.do("PEXPIRE", "held", "20000").is("+QUEUED")
-	c.do("EXEC").err(refusal)
-	refused++
-	// A time of the clock is some ms less when it arrives.
-	at := time.Now().Add(30 * time.Second)
-	for _, command := range [][]string{
-		{"SET", "a", token, "NX", "PXAT", strconv.FormatInt(at.UnixMilli(), 10)},
-		{"EXPIREAT", "held", strconv.FormatInt(at.Unix(), 10)},
-		{"PEXPIREAT", "held", strconv.FormatInt(at.UnixMilli(), 10)},
-	} {
-		c.do(command...).matches(`-ERR ttl of \d+ ms is above the most, 10000 ms \(max_ttl of user app in \[auth\]\)`)
-		refused++
-	}
-	if got := c.userField("app", "refused_ttls"); got != strconv.Itoa(refused) {
-		t.Errorf("got refused_ttls=%s, want %d", got, refused)
-	}
-	c.do("EXISTS", "a", "b").is(":0")
+		// A time of the clock is some ms less when it arrives.
+		at := time.Now().Add(30 * time.Second)
+		for _, command := range [][]string{
+			{"SET", "a", token, "NX", "PXAT", strconv.FormatInt(at.UnixMilli(), 10)},
+			{"EXPIREAT", "held", strconv.FormatInt(at.Unix(), 10)},
+			{"PEXPIREAT", "held", strconv.FormatInt(at.UnixMilli(), 10)},
+		} {
+			c.do(command...).matches(`-ERR ttl of \d+ ms is above the most, 10000 ms \(max_ttl of user app in \[auth\]\)`)
+			refused++
+		}
+		if got := c.userField("app", "refused_ttls"); got != strconv.Itoa(refused) {
+			t.Errorf("got refused_ttls=%s, want %d", got, refused)
+		}
+		c.do("EXISTS", "a", "b").is(":0")
 
-	// What is allowed is, and others are asked for no less.
-	c.do("EXTEND", "held", token, "10000").matches(`:9[0-9]{3}`)
-	c.do("SET", "a", token, "NX", "PX", "10000").is("+OK")
-	root.do("LOCK", "b", "20000").granted(10_001, 19798)
+		// What is allowed is, and others are asked for no less.
+		c.do("EXTEND", "held", token, "10000").is(":9898")
+		c.do("SET", "a", token, "NX", "PX", "10000").is("+OK")
+		root.do("LOCK", "b", "20000").granted(10_001, 19798)
+	})
 }
 
 // A script of several rounds belongs to the user who sent it.
@@ -177,19 +179,21 @@ func TestLoginInTheMiddle(t *testing.T) {
 
 // A lock that is taken without a TTL gets no longer one than its owner may ask for.
 func TestDefaultTTLOfOneUser(t *testing.T) {
-	srv := serve(t, limited(User{MaxTTL: 10 * time.Second}), func(o *Options) { o.DefaultTTL = 20 * time.Second })
-	root, c := srv.dialAs("root"), srv.dialAs("app")
-	for i, command := range [][]string{
-		{"SET", "0", token, "NX"},
-		{"SETNX", "1", token},
-		{"EVAL", "return redis.call('setnx', KEYS[1], ARGV[1])", "1", "2", token},
-		{"MSETNX", "3", token},
-	} {
-		c.do(command...).matches(`\+OK|:1`)
-		c.do("PTTL", strconv.Itoa(i)).matches(`:(?:9\d{3}|10\d{3})`)
-	}
-	root.do("SETNX", "4", token).is(":1")
-	root.do("PTTL", "4").matches(`:(?:1[89]|20)\d{3}`)
+	inVirtualTime(t, func(t *testing.T) {
+		srv := serve(t, limited(User{MaxTTL: 10 * time.Second}), func(o *Options) { o.DefaultTTL = 20 * time.Second })
+		root, c := srv.dialAs("root"), srv.dialAs("app")
+		for i, command := range [][]string{
+			{"SET", "0", token, "NX"},
+			{"SETNX", "1", token},
+			{"EVAL", "return redis.call('setnx', KEYS[1], ARGV[1])", "1", "2", token},
+			{"MSETNX", "3", token},
+		} {
+			c.do(command...).matches(`\+OK|:1`)
+			c.do("PTTL", strconv.Itoa(i)).is(":10000")
+		}
+		root.do("SETNX", "4", token).is(":1")
+		root.do("PTTL", "4").is(":20000")
+	})
 }
 
 // A confined user sees itself alone.
@@ -234,69 +238,71 @@ func TestOperationsStartInOnePlace(t *testing.T) {
 
 // What a user holds counts, by whatever command it was locked, until it is unlocked or ends.
 func TestLocksOfOneUser(t *testing.T) {
-	srv := serve(t, limited(User{MaxLocks: 3}), func(o *Options) { o.DefaultTTL, o.AllowUnguarded = 20*time.Second, everyKey })
-	root, c := srv.dialAs("root"), srv.dialAs("app")
-	const refusal = "ERR max number of locks of user app reached (max_locks = 3 in [auth])"
-	usage := func(locks, refused int) {
-		t.Helper()
-		if got := root.userField("app", "locks"); got != strconv.Itoa(locks) {
-			t.Fatalf("got locks=%s, want %d", got, locks)
+	inVirtualTime(t, func(t *testing.T) {
+		srv := serve(t, limited(User{MaxLocks: 3}), func(o *Options) { o.DefaultTTL, o.AllowUnguarded = 20*time.Second, everyKey })
+		root, c := srv.dialAs("root"), srv.dialAs("app")
+		const refusal = "ERR max number of locks of user app reached (max_locks = 3 in [auth])"
+		usage := func(locks, refused int) {
+			t.Helper()
+			if got := root.userField("app", "locks"); got != strconv.Itoa(locks) {
+				t.Fatalf("got locks=%s, want %d", got, locks)
+			}
+			if got := c.userField("app", "refused_locks"); got != strconv.Itoa(refused) {
+				t.Fatalf("got refused_locks=%s, want %d", got, refused)
+			}
 		}
-		if got := c.userField("app", "refused_locks"); got != strconv.Itoa(refused) {
-			t.Fatalf("got refused_locks=%s, want %d", got, refused)
+		c.do("LOCK", "a", "20000", "TOKEN", token).granted(1, 19798)
+		c.do("SET", "b", token, "NX", "PX", "20000").is("+OK")
+		c.do("MLOCK", "2", "c", "d", "20000").is("-" + refusal)
+		usage(2, 1)
+		c.do("EVAL", acquireScript, "1", "c", token, "20000").matches(`\+OK|:1`)
+		usage(3, 1)
+		for i, command := range [][]string{
+			{"LOCK", "d", "20000"},
+			{"LOCK", "d", "20000", "TOKEN", token, "FENCE"},
+			{"LOCK", "d", "20000", "WAIT", "10000"},
+			{"MLOCK", "1", "d", "20000"},
+			{"SET", "d", token, "NX", "PX", "20000"},
+			{"SET", "d", token, "NX", "GET", "PX", "20000"},
+			{"SET", "d", token, "PX", "20000"},
+			{"SETEX", "d", "20", token},
+			{"SETNX", "d", token},
+			{"MSETNX", "d", token},
+			{"EVAL", acquireScript, "1", "d", token, "20000"},
+		} {
+			if got := c.do(command...); got.text != "-"+refusal {
+				t.Errorf("%s:\ngot  %s\nwant -%s", command, got.text, refusal)
+			}
+			usage(3, 2+i)
 		}
-	}
-	c.do("LOCK", "a", "20000", "TOKEN", token).granted(1, 19798)
-	c.do("SET", "b", token, "NX", "PX", "20000").is("+OK")
-	c.do("MLOCK", "2", "c", "d", "20000").is("-" + refusal)
-	usage(2, 1)
-	c.do("EVAL", acquireScript, "1", "c", token, "20000").matches(`\+OK|:1`)
-	usage(3, 1)
-	for i, command := range [][]string{
-		{"LOCK", "d", "20000"},
-		{"LOCK", "d", "20000", "TOKEN", token, "FENCE"},
-		{"LOCK", "d", "20000", "WAIT", "10000"},
-		{"MLOCK", "1", "d", "20000"},
-		{"SET", "d", token, "NX", "PX", "20000"},
-		{"SET", "d", token, "NX", "GET", "PX", "20000"},
-		{"SET", "d", token, "PX", "20000"},
-		{"SETEX", "d", "20", token},
-		{"SETNX", "d", token},
-		{"MSETNX", "d", token},
-		{"EVAL", acquireScript, "1", "d", token, "20000"},
-	} {
-		if got := c.do(command...); got.text != "-"+refusal {
-			t.Errorf("%s:\ngot  %s\nwant -%s", command, got.text, refusal)
-		}
-		usage(3, 2+i)
-	}
-	c.do("WATCH", "d").is("+OK")
-	c.do("MULTI").is("+OK")
-	c.do("SET", "d", token, "NX", "PX", "20000").is("+QUEUED")
-	c.do("EXEC").is("-" + refusal)
-	usage(3, 13)
-	c.do("EXISTS", "d").is(":0")
+		c.do("WATCH", "d").is("+OK")
+		c.do("MULTI").is("+OK")
+		c.do("SET", "d", token, "NX", "PX", "20000").is("+QUEUED")
+		c.do("EXEC").is("-" + refusal)
+		usage(3, 13)
+		c.do("EXISTS", "d").is(":0")
 
-	// What is held already is not refused, and nobody else is.
-	c.do("LOCK", "a", "20000", "TOKEN", token).granted(1, 19798)
-	c.do("EXTEND", "a", token, "20000").matches(`:1\d{4}`)
-	c.do("EVAL", extendScript, "1", "b", token, "20000").is(":1")
-	root.do("LOCK", "d", "20000", "TOKEN", token).granted(1, 19798)
-	root.do("UNLOCK", "d", token).is(":1")
-	usage(3, 13)
+		// What is held already is not refused, and nobody else is.
+		c.do("LOCK", "a", "20000", "TOKEN", token).granted(1, 19798)
+		c.do("EXTEND", "a", token, "20000").matches(`:1\d{4}`)
+		c.do("EVAL", extendScript, "1", "b", token, "20000").is(":1")
+		root.do("LOCK", "d", "20000", "TOKEN", token).granted(1, 19798)
+		root.do("UNLOCK", "d", token).is(":1")
+		usage(3, 13)
 
-	// Each end of a lock makes room.
-	c.do("UNLOCK", "a", token).is(":1")
-	usage(2, 13)
-	c.do("LOCK", "d", "20000", "TOKEN", token).granted(1, 19798)
-	c.do("EVAL", releaseScript, "1", "b", token).is(":1")
-	c.do("DELEX", "c", "IFEQ", token).is(":1")
-	usage(1, 13)
-	c.do("MLOCK", "2", "e", "f", "50").granted(1, 50)
-	eventually(t, "they end", func() bool { return root.userField("app", "locks") == "1" })
-	eventually(t, "the masters' keys have ended too", func() bool { return c.do("MLOCK", "2", "e", "f", "20000").text != "*nil" })
-	usage(3, 13)
-	c.do("LOCK", "g", "20000").is("-" + refusal)
+		// Each end of a lock makes room.
+		c.do("UNLOCK", "a", token).is(":1")
+		usage(2, 13)
+		c.do("LOCK", "d", "20000", "TOKEN", token).granted(1, 19798)
+		c.do("EVAL", releaseScript, "1", "b", token).is(":1")
+		c.do("DELEX", "c", "IFEQ", token).is(":1")
+		usage(1, 13)
+		c.do("MLOCK", "2", "e", "f", "50").granted(30, 50)
+		eventually(t, "they end", func() bool { return root.userField("app", "locks") == "1" })
+		eventually(t, "the masters' keys have ended too", func() bool { return c.do("MLOCK", "2", "e", "f", "20000").text != "*nil" })
+		usage(3, 13)
+		c.do("LOCK", "g", "20000").is("-" + refusal)
+	})
 }
 
 func TestWaitersOfOneUser(t *testing.T) {

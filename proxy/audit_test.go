@@ -65,67 +65,70 @@ func audited(out *auditOutput, locks bool) func(*Options) {
 }
 
 func TestAudit(t *testing.T) {
-	out := new(auditOutput)
-	srv := serve(t, confine, audited(out, false))
-	root, c := srv.dialAs("root"), srv.dial()
-	n := 0
-	want := func(user, command, outcome, errorPart string, resources, arguments string) auditRecord {
-		t.Helper()
-		n++
-		r := out.wait(t, n)
-		if r.User != user || r.Command != command || r.Outcome != outcome || !strings.Contains(r.Error, errorPart) ||
-			strings.Join(r.Resources, " ") != resources || strings.Join(r.Arguments, " ") != arguments || r.Time == "" || r.Client == 0 || r.Addr == "" {
-			t.Errorf("record %d: got %+v, want %s of %s: %s %s, resources %s, arguments %s", n, r, command, user, outcome, errorPart, resources, arguments)
+	inVirtualTime(t, func(t *testing.T) {
+		out := new(auditOutput)
+		srv := serve(t, confine, audited(out, false))
+		root, c := srv.dialAs("root"), srv.dial()
+		n := 0
+		want := func(user, command, outcome, errorPart string, resources, arguments string) auditRecord {
+			t.Helper()
+			n++
+			r := out.wait(t, n)
+			if r.User != user || r.Command != command || r.Outcome != outcome || !strings.Contains(r.Error, errorPart) ||
+				strings.Join(r.Resources, " ") != resources || strings.Join(r.Arguments, " ") != arguments || r.Time == "" || r.Client == 0 || r.Addr == "" {
+				t.Errorf("record %d: got %+v, want %s of %s: %s %s, resources %s, arguments %s", n, r, command, user, outcome, errorPart, resources, arguments)
+			}
+			return r
 		}
-		return r
-	}
-	c.do("AUTH", "billing", "wrong").err("WRONGPASS")
-	want("billing", "auth", "WRONGPASS", "", "", "")
-	c.do("HELLO", "3", "AUTH", strings.Repeat("x", 100)+"\n", "wrong").err("WRONGPASS")
-	want(strings.Repeat("x", failedLoginName), "hello", "WRONGPASS", "", "", "")
-	c.do("HELLO", "2", "AUTH", "billing", "b", "SETNAME", "app").matches(`\[.*\]`)
-	c.do("LOCK", "orders:1", "20000").err("NOPERM")
-	if r := want("billing", "lock", "NOPERM", "'orders:1'", "orders:1", ""); r.Name != "app" {
-		t.Errorf("got the name %q, want app", r.Name)
-	}
-	c.do("EVAL", "return redis.call('get', 'orders:1')", "0").err("NOPERM")
-	want("billing", "eval", "NOPERM", "'orders:1'", "", "")
-	c.do("CLIENT", "KILL", "ID", "1").err("NOPERM")
-	want("billing", "client|kill", "NOPERM", "client|kill", "", "")
-	c.do("UNLOCK", "billing:1", "FORCE", "me first").err("NOPERM")
-	want("billing", "unlock", "NOPERM", "FORCE", "billing:1", "")
-	root.do("CLIENT", "KILL", "ID", "4711").is(":0")
-	want("root", "client|kill", "done", "", "", "ID 4711")
-	root.do("CONFIG", "SET", "requirepass", "secret").err("ERR")
-	want("root", "config|set", "ERR", "", "", "requirepass")
-	root.do("CLIENT", "LIST")
-	root.do("LOCK", "billing:1", "20000", "TOKEN", token).granted(1, 19798)
-	root.do("UNLOCK", "billing:1", "FORCE", "stuck \"since\" noon").matches(`\["released" :1 .*`)
-	r := want("root", "unlock", "released", "", "billing:1", "FORCE")
-	if r.Reason != "stuck \"since\" noon" || len(r.Tokens) != 1 || r.Tokens[0] != redlock.TokenDigest(token) {
-		t.Errorf("got %+v, want the reason and the digest", r)
-	}
-	// One connection cannot fill the disk with refusals.
-	for range 10 * auditBurst {
-		c.send("LOCK", "orders:1", "20000")
-	}
-	for range 10 * auditBurst {
-		c.read().err("NOPERM")
-	}
-	root.do("SCRIPT", "FLUSH").is("+OK")
-	eventually(t, "the flush is recorded", func() bool {
+		c.do("AUTH", "billing", "wrong").err("WRONGPASS")
+		want("billing", "auth", "WRONGPASS", "", "", "")
+		c.do("HELLO", "3", "AUTH", strings.Repeat("x", 100)+"\n", "wrong").err("WRONGPASS")
+		want(strings.Repeat("x", failedLoginName), "hello", "WRONGPASS", "", "", "")
+		c.do("HELLO", "2", "AUTH", "billing", "b", "SETNAME", "app").matches(`\[.*\]`)
+		c.do("LOCK", "orders:1", "20000").err("NOPERM")
+		if r := want("billing", "lock", "NOPERM", "'orders:1'", "orders:1", ""); r.Name != "app" {
+			t.Errorf("got the name %q, want app", r.Name)
+		}
+		c.do("EVAL", "return redis.call('get', 'orders:1')", "0").err("NOPERM")
+		want("billing", "eval", "NOPERM", "'orders:1'", "", "")
+		c.do("CLIENT", "KILL", "ID", "1").err("NOPERM")
+		want("billing", "client|kill", "NOPERM", "client|kill", "", "")
+		c.do("UNLOCK", "billing:1", "FORCE", "me first").err("NOPERM")
+		want("billing", "unlock", "NOPERM", "FORCE", "billing:1", "")
+		root.do("CLIENT", "KILL", "ID", "4711").is(":0")
+		want("root", "client|kill", "done", "", "", "ID 4711")
+		root.do("CONFIG", "SET", "requirepass", "secret").err("ERR")
+		want("root", "config|set", "ERR", "", "", "requirepass")
+		root.do("CLIENT", "LIST")
+		root.do("LOCK", "billing:1", "20000", "TOKEN", token).granted(1, 19798)
+		root.do("UNLOCK", "billing:1", "FORCE", "stuck \"since\" noon").matches(`\["released" :1 .*`)
+		r := want("root", "unlock", "released", "", "billing:1", "FORCE")
+		if r.Reason != "stuck \"since\" noon" || len(r.Tokens) != 1 || r.Tokens[0] != redlock.TokenDigest(token) {
+			t.Errorf("got %+v, want the reason and the digest", r)
+		}
+		// One connection cannot fill the disk with refusals.
+		for range 10 * auditBurst {
+			c.send("LOCK", "orders:1", "20000")
+		}
+		for range 10 * auditBurst {
+			c.read().err("NOPERM")
+		}
+		root.do("SCRIPT", "FLUSH").is("+OK")
+		eventually(t, "the flush is recorded", func() bool {
+			out.mu.Lock()
+			defer out.mu.Unlock()
+			return strings.Contains(out.b.String(), `"script|flush"`)
+		})
 		out.mu.Lock()
 		defer out.mu.Unlock()
-		return strings.Contains(out.b.String(), `"script|flush"`)
+		// In virtual time none of them comes later than another, so that no interval is over. The record of the flush comes on top.
+		if got := strings.Count(out.b.String(), "\n") - n - 1; got > auditBurst || got < auditBurst-4 {
+			t.Errorf("%d refusals at once: %d records, want %d and those before them", 10*auditBurst, got, auditBurst)
+		}
+		if strings.Contains(out.b.String(), "secret") || strings.Contains(out.b.String(), token) {
+			t.Errorf("the audit has a secret: %s", out.b.String())
+		}
 	})
-	out.mu.Lock()
-	defer out.mu.Unlock()
-	if got := strings.Count(out.b.String(), "\n") - n; got < auditBurst-4 || got > 9*auditBurst {
-		t.Errorf("%d refusals at once: %d records, want about %d", 10*auditBurst, got, auditBurst)
-	}
-	if strings.Contains(out.b.String(), "secret") || strings.Contains(out.b.String(), token) {
-		t.Errorf("the audit has a secret: %s", out.b.String())
-	}
 }
 
 func TestAuditOfLocks(t *testing.T) {
@@ -183,22 +186,24 @@ func TestAuditOnAFullDisk(t *testing.T) {
 
 // A disk that hangs: memory is bounded, locks are granted, and the server ends.
 func TestAuditOnADiskThatHangs(t *testing.T) {
-	out := &auditOutput{hang: make(chan struct{})}
-	srv := serve(t, audited(out, true))
-	defer close(out.hang)
-	c := srv.dial()
-	s := &auditRecord{Command: "lock", Resources: []string{strings.Repeat("x", 1000)}}
-	for range 2 * auditPendingMax / 1000 {
-		srv.audit.add(s)
-	}
-	srv.audit.mu.Lock()
-	pending := srv.audit.pending
-	srv.audit.mu.Unlock()
-	if _, dropped := srv.audit.counts(); dropped == 0 || pending > auditPendingMax {
-		t.Errorf("%d dropped, %d bytes pending: want some, and at most %d", dropped, pending, auditPendingMax)
-	}
-	c.do("LOCK", "r", "20000", "TOKEN", token).granted(1, 19798)
-	srv.Close()
+	inVirtualTime(t, func(t *testing.T) {
+		out := &auditOutput{hang: make(chan struct{})}
+		srv := serve(t, audited(out, true))
+		defer close(out.hang)
+		c := srv.dial()
+		s := &auditRecord{Command: "lock", Resources: []string{strings.Repeat("x", 1000)}}
+		for range 2 * auditPendingMax / 1000 {
+			srv.audit.add(s)
+		}
+		srv.audit.mu.Lock()
+		pending := srv.audit.pending
+		srv.audit.mu.Unlock()
+		if _, dropped := srv.audit.counts(); dropped == 0 || pending > auditPendingMax {
+			t.Errorf("%d dropped, %d bytes pending: want some, and at most %d", dropped, pending, auditPendingMax)
+		}
+		c.do("LOCK", "r", "20000", "TOKEN", token).granted(1, 19798)
+		srv.Close()
+	})
 }
 
 // What comes behind the end is dropped, and counted: nobody would write it.
@@ -232,74 +237,76 @@ func (o *closingOutput) Close() error { close(o.closed); return nil }
 // Clients go on while the output changes: each record is in exactly one of the outputs, in order, and what was recorded before is in the one
 // before.
 func TestAuditChangesItsOutput(t *testing.T) {
-	const outputs, clients, each = 20, 4, 500
-	a := newAudit(nil, false, slog.New(slog.DiscardHandler))
-	var all []*closingOutput
-	next := func() *closingOutput {
-		o := &closingOutput{closed: make(chan struct{})}
-		all = append(all, o)
-		a.setOutput(o, true)
-		return o
-	}
-	first := next()
-	a.add(&auditRecord{Command: "before"})
-	next()
-	a.add(&auditRecord{Command: "after"})
-	eventually(t, "the first output is closed", func() bool {
-		select {
-		case <-first.closed:
-			return true
-		default:
-			return false
+	inVirtualTime(t, func(t *testing.T) {
+		const outputs, clients, each = 20, 4, 500
+		a := newAudit(nil, false, slog.New(slog.DiscardHandler))
+		var all []*closingOutput
+		next := func() *closingOutput {
+			o := &closingOutput{closed: make(chan struct{})}
+			all = append(all, o)
+			a.setOutput(o, true)
+			return o
 		}
-	})
-	if got := first.wait(t, 1); got.Command != "before" {
-		t.Errorf("the first output: got %+v, want the record before the change", got)
-	}
-	var adding sync.WaitGroup
-	for client := range int64(clients) {
-		adding.Go(func() {
-			for i := range int64(each) {
-				a.add(&auditRecord{Client: client, More: i + 1})
+		first := next()
+		a.add(&auditRecord{Command: "before"})
+		next()
+		a.add(&auditRecord{Command: "after"})
+		eventually(t, "the first output is closed", func() bool {
+			select {
+			case <-first.closed:
+				return true
+			default:
+				return false
 			}
 		})
-	}
-	for range outputs {
-		next()
-		runtime.Gosched()
-	}
-	adding.Wait()
-	a.close()
-	last := make([]int64, clients)
-	n := 0
-	for i, o := range all {
-		select {
-		case <-o.closed:
-			if i == len(all)-1 {
-				t.Errorf("output %d is closed, and is the one in use", i)
+		if got := first.wait(t, 1); got.Command != "before" {
+			t.Errorf("the first output: got %+v, want the record before the change", got)
+		}
+		var adding sync.WaitGroup
+		for client := range int64(clients) {
+			adding.Go(func() {
+				for i := range int64(each) {
+					a.add(&auditRecord{Client: client, More: i + 1})
+				}
+			})
+		}
+		for range outputs {
+			next()
+			runtime.Gosched()
+		}
+		adding.Wait()
+		a.close()
+		last := make([]int64, clients)
+		n := 0
+		for i, o := range all {
+			select {
+			case <-o.closed:
+				if i == len(all)-1 {
+					t.Errorf("output %d is closed, and is the one in use", i)
+				}
+			default:
+				if i < len(all)-1 {
+					t.Errorf("output %d is not closed", i)
+				}
 			}
-		default:
-			if i < len(all)-1 {
-				t.Errorf("output %d is not closed", i)
+			for line := range strings.Lines(o.b.String()) {
+				var r auditRecord
+				if err := json.Unmarshal([]byte(line), &r); err != nil {
+					t.Fatalf("%q: %v", line, err)
+				}
+				if n++; r.Command != "" {
+					continue
+				}
+				if r.More != last[r.Client]+1 {
+					t.Fatalf("output %d: client %d has record %d behind %d", i, r.Client, r.More, last[r.Client])
+				}
+				last[r.Client] = r.More
 			}
 		}
-		for line := range strings.Lines(o.b.String()) {
-			var r auditRecord
-			if err := json.Unmarshal([]byte(line), &r); err != nil {
-				t.Fatalf("%q: %v", line, err)
-			}
-			if n++; r.Command != "" {
-				continue
-			}
-			if r.More != last[r.Client]+1 {
-				t.Fatalf("output %d: client %d has record %d behind %d", i, r.Client, r.More, last[r.Client])
-			}
-			last[r.Client] = r.More
+		if written, dropped := a.counts(); n != clients*each+2 || written != uint64(n) || dropped != 0 {
+			t.Errorf("%d records are in the outputs, %d count as written and %d as dropped; want %d, all, none", n, written, dropped, clients*each+2)
 		}
-	}
-	if written, dropped := a.counts(); n != clients*each+2 || written != uint64(n) || dropped != 0 {
-		t.Errorf("%d records are in the outputs, %d count as written and %d as dropped; want %d, all, none", n, written, dropped, clients*each+2)
-	}
+	})
 }
 
 // A reload begins and ends an audit, and has it record locks or not.

@@ -36,7 +36,7 @@ func BenchmarkCommandOfSixArguments(b *testing.B) {
 		b.Run(fmt.Sprintf("pipeline=%d", depth), func(b *testing.B) {
 			srv := newTestServer(b)
 			srv.table = newCommandTable([]command{{name: "set", arity: 6, handler: func(_ *session, c *call) { c.ok() }}})
-			srv.serveTCP()
+			srv.serveClients()
 			converse(b, srv, depth, frameOf("SET", "invoice:4711", "0123456789abcdef0123", "NX", "PX", "30000"), len("+OK\r\n"))
 		})
 	}
@@ -52,7 +52,7 @@ func BenchmarkSlot(b *testing.B) {
 				sl.out = append(sl.out, "+OK\r\n"...)
 				flush(sl.complete())
 			}}})
-			srv.serveTCP()
+			srv.serveClients()
 			converse(b, srv, depth, frameOf("later"), len("+OK\r\n"))
 		})
 	}

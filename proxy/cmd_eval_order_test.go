@@ -160,7 +160,7 @@ func TestScriptsWhenTheServerCloses(t *testing.T) {
 	for round := range 15 {
 		srv := newTestServer(t, func(o *Options) { o.Engine = engine })
 		srv.masters = masters
-		srv.serveTCP()
+		srv.serveClients()
 		srv.open()
 		var clients sync.WaitGroup
 		for i := range 8 {

@@ -47,9 +47,9 @@ func TestEVAL(t *testing.T) {
 	a.do("EVAL", "return KEYS[1] .. KEYS[2] .. #KEYS", "2", "k", "k").is(`"kk2"`)
 
 	// The same key twice, and many keys.
-	a.do("EVAL", `redis.call('set', KEYS[1], ARGV[1], 'px', 5000, 'nx') return redis.call('get', KEYS[2])`, "2", "k", "k", token).is(`"` + token + `"`)
+	a.do("EVAL", `redis.call('set', KEYS[1], ARGV[1], 'px', 50000, 'nx') return redis.call('get', KEYS[2])`, "2", "k", "k", token).is(`"` + token + `"`)
 	a.do("EVAL", `local n = 0 for _, k in ipairs(KEYS) do if redis.call('get', k) == ARGV[1] then n = n + redis.call('del', k) end end return n`, "2", "k", "k", token).is(":1")
-	many := []string{"EVAL", `for _, k in ipairs(KEYS) do if redis.call('exists', k) == 1 then return k end end for _, k in ipairs(KEYS) do redis.call('psetex', k, 5000, ARGV[1]) end return #KEYS`, "64"}
+	many := []string{"EVAL", `for _, k in ipairs(KEYS) do if redis.call('exists', k) == 1 then return k end end for _, k in ipairs(KEYS) do redis.call('psetex', k, 50000, ARGV[1]) end return #KEYS`, "64"}
 	for i := range 64 {
 		many = append(many, fmt.Sprint("key:", i))
 	}
@@ -60,7 +60,7 @@ func TestEVAL(t *testing.T) {
 	srv.noKeys()
 
 	// Writes before an error stay.
-	a.do("EVAL", `if redis.call('set', KEYS[1], ARGV[1], 'NX', 'PX', 5000) then error({err='MY words'}) end`, "1", "k", token).err("MY words")
+	a.do("EVAL", `if redis.call('set', KEYS[1], ARGV[1], 'NX', 'PX', 50000) then error({err='MY words'}) end`, "1", "k", token).err("MY words")
 	a.do("GET", "k").is(`"` + token + `"`)
 	a.do("EVAL", `if redis.call('get', KEYS[1]) == ARGV[1] then redis.call('del', KEYS[1]) return redis.call('get') end`, "1", "k", token).err("ERR Wrong number of args calling Redis command from script")
 	a.do("GET", "k").is("$nil")
@@ -80,8 +80,8 @@ func TestEVAL(t *testing.T) {
 	a.do("EVAL", lookScript, "1", "k").is("[_nil :-2]")
 	a.do("EVAL", "return false", "0").is("_nil")
 	a.do("EVAL", "return {true, false}", "0").is("[:1 _nil]")
-	a.do("EVAL", acquireScript, "1", "k", token, "5000").is("+OK")
-	a.do("EVAL", acquireScript, "1", "k", token, "5000").is("_nil")
+	a.do("EVAL", acquireScript, "1", "k", token, "50000").is("+OK")
+	a.do("EVAL", acquireScript, "1", "k", token, "50000").is("_nil")
 	a.do("EVAL", releaseScript, "1", "k", token).is(":1")
 }
 
@@ -203,65 +203,69 @@ func (srv *testServer) rounds(f func()) (most int) {
 
 // A script costs as many rounds as the native command.
 func TestScriptRounds(t *testing.T) {
-	srv := serveQuiet(t)
-	c, other := srv.dial(), srv.dial()
-	for _, source := range []string{acquireScript, releaseScript, extendScript, lookScript} {
-		c.do("SCRIPT", "LOAD", source).is(strconv.Quote(sandbox.SHA(source)))
-	}
-	steps := func(when string, first int, steps ...func()) {
-		t.Helper()
-		for i, step := range steps {
-			if got := srv.rounds(step); got != first {
-				t.Errorf("%s, step %d: got %d rounds, want %d", when, i, got, first)
-			}
+	inVirtualTime(t, func(t *testing.T) {
+		srv := serveQuiet(t)
+		c, other := srv.dial(), srv.dial()
+		for _, source := range []string{acquireScript, releaseScript, extendScript, lookScript} {
+			c.do("SCRIPT", "LOAD", source).is(strconv.Quote(sandbox.SHA(source)))
 		}
-	}
-	call := func(c *client, want, source string, args ...string) func() {
-		return func() {
+		steps := func(when string, first int, steps ...func()) {
 			t.Helper()
-			c.do(append([]string{"EVALSHA", sandbox.SHA(source), "1", "k"}, args...)...).is(want)
-		}
-	}
-	for _, when := range []string{"first", "again"} {
-		steps(when, 1, call(c, "+OK", acquireScript, token, "20000"), call(c, ":1", extendScript, token, "25000"), call(c, ":1", releaseScript, token))
-		steps(when+", no lock", 2, call(c, ":0", releaseScript, token))
-		steps(when+", no lock", 2, call(c, ":0", extendScript, token, "25000"))
-		steps(when+", by SET", 1, func() { c.do("SET", "k", token, "NX", "PX", "20000").is("+OK") }, call(c, ":1", releaseScript, token))
-		steps(when+", native", 1, func() { c.do("LOCK", "k", "20000", "TOKEN", token).granted(1, 20000) },
-			func() { c.do("EVALSHA", sandbox.SHA(lookScript), "1", "k").matches(`\["` + token + `" :\d+\]`) },
-			call(other, "$nil", acquireScript, "another's", "20000"), call(other, ":0", releaseScript, "another's"), call(c, ":1", releaseScript, token))
-	}
-	// Through another redlockd, which does not know of the lease.
-	b := serve(t, func(o *Options) {
-		o.Engine = openEngine(t, srv.masters, func(o *redlock.Options) { o.Heartbeat = 10 * time.Second })
-	})
-	for range 3 {
-		steps("granted elsewhere", 1, func() { c.do("EVAL", acquireScript, "1", "k", token, "20000").is("+OK") })
-		for source, want := range map[string]int{extendScript: 1, lookScript: 1, acquireScript: 2} {
-			b.dial().do("EVAL", source, "1", "k", token, "20000") // it shares the script
-			if got := b.rounds(func() { b.dial().do("EVAL", source, "1", "k", token, "20000") }); got > want {
-				t.Errorf("through another redlockd: %s: got %d rounds, want %d", source, got, want)
+			for i, step := range steps {
+				if got := srv.rounds(step); got != first {
+					t.Errorf("%s, step %d: got %d rounds, want %d", when, i, got, first)
+				}
 			}
 		}
-		steps("released", 1, call(c, ":1", releaseScript, token))
-	}
+		call := func(c *client, want, source string, args ...string) func() {
+			return func() {
+				t.Helper()
+				c.do(append([]string{"EVALSHA", sandbox.SHA(source), "1", "k"}, args...)...).is(want)
+			}
+		}
+		for _, when := range []string{"first", "again"} {
+			steps(when, 1, call(c, "+OK", acquireScript, token, "20000"), call(c, ":1", extendScript, token, "25000"), call(c, ":1", releaseScript, token))
+			steps(when+", no lock", 2, call(c, ":0", releaseScript, token))
+			steps(when+", no lock", 2, call(c, ":0", extendScript, token, "25000"))
+			steps(when+", by SET", 1, func() { c.do("SET", "k", token, "NX", "PX", "20000").is("+OK") }, call(c, ":1", releaseScript, token))
+			steps(when+", native", 1, func() { c.do("LOCK", "k", "20000", "TOKEN", token).granted(1, 20000) },
+				func() { c.do("EVALSHA", sandbox.SHA(lookScript), "1", "k").matches(`\["` + token + `" :\d+\]`) },
+				call(other, "$nil", acquireScript, "another's", "20000"), call(other, ":0", releaseScript, "another's"), call(c, ":1", releaseScript, token))
+		}
+		// Through another redlockd, which does not know of the lease.
+		b := serve(t, func(o *Options) {
+			o.Engine = openEngine(t, srv.masters, func(o *redlock.Options) { o.Heartbeat = 10 * time.Second })
+		})
+		for range 3 {
+			steps("granted elsewhere", 1, func() { c.do("EVAL", acquireScript, "1", "k", token, "20000").is("+OK") })
+			for source, want := range map[string]int{extendScript: 1, lookScript: 1, acquireScript: 2} {
+				b.dial().do("EVAL", source, "1", "k", token, "20000") // it shares the script
+				if got := b.rounds(func() { b.dial().do("EVAL", source, "1", "k", token, "20000") }); got > want {
+					t.Errorf("through another redlockd: %s: got %d rounds, want %d", source, got, want)
+				}
+			}
+			steps("released", 1, call(c, ":1", releaseScript, token))
+		}
+	})
 }
 
 // TestScriptsOfSeveralKinds: calls of one script that only look do not spoil the assumptions for those that lock and release.
 func TestScriptsOfSeveralKinds(t *testing.T) {
-	srv := serveQuiet(t)
-	c := srv.dial()
-	const source = `if ARGV[2] == 'look' then return redis.call('get', KEYS[1]) end
+	inVirtualTime(t, func(t *testing.T) {
+		srv := serveQuiet(t)
+		c := srv.dial()
+		const source = `if ARGV[2] == 'look' then return redis.call('get', KEYS[1]) end
 if ARGV[2] == 'take' then return redis.call('set', KEYS[1], ARGV[1], 'nx', 'px', 20000) end
 if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) end`
-	c.do("EVAL", source, "1", "k", token, "look") // it shares the script
-	for i := range 10 {
-		for _, what := range []string{"look", "take", "give", "look"} {
-			if got := srv.rounds(func() { c.do("EVAL", source, "1", "k", token, what) }); got != 1 {
-				t.Errorf("%s %d: got %d rounds, want 1", what, i, got)
+		c.do("EVAL", source, "1", "k", token, "look") // it shares the script
+		for i := range 10 {
+			for _, what := range []string{"look", "take", "give", "look"} {
+				if got := srv.rounds(func() { c.do("EVAL", source, "1", "k", token, what) }); got != 1 {
+					t.Errorf("%s %d: got %d rounds, want 1", what, i, got)
+				}
 			}
 		}
-	}
+	})
 }
 
 // SCRIPT LOAD on one redlockd, EVALSHA on another, and after both were restarted.
@@ -292,81 +296,85 @@ func TestScriptsAreShared(t *testing.T) {
 // SCRIPT FLUSH through one redlockd: no other has them either, also not one that was away, and starts again, or finds the scripts on
 // a master that was away.
 func TestScriptFlushForgetsEverywhere(t *testing.T) {
-	a := serveFast(t)
-	b := serve(t, func(o *Options) { o.Engine = openEngine(t, a.masters) })
-	for i := range a.masters { // or the message may come too early for somebody
-		eventually(t, "both servers hear the master", func() bool { return a.onMaster(i, "PUBLISH", "redlockd:messages", "no message").text == ":2" })
-	}
-	here, there := a.dial(), b.dial()
-	acquire, release := sandbox.SHA(acquireScript), sandbox.SHA(releaseScript)
-	const none = "-" + string(errNoScript)
-	loaded := func() {
-		here.do("SCRIPT", "LOAD", acquireScript)
-		there.do("SCRIPT", "LOAD", releaseScript)
-		eventually(t, "the scripts are stored", func() bool { return len(a.keysOf("redlockd:shared:")) == 10 })
-	}
-	loaded()
-	if got := here.info("memory")["number_of_cached_scripts"]; got != "1" {
-		t.Errorf("INFO: got %s cached scripts, want 1", got)
-	}
-	here.do("SCRIPT", "FLUSH").is("+OK")
-	here.do("SCRIPT", "FLUSH", "async").is("+OK")
-	eventually(t, "the other redlockd has forgotten", func() bool { return there.do("SCRIPT", "EXISTS", release).text == "[:0]" })
-	for _, c := range []*client{here, there} {
-		c.do("EVALSHA", acquire, "1", "k", token, "20000").is(none)
-		c.do("EVALSHA", release, "1", "k", token).is(none)
-	}
-	if got := here.info("memory")["number_of_cached_scripts"]; got != "0" {
-		t.Errorf("INFO: got %s cached scripts, want 0", got)
-	}
-	again := serve(t, func(o *Options) { o.Engine = openEngine(t, a.masters) }).dial()
-	again.do("EVALSHA", acquire, "1", "k", token, "20000").is(none)
+	inVirtualTime(t, func(t *testing.T) {
+		a := serveFast(t)
+		b := serve(t, func(o *Options) { o.Engine = openEngine(t, a.masters) })
+		for i := range a.masters { // or the message may come too early for somebody
+			eventually(t, "both servers hear the master", func() bool { return a.onMaster(i, "PUBLISH", "redlockd:messages", "no message").text == ":2" })
+		}
+		here, there := a.dial(), b.dial()
+		acquire, release := sandbox.SHA(acquireScript), sandbox.SHA(releaseScript)
+		const none = "-" + string(errNoScript)
+		loaded := func() {
+			here.do("SCRIPT", "LOAD", acquireScript)
+			there.do("SCRIPT", "LOAD", releaseScript)
+			eventually(t, "the scripts are stored", func() bool { return len(a.keysOf("redlockd:shared:")) == 10 })
+		}
+		loaded()
+		if got := here.info("memory")["number_of_cached_scripts"]; got != "1" {
+			t.Errorf("INFO: got %s cached scripts, want 1", got)
+		}
+		here.do("SCRIPT", "FLUSH").is("+OK")
+		here.do("SCRIPT", "FLUSH", "async").is("+OK")
+		eventually(t, "the other redlockd has forgotten", func() bool { return there.do("SCRIPT", "EXISTS", release).text == "[:0]" })
+		for _, c := range []*client{here, there} {
+			c.do("EVALSHA", acquire, "1", "k", token, "20000").is(none)
+			c.do("EVALSHA", release, "1", "k", token).is(none)
+		}
+		if got := here.info("memory")["number_of_cached_scripts"]; got != "0" {
+			t.Errorf("INFO: got %s cached scripts, want 0", got)
+		}
+		again := serve(t, func(o *Options) { o.Engine = openEngine(t, a.masters) }).dial()
+		again.do("EVALSHA", acquire, "1", "k", token, "20000").is(none)
 
-	// A master that has not heard of it holds an old script.
-	for i := range a.masters[1:] {
-		a.onMaster(i+1, "DEL", "redlockd:shared:"+acquire).is(":1")
-	}
-	a.onMaster(0, "DEL", "redlockd:scripts-flushed").is(":1")
-	again.do("EVALSHA", acquire, "1", "k", token, "20000").is(none)
+		// A master that has not heard of it holds an old script.
+		for i := range a.masters[1:] {
+			a.onMaster(i+1, "DEL", "redlockd:shared:"+acquire).is(":1")
+		}
+		a.onMaster(0, "DEL", "redlockd:scripts-flushed").is(":1")
+		again.do("EVALSHA", acquire, "1", "k", token, "20000").is(none)
 
-	// What is sent behind it is known, and found by the others.
-	time.Sleep(2 * time.Millisecond) // the flush has a TTL in ms
-	here.do("EVAL", acquireScript, "1", "k", token, "20000").is("+OK")
-	eventually(t, "the script is found", func() bool { return there.do("EVALSHA", acquire, "1", "k", token, "20000").text == "$nil" })
-	// No client flushes without the permission to.
-	there.do("PUBLISH", scriptFlushChannel, "").err("ERR channels that begin with redlockd:")
-	there.do("EVAL", "return redis.pcall('publish', ARGV[1], '')", "0", scriptFlushChannel).err("ERR channels that begin with redlockd:")
-	here.do("EVALSHA", acquire, "1", "k2", token, "20000").is("+OK")
+		// What is sent behind it is known, and found by the others.
+		time.Sleep(2 * time.Millisecond) // the flush has a TTL in ms
+		here.do("EVAL", acquireScript, "1", "k", token, "20000").is("+OK")
+		eventually(t, "the script is found", func() bool { return there.do("EVALSHA", acquire, "1", "k", token, "20000").text == "$nil" })
+		// No client flushes without the permission to.
+		there.do("PUBLISH", scriptFlushChannel, "").err("ERR channels that begin with redlockd:")
+		there.do("EVAL", "return redis.pcall('publish', ARGV[1], '')", "0", scriptFlushChannel).err("ERR channels that begin with redlockd:")
+		here.do("EVALSHA", acquire, "1", "k2", token, "20000").is("+OK")
+	})
 }
 
 // Masters that hold nonsense under the SHA1, or do not answer, are no reason to run it, or to wait for long.
 func TestScriptFetchFails(t *testing.T) {
-	srv := serveFast(t)
-	c := srv.dial()
-	sha := sandbox.SHA(releaseScript)
-	name := "redlockd:shared:" + sha
-	for i, value := range []string{"return 'evil'", "", "syntax error here", "return 'evil'"} {
-		srv.onMaster(i, "SET", name, value).is("+OK")
-	}
-	srv.onMaster(4, "ZADD", name, "1", "v").is(":1")
-	c.do("EVALSHA", sha, "1", "k", token).is("-" + string(errNoScript))
-	c.do("PING").is("+PONG")
-	srv.onMaster(3, "SET", name, releaseScript).is("+OK")
-	c.do("EVALSHA", sha, "1", "k", token).is(":0")
-	for _, m := range srv.masters[1:] {
-		m.Freeze()
-	}
-	defer func() {
-		for _, m := range srv.masters {
-			m.Thaw()
+	inVirtualTime(t, func(t *testing.T) {
+		srv := serveFast(t)
+		c := srv.dial()
+		sha := sandbox.SHA(releaseScript)
+		name := "redlockd:shared:" + sha
+		for i, value := range []string{"return 'evil'", "", "syntax error here", "return 'evil'"} {
+			srv.onMaster(i, "SET", name, value).is("+OK")
 		}
-	}()
-	c.raw(frameOf("EVALSHA", sandbox.SHA(acquireScript), "1", "k", token, "1000") + frameOf("PING"))
-	c.read().is("-" + string(errNoScript))
-	c.read().is("+PONG")
-	srv.masters[0].Freeze()
-	c.do("EVALSHA", sandbox.SHA(acquireScript), "1", "k", token, "1000").is("-" + string(errNoScript))
-	c.do("EVAL", acquireScript, "1", "k", token, "1000").err("NOQUORUM")
+		srv.onMaster(4, "ZADD", name, "1", "v").is(":1")
+		c.do("EVALSHA", sha, "1", "k", token).is("-" + string(errNoScript))
+		c.do("PING").is("+PONG")
+		srv.onMaster(3, "SET", name, releaseScript).is("+OK")
+		c.do("EVALSHA", sha, "1", "k", token).is(":0")
+		for _, m := range srv.masters[1:] {
+			m.Freeze()
+		}
+		defer func() {
+			for _, m := range srv.masters {
+				m.Thaw()
+			}
+		}()
+		c.raw(frameOf("EVALSHA", sandbox.SHA(acquireScript), "1", "k", token, "1000") + frameOf("PING"))
+		c.read().is("-" + string(errNoScript))
+		c.read().is("+PONG")
+		srv.masters[0].Freeze()
+		c.do("EVALSHA", sandbox.SHA(acquireScript), "1", "k", token, "1000").is("-" + string(errNoScript))
+		c.do("EVAL", acquireScript, "1", "k", token, "1000").err("NOQUORUM")
+	})
 }
 
 // The cache forgets what was not used for longest, and never grows beyond its bounds.

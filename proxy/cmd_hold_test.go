@@ -19,44 +19,47 @@ func kept(validity string, held int, lost, leaving string) string {
 	return `\["validity" :` + validity + ` "held" :` + strconv.Itoa(held) + ` "lost" \[` + lost + `\] "leaving" :` + leaving + `\]`
 }
 
-// until repeats a command until its reply matches.
-func (c *client) until(pattern string, args ...string) {
+// until repeats a command until its reply matches, and returns that one.
+func (c *client) until(pattern string, args ...string) reply {
 	c.t.Helper()
-	full := regexp.MustCompile("^" + pattern + "$")
-	got := ""
+	full := regexp.MustCompile("^(?:" + pattern + ")$")
+	var got reply
 	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
-		if got = c.do(args...).text; full.MatchString(got) {
-			return
+		if got = c.do(args...); full.MatchString(got.text) {
+			return got
 		}
 	}
-	c.t.Fatalf("%q: got %s, want %s", args, got, pattern)
+	c.t.Fatalf("%q: got %s, want %s", args, got.text, pattern)
+	return got
 }
 
 func TestHOLD(t *testing.T) {
-	srv := serve(t)
-	c, other := srv.dial(), srv.dial()
+	inVirtualTime(t, func(t *testing.T) {
+		srv := serve(t)
+		c, other := srv.dial(), srv.dial()
 
-	c.do("KEEPALIVE").matches(kept("0", 0, "", "0"))
-	token := c.do("LOCK", "a", "20000", "HOLD").granted(1, 19798)
-	c.do("MLOCK", "2", "b", "c", "6s", "hold", "release", "WAIT", "1s").granted(1, 6000)
-	c.do("KEEPALIVE").matches(kept(`\d+`, 2, "", "0"))
-	c.do("CLIENT", "LIST").matches(`".* bound=2\\n.*"`)
-	c.do("LOCKS", "PATTERN", "a").matches(`.*"bound" :1 .*`)
-	eventually(t, "the lock is renewed", func() bool { return srv.opts.Engine.Stats().Extended > 0 })
-	c.do("KEEPALIVE").matches(kept(`[1-9]\d*`, 2, "", "0"))
-	other.do("LOCK", "b", "6s").is("*nil")
+		c.do("KEEPALIVE").matches(kept("0", 0, "", "0"))
+		token := c.do("LOCK", "a", "20000", "HOLD").granted(1, 19798)
+		c.do("MLOCK", "2", "b", "c", "6s", "hold", "release", "WAIT", "1s").granted(1, 6000)
+		c.do("KEEPALIVE").matches(kept(`\d+`, 2, "", "0"))
+		c.do("CLIENT", "LIST").matches(`".* bound=2\\n.*"`)
+		c.do("LOCKS", "PATTERN", "a").matches(`.*"bound" :1 .*`)
+		eventually(t, "the lock is renewed", func() bool { return srv.opts.Engine.Stats().Extended > 0 })
+		c.do("KEEPALIVE").matches(kept(`[1-9]\d*`, 2, "", "0"))
+		other.do("LOCK", "b", "6s").is("*nil")
 
-	fresh := other.do("HOLD", "a", token, "10s", "RELEASE").granted(1, 10_000)
-	if fresh == token {
-		t.Error("HOLD keeps the token")
-	}
-	other.do("HOLD", "a", token, "10s").is("*nil")
-	c.do("UNLOCK", "a", token).is(":0")
-	c.until(kept("0", 1, `"a"`, "0"), "KEEPALIVE")
-	c.do("QUIT").is("+OK")
-	other.do("LOCK", "b", "20s", "WAIT", "20s").granted(1, 20_000)
-	other.do("UNLOCK", "a", fresh).is(":1")
-	other.do("KEEPALIVE").matches(kept("0", 0, "", "0"))
+		fresh := other.do("HOLD", "a", token, "10s", "RELEASE").granted(1, 10_000)
+		if fresh == token {
+			t.Error("HOLD keeps the token")
+		}
+		other.do("HOLD", "a", token, "10s").is("*nil")
+		c.do("UNLOCK", "a", token).is(":0")
+		c.until(kept("0", 1, `"a"`, "0"), "KEEPALIVE")
+		c.do("QUIT").is("+OK")
+		other.do("LOCK", "b", "20s", "WAIT", "20s").granted(1, 20_000)
+		other.do("UNLOCK", "a", fresh).is(":1")
+		other.do("KEEPALIVE").matches(kept("0", 0, "", "0"))
+	})
 }
 
 func TestHOLDRefusals(t *testing.T) {
@@ -102,41 +105,45 @@ func TestNOTE(t *testing.T) {
 
 // A client that has never sent KEEPALIVE goes by its connection.
 func TestLossClosesTheConnection(t *testing.T) {
-	srv := serve(t)
-	subscriber, kind, plain := srv.dial(), srv.dial(), srv.dial()
-	subscriber.do("SUBSCRIBE", redlock.LostChannel).matches(`.*"subscribe".*`)
-	kind.do("KEEPALIVE").matches(kept("0", 0, "", "0"))
-	kind.do("LOCK", "a", "20s", "HOLD").granted(1, 20_000)
-	plain.do("LOCK", "b", "20s", "HOLD").granted(1, 20_000)
-	for i := range srv.masters {
-		srv.onMaster(i, "DEL", "a", "b").matches(`:\d`) // a late SET of one of the last two changes nothing
-	}
-	plain.closed()
-	kind.until(kept("0", 0, `"a"`, "0"), "KEEPALIVE")
-	got := subscriber.read().text + subscriber.read().text
-	if !regexp.MustCompile(`"redlockd:lost" "a"`).MatchString(got) || !regexp.MustCompile(`"redlockd:lost" "b"`).MatchString(got) {
-		t.Errorf("messages: got %s, want those of a and b", got)
-	}
+	inVirtualTime(t, func(t *testing.T) {
+		srv := serve(t)
+		subscriber, kind, plain := srv.dial(), srv.dial(), srv.dial()
+		subscriber.do("SUBSCRIBE", redlock.LostChannel).matches(`.*"subscribe".*`)
+		kind.do("KEEPALIVE").matches(kept("0", 0, "", "0"))
+		kind.do("LOCK", "a", "20s", "HOLD").granted(1, 20_000)
+		plain.do("LOCK", "b", "20s", "HOLD").granted(1, 20_000)
+		for i := range srv.masters {
+			srv.onMaster(i, "DEL", "a", "b").matches(`:\d`) // a late SET of one of the last two changes nothing
+		}
+		plain.closed()
+		kind.until(kept("0", 0, `"a"`, "0"), "KEEPALIVE")
+		got := subscriber.read().text + subscriber.read().text
+		if !regexp.MustCompile(`"redlockd:lost" "a"`).MatchString(got) || !regexp.MustCompile(`"redlockd:lost" "b"`).MatchString(got) {
+			t.Errorf("messages: got %s, want those of a and b", got)
+		}
+	})
 }
 
 // A client that waits for a lock is not silent.
 func TestHolderThatWaits(t *testing.T) {
-	srv := serve(t)
-	c, other := srv.dial(), srv.dial()
-	c.do("KEEPALIVE", "10s").matches(kept("0", 0, "", "0"))
-	conn := srv.Server.client(1)
-	conn.mu.Lock()
-	held := conn.session.held
-	conn.mu.Unlock()
-	eventually(t, "the client is idle", func() bool { return held.Idle() > 0 })
-	token := other.do("LOCK", "a", "20s").granted(1, 20_000)
-	c.send("LOCK", "a", "20s", "WAIT", "1m")
-	eventually(t, "the client waits", func() bool { return conn.blocked.Load() })
-	if idle := held.Idle(); idle != 0 {
-		t.Errorf("a client that waits is idle for %v", idle)
-	}
-	other.do("UNLOCK", "a", token).is(":1")
-	c.read().granted(1, 20_000)
+	inVirtualTime(t, func(t *testing.T) {
+		srv := serve(t)
+		c, other := srv.dial(), srv.dial()
+		c.do("KEEPALIVE", "10s").matches(kept("0", 0, "", "0"))
+		conn := srv.Server.client(1)
+		conn.mu.Lock()
+		held := conn.session.held
+		conn.mu.Unlock()
+		eventually(t, "the client is idle", func() bool { return held.Idle() > 0 })
+		token := other.do("LOCK", "a", "20s").granted(1, 20_000)
+		c.send("LOCK", "a", "20s", "WAIT", "1m")
+		eventually(t, "the client waits", func() bool { return conn.blocked.Load() })
+		if idle := held.Idle(); idle != 0 {
+			t.Errorf("a client that waits is idle for %v", idle)
+		}
+		other.do("UNLOCK", "a", token).is(":1")
+		c.read().granted(1, 20_000)
+	})
 }
 
 // How a connection ends decides what becomes of what it holds with RELEASE.
@@ -152,49 +159,53 @@ func TestHeldLocksAtTheEnd(t *testing.T) {
 		{"RESET", func(c, _ *client) { c.do("RESET").is("+RESET") }, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			srv := serve(t)
-			c, other := srv.dial(), srv.dial()
-			c.do("LOCK", "a", "1h", "HOLD", "RELEASE").matches("-ERR ttl .*")
-			c.do("LOCK", "a", "50s", "HOLD", "RELEASE").granted(1, 50_000)
-			tt.end(c, other)
-			eventually(t, "nothing is bound", func() bool { return srv.opts.Engine.Stats().Bound == 0 })
-			if tt.released {
-				other.do("LOCK", "a", "20s", "WAIT", "20s").granted(1, 20_000)
-			} else {
-				other.do("LOCK", "a", "1s").is("*nil")
-			}
+			inVirtualTime(t, func(t *testing.T) {
+				srv := serve(t)
+				c, other := srv.dial(), srv.dial()
+				c.do("LOCK", "a", "1h", "HOLD", "RELEASE").matches("-ERR ttl .*")
+				c.do("LOCK", "a", "50s", "HOLD", "RELEASE").granted(1, 50_000)
+				tt.end(c, other)
+				eventually(t, "nothing is bound", func() bool { return srv.opts.Engine.Stats().Bound == 0 })
+				if tt.released {
+					other.do("LOCK", "a", "20s", "WAIT", "20s").granted(1, 20_000)
+				} else {
+					other.do("LOCK", "a", "1s").is("*nil")
+				}
+			})
 		})
 	}
 }
 
 // A drain leaves held locks to their clients, with their whole TTL.
 func TestDrainLeavesHeldLocks(t *testing.T) {
-	srv := serve(t)
-	c := srv.dial()
-	token := c.do("LOCK", "a", "50s", "HOLD", "RELEASE").granted(1, 50_000)
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- srv.Shutdown(ctx) }()
-	c.until(kept(`[1-9]\d*`, 1, "", "1"), "KEEPALIVE")
-	c.do("HOLD", "a", token, "20s").matches("-LEAVING .*")
-	extended := srv.opts.Engine.Stats().Extended
-	cancel()
-	if err := <-ended; err == nil {
-		t.Error("Shutdown: got nil, want the error of its context")
-	}
-	c.closed()
-	if n := srv.opts.Engine.Stats().Extended; n == extended {
-		t.Error("the lock was not renewed at the end of the drain")
-	}
-	held := 0
-	for _, m := range srv.masters {
-		if value, _, ok := m.Get("a"); ok && value == token {
-			held++
+	inVirtualTime(t, func(t *testing.T) {
+		srv := serve(t)
+		c := srv.dial()
+		token := c.do("LOCK", "a", "50s", "HOLD", "RELEASE").granted(1, 50_000)
+		ctx, cancel := context.WithCancel(context.Background())
+		ended := make(chan error, 1)
+		go func() { ended <- srv.Shutdown(ctx) }()
+		c.until(kept(`[1-9]\d*`, 1, "", "1"), "KEEPALIVE")
+		c.do("HOLD", "a", token, "20s").matches("-LEAVING .*")
+		extended := srv.opts.Engine.Stats().Extended
+		cancel()
+		if err := <-ended; err == nil {
+			t.Error("Shutdown: got nil, want the error of its context")
 		}
-	}
-	if held < 3 {
-		t.Errorf("%d masters hold the lock when the drain is over, want a quorum", held)
-	}
+		c.closed()
+		if n := srv.opts.Engine.Stats().Extended; n == extended {
+			t.Error("the lock was not renewed at the end of the drain")
+		}
+		held := 0
+		for _, m := range srv.masters {
+			if value, _, ok := m.Get("a"); ok && value == token {
+				held++
+			}
+		}
+		if held < 3 {
+			t.Errorf("%d masters hold the lock when the drain is over, want a quorum", held)
+		}
+	})
 }
 
 // Users with a list of resources hear of the losses of these.

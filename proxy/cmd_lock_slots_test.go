@@ -6,6 +6,7 @@ package proxy
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"testing"
 )
 
@@ -56,12 +57,13 @@ func TestSLOTS(t *testing.T) {
 // With FENCE, the fence comes behind the slot.
 func TestSLOTSWithAFence(t *testing.T) {
 	c := serve(t).dial()
-	last := map[string]string{}
+	last := map[string]int{}
 	for range 6 {
 		got := c.do("LOCK", "jobs", "20000", "FENCE", "SLOTS", "2", "TOKEN", "mine").matches(`\["mine" :\d+ "(jobs#[01])" :(\d+)\]`)
-		slot, fence := got[0], got[1]
-		if slices.Compare([]byte(fence), []byte(last[slot])) <= 0 {
-			t.Fatalf("%s: got the fence %s after %s, want a greater one", slot, fence, last[slot])
+		slot := got[0]
+		fence, _ := strconv.Atoi(got[1])
+		if fence <= last[slot] {
+			t.Fatalf("%s: got the fence %d after %d, want a greater one", slot, fence, last[slot])
 		}
 		last[slot] = fence
 		c.do("UNLOCK", slot, "mine").is(":1")
@@ -132,14 +134,16 @@ func TestSLOTSOfAClientThatHasGone(t *testing.T) {
 
 // With HOLD, the slot is renewed while the connection stands, and goes to who waits when it ends.
 func TestSLOTSWithHOLD(t *testing.T) {
-	srv := serve(t)
-	c, waits := srv.dial(), srv.dial()
-	slot := c.do("LOCK", "jobs", "6s", "SLOTS", "1", "HOLD", "RELEASE").slot()
-	waits.send("LOCK", "jobs", "20s", "SLOTS", "1", "WAIT", "20s")
-	srv.waiting(1)
-	eventually(t, "the slot is renewed", func() bool { return srv.opts.Engine.Stats().Extended > 0 })
-	c.do("KEEPALIVE").matches(kept(`[1-9]\d*`, 1, "", "0"))
-	c.do("LOCKS", "PATTERN", slot).matches(`.*"bound" :1 .*`)
-	c.do("QUIT").is("+OK")
-	waits.read().matches(`\["[^"]+" :\d+ "jobs#0"\]`)
+	inVirtualTime(t, func(t *testing.T) {
+		srv := serve(t)
+		c, waits := srv.dial(), srv.dial()
+		slot := c.do("LOCK", "jobs", "6s", "SLOTS", "1", "HOLD", "RELEASE").slot()
+		waits.send("LOCK", "jobs", "20s", "SLOTS", "1", "WAIT", "20s")
+		srv.waiting(1)
+		eventually(t, "the slot is renewed", func() bool { return srv.opts.Engine.Stats().Extended > 0 })
+		c.do("KEEPALIVE").matches(kept(`[1-9]\d*`, 1, "", "0"))
+		c.do("LOCKS", "PATTERN", slot).matches(`.*"bound" :1 .*`)
+		c.do("QUIT").is("+OK")
+		waits.read().matches(`\["[^"]+" :\d+ "jobs#0"\]`)
+	})
 }

@@ -55,53 +55,57 @@ func TestReentrantLock(t *testing.T) {
 
 // What takes one round for a token takes one for a hash: the first of its kind, and what this redlockd has granted.
 func TestRoundsOfReentrantLock(t *testing.T) {
-	srv := serveQuiet(t)
-	c := srv.dial()
-	for _, source := range []string{reentrantScript, reentrantReleaseScript} { // the first call would store it
-		c.do("SCRIPT", "LOAD", source)
-	}
-	for i, step := range []struct {
-		source, want string
-		rounds       int
-	}{
-		{reentrantScript, "$nil", 1}, {reentrantScript, "$nil", 1}, {reentrantReleaseScript, ":0", 1},
-		{reentrantReleaseScript, ":1", 2}, // it publishes, too
-	} {
-		if got := srv.rounds(func() { c.do("EVAL", step.source, "1", "k", "one", "20000").is(step.want) }); got != step.rounds {
-			t.Errorf("step %d: got %d rounds, want %d", i, got, step.rounds)
+	inVirtualTime(t, func(t *testing.T) {
+		srv := serveQuiet(t)
+		c := srv.dial()
+		for _, source := range []string{reentrantScript, reentrantReleaseScript} { // the first call would store it
+			c.do("SCRIPT", "LOAD", source)
 		}
-	}
-	c.do("EXISTS", "k").is(":0")
+		for i, step := range []struct {
+			source, want string
+			rounds       int
+		}{
+			{reentrantScript, "$nil", 1}, {reentrantScript, "$nil", 1}, {reentrantReleaseScript, ":0", 1},
+			{reentrantReleaseScript, ":1", 2}, // it publishes, too
+		} {
+			if got := srv.rounds(func() { c.do("EVAL", step.source, "1", "k", "one", "20000").is(step.want) }); got != step.rounds {
+				t.Errorf("step %d: got %d rounds, want %d", i, got, step.rounds)
+			}
+		}
+		c.do("EXISTS", "k").is(":0")
+	})
 }
 
 // No master tells which of two versions counts: then nobody is told that it holds the lock, or that it does not.
 func TestSplitCollections(t *testing.T) {
-	srv := serve(t)
-	c := srv.dial()
-	version := func(n int) string {
-		return strings.Replace(collectionOf("hset", "one", fmt.Sprint(n)), string(make([]byte, 16)), fmt.Sprintf("nonce%011d", n), 1)
-	}
-	srv.put("k", version(1), 20*time.Second, 0, 1)
-	srv.put("k", version(2), 20*time.Second, 2, 3)
-	for _, command := range [][]string{
-		{"HGET", "k", "one"}, {"EXISTS", "k"}, {"HDEL", "k", "one"}, {"HSET", "k", "two", "1"}, {"GET", "k"},
-		{"EVAL", reentrantScript, "1", "k", "one", "20000"}, {"EVAL", `return redis.call('hexists', KEYS[1], ARGV[1])`, "1", "k", "one"},
-	} {
-		c.do(command...).err(`NOQUORUM the masters hold different values of key "k"`)
-	}
-	// It excludes all the same.
-	c.do("SET", "k", "v", "NX", "PX", "20000").is("$nil")
-	c.do("LOCK", "k", "20000").is("*nil")
-	// A change that is undone meanwhile is waited for.
-	c.send("HGET", "k", "one")
-	srv.put("k", version(1), 20*time.Second, 2, 3)
-	c.read().matches(`"1"|-NOQUORUM .*`)
-	c.do("HGET", "k", "one").is(`"1"`)
-	// What a minority holds is not held, and not in the way.
-	srv.put("l", version(1), 20*time.Second, 0, 1)
-	c.do("HGET", "l", "one").is("$nil")
-	c.do("SET", "l", "v", "NX", "GET", "PX", "20000").is("$nil")
-	c.do("GET", "l").is(`"v"`)
+	inVirtualTime(t, func(t *testing.T) {
+		srv := serve(t)
+		c := srv.dial()
+		version := func(n int) string {
+			return strings.Replace(collectionOf("hset", "one", fmt.Sprint(n)), string(make([]byte, 16)), fmt.Sprintf("nonce%011d", n), 1)
+		}
+		srv.put("k", version(1), 20*time.Second, 0, 1)
+		srv.put("k", version(2), 20*time.Second, 2, 3)
+		for _, command := range [][]string{
+			{"HGET", "k", "one"}, {"EXISTS", "k"}, {"HDEL", "k", "one"}, {"HSET", "k", "two", "1"}, {"GET", "k"},
+			{"EVAL", reentrantScript, "1", "k", "one", "20000"}, {"EVAL", `return redis.call('hexists', KEYS[1], ARGV[1])`, "1", "k", "one"},
+		} {
+			c.do(command...).err(`NOQUORUM the masters hold different values of key "k"`)
+		}
+		// It excludes all the same.
+		c.do("SET", "k", "v", "NX", "PX", "20000").is("$nil")
+		c.do("LOCK", "k", "20000").is("*nil")
+		// A change that is undone meanwhile is waited for.
+		c.send("HGET", "k", "one")
+		srv.put("k", version(1), 20*time.Second, 2, 3)
+		c.read().matches(`"1"|-NOQUORUM .*`)
+		c.do("HGET", "k", "one").is(`"1"`)
+		// What a minority holds is not held, and not in the way.
+		srv.put("l", version(1), 20*time.Second, 0, 1)
+		c.do("HGET", "l", "one").is("$nil")
+		c.do("SET", "l", "v", "NX", "GET", "PX", "20000").is("$nil")
+		c.do("GET", "l").is(`"v"`)
+	})
 }
 
 // Scripts in the manner of Redisson's read lock: each hold of a reader has a key of its own, whose name the script makes. The arguments
@@ -162,25 +166,27 @@ func TestKeysThatScriptsMake(t *testing.T) {
 // A reader that leaves gives the lock the longest of the others' ends, as far as it can read them. A renewal that some masters missed, and that
 // a reading does not show therefore, is not taken back.
 func TestLeavingReaderCutsNobodyShort(t *testing.T) {
-	const renewScript = `if redis.call('hexists', KEYS[1], ARGV[1]) == 0 then return 0 end
+	inVirtualTime(t, func(t *testing.T) {
+		const renewScript = `if redis.call('hexists', KEYS[1], ARGV[1]) == 0 then return 0 end
 	redis.call('pexpire', KEYS[1], ARGV[2])
 	local hold = KEYS[1] .. ':' .. ARGV[1] .. ':1'
 	if redis.call('get', hold) then redis.call('pexpire', hold, ARGV[2]) end return 1`
-	srv := serveFast(t)
-	c := srv.dial()
-	c.do("EVAL", readLockScript, "1", "k", "one", "20000").is("$nil")
-	c.do("EVAL", readLockScript, "1", "k", "two", "20000").is("$nil")
-	c.do("EVAL", renewScript, "1", "k", "two", "50000").is(":1")
-	c.settle()
-	for _, i := range []int{3, 4} { // they have missed the renewal of the hold; the lock was given back to them since
-		srv.onMaster(i, "PEXPIRE", "k:two:1", "20000").is(":1")
-	}
-	srv.away(0)
-	c.do("EVAL", readReleaseScript, "1", "k", "one").is(":0")
-	c.settle()
-	for _, i := range []int{1, 2, 3, 4} {
-		srv.onMaster(i, "PTTL", "k").matches(`:(4|5)\d{4}`)
-	}
+		srv := serveFast(t)
+		c := srv.dial()
+		c.do("EVAL", readLockScript, "1", "k", "one", "20000").is("$nil")
+		c.do("EVAL", readLockScript, "1", "k", "two", "20000").is("$nil")
+		c.do("EVAL", renewScript, "1", "k", "two", "50000").is(":1")
+		c.settle()
+		for _, i := range []int{3, 4} { // they have missed the renewal of the hold; the lock was given back to them since
+			srv.onMaster(i, "PEXPIRE", "k:two:1", "20000").is(":1")
+		}
+		srv.away(0)
+		c.do("EVAL", readReleaseScript, "1", "k", "one").is(":0")
+		c.settle()
+		for _, i := range []int{1, 2, 3, 4} {
+			srv.onMaster(i, "PTTL", "k").matches(`:(4|5)\d{4}`)
+		}
+	})
 }
 
 // A script that asks for less than min_ttl gets that, as Symfony does for a key that it never looks at again.
@@ -227,7 +233,7 @@ func TestReadersAndSemaphores(t *testing.T) {
 	theirs, ours := (&testServer{t: t, addr: redis.Addr}).dial(), serve(t).dial()
 	for i, step := range [][]string{
 		{read, "one"}, {read, "two"}, {read, "two"}, {write, "w"}, {keepReading, "one"}, {keepReading, "three"}, {stopReading, "one"}, {stopReading, "one"},
-		{write, "w"}, {"SET", "writer", "w_WAITS", "NX", "PX", "9000"}, {read, "three"}, {write, "x"}, {write, "w"}, {stopReading, "two"}, {keepReading, "two"},
+		{write, "w"}, {"SET", "writer", "w_WAITS", "NX", "PX", "20000"}, {read, "three"}, {write, "x"}, {write, "w"}, {stopReading, "two"}, {keepReading, "two"},
 		{write, "x"}, {write, "w"}, {read, "one"}, {"GET", "writer"}, {releaseScript, "w"}, {"SCARD", "readers"}, {"TYPE", "readers"},
 		{enter, "one"}, {enter, "two"}, {enter, "three"}, {stay, "two"}, {stay, "three"}, {"ZCARD", "seats"}, {"ZREM", "seats", "one"}, {"ZREM", "seats", "one"},
 		{enter, "three"}, {"ZREM", "seats", "two", "three"}, {stay, "two"}, {"EXISTS", "seats"},
@@ -235,11 +241,11 @@ func TestReadersAndSemaphores(t *testing.T) {
 		command := step
 		switch step[0] {
 		case read, keepReading, stopReading, write:
-			command = []string{"EVAL", step[0], "2", "readers", "writer", step[1], "9000"}
+			command = []string{"EVAL", step[0], "2", "readers", "writer", step[1], "20000"}
 		case releaseScript:
 			command = []string{"EVAL", step[0], "1", "writer", step[1]}
 		case enter, stay:
-			command = []string{"EVAL", step[0], "1", "seats", step[1], "9000"}
+			command = []string{"EVAL", step[0], "1", "seats", step[1], "20000"}
 		}
 		if got, want := ours.do(command...).text, theirs.do(command...).text; got != want {
 			t.Fatalf("step %d: %q: got %s, Redis %s", i, command, got, want)
@@ -327,7 +333,7 @@ func TestBeyondWhatIsKept(t *testing.T) {
 // never taken for free. Method: real masters; the hash on a quorum, then on one of them alone; everything that takes a lock, and everything that
 // would change it; after each the hash is what it was.
 func TestHashOfAnotherClient(t *testing.T) {
-	masters, servers := serversOverMasters(t, 1, redlock.Options{MasterTimeout: time.Second})
+	masters, servers := serversOverMasters(t, 1, redlock.Options{MasterTimeout: 10 * time.Second})
 	c := servers[0].dial()
 	var direct []*client
 	for _, m := range masters {
@@ -341,7 +347,7 @@ func TestHashOfAnotherClient(t *testing.T) {
 	for name, holders := range map[string]int{"all": 5, "most": 3} {
 		for _, d := range direct[:holders] {
 			d.do("HSET", name, "uuid:1", "1").is(":1")
-			d.do("PEXPIRE", name, "30000").is(":1")
+			d.do("PEXPIRE", name, "600000").is(":1")
 		}
 		for _, line := range []string{
 			"LOCK $ 20000", "LOCK $ 20000 TOKEN uuid:1", "LOCK $ 20000 WAIT 20", "MLOCK 2 $ other 20000", "SET $ v NX PX 20000", "SET $ w NX GET PX 20000", "SETNX $ v",
@@ -363,7 +369,7 @@ func TestHashOfAnotherClient(t *testing.T) {
 		for i, d := range direct {
 			if want := `["uuid:1" "1"]`; i < holders {
 				d.do("HGETALL", name).is(want)
-				d.do("PTTL", name).matches(`:2\d\d\d\d|:30000`)
+				d.do("PTTL", name).matches(`:5\d{5}|:600000`)
 			} else {
 				eventually(t, "what was refused is gone again", func() bool { return d.do("EXISTS", name).text == ":0" })
 			}

@@ -335,7 +335,7 @@ func TestTransactionInOneWrite(t *testing.T) {
 
 func TestDropInNoQuorum(t *testing.T) {
 	srv := newTestServer(t, permissive)
-	srv.serveTCP()
+	srv.serveClients()
 	c := srv.dial()
 	c.do("SET", "k", "a token that is unique", "NX", "PX", "5000").is("+OK")
 	for _, m := range srv.masters[:3] {

@@ -29,52 +29,46 @@ func TestTTLOfAKeyThatEnds(t *testing.T) {
 		{"a script that only looks", frameOf("EVAL_RO", looks, "1", "k"), "[$nil :-2]"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			engine, masters := startEngine(t, func(o *redlock.Options) { o.ClockStepMax = 60 * time.Millisecond; o.MinTTL = 200 * time.Millisecond })
-			srv := serve(t, func(o *Options) { o.Engine = engine })
-			srv.masters = masters
-			conn := srv.dial()
-			seen := false
-			for range 100 {
+			inVirtualTime(t, func(t *testing.T) {
+				engine, masters := startEngine(t, func(o *redlock.Options) { o.ClockStepMax = 60 * time.Millisecond; o.MinTTL = 200 * time.Millisecond })
+				srv := serve(t, func(o *Options) { o.Engine = engine })
+				srv.masters = masters
+				conn := srv.dial()
 				for i := range masters {
 					srv.onMaster(i, "SET", "k", "theirs", "PX", "50").is("+OK")
 				}
 				conn.raw(frameOf("GET", "k") + c.ask)
-				seen = conn.read().text == `"theirs"`
-				got := conn.read()
-				if seen {
-					got.is(c.want)
-					break
-				}
-			}
-			if !seen {
-				t.Error("the key was gone each time before it was looked at")
-			}
+				conn.read().is(`"theirs"`)
+				conn.read().is(c.want)
+			})
 		})
 	}
 }
 
 // With a long drift the wait is bounded: a client that asks in a loop does not spin.
 func TestTTLOfAKeyThatEndsLate(t *testing.T) {
-	engine, masters := startEngine(t, func(o *redlock.Options) {
-		o.ClockStepMax = 8 * time.Second
-		o.MinTTL = 20 * time.Second
-		o.MaxTTL = time.Minute
+	inVirtualTime(t, func(t *testing.T) {
+		engine, masters := startEngine(t, func(o *redlock.Options) {
+			o.ClockStepMax = 8 * time.Second
+			o.MinTTL = 20 * time.Second
+			o.MaxTTL = time.Minute
+		})
+		srv := serve(t, func(o *Options) { o.Engine = engine })
+		srv.masters = masters
+		for i := range masters {
+			srv.onMaster(i, "SET", "k", "theirs", "PX", "7000").is("+OK")
+		}
+		conn := srv.dial()
+		if got := srv.rounds(func() { conn.do("PTTL", "k").is(":1") }); got < 2 {
+			t.Errorf("got %d readings, want a second one behind the wait", got)
+		}
+		// What is written does not wait, and what is watched is looked at again.
+		conn.do("EVAL", `redis.call('pttl', KEYS[1]) return redis.call('pexpire', KEYS[1], 25000)`, "1", "k").err("ERR the script changes key")
+		conn.do("WATCH", "k").is("+OK")
+		conn.do("MULTI").is("+OK")
+		conn.do("PTTL", "k").is("+QUEUED")
+		if got := conn.do("EXEC").text; !strings.HasPrefix(got, "[:1") {
+			t.Errorf("EXEC: got %s", got)
+		}
 	})
-	srv := serve(t, func(o *Options) { o.Engine = engine })
-	srv.masters = masters
-	for i := range masters {
-		srv.onMaster(i, "SET", "k", "theirs", "PX", "7000").is("+OK")
-	}
-	conn := srv.dial()
-	if got := srv.rounds(func() { conn.do("PTTL", "k").is(":1") }); got < 2 {
-		t.Errorf("got %d readings, want a second one behind the wait", got)
-	}
-	// What is written does not wait, and what is watched is looked at again.
-	conn.do("EVAL", `redis.call('pttl', KEYS[1]) return redis.call('pexpire', KEYS[1], 25000)`, "1", "k").err("ERR the script changes key")
-	conn.do("WATCH", "k").is("+OK")
-	conn.do("MULTI").is("+OK")
-	conn.do("PTTL", "k").is("+QUEUED")
-	if got := conn.do("EXEC").text; !strings.HasPrefix(got, "[:1") {
-		t.Errorf("EXEC: got %s", got)
-	}
 }

@@ -171,37 +171,39 @@ func TestPageAfterALogin(t *testing.T) {
 
 // Goal: a password that is tried here counts as one that is tried on the Redis port, and slows down the same address.
 func TestPagePasswordsAreLimited(t *testing.T) {
-	var record bytes.Buffer
-	srv := serve(t, guarded, func(o *Options) { o.Audit = &record })
-	origin := netip.MustParsePrefix("127.0.0.1/32")
-	for range 2 {
-		if w := srv.visit(visit{path: "/", user: "ops", password: "guess"}); w.Code != 401 {
-			t.Errorf("got %d, want 401", w.Code)
+	inVirtualTime(t, func(t *testing.T) {
+		var record bytes.Buffer
+		srv := serve(t, guarded, func(o *Options) { o.Audit = &record })
+		origin := netip.MustParsePrefix("127.0.0.1/32")
+		for range 2 {
+			if w := srv.visit(visit{path: "/", user: "ops", password: "guess"}); w.Code != 401 {
+				t.Errorf("got %d, want 401", w.Code)
+			}
 		}
-	}
-	if n := srv.counters[countLoginsFailed].Load(); n != 2 {
-		t.Errorf("%d failed logins are counted, want 2", n)
-	}
-	srv.audit.close()
-	wants(t, record.String(), []string{`"user":"ops","addr":"127.0.0.1:50000","client":0,"command":"GET /","outcome":"WRONGPASS"`}, []string{"guess"})
-	srv.logins.mu.Lock()
-	until := srv.logins.until[origin]
-	srv.logins.until[origin] = time.Now().Add(loginMemoryMax)
-	srv.logins.mu.Unlock()
-	if until.IsZero() {
-		t.Error("the failures of the address are not remembered")
-	}
-	// One that leaves while it waits is not checked, and so not counted.
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	r := httptest.NewRequest("GET", "/", nil).WithContext(context.WithValue(ctx, http.LocalAddrContextKey, &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)}))
-	r.RemoteAddr = "127.0.0.1:50001"
-	r.SetBasicAuth("ops", "right")
-	w := httptest.NewRecorder()
-	srv.HTTPHandler().ServeHTTP(w, r)
-	if n := srv.counters[countLoginsFailed].Load(); n != 2 || strings.Contains(w.Body.String(), "Logged in") {
-		t.Errorf("who waited was checked: %d failed logins, %s", n, w.Body)
-	}
+		if n := srv.counters[countLoginsFailed].Load(); n != 2 {
+			t.Errorf("%d failed logins are counted, want 2", n)
+		}
+		srv.audit.close()
+		wants(t, record.String(), []string{`"user":"ops","addr":"127.0.0.1:50000","client":0,"command":"GET /","outcome":"WRONGPASS"`}, []string{"guess"})
+		srv.logins.mu.Lock()
+		until := srv.logins.until[origin]
+		srv.logins.until[origin] = time.Now().Add(loginMemoryMax)
+		srv.logins.mu.Unlock()
+		if until.IsZero() {
+			t.Error("the failures of the address are not remembered")
+		}
+		// One that leaves while it waits is not checked, and so not counted.
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		r := httptest.NewRequest("GET", "/", nil).WithContext(context.WithValue(ctx, http.LocalAddrContextKey, &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)}))
+		r.RemoteAddr = "127.0.0.1:50001"
+		r.SetBasicAuth("ops", "right")
+		w := httptest.NewRecorder()
+		srv.HTTPHandler().ServeHTTP(w, r)
+		if n := srv.counters[countLoginsFailed].Load(); n != 2 || strings.Contains(w.Body.String(), "Logged in") {
+			t.Errorf("who waited was checked: %d failed logins, %s", n, w.Body)
+		}
+	})
 }
 
 // Goal: nothing that a client chooses is taken for HTML or hides what stands beside it, and it is bounded.
@@ -246,76 +248,93 @@ func TestPageRunsItsOwnScriptAlone(t *testing.T) {
 
 // Goal: the list has the locks first that one looks for: those that were lost, those that most wait for. It is bounded.
 func TestPageListsTheWaitedForFirst(t *testing.T) {
-	srv := serve(t, guarded)
-	c, other := srv.dial(), srv.dial()
-	c.do("AUTH", "ops", "right").is("+OK")
-	other.do("AUTH", "ops", "right").is("+OK")
-	for i := range pageLocksMax + 5 {
-		c.do("LOCK", fmt.Sprintf("a%03d", i), "60000")
-	}
-	c.do("LOCK", "zebra", "60000")
-	other.send("LOCK", "zebra", "60000", "WAIT", "60000")
-	eventually(t, "the other client waits", waiters(srv, 1))
-	v := srv.locksView(&User{}, time.Now())
-	if len(v.Rows) != pageLocksMax || v.Found != pageLocksMax+6 || !v.All || v.Rows[0].Resources[0] != "zebra" || v.Rows[0].Waiters != 1 || v.Rows[1].Resources[0] != "a000" {
-		t.Errorf("got %+v", v)
-	}
-	// Who waits is shown, the next one first; to a confined user only its own.
-	for i := range pageWaitersMax {
-		w := srv.dial()
-		w.do("AUTH", "ops", "right").is("+OK")
-		w.do("CLIENT", "SETNAME", fmt.Sprint("waiter", i)).is("+OK")
-		w.send("LOCK", "zebra", "60000", "WAIT", "60000", "NOTE", "the <next>")
-		eventually(t, "it waits", waiters(srv, 2+i))
-	}
-	v = srv.locksView(&User{}, time.Now())
-	if row := v.Rows[0]; row.Waiters != pageWaitersMax+1 || len(row.Queue) != pageWaitersMax || row.Queue[0].Client != "" || row.Queue[1].Client != "waiter0" || row.Queue[2].Client != "waiter1" {
-		t.Errorf("got %+v, want the first %d of %d waiters", row, pageWaitersMax, pageWaitersMax+1)
-	}
-	if row := srv.locksView(&User{Name: "another", Resources: []string{"*"}}, time.Now()).Rows[0]; row.Waiters != pageWaitersMax+1 || row.Queue != nil {
-		t.Errorf("another user: got %+v, want the number of waiters alone", row)
-	}
-	if page := srv.visit(visit{path: "/", user: "ops", password: "right"}).Body.String(); !strings.Contains(page, "<li><div><bdi>the &lt;next&gt;</bdi></div>") || !strings.Contains(page, "waiter1") {
-		t.Errorf("the page does not show the waiters: %s", page)
-	}
-	// Another list is being made, and is not done in time.
-	srv.listing <- struct{}{}
-	if v := srv.locksView(&User{}, time.Now().Add(-locksTime)); v.Problem == "" {
-		t.Errorf("got %+v, want a problem", v)
-	}
-	<-srv.listing
+	inVirtualTime(t, func(t *testing.T) {
+		srv := serve(t, guarded)
+		c, other := srv.dial(), srv.dial()
+		c.do("AUTH", "ops", "right").is("+OK")
+		other.do("AUTH", "ops", "right").is("+OK")
+		for i := range pageLocksMax + 5 {
+			c.do("LOCK", fmt.Sprintf("a%03d", i), "60000")
+		}
+		c.do("LOCK", "zebra", "60000")
+		other.send("LOCK", "zebra", "60000", "WAIT", "60000")
+		eventually(t, "the other client waits", waiters(srv, 1))
+		v := srv.locksView(&User{}, time.Now())
+		if len(v.Rows) != pageLocksMax || v.Found != pageLocksMax+6 || !v.All || v.Rows[0].Resources[0] != "zebra" || v.Rows[0].Waiters != 1 || v.Rows[1].Resources[0] != "a000" {
+			t.Errorf("got %+v", v)
+		}
+		// Who waits is shown, the next one first; to a confined user only its own.
+		for i := range pageWaitersMax {
+			w := srv.dial()
+			w.do("AUTH", "ops", "right").is("+OK")
+			w.do("CLIENT", "SETNAME", fmt.Sprint("waiter", i)).is("+OK")
+			w.send("LOCK", "zebra", "60000", "WAIT", "60000", "NOTE", "the <next>")
+			eventually(t, "it waits", waiters(srv, 2+i))
+		}
+		v = srv.locksView(&User{}, time.Now())
+		if row := v.Rows[0]; row.Waiters != pageWaitersMax+1 || len(row.Queue) != pageWaitersMax || row.Queue[0].Client != "" || row.Queue[1].Client != "waiter0" || row.Queue[2].Client != "waiter1" {
+			t.Errorf("got %+v, want the first %d of %d waiters", row, pageWaitersMax, pageWaitersMax+1)
+		}
+		if row := srv.locksView(&User{Name: "another", Resources: []string{"*"}}, time.Now()).Rows[0]; row.Waiters != pageWaitersMax+1 || row.Queue != nil {
+			t.Errorf("another user: got %+v, want the number of waiters alone", row)
+		}
+		if page := srv.visit(visit{path: "/", user: "ops", password: "right"}).Body.String(); !strings.Contains(page, "<li><div><bdi>the &lt;next&gt;</bdi></div>") || !strings.Contains(page, "waiter1") {
+			t.Errorf("the page does not show the waiters: %s", page)
+		}
+		// Another list is being made, and is not done in time.
+		srv.listing <- struct{}{}
+		if v := srv.locksView(&User{}, time.Now().Add(-locksTime)); v.Problem == "" {
+			t.Errorf("got %+v, want a problem", v)
+		}
+		<-srv.listing
+	})
 }
 
 // Goal: all who look as the same user share one rendering, and few renderings are kept.
 func TestPageIsRenderedOnceForAll(t *testing.T) {
-	srv := newTestServer(t)
-	first := srv.rendered(nil)
-	if second := srv.rendered(nil); &first.Parts[0] != &second.Parts[0] {
-		t.Error("a page was made twice within a second")
+	inVirtualTime(t, func(t *testing.T) {
+		srv := newTestServer(t)
+		first := srv.rendered(nil)
+		if second := srv.rendered(nil); &first.Parts[0] != &second.Parts[0] {
+			t.Error("a page was made twice within a second")
+		}
+		time.Sleep(srv.pages.renderings[nil].until.Sub(time.Now()) + 1)
+		if third := srv.rendered(nil); &first.Parts[0] == &third.Parts[0] {
+			t.Error("a page that is over was shown again")
+		}
+		for range 2 * renderingsMax {
+			srv.rendered(newAccount(&User{Name: "x"}, nil))
+		}
+		if n := len(srv.pages.renderings); n > renderingsMax {
+			t.Errorf("%d renderings are kept, want %d at most", n, renderingsMax)
+		}
+	})
+}
+
+// web serves the pages to the client that it returns, over net.Pipe, until the end of the test.
+func (srv *testServer) web(change ...func(*http.Server)) *http.Client {
+	l, web := newPipeListener(), &http.Server{Handler: srv.HTTPHandler()}
+	for _, f := range change {
+		f(web)
 	}
-	srv.pages.renderings[nil].until = time.Now()
-	if third := srv.rendered(nil); &first.Parts[0] == &third.Parts[0] {
-		t.Error("a page that is over was shown again")
-	}
-	for range 2 * renderingsMax {
-		srv.rendered(newAccount(&User{Name: "x"}, nil))
-	}
-	if n := len(srv.pages.renderings); n > renderingsMax {
-		t.Errorf("%d renderings are kept, want %d at most", n, renderingsMax)
-	}
+	srv.t.Cleanup(func() { web.Close() })
+	go web.Serve(l)
+	transport := &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) { return l.dial(), nil }}
+	srv.t.Cleanup(transport.CloseIdleConnections)
+	return &http.Client{Transport: transport}
 }
 
 // follow opens a stream; with a user, as it.
-func follow(t *testing.T, web *httptest.Server, user ...string) *bufio.Scanner {
+func follow(t *testing.T, web *http.Client, user ...string) *bufio.Scanner {
 	t.Helper()
-	request, err := http.NewRequest("GET", web.URL+"/live", nil)
+	request, err := http.NewRequest("GET", "http://localhost/live", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if len(user) > 0 {
 		request.SetBasicAuth(user[0], user[1])
 	}
-	response, err := web.Client().Do(request)
+	response, err := web.Do(request)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -345,92 +364,97 @@ func next(t *testing.T, lines *bufio.Scanner) *liveMessage {
 
 // Goal: a stream begins with all parts, then has those that change, and outlives the timeouts of one request.
 func TestPageIsLive(t *testing.T) {
-	srv := serve(t)
-	srv.awaitUp(5)
-	web := httptest.NewUnstartedServer(srv.HTTPHandler())
-	web.Config.ReadTimeout, web.Config.WriteTimeout = 500*time.Millisecond, 500*time.Millisecond
-	web.Start()
-	t.Cleanup(web.Close)
-	lines := follow(t, web)
-	m := next(t, lines)
-	if m == nil || len(m.Parts) != 7 || m.Tone != toneGood || !strings.Contains(string(m.Parts["verdict"]), "5 of 5 masters") {
-		t.Fatalf("got %+v", m)
-	}
-	for _, master := range srv.masters[:3] {
-		master.Crash(false)
-	}
-	quiet := false // an event had not all parts
-	for m.Tone != toneBad || !quiet {
-		if m = next(t, lines); m == nil {
-			t.Fatal("the stream has ended")
+	inVirtualTime(t, func(t *testing.T) {
+		srv := serve(t)
+		srv.awaitUp(5)
+		web := srv.web(func(s *http.Server) { s.ReadTimeout, s.WriteTimeout = 500*time.Millisecond, 500*time.Millisecond })
+		lines := follow(t, web)
+		m := next(t, lines)
+		if m == nil || len(m.Parts) != 7 || m.Tone != toneGood || !strings.Contains(string(m.Parts["verdict"]), "5 of 5 masters") {
+			t.Fatalf("got %+v", m)
 		}
-		quiet = quiet || len(m.Parts) < 7
-	}
-	if !strings.HasPrefix(m.Title, "no locks – redlockd") {
-		t.Errorf("the title is %q", m.Title)
-	}
+		for _, master := range srv.masters[:3] {
+			master.Crash(false)
+		}
+		quiet := false // an event had not all parts
+		for m.Tone != toneBad || !quiet {
+			if m = next(t, lines); m == nil {
+				t.Fatal("the stream has ended")
+			}
+			quiet = quiet || len(m.Parts) < 7
+		}
+		if !strings.HasPrefix(m.Title, "no locks – redlockd") {
+			t.Errorf("the title is %q", m.Title)
+		}
+	})
 }
 
 // Goal: streams are bounded. One more ends the oldest of the address that has most.
 func TestPageStreamsAreBounded(t *testing.T) {
-	srv := newTestServer(t)
-	var ended []string
-	enter := func(name, from string) *stream {
-		s := &stream{netip.MustParsePrefix(from), func() { ended = append(ended, name) }}
-		srv.pages.enter(s)
-		return s
-	}
-	first := enter("first", "10.0.0.1/32")
-	for i := range HTTPStreamsMax - 1 {
-		enter(fmt.Sprint("many ", i), "10.0.0.2/32")
-	}
-	if ended != nil {
-		t.Errorf("%q have ended, want none", ended)
-	}
-	enter("another", "10.0.0.3/32")
-	srv.pages.leave(first)
-	enter("a third", "10.0.0.3/32")
-	enter("a fourth", "10.0.0.3/32")
-	if len(ended) != 2 || ended[0] != "many 0" || ended[1] != "many 1" {
-		t.Errorf("%q have ended, want the two oldest of those with most", ended)
-	}
-	// Who is ended is told so.
-	web := httptest.NewServer(srv.HTTPHandler())
-	t.Cleanup(web.Close)
-	lines := follow(t, web)
-	for range HTTPStreamsMax {
-		enter("more", "127.0.0.1/32")
-	}
-	for m := next(t, lines); m.End == ""; m = next(t, lines) {
-	}
+	inVirtualTime(t, func(t *testing.T) {
+		srv := newTestServer(t)
+		var ended []string
+		enter := func(name, from string) *stream {
+			s := &stream{netip.MustParsePrefix(from), func() { ended = append(ended, name) }}
+			srv.pages.enter(s)
+			return s
+		}
+		first := enter("first", "10.0.0.1/32")
+		for i := range HTTPStreamsMax - 1 {
+			enter(fmt.Sprint("many ", i), "10.0.0.2/32")
+		}
+		if ended != nil {
+			t.Errorf("%q have ended, want none", ended)
+		}
+		enter("another", "10.0.0.3/32")
+		srv.pages.leave(first)
+		enter("a third", "10.0.0.3/32")
+		enter("a fourth", "10.0.0.3/32")
+		if len(ended) != 2 || ended[0] != "many 0" || ended[1] != "many 1" {
+			t.Errorf("%q have ended, want the two oldest of those with most", ended)
+		}
+		// Who is ended is told so.
+		web := srv.web()
+		lines := follow(t, web)
+		for range HTTPStreamsMax {
+			enter("more", "127.0.0.1/32")
+		}
+		m := next(t, lines)
+		for ; m != nil && m.End == ""; m = next(t, lines) {
+		}
+		if m == nil {
+			t.Error("the stream has ended without a word")
+		}
+	})
 }
 
 // Goal: a page ends when its user may not see any more what it shows.
 func TestPageOfARemovedUserEnds(t *testing.T) {
-	srv := serve(t, guarded)
-	web := httptest.NewServer(srv.HTTPHandler())
-	t.Cleanup(web.Close)
-	stays, lines := follow(t, web, "billing", "bill"), follow(t, web, "ops", "right")
-	if m := next(t, lines); m == nil || m.Parts["locks"] == "" {
-		t.Fatalf("got %+v, want locks", m)
-	}
-	var opts Options
-	guarded(&opts)
-	opts.Users = opts.Users[1:]
-	if _, err := srv.Reload(opts); err != nil {
-		t.Fatal(err)
-	}
-	m := next(t, lines)
-	for ; m != nil && m.End == ""; m = next(t, lines) {
-	}
-	if m == nil || m.End != "Your user was changed or removed." || next(t, lines) != nil {
-		t.Errorf("got %+v, want that the stream has ended", m)
-	}
-	for range 3 {
-		if m := next(t, stays); m == nil || m.End != "" {
-			t.Errorf("got %+v of a user who stays", m)
+	inVirtualTime(t, func(t *testing.T) {
+		srv := serve(t, guarded)
+		web := srv.web()
+		stays, lines := follow(t, web, "billing", "bill"), follow(t, web, "ops", "right")
+		if m := next(t, lines); m == nil || m.Parts["locks"] == "" {
+			t.Fatalf("got %+v, want locks", m)
 		}
-	}
+		var opts Options
+		guarded(&opts)
+		opts.Users = opts.Users[1:]
+		if _, err := srv.Reload(opts); err != nil {
+			t.Fatal(err)
+		}
+		m := next(t, lines)
+		for ; m != nil && m.End == ""; m = next(t, lines) {
+		}
+		if m == nil || m.End != "Your user was changed or removed." || next(t, lines) != nil {
+			t.Errorf("got %+v, want that the stream has ended", m)
+		}
+		for range 3 {
+			if m := next(t, stays); m == nil || m.End != "" {
+				t.Errorf("got %+v of a user who stays", m)
+			}
+		}
+	})
 }
 
 // Goal: what changes between two readings becomes an event, once.

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 )
 
 // The line moves on when one of those who stand in it leaves, however it leaves.
@@ -67,7 +66,7 @@ func TestClientClosesRightAfterLOCK(t *testing.T) {
 		m.Thaw()
 	}
 	b := srv.dial()
-	b.do("LOCK", "r", "10000", "WAIT", "10000").granted(1, 9898)
+	b.do("LOCK", "r", "10000", "WAIT", "30000").granted(1, 9898)
 }
 
 // A client ends its stream while it is found out what its keys hold: it is granted nothing after that, for it may have given its token back on
@@ -111,16 +110,16 @@ func TestClientReturnsWithItsToken(t *testing.T) {
 		m.Freeze()
 	}
 	a, b := srv.dial(), srv.dial()
-	a.send("LOCK", "r", "10000", "TOKEN", "mine")
+	a.send("LOCK", "r", "60000", "TOKEN", "mine")
 	eventually(t, "the lock is asked for", func() bool { return srv.opts.Engine.Stats().Attempts == 1 })
 	a.conn.Close()
 	eventually(t, "its connection is gone", srv.clientGone)
-	b.send("LOCK", "r", "10000", "TOKEN", "mine")
+	b.send("LOCK", "r", "60000", "TOKEN", "mine")
 	eventually(t, "the lock is asked for again", func() bool { return srv.opts.Engine.Stats().Attempts == 2 })
 	for _, m := range srv.masters {
 		m.Thaw()
 	}
-	b.read().granted(1, 9898)
+	b.read().granted(1, 59398)
 	eventually(t, "the first connection is closed", func() bool { return len(srv.clients()) == 1 })
 	srv.dial().do("LOCK", "r", "10000", "WAIT", "100").is("*nil")
 	b.do("UNLOCK", "r", "mine").is(":1")
@@ -140,8 +139,8 @@ func (srv *testServer) clientGone() bool {
 func TestHalfClose(t *testing.T) {
 	srv := serve(t)
 	holder := srv.dial()
-	holder.do("LOCK", "r", "10000", "TOKEN", "a").granted(1, 9898)
-	holder.do("LOCK", "other", "10000", "TOKEN", token).granted(1, 9898)
+	holder.do("LOCK", "r", "60000", "TOKEN", "a").granted(1, 59398)
+	holder.do("LOCK", "other", "60000", "TOKEN", token).granted(1, 59398)
 
 	c := srv.dial()
 	c.raw(frameOf("PING") + frameOf("LOCK", "r", "10000", "WAIT", "60000") + frameOf("ECHO", "behind") + frameOf("UNLOCK", "r", "x") +
@@ -163,13 +162,13 @@ func TestHalfClose(t *testing.T) {
 
 // A lock whose grant waits behind replies that the client does not read is released when the client is closed for it.
 func TestGrantThatIsNotReadIsReleased(t *testing.T) {
-	srv := newTestServer(t, func(o *Options) { o.WriteTimeout = 200 * time.Millisecond })
-	l := newPipeListener() // which holds nothing that its reader does not take
-	srv.serveOn(l)
-	c := newClient(t, l.dial())
-	c.raw(frameOf("PING") + frameOf("LOCK", "r", "60000"))
-	eventually(t, "the lock is granted", func() bool { return srv.opts.Engine.Stats().Granted == 1 })
-	eventually(t, "the client is closed", func() bool { return len(srv.clients()) == 0 })
-	eventually(t, "the lock is released", func() bool { return srv.counters[countRepliesLost].Load() == 1 })
-	newClient(t, l.dial()).do("LOCK", "r", "10000", "WAIT", "10000").granted(1, 9898)
+	inVirtualTime(t, func(t *testing.T) {
+		srv := serve(t) // over net.Pipe, which holds nothing that its reader does not take
+		c := srv.dial()
+		c.raw(frameOf("PING") + frameOf("LOCK", "r", "60000"))
+		eventually(t, "the lock is granted", func() bool { return srv.opts.Engine.Stats().Granted == 1 })
+		eventually(t, "the client is closed", func() bool { return len(srv.clients()) == 0 })
+		eventually(t, "the lock is released", func() bool { return srv.counters[countRepliesLost].Load() == 1 })
+		srv.dial().do("LOCK", "r", "10000", "WAIT", "10000").granted(1, 9898)
+	})
 }

@@ -1,7 +1,7 @@
 package proxy
 
 // Goal: passwords cannot be tried by the thousand, over however many connections, and a client that knows the password gets in all the same.
-// Method: the arithmetic with times of the test's own; dialogues, in which only the least time that something takes is compared.
+// Method: the arithmetic with times of the test's own; dialogues in virtual time.
 
 import (
 	"net/netip"
@@ -61,48 +61,52 @@ func TestLoginsArithmetic(t *testing.T) {
 
 // Every failed login waits, also those behind the first that succeeds, and of several that are sent at once; they are counted.
 func TestFailedLoginsWait(t *testing.T) {
-	srv := serve(t, withUser)
-	c := srv.dial()
-	c.do("AUTH", "secret").is("+OK")
-	start := time.Now()
-	const n = 5
-	c.raw(strings.Repeat(frameOf("AUTH", "wrong"), n) + frameOf("HELLO", "3", "AUTH", "default", "wrong") + frameOf("PING"))
-	for range n + 1 {
-		c.read().is("-" + string(errWrongPass))
-	}
-	c.read().is("+PONG") // it stays who it was
-	if got := time.Since(start); got < (n+1)*failedLoginPause {
-		t.Errorf("%d wrong passwords took %v, want %v at least", n+1, got, (n+1)*failedLoginPause)
-	}
-	if got := srv.metric("redlockd_logins_failed_total"); got != "6" {
-		t.Errorf("redlockd_logins_failed_total: got %s, want 6", got)
-	}
-	c.do("INFO", "stats").matches(`(?s).*acl_access_denied_auth:6\\r.*`)
+	inVirtualTime(t, func(t *testing.T) {
+		srv := serve(t, withUser)
+		c := srv.dial()
+		c.do("AUTH", "secret").is("+OK")
+		start := time.Now()
+		const n = 5
+		c.raw(strings.Repeat(frameOf("AUTH", "wrong"), n) + frameOf("HELLO", "3", "AUTH", "default", "wrong") + frameOf("PING"))
+		for range n + 1 {
+			c.read().is("-" + string(errWrongPass))
+		}
+		c.read().is("+PONG") // it stays who it was
+		if got := time.Since(start); got != (n+1)*failedLoginPause {
+			t.Errorf("%d wrong passwords took %v, want %v", n+1, got, (n+1)*failedLoginPause)
+		}
+		if got := srv.metric("redlockd_logins_failed_total"); got != "6" {
+			t.Errorf("redlockd_logins_failed_total: got %s, want 6", got)
+		}
+		c.do("INFO", "stats").matches(`(?s).*acl_access_denied_auth:6\\r.*`)
+	})
 }
 
 // Connections share what their address has failed; nobody who knows the password is kept out.
 func TestFailedLoginsOfAnAddress(t *testing.T) {
-	srv := serve(t, withUser)
-	const guessers = 40
-	for range guessers {
-		srv.dial().raw(frameOf("AUTH", "wrong"))
-	}
-	eventually(t, "all have failed", func() bool { return srv.counters[countLoginsFailed].Load() == guessers })
-	origin := netip.MustParsePrefix("127.0.0.1/32")
-	if got := srv.logins.before(origin, time.Now()); got == 0 {
-		t.Error("the next login from there does not wait")
-	}
-	if got := srv.logins.before(netip.MustParsePrefix("127.0.0.2/32"), time.Now()); got != 0 {
-		t.Errorf("one from elsewhere waits %v", got)
-	}
-	honest, leaving := srv.dial(), srv.dial()
-	leaving.raw(frameOf("AUTH", "wrong"))
-	start := time.Now()
-	wait := srv.logins.before(origin, start)
-	honest.do("AUTH", "secret").is("+OK")
-	if got := time.Since(start); wait == 0 || got < wait {
-		t.Errorf("the right password was answered after %v, want that it waits %v as a wrong one does", got, wait)
-	}
-	leaving.conn.Close()
-	honest.do("LOCK", "r", "10000", "TOKEN", "x").granted(1, 9898)
+	inVirtualTime(t, func(t *testing.T) {
+		srv := serve(t, withUser)
+		const guessers = 40
+		for range guessers {
+			srv.dial().raw(frameOf("AUTH", "wrong"))
+		}
+		eventually(t, "all have failed", func() bool { return srv.counters[countLoginsFailed].Load() == guessers })
+		origin := netip.MustParsePrefix("127.0.0.1/32")
+		if got := srv.logins.before(origin, time.Now()); got == 0 {
+			t.Error("the next login from there does not wait")
+		}
+		if got := srv.logins.before(netip.MustParsePrefix("127.0.0.2/32"), time.Now()); got != 0 {
+			t.Errorf("one from elsewhere waits %v", got)
+		}
+		honest, leaving := srv.dial(), srv.dial()
+		leaving.raw(frameOf("AUTH", "wrong"))
+		start := time.Now()
+		wait := srv.logins.before(origin, start)
+		honest.do("AUTH", "secret").is("+OK")
+		if got := time.Since(start); wait == 0 || got < wait {
+			t.Errorf("the right password was answered after %v, want that it waits %v as a wrong one does", got, wait)
+		}
+		leaving.conn.Close()
+		honest.do("LOCK", "r", "10000", "TOKEN", "x").granted(1, 9898)
+	})
 }

@@ -1,7 +1,8 @@
 package proxy
 
 // Goal: what waits for clients that do not read is bounded for all of them together, and at the cost of those who cause it. Method:
-// clients over net.Pipe, where nothing is taken by a kernel: what they do not read waits in the server.
+// clients over net.Pipe, where nothing is taken by a kernel: what they do not read waits in the server. In virtual time, or one who reads
+// late on a busy machine would be closed for that (WriteTimeout).
 
 import (
 	"bytes"
@@ -10,19 +11,16 @@ import (
 	"runtime"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 )
 
-// servePipes is serve over net.Pipe. The second result connects a client; with a name, it logs in.
+// servePipes is serve in virtual time, and so over net.Pipe. The second result connects a client; with a name, it logs in.
 func servePipes(t *testing.T, change ...func(*Options)) (*testServer, func(user string) *client) {
 	t.Helper()
-	srv := newTestServer(t, change...)
-	l := newPipeListener()
-	srv.serveOn(l)
+	srv := serve(t, change...)
 	return srv, func(user string) *client {
 		t.Helper()
-		c := newClient(t, l.dial())
+		c := srv.dial()
 		if user != "" {
 			c.do("AUTH", user, user[:1]).is("+OK")
 		}
@@ -36,114 +34,118 @@ func threeUsers(o *Options) {
 }
 
 func TestSubscribersThatDoNotReadAreBoundedTogether(t *testing.T) {
-	const total = 4 << 20
-	var log bytes.Buffer
-	srv, dial := servePipes(t, threeUsers, func(o *Options) {
-		o.OutputTotal = total
-		o.Logger = slog.New(slog.NewTextHandler(&locked{w: &log}, nil))
-	})
-	admin, reader, late := dial("admin"), dial("modest"), dial("modest")
-	for _, c := range []*client{reader, late} {
-		c.do("SUBSCRIBE", "c").is(`["subscribe" "c" :1]`)
-	}
-	payload := strings.Repeat("x", 30_000)
-	read := make(chan int)
-	go func() {
-		n := 0
-		defer func() { read <- n }()
-		for {
-			reader.conn.SetReadDeadline(time.Now().Add(patience))
-			if text, err := readReply(reader.r); err != nil || !strings.Contains(text, payload) {
-				return
+	inVirtualTime(t, func(t *testing.T) {
+		const total = 4 << 20
+		var log bytes.Buffer
+		srv, dial := servePipes(t, threeUsers, func(o *Options) {
+			o.OutputTotal = total
+			o.Logger = slog.New(slog.NewTextHandler(&locked{w: &log}, nil))
+		})
+		admin, reader, late := dial("admin"), dial("modest"), dial("modest")
+		for _, c := range []*client{reader, late} {
+			c.do("SUBSCRIBE", "c").is(`["subscribe" "c" :1]`)
+		}
+		payload := strings.Repeat("x", 30_000)
+		read := make(chan int)
+		go func() {
+			n := 0
+			defer func() { read <- n }()
+			for {
+				reader.conn.SetReadDeadline(time.Now().Add(patience))
+				if text, err := readReply(reader.r); err != nil || !strings.Contains(text, payload) {
+					return
+				}
+				n++
 			}
-			n++
+		}()
+		before := heapInUse()
+		const subscribers, messages = 400, 20
+		for range subscribers {
+			dial("greedy").do("SUBSCRIBE", "c").is(`["subscribe" "c" :1]`)
 		}
-	}()
-	before := heapInUse()
-	const subscribers, messages = 400, 20
-	for range subscribers {
-		dial("greedy").do("SUBSCRIBE", "c").is(`["subscribe" "c" :1]`)
-	}
-	var most, heap int64
-	for i := range messages {
-		admin.do("PUBLISH", "c", payload).matches(`:\d+`)
-		most = max(most, srv.output.Load())
-		if i%10 == 0 {
-			heap = max(heap, heapInUse()-before)
+		var most, heap int64
+		for i := range messages {
+			admin.do("PUBLISH", "c", payload).matches(`:\d+`)
+			most = max(most, srv.output.Load())
+			if i%10 == 0 {
+				heap = max(heap, heapInUse()-before)
+			}
 		}
-	}
-	if most == 0 || most > total {
-		t.Errorf("at most %d bytes waited for clients, want some, and no more than %d", most, total)
-	}
-	if heap > 3*total {
-		t.Errorf("the heap grew by %d bytes, want no more than %d", heap, 3*total)
-	}
-	info := admin.info("stats")
-	if info["evicted_clients"] == "0" || info["client_output_buffer_limit_disconnections"] != "0" {
-		t.Errorf("INFO stats: got evicted_clients=%s and client_output_buffer_limit_disconnections=%s, want some and none",
-			info["evicted_clients"], info["client_output_buffer_limit_disconnections"])
-	}
-	if got := srv.live().accounts[2].connections.Load(); got != 2 {
-		t.Errorf("%d clients of modest are left, want both", got)
-	}
-	for range messages { // late has read nothing until now, but another user had more waiting
-		late.read().matches(`\["message" "c" "x+"\]`)
-	}
-	srv.Close()
-	if n := <-read; n != messages {
-		t.Errorf("the subscriber that reads got %d messages of %d", n, messages)
-	}
-	for _, a := range append(srv.live().accounts, srv.anonymous) {
-		if got := a.output.Load(); got != 0 {
-			t.Errorf("%d bytes are counted when all have gone, want 0", got)
+		if most == 0 || most > total {
+			t.Errorf("at most %d bytes waited for clients, want some, and no more than %d", most, total)
 		}
-	}
-	if lines := strings.Count(log.String(), "too much waits for clients"); lines == 0 || lines > messages {
-		t.Errorf("the log has %d lines about it, want a few:\n%.2000s", lines, log.String())
-	}
+		if heap > 3*total {
+			t.Errorf("the heap grew by %d bytes, want no more than %d", heap, 3*total)
+		}
+		info := admin.info("stats")
+		if info["evicted_clients"] == "0" || info["client_output_buffer_limit_disconnections"] != "0" {
+			t.Errorf("INFO stats: got evicted_clients=%s and client_output_buffer_limit_disconnections=%s, want some and none",
+				info["evicted_clients"], info["client_output_buffer_limit_disconnections"])
+		}
+		if got := srv.live().accounts[2].connections.Load(); got != 2 {
+			t.Errorf("%d clients of modest are left, want both", got)
+		}
+		for range messages { // late has read nothing until now, but another user had more waiting
+			late.read().matches(`\["message" "c" "x+"\]`)
+		}
+		srv.Close()
+		if n := <-read; n != messages {
+			t.Errorf("the subscriber that reads got %d messages of %d", n, messages)
+		}
+		for _, a := range append(srv.live().accounts, srv.anonymous) {
+			if got := a.output.Load(); got != 0 {
+				t.Errorf("%d bytes are counted when all have gone, want 0", got)
+			}
+		}
+		if lines := strings.Count(log.String(), "too much waits for clients"); lines == 0 || lines > messages {
+			t.Errorf("the log has %d lines about it, want a few:\n%.2000s", lines, log.String())
+		}
+	})
 }
 
 // A message that waits for many is there once; and what is written of it, in pieces, is the same for all.
 func TestMessageIsSharedByItsSubscribers(t *testing.T) {
-	const subscribers = 100
-	for _, size := range []int{sharedMin / 2, 30_000} {
-		srv, dial := servePipes(t)
-		publisher := dial("")
-		var all []*client
-		for i := range subscribers {
-			c := dial("")
-			if i%3 == 0 {
-				c.do("HELLO", "3")
-				c.do("PSUBSCRIBE", "c*").is(`>["psubscribe" "c*" :1]`)
-			} else {
-				c.do("SUBSCRIBE", "c").is(`["subscribe" "c" :1]`)
-			}
-			all = append(all, c)
-		}
-		before := heapInUse()
-		const messages = 10
-		for i := range messages {
-			publisher.do("PUBLISH", "c", strings.Repeat(fmt.Sprint(i), size)).is(fmt.Sprintf(":%d", subscribers))
-		}
-		// The rest is for the connections: a writer of each, and its chunk.
-		if grown, most := heapInUse()-before, int64(messages*size*subscribers/3); size >= sharedMin && grown > most {
-			t.Errorf("%d messages of %d bytes for %d clients: the heap grew by %d bytes, want %d at most", messages, size, subscribers, grown, most)
-		}
-		if counted := srv.output.Load(); counted < int64(messages*size*subscribers) {
-			t.Errorf("%d bytes are counted, want at least %d", counted, messages*size*subscribers)
-		}
-		for i, c := range all {
-			for n := range messages {
-				payload := strings.Repeat(fmt.Sprint(n), size)
+	inVirtualTime(t, func(t *testing.T) {
+		const subscribers = 100
+		for _, size := range []int{sharedMin / 2, 30_000} {
+			srv, dial := servePipes(t)
+			publisher := dial("")
+			var all []*client
+			for i := range subscribers {
+				c := dial("")
 				if i%3 == 0 {
-					c.read().is(`>["pmessage" "c*" "c" "` + payload + `"]`)
+					c.do("HELLO", "3")
+					c.do("PSUBSCRIBE", "c*").is(`>["psubscribe" "c*" :1]`)
 				} else {
-					c.read().is(`["message" "c" "` + payload + `"]`)
+					c.do("SUBSCRIBE", "c").is(`["subscribe" "c" :1]`)
 				}
+				all = append(all, c)
 			}
-			c.do("PING").matches(`\+PONG|\["pong" ""\]`)
+			before := heapInUse()
+			const messages = 10
+			for i := range messages {
+				publisher.do("PUBLISH", "c", strings.Repeat(fmt.Sprint(i), size)).is(fmt.Sprintf(":%d", subscribers))
+			}
+			// The rest is for the connections: a writer of each, and its chunk.
+			if grown, most := heapInUse()-before, int64(messages*size*subscribers/3); size >= sharedMin && grown > most {
+				t.Errorf("%d messages of %d bytes for %d clients: the heap grew by %d bytes, want %d at most", messages, size, subscribers, grown, most)
+			}
+			if counted := srv.output.Load(); counted < int64(messages*size*subscribers) {
+				t.Errorf("%d bytes are counted, want at least %d", counted, messages*size*subscribers)
+			}
+			for i, c := range all {
+				for n := range messages {
+					payload := strings.Repeat(fmt.Sprint(n), size)
+					if i%3 == 0 {
+						c.read().is(`>["pmessage" "c*" "c" "` + payload + `"]`)
+					} else {
+						c.read().is(`["message" "c" "` + payload + `"]`)
+					}
+				}
+				c.do("PING").matches(`\+PONG|\["pong" ""\]`)
+			}
 		}
-	}
+	})
 }
 
 func heapInUse() int64 {
@@ -156,38 +158,40 @@ func heapInUse() int64 {
 
 // Of the user with most the largest connection is closed, not the largest of all, and no more than it takes.
 func TestWhoIsClosed(t *testing.T) {
-	srv, dial := servePipes(t, threeUsers, func(o *Options) { o.OutputTotal = 1 << 20 })
-	sum := 0
-	waiting := func(user string, bytes int) *client {
-		t.Helper()
-		c := dial(user)
-		sum += bytes
-		go c.conn.Write([]byte(frameOf("ECHO", strings.Repeat("x", bytes))))
-		eventually(t, "the reply waits", func() bool { return srv.output.Load() >= int64(sum) })
-		return c
-	}
-	largest := waiting("modest", 300_000)
-	small := waiting("greedy", 100_000)
-	large := waiting("greedy", 200_000)
-	middle := waiting("greedy", 150_000)
-	if n := srv.counters[countEvicted].Load(); n != 0 {
-		t.Fatalf("%d clients are closed, %d bytes wait", n, srv.output.Load())
-	}
-	last := dial("admin")
-	go last.conn.Write([]byte(frameOf("ECHO", strings.Repeat("x", 300_000))))
-	eventually(t, "some client is closed", func() bool { return srv.counters[countEvicted].Load() > 0 })
-	large.conn.SetReadDeadline(time.Now().Add(patience))
-	if text, err := readReply(large.r); err == nil {
-		t.Errorf("got %.20q, want the connection closed", text)
-	}
-	for c, want := range map[*client]int{largest: 300_000, small: 100_000, middle: 150_000, last: 300_000} {
-		c.read().is(`"` + strings.Repeat("x", want) + `"`)
-		c.do("PING").is("+PONG")
-	}
-	if n := srv.counters[countEvicted].Load(); n != 1 {
-		t.Errorf("%d clients are closed, want 1", n)
-	}
-	eventually(t, "nothing waits", func() bool { return srv.output.Load() == 0 })
+	inVirtualTime(t, func(t *testing.T) {
+		srv, dial := servePipes(t, threeUsers, func(o *Options) { o.OutputTotal = 1 << 20 })
+		sum := 0
+		waiting := func(user string, bytes int) *client {
+			t.Helper()
+			c := dial(user)
+			sum += bytes
+			go c.conn.Write([]byte(frameOf("ECHO", strings.Repeat("x", bytes))))
+			eventually(t, "the reply waits", func() bool { return srv.output.Load() >= int64(sum) })
+			return c
+		}
+		largest := waiting("modest", 300_000)
+		small := waiting("greedy", 100_000)
+		large := waiting("greedy", 200_000)
+		middle := waiting("greedy", 150_000)
+		if n := srv.counters[countEvicted].Load(); n != 0 {
+			t.Fatalf("%d clients are closed, %d bytes wait", n, srv.output.Load())
+		}
+		last := dial("admin")
+		go last.conn.Write([]byte(frameOf("ECHO", strings.Repeat("x", 300_000))))
+		eventually(t, "some client is closed", func() bool { return srv.counters[countEvicted].Load() > 0 })
+		large.conn.SetReadDeadline(time.Now().Add(patience))
+		if text, err := readReply(large.r); err == nil {
+			t.Errorf("got %.20q, want the connection closed", text)
+		}
+		for c, want := range map[*client]int{largest: 300_000, small: 100_000, middle: 150_000, last: 300_000} {
+			c.read().is(`"` + strings.Repeat("x", want) + `"`)
+			c.do("PING").is("+PONG")
+		}
+		if n := srv.counters[countEvicted].Load(); n != 1 {
+			t.Errorf("%d clients are closed, want 1", n)
+		}
+		eventually(t, "nothing waits", func() bool { return srv.output.Load() == 0 })
+	})
 }
 
 // A client that publishes waits while too much is waiting for clients of its own user, but not for ever, and not because of others.
@@ -198,7 +202,7 @@ func TestPublisherIsSlowedDown(t *testing.T) {
 	}
 	for name, command := range publish {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			inVirtualTime(t, func(t *testing.T) {
 				srv, dial := servePipes(t, threeUsers, func(o *Options) { o.OutputTotal = 1 << 20 })
 				greedy, modest, unread := dial("greedy"), dial("modest"), dial("greedy")
 				unread.do("PING").is("+PONG")
@@ -233,37 +237,41 @@ func TestPublisherIsSlowedDown(t *testing.T) {
 
 // What waits belongs to the user that the client is logged in as.
 func TestOutputMovesWithTheLogin(t *testing.T) {
-	srv, dial := servePipes(t, threeUsers)
-	c := dial("greedy")
-	go c.conn.Write([]byte(frameOf("ECHO", strings.Repeat("x", 100_000)) + frameOf("AUTH", "modest", "m")))
-	eventually(t, "the reply waits for modest", func() bool {
-		return srv.live().accounts[1].output.Load() == 0 && srv.live().accounts[2].output.Load() > 100_000
+	inVirtualTime(t, func(t *testing.T) {
+		srv, dial := servePipes(t, threeUsers)
+		c := dial("greedy")
+		go c.conn.Write([]byte(frameOf("ECHO", strings.Repeat("x", 100_000)) + frameOf("AUTH", "modest", "m")))
+		eventually(t, "the reply waits for modest", func() bool {
+			return srv.live().accounts[1].output.Load() == 0 && srv.live().accounts[2].output.Load() > 100_000
+		})
+		if got, want := srv.output.Load(), srv.live().accounts[2].output.Load(); got != want {
+			t.Errorf("got %d bytes in all, want %d", got, want)
+		}
+		admin := dial("admin")
+		if got, want := admin.userField("modest", "output_bytes"), fmt.Sprint(srv.live().accounts[2].output.Load()); got != want {
+			t.Errorf("INFO users: got output_bytes=%s, want %s", got, want)
+		}
+		c.conn.Close()
+		eventually(t, "nothing waits", func() bool { return srv.output.Load() == 0 && srv.live().accounts[2].output.Load() == 0 })
 	})
-	if got, want := srv.output.Load(), srv.live().accounts[2].output.Load(); got != want {
-		t.Errorf("got %d bytes in all, want %d", got, want)
-	}
-	admin := dial("admin")
-	if got, want := admin.userField("modest", "output_bytes"), fmt.Sprint(srv.live().accounts[2].output.Load()); got != want {
-		t.Errorf("INFO users: got output_bytes=%s, want %s", got, want)
-	}
-	c.conn.Close()
-	eventually(t, "nothing waits", func() bool { return srv.output.Load() == 0 && srv.live().accounts[2].output.Load() == 0 })
 }
 
 // A client that is closed because of its own bound is counted as that, once.
 func TestSubscriberBeyondOutputMax(t *testing.T) {
-	srv, dial := servePipes(t, func(o *Options) { o.OutputMax = 64 << 10 })
-	unread, c := dial(""), dial("")
-	unread.do("SUBSCRIBE", "c").is(`["subscribe" "c" :1]`)
-	for range 10 {
-		c.do("PUBLISH", "c", strings.Repeat("x", 10_000)).matches(`:\d`)
-	}
-	if info := c.info("stats"); info["client_output_buffer_limit_disconnections"] != "1" || info["evicted_clients"] != "0" {
-		t.Errorf("INFO stats: got %v", info)
-	}
-	c.do("CONFIG", "RESETSTAT").is("+OK")
-	if info := c.info("stats"); info["client_output_buffer_limit_disconnections"] != "0" {
-		t.Errorf("INFO stats after CONFIG RESETSTAT: got %v", info)
-	}
-	_ = srv
+	inVirtualTime(t, func(t *testing.T) {
+		srv, dial := servePipes(t, func(o *Options) { o.OutputMax = 64 << 10 })
+		unread, c := dial(""), dial("")
+		unread.do("SUBSCRIBE", "c").is(`["subscribe" "c" :1]`)
+		for range 10 {
+			c.do("PUBLISH", "c", strings.Repeat("x", 10_000)).matches(`:\d`)
+		}
+		if info := c.info("stats"); info["client_output_buffer_limit_disconnections"] != "1" || info["evicted_clients"] != "0" {
+			t.Errorf("INFO stats: got %v", info)
+		}
+		c.do("CONFIG", "RESETSTAT").is("+OK")
+		if info := c.info("stats"); info["client_output_buffer_limit_disconnections"] != "0" {
+			t.Errorf("INFO stats after CONFIG RESETSTAT: got %v", info)
+		}
+		_ = srv
+	})
 }

@@ -70,16 +70,18 @@ func TestMaxTTLOfAPolicy(t *testing.T) {
 
 // A lock that is taken without a TTL gets no longer one than the policy allows.
 func TestDefaultTTLUnderAPolicy(t *testing.T) {
-	srv := serve(t, policies(Policy{Prefix: "billing:*", MaxTTL: 10 * time.Second}), func(o *Options) { o.DefaultTTL = 30 * time.Second })
-	c := srv.dial()
-	c.do("SETNX", "billing:1", token).is(":1")
-	c.do("EVAL", `return redis.call('setnx', KEYS[1], ARGV[1])`, "1", "billing:2", token).is(":1")
-	for _, key := range []string{"billing:1", "billing:2"} {
-		eventually(t, "the first master has "+key+" with the TTL of the policy", func() bool {
-			_, ttl, ok := srv.masters[0].Get(key)
-			return ok && ttl <= 11*time.Second
-		})
-	}
+	inVirtualTime(t, func(t *testing.T) {
+		srv := serve(t, policies(Policy{Prefix: "billing:*", MaxTTL: 10 * time.Second}), func(o *Options) { o.DefaultTTL = 30 * time.Second })
+		c := srv.dial()
+		c.do("SETNX", "billing:1", token).is(":1")
+		c.do("EVAL", `return redis.call('setnx', KEYS[1], ARGV[1])`, "1", "billing:2", token).is(":1")
+		for _, key := range []string{"billing:1", "billing:2"} {
+			eventually(t, "the first master has "+key+" with the TTL of the policy", func() bool {
+				_, ttl, ok := srv.masters[0].Get(key)
+				return ok && ttl <= 11*time.Second
+			})
+		}
+	})
 }
 
 func TestMaxWaitOfAPolicy(t *testing.T) {
@@ -130,27 +132,29 @@ func TestMaxWaitersOfAPolicy(t *testing.T) {
 }
 
 func TestMaxHoldOfAPolicy(t *testing.T) {
-	srv := serve(t, policies(Policy{Prefix: "billing:*", MaxTTL: 6 * time.Second, MaxHold: 6 * time.Second}), func(o *Options) { o.AllowUnguarded = []string{"*"} })
-	c := srv.dial()
-	const refusal = `-ERR the lock was first granted .* ago and may be held for 6s in all \(max_hold of policy billing:\*\): release it, or ask for a shorter ttl`
-	for i, extend := range []func(key, token string) []string{
-		func(key, token string) []string { return []string{"EXTEND", key, token, "6000"} },
-		func(key, token string) []string { return []string{"MEXTEND", "1", key, token, "6000"} },
-		func(key, token string) []string { return []string{"HOLD", key, token, "6000"} },
-		func(key, token string) []string { return []string{"LOCK", key, "6000", "TOKEN", token} },
-		func(key, token string) []string { return []string{"PEXPIRE", key, "6000"} },
-		func(key, token string) []string { return []string{"EVAL", extendScript, "1", key, token, "6000"} },
-	} {
-		key := fmt.Sprint("billing:", i)
-		held := c.do("LOCK", key, "6000").granted(1, 6000)
-		time.Sleep(2 * time.Millisecond) // a lock that is extended in the millisecond of its grant is held no longer
-		c.do(extend(key, held)...).matches(refusal)
-	}
-	held := c.do("LOCK", "shipping:1", "6000").granted(1, 6000)
-	c.do("EXTEND", "shipping:1", held, "6000").matches(`:[1-9]\d*`)
-	if got := srv.metric(`redlockd_policy_refused_total{limit="max_hold",prefix="billing:*"}`); got != "6" {
-		t.Errorf("got %s refusals in /metrics, want 6", got)
-	}
+	inVirtualTime(t, func(t *testing.T) {
+		srv := serve(t, policies(Policy{Prefix: "billing:*", MaxTTL: 6 * time.Second, MaxHold: 6 * time.Second}), func(o *Options) { o.AllowUnguarded = []string{"*"} })
+		c := srv.dial()
+		const refusal = `-ERR the lock was first granted .* ago and may be held for 6s in all \(max_hold of policy billing:\*\): release it, or ask for a shorter ttl`
+		for i, extend := range []func(key, token string) []string{
+			func(key, token string) []string { return []string{"EXTEND", key, token, "6000"} },
+			func(key, token string) []string { return []string{"MEXTEND", "1", key, token, "6000"} },
+			func(key, token string) []string { return []string{"HOLD", key, token, "6000"} },
+			func(key, token string) []string { return []string{"LOCK", key, "6000", "TOKEN", token} },
+			func(key, token string) []string { return []string{"PEXPIRE", key, "6000"} },
+			func(key, token string) []string { return []string{"EVAL", extendScript, "1", key, token, "6000"} },
+		} {
+			key := fmt.Sprint("billing:", i)
+			held := c.do("LOCK", key, "6000").granted(1, 6000)
+			time.Sleep(2 * time.Millisecond) // a lock that is extended in the millisecond of its grant is held no longer
+			c.do(extend(key, held)...).matches(refusal)
+		}
+		held := c.do("LOCK", "shipping:1", "6000").granted(1, 6000)
+		c.do("EXTEND", "shipping:1", held, "6000").matches(`:[1-9]\d*`)
+		if got := srv.metric(`redlockd_policy_refused_total{limit="max_hold",prefix="billing:*"}`); got != "6" {
+			t.Errorf("got %s refusals in /metrics, want 6", got)
+		}
+	})
 }
 
 func TestFenceAlways(t *testing.T) {
@@ -198,46 +202,48 @@ func TestFenceAlways(t *testing.T) {
 
 // The first policy that matches counts; slots have that of their resource; a lock of several resources keeps to all.
 func TestWhichPolicyCounts(t *testing.T) {
-	srv := serve(t, policies(
-		Policy{Prefix: "billing:small:*", MaxTTL: 10 * time.Second},
-		Policy{Prefix: "billing:*", MaxTTL: 20 * time.Second, LockDelay: time.Second},
-		Policy{Prefix: "jobs", MaxTTL: 5 * time.Second},
-		Policy{Prefix: "*#1", MaxTTL: 7 * time.Second},
-		Policy{Prefix: "waits:*", MaxWait: time.Second},
-	))
-	c := srv.dial()
-	for _, tt := range []struct {
-		command string
-		refusal string // "": none
-	}{
-		{"LOCK billing:small:1 11s", "max_ttl of policy billing:small:*"},
-		{"LOCK billing:1 11s", ""},
-		{"LOCK billing:2 21s", "max_ttl of policy billing:*"},
-		{"MLOCK 2 billing:small:2 billing:3 11s", "max_ttl of policy billing:small:*"},
-		{"MLOCK 2 billing:4 waits:1 21s", "max_ttl of policy billing:*"},
-		{"MLOCK 2 billing:4 waits:1 20s WAIT 2s", "max_wait of policy waits:*"},
-		{"LOCK jobs 6s SLOTS 2", "max_ttl of policy jobs"},
-		{"EXTEND jobs#0 token 6s", "max_ttl of policy jobs"},
-		{"EXTEND jobs#1 token 6s", "max_ttl of policy jobs"},
-		{"LOCK jobs#40 6s", ""},
-		{"LOCK others 8s SLOTS 2", "max_ttl of policy *#1"},
-		{"LOCK others 8s SLOTS 1", ""},
-		{"LOCK free 60s", ""},
-	} {
-		reply := c.do(strings.Fields(tt.command)...)
-		if tt.refusal == "" && reply.text[0] != '[' || !strings.Contains(reply.text, tt.refusal) {
-			t.Errorf("%s: got %s, want %q", tt.command, reply.text, tt.refusal)
+	inVirtualTime(t, func(t *testing.T) {
+		srv := serve(t, policies(
+			Policy{Prefix: "billing:small:*", MaxTTL: 10 * time.Second},
+			Policy{Prefix: "billing:*", MaxTTL: 20 * time.Second, LockDelay: time.Second},
+			Policy{Prefix: "jobs", MaxTTL: 5 * time.Second},
+			Policy{Prefix: "*#1", MaxTTL: 7 * time.Second},
+			Policy{Prefix: "waits:*", MaxWait: time.Second},
+		))
+		c := srv.dial()
+		for _, tt := range []struct {
+			command string
+			refusal string // "": none
+		}{
+			{"LOCK billing:small:1 11s", "max_ttl of policy billing:small:*"},
+			{"LOCK billing:1 11s", ""},
+			{"LOCK billing:2 21s", "max_ttl of policy billing:*"},
+			{"MLOCK 2 billing:small:2 billing:3 11s", "max_ttl of policy billing:small:*"},
+			{"MLOCK 2 billing:4 waits:1 21s", "max_ttl of policy billing:*"},
+			{"MLOCK 2 billing:4 waits:1 20s WAIT 2s", "max_wait of policy waits:*"},
+			{"LOCK jobs 6s SLOTS 2", "max_ttl of policy jobs"},
+			{"EXTEND jobs#0 token 6s", "max_ttl of policy jobs"},
+			{"EXTEND jobs#1 token 6s", "max_ttl of policy jobs"},
+			{"LOCK jobs#40 6s", ""},
+			{"LOCK others 8s SLOTS 2", "max_ttl of policy *#1"},
+			{"LOCK others 8s SLOTS 1", ""},
+			{"LOCK free 60s", ""},
+		} {
+			reply := c.do(strings.Fields(tt.command)...)
+			if tt.refusal == "" && reply.text[0] != '[' || !strings.Contains(reply.text, tt.refusal) {
+				t.Errorf("%s: got %s, want %q", tt.command, reply.text, tt.refusal)
+			}
 		}
-	}
-	for _, keys := range [][]string{{"free:a", "billing:9"}, {"billing:10", "waits:a"}, {"waits:b", "billing:11"}, {"billing:12", "free:b"}} {
-		c.do("MLOCK", "2", keys[0], keys[1], "10000", "TOKEN", token).granted(1, 9898)
-		for _, key := range keys {
-			eventually(t, "the first master keeps "+key+" for the delay of its neighbour, too", func() bool {
-				_, ttl, _ := srv.masters[0].Get(key)
-				return ttl > 10*time.Second
-			})
+		for _, keys := range [][]string{{"free:a", "billing:9"}, {"billing:10", "waits:a"}, {"waits:b", "billing:11"}, {"billing:12", "free:b"}} {
+			c.do("MLOCK", "2", keys[0], keys[1], "10000", "TOKEN", token).granted(1, 9898)
+			for _, key := range keys {
+				eventually(t, "the first master keeps "+key+" for the delay of its neighbour, too", func() bool {
+					_, ttl, _ := srv.masters[0].Get(key)
+					return ttl > 10*time.Second
+				})
+			}
 		}
-	}
+	})
 }
 
 func TestReloadOfPolicies(t *testing.T) {
@@ -281,117 +287,123 @@ func (r reply) field(name string) string {
 }
 
 func TestLockDelay(t *testing.T) {
-	a, b := twoUnder(t, Policy{Prefix: "billing:*", MaxTTL: 20 * time.Second, LockDelay: 20 * time.Second})
-	holder, other := a.dial(), b.dial()
-	other.do("LOCK", "billing:0", "41000").err("ERR ttl of 41000 ms is above the most, 20000 ms (max_ttl of policy billing:*)")
+	inVirtualTime(t, func(t *testing.T) {
+		a, b := twoUnder(t, Policy{Prefix: "billing:*", MaxTTL: 20 * time.Second, LockDelay: 20 * time.Second})
+		holder, other := a.dial(), b.dial()
+		other.do("LOCK", "billing:0", "41000").err("ERR ttl of 41000 ms is above the most, 20000 ms (max_ttl of policy billing:*)")
 
-	// A holder that releases.
-	holder.do("LOCK", "billing:1", "20000", "TOKEN", token).granted(15000, 19798)
-	info := other.do("LOCKINFO", "billing:1")
-	if ms := info.field("validity-ms"); len(ms) > 6 || ms > ":20000" {
-		t.Errorf("got validity-ms %s of another redlockd, want none of the delay in it", ms)
-	}
-	if got := info.field("delay-ms"); got != ":0" {
-		t.Errorf("got delay-ms %s while it is held, want 0", got)
-	}
-	holder.do("UNLOCK", "billing:1", token).is(":1")
-	other.do("LOCK", "billing:1", "20000").granted(1, 19798)
-
-	// Holders that vanish.
-	for i, take := range []func(key string) []string{
-		func(key string) []string { return []string{"LOCK", key, "100", "TOKEN", token} },
-		func(key string) []string { return []string{"LOCK", key, "100", "TOKEN", token, "FENCE"} },
-		func(key string) []string { return []string{"LOCK", key, "100", "TOKEN", token, "SHARED"} },
-		func(key string) []string { return []string{"SET", key, token, "NX", "PX", "100"} },
-		func(key string) []string { return []string{"SET", key, token, "NX", "GET", "PX", "100"} },
-		func(key string) []string { return []string{"EVAL", acquireScript, "1", key, token, "100"} },
-	} {
-		key := fmt.Sprint("billing:lost:", i)
-		gone := a.dial()
-		if reply := gone.do(take(key)...).text; reply[0] == '-' || reply == "*nil" {
-			t.Fatalf("%q: got %s", take(key), reply)
+		// A holder that releases.
+		holder.do("LOCK", "billing:1", "20000", "TOKEN", token).granted(15000, 19798)
+		info := other.do("LOCKINFO", "billing:1")
+		if ms := info.field("validity-ms"); len(ms) > 6 || ms > ":20000" {
+			t.Errorf("got validity-ms %s of another redlockd, want none of the delay in it", ms)
 		}
-		gone.conn.Close()
-		eventually(t, key+" is in its delay", func() bool { return other.do("LOCKINFO", key).field("delay-ms") != ":0" })
-		if got := other.do("LOCKINFO", key).field("validity-ms"); got != ":0" {
-			t.Errorf("%q: got validity-ms %s in the delay", take(key), got)
+		if got := info.field("delay-ms"); got != ":0" {
+			t.Errorf("got delay-ms %s while it is held, want 0", got)
 		}
-		eventually(t, "LOCKS shows that "+key+" is in its delay", func() bool {
-			list := holder.do("LOCKS", "PATTERN", key)
-			return list.text != "[]" && list.field("delay-ms") != ":0" && list.field("validity-ms") == ":0"
-		})
-		other.do("LOCK", key, "100").is("*nil")
-		other.do("SET", key, "another", "NX", "PX", "100").is("$nil")
-		if take(key)[len(take(key))-1] == "SHARED" {
-			other.do("LOCK", key, "100", "SHARED").granted(1, 100) // readers do not keep readers out
-			continue
+		holder.do("UNLOCK", "billing:1", token).is(":1")
+		other.do("LOCK", "billing:1", "20000").granted(1, 19798)
+
+		// Holders that vanish.
+		for i, take := range []func(key string) []string{
+			func(key string) []string { return []string{"LOCK", key, "100", "TOKEN", token} },
+			func(key string) []string { return []string{"LOCK", key, "100", "TOKEN", token, "FENCE"} },
+			func(key string) []string { return []string{"LOCK", key, "100", "TOKEN", token, "SHARED"} },
+			func(key string) []string { return []string{"SET", key, token, "NX", "PX", "100"} },
+			func(key string) []string { return []string{"SET", key, token, "NX", "GET", "PX", "100"} },
+			func(key string) []string { return []string{"EVAL", acquireScript, "1", key, token, "100"} },
+		} {
+			key := fmt.Sprint("billing:lost:", i)
+			gone := a.dial()
+			if reply := gone.do(take(key)...).text; reply[0] == '-' || reply == "*nil" {
+				t.Fatalf("%q: got %s", take(key), reply)
+			}
+			gone.conn.Close()
+			eventually(t, key+" is in its delay", func() bool { return other.do("LOCKINFO", key).field("delay-ms") != ":0" })
+			if got := other.do("LOCKINFO", key).field("validity-ms"); got != ":0" {
+				t.Errorf("%q: got validity-ms %s in the delay", take(key), got)
+			}
+			eventually(t, "LOCKS shows that "+key+" is in its delay", func() bool {
+				list := holder.do("LOCKS", "PATTERN", key)
+				return list.text != "[]" && list.field("delay-ms") != ":0" && list.field("validity-ms") == ":0"
+			})
+			other.do("LOCK", key, "100").is("*nil")
+			other.do("SET", key, "another", "NX", "PX", "100").is("$nil")
+			if take(key)[len(take(key))-1] == "SHARED" {
+				other.do("LOCK", key, "100", "SHARED").granted(1, 100) // readers do not keep readers out
+				continue
+			}
+			// The token still holds it, and a release ends the delay.
+			other.do("EXTEND", key, token, "50").matches(`:[1-9]\d*`)
+			other.do("UNLOCK", key, token).is(":1")
+			other.do("LOCK", key, "100").granted(1, 100)
 		}
-		// The token still holds it, and a release ends the delay.
-		other.do("EXTEND", key, token, "50").matches(`:[1-9]\d*`)
-		other.do("UNLOCK", key, token).is(":1")
-		other.do("LOCK", key, "100").granted(1, 100)
-	}
 
-	// One who waits through another redlockd is woken by the release.
-	holder.do("LOCK", "billing:wait", "100", "TOKEN", token).granted(1, 100)
-	eventually(t, "it is in its delay", func() bool { return holder.do("LOCKINFO", "billing:wait").field("delay-ms") != ":0" })
-	waiting := b.dial()
-	waiting.send("LOCK", "billing:wait", "100", "WAIT", "20000")
-	eventually(t, "it waits", waiters(b, 1))
-	waiting.silent(100 * time.Millisecond)
-	holder.do("UNLOCK", "billing:wait", token).is(":1")
-	waiting.read().granted(1, 100)
+		// One who waits through another redlockd is woken by the release.
+		holder.do("LOCK", "billing:wait", "100", "TOKEN", token).granted(1, 100)
+		eventually(t, "it is in its delay", func() bool { return holder.do("LOCKINFO", "billing:wait").field("delay-ms") != ":0" })
+		waiting := b.dial()
+		waiting.send("LOCK", "billing:wait", "100", "WAIT", "20000")
+		eventually(t, "it waits", waiters(b, 1))
+		waiting.silent(100 * time.Millisecond)
+		holder.do("UNLOCK", "billing:wait", token).is(":1")
+		waiting.read().granted(1, 100)
 
-	// RELEASE: the client ends its connection.
-	held := a.dial()
-	held.do("LOCK", "billing:held", "6000", "HOLD", "RELEASE").granted(1, 6000)
-	held.do("QUIT").is("+OK")
-	eventually(t, "it is released at once", func() bool { return other.do("LOCK", "billing:held", "100").text != "*nil" })
+		// RELEASE: the client ends its connection.
+		held := a.dial()
+		held.do("LOCK", "billing:held", "6000", "HOLD", "RELEASE").granted(1, 6000)
+		held.do("QUIT").is("+OK")
+		eventually(t, "it is released at once", func() bool { return other.do("LOCK", "billing:held", "100").text != "*nil" })
+	})
 }
 
 // A shorter delay ends by itself.
 func TestLockDelayEnds(t *testing.T) {
-	a, b := twoUnder(t, Policy{Prefix: "*", LockDelay: 300 * time.Millisecond})
-	a.dial().do("LOCK", "r", "100").granted(1, 100)
-	b.dial().do("LOCK", "r", "100", "WAIT", "20000").granted(1, 100)
-	c := a.dial()
-	c.do("LOCK", "x", "59701").is("-ERR ttl of 59701 ms is above the most, 59700 ms (max_ttl less the lock_delay of policy *): ask for a shorter ttl, or change the limit in [[policy]]")
-	c.do("LOCK", "x", "59700").granted(1, 59700)
+	inVirtualTime(t, func(t *testing.T) {
+		a, b := twoUnder(t, Policy{Prefix: "*", LockDelay: 300 * time.Millisecond})
+		a.dial().do("LOCK", "r", "100").granted(1, 100)
+		b.dial().do("LOCK", "r", "100", "WAIT", "20000").granted(1, 100)
+		c := a.dial()
+		c.do("LOCK", "x", "59701").is("-ERR ttl of 59701 ms is above the most, 59700 ms (max_ttl less the lock_delay of policy *): ask for a shorter ttl, or change the limit in [[policy]]")
+		c.do("LOCK", "x", "59700").granted(1, 59700)
+	})
 }
 
 // Clients that read how long a key lives are told nothing of its delay.
 func TestTTLsWithoutTheDelay(t *testing.T) {
-	srv := serve(t, policies(Policy{Prefix: "billing:*", MaxTTL: 20 * time.Second, LockDelay: 30 * time.Second}), func(o *Options) { o.AllowUnguarded = []string{"*"} })
-	c := srv.dial()
-	c.do("SET", "billing:1", token, "NX", "PX", "20000").is("+OK")
-	for _, command := range [][]string{{"PTTL", "billing:1"}, {"EVAL", `return redis.call('pttl', KEYS[1])`, "1", "billing:1"}} {
-		c.do(command...).matches(`:(1\d{4}|20000)`)
-	}
-	c.do("WATCH", "billing:1").is("+OK")
-	c.do("MULTI").is("+OK")
-	c.do("PTTL", "billing:1").is("+QUEUED")
-	c.do("EXEC").matches(`\[:(1\d{4}|20000)\]`)
-	// What keeps the end that a key has is not refused, and does not move it.
-	c.do("SET", "billing:1", "other", "IFEQ", token, "KEEPTTL").is("+OK")
-	c.do("PTTL", "billing:1").matches(`:(1\d{4}|20000)`)
-	eventually(t, "the first master keeps it for the TTL and the delay", func() bool {
-		_, ttl, _ := srv.masters[0].Get("billing:1")
-		return ttl > 40*time.Second && ttl <= 51*time.Second
+	inVirtualTime(t, func(t *testing.T) {
+		srv := serve(t, policies(Policy{Prefix: "billing:*", MaxTTL: 20 * time.Second, LockDelay: 30 * time.Second}), func(o *Options) { o.AllowUnguarded = []string{"*"} })
+		c := srv.dial()
+		c.do("SET", "billing:1", token, "NX", "PX", "20000").is("+OK")
+		for _, command := range [][]string{{"PTTL", "billing:1"}, {"EVAL", `return redis.call('pttl', KEYS[1])`, "1", "billing:1"}} {
+			c.do(command...).matches(`:(1\d{4}|20000)`)
+		}
+		c.do("WATCH", "billing:1").is("+OK")
+		c.do("MULTI").is("+OK")
+		c.do("PTTL", "billing:1").is("+QUEUED")
+		c.do("EXEC").matches(`\[:(1\d{4}|20000)\]`)
+		// What keeps the end that a key has is not refused, and does not move it.
+		c.do("SET", "billing:1", "other", "IFEQ", token, "KEEPTTL").is("+OK")
+		c.do("PTTL", "billing:1").matches(`:(1\d{4}|20000)`)
+		eventually(t, "the first master keeps it for the TTL and the delay", func() bool {
+			_, ttl, _ := srv.masters[0].Get("billing:1")
+			return ttl > 40*time.Second && ttl <= 51*time.Second
+		})
+		// Nor is it where the engine has moved the end, to tell attempts apart.
+		for i := range 10 {
+			key := fmt.Sprint("billing:moved:", i)
+			c.do("SET", key, token, "NX", "PX", "20000").is("+OK")
+			c.do("EVAL", extendScript, "1", key, token, "20000").is(":1")
+			c.do("SET", key, "other", "IFEQ", token, "KEEPTTL").is("+OK")
+		}
+		// In the delay the end is near, whatever is left of the delay.
+		c.do("SET", "billing:2", token, "NX", "PX", "100").is("+OK")
+		eventually(t, "it is in its delay", func() bool { return c.do("LOCKINFO", "billing:2").field("delay-ms") != ":0" })
+		c.do("PTTL", "billing:2").is(":1")
+		c.do("GET", "billing:2").is(fmt.Sprintf("%q", token))
+		c.do("EVAL", releaseScript, "1", "billing:2", token).is(":1")
+		c.do("SET", "billing:2", "another", "NX", "PX", "100").is("+OK")
 	})
-	// Nor is it where the engine has moved the end, to tell attempts apart.
-	for i := range 10 {
-		key := fmt.Sprint("billing:moved:", i)
-		c.do("SET", key, token, "NX", "PX", "20000").is("+OK")
-		c.do("EVAL", extendScript, "1", key, token, "20000").is(":1")
-		c.do("SET", key, "other", "IFEQ", token, "KEEPTTL").is("+OK")
-	}
-	// In the delay the end is near, whatever is left of the delay.
-	c.do("SET", "billing:2", token, "NX", "PX", "100").is("+OK")
-	eventually(t, "it is in its delay", func() bool { return c.do("LOCKINFO", "billing:2").field("delay-ms") != ":0" })
-	c.do("PTTL", "billing:2").is(":1")
-	c.do("GET", "billing:2").is(fmt.Sprintf("%q", token))
-	c.do("EVAL", releaseScript, "1", "billing:2", token).is(":1")
-	c.do("SET", "billing:2", "another", "NX", "PX", "100").is("+OK")
 }
 
 // A command under a policy allocates no more than one without.

@@ -231,21 +231,23 @@ func TestHandshakeThatWaitsTooLong(t *testing.T) {
 
 // Who has not logged in can release nothing and expects nothing: a server that stops does not wait for that.
 func TestShutdownWithPreauth(t *testing.T) {
-	srv := serve(t, withUser)
-	holder := srv.dial()
-	holder.do("AUTH", "secret").is("+OK")
-	holder.do("LOCK", "r", "10000", "TOKEN", "a").granted(1, 9898)
-	holder.conn.Close()
-	eventually(t, "the holder has gone", func() bool { return len(srv.clients()) == 0 })
-	preauth := srv.dial()
-	preauth.do("PING").is("-NOAUTH Authentication required.")
-	preauth.raw(strings.Repeat(frameOf("AUTH", "wrong"), 100)) // the answers take 10 s
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-	defer cancel()
-	if err := srv.Shutdown(ctx); err != nil {
-		t.Errorf("Shutdown: got %v, want nil", err)
-	}
-	preauth.conn.Close()
+	inVirtualTime(t, func(t *testing.T) {
+		srv := serve(t, withUser)
+		holder := srv.dial()
+		holder.do("AUTH", "secret").is("+OK")
+		holder.do("LOCK", "r", "10000", "TOKEN", "a").granted(1, 9898)
+		holder.conn.Close()
+		eventually(t, "the holder has gone", func() bool { return len(srv.clients()) == 0 })
+		preauth := srv.dial()
+		preauth.do("PING").is("-NOAUTH Authentication required.")
+		preauth.raw(strings.Repeat(frameOf("AUTH", "wrong"), 100)) // the answers take 10 s
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		defer cancel()
+		if err := srv.Shutdown(ctx); err != nil {
+			t.Errorf("Shutdown: got %v, want nil", err)
+		}
+		preauth.conn.Close()
+	})
 }
 
 // Nobody stays in the semaphore who waits: for the rest of a hello, of a command, for a client that reads, or for the pause behind a wrong
@@ -301,24 +303,26 @@ func TestWaitingHoldsNoCPU(t *testing.T) {
 }
 
 func TestFailedHandshakesAreTold(t *testing.T) {
-	var log bytes.Buffer
-	config := selfSigned(t)
-	srv := serve(t, func(o *Options) {
-		o.TLSConfig = config
-		o.Logger = slog.New(slog.NewTextHandler(&locked{w: &log}, nil))
+	inVirtualTime(t, func(t *testing.T) {
+		var log bytes.Buffer
+		config := selfSigned(t)
+		srv := serve(t, func(o *Options) {
+			o.TLSConfig = config
+			o.Logger = slog.New(slog.NewTextHandler(&locked{w: &log}, nil))
+		})
+		srv.dial().conn.Close() // a look whether somebody listens is worth no line
+		eventually(t, "it has gone", func() bool { return srv.counters[countConnections].Load() == 1 && len(srv.clients()) == 0 })
+		c := srv.dial()
+		c.raw(frameOf("PING"))
+		c.read().is("-ERR Protocol error: this port speaks TLS, and this does not look like it")
+		c.closed()
+		c = srv.dial()
+		c.raw(frameOf("PING"))
+		c.read().err("ERR Protocol error: this port speaks TLS")
+		srv.Close()
+		lines := strings.Split(strings.TrimSpace(log.String()), "\n")
+		if len(lines) != 1 || !strings.Contains(lines[0], `level=INFO msg="TLS handshake failed" client=2 `) || !strings.Contains(lines[0], "does not look like a TLS handshake") {
+			t.Errorf("the log: got %q, want one line of the first that failed", lines)
+		}
 	})
-	srv.dial().conn.Close() // a look whether somebody listens is worth no line
-	eventually(t, "it has gone", func() bool { return srv.counters[countConnections].Load() == 1 && len(srv.clients()) == 0 })
-	c := srv.dial()
-	c.raw(frameOf("PING"))
-	c.read().is("-ERR Protocol error: this port speaks TLS, and this does not look like it")
-	c.closed()
-	c = srv.dial()
-	c.raw(frameOf("PING"))
-	c.read().err("ERR Protocol error: this port speaks TLS")
-	srv.Close()
-	lines := strings.Split(strings.TrimSpace(log.String()), "\n")
-	if len(lines) != 1 || !strings.Contains(lines[0], `level=INFO msg="TLS handshake failed" client=2 `) || !strings.Contains(lines[0], "does not look like a TLS handshake") {
-		t.Errorf("the log: got %q, want one line of the first that failed", lines)
-	}
 }

@@ -66,69 +66,77 @@ return 'of another'`
 
 // A minority holds my token, another stands in the way of the rest: a script that is shown the minority's value says "held".
 func TestScriptTakesNoMinoritysWord(t *testing.T) {
-	for _, token := range []string{"mine", "mine, and long enough to be unique"} {
-		srv := serveFast(t)
-		c := srv.dial()
-		srv.put("k", token, 20*time.Second, 0, 1)
-		srv.put("k", "another's", 20*time.Second, 2)
-		c.do("EVAL", ensureScript, "1", "k", token, "20000").is(`"of another"`)
-		c.do("EVAL", mineScript, "1", "k", token).is(`"not mine"`)
-	}
+	inVirtualTime(t, func(t *testing.T) {
+		for _, token := range []string{"mine", "mine, and long enough to be unique"} {
+			srv := serveFast(t)
+			c := srv.dial()
+			srv.put("k", token, 20*time.Second, 0, 1)
+			srv.put("k", "another's", 20*time.Second, 2)
+			c.do("EVAL", ensureScript, "1", "k", token, "20000").is(`"of another"`)
+			c.do("EVAL", mineScript, "1", "k", token).is(`"not mine"`)
+		}
+	})
 }
 
 // A script that takes whatever is there for a lock of its own kind.
 func TestScriptThatTakesAnybodysWord(t *testing.T) {
-	srv := serve(t)
-	srv.put("k", "another's", 20*time.Second, 0, 1, 2)
-	srv.onMaster(2, "DEL", "k").is(":1")
-	srv.put("k", "a third's", 20*time.Second, 2)
-	srv.dial().do("EVAL", `if redis.call('exists', KEYS[1]) == 0 then redis.call('set', KEYS[1], ARGV[1], 'px', 20000) end return 'held'`, "1", "k", "t").
-		err("ERR the keys of the script changed 8 times")
+	inVirtualTime(t, func(t *testing.T) {
+		srv := serve(t)
+		srv.put("k", "another's", 20*time.Second, 0, 1, 2)
+		srv.onMaster(2, "DEL", "k").is(":1")
+		srv.put("k", "a third's", 20*time.Second, 2)
+		srv.dial().do("EVAL", `if redis.call('exists', KEYS[1]) == 0 then redis.call('set', KEYS[1], ARGV[1], 'px', 20000) end return 'held'`, "1", "k", "t").
+			err("ERR the keys of the script changed 8 times")
+	})
 }
 
 // The reply tells the value that is in the way, and never the client's own.
 func TestScriptToldWhoIsInTheWay(t *testing.T) {
-	const who = `return redis.call('set', KEYS[1], ARGV[1], 'nx', 'px', ARGV[2]) or redis.call('get', KEYS[1])`
-	srv := serveFast(t)
-	srv.put("k", "another's", 20*time.Second, 0, 1)
-	srv.put("k", "a third's", 20*time.Second, 2)
-	srv.dial().do("EVAL", who, "1", "k", "mine", "20000").matches(`"another's"|"a third's"`)
-	srv.put("l", "mine", 20*time.Second, 0, 1)
-	srv.put("l", "a third's", 20*time.Second, 2)
-	srv.dial().do("EVAL", who, "1", "l", "mine", "20000").matches(`"a third's"|-ERR the keys of the script changed 8 times.*`)
+	inVirtualTime(t, func(t *testing.T) {
+		const who = `return redis.call('set', KEYS[1], ARGV[1], 'nx', 'px', ARGV[2]) or redis.call('get', KEYS[1])`
+		srv := serveFast(t)
+		srv.put("k", "another's", 20*time.Second, 0, 1)
+		srv.put("k", "a third's", 20*time.Second, 2)
+		srv.dial().do("EVAL", who, "1", "k", "mine", "20000").matches(`"another's"|"a third's"`)
+		srv.put("l", "mine", 20*time.Second, 0, 1)
+		srv.put("l", "a third's", 20*time.Second, 2)
+		srv.dial().do("EVAL", who, "1", "l", "mine", "20000").matches(`"a third's"|-ERR the keys of the script changed 8 times.*`)
+	})
 }
 
 // So it is for SET NX GET: a client that gets its own token takes itself for the holder.
 func TestSetGetToldWhoIsInTheWay(t *testing.T) {
-	const mine = "a token of mine, unique" // of two that as many masters hold, the first in order is told
-	srv := serveFast(t)
-	c := srv.dial()
-	srv.put("k", "another's", 20*time.Second, 0, 1)
-	srv.put("k", "a third's", 20*time.Second, 2)
-	srv.masters[3].Freeze()
-	srv.masters[4].Freeze()
-	c.send("SET", "k", mine, "NX", "GET", "PX", "20000")
-	eventually(t, "it is denied", func() bool { return srv.opts.Engine.Stats().Denied == 1 })
-	srv.masters[3].Thaw() // and does now what it was asked for before the look
-	srv.masters[4].Thaw()
-	c.read().matches(`"another's"|"a third's"|-NOQUORUM .*`) // whom of the two depends on who has answered in time
+	inVirtualTime(t, func(t *testing.T) {
+		const mine = "a token of mine, unique" // of two that as many masters hold, the first in order is told
+		srv := serveFast(t)
+		c := srv.dial()
+		srv.put("k", "another's", 20*time.Second, 0, 1)
+		srv.put("k", "a third's", 20*time.Second, 2)
+		srv.masters[3].Freeze()
+		srv.masters[4].Freeze()
+		c.send("SET", "k", mine, "NX", "GET", "PX", "20000")
+		eventually(t, "it is denied", func() bool { return srv.opts.Engine.Stats().Denied == 1 })
+		srv.masters[3].Thaw() // and does now what it was asked for before the look
+		srv.masters[4].Thaw()
+		c.read().matches(`"another's"|"a third's"|-NOQUORUM .*`) // whom of the two depends on who has answered in time
 
-	srv = serveFast(t)
-	srv.put("k", mine, 20*time.Second, 0, 1) // what is left of an earlier lock
-	srv.put("k", "a third's", 20*time.Second, 2)
-	srv.dial().do("SET", "k", mine, "NX", "GET", "PX", "20000").matches(`"a third's"|-ERR the key changed 8 times.*|-NOQUORUM .*`)
+		srv = serveFast(t)
+		srv.put("k", mine, 20*time.Second, 0, 1) // what is left of an earlier lock
+		srv.put("k", "a third's", 20*time.Second, 2)
+		srv.dial().do("SET", "k", mine, "NX", "GET", "PX", "20000").matches(`"a third's"|-ERR the key changed 8 times.*|-NOQUORUM .*`)
 
-	srv = serveFast(t)
-	srv.put("k", mine, 20*time.Second, 0, 1, 2)
-	srv.dial().do("SET", "k", mine, "NX", "GET", "PX", "20000").is(strconv.Quote(mine))
+		srv = serveFast(t)
+		srv.put("k", mine, 20*time.Second, 0, 1, 2)
+		srv.dial().do("SET", "k", mine, "NX", "GET", "PX", "20000").is(strconv.Quote(mine))
 
-	// A transaction answers with what a quorum holds, or not at all.
-	srv.put("l", "another's", 20*time.Second, 0, 1)
-	srv.put("l", "a third's", 20*time.Second, 2)
-	c = srv.dial()
-	c.do("MULTI").is("+OK")
-	c.do("SET", "l", mine, "NX", "GET", "PX", "20000").is("+QUEUED")
-	c.do("EXEC").matches(`-ERR the key changed 8 times.*|-NOQUORUM .*`)
+		// A transaction answers with what a quorum holds, or not at all.
+		srv.put("l", "another's", 20*time.Second, 0, 1)
+		srv.put("l", "a third's", 20*time.Second, 2)
+		c = srv.dial()
+		c.do("MULTI").is("+OK")
+		c.do("SET", "l", mine, "NX", "GET", "PX", "20000").is("+QUEUED")
+		c.do("EXEC").matches(`-ERR the key changed 8 times.*|-NOQUORUM .*`)
+	})
 }
 
 // A key that a script only compares must hold on a quorum what it was compared with, also where the script deletes another:

@@ -133,7 +133,7 @@ func TestPublishedByScripts(t *testing.T) {
 func TestScriptsTurnedOff(t *testing.T) {
 	srv := newTestServer(t)
 	srv.live().NoScripts = true
-	srv.serveTCP()
+	srv.serveClients()
 	c := srv.dial()
 	for _, line := range []string{"EVAL|return 1|0", "EVAL_RO|return 1|0", "EVALSHA|" + sandbox.SHA("return 1") + "|0", "EVALSHA_RO|x|0",
 		"SCRIPT|LOAD|return 1", "SCRIPT|EXISTS|x", "FCALL|f|0", "FCALL_RO|f|0", "FUNCTION|LIST"} {

@@ -11,6 +11,7 @@ import (
 	"net"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -18,7 +19,7 @@ import (
 // TLS and net.Pipe have no file descriptor to write without blocking; all else must be the same.
 func TestOtherConnections(t *testing.T) {
 	config := selfSigned(t)
-	srv := serve(t, func(o *Options) { o.TLSConfig, o.HandshakeTimeout = config, 2*time.Second })
+	srv := serve(t, func(o *Options) { o.TLSConfig = config })
 	dial := func() *client {
 		conn, err := tls.Dial("tcp", srv.addr, &tls.Config{InsecureSkipVerify: true})
 		if err != nil {
@@ -68,8 +69,8 @@ func TestOtherConnections(t *testing.T) {
 		}
 	})
 	t.Run("silence instead of a handshake", func(t *testing.T) {
-		c := srv.testServerDial(t)
-		c.closed()
+		srv := serve(t, func(o *Options) { o.TLSConfig, o.HandshakeTimeout = config, 100*time.Millisecond })
+		srv.dial().closed()
 	})
 	t.Run("plain text to TLS", func(t *testing.T) {
 		c := srv.testServerDial(t)
@@ -161,10 +162,10 @@ func TestShutdownEndsWithItsContext(t *testing.T) {
 func TestShutdownWithoutClients(t *testing.T) {
 	srv := serve(t)
 	holder := srv.dial()
-	holder.do("LOCK", "r", "10000", "TOKEN", "a").granted(1, 9898)
+	holder.do("LOCK", "r", "60000", "TOKEN", "a").granted(1, 59398)
 	holder.conn.Close()
 	eventually(t, "the holder has gone", func() bool { return len(srv.clients()) == 0 })
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	if err := srv.Shutdown(ctx); err != nil {
 		t.Errorf("Shutdown: got %v, want nil", err)
@@ -201,10 +202,20 @@ func (l *failingListener) Accept() (net.Conn, error) {
 
 // pipeListener accepts the other ends of net.Pipe.
 type pipeListener struct {
-	conns chan net.Conn
-	done  chan struct{}
-	once  sync.Once
+	dialed atomic.Int32
+	conns  chan net.Conn
+	done   chan struct{}
+	once   sync.Once
 }
+
+// pipeEnd is the server's end of a net.Pipe. By its addresses it is a connection within this machine.
+type pipeEnd struct {
+	net.Conn
+	client net.TCPAddr
+}
+
+func (e *pipeEnd) RemoteAddr() net.Addr { return &e.client }
+func (e *pipeEnd) LocalAddr() net.Addr  { return &net.TCPAddr{IP: e.client.IP, Port: 6380} }
 
 func newPipeListener() *pipeListener {
 	return &pipeListener{conns: make(chan net.Conn), done: make(chan struct{})}
@@ -212,7 +223,7 @@ func newPipeListener() *pipeListener {
 
 func (l *pipeListener) dial() net.Conn {
 	near, far := net.Pipe()
-	l.conns <- far
+	l.conns <- &pipeEnd{far, net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 50_000 + int(l.dialed.Add(1))}}
 	return near
 }
 

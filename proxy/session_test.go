@@ -74,7 +74,7 @@ func TestRepliesInOrder(t *testing.T) {
 			time.AfterFunc(time.Duration(rand.IntN(500))*time.Microsecond, func() { flush(sl.complete()) })
 		}},
 	})
-	srv.serveTCP()
+	srv.serveClients()
 	c := srv.dial()
 	for range 300 {
 		var b strings.Builder
@@ -141,7 +141,7 @@ func TestNothingIsExecutedForTheDead(t *testing.T) {
 			c.ok()
 		}},
 	})
-	srv.serveTCP()
+	srv.serveClients()
 	c := srv.dial()
 	c.raw("first\r\nsecond\r\nsecond\r\n")
 	<-executing

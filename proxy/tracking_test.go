@@ -24,7 +24,7 @@ func serveTracking(t testing.TB) *testServer {
 	t.Helper()
 	srv := newTestServer(t)
 	srv.tracking.max = time.Hour
-	srv.serveTCP()
+	srv.serveClients()
 	return srv
 }
 
@@ -79,20 +79,22 @@ func TestTrackingTellsOfChanges(t *testing.T) {
 
 // Nobody changes the keys: what was read is told all the same, with the key's end or after a second.
 func TestTrackedReadsEnd(t *testing.T) {
-	srv := serve(t)
-	c, other := srv.tracks(), srv.dial()
-	other.do("SET", "short", "v", "NX", "PX", "100").is("+OK")
-	other.do("SET", "long", "v", "NX", "PX", "30000").is("+OK")
-	c.do("GET", "long").is(`"v"`)
-	c.do("GET", "short").is(`"v"`)
-	c.invalidated("short")
-	c.invalidated("long")
-	c.do("GET", "absent").is("_nil")
-	c.invalidated("absent")
-	eventually(t, "nothing is tracked", func() bool {
-		srv.tracking.mu.Lock()
-		defer srv.tracking.mu.Unlock()
-		return len(srv.tracking.keys) == 0
+	inVirtualTime(t, func(t *testing.T) {
+		srv := serve(t)
+		c, other := srv.tracks(), srv.dial()
+		other.do("SET", "short", "v", "NX", "PX", "100").is("+OK")
+		other.do("SET", "long", "v", "NX", "PX", "30000").is("+OK")
+		c.do("GET", "long").is(`"v"`)
+		c.do("GET", "short").is(`"v"`)
+		c.invalidated("short")
+		c.invalidated("long")
+		c.do("GET", "absent").is("_nil")
+		c.invalidated("absent")
+		eventually(t, "nothing is tracked", func() bool {
+			srv.tracking.mu.Lock()
+			defer srv.tracking.mu.Unlock()
+			return len(srv.tracking.keys) == 0
+		})
 	})
 }
 
@@ -385,7 +387,7 @@ func trackingByHand(t *testing.T) *testServer {
 			sl.out = append(sl.out, "+OK\r\n"...)
 			flush(sl.complete())
 		}}))
-	srv.serveTCP()
+	srv.serveClients()
 	return srv
 }
 
