@@ -265,10 +265,12 @@ func (srv *Server) accepted(c net.Conn) {
 	srv.mu.Unlock()
 	if full {
 		srv.refused(c.RemoteAddr().String(), "all others have logged in")
-		// With TLS no text is sent: the client could not read it before a handshake. The deadline
-		// bounds how long a client that reads nothing can keep the server from accepting others.
+		// With TLS no text is sent: the client could not read it before a handshake. A new socket takes
+		// the text at once, whether its client reads or not. The deadline is for connections that do not,
+		// which must not keep the server from accepting others. It is not short: on a busy machine it
+		// would pass before the write, and the client would not learn why it is closed.
 		if !srv.usesTLS(c) {
-			c.SetWriteDeadline(time.Now().Add(10 * time.Millisecond))
+			c.SetWriteDeadline(time.Now().Add(time.Second))
 			c.Write(resp.AppendError(nil, "ERR max number of clients reached"))
 		}
 	}
