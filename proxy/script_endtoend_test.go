@@ -129,7 +129,7 @@ func endToEnd(t *testing.T, seed uint64, steps int) {
 	g := &sequence{scriptGenerator{Rand: rand.New(rand.NewPCG(seed, 0)), real: true}}
 	names := []string{"ka", "kb", "kc"}
 	var done []string // since both had no keys, to be shown
-	compared, refused, scripts := 0, 0, 0
+	compared, refused, lapses, scripts := 0, 0, 0, 0
 	ours := servers[0]
 	for range steps {
 		if next := servers[g.IntN(len(servers))]; next != ours {
@@ -141,11 +141,17 @@ func endToEnd(t *testing.T, seed uint64, steps int) {
 			ours.send(args...)
 			theirs.send(args...)
 			got, want := ours.read().text, theirs.read().text
-			if refusedByRight.MatchString(got) {
+			lapse := isLapse(got)
+			if lapse || refusedByRight.MatchString(got) {
 				refused++
 				done = nil
-				ours.do("DEL", names[0], names[1], names[2])
+				ours.until(`:\d`, "DEL", names[0], names[1], names[2])
 				theirs.do("FLUSHALL")
+				if lapse {
+					lapses++
+					theirs.do("UNWATCH")
+					break // what belongs together is not complete
+				}
 				continue
 			}
 			if got != want {
@@ -158,13 +164,13 @@ func endToEnd(t *testing.T, seed uint64, steps int) {
 		g.sameState(t, ours, theirs, names, done)
 		done = done[max(0, len(done)-30):]
 	}
-	t.Logf("%d replies compared, %d of scripts, %d refused by right", compared, scripts, refused)
+	t.Logf("%d replies compared, %d of scripts, %d refused by right or by %d lapses of a quorum", compared, scripts, refused, lapses)
 	if scripts < steps/3 {
 		t.Errorf("the sequence does not say much")
 	}
 }
 
-// sameState fails the test unless both have the same keys. What is left of a TTL may differ by a second.
+// sameState fails the test unless both have the same keys. TTLs are multiples of 250 s: one that differs by less is the same.
 func (g *sequence) sameState(t *testing.T, ours, theirs *client, names, done []string) {
 	t.Helper()
 	for _, name := range names {
@@ -178,7 +184,7 @@ func (g *sequence) sameState(t *testing.T, ours, theirs *client, names, done []s
 			return n
 		}
 		gotLeft, wantLeft := left(ours), left(theirs)
-		if got != want || max(gotLeft-wantLeft, wantLeft-gotLeft) > 1000 {
+		if got != want || max(gotLeft-wantLeft, wantLeft-gotLeft) > 100_000 {
 			t.Fatalf("%s: got %s for %d ms\nRedis  %s for %d ms\nafter\n%s", name, got, gotLeft, want, wantLeft, strings.Join(slices.Clone(done), "\n"))
 		}
 	}
