@@ -260,6 +260,7 @@ func TestReloadAgainstLogins(t *testing.T) {
 						break
 					}
 				}
+				c.conn.Close()
 			}
 		})
 	}
