@@ -41,7 +41,7 @@ func TestClientsComeAndGo(t *testing.T) {
 	})
 	c := srv.dial()
 	for i := range holders {
-		c.do("LOCK", fmt.Sprint("r", i), "10000", "WAIT", "10000").granted(1, 9898)
+		c.do("LOCK", fmt.Sprint("r", i), "10000", "WAIT", "30000").granted(1, 9898)
 	}
 	c.conn.Close()
 	srv.Close()

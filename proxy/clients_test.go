@@ -6,6 +6,7 @@ package proxy
 
 import (
 	"context"
+	"net"
 	"strings"
 	"testing"
 	"time"
@@ -29,20 +30,21 @@ func TestGoRedis(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), patience)
 			defer cancel()
 			opts.Addr = srv.addr
+			opts.DialTimeout, opts.ReadTimeout, opts.WriteTimeout = patience, patience, patience // a command that is sent again gets another answer
 			client := redis.NewClient(opts)
 			defer client.Close()
 
 			if got, err := client.Ping(ctx).Result(); err != nil || got != "PONG" {
 				t.Fatalf("PING: got %q %v", got, err)
 			}
-			reply, err := client.Do(ctx, "LOCK", "go-redis", 5000).Slice()
+			reply, err := client.Do(ctx, "LOCK", "go-redis", 60000).Slice()
 			if err != nil || len(reply) != 2 {
 				t.Fatalf("LOCK: got %v %v, want a token and a validity", reply, err)
 			}
-			if validity, ok := reply[1].(int64); !ok || validity < 1 || validity > 5000 {
-				t.Errorf("LOCK: got a validity of %v (%[1]T), want an integer up to 5000", reply[1])
+			if validity, ok := reply[1].(int64); !ok || validity < 1 || validity > 60000 {
+				t.Errorf("LOCK: got a validity of %v (%[1]T), want an integer up to 60000", reply[1])
 			}
-			if reply, err := client.Do(ctx, "LOCK", "go-redis", 5000).Result(); err != redis.Nil {
+			if reply, err := client.Do(ctx, "LOCK", "go-redis", 60000).Result(); err != redis.Nil {
 				t.Errorf("LOCK of a held resource: got %v %v, want redis.Nil", reply, err)
 			}
 			if n, err := client.Do(ctx, "UNLOCK", "go-redis", reply[0]).Int(); err != nil || n != 1 {
@@ -65,7 +67,7 @@ func TestGoRedis(t *testing.T) {
 				t.Errorf("LPUSH: got %v, want a refusal by name", err)
 			}
 			for _, want := range []bool{true, false} {
-				if got, err := client.SetNX(ctx, "drop-in", "token", 8*time.Second).Result(); err != nil || got != want {
+				if got, err := client.SetNX(ctx, "drop-in", "token", time.Minute).Result(); err != nil || got != want {
 					t.Errorf("SetNX: got %v %v, want %v", got, err, want)
 				}
 			}
@@ -106,7 +108,8 @@ func TestRueidis(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), patience)
 			defer cancel()
-			opts := rueidis.ClientOption{InitAddress: []string{srv.addr}, Username: "alice", Password: "wonder", DisableCache: true}
+			opts := rueidis.ClientOption{InitAddress: []string{srv.addr}, Username: "alice", Password: "wonder", DisableCache: true,
+				Dialer: net.Dialer{Timeout: patience}, ConnWriteTimeout: patience}
 			change(&opts)
 			client, err := rueidis.NewClient(opts)
 			if err != nil {
@@ -116,11 +119,11 @@ func TestRueidis(t *testing.T) {
 			do := func(args ...string) rueidis.RedisResult {
 				return client.Do(ctx, client.B().Arbitrary(args...).Build())
 			}
-			reply, err := do("LOCK", "rueidis", "5000").ToArray()
+			reply, err := do("LOCK", "rueidis", "60000").ToArray()
 			if err != nil || len(reply) != 2 {
 				t.Fatalf("LOCK: got %v %v, want a token and a validity", reply, err)
 			}
-			if err := do("LOCK", "rueidis", "5000").Error(); !rueidis.IsRedisNil(err) {
+			if err := do("LOCK", "rueidis", "60000").Error(); !rueidis.IsRedisNil(err) {
 				t.Errorf("LOCK of a held resource: got %v, want nil", err)
 			}
 			token, _ := reply[0].ToString()
@@ -134,7 +137,8 @@ func TestRueidis(t *testing.T) {
 	}
 
 	// With its client-side cache, which is its default: what it has read comes from the cache until it changes.
-	client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{srv.addr}, Username: "alice", Password: "wonder"})
+	client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{srv.addr}, Username: "alice", Password: "wonder",
+		Dialer: net.Dialer{Timeout: patience}, ConnWriteTimeout: patience})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -143,7 +147,7 @@ func TestRueidis(t *testing.T) {
 	read := func() rueidis.RedisResult {
 		return client.DoCache(ctx, client.B().Get().Key("cached").Cache(), time.Hour)
 	}
-	if err := client.Do(ctx, client.B().Set().Key("cached").Value("v").Nx().PxMilliseconds(30000).Build()).Error(); err != nil {
+	if err := client.Do(ctx, client.B().Set().Key("cached").Value("v").Nx().PxMilliseconds(60000).Build()).Error(); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, "an answer from the cache", func() bool {

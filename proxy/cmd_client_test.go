@@ -18,14 +18,14 @@ func TestCLIENTLIST(t *testing.T) {
 	a.do("HELLO", "3", "SETNAME", "alpha")
 	a.do("CLIENT", "SETINFO", "lib-name", "go").is("+OK")
 	a.do("CLIENT", "SETINFO", "LIB-VER", "1.2").is("+OK")
-	a.do("CLIENT", "INFO").matches(`"txt:id=1 addr=127.0.0.1:\d+ laddr=` + srv.addr + ` fd=-1 name=alpha age=\d+ idle=0 flags=N db=0 sub=0 psub=0 ssub=0 ` +
+	a.do("CLIENT", "INFO").matches(`"txt:id=1 addr=127.0.0.1:\d+ laddr=` + srv.addr + ` fd=-1 name=alpha age=\d+ idle=\d+ flags=N db=0 sub=0 psub=0 ssub=0 ` +
 		`multi=-1 qbuf=0 .* omem=0 tot-mem=0 events=r cmd=client\|info user=default redir=-1 resp=3 lib-name=go lib-ver=1.2\\n"`)
 
 	b.do("SUBSCRIBE", "x", "y")
 	b.read()
 	b.do("PSUBSCRIBE", "p*")
-	w.do("LOCK", "a", "5000").granted(1, 5000)
-	w.send("LOCK", "a", "5000", "WAIT", "60000")
+	w.do("LOCK", "a", "60000").granted(1, 60000)
+	w.send("LOCK", "a", "60000", "WAIT", "60000")
 	eventually(t, "the third client waits", waiters(srv, 1))
 
 	a.do("CLIENT", "LIST").matches(`"txt:id=1 .*\\nid=2 .* flags=P db=0 sub=2 psub=1 .* cmd=psubscribe .*\\nid=3 .* flags=b .* cmd=lock .*\\n"`)
@@ -118,15 +118,15 @@ func TestCLIENTKILL(t *testing.T) {
 		c, w := srv.dial(), srv.dial()
 		c.do("AUTH", "d")
 		w.do("AUTH", "d")
-		token := c.do("LOCK", "kill", "5000").granted(1, 5000)
+		token := c.do("LOCK", "kill", "60000").granted(1, 60000)
 		id := w.id()
-		w.send("LOCK", "kill", "5000", "WAIT", "60000")
+		w.send("LOCK", "kill", "60000", "WAIT", "60000")
 		eventually(t, "a waiter", func() bool { return srv.opts.Engine.Stats().Waiters == 1 })
 		c.do("CLIENT", "KILL", "ID", id).is(":1")
 		w.closed()
 		eventually(t, "no waiter", func() bool { return srv.opts.Engine.Stats().Waiters == 0 })
 		c.do("UNLOCK", "kill", token).is(":1")
-		c.do("LOCK", "kill", "5000").granted(1, 5000) // it did not go to the dead
+		c.do("LOCK", "kill", "60000").granted(1, 60000) // it did not go to the dead
 	})
 }
 

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"redlockd/redlock/sandbox"
 )
@@ -131,6 +132,7 @@ func TestRunaways(t *testing.T) {
 			for n := range len(runaways) {
 				source := runaways[(n+i)%len(runaways)]
 				c.send("EVAL", source, "1", "runaway")
+				c.conn.SetReadDeadline(time.Now().Add(time.Minute))
 				if text, err := readReply(c.r); err != nil || text[0] != '-' {
 					t.Errorf("%s: got %.100s, %v, want an error", source, text, err)
 				}
@@ -144,7 +146,7 @@ func TestRunaways(t *testing.T) {
 		case <-done:
 			left--
 		default:
-			c.do("EVAL", acquireScript, "1", "k", token, "20000").is("+OK")
+			c.do("EVAL", acquireScript, "1", "k", token, "60000").is("+OK")
 			c.do("EVAL", releaseScript, "1", "k", token).is(":1")
 			served++
 		}
@@ -210,7 +212,7 @@ func FuzzEVAL(f *testing.F) {
 		if second := c.read(); second.text != `"behind"` {
 			t.Fatalf("got %s and %s, want one reply", first.text, second.text)
 		}
-		other.do("LOCK", "other's", "1000", "TOKEN", "x").granted(1, 1000)
+		other.do("LOCK", "other's", "60000", "TOKEN", "x").granted(1, 60000)
 		other.do("UNLOCK", "other's", "x").is(":1")
 		if strings.HasPrefix(first.text, "-ERR internal") {
 			t.Fatal(fmt.Sprint(first.text, source))

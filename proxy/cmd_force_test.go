@@ -6,6 +6,7 @@ package proxy
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"redlockd/redlock"
 )
@@ -89,7 +90,7 @@ func TestWhoMayForce(t *testing.T) {
 
 // The lock is held for a connection to another redlockd: that one's client is told, and renewal ends.
 func TestUnlockForceThroughAnotherServer(t *testing.T) {
-	_, servers := serversOverMasters(t, 2, redlock.Options{MasterTimeout: patience / 20})
+	_, servers := serversOverMasters(t, 2, redlock.Options{MasterTimeout: 10 * time.Second})
 	holder, subscriber, admin := servers[0].dial(), servers[0].dial(), servers[1].dial()
 	subscriber.do("SUBSCRIBE", redlock.LostChannel).matches(`\["subscribe" "redlockd:lost" :1\]`)
 	holder.do("KEEPALIVE").matches(`.*"held" :0.*`)

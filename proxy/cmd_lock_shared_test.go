@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 )
 
 func TestSHARED(t *testing.T) {
@@ -55,19 +54,15 @@ func TestSHARED(t *testing.T) {
 func TestSHAREDUnderHOLD(t *testing.T) {
 	srv := serve(t)
 	first, second, writer := srv.dial(), srv.dial(), srv.dial()
-	own := first.do("LOCK", "file", "20000", "SHARED", "HOLD", "NOTE", "report").granted(1, 19798)
-	held := second.do("LOCK", "file", "20000", "SHARED", "HOLD").matches(`\["([^"]+)" :\d+\]`)[0]
-	first.do("KEEPALIVE").matches(`\["validity" :1\d\d\d\d "held" :1 .*\]`)
-	second.do("HOLD", "file", held, "20000").matches(`-ERR a lock that is SHARED keeps its token: take it over with LOCK … SHARED TOKEN token HOLD`)
-	writer.send("LOCK", "file", "20000", "WAIT", "20000", "TOKEN", "writer")
+	own := first.do("LOCK", "file", "60000", "SHARED", "HOLD", "NOTE", "report").granted(1, 59398)
+	held := second.do("LOCK", "file", "60000", "SHARED", "HOLD").matches(`\["([^"]+)" :\d+\]`)[0]
+	first.do("KEEPALIVE").matches(`\["validity" :[345]\d\d\d\d "held" :1 .*\]`)
+	second.do("HOLD", "file", held, "60000").matches(`-ERR a lock that is SHARED keeps its token: take it over with LOCK … SHARED TOKEN token HOLD`)
+	writer.send("LOCK", "file", "20000", "WAIT", "60000", "TOKEN", "writer")
 	srv.waiting(1)
 	first.do("UNLOCK", "file", own).is(":1")
 	second.do("UNLOCK", "file", held).is(":1")
-	began := time.Now()
-	writer.read().granted(1, 19798)
-	if took := time.Since(began); took > 10*time.Second {
-		t.Errorf("the writer had it after %v, as if the readers had only ended", took)
-	}
+	writer.read().granted(1, 19798) // in time: the TTLs of the readers are beyond the patience of the test
 }
 
 func TestSHAREDIsChecked(t *testing.T) {

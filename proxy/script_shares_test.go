@@ -87,7 +87,7 @@ func TestCompilingWaitsItsTurn(t *testing.T) {
 	}
 	eventually(t, "the compiler waits", waits)
 	other := srv.dial()
-	other.do("LOCK", "r", "1000", "TOKEN", "x").granted(1, 1000)
+	other.do("LOCK", "r", "60000", "TOKEN", "x").granted(1, 60000)
 	other.do("UNLOCK", "r", "x").is(":1")
 	for range srv.shares.max {
 		srv.shares.releaseRun()
