@@ -186,6 +186,7 @@ func TestDrainLeavesHeldLocks(t *testing.T) {
 		ended := make(chan error, 1)
 		go func() { ended <- srv.Shutdown(ctx) }()
 		c.until(kept(`[1-9]\d*`, 1, "", "1"), "KEEPALIVE")
+		c.until("-LEAVING .*", "LOCK", "free", "1s") // the engine is told behind that
 		c.do("HOLD", "a", token, "20s").matches("-LEAVING .*")
 		extended := srv.opts.Engine.Stats().Extended
 		cancel()
