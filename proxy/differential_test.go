@@ -403,11 +403,6 @@ func compare(t *testing.T, redis, ours, lines string) {
 	}
 }
 
-// isLapse reports whether a reply says that the addresses of masters could not be made sure of in time: this process was short of CPU for seconds.
-func isLapse(reply string) bool {
-	return strings.HasPrefix(reply, "-NOQUORUM ") && strings.Contains(reply, "no new connection has reached it for ")
-}
-
 // replies sends lines, one command each, and returns the masked replies. RESET at the end brings the connection into a
 // state in which it answers, whatever the lines did; if it is closed before, the last reply says so.
 func replies(t *testing.T, addr, lines string) []string {
