@@ -14,8 +14,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math/rand/v2"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -27,6 +25,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"redlockd/redlock/redisproc"
 )
 
 // etcdRow is one fault. Nodes are numbered from 0.
@@ -201,7 +201,7 @@ func (f *etcdFault) start() {
 	f.Helper()
 	var members []string
 	for i := range 3 {
-		n := &etcdNode{name: fmt.Sprint("n", i), dir: filepath.Join(f.TempDir(), "data"), client: freeAddr(f.T), peer: freeAddr(f.T)}
+		n := &etcdNode{name: fmt.Sprint("n", i), dir: filepath.Join(f.TempDir(), "data"), client: redisproc.KeepAddr(f.T), peer: redisproc.KeepAddr(f.T)}
 		f.nodes = append(f.nodes, n)
 		members = append(members, n.name+"=http://"+n.peer)
 	}
@@ -211,26 +211,6 @@ func (f *etcdFault) start() {
 		f.Cleanup(n.kill)
 	}
 }
-
-// freeAddr is an address below the range of the ports of outgoing connections, as a node that restarts needs its own again.
-func freeAddr(t *testing.T) string {
-	t.Helper()
-	for range 1000 {
-		addr := "127.0.0.1:" + strconv.Itoa(10_000+rand.IntN(22_000))
-		if _, taken := etcdPorts.LoadOrStore(addr, true); taken {
-			continue
-		}
-		if l, err := net.Listen("tcp", addr); err == nil {
-			l.Close()
-			return addr
-		}
-	}
-	t.Fatal("no port is free")
-	return ""
-}
-
-// etcdPorts are the addresses that were given out.
-var etcdPorts sync.Map
 
 // findLeader returns which node leads. Those that are frozen are not asked.
 func (f *etcdFault) findLeader(frozen ...int) (leader int) {

@@ -29,7 +29,10 @@ func TestWaysToAMaster(t *testing.T) {
 		return redisproc.StartForTest(t, 1, args...)[0]
 	}
 	socket := filepath.Join(dir, "redis.sock")
-	tlsAddr := startTLS(t, dir)
+	tlsAddr := redisproc.KeepAddr(t)
+	_, tlsPort, _ := net.SplitHostPort(tlsAddr)
+	start("--tls-port", tlsPort, "--tls-cert-file", filepath.Join(dir, "cert.pem"), "--tls-key-file", filepath.Join(dir, "key.pem"),
+		"--tls-ca-cert-file", filepath.Join(dir, "cert.pem"), "--tls-auth-clients", "no")
 	start("--unixsocket", socket)
 	user := start("--user", "locker", "on", ">secret", "~*", "&*", "+@all")
 	o := Options{Masters: []Master{
@@ -77,26 +80,6 @@ func TestWaysToAMaster(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-}
-
-// startTLS starts a redis-server that takes TLS on the address that it returns, with the certificate in the directory.
-func startTLS(t *testing.T, dir string) (addr string) {
-	t.Helper()
-	redisproc.Need(t, "redis-server")
-	var err error
-	for range 10 { // somebody else may take the port before the server does
-		addr = freeAddr(t)
-		_, port, _ := net.SplitHostPort(addr)
-		var s *redisproc.Server
-		s, err = redisproc.Start("--tls-port", port, "--tls-cert-file", filepath.Join(dir, "cert.pem"), "--tls-key-file", filepath.Join(dir, "key.pem"),
-			"--tls-ca-cert-file", filepath.Join(dir, "cert.pem"), "--tls-auth-clients", "no")
-		if err == nil {
-			t.Cleanup(s.Close)
-			return addr
-		}
-	}
-	t.Fatal(err)
-	return ""
 }
 
 // selfSigned writes cert.pem and key.pem for localhost, and returns who trusts them.
