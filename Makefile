@@ -3,7 +3,7 @@
 STATICCHECK = go run honnef.co/go/tools/cmd/staticcheck@v0.8.2
 BENCHSTAT = go run golang.org/x/perf/cmd/benchstat@v0.0.0-20260908200009-22c9c6c9d4da
 
-.PHONY: run build dist test test-packages test-engine test-bench test-chart test-simulation test-models test-mutants test-upgrade test-long lint bench bench-full bench-libraries benchmarks scenarios soak torture fuzz tools libraries tlc history model
+.PHONY: run build dist test test-packages test-engine test-bench test-chart test-simulation test-models test-mutants test-scenarios test-upgrade test-long lint bench bench-full bench-libraries benchmarks scenarios soak torture fuzz tools libraries tlc history model
 
 run: ## serve on 127.0.0.1:6380 with five masters inside the process
 	go run ./cmd/redlockd
@@ -17,7 +17,7 @@ dist: ## what a release has, into dist/: static binaries, Debian packages, lists
 # Two lists of tests, by name. ENGINE: the race detector sees a few cases of these, or none (redlock/raced_test.go); `make test` runs them
 # without it, in full. RELEASE: these take long, and fail where something rarely changes; `make test` leaves them out, `make test-long` has them.
 ENGINE = TestSimulation|TestTraceModel$$|TestRecordTraceModel$$|TestOverloadSlowsDown|TestSeveralAreGranted|TestStepIsCaught|TestUndoSpares|TestPanicLoses|TestMaxTTLLowered|TestFastClocks|TestNoStepCostsAnAnswer$$
-RELEASE = TestMutants$$|Model$$|TestUpgrade$$
+RELEASE = TestMutants$$|Model$$|TestUpgrade$$|TestScenarios$$
 
 # Packages are tested at the same time, one more than there are processors: the tests of processes wait for most of their time.
 PACKAGES_AT_ONCE = $$(($$(getconf _NPROCESSORS_ONLN) + 1))
@@ -32,7 +32,7 @@ test-packages:
 test-engine:
 	REDLOCK_TEST_TOOLS=all REDLOCK_SIM_SEEDS=$(or $(SEEDS),50) nice -n 19 go test -count=1 -timeout 40m -run '$(ENGINE)' ./redlock
 
-test-long: test test-mutants test-models test-upgrade test-bench test-chart ## before a release: `make test`, and what takes long
+test-long: test test-mutants test-models test-scenarios test-upgrade test-bench test-chart ## before a release: `make test`, and what takes long
 	REDLOCK_TEST_TOOLS=all PROGRAMS=25600 go test -count=1 -timeout 10m -run '^TestPrograms$$' ./redlock/sandbox
 	REDLOCK_SOAK=5m go test -count=1 -timeout 0 -run Soak -v ./cmd/redlockd
 
@@ -41,6 +41,9 @@ test-mutants: tools tlc ## each rule of the engine is broken on purpose, and the
 
 test-models: tlc ## the small runs of the TLA+ models, and traces of the simulation
 	REDLOCK_TEST_TOOLS=all go test -count=1 -timeout 40m -run 'Model$$' ./redlock
+
+test-scenarios: tools ## what each fault does to the holders of locks, on real masters
+	REDLOCK_TEST_TOOLS=all go test -race -count=1 -timeout 20m -run '^TestScenarios$$' ./redlock
 
 test-upgrade: tools history ## a redlockd of an earlier version gives way to this one
 	REDLOCK_TEST_TOOLS=all go test -count=1 -timeout 20m -run '^TestUpgrade$$' ./cmd/redlockd
