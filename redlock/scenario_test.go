@@ -140,7 +140,7 @@ const (
 func TestScenarios(t *testing.T) {
 	shim := buildClockShim(t)
 	scores := make([]string, len(scenarios))
-	room := stageRoom{free: make(chan struct{}, stages)}
+	room := stageRoom{stages: stages, taken: make(chan struct{}, stages)}
 	var wg sync.WaitGroup
 	for i, s := range scenarios {
 		wg.Go(func() {
@@ -164,20 +164,34 @@ func TestScenarios(t *testing.T) {
 // stageRoom is the room for plays at the same time.
 type stageRoom struct {
 	entrance sync.Mutex // who takes several stages takes them before anybody else takes one
-	free     chan struct{}
+	stages   int        // that there are
+	taken    chan struct{}
 }
 
-func (r *stageRoom) take(stages int) {
+// take takes so many stages, or all.
+func (r *stageRoom) take(wanted int) (got int) {
 	r.entrance.Lock()
 	defer r.entrance.Unlock()
-	for range stages {
-		r.free <- struct{}{}
+	got = min(wanted, r.stages)
+	for range got {
+		r.taken <- struct{}{}
 	}
+	return got
 }
 
 func (r *stageRoom) give(stages int) {
 	for range stages {
-		<-r.free
+		<-r.taken
+	}
+}
+
+// shrink leaves a stage empty from now on, because the machine is too busy for all of them.
+func (r *stageRoom) shrink() {
+	r.entrance.Lock()
+	defer r.entrance.Unlock()
+	if r.stages > 2 {
+		r.stages--
+		r.taken <- struct{}{}
 	}
 }
 
@@ -191,17 +205,17 @@ func (s scenario) play(t *testing.T, room *stageRoom, shim string, score *string
 		if s.lasting {
 			p.ttl = ttlLasting
 		}
-		beside := min(patience*patience, stages)
-		room.take(beside)
+		taken := room.take(patience * patience)
 		passed := t.Run(fmt.Sprint("patience ", patience), func(t *testing.T) { // what it has started ends with it
 			p.T = t
 			p.perform(shim)
 		})
-		room.give(beside)
+		room.give(taken)
 		*score = fmt.Sprintf("%d/%d", p.violations.Load(), len(p.claims))
 		if p.came || !passed {
 			return
 		}
+		room.shrink()
 	}
 }
 
