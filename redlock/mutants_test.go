@@ -383,6 +383,7 @@ var hunted = []string{
 const (
 	huntSeeds   = 150              // a run ends with the first that finds it; replay is not exact, so the number has room
 	mutantLimit = time.Minute      // of the tests of one mutant: only one that hangs needs it
+	huntLimit   = 10 * time.Minute // of the seeds of one mutant
 	allLimit    = 15 * time.Minute // of all these tests, one after the other: some two minutes where nothing else runs
 )
 
@@ -446,25 +447,27 @@ func TestMutants(t *testing.T) {
 		}
 	})
 	slots := make(chan struct{}, 2)
-	survives := func(run, name, killers string, seeds int) {
+	survives := func(run, name, killers string, seeds int, limit time.Duration) {
 		t.Run(run, func(t *testing.T) {
 			t.Parallel()
 			slots <- struct{}{}
 			defer func() { <-slots }()
-			output, err := runMutant(binary, name, "^("+killers+")$", seeds, mutantLimit)
+			output, err := runMutant(binary, name, "^("+killers+")$", seeds, limit)
 			switch {
 			case err == nil:
 				t.Errorf("mutant %q survives %s", name, killers)
+			case seeds > 0 && strings.Contains(output, "panic: test timed out"): // no hang: these seeds were not enough, or the machine too slow
+				t.Errorf("mutant %q: %s has not found it within %v", name, killers, limit)
 			case !strings.Contains(output, "--- FAIL") && !strings.Contains(output, "panic: ") && !strings.Contains(output, "fatal error: "):
 				t.Errorf("mutant %q: %v, and no test has failed:\n%s", name, err, output)
 			}
 		})
 	}
 	for _, m := range mutants {
-		survives(m.name, m.name, m.killers, 0)
+		survives(m.name, m.name, m.killers, 0, mutantLimit)
 	}
 	for _, name := range hunted {
-		survives(name+" in the simulation", name, "TestSimulation", huntSeeds)
+		survives(name+" in the simulation", name, "TestSimulation", huntSeeds, huntLimit)
 	}
 	refused := func(name, test string) {
 		t.Run(name+" in its traces", func(t *testing.T) {
