@@ -32,54 +32,56 @@ func take(key, token string) []string { return []string{"EVAL", slowTake, "2", k
 func (srv *testServer) open() { srv.put("gate", "open", time.Minute, 0, 1, 2, 3, 4) }
 
 func TestScriptsInOrder(t *testing.T) {
-	srv := serve(t)
-	srv.open()
-	c := srv.dial()
-	for _, source := range []string{slowTake, slowExtend, releaseScript} {
-		c.do("SCRIPT", "LOAD", source)
-	}
-	eval := func(source, key string, args ...string) string {
-		if source == slowTake {
-			return frameOf(take(key, token)...)
+	inVirtualTime(t, func(t *testing.T) {
+		srv := serve(t)
+		srv.open()
+		c := srv.dial()
+		for _, source := range []string{slowTake, slowExtend, releaseScript} {
+			c.do("SCRIPT", "LOAD", source)
 		}
-		return frameOf(append([]string{"EVALSHA", sandbox.SHA(source), "1", key, token}, args...)...)
-	}
-	for range 10 {
-		var input strings.Builder
-		var want []string
-		for _, step := range []struct{ frame, want string }{
-			{eval(slowTake, "k"), ":1"}, {eval(slowTake, "other"), ":1"}, {eval(slowExtend, "k", "1000"), ":1"},
-			{frameOf("GET", "k"), `"` + token + `"`}, {frameOf("UNLOCK", "k", token), ":1"},
-			{eval(slowTake, "k"), ":1"}, {frameOf("PING"), "+PONG"}, {frameOf("DELEX", "k", "IFEQ", token), ":1"},
-			{eval(slowTake, "k"), ":1"}, {frameOf("EXTEND", "k", token, "9000"), `:\d+`}, {eval(releaseScript, "k"), ":1"}, {eval(releaseScript, "k"), ":0"},
-			{eval(slowTake, "k"), ":1"}, {frameOf("WATCH", "k"), `\+OK`}, {frameOf("MULTI"), `\+OK`}, {frameOf("DEL", "k"), `\+QUEUED`}, {frameOf("EXEC"), `\[:1\]`},
-			{frameOf("LOCK", "k", "20000", "TOKEN", "native"), `\["native" :\d+\]`}, {eval(slowTake, "k"), ":0"}, {frameOf("UNLOCK", "k", "native"), ":1"},
-			{eval(releaseScript, "other"), ":1"},
-		} {
-			input.WriteString(step.frame)
-			want = append(want, step.want)
-		}
-		c.raw(input.String())
-		for i, want := range want {
-			got := c.read()
-			got.text = strings.TrimPrefix(got.text, "+PONG")
-			if want == "+PONG" {
-				want = ""
+		eval := func(source, key string, args ...string) string {
+			if source == slowTake {
+				return frameOf(take(key, token)...)
 			}
-			func() {
-				defer func() {
-					if t.Failed() {
-						t.Logf("reply %d", i)
-					}
-				}()
-				got.matches(want)
-			}()
+			return frameOf(append([]string{"EVALSHA", sandbox.SHA(source), "1", key, token}, args...)...)
 		}
-	}
-	for i := range srv.masters {
-		srv.onMaster(i, "DEL", "gate").is(":1")
-	}
-	srv.noKeys()
+		for range 10 {
+			var input strings.Builder
+			var want []string
+			for _, step := range []struct{ frame, want string }{
+				{eval(slowTake, "k"), ":1"}, {eval(slowTake, "other"), ":1"}, {eval(slowExtend, "k", "1000"), ":1"},
+				{frameOf("GET", "k"), `"` + token + `"`}, {frameOf("UNLOCK", "k", token), ":1"},
+				{eval(slowTake, "k"), ":1"}, {frameOf("PING"), "+PONG"}, {frameOf("DELEX", "k", "IFEQ", token), ":1"},
+				{eval(slowTake, "k"), ":1"}, {frameOf("EXTEND", "k", token, "9000"), `:\d+`}, {eval(releaseScript, "k"), ":1"}, {eval(releaseScript, "k"), ":0"},
+				{eval(slowTake, "k"), ":1"}, {frameOf("WATCH", "k"), `\+OK`}, {frameOf("MULTI"), `\+OK`}, {frameOf("DEL", "k"), `\+QUEUED`}, {frameOf("EXEC"), `\[:1\]`},
+				{frameOf("LOCK", "k", "20000", "TOKEN", "native"), `\["native" :\d+\]`}, {eval(slowTake, "k"), ":0"}, {frameOf("UNLOCK", "k", "native"), ":1"},
+				{eval(releaseScript, "other"), ":1"},
+			} {
+				input.WriteString(step.frame)
+				want = append(want, step.want)
+			}
+			c.raw(input.String())
+			for i, want := range want {
+				got := c.read()
+				got.text = strings.TrimPrefix(got.text, "+PONG")
+				if want == "+PONG" {
+					want = ""
+				}
+				func() {
+					defer func() {
+						if t.Failed() {
+							t.Logf("reply %d", i)
+						}
+					}()
+					got.matches(want)
+				}()
+			}
+		}
+		for i := range srv.masters {
+			srv.onMaster(i, "DEL", "gate").is(":1")
+		}
+		srv.noKeys()
+	})
 }
 
 // A command that waits for a script of the same client does so on the reader: what ends the session must end that too, and nothing is
