@@ -377,9 +377,9 @@ func startRedis(t *testing.T, args ...string) *redisproc.Server {
 }
 
 // compare sends the same lines to both addresses and fails the test where their replies differ. Lines may ask for the
-// seconds that are left of a TTL, which are rounded: that says the same in both as long as both take less than 200 ms:
-// the time of a reading counts here, besides the age of the key. On a machine that has much else to do they are sent again; so they are where the masters could not be made sure of
-// for three seconds, and had no vote for a moment.
+// seconds that are left of a TTL, which are rounded: that says the same in both as long as both take less than 200 ms,
+// because the time of a reading counts here, besides the age of the key. On a machine that has much else to do the lines are
+// sent again, also where masters had no vote for a moment.
 func compare(t *testing.T, redis, ours, lines string) {
 	t.Helper()
 	var want, got []string
