@@ -298,7 +298,7 @@ func TestPageIsRenderedOnceForAll(t *testing.T) {
 		if second := srv.rendered(nil); &first.Parts[0] != &second.Parts[0] {
 			t.Error("a page was made twice within a second")
 		}
-		time.Sleep(srv.pages.renderings[nil].until.Sub(time.Now()) + 1)
+		time.Sleep(time.Until(srv.pages.renderings[nil].until) + 1)
 		if third := srv.rendered(nil); &first.Parts[0] == &third.Parts[0] {
 			t.Error("a page that is over was shown again")
 		}
