@@ -294,6 +294,7 @@ var mutants = []mutant{
 	{"no-second-round-after-a-step", never, "TestNoStepCostsAnAnswer"},
 	{"a-step-is-followed-when-all-have-answered", never, "TestNoStepCostsAnAnswerBesideAMasterThatHangs"},
 	{"begun-again-behind-the-unlock", without(2), "TestNotBegunAgainBehindTheUnlock"},
+	{"a-rotation-is-denied-by-itself", replace(`o == no &&`, `!MUTANT && o == no &&`), "TestRotationInAStepThatSomebodyCountsOn"},
 	{"a-deletion-is-begun-again", without(2), "TestCommitsInAStep"},
 	{"a-step-holds-operations-up-for-ever", replace(`stepHold*c.opts.MasterTimeout`, `pick(MUTANT, time.Hour, stepHold*c.opts.MasterTimeout)`), "TestStepThatDoesNotEnd"},
 	{"a-record-adopted-meanwhile-is-not-looked-at", replace(`l.guard.seenBy != l.client.view.Load().record`, `!MUTANT && l.guard.seenBy != l.client.view.Load().record`), "TestRecordAdoptedWhileALaneLooks"},

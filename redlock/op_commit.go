@@ -356,7 +356,7 @@ func (c *Client) commitDecided(r *round, o outcome, _ votes, d *deferred) {
 		result.Err = c.noQuorumError(r, v, r.view.quorum(), elapsed)
 	case o == noQuorum && r.verb == verbCommitRelease:
 		result.Err = c.noQuorumError(r, v, r.view.needed(), 0)
-	case o == noQuorum, o == no && !forced && op.againFrom != nil && k.rotates():
+	case o == noQuorum, o == no && !forced && op.againFrom != nil && k.rotates(): //mutant:a-rotation-is-denied-by-itself
 		// A second round is denied also by what the first one has set, where its undo has spared that because somebody
 		// counts on it: nobody knows.
 		result.Err = c.noQuorumError(r, v, r.view.quorum(), 0)
