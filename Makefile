@@ -3,7 +3,7 @@
 STATICCHECK = go run honnef.co/go/tools/cmd/staticcheck@v0.8.2
 BENCHSTAT = go run golang.org/x/perf/cmd/benchstat@v0.0.0-20260908200009-22c9c6c9d4da
 
-.PHONY: run build dist test test-packages test-engine test-bench test-chart test-simulation test-models test-mutants test-scenarios test-upgrade test-long lint bench bench-full bench-libraries benchmarks scenarios soak torture fuzz tools libraries tlc history model
+.PHONY: run build dist test test-packages test-processes-1 test-processes-2 test-engine test-bench test-chart test-simulation test-models test-mutants test-scenarios test-upgrade test-long lint bench bench-full bench-libraries benchmarks scenarios soak torture fuzz tools libraries tlc history model
 
 run: ## serve on 127.0.0.1:6380 with five masters inside the process
 	go run ./cmd/redlockd
@@ -19,14 +19,21 @@ dist: ## what a release has, into dist/: static binaries, Debian packages, lists
 ENGINE = TestSimulation|TestTraceModel$$|TestRecordTraceModel$$|TestOverloadSlowsDown|TestSeveralAreGranted|TestStepIsCaught|TestUndoSpares|TestPanicLoses|TestMaxTTLLowered|TestFastClocks|TestNoStepCostsAnAnswer$$
 RELEASE = TestMutants$$|Model$$|TestUpgrade$$|TestScenarios$$
 
-# Packages are tested at the same time, one more than there are processors: the tests of processes wait for most of their time.
-PACKAGES_AT_ONCE = $$(($$(getconf _NPROCESSORS_ONLN) + 1))
+# The tests of processes wait for most of their time: those of cmd/redlockd run in two parts beside the other packages.
+PROCESSES = ./cmd/redlockd
+PART = ^Test(Attack|Run)
 
-test: tools libraries tlc ## the tests of the product with the race detector, against real redis-server processes, and the simulation without it; ten minutes of two processors
-	@$(MAKE) --no-print-directory -j2 test-packages test-engine
+test: tools libraries tlc ## the tests of the product with the race detector, against real redis-server processes, and the simulation without it; seven minutes of two processors
+	@$(MAKE) --no-print-directory -j4 test-packages test-processes-1 test-processes-2 test-engine
 
 test-packages:
-	REDLOCK_TEST_TOOLS=all go test -race -p $(PACKAGES_AT_ONCE) -timeout 40m -skip '$(RELEASE)' ./...
+	REDLOCK_TEST_TOOLS=all go test -race -timeout 40m -skip '$(RELEASE)' $$(go list ./... | grep -v '$(PROCESSES:./%=/%)$$')
+
+test-processes-1:
+	REDLOCK_TEST_TOOLS=all go test -race -timeout 40m -run '$(PART)' $(PROCESSES)
+
+test-processes-2:
+	REDLOCK_TEST_TOOLS=all go test -race -timeout 40m -skip '$(RELEASE)|$(PART)' $(PROCESSES)
 
 # The tests of processes leave some of the processors idle. The simulation takes that.
 test-engine:
