@@ -21,7 +21,7 @@ RELEASE = TestMutants$$|Model$$|TestUpgrade$$|TestScenarios$$
 
 # The tests of processes wait for most of their time: those of cmd/redlockd run in two parts beside the other packages.
 PROCESSES = ./cmd/redlockd
-PART = ^Test(Attack|Run)
+PART = ^Test(Attack|Run|Hostile|Members|Held)
 
 test: tools libraries tlc ## the tests of the product with the race detector, against real redis-server processes, and the simulation without it; seven minutes of two processors
 	@$(MAKE) --no-print-directory -j4 test-packages test-processes-1 test-processes-2 test-engine
