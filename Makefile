@@ -23,7 +23,7 @@ RELEASE = TestMutants$$|Model$$|TestUpgrade$$|TestScenarios$$
 PROCESSES = ./cmd/redlockd
 PART = ^Test(Attack|Run|Hostile|Members|Held)
 
-test: tools libraries tlc ## the tests of the product with the race detector, against real redis-server processes, and the simulation without it; seven minutes of two processors
+test: tools libraries tlc ## the tests of the product with the race detector, against real redis-server processes, and the simulation without it; nine minutes on two processors
 	@$(MAKE) --no-print-directory -j4 test-packages test-processes-1 test-processes-2 test-engine
 
 test-packages:
