@@ -35,13 +35,12 @@ test-processes-1:
 test-processes-2:
 	REDLOCK_TEST_TOOLS=all go test -race -timeout 40m -skip '$(RELEASE)|$(PART)' $(PROCESSES)
 
-# The tests of processes leave some of the processors idle. The simulation takes that.
 test-engine:
-	REDLOCK_TEST_TOOLS=all REDLOCK_SIM_SEEDS=$(or $(SEEDS),50) nice -n 19 go test -count=1 -timeout 40m -run '$(ENGINE)' ./redlock
+	REDLOCK_TEST_TOOLS=all REDLOCK_SIM_SEEDS=$(or $(SEEDS),50) go test -count=1 -timeout 40m -run '$(ENGINE)' ./redlock
 
 test-long: test test-mutants test-models test-scenarios test-upgrade test-bench test-chart ## before a release: `make test`, and what takes long
 	REDLOCK_TEST_TOOLS=all PROGRAMS=25600 go test -count=1 -timeout 10m -run '^TestPrograms$$' ./redlock/sandbox
-	REDLOCK_SOAK=5m go test -count=1 -timeout 0 -run Soak -v ./cmd/redlockd
+	REDLOCK_TEST_TOOLS=all REDLOCK_SOAK=5m go test -count=1 -timeout 0 -run Soak -v ./cmd/redlockd
 
 test-mutants: tools tlc ## each rule of the engine is broken on purpose, and the test that holds it must fail
 	REDLOCK_TEST_TOOLS=all go test -count=1 -timeout 40m -run '^TestMutants$$' ./redlock
