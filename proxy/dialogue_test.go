@@ -190,15 +190,15 @@ func (c *client) do(args ...string) reply {
 	c.t.Helper()
 	for deadline := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
 		c.send(args...)
-		if r := c.read(); !isLapse(r.text) || time.Now().After(deadline) {
+		if r := c.read(); !machineWasSlow(r.text) || time.Now().After(deadline) {
 			return r
 		}
 	}
 }
 
-// isLapse reports whether a reply says that the addresses of masters could not be made sure of for seconds. That is the rule, and in these tests
+// machineWasSlow reports whether a reply says that the addresses of masters could not be made sure of for seconds. That is the rule, and in these tests
 // it means that the process got no CPU: the tests of the engine have masters that take no connections, in virtual time.
-func isLapse(reply string) bool {
+func machineWasSlow(reply string) bool {
 	return strings.HasPrefix(reply, "-NOQUORUM ") && strings.Contains(reply, "no new connection has reached it for ")
 }
 
