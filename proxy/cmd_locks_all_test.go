@@ -16,6 +16,13 @@ import (
 	"redlockd/redlock"
 )
 
+// name is by which the other redlockds know the server. Its listener sets it.
+func (srv *testServer) name() string {
+	srv.mu.Lock()
+	defer srv.mu.Unlock()
+	return srv.fleet.name
+}
+
 func TestLOCKSALL(t *testing.T) {
 	_, servers := serversOverMasters(t, 3, redlock.Options{MasterTimeout: 10 * time.Second})
 	clients := make([]*client, len(servers))
@@ -29,7 +36,7 @@ func TestLOCKSALL(t *testing.T) {
 	waiting.send("LOCK", "job:1", "50s", "WAIT", "1m")
 	eventually(t, "one waits", func() bool { return servers[2].opts.Engine.Stats().Waiters == 1 })
 
-	name := func(i int) string { return regexp.QuoteMeta(servers[i].fleet.name) }
+	name := func(i int) string { return regexp.QuoteMeta(servers[i].name()) }
 	lease := func(i int) string {
 		return fmt.Sprintf(`\["resources" \["job:%d"\] "token-digest" "[0-9a-f]{16}" "validity-ms" :4\d{4} .*"holder" \["client" "client-%d" "addr" "127[^"]*" "user" "default" .*\] .*"redlockd" "%s"\]`, i, i, name(i))
 	}
@@ -43,7 +50,7 @@ func TestLOCKSALL(t *testing.T) {
 	}
 	clients[1].until(`\["locks" \[`+lease(2)+`\] `+noneMissing, "LOCKS", "ALL", "PATTERN", "job:2", "COUNT", "5")
 	for _, i := range []int{0, 1, 2} {
-		if want := fmt.Sprintf(`"name" "%s" "leases"`, servers[i].fleet.name); !strings.Contains(all.text, want) {
+		if want := fmt.Sprintf(`"name" "%s" "leases"`, servers[i].name()); !strings.Contains(all.text, want) {
 			t.Errorf("got %s, want %s", all.text, want)
 		}
 	}
