@@ -218,7 +218,7 @@ func learnsOfNoMasters(t *testing.T, u User) {
 			args, more = append(args, more[0]), more[1:]
 		}
 		reply := c.do(args...)
-		if strings.Contains(reply.text, "6379") || strings.Contains(reply.text, "master-") {
+		if strings.Contains(reply.text, "master-") { // the port alone may be part of any number
 			t.Errorf("%q tells the user of masters: %s", args, reply.text)
 		}
 		if tried++; strings.HasPrefix(reply.text, "-NOQUORUM") {
