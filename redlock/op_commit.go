@@ -120,7 +120,7 @@ type commit struct {
 	born    time.Time     // first grant of what is extended or rotated; zero: not known
 }
 
-// rotates: one of its keys held another value before.
+// rotates tells whether a change puts another value in the place of one.
 func (k *commit) rotates() bool {
 	return slices.ContainsFunc(k.changes, func(ch Change) bool { return ch.rotates() })
 }
@@ -357,8 +357,8 @@ func (c *Client) commitDecided(r *round, o outcome, _ votes, d *deferred) {
 	case o == noQuorum && r.verb == verbCommitRelease:
 		result.Err = c.noQuorumError(r, v, r.view.needed(), 0)
 	case o == noQuorum, o == no && !forced && op.againFrom != nil && k.rotates(): //mutant:a-rotation-is-denied-by-itself
-		// A second round is denied also by what the first one has set, where its undo has spared that because somebody
-		// counts on it: nobody knows.
+		// What denies a second round may be the value that its own first round has set: the undo of that spares a value which another
+		// operation counts on. So it is not known whether the change was made.
 		result.Err = c.noQuorumError(r, v, r.view.quorum(), 0)
 	}
 	switch {

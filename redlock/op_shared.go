@@ -25,8 +25,9 @@ import "time"
 // their locks may keep it waiting until MaxHold. An intent has no name, for it grants nothing. It ends by itself within intentLife when nobody
 // renews it. Writers that come one after the other can keep readers out for as long as they come.
 //
-// To renew an intent is to change the key, and so wakes the waiting writers of all other clients, who ask and renew it in their turn. So a
-// master leaves an intent as it is while at least intentFresh of it is left: writers wake each other four times a second, however many wait.
+// Renewing an intent changes the key, which wakes the waiting writers of all other clients. Each of them asks, is denied, and would renew the
+// intent again. So a master leaves an intent as it is while at least intentFresh of it is left: writers wake each other at most four times a
+// second, however many wait.
 //
 // Invariant: the key of a reader lives on every master that counts at least until the validity of its lease is over, whatever other readers do:
 // nobody brings the end of another's member nearer, and the key ends with the last member. testdata/tla/Shared.tla is the model.
@@ -39,8 +40,8 @@ const (
 	intentLife = time.Second
 	// announceEvery is how often a writer that waits says so again.
 	announceEvery = intentLife / 2
-	// intentFresh is how much of an intent is left when no writer renews it yet. What is left then lasts until the next time that any writer
-	// announces itself, and for a quarter of a second more, for slow masters.
+	// intentFresh is how much of an intent must be left for it not to be renewed. A writer finds or leaves at least so much, and announces itself
+	// again after announceEvery: then a quarter of a second is left for slow masters.
 	intentFresh = intentLife - announceEvery/2
 )
 
