@@ -13,8 +13,6 @@ import (
 const (
 	// liveWithin is what passes at most behind the longest wait of a membership until each proxy grants locks.
 	liveWithin = time.Second
-	// foundWithin takes its place where the membership is founded anew, behind the patience of a founding (recheckWithin).
-	foundWithin = 500 * time.Millisecond
 	// headRounds are the attempts that a waiter alone makes at most behind the release.
 	headRounds = 1
 	// starveFactor is how many times as often as the unluckiest caller the luckiest one may be granted a lock that all want all the time, where all proxies
@@ -40,7 +38,7 @@ func (w *world) probe() (check func()) {
 			longest = max(longest, p.view.Load().wait)
 			most := longest + liveWithin
 			if p.Membership().Lineage != lineage {
-				most = longest + recheckWithin(longest) + foundWithin
+				most += recheckWithin(longest) // the patience of a founding
 			}
 			if !c.Held || c.took > most {
 				w.Errorf("LOCK %s through proxy %d when all was repaired: got %+v after %v, want it within %v (the wait is %v)", resource, p.id, c.Result, c.took, most, longest)
