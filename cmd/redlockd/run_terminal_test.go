@@ -45,8 +45,8 @@ func TestRunOnATerminal(t *testing.T) {
 		t.Fatal(err)
 	}
 	user, terminal := openTerminal(t)
-	cmd := exec.Command(path, with(run, "r", "--", "sh", "-c",
-		`trap 'n=$((n+1)); echo INT $n' INT; trap 'echo USR1' USR1; trap 'echo TERM; exit 6' TERM; read line; echo "read $line"; while :; do sleep 0.01; done`)...)
+	cmd := patient(exec.Command(path, with(run, "r", "--", "sh", "-c",
+		`trap 'n=$((n+1)); echo INT $n' INT; trap 'echo USR1' USR1; trap 'echo TERM; exit 6' TERM; read line; echo "read $line"; while :; do sleep 0.01; done`)...))
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = terminal, terminal, terminal
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true, Pdeathsig: syscall.SIGKILL}
 	if err := cmd.Start(); err != nil {
@@ -56,14 +56,16 @@ func TestRunOnATerminal(t *testing.T) {
 	timeout := time.AfterFunc(patience, func() { cmd.Process.Kill() })
 	defer timeout.Stop()
 	lines := bufio.NewScanner(user)
+	var said []string
 	wait := func(text string) {
 		t.Helper()
 		for lines.Scan() {
-			if strings.TrimSpace(lines.Text()) == text {
+			said = append(said, strings.TrimSpace(lines.Text()))
+			if said[len(said)-1] == text {
 				return
 			}
 		}
-		t.Fatalf("the terminal is closed, without %q", text)
+		t.Fatalf("the terminal is closed, without %q; it said %q", text, said)
 	}
 	const ctrlC = "\x03"
 	// A command in the background could not read.
