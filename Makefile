@@ -3,7 +3,7 @@
 STATICCHECK = go run honnef.co/go/tools/cmd/staticcheck@v0.8.2
 BENCHSTAT = go run golang.org/x/perf/cmd/benchstat@v0.0.0-20260908200009-22c9c6c9d4da
 
-.PHONY: run build dist test test-packages test-processes-1 test-processes-2 test-engine test-bench test-chart test-simulation test-models test-mutants test-scenarios test-upgrade test-long lint bench bench-full bench-libraries benchmarks scenarios soak torture fuzz tools libraries tlc history model
+.PHONY: run build dist test test-packages test-processes-1 test-processes-2 test-engine test-bench test-chart test-simulation test-models test-mutants test-scenarios test-long lint bench bench-full bench-libraries benchmarks scenarios soak torture fuzz tools libraries tlc model
 
 run: ## serve on 127.0.0.1:6380 with five masters inside the process
 	go run ./cmd/redlockd
@@ -17,7 +17,7 @@ dist: ## what a release has, into dist/: static binaries, Debian packages, lists
 # Two lists of tests, by name. ENGINE: the race detector sees a few cases of these, or none (redlock/raced_test.go); `make test` runs them
 # without it, in full. RELEASE: these take long, and fail where something rarely changes; `make test` leaves them out, `make test-long` has them.
 ENGINE = TestSimulation|TestTraceModel$$|TestRecordTraceModel$$|TestOverloadSlowsDown|TestSeveralAreGranted|TestStepIsCaught|TestUndoSpares|TestPanicLoses|TestMaxTTLLowered|TestFastClocks|TestNoStepCostsAnAnswer$$
-RELEASE = TestMutants$$|Model$$|TestUpgrade$$|TestScenarios$$
+RELEASE = TestMutants$$|Model$$|TestScenarios$$
 
 # The tests of processes wait for most of their time: those of cmd/redlockd run in two parts beside the other packages.
 PROCESSES = ./cmd/redlockd
@@ -38,7 +38,7 @@ test-processes-2:
 test-engine:
 	REDLOCK_TEST_TOOLS=all REDLOCK_SIM_SEEDS=$(or $(SEEDS),50) go test -count=1 -timeout 40m -run '$(ENGINE)' ./redlock
 
-test-long: test test-mutants test-models test-scenarios test-upgrade test-bench test-chart ## before a release: `make test`, and what takes long
+test-long: test test-mutants test-models test-scenarios test-bench test-chart ## before a release: `make test`, and what takes long
 	REDLOCK_TEST_TOOLS=all PROGRAMS=25600 go test -count=1 -timeout 10m -run '^TestPrograms$$' ./redlock/sandbox
 	REDLOCK_TEST_TOOLS=all REDLOCK_SOAK=5m go test -count=1 -timeout 0 -run Soak -v ./cmd/redlockd
 
@@ -50,9 +50,6 @@ test-models: tlc ## the small runs of the TLA+ models, and traces of the simulat
 
 test-scenarios: tools ## what each fault does to the holders of locks, on real masters
 	REDLOCK_TEST_TOOLS=all go test -race -count=1 -timeout 20m -run '^TestScenarios$$' ./redlock
-
-test-upgrade: tools history ## a redlockd of an earlier version gives way to this one
-	REDLOCK_TEST_TOOLS=all go test -count=1 -timeout 20m -run '^TestUpgrade$$' ./cmd/redlockd
 
 test-bench: tools bench-libraries ## the tests of the bench
 	cd bench && REDLOCK_TEST_TOOLS=all go test -race -timeout 20m ./...
@@ -111,10 +108,6 @@ fuzz: ## every fuzz target for FUZZ=30s, 100 000 random Lua programs and 200 000
 	    echo "$$package $$target"; go test -run '^$$' -fuzz "^$$target$$" -fuzztime $(or $(FUZZ),30s) $$package || exit 1; \
 	  done || exit 1; \
 	done
-
-# An upgrade is tried with a program that is built from the history.
-history: ## the whole history, where a clone has a part of it
-	@[ "$$(git rev-parse --is-shallow-repository 2>/dev/null)" != true ] || git fetch --quiet --unshallow || echo "the upgrade cannot be tried without the history"
 
 # The tests start redis-server and prometheus themselves, on free ports; step the clock of a master with a small C library; cut a network
 # namespace with ip, unpack the package for Debian, and check the unit for systemd (Linux); read the manual page, and try the completions

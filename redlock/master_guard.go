@@ -152,15 +152,12 @@ func (l *lane) verify(ctx context.Context, conn *masterConn, suspicion string) e
 	// Others may name it at the same time: the first is right.
 	for range 8 {
 		pipe := conn.redis.Pipeline()
-		shows, why, config := pipe.HGet(ctx, membersKey, "v"), pipe.HGet(ctx, membersKey, "why"), pipe.Get(ctx, configKey)
+		shows, why := pipe.HGet(ctx, membersKey, "v"), pipe.HGet(ctx, membersKey, "why")
 		pipe.Exec(ctx)
-		for _, cmd := range []*redis.StringCmd{shows, why, config} {
+		for _, cmd := range []*redis.StringCmd{shows, why} {
 			if err := membersError(cmd.Err()); err != nil && err != redis.Nil {
 				return fmt.Errorf("read %s: %w", membersKey, err)
 			}
-		}
-		if old := config.Val(); old != "" && old != configOfMembers {
-			return &refusedError{usedByEarlierVersion(old)}
 		}
 		v := shows.Val()
 		state, err := parseState(v)

@@ -69,9 +69,8 @@ type MasterReport struct {
 	// Seat is the name of the master's seat in the membership; "": it has none, or no membership was found.
 	Seat string
 	// Member says what the master is in the membership: "voter", "learner"; "forgotten" where it has lost its memory since, or was never
-	// listed; "new" where nothing on it says that it ever was a member; "foreign" where it belongs to another fleet; "earlier" where redlockds of an
-	// earlier version use it; "alone" where it shows a membership that a majority of its masters does not show; "none" where the
-	// settings name it and the membership has no seat for it.
+	// listed; "new" where nothing on it says that it ever was a member; "foreign" where it belongs to another fleet; "alone" where it shows a
+	// membership that a majority of its masters does not show; "none" where the settings name it and the membership has no seat for it.
 	Member string
 	// New: nobody can have been granted a lock by it as a member, so a bootstrap may admit it.
 	New bool
@@ -80,7 +79,6 @@ type MasterReport struct {
 
 	state  memberState // what it shows
 	record *record     // that it has settled on, or that the memory before it had
-	old    string      // settings of a redlockd of an earlier version
 
 	// floor and marks say how high its fences are; nil: they were not read.
 	floor *redis.StringCmd
@@ -469,17 +467,12 @@ func (r *MasterReport) judge() {
 
 // readMembership reads what the master shows of the membership.
 func (r *MasterReport) readMembership(ctx context.Context, l *masterConn) {
-	pipe := l.redis.Pipeline()
-	fields, config := pipe.HMGet(ctx, membersKey, "v", "r"), pipe.Get(ctx, configKey)
-	pipe.Exec(ctx)
+	fields := l.redis.HMGet(ctx, membersKey, "v", "r")
 	if refused, _ := errors.AsType[*refusedError](membersError(fields.Err())); refused != nil {
 		r.add(NoVote, "", "%s", refused.reason)
 	}
 	if fields.Err() != nil || len(fields.Val()) != 2 {
 		return // HMGET has been tried before: it has been told
-	}
-	if old := config.Val(); old != "" && old != configOfMembers {
-		r.old = old
 	}
 	v, _ := fields.Val()[0].(string)
 	text, _ := fields.Val()[1].(string)
@@ -492,7 +485,7 @@ func (r *MasterReport) readMembership(ctx context.Context, l *masterConn) {
 	if !state.fresh {
 		r.MembersVersion = state.record.version
 	}
-	r.New = state.fresh && r.record == nil && r.old == ""
+	r.New = state.fresh && r.record == nil
 }
 
 // compareMembership says of each master what it is in the record in force; nil: none was found.
@@ -512,9 +505,6 @@ func compareMembership(reports []MasterReport, force *record) {
 			r.Member = "new"
 		}
 		switch {
-		case r.old != "":
-			r.Member = "earlier"
-			r.add(NoVote, "", "%s", usedByEarlierVersion(r.old))
 		case force == nil && !r.state.fresh && r.record != nil:
 			r.Member = "alone"
 			r.add(Warning, "nothing if the others have restarted without their data, a redlockd founds the membership anew; if their machines are lost for good, see redlockd members --help",

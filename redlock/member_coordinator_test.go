@@ -441,37 +441,6 @@ func TestFencesGrowOverARemoval(t *testing.T) {
 	})
 }
 
-// Servers of an earlier version keep their settings on the masters, with an end. Until then both refuse each other.
-func TestSettingsOfAnEarlierVersion(t *testing.T) {
-	inVirtualTime(t, 3, func(s *stage) {
-		s.founded = true // by nobody
-		for i := range s.masters {
-			s.do(i, "SET", configKey, "max_ttl=60000", "PX", 3000)
-		}
-		p := s.start(briefly)
-		time.Sleep(time.Second)
-		p.wantStates("rrr")
-		for _, m := range p.Masters() {
-			if !strings.Contains(m.Reason, "a redlockd of an earlier version uses it (max_ttl=60000)") {
-				s.Errorf("%s: got the reason %q", m.Addr, m.Reason)
-			}
-		}
-		if c := p.notHeld("with masters of another version"); c.Err == nil || !strings.Contains(c.Err.Error(), "earlier version") {
-			s.Errorf("got %v, want an error that names them", c.Err)
-		}
-		if err := Bootstrap(s.Context(), s.proxy().options()); err == nil || !strings.Contains(err.Error(), "earlier version") {
-			s.Errorf("bootstrap: got %v, want an error that names them", err)
-		}
-		if v := s.do(0, "HGET", membersKey, "v"); v != nil {
-			s.Errorf("it shows %q, want that nothing was written there", v)
-		}
-		p.allUp()
-		if got := s.do(0, "GET", configKey); got != configOfMembers {
-			s.Errorf("the settings of a membership are %q, want %q, which the earlier version refuses", got, configOfMembers)
-		}
-	})
-}
-
 // What a master shows that cannot be true is named, and nothing is changed because of it.
 func TestMembershipOfOneMasterOnly(t *testing.T) {
 	for _, tt := range []struct {

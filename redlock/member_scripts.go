@@ -22,10 +22,6 @@ import "strconv"
 //
 // To add one: put it into scripts, give it rows in TestMemberScripts, and a mutant for every line that keeps two records apart.
 
-// configOfMembers is redlockd:config, without a TTL, where a membership is: servers of the versions before see settings that are not
-// theirs, and refuse the master.
-const configOfMembers = "members"
-
 // scriptStates is what several scripts begin with. below compares bytes: Lua's own < goes by the locale of the master, and two masters
 // could order ballots differently.
 const scriptStates = `
@@ -51,34 +47,15 @@ local function ms()
 end
 `
 
-// Keys of redlockd before it had a membership. Its servers keep configKey alive, and count votes only where it is theirs. A new memory
-// deletes the others.
-const (
-	configKey   = ReservedPrefix + "config"
-	epochKey    = ReservedPrefix + "epoch"
-	settingsKey = ReservedPrefix + "settings"
-	beatKey     = ReservedPrefix + "beat"
-)
-
-// mintKeys are the KEYS of scriptMint: the membership, and what it takes the place of.
-var mintKeys = []string{membersKey, configKey, epochKey, settingsKey, beatKey}
-
 // scriptMint begins a new memory: ARGV[1] is what the master shows, "" for nothing, ARGV[2] the new memory's name, ARGV[3] what has
-// become of the one before. KEYS are mintKeys.
-// What the memory before it promised and accepted dies with it; its record stays as a hint. It returns {1, v}, or {-1, config} where servers
-// of an earlier version use the master. They may have begun between the caller's reading and this, so it is looked at here.
+// become of the one before. What the memory before it promised and accepted dies with it; its record stays as a hint. It returns {1, v}.
 //
 //mutant:a-memory-of-another-is-replaced
-//mutant:a-master-of-an-earlier-version-is-taken
 //mutant:promises-outlive-their-memory
 var scriptMint = newScript(scriptStates + `
 local v = shows()
 if v ~= ARGV[1] then
   return {0, v}
-end
-local config = redis.call('GET', KEYS[2])
-if config and config ~= '` + configOfMembers + `' then
-  return {-1, config}
 end
 local record = redis.call('HGET', KEYS[1], 'r')
 redis.call('UNLINK', KEYS[1])
@@ -87,8 +64,6 @@ redis.call('HSET', KEYS[1], 'v', v, 'beat', 0, 'why', ARGV[3])
 if record then
   redis.call('HSET', KEYS[1], 'r', record)
 end
-redis.call('SET', KEYS[2], '` + configOfMembers + `')
-redis.call('UNLINK', KEYS[3], KEYS[4], KEYS[5])
 return {1, v}
 `)
 

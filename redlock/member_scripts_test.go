@@ -175,16 +175,12 @@ func TestMemberScripts(t *testing.T) {
 	}
 	onBothMasters(t, func(t *testing.T, client *redis.Client) {
 		for _, tc := range cases {
-			keys := []string{membersKey}
-			if tc.script == scriptMint {
-				keys = mintKeys
-			}
 			if tc.after == nil {
 				tc.after = with(tc.before)
 			}
 			writeHash(t, client, tc.before)
 			began := masterMs(t, client)
-			reply, err := client.Eval(context.Background(), tc.script.text, keys, tc.args...).Slice()
+			reply, err := client.Eval(context.Background(), tc.script.text, []string{membersKey}, tc.args...).Slice()
 			ended := masterMs(t, client)
 			if err != nil {
 				t.Errorf("%s: %v", tc.name, err)
@@ -216,64 +212,13 @@ func TestMemberScripts(t *testing.T) {
 	})
 }
 
-func TestMintEndsWhatWasBefore(t *testing.T) {
-	onBothMasters(t, func(t *testing.T, client *redis.Client) {
-		ctx := context.Background()
-		client.FlushAll(ctx)
-		for _, key := range []string{epochKey, settingsKey, beatKey, "lock"} {
-			client.Set(ctx, key, "of before", time.Hour)
-		}
-		if err := client.Eval(ctx, scriptMint.text, mintKeys, "", "b:1", "y").Err(); err != nil {
-			t.Fatal(err)
-		}
-		for _, tc := range []struct {
-			key, want string
-			pttl      time.Duration
-		}{
-			{configKey, configOfMembers, -1}, {epochKey, "", -2}, {settingsKey, "", -2}, {beatKey, "", -2},
-		} {
-			if value, pttl := client.Get(ctx, tc.key).Val(), client.PTTL(ctx, tc.key).Val(); value != tc.want || pttl != tc.pttl {
-				t.Errorf("%s: got %q for %v, want %q for %v", tc.key, value, pttl, tc.want, tc.pttl)
-			}
-		}
-		if client.Get(ctx, "lock").Val() != "of before" || client.PTTL(ctx, membersKey).Val() != -1 {
-			t.Error("a lock is gone, or the membership expires")
-		}
-	})
-}
-
-// The settings of an earlier version say that its servers count on the master. They can come between the reading of the master and the
-// script, so the script itself looks.
-func TestMintLeavesSettingsOfAnEarlierVersion(t *testing.T) {
-	onBothMasters(t, func(t *testing.T, client *redis.Client) {
-		ctx := context.Background()
-		for _, shows := range []string{"", "a:1 -"} {
-			client.FlushAll(ctx)
-			if shows != "" {
-				client.HSet(ctx, membersKey, "v", shows)
-			}
-			client.Set(ctx, configKey, "max_ttl=60000ms", time.Hour)
-			client.Set(ctx, epochKey, "run:1", 0)
-			before := readHash(t, client)
-			err := (&masterConn{redis: client.Conn()}).mint(ctx, shows, "b:1", "y")
-			if err == nil || !strings.Contains(err.Error(), "a redlockd of an earlier version uses it (max_ttl=60000ms)") {
-				t.Errorf("mint where it shows %q: got %v, want a refusal that names the settings", shows, err)
-			}
-			if config, epoch, after := client.Get(ctx, configKey).Val(), client.Get(ctx, epochKey).Val(), readHash(t, client); config != "max_ttl=60000ms" ||
-				epoch != "run:1" || !maps.Equal(after, before) {
-				t.Errorf("mint where it shows %q: the settings are %q, the epoch %q, the membership %v; want that nothing was changed", shows, config, epoch, after)
-			}
-		}
-	})
-}
-
 func TestMemberScriptsLeaveAKeyOfAnotherTypeAlone(t *testing.T) {
 	onBothMasters(t, func(t *testing.T, client *redis.Client) {
 		ctx := context.Background()
 		client.FlushAll(ctx)
 		client.Set(ctx, membersKey, "somebody's", 0)
 		for _, s := range []script{scriptMint, scriptPrepare, scriptAccept, scriptLearn, scriptMemberBeat, scriptAdmitFloor} {
-			err := client.Eval(ctx, s.text, mintKeys, "", 0, 0, 0, 0, 0).Err()
+			err := client.Eval(ctx, s.text, []string{membersKey, floorKey}, "", 0, 0, 0, 0, 0).Err()
 			if err == nil || !strings.Contains(err.Error(), "WRONGTYPE") {
 				t.Errorf("%.60q…: got %v, want WRONGTYPE", s.text[len(scriptStates):], err)
 			}

@@ -231,7 +231,7 @@ func (f *found) read(ctx context.Context, opts Options) error {
 	clock := redis.NewTimeCmd(ctx, "time")
 	floor, top := highWaterCommands(ctx)
 	pipe.BatchProcess(ctx, clock, floor, top)
-	hash, config, size := pipe.HGetAll(ctx, membersKey), pipe.Get(ctx, configKey), pipe.DBSize(ctx)
+	hash, size := pipe.HGetAll(ctx, membersKey), pipe.DBSize(ctx)
 	f.sent = time.Now()
 	pipe.Exec(ctx)
 	f.received = time.Now()
@@ -239,12 +239,6 @@ func (f *found) read(ctx context.Context, opts Options) error {
 		if err != nil {
 			return connectError(err)
 		}
-	}
-	if err := config.Err(); err != nil && err != redis.Nil {
-		return connectError(err)
-	}
-	if old := config.Val(); old != "" && old != configOfMembers {
-		return &refusedError{usedByEarlierVersion(old)}
 	}
 	high, untrue, err := readHighWater(floor, top, f.received, opts.ClockSkewMax)
 	if err != nil {
@@ -256,9 +250,6 @@ func (f *found) read(ctx context.Context, opts Options) error {
 	f.clock, f.high, f.fields = clock.Val(), high, hash.Val()
 	f.keys = size.Val()
 	if len(f.fields) > 0 {
-		f.keys--
-	}
-	if config.Val() != "" {
 		f.keys--
 	}
 	f.v, f.state, f.record, f.child = f.fields["v"], memberState{}, nil, nil
@@ -287,22 +278,11 @@ func membersError(err error) error {
 
 const noMembership = "its " + membersKey + " is no membership: see who writes to it, and run DEL " + membersKey + " there; it votes after the wait"
 
-// usedByEarlierVersion is why a master is refused on which redlockds of an earlier version keep their settings, which begin with max_ttl.
-func usedByEarlierVersion(config string) string {
-	maxTTL, _, _ := strings.Cut(config, " ")
-	return fmt.Sprintf("a redlockd of an earlier version uses it (%s): stop all of those; this one goes on by itself when their settings there have expired, one max_ttl later",
-		shown(maxTTL))
-}
-
 // mint names the memory of the master, if it still shows v ("": nothing), and says what has become of the one before. Of
 // several clients that name it, the first is right.
 func (l *masterConn) mint(ctx context.Context, v, memory, why string) error {
-	reply, err := l.redis.Eval(ctx, scriptMint.text, mintKeys, v, memory, why).Slice()
-	if err != nil {
+	if err := l.redis.Eval(ctx, scriptMint.text, []string{membersKey}, v, memory, why).Err(); err != nil {
 		return fmt.Errorf("name the memory in %s: %w", membersKey, err)
-	}
-	if len(reply) == 2 && fmt.Sprint(reply[0]) == "-1" {
-		return &refusedError{usedByEarlierVersion(fmt.Sprint(reply[1]))}
 	}
 	return nil
 }

@@ -224,7 +224,6 @@ var mutants = []mutant{
 	{"the-timer-of-a-seat-does-not-start", never, "TestStepsAreRefused"},
 
 	{"a-memory-of-another-is-replaced", lua(`v ~= ARGV[1]`, `false`), "TestMemberScripts"},
-	{"a-master-of-an-earlier-version-is-taken", lua(`config and config`, `false and config`), "TestMintLeavesSettingsOfAnEarlierVersion"},
 	{"promises-outlive-their-memory", lua(`'UNLINK', KEYS[1])`, `'HDEL', KEYS[1], 'v')`), "TestMemberScripts"},
 	{"a-ballot-for-another-parent-is-promised", lua(`settled(v) ~= ARGV[1]`, `false`), "TestMemberScripts"},
 	{"a-promise-is-lowered", lua(`not below(promised, ARGV[2])`, `false`), "TestMemberScripts"},

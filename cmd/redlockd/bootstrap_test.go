@@ -27,11 +27,6 @@ func TestBootstrapCommand(t *testing.T) {
 			[3]string{admitted, admitted, admitted}, ""},
 		{"a key on one", func(s []*redisproc.Server) string { cli(t, s[1].Addr, "SET", "r", "T"); return addrsOf(s) },
 			[3]string{left, version + `nothing +1 +it holds 1 keys: it is not new`, left}, "it holds 1 keys: it is not new"},
-		{"settings of an earlier version on one", func(s []*redisproc.Server) string {
-			cli(t, s[1].Addr, "SET", "redlockd:config", "1m0s", "PX", "60000")
-			return addrsOf(s)
-		},
-			[3]string{left, `\S+ +[0-9a-f]{40} +- +- +refused: a redlockd of an earlier version uses it \(1m0s\): stop all of those; .*`, left}, "refused: a redlockd of an earlier version uses it"},
 		{"one down", func(s []*redisproc.Server) string { s[1].Kill(); return addrsOf(s) },
 			[3]string{left, `- +- +- +- +cannot connect: connection refused`, left}, "cannot connect: "},
 		{"two are one", func(s []*redisproc.Server) string {

@@ -45,7 +45,7 @@ var leftOut = sync.OnceFunc(func() {
 			missing = append(missing, tool)
 		}
 	}
-	what := "lock libraries of other languages, or the repository's history"
+	what := "lock libraries of other languages"
 	if len(missing) > 0 {
 		what = strings.Join(missing, ", ")
 	}
