@@ -143,32 +143,3 @@ func vouched(own time.Duration, masters []interval, known mask, n int, skew time
 	}
 	return good
 }
-
-// clockView is what one lane knows of its master's clock, for accusedOf.
-type clockView struct {
-	// gained is when the clock was first seen to gain, of the gains that it is doubted for; gain is by how much; 0: it is
-	// not.
-	gained, gain time.Duration
-	// asked is when it was last asked for its time, and took how long the answer took. Negative: it was not asked.
-	asked, took time.Duration
-}
-
-// accusedOf tells which clocks are out of step, and not ours: of those that have gained, each for which our own clock and
-// those masters that have not are a majority of our own and all masters'. Both are in the order of clocks. A master that was not asked since, or whose
-// answer took so long that it would not have shown the gain, counts for neither side.
-func accusedOf(clocks []clockView) (accused []bool) {
-	accused = make([]bool, len(clocks))
-	for i, c := range clocks {
-		if c.gain == 0 {
-			continue
-		}
-		inStep := 1
-		for _, other := range clocks {
-			if other.gain == 0 && other.asked > c.gained && other.took < c.gain { //mutant:a-clock-in-step-that-was-not-asked
-				inStep++
-			}
-		}
-		accused[i] = 2*inStep > len(clocks)+1 //mutant:accused-by-a-minority
-	}
-	return accused
-}

@@ -6,9 +6,10 @@ import (
 	"time"
 )
 
-// What follows from the readings of master_clock.go. All of it is local first: two clocks out of step with each other
-// do not say which of them is wrong. So a proxy that finds a gain stops counting that master's votes, for one wait, and
-// writes nothing on the master; a proxy whose own clock is wrong stops only itself.
+// What follows from the readings of master_clock.go. All of it is local: two clocks out of step with each other do not say
+// which of them is wrong. So a proxy that finds a gain stops counting that master's votes, for one wait, and a proxy whose
+// own clock is wrong stops only itself. Nobody takes a vote for others because of a clock. What others must know who did
+// not watch, a note tells (master_note.go).
 //
 // A master's clock is good, and its votes count, when it was watched or is vouched for:
 //   - watched: this client has read it for one wait, and it has gained nothing (clockRing). Whatever it did before that
@@ -153,9 +154,9 @@ func (c *Client) vouched(now time.Time) (good mask, enough bool) {
 	return vouched(c.own.wall(now), w.offset[:], w.known, n, c.opts.ClockSkewMax), w.known.count() >= quorumOf(n)
 }
 
-// doubtClock takes the master's votes, after a gain or a time in which nobody watched its clock. At the first of several
-// gains, as a clock that runs too fast shows them, all masters are asked for their time: what they say tells whose clock
-// it is.
+// doubtClock takes the master's votes here, after a gain or a time in which nobody watched its clock. At the first of
+// several gains, as a clock that runs too fast shows them, all masters are asked for their time: if all gained, this
+// machine may have been paused.
 func (l *lane) doubtClock(found clockResult) {
 	k, c, now := &l.guard.clock, l.client, time.Now()
 	l.mu.Lock()
@@ -181,7 +182,7 @@ func (l *lane) doubtClock(found clockResult) {
 }
 
 func outOfStep(gain time.Duration) string {
-	return fmt.Sprintf("its clock and this machine's are out of step by %v", roughly(gain))
+	return fmt.Sprintf("its clock gained %v on this machine's: it stepped, or this machine was paused", roughly(gain))
 }
 
 const reasonUnwatched = "nobody has watched its clock yet, and too few others are connected to compare it with"
@@ -221,11 +222,7 @@ func (l *lane) trustClock(noted bool) {
 			}
 		}
 	}
-	gained := k.gain > 0
 	l.mu.Unlock()
-	if gained {
-		l.explainDoubt()
-	}
 	for _, other := range c.view.Load().masters {
 		if other != l && agreeing.has(other.index) {
 			other.lookAgainAtClock()

@@ -237,7 +237,7 @@ func (l *lane) shows(v string, state memberState, why string) {
 	case state.child != "": //mutant:votes-count-beside-an-accepted-child
 		reason = "a change of the membership is under way"
 	case s.state != seatVoter: //mutant:a-learner-votes
-		reason = cmp.Or(why, "it may have forgotten locks, or its clock was out of step: it votes when the longest of them must have ended")
+		reason = cmp.Or(why, "it may have forgotten locks: it votes when the longest of them must have ended")
 	}
 	l.mu.Lock()
 	if g.memory != state.memory {
@@ -374,16 +374,6 @@ func (l *lane) heartbeat(ctx context.Context, conn *masterConn) error {
 	}
 	l.trustClock(notedGain(fields, end.clock, c.view.Load().wait))
 	return l.clamp(ctx, conn)
-}
-
-// notedGain tells whether somebody has noted on the master that its clock has gained, less than a wait ago by that clock.
-func notedGain(fields *redis.SliceCmd, clock time.Time, wait time.Duration) bool {
-	if len(fields.Val()) < 3 {
-		return false
-	}
-	text, _ := fields.Val()[2].(string)
-	at, err := strconv.ParseInt(text, 10, 64)
-	return err == nil && clock.Sub(time.UnixMilli(at)) < wait //mutant:a-noted-gain-is-vouched-for
 }
 
 // firstOfBeat is the beat that a master has counted.

@@ -430,17 +430,9 @@ func (l *lane) reason(start time.Time) MasterError {
 // waitsLocked says why the master has no vote, and for how long.
 func (l *lane) waitsLocked() string {
 	if left := l.client.coordinator.seatLeft(l.index); left > 0 {
-		return fmt.Sprintf("quarantined for another %v: %s", left.Round(time.Millisecond), l.quarantineLocked())
+		return fmt.Sprintf("quarantined for another %v: %s", left.Round(time.Millisecond), l.guard.reason)
 	}
-	return "quarantined: " + l.quarantineLocked()
-}
-
-// quarantineLocked says why the membership gives the master no vote.
-func (l *lane) quarantineLocked() string {
-	if !l.guard.clock.good && l.guard.clock.gain > 0 {
-		return l.guard.clock.reason
-	}
-	return l.guard.reason
+	return "quarantined: " + l.guard.reason
 }
 
 // unconfirmedLocked says why a master does not vote that no new connection has reached for too long; "": it votes. It needs a record of
@@ -497,7 +489,7 @@ func (l *lane) status() MasterStatus {
 	case l.guard.refusal != "":
 		s.State, s.Reason = MasterRefused, l.guard.refusal
 	case l.guard.record == nil:
-		s.State, s.Reason, s.Left = MasterQuarantined, l.quarantineLocked(), l.client.coordinator.seatLeft(l.index)
+		s.State, s.Reason, s.Left = MasterQuarantined, l.guard.reason, l.client.coordinator.seatLeft(l.index)
 	case l.unconfirmedLocked() != "":
 		s.State, s.Reason = MasterQuarantined, l.unconfirmedLocked()
 	case !l.guard.clock.good:

@@ -2,6 +2,7 @@ package redlock
 
 import (
 	"log/slog"
+	"strings"
 	"time"
 
 	"redlockd/redlock/loglimit"
@@ -59,5 +60,60 @@ func (l *lane) logState() {
 func (l *lane) logMissedState(now time.Time) {
 	if l.logLimiter.Behind(now) {
 		l.logState()
+	}
+}
+
+// logDoubts writes one line for all masters whose clocks gained, and one for all that are too far apart, a heartbeat after
+// the first of them: by then all have been asked, and the line shows whether all gained. The watchdog calls it.
+func (c *Client) logDoubts(now time.Time) {
+	var fresh []*lane
+	due := false
+	for _, l := range c.view.Load().masters {
+		l.mu.Lock()
+		if k := &l.guard.clock; !k.logged && (k.gain > 0 || k.skew != 0) {
+			fresh, due = append(fresh, l), due || now.Sub(l.since) > c.opts.Heartbeat
+		}
+		l.mu.Unlock()
+	}
+	if !due {
+		return
+	}
+	var gained, apart doubtLine
+	for _, l := range fresh {
+		l.mu.Lock()
+		if k := &l.guard.clock; k.gain > 0 {
+			gained.add(l, k.gain, k.until.Sub(now))
+		} else if k.skew != 0 {
+			apart.add(l, k.skew, k.until.Sub(now))
+		}
+		l.guard.clock.logged = true
+		l.mu.Unlock()
+	}
+	if len(gained.masters) > 0 {
+		c.coordinator.poke() // to note it on the masters
+	}
+	gained.log(c, "clocks out of step", "these masters' clocks gained on this machine's: they stepped, or this machine was paused, as far as all masters are listed",
+		"nothing if this machine was paused or moved; else see that NTP slews clocks and does not step them; the masters vote here again after that time")
+	apart.log(c, "clocks too far apart", "these masters' clocks and this machine's differ by more than clock_skew_max, and nobody has watched whether they stepped",
+		"let NTP keep this machine's clock and the masters'; the masters vote here after that time in any case")
+}
+
+// doubtLine is a line of the log about several masters.
+type doubtLine struct {
+	masters  []string
+	by, left time.Duration // of the one for which it is most
+}
+
+func (d *doubtLine) add(l *lane, by, left time.Duration) {
+	d.masters = append(d.masters, l.master.Addr)
+	d.left = max(d.left, left)
+	if by.Abs() > d.by.Abs() {
+		d.by = by
+	}
+}
+
+func (d *doubtLine) log(c *Client, event, reason, todo string) {
+	if len(d.masters) > 0 {
+		c.opts.Logger.Warn(event, "masters", strings.Join(d.masters, " "), "by", roughly(d.by), "for", d.left.Round(time.Millisecond), "reason", reason, "to_do", todo)
 	}
 }

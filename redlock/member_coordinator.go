@@ -190,7 +190,7 @@ func (m *coordinator) look(ctx context.Context) time.Duration {
 		}
 	}
 	n := &situation{record: r, survey: s, left: func(timer string) time.Duration { return m.left(s, timer) },
-		accused: m.accused(), patience: heardWithin * o.Heartbeat, paused: func(place int) bool { return s.began.Before(m.pauses[place].until) }}
+		patience: heardWithin * o.Heartbeat, paused: func(place int) bool { return s.began.Before(m.pauses[place].until) }}
 	d := n.next()
 	if m.request != nil {
 		if asked, done := m.request.decide(ctx, n); done {
@@ -214,31 +214,6 @@ func (m *coordinator) look(ctx context.Context) time.Duration {
 		return o.Heartbeat
 	}
 	return m.propose(ctx, s, listed, r.quorum(), d)
-}
-
-// noteGains notes on masters that their clocks have gained, once for each gain.
-func (m *coordinator) noteGains(ctx context.Context, s *survey) {
-	for _, l := range m.client.gainedBesideOthers() {
-		l.mu.Lock()
-		gained := l.guard.clock.gained
-		l.mu.Unlock()
-		f := s.at(l.index)
-		if f == nil || !f.ok() || m.noted[l] == gained {
-			continue
-		}
-		if f.conn.redis.Eval(ctx, scriptGained.text, []string{membersKey}, f.v).Err() == nil {
-			m.noted[l] = gained
-		}
-	}
-}
-
-// accused are the masters whose clocks a majority of clocks disagrees with, by place.
-func (m *coordinator) accused() map[int]string {
-	all := make(map[int]string)
-	for _, a := range m.client.accused() {
-		all[a.lane.index] = a.reason
-	}
-	return all
 }
 
 // pause is how long nothing has to be done, as far as is known now.
@@ -396,11 +371,6 @@ func (m *coordinator) propose(ctx context.Context, s *survey, acceptors []*found
 	}
 	m.adopt(chosen, d.changes)
 	s.teach(ctx, chosen.among(s.found), chosen)
-	for place, why := range d.why {
-		if f := s.at(place); f != nil && f.ok() {
-			f.conn.redis.HSet(ctx, membersKey, "why", why) // for people: nothing depends on it
-		}
-	}
 	m.client.recheckLanes()
 	if ours && d.asked { //mutant:a-founding-is-taken-for-the-change
 		m.request.chosen(chosen)

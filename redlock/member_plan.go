@@ -140,8 +140,6 @@ type decision struct {
 	child *record
 	// changes are for the log, one for each seat.
 	changes []string
-	// why says of masters that lose their vote what is wrong with them, by place.
-	why map[int]string
 	// asked tells that an operator asks for it.
 	asked bool
 	// raise are the places that must know the fences of before when the child is chosen.
@@ -158,8 +156,6 @@ type situation struct {
 	survey *survey
 	// left is how much of a wait is left, by the name of its timer: stampField or ttlStampField.
 	left func(timer string) time.Duration
-	// accused says of masters, by place, what is wrong with their clocks in the eyes of a majority of clocks.
-	accused map[int]string
 	// patience is for how long a memory counts as heard that some client has heard.
 	patience time.Duration
 	// paused tells whether a seat has to wait before another memory is listed there.
@@ -181,13 +177,12 @@ func timersOf(r *record) (timers []string) {
 
 // next decides what the next record is, as far as no operator asks for anything. No change: the child is nil.
 //
-// Silence of a master is no reason for a change. The reasons are another memory at the address, a wait that is over, and a clock that a
-// majority of clocks disagrees with.
+// Neither silence of a master nor its clock is a reason for a change: both may be faults of this machine, and a change is for everybody. The
+// reasons are another memory at the address, and a wait that is over.
 func (n *situation) next() decision {
 	r := n.record
 	d := decision{child: r.child()}
 	child := d.child
-	voters := r.voters()
 	removed := false
 	child.seats = slices.DeleteFunc(child.seats, func(s seat) bool {
 		gone := s.state == seatLeaving && n.left(r.stampField(&s)) <= 0 //mutant:a-seat-is-removed-before-the-wait
@@ -215,14 +210,6 @@ func (n *situation) next() decision {
 			d.change("%s votes", shown(s.name))
 			s.state = seatVoter
 			d.raise = append(d.raise, s.number)
-		case s.state == seatVoter && n.accused[s.number] != "" && voters > r.quorum():
-			d.change("%s loses its vote: %s", shown(s.name), n.accused[s.number])
-			s.state, s.since = seatLearner, child.version
-			voters--
-			if d.why == nil {
-				d.why = make(map[int]string)
-			}
-			d.why[s.number] = n.accused[s.number]
 		}
 	}
 	if child.wait > child.plainWait && n.left(r.ttlStampField()) <= 0 { //mutant:the-wait-is-lowered-at-once

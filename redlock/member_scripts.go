@@ -8,7 +8,7 @@ import "strconv"
 //	r                   text of the settled record. In a fresh memory it is a hint of what the memory before it had settled on
 //	a                   text of the accepted child; absent when settled
 //	p                   the promised ballot, for children of the record in v
-//	why                 what has become of the memory before, or of the vote, for people
+//	why                 what has become of the memory before, for people
 //	beat                grows with every heartbeat of every proxy
 //	gained              TIME of this master, in ms, when a proxy that is in step with another master last saw this clock gain
 //	s:<generation>-<lineage>:<seat>@<since>

@@ -96,16 +96,16 @@ func (d *duellist) step() {
 	v.teach(ctx, told[:rng.IntN(len(told)+1)], chosen)
 }
 
-// child is the next record: what is due by itself, a demotion, or another max_ttl.
+// child is the next record: what is due by itself, a voter that becomes a learner, or another max_ttl.
 func (d *duellist) child(v *survey, parent *record) *record {
-	n := &situation{record: parent, survey: v, paused: func(int) bool { return false }, accused: map[int]string{},
+	n := &situation{record: parent, survey: v, paused: func(int) bool { return false },
 		left: func(timer string) time.Duration { return parent.wait - v.began.Sub(d.since[timer]) }}
-	if d.rng.IntN(3) == 0 {
-		n.accused[d.rng.IntN(len(d.paths))] = "its clock is wrong"
-	}
 	child := n.next().child
 	if child == nil {
 		child = parent.child()
+		if one := &child.seats[d.rng.IntN(len(child.seats))]; d.rng.IntN(3) == 0 && one.state == seatVoter && parent.voters() > parent.quorum() {
+			one.state, one.since = seatLearner, child.version
+		}
 	}
 	if ttl := 50*ms + upTo(d.rng, 50*ms).Truncate(ms); d.rng.IntN(4) == 0 && child.wait == parent.wait {
 		opts := d.options().withDefaults()
