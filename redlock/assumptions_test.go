@@ -112,17 +112,37 @@ func TestAssumeNobodyDeletesKeys(t *testing.T) {
 	})
 }
 
-// Clocks gain less than clock_skew_max while no redlockd runs that could have seen it.
+// Clocks gain while no redlockd runs that could have seen it: less than clock_skew_max, or as much as they were behind. Or one sees it, and cannot tell
+// it from a pause of its own.
 func TestAssumeClocksAreWatched(t *testing.T) {
-	inVirtualTime(t, 5, func(s *stage) {
-		p := s.open(briefly)
-		first := p.lock(one("r", 2*time.Second))
-		p.kill()
-		for i := range 3 {
-			s.masters[i].StepClock(800 * ms)
-		}
-		s.start(briefly).grantedBeforeTheEnd(first, "r")
-	})
+	for _, tt := range []struct {
+		name            string
+		masters         int           // whose clocks step
+		behind, own, by time.Duration // how far they were behind, how far that of the redlockd was, and by how much they step; that one steps to right
+		stays           bool          // the redlockd watches
+	}{
+		{"less than clock_skew_max", 3, 0, 0, 800 * ms, false},
+		{"into agreement", 3, 10 * time.Second, 0, 10 * time.Second, false},
+		{"all clocks together", 5, 10 * time.Second, 10 * time.Second, 10 * time.Second, false},
+		{"all masters, as after a pause", 5, 0, 0, 800 * ms, true},
+	} {
+		inVirtualTime(t, 5, func(s *stage) {
+			for _, m := range s.masters[:tt.masters] {
+				m.StepClock(-tt.behind)
+			}
+			p := s.open(briefly, withFaults, func(o *Options) { o.clockFaults.ahead.Store(-int64(tt.own)) })
+			first := p.lock(one("r", 2*time.Second))
+			first.want(s, tt.name+": LOCK", "held", 0)
+			if !tt.stays {
+				p.kill()
+			}
+			for _, m := range s.masters[:tt.masters] {
+				m.StepClock(tt.by)
+			}
+			time.Sleep(600 * ms) // heartbeats
+			s.start(briefly).grantedBeforeTheEnd(first, "r")
+		})
+	}
 }
 
 // A step of a master's clock looks like a request that took less long to get there. Where the replies take as long as the requests, the next holder
@@ -161,20 +181,30 @@ func TestAssumeClientsCountFromSending(t *testing.T) {
 	})
 }
 
-// Masters go back to a memory that is younger than the last heartbeat, under the same process.
+// Masters go back to a memory that is younger than the last heartbeat, under the same process, or to an older one while no redlockd runs.
 func TestAssumeMemoryStays(t *testing.T) {
-	inVirtualTime(t, 5, func(s *stage) {
-		p, other := s.open(briefly), s.open(briefly)
-		var before []*memmaster.Snapshot
-		for i := range 3 {
-			before = append(before, s.masters[i].Snapshot())
-		}
-		first := p.lock(one("r", 4*time.Second))
-		for i := range 3 {
-			s.masters[i].Rollback(before[i])
-		}
-		other.grantedBeforeTheEnd(first, "r")
-	})
+	for _, older := range []time.Duration{0, 2 * time.Second} {
+		inVirtualTime(t, 5, func(s *stage) {
+			p, other := s.open(briefly), s.open(briefly)
+			var before []*memmaster.Snapshot
+			for i := range 3 {
+				before = append(before, s.masters[i].Snapshot())
+			}
+			time.Sleep(older)
+			first := p.lock(one("r", 4*time.Second))
+			if older > 0 {
+				p.kill()
+				other.kill()
+			}
+			for i := range 3 {
+				s.masters[i].Rollback(before[i])
+			}
+			if older > 0 {
+				other = s.start(briefly)
+			}
+			other.grantedBeforeTheEnd(first, "r")
+		})
+	}
 }
 
 // Masters are allowed to evict, and do, before a heartbeat has seen it.

@@ -37,6 +37,11 @@ type clockGuard struct {
 	last clockReading
 	// slept is how long the machine had been suspended when the ring was last moved past that.
 	slept time.Duration
+	// own is our own wall clock, read with every heartbeat, and ownGain is by how much it has gained on our monotonic one within the last wait.
+	own     clockRing
+	ownGain time.Duration
+	// unnoted tells that the master's clock has gained, and that the note of that is not written yet.
+	unnoted bool
 	// clamp tells that the clock went back, and keys live too long. cursor is how far SCAN has come.
 	clamp  bool
 	cursor uint64
@@ -45,19 +50,12 @@ type clockGuard struct {
 
 	// good tells that votes count as far as the clock is concerned. Only the lane's goroutine changes it.
 	good bool
-	// gain is by how much the clock gained when it was first seen to since it was good, and gained is when. 0: it has
-	// not.
-	gain   time.Duration
-	gained time.Duration
+	clockView
 	// skew is how far the clock is ahead of our wall clock, where nobody vouches for it though enough masters are
 	// connected; else 0.
 	skew time.Duration
 	// noted tells that another client has seen the clock gain, within the last wait.
 	noted bool
-	// offset is how far the clock was ahead of our wall clock at the last heartbeat.
-	offset time.Duration
-	// asked is when the last heartbeat asked for the clock, and took how long the answer took.
-	asked, took time.Duration
 	// until is the end of the doubt, unless the clock is vouched for earlier.
 	until time.Time
 	// reason is why the clock is not good; logged tells that the log has it.
@@ -66,15 +64,15 @@ type clockGuard struct {
 }
 
 func newClockGuard(c *Client, m Master) clockGuard {
-	return clockGuard{same: m.SameClock, good: m.SameClock, slept: c.own.suspended(), asked: -1}
+	return clockGuard{same: m.SameClock, good: m.SameClock, slept: c.own.suspended()}
 }
 
 // clockResult is what a reading has found.
 type clockResult struct {
 	// counts tells that the votes of the batch count as far as the clock is concerned.
 	counts bool
-	// gain is by how much the clock has gained, beyond rate and tolerance; 0: it has not.
-	gain time.Duration
+	// gain is by how much the clock has gained, beyond rate and tolerance; 0: it has not. before is when it was last asked for before that.
+	gain, before time.Duration
 	// unwatched tells that nobody watched for longer than a wait.
 	unwatched bool
 }
@@ -104,6 +102,7 @@ func (k *clockGuard) judge(now clockReading, c *Client) clockResult {
 	}
 	if gain > tolerance {
 		result.gain = gain + allowed(now.received-k.ring.latest, rate) // for people: what it has gained since it was last read
+		result.before = k.ring.latest
 	}
 	if result.gain > 0 || result.unwatched {
 		k.ring, result.counts = clockRing{}, false
@@ -123,6 +122,9 @@ func (k *clockGuard) beat(now clockReading, c *Client) {
 		k.clamp, k.cursor = true, 0
 	}
 	k.last = now
+	own := c.own.reading(time.Now())
+	k.ownGain = k.own.gain(own, 0)
+	k.own.add(own, 0, c.view.Load().wait)
 }
 
 // wallTable has the latest reading of every master's clock that is connected, for vouched.
@@ -161,16 +163,19 @@ func (l *lane) doubtClock(found clockResult) {
 	k, c, now := &l.guard.clock, l.client, time.Now()
 	l.mu.Lock()
 	first := found.gain > 0 && k.gain == 0
+	k.unnoted = k.unnoted || found.gain > 0
 	if k.good || first {
 		l.since = now
 	}
 	k.good, k.until = false, now.Add(c.view.Load().wait)
 	switch {
 	case first:
-		k.gain, k.gained, k.logged = found.gain, c.own.at(now), false
+		k.gain, k.before, k.gained, k.logged = found.gain, found.before, c.own.at(now), false
 		k.reason = outOfStep(k.gain)
 	case k.gain == 0:
 		k.reason = reasonUnwatched
+	case found.gain > 0 && c.own.at(now)-k.gained > 2*c.opts.Heartbeat: // all have been asked since the last one that was added //mutant:gains-of-a-fast-clock-are-not-added
+		k.gain, k.gained = k.gain+found.gain, c.own.at(now)
 	}
 	l.mu.Unlock()
 	if first {
@@ -201,11 +206,11 @@ func (l *lane) trustClock(noted bool) {
 	skew := (k.last.offset.low+k.last.offset.high)/2 - c.own.wall(now)
 
 	l.mu.Lock()
-	k.asked, k.took, k.offset = k.last.sent, k.last.received-k.last.sent, skew
+	k.began, k.asked, k.took, k.offset = k.ring.began, k.last.sent, k.last.received-k.last.sent, skew
 	k.noted = noted
 	switch good := watched || k.gain == 0 && !noted && agreeing.has(l.index); { //mutant:first-sight-of-a-clock-believed //mutant:a-clock-that-gained-is-vouched-for
 	case good && !k.good:
-		k.good, k.gain, k.skew, k.reason, k.logged = true, 0, 0, "", false
+		k.good, k.gain, k.skew, k.reason, k.logged, k.unnoted = true, 0, 0, "", false, false
 		l.since = now
 	case good:
 	case k.gain == 0:

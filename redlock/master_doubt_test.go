@@ -268,14 +268,23 @@ func TestOwnPauseTakesNoVotesFromOthers(t *testing.T) {
 			p.pauseClock(tt.pause)
 			time.Sleep(600 * ms)
 			p.wantStates(tt.want)
-			for p.states() != "uuuuu" {
+			later := s.start(briefly)
+			time.Sleep(10 * ms)
+			for range 12 {
+				if left := p.view.Load().wait; p.states() == "uuuuu" && time.Since(later.opened) < left/2 {
+					s.Fatalf("it trusts all clocks %v after it stood still for %v", time.Since(later.opened), tt.pause)
+				}
+				later.wantStates("uuuuu")
 				other.wantStates("uuuuu")
 				other.lockable("r")
+				s.wantNotes(nil, 0, 1, 2, 3, 4)
 				if after := s.memberships(); after != before {
 					s.Fatalf("it stood still for %v: memberships: got\n%s\nwant what they were before,\n%s", tt.pause, after, before)
 				}
-				time.Sleep(50 * ms)
+				time.Sleep(p.view.Load().wait / 10)
 			}
+			p.wantStates("uuuuu")
+			s.wantNotes(nil, 0, 1, 2, 3, 4)
 		})
 	}
 }
@@ -471,19 +480,88 @@ func TestNewClientDoesNotVouchForANotedClock(t *testing.T) {
 	})
 }
 
+// wantNotes wants that these masters have the note of a gain, or none where want is nil.
+func (s *stage) wantNotes(want any, masters ...int) {
+	s.Helper()
+	for _, i := range masters {
+		if note := s.do(i, "HGET", membersKey, "gained"); (note == nil) != (want == nil) {
+			s.Errorf("master %d: got the note %v of a gain, want %v", i+1, note, want)
+		}
+	}
+}
+
+// All masters' clocks step at once, so that no master's clock tells that it was no pause. A client that has watched them knows by its own wall clock,
+// and notes it: one that starts then finds clocks that agree, and must not believe them.
+func TestNewClientDoesNotVouchForCommonSteps(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		step time.Duration
+		with bool // our own wall clock steps, too
+	}{
+		{"all clocks were 10 s behind", 10 * time.Second, true},
+		{"all clocks were 800 ms behind", 800 * ms, true},
+		{"the masters were 10 s behind", 10 * time.Second, false},
+	} {
+		inVirtualTime(t, 5, func(s *stage) {
+			for _, m := range s.masters {
+				m.StepClock(-tt.step)
+			}
+			p := s.open(briefly, withFaults, func(o *Options) {
+				if tt.with {
+					o.clockFaults.ahead.Store(-int64(tt.step))
+				}
+			})
+			held := p.lock(one("r", 3*time.Second))
+			held.want(s, "LOCK", "held", 0)
+			for _, m := range s.masters {
+				m.StepClock(tt.step)
+			}
+			p.opts.clockFaults.ahead.Store(0)
+			time.Sleep(600 * ms) // heartbeats
+			p.wantStates("ooooo")
+			q := s.start(briefly)
+			s.nobodyElse(held, "r", q)
+			s.wantNotes("one", 0, 1, 2, 3, 4)
+			q.allUp()
+			q.lockable("r")
+		})
+	}
+}
+
+// Clocks that run a bit too fast show no gain that is more than the answers of other masters take, but one after another.
+func TestFastClocksAreNoted(t *testing.T) {
+	for _, busy := range []bool{false, true} {
+		inVirtualTime(t, 5, func(s *stage) {
+			p := s.open(briefly)
+			p.delay(2*ms, 2*ms, 0, 1, 2, 3, 4)
+			time.Sleep(p.view.Load().wait + time.Second) // the ring of its readings has none that was faster
+			for i := range 3 {
+				s.masters[i].SetClockRate(83_000)
+			}
+			for end := time.Now().Add(3 * time.Second); time.Now().Before(end); time.Sleep(ms) {
+				if !busy {
+					time.Sleep(time.Second)
+				} else if c := p.lock(one("load", 100*ms)); c.Held {
+					p.unlock(c.Token, "load")
+				}
+			}
+			s.wantNotes("one", 0, 1, 2)
+			s.wantNotes(nil, 3, 4)
+		})
+	}
+}
+
 // A client whose own clock stood still sees all masters gain. It notes that nowhere, and another client that starts then counts them.
 func TestOwnPauseIsNotNoted(t *testing.T) {
 	inVirtualTime(t, 5, func(s *stage) {
 		p := s.open(briefly, withFaults)
+		p.suspend(2 * time.Second) // no pause: the wall clock went on
 		time.Sleep(time.Second)
+		p.wantStates("uuuuu")
 		p.pauseClock(15 * ms)
 		time.Sleep(600 * ms)
 		p.wantStates("ooooo")
-		for i := range s.masters {
-			if note := s.do(i, "HGET", membersKey, "gained"); note != nil {
-				s.Errorf("master %d has the note %v", i+1, note)
-			}
-		}
+		s.wantNotes(nil, 0, 1, 2, 3, 4)
 		q := s.start(briefly)
 		time.Sleep(10 * ms)
 		q.wantStates("uuuuu")

@@ -99,7 +99,9 @@ func (g guardResult) merge(later guardResult) guardResult {
 	both.counts = g.counts && later.counts && g.record == later.record
 	both.recheck = g.recheck || later.recheck
 	both.suspicion = cmp.Or(g.suspicion, later.suspicion)
-	both.clock.gain = max(g.clock.gain, later.clock.gain)
+	if g.clock.gain > 0 {
+		both.clock.gain, both.clock.before = max(g.clock.gain, later.clock.gain), g.clock.before
+	}
 	both.clock.unwatched = g.clock.unwatched || later.clock.unwatched
 	return both
 }
@@ -373,6 +375,7 @@ func (l *lane) heartbeat(ctx context.Context, conn *masterConn) error {
 		return err
 	}
 	l.trustClock(notedGain(fields, end.clock, c.view.Load().wait))
+	l.noteGain(ctx, conn)
 	return l.clamp(ctx, conn)
 }
 

@@ -89,10 +89,7 @@ func (c *Client) logDoubts(now time.Time) {
 		l.guard.clock.logged = true
 		l.mu.Unlock()
 	}
-	if len(gained.masters) > 0 {
-		c.coordinator.poke() // to note it on the masters
-	}
-	gained.log(c, "clocks out of step", "these masters' clocks gained on this machine's: they stepped, or this machine was paused, as far as all masters are listed",
+	gained.log(c, "clocks out of step", "these masters' clocks gained on this machine's: they stepped, or, if most masters are listed, this machine was paused",
 		"nothing if this machine was paused or moved; else see that NTP slews clocks and does not step them; the masters vote here again after that time")
 	apart.log(c, "clocks too far apart", "these masters' clocks and this machine's differ by more than clock_skew_max, and nobody has watched whether they stepped",
 		"let NTP keep this machine's clock and the masters'; the masters vote here after that time in any case")

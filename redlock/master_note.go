@@ -10,69 +10,63 @@ import (
 
 // A note on a master says that its clock has gained. A client that starts within a wait of that must not vouch for the clock, though by then it
 // may agree with all others. Clients that have watched it need no note: each has seen the gain itself.
+//
+// A pause of this machine looks like a gain of all masters. It is not noted, because it would keep everybody out who starts then. It was no pause if
+//   - another master's clock did not gain meanwhile, and was read fast enough to show it;
+//   - our wall clock gained on our monotonic one, too: a pause stops both. So the clocks stepped, and ours with them;
+//   - the master's clock agrees with our wall clock now, and did not before: a pause would have left ours behind.
+//
+// Where somebody sets the wall clock right after a pause, as tools of a hypervisor do, clocks that are right are noted: that costs their votes to
+// clients that start within a wait. And a gain is taken for a pause if it is less than clock_skew_max, of all masters together, and our wall clock
+// was right; or if it is so small that no other master answers fast enough.
 
-// clockView is what one lane knows of its master's clock.
+// clockView is what a lane knows of its master's clock, on our monotonic clock.
 type clockView struct {
-	// gained is when the clock was first seen to gain, of the gains that it is doubted for; gain is by how much; 0: it is
-	// not.
-	gained, gain time.Duration
-	// asked is when it was last asked for its time, and took how long the answer took. Negative: it was not asked.
-	asked, took time.Duration
+	// gain is by how much the clock has gained at least since it was good; 0: it has not. It did between before, when it had last been read
+	// before that, and gained. A clock that runs too fast gains a bit more than the tolerance, again and again: doubtClock adds that up.
+	gain           time.Duration
+	before, gained time.Duration
+	// began is since when the clock has been read and shown no gain; asked is when the last heartbeat asked for it, and took how long the
+	// answer took.
+	began, asked, took time.Duration
+	// offset is how far the clock was ahead of our wall clock then.
+	offset time.Duration
 }
 
-func (l *lane) clockViewLocked() clockView {
-	k := &l.guard.clock
-	view := clockView{gained: k.gained, gain: k.gain, asked: k.asked, took: k.took}
-	if !l.state.takesWork() {
-		view.asked = -1
+// stepped tells whether a clock that gained stepped, or runs too fast; false: as far as is known, this machine was paused. all are the clocks of
+// all masters, and ownGain is by how much our wall clock gained on our monotonic one within the last wait.
+func (v clockView) stepped(all []clockView, ownGain, tolerance, skew time.Duration) bool {
+	for _, other := range all {
+		throughout := other.began < v.before && other.asked > v.gained //mutant:a-clock-that-gained-too-is-a-witness //mutant:a-clock-that-was-not-asked-is-a-witness
+		// A pause shows there as its length less what the answers took, now and before.
+		couldShow := 2*other.took+tolerance < v.gain //mutant:a-far-clock-is-a-witness
+		if throughout && couldShow {                 //mutant:a-pause-of-ours-is-noted-on-the-masters
+			return true
+		}
 	}
-	return view
+	intoAgreement := v.offset.Abs() <= skew && (v.offset-v.gain).Abs() > skew
+	return intoAgreement || ownGain > tolerance //mutant:clocks-that-stepped-to-ours-are-not-noted //mutant:clocks-that-stepped-with-ours-are-not-noted
 }
 
-// clockViews are what the lanes know, in their order.
-func clockViews(lanes []*lane) []clockView {
-	views := make([]clockView, len(lanes))
-	for i, l := range lanes {
+// clockViews are what the lanes know.
+func (c *Client) clockViews() (views []clockView) {
+	for _, l := range c.view.Load().masters {
 		l.mu.Lock()
-		views[i] = l.clockViewLocked()
+		views = append(views, l.guard.clock.clockView)
 		l.mu.Unlock()
 	}
 	return views
 }
 
-// gainedBesideOthers are the lanes of masters whose clocks have gained, where another master's clock has not: so it was no pause of
-// this machine. That is no proof of who is wrong, but who has not watched those clocks must not vouch for them.
-func (c *Client) gainedBesideOthers() (all []*lane) {
-	lanes := c.view.Load().masters
-	views := clockViews(lanes)
-	for i, v := range views {
-		if v.gain == 0 {
-			continue
-		}
-		for _, other := range views {
-			if other.gain == 0 && other.asked > v.gained && other.took < v.gain { //mutant:a-pause-of-ours-is-noted-on-the-masters
-				all = append(all, lanes[i])
-				break
-			}
-		}
+// noteGain writes the note, once for each gain. The lane calls it at the end of a heartbeat. Where the master cannot take it, the next heartbeat
+// tries again.
+func (l *lane) noteGain(ctx context.Context, conn *masterConn) {
+	k, c := &l.guard.clock, l.client
+	if !k.unnoted || !k.stepped(c.clockViews(), k.ownGain, c.opts.ClockStepMax, c.opts.ClockSkewMax) {
+		return
 	}
-	return all
-}
-
-// noteGains notes on masters that their clocks have gained, once for each gain.
-func (m *coordinator) noteGains(ctx context.Context, s *survey) {
-	for _, l := range m.client.gainedBesideOthers() {
-		l.mu.Lock()
-		gained := l.guard.clock.gained
-		l.mu.Unlock()
-		f := s.at(l.index)
-		if f == nil || !f.ok() || m.noted[l] == gained {
-			continue
-		}
-		if f.conn.redis.Eval(ctx, scriptGained.text, []string{membersKey}, f.v).Err() == nil {
-			m.noted[l] = gained
-		}
-	}
+	done, err := conn.redis.Eval(ctx, scriptGained.text, []string{membersKey}, l.guard.shown).Int()
+	k.unnoted = err != nil || done == 0
 }
 
 // notedGain tells whether somebody has noted on the master that its clock has gained, less than a wait ago by that clock.

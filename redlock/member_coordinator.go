@@ -28,7 +28,6 @@ type coordinator struct {
 	quorumAt  time.Time // when a quorum of the masters last showed the record in force
 	elsewhere time.Time // since when a listed memory is heard by others and another one is found here; zero: it is not so
 	request   *memberRequest
-	noted     map[*lane]time.Duration // the last gain of the master's clock that is noted there
 
 	// mu guards what follows. Only the goroutine writes.
 	mu sync.Mutex
@@ -54,7 +53,7 @@ type reseatPause struct {
 
 func newCoordinator(c *Client) *coordinator {
 	return &coordinator{client: c, poked: make(chan struct{}, 1), requests: make(chan *memberRequest),
-		pauses: make(map[int]reseatPause), noted: make(map[*lane]time.Duration), since: make(map[string]time.Time), due: make(map[string]time.Time)}
+		pauses: make(map[int]reseatPause), since: make(map[string]time.Time), due: make(map[string]time.Time)}
 }
 
 // poke has the coordinator look soon.
@@ -199,7 +198,6 @@ func (m *coordinator) look(ctx context.Context) time.Duration {
 			d, d.asked = asked, true
 		}
 	}
-	m.noteGains(ctx, s)
 	m.setProblem(m.complaint(s, r))
 	if d.child == nil {
 		return m.pause(n)

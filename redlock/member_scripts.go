@@ -10,7 +10,7 @@ import "strconv"
 //	p                   the promised ballot, for children of the record in v
 //	why                 what has become of the memory before, for people
 //	beat                grows with every heartbeat of every proxy
-//	gained              TIME of this master, in ms, when a proxy that is in step with another master last saw this clock gain
+//	gained              TIME of this master, in ms, when a proxy last saw its clock gain, and that was no pause of the proxy
 //	s:<generation>-<lineage>:<seat>@<since>
 //	                    a stamp: TIME of this master, in ms, when it was told that this listing of the seat is chosen. "ttl" in the place of
 //	                    the seat is the timer of a max_ttl that was lowered

@@ -22,8 +22,8 @@ type ownClock struct {
 
 // clockFaults are what may go wrong with the clocks of a machine. All are nanoseconds.
 type clockFaults struct {
-	stoodStill atomic.Int64 // how long the monotonic clock stood still, though it should not have
-	ahead      atomic.Int64 // how far the wall clock is ahead
+	stoodStill atomic.Int64 // how long the monotonic clock stood still; the wall clock, too, but for the time that the machine was suspended
+	ahead      atomic.Int64 // how far the wall clock is ahead besides
 	suspended  atomic.Int64 // how long the machine was suspended, as it says
 }
 
@@ -78,9 +78,15 @@ func (o *ownClock) at(t time.Time) time.Duration {
 func (o *ownClock) wall(now time.Time) time.Duration {
 	wall := time.Duration(now.UnixNano()) - o.at(now)
 	if o.faults != nil {
-		wall += time.Duration(o.faults.ahead.Load())
+		wall += time.Duration(o.faults.ahead.Load() + o.faults.suspended.Load() - o.faults.stoodStill.Load())
 	}
 	return wall
+}
+
+// reading is a reading of this machine's wall clock, which went on while the machine was suspended: that is no gain.
+func (o *ownClock) reading(now time.Time) clockReading {
+	at, wall := o.at(now), o.wall(now)-o.suspended() //mutant:a-suspension-counts-as-a-step
+	return clockReading{sent: at, received: at, offset: interval{wall, wall}}
 }
 
 // suspended is how long this machine has been suspended since it was started.
