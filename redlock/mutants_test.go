@@ -133,6 +133,8 @@ var mutants = []mutant{
 	{"a-forced-release-is-not-published", skip, "TestForceElsewhereEndsAHeldLock"},
 	{"one-master-ends-a-lock", without(2), "TestForgedForce"},
 	{"all-holders-are-forced", never, "TestForgedForce"},
+	{"a-force-with-another-text-counts", without(2), "TestForgedForce"},
+	{"made-up-forces-push-out-true-ones", replace(`!known.applied`, `MUTANT || !known.applied`), "TestForgedForce"},
 	{"what-was-given-back-outlives-the-force", skip, "TestForceGoesBehindRefills"},
 	{"a-lock-under-way-outlives-the-force", never, "TestForceOvertakesWhatIsUnderWay"},
 	{"an-extension-outlives-the-force", never, "TestForceOvertakesWhatIsUnderWay"},

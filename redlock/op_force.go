@@ -436,7 +436,8 @@ const (
 	forcedPrefix = ReservedPrefix + "forced:"
 	// forcedLife is for how long it is remembered: rounds that were launched before it are decided by then.
 	forcedLife = 10 * time.Second
-	// forcedMax bounds those that are remembered. The oldest give way.
+	// forcedMax bounds those that are remembered. The oldest give way, and before them those that fewer
+	// masters than a quorum have sent: one master can make up very many.
 	forcedMax = 256
 )
 
@@ -456,14 +457,21 @@ func parseForced(text string) (*forcedRelease, bool) {
 	return f, ok
 }
 
-// rememberForcedLocked remembers a forced release, and returns what is known of it already, if it is known.
+// rememberForcedLocked remembers a forced release, and returns what is known of it already, if it is
+// known. Another text under the same id is another release, so that copies of a true message do not
+// count for what one master puts in its place.
 func (c *Client) rememberForcedLocked(f *forcedRelease, now time.Time) *forcedRelease {
 	c.expireForcedLocked(now)
-	if i := slices.IndexFunc(c.forced, func(known *forcedRelease) bool { return known.id == f.id }); i >= 0 {
+	same := func(known *forcedRelease) bool {
+		return known.id == f.id && known.text() == f.text() //mutant:a-force-with-another-text-counts
+	}
+	if i := slices.IndexFunc(c.forced, same); i >= 0 {
 		return c.forced[i]
 	}
 	if len(c.forced) >= forcedMax {
-		c.forced = slices.Delete(c.forced, 0, 1)
+		pending := func(known *forcedRelease) bool { return !known.applied } //mutant:made-up-forces-push-out-true-ones
+		oldest := max(0, slices.IndexFunc(c.forced, pending))
+		c.forced = slices.Delete(c.forced, oldest, oldest+1)
 	}
 	f.since = now
 	c.forced = append(c.forced, f)

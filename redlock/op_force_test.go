@@ -206,9 +206,21 @@ func TestForgedForce(t *testing.T) {
 		if n := len(p.forced); n > forcedMax {
 			s.Errorf("%d forced releases are remembered, want at most %d", n, forcedMax)
 		}
-		f.id = nonce()
-		publish(f, 0, 1, 2)
+		// One master puts another text in the place of a true message. That ends no lock, and keeps the true message out of none.
+		other := &forcedRelease{id: nonce(), resource: "of nobody here", digests: []string{TokenDigest("another")}}
+		f.id = other.id
+		publish(f, 0)
+		publish(other, 1, 2, 3, 4)
+		o.wantTold()
+		o.wantKept(true, 1)
+		publish(f, 1, 2)
 		o.wantTold("r")
+		for range 2 * forcedMax {
+			publish(&forcedRelease{id: nonce(), resource: "r", digests: f.digests}, 0)
+		}
+		if !slices.ContainsFunc(p.forced, func(known *forcedRelease) bool { return known.id == f.id && known.applied }) {
+			s.Error("one master's messages have a forced release forgotten that a quorum has sent")
+		}
 		s.wantNoLocks()
 	})
 }
