@@ -163,8 +163,8 @@ func cmdSCRIPTEXISTS(s *session, c *call) {
 const scriptFlushChannel = redlock.ReservedPrefix + "script-flush"
 
 // cmdSCRIPTFLUSH forgets at once, whichever option is given: what this redlockd knows, what the masters
-// have stored, and what the other redlockds know. Of these, one that is cut off from the masters keeps
-// what it knows, as no message is promised: EVALSHA finds it there, and that is all.
+// have stored, and what the other redlockds know. Of these, one that no quorum of the masters reaches
+// keeps what it knows, as no message is promised: EVALSHA finds it there, and that is all.
 func cmdSCRIPTFLUSH(s *session, c *call) {
 	if len(c.args) > 3 || len(c.args) == 3 && !equalFold(c.args[2], "SYNC") && !equalFold(c.args[2], "ASYNC") {
 		c.failf("ERR SCRIPT FLUSH only support SYNC|ASYNC option")

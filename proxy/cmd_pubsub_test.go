@@ -1,10 +1,14 @@
 package proxy
 
 import (
+	"fmt"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
+
+	"redlockd/redlock"
+	"redlockd/redlock/sandbox"
 )
 
 // Goal: subscriptions cannot fill the memory, and a refused SUBSCRIBE leaves nothing behind.
@@ -114,6 +118,45 @@ func TestMessagesReachEveryServer(t *testing.T) {
 	p.do("EVAL", `return redis.pcall('publish', 'wake', ARGV[1])`, "0", strings.Repeat("x", 1<<15)).err("ERR the message and its channel have 32772 bytes")
 	near.conn.Close()
 	eventually(t, "the subscriber that has gone is forgotten", func() bool { return p.do("PUBLISH", "wake", "5").text == ":0" })
+}
+
+// Goal: what one master makes up in the name of a redlockd reaches no subscriber, flushes no script and
+// shows no redlockd; what a quorum of the masters delivers does.
+func TestMessagesThatOneMasterMakesUp(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T) {
+		srv := serve(t)
+		for i := range srv.masters {
+			eventually(t, "the server hears the master", func() bool { return srv.onMaster(i, "PUBLISH", "redlockd:messages", "no message").text == ":1" })
+		}
+		c, subscriber := srv.dial(), srv.dial()
+		subscriber.do("SUBSCRIBE", redlock.LostChannel).matches(".*")
+		c.do("SCRIPT", "LOAD", releaseScript)
+		known := func(want string) {
+			t.Helper()
+			c.do("SCRIPT", "EXISTS", sandbox.SHA(releaseScript)).is(want)
+		}
+		hello := fleetMessage{Kind: fleetHello, From: "00112233445566aa", Name: "nobody:1"}.text()
+		deliver := func(masters ...int) {
+			for _, master := range masters {
+				for i, m := range [][2]string{{redlock.LostChannel, "r"}, {scriptFlushChannel, ""}, {fleetChannel, hello}} {
+					srv.onMaster(master, "PUBLISH", "redlockd:messages", fmt.Sprintf("00112233445566%02d %d %s%s", i, len(m[0]), m[0], m[1])).is(":1")
+				}
+			}
+		}
+		deliver(0, 0, 0, 1)
+		subscriber.silent(50 * time.Millisecond)
+		known("[:1]")
+		srv.fleet.mu.Lock()
+		n := len(srv.fleet.members)
+		srv.fleet.mu.Unlock()
+		if n != 0 {
+			t.Errorf("%d redlockds are known that two masters have made up, want none", n)
+		}
+		deliver(2)
+		subscriber.read().is(`["message" "redlockd:lost" "r"]`)
+		eventually(t, "the scripts are forgotten", func() bool { return c.do("SCRIPT", "EXISTS", sandbox.SHA(releaseScript)).text == "[:0]" })
+		c.do("LOCKS", "ALL").matches(`.*"missing" \[\["name" "nobody:1" .*`)
+	})
 }
 
 // Goal: a subscriber that does not read is closed, and holds up nobody.

@@ -2,6 +2,7 @@ package redlock
 
 import (
 	"context"
+	"hash/maphash"
 	"maps"
 	"slices"
 	"sync"
@@ -87,6 +88,7 @@ func Open(opts Options) (*Client, error) {
 	c.leases.remember = 2 * opts.ConnectTimeout
 	c.messages.mailbox = nonce()
 	c.messages.channel = mailboxChannel(c.messages.mailbox)
+	c.messages.seed = maphash.MakeSeed()
 	c.own.start(time.Now())
 	var lanes []*lane
 	for i, m := range opts.Masters {

@@ -32,7 +32,7 @@
 //
 // A master that sends what no Redis would (or an attacker on its connection) loses its own vote and nothing else. Package resp reads the replies to
 // batches within bounds, and checks what go-redis is to read before go-redis sees it (master_wire.go states the bounds of memory). A
-// panic while a reply is read costs the connection (survive).
+// panic while a reply is read costs the connection (survive). What it makes up in the name of another redlockd is not acted on (publish.go).
 //
 // StartForce breaks it on purpose: who holds the lock that it releases may work on until its validity is over. A holder that pauses past its
 // validity and goes on working is outside this promise: check Lease.Validity, or better, let the

@@ -37,7 +37,8 @@ type Owner interface {
 // BoundMax bounds the locks that are bound to one Holder. Options.MaxBound bounds those of all.
 const BoundMax = 10_000
 
-// LostChannel is the channel on which the receivers of all clients (OnMessage) get each resource whose held lock is lost.
+// LostChannel is the channel on which the receivers of all clients (OnMessage) get each resource whose
+// held lock is lost. Those of other clients get it if a quorum of the masters carries it (publish.go).
 const LostChannel = ReservedPrefix + "lost"
 
 // Holder is what held locks are bound to. It serves one Client.

@@ -141,6 +141,16 @@ var mutants = []mutant{
 	{"a-commit-outlives-the-force", never, "TestForceOvertakesWhatIsUnderWay"},
 	{"what-was-forced-is-turned-back", never, "TestForceOvertakesWhatIsUnderWay"},
 
+	// Messages between redlockds.
+	{"one-master-speaks-for-redlockds", skip, "TestOneMasterSpeaksForNoRedlockd"},
+	{"copies-of-one-master-count-each", replace(`with(place)`, `with(pick(MUTANT, known.by.count(), place))`), "TestOneMasterSpeaksForNoRedlockd"},
+	{"each-copy-of-a-message-acts", never, "TestOneMasterSpeaksForNoRedlockd"},
+	{"another-text-under-the-id-counts", replace(`maphash.Bytes(m.seed, text)`, `pick(MUTANT, 0, maphash.Bytes(m.seed, text))`), "TestAnotherTextUnderTheIDOfAMessage"},
+	{"a-former-master-delivers-messages", without(2), "TestMessagesAcrossAChangeOfMembers"},
+	{"copies-of-former-masters-count", replace(`& places`, `& (places | pick(MUTANT, toAll, 0))`), "TestMessagesAcrossAChangeOfMembers"},
+	{"a-flood-has-all-messages-forgotten", replace(`[place]`, `[pick(MUTANT, 0, place)]`), "TestFloodOfMessages"},
+	{"forgotten-messages-stay", never, "TestFloodOfMessages"},
+
 	// Drop-in.
 	{"ttl-not-padded", doAfter(`padded = float64(ttl)`), "TestDropInTTL"},
 	{"steps-not-counted-in-short-ttls", replace(`d.stepMax`, `pick(MUTANT, 0, d.stepMax)`), "TestSmallStepsStayInsideTheValidity"},

@@ -1,21 +1,37 @@
 package redlock
 
 import (
+	"bytes"
+	"hash/maphash"
 	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 )
 
-// Messages between the clients of all proxies: the wake-up channels of lock libraries. A message goes to every master as a PUBLISH, in the
-// order of the lanes, and every proxy gets one copy from each master over its subscribed connections (wait_invalidations.go). The first copy
-// counts. So a message arrives if one master is reached by both sides. Like Redis's own, messages are not stored and not promised.
+// Messages between all proxies over the same masters. They are of two kinds: those of clients, the
+// wake-ups of lock libraries for example, and those of redlockd itself, on channels that begin with
+// ReservedPrefix, which act on clients and servers: LostChannel, and what package proxy sends. A message
+// goes to every master as a PUBLISH, in the order of the lanes, and every proxy gets one copy from each
+// master over its subscribed connections (wait_invalidations.go).
 //
-// Order: two messages of one publisher are received in the order in which they were launched, because every lane and every master keeps it,
-// and a proxy receives one message at a time (messages.mu).
+// A client's message acts with its first copy, so it arrives if one master is reached by both sides. One
+// master can also make it up: that costs those who get it a try, and Redis promises its subscribers no
+// more. A message of redlockd's own acts when a quorum of the masters has delivered the same text, as a
+// forced release does (op_force.go), so no master can speak for a redlockd. The quorum is one of the
+// masters that are members when the copy comes.
 //
-// A message to one client alone (StartSend) goes the same way, on a channel that only this client has subscribed to.
+// Like Redis's own, messages are not stored and not promised. One that too few masters deliver is lost,
+// and nobody may wait for one without a limit.
+//
+// Order: two messages of one kind from one publisher are received in the order in which they were
+// launched, because every lane and every master keeps it, and a proxy receives one message at a time
+// (messages.mu). There are two exceptions: if a master loses the first of them, the second may be
+// received earlier; and a client's message may be received before one of redlockd's own that was
+// launched before it.
+//
+// A message to one client alone (StartSend) goes the same way, on a channel that only this client has
+// subscribed to.
 
 // messagesChannel is the channel of the masters on which all messages travel. Proxies of all versions share it, so its value stays.
 const messagesChannel = ReservedPrefix + "messages"
@@ -26,8 +42,10 @@ func mailboxChannel(mailbox string) string { return messagesChannel + ":" + mail
 // MessageMax bounds a message and its channel's name together, in bytes.
 const MessageMax = 32 << 10
 
-// messagesRemembered is how many messages a proxy remembers, to know their later copies. All copies of a message come within moments; one
-// that comes after so many other messages is received a second time.
+// messagesRemembered is how many messages a proxy remembers of those that one master was the first to
+// deliver, to know their other copies. All copies of a message come within moments. If so many others
+// come between them, a client's message is received a second time, and one of redlockd's own needs a
+// quorum among the copies that come later.
 const messagesRemembered = 8192
 
 // messages is the receiving side of a Client. Lock order: messages.mu, then Client.mu.
@@ -35,61 +53,127 @@ type messages struct {
 	// mailbox is by what others send to this client alone, and channel its channel.
 	mailbox, channel string
 	receiver         atomic.Pointer[func(channel, payload string)]
+	// seed makes sums of texts that no sender can foresee.
+	seed maphash.Seed
 
 	// mu is held while the receiver runs: copies come from several masters at the same time, and messages must not overtake each other.
 	mu sync.Mutex
-	// seen are the ids of the messages received last; ring has them in order, the oldest at next.
-	seen map[string]struct{}
-	ring [messagesRemembered]string
-	next int
+	// known are the messages that are remembered.
+	known map[messageKey]copies
+	// remembered has the keys of known by the place of the master that delivered the message first. So
+	// a master that sends very many pushes out only what it was the first to deliver.
+	remembered [MaxMasters + 1]messageRing
 
 	// own are messages that were published here and are not received here yet, in the order of the lanes. Client.mu guards it.
 	own []message
 }
 
-// message has the id by which its copies are known.
-type message struct{ id, channel, payload string }
+// message is one that is published here, and its text for the masters.
+type message struct{ text, channel, payload string }
+
+// messageKey identifies the copies of one message: by the id, and by a sum of the whole text. A copy with
+// another text under the same id is another message: it does not count for the true one, and does not
+// keep it out.
+type messageKey struct {
+	id  [nonceLen]byte
+	sum uint64
+}
+
+// copies says which copies of one message have come.
+type copies struct {
+	by    mask // the places that have delivered one
+	acted bool // the receiver has got the message
+}
+
+// ownPlace is the place of this client among the masters that deliver messages.
+const ownPlace = MaxMasters
+
+// messageRing has the last messagesRemembered keys, the oldest at next once there are so many.
+type messageRing struct {
+	keys []messageKey
+	next int
+}
+
+func (r *messageRing) add(key messageKey) (forgotten messageKey, full bool) {
+	if len(r.keys) < messagesRemembered {
+		r.keys = append(r.keys, key)
+		return messageKey{}, false
+	}
+	forgotten, r.keys[r.next] = r.keys[r.next], key
+	r.next = (r.next + 1) % messagesRemembered
+	return forgotten, true
+}
 
 // receiveOwn has the receiver get the messages that were published here. It must be called without Client.mu.
 func (c *Client) receiveOwn() {
-	c.messages.mu.Lock() // first, so that nobody who takes later messages comes before us
-	defer c.messages.mu.Unlock()
+	m := &c.messages
+	m.mu.Lock() // first, so that nobody who takes later messages comes before us
+	defer m.mu.Unlock()
 	c.mu.Lock()
-	own := c.messages.own
-	c.messages.own = nil
+	own := m.own
+	m.own = nil
 	c.mu.Unlock()
-	for _, m := range own {
-		c.messages.receiveLocked(m)
+	for _, one := range own {
+		key := messageKey{[nonceLen]byte([]byte(one.text[:nonceLen])), maphash.String(m.seed, one.text)}
+		if m.countLocked(key, ownPlace, mask(0).with(ownPlace), 1) {
+			m.receiveLocked(one.channel, one.payload)
+		}
 	}
 }
 
-// receivePublished has the receiver get a message that came from a master. What is not a message of a proxy is ignored.
-func (c *Client) receivePublished(text []byte) {
-	id, rest, _ := strings.Cut(string(text), " ")
-	length, rest, ok := strings.Cut(rest, " ")
-	n, err := strconv.Atoi(length)
+// receivePublished takes a copy of a message from a master, and has the receiver get the message if it
+// acts with this copy. What is not a message of a proxy is ignored.
+func (c *Client) receivePublished(from *lane, text []byte) {
+	id, rest, _ := bytes.Cut(text, []byte(" "))
+	length, rest, ok := bytes.Cut(rest, []byte(" "))
+	n, err := strconv.Atoi(string(length))
 	if !ok || err != nil || n < 0 || n > len(rest) || len(rest) > MessageMax || len(id) != nonceLen {
 		return
 	}
-	c.messages.mu.Lock()
-	defer c.messages.mu.Unlock()
-	c.messages.receiveLocked(message{strings.Clone(id), rest[:n], rest[n:]}) // a remembered id must not keep the message alive
-}
-
-// receiveLocked has the receiver get a message, unless it has got a copy of it.
-func (m *messages) receiveLocked(one message) {
-	if _, ok := m.seen[one.id]; ok {
+	channel, payload := rest[:n], rest[n:]
+	m := &c.messages
+	key := messageKey{[nonceLen]byte(id), maphash.Bytes(m.seed, text)} //mutant:another-text-under-the-id-counts
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	v := c.view.Load()
+	if from.index >= len(v.lanes) || v.lanes[from.index] != from { //mutant:a-former-master-delivers-messages
 		return
 	}
-	if m.seen == nil {
-		m.seen = make(map[string]struct{})
+	enough := 1
+	if bytes.HasPrefix(channel, []byte(ReservedPrefix)) {
+		enough = v.quorum() //mutant:one-master-speaks-for-redlockds
 	}
-	delete(m.seen, m.ring[m.next])
-	m.ring[m.next] = one.id
-	m.next = (m.next + 1) % len(m.ring)
-	m.seen[one.id] = struct{}{}
+	if m.countLocked(key, from.index, v.all, enough) {
+		m.receiveLocked(string(channel), string(payload))
+	}
+}
+
+// countLocked counts a copy from the place. It tells whether the message acts with this copy, which it
+// does once: when enough of these places have delivered it.
+func (m *messages) countLocked(key messageKey, place int, places mask, enough int) bool {
+	known, ok := m.known[key]
+	if known.acted { //mutant:each-copy-of-a-message-acts
+		return false
+	}
+	if !ok {
+		if m.known == nil {
+			m.known = make(map[messageKey]copies)
+		}
+		forgotten, full := m.remembered[place].add(key) //mutant:a-flood-has-all-messages-forgotten
+		if full {                                       //mutant:forgotten-messages-stay
+			delete(m.known, forgotten)
+		}
+	}
+	known.by = known.by.with(place)                     //mutant:copies-of-one-master-count-each
+	known.acted = (known.by & places).count() >= enough //mutant:copies-of-former-masters-count
+	m.known[key] = known
+	return known.acted
+}
+
+// receiveLocked has the receiver get a message.
+func (m *messages) receiveLocked(channel, payload string) {
 	if receiver := m.receiver.Load(); receiver != nil {
-		(*receiver)(one.channel, one.payload)
+		(*receiver)(channel, payload)
 	}
 }
 
@@ -126,7 +210,7 @@ func (c *Client) StartSend(op *Op, mailbox, channel, payload string, to Complete
 		return
 	}
 	c.startMessage(op, channel, payload, &d, func(d *deferred) {
-		c.publishLocked(mailboxChannel(mailbox), textOf(message{nonce(), channel, payload}), d)
+		c.publishLocked(mailboxChannel(mailbox), newMessage(channel, payload).text, d)
 	})
 }
 
@@ -155,14 +239,14 @@ func (c *Client) startMessage(op *Op, channel, payload string, d *deferred, send
 
 // publishMessageLocked sends a message to the receivers of all clients. The caller calls receiveOwn, without Client.mu.
 func (c *Client) publishMessageLocked(channel, payload string, d *deferred) {
-	m := message{nonce(), channel, payload}
+	m := newMessage(channel, payload)
 	c.messages.own = append(c.messages.own, m)
-	c.publishLocked(messagesChannel, textOf(m), d)
+	c.publishLocked(messagesChannel, m.text, d)
 }
 
-// textOf is a message as it goes to the masters.
-func textOf(m message) string {
-	return m.id + " " + strconv.Itoa(len(m.channel)) + " " + m.channel + m.payload
+// newMessage makes a message with an id of its own.
+func newMessage(channel, payload string) message {
+	return message{nonce() + " " + strconv.Itoa(len(channel)) + " " + channel + payload, channel, payload}
 }
 
 // publishLocked publishes a text on a channel of all masters, behind all that was launched before.

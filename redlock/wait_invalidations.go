@@ -91,7 +91,7 @@ func (l *lane) subscribe() (subscribed bool, err error) {
 		}
 		switch {
 		case (channel == messagesChannel || channel == mailbox) && body.Kind == '$':
-			l.client.receivePublished(body.Text)
+			l.client.receivePublished(l, body.Text)
 		case channel == windowsChannel && body.Kind == '$':
 			l.client.windowAnnounced(l.index, body.Text)
 		}

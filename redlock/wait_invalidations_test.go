@@ -234,7 +234,7 @@ func TestShortTurnsAreTaken(t *testing.T) {
 	})
 }
 
-// A message reaches every client once, in the order in which it was published, as long as one master carries it.
+// A client's message reaches every client once, in the order in which it was published, as long as one master carries it.
 func TestMessages(t *testing.T) {
 	inVirtualTime(t, 5, func(s *stage) {
 		from, to := s.open(), s.open()
