@@ -7,8 +7,11 @@ package proxy
 import (
 	"context"
 	"fmt"
+	"maps"
 	"regexp"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 	"unicode"
@@ -172,9 +175,14 @@ func TestFleetIsBounded(t *testing.T) {
 	if !q.full || kept > answersMax || len(q.answers) > membersMax {
 		t.Errorf("kept %d bytes of %d answers, full: %v; want at most %d", kept, len(q.answers), q.full, answersMax)
 	}
-	for i := range 2 * fleetInbox {
-		srv.fleet.receive(fleetMessage{Kind: fleetAsk, From: fmt.Sprintf("%016x", i), Name: "a:1", Question: q.id, Count: 1}.text())
+	for i := range 2 * questionsMax {
+		srv.fleet.receive(fleetMessage{Kind: fleetAsk, From: fmt.Sprintf("%016x", i), Name: "a:1", Question: q.id, Count: 1 + i}.text())
 	}
+	srv.fleet.mu.Lock()
+	if n := len(srv.fleet.questions); n > questionsMax {
+		t.Errorf("%d questions wait, want at most %d", n, questionsMax)
+	}
+	srv.fleet.mu.Unlock()
 
 	leases := make([]redlock.LeaseInfo, 3000)
 	for i := range leases {
@@ -199,6 +207,124 @@ func TestFleetIsBounded(t *testing.T) {
 	if _, err := parseFleetMessage(ask.text()); err != nil {
 		t.Errorf("the longest question: %v", err)
 	}
+}
+
+// asker is a redlockd without clients, which asks and counts the answers.
+type asker struct {
+	to      *testServer
+	mailbox string
+
+	mu      sync.Mutex
+	began   time.Time
+	answers map[string]time.Duration // by question, when the last piece of the answer came
+}
+
+func newAsker(t *testing.T, srv *testServer) *asker {
+	engine := openEngine(t, srv.masters)
+	a := &asker{to: srv, mailbox: engine.Mailbox(), began: time.Now(), answers: make(map[string]time.Duration)}
+	engine.OnMessage(func(_, payload string) {
+		if m, err := parseFleetMessage(payload); err == nil && m.Kind == fleetAnswer {
+			a.mu.Lock()
+			defer a.mu.Unlock()
+			a.answers[m.Question] = time.Since(a.began)
+		}
+	})
+	for i := range srv.masters {
+		eventually(t, "both hear the master", func() bool { return srv.onMaster(i, "PUBLISH", "redlockd:messages", "no message").text == ":2" })
+	}
+	return a
+}
+
+// ask sends a question that a quorum of the masters has passed on.
+func (a *asker) ask(question, pattern string, count int) {
+	a.to.fleet.receive(fleetMessage{Kind: fleetAsk, From: a.mailbox, Name: "asker:1", Question: question, Pattern: []byte(pattern), Count: count}.text())
+}
+
+// answered are the moments of the answers, in order.
+func (a *asker) answered() []time.Duration {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return slices.Sorted(maps.Values(a.answers))
+}
+
+// However many questions come, one per answerEvery is answered.
+func TestFloodOfQuestions(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T) {
+		srv := serve(t)
+		a := newAsker(t, srv)
+		a.began = time.Now()
+		for i := range 400 { // for 4 s, each with a pattern of its own
+			a.ask(fmt.Sprintf("%016x", i), fmt.Sprint("r", i), 10)
+			time.Sleep(10 * time.Millisecond)
+		}
+		time.Sleep(5 * time.Second)
+		answered := a.answered()
+		if n := len(answered); n < 16 || n > 20 {
+			t.Errorf("%d questions were answered at %v, want one per %v for 4 s, and up to four behind it", n, answered, answerEvery)
+		}
+		for i := range len(answered) - 1 {
+			if pause := answered[i+1] - answered[i]; pause < answerEvery-time.Millisecond {
+				t.Errorf("two answers came %v apart, want %v", pause, answerEvery)
+			}
+		}
+		srv.fleet.mu.Lock()
+		defer srv.fleet.mu.Unlock()
+		if n := len(srv.fleet.questions); n > 0 {
+			t.Errorf("%d questions wait still, want none", n)
+		}
+	})
+}
+
+// Who asks the same at the same moment shares an answer, if it is short: what is sent is no more than one answer may have.
+func TestAnswersAreShared(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T) {
+		srv := serve(t)
+		a := newAsker(t, srv)
+		ask := func() (answered []time.Duration) {
+			a.mu.Lock()
+			a.began, a.answers = time.Now(), make(map[string]time.Duration)
+			a.mu.Unlock()
+			for i := range 10 {
+				a.ask(fmt.Sprintf("%016x", i), "", 1000)
+			}
+			time.Sleep(5 * time.Second)
+			return a.answered()
+		}
+		if answered := ask(); len(answered) != 10 || answered[9] > answerEvery+10*time.Millisecond {
+			t.Errorf("ten that asked the same were answered at %v, want all by %v", answered, answerEvery)
+		}
+		c := srv.dial()
+		for i := range 450 { // 600 KB of names in base64
+			c.do("LOCK", fmt.Sprint(i, strings.Repeat("n", 1000)), "50s").granted(i+1, 50_000)
+		}
+		if answered := ask(); len(answered) != 4 || answered[3] < 3*answerEvery {
+			t.Errorf("ten that asked for much were answered at %v, want one per %v for %v", answered, answerEvery, inquiryTime)
+		}
+	})
+}
+
+// Operators who ask at the same moment through several redlockds all get all answers.
+func TestLOCKSALLOfSeveralOperators(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T) {
+		servers := []*testServer{serve(t)}
+		for range 3 {
+			servers = append(servers, serve(t, func(o *Options) { o.Engine = openEngine(t, servers[0].masters) }))
+		}
+		servers[0].dial().do("LOCK", "r", "50s").granted(1, 50_000)
+		time.Sleep(3 * helloEvery) // each knows the others
+		var operators []*client
+		for _, srv := range servers {
+			operators = append(operators, srv.dial())
+		}
+		for round := range 3 {
+			for i, c := range operators {
+				c.send("LOCKS", "ALL", "COUNT", fmt.Sprint(10+i*round)) // the first time they ask the same
+			}
+			for _, c := range operators {
+				c.read().matches(`\["locks" \[\["resources" \["r"\] .*"answered" \[(\["name".*){4}\] "missing" \[\]\]`)
+			}
+		}
+	})
 }
 
 func TestFleetMessagesAreChecked(t *testing.T) {

@@ -19,8 +19,14 @@ import (
 //	ask     to all  which leases have you granted? (LOCKS ALL, cmd_locks_all.go)
 //	answer  to one  these, in pieces
 //
-// Messages travel over the masters (redlock/publish.go). Clients can neither publish on fleetChannel nor subscribe to it. Nothing in a
-// message is trusted: it is decoded within bounds (fleet_message.go), and no lock depends on one.
+// Messages travel over the masters (redlock/publish.go), and each needs a quorum of them. Clients can
+// neither publish on fleetChannel nor subscribe to it. Nothing in a message is trusted: it is decoded
+// within bounds (fleet_message.go), and no lock depends on one.
+//
+// An answer may have fleetAnswerMax bytes, and every master passes them on. So a redlockd answers one
+// question per answerEvery, the oldest first. Others that ask the same share the answer, if what is sent
+// to all of them is no more than one answer may have. A question that waits for inquiryTime is dropped:
+// the one who asked has given up, and reports this redlockd as missing.
 //
 // A redlockd that is gone without a bye is remembered for memberForgotten, so that LOCKS ALL can say that its answer is missing.
 
@@ -34,21 +40,25 @@ const (
 	memberForgotten = time.Hour
 	// membersMax bounds the redlockds that are remembered. Beyond it, the one that was heard longest ago is forgotten.
 	membersMax = 256
-	// fleetInbox bounds the messages that wait to be worked on. Beyond it they are dropped, as messages may be.
-	fleetInbox = 256
+	// questionsMax bounds the questions that wait for an answer. Beyond it they are dropped, as messages may be.
+	questionsMax = 64
+	// answerEvery is the least time between the answers to two questions, however many are asked.
+	answerEvery = 250 * time.Millisecond
 )
 
 // redlockds are the others, as a server knows them.
 type redlockds struct {
-	srv   *Server
-	name  string // of this redlockd; set before the first message is sent
-	inbox chan fleetMessage
+	srv  *Server
+	name string // of this redlockd; set before the first message is sent
+	// asked has an element if questions may have one.
+	asked chan struct{}
 	// asking holds an element while a LOCKS ALL is under way, and for askEvery at least.
 	asking chan struct{}
 
-	mu      sync.Mutex
-	members map[string]*member // by mailbox; this redlockd is none of them
-	inquiry *inquiry           // the LOCKS ALL under way; nil: none
+	mu        sync.Mutex
+	members   map[string]*member // by mailbox; this redlockd is none of them
+	inquiry   *inquiry           // the LOCKS ALL under way; nil: none
+	questions []fleetMessage     // of others, the oldest first; at most questionsMax
 }
 
 // member is another redlockd.
@@ -68,10 +78,20 @@ func (f *redlockds) receive(payload string) {
 	case fleetAnswer:
 		f.answered(m)
 	case fleetAsk:
-		select {
-		case f.inbox <- m:
-		default:
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		if len(f.questions) < questionsMax {
+			f.questions = append(f.questions, m)
+			f.wakeLocked()
 		}
+	}
+}
+
+// wakeLocked has run look at the questions.
+func (f *redlockds) wakeLocked() {
+	select {
+	case f.asked <- struct{}{}:
+	default:
 	}
 }
 
@@ -103,16 +123,23 @@ func (f *redlockds) heard(m fleetMessage, now time.Time) {
 	f.members[m.From] = &member{m.Name, now}
 }
 
-// run says hello and answers what others ask, one after the other, until the server is closed. It is started with the first listener,
-// by which others know this redlockd.
+// run says hello and answers what others ask, one question per answerEvery, until the server is closed.
+// It is started with the first listener, by which others know this redlockd.
 func (f *redlockds) run() {
 	tick := time.NewTicker(helloEvery)
 	defer tick.Stop()
 	f.publish(fleetMessage{Kind: fleetHello})
 	for {
 		select {
-		case m := <-f.inbox:
-			f.answer(m)
+		case <-f.asked:
+			next := time.NewTimer(answerEvery)
+			if !f.answer() {
+				continue
+			}
+			select {
+			case <-next.C:
+			case <-f.srv.done:
+			}
 		case <-tick.C:
 			f.publish(fleetMessage{Kind: fleetHello})
 		case <-f.srv.done:
@@ -276,18 +303,56 @@ func (f *redlockds) answered(m fleetMessage) {
 	}
 }
 
-// answer sends the leases of this redlockd to the one that asks. If it cannot find them in time, it does not answer.
-func (f *redlockds) answer(m fleetMessage) {
+// nextQuestion takes the oldest question that can still be answered in time.
+func (f *redlockds) nextQuestion(now time.Time) (m fleetMessage, ok bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.questions = slices.DeleteFunc(f.questions, func(m fleetMessage) bool { return now.Sub(m.received) >= inquiryTime })
+	if len(f.questions) == 0 {
+		return m, false
+	}
+	m = f.questions[0]
+	f.questions = slices.Delete(f.questions, 0, 1)
+	if len(f.questions) > 0 {
+		f.wakeLocked() // for the next turn
+	}
+	return m, true
+}
+
+// sameQuestions takes the questions that have the same answer, the oldest first, at most so many.
+func (f *redlockds) sameQuestions(first *fleetMessage, most int) (same []fleetMessage) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.questions = slices.DeleteFunc(f.questions, func(m fleetMessage) bool {
+		if len(same) >= most || !m.asksTheSame(first) {
+			return false
+		}
+		same = append(same, m)
+		return true
+	})
+	return same
+}
+
+// answer sends the leases of this redlockd to the one that asked first, and to others that ask the same.
+// It reports whether anybody has asked. If it cannot find the leases in time, it does not answer.
+func (f *redlockds) answer() bool {
 	srv := f.srv
-	search := leaseSearch{pattern: string(m.Pattern), limit: m.Count, deadline: m.received.Add(inquiryTime), may: m.may}
+	first, ok := f.nextQuestion(time.Now())
+	if !ok {
+		return false
+	}
+	search := leaseSearch{pattern: string(first.Pattern), limit: first.Count, deadline: first.received.Add(inquiryTime), may: first.may}
 	leases, refusal := srv.findLeases(&search)
 	if refusal != nil {
-		return
+		return true
 	}
-	body := fleetLocksOf(leases).text()
-	pieces := slices.Collect(slices.Chunk([]byte(body), fleetPieceMax))
-	for i, piece := range pieces {
-		part := fleetMessage{Kind: fleetAnswer, From: srv.opts.Engine.Mailbox(), Name: f.name, Question: m.Question, Piece: i, Pieces: len(pieces), body: string(piece)}
-		srv.send(m.From, fleetChannel, part.text())
+	body := []byte(fleetLocksOf(leases).text())
+	pieces := slices.Collect(slices.Chunk(body, fleetPieceMax))
+	for _, m := range append([]fleetMessage{first}, f.sameQuestions(&first, fleetAnswerMax/len(body)-1)...) {
+		for i, piece := range pieces {
+			part := fleetMessage{Kind: fleetAnswer, From: srv.opts.Engine.Mailbox(), Name: f.name, Question: m.Question, Piece: i, Pieces: len(pieces), body: string(piece)}
+			srv.send(m.From, fleetChannel, part.text())
+		}
 	}
+	return true
 }

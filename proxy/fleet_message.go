@@ -1,11 +1,13 @@
 package proxy
 
 import (
+	"bytes"
 	"crypto/rand"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -124,6 +126,11 @@ func (m *fleetMessage) checkQuestion() error {
 		}
 	}
 	return nil
+}
+
+// asksTheSame reports whether two questions have the same answer.
+func (m *fleetMessage) asksTheSame(other *fleetMessage) bool {
+	return m.Count == other.Count && bytes.Equal(m.Pattern, other.Pattern) && slices.EqualFunc(m.May, other.May, bytes.Equal)
 }
 
 // isFleetID reports whether the text can be a mailbox, or the id of a question.

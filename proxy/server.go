@@ -145,7 +145,7 @@ func New(opts Options) (*Server, error) {
 	}
 	srv.audit = newAudit(opts.Audit, opts.AuditLocks, opts.Logger)
 	srv.current.Store(newLiveOptions(opts, nil))
-	srv.fleet = redlockds{srv: srv, inbox: make(chan fleetMessage, fleetInbox), asking: make(chan struct{}, 1)}
+	srv.fleet = redlockds{srv: srv, asked: make(chan struct{}, 1), asking: make(chan struct{}, 1)}
 	opts.Engine.OnMessage(func(channel, payload string) {
 		switch channel {
 		case scriptFlushChannel:
