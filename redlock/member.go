@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -41,6 +42,16 @@ func (m Membership) Voters() (n int) {
 	return n
 }
 
+// Unreached is how many of the voters cannot be reached.
+func (m Membership) Unreached() (n int) {
+	for _, s := range m.Seats {
+		if s.State == SeatVoter && !s.Reached {
+			n++
+		}
+	}
+	return n
+}
+
 // SeatState says whether a seat has a vote.
 type SeatState string
 
@@ -62,6 +73,8 @@ type Seat struct {
 	Since int64
 	// Left is how much of the wait is left before the seat votes or is removed; 0: it is not waiting, or about to.
 	Left time.Duration
+	// Reached tells whether a master answers at the address, whether it votes or not.
+	Reached bool
 	// Reason is why this client does not count the master's votes; "": it does.
 	Reason string
 }
@@ -85,7 +98,8 @@ func (c *Client) Membership() Membership {
 		s, shown := &r.seats[i], &all.Seats[i]
 		shown.Left = m.leftOf(r, r.stampField(s))
 		if s.number < len(lanes) && lanes[s.number] != nil {
-			shown.Reason = lanes[s.number].status().Reason
+			status := lanes[s.number].status()
+			shown.Reason, shown.Reached = status.Reason, status.Connected || status.State == MasterRefused
 		}
 	}
 	return all
@@ -187,7 +201,7 @@ type memberRequest struct {
 	caller context.Context // a change that its caller has given up is not made
 	change MemberChange
 	dryRun bool
-	// version is the one on which the change was first decided; −1: it was not yet.
+	// from is the record on which the change was first decided; nil: it was not yet.
 	from *record
 	what string
 	done chan memberReply
@@ -214,6 +228,9 @@ func (m *coordinator) refuseRequest(err error) {
 // decide makes the next record that the operator asks for. done: there is nothing more to do, and the request is answered.
 func (q *memberRequest) decide(ctx context.Context, n *situation) (d decision, done bool) {
 	d, err := q.apply(ctx, n)
+	if err == nil && d.child != nil {
+		err = checkChild(n.record, d.child.seal())
+	}
 	if err == nil && d.child != nil {
 		if q.from != nil && q.from.digest != n.record.digest && n.record.version > q.from.version {
 			// Steps that come by themselves change nothing that the operator has looked at; another operator's may.
@@ -289,23 +306,105 @@ func (q *memberRequest) remove(n *situation, child *record) error {
 	s := child.seatNamed(q.change.Remove)
 	switch {
 	case s == nil:
-		return fmt.Errorf("there is no seat %s: the seats are %s", shown(q.change.Remove), seatNames(r))
+		return fmt.Errorf("there is no seat %s: the seats are %s; if it has been removed, nothing is left to do", shown(q.change.Remove), seatNames(r))
 	case s.state == seatLeaving:
 		q.what = ""
 		return nil
 	case len(r.seats) == 1:
 		return fmt.Errorf("%s is the only seat", shown(s.name))
 	}
-	voters := r.voters()
-	if s.state == seatVoter {
-		voters--
-	}
-	if voters < r.quorum() {
-		return fmt.Errorf("%d of %d masters would vote then, and %d are needed: wait until more of them vote, or add one first", voters, len(r.seats), r.quorum())
-	}
 	s.memory, s.state, s.since = "", seatLeaving, child.version
 	q.what = fmt.Sprintf("%s (%s) loses its vote, and is removed in %v", shown(s.name), shown(s.addr), r.wait)
-	return nil
+	return n.keepsQuorum(child, s)
+}
+
+// votes tells whether the master of a seat votes now, as the survey has found it.
+func (n *situation) votes(s *seat) bool {
+	f := n.survey.at(s.number)
+	return s.state == seatVoter && //mutant:a-learner-is-counted-on
+		(f != nil && f.shows(n.record) && f.state.child == "")
+}
+
+// keepsQuorum refuses a child under which fewer masters would vote at once than it needs. Voters that are not reached are no help: with them
+// counted, the removal of a living master could leave no quorum to grant a lock, or to choose another record. s is the seat that is changed.
+func (n *situation) keepsQuorum(child *record, s *seat) error {
+	r := n.record
+	now, after := 0, 0
+	var silent, waiting, leaving, refused []string
+	for i := range r.seats {
+		one := &r.seats[i]
+		name, f := shown(one.name), n.survey.at(one.number)
+		switch {
+		case n.votes(one): //mutant:a-dead-voter-is-counted-on
+			now++
+			if child.seat(one.number).state == seatVoter { //mutant:the-vote-that-is-given-up-is-counted-on
+				after++
+			}
+		case one.number == s.number:
+		case one.state == seatLeaving:
+			leaving = append(leaving, name)
+		case f == nil || f.err != nil && !isRefused(f.err):
+			silent = append(silent, name)
+		case f.err != nil:
+			refused = append(refused, fmt.Sprintf("%s is %v", name, f.err))
+		default:
+			waiting = append(waiting, name)
+		}
+	}
+	needed := child.quorum() //mutant:a-new-seat-does-not-count
+	if after >= needed {
+		return nil
+	}
+	text := fmt.Sprintf("%d of %d masters vote now", now, len(r.seats))
+	for _, group := range []struct {
+		names             []string
+		is, are, whatElse string
+	}{{silent, "is", "are", "not reached"}, {waiting, "waits", "wait", "for the vote"}, {leaving, "is", "are", "leaving"}} {
+		if len(group.names) > 0 {
+			text += fmt.Sprintf(", %s %s %s", enumerate(group.names, "and"), pluralOf(group.names, group.is, group.are), group.whatElse)
+		}
+	}
+	for _, reason := range refused {
+		text += ", " + reason
+	}
+	with := ""
+	switch before := r.seat(s.number); {
+	case before == nil:
+		with = "with " + shown(s.name) + ", which does not vote at once, "
+	case n.votes(before):
+		with = "without " + shown(s.name) + ", "
+	}
+	text += fmt.Sprintf("; %s%d would vote and %d are needed: ", with, after, needed)
+	switch {
+	case len(silent) > 0:
+		text += fmt.Sprintf("bring %s back, or replace %s first", enumerate(silent, "or"), pluralOf(silent, "it", "one of them"))
+	case len(waiting) > 0:
+		text += fmt.Sprintf("wait until %s %s", enumerate(waiting, "and"), pluralOf(waiting, "votes", "vote"))
+	case len(leaving) > 0:
+		text += fmt.Sprintf("wait until %s %s removed", enumerate(leaving, "and"), pluralOf(leaving, "is", "are"))
+	case len(refused) > 0:
+		text += "mend that first"
+	case len(r.seats) == 1:
+		text += "one master cannot be replaced, and gets no second one, while locks are granted; stop every redlockd, name empty masters in the configuration, and start"
+	default:
+		text += "add a seat first"
+	}
+	return errors.New(text)
+}
+
+// enumerate writes "a", "a and b", "a, b and c".
+func enumerate(names []string, and string) string {
+	if last := len(names) - 1; last > 0 {
+		return strings.Join(names[:last], ", ") + " " + and + " " + names[last]
+	}
+	return names[0]
+}
+
+func pluralOf(names []string, one, several string) string {
+	if len(names) == 1 {
+		return one
+	}
+	return several
 }
 
 // seat seats the master at an address: at a new seat, or in the place of another one.
@@ -349,20 +448,23 @@ func (q *memberRequest) seat(ctx context.Context, n *situation, child *record) e
 			return fmt.Errorf("%s is the address of %s: each vote must come from a master of its own", m.Addr, shown(other.name))
 		}
 	}
-	found := surveyMasters(ctx, map[int]Master{s.number: q.client.opts.masterAt(s.name, m.Addr)}, patience{enough: 1}, q.client.opts)
+	o := q.client.opts
+	found := surveyMasters(ctx, map[int]Master{s.number: o.masterAt(s.name, m.Addr)}, patience{enough: 1}, o)
 	defer found.close()
 	f := found.found[0]
 	same := m.Replace != "" && s.memory == f.state.memory && f.ok()
 	switch {
+	case f.err != nil && isRefused(f.err):
+		return fmt.Errorf("the master at %s cannot be seated: %w; mend that, or name another master", m.Addr, f.err)
 	case f.err != nil:
-		return fmt.Errorf("the master at %s cannot be seated: %w", m.Addr, f.err)
+		return fmt.Errorf("the master at %s cannot be seated: %w; see that a Redis runs there and can be reached from here, or name another address", m.Addr, f.err)
 	case f.foreign(r):
 		return fmt.Errorf("the master at %s cannot be seated: it belongs to another fleet. If that is gone, run FLUSHALL on it", m.Addr)
 	case !f.state.fresh && f.state.record.sameLineage(r.recordID()) && f.state.record.version > r.version:
 		// It cannot learn what the others have chosen, so it would never vote.
 		return fmt.Errorf("the master at %s cannot be seated: it shows version %d of the membership, and the masters have version %d: run FLUSHALL on it",
 			m.Addr, f.state.record.version, r.version)
-	case same && q.client.opts.masterAt(s.name, s.addr).Addr == m.Addr:
+	case same && o.masterAt(s.name, s.addr).Addr == m.Addr:
 		q.what = ""
 		return nil
 	case f.keys > 0 && !same:
@@ -373,30 +475,27 @@ func (q *memberRequest) seat(ctx context.Context, n *situation, child *record) e
 			return fmt.Errorf("the master at %s is the same Redis as %s: each vote must come from a master of its own", m.Addr, other.master.Addr)
 		}
 	}
-	if !same {
-		// The survey only reads, and a master whose memory is full would be a member that grants nothing.
-		if err := f.conn.redis.Set(ctx, ReservedPrefix+"probe:"+nonce(), "0", probeKeyTTL).Err(); err != nil {
-			return fmt.Errorf("the master at %s cannot be seated: it refuses SET: %w", m.Addr, concise(err))
-		}
-	}
-	voters := r.voters()
-	if s.state == seatVoter && !same {
-		voters--
-	}
-	if quorum := child.quorum(); voters < quorum {
-		return fmt.Errorf("%d of %d masters would vote then, and %d are needed: wait until more of them vote", voters, len(child.seats), quorum)
-	}
 	s.addr = m.Addr
-	if !same {
-		s.memory, s.state, s.since = f.state.memory, seatLearner, child.version
-	}
-	switch {
-	case same:
+	if same {
 		q.what = fmt.Sprintf("%s has the address %s", shown(s.name), m.Addr)
-	case m.Add != "":
-		q.what = fmt.Sprintf("%s (%s) is added, and votes in %v", shown(s.name), m.Addr, r.wait)
-	default:
-		q.what = fmt.Sprintf("%s is the master at %s, which votes in %v", shown(s.name), m.Addr, r.wait)
+		return nil
+	}
+	s.memory, s.state, s.since = f.state.memory, seatLearner, child.version
+	if err := n.keepsQuorum(child, s); err != nil {
+		return err
+	}
+	// The survey only reads, and a master whose memory is full would be a member that grants nothing.
+	if err := f.conn.redis.Set(ctx, ReservedPrefix+"probe:"+nonce(), "0", probeKeyTTL).Err(); err != nil {
+		return fmt.Errorf("the master at %s cannot be seated: it refuses SET: %w; mend that, or name another master", m.Addr, concise(err))
+	}
+	fewer := ""
+	if before := r.seat(s.number); before == nil && child.quorum() > r.quorum() || before != nil && n.votes(before) {
+		fewer = "; until it votes, one master fewer may fail"
+	}
+	if m.Add != "" {
+		q.what = fmt.Sprintf("%s (%s) is added, and votes in %v%s", shown(s.name), m.Addr, r.wait, fewer)
+	} else {
+		q.what = fmt.Sprintf("%s is the master at %s, which votes in %v%s", shown(s.name), m.Addr, r.wait, fewer)
 	}
 	return nil
 }

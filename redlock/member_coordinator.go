@@ -131,8 +131,12 @@ func (m *coordinator) look(ctx context.Context) time.Duration {
 		m.looked, grace = true, 0 // a client that starts takes the first quorum that agrees
 	}
 	v := m.client.view.Load()
+	enough := max(v.quorum(), m.client.mastersUp())
+	if m.request != nil { //mutant:a-change-is-judged-by-the-first-answers
+		enough = len(v.masters) // the votes that a change leaves are counted
+	}
 	// A master that stays connected but takes no new connection must not keep the addresses of the others from being made sure of in time.
-	s := surveyMasters(ctx, m.places(), patience{enough: max(v.quorum(), m.client.mastersUp()), grace: grace, fewer: v.quorum(), late: recheckWithin(v.wait) / 4, //mutant:a-master-that-hangs-holds-up-the-others
+	s := surveyMasters(ctx, m.places(), patience{enough: enough, grace: grace, fewer: v.quorum(), late: recheckWithin(v.wait) / 4, //mutant:a-master-that-hangs-holds-up-the-others
 		answered: func(s *survey, f *found) (done bool) {
 			m.confirm(s, f)
 			return m.record != nil && s.supported(m.record) != nil // until it is followed, no vote counts //mutant:a-step-is-followed-when-all-have-answered

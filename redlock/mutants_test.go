@@ -320,6 +320,13 @@ var mutants = []mutant{
 	{"a-change-pushes-out-another", never, "TestTwoChangesThroughOneClient"},
 	{"a-founding-is-taken-for-the-change", replace(`ours && d.asked`, `ours && (d.asked || MUTANT && m.request != nil)`), "TestFoundingIsNotTheChange"},
 
+	// What an operator asks for.
+	{"a-learner-is-counted-on", without(1), "TestChangesWhileMastersWait"},
+	{"a-dead-voter-is-counted-on", when(`COND || one.state == seatVoter`), "TestChangesWithDeadMasters"},
+	{"the-vote-that-is-given-up-is-counted-on", always, "TestChangesWithDeadMasters"},
+	{"a-new-seat-does-not-count", replace(`child.quorum()`, `pick(MUTANT, r, child).quorum()`), "TestChangesWithDeadMasters"},
+	{"a-change-is-judged-by-the-first-answers", never, "TestChangeWaitsForFarMasters"},
+
 	// Waiting.
 	{"barging", never, "TestNoBarging"},
 	{"last-come-first-served", doBefore(`if q.tail != nil && q.tail != q.head { before, after = q.head, q.head.next }`), "TestFirstComeFirstServed"},

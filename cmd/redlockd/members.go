@@ -39,6 +39,10 @@ belong to no other fleet. It gets every command at once, and votes after the wai
 say what they change, and then wait until it is done. They can be interrupted: any redlockd over these masters finishes
 what was begun, and the same command again shows how far it is. All running redlockds follow by themselves.
 
+What would leave fewer masters that vote and are reached than a lock needs is refused, and nothing is changed. A new seat
+counts at once and votes after the wait, so until then one master fewer may fail where the number of votes that are
+needed grows.
+
 The columns: since which version of the membership the seat is as it is; what is left until it votes or is removed; what
 its master remembers (the beginning of its run_id, and a name that changes when it forgets); why it does not count here.
 

@@ -1,0 +1,128 @@
+package redlock
+
+// Goal: no change that an operator asks for takes the quorum away, and one that would is refused with the numbers and changes nothing.
+// Method: masters that are dead, wait for their vote, or belong to another fleet, in virtual time.
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+// refuses asks for a change, first in a dry run, and expects both to be refused with this text, and the membership to stay as it is.
+func (p *proxy) refuses(change MemberChange, want string) {
+	p.s.Helper()
+	before := p.Membership()
+	for _, dryRun := range []bool{true, false} {
+		if what, err := p.ChangeMembers(p.s.Context(), change, dryRun); err == nil || !strings.Contains(err.Error(), want) {
+			p.s.Errorf("%+v, dry run %v: got %q, %v; want it refused: %s", change, dryRun, what, err, want)
+		}
+	}
+	if after := p.Membership(); after.Version != before.Version || after.Lineage != before.Lineage {
+		p.s.Errorf("%+v: the membership was version %d of %s, and is version %d of %s", change, before.Version, before.Lineage, after.Version, after.Lineage)
+	}
+}
+
+// crash has masters die, and waits until the client knows.
+func (p *proxy) crash(masters ...int) {
+	p.s.Helper()
+	for _, i := range masters {
+		p.s.masters[i].Crash(false)
+	}
+	p.s.until("they are down", func() bool {
+		for _, i := range masters {
+			if p.Masters()[i].State != MasterDown {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+// Masters are dead, and without one more there would be no quorum, for locks as for records.
+func TestChangesWithDeadMasters(t *testing.T) {
+	t.Run("two of five", func(t *testing.T) {
+		withSpares(t, 5, 2, func(s *stage) {
+			p := s.open(maxTTL(2 * time.Second))
+			p.crash(3, 4)
+			const numbers = "3 of 5 masters vote now, m4 and m5 are not reached; without m1, 2 would vote and 3 are needed: bring m4 or m5 back, or replace one of them first"
+			p.refuses(MemberChange{Remove: "m1"}, numbers)
+			p.refuses(MemberChange{Replace: "m1", Addr: addrOf(5)}, numbers)
+			p.refuses(MemberChange{Add: "m6", Addr: addrOf(5)},
+				"3 of 5 masters vote now, m4 and m5 are not reached; with m6, which does not vote at once, 3 would vote and 4 are needed: bring m4 or m5 back, or replace one of them first")
+			p.lock(one("r", time.Second)).want(s, "LOCK", "held", 0)
+			// The dead ones can be replaced and removed.
+			what, err := p.ChangeMembers(s.Context(), MemberChange{Replace: "m4", Addr: addrOf(5)}, false)
+			if err != nil || strings.Contains(what, "fewer") {
+				s.Fatalf("replace: got %q, %v; want it done, without a master fewer that may fail", what, err)
+			}
+			p.lock(one("r2", time.Second)).want(s, "LOCK while the new master waits", "held", 0)
+			p.refuses(MemberChange{Remove: "m1"}, "3 of 5 masters vote now, m5 is not reached, m4 waits for the vote; without m1, 2 would vote and 3 are needed: "+
+				"bring m5 back, or replace it first")
+			p.change(MemberChange{Remove: "m5"})
+			s.until("the dead one is removed", func() bool { return len(p.Membership().Seats) == 4 })
+			p.allUp()
+			p.change(MemberChange{Remove: "m1"})
+			p.lockable("r3")
+		})
+	})
+	t.Run("one of three", func(t *testing.T) {
+		withSpares(t, 3, 1, func(s *stage) {
+			p := s.open(maxTTL(2 * time.Second))
+			p.crash(2)
+			p.refuses(MemberChange{Remove: "m1"}, "2 of 3 masters vote now, m3 is not reached; without m1, 1 would vote and 2 are needed: bring m3 back, or replace it first")
+			p.refuses(MemberChange{Add: "m4", Addr: addrOf(3)},
+				"2 of 3 masters vote now, m3 is not reached; with m4, which does not vote at once, 2 would vote and 3 are needed: bring m3 back, or replace it first")
+			p.lock(one("r", time.Second)).want(s, "LOCK", "held", 0)
+			p.change(MemberChange{Replace: "m3", Addr: addrOf(3)})
+			p.allUp()
+			p.lock(one("r2", time.Second)).want(s, "LOCK", "held", 0)
+		})
+	})
+	t.Run("one that may not vote", func(t *testing.T) {
+		inVirtualTime(t, 3, func(s *stage) {
+			p := s.open(maxTTL(2 * time.Second))
+			s.do(2, "CONFIG", "SET", "maxmemory", "1000000", "maxmemory-policy", "allkeys-lru")
+			p.refuses(MemberChange{Remove: "m1"}, "2 of 3 masters vote now, m3 is refused: it may evict locks when its memory is full: maxmemory-policy is allkeys-lru, set noeviction; "+
+				"without m1, 1 would vote and 2 are needed: mend that first")
+		})
+	})
+	t.Run("the only one", func(t *testing.T) {
+		withSpares(t, 1, 1, func(s *stage) {
+			p := s.open(maxTTL(2 * time.Second))
+			p.refuses(MemberChange{Replace: "m1", Addr: addrOf(1)}, "1 of 1 masters vote now; without m1, 0 would vote and 1 are needed: one master cannot be replaced")
+			p.refuses(MemberChange{Remove: "m1"}, "m1 is the only seat")
+		})
+	})
+}
+
+// Masters that have restarted wait for their vote. They are no help until then.
+func TestChangesWhileMastersWait(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p := s.open(maxTTL(2 * time.Second))
+		p.crash(3, 4)
+		s.masters[3].Restart()
+		s.masters[4].Restart()
+		s.until("they are learners", func() bool {
+			seats := p.Membership().Seats
+			return seats[3].State == SeatLearner && seats[4].State == SeatLearner && p.Membership().Settled
+		})
+		p.refuses(MemberChange{Remove: "m1"}, "3 of 5 masters vote now, m4 and m5 wait for the vote; without m1, 2 would vote and 3 are needed: wait until m4 and m5 vote")
+		p.allUp()
+		p.change(MemberChange{Remove: "m1"})
+		p.change(MemberChange{Remove: "m2"})
+		p.refuses(MemberChange{Remove: "m3"}, "3 of 5 masters vote now, m1 and m2 are leaving; without m3, 2 would vote and 3 are needed: wait until m1 and m2 are removed")
+	})
+}
+
+// A client that has just started and whose masters are far away waits for all of them before it says that some are not reached.
+func TestChangeWaitsForFarMasters(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		far := func(o *Options) { o.MaxTTL, o.MasterTimeout, o.ConnectTimeout = 10*time.Second, 500*ms, 5*time.Second }
+		s.found(far)
+		p := s.start(far)
+		p.delay(40*ms, 40*ms, 3, 4)
+		s.until("the membership is known", func() bool { return p.Membership().Settled })
+		p.change(MemberChange{Remove: "m1"})
+	})
+}
