@@ -449,6 +449,7 @@ func (q *memberRequest) seat(ctx context.Context, n *situation, child *record) e
 		}
 	}
 	o := q.client.opts
+	o.readOnly = q.dryRun //mutant:a-dry-run-names-the-memory
 	found := surveyMasters(ctx, map[int]Master{s.number: o.masterAt(s.name, m.Addr)}, patience{enough: 1}, o)
 	defer found.close()
 	f := found.found[0]
@@ -458,8 +459,8 @@ func (q *memberRequest) seat(ctx context.Context, n *situation, child *record) e
 		return fmt.Errorf("the master at %s cannot be seated: %w; mend that, or name another master", m.Addr, f.err)
 	case f.err != nil:
 		return fmt.Errorf("the master at %s cannot be seated: %w; see that a Redis runs there and can be reached from here, or name another address", m.Addr, f.err)
-	case f.foreign(r):
-		return fmt.Errorf("the master at %s cannot be seated: it belongs to another fleet. If that is gone, run FLUSHALL on it", m.Addr)
+	case f.ofAnotherFleet(r) != "":
+		return fmt.Errorf("the master at %s cannot be seated: %s: name another master, or, if that fleet is gone, run FLUSHALL on this one", m.Addr, f.ofAnotherFleet(r))
 	case !f.state.fresh && f.state.record.sameLineage(r.recordID()) && f.state.record.version > r.version:
 		// It cannot learn what the others have chosen, so it would never vote.
 		return fmt.Errorf("the master at %s cannot be seated: it shows version %d of the membership, and the masters have version %d: run FLUSHALL on it",
@@ -484,9 +485,10 @@ func (q *memberRequest) seat(ctx context.Context, n *situation, child *record) e
 	if err := n.keepsQuorum(child, s); err != nil {
 		return err
 	}
-	// The survey only reads, and a master whose memory is full would be a member that grants nothing.
-	if err := f.conn.redis.Set(ctx, ReservedPrefix+"probe:"+nonce(), "0", probeKeyTTL).Err(); err != nil {
-		return fmt.Errorf("the master at %s cannot be seated: it refuses SET: %w; mend that, or name another master", m.Addr, concise(err))
+	if !q.dryRun { //mutant:a-dry-run-leaves-a-key
+		if err := f.tryWriting(ctx); err != nil {
+			return fmt.Errorf("the master at %s cannot be seated: it refuses SET: %w; mend that, or name another master", m.Addr, concise(err))
+		}
 	}
 	fewer := ""
 	if before := r.seat(s.number); before == nil && child.quorum() > r.quorum() || before != nil && n.votes(before) {
@@ -498,6 +500,30 @@ func (q *memberRequest) seat(ctx context.Context, n *situation, child *record) e
 		q.what = fmt.Sprintf("%s is the master at %s, which votes in %v%s", shown(s.name), m.Addr, r.wait, fewer)
 	}
 	return nil
+}
+
+// ofAnotherFleet says which other fleet than that of r the master belongs to, also if that is idle; "": to none.
+func (f *found) ofAnotherFleet(r *record) string {
+	switch {
+	case f.record != nil && !f.record.recordID().sameFleet(r.recordID()) && f.state.fresh: //mutant:a-master-that-belonged-to-another-fleet-is-seated
+		return "before it restarted it belonged to another fleet, whose masters are " + seatNames(f.record)
+	case f.foreign(r) && f.record == nil:
+		return belongsElsewhere
+	case f.foreign(r): //mutant:a-master-of-another-fleet-is-seated
+		return belongsElsewhere + ", whose masters are " + seatNames(f.record)
+	}
+	return ""
+}
+
+// tryWriting tries whether the master takes a key. A survey only reads, and a master whose memory is full would be a member that grants
+// nothing. The key goes with it, because a master that holds one cannot be seated.
+func (f *found) tryWriting(ctx context.Context) error {
+	key := ReservedPrefix + "probe:" + nonce()
+	pipe := f.conn.redis.Pipeline()
+	set := pipe.Set(ctx, key, "0", probeKeyTTL)
+	pipe.Unlink(ctx, key) //mutant:the-probe-of-a-new-master-stays
+	pipe.Exec(ctx)
+	return set.Err()
 }
 
 func seatNames(r *record) string {

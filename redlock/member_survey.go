@@ -184,7 +184,7 @@ func (s *survey) findTwins() {
 	}
 }
 
-// ask connects to the master and reads everything. It names the memory of a master that has none yet.
+// ask connects to the master and reads everything. It names the memory of a master that has none yet, unless it may only read.
 func (f *found) ask(ctx context.Context, opts Options) error {
 	conn, err := dial(ctx, f.master, opts)
 	if err != nil {
@@ -215,6 +215,11 @@ func (f *found) ask(ctx context.Context, opts Options) error {
 			return err
 		}
 		if f.state.memory != "" {
+			return nil
+		}
+		if opts.readOnly { // its memory gets a name when it is seated
+			f.record, _ = parseRecord(f.fields["r"])
+			f.state = memberState{memory: newMemory(f.runID), fresh: true}
 			return nil
 		}
 		if err := conn.mint(ctx, f.v, newMemory(f.runID), amnesia(f.v, false)); err != nil {

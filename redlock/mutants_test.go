@@ -326,6 +326,11 @@ var mutants = []mutant{
 	{"the-vote-that-is-given-up-is-counted-on", always, "TestChangesWithDeadMasters"},
 	{"a-new-seat-does-not-count", replace(`child.quorum()`, `pick(MUTANT, r, child).quorum()`), "TestChangesWithDeadMasters"},
 	{"a-change-is-judged-by-the-first-answers", never, "TestChangeWaitsForFarMasters"},
+	{"a-dry-run-names-the-memory", replace(`q.dryRun`, `q.dryRun && !MUTANT`), "TestDryRunWritesNothing"},
+	{"a-dry-run-leaves-a-key", always, "TestDryRunWritesNothing"},
+	{"the-probe-of-a-new-master-stays", skip, "TestDryRunWritesNothing"},
+	{"a-master-of-another-fleet-is-seated", never, "TestMasterOfAnotherFleetIsNotSeated"},
+	{"a-master-that-belonged-to-another-fleet-is-seated", never, "TestMasterOfAnotherFleetIsNotSeated"},
 
 	// Waiting.
 	{"barging", never, "TestNoBarging"},

@@ -130,6 +130,7 @@ type Options struct {
 
 	clockFaults *clockFaults                         // for tests: of this machine's clocks
 	onLaneState func(master int, from, to laneState) // for tests: called with the lane's mutex held
+	readOnly    bool                                 // a survey names no memory
 }
 
 // DefaultOptions returns the options with every default filled in, and no masters.

@@ -4,9 +4,13 @@ package redlock
 // Method: masters that are dead, wait for their vote, or belong to another fleet, in virtual time.
 
 import (
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"redlockd/redlock/memmaster"
 )
 
 // refuses asks for a change, first in a dry run, and expects both to be refused with this text, and the membership to stay as it is.
@@ -115,6 +119,27 @@ func TestChangesWhileMastersWait(t *testing.T) {
 	})
 }
 
+// Until a new master votes, one master fewer may fail: where the quorum grows with the seat, and where another one's vote has ended for it.
+func TestFewerMayFailUntilANewMasterVotes(t *testing.T) {
+	withSpares(t, 3, 2, func(s *stage) {
+		p := s.open(maxTTL(2 * time.Second))
+		fewer := func(change MemberChange, want bool) {
+			s.Helper()
+			what, err := p.ChangeMembers(s.Context(), change, true)
+			if got := strings.Contains(what, fmt.Sprintf("%v; until it votes, one master fewer may fail", p.wait())); err != nil || got != want {
+				s.Errorf("%d seats, %+v: got %q, %v; want that one fewer may fail: %v", len(p.Membership().Seats), change, what, err, want)
+			}
+		}
+		fewer(MemberChange{Add: "new", Addr: addrOf(3)}, true)
+		fewer(MemberChange{Replace: "m2", Addr: addrOf(3)}, true)
+		p.change(MemberChange{Add: "new", Addr: addrOf(3)})
+		p.allUp()
+		fewer(MemberChange{Add: "newer", Addr: addrOf(4)}, false)
+		p.crash(1)
+		fewer(MemberChange{Replace: "m2", Addr: addrOf(4)}, false)
+	})
+}
+
 // A client that has just started and whose masters are far away waits for all of them before it says that some are not reached.
 func TestChangeWaitsForFarMasters(t *testing.T) {
 	inVirtualTime(t, 5, func(s *stage) {
@@ -124,5 +149,57 @@ func TestChangeWaitsForFarMasters(t *testing.T) {
 		p.delay(40*ms, 40*ms, 3, 4)
 		s.until("the membership is known", func() bool { return p.Membership().Settled })
 		p.change(MemberChange{Remove: "m1"})
+	})
+}
+
+// A dry run only reads from the new master, and the change itself leaves no key of its own there.
+func TestDryRunWritesNothing(t *testing.T) {
+	withSpares(t, 3, 2, func(s *stage) {
+		p := s.open(maxTTL(2 * time.Second))
+		for _, dryRun := range []bool{true, false} {
+			var sent []string
+			s.masters[3].SetObserver(func(e *memmaster.Executed) { sent = append(sent, strings.ToUpper(string(e.Args[0]))) })
+			what, err := p.ChangeMembers(s.Context(), MemberChange{Replace: "m2", Addr: addrOf(3)}, dryRun)
+			s.masters[3].SetObserver(nil)
+			if err != nil || !strings.HasPrefix(what, "m2 is the master at m4") {
+				s.Fatalf("dry run %v: got %q, %v", dryRun, what, err)
+			}
+			if writes := slices.Contains(sent, "SET") || slices.Contains(sent, "EVAL"); writes == dryRun {
+				s.Errorf("dry run %v: the new master was sent %v", dryRun, sent)
+			}
+			for _, key := range s.masters[3].Keys() {
+				if dryRun || strings.Contains(key, "probe") {
+					s.Errorf("dry run %v: the new master has the key %s", dryRun, key)
+				}
+			}
+		}
+		p.allUp()
+	})
+}
+
+// A master that shows anything of another fleet is not seated, also where that fleet is idle, and where the master has restarted since.
+func TestMasterOfAnotherFleetIsNotSeated(t *testing.T) {
+	withSpares(t, 3, 3, func(s *stage) {
+		other := s.proxy().options()
+		other.Masters = nil
+		for i := 3; i < 6; i++ {
+			other.Masters = append(other.Masters, Master{Addr: addrOf(i), Dialer: s.proxy().dial})
+		}
+		if err := Bootstrap(s.Context(), other); err != nil {
+			s.Fatal(err)
+		}
+		p := s.open(maxTTL(2 * time.Second))
+		both := func(want string) {
+			s.Helper()
+			want = "the master at m4 cannot be seated: " + want
+			p.refuses(MemberChange{Replace: "m2", Addr: addrOf(3)}, want)
+			p.refuses(MemberChange{Add: "m7", Addr: addrOf(3)}, want)
+		}
+		both("it belongs to another fleet, whose masters are m4, m5, m6: name another master, or, if that fleet is gone, run FLUSHALL on this one")
+		s.masters[3].Crash(true)
+		s.masters[3].Restart()
+		both("before it restarted it belonged to another fleet, whose masters are m4, m5, m6: name another master")
+		s.do(3, "FLUSHALL")
+		p.change(MemberChange{Replace: "m2", Addr: addrOf(3)})
 	})
 }

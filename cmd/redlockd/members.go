@@ -41,7 +41,8 @@ what was begun, and the same command again shows how far it is. All running redl
 
 What would leave fewer masters that vote and are reached than a lock needs is refused, and nothing is changed. A new seat
 counts at once and votes after the wait, so until then one master fewer may fail where the number of votes that are
-needed grows.
+needed grows. --dry-run says what would be changed or refused, and writes nothing on a new master; so it alone does not
+find that the memory of that one is full.
 
 The columns: since which version of the membership the seat is as it is; what is left until it votes or is removed; what
 its master remembers (the beginning of its run_id, and a name that changes when it forgets); why it does not count here.

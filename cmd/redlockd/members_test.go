@@ -255,7 +255,7 @@ func TestMembersRefusals(t *testing.T) {
 		{"the machine of another seat", []string{"replace", s[1].Addr, "localhost:" + port}, exitFailed, "is the same Redis as " + s[0].Addr},
 		{"a master with keys", []string{"replace", s[1].Addr, full.Addr}, exitFailed, full.Addr + " holds 1 keys: give it to nobody else"},
 		{"a replica", []string{"add", "m4", replica.Addr}, exitFailed, replica.Addr + " cannot be seated: refused: it is a slave of 127.0.0.1:1"},
-		{"a master of another fleet", []string{"replace", s[1].Addr, foreign.Addr}, exitFailed, foreign.Addr + " cannot be seated: it belongs to another fleet"},
+		{"a master of another fleet", []string{"replace", s[1].Addr, foreign.Addr}, exitFailed, foreign.Addr + " cannot be seated: it belongs to another fleet, whose masters are " + foreign.Addr + ": name another master, or, if"},
 		{"a master with a version ahead", []string{"replace", s[1].Addr, ahead.Addr}, exitFailed, ahead.Addr + " cannot be seated: it shows version 99 of the membership, and the masters have version 0: run FLUSHALL on it"},
 		{"a master with another key in the place of the membership", []string{"replace", s[1].Addr, another.Addr}, exitFailed,
 			another.Addr + " cannot be seated: refused: its redlockd:members is no membership"},
@@ -278,8 +278,17 @@ func TestMembersRefusals(t *testing.T) {
 	if text := change(t, addrs, "remove", s[1].Addr, "--dry-run"); !strings.HasPrefix(text, "Would change: "+s[1].Addr) {
 		t.Errorf("--dry-run: got\n%s\nwant what would change", text)
 	}
+	fresh, _ := startMasters(t, 1)
+	text := change(t, addrs, "replace", s[1].Addr, fresh[0].Addr, "--dry-run")
+	if got := cli(t, fresh[0].Addr, "DBSIZE"); !strings.HasPrefix(text, "Would change: "+s[1].Addr+" is the master at "+fresh[0].Addr) || got != "0" {
+		t.Errorf("--dry-run with a new master: got\n%s\nand %s keys there, want none", text, got)
+	}
 	if after := membersOf(t, addrs); fmt.Sprint(after) != fmt.Sprint(before) {
 		t.Errorf("it was %+v, and is %+v: want no change", before, after)
+	}
+	// What a dry run has found is done right after it.
+	if again := change(t, addrs, "replace", s[1].Addr, fresh[0].Addr, "--no-wait"); !strings.HasPrefix(again, strings.Replace(text, "Would change", "Changed", 1)) {
+		t.Errorf("after the dry run: got\n%s\nwant what that has said", again)
 	}
 }
 
