@@ -134,7 +134,7 @@ type MemberChange struct {
 }
 
 // ErrMembersChanged is returned where another change of the membership was chosen while this one was being made.
-var ErrMembersChanged = errors.New("somebody else has changed the membership meanwhile: look at it, and repeat the change if it is still wanted")
+var ErrMembersChanged = errors.New("somebody else has changed the membership meanwhile; look at it with redlockd members, and repeat the change if it is still wanted")
 
 // ChangeMembers has the masters choose a record with the change, and returns when they have: a new master is a learner by then, and votes
 // after the wait, which Membership shows. It is safe to repeat, and to break off at any point. With dryRun nothing is changed. what says
@@ -253,12 +253,33 @@ func (q *memberRequest) decide(ctx context.Context, n *situation) (d decision, d
 	return decision{}, true
 }
 
-// disturbed returns ErrMembersChanged if an operator has changed the record since this request was first decided.
+// disturbed returns ErrMembersChanged, and what is otherwise, if an operator has changed the record since this request was first decided.
 func (q *memberRequest) disturbed(now *record) error {
-	if q.from.maxTTL != now.maxTTL || q.from.roster != now.roster || !sameAddrs(q.from, now) {
-		return ErrMembersChanged
+	var changes []string
+	change := func(format string, args ...any) { changes = append(changes, fmt.Sprintf(format, args...)) }
+	if q.from.maxTTL != now.maxTTL {
+		change("max_ttl is %s now", shortText(now.maxTTL))
 	}
-	return nil
+	for i := range now.seats {
+		s := &now.seats[i]
+		switch before := q.from.seatNamed(s.name); {
+		case before == nil:
+			change("%s is added", shown(s.name))
+		case s.addr != before.addr:
+			change("%s is at %s now", shown(s.name), shown(s.addr))
+		case s.state == seatLeaving && before.state != seatLeaving: //mutant:a-removal-by-another-is-not-told
+			change("%s is leaving", shown(s.name))
+		}
+	}
+	for i := range q.from.seats {
+		if s := &q.from.seats[i]; s.state != seatLeaving && now.seatNamed(s.name) == nil {
+			change("%s is removed", shown(s.name))
+		}
+	}
+	if len(changes) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", strings.Join(changes, ", "), ErrMembersChanged)
 }
 
 // apply makes the record with the change; its child is nil if everything is so already.

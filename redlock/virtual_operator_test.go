@@ -203,3 +203,37 @@ func TestMasterOfAnotherFleetIsNotSeated(t *testing.T) {
 		p.change(MemberChange{Replace: "m2", Addr: addrOf(3)})
 	})
 }
+
+// Two operators change the membership at the same time. Whoever has decided before the other's change is told of that.
+func TestChangeBesideAnotherOperator(t *testing.T) {
+	withSpares(t, 5, 1, func(s *stage) {
+		p, other := s.open(maxTTL(2*time.Second)), s.open(maxTTL(2*time.Second))
+		for _, tt := range []struct {
+			change MemberChange
+			want   string
+		}{
+			{MemberChange{SetMaxTTL: 3 * time.Second}, "max_ttl is 3s now"},
+			{MemberChange{Replace: "m2", Addr: addrOf(5)}, "m2 is at m6 now"},
+			{MemberChange{Remove: "m4"}, "m4 is leaving"},
+		} {
+			p.allUp()
+			s.promiseAll()
+			done := make(chan error, 1)
+			go func() {
+				_, err := p.ChangeMembers(s.Context(), MemberChange{Remove: "m5"}, false)
+				done <- err
+			}()
+			time.Sleep(time.Second) // it is decided, and cannot be chosen
+			p.cut(0, 1, 2, 3, 4)
+			s.forgetPromises()
+			other.change(tt.change)
+			p.heal(0, 1, 2, 3, 4)
+			if err := <-done; err == nil || !strings.HasPrefix(err.Error(), tt.want+": somebody else has changed the membership meanwhile") {
+				s.Errorf("%+v: got %v, want %s", tt.change, err, tt.want)
+			}
+			if got := p.Membership().Seats[4].State; got == SeatLeaving {
+				s.Errorf("%+v: m5 is %s, want that the refusal has changed nothing", tt.change, got)
+			}
+		}
+	})
+}
