@@ -217,10 +217,22 @@ func (n *situation) next() decision {
 		child.wait = child.plainWait
 	}
 	if removed { // a smaller quorum must not miss what the larger one knew //mutant:a-smaller-quorum-knows-no-fences
+		told := 0
+		var silent []int
 		for i := range child.seats {
-			if s := &child.seats[i]; s.state == seatVoter && !slices.Contains(d.raise, s.number) {
-				d.raise = append(d.raise, s.number)
+			switch s := &child.seats[i]; {
+			case s.state != seatVoter:
+			case n.survey.at(s.number) == nil || !n.survey.at(s.number).shows(r): //mutant:a-dead-voter-keeps-a-seat-that-leaves
+				silent = append(silent, s.number)
+			default:
+				told++
+				if !slices.Contains(d.raise, s.number) {
+					d.raise = append(d.raise, s.number)
+				}
 			}
+		}
+		if told+child.quorum() <= len(child.seats) { // the others alone could be a quorum //mutant:a-quorum-that-was-not-told-of-fences
+			d.raise = append(d.raise, silent...) // the removal waits for them
 		}
 	}
 	if len(d.changes) == 0 {

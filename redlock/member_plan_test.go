@@ -152,6 +152,15 @@ func TestNextRecord(t *testing.T) {
 		{"a leaving seat waits", leaving, nil, none},
 		{"a leaving seat with a master", leaving, func(n *situation) { n.survey.found[4].shown(processMemory(4, 2), nil) }, none},
 		{"a leaving seat whose wait is over", leaving, over(":4@6"), "vvvv [0 1 2 3]"},
+		{"a leaving seat whose wait is over, while voters are dead that cannot be a quorum alone", leaving, func(n *situation) {
+			over(":4@6")(n)
+			n.survey.found[2].err, n.survey.found[3].err = gone, gone
+		}, "vvvv [0 1]"},
+		{"a leaving seat whose wait is over, while voters are dead that can be a quorum alone", leaving, func(n *situation) {
+			over(":4@6")(n)
+			n.survey.found[1].err, n.survey.found[2].err = gone, gone
+			n.survey.found = n.survey.found[:3]
+		}, "vvvv [0 1 2 3]"},
 		{"a leaving seat and a learner whose waits are over", func(r *record) { leaving(r); learner(2)(r) }, over(":4@6", ":2@6"), "vvvv [2 0 1 3]"},
 
 		{"max_ttl was lowered", longWait, nil, none},

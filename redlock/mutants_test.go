@@ -277,6 +277,8 @@ var mutants = []mutant{
 	{"a-learner-votes-before-the-wait", without(3), "TestNextRecord"},
 	{"the-wait-is-lowered-at-once", without(2), "TestNextRecord"},
 	{"a-smaller-quorum-knows-no-fences", never, "TestNextRecord"},
+	{"a-dead-voter-keeps-a-seat-that-leaves", never, "TestNextRecord"},
+	{"a-quorum-that-was-not-told-of-fences", never, "TestNextRecord"},
 	{"stamps-without-skew", replace(`2*o.ClockSkewMax`, `2*pick(MUTANT, 0, o.ClockSkewMax)`), "TestWhenAWaitIsOver"},
 	{"stamps-of-a-minority", replace(`r.quorum()`, `pick(MUTANT, 1, r.quorum())`), "TestWhenAWaitIsOver"},
 	{"stamps-of-clocks-that-disagree", without(2), "TestWhenAWaitIsOver"},

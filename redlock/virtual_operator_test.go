@@ -119,6 +119,25 @@ func TestChangesWhileMastersWait(t *testing.T) {
 	})
 }
 
+// Two of five are dead. One of them is removed, although the other one cannot be told of the fences of before; a quorum that it is in when it is
+// back has a member that was told.
+func TestRemovalBesideADeadVoter(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p := s.open(maxTTL(2 * time.Second))
+		p.ahead(time.Hour)
+		p.cut(3, 4)
+		last := p.fenced("r") // on masters 1, 2, 3
+		p.change(MemberChange{Remove: "m5"})
+		s.until("it is removed", func() bool { return len(p.Membership().Seats) == 4 })
+		p.heal(3)
+		p.allUp()
+		p.cut(0)
+		if got := p.fenced("r"); got <= last {
+			s.Errorf("got the fence %d, and before %d", got, last)
+		}
+	})
+}
+
 // Until a new master votes, one master fewer may fail: where the quorum grows with the seat, and where another one's vote has ended for it.
 func TestFewerMayFailUntilANewMasterVotes(t *testing.T) {
 	withSpares(t, 3, 2, func(s *stage) {
