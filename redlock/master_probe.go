@@ -69,8 +69,9 @@ type MasterReport struct {
 	// Seat is the name of the master's seat in the membership; "": it has none, or no membership was found.
 	Seat string
 	// Member says what the master is in the membership: "voter", "learner"; "forgotten" where it has lost its memory since, or was never
-	// listed; "new" where nothing on it says that it ever was a member; "foreign" where it belongs to another fleet; "alone" where it shows a
-	// membership that a majority of its masters does not show; "none" where the settings name it and the membership has no seat for it.
+	// listed; "new" where nothing on it says that it ever was a member; "foreign" where it belongs to another fleet; "behind" where it shows
+	// another version of the membership than the one in force; "alone" where it shows a membership that a majority of its masters does not
+	// show; "none" where the settings name it and the membership has no seat for it.
 	Member string
 	// New: nobody can have been granted a lock by it as a member, so a bootstrap may admit it.
 	New bool
@@ -183,6 +184,7 @@ func ProbeAll(ctx context.Context, o Options, timeout time.Duration) ([]MasterRe
 		all = probe(masters)
 		for i := range force.seats {
 			all[i].Seat = force.seats[i].name
+			membership.Seats[i].Reached = all[i].Reachable
 		}
 		for i, m := range o.Masters {
 			if !slices.ContainsFunc(masters, func(seated Master) bool { return seated.Addr == m.Addr }) {
@@ -516,6 +518,10 @@ func compareMembership(reports []MasterReport, force *record) {
 		case force.lists(r.state.memory) != nil && !r.state.fresh:
 			r.Member = force.lists(r.state.memory).state.String()
 			r.New = force.isNew()
+			if r.state.record != force.recordID() || r.state.child != "" { //mutant:check-counts-who-is-behind
+				r.Member = "behind"
+				r.add(Note, "", "shows another version of the membership than the one in force: it votes when a redlockd that runs has told it")
+			}
 			if r.Member == "learner" && !r.New {
 				r.add(Note, "", "is a learner: it may have forgotten locks, and votes when the longest of them must have ended, up to %s after it was listed", shortText(force.wait.Round(time.Millisecond)))
 			}

@@ -328,6 +328,7 @@ var mutants = []mutant{
 	{"the-vote-that-is-given-up-is-counted-on", always, "TestChangesWithDeadMasters"},
 	{"a-new-seat-does-not-count", replace(`child.quorum()`, `pick(MUTANT, r, child).quorum()`), "TestChangesWithDeadMasters"},
 	{"a-change-is-judged-by-the-first-answers", never, "TestChangeWaitsForFarMasters"},
+	{"check-counts-who-is-behind", never, "TestProbeOfMastersThatAreBehind"},
 	{"a-removal-by-another-is-not-told", never, "TestChangeBesideAnotherOperator"},
 	{"a-dry-run-names-the-memory", replace(`q.dryRun`, `q.dryRun && !MUTANT`), "TestDryRunWritesNothing"},
 	{"a-dry-run-leaves-a-key", always, "TestDryRunWritesNothing"},

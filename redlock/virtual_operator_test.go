@@ -256,3 +256,29 @@ func TestChangeBesideAnotherOperator(t *testing.T) {
 		}
 	})
 }
+
+// A step was chosen and nobody has told the masters, or only some: those that show something else do not vote.
+func TestProbeOfMastersThatAreBehind(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		s.found()
+		dead := s.proposer()
+		members := func(want string) {
+			s.Helper()
+			reports, membership := ProbeAll(s.Context(), dead.options(), 3*time.Second)
+			var got []string
+			for i := range reports {
+				got = append(got, reports[i].Member)
+			}
+			if strings.Join(got, " ") != want || membership.Unreached() != 0 {
+				s.Errorf("got %s, %d voters that are not reached; want %s, none", got, membership.Unreached(), want)
+			}
+		}
+		const ballot = "00000001.0000000000000000"
+		child := dead.demotes(4)
+		dead.prepare(ballot, 0, 1, 2)
+		dead.accept(ballot, child, 0, 1, 2)
+		members("behind behind behind voter voter") // a vote beside an accepted child does not count
+		dead.survey.teach(s.Context(), dead.found(0), child)
+		members("voter behind behind behind behind")
+	})
+}

@@ -23,15 +23,16 @@ const probeTimeoutFactor = 3
 
 const checkHelp = `Usage: redlockd check [flags]
 
-Asks all masters at once whether they can vote. It prints what it found, whether a quorum is available, what to fix, and
-whether the next master may be restarted. It reads the same configuration as serve, and asks the masters of the
-membership, which these lead to, so it finds what a server would find; it says where the configuration differs. It
-lists the policies of the configuration, and which of them the membership's max_ttl cuts short. It changes nothing on
-the masters.
+Asks all masters at once whether they can vote. It prints what it found, how many seats vote and how many of those cannot
+be reached, whether a quorum is available, what to fix, and whether the next master may be restarted. It reads the same
+configuration as serve, and asks the masters of the membership, which these lead to, so it finds what a server would
+find; it says where the configuration differs. It lists the policies of the configuration, and which of them the
+membership's max_ttl cuts short. It changes nothing on the masters.
 
 With --library it asks no master: it prints the lines that config.toml lacks for a lock library with its own defaults.
 
-Exit codes: 0 a quorum is available, 1 it is not, 2 the command line or the configuration is wrong.
+Exit codes: 0 a lock can be granted now, 1 it cannot, because fewer than a quorum of the masters are reached and vote (new
+ones, and those that have restarted, vote after the wait), 2 the command line or the configuration is wrong.
 `
 
 // libraryFlag has check print what a library needs.
@@ -96,10 +97,11 @@ func judgeRoundTrip(r *redlock.MasterReport, timeout time.Duration) {
 
 // verdict is what check found, in the shape of its JSON.
 type verdict struct {
-	Quorum  bool `json:"quorum"` // one is available
+	Quorum  bool `json:"quorum"` // enough masters vote: a lock can be granted now
 	Restart bool `json:"safe_to_restart_next"`
 	Needed  int  `json:"needed"`
-	Voting  int  `json:"voting"`
+	Voting  int  `json:"voting"`   // masters that are reached, and whose votes count now
+	CanVote int  `json:"can_vote"` // also those that still have to wait for it
 	// Membership is left out where none was found.
 	Membership *membershipFinding `json:"membership,omitempty"`
 	Masters    []masterFinding    `json:"masters"`
@@ -115,6 +117,9 @@ type membershipFinding struct {
 	Lineage     string `json:"lineage"`
 	MaxTTLMs    int64  `json:"max_ttl_ms"`
 	WaitMs      int64  `json:"wait_ms"`
+	Seats       int    `json:"seats"`
+	Voters      int    `json:"voters"`    // seats that have a vote
+	Unreached   int    `json:"unreached"` // of the voters
 	Differences string `json:"differences,omitempty"`
 }
 
@@ -195,13 +200,16 @@ func verdictOf(reports []redlock.MasterReport, masterTimeout time.Duration) verd
 		}
 		f.Votes = f.Votes && r.Member != noMember
 		if f.Votes {
-			v.Voting++
+			v.CanVote++
+			if f.Member == string(redlock.SeatVoter) {
+				v.Voting++
+			}
 		}
 		v.Masters = append(v.Masters, f)
 	}
 	v.Needed = v.seats/2 + 1
 	v.Quorum = v.Voting >= v.Needed
-	v.Restart = v.admitted() > v.Needed
+	v.Restart = v.Voting > v.Needed
 	return v
 }
 
@@ -212,19 +220,8 @@ const noMember = "none"
 func (v *verdict) compare(m redlock.Membership) {
 	if m.Known {
 		v.Membership = &membershipFinding{Version: m.Version, Lineage: m.Lineage, MaxTTLMs: m.MaxTTL.Milliseconds(), WaitMs: m.Wait.Milliseconds(),
-			Differences: m.Differences}
+			Seats: len(m.Seats), Voters: m.Voters(), Unreached: m.Unreached(), Differences: m.Differences}
 	}
-}
-
-// admitted counts the masters whose votes count now. A master that can vote may still have to wait.
-func (v *verdict) admitted() int {
-	n := 0
-	for _, m := range v.Masters {
-		if m.Votes && m.Member == "voter" {
-			n++
-		}
-	}
-	return n
 }
 
 // restartSentence tells an operator whether the next master may be restarted: a restarted master has no vote for about max_ttl.
@@ -233,14 +230,14 @@ func (v *verdict) restartSentence() string {
 	case v.allNew:
 		return "No lock is granted yet: the masters look new. A redlockd that runs admits them after the wait (max_ttl, at least founding_wait, and a bit), " +
 			"because masters that have just forgotten locks look the same; if no client can still hold a lock, redlockd bootstrap admits them at once."
-	case v.admitted() < v.Needed:
+	case !v.Quorum:
 		return fmt.Sprintf("No lock is granted yet: %d are admitted, and locks need %d. The others are admitted after the wait, which begins when a redlockd has found them, and which redlockd members shows; restart none before.",
-			v.admitted(), v.Needed)
+			v.Voting, v.Needed)
 	case v.Restart:
-		return fmt.Sprintf("The next master may be restarted: %d are admitted, and %d without it still are a quorum.", v.admitted(), v.admitted()-1)
+		return fmt.Sprintf("The next master may be restarted: %d are admitted, and %d without it still are a quorum.", v.Voting, v.Voting-1)
 	}
 	return fmt.Sprintf("Restart no master now: %d are admitted, and locks need %d. One that has restarted is admitted again after the wait, if a redlockd runs: redlockd members shows what is left of it.",
-		v.admitted(), v.Needed)
+		v.Voting, v.Needed)
 }
 
 func ms(d time.Duration) *float64 {
@@ -256,7 +253,7 @@ func (v *verdict) printJSON(w io.Writer) error {
 
 // sentence says whether a quorum is available, how many masters may fail, and which to fix.
 func (v *verdict) sentence() string {
-	counts := fmt.Sprintf("%d of %d masters can vote, %d are needed", v.Voting, v.seats, v.Needed)
+	counts := fmt.Sprintf("%d of %d masters can vote, %d are needed", v.CanVote, v.seats, v.Needed)
 	var out []string
 	for _, m := range v.Masters {
 		if !m.Votes && m.Member != noMember {
@@ -264,14 +261,14 @@ func (v *verdict) sentence() string {
 		}
 	}
 	begin := "A quorum is available"
-	if v.admitted() < v.Needed {
+	if !v.Quorum {
 		begin = "Once they are admitted, a quorum is available"
 	}
-	switch spare := v.Voting - v.Needed; {
-	case v.seats == 1 && v.Quorum:
-		return "A quorum of one master is available: when it fails, no lock is granted, and when it forgets, locks are lost. Name five."
-	case !v.Quorum:
+	switch spare := v.CanVote - v.Needed; {
+	case spare < 0:
 		return fmt.Sprintf("No quorum is available: %s. Fix %s.", counts, listOf(out))
+	case v.seats == 1:
+		return strings.Replace(begin, "quorum", "quorum of one master", 1) + ": when it fails, no lock is granted, and when it forgets, locks are lost. Name five."
 	case len(out) == 0:
 		return fmt.Sprintf("%s: %s; %d may fail.", begin, counts, spare)
 	case spare == 0:
@@ -320,6 +317,7 @@ func (v *verdict) print(w io.Writer) error {
 	if m := v.Membership; m != nil {
 		fmt.Fprintf(&b, "\nThe membership has version %d, max_ttl %s, and a wait of %s.", m.Version,
 			config.FormatDuration(time.Duration(m.MaxTTLMs)*time.Millisecond), config.FormatDuration(time.Duration(m.WaitMs)*time.Millisecond))
+		fmt.Fprintf(&b, " %s.", seatsThatVote(m.Voters, m.Unreached, m.Seats))
 		if m.Differences != "" {
 			fmt.Fprintf(&b, " It counts, and the settings differ: %s. redlockd members shows the lines for config.toml.", m.Differences)
 		}
@@ -335,7 +333,7 @@ func (v *verdict) print(w io.Writer) error {
 		}
 	}
 	fmt.Fprintf(&b, "\n%s\n", v.sentence())
-	if v.Quorum {
+	if v.CanVote >= v.Needed {
 		fmt.Fprintln(&b, v.restartSentence())
 	}
 	_, err := io.WriteString(w, b.String())

@@ -146,6 +146,9 @@ func TestRestartNext(t *testing.T) {
 		if none := strings.HasPrefix(v.restartSentence(), "No lock is granted yet"); none != (c.voters < v.Needed) {
 			t.Errorf("%d voters of %d: got %q", c.voters, len(reports), v.restartSentence())
 		}
+		if want := c.voters >= v.Needed; v.Quorum != want || v.Voting != c.voters || v.CanVote != c.voters+c.learners {
+			t.Errorf("%d voters, %d learners, %d down: quorum %v, %d vote, %d can; want %v", c.voters, c.learners, c.down, v.Quorum, v.Voting, v.CanVote, want)
+		}
 		var table strings.Builder
 		v.print(&table)
 		if n := strings.Count(table.String(), "not yet "); n != c.learners {
@@ -189,6 +192,7 @@ func TestJSONLeavesOutWhatIsNotKnown(t *testing.T) {
   "safe_to_restart_next": false,
   "needed": 1,
   "voting": 0,
+  "can_vote": 0,
   "masters": [
     {
       "addr": "a:1",
@@ -258,5 +262,29 @@ No lock is granted yet: the masters look new. A redlockd that runs admits them a
 `
 	if got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}
+
+// The membership says how many seats vote, and the probe how many of those are reached.
+func TestSeatsThatVote(t *testing.T) {
+	for _, c := range []struct {
+		seats []redlock.Seat
+		want  string
+	}{
+		{[]redlock.Seat{{State: redlock.SeatVoter, Reached: true}, {State: redlock.SeatVoter, Reached: true}, {State: redlock.SeatLearner}}, "2 of 3 seats vote, all of them are reached"},
+		{[]redlock.Seat{{State: redlock.SeatVoter, Reached: true}, {State: redlock.SeatVoter}, {State: redlock.SeatVoter}}, "3 of 3 seats vote, 2 of them cannot be reached"},
+		{[]redlock.Seat{{State: redlock.SeatLearner, Reached: true}, {State: redlock.SeatVacant}}, "0 of 2 seats vote"},
+	} {
+		m := redlock.Membership{Known: true, Seats: c.seats}
+		v := verdictOf([]redlock.MasterReport{fineReport("a:1")}, time.Second)
+		v.compare(m)
+		var out strings.Builder
+		v.print(&out)
+		if !strings.Contains(out.String(), " "+c.want+".\n") {
+			t.Errorf("got\n%s\nwant in it %q", &out, c.want)
+		}
+		if got := seatsThatVote(m.Voters(), m.Unreached(), len(m.Seats)); got != c.want {
+			t.Errorf("got %q, want %q", got, c.want)
+		}
 	}
 }

@@ -19,7 +19,7 @@ import (
 // Exit codes. `redlockd help` lists them.
 const (
 	exitOK      = 0
-	exitFailed  = 1 // could not start, or failed while it ran; for check: no quorum is available; for bootstrap: not admitted; for members: not changed; for clients: no answer, or refused
+	exitFailed  = 1 // could not start, or failed while it ran; for check: no lock can be granted; for bootstrap: not admitted; for members: not changed; for clients: no answer, or refused
 	exitUsage   = 2 // the command line or the configuration is wrong
 	exitDropped = 3 // a second signal came while the server was draining
 

@@ -44,8 +44,9 @@ counts at once and votes after the wait, so until then one master fewer may fail
 needed grows. --dry-run says what would be changed or refused, and writes nothing on a new master; so it alone does not
 find that the memory of that one is full.
 
-The columns: since which version of the membership the seat is as it is; what is left until it votes or is removed; what
-its master remembers (the beginning of its run_id, and a name that changes when it forgets); why it does not count here.
+The columns: since which version of the membership the seat is as it is; what is left until it votes or is removed;
+whether a master answers there; what it remembers (the beginning of its run_id, and a name that changes when it forgets);
+why it does not count here.
 
 The masters and max_ttl in the configuration lead to the membership, and found the first one. Later they change nothing:
 the table ends with the lines for config.toml where they differ.
@@ -305,17 +306,21 @@ func (m *memberCommand) print(now redlock.Membership, c *config.Config) error {
 		return printMembersJSON(m.p.stdout, now)
 	}
 	var b strings.Builder
-	rows := [][]string{{"SEAT", "ADDRESS", "STATE", "SINCE", "WAITS", "MEMORY", "REASON"}}
+	rows := [][]string{{"SEAT", "ADDRESS", "STATE", "SINCE", "WAITS", "REACHED", "MEMORY", "REASON"}}
 	for _, s := range now.Seats {
 		left := "-"
 		if s.Left > 0 {
 			left = roundSeconds(s.Left)
 		}
-		rows = append(rows, []string{s.Name, s.Addr, string(s.State), strconv.FormatInt(s.Since, 10), left, cmp.Or(shortMemory(s.Memory), "-"), cmp.Or(s.Reason, "-")})
+		reached := "no"
+		if s.Reached {
+			reached = "yes"
+		}
+		rows = append(rows, []string{s.Name, s.Addr, string(s.State), strconv.FormatInt(s.Since, 10), left, reached, cmp.Or(shortMemory(s.Memory), "-"), cmp.Or(s.Reason, "-")})
 	}
 	writeTable(&b, rows)
-	fmt.Fprintf(&b, "\nVersion %d of lineage %s: %d of %d masters vote, locks need %d; max_ttl %s, wait %s.\n", now.Version, now.Lineage,
-		now.Voters(), len(now.Seats), now.Needed, config.FormatDuration(now.MaxTTL), config.FormatDuration(now.Wait))
+	fmt.Fprintf(&b, "\nVersion %d of lineage %s: %s; locks need %d; max_ttl %s, wait %s.\n", now.Version, now.Lineage,
+		seatsThatVote(now.Voters(), now.Unreached(), len(now.Seats)), now.Needed, config.FormatDuration(now.MaxTTL), config.FormatDuration(now.Wait))
 	if now.Lowering {
 		fmt.Fprintf(&b, "The wait is longer than max_ttl needs, because longer locks may still live: it is lowered in %s.\n", roundSeconds(now.WaitLeft))
 	}
@@ -326,6 +331,18 @@ func (m *memberCommand) print(now redlock.Membership, c *config.Config) error {
 		return err
 	}
 	return m.printSettings(now, c)
+}
+
+// seatsThatVote says how many seats have a vote, and how many of those can be reached.
+func seatsThatVote(voters, unreached, seats int) string {
+	text := fmt.Sprintf("%d of %d seats vote", voters, seats)
+	switch {
+	case unreached > 0:
+		text += fmt.Sprintf(", %d of them cannot be reached", unreached)
+	case voters > 0:
+		text += ", all of them are reached"
+	}
+	return text
 }
 
 // shortMemory names a memory in a table: the beginnings of its process's run_id and of what it is called beyond that.
@@ -379,6 +396,7 @@ type membersTable struct {
 	WaitMs      int64         `json:"wait_ms"`
 	WaitLeftMs  int64         `json:"wait_left_ms"` // 0: it is as max_ttl needs it
 	Voters      int           `json:"voters"`
+	Unreached   int           `json:"unreached"` // of the voters
 	Needed      int           `json:"needed"`
 	Seats       []memberEntry `json:"seats"`
 	Problem     string        `json:"problem,omitempty"`
@@ -386,20 +404,22 @@ type membersTable struct {
 }
 
 type memberEntry struct {
-	Seat   string            `json:"seat"`
-	Addr   string            `json:"addr"`
-	State  redlock.SeatState `json:"state"`
-	Memory string            `json:"memory,omitempty"`
-	Since  int64             `json:"since"`
-	LeftMs int64             `json:"left_ms"`
-	Reason string            `json:"reason,omitempty"`
+	Seat  string            `json:"seat"`
+	Addr  string            `json:"addr"`
+	State redlock.SeatState `json:"state"`
+	// Reached: a master answers there, whether it votes or not.
+	Reached bool   `json:"reached"`
+	Memory  string `json:"memory,omitempty"`
+	Since   int64  `json:"since"`
+	LeftMs  int64  `json:"left_ms"`
+	Reason  string `json:"reason,omitempty"`
 }
 
 func printMembersJSON(w io.Writer, now redlock.Membership) error {
 	table := membersTable{Version: now.Version, Lineage: now.Lineage, MaxTTLMs: now.MaxTTL.Milliseconds(), WaitMs: now.Wait.Milliseconds(),
-		WaitLeftMs: now.WaitLeft.Milliseconds(), Voters: now.Voters(), Needed: now.Needed, Problem: now.Problem, Differences: now.Differences}
+		WaitLeftMs: now.WaitLeft.Milliseconds(), Voters: now.Voters(), Unreached: now.Unreached(), Needed: now.Needed, Problem: now.Problem, Differences: now.Differences}
 	for _, s := range now.Seats {
-		table.Seats = append(table.Seats, memberEntry{Seat: s.Name, Addr: s.Addr, State: s.State, Memory: s.Memory, Since: s.Since,
+		table.Seats = append(table.Seats, memberEntry{Seat: s.Name, Addr: s.Addr, State: s.State, Reached: s.Reached, Memory: s.Memory, Since: s.Since,
 			LeftMs: s.Left.Milliseconds(), Reason: s.Reason})
 	}
 	return printJSON(w, table)

@@ -328,7 +328,7 @@ func TestMembersSettings(t *testing.T) {
 		t.Fatal(err)
 	}
 	code, stdout, stderr := runBinary(t, "members", "--config", file)
-	if code != exitOK || strings.Contains(stdout, "config.toml") || !strings.Contains(stdout, "3 of 3 masters vote, locks need 2; max_ttl 2s") {
+	if code != exitOK || strings.Contains(stdout, "config.toml") || !strings.Contains(stdout, "3 of 3 seats vote, all of them are reached; locks need 2; max_ttl 2s") {
 		t.Errorf("exit code %d, errors %q, output\n%s\nwant no difference", code, stderr, stdout)
 	}
 	for _, tt := range []struct {
@@ -411,5 +411,59 @@ func TestMajorityIsLostForGood(t *testing.T) {
 	p.dial().grant("LOCK r 2000 TOKEN t1")
 	if got, want := membersOf(t, left).seats(), voters(s[0], s[3], s[4]); got != want {
 		t.Errorf("got %s, want %s", got, want)
+	}
+}
+
+// Two of five masters are dead. Locks go on; the removal of a living master, which would end that, is refused with the numbers, and members
+// and check say how many are reached. With three dead, check fails.
+func TestMembersWithDeadMasters(t *testing.T) {
+	s, addrs := startMembers(t, 5, 1)
+	p := launch(t, "--masters", addrs)
+	p.waitLog("quorum reached")
+	s[3].Kill()
+	s[4].Kill()
+	numbers := fmt.Sprintf("3 of 5 masters vote now, %s and %s are not reached; without %s, 2 would vote and 3 are needed: bring %[1]s or %[2]s back, or replace one of them first",
+		s[3].Addr, s[4].Addr, s[0].Addr)
+	before := membersOf(t, addrs)
+	for _, args := range [][]string{{"remove", s[0].Addr, "--dry-run"}, {"remove", s[0].Addr}, {"replace", s[0].Addr, s[5].Addr}} {
+		code, stdout, stderr := runBinary(t, append([]string{"members", "--masters", addrs}, args...)...)
+		if code != exitFailed || stdout != "" || !strings.Contains(stderr, numbers) {
+			t.Errorf("%v: exit code %d, output %q, errors %q; want %d, none, %q", args, code, stdout, stderr, exitFailed, numbers)
+		}
+	}
+	p.dial().grant("LOCK r 1000 TOKEN t1")
+	if after := membersOf(t, addrs); after.Version != before.Version || after.seats() != before.seats() || after.Voters != 5 || after.Unreached != 2 ||
+		!after.Seats[2].Reached || after.Seats[3].Reached {
+		t.Errorf("before %+v, after %+v; want no change, and two of five voters that are not reached", before, after)
+	}
+	const sentence = "5 of 5 seats vote, 2 of them cannot be reached"
+	for _, command := range []string{"members", "check"} {
+		if code, stdout, stderr := runBinary(t, command, "--masters", addrs); code != exitOK || !strings.Contains(stdout, sentence) {
+			t.Errorf("%s: exit code %d, errors %q, output\n%s\nwant %d and %q", command, code, stderr, stdout, exitOK, sentence)
+		}
+	}
+	checkJSON := func() (code int, v verdict) {
+		t.Helper()
+		code, stdout, stderr := runBinary(t, "check", "--masters", addrs, "--json")
+		if err := json.Unmarshal([]byte(stdout), &v); err != nil {
+			t.Fatalf("check: exit code %d, %v, errors %q, output\n%s", code, err, stderr, stdout)
+		}
+		return code, v
+	}
+	if code, v := checkJSON(); code != exitOK || !v.Quorum || v.Voting != 3 || v.Membership == nil || v.Membership.Voters != 5 || v.Membership.Unreached != 2 {
+		t.Errorf("check: exit code %d, %+v; want %d, a quorum, 3 voting, 2 of 5 voters not reached", code, v, exitOK)
+	}
+	// A dead one can be replaced, and then a living one removed.
+	change(t, addrs, "replace", s[4].Addr, s[5].Addr)
+	change(t, addrs, "remove", s[0].Addr)
+	if got := membersOf(t, addrs); got.Voters != 4 || got.Unreached != 1 || got.Needed != 3 {
+		t.Errorf("one replaced, one removed: got %+v, want 4 voters, one of them not reached, 3 needed", got)
+	}
+	s[1].Kill()
+	if code, v := checkJSON(); code != exitFailed || v.Quorum || v.Voting >= 3 {
+		t.Errorf("check with two of four dead: exit code %d, %+v; want %d, no quorum", code, v, exitFailed)
+	}
+	if code, stdout, _ := runBinary(t, "check", "--masters", s[2].Addr); code != exitFailed {
+		t.Errorf("check with two of four dead and a list of one: exit code %d, want %d:\n%s", code, exitFailed, stdout)
 	}
 }

@@ -602,12 +602,12 @@ func TestCheck(t *testing.T) {
 		}
 		return stdout
 	}
-	check(exitOK, "Once they are admitted, a quorum is available: 5 of 5 masters can vote, 3 are needed; 2 may fail.")
+	check(exitFailed, "Once they are admitted, a quorum is available: 5 of 5 masters can vote, 3 are needed; 2 may fail.")
 
 	servers[1].Kill()
 	cli(t, servers[3].Addr, "REPLICAOF", "127.0.0.1", "1")
 	fix := fmt.Sprintf("Fix %s and %s.", servers[1].Addr, servers[3].Addr)
-	text := check(exitOK, "Once they are admitted, a quorum is available, but none may fail: 3 of 5 masters can vote, 3 are needed. "+fix)
+	text := check(exitFailed, "Once they are admitted, a quorum is available, but none may fail: 3 of 5 masters can vote, 3 are needed. "+fix)
 	for _, want := range []string{
 		"\n" + servers[1].Addr + "\n  no vote: cannot be reached: ",
 		"\n" + servers[3].Addr + "\n  no vote: is a replica: it takes no writes, and its data belong to another master\n    to fix it: ",
@@ -622,8 +622,8 @@ func TestCheck(t *testing.T) {
 	if err := json.Unmarshal([]byte(stdout), &v); err != nil {
 		t.Fatalf("%v in %s", err, stdout)
 	}
-	if code != exitOK || !v.Quorum || v.Needed != 3 || v.Voting != 3 || len(v.Masters) != 5 {
-		t.Errorf("exit code %d, JSON %+v; want 0, a quorum, 3 needed, 3 voting, 5 masters", code, v)
+	if code != exitFailed || v.Quorum || v.Needed != 3 || v.Voting != 0 || v.CanVote != 3 || len(v.Masters) != 5 {
+		t.Errorf("exit code %d, JSON %+v; want 1, no quorum, 3 needed, none voting, 3 that can, 5 masters", code, v)
 	}
 	for i, m := range v.Masters {
 		votes, reachable := i != 1 && i != 3, i != 1

@@ -24,8 +24,8 @@ func TestProtectedMode(t *testing.T) {
 		t.Errorf("--print-config: exit code %d: %s%s", code, stdout, stderr)
 	}
 	_, addrs := startMasters(t, 1)
-	if code, stdout, stderr := runBinary(t, "check", "--config", file, "--masters", addrs); code != exitOK {
-		t.Errorf("check: exit code %d: %s%s", code, stdout, stderr)
+	if code, stdout, stderr := runBinary(t, "check", "--config", file, "--masters", addrs); code != exitFailed || stderr != "" {
+		t.Errorf("check of a new master: exit code %d: %s%s; want %d, and nothing about the protected mode", code, stdout, stderr, exitFailed)
 	}
 
 	for _, way := range []struct{ name, value, greeting string }{
