@@ -1,6 +1,7 @@
 package redlock
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -193,8 +194,10 @@ func (m *coordinator) look(ctx context.Context) time.Duration {
 		}
 	}
 	n := &situation{record: r, survey: s, left: func(timer string) time.Duration { return m.left(s, timer) },
-		patience: heardWithin * o.Heartbeat, paused: func(place int) bool { return s.began.Before(m.pauses[place].until) }}
+		patience: heardWithin * o.Heartbeat, paused: func(place int) bool { return s.began.Before(m.pauses[place].until) },
+		wall: m.client.own.date(time.Now()), skew: o.ClockSkewMax}
 	d := n.next()
+	problem := d.problem
 	if m.request != nil {
 		if asked, done := m.request.decide(ctx, n); done {
 			m.request = nil
@@ -202,7 +205,7 @@ func (m *coordinator) look(ctx context.Context) time.Duration {
 			d, d.asked = asked, true
 		}
 	}
-	m.setProblem(m.complaint(s, r))
+	m.setProblem(cmp.Or(problem, m.complaint(s, r)))
 	if d.child == nil {
 		return m.pause(n)
 	}
@@ -329,12 +332,15 @@ func (m *coordinator) raiseFloors(ctx context.Context, n *situation, d *decision
 		return true
 	}
 	floor, cold := n.floor()
-	if cold {
-		floor = max(floor, fenceTime(time.Now().Add(2*m.client.opts.ClockSkewMax))) //mutant:cold-floor-too-low
-	}
 	for _, place := range d.raise {
 		f := n.survey.at(place)
-		if f == nil || !f.ok() || f.raiseFloor(ctx, floor) != nil { //mutant:a-voter-that-knows-no-fences
+		if f == nil || !f.ok() {
+			return false
+		}
+		if err := f.raiseFloor(ctx, floor); err != nil { //mutant:a-voter-that-knows-no-fences
+			if err == errFloorAhead {
+				m.setProblem(n.tooFarBehind(f))
+			}
 			return false
 		}
 	}

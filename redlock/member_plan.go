@@ -144,6 +144,8 @@ type decision struct {
 	asked bool
 	// raise are the places that must know the fences of before when the child is chosen.
 	raise []int
+	// problem says which seat does not vote although its wait is over; "": none.
+	problem string
 }
 
 func (d *decision) change(format string, args ...any) {
@@ -160,6 +162,10 @@ type situation struct {
 	patience time.Duration
 	// paused tells whether a seat has to wait before another memory is listed there.
 	paused func(place int) bool
+	// wall is what this machine's clock says.
+	wall time.Time
+	// skew is Options.ClockSkewMax.
+	skew time.Duration
 }
 
 // timersOf are the waits that run under a record.
@@ -207,6 +213,10 @@ func (n *situation) next() decision {
 			d.change("%s has another memory, and becomes a learner", shown(s.name))
 			s.memory, s.state, s.since = f.state.memory, seatLearner, child.version
 		case s.state == seatLearner && f.shows(r) && n.left(r.stampField(s)) <= 0: //mutant:a-learner-votes-before-the-wait
+			if floor, _ := n.floor(); floor > fenceTime(f.clock.Add(fenceAheadMax)) { // others must not wait for it //mutant:one-clock-that-is-behind-keeps-all-from-voting
+				d.problem = n.tooFarBehind(f)
+				continue
+			}
 			d.change("%s votes", shown(s.name))
 			s.state = seatVoter
 			d.raise = append(d.raise, s.number)
@@ -241,17 +251,34 @@ func (n *situation) next() decision {
 	return d
 }
 
-// floor is the highest fence that the voters of the record have accepted, which a seat must know before it votes. cold: fewer than a
-// quorum of them are reached, so nobody knows.
+// floor is the highest fence that the voters of the record have accepted, which a seat must know before it votes. Of any quorum of them at least
+// one knows each fence that was given. So a voter that shows more than a proxy believes is left out where the others are a quorum. cold: fewer than a quorum of them are reached, so nobody knows, and the floor is taken from this machine's clock.
 func (n *situation) floor() (floor int64, cold bool) {
-	voters := 0
+	voters, believed, highest := 0, 0, int64(0)
 	for _, f := range n.survey.found {
-		if f.shows(n.record) && n.record.seat(f.place).state == seatVoter {
-			voters++
+		if !f.shows(n.record) || n.record.seat(f.place).state != seatVoter {
+			continue
+		}
+		voters++
+		highest = max(highest, f.high)
+		if f.high <= highestBelieved(n.wall, n.skew) {
+			believed++
 			floor = max(floor, f.high)
 		}
 	}
-	return floor, voters < n.record.quorum() //mutant:floor-not-relearned
+	if believed < n.record.quorum() { //mutant:one-voter-moves-all-floors
+		floor = highest
+	}
+	if cold = voters < n.record.quorum(); cold {
+		floor = max(floor, fenceTime(n.wall.Add(2*n.skew))) //mutant:cold-floor-too-low
+	}
+	return floor, cold //mutant:floor-not-relearned
+}
+
+// tooFarBehind says of a master that the floor of its fences would be too far ahead of its clock.
+func (n *situation) tooFarBehind(f *found) string {
+	return fmt.Sprintf("%s gets no vote from here: it must refuse all fences of before, and these are more than %v ahead of its clock. "+
+		"The clock of this machine less that of %[1]s is %[3]v: correct the one that is wrong", f.master.Addr, fenceAheadMax, n.wall.Sub(f.clock).Round(time.Minute))
 }
 
 // recheckWithin is within what time each proxy makes sure that the address of a master still means the memory that it counts votes of. It needs

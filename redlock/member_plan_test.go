@@ -199,6 +199,9 @@ func TestNextRecord(t *testing.T) {
 
 // The fences that a new voter must know are those of a quorum of voters, or nobody knows them.
 func TestFloorOfAMembership(t *testing.T) {
+	const skew = time.Second
+	wall := time.Unix(1_800_000_000, 0)
+	day := highestBelieved(wall, skew)
 	for _, tc := range []struct {
 		name   string
 		record func(r *record)
@@ -208,18 +211,28 @@ func TestFloorOfAMembership(t *testing.T) {
 	}{
 		{"all voters", nil, nil, 5, false},
 		{"a quorum of voters", nil, func(s *survey) { s.found[0].err, s.found[4].err = errClosed, errClosed }, 4, false},
-		{"too few voters are reached", nil, func(s *survey) { s.found[0].err, s.found[1].err, s.found[4].err = errClosed, errClosed, errClosed }, 4, true},
+		{"too few voters are reached", nil, func(s *survey) { s.found[0].err, s.found[1].err, s.found[4].err = errClosed, errClosed, errClosed },
+			fenceTime(wall.Add(2 * skew)), true},
 		{"a learner's fences are not those of a voter", func(r *record) { r.seats[4].state = seatLearner }, nil, 4, false},
 		{"too few voters", func(r *record) {
 			r.seats[0].state, r.seats[1].state, r.seats[4].state = seatLearner, seatLearner, seatLearner
-		}, nil, 4, true},
+		}, nil, fenceTime(wall.Add(2 * skew)), true},
 		{"another memory", nil, func(s *survey) { s.found[4].shown(processMemory(4, 2), nil) }, 4, false},
+		{"more than anybody gives", nil, func(s *survey) { s.found[4].high = day + 1 }, 4, false},
+		{"as much as anybody gives", nil, func(s *survey) { s.found[4].high = day }, day, false},
+		{"more, by a voter that is needed", nil, func(s *survey) { s.found[0].err, s.found[1].err, s.found[4].high = errClosed, errClosed, day+1 }, day + 1, false},
+		{"more, by many", nil, func(s *survey) { s.found[2].high, s.found[3].high, s.found[4].high = day+1, day+2, day+3 }, day + 3, false},
+		{"nobody remembers", func(r *record) {
+			for i := range r.seats {
+				r.seats[i].state = seatLearner
+			}
+		}, nil, fenceTime(wall.Add(2 * skew)), true},
 	} {
 		r := votersRecord(5)
 		if tc.record != nil {
 			r = r.changed(tc.record)
 		}
-		n := &situation{record: r, survey: surveyOf(r)}
+		n := &situation{record: r, survey: surveyOf(r), wall: wall, skew: skew}
 		for i, f := range n.survey.found {
 			f.high = int64(i + 1)
 		}

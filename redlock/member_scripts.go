@@ -1,6 +1,9 @@
 package redlock
 
-import "strconv"
+import (
+	"fmt"
+	"strconv"
+)
 
 // The scripts that change a master's membership, the hash redlockd:members, which never expires:
 //
@@ -205,19 +208,26 @@ func (r *record) stamp(what string, since int64) string {
 // heardField is the field of the hash that tells when the listed memory of a seat was last heard.
 func heardField(number int) string { return "h:" + strconv.Itoa(number) }
 
-// scriptAdmitFloor raises the floor of fences KEYS[2] to ARGV[2] if the master shows ARGV[1]. It returns 1 done, 0 not.
+// scriptAdmitFloor raises the floor of fences KEYS[2] to ARGV[2] if the master shows ARGV[1]. It returns 1 done, 0 not, and -2 where the floor
+// is more than a day ahead of the master's clock: as with a fence, somebody's clock is wrong, and the master would give no fence until then. It does
+// not write a lower floor instead, because the master would accept fences that are not above all of before.
 //
 //mutant:a-floor-for-another-record
 //mutant:a-floor-is-lowered
-var scriptAdmitFloor = newScript(scriptStates + `
+//mutant:a-floor-that-no-clock-reaches-is-taken
+var scriptAdmitFloor = newScript(scriptStates + fmt.Sprintf(`
 if shows() ~= ARGV[1] then
   return 0
 end
 if tonumber(redis.call('GET', KEYS[2]) or 0) < tonumber(ARGV[2]) then
+  local now = redis.call('TIME')
+  if tonumber(ARGV[2]) > (now[1] * 1000 + math.floor(now[2] / 1000) - %d + %d) * %d then
+    return %d
+  end
   redis.call('SET', KEYS[2], ARGV[2])
 end
 return 1
-`)
+`, fenceOriginMs, fenceAheadMax.Milliseconds(), 1<<fenceCounterBits, fenceAhead))
 
 // scriptGained notes that the master's clock has gained, if it shows ARGV[1]. It returns 1 done, 0 not.
 var scriptGained = newScript(scriptStates + `

@@ -232,6 +232,8 @@ func TestMemberScriptsLeaveAKeyOfAnotherTypeAlone(t *testing.T) {
 func TestAdmitFloor(t *testing.T) {
 	onBothMasters(t, func(t *testing.T, client *redis.Client) {
 		ctx := context.Background()
+		began := time.UnixMilli(masterMs(t, client))
+		ahead := func(d time.Duration) string { return strconv.FormatInt(fenceTime(began.Add(d)), 10) }
 		for _, tc := range []struct {
 			name, shows, before, v, floor string
 			want                          int
@@ -241,7 +243,10 @@ func TestAdmitFloor(t *testing.T) {
 			{"raised", "v", "6", "v", "10", 1, "10"},
 			{"as high", "v", "7", "v", "7", 1, "7"},
 			{"not lowered", "v", "10", "v", "7", 1, "10"},
-			{"near 2^53", "v", "9007199254740990", "v", "9007199254740991", 1, "9007199254740991"},
+			{"nearly a day ahead", "v", "6", "v", ahead(fenceAheadMax - time.Hour), 1, ahead(fenceAheadMax - time.Hour)},
+			{"more than a day ahead", "v", "6", "v", ahead(fenceAheadMax + time.Hour), fenceAhead, "6"},
+			{"more than a day ahead, and no floor yet", "v", "", "v", ahead(fenceAheadMax + time.Hour), fenceAhead, ""},
+			{"no more than was there", "v", "9007199254740991", "v", "9007199254740990", 1, "9007199254740991"},
 			{"another record", "w", "6", "v", "7", 0, "6"},
 			{"with an accepted child", "v ? b d", "6", "v", "7", 0, "6"},
 		} {

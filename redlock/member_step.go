@@ -131,11 +131,17 @@ func (s *survey) teach(ctx context.Context, masters []*found, r *record) bool {
 // raiseFloor has a master refuse fences up to the floor.
 func (f *found) raiseFloor(ctx context.Context, floor int64) error {
 	raised, err := f.conn.redis.Eval(ctx, scriptAdmitFloor.text, []string{membersKey, floorKey}, f.state.String(), floor).Int()
-	if err == nil && raised == 0 {
-		err = errOutrun
+	switch {
+	case err == nil && raised == fenceAhead:
+		return errFloorAhead
+	case err == nil && raised == 0:
+		return errOutrun
 	}
 	return err
 }
+
+// errFloorAhead is a floor that a master does not take, because it is too far ahead of its clock.
+var errFloorAhead = errors.New("the floor of fences is too far ahead of its clock")
 
 // members runs one of the scripts on the membership. errOutrun: the master shows something else by now.
 func (l *masterConn) members(ctx context.Context, s script, args ...any) ([]any, error) {

@@ -292,7 +292,7 @@ var mutants = []mutant{
 	{"an-address-is-not-made-sure-of", without(2), "TestAddressThatCannotBeMadeSureOf"},
 	{"an-address-that-moved-is-not-followed", skip, "TestAddressThatMoves"},
 	{"a-lock-outlives-max_ttl", skip, "TestLockThatWaitedWhileMaxTTLWasLowered"},
-	{"a-voter-that-knows-no-fences", without(3), "TestFencesGrowOverARemoval"},
+	{"a-voter-that-knows-no-fences", replace(`ctx, floor)`, `ctx, pick(MUTANT, 0, floor))`), "TestFencesGrowOverARemoval"},
 	{"a-founding-without-patience", never, "TestFoundingHasPatience"},
 	{"bootstrap-over-a-membership", never, "TestBootstrapRefusesWhatIsNotNew"},
 	{"bootstrap-over-a-second-founding", without(1), "TestBootstrapOfMastersThatSomebodyWaitsFor"},
@@ -401,6 +401,9 @@ var mutants = []mutant{
 	{"a-clock-that-was-ahead-is-not-forgotten", never, "TestFenceClockThatWasAhead"},
 	{"cold-floor-too-low", replace(`2*`, `time.Duration(pick(MUTANT, 1, 2))*`), "TestColdFloorIsAboveEveryFence"},
 	{"floor-not-relearned", doBefore(`floor = 0`), "TestFenceSurvivesAmnesia"},
+	{"a-floor-that-no-clock-reaches-is-taken", lua(`if tonumber(ARGV[2]) > (`, `if false and tonumber(ARGV[2]) > (`), "TestAdmitFloor"},
+	{"one-clock-that-is-behind-keeps-all-from-voting", never, "TestOneClockThatIsBehindKeepsNobodyFromVoting"},
+	{"one-voter-moves-all-floors", always, "TestFloorOfAMembership"},
 	{"marks-pushed-out-without-a-floor", lua(`out[#out]`, `0`), "TestForgottenMarksRaiseTheFloor"},
 }
 

@@ -89,6 +89,14 @@ func (o *ownClock) reading(now time.Time) clockReading {
 	return clockReading{sent: at, received: at, offset: interval{wall, wall}}
 }
 
+// date is what the wall clock says.
+func (o *ownClock) date(now time.Time) time.Time {
+	if o.faults != nil {
+		now = now.Add(time.Duration(o.faults.ahead.Load()))
+	}
+	return now
+}
+
 // suspended is how long this machine has been suspended since it was started.
 func (o *ownClock) suspended() time.Duration {
 	if o.faults != nil {

@@ -133,6 +133,57 @@ func TestFloorWithinADayIsBelieved(t *testing.T) {
 	})
 }
 
+// A proxy whose clock is two days ahead founds the membership: the masters do not take the floor that follows from its clock. A proxy whose clock
+// is right has them vote, and fences are given.
+func TestFloorOfAWrongClockIsRefused(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		s.founded = true // by nobody
+		wrong := s.start(brief, withFaults, func(o *Options) { o.clockFaults.ahead.Store(int64(48 * time.Hour)) })
+		floors := func() {
+			for i := range s.masters {
+				if floor, _ := redis.NewCmdResult(s.do(i, "GET", floorKey), nil).Int64(); floor > fenceTime(time.Now().Add(fenceAheadMax)) {
+					s.Fatalf("master %d: its floor %d is %v ahead of its clock", i+1, floor, fenceSpan(floor-fenceTime(time.Now())))
+				}
+			}
+		}
+		const words = "fences of before, and these are more than 24h0m0s ahead of its clock. The clock of this machine less that of m5 is 48h0m0s: correct"
+		s.until("it says what is wrong", func() bool { return strings.Contains(wrong.Membership().Problem, words) })
+		time.Sleep(time.Minute)
+		floors()
+		right := s.start(brief)
+		right.allUp()
+		floors()
+		last := int64(0)
+		for range 3 {
+			fence := right.fenced("r")
+			if fence <= last || fence > fenceTime(time.Now().Add(time.Hour)) {
+				s.Errorf("got the fence %d, want more than %d and no more than an hour ahead", fence, last)
+			}
+			last = fence
+		}
+		if problem := right.Membership().Problem; problem != "" {
+			s.Errorf("the proxy whose clock is right complains: %s", problem)
+		}
+	})
+}
+
+// A master whose clock is two days behind can give no fence above those of before. It gets no vote, and the others do.
+func TestOneClockThatIsBehindKeepsNobodyFromVoting(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		s.founded = true // by nobody
+		s.masters[2].StepClock(-48 * time.Hour)
+		p := s.start(brief)
+		s.until("four vote", func() bool { return strings.Count(p.states(), "u") == 4 })
+		s.until("it says why", func() bool { return strings.Contains(p.Membership().Problem, "m3 gets no vote from here") })
+		p.fenced("r")
+		s.masters[2].StepClock(48 * time.Hour)
+		p.allUp()
+	})
+}
+
+// fenceSpan is a difference of fences as time.
+func fenceSpan(fences int64) time.Duration { return time.Duration(fences>>fenceCounterBits) * ms }
+
 // Between what is believed and what is refused, a master abstains from fences: proxies whose clocks differ do not refuse each other's.
 func TestFloorOfAnotherClockIsNotRefused(t *testing.T) {
 	inVirtualTime(t, 3, func(s *stage) {
