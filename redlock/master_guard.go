@@ -162,8 +162,11 @@ func (l *lane) verify(ctx context.Context, conn *masterConn, suspicion string) e
 			}
 		}
 		v := shows.Val()
-		state, err := parseState(v)
-		if err == nil && state.runID() == l.identity.runID {
+		state, err := stateOf(v, l.identity.runID)
+		if err != nil {
+			return err
+		}
+		if state.memory != "" {
 			switch {
 			case slices.Contains(g.forgotten, state.memory): //mutant:a-memory-of-before-votes
 				suspicion = "its memory is one of before"

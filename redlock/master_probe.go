@@ -479,8 +479,12 @@ func (r *MasterReport) readMembership(ctx context.Context, l *masterConn) {
 	v, _ := fields.Val()[0].(string)
 	text, _ := fields.Val()[1].(string)
 	r.record, _ = parseRecord(text)
-	state, err := parseState(v)
-	if err != nil || state.runID() != r.RunID {
+	state, err := stateOf(v, r.RunID)
+	if refused, _ := errors.AsType[*refusedError](err); refused != nil {
+		r.add(NoVote, "", "%s", refused.reason)
+		return
+	}
+	if state.memory == "" {
 		state = memberState{memory: r.RunID + ":", fresh: true}
 	}
 	r.state = state

@@ -160,12 +160,12 @@ func TestNoVoteBesideAnAcceptedChild(t *testing.T) {
 	inVirtualTime(t, 5, func(s *stage) {
 		p := s.open(briefly)
 		v := s.do(0, "HGET", membersKey, "v").(string)
+		s.freeze(3, 4)
 		s.do(0, "HSET", membersKey, "v", v+" ? 00000001.0000000000000000 "+strings.Repeat("c4", digestLen/2), "a", "nonsense")
 		s.until("found", func() bool { return p.states()[0] == 'q' })
 		if m := p.Masters()[0]; m.Reason != "a change of the membership is under way" {
 			s.Errorf("got the reason %q", m.Reason)
 		}
-		s.freeze(3, 4)
 		p.align()
 		p.notHeld("with a vote beside an accepted child")
 		s.thaw(3, 4)
@@ -439,6 +439,71 @@ func TestFencesGrowOverARemoval(t *testing.T) {
 			s.Errorf("got the fence %d, and before %d", got, last)
 		}
 	})
+}
+
+// A master shows what a newer redlockd may have written: its process lives, and somebody may count on it. It is refused until it shows something
+// else, or is another process. What does not name its process is of nobody who lives.
+func TestStateOfANewerVersionIsRefused(t *testing.T) {
+	for _, form := range []func(v string) string{
+		func(v string) string { return v + " newer" },
+		func(v string) string { return "2 " + v },
+		func(v string) string { return v + strings.Repeat(" ", stateMax) },
+	} {
+		inVirtualTime(t, 5, func(s *stage) {
+			p := s.open(briefly)
+			v := s.do(0, "HGET", membersKey, "v").(string)
+			newer := form(v)
+			s.do(0, "HSET", membersKey, "v", newer)
+			s.until("refused", func() bool { return p.states() == "ruuuu" })
+			other := s.start(briefly)
+			s.until("refused by another one", func() bool { return other.states() == "ruuuu" })
+			for _, x := range []*proxy{p, other} {
+				if reason := x.Masters()[0].Reason; !strings.Contains(reason, shown(newer)) || !strings.Contains(reason, "if a newer redlockd uses this master, run its version here too") {
+					s.Errorf("got the reason %q, want what it shows, and what to do", reason)
+				}
+			}
+			if reports, _ := ProbeAll(s.Context(), p.options(), time.Second); reports[0].Votes() || reports[0].New {
+				s.Errorf("a probe says %+v, want that it does not vote", reports[0].Problems)
+			}
+			time.Sleep(10 * time.Second)
+			p.lockable("r")
+			if got := s.do(0, "HGET", membersKey, "v"); got != newer {
+				s.Errorf("it shows %q, want that nothing was written over %q", got, newer)
+			}
+			s.do(0, "HSET", membersKey, "v", v)
+			p.allUp()
+			other.allUp()
+			s.do(0, "HSET", membersKey, "v", newer)
+			s.until("refused", func() bool { return p.states() == "ruuuu" })
+			s.masters[0].Crash(true) // the text stays, and its process is gone
+			s.masters[0].Restart()
+			p.allUp()
+			s.do(0, "HSET", membersKey, "v", "nonsense")
+			s.until("its memory is lost", func() bool { return p.states() == "quuuu" })
+			p.allUp()
+		})
+	}
+}
+
+// The text of the record on one master cannot be read: it is named, votes go on, and the next change writes it anew.
+func TestRecordThatCannotBeReadIsNamed(t *testing.T) {
+	for _, forge := range []func(r *record) string{
+		func(*record) string { return "nonsense" },
+		func(r *record) string { return r.text + strings.Repeat(" ", recordMax) },
+		func(r *record) string { return r.changed(func(r *record) { r.seats[0].addr = "elsewhere:1" }).text },
+	} {
+		inVirtualTime(t, 5, func(s *stage) {
+			p := s.open(briefly)
+			s.do(0, "HSET", membersKey, "r", forge(s.membership(0)))
+			s.until("it is named", func() bool {
+				return strings.HasPrefix(p.Membership().Problem, "m1: the field r of its redlockd:members, the text of the membership, cannot be read: ")
+			})
+			p.wantStates("uuuuu")
+			s.do(4, "FLUSHALL")
+			s.until("it is written anew", func() bool { return p.states() == "uuuuq" && s.membership(0) != nil && p.Membership().Problem == "" })
+			p.allUp()
+		})
+	}
 }
 
 // What a master shows that cannot be true is named, and nothing is changed because of it.

@@ -24,6 +24,11 @@ func (m *coordinator) complaint(s *survey, r *record) string {
 			return f.master.Addr + ": " + belongsElsewhere
 		}
 	}
+	for _, f := range s.found {
+		if f.ok() && f.unreadable != nil {
+			return fmt.Sprintf("%s: %s: %v; the next change of the membership writes it anew", f.master.Addr, textOfTheRecord, concise(f.unreadable))
+		}
+	}
 	within := heardWithin * m.client.opts.Heartbeat
 	name := s.heardElsewhere(r, within)
 	switch {

@@ -70,8 +70,8 @@ end
 return {1, v}
 `)
 
-// scriptPrepare promises the ballot ARGV[2] for a child of what the master has settled on, ARGV[1]. It returns {1, ballot and text of
-// the child that it has accepted}, both "" for none; or {-1, p} where the ballot p, as high or higher, is promised already.
+// scriptPrepare promises the ballot ARGV[2] for a child of what the master has settled on, ARGV[1]. It returns {1, ballot, digest and text of
+// the child that it has accepted}, all "" for none; or {-1, p} where the ballot p, as high or higher, is promised already.
 //
 //mutant:a-ballot-for-another-parent-is-promised
 //mutant:a-promise-is-lowered
@@ -86,11 +86,11 @@ if promised and not below(promised, ARGV[2]) then
   return {-1, promised}
 end
 redis.call('HSET', KEYS[1], 'p', ARGV[2])
-local ballot = string.match(v, ' %? (%S+) ')
+local ballot, digest = string.match(v, ' %? (%S+) (%S+)$')
 if ballot then
-  return {1, ballot, redis.call('HGET', KEYS[1], 'a') or ''}
+  return {1, ballot, digest, redis.call('HGET', KEYS[1], 'a') or ''}
 end
-return {1, '', ''}
+return {1, '', '', ''}
 `)
 
 // scriptAccept accepts a child of what the master has settled on, ARGV[1]: its ballot ARGV[2], digest ARGV[3] and text ARGV[4]. It

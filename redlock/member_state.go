@@ -41,10 +41,23 @@ type memberState struct {
 func parseState(v string) (memberState, error) {
 	s, ok := readState(v)
 	if !ok {
-		return memberState{}, fmt.Errorf("the field v of %s is %q, which no redlockd writes: see who else writes to this master, or whether a newer redlockd does",
-			membersKey, shown(v))
+		return memberState{}, fmt.Errorf("the field v of %s is %q, which this redlockd cannot read", membersKey, shown(v))
 	}
 	return s, nil
+}
+
+// stateOf reads the field v of the process with this run_id. What has no name, or is of another process, is the empty state: the memory of before
+// is lost. What names this process in a form that is unknown here is refused, because somebody may count on it: a newer redlockd.
+func stateOf(v, runID string) (memberState, error) {
+	s, err := parseState(v)
+	switch {
+	case err == nil && s.runID() == runID:
+		return s, nil
+	case err != nil && runID != "" && strings.Contains(v, runID): //mutant:what-cannot-be-read-is-replaced
+		return memberState{}, &refusedError{err.Error() + ": if a newer redlockd uses this master, run its version here too; " +
+			"else see who writes to it, and run DEL " + membersKey + " there: it votes after the wait"}
+	}
+	return memberState{}, nil
 }
 
 func readState(v string) (s memberState, ok bool) {

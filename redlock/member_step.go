@@ -30,15 +30,26 @@ var errOutrun = errors.New("somebody else changes the membership at the same tim
 func (s *survey) step(ctx context.Context, acceptors []*found, quorum int, own *record) (*record, error) {
 	ballot := ""
 	for _, a := range acceptors {
-		ballot = max(ballot, a.state.ballot, a.fields["p"])
+		ballot = max(ballot, a.state.ballot)
+		if p := a.fields["p"]; isBallot(p) { //mutant:a-promise-that-is-no-ballot-is-outbid
+			ballot = max(ballot, p)
+		}
 	}
 	ballot = newBallot(ballot)
+	// A master whose texts cannot be read counts as one that does not answer.
 	ready, err := s.askEach(acceptors, quorum, surveyGrace, func(a *found) error {
-		reply, err := a.conn.members(ctx, scriptPrepare, a.state.settled(), ballot)
-		if err == nil && len(reply) == 3 {
-			a.acceptedBallot, a.acceptedText = text(reply[1]), text(reply[2])
+		if a.unreadable != nil && !own.founds() { //mutant:a-record-that-cannot-be-read-takes-part
+			return fmt.Errorf("%s: %w", textOfTheRecord, a.unreadable)
 		}
-		return err
+		reply, err := a.conn.members(ctx, scriptPrepare, a.state.settled(), ballot)
+		if err != nil || len(reply) != 4 || text(reply[1]) == "" {
+			return err
+		}
+		if a.accepted, err = recordOf(text(reply[3]), text(reply[2])); err != nil {
+			return fmt.Errorf("the field a of its %s, a change that it has accepted, cannot be read: %w", membersKey, err)
+		}
+		a.acceptedBallot = text(reply[1])
+		return nil
 	})
 	if err != nil {
 		return nil, fmt.Errorf("prepare: %w", err)
@@ -48,10 +59,7 @@ func (s *survey) step(ctx context.Context, acceptors []*found, quorum int, own *
 		if a.acceptedBallot <= highest { //mutant:an-accepted-child-is-ignored
 			continue
 		}
-		accepted, err := parseRecord(a.acceptedText)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", a.master.Addr, err)
-		}
+		accepted := a.accepted
 		if accepted.founds() != own.founds() { //mutant:a-founding-takes-over-a-child
 			continue
 		}
@@ -127,6 +135,9 @@ func (s *survey) teach(ctx context.Context, masters []*found, r *record) bool {
 	})
 	return err == nil
 }
+
+// textOfTheRecord is what cannot be read where found.unreadable is set.
+const textOfTheRecord = "the field r of its " + membersKey + ", the text of the membership, cannot be read"
 
 // raiseFloor has a master refuse fences up to the floor.
 func (f *found) raiseFloor(ctx context.Context, floor int64) error {

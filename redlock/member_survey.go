@@ -2,6 +2,7 @@ package redlock
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -44,7 +45,9 @@ type found struct {
 	// record is the one that it has settled on, if its text is that; for a fresh memory, the one of the memory before, if that was left. Nil:
 	// none.
 	record *record
-	// child is the one that it has accepted; nil: none.
+	// unreadable is why the text of the record that it has settled on cannot be read; nil: it can.
+	unreadable error
+	// child is the one that it has accepted; nil: none, or its text cannot be read.
 	child *record
 	// fields are the others of the hash: stamps and who was heard.
 	fields map[string]string
@@ -55,7 +58,8 @@ type found struct {
 	keys           int64     // in its database, those of the membership excepted
 
 	// What it had accepted when it was asked to prepare a step.
-	acceptedBallot, acceptedText string
+	acceptedBallot string
+	accepted       *record
 }
 
 // ok tells whether the master is fit to be a member.
@@ -257,21 +261,33 @@ func (f *found) read(ctx context.Context, opts Options) error {
 	if len(f.fields) > 0 {
 		f.keys--
 	}
-	f.v, f.state, f.record, f.child = f.fields["v"], memberState{}, nil, nil
-	state, err := parseState(f.v)
-	if err != nil || state.runID() != f.runID {
-		return nil
+	f.v, f.record, f.child, f.unreadable = f.fields["v"], nil, nil, nil
+	state, err := stateOf(f.v, f.runID)
+	if f.state = state; err != nil || state.memory == "" {
+		return err
 	}
-	f.state = state
-	f.record, _ = parseRecord(f.fields["r"])
-	if f.record != nil && !state.fresh && f.record.recordID() != state.record {
-		f.record = nil
+	f.record, err = parseRecord(f.fields["r"])
+	if err == nil && !state.fresh && f.record.recordID() != state.record { //mutant:a-record-of-another-digest-is-believed
+		f.record, err = nil, errOtherRecord
 	}
-	if f.child, _ = parseRecord(f.fields["a"]); f.child != nil && f.child.digest != state.child {
-		f.child = nil
+	if !state.fresh { // else it is the record of the memory before
+		f.unreadable = err
 	}
+	f.child, _ = recordOf(f.fields["a"], state.child)
 	return nil
 }
+
+// recordOf reads the text of the record that has this digest.
+func recordOf(text, digest string) (*record, error) {
+	r, err := parseRecord(text)
+	if err == nil && r.digest != digest { //mutant:a-child-of-another-digest-is-proposed
+		return nil, errOtherRecord
+	}
+	return r, err
+}
+
+// errOtherRecord is a text whose digest is not the one that is shown with it.
+var errOtherRecord = errors.New("it is the text of another record: " + whatToDoAboutARecord)
 
 // membersError is an error of reading the membership. Where somebody has put another key in its place, the master is refused until it is gone.
 func membersError(err error) error {

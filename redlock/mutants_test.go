@@ -240,6 +240,11 @@ var mutants = []mutant{
 	{"reseated-as-voter", never, "TestStepsAreRefused"},
 	{"the-timer-of-a-seat-does-not-start", never, "TestStepsAreRefused"},
 
+	{"what-cannot-be-read-is-replaced", never, "TestStateOfANewerVersionIsRefused"},
+	{"a-promise-that-is-no-ballot-is-outbid", always, "TestStepGoesOnWithoutWhatCannotBeRead"},
+	{"a-record-that-cannot-be-read-takes-part", never, "TestStepGoesOnWithoutWhatCannotBeRead"},
+	{"a-child-of-another-digest-is-proposed", never, "TestStepGoesOnWithoutWhatCannotBeRead"},
+	{"a-record-of-another-digest-is-believed", never, "TestRecordThatCannotBeReadIsNamed"},
 	{"a-memory-of-another-is-replaced", lua(`v ~= ARGV[1]`, `false`), "TestMemberScripts"},
 	{"promises-outlive-their-memory", lua(`'UNLINK', KEYS[1])`, `'HDEL', KEYS[1], 'v')`), "TestMemberScripts"},
 	{"a-ballot-for-another-parent-is-promised", lua(`settled(v) ~= ARGV[1]`, `false`), "TestMemberScripts"},
