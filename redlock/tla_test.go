@@ -145,6 +145,8 @@ func TestStepModel(t *testing.T) {
 		{name: "three ballots, one death", constants: set("MaxDeaths", "1"), holds: []string{"OneChild"}},
 		{name: "promises are not kept", mutant: "MNoPromise", violated: "OneChild"},
 		{name: "accepted children are ignored", mutant: "MAnyChild", violated: "OneChild"},
+		{name: "a child with two ballots is two children", mutant: "MApart", violated: "OneChild"},
+		{name: "who has not answered has not accepted", mutant: "MNoSilent", violated: "OneChild"},
 		{name: "two ballots are counted together", constants: set("Ballots", "{1, 2, 3, 4}"), mutant: "MTwoBallots", violated: "OneChild", large: true},
 		{name: "promises end with a memory that goes on", constants: set("MaxDeaths", "1"), mutant: "MRevives", violated: "OneChild"},
 

@@ -7,7 +7,9 @@
 (* parent lists. A proposer takes a ballot, and prepares it on a quorum:   *)
 (* each memory promises to accept nothing with a lower ballot, and says    *)
 (* what it has accepted. The proposer takes the accepted child of the      *)
-(* highest ballot, if there is one, else its own. The child is chosen when *)
+(* highest ballot among those that can have been chosen: the memories that *)
+(* say that they have accepted it, and those that have not answered, are a *)
+(* quorum. If there is none, it takes its own. The child is chosen when    *)
 (* a quorum has accepted it with one ballot.                               *)
 (*                                                                         *)
 (* Messages stay on their way for as long as they like: m1 and m2 only     *)
@@ -25,6 +27,8 @@ CONSTANTS
   MaxDeaths,
   MNoPromise, \* a memory accepts a ballot lower than the one it has promised
   MAnyChild,  \* a proposer proposes its own child, whatever was accepted
+  MApart,     \* … one that some have accepted with different ballots is taken for several children
+  MNoSilent,  \* … those that have not answered are taken not to have accepted it
   MTwoBallots,\* acceptances of one child with different ballots are counted together
   MRevives    \* a memory that has forgotten what it promised and accepted goes on as the one that is listed
 
@@ -62,13 +66,15 @@ Prepare(x, b) ==
 
 Propose(b) ==
   LET replies == {m \in m1 : m.b = b}
-      was == {m.a : m \in replies}
+      with(y) == {m \in replies : m.a.child = y.child /\ (MApart => m.a.ballot = y.ballot)}
+      silent == IF MNoSilent THEN 0 ELSE Cardinality(Memories) - Cardinality(replies)
+      can == {y \in {m.a : m \in replies} : y.ballot > 0 /\ Cardinality(with(y)) + silent >= Quorum}
   IN /\ proposed[b] = None
-     /\ Cardinality({m.x : m \in replies}) >= Quorum
+     /\ Cardinality(replies) >= Quorum \* each memory replies to a ballot once
      /\ \E ch \in Children :
           /\ \/ MAnyChild
-             \/ \A y \in was : y.ballot = 0
-             \/ \E y \in was : y.ballot > 0 /\ y.child = ch /\ \A z \in was : z.ballot <= y.ballot
+             \/ can = {}
+             \/ \E y \in can : y.child = ch /\ \A z \in can : z.ballot <= y.ballot
           /\ proposed' = [proposed EXCEPT ![b] = ch]
      /\ UNCHANGED <<promised, accepted, dead, m1, m2>>
 
