@@ -154,6 +154,57 @@ func TestStepModel(t *testing.T) {
 	})
 }
 
+// Which record a proxy adopts, also with a master that lies.
+func TestAdoptModel(t *testing.T) {
+	safe := []string{"AdoptedIsChosen", "OneRecord", "Real"}
+	all := append(slices.Clone(safe), "NotStuck")
+	liar := set("Liar", "{c}", "Silent", "0")
+	one := and(liar, "MaxVersion", "1", "MaxBallots", "2")
+	starts := set("Starts", "TRUE", "MaxForgets", "1")
+	four := set("Seats", "{a, b, c, d}", "Ops", `{"add", "set"}`)
+	five := set("Seats", "{a, b, c, d, e}", "First", "{a, b, c, d, e}", "MaxBallots", "2")
+	liarOfFive := and(five, "Liar", "{e}")
+	checkTLA(t, tlaModel{
+		module: "Adopt", values: "a b c d e p q None Self Other", symmetry: "Perms",
+		constants: set("Seats", "{a, b, c}", "First", "{a, b, c}", "Liar", "{}", "Proxies", "{p, q}", "MaxVersion", "2", "MaxBallots", "3", "MaxForgets", "0",
+			"Silent", "1", "Ops", `{"set"}`, "Starts", "FALSE", "Decides", "FALSE"),
+	}, []tlaRun{
+		{name: "a master forgets", constants: set("MaxForgets", "1", "Ops", `{"reseat", "set"}`), holds: all},
+		{name: "proxies start", constants: set("Starts", "TRUE"), holds: all},
+		{name: "a master forgets, proxies start, one step", constants: and(starts, "MaxVersion", "1", "Ops", `{"reseat", "set"}`), holds: all},
+		{name: "a seat is added", constants: four, holds: safe},
+		{name: "seats are removed", constants: set("Ops", `{"remove"}`), holds: safe},
+		{name: "a liar", constants: and(liar, "Starts", "TRUE"), holds: safe},
+		{name: "a liar, and a master forgets", constants: and(one, "Starts", "TRUE", "MaxForgets", "1", "Ops", `{"reseat", "set"}`), holds: safe},
+		{name: "a liar, and a seat is added", constants: and(four, "Liar", "{c}", "Silent", "0", "MaxBallots", "2", "Starts", "TRUE"), holds: safe},
+		{name: "adopted by one memory", constants: one, mutant: "MOne", violated: "Real"},
+		{name: "adopted by those that it lists", constants: one, mutant: "MNewQuorum", violated: "Real"},
+		{name: "any later version counts", constants: liar, mutant: "MVersions", violated: "Real"},
+		{name: "who has accepted counts", constants: set("MaxVersion", "1", "MaxBallots", "4"), mutant: "MAccepted", violated: "OneRecord"},
+		{name: "who has accepted counts beside a liar", constants: one, mutant: "MAccepted", violated: "AdoptedIsChosen"},
+		{name: "a child that cannot have been chosen", constants: one, mutant: "MAnyChild", violated: "Real"},
+		{name: "accepted children are ignored", mutant: "MOwnChild", violated: "OneRecord"},
+		{name: "promises are not kept", mutant: "MNoPromise", violated: "OneRecord"},
+		{name: "who is behind is not told", constants: liar, mutant: "MBehind", violated: "Real"},
+		{name: "who has settled on the child does not count", constants: and(starts, "MaxVersion", "1"), mutant: "MNoSettled", violated: "NotStuck"},
+		{name: "the newest at a start", constants: and(one, "Starts", "TRUE"), mutant: "MNewest", violated: "Real"},
+
+		// What is taken for granted.
+		{name: "the liar and those that are silent are no quorum", constants: and(one, "Silent", "1"), violated: "Real"},
+		{name: "the liar does not decide", constants: and(one, "Decides", "TRUE"), violated: "AdoptedIsChosen"},
+		{name: "somebody knows one of the last two records, or all remember", constants: starts, violated: "NotStuck"},
+
+		{name: "a master forgets, proxies start", constants: and(starts, "Ops", `{"reseat", "set"}`), holds: safe, large: true},
+		{name: "a liar, four attempts", constants: and(liar, "Starts", "TRUE", "MaxBallots", "4"), holds: safe, large: true},
+		{name: "a liar among five, one silent", constants: and(liarOfFive, "MaxVersion", "1", "Starts", "TRUE"), holds: safe, large: true},
+		{name: "a liar among five, one silent, two steps", constants: liarOfFive, holds: safe, large: true},
+		{name: "a liar among five, and a master forgets", constants: and(liarOfFive, "Silent", "0", "MaxVersion", "1", "MaxForgets", "1", "Starts", "TRUE"),
+			holds: safe, large: true},
+		{name: "two of five forget, proxies start, one step", constants: and(five, "Silent", "2", "MaxVersion", "1", "MaxForgets", "2", "Starts", "TRUE"),
+			holds: all, large: true},
+	})
+}
+
 // What a step may change, and the waits.
 func TestChangeModel(t *testing.T) {
 	grow := set("First", "{a}", "Movable", "{b, c}", "Ops", `{"add", "promote"}`, "MaxVersion", "4", "Together", "TRUE")

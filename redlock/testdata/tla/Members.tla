@@ -161,7 +161,7 @@ Choose(p) ==
        /\ acc' = [m \in Machines |-> IF m \in S THEN NoRec ELSE acc[m]]
     /\ UNCHANGED <<key, inc, at, hist, att>>
 
-(* A proxy tells a memory a newer record, or is told one. *)
+(* A proxy tells a memory a newer record, or is told one, here by a single memory: Adopt.tla has the rule, which asks for more. *)
 Learn(p, m) ==
   /\ m \in Reached(p) /\ rec[m].v < known[p].v
   /\ rec' = [rec EXCEPT ![m] = known[p]]
