@@ -38,7 +38,7 @@ func standingOn(t testing.TB, m Master) *batch {
 	s := surveyMasters(t.Context(), map[int]Master{0: o.Masters[0]}, patience{enough: 1}, o)
 	defer s.close()
 	c.coordinator = newCoordinator(c)
-	c.view.Store(newView([]*lane{l}, s.newest(nil), c))
+	c.view.Store(newView([]*lane{l}, s.prevailing(), c))
 	conn, err := l.connect()
 	if err != nil {
 		t.Fatal(err)

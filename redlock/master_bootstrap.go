@@ -57,7 +57,7 @@ func BootstrapAndReport(ctx context.Context, opts Options) ([]BootstrapReport, e
 	}
 	ctx, cancel := context.WithTimeout(ctx, stepTimeout)
 	defer cancel()
-	parent, first := s.newest(nil), (*record)(nil)
+	parent, first := s.prevailing(), (*record)(nil)
 	switch {
 	case parent != nil:
 		first = parent.child()
@@ -71,7 +71,7 @@ func BootstrapAndReport(ctx context.Context, opts Options) ([]BootstrapReport, e
 	for i := range first.seats {
 		first.seats[i].state = seatVoter
 	}
-	chosen, err := s.step(ctx, s.found, len(s.found), first.seal())
+	chosen, err := s.step(ctx, parent, s.found, len(s.found), first.seal())
 	if err == nil && chosen.digest != first.digest {
 		err = errors.New("a redlockd was founding the membership at the same time: try again")
 	}

@@ -56,6 +56,8 @@ type clockGuard struct {
 	skew time.Duration
 	// noted tells that another client has seen the clock gain, within the last wait.
 	noted bool
+	// agrees tells that the clock agreed with ours and with a majority of clocks at the last heartbeat.
+	agrees bool
 	// until is the end of the doubt, unless the clock is vouched for earlier.
 	until time.Time
 	// reason is why the clock is not good; logged tells that the log has it.
@@ -207,7 +209,7 @@ func (l *lane) trustClock(noted bool) {
 
 	l.mu.Lock()
 	k.began, k.asked, k.took, k.offset = k.ring.began, k.last.sent, k.last.received-k.last.sent, skew
-	k.noted = noted
+	k.noted, k.agrees = noted, agreeing.has(l.index)
 	switch good := watched || k.gain == 0 && !noted && agreeing.has(l.index); { //mutant:first-sight-of-a-clock-believed //mutant:a-clock-that-gained-is-vouched-for
 	case good && !k.good:
 		k.good, k.gain, k.skew, k.reason, k.logged, k.unnoted = true, 0, 0, "", false, false

@@ -171,10 +171,10 @@ func ProbeAll(ctx context.Context, o Options, timeout time.Duration) ([]MasterRe
 		return reports
 	}
 	named := probe(o.Masters)
-	all, force := named, reportedBy(named).newest(nil)
+	all, force := named, reportedBy(named).prevailing()
 	for i := 0; force == nil && i < len(named); i++ {
 		if r := named[i].record; r != nil && !named[i].state.fresh { // the options may name too few of its masters
-			force = reportedBy(probe(mastersOf(r, o))).newest(nil)
+			force = reportedBy(probe(mastersOf(r, o))).prevailing()
 		}
 	}
 	var membership Membership
@@ -532,8 +532,8 @@ func compareMembership(reports []MasterReport, force *record) {
 		default:
 			r.add(Note, "", "the membership does not list its memory: it has restarted or was flushed, and votes %s after a redlockd has found it", shortText(force.wait))
 		}
-		if newer := s.ahead(force); newer != "" && strings.HasPrefix(newer, r.Addr+" ") {
-			r.add(Warning, "", "%s", newer)
+		if force != nil && slices.ContainsFunc(s.strays(force), func(f *found) bool { return f.master.Addr == r.Addr }) {
+			r.add(Warning, "see who writes to it; a redlockd has it start anew", "shows version %d of the membership, and a majority of the masters does not know it", r.MembersVersion)
 		}
 	}
 }

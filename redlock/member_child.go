@@ -1,6 +1,9 @@
 package redlock
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+)
 
 // What one step from a record to the next may change.
 
@@ -57,6 +60,9 @@ func checkStepOfTimes(parent, child *record) error {
 }
 
 func checkStepOfSeats(parent, child *record) error {
+	if moved := seatsMoved(parent, child); len(moved) > 1 { //mutant:a-step-moves-several-seats
+		return stepError(child, "it changes who is at %s: a step changes that of one seat at most", strings.Join(moved, " and at "))
+	}
 	changed := false // the roster
 	for i := range child.seats {
 		s := &child.seats[i]
@@ -103,6 +109,23 @@ func checkStepOfSeats(parent, child *record) error {
 		return stepError(child, "its roster is %d, and must be %d: it counts the steps that add or remove seats", child.roster, roster)
 	}
 	return nil
+}
+
+// seatsMoved names the seats that the step adds or removes, and those that get another memory or another address. A step that one master
+// invents, and that has to be taken for chosen because too few others answer, can name no other masters than the fleet has, but for one.
+func seatsMoved(parent, child *record) (names []string) {
+	for i := range child.seats {
+		s := &child.seats[i]
+		if before := parent.seat(s.number); before == nil || before.memory != s.memory || before.addr != s.addr {
+			names = append(names, shown(s.name))
+		}
+	}
+	for i := range parent.seats {
+		if s := &parent.seats[i]; child.seat(s.number) == nil {
+			names = append(names, shown(s.name))
+		}
+	}
+	return names
 }
 
 // checkStepOfSeat judges what happens to a seat that stays.

@@ -23,7 +23,6 @@ type coordinator struct {
 	requests chan *memberRequest
 
 	// Owned by the goroutine.
-	looked    bool
 	pauses    map[int]reseatPause
 	foundable time.Time // since when a founding is allowed; zero: it is not
 	quorumAt  time.Time // when a quorum of the masters last showed the record in force
@@ -36,8 +35,8 @@ type coordinator struct {
 	record *record
 	// settled: since it was adopted, a quorum has shown nothing newer, and nothing that is not finished.
 	settled bool
-	// since is when this client knew that a wait had begun, by the name of the timer.
-	since map[string]time.Time
+	// watches are the waits that run under the record, by the names of their timers.
+	watches map[string]*watch
 	// due is when a wait is over, as the last survey found, by the name of the timer.
 	due map[string]time.Time
 	// problem is why the membership is not as it should be; "": it is, or nothing is known against it.
@@ -54,7 +53,7 @@ type reseatPause struct {
 
 func newCoordinator(c *Client) *coordinator {
 	return &coordinator{client: c, poked: make(chan struct{}, 1), requests: make(chan *memberRequest),
-		pauses: make(map[int]reseatPause), since: make(map[string]time.Time), due: make(map[string]time.Time)}
+		pauses: make(map[int]reseatPause), watches: make(map[string]*watch), due: make(map[string]time.Time)}
 }
 
 // poke has the coordinator look soon.
@@ -127,69 +126,71 @@ func (m *coordinator) placesOf(r *record) map[int]Master {
 // look asks all masters, does what follows, and returns when to look again.
 func (m *coordinator) look(ctx context.Context) time.Duration {
 	o := m.client.opts
-	grace := surveyGrace
-	if !m.looked {
-		m.looked, grace = true, 0 // a client that starts takes the first quorum that agrees
-	}
 	v := m.client.view.Load()
-	enough := max(v.quorum(), m.client.mastersUp())
-	if m.request != nil { //mutant:a-change-is-judged-by-the-first-answers
-		enough = len(v.masters) // the votes that a change leaves are counted
-	}
+	places := m.places()
 	// A master that stays connected but takes no new connection must not keep the addresses of the others from being made sure of in time.
-	s := surveyMasters(ctx, m.places(), patience{enough: enough, grace: grace, fewer: v.quorum(), late: recheckWithin(v.wait) / 4, //mutant:a-master-that-hangs-holds-up-the-others
-		answered: func(s *survey, f *found) (done bool) {
-			m.confirm(s, f)
-			return m.record != nil && s.supported(m.record) != nil // until it is followed, no vote counts //mutant:a-step-is-followed-when-all-have-answered
-		}}, o)
+	patience := patience{enough: max(v.quorum(), m.client.mastersUp()), grace: surveyGrace, fewer: v.quorum(), late: recheckWithin(v.wait) / 4} //mutant:a-master-that-hangs-holds-up-the-others
+	if m.request != nil {                                                                                                                       //mutant:a-change-is-judged-by-the-first-answers
+		patience.enough = len(places) // the votes that a change leaves are counted
+	}
+	if m.record == nil { //mutant:a-start-is-judged-by-the-first-answers
+		patience.enough, patience.fewer = len(places), 0 // who answers last may belong to another fleet than the first
+	}
+	patience.answered = func(s *survey, f *found) (done bool) {
+		m.confirm(s, f)
+		if m.record == nil {
+			_, most := s.best(func(*record) bool { return true })
+			return 2*most > len(places)
+		}
+		return s.successor(m.record) != nil // until it is followed, no vote counts //mutant:a-step-is-followed-when-all-have-answered
+	}
+	s := surveyMasters(ctx, places, patience, o)
 	defer s.close()
+	next, wrong := m.follow(ctx, s)
 	ctx, cancel := context.WithTimeout(ctx, stepTimeout)
 	defer cancel()
-	newer := s.newest(m.record)
-	if newer == nil && (m.record == nil || s.support(m.record) < m.record.quorum()) { //mutant:a-proxy-that-slept-does-not-search
-		newer = m.search(ctx, s)
-	}
-	if newer != nil {
-		m.adopt(newer, nil)
-		for _, timer := range timersOf(newer) {
+	if next != nil {
+		m.adopt(next, nil)
+		for _, timer := range timersOf(next) {
 			m.left(s, timer)
 		}
 		return 0
 	}
+	if wrong != "" {
+		m.foundable = time.Time{}
+		return m.foundLater(wrong)
+	}
 	r := m.record
-	if r != nil && s.support(r) < r.quorum() && s.foundedSince(r) {
-		r = nil // it says nothing any more, as to a client that has just started
-	}
-	if r == nil {
-		// What masters remember of a membership that is no more tells which seats there are.
-		if base := s.remains(); base != nil {
-			s.close()
-			s = surveyMasters(ctx, m.placesOf(base), patience{enough: base.quorum(), grace: surveyGrace}, o)
-			defer s.close()
-		}
-		return m.found(ctx, s, nil)
-	}
-	listed := slices.DeleteFunc(slices.Clone(s.found), func(f *found) bool { return !f.shows(r) })
-	if len(listed) < r.quorum() {
-		if list := s.untaught(r); len(list) > 0 {
-			if s.teach(ctx, list, r) {
+	if r == nil || !s.inForce(r) {
+		if r != nil {
+			if s.teachUntaught(ctx, r) > 0 {
 				return 0
 			}
 		}
-		return m.found(ctx, s, r)
+		base := s.remains(r)
+		if base != r {
+			s.close()
+			s = surveyMasters(ctx, m.placesOf(base), patienceForAll(base), o)
+			defer s.close()
+		}
+		return m.found(ctx, s, base)
 	}
 	m.foundable, m.quorumAt = time.Time{}, s.began
+	if s.teachUntaught(ctx, r) > 0 { // who is behind cannot promise anything, and would count as silent //mutant:who-is-behind-counts-as-silent
+		m.client.recheckLanes()
+	}
+	acceptors := s.acceptors(r)
 	if s.unfinished(r) {
-		// Where there is nothing to finish, because what was accepted is a founding that came to nothing, a child without a change ends it.
-		return m.propose(ctx, s, listed, r.quorum(), decision{child: r.child().seal()})
+		// Where there is nothing to finish, because what was accepted cannot have been chosen, a child without a change ends it.
+		return m.propose(ctx, s, r, acceptors, r.quorum(), decision{child: r.child().seal()})
 	}
 	m.settle()
-	if list := s.untaught(r); len(list) > 0 && s.teach(ctx, list, r) {
-		m.client.recheckLanes()
-		return 0
-	}
-	for _, f := range s.astray(r) {
-		if f.conn.mint(ctx, f.v, newMemory(f.runID), "it took part in another founding at the same time") == nil {
+	for _, f := range s.strays(r) {
+		if s.began.Before(m.pauses[f.place].until) { //mutant:a-master-that-lies-keeps-everybody-busy
+			continue
+		}
+		m.pauseReseat(f.place, r.wait)
+		if f.conn.mint(ctx, f.v, newMemory(f.runID), "it showed "+f.state.record.String()+", which a majority does not know") == nil {
 			return 0
 		}
 	}
@@ -218,7 +219,69 @@ func (m *coordinator) look(ctx context.Context) time.Duration {
 	if !m.raiseFloors(ctx, n, &d) {
 		return o.Heartbeat
 	}
-	return m.propose(ctx, s, listed, r.quorum(), d)
+	return m.propose(ctx, s, r, acceptors, r.quorum(), d)
+}
+
+// follow returns the record to go on to; nil: there is none, and this client stays with the one that it has, if any. wrong says why it must not
+// go by any.
+func (m *coordinator) follow(ctx context.Context, s *survey) (next *record, wrong string) {
+	own := m.record
+	if own != nil {
+		if next := s.successor(own); next != nil || s.inForce(own) { //mutant:a-proxy-that-slept-does-not-search
+			return next, ""
+		}
+	}
+	return m.join(ctx, s)
+}
+
+// join finds the record in force as a client does that starts: what the masters show that are known here leads to it. The masters that
+// those records name are asked, for the settings, or the record that this client has seen last, may be older than the membership.
+//
+// A client that has a record keeps to its fleet as long as one master shows that. Where all have forgotten it, and another client has founded
+// another one with them, this client follows.
+func (m *coordinator) join(ctx context.Context, s *survey) (best *record, wrong string) {
+	o, own, most := m.client.opts, m.record, 0
+	fleet, wrong := s.fleet(o)
+	leads := s.settled()
+	var match func(r *record) bool
+	if own != nil && (fleet == "" || fleet == own.fleet() || s.shows(own.fleet())) { //mutant:a-client-leaves-its-fleet
+		match, most = func(r *record) bool { return r.follows(own) }, len(s.acceptors(own))
+		named := surveyMasters(ctx, o.places(), patience{enough: len(o.Masters), grace: surveyGrace}, o)
+		leads = append(leads, named.settled()...)
+		named.close()
+	} else if fleet == "" {
+		return nil, wrong
+	} else {
+		match = func(r *record) bool { return r.fleet() == fleet }
+		if best, most = s.best(match); 2*most > len(s.found) {
+			return best, ""
+		}
+	}
+	asked := make(map[string]bool)
+	for _, r := range leads {
+		if asked[r.digest] || !match(r) {
+			continue
+		}
+		asked[r.digest] = true
+		wider := surveyMasters(ctx, m.placesOf(r), patienceForAll(r), o)
+		if one, n := wider.best(match); n > most {
+			best, most = one, n
+		}
+		wider.close()
+	}
+	return best, ""
+}
+
+// patienceForAll is for a survey of the masters of a record.
+func patienceForAll(r *record) patience { return patience{enough: r.quorum(), grace: surveyGrace} }
+
+// places are the masters that the options name, in their order.
+func (o Options) places() map[int]Master {
+	places := make(map[int]Master)
+	for i, m := range o.Masters {
+		places[i] = m
+	}
+	return places
 }
 
 // pause is how long nothing has to be done, as far as is known now.
@@ -243,53 +306,88 @@ func (m *coordinator) pause(n *situation) time.Duration {
 	return pause
 }
 
-// search looks for the record in force where the masters that are known here do not show one that has a quorum: the options, or the record that
-// this client has last seen, may be older than the membership. It asks the masters that the records name which were found.
-func (m *coordinator) search(ctx context.Context, s *survey) *record {
-	asked := make(map[string]bool)
-	for _, f := range s.found {
-		r := f.record
-		if !f.ok() || r == nil || f.state.fresh || asked[r.digest] || m.record != nil && !r.newerThan(m.record.recordID()) {
-			continue
-		}
-		asked[r.digest] = true
-		wider := surveyMasters(ctx, m.placesOf(r), patience{enough: r.quorum(), grace: surveyGrace}, m.client.opts)
-		newest := wider.newest(m.record)
-		wider.close()
-		if newest != nil {
-			return newest
-		}
-	}
-	return nil
+// watch is a wait that this client watches.
+type watch struct {
+	// since is when this client knew that the wait had begun.
+	since time.Time
+	// clocks are what the masters' clocks said, by memory.
+	clocks map[string]clockWatch
 }
 
-// left is how much of a wait is left at the time of the survey. It is over when it has passed on the monotonic clock of this process since
-// that knew of it, or when a quorum of the memories in force was told of it so long ago, by their own clocks: then a process that has just
-// started need not wait again. Clocks are trusted for that only where all that are reached agree with each other and with ours.
+// clockWatch is what a clock said first, and last. When it goes back, first goes back with it: the time that has passed stays.
+type clockWatch struct{ first, last time.Time }
+
+// elapsed is how much time has passed, since this client watches the wait, by the clocks of a quorum of the listed memories, each by itself.
+func (w *watch) elapsed(s *survey, r *record) time.Duration {
+	var ages []time.Duration
+	for _, f := range s.found {
+		if !f.shows(r) || s.began.Before(w.since) {
+			continue
+		}
+		k, known := w.clocks[f.state.memory]
+		switch {
+		case !known:
+			k.first = f.clock
+		case f.clock.Before(k.last):
+			k.first = k.first.Add(f.clock.Sub(k.last))
+		}
+		k.last = f.clock
+		w.clocks[f.state.memory] = k
+		ages = append(ages, k.last.Sub(k.first))
+	}
+	return quorumOfAges(ages, r)
+}
+
+// quorumOfAges is the age that a quorum of the record's seats reach; 0: they are too few.
+func quorumOfAges(ages []time.Duration, r *record) time.Duration {
+	slices.Sort(ages)
+	if missing := len(ages) - r.quorum(); missing >= 0 { //mutant:stamps-of-a-minority
+		return ages[missing]
+	}
+	return 0
+}
+
+// left is how much of a wait is left at the time of the survey. It is over when it has passed both on the monotonic clock of this process and on
+// the clocks of a quorum of the listed memories, since this client knows of it. So neither a clock here that runs fast ends it early, nor
+// masters' clocks that step.
+//
+// A process that has just started need not wait again where a quorum of the listed memories was told of the wait so long ago, by their own
+// stamps. Those count only where the clocks agree with each other and with ours: who disagrees is left out. Stamps are written by clients
+// whose clock agreed, too (trustClock).
 func (m *coordinator) left(s *survey, timer string) time.Duration {
 	r, o := m.record, m.client.opts
 	wait := max(r.wait, quarantineOf(r.maxTTL, m.client.drift))
-	since, known := m.since[timer]
+	w, known := m.watches[timer]
 	if !known {
 		return wait
 	}
-	left := since.Add(wait).Sub(s.began)
-	if left > 0 && s.clocksAgree(o.ClockSkewMax) { //mutant:stamps-of-clocks-that-disagree
-		var ages []time.Duration
-		for _, f := range s.found {
-			if at, ok := f.stamp(timer); ok && f.shows(r) {
-				ages = append(ages, f.clock.Sub(at))
-			}
-		}
-		slices.Sort(ages)
-		if missing := len(ages) - r.quorum(); missing >= 0 { //mutant:stamps-of-a-minority
-			left = min(left, max(0, wait+2*o.ClockSkewMax-ages[missing])) //mutant:stamps-without-skew
+	left := wait - min(s.began.Sub(w.since), w.elapsed(s, r)) //mutant:a-wait-by-our-clock-alone
+	agreeing := s.agreeing(o.ClockSkewMax)
+	var ages []time.Duration
+	for _, f := range s.found {
+		at, ok := f.stamp(timer)
+		if ok && f.shows(r) && agreeing.has(f.place) && !at.After(f.clock) { //mutant:stamps-of-clocks-that-disagree
+			ages = append(ages, f.clock.Sub(at))
 		}
 	}
+	left = max(0, min(left, wait+2*o.ClockSkewMax-quorumOfAges(ages, r))) //mutant:stamps-without-skew
 	m.mu.Lock()
 	m.due[timer] = s.began.Add(left)
 	m.mu.Unlock()
 	return left
+}
+
+// agreeing are the masters whose clocks agree now with ours and with a majority of all clocks.
+func (s *survey) agreeing(skew time.Duration) mask {
+	var offset [MaxMasters]interval
+	var known mask
+	for _, f := range s.found {
+		if f.ok() {
+			offset[f.place] = interval{f.clock.Sub(f.received), f.clock.Add(time.Microsecond).Sub(f.sent)}
+			known = known.with(f.place)
+		}
+	}
+	return vouched(0, offset[:], known, len(s.found), skew)
 }
 
 // leftOf is how much of a wait is left, as far as is known.
@@ -299,22 +397,10 @@ func (m *coordinator) leftOf(r *record, timer string) time.Duration {
 	if due, known := m.due[timer]; known {
 		return max(0, time.Until(due))
 	}
-	if since, known := m.since[timer]; known {
-		return max(0, time.Until(since.Add(max(r.wait, quarantineOf(r.maxTTL, m.client.drift)))))
+	if w, known := m.watches[timer]; known {
+		return max(0, time.Until(w.since.Add(max(r.wait, quarantineOf(r.maxTTL, m.client.drift)))))
 	}
 	return 0
-}
-
-// clocksAgree tells whether the clocks of all masters that are reached and the one here lie within skew of each other.
-func (s *survey) clocksAgree(skew time.Duration) bool {
-	var least, most time.Duration
-	for _, f := range s.found {
-		if f.ok() {
-			diff := f.clock.Sub(f.received)
-			least, most = min(least, diff), max(most, diff+f.received.Sub(f.sent))
-		}
-	}
-	return most-least <= skew
 }
 
 // confirm tells the lane of the place whether it is connected to who stands behind its address now. One that is connected to another process
@@ -356,10 +442,10 @@ func (m *coordinator) raiseFloors(ctx context.Context, n *situation, d *decision
 	return true
 }
 
-// propose has the acceptors choose, and goes on with what they chose.
-func (m *coordinator) propose(ctx context.Context, s *survey, acceptors []*found, quorum int, d decision) time.Duration {
+// propose has the acceptors choose what follows parent, or a founding (parent is nil), and goes on with what they chose.
+func (m *coordinator) propose(ctx context.Context, s *survey, parent *record, acceptors []*found, quorum int, d decision) time.Duration {
 	o := m.client.opts
-	chosen, err := s.step(ctx, acceptors, quorum, d.child)
+	chosen, err := s.step(ctx, parent, acceptors, quorum, d.child)
 	if err != nil {
 		m.setProblem("the membership cannot be changed at present: " + err.Error())
 		if errors.Is(err, errOutrun) {
@@ -405,7 +491,7 @@ func (m *coordinator) found(ctx context.Context, s *survey, base *record) time.D
 		since = s.began
 	}
 	// Somebody may have raised max_ttl meanwhile, and all masters have forgotten that, too.
-	if base != nil && since.Sub(m.quorumAt) <= recheckWithin(base.wait) { //mutant:a-proxy-that-was-cut-off-founds-with-its-own-wait
+	if base != nil && base == m.record && since.Sub(m.quorumAt) <= recheckWithin(base.wait) { //mutant:a-proxy-that-was-cut-off-founds-with-its-own-wait
 		o.FoundingWait = 0
 	}
 	f, why := s.founding(base, o)
@@ -429,7 +515,7 @@ func (m *coordinator) found(ctx context.Context, s *survey, base *record) time.D
 			return m.foundLater(meansTwo(name))
 		}
 	}
-	return m.propose(ctx, s, f.among(s.found), f.quorum(), decision{child: f, changes: []string{"founded: the masters are new, or too many have forgotten"}})
+	return m.propose(ctx, s, nil, f.among(s.found), f.quorum(), decision{child: f, changes: []string{"founded: the masters are new, or too many have forgotten"}})
 }
 
 // foundLater says why the membership cannot be founded anew at present.
@@ -454,15 +540,15 @@ func (m *coordinator) adopt(r *record, changes []string) {
 	now := time.Now()
 	m.mu.Lock()
 	before := m.record
-	since := make(map[string]time.Time)
+	watches := make(map[string]*watch)
 	for _, timer := range timersOf(r) {
-		since[timer] = now
-		if at, known := m.since[timer]; known {
-			since[timer] = at
+		watches[timer] = m.watches[timer]
+		if watches[timer] == nil {
+			watches[timer] = &watch{since: now, clocks: make(map[string]clockWatch)}
 		}
 	}
-	m.record, m.settled, m.since, m.problem, m.problemEnds = r, false, since, "", time.Time{}
-	maps.DeleteFunc(m.due, func(timer string, _ time.Time) bool { return since[timer].IsZero() })
+	m.record, m.settled, m.watches, m.problem, m.problemEnds = r, false, watches, "", time.Time{}
+	maps.DeleteFunc(m.due, func(timer string, _ time.Time) bool { return watches[timer] == nil })
 	m.mu.Unlock()
 	attrs := []any{"version", r.version, "lineage", fmt.Sprintf("%d-%s", r.generation, r.lineage), "voters", r.voters(), "masters", len(r.seats)}
 	if len(changes) > 0 {

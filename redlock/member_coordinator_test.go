@@ -159,6 +159,8 @@ func TestMemoryOfBeforeDoesNotComeBack(t *testing.T) {
 func TestNoVoteBesideAnAcceptedChild(t *testing.T) {
 	inVirtualTime(t, 5, func(s *stage) {
 		p := s.open(briefly)
+		s.freeze(3, 4) // the others are too few to end what the first has accepted
+		p.align()
 		v := s.do(0, "HGET", membersKey, "v").(string)
 		s.freeze(3, 4)
 		s.do(0, "HSET", membersKey, "v", v+" ? 00000001.0000000000000000 "+strings.Repeat("c4", digestLen/2), "a", "nonsense")
@@ -166,7 +168,6 @@ func TestNoVoteBesideAnAcceptedChild(t *testing.T) {
 		if m := p.Masters()[0]; m.Reason != "a change of the membership is under way" {
 			s.Errorf("got the reason %q", m.Reason)
 		}
-		p.align()
 		p.notHeld("with a vote beside an accepted child")
 		s.thaw(3, 4)
 		p.lockable("r")
@@ -189,12 +190,16 @@ func TestStepOfADeadProxyIsFinished(t *testing.T) {
 				c.want(s, "LOCK beside nothing but promises", "held", 0)
 				return
 			}
-			s.until("the child is learned", func() bool { return s.membership(4).digest == child.digest })
+			s.until("the step is finished", func() bool { return s.membership(4).version == 1 })
 			if took := time.Since(began); took > 20*ms {
 				s.Errorf("%d have accepted: finished after %v, want at once", accepted, took)
 			}
-			if got := p.Membership(); got.Version != 1 || got.Seats[1].State != SeatLearner {
-				s.Errorf("%d have accepted: got %+v, want the child", accepted, got)
+			state := SeatVoter // what fewer than a quorum have accepted was not chosen
+			if accepted >= 3 {
+				state = SeatLearner
+			}
+			if got := p.Membership(); got.Version != 1 || got.Seats[1].State != state {
+				s.Errorf("%d have accepted: got %+v, want version 1, in which the second master is a %s", accepted, got, state)
 			}
 		})
 	}
@@ -220,15 +225,16 @@ func TestChosenChangeIsSettledBeforeItIsShown(t *testing.T) {
 	}
 }
 
-// A wait goes on while nobody watches it: what the masters were told when it began is enough for a proxy that comes later, where all
-// clocks agree. Where they do not, it waits by its own clock.
+// A wait goes on while nobody watches it: what the masters were told when it began is enough for a proxy that comes later, where a majority of
+// all clocks agree. Where they do not, it waits by its own clock.
 func TestWaitOutlivesWhoWatchesIt(t *testing.T) {
-	for _, disagree := range []bool{false, true} {
+	for _, off := range []int{0, 2, 3} { // how many clocks are
 		inVirtualTime(t, 5, func(s *stage) {
+			disagree := off > 2
 			change := func(o *Options) { o.MaxTTL, o.ClockSkewMax = 10*time.Second, 500*ms }
 			s.found(change)
-			if disagree {
-				s.masters[4].StepClock(-2 * time.Second)
+			for i := range off {
+				s.masters[4-i].StepClock(-2 * time.Second)
 			}
 			p := s.open(change)
 			wait := p.view.Load().wait
@@ -245,9 +251,9 @@ func TestWaitOutlivesWhoWatchesIt(t *testing.T) {
 			case took < wait:
 				s.Errorf("it votes %v after it has forgotten, want not before %v", took, wait)
 			case disagree && time.Since(began) < wait:
-				s.Errorf("clocks disagree: it votes %v after the only proxy has come, want not before %v", time.Since(began), wait)
+				s.Errorf("three clocks disagree: it votes %v after the only proxy has come, want not before %v", time.Since(began), wait)
 			case !disagree && took > most:
-				s.Errorf("it votes %v after it has forgotten, want at most %v: the wait has begun anew", took, most)
+				s.Errorf("%d clocks disagree: it votes %v after it has forgotten, want at most %v: the wait has begun anew", off, took, most)
 			}
 		})
 	}
@@ -513,7 +519,6 @@ func TestMembershipOfOneMasterOnly(t *testing.T) {
 		forge func(r *record)
 		want  string
 	}{
-		{"a version ahead of all others", func(r *record) { r.version, r.parent = 99, strings.Repeat("5a", digestLen/2) }, "m1 shows version 99 of the membership"},
 		{"another fleet", func(r *record) { r.lineage = otherLineage }, "m1: it belongs to another fleet, whose masters are m1, m2, m3, m4, m5"},
 	} {
 		inVirtualTime(t, 5, func(s *stage) {

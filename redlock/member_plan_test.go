@@ -118,7 +118,7 @@ func TestNextRecord(t *testing.T) {
 		{"other memories at two seats", nil, func(n *situation) {
 			n.survey.found[1].shown(processMemory(1, 2), nil)
 			n.survey.found[4].shown(processMemory(4, 2), nil)
-		}, "vlvvl []"},
+		}, "vlvvv []"}, // one after the other
 		{"another memory, of another fleet", nil, func(n *situation) {
 			n.survey.found[4].shown(processMemory(4, 2), n.record.changed(func(r *record) { r.lineage = otherLineage }))
 		}, none},
@@ -258,69 +258,191 @@ func TestTimersOfARecord(t *testing.T) {
 	}
 }
 
-// Which record is in force, as far as a client can tell that goes by a record or by none.
-func TestNewestRecord(t *testing.T) {
+// A client goes on to a record when a quorum of the seats that it knows stand at it, whatever that record says of itself.
+func TestSuccessor(t *testing.T) {
 	own := votersRecord(5)
-	next := own.changed(func(r *record) { r.version, r.parent = 8, own.digest })
+	after := func(r *record, change func(r *record)) *record {
+		c := r.child()
+		change(c)
+		return c.seal()
+	}
+	demoted := func(place int) func(r *record) {
+		return func(r *record) { r.seats[place].state, r.seats[place].since = seatLearner, r.version }
+	}
+	next := after(own, demoted(0))
+	rivalChild := after(own, demoted(1))
+	later := after(next, demoted(2))
+	muchLater := after(after(after(later, demoted(3)), demoted(4)), func(r *record) { r.seats[3].addr = "elsewhere" })
+	ofOneSeat := own.changed(func(r *record) { r.version, r.parent, r.seats = 99, next.digest, r.seats[4:] })
+	childOfOneSeat := own.changed(func(r *record) { r.version, r.parent, r.seats = 8, own.digest, r.seats[4:] })
 	refounded := own.changed(func(r *record) { r.generation, r.lineage, r.version, r.parent = 4, laterLineage, 0, "" })
 	rival := own.changed(func(r *record) { r.lineage, r.version, r.parent = laterLineage, 0, "" })
 	foreign := own.changed(func(r *record) { r.generation, r.lineage = 4, otherLineage })
-	show := func(r *record, places ...int) func(s *survey) {
-		return func(s *survey) {
-			for _, i := range places {
-				s.found[i].shown(processMemory(i, 1), r)
-			}
-		}
-	}
-	acceptOf := func(child *record, places ...int) func(s *survey) {
-		return func(s *survey) {
-			for _, i := range places {
-				s.found[i].state.child = child.digest
-			}
-		}
-	}
 	all := []int{0, 1, 2, 3, 4}
 	for _, tc := range []struct {
-		name  string
-		known *record // nil: none
-		find  []func(s *survey)
-		want  *record
+		name string
+		find []func(s *survey)
+		want *record
 	}{
-		{"what is known", own, nil, nil},
-		{"none is known", nil, nil, own},
-		{"none is known, and too few show it", nil, []func(s *survey){show(nil, 0, 1, 2)}, nil},
-		{"the next one", own, []func(s *survey){show(next, all...)}, next},
-		{"the next one, of a quorum", own, []func(s *survey){show(next, 2, 3, 4)}, next},
-		{"the next one, of a minority", own, []func(s *survey){show(next, 3, 4)}, nil},
-		{"the next one, of a minority, and accepted by others", own, []func(s *survey){show(next, 4), acceptOf(next, 2, 3)}, next},
-		{"the next one, accepted, and shown by nobody", own, []func(s *survey){acceptOf(next, all...)}, nil},
-		{"the next one, of memories that it does not list", own, []func(s *survey){func(s *survey) {
+		{"what is known", nil, nil},
+		{"the next one", []func(s *survey){showing(next, all...)}, next},
+		{"the next one, of a quorum", []func(s *survey){showing(next, 2, 3, 4)}, next},
+		{"the next one, of a minority", []func(s *survey){showing(next, 3, 4)}, nil},
+		{"the next one, of one, and accepted by the others", []func(s *survey){showing(next, 4), accepting(next, 0, 1, 2, 3)}, nil},
+		{"the next one, of memories that nobody knows", []func(s *survey){func(s *survey) {
 			for i := range 5 {
 				s.found[i].shown(processMemory(i, 2), next)
 			}
-		}}, nil},
-		{"the next one, of masters that are refused", own, []func(s *survey){show(next, all...), func(s *survey) {
-			s.found[0].err, s.found[1].err, s.found[2].err = errClosed, errClosed, errClosed
-		}}, nil},
-		{"one before", next, nil, nil},
-		{"none is known, the newer one of two", nil, []func(s *survey){show(next, 2, 3, 4), acceptOf(own, 0)}, next},
-		{"founded anew", own, []func(s *survey){show(refounded, 1, 2, 3)}, refounded},
-		{"founded anew by a minority", own, []func(s *survey){show(refounded, 1, 2)}, nil},
-		{"founded by two at once, and the other has the quorum", own, []func(s *survey){show(rival, 1, 2, 3)}, rival},
-		{"founded by two at once, and ours has the quorum", own, []func(s *survey){show(rival, 1, 2)}, nil},
-		{"another fleet", own, []func(s *survey){show(foreign, all...)}, nil},
+		}}, next},
+		{"the next one, of masters that are refused", []func(s *survey){showing(next, all...), away(0, 1, 2)}, nil},
+		{"the one after it is under way", []func(s *survey){showing(next, 1, 2), showing(later, 3)}, next},
+		{"the one after it is known to a quorum", []func(s *survey){showing(next, 1, 2), showing(later, 0, 3, 4)}, later},
+		{"much later, of a quorum", []func(s *survey){showing(muchLater, 0, 1, 2)}, muchLater},
+		{"a record of one seat, which is in force by itself", []func(s *survey){showing(ofOneSeat, 4)}, nil},
+		{"the same, and the others are at the next one", []func(s *survey){showing(next, 0, 1, 2, 3), showing(ofOneSeat, 4)}, next},
+		{"two at one version, of which one is known to a quorum with those after it", []func(s *survey){showing(next, 0, 1), showing(later, 2), showing(rivalChild, 3, 4)}, next},
+		{"two at one version, of two masters each", []func(s *survey){showing(next, 0, 1), showing(rivalChild, 3, 4)}, nil},
+		{"the next one changes more than a step may", []func(s *survey){showing(childOfOneSeat, all...)}, nil},
+		{"founded anew", []func(s *survey){showing(refounded, 1, 2, 3)}, refounded},
+		{"founded anew by a minority", []func(s *survey){showing(refounded, 1, 2)}, nil},
+		{"founded by two at once, and the other has the quorum", []func(s *survey){showing(rival, 1, 2, 3)}, rival},
+		{"founded by two at once, and ours has the quorum", []func(s *survey){showing(rival, 1, 2)}, nil},
+		{"another fleet", []func(s *survey){showing(foreign, all...)}, nil},
 	} {
 		s := surveyOf(own)
 		for _, find := range tc.find {
 			find(s)
 		}
-		if got := s.newest(tc.known); got != tc.want {
+		if got := s.successor(own); got != tc.want {
+			t.Errorf("%s: got %v, want %v", tc.name, got, tc.want)
+		}
+	}
+	s := surveyOf(own)
+	if got := s.successor(next); got != nil {
+		t.Errorf("one before: got %v, want none", got)
+	}
+}
+
+// showing has the masters at these places settle on r, accepting has them accept it, and away has them not reached.
+func showing(r *record, places ...int) func(s *survey) {
+	return func(s *survey) {
+		for _, i := range places {
+			s.found[i].shown(processMemory(i, 1), r)
+		}
+	}
+}
+
+func accepting(child *record, places ...int) func(s *survey) {
+	return func(s *survey) {
+		for _, i := range places {
+			s.found[i].state.child, s.found[i].child = child.digest, child
+		}
+	}
+}
+
+func away(places ...int) func(s *survey) {
+	return func(s *survey) {
+		for _, i := range places {
+			s.found[i].err = errClosed
+		}
+	}
+}
+
+// A client that starts goes by the record at which most masters stand, if those are a quorum of the memories that it lists.
+func TestPrevailingRecord(t *testing.T) {
+	own := votersRecord(5)
+	next := own.child().seal()
+	ofOneSeat := own.changed(func(r *record) { r.version, r.seats = 99, r.seats[4:] })
+	for _, tc := range []struct {
+		name string
+		find []func(s *survey)
+		want *record
+	}{
+		{"all show it", nil, own},
+		{"too few show it", []func(s *survey){showing(nil, 0, 1, 2)}, nil},
+		{"the next one, and one has forgotten", []func(s *survey){showing(next, 0, 1, 2, 3), showing(nil, 4)}, next},
+		{"the next one is known to a few", []func(s *survey){showing(next, 0, 1)}, own},
+		{"the next one is known to a few, and one has forgotten", []func(s *survey){showing(next, 0, 1), showing(nil, 4)}, own},
+		{"memories that it does not list", []func(s *survey){func(s *survey) {
+			for i := range 5 {
+				s.found[i].shown(processMemory(i, 2), own)
+			}
+		}}, nil},
+		{"one shows a newer record of one seat", []func(s *survey){showing(ofOneSeat, 4)}, own},
+		{"the same, and too few of the others are reached", []func(s *survey){showing(ofOneSeat, 4), away(0, 1)}, nil},
+		{"the same, and fewer still", []func(s *survey){showing(ofOneSeat, 4), away(0, 1), showing(nil, 2)}, ofOneSeat},
+	} {
+		s := surveyOf(own)
+		for _, find := range tc.find {
+			find(s)
+		}
+		if got := s.prevailing(); got != tc.want {
 			t.Errorf("%s: got %v, want %v", tc.name, got, tc.want)
 		}
 	}
 }
 
-// Who has to be told of the record in force, who cannot be, and whom nobody can believe.
+// A list of masters leads to the fleet of more than half of those that answer, or nowhere.
+func TestFleetOfAList(t *testing.T) {
+	own := votersRecord(5)
+	other := own.changed(func(r *record) {
+		r.lineage = otherLineage
+		for i := range r.seats {
+			r.seats[i].name, r.seats[i].addr = fmt.Sprint("s", i), fmt.Sprint("s", i)
+		}
+	})
+	forgot := func(hint *record, places ...int) func(s *survey) {
+		return func(s *survey) {
+			for _, i := range places {
+				s.found[i].shown(processMemory(i, 2), nil)
+				s.found[i].record = hint
+			}
+		}
+	}
+	elsewhere := func(places ...int) func(s *survey) { // new masters at addresses that no seat has
+		return func(s *survey) {
+			for _, i := range places {
+				s.found[i].shown(processMemory(i, 2), nil)
+				s.found[i].master.Addr = fmt.Sprint("new", i)
+			}
+		}
+	}
+	ours, theirs := ourLineage[:fleetLen], otherLineage[:fleetLen]
+	all := []int{0, 1, 2, 3, 4}
+	for _, tc := range []struct {
+		name  string
+		find  []func(s *survey)
+		want  string
+		wrong string
+	}{
+		{"all are of one fleet", nil, ours, ""},
+		{"all are new", []func(s *survey){forgot(nil, all...)}, "", ""},
+		{"one is of another fleet", []func(s *survey){showing(other, 0)}, ours, ""},
+		{"three are of another fleet", []func(s *survey){showing(other, 0, 1, 2)}, theirs, ""},
+		{"two are of another fleet, one is not reached", []func(s *survey){showing(other, 0, 1), away(2)}, "", "m0, m1 to fleet fedcba98 (s0, s1, s2, s3, s4)"},
+		{"one of two is of another fleet", []func(s *survey){showing(other, 0), away(1, 2, 3)}, "", "m4 to fleet 01234567 (m0, m1, m2, m3, m4)"},
+		{"one is reached", []func(s *survey){away(0, 1, 2, 3)}, ours, ""},
+		{"four have forgotten, and one leads to their seats", []func(s *survey){forgot(nil, 0, 1, 2, 3)}, ours, ""},
+		{"all have forgotten, and some know what they were", []func(s *survey){forgot(nil, 0, 1, 2), forgot(own, 3, 4)}, ours, ""},
+		{"all have forgotten, and know what they were", []func(s *survey){forgot(own, all...)}, ours, ""},
+		{"four are new, and one is of another fleet", []func(s *survey){elsewhere(0, 1, 2, 3)}, "", "new0, new1, new2, new3 to none; m4 to fleet"},
+	} {
+		s := surveyOf(own)
+		for _, find := range tc.find {
+			find(s)
+		}
+		o := Options{}
+		for i := range 5 {
+			o.Masters = append(o.Masters, Master{Addr: s.found[i].master.Addr})
+		}
+		got, wrong := s.fleet(o)
+		if got != tc.want || !strings.Contains(wrong, tc.wrong) || (wrong == "") != (tc.wrong == "") {
+			t.Errorf("%s: got %q, %q, want %q, %q", tc.name, got, wrong, tc.want, tc.wrong)
+		}
+	}
+}
+
+// Who has to be told of the record in force, and who shows what cannot be chosen any more.
 func TestWhoShowsAnotherRecord(t *testing.T) {
 	own := votersRecord(5)
 	version := func(v int64) *record { return own.changed(func(r *record) { r.version = v }) }
@@ -328,22 +450,21 @@ func TestWhoShowsAnotherRecord(t *testing.T) {
 		return own.changed(func(r *record) { r.generation, r.lineage, r.version, r.parent = generation, lineage, 0, "" })
 	}
 	for _, tc := range []struct {
-		name, memory     string
-		shows            *record
-		err              error
-		untaught, astray bool
-		ahead            string
+		name, memory    string
+		shows           *record
+		err             error
+		untaught, stray bool
 	}{
 		{name: "the record in force", shows: own},
 		{name: "fresh", shows: nil, untaught: true},
 		{name: "a version before", shows: version(6), untaught: true},
 		{name: "a version before, of a master that is not reached", shows: version(6), err: errClosed},
 		{name: "a version before, of another memory", memory: processMemory(2, 2), shows: version(6)},
-		{name: "another record of the same version", shows: own.changed(func(r *record) { r.roster = 1 })},
-		{name: "a version after", shows: version(9), ahead: "m2 shows version 9 of the membership"},
+		{name: "another record of the same version", shows: own.changed(func(r *record) { r.roster = 1 }), stray: true},
+		{name: "a version after", shows: version(9), stray: true},
 		{name: "a founding before", shows: founding(2, laterLineage), untaught: true},
-		{name: "another founding of the same time", shows: founding(3, laterLineage), astray: true},
-		{name: "a founding after, of a minority", shows: founding(4, laterLineage), astray: true},
+		{name: "another founding of the same time", shows: founding(3, laterLineage), stray: true},
+		{name: "a founding after, of a minority", shows: founding(4, laterLineage), stray: true},
 		{name: "another founding, of a master that is refused", shows: founding(3, laterLineage), err: errClosed},
 		{name: "a founding of another fleet", shows: founding(3, otherLineage)},
 	} {
@@ -358,11 +479,8 @@ func TestWhoShowsAnotherRecord(t *testing.T) {
 		if got := places(s.untaught(own)) != ""; got != tc.untaught {
 			t.Errorf("%s: it is to be told: got %v, want %v", tc.name, got, tc.untaught)
 		}
-		if got := places(s.astray(own)) != ""; got != tc.astray {
-			t.Errorf("%s: it goes by another founding: got %v, want %v", tc.name, got, tc.astray)
-		}
-		if got := s.ahead(own); !strings.HasPrefix(got, tc.ahead) || (got == "") != (tc.ahead == "") {
-			t.Errorf("%s: ahead: got %q, want %q", tc.name, got, tc.ahead)
+		if got := places(s.strays(own)) != ""; got != tc.stray {
+			t.Errorf("%s: it shows what cannot be chosen: got %v, want %v", tc.name, got, tc.stray)
 		}
 	}
 }
@@ -398,13 +516,6 @@ func TestFounding(t *testing.T) {
 			for _, i := range places {
 				s.found[i].shown(processMemory(i, nth), nil)
 				s.found[i].record = hint
-			}
-		}
-	}
-	away := func(places ...int) func(s *survey) {
-		return func(s *survey) {
-			for _, i := range places {
-				s.found[i].err = errClosed
 			}
 		}
 	}
@@ -455,7 +566,7 @@ func TestFounding(t *testing.T) {
 			"lllll", time.Hour, ""},
 		{"one shows what nobody else knows", base, []func(s *survey){fresh(2, nil, 1, 2, 3), func(s *survey) {
 			s.found[4].shown(processMemory(4, 1), base.changed(func(r *record) { r.version = 99 }))
-		}}, "", 0, "m4 shows version 99"},
+		}}, "lllll", 8 * time.Second, ""},
 	} {
 		s := surveyOf(base)
 		for _, find := range tc.find {
@@ -465,7 +576,8 @@ func TestFounding(t *testing.T) {
 		if tc.base != nil {
 			o.FoundingWait = 0
 		}
-		f, why := s.founding(tc.base, o)
+		base := s.remains(tc.base)
+		f, why := s.founding(base, o)
 		if f == nil {
 			if tc.states != "" || !strings.Contains(why, tc.why) || (why == "") != (tc.why == "") {
 				t.Errorf("%s: got no founding, %q, want %q, %q", tc.name, why, tc.states, tc.why)
@@ -479,7 +591,7 @@ func TestFounding(t *testing.T) {
 			t.Errorf("%s: %v", tc.name, err)
 		}
 		generation, plain := int64(1), own
-		if tc.base != nil || s.remains() != nil {
+		if base != nil {
 			generation, plain = base.generation+1, base.plainWait
 			if !f.recordID().sameFleet(base.recordID()) || f.lineage == base.lineage {
 				t.Errorf("%s: lineage %s, want another one of the fleet of %s", tc.name, f.lineage, base.lineage)
@@ -491,23 +603,15 @@ func TestFounding(t *testing.T) {
 	}
 }
 
-// Two clients that found the same new masters at the same time, one of which has them in another order, found the same fleet.
-func TestFleetOfNewMasters(t *testing.T) {
-	a, b := Master{Addr: "a"}, Master{Addr: "10.0.0.2:6379", Name: "b"}
-	fleet := fleetOf([]Master{a, b})
-	if got := fleetOf([]Master{b, a}); got != fleet || len(fleet) != fleetLen {
-		t.Errorf("in another order: got %q, want %q", got, fleet)
-	}
-	if got := fleetOf([]Master{a}); got == fleet {
-		t.Errorf("of other masters: got the same, %q", got)
-	}
-}
-
 // No founding while some proxy hears a memory that this one does not find at its address.
 func TestHeardElsewhere(t *testing.T) {
 	const heartbeat = 250 * ms
 	heard := func(place int, ago time.Duration) func(s *survey) {
-		return func(s *survey) { s.found[0].fields[heardField(place)] = fmt.Sprint(s.began.Add(-ago).UnixMilli()) }
+		return func(s *survey) {
+			for _, f := range s.found {
+				f.fields[heardField(place)] = fmt.Sprint(s.began.Add(-ago).UnixMilli())
+			}
+		}
 	}
 	for _, tc := range []struct {
 		name string
@@ -519,7 +623,9 @@ func TestHeardElsewhere(t *testing.T) {
 		{"another process is there, and it was heard just now", []func(s *survey){func(s *survey) { s.found[4].shown("new:0000000000000001", nil) }, heard(4, 3*heartbeat)}, "m4"},
 		{"it was heard long ago", []func(s *survey){func(s *survey) { s.found[4].err = errClosed }, heard(4, 4*heartbeat)}, ""},
 		{"its process has another memory", []func(s *survey){func(s *survey) { s.found[4].shown(processMemory(4, 2), nil) }, heard(4, 0)}, ""},
-		{"who says so is not reached", []func(s *survey){heard(4, 0), func(s *survey) { s.found[0].err, s.found[4].err = errClosed, errClosed }}, ""},
+		{"one master alone says so", []func(s *survey){away(4), func(s *survey) { s.found[0].fields[heardField(4)] = fmt.Sprint(s.began.UnixMilli()) }}, ""},
+		{"one master alone is left that shows the record, and says so", []func(s *survey){showing(nil, 1, 2, 3), away(4), heard(4, 0)}, "m4"},
+		{"it will be heard, say masters whose clocks were ahead", []func(s *survey){away(4), heard(4, -time.Hour)}, ""},
 		{"nobody says so", []func(s *survey){func(s *survey) { s.found[4].err = errClosed }}, ""},
 	} {
 		base := votersRecord(5)
@@ -533,7 +639,7 @@ func TestHeardElsewhere(t *testing.T) {
 	}
 }
 
-// A wait is over when it has passed on the clock here, or when a quorum of the listed memories was told of its beginning so long ago, by their
+// A wait is over when it has passed on the clock here and on those of a quorum, or when a quorum of the listed memories was told of its beginning so long ago, by their
 // own clocks, and all clocks agree.
 func TestWhenAWaitIsOver(t *testing.T) {
 	r := votersRecord(5).changed(func(r *record) { r.seats[4].state, r.seats[4].since = seatLearner, 6 })
@@ -566,6 +672,11 @@ func TestWhenAWaitIsOver(t *testing.T) {
 		{"known just now", 0, nil, wait},
 		{"a part of it has passed", wait - 1, nil, 1},
 		{"it has passed", wait, nil, 0},
+		{"it has passed here, and our clock is fast", wait, []func(s *survey){clock(-ms, 0, 1, 2, 3, 4)}, ms},
+		{"it has passed here, and three clocks are slow", wait, []func(s *survey){clock(-ms, 1, 2), clock(-10*ms, 0)}, ms},
+		{"it has passed here, and two clocks are slow", wait, []func(s *survey){clock(-time.Hour, 1, 2)}, 0},
+		{"it has passed on the masters' clocks", wait - ms, []func(s *survey){clock(time.Hour, 0, 1, 2, 3, 4)}, ms},
+		{"it has passed here, and too few masters are reached that show the record", wait, []func(s *survey){away(0, 1, 2)}, wait},
 		{"all were told long ago", 0, []func(s *survey){stamped(timer, enough, 0, 1, 2, 3, 4)}, 0},
 		{"a quorum was told long ago", 0, []func(s *survey){stamped(timer, enough, 0, 3, 4)}, 0},
 		{"a minority was told long ago", 0, []func(s *survey){stamped(timer, enough, 3, 4)}, wait},
@@ -579,8 +690,10 @@ func TestWhenAWaitIsOver(t *testing.T) {
 			s.found[3].shown(processMemory(3, 2), r)
 		}}, wait},
 		{"a clock within what clocks may differ", 0, []func(s *survey){clock(skew, 1), stamped(timer, enough, 0, 3, 4)}, 0},
-		{"a clock beyond what clocks may differ", 0, []func(s *survey){clock(skew+ms, 1), stamped(timer, enough, 0, 3, 4)}, wait},
-		{"two clocks that differ from each other by more", 0, []func(s *survey){clock(skew, 1), clock(-ms, 2), stamped(timer, enough, 0, 3, 4)}, wait},
+		{"a clock beyond what clocks may differ, of one that is not needed", 0, []func(s *survey){clock(time.Hour, 1), stamped(timer, enough, 0, 3, 4)}, 0},
+		{"the same, of one that is needed", 0, []func(s *survey){clock(skew+ms, 3), stamped(timer, enough, 0, 3, 4)}, wait},
+		{"three clocks differ from the one here", 0, []func(s *survey){clock(-time.Hour, 0, 1, 2), stamped(timer, enough, 0, 1, 2, 3, 4)}, wait},
+		{"stamps of times to come", 0, []func(s *survey){stamped(timer, -time.Hour, 0, 1), stamped(timer, enough, 2, 3)}, wait},
 		{"all clocks differ from the one here", 0, []func(s *survey){clock(-skew-ms, 0, 1, 2, 3, 4), stamped(timer, enough, 0, 1, 2, 3, 4)}, wait},
 		{"a clock that is not reached", 0, []func(s *survey){clock(time.Hour, 1), func(s *survey) { s.found[1].err = errClosed }, stamped(timer, enough, 0, 3, 4)}, 0},
 	} {
@@ -591,7 +704,11 @@ func TestWhenAWaitIsOver(t *testing.T) {
 		m := newCoordinator(c)
 		m.record = r
 		if tc.known >= 0 {
-			m.since[timer] = s.began.Add(-tc.known)
+			w := &watch{since: s.began.Add(-tc.known), clocks: make(map[string]clockWatch)}
+			for i := range r.seats {
+				w.clocks[r.seats[i].memory] = clockWatch{w.since, w.since}
+			}
+			m.watches[timer] = w
 		}
 		if got := m.left(s, timer); got != tc.want {
 			t.Errorf("%s: got %v left, want %v", tc.name, got, tc.want)

@@ -13,8 +13,9 @@ import (
 
 // complaint is what an operator should know of masters that are no members although they answer; "": nothing.
 func (m *coordinator) complaint(s *survey, r *record) string {
-	if text := s.ahead(r); text != "" {
-		return text
+	for _, f := range s.strays(r) {
+		return fmt.Sprintf("%s shows version %d of the membership, and a majority of the masters does not know it: see who writes to it; it starts anew",
+			f.master.Addr, f.state.record.version)
 	}
 	for _, f := range s.found {
 		if f.foreign(r) {

@@ -251,10 +251,10 @@ func TestStepsAreAllowed(t *testing.T) {
 		{"remove", "", func(c *record) { removed(c, 6) }},
 		{"add vacant", "", func(c *record) { added(c, seatVacant, "") }},
 		{"add a learner", "", func(c *record) { added(c, seatLearner, memoryOf("d")) }},
-		{"add one and remove one", "", func(c *record) { removed(c, 6); added(c, seatVacant, ""); c.roster-- }},
 		{"everything at once", "", func(c *record) {
 			becomes(c, 0, seatLearner, memoryOf("d"))
-			becomes(c, 1, seatVacant, "")
+			c.seat(0).addr = "elsewhere:6379"
+			c.seat(1).state, c.seat(1).since = seatLearner, c.version
 			c.seat(3).state = seatVoter
 		}},
 		{"raise max_ttl", "", func(c *record) { c.maxTTL, c.plainWait = 50*time.Second, 53*time.Second }},
@@ -288,16 +288,18 @@ func TestStepsAreRefused(t *testing.T) {
 		}},
 		{"plain wait lowered alone", "lower max_ttl first", func(c *record) { c.plainWait = 20 * time.Second }},
 
+		{"two addresses", "who is at m0 and at m1", func(c *record) { c.seat(0).addr, c.seat(1).addr = "elsewhere:1", "elsewhere:2" }},
+		{"two memories", "who is at m0 and at m4", func(c *record) {
+			becomes(c, 0, seatLearner, memoryOf("d"))
+			becomes(c, 4, seatLearner, memoryOf("e"))
+		}},
+		{"add one and remove one", "who is at m2 and at m14", func(c *record) { removed(c, 6); added(c, seatVacant, ""); c.roster-- }},
 		{"rename", "a seat keeps its name", func(c *record) { c.seat(0).name = "another" }},
 		{"add a voter", "is added as voter", func(c *record) { added(c, seatVoter, memoryOf("d")) }},
 		{"add a leaving seat", "is added as leaving", func(c *record) { added(c, seatLeaving, "") }},
 		{"add with a timer from before", "since version 7", func(c *record) { added(c, seatVacant, ""); c.seat(2).since = 7 }},
 		{"add without the roster", "must be 3", func(c *record) { added(c, seatVacant, ""); c.roster-- }},
 		{"roster alone", "must be 2", func(c *record) { c.roster++ }},
-		{"vacate so many that nobody could choose", "it lists 3 memories, and 4 are needed", func(c *record) {
-			becomes(c, 0, seatVacant, "")
-			becomes(c, 1, seatLeaving, "")
-		}},
 		{"remove without the roster", "must be 3", func(c *record) { removed(c, 6); c.roster-- }},
 		{"remove a voter", "is removed while it is voter", func(c *record) { removed(c, 0) }},
 		{"remove a learner", "is removed while it is learner", func(c *record) { removed(c, 2) }},
@@ -316,6 +318,18 @@ func TestStepsAreRefused(t *testing.T) {
 		{"a timer begins anew", "must say 5", func(c *record) { c.seat(3).since = 8 }},
 		{"a timer set back", "must say 5", func(c *record) { c.seat(3).since = 1 }},
 	})
+}
+
+// A step that leaves fewer memories than can choose the next record is refused.
+func TestRecordThatNobodyCouldChange(t *testing.T) {
+	parent := testRecord().child()
+	becomes(parent, 0, seatVacant, "")
+	if err := checkChild(testRecord(), parent.seal()); err != nil {
+		t.Fatalf("vacate one of five: %v", err)
+	}
+	child := parent.child()
+	becomes(child, 1, seatLeaving, "")
+	wantRefusal(t, "and another one", checkChild(parent, child.seal()), "it lists 3 memories, and 4 are needed")
 }
 
 func FuzzParseRecord(f *testing.F) {

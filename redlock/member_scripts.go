@@ -143,11 +143,13 @@ return {1, ARGV[5]}
 `)
 
 // scriptMemberBeat is a proxy's heartbeat; memberBeatArgs makes its ARGV. It raises the beat, and, if the master has settled on the
-// record that the proxy goes by, keeps the stamps that it is given from when they were first given, and notes which seats are heard.
+// record that the proxy goes by, keeps the stamps that it is given from when they were first given, and notes which seats are heard. A stamp
+// is first set only by a proxy whose clock agrees with the master's: what a clock says that is about to be corrected tells no age.
 // Stamps of other listings, and what was heard of other seats, it drops. A proxy that is a record behind must not: it would stop timers.
 // It returns {beat, v, value of each stamp or ""}, or {0} where no membership is.
 //
 //mutant:a-stamp-begins-anew
+//mutant:stamps-by-a-clock-that-disagrees
 //mutant:stamps-of-other-listings-stay
 //mutant:a-proxy-that-is-behind-drops-stamps
 var scriptMemberBeat = newScript(scriptStates + `
@@ -156,14 +158,16 @@ if v == '' then
   return {0}
 end
 local reply = {redis.call('HINCRBY', KEYS[1], 'beat', 1), v}
-local stamps, heard = tonumber(ARGV[2]), tonumber(ARGV[3])
+local stamps, heard = tonumber(ARGV[3]), tonumber(ARGV[4])
 if settled(v) == ARGV[1] then
   local now, keep = ms(), {}
-  for i = 4, #ARGV do
+  for i = 5, #ARGV do
     keep[ARGV[i]] = true
-    if i < 4 + stamps then
-      redis.call('HSETNX', KEYS[1], ARGV[i], now)
-    elseif i < 4 + stamps + heard then
+    if i < 5 + stamps then
+      if ARGV[2] == '1' then
+        redis.call('HSETNX', KEYS[1], ARGV[i], now)
+      end
+    elseif i < 5 + stamps + heard then
       redis.call('HSET', KEYS[1], ARGV[i], now)
     end
   end
@@ -173,17 +177,22 @@ if settled(v) == ARGV[1] then
     end
   end
 end
-for i = 4, 3 + stamps do
+for i = 5, 4 + stamps do
   reply[#reply + 1] = redis.call('HGET', KEYS[1], ARGV[i]) or ''
 end
 return reply
 `)
 
 // memberBeatArgs are the ARGV of scriptMemberBeat: settled is what the master shows, without an accepted child, where it has settled on
-// the record that the proxy goes by; stamps are stampField and ttlStampField of the listings whose timers run; heard are the seats whose
-// listed memory this proxy hears; seats are all seats of the record.
-func memberBeatArgs(settled string, stamps []string, heard, seats []int) []any {
-	args := []any{settled, len(stamps), len(heard)}
+// the record that the proxy goes by; agrees tells that the master's clock agrees with the proxy's, so that its stamps may be set; stamps
+// are stampField and ttlStampField of the listings whose timers run; heard are the seats whose listed memory this proxy hears; seats are
+// all seats of the record.
+func memberBeatArgs(settled string, agrees bool, stamps []string, heard, seats []int) []any {
+	set := 0
+	if agrees {
+		set = 1
+	}
+	args := []any{settled, set, len(stamps), len(heard)}
 	for _, stamp := range stamps {
 		args = append(args, stamp)
 	}

@@ -164,13 +164,15 @@ func TestMemberScripts(t *testing.T) {
 		{"learn another founding of the same generation", scriptLearn, base, learn(3, other, 99), "[0 " + settled + "]", nil},
 		{"learn over nonsense", scriptLearn, with(base, "v", memory+" nonsense"), learn(3, lineage, 8), "[0 " + memory + " nonsense]", nil},
 
-		{"beat on nothing", scriptMemberBeat, nil, memberBeatArgs(settled, []string{"s:x"}, []int{1}, []int{1}), "[0]", nil},
-		{"beat alone", scriptMemberBeat, base, memberBeatArgs(settled, nil, nil, nil), "[6 " + settled + "]", with(base, "beat", "6")},
-		{"beat with stamps", scriptMemberBeat, with(base, "s:old", "1", "h:1", "2", "h:2", "3", "h:9", "4"), memberBeatArgs(settled, []string{"s:old", "s:new"}, []int{1}, []int{1, 2}),
+		{"beat on nothing", scriptMemberBeat, nil, memberBeatArgs(settled, true, []string{"s:x"}, []int{1}, []int{1}), "[0]", nil},
+		{"beat alone", scriptMemberBeat, base, memberBeatArgs(settled, true, nil, nil, nil), "[6 " + settled + "]", with(base, "beat", "6")},
+		{"beat with stamps", scriptMemberBeat, with(base, "s:old", "1", "h:1", "2", "h:2", "3", "h:9", "4"), memberBeatArgs(settled, true, []string{"s:old", "s:new"}, []int{1}, []int{1, 2}),
 			"[6 " + settled + " 1 now]", with(base, "beat", "6", "s:old", "1", "s:new", "now", "h:1", "now", "h:2", "3")},
-		{"beat drops stamps", scriptMemberBeat, with(held, "s:old", "1", "h:1", "2"), memberBeatArgs(settled, nil, nil, []int{1}),
+		{"beat of a clock that disagrees", scriptMemberBeat, with(base, "s:old", "1"), memberBeatArgs(settled, false, []string{"s:old", "s:new"}, nil, nil),
+			"[6 " + settled + " 1 ]", with(base, "beat", "6", "s:old", "1")},
+		{"beat drops stamps", scriptMemberBeat, with(held, "s:old", "1", "h:1", "2"), memberBeatArgs(settled, true, nil, nil, []int{1}),
 			"[6 " + accepted + "]", with(held, "beat", "6", "h:1", "2")},
-		{"beat of a proxy that is behind", scriptMemberBeat, with(base, "s:old", "1", "h:9", "2"), memberBeatArgs(fresh, []string{"s:old", "s:new"}, []int{1}, []int{1}),
+		{"beat of a proxy that is behind", scriptMemberBeat, with(base, "s:old", "1", "h:9", "2"), memberBeatArgs(fresh, true, []string{"s:old", "s:new"}, []int{1}, []int{1}),
 			"[6 " + settled + " 1 ]", with(base, "beat", "6", "s:old", "1", "h:9", "2")},
 	}
 	onBothMasters(t, func(t *testing.T, client *redis.Client) {

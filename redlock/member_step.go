@@ -18,18 +18,27 @@ import (
 // errOutrun is a step that another proposer was ahead of.
 var errOutrun = errors.New("somebody else changes the membership at the same time")
 
-// step has the acceptors, a quorum of them, choose the record that follows the one that they show, or a founding. own is what to propose where none
-// of them has accepted another one already. It returns the record that was chosen.
+// step has the acceptors, a quorum of them, choose the record that follows parent, or, where that is nil, a founding or the first record of a
+// bootstrap. own is what to propose where none of them has accepted another one already. It returns the record that was chosen.
 //
 // A step takes over an accepted child of its own kind only. A founding must not take over a child of a record: masters that this does not list
 // would accept it. It need not, because it waits until everything that the child may have allowed is over. And a child of a record need not take
 // over a founding: one that was chosen leaves no quorum for it.
 //
 // It holds what Paxos asks for: ballots are never used twice (they have a nonce), an acceptor that has promised a ballot takes no lower one,
-// and a proposer that finds an accepted child proposes that instead of its own.
-func (s *survey) step(ctx context.Context, acceptors []*found, quorum int, own *record) (*record, error) {
+// and a proposer that finds an accepted child that can have been chosen proposes that instead of its own.
+//
+// An acceptor that has settled on a child already has accepted it, at a ballot above all others: it was told that this one is chosen. It
+// promises nothing, because it accepts nothing else.
+func (s *survey) step(ctx context.Context, parent *record, acceptors []*found, quorum int, own *record) (*record, error) {
+	var ask, settled []*found
 	ballot := ""
 	for _, a := range acceptors {
+		if parent != nil && a.state.record.digest != parent.digest {
+			settled = append(settled, a)
+			continue
+		}
+		ask = append(ask, a)
 		ballot = max(ballot, a.state.ballot)
 		if p := a.fields["p"]; isBallot(p) { //mutant:a-promise-that-is-no-ballot-is-outbid
 			ballot = max(ballot, p)
@@ -37,8 +46,9 @@ func (s *survey) step(ctx context.Context, acceptors []*found, quorum int, own *
 	}
 	ballot = newBallot(ballot)
 	// A master whose texts cannot be read counts as one that does not answer.
-	ready, err := s.askEach(acceptors, quorum, surveyGrace, func(a *found) error {
-		if a.unreadable != nil && !own.founds() { //mutant:a-record-that-cannot-be-read-takes-part
+	ready, err := s.askEach(ask, quorum-len(settled), surveyGrace, func(a *found) error {
+		a.acceptedBallot, a.accepted = "", nil
+		if a.unreadable != nil && parent != nil { //mutant:a-record-that-cannot-be-read-takes-part
 			return fmt.Errorf("%s: %w", textOfTheRecord, a.unreadable)
 		}
 		reply, err := a.conn.members(ctx, scriptPrepare, a.state.settled(), ballot)
@@ -54,25 +64,17 @@ func (s *survey) step(ctx context.Context, acceptors []*found, quorum int, own *
 	if err != nil {
 		return nil, fmt.Errorf("prepare: %w", err)
 	}
-	child, highest := own, ""
-	for _, a := range ready {
-		if a.acceptedBallot <= highest { //mutant:an-accepted-child-is-ignored
-			continue
+	child := own
+	if parent != nil {
+		child = childToPropose(parent, ready, settled, own)
+		settled = slices.DeleteFunc(settled, func(a *found) bool { return a.state.record.digest != child.digest })
+		if have := len(ready) + len(settled); have < quorum { // who has settled on something else has promised nothing
+			return nil, fmt.Errorf("prepare: %d of %d masters agreed, %d are needed", have, len(acceptors), quorum)
 		}
-		accepted := a.accepted
-		if accepted.founds() != own.founds() { //mutant:a-founding-takes-over-a-child
-			continue
-		}
-		// A founding whose masters have forgotten since can never be chosen.
-		if accepted.founds() && len(accepted.among(ready)) < accepted.quorum() { //mutant:a-founding-of-lost-memories-is-in-the-way
-			continue
-		}
-		highest, child = a.acceptedBallot, accepted //mutant:the-child-of-a-lower-ballot-is-taken
-	}
-	if child.founds() {
+	} else if child = foundingToPropose(ready, own); child != own {
 		ready, quorum = child.among(ready), max(quorum, child.quorum())
 	}
-	_, err = s.askEach(ready, quorum, 0, func(a *found) error { //mutant:a-minority-chooses
+	_, err = s.askEach(ready, quorum-len(settled), 0, func(a *found) error { //mutant:a-minority-chooses
 		_, err := a.conn.members(ctx, scriptAccept, a.state.settled(), ballot, child.digest, child.text)
 		return err
 	})
@@ -80,6 +82,56 @@ func (s *survey) step(ctx context.Context, acceptors []*found, quorum int, own *
 		return nil, fmt.Errorf("accept: %w", err)
 	}
 	return child, nil
+}
+
+// childToPropose is the child of parent to propose: of those that were accepted, the one of the highest ballot that can have been chosen, and
+// that a step may make; else own. ready are those that have promised, settled those that have settled on a child.
+//
+// A child can have been chosen if those that show it and those that did not answer are a quorum: whoever has accepted a child shows it, or one that
+// was proposed because of it. So what one master invents is not taken over while the others answer.
+func childToPropose(parent *record, ready, settled []*found, own *record) *record {
+	type accepted struct {
+		ballot string
+		child  *record
+	}
+	var all []accepted
+	shows := make(map[string]int)
+	for _, a := range ready {
+		if a.accepted != nil && !a.accepted.founds() { //mutant:a-founding-takes-over-a-child
+			all = append(all, accepted{a.acceptedBallot, a.accepted})
+			shows[a.accepted.digest]++
+		}
+	}
+	for _, a := range settled {
+		all = append(all, accepted{"~", a.record}) // above the digits of every ballot
+		shows[a.record.digest]++
+	}
+	silent := -len(ready) - len(settled)
+	for i := range parent.seats {
+		if parent.seats[i].state.occupied() {
+			silent++
+		}
+	}
+	slices.SortStableFunc(all, func(a, b accepted) int { return strings.Compare(b.ballot, a.ballot) }) //mutant:the-child-of-a-lower-ballot-is-taken
+	for _, a := range all {
+		if shows[a.child.digest]+silent >= parent.quorum() && checkChild(parent, a.child) == nil { //mutant:a-child-that-cannot-have-been-chosen-is-taken-over
+			return a.child //mutant:an-accepted-child-is-ignored
+		}
+	}
+	return own
+}
+
+// foundingToPropose is the founding to propose: the one of the highest ballot that was accepted, if a quorum of what it lists is there, else own.
+// One whose masters have forgotten since can never be chosen.
+func foundingToPropose(ready []*found, own *record) *record {
+	founding, highest := own, ""
+	for _, a := range ready {
+		if a.acceptedBallot <= highest || a.accepted == nil || !a.accepted.founds() || len(a.accepted.among(ready)) < a.accepted.quorum() { //mutant:a-founding-of-lost-memories-is-in-the-way
+			continue
+		}
+		highest, founding = a.acceptedBallot, a.accepted
+	}
+	return founding
 }
 
 // askEach asks all masters at once, and returns those that agreed: when all have answered, or a quorum has agreed and grace is over. An
@@ -127,13 +179,28 @@ func (s *survey) askEach(masters []*found, quorum int, grace time.Duration, ask 
 	return nil, fmt.Errorf("%d of %d masters agreed, %d are needed: %s", len(agreed), len(masters), quorum, strings.Join(problems, "; "))
 }
 
-// teach tells the masters of the record, which is known to be chosen, and returns whether all know it now. Who cannot be told learns it later.
-func (s *survey) teach(ctx context.Context, masters []*found, r *record) bool {
-	_, err := s.askEach(masters, len(masters), 0, func(f *found) error {
+// teach tells the masters of the record, which is known to be chosen. Who cannot be told learns it later.
+func (s *survey) teach(ctx context.Context, masters []*found, r *record) {
+	s.askEach(masters, len(masters), 0, func(f *found) error {
 		_, err := f.conn.members(ctx, scriptLearn, f.state.memory, r.generation, r.lineage, r.version, r.shownBy(f.state.memory), r.text)
+		f.taught = err == nil
 		return err
 	})
-	return err == nil
+}
+
+// teachUntaught tells the masters that r lists and that show an older record, and returns how many of them know it now. From then on they count
+// as masters that show it. Nothing else may be asked of them meanwhile.
+func (s *survey) teachUntaught(ctx context.Context, r *record) (taught int) {
+	list := s.untaught(r)
+	s.teach(ctx, list, r)
+	for _, f := range list {
+		if f.taught {
+			f.state, f.record, f.child = memberState{memory: f.state.memory, record: r.recordID()}, r, nil
+			f.v = f.state.String()
+			taught++
+		}
+	}
+	return taught
 }
 
 // textOfTheRecord is what cannot be read where found.unreadable is set.

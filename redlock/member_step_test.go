@@ -43,7 +43,7 @@ func (p *proposer) look() {
 		masters[i] = m
 	}
 	p.survey = surveyMasters(p.s.Context(), masters, patience{enough: len(masters)}, o)
-	p.parent = p.survey.newest(nil)
+	p.parent = p.survey.prevailing()
 }
 
 // found are the masters at these places; all, if none are given.
@@ -68,7 +68,11 @@ func (p *proposer) demotes(place int) *record {
 // step is one of the acceptors at these places.
 func (p *proposer) step(own *record, places ...int) (*record, error) {
 	quorum := quorumOf(len(p.s.masters))
-	return p.survey.step(p.s.Context(), p.found(places...), quorum, own)
+	parent := p.parent
+	if own.founds() {
+		parent = nil
+	}
+	return p.survey.step(p.s.Context(), parent, p.found(places...), quorum, own)
 }
 
 // prepare and accept are the two halves of a step that is not finished.
@@ -120,9 +124,7 @@ func TestStep(t *testing.T) {
 		if other.parent.version != 0 {
 			s.Errorf("the record in force while nobody is told of the next: got version %d, want 0", other.parent.version)
 		}
-		if !p.survey.teach(s.Context(), p.found(), child) {
-			s.Error("not all were told")
-		}
+		other.survey.teach(s.Context(), other.found(), child)
 		other.look()
 		if other.parent == nil || other.parent.digest != child.digest {
 			s.Errorf("the record in force then: got %v, want the child", other.parent)
@@ -140,7 +142,10 @@ func TestStep(t *testing.T) {
 		theirs bool  // the child of the first is chosen
 	}{
 		{"after it has prepared", func(p *proposer, _ *record) { p.prepare(first) }, nil, false},
-		{"after one has accepted", func(p *proposer, child *record) { p.prepare(first); p.accept(first, child, 0) }, nil, true},
+		{"after one has accepted", func(p *proposer, child *record) { p.prepare(first); p.accept(first, child, 0) }, nil, false},
+		{"after one has accepted, and two are not reached", func(p *proposer, child *record) { p.prepare(first); p.accept(first, child, 0) }, []int{0, 1, 2}, true},
+		{"after two have accepted", func(p *proposer, child *record) { p.prepare(first); p.accept(first, child, 0, 1) }, nil, false},
+		{"after two have accepted, and one is not reached", func(p *proposer, child *record) { p.prepare(first); p.accept(first, child, 0, 1) }, []int{0, 1, 2, 3}, true},
 		{"after one has accepted that is not reached", func(p *proposer, child *record) { p.prepare(first); p.accept(first, child, 0) }, []int{1, 2, 3, 4}, false},
 		{"after a quorum has accepted", func(p *proposer, child *record) { p.prepare(first); p.accept(first, child, 0, 1, 2) }, nil, true},
 		{"after a quorum has accepted, one of which is reached", func(p *proposer, child *record) { p.prepare(first); p.accept(first, child, 0, 1, 2) }, []int{2, 3, 4}, true},
@@ -248,6 +253,65 @@ func TestFoundingOfLostMemories(t *testing.T) {
 	})
 }
 
+// A child that no step may make, or that nobody can read, is taken over by nobody, as if its master had not answered.
+func TestChildThatNoStepMakes(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		forge func(child *record)
+	}{
+		{"no record", func(child *record) { child.text = "nonsense" }},
+		{"all addresses are changed", func(child *record) {
+			for i := range child.seats {
+				child.seats[i].addr = "elsewhere" + child.seats[i].name
+			}
+			child.seal()
+		}},
+		{"of another parent", func(child *record) { child.parent = strings.Repeat("5a", digestLen/2); child.seal() }},
+	} {
+		inVirtualTime(t, 5, func(s *stage) {
+			const first = "00000009.0000000000000000"
+			s.found()
+			p := s.proposer()
+			child := p.demotes(1)
+			tt.forge(child)
+			p.accept(first, child, 3)
+			next := s.proposer()
+			own := next.demotes(2)
+			got, err := next.step(own, 0, 1, 2, 3)
+			s.wantChosen(tt.name, got, err, own)
+		})
+	}
+}
+
+// A master that shows a child as chosen counts for it, and for nothing else. A step that too few choose besides is taken to its end.
+func TestStepBesideWhoKnowsTheChild(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		const first = "00000001.0000000000000000"
+		s.found()
+		p := s.proposer()
+		theirs := p.demotes(1)
+		p.prepare(first, 1, 2, 3)
+		p.accept(first, theirs, 1, 2, 3)
+		p.survey.teach(s.Context(), p.found(1, 2), theirs)
+		s.do(3, "FLUSHALL")
+		next := s.proposer()
+		if got := len(next.survey.acceptors(next.parent)); got != 4 {
+			s.Fatalf("%d masters stand at the parent, want the two that know the child, and two more", got)
+		}
+		got, err := next.step(next.demotes(2), 0, 1, 2, 4)
+		s.wantChosen("two know it, and one that chose it has forgotten", got, err, theirs)
+	})
+	inVirtualTime(t, 5, func(s *stage) {
+		s.found()
+		p := s.proposer()
+		p.survey.teach(s.Context(), p.found(1), p.demotes(1)) // nobody has chosen it
+		next := s.proposer()
+		own := next.demotes(2)
+		got, err := next.step(own)
+		s.wantChosen("one shows what was not chosen", got, err, own)
+	})
+}
+
 // What one master shows and nobody can read stops no step: the others choose. Where it is needed, the error names it.
 func TestStepGoesOnWithoutWhatCannotBeRead(t *testing.T) {
 	const first = "00000001.0000000000000000"
@@ -289,7 +353,7 @@ func TestStepGoesOnWithoutWhatCannotBeRead(t *testing.T) {
 			if got, err := next.step(own); err != nil || got.digest != own.digest {
 				s.Fatalf("%s: four others: got %v, %v, want our own", tt.name, stateLettersOf(got), err)
 			}
-			if !next.survey.teach(s.Context(), next.found(), own) || s.membership(3).digest != own.digest {
+			if next.survey.teach(s.Context(), next.found(), own); s.membership(3) == nil || s.membership(3).digest != own.digest {
 				s.Errorf("%s: it does not learn the next record", tt.name)
 			}
 		})
@@ -321,7 +385,7 @@ func TestStepsThatMeet(t *testing.T) {
 								time.AfterFunc(delay()*2, p.paths[f.place].Cut)
 							}
 						}
-						got, err := p.survey.step(ctx, p.found(), 3, p.demotes(i))
+						got, err := p.survey.step(ctx, p.parent, p.survey.acceptors(p.parent), 3, p.demotes(i))
 						cancel()
 						if err == nil {
 							mu.Lock()

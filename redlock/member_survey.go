@@ -57,9 +57,11 @@ type found struct {
 	high           int64     // the highest fence that it has accepted
 	keys           int64     // in its database, those of the membership excepted
 
-	// What it had accepted when it was asked to prepare a step.
+	// What it had accepted when it was asked to prepare a step: "" and nil for nothing.
 	acceptedBallot string
 	accepted       *record
+	// taught: it has learned the record that it was told last.
+	taught bool
 }
 
 // ok tells whether the master is fit to be a member.

@@ -5,7 +5,6 @@ package redlock
 import (
 	"context"
 	"math/rand/v2"
-	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -73,7 +72,7 @@ func (d *duellist) step() {
 	defer v.close()
 	ctx, cancel := context.WithTimeout(d.s.Context(), 10*ms+upTo(rng, 60*ms))
 	defer cancel()
-	parent := v.newest(nil)
+	parent := v.prevailing()
 	if parent == nil {
 		return // too few were reached
 	}
@@ -82,12 +81,7 @@ func (d *duellist) step() {
 			d.since[timer] = v.began
 		}
 	}
-	acceptors := slices.DeleteFunc(slices.Clone(v.found), func(f *found) bool { return !f.shows(parent) })
-	if len(acceptors) < parent.quorum() {
-		v.teach(ctx, v.untaught(parent), parent)
-		return
-	}
-	chosen, err := v.step(ctx, acceptors, parent.quorum(), d.child(v, parent))
+	chosen, err := v.step(ctx, parent, v.acceptors(parent), parent.quorum(), d.child(v, parent))
 	if err != nil || rng.IntN(4) == 0 {
 		return
 	}

@@ -50,7 +50,7 @@ func newView(lanes []*lane, r *record, c *Client) *view {
 // beatArgs are what the lane's heartbeat tells its master.
 func (v *view) beatArgs(to *lane) []any {
 	if v.record == nil {
-		return memberBeatArgs("", nil, nil, nil)
+		return memberBeatArgs("", false, nil, nil, nil)
 	}
 	var heard []int
 	for _, l := range v.masters {
@@ -60,7 +60,10 @@ func (v *view) beatArgs(to *lane) []any {
 		}
 		l.mu.Unlock()
 	}
-	return memberBeatArgs(v.record.shownBy(to.guard.memory), v.stamps, heard, v.seats)
+	to.mu.Lock()
+	agrees := to.guard.clock.same || to.guard.clock.agrees
+	to.mu.Unlock()
+	return memberBeatArgs(v.record.shownBy(to.guard.memory), agrees, v.stamps, heard, v.seats)
 }
 
 // setRecord makes the record the one in force. Masters that stay keep their lanes; votes of rounds that are under way do not count any more,

@@ -278,7 +278,7 @@ func TestProbeOfMastersThatAreBehind(t *testing.T) {
 		dead.prepare(ballot, 0, 1, 2)
 		dead.accept(ballot, child, 0, 1, 2)
 		members("behind behind behind voter voter") // a vote beside an accepted child does not count
-		dead.survey.teach(s.Context(), dead.found(0), child)
-		members("voter behind behind behind behind")
+		dead.survey.teach(s.Context(), dead.found(0, 1, 2), child)
+		members("voter voter voter behind behind")
 	})
 }

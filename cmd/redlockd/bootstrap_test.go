@@ -94,7 +94,7 @@ func TestRunThenBootstrap(t *testing.T) {
 		t.Fatalf("run on new masters: exit code %d, errors %q, want %d", code, stderr, exitNoQuorum)
 	}
 	code, stdout, stderr := runBinary(t, "check", "--masters", addrs)
-	if code != exitOK || strings.Count(stdout, "redlockd bootstrap") != 1 || strings.Contains(stdout, "note: ") {
+	if code != exitFailed || strings.Count(stdout, "redlockd bootstrap") != 1 || strings.Contains(stdout, "note: ") {
 		t.Errorf("check: exit code %d, errors %q, output\n%s\nwant one word of bootstrap and no notes", code, stderr, stdout)
 	}
 	if code, stdout, stderr := runBinary(t, "bootstrap", "--masters", addrs); code != exitOK || !strings.Contains(stdout, "3 of 3 masters admitted.") {

@@ -393,11 +393,17 @@ func TestMajorityIsLostForGood(t *testing.T) {
 	s[2].Kill()
 	p.waitLog("quorum lost")
 	left := strings.Join([]string{s[0].Addr, s[3].Addr, s[4].Addr}, ",")
-	for _, args := range [][]string{{"members", "--masters", addrs, "replace", s[1].Addr, s[3].Addr}, {"members", "--masters", left}} {
-		code, stdout, stderr := runBinary(t, args...)
-		if code != exitFailed || stdout != "" || !strings.Contains(stderr, "1 of 3 masters can be reached and may be members, 2 are needed") ||
+	for _, tt := range []struct {
+		want string
+		args []string
+	}{
+		{"1 of 3 masters can be reached and may be members, 2 are needed", []string{"members", "--masters", addrs, "replace", s[1].Addr, s[3].Addr}},
+		{"they belong: " + s[3].Addr + ", " + s[4].Addr + " to none; " + s[0].Addr + " to fleet ", []string{"members", "--masters", left}},
+	} {
+		code, stdout, stderr := runBinary(t, tt.args...)
+		if code != exitFailed || stdout != "" || !strings.Contains(stderr, tt.want) ||
 			!strings.Contains(stderr, "if a majority is lost for good, redlockd members --help says what to do") {
-			t.Errorf("%v: exit code %d, errors %q, output %q; want %d, and what to do", args, code, stderr, stdout, exitFailed)
+			t.Errorf("%v: exit code %d, errors %q, output %q; want %d, %q, and what to do", tt.args, code, stderr, stdout, exitFailed, tt.want)
 		}
 	}
 	if _, stdout, _ := runBinary(t, "check", "--masters", left); !strings.Contains(stdout, "a majority of the members does not show that, or cannot be reached: "+strings.ReplaceAll(addrs, ",", ", ")) {

@@ -110,18 +110,21 @@ FoundingAllowed(F) ==
           /\ R(F).wait >= R(last).wait
           /\ \E r \in earlier : left(r) < Quorum(r) /\ (Cardinality(dead(r)) >= Quorum(r) \/ R(F).wait >= R(last).plain + Recheck(R(last).plain))
 
-(* May the child be proposed with this ballot? Enough have promised it, and if some of those had accepted a child of the same kind, it is that of the highest *)
-(* ballot. A founding of which some memories are gone can never be chosen, and does not count.                                                                *)
+(* May the child be proposed with this ballot? Enough have promised it, and if some of those had accepted a child of the same kind that can have been chosen,  *)
+(* it is that of the highest ballot. It can have been chosen if those that show it and those that have not answered are enough. A founding of which some      *)
+(* memories are gone can never be chosen, and does not count. A child that is chosen may be proposed again: whoever has settled on it says so.               *)
 Proposable(c, b, n) ==
-  /\ \/ \E y \in accepted : y.child = c
-     \/ Sound(c) /\ IF Founds(c) THEN FoundingAllowed(c) ELSE StepAllowed(c, n)
-  /\ \E Q \in SUBSET {x \in promises : x.ballot = b /\ x.memory \in Electors(c) /\ (Founds(c) \/ x.rec = R(c).parent)} :
-       LET by == {x.memory : x \in Q}
-           old == {x.had : x \in {y \in Q : /\ y.had.child # 0
-                                            /\ Founds(y.had.child) = Founds(c)
-                                            /\ Founds(c) => Cardinality(Listed(y.had.child) \cap by) >= Quorum(y.had.child)}}
-       IN /\ Cardinality(by) >= Enough(c)
-          /\ old = {} \/ \E y \in old : y.child = c /\ \A z \in old : z.ballot <= y.ballot
+  \/ c \in Chosen
+  \/ /\ \/ \E y \in accepted : y.child = c
+        \/ Sound(c) /\ IF Founds(c) THEN FoundingAllowed(c) ELSE StepAllowed(c, n)
+     /\ \E Q \in SUBSET {x \in promises : x.ballot = b /\ x.memory \in Electors(c) /\ (Founds(c) \/ x.rec = R(c).parent)} :
+          LET by == {x.memory : x \in Q}
+              show(r) == Cardinality({x.memory : x \in {y \in Q : y.had.child = r}})
+              can(r) == IF Founds(r) THEN Cardinality(Listed(r) \cap by) >= Quorum(r)
+                        ELSE show(r) + Cardinality(Electors(r)) - Cardinality(by) >= Enough(r)
+              old == {x.had : x \in {y \in Q : y.had.child # 0 /\ Founds(y.had.child) = Founds(c) /\ can(y.had.child)}}
+          IN /\ Cardinality(by) >= Enough(c)
+             /\ old = {} \/ \E y \in old : y.child = c /\ \A z \in old : z.ballot <= y.ballot
 ---------------------------------------------------------------------------------
 (* x is what the master has shown, s what it shows now. *)
 

@@ -1,0 +1,122 @@
+package redlock
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+)
+
+// A founding begins a lineage where no quorum of the listed memories is left: brand-new masters, or a majority that has forgotten. No
+// protocol among memories can tell one that is dead from one that is elsewhere. So a founding trusts addresses: when the address of a seat
+// shows another memory to one proxy, then no later than recheckWithin afterwards nobody counts votes of the old one. A process that shows
+// a new memory has proved that its old one is gone, and there is nothing to wait for.
+//
+// What remains: addresses that mean one Redis for some proxies and another for others, for longer than that. Where those and the
+// masters that one side cannot reach are a majority of the seats, the other side may found a fleet of its own.
+
+// founding decides whether the survey allows one, and returns its record. base is the last record that is known of the fleet; nil: nothing is
+// known of any, so the options name the seats. FoundingWait of the options is 0 where base was in force until now.
+//
+// Nil: there is nothing to found, and why is ""; or it is not possible yet, and why says what is missing.
+func (s *survey) founding(base *record, opts Options) (f *record, why string) {
+	f = vacated(base, opts)
+	dead, reached := 0, 0
+	others := make(map[string][]string) // names, by what keeps them from being members
+	for i := range f.seats {
+		one := &f.seats[i]
+		a := s.at(one.number)
+		if a == nil || !a.ok() {
+			if a != nil && isRefused(a.err) {
+				others[concise(a.err).Error()] = append(others[concise(a.err).Error()], shown(one.name))
+			}
+			continue
+		}
+		if base != nil && a.foreign(base) || base == nil && !a.state.fresh {
+			reason := belongsElsewhere
+			if a.record == nil {
+				reason = recordIsGone
+			}
+			others[reason] = append(others[reason], shown(one.name))
+			continue
+		}
+		reached++
+		f.generation = max(f.generation, a.state.record.generation)
+		if a.record != nil { // also that of a memory before
+			f.generation = max(f.generation, a.record.generation)
+			f.wait = max(f.wait, a.record.wait) //mutant:a-founding-forgets-a-longer-wait
+		}
+		if a.child != nil && !a.child.founds() { // it may have been chosen
+			f.wait = max(f.wait, a.child.wait)
+		}
+		if base != nil {
+			if before := base.seat(one.number).memory; before != "" && before != a.state.memory && sameProcess(before, a.state.memory) {
+				dead++
+			}
+		}
+		one.memory, one.state = a.state.memory, seatLearner
+	}
+	f.generation++
+	quorum := f.quorum()
+	switch {
+	case reached < quorum: //mutant:a-minority-founds
+		why = fmt.Sprintf("%d of %d masters can be reached and may be members, %d are needed", reached, len(f.seats), quorum)
+		var reasons []string
+		for _, reason := range slices.Sorted(maps.Keys(others)) {
+			reasons = append(reasons, strings.Join(others[reason], ", ")+": "+reason)
+		}
+		if len(reasons) > 0 {
+			why += " (" + strings.Join(reasons, "; ") + ")"
+		}
+		return nil, why
+	case base != nil && s.inForce(base): //mutant:founded-over-a-quorum-that-remembers
+		return nil, ""
+	}
+	if dead < quorum { //mutant:a-founding-trusts-addresses-at-once
+		f.wait += recheckWithin(f.wait)
+	}
+	f.wait = wholeMs(f.wait)
+	return f.seal(), ""
+}
+
+// vacated is the record of a founding before anything is known of the masters: the seats of base, or those that the options name where base is
+// nil, without memories.
+func vacated(base *record, opts Options) *record {
+	f := &record{maxTTL: opts.MaxTTL.Truncate(time.Millisecond), lineage: nonce()}
+	f.plainWait = wholeMs(quarantineOf(opts.MaxTTL, opts.drift()))
+	f.wait = max(f.plainWait, wholeMs(opts.FoundingWait)) //mutant:a-founding-forgets-founding_wait
+	if base == nil {
+		for i, m := range opts.Masters {
+			f.seats = append(f.seats, seat{number: i, name: m.name(), addr: m.seatAddr(), state: seatVacant})
+		}
+		return f
+	}
+	f.generation, f.roster = base.generation, base.roster
+	f.lineage = base.lineage[:fleetLen] + f.lineage[fleetLen:]
+	f.maxTTL, f.plainWait, f.wait = base.maxTTL, base.plainWait, max(f.wait, base.wait)
+	for i := range base.seats {
+		if b := base.seats[i]; b.state != seatLeaving {
+			b.memory, b.state, b.since = "", seatVacant, 0
+			f.seats = append(f.seats, b)
+		}
+	}
+	return f
+}
+
+// recordIsGone is why a master cannot be a member that shows a record whose text is not there, where nobody knows that record.
+const recordIsGone = "it shows a membership whose record is not there: see who writes to it; FLUSHALL on it has it start anew"
+
+// remains is the newest record of own's fleet that some master shows, or has of the memory before; own, if there is no newer one. Where own is
+// nil, the record is of any fleet: the masters lead to one only (survey.fleet). One master's word counts here: what it can do is to name other
+// seats, and to make the founding wait for longer.
+func (s *survey) remains(own *record) (newest *record) {
+	newest = own
+	for _, f := range s.found {
+		r := f.record
+		if f.ok() && r != nil && r.seatNamed(f.master.name()) != nil && (newest == nil || r.follows(newest)) {
+			newest = r
+		}
+	}
+	return newest
+}

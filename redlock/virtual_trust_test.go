@@ -1,0 +1,278 @@
+package redlock
+
+// Goal: one master, one clock or one wrong name in the settings never speaks for the fleet. Method: the real clients in virtual time. One
+// master shows what nobody has chosen, written there from outside; or the settings name a master of another fleet; or a clock is wrong.
+// The others are believed, and no lease begins while another one runs.
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+)
+
+// forge writes into the membership of one master, as somebody else would.
+func (s *stage) forge(master int, forged *record) {
+	s.Helper()
+	s.do(master, "HSET", membersKey, "v", forged.shownBy(s.memory(master)), "r", forged.text)
+}
+
+// One of five masters shows a record that nobody has chosen, by which it is the whole fleet, or the newest one. Clients that run, clients that start
+// and clients that were away go by what the others show, and the master starts anew.
+func TestOneMasterSpeaksForNobody(t *testing.T) {
+	alone := func(r *record) { r.seats = r.seats[4:] }
+	for _, tt := range []struct {
+		name  string
+		forge func(r *record)
+	}{
+		{"the next version, of one seat", func(r *record) { r.version, r.parent = r.version+1, r.digest; alone(r) }},
+		{"a version far ahead, of one seat", func(r *record) { r.version, r.parent = 99, r.digest; alone(r) }},
+		{"a version far ahead, of all seats", func(r *record) { r.version, r.parent = 99, r.digest }},
+		{"a later founding, of one seat", func(r *record) {
+			r.generation, r.lineage, r.version, r.parent = 9, r.fleet()+laterLineage[fleetLen:], 0, ""
+			alone(r)
+		}},
+		{"another founding of the same time, of one seat", func(r *record) {
+			r.lineage, r.version, r.parent = r.fleet()+laterLineage[fleetLen:], 0, ""
+			alone(r)
+		}},
+		{"the next version, with other addresses", func(r *record) {
+			r.version, r.parent = r.version+1, r.digest
+			for i := range r.seats {
+				r.seats[i].addr = "elsewhere" + fmt.Sprint(i)
+			}
+		}},
+	} {
+		inVirtualTime(t, 5, func(s *stage) {
+			runs, away := s.open(briefly), s.open(briefly)
+			away.cut(0, 1, 2, 3, 4)
+			c := s.contest(time.Second)
+			s.forge(4, s.membership(4).changed(tt.forge))
+			starts := s.start(briefly)
+			c.last(200*ms, runs, starts)
+			away.heal(0, 1, 2, 3, 4)
+			c.last(2*runs.wait(), runs, starts, away)
+			for i, p := range []*proxy{runs, starts, away} {
+				p.allUp()
+				c.outlast()
+				time.Sleep(100 * ms) // keys outlive their leases
+				c.round(p)
+				c.wantGrants(fmt.Sprintf("%s: client %d", tt.name, i), p)
+				if got := p.Membership(); len(got.Seats) != 5 || !strings.HasPrefix(got.Lineage, "1-") || got.Version >= 99 || got.Seats[0].Addr != "m1" {
+					s.Errorf("%s: client %d: got %+v, want the five seats of before", tt.name, i, got)
+				}
+			}
+		})
+	}
+}
+
+// One of five masters that the settings name belongs to another fleet. A client that starts joins the fleet of the other four, says that the fifth is no
+// member, and grants nothing that they hold.
+func TestOneWrongNameOfFive(t *testing.T) {
+	for first := range 5 { // where the wrong one stands
+		withSpares(t, 5, 3, func(s *stage) {
+			s.found(briefly)
+			production := s.open(briefly)
+			staging := s.start(briefly, func(o *Options) {
+				for i := range 3 {
+					o.Masters[i].Addr = addrOf(5 + i)
+				}
+				o.Masters = o.Masters[:3]
+			})
+			staging.allUp()
+			wrong := s.start(briefly, func(o *Options) { o.Masters[first].Addr = addrOf(5) })
+			wrong.allUp()
+			c := s.contest(time.Second)
+			c.last(3*time.Second, production, wrong)
+			c.outlast()
+			time.Sleep(100 * ms) // keys outlive their leases
+			c.round(wrong)
+			c.wantGrants("the one with a wrong name", wrong)
+			got := wrong.Membership()
+			if got.Lineage != production.Membership().Lineage || !strings.Contains(got.Differences, "m6 is no member, the settings name it") {
+				s.Errorf("wrong name %d of five: got %+v, want the fleet of the other four, and what differs", first+1, got)
+			}
+		})
+	}
+}
+
+// The settings name masters of several fleets, and none of these has more than half of them. The client goes by none, and says who belongs where.
+func TestSettingsThatNameTwoFleets(t *testing.T) {
+	withSpares(t, 3, 4, func(s *stage) {
+		s.found(briefly)
+		s.open(briefly)
+		staging := s.start(briefly, func(o *Options) {
+			for i := range 3 {
+				o.Masters[i].Addr = addrOf(3 + i)
+			}
+		})
+		staging.allUp()
+		for _, named := range [][]int{{0, 3, 6}, {6, 0, 3}} {
+			p := s.start(briefly, func(o *Options) {
+				for i, master := range named {
+					o.Masters[i].Addr = addrOf(master)
+				}
+			})
+			time.Sleep(2 * p.wait())
+			p.notHeld("settings that name two fleets")
+			got := p.Membership()
+			for _, want := range []string{"m1 to fleet ", "(m1, m2, m3)", "m4 to fleet ", "(m4, m5, m6)", "m7 to none"} {
+				if got.Known || !strings.Contains(got.Problem, want) {
+					s.Errorf("masters %v: got %+v, want no membership and a problem with %q", named, got, want)
+				}
+			}
+		}
+	})
+}
+
+// The masters of the settings that answer last belong to another fleet than the first ones. Nobody goes by the first answers.
+func TestFarMastersOfTheSettings(t *testing.T) {
+	withSpares(t, 5, 3, func(s *stage) {
+		far := func(o *Options) { o.MaxTTL, o.MasterTimeout, o.ConnectTimeout = 10*time.Second, 500*ms, 5*time.Second }
+		s.found(far)
+		staging := s.start(far, func(o *Options) {
+			for i := range 3 {
+				o.Masters[i].Addr = addrOf(5 + i)
+			}
+			o.Masters = o.Masters[:3]
+		})
+		s.until("the other fleet is founded", func() bool { return staging.Membership().Known })
+		p := s.start(far, func(o *Options) {
+			for i, master := range []int{5, 6, 0, 1, 2} {
+				o.Masters[i].Addr = addrOf(master)
+			}
+		})
+		p.delay(60*ms, 60*ms, 1, 2)
+		s.until("it knows its membership", func() bool { return p.Membership().Known })
+		if got := p.Membership(); len(got.Seats) != 5 {
+			s.Errorf("got %+v, want the fleet of three of the five masters", got)
+		}
+	})
+}
+
+// A client was away while somebody emptied a majority of its masters and made another fleet of them. It goes by that one only when nobody shows its own
+// fleet any more.
+func TestMajorityOfAnotherFleet(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p := s.open(briefly)
+		own := p.Membership().Lineage
+		p.cut(0, 1, 2, 3, 4)
+		other := s.membership(0).changed(func(r *record) {
+			r.lineage, r.version, r.parent = laterLineage, 0, ""
+			r.seats = r.seats[:3]
+		})
+		for i := range 3 {
+			s.forge(i, other)
+		}
+		p.heal(0, 1, 2, 3, 4)
+		time.Sleep(2 * p.wait())
+		p.notHeld("with two of its five masters")
+		if got := p.Membership(); got.Lineage != own || !strings.Contains(got.Problem, "m1, m2, m3: it belongs to another fleet") {
+			s.Errorf("got %+v, want the lineage %s, and who belongs elsewhere", got, own)
+		}
+		s.do(3, "FLUSHALL")
+		s.do(4, "FLUSHALL")
+		s.until("it goes by the only fleet that is left", func() bool { return strings.HasSuffix(p.Membership().Lineage, laterLineage) })
+	})
+}
+
+// One of three masters shows a change that it says it has accepted, while another one has not been told of the record in force yet.
+func TestOneMasterInventsAChange(t *testing.T) {
+	inVirtualTime(t, 3, func(s *stage) {
+		p := s.open(briefly)
+		before := s.membership(0)
+		p.cut(0, 1, 2)
+		current := before.child().seal()
+		invented := current.changed(func(r *record) {
+			r.version, r.parent = r.version+1, r.digest
+			r.seats[1].state, r.seats[1].since = seatLearner, r.version
+		})
+		s.forge(0, current)
+		s.forge(2, current)
+		s.do(2, "HSET", membersKey, "v", current.shownBy(s.memory(2))+" ? 00000009.0000000000000000 "+invented.digest, "a", invented.text)
+		p.heal(0, 1, 2)
+		s.until("a step has ended it", func() bool { return p.Membership().Version > current.version && p.Membership().Settled })
+		if got := p.Membership(); got.Seats[1].State != SeatVoter {
+			s.Errorf("got %+v, want that nobody takes m2 its vote", got)
+		}
+	})
+}
+
+// One master shows what nobody has chosen, and again whenever it starts anew. That happens rarely, and the others grant locks meanwhile.
+func TestMasterThatGoesOnLying(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p := s.open(briefly)
+		invented, minted := s.membership(4).changed(func(r *record) { r.version, r.parent = 99, r.digest }), 0
+		for end := time.Now().Add(5 * time.Second); time.Now().Before(end); time.Sleep(10 * ms) {
+			if v := invented.shownBy(s.memory(4)); s.do(4, "HGET", membersKey, "v") != v {
+				minted++
+				s.forge(4, invented)
+			}
+		}
+		p.lockable("r")
+		if minted > 10 {
+			s.Errorf("it was told to start anew %d times within 5 s", minted)
+		}
+	})
+}
+
+// What one master says of times to come counts for nothing: that a seat is heard which has restarted.
+func TestOneMasterHearsForNobody(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p := s.open(briefly)
+		s.do(3, "HSET", membersKey, "h:0", "9999999999999")
+		s.masters[0].Crash(false)
+		s.masters[0].Restart()
+		began := time.Now()
+		s.until("the restarted master is seated", func() bool { return p.states() == "quuuu" && p.Membership().Seats[0].State == SeatLearner })
+		p.allUp()
+		if took := time.Since(began); took > p.wait()+3*time.Second {
+			s.Errorf("the restarted master votes after %v, want soon after the wait of %v", took, p.wait())
+		}
+	})
+}
+
+// The clocks of all masters are an hour behind while a redlockd sees new masters, notes when their wait began, and ends. Then they are put right. The next
+// one must not take that for an hour that has passed.
+func TestStampsOfClocksThatArePutRight(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		s.founded = true // by nobody
+		waits := func(o *Options) { o.MaxTTL, o.FoundingWait = 20*time.Second, 20*time.Second }
+		for _, m := range s.masters {
+			m.StepClock(-time.Hour)
+		}
+		first := s.start(waits)
+		s.until("the membership is founded", func() bool { return first.Membership().Known })
+		founded := time.Now()
+		time.Sleep(3 * time.Second)
+		first.kill()
+		for _, m := range s.masters {
+			m.StepClock(time.Hour)
+		}
+		next := s.start(waits)
+		next.lockable("r")
+		if took := time.Since(founded); took < 20*time.Second {
+			s.Errorf("a lock was granted %v after the founding, want not before 20 s", took)
+		}
+	})
+}
+
+// Nobody lives for as long as a wait, and one clock of five is wrong. It keeps nobody from anything.
+func TestShortLivedProxiesBesideAWrongClock(t *testing.T) {
+	for _, off := range []time.Duration{5 * time.Second, -5 * time.Second} {
+		inVirtualTime(t, 5, func(s *stage) {
+			s.founded = true // by nobody
+			change := func(o *Options) { o.MaxTTL, o.ClockSkewMax, o.FoundingWait = 10*time.Second, 500*ms, 10*time.Second }
+			s.masters[2].StepClock(off)
+			for began := time.Now(); time.Since(began) < 30*time.Second; {
+				p := s.start(change)
+				c := p.lock(one("r", time.Second).waits(2 * time.Second))
+				p.Close(s.Context())
+				if c.Held {
+					return
+				}
+			}
+			s.Errorf("a clock is off by %v: nobody was granted the lock, want somebody to be after one wait", off)
+		})
+	}
+}
