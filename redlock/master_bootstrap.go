@@ -61,12 +61,12 @@ func BootstrapAndReport(ctx context.Context, opts Options) ([]BootstrapReport, e
 	switch {
 	case parent != nil:
 		first = parent.child()
-		first.wait = first.plainWait
+		first.wait = first.needed(opts.drift())
 	case slices.ContainsFunc(s.found, func(f *found) bool { return !f.state.fresh }):
 		return reports, errors.New("bootstrap: nothing was changed: a redlockd is just about to found the membership: try again")
 	default:
 		first, _ = s.founding(nil, opts)
-		first.wait = first.plainWait
+		first.wait = first.needed(opts.drift())
 	}
 	for i := range first.seats {
 		first.seats[i].state = seatVoter

@@ -108,7 +108,7 @@ func (c *Client) Membership() Membership {
 // membership is the record for people.
 func (r *record) membership(o Options) Membership {
 	all := Membership{Known: true, Lineage: fmt.Sprintf("%d-%s", r.generation, r.lineage), Version: r.version, MaxTTL: r.maxTTL, Wait: r.wait,
-		Lowering: r.wait > r.plainWait, Needed: r.quorum(), Differences: fileDiffers(r, o)}
+		Lowering: r.wait > r.needed(o.drift()), Needed: r.quorum(), Differences: fileDiffers(r, o)}
 	for i := range r.seats {
 		s := &r.seats[i]
 		all.Seats = append(all.Seats, Seat{Name: s.name, Addr: o.masterAt(s.name, s.addr).Addr, State: SeatState(s.state.String()), Memory: s.memory, Since: s.since})
@@ -310,10 +310,9 @@ func (q *memberRequest) setMaxTTL(r, child *record) error {
 		q.what = ""
 		return nil
 	}
-	child.maxTTL, child.plainWait = ttl, wholeMs(quarantineOf(ttl, c.drift))
+	child.maxTTL = ttl
 	if ttl > r.maxTTL {
-		child.plainWait = max(child.plainWait, r.plainWait-r.maxTTL+ttl)
-		child.wait = max(r.wait, child.plainWait)
+		child.wait = max(r.wait, child.needed(c.drift))
 		q.what = fmt.Sprintf("max_ttl rises from %s to %s", shortText(r.maxTTL), shortText(ttl))
 		return nil
 	}

@@ -35,26 +35,17 @@ func stepError(child *record, format string, args ...any) error {
 func checkStepOfTimes(parent, child *record) error {
 	ttlSince := parent.ttlSince
 	switch {
-	case child.maxTTL > parent.maxTTL:
-		if child.plainWait-child.maxTTL < parent.plainWait-parent.maxTTL {
-			return stepError(child, "max_ttl rises from %s to %s, and its wait only from %s to %s: raise both by as much at least",
-				parent.maxTTL, child.maxTTL, parent.plainWait, child.plainWait)
-		}
 	case child.maxTTL < parent.maxTTL:
 		ttlSince = child.version
 		if child.wait != parent.wait { //mutant:the-wait-is-lowered-with-max_ttl
 			return stepError(child, "max_ttl is lowered from %s to %s together with the wait %s: locks of the longer max_ttl still live, lower the wait when it has passed",
 				parent.maxTTL, child.maxTTL, parent.wait)
 		}
-	case child.plainWait < parent.plainWait:
-		return stepError(child, "the wait that max_ttl = %s needs is lowered from %s to %s: lower max_ttl first", parent.maxTTL, parent.plainWait, child.plainWait)
+	case child.maxTTL > parent.maxTTL && child.wait < parent.wait:
+		return stepError(child, "max_ttl rises from %s to %s, and the wait is lowered from %s to %s", parent.maxTTL, child.maxTTL, parent.wait, child.wait)
 	}
 	if child.ttlSince != ttlSince {
 		return stepError(child, "it says that max_ttl was last lowered at version %d, and that was version %d", child.ttlSince, ttlSince)
-	}
-	if child.wait < parent.wait && (child.wait != child.plainWait || child.maxTTL != parent.maxTTL) {
-		return stepError(child, "the wait is lowered from %s to %s: it may be lowered only to %s, what max_ttl = %s needs, and in a step that leaves max_ttl as it is",
-			parent.wait, child.wait, child.plainWait, child.maxTTL)
 	}
 	return nil
 }

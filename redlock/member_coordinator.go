@@ -151,7 +151,7 @@ func (m *coordinator) look(ctx context.Context) time.Duration {
 	defer cancel()
 	if next != nil {
 		m.adopt(next, nil)
-		for _, timer := range timersOf(next) {
+		for _, timer := range timersOf(next, m.client.drift) {
 			m.left(s, timer)
 		}
 		return 0
@@ -196,7 +196,7 @@ func (m *coordinator) look(ctx context.Context) time.Duration {
 	}
 	n := &situation{record: r, survey: s, left: func(timer string) time.Duration { return m.left(s, timer) },
 		patience: heardWithin * o.Heartbeat, paused: func(place int) bool { return s.began.Before(m.pauses[place].until) },
-		wall: m.client.own.date(time.Now()), skew: o.ClockSkewMax}
+		wall: m.client.own.date(time.Now()), skew: o.ClockSkewMax, drift: m.client.drift}
 	d := n.next()
 	problem := d.problem
 	if m.request != nil {
@@ -287,7 +287,7 @@ func (o Options) places() map[int]Master {
 // pause is how long nothing has to be done, as far as is known now.
 func (m *coordinator) pause(n *situation) time.Duration {
 	pause := recheckWithin(n.record.wait) / 2
-	for _, timer := range timersOf(n.record) {
+	for _, timer := range timersOf(n.record, n.drift) {
 		if left := m.left(n.survey, timer); left > 0 {
 			pause = min(pause, left-time.Since(n.survey.began))
 		} else {
@@ -541,7 +541,7 @@ func (m *coordinator) adopt(r *record, changes []string) {
 	m.mu.Lock()
 	before := m.record
 	watches := make(map[string]*watch)
-	for _, timer := range timersOf(r) {
+	for _, timer := range timersOf(r, m.client.drift) {
 		watches[timer] = m.watches[timer]
 		if watches[timer] == nil {
 			watches[timer] = &watch{since: now, clocks: make(map[string]clockWatch)}

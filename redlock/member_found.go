@@ -84,8 +84,7 @@ func (s *survey) founding(base *record, opts Options) (f *record, why string) {
 // nil, without memories.
 func vacated(base *record, opts Options) *record {
 	f := &record{maxTTL: opts.MaxTTL.Truncate(time.Millisecond), lineage: nonce()}
-	f.plainWait = wholeMs(quarantineOf(opts.MaxTTL, opts.drift()))
-	f.wait = max(f.plainWait, wholeMs(opts.FoundingWait)) //mutant:a-founding-forgets-founding_wait
+	f.wait = max(f.needed(opts.drift()), wholeMs(opts.FoundingWait)) //mutant:a-founding-forgets-founding_wait
 	if base == nil {
 		for i, m := range opts.Masters {
 			f.seats = append(f.seats, seat{number: i, name: m.name(), addr: m.seatAddr(), state: seatVacant})
@@ -94,7 +93,7 @@ func vacated(base *record, opts Options) *record {
 	}
 	f.generation, f.roster = base.generation, base.roster
 	f.lineage = base.lineage[:fleetLen] + f.lineage[fleetLen:]
-	f.maxTTL, f.plainWait, f.wait = base.maxTTL, base.plainWait, max(f.wait, base.wait)
+	f.maxTTL, f.wait = base.maxTTL, max(f.wait, base.wait)
 	for i := range base.seats {
 		if b := base.seats[i]; b.state != seatLeaving {
 			b.memory, b.state, b.since = "", seatVacant, 0

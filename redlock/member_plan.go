@@ -39,17 +39,18 @@ type situation struct {
 	// wall is what this machine's clock says.
 	wall time.Time
 	// skew is Options.ClockSkewMax.
-	skew time.Duration
+	skew  time.Duration
+	drift drift
 }
 
 // timersOf are the waits that run under a record.
-func timersOf(r *record) (timers []string) {
+func timersOf(r *record, d drift) (timers []string) {
 	for i := range r.seats {
 		if s := &r.seats[i]; s.state == seatLearner || s.state == seatLeaving {
 			timers = append(timers, r.stampField(s))
 		}
 	}
-	if r.wait > r.plainWait {
+	if r.wait > r.needed(d) {
 		timers = append(timers, r.ttlStampField())
 	}
 	return timers
@@ -98,9 +99,9 @@ func (n *situation) next() decision {
 			d.raise = append(d.raise, s.number)
 		}
 	}
-	if child.wait > child.plainWait && n.left(r.ttlStampField()) <= 0 { //mutant:the-wait-is-lowered-at-once
-		d.change("the wait is %v", child.plainWait)
-		child.wait = child.plainWait
+	if needed := r.needed(n.drift); r.wait > needed && n.left(r.ttlStampField()) <= 0 { //mutant:the-wait-is-lowered-at-once
+		d.change("the wait is %v", needed)
+		child.wait = needed
 	}
 	if removed { // a smaller quorum must not miss what the larger one knew //mutant:a-smaller-quorum-knows-no-fences
 		told := 0

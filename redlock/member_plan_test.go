@@ -25,7 +25,7 @@ func processMemory(place, nth int) string { return fmt.Sprintf("run%d:%016x", pl
 // votersRecord is version 7 of n voters.
 func votersRecord(n int) *record {
 	r := &record{generation: 3, lineage: ourLineage, version: 7, parent: strings.Repeat("5a", digestLen/2),
-		maxTTL: 2 * time.Second, wait: 3 * time.Second, plainWait: 3 * time.Second}
+		maxTTL: 2 * time.Second, wait: 3 * time.Second}
 	for i := range n {
 		r.seats = append(r.seats, seat{number: i, name: fmt.Sprint("m", i), addr: fmt.Sprint("m", i), memory: processMemory(i, 1), state: seatVoter})
 	}
@@ -90,7 +90,7 @@ func TestNextRecord(t *testing.T) {
 	}
 	leaving := func(r *record) { r.seats[4].memory, r.seats[4].state, r.seats[4].since = "", seatLeaving, 6 }
 	longWait := func(r *record) {
-		r.maxTTL, r.plainWait, r.wait, r.ttlSince = time.Second, 2*time.Second, 3*time.Second, 5
+		r.maxTTL, r.wait, r.ttlSince = time.Second, 3*time.Second, 5
 	}
 	over := func(timers ...string) func(n *situation) {
 		return func(n *situation) {
@@ -164,7 +164,7 @@ func TestNextRecord(t *testing.T) {
 		{"a leaving seat and a learner whose waits are over", func(r *record) { leaving(r); learner(2)(r) }, over(":4@6", ":2@6"), "vvvv [2 0 1 3]"},
 
 		{"max_ttl was lowered", longWait, nil, none},
-		{"max_ttl was lowered, and the wait is over", longWait, over(":ttl@5"), "vvvvv [] wait 2s"},
+		{"max_ttl was lowered, and the wait is over", longWait, over(":ttl@5"), "vvvvv [] wait 1.01s"},
 	} {
 		r := votersRecord(5)
 		if tc.record != nil {
@@ -253,7 +253,7 @@ func TestTimersOfARecord(t *testing.T) {
 		r.wait, r.ttlSince = time.Minute, 5
 	})
 	want := []string{"s:3-" + ourLineage + ":1@4", "s:3-" + ourLineage + ":2@6", "s:3-" + ourLineage + ":ttl@5"}
-	if got := timersOf(r); !slices.Equal(got, want) {
+	if got := timersOf(r, drift{}); !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
@@ -508,7 +508,6 @@ func TestFounding(t *testing.T) {
 		o.Masters = append(o.Masters, Master{Addr: fmt.Sprint("m", i)})
 	}
 	o = o.withDefaults()
-	own := wholeMs(quarantineOf(o.MaxTTL, o.drift()))
 	plus := func(wait time.Duration) time.Duration { return wait + recheckWithin(wait) }
 	base := votersRecord(5).changed(func(r *record) { r.wait = 8 * time.Second })
 	fresh := func(nth int, hint *record, places ...int) func(s *survey) {
@@ -590,15 +589,15 @@ func TestFounding(t *testing.T) {
 		if err := f.check(); err != nil {
 			t.Errorf("%s: %v", tc.name, err)
 		}
-		generation, plain := int64(1), own
+		generation := int64(1)
 		if base != nil {
-			generation, plain = base.generation+1, base.plainWait
+			generation = base.generation + 1
 			if !f.recordID().sameFleet(base.recordID()) || f.lineage == base.lineage {
 				t.Errorf("%s: lineage %s, want another one of the fleet of %s", tc.name, f.lineage, base.lineage)
 			}
 		}
-		if f.generation != generation || f.version != 0 || f.plainWait != plain {
-			t.Errorf("%s: got generation %d, version %d, plain wait %v, want %d, 0, %v", tc.name, f.generation, f.version, f.plainWait, generation, plain)
+		if f.generation != generation || f.version != 0 {
+			t.Errorf("%s: got generation %d, version %d, want %d, 0", tc.name, f.generation, f.version, generation)
 		}
 	}
 }

@@ -48,7 +48,7 @@ const (
 	// recordMax bounds the text of a record, in bytes.
 	recordMax = 4 << 10
 	// recordForm begins the text of a record. A redlockd that reads another form refuses it.
-	recordForm = "1"
+	recordForm = "2"
 	// countMax bounds versions, generations and the other counts, so that Lua's numbers hold them exactly.
 	countMax = 1_000_000_000_000_000
 	// recordWaitMax bounds the times of a record. A day is the longest max_ttl, and a wait is at most twice that and a quarter. A master that lies about
@@ -117,12 +117,10 @@ type record struct {
 	// parent is the digest of the record before this one, "" at a founding.
 	parent string
 
-	// maxTTL, wait and plainWait are whole milliseconds.
+	// maxTTL and wait are whole milliseconds.
 	maxTTL time.Duration
-	// wait is in force: what passes before a seat gains a vote or is removed. It is lowered to plainWait when it has passed since ttlSince.
+	// wait is what passes before a seat gains a vote or is removed. It is lowered to what maxTTL needs when it has passed since ttlSince.
 	wait time.Duration
-	// plainWait is the wait that maxTTL needs.
-	plainWait time.Duration
 	// ttlSince is the version at which maxTTL was last lowered, 0 at a founding.
 	ttlSince int64
 
@@ -241,17 +239,18 @@ func (r *record) check() error {
 	return r.checkSeats()
 }
 
+// needed is the wait that maxTTL needs, by the drift of this client. wait is longer after maxTTL was lowered, and after a founding.
+func (r *record) needed(d drift) time.Duration { return wholeMs(quarantineOf(r.maxTTL, d)) }
+
 func (r *record) checkTimes() error {
-	for _, d := range []time.Duration{r.maxTTL, r.wait, r.plainWait} {
+	for _, d := range []time.Duration{r.maxTTL, r.wait} {
 		if d <= 0 || d > recordWaitMax || d%time.Millisecond != 0 {
 			return fmt.Errorf("%s is no time in whole milliseconds up to %s", d, recordWaitMax)
 		}
 	}
 	switch {
-	case r.plainWait < r.maxTTL:
-		return fmt.Errorf("the wait %s that belongs to max_ttl = %s is shorter than it", r.plainWait, r.maxTTL)
-	case r.wait < r.plainWait: //mutant:a-wait-shorter-than-max_ttl-needs
-		return fmt.Errorf("the wait %s in force is shorter than the %s that max_ttl = %s needs", r.wait, r.plainWait, r.maxTTL)
+	case r.wait < r.maxTTL: //mutant:a-wait-shorter-than-max_ttl
+		return fmt.Errorf("the wait %s is shorter than max_ttl = %s", r.wait, r.maxTTL)
 	case r.ttlSince > r.version:
 		return fmt.Errorf("max_ttl was lowered at version %d, after this version %d", r.ttlSince, r.version)
 	}

@@ -17,7 +17,7 @@ func memoryOf(process string) string { return fmt.Sprintf("%s:%016x", process, 7
 func testRecord() *record {
 	r := &record{
 		generation: 3, lineage: "0123456789abcdef", version: 7, parent: strings.Repeat("5a", digestLen/2),
-		maxTTL: 20 * time.Second, wait: time.Minute, plainWait: 21 * time.Second, ttlSince: 4, roster: 2,
+		maxTTL: 20 * time.Second, wait: time.Minute, ttlSince: 4, roster: 2,
 		seats: []seat{
 			{number: 0, name: "m0", addr: "10.0.0.1:6379", memory: memoryOf("a"), state: seatVoter},
 			{number: 1, name: "m1, ä|;%", addr: "[::1]:6379", memory: memoryOf("b"), state: seatVoter, since: 2},
@@ -33,7 +33,7 @@ func testRecord() *record {
 
 func TestRecordIsReadAsWritten(t *testing.T) {
 	r := testRecord()
-	const want = "1;3-0123456789abcdef;7;5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a;20000;60000;21000;4;2;" +
+	const want = "2;3-0123456789abcdef;7;5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a;20000;60000;4;2;" +
 		"0,m0,10.0.0.1:6379,a:0000000000000007,v,0|1,m1%2C%20%C3%A4%7C%3B%25,%5B::1%5D:6379,b:0000000000000007,v,2|" +
 		"3,m3,/run/redis.sock,c:0000000000000007,l,5|4,m4,redis-4:6379,-,-,6|" +
 		"5,m5,redis-5:6379,e5:0000000000000007,v,0|6,m6,redis-6:6379,e6:0000000000000007,v,0|14,m14,redis-14:6379,-,x,7"
@@ -41,7 +41,7 @@ func TestRecordIsReadAsWritten(t *testing.T) {
 	if r.text != want {
 		t.Fatalf("text:\n got %s\nwant %s", r.text, want)
 	}
-	if want := "0b71f763fb788cbf49f8de841ea8996f"; r.digest != want {
+	if want := "56ebf85738db1110f6b7bb75bb76d7c8"; r.digest != want {
 		t.Errorf("digest: got %s, want %s", r.digest, want)
 	}
 	read, err := parseRecord(r.text)
@@ -117,8 +117,7 @@ func TestRecordsAreRefused(t *testing.T) {
 		{"generation", "no count", func(r *record) { r.generation = -1 }},
 		{"max_ttl of no time", "whole milliseconds", func(r *record) { r.maxTTL = 0 }},
 		{"a wait of years", "whole milliseconds", func(r *record) { r.wait = 2 * recordWaitMax }},
-		{"plain wait below max_ttl", "is shorter than it", func(r *record) { r.plainWait = r.maxTTL - time.Millisecond }},
-		{"wait below the plain wait", "in force is shorter", func(r *record) { r.wait = r.plainWait - time.Millisecond }},
+		{"wait below max_ttl", "is shorter than max_ttl = 20s", func(r *record) { r.wait = r.maxTTL - time.Millisecond }},
 		{"max_ttl of the future", "after this version", func(r *record) { r.ttlSince = 8 }},
 		{"no seats", "0 seats", func(r *record) { r.seats = nil }},
 		{"too many seats", "16 seats", func(r *record) {
@@ -172,10 +171,10 @@ func TestTextsOfNoRecordAreRefused(t *testing.T) {
 	text := testRecord().text
 	for _, tc := range []struct{ name, text, want string }{
 		{"nothing", "", "form"},
-		{"another form", "2" + text[1:], "reads form 1"},
+		{"another form", "3" + text[1:], "reads form 2"},
 		{"long", text + strings.Repeat("x", recordMax), "at most 4096"},
-		{"fields missing", "1;3-0123456789abcdef;7", "3 fields"},
-		{"fields too many", strings.Replace(text, ";7;", ";7;7;", 1), "11 fields"},
+		{"fields missing", "2;3-0123456789abcdef;7", "3 fields"},
+		{"fields too many", strings.Replace(text, ";7;", ";7;7;", 1), "10 fields"},
 		{"version of words", strings.Replace(text, ";7;", ";seven;", 1), `version "seven"`},
 		{"leading zero", strings.Replace(text, ";7;", ";07;", 1), "is no number"},
 		{"negative", strings.Replace(text, ";7;", ";-7;", 1), "is no number"},
@@ -257,10 +256,10 @@ func TestStepsAreAllowed(t *testing.T) {
 			c.seat(1).state, c.seat(1).since = seatLearner, c.version
 			c.seat(3).state = seatVoter
 		}},
-		{"raise max_ttl", "", func(c *record) { c.maxTTL, c.plainWait = 50*time.Second, 53*time.Second }},
-		{"raise max_ttl and wait", "", func(c *record) { c.maxTTL, c.plainWait, c.wait = 90*time.Second, 95*time.Second, 95*time.Second }},
-		{"lower max_ttl", "", func(c *record) { c.maxTTL, c.plainWait, c.ttlSince = 2*time.Second, 3*time.Second, 8 }},
-		{"lower the wait", "", func(c *record) { c.wait = c.plainWait }},
+		{"raise max_ttl", "", func(c *record) { c.maxTTL = 50 * time.Second }},
+		{"raise max_ttl and wait", "", func(c *record) { c.maxTTL, c.wait = 90*time.Second, 95*time.Second }},
+		{"lower max_ttl", "", func(c *record) { c.maxTTL, c.ttlSince = 2*time.Second, 8 }},
+		{"lower the wait", "", func(c *record) { c.wait = 21 * time.Second }},
 		{"raise the wait", "", func(c *record) { c.wait += time.Second }},
 	})
 }
@@ -274,19 +273,15 @@ func TestStepsAreRefused(t *testing.T) {
 		{"a version left out", "it follows version 7", func(c *record) { c.version = 9 }},
 		{"another parent", "made from another version 7", func(c *record) { c.parent = strings.Repeat("6b", digestLen/2) }},
 
-		{"max_ttl raised alone", "raise both", func(c *record) { c.maxTTL += time.Second }},
-		{"wait raised by less than max_ttl", "raise both", func(c *record) { c.maxTTL += time.Second; c.plainWait += 999 * time.Millisecond }},
-		{"wait in force stays below what a raised max_ttl needs", "in force is shorter", func(c *record) { c.maxTTL, c.plainWait = 90*time.Second, 95*time.Second }},
+		{"max_ttl raised above the wait", "is shorter than max_ttl = 1m30s", func(c *record) { c.maxTTL = 90 * time.Second }},
 		{"wait lowered with max_ttl", "locks of the longer max_ttl still live", func(c *record) {
-			c.maxTTL, c.plainWait, c.wait, c.ttlSince = 2*time.Second, 3*time.Second, 3*time.Second, 8
+			c.maxTTL, c.wait, c.ttlSince = 2*time.Second, 3*time.Second, 8
 		}},
-		{"max_ttl lowered without its version", "last lowered at version 4", func(c *record) { c.maxTTL, c.plainWait = 2*time.Second, 3*time.Second }},
+		{"max_ttl lowered without its version", "last lowered at version 4", func(c *record) { c.maxTTL = 2 * time.Second }},
 		{"the version of max_ttl without lowering it", "last lowered at version 8", func(c *record) { c.ttlSince = 8 }},
-		{"wait lowered, but not to the plain wait", "may be lowered only to 21s", func(c *record) { c.wait = 30 * time.Second }},
-		{"wait lowered while max_ttl is raised", "leaves max_ttl as it is", func(c *record) {
-			c.maxTTL, c.plainWait, c.wait = 30*time.Second, 32*time.Second, 32*time.Second
+		{"wait lowered while max_ttl is raised", "max_ttl rises from 20s to 30s, and the wait is lowered from 1m0s to 32s", func(c *record) {
+			c.maxTTL, c.wait = 30*time.Second, 32*time.Second
 		}},
-		{"plain wait lowered alone", "lower max_ttl first", func(c *record) { c.plainWait = 20 * time.Second }},
 
 		{"two addresses", "who is at m0 and at m1", func(c *record) { c.seat(0).addr, c.seat(1).addr = "elsewhere:1", "elsewhere:2" }},
 		{"two memories", "who is at m0 and at m4", func(c *record) {
@@ -334,8 +329,8 @@ func TestRecordThatNobodyCouldChange(t *testing.T) {
 
 func FuzzParseRecord(f *testing.F) {
 	f.Add(testRecord().text)
-	f.Add("1;0-0000000000000000;0;-;1;1;1;0;0;0,a,b,-,-,0")
-	f.Add("1;0-0000000000000000;0;-;1;1;1;0;0;0,%00,%25,a:0000000000000000,v,0")
+	f.Add("2;0-0000000000000000;0;-;1;1;0;0;0,a,b,-,-,0")
+	f.Add("2;0-0000000000000000;0;-;1;1;0;0;0,%00,%25,a:0000000000000000,v,0")
 	f.Fuzz(func(t *testing.T, text string) {
 		r, err := parseRecord(text)
 		if err != nil {

@@ -26,13 +26,13 @@ func recordDigest(text string) string {
 
 // print writes the record as parseRecord reads it:
 //
-//	1;<generation>-<lineage>;<version>;<parent or ->;<max_ttl ms>;<wait ms>;<plain wait ms>;<ttl since>;<roster>;<seat>|<seat>…
+//	1;<generation>-<lineage>;<version>;<parent or ->;<max_ttl ms>;<wait ms>;<ttl since>;<roster>;<seat>|<seat>…
 //
 // where a seat is <number>,<name>,<addr>,<memory or ->,<state>,<since>.
 func (r *record) print() string {
 	b := make([]byte, 0, 256+128*len(r.seats))
-	b = fmt.Appendf(b, "%s;%d-%s;%d;%s;%d;%d;%d;%d;%d;", recordForm, r.generation, r.lineage, r.version, orDash(r.parent),
-		r.maxTTL.Milliseconds(), r.wait.Milliseconds(), r.plainWait.Milliseconds(), r.ttlSince, r.roster)
+	b = fmt.Appendf(b, "%s;%d-%s;%d;%s;%d;%d;%d;%d;", recordForm, r.generation, r.lineage, r.version, orDash(r.parent),
+		r.maxTTL.Milliseconds(), r.wait.Milliseconds(), r.ttlSince, r.roster)
 	for i := range r.seats {
 		s := &r.seats[i]
 		if i > 0 {
@@ -143,35 +143,35 @@ func readRecord(text string) (*record, error) {
 	if len(text) > recordMax {
 		return nil, fmt.Errorf("it has %d bytes, at most %d are possible", len(text), recordMax)
 	}
-	fields := strings.SplitN(text, ";", 11)
+	fields := strings.SplitN(text, ";", 10)
 	if fields[0] != recordForm {
 		return nil, fmt.Errorf("it has the form %q, this redlockd reads form %s", shown(fields[0]), recordForm)
 	}
-	if len(fields) != 10 {
-		return nil, fmt.Errorf("it has %d fields, not 10", len(fields))
+	if len(fields) != 9 {
+		return nil, fmt.Errorf("it has %d fields, not 9", len(fields))
 	}
 	r := &record{parent: fromDash(fields[3])}
 	var ok bool
 	if r.generation, r.lineage, ok = parseLineage(fields[1]); !ok {
 		return nil, fmt.Errorf("%q is no lineage", shown(fields[1]))
 	}
-	var ms [3]int64
+	var ms [2]int64
 	for _, f := range []struct {
 		what, text string
 		to         *int64
 	}{
 		{"version", fields[2], &r.version},
-		{"max_ttl", fields[4], &ms[0]}, {"wait", fields[5], &ms[1]}, {"plain wait", fields[6], &ms[2]},
-		{"version of max_ttl", fields[7], &r.ttlSince}, {"roster", fields[8], &r.roster},
+		{"max_ttl", fields[4], &ms[0]}, {"wait", fields[5], &ms[1]},
+		{"version of max_ttl", fields[6], &r.ttlSince}, {"roster", fields[7], &r.roster},
 	} {
 		if *f.to, ok = parseCount(f.text); !ok {
 			return nil, fmt.Errorf("its %s %q is no number from 0 to %d", f.what, shown(f.text), int64(countMax))
 		}
 	}
-	for i, to := range []*time.Duration{&r.maxTTL, &r.wait, &r.plainWait} {
+	for i, to := range []*time.Duration{&r.maxTTL, &r.wait} {
 		*to = time.Duration(min(ms[i], recordWaitMax.Milliseconds()+1)) * time.Millisecond
 	}
-	seats := strings.SplitN(fields[9], "|", MaxMasters+1)
+	seats := strings.SplitN(fields[8], "|", MaxMasters+1)
 	for i, text := range seats {
 		if i == MaxMasters {
 			return nil, fmt.Errorf("it has more than %d seats", MaxMasters)

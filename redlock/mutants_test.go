@@ -232,7 +232,7 @@ var mutants = []mutant{
 	{"bootstrap-over-keys", never, "TestBootstrapRefusesWhatIsNotNew"},
 
 	// The membership record.
-	{"a-wait-shorter-than-max_ttl-needs", never, "TestRecordsAreRefused"},
+	{"a-wait-shorter-than-max_ttl", never, "TestRecordsAreRefused"},
 	{"one-memory-at-two-seats", never, "TestRecordsAreRefused"},
 	{"the-wait-is-lowered-with-max_ttl", never, "TestStepsAreRefused"},
 	{"a-seat-is-added-as-voter", never, "TestStepsAreRefused"},

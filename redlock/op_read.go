@@ -191,7 +191,7 @@ func mergeStates(all []*answer, key, masters, pending int, elapsed time.Duration
 // what was read would be refused. Not while locks of a longer max_ttl may live.
 func (s *State) capAt(v *view) {
 	over := s.TTL + s.Spread - v.maxTTL
-	if over <= 0 || over > 2*endMoveMs*time.Millisecond || v.record == nil || v.record.wait > v.record.plainWait { //mutant:the-longest-ttl-is-told-with-its-moves //mutant:locks-of-a-longer-max_ttl-are-told-short
+	if over <= 0 || over > 2*endMoveMs*time.Millisecond || v.record == nil || v.lowering { //mutant:the-longest-ttl-is-told-with-its-moves //mutant:locks-of-a-longer-max_ttl-are-told-short
 		return
 	}
 	s.TTL = min(s.TTL, v.maxTTL)

@@ -76,7 +76,7 @@ func (d *duellist) step() {
 	if parent == nil {
 		return // too few were reached
 	}
-	for _, timer := range timersOf(parent) {
+	for _, timer := range timersOf(parent, opts.drift()) {
 		if d.since[timer].IsZero() {
 			d.since[timer] = v.began
 		}
@@ -92,7 +92,9 @@ func (d *duellist) step() {
 
 // child is the next record: what is due by itself, a voter that becomes a learner, or another max_ttl.
 func (d *duellist) child(v *survey, parent *record) *record {
-	n := &situation{record: parent, survey: v, paused: func(int) bool { return false },
+	opts := d.options().withDefaults()
+	drift := opts.drift()
+	n := &situation{record: parent, survey: v, drift: drift, paused: func(int) bool { return false },
 		left: func(timer string) time.Duration { return parent.wait - v.began.Sub(d.since[timer]) }}
 	child := n.next().child
 	if child == nil {
@@ -102,12 +104,11 @@ func (d *duellist) child(v *survey, parent *record) *record {
 		}
 	}
 	if ttl := 50*ms + upTo(d.rng, 50*ms).Truncate(ms); d.rng.IntN(4) == 0 && child.wait == parent.wait {
-		opts := d.options().withDefaults()
-		plain := wholeMs(quarantineOf(ttl, opts.drift()))
-		if child.maxTTL, child.plainWait = ttl, plain; ttl < parent.maxTTL {
+		if child.maxTTL = ttl; ttl < parent.maxTTL {
 			child.ttlSince = child.version
+		} else {
+			child.wait = max(child.wait, child.needed(drift))
 		}
-		child.wait = max(child.wait, plain)
 	}
 	if child.seal(); checkChild(parent, child) != nil {
 		return parent.child().seal()

@@ -88,8 +88,8 @@ func handRecord(generation, version, parent, wait int, seats string) string {
 	if wait < 300 {
 		lowered = version
 	}
-	return fmt.Sprintf("[gen |-> %d, lineage |-> %d, v |-> %d, parent |-> %d, maxTTL |-> %d, wait |-> %d, plain |-> %d, ttlSince |-> %d, roster |-> %d, seats |-> <<%s>>]",
-		generation, generation, version, parent, wait, wait, wait, lowered, roster, strings.Join(list, ", "))
+	return fmt.Sprintf("[gen |-> %d, lineage |-> %d, v |-> %d, parent |-> %d, maxTTL |-> %d, wait |-> %d, ttlSince |-> %d, roster |-> %d, seats |-> <<%s>>]",
+		generation, generation, version, parent, wait, wait, lowered, roster, strings.Join(list, ", "))
 }
 
 // shows is an event: at that time, in ms, a master shows its memory, record, ballot and child that it has accepted, and ballot that it has promised.

@@ -119,8 +119,8 @@ func (r *traceRecorder) recordTrace() *trace {
 		for _, s := range c.seats {
 			seats = append(seats, fmt.Sprintf(`[n |-> %d, name |-> %d, memory |-> %d, st |-> "%c", since |-> %d]`, s.number, names.of(s.name), memory(s.memory), s.state, s.since))
 		}
-		list = append(list, fmt.Sprintf("[gen |-> %d, lineage |-> %d, v |-> %d, parent |-> %d, maxTTL |-> %d, wait |-> %d, plain |-> %d, ttlSince |-> %d, roster |-> %d,\n  seats |-> <<%s>>]",
-			c.generation, lineages.of(c.lineage), c.version, r.records.number[c.parent], c.maxTTL.Milliseconds(), c.wait.Milliseconds(), c.plainWait.Milliseconds(),
+		list = append(list, fmt.Sprintf("[gen |-> %d, lineage |-> %d, v |-> %d, parent |-> %d, maxTTL |-> %d, wait |-> %d, ttlSince |-> %d, roster |-> %d,\n  seats |-> <<%s>>]",
+			c.generation, lineages.of(c.lineage), c.version, r.records.number[c.parent], c.maxTTL.Milliseconds(), c.wait.Milliseconds(),
 			c.ttlSince, c.roster, strings.Join(seats, ", ")))
 	}
 	t := &trace{name: fmt.Sprintf("seed %d (%s), the membership", r.w.seed, r.w.profile.name)}

@@ -21,6 +21,8 @@ type view struct {
 	// stamps are the waits that run, and seats the numbers of the seats, for heartbeats.
 	stamps []string
 	seats  []int
+	// lowering: locks of a longer max_ttl may live.
+	lowering bool
 }
 
 // newView makes the view of these lanes, each of which has its index as its place.
@@ -41,7 +43,8 @@ func newView(lanes []*lane, r *record, c *Client) *view {
 	if r != nil {
 		v.maxTTL = r.maxTTL
 		v.wait = max(r.wait, quarantineOf(r.maxTTL, c.drift))
-		v.stamps = timersOf(r)
+		v.stamps = timersOf(r, c.drift)
+		v.lowering = r.wait > r.needed(c.drift)
 	}
 	v.longestMs = paddedTTL(v.maxTTL, c.drift).Milliseconds()
 	return v

@@ -63,7 +63,7 @@ Listed(R) == {<<s, R.seat[s].k>> : s \in {x \in Seats : R.seat[x].st \in {"voter
 Votes(R) == {<<s, R.seat[s].k>> : s \in {x \in Seats : R.seat[x].st = "voter" \/ (MLearnerVotes /\ R.seat[x].st = "learner")}}
 
 Init ==
-  /\ chain = <<[ttl |-> LongTTL, wait |-> LongTTL, plain |-> LongTTL, ttlSince |-> 1,
+  /\ chain = <<[ttl |-> LongTTL, wait |-> LongTTL, ttlSince |-> 1,
                 seat |-> [s \in Seats |-> IF s \in First THEN [st |-> "voter", k |-> 0, since |-> 1] ELSE Absent]]>>
   /\ age = <<0>>
   /\ rec = [m \in Mems |-> IF m[1] \in First /\ m[2] = 0 THEN 1 ELSE 0]
@@ -89,19 +89,19 @@ Become(s, n) ==
 
 (* max_ttl is raised together with the wait. It is lowered alone; the wait follows when it has passed in full since then. *)
 Times(n) ==
-  LET x == [ttl |-> Last.ttl, wait |-> Last.wait, plain |-> Last.plain, ttlSince |-> Last.ttlSince] IN
+  LET x == [ttl |-> Last.ttl, wait |-> Last.wait, ttlSince |-> Last.ttlSince] IN
   {x} \cup
   (IF "raise" \in Ops /\ x.ttl < LongTTL
-   THEN {[x EXCEPT !.ttl = LongTTL, !.plain = LongTTL, !.wait = IF @ > LongTTL THEN @ ELSE LongTTL]} ELSE {}) \cup
+   THEN {[x EXCEPT !.ttl = LongTTL, !.wait = IF @ > LongTTL THEN @ ELSE LongTTL]} ELSE {}) \cup
   (IF "lower" \in Ops /\ x.ttl > 1
-   THEN {[ttl |-> 1, plain |-> 1, ttlSince |-> n, wait |-> IF MWaitWithTTL THEN 1 ELSE x.wait]} ELSE {}) \cup
-  (IF "lowerWait" \in Ops /\ x.wait > x.plain /\ age[x.ttlSince] >= (IF MWaitEarly THEN x.plain ELSE x.wait)
-   THEN {[x EXCEPT !.wait = x.plain]} ELSE {})
+   THEN {[ttl |-> 1, ttlSince |-> n, wait |-> IF MWaitWithTTL THEN 1 ELSE x.wait]} ELSE {}) \cup
+  (IF "lowerWait" \in Ops /\ x.wait > x.ttl /\ age[x.ttlSince] >= (IF MWaitEarly THEN x.ttl ELSE x.wait)
+   THEN {[x EXCEPT !.wait = x.ttl]} ELSE {})
 
 Changes(R) == Cardinality({s \in Seats : R.seat[s] # Last.seat[s]}) + (IF R.ttl = Last.ttl /\ R.wait = Last.wait THEN 0 ELSE 1)
 Children ==
   LET n == Len(chain) + 1
-      of(t, f) == [ttl |-> t.ttl, wait |-> t.wait, plain |-> t.plain, ttlSince |-> t.ttlSince,
+      of(t, f) == [ttl |-> t.ttl, wait |-> t.wait, ttlSince |-> t.ttlSince,
                    seat |-> [s \in Seats |-> IF s \in Movable THEN f[s] ELSE Last.seat[s]]]
       may == [s \in Movable |-> Become(s, n)]
       all == {of(t, f) : t \in Times(n), f \in {g \in [Movable -> UNION {may[s] : s \in Movable}] : \A s \in Movable : g[s] \in may[s]}}

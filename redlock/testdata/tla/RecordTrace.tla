@@ -57,7 +57,7 @@ Chosen == {r \in DOMAIN chosen : chosen[r] # 0}
 (* A record by itself. *)
 Sound(r) ==
   LET occupied == {s \in Seats(r) : s.st \in {"v", "l"}} IN
-  /\ R(r).plain >= R(r).maxTTL /\ R(r).wait >= R(r).plain
+  /\ R(r).wait >= R(r).maxTTL
   /\ \A s \in Seats(r) : s.st \in {"v", "l", "-", "x"} /\ (s.memory # 0 <=> s \in occupied)
   /\ Cardinality({s.n : s \in Seats(r)}) = Len(R(r).seats)
   /\ Cardinality(Listed(r)) = Cardinality(occupied)
@@ -70,10 +70,8 @@ StepOfTimes(P, C, n) ==
   LET p == R(P)
       c == R(C)
   IN /\ c.ttlSince = IF c.maxTTL < p.maxTTL THEN c.v ELSE p.ttlSince
-     /\ c.maxTTL > p.maxTTL => c.plain - c.maxTTL >= p.plain - p.maxTTL
      /\ c.maxTTL < p.maxTTL => c.wait = p.wait
-     /\ c.maxTTL = p.maxTTL => c.plain >= p.plain
-     /\ c.wait < p.wait => c.maxTTL = p.maxTTL /\ c.wait = c.plain /\ Waited(P, p.ttlSince, n)
+     /\ c.wait < p.wait => c.maxTTL = p.maxTTL /\ Waited(P, p.ttlSince, n)
 
 StepOfSeat(P, C, s, n) ==
   LET before == {x \in Seats(P) : x.n = s.n}
@@ -108,7 +106,7 @@ FoundingAllowed(F) ==
      /\ R(F).ttlSince = 0
      /\ earlier # {} =>
           /\ R(F).wait >= R(last).wait
-          /\ \E r \in earlier : left(r) < Quorum(r) /\ (Cardinality(dead(r)) >= Quorum(r) \/ R(F).wait >= R(last).plain + Recheck(R(last).plain))
+          /\ \E r \in earlier : left(r) < Quorum(r) /\ (Cardinality(dead(r)) >= Quorum(r) \/ R(F).wait >= R(last).maxTTL + Recheck(R(last).maxTTL))
 
 (* May the child be proposed with this ballot? Enough have promised it, and if some of those had accepted a child of the same kind that can have been chosen,  *)
 (* it is that of the highest ballot. It can have been chosen if those that show it and those that have not answered are enough. A founding of which some      *)
