@@ -349,12 +349,10 @@ func (n *situation) votes(s *seat) bool {
 // counted, the removal of a living master could leave no quorum to grant a lock, or to choose another record. s is the seat that is changed.
 func (n *situation) keepsQuorum(child *record, s *seat) error {
 	r := n.record
-	now, after := 0, 0
-	var silent, waiting, leaving, refused []string
+	now, after, others := 0, 0, ""
 	for i := range r.seats {
 		one := &r.seats[i]
-		name, f := shown(one.name), n.survey.at(one.number)
-		switch {
+		switch f := n.survey.at(one.number); {
 		case n.votes(one): //mutant:a-dead-voter-is-counted-on
 			now++
 			if child.seat(one.number).state == seatVoter { //mutant:the-vote-that-is-given-up-is-counted-on
@@ -362,30 +360,18 @@ func (n *situation) keepsQuorum(child *record, s *seat) error {
 			}
 		case one.number == s.number:
 		case one.state == seatLeaving:
-			leaving = append(leaving, name)
+			others += ", " + shown(one.name) + " is leaving"
 		case f == nil || f.err != nil && !isRefused(f.err):
-			silent = append(silent, name)
+			others += ", " + shown(one.name) + " is not reached"
 		case f.err != nil:
-			refused = append(refused, fmt.Sprintf("%s is %v", name, f.err))
+			others += fmt.Sprintf(", %s is %v", shown(one.name), f.err)
 		default:
-			waiting = append(waiting, name)
+			others += ", " + shown(one.name) + " waits for its vote"
 		}
 	}
 	needed := child.quorum() //mutant:a-new-seat-does-not-count
 	if after >= needed {
 		return nil
-	}
-	text := fmt.Sprintf("%d of %d masters vote now", now, len(r.seats))
-	for _, group := range []struct {
-		names             []string
-		is, are, whatElse string
-	}{{silent, "is", "are", "not reached"}, {waiting, "waits", "wait", "for the vote"}, {leaving, "is", "are", "leaving"}} {
-		if len(group.names) > 0 {
-			text += fmt.Sprintf(", %s %s %s", enumerate(group.names, "and"), pluralOf(group.names, group.is, group.are), group.whatElse)
-		}
-	}
-	for _, reason := range refused {
-		text += ", " + reason
 	}
 	with := ""
 	switch before := r.seat(s.number); {
@@ -394,37 +380,14 @@ func (n *situation) keepsQuorum(child *record, s *seat) error {
 	case n.votes(before):
 		with = "without " + shown(s.name) + ", "
 	}
-	text += fmt.Sprintf("; %s%d would vote and %d are needed: ", with, after, needed)
+	todo := "add a seat first"
 	switch {
-	case len(silent) > 0:
-		text += fmt.Sprintf("bring %s back, or replace %s first", enumerate(silent, "or"), pluralOf(silent, "it", "one of them"))
-	case len(waiting) > 0:
-		text += fmt.Sprintf("wait until %s %s", enumerate(waiting, "and"), pluralOf(waiting, "votes", "vote"))
-	case len(leaving) > 0:
-		text += fmt.Sprintf("wait until %s %s removed", enumerate(leaving, "and"), pluralOf(leaving, "is", "are"))
-	case len(refused) > 0:
-		text += "mend that first"
+	case others != "":
+		todo = "bring a master that does not vote back, wait for its vote, or replace it first"
 	case len(r.seats) == 1:
-		text += "one master cannot be replaced, and gets no second one, while locks are granted; stop every redlockd, name empty masters in the configuration, and start"
-	default:
-		text += "add a seat first"
+		todo = "one master cannot be replaced, and gets no second one, while locks are granted; stop every redlockd, name empty masters in the configuration, and start"
 	}
-	return errors.New(text)
-}
-
-// enumerate writes "a", "a and b", "a, b and c".
-func enumerate(names []string, and string) string {
-	if last := len(names) - 1; last > 0 {
-		return strings.Join(names[:last], ", ") + " " + and + " " + names[last]
-	}
-	return names[0]
-}
-
-func pluralOf(names []string, one, several string) string {
-	if len(names) == 1 {
-		return one
-	}
-	return several
+	return fmt.Errorf("%d of %d masters vote now%s; %s%d would vote and %d are needed: %s", now, len(r.seats), others, with, after, needed, todo)
 }
 
 // seat seats the master at an address: at a new seat, or in the place of another one.
