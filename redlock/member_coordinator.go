@@ -24,9 +24,10 @@ type coordinator struct {
 
 	// Owned by the goroutine.
 	pauses    map[int]reseatPause
-	foundable time.Time // since when a founding is allowed; zero: it is not
-	quorumAt  time.Time // when a quorum of the masters last showed the record in force
-	elsewhere time.Time // since when a listed memory is heard by others and another one is found here; zero: it is not so
+	foundable time.Time      // since when a founding is allowed; zero: it is not
+	quorumAt  time.Time      // when a quorum of the masters last showed the record in force
+	strays    map[int]string // what masters showed at the last look that a majority did not know, by place
+	elsewhere time.Time      // since when a listed memory is heard by others and another one is found here; zero: it is not so
 	request   *memberRequest
 
 	// mu guards what follows. Only the goroutine writes.
@@ -185,7 +186,14 @@ func (m *coordinator) look(ctx context.Context) time.Duration {
 		return m.propose(ctx, s, r, acceptors, r.quorum(), decision{child: r.child().seal()})
 	}
 	m.settle()
+	// Steps may be made while a survey runs. What a master showed at the look before, too, was not chosen by then: the others have accepted nothing.
+	before := m.strays
+	m.strays = make(map[int]string)
 	for _, f := range s.strays(r) {
+		m.strays[f.place] = f.v
+		if before[f.place] != f.v { //mutant:a-stray-is-judged-by-one-survey
+			continue
+		}
 		if s.began.Before(m.pauses[f.place].until) { //mutant:a-master-that-lies-keeps-everybody-busy
 			continue
 		}

@@ -216,6 +216,34 @@ func TestMasterThatGoesOnLying(t *testing.T) {
 	})
 }
 
+// While a client asks the masters, another one makes two steps. The master that answers last shows a record that none of the others did: it is
+// not told to start anew.
+func TestStepsDuringASurvey(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		far := func(o *Options) { o.MaxTTL, o.MasterTimeout, o.ConnectTimeout = 10*time.Second, 500*ms, 5*time.Second }
+		p := s.open(far)
+		memory := s.memory(4)
+		other := s.proposer()
+		p.delay(15*ms, 15*ms, 4)
+		for range 2 {
+			p.coordinator.poke()
+			time.Sleep(40 * ms)
+			for place := range 2 {
+				other.look()
+				child := other.demotes(place)
+				if chosen, err := other.step(child); err != nil || chosen.digest != child.digest {
+					s.Fatalf("got %v, %v", chosen, err)
+				}
+				other.survey.teach(s.Context(), other.found(), child)
+			}
+			p.allUp()
+		}
+		if got := s.memory(4); got != memory {
+			s.Errorf("m5 has the memory %s, want the one of before, %s", got, memory)
+		}
+	})
+}
+
 // What one master says of times to come counts for nothing: that a seat is heard which has restarted.
 func TestOneMasterHearsForNobody(t *testing.T) {
 	inVirtualTime(t, 5, func(s *stage) {
