@@ -21,8 +21,8 @@ var errOutrun = errors.New("somebody else changes the membership at the same tim
 // step has the acceptors, a quorum of them, choose the record that follows parent, or, where that is nil, a founding or the first record of a
 // bootstrap. own is what to propose where none of them has accepted another one already. It returns the record that was chosen.
 //
-// A step takes over an accepted child of its own kind only. A founding must not take over a child of a record: masters that this does not list
-// would accept it. It need not, because it waits until everything that the child may have allowed is over. And a child of a record need not take
+// A step takes over an accepted child of its own kind only. A founding must not take over a child of a record: too few of those that could choose it
+// are there. It need not, because it waits until everything that the child may have allowed is over. And a child of a record need not take
 // over a founding: one that was chosen leaves no quorum for it.
 //
 // It holds what Paxos asks for: ballots are never used twice (they have a nonce), an acceptor that has promised a ballot takes no lower one,
@@ -97,7 +97,7 @@ func childToPropose(parent *record, ready, settled []*found, own *record) *recor
 	var all []accepted
 	shows := make(map[string]int)
 	for _, a := range ready {
-		if a.accepted != nil && !a.accepted.founds() { //mutant:a-founding-takes-over-a-child
+		if a.accepted != nil {
 			all = append(all, accepted{a.acceptedBallot, a.accepted})
 			shows[a.accepted.digest]++
 		}
@@ -126,7 +126,7 @@ func childToPropose(parent *record, ready, settled []*found, own *record) *recor
 func foundingToPropose(ready []*found, own *record) *record {
 	founding, highest := own, ""
 	for _, a := range ready {
-		if a.acceptedBallot <= highest || a.accepted == nil || !a.accepted.founds() || len(a.accepted.among(ready)) < a.accepted.quorum() { //mutant:a-founding-of-lost-memories-is-in-the-way
+		if a.acceptedBallot <= highest || a.accepted == nil || !a.accepted.founds() || len(a.accepted.among(ready)) < a.accepted.quorum() { //mutant:a-founding-of-lost-memories-is-in-the-way //mutant:a-founding-takes-over-a-child
 			continue
 		}
 		highest, founding = a.acceptedBallot, a.accepted
