@@ -383,7 +383,7 @@ func (n *situation) keepsQuorum(child *record, s *seat) error {
 	todo := "add a seat first"
 	switch {
 	case others != "":
-		todo = "bring a master that does not vote back, wait for its vote, or replace it first"
+		todo = "bring back a master that does not vote, wait for its vote, or replace it first"
 	case len(r.seats) == 1:
 		todo = "one master cannot be replaced, and gets no second one, while locks are granted; stop every redlockd, name empty masters in the configuration, and start"
 	}

@@ -49,11 +49,11 @@ func TestChangesWithDeadMasters(t *testing.T) {
 		withSpares(t, 5, 2, func(s *stage) {
 			p := s.open(maxTTL(2 * time.Second))
 			p.crash(3, 4)
-			const numbers = "3 of 5 masters vote now, m4 is not reached, m5 is not reached; without m1, 2 would vote and 3 are needed: bring a master that does not vote back, wait for its vote, or replace it first"
+			const numbers = "3 of 5 masters vote now, m4 is not reached, m5 is not reached; without m1, 2 would vote and 3 are needed: bring back a master that does not vote, wait for its vote, or replace it first"
 			p.refuses(MemberChange{Remove: "m1"}, numbers)
 			p.refuses(MemberChange{Replace: "m1", Addr: addrOf(5)}, numbers)
 			p.refuses(MemberChange{Add: "m6", Addr: addrOf(5)},
-				"3 of 5 masters vote now, m4 is not reached, m5 is not reached; with m6, which does not vote at once, 3 would vote and 4 are needed: bring a master that does not vote back, wait for its vote, or replace it first")
+				"3 of 5 masters vote now, m4 is not reached, m5 is not reached; with m6, which does not vote at once, 3 would vote and 4 are needed: bring back a master that does not vote, wait for its vote, or replace it first")
 			p.lock(one("r", time.Second)).want(s, "LOCK", "held", 0)
 			// The dead ones can be replaced and removed.
 			what, err := p.ChangeMembers(s.Context(), MemberChange{Replace: "m4", Addr: addrOf(5)}, false)
@@ -62,7 +62,7 @@ func TestChangesWithDeadMasters(t *testing.T) {
 			}
 			p.lock(one("r2", time.Second)).want(s, "LOCK while the new master waits", "held", 0)
 			p.refuses(MemberChange{Remove: "m1"}, "3 of 5 masters vote now, m4 waits for its vote, m5 is not reached; without m1, 2 would vote and 3 are needed: "+
-				"bring a master that does not vote back, wait for its vote, or replace it first")
+				"bring back a master that does not vote, wait for its vote, or replace it first")
 			p.change(MemberChange{Remove: "m5"})
 			s.until("the dead one is removed", func() bool { return len(p.Membership().Seats) == 4 })
 			p.allUp()
@@ -74,9 +74,9 @@ func TestChangesWithDeadMasters(t *testing.T) {
 		withSpares(t, 3, 1, func(s *stage) {
 			p := s.open(maxTTL(2 * time.Second))
 			p.crash(2)
-			p.refuses(MemberChange{Remove: "m1"}, "2 of 3 masters vote now, m3 is not reached; without m1, 1 would vote and 2 are needed: bring a master that does not vote back, wait for its vote, or replace it first")
+			p.refuses(MemberChange{Remove: "m1"}, "2 of 3 masters vote now, m3 is not reached; without m1, 1 would vote and 2 are needed: bring back a master that does not vote, wait for its vote, or replace it first")
 			p.refuses(MemberChange{Add: "m4", Addr: addrOf(3)},
-				"2 of 3 masters vote now, m3 is not reached; with m4, which does not vote at once, 2 would vote and 3 are needed: bring a master that does not vote back, wait for its vote, or replace it first")
+				"2 of 3 masters vote now, m3 is not reached; with m4, which does not vote at once, 2 would vote and 3 are needed: bring back a master that does not vote, wait for its vote, or replace it first")
 			p.lock(one("r", time.Second)).want(s, "LOCK", "held", 0)
 			p.change(MemberChange{Replace: "m3", Addr: addrOf(3)})
 			p.allUp()
@@ -88,7 +88,7 @@ func TestChangesWithDeadMasters(t *testing.T) {
 			p := s.open(maxTTL(2 * time.Second))
 			s.do(2, "CONFIG", "SET", "maxmemory", "1000000", "maxmemory-policy", "allkeys-lru")
 			p.refuses(MemberChange{Remove: "m1"}, "2 of 3 masters vote now, m3 is refused: it may evict locks when its memory is full: maxmemory-policy is allkeys-lru, set noeviction; "+
-				"without m1, 1 would vote and 2 are needed: bring a master that does not vote back, wait for its vote, or replace it first")
+				"without m1, 1 would vote and 2 are needed: bring back a master that does not vote, wait for its vote, or replace it first")
 		})
 	})
 	t.Run("the only one", func(t *testing.T) {
@@ -111,11 +111,11 @@ func TestChangesWhileMastersWait(t *testing.T) {
 			seats := p.Membership().Seats
 			return seats[3].State == SeatLearner && seats[4].State == SeatLearner && p.Membership().Settled
 		})
-		p.refuses(MemberChange{Remove: "m1"}, "3 of 5 masters vote now, m4 waits for its vote, m5 waits for its vote; without m1, 2 would vote and 3 are needed: bring a master that does not vote back, wait for its vote, or replace it first")
+		p.refuses(MemberChange{Remove: "m1"}, "3 of 5 masters vote now, m4 waits for its vote, m5 waits for its vote; without m1, 2 would vote and 3 are needed: bring back a master that does not vote, wait for its vote, or replace it first")
 		p.allUp()
 		p.change(MemberChange{Remove: "m1"})
 		p.change(MemberChange{Remove: "m2"})
-		p.refuses(MemberChange{Remove: "m3"}, "3 of 5 masters vote now, m1 is leaving, m2 is leaving; without m3, 2 would vote and 3 are needed: bring a master that does not vote back, wait for its vote, or replace it first")
+		p.refuses(MemberChange{Remove: "m3"}, "3 of 5 masters vote now, m1 is leaving, m2 is leaving; without m3, 2 would vote and 3 are needed: bring back a master that does not vote, wait for its vote, or replace it first")
 	})
 }
 

@@ -428,7 +428,7 @@ func TestMembersWithDeadMasters(t *testing.T) {
 	p.waitLog("quorum reached")
 	s[3].Kill()
 	s[4].Kill()
-	numbers := fmt.Sprintf("3 of 5 masters vote now, %s is not reached, %s is not reached; without %s, 2 would vote and 3 are needed: bring a master that does not vote back, wait for its vote, or replace it first",
+	numbers := fmt.Sprintf("3 of 5 masters vote now, %s is not reached, %s is not reached; without %s, 2 would vote and 3 are needed: bring back a master that does not vote, wait for its vote, or replace it first",
 		s[3].Addr, s[4].Addr, s[0].Addr)
 	before := membersOf(t, addrs)
 	for _, args := range [][]string{{"remove", s[0].Addr, "--dry-run"}, {"remove", s[0].Addr}, {"replace", s[0].Addr, s[5].Addr}} {
