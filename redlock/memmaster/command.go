@@ -77,7 +77,7 @@ func init() {
 		&command{"pexpire", 3, flagWrite, oneKey, cmdPEXPIRE, nil},
 		&command{"scan", -2, flagRead, noKeys, cmdSCAN, nil},
 		&command{"dbsize", 1, flagRead, noKeys, cmdDBSIZE, nil},
-		&command{"flushdb", -1, flagWrite, noKeys, cmdFLUSHALL, nil},
+		&command{"flushdb", -1, flagWrite, noKeys, cmdFLUSHDB, nil},
 		&command{"flushall", -1, flagWrite, noKeys, cmdFLUSHALL, nil},
 		&command{"swapdb", 3, flagWrite, noKeys, cmdSWAPDB, nil},
 
@@ -92,6 +92,7 @@ func init() {
 
 		// The connection.
 		&command{"ping", -1, flagPubSub, noKeys, cmdPING, nil},
+		&command{"select", 2, flagNoScript, noKeys, cmdSELECT, nil},
 		&command{"hello", -1, flagNoScript | flagNoAuth, noKeys, cmdHELLO, nil},
 		container("client",
 			&command{"id", 2, flagNoScript, noKeys, cmdCLIENTID, nil},
@@ -190,6 +191,10 @@ func (m *Master) process(c *client, args [][]byte) {
 	if refusal := m.refusal(c, cmd, found, args); refusal != "" {
 		c.fail(refusal)
 		return
+	}
+	if c.db != 0 {
+		m.data.selectOther()
+		defer m.data.selectOther()
 	}
 	m.call(c, c, cmd, args)
 	c.caching = max(0, c.caching-1)

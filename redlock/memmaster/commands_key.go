@@ -116,19 +116,41 @@ func cmdDBSIZE(c *client, args [][]byte) {
 	c.integer(int64(len(c.m.data.entries)))
 }
 
-// cmdFLUSHALL is FLUSHDB, too: nobody can select another database.
-func cmdFLUSHALL(c *client, args [][]byte) {
+func cmdFLUSHALL(c *client, args [][]byte) { c.flushKeys(args, c.m.data.flush) }
+
+func cmdFLUSHDB(c *client, args [][]byte) {
+	c.flushKeys(args, func() {
+		for _, key := range sortedKeys(c.m.data.entries) {
+			c.m.data.remove(c.m.data.entries[key])
+		}
+	})
+}
+
+func (c *client) flushKeys(args [][]byte, flush func()) {
 	if len(args) > 2 || len(args) == 2 && !is(args[1], "ASYNC") && !is(args[1], "SYNC") {
 		c.fail(errSyntax)
 		return
 	}
 	// Those who track are told once of all keys, before each key is forgotten without a word.
 	c.m.trackFlush()
-	c.m.data.flush()
+	flush()
 	c.ok()
 }
 
-// cmdSWAPDB knows database 0 and one other, which nobody can select: it takes all keys away, or brings them back.
+// cmdSELECT knows databases 0 and 1.
+func cmdSELECT(c *client, args [][]byte) {
+	switch db, ok := resp.ParseInt(args[1]); {
+	case !ok:
+		c.fail(errNotInt)
+	case db < 0 || db > 1:
+		c.fail("ERR DB index is out of range")
+	default:
+		c.db = int(db)
+		c.ok()
+	}
+}
+
+// cmdSWAPDB knows databases 0 and 1.
 func cmdSWAPDB(c *client, args [][]byte) {
 	if string(args[1]) != "0" || string(args[2]) != "1" {
 		c.fail("ERR only SWAPDB 0 1 is supported here")

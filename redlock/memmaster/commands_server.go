@@ -51,6 +51,7 @@ var infoSections = []struct {
 	{"Stats", func(m *Master, b *strings.Builder) { fmt.Fprintf(b, "evicted_keys:%d\r\n", m.evicted) }},
 	{"Replication", infoReplication},
 	{"Cluster", func(m *Master, b *strings.Builder) { b.WriteString("cluster_enabled:0\r\n") }},
+	{"Keyspace", infoKeyspace},
 }
 
 func cmdINFO(c *client, args [][]byte) {
@@ -89,6 +90,17 @@ func infoReplication(m *Master, b *strings.Builder) {
 		fmt.Fprintf(b, "role:slave\r\nmaster_host:%s\r\nmaster_port:%s\r\nmaster_link_status:down\r\nslave_read_only:1\r\n", to[0], to[1])
 	} else {
 		b.WriteString("role:master\r\nconnected_slaves:0\r\n")
+	}
+}
+
+// infoKeyspace names the databases that have keys.
+func infoKeyspace(m *Master, b *strings.Builder) {
+	keys := [2]int{}
+	keys[m.data.db], keys[1-m.data.db] = len(m.data.entries), len(m.data.other)
+	for db, n := range keys {
+		if n > 0 {
+			fmt.Fprintf(b, "db%d:keys=%d,expires=0,avg_ttl=0\r\n", db, n)
+		}
 	}
 }
 

@@ -18,6 +18,8 @@ type client struct {
 
 	// authenticated is true from the start where no password is asked for.
 	authenticated bool
+	// db is the database that it has selected, 0 or 1.
+	db int
 	// gone: the connection is closed, and what it has sent is not executed any more.
 	gone bool
 	// hangUp closes the connection after the replies of this batch.

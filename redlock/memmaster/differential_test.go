@@ -78,6 +78,8 @@ const listed = `
 	hello 1 | hello 4 | hello 2 foo | hello 2 auth a | ping a b
 	flushall | dbsize | set a 1 | set b 1 px 100000 | dbsize | swapdb 0 1 | exists a b | dbsize | set c 1 | swapdb 0 1 | exists a b c
 	swapdb 0 1 | exists a b c | flushdb | dbsize | flushall
+	set a 1 | select 1 | get a | set a 2 px 100000 | set b 1 | swapdb 0 1 | get a | pttl b | select 0 | mget a b | flushdb | dbsize | info keyspace | select 1 | get a | flushdb | select 0
+	set a 0 | select 1 | flushall | select 0 | dbsize | select x | select 16 | select -1
 	zadd z x a | zadd z 1 a | zadd z 1 | zadd z xx 2 a | zadd y xx 1 a | zpopmin z 1 1 | zrevrange z 0 | zrevrange z 0 0
 	zadd z 1 a | zadd z 1 b | zadd z 2 c | zrevrange z 0 1 withscores | zrem z | zrem z x | zremrangebyscore z -inf (1 | zremrangebyscore z -inf 1 | zrem z c c | exists z | zrem z c | zremrangebyscore z -inf 9
 	zadd z 1 a | pexpire z 100000 | zrem z a | exists z

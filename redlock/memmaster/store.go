@@ -8,10 +8,9 @@ import (
 // store is the data of a master: keys, their values and their expiry. It knows nothing of connections; what changes is
 // told to changed. Guarded by Master.mu.
 type store struct {
-	// entries is database 0, the only one that a client reaches.
-	entries map[string]*entry
-	// swapped is database 1, which SWAPDB 0 1 puts in the place of the other.
-	swapped map[string]*entry
+	// entries is the database that the running command sees, which is db: 0, unless its client has selected 1. other is the other one.
+	entries, other map[string]*entry
+	db             int
 	// due holds the keys of both that expire, soonest first. An entry is in it exactly while its expireAt is not 0.
 	due minHeap[*entry]
 
@@ -36,8 +35,8 @@ type entry struct {
 	zset *zset
 	// hash is the value of a hash; nil for another type.
 	hash hash
-	// swapped says that the entry is in store.swapped.
-	swapped bool
+	// db is the database that the entry is in.
+	db int
 }
 
 func (e *entry) isString() bool { return e.zset == nil && e.hash == nil }
@@ -47,7 +46,7 @@ func (e *entry) heapIndexOf() *int        { return &e.dueIndex }
 
 // reset forgets all keys without telling anybody: what a process that has not persisted them does.
 func (s *store) reset() {
-	s.entries, s.swapped = map[string]*entry{}, map[string]*entry{}
+	s.entries, s.other = map[string]*entry{}, map[string]*entry{}
 	s.due = minHeap[*entry]{}
 }
 
@@ -66,7 +65,7 @@ func (s *store) lookup(key []byte) *entry {
 func (s *store) create(key []byte) *entry {
 	e := s.lookup(key)
 	if e == nil {
-		e = &entry{key: string(key), dueIndex: -1}
+		e = &entry{key: string(key), dueIndex: -1, db: s.db}
 		s.entries[e.key] = e
 	}
 	e.str, e.zset, e.hash = "", nil, nil
@@ -85,8 +84,8 @@ func (s *store) setString(key []byte, value string) *entry {
 // remove deletes a key, of either database.
 func (s *store) remove(e *entry) {
 	s.persist(e)
-	if e.swapped { // out of everybody's sight: nobody is told
-		delete(s.swapped, e.key)
+	if e.db != s.db { // nobody is told, for those who track its name track the key of the other database
+		delete(s.other, e.key)
 		return
 	}
 	delete(s.entries, e.key)
@@ -105,16 +104,19 @@ func (s *store) flush() {
 	}
 }
 
-// swap exchanges the databases. Every key of both has changed for those who track it.
+// swap exchanges the contents of the databases. Every key of both has changed for those who track it.
 func (s *store) swap() {
-	s.entries, s.swapped = s.swapped, s.entries
-	for _, entries := range []map[string]*entry{s.entries, s.swapped} {
+	s.entries, s.other = s.other, s.entries
+	for _, entries := range []map[string]*entry{s.entries, s.other} {
 		for _, key := range sortedKeys(entries) {
-			entries[key].swapped = !entries[key].swapped
+			entries[key].db = 1 - entries[key].db
 			s.changed(key)
 		}
 	}
 }
+
+// selectOther has commands see the other database.
+func (s *store) selectOther() { s.entries, s.other, s.db = s.other, s.entries, 1-s.db }
 
 // keys lists the keys that have not expired, sorted, so that nothing here depends on the order of a map.
 func (s *store) keys() []string {
@@ -125,7 +127,7 @@ func (s *store) keys() []string {
 func (s *store) clone() store {
 	var c store
 	c.reset()
-	for from, to := range map[*map[string]*entry]map[string]*entry{&s.entries: c.entries, &s.swapped: c.swapped} {
+	for from, to := range map[*map[string]*entry]map[string]*entry{&s.entries: c.entries, &s.other: c.other} {
 		for key, e := range *from {
 			copied := *e
 			copied.zset = e.zset.clone()
