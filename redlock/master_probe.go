@@ -151,22 +151,22 @@ var probeKey = new(struct{ _ int })
 // are in the order of the seats. Behind them are masters that o names and that are no members.
 func ProbeAll(ctx context.Context, o Options, timeout time.Duration) ([]MasterReport, Membership) {
 	o = o.withDefaults()
-	asked := make(map[string]MasterReport) // by address
+	asked := make(map[string]MasterReport) // by full address
 	probe := func(masters []Master) (reports []MasterReport) {
 		var mu sync.Mutex
 		var wg sync.WaitGroup
-		unasked := slices.DeleteFunc(slices.Clone(masters), func(m Master) bool { _, known := asked[m.Addr]; return known })
+		unasked := slices.DeleteFunc(slices.Clone(masters), func(m Master) bool { _, known := asked[m.fullAddr()]; return known })
 		for _, m := range unasked {
 			wg.Go(func() {
 				r := Probe(ctx, m, timeout)
 				mu.Lock()
 				defer mu.Unlock()
-				asked[m.Addr] = r
+				asked[m.fullAddr()] = r
 			})
 		}
 		wg.Wait()
 		for _, m := range masters {
-			reports = append(reports, asked[m.Addr])
+			reports = append(reports, asked[m.fullAddr()])
 		}
 		return reports
 	}
@@ -187,7 +187,7 @@ func ProbeAll(ctx context.Context, o Options, timeout time.Duration) ([]MasterRe
 			membership.Seats[i].Reached = all[i].Reachable
 		}
 		for i, m := range o.Masters {
-			if !slices.ContainsFunc(masters, func(seated Master) bool { return seated.Addr == m.Addr }) {
+			if !slices.ContainsFunc(masters, func(seated Master) bool { return seated.fullAddr() == m.fullAddr() }) {
 				named[i].Member = "none"
 				all = append(all, named[i])
 			}
@@ -221,6 +221,13 @@ func reportedBy(reports []MasterReport) *survey {
 func compare(reports []MasterReport, force *record, o Options) {
 	findTwins(reports)
 	compareMembership(reports, force)
+	if force != nil {
+		if text := o.otherDB(force); text != "" {
+			for i := range reports {
+				reports[i].add(NoVote, "", "%s", text)
+			}
+		}
+	}
 	for i := range reports {
 		r := &reports[i]
 		if r.floor != nil {
@@ -270,14 +277,14 @@ func Probe(ctx context.Context, m Master, timeout time.Duration) MasterReport {
 	// the connection ends that read. (The connection itself may be closed only by who uses it.)
 	defer context.AfterFunc(ctx, func() { l.client.Close() })()
 
-	if err := survive(func() error { r.ask(ctx, l, timeout); return nil }); err != nil {
+	if err := survive(func() error { r.ask(ctx, m, l, timeout); return nil }); err != nil {
 		r.unreachable(ctx, err, timeout)
 	}
 	return r
 }
 
 // ask fills the report.
-func (r *MasterReport) ask(ctx context.Context, l *masterConn, timeout time.Duration) {
+func (r *MasterReport) ask(ctx context.Context, m Master, l *masterConn, timeout time.Duration) {
 	text, err := l.redis.Info(ctx).Result()
 	if !replied(err) {
 		r.unreachable(ctx, err, timeout)
@@ -300,6 +307,11 @@ func (r *MasterReport) ask(ctx context.Context, l *masterConn, timeout time.Dura
 	if err == nil && r.Role == "master" && !r.ClusterNode && !r.Loading {
 		r.tryCommands(ctx, l)
 		r.readMembership(ctx, l)
+		if r.New {
+			if text := l.fleetInOtherDB(ctx, m, Options{ConnectTimeout: timeout}); text != "" {
+				r.add(NoVote, "", "%s", text)
+			}
+		}
 		r.floor, r.marks = highWaterCommands(ctx)
 		pipe := l.redis.Pipeline()
 		pipe.BatchProcess(ctx, r.floor, r.marks)

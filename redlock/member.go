@@ -111,7 +111,7 @@ func (r *record) membership(o Options) Membership {
 		Lowering: r.wait > r.needed(o.drift()), Needed: r.quorum(), Differences: fileDiffers(r, o)}
 	for i := range r.seats {
 		s := &r.seats[i]
-		all.Seats = append(all.Seats, Seat{Name: s.name, Addr: o.masterAt(s.name, s.addr).Addr, State: SeatState(s.state.String()), Memory: s.memory, Since: s.since})
+		all.Seats = append(all.Seats, Seat{Name: s.name, Addr: o.masterAt(s.name, s.addr).fullAddr(), State: SeatState(s.state.String()), Memory: s.memory, Since: s.since})
 	}
 	return all
 }
@@ -125,7 +125,7 @@ type MemberChange struct {
 	Replace string
 	// Add adds a seat of this name for the master at Addr.
 	Add string
-	// Addr belongs to Replace and Add: host:port, or the path of a unix socket.
+	// Addr belongs to Replace and Add: host:port, or the path of a unix socket; with /number at the end for a database.
 	Addr string
 	// Remove has the seat of this name lose its vote, and removes it after the wait.
 	Remove string
@@ -140,6 +140,9 @@ var ErrMembersChanged = errors.New("somebody else has changed the membership mea
 // after the wait, which Membership shows. It is safe to repeat, and to break off at any point. With dryRun nothing is changed. what says
 // what is changed, or would be; "" where everything is so already.
 func (c *Client) ChangeMembers(ctx context.Context, change MemberChange, dryRun bool) (what string, err error) {
+	if change.Addr != "" {
+		change.Addr = c.opts.seatAddrOf(change.Replace+change.Add, change.Addr)
+	}
 	if err := change.check(c.opts); err != nil {
 		return "", err
 	}
@@ -392,7 +395,8 @@ func (n *situation) keepsQuorum(child *record, s *seat) error {
 
 // seat seats the master at an address: at a new seat, or in the place of another one.
 func (q *memberRequest) seat(ctx context.Context, n *situation, child *record) error {
-	r, m := n.record, q.change
+	r, m, o := n.record, q.change, q.client.opts
+	at := o.masterAt(m.Replace+m.Add, m.Addr)
 	var s *seat
 	switch {
 	case m.Replace != "":
@@ -402,7 +406,7 @@ func (q *memberRequest) seat(ctx context.Context, n *situation, child *record) e
 		if s.state == seatLeaving {
 			return fmt.Errorf("%s is leaving: add a seat of another name", shown(s.name))
 		}
-		if m.Addr == s.name && s.addr != s.name { //mutant:a-name-means-two-machines
+		if isNameOf(m.Addr, s) && !isNameOf(s.addr, s) { //mutant:a-name-means-two-machines
 			// In the membership that stands for the address that the settings of each redlockd name (Master.seatAddr), and those may follow the
 			// address that the seat has now.
 			return fmt.Errorf("%s cannot go back to the address that it is called after, for settings may call another one so by now: "+
@@ -427,13 +431,12 @@ func (q *memberRequest) seat(ctx context.Context, n *situation, child *record) e
 		child.roster++
 	}
 	for i := range r.seats {
-		if other := &r.seats[i]; other.name != s.name && q.client.opts.masterAt(other.name, other.addr).Addr == m.Addr {
+		if other := &r.seats[i]; other.name != s.name && o.masterAt(other.name, other.addr).Addr == at.Addr {
 			return fmt.Errorf("%s is the address of %s: each vote must come from a master of its own", m.Addr, shown(other.name))
 		}
 	}
-	o := q.client.opts
 	o.readOnly = q.dryRun //mutant:a-dry-run-names-the-memory
-	found := surveyMasters(ctx, map[int]Master{s.number: o.masterAt(s.name, m.Addr)}, patience{enough: 1}, o)
+	found := surveyMasters(ctx, map[int]Master{s.number: at}, patience{enough: 1}, o)
 	defer found.close()
 	f := found.found[0]
 	same := m.Replace != "" && s.memory == f.state.memory && f.ok()
@@ -448,7 +451,7 @@ func (q *memberRequest) seat(ctx context.Context, n *situation, child *record) e
 		// It cannot learn what the others have chosen, so it would never vote.
 		return fmt.Errorf("the master at %s cannot be seated: it shows version %d of the membership, and the masters have version %d: run FLUSHALL on it",
 			m.Addr, f.state.record.version, r.version)
-	case same && o.masterAt(s.name, s.addr).Addr == m.Addr:
+	case same && o.masterAt(s.name, s.addr).fullAddr() == at.fullAddr():
 		q.what = ""
 		return nil
 	case f.keys > 0 && !same:

@@ -239,7 +239,13 @@ func (m *coordinator) follow(ctx context.Context, s *survey) (next *record, wron
 			return next, ""
 		}
 	}
-	return m.join(ctx, s)
+	next, wrong = m.join(ctx, s)
+	if own == nil && next != nil {
+		if wrong = m.client.opts.otherDB(next); wrong != "" {
+			next = nil
+		}
+	}
+	return next, wrong
 }
 
 // join finds the record in force as a client does that starts: what the masters show that are known here leads to it. The masters that

@@ -75,8 +75,8 @@ func fileDiffers(r *record, o Options) string {
 		switch {
 		case at < 0:
 			parts = append(parts, fmt.Sprintf("%s (%s) is a member, the settings do not name it", shown(s.name), shown(s.addr)))
-		case o.masterAt(s.name, s.addr).Addr != o.Masters[at].Addr:
-			parts = append(parts, fmt.Sprintf("%s is at %s, the settings say %s", shown(s.name), shown(s.addr), o.Masters[at].Addr))
+		case o.masterAt(s.name, s.addr).fullAddr() != o.Masters[at].fullAddr():
+			parts = append(parts, fmt.Sprintf("%s is at %s, the settings say %s", shown(s.name), shown(o.masterAt(s.name, s.addr).fullAddr()), o.Masters[at].fullAddr()))
 		}
 	}
 	for _, one := range o.Masters {

@@ -220,6 +220,11 @@ func (f *found) ask(ctx context.Context, opts Options) error {
 		if err := f.read(ctx, opts); err != nil {
 			return err
 		}
+		if f.fields["r"] == "" { // it belongs to nobody yet, as far as this database says
+			if text := conn.fleetInOtherDB(ctx, f.master, opts); text != "" {
+				return &refusedError{text}
+			}
+		}
 		if f.state.memory != "" {
 			return nil
 		}

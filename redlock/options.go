@@ -38,7 +38,7 @@ type Master struct {
 	Addr string
 	// Username and Password log in with AUTH. Empty: no AUTH is sent.
 	Username, Password string
-	// DB is the database number, 0 by default.
+	// DB is the database number, 0 by default. It belongs to the address: the membership has both.
 	DB int
 	// TLS, when not nil, encrypts the connection.
 	TLS *tls.Config
@@ -59,6 +59,9 @@ type Options struct {
 	// themselves from then on. Later they lead to it, for which one that is a member is enough, and where they differ the membership
 	// counts (Client.Membership). Libraries that lock on the masters themselves must use those of the membership.
 	Masters []Master
+	// Common says how a master is reached at an address that Masters does not name: DB, where an operator names an address without one. The
+	// rest does not count.
+	Common Master
 
 	// MasterTimeout is how long one master may take over one batch before its silence counts as no answer.
 	// Default 50 ms.
@@ -163,28 +166,6 @@ func (o Options) withDefaults() Options {
 }
 
 func (m Master) name() string { return cmp.Or(m.Name, m.Addr) }
-
-// seatAddr is the address of the master in the membership. One that has a name may be reached by different addresses: there the name stands for
-// them, until an operator gives the seat an address.
-func (m Master) seatAddr() string { return m.name() }
-
-// masterAt is how the master of a seat is reached, given the name and the address in the membership: as the options say of the one of this
-// name, or else as they say of the first one, at the address of the seat.
-func (o Options) masterAt(name, addr string) Master {
-	m := o.Masters[0]
-	m.Addr = addr
-	for _, named := range o.Masters {
-		if named.name() != name {
-			continue
-		}
-		m = named
-		if addr != named.seatAddr() {
-			m.Addr = addr
-		}
-	}
-	m.Name = name
-	return m
-}
 
 // OptionError says why an option cannot be used. Validate, here and in package proxy, joins one for each fault.
 type OptionError struct {
@@ -297,6 +278,11 @@ func validateMasters(masters []Master) error {
 		}
 		if m.DB < 0 {
 			return bad("master %s: database number %d is negative", m.Addr, m.DB)
+		}
+		for _, text := range []string{m.Addr, m.name()} {
+			if _, db, is := SplitAddr(text); is {
+				return bad("master %d: the /%d at the end of %s is the number of a database: give it as such", i+1, db, text)
+			}
 		}
 		if first, twice := seen[m.Addr]; twice {
 			return bad("%s is named twice, as number %d and %d: each vote must come from a master of its own", m.Addr, first, i+1)

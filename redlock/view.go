@@ -81,7 +81,7 @@ func (c *Client) setRecord(r *record) {
 		s := &r.seats[i]
 		m := c.opts.masterAt(s.name, s.addr)
 		if s.number < len(before.lanes) {
-			if l := before.lanes[s.number]; l != nil && l.master.name() == s.name && l.master.Addr == m.Addr {
+			if l := before.lanes[s.number]; l != nil && l.master.name() == s.name && l.master.fullAddr() == m.fullAddr() {
 				lanes[s.number] = l
 				continue
 			}

@@ -39,6 +39,8 @@ belong to no other fleet. It gets every command at once, and votes after the wai
 say what they change, and then wait until it is done. They can be interrupted: any redlockd over these masters finishes
 what was begun, and the same command again shows how far it is. All running redlockds follow by themselves.
 
+ADDR may end with /N for database N; else it is the db of the configuration.
+
 What would leave fewer masters that vote and are reached than a lock needs is refused, and nothing is changed. A new seat
 counts at once and votes after the wait, so until then one master fewer may fail where the number of votes that are
 needed grows. --dry-run says what would be changed or refused, and writes nothing on a new master; so it alone does not
@@ -356,15 +358,15 @@ func (m *memberCommand) printSettings(now redlock.Membership, c *config.Config) 
 	if now.Differences == "" {
 		return nil
 	}
-	_, err := fmt.Fprintf(m.p.stdout, "\nThe settings differ from the membership, which counts: %s.\n%s", now.Differences, settingsOf(now, c.Engine.MaxTTL))
+	_, err := fmt.Fprintf(m.p.stdout, "\nThe settings differ from the membership, which counts: %s.\n%s", now.Differences, settingsOf(now, c.Engine.MaxTTL, c.Engine.Common.DB))
 	return err
 }
 
 // settingsOf are the lines of config.toml for the membership. Users, passwords and TLS stay as they are there. The file must name an odd
-// number of masters.
-func settingsOf(now redlock.Membership, maxTTL time.Duration) string {
+// number of masters. Without a database, an address there means db.
+func settingsOf(now redlock.Membership, maxTTL time.Duration, db int) string {
 	var b strings.Builder
-	tables := slices.ContainsFunc(now.Seats, func(s redlock.Seat) bool { return s.Name != s.Addr })
+	tables := slices.ContainsFunc(now.Seats, func(s redlock.Seat) bool { addr, _, _ := redlock.SplitAddr(s.Addr); return s.Name != addr })
 	seats := slices.DeleteFunc(slices.Clone(now.Seats), func(s redlock.Seat) bool { return s.State == redlock.SeatLeaving })
 	if len(seats)%2 == 0 {
 		return fmt.Sprintf("The lines for config.toml follow when the number of seats is odd: there are %d. Add or remove one.\n", len(seats))
@@ -373,7 +375,11 @@ func settingsOf(now redlock.Membership, maxTTL time.Duration) string {
 	if !tables {
 		var quoted []string
 		for _, s := range seats {
-			quoted = append(quoted, config.QuoteTOML(s.Addr))
+			addr, in, _ := redlock.SplitAddr(s.Addr)
+			if in != db {
+				addr += fmt.Sprint("/", in)
+			}
+			quoted = append(quoted, config.QuoteTOML(addr))
 		}
 		fmt.Fprintf(&b, "masters = [%s]\n", strings.Join(quoted, ", "))
 	}
@@ -382,7 +388,11 @@ func settingsOf(now redlock.Membership, maxTTL time.Duration) string {
 	}
 	if tables {
 		for _, s := range seats {
-			fmt.Fprintf(&b, "[[masters]]\nname = %s\naddr = %s\n", config.QuoteTOML(s.Name), config.QuoteTOML(s.Addr))
+			addr, in, _ := redlock.SplitAddr(s.Addr)
+			fmt.Fprintf(&b, "[[masters]]\nname = %s\naddr = %s\n", config.QuoteTOML(s.Name), config.QuoteTOML(addr))
+			if in != db {
+				fmt.Fprintf(&b, "db = %d\n", in)
+			}
 		}
 	}
 	return b.String()

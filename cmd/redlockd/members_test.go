@@ -341,9 +341,16 @@ func TestMembersSettings(t *testing.T) {
 		{redlock.Membership{MaxTTL: 60e9, Seats: []redlock.Seat{{Name: "m1", Addr: "a:1"}}}, "1m", "In config.toml:\n\n[[masters]]\nname = \"m1\"\naddr = \"a:1\"\n"},
 		{redlock.Membership{Seats: []redlock.Seat{{Name: "a:1", Addr: "a:1"}, {Name: "b:1", Addr: "b:1"}}}, "1m",
 			"The lines for config.toml follow when the number of seats is odd: there are 2. Add or remove one.\n"},
+		{redlock.Membership{MaxTTL: 60e9, Seats: []redlock.Seat{{Name: "a:1", Addr: "a:1"}, {Name: "b:1", Addr: "b:1/2"}, {Name: "c:1", Addr: "c:1/3"}}}, "1m",
+			"In config.toml:\n\nmasters = [\"a:1/0\", \"b:1\", \"c:1/3\"]\n"},
+		{redlock.Membership{MaxTTL: 60e9, Seats: []redlock.Seat{{Name: "m1", Addr: "a:1/3"}}}, "1m", "In config.toml:\n\n[[masters]]\nname = \"m1\"\naddr = \"a:1\"\ndb = 3\n"},
 	} {
 		ttl, _ := config.ParseDuration(tt.ttl)
-		if got := settingsOf(tt.now, ttl); got != tt.want {
+		db := 0
+		if len(tt.now.Seats) == 3 {
+			db = 2
+		}
+		if got := settingsOf(tt.now, ttl, db); got != tt.want {
 			t.Errorf("%+v: got\n%s\nwant\n%s", tt.now, got, tt.want)
 		}
 	}

@@ -77,6 +77,7 @@ func TestShippedFileHasTheOrderOfTheTable(t *testing.T) {
 // Fields that are no settings, and why.
 var noSettings = map[string]string{
 	"redlock.Options.Masters":    "made from masters and [master]",
+	"redlock.Options.Common":     "made from [master]",
 	"redlock.Options.Logger":     "made from [log]",
 	"proxy.Options.Engine":       "made by serve",
 	"proxy.Options.Logger":       "made from [log]",

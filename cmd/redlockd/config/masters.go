@@ -73,14 +73,18 @@ func (l *masterList) setText(text string) error {
 
 const urlForm = "redis://user:password@host:port/db is the form, or rediss:// with TLS; what is special in a password is written as % and two digits (@ is %40)"
 
-// masterOf reads host:port, the path of a unix socket, or a URL. No error shows the text, because it may hold a password.
+// masterOf reads host:port or the path of a unix socket, with /db at the end or without, or a URL. No error shows the text, because it may hold a password.
 func masterOf(text string) (masterTable, error) {
 	scheme, _, isURL := strings.Cut(text, "://")
 	switch {
 	case !isURL && strings.Contains(text, "@"):
 		return nil, errors.New("an address has no @; of a URL, " + urlForm + ", and a comma %2C")
 	case !isURL:
-		return masterTable{"addr": text}, nil
+		table := masterTable{"addr": text}
+		if addr, db, named := redlock.SplitAddr(text); named {
+			table = masterTable{"addr": addr, "db": int64(db)}
+		}
+		return table, nil
 	}
 	u, err := url.Parse(text)
 	switch {
@@ -152,7 +156,7 @@ func (table masterTable) overlay(m *masterSettings) error {
 	if own && ownFile {
 		errs = append(errs, &partError{".password_file", errors.New("password is given too: one of them is enough")})
 	}
-	if strings.Contains(m.Addr, "@") || strings.Contains(m.Addr, "://") {
+	if _, _, hasDB := redlock.SplitAddr(m.Addr); hasDB || strings.Contains(m.Addr, "@") || strings.Contains(m.Addr, "://") {
 		errs = append(errs, &partError{".addr", errors.New("host:port is needed, or the path of a unix socket; username, password, db and tls stand beside it")})
 	}
 	if errs[0] == nil && m.Addr == "" {
@@ -242,6 +246,7 @@ func (c *Config) resolveMasters() error {
 		}
 		c.Engine.Masters = append(c.Engine.Masters, m.Master)
 	}
+	c.Engine.Common.DB = c.master.DB
 	return errors.Join(errs...)
 }
 

@@ -18,6 +18,8 @@ func TestMasterURLs(t *testing.T) {
 		{"rediss://u:p%40%2C%2F@[::1]:1/3", "[::1]:1 user=u password=p@,/ db=3 tls=true"},
 		{"rediss://a:1", "a:1 user= password= db=0 tls=true"},
 		{"a:1", "a:1 user= password= db=0 tls=false"},
+		{"a:1/3", "a:1 user= password= db=3 tls=false"},
+		{"/run/redis.sock/3", "/run/redis.sock user= password= db=3 tls=false"},
 	} {
 		for name, source := range map[string]func() (*Config, error){
 			"variable": func() (*Config, error) { return Load(nil, []string{"REDLOCKD_MASTERS=" + c.text}) },

@@ -1,0 +1,124 @@
+package redlock
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Where a master is: its address and, of the databases there, one. The membership keeps both in one text, so that no two redlockds lock in
+// different databases of the same masters.
+
+// SplitAddr splits an address as the membership has it: "10.0.0.3:6379" is database 0 there, and "10.0.0.3:6379/3" database 3. named is
+// false where the text names no database.
+func SplitAddr(text string) (addr string, db int, named bool) {
+	i := strings.LastIndexByte(text, '/')
+	if i <= 0 {
+		return text, 0, false
+	}
+	n, err := strconv.ParseUint(text[i+1:], 10, 31)
+	if err != nil || strconv.FormatUint(n, 10) != text[i+1:] {
+		return text, 0, false
+	}
+	return text[:i], int(n), true
+}
+
+func joinAddr(addr string, db int) string {
+	if db == 0 {
+		return addr
+	}
+	return addr + "/" + strconv.Itoa(db) //mutant:the-record-has-no-database
+}
+
+// isNameOf tells whether an address in the membership is what the seat is called after, in whichever database.
+func isNameOf(seatAddr string, s *seat) bool {
+	addr, _, _ := SplitAddr(seatAddr)
+	return addr == s.name
+}
+
+// fullAddr is where the master is: its address and database.
+func (m Master) fullAddr() string { return joinAddr(m.Addr, m.DB) }
+
+// seatAddr is the address of the master in the membership. One that has a name may be reached by different addresses: there the name stands for
+// them, until an operator gives the seat an address.
+func (m Master) seatAddr() string { return joinAddr(m.name(), m.DB) }
+
+// seatAddrOf is the address in the membership that an operator means for a seat. Where it names no database, it is that of the options.
+func (o Options) seatAddrOf(name, addr string) string {
+	addr, db, named := SplitAddr(addr)
+	if !named {
+		db = o.Common.DB
+		if m := o.masterNamed(name); m != nil {
+			db = m.DB
+		}
+	}
+	return joinAddr(addr, db)
+}
+
+// masterNamed is the one that the options call so; nil: none.
+func (o Options) masterNamed(name string) *Master {
+	if i := slices.IndexFunc(o.Masters, func(m Master) bool { return m.name() == name }); i >= 0 {
+		return &o.Masters[i]
+	}
+	return nil
+}
+
+// masterAt is how the master of a seat is reached, given the name and the address in the membership: as the options say of the one of this
+// name, or else as they say of the first one, at the address and in the database of the seat.
+func (o Options) masterAt(name, seatAddr string) Master {
+	m := o.Masters[0]
+	named := o.masterNamed(name)
+	if named != nil {
+		m = *named
+	}
+	m.Name = name
+	m.Addr, m.DB, _ = SplitAddr(seatAddr)
+	if named != nil && m.Addr == name {
+		m.Addr = named.Addr
+	}
+	return m
+}
+
+// otherDB says that the options name a master of the record in another database than the record; "": they name none so.
+func (o Options) otherDB(r *record) string {
+	for i := range r.seats {
+		at := o.masterAt(r.seats[i].name, r.seats[i].addr)
+		for _, one := range o.Masters {
+			if one.Addr == at.Addr && one.DB != at.DB { //mutant:settings-with-another-database-join
+				return fmt.Sprintf("the membership has %s (%s) in database %d, and the settings say db = %d: locks in two databases do not exclude each other; write db = %[3]d for it",
+					shown(at.Name), shown(at.Addr), at.DB, one.DB)
+			}
+		}
+	}
+	return ""
+}
+
+// fleetInOtherDB says which fleet has its membership in another database of the same Redis; "": none that this user may see. Messages
+// between redlockds reach all databases, so a Redis belongs to one fleet.
+func (l *masterConn) fleetInOtherDB(ctx context.Context, m Master, opts Options) string {
+	keyspace, _ := l.redis.Info(ctx, "keyspace").Result()
+	dbs := parseInfo(keyspace)
+	delete(dbs, fmt.Sprint("db", m.DB))
+	if len(dbs) == 0 {
+		return ""
+	}
+	conn, err := dial(ctx, m, opts) // of its own, because it must not stay in another database
+	if err != nil {
+		return ""
+	}
+	defer conn.close()
+	for _, name := range slices.Sorted(maps.Keys(dbs)) {
+		db, err := strconv.Atoi(strings.TrimPrefix(name, "db"))
+		if err != nil || conn.redis.Select(ctx, db).Err() != nil {
+			continue
+		}
+		if r, err := parseRecord(conn.redis.HGet(ctx, membersKey, "r").Val()); err == nil { //mutant:two-fleets-in-one-redis
+			return fmt.Sprintf("its database %d has the membership of a fleet, whose masters are %s, and database %d has none: a Redis serves one fleet; "+
+				"write db = %[1]d to join that one, or name another master; if that fleet is gone, run FLUSHALL on this one", db, seatNames(r), m.DB)
+		}
+	}
+	return ""
+}
