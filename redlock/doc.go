@@ -79,7 +79,7 @@
 // decides what follows (member_plan.go), and has a majority choose the next record (member_step.go). A round belongs to the record that was in
 // force at its launch (view.go), and a vote counts only if the master shows that record behind it (master_guard.go). Client.Membership shows the
 // record and what is wrong with it (member_problem.go), Client.ChangeMembers changes it (member.go), Bootstrap founds it at once
-// (master_bootstrap.go). Where the master of a seat is reached is in master_address.go. Options.Masters and Options.MaxTTL are those of the first one.
+// (master_bootstrap.go). What reaches the master of a seat is in master_address.go. Options.Masters and Options.MaxTTL are those of the first one.
 //
 // # What is ours, and why
 //

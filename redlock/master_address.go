@@ -10,7 +10,7 @@ import (
 )
 
 // Where a master is: its address and, of the databases there, one. The membership keeps both in one text, so that no two redlockds lock in
-// different databases of the same masters.
+// different databases of the same masters. And which password goes to which address.
 
 // SplitAddr splits an address as the membership has it: "10.0.0.3:6379" is database 0 there, and "10.0.0.3:6379/3" database 3. named is
 // false where the text names no database.
@@ -66,20 +66,40 @@ func (o Options) masterNamed(name string) *Master {
 	return nil
 }
 
-// masterAt is how the master of a seat is reached, given the name and the address in the membership: as the options say of the one of this
-// name, or else as they say of the first one, at the address and in the database of the seat.
+// masterAt is how the master of a seat is reached, given the name and the address in the membership. A master's own password goes only to
+// an address that the options name for it, because anybody who writes to the masters can name another one in the membership. There Common
+// must do.
 func (o Options) masterAt(name, seatAddr string) Master {
-	m := o.Masters[0]
+	addr, db, _ := SplitAddr(seatAddr)
 	named := o.masterNamed(name)
+	like := o.Masters[0]
 	if named != nil {
-		m = *named
+		like = *named
+		if addr == name {
+			addr = named.Addr
+		}
 	}
-	m.Name = name
-	m.Addr, m.DB, _ = SplitAddr(seatAddr)
-	if named != nil && m.Addr == name {
-		m.Addr = named.Addr
+	m := Master{Name: name, Addr: addr, DB: db, Dialer: like.Dialer, SameClock: like.SameClock,
+		Username: o.Common.Username, Password: o.Common.Password, TLS: o.Common.TLS}
+	for _, one := range o.Masters {
+		if addr == one.Addr || addr == one.NewAddr && one.name() == name { //mutant:a-password-goes-where-the-membership-says
+			m.Username, m.Password, m.TLS = one.Username, one.Password, one.TLS
+			return m
+		}
+	}
+	if named != nil && (named.Username != m.Username || named.Password != m.Password) {
+		m.withheldFrom = named.Addr
 	}
 	return m
+}
+
+// explain says of a master that refuses the login that its own password was not sent, and why.
+func (m Master) explain(err error) error {
+	if err == nil || m.withheldFrom == "" || !strings.Contains(err.Error(), "NOAUTH") && !strings.Contains(err.Error(), "WRONGPASS") {
+		return err
+	}
+	return fmt.Errorf("%w: its own password was not sent, because the settings have %s at %s: if %s is right, write it into config.toml",
+		err, shown(m.Name), m.withheldFrom, shown(m.Addr))
 }
 
 // otherDB says that the options name a master of the record in another database than the record; "": they name none so.

@@ -227,7 +227,7 @@ func (l *lane) connect() (*masterConn, error) {
 	conn.stop = context.AfterFunc(l.ending, func() { conn.socket.Close() })
 	if err := survive(func() error { return l.ready(ctx, conn, begun) }); err != nil {
 		conn.close()
-		return nil, connectError(err)
+		return nil, l.master.explain(connectError(err))
 	}
 	return conn, nil
 }

@@ -291,7 +291,7 @@ func (r *MasterReport) ask(ctx context.Context, m Master, l *masterConn, timeout
 		return
 	}
 	r.Reachable = true
-	if err != nil && !r.refused("INFO", err) {
+	if err != nil && !r.refused("INFO", m.explain(err)) {
 		return // who is not let in would hear the same of every command
 	}
 	info := parseInfo(text)

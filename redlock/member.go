@@ -125,7 +125,8 @@ type MemberChange struct {
 	Replace string
 	// Add adds a seat of this name for the master at Addr.
 	Add string
-	// Addr belongs to Replace and Add: host:port, or the path of a unix socket; with /number at the end for a database.
+	// Addr belongs to Replace and Add: host:port, or the path of a unix socket; with /number at the end for a database. Where the password
+	// is the master's own, Master.NewAddr must have it, too.
 	Addr string
 	// Remove has the seat of this name lose its vote, and removes it after the wait.
 	Remove string

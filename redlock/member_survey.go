@@ -142,7 +142,7 @@ func surveyMasters(ctx context.Context, masters map[int]Master, p patience, opts
 	for place, m := range masters {
 		s.asking.Go(func() {
 			f := &found{place: place, master: m}
-			f.err = concise(survive(func() error { return f.ask(ctx, opts) }))
+			f.err = m.explain(concise(survive(func() error { return f.ask(ctx, opts) })))
 			answers <- f
 		})
 	}
@@ -200,12 +200,11 @@ func (f *found) ask(ctx context.Context, opts Options) error {
 	defer context.AfterFunc(ctx, func() { conn.socket.SetDeadline(time.Unix(1, 0)) })()
 	pipe := conn.redis.Pipeline()
 	infos := []*redis.StringCmd{pipe.Info(ctx, "server"), pipe.Info(ctx, "replication"), pipe.Info(ctx, "memory"), pipe.Info(ctx, "cluster")}
-	pipe.Exec(ctx)
+	if _, err := pipe.Exec(ctx); err != nil { // where the login is refused, the commands do not say so
+		return connectError(err)
+	}
 	text := ""
 	for _, info := range infos {
-		if err := info.Err(); err != nil {
-			return connectError(err)
-		}
 		text += info.Val()
 	}
 	fields := parseInfo(text)

@@ -336,6 +336,7 @@ var mutants = []mutant{
 	{"the-record-has-no-database", doBefore(`return addr`), "TestChangeNamesADatabase"},
 	{"settings-with-another-database-join", never, "TestSettingsWithTwoDatabases"},
 	{"two-fleets-in-one-redis", never, "TestSettingsWithAnotherDatabase|TestMasterWithAFleetInAnotherDatabaseIsNotSeated"},
+	{"a-password-goes-where-the-membership-says", when(`COND || one.name() == name`), "TestPasswordsStayAtTheAddressesOfTheSettings"},
 	{"a-master-that-hangs-holds-up-the-others", replace(`recheckWithin(v.wait) / 4`, `pick(MUTANT, time.Hour, recheckWithin(v.wait)/4)`), "TestMasterThatTakesNoNewConnections"},
 	{"a-change-that-was-given-up-is-made", never, "TestChangeThatWasGivenUpIsNotMade"},
 	{"a-change-pushes-out-another", never, "TestTwoChangesThroughOneClient"},

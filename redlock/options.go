@@ -36,8 +36,11 @@ const (
 type Master struct {
 	// Addr is host:port, or the path of a unix socket when it begins with a slash.
 	Addr string
-	// Username and Password log in with AUTH. Empty: no AUTH is sent.
+	// Username and Password log in with AUTH. Empty: no AUTH is sent. They go to Addr and NewAddr only: at another address that the
+	// membership has for the master, those of Options.Common do.
 	Username, Password string
+	// NewAddr is another address, which a change of the membership gives the master (MemberChange.Addr). Empty: none.
+	NewAddr string
 	// DB is the database number, 0 by default. It belongs to the address: the membership has both.
 	DB int
 	// TLS, when not nil, encrypts the connection.
@@ -50,6 +53,9 @@ type Master struct {
 	// SameClock says that the master expires keys by this process's monotonic clock, as masters inside the process do.
 	// Then its clock cannot be out of step, and is not watched.
 	SameClock bool
+
+	// withheldFrom is the address that Username and Password of the options are for, where they are not sent to Addr; "": they are, or there are none.
+	withheldFrom string
 }
 
 // Options configure a Client. The zero value of a field means its default, as DefaultOptions returns it;
@@ -59,8 +65,8 @@ type Options struct {
 	// themselves from then on. Later they lead to it, for which one that is a member is enough, and where they differ the membership
 	// counts (Client.Membership). Libraries that lock on the masters themselves must use those of the membership.
 	Masters []Master
-	// Common says how a master is reached at an address that Masters does not name: DB, where an operator names an address without one. The
-	// rest does not count.
+	// Common says how a master is reached at an address that Masters does not name: Username, Password, TLS, and DB where an operator names an
+	// address without one. The rest does not count.
 	Common Master
 
 	// MasterTimeout is how long one master may take over one batch before its silence counts as no answer.

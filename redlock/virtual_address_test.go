@@ -1,12 +1,19 @@
 package redlock
 
-// Goal: a membership is that of one database of its masters, and nobody locks beside it in another one by mistake. Method: the real
-// clients in virtual time, with settings and changes that name other databases.
+// Goal: a membership is that of one database of its masters, and nobody locks beside it in another one by mistake. And a password
+// goes to no address by the word of a master. Method: the real clients in virtual time, with settings and changes that name other
+// databases or addresses; what is sent to each address is recorded.
 
 import (
+	"bytes"
+	"context"
+	"net"
 	"strings"
+	"sync"
 	"testing"
 	"time"
+
+	"redlockd/redlock/memmaster"
 )
 
 // database is an option of a client: it reaches these masters, or all, in another database.
@@ -116,4 +123,117 @@ func TestMasterWithAFleetInAnotherDatabaseIsNotSeated(t *testing.T) {
 		p.refuses(MemberChange{Replace: "m2", Addr: addrOf(3)}, want)
 		p.refuses(MemberChange{Add: "m4", Addr: addrOf(3)}, want)
 	})
+}
+
+// sent records what a client sends to each address.
+type sent struct {
+	mu sync.Mutex
+	to map[string]*bytes.Buffer
+}
+
+// record is an option of a client.
+func (r *sent) record(o *Options) {
+	r.to = make(map[string]*bytes.Buffer)
+	for i := range o.Masters {
+		dial := o.Masters[i].Dialer
+		o.Masters[i].Dialer = func(ctx context.Context, network, addr string) (net.Conn, error) {
+			conn, err := dial(ctx, network, addr)
+			return &recordedConn{conn, r, addr}, err
+		}
+	}
+}
+
+// has tells whether a text was sent to an address.
+func (r *sent) has(addr, text string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.to[addr] != nil && bytes.Contains(r.to[addr].Bytes(), []byte(text))
+}
+
+type recordedConn struct {
+	net.Conn
+	sent *sent
+	addr string
+}
+
+func (c *recordedConn) Write(b []byte) (int, error) {
+	c.sent.mu.Lock()
+	if c.sent.to[c.addr] == nil {
+		c.sent.to[c.addr] = new(bytes.Buffer)
+	}
+	c.sent.to[c.addr].Write(b)
+	c.sent.mu.Unlock()
+	return c.Conn.Write(b)
+}
+
+// Each master has a password of its own, and the membership gets another address for one of them. Its password goes there only where the settings
+// name that address.
+func TestPasswordsStayAtTheAddressesOfTheSettings(t *testing.T) {
+	password := func(i int) string { return "password-of-" + addrOf(i) }
+	for _, tt := range []struct {
+		name    string
+		options func(o *Options)
+		sent    string // to the new address
+		votes   bool
+	}{
+		{"the settings name the old address", func(*Options) {}, "", false},
+		{"all have another password in common", func(o *Options) { o.Common.Password = "in-common" }, "in-common", false},
+		{"all have the new master's password in common", func(o *Options) { o.Common.Password = password(5) }, password(5), true},
+		{"the settings of an operator who names the new address", func(o *Options) { o.Masters[0].Password, o.Masters[0].NewAddr = password(5), "m6" }, password(5), true},
+		{"the settings name the new address", func(o *Options) {
+			o.Masters[0] = Master{Name: "m1", Addr: "m6", Password: password(5), Dialer: o.Masters[0].Dialer}
+		}, password(5), true},
+	} {
+		masters := make([]memmaster.Options, 6)
+		for i := range masters {
+			masters[i].Password = password(i)
+		}
+		onMasters(t, masters, func(s *stage) {
+			s.named = 5
+			own := func(o *Options) {
+				for i := range o.Masters {
+					o.Masters[i].Password = password(i)
+				}
+			}
+			s.found(briefly, own)
+			before := s.open(briefly, own)
+			operator := s.open(briefly, own, func(o *Options) { o.Common.Password = password(5) })
+			var sent sent
+			// Who starts with the address already is at the new one; everybody else follows.
+			var p *proxy
+			if tt.votes {
+				operator.change(MemberChange{Replace: "m1", Addr: "m6"})
+				p = s.start(briefly, own, tt.options, sent.record)
+			} else {
+				p = s.start(briefly, own, tt.options, sent.record)
+				p.allUp()
+				p.refuses(MemberChange{Replace: "m1", Addr: "m6"}, "its own password was not sent, because the settings have m1 at m1: if m6 is right")
+				operator.change(MemberChange{Replace: "m1", Addr: "m6"})
+			}
+			operator.allUp()
+			s.until("it follows", func() bool { return p.Membership().Version == operator.Membership().Version && p.Membership().Settled })
+			time.Sleep(5 * time.Second)
+			for i := range 6 {
+				if i != 5 && sent.has("m6", password(i)) {
+					s.Errorf("%s: the password of m%d was sent to m6", tt.name, i+1)
+				}
+				if i < 5 && i > 0 && !sent.has(addrOf(i), password(i)) {
+					s.Errorf("%s: the password of m%d was not sent to it", tt.name, i+1)
+				}
+			}
+			if tt.sent != "" && !sent.has("m6", tt.sent) {
+				s.Errorf("%s: %s was not sent to m6", tt.name, tt.sent)
+			}
+			if tt.votes {
+				p.allUp()
+			} else {
+				p.wantStates("duuuu")
+				if got := p.Membership().Seats[0].Reason; !strings.Contains(got, "its own password was not sent, because the settings have m1 at m1: if m6 is right, write it into config.toml") {
+					s.Errorf("%s: got %q, want why m6 lets nobody in", tt.name, got)
+				}
+				p.lockable("r")
+			}
+			before.kill()
+		})
+	}
 }

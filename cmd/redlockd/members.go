@@ -39,7 +39,9 @@ belong to no other fleet. It gets every command at once, and votes after the wai
 say what they change, and then wait until it is done. They can be interrupted: any redlockd over these masters finishes
 what was begun, and the same command again shows how far it is. All running redlockds follow by themselves.
 
-ADDR may end with /N for database N; else it is the db of the configuration.
+ADDR may end with /N for database N; else it is the db of the configuration. A password or TLS of the seat's own
+[[masters]] table is used at ADDR by this command only. A redlockd uses it at the address of that table, and what
+[master] says elsewhere: write ADDR into its configuration too, and restart it.
 
 What would leave fewer masters that vote and are reached than a lock needs is refused, and nothing is changed. A new seat
 counts at once and votes after the wait, so until then one master fewer may fail where the number of votes that are
@@ -99,6 +101,11 @@ func members(p process, args []string) int {
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	defer signal.Stop(signals)
+	for i := range c.Engine.Masters {
+		if one := &c.Engine.Masters[i]; m.change.Addr != "" && cmp.Or(one.Name, one.Addr) == m.change.Replace+m.change.Add {
+			one.NewAddr, _, _ = redlock.SplitAddr(m.change.Addr)
+		}
+	}
 	client, err := redlock.Open(c.Engine)
 	if err != nil {
 		return p.failed(err)

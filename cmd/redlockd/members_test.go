@@ -315,6 +315,34 @@ func TestMembersInterrupted(t *testing.T) {
 	}
 }
 
+// A seat has a password of its own. The command uses it at the address that it is told; nobody else does, until config.toml names that address.
+func TestMembersWithPasswordsOfTheirOwn(t *testing.T) {
+	s, _ := startMembers(t, 3, 1)
+	for _, one := range s {
+		password := one.Addr
+		if one == s[3] {
+			password = s[0].Addr // the seat's, at its new master
+		}
+		cli(t, one.Addr, "CONFIG", "SET", "requirepass", password)
+	}
+	text := ""
+	for _, one := range s[:3] {
+		text += fmt.Sprintf("[[masters]]\naddr = %q\npassword = %q\n", one.Addr, one.Addr)
+	}
+	file := t.TempDir() + "/config.toml"
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	code, stdout, stderr := runBinary(t, "members", "--config", file, "replace", s[0].Addr, s[3].Addr)
+	if code != exitOK || !strings.Contains(stdout, "Done.") {
+		t.Fatalf("exit code %d, errors %q, output\n%s\nwant that the new master votes", code, stderr, stdout)
+	}
+	want := "its own password was not sent, because the settings have " + s[0].Addr + " at " + s[0].Addr + ": if " + s[3].Addr + " is right, write it into config.toml"
+	if _, stdout, _ := runBinary(t, "members", "--config", file); !strings.Contains(stdout, want) {
+		t.Errorf("got\n%s\nwant %s", stdout, want)
+	}
+}
+
 // The lines for config.toml are read as they are printed, and make the difference go away.
 func TestMembersSettings(t *testing.T) {
 	s, addrs := startMembers(t, 3, 1)

@@ -22,7 +22,7 @@ const (
 	flagWrite    commandFlags = 1 << iota // changes data: refused by a replica
 	flagRead                              // reads keys, which client-side caching then tracks
 	flagNoScript                          // refused in a script
-	flagNoAuth                            // allowed before HELLO … AUTH
+	flagNoAuth                            // allowed before a login
 	flagPubSub                            // allowed while subscribed
 )
 
@@ -92,6 +92,7 @@ func init() {
 
 		// The connection.
 		&command{"ping", -1, flagPubSub, noKeys, cmdPING, nil},
+		&command{"auth", -2, flagNoScript | flagNoAuth, noKeys, cmdAUTH, nil},
 		&command{"select", 2, flagNoScript, noKeys, cmdSELECT, nil},
 		&command{"hello", -1, flagNoScript | flagNoAuth, noKeys, cmdHELLO, nil},
 		container("client",

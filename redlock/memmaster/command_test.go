@@ -15,6 +15,9 @@ func TestAuth(t *testing.T) {
 	c.expect("nope", "-ERR unknown command 'nope', with args beginning with: |")
 	c.expect("hello 2", "-NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO <proto> AUTH <user> <pass> option can be used to authenticate the client and select the RESP protocol version at the same time|")
 	c.expect("hello 2 auth default wrong", "-WRONGPASS invalid username-password pair or user is disabled.|")
+	c.expect("auth wrong", "-WRONGPASS invalid username-password pair or user is disabled.|")
+	c.expect("auth bob secret", "-WRONGPASS invalid username-password pair or user is disabled.|")
+	c.expect("auth default secret x", "-ERR syntax error|")
 	c.expect("hello 2 auth bob secret", "-WRONGPASS invalid username-password pair or user is disabled.|")
 	c.expect("get a", "-NOAUTH Authentication required.|")
 	if got := c.do("hello", "2", "auth", "default", "secret"); !strings.HasPrefix(got, "*14\r\n") {

@@ -24,6 +24,28 @@ func cmdPING(c *client, args [][]byte) {
 	}
 }
 
+// cmdAUTH is AUTH [default] password, which clients send after a HELLO that is refused.
+func cmdAUTH(c *client, args [][]byte) {
+	switch {
+	case len(args) > 3:
+		c.fail(errSyntax)
+	case len(args) == 2 && c.m.options.Password == "":
+		c.fail("ERR AUTH <password> called without any password configured for the default user. Are you sure your configuration is correct?")
+	case len(args) == 2 && c.login([]byte("default"), args[1]), len(args) == 3 && c.login(args[1], args[2]):
+		c.ok()
+	}
+}
+
+// login fails unless the password is that of the user.
+func (c *client) login(user, password []byte) bool {
+	right := string(user) == "default" && subtle.ConstantTimeCompare([]byte(c.m.options.Password), password) == 1
+	if !right {
+		c.fail("WRONGPASS invalid username-password pair or user is disabled.")
+	}
+	c.authenticated = c.authenticated || right
+	return right
+}
+
 // cmdHELLO is HELLO [2 [AUTH default password]]: this master speaks RESP2 only, and has no other user.
 func cmdHELLO(c *client, args [][]byte) {
 	if len(args) > 1 && string(args[1]) != "2" {
@@ -33,11 +55,9 @@ func cmdHELLO(c *client, args [][]byte) {
 	options := args[min(2, len(args)):]
 	switch {
 	case len(options) == 3 && is(options[0], "AUTH"):
-		if string(options[1]) != "default" || subtle.ConstantTimeCompare([]byte(c.m.options.Password), options[2]) != 1 {
-			c.fail("WRONGPASS invalid username-password pair or user is disabled.")
+		if !c.login(options[1], options[2]) {
 			return
 		}
-		c.authenticated = true
 	case len(options) > 0:
 		c.fail("ERR Syntax error in HELLO option '" + string(options[0]) + "'")
 		return

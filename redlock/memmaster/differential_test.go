@@ -75,7 +75,7 @@ const listed = `
 	config set maxmemory 100mb | config set maxmemory 0 maxmemory-policy noeviction
 	flushall foo | flushall sync x | time x | info cluster | INFO nosuchsection
 	scan x | scan 0 count 0 | scan 0 count x | scan 0 match | scan 0 foo bar
-	hello 1 | hello 4 | hello 2 foo | hello 2 auth a | ping a b
+	auth x | auth default x y | hello 1 | hello 4 | hello 2 foo | hello 2 auth a | ping a b
 	flushall | dbsize | set a 1 | set b 1 px 100000 | dbsize | swapdb 0 1 | exists a b | dbsize | set c 1 | swapdb 0 1 | exists a b c
 	swapdb 0 1 | exists a b c | flushdb | dbsize | flushall
 	set a 1 | select 1 | get a | set a 2 px 100000 | set b 1 | swapdb 0 1 | get a | pttl b | select 0 | mget a b | flushdb | dbsize | info keyspace | select 1 | get a | flushdb | select 0

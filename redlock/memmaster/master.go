@@ -18,7 +18,7 @@ import (
 // Options is how a master is set up. The zero value is a Redis 7.0 with its defaults: no password, no persistence, never
 // evicting.
 type Options struct {
-	// Password is what HELLO … AUTH demands of the user "default". Empty demands nothing.
+	// Password is what AUTH and HELLO … AUTH demand of the user "default". Empty demands nothing.
 	Password string
 
 	// IFEQ adds DELEX … IFEQ, which is new in Redis 8.4, and makes redis_version say 8.4.0.

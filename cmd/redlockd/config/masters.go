@@ -244,10 +244,28 @@ func (c *Config) resolveMasters() error {
 			}
 			add(c.errorAt(at, fault.err))
 		}
+		if m.TLS != nil {
+			m.TLS.ServerName = m.tlsServerName // empty: the host of the address, which may be NewAddr
+		}
 		c.Engine.Masters = append(c.Engine.Masters, m.Master)
 	}
-	c.Engine.Common.DB = c.master.DB
+	if len(c.masterList.tables) > 0 {
+		c.Engine.Common = c.commonMaster()
+	}
 	return errors.Join(errs...)
+}
+
+// commonMaster is what [master] says of a master that the list does not name. Where its files cannot be used, and no master of the list uses
+// them, it has no credentials.
+func (c *Config) commonMaster() redlock.Master {
+	m := c.master
+	if c.readFilesOf(&m, "any") != nil {
+		return redlock.Master{DB: m.DB}
+	}
+	if m.TLS != nil {
+		m.TLS.ServerName = m.tlsServerName
+	}
+	return m.Master
 }
 
 // readFilesOf reads the files that m names: the password, and what TLS needs to reach host. Its errors are of type *partError, with

@@ -67,6 +67,26 @@ func TestMasterURLsShareSettings(t *testing.T) {
 	}
 }
 
+// What reaches masters that the list does not name is what [master] says, and never what the table of another one says. Nor is its password sent
+// without the TLS that it belongs to.
+func TestMastersThatAreNotListed(t *testing.T) {
+	for _, tt := range []struct{ settings, want string }{
+		{`masters = ["redis://u:own@a:1/3"]`, " db=0 tls=false"},
+		{"[master]\npassword = \"shared\"\ndb = 2\ntls = true\n[[masters]]\naddr = \"a:1\"\npassword = \"own\"\ndb = 3\ntls = false", "shared db=2 tls=true"},
+		{"[master]\npassword = \"shared\"\ndb = 2\ntls = true\ntls_ca = \"none.pem\"\n[[masters]]\naddr = \"a:1\"\ntls = false", " db=2 tls=false"},
+		{"[master]\nusername = \"u\"\n[[masters]]\naddr = \"a:1\"\npassword = \"own\"", " db=0 tls=false"},
+	} {
+		cfg, err := loadText(t, tt.settings, nil)
+		if err != nil {
+			t.Errorf("%s: %v", tt.settings, err)
+			continue
+		}
+		if m := cfg.Engine.Common; fmt.Sprintf("%s db=%d tls=%v", m.Password, m.DB, m.TLS != nil) != tt.want || m.Addr != "" || m.Username != "" {
+			t.Errorf("%s: got %+v, want %s", tt.settings, m, tt.want)
+		}
+	}
+}
+
 // Neither a syntax error in the line nor a URL in the wrong place shows its password.
 func TestMasterURLsInAFileAreHidden(t *testing.T) {
 	for _, text := range []string{

@@ -60,6 +60,9 @@ func (c *Config) sameValue(next *Config, s, other *Setting) bool {
 					return false
 				}
 			}
+			if c.Engine.Common.Password != next.Engine.Common.Password {
+				return false
+			}
 		}
 	}
 	return s.value.String() == other.value.String()

@@ -350,7 +350,9 @@ func TestCertificateForMastersIsRenewed(t *testing.T) {
 	want := func(serial int64) {
 		t.Helper()
 		for _, m := range r.config.Engine.Masters {
-			_, saw, err := r.shake(m.TLS, &tls.Config{Certificates: []tls.Certificate{master}, ClientAuth: tls.RequireAnyClientCert})
+			named := m.TLS.Clone()
+			named.ServerName = "localhost" // as crypto/tls does for the address
+			_, saw, err := r.shake(named, &tls.Config{Certificates: []tls.Certificate{master}, ClientAuth: tls.RequireAnyClientCert})
 			if err != nil {
 				t.Fatal(err)
 			}
