@@ -1,0 +1,166 @@
+package main
+
+// Goal: one master that shows what nobody has chosen, one wrong name in the settings, and an operator who removes masters while others are dead do
+// not stop the fleet, and give no lock twice. Method: as in attacks_test.go. The same in virtual time: redlock/virtual_trust_test.go.
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"redlockd/redlock/redisproc"
+)
+
+// forgeSuccessor has a master show a record that follows the one in force, and whose only seat is this master.
+func forgeSuccessor(t *testing.T, master *redisproc.Server) {
+	t.Helper()
+	digest := func(text string) string {
+		sum := sha256.Sum256([]byte(text))
+		return hex.EncodeToString(sum[:16])
+	}
+	text := cli(t, master.Addr, "HGET", "redlockd:members", "r")
+	memory, shown, _ := strings.Cut(cli(t, master.Addr, "HGET", "redlockd:members", "v"), " ")
+	lineage, _, _ := strings.Cut(shown, ".")
+	fields := strings.Split(text, ";")
+	version, err := strconv.Atoi(fields[2])
+	seats := strings.Split(fields[len(fields)-1], "|")
+	own := slices.IndexFunc(seats, func(seat string) bool { return strings.Contains(seat, ","+memory+",") })
+	if err != nil || len(seats) < 2 || own < 0 {
+		t.Fatalf("a master shows %q: got error %v, seat %d, want a version, and its own among several seats", text, err, own)
+	}
+	fields[2], fields[3], fields[len(fields)-1] = strconv.Itoa(version+1), digest(text), seats[own]
+	forged := strings.Join(fields, ";")
+	cli(t, master.Addr, "HSET", "redlockd:members", "r", forged, "v", fmt.Sprintf("%s %s.%d %s", memory, lineage, version+1, digest(forged)))
+}
+
+// waitMembers waits until the table is as it should be.
+func waitMembers(t *testing.T, addrs, what string, match func(now membersTable) bool) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); ; time.Sleep(100 * time.Millisecond) {
+		now := membersOf(t, addrs)
+		if match(now) {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%s: not within %v: %+v", what, patience, now)
+		}
+	}
+}
+
+// One of five masters shows a record of the next version by which it is the whole fleet. Redlockds that run, and one that starts then, keep to what the
+// others show, and the master votes again after the wait.
+func TestAttackForgedRecord(t *testing.T) {
+	attackSettings(t, "2s")
+	masters, addrs := startMasters(t, 5)
+	p := launch(t, "--masters", addrs, "--bootstrap")
+	p.waitLog("quorum reached")
+	q := launch(t, "--masters", addrs)
+	q.waitLog("quorum reached")
+	c := startContest(t, 500*time.Millisecond)
+	c.join(p)
+	c.join(q)
+	c.granted("at first", p)
+	before := membersOf(t, addrs)
+	forgeSuccessor(t, masters[4])
+	starts := launch(t, "--masters", addrs)
+	c.join(starts)
+	p.waitLog("it showed ") // the master is told to start anew
+	for name, one := range map[string]*program{"who ran": p, "who ran, too": q, "who started then": starts} {
+		c.granted(name, one)
+	}
+	waitMembers(t, addrs, "the master votes again", func(now membersTable) bool { return now.Voters == 5 && now.Unreached == 0 })
+	if after := membersOf(t, addrs); after.Lineage != before.Lineage || after.seats() != before.seats() || after.Seats[4].Memory == before.Seats[4].Memory {
+		t.Errorf("before %+v, after %+v: want the same seats, the last one with a new memory", before, after)
+	}
+	for name, one := range map[string]*program{"who ran": p, "who ran, too": q, "who started then": starts} {
+		c.granted(name+", in the end", one)
+	}
+	c.end()
+}
+
+// One of the five masters in the settings belongs to another fleet, in each place of the list: one of a single master, or one of three. Who starts
+// with such a list joins the fleet of the other four, says so, and grants nothing that this one holds.
+func TestAttackWrongNameOfFive(t *testing.T) {
+	attackSettings(t, "2s")
+	masters, addrs := startMasters(t, 5)
+	staging, _ := startMasters(t, 4)
+	for _, fleet := range [][]*redisproc.Server{staging[:1], staging[1:]} {
+		launch(t, "--masters", addrsOf(fleet), "--bootstrap").waitLog("quorum reached")
+	}
+	p := launch(t, "--masters", addrs, "--bootstrap")
+	p.waitLog("quorum reached")
+	c := startContest(t, 500*time.Millisecond)
+	c.join(p)
+	c.granted("at first", p)
+	want := membersOf(t, addrs)
+	for place := range masters {
+		other := []*redisproc.Server{staging[0], staging[1+place/2]}[place%2]
+		list := addrsOf(slices.Insert(slices.Clone(masters[:4]), place, other))
+		wrong := launch(t, "--masters", list)
+		if line := wrong.waitLog("the settings differ from the membership"); !strings.Contains(line, other.Addr+" is no member, the settings name it") {
+			t.Errorf("a wrong name in place %d: got %s, want that %s is no member", place, line, other.Addr)
+		}
+		c.join(wrong)
+		c.granted(fmt.Sprintf("who has a wrong name in place %d", place), wrong)
+		if got := membersOf(t, list); got.Lineage != want.Lineage || got.seats() != want.seats() {
+			t.Errorf("a wrong name in place %d: got %+v, want the fleet of the other four, %+v", place, got, want)
+		}
+	}
+	c.granted("in the end", p)
+	c.end()
+}
+
+// As many masters as may be are dead. An operator removes a living one, and then the dead ones: whatever the command says, locks are granted afterwards.
+func TestMembersRemoveWithDeadMasters(t *testing.T) {
+	for _, seats := range []int{5, 3} {
+		t.Run(fmt.Sprint(seats), func(t *testing.T) {
+			s, addrs := startMembers(t, seats, 0)
+			p := launch(t, "--masters", addrs)
+			p.waitLog("quorum reached")
+			living, dead := s[:(seats+1)/2], s[(seats+1)/2:]
+			for _, one := range dead {
+				one.Kill()
+			}
+			grants := func(when string) {
+				t.Helper()
+				for _, one := range []*program{p, launch(t, "--masters", addrs)} {
+					conn := one.dial()
+					for deadline := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
+						got := conn.do("LOCK r 1000 TOKEN t")
+						if strings.HasPrefix(got, "[t ") {
+							conn.want("UNLOCK r t", "1")
+							break
+						}
+						if time.Now().After(deadline) {
+							t.Fatalf("%s: no lock within %v, but %q:\n%s", when, patience, got, one.log())
+						}
+					}
+				}
+			}
+			grants("with dead masters")
+			code, stdout, stderr := runBinary(t, "members", "--masters", addrs, "remove", living[0].Addr)
+			t.Logf("removal of a living one: exit code %d\n%s%s", code, stdout, stderr)
+			grants("after the removal of a living one")
+			for _, one := range dead {
+				change(t, addrs, "remove", one.Addr)
+				grants("after the removal of a dead one")
+			}
+			want := voters(living...)
+			if code == exitOK {
+				want = voters(living[1:]...)
+			}
+			if got := membersOf(t, addrs); got.seats() != want || got.Unreached != 0 {
+				t.Errorf("in the end: got %+v, want %s", got, want)
+			}
+			if seats == 5 {
+				change(t, addrs, "remove", living[2].Addr)
+				grants("after the removal of a living one, with none dead")
+			}
+		})
+	}
+}
