@@ -135,7 +135,9 @@ func (l *masterConn) fleetInOtherDB(ctx context.Context, m Master, opts Options)
 		if err != nil || conn.redis.Select(ctx, db).Err() != nil {
 			continue
 		}
-		if r, err := parseRecord(conn.redis.HGet(ctx, membersKey, "r").Val()); err == nil { //mutant:two-fleets-in-one-redis
+		// A membership that has no seat in the database where it stands has got there by SWAPDB.
+		inIt := func(one seat) bool { _, of, _ := SplitAddr(one.addr); return of == db }
+		if r, err := parseRecord(conn.redis.HGet(ctx, membersKey, "r").Val()); err == nil && slices.ContainsFunc(r.seats, inIt) { //mutant:two-fleets-in-one-redis
 			return fmt.Sprintf("its database %d has the membership of a fleet, whose masters are %s, and database %d has none: a Redis serves one fleet; "+
 				"write db = %[1]d to join that one, or name another master; if that fleet is gone, run FLUSHALL on this one", db, seatNames(r), m.DB)
 		}

@@ -203,6 +203,7 @@ func TestForgedForce(t *testing.T) {
 		}
 		o.wantTold()
 		o.wantKept(true, 1)
+		synctest.Wait()
 		if n := len(p.forced); n > forcedMax {
 			s.Errorf("%d forced releases are remembered, want at most %d", n, forcedMax)
 		}
@@ -218,6 +219,7 @@ func TestForgedForce(t *testing.T) {
 		for range 2 * forcedMax {
 			publish(&forcedRelease{id: nonce(), resource: "r", digests: f.digests}, 0)
 		}
+		synctest.Wait()
 		if !slices.ContainsFunc(p.forced, func(known *forcedRelease) bool { return known.id == f.id && known.applied }) {
 			s.Error("one master's messages have a forced release forgotten that a quorum has sent")
 		}
