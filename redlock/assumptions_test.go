@@ -76,13 +76,19 @@ func TestAssumeOneMachinePerName(t *testing.T) {
 	})
 }
 
-// Two machines that were given up for lost answer a redlockd with the list of before, when the third belongs to a new membership.
+// Two machines that an operator gives up for lost, because nobody reaches them there, answer a redlockd with the list of before.
 func TestAssumeLostMachinesStayAway(t *testing.T) {
 	withSpares(t, 3, 2, func(s *stage) {
 		before := s.open(briefly)
 		before.cut(2)
-		s.do(2, "FLUSHALL")
-		s.found(briefly, behind(2))
+		operator := s.proxy()
+		operator.cut(0, 1)
+		o := operator.options()
+		briefly(&o)
+		behind(2)(&o)
+		if _, err := Refound(s.Context(), o, false); err != nil {
+			s.Fatal(err)
+		}
 		after := s.start(briefly, behind(2))
 		after.allUp()
 		first := before.lock(one("r", time.Second))

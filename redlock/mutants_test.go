@@ -343,6 +343,14 @@ var mutants = []mutant{
 	{"a-founding-is-taken-for-the-change", replace(`ours && d.asked`, `ours && (d.asked || MUTANT && m.request != nil)`), "TestFoundingIsNotTheChange"},
 
 	// What an operator asks for.
+	{"what-is-not-refounded-is-written-to", skip, "TestRefoundRefusals"},
+	{"a-dry-run-refounds", without(3), "TestRefound"},
+	{"refounded-and-nobody-is-told", never, "TestRefoundKilledAnywhere"},
+	{"a-master-with-keys-is-refounded", never, "TestRefoundRefusals"},
+	{"two-fleets-are-refounded-as-one", never, "TestRefoundRefusals"},
+	{"refounded-over-what-a-member-shows", skip, "TestRefoundRefusals"},
+	{"refounded-over-a-quorum-of-seats", never, "TestRefoundRefusals"},
+	{"a-refounded-name-means-two-machines", skip, "TestRefoundGivesANameToAnotherMachine"},
 	{"a-learner-is-counted-on", without(1), "TestChangesWhileMastersWait"},
 	{"a-dead-voter-is-counted-on", when(`COND || one.state == seatVoter`), "TestChangesWithDeadMasters"},
 	{"the-vote-that-is-given-up-is-counted-on", always, "TestChangesWithDeadMasters"},

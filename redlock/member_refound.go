@@ -1,0 +1,190 @@
+package redlock
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+)
+
+// A refounding is for the loss of a majority for good, when no quorum of the record's seats comes back,
+// so that nobody can choose a child of it, and no redlockd founds anew. An operator names the masters
+// that are to be the fleet from then on. It is a founding (member_found.go) with other seats: of the
+// same fleet, so that clients which reach one master that was a member before follow by themselves.
+//
+// Why no two locks are valid at once: fewer than a quorum of the old seats are reached, and the
+// operator's word is that the others are gone. So no vote of theirs counts from then on, and no client
+// gathers a quorum under the old record, nor chooses a child of it. A memory that both records list
+// leaves the old one for good when it accepts the founding. What was granted before is over when the
+// new members vote: they are learners until the longest wait that anybody may have to wait for has
+// passed, with recheckWithin for addresses that mean other masters since.
+//
+// What remains is that word: machines that are given up, and that answer again with what they remember,
+// can be a quorum of the old record. And masters that have missed how the others went on to further
+// machines show neither that record nor its seats.
+
+// Refounding is what a refounding does.
+type Refounding struct {
+	// Already: the membership has these masters, and a quorum of them is reached. Any redlockd whose
+	// settings name them goes on with it.
+	Already bool
+	// Members are the seats from then on. A learner votes after the wait. A vacant seat waits for its
+	// master, and Reason is why.
+	Members []Seat
+	// Lost are the seats of before whose masters are given up, with what they remember.
+	Lost []Seat
+	// Wait is for how long no lock is granted. It begins when a redlockd sees the new membership.
+	Wait time.Duration
+}
+
+// Refound founds the membership anew with the masters that the options name, in the place of one whose
+// majority is lost for good. It changes nothing, and says why, where a quorum of the seats of before
+// can be reached, or fewer than a quorum of the masters that are named, where those belong to two
+// fleets, or to none. It is safe to repeat, and to break off at any point. With dryRun it only reads.
+//
+// Use it only if the masters that are given up never answer again with what they remember.
+func Refound(ctx context.Context, opts Options, dryRun bool) (*Refounding, error) {
+	opts = opts.withDefaults()
+	if err := opts.Validate(); err != nil {
+		return nil, err
+	}
+	reads := opts
+	reads.readOnly = true //mutant:what-is-not-refounded-is-written-to
+	s, base, f, plan, err := reads.refounding(ctx)
+	s.close()
+	if err != nil || plan.Already || dryRun { //mutant:a-dry-run-refounds
+		return plan, err
+	}
+	if s, base, f, plan, err = opts.refounding(ctx); err != nil || plan.Already {
+		s.close()
+		return plan, err
+	}
+	defer s.close()
+	ctx, cancel := context.WithTimeout(ctx, stepTimeout)
+	defer cancel()
+	chosen, err := s.step(ctx, nil, f.among(s.found), f.quorum(), f)
+	if err != nil {
+		return nil, fmt.Errorf("refound: the same command again finishes what this one has begun: %w", err)
+	}
+	s.teach(ctx, chosen.among(s.found), chosen)
+	switch taught := s.count(func(f *found) bool { return f.taught }); {
+	case taught < chosen.quorum(): //mutant:refounded-and-nobody-is-told
+		return nil, fmt.Errorf("refound: it is chosen, and %d of %d masters were told: repeat the command", taught, len(chosen.seats))
+	case !opts.names(chosen):
+		return nil, fmt.Errorf("refound: the masters have finished another one that was begun before, with %s: `redlockd members replace` changes that", seatNames(chosen))
+	}
+	return opts.refoundingTo(chosen, base, s), nil
+}
+
+// refounding asks the masters, and returns the founding to propose over base; a nil one where there is
+// nothing to do. The caller closes the survey.
+func (o Options) refounding(ctx context.Context) (s *survey, base, f *record, plan *Refounding, err error) {
+	s = surveyMasters(ctx, o.places(), patience{enough: len(o.Masters)}, o)
+	refuse := func(format string, args ...any) (*survey, *record, *record, *Refounding, error) {
+		return s, nil, nil, nil, fmt.Errorf("refound: nothing was changed: "+format, args...)
+	}
+	of := make(map[string][]string) // the fleets, and who shows them
+	for _, m := range s.found {
+		if id := m.shownID(); len(id.lineage) == nonceLen {
+			of[id.lineage[:fleetLen]] = append(of[id.lineage[:fleetLen]], m.master.Addr)
+		}
+		if m.ok() && m.state.fresh && m.record == nil && m.child == nil && m.keys > 0 { //mutant:a-master-with-keys-is-refounded
+			return refuse("%s holds %d keys, and was no member: name another master, or run FLUSHALL on it", m.master.Addr, m.keys)
+		}
+	}
+	if len(of) > 1 { //mutant:two-fleets-are-refounded-as-one
+		var parts []string
+		for _, fleet := range slices.Sorted(maps.Keys(of)) {
+			parts = append(parts, fmt.Sprintf("%s to fleet %s%s", strings.Join(of[fleet], ", "), fleet, s.seatsOfFleet(fleet)))
+		}
+		return refuse("the masters belong to different fleets: %s; name the masters of one, or run FLUSHALL on what is left of one that is gone", strings.Join(parts, "; "))
+	}
+	next := s.newest(nil)
+	if next == nil {
+		return refuse("%d of %d masters can be reached, and none shows a membership: redlockd bootstrap is for new masters, and a server founds one by itself",
+			s.count((*found).ok), len(o.Masters))
+	}
+	var before *record
+	var reached []string
+	for base != next { // who was a member may know of a newer record, of further seats
+		base, reached = next, nil
+		before = vacated(base, o)
+		places := make(map[int]Master)
+		for i := range before.seats {
+			places[before.seats[i].number] = o.masterAt(before.seats[i].name, before.seats[i].addr)
+		}
+		reads := o
+		reads.readOnly = true
+		members := surveyMasters(ctx, places, patience{enough: len(places)}, reads)
+		members.close()
+		for _, m := range members.found {
+			if m.ok() && !m.foreign(base) {
+				reached = append(reached, shown(before.seat(m.place).name))
+			}
+		}
+		next = members.newest(base) //mutant:refounded-over-what-a-member-shows
+	}
+	switch majority := len(reached) >= before.quorum(); {
+	case majority && o.names(base):
+		return s, base, nil, &Refounding{Already: true}, nil
+	case majority: //mutant:refounded-over-a-quorum-of-seats
+		return refuse("%d of %d masters of the membership can be reached, which is a majority: %s. Change it with `redlockd members replace` and `remove`; if they have forgotten, a redlockd founds it anew by itself",
+			len(reached), len(before.seats), strings.Join(reached, ", "))
+	}
+	asked := *base
+	asked.roster, asked.seats = base.roster+1, vacated(nil, o).seats
+	for i := range asked.seats {
+		one := &asked.seats[i]
+		if b := base.seatNamed(one.name); b != nil && o.masterAt(b.name, b.addr).Addr == o.Masters[i].Addr {
+			one.addr = b.addr
+		} else if b != nil { // for every client, whatever its settings say of the name
+			one.addr = o.Masters[i].Addr //mutant:a-refounded-name-means-two-machines
+		}
+	}
+	f, why := s.founding(asked.seal(), o)
+	if f == nil {
+		return refuse("%s: start them, or name others", why)
+	}
+	return s, base, f, o.refoundingTo(f, base, s), nil
+}
+
+// newest is the newest record that a master shows, or has of the memory before; own, if there is no
+// newer one.
+func (s *survey) newest(own *record) *record {
+	for _, f := range s.found {
+		if f.ok() && f.record != nil && (own == nil || f.record.newerThan(own.recordID())) {
+			own = f.record
+		}
+	}
+	return own
+}
+
+// names tells whether the seats of the record are the masters that the options name.
+func (o Options) names(r *record) bool {
+	r = vacated(r, o)
+	return len(r.seats) == len(o.Masters) && !slices.ContainsFunc(o.Masters, func(m Master) bool {
+		s := r.seatNamed(m.name())
+		return s == nil || o.masterAt(s.name, s.addr).Addr != m.Addr
+	})
+}
+
+// refoundingTo tells people what becomes of base with the founding f.
+func (o Options) refoundingTo(f, base *record, s *survey) *Refounding {
+	plan := &Refounding{Members: f.membership(o).Seats, Wait: f.wait}
+	member := make(map[string]bool) // by address
+	for i := range plan.Members {
+		one := &plan.Members[i]
+		member[one.Addr] = one.State == SeatLearner
+		if a := s.at(f.seats[i].number); one.State == SeatVacant && a != nil && a.err != nil {
+			one.Reason = a.err.Error()
+		}
+	}
+	for _, one := range base.membership(o).Seats {
+		if one.State != SeatLeaving && f.lists(one.Memory) == nil && !member[one.Addr] {
+			plan.Lost = append(plan.Lost, one)
+		}
+	}
+	return plan
+}
