@@ -19,9 +19,9 @@ import (
 )
 
 // memberChanges are the words with which a change begins.
-var memberChanges = []string{"replace", "add", "remove", "set"}
+var memberChanges = []string{"replace", "add", "remove", "set", "refound"}
 
-const membersForm = "redlockd members [flags] [replace SEAT ADDR | add NAME ADDR | remove NAME | set max_ttl DURATION]"
+const membersForm = "redlockd members [flags] [replace SEAT ADDR | add NAME ADDR | remove NAME | set max_ttl DURATION | refound]"
 
 const membersHelp = `Usage: ` + membersForm + `
 
@@ -33,6 +33,7 @@ while locks are granted, without a moment without a quorum. It asks the masters 
   remove NAME            the seat loses its vote, and is removed after the wait; add and remove in pairs, so that the number
                          of seats is odd again
   set max_ttl DURATION   the longest TTL. When it falls, the wait follows after the wait
+  refound                founds the membership anew with the masters of the configuration, where a majority is gone for good
 
 ADDR is host:port, or the path of a unix socket. The new master must be fit to vote (see redlockd check), hold no key and
 belong to no other fleet. It gets every command at once, and votes after the wait: somewhat longer than max_ttl. Commands
@@ -55,9 +56,12 @@ why it does not count here.
 The masters and max_ttl in the configuration lead to the membership, and found the first one. Later they change nothing:
 the table ends with the lines for config.toml where they differ.
 
-If a majority of the masters is lost, nothing can be changed. Start them again at their addresses: they may be empty, and
-a redlockd then founds the membership anew. If their machines are gone for good, stop every redlockd, run FLUSHALL on the
-masters that are left, put the new list of masters and the max_ttl of before into the configuration, and start.
+If a majority of the masters is lost, nothing of that can be changed. Start them again at their addresses: they may be
+empty, and a redlockd then founds the membership anew. If their machines are gone for good, name the masters that are to be
+the fleet from now on, those that are left and new, empty ones: redlockd members refound --masters LIST. It first says who
+is a member then, who is given up, and for how long no lock is granted; and asks, unless --yes is given. It refuses, and
+changes nothing, if a majority of the old members can be reached, if fewer than a majority of the new ones can, or if they
+belong to two fleets. Interrupted, it can be repeated. The machines that are given up must never answer again.
 
 Exit codes: 0 done, 1 not done, and nothing was changed unless it says so, 2 the command line or the configuration is
 wrong; 128 + n: signal n ended the wait for the end of a change, which any redlockd finishes.
@@ -66,6 +70,7 @@ wrong; 128 + n: signal n ended the wait for the end of a change, which any redlo
 func membersFlags() *flagSet {
 	f := newFlagSet("members",
 		flagHelp{name: "dry-run", arg: "", usage: "say what a command would change, and change nothing"},
+		flagHelp{name: "yes", arg: "", usage: "refound without asking"},
 		flagHelp{name: "no-wait", arg: "", usage: "do not wait until a change is done: any redlockd finishes it"},
 		flagHelp{name: "json", arg: "", usage: "print the table as JSON"})
 	f.flagsBehind = true
@@ -86,6 +91,7 @@ const (
 type memberCommand struct {
 	change redlock.MemberChange
 	set    bool // a change is asked for
+	anew   bool // refound is
 	table  *flagSet
 	client *redlock.Client
 	p      process
@@ -101,6 +107,9 @@ func members(p process, args []string) int {
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	defer signal.Stop(signals)
+	if m.anew {
+		return m.refound(c, signals)
+	}
 	for i := range c.Engine.Masters {
 		if one := &c.Engine.Masters[i]; m.change.Addr != "" && cmp.Or(one.Name, one.Addr) == m.change.Replace+m.change.Add {
 			one.NewAddr, _, _ = redlock.SplitAddr(m.change.Addr)
@@ -132,24 +141,30 @@ func members(p process, args []string) int {
 // readOperands reads the change that is asked for.
 func (m *memberCommand) readOperands(operands []string) error {
 	if len(operands) == 0 {
-		if m.table.on("dry-run") || m.table.on("no-wait") {
-			return errors.New("--dry-run and --no-wait are for changes: " + membersForm)
+		if m.table.on("dry-run") || m.table.on("no-wait") || m.table.on("yes") {
+			return errors.New("--dry-run and --no-wait are for changes, --yes for refound: " + membersForm)
 		}
 		return nil
 	}
 	m.set = true
 	verb, rest := operands[0], operands[1:]
-	verbs := map[string]string{"replace": "SEAT ADDR", "add": "NAME ADDR", "remove": "NAME", "set": "max_ttl DURATION"}
+	verbs := map[string]string{"replace": "SEAT ADDR", "add": "NAME ADDR", "remove": "NAME", "set": "max_ttl DURATION", "refound": ""}
 	form, known := verbs[verb]
 	switch {
 	case !known:
 		return fmt.Errorf("unknown change %q%s: %s", verb, config.DidYouMean(verb, memberChanges), membersForm)
+	case verb == "refound" && (len(rest) > 0 || m.table.on("no-wait")):
+		return errors.New("refound takes its masters from --masters or config.toml, and never waits: redlockd members refound [--dry-run | --yes]")
+	case verb != "refound" && m.table.on("yes"):
+		return errors.New("--yes is for refound: the other changes never ask")
 	case len(rest) != len(strings.Fields(form)) || slices.Contains(rest, ""):
 		return fmt.Errorf("%s needs %s: redlockd members %s %s", verb, form, verb, form)
 	case m.table.on("json"):
 		return errors.New("--json is for the table, without a change")
 	}
 	switch verb {
+	case "refound":
+		m.anew = true
 	case "replace":
 		m.change = redlock.MemberChange{Replace: rest[0], Addr: rest[1]}
 	case "add":
@@ -190,7 +205,7 @@ func (m *memberCommand) awaitMembership(atMost time.Duration, signals <-chan os.
 		case now.Known:
 			return nil
 		default:
-			return fmt.Errorf("the masters show no membership within %s: %s. redlockd check says what is wrong with each; if a majority is lost for good, redlockd members --help says what to do",
+			return fmt.Errorf("the masters show no membership within %s: %s. redlockd check says what is wrong with each; if a majority is lost for good, redlockd members refound founds it anew with other masters",
 				config.FormatDuration(atMost), cmp.Or(now.Problem, "they do not answer in time"))
 		}
 	}

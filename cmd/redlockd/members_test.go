@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"os/exec"
 	"strconv"
 	"strings"
 	"sync"
@@ -268,6 +269,9 @@ func TestMembersRefusals(t *testing.T) {
 		{"another setting", []string{"set", "min_ttl", "5s"}, exitUsage, `the membership has no setting "min_ttl"`},
 		{"no such change", []string{"swap", "a", "b"}, exitUsage, `unknown change "swap"`},
 		{"too few words", []string{"replace", "a"}, exitUsage, "replace needs SEAT ADDR"},
+		{"--yes without refound", []string{"remove", s[1].Addr, "--yes"}, exitUsage, "--yes is for refound"},
+		{"refound with a list", []string{"refound", s[1].Addr}, exitUsage, "refound takes its masters from --masters or config.toml"},
+		{"refound while a majority is there", []string{"refound", "--yes", "--masters", s[0].Addr}, exitFailed, "3 of 3 masters of the membership can be reached, which is a majority: " + s[0].Addr},
 		{"--dry-run of nothing", []string{"--dry-run"}, exitUsage, "--dry-run and --no-wait are for changes"},
 	} {
 		code, stdout, stderr := runBinary(t, append([]string{"members", "--masters", addrs}, tt.args...)...)
@@ -419,39 +423,124 @@ func TestAllMastersForget(t *testing.T) {
 	}
 }
 
-// The machines of a majority are gone for good. The way out that the help names can be gone.
+// The machines of three of five are gone for good. The way out that the error names: the two that are left and a new one. Nothing is changed
+// before somebody has agreed; then the redlockd that runs and one with the new list grant, after the wait.
 func TestMajorityIsLostForGood(t *testing.T) {
-	s, addrs := startMembers(t, 3, 2)
+	s, addrs := startMembers(t, 5, 1)
 	p := launch(t, "--masters", addrs)
 	p.waitLog("quorum reached")
-	s[1].Kill()
-	s[2].Kill()
+	fence := func(p *program, token string) int64 {
+		t.Helper()
+		reply := strings.Fields(strings.Trim(p.dial().ask("LOCK held 2000 FENCE TOKEN "+token), "[]"))
+		n, err := strconv.ParseInt(reply[len(reply)-1], 10, 64)
+		if len(reply) != 3 || err != nil {
+			t.Fatalf("LOCK: got %q, want a fence", reply)
+		}
+		return n
+	}
+	last := fence(p, "t1")
+	for _, one := range s[2:5] {
+		one.Kill()
+	}
 	p.waitLog("quorum lost")
-	left := strings.Join([]string{s[0].Addr, s[3].Addr, s[4].Addr}, ",")
-	for _, tt := range []struct {
-		want string
-		args []string
-	}{
-		{"1 of 3 masters can be reached and may be members, 2 are needed", []string{"members", "--masters", addrs, "replace", s[1].Addr, s[3].Addr}},
-		{"they belong: " + s[3].Addr + ", " + s[4].Addr + " to none; " + s[0].Addr + " to fleet ", []string{"members", "--masters", left}},
-	} {
-		code, stdout, stderr := runBinary(t, tt.args...)
-		if code != exitFailed || stdout != "" || !strings.Contains(stderr, tt.want) ||
-			!strings.Contains(stderr, "if a majority is lost for good, redlockd members --help says what to do") {
-			t.Errorf("%v: exit code %d, errors %q, output %q; want %d, %q, and what to do", tt.args, code, stderr, stdout, exitFailed, tt.want)
+	left := strings.Join([]string{s[0].Addr, s[1].Addr, s[5].Addr}, ",")
+	for _, args := range [][]string{{"members", "--masters", addrs, "replace", s[2].Addr, s[5].Addr}, {"members", "--masters", left}} {
+		code, stdout, stderr := runBinary(t, args...)
+		if code != exitFailed || stdout != "" || !strings.Contains(stderr, "2 of 5 masters can be reached and may be members, 3 are needed") ||
+			!strings.Contains(stderr, "if a majority is lost for good, redlockd members refound") {
+			t.Errorf("%v: exit code %d, errors %q, output %q; want %d, and what to do", args, code, stderr, stdout, exitFailed)
 		}
 	}
 	if _, stdout, _ := runBinary(t, "check", "--masters", left); !strings.Contains(stdout, "a majority of the members does not show that, or cannot be reached: "+strings.ReplaceAll(addrs, ",", ", ")) {
 		t.Errorf("check: got\n%s\nwant that a majority is missing", stdout)
 	}
-	p.signal(syscall.SIGTERM)
-	p.exitCode()
-	cli(t, s[0].Addr, "FLUSHALL")
-	p = launch(t, "--masters", left)
-	p.waitLog("quorum reached")
-	p.dial().grant("LOCK r 2000 TOKEN t1")
-	if got, want := membersOf(t, left).seats(), voters(s[0], s[3], s[4]); got != want {
+	shows := cli(t, s[0].Addr, "HGET", "redlockd:members", "v")
+	lost := fmt.Sprintf("Given up for lost: %s, %s, %s.\n", s[2].Addr, s[3].Addr, s[4].Addr)
+	for _, tt := range []struct {
+		args       []string
+		code       int
+		out, wrong string
+	}{
+		{[]string{"--masters", left}, exitFailed, lost, "it asks first, and there is no terminal; with --yes"},
+		{[]string{"--masters", left, "--dry-run"}, exitOK, lost, ""},
+		{[]string{"--masters", addrs, "--yes"}, exitFailed, "", "2 of 5 masters can be reached and may be members, 3 are needed: start them, or name others"},
+	} {
+		code, stdout, stderr := runBinary(t, append([]string{"members", "refound"}, tt.args...)...)
+		if code != tt.code || !strings.Contains(stdout, tt.out) || (tt.out == "") != (stdout == "") || !strings.Contains(stderr, tt.wrong) || (tt.wrong == "") != (stderr == "") {
+			t.Errorf("refound %v: exit code %d, output\n%s\nerrors %q; want %d, %q, %q", tt.args, code, stdout, stderr, tt.code, tt.out, tt.wrong)
+		}
+	}
+	if got := cli(t, s[0].Addr, "HGET", "redlockd:members", "v"); got != shows {
+		t.Errorf("before anybody has agreed %s shows %s, want %s as before", s[0].Addr, got, shows)
+	}
+	began := time.Now()
+	if text := change(t, left, "refound", "--yes"); !strings.Contains(text, lost) || !strings.Contains(text, "Refounded. Locks are granted again ") {
+		t.Errorf("refound: got\n%s", text)
+	}
+	next := launch(t, "--masters", left)
+	next.waitLog("quorum reached")
+	if took := time.Since(began); took < 2*time.Second {
+		t.Errorf("locks are granted %v after, want not before max_ttl has passed", took)
+	}
+	p.waitLog("quorum is back")
+	if now := fence(next, "t2"); now <= last {
+		t.Errorf("got the fence %d, and before %d", now, last)
+	}
+	if got, want := membersOf(t, addrs).seats(), voters(s[0], s[1], s[5]); got != want {
 		t.Errorf("got %s, want %s", got, want)
+	}
+	if text := change(t, left, "refound", "--yes"); !strings.HasPrefix(text, "Nothing to refound") {
+		t.Errorf("again: got\n%s\nwant that there is nothing to do", text)
+	}
+}
+
+// On a terminal refound asks, and does nothing but for a yes.
+func TestRefoundAsks(t *testing.T) {
+	s, _ := startMembers(t, 3, 0)
+	s[1].Kill()
+	s[2].Kill()
+	path, err := binary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		typed string
+		code  int
+		want  string
+	}{
+		{"no\n", exitFailed, "refound: nothing was changed"},
+		{"\n", exitFailed, "refound: nothing was changed"},
+		{"\x03", exitFailed, "refound: stopped by interrupt: nothing was changed"},
+		{"yes\n", exitOK, "Refounded. Locks are granted again "},
+	} {
+		user, terminal := openTerminal(t)
+		cmd := exec.Command(path, "members", "refound", "--masters", s[0].Addr)
+		cmd.Stdin, cmd.Stdout, cmd.Stderr = terminal, terminal, terminal
+		cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true, Pdeathsig: syscall.SIGKILL}
+		before := cli(t, s[0].Addr, "HGET", "redlockd:members", "v")
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		terminal.Close()
+		timeout := time.AfterFunc(patience, func() { cmd.Process.Kill() })
+		shown, buffer, answered := "", make([]byte, 4096), false
+		for err == nil { // until the terminal is closed
+			var n int
+			n, err = user.Read(buffer)
+			if shown += string(buffer[:n]); !answered && strings.Contains(shown, "Type yes") {
+				answered = true
+				user.WriteString(tt.typed)
+			}
+		}
+		err = nil
+		cmd.Wait()
+		timeout.Stop()
+		if code := cmd.ProcessState.ExitCode(); code != tt.code || !answered || !strings.Contains(shown, tt.want) {
+			t.Errorf("%q: exit code %d, it has shown\n%s\nwant %d, and %q", tt.typed, code, shown, tt.code, tt.want)
+		}
+		if after := cli(t, s[0].Addr, "HGET", "redlockd:members", "v"); (after == before) != (tt.code != exitOK) {
+			t.Errorf("%q: the master has shown %s, and shows %s", tt.typed, before, after)
+		}
 	}
 }
 
