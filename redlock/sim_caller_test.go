@@ -59,6 +59,7 @@ func (w *world) spawn(id int, change ...func(*Options)) *incarnation {
 		}
 	}
 	o.clockFaults = &clockFaults{}
+	o.clockFaults.ahead.Store(int64(w.walls))
 	o.Logger = slog.New(slog.NewTextHandler(logWriter(func(line string) { w.ledger.note("proxy %d: %s", id, line) }),
 		&slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
 			if a.Key == slog.TimeKey || a.Key == slog.LevelKey || a.Key == "run_id" || a.Key == "version" {

@@ -106,7 +106,7 @@ func (n *nemesis) pointTo(p *incarnation, at, machine int) {
 	}
 }
 
-func (n *nemesis) strikeMembers(fault string, at int, p *incarnation, d time.Duration) {
+func (n *nemesis) strikeMembers(fault string, at, i int, p *incarnation, d time.Duration) {
 	w, rng := n.w, n.rng
 	note := n.note
 	w.ledger.alwaysLossy()
@@ -138,6 +138,12 @@ func (n *nemesis) strikeMembers(fault string, at int, p *incarnation, d time.Dur
 				n.nameAsOthers()
 			}
 		})
+	case "lie":
+		n.lie(i, d+200*ms)
+	case "foreign name":
+		n.foreignName(p)
+	case "change beside dead":
+		n.changeBesideDead(p, d)
 	case "change":
 		n.change(p.proxy, fmt.Sprint("proxy ", p.id), 3*time.Second)
 	case "operator":
@@ -184,7 +190,7 @@ func (n *nemesis) otherMaxTTL() time.Duration {
 func (n *nemesis) outsider() int {
 	seats := n.w.seats()
 	for _, at := range n.rng.Perm(len(n.w.behind)) {
-		if !slices.Contains(seats, at) {
+		if !slices.Contains(seats, at) && at != n.foreign {
 			return at
 		}
 	}
@@ -195,7 +201,7 @@ func (n *nemesis) outsider() int {
 func (n *nemesis) change(p *proxy, who string, patience time.Duration) {
 	w, rng := n.w, n.rng
 	seats := w.newest().Seats
-	if len(seats) == 0 {
+	if len(seats) == 0 || w.profile.faults["change beside dead"] > 0 && n.someoneIsDead() {
 		return
 	}
 	var change MemberChange
@@ -210,11 +216,21 @@ func (n *nemesis) change(p *proxy, who string, patience time.Duration) {
 	default:
 		change = MemberChange{SetMaxTTL: n.otherMaxTTL()}
 	}
-	if i := w.behind[max(other, 0)]; change.Addr != "" && !n.down[i] && !n.cold[i] {
-		outside(w, w.masters[i], "FLUSHALL") // it is as good as new
+	n.ask(p, who, patience, change)
+}
+
+// ask has a client make a change.
+func (n *nemesis) ask(p *proxy, who string, patience time.Duration, change MemberChange) {
+	w := n.w
+	if change.Addr != "" {
+		if i := w.behind[numberOf(change.Addr)]; !n.down[i] && !n.cold[i] && !slices.Contains(w.seats(), numberOf(change.Addr)) {
+			outside(w, w.masters[i], "FLUSHALL") // it is as good as new
+		}
 	}
 	n.note("%s changes the membership: %+v", who, change)
+	w.changing.Add(1)
 	w.changes.Go(func() {
+		defer w.changing.Add(-1)
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
 		what, err := p.ChangeMembers(ctx, change, false)

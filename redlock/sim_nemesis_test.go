@@ -25,13 +25,15 @@ type profile struct {
 var profiles = []profile{
 	{name: "bad network", pause: 100 * ms, faults: map[string]int{"slow": 3, "hold requests": 3, "hold replies": 3, "partition": 3, "cut": 2, "reroute": 2, "freeze": 2, "scripts": 1, "lose requests": 2, "lose replies": 2}},
 	{name: "amnesia", pause: 130 * ms, faults: map[string]int{"betray": 3, "crash": 1, "flush": 1, "hold requests": 3, "hold replies": 3, "reroute": 1, "cut": 1, "freeze": 1, "lose replies": 1}, bare: true},
-	{name: "clocks and memory", pause: 200 * ms, faults: map[string]int{"betray by clock": 2, "step": 2, "slew": 1, "pause": 1, "suspend": 1, "crash with data": 1, "hold replies": 3, "partition": 3, "freeze": 1, "evict": 2}, drift: true, bare: true},
-	{name: "proxies die", pause: 120 * ms, faults: map[string]int{"kill": 2, "close": 1, "hold requests": 3, "hold replies": 3, "freeze": 1, "crash": 1, "cut": 1}, drift: true},
+	{name: "clocks and memory", pause: 200 * ms, faults: map[string]int{"betray by clock": 2, "step": 2, "step all": 3, "own rate": 1, "slew": 1, "pause": 1, "suspend": 1, "crash with data": 1, "hold replies": 3, "partition": 3, "freeze": 1, "evict": 2}, drift: true, bare: true},
+	{name: "proxies die", pause: 120 * ms, faults: map[string]int{"kill": 2, "close": 1, "hold requests": 3, "hold replies": 3, "freeze": 1, "crash": 1, "cut": 1, "step all with proxies": 2}, drift: true},
 	{name: "rolling restart", pause: 600 * ms, faults: map[string]int{"roll": 1, "hold requests": 2, "hold replies": 2}, bare: true},
-	{name: "members change", pause: 130 * ms, faults: map[string]int{"change": 3, "operator": 2, "stale": 1, "kill": 1, "close": 1, "isolate": 1, "hold requests": 2, "hold replies": 2, "partition": 2, "freeze": 1, "cut": 1, "reroute": 1}, members: true},
+	{name: "members change", pause: 130 * ms, faults: map[string]int{"change": 3, "change beside dead": 4, "operator": 2, "stale": 1, "foreign name": 1, "kill": 1, "close": 1, "isolate": 1, "hold requests": 2, "hold replies": 2, "partition": 2, "freeze": 1, "cut": 1, "reroute": 1}, members: true},
 	{name: "names move", pause: 170 * ms, faults: map[string]int{"move": 3, "hold replies": 2, "hold requests": 2, "partition": 2, "crash": 1, "kill": 1, "freeze": 1, "isolate": 1, "cut": 1}, members: true, bare: true},
 	// Without partitions: a client with names of its own that is cut off from others' masters may found a fleet of its own (member_plan.go).
 	{name: "names differ", pause: 170 * ms, faults: map[string]int{"rename": 3, "move": 1, "change": 2, "slow": 2, "cut": 2, "kill": 1, "crash": 1}, members: true},
+	// The masters that do not lie are reached.
+	{name: "one lies", pause: 150 * ms, faults: map[string]int{"lie": 6, "foreign name": 1, "own rate": 1, "kill": 1, "close": 1, "isolate": 1, "slow": 2, "cut": 2, "reroute": 1, "lose requests": 1, "lose replies": 1, "scripts": 1}, members: true},
 	{name: "everything", pause: 100 * ms, faults: map[string]int{"slow": 2, "hold requests": 3, "hold replies": 3, "partition": 3, "cut": 2, "reroute": 2, "freeze": 1, "scripts": 1, "betray": 1, "crash": 1, "crash with data": 1, "flush": 1, "kill": 1, "close": 1, "slew": 1, "pause": 1, "suspend": 1,
 		"move": 1, "change": 2, "operator": 1, "stale": 1, "isolate": 1, "evict": 1, "lose requests": 1, "lose replies": 1}, drift: true, bare: true, members: true},
 }
@@ -53,6 +55,8 @@ type nemesis struct {
 	evicts  []bool          // allowed to evict keys
 	ahead   []time.Duration // steps of the clocks so far
 	renamed *renaming       // a name that means another master to one proxy; nil: there is none
+	foreign int             // the address of a master of another fleet; -1: there is none
+	lieEnds time.Time       // when the last lie is told no more
 	notes   int             // of what it has done
 }
 
@@ -69,7 +73,7 @@ type repair struct {
 
 func newNemesis(w *world) *nemesis {
 	masters := len(w.masters)
-	n := &nemesis{w: w, rng: w.rng(1), down: make([]bool, masters), cold: make([]bool, masters), evicts: make([]bool, masters), ahead: make([]time.Duration, masters)}
+	n := &nemesis{w: w, rng: w.rng(1), foreign: -1, down: make([]bool, masters), cold: make([]bool, masters), evicts: make([]bool, masters), ahead: make([]time.Duration, masters)}
 	for _, name := range sortedKeys(w.profile.faults) {
 		for range w.profile.faults[name] {
 			n.names = append(n.names, name)
@@ -302,6 +306,10 @@ func (n *nemesis) inflict(fault string) {
 				w.masters[i].SetClockRate(0)
 			})
 		}
+	case "own rate":
+		n.ownRate(p, d+300*ms)
+	case "step all", "step all with proxies":
+		n.stepAll(fault == "step all with proxies" || rng.IntN(2) == 0)
 	case "pause":
 		by := 5*ms + upTo(rng, 50*ms)
 		note("the clock of proxy %d stands still for %v", p.id, by)
@@ -321,7 +329,7 @@ func (n *nemesis) inflict(fault string) {
 		}
 		w.replace(w.spawn(p.id, w.knows))
 	default:
-		n.strikeMembers(fault, at, p, d)
+		n.strikeMembers(fault, at, i, p, d)
 	}
 }
 

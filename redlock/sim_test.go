@@ -238,6 +238,9 @@ type world struct {
 	behind  []int          // which master stands behind each address
 	spawned []*incarnation // all that ever were
 	changes sync.WaitGroup // of the membership, under way
+	walls   time.Duration  // by how much the clocks of all machines have stepped
+
+	changing atomic.Int32 // how many changes are under way
 }
 
 // rng gives every actor a source of its own, so that what one draws does not depend on what others do.
@@ -247,6 +250,8 @@ const (
 	simProxies = 3
 	simCallers = 9
 	simLength  = 12 * time.Second
+
+	simHeartbeat = 60 * ms
 )
 
 var simResources = []string{"r0", "r1", "r2"}
@@ -275,7 +280,7 @@ func simulate(t *testing.T, seed uint64, prepare ...func(*world)) (done tallies)
 			timeout := []time.Duration{20 * ms, 50 * ms}[rng.IntN(2)]
 			w.opts = func(o *Options) {
 				o.MaxTTL, o.MasterTimeout, o.ConnectTimeout = w.maxTTL, timeout, 400*ms
-				o.Heartbeat, o.ReconnectDelayMax = 60*ms, 100*ms
+				o.Heartbeat, o.ReconnectDelayMax = simHeartbeat, 100*ms
 				o.ClockSkewMax = 25 * time.Second
 				if profile.members {
 					o.FoundingWait = 2 * w.maxTTL // no max_ttl is longer

@@ -1,0 +1,253 @@
+package redlock
+
+// What the nemesis of the simulation does to find out whom proxies believe: one master shows what nobody has chosen, the settings of a proxy name a master
+// of another fleet, clocks of machines run at wrong rates or step together, and operators change the members while masters are dead.
+//
+// Each of these has a bound, which is what README takes for granted: one master lies at a time, the others are reached then, and have not forgotten
+// anything lately; and of clocks that step together some proxy has read each one before, and can reach all masters when they do.
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// simBallots are those of a lie: one that is soon outbid, and the highest.
+var simBallots = []string{"00000009.0000000000000000", "99999999.ffffffffffffffff"}
+
+// everyoneIsHonest tells whether all members vote, and all show the same record, and no settings name a master of another fleet.
+func (n *nemesis) everyoneIsHonest() bool {
+	w := n.w
+	now, shown := w.newest(), ""
+	if !now.Known || now.Voters() != len(now.Seats) || n.foreign >= 0 || time.Now().Before(n.lieEnds) {
+		return false
+	}
+	for _, seat := range now.Seats {
+		i := w.behind[numberOf(seat.Addr)]
+		if n.down[i] || n.cold[i] {
+			return false
+		}
+		v, _ := outside(w, w.masters[i], "HGET", membersKey, "v").(string)
+		memory, shows, _ := strings.Cut(v, " ")
+		if memory != seat.Memory || shown != "" && shows != shown {
+			return false
+		}
+		shown = shows
+	}
+	return true
+}
+
+// nobodyBelievesIt checks that no proxy goes by a lie. Where members come and go by themselves nobody lies.
+func (n *nemesis) nobodyBelievesIt() {
+	for _, p := range n.w.proxies {
+		now := p.Membership()
+		for at, seat := range now.Seats {
+			if len(now.Seats) != 5 || seat.Addr != addrOf(at) || now.Version >= simLieVersion {
+				n.w.Errorf("proxy %d goes by version %d of %s with the seats %+v: want the five masters", p.id, now.Version, now.Lineage, now.Seats)
+				return
+			}
+		}
+	}
+}
+
+// simLieVersion is a version that no simulation reaches by itself.
+const simLieVersion = 5000
+
+// lie has a master show what nobody has chosen.
+func (n *nemesis) lie(i int, d time.Duration) {
+	w, rng := n.w, n.rng
+	if !n.everyoneIsHonest() {
+		return
+	}
+	n.nobodyBelievesIt()
+	m, r, memory := w.masters[i], w.membership(i), w.memory(i)
+	show := func(fieldsAndValues ...any) {
+		outside(w, m, append([]any{"HSET", membersKey}, fieldsAndValues...)...)
+	}
+	other := (i + 1 + rng.IntN(len(r.seats)-1)) % len(r.seats)
+	alone := func(r *record) { r.seats = r.seats[i : i+1] }
+	next := func(r *record) { r.version, r.parent = r.version+1, r.digest }
+	ahead := func(r *record) { r.version, r.parent = simLieVersion+r.version, r.digest }
+	founding := func(r *record) {
+		r.generation, r.lineage, r.version, r.parent = r.generation+int64(rng.IntN(3)), r.fleet()+nonce()[fleetLen:], 0, ""
+	}
+	elsewhere := func(r *record) {
+		for k := range simSpares {
+			r.seats[(other+k)%len(r.seats)].addr = addrOf(5 + k)
+		}
+	}
+	forgeries := []struct {
+		what  string
+		forge []func(r *record)
+	}{
+		{"the next record, of itself alone", []func(r *record){next, alone}},
+		{"the next record, with other addresses", []func(r *record){next, elsewhere}},
+		{"the next record, in which another has no vote", []func(r *record){next, func(r *record) { r.seats[other].state, r.seats[other].since = seatLearner, r.version }}},
+		{"a later record, of itself alone", []func(r *record){ahead, alone}},
+		{"a later record, of all", []func(r *record){ahead}},
+		{"a later record, with other addresses", []func(r *record){ahead, elsewhere}},
+		{"a founding, of itself alone", []func(r *record){founding, alone}},
+		{"a founding, of all", []func(r *record){founding}},
+	}
+	f := forgeries[rng.IntN(len(forgeries))]
+	forged := r.changed(func(r *record) {
+		for _, change := range f.forge {
+			change(r)
+		}
+	})
+	again := func(do func()) { // proxies repair some of it with each heartbeat
+		for t := time.Duration(0); t < d; t += 50 * ms {
+			n.later(t, do)
+		}
+	}
+	n.lieEnds = time.Now().Add(d)
+	switch kind := rng.IntN(7); kind {
+	case 0, 1:
+		n.note("m%d lies: %s", i+1, f.what)
+		show("v", forged.shownBy(memory), "r", forged.text)
+	case 2, 3:
+		n.note("m%d lies: it has accepted %s", i+1, f.what)
+		ballot := simBallots[rng.IntN(len(simBallots))]
+		show("v", r.shownBy(memory)+" ? "+ballot+" "+forged.digest, "a", forged.text, "p", ballot)
+	case 4:
+		// Another one forgets, and the wait until it votes is said to be over.
+		n.note("m%d lies about times, and FLUSHALL on m%d", i+1, other+1)
+		outside(w, w.masters[other], "FLUSHALL")
+		long, later := "1", fmt.Sprint(time.Now().Add(time.Hour).UnixMilli())
+		again(func() {
+			text, _ := outside(w, m, "HGET", membersKey, "r").(string)
+			r, err := parseRecord(text)
+			if err != nil {
+				return // it has none yet
+			}
+			times := []any{"gained", later}
+			for k := range r.seats {
+				times = append(times, r.stampField(&r.seats[k]), long, heardField(r.seats[k].number), later)
+			}
+			show(times...)
+		})
+	case 5:
+		n.note("m%d lies about fences", i+1)
+		by := time.Duration(1+rng.IntN(20)) * time.Hour
+		outside(w, m, "SET", floorKey, fenceTime(time.Now().Add(by)))
+	case 6:
+		what := []string{"v", "r", "a", floorKey}[rng.IntN(4)]
+		n.note("m%d shows what nobody can read, in %s, for %v", i+1, what, d)
+		switch what {
+		case floorKey:
+			outside(w, m, "SET", floorKey, fenceTime(time.Now().Add(48*time.Hour)))
+		case "v":
+			show("v", memory+" what is that")
+		case "r":
+			show("r", "what is that")
+		case "a":
+			show("v", r.shownBy(memory)+" ? "+simBallots[0]+" "+forged.digest, "a", "what is that")
+		}
+		n.later(d, func() { // as the message says
+			w.ledger.note("somebody deletes the membership of m%d, and its fences", i+1)
+			outside(w, m, "DEL", floorKey, marksKey, membersKey)
+		})
+	}
+}
+
+// foreignName restarts a proxy with settings in which one name leads to a master of another fleet. Nothing is broken until it goes by a membership.
+func (n *nemesis) foreignName(p *incarnation) {
+	w, rng := n.w, n.rng
+	other, now := n.outsider(), w.newest()
+	if other < 0 || n.foreign >= 0 || !now.Known || n.down[w.behind[other]] || n.cold[w.behind[other]] ||
+		slices.ContainsFunc(w.seats(), func(at int) bool { return n.down[w.behind[at]] || n.cold[w.behind[at]] }) {
+		return
+	}
+	i := w.behind[other]
+	runID := parseInfo(outside(w, w.masters[i], "INFO", "server").(string))["run_id"]
+	fleet := (&record{generation: 1, lineage: nonce(), maxTTL: w.maxTTL, wait: 2 * w.maxTTL, plainWait: 2 * w.maxTTL,
+		seats: []seat{{name: "theirs", addr: addrOf(other), memory: newMemory(runID), state: seatVoter}}}).seal()
+	outside(w, w.masters[i], "DEL", membersKey)
+	outside(w, w.masters[i], "HSET", membersKey, "v", fleet.shownBy(fleet.seats[0].memory), "r", fleet.text)
+	n.note("proxy %d starts with settings that name m%d of another fleet, %s", p.id, other+1, fleet.lineage)
+	n.foreign = other
+	w.tallies.restarts++
+	p.kill()
+	next := w.spawn(p.id, w.knows, func(o *Options) {
+		o.Masters[rng.IntN(len(o.Masters))] = Master{Name: "theirs", Addr: addrOf(other)}
+	})
+	w.replace(next)
+	for end := time.Now().Add(2 * time.Second); !next.Membership().Known && time.Now().Before(end); {
+		time.Sleep(5 * ms)
+	}
+	if got := next.Membership(); got.Known && strings.Contains(got.Lineage, fleet.lineage) {
+		w.Errorf("proxy %d, of whose settings one name leads to another fleet, goes by that: %+v", p.id, got)
+	}
+	n.later(upTo(rng, time.Second), func() {
+		if n.foreign = -1; !n.down[i] && !n.cold[i] {
+			outside(w, w.masters[i], "FLUSHALL")
+		}
+	})
+}
+
+// ownRate has the clocks of a proxy's machine run at a wrong rate, as its masters show: the durations that it measures itself are right.
+func (n *nemesis) ownRate(p *incarnation, d time.Duration) {
+	const step = 20 * ms
+	by := step * 8 / 100
+	if n.rng.IntN(2) == 0 {
+		by = -by
+	}
+	n.note("the clocks of proxy %d lose %v every %v for %v", p.id, by, step, d)
+	for t := step; t < d; t += step {
+		n.later(t, func() { p.opts.clockFaults.stoodStill.Add(int64(by)) })
+	}
+}
+
+// stepAll steps the clocks of all masters together, with or without those of the proxies' machines. Proxies that start later have their clocks right,
+// as they are then.
+func (n *nemesis) stepAll(withProxies bool) {
+	w := n.w
+	if len(n.repairs) > 0 {
+		return
+	}
+	for i := range w.masters {
+		if n.down[i] || n.cold[i] || !n.everybodyKnows(i) {
+			return
+		}
+	}
+	by := 100*ms + upTo(n.rng, 3*time.Second)
+	n.note("all clocks step by %v, those of proxies: %v", by, withProxies)
+	for i := range w.masters {
+		n.step(i, by)
+	}
+	if withProxies {
+		w.walls += by
+		for _, p := range w.proxies {
+			p.opts.clockFaults.ahead.Add(int64(by))
+		}
+	}
+	time.Sleep(3 * simHeartbeat) // whoever watches has seen it
+}
+
+// changeBesideDead has an operator change the members while as many are dead as may be, or fewer. Nothing else is about to change.
+func (n *nemesis) changeBesideDead(p *incarnation, d time.Duration) {
+	w, rng := n.w, n.rng
+	if w.changing.Load() > 0 || !n.everyoneIsHonest() {
+		return
+	}
+	seats := w.newest().Seats
+	dead := rng.Perm(len(seats))[:1+rng.IntN(min(2, len(seats)-quorumOf(len(seats))))]
+	for _, k := range dead {
+		n.crash(w.behind[numberOf(seats[k].Addr)], false, d+upTo(rng, 2*time.Second))
+	}
+	one := seats[rng.IntN(len(seats))].Name
+	if rng.IntN(3) > 0 {
+		one = seats[dead[0]].Name
+	}
+	change := MemberChange{Remove: one}
+	if other := n.outsider(); len(seats) <= 3 || other >= 0 && rng.IntN(2) == 0 && addrOf(other) != one {
+		change = MemberChange{Replace: one, Addr: addrOf(max(other, 0))}
+	}
+	n.ask(p.proxy, fmt.Sprintf("proxy %d beside %d dead masters", p.id, len(dead)), 3*time.Second, change)
+}
+
+// someoneIsDead tells whether a member is down.
+func (n *nemesis) someoneIsDead() bool {
+	return slices.ContainsFunc(n.w.seats(), func(at int) bool { return n.down[n.w.behind[at]] })
+}
