@@ -137,10 +137,10 @@ func (o Options) refounding(ctx context.Context) (s *survey, base, f *record, pl
 	asked.roster, asked.seats = base.roster+1, vacated(nil, o).seats
 	for i := range asked.seats {
 		one := &asked.seats[i]
-		if b := base.seatNamed(one.name); b != nil && o.masterAt(b.name, b.addr).Addr == o.Masters[i].Addr {
+		if b := base.seatNamed(one.name); b != nil && o.masterAt(b.name, b.addr).fullAddr() == o.Masters[i].fullAddr() {
 			one.addr = b.addr
 		} else if b != nil { // for every client, whatever its settings say of the name
-			one.addr = o.Masters[i].Addr //mutant:a-refounded-name-means-two-machines
+			one.addr = o.Masters[i].fullAddr() //mutant:a-refounded-name-means-two-machines
 		}
 	}
 	f, why := s.founding(asked.seal(), o)
@@ -166,7 +166,7 @@ func (o Options) names(r *record) bool {
 	r = vacated(r, o)
 	return len(r.seats) == len(o.Masters) && !slices.ContainsFunc(o.Masters, func(m Master) bool {
 		s := r.seatNamed(m.name())
-		return s == nil || o.masterAt(s.name, s.addr).Addr != m.Addr
+		return s == nil || o.masterAt(s.name, s.addr).fullAddr() != m.fullAddr()
 	})
 }
 

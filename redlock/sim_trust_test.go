@@ -161,7 +161,7 @@ func (n *nemesis) foreignName(p *incarnation) {
 	}
 	i := w.behind[other]
 	runID := parseInfo(outside(w, w.masters[i], "INFO", "server").(string))["run_id"]
-	fleet := (&record{generation: 1, lineage: nonce(), maxTTL: w.maxTTL, wait: 2 * w.maxTTL, plainWait: 2 * w.maxTTL,
+	fleet := (&record{generation: 1, lineage: nonce(), maxTTL: w.maxTTL, wait: 2 * w.maxTTL,
 		seats: []seat{{name: "theirs", addr: addrOf(other), memory: newMemory(runID), state: seatVoter}}}).seal()
 	outside(w, w.masters[i], "DEL", membersKey)
 	outside(w, w.masters[i], "HSET", membersKey, "v", fleet.shownBy(fleet.seats[0].memory), "r", fleet.text)
