@@ -52,16 +52,16 @@ func Refound(ctx context.Context, opts Options, dryRun bool) (*Refounding, error
 	}
 	reads := opts
 	reads.readOnly = true //mutant:what-is-not-refounded-is-written-to
-	s, base, f, plan, err := reads.refounding(ctx)
+	s, _, _, plan, err := reads.refounding(ctx)
 	s.close()
 	if err != nil || plan.Already || dryRun { //mutant:a-dry-run-refounds
 		return plan, err
 	}
-	if s, base, f, plan, err = opts.refounding(ctx); err != nil || plan.Already {
-		s.close()
+	s, base, f, plan, err := opts.refounding(ctx)
+	defer s.close()
+	if err != nil || plan.Already {
 		return plan, err
 	}
-	defer s.close()
 	ctx, cancel := context.WithTimeout(ctx, stepTimeout)
 	defer cancel()
 	chosen, err := s.step(ctx, nil, f.among(s.found), f.quorum(), f)

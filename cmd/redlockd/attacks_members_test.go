@@ -16,8 +16,8 @@ import (
 	"redlockd/redlock/redisproc"
 )
 
-// forgeSuccessor has a master show a record that follows the one in force, and whose only seat is this master.
-func forgeSuccessor(t *testing.T, master *redisproc.Server) {
+// forgeSuccessor has a master show a record that is some versions ahead of the one in force, and whose only seat is this master.
+func forgeSuccessor(t *testing.T, master *redisproc.Server, versions int) {
 	t.Helper()
 	digest := func(text string) string {
 		sum := sha256.Sum256([]byte(text))
@@ -33,9 +33,9 @@ func forgeSuccessor(t *testing.T, master *redisproc.Server) {
 	if err != nil || len(seats) < 2 || own < 0 {
 		t.Fatalf("a master shows %q: got error %v, seat %d, want a version, and its own among several seats", text, err, own)
 	}
-	fields[2], fields[3], fields[len(fields)-1] = strconv.Itoa(version+1), digest(text), seats[own]
+	fields[2], fields[3], fields[len(fields)-1] = strconv.Itoa(version+versions), digest(text), seats[own]
 	forged := strings.Join(fields, ";")
-	cli(t, master.Addr, "HSET", "redlockd:members", "r", forged, "v", fmt.Sprintf("%s %s.%d %s", memory, lineage, version+1, digest(forged)))
+	cli(t, master.Addr, "HSET", "redlockd:members", "r", forged, "v", fmt.Sprintf("%s %s.%d %s", memory, lineage, version+versions, digest(forged)))
 }
 
 // waitMembers waits until the table is as it should be.
@@ -52,8 +52,8 @@ func waitMembers(t *testing.T, addrs, what string, match func(now membersTable) 
 	}
 }
 
-// One of five masters shows a record of the next version by which it is the whole fleet. Redlockds that run, and one that starts then, keep to what the
-// others show, and the master votes again after the wait.
+// One of five masters shows a record by which it is the whole fleet: of the next version, and then of a later one. Redlockds that run, and one that
+// starts then, keep to what the others show, and the master votes again after the wait.
 func TestAttackForgedRecord(t *testing.T) {
 	attackSettings(t, "2s")
 	masters, addrs := startMasters(t, 5)
@@ -64,21 +64,21 @@ func TestAttackForgedRecord(t *testing.T) {
 	c := startContest(t, 500*time.Millisecond)
 	c.join(p)
 	c.join(q)
-	c.granted("at first", p)
-	before := membersOf(t, addrs)
-	forgeSuccessor(t, masters[4])
-	starts := launch(t, "--masters", addrs)
-	c.join(starts)
-	p.waitLog("it showed ") // the master is told to start anew
-	for name, one := range map[string]*program{"who ran": p, "who ran, too": q, "who started then": starts} {
-		c.granted(name, one)
-	}
-	waitMembers(t, addrs, "the master votes again", func(now membersTable) bool { return now.Voters == 5 && now.Unreached == 0 })
-	if after := membersOf(t, addrs); after.Lineage != before.Lineage || after.seats() != before.seats() || after.Seats[4].Memory == before.Seats[4].Memory {
-		t.Errorf("before %+v, after %+v: want the same seats, the last one with a new memory", before, after)
-	}
-	for name, one := range map[string]*program{"who ran": p, "who ran, too": q, "who started then": starts} {
-		c.granted(name+", in the end", one)
+	for _, versions := range []int{1, 10} {
+		c.granted("at first", p)
+		before := membersOf(t, addrs)
+		forgeSuccessor(t, masters[4], versions)
+		starts := launch(t, "--masters", addrs)
+		c.join(starts)
+		waitMembers(t, addrs, "the master votes again", func(now membersTable) bool {
+			return now.Voters == 5 && now.Unreached == 0 && len(now.Seats) == 5 && now.Seats[4].Memory != before.Seats[4].Memory
+		})
+		if after := membersOf(t, addrs); after.Lineage != before.Lineage || after.seats() != before.seats() {
+			t.Errorf("%d versions ahead: before %+v, after %+v: want the same seats", versions, before, after)
+		}
+		c.granted("who ran", p)
+		c.granted("who ran, too", q)
+		c.granted("who started then", starts)
 	}
 	c.end()
 }
