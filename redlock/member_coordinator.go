@@ -529,7 +529,11 @@ func (m *coordinator) found(ctx context.Context, s *survey, base *record) time.D
 			return m.foundLater(meansTwo(name))
 		}
 	}
-	return m.propose(ctx, s, nil, f.among(s.found), f.quorum(), decision{child: f, changes: []string{"founded: the masters are new, or too many have forgotten"}})
+	d := decision{child: f, changes: []string{"founded: the masters are new, or too many have forgotten"}}
+	if why != "" {
+		d.changes = append(d.changes, why)
+	}
+	return m.propose(ctx, s, nil, f.among(s.found), f.quorum(), d)
 }
 
 // foundLater says why the membership cannot be founded anew at present.

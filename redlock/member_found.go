@@ -19,7 +19,8 @@ import (
 // founding decides whether the survey allows one, and returns its record. base is the last record that is known of the fleet; nil: nothing is
 // known of any, so the options name the seats. FoundingWait of the options is 0 where base was in force until now.
 //
-// Nil: there is nothing to found, and why is ""; or it is not possible yet, and why says what is missing.
+// Nil: there is nothing to found, and why is ""; or it is not possible yet, and why says what is missing. Else why names the master whose word
+// alone makes the wait so long: nobody can tell whether it lies.
 func (s *survey) founding(base *record, opts Options) (f *record, why string) {
 	f = vacated(base, opts)
 	dead, reached := 0, 0
@@ -73,11 +74,20 @@ func (s *survey) founding(base *record, opts Options) (f *record, why string) {
 	case base != nil && s.inForce(base): //mutant:founded-over-a-quorum-that-remembers
 		return nil, ""
 	}
+	var whose []string // who remembers so long a wait
+	for _, a := range s.found {
+		if a.ok() && a.record != nil && a.record.wait == f.wait {
+			whose = append(whose, shown(a.master.name()))
+		}
+	}
+	if len(whose) == 1 && f.wait > f.needed(opts.drift()) {
+		why = fmt.Sprintf("%s alone remembers that waits were %v", whose[0], f.wait)
+	}
 	if dead < quorum { //mutant:a-founding-trusts-addresses-at-once
 		f.wait += recheckWithin(f.wait)
 	}
 	f.wait = wholeMs(f.wait)
-	return f.seal(), ""
+	return f.seal(), why
 }
 
 // vacated is the record of a founding before anything is known of the masters: the seats of base, or those that the options name where base is

@@ -563,6 +563,8 @@ func TestFounding(t *testing.T) {
 		}}, "", 0, "(m0, m1, m2, m3, m4: it shows a membership whose record is not there"},
 		{"a record before had a longer wait", base, []func(s *survey){fresh(2, base.changed(func(r *record) { r.wait = time.Hour }), 2, 3, 4)},
 			"lllll", time.Hour, ""},
+		{"one record before had a longer wait", base, []func(s *survey){fresh(2, nil, 2, 3), fresh(2, base.changed(func(r *record) { r.wait = time.Hour }), 4)},
+			"lllll", time.Hour, "m4 alone remembers that waits were 1h0m0s"},
 		{"one shows what nobody else knows", base, []func(s *survey){fresh(2, nil, 1, 2, 3), func(s *survey) {
 			s.found[4].shown(processMemory(4, 1), base.changed(func(r *record) { r.version = 99 }))
 		}}, "lllll", 8 * time.Second, ""},
@@ -583,8 +585,8 @@ func TestFounding(t *testing.T) {
 			}
 			continue
 		}
-		if got := stateLetters(f); got != tc.states || f.wait != tc.wait {
-			t.Errorf("%s: got %s, wait %v, want %q, %v", tc.name, got, f.wait, tc.states, tc.wait)
+		if got := stateLetters(f); got != tc.states || f.wait != tc.wait || why != tc.why {
+			t.Errorf("%s: got %s, wait %v, %q, want %q, %v, %q", tc.name, got, f.wait, why, tc.states, tc.wait, tc.why)
 		}
 		if err := f.check(); err != nil {
 			t.Errorf("%s: %v", tc.name, err)
