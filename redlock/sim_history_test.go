@@ -111,7 +111,7 @@ func (h *simRecord) add(w *world, caller int, s simStep, l *ledgerLease, call, r
 	if !ret.IsZero() {
 		until = int64(ret.Sub(w.began))
 	}
-	s.lease, s.shared = fmt.Sprint(cmp.Or(l.name, l.token), "#", l.session), l.shared
+	s.lease, s.shared = l.id(), l.shared
 	for _, r := range l.resources {
 		if s.kind != stepLock && slices.Contains(l.forced, r) {
 			continue // its end is recorded, and what the caller still believes does not count
@@ -120,6 +120,18 @@ func (h *simRecord) add(w *world, caller int, s simStep, l *ledgerLease, call, r
 		h.ops = append(h.ops, porcupine.Operation{ClientId: caller, Input: s, Call: int64(call.Sub(w.began)), Return: until})
 	}
 }
+
+// endsSooner has the recorded end of a lease on a resource begin at that time, if it begins later.
+func (h *simRecord) endsSooner(w *world, l *ledgerLease, resource string, at time.Time) {
+	for i := range h.ops {
+		if s := h.ops[i].Input.(simStep); s.kind == stepEnd && s.resource == resource && s.lease == l.id() {
+			h.ops[i].Call = min(h.ops[i].Call, int64(at.Sub(w.began)))
+		}
+	}
+}
+
+// id is the lease in the record.
+func (l *ledgerLease) id() string { return fmt.Sprint(cmp.Or(l.name, l.token), "#", l.session) }
 
 // checkHistory records the end of every lease that has not been recorded yet, and asks whether all that could have been.
 func (b *ledger) checkHistory() {
