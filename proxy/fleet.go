@@ -314,7 +314,7 @@ func (f *redlockds) nextQuestion(now time.Time) (m fleetMessage, ok bool) {
 	m = f.questions[0]
 	f.questions = slices.Delete(f.questions, 0, 1)
 	if len(f.questions) > 0 {
-		f.wakeLocked() // for the next turn
+		f.wakeLocked() // for the next question
 	}
 	return m, true
 }

@@ -87,7 +87,7 @@ func (s *survey) step(ctx context.Context, parent *record, acceptors []*found, q
 // childToPropose is the child of parent to propose: of those that were accepted, the one of the highest ballot that can have been chosen, and
 // that a step may make; else own. ready are those that have promised, settled those that have settled on a child.
 //
-// A child can have been chosen if those that show it and those that did not answer are a quorum: whoever has accepted a child shows it, or one that
+// A child can have been chosen if those that show it and those that did not answer are a quorum: a master that has accepted a child shows it, or one that
 // was proposed because of it. So what one master invents is not taken over while the others answer.
 func childToPropose(parent *record, ready, settled []*found, own *record) *record {
 	type accepted struct {

@@ -62,7 +62,7 @@ type Master struct {
 // Masters has none.
 type Options struct {
 	// Masters are the independent Redis masters: an odd number, up to MaxMasters. They found the first membership, which the masters keep
-	// themselves from then on. Later they lead to it, for which one that is a member is enough, and where they differ the membership
+	// themselves from then on. Later they lead to it: more than half of those that answer must belong to one fleet. Where they differ, the membership
 	// counts (Client.Membership). Libraries that lock on the masters themselves must use those of the membership.
 	Masters []Master
 	// Common says how a master is reached at an address that Masters does not name: Username, Password, TLS, and DB where an operator names an

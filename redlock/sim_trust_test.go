@@ -222,7 +222,7 @@ func (n *nemesis) stepAll(withProxies bool) {
 			p.opts.clockFaults.ahead.Add(int64(by))
 		}
 	}
-	time.Sleep(3 * simHeartbeat) // whoever watches has seen it
+	time.Sleep(3 * simHeartbeat) // all that watch have seen it
 }
 
 // changeBesideDead has an operator change the members while as many are dead as may be, or fewer. Nothing else is about to change.
