@@ -186,14 +186,8 @@ func (m *coordinator) look(ctx context.Context) time.Duration {
 		return m.propose(ctx, s, r, acceptors, r.quorum(), decision{child: r.child().seal()})
 	}
 	m.settle()
-	// Steps may be made while a survey runs. What a master showed at the look before, too, was not chosen by then: the others have accepted nothing.
-	before := m.strays
-	m.strays = make(map[int]string)
-	for _, f := range s.strays(r) {
-		m.strays[f.place] = f.v
-		if before[f.place] != f.v { //mutant:a-stray-is-judged-by-one-survey
-			continue
-		}
+	strays := m.repeatedStrays(s, r)
+	for _, f := range strays {
 		if s.began.Before(m.pauses[f.place].until) { //mutant:a-master-that-lies-keeps-everybody-busy
 			continue
 		}
@@ -214,7 +208,7 @@ func (m *coordinator) look(ctx context.Context) time.Duration {
 			d, d.asked = asked, true
 		}
 	}
-	m.setProblem(cmp.Or(problem, m.complaint(s, r)))
+	m.setProblem(cmp.Or(problem, m.complaint(s, r, strays)))
 	if d.child == nil {
 		return m.pause(n)
 	}
@@ -228,6 +222,21 @@ func (m *coordinator) look(ctx context.Context) time.Duration {
 		return o.Heartbeat
 	}
 	return m.propose(ctx, s, r, acceptors, r.quorum(), d)
+}
+
+// repeatedStrays are the strays that showed the same at the survey before. One survey proves nothing: steps
+// may be made while it runs. What a master shows in two was not chosen between them, because the others have
+// accepted nothing.
+func (m *coordinator) repeatedStrays(s *survey, r *record) (list []*found) {
+	before := m.strays
+	m.strays = make(map[int]string)
+	for _, f := range s.strays(r) {
+		m.strays[f.place] = f.v
+		if before[f.place] == f.v { //mutant:a-stray-is-judged-by-one-survey
+			list = append(list, f)
+		}
+	}
+	return list
 }
 
 // follow returns the record to go on to; nil: there is none, and this client stays with the one that it has, if any. wrong says why it must not

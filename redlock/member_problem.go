@@ -12,8 +12,9 @@ import (
 // differ from it.
 
 // complaint is what an operator should know of masters that are no members although they answer; "": nothing.
-func (m *coordinator) complaint(s *survey, r *record) string {
-	for _, f := range s.strays(r) {
+// strays are those that showed twice what a majority does not know.
+func (m *coordinator) complaint(s *survey, r *record, strays []*found) string {
+	for _, f := range strays {
 		return fmt.Sprintf("%s shows version %d of the membership, and a majority of the masters does not know it: see who writes to it; it starts anew",
 			f.master.Addr, f.state.record.version)
 	}

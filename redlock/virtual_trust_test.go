@@ -221,7 +221,8 @@ func TestMasterThatGoesOnLying(t *testing.T) {
 func TestStepsDuringASurvey(t *testing.T) {
 	inVirtualTime(t, 5, func(s *stage) {
 		far := func(o *Options) { o.MaxTTL, o.MasterTimeout, o.ConnectTimeout = 10*time.Second, 500*ms, 5*time.Second }
-		p := s.open(far)
+		var log journal
+		p := s.open(far, log.option)
 		memory := s.memory(4)
 		other := s.proposer()
 		p.delay(15*ms, 15*ms, 4)
@@ -240,6 +241,9 @@ func TestStepsDuringASurvey(t *testing.T) {
 		}
 		if got := s.memory(4); got != memory {
 			s.Errorf("m5 has the memory %s, want the one of before, %s", got, memory)
+		}
+		if got := log.take("a majority of the masters does not know it"); len(got) > 0 {
+			s.Errorf("the log accuses m5, want nothing of steps that were made during one survey:\n%s", got)
 		}
 	})
 }
