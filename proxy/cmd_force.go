@@ -2,12 +2,13 @@ package proxy
 
 import (
 	"log/slog"
+	"strings"
 
 	"redlockd/redlock"
 )
 
 // UNLOCK resource FORCE reason: an administrator ends a lock whose token they do not have. What that does, and what it cannot do, stands in
-// redlock/op_force.go. Every attempt is in the log and in the audit, with who made it and why.
+// redlock/op_force.go. Where nobody holds the resource, the slots of a semaphore of this name are looked for. Every attempt is in the log and in the audit, with who made it and why.
 
 // forceCall is an UNLOCK … FORCE in progress. Nothing is undone when its reply is lost.
 type forceCall struct {
@@ -15,6 +16,8 @@ type forceCall struct {
 	op       redlock.Op
 	resource string
 	reason   string
+	// slots are those of the semaphore of this name, once they are being read.
+	slots []string
 }
 
 // handleForce executes UNLOCK resource FORCE reason.
@@ -40,6 +43,9 @@ func handleForce(s *session, c *call) {
 // Done implements redlock.Completer. released is 1, or 0 if nobody held the resource. NOQUORUM: it is not known who holds it, and nothing was
 // released; or whether it is released.
 func (f *forceCall) Done(_ *redlock.Op, result redlock.Result) redlock.Flusher {
+	if result.Err == nil && !result.Held && f.slots == nil {
+		return f.lookForSlots(result)
+	}
 	f.log(result)
 	f.auditForce(result)
 	if result.Err != nil {
@@ -64,6 +70,39 @@ func (f *forceCall) Done(_ *redlock.Op, result redlock.Result) redlock.Flusher {
 		"token-digests", digests,
 	})
 	return f.complete()
+}
+
+// lookForSlots is for a name that nobody holds. If it is that of a semaphore, its slots are meant, and the error says which are held.
+func (f *forceCall) lookForSlots(forced redlock.Result) redlock.Flusher {
+	f.slots = redlock.SlotNames(f.resource)
+	if len(f.slots) == 0 {
+		return f.Done(nil, forced)
+	}
+	o := &operation{then: func(read redlock.Result) redlock.Flusher {
+		if forced.Err = read.Err; read.Err == nil {
+			forced.Err = slotsError(f.resource, f.slots, read.States)
+		}
+		return f.Done(nil, forced)
+	}}
+	f.startRead(&o.Op, f.slots, o)
+	return nil
+}
+
+// slotsError names the slots of a semaphore that are not free; nil: all are.
+func slotsError(resource string, slots []string, states []redlock.State) error {
+	var held []string
+	for i, st := range states {
+		switch {
+		case st.Type == "string":
+			held = append(held, slots[i]+" (token "+redlock.TokenDigest(st.Value)+")")
+		case st.Found || st.Split:
+			held = append(held, slots[i])
+		}
+	}
+	if len(held) == 0 {
+		return nil
+	}
+	return errorf("ERR nobody holds %.200q, but slots of it: %s. Nothing was released: name the slot in its place", resource, strings.Join(held, ", "))
 }
 
 // log says what was done.

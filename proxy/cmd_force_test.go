@@ -56,6 +56,29 @@ func TestUnlockForceOfALibrarysLock(t *testing.T) {
 	srv.noKeys()
 }
 
+// The slots of a semaphore are resources of their own: a force of its name releases none of them, and says which are held.
+func TestUnlockForceOfASemaphore(t *testing.T) {
+	srv := serve(t)
+	c := srv.dial()
+	c.do("LOCK", "jobs", "20000", "SLOTS", "2", "TOKEN", token).matches(`\[".*" :\d+ "jobs#[01]"\]`)
+	one := ` \(token ` + redlock.TokenDigest(token) + `\)`
+	c.do("UNLOCK", "jobs", "FORCE", "stuck").matches(`-ERR nobody holds "jobs", but slots of it: jobs#[01]` + one + `\. Nothing was released: name the slot in its place`)
+	c.do("SET", "jobs#31", "1", "NX", "PX", "20000").is("+OK")
+	c.do("UNLOCK", "jobs", "FORCE", "stuck").matches(`-ERR nobody holds "jobs", but slots of it: jobs#[01]` + one + `, jobs#31 \(token [0-9a-f]{16}\)\. .*`)
+
+	// Where somebody holds the name itself, that is released.
+	c.do("LOCK", "jobs", "20000").matches(`\[".*" :\d+\]`)
+	c.do("UNLOCK", "jobs", "FORCE", "stuck").matches(`\["released" :1 .*`)
+	for _, slot := range []string{"jobs#0", "jobs#1", "jobs#31"} {
+		c.do("UNLOCK", slot, "FORCE", "stuck")
+	}
+	c.do("UNLOCK", "jobs", "FORCE", "stuck").matches(`\["released" :0 .*`)
+	for n := redlock.MaxResourceLen - 3; n <= redlock.MaxResourceLen; n++ {
+		c.do("UNLOCK", strings.Repeat("x", n), "FORCE", "stuck").matches(`\["released" :0 .*`)
+	}
+	srv.noKeys()
+}
+
 func TestWhoMayForce(t *testing.T) {
 	yes, no := true, false
 	srv := serve(t, func(o *Options) {

@@ -130,6 +130,7 @@ var mutants = []mutant{
 	{"a-forced-release-does-not-look-at-the-end", lua(`math.abs(ends - ARGV[2])`, `0`), "TestForceSparesARepeatedLock"},
 	{"forced-without-a-quorum-of-marks", always, "TestForceNeedsAQuorumOfMarks"},
 	{"an-attempt-under-way-is-forced", always, "TestForceSparesAttemptsUnderWay"},
+	{"split-votes-are-told-as-nobody", never, "TestForceTellsOfSplitVotes"},
 	{"a-forced-release-is-not-published", skip, "TestForceElsewhereEndsAHeldLock"},
 	{"one-master-ends-a-lock", without(2), "TestForgedForce"},
 	{"all-holders-are-forced", never, "TestForgedForce"},

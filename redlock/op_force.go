@@ -2,6 +2,7 @@ package redlock
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -85,7 +86,8 @@ func (f *force) Done(_ *Op, result Result) Flusher { return f.caller.to.Done(f.c
 // validity is over. Of a lock of several resources only this one is released.
 //
 // A *NoQuorumError: too few masters have answered to tell who holds it, or to raise the fence, and nothing was released; or to tell whether
-// it is released. A *RequestError: the lock has changed hands meanwhile, or the key is not redlockd's.
+// it is released. A *RequestError: the lock has changed hands meanwhile, or the key is not redlockd's; or nobody holds it, and nobody can lock
+// it, because masters hold different tokens.
 func (c *Client) StartForce(op *Op, resource string, to Completer) {
 	d := deferred{now: time.Now()}
 	defer c.runDeferred(&d)
@@ -113,7 +115,8 @@ func (c *Client) raiseLocked(f *force, d *deferred) {
 // scriptRaise raises the mark of a resource, and tells who holds it: KEYS[1] marks, KEYS[2] floor, KEYS[3] the resource; ARGV fence, bound of the
 // marks, and how many readers it lists at most. It returns 1, or, where the fence is not above the mark, the mark; -2 when it is a day ahead of the
 // master's clock. Behind that come the type of the key, its value if it is a string, when that ends by the master's clock, in milliseconds (0: it
-// has no TTL), how many readers there are (-1: it is no set of readers), and their tokens, each with its length and its end in front.
+// has no TTL), how many readers there are (-1: it is no set of readers), their tokens, each with its length and its end in front, and the
+// master's clock.
 //
 //mutant:a-forced-release-raises-no-mark
 var scriptRaise = newScript(scriptAxis + scriptCount + fmt.Sprintf(`
@@ -145,7 +148,7 @@ else
   redis.call('ZADD', KEYS[1], ARGV[1], key)
 end
 `, fenceOriginMs, fenceAheadMax.Milliseconds(), 1<<fenceCounterBits, readersTextMax) + scriptBoundMarks + `
-return {reply, kind, value, ends, count, table.concat(list)}
+return {reply, kind, value, ends, count, table.concat(list), ms}
 `)
 
 // readersTextMax is from how many bytes on scriptRaise lists no further reader. One more token fits into a reply, see resp.TextMax.
@@ -166,7 +169,7 @@ func readRaise(b *batch, cmd command, first reply) (v vote, refused, err error) 
 	r := b.rounds[cmd.round]
 	a := answer{known: true}
 	var raised int64
-	refused, err = b.readArray(first, 6, ":$$::$", func(i int, element reply) (over error) {
+	refused, err = b.readArray(first, 7, ":$$::$:", func(i int, element reply) (over error) {
 		switch i {
 		case 0:
 			raised = element.N
@@ -178,9 +181,14 @@ func readRaise(b *batch, cmd command, first reply) (v vote, refused, err error) 
 			a.ends = element.N
 		case 4:
 			a.readers = int32(min(max(element.N, -1), 1<<30))
-		default:
+		case 5:
 			if b.kept += len(element.Text); b.kept <= readingsMax {
 				a.keys, over = readersIn(element.Text)
+			}
+		default:
+			a.endsIn(element.N)
+			for i := range a.keys {
+				a.keys[i].endsIn(element.N)
 			}
 		}
 		return over
@@ -197,6 +205,14 @@ func readRaise(b *batch, cmd command, first reply) (v vote, refused, err error) 
 	}
 	b.readings = append(b.readings, reading{round: r, answer: a})
 	return v, refused, nil
+}
+
+// endsIn takes in what the clock of a master says whose key has an end.
+func (a *answer) endsIn(now int64) {
+	a.ttl = -1
+	if a.ends != 0 {
+		a.ttl = time.Duration(a.ends-now) * time.Millisecond
+	}
 }
 
 // readersIn reads the tokens of readers as scriptRaise lists them.
@@ -275,6 +291,7 @@ type keyHolder struct {
 type sighting struct {
 	masters int
 	ends    [MaxMasters]int64 // by place: when the key, or the reader's place in it, ends by the master's clock. 0: it was not found there, or has no TTL
+	left    time.Duration     // what is left until the last of these ends; negative: it has no TTL
 }
 
 // callers tells whether the token is one that a caller chose, which may be repeated. Without a TTL it is no lock, and has nothing to compare.
@@ -287,39 +304,41 @@ type keyHolders struct {
 	all     []keyHolder // those that a quorum of masters has shown, in order
 	found   map[keyHolder]*sighting
 	readers int // how many readers the master with most of them has
+	free    int // the masters where nobody has the key
 	silent  int // the masters that have not answered
 	// possible: there is none, and could be one beside the masters that are silent.
-	possible bool
-	stranger string // the type of a key that is not redlockd's, if a quorum has that
+	possible  bool
+	strangers []string // by master, the type of a key that is not redlockd's
 }
 
 func (r *round) keyHolders() (h keyHolders) {
 	h.found = make(map[keyHolder]*sighting)
-	strangers, quorum := 0, r.view.quorum()
-	see := func(holder keyHolder, place int, ends int64) {
+	quorum := r.view.quorum()
+	see := func(holder keyHolder, place int, a *answer) {
 		s := h.found[holder]
 		if s == nil {
-			s = &sighting{}
+			s = &sighting{left: -1}
 			h.found[holder] = s
 		}
 		s.masters++
-		s.ends[place] = ends
+		s.ends[place] = a.ends
+		s.left = max(s.left, a.ttl)
 	}
 	for _, l := range r.view.masters {
 		switch a := &r.answers[l.index]; {
 		case !a.known:
 			h.silent++
 		case a.kind == "string":
-			see(keyHolder{a.value, false}, l.index, a.ends)
-		case a.readers >= 0:
+			see(keyHolder{a.value, false}, l.index, a)
+		case a.readers > 0:
 			h.readers = max(h.readers, int(a.readers))
 			for i := range a.keys {
-				see(keyHolder{a.keys[i].value, true}, l.index, a.keys[i].ends)
+				see(keyHolder{a.keys[i].value, true}, l.index, &a.keys[i])
 			}
-		case a.kind != "none":
-			if strangers++; strangers >= quorum {
-				h.stranger = a.kind
-			}
+		case a.readers == 0, a.kind == "none":
+			h.free++
+		default:
+			h.strangers = append(h.strangers, a.kind)
 		}
 	}
 	most := 0
@@ -334,18 +353,58 @@ func (r *round) keyHolders() (h keyHolders) {
 	return h
 }
 
+// splitShown bounds the tokens that an error about split votes names.
+const splitShown = 8
+
+// split tells which masters hold what, where nobody holds the resource.
+func (h *keyHolders) split() string {
+	all := slices.SortedFunc(maps.Keys(h.found), func(a, b keyHolder) int {
+		x, y := h.found[a], h.found[b]
+		return cmp.Or(y.masters-x.masters, cmp.Compare(y.left, x.left), strings.Compare(a.token, b.token))
+	})
+	var parts []string
+	add := func(masters int, one, more, what string) {
+		if masters > 1 {
+			one = more
+		}
+		if masters > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s %s", masters, one, what))
+		}
+	}
+	for _, holder := range all[:min(len(all), splitShown)] {
+		s, of, ends := h.found[holder], "", "does not end: remove it there by hand"
+		if holder.reader {
+			of = "reader's "
+		}
+		if s.left >= 0 {
+			ends = "ends in " + s.left.String()
+		}
+		add(s.masters, "holds", "hold", fmt.Sprintf("the %stoken %s, which %s", of, TokenDigest(holder.token), ends))
+	}
+	add(len(all)-splitShown, "token is", "tokens are", "left out here")
+	for _, kind := range h.strangers {
+		add(1, "holds", "", "a "+kind+" that redlockd has not written: remove it there by hand")
+	}
+	add(h.silent, "has", "have", "not answered")
+	return strings.Join(parts, "; ")
+}
+
 // releaseHoldersLocked launches the second round, and tells all clients.
 func (c *Client) releaseHoldersLocked(f *force, r *round, v votes, d *deferred) {
 	holders := r.keyHolders()
 	f.result.Fence, f.result.Masters, f.result.Gone = r.fence, r.view.count, r.view.count
 	switch {
 	case len(holders.all) > 0:
-	case holders.stranger != "":
+	case len(holders.strangers) >= r.view.quorum():
 		d.deliver(f.caller, Result{Err: badRequest("%q is a %s on the masters that redlockd has not written: nothing was released; remove it there by hand",
-			f.resource, holders.stranger)})
+			f.resource, holders.strangers[0])})
 		return
 	case holders.possible:
 		d.deliver(f.caller, Result{Err: c.noQuorumError(r, v, r.view.quorum(), 0)})
+		return
+	case holders.free < r.view.quorum(): //mutant:split-votes-are-told-as-nobody
+		d.deliver(f.caller, Result{Err: badRequest("%q is held by nobody, but free on only %d of %d masters: %s. Nothing was released, because these may be votes "+
+			"of an attempt under way: try again. If they are the same then, nobody can lock it until they have ended", f.resource, holders.free, r.view.count, holders.split())})
 		return
 	default:
 		f.result.Gone -= holders.silent

@@ -153,6 +153,49 @@ func TestForceSparesAttemptsUnderWay(t *testing.T) {
 	})
 }
 
+// Nobody can lock what different masters hold for different tokens. A force says so, and releases nothing.
+func TestForceTellsOfSplitVotes(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		admin := s.open()
+		set := func(token, ttl string, masters ...int) {
+			for _, i := range masters {
+				s.do(i, "set", "r", token, "px", ttl)
+			}
+		}
+		set("one", "20000", 0, 1)
+		set("another", "30000", 2, 3)
+		admin.lock(one("r", 5*time.Second)).want(s, "LOCK", "no", 0)
+		time.Sleep(time.Second)
+		c := admin.force("r")
+		c.want(s, "a force of 2 + 2 masters", fmt.Sprintf(
+			`"r" is held by nobody, but free on only 1 of 5 masters: 2 hold the token %s, which ends in 29s; 2 hold the token %s, which ends in 19s. `+
+				`Nothing was released`, TokenDigest("another"), TokenDigest("one")), 0)
+		s.wantSet("r", "11110")
+
+		// So are readers' tokens, what redlockd has not written, and a master that is away.
+		s.freeze(4)
+		s.until("the master is away", func() bool { return admin.states() == "uuuud" })
+		for i := range 4 {
+			s.do(i, "del", "r")
+		}
+		set("one", "20000", 0)
+		s.do(1, "zadd", "r", "20000", "r:another")
+		s.do(1, "zadd", "r", "20000", "redlockd:end")
+		s.do(1, "pexpire", "r", "20000")
+		s.do(2, "hset", "r", "field", "1")
+		admin.force("r").want(s, "a force of 1 + 1 + 1 masters", fmt.Sprintf(
+			`free on only 1 of 5 masters: 1 holds the reader's token %s, which ends in 20s; 1 holds the token %s, which ends in 20s; `+
+				`1 holds a hash that redlockd has not written: remove it there by hand; 1 has not answered. Nothing`, TokenDigest("another"), TokenDigest("one")), 0)
+		s.do(1, "del", "r")
+		s.do(2, "del", "r")
+		s.thaw(4)
+		s.until("the master is back", func() bool { return admin.states() == "uuuuu" })
+		if f := admin.wantForced("r"); f.Gone != 5 {
+			s.Errorf("three masters are free: got %+v, want that nobody holds it", f)
+		}
+	})
+}
+
 // The holder's client is another one: it renews no more, and says so.
 func TestForceElsewhereEndsAHeldLock(t *testing.T) {
 	inVirtualTime(t, 5, func(s *stage) {

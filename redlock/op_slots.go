@@ -4,6 +4,7 @@ import (
 	"hash/crc32"
 	"math/bits"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -59,7 +60,13 @@ func newSlotSearch(resource string, count int) *slotSearch {
 // SlotName is the resource that is a slot of a semaphore, counted from 0: LOCK resource SLOTS k locks one of the first k.
 func SlotName(resource string, slot int) string { return resource + "#" + strconv.Itoa(slot) }
 
-// slotNames are all slots of a semaphore.
+// SlotNames are the names that slots of a semaphore can have; none, if its name is too long to have any.
+func SlotNames(resource string) []string {
+	names := slotNames(resource, MaxSlots)
+	return slices.DeleteFunc(names, func(name string) bool { return len(name) > MaxResourceLen })
+}
+
+// slotNames are the first slots of a semaphore.
 func slotNames(resource string, slots int) []string {
 	names := make([]string, slots)
 	for i := range names {
