@@ -19,7 +19,8 @@ import (
 //   - The end of a Holder releases only what is bound to this very Holder, and only if its client has ended it. A
 //     connection that broke proves nothing about the client: its locks end with their TTLs.
 //   - A takeover (StartHold) puts a new token in the place of the old one, so that a release or a renewal of the
-//     earlier holder, however late, finds nothing. The new token keeps the birth of the old one for MaxHold.
+//     earlier holder, however late, finds nothing. The new token keeps the birth of the old one for MaxHold. A reader's
+//     token is exchanged in the set of readers, also while a writer waits for these to end.
 //   - Each loss is told to the owner, once.
 //
 // Renewal is the round of EXTEND, launched by the watch: no goroutine and no timer per lock, and what is due at one tick
@@ -396,8 +397,8 @@ func (c *Client) RenewHeld(ctx context.Context) {
 
 // StartHold takes a lock over by req.Token: it is extended to the TTL, gets a new token, which is Result.Token, and is bound to the Holder.
 // Result.Held is false if the token does not hold it. Where the outcome is not known, StartHold may be repeated with the old token; if
-// it is denied then, the lock ends with its TTL. Release counts from the first StartKeepAlive behind the answer. Wait, Fence and Slots of
-// the request mean nothing here.
+// it is denied then, the lock ends with its TTL. Release counts from the first StartKeepAlive behind the answer. Wait, Fence, Slots
+// and Shared of the request mean nothing here.
 func (c *Client) StartHold(op *Op, req LockRequest, to Completer) {
 	d := deferred{now: time.Now()}
 	changes, err := c.takeover(op, req.Resources, req.Token, req.TTL, req.Holder, d.now)
@@ -429,9 +430,6 @@ func (c *Client) takeover(op *Op, resources []string, token string, ttl time.Dur
 	}
 	born, known := tokenBirth(token)
 	if lease := c.leases.findLease(resources, token); lease != nil {
-		if lease.ofReader() {
-			return nil, badRequest("a lock that is SHARED keeps its token: take it over with LOCK … SHARED TOKEN token HOLD")
-		}
 		if !known {
 			born, known = lease.born, true
 		}

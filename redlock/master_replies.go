@@ -73,7 +73,7 @@ func (b *batch) readCommand(command command) error {
 	if err != nil {
 		return err
 	}
-	if v == voteGranted && b.rounds[i].attempts() {
+	if r := b.rounds[i]; r.attempts() && (v == voteGranted || v == voteMine && r.commit != nil) { //mutant:a-failed-takeover-of-a-reader-stays
 		b.sets = append(b.sets, setKey{round: i})
 	}
 	b.note(i, v, refused)

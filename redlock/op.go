@@ -24,9 +24,8 @@ type LockRequest struct {
 	// which one was granted. It is an ordinary resource, whose name Unlock and Extend take. Zero: the resource itself is locked.
 	Slots int
 	// Shared asks for the lock of a reader: any number of readers hold a resource at one time, and no other lock beside them. It is denied
-	// while another lock holds the resource, or waits for its readers to end. Fence, Slots, Release and several Resources are not possible
-	// with it, and StartHold does not take such a lock over: a LOCK with its Token and a Holder does. A token that is used for both is two
-	// locks, of which it holds one at most.
+	// while another lock holds the resource, or waits for its readers to end. Fence, Slots and several Resources are not possible with it. A
+	// token that is used for both is two locks, of which it holds one at most.
 	Shared bool
 	// Holder has the lock renewed while the Holder stands. Nil: nothing renews it.
 	Holder *Holder

@@ -339,6 +339,7 @@ func (c *Client) commitDecided(r *round, o outcome, _ votes, d *deferred) {
 		full = c.shareOf(op).lockable(newKeys(k.changes), d.now) // others of its share were granted while it was under way
 	}
 	committed := o == yes && inTime && full == nil
+	r.asReader(v.tally(n).of(voteMine) >= r.view.quorum()) // a takeover of a reader
 	k.committed.Store(committed)
 	if op == nil {
 		return // nobody waits for it, and nothing follows
@@ -504,8 +505,11 @@ func (c *Client) committedLocked(r *round, share *Share, v votes, d *deferred) {
 		before := c.leases.findLease(key, ch.becomes())
 		lease := &lease{token: ch.becomes(), ttlMs: uint32(paddedTTL(ch.life(), c.drift).Milliseconds()), validUntil: r.start.Add(ch.TTL), born: r.start,
 			launched: r.launched, holders: v.mayHold(n)}
-		if !ch.Born.IsZero() {
+		switch {
+		case !ch.Born.IsZero():
 			lease.kind = leaseSeveral
+		case r.ofReader():
+			lease.kind = leaseReader
 		}
 		lease.keys = append(lease.key[:0], ch.Resource)
 		if !k.born.IsZero() && ch.Was == WasValue {
@@ -522,7 +526,7 @@ func (c *Client) committedLocked(r *round, share *Share, v votes, d *deferred) {
 			counted = before.share
 		}
 		if ch.rotates() {
-			c.movedLocked(heldKey{key: ch.Resource}, ch.Value, r.op.holder, d)
+			c.movedLocked(heldKeyOf(ch.Resource, ch.Value, r.ofReader()), ch.Value, r.op.holder, d)
 			if old := c.leases.findLease(key, ch.Value); old != nil {
 				c.leases.forget(old) // the lock has not ended: it goes on under the new value
 			}
@@ -579,6 +583,7 @@ func (c *Client) clearRemainsLocked(r *round, v votes, among mask, d *deferred) 
 // same value since.
 func (c *Client) clearValueLocked(ch *Change, r *round, targets mask, d *deferred) {
 	if !c.leases.superseded(r, ch.Resource, ch.Value) {
-		c.launchLocked(&round{verb: verbRelease, keys: []string{ch.Resource}, token: ch.Value, start: d.now}, targets, d)
+		old := &round{verb: verbRelease, keys: []string{ch.Resource}, token: ch.Value, start: d.now}
+		c.launchLocked(old.asReader(r.ofReader()), targets, d)
 	}
 }

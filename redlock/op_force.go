@@ -616,7 +616,8 @@ func (c *Client) endedByForceLocked(r *round, now time.Time) bool {
 func (c *Client) dropForcedLocked(r *round, d *deferred) {
 	for i := range r.commit.changes {
 		if ch := &r.commit.changes[i]; ch.rotates() && unique(ch.NewValue) {
-			c.launchLocked(&round{verb: verbRelease, keys: r.keys[i : i+1], token: ch.NewValue, start: d.now}, toAll, d)
+			put := &round{verb: verbRelease, keys: r.keys[i : i+1], token: ch.NewValue, start: d.now}
+			c.launchLocked(put.asReader(true), toAll, d) //mutant:a-readers-new-token-outlives-the-force
 		}
 	}
 	r.commit.seen = r.view.all // what comes late is behind the releases, and is not turned back either

@@ -67,6 +67,16 @@ func TestReaderScripts(t *testing.T) {
 	extend := func(token string, ttl int) func(*redis.Client) any {
 		return run(scriptExtend, token, 60_000*ttl, longest)
 	}
+	takeOver := func(token, next string, ttl int) func(*redis.Client) any {
+		return run(scriptCommit, 2, token, doSetLonger, next, 60_000*ttl)
+	}
+	// putBack undoes that, if the key ends in so many minutes.
+	putBack := func(token, next string, ttl int) func(*redis.Client) any {
+		return func(client *redis.Client) any {
+			now := client.Time(context.Background()).Val().UnixMilli()
+			return run(scriptUndo, next, now+int64(60_000*ttl), undoPutBack, token)(client)
+		}
+	}
 	release := func(token string) func(*redis.Client) any { return run(scriptRelease, token) }
 	relinquish := func(token string) func(*redis.Client) any { return run(scriptRelinquish, token, 1) }
 	// announce rounds what is left, to minutes.
@@ -114,6 +124,25 @@ func TestReaderScripts(t *testing.T) {
 			{extend("A", 2), "3", "r:A 4, r:B 6, redlockd:end 6"},
 			{extend("A", 9), "3", "r:A 9, r:B 6, redlockd:end 9"},
 			{extend("X", 9), "-1", "r:A 9, r:B 6, redlockd:end 9"},
+		}},
+		{"takeovers", []step{
+			{takeOver("A", "N", 4), "-1", "none"},
+			{join("A", 4), "1", alone},
+			{takeOver("X", "N", 4), "-1", alone},
+			{takeOver("A", "N", 2), "2", "r:N 4, redlockd:end 4"},
+			{join("B", 1), "1", "r:B 1, r:N 4, redlockd:end 4"},
+			{takeOver("N", "M", 9), "2", "r:B 1, r:M 9, redlockd:end 9"},
+			{announce, "[zset 9]", "r:B 1, r:M 9, redlockd:end 9, writer 3"},
+			{takeOver("B", "C", 2), "2", "r:C 2, r:M 9, redlockd:end 9, writer 3"},
+			{putBack("B", "C", 3), "0", "r:C 2, r:M 9, redlockd:end 9, writer 3"},
+			{putBack("B", "C", 2), "1", "r:B 2, r:M 9, redlockd:end 9, writer 3"},
+			{rejoin("N", 1), "1", "r:B 2, r:M 9, r:N 1, redlockd:end 9, writer 3"},
+			{putBack("N", "M", 9), "1", "r:B 2, r:N 9, redlockd:end 9, writer 3"},
+			{release("N"), "1", ""},
+			{release("B"), "1", "redlockd:end 3, writer 3"},
+			{takeOver("A", "N", 4), "-1", "redlockd:end 3, writer 3"},
+			{acquire("W", 4), "1", "string"},
+			{takeOver("A", "N", 4), "0", "string"},
 		}},
 		{"writers and readers", []step{
 			{set, "OK", "string"},
@@ -571,10 +600,7 @@ func TestHeldReaders(t *testing.T) {
 		time.Sleep(4 * time.Second)
 		p.extend(second.Token, time.Second, "r").want(s, "EXTEND of what nobody keeps", "no", 0)
 		a.wantKept(true, 1)
-		c := p.hold2(a, first.Token, "r")
-		if !errors.Is(c.Err, ErrBadRequest) || !strings.Contains(c.Err.Error(), "SHARED TOKEN token HOLD") {
-			s.Errorf("HOLD of a reader's lock: got %v, want an error that says what to do", c.Err)
-		}
+		p.lock(one("r", 3*time.Second).sharing().as(first.Token).heldBy(a)).want(s, "LOCK SHARED TOKEN HOLD", "take the lock over with HOLD", 0)
 		for i := range s.masters {
 			s.do(i, "unlink", "r")
 		}
@@ -583,22 +609,114 @@ func TestHeldReaders(t *testing.T) {
 	})
 }
 
-// HOLD with a reader's token says what to send instead, and not that the token holds nothing.
-func TestHoldOfAReaderOfElsewhere(t *testing.T) {
+// HOLD gives a reader another token, in the place of the old one, and the other readers stay.
+func TestHoldOfAReader(t *testing.T) {
+	for _, elsewhere := range []bool{false, true} {
+		t.Run(fmt.Sprintf("elsewhere=%t", elsewhere), func(t *testing.T) {
+			inVirtualTime(t, 5, func(s *stage) {
+				p := s.open()
+				other := p
+				if elsewhere {
+					other = s.open()
+				}
+				from, to := p.holder(), other.holder()
+				reader := p.lock(one("r", time.Minute).sharing())
+				held := p.lock(one("r", holdTTL).sharing().heldBy(from))
+				s.do(4, "del", "r") // where the lock was lost, it is given back under the new token
+				if c := to.hold("another token", holdTTL, false, "r"); c.Err != nil || c.Held {
+					s.Errorf("HOLD of nothing beside a reader: got %+v, want no", c.Result)
+				}
+				if c := to.hold(held.Token, holdTTL, false, "r", "q"); c.Err != nil || c.Held {
+					s.Errorf("MHOLD of a reader's lock and nothing: got %+v, want no", c.Result)
+				}
+				took := to.hold(held.Token, holdTTL, true, "r")
+				took.want(s, "HOLD", "held", 0)
+				both := []string{reader.Token, took.Token}
+				slices.Sort(both)
+				if got, want := s.readers("r"), strings.Repeat(strings.Join(both, " ")+"|", 4)+took.Token+"|"; got != want {
+					s.Errorf("the readers are %s, want %s: %s in the place of %s", got, want, took.Token, held.Token)
+				}
+				if before, _ := tokenBirth(held.Token); took.Token == held.Token {
+					s.Errorf("HOLD keeps the token")
+				} else if born, _ := tokenBirth(took.Token); !born.Equal(before) {
+					s.Errorf("HOLD has made a reader's lock of %v one of %v", before, born)
+				}
+				to.hold(held.Token, holdTTL, true, "r").want(s, "HOLD with the old token", "no", 0)
+				p.extend(held.Token, time.Second, "r").want(s, "EXTEND with the old token", "no", 0)
+				to.wantKept(true, 1)
+				p.EndHolder(from.Holder, true)
+				p.unlock(reader.Token, "r").want(s, "UNLOCK of the other reader", "held", 0)
+				time.Sleep(4 * holdTTL)
+				to.wantKept(true, 1)
+				info := other.Leases(func([]string) bool { return true }, 10)
+				if len(info) != 1 || !info[0].Shared || !info[0].Bound {
+					s.Errorf("LOCKS: got %+v, want one reader that is held", info)
+				}
+				other.EndHolder(to.Holder, true) // RELEASE
+				synctest.Wait()
+				s.wantNoLocks()
+			})
+		})
+	}
+}
+
+// A HOLD that finds too few masters puts the reader's token back where it has put a new one, whether these others are there or not.
+func TestHoldOfAReaderThatFails(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p, other, third := s.open(), s.open(), s.open()
+		from, to := p.holder(), other.holder()
+		held := p.lock(one("r", 10*time.Second).sharing().heldBy(from))
+		reader := third.lock(one("r", time.Minute).sharing().as("another"))
+		for i := range 3 {
+			other.paths[i].Partition()
+		}
+		c := to.hold(held.Token, 10*time.Second, false, "r")
+		if !errors.Is(c.Err, ErrNoQuorum) {
+			s.Errorf("HOLD with two masters: got %+v, want no quorum", c.Result)
+		}
+		s.until("the old token is back", func() bool { return strings.Count(s.readers("r"), held.Token) == 5 })
+		from.wantKept(true, 1)
+		third.unlock(reader.Token, "r").want(s, "UNLOCK of the other reader", "held", 0)
+		p.unlock(held.Token, "r").want(s, "UNLOCK", "held", 0)
+		s.wantNoLocks()
+	})
+}
+
+// The masters that have the old token still, because they were away, or late, lose it.
+func TestHoldOfAReaderLeavesNothing(t *testing.T) {
 	inVirtualTime(t, 5, func(s *stage) {
 		p, other := s.open(), s.open()
-		from, to := p.holder(), other.holder()
-		held := p.lock(one("r", holdTTL).sharing().heldBy(from))
-		c := to.hold(held.Token, holdTTL, true, "r")
-		if !errors.Is(c.Err, ErrNoQuorum) || !strings.Contains(c.Err.Error(), "SHARED TOKEN token HOLD") {
-			s.Errorf("HOLD of a reader's lock elsewhere: got %+v, want an error that says what to do", c.Result)
+		held := p.lock(one("r", 20*time.Second).sharing())
+		reader := p.lock(one("r", 20*time.Second).sharing())
+		s.do(4, "eval", "return redis.call('ZREM', KEYS[1], ARGV[1])", 1, "r", readerPrefix+held.Token) // and one that has lost it
+		took := other.holder().hold(held.Token, 20*time.Second, false, "r")
+		took.want(s, "HOLD", "held", 0)
+		synctest.Wait()
+		if n := strings.Count(s.readers("r"), took.Token); n != 5 {
+			s.Errorf("%d masters have the new token, want 5", n)
 		}
-		if c := to.hold("another token", holdTTL, true, "r"); c.Err != nil || c.Held {
-			s.Errorf("HOLD of nothing beside a reader: got %+v, want no", c.Result)
-		}
-		time.Sleep(4 * holdTTL)
-		from.wantKept(true, 1)
+		p.unlock(reader.Token, "r")
+		other.unlock(took.Token, "r").want(s, "UNLOCK", "held", 0)
+		s.wantNoLocks()
 	})
+}
+
+// readers lists the readers' tokens of each master, in order of their ends, a | behind each master.
+func (s *stage) readers(key string) (list string) {
+	synctest.Wait()
+	for i := range s.masters {
+		var tokens []string
+		if s.do(i, "type", key) == "zset" {
+			for _, member := range s.do(i, "eval", "return redis.call('ZREVRANGE', KEYS[1], 0, -1)", 1, key).([]any) {
+				if token, is := strings.CutPrefix(member.(string), readerPrefix); is {
+					tokens = append(tokens, token)
+				}
+			}
+		}
+		slices.Sort(tokens)
+		list += strings.Join(tokens, " ") + "|"
+	}
+	return list
 }
 
 // A reader whose redlockd drains takes its lock over on another one, also while a writer waits for readers to end.
@@ -610,7 +728,7 @@ func TestHeldReaderMoves(t *testing.T) {
 		writer := third.begin(one("r", time.Minute).waits(50 * time.Second))
 		time.Sleep(5 * time.Second)
 		other.lock(one("r", 3*time.Second).sharing()).want(s, "LOCK SHARED while a writer waits", "no", 0)
-		other.lock(one("r", 3*time.Second).sharing().as(held.Token).heldBy(to)).want(s, "LOCK SHARED TOKEN HOLD elsewhere", "held", 0)
+		to.hold(held.Token, 3*time.Second, false, "r").want(s, "HOLD elsewhere", "held", 0)
 		p.EndHolder(from.Holder, false)
 		p.kill()
 		time.Sleep(20 * time.Second)

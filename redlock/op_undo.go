@@ -48,9 +48,11 @@ const (
 // scriptUndo takes back what one attempt has set. Per key there are four ARGV: the value that it
 // set, the millisecond of this master's clock at which the key ends if nobody has moved its end (it
 // may be up to endSlack earlier), what to do (1 delete, 2 put back), and the value to put back. In a
-// set of readers, the value is a token that is to leave. It returns how many keys it has taken back.
+// set of readers, the value is a token that is to leave, or to be the one before again. It returns
+// how many keys it has taken back.
 //
 //mutant:the-undo-does-not-look-at-the-end
+//mutant:a-failed-takeover-takes-the-reader-away
 var scriptUndo = newScript(scriptLeave + fmt.Sprintf(`
 local held = redis.call('MGET', unpack(KEYS))
 local now = redis.call('TIME')
@@ -64,7 +66,10 @@ for i = 1, #KEYS do
     local left = score and score - at or redis.call('PTTL', KEYS[i])
     local ends = now + left
     if left > 0 and ends >= latest - %d and ends <= latest + 1 then
-      if score then
+      if score and what == '2' then
+        redis.call('ZREM', KEYS[i], 'r:' .. value)
+        redis.call('ZADD', KEYS[i], math.max(tonumber(score), tonumber(redis.call('ZSCORE', KEYS[i], 'r:' .. before) or 0)), 'r:' .. before)
+      elseif score then
         leave(KEYS[i], 'r:' .. value)
       elseif what == '1' then
         redis.call('UNLINK', KEYS[i])

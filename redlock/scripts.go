@@ -166,9 +166,14 @@ return reply
 // milliseconds to live; the numbers are those of Was and Do, and doSetLonger. It returns 1 done, 0 a
 // key is something else, -1 the only thing wrong is that keys are absent. A key of another type than
 // string is something else. Where a key keeps its value and gets a TTL, its end is moved, see
-// scriptMovedExactly. A reader's lock is not taken over so: an error says how.
+// scriptMovedExactly. 2 is done, where the one key is a set of readers, of which one was taken over
+// (4): the new value is a reader's token that lives for no less than the old one. Where that is not
+// in the set, the reply is -1.
 //
 //mutant:a-commit-does-not-move-the-end
+//mutant:a-takeover-joins-the-readers
+//mutant:a-takeover-shortens-a-reader
+//mutant:a-takeover-leaves-the-old-reader
 var scriptCommit = newScript(scriptMovedExactly + `
 local held = redis.call('MGET', unpack(KEYS))
 local reply = 1
@@ -178,10 +183,21 @@ for i = 1, #KEYS do
     return 0
   end
   if was == '2' and held[i] ~= value then
-    local kind = redis.call('TYPE', KEYS[i]).ok
-    if kind == 'zset' and ARGV[5 * i - 2] == '4' and redis.call('ZSCORE', KEYS[i], 'r:' .. value) then
-      return redis.error_reply('WRONGTYPE the lock is SHARED and keeps its token: take it over with LOCK ... SHARED TOKEN token HOLD')
-    elseif kind ~= 'none' then
+    if not held[i] and #KEYS == 1 and ARGV[3] == '4' then
+      ` + scriptAxis + scriptLengthen + `
+      local now, last = axis(KEYS[1])
+      local score = now and redis.call('ZSCORE', KEYS[1], 'r:' .. value)
+      if score then
+        local ends = math.max(tonumber(score), now + tonumber(ARGV[5]))
+        redis.call('ZREM', KEYS[1], 'r:' .. value)
+        redis.call('ZADD', KEYS[1], ends, 'r:' .. ARGV[4])
+        lengthen(KEYS[1], now, ends, last)
+        return 2
+      elseif now then
+        return -1
+      end
+    end
+    if redis.call('EXISTS', KEYS[i]) == 1 then
       return 0
     end
     reply = -1

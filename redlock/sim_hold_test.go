@@ -36,7 +36,7 @@ func (c *simConn) end(byClient bool) {
 	}
 }
 
-// endLater ends a connection that its caller has left. Until then its proxy may renew what it holds: a reader's token is the same on both.
+// endLater ends a connection that its caller has left. Until then its proxy may renew what it holds.
 func (h *holder) endLater(conn *simConn, d time.Duration, byClient bool) {
 	h.w.left.Add(1)
 	time.AfterFunc(d, func() {
@@ -70,7 +70,6 @@ func (h *holder) turn() {
 			break // the model has no readers
 		}
 		req.Resources[0], req.Shared = w.readMostly(), true
-		release, req.Release = false, false
 	}
 	if rng.IntN(2) == 0 {
 		req.Wait = upTo(rng, 300*ms)
@@ -148,24 +147,20 @@ func (h *holder) keepAlive(conn *simConn, l *ledgerLease) bool {
 }
 
 // takeOver is a HOLD through another connection. It returns that, and the lease, or nil if the lock was not taken over. What was believed
-// before is true all the same. A reader keeps its token.
+// before is true all the same.
 func (h *holder) takeOver(old *simConn, l *ledgerLease, ttl time.Duration, release bool) (*simConn, *ledgerLease) {
 	conn := newSimConn(h.w.present(h.rng.IntN(simProxies)))
-	if l.shared {
-		next := h.lock(conn.p, LockRequest{Resources: l.resources, Shared: true, Token: l.token, TTL: ttl, Holder: conn.Holder})
-		if next == nil {
-			conn.end(true)
-			return nil, nil
-		}
-		h.w.count(func(t *tallies) { t.readsMoved++ })
-		return conn, next
-	}
 	sent := time.Now()
 	r := newRequest(conn.p, func(result Result) {
 		if result.Held {
 			h.w.ledger.renamed(l, result.Token)
 			h.w.ledger.kept(l, conn.p, sent, result.Validity)
-			h.w.count(func(t *tallies) { t.takenOver++ })
+			h.w.count(func(t *tallies) {
+				t.takenOver++
+				if l.shared {
+					t.readsMoved++
+				}
+			})
 		} else {
 			h.w.ledger.changing(l)
 			h.w.ledger.note("caller %d: HOLD %v %s through %d: %v", h.id, l.resources, short(l.token), conn.p.id, outcomeText(result))

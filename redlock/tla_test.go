@@ -348,15 +348,21 @@ func TestSlotsModel(t *testing.T) {
 // LOCK … SHARED: any number of readers, or one writer.
 func TestSharedModel(t *testing.T) {
 	both := []string{"Exclusion", "NewReadersWait"}
+	takes := set("Readers", "{a, c}", "TTLs", "{1, 2}", "Takes", "TRUE")
 	checkTLA(t, tlaModel{
 		module: "Shared", values: "m1 m2 m3 p q s a b c Nobody", symmetry: "Perms",
 		constants: set("Masters", "{m1, m2, m3}", "Proxies", "{p, q}", "Readers", "{a}", "Writers", "{b}", "TTLs", "{1}", "IntentTTL", "0",
-			"Extends", "FALSE", "Undoes", "FALSE"),
+			"Extends", "FALSE", "Takes", "FALSE", "Undoes", "FALSE"),
 	}, []tlaRun{
 		{name: "a reader, a writer, intents, EXTEND", constants: set("TTLs", "{2}", "IntentTTL", "1", "Extends", "TRUE"), holds: both},
 		{name: "one token in both modes, a writer, what is taken back", constants: set("Writers", "{a, b}", "TTLs", "{2}", "Extends", "TRUE", "Undoes", "TRUE"),
 			holds: both},
 		{name: "two readers, a writer, intents", constants: set("Readers", "{a, b}", "Writers", "{c}", "IntentTTL", "1"), holds: both},
+		{name: "a reader is taken over, a writer", constants: takes, holds: both},
+		{name: "a reader is taken over, a writer, intents", constants: and(takes, "TTLs", "{1}", "IntentTTL", "1"), holds: both},
+		{name: "a HOLD shortens", constants: takes, mutant: "MTakeShortens", violated: "Exclusion"},
+		{name: "a HOLD counts masters without the token", constants: takes, mutant: "MTakeBlind", violated: "Exclusion"},
+		{name: "a HOLD that has failed takes the token away", constants: takes, mutant: "MBackDeletes", violated: "Exclusion"},
 		{name: "a vote less for readers", mutant: "MReaderQuorum", violated: "Exclusion"},
 		{name: "a writer does not look at readers", mutant: "MBlindWriter", violated: "Exclusion"},
 		{name: "a reader's token lets its writer in", constants: set("Readers", "{a, b}"), mutant: "MUpgrade", violated: "Exclusion"},
@@ -372,6 +378,7 @@ func TestSharedModel(t *testing.T) {
 		{name: "the key ends with its first reader", constants: set("Readers", "{a, b}", "TTLs", "{2}"), mutant: "MFirstEnds", violated: "Exclusion"},
 		{name: "what others count on is taken back", constants: set("Undoes", "TRUE"), mutant: "MNotMoved", violated: "Exclusion"},
 
+		{name: "a reader is taken over, a writer, intents, longer locks", constants: and(takes, "IntentTTL", "1"), holds: both, large: true},
 		{name: "EXTEND does not move the end of the key", constants: set("TTLs", "{2}", "Extends", "TRUE"), mutant: "MExtendNoEnd", violated: "Exclusion", large: true},
 		{name: "the key ends with the intent", constants: set("TTLs", "{2}", "IntentTTL", "1"), mutant: "MIntentEnds", violated: "Exclusion", large: true},
 		{name: "leases from the last vote", constants: set("TTLs", "{2}"), mutant: "MFromLast", violated: "Exclusion", large: true},

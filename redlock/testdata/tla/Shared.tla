@@ -18,6 +18,9 @@
 (* - A lease that was extended is put back where it was missing, in spite  *)
 (*   of intents. This is no vote.                                          *)
 (* - UNLOCK of a reader leaves the others, and the key ends with them.     *)
+(* - HOLD puts a new token in the place of a reader's on masters that have*)
+(*   it in the set, which lives no shorter there. A quorum of them is the  *)
+(*   lease. Where too few have it, the old token is put back.              *)
 (* - A failed attempt takes back only what it has set itself, and only if  *)
 (*   no other attempt has counted on it since (Lock has how masters    *)
 (*   tell).                                                                *)
@@ -31,7 +34,8 @@
 (*                                                                         *)
 (* Left out: commands of attempts that are over, which come late: they can *)
 (* only keep others away, or let a reader in that was one before. Masters  *)
-(* that forget, and clocks, which other modules have.                      *)
+(* that forget, and clocks, which other modules have. What the old token is*)
+(* used for while HOLD is under way.                                       *)
 (*                                                                         *)
 (* Each CONSTANT named M... breaks one rule.                               *)
 (***************************************************************************)
@@ -45,6 +49,7 @@ CONSTANTS
   TTLs,       \* what callers ask for
   IntentTTL,  \* 0: there are no intents
   Extends,    \* whether there is EXTEND
+  Takes,      \* whether there is HOLD of a reader's lock
   Undoes,     \* whether failed attempts take back what they have set
   MReaderQuorum,   \* for a reader, one vote less is enough
   MBlindWriter,    \* a writer does not look at readers
@@ -61,6 +66,9 @@ CONSTANTS
   MExtendNoEnd,    \* EXTEND of a reader does not move the end of the key
   MIntentEnds,     \* the key ends with the intent
   MFromLast,       \* a lease lives from its last vote
+  MTakeShortens,   \* HOLD for a shorter time shortens
+  MTakeBlind,      \* HOLD counts masters that do not have the old token
+  MBackDeletes,    \* a HOLD that has failed takes the new token away, and does not put the old one back
   MNotMoved        \* a failed attempt takes back what another attempt counts on
 
 Tokens == Readers \cup Writers
@@ -76,7 +84,8 @@ VARIABLES
 vars == <<key, att, spent, bar>>
 
 NoKey == [writer |-> Nobody, life |-> [t \in Tokens |-> 0], intent |-> 0, ends |-> 0]
-Idle == [token |-> Nobody, mode |-> "", ext |-> FALSE, ttl |-> 0, left |-> 0, votes |-> {}, set |-> {}, failed |-> FALSE]
+Idle == [token |-> Nobody, mode |-> "", ext |-> FALSE, ttl |-> 0, left |-> 0, votes |-> {}, set |-> {}, failed |-> FALSE,
+         to |-> Nobody, toTTL |-> 0, toLeft |-> 0, took |-> {}, quit |-> FALSE]
 
 Init ==
   /\ key = [m \in Masters |-> NoKey]
@@ -90,17 +99,22 @@ Holds(p) == LET a == att[p] IN ~a.failed /\ Votes(a) >= (IF MReaderQuorum /\ a.m
 (* The caller has a lease. *)
 Leased(t, mode) == \E p \in Proxies : Holds(p) /\ att[p].token = t /\ att[p].mode = mode
 
+(* Tokens of HOLDs under way: nobody knows the new one, and the caller sends nothing else with the old one. *)
+New == {att[q].to : q \in Proxies} \ {Nobody}
+Changing == New \cup {att[q].token : q \in {x \in Proxies : att[x].to # Nobody}}
+
 (* The readers of a master. *)
 In(k) == {t \in Tokens : k.writer = Nobody /\ k.life[t] > 0}
 Longest(k) == LET all == {k.life[t] : t \in Tokens} \cup {k.intent} IN CHOOSE x \in all : \A y \in all : x >= y
 Ended(k) == IF Longest(k) = 0 THEN NoKey ELSE [k EXCEPT !.ends = Longest(k)]
 Gone(keys) == {t \in Tokens : \A m \in Masters : keys[m].life[t] = 0}
 
-(* What each step makes of bar. *)
+(* What each step makes of bar. A new token is that of a reader which was one before. *)
 Watch ==
   LET live == {m \in Masters : key'[m].intent > 0}
       on == IF Cardinality(bar.on \cap live) >= Quorum THEN bar.on \cap live ELSE IF Cardinality(live) >= Quorum THEN live ELSE {}
-  IN bar' = [on |-> on, new |-> IF on = {} THEN {} ELSE Gone(key') \cup IF on \subseteq bar.on THEN bar.new ELSE {}]
+  IN bar' = [on |-> on, new |-> IF on = {} THEN {} ELSE (Gone(key') \cup IF on \subseteq bar.on THEN bar.new ELSE {})
+                                                                \ {att'[q].to : q \in {x \in Proxies : att'[x].token \notin bar.new}}]
 ---------------------------------------------------------------------------------
 (* What masters do. *)
 
@@ -137,7 +151,7 @@ Grant(p, a, m) ==
 (* An attempt begins with its first vote. *)
 Begin(p, m) ==
   /\ att[p] = Idle
-  /\ \E mode \in {"r", "w"} : \E t \in (IF mode = "r" THEN Readers ELSE Writers) \ spent : \E ttl \in TTLs, ext \in IF Extends THEN BOOLEAN ELSE {FALSE} :
+  /\ \E mode \in {"r", "w"} : \E t \in (IF mode = "r" THEN Readers ELSE Writers) \ (spent \cup Changing) : \E ttl \in TTLs, ext \in IF Extends THEN BOOLEAN ELSE {FALSE} :
        /\ (ext /\ MAnyMode) => Leased(t, mode)
        /\ Grant(p, [Idle EXCEPT !.token = t, !.mode = mode, !.ext = ext, !.ttl = ttl, !.left = ttl], m)
 
@@ -157,11 +171,44 @@ Refill(p, m) ==
 End(p) ==
   /\ att[p] # Idle
   /\ att' = [att EXCEPT ![p] = Idle]
+  /\ spent' = spent \cup ({att[p].to} \ (Gone(key) \cup {Nobody}))
+  /\ UNCHANGED key
+
+(* HOLD of a reader's lease: master m has the new token, which nobody has used. The client believes in the lease as it was, until it is
+   answered. *)
+Exchange(p, m) ==
+  LET a == att[p]
+      k == key[m]
+  IN /\ Takes /\ Holds(p) /\ a.mode = "r" /\ ~a.quit /\ m \notin a.took /\ \A q \in Proxies \ {p} : att[q].token # a.token
+     /\ \E u \in (IF a.to = Nobody THEN (Readers \cap Gone(key)) \ (spent \cup New \cup {att[q].token : q \in Proxies}) ELSE {a.to}) :
+        \E ttl \in (IF a.to = Nobody THEN TTLs ELSE {a.toTTL}) :
+          LET there == IsThere(k, a.token, "r")
+              left == IF a.to = Nobody THEN ttl ELSE a.toLeft
+              took == a.took \cup {m}
+          IN /\ there \/ MTakeBlind
+             /\ key' = [key EXCEPT ![m] = IF ~there THEN k ELSE Ended([k EXCEPT !.life[a.token] = 0, !.life[u] = IF MTakeShortens THEN ttl ELSE Max(k.life[a.token], ttl)])]
+             /\ att' = [att EXCEPT ![p] = IF Cardinality(took) < Quorum THEN [a EXCEPT !.to = u, !.toTTL = ttl, !.toLeft = left, !.took = took]
+                  ELSE [Idle EXCEPT !.token = u, !.mode = "r", !.ttl = ttl, !.left = left, !.votes = took]]
+             /\ spent' = IF Cardinality(took) < Quorum THEN spent ELSE spent \cup ({a.token} \ Gone(key'))
+
+(* HOLD has found too few. *)
+Quit(p) ==
+  /\ att[p].to # Nobody /\ ~att[p].quit
+  /\ att' = [att EXCEPT ![p].quit = TRUE]
   /\ UNCHANGED <<key, spent>>
+
+PutBack(p, m) ==
+  LET a == att[p]
+      k == key[m]
+      back == [k EXCEPT !.life[a.to] = 0, !.life[a.token] = IF MBackDeletes THEN @ ELSE Max(@, k.life[a.to])]
+  IN /\ a.quit /\ m \in a.took
+     /\ att' = [att EXCEPT ![p] = IF a.took = {m} THEN [a EXCEPT !.to = Nobody, !.toTTL = 0, !.toLeft = 0, !.took = {}, !.quit = FALSE] ELSE [a EXCEPT !.took = @ \ {m}]]
+     /\ key' = [key EXCEPT ![m] = IF k.life[a.to] = 0 THEN k ELSE Ended(back)]
+     /\ UNCHANGED spent
 
 (* A failed attempt takes back what it has set, at any time later. *)
 Fail(p) ==
-  /\ Undoes /\ ~att[p].failed /\ att[p].set # {}
+  /\ Undoes /\ ~att[p].failed /\ att[p].to = Nobody /\ att[p].set # {}
   /\ att' = [att EXCEPT ![p] = [Idle EXCEPT !.token = att[p].token, !.set = att[p].set, !.failed = TRUE]]
   /\ UNCHANGED <<key, spent>>
 
@@ -172,10 +219,10 @@ Undo(p, m) ==
      /\ key' = [key EXCEPT ![m] = Remove(@, a.token)]
      /\ UNCHANGED spent
 
-(* From here on nobody counts on the token. *)
+(* From here on nobody counts on the token. Before HOLD answers, nobody knows the new one. *)
 Unlock(t) ==
-  /\ t \in Tokens \ (spent \cup Gone(key))
-  /\ spent' = spent \cup {t}
+  /\ t \in Tokens \ (spent \cup Gone(key) \cup New)
+  /\ spent' = spent \cup {t} \cup ({att[q].to : q \in {x \in Proxies : att[x].token = t}} \ (Gone(key) \cup {Nobody}))
   /\ att' = [q \in Proxies |-> IF att[q].token = t THEN Idle ELSE att[q]]
   /\ UNCHANGED key
 
@@ -200,12 +247,13 @@ Tick ==
   /\ att' = [p \in Proxies |->
        LET a == att[p]
            left == {m \in a.set : key'[m].life[a.token] > 0}
-       IN IF (IF a.failed THEN left = {} ELSE a.left <= 1) THEN Idle ELSE [a EXCEPT !.left = Less(@), !.set = left]]
-  /\ spent' = spent \ Gone(key')
+            IN IF (IF a.failed THEN left = {} ELSE a.left <= 1) THEN Idle
+          ELSE [a EXCEPT !.left = Less(@), !.set = left, !.toLeft = Less(@), !.quit = @ \/ (a.to # Nobody /\ a.toLeft <= 1)]]
+  /\ spent' = (spent \cup {att[q].to : q \in {x \in Proxies : att'[x] = Idle}}) \ (Gone(key') \cup {Nobody})
 
 Next ==
   /\ \/ Tick
-     \/ \E p \in Proxies : End(p) \/ Fail(p) \/ \E m \in Masters : Begin(p, m) \/ Vote(p, m) \/ Refill(p, m) \/ Undo(p, m)
+     \/ \E p \in Proxies : End(p) \/ Fail(p) \/ Quit(p) \/ \E m \in Masters : Begin(p, m) \/ Vote(p, m) \/ Refill(p, m) \/ Undo(p, m) \/ Exchange(p, m) \/ PutBack(p, m)
      \/ \E t \in Tokens : Unlock(t) \/ \E m \in Masters : Released(t, m)
      \/ \E m \in Masters : Announce(m)
   /\ Watch
