@@ -101,11 +101,11 @@ func TestEVALRefuses(t *testing.T) {
 		{`if redis.call('get', KEYS[1]) then return redis.call('persist', KEYS[1]) end`, `ERR a lock without a TTL`, nil},
 		{`return redis.call('set', KEYS[2], 'x', 'NX')`, "ERR a lock without a TTL", nil},
 		{`return redis.call('set', KEYS[2], 'x', 'NX', 'EX', 3600)`, "ERR ttl of 3600000 ms is above the most, 60000 ms (max_ttl)", nil},
-		{`return redis.call('set', KEYS[2], 'x', 'NX', 'PX', '288230376151712744')`, "ERR ttl of 9223372036854 ms is above the most", nil}, // 1000 + 1<<58
+		{`return redis.call('set', KEYS[2], 'x', 'NX', 'PX', '288230376151712744')`, "ERR ttl of 9223372036854 ms or more is above the most", nil}, // 1000 + 1<<58
 		{`return redis.call('set', KEYS[2], string.rep('x', 1025), 'NX', 'EX', 5)`, `ERR key "free" would hold a string of 1025 bytes, at most 1024 are possible`, nil},
 		{`return redis.call('lpush', KEYS[1], 'v')`, "ERR the script calls LPUSH, and is refused as a whole: scripts here lock and release only, with keys that hold a string, a counter, or a small hash, set or sorted set, and have a TTL; a semaphore is LOCK with SLOTS", nil},
-		{`return redis.call('hset', KEYS[2], 'f', 'v')`, "ERR a lock without a TTL would be held for ever", nil},
-		{`return redis.call('incr', KEYS[2])`, "ERR a lock without a TTL would be held for ever if its owner dies: give it one (SET key token NX PX ms, or PEXPIRE in the same script), or set default_ttl in [compat]. Numbers that must never fall back are those of LOCK with FENCE; a semaphore is LOCK with SLOTS", nil},
+		{`return redis.call('hset', KEYS[2], 'f', 'v')`, "ERR a lock without a TTL would be held for ever if its owner dies: give it one (SET key token NX PX ms, or PEXPIRE in the same script), or set default_ttl in [compat]. A semaphore is LOCK with SLOTS", nil},
+		{`return redis.call('incr', KEYS[2])`, "ERR a lock without a TTL would be held for ever if its owner dies: give it one (SET key token NX PX ms, or PEXPIRE in the same script), or set default_ttl in [compat]. Numbers that must never fall back are those of LOCK with FENCE", nil},
 		{`return redis.call('get', 'redlockd:epoch')`, `ERR the script uses the key "redlockd:epoch": names that begin with redlockd: are redlockd's own`, nil},
 		{`for i = 1, 127 do redis.pcall('set', 'k' .. i, 'v', 'NX', 'PX', 9000) end return 1`, `ERR the script uses more than 128 keys, which is the most that is possible: "k127" is one too many`, nil},
 		{`return redis.call('get', '')`, "ERR a resource name is empty", nil},

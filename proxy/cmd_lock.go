@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"time"
 
-	"redlockd/proxy/keyspace"
 	"redlockd/redlock"
 	"redlockd/redlock/resp"
 )
@@ -238,20 +237,18 @@ var timeUnits = []struct {
 }{{"ms", time.Millisecond}, {"s", time.Second}, {"m", time.Minute}, {"h", time.Hour}}
 
 // parseTime reads a ttl or a WAIT, whose limits the engine checks: whole milliseconds, or a whole
-// number with a unit behind it. A number that would overflow becomes the longest time of the same sign,
-// which the engine refuses.
+// number with a unit behind it.
 func parseTime(what string, arg []byte) (d time.Duration, refusal error) {
-	if n, ok := resp.ParseInt(arg); ok {
-		return keyspace.Duration(n), nil
-	}
 	digits := len(bytes.TrimRight(arg, "hms"))
 	for _, u := range timeUnits {
-		if string(arg[digits:]) != u.name {
+		if unit := string(arg[digits:]); unit != u.name && (unit != "" || u.name != "ms") {
 			continue
 		}
 		if n, ok := resp.ParseInt(arg[:digits]); ok {
-			most := msMax / u.unit.Milliseconds()
-			return time.Duration(min(max(n, -most), most)) * u.unit, nil
+			if most := msMax / u.unit.Milliseconds(); n > most || n < -most {
+				return 0, errorf("ERR %s '%s' is out of range: no time is longer than 24h", what, clipped(arg, 32))
+			}
+			return time.Duration(n) * u.unit, nil
 		}
 	}
 	return 0, replyError("ERR " + what + " '" + clipped(arg, 32) + "' is no time: whole milliseconds are needed, or a whole number with a unit, as 500ms, 30s, 5m or 1h")

@@ -191,8 +191,8 @@ func TestLeavingReaderCutsNobodyShort(t *testing.T) {
 	})
 }
 
-// A script that asks for less than min_ttl gets that, as Symfony does for a key that it never looks at again.
-func TestScriptsTTLBelowTheLeast(t *testing.T) {
+// Who asks for less than min_ttl gets that, by script, as Symfony does for a key that it never looks at again, or by command.
+func TestTTLBelowTheLeast(t *testing.T) {
 	engine, _ := startEngine(t, func(o *redlock.Options) { o.MinTTL = 20 * time.Second })
 	c := serve(t, func(o *Options) { o.Engine = engine }).dial()
 	for range 2 { // the second one finds the key of the first
@@ -200,10 +200,14 @@ func TestScriptsTTLBelowTheLeast(t *testing.T) {
 	}
 	c.do("EVAL", `redis.call('hset', KEYS[1], 'f', 1) return redis.call('pexpire', KEYS[1], 5)`, "1", "hash").is(":1")
 	c.settle()
-	for _, key := range []string{"check", "hash"} {
+	c.do("SET", "k", "v", "NX", "PX", "1").is("+OK")
+	c.do("SET", "k", "v", "NX", "PX", "1").is("$nil")
+	c.do("SET", "got", "v", "NX", "GET", "PX", "1").is("$nil")
+	c.do("SET", "short", "v", "NX", "PX", "30000").is("+OK")
+	c.do("SET", "short", "v", "IFEQ", "v", "PX", "5").is("+OK")
+	for _, key := range []string{"check", "hash", "k", "got", "short"} {
 		c.do("PTTL", key).matches(`:(1\d|20)\d\d\d`)
 	}
-	c.do("SET", "k", "v", "NX", "PX", "1").err("ERR ttl of 1 ms is below the least, 20000 ms (min_ttl)")
 }
 
 // Goal: readers and a writer, and the holders of a semaphore, that a library keeps in sets and sorted sets (DistributedLock of .NET

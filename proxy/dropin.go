@@ -40,8 +40,21 @@ const (
 	queuedMax = 128
 )
 
-var errNoTTL = refusedf("ERR a lock without a TTL would be held for ever if its owner dies: give it one (SET key token NX PX ms, or PEXPIRE in the same script), " +
-	"or set default_ttl in [compat]. Numbers that must never fall back are those of LOCK with FENCE; a semaphore is LOCK with SLOTS")
+// noTTL refuses a key that would have no TTL when the change is made.
+func noTTL(ch *redlock.Change) error {
+	instead := ""
+	value := ch.Value
+	if ch.Do == redlock.Set {
+		value = ch.NewValue
+	}
+	if text, isText := keyspace.Text(value); !isText {
+		instead = ". A semaphore is LOCK with SLOTS"
+	} else if _, isNumber := resp.ParseInt(text); isNumber {
+		instead = ". Numbers that must never fall back are those of LOCK with FENCE"
+	}
+	return refusedf("ERR a lock without a TTL would be held for ever if its owner dies: give it one (SET key token NX PX ms, or PEXPIRE in the same script), "+
+		"or set default_ttl in [compat]%s", instead)
+}
 
 // cmdKeys executes any command of package keyspace, or queues it behind MULTI.
 func cmdKeys(s *session, c *call) {
@@ -221,7 +234,7 @@ func (x *exchange) execute(unsure bool) redlock.Flusher {
 	case !o.Writes && !unsure || len(o.Changes) == 0: // the latter: keys of other types, which cannot be compared
 		return x.answer()
 	case o.Endless != nil:
-		return x.fail(errNoTTL)
+		return x.fail(noTTL(o.Endless))
 	}
 	if o.Collections && o.Writes && !x.s.server.keyTurns.take(&x.slot, x.keys[0], x.read) {
 		return nil

@@ -112,7 +112,8 @@ func TestUnguardedIsRefused(t *testing.T) {
 		{"SETNX k v", "ERR a lock without a TTL"},
 		{"MSETNX k v", "ERR a lock without a TTL"},
 		{"MSETNX k v k", "ERR wrong number of arguments for 'msetnx' command"},
-		{"SET k v NX PX 9", "ERR ttl of 9 ms is below the least, 20 ms (min_ttl)"},
+		{"SET k v NX PX 9000000000000000000", "ERR ttl of 9223372036854 ms or more is above the most, 60000 ms (max_ttl): ask for less, or raise it with redlockd members set max_ttl"},
+		{"SET k v NX PXAT 1", "ERR ttl of -"},
 		{"SET k v NX EX 3600", "ERR ttl of 3600000 ms is above the most, 60000 ms (max_ttl)"},
 		{"SET redlockd:epoch v NX PX 1000", "ERR resource names that begin with redlockd: are kept for redlockd itself"},
 		{"GET redlockd:epoch", "ERR resource names that begin with redlockd:"},
@@ -127,6 +128,10 @@ func TestUnguardedIsRefused(t *testing.T) {
 		c.do(strings.Fields(test.line)...).err(test.want)
 		c.do("GET", "k").is(`"mine"`)
 	}
+	const noTTL = "-ERR a lock without a TTL would be held for ever if its owner dies: give it one (SET key token NX PX ms, or PEXPIRE in the same script), or set default_ttl in [compat]"
+	c.do("SET", "free", "v", "NX").is(noTTL)
+	c.do("INCR", "free").is(noTTL + ". Numbers that must never fall back are those of LOCK with FENCE")
+	c.do("SADD", "free", "v").is(noTTL + ". A semaphore is LOCK with SLOTS")
 }
 
 // Patterns allow it for the keys that match one of them, and for no others beside these.

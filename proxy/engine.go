@@ -61,11 +61,15 @@ func (sl *slot) startExtend(op *redlock.Op, keys []string, token string, ttl tim
 }
 
 // startCommit asks the user's limits once, for the longest TTL of all changes: they are made together or
-// not at all.
+// not at all. What would live for less than min_ttl gets that time: it excludes others for longer than the
+// client asks for, which is safe. Symfony sets a key for 1 ms only to see that it can.
 func (sl *slot) startCommit(op *redlock.Op, changes []redlock.Change, to redlock.Completer) {
-	longest := time.Duration(0) // the TTL that the commit gives to any key
+	longest, least := time.Duration(0), sl.s.server.opts.Engine.MinTTL() // longest: the TTL that the commit gives to any key
 	for i := range changes {
 		if ch := &changes[i]; ch.Do == redlock.Set || ch.Do == redlock.Expire {
+			if ch.TTL > 0 {
+				ch.TTL = max(ch.TTL, least)
+			}
 			longest = max(longest, ch.TTL)
 		}
 	}

@@ -446,7 +446,7 @@ func refusalReply(err error) error {
 // which only the settings can allow.
 func (x *scriptExchange) refuseWrites() error {
 	if x.outcome.Endless != nil {
-		return errNoTTL
+		return noTTL(x.outcome.Endless)
 	}
 	for _, key := range x.outcome.Unguarded {
 		if !x.s.server.live().mayChangeUnguarded(key) {
@@ -464,7 +464,6 @@ func (x *scriptExchange) commit() redlock.Flusher {
 	if x.outcome.Collections && x.outcome.Writes && !x.s.server.keyTurns.take(&x.slot, x.keys[0], func() { x.read() }) {
 		return nil
 	}
-	x.raiseTTLs(changes)
 	if refusal := x.payMessages(); refusal != nil {
 		return x.fail(refusal)
 	}
@@ -477,17 +476,6 @@ func (x *scriptExchange) commit() redlock.Flusher {
 	}
 	x.startCommit(&x.op, changes, (*scriptCommit)(x))
 	return nil
-}
-
-// raiseTTLs gives what would live for less than min_ttl that time: it excludes others for longer than the script
-// asks for, which is safe. Symfony sets a key for 1 ms only to see that it can.
-func (x *scriptExchange) raiseTTLs(changes []redlock.Change) {
-	least := x.s.server.opts.Engine.Options().MinTTL
-	for i := range changes {
-		if ch := &changes[i]; (ch.Do == redlock.Set || ch.Do == redlock.Expire) && ch.TTL > 0 && ch.TTL < least {
-			ch.TTL = least
-		}
-	}
 }
 
 // payMessages has the user's share pay for what the script publishes, or returns the refusal. A later round of

@@ -2,6 +2,7 @@ package redlock
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -83,13 +84,20 @@ func (c *Client) checkTTL(ttl, delay time.Duration) error {
 	case ttl < c.opts.MinTTL:
 		return badRequest("ttl of %s ms is below the least, %s ms (min_ttl)", inMs(ttl), inMs(c.opts.MinTTL))
 	case ttl > c.MaxTTL():
-		return badRequest("ttl of %s ms is above the most, %s ms (max_ttl)", inMs(ttl), inMs(c.MaxTTL()))
+		more := ""
+		if ttl.Milliseconds() == math.MaxInt64/int64(time.Millisecond) { // what callers make of a longer one
+			more = " or more"
+		}
+		return badRequest("ttl of %s ms%s is above the most, %s ms (max_ttl): ask for less, or raise it with redlockd members set max_ttl", inMs(ttl), more, inMs(c.MaxTTL()))
 	case ttl+delay > c.MaxTTL(): //mutant:a-delay-outlives-max_ttl
-		return badRequest("ttl of %s ms is above the most, %s ms, because the lock has a delay of %s ms, and both together may take %s ms (max_ttl)",
+		return badRequest("ttl of %s ms is above the most, %s ms, because the lock has a delay of %s ms, and both together may take %s ms (max_ttl): ask for less, or raise it with redlockd members set max_ttl",
 			inMs(ttl), inMs(c.MaxTTL()-delay), inMs(delay), inMs(c.MaxTTL()))
 	}
 	return nil
 }
+
+// MinTTL is the shortest TTL that a caller may ask for, as Options.MinTTL.
+func (c *Client) MinTTL() time.Duration { return c.opts.MinTTL }
 
 // checkHold bounds how long a lock that was born then may be extended: "the number of lock reacquisition
 // attempts should be limited, otherwise one of the liveness properties is violated" ("Making the algorithm more
