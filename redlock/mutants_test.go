@@ -167,6 +167,8 @@ var mutants = []mutant{
 	{"what-silent-masters-have-extended-is-forgotten", doAfter(`s.Spread = 0`), "TestSpreadOfAnEnd"},
 	{"the-longest-ttl-is-told-with-its-moves", always, "TestNoTTLBeyondTheLongest"},
 	{"locks-of-a-longer-max_ttl-are-told-short", without(-1), "TestNoTTLBeyondTheLongest"},
+	{"a-ttl-is-told-with-its-moves", never, "TestNoTTLBeyondWhatWasAskedFor"},
+	{"a-ttl-that-was-extended-elsewhere-is-told-short", without(-1), "TestNoTTLBeyondWhatWasAskedFor"},
 	{"a-split-vote-is-told-as-held", never, "TestMergeStates"},
 	{"different-values-are-told-as-absent", replace(`pending < quorum`, `pending < pick(MUTANT, 0, quorum)`), "TestMergeStates"},
 	{"what-others-have-changed-is-told-as-lost", never, "TestValueOfSeveralHoldersIsNotLost"},

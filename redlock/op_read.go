@@ -88,6 +88,7 @@ func (c *Client) readAnswered(r *round, v votes, d *deferred) {
 				break
 			}
 			state.capAt(r.view)
+			c.capByLease(r.keys[i], &state, d.now)
 			result.States[i] = state
 		}
 	}
@@ -196,6 +197,24 @@ func (s *State) capAt(v *view) {
 	}
 	s.TTL = min(s.TTL, v.maxTTL)
 	s.Spread = v.maxTTL - s.TTL
+}
+
+// capByLease takes back what moving the end of a key has added to the TTL that the holder has asked for, if it asked here. No other redlockd
+// knows of that: there the TTL is told with the moves, which is less than 2·endMove too much, and true.
+func (c *Client) capByLease(resource string, s *State, now time.Time) {
+	if !s.Found || s.TTL <= 0 {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	lease := c.leases.entries[resource].leaseOf(s.Value)
+	if lease == nil {
+		return
+	}
+	left := c.leases.free(lease).Sub(now).Truncate(time.Millisecond)
+	if over := s.TTL - left; left > 0 && over > 0 && over < 2*endMoveMs*time.Millisecond { //mutant:a-ttl-is-told-with-its-moves //mutant:a-ttl-that-was-extended-elsewhere-is-told-short
+		s.TTL, s.Spread = left, s.Spread+over
+	}
 }
 
 // Known appends to states what this client knows of resources by itself: the leases that it granted

@@ -58,3 +58,30 @@ func TestNoTTLBeyondTheLongest(t *testing.T) {
 		}
 	})
 }
+
+// A TTL that is asked for once more within endMove moves the end beyond it. The client is told no more than it asked for last, where that is
+// known; what others have set is told as it is.
+func TestNoTTLBeyondWhatWasAskedFor(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p, other := s.open(), s.open()
+		const ttl = 5 * time.Second
+		told := func(p *proxy, most time.Duration) {
+			t.Helper()
+			if st := p.states1("r").States[0]; st.TTL > most || st.TTL < most-ms {
+				t.Errorf("got %+v, want a TTL of %v", st, most)
+			}
+		}
+		p.commit(setNX("r", "v", ttl)).want(s, "SET NX", "held", 0)
+		told(p, ttl)
+		for range 5 {
+			p.commit(compareAndExpire("r", "v", ttl)).want(s, "PEXPIRE", "held", 0)
+			told(p, ttl)
+			time.Sleep(ms)
+		}
+		told(p, ttl-ms)
+		other.commit(compareAndExpire("r", "v", 2*ttl)).want(s, "PEXPIRE elsewhere", "held", 0)
+		told(p, 2*ttl)
+		other.commit(Change{Resource: "r", Was: WasValue, Value: "v", Do: Expire, TTL: ttl, Delay: ttl}).want(s, "PEXPIRE with a delay", "held", 0)
+		told(other, 2*ttl)
+	})
+}
