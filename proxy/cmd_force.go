@@ -8,7 +8,8 @@ import (
 )
 
 // UNLOCK resource FORCE reason: an administrator ends a lock whose token they do not have. What that does, and what it cannot do, stands in
-// redlock/op_force.go. Where nobody holds the resource, the slots of a semaphore of this name are looked for. Every attempt is in the log and in the audit, with who made it and why.
+// redlock/op_force.go. Where nobody holds the resource, the slots of a semaphore of this name are looked for.
+// Every attempt is in the log and in the audit, with who made it and why.
 
 // forceCall is an UNLOCK … FORCE in progress. Nothing is undone when its reply is lost.
 type forceCall struct {

@@ -29,6 +29,8 @@ import "time"
 // intent again. So a master leaves an intent as it is while at least intentFresh of it is left: writers wake each other at most four times a
 // second, however many wait.
 //
+// HOLD puts a reader's new token in the place of the old one in the set (scriptCommit, and scriptUndo where it fails). No intent keeps that out.
+//
 // Invariant: the key of a reader lives on every master that counts at least until the validity of its lease is over, whatever other readers do:
 // nobody brings the end of another's member nearer, and the key ends with the last member. testdata/tla/Shared.tla is the model.
 
