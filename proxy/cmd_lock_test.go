@@ -332,7 +332,7 @@ func TestLOCKSIsBounded(t *testing.T) {
 	})
 }
 
-// A lease that the masters no longer have is listed as lost: its holder believes in it until its next EXTEND.
+// A lease that the masters have forgotten is listed as lost: its holder believes in it until its next EXTEND.
 func TestLOCKSTellsWhatIsLost(t *testing.T) {
 	srv := serve(t)
 	c := srv.dial()

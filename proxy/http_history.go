@@ -167,7 +167,7 @@ func (h *history) addPointLocked(now time.Time, s *redlock.Stats) {
 		return float32(float64(counter(s)-counter(&h.stats)) / now.Sub(h.pointAt).Seconds())
 	}
 	if lost := s.Lost - h.stats.Lost; lost > 0 {
-		h.noteLocked(now, event{tone: toneWarn, text: fmt.Sprintf("the masters no longer have %d %s that should still run", lost, plural(int(lost), "lock", "locks"))})
+		h.noteLocked(now, event{tone: toneWarn, text: fmt.Sprintf("the masters have forgotten %d %s that should still run", lost, plural(int(lost), "lock", "locks"))})
 	}
 	if forced := s.Forced - h.stats.Forced; forced > 0 {
 		h.noteLocked(now, event{tone: toneWarn, text: fmt.Sprintf("%d %s released by force", forced, plural(int(forced), "lock was", "locks were"))})

@@ -520,7 +520,7 @@ func TestHistoryPoints(t *testing.T) {
 	if p := points[0]; len(points) != 1 || p.granted != 5 || p.denied != 2 || p.waiters != 7 || p.median != s.Rounds.BucketMax(0) || p.slow != last {
 		t.Errorf("got %+v", points)
 	}
-	if len(events) != 2 || events[1].text != "the masters no longer have 2 locks that should still run" || events[0].text != "1 lock was released by force" {
+	if len(events) != 2 || events[1].text != "the masters have forgotten 2 locks that should still run" || events[0].text != "1 lock was released by force" {
 		t.Errorf("got %+v", events)
 	}
 	h.stats, h.pointAt = s, now

@@ -175,7 +175,7 @@ func (v *pageView) facts(srv *Server, r *reading) {
 		{"LOCKs that wait", fmt.Sprintf("%s of %s", countText(n.Waiters), countText(srv.opts.Engine.Options().MaxWaiters))},
 		{"clients", fmt.Sprintf("%s of %s", countText(r.clients), countText(srv.live().MaxClients))},
 		{"passed on to the next waiter", countText(n.Handovers)},
-		{"lost by the masters", countText(n.Lost)},
+		{"forgotten by the masters", countText(n.Lost)},
 		{"released because the client had gone", countText(srv.counters[countRepliesLost].Load())},
 		{"commands", countText(r.front[countCommands])},
 		{"errors", countText(r.front[countErrors])},

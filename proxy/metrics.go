@@ -179,7 +179,7 @@ var metricTable = []metric{
 	counter("forced_total", "Resources that were released by UNLOCK … FORCE through this redlockd.", func(r *reading) uint64 { return r.locks.Forced }),
 	counter("lock_attempts_total", "Acquisition rounds, retries of waiters included.", func(r *reading) uint64 { return r.locks.Attempts }),
 	counted("locks_undelivered_total", "Locks that were released again because their client had gone before the reply.", countRepliesLost),
-	counter("leases_lost_total", "Leases that the masters no longer had before their validity ended.", func(r *reading) uint64 { return r.locks.Lost }),
+	counter("leases_lost_total", "Leases that so many masters had forgotten before their validity ended that no majority had them. Not those that were released or taken over elsewhere.", func(r *reading) uint64 { return r.locks.Lost }),
 	counter("handovers_total", "Releases that were passed on to the next waiter in the same batch.", func(r *reading) uint64 { return r.locks.Handovers }),
 	counter("wakeups_total", "Pauses of waiters that ended because the masters sent invalidations: another client may have released the resource.", func(r *reading) uint64 { return r.locks.Wakeups }),
 	gauge("leases", "Locks granted here that still run.", func(r *reading) int { return r.locks.Leases }),

@@ -43,6 +43,8 @@ type Client struct {
 	audited int
 	// doubts counts the leases that the audit has to read soon.
 	doubts int
+	// overtaking are releases that may have overtaken the grant, the oldest first (releaseAgain).
+	overtaking []*round
 	// heldLog limits the lines about held locks that are lost.
 	heldLog loglimit.Limiter
 	// lostLog limits the lines about leases that are lost.
@@ -128,6 +130,8 @@ func (c *Client) watch() {
 			c.admit()
 			d.now = now
 			c.renewHeld(&d)
+			d.now = now
+			c.releaseAgain(&d)
 			// One lane after the other. A lane sends its heartbeat when nothing is in flight, and takes no vote
 			// meanwhile; so a quorum goes on. The number of lanes changes with the membership.
 			if longAgo := now.Add(-c.opts.Heartbeat); last.Before(longAgo) {

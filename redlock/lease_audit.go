@@ -5,10 +5,12 @@ import (
 	"time"
 )
 
-// A lease can be lost before its validity ends: masters restart or are flushed, somebody deletes
-// the key. The holder learns it with its next EXTEND; everybody else should not have to wait for
-// that. So with every heartbeat a few leases are read from the masters, and all of them soon after
+// A lease can be lost before its validity ends: masters restart or are flushed. The holder learns it with its next EXTEND; everybody else
+// should not have to wait for that. So with every heartbeat a few leases are read from the masters, and all of them soon after
 // a master was quarantined, was found to evict keys, or became a replica.
+//
+// A lease can also end without this client: another one released it or took it over, or somebody deleted the key. Nobody is told of that,
+// for nobody can tell these apart. What the token has left on a minority is removed, for it would keep others out.
 const (
 	auditPerBeat  = 16
 	auditInDoubt  = 512 // per heartbeat, until all leases were looked at once
@@ -29,15 +31,11 @@ func (c *Client) audit(d *deferred) {
 			c.audited = 0
 		}
 		lease := all[c.audited]
-		// One that is about to end, or was just granted and may not have reached every master,
-		// proves nothing.
+		// One that is about to end, or was just granted and may not have reached every master, proves nothing.
 		if lease.lost || d.now.Add(auditMinAlive).After(lease.validUntil) || d.now.Sub(lease.born) < auditMinAlive {
 			continue
 		}
-		r := &round{verb: verbAudit, token: lease.token, start: d.now}
-		r.setKeys(lease.keys[0])
-		c.stats.Audits++
-		c.launchLocked(r.asReader(lease.ofReader()), toAll, d)
+		c.auditLocked(lease, d)
 	}
 	c.mu.Unlock()
 	if c.lostLog.Behind(d.now) {
@@ -46,43 +44,88 @@ func (c *Client) audit(d *deferred) {
 	c.runDeferred(d)
 }
 
-const lostToDo = "find out which masters were restarted or flushed, or who deletes keys there; its holder learns of it with EXTEND"
+// auditLocked reads a lease from the masters.
+func (c *Client) auditLocked(lease *lease, d *deferred) {
+	r := &round{verb: verbAudit, token: lease.token, start: d.now}
+	r.setKeys(lease.keys[0])
+	c.stats.Audits++
+	c.launchLocked(r.asReader(lease.reader), toAll, d)
+}
 
-// auditDecided judges what the masters answered about a lease: it is lost when those without the
-// token leave no quorum with it.
-func (c *Client) auditDecided(r *round, _ outcome, v votes, _ *deferred) {
-	gone, changed := 0, 0
-	for i := range r.view.places {
-		switch {
-		case v.of(i) == voteAbsent:
-			gone++
-		case v.of(i) == voteGranted && !r.ofReader() && r.answers[i].value != r.token:
-			gone++
-			changed++
-		}
-	}
-	if gone < r.view.needed() {
+// auditAttempt reads the lease of an attempt under a caller's token that a master has done long after it was granted: another client may have
+// released it meanwhile, and that master had nothing to release. A release through this client is behind the attempt on every master.
+func (c *Client) auditAttempt(r *round, d *deferred) {
+	granted := time.Duration(r.attempt.granted.Load())
+	if granted == 0 || c.own.at(d.now)-granted < c.opts.MasterTimeout/4 {
 		return
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	lease := c.leases.entries[r.keys[0]].leaseOf(r.token)
-	// Granted or extended by a later round: the answers speak of the past.
-	if lease == nil || lease.lost || after(lease.launched, r.launched) || time.Now().After(lease.validUntil) {
+	if lease := c.leases.entries[r.keys[0]].leaseOf(r.valueOf(0)); lease != nil && lease.attempt == r.attempt {
+		c.auditLocked(lease, d) //mutant:a-late-grant-is-not-looked-at
+	}
+}
+
+const lostToDo = "find out which masters were restarted or flushed, or may evict keys; its holder learns of it with EXTEND"
+
+// auditDecided judges what the masters answered about a lease. Where those that remember suffice to say that the token does not hold it, it
+// was released, or taken over, through another client, and is forgotten here. It is lost where that takes masters that have forgotten.
+func (c *Client) auditDecided(r *round, _ outcome, v votes, d *deferred) {
+	gone, forgotten, moved := mask(0), mask(0), false
+	for i := range r.view.places {
+		a := &r.answers[i]
+		another := !r.ofReader() && a.value != r.token
+		switch kind := v.of(i); {
+		case kind == voteAbsent:
+			gone = gone.with(i)
+		case kind == voteGranted && another:
+			gone = gone.with(i)
+			moved = moved || mayTakeOver(a.value, r.token) //mutant:a-takeover-under-way-is-cleaned-up
+		case kind == voteHole, kind == voteDone && another:
+			forgotten = forgotten.with(i)
+		}
+	}
+	if (gone | forgotten).count() < r.view.needed() {
 		return
 	}
-	if lease.kind == leaseSeveral && changed >= r.view.needed() { //mutant:what-others-have-changed-is-told-as-lost
-		c.leases.forget(lease) // another holder has changed the value, through another client
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := time.Now()
+	lease := c.leases.entries[r.keys[0]].leaseOf(r.token)
+	// Granted or extended by a later round: the answers speak of the past.
+	if lease == nil || lease.lost || after(lease.launched, r.launched) || now.After(lease.validUntil) {
+		return
+	}
+	if b := c.leases.holds.of(lease.keys, lease.token); b != nil {
+		c.lookAgainLocked(b, now) // its renewal makes sure
+	}
+	if gone.count() >= r.view.needed() { //mutant:a-release-elsewhere-is-told-as-lost
+		if moved {
+			c.leases.forget(lease)
+			return
+		}
+		c.leases.end(lease, now)
+		switch {
+		case lease.attempt != nil: // its caller may lock with the token again
+			c.undoAttemptLocked(lease.attempt, d)
+		case madeHere(r.token) && !r.ofReader():
+			c.dropLocked(r.keys, r.token, r.view.all&^gone, false, d) //mutant:what-a-release-elsewhere-left-stays
+		}
 		return
 	}
 	lease.lost = true
 	delete(c.leases.delays, lease) // the masters have forgotten that, too
 	c.stats.Lost++
-	if b := c.leases.holds.of(lease.keys, lease.token); b != nil {
-		c.lookAgainLocked(b, time.Now()) // its renewal makes sure
-	}
-	c.lostLog.Log(c.opts.Logger, slog.LevelWarn, time.Now(), "lease lost", "resource", lease.keys[0], "masters_without_it", gone,
-		"validity_left", time.Until(lease.validUntil).Round(time.Millisecond), "to_do", lostToDo, lease.note.attr(lease.born))
+	c.lostLog.Log(c.opts.Logger, slog.LevelWarn, now, "lease lost", "resource", lease.keys[0], "masters_that_forgot_it", forgotten.count(),
+		"validity_left", lease.validUntil.Sub(now).Round(time.Millisecond), "to_do", lostToDo, lease.note.attr(lease.born))
+}
+
+// mayTakeOver tells whether the value may have come in the place of the token by a takeover, or by the commit of a library. That may still
+// fail, and put the token back. A takeover keeps the birth.
+func mayTakeOver(value, token string) bool {
+	born, made := tokenBirth(value)
+	before, known := tokenBirth(token)
+	return !made || !known || born.Equal(before)
 }
 
 // suspect has all leases looked at soon: a master may have forgotten them.

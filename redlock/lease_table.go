@@ -72,35 +72,16 @@ type lease struct {
 	validUntil time.Time   // end of the validity
 	born       time.Time   // first grant to this token
 	share      *Share      // in which it is counted; nil: in none, or not any more
-	attempt    *attempt    // of a LOCK under a caller's token; nil for all others
+	attempt    *attempt    // of a LOCK under a caller's token, or a SET NX; nil for all others
 	launched   uint32      // of the round that was granted
 	index      int32       // in leases.all
 	ttlMs      uint32      // that the masters were asked for
 	// holders are the masters that may hold the token in the keys. Masters that had not voted when
 	// the lease was granted are among them.
 	holders mask
-	lost    bool // the masters do not have it any more
-	kind    leaseKind
+	lost    bool // the masters have forgotten it
+	reader  bool // it is a reader's
 }
-
-// leaseKind says who else may have a lease on the same key.
-type leaseKind uint8
-
-const (
-	leaseAlone   leaseKind = iota
-	leaseReader            // other readers
-	leaseSeveral           // the token is a value that says of several holders, who may all change it
-)
-
-func kindOf(reader bool) leaseKind {
-	if reader {
-		return leaseReader
-	}
-	return leaseAlone
-}
-
-// ofReader tells whether it is a reader's.
-func (l *lease) ofReader() bool { return l.kind == leaseReader }
 
 // newLease is the lease of a round that is granted with these votes. born is the first grant to its
 // token, as far as the round tells.
@@ -221,7 +202,7 @@ func (s *leases) grant(granted *lease, share *Share, now time.Time) {
 	for _, key := range granted.keys {
 		e := s.entry(key)
 		before := e.lease
-		if granted.ofReader() {
+		if granted.reader {
 			e.lease = nil
 			if same := e.readers[granted.token]; same != nil {
 				before = same

@@ -365,6 +365,7 @@ func (c *Client) commitDecided(r *round, o outcome, _ votes, d *deferred) {
 	switch {
 	case committed && r.verb != verbCommitRelease:
 		c.committedLocked(r, c.shareOf(op), v, d)
+		r.op = nil // the attempt, which a lease keeps, must not keep the caller's memory
 		if !r.released {
 			c.bindLocked(op, r, r.token, result.Until, d)
 		}
@@ -425,6 +426,9 @@ func (c *Client) commitAgainLocked(r *round, d *deferred) {
 func (c *Client) commitLate(r *round, word votes, d *deferred) {
 	k, n := r.commit, r.view.places
 	if k.committed.Load() && word.did(n) == word.voted(n) {
+		if r.verb == verbCommitSet {
+			c.auditAttempt(r, d)
+		}
 		return
 	}
 	c.mu.Lock()
@@ -504,14 +508,12 @@ func (c *Client) committedLocked(r *round, share *Share, v votes, d *deferred) {
 		// Each key is a lease of its own: it can be released and extended alone.
 		before := c.leases.findLease(key, ch.becomes())
 		lease := &lease{token: ch.becomes(), ttlMs: uint32(paddedTTL(ch.life(), c.drift).Milliseconds()), validUntil: r.start.Add(ch.TTL), born: r.start,
-			launched: r.launched, holders: v.mayHold(n)}
-		switch {
-		case !ch.Born.IsZero():
-			lease.kind = leaseSeveral
-		case r.ofReader():
-			lease.kind = leaseReader
-		}
+			launched: r.launched, holders: v.mayHold(n), reader: r.ofReader()}
 		lease.keys = append(lease.key[:0], ch.Resource)
+		if r.verb == verbCommitSet {
+			lease.attempt = r.attempt
+			r.attempt.granted.Store(int64(c.own.at(d.now)))
+		}
 		if !k.born.IsZero() && ch.Was == WasValue {
 			lease.born = k.born
 		}

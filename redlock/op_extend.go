@@ -113,7 +113,7 @@ func (c *Client) lostByExtensionLocked(r *round, d *deferred) {
 // share of the user who extends it.
 func (c *Client) extendedLocked(r *round, until time.Time, share *Share, v votes, d *deferred) {
 	extended := newLease(r, v, until)
-	extended.kind = kindOf(v.tally(r.view.places).of(voteMine) >= r.view.quorum())
+	extended.reader = v.tally(r.view.places).of(voteMine) >= r.view.quorum()
 	if before := c.leases.findLease(r.keys, r.token); before != nil {
 		extended.born, extended.note = before.born, before.note
 		share = cmp.Or(before.share, share)
@@ -155,5 +155,5 @@ func (c *Client) refillLate(r *round, late votes, d *deferred) {
 func (c *Client) refillLocked(lease *lease, targets mask, d *deferred) {
 	lease.holders |= targets
 	r := &round{verb: verbRefill, keys: lease.keys, token: lease.token, ttlMs: int64(lease.ttlMs), start: d.now}
-	c.launchLocked(r.asReader(lease.ofReader()), targets, d)
+	c.launchLocked(r.asReader(lease.reader), targets, d)
 }

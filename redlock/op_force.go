@@ -569,7 +569,7 @@ func (c *Client) forcedElsewhereLocked(master int, text string, d *deferred) {
 		if madeHere(token) { // nobody can be granted it again
 			r := &round{verb: verbRelease, token: token, start: d.now, keepFor: c.view.Load().all}
 			r.setKeys(f.resource)
-			c.launchLocked(r.asReader(lease == nil || lease.ofReader()), toAll, d) //mutant:what-was-given-back-outlives-the-force
+			c.launchLocked(r.asReader(lease == nil || lease.reader), toAll, d) //mutant:what-was-given-back-outlives-the-force
 		}
 		c.handOverReleasedLocked([]string{f.resource}, lease, d)
 	}

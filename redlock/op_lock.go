@@ -254,9 +254,12 @@ func (c *Client) grantedLocked(r *round, validity time.Duration, v votes, d *def
 	op := r.op
 	r.op = nil // the attempt, which a lease keeps, must not keep the caller's memory
 	granted := newLease(r, v, d.now.Add(validity))
-	granted.attempt, granted.note, granted.kind = r.attempt, op.Note, kindOf(op.reader)
+	granted.attempt, granted.note, granted.reader = r.attempt, op.Note, op.reader
 	if before := c.leases.findLease(r.keys, r.token); before != nil {
 		granted.born, granted.note = before.born, noteOf(op.Note, before.note)
+	}
+	if r.attempt != nil {
+		r.attempt.granted.Store(int64(c.own.at(d.now)))
 	}
 	if !r.released {
 		c.leases.grant(granted, c.shareOf(op), d.now)

@@ -755,7 +755,7 @@ func TestLostReaderIsNoticed(t *testing.T) {
 			s.Errorf("%d locks were told as lost, and none is", lost)
 		}
 		for i := range 3 {
-			s.do(i, "set", "r", "somebody", "px", 60_000)
+			s.do(i, "flushall")
 		}
 		s.until("all three are lost", func() bool { return p.Stats().Lost == 3 })
 		listed := p.Leases(func([]string) bool { return true }, 10)

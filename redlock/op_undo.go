@@ -119,6 +119,8 @@ type attempt struct {
 	setAt  []int64
 	few    [5]int64    // backs setAt where there are few masters
 	failed atomic.Bool // it was not granted, or its caller is gone: what it has set is taken back
+	// granted is when it was, on ownClock. 0: it was not, or not yet.
+	granted atomic.Int64
 }
 
 // newAttempt makes the record for a round that is not launched yet. Up to five masters it is one
@@ -171,12 +173,16 @@ func (c *Client) undoAttemptLocked(a *attempt, d *deferred) {
 	c.takeBackLocked(a, votes(a.round.votes.Load()).voted(a.round.view.places), d)
 }
 
-// lateAttempt takes back what votes that came after the decision say that a failed LOCK has set.
+// lateAttempt takes back what votes that came after the decision say that a failed LOCK has set. Of one that was granted it looks at the lease.
 func (c *Client) lateAttempt(r *round, word votes, d *deferred) {
-	if r.attempt != nil && r.attempt.failed.Load() { //mutant:late-votes-are-not-taken-back
+	switch {
+	case r.attempt == nil:
+	case r.attempt.failed.Load(): //mutant:late-votes-are-not-taken-back
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		c.takeBackLocked(r.attempt, word.voted(r.view.places), d)
+	default:
+		c.auditAttempt(r, d)
 	}
 }
 

@@ -42,16 +42,39 @@ func (c *Client) releaseLocked(op *Op, resources []string, token string, d *defe
 	r := &round{verb: verbRelease, token: token, start: d.now, op: op}
 	r.setKeys(resources...)
 	lease := c.leases.release(r.keys, token, d.now)
-	r.asReader(lease == nil || lease.ofReader()) //mutant:a-reader-of-elsewhere-is-not-found
+	r.asReader(lease == nil || lease.reader) //mutant:a-reader-of-elsewhere-is-not-found
 	switch {
 	case !madeHere(token):
 	case lease != nil:
 		r.keepFor = lease.holders
 	default:
 		r.keepFor = c.view.Load().all // granted by another proxy, or long ago: any master may hold it
+		if len(c.overtaking) < pendingMax {
+			c.overtaking = append(c.overtaking, r)
+		}
 	}
 	c.launchLocked(r, toAll, d)
 	c.handOverReleasedLocked(resources, lease, d)
+}
+
+// releaseAgain looks at the releases of what other clients granted. Such a release can overtake the grant: a master that the other client's
+// SET has not reached yet has nothing to release, and would keep others out until the TTL. So it is released once more when
+// the SET has come or is not coming any more: the other client gives a batch up after its master_timeout, and its next connection kills
+// the old one. The token was made by a redlockd, so nobody is granted it again.
+func (c *Client) releaseAgain(d *deferred) {
+	c.mu.Lock()
+	for len(c.overtaking) > 0 && d.now.Sub(c.overtaking[0].start) > 2*c.opts.MasterTimeout {
+		r := c.overtaking[0]
+		c.overtaking[0], c.overtaking = nil, c.overtaking[1:]
+		if targets := votes(r.votes.Load()).where(r.view.places, 1<<voteAbsent|1<<voteDenied); targets != 0 {
+			c.dropLocked(r.keys, r.token, targets, r.ofReader(), d) //mutant:a-release-that-overtook-is-the-last
+		}
+	}
+	if len(c.overtaking) == 0 {
+		c.overtaking = nil
+	}
+	c.mu.Unlock()
+	c.runDeferred(d)
 }
 
 // dropLocked releases, for nobody, what a token that was made here may hold on the targets. It is
@@ -80,7 +103,7 @@ func (c *Client) Abandon(op *Op) {
 		c.undoAttemptLocked(lease.attempt, &d)
 	} else {
 		r := &round{verb: verbRelease, keys: lease.keys, token: lease.token, start: d.now, keepFor: lease.holders}
-		c.launchLocked(r.asReader(lease.ofReader()), toAll, &d)
+		c.launchLocked(r.asReader(lease.reader), toAll, &d)
 	}
 	c.handOverReleasedLocked(lease.keys, lease, &d)
 }

@@ -116,6 +116,7 @@ func TestTimesByPrefix(t *testing.T) {
 				p := s.open(func(o *Options) {
 					o.Prefixes = []string{"billing:*", "b*"}
 					o.RetryDelayMin, o.RetryDelayMax = 5*time.Second, 5*time.Second
+					o.Heartbeat = 2 * time.Second // no lease is looked at meanwhile
 				})
 				p.delay(trip/2, trip/2, 0, 1, 2, 3, 4)
 				test.do(s, p)

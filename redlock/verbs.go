@@ -117,7 +117,7 @@ func init() {
 	announce.write, announce.read, announce.decided = writeAnnounce, readAnnounce, (*Client).observationDecided
 	observe.write, observe.read, observe.decided = writeObserve, readObserve, (*Client).observationDecided
 	observeSlots.write, observeSlots.read, observeSlots.decided = writeObserveSlots, readObserveSlots, (*Client).observationDecided
-	audit.decided = (*Client).auditDecided
+	audit.decided, audit.uncounted = (*Client).auditDecided, vote.uncounted
 	fetchScript.write, fetchScript.read, fetchScript.decided = writeRead, readRead, (*Client).scriptFetched
 
 	commitSet, commitAcquire, commitRelease := commit, commit, commit

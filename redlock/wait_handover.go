@@ -75,7 +75,7 @@ const windowsChannel = ReservedPrefix + "turns"
 // whom another one has a lease here there is nothing to hand over.
 func (c *Client) handOverReleasedLocked(resources []string, lease *lease, d *deferred) {
 	for _, resource := range resources {
-		if lease != nil && lease.ofReader() && c.leases.entries[resource].hasReaders(d.now) { //mutant:each-reader-wakes-the-writer
+		if lease != nil && lease.reader && c.leases.entries[resource].hasReaders(d.now) { //mutant:each-reader-wakes-the-writer
 			continue
 		}
 		c.handOverLocked(resource, d)
