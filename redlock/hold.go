@@ -16,12 +16,15 @@ import (
 //
 // Invariants:
 //   - Nothing is renewed after an UNLOCK, the end of the Holder, or a takeover has passed Client.mu here.
+//   - A lock of several resources ends as a whole. Whoever releases or takes over one of them, wherever, ends the renewal of all: its
+//     owner, who knows only that the lock is held or not, is told that all are lost.
 //   - The end of a Holder releases only what is bound to this very Holder, and only if its client has ended it. A
 //     connection that broke proves nothing about the client: its locks end with their TTLs.
 //   - A takeover (StartHold) puts a new token in the place of the old one, so that a release or a renewal of the
 //     earlier holder, however late, finds nothing. The new token keeps the birth of the old one for MaxHold. A reader's
 //     token is exchanged in the set of readers, also while a writer waits for these to end.
-//   - Each loss is told to the owner, once.
+//   - Each end that the owner has not asked for is told to the owner, once. Subscribers and the log are told of losses alone: nothing was
+//     lost where the whole lock was released or taken over through another client.
 //
 // Renewal is the round of EXTEND, launched by the watch: no goroutine and no timer per lock, and what is due at one tick
 // goes to each master in one batch.
@@ -90,6 +93,7 @@ type binding struct {
 	due      time.Time
 	renewing bool
 	awaited  bool // by RenewHeld: it is neither renewed nor lost since
+	lost     bool // it has ended by a loss
 	place    int  // in holder.bindings
 	index    int  // in holds.due; -1: it is not bound any more
 }
@@ -188,11 +192,25 @@ func (s *holds) arrived(b *binding) {
 	}
 }
 
-// released is for an UNLOCK of the key by this token.
-func (s *holds) released(key, token string) {
-	if b := s.ofKey(key, token); b != nil { //mutant:renewed-behind-the-unlock
-		s.unbind(b)
+// releasedLocked is for an UNLOCK of these resources by this token.
+func (c *Client) releasedLocked(resources []string, token string, d *deferred) {
+	for _, resource := range resources {
+		switch b := c.leases.holds.ofKey(resource, token); {
+		case b == nil: //mutant:renewed-behind-the-unlock
+		case b.isPart(resources): //mutant:what-is-left-of-a-lock-is-renewed
+			c.lostLocked(b, partLost, d)
+		default:
+			c.leases.holds.unbind(b)
+		}
 	}
+}
+
+// partLost is why a lock is lost of which a part has ended.
+const partLost = "one of its resources was released or taken over alone"
+
+// isPart tells whether these resources are only a part of what is bound.
+func (b *binding) isPart(resources []string) bool {
+	return slices.ContainsFunc(b.keys, func(key string) bool { return !slices.Contains(resources, key) })
 }
 
 // bindable returns an error if one more lock cannot be bound. It needs Client.mu.
@@ -218,7 +236,7 @@ func (c *Client) bindLocked(op *Op, r *round, token string, until time.Time, d *
 	s := &c.leases.holds
 	reader := r.ofReader()
 	for _, key := range r.keys {
-		c.movedLocked(heldKeyOf(key, token, reader), token, h, d)
+		c.movedLocked(s.byKey[heldKeyOf(key, token, reader)], r.keys, token, h, d)
 	}
 	if h.ended {
 		return
@@ -237,15 +255,17 @@ func (c *Client) bindLocked(op *Op, r *round, token string, until time.Time, d *
 	h.endsKnown = false
 }
 
-// movedLocked is for a key that is about to be bound to a Holder, or to hold another token. What was bound there under another token
-// than this, or to another Holder, is lost to its owner.
-func (c *Client) movedLocked(key heldKey, token string, h *Holder, d *deferred) {
-	switch b := c.leases.holds.byKey[key]; {
+// movedLocked is for what is bound to one of these resources, which are about to be bound to the Holder h under this token, or to hold
+// another token than this.
+func (c *Client) movedLocked(b *binding, resources []string, token string, h *Holder, d *deferred) {
+	switch {
 	case b == nil:
+	case b.isPart(resources): //mutant:what-is-left-of-a-takeover-is-renewed
+		c.lostLocked(b, partLost, d)
 	case b.holder == h && b.token == token:
 		c.leases.holds.unbind(b)
 	default:
-		c.lostLocked(b, "somebody else holds the lock now, by its token or because it was lost", d) //mutant:a-lock-that-moved-keeps-its-owner
+		c.endedLocked(b, d) //mutant:a-lock-that-moved-keeps-its-owner
 	}
 }
 
@@ -307,7 +327,7 @@ func (b *binding) Done(_ *Op, result Result) Flusher {
 		c.leases.holds.arrived(b)
 		c.lookAgainLocked(b, nextRenewal(d.now, b.ttl))
 	case result.Err == nil:
-		c.lostLocked(b, "the masters do not have it any more", &d)
+		c.endedLocked(b, &d)
 	}
 	return nil
 }
@@ -320,26 +340,45 @@ func (b *binding) renewedLocked(begun, until time.Time) {
 	}
 }
 
-// lostLocked ends a binding whose lock is lost, and has the owner told.
-func (c *Client) lostLocked(b *binding, why string, d *deferred) {
+// endedLocked ends a binding whose lock its Holder has no more, and has the owner told.
+func (c *Client) endedLocked(b *binding, d *deferred) {
 	c.leases.holds.unbind(b)
+	b.holder.lost = append(b.holder.lost, b.keys...)
+	d.ended = append(d.ended, b) //mutant:a-loss-is-not-told
+}
+
+// deniedLocked ends a binding of which the masters that remember have said that its token does not hold it. None of them has forgotten it, so
+// the lock was released or taken over; if that is so of a part alone, the rest is lost.
+func (b *binding) deniedLocked(r *round, d *deferred) {
+	if r.flags.Load()&flagPart != 0 { //mutant:what-is-left-elsewhere-is-no-loss
+		b.client.lostLocked(b, partLost, d)
+	} else {
+		b.client.endedLocked(b, d)
+	}
+}
+
+// lostLocked is endedLocked for a lock that is lost, of which everybody is told.
+func (c *Client) lostLocked(b *binding, why string, d *deferred) {
+	c.endedLocked(b, d)
+	b.lost = true
 	c.stats.HeldLost++
 	heldSince, _ := tokenBirth(b.token)
-	b.holder.lost = append(b.holder.lost, b.keys...)
-	d.lost = append(d.lost, b) //mutant:a-loss-is-not-told
 	c.heldLog.Log(c.opts.Logger, slog.LevelWarn, d.now, "held lock lost", "resource", b.keys[0], "resources", len(b.keys), "why", why,
 		"to_do", "its client was told; if masters were restarted or flushed, or nobody can reach a quorum, see the lines about them", b.note.attr(heldSince))
 }
 
-// reportLost tells owners and subscribers of losses. It must be called without Client.mu.
-func (c *Client) reportLost(lost []*binding, d *deferred) {
-	for _, b := range lost {
+// reportEnded tells owners that their locks have ended, and subscribers of losses. It must be called without Client.mu.
+func (c *Client) reportEnded(ended []*binding, d *deferred) {
+	for _, b := range ended {
 		if f := b.holder.owner.LockLost(b.keys); f != nil {
 			d.flush = append(d.flush, f)
 		}
 	}
 	c.mu.Lock()
-	for _, b := range lost {
+	for _, b := range ended {
+		if !b.lost { //mutant:a-lock-that-moved-is-told-as-lost
+			continue
+		}
 		for _, key := range b.keys {
 			c.publishMessageLocked(LostChannel, key, d)
 		}

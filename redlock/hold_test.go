@@ -135,7 +135,7 @@ func TestHoldEndsWithUnlock(t *testing.T) {
 		s.freeze(0, 1, 2, 3, 4)
 		u := &call{began: time.Now()}
 		p.StartUnlock(&u.Op, []string{"a"}, c.Token, u)
-		p.StartUnlock(&Op{}, []string{"b"}, d.Token, &call{})
+		p.StartUnlock(&Op{}, []string{"c", "b"}, d.Token, &call{})
 		synctest.Wait()
 		s.thaw(0, 1, 2, 3, 4)
 		time.Sleep(10 * ms)

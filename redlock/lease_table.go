@@ -250,7 +250,6 @@ func (s *leases) free(l *lease) time.Time { return l.validUntil.Add(s.delays[l])
 func (s *leases) release(resources []string, token string, now time.Time) *lease {
 	lease := s.findLease(resources, token)
 	for _, resource := range resources {
-		s.holds.released(resource, token)
 		for _, r := range s.inflight[resource] {
 			r.released = r.released || r.isFor(resource, token)
 		}

@@ -181,8 +181,14 @@ func writeExtend(b *batch, r *round) {
 
 // readExtend keeps a reader's lock and a writer's apart: the caller of an EXTEND does not say which it is.
 func readExtend(b *batch, cmd command, reply reply) (v vote, refused, err error) {
-	if reply.Kind == ':' && reply.N == 3 {
-		return voteMine, nil, nil
+	if reply.Kind == ':' {
+		switch reply.N {
+		case 3:
+			return voteMine, nil, nil
+		case 4, 5:
+			b.rounds[cmd.round].flags.Or(flagPart)
+			reply.N = 4 - reply.N
+		}
 	}
 	return readScript(b, cmd, reply)
 }

@@ -84,7 +84,11 @@ var mutants = []mutant{
 	{"suspension-forgotten", without(2), "TestKeepAlive"},
 
 	// Held locks.
-	{"renewed-behind-the-unlock", never, "TestHoldEndsWithUnlock"},
+	{"renewed-behind-the-unlock", always, "TestHoldEndsWithUnlock"},
+	{"what-is-left-of-a-lock-is-renewed", never, "TestPartEndsTheWholeHold"},
+	{"what-is-left-of-a-takeover-is-renewed", never, "TestPartEndsTheWholeHold"},
+	{"what-is-left-elsewhere-is-no-loss", never, "TestPartEndsTheWholeHold"},
+	{"a-lock-that-moved-is-told-as-lost", never, "TestWholeHoldThatEndsElsewhereIsNoLoss"},
 	{"a-lock-that-moved-keeps-its-owner", instead(`c.leases.holds.unbind(b)`), "TestLockAgainMovesTheHold"},
 	{"silence-ignored", never, "TestSilentHolderIsNotRenewed"},
 	{"the-validity-of-a-renewal-is-counted-from-its-answer", doBefore(`until = time.Now().Add(b.ttl)`), "TestKeepAliveSaysNoMoreThanIsHeld"},

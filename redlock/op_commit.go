@@ -240,7 +240,7 @@ func (c *Client) beginCommitLocked(op *Op, v verb, ttl time.Duration, changes []
 	if v == verbCommitRelease {
 		for i := range changes {
 			if ch := &changes[i]; ch.Do == Delete {
-				c.leases.release(r.keys[i:i+1], ch.Value, d.now)
+				c.deletedLocked(r, i, d)
 			}
 		}
 	}
@@ -499,7 +499,7 @@ func (c *Client) committedLocked(r *round, share *Share, v votes, d *deferred) {
 		key := r.keys[i : i+1]
 		switch {
 		case ch.Do == Delete:
-			c.leases.release(key, ch.Value, d.now)
+			c.deletedLocked(r, i, d)
 			c.handOverLocked(ch.Resource, d)
 			continue
 		case !ch.lives():
@@ -528,7 +528,9 @@ func (c *Client) committedLocked(r *round, share *Share, v votes, d *deferred) {
 			counted = before.share
 		}
 		if ch.rotates() {
-			c.movedLocked(heldKeyOf(ch.Resource, ch.Value, r.ofReader()), ch.Value, r.op.holder, d)
+			if b := c.leases.holds.ofKey(ch.Resource, ch.Value); b != nil {
+				c.movedLocked(b, k.ends(ch.Value), ch.Value, r.op.holder, d)
+			}
 			if old := c.leases.findLease(key, ch.Value); old != nil {
 				c.leases.forget(old) // the lock has not ended: it goes on under the new value
 			}
@@ -539,6 +541,25 @@ func (c *Client) committedLocked(r *round, share *Share, v votes, d *deferred) {
 			c.leases.delay(lease, ch.Delay)
 		}
 	}
+}
+
+// deletedLocked forgets what is known of a key that a commit deletes.
+func (c *Client) deletedLocked(r *round, i int, d *deferred) {
+	ch := &r.commit.changes[i]
+	c.leases.release(r.keys[i:i+1], ch.Value, d.now)
+	if b := c.leases.holds.ofKey(ch.Resource, ch.Value); b != nil {
+		c.releasedLocked(r.commit.ends(ch.Value), ch.Value, d)
+	}
+}
+
+// ends are the resources that the token does not hold any more when the commit is done.
+func (k *commit) ends(token string) (resources []string) {
+	for i := range k.changes {
+		if ch := &k.changes[i]; ch.Value == token && (ch.Do == Delete || ch.rotates()) {
+			resources = append(resources, ch.Resource)
+		}
+	}
+	return resources
 }
 
 // refillKeysLocked gives the keys that a commit has set or extended back to masters that have lost

@@ -12,7 +12,7 @@ type deferred struct {
 	looked      bool         // ownClock.look was called since
 	abstentions []abstention // votes to count
 	results     []delivery   // to hand to their Completers
-	lost        []*binding   // whose owners are to be told
+	ended       []*binding   // whose owners are to be told
 	flush       []Flusher    // what these return
 }
 
@@ -35,7 +35,7 @@ func (d *deferred) deliver(op *Op, result Result) {
 
 // runDeferred does what was deferred, until nothing is left. It must be called without Client.mu.
 func (c *Client) runDeferred(d *deferred) {
-	for len(d.abstentions) > 0 || len(d.results) > 0 || len(d.lost) > 0 {
+	for len(d.abstentions) > 0 || len(d.results) > 0 || len(d.ended) > 0 {
 		for len(d.abstentions) > 0 {
 			last := len(d.abstentions) - 1
 			r := d.abstentions[last]
@@ -61,9 +61,9 @@ func (c *Client) runDeferred(d *deferred) {
 		if len(d.results) == 0 {
 			d.results = results[:0]
 		}
-		if lost := d.lost; len(lost) > 0 {
-			d.lost = nil
-			c.reportLost(lost, d)
+		if ended := d.ended; len(ended) > 0 {
+			d.ended = nil
+			c.reportEnded(ended, d)
 		}
 	}
 	for _, f := range d.flush {

@@ -104,7 +104,7 @@ func (c *Client) lostByExtensionLocked(r *round, d *deferred) {
 		c.leases.end(lease, d.now)
 	}
 	if b := c.leases.holds.of(r.keys, r.token); b != nil {
-		c.lostLocked(b, "the masters do not have it any more", d)
+		b.deniedLocked(r, d)
 	}
 }
 

@@ -42,6 +42,7 @@ func (c *Client) releaseLocked(op *Op, resources []string, token string, d *defe
 	r := &round{verb: verbRelease, token: token, start: d.now, op: op}
 	r.setKeys(resources...)
 	lease := c.leases.release(r.keys, token, d.now)
+	c.releasedLocked(r.keys, token, d)
 	r.asReader(lease == nil || lease.reader) //mutant:a-reader-of-elsewhere-is-not-found
 	switch {
 	case !madeHere(token):
@@ -98,7 +99,7 @@ func (c *Client) Abandon(op *Op) {
 		return
 	}
 	c.leases.end(lease, d.now)
-	c.leases.holds.released(lease.keys[0], lease.token)
+	c.releasedLocked(lease.keys, lease.token, &d)
 	if lease.attempt != nil { //mutant:a-vanished-callers-token-is-released-everywhere
 		c.undoAttemptLocked(lease.attempt, &d)
 	} else {

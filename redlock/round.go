@@ -55,6 +55,8 @@ const (
 	flagAnswered = 1 << iota
 	// flagReader: the lock is a reader's, as far as is known (op_shared.go). A release with it is a script's, which finds either.
 	flagReader
+	// flagPart: on some master the token of an extension holds some of its keys, and others not.
+	flagPart
 )
 
 // asReader sets flagReader, if it is a reader's.

@@ -117,7 +117,8 @@ return reply
 
 // scriptExtend gives all KEYS ARGV[2] milliseconds to live if every one of them holds the token
 // ARGV[1]. It returns 1 done, 0 a key holds another token, -1 a key is absent and none holds
-// another token. 3 is done, where a key is a set of readers: there the token's end is what is set.
+// another token. 4 and 5 are 0 and -1 where some of the keys hold the token.
+// 3 is done, where a key is a set of readers: there the token's end is what is set.
 // No key lives shorter than before: the lease as it was counts on it if this extension finds no
 // quorum. Their ends are moved, see scriptMoved; ARGV[3] is the longest TTL.
 //
@@ -125,12 +126,14 @@ return reply
 var scriptExtend = newScript(scriptMoved + `
 local held = redis.call('MGET', unpack(KEYS))
 local ttl, longest = tonumber(ARGV[2]), tonumber(ARGV[3])
-local reply, missing = 1, false
+local reply, missing, mine, others = 1, false, false, false
 for i = 1, #KEYS do
-  if held[i] and held[i] ~= ARGV[1] then
-    return 0
-  end
   missing = missing or not held[i]
+  mine = mine or held[i] == ARGV[1]
+  others = others or held[i] and held[i] ~= ARGV[1]
+end
+if others then
+  return mine and 4 or 0
 end
 local now, last = {}, {}
 if missing then
@@ -139,9 +142,9 @@ if missing then
     if not held[i] then
       now[i], last[i] = axis(KEYS[i])
       if not now[i] and redis.call('EXISTS', KEYS[i]) == 1 then
-        return 0
+        return mine and 4 or 0
       elseif not now[i] or not redis.call('ZSCORE', KEYS[i], 'r:' .. ARGV[1]) then
-        reply = -1
+        reply = mine and 5 or -1
       end
     end
   end
@@ -152,7 +155,7 @@ if missing then
     reply = 3
   end
 end
-for i = 1, reply > 0 and #KEYS or 0 do
+for i = 1, (reply == 1 or reply == 3) and #KEYS or 0 do
   if held[i] then
     redis.call('PEXPIRE', KEYS[i], moved(redis.call('PTTL', KEYS[i]), ttl, longest))
   end
