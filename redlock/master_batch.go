@@ -32,6 +32,7 @@ type batch struct {
 	// behindFinding tells that something was found in a batch before it, and that nobody has acted on it yet.
 	behindFinding bool
 	sent          time.Time // when
+	latestAt      int64     // see latestMs; 0: it was not asked for
 
 	// Under lane.mu.
 	abandoned bool // the watch has given it up, and told that its votes are unknown
@@ -44,7 +45,8 @@ type batch struct {
 	bare     []int32   // the rounds that have no command
 
 	// The segment under construction: releases go first, folded, then the others in their order.
-	releases, others []int32
+	releases, prompt []int32 // those that may be executed late, and those that must not
+	others           []int32
 	touched          touched // by rounds other than those of readers that come or leave
 	joined           touched // by those
 
@@ -170,7 +172,7 @@ func (b *batch) repeatLost() error {
 // script.
 func (b *batch) begin() {
 	b.commands, b.folded, b.lost, b.refusal = b.commands[:0], b.folded[:0], b.lost[:0], nil
-	b.unmarked, b.open, b.clockMs = -1, len(b.sets), 0
+	b.unmarked, b.open, b.clockMs, b.latestAt = -1, len(b.sets), 0, 0
 }
 
 // add puts a round into the segment. Releases are hoisted to its front, where they can be folded
@@ -204,7 +206,11 @@ func (b *batch) add(i int32) {
 		b.touched.addSlots(r) //mutant:a-release-of-another-slot-overtakes
 	}
 	if release && len(r.keys) == 1 && b.conn.compareAndDelete == scriptOnly {
-		b.releases = append(b.releases, i)
+		if r.timely() {
+			b.prompt = append(b.prompt, i)
+		} else {
+			b.releases = append(b.releases, i)
+		}
 	} else {
 		b.others = append(b.others, i)
 	}
@@ -223,9 +229,8 @@ func (b *batch) meets(r *round, key string, reader bool) bool {
 
 // emit turns the segment into commands.
 func (b *batch) emit() {
-	for start := 0; start < len(b.releases); start += foldMax {
-		b.fold(b.releases[start:min(start+foldMax, len(b.releases))])
-	}
+	b.foldAll(b.releases)
+	b.foldAll(b.prompt)
 	for n := 0; n < len(b.others); n++ {
 		i := b.others[n]
 		if readers := b.readersOfOne(b.others[n:]); len(readers) > 1 {
@@ -244,7 +249,7 @@ func (b *batch) emit() {
 		b.commands = append(b.commands, command{round: i})
 		verbs[b.rounds[i].verb].write(b, b.rounds[i])
 	}
-	b.releases, b.others = b.releases[:0], b.others[:0]
+	b.releases, b.prompt, b.others = b.releases[:0], b.prompt[:0], b.others[:0]
 	b.touched.reset()
 	b.joined.reset()
 }
@@ -282,11 +287,22 @@ func (b *batch) foldReaders(readers []int32) {
 	}
 }
 
-// fold makes one script call of many releases.
+// foldAll makes as few script calls of releases as the master bears.
+func (b *batch) foldAll(releases []int32) {
+	for start := 0; start < len(releases); start += foldMax {
+		b.fold(releases[start:min(start+foldMax, len(releases))])
+	}
+}
+
+// fold makes one script call of many releases, which all are timely, or none.
 func (b *batch) fold(releases []int32) {
 	b.carry(-1, releases)
-	w := b.wire
-	w.array(3 + 2*len(releases))
+	w, timely := b.wire, b.rounds[releases[0]].timely()
+	args := 3 + 2*len(releases)
+	if timely {
+		args++
+	}
+	w.array(args)
 	w.bulk("evalsha")
 	w.bulk(scriptRelease.sha)
 	w.number(int64(len(releases)))
@@ -295,6 +311,9 @@ func (b *batch) fold(releases []int32) {
 	}
 	for _, i := range releases {
 		w.bulk(b.rounds[i].token)
+	}
+	if timely {
+		w.number(b.latestMs())
 	}
 }
 

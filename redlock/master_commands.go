@@ -86,6 +86,8 @@ func readScript(_ *batch, _ command, reply reply) (v vote, refused, err error) {
 		return voteDenied, nil, nil
 	case reply.N == -1:
 		return voteAbsent, nil, nil
+	case reply.N == lateReply:
+		return voteAbstained, nil, nil
 	}
 	return voteUnknown, nil, nonsense(reply)
 }
@@ -196,9 +198,10 @@ func readExtend(b *batch, cmd command, reply reply) (v vote, refused, err error)
 // writeRelease writes a release that is not folded with others, see batch.fold.
 func writeRelease(b *batch, r *round) {
 	switch native := b.conn.compareAndDelete; {
-	case len(r.keys) > 1 || native == scriptOnly || r.ofReader():
-		b.script(scriptRelinquish, 0, len(r.keys), 2)
+	case len(r.keys) > 1 || native == scriptOnly || r.ofReader() || r.timely():
+		b.script(scriptRelinquish, 0, len(r.keys), 3)
 		b.holder(r)
+		b.latest(r)
 	case native == delex:
 		b.command("delex", r.keys[0], "ifeq", r.token)
 	default:
@@ -246,7 +249,7 @@ func readUndo(_ *batch, _ command, reply reply) (v vote, refused, err error) {
 // The arguments of a commit are five per key: what it must hold, what becomes of it, and for how
 // long.
 func writeCommit(b *batch, r *round) {
-	b.script(scriptCommit, 0, len(r.keys), 5*len(r.keys))
+	b.script(scriptCommit, 0, len(r.keys), 5*len(r.keys)+1)
 	b.resources(r)
 	for i := range r.commit.changes {
 		ch := &r.commit.changes[i]
@@ -260,6 +263,7 @@ func writeCommit(b *batch, r *round) {
 		b.wire.bulk(ch.NewValue)
 		b.wire.number(paddedTTL(ch.life(), b.lane.client.drift).Milliseconds())
 	}
+	b.latest(r)
 }
 
 // A reading of several keys is one script call, so that one master's answer is of one moment.

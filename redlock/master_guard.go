@@ -56,6 +56,9 @@ type guard struct {
 	// moves it.
 	confirmed atomic.Int64
 
+	// ahead is the most that the master's clock was ahead of ownClock when that was last known to a quarter of MasterTimeout, in nanoseconds;
+	// 0: it was never read.
+	ahead atomic.Int64
 	// clock says whether the master's clock is in step with ours (master_doubt.go).
 	clock clockGuard
 	// high is the highest fence the master knew at the last heartbeat, if it had a vote then.
@@ -109,6 +112,9 @@ func (g guardResult) merge(later guardResult) guardResult {
 // judge judges a pipeline by its trailer and the reading of the clock in it.
 func (g *guard) judge(end trailer, now clockReading, c *Client) guardResult {
 	result := g.judgeMemory(end, now.received)
+	if now.received-now.sent <= c.opts.MasterTimeout/4 || g.ahead.Load() == 0 {
+		g.ahead.Store(int64(now.offset.high))
+	}
 	result.clock = g.clock.judge(now, c)
 	result.counts = result.remembers && result.clock.counts //mutant:votes-of-a-doubted-clock-counted
 	return result

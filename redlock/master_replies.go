@@ -187,6 +187,8 @@ func (b *batch) readFolded(rounds []int32) error {
 			b.votes[i] = voteDenied
 		case reply.Text[position] == '-':
 			b.votes[i] = voteAbsent
+		case reply.Text[position] == '.': // too late
+			b.votes[i] = voteAbstained
 		default:
 			return nonsense(reply)
 		}

@@ -178,6 +178,8 @@ var mutants = []mutant{
 	{"a-release-elsewhere-is-told-as-lost", never, "TestWhatOthersEndIsNotLost"},
 	{"what-a-release-elsewhere-left-stays", skip, "TestWhatOthersEndIsNotLost"},
 	{"a-takeover-under-way-is-cleaned-up", skip, "TestAuditBesideATakeover"},
+	{"a-commit-is-executed-late", never, "TestNothingIsTakenBackLate"},
+	{"a-release-is-executed-late", instead("return false"), "TestNothingIsTakenBackLate"},
 	{"a-late-grant-is-not-looked-at", skip, "TestReleaseThatOvertakesTheGrant"},
 	{"a-release-that-overtook-is-the-last", skip, "TestReleaseThatOvertakesTheGrant"},
 	{"a-lock-that-is-being-changed-is-told-as-absent", without(2), "TestMergeStates"},

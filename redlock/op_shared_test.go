@@ -68,7 +68,7 @@ func TestReaderScripts(t *testing.T) {
 		return run(scriptExtend, token, 60_000*ttl, longest)
 	}
 	takeOver := func(token, next string, ttl int) func(*redis.Client) any {
-		return run(scriptCommit, 2, token, doSetLonger, next, 60_000*ttl)
+		return run(scriptCommit, 2, token, doSetLonger, next, 60_000*ttl, 0)
 	}
 	// putBack undoes that, if the key ends in so many minutes.
 	putBack := func(token, next string, ttl int) func(*redis.Client) any {
@@ -78,7 +78,7 @@ func TestReaderScripts(t *testing.T) {
 		}
 	}
 	release := func(token string) func(*redis.Client) any { return run(scriptRelease, token) }
-	relinquish := func(token string) func(*redis.Client) any { return run(scriptRelinquish, token, 1) }
+	relinquish := func(token string) func(*redis.Client) any { return run(scriptRelinquish, token, 1, 0) }
 	// announce rounds what is left, to minutes.
 	announce := func(client *redis.Client) any {
 		reply := run(scriptAnnounce, 180_000, 60_000)(client)

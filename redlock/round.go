@@ -57,6 +57,8 @@ const (
 	flagReader
 	// flagPart: on some master the token of an extension holds some of its keys, and others not.
 	flagPart
+	// flagTimely: the masters may execute it within MasterTimeout alone (master_late.go).
+	flagTimely
 )
 
 // asReader sets flagReader, if it is a reader's.
@@ -116,6 +118,9 @@ func (c *Client) launchLocked(r *round, targets mask, d *deferred) {
 	var away mask
 	v := c.view.Load()
 	r.view = v
+	if r.mustBeTimely() {
+		r.flags.Or(flagTimely)
+	}
 	r.votes.Store(uint64(v.gaps))
 	// It may have waited here while max_ttl was lowered.
 	switch {

@@ -20,12 +20,16 @@ var scripts = []script{scriptRelease, scriptRelinquish, scriptAcquire, scriptExt
 // scriptRelease is "remove the key only if it exists and the value stored at the key is exactly the
 // one I expect to be" ("Correct implementation with a single instance") for many keys at once:
 // KEYS[i] goes if it holds ARGV[i]. It returns 1 if all were removed, as nearly always, or else one
-// character per key: 1 removed, 0 holds another token, - absent. Of a set of readers, the token's is
+// character per key: 1 removed, 0 holds another token, - absent, . nothing was done because it came too late: one more ARGV
+// is the time for that (master_late.go). Of a set of readers, the token's is
 // removed; where it is not among them, it is absent. A key may stand in KEYS more than once, with
 // another token each time. The caller bounds the number of keys: Lua's unpack fails beyond some
 // thousands.
-var scriptRelease = newScript(`
+var scriptRelease = newScript(scriptLate + `
 local keys, tokens = KEYS, ARGV
+if late(tokens[#keys + 1] or 0) then
+  return string.rep('.', #keys)
+end
 local held = redis.call('MGET', unpack(keys))
 local all = true
 for i = 1, #keys do
@@ -56,8 +60,11 @@ return table.concat(reply)
 `)
 
 // scriptRelinquish releases several keys that one token holds together. It returns 1 if it held
-// them all, 0 otherwise; those that it held are gone in either case.
-var scriptRelinquish = newScript(`
+// them all, 0 otherwise; those that it held are gone in either case. ARGV[3] is when it is too late, or 0 (master_late.go).
+var scriptRelinquish = newScript(scriptLate + `
+if late(ARGV[3]) then
+  return -2
+end
 local held = redis.call('MGET', unpack(KEYS))
 local gone, left = {}, 0
 ` + scriptLeave + `
@@ -164,7 +171,7 @@ return reply
 `)
 
 // scriptCommit makes changes of all KEYS if all their guards hold, and none otherwise. Per key
-// there are five ARGV: what it must be (1 absent, 2 the value that follows), that value, what to do
+// there are five ARGV, and behind them one says when it is too late, or 0 (master_late.go): what it must be (1 absent, 2 the value that follows), that value, what to do
 // (1 set, 2 delete, 3 live on, 4 set and live on for no less than before), the new value,
 // milliseconds to live; the numbers are those of Was and Do, and doSetLonger. It returns 1 done, 0 a
 // key is something else, -1 the only thing wrong is that keys are absent. A key of another type than
@@ -177,7 +184,10 @@ return reply
 //mutant:a-takeover-joins-the-readers
 //mutant:a-takeover-shortens-a-reader
 //mutant:a-takeover-leaves-the-old-reader
-var scriptCommit = newScript(scriptMovedExactly + `
+var scriptCommit = newScript(scriptLate + scriptMovedExactly + `
+if late(ARGV[5 * #KEYS + 1]) then
+  return -2
+end
 local held = redis.call('MGET', unpack(KEYS))
 local reply = 1
 for i = 1, #KEYS do

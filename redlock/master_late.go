@@ -1,0 +1,65 @@
+package redlock
+
+import "time"
+
+// A caller that learns nothing of its operation tries again, maybe through another client, and goes on by what that one tells it. What it sent
+// before may still be under way to the masters, and must not take back what it was told since. Most commands cannot: tokens that were made
+// here are used up, and locks and extensions leave a later end alone. Two kinds can:
+//
+//   - A release of a value that was not made here. Its caller may lock with it again: a library that signs all locks of a process with one
+//     value does so each time.
+//   - A commit that gives a key a new end, which may be nearer than the one before, or that deletes it.
+//
+// So these carry the time of the master's clock behind which they must not be executed.
+//
+// Invariant: when the vote of such a command is given up, because MasterTimeout has passed since it was sent, the master does not execute it
+// any more, unless its clock was set back meanwhile. What is known of the clock may be wrong by a quarter of MasterTimeout, so
+// the command has three quarters.
+
+// mustBeTimely tells whether the round is one of these.
+func (r *round) mustBeTimely() bool {
+	switch {
+	case r.commit != nil:
+		for i := range r.commit.changes {
+			if what := r.commit.changes[i].Do; what == Expire || what == Delete { //mutant:a-commit-is-executed-late
+				return true
+			}
+		}
+		return false
+	case verbs[r.verb].release:
+		return !madeHere(r.token) //mutant:a-release-is-executed-late
+	}
+	return false
+}
+
+// timely tells whether it has flagTimely.
+func (r *round) timely() bool { return r.flags.Load()&flagTimely != 0 }
+
+// scriptLate is a part of other scripts. It tells whether the master's clock is past latest, in milliseconds; 0 is never.
+const scriptLate = `
+local function late(latest)
+  local now = tonumber(latest) > 0 and redis.call('TIME')
+  return now and now[1] * 1000 + math.floor(now[2] / 1000) > tonumber(latest)
+end
+`
+
+// lateReply is what a script returns for one number if it was executed too late. It has changed nothing.
+const lateReply = -2
+
+// latest adds for the round the time behind which the master must not execute it; 0: there is none.
+func (b *batch) latest(r *round) {
+	if r.timely() {
+		b.wire.number(b.latestMs())
+	} else {
+		b.wire.bulk("0")
+	}
+}
+
+// latestMs is that time for what is being encoded.
+func (b *batch) latestMs() int64 {
+	l := b.lane
+	if ahead := time.Duration(l.guard.ahead.Load()); b.latestAt == 0 && ahead != 0 {
+		b.latestAt = (l.client.own.at(time.Now()) + ahead + l.client.opts.MasterTimeout*3/4).Milliseconds()
+	}
+	return b.latestAt
+}
