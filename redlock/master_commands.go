@@ -435,6 +435,11 @@ func writeAnnounce(b *batch, r *round) {
 	b.wire.number(intentFresh.Milliseconds())
 }
 
+func writeWithdraw(b *batch, r *round) {
+	b.script(scriptWithdraw, 0, 1, 0)
+	b.resources(r)
+}
+
 func readAnnounce(b *batch, cmd command, first reply) (v vote, refused, err error) {
 	a := answer{known: true}
 	a.armed, first, err = b.readArmed(cmd, first)

@@ -107,6 +107,8 @@ var mutants = []mutant{
 	{"the-key-ends-with-the-first-reader", lua(`if ends > last then`, `if ends < last then`), "TestReaderScripts"},
 	{"a-reader-that-leaves-takes-all-with-it", lua(`#top == 2 then`, `#top > 0 then`), "TestReaderScripts"},
 	{"a-reader-does-not-look-at-the-writer", lua(`held, now, last = kind == 'string'`, `held, now, last = redis.call('UNLINK', key) == 2`), "TestReadersAndWriters"},
+	{"an-intent-outlives-the-waiter", skip, "TestIntentEndsWithTheWaiter"},
+	{"who-takes-the-intent-away-takes-a-reader-away", lua(`leave(KEYS[1], 'writer')`, `redis.call('UNLINK', KEYS[1])`), "TestIntentEndsWithTheWaiter"},
 	{"an-intent-keeps-no-reader-out", lua(`not intent or`, `true or`), "TestWaitingWriterIsNotStarved"},
 	{"a-reader-shortens", lua(`moved(mine - now, ttl, tonumber(ARGV[i + 2]))`, `ttl`), "TestReaderScripts"},
 	{"a-writer-waits-for-intents", lua(`if readers(key) == 0 then`, `if false then`), "TestReaderScripts"},

@@ -25,6 +25,10 @@ import "time"
 // their locks may keep it waiting until MaxHold. An intent has no name, for it grants nothing. It ends by itself within intentLife when nobody
 // renews it. Writers that come one after the other can keep readers out for as long as they come.
 //
+// A writer that waits no more takes the intent away (scriptWithdraw), unless another one waits in the same queue. Without that a resource that is
+// free would deny readers, and libraries, until the intent ends. The intent may be that of a writer of another client: the change of the key
+// wakes that one, and it sets the intent again.
+//
 // Renewing an intent changes the key, which wakes the waiting writers of all other clients. Each of them asks, is denied, and would renew the
 // intent again. So a master leaves an intent as it is while at least intentFresh of it is left: writers wake each other at most four times a
 // second, however many wait.
@@ -191,6 +195,25 @@ for i = 1, #top, 2 do
   end
 end
 `)
+
+// scriptWithdraw takes the intent of KEYS[1] away.
+//
+//mutant:who-takes-the-intent-away-takes-a-reader-away
+var scriptWithdraw = newScript(scriptLeave + `
+leave(KEYS[1], 'writer')
+shorten()
+return 1
+`)
+
+// withdrawLocked is for a queue that a waiter has left.
+func (c *Client) withdrawLocked(e *entry, d *deferred) {
+	if q := &e.queue; q.announced && q.writers == 0 {
+		q.announced = false
+		r := &round{verb: verbWithdraw, start: d.now}
+		r.setKeys(e.resource)
+		c.launchLocked(r, toAll, d) //mutant:an-intent-outlives-the-waiter
+	}
+}
 
 // scriptInspect tells what LOCKINFO shows: KEYS the marks, and the resource. It returns the resource's type, its value if it is a string,
 // how many milliseconds it lives, the mark of its last fence or "", and how many readers there are: -1 where it is no set of readers.

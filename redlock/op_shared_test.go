@@ -476,6 +476,39 @@ func TestIntentEnds(t *testing.T) {
 	})
 }
 
+// The intent of a writer that waits no more keeps nobody out. That of another writer stays, or is there again at once.
+func TestIntentEndsWithTheWaiter(t *testing.T) {
+	for name, end := range map[string]func(p *proxy, waiting *call){
+		"its time is over":    func(*proxy, *call) { time.Sleep(2 * time.Second) },
+		"its client has gone": func(p *proxy, waiting *call) { p.Unblock(&waiting.Op, ErrDraining) },
+	} {
+		inVirtualTime(t, 3, func(s *stage) {
+			p, other, third := s.open(), s.open(), s.open()
+			reader := p.lock(one("r", time.Minute).sharing())
+			waiting := other.begin(one("r", time.Minute).waits(3 * time.Second))
+			time.Sleep(1500 * ms)
+			p.lock(one("r", time.Minute).sharing()).want(s, name+": LOCK SHARED while a writer waits", "no", 0)
+			end(other, waiting)
+			synctest.Wait()
+			second := p.lock(one("r", time.Minute).sharing())
+			second.want(s, name+": LOCK SHARED behind it", "held", 0)
+
+			beside, same := third.begin(one("r", time.Minute).waits(time.Minute)), other.begin(one("r", time.Minute).waits(time.Minute))
+			last := other.begin(one("r", time.Minute).waits(time.Minute))
+			time.Sleep(1500 * ms)
+			other.Unblock(&last.Op, ErrDraining)
+			other.Unblock(&same.Op, ErrDraining)
+			time.Sleep(50 * ms)
+			p.lock(one("r", time.Minute).sharing()).want(s, name+": LOCK SHARED while a writer of another client waits", "no", 0)
+			third.Unblock(&beside.Op, ErrDraining)
+			p.unlock(reader.Token, "r")
+			p.unlock(second.Token, "r")
+			s.wantNoLocks()
+			p.commit(setNX("r", "1", time.Minute)).want(s, name+": SET NX of what is free", "held", 0)
+		})
+	}
+}
+
 // The readers at the front of a queue go together, and none of them passes a writer.
 func TestReadersGoTogether(t *testing.T) {
 	inVirtualTime(t, 5, func(s *stage) {

@@ -367,6 +367,7 @@ func TestSharedModel(t *testing.T) {
 		{name: "a writer does not look at readers", mutant: "MBlindWriter", violated: "Exclusion"},
 		{name: "a reader's token lets its writer in", constants: set("Readers", "{a, b}"), mutant: "MUpgrade", violated: "Exclusion"},
 		{name: "a set with an intent counts as empty", constants: set("IntentTTL", "1"), mutant: "MIntentIsEmpty", violated: "Exclusion"},
+		{name: "who takes the intent away takes the set away", constants: set("IntentTTL", "1"), mutant: "MWithdrawAll", violated: "Exclusion"},
 		{name: "a reader does not look at the writer", mutant: "MJoinsWriter", violated: "Exclusion"},
 		{name: "a reader does not look at the intent", constants: set("IntentTTL", "1"), mutant: "MNoIntent", violated: "NewReadersWait"},
 		{name: "EXTEND counts both modes", constants: set("Writers", "{a}", "TTLs", "{2}", "Extends", "TRUE"), mutant: "MAnyMode", violated: "Exclusion"},

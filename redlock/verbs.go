@@ -41,6 +41,7 @@ const (
 	verbInspect                   // token, TTL and mark of one key, for LOCKINFO
 	verbObserve                   // the same for a waiter: when will the key end? The master is asked to announce a change before that
 	verbAnnounce                  // the same for a writer that waits for readers, who learn that it does
+	verbWithdraw                  // of a writer that waits no more
 	verbObserveSlots              // the same for a waiter for one of several slots
 	verbAudit                     // the same for a lease: is it still there?
 	verbFetchScript               // value and TTL of a stored script, and whether it was flushed (op_scriptstore.go)
@@ -155,6 +156,7 @@ func init() {
 		verbInspect:       inspect,
 		verbObserve:       observe,
 		verbAnnounce:      announce,
+		verbWithdraw:      {write: writeWithdraw, read: readScript, cost: (*round).costOfKeys},
 		verbObserveSlots:  observeSlots,
 		verbAudit:         audit,
 		verbFetchScript:   fetchScript,

@@ -187,6 +187,7 @@ func (c *Client) observeLocked(op *Op, d *deferred) {
 		r.setKeys(op.waiter.entry.resource)
 		if op.waiter.behindReaders && !op.reader {
 			r.verb = verbAnnounce
+			op.waiter.entry.queue.announced = true
 		}
 	}
 	op.waiter.endPause()

@@ -60,8 +60,10 @@ type waitQueue struct {
 	length     int
 	writers    int32 // among them
 	// denied: the last attempt of a head was denied, so the resource is held by another.
-	denied   bool
-	fairness fairness
+	denied bool
+	// announced: writers here have told the masters that they wait for readers (op_shared.go).
+	announced bool
+	fairness  fairness
 }
 
 // insertByArrival searches the waiter's position from both ends: new waiters belong at the end, and those that move have mostly waited
@@ -191,8 +193,10 @@ func (c *Client) moveToQueueLocked(op *Op, resource string, d *deferred) {
 	c.leftQueueLocked(from, d)
 }
 
-// leftQueueLocked starts the new head of a queue that a waiter has left, and forgets a resource that nobody wants or holds any more.
+// leftQueueLocked is for a queue that a waiter has left: it takes back what was announced, starts the new head, and forgets a resource that nobody
+// wants or holds any more.
 func (c *Client) leftQueueLocked(e *entry, d *deferred) {
+	c.withdrawLocked(e, d)
 	if next := e.queue.head; next != nil {
 		c.newHeadLocked(next.op, d)
 	}

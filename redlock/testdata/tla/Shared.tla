@@ -13,6 +13,7 @@
 (* - A writer takes the key unless another writer's token or a reader is   *)
 (*   there. The reader may have the same token. An intent does not matter. *)
 (* - A writer that waits sets the intent where readers are, nothing else.  *)
+(*   One that waits no more takes it away, whoever else has set it.        *)
 (* - EXTEND of a lease counts masters that hold the token in the mode of   *)
 (*   the lease. Nothing shortens a life.                                   *)
 (* - A lease that was extended is put back where it was missing, in spite  *)
@@ -54,6 +55,7 @@ CONSTANTS
   MReaderQuorum,   \* for a reader, one vote less is enough
   MBlindWriter,    \* a writer does not look at readers
   MUpgrade,        \* a writer takes the key from readers if one of them has its token
+  MWithdrawAll,    \* who takes the intent away takes the set away
   MIntentIsEmpty,  \* a set with an intent counts as one without readers
   MJoinsWriter,    \* a reader does not look at a writer's token
   MNoIntent,       \* a reader does not look at the intent
@@ -239,6 +241,12 @@ Announce(m) ==
      /\ key' = [key EXCEPT ![m] = IF MIntentEnds THEN [k EXCEPT !.ends = IntentTTL] ELSE Ended(k)]
      /\ UNCHANGED <<att, spent>>
 
+(* A writer waits no more. The intent may be that of another one, who sets it again. *)
+Withdraw(m) ==
+  /\ key[m].intent > 0
+  /\ key' = [key EXCEPT ![m] = IF MWithdrawAll THEN NoKey ELSE Ended([@ EXCEPT !.intent = 0])]
+  /\ UNCHANGED <<att, spent>>
+
 Tick ==
   /\ key' = [m \in Masters |->
        LET k == key[m]
@@ -255,7 +263,7 @@ Next ==
   /\ \/ Tick
      \/ \E p \in Proxies : End(p) \/ Fail(p) \/ Quit(p) \/ \E m \in Masters : Begin(p, m) \/ Vote(p, m) \/ Refill(p, m) \/ Undo(p, m) \/ Exchange(p, m) \/ PutBack(p, m)
      \/ \E t \in Tokens : Unlock(t) \/ \E m \in Masters : Released(t, m)
-     \/ \E m \in Masters : Announce(m)
+     \/ \E m \in Masters : Announce(m) \/ Withdraw(m)
   /\ Watch
 Spec == Init /\ [][Next]_vars
 
