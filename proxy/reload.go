@@ -102,7 +102,7 @@ func (o *liveOptions) knows(a *account) bool { return slices.Contains(o.accounts
 // Limits count for what clients do from now on: nobody loses a connection or a lock because a limit is
 // lower. A user who is not there any more, whose password is another one, or who may do less than before
 // loses its connections, and so do all clients when the first users are configured or the last are
-// taken away. For locks, this is as if these clients had left. Reload returns how many connections it
+// taken away (redlockd's own reload refuses that). For locks, this is as if these clients had left. Reload returns how many connections it
 // has closed.
 func (srv *Server) Reload(opts Options) (closed int, err error) {
 	opts.Engine = srv.opts.Engine

@@ -5,7 +5,8 @@ import "fmt"
 const reloadHelp = `Usage: redlockd reload [flags]
 
 Has a redlockd that runs read its settings again (CONFIG RELOAD), as SIGHUP does, and prints what has changed. It takes over all of the
-file or, if anything is wrong with it, nothing. The beginning of config.toml says which settings need a restart.
+file or, if anything is wrong with it, nothing. A file that has lost its last user is refused: taking away the last login needs a restart.
+The beginning of config.toml says which other settings need one.
 
 Without --server it asks the redlockd of the same settings, on this machine. The user who logs in must be an administrator (admin in
 [auth]).

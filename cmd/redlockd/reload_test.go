@@ -94,9 +94,15 @@ func TestReload(t *testing.T) {
 	again.want("LOCK r 30000", "null")
 	again.want("UNLOCK r t1", "1")
 
-	// The last users of a server that others can reach cannot be taken away.
+	// A file that is empty, or has lost its users, does not make everybody an administrator.
+	const lastLogin = "auth.users: the settings have no users any more: taking away the last login needs a restart; put a user back, or restart redlockd"
 	writeFile(t, "redlockd.toml", "", 0o600)
-	again.want("CONFIG RELOAD", `policy, server.max_clients, auth.users ("default" removed, "billing" removed); 1 connections closed, because their user was changed or removed`)
+	again.want("CONFIG RELOAD", "ERR nothing was changed: "+lastLogin)
+	writeFile(t, "redlockd.toml", "[auth]\nusers = []\n", 0o600)
+	p.signal(syscall.SIGHUP)
+	p.waitLog("redlockd.toml:2: " + lastLogin)
+	again.want("CONFIG GET maxclients", "[maxclients 200]")
+	p.dial().want("LOCK r 30000", "NOAUTH Authentication required.")
 	if log := p.log(); strings.Contains(log, "second") || strings.Contains(log, "first\"") {
 		t.Errorf("the log has a password:\n%s", log)
 	}

@@ -25,8 +25,8 @@ const (
 )
 
 // Changes says what is different in next, which a running server has read to replace c: the names of the settings that can change, with those of
-// the users. noted are settings that count again at the next start only. If any other setting differs, it returns an error that names
-// each, and next must not be used.
+// the users. noted are settings that count again at the next start only. If any other setting differs, or the last user is gone, it returns an
+// error that names each, and next must not be used.
 func (c *Config) Changes(next *Config) (changed, noted []string, err error) {
 	var errs []error
 	for i, s := range c.Settings {
@@ -37,6 +37,8 @@ func (c *Config) Changes(next *Config) (changed, noted []string, err error) {
 			noted = append(noted, s.Name)
 		case s.change == changeAtStart:
 			errs = append(errs, next.errorAt(s.Name, errors.New("this cannot change while redlockd runs: take the change back, or restart redlockd")))
+		case s.Name == "auth.users" && len(next.Front.Users) == 0: // an empty file must not make everybody an administrator
+			errs = append(errs, next.errorAt(s.Name, errors.New("the settings have no users any more: taking away the last login needs a restart; put a user back, or restart redlockd")))
 		case s.Name == "auth.users":
 			changed = append(changed, s.Name+" ("+strings.Join(userChanges(c.Front.Users, next.Front.Users), ", ")+")")
 		default:
