@@ -21,11 +21,14 @@ type forceCall struct {
 	slots []string
 }
 
+// isForce reports whether an argument in the place of a token is the word FORCE.
+func isForce(arg []byte) bool { return equalFold(arg, "FORCE") }
+
 // handleForce executes UNLOCK resource FORCE reason.
 func handleForce(s *session, c *call) {
 	reason := c.args[3]
 	switch {
-	case !equalFold(c.args[2], "FORCE"):
+	case !isForce(c.args[2]):
 		c.fail(errorf("ERR syntax error: behind the token of UNLOCK nothing may stand; UNLOCK resource FORCE reason releases without it"))
 		return
 	case !s.user().mayForce():

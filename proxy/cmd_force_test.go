@@ -24,9 +24,14 @@ func TestUnlockForce(t *testing.T) {
 	admin.do("UNLOCK", "r", "FORCE", "as a map").matches(`\{"released": :0 .*\}`)
 	srv.noKeys()
 
-	// FORCE alone is a token.
-	c.do("LOCK", "r", "20000", "TOKEN", "FORCE").matches(`\["FORCE" :\d+\]`)
-	c.do("UNLOCK", "r", "FORCE").is(":1")
+	// FORCE without a reason is no token, so nobody locks with it.
+	c.do("SET", "r", "FORCE", "NX", "PX", "20000").is("+OK")
+	for _, word := range []string{"FORCE", "force"} {
+		c.do("UNLOCK", "r", word).is("-ERR FORCE needs a reason, which the log and the audit keep: UNLOCK resource FORCE reason")
+		c.do("LOCK", "r", "20000", "TOKEN", word).is("-ERR the token is FORCE, which is a word of UNLOCK: choose another")
+		c.do("MLOCK", "1", "r", "20000", "TOKEN", word).is("-ERR the token is FORCE, which is a word of UNLOCK: choose another")
+	}
+	c.do("UNLOCK", "r", "FORCE", "set by a library").matches(`\["released" :1 .*`)
 
 	for args, want := range map[string]string{
 		"r token reason":             "ERR syntax error: behind the token of UNLOCK nothing may stand; UNLOCK resource FORCE reason releases without it",

@@ -238,6 +238,10 @@ type keepAliveCall struct {
 // cmdKEEPALIVE is KEEPALIVE [silence-ms].
 func cmdKEEPALIVE(s *session, c *call) {
 	var silence time.Duration
+	if len(c.args) > 2 {
+		c.fail(wrongArity(c.cmd))
+		return
+	}
 	if len(c.args) == 2 {
 		var refusal error
 		if silence, refusal = parseTime("silence", c.args[1]); refusal != nil {

@@ -73,6 +73,7 @@ func TestHOLDRefusals(t *testing.T) {
 	c.do("HOLD", "a", "token", "soon").matches(`-ERR ttl 'soon' is no time.*`)
 	c.do("HOLD", "a", "no token", "20s").is("*nil")
 	c.do("KEEPALIVE", "5").is("-ERR a silence of 5 ms is outside 1000 … 86400000 ms")
+	c.do("KEEPALIVE", "10s", "x").is("-ERR wrong number of arguments for 'keepalive' command: KEEPALIVE [silence]")
 	c.do("MULTI").is("+OK")
 	c.do("LOCK", "a", "1s", "HOLD").matches("-ERR .*")
 	c.do("DISCARD").is("+OK")

@@ -24,10 +24,12 @@ func cmdLOCK(s *session, c *call) {
 
 // cmdUNLOCK is UNLOCK resource token, or UNLOCK resource FORCE reason (cmd_force.go).
 func cmdUNLOCK(s *session, c *call) {
-	switch len(c.args) {
-	case 3:
+	switch n := len(c.args); {
+	case n == 3 && isForce(c.args[2]):
+		c.fail(replyError("ERR FORCE needs a reason, which the log and the audit keep: UNLOCK resource FORCE reason"))
+	case n == 3:
 		handleUnlock(s, c, c.args[1:2], c.args[2])
-	case 4:
+	case n == 4:
 		handleForce(s, c)
 	default:
 		c.fail(wrongArity(c.cmd))
@@ -144,7 +146,7 @@ func (l *lockCall) replyLost() {
 
 // parseLock reads ttl [TOKEN token] [WAIT ms] [FENCE | SHARED] [SLOTS k] [HOLD [RELEASE]] [NOTE text], the options in any order, each once. Bounds of
 // ttl, WAIT and token are the engine's, which names them in its errors; here is refused only what the
-// engine would take for "not given": an empty token and a WAIT of 0. An option that comes twice is
+// engine would take for "not given", an empty token and a WAIT of 0, and the one token that UNLOCK could not take. An option that comes twice is
 // refused, because one of the two is a mistake and nobody knows which.
 func (s *session) parseLock(req *redlock.LockRequest, args [][]byte) (refusal error) {
 	if req.TTL, refusal = parseTime("ttl", args[0]); refusal != nil {
@@ -162,6 +164,8 @@ func (s *session) parseLock(req *redlock.LockRequest, args [][]byte) (refusal er
 				return optionBare(option)
 			case len(args[1]) == 0:
 				return errorf("ERR the token is empty: 1 to %d bytes are needed", redlock.MaxTokenLen)
+			case isForce(args[1]):
+				return replyError("ERR the token is FORCE, which is a word of UNLOCK: choose another")
 			}
 			req.Token, token = string(args[1]), true
 			args = args[2:]
