@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"fmt"
 	"sync/atomic"
 	"time"
 
@@ -102,7 +101,7 @@ func (a *account) checkTTL(ttl time.Duration) error {
 		return nil
 	}
 	a.refusedTTLs.Add(1)
-	return fmt.Errorf("ttl of %d ms is above the most, %d ms (max_ttl of user %s in [auth])",
+	return refusedf("ERR ttl of %d ms is above the most, %d ms (max_ttl of user %s in [auth])",
 		ttl.Milliseconds(), u.MaxTTL.Milliseconds(), u.Name)
 }
 

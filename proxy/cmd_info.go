@@ -356,7 +356,7 @@ func infoErrorstats(srv *Server, t *infoText, _ *session) {
 }
 
 // infoRefusedstats has a line for each command that was refused because this endpoint does not do what it asks,
-// by name, and for each that made a script be refused.
+// or because its TTL is beyond a limit, by name, and for each that made a script be refused.
 func infoRefusedstats(srv *Server, t *infoText, _ *session) {
 	_, counts := srv.stats.refusals()
 	for _, name := range slices.Sorted(maps.Keys(counts)) {

@@ -83,12 +83,15 @@ func wrongSubcommandArity(args [][]byte) error {
 		clipped(args[1], 128), strings.ToUpper(string(args[0])))
 }
 
-// librariesMax bounds the client libraries that the log names once each. Names that clients give themselves may
-// be as many as connections: those above the bound are counted only.
-const librariesMax = 64
+// refusersMax bounds the client libraries and their commands that the log names once each. Names that clients give
+// themselves may be as many as connections: those above the bound are counted only.
+const refusersMax = 1024
+
+// refuser is whose refusals of one command the log names once.
+type refuser struct{ library, command string }
 
 // countRefused counts a refusal by the command's name, and has the log name the first one of each client
-// library. Any goroutine may call it, without conn.mu.
+// library and command. Any goroutine may call it, without conn.mu.
 func (s *session) countRefused(refusal *refusedError, cmd *command) {
 	name := refusal.command
 	if name == "" && cmd != nil {
@@ -103,7 +106,7 @@ func (s *session) countRefused(refusal *refusedError, cmd *command) {
 		host = s.conn.addr
 	}
 	srv, now := s.server, time.Now()
-	dropped, first := srv.stats.countRefused(name, cmp.Or(library, client, host), func() (int64, bool) {
+	dropped, first := srv.stats.countRefused(refuser{cmp.Or(library, client, host), name}, func() (int64, bool) {
 		if !mayLog { // strangers must not take the lines of others
 			return 0, false
 		}

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
@@ -37,7 +38,10 @@ func (srv *testServer) refusedMetric() map[string]float64 {
 func TestRefusedCommandsAreCounted(t *testing.T) {
 	var text bytes.Buffer
 	out := &locked{w: &text}
-	srv := serve(t, func(o *Options) { o.Logger = slog.New(slog.NewTextHandler(out, nil)) })
+	srv := serve(t, func(o *Options) {
+		o.Logger = slog.New(slog.NewTextHandler(out, nil))
+		o.Policies = []Policy{{Prefix: "short:*", MaxTTL: 5 * time.Second}}
+	})
 	c := srv.dial()
 	c.do("CLIENT", "SETINFO", "LIB-NAME", "some-library").is("+OK")
 	c.do("CLIENT", "SETINFO", "LIB-VER", "4.7.0").is("+OK")
@@ -51,12 +55,17 @@ func TestRefusedCommandsAreCounted(t *testing.T) {
 	c.do("MULTI").is("+OK")
 	c.do("EVAL", "return 1", "0").err("ERR EVAL cannot be queued")
 	c.do("DISCARD").is("+OK")
+	c.do("LOCK", "k", "5m").err("ERR ttl of 300000 ms is above the most, 60000 ms (max_ttl): ask for less, or raise it with redlockd members set max_ttl")
+	c.do("EXTEND", "k", "token", "1ms").err("ERR ttl of 1 ms is below the least")
+	c.do("MLOCK", "1", "short:k", "6s").err("ERR ttl of 6000 ms is above the most, 5000 ms (max_ttl of policy short:*)")
+	c.do("SET", "k", "v", "NX", "PX", "300000").err("ERR ttl of 300000 ms is above the most")
+	c.do("SET", "k", "v", "NX", "PX", "300000").err("ERR ttl of 300000 ms is above the most")
 	// Mistakes, and what Redis of this version does not have either, are none.
 	c.do("NOSUCH").err("ERR unknown command")
 	c.do("GET").err("ERR wrong number")
 	c.do("SET", "k", "v", "NX", "PX", "soon").err("ERR")
 
-	want := map[string]int{"lpush": 2, "del": 1, "set": 1, "rpush": 1, "eval": 2, "hset": 1}
+	want := map[string]int{"lpush": 2, "del": 1, "set": 3, "rpush": 1, "eval": 2, "hset": 1, "lock": 1, "extend": 1, "mlock": 1}
 	shown, scraped := map[string]string{}, srv.refusedMetric()
 	for field, value := range c.info("refusedstats") {
 		if name, ok := strings.CutPrefix(field, "refusedstat_"); ok {
@@ -82,8 +91,10 @@ func TestRefusedCommandsAreCounted(t *testing.T) {
 
 	out.mu.Lock()
 	defer out.mu.Unlock()
-	if n := strings.Count(text.String(), "command refused"); n != 1 {
-		t.Errorf("the log has %d lines of one library, want 1:\n%s", n, text.String())
+	for name := range want {
+		if n := strings.Count(text.String(), `"command refused" command=`+name+" "); n != 1 {
+			t.Errorf("the log has %d lines of one library and %s, want 1:\n%s", n, name, text.String())
+		}
 	}
 	for _, part := range []string{"command=lpush", "library=some-library", "version=4.7.0", `reason="ERR LPUSH is not served`, "to_do="} {
 		if !strings.Contains(text.String(), part) {
@@ -98,7 +109,7 @@ func TestRefusalsOfClientsWithoutNames(t *testing.T) {
 	out := &locked{w: &text}
 	srv := serve(t, func(o *Options) {
 		o.Logger = slog.New(slog.NewTextHandler(out, nil))
-		o.Users = []User{{Name: "default", Password: "secret"}}
+		o.Users = []User{{Name: "default", Password: "secret", MaxTTL: time.Minute}}
 	})
 	lines := func() string {
 		out.mu.Lock()
@@ -114,34 +125,39 @@ func TestRefusalsOfClientsWithoutNames(t *testing.T) {
 	for _, c := range []*client{c, srv.dial()} {
 		c.do("AUTH", "secret").is("+OK")
 		c.do("RPUSH", "list", "v").err("ERR RPUSH is not served")
+		c.do("LOCK", "k", "61s").err("ERR ttl of 61000 ms is above the most, 60000 ms (max_ttl of user default in [auth])")
 	}
-	if got := lines(); strings.Count(got, "command refused") != 1 || !strings.Contains(got, "addr=127.0.0.1:") {
+	if got := srv.refusedMetric()["lock"]; got != 2 {
+		t.Errorf("TTLs above the user's: %v are counted, want 2", got)
+	}
+	if got := lines(); strings.Count(got, "command refused") != 2 || !strings.Contains(got, "addr=127.0.0.1:") {
 		t.Errorf("after the login: got\n%s", got)
 	}
 }
 
 // The first line that finds room names a library, and no crowd of names fills the memory or the log.
-func TestLibrariesOfRefusalsAreBounded(t *testing.T) {
+func TestRefusersAreBounded(t *testing.T) {
 	var st stats
-	st.refused, st.refusedLibraries = make(map[string]uint64), make(map[string]struct{})
+	st.refused, st.refusers = make(map[string]uint64), make(map[refuser]struct{})
 	full := func() (int64, bool) { return 0, false }
 	room := func() (int64, bool) { return 3, true }
 	for i, c := range []struct {
-		library string
-		allow   func() (int64, bool)
-		want    bool
-	}{{"a", full, false}, {"a", room, true}, {"a", room, false}, {"", room, true}, {"", room, false}, {"b", room, true}} {
-		if dropped, first := st.countRefused("del", c.library, c.allow); first != c.want || first && dropped != 3 {
+		library, command string
+		allow            func() (int64, bool)
+		want             bool
+	}{{"a", "del", full, false}, {"a", "del", room, true}, {"a", "del", room, false}, {"a", "set", room, true},
+		{"", "del", room, true}, {"", "del", room, false}, {"b", "del", room, true}} {
+		if dropped, first := st.countRefused(refuser{c.library, c.command}, c.allow); first != c.want || first && dropped != 3 {
 			t.Errorf("refusal %d, of %q: got %v, %d left out, want %v", i, c.library, first, dropped, c.want)
 		}
 	}
 	lines := 0
-	for i := range 1000 {
-		if _, first := st.countRefused("del", fmt.Sprint("pod-", i), room); first {
+	for i := range 2 * refusersMax {
+		if _, first := st.countRefused(refuser{fmt.Sprint("pod-", i), "del"}, room); first {
 			lines++
 		}
 	}
-	if lines != librariesMax-3 || len(st.refusedLibraries) != librariesMax || st.refused["del"] != 1006 {
-		t.Errorf("got %d lines, %d libraries, %d refusals, want %d, %d, 1006", lines, len(st.refusedLibraries), st.refused["del"], librariesMax-3, librariesMax)
+	if most := uint64(2*refusersMax + 6); lines != refusersMax-4 || len(st.refusers) != refusersMax || st.refused["del"] != most {
+		t.Errorf("got %d lines of %d, %d refusals, want %d, %d, %d", lines, len(st.refusers), st.refused["del"], refusersMax-4, refusersMax, most)
 	}
 }

@@ -210,7 +210,7 @@ var metricTable = []metric{
 				emit(float64(n), code)
 			}
 		}),
-	newMetric(prometheus.CounterValue, "refused_commands_total", "Commands that were refused because this endpoint does not do what they ask, and those that made a script be refused, by name.", []string{"command"},
+	newMetric(prometheus.CounterValue, "refused_commands_total", "Commands that were refused because this endpoint does not do what they ask or because of the limits of a TTL, and those that made a script be refused, by name.", []string{"command"},
 		func(r *reading, emit emit) {
 			counts, _ := r.srv.stats.refusals()
 			for name, n := range counts {

@@ -181,7 +181,7 @@ func (p *policy) checkTTL(engine *redlock.Client, ttl time.Duration) error {
 		return nil
 	}
 	p.refused.ttls.Add(1)
-	return errorf("ERR ttl of %d ms is above the most, %d ms (%s of %s): ask for a shorter ttl, or change the limit in [[policy]]",
+	return refusedf("ERR ttl of %d ms is above the most, %d ms (%s of %s): ask for a shorter ttl, or change the limit in [[policy]]",
 		ttl.Milliseconds(), most.Milliseconds(), limit, p.name())
 }
 

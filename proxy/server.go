@@ -142,6 +142,7 @@ func New(opts Options) (*Server, error) {
 		input:       inputTotal{max: max(opts.InputTotal, 2*opts.CommandMax+4*chunkSize)}, // a chunk grows by doubling
 		anonymous:   new(account),
 		shortTTLs:   loglimit.Limiter{Interval: time.Minute}, // they are no fault
+		refusals:    loglimit.Limiter{Burst: 16},             // a library that comes has several at once, each logged once
 	}
 	srv.audit = newAudit(opts.Audit, opts.AuditLocks, opts.Logger)
 	srv.current.Store(newLiveOptions(opts, nil))

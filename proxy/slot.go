@@ -203,6 +203,9 @@ func (sl *slot) fail(err error) redlock.Flusher {
 	if e, ok := errors.AsType[*redlock.NoQuorumError](err); ok && !sl.account.user().seesMasters() {
 		err = replyError("NOQUORUM " + e.Counts())
 	}
+	if request, ok := errors.AsType[*redlock.RequestError](err); ok && request.TTL {
+		err = &refusedError{reply: replyErrorOf(err)}
+	}
 	if refusal, ok := errors.AsType[*refusedError](err); ok {
 		sl.s.countRefused(refusal, sl.cmd)
 	}

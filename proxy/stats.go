@@ -32,8 +32,8 @@ type stats struct {
 	refused map[string]uint64
 	// refusedReset has refused as it stood at the last CONFIG RESETSTAT.
 	refusedReset map[string]uint64
-	// refusedLibraries are the client libraries of which the log has named a refusal, at most librariesMax.
-	refusedLibraries map[string]struct{}
+	// refusers are those of whom the log has named a refusal, at most refusersMax.
+	refusers map[refuser]struct{}
 	// reset has the counters as they stood at the last CONFIG RESETSTAT.
 	reset totals
 	// rate is how many commands per second there were when it was measured last.
@@ -52,7 +52,7 @@ func newStats(now time.Time) *stats {
 	var id [20]byte
 	rand.Read(id[:])
 	return &stats{runID: hex.EncodeToString(id[:]), byCode: make(map[string]uint64), everByCode: everyCode(), rateTime: now,
-		refused: make(map[string]uint64), refusedLibraries: make(map[string]struct{})}
+		refused: make(map[string]uint64), refusers: make(map[refuser]struct{})}
 }
 
 // codeOther stands for the codes that scripts make up.
@@ -114,17 +114,17 @@ func (st *stats) codesEver() map[string]uint64 {
 	return maps.Clone(st.everByCode)
 }
 
-// countRefused counts a refusal. It returns true if it is the first one of the library, and allow has room for
-// a line in the log; otherwise the next refusal may be the first one.
-func (st *stats) countRefused(name, library string, allow func() (dropped int64, ok bool)) (dropped int64, first bool) {
+// countRefused counts a refusal. It returns true if it is the first one of the library and command, and allow has
+// room for a line in the log; otherwise the next refusal may be the first one.
+func (st *stats) countRefused(by refuser, allow func() (dropped int64, ok bool)) (dropped int64, first bool) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	st.refused[name]++
-	if _, known := st.refusedLibraries[library]; known || len(st.refusedLibraries) == librariesMax {
+	st.refused[by.command]++
+	if _, known := st.refusers[by]; known || len(st.refusers) == refusersMax {
 		return 0, false
 	}
 	if dropped, first = allow(); first {
-		st.refusedLibraries[library] = struct{}{}
+		st.refusers[by] = struct{}{}
 	}
 	return dropped, first
 }

@@ -39,6 +39,7 @@ var (
 type RequestError struct {
 	Reason string
 	Terms  string // Terms.Name, if it is the limit of these; else empty
+	TTL    bool   // the TTL is shorter or longer than callers may ask for
 }
 
 func (e *RequestError) Error() string { return e.Reason }
@@ -48,6 +49,10 @@ func (e *RequestError) Is(target error) bool { return target == ErrBadRequest }
 
 func badRequest(format string, args ...any) error {
 	return &RequestError{Reason: fmt.Sprintf(format, args...)}
+}
+
+func badTTL(format string, args ...any) error {
+	return &RequestError{Reason: fmt.Sprintf("ttl of "+format, args...), TTL: true}
 }
 
 // NoQuorumError says how many masters voted in a round, how many were needed, and what is wrong with the others. A master in quarantine

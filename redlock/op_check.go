@@ -64,7 +64,7 @@ func checkShared(req *LockRequest) error {
 // checkHoldTTL bounds the TTL of a held lock from below: it is renewed after a third of it, and two attempts must fit into the rest.
 func (c *Client) checkHoldTTL(ttl time.Duration) error {
 	if least := 3 * c.opts.MasterTimeout; ttl < least {
-		return badRequest("ttl of %s ms is too short for a lock that is held: at least %s ms are needed, three times master.timeout", inMs(ttl), inMs(least))
+		return badTTL("%s ms is too short for a lock that is held: at least %s ms are needed, three times master.timeout", inMs(ttl), inMs(least))
 	}
 	return nil
 }
@@ -82,15 +82,15 @@ func (c *Client) checkHolder(resources []string, token string) error {
 func (c *Client) checkTTL(ttl, delay time.Duration) error {
 	switch {
 	case ttl < c.opts.MinTTL:
-		return badRequest("ttl of %s ms is below the least, %s ms (min_ttl)", inMs(ttl), inMs(c.opts.MinTTL))
+		return badTTL("%s ms is below the least, %s ms (min_ttl)", inMs(ttl), inMs(c.opts.MinTTL))
 	case ttl > c.MaxTTL():
 		more := ""
 		if ttl.Milliseconds() == math.MaxInt64/int64(time.Millisecond) { // what callers make of a longer one
 			more = " or more"
 		}
-		return badRequest("ttl of %s ms%s is above the most, %s ms (max_ttl): ask for less, or raise it with redlockd members set max_ttl", inMs(ttl), more, inMs(c.MaxTTL()))
+		return badTTL("%s ms%s is above the most, %s ms (max_ttl): ask for less, or raise it with redlockd members set max_ttl", inMs(ttl), more, inMs(c.MaxTTL()))
 	case ttl+delay > c.MaxTTL(): //mutant:a-delay-outlives-max_ttl
-		return badRequest("ttl of %s ms is above the most, %s ms, because the lock has a delay of %s ms, and both together may take %s ms (max_ttl): ask for less, or raise it with redlockd members set max_ttl",
+		return badTTL("%s ms is above the most, %s ms, because the lock has a delay of %s ms, and both together may take %s ms (max_ttl): ask for less, or raise it with redlockd members set max_ttl",
 			inMs(ttl), inMs(c.MaxTTL()-delay), inMs(delay), inMs(c.MaxTTL()))
 	}
 	return nil
