@@ -213,7 +213,7 @@ func TestScriptsWhileDraining(t *testing.T) {
 	done := make(chan error)
 	go func() { done <- srv.Shutdown(t.Context()) }()
 	eventually(t, "it drains", func() bool {
-		return strings.HasPrefix(c.do("EVAL", acquireScript, "1", "free", token, "1000").text, "-LEAVING")
+		return strings.HasPrefix(c.do("EVAL", acquireScript, "1", "another", token, "1000").text, "-LEAVING")
 	})
 	c.do(take("free", token)...).err("LEAVING")
 	c.do("EVAL", slowExtend, "1", "k", token, "1000").is(":1")
