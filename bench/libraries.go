@@ -50,10 +50,6 @@ const (
 	librariesScripts = "bench/libraries"
 )
 
-// librarySettings are those of redlockd that `redlockd check --library` asks for: Redisson deletes a key of each unlock
-// without comparing.
-const librarySettings = "REDLOCKD_COMPAT_ALLOW_UNGUARDED=redisson_unlock_latch:*"
-
 // generatorOf is the program that loads a library and its arguments; none for what this program has in itself. An error says
 // what is missing.
 func (l library) generatorOf(module string) (program []string, err error) {
@@ -159,7 +155,7 @@ func libraryCells(o *options) int {
 }
 
 func runLibraries(ctx context.Context, b *bench, r *report) error {
-	c, err := startCluster(ctx, masterCount, b.program.with(librarySettings))
+	c, err := startCluster(ctx, masterCount, b.program)
 	if err != nil {
 		return err
 	}

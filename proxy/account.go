@@ -105,12 +105,11 @@ func (a *account) checkTTL(ttl time.Duration) error {
 		ttl.Milliseconds(), u.MaxTTL.Milliseconds(), u.Name)
 }
 
-// defaultTTL is the TTL of a lock that is taken without one, and not more than the user may have. 0:
-// such a lock is refused.
-func (a *account) defaultTTL(ofServer time.Duration) time.Duration {
+// shortened is the ttl, and not more than the user may have.
+func (a *account) shortened(ttl time.Duration) time.Duration {
 	u := a.user()
 	if u == nil || u.MaxTTL == 0 {
-		return ofServer
+		return ttl
 	}
-	return min(ofServer, u.MaxTTL)
+	return min(ttl, u.MaxTTL)
 }

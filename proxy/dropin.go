@@ -85,13 +85,26 @@ func (s *session) refuseUnguarded(command *keyspace.Command, keys []string) erro
 	instead := command.Unguarded()
 	allowed := func(key string) bool {
 		_, watched := s.transaction.watched[key]
-		return watched && s.transaction.open || s.server.live().mayChangeUnguarded(key)
+		return watched && s.transaction.open || s.call.cmd.name == "del" && isHelperKey(key) || matchesAny(s.server.live().AllowUnguarded, key)
 	}
 	if instead == "" || all(keys, allowed) {
 		return nil
 	}
 	return refusedf("ERR %s is refused, for it does not compare the token and could change another's lock: %s; or set allow_unguarded in [compat]",
 		strings.ToUpper(s.call.cmd.name), instead)
+}
+
+// refuseChanges is why what a command or a script has done may not be committed, or nil: it changes a key without comparing what that holds,
+// which could be another's lock. Commands were asked for before (refuseUnguarded); what a helper key holds shows now.
+func (s *session) refuseChanges(who string, o *keyspace.Outcome) error {
+	for i := range o.Changes {
+		ch := &o.Changes[i]
+		if slices.Contains(o.Unguarded, ch.Resource) && !s.server.live().mayChangeUnguarded(ch.Resource, ch.Value) {
+			return refusedf("ERR the %s changes key %.200q without comparing what it holds, and so could change another's lock: "+
+				"compare the token, or set allow_unguarded in [compat]", who, ch.Resource)
+		}
+	}
+	return nil
 }
 
 // exchange is a command on keys in progress, or a transaction of several. One goroutine at a time works
@@ -215,7 +228,7 @@ func (x *exchange) haveRead(result redlock.Result) redlock.Flusher {
 // confirmed the states yet, so they are compared by a commit even if nothing changes.
 func (x *exchange) execute(unsure bool) redlock.Flusher {
 	space := keyspace.New(x.keys, x.states, time.Now())
-	space.KeepEnded, space.DefaultTTL, space.Random = true, x.account.defaultTTL(x.s.server.live().defaultTTL(x.keys)), rand.Read
+	space.KeepEnded, space.DefaultTTL, space.Random = true, x.defaultTTL(x.keys), rand.Read
 	for key := range x.watched {
 		space.Guard(key)
 	}
@@ -235,6 +248,9 @@ func (x *exchange) execute(unsure bool) redlock.Flusher {
 		return x.answer()
 	case o.Endless != nil:
 		return x.fail(noTTL(o.Endless))
+	}
+	if refusal := x.s.refuseChanges("command", &o); refusal != nil {
+		return x.fail(refusal)
 	}
 	if o.Collections && o.Writes && !x.s.server.keyTurns.take(&x.slot, x.keys[0], x.read) {
 		return nil

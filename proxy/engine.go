@@ -62,13 +62,16 @@ func (sl *slot) startExtend(op *redlock.Op, keys []string, token string, ttl tim
 
 // startCommit asks the user's limits once, for the longest TTL of all changes: they are made together or
 // not at all. What would live for less than min_ttl gets that time: it excludes others for longer than the
-// client asks for, which is safe. Symfony sets a key for 1 ms only to see that it can.
+// client asks for, which is safe. Symfony sets a key for 1 ms only to see that it can. A latch gets what is allowed, see latchPrefix.
 func (sl *slot) startCommit(op *redlock.Op, changes []redlock.Change, to redlock.Completer) {
 	longest, least := time.Duration(0), sl.s.server.opts.Engine.MinTTL() // longest: the TTL that the commit gives to any key
 	for i := range changes {
 		if ch := &changes[i]; ch.Do == redlock.Set || ch.Do == redlock.Expire {
 			if ch.TTL > 0 {
 				ch.TTL = max(ch.TTL, least)
+			}
+			if ch.Do == redlock.Set && isLatch(ch.Resource) && helperValue(ch.NewValue) {
+				ch.TTL = sl.account.shortened(sl.s.server.live().shortened(min(ch.TTL, sl.s.server.opts.Engine.MaxTTL()), []string{ch.Resource}))
 			}
 			longest = max(longest, ch.TTL)
 		}
@@ -80,6 +83,12 @@ func (sl *slot) startCommit(op *redlock.Op, changes []redlock.Change, to redlock
 	if !refusedBy(err, op, to) {
 		sl.s.server.opts.Engine.StartCommit(sl.charged(op), changes, to)
 	}
+}
+
+// defaultTTL is the TTL of a lock of these keys that is taken without one. 0: such a lock is refused.
+func (sl *slot) defaultTTL(keys []string) time.Duration {
+	live := sl.s.server.live()
+	return sl.account.shortened(live.shortened(live.DefaultTTL, keys))
 }
 
 func (sl *slot) startHold(op *redlock.Op, req redlock.LockRequest, to redlock.Completer) {

@@ -51,7 +51,7 @@ type Options struct {
 	// AllowUnguarded has patterns of keys, as LOCKS takes them. Clients and scripts may change keys that
 	// match one of them without comparing what these hold: with DEL, SET without NX or IFEQ, EXPIRE and
 	// their kin. Any client can then release or extend another's lock under such a key. "*" allows it
-	// for every key. Default: none.
+	// for every key. Default: none. Keys that libraries keep beside their locks are always allowed, see helperKeys.
 	AllowUnguarded []string
 	// NoScripts refuses EVAL and its kin, SCRIPT and FCALL. Default false: scripts of lock libraries
 	// are served.
@@ -193,7 +193,11 @@ func validateUnguarded(patterns []string) error {
 	return nil
 }
 
-// mayChangeUnguarded reports whether a key may be changed by who does not compare what it holds.
-func (o *Options) mayChangeUnguarded(key string) bool {
-	return slices.ContainsFunc(o.AllowUnguarded, func(pattern string) bool { return globMatch(pattern, key) })
+// mayChangeUnguarded reports whether a key may be changed by who does not compare the value that it holds.
+func (o *Options) mayChangeUnguarded(key, value string) bool {
+	return matchesAny(o.AllowUnguarded, key) || isHelperKey(key) && helperValue(value)
+}
+
+func matchesAny(patterns []string, key string) bool {
+	return slices.ContainsFunc(patterns, func(pattern string) bool { return globMatch(pattern, key) })
 }

@@ -215,9 +215,8 @@ func (o *liveOptions) fences(req *redlock.LockRequest) bool {
 	})
 }
 
-// defaultTTL is Options.DefaultTTL, and not more than the policies of the keys allow.
-func (o *liveOptions) defaultTTL(keys []string) time.Duration {
-	ttl := o.DefaultTTL
+// shortened is the ttl, and not more than the policies of the keys allow.
+func (o *liveOptions) shortened(ttl time.Duration, keys []string) time.Duration {
 	for i := 0; i < len(keys) && len(o.policies) > 0; i++ {
 		if p := o.policyOf(keys[i]); p != nil && p.MaxTTL != 0 {
 			ttl = min(ttl, p.MaxTTL)

@@ -421,7 +421,7 @@ func TestPoliciesAllocateNothing(t *testing.T) {
 		"MLOCK":      func() { live.termsFor(both, time.Second, 0) },
 		"SET":        func() { live.termsOfCommit(changes) },
 		"a reading":  func() { live.withoutDelays(resources, states) },
-		"DefaultTTL": func() { live.defaultTTL(resources) },
+		"DefaultTTL": func() { live.shortened(time.Second, resources) },
 	} {
 		if terms, _ := live.termsFor(resources, time.Second, 0); terms == nil {
 			t.Fatal("no policy matches")

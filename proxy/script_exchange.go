@@ -210,7 +210,7 @@ func (x *scriptExchange) run(instructions int) {
 	now := time.Now()
 	caller := &scriptCaller{space: keyspace.New(x.keys, x.states, now), now: now, user: x.account.user()}
 	caller.space.KeysMax = scriptKeysMax
-	caller.space.DefaultTTL, caller.space.Random = x.account.defaultTTL(x.s.server.live().defaultTTL(x.keys)), cryptorand.Read
+	caller.space.DefaultTTL, caller.space.Random = x.defaultTTL(x.keys), cryptorand.Read
 	x.outcome = runScript(script, x.declared, caller, x.argv, limits)
 	x.spent += x.outcome.spent
 }
@@ -448,13 +448,7 @@ func (x *scriptExchange) refuseWrites() error {
 	if x.outcome.Endless != nil {
 		return noTTL(x.outcome.Endless)
 	}
-	for _, key := range x.outcome.Unguarded {
-		if !x.s.server.live().mayChangeUnguarded(key) {
-			return refusedf("ERR the script changes key %.200q without comparing what it holds, and so could change another's lock: "+
-				"compare the token, or set allow_unguarded in [compat]", key)
-		}
-	}
-	return nil
+	return x.s.refuseChanges("script", &x.outcome.Outcome)
 }
 
 // commit makes the changes, guarded by what the script was run on, and goes on in committed. Messages are paid

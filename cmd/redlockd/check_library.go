@@ -63,21 +63,22 @@ var libraryTable = []libraryNeeds{
 	{name: "redis-rb"},
 	{name: "redis-semaphore"},
 	{name: "redislock"},
-	{name: "redisson", settings: []libraryNeed{
-		{unguarded: []string{"*:rwlock_timeout:*", "redisson_unlock_latch:*"},
-			why: "a read lock has a key for each hold, which is extended and deleted without comparing; so is a key of each unlock, though if that is refused, Redisson goes on"},
-	}, client: "a multi-lock with a lease extends its locks without comparing: it needs their names in allow_unguarded, too"},
+	{name: "redisson", client: "a multi-lock with a lease extends its locks without comparing, and is refused by `lock()` until their names are in allow_unguarded; without a lease it needs nothing. " +
+		"Users with `resources` need those of the keys beside a lock, too: `{report}:*` and `redisson_unlock_latch:{report}:*`. " +
+		"Where a process holds more than 40 read locks at a time: `setLockWatchdogBatchSize(40)`"},
 	{name: "redlock"},
 	{name: "redlock-py"},
 	{name: "redsync"},
 	{name: "rq", settings: []libraryNeed{
 		{maxTTL: 61 * time.Second, why: "the scheduler's lock lives for 60 s and its interval"},
 		{unguarded: []string{"rq:scheduler-lock:*"}, why: "the lock is extended and deleted without comparing"},
-	}, client: "RQ keeps its jobs in the same Redis, which redlockd refuses: only for a scheduler whose lock has a connection of its own"},
+	}, client: "RQ keeps its jobs in the same Redis, which redlockd refuses: only for a scheduler whose lock has a connection of its own. " +
+		"With a longer max_ttl alone, the lock is granted, and then cannot be extended"},
 	{name: "rslock"},
 	{name: "rueidislock"},
 	{name: "shedlock", settings: []libraryNeed{
-		{unguarded: []string{"job-lock:*"}, why: "without `safeUpdate` it releases with DEL and extends with SET XX"},
+		{unguarded: []string{"job-lock:*"}, why: "without `safeUpdate` it releases with DEL and extends with SET XX. The lock itself is granted without this, " +
+			"for it is taken as with `safeUpdate`; its release and extension are refused, and it ends after `lockAtMostFor`"},
 	}, client: "better use `safeUpdate(true)`: then it needs nothing. `lockAtMostFor` must not be above max_ttl"},
 	{name: "spring-integration"},
 	{name: "symfony", settings: []libraryNeed{

@@ -80,7 +80,6 @@ var libraryCommands = map[string][]string{
 	"django":           {"SET :1:report t NX"},
 	"laravel":          {"SETNX laravel_cache_report t"},
 	"redis-py":         {"SET report t NX"},
-	"redisson":         {"SET {r}:id:1:rwlock_timeout:1 1 PX 30000", "DEL {r}:id:1:rwlock_timeout:1", "DEL redisson_unlock_latch:{r}:id"},
 	"rq":               {"SET rq:scheduler-lock:default 1 NX EX 61", "EXPIRE rq:scheduler-lock:default 61", "DEL rq:scheduler-lock:default"},
 	"shedlock":         {"DEL job-lock:default:report"},
 	"symfony":          {"SET report t NX PX 300000"},
@@ -123,7 +122,7 @@ func TestLinesForALibraryAreEnough(t *testing.T) {
 
 func TestCheckLibrary(t *testing.T) {
 	t.Chdir(t.TempDir())
-	writeFile(t, "some.toml", "[locks]\nmax_ttl = \"10m\"\n[compat]\nallow_unguarded = [\"job-lock:*\", \"redisson_unlock_latch:*\"]\ndefault_ttl = \"30s\"\n", 0o600)
+	writeFile(t, "some.toml", "[locks]\nmax_ttl = \"10m\"\n[compat]\nallow_unguarded = [\"job-lock:*\", \"latch:*\"]\ndefault_ttl = \"30s\"\n", 0o600)
 	writeFile(t, "all.toml", "[compat]\nallow_unguarded = true\n", 0o600)
 	for _, c := range []struct{ args, want string }{
 		{"--library Symfony", `# symfony
@@ -147,12 +146,12 @@ max_ttl = "1h"
 
 [compat]
 # the worker deletes the lock without comparing.
-allow_unguarded = ["job-lock:*", "redisson_unlock_latch:*", "qo_*"]
+allow_unguarded = ["job-lock:*", "latch:*", "qo_*"]
 `},
 		{"--library laravel --config some.toml", "# laravel\n# The settings in effect are enough for it.\n\n# At the library: `forceRelease` deletes without comparing: " +
 			"it needs the names of its locks, with all prefixes, in allow_unguarded.\n"},
-		{"--library redisson --config all.toml", "# redisson\n# The settings in effect are enough for it.\n\n# At the library: a multi-lock with a lease extends its locks " +
-			"without comparing: it needs their names in allow_unguarded, too.\n"},
+		{"--library shedlock --config all.toml", "# shedlock\n# The settings in effect are enough for it.\n\n# At the library: better use `safeUpdate(true)`: then it needs " +
+			"nothing. `lockAtMostFor` must not be above max_ttl.\n"},
 	} {
 		if code, stdout, stderr := runCommand(nil, append([]string{"check"}, strings.Fields(c.args)...)...); code != exitOK || stdout != c.want || stderr != "" {
 			t.Errorf("check %s: exit code %d, errors %q, got\n%s\nwant code %d and\n%s", c.args, code, stderr, stdout, exitOK, c.want)

@@ -95,10 +95,11 @@ var libraries = slices.Concat(
 		library{name: "redisson-spin", extend: "unsupported", atToken: "wrongtype"},
 		// They end with PEXPIRE for all locks together, which compares nothing.
 		library{name: "redisson-multi", extend: "unsupported", inspect: "unsupported", keys: []string{"%s:1", "%s:2"}, unguarded: everyLock},
+		library{name: "redisson-multi", refusal: "without comparing"},
 		library{name: "redisson-redlock", extend: "unsupported", inspect: "unsupported", lost: "ok", keys: []string{"%s:1", "%s:2", "%s:3"}, unguarded: everyLock},
 		library{name: "redisson-write", extend: "unsupported", atToken: "wrongtype"},
-		// Each hold of a reader has a key besides, which is deleted without being compared.
-		library{name: "redisson-read", excludes: "redisson-write", unguarded: unguardedFor("redisson")},
+		// Each hold of a reader has a key besides, which is extended and deleted without being compared.
+		library{name: "redisson-read", excludes: "redisson-write", renews: true},
 		// What they count or queue has no TTL.
 		library{name: "redisson-fair", refusal: "lindex"},
 		library{name: "redisson-fenced", refusal: "lock with fence"},
@@ -121,18 +122,6 @@ var libraries = slices.Concat(
 
 // everyLock has the names of all locks that the trials take.
 var everyLock = []string{"*"}
-
-// unguardedFor has the patterns that libraries.md names for a library.
-func unguardedFor(name string) (patterns []string) {
-	l, err := findLibrary(name)
-	if err != nil {
-		panic(err)
-	}
-	for _, need := range l.settings {
-		patterns = append(patterns, need.unguarded...)
-	}
-	return patterns
-}
 
 // rows are libraries whose programs are started alike.
 func rows(language, command string, all ...library) []library {
@@ -185,6 +174,7 @@ const (
 	between = 30_000
 	short   = 1_000
 	renewed = 5_000 // some renew their locks when a fifth is left
+	noLease = -1    // Redisson: it renews the lock, which lives for as long as it says
 )
 
 // trial is one library that is tried on one fleet.
@@ -224,7 +214,7 @@ func tryLibrary(t *testing.T, lib library) matrixRow {
 	tr.waiting()
 	tr.expiry()
 	if lib.renews {
-		tr.renewal()
+		tr.renewal(renewed, tr.b)
 	}
 	tr.scriptsForgotten()
 	if on.proxy != nil {
@@ -301,6 +291,9 @@ func (tr *trial) sharing() {
 	tr.a.wantAnswer("ok")
 	tr.a.want("release", tr.lib.released)
 	tr.wantGone("books")
+	if tr.lib.renews {
+		tr.renewal(noLease, w)
+	}
 	if tr.on.proxy == nil {
 		return
 	}
@@ -369,10 +362,10 @@ func (tr *trial) expiry() {
 	tr.wantGone("expiring")
 }
 
-// renewal: the library gives its lock more time, again and again.
-func (tr *trial) renewal() {
+// renewal: the library gives its lock more time, again and again, and other does not get it.
+func (tr *trial) renewal(ttl int, other *player) {
 	tr.stage("renewal")
-	tr.a.want(fmt.Sprint("acquire renewed ", renewed), "ok")
+	tr.a.want(fmt.Sprint("acquire renewed ", ttl), "ok")
 	key := tr.keys("renewed")[0]
 	left := func() time.Duration {
 		found := tr.on.stored(tr.t, key)
@@ -385,7 +378,7 @@ func (tr *trial) renewal() {
 		left()
 	}
 	left() // longer than the TTL, which some choose themselves
-	tr.b.want("try renewed 20000", "refused")
+	other.want("try renewed 20000", "refused")
 	tr.a.want("inspect", "held")
 	tr.a.want("release", tr.lib.released)
 	tr.wantGone("renewed")
