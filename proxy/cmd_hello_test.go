@@ -11,8 +11,8 @@ import (
 // Method: dialogues. That the words are those of Redis is checked in differential_test.go.
 func TestHELLO(t *testing.T) {
 	c := serve(t).dial()
-	c.do("HELLO").is(`["server" "redis" "version" "7.2.0" "proto" :2 "id" :1 "mode" "standalone" "role" "master" "modules" []]`)
-	c.do("HELLO", "3").is(`{"server": "redis" "version": "7.2.0" "proto": :3 "id": :1 "mode": "standalone" "role": "master" "modules": []}`)
+	c.do("HELLO").is(`["server" "redis" "version" "7.4.0" "proto" :2 "id" :1 "mode" "standalone" "role" "master" "modules" []]`)
+	c.do("HELLO", "3").is(`{"server": "redis" "version": "7.4.0" "proto": :3 "id": :1 "mode": "standalone" "role": "master" "modules": []}`)
 
 	// A HELLO that fails at its end has not renamed the connection and not changed the protocol.
 	c.do("HELLO", "2", "SETNAME", "app", "FOO").err("ERR Syntax error in HELLO option 'FOO'")

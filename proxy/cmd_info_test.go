@@ -49,7 +49,7 @@ func TestINFO(t *testing.T) {
 	got := c.info("all")
 	_, port, _ := strings.Cut(srv.addr, ":")
 	for name, want := range map[string]string{
-		"redis_version": "7.2.0", "redlockd_version": "9.8.7", "redis_mode": "standalone", "tcp_port": port, "arch_bits": "64",
+		"redis_version": "7.4.0", "redlockd_version": "9.8.7", "redis_mode": "standalone", "tcp_port": port, "arch_bits": "64",
 		"connected_clients": "2", "maxclients": "10000", "blocked_clients": "1", "pubsub_clients": "0",
 		"loading": "0", "role": "master", "connected_slaves": "0", "cluster_enabled": "0", "maxmemory": "0",
 		"total_connections_received": "2", "rejected_connections": "0", "total_error_replies": "0",

@@ -12,10 +12,11 @@ import (
 // here.
 
 // redisVersion is the version of Redis whose behaviour these commands show, as HELLO and INFO announce
-// it. Clients choose their commands by it: 7.2 is the first with CLIENT SETINFO and NO-TOUCH, and from
+// it. Clients choose their commands by it: 7.2 is the first with CLIENT SETINFO and NO-TOUCH, 7.4 the first with
+// which redis-py turns its client-side cache on, which needs no more of CLIENT TRACKING than there is here. From
 // 8.4 on lock libraries send DELEX and SET … IFEQ in place of scripts. These work here, but other
 // commands of 8.4 do not.
-const redisVersion = "7.2.0"
+const redisVersion = "7.4.0"
 
 // cmdPING is PING [message]. It says that this server lives, not that a quorum of masters does: /readyz
 // says that.

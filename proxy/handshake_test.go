@@ -10,8 +10,8 @@ import (
 )
 
 const (
-	hello3 = `\{"server": "redis" "version": "7\.2\.0" "proto": :3 "id": :\d+ "mode": "standalone" "role": "master" "modules": \[\]\}`
-	hello2 = `\["server" "redis" "version" "7\.2\.0" "proto" :2 "id" :\d+ "mode" "standalone" "role" "master" "modules" \[\]\]`
+	hello3 = `\{"server": "redis" "version": "7\.4\.0" "proto": :3 "id": :\d+ "mode": "standalone" "role": "master" "modules": \[\]\}`
+	hello2 = `\["server" "redis" "version" "7\.4\.0" "proto" :2 "id" :\d+ "mode" "standalone" "role" "master" "modules" \[\]\]`
 	okay   = `\+OK`
 	// libraries that know Redis 8 ask for this; those in use take any error for "no"
 	noMaintNotifications = `-ERR unknown subcommand '(?i:MAINT_NOTIFICATIONS)'\. Try CLIENT HELP\.`
@@ -24,14 +24,14 @@ var handshakes = map[string][][2]string{
 		{"client setname app", okay},
 		{"client SETINFO LIB-VER 6.0.0", okay},
 		{"client SETINFO LIB-NAME ioredis", okay},
-		{"info", `"txt:# Server\\r\\nredis_version:7\.2\.0\\r\\n.*loading:0\\r\\n.*"`}, // an error here would end the connection
+		{"info", `"txt:# Server\\r\\nredis_version:7\.4\.0\\r\\n.*loading:0\\r\\n.*"`}, // an error here would end the connection
 		{"quit", okay},
 	},
 	"ioredis 5": {
 		{"auth alice wonder", okay},
 		{"client SETINFO LIB-VER 5.11.0", okay},
 		{"client SETINFO LIB-NAME ioredis", okay},
-		{"info", `"# Server\\r\\nredis_version:7\.2\.0\\r\\n.*loading:0\\r\\n.*"`},
+		{"info", `"# Server\\r\\nredis_version:7\.4\.0\\r\\n.*loading:0\\r\\n.*"`},
 		{"subscribe x", `\["subscribe" "x" :1\]`},
 		{"quit", okay},
 	},
@@ -50,6 +50,11 @@ var handshakes = map[string][][2]string{
 		{"CLIENT SETINFO LIB-NAME redis-py", okay},
 		{"CLIENT SETINFO LIB-VER 8.0.0", okay},
 		{"SELECT 0", okay},
+	},
+	"redis-py 8 with its cache": { // which it keeps from version 7.4 on
+		{"HELLO 3 AUTH alice wonder", hello3},
+		{"CLIENT TRACKING ON", okay},
+		{"GET a", "_nil"},
 	},
 	"redis-py 4": {
 		{"AUTH alice wonder", okay},
@@ -92,7 +97,7 @@ var handshakes = map[string][][2]string{
 		{"CONFIG GET databases", `\{"databases": "1"\}`},
 		{"SENTINEL MASTERS", `-ERR unknown command 'SENTINEL', with args beginning with: 'MASTERS' `},
 		{"INFO replication", `"txt:# Replication\\r\\nrole:master\\r\\n.*"`},
-		{"INFO server", `"txt:# Server\\r\\nredis_version:7\.2\.0\\r\\n.*redis_mode:standalone\\r\\n.*"`},
+		{"INFO server", `"txt:# Server\\r\\nredis_version:7\.4\.0\\r\\n.*redis_mode:standalone\\r\\n.*"`},
 		{"CLUSTER NODES", `-ERR This instance has cluster support disabled`},
 		{"GET __Booksleeve_TieBreak", `_nil`},
 		{"ECHO \xb2\x1c\x00\xff\x7f012345678\xfe\xfd", `"\\xb2\\x1c\\x00\\xff\\x7f012345678\\xfe\\xfd"`}, // its trace of the handshake
