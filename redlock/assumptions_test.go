@@ -361,26 +361,6 @@ func TestAssumeNoOrderAcrossServers(t *testing.T) {
 	})
 }
 
-// Writers that keep coming keep a reader out for as long as they do.
-func TestAssumeWritersLeaveRoom(t *testing.T) {
-	inVirtualTime(t, 3, func(s *stage) {
-		p, other := s.open(), s.open()
-		writer := p.lock(one("r", time.Second))
-		reader := other.begin(one("r", time.Second).sharing().waits(time.Minute))
-		for range 30 { // 3 s
-			next := p.begin(one("r", time.Second).waits(time.Minute))
-			time.Sleep(100 * ms)
-			p.unlock(writer.Token, "r")
-			writer = p.finish(next)
-		}
-		reader.want(s, "LOCK SHARED beside writers that keep coming", "under way", 0)
-		p.unlock(writer.Token, "r")
-		if other.finish(reader); !reader.Held {
-			s.Errorf("LOCK SHARED when they have gone: got %+v, want held", reader.Result)
-		}
-	})
-}
-
 // All masters forget the fences, and the clock of who gave the last one was further ahead than clock_skew_max.
 func TestAssumeClocksOfFences(t *testing.T) {
 	inVirtualTime(t, 3, func(s *stage) {

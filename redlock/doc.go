@@ -100,9 +100,9 @@
 //   - Locks are plain keys (key = resource, value = token, PX = TTL; of readers, a sorted set of tokens), so that libraries that talk to
 //     the masters themselves and this package exclude each other. That holds while no master forgets, for such a library counts its vote at
 //     once, and for locks of the library up to MaxTTL, for a longer one outlives the wait.
-//   - Waiting is fair among the waiters of one Client for one resource. Between clients the masters decide, and one that keeps coming too
-//     late is left a turn now and then (wait_handover.go). A writer that waits keeps new readers out, but those that extend their locks keep
-//     it waiting up to MaxHold. Writers that keep coming can keep readers out.
+//   - Waiting is fair among the waiters of one Client for one resource. Each client leaves it to others after
+//     Options.HandoverTime; the masters decide which of them gets it, and one that is kept waiting says so (wait_handover.go). A writer that waits keeps new readers out, but those that extend their locks keep
+//     it waiting up to MaxHold.
 //   - A LOCK of several resources that waits holds nothing, until it has missed them too often: then it reserves them one after the
 //     other (wait_reserve.go), and the masters show a lock on them that nobody was granted.
 //   - While fewer than a quorum of masters can vote, waiters do not ask them (wait_quorum.go).

@@ -4,15 +4,15 @@ import "time"
 
 // limits are the options that SetOptions can change while the client runs. They do not change once they are stored.
 type limits struct {
-	maxHold, maxWait                   time.Duration
-	maxWaiters, maxBound, maxHandovers int
+	maxHold, maxWait, handoverTime time.Duration
+	maxWaiters, maxBound           int
 }
 
 func (o *Options) limits() *limits {
-	return &limits{maxHold: o.MaxHold, maxWait: o.MaxWait, maxWaiters: o.MaxWaiters, maxBound: o.MaxBound, maxHandovers: o.MaxHandovers}
+	return &limits{maxHold: o.MaxHold, maxWait: o.MaxWait, maxWaiters: o.MaxWaiters, maxBound: o.MaxBound, handoverTime: o.HandoverTime}
 }
 
-// SetOptions puts other limits into force: MaxHold, MaxWait, MaxWaiters, MaxBound and MaxHandovers. It ignores the other options. If a limit
+// SetOptions puts other limits into force: MaxHold, MaxWait, MaxWaiters, MaxBound and HandoverTime. It ignores the other options. If a limit
 // is not valid together with the options in force it changes nothing, and returns the error of Validate. Zero is the default.
 //
 // Limits count for what comes: no LOCK stops waiting and no lock is lost because one is lower. But a lock that has been held for longer than
@@ -22,7 +22,7 @@ func (o *Options) limits() *limits {
 // membership, and the rest shapes the connections to masters.
 func (c *Client) SetOptions(opts Options) error {
 	next := c.opts
-	next.MaxHold, next.MaxWait, next.MaxWaiters, next.MaxBound, next.MaxHandovers = opts.MaxHold, opts.MaxWait, opts.MaxWaiters, opts.MaxBound, opts.MaxHandovers
+	next.MaxHold, next.MaxWait, next.MaxWaiters, next.MaxBound, next.HandoverTime = opts.MaxHold, opts.MaxWait, opts.MaxWaiters, opts.MaxBound, opts.HandoverTime
 	next = next.withDefaults()
 	if err := next.Validate(); err != nil {
 		return err
@@ -34,6 +34,6 @@ func (c *Client) SetOptions(opts Options) error {
 // Options returns the options in force, defaults filled in.
 func (c *Client) Options() Options {
 	o, l := c.opts, c.limits.Load()
-	o.MaxHold, o.MaxWait, o.MaxWaiters, o.MaxBound, o.MaxHandovers = l.maxHold, l.maxWait, l.maxWaiters, l.maxBound, l.maxHandovers
+	o.MaxHold, o.MaxWait, o.MaxWaiters, o.MaxBound, o.HandoverTime = l.maxHold, l.maxWait, l.maxWaiters, l.maxBound, l.handoverTime
 	return o
 }

@@ -26,8 +26,10 @@ func TestSetOptions(t *testing.T) {
 		p.lock(one("b", 10*time.Second).heldBy(h)).want(s, "another", "held", 0)
 		first, second := p.begin(one("a", time.Second).waits(time.Minute)), p.begin(one("a", time.Second).waits(time.Minute))
 
-		set(func(o *Options) { o.MaxWaiters, o.MaxBound, o.MaxWait, o.MaxHandovers = 2, 2, 5*time.Second, 7 })
-		if o := p.Options(); o.MaxWaiters != 2 || o.MaxBound != 2 || o.MaxWait != 5*time.Second || o.MaxHandovers != 7 || o.MaxHold != time.Minute || o.MaxTTL != 10*time.Second {
+		set(func(o *Options) {
+			o.MaxWaiters, o.MaxBound, o.MaxWait, o.HandoverTime = 2, 2, 5*time.Second, time.Second
+		})
+		if o := p.Options(); o.MaxWaiters != 2 || o.MaxBound != 2 || o.MaxWait != 5*time.Second || o.HandoverTime != time.Second || o.MaxHold != time.Minute || o.MaxTTL != 10*time.Second {
 			s.Errorf("Options: got %+v", o)
 		}
 		p.lock(one("a", time.Second).waits(time.Second)).want(s, "a third that waits", "too many waiters", 0)

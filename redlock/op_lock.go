@@ -272,7 +272,10 @@ func (c *Client) grantedLocked(r *round, validity time.Duration, v votes, d *def
 	c.leases.byPrefix.granted(granted.keys[0], c.own.at(d.now)-op.arrived, op.rounds)
 	if op.waiter != nil {
 		f := &op.waiter.entry.queue.fairness
-		f.futileWakeups, f.missed = 0, 0
+		f.futileWakeups = 0
+		if f.outrun {
+			f.since, f.outrun = 0, false
+		}
 		c.leaveQueueLocked(op, d)
 		if op.reader {
 			c.readersFollowLocked(&op.waiter.entry.queue, d)

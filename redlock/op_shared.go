@@ -23,7 +23,7 @@ import "time"
 // A writer that waits, and has seen readers, leaves an intent with its next observation (scriptAnnounce), within announceEvery. From when a
 // quorum has it, no new reader is granted. The writer waits until the readers that are there release, or their TTLs end: those that extend
 // their locks may keep it waiting until MaxHold. An intent has no name, for it grants nothing. It ends by itself within intentLife when nobody
-// renews it. Writers that come one after the other can keep readers out for as long as they come.
+// renews it. Writers that come one after the other hand the resource over for HandoverTime.
 //
 // A writer that waits no more takes the intent away (scriptWithdraw), unless another one waits in the same queue. Without that a resource that is
 // free would deny readers, and libraries, until the intent ends. The intent may be that of a writer of another client: the change of the key

@@ -385,6 +385,27 @@ func TestRefillOfAReader(t *testing.T) {
 	})
 }
 
+// Writers that keep coming let a reader of another client in when their hand-over time is over.
+func TestWritersThatKeepComingLeaveWindows(t *testing.T) {
+	inVirtualTime(t, 3, func(s *stage) {
+		p, other := s.open(), s.open()
+		writer := p.lock(one("r", time.Second))
+		reader := other.begin(one("r", time.Second).sharing().waits(time.Minute))
+		for turn := 0; !reader.done.Load() && turn < 30; turn++ {
+			next := p.begin(one("r", time.Second).waits(time.Minute))
+			time.Sleep(100 * ms)
+			p.unlock(writer.Token, "r")
+			s.until("a turn of the writers, or of the reader", func() bool { return next.done.Load() || reader.done.Load() })
+			writer = next
+		}
+		if most := p.opts.HandoverTime + 200*ms; !reader.Held || reader.took > most {
+			s.Errorf("LOCK SHARED beside writers that keep coming: got %+v after %v, want it held within %v", reader.Result, reader.took, most)
+		}
+		other.unlock(reader.Token, "r")
+		p.finish(writer).want(s, "the writer behind the reader", "held", writer.took)
+	})
+}
+
 // Readers that keep coming do not keep a writer waiting beyond the TTLs of those that are there.
 func TestWaitingWriterIsNotStarved(t *testing.T) {
 	inVirtualTime(t, 5, func(s *stage) {

@@ -120,11 +120,9 @@ type Options struct {
 	// a queue. It is a hundred times as long while a quorum of masters will send an invalidation. Choose them
 	// large against a round trip to the masters. Default 20 ms and 80 ms.
 	RetryDelayMin, RetryDelayMax time.Duration
-	// MaxHandovers caps the releases in a row that are handed over to the next waiter here. After that many,
-	// waiters of other proxies get a window of 5 ms plus three round trips, or of a retry delay if the masters
-	// send no invalidations. The effective cap starts at 32 and doubles each time nobody uses the window.
-	// Default 512.
-	MaxHandovers int
+	// HandoverTime bounds for how long released locks are handed over here, from one waiter to the next. Then waiters of other proxies get a
+	// window of 5 ms plus three round trips, or of a retry delay if the masters send no invalidations. Default 250 ms.
+	HandoverTime time.Duration
 
 	// QueueMax bounds the acquisitions that wait for one master while its previous batch is in flight. One more
 	// counts as not answered by that master; a release is never dropped. Default 16 384.
@@ -165,7 +163,7 @@ func (o Options) withDefaults() Options {
 	o.MaxBound = cmp.Or(o.MaxBound, 100_000)
 	o.RetryDelayMin = cmp.Or(o.RetryDelayMin, 20*time.Millisecond)
 	o.RetryDelayMax = cmp.Or(o.RetryDelayMax, 80*time.Millisecond)
-	o.MaxHandovers = cmp.Or(o.MaxHandovers, 512)
+	o.HandoverTime = cmp.Or(o.HandoverTime, 250*time.Millisecond)
 	o.QueueMax = cmp.Or(o.QueueMax, 16_384)
 	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	return o
@@ -228,7 +226,7 @@ func (o Options) Validate() error {
 		CheckBounds("RetryDelayMax", o.RetryDelayMax, time.Millisecond, time.Minute),
 		CheckBounds("MaxWaiters", o.MaxWaiters, 1, 10_000_000),
 		CheckBounds("MaxBound", o.MaxBound, 1, 10_000_000),
-		CheckBounds("MaxHandovers", o.MaxHandovers, 1, 1_000_000),
+		CheckBounds("HandoverTime", o.HandoverTime, time.Millisecond, 10*time.Second),
 		CheckBounds("FenceMarks", o.FenceMarks, 1, 100_000_000),
 		CheckBounds("QueueMax", o.QueueMax, 16, 1_000_000),
 	}

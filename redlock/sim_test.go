@@ -280,6 +280,7 @@ func simulate(t *testing.T, seed uint64, prepare ...func(*world)) (done tallies)
 			timeout := []time.Duration{20 * ms, 50 * ms}[rng.IntN(2)]
 			w.opts = func(o *Options) {
 				o.MaxTTL, o.MasterTimeout, o.ConnectTimeout = w.maxTTL, timeout, 400*ms
+				o.HandoverTime = 30 * ms // TTLs are short here, too, and checkStarvation is
 				o.Heartbeat, o.ReconnectDelayMax = simHeartbeat, 100*ms
 				o.ClockSkewMax = 25 * time.Second
 				if profile.members {

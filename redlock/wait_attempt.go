@@ -82,7 +82,9 @@ func (c *Client) pauseLocked(op *Op, delay time.Duration) {
 		if !w.isHead() { // an older waiter has moved before it
 			return
 		}
-		w.entry.queue.fairness.handovers = 0
+		if f := &w.entry.queue.fairness; !f.outrun {
+			f.since = 0
+		}
 		c.attemptLocked(op, &d)
 	})
 	w.retry = timer
@@ -117,7 +119,7 @@ func (c *Client) deniedLocked(op *Op, err error, d *deferred) {
 		queue.denied = err == nil
 	}
 	if err == nil && w.entry == from {
-		queue.fairness.windowUsed()
+		c.outrunLocked(from, d)
 	}
 	switch {
 	case c.goOnLocked(op, d):
@@ -242,7 +244,7 @@ func (c *Client) pauseAfter(w *waiter, answers []answer, quorum int) (_ time.Dur
 		if absent {
 			return c.windowLength() + queue.fairness.yields(time.Now()), 0
 		}
-		queue.fairness.windowUsed()
+		queue.fairness.windowOpen = false
 	}
 	if absent {
 		if w.splits++; w.splits > 1 && w.op.slots != nil {

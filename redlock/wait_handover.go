@@ -8,31 +8,25 @@ import (
 
 // Hand-overs. An UNLOCK whose resource has a waiter here is followed by that waiter's acquisition, in the same batch on every master: one
 // round trip, and no other client can take the resource between the two. So that waiters of other clients of the masters get it too,
-// the hand-overs in a row are limited: then the client leaves the resource free for a moment, a hand-over window.
+// hand-overs are bounded by time: Options.HandoverTime after the first one in a row, the client leaves the resource free for a moment, a
+// hand-over window. How many there were does not count: those of long holds would keep others waiting for very long.
 //
-//   - At least handoversMin and at most Options.MaxHandovers are made in a row. Between these bounds the limit doubles with each window in a
-//     row that nobody used, because a window costs the waiters here its whole length. It is handoversMin again as soon as somebody uses one.
 //   - The masters carry a message that the window is open (windowsChannel), and the heads of other clients ask at once.
 //   - The window ends when another client takes the resource and releases it, which invalidates the key, or after windowLength.
-//   - Who wins a window is decided on the masters, where a client that is farther away than two others comes too late each time. After
-//     missedMax windows in a row that it has missed, it says so, and how far away it is (missedPrefix). The others leave it the next window,
-//     which is longer by that distance.
-//
-// So a waiter of another client gets its chance after at most MaxHandovers holders here. If messages arrive, and its round trip is no longer than
-// some windows last, it can use one chance in about missedMax + 2.
+//   - Who wins a window is decided on the masters, where a client that is farther away than two others comes too late each time. A head that
+//     others have kept waiting for outrunMax says so, and how far away it is (missedPrefix). The others leave it the next window, which is
+//     longer by that distance.
 
 // fairness is what the queue of a resource knows of other clients that want it.
 type fairness struct {
-	// handovers counts the hand-overs here in a row, since the resource was last left to others or denied.
-	handovers int32
-	// unusedWindows counts the windows in a row in which no other client took the resource.
-	unusedWindows int32
-	// missed counts the windows of others in a row for which the head here has asked in vain.
-	missed int32
+	// since is when the hand-overs here began that follow each other, on ownClock. If outrun, it is since when others keep the head here
+	// waiting, or when it has said so last. 0: neither.
+	since time.Duration
 	// futileWakeups counts the wake-ups by invalidations in a row after which the head was denied.
 	futileWakeups int32
-	// yield is what a client has said last that has missed too many windows; nil: none has.
-	yield *yield
+	// yield is what a client has said last that others keep waiting; nil: none has.
+	yield  *yield
+	outrun bool
 	// windowOpen: the resource is left to others, and nothing tells yet whether they took it.
 	windowOpen bool
 	// windowAnnouncedBy are the masters that have passed on another client's window since the head's last attempt.
@@ -41,7 +35,7 @@ type fairness struct {
 	invalidatedBy mask
 }
 
-// yield is what a client has said that has missed too many windows: the next one is left to it.
+// yield is what a client has said that others keep waiting: the next window is left to it.
 type yield struct {
 	id        string        // by which the copies of the message are known
 	roundTrip time.Duration // to its farthest master
@@ -49,22 +43,17 @@ type yield struct {
 }
 
 const (
-	// handoversMin is how many hand-overs in a row there are while other clients use the windows.
-	handoversMin = 32
 	// windowMin is the part of a window that does not depend on the distance of the masters: other processes may be short of CPU.
 	windowMin = 5 * time.Millisecond
-)
-
-const (
-	// missedMax is how many windows in a row a client misses before it asks the others for one.
-	missedMax = 4
+	// outrunMax is for how long others keep a head waiting before it says so, in times of HandoverTime.
+	outrunMax = 3
 	// missedPrefix begins the text that does so on windowsChannel; an id, a round trip in microseconds and the resource follow, with blanks between
 	// them. No resource begins so, and so proxies of versions before ignore it.
 	missedPrefix = ReservedPrefix + "missed:"
 	// yieldMost bounds by how much a window is longer for another client's distance.
 	yieldMost = 100 * time.Millisecond
-	// yieldLife is for how long a client waits for the window that it is to leave to another one.
-	yieldLife = 250 * time.Millisecond
+	// yieldLife is for how long a client waits for the window that it is to leave to another one, in times of HandoverTime.
+	yieldLife = 3
 )
 
 // windowsChannel is the channel of the masters on which a client publishes the resource of each window that it opens. Proxies of all versions
@@ -98,29 +87,44 @@ func (c *Client) handOverLocked(resource string, d *deferred) {
 		w.again = true
 		return
 	}
-	if int(f.handovers) >= f.handoversMax(c.limits.Load().maxHandovers) { //mutant:hand-overs-without-end
-		f.handovers, f.windowOpen = 0, true
+	if f.leave(c.own.at(d.now), c.limits.Load().handoverTime) { //mutant:hand-overs-without-end
 		c.publishLocked(windowsChannel, resource, d) // behind the release //mutant:windows-that-nobody-is-told-of
 		// The probe has the masters send an invalidation when another client takes the resource.
 		c.observeLocked(w.op, d) //mutant:no-invalidations-in-a-window
 		return
 	}
-	if f.windowOpen {
-		f.windowOpen = false
-		f.unusedWindows++ //mutant:windows-never-rarer
-	}
-	f.handovers++ //mutant:hand-over-not-in-the-same-batch
-	c.stats.Handovers++
+	f.windowOpen = false
+	c.stats.Handovers++ //mutant:hand-over-not-in-the-same-batch
 	w.endPause()
 	c.attemptLocked(w.op, d)
 }
 
-// windowUsed records that another client has the resource, or has had it in the window.
-func (f *fairness) windowUsed() { f.windowOpen, f.unusedWindows = false, 0 } //mutant:windows-stay-rare
+// leave tells whether the resource that was just released is to be left to others, and opens the window. Else a hand-over follows.
+func (f *fairness) leave(now, most time.Duration) bool {
+	switch {
+	case f.since == 0 || f.outrun:
+		f.since, f.outrun = now, false
+	case now-f.since >= most:
+		f.since, f.windowOpen = 0, true
+		return true
+	}
+	return false
+}
 
-// handoversMax is how many hand-overs in a row there may be now. most is Options.MaxHandovers.
-func (f *fairness) handoversMax(most int) int {
-	return min(handoversMin<<min(f.unusedWindows, 20), most)
+// outrunLocked is for a head that was denied the resource of its queue. If others have it, and keep it for long, it says so.
+func (c *Client) outrunLocked(e *entry, d *deferred) {
+	f := &e.queue.fairness
+	f.windowOpen = false
+	if e.lease != nil || e.queue.head.op.slots != nil { // the holder is here, or may be
+		return
+	}
+	switch now := c.own.at(d.now); {
+	case !f.outrun:
+		f.since, f.outrun = now, true
+	case now-f.since >= outrunMax*c.limits.Load().handoverTime: //mutant:a-client-that-is-outrun-says-nothing
+		f.since, f.yield = now, &yield{id: nonce()} // its copies come back
+		c.publishLocked(windowsChannel, missedPrefix+f.yield.id+" "+strconv.FormatInt(c.farthest().Microseconds(), 10)+" "+e.resource, d)
+	}
 }
 
 // windowLength is how long a window stays open if nobody uses it: windowMin and three round trips to the farthest master, for the release,
@@ -153,7 +157,7 @@ func (c *Client) farthest() (most time.Duration) {
 	return most
 }
 
-// yields is by how much the next window is longer for a client that has missed too many, 0: it is left to nobody. The message that the window is open
+// yields is by how much the next window is longer for a client that was kept waiting, 0: it is left to nobody. The message that the window is open
 // reaches that client half a round trip later than others, and its attempt takes another half. The rest is for a busy machine.
 func (f *fairness) yields(now time.Time) time.Duration {
 	if f.yield == nil || now.After(f.yield.until) {
@@ -162,7 +166,7 @@ func (f *fairness) yields(now time.Time) time.Duration {
 	return f.yield.roundTrip + f.yield.roundTrip/2
 }
 
-// windowAnnounced acts on a master's message on windowsChannel: a client leaves the resource to the others now, has missed too many windows, or
+// windowAnnounced acts on a master's message on windowsChannel: a client leaves the resource to the others now, was kept waiting, or
 // has released tokens by force. The client that has sent it gets it too, and ignores it.
 func (c *Client) windowAnnounced(master int, text []byte) {
 	d := deferred{now: time.Now()}
@@ -194,16 +198,12 @@ func (c *Client) windowAnnounced(master int, text []byte) {
 			c.pauseLocked(head.op, c.windowLength()+more)
 			return
 		}
-		if f.missed++; f.missed > missedMax { //mutant:a-client-that-misses-windows-says-nothing
-			f.yield = &yield{id: nonce()} // its copies come back
-			c.publishLocked(windowsChannel, missedPrefix+f.yield.id+" "+strconv.FormatInt(c.farthest().Microseconds(), 10)+" "+e.resource, &d)
-		}
 	}
 	head.suggestSlot(slot)
 	c.wakeHeadLocked(head.op, &d)
 }
 
-// yieldLocked has the next window of a resource left to another client, unless this one has missed too many itself.
+// yieldLocked has the next window of a resource left to another client.
 func (c *Client) yieldLocked(text string, d *deferred) {
 	id, rest, _ := strings.Cut(text, " ")
 	micros, resource, _ := strings.Cut(rest, " ")
@@ -213,8 +213,8 @@ func (c *Client) yieldLocked(text string, d *deferred) {
 		return
 	}
 	f := &e.queue.fairness
-	if f.missed > missedMax || f.yield != nil && f.yield.id == id { //mutant:each-copy-has-a-window-left
+	if f.yield != nil && f.yield.id == id { //mutant:each-copy-has-a-window-left
 		return
 	}
-	f.yield = &yield{id, min(time.Duration(distance)*time.Microsecond, yieldMost), d.now.Add(yieldLife)}
+	f.yield = &yield{id, min(time.Duration(distance)*time.Microsecond, yieldMost), d.now.Add(yieldLife * c.limits.Load().handoverTime)}
 }

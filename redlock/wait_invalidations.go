@@ -237,7 +237,7 @@ func (c *Client) invalidatedLocked(e *entry, slot, master int, d *deferred) {
 		return
 	}
 	f.invalidatedBy = 0
-	f.windowUsed() //mutant:a-short-window-was-not-used
+	f.windowOpen = false
 	w := e.queue.head
 	w.suggestSlot(slot)
 	if w.retry != nil && w.attempt == nil {

@@ -115,7 +115,7 @@ func (q *waitQueue) remove(w *waiter) {
 		q.writers--
 	}
 	if q.head == nil {
-		q.denied, q.fairness = false, fairness{unusedWindows: q.fairness.unusedWindows}
+		q.denied, q.fairness = false, fairness{since: q.fairness.since, outrun: q.fairness.outrun} //mutant:hand-overs-are-forgotten-when-nobody-waits
 	}
 }
 

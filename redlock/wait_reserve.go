@@ -19,7 +19,7 @@ import "time"
 //
 // The bound: if a LOCK of any one of its n resources, from its place in the queue on, is granted within a time T below max_ttl, the reservation
 // is complete after n × T, counted from when the patience is at least T. Each of the n steps has the guarantees of a single LOCK: its
-// waiter moves up in the queue by its arrival, and other clients open a window after max_handovers.
+// waiter moves up in the queue by its arrival, and other clients open a window after handover_time.
 //
 // A reservation is released with the wait, however that ends. The release is kept for masters that are away, and the reservation ends by itself
 // within max_ttl if this process dies. max_hold has no part in it, because every step has a limit.

@@ -138,7 +138,7 @@ func crowdOf(s *stage, p *proxy, callers int, resources []string) (end func() in
 }
 
 // Single LOCKs at one client contend for six resources, which a LOCK at another client wants together. Its bound: each of its resources is
-// left to others after at most max_handovers hand-overs; reserveAfter of these turns start the reservation, and one for each
+// left to others after handover_time and a hold; reserveAfter of these turns start the reservation, and one for each
 // resource completes it.
 func TestSeveralAreGrantedBesideSingleOnes(t *testing.T) {
 	type testCase struct {
@@ -159,10 +159,10 @@ func TestSeveralAreGrantedBesideSingleOnes(t *testing.T) {
 				q.subscribed()
 			}
 			end := crowdOf(s, p, 24, resources)
-			time.Sleep(time.Second) // nobody else has wanted them so far: turns for others are as rare as they get
+			time.Sleep(time.Second)
 			hold := ms + 2*way
 			longest := time.Duration(0)
-			bound := time.Duration(reserveAfter+len(resources)+1) * (time.Duration(p.opts.MaxHandovers)*hold + p.windowLength())
+			bound := time.Duration(reserveAfter+len(resources)+1) * (p.opts.HandoverTime + hold + p.windowLength())
 			fence := int64(0)
 			for range 5 {
 				c := other.begin(tt.with(several(time.Minute, resources...).waits(20 * time.Second)))

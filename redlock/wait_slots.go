@@ -66,12 +66,10 @@ func (c *Client) handOverSlotLocked(e *entry, resource string, slot int, d *defe
 	switch {
 	case w == nil: // all ask for slots: who is denied observes this one
 		q.head.again = true
-	case int(f.handovers) >= f.handoversMax(c.limits.Load().maxHandovers): //mutant:hand-overs-of-slots-without-end
-		f.handovers, f.windowOpen = 0, true
+	case f.leave(c.own.at(d.now), c.limits.Load().handoverTime): //mutant:hand-overs-of-slots-without-end
 		c.publishLocked(windowsChannel, resource, d)
 		time.AfterFunc(c.windowLength(), func() { c.slotWindowEnded(resource) }) //mutant:the-slot-of-a-window-is-forgotten
 	default:
-		f.handovers++
 		c.stats.Handovers++
 		c.askForSlotLocked(w, slot, d)
 	}
@@ -87,10 +85,7 @@ func (c *Client) slotWindowEnded(resource string) {
 	if e == nil || slot < 0 || c.draining {
 		return
 	}
-	if f := &e.queue.fairness; f.windowOpen { // if this attempt is denied, the window was used
-		f.windowOpen = false
-		f.unusedWindows++
-	}
+	e.queue.fairness.windowOpen = false
 	if w := e.queue.nextFor(slot); w != nil {
 		c.askForSlotLocked(w, slot, &d)
 	} else {

@@ -216,7 +216,7 @@ func TestSlotsWaitRunsOut(t *testing.T) {
 // The clients of other proxies get slots too, while hand-overs here go on and on.
 func TestSlotHandOversAreLimited(t *testing.T) {
 	inVirtualTime(t, 5, func(s *stage) {
-		p := s.open(func(o *Options) { o.MaxHandovers = 8 })
+		p := s.open(func(o *Options) { o.HandoverTime = 8 * ms })
 		other := s.open()
 		p.subscribed()
 		other.subscribed()
@@ -262,7 +262,7 @@ func TestSlotHandOversAreLimited(t *testing.T) {
 // The slot of a window that no other client uses comes back when the window ends, while hand-overs of the others go on.
 func TestSlotsOfWindowsComeBack(t *testing.T) {
 	inVirtualTime(t, 5, func(s *stage) {
-		p := s.open(func(o *Options) { o.MaxHandovers = 16 })
+		p := s.open(func(o *Options) { o.HandoverTime = 4 * ms })
 		p.subscribed()
 		const k = 4
 		var granted atomic.Int32
@@ -285,8 +285,8 @@ func TestSlotsOfWindowsComeBack(t *testing.T) {
 		}
 		began := time.Now()
 		s.until("4000 grants", func() bool { return granted.Load() >= 4000 })
-		// A grant takes a slot for 1 ms, and every 16th one is followed by a window of 5 ms.
-		if took := time.Since(began); took > 2*(4000*ms+4000/16*windowMin)/k {
+		// A grant takes a slot for 1 ms, and after 4 ms one of the slots is left for a window of 5 ms.
+		if took := time.Since(began); took > 2*(4000*ms+1000/4*windowMin)/k {
 			s.Errorf("4000 grants of %d slots: took %v, want that all slots are used", k, took)
 		}
 	})

@@ -159,9 +159,16 @@ func (r *fileReader) notAGroup(key string, v any) {
 	r.fault(key, "%s is a group: write [%s], and its settings below", key, key)
 }
 
+// replaced names what has taken the place of settings of versions before.
+var replaced = map[string]string{"locks.max_handovers": "locks.handover_time (a time, 250ms by default)"}
+
 // unknown reports a key that is no setting, and the setting that was probably meant.
 func (r *fileReader) unknown(group, key string, v any) {
 	name := join(group, key)
+	if instead := replaced[name]; instead != "" {
+		r.fault(name, "unknown setting %s: %s has taken its place", name, instead)
+		return
+	}
 	if _, table := v.(map[string]any); table && group == "" {
 		r.fault(key, "unknown group [%s]%s", key, DidYouMean(key, r.groups()))
 		return

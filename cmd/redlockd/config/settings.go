@@ -151,7 +151,7 @@ func Default() *Config {
 		{Name: "locks.max_bound", value: intValue(&engine.MaxBound), Usage: "locks that are renewed for connections (HOLD) at one time"},
 		{Name: "locks.retry_delay_min", value: durationValue(&engine.RetryDelayMin), Usage: "shortest pause between two attempts of a waiter"},
 		{Name: "locks.retry_delay_max", value: durationValue(&engine.RetryDelayMax), Usage: "longest pause between two attempts of a waiter"},
-		{Name: "locks.max_handovers", value: intValue(&engine.MaxHandovers), Usage: "releases in a row that pass a lock to the next waiter here"},
+		{Name: "locks.handover_time", value: durationValue(&engine.HandoverTime), Usage: "for how long releases pass a lock on to waiters here before others get a chance"},
 
 		{Name: "compat.allow_unguarded", value: &patterns{stringList{&front.AllowUnguarded}}, Usage: "keys for which DEL, SET without NX, EXPIRE and their kin are served: any client can then end another's lock"},
 		{Name: "compat.scripts", value: unlessValue(&front.NoScripts), Usage: "run the scripts of lock libraries (EVAL, EVALSHA); false: they are refused"},
@@ -174,7 +174,7 @@ func Default() *Config {
 	for _, name := range []string{"policy", "server.protected_mode", "server.max_clients", "server.idle_timeout", "server.command_timeout",
 		"server.handshake_timeout", "server.write_timeout", "server.pipeline_max", "server.output_max", "server.output_total",
 		"server.drain_delay", "server.drain_timeout", "auth.users", "http.hosts", "log.level", "audit.file", "audit.locks",
-		"locks.max_hold", "locks.max_wait", "locks.max_waiters", "locks.max_bound", "locks.max_handovers",
+		"locks.max_hold", "locks.max_wait", "locks.max_waiters", "locks.max_bound", "locks.handover_time",
 		"compat.allow_unguarded", "compat.scripts", "compat.default_ttl"} {
 		c.Find(name).change = changeLive
 	}
