@@ -147,6 +147,12 @@ func (s *session) logIn(c *call, name, password []byte) bool {
 			c.fail(refusal)
 			return false
 		}
+		if refusal := srv.authenticated(s.conn, found.user()); refusal != nil {
+			found.leave()
+			c.fail(refusal)
+			s.conn.closeAfterReply = true
+			return false
+		}
 		s.endHold()
 		s.conn.mu.Lock()
 		s.becomeLocked(found)
@@ -161,7 +167,6 @@ func (s *session) logIn(c *call, name, password []byte) bool {
 		}
 	}
 	s.conn.releaseCPU()
-	srv.authenticated(s.conn)
 	return true
 }
 

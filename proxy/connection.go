@@ -213,7 +213,12 @@ func (conn *connection) start() error {
 		}
 	}
 	if conn.session.authenticated() {
-		conn.server.authenticated(conn)
+		if refusal := conn.server.authenticated(conn, conn.session.user()); refusal != nil {
+			c.SetWriteDeadline(time.Now().Add(lingerTime))
+			c.Write(appendError(nil, refusal))
+			conn.linger()
+			return refusal
+		}
 	}
 	conn.mu.Lock()
 	conn.net, conn.raw = c, raw

@@ -76,6 +76,7 @@ const (
 	errSyntax     replyError = keyspace.ErrSyntax
 	errNotInteger replyError = keyspace.ErrNotInteger
 	errInternal   replyError = "ERR internal error"
+	errMaxClients replyError = "ERR max number of clients reached"
 )
 
 // Ends of a wait that come from here, not from the engine.

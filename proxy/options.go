@@ -74,7 +74,8 @@ type Options struct {
 	HTTPHosts []string
 
 	// MaxClients bounds the connections at one time. One more takes the place of the one that has not
-	// logged in for longest; if all have, it gets an error and is closed. Default 10 000.
+	// logged in for longest; if all have, it gets an error and is closed. Users who are administrators have
+	// three places more. Default 10 000.
 	MaxClients int
 	// IdleTimeout closes a connection on which no command came for so long. A client that waits in LOCK
 	// … WAIT is not idle. Default 0: never.

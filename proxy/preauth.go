@@ -18,7 +18,7 @@ import (
 //
 //   - Memory: little of their input and output is kept (preauthLimits, preauthOutputMax, preauthReadMax).
 //   - CPU: all of them together compute on half of the processors, in rotation over their addresses (semaphore).
-//   - Connections: at MaxClients, the oldest preauth connection is closed for a new one (evictPreauthLocked).
+//   - Connections: at MaxClients and adminPlaces, the oldest preauth connection is closed for a new one (evictPreauthLocked).
 const (
 	// preauthOutputMax is OutputMax for preauth connections.
 	preauthOutputMax = 16 << 10
@@ -137,11 +137,27 @@ func (srv *Server) addPreauthLocked(conn *connection) {
 	}
 }
 
-// authenticated takes the connection off the preauth connections.
-func (srv *Server) authenticated(conn *connection) {
+// adminPlaces is how many connections more than MaxClients are accepted before they have authenticated. Only users who
+// are administrators may stay in these places: someone must be able to look what takes all others. Where no users are
+// configured everybody is an administrator, so nobody may.
+const adminPlaces = 3
+
+// authenticated takes the connection off the preauth connections, now that it is the user's, who is nil where no users
+// are configured. Or it returns the error if as many have authenticated as may.
+func (srv *Server) authenticated(conn *connection, u *User) (refusal error) {
+	most := srv.live().MaxClients
+	if u != nil && u.mayForce() {
+		most += adminPlaces
+	}
 	srv.mu.Lock()
-	defer srv.mu.Unlock()
-	srv.removePreauthLocked(conn)
+	if conn.preauthElem == nil || len(srv.connections)-srv.preauth.Len() < most {
+		srv.removePreauthLocked(conn)
+		srv.mu.Unlock()
+		return nil
+	}
+	srv.mu.Unlock()
+	srv.refused(conn.addr, "all others have logged in")
+	return errMaxClients
 }
 
 // removePreauthLocked does nothing if the connection has authenticated, or was evicted. Called with

@@ -48,6 +48,9 @@ func TestOldestPreauthIsEvicted(t *testing.T) {
 	first, second := srv.dial(), srv.dial()
 	first.do("PING").is("-NOAUTH Authentication required.")
 	second.do("PING").is("-NOAUTH Authentication required.")
+	for range adminPlaces { // default is an administrator
+		srv.dial().do("AUTH", "secret").is("+OK")
+	}
 	third := srv.dial()
 	first.closed()
 	third.do("AUTH", "secret").is("+OK")
@@ -62,7 +65,9 @@ func TestOldestPreauthIsEvicted(t *testing.T) {
 	fourth.do("AUTH", "secret").is("+OK")
 	for _, c := range []*client{user, second, fourth} {
 		c.do("LOCKS").matches(".*")
-		c.conn.Close()
+	}
+	for _, conn := range srv.clients() {
+		conn.close("the test ends")
 	}
 	eventually(t, "all are forgotten", func() bool {
 		srv.mu.Lock()
@@ -74,6 +79,59 @@ func TestOldestPreauthIsEvicted(t *testing.T) {
 	}
 }
 
+// Clients that take all places keep out no administrator who looks for them.
+func TestPlacesForAdministrators(t *testing.T) {
+	no := false
+	srv := serve(t, func(o *Options) {
+		o.MaxClients = 2
+		o.Users = []User{{Name: "root", Password: "r"}, {Name: "service", Password: "s", Admin: &no}, {Name: "billing", Password: "b", Resources: []string{"billing:*"}}}
+	})
+	service, billing := srv.dialAs("service"), srv.dialAs("billing")
+	full := func() {
+		t.Helper()
+		for _, user := range []string{"service", "billing"} {
+			c := srv.dial()
+			c.do("AUTH", user, user[:1]).is("-ERR max number of clients reached")
+			c.closed()
+		}
+	}
+	full()
+	var admins []*client
+	for range adminPlaces {
+		admins = append(admins, srv.dialAs("root"))
+		full()
+		if len(admins) == adminPlaces-1 { // what has not logged in keeps no administrator out
+			for range 2 * adminPlaces {
+				srv.dial()
+			}
+		}
+	}
+	srv.dial().read().is("-ERR max number of clients reached")
+	service.do("AUTH", "billing", "b").is("+OK") // a client that is there may become another one
+	admins[0].do("CLIENT", "KILL", "USER", "billing").is(":2")
+	billing.closed()
+	for _, c := range admins[1:] {
+		c.do("QUIT").is("+OK")
+	}
+	eventually(t, "the places are free", func() bool { return len(srv.clients()) == 1 })
+	if got := srv.live().accounts[1].connections.Load(); got != 0 {
+		t.Errorf("%d connections count for a user who has none", got)
+	}
+	srv.dialAs("service").do("PING").is("+PONG")
+}
+
+// Over TLS a client that finds no room learns it, too.
+func TestFullOverTLS(t *testing.T) {
+	config := selfSigned(t)
+	srv := serve(t, func(o *Options) { o.MaxClients, o.TLSConfig = 1, config })
+	c := srv.dialTLS()
+	c.do("PING").is("+PONG")
+	refused := srv.dialTLS()
+	refused.read().is("-ERR max number of clients reached")
+	refused.closed()
+	c.do("PING").is("+PONG")
+}
+
 // Without users it is the handshake that makes a client one to be kept.
 func TestHandshakesMakeRoom(t *testing.T) {
 	config := selfSigned(t)
@@ -81,15 +139,16 @@ func TestHandshakesMakeRoom(t *testing.T) {
 	silent := srv.dial()
 	c := srv.dialTLS()
 	c.do("PING").is("+PONG")
-	for range 3 {
-		another := srv.dial()
-		silent.closed()
-		silent = another
+	for range adminPlaces {
+		srv.dial()
 	}
-	silent.conn.Close()
-	eventually(t, "there is room", func() bool { return len(srv.clients()) == 1 })
+	another := srv.dial()
+	silent.closed()
 	srv.dialTLS().do("PING").is("+PONG")
-	srv.dial().closed()
+	for range adminPlaces {
+		srv.dial()
+	}
+	another.closed()
 	c.do("PING").is("+PONG")
 }
 

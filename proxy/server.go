@@ -221,9 +221,10 @@ func (srv *Server) listen(l net.Listener) bool {
 	return true
 }
 
-// accepted serves a connection on a goroutine of its own, or refuses it. At MaxClients, a new
-// connection takes the place of the oldest one that has not authenticated, so that connections without
-// a login cannot keep clients out. If all have authenticated, the new one is refused.
+// accepted serves a connection on a goroutine of its own, or refuses it. At MaxClients (and adminPlaces,
+// before a login or a handshake), a new connection takes the place of the oldest one that has not
+// authenticated, so that connections without a login cannot keep clients out. If all have authenticated,
+// the new one is refused.
 //
 // The goroutine takes the connection out of everything that knows it when the reader has ended. Until
 // then the commands of other clients find it, unless it was evicted.
@@ -231,8 +232,12 @@ func (srv *Server) accepted(c net.Conn) {
 	if t, ok := c.(*net.TCPConn); ok {
 		noticeVanished(t, srv.live().WriteTimeout)
 	}
+	most := srv.live().MaxClients
+	if srv.usesTLS(c) || len(srv.live().Users) > 0 {
+		most += adminPlaces // who it is is known later, see authenticated
+	}
 	srv.mu.Lock()
-	full := len(srv.connections) >= srv.live().MaxClients
+	full := len(srv.connections) >= most
 	var evicted *connection
 	if full && !srv.closed {
 		evicted = srv.evictPreauthLocked()
@@ -272,7 +277,7 @@ func (srv *Server) accepted(c net.Conn) {
 		// would pass before the write, and the client would not learn why it is closed.
 		if !srv.usesTLS(c) {
 			c.SetWriteDeadline(time.Now().Add(time.Second))
-			c.Write(resp.AppendError(nil, "ERR max number of clients reached"))
+			c.Write(appendError(nil, errMaxClients))
 		}
 	}
 	c.Close()

@@ -138,6 +138,14 @@ func TestUnlockByForce(t *testing.T) {
 	next.grant("LOCK invoices 30s TOKEN next")
 }
 
+// A server that is full is alive: a restart would only break the connections of those who are there.
+func TestPingOfAFullServer(t *testing.T) {
+	full := launch(t, "--max-clients", "1")
+	full.dial().want("PING", "PONG")
+	wantOutput(t, full.ask("ping"), `.*: alive, and has no room for one more client \(max_clients\) in .*`)
+	refused(t, exitFailed, "max number of clients reached", nil, "locks", "--server", full.addr)
+}
+
 // A server that is not there, or does not answer, keeps nobody waiting.
 func TestPingWithoutAServer(t *testing.T) {
 	silent, err := net.Listen("tcp", "127.0.0.1:0")

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"redlockd/cmd/redlockd/config"
+	"redlockd/redlock/resp"
 )
 
 // pingTimeout is below the 3 s that health checks often have.
@@ -18,7 +19,7 @@ Asks a redlockd that runs for a sign of life (PING), and prints how long that to
 be the health check of a container. Without --server it asks the redlockd of the same settings, on this machine.
 
 It does not ask whether a lock can be granted, because a restart of redlockd brings no master back. /readyz and redlockd check
-answer that. A server that wants a login is alive, too.
+answer that. A server that wants a login, or has as many clients as it may, is alive, too.
 
 Exit codes: 0 it has answered; 1 it has not, within --timeout, or has refused the password; 2 the command line or the configuration
 is wrong.
@@ -45,14 +46,18 @@ func ping(p process, args []string) int {
 func pingOnce(to *config.Endpoint, timeout time.Duration) (answer string, err error) {
 	deadline := time.Now().Add(timeout)
 	c, err := connect(to, timeout)
-	if err != nil {
-		return "", err
+	if err == nil {
+		defer c.close()
+		c.timeout = max(time.Until(deadline), time.Millisecond)
+		var v resp.Value
+		v, err = c.do("PING")
+		answer = v.Text
 	}
-	defer c.close()
-	c.timeout = max(time.Until(deadline), time.Millisecond)
-	v, err := c.do("PING")
-	if refusal, ok := errors.AsType[serverError](err); ok && strings.HasPrefix(string(refusal), "NOAUTH ") {
+	switch refusal, _ := errors.AsType[serverError](err); {
+	case strings.HasPrefix(string(refusal), "NOAUTH "):
 		return "alive, and wants a login", nil
+	case strings.HasPrefix(string(refusal), "ERR max number of clients reached"):
+		return "alive, and has no room for one more client (max_clients)", nil
 	}
-	return v.Text, err
+	return answer, err
 }
