@@ -118,6 +118,7 @@ func (a *audit) add(r *auditRecord) {
 	if err != nil { // no text is none that JSON cannot have
 		return
 	}
+	line = PrintableJSON(line)
 	a.mu.Lock()
 	last := &a.parts[len(a.parts)-1]
 	if last.out == nil { // since the caller has looked

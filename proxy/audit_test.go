@@ -9,6 +9,7 @@ import (
 	"errors"
 	"log/slog"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -127,6 +128,24 @@ func TestAudit(t *testing.T) {
 		}
 		if strings.Contains(out.b.String(), "secret") || strings.Contains(out.b.String(), token) {
 			t.Errorf("the audit has a secret: %s", out.b.String())
+		}
+	})
+}
+
+// What a client has chosen cannot change what a terminal shows of the file, and tools read it as it was.
+func TestAuditCanBePrinted(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T) {
+		out := new(auditOutput)
+		c := serve(t, audited(out, true)).dial()
+		const name = "a\u009b2J\u202eb\U000e0001c\x7fd ü 漢 😀"
+		c.do("LOCK", name, "20000", "TOKEN", token).granted(1, 19798)
+		if got := out.wait(t, 1).Resources; !slices.Equal(got, []string{name}) {
+			t.Errorf("the resource: got %q, want %q", got, name)
+		}
+		out.mu.Lock()
+		defer out.mu.Unlock()
+		if want := `["a\u009b2J\u202eb\udb40\udc01c\u007fd ü 漢 😀"]`; !strings.Contains(out.b.String(), want) {
+			t.Errorf("got %q, want %s in it", out.b.String(), want)
 		}
 	})
 }

@@ -1,11 +1,14 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
 	"strconv"
 	"strings"
+
+	"redlockd/proxy"
 )
 
 const infoForm = "redlockd info [flags] [section…]"
@@ -80,8 +83,13 @@ func infoValue(text string) any {
 
 // printJSON prints a value as the other commands do.
 func printJSON(w io.Writer, value any) error {
-	e := json.NewEncoder(w)
+	var text bytes.Buffer
+	e := json.NewEncoder(&text)
 	e.SetIndent("", "  ")
 	e.SetEscapeHTML(false)
-	return e.Encode(value)
+	if err := e.Encode(value); err != nil {
+		return err
+	}
+	_, err := w.Write(proxy.PrintableJSON(text.Bytes()))
+	return err
 }
