@@ -25,6 +25,8 @@ type account struct {
 	// share bounds what the user takes of the engine: locks, waiters, and its part of the work under
 	// load. nil in the shared account: then the engine's own share is used.
 	share *redlock.Share
+	// asking holds an element while a LOCKS ALL of the user waits for its turn or runs.
+	asking chan struct{}
 
 	connections atomic.Int64
 	output      atomic.Int64 // memory of replies and messages that wait for its clients
@@ -39,7 +41,7 @@ type account struct {
 // newAccount makes the account of a user. If the user lost something by a reload, before is its account
 // until then, else nil: the locks that it has taken go on counting, and what was refused stays counted.
 func newAccount(u *User, before *account) *account {
-	a := &account{share: &redlock.Share{MaxLocks: u.MaxLocks, MaxWaiters: u.MaxWaiters}}
+	a := &account{asking: make(chan struct{}, 1), share: &redlock.Share{MaxLocks: u.MaxLocks, MaxWaiters: u.MaxWaiters}}
 	a.current.Store(u)
 	if before != nil {
 		a.share = before.share

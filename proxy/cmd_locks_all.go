@@ -33,19 +33,23 @@ type fleetListed struct {
 	redlock.LeaseInfo
 }
 
-// runAll makes the list of the fleet. One LOCKS ALL runs at a time, and the next one begins askEvery later at the earliest.
+// runAll makes the list of the fleet. One LOCKS ALL runs at a time, and the next one begins askEvery later at the earliest. Users take
+// turns: of each one waits for that, in the order in which they came, and the user's others wait for this one.
 func (l *listing) runAll() {
 	srv := l.s.server
 	timeout := time.NewTimer(time.Until(l.deadline))
 	defer timeout.Stop()
-	select {
-	case srv.fleet.asking <- struct{}{}:
-	case <-timeout.C:
-		l.finish(errorf("ERR LOCKS ALL waited %v for other LOCKS ALL: try again", locksTime))
-		return
-	case <-srv.done:
-		l.finish(errGone)
-		return
+	for _, turn := range []chan struct{}{l.account.asking, srv.fleet.asking} {
+		select {
+		case turn <- struct{}{}:
+			defer func() { <-turn }()
+		case <-timeout.C:
+			l.finish(errorf("ERR LOCKS ALL waited %v for other LOCKS ALL: try again", locksTime))
+			return
+		case <-srv.done:
+			l.finish(errGone)
+			return
+		}
 	}
 	next := time.NewTimer(askEvery)
 	l.finish(l.listAll())
@@ -53,7 +57,6 @@ func (l *listing) runAll() {
 	case <-next.C:
 	case <-srv.done:
 	}
-	<-srv.fleet.asking
 }
 
 // listAll appends the list.

@@ -406,3 +406,21 @@ func FuzzFleetMessage(f *testing.F) {
 		}
 	})
 }
+
+// A user who asks on many connections has one turn among the users: everybody else is answered.
+func TestLOCKSALLTakesTurnsByUser(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T) {
+		srv := serve(t, threeUsers)
+		time.Sleep(3 * helloEvery) // it knows that it is alone, so no answer takes inquiryTime
+		for range 40 {
+			c := srv.dialAs("greedy")
+			for range 3 {
+				c.send("LOCKS", "ALL")
+			}
+		}
+		eventually(t, "one asks and others wait", func() bool { return len(srv.fleet.asking) == 1 })
+		for _, user := range []string{"modest", "admin"} {
+			srv.dialAs(user).do("LOCKS", "ALL").matches(`\["locks" .*\]`)
+		}
+	})
+}

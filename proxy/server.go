@@ -140,7 +140,7 @@ func New(opts Options) (*Server, error) {
 		tracking:    tracking{max: trackedMax},
 		preauthCPU:  newSemaphore(),
 		input:       inputTotal{max: max(opts.InputTotal, 2*opts.CommandMax+4*chunkSize)}, // a chunk grows by doubling
-		anonymous:   new(account),
+		anonymous:   &account{asking: make(chan struct{}, 1)},
 		shortTTLs:   loglimit.Limiter{Interval: time.Minute}, // they are no fault
 		refusals:    loglimit.Limiter{Burst: 16},             // a library that comes has several at once, each logged once
 	}
