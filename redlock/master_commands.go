@@ -109,11 +109,19 @@ func (b *batch) reservation(r *round) {
 	}
 }
 
-// A refill is an acquisition that grants nothing, of a writer's key or of a reader's place.
+// A refill is an acquisition that grants nothing, of a writer's key or of a reader's place. A version also takes the place of those that are over:
+// the script's last argument says so, and in the place of a reservation, which there is none of, stands the value itself.
 func writeRefill(b *batch, r *round) {
-	if r.ofReader() {
+	switch {
+	case r.ofReader():
 		writeJoin(b, r)
-	} else {
+	case isVersion(r.token):
+		b.script(scriptAcquire, 0, len(r.keys), 5)
+		b.holder(r)
+		b.wire.number(b.lane.client.view.Load().longestMs)
+		b.wire.bulk(r.token)
+		b.wire.bulk("1")
+	default:
 		writeAcquire(b, r)
 	}
 }

@@ -370,7 +370,7 @@ func (c *Client) commitDecided(r *round, o outcome, _ votes, d *deferred) {
 			c.bindLocked(op, r, r.token, result.Until, d)
 		}
 		c.clearRemainsLocked(r, v, k.seen, d)
-		c.refillKeysLocked(r, v.lost(n), d) //mutant:holes-of-commits-not-filled
+		c.refillKeysLocked(r, k.missed(v, n), d) //mutant:holes-of-commits-not-filled
 	case forced && k.rotates(): //mutant:what-was-forced-is-turned-back
 		c.dropForcedLocked(r, d)
 	case r.verb == verbCommitRelease && o != no:
@@ -441,7 +441,7 @@ func (c *Client) commitLate(r *round, word votes, d *deferred) {
 	switch {
 	case k.committed.Load() && r.verb != verbCommitRelease:
 		c.clearRemainsLocked(r, word, late, d)
-		c.refillKeysLocked(r, word.lost(n)&late, d) //mutant:late-holes-of-commits-not-filled
+		c.refillKeysLocked(r, k.missed(word, n)&late, d) //mutant:late-holes-of-commits-not-filled
 	case r.verb == verbCommitRelease:
 		c.clearRemainsLocked(r, word, late, d)
 	case r.verb != verbCommitExtend: //mutant:late-grant-kept
@@ -560,6 +560,18 @@ func (k *commit) ends(token string) (resources []string) {
 		}
 	}
 	return resources
+}
+
+// missed are the masters that have not done the commit because they have lost a key. Where a version
+// was changed, they are also those that hold something else: it may be a version from before a change
+// that they have missed. They would miss all that follow, and the lock would be without reserve: one
+// more master that is late, and no value has a quorum until the key ends.
+func (k *commit) missed(v votes, places int) mask {
+	missed := v.lost(places)
+	if slices.ContainsFunc(k.changes, func(ch Change) bool { return ch.Was == WasValue && ch.lives() && isVersion(ch.becomes()) }) { //mutant:masters-that-have-missed-changes-are-left-behind
+		missed |= v.denied(places)
+	}
+	return missed
 }
 
 // refillKeysLocked gives the keys that a commit has set or extended back to masters that have lost

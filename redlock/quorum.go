@@ -108,6 +108,9 @@ func (v votes) did(places int) mask {
 // lost are the masters that said that the key is absent.
 func (v votes) lost(places int) mask { return v.where(places, 1<<voteAbsent|1<<voteHole) }
 
+// denied are the masters that hold something else.
+func (v votes) denied(places int) mask { return v.where(places, 1<<voteDenied) }
+
 // voted are the masters whose votes are in.
 func (v votes) voted(places int) mask {
 	return (mask(1)<<places - 1) &^ v.where(places, 1<<votePending|1<<voteNobody)

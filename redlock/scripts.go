@@ -87,7 +87,8 @@ return #gone + left == #KEYS and 1 or 0
 // denied: -3 by the first key, -4 by the second, and so on. A key that held the token already lives
 // no shorter than before: an earlier grant counts on it, and this one may fail. Its end is moved,
 // see scriptMoved; ARGV[3] is the longest TTL. ARGV[4], if it is there, is the token of a
-// reservation: a key that holds it counts as free. So does a set of readers in which none is left.
+// reservation: a key that holds it counts as free. So does a set of readers in which none is left; and, if ARGV[5] is there, a version that is
+// over (version.go).
 //
 //mutant:a-reservation-takes-what-others-hold
 //mutant:lock-shortens
@@ -96,7 +97,7 @@ local reply, over = 1, {}
 for i = 1, #KEYS do
   if redis.call('EXISTS', KEYS[i]) == 1 then
     local held = redis.call('TYPE', KEYS[i]).ok == 'string' and redis.call('GET', KEYS[i])
-    local free = held and held == ARGV[4]
+    local free = held and held == ARGV[4] or held and ARGV[5] and ` + scriptOver + `
     ` + scriptVacant + `
     if held == ARGV[1] then
       reply = 2

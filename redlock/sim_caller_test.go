@@ -434,5 +434,8 @@ func short(token string) string {
 	if token == "" {
 		return "new token"
 	}
+	if isVersion(token) {
+		return fmt.Sprintf("%q", token[lineageAt:versionEnd])
+	}
 	return token[:min(len(token), 10)]
 }

@@ -2,12 +2,12 @@ package redlock
 
 // Callers of the simulation that lock as Redisson does: RLock counts in a hash how often its owner has taken it, RReadWriteLock has a field for
 // each holder and a key beside it for each hold of a reader. The engine sees none of that: package proxy/keyspace keeps a hash as one string with
-// a nonce, and what a script does is a commit of one to four keys, guarded by what the script has read. So the callers here keep such strings,
+// a version, and what a script does is a commit of one to four keys, guarded by what the script has read. So the callers here keep such strings,
 // compute in Go what Redisson's scripts compute, and do with the engine what the server does with a script (proxy/script_exchange.go): assume or
 // read, commit, and read again when a guard fails.
 //
 // What this cannot see, and which tests do: that the server notes as a guard all that a script has read (proxy/keyspace: TestOutcome, TestPure),
-// makes a nonce for each value (TestNonce), answers as Redis does (TestSameAsRedis), and keeps the scripts of one client and of one key in order
+// makes a version for each value (TestVersion), answers as Redis does (TestSameAsRedis), and keeps the scripts of one client and of one key in order
 // (proxy: cmd_eval_order_test.go, key_turns_test.go). Redisson itself runs in TestLibraries of cmd/redlockd.
 
 import (
@@ -20,22 +20,28 @@ import (
 	"time"
 )
 
-// typedValue is a hash as the masters keep it: nonce, mode (of a read-write lock) and how often each owner holds it.
+// typedValue is a hash as the masters keep it: version, mode (of a read-write lock) and how often each owner holds it.
 type typedValue struct {
 	mode   string
 	owners map[string]int
 }
 
 // typedMark begins such a value.
-const typedMark = "typed:"
+const typedMark = VersionMark + "h"
 
-// encode makes the string of a value, with a nonce of its own. It is empty for a hash without a field: the key is deleted.
-func (v typedValue) encode(c *caller) string {
+// encode makes the string of a value that replaces what was read, with a version of its own. It is empty for a hash without a field: the key is
+// deleted.
+func (v typedValue) encode(c *caller, st State) string {
 	if len(v.owners) == 0 {
 		return ""
 	}
 	c.count++
-	parts := []string{fmt.Sprintf("%snonce %06d.%06d", typedMark, c.id, c.count), v.mode}
+	was := ""
+	if st.Found {
+		was = st.Value
+	}
+	version := NextVersion([VersionLen]byte([]byte(fmt.Sprintf("%03d%04d  %03d%04d", c.id, c.count, c.id, c.count))), was)
+	parts := []string{typedMark + string(version[:]), v.mode}
 	for _, owner := range sortedKeys(v.owners) {
 		parts = append(parts, fmt.Sprintf("%s=%d", owner, v.owners[owner]))
 	}
@@ -190,7 +196,7 @@ func (c *caller) countedTurn() {
 		if !ok || states[0].Found && v.owners[owner] == 0 {
 			return comparedAll([]string{key}, states), "held by another"
 		}
-		value = v.plus(owner, 1).encode(c)
+		value = v.plus(owner, 1).encode(c, states[0])
 		return []Change{changeTo(key, states[0], value, lease)}, "taken"
 	}
 	free := []State{{Type: "none"}}
@@ -233,7 +239,7 @@ func (c *caller) countedTurn() {
 				return comparedAll(append([]string{key}, latch...), states), "lost"
 			}
 			if renewed = states[0].Value; n != 0 {
-				renewed = v.plus(owner, n).encode(c)
+				renewed = v.plus(owner, n).encode(c, states[0])
 			}
 			changes := []Change{changeTo(key, states[0], renewed, lease)}
 			for i := range latch {
@@ -399,7 +405,7 @@ func (c *caller) sharedTurn() {
 			if v.mode = "write"; !h.writes {
 				v.mode, ttl = "read", max(lease, states[0].TTL)
 			}
-			changes := []Change{changeTo(sharedKey, states[0], v.plus(h.owner, 1).encode(c), ttl)}
+			changes := []Change{changeTo(sharedKey, states[0], v.plus(h.owner, 1).encode(c, states[0]), ttl)}
 			if !h.writes {
 				changes = append(changes, changeTo(own, states[1], "1", lease))
 			} else {
@@ -451,7 +457,7 @@ func (c *caller) sharedRenew(p *incarnation, h *sharedHold, lease time.Duration)
 		if v.owners[h.owner] == 0 || len(keys) > 1 && !states[1].Found {
 			return comparedAll(keys, states), "lost"
 		}
-		changes := []Change{changeTo(sharedKey, states[0], v.encode(c), max(lease, states[0].TTL))}
+		changes := []Change{changeTo(sharedKey, states[0], v.encode(c, states[0]), max(lease, states[0].TTL))}
 		if len(keys) > 1 {
 			changes = append(changes, changeTo(keys[1], states[1], states[1].Value, lease))
 		}
@@ -495,7 +501,7 @@ func (c *caller) sharedLeave(p *incarnation, h *sharedHold) {
 			if len(missing) > 0 {
 				return changes, "wants more keys"
 			}
-			value := rest.encode(c)
+			value := rest.encode(c, states[0])
 			if ttl == 0 { // nobody else holds it
 				value = ""
 			}

@@ -394,6 +394,24 @@ func TestSharedModel(t *testing.T) {
 	})
 }
 
+// Hashes, sets and sorted sets: values of which each change makes another one.
+func TestVersionsModel(t *testing.T) {
+	both := []string{"OneSuccessor", "OneLineage"}
+	checkTLA(t, tlaModel{
+		module: "Versions", values: "m1 m2 m3", symmetry: "Perms",
+		constants: set("Masters", "{m1, m2, m3}", "Most", "4", "Repairs", "TRUE"),
+	}, []tlaRun{
+		{name: "four changes", holds: both},
+		{name: "four changes, nothing is repaired", constants: set("Repairs", "FALSE"), holds: both},
+		{name: "another lock is replaced", mutant: "MAnyLineage", violated: "OneLineage"},
+		{name: "a newer value is replaced", mutant: "MNewer", violated: "OneSuccessor"},
+		{name: "a value that may be given up is given to others", mutant: "MNotMade", violated: "OneSuccessor"},
+		{name: "an undo does not compare", mutant: "MUndoBlind", violated: "OneSuccessor"},
+
+		{name: "five changes", constants: set("Most", "5"), holds: both, large: true},
+	})
+}
+
 // checkTLA runs what fits the size that is asked for, and demands that each mutant of the module is found by some run.
 func checkTLA(t *testing.T, model tlaModel, runs []tlaRun) {
 	text, err := os.ReadFile(filepath.Join("testdata/tla", model.module+".tla"))

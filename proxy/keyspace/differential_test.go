@@ -270,7 +270,7 @@ func (g *generator) state(name string) (st redlock.State, lines [][]string) {
 			}
 			c.members = slices.Insert(c.members, at, m)
 		}
-		st.Value = c.encode([nonceLen]byte{1})
+		st.Value = c.encode([redlock.VersionLen]byte{1})
 	}
 	lines = append(lines, line)
 	if g.IntN(3) > 0 {

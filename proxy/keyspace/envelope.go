@@ -11,17 +11,17 @@ import (
 
 // On the masters, a hash, a set or a sorted set is one string, its envelope:
 //
-//	mark   11 bytes  "\x00redlockd:" and the kind: h, s or z
-//	nonce  16 bytes  random, drawn anew for each value that is to be committed
-//	born    8 bytes  when the last of the members joined, in ms since 1970
-//	members          in the order of their names, each once: the name and, in a hash, its value, both
-//	                 behind their length in 2 bytes; in a sorted set, behind the name the 8 bytes of the score
+//	mark     11 bytes  redlock.VersionMark and the kind: h, s or z
+//	version  16 bytes  drawn anew for each value that is to be committed, see redlock.NextVersion
+//	born      8 bytes  when the last of the members joined, in ms since 1970
+//	members            in the order of their names, each once: the name and, in a hash, its value, both
+//	                   behind their length in 2 bytes; in a sorted set, behind the name the 8 bytes of the score
 //
 // Numbers are big-endian. So the masters keep such a key as they keep any lock: its existence excludes
 // SET NX, LOCK and everybody else, and the guard of a change compares the whole value.
 //
-// The nonce makes every committed value unique. A lock that is taken, released and taken again has the
-// same members each time; without the nonce, the undo of a failed change, or a change that a master
+// The version, half of which is random, makes every committed value unique. A lock that is taken, released and taken again has the
+// same members each time; without it, the undo of a failed change, or a change that a master
 // executes late, would take a later lock for the one that it was made for. A value of several members
 // also gets a new one with a new end: see Space.change.
 //
@@ -37,9 +37,8 @@ const (
 )
 
 const (
-	envelopeMark = "\x00redlockd:"
-	nonceLen     = 16
-	headLen      = len(envelopeMark) + 1 + nonceLen + 8
+	envelopeMark = redlock.VersionMark
+	headLen      = len(envelopeMark) + 1 + redlock.VersionLen + 8
 	kindLetters  = "hsz"
 )
 
@@ -140,10 +139,10 @@ func (c *collection) size() int {
 }
 
 // encode writes the envelope. Its size must not be above envelopeMax, so that lengths fit in 2 bytes.
-func (c *collection) encode(nonce [nonceLen]byte) string {
+func (c *collection) encode(version [redlock.VersionLen]byte) string {
 	b := make([]byte, 0, c.size())
 	b = append(append(b, envelopeMark...), kindLetters[c.kind-hash])
-	b = binary.BigEndian.AppendUint64(append(b, nonce[:]...), uint64(c.born))
+	b = binary.BigEndian.AppendUint64(append(b, version[:]...), uint64(c.born))
 	for i := range c.members {
 		m := &c.members[i]
 		b = append(binary.BigEndian.AppendUint16(b, uint16(len(m.name))), m.name...)

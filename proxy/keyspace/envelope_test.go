@@ -21,7 +21,7 @@ var collections = []collection{
 
 func TestEnvelope(t *testing.T) {
 	for _, c := range collections {
-		envelope := c.encode([nonceLen]byte{15: 7})
+		envelope := c.encode([redlock.VersionLen]byte{15: 7})
 		if got, ok := decode(envelope); !ok || !reflect.DeepEqual(got, c) || len(envelope) != c.size() {
 			t.Errorf("%+v: got %+v, %v, %d bytes", c, got, ok, len(envelope))
 		}
@@ -32,16 +32,16 @@ func TestEnvelope(t *testing.T) {
 		}
 	}
 	a := collection{kind: hash, members: []member{{name: "a", value: "1"}}}
-	head := strings.TrimSuffix(a.encode([nonceLen]byte{}), "\x00\x01a\x00\x011")
+	head := strings.TrimSuffix(a.encode([redlock.VersionLen]byte{}), "\x00\x01a\x00\x011")
 	for name, envelope := range map[string]string{
 		"a token":                 "redlockd:h",
 		"no members":              head,
-		"another kind":            strings.Replace(a.encode([nonceLen]byte{}), ":h", ":l", 1),
+		"another kind":            strings.Replace(a.encode([redlock.VersionLen]byte{}), ":h", ":l", 1),
 		"no value":                head + "\x00\x01a",
 		"a length without a text": head + "\x00\x02a",
 		"a name twice":            head + strings.Repeat("\x00\x01a\x00\x011", 2),
 		"names out of order":      head + "\x00\x01b\x00\x011\x00\x01a\x00\x011",
-		"a byte too much":         a.encode([nonceLen]byte{}) + "x",
+		"a byte too much":         a.encode([redlock.VersionLen]byte{}) + "x",
 		"a score that is none":    strings.Replace(head, ":h", ":z", 1) + "\x00\x01a\x7f\xf8\x00\x00\x00\x00\x00\x00",
 	} {
 		if c, ok := decode(envelope); ok {
@@ -60,7 +60,7 @@ func TestEnvelope(t *testing.T) {
 
 func FuzzEnvelope(f *testing.F) {
 	for _, c := range collections {
-		f.Add(c.encode([nonceLen]byte{1}))
+		f.Add(c.encode([redlock.VersionLen]byte{1}))
 	}
 	f.Add("token")
 	f.Fuzz(func(t *testing.T, value string) {
@@ -68,19 +68,19 @@ func FuzzEnvelope(f *testing.F) {
 		if !ok {
 			return
 		}
-		nonce := [nonceLen]byte([]byte(value[len(envelopeMark)+1:]))
-		if again := c.encode(nonce); again != value {
+		version := [redlock.VersionLen]byte([]byte(value[len(envelopeMark)+1:]))
+		if again := c.encode(version); again != value {
 			t.Errorf("%q is read as %+v, which is written as %q", value, c, again)
 		}
 	})
 }
 
-// Goal: an envelope is new wherever its members are, and only there. Method: commands on a hash that holds {m: 1} since a while, with
-// nonces that count.
-func TestNonce(t *testing.T) {
+// Goal: an envelope is new wherever its members are, and only there; and its version follows. Method: commands on a hash that holds {m: 1}
+// since a while.
+func TestVersion(t *testing.T) {
 	const now = 1_700_000_000_123
 	was := collection{kind: hash, born: 1_600_000_000_000, members: []member{{name: "m", value: "1"}}}
-	before := was.encode([nonceLen]byte{})
+	before := was.encode([redlock.VersionLen]byte{})
 	for _, test := range []struct {
 		lines string
 		do    redlock.Do
@@ -100,7 +100,7 @@ func TestNonce(t *testing.T) {
 	} {
 		space := New([]string{"k"}, []redlock.State{{Found: true, Type: "string", Value: before, TTL: time.Second}}, time.UnixMilli(now))
 		drawn := byte(0)
-		space.Random = func(b []byte) (int, error) { drawn++; b[0] = drawn; return len(b), nil }
+		space.Random = func(b []byte) (int, error) { drawn++; b[15] = drawn; return len(b), nil }
 		for _, line := range strings.Split(test.lines, "; ") {
 			words := strings.Fields(line)
 			if r, err := space.Call(words[0], words[1:]); err != nil || r.Kind == failure("").Kind {
@@ -117,21 +117,23 @@ func TestNonce(t *testing.T) {
 			t.Errorf("%s: got %+v, born %d, unguarded %q, want %v, born %d", test.lines, ch, born, o.Unguarded, test.do, test.born)
 		}
 		if isNew := ch.Do == redlock.Set && strings.HasPrefix(ch.NewValue, envelopeMark); isNew != (drawn == 1) || drawn > 1 {
-			t.Errorf("%s: %d nonces for %q", test.lines, drawn, ch.NewValue)
+			t.Errorf("%s: %d versions for %q", test.lines, drawn, ch.NewValue)
+		} else if version := redlock.NextVersion([redlock.VersionLen]byte{15: 1}, before); isNew && !strings.HasPrefix(ch.NewValue[len(envelopeMark)+1:], string(version[:])) {
+			t.Errorf("%s: got %q, want the version behind that of %q", test.lines, ch.NewValue, before)
 		}
 	}
 }
 
 // Goal: who sets the end of a value from what it has read of it does not undo another's new end. Method: two runs on the same state, as
 // through two redlockds: one renews the value, one removes a member and has the key end when the other key of the two does. Once the first
-// is committed, the guard of the second must not hold. A value with one member is its owner's, and keeps its nonce.
+// is committed, the guard of the second must not hold. A value with one member is its owner's, and keeps its version.
 func TestNewEndOfWhatSeveralHold(t *testing.T) {
 	for _, holders := range [][]member{{{name: "a", value: "1"}}, {{name: "a", value: "1"}, {name: "b", value: "1"}}} {
 		c := collection{kind: hash, members: holders}
-		states := []redlock.State{{Found: true, Type: "string", Value: c.encode([nonceLen]byte{}), TTL: time.Second}, {Found: true, Type: "string", Value: "1", TTL: time.Second}}
-		run := func(nonce byte, lines ...string) redlock.Change {
+		states := []redlock.State{{Found: true, Type: "string", Value: c.encode([redlock.VersionLen]byte{}), TTL: time.Second}, {Found: true, Type: "string", Value: "1", TTL: time.Second}}
+		run := func(version byte, lines ...string) redlock.Change {
 			space := New([]string{"k", "k:b"}, states, time.UnixMilli(1_700_000_000_123))
-			space.Random = func(b []byte) (int, error) { b[0] = nonce; return len(b), nil }
+			space.Random = func(b []byte) (int, error) { b[15] = version; return len(b), nil }
 			for _, line := range lines {
 				words := strings.Fields(line)
 				if r, err := space.Call(words[0], words[1:]); err != nil || r.Kind == failure("").Kind {

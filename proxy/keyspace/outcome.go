@@ -142,7 +142,11 @@ func (s *Space) becomes(k *key, renewed bool) string {
 	if c.born = before.born; c.joined(&before) {
 		c.born = s.now
 	}
-	var nonce [nonceLen]byte
-	s.Random(nonce[:])
-	return c.encode(nonce)
+	var random [redlock.VersionLen]byte
+	s.Random(random[:])
+	was := ""
+	if before.kind != nothing {
+		was = k.was.Value
+	}
+	return c.encode(redlock.NextVersion(random, was))
 }

@@ -20,7 +20,7 @@ import (
 var pureImports = map[string][]string{
 	"cmp": nil, "encoding/binary": nil, "fmt": {"Sprintf"}, "math": nil, "slices": nil, "strconv": nil, "strings": nil,
 	"time":                  {"Time", "Duration", "Millisecond", "UnixMilli"},
-	"redlockd/redlock":      {"State", "Change", "Set", "Delete", "Expire", "Keep", "WasAbsent", "WasValue", "MaxTokenLen", "MaxValueLen"},
+	"redlockd/redlock":      {"State", "Change", "Set", "Delete", "Expire", "Keep", "WasAbsent", "WasValue", "MaxTokenLen", "MaxValueLen", "VersionMark", "VersionLen", "NextVersion"},
 	"redlockd/redlock/resp": {"ParseInt", "Value", "Status", "Error", "Int", "Bulk", "Array", "Map", "Set", "Pairs", "NewDouble"},
 }
 

@@ -20,7 +20,7 @@ type Space struct {
 	// the key is removed, as in Redis.
 	KeepEnded bool
 
-	// Random fills b with random bytes, as crypto/rand.Read does: for the nonces of envelopes. It must be
+	// Random fills b with random bytes, as crypto/rand.Read does: for the versions of envelopes. It must be
 	// set if commands can change hashes, sets or sorted sets.
 	Random func(b []byte) (n int, err error)
 

@@ -1,0 +1,104 @@
+package redlock
+
+// Goal: a master that has missed changes of a value is given the one that counts, and what may count, or come to, is never replaced. Method: masters
+// that hold something else when a change is made; virtual time. Versions.tla has the orders of events.
+
+import (
+	"encoding/binary"
+	"math"
+	"testing"
+	"time"
+)
+
+// versionOf is a value of this lineage and generation; name tells it from others.
+func versionOf(lineage string, generation uint16, name string) string {
+	b := append([]byte(VersionMark+"h"), (lineage + "       ")[:7]...)
+	b = binary.BigEndian.AppendUint16(b, generation)
+	return string(append(b, (name + "       ")[:7]...)) + "|" + name
+}
+
+func TestMissedChangesAreMadeUp(t *testing.T) {
+	held := versionOf("a", 257, "held")
+	made := versionOf("a", 258, "made")
+	for name, tt := range map[string]struct {
+		holds string
+		late  bool // its answer comes after the decision
+		want  string
+	}{
+		"the same generation":             {versionOf("a", 258, "rival"), false, made},
+		"a lower generation":              {versionOf("a", 255, "missed"), false, made},
+		"a lower generation, late":        {versionOf("a", 255, "missed"), true, made},
+		"a higher generation":             {versionOf("a", 259, "later"), false, versionOf("a", 259, "later")},
+		"a higher generation, first byte": {versionOf("a", 513, "later"), false, versionOf("a", 513, "later")},
+		"another lineage":                 {versionOf("b", 3, "other"), false, versionOf("b", 3, "other")},
+		"another lineage, late":           {versionOf("b", 3, "other"), true, versionOf("b", 3, "other")},
+		"a token":                         {longValue, false, longValue},
+		"the beginning of a version":      {VersionMark + "ha", false, VersionMark + "ha"},
+	} {
+		inVirtualTime(t, 5, func(s *stage) {
+			p := s.open()
+			for i := range s.masters {
+				s.do(i, "SET", "r", held, "PX", "10000")
+			}
+			s.do(1, "SET", "r", tt.holds, "PX", "10000")
+			s.do(3, "SET", "r", tt.holds, "PX", "10000")
+			if tt.late {
+				p.delay(0, 2*ms, 1, 3)
+			}
+			p.commit(rotate("r", held, made, 20*time.Second)).want(s, name, "held", 0)
+			time.Sleep(5 * ms)
+			s.wantOn("r", made, map[bool]string{true: "11111", false: "10101"}[tt.want == made])
+			if value, left, _ := s.masters[1].Get("r"); value != tt.want || tt.want == made && left < 15*time.Second {
+				s.Errorf("%s: the master has %q for %v, want %q", name, value, left, tt.want)
+			}
+		})
+	}
+}
+
+// A new end of the same value is a change too.
+func TestNewEndMakesUpForMissedChanges(t *testing.T) {
+	held := versionOf("a", 7, "held")
+	inVirtualTime(t, 5, func(s *stage) {
+		p := s.open()
+		for i := range s.masters {
+			s.do(i, "SET", "r", held, "PX", "10000")
+		}
+		s.do(4, "SET", "r", versionOf("a", 5, "missed"), "PX", "10000")
+		p.commit(compareAndExpire("r", held, 20*time.Second)).want(s, "EXPIRE", "held", 0)
+		time.Sleep(ms)
+		s.wantOn("r", held, "11111")
+	})
+}
+
+// What was released meanwhile is not given to anybody.
+func TestReleasedVersionIsNotGiven(t *testing.T) {
+	held, made := versionOf("a", 7, "held"), versionOf("a", 8, "made")
+	inVirtualTime(t, 5, func(s *stage) {
+		p := s.open()
+		for i := range s.masters {
+			s.do(i, "SET", "r", held, "PX", "10000")
+		}
+		s.do(4, "SET", "r", versionOf("a", 5, "missed"), "PX", "10000")
+		p.delay(0, 5*ms, 4)
+		p.commit(rotate("r", held, made, 20*time.Second)).want(s, "change", "held", 0)
+		p.commit(compareAndDelete("r", made)).want(s, "DEL", "held", 0)
+		time.Sleep(20 * ms)
+		s.wantOn("r", made, "00000")
+	})
+}
+
+// The last generation is followed by another lineage.
+func TestNextVersion(t *testing.T) {
+	random := [VersionLen]byte([]byte("0123456789abcdef"))
+	for _, tt := range []struct{ was, want string }{
+		{"", "0123456\x00\x009abcdef"},
+		{"a token of 64 bytes, which is none of a hash, a set or a sorted set", "0123456\x00\x009abcdef"},
+		{versionOf("lineage", 0, ""), "lineage\x00\x019abcdef"},
+		{versionOf("lineage", 255, ""), "lineage\x01\x009abcdef"},
+		{versionOf("lineage", math.MaxUint16, ""), "0123456\x00\x009abcdef"},
+	} {
+		if got := NextVersion(random, tt.was); string(got[:]) != tt.want {
+			t.Errorf("after %q: got %q, want %q", tt.was, got, tt.want)
+		}
+	}
+}
