@@ -379,7 +379,7 @@ func (c *Client) commitDecided(r *round, o outcome, _ votes, d *deferred) {
 		c.lostByExtensionLocked(r, d)
 	case r.verb == verbCommitExtend: // unknown, or of several keys: the leases as they were run on
 	case r.verb != verbCommitRelease:
-		c.takeBackLocked(r.attempt, k.seen, d)
+		c.takeBackCommitLocked(r, k.seen, d)
 	}
 	// What was deleted is not taken back.
 	deletes := slices.ContainsFunc(k.changes, func(ch Change) bool { return ch.Do == Delete })
@@ -445,11 +445,28 @@ func (c *Client) commitLate(r *round, word votes, d *deferred) {
 	case r.verb == verbCommitRelease:
 		c.clearRemainsLocked(r, word, late, d)
 	case r.verb != verbCommitExtend: //mutant:late-grant-kept
-		c.takeBackLocked(r.attempt, late, d)
+		c.takeBackCommitLocked(r, late, d)
 	}
 	if k.again {
 		c.commitAgainLocked(r, d)
 		c.endCommitLocked(r)
+	}
+}
+
+// takeBackCommitLocked undoes a failed commit on those masters among these that have made it. Where the
+// answer is missing, a version that it may have set is released, if so many masters hold something else
+// that no quorum can hold it: then nobody was told of it, or can extend it. No other attempt sets the same.
+func (c *Client) takeBackCommitLocked(r *round, among mask, d *deferred) {
+	c.takeBackLocked(r.attempt, among, d)
+	v, n := votes(r.votes.Load()), r.view.places
+	silent := v.where(n, 1<<voteUnknown)
+	if silent == 0 || v.denied(n).count() < r.view.needed() { //mutant:a-version-that-may-count-is-released
+		return
+	}
+	for i := range r.commit.changes {
+		if ch := &r.commit.changes[i]; ch.Do == Set && ch.Was == WasAbsent && isVersion(ch.NewValue) {
+			c.dropLocked(r.keys[i:i+1], ch.NewValue, silent, false, d) //mutant:what-silent-masters-may-have-set-stays
+		}
 	}
 }
 
@@ -619,6 +636,9 @@ func (c *Client) clearRemainsLocked(r *round, v votes, among mask, d *deferred) 
 func (c *Client) clearValueLocked(ch *Change, r *round, targets mask, d *deferred) {
 	if !c.leases.superseded(r, ch.Resource, ch.Value) {
 		old := &round{verb: verbRelease, keys: []string{ch.Resource}, token: ch.Value, start: d.now}
+		if isVersion(ch.Value) && r.commit.committed.Load() {
+			old.keepFor = targets //mutant:what-is-left-of-a-changed-version-stays
+		}
 		c.launchLocked(old.asReader(r.ofReader()), targets, d)
 	}
 }

@@ -61,13 +61,18 @@ func (c *Client) releaseLocked(op *Op, resources []string, token string, d *defe
 // releaseAgain looks at the releases of what other clients granted. Such a release can overtake the grant: a master that the other client's
 // SET has not reached yet has nothing to release, and would keep others out until the TTL. So it is released once more when
 // the SET has come or is not coming any more: the other client gives a batch up after its master_timeout, and its next connection kills
-// the old one. The token was made by a redlockd, so nobody is granted it again.
+// the old one. The token was made by a redlockd, so nobody is granted it again. Nor is a version that was released: of that, masters whose answer
+// is missing may hold something too, as no release of it is kept before it is known to be over.
 func (c *Client) releaseAgain(d *deferred) {
 	c.mu.Lock()
 	for len(c.overtaking) > 0 && d.now.Sub(c.overtaking[0].start) > 2*c.opts.MasterTimeout {
 		r := c.overtaking[0]
 		c.overtaking[0], c.overtaking = nil, c.overtaking[1:]
-		if targets := votes(r.votes.Load()).where(r.view.places, 1<<voteAbsent|1<<voteDenied); targets != 0 {
+		targets := votes(r.votes.Load()).where(r.view.places, 1<<voteAbsent|1<<voteDenied)
+		if isVersion(r.token) {
+			targets = r.view.all &^ votes(r.votes.Load()).did(r.view.places)
+		}
+		if targets != 0 {
 			c.dropLocked(r.keys, r.token, targets, r.ofReader(), d) //mutant:a-release-that-overtook-is-the-last
 		}
 	}
@@ -122,6 +127,9 @@ func (c *Client) releaseDecided(r *round, o outcome, v votes, d *deferred) {
 	case yes:
 		c.stats.Released++
 		result.Held = true
+		if isVersion(r.token) && len(c.overtaking) < pendingMax {
+			c.overtaking = append(c.overtaking, r) //mutant:what-is-left-of-a-version-stays
+		}
 	case no:
 		c.stats.NotHeld++
 	default:

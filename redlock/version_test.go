@@ -87,6 +87,77 @@ func TestReleasedVersionIsNotGiven(t *testing.T) {
 	})
 }
 
+// Nothing that is over keeps others out: on a master that hangs for longer than master_timeout while a version is set, changed or released
+// on the others.
+func TestHangingMasterKeepsNoVersion(t *testing.T) {
+	first, second := versionOf("a", 0, "first"), versionOf("a", 1, "second")
+	rival := versionOf("b", 0, "rival")
+	for name, run := range map[string]func(s *stage, p *proxy){
+		"released": func(s *stage, p *proxy) {
+			p.commit(setNX("r", first, 10*time.Second)).want(s, "SET NX", "held", 0)
+			s.freeze(4)
+			p.commit(compareAndDelete("r", first)).want(s, "DEL", "held", 0)
+		},
+		"released with another key": func(s *stage, p *proxy) {
+			p.commit(setNX("r", first, 10*time.Second)).want(s, "SET NX", "held", 0)
+			s.freeze(4)
+			p.commit(compareAndDelete("r", first), setNX("latch", "1", 5*time.Second)).want(s, "DEL", "held", 0)
+			p.commit(compareAndDelete("latch", "1")).want(s, "DEL", "held", 0)
+		},
+		"changed": func(s *stage, p *proxy) {
+			p.commit(setNX("r", first, 10*time.Second)).want(s, "SET NX", "held", 0)
+			s.freeze(4)
+			p.commit(rotate("r", first, second, 10*time.Second)).want(s, "change", "held", 0)
+			p.commit(compareAndDelete("r", second)).want(s, "DEL", "held", 0)
+		},
+		"denied": func(s *stage, p *proxy) {
+			for i := range 3 {
+				s.do(i, "SET", "r", rival, "PX", "50")
+			}
+			s.freeze(4)
+			p.commit(setNX("r", first, 10*time.Second)).want(s, "SET NX", "no", 0)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inVirtualTime(t, 5, func(s *stage) {
+				p := s.open()
+				run(s, p)
+				time.Sleep(4 * p.opts.MasterTimeout)
+				s.thaw(4)
+				p.allUp()
+				time.Sleep(4 * p.opts.MasterTimeout)
+				s.wantOn("r", first, "00000")
+				s.wantOn("r", second, "00000")
+			})
+		})
+	}
+}
+
+// A change whose answers are missing may have been made, and its caller may find it and extend it through another redlockd. What that one was
+// told must stay true.
+func TestVersionThatMayCountStays(t *testing.T) {
+	value := versionOf("a", 0, "value")
+	for _, denying := range []int{0, 1} {
+		inVirtualTime(t, 5, func(s *stage) {
+			p, q := s.open(), s.open()
+			silent := []int{2, 3, 4}[denying:]
+			for i := range denying {
+				s.do(2+i, "SET", "r", longValue, "PX", "60000")
+			}
+			p.delay(0, time.Second, silent...)
+			first := p.beginCommit(setNX("r", value, 10*time.Second))
+			q.commit(compareAndExpire("r", value, 20*time.Second)).want(s, "EXPIRE elsewhere", "held", 0)
+			if p.finish(first); first.Held {
+				s.Errorf("SET NX with two votes: got %+v", first.Result)
+			}
+			p.delay(0, 0, silent...)
+			p.allUp()
+			time.Sleep(4 * p.opts.MasterTimeout)
+			s.wantOn("r", value, []string{"11111", "11011"}[denying])
+		})
+	}
+}
+
 // The last generation is followed by another lineage.
 func TestNextVersion(t *testing.T) {
 	random := [VersionLen]byte([]byte("0123456789abcdef"))
