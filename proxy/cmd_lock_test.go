@@ -307,6 +307,14 @@ func TestLOCKSIsBounded(t *testing.T) {
 			}
 			return true
 		}}
+		refusal := srv.listInTurn(search, func([]redlock.LeaseInfo) {
+			if len(srv.listing) != cap(srv.listing) {
+				t.Error("another list may be made at the same time")
+			}
+		})
+		if refusal != nil {
+			t.Error(refusal)
+		}
 		if leases, refusal := srv.findLeases(search); refusal != nil || len(leases) != 40 {
 			t.Errorf("got %d leases and %v, want all 40", len(leases), refusal)
 		}

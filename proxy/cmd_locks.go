@@ -188,11 +188,13 @@ func cmdLOCKS(s *session, c *call) {
 
 // run makes the list of this server.
 func (l *listing) run() {
-	leases, refusal := l.s.server.findLeases(l.search())
-	if refusal == nil {
+	refusal := l.s.server.listInTurn(l.search(), func(leases []redlock.LeaseInfo) {
 		l.appendLeases(leases)
+		l.finish(nil)
+	})
+	if refusal != nil {
+		l.finish(refusal)
 	}
-	l.finish(refusal)
 }
 
 // appendLeases appends the reply. It stops beyond locksBytesMax: finish then answers with an error in its
@@ -236,28 +238,35 @@ type leaseSearch struct {
 	late     bool
 }
 
-// findLeases finds what to list. One search runs at a time, so all of them together compute on one
-// processor at most; the others wait until their deadline.
+// findLeases finds what to list, in turn.
+func (srv *Server) findLeases(q *leaseSearch) (leases []redlock.LeaseInfo, refusal error) {
+	refusal = srv.listInTurn(q, func(found []redlock.LeaseInfo) { leases = found })
+	return leases, refusal
+}
+
+// listInTurn finds what to list, and has list make the list, which has megabytes. One list is made at a time, so all of them together
+// compute on one processor at most, and only one is not counted in OutputTotal; the others wait until their deadline.
 //
 // It ends early, with an error, at the deadline, and without one when the client has left: then nobody
 // reads the reply. The engine calls match without its mutex, one piece of the leases after the other, so
 // locks are granted meanwhile.
-func (srv *Server) findLeases(q *leaseSearch) (leases []redlock.LeaseInfo, refusal error) {
+func (srv *Server) listInTurn(q *leaseSearch, list func([]redlock.LeaseInfo)) (refusal error) {
 	timeout := time.NewTimer(time.Until(q.deadline))
 	defer timeout.Stop()
 	select {
 	case srv.listing <- struct{}{}:
 		defer func() { <-srv.listing }()
 	case <-timeout.C:
-		return nil, errorf("ERR LOCKS waited %v for other LOCKS: try again", locksTime)
+		return errorf("ERR LOCKS waited %v for other LOCKS: try again", locksTime)
 	case <-srv.done:
-		return nil, errGone
+		return errGone
 	}
-	leases = srv.opts.Engine.Leases(q.match, q.limit)
+	leases := srv.opts.Engine.Leases(q.match, q.limit)
 	if q.late {
-		return nil, errorf("ERR LOCKS took longer than %v: there are too many leases for this pattern", locksTime)
+		return errorf("ERR LOCKS took longer than %v: there are too many leases for this pattern", locksTime)
 	}
-	return leases, nil
+	list(leases)
+	return nil
 }
 
 // match reports whether a lease is to be listed. One of several names is listed only if the user may use

@@ -60,6 +60,8 @@ type connection struct {
 	frames resp.FrameScanner
 	// args are those of the command that is executed. They alias in.
 	args [][]byte
+	// commandSize is how many bytes it has.
+	commandSize int
 	// batch has replies that follow all in out. It is empty while slots are queued, and nil between batches.
 	batch *chunk
 	// stoppedAtBlocked: the last batch ended at a command that blocks, so that more may be in the
@@ -356,6 +358,7 @@ func (conn *connection) executeUnread() error {
 		}
 		if len(conn.args) > 0 { // an empty line, or *0, is no command and gets no reply, as in Redis
 			executed++
+			conn.commandSize = size
 			s.dispatch(conn.args)
 		}
 		if conn.closeAfterReply {

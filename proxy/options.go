@@ -92,14 +92,15 @@ type Options struct {
 	// PipelineMax bounds the commands of one connection that are executed and not answered yet. At the
 	// bound the server reads no more from that client until one is answered. Default 1024.
 	PipelineMax int
-	// OutputMax bounds the bytes of replies that wait for one client to read them; before AUTH, where
-	// users are configured, they are 16 KiB at most. At the bound the server executes no more commands
-	// of that client; WriteTimeout ends it. Default 1 MiB.
+	// OutputMax bounds the bytes of replies that wait for one client to read them, and of its commands
+	// from 1 KiB on that are not answered yet; before AUTH, where users are configured, they are 16 KiB
+	// at most. At the bound the server executes no more commands of that client; WriteTimeout ends it.
+	// Default 1 MiB.
 	OutputMax int
-	// OutputTotal bounds the bytes of replies and messages that wait for all clients together, and is
-	// at least OutputMax. Beyond it, connections are closed: of the user with most waiting, the
-	// connection with most. A client that publishes while more than half of it waits for clients of the
-	// same user is slowed down. Default 64 MiB.
+	// OutputTotal bounds these of all clients together, with the messages that wait for them, and is at
+	// least OutputMax. Beyond it, connections are closed: of the user with most waiting, the connection
+	// with most. A client that publishes while more than half of it waits for clients of the same user
+	// is slowed down. Default 64 MiB.
 	OutputTotal int
 
 	// InputTotal bounds the memory of commands that are not complete yet, over all clients. What each

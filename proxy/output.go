@@ -21,8 +21,8 @@ import (
 // The engine's goroutines put replies here and must never wait for a client. So nothing in this file
 // blocks but send, which is the reader's, and write, which is the writer goroutine.
 //
-// Bounds: of replies, OutputMax; beyond it the reader stops executing the client's commands until it
-// has read some. Of messages, also OutputMax; beyond it the client is closed, because messages come
+// Bounds: of replies, and of commands that the server keeps until they are answered, OutputMax; beyond it
+// the reader stops executing the client's commands until it has read some. Of messages, also OutputMax; beyond it the client is closed, because messages come
 // whether it sends or not (tooSlow). Of all clients together, OutputTotal (output_total.go).
 type output struct {
 	out       *chunk // replies and messages in order, a list; nil: none
@@ -120,7 +120,7 @@ func (conn *connection) unlinkLocked() *chunk {
 
 // send ends the reader's batch: it sends all replies that are known. Called by the reader goroutine.
 //
-// If more than OutputMax waits for the client, send waits until the client has taken some. Meanwhile
+// If more than OutputMax waits for the client or is kept, send waits until that is less. Meanwhile
 // nothing is read of it, so TCP slows down a client that sends and does not read. WriteTimeout ends it.
 func (conn *connection) send() error {
 	conn.mu.Lock()
@@ -146,7 +146,7 @@ func (conn *connection) send() error {
 	conn.mu.Unlock()
 	conn.server.relieve() // takes the mu of other connections, so not with ours held
 	conn.mu.Lock()
-	for conn.unsentLocked() > conn.outputMax() && !conn.closed.Load() {
+	for conn.unsentLocked()+conn.kept > conn.outputMax() && !conn.closed.Load() {
 		conn.changed.Wait()
 	}
 	conn.overOutputMax.Store(false)

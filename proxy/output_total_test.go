@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -236,6 +237,51 @@ func TestPublisherIsSlowedDown(t *testing.T) {
 }
 
 // What waits belongs to the user that the client is logged in as.
+// What the server keeps of commands that are not answered yet is bounded as replies are: by OutputMax for one client, and it counts in
+// OutputTotal. Others go on.
+func TestCommandsThatAreKeptAreBounded(t *testing.T) {
+	inVirtualTime(t, func(t *testing.T) {
+		const most, message, count = 256 << 10, 30_000, 200
+		srv, dial := servePipes(t, func(o *Options) { o.OutputMax = most })
+		c, other := dial(""), dial("")
+		id, _ := strconv.ParseInt(c.do("CLIENT", "ID").text[1:], 10, 64)
+		conn := srv.client(id)
+		payload := strings.Repeat("x", message)
+		var evals strings.Builder
+		for i := range count {
+			evals.WriteString(frameOf("EVAL", "return redis.call('get', KEYS[1])", "1", strconv.Itoa(i), payload))
+		}
+		for name, commands := range map[string]string{"PUBLISH": strings.Repeat(frameOf("PUBLISH", "c", payload), count), "EVAL": evals.String()} {
+			for _, m := range srv.masters {
+				m.Freeze()
+			}
+			go c.conn.Write([]byte(commands))
+			eventually(t, "no more is executed", func() bool { return conn.overOutputMax.Load() })
+			conn.mu.Lock()
+			kept, counted := conn.kept, conn.counted
+			conn.mu.Unlock()
+			if kept < message || kept > most+message+100 || counted < kept || int(srv.output.Load()) < kept {
+				t.Errorf("%s: %d bytes are kept, %d of the client and %d of all are counted, want %d at most and one command", name, kept, counted, srv.output.Load(), most)
+			}
+			other.do("PING").is("+PONG")
+			for _, m := range srv.masters {
+				m.Thaw()
+			}
+			c.conn.SetReadDeadline(time.Now().Add(patience))
+			for range count {
+				if _, err := readReply(c.r); err != nil {
+					t.Fatalf("%s: not answered: %v", name, err)
+				}
+			}
+			eventually(t, "nothing is kept", func() bool {
+				conn.mu.Lock()
+				defer conn.mu.Unlock()
+				return conn.kept == 0
+			})
+		}
+	})
+}
+
 func TestOutputMovesWithTheLogin(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T) {
 		srv, dial := servePipes(t, threeUsers)

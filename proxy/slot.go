@@ -30,6 +30,8 @@ type slot struct {
 	scripted []string
 	// turn is the key that the command has the turn with until the slot is complete (keyTurns); empty: none.
 	turn string
+	// keeps is how many bytes of its command the server keeps until it is answered, a message for example.
+	keeps int
 	// reads are the keys that the client tracks by this command; nil: none. See track.
 	reads *trackedReads
 
@@ -64,7 +66,12 @@ type queue struct {
 	head   *slot // of the oldest command that is not answered; nil: all are
 	tail   *slot // of the latest
 	queued int   // bytes of replies in the queue
+	kept   int   // bytes of commands, see slot.keeps
 }
+
+// keepsMin is the length of a command from which on it is counted that the server keeps it. Shorter ones are
+// bounded by PipelineMax, and of those that block there is one.
+const keepsMin = 1 << 10
 
 // enqueue appends the slot of the command that is executed. Called by the reader goroutine, before the
 // operation starts: the operation may complete at once, on another goroutine.
@@ -79,6 +86,10 @@ func (s *session) enqueue(sl *slot, proto int, blocks bool) {
 	conn.mu.Lock()
 	conn.flushBatchLocked()
 	conn.enqueueLocked(sl)
+	if !blocks && conn.commandSize >= keepsMin {
+		sl.keeps = conn.commandSize
+		conn.keepLocked(sl.keeps)
+	}
 	if len(sl.scripted) > 0 {
 		s.beginScriptLocked(sl.scripted)
 	}
@@ -127,9 +138,16 @@ func (conn *connection) queueReply(mark int) {
 // must not execute all that it has read first: few bytes of commands can have many bytes of replies.
 func (conn *connection) countQueuedLocked(n int) {
 	conn.queued += n
-	if conn.unsentLocked() > conn.outputMax() {
+	if conn.unsentLocked()+conn.kept > conn.outputMax() {
 		conn.overOutputMax.Store(true)
 	}
+}
+
+// keepLocked counts bytes of commands that the server keeps from now on, or does not any more.
+func (conn *connection) keepLocked(n int) {
+	conn.kept += n
+	conn.countQueuedLocked(0)
+	conn.countOutputLocked()
 }
 
 // setBlockedOp says which operation the command that blocks waits for, so that its wait can be ended.
@@ -170,6 +188,9 @@ func (sl *slot) complete() redlock.Flusher {
 		sl.out, sl.undo = sl.out[:0], nil // the client does not want the reply, so its lock stays
 	}
 	conn.countQueuedLocked(len(sl.out))
+	if sl.keeps > 0 {
+		conn.keepLocked(-sl.keeps)
+	}
 	if sl.blocks {
 		conn.blocked.Store(false)
 		conn.blockedOp = nil
