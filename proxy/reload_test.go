@@ -172,6 +172,7 @@ func TestReloadOfTheFirstUsers(t *testing.T) {
 		t.Errorf("got %d connections closed, want 1", closed)
 	}
 	c.closed()
+	eventually(t, "it has gone", func() bool { return len(srv.clients()) == 0 })
 	c = srv.dial()
 	c.do("PING").err("NOAUTH")
 	c.do("AUTH", "root", "r").is("+OK")
