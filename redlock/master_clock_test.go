@@ -280,7 +280,7 @@ func TestStepIsCaughtWithTheVote(t *testing.T) {
 			before := s.memberships()
 			s.masters[0].StepClock(tt.step)
 			s.freeze(3, 4)
-			p.lock(one("r", 5*time.Second).as("T")).want(s, tt.reason, "2 of 5 masters voted", giveUp)
+			p.lock(one("r", 5*time.Second).as("T")).want(s, tt.reason, "2 of 5 masters voted", giveUpNeeded)
 			if m := p.Masters()[0]; m.State != MasterDoubted || !strings.Contains(m.Reason, tt.reason) {
 				s.Errorf("master 1 after a step of %v: got %s, %q, want doubted, %q", tt.step, m.State, m.Reason, tt.reason)
 			}

@@ -166,8 +166,8 @@ func TestSilentFarMasters(t *testing.T) {
 		a := p.begin(one("a", time.Second))
 		time.Sleep(10 * ms)
 		b := p.begin(one("b", time.Second))
-		p.finish(a).want(s, "a", "2 of 5 masters voted", giveUp)
-		p.finish(b).want(s, "b", "2 of 5 masters voted", giveUp-10*ms)
+		p.finish(a).want(s, "a", "2 of 5 masters voted", giveUpNeeded)
+		p.finish(b).want(s, "b", "2 of 5 masters voted", giveUpNeeded-10*ms)
 		p.wantStates("ddduu")
 		s.thaw(0, 1, 2)
 		p.allUp()
@@ -188,7 +188,7 @@ func TestTricklingFarMasters(t *testing.T) {
 		time.Sleep(8 * ms) // a is executed and being answered, b is not
 		p.delay(10*ms, 500*ms, 0, 1, 2)
 		p.finish(a).want(s, "a", "held", 20*ms)
-		p.finish(b).want(s, "b, whose answer takes long", "2 of 5 masters voted", giveUp-4*ms)
+		p.finish(b).want(s, "b, whose answer takes long", "2 of 5 masters voted", giveUpNeeded-4*ms)
 	})
 }
 

@@ -292,20 +292,20 @@ const watchTicks = 5
 
 // watch abandons the batches of a master that has not answered within MasterTimeout: they get no vote from it,
 // and it gets no new work until it answers or the connection breaks. The client's watchdog calls it at every
-// tick.
+// tick. A master that is needed for a quorum has longer (excusedLocked).
 //
 // Time is counted in ticks, which come late when this process is short of CPU, so that its own stall does not
-// condemn the masters. Neither does overload: see excusedLocked.
+// condemn the masters.
 func (l *lane) watch(d *deferred) {
 	l.mu.Lock()
 	l.ticks++
 	l.pending.expire(d.now)
-	late := l.lateLocked()
+	late, votes := l.lateLocked(), l.mayVoteLocked()
 	l.mu.Unlock()
 	if !late {
 		return
 	}
-	needed := l.client.mastersUp() <= l.client.view.Load().quorum()
+	needed := votes && l.client.voters() <= l.client.view.Load().quorum()
 	l.mu.Lock()
 	if !l.lateLocked() || l.excusedLocked(needed) { // or it has just answered
 		l.mu.Unlock()
@@ -342,21 +342,19 @@ func (l *lane) lateLocked() bool {
 	return waits && l.ticks-l.oldestSentTick > watchTicks //mutant:a-silent-master-is-waited-for
 }
 
-// overloadTicks is for how many ticks a large batch excuses a master at most.
-const overloadTicks = 4 * watchTicks
+// neededTicks is for how many ticks a master is waited for without which there is no quorum.
+const neededTicks = 4 * watchTicks
 
-// excusedLocked tells whether a master that is late is left alone for now. There are two reasons:
+// excusedLocked tells whether a master that is late is waited for all the same. There are two reasons:
 //   - Its answer has arrived, and this process is so short of CPU that nobody has read it.
-//   - It is needed for a quorum, and it is working off a large batch. Then all masters are overloaded, and to
-//     abandon their batches would lose a quorum that only takes longer. After overloadTicks that is no excuse
-//     any more.
-//
-// A master that is silent under a small load is abandoned in time.
+//   - It is needed for a quorum. Without it nothing can be granted, so waiting costs nobody a lock, and most stalls are short: a pause of
+//     its machine, or too large a batch when all masters are overloaded. Callers of one Redis, whose libraries take an error for the end of
+//     a wait, are spared it. After neededTicks the answer is NOQUORUM.
 func (l *lane) excusedLocked(needed bool) bool {
 	if l.socket != nil && rawio.Unread(l.socket) {
 		return true
 	}
-	return needed && len(l.out) > 0 && l.out[0].cost >= costMin && l.ticks-l.oldestSentTick <= overloadTicks //mutant:overloaded-masters-are-given-up //mutant:silent-masters-are-excused
+	return needed && l.ticks-l.oldestSentTick <= neededTicks //mutant:needed-masters-are-given-up //mutant:silent-masters-are-excused
 }
 
 // answersInTime tells whether the lane takes work.

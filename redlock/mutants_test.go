@@ -217,8 +217,8 @@ var mutants = []mutant{
 	{"a-compare-and-delete-overtakes-the-lock", without(2, 2), "TestOrderOfWhatWaitsForRoom"},
 	{"the-last-come-of-a-share-begins-first", doAfter(`n := len(share.queued) - 1; share.queued[0], share.queued[n] = share.queued[n], share.queued[0]`), "TestOrderOfWhatWaitsForRoom"},
 	{"no-turns", never, "TestTurnsOfShares"},
-	{"overloaded-masters-are-given-up", never, "TestOverloadedMastersAreNotGivenUp"},
-	{"silent-masters-are-excused", without(3), "TestOverloadedMastersAreNotGivenUp"},
+	{"needed-masters-are-given-up", never, "TestNeededMastersAreWaitedFor"},
+	{"silent-masters-are-excused", without(2), "TestNeededMastersAreWaitedFor"},
 
 	// Guards.
 	{"half-the-wait", doBefore(`maxTTL /= 2`), "TestQuarantineHasItsTime"},

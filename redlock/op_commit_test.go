@@ -342,7 +342,7 @@ func TestDropInUnknown(t *testing.T) {
 			for i := 2; i < 5; i++ {
 				p.paths[i].HoldReplies()
 			}
-			p.commit(setNX("r", value, 30*time.Second)).want(s, "SET NX", "2 of 5 masters voted", giveUp)
+			p.commit(setNX("r", value, 30*time.Second)).want(s, "SET NX", "2 of 5 masters voted", giveUpNeeded)
 			time.Sleep(100 * ms)
 			for i := 2; i < 5; i++ {
 				p.paths[i].Heal()

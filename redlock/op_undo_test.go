@@ -44,7 +44,7 @@ func TestRetryThroughAnotherProxy(t *testing.T) {
 						for i := 2; i < 5; i++ {
 							lose.cut(p, i)
 						}
-						p.finish(ask(p, 10*time.Second)).want(s, "first attempt", "2 of 5 masters voted", giveUp)
+						p.finish(ask(p, 10*time.Second)).want(s, "first attempt", "2 of 5 masters voted", giveUpNeeded)
 						time.Sleep(ms)
 						retry := other.finish(ask(other, 10*time.Second))
 						if lose.name != "answers lost" || name == "LOCK TOKEN" || name == "LOCK TOKEN FENCE" || name == "MLOCK TOKEN" {
@@ -237,7 +237,7 @@ func TestRetryBehindAnUnlock(t *testing.T) {
 			p.paths[i].Partition()
 		}
 		p.align()
-		p.unlock(longValue, "r").want(s, "UNLOCK", "2 of 5 masters voted, 3 needed", giveUp)
+		p.unlock(longValue, "r").want(s, "UNLOCK", "2 of 5 masters voted, 3 needed", giveUpNeeded)
 		other.lock(one("r", 10*time.Second).as(longValue)).want(s, "LOCK through another proxy", "held", 0)
 		for i := 2; i < 5; i++ {
 			p.paths[i].Cut()

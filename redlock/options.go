@@ -69,8 +69,8 @@ type Options struct {
 	// address without one. The rest does not count.
 	Common Master
 
-	// MasterTimeout is how long one master may take over one batch before its silence counts as no answer.
-	// Default 50 ms.
+	// MasterTimeout is how long one master may take over one batch before its silence counts as no answer. A master without which there is no
+	// quorum may take four times as long. Default 50 ms.
 	MasterTimeout time.Duration
 	// ConnectTimeout bounds making and vetting a connection, off the path of requests. Default 1 s.
 	ConnectTimeout time.Duration

@@ -30,6 +30,9 @@ const ms = time.Millisecond
 // watch, and watchTicks more.
 const giveUp = 55 * ms
 
+// giveUpNeeded is how long it waits for one without which there is no quorum.
+const giveUpNeeded = giveUp + (neededTicks-watchTicks)*10*ms
+
 // stage is a set of masters and what a test does to them.
 type stage struct {
 	testing.TB

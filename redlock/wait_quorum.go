@@ -14,18 +14,20 @@ import (
 // quorumRetrySpread is the mean distance between the attempts of heads when the quorum is back: 20 000 attempts a second.
 const quorumRetrySpread = 50 * time.Microsecond
 
-// quorumCanVote tells whether a quorum of masters is up and admitted.
-func (c *Client) quorumCanVote() bool {
-	can := 0
+// voters is how many masters are up and admitted.
+func (c *Client) voters() (n int) {
 	for _, l := range c.view.Load().masters {
 		l.mu.Lock()
 		if l.mayVoteLocked() {
-			can++
+			n++
 		}
 		l.mu.Unlock()
 	}
-	return can >= c.view.Load().quorum()
+	return n
 }
+
+// quorumCanVote tells whether a quorum of masters is up and admitted.
+func (c *Client) quorumCanVote() bool { return c.voters() >= c.view.Load().quorum() }
 
 // waitForQuorumLocked has op wait until a quorum of masters can vote, and returns false if one can. The long pause that it sets is
 // only a safeguard: when it ends, the head looks again.
