@@ -66,6 +66,7 @@ func (w *world) checkHead() {
 func (w *world) release(holder, p *incarnation) (rounds uint64, took time.Duration) {
 	resource := simResources[1]
 	held := holder.lock(one(resource, p.MaxTTL()))
+	time.Sleep(70 * ms) // until its slowest SET has come: the waiter would take that for a release (setDelay)
 	waiter := p.begin(one(resource, p.MaxTTL()).waits(p.MaxTTL()))
 	time.Sleep(20 * ms)
 	before, released := p.Stats().Attempts, time.Now()
