@@ -70,11 +70,18 @@ func TestReaderScripts(t *testing.T) {
 	takeOver := func(token, next string, ttl int) func(*redis.Client) any {
 		return run(scriptCommit, 2, token, doSetLonger, next, 60_000*ttl, 0)
 	}
-	// putBack undoes that, if the key ends in so many minutes.
-	putBack := func(token, next string, ttl int) func(*redis.Client) any {
+	// putBack undoes that as if the reader's end had been so many minutes later than it is. The end is read in one script: commands one
+	// after the other may be further apart than endSlack.
+	putBack := func(token, next string, later int) func(*redis.Client) any {
+		const end = `local now = redis.call('TIME')
+			return now[1] * 1000 + math.floor(now[2] / 1000) + redis.call('PTTL', KEYS[1]) +
+				redis.call('ZSCORE', KEYS[1], ARGV[1]) - redis.call('ZSCORE', KEYS[1], 'redlockd:end')`
 		return func(client *redis.Client) any {
-			now := client.Time(context.Background()).Val().UnixMilli()
-			return run(scriptUndo, next, now+int64(60_000*ttl), undoPutBack, token)(client)
+			ends, err := client.Eval(context.Background(), end, []string{"k"}, "r:"+next).Int()
+			if err != nil {
+				return err.Error()
+			}
+			return run(scriptUndo, next, ends+60_000*later, undoPutBack, token)(client)
 		}
 	}
 	release := func(token string) func(*redis.Client) any { return run(scriptRelease, token) }
@@ -134,10 +141,10 @@ func TestReaderScripts(t *testing.T) {
 			{takeOver("N", "M", 9), "2", "r:B 1, r:M 9, redlockd:end 9"},
 			{announce, "[zset 9]", "r:B 1, r:M 9, redlockd:end 9, writer 3"},
 			{takeOver("B", "C", 2), "2", "r:C 2, r:M 9, redlockd:end 9, writer 3"},
-			{putBack("B", "C", 3), "0", "r:C 2, r:M 9, redlockd:end 9, writer 3"},
-			{putBack("B", "C", 2), "1", "r:B 2, r:M 9, redlockd:end 9, writer 3"},
+			{putBack("B", "C", 1), "0", "r:C 2, r:M 9, redlockd:end 9, writer 3"},
+			{putBack("B", "C", 0), "1", "r:B 2, r:M 9, redlockd:end 9, writer 3"},
 			{rejoin("N", 1), "1", "r:B 2, r:M 9, r:N 1, redlockd:end 9, writer 3"},
-			{putBack("N", "M", 9), "1", "r:B 2, r:N 9, redlockd:end 9, writer 3"},
+			{putBack("N", "M", 0), "1", "r:B 2, r:N 9, redlockd:end 9, writer 3"},
 			{release("N"), "1", ""},
 			{release("B"), "1", "redlockd:end 3, writer 3"},
 			{takeOver("A", "N", 4), "-1", "redlockd:end 3, writer 3"},
