@@ -98,7 +98,7 @@ func Open(opts Options) (*Client, error) {
 	}
 	c.coordinator = newCoordinator(c)
 	c.view.Store(newView(lanes, nil, c))
-	// All lanes exist before the first one runs: they look at each other (claim, mastersUp).
+	// All lanes exist before the first one runs: they look at each other (claim, voters).
 	for _, l := range lanes {
 		c.running.Go(l.run)
 		c.running.Go(l.keepSubscribed)

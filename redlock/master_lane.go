@@ -300,12 +300,12 @@ func (l *lane) watch(d *deferred) {
 	l.mu.Lock()
 	l.ticks++
 	l.pending.expire(d.now)
-	late, votes := l.lateLocked(), l.mayVoteLocked()
+	late, voter := l.lateLocked(), l.mayVoteLocked()
 	l.mu.Unlock()
 	if !late {
 		return
 	}
-	needed := votes && l.client.voters() <= l.client.view.Load().quorum()
+	needed := voter && l.client.voters() <= l.client.view.Load().quorum() //mutant:a-learner-is-waited-for //mutant:a-learner-takes-the-place-of-a-voter
 	l.mu.Lock()
 	if !l.lateLocked() || l.excusedLocked(needed) { // or it has just answered
 		l.mu.Unlock()
@@ -342,14 +342,15 @@ func (l *lane) lateLocked() bool {
 	return waits && l.ticks-l.oldestSentTick > watchTicks //mutant:a-silent-master-is-waited-for
 }
 
-// neededTicks is for how many ticks a master is waited for without which there is no quorum.
+// neededTicks is for how many ticks a master is waited for without which there is no quorum. The deadline of the connection may come earlier
+// (batch.send).
 const neededTicks = 4 * watchTicks
 
-// excusedLocked tells whether a master that is late is waited for all the same. There are two reasons:
+// excusedLocked tells whether a late master is waited for all the same. There are two reasons:
 //   - Its answer has arrived, and this process is so short of CPU that nobody has read it.
-//   - It is needed for a quorum. Without it nothing can be granted, so waiting costs nobody a lock, and most stalls are short: a pause of
-//     its machine, or too large a batch when all masters are overloaded. Callers of one Redis, whose libraries take an error for the end of
-//     a wait, are spared it. After neededTicks the answer is NOQUORUM.
+//   - It is needed for a quorum. Without it nothing can be granted, so waiting costs nobody a lock. Most stalls are short: its machine pauses,
+//     or all masters are overloaded and work off large batches. A library that was written for one Redis would take NOQUORUM for the end of
+//     its wait. It is told that after neededTicks.
 func (l *lane) excusedLocked(needed bool) bool {
 	if l.socket != nil && rawio.Unread(l.socket) {
 		return true

@@ -12,9 +12,9 @@ import "time"
 //
 // So these carry the time of the master's clock behind which they must not be executed.
 //
-// Invariant: when the vote of such a command is given up, because MasterTimeout or more has passed since it was sent, the master does not execute it
-// any more, unless its clock was set back meanwhile. What is known of the clock may be wrong by a quarter of MasterTimeout, so
-// the command has three quarters.
+// Invariant: when the vote of such a command is given up, MasterTimeout or more after it was sent, the master does not execute it any more,
+// unless its clock was set back meanwhile. What is known of the clock may be wrong by a quarter of MasterTimeout, so the command has three
+// quarters.
 
 // mustBeTimely tells whether the round is one of these.
 func (r *round) mustBeTimely() bool {

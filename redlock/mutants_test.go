@@ -219,6 +219,8 @@ var mutants = []mutant{
 	{"no-turns", never, "TestTurnsOfShares"},
 	{"needed-masters-are-given-up", never, "TestNeededMastersAreWaitedFor"},
 	{"silent-masters-are-excused", without(2), "TestNeededMastersAreWaitedFor"},
+	{"a-learner-is-waited-for", without(1), "TestNeededMastersAreWaitedFor"},
+	{"a-learner-takes-the-place-of-a-voter", replace(`l.client.voters()`, `pick(MUTANT, l.client.mastersUp(), l.client.voters())`), "TestNeededMastersAreWaitedFor"},
 
 	// Guards.
 	{"half-the-wait", doBefore(`maxTTL /= 2`), "TestQuarantineHasItsTime"},

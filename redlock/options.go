@@ -70,7 +70,7 @@ type Options struct {
 	Common Master
 
 	// MasterTimeout is how long one master may take over one batch before its silence counts as no answer. A master without which there is no
-	// quorum may take four times as long. Default 50 ms.
+	// quorum may take four times as long, up to ConnectTimeout. Default 50 ms.
 	MasterTimeout time.Duration
 	// ConnectTimeout bounds making and vetting a connection, off the path of requests. Default 1 s.
 	ConnectTimeout time.Duration
