@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"redlockd/redlock"
@@ -156,6 +157,7 @@ func serveQuiet(t *testing.T) *testServer {
 	engine, masters := startEngine(t, func(o *redlock.Options) { o.Heartbeat = 10 * time.Second })
 	srv := serve(t, func(o *Options) { o.Engine = engine })
 	srv.masters = masters
+	synctest.Wait() // it has said to the fleet that it is there, in a round of its own
 	return srv
 }
 
@@ -236,6 +238,7 @@ func TestScriptRounds(t *testing.T) {
 		b := serve(t, func(o *Options) {
 			o.Engine = openEngine(t, srv.masters, func(o *redlock.Options) { o.Heartbeat = 10 * time.Second })
 		})
+		synctest.Wait() // as in serveQuiet
 		for range 3 {
 			steps("granted elsewhere", 1, func() { c.do("EVAL", acquireScript, "1", "k", token, "20000").is("+OK") })
 			for source, want := range map[string]int{extendScript: 1, lookScript: 1, acquireScript: 2} {
