@@ -136,6 +136,7 @@ var tracesByHand = []handTrace{
 	{"the next one behind the end of the first", true, byHand(granted(1, 1, 1286500), `<<"V",1310000,1,2,2,1310,300,1610,1>>`, `<<"V",1310000,2,2,2,1310,300,1610,1>>`,
 		`<<"V",1310000,3,2,2,1310,300,1610,1>>`, `<<"G",1311000,2,2,1596500>>`)},
 	{"an undo of what nobody counts on", true, byHand([]string{`<<"V",1000000,1,1,1001,1000,300,1300,1>>`, `<<"U",1010000,1,1,1001>>`})},
+	{"an undo of what its caller has given up", true, byHand(granted(1, 1001, 1286500), `<<"O",1200000,1001>>`, `<<"R",1201000,2,1001>>`, `<<"U",1202000,1,1,1001>>`)},
 	{"a LOCK that is repeated through another proxy", true, byHand(granted(1, 1001, 1286500), granted(2, 1001, 1286500, 1308))},
 
 	{"a takeover", true, byHand(granted(1, 1, 1286500), takenOver(3), `<<"O",1101000,1>>`, `<<"G",1101000,2,2,1386500>>`)},
@@ -155,6 +156,7 @@ var tracesByHand = []handTrace{
 	{"a key that ends too late", false, byHand(`<<"V",1000000,1,1,1,1000,300,1301,1>>`)},
 	{"a repeated LOCK that does not move the end far enough", false, byHand(granted(1, 1001, 1286500), granted(2, 1001, 1286500, 1307)[:1])},
 	{"an undo of what somebody counts on", false, byHand(`<<"V",1000000,1,1,1001,1000,300,1300,1>>`, `<<"V",1005000,1,2,1001,1005,300,1308,1>>`, `<<"U",1010000,1,1,1001>>`)},
+	{"an undo of what was granted", false, byHand(granted(1, 1001, 1286500), `<<"U",1202000,1,1,1001>>`)},
 	{"an undo of what another attempt has set", false, byHand(`<<"V",1000000,1,1,1001,1000,300,1300,1>>`, `<<"U",1010000,1,2,1001>>`)},
 	{"a grant behind UNLOCK", false, byHand(granted(1, 1, 1286500)[:3], `<<"O",1000500,1>>`, `<<"G",1001000,1,1,1286500>>`)},
 	{"a vote of a master that has accepted a child", false, byHand(`<<"A",990000,3,0>>`, granted(1, 1, 1286500))},

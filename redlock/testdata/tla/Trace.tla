@@ -72,7 +72,8 @@ Happens(e, n) ==
     [] e[1] = "T" -> TakeOver(e[3], e[4], e[10], e[5], e[6], e[7], e[8], Until(e, n))
     [] e[1] = "B" -> PutBack(e[3], e[5], e[6], n)
     [] e[1] = "R" -> ~Inherits(e[4], n) /\ (IF e[4] \in Own /\ e[4] \notin over /\ lease[e[4]] <= n THEN ReleaseFailed(e[3], e[4]) ELSE Release(e[3], e[4]))
-    [] e[1] = "U" -> Undo(e[3], e[4], e[5])
+    \* A proxy that finds a token of its own grant released elsewhere undoes what is left: a release that looks at more than it has to.
+    [] e[1] = "U" -> Undo(e[3], e[4], e[5]) \/ Release(e[3], e[5])
     [] e[1] = "F" -> Forget(e[3], n)
     [] e[1] = "A" -> (IF e[4] = 0 THEN NoVote(e[3]) ELSE Admit(e[3], n, IF lost[e[3]] = 0 THEN 0 ELSE 1000 * Trace.records[e[4]].maxTTL))
     [] e[1] = "G" -> Grant(e[3], e[4], n, e[5], Backings(e[3], e[4], e[5]))
