@@ -136,6 +136,59 @@ func TestMembersModel(t *testing.T) {
 	})
 }
 
+// What a memory that has forgotten is given, so that it may vote without a wait.
+func TestCopyModel(t *testing.T) {
+	times := set("Ticks", "TRUE", "Longer", "2")
+	fences := set("Fences", "{1, 2}")
+	late := set("Late", "{t, u}")
+	three := set("Tokens", "{t, u, x}")
+	twoLosses := set("Spares", "{d, e}", "Goes", "{a, c}", "MaxVersion", "4", "Losses", "2")
+	oneByOne := set("Spares", "{d, e}", "Goes", "{a, c}", "MaxVersion", "5")
+	learner := set("Spares", "{d, e}", "Goes", "{c, d}", "MaxVersion", "4")
+	twoKeys := set("Tokens", "{x}", "Tokens2", "{t, u}")
+	both := []string{"MutualExclusion", "FencesGrow"}
+	checkTLA(t, tlaModel{
+		module: "Copy", values: "a b c d e f g p q t u x Nobody Sentinel", symmetry: "Perms",
+		constants: set("First", "{a, b, c}", "Spares", "{d}", "Goes", "{c}", "Copiers", "{p}", "Tokens", "{t, u}", "Tokens2", "{}", "MaxVersion", "3", "Losses", "1",
+			"Late", "{}", "Ticks", "FALSE", "TTL", "1", "Longer", "0", "Fences", "{}", "Compares", "TRUE", "SourcesStay", "TRUE"),
+	}, []tlaRun{
+		{name: "a memory is copied to, commands come late", constants: late, holds: exclusion},
+		{name: "three tokens", constants: three, holds: exclusion},
+		{name: "time passes, EXTEND", constants: times, holds: exclusion},
+		{name: "fences", constants: fences, holds: both},
+		{name: "a source is read before it left", mutant: "MNotLeft", violated: "MutualExclusion"},
+		{name: "a source less", mutant: "MMinority", violated: "MutualExclusion"},
+		{name: "a learner is a source", constants: twoLosses, mutant: "MLearnerSource", violated: "MutualExclusion"},
+		{name: "a source forgets", constants: twoLosses, mutant: "MSourcesForget", violated: "MutualExclusion"},
+		{name: "the smallest end", constants: and(times, "Late", "{t}"), mutant: "MSmallerEnd", violated: "MutualExclusion"},
+		{name: "one of two values", constants: three, mutant: "MOneOfTwo", violated: "MutualExclusion"},
+		{name: "only what is absent", constants: and(three, "Late", "{x}"), mutant: "MOnlyAbsent", violated: "MutualExclusion"},
+		{name: "before the last source", mutant: "MBeforeLast", violated: "MutualExclusion"},
+		{name: "before the last key", constants: twoKeys, mutant: "MBeforeLast", violated: "MutualExclusion"},
+		{name: "the sentinel is deleted", constants: three, mutant: "MSentinelGoes", violated: "MutualExclusion"},
+		{name: "a voter is written to", mutant: "MLateWrite", violated: "MutualExclusion"},
+		{name: "a voter is deleted from", mutant: "MLateDelete", violated: "MutualExclusion"},
+		{name: "fences are read before", constants: fences, mutant: "MFloorBefore", violated: "FencesGrow"},
+
+		{name: "one seat after another", constants: oneByOne, holds: exclusion, large: true},
+		{name: "a learner forgets, commands come late", constants: and(learner, "Late", "{t, u}"), holds: exclusion, large: true},
+		{name: "three tokens, commands come late", constants: and(three, "Late", "{t, u, x}"), holds: exclusion, large: true},
+		{name: "time passes, EXTEND, commands come late", constants: and(times, "Late", "{t, u}"), holds: exclusion, large: true},
+		{name: "longer locks, EXTEND", constants: and(times, "TTL", "2"), holds: exclusion, large: true},
+		{name: "three tokens, time passes, EXTEND", constants: and(times, "Tokens", "{t, u, x}"), holds: exclusion, large: true},
+		{name: "fences, commands come late", constants: and(fences, "Late", "{t, u}"), holds: both, large: true},
+		{name: "two copiers", constants: set("Copiers", "{p, q}"), holds: exclusion, large: true},
+		{name: "two keys", constants: twoKeys, holds: exclusion, large: true},
+		{name: "five memories", constants: set("First", "{a, b, c, f, g}"), holds: exclusion, large: true},
+
+		// Not needed.
+		{name: "what m holds is not compared", constants: and(late, "Compares", "FALSE"), holds: exclusion},
+		{name: "what m holds is not compared, EXTEND, commands come late", constants: and(times, "Late", "{t, u}", "Compares", "FALSE"), holds: exclusion, large: true},
+		{name: "what m holds is not compared, two copiers", constants: set("Copiers", "{p, q}", "Compares", "FALSE"), holds: exclusion, large: true},
+		{name: "sources do not stay voters", constants: and(twoLosses, "SourcesStay", "FALSE"), holds: exclusion, large: true},
+	})
+}
+
 // One step with ballots.
 func TestStepModel(t *testing.T) {
 	checkTLA(t, tlaModel{
