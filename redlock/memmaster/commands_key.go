@@ -1,7 +1,11 @@
 package memmaster
 
 import (
+	"cmp"
+	"hash/fnv"
 	"math"
+	"slices"
+	"strconv"
 
 	"redlockd/redlock/resp"
 )
@@ -78,35 +82,55 @@ func cmdPEXPIRE(c *client, args [][]byte) {
 	c.integer(1)
 }
 
-// cmdSCAN returns everything at once with cursor 0, whatever COUNT hints: a scan is over after the first call.
+// scanCount is how many keys SCAN names without COUNT.
+const scanCount = 10
+
+// cmdSCAN names the keys in the order of their hashes, from the cursor on. So a key that stands there from the first call to the last is
+// named, whatever comes and goes meanwhile.
 func cmdSCAN(c *client, args [][]byte) {
 	cursor, ok := resp.ParseInt(args[1])
 	if !ok || cursor < 0 {
 		c.fail("ERR invalid cursor")
 		return
 	}
+	count := int64(scanCount)
 	if len(args) > 2 {
 		if len(args) != 4 || !is(args[2], "COUNT") {
 			c.fail(errSyntax)
 			return
 		}
-		if n, ok := resp.ParseInt(args[3]); !ok {
+		if count, ok = resp.ParseInt(args[3]); !ok {
 			c.fail(errNotInt)
 			return
-		} else if n < 1 {
+		} else if count < 1 {
 			c.fail(errSyntax)
 			return
 		}
 	}
-	c.array(2)
-	c.texts("0")
-	if cursor != 0 {
-		c.array(0)
-		return
-	}
 	keys := c.m.data.keys()
-	c.array(len(keys))
-	c.texts(keys...)
+	slices.SortStableFunc(keys, func(a, b string) int { return cmp.Compare(scanPlace(a), scanPlace(b)) })
+	keys = slices.DeleteFunc(keys, func(key string) bool { return scanPlace(key) < cursor })
+	n, next := len(keys), int64(0)
+	if int64(n) > count {
+		n = int(count)
+		for next = scanPlace(keys[n-1]) + 1; n < len(keys) && scanPlace(keys[n]) < next; { // those of one place are named together
+			n++
+		}
+		if n == len(keys) {
+			next = 0
+		}
+	}
+	c.array(2)
+	c.texts(strconv.FormatInt(next, 10))
+	c.array(n)
+	c.texts(keys[:n]...)
+}
+
+// scanPlace is where a key is in the order of SCAN, from 1 on.
+func scanPlace(key string) int64 {
+	h := fnv.New32a()
+	h.Write([]byte(key))
+	return int64(h.Sum32()) + 1
 }
 
 // cmdDBSIZE counts the keys that have not expired. (Redis also counts those that have and that nothing has touched.)

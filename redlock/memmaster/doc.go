@@ -42,7 +42,7 @@
 //   - Memory is all it has: no persistence, no limit of memory (CONFIG maxmemory is only reported; see Evict), no
 //     replication, no cluster. REPLICAOF makes a replica without a master, for tests of clients that must notice one.
 //   - Strings, sorted sets and hashes only. No RESP3, no transactions, one user. Of databases there are 0 and 1.
-//   - SCAN returns everything at once, in order. DBSIZE never counts expired keys.
+//   - SCAN takes longer the more keys there are. DBSIZE never counts expired keys.
 //   - CLIENT TRACKING knows REDIRECT, NOLOOP and OPTIN, not BCAST and OPTOUT.
 //   - Scripts run in the package sandbox, whose caveats are this master's too. Their limits are wide: an endless loop ends
 //     after two million instructions, and one script can take 256 MB.
