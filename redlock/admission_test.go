@@ -433,7 +433,7 @@ func TestNeededMastersAreWaitedFor(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			inVirtualTime(t, 5, func(s *stage) {
-				p := s.open()
+				p := s.open(uncopied)
 				for _, i := range tt.down {
 					s.masters[i].Crash(false)
 				}

@@ -256,7 +256,7 @@ func TestAssumeNoRestartBesideLibraries(t *testing.T) {
 // A library's TTL is longer than max_ttl, and so than the wait of a master that has forgotten.
 func TestAssumeLibrariesKeepToMaxTTL(t *testing.T) {
 	inVirtualTime(t, 5, func(s *stage) {
-		p := s.open(briefly)
+		p := s.open(briefly, uncopied)
 		s.lockDirectly("r", time.Minute, 0, 1, 2)
 		s.masters[0].Crash(false)
 		s.masters[0].Restart()

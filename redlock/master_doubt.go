@@ -51,6 +51,11 @@ type clockGuard struct {
 	// good tells that votes count as far as the clock is concerned. Only the lane's goroutine changes it.
 	good bool
 	clockView
+	// copied is ring as of the last heartbeat, for a copy from this master (member_copy.go), and copiedBeat guard.beat.
+	copied     clockRing
+	copiedBeat int64
+	// told is the gain that such a copy has seen, and the lane has not.
+	told clockResult
 	// skew is how far the clock is ahead of our wall clock, where nobody vouches for it though enough masters are
 	// connected; else 0.
 	skew time.Duration
@@ -188,6 +193,14 @@ func (l *lane) doubtClock(found clockResult) {
 	}
 }
 
+// gained tells the lane that another reading than its own has shown a gain of the clock. The next heartbeat acts on it.
+func (l *lane) gained(gain, before time.Duration) {
+	l.mu.Lock()
+	l.guard.clock.told = clockResult{gain: gain, before: before}
+	l.mu.Unlock()
+	l.requestHeartbeat()
+}
+
 func outOfStep(gain time.Duration) string {
 	return fmt.Sprintf("its clock gained %v on this machine's: it stepped, or this machine was paused", roughly(gain))
 }
@@ -209,7 +222,7 @@ func (l *lane) trustClock(noted bool) {
 
 	l.mu.Lock()
 	k.began, k.asked, k.took, k.offset = k.ring.began, k.last.sent, k.last.received-k.last.sent, skew
-	k.noted, k.agrees = noted, agreeing.has(l.index)
+	k.noted, k.agrees, k.copied, k.copiedBeat = noted, agreeing.has(l.index), k.ring, l.guard.beat
 	switch good := watched || k.gain == 0 && !noted && agreeing.has(l.index); { //mutant:first-sight-of-a-clock-believed //mutant:a-clock-that-gained-is-vouched-for
 	case good && !k.good:
 		k.good, k.gain, k.skew, k.reason, k.logged, k.unnoted = true, 0, 0, "", false, false

@@ -273,7 +273,7 @@ func (l *lane) shows(v string, state memberState, why string) {
 	if s != nil && s.state == seatLearner && state.settledOn(r, s) && !g.logged {
 		g.logged = true
 		l.logEvent(slog.LevelWarn, "master quarantined", "reason", reason, "for", l.client.coordinator.seatLeft(l.index).Round(time.Millisecond),
-			"to_do", "nothing, it votes again after that; restart no other master until then")
+			"to_do", "nothing, it votes again when it was given what the others remember, or after that; restart no other master until then")
 	}
 }
 
@@ -375,6 +375,10 @@ func (l *lane) heartbeat(ctx context.Context, conn *masterConn) error {
 		l.guard.high = high
 	case untrue == "": // what it says without a vote may be what is left after forgetting //mutant:fences-of-a-false-floor-forgotten
 		l.guard.high = 0
+	}
+	if told := &l.guard.clock.told; told.gain > 0 {
+		result = result.merge(guardResult{clock: *told})
+		*told = clockResult{}
 	}
 	if result.unresolved() {
 		l.toResolve = l.toResolve.merge(result)

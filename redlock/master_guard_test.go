@@ -59,7 +59,7 @@ func TestForgetfulMasterHasNoVote(t *testing.T) {
 	for _, f := range forgetting {
 		inVirtualTime(t, 5, func(s *stage) {
 			change := func(o *Options) { o.MaxTTL = 10 * time.Second }
-			p, other := s.open(change), s.open(change)
+			p, other := s.open(change, uncopied), s.open(change, uncopied)
 			before := s.remember()
 			time.Sleep(2 * time.Second) // several heartbeats
 			for i := 3; i < 5; i++ {
@@ -77,7 +77,7 @@ func TestForgetfulMasterHasNoVote(t *testing.T) {
 			if f.idle {
 				time.Sleep(600 * ms)
 			}
-			fresh := s.start(change)
+			fresh := s.start(change, uncopied)
 			for time.Now().Before(held.Until) {
 				for _, c := range []*proxy{other, fresh} {
 					if c.lock(one("r", time.Second)).Held && time.Now().Before(held.Until) {
@@ -205,7 +205,7 @@ func TestQuarantineHasItsTime(t *testing.T) {
 	for _, f := range forgetting {
 		inVirtualTime(t, 5, func(s *stage) {
 			const maxTTL = 4 * time.Second
-			p := s.open(func(o *Options) { o.MaxTTL = maxTTL })
+			p := s.open(func(o *Options) { o.MaxTTL = maxTTL }, uncopied)
 			before := s.remember()
 			time.Sleep(2 * time.Second)
 			forgot := time.Now()
@@ -258,7 +258,7 @@ func TestSecondEpisode(t *testing.T) {
 		inVirtualTime(t, 5, func(s *stage) {
 			const maxTTL = 4 * time.Second
 			change := func(o *Options) { o.MaxTTL = maxTTL }
-			p, other := s.open(change), s.open(change)
+			p, other := s.open(change, uncopied), s.open(change, uncopied)
 			before := s.remember()
 			time.Sleep(2 * time.Second)
 			f.forget(s, 0, before)
@@ -285,11 +285,11 @@ func TestSecondEpisode(t *testing.T) {
 func TestOneAdmitsForAll(t *testing.T) {
 	inVirtualTime(t, 5, func(s *stage) {
 		change := func(o *Options) { o.MaxTTL = 10 * time.Second }
-		p := s.open(change)
+		p := s.open(change, uncopied)
 		s.do(0, "FLUSHALL")
 		forgot := time.Now()
 		time.Sleep(9 * time.Second)
-		late := s.start(change)
+		late := s.start(change, uncopied)
 		time.Sleep(100 * ms)
 		late.wantStates("quuuu")
 		p.allUp()
@@ -297,7 +297,7 @@ func TestOneAdmitsForAll(t *testing.T) {
 		if got := time.Since(forgot); got > 15*time.Second {
 			s.Errorf("admitted after %v, want when the first proxy's time was over", got)
 		}
-		fresh := s.start(change)
+		fresh := s.start(change, uncopied)
 		began := time.Now()
 		fresh.allUp()
 		if got := time.Since(began); got > 10*ms {

@@ -72,7 +72,7 @@ func TestOneLineForEachThingThatHappensToAMaster(t *testing.T) {
 	} {
 		inVirtualTime(t, 5, func(s *stage) {
 			var log journal
-			s.open(log.option)
+			s.open(log.option, uncopied)
 			log.take("")
 			tt.happen(s)
 			time.Sleep(10 * time.Second)

@@ -79,6 +79,7 @@ type MasterReport struct {
 	MembersVersion int64
 
 	state  memberState // what it shows
+	copied string      // how far a copy to it is, for people
 	record *record     // that it has settled on, or that the memory before it had
 
 	// floor and marks say how high its fences are; nil: they were not read.
@@ -481,15 +482,16 @@ func (r *MasterReport) judge() {
 
 // readMembership reads what the master shows of the membership.
 func (r *MasterReport) readMembership(ctx context.Context, l *masterConn) {
-	fields := l.redis.HMGet(ctx, membersKey, "v", "r")
+	fields := l.redis.HMGet(ctx, membersKey, "v", "r", "copy")
 	if refused, _ := errors.AsType[*refusedError](membersError(fields.Err())); refused != nil {
 		r.add(NoVote, "", "%s", refused.reason)
 	}
-	if fields.Err() != nil || len(fields.Val()) != 2 {
+	if fields.Err() != nil || len(fields.Val()) != 3 {
 		return // HMGET has been tried before: it has been told
 	}
 	v, _ := fields.Val()[0].(string)
 	text, _ := fields.Val()[1].(string)
+	copied, _ := fields.Val()[2].(string)
 	r.record, _ = parseRecord(text)
 	state, err := stateOf(v, r.RunID)
 	if refused, _ := errors.AsType[*refusedError](err); refused != nil {
@@ -500,6 +502,9 @@ func (r *MasterReport) readMembership(ctx context.Context, l *masterConn) {
 		state = memberState{memory: r.RunID + ":", fresh: true}
 	}
 	r.state = state
+	if note, ok := parseCopyNote(copied); ok {
+		r.copied = fmt.Sprintf(" (%d locks so far, %d %%, from %s)", note.given, note.done, note.from)
+	}
 	if !state.fresh {
 		r.MembersVersion = state.record.version
 	}
@@ -539,7 +544,8 @@ func compareMembership(reports []MasterReport, force *record) {
 				r.add(Note, "", "shows another version of the membership than the one in force: it votes when a redlockd that runs has told it")
 			}
 			if r.Member == "learner" && !r.New {
-				r.add(Note, "", "is a learner: it may have forgotten locks, and votes when the longest of them must have ended, up to %s after it was listed", shortText(force.wait.Round(time.Millisecond)))
+				r.add(Note, "", "is a learner: it may have forgotten locks, and votes when a redlockd has given it what the others remember%s, or %s after it was listed",
+					r.copied, shortText(force.wait.Round(time.Millisecond)))
 			}
 		default:
 			r.add(Note, "", "the membership does not list its memory: it has restarted or was flushed, and votes %s after a redlockd has found it", shortText(force.wait))

@@ -18,7 +18,7 @@ type Membership struct {
 	// Lineage names the founding, Version counts the steps since.
 	Lineage string
 	Version int64
-	// MaxTTL is the longest TTL in force; Wait is how long a master has no vote that may have forgotten locks.
+	// MaxTTL is the longest TTL in force; Wait is how long a master has no vote that may have forgotten locks, where too few others can tell it what it held.
 	MaxTTL, Wait time.Duration
 	// Lowering: Wait is longer than MaxTTL needs, because longer locks may still live. It is lowered after WaitLeft.
 	Lowering bool
@@ -58,7 +58,7 @@ type SeatState string
 // The states of a seat.
 const (
 	SeatVoter   SeatState = "voter"
-	SeatLearner SeatState = "learner" // gets every command, and votes after the wait
+	SeatLearner SeatState = "learner" // gets every command, and votes when it was given what the others remember, or after the wait
 	SeatVacant  SeatState = "vacant"  // no master has been found at the address
 	SeatLeaving SeatState = "leaving" // is removed after the wait
 )
@@ -73,6 +73,8 @@ type Seat struct {
 	Since int64
 	// Left is how much of the wait is left before the seat votes or is removed; 0: it is not waiting, or about to.
 	Left time.Duration
+	// Copying is how a learner is given what it has to know, so that it votes before its wait is over; nil: it is not, and nothing says why.
+	Copying *Copying
 	// Reached tells whether a master answers at the address, whether it votes or not.
 	Reached bool
 	// Reason is why this client does not count the master's votes; "": it does.
@@ -97,6 +99,9 @@ func (c *Client) Membership() Membership {
 	for i := range r.seats {
 		s, shown := &r.seats[i], &all.Seats[i]
 		shown.Left = m.leftOf(r, r.stampField(s))
+		if s.state == seatLearner {
+			shown.Copying = m.copyingOf(s.number)
+		}
 		if s.number < len(lanes) && lanes[s.number] != nil {
 			status := lanes[s.number].status()
 			shown.Reason, shown.Reached = status.Reason, status.Connected || status.State == MasterRefused
@@ -138,7 +143,7 @@ type MemberChange struct {
 var ErrMembersChanged = errors.New("somebody else has changed the membership meanwhile; look at it with redlockd members, and repeat the change if it is still wanted")
 
 // ChangeMembers has the masters choose a record with the change, and returns when they have: a new master is a learner by then, and votes
-// after the wait, which Membership shows. It is safe to repeat, and to break off at any point. With dryRun nothing is changed. what says
+// when it was given what the others remember, or after the wait, which Membership shows. It is safe to repeat, and to break off at any point. With dryRun nothing is changed. what says
 // what is changed, or would be; "" where everything is so already.
 func (c *Client) ChangeMembers(ctx context.Context, change MemberChange, dryRun bool) (what string, err error) {
 	if change.Addr != "" {
@@ -482,9 +487,9 @@ func (q *memberRequest) seat(ctx context.Context, n *situation, child *record) e
 		fewer = "; until it votes, one master fewer may fail"
 	}
 	if m.Add != "" {
-		q.what = fmt.Sprintf("%s (%s) is added, and votes in %v%s", shown(s.name), m.Addr, r.wait, fewer)
+		q.what = fmt.Sprintf("%s (%s) is added, and votes when it was given what the others remember, or in %v%s", shown(s.name), m.Addr, r.wait, fewer)
 	} else {
-		q.what = fmt.Sprintf("%s is the master at %s, which votes in %v%s", shown(s.name), m.Addr, r.wait, fewer)
+		q.what = fmt.Sprintf("%s is the master at %s, which votes when it was given what the others remember, or in %v%s", shown(s.name), m.Addr, r.wait, fewer)
 	}
 	return nil
 }

@@ -30,6 +30,9 @@ type coordinator struct {
 	elsewhere time.Time      // since when a listed memory is heard by others and another one is found here; zero: it is not so
 	request   *memberRequest
 
+	// recoveries are the copies to learners, by the number of the seat. mu guards what others read.
+	recoveries map[int]*recovery
+
 	// mu guards what follows. Only the goroutine writes.
 	mu sync.Mutex
 	// record is the one in force, as far as is known here. Nil: none.
@@ -54,7 +57,7 @@ type reseatPause struct {
 
 func newCoordinator(c *Client) *coordinator {
 	return &coordinator{client: c, poked: make(chan struct{}, 1), requests: make(chan *memberRequest),
-		pauses: make(map[int]reseatPause), watches: make(map[string]*watch), due: make(map[string]time.Time)}
+		pauses: make(map[int]reseatPause), recoveries: make(map[int]*recovery), watches: make(map[string]*watch), due: make(map[string]time.Time)}
 }
 
 // poke has the coordinator look soon.
@@ -196,8 +199,10 @@ func (m *coordinator) look(ctx context.Context) time.Duration {
 			return 0
 		}
 	}
+	m.recover(s, r)
 	n := &situation{record: r, survey: s, left: func(timer string) time.Duration { return m.left(s, timer) },
-		patience: heardWithin * o.Heartbeat, paused: func(place int) bool { return s.began.Before(m.pauses[place].until) },
+		recovered: func(one *seat) (string, bool) { return m.recovered(s, r, one) },
+		patience:  heardWithin * o.Heartbeat, paused: func(place int) bool { return s.began.Before(m.pauses[place].until) },
 		wall: m.client.own.date(time.Now()), skew: o.ClockSkewMax, drift: m.client.drift}
 	d := n.next()
 	problem := d.problem
@@ -496,13 +501,16 @@ func (m *coordinator) propose(ctx context.Context, s *survey, parent *record, ac
 	return 0
 }
 
-// pauseReseat makes the next change of a seat wait: a second at first, twice as long each time, up to the wait.
+// reseatPauseMax bounds the pause between two changes of one seat. A copy takes less for most masters, so one that restarts now and then is not kept waiting.
+const reseatPauseMax = 8 * time.Second
+
+// pauseReseat makes the next change of a seat wait: a second at first, twice as long each time, until it has been quiet for long enough.
 func (m *coordinator) pauseReseat(place int, wait time.Duration) {
-	p, now := m.pauses[place], time.Now()
-	if now.After(p.until.Add(wait)) {
+	p, now, most := m.pauses[place], time.Now(), min(wait, reseatPauseMax)
+	if now.After(p.until.Add(most)) {
 		p.next = time.Second
 	}
-	p.until, p.next = now.Add(p.next), min(2*p.next, wait)
+	p.until, p.next = now.Add(p.next), min(2*p.next, most)
 	m.pauses[place] = p
 }
 

@@ -236,14 +236,14 @@ func TestWaitOutlivesWhoWatchesIt(t *testing.T) {
 			for i := range off {
 				s.masters[4-i].StepClock(-2 * time.Second)
 			}
-			p := s.open(change)
+			p := s.open(change, uncopied)
 			wait := p.view.Load().wait
 			forgot := time.Now()
 			s.do(0, "FLUSHALL")
 			time.Sleep(wait / 2)
 			p.Close(s.Context())
 			time.Sleep(wait / 4)
-			next := s.start(change)
+			next := s.start(change, uncopied)
 			began := time.Now()
 			s.until("the first master votes", func() bool { return next.states()[0] == 'u' })
 			took, most := time.Since(forgot), wait+2*next.opts.ClockSkewMax+4*next.opts.Heartbeat
@@ -583,20 +583,20 @@ func TestBootstrapOfMastersThatSomebodyWaitsFor(t *testing.T) {
 		start func(s *stage) (waiting *proxy)
 		want  string // "": it is done
 	}{
-		{"new, and one waits", func(s *stage) *proxy { nobody(s); return s.start(waits) }, ""},
-		{"new, and two wait", func(s *stage) *proxy { nobody(s); s.start(waits); return s.start(waits) }, ""},
-		{"known before", func(s *stage) *proxy { p := s.open(waits); flush(s); return p }, "it has a membership (version 0): it is not new"},
-		{"in force", func(s *stage) *proxy { return s.open(waits) }, "it has a membership (version 0): it is not new"},
+		{"new, and one waits", func(s *stage) *proxy { nobody(s); return s.start(uncopied) }, ""},
+		{"new, and two wait", func(s *stage) *proxy { nobody(s); s.start(waits); return s.start(uncopied) }, ""},
+		{"known before", func(s *stage) *proxy { p := s.open(uncopied); flush(s); return p }, "it has a membership (version 0): it is not new"},
+		{"in force", func(s *stage) *proxy { return s.open(uncopied) }, "it has a membership (version 0): it is not new"},
 		{"a lock", func(s *stage) *proxy {
 			nobody(s)
-			p := s.start(waits)
+			p := s.start(uncopied)
 			time.Sleep(2 * time.Second)
 			s.do(1, "SET", "r", "T")
 			return p
 		}, "m2: it holds 1 keys: it is not new"},
 		{"a fence", func(s *stage) *proxy {
 			nobody(s)
-			p := s.start(waits)
+			p := s.start(uncopied)
 			time.Sleep(2 * time.Second)
 			p.lock(LockRequest{Resources: []string{"r"}, TTL: time.Second, Fence: true})
 			return p

@@ -32,6 +32,8 @@ type situation struct {
 	survey *survey
 	// left is how much of a wait is left, by the name of its timer: stampField or ttlStampField.
 	left func(timer string) time.Duration
+	// recovered tells whether the learner of a seat was given what it has to know, and how; nil: none was.
+	recovered func(s *seat) (how string, is bool)
 	// patience is for how long a memory counts as heard that some client has heard.
 	patience time.Duration
 	// paused tells whether a seat has to wait before another memory is listed there.
@@ -89,12 +91,16 @@ func (n *situation) next() decision {
 			moved = true
 			d.change("%s has another memory, and becomes a learner", shown(s.name))
 			s.memory, s.state, s.since = f.state.memory, seatLearner, child.version
-		case s.state == seatLearner && f.shows(r) && n.left(r.stampField(s)) <= 0: //mutant:a-learner-votes-before-the-wait
+		case s.state == seatLearner && f.shows(r):
+			why := n.promotes(s)
+			if why == "" {
+				continue
+			}
 			if floor, _ := n.floor(); floor > fenceTime(f.clock.Add(fenceAheadMax)) { // others must not wait for it //mutant:one-clock-that-is-behind-keeps-all-from-voting
 				d.problem = n.tooFarBehind(f)
 				continue
 			}
-			d.change("%s votes", shown(s.name))
+			d.change("%s votes: %s", shown(s.name), why)
 			s.state = seatVoter
 			d.raise = append(d.raise, s.number)
 		}
@@ -126,6 +132,19 @@ func (n *situation) next() decision {
 		d.child = nil
 	}
 	return d
+}
+
+// promotes says why a learner votes now; "": it does not.
+func (n *situation) promotes(s *seat) string {
+	if n.recovered != nil {
+		if how, is := n.recovered(s); is {
+			return how
+		}
+	}
+	if n.left(n.record.stampField(s)) <= 0 { //mutant:a-learner-votes-before-the-wait
+		return "its wait is over"
+	}
+	return ""
 }
 
 // floor is the highest fence that the voters of the record have accepted, which a seat must know before it votes. Of any quorum of them at least

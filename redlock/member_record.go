@@ -32,6 +32,7 @@ import (
 //  5. Every lease of an old record therefore began before the child was chosen, and is over one max_ttl later.
 //  6. A memory never becomes a voter in the step that lists it. It is a learner first, and becomes a voter when a wait that is longer
 //     than max_ttl has passed since that step was seen chosen. A seat goes in the same way: first its vote, and the seat after the wait.
+//     A learner that is given what a quorum of voters remembers need not wait: member_copy.go has the argument, which replaces 7 to 9.
 //  7. If such a wait lies between two records, every lease of the first is over before a round of the second begins.
 //  8. If none does, each voter of the second record was listed in the first, with the same memory.
 //  9. Then a quorum of votes under the first and one under the second have a memory in common: it has accepted the key of both leases,

@@ -86,11 +86,11 @@ func TestNoStepCostsAnAnswer(t *testing.T) {
 		t.Run(way.String(), func(t *testing.T) {
 			withSpares(t, 3, 3, func(s *stage) {
 				s.found(maxTTL(300 * ms))
-				operator := s.open(maxTTL(300 * ms))
+				operator := s.open(maxTTL(300*ms), uncopied)
 				var load sync.WaitGroup
 				stop := make(chan struct{})
 				for _, name := range []string{"first", "second"} {
-					p := s.open(maxTTL(300 * ms))
+					p := s.open(maxTTL(300*ms), uncopied)
 					for i := range s.masters {
 						p.delay(way/2, way/2, i)
 					}

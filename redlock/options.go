@@ -138,6 +138,8 @@ type Options struct {
 	clockFaults *clockFaults                         // for tests: of this machine's clocks
 	onLaneState func(master int, from, to laneState) // for tests: called with the lane's mutex held
 	readOnly    bool                                 // a survey names no memory
+	noCopy      bool                                 // for tests of the wait: no learner is copied to
+	copyCount   int                                  // for tests: in the place of the constant
 }
 
 // DefaultOptions returns the options with every default filled in, and no masters.

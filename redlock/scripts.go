@@ -15,7 +15,8 @@ func newScript(text string) script {
 
 // scripts are loaded on every new connection.
 var scripts = []script{scriptRelease, scriptRelinquish, scriptAcquire, scriptExtend, scriptFence, scriptClamp, scriptCommit, scriptUndo, scriptRead,
-	scriptSlot, scriptSlotFence, scriptMemberBeat, scriptJoin, scriptAnnounce, scriptInspect, scriptRaise, scriptForce, scriptWithdraw}
+	scriptSlot, scriptSlotFence, scriptMemberBeat, scriptJoin, scriptAnnounce, scriptInspect, scriptRaise, scriptForce, scriptWithdraw,
+	scriptCopyRead, scriptCopyGive, scriptCopyReaders, scriptCopyNote}
 
 // scriptRelease is "remove the key only if it exists and the value stored at the key is exactly the
 // one I expect to be" ("Correct implementation with a single instance") for many keys at once:

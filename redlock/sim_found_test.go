@@ -591,7 +591,7 @@ func TestNoNegativeQuarantine(t *testing.T) {
 // the LOCK has set, so they end with their TTL: another client might have been granted what it asked for.
 func TestRefusedLockBehindAnExtend(t *testing.T) {
 	inVirtualTime(t, 5, func(s *stage) {
-		p := s.open()
+		p := s.open(uncopied)
 		for i := 3; i < 5; i++ {
 			s.do(i, "SET", "r", "another", "PX", 60_000)
 		}

@@ -47,7 +47,7 @@ func (p *proxy) crash(masters ...int) {
 func TestChangesWithDeadMasters(t *testing.T) {
 	t.Run("two of five", func(t *testing.T) {
 		withSpares(t, 5, 2, func(s *stage) {
-			p := s.open(maxTTL(2 * time.Second))
+			p := s.open(maxTTL(2*time.Second), uncopied)
 			p.crash(3, 4)
 			const numbers = "3 of 5 masters vote now, m4 is not reached, m5 is not reached; without m1, 2 would vote and 3 are needed: bring back a master that does not vote, wait for its vote, or replace it first"
 			p.refuses(MemberChange{Remove: "m1"}, numbers)
@@ -72,7 +72,7 @@ func TestChangesWithDeadMasters(t *testing.T) {
 	})
 	t.Run("one of three", func(t *testing.T) {
 		withSpares(t, 3, 1, func(s *stage) {
-			p := s.open(maxTTL(2 * time.Second))
+			p := s.open(maxTTL(2*time.Second), uncopied)
 			p.crash(2)
 			p.refuses(MemberChange{Remove: "m1"}, "2 of 3 masters vote now, m3 is not reached; without m1, 1 would vote and 2 are needed: bring back a master that does not vote, wait for its vote, or replace it first")
 			p.refuses(MemberChange{Add: "m4", Addr: addrOf(3)},
@@ -85,7 +85,7 @@ func TestChangesWithDeadMasters(t *testing.T) {
 	})
 	t.Run("one that may not vote", func(t *testing.T) {
 		inVirtualTime(t, 3, func(s *stage) {
-			p := s.open(maxTTL(2 * time.Second))
+			p := s.open(maxTTL(2*time.Second), uncopied)
 			s.do(2, "CONFIG", "SET", "maxmemory", "1000000", "maxmemory-policy", "allkeys-lru")
 			p.refuses(MemberChange{Remove: "m1"}, "2 of 3 masters vote now, m3 is refused: it may evict locks when its memory is full: maxmemory-policy is allkeys-lru, set noeviction; "+
 				"without m1, 1 would vote and 2 are needed: bring back a master that does not vote, wait for its vote, or replace it first")
@@ -93,7 +93,7 @@ func TestChangesWithDeadMasters(t *testing.T) {
 	})
 	t.Run("the only one", func(t *testing.T) {
 		withSpares(t, 1, 1, func(s *stage) {
-			p := s.open(maxTTL(2 * time.Second))
+			p := s.open(maxTTL(2*time.Second), uncopied)
 			p.refuses(MemberChange{Replace: "m1", Addr: addrOf(1)}, "1 of 1 masters vote now; without m1, 0 would vote and 1 are needed: one master cannot be replaced")
 			p.refuses(MemberChange{Remove: "m1"}, "m1 is the only seat")
 		})
@@ -103,7 +103,7 @@ func TestChangesWithDeadMasters(t *testing.T) {
 // Masters that have restarted wait for their vote. They are no help until then.
 func TestChangesWhileMastersWait(t *testing.T) {
 	inVirtualTime(t, 5, func(s *stage) {
-		p := s.open(maxTTL(2 * time.Second))
+		p := s.open(maxTTL(2*time.Second), uncopied)
 		p.crash(3, 4)
 		s.masters[3].Restart()
 		s.masters[4].Restart()

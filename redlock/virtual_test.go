@@ -71,6 +71,7 @@ type proxy struct {
 
 	pathsMu sync.Mutex
 	paths   []*memmaster.Link // new connections take these; only the test's goroutine exchanges them
+	cutOff  atomic.Bool       // by TestCopierIsKilled
 }
 
 func (s *stage) proxy() *proxy {
@@ -159,6 +160,9 @@ func (s *stage) open(change ...func(*Options)) *proxy {
 	p.align()
 	return p
 }
+
+// uncopied is for tests of the wait: no learner is given what it has to know, so it votes when its wait is over.
+func uncopied(o *Options) { o.noCopy = true }
 
 // align sleeps to half a tick of the client's watch, when no heartbeat is under way either.
 func (p *proxy) align() {

@@ -1,0 +1,554 @@
+package redlock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/maphash"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// Recovery by copying. A master that has forgotten is a learner, and waits until the longest lock must have ended, unless enough others
+// remember: then it is given what it has to know, and votes in a moment. What follows is why that is safe.
+//
+// A memory denies a lease as long as it holds the lease's key, or another value in its place that nobody releases, until the lease's
+// validity is over.
+//
+// Invariant: of every lease that is valid, and every record that is no older than its last grant, fewer than a quorum of the voters do not
+// deny it. So every quorum of voters contains one that denies it, and nobody else is granted it.
+//
+//   - At the grant a quorum of voters holds the key. With ℓ seats that have no vote, at most N - ℓ - quorum of them do not: fewer than a
+//     quorum, and still so when all ℓ are promoted.
+//   - A voter that forgets is listed anew, as a learner. The number does not grow.
+//   - The copy begins under a record that lists the learner: its sources are a quorum of the voters of that record, or more. Each is read only after
+//     it has shown that record, or a later one. Since then no vote under an earlier one can count there. So of a lease that was granted earlier
+//     the votes were cast before the reading began, and by the invariant all of the sources but fewer than a quorum deny it. Its key stands there from then
+//     on, because an extension only lengthens it: SCAN names it, every reading shows it, and the learner denies it when it is promoted.
+//   - Of a lease that is granted under that record or a later one, while the learner has no vote, the first argument holds.
+//   - EXTEND is a grant in all this.
+//
+// It takes for granted what every vote does: a source forgets nothing while it shows the listed memory, and its clock is good. The clock is read with every
+// reply. A memory has a name that is used once: what a source shows when the promotion is decided (member_recover.go) tells of all the time before. Fences
+// are relearned as after the wait (raiseFloors).
+//
+// The learner gets every command meanwhile. What is released while it is copied may come too late to it: so at the end all that it holds is compared with
+// the sources once more, which also removes what it remembers of an earlier time. None of that is needed for safety: it keeps others out.
+//
+// Who copies? Every redlockd may, also at the same time; a note on the learner has the others wait (scriptCopyNote). Nothing of it outlives the process that copies: another one
+// starts anew.
+//
+// testdata/tla/Copy.tla is the model.
+
+const (
+	// copyCount is how many keys are read and written at a time. A master serves nobody else meanwhile, some 0.3 ms.
+	copyCount = 512
+	// copySeenMax bounds the names that a copy remembers, so as not to read keys again that several sources have: 40 bytes each. Those beyond it are read
+	// for each source.
+	copySeenMax = 1 << 21
+	// copyPause is between two readings of keys that differ from one source to the next.
+	copyPause = 2 * time.Millisecond
+	// recoveredPrefix begins a value that nobody owns.
+	recoveredPrefix = ReservedPrefix + "recovered:"
+)
+
+// copying gives one learner what the sources remember. The coordinator makes it; run is its goroutine. What is atomic is for others.
+type copying struct {
+	client  *Client
+	id      string
+	record  *record // it lists the learner, and began the copy
+	seat    seat    // of the learner
+	learner *copyPlace
+	sources []*copyPlace
+	all     []*copyPlace // the sources, and the learner
+	began   time.Time
+	cancel  context.CancelFunc
+	count   int // keys at a time
+	// least is how many of the sources hold what a valid lock has left, or a value that nobody owns.
+	least int
+
+	// seen has the names that were read on all sources.
+	seen  map[[2]uint64]struct{}
+	seeds [2]maphash.Seed
+	// again are the keys that are to be read once more.
+	again   []copyKey
+	nobodys string
+	noted   time.Time
+
+	given, looked, total atomic.Int64
+	// ended is closed when the goroutine has ended; err and took are set by then.
+	ended chan struct{}
+	err   error
+	took  time.Duration
+}
+
+// copyKey is a key that was read tries times already.
+type copyKey struct {
+	name  string
+	tries int
+}
+
+// copyPlace is a master that takes part.
+type copyPlace struct {
+	number int
+	name   string
+	f      *found // its connection
+	memory string
+	beat   int64
+	// lane is that of a source. ring is what its clock has shown before the copy: every reading is compared with all of them.
+	lane *lane
+	ring *clockRing
+}
+
+// pipe sends commands to a master, and judges it by what stands behind them, as is done with votes.
+func (c *copying) pipe(ctx context.Context, p *copyPlace, fill func(pipe redis.Pipeliner)) error {
+	ctx, cancel := context.WithTimeout(ctx, c.client.opts.ConnectTimeout)
+	defer cancel()
+	pipe := p.f.conn.redis.Pipeline()
+	fill(pipe)
+	fields, clock := pipe.HMGet(ctx, membersKey, "v", "beat"), redis.NewTimeCmd(ctx, "time")
+	pipe.BatchProcess(ctx, clock)
+	sent := time.Now()
+	pipe.Exec(ctx)
+	received := time.Now()
+	for _, err := range []error{membersError(fields.Err()), clock.Err()} {
+		if err != nil {
+			return connectError(err)
+		}
+	}
+	end := trailerOf(fields, clock)
+	gain, err := p.judge(end, c.client.readingOf(sent, received, end.clock), c.client.drift)
+	if gain > 0 {
+		p.lane.gained(gain, p.ring.latest) //mutant:a-gain-that-a-copy-has-seen-is-forgotten
+	}
+	return err
+}
+
+// judge makes sure that the clock of a source has ended no key early, and that its memory did not go back. gain is by how much the clock has gained.
+func (p *copyPlace) judge(end trailer, now clockReading, d drift) (gain time.Duration, err error) {
+	if end.beat < p.beat { //mutant:a-source-that-goes-back-in-time-is-read-on
+		return 0, fmt.Errorf("its beat went back from %d to %d: its memory is of an earlier time", p.beat, end.beat)
+	}
+	p.beat = end.beat
+	if p.ring != nil {
+		if gain = p.ring.gain(now, d.rate()); gain > d.stepMax { //mutant:a-source-whose-clock-gains-is-read-on
+			return gain, errors.New(outOfStep(gain))
+		}
+	}
+	return 0, nil
+}
+
+// each asks masters all at once, and returns the first error, in their order.
+func (c *copying) each(places []*copyPlace, ask func(i int, p *copyPlace) error) error {
+	errs := make([]error, len(places))
+	var asked sync.WaitGroup
+	for i, p := range places {
+		asked.Go(func() { errs[i] = survive(func() error { return ask(i, p) }) })
+	}
+	asked.Wait()
+	for i, err := range errs {
+		if err != nil {
+			return fmt.Errorf("%s: %w", shown(places[i].name), concise(err))
+		}
+	}
+	return nil
+}
+
+// run copies, and says why it could not. places are the masters that take part.
+func (c *copying) run(ctx context.Context, places map[int]Master) {
+	defer close(c.ended)
+	defer c.cancel()
+	s := surveyMasters(ctx, places, patience{enough: len(places)}, c.client.opts)
+	defer s.close()
+	for _, p := range c.all {
+		p.f = s.at(p.number)
+		switch {
+		case !p.f.ok():
+			c.err = fmt.Errorf("%s: %w", shown(p.name), p.f.err)
+		case p.f.state.memory != p.memory:
+			c.err = fmt.Errorf("%s has forgotten, or another master has its address", shown(p.name))
+		}
+		if c.err != nil {
+			return
+		}
+		c.total.Add(p.f.keys)
+	}
+	c.err = c.copy(ctx)
+	c.took = time.Since(c.began)
+}
+
+func (c *copying) copy(ctx context.Context) error {
+	err := c.each(c.all, func(_ int, p *copyPlace) error {
+		return connectError(p.f.conn.load(ctx))
+	})
+	if err == nil {
+		err = c.note(ctx)
+	}
+	if err != nil {
+		return err
+	}
+	// What least of the sources hold, each scan of the others names.
+	for _, from := range c.sources[:len(c.sources)-c.least+1] {
+		if err := c.pass(ctx, from, c.sources, true, c.give); err != nil {
+			return err
+		}
+	}
+	return c.pass(ctx, c.learner, c.all, false, c.compare) //mutant:what-is-released-meanwhile-stays
+}
+
+// pass has SCAN name all keys of a master, and reads each on the sources, which a key is named for that stands there all the time. In one round all masters
+// are asked at once: they read some keys, the one that is scanned names the next, and the learner is given what was decided about the last. readers are
+// the masters that are read; judge decides, and returns what is to be written.
+func (c *copying) pass(ctx context.Context, from *copyPlace, readers []*copyPlace, ends bool, judge func(names []string, entries [][]copyEntry) copyWrite) error {
+	var names []string
+	var write copyWrite
+	for cursor, more := uint64(0), true; more || len(names) > 0 || len(write.keys) > 0; {
+		batch := names[:min(len(names), c.count)] // SCAN may name more than asked for
+		names = names[len(batch):]
+		scans := more && len(names) == 0
+		entries := make([][]copyEntry, len(readers))
+		var scan *redis.ScanCmd
+		var done string
+		err := c.each(c.all, func(i int, p *copyPlace) error {
+			reader := slices.Index(readers, p)
+			var read, give *redis.Cmd
+			err := c.pipe(ctx, p, func(pipe redis.Pipeliner) {
+				if reader >= 0 && len(batch) > 0 {
+					read = c.readCommand(ctx, pipe, batch, ends)
+				}
+				if p == from && scans {
+					scan = pipe.Scan(ctx, cursor, "", int64(c.count))
+				}
+				if p == c.learner {
+					give = c.giveCommand(ctx, pipe, &write)
+				}
+			})
+			if err == nil && read != nil {
+				entries[reader], err = copyEntriesOf(read, len(batch))
+			}
+			if err == nil && give != nil {
+				done, err = doneOf(give)
+			}
+			if err == nil && p == from && scans {
+				err = scan.Err()
+			}
+			return err
+		})
+		if err == nil {
+			err = c.written(ctx, &write, done)
+		}
+		if err != nil {
+			return err
+		}
+		write = copyWrite{}
+		if len(batch) > 0 {
+			write = judge(batch, entries)
+		}
+		if scans {
+			found, next := scan.Val()
+			cursor, more = next, next != 0 //mutant:a-scan-is-not-finished
+			c.looked.Add(int64(len(found)))
+			names = slices.DeleteFunc(found, func(name string) bool {
+				return strings.HasPrefix(name, ReservedPrefix) || len(name) > MaxResourceLen || from != c.learner && !c.first(name)
+			})
+		}
+		if err := c.note(ctx); err != nil {
+			return err
+		}
+		for len(c.again) >= c.count {
+			if err := c.settle(ctx); err != nil {
+				return err
+			}
+		}
+	}
+	return c.settleAll(ctx)
+}
+
+// copyWrite is what the learner is to be given. held is what it has shown; nil: it was not asked.
+type copyWrite struct {
+	keys   []copyKey
+	orders []copyOrder
+	held   []copyEntry
+}
+
+// first tells whether the name comes the first time, as far as that is remembered.
+func (c *copying) first(name string) bool {
+	key := [2]uint64{maphash.String(c.seeds[0], name), maphash.String(c.seeds[1], name)}
+	if _, known := c.seen[key]; known {
+		return false
+	}
+	if len(c.seen) < copySeenMax {
+		c.seen[key] = struct{}{}
+	}
+	return true
+}
+
+// readCommand asks a master what it holds under the keys. Without ends it does not tell when they end.
+func (c *copying) readCommand(ctx context.Context, pipe redis.Pipeliner, names []string, ends bool) *redis.Cmd {
+	told := 0
+	if ends {
+		told = 1
+	}
+	return pipe.EvalSha(ctx, scriptCopyRead.sha, names, MaxValueLen, told)
+}
+
+// read asks masters what they hold under the keys.
+func (c *copying) read(ctx context.Context, places []*copyPlace, names []string) ([][]copyEntry, error) {
+	entries := make([][]copyEntry, len(places))
+	err := c.each(places, func(i int, p *copyPlace) error {
+		var cmd *redis.Cmd
+		if err := c.pipe(ctx, p, func(pipe redis.Pipeliner) { cmd = c.readCommand(ctx, pipe, names, true) }); err != nil {
+			return err
+		}
+		var err error
+		entries[i], err = copyEntriesOf(cmd, len(names))
+		return err
+	})
+	return entries, err
+}
+
+// give is for keys that a source has named. Nearly always the sources agree, and the learner has nothing.
+func (c *copying) give(names []string, entries [][]copyEntry) (w copyWrite) {
+	for i, name := range names {
+		switch order := c.order(&copyEntry{}, entries, i, 0); {
+		case order.do == copyLeave:
+		case order.do == copyAgain || order.readers != nil:
+			c.again = append(c.again, copyKey{name: name})
+		default:
+			w.keys, w.orders = append(w.keys, copyKey{name: name}), append(w.orders, order)
+		}
+	}
+	return w
+}
+
+// order decides about the key with this index.
+func (c *copying) order(learner *copyEntry, entries [][]copyEntry, i, tries int) copyOrder {
+	of := make([]copyEntry, 0, MaxMasters)
+	for _, source := range entries {
+		of = append(of, source[i])
+	}
+	v := c.client.view.Load()
+	return orderOf(learner, of, c.least, tries, c.nobodys, v.maxTTL.Milliseconds(), v.wait.Milliseconds())
+}
+
+// compare is for keys that the learner has, whose entries are the last: those that too few sources hold as it does are read once more.
+func (c *copying) compare(names []string, entries [][]copyEntry) copyWrite {
+	for i, name := range names {
+		learner := &entries[len(entries)-1][i]
+		holders := 0
+		for _, source := range entries[:len(entries)-1] {
+			if learner.same(&source[i]) {
+				holders++
+			}
+		}
+		if learner.kind != copyNothing && (learner.kind != copyString || holders < c.least) {
+			c.again = append(c.again, copyKey{name: name})
+		}
+	}
+	return copyWrite{}
+}
+
+// settleAll reads keys until nothing is left to be read again.
+func (c *copying) settleAll(ctx context.Context) error {
+	for len(c.again) > 0 {
+		if err := c.settle(ctx); err != nil {
+			return err
+		}
+		if err := c.note(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// settle reads some keys once more, first on the learner, then on all sources at once.
+func (c *copying) settle(ctx context.Context) error {
+	n := min(len(c.again), c.count)
+	keys := slices.Clone(c.again[:n])
+	c.again = append(c.again[:0], c.again[n:]...)
+	names := make([]string, n)
+	repeated := false
+	for i, key := range keys {
+		names[i] = key.name
+		repeated = repeated || key.tries > 0
+	}
+	if repeated {
+		select {
+		case <-time.After(copyPause):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	learner, err := c.read(ctx, []*copyPlace{c.learner}, names)
+	if err != nil {
+		return err
+	}
+	entries, err := c.read(ctx, c.sources, names)
+	if err != nil {
+		return err
+	}
+	var w copyWrite
+	for i, key := range keys {
+		switch order := c.order(&learner[0][i], entries, i, key.tries); {
+		case order.do == copyLeave:
+		case order.do == copyAgain:
+			c.again = append(c.again, copyKey{key.name, key.tries + 1})
+		case order.readers != nil:
+			if err := c.writeReaders(ctx, key.name, &order); err != nil {
+				return err
+			}
+		default:
+			w.keys, w.orders, w.held = append(w.keys, key), append(w.orders, order), append(w.held, learner[0][i])
+		}
+	}
+	return c.written(ctx, &w, "")
+}
+
+// settledOn is what the learner has to show to be written to: the record that this client goes by, if it lists the learner as one. "": it does not.
+func (c *copying) settledOn() string {
+	r := c.client.view.Load().record
+	if r == nil {
+		return ""
+	}
+	if s := r.lists(c.seat.memory); s == nil || s.state != seatLearner { //mutant:a-copy-goes-on-to-a-voter
+		return ""
+	}
+	return r.shownBy(c.seat.memory)
+}
+
+// giveCommand has the learner hold what was decided; nil: nothing was, or it cannot be told at present.
+func (c *copying) giveCommand(ctx context.Context, pipe redis.Pipeliner, w *copyWrite) *redis.Cmd {
+	settled := c.settledOn()
+	if len(w.keys) == 0 || settled == "" {
+		return nil
+	}
+	names, args := make([]string, 1, 1+len(w.keys)), make([]any, 1, 1+4*len(w.keys))
+	names[0], args[0] = membersKey, settled
+	for i := range w.keys {
+		var learner *copyEntry
+		if w.held != nil {
+			learner = &w.held[i]
+		}
+		names = append(names, w.keys[i].name)
+		args = append(args, w.orders[i].giveArgs(learner)...)
+	}
+	return pipe.EvalSha(ctx, scriptCopyGive.sha, names, args...)
+}
+
+// doneOf is what the learner replies that was given something; "": it does not show the membership that it was given it under.
+func doneOf(cmd *redis.Cmd) (done string, err error) {
+	switch done, err = cmd.Text(); {
+	case err != nil && strings.HasPrefix(err.Error(), "OOM "):
+		return "", errors.New("its memory is full (maxmemory): it cannot be given all locks")
+	case err != nil:
+		return "", err
+	}
+	return done, nil
+}
+
+// written takes note of what the learner has done. What it holds otherwise by now is read again. Where it has done nothing, because it goes from
+// one record to the next, or was not told, it is told until it does.
+func (c *copying) written(ctx context.Context, w *copyWrite, done string) error {
+	if len(w.keys) == 0 {
+		return nil
+	}
+	if done == "" {
+		var err error
+		if done, err = c.insist(ctx, func(pipe redis.Pipeliner) *redis.Cmd { return c.giveCommand(ctx, pipe, w) }); err != nil {
+			return err
+		}
+	}
+	if len(done) != len(w.keys) {
+		return senseless("%d replies for %d keys", len(done), len(w.keys))
+	}
+	for i, key := range w.keys {
+		switch {
+		case done[i] != '1':
+			c.again = append(c.again, copyKey{key.name, key.tries + 1})
+		case w.orders[i].do == copyGive:
+			c.given.Add(1)
+		}
+	}
+	return nil
+}
+
+func (c *copying) writeReaders(ctx context.Context, name string, order *copyOrder) error {
+	_, err := c.insist(ctx, func(pipe redis.Pipeliner) *redis.Cmd {
+		settled := c.settledOn()
+		if settled == "" {
+			return nil
+		}
+		return pipe.EvalSha(ctx, scriptCopyReaders.sha, []string{membersKey, name}, append([]any{settled}, order.readersArgs()...)...)
+	})
+	if err == nil {
+		c.given.Add(1)
+	}
+	return err
+}
+
+// insist sends the learner a command until it does it.
+func (c *copying) insist(ctx context.Context, command func(pipe redis.Pipeliner) *redis.Cmd) (done string, err error) {
+	for began := time.Now(); time.Since(began) < c.client.opts.ConnectTimeout; {
+		err := c.each([]*copyPlace{c.learner}, func(_ int, p *copyPlace) error {
+			var cmd *redis.Cmd
+			err := c.pipe(ctx, p, func(pipe redis.Pipeliner) { cmd = command(pipe) })
+			if err == nil && cmd != nil {
+				done, err = doneOf(cmd)
+			}
+			return err
+		})
+		if err != nil || done != "" {
+			return done, err
+		}
+		select {
+		case <-time.After(copyPause):
+		case <-ctx.Done():
+			return "", ctx.Err()
+		}
+	}
+	return "", errors.New("the learner was not told of the membership, or is none any more")
+}
+
+// errCopied: another redlockd copies.
+var errCopied = errors.New("another redlockd gives it what it has to know")
+
+// note tells others, now and then, who copies, and how far that is.
+func (c *copying) note(ctx context.Context) error {
+	if time.Since(c.noted) < c.client.opts.Heartbeat/2 && !c.noted.IsZero() {
+		return nil
+	}
+	c.noted = time.Now()
+	return c.each([]*copyPlace{c.learner}, func(_ int, p *copyPlace) error {
+		n := c.progress()
+		reply, err := p.f.conn.redis.EvalSha(ctx, scriptCopyNote.sha, []string{membersKey}, c.id, n.text(), copyNoteLife(c.client.opts).Milliseconds()).Slice()
+		switch {
+		case err != nil && strings.HasPrefix(err.Error(), "OOM "): // it is told by what is given
+			return nil
+		case err != nil:
+			return connectError(err)
+		case len(reply) > 1:
+			return errCopied
+		}
+		return nil
+	})
+}
+
+// copyNoteLife is for how long a note counts.
+func copyNoteLife(o Options) time.Duration { return 4 * o.Heartbeat }
+
+// progress is how far the copy is.
+func (c *copying) progress() copyNote {
+	n := copyNote{by: c.id, given: c.given.Load(), done: int(100 * c.looked.Load() / max(1, c.total.Load()))}
+	n.done = min(n.done, 99)
+	var from []string
+	for _, p := range c.sources {
+		from = append(from, p.name)
+	}
+	n.from = strings.Join(from, ",")
+	return n
+}
