@@ -180,6 +180,11 @@ func (c *copying) run(ctx context.Context, places map[int]Master) {
 	}
 	c.err = c.copy(ctx)
 	c.took = time.Since(c.began)
+	if c.err == nil {
+		c.client.mu.Lock()
+		c.client.stats.Copies++
+		c.client.mu.Unlock()
+	}
 }
 
 func (c *copying) copy(ctx context.Context) error {

@@ -499,6 +499,7 @@ var hunted = []string{
 	"a-token-takes-two-slots",
 	"a-takeover-keeps-the-token",
 	"a-reader-does-not-look-at-the-writer", "the-key-ends-with-the-first-reader",
+	"promoted-before-the-last-key", "a-lock-on-a-bare-quorum-is-not-copied",
 }
 
 const (

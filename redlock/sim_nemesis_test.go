@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"time"
 
 	"redlockd/redlock/memmaster"
@@ -20,6 +21,8 @@ type profile struct {
 	bare   bool // every proxy is kept away from two masters most of the time: leases have no vote to spare
 	// members: there are spare masters, and the membership changes (sim_members_test.go).
 	members bool
+	// long: max_ttl is so long that no wait ends within a simulation. Masters vote again because they are copied to.
+	long bool
 }
 
 var profiles = []profile{
@@ -34,6 +37,7 @@ var profiles = []profile{
 	{name: "names differ", pause: 170 * ms, faults: map[string]int{"rename": 3, "move": 1, "change": 2, "slow": 2, "cut": 2, "kill": 1, "crash": 1}, members: true},
 	// The masters that do not lie are reached.
 	{name: "one lies", pause: 150 * ms, faults: map[string]int{"lie": 6, "foreign name": 1, "own rate": 1, "kill": 1, "close": 1, "isolate": 1, "slow": 2, "cut": 2, "reroute": 1, "lose requests": 1, "lose replies": 1, "scripts": 1}, members: true},
+	{name: "masters come back", pause: 130 * ms, faults: map[string]int{"come back": 6, "hold requests": 3, "hold replies": 3, "cut": 2, "freeze": 1, "slow": 2, "kill": 1, "lose replies": 1, "reroute": 1}, bare: true, long: true},
 	{name: "everything", pause: 100 * ms, faults: map[string]int{"slow": 2, "hold requests": 3, "hold replies": 3, "partition": 3, "cut": 2, "reroute": 2, "freeze": 1, "scripts": 1, "betray": 1, "crash": 1, "crash with data": 1, "flush": 1, "kill": 1, "close": 1, "slew": 1, "pause": 1, "suspend": 1,
 		"move": 1, "change": 2, "operator": 1, "stale": 1, "isolate": 1, "evict": 1, "lose requests": 1, "lose replies": 1}, drift: true, bare: true, members: true},
 }
@@ -254,6 +258,27 @@ func (n *nemesis) inflict(fault string) {
 	case "crash", "crash with data":
 		if !n.down[i] {
 			n.crash(i, fault == "crash with data", d)
+		}
+	case "come back":
+		// A master forgets while a quorum of the others remembers, often a second one while the first is copied to.
+		remember := 0
+		for _, seat := range w.newest().Seats {
+			if k := w.behind[numberOf(seat.Addr)]; k != i && seat.State == SeatVoter && !n.down[k] && !n.cold[k] {
+				if shows, _ := outside(w, w.masters[k], "HGET", membersKey, "v").(string); strings.HasPrefix(shows, seat.Memory+" ") {
+					remember++
+				}
+			}
+		}
+		if n.down[i] || n.cold[i] || remember < 3 {
+			return
+		}
+		w.count(func(t *tallies) { t.cameBack++ })
+		if rng.IntN(3) > 0 {
+			n.crash(i, false, upTo(rng, 60*ms))
+		} else {
+			note("FLUSHALL on m%d", i+1)
+			w.ledger.lossy()
+			outside(w, m, "FLUSHALL")
 		}
 	case "roll":
 		// One master after the other, all within about one TTL.

@@ -124,6 +124,7 @@ type tallies struct {
 	reads, readsTogether, readsMoved, readsKeptOut, behindReaders                   int
 	changed, moved, operators, stale                                                int
 	evictions, elsewhere, unordered, probes, forced                                 int
+	cameBack, copies                                                                int
 	struck                                                                          map[string]int // faults that did something, by name
 	unfair                                                                          float64        // the most grants of a caller ÷ the fewest, at the end
 	virtual                                                                         time.Duration
@@ -163,6 +164,8 @@ func (a *tallies) add(b tallies) {
 	a.behindReaders += b.behindReaders
 	a.changed += b.changed
 	a.moved += b.moved
+	a.cameBack += b.cameBack
+	a.copies += b.copies
 	a.operators += b.operators
 	a.stale += b.stale
 	a.evictions += b.evictions
@@ -181,8 +184,8 @@ func (a *tallies) add(b tallies) {
 }
 
 func (a *tallies) String() string {
-	return fmt.Sprintf("%v virtual, %d faults, %d proxies restarted; LOCK %d granted (%d with a fence, %d of a slot, %d of them the last one, %d of several resources, %d have begun to reserve; %d in order of name, %d in another), %d denied, %d without quorum, %d repeated, %d of them elsewhere; EXTEND %d granted, %d lost; UNLOCK %d; drop-in: SET NX %d, renewed %d, %d of them rotated, GET %d; hashes: %d commits, %d of them of several keys, counted locks %d, shared ones %d; KEEPALIVE %d, HOLD %d, held locks lost %d; readers: %d granted, %d of them beside others, %d moved to another connection, %d denied while a writer waited behind others, %d writers granted behind readers; members: %d changes, %d names moved, %d operators killed, %d proxies with settings of before; faults: %v, %d times keys were evicted; %d locks released by force; at the end the luckiest caller had %.1f times the grants of the unluckiest",
-		a.virtual.Round(time.Second), a.faults, a.restarts, a.granted, a.fences, a.slots, a.slotsFull, a.several, a.reserved, a.ordered, a.unordered, a.denied, a.noQuorum, a.repeated, a.elsewhere, a.extended, a.lost, a.released, a.dropIn, a.dropInLater, a.rotated, a.read, a.typed, a.typedSeveral, a.counted, a.shared, a.kept, a.takenOver, a.heldLost, a.reads, a.readsTogether, a.readsMoved, a.readsKeptOut, a.behindReaders, a.changed, a.moved, a.operators, a.stale, a.struck, a.evictions, a.forced, a.unfair)
+	return fmt.Sprintf("%v virtual, %d faults, %d proxies restarted; LOCK %d granted (%d with a fence, %d of a slot, %d of them the last one, %d of several resources, %d have begun to reserve; %d in order of name, %d in another), %d denied, %d without quorum, %d repeated, %d of them elsewhere; EXTEND %d granted, %d lost; UNLOCK %d; drop-in: SET NX %d, renewed %d, %d of them rotated, GET %d; hashes: %d commits, %d of them of several keys, counted locks %d, shared ones %d; KEEPALIVE %d, HOLD %d, held locks lost %d; readers: %d granted, %d of them beside others, %d moved to another connection, %d denied while a writer waited behind others, %d writers granted behind readers; members: %d changes, %d names moved, %d masters came back, %d copies, %d operators killed, %d proxies with settings of before; faults: %v, %d times keys were evicted; %d locks released by force; at the end the luckiest caller had %.1f times the grants of the unluckiest",
+		a.virtual.Round(time.Second), a.faults, a.restarts, a.granted, a.fences, a.slots, a.slotsFull, a.several, a.reserved, a.ordered, a.unordered, a.denied, a.noQuorum, a.repeated, a.elsewhere, a.extended, a.lost, a.released, a.dropIn, a.dropInLater, a.rotated, a.read, a.typed, a.typedSeveral, a.counted, a.shared, a.kept, a.takenOver, a.heldLost, a.reads, a.readsTogether, a.readsMoved, a.readsKeptOut, a.behindReaders, a.changed, a.moved, a.cameBack, a.copies, a.operators, a.stale, a.struck, a.evictions, a.forced, a.unfair)
 }
 
 // checkWorth fails a simulation that proves little, because hardly anything was granted or hardly anything broke.
@@ -198,6 +201,7 @@ func (a *tallies) checkWorth(t *testing.T, seeds int) {
 		"readers granted": a.reads / 4, "readers beside others": a.readsTogether / 2, "held readers moved": a.readsMoved * 10,
 		"readers denied while a writer waits": a.readsKeptOut / 3, "writers granted behind readers": a.behindReaders * 2,
 		"changes of the members": a.changed, "names that moved": a.moved, "operators killed": a.operators * 2, "proxies with settings of before": a.stale * 2,
+		"masters that came back": a.cameBack, "copies": a.copies,
 		"evictions": a.evictions * 3, "locks as soon as all is repaired": a.probes / simProxies,
 	} {
 		if n < seeds {
@@ -277,12 +281,18 @@ func simulate(t *testing.T, seed uint64, prepare ...func(*world)) (done tallies)
 			s.named = 5
 			rng := w.rng(0)
 			w.maxTTL = []time.Duration{300 * ms, 600 * ms, time.Second}[rng.IntN(3)]
+			if profile.long {
+				w.maxTTL = []time.Duration{time.Second, 2 * time.Second, 4 * time.Second}[rng.IntN(3)] // of a caller's locks
+			}
 			timeout := []time.Duration{20 * ms, 50 * ms}[rng.IntN(2)]
 			w.opts = func(o *Options) {
 				o.MaxTTL, o.MasterTimeout, o.ConnectTimeout = w.maxTTL, timeout, 400*ms
 				o.HandoverTime = 30 * ms // TTLs are short here, too, and checkStarvation is
-				o.Heartbeat, o.ReconnectDelayMax = simHeartbeat, 100*ms
+				o.Heartbeat, o.ReconnectDelayMax, o.copyCount = simHeartbeat, 100*ms, 1
 				o.ClockSkewMax = 25 * time.Second
+				if profile.long {
+					o.MaxTTL = time.Minute
+				}
 				if profile.members {
 					o.FoundingWait = 2 * w.maxTTL // no max_ttl is longer
 				}
@@ -300,6 +310,9 @@ func simulate(t *testing.T, seed uint64, prepare ...func(*world)) (done tallies)
 					s.Logf("replay with REDLOCK_SIM_SEED=%d", seed)
 				}
 			})
+			if profile.long { // else nothing would be granted before it ends
+				w.found(w.opts)
+			}
 			for i := range simProxies {
 				w.proxies = append(w.proxies, w.spawn(i))
 			}
@@ -327,6 +340,9 @@ func simulate(t *testing.T, seed uint64, prepare ...func(*world)) (done tallies)
 			w.trace.end()
 			probed()
 			w.aftermath()
+			for _, p := range w.spawned {
+				w.tallies.copies += int(p.Stats().Copies)
+			}
 			w.ledger.checkHistory()
 			w.tallies.virtual = time.Since(w.began)
 			s.Logf("%s: %v", w.profile.name, &w.tallies)
