@@ -228,7 +228,7 @@ func infoCPU(_ *Server, t *infoText, _ *session) {
 	t.field("used_cpu_user", fmt.Sprintf("%d.%06d", usage.Utime.Sec, usage.Utime.Usec))
 }
 
-// infoMasters has the membership, and one line per master, in the order of its seats, for users who may administer
+// infoMasters has the membership, and one line per master and per learner, in the order of the seats, for users who may administer
 // the server. membership_wait_left_s is what is left until the wait falls to what max_ttl needs. since_s is the age of the state, left_s what is left of a quarantine or doubt.
 func infoMasters(srv *Server, t *infoText, s *session) {
 	masters := srv.opts.Engine.Masters()
@@ -242,7 +242,7 @@ func infoMasters(srv *Server, t *infoText, s *session) {
 	t.field("membership_version", m.Version)
 	t.field("membership_lineage", m.Lineage)
 	t.field("membership_voters", m.Voters())
-	t.field("membership_learners", learners(m))
+	t.field("membership_learners", len(learnersOf(m)))
 	t.field("membership_max_ttl_ms", m.MaxTTL.Milliseconds())
 	t.field("membership_wait_s", seconds(m.Wait))
 	t.field("membership_wait_left_s", seconds(m.WaitLeft))
@@ -258,16 +258,35 @@ func infoMasters(srv *Server, t *infoText, s *session) {
 			i, infoWord(m.Addr), m.State, infoWord(m.Reason), seconds(time.Since(m.Since)), seconds(m.Left), infoWord(m.Version),
 			m.RTT.Microseconds(), m.Batches, m.Ops, m.Timeouts, m.Shed, m.Queued, m.PendingReleases)
 	}
+	for i, s := range learnersOf(m) {
+		t.field(fmt.Sprint("learner", i), infoLearner(s))
+	}
 }
 
-// learners counts the masters that get every command and have no vote yet.
-func learners(m redlock.Membership) (n int) {
+// infoLearner is the line of a learner. left_s is how long it waits at most, problem why nothing is copied to it meanwhile. from has
+// semicolons between the seats.
+func infoLearner(s redlock.Seat) string {
+	c := copyingOf(s)
+	return fmt.Sprintf("seat=%s,addr=%s,left_s=%s,copied_locks=%d,copied_percent=%d,from=%s,problem=%s",
+		infoWord(s.Name), infoWord(s.Addr), seconds(s.Left), c.Given, c.Percent, infoWord(c.From), infoWord(c.Problem))
+}
+
+// learnersOf are the seats whose masters get every command and have no vote yet.
+func learnersOf(m redlock.Membership) (learners []redlock.Seat) {
 	for _, s := range m.Seats {
 		if s.State == redlock.SeatLearner {
-			n++
+			learners = append(learners, s)
 		}
 	}
-	return n
+	return learners
+}
+
+// copyingOf is what is known of the copy to a learner; zero: nothing.
+func copyingOf(s redlock.Seat) redlock.Copying {
+	if s.Copying == nil {
+		return redlock.Copying{}
+	}
+	return *s.Copying
 }
 
 // infoWord makes a text fit between the commas of a line of INFO, which clients split at "," and "=".

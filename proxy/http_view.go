@@ -46,6 +46,7 @@ type masterView struct {
 	Why   string // it has no vote, or a warning
 	For   time.Duration
 	Left  time.Duration // of the quarantine, or of the doubt
+	Copy  string        // how far a learner has got what the others remember, or why it gets nothing; "": nothing is known
 	Lives bool          // it answers: RTT and Clock are of now
 	RTT   time.Duration
 	Clock time.Duration // how far its clock is ahead; negative: behind
@@ -81,11 +82,16 @@ func (srv *Server) view(viewer *account, now time.Time) *pageView {
 	v := &pageView{Version: srv.opts.Version, Host: host, Up: now.Sub(srv.started), Membership: r.membership}
 	v.verdict(srv, r.masters)
 	nameOf := make(map[string]string) // of masters, as this user may see them
+	learners := learnersOf(r.membership)
 	for i, m := range r.masters {
 		one := masterView{
 			Name: m.Addr, Tone: toneOf(m.State), Vote: wordsOf(m.State), Why: m.Reason, For: now.Sub(m.Since), Left: m.Left,
 			Lives: m.Connected, RTT: m.RTT, Clock: m.ClockOffset,
 			Timeouts: m.Timeouts, Queued: m.Queued, Pending: m.PendingReleases,
+		}
+		// Without voters nobody has anything to give, and the verdict says enough.
+		if at := slices.IndexFunc(learners, func(s redlock.Seat) bool { return masterOf(s) == m.Addr }); at >= 0 && r.membership.Voters() > 0 {
+			one.Copy = copyText(copyingOf(learners[at]), user.confined())
 		}
 		if user.confined() {
 			one.Name, one.Why = "master "+strconv.Itoa(i+1), ""
@@ -119,6 +125,23 @@ func (srv *Server) view(viewer *account, now time.Time) *pageView {
 		v.Locks = srv.locksView(user, now)
 	}
 	return v
+}
+
+// copyText says how far a learner has got what the others remember. To a confined user it names no master.
+func copyText(c redlock.Copying, confined bool) string {
+	switch {
+	case c.From != "":
+		from := strings.ReplaceAll(c.From, ",", ", ")
+		if confined {
+			from = "the others"
+		}
+		return fmt.Sprintf("It is being given what %s remember: %s locks so far (%d %%). It votes when that is done.", from, countText(c.Given), c.Percent)
+	case c.Problem == "":
+		return ""
+	case confined:
+		return "Nothing is copied to it at present."
+	}
+	return "Nothing is copied to it at present: " + c.Problem + "."
 }
 
 // verdict says in one sentence whether locks are granted.

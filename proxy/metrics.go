@@ -109,6 +109,22 @@ func ofMembership(name, help string, read func(m *redlock.Membership) float64) m
 	return newMetric(prometheus.GaugeValue, "membership_"+name, help, nil, func(r *reading, emit emit) { emit(read(&r.membership)) })
 }
 
+// ofLearners has a value for each master that gets every command and has no vote yet, with its address as the label. Where there is
+// none, the metric is there and has no value.
+func ofLearners(name, help string, read func(c redlock.Copying) float64) metric {
+	return newMetric(prometheus.GaugeValue, "learner_"+name, help, []string{"master"}, func(r *reading, emit emit) {
+		for _, s := range learnersOf(r.membership) {
+			emit(read(copyingOf(s)), masterOf(s))
+		}
+	})
+}
+
+// masterOf is the address of a seat as redlock.MasterStatus has it: without the database.
+func masterOf(s redlock.Seat) string {
+	addr, _, _ := redlock.SplitAddr(s.Addr)
+	return addr
+}
+
 // metricTable has all metrics but the histograms, which are not one number (histogramTable).
 var metricTable = []metric{
 	// The server as a whole.
@@ -134,7 +150,11 @@ var metricTable = []metric{
 	gauge("quorum", "Votes that a lock needs.", func(r *reading) int { return quorumOf(r.masters) }),
 	gauge("membership_version", "Version of the membership: it grows with each change.", func(r *reading) int { return int(r.membership.Version) }),
 	gauge("membership_voters", "Masters that have a vote in the membership, whether they can be reached or not.", func(r *reading) int { return r.membership.Voters() }),
-	gauge("membership_learners", "Masters that get every command and have no vote yet.", func(r *reading) int { return learners(r.membership) }),
+	gauge("membership_learners", "Masters that get every command and have no vote yet.", func(r *reading) int { return len(learnersOf(r.membership)) }),
+	ofLearners("copying", "1 if the master is being given what the others remember, so that it votes when that is done. 0: it votes when its wait is over, and INFO masters says why.",
+		func(c redlock.Copying) float64 { return float64(oneIf(c.From != "")) }),
+	ofLearners("copied_locks", "Locks that the master was given so far.", func(c redlock.Copying) float64 { return float64(c.Given) }),
+	ofLearners("copied_ratio", "How much was looked at of what the others remember, from 0 to 1.", func(c redlock.Copying) float64 { return float64(c.Percent) / 100 }),
 	ofMembership("max_ttl_seconds", "The longest TTL in force.", func(m *redlock.Membership) float64 { return m.MaxTTL.Seconds() }),
 	ofMembership("wait_seconds", "How long a master has no vote that may have forgotten locks.", func(m *redlock.Membership) float64 { return m.Wait.Seconds() }),
 	ofMembership("wait_left_seconds", "What is left until the wait falls to what max_ttl needs; 0: it has.", func(m *redlock.Membership) float64 { return m.WaitLeft.Seconds() }),

@@ -248,7 +248,7 @@ func (l *lane) shows(v string, state memberState, why string) {
 	case state.child != "": //mutant:votes-count-beside-an-accepted-child
 		reason = "a change of the membership is under way"
 	case s.state != seatVoter: //mutant:a-learner-votes
-		reason = cmp.Or(why, "it may have forgotten locks: it votes when the longest of them must have ended")
+		reason = cmp.Or(why, "it may have forgotten locks: it votes when it was given what the others remember, or the longest of them must have ended")
 	}
 	l.mu.Lock()
 	if g.memory != state.memory {

@@ -480,6 +480,9 @@ func (r *MasterReport) judge() {
 	}
 }
 
+// copyNoteShown is for how long a note counts that a learner has of a copy. Another redlockd may have a longer heartbeat than this one.
+const copyNoteShown = 10 * time.Second
+
 // readMembership reads what the master shows of the membership.
 func (r *MasterReport) readMembership(ctx context.Context, l *masterConn) {
 	fields := l.redis.HMGet(ctx, membersKey, "v", "r", "copy")
@@ -502,8 +505,8 @@ func (r *MasterReport) readMembership(ctx context.Context, l *masterConn) {
 		state = memberState{memory: r.RunID + ":", fresh: true}
 	}
 	r.state = state
-	if note, ok := parseCopyNote(copied); ok {
-		r.copied = fmt.Sprintf(" (%d locks so far, %d %%, from %s)", note.given, note.done, note.from)
+	if n, ok := parseCopyNote(copied); ok && time.Since(time.UnixMilli(n.at))+r.ClockDiff < copyNoteShown {
+		r.copied = fmt.Sprintf(" (%d locks so far, %d %%, from %s)", n.given, n.done, strings.ReplaceAll(n.from, ",", ", "))
 	}
 	if !state.fresh {
 		r.MembersVersion = state.record.version
@@ -548,7 +551,7 @@ func compareMembership(reports []MasterReport, force *record) {
 					r.copied, shortText(force.wait.Round(time.Millisecond)))
 			}
 		default:
-			r.add(Note, "", "the membership does not list its memory: it has restarted or was flushed, and votes %s after a redlockd has found it", shortText(force.wait))
+			r.add(Note, "", "the membership does not list its memory: it has restarted or was flushed, and votes when a redlockd has found it and given it what the others remember, or %s later", shortText(force.wait))
 		}
 		if force != nil && slices.ContainsFunc(s.strays(force), func(f *found) bool { return f.master.Addr == r.Addr }) {
 			r.add(Warning, "see who writes to it; a redlockd has it start anew", "shows version %d of the membership, and a majority of the masters does not know it", r.MembersVersion)

@@ -21,6 +21,7 @@ type coordinator struct {
 	// poked is signalled by poke, to have the coordinator look soon.
 	poked    chan struct{}
 	requests chan *memberRequest
+	born     time.Time // of the client
 
 	// Owned by the goroutine.
 	pauses    map[int]reseatPause
@@ -56,7 +57,7 @@ type reseatPause struct {
 }
 
 func newCoordinator(c *Client) *coordinator {
-	return &coordinator{client: c, poked: make(chan struct{}, 1), requests: make(chan *memberRequest),
+	return &coordinator{client: c, poked: make(chan struct{}, 1), requests: make(chan *memberRequest), born: time.Now(),
 		pauses: make(map[int]reseatPause), recoveries: make(map[int]*recovery), watches: make(map[string]*watch), due: make(map[string]time.Time)}
 }
 
@@ -326,6 +327,11 @@ func (m *coordinator) pause(n *situation) time.Duration {
 		s := &n.record.seats[i]
 		if f := n.survey.at(s.number); s.state != seatLeaving && f != nil && f.ok() && f.state.memory != s.memory {
 			pause = min(pause, m.client.opts.Heartbeat)
+		}
+	}
+	for _, one := range m.recoveries {
+		if one.copy == nil { // who copies to it may stop, or what stands in the way be gone
+			pause = min(pause, 2*m.client.opts.Heartbeat)
 		}
 	}
 	if m.request != nil {

@@ -203,7 +203,9 @@ func (c *copying) copy(ctx context.Context) error {
 			return err
 		}
 	}
-	return c.pass(ctx, c.learner, c.all, false, c.compare) //mutant:what-is-released-meanwhile-stays
+	// Of most keys as many sources as are needed confirm what the learner has.
+	confirm := append(slices.Clone(c.sources[:c.least]), c.learner)
+	return c.pass(ctx, c.learner, confirm, false, c.compare) //mutant:what-is-released-meanwhile-stays
 }
 
 // pass has SCAN name all keys of a master, and reads each on the sources, which a key is named for that stands there all the time. In one round all masters
@@ -219,8 +221,11 @@ func (c *copying) pass(ctx context.Context, from *copyPlace, readers []*copyPlac
 		entries := make([][]copyEntry, len(readers))
 		var scan *redis.ScanCmd
 		var done string
-		err := c.each(c.all, func(i int, p *copyPlace) error {
+		err := c.each(c.all, func(_ int, p *copyPlace) error {
 			reader := slices.Index(readers, p)
+			if reader < 0 && p != c.learner { // nothing to ask
+				return nil
+			}
 			var read, give *redis.Cmd
 			err := c.pipe(ctx, p, func(pipe redis.Pipeliner) {
 				if reader >= 0 && len(batch) > 0 {
@@ -341,7 +346,7 @@ func (c *copying) order(learner *copyEntry, entries [][]copyEntry, i, tries int)
 	return orderOf(learner, of, c.least, tries, c.nobodys, v.maxTTL.Milliseconds(), v.wait.Milliseconds())
 }
 
-// compare is for keys that the learner has, whose entries are the last: those that too few sources hold as it does are read once more.
+// compare is for keys that the learner has, whose entries are the last: what not all of these sources hold as it does is read once more on all.
 func (c *copying) compare(names []string, entries [][]copyEntry) copyWrite {
 	for i, name := range names {
 		learner := &entries[len(entries)-1][i]
@@ -351,7 +356,7 @@ func (c *copying) compare(names []string, entries [][]copyEntry) copyWrite {
 				holders++
 			}
 		}
-		if learner.kind != copyNothing && (learner.kind != copyString || holders < c.least) {
+		if learner.kind != copyNothing && (learner.kind != copyString || holders < len(entries)-1) {
 			c.again = append(c.again, copyKey{name: name})
 		}
 	}

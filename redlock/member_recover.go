@@ -82,6 +82,9 @@ func (m *coordinator) recoverOne(s *survey, r *record, seat *seat, one *recovery
 	if one.copy != nil || s.began.Before(one.next) {
 		return
 	}
+	if s.began.Before(m.born.Add(copyNoteLife(m.client.opts))) { // who is gone in a moment had better leave it to others //mutant:who-looks-in-copies
+		return
+	}
 	f := s.at(seat.number)
 	if f == nil || !f.shows(r) {
 		m.setRecovery(one, nil, "it is not reached, or was not told of the membership")

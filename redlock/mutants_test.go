@@ -338,6 +338,7 @@ var mutants = []mutant{
 	{"two-copy-at-the-same-time", lua(`by ~= ARGV[1]`, `false`), "TestCopyScripts"},
 	{"a-source-that-goes-back-in-time-is-read-on", never, "TestSourceIsJudged"},
 	{"a-source-whose-clock-gains-is-read-on", never, "TestSourceStepsAheadAndBack"},
+	{"who-looks-in-copies", never, "TestWhoLooksInDoesNotCopy"},
 	{"a-gain-that-a-copy-has-seen-is-forgotten", skip, "TestSourceStepsAheadAndBack"},
 	{"what-is-released-meanwhile-stays", instead(`return nil`), "TestReleasedWhileItIsCopied"},
 	{"a-scan-is-not-finished", replace(`next != 0`, `next != 0 && !MUTANT`), "TestRestartedMasterVotesAgainAtOnce"},

@@ -64,6 +64,7 @@ func TestRestartedMasterVotesAgainAtOnce(t *testing.T) {
 				slot := p.lock(LockRequest{Resources: []string{"sem"}, TTL: time.Hour, Slots: 2})
 				p.commit(Change{Resource: "library", Was: WasAbsent, Do: Set, NewValue: "", TTL: time.Hour})
 				fence := p.fenced("fenced")
+				time.Sleep(time.Second) // who has just begun leaves it to others
 				s.do(2, "SET", "no lock", "x")
 				s.do(1, "HSET", "no lock either", "f", "v")
 				for i := range n {
@@ -354,6 +355,24 @@ func (s *stage) open2(change ...func(*Options)) *proxy {
 	p := s.start(change...)
 	s.until("a quorum", func() bool { return strings.Count(p.states(), "u") > len(s.masters)/2 })
 	return p
+}
+
+// Who has just begun, as a command does that is gone in a moment, leaves the copy to others at first.
+func TestWhoLooksInDoesNotCopy(t *testing.T) {
+	inVirtualTime(t, 3, func(s *stage) {
+		p := s.open(maxTTL(time.Hour), uncopied)
+		time.Sleep(2 * time.Second)
+		s.restart(0)
+		s.until("it is a learner", func() bool { return p.view.Load().record.seats[0].state == seatLearner })
+		looker := s.start(maxTTL(time.Hour))
+		for range 9 {
+			time.Sleep(100 * ms)
+			if looker.coordinator.copiesHere() {
+				t.Fatalf("it copies %v after it has begun", time.Since(looker.opened))
+			}
+		}
+		s.until("it copies in the end", func() bool { return p.states() == "uuu" })
+	})
 }
 
 // Until the last key is copied it has no vote, and everybody is told how far it is.

@@ -24,15 +24,16 @@ const probeTimeoutFactor = 3
 const checkHelp = `Usage: redlockd check [flags]
 
 Asks all masters at once whether they can vote. It prints what it found, how many seats vote and how many of those cannot
-be reached, whether a quorum is available, what to fix, and whether the next master may be restarted. It reads the same
-configuration as serve, and asks the masters of the membership, which these lead to, so it finds what a server would
-find; it says where the configuration differs. It lists the policies of the configuration, and which of them the
-membership's max_ttl cuts short. It changes nothing on the masters.
+be reached, whether a quorum is available, what to fix, and whether the next master may be restarted. Of a learner, which
+is given what the others remember before it votes, it says how far that is. It reads the same configuration as serve,
+and asks the masters of the membership, which these lead to, so it finds what a server would find; it says where the
+configuration differs. It lists the policies of the configuration, and which of them the membership's max_ttl cuts short.
+It changes nothing on the masters.
 
 With --library it asks no master: it prints the lines that config.toml lacks for a lock library with its own defaults.
 
 Exit codes: 0 a lock can be granted now, 1 it cannot, because fewer than a quorum of the masters are reached and vote (new
-ones, and those that have restarted, vote after the wait), 2 the command line or the configuration is wrong.
+ones, and those that have restarted, vote later), 2 the command line or the configuration is wrong.
 `
 
 // libraryFlag has check print what a library needs.
@@ -224,7 +225,8 @@ func (v *verdict) compare(m redlock.Membership) {
 	}
 }
 
-// restartSentence tells an operator whether the next master may be restarted: a restarted master has no vote for about max_ttl.
+// restartSentence tells an operator whether the next master may be restarted: a restarted master has no vote until it was given what the
+// others remember, or for about max_ttl.
 func (v *verdict) restartSentence() string {
 	switch {
 	case v.allNew:
@@ -236,7 +238,7 @@ func (v *verdict) restartSentence() string {
 	case v.Restart:
 		return fmt.Sprintf("The next master may be restarted: %d are admitted, and %d without it still are a quorum.", v.Voting, v.Voting-1)
 	}
-	return fmt.Sprintf("Restart no master now: %d are admitted, and locks need %d. One that has restarted is admitted again after the wait, if a redlockd runs: redlockd members shows what is left of it.",
+	return fmt.Sprintf("Restart no master now: %d are admitted, and locks need %d. One that has restarted is admitted again, if a redlockd runs, when it was given what the others remember, or after the wait: redlockd members shows how far that is.",
 		v.Voting, v.Needed)
 }
 

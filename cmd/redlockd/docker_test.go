@@ -1,11 +1,15 @@
 package main
 
 // Goal: what docker/ says of redlockd and of its masters is true. Method: a real master with redis.conf is checked, with and
-// without the user that its comment proposes; every variable, flag and setting in the other files must exist. Docker and
-// Kubernetes themselves are not tried here.
+// without the user that its comment proposes; every variable, flag and setting in the other files must exist, and
+// the command that asks a master whether it is Ready is run on real ones. Docker and Kubernetes themselves are not tried here.
 
 import (
+	"errors"
+	"fmt"
+	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -104,30 +108,82 @@ func kubernetesConfig(t *testing.T) *config.Config {
 	return mustLoad(t, map[string]string{"config": dir + "/config.toml"})
 }
 
-// Maintenance must not take the quorum away: a master in quarantine is not Ready, so that the PodDisruptionBudget counts it as missing.
-func TestKubernetesWaitsForTheQuarantine(t *testing.T) {
-	manifest, c := readDocker(t, "kubernetes.yaml"), kubernetesConfig(t)
-	delay := regexp.MustCompile(`(?m)^ +initialDelaySeconds: (\d+)$`).FindStringSubmatch(manifest)
-	if delay == nil {
-		t.Fatal("kubernetes.yaml: no initialDelaySeconds")
-	}
-	seconds, _ := strconv.Atoi(delay[1])
-	// The quarantine begins when a redlockd has found the restarted master, and ends with its next look.
-	o := c.Engine
-	longest := o.MaxTTL + time.Duration(2*o.DriftFactor*float64(o.MaxTTL)) + o.ReconnectDelayMax + o.ConnectTimeout + 2*o.Heartbeat
-	if ready := time.Duration(seconds) * time.Second; ready < longest || ready > 2*longest {
-		t.Errorf("a master is Ready after %v, its quarantine may take until %v", ready, longest)
-	}
+func TestKubernetesStopsInTime(t *testing.T) {
+	c := kubernetesConfig(t)
 	if stop, patience := c.DrainDelay+c.DrainTimeout+closeTimeout, 30*time.Second; c.DrainDelay == 0 || stop >= patience {
 		t.Errorf("drain_delay %v; to stop takes %v at most, Kubernetes kills after %v", c.DrainDelay, stop, patience)
 	}
-	for _, part := range []string{
-		"\n  publishNotReadyAddresses: true\n", // else redlockd does not reach it meanwhile
-		"\n    matchLabels: {app: redlockd}\n", // a budget of redlockd's own
-		"\n  podManagementPolicy: Parallel\n",  // else five masters start one after the other, each after its quarantine
+	if part := "\n    matchLabels: {app: redlockd}\n"; !strings.Contains(readDocker(t, "kubernetes.yaml"), part) {
+		t.Errorf("kubernetes.yaml: no %q: redlockd has no budget of its own", part)
+	}
+}
+
+// readinessOf runs the command with which Kubernetes asks a master whether it is Ready. On a pod the master has redis-cli's own port.
+func readinessOf(t *testing.T, addr string) (ready bool) {
+	t.Helper()
+	block := regexp.MustCompile(`readinessProbe:\n(?: +#.*\n)* +exec:\n +command:\n +- sh\n +- -c\n +- \|\n((?: {18}\S.*\n)+)`).FindStringSubmatch(readDocker(t, "kubernetes.yaml"))
+	if block == nil {
+		t.Fatal("kubernetes.yaml: no command asks a master whether it is Ready")
+	}
+	path, err := exec.LookPath("redis-cli")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	_, port, _ := net.SplitHostPort(addr)
+	writeFile(t, dir+"/redis-cli", fmt.Sprintf("#!/bin/sh\nexec %s -p %s \"$@\"\n", path, port), 0o700)
+	cmd := exec.Command("sh", "-c", block[1])
+	cmd.Env = append(os.Environ(), "PATH="+dir+":"+os.Getenv("PATH"))
+	out, err := cmd.CombinedOutput()
+	if status, _ := errors.AsType[*exec.ExitError](err); err != nil && status == nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	return err == nil
+}
+
+// Maintenance must not take the quorum away: a master is Ready when it votes, so that a rolling update waits for it, and the
+// PodDisruptionBudget counts it as missing until then. One that is new or has forgotten is not Ready before a redlockd has come.
+func TestKubernetesMastersAreReadyWhenTheyVote(t *testing.T) {
+	s, addrs := startMembers(t, 3, 1)
+	for i, want := range []bool{true, true, true, false} {
+		if got := readinessOf(t, s[i].Addr); got != want {
+			t.Errorf("master %d of three members and a new one: ready %v, want %v", i, got, want)
+		}
+	}
+	v, r := cli(t, s[0].Addr, "HGET", "redlockd:members", "v"), cli(t, s[0].Addr, "HGET", "redlockd:members", "r")
+	memory, _, _ := strings.Cut(v, " ")
+	other, _, _ := strings.Cut(cli(t, s[1].Addr, "HGET", "redlockd:members", "v"), " ")
+	for name, c := range map[string]struct {
+		v, r string
+		want bool
+	}{
+		"a voter":                            {v, r, true},
+		"one that has accepted the next one": {v + " ? 00000001.0123456789abcdef 0123456789abcdef0123456789abcdef", r, true},
+		"a learner":                          {v, strings.Replace(r, ","+memory+",v,", ","+memory+",l,", 1), false},
+		"one whose memory is not listed":     {v, strings.Replace(r, ","+memory+",v,", ","+other+",v,", 1), false},
+		"one that has forgotten":             {strings.Replace(memory, ":", ":f", 1) + " -", r, false},
+		"one without a memory":               {"", r, false},
+		"one without a membership":           {v, "", false},
 	} {
-		if !strings.Contains(manifest, part) {
-			t.Errorf("kubernetes.yaml: no %q", part)
+		cli(t, s[3].Addr, "HSET", "redlockd:members", "v", c.v, "r", c.r)
+		if got := readinessOf(t, s[3].Addr); got != c.want {
+			t.Errorf("%s: ready %v, want %v", name, got, c.want)
+		}
+	}
+	s[0].Kill()
+	if readinessOf(t, s[0].Addr) {
+		t.Error("a dead master is Ready")
+	}
+	if err := s[0].Restart(); err != nil {
+		t.Fatal(err)
+	}
+	if readinessOf(t, s[0].Addr) {
+		t.Error("a master that was just restarted is Ready")
+	}
+	launch(t, "--masters", addrs)
+	for deadline := time.Now().Add(patience); !readinessOf(t, s[0].Addr); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("a master that was restarted is not Ready although a redlockd has found it")
 		}
 	}
 }

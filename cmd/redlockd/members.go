@@ -36,18 +36,21 @@ while locks are granted, without a moment without a quorum. It asks the masters 
   refound                founds the membership anew with the masters of the configuration, where a majority is gone for good
 
 ADDR is host:port, or the path of a unix socket. The new master must be fit to vote (see redlockd check), hold no key and
-belong to no other fleet. It gets every command at once, and votes after the wait: somewhat longer than max_ttl. Commands
-say what they change, and then wait until it is done. They can be interrupted: any redlockd over these masters finishes
-what was begun, and the same command again shows how far it is. All running redlockds follow by themselves.
+belong to no other fleet. It gets every command at once, and is a learner: it votes when a redlockd has given it what a
+quorum of the voters remember, which takes a second or less, or, where that is not possible, after the wait: somewhat
+longer than max_ttl. The same goes for a master that has restarted. Lines below the table say how far that is, or what
+stands in the way. Commands say what they change, and then wait until it is done. They can be interrupted: any redlockd
+over these masters finishes what was begun, and the same command again shows how far it is. All running redlockds follow
+by themselves.
 
 ADDR may end with /N for database N; else it is the db of the configuration. A password or TLS of the seat's own
 [[masters]] table is used at ADDR by this command only. A redlockd uses it at the address of that table, and what
 [master] says elsewhere: write ADDR into its configuration too, and restart it.
 
 What would leave fewer masters that vote and are reached than a lock needs is refused, and nothing is changed. A new seat
-counts at once and votes after the wait, so until then one master fewer may fail where the number of votes that are
-needed grows. --dry-run says what would be changed or refused, and writes nothing on a new master; so it alone does not
-find that the memory of that one is full.
+counts at once and votes later, so until then one master fewer may fail where the number of votes that are needed grows.
+--dry-run says what would be changed or refused, and writes nothing on a new master; so it alone does not find that the
+memory of that one is full.
 
 The columns: since which version of the membership the seat is as it is; what is left until it votes or is removed;
 whether a master answers there; what it remembers (the beginning of its run_id, and a name that changes when it forgets);
@@ -83,6 +86,8 @@ const (
 	membersChangeIn = 30
 	// membersLook is the pause between two looks at what the client knows.
 	membersLook = 20 * time.Millisecond
+	// membersCopies bounds how long the table waits for what is known of copies.
+	membersCopies = 10 * membersLook
 	// membersTell is the pause between two lines about a change that takes long.
 	membersTell = 10 * time.Second
 )
@@ -130,6 +135,7 @@ func members(p process, args []string) int {
 	}
 	if !m.set {
 		m.awaitMasters(c.Engine.ConnectTimeout)
+		m.awaitCopies(membersCopies)
 		if err := m.print(client.Membership(), c); err != nil {
 			return p.failed(err)
 		}
@@ -220,6 +226,15 @@ func (m *memberCommand) awaitMasters(atMost time.Duration) {
 	}
 }
 
+// awaitCopies waits until it is known of each learner whether it is copied to, so that the table tells.
+func (m *memberCommand) awaitCopies(atMost time.Duration) {
+	for deadline := time.Now().Add(atMost); time.Now().Before(deadline); time.Sleep(membersLook) {
+		if !slices.ContainsFunc(m.client.Membership().Seats, func(s redlock.Seat) bool { return s.State == redlock.SeatLearner && s.Copying == nil }) {
+			return
+		}
+	}
+}
+
 // make has the masters choose the change, and waits until it is done.
 func (m *memberCommand) make(c *config.Config, signals <-chan os.Signal) int {
 	dryRun := m.table.on("dry-run")
@@ -304,7 +319,21 @@ func (m *memberCommand) rest(now redlock.Membership) string {
 	case now.Seats[at].State == redlock.SeatVoter:
 		return ""
 	default:
-		return fmt.Sprintf("%s votes in %s", name, roundSeconds(now.Seats[at].Left))
+		return untilItVotes(now.Seats[at])
+	}
+}
+
+// untilItVotes says when a learner votes, and what it depends on.
+func untilItVotes(s redlock.Seat) string {
+	left := roundSeconds(s.Left)
+	switch c := s.Copying; {
+	case c == nil:
+		return fmt.Sprintf("%s votes in %s", s.Name, left)
+	case c.Problem != "":
+		return fmt.Sprintf("%s votes in %s; nothing is copied to it at present: %s", s.Name, left, c.Problem)
+	default:
+		return fmt.Sprintf("%s is being given what %s remember: %d locks so far (%d %%); it votes when that is done, or in %s",
+			s.Name, strings.ReplaceAll(c.From, ",", ", "), c.Given, c.Percent, left)
 	}
 }
 
@@ -347,6 +376,11 @@ func (m *memberCommand) print(now redlock.Membership, c *config.Config) error {
 		seatsThatVote(now.Voters(), now.Unreached(), len(now.Seats)), now.Needed, config.FormatDuration(now.MaxTTL), config.FormatDuration(now.Wait))
 	if now.Lowering {
 		fmt.Fprintf(&b, "The wait is longer than max_ttl needs, because longer locks may still live: it is lowered in %s.\n", roundSeconds(now.WaitLeft))
+	}
+	for _, s := range now.Seats {
+		if s.State == redlock.SeatLearner && s.Copying != nil && now.Voters() > 0 { // without voters nobody has anything to give
+			fmt.Fprintf(&b, "%s.\n", untilItVotes(s))
+		}
 	}
 	if now.Problem != "" {
 		fmt.Fprintf(&b, "Problem: %s.\n", now.Problem)
@@ -444,15 +478,32 @@ type memberEntry struct {
 	Memory  string `json:"memory,omitempty"`
 	Since   int64  `json:"since"`
 	LeftMs  int64  `json:"left_ms"`
-	Reason  string `json:"reason,omitempty"`
+	// Copying is of learners alone.
+	Copying *copyEntry `json:"copying,omitempty"`
+	Reason  string     `json:"reason,omitempty"`
+}
+
+// copyEntry is how far a learner has got what others remember, or why it gets nothing.
+type copyEntry struct {
+	From    []string `json:"from,omitempty"`
+	Locks   int64    `json:"locks"`
+	Percent int      `json:"percent"`
+	Problem string   `json:"problem,omitempty"`
 }
 
 func printMembersJSON(w io.Writer, now redlock.Membership) error {
 	table := membersTable{Version: now.Version, Lineage: now.Lineage, MaxTTLMs: now.MaxTTL.Milliseconds(), WaitMs: now.Wait.Milliseconds(),
 		WaitLeftMs: now.WaitLeft.Milliseconds(), Voters: now.Voters(), Unreached: now.Unreached(), Needed: now.Needed, Problem: now.Problem, Differences: now.Differences}
 	for _, s := range now.Seats {
-		table.Seats = append(table.Seats, memberEntry{Seat: s.Name, Addr: s.Addr, State: s.State, Reached: s.Reached, Memory: s.Memory, Since: s.Since,
-			LeftMs: s.Left.Milliseconds(), Reason: s.Reason})
+		entry := memberEntry{Seat: s.Name, Addr: s.Addr, State: s.State, Reached: s.Reached, Memory: s.Memory, Since: s.Since,
+			LeftMs: s.Left.Milliseconds(), Reason: s.Reason}
+		if c := s.Copying; c != nil {
+			entry.Copying = &copyEntry{Locks: c.Given, Percent: c.Percent, Problem: c.Problem}
+			if c.From != "" {
+				entry.Copying.From = strings.Split(c.From, ",")
+			}
+		}
+		table.Seats = append(table.Seats, entry)
 	}
 	return printJSON(w, table)
 }

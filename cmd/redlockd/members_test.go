@@ -10,6 +10,8 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -299,10 +301,10 @@ func TestMembersRefusals(t *testing.T) {
 // A command that is killed half way has changed what it has said; the same one again goes on where it was.
 func TestMembersInterrupted(t *testing.T) {
 	t.Setenv("REDLOCKD_LOCKS_MAX_TTL", "6s") // for as long it can be interrupted
-	s, addrs := startMembers(t, 3, 1)
+	_, addrs := startMembers(t, 3, 0)
 	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGKILL} {
-		p := begin(t, "members", "--masters", addrs, "replace", s[2].Addr, s[3].Addr)
-		p.waitLog(s[2].Addr + " votes in ") // the change is chosen
+		p := begin(t, "members", "--masters", addrs, "set", "max_ttl", "2s")
+		p.waitLog("the wait follows max_ttl in ") // the change is chosen
 		p.signal(sig)
 		if code := p.exitCode(); sig == syscall.SIGINT && code != exitSignal+int(sig) {
 			t.Errorf("exit code %d, want %d:\n%s", code, exitSignal+int(sig), p.log())
@@ -311,11 +313,11 @@ func TestMembersInterrupted(t *testing.T) {
 			p.waitLog("Any redlockd over these masters finishes it")
 		}
 	}
-	if text := change(t, addrs, "replace", s[2].Addr, s[3].Addr); !strings.HasPrefix(text, "Nothing to change") || !strings.Contains(text, "Done.") {
+	if text := change(t, addrs, "set", "max_ttl", "2s"); !strings.HasPrefix(text, "Nothing to change") || !strings.Contains(text, "Done.") {
 		t.Errorf("again: got\n%s\nwant that nothing is to change, and that it is done", text)
 	}
-	if got, want := membersOf(t, addrs).seats(), voters(s[0], s[1], s[3]); got != want {
-		t.Errorf("got %s, want %s", got, want)
+	if got := membersOf(t, addrs); got.MaxTTLMs != 2000 || got.WaitMs >= 3000 || got.WaitLeftMs != 0 {
+		t.Errorf("got %+v, want a max_ttl of 2s and its wait", got)
 	}
 }
 
@@ -344,6 +346,95 @@ func TestMembersWithPasswordsOfTheirOwn(t *testing.T) {
 	want := "its own password was not sent, because the settings have " + s[0].Addr + " at " + s[0].Addr + ": if " + s[3].Addr + " is right, write it into config.toml"
 	if _, stdout, _ := runBinary(t, "members", "--config", file); !strings.Contains(stdout, want) {
 		t.Errorf("got\n%s\nwant %s", stdout, want)
+	}
+}
+
+// The table says of a learner how far it has got what the others remember, and what stands in the way. A change that waits says the same.
+func TestMembersSayWhatLearnersAreGiven(t *testing.T) {
+	learner := func(name string, c *redlock.Copying) redlock.Seat {
+		return redlock.Seat{Name: name, Addr: name + ":1", State: redlock.SeatLearner, Left: 58900 * time.Millisecond, Copying: c}
+	}
+	seats := []redlock.Seat{{Name: "m1", State: redlock.SeatVoter}, learner("m2", &redlock.Copying{From: "m1,m4,m5", Given: 41200, Percent: 63}),
+		learner("m3", &redlock.Copying{Problem: "2 of 3 masters that could give it its locks are there: m5 cannot"}), learner("m6", nil)}
+	const m2 = "m2 is being given what m1, m4, m5 remember: 41200 locks so far (63 %); it votes when that is done, or in 59s"
+	const m3 = "m3 votes in 59s; nothing is copied to it at present: 2 of 3 masters that could give it its locks are there: m5 cannot"
+	printed := func(now redlock.Membership, args ...string) string {
+		var out strings.Builder
+		m := memberCommand{p: process{stdout: &out}, table: membersFlags()}
+		if err := m.table.parse(args); err != nil {
+			t.Fatal(err)
+		}
+		if err := m.print(now, config.Default()); err != nil {
+			t.Fatal(err)
+		}
+		return out.String()
+	}
+	if got, want := printed(redlock.Membership{Seats: seats}), "\n"+m2+".\n"+m3+".\n"; !strings.HasSuffix(got, want) {
+		t.Errorf("got\n%s\nwant at its end\n%s", got, want)
+	}
+	// Where nobody votes, nobody has anything to give, and that each says so is of no use.
+	if got := printed(redlock.Membership{Seats: seats[1:]}); strings.Contains(got, "copied") || strings.Contains(got, "given") {
+		t.Errorf("without a voter: got\n%s\nwant no word about copies", got)
+	}
+	var table membersTable
+	if err := json.Unmarshal([]byte(printed(redlock.Membership{Seats: seats}, "--json")), &table); err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []string{"<nil>", "&{[m1 m4 m5] 41200 63 }", "&{[] 0 0 2 of 3 masters that could give it its locks are there: m5 cannot}", "<nil>"} {
+		if got := fmt.Sprint(table.Seats[i].Copying); got != want {
+			t.Errorf("--json: seat %d: got %s, want %s", i, got, want)
+		}
+	}
+	for name, want := range map[string]string{"m1": "", "m2": m2, "m3": m3, "m6": "m6 votes in 59s"} {
+		m := memberCommand{change: redlock.MemberChange{Replace: name, Addr: "other:1"}}
+		if got := m.rest(redlock.Membership{Seats: seats}); got != want {
+			t.Errorf("after replace %s: got %q, want %q", name, got, want)
+		}
+	}
+}
+
+// manyLocks has a master hold so many that it takes seconds to copy them.
+func manyLocks(t *testing.T, addr string) {
+	t.Helper()
+	cli(t, addr, "EVAL", "for i = 1, 200000 do redis.call('SET', 'many:' .. i, 'token', 'PX', 3000000) end", "0")
+}
+
+// A master that has restarted among masters with many locks is given them by the redlockd that runs. It says so itself, and so do members and
+// check, which read it on the master. The master votes when it has them, long before the wait is over.
+func TestMembersShowTheCopyOfAnother(t *testing.T) {
+	t.Setenv("REDLOCKD_LOCKS_MAX_TTL", "1h")
+	s, addrs := startMembers(t, 3, 0)
+	for _, one := range s {
+		manyLocks(t, one.Addr)
+	}
+	p := launch(t, "--masters", addrs)
+	p.waitLog("quorum reached")
+	s[0].Kill()
+	if err := s[0].Restart(); err != nil {
+		t.Fatal(err)
+	}
+	begun := regexp.MustCompile(`^[0-9a-f]+ \d+ [1-9]`) // before a command has a client of its own that could copy
+	for deadline := time.Now().Add(patience); !begun.MatchString(cli(t, s[0].Addr, "HGET", "redlockd:members", "copy")); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("the redlockd copies nothing:\n%s", p.log())
+		}
+	}
+	info := p.dial().ask("INFO masters")
+	_, check, _ := runBinary(t, "check", "--masters", addrs)
+	seat := membersOf(t, addrs).Seats[0]
+	if c, from := seat.Copying, []string{s[1].Addr, s[2].Addr}; seat.State != redlock.SeatLearner || c == nil || !slices.Equal(c.From, from) || c.Locks == 0 || c.Problem != "" {
+		t.Errorf("members: got %+v with the copy %+v, want a learner that is given locks by %s", seat, c, from)
+	}
+	if want := fmt.Sprintf(`learner0:seat=%s,addr=%[1]s,left_s=\d+,copied_locks=[1-9]\d*,copied_percent=\d+,from=%s;%s,problem=\s`, s[0].Addr, s[1].Addr, s[2].Addr); !regexp.MustCompile(want).MatchString(info) {
+		t.Errorf("INFO: got\n%s\nwant %s", info, want)
+	}
+	if want := regexp.MustCompile(`is a learner: .*\b[1-9]\d* locks so far, \d+ %`); !want.MatchString(check) {
+		t.Errorf("check: got\n%s\nwant %s", check, want)
+	}
+	for deadline := time.Now().Add(patience); membersOf(t, addrs).Voters < 3; time.Sleep(100 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("the master has no vote although it was given all:\n%s", p.log())
+		}
 	}
 }
 

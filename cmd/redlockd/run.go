@@ -41,8 +41,9 @@ const runExitCodes = `Exit codes of run: that of the command, or
 const runHelp = `Usage: ` + runForm + `
 
 Locks the resource, runs the command, and releases the lock when the command ends. It asks the masters itself: it needs
-the same masters and max_ttl as the servers over them, but no server. A master that is new or was restarted votes only
-after a redlockd has run for about max_ttl. If you have short commands only, keep a server running too, or use bootstrap.
+the same masters and max_ttl as the servers over them, but no server. A master that was restarted votes when a redlockd
+that runs has given it what the others remember; new masters vote only after a redlockd has run for about max_ttl. If you
+have short commands only, keep a server running too, or use bootstrap.
 
 The command gets your standard input, output and error. Its environment has LOCK_RESOURCE, LOCK_TOKEN and, with --fence,
 LOCK_FENCE. It has none of redlockd's own variables (REDLOCKD_…), because they may hold passwords, except

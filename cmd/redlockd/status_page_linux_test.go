@@ -113,12 +113,15 @@ func TestStatusPageInABrowser(t *testing.T) {
 	wantPage(`document.querySelectorAll("#plots path").length == 5`) // after ten seconds
 	b.pictures("healthy")
 
+	for _, m := range masters {
+		manyLocks(t, m.Addr)
+	}
 	masters[0].Kill()
 	if err := masters[0].Restart(); err != nil {
 		t.Fatal(err)
 	}
 	wantPage(tone("warn", "4 of 5")...)
-	wantPage(`document.getElementById("masters").innerText.includes("quarantined")`)
+	wantPage(`document.getElementById("masters").innerText.includes("quarantined")`, `document.getElementById("masters").innerText.includes("It is being given what")`)
 	b.pictures("quarantine")
 
 	for _, m := range masters[2:] {

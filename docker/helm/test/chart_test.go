@@ -23,6 +23,7 @@ import (
 	"helm.sh/helm/v3/pkg/chart/loader"
 	"helm.sh/helm/v3/pkg/chartutil"
 	"helm.sh/helm/v3/pkg/engine"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/client-go/kubernetes/scheme"
@@ -307,13 +308,39 @@ func TestValuesReachTheObjects(t *testing.T) {
 	if strings.Contains(text, "redlockd-master") {
 		t.Error("masters run elsewhere, and the chart installs some")
 	}
-	for seconds, want := range map[int]int{60: 75, 5: 9, 600: 723} {
-		if part := fmt.Sprintf("initialDelaySeconds: %d\n", want); !strings.Contains(manifest(t, "redlockd", fmt.Sprint("maxTTLSeconds: ", seconds)), part) {
-			t.Errorf("maxTTLSeconds %d: no %q", seconds, part)
+}
+
+// The readiness of a master is its vote, and it is asked for in the database that redlockd uses. cmd/redlockd runs the command.
+func TestMastersAreReadyWhenTheyVote(t *testing.T) {
+	for values, want := range map[string]string{"": "redis-cli", "settings: {master: {db: 3}}": "redis-cli -n 3"} {
+		var set appsv1.StatefulSet
+		if err := json.Unmarshal(objects(t, manifest(t, "redlockd", values))["StatefulSet redlockd-master"], &set); err != nil {
+			t.Fatal(err)
 		}
-	}
-	if part := "initialDelaySeconds: 81\n"; !strings.Contains(manifest(t, "redlockd", "settings: {locks: {drift_factor: 0.06}}"), part) {
-		t.Errorf("a drift of 0.06: no %q", part)
+		probe := set.Spec.Template.Spec.Containers[0].ReadinessProbe
+		if probe == nil || probe.Exec == nil || len(probe.Exec.Command) != 3 {
+			t.Fatalf("%s: got the probe %+v, want a command for sh", values, probe)
+		}
+		for _, part := range []string{want + " HGET redlockd:members v ", want + " HGET redlockd:members r "} {
+			if !strings.Contains(probe.Exec.Command[2], part) {
+				t.Errorf("%s: no %q in\n%s", values, part, probe.Exec.Command[2])
+			}
+		}
+		// A wait beside the vote would only make a rolling update slower.
+		if probe.InitialDelaySeconds > 0 || set.Spec.MinReadySeconds > 0 {
+			t.Errorf("%s: the master is Ready %d s, and available %d s later than it votes", values, probe.InitialDelaySeconds, set.Spec.MinReadySeconds)
+		}
+		// None votes before redlockd has found all of them.
+		if set.Spec.PodManagementPolicy != appsv1.ParallelPodManagement {
+			t.Errorf("%s: the masters are started one after the other, and the first waits for the vote of all", values)
+		}
+		var service corev1.Service
+		if err := json.Unmarshal(objects(t, manifest(t, "redlockd", values))["Service redlockd-master"], &service); err != nil {
+			t.Fatal(err)
+		}
+		if !service.Spec.PublishNotReadyAddresses {
+			t.Errorf("%s: redlockd does not find masters that are not Ready, and they never vote", values)
+		}
 	}
 }
 
