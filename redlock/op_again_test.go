@@ -3,6 +3,7 @@ package redlock
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"sync"
 	"testing"
 	"time"
@@ -107,6 +108,48 @@ func TestNoStepCostsAnAnswer(t *testing.T) {
 				} {
 					operator.change(change)
 					s.until("the change is made", func() bool { m := operator.Membership(); return m.Voters() == len(m.Seats) && !m.Lowering })
+				}
+				close(stop)
+				load.Wait()
+			})
+		})
+	}
+}
+
+// Masters restart one after the other, and each is a learner, and a voter again, within a second. No caller sees that.
+func TestNoRestartCostsAnAnswer(t *testing.T) {
+	for _, way := range some(1, []time.Duration{5 * ms, 2 * ms, ms}) {
+		t.Run(way.String(), func(t *testing.T) {
+			inVirtualTime(t, 5, func(s *stage) {
+				s.found(maxTTL(time.Hour))
+				var load sync.WaitGroup
+				stop := make(chan struct{})
+				var all []*proxy
+				for _, name := range []string{"first", "second", "third"} {
+					p := s.open(maxTTL(time.Hour))
+					rng := rand.New(rand.NewPCG(1, uint64(len(all))))
+					var mu sync.Mutex
+					jitter := func() time.Duration {
+						mu.Lock()
+						defer mu.Unlock()
+						return way/4 + rand.N(way/2) + time.Duration(rng.IntN(1000))
+					}
+					for _, path := range p.paths {
+						path.SetDelay(jitter, jitter)
+					}
+					all = append(all, p)
+					for range 3 {
+						p.stepLoad(fmt.Sprint(name, len(all), rng.Int()), stop, &load)
+					}
+				}
+				for i := range 2 * len(s.masters) {
+					s.restart(i % len(s.masters))
+					for _, p := range all {
+						s.until("it has no vote", func() bool { return p.states()[i%5] != 'u' })
+					}
+					for _, p := range all {
+						s.until("it votes", func() bool { return p.states() == "uuuuu" })
+					}
 				}
 				close(stop)
 				load.Wait()

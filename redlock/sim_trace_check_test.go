@@ -23,7 +23,7 @@ const traceSeeds = "REDLOCK_TRACE_SEEDS"
 
 // tracedProfiles are those whose faults the model of locks has: masters that forget, networks that are slow or broken, proxies that die, clocks that drift,
 // changes of the membership. The clocks do not step, and a name means the same master to all proxies.
-var tracedProfiles = []string{"bad network", "amnesia", "proxies die", "rolling restart", "members change", "names move"}
+var tracedProfiles = []string{"bad network", "amnesia", "proxies die", "rolling restart", "members change", "names move", "masters come back"}
 
 // tracedSeeds are the first seeds of these profiles.
 func tracedSeeds(profiles []string, count int) (seeds []uint64) {
@@ -58,7 +58,7 @@ func TestTraceModel(t *testing.T) {
 			traces = append(traces, locks...)
 		}
 		for _, trace := range traces {
-			for _, kind := range []traceKind{traceVote, traceTakeover, tracePutBack, traceRelease, traceUndo, traceForget, traceAdmit, traceGrant, traceGiveUp} {
+			for _, kind := range []traceKind{traceVote, traceTakeover, tracePutBack, traceRelease, traceUndo, traceForget, traceAdmit, traceGrant, traceGiveUp, traceCopy, traceCleared} {
 				kinds[kind] += trace.count(kind)
 			}
 		}
@@ -106,7 +106,7 @@ var lockTraces = traceModel{
 %s`, endSlackMs+1, endMoveMs, falseMutants(t, "Lock"))
 	},
 	byHand: tracesByHand,
-	head:   "longest |-> 300, records |-> <<[quorum |-> 3, maxTTL |-> 300], [quorum |-> 3, maxTTL |-> 300]>>",
+	head:   "longest |-> 300, records |-> <<[quorum |-> 3, maxTTL |-> 300, masters |-> 1..5], [quorum |-> 3, maxTTL |-> 300, masters |-> 1..5]>>",
 }
 
 // checkAll demands that the model accepts these traces, and of those by hand the right ones.
@@ -150,7 +150,13 @@ var tracesByHand = []handTrace{
 	{"a lease that is longer than a key", false, byHand(granted(1, 1, 1286501))},
 	{"votes for another proxy", false, byHand(granted(1, 1, 1286500)[:3], `<<"G",1001000,2,1,1286500>>`)},
 	{"the vote of a master that has forgotten", false, byHand(`<<"F",990000,3>>`, granted(1, 1, 1286500))},
-	{"a vote that comes back too early", false, byHand(`<<"F",990000,3>>`, `<<"A",1289000,3,1>>`)},
+	{"a vote that comes back too early", false, byHand(granted(1, 1, 1286500), `<<"F",1100000,3>>`, `<<"A",1110000,3,1>>`)},
+	{"a vote that comes back behind a copy", true, byHand(granted(1, 1, 1286500), `<<"F",1100000,3>>`, `<<"C",1105000,3,1,1308,0>>`, `<<"A",1110000,3,1>>`)},
+	{"a vote that comes back behind a copy of a value that nobody owns", true, byHand(granted(1, 1, 1286500), `<<"F",1100000,3>>`, `<<"C",1105000,3,2,1308,1>>`, `<<"A",1110000,3,1>>`)},
+	{"a vote that comes back behind a copy of another token", false, byHand(granted(1, 1, 1286500), `<<"F",1100000,3>>`, `<<"C",1105000,3,2,1308,0>>`, `<<"A",1110000,3,1>>`)},
+	{"a vote that comes back when the lease is over", true, byHand(granted(1, 1, 1286500), `<<"F",1100000,3>>`, `<<"A",1286500,3,1>>`)},
+	{"a copy to a voter", false, byHand(granted(1, 1, 1286500), `<<"C",1105000,4,1,1308,0>>`)},
+	{"a copy that clears a voter", false, byHand(granted(1, 1, 1286500), `<<"D",1105000,3,1>>`)},
 	{"a release of what is held", false, byHand(granted(1, 1, 1286500), `<<"R",1200000,1,1>>`)},
 	{"a key of another is overwritten", false, byHand(granted(1, 1, 1286500), `<<"V",1210000,1,2,2,1210,300,1510,1>>`)},
 	{"a key that ends too late", false, byHand(`<<"V",1000000,1,1,1,1000,300,1301,1>>`)},

@@ -52,23 +52,25 @@ var recordTraces = traceModel{
 	modules:   []string{"RecordTrace"},
 	constants: func(*testing.T) string { return "" },
 	byHand:    recordTracesByHand,
-	head:      "process |-> <<1, 2, 3, 4, 3>>, records |-> <<\n" + strings.Join(recordsByHand, ",\n") + ">>",
+	head:      "process |-> <<1, 2, 3, 4, 3, 3>>, copied |-> {6}, records |-> <<\n" + strings.Join(recordsByHand, ",\n") + ">>",
 }
 
 // recordsByHand are records of three seats, with a wait of 300 ms.
 var recordsByHand = []string{
-	handRecord(1, 0, 0, 300, "1l0 2l0 3l0"), // 1: a founding,
-	handRecord(1, 1, 1, 300, "1v0 2v0 3v0"), // 2: whose learners vote
-	handRecord(1, 2, 2, 300, "1v0 2v0 5l2"), // 3: the third has forgotten,
-	handRecord(1, 3, 3, 300, "1v0 2v0 5v2"), // 4: and votes again
-	handRecord(1, 2, 2, 300, "1v0 2v0 5v2"), // 5: or at once
-	handRecord(1, 2, 2, 300, "1v0 2v0 3x2"), // 6: or the third leaves,
-	handRecord(1, 3, 6, 300, "1v0 2v0"),     // 7: and is gone
-	handRecord(1, 2, 2, 300, "1v0 2v0"),     // 8: or at once
-	handRecord(1, 2, 2, 100, "1v0 2v0 3v0"), // 9: or max_ttl and the wait go down
-	handRecord(1, 2, 2, 300, "1v0 2l2 3v0"), // 10: or the second is demoted
-	handRecord(2, 0, 0, 300, "1l0 2l0 5l0"), // 11: or all is founded anew over two that remember
-	handRecord(1, 3, 3, 300, "1v0 2v0 5v3"), // 12: or the timer of the third begins when it is over
+	handRecord(1, 0, 0, 300, "1l0 2l0 3l0"),  // 1: a founding,
+	handRecord(1, 1, 1, 300, "1v0 2v0 3v0"),  // 2: whose learners vote
+	handRecord(1, 2, 2, 300, "1v0 2v0 5l2"),  // 3: the third has forgotten,
+	handRecord(1, 3, 3, 300, "1v0 2v0 5v2"),  // 4: and votes again
+	handRecord(1, 2, 2, 300, "1v0 2v0 5v2"),  // 5: or at once
+	handRecord(1, 2, 2, 300, "1v0 2v0 3x2"),  // 6: or the third leaves,
+	handRecord(1, 3, 6, 300, "1v0 2v0"),      // 7: and is gone
+	handRecord(1, 2, 2, 300, "1v0 2v0"),      // 8: or at once
+	handRecord(1, 2, 2, 100, "1v0 2v0 3v0"),  // 9: or max_ttl and the wait go down
+	handRecord(1, 2, 2, 300, "1v0 2l2 3v0"),  // 10: or the second is demoted
+	handRecord(2, 0, 0, 300, "1l0 2l0 5l0"),  // 11: or all is founded anew over two that remember
+	handRecord(1, 3, 3, 300, "1v0 2v0 5v3"),  // 12: or the timer of the third begins when it is over
+	handRecord(1, 2, 2, 300, "1v0 2v0 6l2"),  // 13: or the third has forgotten once more,
+	handRecord(1, 3, 13, 300, "1v0 2v0 6v2"), // 14: and is copied to, and votes
 }
 
 // handRecord is a record whose seats are given as memory, state and version of the listing.
@@ -144,6 +146,8 @@ func thirdForgets(at int) []string {
 
 var recordTracesByHand = []handTrace{
 	{"a master forgets, and votes again behind the wait", true, threeVote(thirdForgets(400), steps(500, 3, 2, 3, 1, 2), []string{shows(503, 3, 5, 3, 0, 0, 0)}, steps(801, 4, 3, 4, 1, 2))},
+	{"a master forgets, is copied to, and votes at once", true, threeVote(thirdForgets(400), []string{shows(401, 3, 0, 0, 0, 0, 0), shows(401, 3, 6, 0, 0, 0, 0)},
+		steps(500, 3, 2, 13, 1, 2), []string{shows(503, 3, 6, 13, 0, 0, 0)}, steps(520, 4, 13, 14, 1, 2))},
 	{"a seat is removed behind the wait", true, threeVote(steps(500, 3, 2, 6, 1, 2), steps(801, 4, 6, 7, 1, 2))},
 	{"a proposer takes over what was accepted", true, threeVote(promise(400, 3, 2, 1, 2), accept(401, 3, 2, 10, 1), []string{shows(402, 1, 1, 2, 3, 10, 4)},
 		promise(402, 4, 2, 3), accept(403, 4, 2, 10, 1, 3), told(404, 10, 1, 2, 3))},

@@ -6,6 +6,7 @@ package redlock
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -32,6 +33,8 @@ type memberEvent struct {
 type tracedRecords struct {
 	all    []*record // in the order in which they were shown first
 	number map[string]int
+	// masterOf tells at which master, from 1, a memory is.
+	masterOf map[string]int
 }
 
 // add takes in the text of a record.
@@ -81,7 +84,13 @@ func (t *tracedRecords) under(s memberShown) int {
 func (t *tracedRecords) tla() string {
 	var list []string
 	for _, r := range t.all {
-		list = append(list, fmt.Sprintf("[quorum |-> %d, maxTTL |-> %d]", len(r.seats)/2+1, r.maxTTL.Milliseconds()))
+		var masters []string
+		for _, s := range r.seats {
+			if at := t.masterOf[s.memory]; at != 0 {
+				masters = append(masters, strconv.Itoa(at))
+			}
+		}
+		list = append(list, fmt.Sprintf("[quorum |-> %d, maxTTL |-> %d, masters |-> {%s}]", len(r.seats)/2+1, r.maxTTL.Milliseconds(), strings.Join(masters, ", ")))
 	}
 	return "<<" + strings.Join(list, ", ") + ">>"
 }
@@ -132,7 +141,11 @@ func (r *traceRecorder) recordTrace() *trace {
 		t.events = append(t.events, fmt.Sprintf("<<%d,%d,%d,%d,%d,%d,%d>>", e.at.Microseconds(), e.master, number, r.records.number[s.record], ballot(s.ballot),
 			r.records.number[s.child], ballot(s.promised)))
 	}
-	t.head = fmt.Sprintf("process |-> <<%s>>, records |-> <<\n%s>>", joined(process), strings.Join(list, ",\n"))
+	var copied []string
+	for _, name := range sortedKeys(r.copied) {
+		copied = append(copied, fmt.Sprint(memory(name)))
+	}
+	t.head = fmt.Sprintf("process |-> <<%s>>, copied |-> {%s}, records |-> <<\n%s>>", joined(process), strings.Join(copied, ", "), strings.Join(list, ",\n"))
 	return t
 }
 

@@ -31,6 +31,8 @@ const (
 	traceGrant    traceKind = "G" // a caller was told that it holds the lock
 	traceGiveUp   traceKind = "O" // a caller believes in it no more
 	traceGone     traceKind = "N" // the token is not in the trace any more
+	traceCopy     traceKind = "C" // a copy has given a master without a vote the key of a token
+	traceCleared  traceKind = "D" // a copy has deleted it there
 	traceStrange  traceKind = "X" // the key has changed, and nobody knows why
 )
 
@@ -57,6 +59,7 @@ type traceRecorder struct {
 	mu      sync.Mutex
 	ended   bool
 	events  []traceEvent
+	copied  map[string]bool  // the memories to which somebody has begun to copy
 	proxies map[net.Conn]int // whose connection it is, from 1
 	masters []tracedMaster
 	records tracedRecords
@@ -83,7 +86,7 @@ type tracedKey struct {
 
 // traceFrom has the recorder observe the masters of a world that has just begun.
 func traceFrom(w *world) *traceRecorder {
-	r := &traceRecorder{w: w, proxies: map[net.Conn]int{}, records: tracedRecords{number: map[string]int{}}, chosen: map[string]bool{}, unclosed: map[net.Conn][]int{}}
+	r := &traceRecorder{w: w, copied: map[string]bool{}, proxies: map[net.Conn]int{}, records: tracedRecords{number: map[string]int{}, masterOf: map[string]int{}}, chosen: map[string]bool{}, unclosed: map[net.Conn][]int{}}
 	for i, m := range w.masters {
 		r.masters = append(r.masters, tracedMaster{keys: map[string]tracedKey{}})
 		m.SetObserver(func(e *memmaster.Executed) { r.executed(i, e) })
@@ -177,6 +180,14 @@ func (r *traceRecorder) executed(i int, e *memmaster.Executed) {
 			} else if was && before.token != token && before.token == change.from {
 				r.addLocked(traceEvent{kind: traceRelease, master: i + 1, key: key, token: before.token})
 			}
+		case traceCopy:
+			if !is || token != change.token || was && before == after {
+				event.kind = ""
+			}
+		case traceCleared:
+			if event.token = before.token; is || !was {
+				event.kind = ""
+			}
 		case traceTakeover, tracePutBack:
 			event.from = change.from
 			if !was || before.token != change.from || !is || token != change.token {
@@ -220,6 +231,12 @@ func (r *traceRecorder) membershipLocked(i int, e *memmaster.Executed) {
 		r.addLocked(traceEvent{kind: traceForget, master: i + 1})
 	}
 	known.v, known.runID = v, e.RunID
+	if state, ok := readState(v); ok {
+		r.records.masterOf[state.memory] = i + 1
+		if e.HGet(membersKey, "copy") != "" {
+			r.copied[state.memory] = true
+		}
+	}
 	if shows := r.records.shows(e); shows != known.shown {
 		known.shown = shows
 		if !r.ended {
@@ -285,6 +302,15 @@ func readTraced(e *memmaster.Executed, held func(key string) string) map[string]
 				changes[key] = tracedChange{kind: traceTakeover, token: argv[5*i+3], from: argv[5*i+1], ttl: ttl}
 			}
 		}
+	case sha == scriptCopyGive.sha:
+		_, done, _ := strings.Cut(strings.TrimSuffix(reply, "\r\n"), "\r\n")
+		for i := range done {
+			if key, value, left := keys[i+1], argv[4*i+3], argv[4*i+4]; done[i] == '1' && left != "0" {
+				changes[key] = tracedChange{kind: traceCopy, token: value}
+			} else if done[i] == '1' {
+				changes[key] = tracedChange{kind: traceCleared}
+			}
+		}
 	case sha == scriptUndo.sha:
 		for i, key := range keys {
 			if argv[4*i+2] == strconv.Itoa(undoPutBack) {
@@ -340,7 +366,7 @@ func (r *traceRecorder) traceOf(key string) *trace {
 	}
 	granted := map[string]bool{}
 	for _, e := range r.events {
-		if e.key == key && (e.kind == traceVote || e.kind == traceTakeover || e.kind == traceGrant) {
+		if e.key == key && (e.kind == traceVote || e.kind == traceTakeover || e.kind == traceGrant || e.kind == traceCopy) {
 			granted[e.token] = true
 		}
 	}
@@ -382,10 +408,10 @@ func (r *traceRecorder) traceOf(key string) *trace {
 		switch e.kind {
 		case tracePutBack:
 			keys[e.master-1].token = e.token
-		case traceVote, traceTakeover:
+		case traceVote, traceTakeover, traceCopy:
 			left := time.Duration(e.ends-e.clock) * time.Millisecond
 			keys[e.master-1] = tracedEnd{e.token, e.at + left + left/50 + 2*time.Millisecond} // no clock of a traced world is slower
-		case traceRelease, traceUndo, traceForget:
+		case traceRelease, traceUndo, traceForget, traceCleared:
 			keys[e.master-1] = tracedEnd{}
 		case traceGrant:
 			until[e.token] = max(until[e.token], e.until)
@@ -430,6 +456,14 @@ func (e *traceEvent) tla(token, from int) string {
 		return fmt.Sprintf(`<<"%s",%d,%d,%d,%d,%d,%d,%d,%d,%d>>`, e.kind, at, e.master, e.proxy, token, e.clock, e.ttl, e.ends, counts, from)
 	case tracePutBack:
 		return fmt.Sprintf(`<<"B",%d,%d,%d,%d,%d>>`, at, e.master, e.proxy, token, from)
+	case traceCopy:
+		nobodys := 0
+		if strings.HasPrefix(e.token, recoveredPrefix) {
+			nobodys = 1
+		}
+		return fmt.Sprintf(`<<"C",%d,%d,%d,%d,%d>>`, at, e.master, token, e.ends, nobodys)
+	case traceCleared:
+		return fmt.Sprintf(`<<"D",%d,%d,%d>>`, at, e.master, token)
 	case traceRelease:
 		return fmt.Sprintf(`<<"R",%d,%d,%d>>`, at, e.master, token)
 	case traceUndo:

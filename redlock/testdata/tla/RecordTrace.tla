@@ -66,6 +66,9 @@ Sound(r) ==
 (* The wait in force at P has passed at n since version v of its lineage was chosen. *)
 Waited(P, v, n) == \E r \in Chosen : SameLineage(r, P) /\ R(r).v = v /\ n - chosen[r] >= 1000 * R(P).wait
 
+(* A copy to the memory has begun, and a quorum of voters can be its sources. Trace has what it must have been given. *)
+Recovered(P, m) == m \in Trace.copied /\ Cardinality({x \in Seats(P) : x.st = "v"}) >= Quorum(P)
+
 StepOfTimes(P, C, n) ==
   LET p == R(P)
       c == R(C)
@@ -80,7 +83,7 @@ StepOfSeat(P, C, s, n) ==
      ELSE \A x \in before :
        /\ s.name = x.name
        /\ IF s.st = x.st /\ s.memory = x.memory THEN s.since = x.since
-          ELSE IF s.st = "v" THEN x.st = "l" /\ s.memory = x.memory /\ s.since = x.since /\ Waited(P, x.since, n)
+          ELSE IF s.st = "v" THEN x.st = "l" /\ s.memory = x.memory /\ s.since = x.since /\ (Waited(P, x.since, n) \/ Recovered(P, s.memory))
           ELSE x.st # "x" /\ new
 
 StepAllowed(C, n) ==
