@@ -27,7 +27,8 @@ func (c *Client) stoppedByStepLocked(r *round) bool {
 	if op.waiter != nil || r.released || op.againFrom == r.view.record { //mutant:begun-again-behind-the-unlock
 		return false
 	}
-	return r.view.record != c.view.Load().record || c.waitsForStepLocked() //mutant:no-second-round-after-a-step
+	// Masters that were not told of a record yet when the round was launched under it may have been told by now.
+	return r.view.record != c.view.Load().record || c.waitsForStepLocked() || r.start.Sub(r.view.since) < stepHold*c.opts.MasterTimeout //mutant:no-second-round-after-a-step
 }
 
 // beginAgainLocked has the operation of the round begin once more, by begin. bytes is the size of its names and values.

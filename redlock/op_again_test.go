@@ -118,14 +118,14 @@ func TestNoStepCostsAnAnswer(t *testing.T) {
 
 // Masters restart one after the other, and each is a learner, and a voter again, within a second. No caller sees that.
 func TestNoRestartCostsAnAnswer(t *testing.T) {
-	for _, way := range some(1, []time.Duration{5 * ms, 2 * ms, ms}) {
+	for _, way := range some(1, []time.Duration{5 * ms, ms}) {
 		t.Run(way.String(), func(t *testing.T) {
 			inVirtualTime(t, 5, func(s *stage) {
 				s.found(maxTTL(time.Hour))
 				var load sync.WaitGroup
 				stop := make(chan struct{})
 				var all []*proxy
-				for _, name := range []string{"first", "second", "third"} {
+				for _, name := range []string{"first", "second"} {
 					p := s.open(maxTTL(time.Hour))
 					rng := rand.New(rand.NewPCG(1, uint64(len(all))))
 					var mu sync.Mutex
@@ -138,14 +138,14 @@ func TestNoRestartCostsAnAnswer(t *testing.T) {
 						path.SetDelay(jitter, jitter)
 					}
 					all = append(all, p)
-					for range 3 {
+					for range 2 {
 						p.stepLoad(fmt.Sprint(name, len(all), rng.Int()), stop, &load)
 					}
 				}
-				for i := range 2 * len(s.masters) {
-					s.restart(i % len(s.masters))
+				for i := range s.masters {
+					s.restart(i)
 					for _, p := range all {
-						s.until("it has no vote", func() bool { return p.states()[i%5] != 'u' })
+						s.until("it has no vote", func() bool { return p.states()[i] != 'u' })
 					}
 					for _, p := range all {
 						s.until("it votes", func() bool { return p.states() == "uuuuu" })

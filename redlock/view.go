@@ -11,8 +11,9 @@ type view struct {
 	// masters are the same without the gaps.
 	masters []*lane
 
-	// record is the one in force; nil: none is known, and no vote counts.
+	// record is the one in force; nil: none is known, and no vote counts. since is when it was adopted here.
 	record *record
+	since  time.Time
 	// maxTTL is the longest TTL in force, and longestMs the longest that a master is asked for, in milliseconds.
 	maxTTL    time.Duration
 	longestMs int64
@@ -27,7 +28,7 @@ type view struct {
 
 // newView makes the view of these lanes, each of which has its index as its place.
 func newView(lanes []*lane, r *record, c *Client) *view {
-	v := &view{lanes: lanes, record: r, maxTTL: c.opts.MaxTTL}
+	v := &view{lanes: lanes, record: r, since: time.Now(), maxTTL: c.opts.MaxTTL}
 	v.places = len(lanes)
 	for place, l := range lanes {
 		if l == nil {
