@@ -76,7 +76,8 @@
 //
 // Which masters there are, which of them vote, and how long a lock may live, is a record that the masters keep themselves (member_record.go,
 // member_state.go, member_scripts.go). The coordinator of each client (member_coordinator.go) looks at all masters (member_survey.go),
-// decides what follows (member_plan.go), and has a majority choose the next record (member_step.go). A round belongs to the record that was in
+// decides what follows (member_plan.go), and has a majority choose the next record (member_step.go). A master that has
+// forgotten is given what the others remember, so that it votes again soon (member_copy.go, member_recover.go). A round belongs to the record that was in
 // force at its launch (view.go), and a vote counts only if the master shows that record behind it (master_guard.go). Client.Membership shows the
 // record and what is wrong with it (member_problem.go), Client.ChangeMembers changes it (member.go), Bootstrap founds it at once
 // (master_bootstrap.go). What reaches the master of a seat is in master_address.go. Options.Masters and Options.MaxTTL are those of the first one.

@@ -40,8 +40,8 @@ import (
 // The learner gets every command meanwhile. What is released while it is copied may come too late to it: so at the end all that it holds is compared with
 // the sources once more, which also removes what it remembers of an earlier time. None of that is needed for safety: it keeps others out.
 //
-// Who copies? Every redlockd may, also at the same time; a note on the learner has the others wait (scriptCopyNote). Nothing of it outlives the process that copies: another one
-// starts anew.
+// Who copies? Every redlockd may, also at the same time; a note on the learner has the others wait (scriptCopyNote). Nothing of it outlives the
+// process that copies: another one starts anew.
 //
 // testdata/tla/Copy.tla is the model.
 
@@ -54,6 +54,8 @@ const (
 	copySeenMax = 1 << 21
 	// copyPause is between two readings of keys that differ from one source to the next.
 	copyPause = 2 * time.Millisecond
+	// copyLogEvery is how often the log tells how far a copy is.
+	copyLogEvery = 10 * time.Second
 	// recoveredPrefix begins a value that nobody owns.
 	recoveredPrefix = ReservedPrefix + "recovered:"
 )
@@ -79,7 +81,8 @@ type copying struct {
 	// again are the keys that are to be read once more.
 	again   []copyKey
 	nobodys string
-	noted   time.Time
+	// noted is when others were told last, logged when the log was.
+	noted, logged time.Time
 
 	given, looked, total atomic.Int64
 	// ended is closed when the goroutine has ended; err and took are set by then.
@@ -178,6 +181,8 @@ func (c *copying) run(ctx context.Context, places map[int]Master) {
 			return
 		}
 		c.total.Add(p.f.keys)
+		socket := p.f.conn.socket
+		defer context.AfterFunc(ctx, func() { socket.SetDeadline(time.Unix(1, 0)) })() // else a master that hangs holds up who closes the client
 	}
 	c.err = c.copy(ctx)
 	c.took = time.Since(c.began)
@@ -209,9 +214,9 @@ func (c *copying) copy(ctx context.Context) error {
 	return c.pass(ctx, c.learner, confirm, false, c.compare) //mutant:what-is-released-meanwhile-stays
 }
 
-// pass has SCAN name all keys of a master, and reads each on the sources, which a key is named for that stands there all the time. In one round all masters
-// are asked at once: they read some keys, the one that is scanned names the next, and the learner is given what was decided about the last. readers are
-// the masters that are read; judge decides, and returns what is to be written.
+// pass goes through the keys of one master. SCAN names each key that stands there all the time. In one round all masters are asked at once: the
+// readers read some keys, the one that is scanned names the next, and the learner is given what was decided about the last. judge decides, and
+// returns what is to be written.
 func (c *copying) pass(ctx context.Context, from *copyPlace, readers []*copyPlace, ends bool, judge func(names []string, entries [][]copyEntry) copyWrite) error {
 	var names []string
 	var write copyWrite
@@ -224,7 +229,7 @@ func (c *copying) pass(ctx context.Context, from *copyPlace, readers []*copyPlac
 		var done string
 		err := c.each(c.all, func(_ int, p *copyPlace) error {
 			reader := slices.Index(readers, p)
-			if reader < 0 && p != c.learner { // nothing to ask
+			if reader < 0 && (p != c.learner || len(write.keys) == 0) { // nothing to ask
 				return nil
 			}
 			var read, give *redis.Cmd
@@ -534,6 +539,11 @@ func (c *copying) note(ctx context.Context) error {
 		return nil
 	}
 	c.noted = time.Now()
+	if c.noted.Sub(c.logged) > copyLogEvery {
+		c.logged = c.noted
+		n := c.progress()
+		c.client.opts.Logger.Info("a master is given what the others remember", "master", shown(c.seat.name), "locks", n.given, "percent", n.done, "from", n.from)
+	}
 	return c.each([]*copyPlace{c.learner}, func(_ int, p *copyPlace) error {
 		n := c.progress()
 		reply, err := p.f.conn.redis.EvalSha(ctx, scriptCopyNote.sha, []string{membersKey}, c.id, n.text(), copyNoteLife(c.client.opts).Milliseconds()).Slice()

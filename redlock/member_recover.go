@@ -20,8 +20,10 @@ type recovery struct {
 	memory string // of the learner
 	// copy is the one that runs here or has ended well; nil: there is none.
 	copy *copying
-	// next is when another one may begin.
-	next time.Time
+	// next is when another one may begin, pause how long it has waited for that, and failed why the last one failed, as the log has it.
+	next   time.Time
+	pause  time.Duration
+	failed string
 	// problem is why there is none; "": there is one, or nothing is known against it.
 	problem string
 	// noted is what another redlockd says of its own.
@@ -70,9 +72,14 @@ func (m *coordinator) recoverOne(s *survey, r *record, seat *seat, one *recovery
 			m.setRecovery(one, nil, "")
 			one.next = s.began.Add(m.client.opts.Heartbeat)
 		case c.err != nil:
+			if reason := c.err.Error(); reason != one.failed {
+				one.failed = reason
+				m.client.opts.Logger.Warn("a master cannot be given what the others remember", "master", shown(seat.name), "reason", reason,
+					"to_do", "nothing if the reason is gone by now: it is tried again; the master votes when its wait is over at the latest")
+			}
 			m.setRecovery(one, nil, c.err.Error())
-			one.next = s.began.Add(min(max(c.took, m.client.opts.Heartbeat), copyRetryMax))
-			m.client.opts.Logger.Info("copy failed", "to", shown(seat.name), "reason", c.err, "after", c.took.Round(time.Millisecond))
+			one.pause = min(max(2*one.pause, c.took, m.client.opts.Heartbeat), copyRetryMax)
+			one.next = s.began.Add(one.pause)
 		default:
 			if err := m.stillGood(s, r, c); err != nil && (err != errNotYet || s.began.After(c.began.Add(c.took+copyNoteLife(m.client.opts)))) {
 				m.setRecovery(one, nil, err.Error())
@@ -140,7 +147,7 @@ func (m *coordinator) abandonCopy(one *recovery) {
 func (m *coordinator) startCopy(r *record, learner seat, sources []*copyPlace) *copying {
 	client := m.client
 	ctx, cancel := context.WithCancel(client.endingContext)
-	c := &copying{client: client, id: nonce(), record: r, seat: learner, sources: sources, began: time.Now(), cancel: cancel, count: copyCount,
+	c := &copying{client: client, id: nonce(), record: r, seat: learner, sources: sources, began: time.Now(), logged: time.Now(), cancel: cancel, count: copyCount,
 		seen: make(map[[2]uint64]struct{}), seeds: [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}, nobodys: recoveredPrefix + nonce(), ended: make(chan struct{})}
 	if n := client.opts.copyCount; n > 0 {
 		c.count = n
