@@ -13,6 +13,7 @@ type curves struct {
 	title, x, y string
 	logX, logY  bool // a point at 0 has no place on a logarithmic axis and is left out
 	legend      bool
+	bare        bool // lines without dots: the points are many
 	lines       []curve
 }
 
@@ -46,7 +47,12 @@ func (c curves) panel() *plot.Plot {
 		if len(points) == 0 {
 			continue
 		}
-		line := addDottedLine(p, points, one.color, 1.5)
+		line := lineOf(points, one.color, 1.5)
+		if c.bare {
+			p.Add(line)
+		} else {
+			line = addDottedLine(p, points, one.color, 1.5)
+		}
 		drawn++
 		if c.legend {
 			p.Legend.Add(one.name, line)

@@ -28,6 +28,12 @@ type options struct {
 	faults      []fault
 	faultRounds int
 
+	recoveryHeld     []int
+	recoveryRestarts int
+	recoveryClients  int
+	recoveryRounds   int
+	recoveryQuiet    time.Duration
+
 	limitCommands int
 
 	fleets []fleet // proxies
@@ -71,6 +77,9 @@ var quickValues = map[string]string{
 	"hot-duration": "1500ms",
 	"fault-rounds": "1",
 	"faults":       "freeze2,kill2",
+
+	"recovery-rounds": "1",
+	"recovery-quiet":  "2s",
 
 	"limit-commands": "50000",
 
@@ -154,6 +163,7 @@ func parseOptions(args []string, out io.Writer) (options, error) {
 	listVar(flags, &o.busy, listOf(parseCount), "busy", "1000", "connections: numbers that are busy")
 	listVar(flags, &o.libraries, namesOf(libraryNames), "libraries", everything, "libraries: which, comma-separated, or all: "+strings.Join(libraryNames, ","))
 	listVar(flags, &o.libraryCallers, listOf(parseCount), "library-callers", "1,64", "libraries: numbers of callers")
+	listVar(flags, &o.recoveryHeld, listOf(parseCount), "recovery-held", "10000", "recovery: numbers of locks that are held; 1000000 with --recovery-restarts 1 is the one for scale")
 	listVar(flags, &o.faults, listOf(parseFault), "faults", "none,freeze1,freeze2,kill1,kill2", "faults: which, and of how many masters; none is the control")
 	flags.SetOutput(io.Discard)
 	flags.DurationVar(&o.warmup, "warmup", 300*time.Millisecond, "unmeasured run before each cell")
@@ -162,6 +172,10 @@ func parseOptions(args []string, out io.Writer) (options, error) {
 	flags.IntVar(&o.hotRounds, "hot-rounds", 3, "hotkey, proxies, several, slots, readers: rounds")
 	flags.DurationVar(&o.hotDuration, "hot-duration", 3*time.Second, "hotkey, proxies, several, slots, readers: length of a cell")
 	flags.IntVar(&o.faultRounds, "fault-rounds", 2, "faults: rounds")
+	flags.IntVar(&o.recoveryRestarts, "recovery-restarts", masterCount, "recovery: masters that are restarted, one after another")
+	flags.IntVar(&o.recoveryClients, "recovery-clients", 16, "recovery: other clients, each of which locks every 10 ms")
+	flags.IntVar(&o.recoveryRounds, "recovery-rounds", 3, "recovery: rounds")
+	flags.DurationVar(&o.recoveryQuiet, "recovery-quiet", 5*time.Second, "recovery: length of the quiet phase before the first restart")
 	flags.IntVar(&o.limitCommands, "limit-commands", 200_000, "limit: commands of each kind to each master")
 	flags.IntVar(&o.latencyRounds, "latency-rounds", 3, "latency: rounds")
 	flags.DurationVar(&o.latencyDuration, "latency-duration", 3*time.Second, "latency: length of a cell")
@@ -247,6 +261,9 @@ func (o *options) validate() error {
 	if err := o.validateGrowth(); err != nil {
 		return err
 	}
+	if err := o.validateRecovery(); err != nil {
+		return err
+	}
 	if o.limitCommands < 1000 || o.limitCommands > 100_000_000 {
 		return fmt.Errorf("--limit-commands %d: want 1000 to 100000000", o.limitCommands)
 	}
@@ -271,6 +288,22 @@ func (o *options) validateGrowth() error {
 		}
 		if err := requireMemory(slices.Max(o.growthHeld)); err != nil {
 			return fmt.Errorf("--growth-held: %w", err)
+		}
+	}
+	return nil
+}
+
+func (o *options) validateRecovery() error {
+	if o.recoveryRestarts > masterCount {
+		return fmt.Errorf("--recovery-restarts %d: there are %d masters", o.recoveryRestarts, masterCount)
+	}
+	most := slices.Max(o.recoveryHeld)
+	if most > recoveryHeldMax {
+		return fmt.Errorf("--recovery-held %d: want up to %d", most, recoveryHeldMax)
+	}
+	if slices.Contains(o.scenarios, scenarioRecovery) {
+		if err := requireMemory(most); err != nil {
+			return fmt.Errorf("--recovery-held: %w", err)
 		}
 	}
 	return nil

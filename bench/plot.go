@@ -59,6 +59,7 @@ func (r *report) plot(dir string) error {
 		"cpu.svg":        cpuPanels(r.Uncontended),
 		"hotkey.svg":     hotKeyPanels(r.HotKey),
 		"faults.svg":     faultPanels(r.Faults),
+		"recovery.svg":   recoveryPanels(r.Recovery),
 		"rates.svg":      ratePanels(r.Latency),
 		"growth.svg":     growth,
 		"distance.svg":   distancePanels(r.Distance),

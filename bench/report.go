@@ -25,6 +25,7 @@ type report struct {
 	Uncontended []uncontendedRow `json:"uncontended,omitempty"`
 	HotKey      []hotKeyRow      `json:"hot_key,omitempty"`
 	Faults      []faultRow       `json:"faults,omitempty"`
+	Recovery    []recoveryRow    `json:"recovery,omitempty"`
 	Limit       *limitFigures    `json:"limit,omitempty"`
 	Latency     []latencyRow     `json:"latency,omitempty"`
 	Proxies     []proxiesRow     `json:"proxies,omitempty"`
@@ -65,6 +66,7 @@ func (r *report) writeText(w io.Writer) {
 	ratioTable(r.Uncontended).write(w)
 	hotKeyTable(r.HotKey).write(w)
 	faultTable(r.Faults).write(w)
+	recoveryTable(r.Recovery).write(w)
 	if r.Limit != nil {
 		limitTable(r.Limit, r.Uncontended).write(w)
 	}
@@ -208,6 +210,9 @@ func (r *report) writeFailures(w io.Writer) {
 	}
 	for _, row := range r.Faults {
 		say(fmt.Sprintf("error, fault %s, %s", row.Fault, row.Target), row.Failures)
+	}
+	for _, row := range r.Recovery {
+		say(fmt.Sprintf("error, recovery, %d locks held", row.Held), row.Failures)
 	}
 	for _, row := range r.Latency {
 		say(fmt.Sprintf("error, latency at %d pairs/s, %s", row.Rate, row.Target), row.Failures)

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -45,6 +46,13 @@ func sampleReport() report {
 			{faultFigures: fault, Orphans: []int{1, 0, 0, 0, 0}},
 		}},
 	})
+	recovery := recoveryRound{
+		recoveryFigures: recoveryFigures{VoteMs: []float64{512, 640}, Keys: []float64{10_016, 10_009}, TotalMs: 1199, QuietPerSec: 1600, RestartPerSec: 1580,
+			QuietUs: us, RestartUs: percentiles{P50: 120, P99: 350, P999: 500, Mean: 130, Max: 777}, Refused: 1, Failures: failed, Checked: 10_000, Lost: 4, Twice: 3},
+		Votes:    []voteChange{{0, 5}, {200, 4}, {712, 5}, {713, 4}, {1399, 5}},
+		Timeline: slices.Repeat([]latencyStep{{P50Us: 100, P99Us: 200}, {Refused: 1}}, 10),
+	}
+	r.Recovery = summarizeRecovery([]*recoveryRow{{Held: 10_000, Restarts: 2, Rounds: []recoveryRound{recovery, recovery}}})
 	limit := limitRound{SetsPerSec: 160_000, DeletesPerSec: 150_000, PairsPerSec: 77_000, RedisUs: 20}
 	r.Limit = &limitFigures{limitRound: limit, Rounds: []limitRound{limit}}
 	r.Latency = summarizeLatency([]*latencyRow{
@@ -116,6 +124,7 @@ func TestReportSave(t *testing.T) {
 		"3x4", "21.5", "31234", "55.5", "12.2", "error, growth: connection refused",
 		"7.77", "27000", "error, 1000 busy connections: connection refused",
 		"+12 %", "error, 5 ms away, 1 callers, redlockd: connection refused",
+		"512 640    1199  10009", "777  1.75×        2       4    20000     8      6", "error, recovery, 10000 locks held: connection refused",
 		"  uncontended 1.25 2.50", "160000", "7.79 %",
 		"error, uncontended, 64 callers, single: connection refused",
 		"2000–4000  1.88×   1.25×", "pottery 3.0.1", "left out: node-redlock is not installed",
@@ -140,7 +149,7 @@ func TestReportSave(t *testing.T) {
 			t.Errorf("%s lacks %q:\n%s", reportPage, want, page)
 		}
 	}
-	for _, name := range []string{"throughput.svg", "latency.svg", "cpu.svg", "hotkey.svg", "faults.svg", "rates.svg", "growth.svg", "distance.svg", "libraries.svg"} {
+	for _, name := range []string{"throughput.svg", "latency.svg", "cpu.svg", "hotkey.svg", "faults.svg", "recovery.svg", "rates.svg", "growth.svg", "distance.svg", "libraries.svg"} {
 		drawn, err := os.ReadFile(filepath.Join(dir, name))
 		if err != nil || !strings.Contains(string(drawn), "</svg>") {
 			t.Errorf("%s: got %d bytes (%v), want a whole SVG", name, len(drawn), err)
@@ -151,7 +160,7 @@ func TestReportSave(t *testing.T) {
 	}
 
 	zeros := report{Uncontended: []uncontendedRow{{Target: targetRedsync, Callers: 1}}, HotKey: []hotKeyRow{{Target: targetRedsync, Clients: 1}},
-		Faults: []faultRow{{Target: targetRedsync, Fault: "kill1"}}, Latency: []latencyRow{{Target: targetRedsync, Rate: 1}}, Growth: new(growthFigures), Connections: new(connectionsFigures),
+		Faults: []faultRow{{Target: targetRedsync, Fault: "kill1"}}, Recovery: []recoveryRow{{Held: 1, Rounds: make([]recoveryRound, 1)}, {Held: 2}}, Latency: []latencyRow{{Target: targetRedsync, Rate: 1}}, Growth: new(growthFigures), Connections: new(connectionsFigures),
 		Distance: []distanceRow{{Target: targetRedsync, Callers: 1}}, Libraries: &librariesFigures{Rows: []libraryRow{{Library: targetRedsync, Over: ways[0].name, Callers: 1}}}}
 	if err := zeros.save(t.TempDir()); err != nil {
 		t.Errorf("a report of zeros: %v", err)

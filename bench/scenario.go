@@ -12,6 +12,7 @@ const (
 	scenarioUncontended = "uncontended"
 	scenarioHotKey      = "hotkey"
 	scenarioFaults      = "faults"
+	scenarioRecovery    = "recovery"
 	scenarioLimit       = "limit"
 	scenarioLatency     = "latency"
 	scenarioProxies     = "proxies"
@@ -55,6 +56,13 @@ func scenarioList() []scenario {
 			meaning: "64 callers; after 1 of 4 s some masters are frozen or killed",
 			cells:   func(o *options) int { return len(o.faults) * len(o.quorumTargets()) * o.faultRounds },
 			run:     runFaults,
+		},
+		{
+			name:     scenarioRecovery,
+			meaning:  "masters forget and vote again, one after another, while locks are held and others lock",
+			redlockd: true,
+			cells:    func(o *options) int { return len(o.recoveryHeld) * o.recoveryRounds },
+			run:      runRecovery,
 		},
 		{
 			name:    scenarioLimit,
