@@ -134,7 +134,7 @@ func (l *libraryNeeds) print(w io.Writer, c *config.Config) error {
 		}
 		fmt.Fprintln(&b, line.text)
 		if line.key == maxTTLKey {
-			fmt.Fprintf(&b, "# Masters that serve already need besides: redlockd members set max_ttl %s. Masters that have forgotten wait for longer, too.\n",
+			fmt.Fprintf(&b, "# Masters that serve already need besides: redlockd members set max_ttl %s. If a majority of them forgets, no lock is granted for so long.\n",
 				strings.Trim(line.value, `"`))
 		}
 	}

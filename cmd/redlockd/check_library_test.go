@@ -131,7 +131,7 @@ func TestCheckLibrary(t *testing.T) {
 [locks]
 # its store takes a lock for 300 s first, and for the lock's own TTL behind that.
 max_ttl = "5m"
-# Masters that serve already need besides: redlockd members set max_ttl 5m. Masters that have forgotten wait for longer, too.
+# Masters that serve already need besides: redlockd members set max_ttl 5m. If a majority of them forgets, no lock is granted for so long.
 
 # At the library: or give the store a shorter time: ` + "`new RedisStore($redis, 30)`" + `; then it needs nothing.
 `},
@@ -142,7 +142,7 @@ max_ttl = "5m"
 [locks]
 # a task is locked for 1 h, or for its own timeout.
 max_ttl = "1h"
-# Masters that serve already need besides: redlockd members set max_ttl 1h. Masters that have forgotten wait for longer, too.
+# Masters that serve already need besides: redlockd members set max_ttl 1h. If a majority of them forgets, no lock is granted for so long.
 
 [compat]
 # the worker deletes the lock without comparing.
