@@ -64,8 +64,7 @@ const (
 type copying struct {
 	client  *Client
 	id      string
-	record  *record // it lists the learner, and began the copy
-	seat    seat    // of the learner
+	seat    seat // of the learner
 	learner *copyPlace
 	sources []*copyPlace
 	all     []*copyPlace // the sources, and the learner

@@ -89,9 +89,6 @@ func (m *coordinator) recoverOne(s *survey, r *record, seat *seat, one *recovery
 	if one.copy != nil || s.began.Before(one.next) {
 		return
 	}
-	if s.began.Before(m.born.Add(copyNoteLife(m.client.opts))) { // who is gone in a moment had better leave it to others //mutant:who-looks-in-copies
-		return
-	}
 	f := s.at(seat.number)
 	if f == nil || !f.shows(r) {
 		m.setRecovery(one, nil, "it is not reached, or was not told of the membership")
@@ -101,6 +98,9 @@ func (m *coordinator) recoverOne(s *survey, r *record, seat *seat, one *recovery
 		m.mu.Lock()
 		one.noted = &note
 		m.mu.Unlock()
+		return
+	}
+	if s.began.Before(m.born.Add(copyNoteLife(m.client.opts))) { // who is gone in a moment had better leave it to others //mutant:who-looks-in-copies
 		return
 	}
 	var sources []*copyPlace
@@ -147,7 +147,7 @@ func (m *coordinator) abandonCopy(one *recovery) {
 func (m *coordinator) startCopy(r *record, learner seat, sources []*copyPlace) *copying {
 	client := m.client
 	ctx, cancel := context.WithCancel(client.endingContext)
-	c := &copying{client: client, id: nonce(), record: r, seat: learner, sources: sources, began: time.Now(), logged: time.Now(), cancel: cancel, count: copyCount,
+	c := &copying{client: client, id: nonce(), seat: learner, sources: sources, began: time.Now(), logged: time.Now(), cancel: cancel, count: copyCount,
 		seen: make(map[[2]uint64]struct{}), seeds: [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}, nobodys: recoveredPrefix + nonce(), ended: make(chan struct{})}
 	if n := client.opts.copyCount; n > 0 {
 		c.count = n

@@ -328,7 +328,7 @@ func untilItVotes(s redlock.Seat) string {
 	left := roundSeconds(s.Left)
 	switch c := s.Copying; {
 	case c == nil:
-		return fmt.Sprintf("%s votes in %s", s.Name, left)
+		return fmt.Sprintf("%s votes when it was given what the others remember, or in %s", s.Name, left)
 	case c.Problem != "":
 		return fmt.Sprintf("%s votes in %s; nothing is copied to it at present: %s", s.Name, left, c.Problem)
 	default:

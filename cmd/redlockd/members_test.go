@@ -385,7 +385,7 @@ func TestMembersSayWhatLearnersAreGiven(t *testing.T) {
 			t.Errorf("--json: seat %d: got %s, want %s", i, got, want)
 		}
 	}
-	for name, want := range map[string]string{"m1": "", "m2": m2, "m3": m3, "m6": "m6 votes in 59s"} {
+	for name, want := range map[string]string{"m1": "", "m2": m2, "m3": m3, "m6": "m6 votes when it was given what the others remember, or in 59s"} {
 		m := memberCommand{change: redlock.MemberChange{Replace: name, Addr: "other:1"}}
 		if got := m.rest(redlock.Membership{Seats: seats}); got != want {
 			t.Errorf("after replace %s: got %q, want %q", name, got, want)
