@@ -456,12 +456,12 @@ func TestStateOfANewerVersionIsRefused(t *testing.T) {
 		func(v string) string { return v + strings.Repeat(" ", stateMax) },
 	} {
 		inVirtualTime(t, 5, func(s *stage) {
-			p := s.open(briefly)
+			p := s.open(briefly, uncopied)
 			v := s.do(0, "HGET", membersKey, "v").(string)
 			newer := form(v)
 			s.do(0, "HSET", membersKey, "v", newer)
 			s.until("refused", func() bool { return p.states() == "ruuuu" })
-			other := s.start(briefly)
+			other := s.start(briefly, uncopied)
 			s.until("refused by another one", func() bool { return other.states() == "ruuuu" })
 			for _, x := range []*proxy{p, other} {
 				if reason := x.Masters()[0].Reason; !strings.Contains(reason, shown(newer)) || !strings.Contains(reason, "if a newer redlockd uses this master, run its version here too") {

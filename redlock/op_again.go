@@ -27,8 +27,23 @@ func (c *Client) stoppedByStepLocked(r *round) bool {
 	if op.waiter != nil || r.released || op.againFrom == r.view.record { //mutant:begun-again-behind-the-unlock
 		return false
 	}
-	// Masters that were not told of a record yet when the round was launched under it may have been told by now.
-	return r.view.record != c.view.Load().record || c.waitsForStepLocked() || r.start.Sub(r.view.since) < stepHold*c.opts.MasterTimeout //mutant:no-second-round-after-a-step
+	return r.view.record != c.view.Load().record || c.waitsForStepLocked() || c.ranAheadLocked(r) //mutant:no-second-round-after-a-step
+}
+
+// ranAheadLocked tells whether a round was launched under a new record before all masters were told of it: they have done what it asks for, and so many
+// that their votes would be a quorum. By now they may have been told.
+func (c *Client) ranAheadLocked(r *round) bool {
+	if r.start.Sub(r.view.since) > stepHold*c.opts.MasterTimeout {
+		return false
+	}
+	v, did := votes(r.votes.Load()), 0
+	for i := range r.view.places {
+		switch v.of(i) {
+		case voteGranted, voteMine, voteDone:
+			did++
+		}
+	}
+	return did >= r.view.quorum()
 }
 
 // beginAgainLocked has the operation of the round begin once more, by begin. bytes is the size of its names and values.

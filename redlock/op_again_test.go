@@ -127,19 +127,13 @@ func TestNoRestartCostsAnAnswer(t *testing.T) {
 				var all []*proxy
 				for _, name := range []string{"first", "second"} {
 					p := s.open(maxTTL(time.Hour))
-					rng := rand.New(rand.NewPCG(1, uint64(len(all))))
-					var mu sync.Mutex
-					jitter := func() time.Duration {
-						mu.Lock()
-						defer mu.Unlock()
-						return way/4 + rand.N(way/2) + time.Duration(rng.IntN(1000))
-					}
+					jitter := func() time.Duration { return way/4 + rand.N(way/2) }
 					for _, path := range p.paths {
 						path.SetDelay(jitter, jitter)
 					}
 					all = append(all, p)
-					for range 2 {
-						p.stepLoad(fmt.Sprint(name, len(all), rng.Int()), stop, &load)
+					for i := range 2 {
+						p.stepLoad(fmt.Sprint(name, i), stop, &load)
 					}
 				}
 				for i := range s.masters {

@@ -232,7 +232,11 @@ func (n *nemesis) changeBesideDead(p *incarnation, d time.Duration) {
 		return
 	}
 	seats := w.newest().Seats
-	dead := rng.Perm(len(seats))[:1+rng.IntN(min(2, len(seats)-quorumOf(len(seats))))]
+	spare := len(seats) - quorumOf(len(seats))
+	if spare < 1 {
+		return
+	}
+	dead := rng.Perm(len(seats))[:1+rng.IntN(min(2, spare))]
 	for _, k := range dead {
 		n.crash(w.behind[numberOf(seats[k].Addr)], false, d+upTo(rng, 2*time.Second))
 	}
