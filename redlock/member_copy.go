@@ -49,8 +49,8 @@ const (
 	// copyCount is how many keys are read and written at a time. A master serves nobody else meanwhile, some 0.2 ms: with 512 the slowest of
 	// a hundred LOCKs took four times as long as without a copy, and all took a quarter less time to copy.
 	copyCount = 128
-	// copySeenMax bounds the names that a copy remembers, so as not to read keys again that several sources have: 40 bytes each. Those beyond it are read
-	// for each source.
+	// copySeenMax bounds the names of locks that a copy remembers, so as not to read keys again that several sources have: 40 bytes each. Those beyond
+	// it are read for each source.
 	copySeenMax = 1 << 21
 	// copyPause is between two readings of keys that differ from one source to the next.
 	copyPause = 2 * time.Millisecond
@@ -74,7 +74,7 @@ type copying struct {
 	// least is how many of the sources hold what a valid lock has left, or a value that nobody owns.
 	least int
 
-	// seen has the names that were read on all sources.
+	// seen has the names of locks that were read on all sources.
 	seen  map[[2]uint64]struct{}
 	seeds [2]maphash.Seed
 	// again are the keys that are to be read once more.
@@ -269,7 +269,7 @@ func (c *copying) pass(ctx context.Context, from *copyPlace, readers []*copyPlac
 			cursor, more = next, next != 0 //mutant:a-scan-is-not-finished
 			c.looked.Add(int64(len(found)))
 			names = slices.DeleteFunc(found, func(name string) bool {
-				return strings.HasPrefix(name, ReservedPrefix) || len(name) > MaxResourceLen || from != c.learner && !c.first(name)
+				return strings.HasPrefix(name, ReservedPrefix) || len(name) > MaxResourceLen || from != c.learner && c.known(name)
 			})
 		}
 		if err := c.note(ctx); err != nil {
@@ -291,16 +291,14 @@ type copyWrite struct {
 	held   []copyEntry
 }
 
-// first tells whether the name comes the first time, as far as that is remembered.
-func (c *copying) first(name string) bool {
-	key := [2]uint64{maphash.String(c.seeds[0], name), maphash.String(c.seeds[1], name)}
-	if _, known := c.seen[key]; known {
-		return false
-	}
-	if len(c.seen) < copySeenMax {
-		c.seen[key] = struct{}{}
-	}
-	return true
+// known tells whether the name was read already, as far as that is remembered.
+func (c *copying) known(name string) bool {
+	_, known := c.seen[c.hashOf(name)]
+	return known
+}
+
+func (c *copying) hashOf(name string) [2]uint64 {
+	return [2]uint64{maphash.String(c.seeds[0], name), maphash.String(c.seeds[1], name)}
 }
 
 // readCommand asks a master what it holds under the keys. Without ends it does not tell when they end.
@@ -330,6 +328,10 @@ func (c *copying) read(ctx context.Context, places []*copyPlace, names []string)
 // give is for keys that a source has named. Nearly always the sources agree, and the learner has nothing.
 func (c *copying) give(names []string, entries [][]copyEntry) (w copyWrite) {
 	for i, name := range names {
+		// What is no lock is on one source only, as a rule, and is not named again.
+		if len(c.seen) < copySeenMax && slices.ContainsFunc(entries, func(of []copyEntry) bool { return of[i].lock() }) {
+			c.seen[c.hashOf(name)] = struct{}{}
+		}
 		switch order := c.order(&copyEntry{}, entries, i, 0); {
 		case order.do == copyLeave:
 		case order.do == copyAgain || order.readers != nil:
