@@ -71,7 +71,7 @@ type copying struct {
 	began   time.Time
 	cancel  context.CancelFunc
 	count   int // keys at a time
-	// least is how many of the sources hold what a valid lock has left, or a value that nobody owns.
+	// least is how many of the sources deny a lock that is valid.
 	least int
 
 	// seen has the names of locks that were read on all sources.
@@ -202,7 +202,7 @@ func (c *copying) copy(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// What least of the sources hold, each scan of the others names.
+	// A key that least of the sources hold stands on at least one of any quorum of them.
 	for _, from := range c.sources[:len(c.sources)-c.least+1] {
 		if err := c.pass(ctx, from, c.sources, true, c.give); err != nil {
 			return err

@@ -42,7 +42,7 @@ const (
 	copyLeave  copyDo = iota // nothing
 	copyAgain                // all are to be read again
 	copyGive                 // the value, or the readers
-	copyRemove               // no source has it
+	copyRemove               // too few sources have it
 )
 
 // copyOrder is what the learner is told of one key.
@@ -62,25 +62,25 @@ type copyOrder struct {
 // the next in most readings.
 const copyTries = 8
 
-// orderOf decides about one key, by what the sources hold. least is how many of them have to hold a lock that is valid, tries how often the key was
+// orderOf decides about one key, by what the sources hold. least is how many of them have to deny a lock that is valid, tries how often the key was
 // read before, nobodys a value that no client has, longest the longest TTL, and most the longest that a key may live.
 //
-// Of each lock that may be valid fewer than a quorum of the voters do not know (member_copy.go). So:
-//   - What too few sources hold is of an attempt that failed, or of a lock that was released and missed that there. It is not copied, or it would come to
-//     a quorum at last, one restart after the other.
-//   - What enough of them hold, the learner gets, with the latest end. What it has had before may be of a failed attempt, which takes it back, and leaves
-//     the learner with nothing.
+// A source denies a lock with its key, or with what has come in the place of that: the value of a takeover, or of a change that a library makes, which
+// may be under way or broken off; or a value that nobody owns. Only all that a source can hold counts, never one value by itself. So:
+//   - Where fewer than least sources hold anything, there is no lock: it is of an attempt that failed, or was released and missed that there. It is not
+//     copied, or it would come to a quorum at last, one restart after the other.
+//   - What is held by all of them but fewer than least, the learner gets, with the latest end: one of those that deny the lock is among its holders.
+//     What it has had before may be of a failed attempt, which takes it back, and leaves the learner with nothing.
 //   - Readers exclude nobody but writers: the learner gets all of them, each with its latest end.
-//   - Where that is true of two values, only one of them can be valid, and nobody can tell which. The learner gets a value that nobody owns: it denies,
-//     nobody releases it, and it ends with the last of them. A source that holds such a value may do so in the place of any other.
+//   - Where no value is that, nobody can tell which one the lock has. The learner gets a value that nobody owns: it denies, nobody releases it, and it
+//     ends with the last of them.
 //   - What no source has was released, or never granted. It may also be on its way to them: so they are asked once more.
 //
 // The end is moved as by everybody who counts on a key that he finds (op_undo.go): so the undo of a failed attempt leaves it alone.
 func orderOf(learner *copyEntry, sources []copyEntry, least, tries int, nobodys string, longest, most int64) copyOrder {
-	var few [2]candidate
-	valid := candidates(sources, least, few[:0])
+	held, differ := heldBy(sources, least)
 	last := tries+1 >= copyTries
-	if len(valid) == 0 {
+	if held.kind == copyNothing {
 		switch {
 		case !learner.lock() || last: // it is changing hands
 			return copyOrder{do: copyLeave}
@@ -95,18 +95,14 @@ func orderOf(learner *copyEntry, sources []copyEntry, least, tries int, nobodys 
 		}
 		return min(left+endMoveMs, most) //mutant:the-end-of-a-copied-key-is-not-moved
 	}
-	first := &valid[0]
-	order := copyOrder{do: copyGive, value: first.value, left: moved(first.left), whatever: last}
+	order := copyOrder{do: copyGive, value: held.value, left: moved(held.left), whatever: last}
 	switch {
-	case len(valid) > 1 && !last: //mutant:sources-that-differ-are-not-read-again
+	case differ && !last: //mutant:sources-that-differ-are-not-read-again
 		return copyOrder{do: copyAgain}
-	case len(valid) > 1: //mutant:of-two-values-one-is-copied
+	case differ: //mutant:of-two-values-one-is-copied
 		order.value, order.whatever = nobodys, true
-		for _, one := range valid {
-			order.left = max(order.left, moved(one.left))
-		}
-	case first.kind == copyReaders:
-		order.readers = first.readers
+	case held.kind == copyReaders:
+		order.readers = held.readers
 		for member, left := range order.readers {
 			order.readers[member] = moved(max(left, learner.readers[member])) //mutant:a-copy-cuts-a-reader-short
 		}
@@ -118,68 +114,55 @@ func orderOf(learner *copyEntry, sources []copyEntry, least, tries int, nobodys 
 		if len(order.gone) > 0 && tries == 0 {
 			return copyOrder{do: copyAgain}
 		}
-	case learner.kind == copyString && learner.value == first.value:
-		order.left = moved(max(first.left, learner.left)) //mutant:a-copy-cuts-a-key-short
+	case learner.same(&held):
+		order.left = moved(max(held.left, learner.left)) //mutant:a-copy-cuts-a-key-short
 	}
 	return order
 }
 
-// candidate is what a valid lock may have left under a key.
-type candidate struct {
-	kind  copyKind
-	value string
-	left  int64 // the latest end
-	// readers are those whom enough sources have.
-	readers map[string]int64
-}
-
-// candidates appends what at least so many sources hold.
-func candidates(sources []copyEntry, least int, list []candidate) []candidate {
-	anybodys, theirEnd := 0, int64(0) // values in whose place any other may have been
-	for i := range sources {
-		if e := &sources[i]; e.nobodys() {
-			anybodys++
-			theirEnd = max(theirEnd, e.left)
-		}
-	}
-	readersDone := false
+// heldBy is what the sources hold that a valid lock may have left: what most of them have. differ tells that so many hold something else that it need
+// not be that. Nothing: too few hold anything.
+func heldBy(sources []copyEntry, least int) (held copyEntry, differ bool) {
+	holders, most := 0, 0
 	for i := range sources {
 		e := &sources[i]
-		switch {
-		case e.kind == copyReaders && !readersDone:
-			readersDone = true
-			if readers := readersOf(sources, least-anybodys, theirEnd); len(readers) > 0 {
-				list = append(list, candidate{kind: copyReaders, left: slices.Max(slices.Collect(maps.Values(readers))), readers: readers})
-			}
-		case e.kind != copyString || slices.ContainsFunc(sources[:i], func(o copyEntry) bool { return o.same(e) || o.nobodys() && e.nobodys() }):
-		case e.nobodys() && anybodys >= least:
-			list = append(list, candidate{kind: copyString, value: e.value, left: theirEnd})
-		case !e.nobodys():
-			count, left := anybodys, theirEnd //mutant:a-value-that-nobody-owns-denies-nothing
-			for j := range sources {
-				if o := &sources[j]; o.same(e) {
-					count, left = count+1, max(left, o.left) //mutant:the-nearest-end-is-copied
-				}
-			}
-			if count >= least { //mutant:a-lock-on-a-bare-quorum-is-not-copied
-				list = append(list, candidate{kind: copyString, value: e.value, left: left})
+		if !e.lock() {
+			continue
+		}
+		holders++
+		count := 0
+		for j := range sources {
+			if o := &sources[j]; o.same(e) || o.nobodys() && e.nobodys() {
+				count++
 			}
 		}
+		if count > most || count == most && held.nobodys() && !e.nobodys() {
+			held, most = copyEntry{kind: e.kind, value: e.value}, count
+		}
 	}
-	return list
-}
-
-// readersOf are the readers whom at least so many sources have, each with its latest end, which is no nearer than that.
-func readersOf(sources []copyEntry, least int, end int64) map[string]int64 {
-	counts, readers := make(map[string]int), make(map[string]int64)
+	if holders < least { //mutant:a-lock-on-a-bare-quorum-is-not-copied
+		return copyEntry{}, false
+	}
+	differ = holders-most >= least //mutant:a-change-that-is-broken-off-hides-a-lock
+	nobodys := int64(0)            // when the last value ends that may hide any other
 	for i := range sources {
-		for member, left := range sources[i].readers {
-			counts[member]++
-			readers[member] = max(readers[member], left, end) //mutant:the-end-of-a-reader-is-not-the-latest
+		e := &sources[i]
+		if e.nobodys() {
+			nobodys = max(nobodys, e.left)
+		}
+		if e.lock() && (differ || e.same(&held) || e.nobodys()) {
+			held.left = max(held.left, e.left) //mutant:the-nearest-end-is-copied
 		}
 	}
-	maps.DeleteFunc(readers, func(member string, _ int64) bool { return counts[member] < least })
-	return readers
+	if held.kind == copyReaders {
+		held.readers = make(map[string]int64)
+		for i := range sources {
+			for member, left := range sources[i].readers {
+				held.readers[member] = max(held.readers[member], left, nobodys) //mutant:the-end-of-a-reader-is-not-the-latest
+			}
+		}
+	}
+	return held, differ
 }
 
 // nobodys tells whether the value was made by a copy.

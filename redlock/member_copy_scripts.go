@@ -53,9 +53,9 @@ return reply
 `)
 
 // scriptCopyGive gives the learner strings, or removes keys. KEYS[1] is the membership, ARGV[1] what the learner has to have settled on. Each key
-// has four ARGV: what it holds, as a kind (- nothing, = a string, * whatever it is) and the string; what it is to hold, or nothing if it is to be removed; and the milliseconds that it is
-// to live, 0 where it is to be removed. It returns one character per key: 1 done, 0 it holds something else by now. Or ” where the
-// learner shows something else.
+// has four ARGV: what it holds, as a kind (- nothing, = a string, * whatever it is) and the string; what it is to hold; and the milliseconds that it is
+// to live, 0 where it is to be removed. It returns one character per key: 1 done, 0 it holds something else by now. Nothing is done, and an empty text
+// returned, where the learner shows something else.
 //
 //mutant:a-copy-is-written-to-a-voter
 //mutant:a-copy-does-not-compare
@@ -92,7 +92,7 @@ return table.concat(reply)
 
 // scriptCopyReaders gives the learner the readers of one key: KEYS[1] the membership, KEYS[2] the key, ARGV[1] what the learner has to have settled
 // on, ARGV[2] how many of the ARGV that follow are of readers, each a member and the milliseconds that it is to last; then the members that are to go.
-// Whatever the key is that is no set of readers goes. It returns '1', or ” where the learner shows something else.
+// Whatever the key is that is no set of readers goes. It returns 1, or an empty text where the learner shows something else.
 //
 //mutant:readers-are-copied-to-a-voter
 var scriptCopyReaders = newScript(scriptStates + scriptLeave + scriptLengthen + `

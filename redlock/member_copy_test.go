@@ -6,7 +6,9 @@ package redlock
 import (
 	"context"
 	"fmt"
+	"maps"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -18,7 +20,9 @@ func TestOrderOf(t *testing.T) {
 	nothing, foreign := copyEntry{}, copyEntry{kind: copyForeign, left: -1}
 	v := func(value string, left int64) copyEntry { return copyEntry{kind: copyString, value: value, left: left} }
 	nobody := func(left int64) copyEntry { return v(recoveredPrefix+"x", left) }
-	readers := func(list map[string]int64) copyEntry { return copyEntry{kind: copyReaders, readers: list} }
+	readers := func(list map[string]int64) copyEntry { // the key lives as long as the last of them
+		return copyEntry{kind: copyReaders, left: slices.Max(slices.Collect(maps.Values(list))), readers: list}
+	}
 	type ends = map[string]int64
 	give := func(value string, left int64) copyOrder { return copyOrder{do: copyGive, value: value, left: left} }
 	const longest, most = 1000, 1500
@@ -53,12 +57,18 @@ func TestOrderOf(t *testing.T) {
 			copyOrder{do: copyGive, value: "a", left: 108, whatever: true}},
 		{"a value that nobody owns is in the place of any", nothing, []copyEntry{nobody(500), v("a", 100), nothing, nothing}, 2, 0, give("a", 508)},
 		{"enough values that nobody owns", nothing, []copyEntry{nobody(500), v(recoveredPrefix+"y", 600), nothing, nothing}, 2, 0, give(recoveredPrefix+"x", 608)},
-		{"so many that the lock may be hidden", nothing, []copyEntry{nobody(500), nobody(500), v("a", 9), nothing}, 2, 0, copyOrder{do: copyAgain}},
+		{"so many that the lock may be hidden", nothing, []copyEntry{nobody(500), nobody(500), v("a", 9), nothing}, 2, 0, give(recoveredPrefix+"x", 508)},
+		{"a value that is being changed", nothing, []copyEntry{v("a", 100), v("b", 300), nothing, nothing}, 2, 0, give("a", 108)},
+		{"two values of three", nothing, []copyEntry{v("a", 100), v("b", 300), v("c", 200), nothing}, 2, 0, copyOrder{do: copyAgain}},
+		{"two values of three, again and again", nothing, []copyEntry{v("a", 100), v("b", 300), v("c", 200), nothing}, 2, copyTries - 1,
+			copyOrder{do: copyGive, value: "nobody", left: 308, whatever: true}},
+		{"as many others as must deny", nothing, []copyEntry{v("a", 100), v("a", 300), v("b", 200), v("c", 200)}, 2, 0, copyOrder{do: copyAgain}},
 		{"one such value of four", nothing, []copyEntry{nobody(500), nothing, nothing, nothing}, 2, 0, copyOrder{do: copyLeave}},
 		{"readers", nothing, []copyEntry{readers(ends{"r:a": 100, "r:b": 50}), readers(ends{"r:a": 200})}, 1, 0,
 			copyOrder{do: copyGive, left: 208, readers: ends{"r:a": 208, "r:b": 58}}},
-		{"readers whom too few have", nothing, []copyEntry{readers(ends{"r:a": 100, "r:b": 50}), readers(ends{"r:a": 200}), nothing, nothing}, 2, 0,
-			copyOrder{do: copyGive, left: 208, readers: ends{"r:a": 208}}},
+		{"readers one of whom moves to another connection", nothing, []copyEntry{readers(ends{"r:a": 100, "r:b": 50}), readers(ends{"r:a": 200}), nothing, nothing}, 2, 0,
+			copyOrder{do: copyGive, left: 208, readers: ends{"r:a": 208, "r:b": 58}}},
+		{"readers on too few", nothing, []copyEntry{readers(ends{"r:a": 100}), nothing, nothing, nothing}, 2, 0, copyOrder{do: copyLeave}},
 		{"readers beside a value that nobody owns", nothing, []copyEntry{readers(ends{"r:a": 100}), nobody(500), nothing, nothing}, 2, 0,
 			copyOrder{do: copyGive, left: 508, readers: ends{"r:a": 508}}},
 		{"the learner has a reader for longer", readers(ends{"r:a": 900}), []copyEntry{readers(ends{"r:a": 100})}, 1, 0,

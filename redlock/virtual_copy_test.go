@@ -327,6 +327,26 @@ func TestLeftoversDoNotSpread(t *testing.T) {
 	})
 }
 
+// A lock on a bare quorum whose value is being changed, by a takeover or the commit of a library whose redlockd has died: each source that denies it holds
+// one value or the other, and together they are as many as must deny it.
+func TestHalfChangedLockIsCopied(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p := s.open(maxTTL(time.Hour))
+		p.lock(one("r", time.Hour).as("T"))
+		reader := p.lock(LockRequest{Resources: []string{"shared"}, TTL: time.Hour, Shared: true}).Token
+		for _, i := range []int{3, 4} {
+			s.do(i, "DEL", "r", "shared")
+		}
+		s.do(1, "SET", "r", "behind T", "PX", 3_600_000)
+		s.do(1, "ZREM", "shared", readerPrefix+reader)
+		s.do(1, "ZADD", "shared", 3_600_000, readerPrefix+"behind the reader")
+		s.restart(0)
+		p.votes(0)
+		p.lock(one("r", time.Minute)).want(s, "LOCK of a held one", "no", 0)
+		p.lock(one("shared", time.Minute)).want(s, "LOCK of what is read", "no", 0)
+	})
+}
+
 // A slow copier writes to no voter. Another one has finished meanwhile, because the slow one has not said for long how far it is.
 func TestLateCopyMeetsAVoter(t *testing.T) {
 	inVirtualTime(t, 3, func(s *stage) {
