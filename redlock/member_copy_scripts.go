@@ -21,33 +21,40 @@ import (
 //
 //mutant:a-key-without-an-end-is-copied
 var scriptCopyRead = newScript(`
-local reply, most = {}, tonumber(ARGV[1])
-local values = redis.call('MGET', unpack(KEYS))
+local reply, most, keys = {}, tonumber(ARGV[1]), KEYS
+if ARGV[2] == '1' then
+  keys = {} -- those that end: strangers' values that never do may be large
+  for i = 1, #KEYS do
+    local left = redis.call('PTTL', KEYS[i])
+    reply[2 * i - 1] = left
+    if left >= 0 then
+      keys[#keys + 1] = KEYS[i]
+    else
+      reply[2 * i] = left == -2 and -2 or -1
+    end
+  end
+end
+local values, n = #keys > 0 and redis.call('MGET', unpack(keys)), 0
 for i = 1, #KEYS do
-  local value, left = values[i], 0
-  if ARGV[2] == '1' then
-    left = redis.call('PTTL', KEYS[i])
-    if left == -2 then
-      value = -2
-    elseif left < 0 then
+  if not reply[2 * i] then
+    n = n + 1
+    local value = values[n]
+    if not value then
+      ` + scriptAxis + `
+      local now = axis(KEYS[i])
+      if now then
+        value = redis.call('ZREVRANGE', KEYS[i], 0, -1, 'WITHSCORES')
+        for m = 2, #value, 2 do
+          value[m] = string.format('%.0f', value[m] - now)
+        end
+      else
+        value = redis.call('EXISTS', KEYS[i]) == 1 and -1 or -2
+      end
+    elseif #value > most then
       value = -1
     end
+    reply[2 * i - 1], reply[2 * i] = reply[2 * i - 1] or 0, value
   end
-  if not value then
-    ` + scriptAxis + `
-    local now = axis(KEYS[i])
-    if now then
-      value = redis.call('ZREVRANGE', KEYS[i], 0, -1, 'WITHSCORES')
-      for m = 2, #value, 2 do
-        value[m] = string.format('%.0f', value[m] - now)
-      end
-    else
-      value = redis.call('EXISTS', KEYS[i]) == 1 and -1 or -2
-    end
-  elseif type(value) == 'string' and #value > most then
-    value = -1
-  end
-  reply[2 * i - 1], reply[2 * i] = left, value
 end
 return reply
 `)

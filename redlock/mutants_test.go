@@ -330,7 +330,7 @@ var mutants = []mutant{
 	{"sources-that-differ-are-not-read-again", never, "TestOrderOf"},
 	{"a-copy-cuts-a-reader-short", replace(`max(left, learner.readers[member])`, `pick(MUTANT, left, max(left, learner.readers[member]))`), "TestOrderOf"},
 	{"a-copy-cuts-a-key-short", replace(`max(held.left, learner.left)`, `pick(MUTANT, held.left, max(held.left, learner.left))`), "TestOrderOf"},
-	{"a-key-without-an-end-is-copied", lua(`left < 0`, `false`), "TestCopyScripts"},
+	{"a-key-without-an-end-is-copied", lua(`left >= 0`, `left ~= -2`), "TestCopyScripts"},
 	{"a-copy-is-written-to-a-voter", lua(`settled(shows()) ~= ARGV[1]`, `false`), "TestLateCopyMeetsAVoter"},
 	{"a-copy-does-not-compare", lua(`kind == '=' and held ~= had`, `false`), "TestCopyScripts"},
 	{"a-copy-shortens", lua(`redis.call('PTTL', key) < left`, `true`), "TestCopyScripts"},
