@@ -19,7 +19,7 @@ import "time"
 //     another client finishes it.
 
 // stepHold is for how many MasterTimeouts operations wait for the vote of a master that shows something else than this client knows.
-const stepHold = 4
+const stepHold = 2
 
 // stoppedByStepLocked tells whether a step of the membership may be why a round found no quorum, and its operation may begin once more.
 func (c *Client) stoppedByStepLocked(r *round) bool {
