@@ -452,6 +452,7 @@ var mutants = []mutant{
 
 	// Slots.
 	{"a-token-takes-two-slots", lua(`found > 0 or `, ``), "TestTokenNeverHoldsTwoSlots"},
+	{"a-master-with-two-slots-of-a-token-gives-one", lua(`found == wanted)`, `i == wanted)`), "TestMasterWithTwoSlotsOfAToken"},
 	{"a-key-of-another-type-is-free", lua(` and redis.call('EXISTS', slots[i]) == 0`, ``), "TestSlotsOverAMinority"},
 	{"a-mask-is-a-vote", doBefore(`if told&(1<<r.slot) != 0 || told != 0 { return voteGranted, nil, nil }`), "TestSlots"},
 	{"a-slot-that-was-split-is-kept", when(`COND && r.slots == 0`), "TestSplitSlotIsUndone"},

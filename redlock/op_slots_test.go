@@ -239,6 +239,29 @@ func TestTokenNeverHoldsTwoSlots(t *testing.T) {
 	})
 }
 
+// A master that was given what others remember may hold two slots of one token: what a round has left there, and what it was given. It gives
+// neither again, so that a repetition finds the slot that the token has, or none.
+func TestMasterWithTwoSlotsOfAToken(t *testing.T) {
+	inVirtualTime(t, 5, func(s *stage) {
+		p := s.open()
+		for i := range 20 { // the first guess is one of the two
+			token, has, left := fmt.Sprint("mine-", i/2), SlotName("jobs", i%2), SlotName("jobs", 1-i%2)
+			for m := range 5 {
+				s.do(m, "DEL", has, left)
+				if m >= 2 {
+					s.do(m, "SET", has, token, "PX", 60_000)
+				}
+				if m == 2 {
+					s.do(m, "SET", left, token, "PX", 60_000)
+				}
+			}
+			if c := p.lock(one("jobs", time.Minute).of(2).as(token)); c.Held && c.Slot == left {
+				s.Fatalf("LOCK with %s, which has %s on three masters and a rest of %s on one of them: got %s", token, has, left, c.Slot)
+			}
+		}
+	})
+}
+
 // A split vote leaves nothing, and the next round asks for another slot.
 func TestSplitSlotIsUndone(t *testing.T) {
 	inVirtualTime(t, 5, func(s *stage) {
