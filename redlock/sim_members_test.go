@@ -28,11 +28,19 @@ func (w *world) newest() (newest Membership) {
 	return newest
 }
 
-// seats are the addresses of the members.
+// seats are the addresses of the members. One that is no machine's here is a failure, with what each proxy goes by.
 func (w *world) seats() (all []int) {
 	if w.profile.members {
-		for _, s := range w.newest().Seats {
-			all = append(all, numberOf(s.Addr))
+		newest := w.newest()
+		for _, s := range newest.Seats {
+			if at := numberOf(s.Addr); at >= 0 && at < len(w.behind) {
+				all = append(all, at)
+				continue
+			}
+			w.Errorf("%s has the address %q in the membership %+v", s.Name, s.Addr, newest)
+			for id := range simProxies {
+				w.Logf("proxy %d goes by %+v", id, w.present(id).Membership())
+			}
 		}
 	}
 	if all == nil {
