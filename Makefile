@@ -3,7 +3,7 @@
 STATICCHECK = go run honnef.co/go/tools/cmd/staticcheck@v0.8.2
 BENCHSTAT = go run golang.org/x/perf/cmd/benchstat@v0.0.0-20260908200009-22c9c6c9d4da
 
-.PHONY: run build dist test test-packages test-processes-1 test-processes-2 test-engine test-bench test-chart test-simulation test-models test-mutants test-scenarios test-long lint bench bench-full bench-libraries benchmarks scenarios soak torture fuzz tools libraries tlc model
+.PHONY: run build dist test test-packages test-processes-1 test-processes-2 test-engine test-bench test-chart test-simulation test-models test-mutants test-scenarios test-long lint walk bench bench-full bench-libraries benchmarks scenarios soak torture fuzz tools libraries tlc model
 
 run: ## serve on 127.0.0.1:6380 with five masters inside the process
 	go run ./cmd/redlockd
@@ -61,6 +61,9 @@ FAST = -gcflags=k8s.io/...='-N -l' -gcflags=sigs.k8s.io/...='-N -l' -gcflags=git
 
 test-chart: ## the Helm chart, rendered by Helm and checked by the schemas of Kubernetes; UPDATE=1 writes docker/kubernetes.yaml from it
 	cd docker/helm/test && go test -count=1 -vet=off $(FAST) ./...
+
+walk: ## how many functions and files of the engine each operation executes; OPERATION=LOCK names them
+	@REDLOCK_WALK=$(OPERATION) go test -count=1 -run '^TestWalk$$' -v ./redlock
 
 test-simulation: ## SEEDS=50 of the simulation; it uses one processor
 	REDLOCK_TEST_TOOLS=all REDLOCK_SIM_SEEDS=$(or $(SEEDS),50) go test -count=1 -timeout 30m -run '^TestSimulation$$' ./redlock

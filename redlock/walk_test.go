@@ -1,0 +1,131 @@
+//go:build !race
+
+package redlock
+
+// Goal: what one operation asks of a reader does not grow. Method: a program with the counters of coverage runs each operation alone on masters
+// in memory; the functions of the engine and its rooms that it executed are counted, and the files that they stand in. `make walk` prints the
+// numbers, `make walk OPERATION=LOCK` also the names.
+
+import (
+	"bytes"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"maps"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// rooms are the packages that count: the engine, and what was moved out of it.
+var rooms = []string{""}
+
+// budgets are the most functions and files that each operation may execute. testdata/walk has the operations.
+var budgets = []struct {
+	operation        string
+	functions, files int
+}{
+	{"LOCK", 141, 39},
+	{"UNLOCK", 110, 34},
+	{"EXTEND", 130, 32},
+	{"FENCE", 153, 41},
+	{"SHARED", 150, 40},
+	{"SLOTS", 153, 40},
+	{"HOLD", 152, 40},
+	{"MLOCK", 151, 39},
+}
+
+func TestWalk(t *testing.T) {
+	dir := t.TempDir()
+	tool(t, "go", "build", "-cover", "-covermode=atomic", "-coverpkg=redlockd/redlock/...", "-o", filepath.Join(dir, "walk"), "./testdata/walk")
+	tool(t, filepath.Join(dir, "walk"), dir)
+	for _, b := range budgets {
+		var functions []string // that were executed each time
+		times, _ := filepath.Glob(filepath.Join(dir, b.operation, "*"))
+		for i, counters := range times {
+			profile := filepath.Join(counters, "profile")
+			tool(t, "go", "tool", "covdata", "textfmt", "-i="+counters, "-o="+profile)
+			got := executed(t, profile)
+			if i == 0 {
+				functions = got
+			}
+			functions = slices.DeleteFunc(functions, func(f string) bool { return !slices.Contains(got, f) })
+		}
+		files := map[string][]string{}
+		for _, f := range functions {
+			file, name, _ := strings.Cut(f, ": ")
+			files[file] = append(files[file], name)
+		}
+		t.Logf("%-6s %3d functions in %2d files", b.operation, len(functions), len(files))
+		if os.Getenv("REDLOCK_WALK") == b.operation {
+			for _, file := range slices.Sorted(maps.Keys(files)) {
+				t.Logf("  %-24s %s", file, strings.Join(files[file], " "))
+			}
+		}
+		if len(functions) == 0 || len(functions) > b.functions || len(files) > b.files {
+			t.Errorf("%s executes %d functions in %d files, and may execute %d in %d: `make walk OPERATION=%s` names them",
+				b.operation, len(functions), len(files), b.functions, b.files, b.operation)
+		}
+	}
+}
+
+// tool runs a program.
+func tool(t *testing.T, name string, args ...string) {
+	t.Helper()
+	if out, err := exec.Command(name, args...).CombinedOutput(); err != nil {
+		t.Fatalf("%s: %v: %s", name, err, out)
+	}
+}
+
+// executed lists the functions of the rooms of which a profile says that a part was executed, as "file: name".
+func executed(t *testing.T, profile string) (all []string) {
+	text, err := os.ReadFile(profile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := map[string]map[int]bool{} // of each file, the lines at which an executed block begins
+	for line := range bytes.Lines(text) {
+		file, rest, ok := strings.Cut(strings.TrimSpace(string(line)), ":")
+		if !ok || file == "mode" || strings.HasSuffix(rest, " 0") {
+			continue
+		}
+		room, name := path.Split(strings.TrimPrefix(file, "redlockd/redlock/"))
+		if !slices.Contains(rooms, strings.TrimSuffix(room, "/")) || strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		at, err := strconv.Atoi(rest[:strings.IndexByte(rest, '.')])
+		if err != nil {
+			t.Fatalf("%q: %v", line, err)
+		}
+		if lines[room+name] == nil {
+			lines[room+name] = map[int]bool{}
+		}
+		lines[room+name][at] = true
+	}
+	for name, executed := range lines {
+		fset := token.NewFileSet()
+		file, err := parser.ParseFile(fset, name, nil, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, d := range file.Decls {
+			f, ok := d.(*ast.FuncDecl)
+			if !ok || f.Body == nil {
+				continue
+			}
+			for at := fset.Position(f.Body.Lbrace).Line; at <= fset.Position(f.End()).Line; at++ {
+				if executed[at] {
+					all = append(all, name+": "+f.Name.Name)
+					break
+				}
+			}
+		}
+	}
+	slices.Sort(all)
+	return all
+}
