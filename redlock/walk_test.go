@@ -45,17 +45,14 @@ func TestWalk(t *testing.T) {
 	tool(t, "go", "build", "-cover", "-covermode=atomic", "-coverpkg=redlockd/redlock/...", "-o", filepath.Join(dir, "walk"), "./testdata/walk")
 	tool(t, filepath.Join(dir, "walk"), dir)
 	for _, b := range budgets {
-		var functions []string // that were executed each time
 		times, _ := filepath.Glob(filepath.Join(dir, b.operation, "*"))
-		for i, counters := range times {
-			profile := filepath.Join(counters, "profile")
-			tool(t, "go", "tool", "covdata", "textfmt", "-i="+counters, "-o="+profile)
-			got := executed(t, profile)
-			if i == 0 {
-				functions = got
-			}
-			functions = slices.DeleteFunc(functions, func(f string) bool { return !slices.Contains(got, f) })
+		each, profile := filepath.Join(dir, b.operation+".each"), filepath.Join(dir, b.operation+".profile")
+		if err := os.Mkdir(each, 0o755); err != nil {
+			t.Fatal(err)
 		}
+		tool(t, "go", "tool", "covdata", "intersect", "-i="+strings.Join(times, ","), "-o="+each)
+		tool(t, "go", "tool", "covdata", "textfmt", "-i="+each, "-o="+profile)
+		functions := executed(t, profile)
 		files := map[string][]string{}
 		for _, f := range functions {
 			file, name, _ := strings.Cut(f, ": ")

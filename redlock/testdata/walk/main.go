@@ -15,7 +15,7 @@ import (
 	"redlockd/redlock/memmaster"
 )
 
-const repetitions = 7
+const repetitions = 25
 
 type owner struct{}
 
