@@ -16,7 +16,7 @@ dist: ## what a release has, into dist/: static binaries, Debian packages, lists
 
 # Two lists of tests, by name. ENGINE: the race detector sees a few cases of these, or none (redlock/raced_test.go); `make test` runs them
 # without it, in full. RELEASE: these take long, and fail where something rarely changes; `make test` leaves them out, `make test-long` has them.
-ENGINE = TestSimulation|TestTraceModel$$|TestRecordTraceModel$$|TestOverloadSlowsDown|TestSeveralAreGranted|TestStepIsCaught|TestUndoSpares|TestPanicLoses|TestMaxTTLLowered|TestFastClocks|TestNoStepCostsAnAnswer$$
+ENGINE = TestSimulation|TestTraceModel$$|TestRecordTraceModel$$|TestOverloadSlowsDown|TestSeveralAreGranted|TestStepIsCaught|TestUndoSpares|TestPanicLoses|TestMaxTTLLowered|TestFastClocks|TestNoStepCostsAnAnswer$$|TestNoRestartCostsAnAnswer$$|TestListsOfTests$$|TestMutantMarks$$|TestWalk$$
 RELEASE = TestMutants$$|Model$$|TestScenarios$$
 
 # The tests of processes wait for most of their time: those of cmd/redlockd run in two parts beside the other packages.

@@ -157,7 +157,7 @@ func (c *Client) lanesHaveRoomLocked() bool {
 		}
 		l.mu.Unlock()
 	}
-	return open >= min(voting, c.view.Load().quorum())
+	return open >= min(voting, c.view.Load().Quorum())
 }
 
 // costOfKeys is what a command costs that names the keys and the token.

@@ -22,6 +22,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"redlockd/redlock/memmaster"
+	"redlockd/redlock/quorum"
 	"redlockd/redlock/redisproc"
 )
 
@@ -138,7 +139,7 @@ func execGranted(b *testing.B, batch *batch, of ...[]*round) {
 			b.Fatal(err)
 		}
 		for i, v := range batch.votes {
-			if v != voteGranted {
+			if v != quorum.Granted {
 				b.Fatalf("round %d of %d: vote %v, want granted", i, len(rounds), v)
 			}
 		}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"redlockd/redlock/loglimit"
+	"redlockd/redlock/quorum"
 )
 
 // Client is the Redlock engine over one set of masters. It is safe for use by many goroutines.
@@ -211,23 +212,23 @@ func (c *Client) Ready(ctx context.Context) error {
 		changed := c.changed
 		c.changedMu.Unlock()
 		view := c.view.Load()
-		v := view.gaps
+		v := view.Gaps
 		up, now := 0, time.Now()
 		for _, l := range view.masters {
 			if l.status().State == MasterUp {
 				up++
-				v += cast(l.index, voteGranted)
+				v += quorum.Cast(l.index, quorum.Granted)
 			} else {
-				v += cast(l.index, voteAbstained)
+				v += quorum.Cast(l.index, quorum.Abstained)
 			}
 		}
-		if up >= view.quorum() {
+		if up >= view.Quorum() {
 			return nil
 		}
 		select {
 		case <-changed:
 		case <-ctx.Done():
-			return view.noQuorumError(now, v, view.quorum(), 0)
+			return view.noQuorumError(now, v, view.Quorum(), 0)
 		}
 	}
 }

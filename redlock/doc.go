@@ -62,7 +62,7 @@
 //	      connection    master_conn.go         … on one that is vetted, written and read by master_wire.go
 //	      trailer       master_trailer.go      … that ends with what the master shows of the membership, its beat and its clock …
 //	      guard         master_guard.go        … which say whether its votes count (its memory: member_state.go; its clock: master_clock.go, master_doubt.go)
-//	    votes           quorum.go              one word; the vote that decides carries out the decision
+//	    votes           quorum/                one word; the vote that decides carries out the decision
 //	  lease or undo     lease_table.go         granted within the validity (validity.go), or released wherever it may be (op_undo.go, master_pending.go)
 //	Completer.Done                             the reply
 //

@@ -1,6 +1,10 @@
 package redlock
 
-import "time"
+import (
+	"time"
+
+	"redlockd/redlock/quorum"
+)
 
 // What the client of a Holder may believe. KEEPALIVE answers until when all that is bound is held, for one command whatever the number
 // of locks. The client counts the answer from the moment it sent KEEPALIVE, as it does for LOCK and EXTEND: so a server that is
@@ -51,22 +55,22 @@ func (c *Client) SetSilence(h *Holder, silence time.Duration) {
 
 // beginKeepAliveLocked launches the barrier.
 func (c *Client) beginKeepAliveLocked(op *Op, d *deferred) {
-	c.launchLocked(&round{verb: verbBarrier, start: time.Now(), op: op}, toAll, d)
+	c.launchLocked(&round{verb: verbBarrier, start: time.Now(), op: op}, quorum.All, d)
 }
 
 // keepAliveDecided answers from memory, behind the barrier.
-func (c *Client) keepAliveDecided(r *round, o outcome, v votes, d *deferred) {
+func (c *Client) keepAliveDecided(r *round, o quorum.Outcome, v quorum.Votes, d *deferred) {
 	c.own.look() // whether this machine was suspended
 	d.looked = true
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	op := r.op
-	if o != yes { //mutant:no-barrier
+	if o != quorum.Yes { //mutant:no-barrier
 		if c.stoppedByStepLocked(r) {
 			c.beginAgainLocked(r, 0, func(d *deferred) { c.beginKeepAliveLocked(op, d) }, d)
 			return
 		}
-		d.deliver(op, Result{Err: c.noQuorumError(r, v, r.view.quorum(), 0)})
+		d.deliver(op, Result{Err: c.noQuorumError(r, v, r.view.Quorum(), 0)})
 		return
 	}
 	h := op.holder

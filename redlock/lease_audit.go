@@ -3,6 +3,8 @@ package redlock
 import (
 	"log/slog"
 	"time"
+
+	"redlockd/redlock/quorum"
 )
 
 // A lease can be lost before its validity ends: masters restart or are flushed. The holder learns it with its next EXTEND; everybody else
@@ -49,7 +51,7 @@ func (c *Client) auditLocked(lease *lease, d *deferred) {
 	r := &round{verb: verbAudit, token: lease.token, start: d.now}
 	r.setKeys(lease.keys[0])
 	c.stats.Audits++
-	c.launchLocked(r.asReader(lease.reader), toAll, d)
+	c.launchLocked(r.asReader(lease.reader), quorum.All, d)
 }
 
 // auditAttempt reads the lease of an attempt under a caller's token that a master has done long after it was granted: another client may have
@@ -70,22 +72,22 @@ const lostToDo = "find out which masters were restarted or flushed, or may evict
 
 // auditDecided judges what the masters answered about a lease. Where those that remember suffice to say that the token does not hold it, it
 // was released, or taken over, through another client, and is forgotten here. It is lost where that takes masters that have forgotten.
-func (c *Client) auditDecided(r *round, _ outcome, v votes, d *deferred) {
-	gone, forgotten, moved := mask(0), mask(0), false
-	for i := range r.view.places {
+func (c *Client) auditDecided(r *round, _ quorum.Outcome, v quorum.Votes, d *deferred) {
+	gone, forgotten, moved := quorum.Mask(0), quorum.Mask(0), false
+	for i := range r.view.Places {
 		a := &r.answers[i]
 		another := !r.ofReader() && a.value != r.token
-		switch kind := v.of(i); {
-		case kind == voteAbsent:
-			gone = gone.with(i)
-		case kind == voteGranted && another:
-			gone = gone.with(i)
+		switch kind := v.Of(i); {
+		case kind == quorum.Absent:
+			gone = gone.With(i)
+		case kind == quorum.Granted && another:
+			gone = gone.With(i)
 			moved = moved || mayTakeOver(a.value, r.token) //mutant:a-takeover-under-way-is-cleaned-up
-		case kind == voteHole, kind == voteDone && another:
-			forgotten = forgotten.with(i)
+		case kind == quorum.Hole, kind == quorum.Done && another:
+			forgotten = forgotten.With(i)
 		}
 	}
-	if (gone | forgotten).count() < r.view.needed() {
+	if (gone | forgotten).Count() < r.view.Needed() {
 		return
 	}
 	c.mu.Lock()
@@ -99,7 +101,7 @@ func (c *Client) auditDecided(r *round, _ outcome, v votes, d *deferred) {
 	if b := c.leases.holds.of(lease.keys, lease.token); b != nil {
 		c.lookAgainLocked(b, now) // its renewal makes sure
 	}
-	if gone.count() >= r.view.needed() { //mutant:a-release-elsewhere-is-told-as-lost
+	if gone.Count() >= r.view.Needed() { //mutant:a-release-elsewhere-is-told-as-lost
 		if moved {
 			c.leases.forget(lease)
 			return
@@ -109,14 +111,14 @@ func (c *Client) auditDecided(r *round, _ outcome, v votes, d *deferred) {
 		case lease.attempt != nil: // its caller may lock with the token again
 			c.undoAttemptLocked(lease.attempt, d)
 		case madeHere(r.token) && !r.ofReader():
-			c.dropLocked(r.keys, r.token, r.view.all&^gone, false, d) //mutant:what-a-release-elsewhere-left-stays
+			c.dropLocked(r.keys, r.token, r.view.Masters&^gone, false, d) //mutant:what-a-release-elsewhere-left-stays
 		}
 		return
 	}
 	lease.lost = true
 	delete(c.leases.delays, lease) // the masters have forgotten that, too
 	c.stats.Lost++
-	c.lostLog.Log(c.opts.Logger, slog.LevelWarn, now, "lease lost", "resource", lease.keys[0], "masters_that_forgot_it", forgotten.count(),
+	c.lostLog.Log(c.opts.Logger, slog.LevelWarn, now, "lease lost", "resource", lease.keys[0], "masters_that_forgot_it", forgotten.Count(),
 		"validity_left", lease.validUntil.Sub(now).Round(time.Millisecond), "to_do", lostToDo, lease.note.attr(lease.born))
 }
 

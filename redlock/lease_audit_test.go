@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"redlockd/redlock/quorum"
 	"redlockd/redlock/redisproc"
 
 	"github.com/redis/go-redis/v9"
@@ -273,7 +274,7 @@ func testAuditBesideATakeover(t *testing.T, token string) {
 		lease := &round{verb: verbAudit, token: token, start: time.Now()}
 		lease.setKeys("r")
 		p.mu.Lock()
-		p.launchLocked(lease, toAll, &deferred{now: time.Now()})
+		p.launchLocked(lease, quorum.All, &deferred{now: time.Now()})
 		p.mu.Unlock()
 		time.Sleep(10 * ms)
 		if got := s.on("r", token); got[3:] != "11" {

@@ -3,6 +3,8 @@ package redlock
 import (
 	"slices"
 	"time"
+
+	"redlockd/redlock/quorum"
 )
 
 // leases is what this client knows of resources: the leases it granted, and who waits. It is
@@ -78,15 +80,15 @@ type lease struct {
 	ttlMs      uint32      // that the masters were asked for
 	// holders are the masters that may hold the token in the keys. Masters that had not voted when
 	// the lease was granted are among them.
-	holders mask
+	holders quorum.Mask
 	lost    bool // the masters have forgotten it
 	reader  bool // it is a reader's
 }
 
 // newLease is the lease of a round that is granted with these votes. born is the first grant to its
 // token, as far as the round tells.
-func newLease(r *round, v votes, validUntil time.Time) *lease {
-	l := &lease{token: r.token, ttlMs: uint32(r.ttlMs), validUntil: validUntil, born: r.start, launched: r.launched, holders: v.mayHold(r.view.places)}
+func newLease(r *round, v quorum.Votes, validUntil time.Time) *lease {
+	l := &lease{token: r.token, ttlMs: uint32(r.ttlMs), validUntil: validUntil, born: r.start, launched: r.launched, holders: v.MayHold(r.view.Places)}
 	l.keys = append(l.key[:0], r.keys...)
 	return l
 }

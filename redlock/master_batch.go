@@ -6,6 +6,8 @@ import (
 	"hash/maphash"
 	"slices"
 	"time"
+
+	"redlockd/redlock/quorum"
 )
 
 // foldMax bounds the releases, or the readers, folded into one script call: Lua's unpack has a limit, and the master
@@ -23,12 +25,12 @@ type batch struct {
 	conn        *masterConn
 	wire        *wire // of the conn
 	rounds      []*round
-	cost        int         // of rounds
-	inFlight    int         // cost of all that was in flight when it departed, its own included
-	votes       []vote      // of rounds, voteUnknown until the master has replied
-	err         error       // the last error a master replied to an acquisition, extension or reading
-	guardResult guardResult // of its trailer, or of both where it took two pipelines
-	judged      bool        // guardResult is known
+	cost        int           // of rounds
+	inFlight    int           // cost of all that was in flight when it departed, its own included
+	votes       []quorum.Vote // of rounds, Unknown until the master has replied
+	err         error         // the last error a master replied to an acquisition, extension or reading
+	guardResult guardResult   // of its trailer, or of both where it took two pipelines
+	judged      bool          // guardResult is known
 	// behindFinding tells that something was found in a batch before it, and that nobody has acted on it yet.
 	behindFinding bool
 	sent          time.Time // when
@@ -105,7 +107,7 @@ func (b *batch) encode() {
 	b.bare = b.bare[:0]
 	b.begin()
 	for i := range b.rounds {
-		b.votes = append(b.votes, voteUnknown)
+		b.votes = append(b.votes, quorum.Unknown)
 		b.add(int32(i))
 	}
 	b.emit()
@@ -126,7 +128,7 @@ func (b *batch) readReplies() error {
 	})
 	if !read { //mutant:votes-of-a-batch-that-panicked
 		for i := range b.votes {
-			b.votes[i] = voteUnknown
+			b.votes[i] = quorum.Unknown
 		}
 		clear(b.readings)
 		b.readings = b.readings[:0]

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"redlockd/redlock/memmaster"
+	"redlockd/redlock/quorum"
 	"redlockd/redlock/resp"
 )
 
@@ -245,7 +246,7 @@ func testBatchEqualsOneByOne(t *testing.T, options memmaster.Options) {
 				t.Fatalf("seed %d: %v", seed, err)
 			}
 			got := slices.Clone(b.votes)
-			var want []vote
+			var want []quorum.Vote
 			for _, r := range rounds {
 				s.rounds = []*round{r}
 				if err := s.exec(); err != nil {
@@ -328,12 +329,12 @@ func contents(t *testing.T, m *memmaster.Master) (list []string) {
 
 // checkVotes checks the last word on each key: if the last acquisition that was granted was not followed by any other
 // command on the key that was granted, the key must be there.
-func checkVotes(t *testing.T, seed uint64, rounds []*round, got []vote, m *memmaster.Master) {
+func checkVotes(t *testing.T, seed uint64, rounds []*round, got []quorum.Vote, m *memmaster.Master) {
 	for i, r := range rounds {
-		if got[i] == voteUnknown || got[i] == voteAbstained {
+		if got[i] == quorum.Unknown || got[i] == quorum.Abstained {
 			t.Errorf("seed %d: round %d has no vote after NOSCRIPT: %d", seed, i, got[i])
 		}
-		if len(r.keys) > 1 || r.verb != verbSet && r.verb != verbAcquire || got[i] != voteGranted {
+		if len(r.keys) > 1 || r.verb != verbSet && r.verb != verbAcquire || got[i] != quorum.Granted {
 			continue
 		}
 		again := slices.ContainsFunc(rounds, func(o *round) bool { return o != r && slices.Contains(o.keys, r.keys[0]) })
@@ -384,7 +385,7 @@ func TestNativeRelease(t *testing.T) {
 			}
 			granted := []bool{true, false, false, false}
 			for i, vote := range b.votes {
-				if (vote == voteGranted) != granted[i] || vote == voteUnknown || vote == voteAbstained {
+				if (vote == quorum.Granted) != granted[i] || vote == quorum.Unknown || vote == quorum.Abstained {
 					t.Errorf("%+v: release of %q: vote %d, want granted %v", tt.options, b.rounds[i].keys, vote, granted[i])
 				}
 			}
@@ -449,7 +450,7 @@ func TestHalfABatchIsNoBatch(t *testing.T) {
 		if err := b.exec(); err == nil {
 			t.Error("exec over a dead connection: got no error")
 		}
-		if !slices.Equal(b.votes, []vote{voteUnknown, voteUnknown}) {
+		if !slices.Equal(b.votes, []quorum.Vote{quorum.Unknown, quorum.Unknown}) {
 			t.Errorf("votes: got %v, want unknown", b.votes)
 		}
 	})
@@ -472,7 +473,7 @@ func TestVoteOfARoundOfAnotherRecord(t *testing.T) {
 		if err := cmp.Or(b.send(), b.readReplies()); err != nil {
 			t.Fatal(err)
 		}
-		if want := []vote{voteDone, voteGranted, voteDone}; !slices.Equal(b.votes, want) {
+		if want := []quorum.Vote{quorum.Done, quorum.Granted, quorum.Done}; !slices.Equal(b.votes, want) {
 			t.Errorf("votes of rounds under another record, the one in force, and none: got %v, want %v", b.votes, want)
 		}
 	})

@@ -1,6 +1,10 @@
 package redlock
 
-import "time"
+import (
+	"time"
+
+	"redlockd/redlock/quorum"
+)
 
 // A master's wall clock decides when its keys expire. If it gains on our monotonic clock, its keys end early, and a
 // lock may be granted twice. This file finds gains, and judges clocks, purely: it is given readings of a master's
@@ -122,22 +126,22 @@ func wentBack(before, now clockReading, rate float64, tolerance time.Duration) b
 // those of all n masters, that lie within skew of each other. Then they have not stepped while nobody watched, for a
 // majority of machines does not step by the same amount at the same time. own is the offset of our own wall clock;
 // masters are those whose clock is known, by place.
-func vouched(own time.Duration, masters []interval, known mask, n int, skew time.Duration) (good mask) {
+func vouched(own time.Duration, masters []interval, known quorum.Mask, n int, skew time.Duration) (good quorum.Mask) {
 	// If clocks lie within skew of each other, they do so above one of these.
 	within := func(from time.Duration) {
-		var among mask
+		var among quorum.Mask
 		for i, m := range masters {
-			if known.has(i) && m.high >= from && m.low <= from+skew {
-				among = among.with(i)
+			if known.Has(i) && m.high >= from && m.low <= from+skew {
+				among = among.With(i)
 			}
 		}
-		if own >= from && own <= from+skew && 2*(among.count()+1) > n+1 { //mutant:clocks-vouched-for-by-a-minority
+		if own >= from && own <= from+skew && 2*(among.Count()+1) > n+1 { //mutant:clocks-vouched-for-by-a-minority
 			good |= among
 		}
 	}
 	within(own)
 	for i, m := range masters {
-		if known.has(i) {
+		if known.Has(i) {
 			within(m.high)
 		}
 	}

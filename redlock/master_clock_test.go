@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"redlockd/redlock/quorum"
 )
 
 // A ring with a wait of 8 s, so that a slot is a second long.
@@ -230,7 +232,7 @@ func TestVouched(t *testing.T) {
 		name    string
 		own     time.Duration
 		masters []time.Duration // missing: not known
-		want    mask
+		want    quorum.Mask
 	}{
 		{"nobody but us", 0, []time.Duration{missing, missing, missing}, 0},
 		{"one of one", 0, []time.Duration{900 * ms}, 0b1},
@@ -245,11 +247,11 @@ func TestVouched(t *testing.T) {
 		{"spread around us", 0, []time.Duration{-900 * ms, -500 * ms, 0, 500 * ms, 900 * ms}, 0b11111},
 		{"too far from each other", 0, []time.Duration{-900 * ms, -900 * ms, missing, 900 * ms, 900 * ms}, 0},
 	} {
-		var known mask
+		var known quorum.Mask
 		masters := make([]interval, len(tt.masters))
 		for i, m := range tt.masters {
 			if m != missing {
-				known = known.with(i)
+				known = known.With(i)
 				masters[i] = interval{m, m}
 			}
 		}

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strconv"
 	"time"
+
+	"redlockd/redlock/quorum"
 )
 
 // The commands of all verbs: how a batch writes each of them, and what the master's reply to it
@@ -38,16 +40,16 @@ func writeSet(b *batch, r *round) {
 	w.number(r.ttlMs)
 }
 
-func readSet(_ *batch, _ command, reply reply) (v vote, refused, err error) {
+func readSet(_ *batch, _ command, reply reply) (v quorum.Vote, refused, err error) {
 	switch {
 	case reply.Kind == '+':
-		return voteGranted, nil, nil
+		return quorum.Granted, nil, nil
 	case reply.Kind == '-':
-		return voteUnknown, errorIn(reply), nil
+		return quorum.Unknown, errorIn(reply), nil
 	case reply.Kind == '$' && reply.Null:
-		return voteDenied, nil, nil
+		return quorum.Denied, nil, nil
 	}
-	return voteUnknown, nil, nonsense(reply)
+	return quorum.Unknown, nil, nonsense(reply)
 }
 
 // script begins a call of a script with so many keys of ours, resources, and arguments.
@@ -73,23 +75,23 @@ func (b *batch) holder(r *round) {
 }
 
 // readScript reads what most scripts answer.
-func readScript(_ *batch, _ command, reply reply) (v vote, refused, err error) {
+func readScript(_ *batch, _ command, reply reply) (v quorum.Vote, refused, err error) {
 	switch {
 	case reply.Kind == '-':
-		return voteUnknown, errorIn(reply), nil
+		return quorum.Unknown, errorIn(reply), nil
 	case reply.Kind != ':':
 	case reply.N == 1:
-		return voteGranted, nil, nil
+		return quorum.Granted, nil, nil
 	case reply.N == 2:
-		return voteMine, nil, nil
+		return quorum.Mine, nil, nil
 	case reply.N == 0:
-		return voteDenied, nil, nil
+		return quorum.Denied, nil, nil
 	case reply.N == -1:
-		return voteAbsent, nil, nil
+		return quorum.Absent, nil, nil
 	case reply.N == lateReply:
-		return voteAbstained, nil, nil
+		return quorum.Abstained, nil, nil
 	}
-	return voteUnknown, nil, nonsense(reply)
+	return quorum.Unknown, nil, nonsense(reply)
 }
 
 // An acquisition by script tells apart what SET NX cannot: another's key, the same token's key, and
@@ -132,7 +134,7 @@ const deniedBy = -3
 
 // readAcquire keeps which resource denied the acquisition, where the waiter wants to know: it moves
 // to the queue of that resource.
-func readAcquire(b *batch, cmd command, reply reply) (v vote, refused, err error) {
+func readAcquire(b *batch, cmd command, reply reply) (v quorum.Vote, refused, err error) {
 	if reply.Kind != ':' || reply.N > deniedBy {
 		return readScript(b, cmd, reply)
 	}
@@ -140,7 +142,7 @@ func readAcquire(b *batch, cmd command, reply reply) (v vote, refused, err error
 		denier := min(deniedBy-reply.N, int64(len(r.keys)-1))
 		b.readings = append(b.readings, reading{round: r, answer: answer{denier: int32(denier)}})
 	}
-	return voteDenied, nil, nil
+	return quorum.Denied, nil, nil
 }
 
 // The marks and the floor are keys of the call, because a script may only touch keys that it names.
@@ -159,7 +161,7 @@ func writeFence(b *batch, r *round) {
 // readFence raises round.mark to the mark that the master holds against the fence, so that the next
 // attempt is above all marks that were seen. A mark that no proxy can have made is not believed:
 // one false master would push all fences ahead.
-func readFence(b *batch, cmd command, reply reply) (v vote, refused, err error) {
+func readFence(b *batch, cmd command, reply reply) (v quorum.Vote, refused, err error) {
 	if r := b.rounds[cmd.round]; reply.Kind == ':' && (reply.N == fenceAhead || reply.N >= r.fence) {
 		v, refused = b.fenceRefused(r, reply.N)
 		return v, refused, nil
@@ -168,17 +170,17 @@ func readFence(b *batch, cmd command, reply reply) (v vote, refused, err error) 
 }
 
 // fenceRefused is the vote of a master that has refused the fence of the round: because of its clock (fenceAhead), or of this mark.
-func (b *batch) fenceRefused(r *round, mark int64) (v vote, refused error) {
+func (b *batch) fenceRefused(r *round, mark int64) (v quorum.Vote, refused error) {
 	skew := b.lane.client.opts.ClockSkewMax
 	switch {
 	case mark == fenceAhead:
-		return voteUnknown, fmt.Errorf("the fence %d is more than %v ahead of the master's clock: a clock of this proxy, of another or of the master is wrong", r.fence, fenceAheadMax)
+		return quorum.Unknown, fmt.Errorf("the fence %d is more than %v ahead of the master's clock: a clock of this proxy, of another or of the master is wrong", r.fence, fenceAheadMax)
 	case mark > highestBelieved(time.Now(), skew): //mutant:any-mark-believed
-		return voteUnknown, fmt.Errorf("its mark or floor, %d, is more than %v ahead of the clock here: see %s and %s on it", mark, fenceAheadMax-skew, floorKey, marksKey)
+		return quorum.Unknown, fmt.Errorf("its mark or floor, %d, is more than %v ahead of the clock here: see %s and %s on it", mark, fenceAheadMax-skew, floorKey, marksKey)
 	}
 	for seen := r.mark.Load(); seen < mark && !r.mark.CompareAndSwap(seen, mark); seen = r.mark.Load() {
 	}
-	return voteStale, nil
+	return quorum.Stale, nil
 }
 
 // An extension never brings the end of a key nearer, see scriptMoved: so the longest TTL is an
@@ -190,11 +192,11 @@ func writeExtend(b *batch, r *round) {
 }
 
 // readExtend keeps a reader's lock and a writer's apart: the caller of an EXTEND does not say which it is.
-func readExtend(b *batch, cmd command, reply reply) (v vote, refused, err error) {
+func readExtend(b *batch, cmd command, reply reply) (v quorum.Vote, refused, err error) {
 	if reply.Kind == ':' {
 		switch reply.N {
 		case 3:
-			return voteMine, nil, nil
+			return quorum.Mine, nil, nil
 		case 4, 5:
 			b.rounds[cmd.round].flags.Or(flagPart)
 			reply.N = 4 - reply.N
@@ -218,9 +220,9 @@ func writeRelease(b *batch, r *round) {
 }
 
 // readRelease reads the reply to DELEX, DELIFEQ or a script.
-func readRelease(b *batch, cmd command, reply reply) (v vote, refused, err error) {
+func readRelease(b *batch, cmd command, reply reply) (v quorum.Vote, refused, err error) {
 	if isWrongType(errorIn(reply)) { // of DELEX: another's key, which does not hold the token
-		return voteDenied, nil, nil
+		return quorum.Denied, nil, nil
 	}
 	return readScript(b, cmd, reply)
 }
@@ -244,14 +246,14 @@ func writeUndo(b *batch, r *round) {
 }
 
 // readUndo counts no keys: an undo that finds nothing to take back has done its work too.
-func readUndo(_ *batch, _ command, reply reply) (v vote, refused, err error) {
+func readUndo(_ *batch, _ command, reply reply) (v quorum.Vote, refused, err error) {
 	switch {
 	case reply.Kind == '-':
-		return voteUnknown, errorIn(reply), nil
+		return quorum.Unknown, errorIn(reply), nil
 	case reply.Kind == ':' && reply.N >= 0:
-		return voteGranted, nil, nil
+		return quorum.Granted, nil, nil
 	}
-	return voteUnknown, nil, nonsense(reply)
+	return quorum.Unknown, nil, nonsense(reply)
 }
 
 // The arguments of a commit are five per key: what it must hold, what becomes of it, and for how
@@ -281,7 +283,7 @@ func writeRead(b *batch, r *round) {
 }
 
 // readRead reads the reply of scriptRead: an array of three elements for each key.
-func readRead(b *batch, cmd command, first reply) (v vote, refused, err error) {
+func readRead(b *batch, cmd command, first reply) (v quorum.Vote, refused, err error) {
 	r := b.rounds[cmd.round]
 	keys := make([]answer, len(r.keys))
 	refused, err = b.readArray(first, 3*len(keys), "$$:", func(i int, element reply) (over error) {
@@ -300,10 +302,10 @@ func readRead(b *batch, cmd command, first reply) (v vote, refused, err error) {
 		return over
 	})
 	if refused != nil || err != nil {
-		return voteUnknown, refused, err
+		return quorum.Unknown, refused, err
 	}
 	b.readings = append(b.readings, reading{round: r, answer: answer{keys: keys}})
-	return voteGranted, nil, nil
+	return quorum.Granted, nil, nil
 }
 
 // writeReading asks for value, TTL and mark of a key. Of a reader's lock, the value is its place in the set of readers.
@@ -319,16 +321,16 @@ func writeReading(b *batch, r *round) {
 
 // readReading reads all three replies also where the first ones are errors, so that the next
 // command's reply is next.
-func readReading(b *batch, cmd command, reply reply) (v vote, refused, err error) {
+func readReading(b *batch, cmd command, reply reply) (v quorum.Vote, refused, err error) {
 	// Not into the round yet: if the watch has given this batch up, the round is decided, and its
 	// answers are being read.
 	b.readings = append(b.readings, reading{round: b.rounds[cmd.round]})
 	a := &b.readings[len(b.readings)-1].answer
-	v, a.known = voteAbsent, true
+	v, a.known = quorum.Absent, true
 	for i, what := range []string{"value", "ttl", "mark"} {
 		if i > 0 {
 			if reply, err = b.wire.readReply(); err != nil {
-				return voteUnknown, nil, err
+				return quorum.Unknown, nil, err
 			}
 		}
 		switch {
@@ -338,7 +340,7 @@ func readReading(b *batch, cmd command, reply reply) (v vote, refused, err error
 		case reply.Kind == '-':
 			a.err = errorIn(reply)
 		case reply.Kind != ':' && what == "ttl" || reply.Kind != '$' && what != "ttl":
-			return voteUnknown, nil, nonsense(reply)
+			return quorum.Unknown, nil, nonsense(reply)
 		case what == "value":
 			a.found = !reply.Null
 			a.value, a.err = b.keep(reply)
@@ -350,10 +352,10 @@ func readReading(b *batch, cmd command, reply reply) (v vote, refused, err error
 		}
 	}
 	if a.err != nil {
-		return voteUnknown, a.err, nil
+		return quorum.Unknown, a.err, nil
 	}
 	if a.found {
-		v = voteGranted
+		v = quorum.Granted
 	}
 	return v, nil, nil
 }
@@ -365,7 +367,7 @@ func writeInspect(b *batch, r *round) {
 	b.resources(r)
 }
 
-func readInspect(b *batch, cmd command, first reply) (v vote, refused, err error) {
+func readInspect(b *batch, cmd command, first reply) (v quorum.Vote, refused, err error) {
 	a := answer{known: true}
 	refused, err = b.readArray(first, 5, "$$:$:", func(i int, element reply) (over error) {
 		switch i {
@@ -389,11 +391,11 @@ func readInspect(b *batch, cmd command, first reply) (v vote, refused, err error
 	}
 	switch {
 	case refused != nil || err != nil:
-		return voteUnknown, refused, err
+		return quorum.Unknown, refused, err
 	case a.found:
-		v = voteGranted
+		v = quorum.Granted
 	default:
-		v = voteAbsent
+		v = quorum.Absent
 	}
 	b.readings = append(b.readings, reading{round: b.rounds[cmd.round], answer: a})
 	return v, nil, nil
@@ -424,10 +426,10 @@ func writeObserve(b *batch, r *round) {
 	writeReading(b, r)
 }
 
-func readObserve(b *batch, cmd command, first reply) (v vote, refused, err error) {
+func readObserve(b *batch, cmd command, first reply) (v quorum.Vote, refused, err error) {
 	armed, first, err := b.readArmed(cmd, first)
 	if err != nil {
-		return voteUnknown, nil, err
+		return quorum.Unknown, nil, err
 	}
 	v, refused, err = readReading(b, cmd, first)
 	b.readings[len(b.readings)-1].answer.armed = armed
@@ -448,11 +450,11 @@ func writeWithdraw(b *batch, r *round) {
 	b.resources(r)
 }
 
-func readAnnounce(b *batch, cmd command, first reply) (v vote, refused, err error) {
+func readAnnounce(b *batch, cmd command, first reply) (v quorum.Vote, refused, err error) {
 	a := answer{known: true}
 	a.armed, first, err = b.readArmed(cmd, first)
 	if err != nil {
-		return voteUnknown, nil, err
+		return quorum.Unknown, nil, err
 	}
 	refused, err = b.readArray(first, 2, "$:", func(i int, element reply) error {
 		if i == 0 {
@@ -463,11 +465,11 @@ func readAnnounce(b *batch, cmd command, first reply) (v vote, refused, err erro
 		return nil
 	})
 	if refused != nil || err != nil {
-		return voteUnknown, refused, err
+		return quorum.Unknown, refused, err
 	}
 	a.ofReaders = a.kind == "zset"
 	b.readings = append(b.readings, reading{round: b.rounds[cmd.round], answer: a})
-	return voteGranted, nil, nil
+	return quorum.Granted, nil, nil
 }
 
 // An observation of all slots of a semaphore is one script call, and arms every key that it reads.
@@ -476,10 +478,10 @@ func writeObserveSlots(b *batch, r *round) {
 	writeRead(b, r)
 }
 
-func readObserveSlots(b *batch, cmd command, first reply) (v vote, refused, err error) {
+func readObserveSlots(b *batch, cmd command, first reply) (v quorum.Vote, refused, err error) {
 	armed, first, err := b.readArmed(cmd, first)
 	if err != nil {
-		return voteUnknown, nil, err
+		return quorum.Unknown, nil, err
 	}
 	before := len(b.readings)
 	v, refused, err = readRead(b, cmd, first)
@@ -516,7 +518,7 @@ func writeStoreScript(b *batch, r *round) {
 	b.command("set", r.keys[0], r.token, "px", strconv.FormatInt(r.ttlMs, 10))
 }
 
-func readStoreScript(_ *batch, _ command, reply reply) (v vote, refused, err error) {
+func readStoreScript(_ *batch, _ command, reply reply) (v quorum.Vote, refused, err error) {
 	return readOnly('+', reply)
 }
 
@@ -525,17 +527,17 @@ func writePublish(b *batch, r *round) {
 	b.command("publish", r.keys[0], r.token)
 }
 
-func readPublish(_ *batch, _ command, reply reply) (v vote, refused, err error) {
+func readPublish(_ *batch, _ command, reply reply) (v quorum.Vote, refused, err error) {
 	return readOnly(':', reply)
 }
 
 // readOnly reads the reply to a command that has only one kind of reply.
-func readOnly(kind byte, reply reply) (v vote, refused, err error) {
+func readOnly(kind byte, reply reply) (v quorum.Vote, refused, err error) {
 	switch reply.Kind {
 	case kind:
-		return voteGranted, nil, nil
+		return quorum.Granted, nil, nil
 	case '-':
-		return voteUnknown, errorIn(reply), nil
+		return quorum.Unknown, errorIn(reply), nil
 	}
-	return voteUnknown, nil, nonsense(reply)
+	return quorum.Unknown, nil, nonsense(reply)
 }

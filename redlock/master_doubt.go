@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"sync"
 	"time"
+
+	"redlockd/redlock/quorum"
 )
 
 // What follows from the readings of master_clock.go. All of it is local: two clocks out of step with each other do not say
@@ -138,13 +140,13 @@ func (k *clockGuard) beat(now clockReading, c *Client) {
 type wallTable struct {
 	mu     sync.Mutex // no other mutex is taken while it is held
 	offset [MaxMasters]interval
-	known  mask
+	known  quorum.Mask
 }
 
 func (w *wallTable) set(master int, offset interval) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.offset[master], w.known = offset, w.known.with(master)
+	w.offset[master], w.known = offset, w.known.With(master)
 }
 
 func (w *wallTable) forget(master int) {
@@ -155,12 +157,12 @@ func (w *wallTable) forget(master int) {
 
 // vouched are the masters whose clock is vouched for. enough tells that so many are connected that all that agree
 // with our clock could be.
-func (c *Client) vouched(now time.Time) (good mask, enough bool) {
+func (c *Client) vouched(now time.Time) (good quorum.Mask, enough bool) {
 	w := &c.walls
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	n := c.view.Load().count
-	return vouched(c.own.wall(now), w.offset[:], w.known, n, c.opts.ClockSkewMax), w.known.count() >= quorumOf(n)
+	n := c.view.Load().Count
+	return vouched(c.own.wall(now), w.offset[:], w.known, n, c.opts.ClockSkewMax), w.known.Count() >= quorum.Of(n)
 }
 
 // doubtClock takes the master's votes here, after a gain or a time in which nobody watched its clock. At the first of
@@ -222,8 +224,8 @@ func (l *lane) trustClock(noted bool) {
 
 	l.mu.Lock()
 	k.began, k.asked, k.took, k.offset = k.ring.began, k.last.sent, k.last.received-k.last.sent, skew
-	k.noted, k.agrees, k.copied, k.copiedBeat = noted, agreeing.has(l.index), k.ring, l.guard.beat
-	switch good := watched || k.gain == 0 && !noted && agreeing.has(l.index); { //mutant:first-sight-of-a-clock-believed //mutant:a-clock-that-gained-is-vouched-for
+	k.noted, k.agrees, k.copied, k.copiedBeat = noted, agreeing.Has(l.index), k.ring, l.guard.beat
+	switch good := watched || k.gain == 0 && !noted && agreeing.Has(l.index); { //mutant:first-sight-of-a-clock-believed //mutant:a-clock-that-gained-is-vouched-for
 	case good && !k.good:
 		k.good, k.gain, k.skew, k.reason, k.logged, k.unnoted = true, 0, 0, "", false, false
 		l.since = now
@@ -244,7 +246,7 @@ func (l *lane) trustClock(noted bool) {
 	}
 	l.mu.Unlock()
 	for _, other := range c.view.Load().masters {
-		if other != l && agreeing.has(other.index) {
+		if other != l && agreeing.Has(other.index) {
 			other.lookAgainAtClock()
 		}
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
 
+	"redlockd/redlock/quorum"
 	"redlockd/redlock/resp"
 )
 
@@ -173,7 +174,7 @@ func TestPanicInABatchCountsNoVote(t *testing.T) {
 	if err := b.exec(); err == nil || !strings.Contains(err.Error(), "redlockd failed on what it sends: enough") {
 		t.Errorf("got %v, want that redlockd has failed", err)
 	}
-	if b.votes[0] != voteUnknown || b.votes[1] != voteUnknown || len(b.readings) > 0 {
+	if b.votes[0] != quorum.Unknown || b.votes[1] != quorum.Unknown || len(b.readings) > 0 {
 		t.Errorf("got the votes %v and %d readings, want none known", b.votes, len(b.readings))
 	}
 }

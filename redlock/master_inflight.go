@@ -6,6 +6,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"redlockd/redlock/quorum"
 )
 
 // inflight is the batches of one lane that are sent and not answered. Its lock is lane.mu.
@@ -337,7 +339,7 @@ func (l *lane) deliverVotes(b *batch, err error) {
 	}
 	abandoned := b.abandoned //mutant:late-votes-counted-twice
 	for i, r := range b.rounds {
-		if b.votes[i] == voteUnknown || b.votes[i] == voteAbstained {
+		if b.votes[i] == quorum.Unknown || b.votes[i] == quorum.Abstained {
 			l.keepReleaseLocked(r)
 		}
 	}
@@ -352,7 +354,7 @@ func (l *lane) deliverVotes(b *batch, err error) {
 			b.readings[i].round.answers[l.index] = b.readings[i].answer
 		}
 		for i, r := range b.rounds {
-			l.client.vote(r, cast(l.index, b.votes[i]), &l.deferred)
+			l.client.vote(r, quorum.Cast(l.index, b.votes[i]), &l.deferred)
 		}
 	}
 	clear(b.rounds)

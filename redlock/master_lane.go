@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"redlockd/redlock/loglimit"
+	"redlockd/redlock/quorum"
 	"redlockd/redlock/rawio"
 )
 
@@ -305,7 +306,7 @@ func (l *lane) watch(d *deferred) {
 	if !late {
 		return
 	}
-	needed := voter && l.client.voters() <= l.client.view.Load().quorum() //mutant:a-learner-is-waited-for //mutant:a-learner-takes-the-place-of-a-voter
+	needed := voter && l.client.voters() <= l.client.view.Load().Quorum() //mutant:a-learner-is-waited-for //mutant:a-learner-takes-the-place-of-a-voter
 	l.mu.Lock()
 	if !l.lateLocked() || l.excusedLocked(needed) { // or it has just answered
 		l.mu.Unlock()
@@ -327,10 +328,10 @@ func (l *lane) watch(d *deferred) {
 	l.client.laneChanged(l)
 	d.now = time.Now()
 	for _, r := range sent {
-		l.client.vote(r, cast(l.index, voteUnknown), d)
+		l.client.vote(r, quorum.Cast(l.index, quorum.Unknown), d)
 	}
 	for _, r := range queue {
-		l.client.vote(r, cast(l.index, voteAbstained), d)
+		l.client.vote(r, quorum.Cast(l.index, quorum.Abstained), d)
 	}
 	l.client.runDeferred(d)
 }
@@ -394,7 +395,7 @@ func (l *lane) breakOff(err error) {
 	}
 	l.deferred.now = time.Now()
 	for _, r := range queue {
-		l.client.vote(r, cast(l.index, voteAbstained), &l.deferred)
+		l.client.vote(r, quorum.Cast(l.index, quorum.Abstained), &l.deferred)
 	}
 	l.client.runDeferred(&l.deferred)
 	l.client.laneChanged(l)

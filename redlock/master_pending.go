@@ -51,7 +51,7 @@ func (p *pendingReleases) expire(now time.Time) {
 // keepReleaseLocked keeps a release that the master of the lane has not confirmed, where it may
 // hold the key. It needs lane.mu.
 func (l *lane) keepReleaseLocked(r *round) {
-	if !verbs[r.verb].release || !r.keepFor.has(l.index) {
+	if !verbs[r.verb].release || !r.keepFor.Has(l.index) {
 		return
 	}
 	expiresAt := r.start.Add(l.client.keyLifeMax())

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"redlockd/redlock/quorum"
 )
 
 // The reading side of a batch: the replies to its pipeline, in order, become votes. An error means
@@ -34,7 +36,7 @@ func (b *batch) readAll() error {
 	}
 	if err == nil {
 		for _, i := range b.bare {
-			b.votes[i] = voteGranted
+			b.votes[i] = quorum.Granted
 		}
 		return b.refusal
 	}
@@ -42,10 +44,10 @@ func (b *batch) readAll() error {
 	b.sets = b.sets[:0]
 	for _, command := range b.commands {
 		if command.round >= 0 {
-			b.votes[command.round] = voteUnknown
+			b.votes[command.round] = quorum.Unknown
 		}
 		for _, i := range b.folded[command.from:command.to] {
-			b.votes[i] = voteUnknown
+			b.votes[i] = quorum.Unknown
 		}
 	}
 	return b.timely(err)
@@ -73,7 +75,7 @@ func (b *batch) readCommand(command command) error {
 	if err != nil {
 		return err
 	}
-	if r := b.rounds[i]; r.attempts() && (v == voteGranted || v == voteMine && r.commit != nil) { //mutant:a-failed-takeover-of-a-reader-stays
+	if r := b.rounds[i]; r.attempts() && (v == quorum.Granted || v == quorum.Mine && r.commit != nil) { //mutant:a-failed-takeover-of-a-reader-stays
 		b.sets = append(b.sets, setKey{round: i})
 	}
 	b.note(i, v, refused)
@@ -93,7 +95,7 @@ func (b *batch) marked(clockMs int64) {
 }
 
 // note keeps the vote of a round. refused is the error that the master replied in the place of one.
-func (b *batch) note(i int32, v vote, refused error) {
+func (b *batch) note(i int32, v quorum.Vote, refused error) {
 	switch {
 	case refused == nil:
 		b.votes[i] = v
@@ -102,9 +104,9 @@ func (b *batch) note(i int32, v vote, refused error) {
 	case verbs[b.rounds[i].verb].release:
 		// Never shed a release: the connection is given up, and the next one delivers it
 		// (master_pending.go).
-		b.votes[i], b.refusal = voteAbstained, fmt.Errorf("the master refuses a release: %w", refused)
+		b.votes[i], b.refusal = quorum.Abstained, fmt.Errorf("the master refuses a release: %w", refused)
 	default:
-		b.votes[i], b.err = voteAbstained, refused
+		b.votes[i], b.err = quorum.Abstained, refused
 	}
 }
 
@@ -120,7 +122,7 @@ func (b *batch) readReaders(rounds []int32) error {
 	}
 	for _, i := range rounds {
 		if word != nil {
-			b.note(i, voteUnknown, word)
+			b.note(i, quorum.Unknown, word)
 			continue
 		}
 		reply, err := b.wire.readReply()
@@ -180,15 +182,15 @@ func (b *batch) readFolded(rounds []int32) error {
 	for position, i := range rounds {
 		switch {
 		case word != nil:
-			b.note(i, voteUnknown, word)
+			b.note(i, quorum.Unknown, word)
 		case all || reply.Text[position] == '1':
-			b.votes[i] = voteGranted
+			b.votes[i] = quorum.Granted
 		case reply.Text[position] == '0':
-			b.votes[i] = voteDenied
+			b.votes[i] = quorum.Denied
 		case reply.Text[position] == '-':
-			b.votes[i] = voteAbsent
+			b.votes[i] = quorum.Absent
 		case reply.Text[position] == '.': // too late
-			b.votes[i] = voteAbstained
+			b.votes[i] = quorum.Abstained
 		default:
 			return nonsense(reply)
 		}

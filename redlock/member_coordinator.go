@@ -10,6 +10,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"redlockd/redlock/quorum"
 )
 
 // coordinator keeps the membership of a client: it finds out which record is in force, tells masters that do not know it, and brings about
@@ -134,7 +136,7 @@ func (m *coordinator) look(ctx context.Context) time.Duration {
 	v := m.client.view.Load()
 	places := m.places()
 	// A master that stays connected but takes no new connection must not keep the addresses of the others from being made sure of in time.
-	patience := patience{enough: max(v.quorum(), m.client.mastersUp()), grace: surveyGrace, fewer: v.quorum(), late: recheckWithin(v.wait) / 4} //mutant:a-master-that-hangs-holds-up-the-others
+	patience := patience{enough: max(v.Quorum(), m.client.mastersUp()), grace: surveyGrace, fewer: v.Quorum(), late: recheckWithin(v.wait) / 4} //mutant:a-master-that-hangs-holds-up-the-others
 	if m.request != nil {                                                                                                                       //mutant:a-change-is-judged-by-the-first-answers
 		patience.enough = len(places) // the votes that a change leaves are counted
 	}
@@ -400,7 +402,7 @@ func (m *coordinator) left(s *survey, timer string) time.Duration {
 	var ages []time.Duration
 	for _, f := range s.found {
 		at, ok := f.stamp(timer)
-		if ok && f.shows(r) && agreeing.has(f.place) && !at.After(f.clock) { //mutant:stamps-of-clocks-that-disagree
+		if ok && f.shows(r) && agreeing.Has(f.place) && !at.After(f.clock) { //mutant:stamps-of-clocks-that-disagree
 			ages = append(ages, f.clock.Sub(at))
 		}
 	}
@@ -412,13 +414,13 @@ func (m *coordinator) left(s *survey, timer string) time.Duration {
 }
 
 // agreeing are the masters whose clocks agree now with ours and with a majority of all clocks.
-func (s *survey) agreeing(skew time.Duration) mask {
+func (s *survey) agreeing(skew time.Duration) quorum.Mask {
 	var offset [MaxMasters]interval
-	var known mask
+	var known quorum.Mask
 	for _, f := range s.found {
 		if f.ok() {
 			offset[f.place] = interval{f.clock.Sub(f.received), f.clock.Add(time.Microsecond).Sub(f.sent)}
-			known = known.with(f.place)
+			known = known.With(f.place)
 		}
 	}
 	return vouched(0, offset[:], known, len(s.found), skew)

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"redlockd/redlock/quorum"
 )
 
 // The membership record says who the masters are: it is one line of text that stands on every master, it has a version, and only a
@@ -170,7 +172,7 @@ func (r *record) newerThan(o recordID) bool { return r.recordID().newerThan(o) }
 // shownBy is what a memory that has settled on r shows in the field v.
 func (r *record) shownBy(memory string) string { return memory + " " + r.id() }
 
-func (r *record) quorum() int { return quorumOf(len(r.seats)) }
+func (r *record) quorum() int { return quorum.Of(len(r.seats)) }
 
 // seat returns the seat with this number, or nil.
 func (r *record) seat(number int) *seat {

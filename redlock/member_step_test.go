@@ -14,6 +14,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"redlockd/redlock/quorum"
 )
 
 // proposer has asked all masters, over paths of its own.
@@ -67,7 +69,7 @@ func (p *proposer) demotes(place int) *record {
 
 // step is one of the acceptors at these places.
 func (p *proposer) step(own *record, places ...int) (*record, error) {
-	quorum := quorumOf(len(p.s.masters))
+	quorum := quorum.Of(len(p.s.masters))
 	parent := p.parent
 	if own.founds() {
 		parent = nil

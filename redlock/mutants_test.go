@@ -3,8 +3,8 @@
 package redlock
 
 // Goal: every rule that keeps locks safe is held by a test that fails without it. Method: the rules are broken one at a time, and the
-// test that is named must fail. All changes are compiled into one test binary (go test -overlay); each has a switch of its own, and an
-// environment variable turns one on. So the package is compiled once, and with no switch on all these tests must pass.
+// test that is named must fail. All changes are compiled into one test binary per package (go test -overlay); each has a switch of its own, and an
+// environment variable turns one on. So each package is compiled once, and with no switch on all these tests must pass.
 //
 // A mutant finds its place by a mark in the code, a comment //mutant:name, at the end of the line that it changes or in a line
 // of its own above a declaration. Names and formatting around it may change; mutation_test.go has what a mutant can do there.
@@ -13,9 +13,12 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -36,7 +39,7 @@ var mutants = []mutant{
 	{"drift-left-out", without(3), "TestExpiry"},
 	{"elapsed-left-out", doInside(`elapsed = 0`), "TestLateReplies"},
 	{"validity-not-checked", never, "TestLateReplies"},
-	{"undo-skipped-for-the-silent", doBefore(`return v.did(places)`), "TestLostReplies"},
+	{"undo-skipped-for-the-silent", doBefore(`return v.Did(places)`), "TestLostReplies"},
 	{"a-lease-of-other-parts-outlives-the-release", when(`COND && l == lease`), "TestReleaseInOtherParts"},
 	{"a-lease-of-other-parts-is-not-inherited", when(`COND && sameKeys(before.keys, granted.keys)`), "TestLockAgainInOtherParts"},
 	{"a-repetition-denied-by-a-minority", doAfter(`mayHold = 0`), "TestRepetitionIsNotDeniedByAMinority"},
@@ -163,11 +166,11 @@ var mutants = []mutant{
 
 	// Messages between redlockds.
 	{"one-master-speaks-for-redlockds", skip, "TestOneMasterSpeaksForNoRedlockd"},
-	{"copies-of-one-master-count-each", replace(`with(place)`, `with(pick(MUTANT, known.by.count(), place))`), "TestOneMasterSpeaksForNoRedlockd"},
+	{"copies-of-one-master-count-each", replace(`With(place)`, `With(pick(MUTANT, known.by.Count(), place))`), "TestOneMasterSpeaksForNoRedlockd"},
 	{"each-copy-of-a-message-acts", never, "TestOneMasterSpeaksForNoRedlockd"},
 	{"another-text-under-the-id-counts", replace(`maphash.Bytes(m.seed, text)`, `pick(MUTANT, 0, maphash.Bytes(m.seed, text))`), "TestAnotherTextUnderTheIDOfAMessage"},
 	{"a-former-master-delivers-messages", without(2), "TestMessagesAcrossAChangeOfMembers"},
-	{"copies-of-former-masters-count", replace(`& places`, `& (places | pick(MUTANT, toAll, 0))`), "TestMessagesAcrossAChangeOfMembers"},
+	{"copies-of-former-masters-count", replace(`& places`, `& (places | pick(MUTANT, quorum.All, 0))`), "TestMessagesAcrossAChangeOfMembers"},
 	{"a-flood-has-all-messages-forgotten", replace(`[place]`, `[pick(MUTANT, 0, place)]`), "TestFloodOfMessages"},
 	{"forgotten-messages-stay", never, "TestFloodOfMessages"},
 
@@ -225,7 +228,7 @@ var mutants = []mutant{
 	// Guards.
 	{"half-the-wait", doBefore(`maxTTL /= 2`), "TestQuarantineHasItsTime"},
 	{"votes-counted-in-quarantine", doInside(`return v`), "TestForgetfulMasterHasNoVote"},
-	{"extension-counted-in-quarantine", replace(`vote.uncounted`, `pick[func(vote) vote](MUTANT, nil, vote.uncounted)`), "TestExtendDoesNotCountAQuarantinedMaster"},
+	{"extension-counted-in-quarantine", replace(`quorum.Vote.Uncounted`, `pick[func(quorum.Vote) quorum.Vote](MUTANT, nil, quorum.Vote.Uncounted)`), "TestExtendDoesNotCountAQuarantinedMaster"},
 	{"a-clock-that-gains-is-not-seen", doAfter(`gain = 0`), "TestClockThatStepsHasNoVote"},
 	{"watched-since-it-was-asked", replace(`now.received`, `pick(MUTANT, now.sent, now.received)`), "TestClockThatStepsBeforeALateAnswer"},
 	{"each-reading-is-a-new-anchor", doAfter(`*slot, r.lowest = clockSlot{now.sent, level}, level`), "TestFastClocks"},
@@ -388,7 +391,7 @@ var mutants = []mutant{
 	{"no-second-round-after-a-step", never, "TestNoStepCostsAnAnswer"},
 	{"a-step-is-followed-when-all-have-answered", never, "TestNoStepCostsAnAnswerBesideAMasterThatHangs"},
 	{"begun-again-behind-the-unlock", without(2), "TestNotBegunAgainBehindTheUnlock"},
-	{"a-rotation-is-denied-by-itself", replace(`o == no &&`, `!MUTANT && o == no &&`), "TestRotationInAStepThatSomebodyCountsOn"},
+	{"a-rotation-is-denied-by-itself", replace(`o == quorum.No &&`, `!MUTANT && o == quorum.No &&`), "TestRotationInAStepThatSomebodyCountsOn"},
 	{"a-deletion-is-begun-again", without(2), "TestCommitsInAStep"},
 	{"a-step-holds-operations-up-for-ever", replace(`stepHold*c.opts.MasterTimeout`, `pick(MUTANT, time.Hour, stepHold*c.opts.MasterTimeout)`), "TestStepThatDoesNotEnd"},
 	{"a-record-adopted-meanwhile-is-not-looked-at", replace(`l.guard.seenBy != l.client.view.Load().record`, `!MUTANT && l.guard.seenBy != l.client.view.Load().record`), "TestRecordAdoptedWhileALaneLooks"},
@@ -434,7 +437,7 @@ var mutants = []mutant{
 	{"reserves-in-the-callers-order", doAfter(`w.keys = op.keys`), "TestReservationsMakeNoCircle"},
 	{"reserves-for-ever", never, "TestReservationEndsWithItsPatience"},
 	{"a-reservation-outlives-the-wait", when(`COND || w.answered`), "TestReservationEndsWithTheWait"},
-	{"a-denied-step-leaves-its-resource", replace(`v.mayHold(r.view.places)`, `pick(MUTANT, 0, v.mayHold(r.view.places))`), "TestDeniedStepLeavesNothing"},
+	{"a-denied-step-leaves-its-resource", replace(`v.MayHold(r.view.Places)`, `pick(MUTANT, 0, v.MayHold(r.view.Places))`), "TestDeniedStepLeavesNothing"},
 	{"a-denied-step-gives-all-back", replace(`w.reservation.held`, `pick(MUTANT, 0, w.reservation.held)`), "TestDeniedStepLeavesNothing"},
 	{"a-reservation-is-in-its-own-way", skip, "TestLastAttemptTakesTheReservation"},
 	{"a-reservation-takes-what-others-hold", lua(`held and held == ARGV[4]`, `ARGV[4]`), "TestReservationEndsWithTheWait"},
@@ -454,7 +457,7 @@ var mutants = []mutant{
 	{"a-token-takes-two-slots", lua(`found > 0 or `, ``), "TestTokenNeverHoldsTwoSlots"},
 	{"a-master-with-two-slots-of-a-token-gives-one", lua(`found == wanted)`, `i == wanted)`), "TestMasterWithTwoSlotsOfAToken"},
 	{"a-key-of-another-type-is-free", lua(` and redis.call('EXISTS', slots[i]) == 0`, ``), "TestSlotsOverAMinority"},
-	{"a-mask-is-a-vote", doBefore(`if told&(1<<r.slot) != 0 || told != 0 { return voteGranted, nil, nil }`), "TestSlots"},
+	{"a-mask-is-a-vote", doBefore(`if told&(1<<r.slot) != 0 || told != 0 { return quorum.Granted, nil, nil }`), "TestSlots"},
 	{"a-slot-that-was-split-is-kept", when(`COND && r.slots == 0`), "TestSplitSlotIsUndone"},
 	{"a-repetition-guesses-anew", doAfter(`slot = rand.N(s.count)`), "TestRepeatedLockGetsItsSlot"},
 	{"a-repetition-does-not-find-its-slot", never, "TestRepeatedLockGetsItsSlot"},
@@ -511,8 +514,8 @@ const (
 	allLimit    = 15 * time.Minute // of all these tests, one after the other: some two minutes where nothing else runs
 )
 
-// mutantSwitch is added to the package in the binary with the mutants.
-const mutantSwitch = `package redlock
+// mutantSwitch is added to each package in the binaries with the mutants.
+const mutantSwitch = `package %s
 
 import "os"
 
@@ -531,25 +534,32 @@ func pick[T any](mutant bool, yes, no T) T {
 // TestMutantMarks finds every mutant's place, and the tests that are to fail, without compiling anything.
 func TestMutantMarks(t *testing.T) {
 	mutatedSources(t)
-	files, err := filepath.Glob("*_test.go")
-	if err != nil {
-		t.Fatal(err)
+	rooms := killerRooms(t)
+	for _, m := range mutants {
+		for killer := range strings.SplitSeq(m.killers, "|") {
+			if _, ok := rooms[killer]; !ok {
+				t.Errorf("mutant %q: there is no test %s", m.name, killer)
+			} else if first, _, _ := strings.Cut(m.killers, "|"); rooms[killer] != rooms[first] {
+				t.Errorf("mutant %q: %s and %s are tests of two packages", m.name, first, killer)
+			}
+		}
 	}
-	var tests strings.Builder
-	for _, name := range files {
+}
+
+// killerRooms tells in which room each test is.
+func killerRooms(t *testing.T) map[string]string {
+	t.Helper()
+	rooms := map[string]string{}
+	for _, name := range filesOf(t, "*_test.go") {
 		text, err := os.ReadFile(name)
 		if err != nil {
 			t.Fatal(err)
 		}
-		tests.Write(text)
-	}
-	for _, m := range mutants {
-		for killer := range strings.SplitSeq(m.killers, "|") {
-			if !strings.Contains(tests.String(), "\nfunc "+killer+"(") {
-				t.Errorf("mutant %q: there is no test %s", m.name, killer)
-			}
+		for _, test := range regexp.MustCompile(`(?m)^func (Test\w+)\(`).FindAllStringSubmatch(string(text), -1) {
+			rooms[test[1]] = filepath.Dir(name)
 		}
 	}
+	return rooms
 }
 
 // TestMutants runs one mutant with -run 'TestMutants$/^name$'.
@@ -558,25 +568,28 @@ func TestMutants(t *testing.T) {
 		t.Skip("compiles the package")
 	}
 	redisproc.Need(t, "redis-server", "redis-cli", "gcc") // as the tests that kill them
-	binary := buildMutants(t)
-
-	t.Run("none", func(t *testing.T) {
-		t.Parallel()
-		var all []string
-		for _, m := range mutants {
-			all = append(all, m.killers)
-		}
-		if output, err := runMutant(binary, "none", "^("+strings.Join(all, "|")+")$", 0, allLimit); err != nil {
-			t.Errorf("with no mutant on, the tests must pass: %v\n%s", err, output)
-		}
-	})
+	rooms, all := killerRooms(t), map[string][]string{}
+	for _, m := range mutants {
+		first, _, _ := strings.Cut(m.killers, "|")
+		all[rooms[first]] = append(all[rooms[first]], m.killers)
+	}
+	binaries := buildMutants(t, slices.Sorted(maps.Keys(all))...)
+	for room, killers := range all {
+		t.Run("none in "+room, func(t *testing.T) {
+			t.Parallel()
+			if output, err := runMutant(binaries[room], "none", "^("+strings.Join(killers, "|")+")$", 0, allLimit); err != nil {
+				t.Errorf("with no mutant on, the tests must pass: %v\n%s", err, output)
+			}
+		})
+	}
 	slots := make(chan struct{}, 2)
 	survives := func(run, name, killers string, seeds int, limit time.Duration) {
 		t.Run(run, func(t *testing.T) {
 			t.Parallel()
 			slots <- struct{}{}
 			defer func() { <-slots }()
-			output, err := runMutant(binary, name, "^("+killers+")$", seeds, limit)
+			first, _, _ := strings.Cut(killers, "|")
+			output, err := runMutant(binaries[rooms[first]], name, "^("+killers+")$", seeds, limit)
 			switch {
 			case err == nil:
 				t.Errorf("mutant %q survives %s", name, killers)
@@ -598,7 +611,7 @@ func TestMutants(t *testing.T) {
 			t.Parallel()
 			slots <- struct{}{}
 			defer func() { <-slots }()
-			wantRefused(t, binary, name, test)
+			wantRefused(t, binaries["."], name, test)
 		})
 	}
 	for _, name := range tracedMutants[:2] {
@@ -607,18 +620,20 @@ func TestMutants(t *testing.T) {
 	refused(tracedRecordMutants[0], "TestRecordTraceModel")
 }
 
-// buildMutants compiles a test binary with all mutants in it.
-func buildMutants(t *testing.T) string {
+// buildMutants compiles a test binary of each of these rooms, with all mutants in it.
+func buildMutants(t *testing.T, rooms ...string) map[string]string {
 	dir := t.TempDir()
 	here, err := os.Getwd()
 	if err != nil {
 		t.Fatal(err)
 	}
 	sources := mutatedSources(t)
-	sources["mutant_switch_test.go"] = mutantSwitch
+	for _, room := range mutantRooms {
+		sources[filepath.Join(room, "mutant_switch.go")] = fmt.Sprintf(mutantSwitch, filepath.Base(filepath.Join(here, room)))
+	}
 	overlay := struct{ Replace map[string]string }{map[string]string{}}
 	for file, source := range sources {
-		path := filepath.Join(dir, file)
+		path := filepath.Join(dir, strings.ReplaceAll(file, "/", "-"))
 		if err := os.WriteFile(path, []byte(source), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -628,14 +643,18 @@ func buildMutants(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	overlayFile, binary := filepath.Join(dir, "overlay.json"), filepath.Join(dir, "mutants.test")
+	overlayFile := filepath.Join(dir, "overlay.json")
 	if err := os.WriteFile(overlayFile, text, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if output, err := exec.Command("go", "test", "-c", "-vet=off", "-overlay", overlayFile, "-o", binary, ".").CombinedOutput(); err != nil {
-		t.Fatalf("compile the mutants: %v\n%s", err, output)
+	binaries := map[string]string{}
+	for _, room := range rooms {
+		binaries[room] = filepath.Join(dir, room+".test")
+		if output, err := exec.Command("go", "test", "-c", "-vet=off", "-overlay", overlayFile, "-o", binaries[room], "./"+room).CombinedOutput(); err != nil {
+			t.Fatalf("compile the mutants: %v\n%s", err, output)
+		}
 	}
-	return binary
+	return binaries
 }
 
 func runMutant(binary, name, tests string, seeds int, limit time.Duration) (string, error) {

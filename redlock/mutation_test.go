@@ -140,6 +140,9 @@ type marked struct {
 
 var mutantMark = regexp.MustCompile(`//mutant:([a-z0-9_-]+)`)
 
+// mutantRooms are the packages whose code has marks, as folders.
+var mutantRooms = []string{".", "quorum"}
+
 // mutatedSources returns the files that have marks, with all mutants in them.
 func mutatedSources(t *testing.T) map[string]string {
 	t.Helper()
@@ -155,12 +158,8 @@ func mutatedSources(t *testing.T) map[string]string {
 			t.Errorf("no mutant is called %q", name)
 		}
 	}
-	files, err := filepath.Glob("*.go")
-	if err != nil {
-		t.Fatal(err)
-	}
 	sources := map[string]string{}
-	for _, name := range files {
+	for _, name := range filesOf(t, "*.go") {
 		if strings.HasSuffix(name, "_test.go") {
 			continue
 		}
@@ -179,6 +178,19 @@ func mutatedSources(t *testing.T) map[string]string {
 		t.FailNow()
 	}
 	return sources
+}
+
+// filesOf are the files of all rooms.
+func filesOf(t *testing.T, pattern string) (files []string) {
+	t.Helper()
+	for _, room := range mutantRooms {
+		in, err := filepath.Glob(filepath.Join(room, pattern))
+		if err != nil {
+			t.Fatal(err)
+		}
+		files = append(files, in...)
+	}
+	return files
 }
 
 // mutate returns the source with the mutants whose marks it has, and takes these off the list.

@@ -1,6 +1,10 @@
 package redlock
 
-import "time"
+import (
+	"time"
+
+	"redlockd/redlock/quorum"
+)
 
 // A step of the membership changes what the masters show. Until this client knows what was chosen, and has looked at its masters once more, no
 // vote counts. That takes a few round trips. So that callers see nothing of it, an operation that finds no quorum because of a step begins
@@ -36,14 +40,14 @@ func (c *Client) ranAheadLocked(r *round) bool {
 	if r.start.Sub(r.view.since) > stepHold*c.opts.MasterTimeout {
 		return false
 	}
-	v, did := votes(r.votes.Load()), 0
-	for i := range r.view.places {
-		switch v.of(i) {
-		case voteGranted, voteMine, voteDone:
+	v, did := quorum.Votes(r.votes.Load()), 0
+	for i := range r.view.Places {
+		switch v.Of(i) {
+		case quorum.Granted, quorum.Mine, quorum.Done:
 			did++
 		}
 	}
-	return did >= r.view.quorum()
+	return did >= r.view.Quorum()
 }
 
 // beginAgainLocked has the operation of the round begin once more, by begin. bytes is the size of its names and values.
@@ -79,5 +83,5 @@ func (c *Client) waitsForStepLocked() bool {
 		}
 		l.mu.Unlock()
 	}
-	return same < v.quorum() && same+other >= v.quorum()
+	return same < v.Quorum() && same+other >= v.Quorum()
 }

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"sync/atomic"
 	"time"
+
+	"redlockd/redlock/quorum"
 )
 
 // A client that was written for one Redis takes a lock with SET NX PX, and gives it back or extends
@@ -111,8 +113,8 @@ type commit struct {
 
 	// Guarded by Client.mu.
 	decided bool
-	again   bool // it begins once more when every master has voted
-	seen    mask // masters whose votes were acted on
+	again   bool        // it begins once more when every master has voted
+	seen    quorum.Mask // masters whose votes were acted on
 
 	changes []Change
 	one     [1]Change     // backs changes when there is one
@@ -253,7 +255,7 @@ func (c *Client) beginCommitLocked(op *Op, v verb, ttl time.Duration, changes []
 		c.stats.Attempts++
 		op.countRound()
 	}
-	c.launchLocked(r, toAll, d)
+	c.launchLocked(r, quorum.All, d)
 	if v == verbCommitRelease {
 		for i := range changes {
 			c.handOverLocked(changes[i].Resource, d)
@@ -285,7 +287,7 @@ func (c *Client) commitRound(v verb, changes []Change, now time.Time) *round {
 	for i := range changes {
 		r.keys = append(r.keys, changes[i].Resource)
 		if ch := &changes[i]; r.attempt == nil && ch.Do == Set && (ch.Was == WasAbsent || ch.rotates()) {
-			r.attempt = newAttempt(r, c.view.Load().places)
+			r.attempt = newAttempt(r, c.view.Load().Places)
 		}
 	}
 	return r
@@ -321,25 +323,25 @@ func (c *Client) checkHeldLocked(op *Op, changes []Change, now time.Time) (born 
 
 // commitDecided carries out the decision. Votes that came since the one that decided are taken in
 // here, those that come later by commitLate; commit.seen keeps them apart.
-func (c *Client) commitDecided(r *round, o outcome, _ votes, d *deferred) {
-	k, n, op := r.commit, r.view.places, r.op
+func (c *Client) commitDecided(r *round, o quorum.Outcome, _ quorum.Votes, d *deferred) {
+	k, n, op := r.commit, r.view.Places, r.op
 	elapsed := c.elapsed(r, d)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	v := votes(r.votes.Load())
-	k.decided, k.seen = true, v.voted(n)
+	v := quorum.Votes(r.votes.Load())
+	k.decided, k.seen = true, v.Voted(n)
 	inTime := k.ttl == 0 || elapsed < k.ttl //mutant:a-commit-granted-late
 	defer c.endCommitLocked(r)
 	forced := c.endedByForceLocked(r, d.now) //mutant:a-commit-outlives-the-force
-	if forced && o == yes {
-		o = no
+	if forced && o == quorum.Yes {
+		o = quorum.No
 	}
 	var full error
-	if r.verb.commitAcquires() && o == yes && inTime && op != nil {
+	if r.verb.commitAcquires() && o == quorum.Yes && inTime && op != nil {
 		full = c.shareOf(op).lockable(newKeys(k.changes), d.now) // others of its share were granted while it was under way
 	}
-	committed := o == yes && inTime && full == nil
-	r.asReader(v.tally(n).of(voteMine) >= r.view.quorum()) // a takeover of a reader
+	committed := o == quorum.Yes && inTime && full == nil
+	r.asReader(v.Tally(n).Of(quorum.Mine) >= r.view.Quorum()) // a takeover of a reader
 	k.committed.Store(committed)
 	if op == nil {
 		return // nobody waits for it, and nothing follows
@@ -353,14 +355,14 @@ func (c *Client) commitDecided(r *round, o outcome, _ votes, d *deferred) {
 		}
 	case full != nil:
 		result.Err = full
-	case o == yes:
-		result.Err = c.noQuorumError(r, v, r.view.quorum(), elapsed)
-	case o == noQuorum && r.verb == verbCommitRelease:
-		result.Err = c.noQuorumError(r, v, r.view.needed(), 0)
-	case o == noQuorum, o == no && !forced && op.againFrom != nil && k.rotates(): //mutant:a-rotation-is-denied-by-itself
+	case o == quorum.Yes:
+		result.Err = c.noQuorumError(r, v, r.view.Quorum(), elapsed)
+	case o == quorum.NoQuorum && r.verb == verbCommitRelease:
+		result.Err = c.noQuorumError(r, v, r.view.Needed(), 0)
+	case o == quorum.NoQuorum, o == quorum.No && !forced && op.againFrom != nil && k.rotates(): //mutant:a-rotation-is-denied-by-itself
 		// What denies a second round may be the value that its own first round has set: the undo of that spares a value which another
 		// operation counts on. So it is not known whether the change was made.
-		result.Err = c.noQuorumError(r, v, r.view.quorum(), 0)
+		result.Err = c.noQuorumError(r, v, r.view.Quorum(), 0)
 	}
 	switch {
 	case committed && r.verb != verbCommitRelease:
@@ -373,9 +375,9 @@ func (c *Client) commitDecided(r *round, o outcome, _ votes, d *deferred) {
 		c.refillKeysLocked(r, k.missed(v, n), d) //mutant:holes-of-commits-not-filled
 	case forced && k.rotates(): //mutant:what-was-forced-is-turned-back
 		c.dropForcedLocked(r, d)
-	case r.verb == verbCommitRelease && o != no:
+	case r.verb == verbCommitRelease && o != quorum.No:
 		c.clearRemainsLocked(r, v, k.seen, d)
-	case r.verb == verbCommitExtend && o == no && len(k.changes) == 1 && k.changes[0].lives():
+	case r.verb == verbCommitExtend && o == quorum.No && len(k.changes) == 1 && k.changes[0].lives():
 		c.lostByExtensionLocked(r, d)
 	case r.verb == verbCommitExtend: // unknown, or of several keys: the leases as they were run on
 	case r.verb != verbCommitRelease:
@@ -383,7 +385,7 @@ func (c *Client) commitDecided(r *round, o outcome, _ votes, d *deferred) {
 	}
 	// What was deleted is not taken back.
 	deletes := slices.ContainsFunc(k.changes, func(ch Change) bool { return ch.Do == Delete })
-	if o == noQuorum && !deletes && c.stoppedByStepLocked(r) { //mutant:a-deletion-is-begun-again
+	if o == quorum.NoQuorum && !deletes && c.stoppedByStepLocked(r) { //mutant:a-deletion-is-begun-again
 		k.again = true
 		c.commitAgainLocked(r, d)
 		return
@@ -411,21 +413,21 @@ func (c *Client) endCommitLocked(r *round) {
 // of one that is read may still be on its way here.
 func (c *Client) commitAgainLocked(r *round, d *deferred) {
 	k := r.commit
-	if k.seen != r.view.all {
+	if k.seen != r.view.Masters {
 		return
 	}
 	k.again = false
 	if r.released { // meanwhile
-		d.deliver(r.op, Result{Err: c.noQuorumError(r, votes(r.votes.Load()), r.view.quorum(), 0)})
+		d.deliver(r.op, Result{Err: c.noQuorumError(r, quorum.Votes(r.votes.Load()), r.view.Quorum(), 0)})
 		return
 	}
 	c.beginAgainLocked(r, stringsBytes(r.keys)+changesBytes(k.changes), func(d *deferred) { c.beginCommitLocked(r.op, r.verb, k.ttl, k.changes, d) }, d)
 }
 
 // commitLate acts on votes that came after the decision.
-func (c *Client) commitLate(r *round, word votes, d *deferred) {
-	k, n := r.commit, r.view.places
-	if k.committed.Load() && word.did(n) == word.voted(n) {
+func (c *Client) commitLate(r *round, word quorum.Votes, d *deferred) {
+	k, n := r.commit, r.view.Places
+	if k.committed.Load() && word.Did(n) == word.Voted(n) {
 		if r.verb == verbCommitSet {
 			c.auditAttempt(r, d)
 		}
@@ -433,7 +435,7 @@ func (c *Client) commitLate(r *round, word votes, d *deferred) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	late := word.voted(n) &^ k.seen
+	late := word.Voted(n) &^ k.seen
 	if !k.decided || late == 0 {
 		return // the deciding vote takes them in
 	}
@@ -456,11 +458,11 @@ func (c *Client) commitLate(r *round, word votes, d *deferred) {
 // takeBackCommitLocked undoes a failed commit on those masters among these that have made it. Where the
 // answer is missing, a version that it may have set is released, if so many masters hold something else
 // that no quorum can hold it: then nobody was told of it, or can extend it. No other attempt sets the same.
-func (c *Client) takeBackCommitLocked(r *round, among mask, d *deferred) {
+func (c *Client) takeBackCommitLocked(r *round, among quorum.Mask, d *deferred) {
 	c.takeBackLocked(r.attempt, among, d)
-	v, n := votes(r.votes.Load()), r.view.places
-	silent := v.where(n, 1<<voteUnknown)
-	if silent == 0 || v.denied(n).count() < r.view.needed() { //mutant:a-version-that-may-count-is-released
+	v, n := quorum.Votes(r.votes.Load()), r.view.Places
+	silent := v.Where(n, 1<<quorum.Unknown)
+	if silent == 0 || v.Denied(n).Count() < r.view.Needed() { //mutant:a-version-that-may-count-is-released
 		return
 	}
 	for i := range r.commit.changes {
@@ -506,8 +508,8 @@ func firstNew(changes []Change) string {
 
 // committedLocked makes leases of what a commit has set or extended, and forgets those it has
 // ended.
-func (c *Client) committedLocked(r *round, share *Share, v votes, d *deferred) {
-	k, n := r.commit, r.view.places
+func (c *Client) committedLocked(r *round, share *Share, v quorum.Votes, d *deferred) {
+	k, n := r.commit, r.view.Places
 	if resource := firstNew(k.changes); resource != "" {
 		c.leases.byPrefix.granted(resource, c.own.at(d.now)-r.op.arrived, r.op.rounds)
 	}
@@ -525,7 +527,7 @@ func (c *Client) committedLocked(r *round, share *Share, v votes, d *deferred) {
 		// Each key is a lease of its own: it can be released and extended alone.
 		before := c.leases.findLease(key, ch.becomes())
 		lease := &lease{token: ch.becomes(), ttlMs: uint32(paddedTTL(ch.life(), c.drift).Milliseconds()), validUntil: r.start.Add(ch.TTL), born: r.start,
-			launched: r.launched, holders: v.mayHold(n), reader: r.ofReader()}
+			launched: r.launched, holders: v.MayHold(n), reader: r.ofReader()}
 		lease.keys = append(lease.key[:0], ch.Resource)
 		if r.verb == verbCommitSet {
 			lease.attempt = r.attempt
@@ -538,7 +540,7 @@ func (c *Client) committedLocked(r *round, share *Share, v votes, d *deferred) {
 			lease.note = noteOf(lease.note, before.note)
 		}
 		if before == nil && ch.Was == WasValue && !ch.rotates() {
-			lease.holders = r.view.all // granted by another client: any master may hold it
+			lease.holders = r.view.Masters // granted by another client: any master may hold it
 		}
 		counted := share
 		if before != nil && before.share != nil {
@@ -583,10 +585,10 @@ func (k *commit) ends(token string) (resources []string) {
 // was changed, they are also those that hold something else: it may be a version from before a change
 // that they have missed. They would miss all that follow, and the lock would be without reserve: one
 // more master that is late, and no value has a quorum until the key ends.
-func (k *commit) missed(v votes, places int) mask {
-	missed := v.lost(places)
+func (k *commit) missed(v quorum.Votes, places int) quorum.Mask {
+	missed := v.Lost(places)
 	if slices.ContainsFunc(k.changes, func(ch Change) bool { return ch.Was == WasValue && ch.lives() && isVersion(ch.becomes()) }) { //mutant:masters-that-have-missed-changes-are-left-behind
-		missed |= v.denied(places)
+		missed |= v.Denied(places)
 	}
 	return missed
 }
@@ -597,7 +599,7 @@ func (k *commit) missed(v votes, places int) mask {
 // of the masters one after another. It runs behind clearRemainsLocked: a key that is rotated may
 // still hold its old value there. Each key is given back as a lease of its own, and only while it is
 // the one of this commit: what was released or changed since is left alone.
-func (c *Client) refillKeysLocked(r *round, lost mask, d *deferred) {
+func (c *Client) refillKeysLocked(r *round, lost quorum.Mask, d *deferred) {
 	if lost == 0 {
 		return
 	}
@@ -613,8 +615,8 @@ func (c *Client) refillKeysLocked(r *round, lost mask, d *deferred) {
 // knows, was to replace or delete, from the masters among these that have not done it: a guard
 // failed there because of another key, or the answer is missing. Values that may not be unique, or
 // that somebody sets anew, are left to their TTL.
-func (c *Client) clearRemainsLocked(r *round, v votes, among mask, d *deferred) {
-	targets := among &^ v.did(r.view.places)
+func (c *Client) clearRemainsLocked(r *round, v quorum.Votes, among quorum.Mask, d *deferred) {
+	targets := among &^ v.Did(r.view.Places)
 	if targets == 0 {
 		return
 	}
@@ -633,7 +635,7 @@ func (c *Client) clearRemainsLocked(r *round, v votes, among mask, d *deferred) 
 
 // clearValueLocked releases what a change was to replace or delete, unless somebody was granted the
 // same value since.
-func (c *Client) clearValueLocked(ch *Change, r *round, targets mask, d *deferred) {
+func (c *Client) clearValueLocked(ch *Change, r *round, targets quorum.Mask, d *deferred) {
 	if !c.leases.superseded(r, ch.Resource, ch.Value) {
 		old := &round{verb: verbRelease, keys: []string{ch.Resource}, token: ch.Value, start: d.now}
 		if isVersion(ch.Value) && r.commit.committed.Load() {

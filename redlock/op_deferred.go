@@ -1,6 +1,10 @@
 package redlock
 
-import "time"
+import (
+	"time"
+
+	"redlockd/redlock/quorum"
+)
 
 // deferred is the work that one entry into the engine leaves to do once Client.mu is free. It
 // belongs to one goroutine. A lane keeps one for all its batches.
@@ -19,7 +23,7 @@ type deferred struct {
 // abstention is a round that some lanes would not take.
 type abstention struct {
 	round   *round
-	masters mask // that abstain
+	masters quorum.Mask // that abstain
 }
 
 // delivery is the result of an operation on its way to the operation's Completer.
@@ -40,10 +44,10 @@ func (c *Client) runDeferred(d *deferred) {
 			last := len(d.abstentions) - 1
 			r := d.abstentions[last]
 			d.abstentions = d.abstentions[:last]
-			var word votes
-			for i := range r.round.view.places {
-				if r.masters.has(i) {
-					word += cast(i, voteAbstained)
+			var word quorum.Votes
+			for i := range r.round.view.Places {
+				if r.masters.Has(i) {
+					word += quorum.Cast(i, quorum.Abstained)
 				}
 			}
 			c.vote(r.round, word, d)

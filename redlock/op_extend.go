@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"slices"
 	"time"
+
+	"redlockd/redlock/quorum"
 )
 
 // StartExtend gives a lock that the token holds a new TTL, from now. Implements "Making the
@@ -52,12 +54,12 @@ func (c *Client) beginExtendLocked(op *Op, resources []string, token string, ttl
 		}
 	}
 	c.leases.beginInflight(r, r.keys[0])
-	c.launchLocked(r, toAll, d)
+	c.launchLocked(r, quorum.All, d)
 }
 
 // extensionDecided makes a lease of an extension that a quorum granted within the validity. If too
 // few masters answered, the lease as it was before is left alone, because it may still be valid.
-func (c *Client) extensionDecided(r *round, o outcome, v votes, d *deferred) {
+func (c *Client) extensionDecided(r *round, o quorum.Outcome, v quorum.Votes, d *deferred) {
 	elapsed := c.elapsed(r, d)
 	ttl := r.op.granted(r)
 	validity := validityOf(ttl, elapsed, driftOf(ttl, c.drift))
@@ -66,30 +68,30 @@ func (c *Client) extensionDecided(r *round, o outcome, v votes, d *deferred) {
 	defer c.mu.Unlock()
 	op := r.op
 	defer c.leases.endInflight(r, r.keys[0])
-	if o == yes && c.endedByForceLocked(r, d.now) { //mutant:an-extension-outlives-the-force
-		o = no
+	if o == quorum.Yes && c.endedByForceLocked(r, d.now) { //mutant:an-extension-outlives-the-force
+		o = quorum.No
 	}
 	switch {
-	case o == noQuorum && c.stoppedByStepLocked(r):
+	case o == quorum.NoQuorum && c.stoppedByStepLocked(r):
 		c.beginAgainLocked(r, stringsBytes(r.keys)+len(r.token), func(d *deferred) { c.beginExtendLocked(op, r.keys, r.token, ttl, d) }, d)
-	case o == yes && validity > 0:
+	case o == quorum.Yes && validity > 0:
 		c.stats.Extended++
 		until := d.now.Add(validity)
 		if !r.released {
 			c.extendedLocked(r, until, c.shareOf(op), v, d)
 		}
 		d.deliver(op, Result{Held: true, Token: r.token, Validity: validity, Until: until})
-	case o == no:
+	case o == quorum.No:
 		c.stats.ExtendLost++
 		c.lostByExtensionLocked(r, d)
 		d.deliver(op, Result{})
 	default:
 		// Unknown. The lease as it was before still runs.
 		c.stats.ExtendFail++
-		if o == noQuorum {
+		if o == quorum.NoQuorum {
 			elapsed = 0
 		}
-		d.deliver(op, Result{Err: c.noQuorumError(r, v, r.view.quorum(), elapsed)})
+		d.deliver(op, Result{Err: c.noQuorumError(r, v, r.view.Quorum(), elapsed)})
 	}
 }
 
@@ -111,14 +113,14 @@ func (c *Client) lostByExtensionLocked(r *round, d *deferred) {
 // extendedLocked makes a lease of the round, and gives the key back to the masters that have lost
 // it. The lease stays in the share that it was granted to; where that is not known, it is in the
 // share of the user who extends it.
-func (c *Client) extendedLocked(r *round, until time.Time, share *Share, v votes, d *deferred) {
+func (c *Client) extendedLocked(r *round, until time.Time, share *Share, v quorum.Votes, d *deferred) {
 	extended := newLease(r, v, until)
-	extended.reader = v.tally(r.view.places).of(voteMine) >= r.view.quorum()
+	extended.reader = v.Tally(r.view.Places).Of(quorum.Mine) >= r.view.Quorum()
 	if before := c.leases.findLease(r.keys, r.token); before != nil {
 		extended.born, extended.note = before.born, before.note
 		share = cmp.Or(before.share, share)
 	} else {
-		extended.holders = r.view.all // granted by another proxy: any master may hold it
+		extended.holders = r.view.Masters // granted by another proxy: any master may hold it
 		extended.note = r.op.Note
 	}
 	if born, known := tokenBirth(r.token); known && born.Before(extended.born) {
@@ -130,7 +132,7 @@ func (c *Client) extendedLocked(r *round, until time.Time, share *Share, v votes
 		b.renewedLocked(r.start, until)
 		extended.note = b.note
 	}
-	if lost := v.lost(r.view.places); lost != 0 { //mutant:holes-not-filled
+	if lost := v.Lost(r.view.Places); lost != 0 { //mutant:holes-not-filled
 		c.refillLocked(extended, lost, d)
 	}
 }
@@ -138,8 +140,8 @@ func (c *Client) extendedLocked(r *round, until time.Time, share *Share, v votes
 // refillLate gives the key back to a master whose answer came after the decision, if the lease is
 // still the one that was extended. Client.mu orders it against the release: what is released is no
 // lease any more.
-func (c *Client) refillLate(r *round, late votes, d *deferred) {
-	lost := late.lost(r.view.places)
+func (c *Client) refillLate(r *round, late quorum.Votes, d *deferred) {
+	lost := late.Lost(r.view.Places)
 	if lost == 0 {
 		return
 	}
@@ -152,7 +154,7 @@ func (c *Client) refillLate(r *round, late votes, d *deferred) {
 
 // refill sets the key again where it is absent, so that a master that has restarted does not stay a
 // hole in the quorum. Nobody waits for it, and its votes count for nothing.
-func (c *Client) refillLocked(lease *lease, targets mask, d *deferred) {
+func (c *Client) refillLocked(lease *lease, targets quorum.Mask, d *deferred) {
 	lease.holders |= targets
 	r := &round{verb: verbRefill, keys: lease.keys, token: lease.token, ttlMs: int64(lease.ttlMs), start: d.now}
 	c.launchLocked(r.asReader(lease.reader), targets, d)

@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"redlockd/redlock/quorum"
 )
 
 // UNLOCK … FORCE: somebody who does not have the token ends a lock. It is the UNLOCK of whatever token holds the resource, in two rounds:
@@ -109,7 +111,7 @@ func (c *Client) raiseLocked(f *force, d *deferred) {
 	now := time.Now()
 	r := &round{verb: verbRaise, start: now, fence: c.fences.next(now), op: &f.op}
 	r.setKeys(f.resource)
-	c.launchLocked(r, toAll, d)
+	c.launchLocked(r, quorum.All, d)
 }
 
 // scriptRaise raises the mark of a resource, and tells who holds it: KEYS[1] marks, KEYS[2] floor, KEYS[3] the resource; ARGV fence, bound of the
@@ -165,7 +167,7 @@ func writeRaise(b *batch, r *round) {
 	w.number(forceReadersMax)
 }
 
-func readRaise(b *batch, cmd command, first reply) (v vote, refused, err error) {
+func readRaise(b *batch, cmd command, first reply) (v quorum.Vote, refused, err error) {
 	r := b.rounds[cmd.round]
 	a := answer{known: true}
 	var raised int64
@@ -195,13 +197,13 @@ func readRaise(b *batch, cmd command, first reply) (v vote, refused, err error) 
 	})
 	switch {
 	case refused != nil || err != nil:
-		return voteUnknown, refused, err
+		return quorum.Unknown, refused, err
 	case raised == 1:
-		v = voteGranted
+		v = quorum.Granted
 	case raised == fenceAhead || raised >= r.fence:
 		v, refused = b.fenceRefused(r, raised)
 	default:
-		return voteUnknown, nil, nonsense(reply{Kind: ':', N: raised})
+		return quorum.Unknown, nil, nonsense(reply{Kind: ':', N: raised})
 	}
 	b.readings = append(b.readings, reading{round: r, answer: a})
 	return v, refused, nil
@@ -266,18 +268,18 @@ func writeForceCallers(b *batch, r *round) {
 
 // markRaised releases what holds the resource once a quorum of masters has the new mark. If it was too low for some, the next one is above
 // every mark that was seen.
-func (c *Client) markRaised(r *round, _ outcome, v votes, d *deferred) {
+func (c *Client) markRaised(r *round, _ quorum.Outcome, v quorum.Votes, d *deferred) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	f, t, quorum := r.op.to.(*force), v.tally(r.view.places), r.view.quorum()
+	f, t, majority := r.op.to.(*force), v.Tally(r.view.Places), r.view.Quorum()
 	c.fences.observe(r.mark.Load(), r.start)
 	switch {
-	case t.of(voteGranted) >= quorum: //mutant:forced-without-a-quorum-of-marks
+	case t.Of(quorum.Granted) >= majority: //mutant:forced-without-a-quorum-of-marks
 		c.releaseHoldersLocked(f, r, v, d)
-	case t.of(voteGranted)+t.of(voteStale) >= quorum && f.raises < fenceRetries:
+	case t.Of(quorum.Granted)+t.Of(quorum.Stale) >= majority && f.raises < fenceRetries:
 		c.raiseLocked(f, d)
 	default:
-		d.deliver(f.caller, Result{Err: c.noQuorumError(r, v, quorum, 0)})
+		d.deliver(f.caller, Result{Err: c.noQuorumError(r, v, majority, 0)})
 	}
 }
 
@@ -313,7 +315,7 @@ type keyHolders struct {
 
 func (r *round) keyHolders() (h keyHolders) {
 	h.found = make(map[keyHolder]*sighting)
-	quorum := r.view.quorum()
+	quorum := r.view.Quorum()
 	see := func(holder keyHolder, place int, a *answer) {
 		s := h.found[holder]
 		if s == nil {
@@ -390,21 +392,21 @@ func (h *keyHolders) split() string {
 }
 
 // releaseHoldersLocked launches the second round, and tells all clients.
-func (c *Client) releaseHoldersLocked(f *force, r *round, v votes, d *deferred) {
+func (c *Client) releaseHoldersLocked(f *force, r *round, v quorum.Votes, d *deferred) {
 	holders := r.keyHolders()
-	f.result.Fence, f.result.Masters, f.result.Gone = r.fence, r.view.count, r.view.count
+	f.result.Fence, f.result.Masters, f.result.Gone = r.fence, r.view.Count, r.view.Count
 	switch {
 	case len(holders.all) > 0:
-	case len(holders.strangers) >= r.view.quorum():
+	case len(holders.strangers) >= r.view.Quorum():
 		d.deliver(f.caller, Result{Err: badRequest("%q is a %s on the masters that redlockd has not written: nothing was released; remove it there by hand",
 			f.resource, holders.strangers[0])})
 		return
 	case holders.possible:
-		d.deliver(f.caller, Result{Err: c.noQuorumError(r, v, r.view.quorum(), 0)})
+		d.deliver(f.caller, Result{Err: c.noQuorumError(r, v, r.view.Quorum(), 0)})
 		return
-	case holders.free < r.view.quorum(): //mutant:split-votes-are-told-as-nobody
+	case holders.free < r.view.Quorum(): //mutant:split-votes-are-told-as-nobody
 		d.deliver(f.caller, Result{Err: badRequest("%q is held by nobody, but free on only %d of %d masters: %s. Nothing was released, because these may be votes "+
-			"of an attempt under way: try again. If they are the same then, nobody can lock it until they have ended", f.resource, holders.free, r.view.count, holders.split())})
+			"of an attempt under way: try again. If they are the same then, nobody can lock it until they have ended", f.resource, holders.free, r.view.Count, holders.split())})
 		return
 	default:
 		f.result.Gone -= holders.silent
@@ -420,11 +422,11 @@ func (c *Client) releaseHoldersLocked(f *force, r *round, v votes, d *deferred) 
 		force := &round{verb: verbForce, token: h.token, start: d.now, op: &f.op}
 		switch force.setKeys(f.resource); {
 		case madeHere(h.token):
-			force.keepFor = c.view.Load().all
+			force.keepFor = c.view.Load().Masters
 		case holders.found[h].callers(h.token):
 			force.verb = verbForceCallers
 		}
-		c.launchLocked(force.asReader(h.reader), toAll, d)
+		c.launchLocked(force.asReader(h.reader), quorum.All, d)
 		if h.reader {
 			holders.readers--
 		}
@@ -447,22 +449,22 @@ func (c *Client) forgetForcedLocked(resource, token string, d *deferred) *lease 
 }
 
 // forceDecided reports a forced release when every master has answered about every token, or failed to.
-func (c *Client) forceDecided(r *round, _ outcome, v votes, d *deferred) {
+func (c *Client) forceDecided(r *round, _ quorum.Outcome, v quorum.Votes, d *deferred) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	f, t := r.op.to.(*force), v.tally(r.view.places)
-	removed, another, renewed := t.of(voteGranted), t.of(voteDenied), t.of(voteMine)
-	gone := removed + another + t.of(voteAbsent)
+	f, t := r.op.to.(*force), v.Tally(r.view.Places)
+	removed, another, renewed := t.Of(quorum.Granted), t.Of(quorum.Denied), t.Of(quorum.Mine)
+	gone := removed + another + t.Of(quorum.Absent)
 	f.pending--
 	f.removed = f.removed || removed > 0
 	f.result.Gone, f.result.Another = min(f.result.Gone, gone), max(f.result.Another, another)
 	f.result.Renewed = max(f.result.Renewed, renewed)
 	switch {
-	case gone >= r.view.needed():
-	case gone+renewed >= r.view.needed():
+	case gone >= r.view.Needed():
+	case gone+renewed >= r.view.Needed():
 		f.err = badRequest("%q was renewed meanwhile, and is still held on %d masters: look at it, and force it again if that is still right", f.resource, renewed)
 	default:
-		f.err = c.noQuorumError(r, v, r.view.needed(), 0)
+		f.err = c.noQuorumError(r, v, r.view.Needed(), 0)
 	}
 	if f.pending > 0 {
 		return
@@ -471,7 +473,7 @@ func (c *Client) forceDecided(r *round, _ outcome, v votes, d *deferred) {
 	case f.err != nil:
 	case f.removed:
 		c.stats.Forced++
-	case f.result.Another >= r.view.needed():
+	case f.result.Another >= r.view.Needed():
 		f.err = badRequest("%q has changed hands meanwhile, and nothing was released: look at it, and force it again if that is still right", f.resource)
 	}
 	d.deliver(f.caller, Result{Held: f.removed, Forced: &f.result, Err: f.err})
@@ -483,8 +485,8 @@ type forcedRelease struct {
 	resource string
 	digests  []string // of the tokens
 
-	by       mask      // the masters that have sent it
-	since    time.Time // when the first of them did
+	by       quorum.Mask // the masters that have sent it
+	since    time.Time   // when the first of them did
 	applied  bool
 	launched uint32 // the last round that was launched here before it was applied
 }
@@ -554,8 +556,8 @@ func (c *Client) forcedElsewhereLocked(master int, text string, d *deferred) {
 		return
 	}
 	f = c.rememberForcedLocked(f, d.now)
-	f.by = f.by.with(master)
-	if f.applied || f.by.count() < c.view.Load().quorum() { //mutant:one-master-ends-a-lock
+	f.by = f.by.With(master)
+	if f.applied || f.by.Count() < c.view.Load().Quorum() { //mutant:one-master-ends-a-lock
 		return
 	}
 	f.applied, f.launched = true, c.leases.launched
@@ -567,9 +569,9 @@ func (c *Client) forcedElsewhereLocked(master int, text string, d *deferred) {
 			"to_do", "nothing; that one's log says by whom")
 		lease := c.forgetForcedLocked(f.resource, token, d)
 		if madeHere(token) { // nobody can be granted it again
-			r := &round{verb: verbRelease, token: token, start: d.now, keepFor: c.view.Load().all}
+			r := &round{verb: verbRelease, token: token, start: d.now, keepFor: c.view.Load().Masters}
 			r.setKeys(f.resource)
-			c.launchLocked(r.asReader(lease == nil || lease.reader), toAll, d) //mutant:what-was-given-back-outlives-the-force
+			c.launchLocked(r.asReader(lease == nil || lease.reader), quorum.All, d) //mutant:what-was-given-back-outlives-the-force
 		}
 		c.handOverReleasedLocked([]string{f.resource}, lease, d)
 	}
@@ -617,8 +619,8 @@ func (c *Client) dropForcedLocked(r *round, d *deferred) {
 	for i := range r.commit.changes {
 		if ch := &r.commit.changes[i]; ch.rotates() && unique(ch.NewValue) {
 			put := &round{verb: verbRelease, keys: r.keys[i : i+1], token: ch.NewValue, start: d.now}
-			c.launchLocked(put.asReader(true), toAll, d) //mutant:a-readers-new-token-outlives-the-force
+			c.launchLocked(put.asReader(true), quorum.All, d) //mutant:a-readers-new-token-outlives-the-force
 		}
 	}
-	r.commit.seen = r.view.all // what comes late is behind the releases, and is not turned back either
+	r.commit.seen = r.view.Masters // what comes late is behind the releases, and is not turned back either
 }

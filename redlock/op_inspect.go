@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"slices"
 	"time"
+
+	"redlockd/redlock/quorum"
 )
 
 // StartInspect asks all masters what they know of a resource. The answer is Result.Info; a quorum
@@ -39,12 +41,12 @@ func (c *Client) startReading(r *round, d *deferred) {
 // is no age of the answers.
 func (c *Client) beginReadingLocked(r *round, d *deferred) {
 	r.start = d.now
-	c.launchLocked(r, toAll, d)
+	c.launchLocked(r, quorum.All, d)
 }
 
 // inspectionDecided reports what every master said. A resource counts as held if a quorum holds the
 // same token, and as unknown if the masters without an answer could complete one.
-func (c *Client) inspectionDecided(r *round, _ outcome, v votes, d *deferred) {
+func (c *Client) inspectionDecided(r *round, _ quorum.Outcome, v quorum.Votes, d *deferred) {
 	info := &ResourceInfo{Resource: r.keys[0]}
 	remaining := make(map[string][]time.Duration)
 	var readers []time.Duration
@@ -53,15 +55,15 @@ func (c *Client) inspectionDecided(r *round, _ outcome, v votes, d *deferred) {
 		i := l.index
 		a := r.answers[i]
 		one := ResourceVote{Addr: l.master.Addr}
-		switch v.of(i) {
-		case voteAbstained, voteUnknown:
+		switch v.Of(i) {
+		case quorum.Abstained, quorum.Unknown:
 			silent++
 			why := l.reason(r.start)
 			one.State = why.State
 			if one.Err = a.err; one.Err == nil {
 				one.Err = why.Err
 			}
-		case voteGranted:
+		case quorum.Granted:
 			one.TTL, one.Readers = a.ttl, int(a.readers)
 			switch {
 			case a.ofReaders && a.readers > 0:
@@ -76,7 +78,7 @@ func (c *Client) inspectionDecided(r *round, _ outcome, v votes, d *deferred) {
 		}
 		info.Votes = append(info.Votes, one)
 	}
-	quorum := r.view.quorum()
+	quorum := r.view.Quorum()
 	for token, ttls := range remaining {
 		most = max(most, len(ttls))
 		if len(ttls) < quorum {

@@ -5,6 +5,8 @@ import (
 	"math"
 	"slices"
 	"time"
+
+	"redlockd/redlock/quorum"
 )
 
 // Op is one operation on its way. Embed it in the object that will hold the reply; it must be zero
@@ -148,7 +150,7 @@ func (c *Client) launchAttemptLocked(op *Op, d *deferred) {
 		r.verb = verbAcquire
 	}
 	if op.callerToken {
-		r.attempt = newAttempt(r, c.view.Load().places)
+		r.attempt = newAttempt(r, c.view.Load().Places)
 		c.leases.beginInflight(r, r.keys[0])
 		if op.slots != nil {
 			c.leases.beginInflight(r, op.slots.queue)
@@ -157,29 +159,29 @@ func (c *Client) launchAttemptLocked(op *Op, d *deferred) {
 	if op.waiter != nil {
 		op.waiter.sentLocked(r)
 		if len(op.keys) > 1 {
-			r.expectDeniers(c.view.Load().places, op.waiter.reservation.token)
+			r.expectDeniers(c.view.Load().Places, op.waiter.reservation.token)
 		}
 	}
 	c.stats.Attempts++
 	op.countRound()
-	c.launchLocked(r, toAll, d)
+	c.launchLocked(r, quorum.All, d)
 }
 
 // acquisitionDecided implements steps 3 to 5 of "The Redlock algorithm": the lock is held if a
 // quorum granted and validity is left; otherwise it is removed again wherever it may be.
-func (c *Client) acquisitionDecided(r *round, o outcome, v votes, d *deferred) {
-	quorum := r.view.quorum()
+func (c *Client) acquisitionDecided(r *round, o quorum.Outcome, v quorum.Votes, d *deferred) {
+	majority := r.view.Quorum()
 	elapsed := c.elapsed(r, d)
 	ttl := r.op.granted(r)
 	validity := validityOf(ttl, elapsed, driftOf(ttl, c.drift))
 	var err error
 	switch {
-	case o == yes && validity <= 0: //mutant:validity-not-checked
-		late := c.noQuorumError(r, v, quorum, elapsed)
+	case o == quorum.Yes && validity <= 0: //mutant:validity-not-checked
+		late := c.noQuorumError(r, v, majority, elapsed)
 		late.TTL = ttl
 		err = late
-	case o == noQuorum:
-		err = c.noQuorumError(r, v, quorum, 0)
+	case o == quorum.NoQuorum:
+		err = c.noQuorumError(r, v, majority, 0)
 	}
 
 	c.mu.Lock()
@@ -192,12 +194,12 @@ func (c *Client) acquisitionDecided(r *round, o outcome, v votes, d *deferred) {
 			defer c.leases.endInflight(r, op.slots.queue)
 		}
 	}
-	if o == yes && err == nil && c.endedByForceLocked(r, d.now) { //mutant:a-lock-under-way-outlives-the-force
-		o = no
+	if o == quorum.Yes && err == nil && c.endedByForceLocked(r, d.now) { //mutant:a-lock-under-way-outlives-the-force
+		o = quorum.No
 	}
 	wanted := op.waiter == nil || !op.waiter.answered //mutant:an-unwanted-grant-is-kept
 	var full error
-	if o == yes && err == nil && wanted {
+	if o == quorum.Yes && err == nil && wanted {
 		// Others of its share were granted while it was under way. What its token holds already is
 		// not new.
 		if !c.leases.held(r.keys, r.token, d.now) {
@@ -227,7 +229,7 @@ func (c *Client) acquisitionDecided(r *round, o outcome, v votes, d *deferred) {
 		if op.slots != nil {
 			c.handOverLocked(r.keys[0], d)
 		}
-	case o == no && mark > 0 && v.tally(r.view.places).of(voteDenied) <= r.view.count-quorum && op.stale < fenceRetries && !r.released: //mutant:tried-again-behind-the-unlock
+	case o == quorum.No && mark > 0 && v.Tally(r.view.Places).Of(quorum.Denied) <= r.view.Count-majority && op.stale < fenceRetries && !r.released: //mutant:tried-again-behind-the-unlock
 		// Not held by another: the fence was too low, for a clock is behind. The next one is above
 		// every mark that was seen. If the client has already sent UNLOCK, a retry must not grant
 		// the lock after it.
@@ -240,7 +242,7 @@ func (c *Client) acquisitionDecided(r *round, o outcome, v votes, d *deferred) {
 		c.launchAttemptLocked(op, d)
 	case op.waiter != nil:
 		c.deniedLocked(op, err, d)
-	case o == noQuorum && c.stoppedByStepLocked(r):
+	case o == quorum.NoQuorum && c.stoppedByStepLocked(r):
 		req := &LockRequest{TTL: ttl}
 		c.beginAgainLocked(r, stringsBytes(op.keys)+len(op.token), func(d *deferred) { c.beginLockLocked(op, req, d) }, d)
 	default:
@@ -250,7 +252,7 @@ func (c *Client) acquisitionDecided(r *round, o outcome, v votes, d *deferred) {
 
 // grantedLocked makes a lease of the round and reports the grant. If the client has sent UNLOCK
 // behind its LOCK, no lease is made: the release is on its way, behind the round in every lane.
-func (c *Client) grantedLocked(r *round, validity time.Duration, v votes, d *deferred) {
+func (c *Client) grantedLocked(r *round, validity time.Duration, v quorum.Votes, d *deferred) {
 	op := r.op
 	r.op = nil // the attempt, which a lease keeps, must not keep the caller's memory
 	granted := newLease(r, v, d.now.Add(validity))
@@ -306,12 +308,12 @@ func (c *Client) answerDenied(op *Op, err error, d *deferred) {
 // yet to answer; one that denied it has nothing of it. Under a token of the caller's own it goes
 // where the attempt is known to have set the keys (op_undo.go); of masters that have yet to vote
 // lateAttempt takes care.
-func (c *Client) undoLocked(r *round, v votes, d *deferred) {
+func (c *Client) undoLocked(r *round, v quorum.Votes, d *deferred) {
 	if r.attempt != nil {
 		c.undoAttemptLocked(r.attempt, d)
 		return
 	}
-	if targets := v.mayHold(r.view.places); targets != 0 { //mutant:a-slot-that-was-split-is-kept
+	if targets := v.MayHold(r.view.Places); targets != 0 { //mutant:a-slot-that-was-split-is-kept
 		c.dropLocked(r.keys, r.token, targets, r.ofReader(), d)
 	}
 }

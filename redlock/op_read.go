@@ -4,6 +4,8 @@ import (
 	"math"
 	"slices"
 	"time"
+
+	"redlockd/redlock/quorum"
 )
 
 // State is what a quorum of masters says of a key.
@@ -58,33 +60,33 @@ func (c *Client) StartRead(op *Op, resources []string, to Completer) {
 
 // readAnswered tells the result once it is certain. Only cells of masters whose votes are in v are
 // read: others may be being written.
-func (c *Client) readAnswered(r *round, v votes, d *deferred) {
-	quorum := r.view.quorum()
+func (c *Client) readAnswered(r *round, v quorum.Votes, d *deferred) {
+	majority := r.view.Quorum()
 	var all []*answer
 	pending := 0
-	for i := range r.view.places {
-		switch v.of(i) {
-		case votePending:
+	for i := range r.view.Places {
+		switch v.Of(i) {
+		case quorum.Pending:
 			pending++
-		case voteGranted:
+		case quorum.Granted:
 			all = append(all, &r.answers[i])
 		}
 	}
 	var result Result
 	switch {
-	case len(all)+pending < quorum:
-		result.Err = c.noQuorumError(r, v, quorum, 0)
-	case len(all) < quorum:
+	case len(all)+pending < majority:
+		result.Err = c.noQuorumError(r, v, majority, 0)
+	case len(all) < majority:
 		return
 	default:
 		result.States = make([]State, len(r.keys))
 		for i := range r.keys {
-			state, is := mergeStates(all, i, r.view.count, pending, d.now.Sub(r.start), c.drift)
+			state, is := mergeStates(all, i, r.view.Count, pending, d.now.Sub(r.start), c.drift)
 			if is == mergeUndecided {
 				return
 			}
 			if is == mergeSplit { // as many answered as are needed, but the one that would tell did not
-				result = Result{Err: c.noQuorumError(r, v, quorum, 0)}
+				result = Result{Err: c.noQuorumError(r, v, majority, 0)}
 				break
 			}
 			state.capAt(r.view)
@@ -124,7 +126,7 @@ const (
 // nobody can tell: also not from the leases known here, for another client may have released them.
 func mergeStates(all []*answer, key, masters, pending int, elapsed time.Duration, d drift) (State, merging) {
 	type holding struct{ kind, value string }
-	quorum, silent := quorumOf(masters), masters-len(all)-pending
+	quorum, silent := quorum.Of(masters), masters-len(all)-pending
 	held := make(map[holding][]time.Duration, 2)
 	absent := 0
 	for _, a := range all {

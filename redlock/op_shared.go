@@ -1,6 +1,10 @@
 package redlock
 
-import "time"
+import (
+	"time"
+
+	"redlockd/redlock/quorum"
+)
 
 // Readers and writers. A LOCK that is SHARED is a reader: any number of readers hold a resource at one time, and no writer beside them. A
 // LOCK as ever is a writer. Only a reader and a writer, or two writers, are in each other's way, and any two quorums have a master in common:
@@ -211,7 +215,7 @@ func (c *Client) withdrawLocked(e *entry, d *deferred) {
 		q.announced = false
 		r := &round{verb: verbWithdraw, start: d.now}
 		r.setKeys(e.resource)
-		c.launchLocked(r, toAll, d) //mutant:an-intent-outlives-the-waiter
+		c.launchLocked(r, quorum.All, d) //mutant:an-intent-outlives-the-waiter
 	}
 }
 

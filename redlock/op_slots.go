@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"redlockd/redlock/quorum"
 )
 
 // Slots. LOCK resource SLOTS k has at most k holders at one time: it locks one of the k ordinary resources resource#0 … resource#(k-1), its
@@ -182,16 +184,16 @@ func (s *leases) heldBy(op *Op, now time.Time) *lease {
 // slotDeniedLocked tells how an attempt goes on after a round whose outcome is o and whose error is err. again: another slot can be
 // asked for, which chooseSlotLocked will choose. The error is another one if the token may hold a slot for which the attempt
 // has no round left.
-func (c *Client) slotDeniedLocked(r *round, o outcome, v votes, err error) (again bool, _ error) {
-	s, quorum := r.op.slots, r.view.quorum()
-	if o != no || r.released || r.unlocked { //mutant:another-slot-behind-the-unlock
+func (c *Client) slotDeniedLocked(r *round, o quorum.Outcome, v quorum.Votes, err error) (again bool, _ error) {
+	s, majority := r.op.slots, r.view.Quorum()
+	if o != quorum.No || r.released || r.unlocked { //mutant:another-slot-behind-the-unlock
 		return false, err
 	}
 	var free, found [MaxSlots]int // on how many masters a slot is free, or holds the token
 	open, silent := 0, 0          // masters on which any slot can be free, and those that have not answered
 	for _, l := range r.view.masters {
-		switch v.of(l.index) {
-		case voteDenied:
+		switch v.Of(l.index) {
+		case quorum.Denied:
 			a := &r.answers[l.index]
 			for set := a.free; set != 0; set &= set - 1 {
 				free[bits.TrailingZeros32(set)]++
@@ -199,9 +201,9 @@ func (c *Client) slotDeniedLocked(r *round, o outcome, v votes, err error) (agai
 			if a.slot > 0 {
 				found[a.slot-1]++
 			}
-		case voteGranted, voteMine, voteStale:
+		case quorum.Granted, quorum.Mine, quorum.Stale:
 			open++
-		case votePending:
+		case quorum.Pending:
 			open++
 			silent++
 		default:
@@ -213,13 +215,13 @@ func (c *Client) slotDeniedLocked(r *round, o outcome, v votes, err error) (agai
 	for i := range s.count {
 		switch {
 		case s.tried>>i&1 != 0:
-		case found[i] > 0 && found[i]+silent >= quorum: //mutant:a-repetition-does-not-find-its-slot
+		case found[i] > 0 && found[i]+silent >= majority: //mutant:a-repetition-does-not-find-its-slot
 			if s.rounds >= slotRounds {
-				return false, c.noQuorumError(r, v, quorum, 0)
+				return false, c.noQuorumError(r, v, majority, 0)
 			}
 			s.next = i + 1
 			return true, err
-		case free[i] == 0 || free[i]+open < quorum || free[i] < most:
+		case free[i] == 0 || free[i]+open < majority || free[i] < most:
 		case free[i] > most:
 			best, most = 1<<i, free[i]
 		default:
@@ -329,7 +331,7 @@ func (t *touched) addSlots(r *round) {
 func (r *round) semaphore() string { return r.keys[0][:strings.LastIndexByte(r.keys[0], '#')] }
 
 // readSlot keeps what a denial tells of the other slots.
-func readSlot(b *batch, cmd command, reply reply) (v vote, refused, err error) {
+func readSlot(b *batch, cmd command, reply reply) (v quorum.Vote, refused, err error) {
 	r := b.rounds[cmd.round]
 	switch {
 	case reply.Kind == ':' && reply.N <= slotDenied:
@@ -340,11 +342,11 @@ func readSlot(b *batch, cmd command, reply reply) (v vote, refused, err error) {
 	}
 	told := slotDenied - reply.N
 	if told>>slotFoundBit > int64(r.slots) {
-		return voteUnknown, nil, nonsense(reply)
+		return quorum.Unknown, nil, nonsense(reply)
 	}
 	all := uint32(1<<r.slots - 1)
 	b.readings = append(b.readings, reading{round: r, answer: answer{free: uint32(told) & all, slot: int8(told >> slotFoundBit)}})
-	return voteDenied, nil, nil //mutant:a-mask-is-a-vote
+	return quorum.Denied, nil, nil //mutant:a-mask-is-a-vote
 }
 
 // costOfSlots is what a command costs that names all the slots of a semaphore: reading a key is a part of what setting one is.

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"sync/atomic"
 	"time"
+
+	"redlockd/redlock/quorum"
 )
 
 // A caller that chose its token may repeat its LOCK through any client of the masters, because a
@@ -138,10 +140,10 @@ func (r *round) attempts() bool { return r.attempt != nil && r.verb != verbUndo 
 
 // setOn are the masters among these that have set the keys for this very attempt, as far as is
 // known. Their votes must be in.
-func (a *attempt) setOn(among mask) (m mask) {
+func (a *attempt) setOn(among quorum.Mask) (m quorum.Mask) {
 	for i := range a.setAt {
-		if among.has(i) && a.setAt[i] != 0 { //mutant:an-attempt-that-failed-is-not-taken-back
-			m = m.with(i)
+		if among.Has(i) && a.setAt[i] != 0 { //mutant:an-attempt-that-failed-is-not-taken-back
+			m = m.With(i)
 		}
 	}
 	return m
@@ -149,7 +151,7 @@ func (a *attempt) setOn(among mask) (m mask) {
 
 // takeBackLocked undoes a failed attempt under a caller's token on those masters among these that
 // have set the keys for it. Nobody waits for it. It may be repeated.
-func (c *Client) takeBackLocked(a *attempt, among mask, d *deferred) {
+func (c *Client) takeBackLocked(a *attempt, among quorum.Mask, d *deferred) {
 	if a == nil {
 		return // a commit that sets nothing
 	}
@@ -170,17 +172,17 @@ func (c *Client) takeBackLocked(a *attempt, among mask, d *deferred) {
 // each vote is seen by one of the two.
 func (c *Client) undoAttemptLocked(a *attempt, d *deferred) {
 	a.failed.Store(true)
-	c.takeBackLocked(a, votes(a.round.votes.Load()).voted(a.round.view.places), d)
+	c.takeBackLocked(a, quorum.Votes(a.round.votes.Load()).Voted(a.round.view.Places), d)
 }
 
 // lateAttempt takes back what votes that came after the decision say that a failed LOCK has set. Of one that was granted it looks at the lease.
-func (c *Client) lateAttempt(r *round, word votes, d *deferred) {
+func (c *Client) lateAttempt(r *round, word quorum.Votes, d *deferred) {
 	switch {
 	case r.attempt == nil:
 	case r.attempt.failed.Load(): //mutant:late-votes-are-not-taken-back
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		c.takeBackLocked(r.attempt, word.voted(r.view.places), d)
+		c.takeBackLocked(r.attempt, word.Voted(r.view.Places), d)
 	default:
 		c.auditAttempt(r, d)
 	}

@@ -3,6 +3,8 @@ package redlock
 import (
 	"slices"
 	"time"
+
+	"redlockd/redlock/quorum"
 )
 
 // StartUnlock releases what the token holds. It goes to all masters, whatever is believed here:
@@ -49,12 +51,12 @@ func (c *Client) releaseLocked(op *Op, resources []string, token string, d *defe
 	case lease != nil:
 		r.keepFor = lease.holders
 	default:
-		r.keepFor = c.view.Load().all // granted by another proxy, or long ago: any master may hold it
+		r.keepFor = c.view.Load().Masters // granted by another proxy, or long ago: any master may hold it
 		if len(c.overtaking) < pendingMax {
 			c.overtaking = append(c.overtaking, r)
 		}
 	}
-	c.launchLocked(r, toAll, d)
+	c.launchLocked(r, quorum.All, d)
 	c.handOverReleasedLocked(resources, lease, d)
 }
 
@@ -69,9 +71,9 @@ func (c *Client) releaseAgain(d *deferred) {
 	for len(c.overtaking) > 0 && d.now.Sub(c.overtaking[0].start) > 2*c.opts.MasterTimeout {
 		r := c.overtaking[0]
 		c.overtaking[0], c.overtaking = nil, c.overtaking[1:]
-		targets := votes(r.votes.Load()).where(r.view.places, 1<<voteAbsent|1<<voteDenied)
+		targets := quorum.Votes(r.votes.Load()).Where(r.view.Places, 1<<quorum.Absent|1<<quorum.Denied)
 		if isVersion(r.token) {
-			targets = r.view.all &^ votes(r.votes.Load()).did(r.view.places)
+			targets = r.view.Masters &^ quorum.Votes(r.votes.Load()).Did(r.view.Places)
 		}
 		if targets != 0 {
 			c.dropLocked(r.keys, r.token, targets, r.ofReader(), d) //mutant:a-release-that-overtook-is-the-last
@@ -86,7 +88,7 @@ func (c *Client) releaseAgain(d *deferred) {
 
 // dropLocked releases, for nobody, what a token that was made here may hold on the targets. It is
 // kept for those that are away.
-func (c *Client) dropLocked(keys []string, token string, targets mask, reader bool, d *deferred) {
+func (c *Client) dropLocked(keys []string, token string, targets quorum.Mask, reader bool, d *deferred) {
 	r := &round{verb: verbRelease, keys: keys, token: token, start: d.now, keepFor: targets}
 	c.launchLocked(r.asReader(reader), targets, d)
 }
@@ -110,14 +112,14 @@ func (c *Client) Abandon(op *Op) {
 		c.undoAttemptLocked(lease.attempt, &d)
 	} else {
 		r := &round{verb: verbRelease, keys: lease.keys, token: lease.token, start: d.now, keepFor: lease.holders}
-		c.launchLocked(r.asReader(lease.reader), toAll, &d)
+		c.launchLocked(r.asReader(lease.reader), quorum.All, &d)
 	}
 	c.handOverReleasedLocked(lease.keys, lease, &d)
 }
 
 // releaseDecided reports a release. The masters that may hold the key and gave no answer get it
 // later, see keepReleaseLocked.
-func (c *Client) releaseDecided(r *round, o outcome, v votes, d *deferred) {
+func (c *Client) releaseDecided(r *round, o quorum.Outcome, v quorum.Votes, d *deferred) {
 	op := r.op
 	if op == nil {
 		return
@@ -125,18 +127,18 @@ func (c *Client) releaseDecided(r *round, o outcome, v votes, d *deferred) {
 	var result Result
 	c.mu.Lock()
 	switch o {
-	case yes:
+	case quorum.Yes:
 		c.stats.Released++
 		result.Held = true
 		if isVersion(r.token) && len(c.overtaking) < pendingMax {
 			c.overtaking = append(c.overtaking, r) //mutant:what-is-left-of-a-version-stays
 		}
-	case no:
+	case quorum.No:
 		c.stats.NotHeld++
 	default:
 		// A release that was made here is kept for the silent masters.
 		c.stats.UnlockFail++
-		result.Err = c.noQuorumError(r, v, r.view.needed(), 0)
+		result.Err = c.noQuorumError(r, v, r.view.Needed(), 0)
 	}
 	c.mu.Unlock()
 	d.deliver(op, result)

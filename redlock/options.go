@@ -10,13 +10,14 @@ import (
 	"net"
 	"strings"
 	"time"
+
+	"redlockd/redlock/quorum"
 )
 
 // Limits that are not settings: they bound the memory a single operation can take here and on every master.
 const (
-	// MaxMasters is the largest number of masters: the votes of a round are packed into one machine word (see
-	// votes).
-	MaxMasters = 15
+	// MaxMasters is the largest number of masters: the votes of a round are packed into one machine word (quorum.Votes).
+	MaxMasters = quorum.MaxMasters
 	// MaxResourceLen and MaxTokenLen bound the names, in bytes.
 	MaxResourceLen = 1024
 	MaxTokenLen    = 1024

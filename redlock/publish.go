@@ -7,6 +7,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"redlockd/redlock/quorum"
 )
 
 // Messages between all proxies over the same masters. They are of two kinds: those of clients, the
@@ -81,8 +83,8 @@ type messageKey struct {
 
 // copies says which copies of one message have come.
 type copies struct {
-	by    mask // the places that have delivered one
-	acted bool // the receiver has got the message
+	by    quorum.Mask // the places that have delivered one
+	acted bool        // the receiver has got the message
 }
 
 // ownPlace is the place of this client among the masters that deliver messages.
@@ -115,7 +117,7 @@ func (c *Client) receiveOwn() {
 	c.mu.Unlock()
 	for _, one := range own {
 		key := messageKey{[nonceLen]byte([]byte(one.text[:nonceLen])), maphash.String(m.seed, one.text)}
-		if m.countLocked(key, ownPlace, mask(0).with(ownPlace), 1) {
+		if m.countLocked(key, ownPlace, quorum.Mask(0).With(ownPlace), 1) {
 			m.receiveLocked(one.channel, one.payload)
 		}
 	}
@@ -141,16 +143,16 @@ func (c *Client) receivePublished(from *lane, text []byte) {
 	}
 	enough := 1
 	if bytes.HasPrefix(channel, []byte(ReservedPrefix)) {
-		enough = v.quorum() //mutant:one-master-speaks-for-redlockds
+		enough = v.Quorum() //mutant:one-master-speaks-for-redlockds
 	}
-	if m.countLocked(key, from.index, v.all, enough) {
+	if m.countLocked(key, from.index, v.Masters, enough) {
 		m.receiveLocked(string(channel), string(payload))
 	}
 }
 
 // countLocked counts a copy from the place. It tells whether the message acts with this copy, which it
 // does once: when enough of these places have delivered it.
-func (m *messages) countLocked(key messageKey, place int, places mask, enough int) bool {
+func (m *messages) countLocked(key messageKey, place int, places quorum.Mask, enough int) bool {
 	known, ok := m.known[key]
 	if known.acted { //mutant:each-copy-of-a-message-acts
 		return false
@@ -164,8 +166,8 @@ func (m *messages) countLocked(key messageKey, place int, places mask, enough in
 			delete(m.known, forgotten)
 		}
 	}
-	known.by = known.by.with(place)                     //mutant:copies-of-one-master-count-each
-	known.acted = (known.by & places).count() >= enough //mutant:copies-of-former-masters-count
+	known.by = known.by.With(place)                     //mutant:copies-of-one-master-count-each
+	known.acted = (known.by & places).Count() >= enough //mutant:copies-of-former-masters-count
 	m.known[key] = known
 	return known.acted
 }
@@ -253,5 +255,5 @@ func newMessage(channel, payload string) message {
 func (c *Client) publishLocked(channel, text string, d *deferred) {
 	r := &round{verb: verbPublish, token: text, start: d.now}
 	r.setKeys(channel)
-	c.launchLocked(r, toAll, d)
+	c.launchLocked(r, quorum.All, d)
 }

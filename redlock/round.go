@@ -4,6 +4,8 @@ import (
 	"math"
 	"sync/atomic"
 	"time"
+
+	"redlockd/redlock/quorum"
 )
 
 // round is one command to all masters, and what they answered. Every operation makes at least one:
@@ -30,7 +32,7 @@ type round struct {
 	cost     uint16 // of its command, see costOf
 	// keepFor are the masters that may hold the key of a verbRelease. Those of them that are away
 	// get the release when they are back.
-	keepFor mask
+	keepFor quorum.Mask
 
 	votes atomic.Uint64 // see votes
 	// mark is the highest mark that a master held against the fence of a verbFence.
@@ -110,18 +112,18 @@ func (r *round) ttl() time.Duration { return time.Duration(r.ttlMs) * time.Milli
 // round enters all queues under it, so every lane sees all rounds in the same order, and a release
 // that is started after the SET it undoes was answered stands behind that SET everywhere, also
 // where the SET is still under way.
-func (c *Client) launchLocked(r *round, targets mask, d *deferred) {
+func (c *Client) launchLocked(r *round, targets quorum.Mask, d *deferred) {
 	c.leases.launched++
 	r.launched = c.leases.launched
 	r.cost = uint16(min(verbs[r.verb].cost(r), math.MaxUint16))
 	full := false
-	var away mask
+	var away quorum.Mask
 	v := c.view.Load()
 	r.view = v
 	if r.mustBeTimely() {
 		r.flags.Or(flagTimely)
 	}
-	r.votes.Store(uint64(v.gaps))
+	r.votes.Store(uint64(v.Gaps))
 	// It may have waited here while max_ttl was lowered.
 	switch {
 	case r.verb <= verbExtend:
@@ -130,17 +132,17 @@ func (c *Client) launchLocked(r *round, targets mask, d *deferred) {
 		targets = 0
 	}
 	if verbs[r.verb].answers {
-		r.answers = make([]answer, v.places)
+		r.answers = make([]answer, v.Places)
 	}
 	for _, l := range v.masters {
 		taken := false
-		if targets.has(l.index) {
+		if targets.Has(l.index) {
 			var laneFull bool
 			taken, laneFull = l.push(r)
 			full = full || laneFull
 		}
 		if !taken {
-			away = away.with(l.index)
+			away = away.With(l.index)
 		}
 	}
 	if full && !c.admission.full.Load() {
@@ -153,41 +155,41 @@ func (c *Client) launchLocked(r *round, targets mask, d *deferred) {
 
 // vote counts the votes in word, usually one. The goroutine that counts the deciding
 // vote carries out the decision.
-func (c *Client) vote(r *round, word votes, d *deferred) {
-	n, row := r.view.places, &verbs[r.verb]
-	after := votes(r.votes.Add(uint64(word)))
+func (c *Client) vote(r *round, word quorum.Votes, d *deferred) {
+	n, row := r.view.Places, &verbs[r.verb]
+	after := quorum.Votes(r.votes.Add(uint64(word)))
 	switch {
 	case row.answered != nil:
 		row.answered(c, r, after, d)
 		return
-	case row.outcome == nil || after.tooFew(n):
+	case row.outcome == nil || after.TooFew(n):
 		return
 	}
-	if before := after - word; !before.tooFew(n) && row.outcome(before, n) != undecided {
+	if before := after - word; !before.TooFew(n) && row.outcome(before, n) != quorum.Undecided {
 		if row.late != nil {
 			row.late(c, r, word, d)
 		}
 		return
 	}
-	if o := row.outcome(after, n); o != undecided {
+	if o := row.outcome(after, n); o != quorum.Undecided {
 		row.decided(c, r, o, after, d)
 	}
 }
 
 // noQuorumError says who gave no vote in a round, and why. Late is how long a grant took that came too
 // late, else 0.
-func (c *Client) noQuorumError(r *round, v votes, needed int, late time.Duration) *NoQuorumError {
+func (c *Client) noQuorumError(r *round, v quorum.Votes, needed int, late time.Duration) *NoQuorumError {
 	return r.view.noQuorumError(r.start, v, needed, late)
 }
 
 // noQuorumError is that of a round that began at start.
-func (w *view) noQuorumError(start time.Time, v votes, needed int, late time.Duration) *NoQuorumError {
-	e := &NoQuorumError{Needed: needed, Masters: w.count, Late: late}
+func (w *view) noQuorumError(start time.Time, v quorum.Votes, needed int, late time.Duration) *NoQuorumError {
+	e := &NoQuorumError{Needed: needed, Masters: w.Count, Late: late}
 	for _, l := range w.masters {
-		switch v.of(l.index) {
-		case voteAbstained, voteUnknown, voteHole, voteDone:
+		switch v.Of(l.index) {
+		case quorum.Abstained, quorum.Unknown, quorum.Hole, quorum.Done:
 			e.Out = append(e.Out, l.reason(start))
-		case votePending:
+		case quorum.Pending:
 			if l.answersInTime() {
 				e.Pending++
 			} else {

@@ -213,7 +213,7 @@ func TestTraceMutantsModel(t *testing.T) {
 	}
 	needTLC(t)
 	t.Setenv(traceSeeds, "4") // the first with changes of the members is the fourth
-	binary := buildMutants(t)
+	binary := buildMutants(t, ".")["."]
 	for _, name := range tracedMutants {
 		t.Run(name, func(t *testing.T) { wantRefused(t, binary, name, "TestTraceModel") })
 	}

@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"redlockd/redlock/quorum"
 )
 
 // simBallots are those of a lie: one that is soon outbid, and the highest.
@@ -232,7 +234,7 @@ func (n *nemesis) changeBesideDead(p *incarnation, d time.Duration) {
 		return
 	}
 	seats := w.newest().Seats
-	spare := len(seats) - quorumOf(len(seats))
+	spare := len(seats) - quorum.Of(len(seats))
 	if spare < 1 {
 		return
 	}

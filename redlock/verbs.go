@@ -1,5 +1,7 @@
 package redlock
 
+import "redlockd/redlock/quorum"
+
 // verb says what a round asks of every master, and what its votes then mean. All that a verb
 // decides stands in its row of the table verbs.
 //
@@ -8,7 +10,7 @@ package redlock
 //  2. Write its command and read the reply: a pair of functions in master_commands.go, next to
 //     those that it resembles. A verb that sends what another one sends shares them. A new script
 //     stands in scripts.go, and its list is what a new connection loads.
-//  3. Say which outcome rule decides it (quorum.go). A rule that none of these covers belongs
+//  3. Say which outcome rule decides it (package quorum). A rule that none of these covers belongs
 //     there, with its table test.
 //  4. Start it, and carry out its decision, in an op_*.go of its own.
 //  5. If it leaves keys on the masters, say what undoes it when it fails (op_undo.go, unlock's
@@ -59,26 +61,26 @@ type verbRow struct {
 	// read turns the replies to the command, of which one is read already, into a vote. refused is
 	// the error that the master replied in the place of an answer. err means that the connection is
 	// of no more use.
-	read func(b *batch, cmd command, first reply) (v vote, refused, err error)
+	read func(b *batch, cmd command, first reply) (v quorum.Vote, refused, err error)
 	// cost is what the command costs a master, in the price of a SET of a short key.
 	cost func(r *round) int
 
 	// outcome is the rule by which the votes decide. Nil: nobody waits for them, and they decide
 	// nothing.
-	outcome func(v votes, masters int) outcome
+	outcome func(v quorum.Votes, masters int) quorum.Outcome
 	// decided carries out the decision. It runs once, on the goroutine that counts the vote that
 	// decides, without Client.mu.
-	decided func(c *Client, r *round, o outcome, v votes, d *deferred)
+	decided func(c *Client, r *round, o quorum.Outcome, v quorum.Votes, d *deferred)
 	// late acts on votes that come after the decision. It may run before decided does.
-	late func(c *Client, r *round, word votes, d *deferred)
+	late func(c *Client, r *round, word quorum.Votes, d *deferred)
 	// answered takes the place of the three above where what the masters answer decides, and not
 	// how many of them do.
-	answered func(c *Client, r *round, v votes, d *deferred)
+	answered func(c *Client, r *round, v quorum.Votes, d *deferred)
 
 	// uncounted is what a vote becomes that must not count, for the master may have forgotten
 	// locks. Nil: the vote counts all the same, since it says what the master did, or is only
 	// reported.
-	uncounted func(v vote) vote
+	uncounted func(v quorum.Vote) quorum.Vote
 
 	// answers: the masters tell more than a vote, see round.answers.
 	answers bool
@@ -99,10 +101,10 @@ var verbs [verbCount]verbRow
 // A row that resembles another one begins as its copy: what is stated for it is what differs.
 func init() {
 	lock := verbRow{write: writeAcquire, read: readAcquire, cost: (*round).costOfKeys,
-		outcome: acquisitionOutcome, decided: (*Client).acquisitionDecided, late: (*Client).lateAttempt, uncounted: vote.uncounted}
-	reading := verbRow{write: writeReading, read: readReading, cost: (*round).costOfKeys, outcome: readingOutcome, answers: true}
+		outcome: quorum.Acquisition, decided: (*Client).acquisitionDecided, late: (*Client).lateAttempt, uncounted: quorum.Vote.Uncounted}
+	reading := verbRow{write: writeReading, read: readReading, cost: (*round).costOfKeys, outcome: quorum.Reading, answers: true}
 	commit := verbRow{write: writeCommit, read: readScript, cost: (*round).costOfCommit,
-		outcome: extensionOutcome, decided: (*Client).commitDecided, late: (*Client).commitLate, uncounted: vote.uncounted}
+		outcome: quorum.Extension, decided: (*Client).commitDecided, late: (*Client).commitLate, uncounted: quorum.Vote.Uncounted}
 
 	set, fence, slot, join, reserve, refill := lock, lock, lock, lock, lock, lock
 	set.write, set.read, set.late = writeSet, readSet, nil
@@ -118,18 +120,18 @@ func init() {
 	announce.write, announce.read, announce.decided = writeAnnounce, readAnnounce, (*Client).observationDecided
 	observe.write, observe.read, observe.decided = writeObserve, readObserve, (*Client).observationDecided
 	observeSlots.write, observeSlots.read, observeSlots.decided = writeObserveSlots, readObserveSlots, (*Client).observationDecided
-	audit.decided, audit.uncounted = (*Client).auditDecided, vote.uncounted
+	audit.decided, audit.uncounted = (*Client).auditDecided, quorum.Vote.Uncounted
 	fetchScript.write, fetchScript.read, fetchScript.decided = writeRead, readRead, (*Client).scriptFetched
 
 	commitSet, commitAcquire, commitRelease := commit, commit, commit
-	commitSet.write, commitSet.read, commitSet.outcome = writeSet, readSet, acquisitionOutcome
-	commitAcquire.outcome = acquisitionOutcome
-	commitRelease.outcome, commitRelease.uncounted = releaseOutcome, nil
+	commitSet.write, commitSet.read, commitSet.outcome = writeSet, readSet, quorum.Acquisition
+	commitAcquire.outcome = quorum.Acquisition
+	commitRelease.outcome, commitRelease.uncounted = quorum.Release, nil
 
 	release := verbRow{write: writeRelease, read: readRelease, cost: (*round).costOfKeys,
-		outcome: releaseOutcome, decided: (*Client).releaseDecided, release: true, neverShed: true}
+		outcome: quorum.Release, decided: (*Client).releaseDecided, release: true, neverShed: true}
 	force := release
-	force.outcome, force.decided = readingOutcome, (*Client).forceDecided
+	force.outcome, force.decided = quorum.Reading, (*Client).forceDecided
 
 	verbs = [verbCount]verbRow{
 		verbSet:     set,
@@ -140,19 +142,19 @@ func init() {
 		verbReserve: reserve,
 		verbRefill:  refill,
 		verbExtend: {write: writeExtend, read: readExtend, cost: (*round).costOfKeys,
-			outcome: extensionOutcome, decided: (*Client).extensionDecided, late: (*Client).refillLate, uncounted: vote.uncounted}, //mutant:extension-counted-in-quarantine
+			outcome: quorum.Extension, decided: (*Client).extensionDecided, late: (*Client).refillLate, uncounted: quorum.Vote.Uncounted}, //mutant:extension-counted-in-quarantine
 		verbRelease: release,
 		verbRaise: {write: writeRaise, read: readRaise, cost: (*round).costOfKeys,
-			outcome: readingOutcome, decided: (*Client).markRaised, uncounted: vote.uncounted, answers: true},
+			outcome: quorum.Reading, decided: (*Client).markRaised, uncounted: quorum.Vote.Uncounted, answers: true},
 		verbForce:         force,
-		verbForceCallers:  {write: writeForceCallers, read: readScript, cost: (*round).costOfKeys, outcome: readingOutcome, decided: (*Client).forceDecided, neverShed: true},
+		verbForceCallers:  {write: writeForceCallers, read: readScript, cost: (*round).costOfKeys, outcome: quorum.Reading, decided: (*Client).forceDecided, neverShed: true},
 		verbUndo:          {write: writeUndo, read: readUndo, cost: (*round).costOfKeys, neverShed: true},
 		verbCommitSet:     commitSet,
 		verbCommitAcquire: commitAcquire,
 		verbCommitReplace: commit,
 		verbCommitExtend:  commit,
 		verbCommitRelease: commitRelease,
-		verbRead:          {write: writeRead, read: readRead, cost: (*round).costOfKeys, answered: (*Client).readAnswered, uncounted: vote.abstains, answers: true},
+		verbRead:          {write: writeRead, read: readRead, cost: (*round).costOfKeys, answered: (*Client).readAnswered, uncounted: quorum.Vote.Abstains, answers: true},
 		verbInspect:       inspect,
 		verbObserve:       observe,
 		verbAnnounce:      announce,
@@ -162,7 +164,7 @@ func init() {
 		verbFetchScript:   fetchScript,
 		verbStoreScript:   {write: writeStoreScript, read: readStoreScript, cost: (*round).costOfKeys},
 		verbPublish:       {write: writePublish, read: readPublish, cost: (*round).costOfKeys},
-		verbBarrier:       {bare: true, cost: (*round).costOfKeys, outcome: acquisitionOutcome, decided: (*Client).keepAliveDecided, uncounted: vote.abstains},
+		verbBarrier:       {bare: true, cost: (*round).costOfKeys, outcome: quorum.Acquisition, decided: (*Client).keepAliveDecided, uncounted: quorum.Vote.Abstains},
 	}
 }
 

@@ -1,11 +1,15 @@
 package redlock
 
-import "time"
+import (
+	"time"
+
+	"redlockd/redlock/quorum"
+)
 
 // view is who the masters are, and what holds for them, as this client sees it at one moment. It never changes: when something does, the
 // client gets another view (setRecord). A round keeps the one that it was launched under, and its votes are counted by that.
 type view struct {
-	electorate
+	quorum.Electorate
 	// lanes are the masters by place. Nil: nobody has the place.
 	lanes []*lane
 	// masters are the same without the gaps.
@@ -29,17 +33,17 @@ type view struct {
 // newView makes the view of these lanes, each of which has its index as its place.
 func newView(lanes []*lane, r *record, c *Client) *view {
 	v := &view{lanes: lanes, record: r, since: time.Now(), maxTTL: c.opts.MaxTTL}
-	v.places = len(lanes)
+	v.Places = len(lanes)
 	for place, l := range lanes {
 		if l == nil {
-			v.gaps += cast(place, voteNobody)
+			v.Gaps += quorum.Cast(place, quorum.Nobody)
 			continue
 		}
 		v.masters = append(v.masters, l)
-		v.all = v.all.with(place)
+		v.Masters = v.Masters.With(place)
 		v.seats = append(v.seats, place)
 	}
-	v.count = len(v.masters)
+	v.Count = len(v.masters)
 	v.wait = quarantineOf(v.maxTTL, c.drift)
 	if r != nil {
 		v.maxTTL = r.maxTTL

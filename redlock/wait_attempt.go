@@ -3,6 +3,8 @@ package redlock
 import (
 	"math/rand/v2"
 	"time"
+
+	"redlockd/redlock/quorum"
 )
 
 // What the head of a queue does. It alternates between an attempt, an observation, and a pause:
@@ -153,11 +155,11 @@ func (c *Client) goOnLocked(op *Op, d *deferred) bool {
 // (of several such resources: the first by name). If that was another one than before too often, it begins to reserve instead.
 func (c *Client) moveToDenierLocked(op *Op, r *round, d *deferred) {
 	w := op.waiter
-	voted := votes(r.votes.Load()).where(r.view.places, 1<<voteDenied)
+	voted := quorum.Votes(r.votes.Load()).Where(r.view.Places, 1<<quorum.Denied)
 	named := make([]int, len(r.keys))
 	most := -1
-	for i := range r.view.places {
-		if !voted.has(i) {
+	for i := range r.view.Places {
+		if !voted.Has(i) {
 			continue
 		}
 		key := int(r.answers[i].denier)
@@ -194,11 +196,11 @@ func (c *Client) observeLocked(op *Op, d *deferred) {
 	}
 	op.waiter.endPause()
 	op.waiter.attempt = r
-	c.launchLocked(r, toAll, d)
+	c.launchLocked(r, quorum.All, d)
 }
 
 // observationDecided has the waiter pause as long as the answers tell, if nothing has happened meanwhile.
-func (c *Client) observationDecided(r *round, _ outcome, _ votes, d *deferred) {
+func (c *Client) observationDecided(r *round, _ quorum.Outcome, _ quorum.Votes, d *deferred) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	op, w := r.op, r.op.waiter
@@ -210,7 +212,7 @@ func (c *Client) observationDecided(r *round, _ outcome, _ votes, d *deferred) {
 	if w.answered || c.goOnLocked(op, d) {
 		return
 	}
-	delay, free := c.pauseAfter(w, r.answers, r.view.quorum())
+	delay, free := c.pauseAfter(w, r.answers, r.view.Quorum())
 	c.pauseLocked(op, w.untilReaders(delay))
 	c.slotsFreedLocked(&w.entry.queue, free, d) //mutant:slots-that-were-seen-free-are-not-taken
 }

@@ -4,6 +4,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"redlockd/redlock/quorum"
 )
 
 // Hand-overs. An UNLOCK whose resource has a waiter here is followed by that waiter's acquisition, in the same batch on every master: one
@@ -30,9 +32,9 @@ type fairness struct {
 	// windowOpen: the resource is left to others, and nothing tells yet whether they took it.
 	windowOpen bool
 	// windowAnnouncedBy are the masters that have passed on another client's window since the head's last attempt.
-	windowAnnouncedBy mask
+	windowAnnouncedBy quorum.Mask
 	// invalidatedBy are the masters that have sent an invalidation since the head's last attempt.
-	invalidatedBy mask
+	invalidatedBy quorum.Mask
 }
 
 // yield is what a client has said that others keep waiting: the next window is left to it.
@@ -131,7 +133,7 @@ func (c *Client) outrunLocked(e *entry, d *deferred) {
 // the message and the other client's attempt. If fewer than a quorum of masters send invalidations, other clients only find the
 // window by an attempt of their own, so it is a retry delay.
 func (c *Client) windowLength() time.Duration {
-	if c.subscribedMasters() < c.view.Load().quorum() {
+	if c.subscribedMasters() < c.view.Load().Quorum() {
 		return c.retryDelay(0)
 	}
 	return windowMin + 3*c.farthest()
@@ -186,8 +188,8 @@ func (c *Client) windowAnnounced(master int, text []byte) {
 		return
 	}
 	f := &e.queue.fairness
-	f.windowAnnouncedBy = f.windowAnnouncedBy.with(master)
-	if f.windowAnnouncedBy.count() < c.view.Load().quorum() {
+	f.windowAnnouncedBy = f.windowAnnouncedBy.With(master)
+	if f.windowAnnouncedBy.Count() < c.view.Load().Quorum() {
 		return
 	}
 	f.windowAnnouncedBy = 0

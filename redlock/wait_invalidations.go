@@ -232,8 +232,8 @@ const (
 // itself are not sent to it (NOLOOP), so another client has used a window that was open. slot is the slot that has changed, or -1.
 func (c *Client) invalidatedLocked(e *entry, slot, master int, d *deferred) {
 	f := &e.queue.fairness
-	f.invalidatedBy = f.invalidatedBy.with(master)
-	if f.invalidatedBy.count() < c.view.Load().quorum() {
+	f.invalidatedBy = f.invalidatedBy.With(master)
+	if f.invalidatedBy.Count() < c.view.Load().Quorum() {
 		return
 	}
 	f.invalidatedBy = 0

@@ -27,7 +27,7 @@ func (c *Client) voters() (n int) {
 }
 
 // quorumCanVote tells whether a quorum of masters is up and admitted.
-func (c *Client) quorumCanVote() bool { return c.voters() >= c.view.Load().quorum() }
+func (c *Client) quorumCanVote() bool { return c.voters() >= c.view.Load().Quorum() }
 
 // waitForQuorumLocked has op wait until a quorum of masters can vote, and returns false if one can. The long pause that it sets is
 // only a safeguard: when it ends, the head looks again.

@@ -1,6 +1,10 @@
 package redlock
 
-import "time"
+import (
+	"time"
+
+	"redlockd/redlock/quorum"
+)
 
 // Reserving. A LOCK of several resources asks for all of them at once, and holds nothing between two attempts. If other LOCKs contend for
 // each of the resources, the moment in which all are free may never come. So after reserveAfter attempts that were denied by another
@@ -97,11 +101,11 @@ func (c *Client) reserveLocked(op *Op, d *deferred) {
 	w.sentLocked(r)
 	c.stats.Attempts++
 	op.countRound()
-	c.launchLocked(r, toAll, d)
+	c.launchLocked(r, quorum.All, d)
 }
 
 // reservationDecided goes on after a step: to the next resource, to the attempt for all, or, if the step was denied, as after any denial.
-func (c *Client) reservationDecided(r *round, o outcome, v votes, d *deferred) {
+func (c *Client) reservationDecided(r *round, o quorum.Outcome, v quorum.Votes, d *deferred) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	op, w := r.op, r.op.waiter
@@ -111,24 +115,24 @@ func (c *Client) reservationDecided(r *round, o outcome, v votes, d *deferred) {
 	if w.answered { // leaveQueueLocked has launched the release behind this step
 		return
 	}
-	if current && o == yes {
+	if current && o == quorum.Yes {
 		w.reservation.held, w.lastErr = w.reservation.held+1, nil
 		c.limitReservingLocked(op)
 	} else if current {
-		c.dropLocked(r.keys[w.reservation.held:], r.token, v.mayHold(r.view.places), false, d) //mutant:a-denied-step-leaves-its-resource //mutant:a-denied-step-gives-all-back
+		c.dropLocked(r.keys[w.reservation.held:], r.token, v.MayHold(r.view.Places), false, d) //mutant:a-denied-step-leaves-its-resource //mutant:a-denied-step-gives-all-back
 	}
 	switch {
 	case w.last || current && w.reservation.held == len(w.keys):
 		w.attempt = nil
 		c.launchAttemptLocked(op, d)
-	case current && o == yes:
+	case current && o == quorum.Yes:
 		w.attempt = nil
 		c.moveToQueueLocked(op, w.keys[w.reservation.held], d)
 		if w.isHead() {
 			c.attemptLocked(op, d)
 		}
-	case o == noQuorum:
-		c.deniedLocked(op, c.noQuorumError(r, v, r.view.quorum(), 0), d)
+	case o == quorum.NoQuorum:
+		c.deniedLocked(op, c.noQuorumError(r, v, r.view.Quorum(), 0), d)
 	default: // denied, or the patience has ended meanwhile
 		c.deniedLocked(op, nil, d)
 	}
@@ -147,7 +151,7 @@ func (c *Client) releaseReservationLocked(op *Op, d *deferred) {
 		w.reservation.timer.Stop()
 		w.reservation.timer = nil
 	}
-	c.dropLocked(w.keys, token, toAll, false, d)
+	c.dropLocked(w.keys, token, quorum.All, false, d)
 	for _, resource := range w.keys[:held] {
 		if e := c.leases.entries[resource]; e != nil && e.lease == nil && !c.draining {
 			c.handOverLocked(resource, d)

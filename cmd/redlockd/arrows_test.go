@@ -21,6 +21,7 @@ var importers = map[string][]string{
 	"redlockd/proxy":               {"cmd/redlockd", "cmd/redlockd/config"},
 	"redlockd/proxy/keyspace":      {"proxy"},
 	"redlockd/redlock":             {"cmd/redlockd", "cmd/redlockd/config", "proxy", "proxy/keyspace", "bench"}, // keyspace: types alone, see its TestPure
+	"redlockd/redlock/quorum":      {"redlock"},
 	"redlockd/redlock/rawio":       {"redlock", "proxy", "bench"},
 	"redlockd/redlock/loglimit":    {"redlock", "proxy"},
 	"redlockd/redlock/resp":        {"redlock", "redlock/memmaster", "redlock/sandbox", "proxy", "proxy/keyspace", "cmd/redlockd"}, // cmd: as a client
