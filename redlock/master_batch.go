@@ -6,6 +6,8 @@ import (
 	"hash/maphash"
 	"slices"
 	"time"
+
+	"redlockd/redlock/lua"
 )
 
 // foldMax bounds the releases, or the readers, folded into one script call: Lua's unpack has a limit, and the master
@@ -280,7 +282,7 @@ func (b *batch) foldReaders(readers []int32) {
 	if b.unmarked >= 0 {
 		b.unmarked += len(readers)
 	}
-	b.script(scriptJoin, 0, 1, 4*len(readers))
+	b.script(lua.Join, 0, 1, 4*len(readers))
 	b.wire.bulk(b.rounds[readers[0]].keys[0])
 	for _, i := range readers {
 		b.joiner(b.rounds[i])
@@ -304,7 +306,7 @@ func (b *batch) fold(releases []int32) {
 	}
 	w.array(args)
 	w.bulk("evalsha")
-	w.bulk(scriptRelease.sha)
+	w.bulk(lua.Release.SHA)
 	w.number(int64(len(releases)))
 	for _, i := range releases {
 		w.bulk(b.rounds[i].keys[0])

@@ -15,6 +15,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"redlockd/redlock/lua"
 	"redlockd/redlock/memmaster"
 	"redlockd/redlock/resp"
 )
@@ -97,7 +98,7 @@ func plan(rounds ...*round) []string {
 			list = append(list, strings.Join(words[:min(3, len(words))], " "))
 			continue
 		}
-		name := map[string]string{scriptRelease.sha: "release", scriptRelinquish.sha: "relinquish", scriptAcquire.sha: "acquire", scriptExtend.sha: "extend", scriptJoin.sha: "join"}[words[1]]
+		name := map[string]string{lua.Release.SHA: "release", lua.Relinquish.SHA: "relinquish", lua.Acquire.SHA: "acquire", lua.Extend.SHA: "extend", lua.Join.SHA: "join"}[words[1]]
 		var keys int
 		fmt.Sscan(words[2], &keys)
 		line := name

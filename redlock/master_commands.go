@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strconv"
 	"time"
+
+	"redlockd/redlock/lua"
 )
 
 // The commands of all verbs: how a batch writes each of them, and what the master's reply to it
@@ -51,10 +53,10 @@ func readSet(_ *batch, _ command, reply reply) (v vote, refused, err error) {
 }
 
 // script begins a call of a script with so many keys of ours, resources, and arguments.
-func (b *batch) script(s script, ours, resources, args int) {
+func (b *batch) script(s lua.Script, ours, resources, args int) {
 	b.wire.array(3 + ours + resources + args)
 	b.wire.bulk("evalsha")
-	b.wire.bulk(s.sha)
+	b.wire.bulk(s.SHA)
 	b.wire.number(int64(ours + resources))
 }
 
@@ -95,7 +97,7 @@ func readScript(_ *batch, _ command, reply reply) (v vote, refused, err error) {
 // An acquisition by script tells apart what SET NX cannot: another's key, the same token's key, and
 // which of several keys is in the way.
 func writeAcquire(b *batch, r *round) {
-	b.script(scriptAcquire, 0, len(r.keys), 3+min(len(r.reservation()), 1))
+	b.script(lua.Acquire, 0, len(r.keys), 3+min(len(r.reservation()), 1))
 	b.holder(r)
 	b.wire.number(b.lane.client.view.Load().longestMs)
 	b.reservation(r)
@@ -116,7 +118,7 @@ func writeRefill(b *batch, r *round) {
 	case r.ofReader():
 		writeJoin(b, r)
 	case isVersion(r.token):
-		b.script(scriptAcquire, 0, len(r.keys), 5)
+		b.script(lua.Acquire, 0, len(r.keys), 5)
 		b.holder(r)
 		b.wire.number(b.lane.client.view.Load().longestMs)
 		b.wire.bulk(r.token)
@@ -146,7 +148,7 @@ func readAcquire(b *batch, cmd command, reply reply) (v vote, refused, err error
 // The marks and the floor are keys of the call, because a script may only touch keys that it names.
 func writeFence(b *batch, r *round) {
 	w := b.wire
-	b.script(scriptFence, 2, len(r.keys), 5+min(len(r.reservation()), 1))
+	b.script(lua.Fence, 2, len(r.keys), 5+min(len(r.reservation()), 1))
 	w.bulk(marksKey)
 	w.bulk(floorKey)
 	b.holder(r)
@@ -181,10 +183,10 @@ func (b *batch) fenceRefused(r *round, mark int64) (v vote, refused error) {
 	return voteStale, nil
 }
 
-// An extension never brings the end of a key nearer, see scriptMoved: so the longest TTL is an
+// An extension never brings the end of a key nearer, see moved.lua: so the longest TTL is an
 // argument.
 func writeExtend(b *batch, r *round) {
-	b.script(scriptExtend, 0, len(r.keys), 3)
+	b.script(lua.Extend, 0, len(r.keys), 3)
 	b.holder(r)
 	b.wire.number(b.lane.client.view.Load().longestMs)
 }
@@ -207,7 +209,7 @@ func readExtend(b *batch, cmd command, reply reply) (v vote, refused, err error)
 func writeRelease(b *batch, r *round) {
 	switch native := b.conn.compareAndDelete; {
 	case len(r.keys) > 1 || native == scriptOnly || r.ofReader() || r.timely():
-		b.script(scriptRelinquish, 0, len(r.keys), 3)
+		b.script(lua.Relinquish, 0, len(r.keys), 3)
 		b.holder(r)
 		b.latest(r)
 	case native == delex:
@@ -229,7 +231,7 @@ func readRelease(b *batch, cmd command, reply reply) (v vote, refused, err error
 // the key on that master's clock is an argument.
 func writeUndo(b *batch, r *round) {
 	a, at := r.attempt.round, r.attempt.setAt[b.lane.index]
-	b.script(scriptUndo, 0, len(a.keys), 4*len(a.keys))
+	b.script(lua.Undo, 0, len(a.keys), 4*len(a.keys))
 	b.resources(a)
 	for i := range a.keys {
 		value, latest, what, before := a.token, at+a.ttlMs, int64(undoDelete), ""
@@ -257,7 +259,7 @@ func readUndo(_ *batch, _ command, reply reply) (v vote, refused, err error) {
 // The arguments of a commit are five per key: what it must hold, what becomes of it, and for how
 // long.
 func writeCommit(b *batch, r *round) {
-	b.script(scriptCommit, 0, len(r.keys), 5*len(r.keys)+1)
+	b.script(lua.Commit, 0, len(r.keys), 5*len(r.keys)+1)
 	b.resources(r)
 	for i := range r.commit.changes {
 		ch := &r.commit.changes[i]
@@ -276,11 +278,11 @@ func writeCommit(b *batch, r *round) {
 
 // A reading of several keys is one script call, so that one master's answer is of one moment.
 func writeRead(b *batch, r *round) {
-	b.script(scriptRead, 0, len(r.keys), 0)
+	b.script(lua.Read, 0, len(r.keys), 0)
 	b.resources(r)
 }
 
-// readRead reads the reply of scriptRead: an array of three elements for each key.
+// readRead reads the reply of lua.Read: an array of three elements for each key.
 func readRead(b *batch, cmd command, first reply) (v vote, refused, err error) {
 	r := b.rounds[cmd.round]
 	keys := make([]answer, len(r.keys))
@@ -360,7 +362,7 @@ func readReading(b *batch, cmd command, reply reply) (v vote, refused, err error
 
 // LOCKINFO asks by a script, which also counts the readers.
 func writeInspect(b *batch, r *round) {
-	b.script(scriptInspect, 0, 2, 0)
+	b.script(lua.Inspect, 0, 2, 0)
 	b.wire.bulk(marksKey)
 	b.resources(r)
 }
@@ -437,14 +439,14 @@ func readObserve(b *batch, cmd command, first reply) (v vote, refused, err error
 // An observation of a writer that waits for readers is one script call, which also announces it.
 func writeAnnounce(b *batch, r *round) {
 	b.arm()
-	b.script(scriptAnnounce, 0, 1, 2)
+	b.script(lua.Announce, 0, 1, 2)
 	b.resources(r)
 	b.wire.number(intentLife.Milliseconds())
 	b.wire.number(intentFresh.Milliseconds())
 }
 
 func writeWithdraw(b *batch, r *round) {
-	b.script(scriptWithdraw, 0, 1, 0)
+	b.script(lua.Withdraw, 0, 1, 0)
 	b.resources(r)
 }
 

@@ -7,7 +7,7 @@ package redlock
 //  1. Name it below, and give it a row in verbs. TestVerbs says what a row must have.
 //  2. Write its command and read the reply: a pair of functions in master_commands.go, next to
 //     those that it resembles. A verb that sends what another one sends shares them. A new script
-//     stands in scripts.go, and its list is what a new connection loads.
+//     stands in the package lua.
 //  3. Say which outcome rule decides it (quorum.go). A rule that none of these covers belongs
 //     there, with its table test.
 //  4. Start it, and carry out its decision, in an op_*.go of its own.

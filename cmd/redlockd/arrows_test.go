@@ -23,6 +23,7 @@ var importers = map[string][]string{
 	"redlockd/redlock":             {"cmd/redlockd", "cmd/redlockd/config", "proxy", "proxy/keyspace", "bench"}, // keyspace: types alone, see its TestPure
 	"redlockd/redlock/rawio":       {"redlock", "proxy", "bench"},
 	"redlockd/redlock/loglimit":    {"redlock", "proxy"},
+	"redlockd/redlock/lua":         {"redlock"},
 	"redlockd/redlock/resp":        {"redlock", "redlock/memmaster", "redlock/sandbox", "proxy", "proxy/keyspace", "cmd/redlockd"}, // cmd: as a client
 	"redlockd/redlock/sandbox":     {"proxy", "redlock/memmaster"},
 	"redlockd/redlock/memmaster":   {"cmd/redlockd"},           // the embedded masters; everywhere else it is a test double
