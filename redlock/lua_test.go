@@ -11,7 +11,7 @@ import (
 )
 
 func TestNumbersInScripts(t *testing.T) {
-	ahead := fmt.Sprintf("- %d + %d) * %d then", fenceOriginMs, fenceAheadMax.Milliseconds(), 1<<fenceCounterBits)
+	ahead := fmt.Sprintf("(clock() - %d + %d) * %d\n", fenceOriginMs, fenceAheadMax.Milliseconds(), 1<<fenceCounterBits)
 	for _, tc := range []struct {
 		script lua.Script
 		want   string
@@ -23,7 +23,7 @@ func TestNumbersInScripts(t *testing.T) {
 		{lua.Commit, fmt.Sprintf("local endMove = %d\n", endMoveMs)},
 		{lua.Undo, fmt.Sprintf("local early = %d\n", endSlackMs+1)},
 		{lua.Slot, fmt.Sprintf("return %d - free - found * 2 ^ %d\n", slotDenied, slotFoundBit)},
-		{lua.Fence, ahead},
+		{lua.Acquire, ahead},
 		{lua.Raise, ahead},
 		{lua.AdmitFloor, ahead},
 		{lua.AdmitFloor, fmt.Sprintf("return %d\n", fenceAhead)},

@@ -94,22 +94,35 @@ func readScript(_ *batch, _ command, reply reply) (v vote, refused, err error) {
 	return voteUnknown, nil, nonsense(reply)
 }
 
-// An acquisition by script tells apart what SET NX cannot: another's key, the same token's key, and
-// which of several keys is in the way.
+// An acquisition by script tells apart what SET NX cannot: another's key, the same token's key, and which of
+// several keys is in the way. It has a fence, or none.
 func writeAcquire(b *batch, r *round) {
-	b.script(lua.Acquire, 0, len(r.keys), 3+min(len(r.reservation()), 1))
-	b.holder(r)
-	b.wire.number(b.lane.client.view.Load().longestMs)
-	b.reservation(r)
-}
-
-// reservation adds the token of the reservation whose place an acquisition takes, where there is
-// one.
-func (b *batch) reservation(r *round) {
-	if token := r.reservation(); token != "" {
-		b.wire.bulk(token)
+	reservation := r.reservation()
+	b.script(lua.Acquire, r.fenceKeys(), len(r.keys), 5+min(len(reservation), 1))
+	b.resources(r)
+	b.acquisition(r)
+	if reservation != "" {
+		b.wire.bulk(reservation)
 	}
 }
+
+// acquisition adds what lua.Acquire and lua.Slot have after the resources. The marks and the floor are keys
+// of the call, because a script may only touch keys that it names.
+func (b *batch) acquisition(r *round) {
+	w := b.wire
+	if r.fence != 0 {
+		w.bulk(marksKey)
+		w.bulk(floorKey)
+	}
+	w.bulk(r.token)
+	w.number(r.ttlMs)
+	w.number(b.lane.client.view.Load().longestMs)
+	w.number(r.fence)
+	w.number(int64(b.lane.client.opts.FenceMarks))
+}
+
+// fenceKeys is how many keys acquisition adds.
+func (r *round) fenceKeys() int { return int(2 * min(r.fence, 1)) }
 
 // A refill is an acquisition that grants nothing, of a writer's key or of a reader's place. A version also takes the place of those that are over:
 // the script's last argument says so, and in the place of a reservation, which there is none of, stands the value itself.
@@ -118,9 +131,9 @@ func writeRefill(b *batch, r *round) {
 	case r.ofReader():
 		writeJoin(b, r)
 	case isVersion(r.token):
-		b.script(lua.Acquire, 0, len(r.keys), 5)
-		b.holder(r)
-		b.wire.number(b.lane.client.view.Load().longestMs)
+		b.script(lua.Acquire, 0, len(r.keys), 7)
+		b.resources(r)
+		b.acquisition(r)
 		b.wire.bulk(r.token)
 		b.wire.bulk("1")
 	default:
@@ -135,41 +148,25 @@ const deniedBy = -3
 // readAcquire keeps which resource denied the acquisition, where the waiter wants to know: it moves
 // to the queue of that resource.
 func readAcquire(b *batch, cmd command, reply reply) (v vote, refused, err error) {
-	if reply.Kind != ':' || reply.N > deniedBy {
+	r := b.rounds[cmd.round]
+	switch {
+	case r.fence != 0 && reply.Kind == ':' && (reply.N == fenceAhead || reply.N >= r.fence):
+		v, refused = b.fenceRefused(r, reply.N)
+		return v, refused, nil
+	case reply.Kind != ':' || reply.N > deniedBy:
 		return readScript(b, cmd, reply)
 	}
-	if r := b.rounds[cmd.round]; r.answers != nil {
+	if r.answers != nil {
 		denier := min(deniedBy-reply.N, int64(len(r.keys)-1))
 		b.readings = append(b.readings, reading{round: r, answer: answer{denier: int32(denier)}})
 	}
 	return voteDenied, nil, nil
 }
 
-// The marks and the floor are keys of the call, because a script may only touch keys that it names.
-func writeFence(b *batch, r *round) {
-	w := b.wire
-	b.script(lua.Fence, 2, len(r.keys), 5+min(len(r.reservation()), 1))
-	w.bulk(marksKey)
-	w.bulk(floorKey)
-	b.holder(r)
-	w.number(r.fence)
-	w.number(int64(b.lane.client.opts.FenceMarks))
-	w.number(b.lane.client.view.Load().longestMs)
-	b.reservation(r)
-}
-
-// readFence raises round.mark to the mark that the master holds against the fence, so that the next
-// attempt is above all marks that were seen. A mark that no proxy can have made is not believed:
-// one false master would push all fences ahead.
-func readFence(b *batch, cmd command, reply reply) (v vote, refused, err error) {
-	if r := b.rounds[cmd.round]; reply.Kind == ':' && (reply.N == fenceAhead || reply.N >= r.fence) {
-		v, refused = b.fenceRefused(r, reply.N)
-		return v, refused, nil
-	}
-	return readAcquire(b, cmd, reply)
-}
-
-// fenceRefused is the vote of a master that has refused the fence of the round: because of its clock (fenceAhead), or of this mark.
+// fenceRefused is the vote of a master that has refused the fence of the round: because of its clock
+// (fenceAhead), or of this mark. It raises round.mark to that, so that the next attempt is above all marks
+// that were seen. A mark that no proxy can have made is not believed: one false master would push all fences
+// ahead.
 func (b *batch) fenceRefused(r *round, mark int64) (v vote, refused error) {
 	skew := b.lane.client.opts.ClockSkewMax
 	switch {

@@ -145,7 +145,7 @@ var mutants = []mutant{
 	{"a-writer-does-not-say-that-it-waits", doAfter(`w.behindReaders = false`), "TestWaitingWriterIsNotStarved"},
 
 	// Releases by force.
-	{"a-forced-release-raises-no-mark", script(`redis.call('ZADD', KEYS[1], ARGV[1], key)`, `bound = bound`), "TestForceRaisesTheFence"},
+	{"a-forced-release-raises-no-mark", script(`redis.call('ZADD', KEYS[1], ARGV[1], key)`, `ms = ms`), "TestForceRaisesTheFence"},
 	{"a-forced-release-does-not-look-at-the-end", script(`math.abs(ends - ARGV[2])`, `0`), "TestForceSparesARepeatedLock"},
 	{"forced-without-a-quorum-of-marks", always, "TestForceNeedsAQuorumOfMarks"},
 	{"an-attempt-under-way-is-forced", always, "TestForceSparesAttemptsUnderWay"},
@@ -437,7 +437,7 @@ var mutants = []mutant{
 	{"a-denied-step-leaves-its-resource", replace(`v.mayHold(r.view.places)`, `pick(MUTANT, 0, v.mayHold(r.view.places))`), "TestDeniedStepLeavesNothing"},
 	{"a-denied-step-gives-all-back", replace(`w.reservation.held`, `pick(MUTANT, 0, w.reservation.held)`), "TestDeniedStepLeavesNothing"},
 	{"a-reservation-is-in-its-own-way", skip, "TestLastAttemptTakesTheReservation"},
-	{"a-reservation-takes-what-others-hold", script(`held and held == ARGV[4]`, `ARGV[4]`), "TestReservationEndsWithTheWait"},
+	{"a-reservation-takes-what-others-hold", script(`held and held == ARGV[6]`, `ARGV[6]`), "TestReservationEndsWithTheWait"},
 	{"hand-over-not-in-the-same-batch", doAfter(`c.pauseLocked(w.op, c.retryDelay(0)); return`), "TestHandOverInOneBatch"},
 	{"hand-overs-are-forgotten-when-nobody-waits", replace(`since: q.fairness.since`, `since: pick(MUTANT, 0, q.fairness.since)`), "TestLongHoldsLeaveWindows"},
 	{"hand-overs-without-end", never, "TestHandOversAreLimited"},
@@ -452,7 +452,7 @@ var mutants = []mutant{
 
 	// Slots.
 	{"a-token-takes-two-slots", script(`found > 0 or `, ``), "TestTokenNeverHoldsTwoSlots"},
-	{"a-key-of-another-type-is-free", script(` and redis.call('EXISTS', slots[i]) == 0`, ``), "TestSlotsOverAMinority"},
+	{"a-key-of-another-type-is-free", script(` and redis.call('EXISTS', KEYS[i]) == 0`, ``), "TestSlotsOverAMinority"},
 	{"a-mask-is-a-vote", doBefore(`if told&(1<<r.slot) != 0 || told != 0 { return voteGranted, nil, nil }`), "TestSlots"},
 	{"a-slot-that-was-split-is-kept", when(`COND && r.slots == 0`), "TestSplitSlotIsUndone"},
 	{"a-repetition-guesses-anew", doAfter(`slot = rand.N(s.count)`), "TestRepeatedLockGetsItsSlot"},
@@ -487,7 +487,7 @@ var mutants = []mutant{
 	{"a-clock-that-was-ahead-is-not-forgotten", never, "TestFenceClockThatWasAhead"},
 	{"cold-floor-too-low", replace(`2*`, `time.Duration(pick(MUTANT, 1, 2))*`), "TestColdFloorIsAboveEveryFence"},
 	{"floor-not-relearned", doBefore(`floor = 0`), "TestFenceSurvivesAmnesia"},
-	{"a-floor-that-no-clock-reaches-is-taken", script(`if tonumber(ARGV[2]) > (`, `if false and tonumber(ARGV[2]) > (`), "TestAdmitFloor"},
+	{"a-floor-that-no-clock-reaches-is-taken", script(`ahead(tonumber(ARGV[2]))`, `false`), "TestAdmitFloor"},
 	{"one-clock-that-is-behind-keeps-all-from-voting", never, "TestOneClockThatIsBehindKeepsNobodyFromVoting"},
 	{"one-voter-moves-all-floors", always, "TestFloorOfAMembership"},
 	{"marks-pushed-out-without-a-floor", script(`out[#out]`, `0`), "TestForgottenMarksRaiseTheFloor"},

@@ -63,7 +63,7 @@ func TestReaderScripts(t *testing.T) {
 		return run(lua.Join, token, 60_000*ttl, longest, "1")
 	}
 	acquire := func(token string, ttl int) func(*redis.Client) any {
-		return run(lua.Acquire, token, 60_000*ttl, longest)
+		return run(lua.Acquire, token, 60_000*ttl, longest, 0, 0)
 	}
 	extend := func(token string, ttl int) func(*redis.Client) any {
 		return run(lua.Extend, token, 60_000*ttl, longest)

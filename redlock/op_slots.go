@@ -245,28 +245,13 @@ const (
 )
 
 func writeSlot(b *batch, r *round) {
-	w, slots := b.wire, int(r.slots)
-	if r.fence == 0 {
-		b.script(lua.Slot, 0, slots, 4)
-	} else {
-		b.script(lua.SlotFence, 2, slots, 6)
-	}
-	semaphore := r.semaphore()
+	semaphore, slots := r.semaphore(), int(r.slots)
+	b.script(lua.Slot, r.fenceKeys(), slots, 6)
 	for i := range slots {
-		w.slot(semaphore, i)
+		b.wire.slot(semaphore, i)
 	}
-	if r.fence != 0 {
-		w.bulk(marksKey)
-		w.bulk(floorKey)
-	}
-	w.bulk(r.token)
-	w.number(r.ttlMs)
-	w.number(b.lane.client.view.Load().longestMs)
-	w.number(int64(r.slot + 1)) // of noSlot it is 0
-	if r.fence != 0 {
-		w.number(r.fence)
-		w.number(int64(b.lane.client.opts.FenceMarks))
-	}
+	b.acquisition(r)
+	b.wire.number(int64(r.slot + 1)) // of noSlot it is 0
 }
 
 // slot adds the name of a slot as a word.
@@ -291,12 +276,8 @@ func (r *round) semaphore() string { return r.keys[0][:strings.LastIndexByte(r.k
 // readSlot keeps what a denial tells of the other slots.
 func readSlot(b *batch, cmd command, reply reply) (v vote, refused, err error) {
 	r := b.rounds[cmd.round]
-	switch {
-	case reply.Kind == ':' && reply.N <= slotDenied:
-	case r.fence != 0:
-		return readFence(b, cmd, reply)
-	default:
-		return readScript(b, cmd, reply)
+	if reply.Kind != ':' || reply.N > slotDenied {
+		return readAcquire(b, cmd, reply)
 	}
 	told := slotDenied - reply.N
 	if told>>slotFoundBit > int64(r.slots) {

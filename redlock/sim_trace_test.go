@@ -288,13 +288,14 @@ func readTraced(e *memmaster.Executed, held func(key string) string) map[string]
 	changes := map[string]tracedChange{}
 	switch sha := args[1]; {
 	case sha == lua.Acquire.SHA && done:
-		return tracedVotes(keys, argv[0], argv[1], append(argv, "")[3])
-	case sha == lua.Fence.SHA && done:
-		return tracedVotes(keys[2:], argv[0], argv[1], append(argv, "")[5])
+		if argv[3] != "0" { // the marks and the floor
+			keys = keys[:len(keys)-2]
+		}
+		return tracedVotes(keys, argv[0], argv[1], append(argv, "")[5])
 	case sha == lua.Extend.SHA && done:
 		return tracedVotes(keys, argv[0], argv[1], "")
-	case (sha == lua.Slot.SHA || sha == lua.SlotFence.SHA) && done:
-		slot, _ := strconv.Atoi(argv[3])
+	case sha == lua.Slot.SHA && done:
+		slot, _ := strconv.Atoi(argv[5])
 		return tracedVotes(keys[slot-1:slot], argv[0], argv[1], "")
 	case sha == lua.Commit.SHA && done:
 		for i, key := range keys {

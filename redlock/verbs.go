@@ -21,7 +21,6 @@ type verb uint8
 const (
 	verbSet           verb = iota // LOCK of one resource under a token made here, which no master can know yet: SET NX PX
 	verbAcquire                   // LOCK otherwise, by a script: all keys or none. Keys that hold the token already are refreshed
-	verbFence                     // LOCK with a fence, which must be above the mark of every resource
 	verbSlot                      // LOCK of one of several slots, with a fence or without (op_slots.go)
 	verbJoin                      // LOCK of a reader (op_shared.go)
 	verbReserve                   // a waiter's reservation of its next resource, which grants nothing (wait_reserve.go)
@@ -104,9 +103,8 @@ func init() {
 	commit := verbRow{write: writeCommit, read: readScript, cost: (*round).costOfCommit,
 		outcome: extensionOutcome, decided: (*Client).commitDecided, late: (*Client).commitLate, uncounted: vote.uncounted}
 
-	set, fence, slot, join, reserve, refill := lock, lock, lock, lock, lock, lock
+	set, slot, join, reserve, refill := lock, lock, lock, lock, lock
 	set.write, set.read, set.late = writeSet, readSet, nil
-	fence.write, fence.read = writeFence, readFence
 	slot.write, slot.read, slot.cost, slot.answers = writeSlot, readSlot, (*round).costOfSlots, true
 	join.write = writeJoin
 	reserve.decided, reserve.late = (*Client).reservationDecided, nil
@@ -134,7 +132,6 @@ func init() {
 	verbs = [verbCount]verbRow{
 		verbSet:     set,
 		verbAcquire: lock,
-		verbFence:   fence,
 		verbSlot:    slot,
 		verbJoin:    join,
 		verbReserve: reserve,

@@ -217,7 +217,7 @@ type split struct {
 
 func (c *split) Write(b []byte) (int, error) {
 	checks := bytes.Index(b, trailerCommands)
-	if checks < 0 || !bytes.Contains(b, []byte(lua.Fence.SHA)) {
+	if checks < 0 || !bytes.Contains(b, []byte(lua.Acquire.SHA)) {
 		return c.Conn.Write(b)
 	}
 	n, err := c.Conn.Write(b[:checks])

@@ -14,8 +14,8 @@ if shows() ~= ARGV[1] then --mutant:a-floor-for-another-record
   return 0
 end
 if tonumber(redis.call('GET', KEYS[2]) or 0) < tonumber(ARGV[2]) then --mutant:a-floor-is-lowered
-  local now = redis.call('TIME')
-  if tonumber(ARGV[2]) > (now[1] * 1000 + math.floor(now[2] / 1000) - 946684800000 + 86400000) * 4096 then --mutant:a-floor-that-no-clock-reaches-is-taken
+  --include ahead
+  if ahead(tonumber(ARGV[2])) then --mutant:a-floor-that-no-clock-reaches-is-taken
     return -2
   end
   redis.call('SET', KEYS[2], ARGV[2])

@@ -12,12 +12,13 @@
 
 --include axis
 --include readers
+--include ahead
+--include bound_marks
 -- From how many bytes on no further reader is listed. One more token fits into a reply, see resp.TextMax.
 local most = 60000
 local key, fence, reply = KEYS[3], tonumber(ARGV[1]), 1
 local kind, value, ends, count, list, bytes = redis.call('TYPE', key).ok, '', 0, -1, {}, 0
-local now, bound = redis.call('TIME'), tonumber(ARGV[2])
-local ms = now[1] * 1000 + math.floor(now[2] / 1000)
+local ms = clock()
 local at = axis(key)
 if kind == 'string' then
   value = redis.call('GET', key)
@@ -34,12 +35,12 @@ elseif at then
   end
 end
 local mark = math.max(tonumber(redis.call('GET', KEYS[2]) or 0), tonumber(redis.call('ZSCORE', KEYS[1], key) or 0))
-if fence > (now[1] * 1000 - 946684800000 + 86400000) * 4096 then
+if ahead(fence) then
   reply = -2
 elseif fence <= mark then
   reply = mark
 else
   redis.call('ZADD', KEYS[1], ARGV[1], key) --mutant:a-forced-release-raises-no-mark
 end
---include bound_marks
+boundMarks(KEYS[1], KEYS[2], ARGV[2])
 return {reply, kind, value, ends, count, table.concat(list), ms}
