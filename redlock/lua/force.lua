@@ -11,14 +11,15 @@
 -- its clock anew for PTTL and TIME. It is less than endMove (moved.lua), by 2 ms and more.
 local slack = 3
 --include leave
+--include clock
 local key, token = KEYS[1], ARGV[1]
-local held, now = redis.call('MGET', key)[1], redis.call('TIME')
+local held, now = redis.call('MGET', key)[1], clock()
 local at = not held and axis(key)
 local score = at and redis.call('ZSCORE', key, 'r:' .. token)
 if held ~= token and not score then
   return held and 0 or -1
 end
-local ends = now[1] * 1000 + math.floor(now[2] / 1000) + (score and score - at or redis.call('PTTL', key))
+local ends = now + (score and score - at or redis.call('PTTL', key))
 if math.abs(ends - ARGV[2]) > slack then --mutant:a-forced-release-does-not-look-at-the-end
   return 2
 end

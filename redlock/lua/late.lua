@@ -1,7 +1,7 @@
 -- A part of other scripts. late(latest) tells whether the master's clock is past latest, in
 -- milliseconds. 0 is never.
 
+--include clock
 local function late(latest)
-  local now = tonumber(latest) > 0 and redis.call('TIME')
-  return now and now[1] * 1000 + math.floor(now[2] / 1000) > tonumber(latest)
+  return tonumber(latest) > 0 and clock() > tonumber(latest)
 end

@@ -42,7 +42,7 @@ local function below(a, b)
   end
   return #a < #b
 end
+--include clock
 local function ms()
-  local now = redis.call('TIME')
-  return string.format('%.0f', now[1] * 1000 + math.floor(now[2] / 1000))
+  return string.format('%.0f', clock())
 end

@@ -11,10 +11,8 @@
 
 local early = 6 -- endSlackMs, and one
 --include leave
-local held = redis.call('MGET', unpack(KEYS))
-local now = redis.call('TIME')
-now = now[1] * 1000 + math.floor(now[2] / 1000)
-local undone = 0
+--include clock
+local held, now, undone = redis.call('MGET', unpack(KEYS)), clock(), 0
 for i = 1, #KEYS do
   local value, latest, what, before = ARGV[4 * i - 3], tonumber(ARGV[4 * i - 2]), ARGV[4 * i - 1], ARGV[4 * i]
   local at = not held[i] and axis(KEYS[i])
