@@ -299,23 +299,14 @@ func (b *batch) foldAll(releases []int32) {
 // fold makes one script call of many releases, which all are timely, or none.
 func (b *batch) fold(releases []int32) {
 	b.carry(-1, releases)
-	w, timely := b.wire, b.rounds[releases[0]].timely()
-	args := 3 + 2*len(releases)
-	if timely {
-		args++
-	}
-	w.array(args)
-	w.bulk("evalsha")
-	w.bulk(lua.Release.SHA)
-	w.number(int64(len(releases)))
+	w := b.wire
+	b.script(lua.Release, 0, len(releases), 1+len(releases))
 	for _, i := range releases {
 		w.bulk(b.rounds[i].keys[0])
 	}
+	b.latest(b.rounds[releases[0]])
 	for _, i := range releases {
 		w.bulk(b.rounds[i].token)
-	}
-	if timely {
-		w.number(b.latestMs())
 	}
 }
 

@@ -67,13 +67,6 @@ func (b *batch) resources(r *round) {
 	}
 }
 
-// holder adds the resources, the token and the TTL of a script call.
-func (b *batch) holder(r *round) {
-	b.resources(r)
-	b.wire.bulk(r.token)
-	b.wire.number(r.ttlMs)
-}
-
 // readScript reads what most scripts answer.
 func readScript(_ *batch, _ command, reply reply) (v vote, refused, err error) {
 	switch {
@@ -184,7 +177,9 @@ func (b *batch) fenceRefused(r *round, mark int64) (v vote, refused error) {
 // argument.
 func writeExtend(b *batch, r *round) {
 	b.script(lua.Extend, 0, len(r.keys), 3)
-	b.holder(r)
+	b.resources(r)
+	b.wire.bulk(r.token)
+	b.wire.number(r.ttlMs)
 	b.wire.number(b.lane.client.view.Load().longestMs)
 }
 
@@ -206,9 +201,10 @@ func readExtend(b *batch, cmd command, reply reply) (v vote, refused, err error)
 func writeRelease(b *batch, r *round) {
 	switch native := b.conn.compareAndDelete; {
 	case len(r.keys) > 1 || native == scriptOnly || r.ofReader() || r.timely():
-		b.script(lua.Relinquish, 0, len(r.keys), 3)
-		b.holder(r)
+		b.script(lua.Release, 0, len(r.keys), 2)
+		b.resources(r)
 		b.latest(r)
+		b.wire.bulk(r.token)
 	case native == delex:
 		b.command("delex", r.keys[0], "ifeq", r.token)
 	default:
@@ -218,6 +214,19 @@ func writeRelease(b *batch, r *round) {
 
 // readRelease reads the reply to DELEX, DELIFEQ or a script.
 func readRelease(b *batch, cmd command, reply reply) (v vote, refused, err error) {
+	if reply.Kind == '$' && len(reply.Text) == len(b.rounds[cmd.round].keys) {
+		v = voteGranted
+		for _, key := range reply.Text {
+			one, err := releaseVote(key)
+			switch {
+			case err != nil || one == voteAbstained:
+				return one, nil, err
+			case one != voteGranted:
+				v = voteDenied
+			}
+		}
+		return v, nil, nil
+	}
 	if isWrongType(errorIn(reply)) { // of DELEX: another's key, which does not hold the token
 		return voteDenied, nil, nil
 	}

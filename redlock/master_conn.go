@@ -171,7 +171,7 @@ func (l *masterConn) flush(ctx context.Context, releases []pendingRelease) error
 	// One key may be released for two tokens. The script wants keys that differ.
 	for len(releases) > 0 {
 		seen := make(map[string]bool, len(releases))
-		keys, args := []string{}, []any{}
+		keys, args := []string{}, []any{0}
 		var rest []pendingRelease
 		for _, release := range releases {
 			if seen[release.key] {

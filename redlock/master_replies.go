@@ -181,17 +181,28 @@ func (b *batch) readFolded(rounds []int32) error {
 		switch {
 		case word != nil:
 			b.note(i, voteUnknown, word)
-		case all || reply.Text[position] == '1':
+		case all:
 			b.votes[i] = voteGranted
-		case reply.Text[position] == '0':
-			b.votes[i] = voteDenied
-		case reply.Text[position] == '-':
-			b.votes[i] = voteAbsent
-		case reply.Text[position] == '.': // too late
-			b.votes[i] = voteAbstained
 		default:
-			return nonsense(reply)
+			if b.votes[i], err = releaseVote(reply.Text[position]); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
+}
+
+// releaseVote reads what lua.Release tells of one key.
+func releaseVote(key byte) (vote, error) {
+	switch key {
+	case '1':
+		return voteGranted, nil
+	case '0':
+		return voteDenied, nil
+	case '-':
+		return voteAbsent, nil
+	case '.': // too late
+		return voteAbstained, nil
+	}
+	return voteUnknown, nonsense(reply{Kind: '$', Text: []byte{key}})
 }

@@ -85,8 +85,7 @@ func TestReaderScripts(t *testing.T) {
 			return run(lua.Undo, next, ends+60_000*later, undoPutBack, token)(client)
 		}
 	}
-	release := func(token string) func(*redis.Client) any { return run(lua.Release, token) }
-	relinquish := func(token string) func(*redis.Client) any { return run(lua.Relinquish, token, 1, 0) }
+	release := func(token string) func(*redis.Client) any { return run(lua.Release, 0, token) }
 	// announce rounds what is left, to minutes.
 	announce := func(client *redis.Client) any {
 		reply := run(lua.Announce, 180_000, 60_000)(client)
@@ -117,9 +116,8 @@ func TestReaderScripts(t *testing.T) {
 			{release("X"), "-", "r:A 4, r:B 2, r:C 9, redlockd:end 9"},
 			{release("C"), "1", ""}, // 1 of many is a string
 			{release("A"), "1", "r:B 2, redlockd:end 2"},
-			{relinquish("B"), "1", "none"},
+			{release("B"), "1", "none"},
 			{release("B"), "-", "none"},
-			{relinquish("B"), "0", "none"},
 		}},
 		{"a reader again", []step{
 			{join("A", 4), "1", alone},

@@ -321,15 +321,12 @@ func readTraced(e *memmaster.Executed, held func(key string) string) map[string]
 				changes[key] = tracedChange{kind: traceUndo, token: argv[4*i]}
 			}
 		}
-	case sha == lua.Relinquish.SHA:
-		for _, key := range keys {
-			changes[key] = tracedChange{kind: traceRelease, token: argv[0]}
-		}
 	case sha == lua.Release.SHA:
 		for i, key := range keys {
 			// A key may be there more than once. Of its tokens the one is meant that is on the master.
-			if argv[i] == held(key) || changes[key].token == "" {
-				changes[key] = tracedChange{kind: traceRelease, token: argv[i]}
+			token := argv[min(i+1, len(argv)-1)] // after the time; one may be for all
+			if token == held(key) || changes[key].token == "" {
+				changes[key] = tracedChange{kind: traceRelease, token: token}
 			}
 		}
 	}

@@ -30,7 +30,6 @@ var Loaded []Script
 // What happens to locks. Masters are sent the SHA1s.
 var (
 	Release    = loaded("release")
-	Relinquish = loaded("relinquish")
 	Acquire    = loaded("acquire")
 	Slot       = loaded("slot")
 	Join       = loaded("join")
