@@ -71,18 +71,10 @@ func TestReaderScripts(t *testing.T) {
 	takeOver := func(token, next string, ttl int) func(*redis.Client) any {
 		return run(lua.Commit, 2, token, doSetLonger, next, 60_000*ttl, 0)
 	}
-	// putBack undoes that as if the reader's end had been so many minutes later than it is. The end is read in one script: commands one
-	// after the other may be further apart than endSlack.
+	// putBack undoes that as if the reader's end had been so many minutes later than it is.
 	putBack := func(token, next string, later int) func(*redis.Client) any {
-		const end = `local now = redis.call('TIME')
-			return now[1] * 1000 + math.floor(now[2] / 1000) + redis.call('PTTL', KEYS[1]) +
-				redis.call('ZSCORE', KEYS[1], ARGV[1]) - redis.call('ZSCORE', KEYS[1], 'redlockd:end')`
 		return func(client *redis.Client) any {
-			ends, err := client.Eval(context.Background(), end, []string{"k"}, "r:"+next).Int()
-			if err != nil {
-				return err.Error()
-			}
-			return run(lua.Undo, next, ends+60_000*later, undoPutBack, token)(client)
+			return runScript(client, lua.Undo, []string{"k"}, []any{next, endOf{"k", next, 60_000 * later}, undoPutBack, token})
 		}
 	}
 	release := func(token string) func(*redis.Client) any { return run(lua.Release, 0, token) }

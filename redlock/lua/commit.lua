@@ -25,7 +25,7 @@ for i = 1, #KEYS do
   if was == '1' and redis.call('EXISTS', KEYS[i]) == 1 then
     return 0
   end
-  if was == '2' and held[i] ~= value then
+  if was == '2' and held[i] ~= value then --mutant:a-commit-does-not-compare
     if not held[i] and #KEYS == 1 and ARGV[3] == '4' then
       --include axis
       --include lengthen

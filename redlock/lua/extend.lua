@@ -18,7 +18,7 @@ for i = 1, #KEYS do
   mine = mine or held[i] == ARGV[1]
   others = others or held[i] and held[i] ~= ARGV[1]
 end
-if others then
+if others then --mutant:extends-what-others-hold
   return mine and 4 or 0
 end
 local now, last = {}, {}

@@ -37,7 +37,7 @@ end
 local mark = math.max(tonumber(redis.call('GET', KEYS[2]) or 0), tonumber(redis.call('ZSCORE', KEYS[1], key) or 0))
 if ahead(fence) then
   reply = -2
-elseif fence <= mark then
+elseif fence <= mark then --mutant:a-forced-release-lowers-the-mark
   reply = mark
 else
   redis.call('ZADD', KEYS[1], ARGV[1], key) --mutant:a-forced-release-raises-no-mark

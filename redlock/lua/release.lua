@@ -29,7 +29,7 @@ end
 local gone, reply = {}, {}
 --include leave
 for i = 1, #KEYS do
-  if held[i] == token(i) then
+  if held[i] == token(i) then --mutant:a-release-takes-what-others-hold
     gone[#gone + 1] = KEYS[i]
     reply[i] = '1'
   else
