@@ -57,7 +57,7 @@
 //	    reader          op_shared.go           LOCK … SHARED: what is on the masters in the place of a token (who waits: wait_shared.go)
 //	    lane ×N         master_lane.go         one queue, one goroutine, one connection per master (its states: master_state.go)
 //	      batch         master_batch.go        what has queued becomes one pipeline …
-//	        command     master_commands.go     each verb's command, and what the reply to it means
+//	        command     master_commands.go     each verb's command, and what the reply to it means (the scripts: lua/*.lua)
 //	      inflight      master_inflight.go     … while others may be on their way …
 //	      connection    master_conn.go         … on one that is vetted, written and read by master_wire.go
 //	      trailer       master_trailer.go      … that ends with what the master shows of the membership, its beat and its clock …
@@ -75,7 +75,7 @@
 // # The membership
 //
 // Which masters there are, which of them vote, and how long a lock may live, is a record that the masters keep themselves (member_record.go,
-// member_state.go, member_scripts.go). The coordinator of each client (member_coordinator.go) looks at all masters (member_survey.go),
+// member_state.go, lua/states.lua). The coordinator of each client (member_coordinator.go) looks at all masters (member_survey.go),
 // decides what follows (member_plan.go), and has a majority choose the next record (member_step.go). A master that has
 // forgotten is given what the others remember, so that it votes again soon (member_copy.go, member_recover.go). A round belongs to the record that was in
 // force at its launch (view.go), and a vote counts only if the master shows that record behind it (master_guard.go). Client.Membership shows the

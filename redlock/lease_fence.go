@@ -26,8 +26,6 @@ const (
 
 	fenceCounterBits = 12
 	fenceOriginMs    = 946_684_800_000 // 2000-01-01 UTC, in milliseconds since 1970
-	// fenceSlack is how many marks beyond FenceMarks are pushed out at once.
-	fenceSlack = 64
 	// fenceAheadMax is how far a fence may be ahead of a master's clock: a proxy whose clock is
 	// years ahead would spend them. So no master holds a higher one, unless somebody has written it
 	// by hand, or the master lies.
@@ -79,68 +77,6 @@ func (f *fenceClock) observe(mark int64, made time.Time) {
 	f.last = max(f.last, mark)
 	f.ahead = min(max(f.ahead, mark-fenceTime(made)), f.aheadMax) //mutant:a-clock-that-is-behind-stays-behind
 }
-
-// scriptFence is scriptAcquire with a fence: KEYS[1] marks, KEYS[2] floor, then the resources; ARGV
-// token, milliseconds to live, fence, bound of the marks, the longest TTL (see scriptMoved), and
-// the token of a reservation, if there is one. It returns what scriptAcquire does; the mark, a
-// larger number, when the fence is not above it; and -2 when the fence is a day ahead of the
-// master's clock.
-//
-//mutant:fence-not-above-the-mark
-var scriptFence = newScript(fmt.Sprintf(`
-local fence = tonumber(ARGV[3])
-local now = redis.call('TIME')
-if fence > (now[1] * 1000 - %d + %d) * %d then
-  return -2
-end
-local mark = tonumber(redis.call('GET', KEYS[2]) or 0)
-local reply, over = 1, {}
-for i = 3, #KEYS do
-  if redis.call('EXISTS', KEYS[i]) == 1 then
-    local held = redis.call('TYPE', KEYS[i]).ok == 'string' and redis.call('GET', KEYS[i])
-    local free = held and held == ARGV[6]
-    %s
-    if held == ARGV[1] then
-      reply = 2
-    elseif free then
-      over[#over + 1] = KEYS[i]
-    else
-      return -i
-    end
-  end
-  mark = math.max(mark, tonumber(redis.call('ZSCORE', KEYS[1], KEYS[i]) or 0))
-end
-if fence <= mark then
-  return mark
-end
-if #over > 0 then
-  redis.call('UNLINK', unpack(over))
-end
-for i = 3, #KEYS do
-  local left = reply == 2 and redis.call('PTTL', KEYS[i]) or -2
-  if left < 0 then
-    redis.call('SET', KEYS[i], ARGV[1], 'PX', ARGV[2])
-  else
-    %s
-    redis.call('PEXPIRE', KEYS[i], moved(left, tonumber(ARGV[2]), tonumber(ARGV[5])))
-  end
-  redis.call('ZADD', KEYS[1], ARGV[3], KEYS[i])
-end
-local bound = tonumber(ARGV[4])
-%s
-return reply
-`, fenceOriginMs, fenceAheadMax.Milliseconds(), 1<<fenceCounterBits, scriptVacant, scriptMoved, scriptBoundMarks))
-
-// scriptBoundMarks is a part of scripts that set marks: where these are fenceSlack more than bound, the lowest are pushed out into the floor.
-//
-//mutant:marks-pushed-out-without-a-floor
-var scriptBoundMarks = fmt.Sprintf(`
-local beyond = redis.call('ZCARD', KEYS[1]) - bound
-if beyond >= %d then
-  local out = redis.call('ZPOPMIN', KEYS[1], beyond)
-  redis.call('SET', KEYS[2], string.format('%%.0f', math.max(tonumber(redis.call('GET', KEYS[2]) or 0), tonumber(out[#out]))))
-end
-`, fenceSlack)
 
 // fenceAhead is the reply of a script whose fence is too far ahead of the master's clock.
 const fenceAhead = -2

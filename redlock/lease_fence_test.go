@@ -15,6 +15,9 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
+// fenceSlack is slack of lua/bound_marks.lua.
+const fenceSlack = 64
+
 // fencedPair locks with a fence and unlocks. A machine that is busy may hold masters up, or let the lock run out: LOCK is tried again for a
 // minute, and UNLOCK may find no quorum, or nothing left.
 func fencedPair(t *testing.T, c *Client, resources ...string) int64 {

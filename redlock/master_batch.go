@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"redlockd/redlock/lua"
 	"redlockd/redlock/quorum"
 )
 
@@ -282,7 +283,7 @@ func (b *batch) foldReaders(readers []int32) {
 	if b.unmarked >= 0 {
 		b.unmarked += len(readers)
 	}
-	b.script(scriptJoin, 0, 1, 4*len(readers))
+	b.script(lua.Join, 0, 1, 4*len(readers))
 	b.wire.bulk(b.rounds[readers[0]].keys[0])
 	for _, i := range readers {
 		b.joiner(b.rounds[i])
@@ -299,23 +300,14 @@ func (b *batch) foldAll(releases []int32) {
 // fold makes one script call of many releases, which all are timely, or none.
 func (b *batch) fold(releases []int32) {
 	b.carry(-1, releases)
-	w, timely := b.wire, b.rounds[releases[0]].timely()
-	args := 3 + 2*len(releases)
-	if timely {
-		args++
-	}
-	w.array(args)
-	w.bulk("evalsha")
-	w.bulk(scriptRelease.sha)
-	w.number(int64(len(releases)))
+	w := b.wire
+	b.script(lua.Release, 0, len(releases), 1+len(releases))
 	for _, i := range releases {
 		w.bulk(b.rounds[i].keys[0])
 	}
+	b.latest(b.rounds[releases[0]])
 	for _, i := range releases {
 		w.bulk(b.rounds[i].token)
-	}
-	if timely {
-		w.number(b.latestMs())
 	}
 }
 

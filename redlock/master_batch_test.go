@@ -15,6 +15,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"redlockd/redlock/lua"
 	"redlockd/redlock/memmaster"
 	"redlockd/redlock/quorum"
 	"redlockd/redlock/resp"
@@ -98,14 +99,14 @@ func plan(rounds ...*round) []string {
 			list = append(list, strings.Join(words[:min(3, len(words))], " "))
 			continue
 		}
-		name := map[string]string{scriptRelease.sha: "release", scriptRelinquish.sha: "relinquish", scriptAcquire.sha: "acquire", scriptExtend.sha: "extend", scriptJoin.sha: "join"}[words[1]]
+		name := map[string]string{lua.Release.SHA: "release", lua.Acquire.SHA: "acquire", lua.Extend.SHA: "extend", lua.Join.SHA: "join"}[words[1]]
 		var keys int
 		fmt.Sscan(words[2], &keys)
 		line := name
 		for i := range keys {
 			token := words[3+keys]
 			if name == "release" {
-				token = words[3+keys+i]
+				token = words[min(3+keys+1+i, len(words)-1)] // after the time; one may be for all
 			}
 			line += " " + words[3+i] + ":" + token
 		}
@@ -171,11 +172,11 @@ func TestBatchOrder(t *testing.T) {
 		{"nor does it overtake an extension", []*round{extend("a", "A"), release("A", "a")},
 			[]string{"extend a:A", "release a:A"}},
 		{"several keys are not folded", []*round{set("b", "B"), release("A", "a", "c"), release("D", "d")},
-			[]string{"release d:D", "set b B", "relinquish a:A c:A"}},
+			[]string{"release d:D", "set b B", "release a:A c:A"}},
 		{"nor overtaken where they touch", []*round{acquire("A", "a", "c"), release("A", "a", "c"), release("A", "c")},
-			[]string{"acquire a:A c:A", "relinquish a:A c:A", "release c:A"}},
+			[]string{"acquire a:A c:A", "release a:A c:A", "release c:A"}},
 		{"one of several keys", []*round{release("A", "a", "b"), set("b", "B"), release("B", "b")},
-			[]string{"relinquish a:A b:A", "set b B", "release b:B"}},
+			[]string{"release a:A b:A", "set b B", "release b:B"}},
 	} {
 		// The set of touched keys may see a key that is not there, and break the segment without need: try other seeds.
 		var got []string

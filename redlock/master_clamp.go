@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"time"
+
+	"redlockd/redlock/lua"
 )
 
 // A clock that goes back costs no vote, because no key ends early. But the keys on that master live for as much longer,
@@ -29,7 +31,7 @@ func (l *lane) clamp(ctx context.Context, conn *masterConn) error {
 		// SCAN may return more keys than asked for.
 		for len(keys) > 0 {
 			n := min(len(keys), foldMax)
-			if err := conn.redis.EvalSha(ctx, scriptClamp.sha, append([]string{membersKey}, keys[:n]...), wait.Milliseconds(), l.guard.shown).Err(); err != nil { //mutant:keys-shortened-too-much
+			if err := conn.redis.EvalSha(ctx, lua.Clamp.SHA, append([]string{membersKey}, keys[:n]...), wait.Milliseconds(), l.guard.shown).Err(); err != nil { //mutant:keys-shortened-too-much
 				return fmt.Errorf("shorten keys after a clock that went back: %w", err)
 			}
 			keys = keys[n:]

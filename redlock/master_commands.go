@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"time"
 
+	"redlockd/redlock/lua"
 	"redlockd/redlock/quorum"
 )
 
@@ -53,10 +54,10 @@ func readSet(_ *batch, _ command, reply reply) (v quorum.Vote, refused, err erro
 }
 
 // script begins a call of a script with so many keys of ours, resources, and arguments.
-func (b *batch) script(s script, ours, resources, args int) {
+func (b *batch) script(s lua.Script, ours, resources, args int) {
 	b.wire.array(3 + ours + resources + args)
 	b.wire.bulk("evalsha")
-	b.wire.bulk(s.sha)
+	b.wire.bulk(s.SHA)
 	b.wire.number(int64(ours + resources))
 }
 
@@ -65,13 +66,6 @@ func (b *batch) resources(r *round) {
 	for _, key := range r.keys {
 		b.wire.bulk(key)
 	}
-}
-
-// holder adds the resources, the token and the TTL of a script call.
-func (b *batch) holder(r *round) {
-	b.resources(r)
-	b.wire.bulk(r.token)
-	b.wire.number(r.ttlMs)
 }
 
 // readScript reads what most scripts answer.
@@ -94,22 +88,35 @@ func readScript(_ *batch, _ command, reply reply) (v quorum.Vote, refused, err e
 	return quorum.Unknown, nil, nonsense(reply)
 }
 
-// An acquisition by script tells apart what SET NX cannot: another's key, the same token's key, and
-// which of several keys is in the way.
+// An acquisition by script tells apart what SET NX cannot: another's key, the same token's key, and which of
+// several keys is in the way. It has a fence, or none.
 func writeAcquire(b *batch, r *round) {
-	b.script(scriptAcquire, 0, len(r.keys), 3+min(len(r.reservation()), 1))
-	b.holder(r)
-	b.wire.number(b.lane.client.view.Load().longestMs)
-	b.reservation(r)
-}
-
-// reservation adds the token of the reservation whose place an acquisition takes, where there is
-// one.
-func (b *batch) reservation(r *round) {
-	if token := r.reservation(); token != "" {
-		b.wire.bulk(token)
+	reservation := r.reservation()
+	b.script(lua.Acquire, r.fenceKeys(), len(r.keys), 5+min(len(reservation), 1))
+	b.resources(r)
+	b.acquisition(r)
+	if reservation != "" {
+		b.wire.bulk(reservation)
 	}
 }
+
+// acquisition adds what lua.Acquire and lua.Slot have after the resources. The marks and the floor are keys
+// of the call, because a script may only touch keys that it names.
+func (b *batch) acquisition(r *round) {
+	w := b.wire
+	if r.fence != 0 {
+		w.bulk(marksKey)
+		w.bulk(floorKey)
+	}
+	w.bulk(r.token)
+	w.number(r.ttlMs)
+	w.number(b.lane.client.view.Load().longestMs)
+	w.number(r.fence)
+	w.number(int64(b.lane.client.opts.FenceMarks))
+}
+
+// fenceKeys is how many keys acquisition adds.
+func (r *round) fenceKeys() int { return int(2 * min(r.fence, 1)) }
 
 // A refill is an acquisition that grants nothing, of a writer's key or of a reader's place. A version also takes the place of those that are over:
 // the script's last argument says so, and in the place of a reservation, which there is none of, stands the value itself.
@@ -118,9 +125,9 @@ func writeRefill(b *batch, r *round) {
 	case r.ofReader():
 		writeJoin(b, r)
 	case isVersion(r.token):
-		b.script(scriptAcquire, 0, len(r.keys), 5)
-		b.holder(r)
-		b.wire.number(b.lane.client.view.Load().longestMs)
+		b.script(lua.Acquire, 0, len(r.keys), 7)
+		b.resources(r)
+		b.acquisition(r)
 		b.wire.bulk(r.token)
 		b.wire.bulk("1")
 	default:
@@ -135,41 +142,25 @@ const deniedBy = -3
 // readAcquire keeps which resource denied the acquisition, where the waiter wants to know: it moves
 // to the queue of that resource.
 func readAcquire(b *batch, cmd command, reply reply) (v quorum.Vote, refused, err error) {
-	if reply.Kind != ':' || reply.N > deniedBy {
+	r := b.rounds[cmd.round]
+	switch {
+	case r.fence != 0 && reply.Kind == ':' && (reply.N == fenceAhead || reply.N >= r.fence):
+		v, refused = b.fenceRefused(r, reply.N)
+		return v, refused, nil
+	case reply.Kind != ':' || reply.N > deniedBy:
 		return readScript(b, cmd, reply)
 	}
-	if r := b.rounds[cmd.round]; r.answers != nil {
+	if r.answers != nil {
 		denier := min(deniedBy-reply.N, int64(len(r.keys)-1))
 		b.readings = append(b.readings, reading{round: r, answer: answer{denier: int32(denier)}})
 	}
 	return quorum.Denied, nil, nil
 }
 
-// The marks and the floor are keys of the call, because a script may only touch keys that it names.
-func writeFence(b *batch, r *round) {
-	w := b.wire
-	b.script(scriptFence, 2, len(r.keys), 5+min(len(r.reservation()), 1))
-	w.bulk(marksKey)
-	w.bulk(floorKey)
-	b.holder(r)
-	w.number(r.fence)
-	w.number(int64(b.lane.client.opts.FenceMarks))
-	w.number(b.lane.client.view.Load().longestMs)
-	b.reservation(r)
-}
-
-// readFence raises round.mark to the mark that the master holds against the fence, so that the next
-// attempt is above all marks that were seen. A mark that no proxy can have made is not believed:
-// one false master would push all fences ahead.
-func readFence(b *batch, cmd command, reply reply) (v quorum.Vote, refused, err error) {
-	if r := b.rounds[cmd.round]; reply.Kind == ':' && (reply.N == fenceAhead || reply.N >= r.fence) {
-		v, refused = b.fenceRefused(r, reply.N)
-		return v, refused, nil
-	}
-	return readAcquire(b, cmd, reply)
-}
-
-// fenceRefused is the vote of a master that has refused the fence of the round: because of its clock (fenceAhead), or of this mark.
+// fenceRefused is the vote of a master that has refused the fence of the round: because of its clock
+// (fenceAhead), or of this mark. It raises round.mark to that, so that the next attempt is above all marks
+// that were seen. A mark that no proxy can have made is not believed: one false master would push all fences
+// ahead.
 func (b *batch) fenceRefused(r *round, mark int64) (v quorum.Vote, refused error) {
 	skew := b.lane.client.opts.ClockSkewMax
 	switch {
@@ -183,11 +174,13 @@ func (b *batch) fenceRefused(r *round, mark int64) (v quorum.Vote, refused error
 	return quorum.Stale, nil
 }
 
-// An extension never brings the end of a key nearer, see scriptMoved: so the longest TTL is an
+// An extension never brings the end of a key nearer, see moved.lua: so the longest TTL is an
 // argument.
 func writeExtend(b *batch, r *round) {
-	b.script(scriptExtend, 0, len(r.keys), 3)
-	b.holder(r)
+	b.script(lua.Extend, 0, len(r.keys), 3)
+	b.resources(r)
+	b.wire.bulk(r.token)
+	b.wire.number(r.ttlMs)
 	b.wire.number(b.lane.client.view.Load().longestMs)
 }
 
@@ -209,9 +202,10 @@ func readExtend(b *batch, cmd command, reply reply) (v quorum.Vote, refused, err
 func writeRelease(b *batch, r *round) {
 	switch native := b.conn.compareAndDelete; {
 	case len(r.keys) > 1 || native == scriptOnly || r.ofReader() || r.timely():
-		b.script(scriptRelinquish, 0, len(r.keys), 3)
-		b.holder(r)
+		b.script(lua.Release, 0, len(r.keys), 2)
+		b.resources(r)
 		b.latest(r)
+		b.wire.bulk(r.token)
 	case native == delex:
 		b.command("delex", r.keys[0], "ifeq", r.token)
 	default:
@@ -221,6 +215,19 @@ func writeRelease(b *batch, r *round) {
 
 // readRelease reads the reply to DELEX, DELIFEQ or a script.
 func readRelease(b *batch, cmd command, reply reply) (v quorum.Vote, refused, err error) {
+	if reply.Kind == '$' && len(reply.Text) == len(b.rounds[cmd.round].keys) {
+		v = quorum.Granted
+		for _, key := range reply.Text {
+			one, err := releaseVote(key)
+			switch {
+			case err != nil || one == quorum.Abstained:
+				return one, nil, err
+			case one != quorum.Granted:
+				v = quorum.Denied
+			}
+		}
+		return v, nil, nil
+	}
 	if isWrongType(errorIn(reply)) { // of DELEX: another's key, which does not hold the token
 		return quorum.Denied, nil, nil
 	}
@@ -231,7 +238,7 @@ func readRelease(b *batch, cmd command, reply reply) (v quorum.Vote, refused, er
 // the key on that master's clock is an argument.
 func writeUndo(b *batch, r *round) {
 	a, at := r.attempt.round, r.attempt.setAt[b.lane.index]
-	b.script(scriptUndo, 0, len(a.keys), 4*len(a.keys))
+	b.script(lua.Undo, 0, len(a.keys), 4*len(a.keys))
 	b.resources(a)
 	for i := range a.keys {
 		value, latest, what, before := a.token, at+a.ttlMs, int64(undoDelete), ""
@@ -259,7 +266,7 @@ func readUndo(_ *batch, _ command, reply reply) (v quorum.Vote, refused, err err
 // The arguments of a commit are five per key: what it must hold, what becomes of it, and for how
 // long.
 func writeCommit(b *batch, r *round) {
-	b.script(scriptCommit, 0, len(r.keys), 5*len(r.keys)+1)
+	b.script(lua.Commit, 0, len(r.keys), 5*len(r.keys)+1)
 	b.resources(r)
 	for i := range r.commit.changes {
 		ch := &r.commit.changes[i]
@@ -278,11 +285,11 @@ func writeCommit(b *batch, r *round) {
 
 // A reading of several keys is one script call, so that one master's answer is of one moment.
 func writeRead(b *batch, r *round) {
-	b.script(scriptRead, 0, len(r.keys), 0)
+	b.script(lua.Read, 0, len(r.keys), 0)
 	b.resources(r)
 }
 
-// readRead reads the reply of scriptRead: an array of three elements for each key.
+// readRead reads the reply of lua.Read: an array of three elements for each key.
 func readRead(b *batch, cmd command, first reply) (v quorum.Vote, refused, err error) {
 	r := b.rounds[cmd.round]
 	keys := make([]answer, len(r.keys))
@@ -362,7 +369,7 @@ func readReading(b *batch, cmd command, reply reply) (v quorum.Vote, refused, er
 
 // LOCKINFO asks by a script, which also counts the readers.
 func writeInspect(b *batch, r *round) {
-	b.script(scriptInspect, 0, 2, 0)
+	b.script(lua.Inspect, 0, 2, 0)
 	b.wire.bulk(marksKey)
 	b.resources(r)
 }
@@ -439,14 +446,14 @@ func readObserve(b *batch, cmd command, first reply) (v quorum.Vote, refused, er
 // An observation of a writer that waits for readers is one script call, which also announces it.
 func writeAnnounce(b *batch, r *round) {
 	b.arm()
-	b.script(scriptAnnounce, 0, 1, 2)
+	b.script(lua.Announce, 0, 1, 2)
 	b.resources(r)
 	b.wire.number(intentLife.Milliseconds())
 	b.wire.number(intentFresh.Milliseconds())
 }
 
 func writeWithdraw(b *batch, r *round) {
-	b.script(scriptWithdraw, 0, 1, 0)
+	b.script(lua.Withdraw, 0, 1, 0)
 	b.resources(r)
 }
 

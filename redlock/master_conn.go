@@ -12,6 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
 
+	"redlockd/redlock/lua"
 	"redlockd/redlock/rawio"
 )
 
@@ -151,15 +152,15 @@ func (l *masterConn) loadWithin(timeout time.Duration) error {
 func (l *masterConn) load(ctx context.Context) error {
 	pipe := l.redis.Pipeline()
 	var loads []*redis.StringCmd
-	for _, s := range scripts {
-		loads = append(loads, pipe.ScriptLoad(ctx, s.text))
+	for _, s := range lua.Loaded {
+		loads = append(loads, pipe.ScriptLoad(ctx, s.Text))
 	}
 	if _, err := pipe.Exec(ctx); err != nil {
 		return err
 	}
 	for i, load := range loads {
-		if load.Val() != scripts[i].sha {
-			return senseless("%q for the SHA1 of a script that is %s", shown(load.Val()), scripts[i].sha)
+		if load.Val() != lua.Loaded[i].SHA {
+			return senseless("%q for the SHA1 of a script that is %s", shown(load.Val()), lua.Loaded[i].SHA)
 		}
 	}
 	return nil
@@ -170,7 +171,7 @@ func (l *masterConn) flush(ctx context.Context, releases []pendingRelease) error
 	// One key may be released for two tokens. The script wants keys that differ.
 	for len(releases) > 0 {
 		seen := make(map[string]bool, len(releases))
-		keys, args := []string{}, []any{}
+		keys, args := []string{}, []any{0}
 		var rest []pendingRelease
 		for _, release := range releases {
 			if seen[release.key] {
@@ -180,7 +181,7 @@ func (l *masterConn) flush(ctx context.Context, releases []pendingRelease) error
 			seen[release.key] = true
 			keys, args = append(keys, release.key), append(args, release.token)
 		}
-		if err := l.redis.EvalSha(ctx, scriptRelease.sha, keys, args...).Err(); err != nil {
+		if err := l.redis.EvalSha(ctx, lua.Release.SHA, keys, args...).Err(); err != nil {
 			return err
 		}
 		releases = rest

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"redlockd/redlock/lua"
 )
 
 // guard holds what is to be checked before the votes of one master count. Only the lane's goroutine writes it,
@@ -314,7 +316,7 @@ func (l *lane) heartbeat(ctx context.Context, conn *masterConn) error {
 		return err
 	}
 	pipe := conn.redis.Pipeline()
-	beat := pipe.EvalSha(ctx, scriptMemberBeat.sha, []string{membersKey}, c.view.Load().beatArgs(l)...)
+	beat := pipe.EvalSha(ctx, lua.MemberBeat.SHA, []string{membersKey}, c.view.Load().beatArgs(l)...)
 	replication, memory, stats := pipe.Info(ctx, "replication"), pipe.Info(ctx, "memory"), pipe.Info(ctx, "stats")
 	fields, clock := pipe.HMGet(ctx, membersKey, "v", "beat", "gained"), redis.NewTimeCmd(ctx, "time")
 	floor, top := highWaterCommands(ctx)

@@ -35,14 +35,6 @@ func (r *round) mustBeTimely() bool {
 // timely tells whether it has flagTimely.
 func (r *round) timely() bool { return r.flags.Load()&flagTimely != 0 }
 
-// scriptLate is a part of other scripts. It tells whether the master's clock is past latest, in milliseconds; 0 is never.
-const scriptLate = `
-local function late(latest)
-  local now = tonumber(latest) > 0 and redis.call('TIME')
-  return now and now[1] * 1000 + math.floor(now[2] / 1000) > tonumber(latest)
-end
-`
-
 // lateReply is what a script returns for one number if it was executed too late. It has changed nothing.
 const lateReply = -2
 

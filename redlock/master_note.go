@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"redlockd/redlock/lua"
 )
 
 // A note on a master says that its clock has gained. A client that starts within a wait of that must not vouch for the clock, though by then it
@@ -65,7 +67,7 @@ func (l *lane) noteGain(ctx context.Context, conn *masterConn) {
 	if !k.unnoted || !k.stepped(c.clockViews(), k.ownGain, c.opts.ClockStepMax, c.opts.ClockSkewMax) {
 		return
 	}
-	done, err := conn.redis.Eval(ctx, scriptGained.text, []string{membersKey}, l.guard.shown).Int()
+	done, err := conn.redis.Eval(ctx, lua.Gained.Text, []string{membersKey}, l.guard.shown).Int()
 	k.unnoted = err != nil || done == 0
 }
 

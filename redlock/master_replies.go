@@ -183,17 +183,28 @@ func (b *batch) readFolded(rounds []int32) error {
 		switch {
 		case word != nil:
 			b.note(i, quorum.Unknown, word)
-		case all || reply.Text[position] == '1':
+		case all:
 			b.votes[i] = quorum.Granted
-		case reply.Text[position] == '0':
-			b.votes[i] = quorum.Denied
-		case reply.Text[position] == '-':
-			b.votes[i] = quorum.Absent
-		case reply.Text[position] == '.': // too late
-			b.votes[i] = quorum.Abstained
 		default:
-			return nonsense(reply)
+			if b.votes[i], err = releaseVote(reply.Text[position]); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
+}
+
+// releaseVote reads what lua.Release tells of one key.
+func releaseVote(key byte) (quorum.Vote, error) {
+	switch key {
+	case '1':
+		return quorum.Granted, nil
+	case '0':
+		return quorum.Denied, nil
+	case '-':
+		return quorum.Absent, nil
+	case '.': // too late
+		return quorum.Abstained, nil
+	}
+	return quorum.Unknown, nonsense(reply{Kind: '$', Text: []byte{key}})
 }

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"redlockd/redlock/lua"
 )
 
 // Recovery by copying. A master that has forgotten is a learner, and waits until the longest lock must have ended, unless enough others
@@ -40,7 +42,7 @@ import (
 // The learner gets every command meanwhile. What is released while it is copied may come too late to it: so at the end all that it holds is compared with
 // the sources once more, which also removes what it remembers of an earlier time. None of that is needed for safety: it keeps others out.
 //
-// Who copies? Every redlockd may, also at the same time; a note on the learner has the others wait (scriptCopyNote). Nothing of it outlives the
+// Who copies? Every redlockd may, also at the same time; a note on the learner has the others wait (lua.CopyNote). Nothing of it outlives the
 // process that copies: another one starts anew.
 //
 // testdata/tla/Copy.tla is the model.
@@ -307,7 +309,7 @@ func (c *copying) readCommand(ctx context.Context, pipe redis.Pipeliner, names [
 	if ends {
 		told = 1
 	}
-	return pipe.EvalSha(ctx, scriptCopyRead.sha, names, MaxValueLen, told)
+	return pipe.EvalSha(ctx, lua.CopyRead.SHA, names, MaxValueLen, told)
 }
 
 // read asks masters what they hold under the keys.
@@ -454,7 +456,7 @@ func (c *copying) giveCommand(ctx context.Context, pipe redis.Pipeliner, w *copy
 		names = append(names, w.keys[i].name)
 		args = append(args, w.orders[i].giveArgs(learner)...)
 	}
-	return pipe.EvalSha(ctx, scriptCopyGive.sha, names, args...)
+	return pipe.EvalSha(ctx, lua.CopyGive.SHA, names, args...)
 }
 
 // doneOf is what the learner replies that was given something; "": it does not show the membership that it was given it under.
@@ -500,7 +502,7 @@ func (c *copying) writeReaders(ctx context.Context, name string, order *copyOrde
 		if settled == "" {
 			return nil
 		}
-		return pipe.EvalSha(ctx, scriptCopyReaders.sha, []string{membersKey, name}, append([]any{settled}, order.readersArgs()...)...)
+		return pipe.EvalSha(ctx, lua.CopyReaders.SHA, []string{membersKey, name}, append([]any{settled}, order.readersArgs()...)...)
 	})
 	if err == nil {
 		c.given.Add(1)
@@ -547,7 +549,7 @@ func (c *copying) note(ctx context.Context) error {
 	}
 	return c.each([]*copyPlace{c.learner}, func(_ int, p *copyPlace) error {
 		n := c.progress()
-		reply, err := p.f.conn.redis.EvalSha(ctx, scriptCopyNote.sha, []string{membersKey}, c.id, n.text(), copyNoteLife(c.client.opts).Milliseconds()).Slice()
+		reply, err := p.f.conn.redis.EvalSha(ctx, lua.CopyNote.SHA, []string{membersKey}, c.id, n.text(), copyNoteLife(c.client.opts).Milliseconds()).Slice()
 		switch {
 		case err != nil && strings.HasPrefix(err.Error(), "OOM "): // it is told by what is given
 			return nil

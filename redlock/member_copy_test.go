@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"redlockd/redlock/lua"
 )
 
 func TestOrderOf(t *testing.T) {
@@ -93,9 +95,9 @@ const shownByLearner = "run:0123456789abcdef 1-0123456789abcdef.7 0123456789abcd
 func TestCopyScripts(t *testing.T) {
 	onBothMasters(t, func(t *testing.T, client *redis.Client) {
 		ctx := context.Background()
-		eval := func(s script, keys []string, args ...any) any {
+		eval := func(s lua.Script, keys []string, args ...any) any {
 			t.Helper()
-			reply, err := client.Eval(ctx, s.text, keys, args...).Result()
+			reply, err := client.Eval(ctx, s.Text, keys, args...).Result()
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -136,7 +138,7 @@ func TestCopyScripts(t *testing.T) {
 			must("PEXPIRE", "readers", 60_000)
 			keys := []string{"string", "empty", "absent", "for ever", "long", "hash", "stranger", "readers"}
 			for _, ends := range []int{1, 0} {
-				cmd := client.Eval(ctx, scriptCopyRead.text, keys, MaxValueLen, ends)
+				cmd := client.Eval(ctx, lua.CopyRead.Text, keys, MaxValueLen, ends)
 				entries, err := copyEntriesOf(cmd, len(keys))
 				if err != nil {
 					t.Fatal(err)
@@ -164,7 +166,7 @@ func TestCopyScripts(t *testing.T) {
 					near("end", entries[0].left, 60_000)
 				}
 			}
-			if _, err := copyEntriesOf(client.Eval(ctx, scriptCopyRead.text, keys, MaxValueLen, 1), len(keys)+1); err == nil {
+			if _, err := copyEntriesOf(client.Eval(ctx, lua.CopyRead.Text, keys, MaxValueLen, 1), len(keys)+1); err == nil {
 				t.Error("a reply for fewer keys than were asked for: got no error")
 			}
 		})
@@ -190,7 +192,7 @@ func TestCopyScripts(t *testing.T) {
 			}
 			for _, late := range []string{"another memory 1-0123456789abcdef.7 0123456789abcdef0123456789abcdef", strings.Replace(shownByLearner, ".7", ".8", 1)} {
 				args[0] = late
-				if got := eval(scriptCopyGive, keys, args...); got != "" {
+				if got := eval(lua.CopyGive, keys, args...); got != "" {
 					t.Errorf("under another record: got %q, want nothing done", got)
 				}
 			}
@@ -199,7 +201,7 @@ func TestCopyScripts(t *testing.T) {
 			}
 			args[0] = shownByLearner
 			must("HSET", membersKey, "v", shownByLearner+" ? 00000001.0123456789abcdef 0123456789abcdef0123456789abcdef") // has accepted a child
-			if got := eval(scriptCopyGive, keys, args...); got != "11101011" {
+			if got := eval(lua.CopyGive, keys, args...); got != "11101011" {
 				t.Errorf("got %q, want 11101011", got)
 			}
 			for key, want := range map[string]any{"absent": "v", "same": "v", "other": "v", "changed": "new", "gone": nil, "kept": "new", "readers": "v", "forced": ""} {
@@ -210,10 +212,10 @@ func TestCopyScripts(t *testing.T) {
 			near("same", must("PTTL", "same"), 60_000)
 			near("other", must("PTTL", "other"), 50_000)
 			must("SET", "absent", "another", "PX", 60_000)
-			if got := eval(scriptCopyGive, []string{membersKey, "absent"}, shownByLearner, "-", "", "v", 50_000); got != "0" {
+			if got := eval(lua.CopyGive, []string{membersKey, "absent"}, shownByLearner, "-", "", "v", 50_000); got != "0" {
 				t.Errorf("where something stands by now: got %q, want 0", got)
 			}
-			if got := eval(scriptCopyGive, []string{membersKey, "same"}, shownByLearner, "=", "v", "v", 90_000); got != "1" {
+			if got := eval(lua.CopyGive, []string{membersKey, "same"}, shownByLearner, "=", "v", "v", 90_000); got != "1" {
 				t.Errorf("got %q, want 1", got)
 			}
 			near("a later end", must("PTTL", "same"), 90_000)
@@ -225,17 +227,17 @@ func TestCopyScripts(t *testing.T) {
 			for _, key := range []string{"absent", "was a writer's"} {
 				order := copyOrder{readers: map[string]int64{"r:a": 60_000, "r:b": 30_000}}
 				args := append([]any{strings.Replace(shownByLearner, ".7", ".8", 1)}, order.readersArgs()...)
-				if got := eval(scriptCopyReaders, []string{membersKey, key}, args...); got != "" {
+				if got := eval(lua.CopyReaders, []string{membersKey, key}, args...); got != "" {
 					t.Errorf("under another record: got %q, want nothing done", got)
 				}
 				args[0] = shownByLearner
-				if got := eval(scriptCopyReaders, []string{membersKey, key}, args...); got != "1" {
+				if got := eval(lua.CopyReaders, []string{membersKey, key}, args...); got != "1" {
 					t.Errorf("got %q, want 1", got)
 				}
 				near("the key", must("PTTL", key), 60_000)
 				order = copyOrder{readers: map[string]int64{"r:b": 20_000, "r:c": 90_000}, gone: []string{"r:a", "r:absent"}}
-				eval(scriptCopyReaders, []string{membersKey, key}, append([]any{shownByLearner}, order.readersArgs()...)...)
-				entries, err := copyEntriesOf(client.Eval(ctx, scriptCopyRead.text, []string{key}, MaxValueLen, 1), 1)
+				eval(lua.CopyReaders, []string{membersKey, key}, append([]any{shownByLearner}, order.readersArgs()...)...)
+				entries, err := copyEntriesOf(client.Eval(ctx, lua.CopyRead.Text, []string{key}, MaxValueLen, 1), 1)
 				if err != nil || len(entries[0].readers) != 2 {
 					t.Fatalf("got %+v, %v, want two readers", entries, err)
 				}
@@ -250,7 +252,7 @@ func TestCopyScripts(t *testing.T) {
 			one, other := "0000000000000001", "0000000000000002"
 			note := copyNote{given: 12, done: 34, from: "m 1,m2"}
 			says := func(by string, life int) []any {
-				return eval(scriptCopyNote, []string{membersKey}, by, note.text(), life).([]any)
+				return eval(lua.CopyNote, []string{membersKey}, by, note.text(), life).([]any)
 			}
 			if got := says(one, 60_000); len(got) != 1 {
 				t.Errorf("the first: got %v", got)

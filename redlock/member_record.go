@@ -45,7 +45,7 @@ import (
 // testdata/tla has models of all this.
 
 const (
-	// membersKey is the hash that holds a master's membership; see member_state.go and member_scripts.go.
+	// membersKey is the hash that holds a master's membership; see member_state.go and lua/states.lua.
 	membersKey = ReservedPrefix + "members"
 
 	// recordMax bounds the text of a record, in bytes.

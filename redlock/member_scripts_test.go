@@ -15,6 +15,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"redlockd/redlock/lua"
 	"redlockd/redlock/memmaster"
 	"redlockd/redlock/redisproc"
 )
@@ -111,68 +112,68 @@ func TestMemberScripts(t *testing.T) {
 
 	cases := []struct {
 		name   string
-		script script
+		script lua.Script
 		before hashFields
 		args   []any
 		reply  string     // of fmt.Sprint
 		after  hashFields // nil: as before
 	}{
-		{"mint on nothing", scriptMint, nil, []any{"", "b:1", "y"}, "[1 b:1 -]", hashFields{"v": "b:1 -", "why": "y", "beat": "0"}},
-		{"mint again", scriptMint, hashFields{"v": "b:1 -", "why": "y", "beat": "0"}, []any{"", "b:1", "y"}, "[0 b:1 -]", nil},
-		{"mint over what is shown", scriptMint, with(held, "s:x", "1", "h:1", "2"), []any{accepted, "b:1", "y"}, "[1 b:1 -]", hashFields{"v": "b:1 -", "why": "y", "beat": "0", "r": "record 7"}},
-		{"mint over another", scriptMint, base, []any{fresh, "b:1", "y"}, "[0 " + settled + "]", nil},
-		{"mint over what was nothing", scriptMint, base, []any{"", "b:1", "y"}, "[0 " + settled + "]", nil},
-		{"mint over what is nothing now", scriptMint, nil, []any{settled, "b:1", "y"}, "[0 ]", nil},
+		{"mint on nothing", lua.Mint, nil, []any{"", "b:1", "y"}, "[1 b:1 -]", hashFields{"v": "b:1 -", "why": "y", "beat": "0"}},
+		{"mint again", lua.Mint, hashFields{"v": "b:1 -", "why": "y", "beat": "0"}, []any{"", "b:1", "y"}, "[0 b:1 -]", nil},
+		{"mint over what is shown", lua.Mint, with(held, "s:x", "1", "h:1", "2"), []any{accepted, "b:1", "y"}, "[1 b:1 -]", hashFields{"v": "b:1 -", "why": "y", "beat": "0", "r": "record 7"}},
+		{"mint over another", lua.Mint, base, []any{fresh, "b:1", "y"}, "[0 " + settled + "]", nil},
+		{"mint over what was nothing", lua.Mint, base, []any{"", "b:1", "y"}, "[0 " + settled + "]", nil},
+		{"mint over what is nothing now", lua.Mint, nil, []any{settled, "b:1", "y"}, "[0 ]", nil},
 
-		{"prepare", scriptPrepare, base, []any{settled, low}, "[1   ]", with(base, "p", low)},
-		{"prepare on fresh", scriptPrepare, hashFields{"v": fresh}, []any{fresh, low}, "[1   ]", hashFields{"v": fresh, "p": low}},
-		{"prepare on nothing", scriptPrepare, nil, []any{settled, low}, "[0 ]", nil},
-		{"prepare of another record", scriptPrepare, base, []any{fresh, high}, "[0 " + settled + "]", nil},
-		{"prepare of what has an accepted child", scriptPrepare, base, []any{accepted, high}, "[0 " + settled + "]", nil},
-		{"prepare below the promise", scriptPrepare, promised, []any{settled, low}, "[-1 " + middle + "]", nil},
-		{"prepare at the promise", scriptPrepare, promised, []any{settled, middle}, "[-1 " + middle + "]", nil},
-		{"prepare above the promise", scriptPrepare, promised, []any{settled, high}, "[1   ]", with(base, "p", high)},
-		{"prepare tells the accepted child", scriptPrepare, held, []any{settled, high}, "[1 " + middle + " " + child + " child 8]", with(held, "p", high)},
-		{"prepare tells an accepted founding", scriptPrepare, hashFields{"v": acceptedFresh, "a": "founding", "p": middle}, []any{fresh, high},
+		{"prepare", lua.Prepare, base, []any{settled, low}, "[1   ]", with(base, "p", low)},
+		{"prepare on fresh", lua.Prepare, hashFields{"v": fresh}, []any{fresh, low}, "[1   ]", hashFields{"v": fresh, "p": low}},
+		{"prepare on nothing", lua.Prepare, nil, []any{settled, low}, "[0 ]", nil},
+		{"prepare of another record", lua.Prepare, base, []any{fresh, high}, "[0 " + settled + "]", nil},
+		{"prepare of what has an accepted child", lua.Prepare, base, []any{accepted, high}, "[0 " + settled + "]", nil},
+		{"prepare below the promise", lua.Prepare, promised, []any{settled, low}, "[-1 " + middle + "]", nil},
+		{"prepare at the promise", lua.Prepare, promised, []any{settled, middle}, "[-1 " + middle + "]", nil},
+		{"prepare above the promise", lua.Prepare, promised, []any{settled, high}, "[1   ]", with(base, "p", high)},
+		{"prepare tells the accepted child", lua.Prepare, held, []any{settled, high}, "[1 " + middle + " " + child + " child 8]", with(held, "p", high)},
+		{"prepare tells an accepted founding", lua.Prepare, hashFields{"v": acceptedFresh, "a": "founding", "p": middle}, []any{fresh, high},
 			"[1 " + middle + " " + child + " founding]", hashFields{"v": acceptedFresh, "a": "founding", "p": high}},
-		{"prepare below the accepted child", scriptPrepare, held, []any{settled, low}, "[-1 " + middle + "]", nil},
+		{"prepare below the accepted child", lua.Prepare, held, []any{settled, low}, "[-1 " + middle + "]", nil},
 
-		{"accept", scriptAccept, base, []any{settled, middle, child, "child 8"}, "[1 " + accepted + "]", held},
-		{"accept as promised", scriptAccept, promised, []any{settled, middle, child, "child 8"}, "[1 " + accepted + "]", held},
-		{"accept again", scriptAccept, held, []any{settled, middle, child, "child 8"}, "[1 " + accepted + "]", held},
-		{"accept on fresh", scriptAccept, hashFields{"v": fresh}, []any{fresh, middle, child, "founding"}, "[1 " + acceptedFresh + "]",
+		{"accept", lua.Accept, base, []any{settled, middle, child, "child 8"}, "[1 " + accepted + "]", held},
+		{"accept as promised", lua.Accept, promised, []any{settled, middle, child, "child 8"}, "[1 " + accepted + "]", held},
+		{"accept again", lua.Accept, held, []any{settled, middle, child, "child 8"}, "[1 " + accepted + "]", held},
+		{"accept on fresh", lua.Accept, hashFields{"v": fresh}, []any{fresh, middle, child, "founding"}, "[1 " + acceptedFresh + "]",
 			hashFields{"v": acceptedFresh, "a": "founding", "p": middle}},
-		{"accept on nothing", scriptAccept, nil, []any{settled, middle, child, "child 8"}, "[0 ]", nil},
-		{"accept of another record", scriptAccept, base, []any{fresh, high, child, "child 8"}, "[0 " + settled + "]", nil},
-		{"accept below the promise", scriptAccept, promised, []any{settled, low, child, "child 8"}, "[-1 " + middle + "]", nil},
-		{"accept below the accepted child", scriptAccept, held, []any{settled, low, digest, "child of low"}, "[-1 " + middle + "]", nil},
-		{"accept above", scriptAccept, held, []any{settled, high, digest, "child of high"}, "[1 " + settled + " ? " + high + " " + digest + "]",
+		{"accept on nothing", lua.Accept, nil, []any{settled, middle, child, "child 8"}, "[0 ]", nil},
+		{"accept of another record", lua.Accept, base, []any{fresh, high, child, "child 8"}, "[0 " + settled + "]", nil},
+		{"accept below the promise", lua.Accept, promised, []any{settled, low, child, "child 8"}, "[-1 " + middle + "]", nil},
+		{"accept below the accepted child", lua.Accept, held, []any{settled, low, digest, "child of low"}, "[-1 " + middle + "]", nil},
+		{"accept above", lua.Accept, held, []any{settled, high, digest, "child of high"}, "[1 " + settled + " ? " + high + " " + digest + "]",
 			with(base, "v", settled+" ? "+high+" "+digest, "a", "child of high", "p", high)},
 
-		{"learn the next version", scriptLearn, held, learn(3, lineage, 8), "[1 " + learn(3, lineage, 8)[4].(string) + "]", learned(3, lineage, 8)},
-		{"learn a later version", scriptLearn, promised, learn(3, lineage, 10), "[1 " + learn(3, lineage, 10)[4].(string) + "]", learned(3, lineage, 10)},
-		{"learn a founding", scriptLearn, held, learn(4, other, 0), "[1 " + learn(4, other, 0)[4].(string) + "]", learned(4, other, 0)},
-		{"learn on fresh", scriptLearn, with(base, "v", fresh), learn(0, other, 0), "[1 " + learn(0, other, 0)[4].(string) + "]", learned(0, other, 0)},
-		{"learn on fresh that accepted", scriptLearn, with(held, "v", acceptedFresh), learn(0, other, 0), "[1 " + learn(0, other, 0)[4].(string) + "]", learned(0, other, 0)},
-		{"learn on nothing", scriptLearn, nil, learn(3, lineage, 8), "[0 ]", nil},
-		{"learn in another memory", scriptLearn, with(base, "v", memoryOf("b")+" -"), learn(3, lineage, 8), "[0 " + memoryOf("b") + " -]", nil},
-		{"learn the same version", scriptLearn, held, learn(3, lineage, 7), "[0 " + accepted + "]", nil},
-		{"learn the version before", scriptLearn, base, learn(3, lineage, 6), "[0 " + settled + "]", nil},
-		{"learn a version with fewer digits", scriptLearn, with(base, "v", strings.Replace(settled, ".7 ", ".10 ", 1)), learn(3, lineage, 9),
+		{"learn the next version", lua.Learn, held, learn(3, lineage, 8), "[1 " + learn(3, lineage, 8)[4].(string) + "]", learned(3, lineage, 8)},
+		{"learn a later version", lua.Learn, promised, learn(3, lineage, 10), "[1 " + learn(3, lineage, 10)[4].(string) + "]", learned(3, lineage, 10)},
+		{"learn a founding", lua.Learn, held, learn(4, other, 0), "[1 " + learn(4, other, 0)[4].(string) + "]", learned(4, other, 0)},
+		{"learn on fresh", lua.Learn, with(base, "v", fresh), learn(0, other, 0), "[1 " + learn(0, other, 0)[4].(string) + "]", learned(0, other, 0)},
+		{"learn on fresh that accepted", lua.Learn, with(held, "v", acceptedFresh), learn(0, other, 0), "[1 " + learn(0, other, 0)[4].(string) + "]", learned(0, other, 0)},
+		{"learn on nothing", lua.Learn, nil, learn(3, lineage, 8), "[0 ]", nil},
+		{"learn in another memory", lua.Learn, with(base, "v", memoryOf("b")+" -"), learn(3, lineage, 8), "[0 " + memoryOf("b") + " -]", nil},
+		{"learn the same version", lua.Learn, held, learn(3, lineage, 7), "[0 " + accepted + "]", nil},
+		{"learn the version before", lua.Learn, base, learn(3, lineage, 6), "[0 " + settled + "]", nil},
+		{"learn a version with fewer digits", lua.Learn, with(base, "v", strings.Replace(settled, ".7 ", ".10 ", 1)), learn(3, lineage, 9),
 			"[0 " + strings.Replace(settled, ".7 ", ".10 ", 1) + "]", nil},
-		{"learn a founding of before", scriptLearn, base, learn(2, other, 99), "[0 " + settled + "]", nil},
-		{"learn another founding of the same generation", scriptLearn, base, learn(3, other, 99), "[0 " + settled + "]", nil},
-		{"learn over nonsense", scriptLearn, with(base, "v", memory+" nonsense"), learn(3, lineage, 8), "[0 " + memory + " nonsense]", nil},
+		{"learn a founding of before", lua.Learn, base, learn(2, other, 99), "[0 " + settled + "]", nil},
+		{"learn another founding of the same generation", lua.Learn, base, learn(3, other, 99), "[0 " + settled + "]", nil},
+		{"learn over nonsense", lua.Learn, with(base, "v", memory+" nonsense"), learn(3, lineage, 8), "[0 " + memory + " nonsense]", nil},
 
-		{"beat on nothing", scriptMemberBeat, nil, memberBeatArgs(settled, true, []string{"s:x"}, []int{1}, []int{1}), "[0]", nil},
-		{"beat alone", scriptMemberBeat, base, memberBeatArgs(settled, true, nil, nil, nil), "[6 " + settled + "]", with(base, "beat", "6")},
-		{"beat with stamps", scriptMemberBeat, with(base, "s:old", "1", "h:1", "2", "h:2", "3", "h:9", "4"), memberBeatArgs(settled, true, []string{"s:old", "s:new"}, []int{1}, []int{1, 2}),
+		{"beat on nothing", lua.MemberBeat, nil, memberBeatArgs(settled, true, []string{"s:x"}, []int{1}, []int{1}), "[0]", nil},
+		{"beat alone", lua.MemberBeat, base, memberBeatArgs(settled, true, nil, nil, nil), "[6 " + settled + "]", with(base, "beat", "6")},
+		{"beat with stamps", lua.MemberBeat, with(base, "s:old", "1", "h:1", "2", "h:2", "3", "h:9", "4"), memberBeatArgs(settled, true, []string{"s:old", "s:new"}, []int{1}, []int{1, 2}),
 			"[6 " + settled + " 1 now]", with(base, "beat", "6", "s:old", "1", "s:new", "now", "h:1", "now", "h:2", "3")},
-		{"beat of a clock that disagrees", scriptMemberBeat, with(base, "s:old", "1"), memberBeatArgs(settled, false, []string{"s:old", "s:new"}, nil, nil),
+		{"beat of a clock that disagrees", lua.MemberBeat, with(base, "s:old", "1"), memberBeatArgs(settled, false, []string{"s:old", "s:new"}, nil, nil),
 			"[6 " + settled + " 1 ]", with(base, "beat", "6", "s:old", "1")},
-		{"beat drops stamps", scriptMemberBeat, with(held, "s:old", "1", "h:1", "2"), memberBeatArgs(settled, true, nil, nil, []int{1}),
+		{"beat drops stamps", lua.MemberBeat, with(held, "s:old", "1", "h:1", "2"), memberBeatArgs(settled, true, nil, nil, []int{1}),
 			"[6 " + accepted + "]", with(held, "beat", "6", "h:1", "2")},
-		{"beat of a proxy that is behind", scriptMemberBeat, with(base, "s:old", "1", "h:9", "2"), memberBeatArgs(fresh, true, []string{"s:old", "s:new"}, []int{1}, []int{1}),
+		{"beat of a proxy that is behind", lua.MemberBeat, with(base, "s:old", "1", "h:9", "2"), memberBeatArgs(fresh, true, []string{"s:old", "s:new"}, []int{1}, []int{1}),
 			"[6 " + settled + " 1 ]", with(base, "beat", "6", "s:old", "1", "h:9", "2")},
 	}
 	onBothMasters(t, func(t *testing.T, client *redis.Client) {
@@ -182,7 +183,7 @@ func TestMemberScripts(t *testing.T) {
 			}
 			writeHash(t, client, tc.before)
 			began := masterMs(t, client)
-			reply, err := client.Eval(context.Background(), tc.script.text, []string{membersKey}, tc.args...).Slice()
+			reply, err := client.Eval(context.Background(), tc.script.Text, []string{membersKey}, tc.args...).Slice()
 			ended := masterMs(t, client)
 			if err != nil {
 				t.Errorf("%s: %v", tc.name, err)
@@ -219,10 +220,10 @@ func TestMemberScriptsLeaveAKeyOfAnotherTypeAlone(t *testing.T) {
 		ctx := context.Background()
 		client.FlushAll(ctx)
 		client.Set(ctx, membersKey, "somebody's", 0)
-		for _, s := range []script{scriptMint, scriptPrepare, scriptAccept, scriptLearn, scriptMemberBeat, scriptAdmitFloor} {
-			err := client.Eval(ctx, s.text, []string{membersKey, floorKey}, "", 0, 0, 0, 0, 0).Err()
+		for _, s := range []lua.Script{lua.Mint, lua.Prepare, lua.Accept, lua.Learn, lua.MemberBeat, lua.AdmitFloor} {
+			err := client.Eval(ctx, s.Text, []string{membersKey, floorKey}, "", 0, 0, 0, 0, 0).Err()
 			if err == nil || !strings.Contains(err.Error(), "WRONGTYPE") {
-				t.Errorf("%.60q…: got %v, want WRONGTYPE", s.text[len(scriptStates):], err)
+				t.Errorf("%s: got %v, want WRONGTYPE", s.Name, err)
 			}
 		}
 		if got := client.Get(ctx, membersKey).Val(); got != "somebody's" {
@@ -256,7 +257,7 @@ func TestAdmitFloor(t *testing.T) {
 			if tc.before != "" {
 				client.Set(ctx, floorKey, tc.before, 0)
 			}
-			got, err := client.Eval(ctx, scriptAdmitFloor.text, []string{membersKey, floorKey}, tc.v, tc.floor).Int()
+			got, err := client.Eval(ctx, lua.AdmitFloor.Text, []string{membersKey, floorKey}, tc.v, tc.floor).Int()
 			if after := client.Get(ctx, floorKey).Val(); err != nil || got != tc.want || after != tc.after {
 				t.Errorf("%s: got %d, %v, floor %q, want %d, floor %q", tc.name, got, err, after, tc.want, tc.after)
 			}
@@ -283,7 +284,7 @@ func TestClamp(t *testing.T) {
 		keys = append(keys, "readers")
 		for i, want := range []int{0, 2, 0} { // late is never, and twice is once
 			v := []string{"another", "this", "this"}[i]
-			if got, err := client.Eval(ctx, scriptClamp.text, keys, bound.Milliseconds(), v).Int(); got != want || err != nil {
+			if got, err := client.Eval(ctx, lua.Clamp.Text, keys, bound.Milliseconds(), v).Int(); got != want || err != nil {
 				t.Errorf("time %d: got %d, %v, want %d", i+1, got, err, want)
 			}
 		}

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"redlockd/redlock/lua"
 )
 
 // A step from a record to the next one is one instance of single-decree Paxos. The acceptors are the memories that the record lists; for a
@@ -51,7 +53,7 @@ func (s *survey) step(ctx context.Context, parent *record, acceptors []*found, q
 		if a.unreadable != nil && parent != nil { //mutant:a-record-that-cannot-be-read-takes-part
 			return fmt.Errorf("%s: %w", textOfTheRecord, a.unreadable)
 		}
-		reply, err := a.conn.members(ctx, scriptPrepare, a.state.settled(), ballot)
+		reply, err := a.conn.members(ctx, lua.Prepare, a.state.settled(), ballot)
 		if err != nil || len(reply) != 4 || text(reply[1]) == "" {
 			return err
 		}
@@ -75,7 +77,7 @@ func (s *survey) step(ctx context.Context, parent *record, acceptors []*found, q
 		ready, quorum = child.among(ready), max(quorum, child.quorum())
 	}
 	_, err = s.askEach(ready, quorum-len(settled), 0, func(a *found) error { //mutant:a-minority-chooses
-		_, err := a.conn.members(ctx, scriptAccept, a.state.settled(), ballot, child.digest, child.text)
+		_, err := a.conn.members(ctx, lua.Accept, a.state.settled(), ballot, child.digest, child.text)
 		return err
 	})
 	if err != nil {
@@ -182,7 +184,7 @@ func (s *survey) askEach(masters []*found, quorum int, grace time.Duration, ask 
 // teach tells the masters of the record, which is known to be chosen. Who cannot be told learns it later.
 func (s *survey) teach(ctx context.Context, masters []*found, r *record) {
 	s.askEach(masters, len(masters), 0, func(f *found) error {
-		_, err := f.conn.members(ctx, scriptLearn, f.state.memory, r.generation, r.lineage, r.version, r.shownBy(f.state.memory), r.text)
+		_, err := f.conn.members(ctx, lua.Learn, f.state.memory, r.generation, r.lineage, r.version, r.shownBy(f.state.memory), r.text)
 		f.taught = err == nil
 		return err
 	})
@@ -208,7 +210,7 @@ const textOfTheRecord = "the field r of its " + membersKey + ", the text of the 
 
 // raiseFloor has a master refuse fences up to the floor.
 func (f *found) raiseFloor(ctx context.Context, floor int64) error {
-	raised, err := f.conn.redis.Eval(ctx, scriptAdmitFloor.text, []string{membersKey, floorKey}, f.state.String(), floor).Int()
+	raised, err := f.conn.redis.Eval(ctx, lua.AdmitFloor.Text, []string{membersKey, floorKey}, f.state.String(), floor).Int()
 	switch {
 	case err == nil && raised == fenceAhead:
 		return errFloorAhead
@@ -222,8 +224,8 @@ func (f *found) raiseFloor(ctx context.Context, floor int64) error {
 var errFloorAhead = errors.New("the floor of fences is too far ahead of its clock")
 
 // members runs one of the scripts on the membership. errOutrun: the master shows something else by now.
-func (l *masterConn) members(ctx context.Context, s script, args ...any) ([]any, error) {
-	reply, err := l.redis.Eval(ctx, s.text, []string{membersKey}, args...).Slice()
+func (l *masterConn) members(ctx context.Context, s lua.Script, args ...any) ([]any, error) {
+	reply, err := l.redis.Eval(ctx, s.Text, []string{membersKey}, args...).Slice()
 	if err != nil {
 		return nil, err
 	}

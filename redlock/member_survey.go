@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"redlockd/redlock/lua"
 )
 
 // A survey asks masters what they show of the membership, over connections of its own, made anew each time. So it sees who stands behind an
@@ -308,7 +310,7 @@ const noMembership = "its " + membersKey + " is no membership: see who writes to
 // mint names the memory of the master, if it still shows v ("": nothing), and says what has become of the one before. Of
 // several clients that name it, the first is right.
 func (l *masterConn) mint(ctx context.Context, v, memory, why string) error {
-	if err := l.redis.Eval(ctx, scriptMint.text, []string{membersKey}, v, memory, why).Err(); err != nil {
+	if err := l.redis.Eval(ctx, lua.Mint.Text, []string{membersKey}, v, memory, why).Err(); err != nil {
 		return fmt.Errorf("name the memory in %s: %w", membersKey, err)
 	}
 	return nil

@@ -44,10 +44,10 @@ var mutants = []mutant{
 	{"a-lease-of-other-parts-is-not-inherited", when(`COND && sameKeys(before.keys, granted.keys)`), "TestLockAgainInOtherParts"},
 	{"a-repetition-denied-by-a-minority", doAfter(`mayHold = 0`), "TestRepetitionIsNotDeniedByAMinority"},
 	{"tried-again-behind-the-unlock", without(-1), "TestFenceIsNotTriedAgainBehindUnlock"},
-	{"the-undo-does-not-look-at-the-end", lua(`ends >= latest - %d and ends <= latest + 1`, `%d`), "TestUndoSparesWhatSomebodyCountsOn"},
-	{"ends-are-not-moved-far-enough", replace(`, endMoveMs)`, `, pick(MUTANT, 1, endMoveMs))`), "TestUndoSparesWhatSomebodyCountsOn"},
-	{"a-commit-does-not-move-the-end", lua(`what == '3' or what == '1' and held[i] == value`, `false`), "TestUndoSparesWhatSomebodyCountsOn"},
-	{"moved-ends-run-away", lua(`left > longest`, `false`), "TestEndsDoNotRunAway"},
+	{"the-undo-does-not-look-at-the-end", script(`ends >= latest - early and ends <= latest + 1`, `true`), "TestUndoSparesWhatSomebodyCountsOn"},
+	{"ends-are-not-moved-far-enough", script(`endMove = 8`, `endMove = 1`), "TestUndoSparesWhatSomebodyCountsOn"},
+	{"a-commit-does-not-move-the-end", script(`what == '3' or what == '1' and held[i] == value`, `false`), "TestUndoSparesWhatSomebodyCountsOn"},
+	{"moved-ends-run-away", script(`left > longest`, `false`), "TestEndsDoNotRunAway"},
 	{"the-undo-goes-by-the-trailer-alone", replace(`endSlackMs`, `pick[int64](MUTANT, 1000, endSlackMs)`), "TestClockMarks"},
 	{"an-attempt-that-failed-is-not-taken-back", never, "TestFailedAttemptIsTakenBack"},
 	{"late-votes-are-not-taken-back", never, "TestFailedAttemptIsTakenBack"},
@@ -58,8 +58,14 @@ var mutants = []mutant{
 	{"releases-not-kept", skip, "TestUnlockIsOwed"},
 	{"kept-releases-not-delivered", replace(`releases)`, `releases[:pick(MUTANT, 0, len(releases))])`), "TestUnlockIsOwed"},
 	{"kept-releases-do-not-expire", never, "TestPendingReleasesAreBounded"},
-	{"extend-shortens", lua(`moved(redis.call('PTTL', KEYS[i]), ttl, longest)`, `ttl`), "TestShorterExtendWithoutQuorum"},
-	{"lock-shortens", lua(`moved(left, tonumber(ARGV[2]), tonumber(ARGV[3])))`, `ARGV[2])`), "TestShorterRepetitionWithoutQuorum"},
+	{"a-release-takes-what-others-hold", script(`held[i] == token(i)`, `held[i]`), "TestLockScripts"},
+	{"a-commit-does-not-compare", script(`held[i] ~= value`, `not held[i]`), "TestLockScripts"},
+	{"a-fence-that-no-clock-reaches-is-taken", script(`return fence`, `return fence < 0 and fence`), "TestLockScripts"},
+	{"what-comes-too-late-is-done", script(`clock() > tonumber(latest)`, `false`), "TestLockScripts"},
+	{"a-forced-release-lowers-the-mark", script(`fence <= mark`, `false`), "TestLockScripts"},
+	{"extends-what-others-hold", script(`if others then`, `if false then`), "TestLockScripts"},
+	{"extend-shortens", script(`moved(redis.call('PTTL', KEYS[i]), ttl, longest)`, `ttl`), "TestShorterExtendWithoutQuorum"},
+	{"lock-shortens", script(`moved(left, tonumber(ARGV[2]), tonumber(ARGV[3])))`, `ARGV[2])`), "TestShorterRepetitionWithoutQuorum"},
 	{"late-grant-kept", never, "TestDropInLateGrantIsUndone"},
 	{"rotation-leaves-the-old-value", never, "TestRotationClearsTheOldValue"},
 	{"a-failed-rotation-is-not-turned-back", without(2, 2), "TestFailedRotationIsTurnedBack"},
@@ -81,8 +87,8 @@ var mutants = []mutant{
 	{"a-version-that-may-count-is-released", when("silent == 0"), "TestVersionThatMayCountStays"},
 	{"what-silent-masters-may-have-set-stays", skip, "TestHangingMasterKeepsNoVersion"},
 	{"what-is-left-of-a-changed-version-stays", skip, "TestHangingMasterKeepsNoVersion"},
-	{"another-lineage-is-replaced", lua(`string.sub(held, %[3]d, %[4]d) == string.sub(ARGV[1], %[3]d, %[4]d)`, `%[3]d < %[4]d`), "TestMissedChangesAreMadeUp"},
-	{"a-later-version-is-replaced", lua(`<= string.byte`, `> -string.byte`), "TestMissedChangesAreMadeUp"},
+	{"another-lineage-is-replaced", script(`string.sub(held, 12, 18) == string.sub(ARGV[1], 12, 18)`, `true`), "TestMissedChangesAreMadeUp"},
+	{"a-later-version-is-replaced", script(`<= string.byte`, `> -string.byte`), "TestMissedChangesAreMadeUp"},
 	{"masters-that-have-missed-changes-are-left-behind", never, "TestMissedChangesAreMadeUp"},
 	{"holes-of-commits-not-filled", skip, "TestCommitOfSeveralKeysFillsHoles"},
 	{"late-holes-of-commits-not-filled", skip, "TestCommitOfSeveralKeysFillsHoles"},
@@ -113,29 +119,29 @@ var mutants = []mutant{
 	{"held-over-a-suspension", never, "TestKeepAliveOverAPause"},
 
 	// Readers and writers.
-	{"a-strangers-set-is-taken-for-readers", lua(`if not last or left < 0 then`, `last = last or 0; if left < 0 then`), "TestStrangersSetIsLeftAlone"},
-	{"the-key-ends-with-the-first-reader", lua(`if ends > last then`, `if ends < last then`), "TestReaderScripts"},
-	{"a-reader-that-leaves-takes-all-with-it", lua(`#top == 2 then`, `#top > 0 then`), "TestReaderScripts"},
-	{"a-reader-does-not-look-at-the-writer", lua(`held, now, last = kind == 'string'`, `held, now, last = redis.call('UNLINK', key) == 2`), "TestReadersAndWriters"},
+	{"a-strangers-set-is-taken-for-readers", script(`if not last or left < 0 then`, `last = last or 0; if left < 0 then`), "TestStrangersSetIsLeftAlone"},
+	{"the-key-ends-with-the-first-reader", script(`if ends > last then`, `if ends < last then`), "TestReaderScripts"},
+	{"a-reader-that-leaves-takes-all-with-it", script(`#top == 2 then`, `#top > 0 then`), "TestReaderScripts"},
+	{"a-reader-does-not-look-at-the-writer", script(`held, now, last = kind == 'string'`, `held, now, last = redis.call('UNLINK', key) == 2`), "TestReadersAndWriters"},
 	{"an-intent-outlives-the-waiter", skip, "TestIntentEndsWithTheWaiter"},
-	{"who-takes-the-intent-away-takes-a-reader-away", lua(`leave(KEYS[1], 'writer')`, `redis.call('UNLINK', KEYS[1])`), "TestIntentEndsWithTheWaiter"},
-	{"an-intent-keeps-no-reader-out", lua(`not intent or`, `true or`), "TestWaitingWriterIsNotStarved"},
-	{"a-reader-shortens", lua(`moved(mine - now, ttl, tonumber(ARGV[i + 2]))`, `ttl`), "TestReaderScripts"},
-	{"a-writer-waits-for-intents", lua(`if readers(key) == 0 then`, `if false then`), "TestReaderScripts"},
-	{"fresh-intents-are-renewed", lua(`now + tonumber(ARGV[2]) >`, `ends >`), "TestWaitersDoNotWakeEachOther"},
-	{"intents-are-not-told-of", lua(`return {'zset', -2}`, `return {'none', -2}`), "TestReadersOfAnotherClientLeave"},
-	{"a-writer-does-not-look-at-readers", lua(` and readers(KEYS[i]) == 0`, ``), "TestReadersAndWriters"},
-	{"an-intent-keeps-writers-out", lua(`free = axis(KEYS[i])`, `free = false and axis(KEYS[i])`), "TestReaderScripts"},
+	{"who-takes-the-intent-away-takes-a-reader-away", script(`leave(KEYS[1], 'writer')`, `redis.call('UNLINK', KEYS[1])`), "TestIntentEndsWithTheWaiter"},
+	{"an-intent-keeps-no-reader-out", script(`not intent or`, `true or`), "TestWaitingWriterIsNotStarved"},
+	{"a-reader-shortens", script(`moved(mine - now, ttl, tonumber(ARGV[i + 2]))`, `ttl`), "TestReaderScripts"},
+	{"a-writer-waits-for-intents", script(`if readers(key) == 0 then`, `if false then`), "TestReaderScripts"},
+	{"fresh-intents-are-renewed", script(`now + tonumber(ARGV[2]) >`, `ends >`), "TestWaitersDoNotWakeEachOther"},
+	{"intents-are-not-told-of", script(`return {'zset', -2}`, `return {'none', -2}`), "TestReadersOfAnotherClientLeave"},
+	{"a-writer-does-not-look-at-readers", script(` and readers(KEYS[i]) == 0`, ``), "TestReadersAndWriters"},
+	{"an-intent-keeps-writers-out", script(`free = axis(KEYS[i])`, `free = false and axis(KEYS[i])`), "TestReaderScripts"},
 	{"a-refill-is-kept-out", instead(`b.wire.bulk("0")`), "TestRefillOfAReader"},
 	{"a-reader-of-elsewhere-is-not-found", replace(`lease == nil || lease.reader`, `(lease != nil || !MUTANT) && (lease == nil || lease.reader)`), "TestReaderIsReleasedElsewhere"},
 	{"an-extension-counts-both-modes", doAfter(`granted = writer + reader`), "TestExtendOfATokenInBothModes"},
 	{"a-strangers-key-is-shown-as-a-lock", never, "TestStrangersSetIsLeftAlone"},
 	{"a-client-that-is-outrun-says-nothing", never, "TestClientThatIsFartherAwayIsNotStarved"},
 	{"each-copy-has-a-window-left", never, "TestCopiesOfAMessageLeaveOneWindow"},
-	{"a-takeover-joins-the-readers", lua(`now and redis.call('ZSCORE', KEYS[1], 'r:' .. value)`, `now and 0`), "TestReaderScripts"},
-	{"a-takeover-shortens-a-reader", lua(`math.max(tonumber(score), now + tonumber(ARGV[5]))`, `now + tonumber(ARGV[5])`), "TestReaderScripts"},
-	{"a-takeover-leaves-the-old-reader", lua(`redis.call('ZREM', KEYS[1], 'r:' .. value)`, `score = score`), "TestReaderScripts|TestHoldOfAReader"},
-	{"a-failed-takeover-takes-the-reader-away", lua(`score and what == '2'`, `false`), "TestReaderScripts|TestHoldOfAReaderThatFails"},
+	{"a-takeover-joins-the-readers", script(`now and redis.call('ZSCORE', KEYS[1], 'r:' .. value)`, `now and 0`), "TestReaderScripts"},
+	{"a-takeover-shortens-a-reader", script(`math.max(tonumber(score), now + tonumber(ARGV[5]))`, `now + tonumber(ARGV[5])`), "TestReaderScripts"},
+	{"a-takeover-leaves-the-old-reader", script(`redis.call('ZREM', KEYS[1], 'r:' .. value)`, `score = score`), "TestReaderScripts|TestHoldOfAReader"},
+	{"a-failed-takeover-takes-the-reader-away", script(`score and what == '2'`, `false`), "TestReaderScripts|TestHoldOfAReaderThatFails"},
 	{"a-failed-takeover-of-a-reader-stays", without(2, 2), "TestHoldOfAReaderThatFails"},
 	{"a-readers-new-token-outlives-the-force", replace(`asReader(true)`, `asReader(!MUTANT)`), "TestForceOvertakesWhatIsUnderWay"},
 	{"a-made-token-is-bound-twice", never, "TestMadeTokenIsBoundOnce"},
@@ -148,8 +154,8 @@ var mutants = []mutant{
 	{"a-writer-does-not-say-that-it-waits", doAfter(`w.behindReaders = false`), "TestWaitingWriterIsNotStarved"},
 
 	// Releases by force.
-	{"a-forced-release-raises-no-mark", lua(`redis.call('ZADD', KEYS[1], ARGV[1], key)`, `bound = bound`), "TestForceRaisesTheFence"},
-	{"a-forced-release-does-not-look-at-the-end", lua(`math.abs(ends - ARGV[2])`, `0`), "TestForceSparesARepeatedLock"},
+	{"a-forced-release-raises-no-mark", script(`redis.call('ZADD', KEYS[1], ARGV[1], key)`, `ms = ms`), "TestForceRaisesTheFence"},
+	{"a-forced-release-does-not-look-at-the-end", script(`math.abs(ends - ARGV[2])`, `0`), "TestForceSparesARepeatedLock"},
 	{"forced-without-a-quorum-of-marks", always, "TestForceNeedsAQuorumOfMarks"},
 	{"an-attempt-under-way-is-forced", always, "TestForceSparesAttemptsUnderWay"},
 	{"split-votes-are-told-as-nobody", never, "TestForceTellsOfSplitVotes"},
@@ -251,7 +257,7 @@ var mutants = []mutant{
 	{"a-suspension-excuses-a-later-gain", skip, "TestSuspensionThatDidNotShow"},
 	{"a-clock-of-our-own-is-doubted", never, "TestMastersOfThisProcessAreNotDoubted"},
 	{"a-clock-set-back-lengthens-locks", never, "TestClockSetBackLengthensNoLock"},
-	{"all-readers-ends-are-moved", lua(`if tonumber(ends[m + 1]) <= most then`, `if true then`), "TestClampCutsNoReaderShort"},
+	{"all-readers-ends-are-moved", script(`if tonumber(ends[m + 1]) <= most then`, `if true then`), "TestClampCutsNoReaderShort"},
 	{"keys-shortened-too-much", replace(`wait.Milliseconds()`, `pick(MUTANT, wait/2, wait).Milliseconds()`), "TestClampCutsNoLockShort"},
 	{"a-finding-forgotten-with-its-connection", doInside(`l.toResolve = guardResult{}`), "TestFindingOutlivesTheConnection"},
 	{"beat-not-compared", never, "TestRollbackIsCaughtWithTheVote"},
@@ -278,24 +284,24 @@ var mutants = []mutant{
 	{"a-record-that-cannot-be-read-takes-part", never, "TestStepGoesOnWithoutWhatCannotBeRead"},
 	{"a-child-of-another-digest-is-proposed", never, "TestStepGoesOnWithoutWhatCannotBeRead"},
 	{"a-record-of-another-digest-is-believed", never, "TestRecordThatCannotBeReadIsNamed"},
-	{"a-memory-of-another-is-replaced", lua(`v ~= ARGV[1]`, `false`), "TestMemberScripts"},
-	{"promises-outlive-their-memory", lua(`'UNLINK', KEYS[1])`, `'HDEL', KEYS[1], 'v')`), "TestMemberScripts"},
-	{"a-ballot-for-another-parent-is-promised", lua(`settled(v) ~= ARGV[1]`, `false`), "TestMemberScripts"},
-	{"a-promise-is-lowered", lua(`not below(promised, ARGV[2])`, `false`), "TestMemberScripts"},
-	{"an-accepted-child-is-not-told", lua(`if ballot then`, `if false then`), "TestMemberScripts"},
-	{"a-child-of-another-parent-is-accepted", lua(`settled(v) ~= ARGV[1]`, `false`), "TestMemberScripts"},
-	{"a-promise-is-broken", lua(`below(ARGV[2], promised)`, `false`), "TestMemberScripts"},
-	{"an-accepted-ballot-is-no-promise", lua(`, 'p', ARGV[2])`, `)`), "TestMemberScripts"},
-	{"another-memory-learns", lua(`memory ~= ARGV[1]`, `false`), "TestMemberScripts"},
-	{"learn-goes-back-a-generation", lua(`tonumber(generation) > tonumber(ARGV[2])`, `false`), "TestMemberScripts"},
-	{"learn-goes-to-another-lineage", lua(`lineage ~= ARGV[3]`, `false`), "TestMemberScripts"},
-	{"learn-goes-back", lua(`tonumber(version) >= tonumber(ARGV[4])`, `false`), "TestMemberScripts"},
-	{"promises-outlive-their-record", lua(`'a', 'p')`, `'a')`), "TestMemberScripts"},
-	{"a-stamp-begins-anew", lua(`HSETNX`, `HSET`), "TestMemberScripts"},
-	{"stamps-of-other-listings-stay", lua(`not keep[field]`, `false`), "TestMemberScripts"},
-	{"a-proxy-that-is-behind-drops-stamps", lua(`settled(v) == ARGV[1]`, `true`), "TestMemberScripts"},
-	{"a-floor-for-another-record", lua(`shows() ~= ARGV[1]`, `false`), "TestAdmitFloor"},
-	{"a-floor-is-lowered", lua(`tonumber(redis.call('GET', KEYS[2]) or 0) < tonumber(ARGV[2])`, `true`), "TestAdmitFloor"},
+	{"a-memory-of-another-is-replaced", script(`v ~= ARGV[1]`, `false`), "TestMemberScripts"},
+	{"promises-outlive-their-memory", script(`'UNLINK', KEYS[1])`, `'HDEL', KEYS[1], 'v')`), "TestMemberScripts"},
+	{"a-ballot-for-another-parent-is-promised", script(`settled(v) ~= ARGV[1]`, `false`), "TestMemberScripts"},
+	{"a-promise-is-lowered", script(`not below(promised, ARGV[2])`, `false`), "TestMemberScripts"},
+	{"an-accepted-child-is-not-told", script(`if ballot then`, `if false then`), "TestMemberScripts"},
+	{"a-child-of-another-parent-is-accepted", script(`settled(v) ~= ARGV[1]`, `false`), "TestMemberScripts"},
+	{"a-promise-is-broken", script(`below(ARGV[2], promised)`, `false`), "TestMemberScripts"},
+	{"an-accepted-ballot-is-no-promise", script(`, 'p', ARGV[2])`, `)`), "TestMemberScripts"},
+	{"another-memory-learns", script(`memory ~= ARGV[1]`, `false`), "TestMemberScripts"},
+	{"learn-goes-back-a-generation", script(`tonumber(generation) > tonumber(ARGV[2])`, `false`), "TestMemberScripts"},
+	{"learn-goes-to-another-lineage", script(`lineage ~= ARGV[3]`, `false`), "TestMemberScripts"},
+	{"learn-goes-back", script(`tonumber(version) >= tonumber(ARGV[4])`, `false`), "TestMemberScripts"},
+	{"promises-outlive-their-record", script(`'a', 'p')`, `'a')`), "TestMemberScripts"},
+	{"a-stamp-begins-anew", script(`HSETNX`, `HSET`), "TestMemberScripts"},
+	{"stamps-of-other-listings-stay", script(`not keep[field]`, `false`), "TestMemberScripts"},
+	{"a-proxy-that-is-behind-drops-stamps", script(`settled(v) == ARGV[1]`, `true`), "TestMemberScripts"},
+	{"a-floor-for-another-record", script(`shows() ~= ARGV[1]`, `false`), "TestAdmitFloor"},
+	{"a-floor-is-lowered", script(`tonumber(redis.call('GET', KEYS[2]) or 0) < tonumber(ARGV[2])`, `true`), "TestAdmitFloor"},
 	{"a-noted-gain-is-vouched-for", doBefore(`return false`), "TestNewClientDoesNotVouchForANotedClock"},
 	{"a-pause-of-ours-is-noted-on-the-masters", always, "TestOwnPauseIsNotNoted"},
 	{"a-record-that-nobody-can-change", never, "TestRecordThatNobodyCouldChange"},
@@ -312,13 +318,13 @@ var mutants = []mutant{
 	{"a-stray-is-judged-by-one-survey", always, "TestStepsDuringASurvey"},
 	{"a-master-that-lies-keeps-everybody-busy", never, "TestMasterThatGoesOnLying"},
 	{"a-wait-by-our-clock-alone", replace(`w.elapsed(s, r)`, `pick(MUTANT, s.began.Sub(w.since), w.elapsed(s, r))`), "TestWhenAWaitIsOver"},
-	{"stamps-by-a-clock-that-disagrees", lua(`ARGV[2] == '1'`, `true`), "TestMemberScripts"},
+	{"stamps-by-a-clock-that-disagrees", script(`ARGV[2] == '1'`, `true`), "TestMemberScripts"},
 	{"one-master-says-who-is-heard", without(2), "TestHeardElsewhere"},
 	{"two-masters-of-one-name-are-not-told", never, "TestNameThatMeansTwoMasters"},
 	{"a-memory-that-is-heard-is-replaced", replace(`< within`, `< pick(MUTANT, -1, within)`), "TestNameThatMeansAnotherTakesNoVote"},
 	{"a-proxy-that-was-cut-off-founds-with-its-own-wait", when(`base != nil`), "TestFoundingByAProxyThatWasCutOff"},
-	{"keys-are-clamped-under-another-record", lua(`shows() ~= ARGV[2]`, `false`), "TestClamp"},
-	{"all-keys-are-clamped", lua(`redis.call('PTTL', KEYS[i]) > tonumber(ARGV[1])`, `true`), "TestClamp"},
+	{"keys-are-clamped-under-another-record", script(`shows() ~= ARGV[2]`, `false`), "TestClamp"},
+	{"all-keys-are-clamped", script(`redis.call('PTTL', KEYS[i]) > tonumber(ARGV[1])`, `true`), "TestClamp"},
 
 	{"a-record-of-a-minority-adopted", never, "TestSuccessor"},
 	{"a-memory-that-is-not-listed-supports", without(2), "TestPrevailingRecord"},
@@ -333,12 +339,12 @@ var mutants = []mutant{
 	{"sources-that-differ-are-not-read-again", never, "TestOrderOf"},
 	{"a-copy-cuts-a-reader-short", replace(`max(left, learner.readers[member])`, `pick(MUTANT, left, max(left, learner.readers[member]))`), "TestOrderOf"},
 	{"a-copy-cuts-a-key-short", replace(`max(held.left, learner.left)`, `pick(MUTANT, held.left, max(held.left, learner.left))`), "TestOrderOf"},
-	{"a-key-without-an-end-is-copied", lua(`left >= 0`, `left ~= -2`), "TestCopyScripts"},
-	{"a-copy-is-written-to-a-voter", lua(`settled(shows()) ~= ARGV[1]`, `false`), "TestLateCopyMeetsAVoter"},
-	{"a-copy-does-not-compare", lua(`kind == '=' and held ~= had`, `false`), "TestCopyScripts"},
-	{"a-copy-shortens", lua(`redis.call('PTTL', key) < left`, `true`), "TestCopyScripts"},
-	{"readers-are-copied-to-a-voter", lua(`settled(shows()) ~= ARGV[1]`, `false`), "TestCopyScripts"},
-	{"two-copy-at-the-same-time", lua(`by ~= ARGV[1]`, `false`), "TestCopyScripts"},
+	{"a-key-without-an-end-is-copied", script(`left >= 0`, `left ~= -2`), "TestCopyScripts"},
+	{"a-copy-is-written-to-a-voter", script(`settled(shows()) ~= ARGV[1]`, `false`), "TestLateCopyMeetsAVoter"},
+	{"a-copy-does-not-compare", script(`kind == '=' and held ~= had`, `false`), "TestCopyScripts"},
+	{"a-copy-shortens", script(`redis.call('PTTL', key) < left`, `true`), "TestCopyScripts"},
+	{"readers-are-copied-to-a-voter", script(`settled(shows()) ~= ARGV[1]`, `false`), "TestCopyScripts"},
+	{"two-copy-at-the-same-time", script(`by ~= ARGV[1]`, `false`), "TestCopyScripts"},
 	{"a-source-that-goes-back-in-time-is-read-on", never, "TestSourceIsJudged"},
 	{"a-source-whose-clock-gains-is-read-on", never, "TestSourceStepsAheadAndBack"},
 	{"who-looks-in-copies", never, "TestWhoLooksInDoesNotCopy"},
@@ -440,7 +446,7 @@ var mutants = []mutant{
 	{"a-denied-step-leaves-its-resource", replace(`v.MayHold(r.view.Places)`, `pick(MUTANT, 0, v.MayHold(r.view.Places))`), "TestDeniedStepLeavesNothing"},
 	{"a-denied-step-gives-all-back", replace(`w.reservation.held`, `pick(MUTANT, 0, w.reservation.held)`), "TestDeniedStepLeavesNothing"},
 	{"a-reservation-is-in-its-own-way", skip, "TestLastAttemptTakesTheReservation"},
-	{"a-reservation-takes-what-others-hold", lua(`held and held == ARGV[4]`, `ARGV[4]`), "TestReservationEndsWithTheWait"},
+	{"a-reservation-takes-what-others-hold", script(`held and held == ARGV[6]`, `ARGV[6]`), "TestReservationEndsWithTheWait"},
 	{"hand-over-not-in-the-same-batch", doAfter(`c.pauseLocked(w.op, c.retryDelay(0)); return`), "TestHandOverInOneBatch"},
 	{"hand-overs-are-forgotten-when-nobody-waits", replace(`since: q.fairness.since`, `since: pick(MUTANT, 0, q.fairness.since)`), "TestLongHoldsLeaveWindows"},
 	{"hand-overs-without-end", never, "TestHandOversAreLimited"},
@@ -454,9 +460,9 @@ var mutants = []mutant{
 	{"all-wake-at-the-same-time", replace(`len(heads)`, `pick(MUTANT, 1, len(heads))`), "TestWaitersAskNobodyWithoutQuorum"},
 
 	// Slots.
-	{"a-token-takes-two-slots", lua(`found > 0 or `, ``), "TestTokenNeverHoldsTwoSlots"},
-	{"a-master-with-two-slots-of-a-token-gives-one", lua(`found == wanted)`, `i == wanted)`), "TestMasterWithTwoSlotsOfAToken"},
-	{"a-key-of-another-type-is-free", lua(` and redis.call('EXISTS', slots[i]) == 0`, ``), "TestSlotsOverAMinority"},
+	{"a-token-takes-two-slots", script(`found > 0 or `, ``), "TestTokenNeverHoldsTwoSlots"},
+	{"a-master-with-two-slots-of-a-token-gives-one", script(`found == wanted)`, `i == wanted)`), "TestMasterWithTwoSlotsOfAToken"},
+	{"a-key-of-another-type-is-free", script(` and redis.call('EXISTS', KEYS[i]) == 0`, ``), "TestSlotsOverAMinority"},
 	{"a-mask-is-a-vote", doBefore(`if told&(1<<r.slot) != 0 || told != 0 { return quorum.Granted, nil, nil }`), "TestSlots"},
 	{"a-slot-that-was-split-is-kept", when(`COND && r.slots == 0`), "TestSplitSlotIsUndone"},
 	{"a-repetition-guesses-anew", doAfter(`slot = rand.N(s.count)`), "TestRepeatedLockGetsItsSlot"},
@@ -479,7 +485,7 @@ var mutants = []mutant{
 	{"a-master-that-sends-nonsense-is-not-refused", never, "TestWireRefusesNonsense"},
 
 	// Fences.
-	{"fence-not-above-the-mark", lua(`fence <= mark`, `false`), "TestOneMasterRemembersTheFence"},
+	{"fence-not-above-the-mark", script(`fence <= mark`, `false`), "TestOneMasterRemembersTheFence"},
 	{"a-clock-that-is-behind-stays-behind", skip, "TestFenceTakesOneRound"},
 	{"any-mark-believed", never, "TestFalseFencesAreNotBelieved"},
 	{"a-false-floor-not-refused", without(2), "TestFalseFencesAreNotBelieved"},
@@ -491,10 +497,10 @@ var mutants = []mutant{
 	{"a-clock-that-was-ahead-is-not-forgotten", never, "TestFenceClockThatWasAhead"},
 	{"cold-floor-too-low", replace(`2*`, `time.Duration(pick(MUTANT, 1, 2))*`), "TestColdFloorIsAboveEveryFence"},
 	{"floor-not-relearned", doBefore(`floor = 0`), "TestFenceSurvivesAmnesia"},
-	{"a-floor-that-no-clock-reaches-is-taken", lua(`if tonumber(ARGV[2]) > (`, `if false and tonumber(ARGV[2]) > (`), "TestAdmitFloor"},
+	{"a-floor-that-no-clock-reaches-is-taken", script(`ahead(tonumber(ARGV[2]))`, `false`), "TestAdmitFloor"},
 	{"one-clock-that-is-behind-keeps-all-from-voting", never, "TestOneClockThatIsBehindKeepsNobodyFromVoting"},
 	{"one-voter-moves-all-floors", always, "TestFloorOfAMembership"},
-	{"marks-pushed-out-without-a-floor", lua(`out[#out]`, `0`), "TestForgottenMarksRaiseTheFloor"},
+	{"marks-pushed-out-without-a-floor", script(`out[#out]`, `0`), "TestForgottenMarksRaiseTheFloor"},
 }
 
 // hunted are the mutants that the simulation must find by itself, within huntSeeds.
@@ -528,6 +534,28 @@ func pick[T any](mutant bool, yes, no T) T {
 		return yes
 	}
 	return no
+}
+`
+
+// mutantScriptSwitch is added to the package lua: what replaceScript has put into a script becomes the one text or the other.
+const mutantScriptSwitch = `package lua
+
+import (
+	"os"
+	"regexp"
+)
+
+var mutated = regexp.MustCompile("\x01isMutant\\(\"(.*?)\"\\)\x02(.*?)\x02(.*?)\x03")
+
+func readFile(name string) ([]byte, error) {
+	text, err := files.ReadFile(name)
+	return mutated.ReplaceAllFunc(text, func(text []byte) []byte {
+		m := mutated.FindSubmatch(text)
+		if string(m[1]) == os.Getenv("REDLOCK_MUTANT") {
+			return m[2]
+		}
+		return m[3]
+	}), err
 }
 `
 
@@ -631,9 +659,13 @@ func buildMutants(t *testing.T, rooms ...string) map[string]string {
 	for _, room := range mutantRooms {
 		sources[filepath.Join(room, "mutant_switch.go")] = fmt.Sprintf(mutantSwitch, filepath.Base(filepath.Join(here, room)))
 	}
+	sources["lua/mutant_switch.go"] = mutantScriptSwitch
 	overlay := struct{ Replace map[string]string }{map[string]string{}}
 	for file, source := range sources {
-		path := filepath.Join(dir, strings.ReplaceAll(file, "/", "-"))
+		path := filepath.Join(dir, filepath.FromSlash(file))
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
 		if err := os.WriteFile(path, []byte(source), 0o600); err != nil {
 			t.Fatal(err)
 		}

@@ -107,7 +107,8 @@ func doInside(code string) mutation {
 	}
 }
 
-// replace puts another text in the place of one that occurs once in the line, or in the declaration that the mark stands above.
+// replace puts another text in the place of one that occurs once in the line, or, if the mark has a line of its own, in the declaration
+// below it, or the file of a script.
 func replace(old, new string) mutation {
 	return func(at *marked) []edit {
 		text := at.source[at.from:at.to]
@@ -122,9 +123,9 @@ func replace(old, new string) mutation {
 	}
 }
 
-// lua is replace in a script, which is a raw string.
-func lua(old, new string) mutation {
-	return replace(old, "` + pick(MUTANT, `"+new+"`, `"+old+"`) + `")
+// script is replace in a script of the package lua; mutantScriptSwitch reads what it puts there.
+func script(old, new string) mutation {
+	return replace(old, "\x01MUTANT\x02"+new+"\x02"+old+"\x03")
 }
 
 // marked is the line, or the declaration, that a mark is about.
@@ -132,13 +133,13 @@ type marked struct {
 	t        *testing.T
 	name     string
 	file     *token.File
-	tree     *ast.File
+	tree     *ast.File // nil: it is a script
 	source   string
 	line     int // of the code
 	from, to int // its offsets
 }
 
-var mutantMark = regexp.MustCompile(`//mutant:([a-z0-9_-]+)`)
+var mutantMark = regexp.MustCompile(`(?://|--)mutant:([a-z0-9_-]+)`)
 
 // mutantRooms are the packages whose code has marks, as folders.
 var mutantRooms = []string{".", "quorum"}
@@ -158,8 +159,12 @@ func mutatedSources(t *testing.T) map[string]string {
 			t.Errorf("no mutant is called %q", name)
 		}
 	}
+	luaFiles, err := filepath.Glob("lua/*")
+	if err != nil {
+		t.Fatal(err)
+	}
 	sources := map[string]string{}
-	for _, name := range filesOf(t, "*.go") {
+	for _, name := range append(filesOf(t, "*.go"), luaFiles...) {
 		if strings.HasSuffix(name, "_test.go") {
 			continue
 		}
@@ -167,12 +172,16 @@ func mutatedSources(t *testing.T) map[string]string {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if source := string(text); strings.Contains(source, "//mutant:") {
+		source := string(text)
+		if mutantMark.MatchString(source) {
 			sources[name] = mutate(t, name, source, changes)
+		}
+		if name == "lua/lua.go" {
+			sources[name] = strings.Replace(source, "files.ReadFile(", "readFile(", 1)
 		}
 	}
 	for name := range changes {
-		t.Errorf("mutant %q: no line of the package has the mark //mutant:%s", name, name)
+		t.Errorf("mutant %q: no line of the package has the mark mutant:%s", name, name)
 	}
 	if t.Failed() {
 		t.FailNow()
@@ -197,11 +206,18 @@ func filesOf(t *testing.T, pattern string) (files []string) {
 func mutate(t *testing.T, name, source string, changes map[string]mutation) string {
 	t.Helper()
 	fset := token.NewFileSet()
-	tree, err := parser.ParseFile(fset, name, source, parser.SkipObjectResolution)
-	if err != nil {
-		t.Fatal(err)
+	var tree *ast.File
+	var file *token.File
+	if filepath.Ext(name) == ".lua" {
+		file = fset.AddFile(name, -1, len(source))
+		file.SetLinesForContent([]byte(source))
+	} else {
+		var err error
+		if tree, err = parser.ParseFile(fset, name, source, parser.SkipObjectResolution); err != nil {
+			t.Fatal(err)
+		}
+		file = fset.File(tree.Pos())
 	}
-	file := fset.File(tree.Pos())
 	var edits []edit
 	for _, m := range mutantMark.FindAllStringSubmatchIndex(source, -1) {
 		mutant := source[m[2]:m[3]]
@@ -240,7 +256,11 @@ func (at *marked) place(offset int) {
 		at.from, at.to = start, offset
 		return
 	}
-	// A line of its own: the declaration below.
+	// A line of its own: the declaration below, or the file.
+	if at.tree == nil {
+		at.to = len(at.source)
+		return
+	}
 	ast.Inspect(at.tree, func(n ast.Node) bool {
 		switch n := n.(type) {
 		case *ast.GenDecl, *ast.FuncDecl, *ast.ValueSpec:

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"redlockd/redlock/lua"
 	"redlockd/redlock/quorum"
 )
 
@@ -31,11 +32,11 @@ import (
 //     its keys, two would hold the lock.
 //   - What is deleted is compared. Rejected: deleting whatever there is. A master that executes that late would end the lock of the next holder.
 //   - A caller that chose its token does not know of the force, and may repeat its LOCK. So that a master which executes the release late does
-//     not end that lock, the key must end when the first round has found that it does, within forceSlackMs. As in op_undo.go, who counts on a
+//     not end that lock, the key must end when the first round has found that it does, within 3 ms (slack, lua/force.lua). As in op_undo.go, who counts on a
 //     key that is there moves its end by endMove.
 //   - A message ends a lock only if a quorum of masters has sent it, so that one false master ends none.
 //
-// What is left is a key that was set, removed and set again within forceSlackMs, or by chance to the same end, beside a force that has found
+// What is left is a key that was set, removed and set again within 3 ms, or by chance to the same end, beside a force that has found
 // the first. testdata/tla/Lock.tla has the rule, and what it takes for granted.
 //
 // What a client cannot know of, it goes on believing: if the masters do not reach it, it learns of it with its next renewal or EXTEND. And
@@ -62,10 +63,6 @@ type Forced struct {
 
 // forceReadersMax is how many readers one operation releases.
 const forceReadersMax = 256
-
-// forceSlackMs is how far apart two readings of the end of one key may be: a script of an old master reads its clock anew for PTTL and TIME.
-// It is less than endMove, by 2 ms and more.
-const forceSlackMs = 3
 
 // force is one StartForce on its way. Client.mu guards it.
 type force struct {
@@ -114,51 +111,9 @@ func (c *Client) raiseLocked(f *force, d *deferred) {
 	c.launchLocked(r, quorum.All, d)
 }
 
-// scriptRaise raises the mark of a resource, and tells who holds it: KEYS[1] marks, KEYS[2] floor, KEYS[3] the resource; ARGV fence, bound of the
-// marks, and how many readers it lists at most. It returns 1, or, where the fence is not above the mark, the mark; -2 when it is a day ahead of the
-// master's clock. Behind that come the type of the key, its value if it is a string, when that ends by the master's clock, in milliseconds (0: it
-// has no TTL), how many readers there are (-1: it is no set of readers), their tokens, each with its length and its end in front, and the
-// master's clock.
-//
-//mutant:a-forced-release-raises-no-mark
-var scriptRaise = newScript(scriptAxis + scriptCount + fmt.Sprintf(`
-local key, fence, reply = KEYS[3], tonumber(ARGV[1]), 1
-local kind, value, ends, count, list, bytes = redis.call('TYPE', key).ok, '', 0, -1, {}, 0
-local now, bound = redis.call('TIME'), tonumber(ARGV[2])
-local ms = now[1] * 1000 + math.floor(now[2] / 1000)
-local at = axis(key)
-if kind == 'string' then
-  value = redis.call('GET', key)
-  local left = redis.call('PTTL', key)
-  ends = left > 0 and ms + left or 0
-elseif at then
-  count = readers(key)
-  local members = redis.call('ZREVRANGE', key, 0, ARGV[3] + 1, 'WITHSCORES')
-  for i = 1, #members, 2 do
-    if string.sub(members[i], 1, 2) == 'r:' and bytes < %[4]d then
-      list[#list + 1] = string.format('%%d:%%.0f:', #members[i] - 2, ms + members[i + 1] - at) .. string.sub(members[i], 3)
-      bytes = bytes + #members[i] + 20
-    end
-  end
-end
-local mark = math.max(tonumber(redis.call('GET', KEYS[2]) or 0), tonumber(redis.call('ZSCORE', KEYS[1], key) or 0))
-if fence > (now[1] * 1000 - %[1]d + %[2]d) * %[3]d then
-  reply = -2
-elseif fence <= mark then
-  reply = mark
-else
-  redis.call('ZADD', KEYS[1], ARGV[1], key)
-end
-`, fenceOriginMs, fenceAheadMax.Milliseconds(), 1<<fenceCounterBits, readersTextMax) + scriptBoundMarks + `
-return {reply, kind, value, ends, count, table.concat(list), ms}
-`)
-
-// readersTextMax is from how many bytes on scriptRaise lists no further reader. One more token fits into a reply, see resp.TextMax.
-const readersTextMax = 60_000
-
 func writeRaise(b *batch, r *round) {
 	w := b.wire
-	b.script(scriptRaise, 2, 1, 3)
+	b.script(lua.Raise, 2, 1, 3)
 	w.bulk(marksKey)
 	w.bulk(floorKey)
 	b.resources(r)
@@ -217,7 +172,7 @@ func (a *answer) endsIn(now int64) {
 	}
 }
 
-// readersIn reads the tokens of readers as scriptRaise lists them.
+// readersIn reads the tokens of readers as lua.Raise lists them.
 func readersIn(text []byte) (readers []answer, err error) {
 	for len(text) > 0 {
 		length, rest, _ := bytes.Cut(text, []byte(":"))
@@ -233,34 +188,9 @@ func readersIn(text []byte) (readers []answer, err error) {
 	return readers, nil
 }
 
-// scriptForce is UNLOCK of a key that ends at a certain time, of a writer or a reader: KEYS[1]; ARGV the token, and the millisecond of this
-// master's clock. It returns what scriptRelease does of one key, and 2 if the token is there and ends at another time.
-//
-//mutant:a-forced-release-does-not-look-at-the-end
-var scriptForce = newScript(scriptLeave + fmt.Sprintf(`
-local key, token = KEYS[1], ARGV[1]
-local held, now = redis.call('MGET', key)[1], redis.call('TIME')
-local at = not held and axis(key)
-local score = at and redis.call('ZSCORE', key, 'r:' .. token)
-if held ~= token and not score then
-  return held and 0 or -1
-end
-local ends = now[1] * 1000 + math.floor(now[2] / 1000) + (score and score - at or redis.call('PTTL', key))
-if math.abs(ends - ARGV[2]) > %d then
-  return 2
-end
-if score then
-  leave(key, 'r:' .. token)
-  shorten()
-else
-  redis.call('UNLINK', key)
-end
-return 1
-`, forceSlackMs))
-
 // A master that has not told of the token has no end of it, and keeps what it has.
 func writeForceCallers(b *batch, r *round) {
-	b.script(scriptForce, 0, 1, 2)
+	b.script(lua.Force, 0, 1, 2)
 	b.resources(r)
 	b.wire.bulk(r.token)
 	b.wire.number(r.op.to.(*force).found[keyHolder{r.token, r.ofReader()}].ends[b.lane.index])

@@ -137,16 +137,15 @@ func (c *Client) launchAttemptLocked(op *Op, d *deferred) {
 	// d.now may be long ago, and what has passed since is no part of the TTL: read the clock again.
 	r.start = time.Now()
 	if op.fenced {
-		r.verb, r.fence = verbFence, c.fences.next(r.start)
+		r.fence = c.fences.next(r.start)
 	}
 	switch {
 	case op.slots != nil:
 		r.verb = verbSlot
-	case op.fenced:
 	case op.reader:
 		r.verb = verbJoin
 		r.asReader(true)
-	case op.callerToken || len(op.keys) > 1 || op.waiter != nil && op.waiter.behindReaders:
+	case op.fenced || op.callerToken || len(op.keys) > 1 || op.waiter != nil && op.waiter.behindReaders:
 		r.verb = verbAcquire
 	}
 	if op.callerToken {

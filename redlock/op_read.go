@@ -190,7 +190,7 @@ func mergeStates(all []*answer, key, masters, pending int, elapsed time.Duration
 	return s, mergeDone
 }
 
-// capAt takes back what moving the end of a key (scriptMovedExactly) has added to the longest TTL: nobody counts on it, and who sets an end by
+// capAt takes back what moving the end of a key (moved_exactly.lua) has added to the longest TTL: nobody counts on it, and who sets an end by
 // what was read would be refused. Not while locks of a longer max_ttl may live.
 func (s *State) capAt(v *view) {
 	over := s.TTL + s.Spread - v.maxTTL

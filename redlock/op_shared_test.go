@@ -15,6 +15,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"redlockd/redlock/lua"
 	"redlockd/redlock/memmaster"
 )
 
@@ -45,9 +46,9 @@ func readersSet(t *testing.T, client *redis.Client, key string) string {
 
 func TestReaderScripts(t *testing.T) {
 	const longest = 3_600_000
-	run := func(s script, args ...any) func(client *redis.Client) any {
+	run := func(s lua.Script, args ...any) func(client *redis.Client) any {
 		return func(client *redis.Client) any {
-			reply, err := client.Eval(context.Background(), s.text, []string{"k"}, args...).Result()
+			reply, err := client.Eval(context.Background(), s.Text, []string{"k"}, args...).Result()
 			if err != nil {
 				return err.Error()
 			}
@@ -56,39 +57,30 @@ func TestReaderScripts(t *testing.T) {
 	}
 	// TTLs are minutes.
 	join := func(token string, ttl int) func(*redis.Client) any {
-		return run(scriptJoin, token, 60_000*ttl, longest, "0")
+		return run(lua.Join, token, 60_000*ttl, longest, "0")
 	}
 	rejoin := func(token string, ttl int) func(*redis.Client) any {
-		return run(scriptJoin, token, 60_000*ttl, longest, "1")
+		return run(lua.Join, token, 60_000*ttl, longest, "1")
 	}
 	acquire := func(token string, ttl int) func(*redis.Client) any {
-		return run(scriptAcquire, token, 60_000*ttl, longest)
+		return run(lua.Acquire, token, 60_000*ttl, longest, 0, 0)
 	}
 	extend := func(token string, ttl int) func(*redis.Client) any {
-		return run(scriptExtend, token, 60_000*ttl, longest)
+		return run(lua.Extend, token, 60_000*ttl, longest)
 	}
 	takeOver := func(token, next string, ttl int) func(*redis.Client) any {
-		return run(scriptCommit, 2, token, doSetLonger, next, 60_000*ttl, 0)
+		return run(lua.Commit, 2, token, doSetLonger, next, 60_000*ttl, 0)
 	}
-	// putBack undoes that as if the reader's end had been so many minutes later than it is. The end is read in one script: commands one
-	// after the other may be further apart than endSlack.
+	// putBack undoes that as if the reader's end had been so many minutes later than it is.
 	putBack := func(token, next string, later int) func(*redis.Client) any {
-		const end = `local now = redis.call('TIME')
-			return now[1] * 1000 + math.floor(now[2] / 1000) + redis.call('PTTL', KEYS[1]) +
-				redis.call('ZSCORE', KEYS[1], ARGV[1]) - redis.call('ZSCORE', KEYS[1], 'redlockd:end')`
 		return func(client *redis.Client) any {
-			ends, err := client.Eval(context.Background(), end, []string{"k"}, "r:"+next).Int()
-			if err != nil {
-				return err.Error()
-			}
-			return run(scriptUndo, next, ends+60_000*later, undoPutBack, token)(client)
+			return runScript(client, lua.Undo, []string{"k"}, []any{next, endOf{"k", next, 60_000 * later}, undoPutBack, token})
 		}
 	}
-	release := func(token string) func(*redis.Client) any { return run(scriptRelease, token) }
-	relinquish := func(token string) func(*redis.Client) any { return run(scriptRelinquish, token, 1, 0) }
+	release := func(token string) func(*redis.Client) any { return run(lua.Release, 0, token) }
 	// announce rounds what is left, to minutes.
 	announce := func(client *redis.Client) any {
-		reply := run(scriptAnnounce, 180_000, 60_000)(client)
+		reply := run(lua.Announce, 180_000, 60_000)(client)
 		if list, ok := reply.([]any); ok {
 			if ms, ok := list[1].(int64); ok && ms > 0 {
 				list[1] = (ms + 30_000) / 60_000
@@ -116,9 +108,8 @@ func TestReaderScripts(t *testing.T) {
 			{release("X"), "-", "r:A 4, r:B 2, r:C 9, redlockd:end 9"},
 			{release("C"), "1", ""}, // 1 of many is a string
 			{release("A"), "1", "r:B 2, redlockd:end 2"},
-			{relinquish("B"), "1", "none"},
+			{release("B"), "1", "none"},
 			{release("B"), "-", "none"},
-			{relinquish("B"), "0", "none"},
 		}},
 		{"a reader again", []step{
 			{join("A", 4), "1", alone},
@@ -202,12 +193,12 @@ func TestReadersEnd(t *testing.T) {
 		ctx := context.Background()
 		client.FlushAll(ctx)
 		for token, ttl := range map[string]int{"short": 60, "long": 120_000} {
-			if err := client.Eval(ctx, scriptJoin.text, []string{"k"}, token, ttl, 3_600_000, "0").Err(); err != nil {
+			if err := client.Eval(ctx, lua.Join.Text, []string{"k"}, token, ttl, 3_600_000, "0").Err(); err != nil {
 				t.Fatal(err)
 			}
 		}
 		eventually(t, "the short one's end", func() error {
-			if reply, err := client.Eval(ctx, scriptInspect.text, []string{"marks", "k"}).Slice(); err != nil || reply[4] != int64(1) {
+			if reply, err := client.Eval(ctx, lua.Inspect.Text, []string{"marks", "k"}).Slice(); err != nil || reply[4] != int64(1) {
 				return fmt.Errorf("the master says %v, %v", reply, err)
 			}
 			return nil
@@ -344,14 +335,14 @@ func TestReaderIsReleasedElsewhere(t *testing.T) {
 func TestExtendOfATokenInBothModes(t *testing.T) {
 	inVirtualTime(t, 3, func(s *stage) {
 		p := s.open()
-		s.do(0, "eval", scriptJoin.text, 1, "r", "T", 10_000, 60_000, "0")
+		s.do(0, "eval", lua.Join.Text, 1, "r", "T", 10_000, 60_000, "0")
 		for i := range 2 {
 			s.do(i+1, "set", "r", "T", "px", 10_000)
 		}
 		p.extend("T", time.Minute, "r").want(s, "EXTEND of a writer that was a reader on one master", "held", 0)
 		p.unlock("T", "r").want(s, "UNLOCK", "held", 0)
 		s.wantNoLocks()
-		s.do(0, "eval", scriptJoin.text, 1, "r", "T", 10_000, 60_000, "0")
+		s.do(0, "eval", lua.Join.Text, 1, "r", "T", 10_000, 60_000, "0")
 		s.do(1, "set", "r", "T", "px", 10_000)
 		p.extend("T", time.Minute, "r").want(s, "EXTEND where one master has a reader, one a writer", "no", 0)
 		s.freeze(2)
@@ -384,7 +375,7 @@ func TestRefillOfAReader(t *testing.T) {
 		other.extend(second.Token, time.Minute, "r").want(s, "EXTEND", "held", 0)
 		synctest.Wait()
 		for i := range s.masters { // a writer says that it waits
-			s.do(i, "eval", scriptAnnounce.text, 1, "r", 1000, 750)
+			s.do(i, "eval", lua.Announce.Text, 1, "r", 1000, 750)
 		}
 		p.extend(held.Token, time.Minute, "r").want(s, "EXTEND", "held", 0)
 		s.wantSet("r", "11111")

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"redlockd/redlock/lua"
 	"redlockd/redlock/quorum"
 )
 
@@ -18,7 +19,7 @@ import (
 // Counting holders on each master is the tempting other way. It is wrong: N masters with k places each have room for ⌊N·k/quorum⌋ quorums, which is 3 for
 // N = 5 and k = 2.
 //
-// An attempt asks all masters for one slot, the same one, with scriptSlot. A master that denies it also tells which slots are free there. So
+// An attempt asks all masters for one slot, the same one, with lua.Slot. A master that denies it also tells which slots are free there. So
 // the next round asks for a slot that can be free on a quorum, chosen at random so that several clients do not split the votes again. After
 // slotRounds rounds, or when no slot can be free on a quorum, the attempt is denied.
 //
@@ -238,77 +239,21 @@ func (c *Client) slotDeniedLocked(r *round, o quorum.Outcome, v quorum.Votes, er
 // endAttempt forgets the rounds of an attempt that is over.
 func (s *slotSearch) endAttempt() { s.rounds, s.tried = 0, 0 }
 
-// slotDenied is the reply of scriptSlot when no slot was set, less what it has to tell: one bit for each slot that is free there, and from
+// slotDenied is the reply of lua.Slot when no slot was set, less what it has to tell: one bit for each slot that is free there, and from
 // slotFoundBit on the number, from 1 on, of another slot that holds the token.
 const (
 	slotDenied   = -10
 	slotFoundBit = 32
 )
 
-// scriptSlot is scriptAcquire for one of several slots. KEYS are all of them; ARGV token, milliseconds to live, the longest TTL, and the
-// number of the slot that is asked for, from 1 on; 0: none. If that is free, or holds the token, and no other slot holds the token, it goes on as scriptAcquire
-// for this slot alone. Otherwise it changes nothing, and returns slotDenied less what it has to tell.
-var scriptSlot = newScript(`
-local slots, wanted = KEYS, tonumber(ARGV[4])
-` + scriptSlotFree + `
-local KEYS, ARGV = {slots[wanted]}, {ARGV[1], ARGV[2], ARGV[3]}
-` + scriptAcquire.text)
-
-// scriptSlotFence is the same with a fence, of the slot that is asked for: it goes on as scriptFence. Behind the slots, KEYS has marks and floor; behind the
-// number of the slot, ARGV has the fence and the bound of the marks.
-var scriptSlotFence = newScript(`
-local slots, wanted = {unpack(KEYS, 1, #KEYS - 2)}, tonumber(ARGV[4])
-` + scriptSlotFree + `
-local KEYS, ARGV = {KEYS[#KEYS - 1], KEYS[#KEYS], slots[wanted]}, {ARGV[1], ARGV[2], ARGV[5], ARGV[6], ARGV[3]}
-` + scriptFence.text)
-
-// scriptSlotFree is the part of both that denies. A key of another type than string is not free.
-//
-//mutant:a-token-takes-two-slots
-//mutant:a-master-with-two-slots-of-a-token-gives-one
-//mutant:a-key-of-another-type-is-free
-var scriptSlotFree = `
-local held = redis.call('MGET', unpack(slots))
-local found = 0
-for i = 1, #slots do
-  if held[i] == ARGV[1] and (found == 0 or found == wanted) then
-    found = i
-  end
-end
-if wanted == 0 or found ~= wanted and (found > 0 or held[wanted] or redis.call('EXISTS', slots[wanted]) == 1) then
-  local free = 0
-  for i = 1, #slots do
-    if not held[i] and redis.call('EXISTS', slots[i]) == 0 then
-      free = free + 2 ^ (i - 1)
-    end
-  end
-  return ` + strconv.Itoa(slotDenied) + ` - free - found * 2 ^ ` + strconv.Itoa(slotFoundBit) + `
-end
-`
-
 func writeSlot(b *batch, r *round) {
-	w, slots := b.wire, int(r.slots)
-	if r.fence == 0 {
-		b.script(scriptSlot, 0, slots, 4)
-	} else {
-		b.script(scriptSlotFence, 2, slots, 6)
-	}
-	semaphore := r.semaphore()
+	semaphore, slots := r.semaphore(), int(r.slots)
+	b.script(lua.Slot, r.fenceKeys(), slots, 6)
 	for i := range slots {
-		w.slot(semaphore, i)
+		b.wire.slot(semaphore, i)
 	}
-	if r.fence != 0 {
-		w.bulk(marksKey)
-		w.bulk(floorKey)
-	}
-	w.bulk(r.token)
-	w.number(r.ttlMs)
-	w.number(b.lane.client.view.Load().longestMs)
-	w.number(int64(r.slot + 1)) // of noSlot it is 0
-	if r.fence != 0 {
-		w.number(r.fence)
-		w.number(int64(b.lane.client.opts.FenceMarks))
-	}
+	b.acquisition(r)
+	b.wire.number(int64(r.slot + 1)) // of noSlot it is 0
 }
 
 // slot adds the name of a slot as a word.
@@ -333,12 +278,8 @@ func (r *round) semaphore() string { return r.keys[0][:strings.LastIndexByte(r.k
 // readSlot keeps what a denial tells of the other slots.
 func readSlot(b *batch, cmd command, reply reply) (v quorum.Vote, refused, err error) {
 	r := b.rounds[cmd.round]
-	switch {
-	case reply.Kind == ':' && reply.N <= slotDenied:
-	case r.fence != 0:
-		return readFence(b, cmd, reply)
-	default:
-		return readScript(b, cmd, reply)
+	if reply.Kind != ':' || reply.N > slotDenied {
+		return readAcquire(b, cmd, reply)
 	}
 	told := slotDenied - reply.N
 	if told>>slotFoundBit > int64(r.slots) {

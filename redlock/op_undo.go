@@ -1,7 +1,6 @@
 package redlock
 
 import (
-	"fmt"
 	"sync/atomic"
 	"time"
 
@@ -41,76 +40,11 @@ const (
 	minTTLMin = (endMoveMs + 2) * time.Millisecond
 )
 
-// What scriptUndo does with a key.
+// What lua.Undo does with a key.
 const (
 	undoDelete  = 1
 	undoPutBack = 2
 )
-
-// scriptUndo takes back what one attempt has set. Per key there are four ARGV: the value that it
-// set, the millisecond of this master's clock at which the key ends if nobody has moved its end (it
-// may be up to endSlack earlier), what to do (1 delete, 2 put back), and the value to put back. In a
-// set of readers, the value is a token that is to leave, or to be the one before again. It returns
-// how many keys it has taken back.
-//
-//mutant:the-undo-does-not-look-at-the-end
-//mutant:a-failed-takeover-takes-the-reader-away
-var scriptUndo = newScript(scriptLeave + fmt.Sprintf(`
-local held = redis.call('MGET', unpack(KEYS))
-local now = redis.call('TIME')
-now = now[1] * 1000 + math.floor(now[2] / 1000)
-local undone = 0
-for i = 1, #KEYS do
-  local value, latest, what, before = ARGV[4 * i - 3], tonumber(ARGV[4 * i - 2]), ARGV[4 * i - 1], ARGV[4 * i]
-  local at = not held[i] and axis(KEYS[i])
-  local score = at and redis.call('ZSCORE', KEYS[i], 'r:' .. value)
-  if held[i] == value or score then
-    local left = score and score - at or redis.call('PTTL', KEYS[i])
-    local ends = now + left
-    if left > 0 and ends >= latest - %d and ends <= latest + 1 then
-      if score and what == '2' then
-        redis.call('ZREM', KEYS[i], 'r:' .. value)
-        redis.call('ZADD', KEYS[i], math.max(tonumber(score), tonumber(redis.call('ZSCORE', KEYS[i], 'r:' .. before) or 0)), 'r:' .. before)
-      elseif score then
-        leave(KEYS[i], 'r:' .. value)
-      elseif what == '1' then
-        redis.call('UNLINK', KEYS[i])
-      else
-        redis.call('SET', KEYS[i], before, 'PX', left)
-      end
-      undone = undone + 1
-    end
-  end
-end
-shorten()
-return undone
-`, endSlackMs+1))
-
-// scriptMoved is a part of other scripts. It tells for how many milliseconds a key is to live that
-// holds the token already and has left milliseconds to live: at least ttl, and so that an undo of
-// the attempt that set it leaves it alone. A key with more than longest, the longest TTL, left has
-// been moved before and is not moved again, so that ends do not run away.
-//
-//mutant:ends-are-not-moved-far-enough
-//mutant:moved-ends-run-away
-var scriptMoved = fmt.Sprintf(`
-local function moved(left, ttl, longest)
-  if left > longest or ttl >= left + %[1]d then
-    return math.max(left, ttl)
-  end
-  return left + %[1]d
-end
-`, endMoveMs)
-
-// scriptMovedExactly is the same for who asks for exactly ttl, which may be less than is left.
-var scriptMovedExactly = fmt.Sprintf(`
-local function movedExactly(left, ttl)
-  if left > 0 and math.abs(ttl - left) < %[1]d then
-    return left + %[1]d
-  end
-  return ttl
-end
-`, endMoveMs)
 
 // attempt is what is known of keys that a round has set under a caller's token.
 type attempt struct {
@@ -189,7 +123,7 @@ func (c *Client) lateAttempt(r *round, word quorum.Votes, d *deferred) {
 }
 
 // undo says what takes the change back that a master has made at this time of its clock: arguments
-// of scriptUndo. Only a value that was set is taken back; what was deleted, extended or compared
+// of lua.Undo. Only a value that was set is taken back; what was deleted, extended or compared
 // stays as it is, for no key ends at 0.
 func (ch *Change) undo(at int64, d drift) (value string, latest, what int64, before string) {
 	switch {

@@ -19,7 +19,7 @@ type round struct {
 	start time.Time // T1, read before the first byte goes out; monotonic
 	view  *view     // who the masters were when it was launched: set by launchLocked
 	ttlMs int64
-	fence int64 // verbFence
+	fence int64 // of verbAcquire, verbSlot or verbRaise; 0: none
 	op    *Op   // whose Completer gets the result; nil: nobody waits for it
 	// answers has one cell per master, where more than votes is asked for. Its lane writes the cell
 	// before it votes, and nobody reads the cell before that vote.
@@ -35,7 +35,7 @@ type round struct {
 	keepFor quorum.Mask
 
 	votes atomic.Uint64 // see votes
-	// mark is the highest mark that a master held against the fence of a verbFence.
+	// mark is the highest mark that a master held against the fence.
 	mark  atomic.Int64
 	flags atomic.Uint32 // see flagAnswered
 

@@ -14,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	"redlockd/redlock/lua"
 	"redlockd/redlock/memmaster"
 )
 
@@ -286,23 +287,24 @@ func readTraced(e *memmaster.Executed, held func(key string) string) map[string]
 	keys, argv := args[3:3+n], args[3+n:]
 	changes := map[string]tracedChange{}
 	switch sha := args[1]; {
-	case sha == scriptAcquire.sha && done:
-		return tracedVotes(keys, argv[0], argv[1], append(argv, "")[3])
-	case sha == scriptFence.sha && done:
-		return tracedVotes(keys[2:], argv[0], argv[1], append(argv, "")[5])
-	case sha == scriptExtend.sha && done:
+	case sha == lua.Acquire.SHA && done:
+		if argv[3] != "0" { // the marks and the floor
+			keys = keys[:len(keys)-2]
+		}
+		return tracedVotes(keys, argv[0], argv[1], append(argv, "")[5])
+	case sha == lua.Extend.SHA && done:
 		return tracedVotes(keys, argv[0], argv[1], "")
-	case (sha == scriptSlot.sha || sha == scriptSlotFence.sha) && done:
-		slot, _ := strconv.Atoi(argv[3])
+	case sha == lua.Slot.SHA && done:
+		slot, _ := strconv.Atoi(argv[5])
 		return tracedVotes(keys[slot-1:slot], argv[0], argv[1], "")
-	case sha == scriptCommit.sha && done:
+	case sha == lua.Commit.SHA && done:
 		for i, key := range keys {
 			if was, do := argv[5*i], argv[5*i+2]; was == "2" && do == "4" { // the others are of drop-in clients
 				ttl, _ := strconv.ParseInt(argv[5*i+4], 10, 64)
 				changes[key] = tracedChange{kind: traceTakeover, token: argv[5*i+3], from: argv[5*i+1], ttl: ttl}
 			}
 		}
-	case sha == scriptCopyGive.sha:
+	case sha == lua.CopyGive.SHA:
 		_, done, _ := strings.Cut(strings.TrimSuffix(reply, "\r\n"), "\r\n")
 		for i := range done {
 			if key, value, left := keys[i+1], argv[4*i+3], argv[4*i+4]; done[i] == '1' && left != "0" {
@@ -311,7 +313,7 @@ func readTraced(e *memmaster.Executed, held func(key string) string) map[string]
 				changes[key] = tracedChange{kind: traceCleared}
 			}
 		}
-	case sha == scriptUndo.sha:
+	case sha == lua.Undo.SHA:
 		for i, key := range keys {
 			if argv[4*i+2] == strconv.Itoa(undoPutBack) {
 				changes[key] = tracedChange{kind: tracePutBack, token: argv[4*i+3], from: argv[4*i]}
@@ -319,15 +321,12 @@ func readTraced(e *memmaster.Executed, held func(key string) string) map[string]
 				changes[key] = tracedChange{kind: traceUndo, token: argv[4*i]}
 			}
 		}
-	case sha == scriptRelinquish.sha:
-		for _, key := range keys {
-			changes[key] = tracedChange{kind: traceRelease, token: argv[0]}
-		}
-	case sha == scriptRelease.sha:
+	case sha == lua.Release.SHA:
 		for i, key := range keys {
 			// A key may be there more than once. Of its tokens the one is meant that is on the master.
-			if argv[i] == held(key) || changes[key].token == "" {
-				changes[key] = tracedChange{kind: traceRelease, token: argv[i]}
+			token := argv[min(i+1, len(argv)-1)] // after the time; one may be for all
+			if token == held(key) || changes[key].token == "" {
+				changes[key] = tracedChange{kind: traceRelease, token: token}
 			}
 		}
 	}

@@ -9,7 +9,7 @@ import "redlockd/redlock/quorum"
 //  1. Name it below, and give it a row in verbs. TestVerbs says what a row must have.
 //  2. Write its command and read the reply: a pair of functions in master_commands.go, next to
 //     those that it resembles. A verb that sends what another one sends shares them. A new script
-//     stands in scripts.go, and its list is what a new connection loads.
+//     stands in the package lua.
 //  3. Say which outcome rule decides it (package quorum). A rule that none of these covers belongs
 //     there, with its table test.
 //  4. Start it, and carry out its decision, in an op_*.go of its own.
@@ -23,7 +23,6 @@ type verb uint8
 const (
 	verbSet           verb = iota // LOCK of one resource under a token made here, which no master can know yet: SET NX PX
 	verbAcquire                   // LOCK otherwise, by a script: all keys or none. Keys that hold the token already are refreshed
-	verbFence                     // LOCK with a fence, which must be above the mark of every resource
 	verbSlot                      // LOCK of one of several slots, with a fence or without (op_slots.go)
 	verbJoin                      // LOCK of a reader (op_shared.go)
 	verbReserve                   // a waiter's reservation of its next resource, which grants nothing (wait_reserve.go)
@@ -106,9 +105,8 @@ func init() {
 	commit := verbRow{write: writeCommit, read: readScript, cost: (*round).costOfCommit,
 		outcome: quorum.Extension, decided: (*Client).commitDecided, late: (*Client).commitLate, uncounted: quorum.Vote.Uncounted}
 
-	set, fence, slot, join, reserve, refill := lock, lock, lock, lock, lock, lock
+	set, slot, join, reserve, refill := lock, lock, lock, lock, lock
 	set.write, set.read, set.late = writeSet, readSet, nil
-	fence.write, fence.read = writeFence, readFence
 	slot.write, slot.read, slot.cost, slot.answers = writeSlot, readSlot, (*round).costOfSlots, true
 	join.write = writeJoin
 	reserve.decided, reserve.late = (*Client).reservationDecided, nil
@@ -136,7 +134,6 @@ func init() {
 	verbs = [verbCount]verbRow{
 		verbSet:     set,
 		verbAcquire: lock,
-		verbFence:   fence,
 		verbSlot:    slot,
 		verbJoin:    join,
 		verbReserve: reserve,

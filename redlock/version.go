@@ -2,7 +2,6 @@ package redlock
 
 import (
 	"encoding/binary"
-	"fmt"
 	"math"
 	"strings"
 )
@@ -56,13 +55,3 @@ func NextVersion(random [VersionLen]byte, was string) (version [VersionLen]byte)
 func isVersion(value string) bool {
 	return len(value) >= versionEnd && strings.HasPrefix(value, VersionMark)
 }
-
-// scriptOver is a part of scriptAcquire: whether what is held is a version that is over, because the token is one of the same lineage that has
-// been made, and of no lower generation.
-//
-//mutant:another-lineage-is-replaced
-//mutant:a-later-version-is-replaced
-var scriptOver = fmt.Sprintf(`string.sub(held, 1, %[1]d) == '\000redlockd:' and #held >= %[2]d
-      and string.sub(held, %[3]d, %[4]d) == string.sub(ARGV[1], %[3]d, %[4]d)
-      and string.byte(held, %[5]d) * 256 + string.byte(held, %[6]d) <= string.byte(ARGV[1], %[5]d) * 256 + string.byte(ARGV[1], %[6]d)`,
-	len(VersionMark), versionEnd, lineageAt+1, generationAt, generationAt+1, generationAt+2)

@@ -12,6 +12,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"redlockd/redlock/lua"
 )
 
 // restart has a master restart without its data.
@@ -34,7 +36,7 @@ func (s *stage) strike(i int, name string, n int64, f func()) (struck *atomic.Bo
 	struck = new(atomic.Bool)
 	count := int64(0)
 	s.masters[i].SetCost(func(args [][]byte) time.Duration {
-		if !strings.EqualFold(string(args[0]), name) || name == "evalsha" && len(args) > 1 && string(args[1]) != scriptCopyRead.sha && string(args[1]) != scriptCopyGive.sha {
+		if !strings.EqualFold(string(args[0]), name) || name == "evalsha" && len(args) > 1 && string(args[1]) != lua.CopyRead.SHA && string(args[1]) != lua.CopyGive.SHA {
 			return 0
 		}
 		if count++; count != n {
@@ -404,7 +406,7 @@ func TestSlowCopy(t *testing.T) {
 			p.lock(one(fmt.Sprint("job", i), time.Hour))
 		}
 		s.masters[1].SetCost(func(args [][]byte) time.Duration {
-			if len(args) > 1 && string(args[1]) == scriptCopyRead.sha {
+			if len(args) > 1 && string(args[1]) == lua.CopyRead.SHA {
 				return 40 * ms // less than a lane waits
 			}
 			return 0
@@ -474,7 +476,7 @@ func TestDoubtedClockIsNoSource(t *testing.T) {
 type untold struct{ net.Conn }
 
 func (c *untold) Write(b []byte) (int, error) {
-	if strings.Contains(string(b), scriptLearn.text) {
+	if strings.Contains(string(b), lua.Learn.Text) {
 		return len(b), nil
 	}
 	return c.Conn.Write(b)

@@ -11,6 +11,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"redlockd/redlock/lua"
 )
 
 // fenced is a LOCK with a fence, and its UNLOCK.
@@ -215,7 +217,7 @@ type split struct {
 
 func (c *split) Write(b []byte) (int, error) {
 	checks := bytes.Index(b, trailerCommands)
-	if checks < 0 || !bytes.Contains(b, []byte(scriptFence.sha)) {
+	if checks < 0 || !bytes.Contains(b, []byte(lua.Acquire.SHA)) {
 		return c.Conn.Write(b)
 	}
 	n, err := c.Conn.Write(b[:checks])

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"redlockd/redlock/lua"
 )
 
 // withSpares runs a test with masters that the options name, which vote at once, and spare ones.
@@ -69,10 +71,10 @@ func TestFoundingOverAnAcceptedChild(t *testing.T) {
 		child.seal()
 		ballot := newBallot("")
 		for _, f := range v.found[:1] {
-			if _, err := f.conn.members(s.Context(), scriptPrepare, f.state.settled(), ballot); err != nil {
+			if _, err := f.conn.members(s.Context(), lua.Prepare, f.state.settled(), ballot); err != nil {
 				s.Fatal(err)
 			}
-			if _, err := f.conn.members(s.Context(), scriptAccept, f.state.settled(), ballot, child.digest, child.text); err != nil {
+			if _, err := f.conn.members(s.Context(), lua.Accept, f.state.settled(), ballot, child.digest, child.text); err != nil {
 				s.Fatal(err)
 			}
 		}
@@ -256,7 +258,7 @@ func TestFoundingThatCameToNothing(t *testing.T) {
 		if err := founding.check(); err != nil {
 			s.Fatal(err)
 		}
-		if _, err := f.conn.members(s.Context(), scriptAccept, f.state.settled(), newBallot(""), founding.digest, founding.text); err != nil {
+		if _, err := f.conn.members(s.Context(), lua.Accept, f.state.settled(), newBallot(""), founding.digest, founding.text); err != nil {
 			s.Fatal(err)
 		}
 		v.close()

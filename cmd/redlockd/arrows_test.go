@@ -24,6 +24,7 @@ var importers = map[string][]string{
 	"redlockd/redlock/quorum":      {"redlock"},
 	"redlockd/redlock/rawio":       {"redlock", "proxy", "bench"},
 	"redlockd/redlock/loglimit":    {"redlock", "proxy"},
+	"redlockd/redlock/lua":         {"redlock"},
 	"redlockd/redlock/resp":        {"redlock", "redlock/memmaster", "redlock/sandbox", "proxy", "proxy/keyspace", "cmd/redlockd"}, // cmd: as a client
 	"redlockd/redlock/sandbox":     {"proxy", "redlock/memmaster"},
 	"redlockd/redlock/memmaster":   {"cmd/redlockd"},           // the embedded masters; everywhere else it is a test double

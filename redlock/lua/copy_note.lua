@@ -1,0 +1,19 @@
+-- Says on the learner who copies to it, and how far that is (member_copy.go).
+--
+-- KEYS   the membership (states.lua)
+-- ARGV   the copier, the rest of the note, for how many milliseconds a note counts
+-- reply  {1}, or {0, the note} where another copier has said so less than that ago
+-- from   copying.note
+
+--include states
+local note, now = redis.call('HGET', KEYS[1], 'copy'), ms()
+if note then
+  local by, at = string.match(note, '^(%x+) (%d+) ')
+  if by and by ~= ARGV[1] and now - at < tonumber(ARGV[3]) then --mutant:two-copy-at-the-same-time
+    return {0, note}
+  end
+end
+if shows() ~= '' then
+  redis.call('HSET', KEYS[1], 'copy', ARGV[1] .. ' ' .. now .. ' ' .. ARGV[2])
+end
+return {1}

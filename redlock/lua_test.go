@@ -1,0 +1,303 @@
+package redlock
+
+// Goal: the scripts of locks do on a redis-server what they do on a master in memory, and what their heads
+// say. Method: each case fills a master, runs one script, and compares its reply and what the master holds
+// then. TestReaderScripts, TestMemberScripts and TestCopyScripts have the other scripts.
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"redlockd/redlock/lua"
+)
+
+// A number that stands in a script and in the Go code is the same in both.
+func TestNumbersInScripts(t *testing.T) {
+	ahead := fmt.Sprintf("(clock() - %d + %d) * %d\n", fenceOriginMs, fenceAheadMax.Milliseconds(), 1<<fenceCounterBits)
+	for _, tc := range []struct {
+		script lua.Script
+		want   string
+	}{
+		{lua.Acquire, fmt.Sprintf(`string.sub(held, 1, %d) == '\000%s' and #held >= %d`, len(VersionMark), VersionMark[1:], versionEnd)},
+		{lua.Acquire, fmt.Sprintf("string.sub(held, %d, %d) == string.sub(ARGV[1], %[1]d, %[2]d)", lineageAt+1, generationAt)},
+		{lua.Acquire, fmt.Sprintf("string.byte(held, %d) * 256 + string.byte(held, %d)", generationAt+1, generationAt+2)},
+		{lua.Acquire, fmt.Sprintf("local endMove = %d\n", endMoveMs)},
+		{lua.Commit, fmt.Sprintf("local endMove = %d\n", endMoveMs)},
+		{lua.Undo, fmt.Sprintf("local early = %d\n", endSlackMs+1)},
+		{lua.Slot, fmt.Sprintf("return %d - free - found * 2 ^ %d\n", slotDenied, slotFoundBit)},
+		{lua.Acquire, ahead},
+		{lua.Raise, ahead},
+		{lua.AdmitFloor, ahead},
+		{lua.AdmitFloor, fmt.Sprintf("return %d\n", fenceAhead)},
+		{lua.Clamp, fmt.Sprintf("string.sub(KEYS[i], 1, %d) == '%s'", len(ReservedPrefix), ReservedPrefix)},
+	} {
+		if !strings.Contains(tc.script.Text, tc.want) {
+			t.Errorf("%s.lua: there is no %q in it", tc.script.Name, tc.want)
+		}
+	}
+}
+
+// fillMaster has the master hold what the text says, and nothing else. "; " stands between two keys:
+//
+//	a: A 4           a string that lives for 4 minutes, or for ever without a number
+//	a: r:A 4, redlockd:end 4
+//	                 readers, with the minutes to their ends
+//	a: {b 7, c 9}    a sorted set of another kind: marks
+//	a: #             a hash
+func fillMaster(t *testing.T, client *redis.Client, text string) {
+	t.Helper()
+	ctx := context.Background()
+	must := func(args ...any) {
+		t.Helper()
+		if err := client.Do(ctx, args...).Err(); err != nil {
+			t.Fatal(args, err)
+		}
+	}
+	must("FLUSHALL")
+	for entry := range strings.SplitSeq(text, "; ") {
+		key, what, found := strings.Cut(entry, ": ")
+		if !found {
+			continue
+		}
+		value, minutes, ends := strings.Cut(what, " ")
+		switch {
+		case what == "#":
+			must("HSET", key, "f", "v")
+		case strings.Contains(what, "redlockd:end"), what[0] == '{':
+			for member := range strings.SplitSeq(strings.Trim(what, "{}"), ", ") {
+				name, number, _ := strings.Cut(member, " ")
+				score, _ := strconv.Atoi(number)
+				if what[0] != '{' {
+					score *= 60_000
+				}
+				must("ZADD", key, score, name)
+				if name == "redlockd:end" {
+					must("PEXPIRE", key, score)
+				}
+			}
+		case ends:
+			life, _ := strconv.Atoi(minutes)
+			must("SET", key, value, "PX", 60_000*life)
+		default:
+			must("SET", key, value)
+		}
+	}
+}
+
+// heldByMaster is what the master holds, in the words of fillMaster.
+func heldByMaster(t *testing.T, client *redis.Client) string {
+	t.Helper()
+	ctx := context.Background()
+	var entries []string
+	keys, _ := client.Scan(ctx, 0, "", 1000).Val()
+	for _, key := range keys {
+		what := readersSet(t, client, key)
+		left := client.PTTL(ctx, key).Val()
+		switch {
+		case what == "string":
+			if what = client.Get(ctx, key).Val(); left >= 0 {
+				what += fmt.Sprint(" ", int(left.Round(time.Minute).Minutes()))
+			}
+		case what == "hash":
+			what = "#"
+		case left < 0:
+			var members []string
+			for _, z := range client.ZRevRangeWithScores(ctx, key, 0, -1).Val() {
+				members = append(members, fmt.Sprintf("%v %.0f", z.Member, z.Score))
+			}
+			slices.Sort(members)
+			what = "{" + strings.Join(members, ", ") + "}"
+		}
+		entries = append(entries, key+": "+what)
+	}
+	slices.Sort(entries)
+	return strings.Join(entries, "; ")
+}
+
+// endOf is an argument: when a key, or a reader in it, ends by the master's clock, and so many milliseconds.
+type endOf struct {
+	key, reader string
+	later       int
+}
+
+// runScript runs a script in a moment in which the clock stands still, also that of an old redis-server, so
+// that nobody has to be quick. It shows numbers that are milliseconds as minutes, those from now on and those
+// since 1970.
+func runScript(client *redis.Client, s lua.Script, keys []string, args []any) string {
+	before := `local KEYS, ARGV, time, call = KEYS, {unpack(ARGV)}, redis.call('TIME'), redis.call
+		local redis = setmetatable({call = function(name, ...) return name == 'TIME' and time or call(name, ...) end}, {__index = redis})
+		local now = time[1] * 1000 + math.floor(time[2] / 1000)
+	`
+	args = slices.Clone(args)
+	for i, arg := range args {
+		if end, ok := arg.(endOf); ok {
+			args[i] = 0
+			before += fmt.Sprintf("ARGV[%d] = now + redis.call('PTTL', '%s') + %d\n", i+1, end.key, end.later)
+			if end.reader != "" {
+				before += fmt.Sprintf("ARGV[%d] = ARGV[%[1]d] + redis.call('ZSCORE', '%s', 'r:%s') - redis.call('ZSCORE', '%[2]s', 'redlockd:end')\n", i+1, end.key, end.reader)
+			}
+			before += fmt.Sprintf("ARGV[%d] = string.format('%%.0f', ARGV[%[1]d])\n", i+1)
+		}
+	}
+	reply, err := client.Eval(context.Background(), before+s.Text, keys, args...).Result()
+	if err != nil {
+		return err.Error()
+	}
+	return regexp.MustCompile(`-?\b\d+\b`).ReplaceAllStringFunc(fmt.Sprint(reply), func(text string) string {
+		n, _ := strconv.ParseInt(text, 10, 64)
+		switch {
+		case n >= 1e12 && n < 1e13:
+			return fmt.Sprintf("now+%d", int(time.Until(time.UnixMilli(n)).Round(time.Minute).Minutes()))
+		case n >= 30_000 && n < 1e8:
+			return fmt.Sprint((n+30_000)/60_000, "min")
+		}
+		return text
+	})
+}
+
+func TestLockScripts(t *testing.T) {
+	const longest = 3_600_000
+	minutes := func(n int) int { return 60_000 * n }
+	// acquire makes the arguments of acquire and slot; of slot the one that follows is the slot.
+	acquire := func(token string, ttl int, more ...any) []any {
+		return append([]any{token, minutes(ttl), longest, 0, 100}, more...)
+	}
+	fenced := func(token string, ttl int, fence int64, more ...any) []any {
+		return append([]any{token, minutes(ttl), longest, fence, 100}, more...)
+	}
+	version := func(lineage string, generation byte) string {
+		return VersionMark + "h" + lineage + "\x00" + string(generation) + "........"
+	}
+	ahead, behind := fenceTime(time.Now().Add(fenceAheadMax+time.Hour)), fenceTime(time.Now().Add(fenceAheadMax-time.Hour))
+	many := func(marks int) string { // marks of resources r101, r102, … with these marks
+		var members []string
+		for i := range marks {
+			members = append(members, fmt.Sprintf("r%d %[1]d", 101+i))
+		}
+		return "{" + strings.Join(members, ", ") + "}"
+	}
+	cases := []struct {
+		name, before string
+		script       lua.Script
+		keys         string
+		args         []any
+		reply, after string // after "": as before; "-": nothing
+	}{
+		{"set", "", lua.Acquire, "a b", acquire("A", 4), "1", "a: A 4; b: A 4"},
+		{"set again", "a: A 4", lua.Acquire, "a b", acquire("A", 2), "2", "a: A 4; b: A 2"},
+		{"set again for longer", "a: A 4", lua.Acquire, "a", acquire("A", 9), "2", "a: A 9"},
+		{"denied by the first", "a: B 4", lua.Acquire, "a b", acquire("A", 2), "-3", ""},
+		{"denied by the second", "b: B 4", lua.Acquire, "a b", acquire("A", 2), "-4", ""},
+		{"denied by another type", "a: #", lua.Acquire, "a", acquire("A", 2), "-3", ""},
+		{"denied by a stranger's set", "a: {x 1}", lua.Acquire, "a", acquire("A", 2), "-3", ""},
+		{"denied by a reader", "a: r:A 4, redlockd:end 4", lua.Acquire, "a", acquire("A", 2), "-3", ""},
+		{"an intent is nobody", "a: redlockd:end 4, writer 4", lua.Acquire, "a", acquire("A", 2), "1", "a: A 2"},
+		{"a reservation", "a: R 4", lua.Acquire, "a b", acquire("A", 2, "R"), "1", "a: A 2; b: A 2"},
+		{"another's reservation", "a: S 4", lua.Acquire, "a b", acquire("A", 2, "R"), "-3", ""},
+		{"a version that is over", "a: " + version("lineage", 1) + " 4", lua.Acquire, "a", acquire(version("lineage", 2), 2, "-", "1"), "1", "a: " + version("lineage", 2) + " 2"},
+		{"a later version", "a: " + version("lineage", 3) + " 4", lua.Acquire, "a", acquire(version("lineage", 2), 2, "-", "1"), "-3", ""},
+		{"a version of another lineage", "a: " + version("another", 1) + " 4", lua.Acquire, "a", acquire(version("lineage", 2), 2, "-", "1"), "-3", ""},
+		{"a version that nobody takes for over", "a: " + version("lineage", 1) + " 4", lua.Acquire, "a", acquire(version("lineage", 2), 2), "-3", ""},
+
+		{"a fence", "", lua.Acquire, "a b m f", fenced("A", 2, 7), "1", "a: A 2; b: A 2; m: {a 7, b 7}"},
+		{"a fence above the mark", "m: {a 6}; f: 6", lua.Acquire, "a b m f", fenced("A", 2, 7), "1", "a: A 2; b: A 2; f: 6; m: {a 7, b 7}"},
+		{"a fence of one that holds", "a: A 4; m: {a 6}", lua.Acquire, "a m f", fenced("A", 2, 7), "2", "a: A 4; m: {a 7}"},
+		{"a fence as high as the mark", "m: {b 7}", lua.Acquire, "a b m f", fenced("A", 2, 7), "7", ""},
+		{"a fence as high as the floor", "f: 7", lua.Acquire, "a m f", fenced("A", 2, 7), "7", ""},
+		{"a fence of a reservation", "a: R 4", lua.Acquire, "a m f", fenced("A", 2, 7, "R"), "1", "a: A 2; m: {a 7}"},
+		{"a fence, and denied", "b: B 4; m: {a 6}", lua.Acquire, "a b m f", fenced("A", 2, 7), "-4", ""},
+		{"a fence a day ahead", "", lua.Acquire, "a m f", fenced("A", 2, ahead), "-2", ""},
+		{"a fence not quite a day ahead", "", lua.Acquire, "a m f", fenced("A", 2, behind), "1", fmt.Sprintf("a: A 2; m: {a %d}", behind)},
+		{"a few marks too many", "m: " + many(162), lua.Acquire, "r101 m f", fenced("A", 2, 999), "1", "m: " + strings.Replace(many(162), "r101 101", "r101 999", 1) + "; r101: A 2"},
+		{"too many marks", "f: 1; m: " + many(164), lua.Acquire, "r264 m f", fenced("A", 2, 999), "1", "f: 164; m: {" + strings.SplitN(strings.Replace(many(164), "r264 264", "r264 999", 1), "r164 164, ", 2)[1] + "; r264: A 2"},
+
+		{"a slot", "a#0: B 4", lua.Slot, "a#0 a#1 a#2", acquire("A", 2, 2), "1", "a#0: B 4; a#1: A 2"},
+		{"a slot again", "a#1: A 4", lua.Slot, "a#0 a#1 a#2", acquire("A", 2, 2), "2", ""},
+		{"a slot that is held", "a#1: B 4", lua.Slot, "a#0 a#1 a#2", acquire("A", 2, 2), "-15", ""}, // 1 and 3 are free
+		{"a slot of another type", "a#1: #", lua.Slot, "a#0 a#1 a#2", acquire("A", 2, 2), "-15", ""},
+		{"a second slot", "a#2: A 4", lua.Slot, "a#0 a#1 a#2", acquire("A", 2, 1), fmt.Sprint(-10 - 3 - int64(3)<<slotFoundBit), ""},
+		{"no slot", "a#2: B 4", lua.Slot, "a#0 a#1 a#2", acquire("A", 2, 0), "-13", ""},
+		{"a slot with a fence", "a#0: B 4; m: {a#1 6}", lua.Slot, "a#0 a#1 m f", fenced("A", 2, 7, 2), "1", "a#0: B 4; a#1: A 2; m: {a#1 7}"},
+		{"a slot with a fence that is too low", "m: {a#1 7}", lua.Slot, "a#0 a#1 m f", fenced("A", 2, 7, 2), "7", ""},
+		{"a slot that is held, and a fence", "a#1: B 4", lua.Slot, "a#0 a#1 m f", fenced("A", 2, 7, 2), "-11", ""},
+
+		{"extend", "a: A 4; b: A 2", lua.Extend, "a b", []any{"A", minutes(3), longest}, "1", "a: A 4; b: A 3"},
+		{"extend another's", "a: B 4", lua.Extend, "a", []any{"A", minutes(9), longest}, "0", ""},
+		{"extend another type", "a: #", lua.Extend, "a", []any{"A", minutes(9), longest}, "0", ""},
+		{"extend what is absent", "", lua.Extend, "a b", []any{"A", minutes(9), longest}, "-1", ""},
+		{"extend a part, the rest is another's", "a: A 4; b: B 4", lua.Extend, "a b", []any{"A", minutes(9), longest}, "4", ""},
+		{"extend a part, the rest is absent", "a: A 4", lua.Extend, "a b", []any{"A", minutes(9), longest}, "5", ""},
+		{"extend a reader and a writer", "a: A 4; b: r:A 2, r:B 5, redlockd:end 5", lua.Extend, "a b", []any{"A", minutes(9), longest}, "3", "a: A 9; b: r:A 9, r:B 5, redlockd:end 9"},
+
+		{"release", "a: A 4; b: B 4; c: C 4", lua.Release, "a b", []any{0, "A", "B"}, "1", "c: C 4"},
+		{"release what is absent or another's", "a: A 4; b: C 4; d: #", lua.Release, "a b c d", []any{0, "A", "B", "C", "D"}, "10--", "b: C 4; d: #"},
+		{"release one twice", "a: B 4", lua.Release, "a a", []any{0, "A", "B"}, "01", "-"},
+		{"release readers and writers", "a: A 4; b: r:A 2, r:B 5, redlockd:end 5", lua.Release, "a b b", []any{0, "A", "B", "C"}, "11-", "b: r:A 2, redlockd:end 2"},
+		{"release too late", "a: A 4; b: B 4", lua.Release, "a b", []any{1, "A", "B"}, "..", ""},
+		{"release in time", "a: A 4; b: B 4", lua.Release, "a b", []any{endOf{key: "a"}, "A", "B"}, "1", "-"},
+		{"release of one token", "a: A 4; b: A 4", lua.Release, "a b", []any{0, "A"}, "1", "-"},
+		{"release of one token that has not all", "a: A 4; b: B 4", lua.Release, "a b c", []any{0, "A"}, "10-", "b: B 4"},
+		{"release of one token too late", "a: A 4; b: A 4", lua.Release, "a b", []any{1, "A"}, "..", ""},
+
+		{"commit", "a: A 4; b: B 4; c: C 4", lua.Commit, "a b c d", []any{2, "A", 1, "N", minutes(9), 2, "B", 2, "", 0, 2, "C", 3, "", minutes(2), 1, "", 1, "D", minutes(5), 0}, "1", "a: N 9; c: C 2; d: D 5"},
+		{"commit of what is another's", "a: A 4; b: B 4", lua.Commit, "a b", []any{2, "A", 2, "", 0, 2, "C", 2, "", 0, 0}, "0", ""},
+		{"commit of what is not absent", "a: #", lua.Commit, "a", []any{1, "", 1, "N", minutes(9), 0}, "0", ""},
+		{"commit of what is absent", "a: A 4", lua.Commit, "a b", []any{2, "A", 2, "", 0, 2, "B", 2, "", 0, 0}, "-1", ""},
+		{"commit too late", "a: A 4", lua.Commit, "a", []any{2, "A", 2, "", 0, 1}, "-2", ""},
+		{"commit for no less", "a: A 4", lua.Commit, "a", []any{2, "A", doSetLonger, "N", minutes(2), 0}, "1", "a: N 4"},
+		{"commit for longer", "a: A 4", lua.Commit, "a", []any{2, "A", doSetLonger, "N", minutes(6), 0}, "1", "a: N 6"},
+
+		{"read", "a: A 4; b: B; c: #; d: r:A 2, redlockd:end 2", lua.Read, "a b c d e", nil, "[string A 4min string B -1 hash  -1 zset  2min none  -2]", ""},
+		{"inspect", "a: A 4; m: {a 7}", lua.Inspect, "m a", nil, "[string A 4min 7 -1]", ""},
+		{"inspect readers", "a: r:A 4, r:B 2, redlockd:end 4, writer 1", lua.Inspect, "m a", nil, "[zset  4min  2]", ""},
+
+		{"raise", "a: A 4; m: {a 6}", lua.Raise, "m f a", []any{7, 100, 10}, "[1 string A now+4 -1  now+0]", "a: A 4; m: {a 7}"},
+		{"raise of nobody", "", lua.Raise, "m f a", []any{7, 100, 10}, "[1 none  0 -1  now+0]", "m: {a 7}"},
+		{"raise of what never ends", "a: A; f: 6", lua.Raise, "m f a", []any{7, 100, 10}, "[1 string A 0 -1  now+0]", "a: A; f: 6; m: {a 7}"},
+		{"raise of readers", "a: r:A 4, r:BB 2, redlockd:end 4, writer 3", lua.Raise, "m f a", []any{7, 100, 10}, "[1 zset  0 2 1:now+4:A2:now+2:BB now+0]", "a: r:A 4, r:BB 2, redlockd:end 4, writer 3; m: {a 7}"},
+		{"raise below the mark", "a: A 4; m: {a 8}", lua.Raise, "m f a", []any{7, 100, 10}, "[8 string A now+4 -1  now+0]", ""},
+		{"raise a day ahead", "a: A 4", lua.Raise, "m f a", []any{ahead, 100, 10}, "[-2 string A now+4 -1  now+0]", ""},
+
+		{"force", "a: A 4", lua.Force, "a", []any{"A", endOf{key: "a", later: 3}}, "1", "-"},
+		{"force at another time", "a: A 4", lua.Force, "a", []any{"A", endOf{key: "a", later: 4}}, "2", ""},
+		{"force of another", "a: B 4", lua.Force, "a", []any{"A", endOf{key: "a"}}, "0", ""},
+		{"force of nobody", "", lua.Force, "a", []any{"A", 0}, "-1", ""},
+		{"force of a reader", "a: r:A 4, r:B 2, redlockd:end 4", lua.Force, "a", []any{"A", endOf{"a", "A", -3}}, "1", "a: r:B 2, redlockd:end 2"},
+		{"force of a reader at another time", "a: r:A 4, r:B 2, redlockd:end 4", lua.Force, "a", []any{"B", endOf{"a", "A", 0}}, "2", ""},
+
+		{"undo", "a: A 4; b: B 4", lua.Undo, "a b", []any{"A", endOf{key: "a", later: 6}, 1, "", "B", endOf{key: "b", later: -1}, 1, ""}, "2", "-"},
+		{"undo of what was moved", "a: A 4; b: B 4", lua.Undo, "a b", []any{"A", endOf{key: "a", later: 7}, 1, "", "B", endOf{key: "b", later: -2}, 1, ""}, "0", ""},
+		{"undo of another's", "a: B 4; b: #", lua.Undo, "a b c", []any{"A", endOf{key: "a"}, 1, "", "A", endOf{key: "a"}, 1, "", "A", endOf{key: "a"}, 1, ""}, "0", ""},
+		{"undo puts back", "a: N 4", lua.Undo, "a", []any{"N", endOf{key: "a"}, undoPutBack, "A"}, "1", "a: A 4"},
+		{"undo of a reader", "a: r:A 4, r:B 2, redlockd:end 4", lua.Undo, "a", []any{"A", endOf{key: "a"}, undoDelete, ""}, "1", "a: r:B 2, redlockd:end 2"},
+		{"undo puts a reader back", "a: r:A 4, r:N 4, redlockd:end 4", lua.Undo, "a", []any{"N", endOf{"a", "N", 0}, undoPutBack, "B"}, "1", "a: r:A 4, r:B 4, redlockd:end 4"},
+
+		{"withdraw", "a: r:A 2, redlockd:end 4, writer 4", lua.Withdraw, "a", nil, "1", "a: r:A 2, redlockd:end 2"},
+		{"withdraw the last", "a: redlockd:end 4, writer 4", lua.Withdraw, "a", nil, "1", "-"},
+	}
+	onBothMasters(t, func(t *testing.T, client *redis.Client) {
+		for _, tc := range cases {
+			fillMaster(t, client, tc.before)
+			switch tc.after {
+			case "":
+				tc.after = tc.before
+			case "-":
+				tc.after = ""
+			}
+			if got := runScript(client, tc.script, strings.Fields(tc.keys), tc.args); got != tc.reply {
+				t.Errorf("%s: reply:\n got %s\nwant %s", tc.name, got, tc.reply)
+			}
+			if got := heldByMaster(t, client); got != tc.after {
+				t.Errorf("%s: the master holds then:\n got %q\nwant %q", tc.name, got, tc.after)
+			}
+		}
+	})
+}
