@@ -136,7 +136,7 @@ func TestAssumeClocksAreWatched(t *testing.T) {
 			for _, m := range s.masters[:tt.masters] {
 				m.StepClock(-tt.behind)
 			}
-			p := s.open(briefly, withFaults, func(o *Options) { o.clockFaults.ahead.Store(-int64(tt.own)) })
+			p := s.open(briefly, withFaults, func(o *Options) { o.clockFaults.Ahead.Store(-int64(tt.own)) })
 			first := p.lock(one("r", 2*time.Second))
 			first.want(s, tt.name+": LOCK", "held", 0)
 			if !tt.stays {

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"redlockd/redlock/clock"
 	"redlockd/redlock/loglimit"
 	"redlockd/redlock/quorum"
 )
@@ -17,12 +18,12 @@ import (
 type Client struct {
 	opts   Options                // as Open got them; those that limits has are there
 	limits atomic.Pointer[limits] // in force
-	drift  drift                  // of opts
+	drift  clock.Drift            // of opts
 	tokens *tokenSource
 	// view is who the masters are. It is exchanged under mu.
 	view atomic.Pointer[view]
 	// own is this machine's clock, and walls what the masters' clocks say of it.
-	own   ownClock
+	own   clock.Own
 	walls wallTable
 	// coordinator keeps the membership.
 	coordinator *coordinator
@@ -82,7 +83,7 @@ func Open(opts Options) (*Client, error) {
 		return nil, err
 	}
 	c := &Client{
-		opts: opts, drift: opts.drift(), tokens: newTokenSource(), own: ownClock{faults: opts.clockFaults},
+		opts: opts, drift: opts.drift(), tokens: newTokenSource(), own: clock.Own{Faults: opts.clockFaults},
 		fences: fenceClock{aheadMax: opts.ClockSkewMax.Milliseconds() << fenceCounterBits},
 		leases: newLeases(opts.Prefixes), claims: make(map[string]*lane), changed: make(chan struct{}), lostLog: newLogLimiter(), heldLog: newLogLimiter(), memberLog: newLogLimiter(),
 	}
@@ -92,7 +93,7 @@ func Open(opts Options) (*Client, error) {
 	c.messages.mailbox = nonce()
 	c.messages.channel = mailboxChannel(c.messages.mailbox)
 	c.messages.seed = maphash.MakeSeed()
-	c.own.start(time.Now())
+	c.own.Start(time.Now())
 	var lanes []*lane
 	for i, m := range opts.Masters {
 		lanes = append(lanes, newLane(c, i, m))

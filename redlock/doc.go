@@ -61,9 +61,9 @@
 //	      inflight      master_inflight.go     … while others may be on their way …
 //	      connection    master_conn.go         … on one that is vetted, written and read by master_wire.go
 //	      trailer       master_trailer.go      … that ends with what the master shows of the membership, its beat and its clock …
-//	      guard         master_guard.go        … which say whether its votes count (its memory: member_state.go; its clock: master_clock.go, master_doubt.go)
+//	      guard         master_guard.go        … which say whether its votes count (its memory: member_state.go; its clock: clock/ring.go, master_doubt.go)
 //	    votes           quorum/                one word; the vote that decides carries out the decision
-//	  lease or undo     lease_table.go         granted within the validity (validity.go), or released wherever it may be (op_undo.go, master_pending.go)
+//	  lease or undo     lease_table.go         granted within the validity (clock/validity.go), or released wherever it may be (op_undo.go, master_pending.go)
 //	Completer.Done                             the reply
 //
 // UNLOCK (op_unlock.go) and EXTEND (op_extend.go) walk the same way without the queue. UNLOCK … FORCE (op_force.go) finds the token first, and

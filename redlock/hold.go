@@ -85,7 +85,7 @@ type binding struct {
 	// unheard: it was taken over, and the client has sent no KEEPALIVE since. It may have given up waiting for the answer and closed the
 	// connection, and go by what it was told before on another one. So it is not released.
 	unheard bool
-	// until is the end of the validity, on ownClock.
+	// until is the end of the validity, on clock.Own.
 	until time.Duration
 	// begun is when the round began that gave the validity.
 	begun time.Time
@@ -245,7 +245,7 @@ func (c *Client) bindLocked(op *Op, r *round, token string, until time.Time, d *
 		s.byKey = make(map[heldKey]*binding)
 	}
 	b := &binding{client: c, holder: h, share: op.Share, terms: op.Terms, keys: slices.Clone(r.keys), token: token, note: op.Note, ttl: op.holdTTL, release: op.release,
-		reader: reader, until: c.own.at(until), begun: r.start, due: nextRenewal(d.now, op.holdTTL), place: len(h.bindings), unheard: r.commit != nil}
+		reader: reader, until: c.own.At(until), begun: r.start, due: nextRenewal(d.now, op.holdTTL), place: len(h.bindings), unheard: r.commit != nil}
 	h.unheard = h.unheard || b.unheard
 	for _, key := range b.keys {
 		s.byKey[b.heldKey(key)] = b
@@ -287,7 +287,7 @@ func (c *Client) renewHeld(d *deferred) {
 			break
 		}
 		b := s.due[0]
-		left := b.until - c.own.at(d.now)
+		left := b.until - c.own.At(d.now)
 		switch h := b.holder; {
 		case left <= 0:
 			c.lostLocked(b, "it could not be renewed", d)
@@ -334,7 +334,7 @@ func (b *binding) Done(_ *Op, result Result) Flusher {
 
 // renewedLocked is for a lock that was extended, by its renewal or by its holder, with a round that began then.
 func (b *binding) renewedLocked(begun, until time.Time) {
-	if at := b.client.own.at(until); at > b.until { //mutant:the-validity-of-a-renewal-is-counted-from-its-answer
+	if at := b.client.own.At(until); at > b.until { //mutant:the-validity-of-a-renewal-is-counted-from-its-answer
 		b.until, b.begun = at, begun
 		b.holder.endsKnown = false
 	}

@@ -60,7 +60,7 @@ func (c *Client) beginKeepAliveLocked(op *Op, d *deferred) {
 
 // keepAliveDecided answers from memory, behind the barrier.
 func (c *Client) keepAliveDecided(r *round, o quorum.Outcome, v quorum.Votes, d *deferred) {
-	c.own.look() // whether this machine was suspended
+	c.own.Look() // whether this machine was suspended
 	d.looked = true
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -97,13 +97,13 @@ func (c *Client) leftLocked(h *Holder, d *deferred) time.Duration {
 			}
 		}
 	}
-	if woke := time.Duration(c.own.woke.Load()); c.own.at(h.begun) <= woke { //mutant:held-over-a-suspension
+	if woke := time.Duration(c.own.Woke.Load()); c.own.At(h.begun) <= woke { //mutant:held-over-a-suspension
 		for _, b := range h.bindings {
-			if c.own.at(b.begun) <= woke && !b.renewing {
+			if c.own.At(b.begun) <= woke && !b.renewing {
 				c.lookAgainLocked(b, d.now)
 			}
 		}
 		return 0
 	}
-	return h.ends - c.own.at(d.now)
+	return h.ends - c.own.At(d.now)
 }

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"redlockd/redlock/clock"
 )
 
 // Lease is a lock that was granted: resources, token, and until when. Validity and Until may be
@@ -40,7 +42,7 @@ func (l *Lease) Until() time.Time {
 func (l *Lease) Validity() time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return time.Until(l.until) - (suspended() - l.suspended) //mutant:suspension-forgotten
+	return time.Until(l.until) - (clock.Suspended() - l.suspended) //mutant:suspension-forgotten
 }
 
 // setUntil moves the end of the validity. before is suspended() from before the masters were asked,
@@ -67,7 +69,7 @@ func (c *Client) TryLock(ctx context.Context, resource string, ttl time.Duration
 // When the wait has run out it returns ErrHeld, or a *NoQuorumError if the last attempt found no
 // quorum.
 func (c *Client) Acquire(ctx context.Context, req LockRequest) (*Lease, error) {
-	before := suspended()
+	before := clock.Suspended()
 	result, err := c.wait(ctx, func(op *Op, to Completer) { c.StartLock(op, req, to) })
 	switch {
 	case err != nil:
@@ -95,7 +97,7 @@ func (l *Lease) Unlock(ctx context.Context) error {
 // Extend renews the lock: it ends ttl from now, and Until moves. ErrNotHeld: it is lost. A
 // *NoQuorumError: not known; the lock as it was before runs on.
 func (l *Lease) Extend(ctx context.Context, ttl time.Duration) error {
-	before := suspended()
+	before := clock.Suspended()
 	result, err := l.client.extend(ctx, l.Token, ttl, l.Resources)
 	if err != nil {
 		return err

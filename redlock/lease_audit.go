@@ -58,7 +58,7 @@ func (c *Client) auditLocked(lease *lease, d *deferred) {
 // released it meanwhile, and that master had nothing to release. A release through this client is behind the attempt on every master.
 func (c *Client) auditAttempt(r *round, d *deferred) {
 	granted := time.Duration(r.attempt.granted.Load())
-	if granted == 0 || c.own.at(d.now)-granted < c.opts.MasterTimeout/4 {
+	if granted == 0 || c.own.At(d.now)-granted < c.opts.MasterTimeout/4 {
 		return
 	}
 	c.mu.Lock()

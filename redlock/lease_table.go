@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"redlockd/redlock/clock"
 	"redlockd/redlock/quorum"
 )
 
@@ -176,13 +177,13 @@ func (s *leases) superseded(than *round, key, token string) bool {
 // held tells whether findLease finds a lease whose keys may still be there.
 func (s *leases) held(resources []string, token string, now time.Time) bool {
 	lease := s.findLease(resources, token)
-	return lease != nil && now.Before(lease.validUntil.Add(driftConstant))
+	return lease != nil && now.Before(lease.validUntil.Add(clock.DriftConstant))
 }
 
 // heldOrDelayed is held for a token that may also be in the delay behind its validity: nobody else can have had the resources.
 func (s *leases) heldOrDelayed(resources []string, token string, now time.Time) bool {
 	lease := s.findLease(resources, token)
-	return lease != nil && now.Before(s.free(lease).Add(driftConstant)) //mutant:in-its-delay-a-lock-is-not-held
+	return lease != nil && now.Before(s.free(lease).Add(clock.DriftConstant)) //mutant:in-its-delay-a-lock-is-not-held
 }
 
 // hasWaiters tells whether somebody waits for one of the resources, after an attempt said that it
@@ -328,7 +329,7 @@ func (s *leases) forgetSome(now time.Time, n int) {
 		lease := s.all[s.cursor]
 		// Keys can outlive the validity by the drift. A release that comes then still finds for
 		// which masters it is to be kept.
-		if now.After(s.free(lease).Add(lease.ttl()/2 + driftConstant + s.remember)) {
+		if now.After(s.free(lease).Add(lease.ttl()/2 + clock.DriftConstant + s.remember)) {
 			s.end(lease, now)
 			continue
 		}
@@ -339,7 +340,7 @@ func (s *leases) forgetSome(now time.Time, n int) {
 // running counts the leases that have not run out, or only just.
 func (s *leases) running(now time.Time) (n int) {
 	for _, lease := range s.all {
-		if !now.After(lease.validUntil.Add(lease.ttl()/2 + driftConstant)) {
+		if !now.After(lease.validUntil.Add(lease.ttl()/2 + clock.DriftConstant)) {
 			n++
 		}
 	}

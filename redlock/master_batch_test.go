@@ -15,6 +15,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"redlockd/redlock/clock"
 	"redlockd/redlock/lua"
 	"redlockd/redlock/memmaster"
 	"redlockd/redlock/quorum"
@@ -32,7 +33,7 @@ func standingOn(t testing.TB, m Master) *batch {
 		t.Fatal(err)
 	}
 	c := &Client{
-		opts: o, tokens: newTokenSource(), own: ownClock{zero: time.Now()},
+		opts: o, tokens: newTokenSource(), own: clock.Own{Zero: time.Now()},
 		leases: newLeases(nil), claims: make(map[string]*lane), changed: make(chan struct{}),
 		endingContext: t.Context(),
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"redlockd/redlock/clock"
 	"redlockd/redlock/lua"
 )
 
@@ -22,7 +23,7 @@ func (l *lane) clamp(ctx context.Context, conn *masterConn) error {
 	if l.guard.record == nil {
 		return nil // the next heartbeat that knows the wait does it
 	}
-	wait := max(l.guard.record.wait, quarantineOf(l.guard.record.maxTTL, c.drift))
+	wait := max(l.guard.record.wait, clock.QuarantineOf(l.guard.record.maxTTL, c.drift))
 	for began := time.Now(); k.clamp && time.Since(began) < c.opts.MasterTimeout/4; {
 		keys, next, err := conn.redis.Scan(ctx, k.cursor, "", foldMax).Result()
 		if err != nil {

@@ -5,16 +5,17 @@ import (
 	"sync"
 	"time"
 
+	"redlockd/redlock/clock"
 	"redlockd/redlock/quorum"
 )
 
-// What follows from the readings of master_clock.go. All of it is local: two clocks out of step with each other do not say
+// What follows from the readings of package clock. All of it is local: two clocks out of step with each other do not say
 // which of them is wrong. So a proxy that finds a gain stops counting that master's votes, for one wait, and a proxy whose
 // own clock is wrong stops only itself. Nobody takes a vote for others because of a clock. What others must know who did
 // not watch, a note tells (master_note.go).
 //
 // A master's clock is good, and its votes count, when it was watched or is vouched for:
-//   - watched: this client has read it for one wait, and it has gained nothing (clockRing). Whatever it did before that
+//   - watched: this client has read it for one wait, and it has gained nothing (clock.Ring). Whatever it did before that
 //     ended no lock early that may still be valid.
 //   - vouched for: it agrees with our own wall clock and with a majority of clocks (vouched), and nobody has seen it
 //     gain within the last wait, neither this client nor another one that has noted it on the master. So a client that
@@ -25,7 +26,7 @@ import (
 // A suspension of this machine stops our monotonic clock, so all masters seem to gain. If CLOCK_BOOTTIME says that we
 // were suspended for as long, the rings are moved past it, and nobody is doubted. That is enough: the masters' clocks
 // are compared as if our clock had run on, every rate and tolerance included; the batch that showed the gain does not
-// count; and a round that began before the suspension is not granted, whatever its votes (ownClock.wakes). A suspension
+// count; and a round that began before the suspension is not granted, whatever its votes (clock.Own.SleptSince). A suspension
 // longer than a wait leaves a gap in which nobody watched, as a long time without a connection does: then the clocks
 // have to be vouched for, or watched, again.
 
@@ -34,13 +35,13 @@ import (
 type clockGuard struct {
 	// same tells that the master uses this process's clock (Master.SameClock). There is nothing to compare then.
 	same bool
-	ring clockRing
+	ring clock.Ring
 	// last is the reading of the last heartbeat.
-	last clockReading
+	last clock.Reading
 	// slept is how long the machine had been suspended when the ring was last moved past that.
 	slept time.Duration
 	// own is our own wall clock, read with every heartbeat, and ownGain is by how much it has gained on our monotonic one within the last wait.
-	own     clockRing
+	own     clock.Ring
 	ownGain time.Duration
 	// unnoted tells that the master's clock has gained, and that the note of that is not written yet.
 	unnoted bool
@@ -54,7 +55,7 @@ type clockGuard struct {
 	good bool
 	clockView
 	// copied is ring as of the last heartbeat, for a copy from this master (member_copy.go), and copiedBeat guard.beat.
-	copied     clockRing
+	copied     clock.Ring
 	copiedBeat int64
 	// told is the gain that such a copy has seen, and the lane has not.
 	told clockResult
@@ -73,7 +74,7 @@ type clockGuard struct {
 }
 
 func newClockGuard(c *Client, m Master) clockGuard {
-	return clockGuard{same: m.SameClock, good: m.SameClock, slept: c.own.suspended()}
+	return clockGuard{same: m.SameClock, good: m.SameClock, slept: c.own.Suspended()}
 }
 
 // clockResult is what a reading has found.
@@ -87,63 +88,63 @@ type clockResult struct {
 }
 
 // readingOf is the answer to TIME of a pipeline that was sent and received at these times.
-func (c *Client) readingOf(sent, received, master time.Time) clockReading {
-	return clockReadingOf(c.own.at(sent), c.own.at(received), time.Duration(master.UnixNano()))
+func (c *Client) readingOf(sent, received, master time.Time) clock.Reading {
+	return clock.ReadingOf(c.own.At(sent), c.own.At(received), time.Duration(master.UnixNano()))
 }
 
 // judge judges one reading. After a gain the ring is a new one, so that a gain is found once.
-func (k *clockGuard) judge(now clockReading, c *Client) clockResult {
+func (k *clockGuard) judge(now clock.Reading, c *Client) clockResult {
 	if k.same { //mutant:a-clock-of-our-own-is-doubted
 		return clockResult{counts: true}
 	}
-	rate, tolerance := c.drift.rate(), c.drift.stepMax
+	rate, tolerance := c.drift.Rate(), c.drift.StepMax
 	result := clockResult{counts: k.good}
-	result.unwatched = k.ring.begun && now.received-k.ring.latest > c.view.Load().wait //mutant:watched-without-a-connection
-	gain := k.ring.gain(now, rate)                                                     //mutant:a-clock-that-gains-is-not-seen
+	result.unwatched = k.ring.Begun && now.Received-k.ring.Latest > c.view.Load().wait //mutant:watched-without-a-connection
+	gain := k.ring.Gain(now, rate)                                                     //mutant:a-clock-that-gains-is-not-seen
 	if gain > tolerance {
 		result.counts = false
-		if asleep := c.own.suspended() - k.slept; asleep > 0 {
+		if asleep := c.own.Suspended() - k.slept; asleep > 0 {
 			k.slept += asleep
-			k.ring.sleep(asleep, rate)
+			k.ring.Sleep(asleep, rate)
 			result.unwatched = result.unwatched || asleep > c.view.Load().wait
-			gain = k.ring.gain(now, rate)
+			gain = k.ring.Gain(now, rate)
 		}
 	}
 	if gain > tolerance {
-		result.gain = gain + allowed(now.received-k.ring.latest, rate) // for people: what it has gained since it was last read
-		result.before = k.ring.latest
+		result.gain = gain + clock.Allowed(now.Received-k.ring.Latest, rate) // for people: what it has gained since it was last read
+		result.before = k.ring.Latest
 	}
 	if result.gain > 0 || result.unwatched {
-		k.ring, result.counts = clockRing{}, false
+		k.ring, result.counts = clock.Ring{}, false
 	}
-	k.ring.add(now, rate, c.view.Load().wait)
+	k.ring.Add(now, rate, c.view.Load().wait)
 	return result
 }
 
 // beat takes the reading of a heartbeat, which judge has judged. A suspension that has not shown by now is about something
 // else: it must not excuse a gain to come.
-func (k *clockGuard) beat(now clockReading, c *Client) {
+func (k *clockGuard) beat(now clock.Reading, c *Client) {
 	if k.same {
 		return
 	}
-	k.slept = c.own.suspended()                                                               //mutant:a-suspension-excuses-a-later-gain
-	if k.last != (clockReading{}) && wentBack(k.last, now, c.drift.rate(), c.drift.stepMax) { //mutant:a-clock-set-back-lengthens-locks
+	k.slept = c.own.Suspended()                                                                      //mutant:a-suspension-excuses-a-later-gain
+	if k.last != (clock.Reading{}) && clock.WentBack(k.last, now, c.drift.Rate(), c.drift.StepMax) { //mutant:a-clock-set-back-lengthens-locks
 		k.clamp, k.cursor = true, 0
 	}
 	k.last = now
-	own := c.own.reading(time.Now())
-	k.ownGain = k.own.gain(own, 0)
-	k.own.add(own, 0, c.view.Load().wait)
+	own := c.own.Reading(time.Now())
+	k.ownGain = k.own.Gain(own, 0)
+	k.own.Add(own, 0, c.view.Load().wait)
 }
 
 // wallTable has the latest reading of every master's clock that is connected, for vouched.
 type wallTable struct {
 	mu     sync.Mutex // no other mutex is taken while it is held
-	offset [MaxMasters]interval
+	offset [MaxMasters]clock.Interval
 	known  quorum.Mask
 }
 
-func (w *wallTable) set(master int, offset interval) {
+func (w *wallTable) set(master int, offset clock.Interval) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.offset[master], w.known = offset, w.known.With(master)
@@ -162,7 +163,7 @@ func (c *Client) vouched(now time.Time) (good quorum.Mask, enough bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	n := c.view.Load().Count
-	return vouched(c.own.wall(now), w.offset[:], w.known, n, c.opts.ClockSkewMax), w.known.Count() >= quorum.Of(n)
+	return clock.Vouched(c.own.Wall(now), w.offset[:], w.known, n, c.opts.ClockSkewMax), w.known.Count() >= quorum.Of(n)
 }
 
 // doubtClock takes the master's votes here, after a gain or a time in which nobody watched its clock. At the first of
@@ -179,12 +180,12 @@ func (l *lane) doubtClock(found clockResult) {
 	k.good, k.until = false, now.Add(c.view.Load().wait)
 	switch {
 	case first:
-		k.gain, k.before, k.gained, k.logged = found.gain, found.before, c.own.at(now), false
+		k.gain, k.before, k.gained, k.logged = found.gain, found.before, c.own.At(now), false
 		k.reason = outOfStep(k.gain)
 	case k.gain == 0:
 		k.reason = reasonUnwatched
-	case found.gain > 0 && c.own.at(now)-k.gained > 2*c.opts.Heartbeat: // all have been asked since the last one that was added //mutant:gains-of-a-fast-clock-are-not-added
-		k.gain, k.gained = k.gain+found.gain, c.own.at(now)
+	case found.gain > 0 && c.own.At(now)-k.gained > 2*c.opts.Heartbeat: // all have been asked since the last one that was added //mutant:gains-of-a-fast-clock-are-not-added
+		k.gain, k.gained = k.gain+found.gain, c.own.At(now)
 	}
 	l.mu.Unlock()
 	if first {
@@ -217,13 +218,13 @@ func (l *lane) trustClock(noted bool) {
 		return
 	}
 	now := time.Now()
-	c.walls.set(l.index, k.last.offset)
+	c.walls.set(l.index, k.last.Offset)
 	agreeing, enough := c.vouched(now)
-	watched := k.ring.watched(k.last.sent, c.view.Load().wait)
-	skew := (k.last.offset.low+k.last.offset.high)/2 - c.own.wall(now)
+	watched := k.ring.Watched(k.last.Sent, c.view.Load().wait)
+	skew := (k.last.Offset.Low+k.last.Offset.High)/2 - c.own.Wall(now)
 
 	l.mu.Lock()
-	k.began, k.asked, k.took, k.offset = k.ring.began, k.last.sent, k.last.received-k.last.sent, skew
+	k.began, k.asked, k.took, k.offset = k.ring.Began, k.last.Sent, k.last.Received-k.last.Sent, skew
 	k.noted, k.agrees, k.copied, k.copiedBeat = noted, agreeing.Has(l.index), k.ring, l.guard.beat
 	switch good := watched || k.gain == 0 && !noted && agreeing.Has(l.index); { //mutant:first-sight-of-a-clock-believed //mutant:a-clock-that-gained-is-vouched-for
 	case good && !k.good:
@@ -231,7 +232,7 @@ func (l *lane) trustClock(noted bool) {
 		l.since = now
 	case good:
 	case k.gain == 0:
-		k.until = now.Add(c.view.Load().wait - (k.last.received - k.ring.began))
+		k.until = now.Add(c.view.Load().wait - (k.last.Received - k.ring.Began))
 		k.skew, k.reason = 0, reasonUnwatched
 		if enough {
 			k.skew = skew

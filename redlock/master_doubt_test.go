@@ -9,18 +9,20 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"redlockd/redlock/clock"
 )
 
 // withFaults opens a client whose own clocks can go wrong.
-func withFaults(o *Options) { o.clockFaults = &clockFaults{} }
+func withFaults(o *Options) { o.clockFaults = &clock.Faults{} }
 
 // pause has this client's monotonic clock stand still, as if the machine were paused without anybody saying so.
-func (p *proxy) pauseClock(d time.Duration) { p.opts.clockFaults.stoodStill.Add(int64(d)) }
+func (p *proxy) pauseClock(d time.Duration) { p.opts.clockFaults.StoodStill.Add(int64(d)) }
 
 // suspend does the same to a machine that says so.
 func (p *proxy) suspend(d time.Duration) {
-	p.opts.clockFaults.suspended.Add(int64(d))
-	p.opts.clockFaults.stoodStill.Add(int64(d))
+	p.opts.clockFaults.Suspended.Add(int64(d))
+	p.opts.clockFaults.StoodStill.Add(int64(d))
 }
 
 // memories name what the masters remember: one that is lost gets another name.
@@ -199,8 +201,8 @@ func TestOwnClockIsWrong(t *testing.T) {
 	}{
 		{name: "it stood still for 15 ms", fault: func(p *proxy) { p.pauseClock(15 * ms) }, reason: "its clock gained 15ms on this machine's: it stepped, or this machine was paused"},
 		{name: "it stood still for 10 s", fault: func(p *proxy) { p.pauseClock(10 * time.Second) }, reason: "its clock gained 10s"},
-		{name: "its wall clock is 1.5 s ahead", start: func(o *Options) { o.clockFaults.ahead.Store(int64(1500 * ms)) }, reason: "this machine's clock agrees with too few masters (clock_skew_max); from this one's it differs by 1.5s"},
-		{name: "its wall clock is 1.5 s behind", start: func(o *Options) { o.clockFaults.ahead.Store(-int64(1500 * ms)) }, reason: "it differs by -1.5s"},
+		{name: "its wall clock is 1.5 s ahead", start: func(o *Options) { o.clockFaults.Ahead.Store(int64(1500 * ms)) }, reason: "this machine's clock agrees with too few masters (clock_skew_max); from this one's it differs by 1.5s"},
+		{name: "its wall clock is 1.5 s behind", start: func(o *Options) { o.clockFaults.Ahead.Store(-int64(1500 * ms)) }, reason: "it differs by -1.5s"},
 	} {
 		inVirtualTime(t, 5, func(s *stage) {
 			logged := &journal{}
@@ -314,7 +316,7 @@ func TestSuspendedMachineGoesOn(t *testing.T) {
 func TestSuspensionThatDidNotShow(t *testing.T) {
 	inVirtualTime(t, 5, func(s *stage) {
 		p := s.open(briefly, withFaults)
-		p.opts.clockFaults.suspended.Add(int64(3 * time.Second))
+		p.opts.clockFaults.Suspended.Add(int64(3 * time.Second))
 		time.Sleep(600 * ms)
 		for i := range 3 {
 			s.masters[i].StepClock(2 * time.Second)
@@ -355,7 +357,7 @@ func TestRoundOverASuspensionIsNotGranted(t *testing.T) {
 func TestMastersOfThisProcessAreNotDoubted(t *testing.T) {
 	inVirtualTime(t, 5, func(s *stage) {
 		p := s.open(briefly, withFaults, func(o *Options) {
-			o.clockFaults.ahead.Store(int64(time.Hour))
+			o.clockFaults.Ahead.Store(int64(time.Hour))
 			for i := range o.Masters {
 				o.Masters[i].SameClock = true
 			}
@@ -401,13 +403,13 @@ func TestClockThatNobodyWatched(t *testing.T) {
 			p.paths[i].Partition()
 			p.paths[i].Cut()
 		}
-		p.opts.clockFaults.ahead.Store(int64(time.Minute)) // nobody can vouch for anybody
+		p.opts.clockFaults.Ahead.Store(int64(time.Minute)) // nobody can vouch for anybody
 		time.Sleep(20 * time.Second)
 		for i := range 5 {
 			p.paths[i].Heal()
 		}
 		s.until("connected again", func() bool { return p.states() == "ooooo" })
-		p.opts.clockFaults.ahead.Store(0)
+		p.opts.clockFaults.Ahead.Store(0)
 		time.Sleep(300 * ms)
 		p.wantStates("uuuuu")
 	})
@@ -508,7 +510,7 @@ func TestNewClientDoesNotVouchForCommonSteps(t *testing.T) {
 			}
 			p := s.open(briefly, withFaults, func(o *Options) {
 				if tt.with {
-					o.clockFaults.ahead.Store(-int64(tt.step))
+					o.clockFaults.Ahead.Store(-int64(tt.step))
 				}
 			})
 			held := p.lock(one("r", 3*time.Second))
@@ -516,7 +518,7 @@ func TestNewClientDoesNotVouchForCommonSteps(t *testing.T) {
 			for _, m := range s.masters {
 				m.StepClock(tt.step)
 			}
-			p.opts.clockFaults.ahead.Store(0)
+			p.opts.clockFaults.Ahead.Store(0)
 			time.Sleep(600 * ms) // heartbeats
 			p.wantStates("ooooo")
 			q := s.start(briefly)

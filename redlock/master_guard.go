@@ -14,6 +14,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"redlockd/redlock/clock"
 	"redlockd/redlock/lua"
 )
 
@@ -54,11 +55,11 @@ type guard struct {
 	voted bool
 	// logged tells that the log has why it does not vote.
 	logged bool
-	// confirmed is when the last connection was begun that has reached the same process, as a time.Duration on ownClock. The coordinator
+	// confirmed is when the last connection was begun that has reached the same process, as a time.Duration on clock.Own. The coordinator
 	// moves it.
 	confirmed atomic.Int64
 
-	// ahead is the most that the master's clock was ahead of ownClock when that was last known to a quarter of MasterTimeout, in nanoseconds;
+	// ahead is the most that the master's clock was ahead of clock.Own when that was last known to a quarter of MasterTimeout, in nanoseconds;
 	// 0: it was never read.
 	ahead atomic.Int64
 	// clock says whether the master's clock is in step with ours (master_doubt.go).
@@ -112,10 +113,10 @@ func (g guardResult) merge(later guardResult) guardResult {
 }
 
 // judge judges a pipeline by its trailer and the reading of the clock in it.
-func (g *guard) judge(end trailer, now clockReading, c *Client) guardResult {
-	result := g.judgeMemory(end, now.received)
-	if now.received-now.sent <= c.opts.MasterTimeout/4 || g.ahead.Load() == 0 {
-		g.ahead.Store(int64(now.offset.high))
+func (g *guard) judge(end trailer, now clock.Reading, c *Client) guardResult {
+	result := g.judgeMemory(end, now.Received)
+	if now.Received-now.Sent <= c.opts.MasterTimeout/4 || g.ahead.Load() == 0 {
+		g.ahead.Store(int64(now.Offset.High))
 	}
 	result.clock = g.clock.judge(now, c)
 	result.counts = result.remembers && result.clock.counts //mutant:votes-of-a-doubted-clock-counted
@@ -293,7 +294,7 @@ func (l *lane) confirm(runID string, begun time.Time) {
 	switch {
 	case !up:
 	case same:
-		l.guard.confirmed.Store(int64(l.client.own.at(begun)))
+		l.guard.confirmed.Store(int64(l.client.own.At(begun)))
 	default:
 		l.disconnect() //mutant:an-address-that-moved-is-not-followed
 	}

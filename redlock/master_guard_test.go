@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"redlockd/redlock/clock"
 	"redlockd/redlock/memmaster"
 )
 
@@ -17,9 +18,9 @@ func TestQuarantineLastsLongerThanAnyKey(t *testing.T) {
 	for _, maxTTL := range []time.Duration{10 * ms, time.Second, time.Minute, 24 * time.Hour} {
 		for _, factor := range []float64{0.0001, 0.01, 0.5} {
 			for _, stepMax := range []time.Duration{ms, 10 * ms, 10 * time.Second} {
-				d := drift{factor, stepMax}
+				d := clock.Drift{Factor: factor, StepMax: stepMax}
 				// The slowest clock within the drift keeps a key that much longer, and we may be the fastest. A clock may also step back.
-				got, least := quarantineOf(maxTTL, d), max(time.Duration(float64(maxTTL)*(1+2*factor))+driftConstant, paddedTTL(maxTTL, d), maxTTL+stepMax)
+				got, least := clock.QuarantineOf(maxTTL, d), max(time.Duration(float64(maxTTL)*(1+2*factor))+clock.DriftConstant, paddedTTL(maxTTL, d), maxTTL+stepMax)
 				if got < least {
 					t.Errorf("quarantine for max_ttl %v, %+v: got %v, want at least %v", maxTTL, d, got, least)
 				}
@@ -219,7 +220,7 @@ func TestQuarantineHasItsTime(t *testing.T) {
 			}
 			p.allUp()
 			if late := time.Since(forgot); late > maxTTL+3*time.Second {
-				s.Errorf("%s: admitted after %v, want soon after %v", f.name, late, quarantineOf(maxTTL, drift{0.01, 10 * ms}))
+				s.Errorf("%s: admitted after %v, want soon after %v", f.name, late, clock.QuarantineOf(maxTTL, clock.Drift{Factor: 0.01, StepMax: 10 * ms}))
 			}
 			s.freeze(3, 4)
 			p.align()

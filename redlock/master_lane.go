@@ -249,7 +249,7 @@ func (l *lane) ready(ctx context.Context, conn *masterConn, begun time.Time) err
 	l.identity = id
 	l.rttMin = 0
 	l.guard.shown, l.guard.record, l.guard.changing = "", nil, false // trusted only when the master shows it again
-	l.guard.confirmed.Store(int64(l.client.own.at(begun)))
+	l.guard.confirmed.Store(int64(l.client.own.At(begun)))
 	if id.runID != before.runID { //mutant:the-past-forgotten-with-the-connection
 		l.guard.memory, l.guard.beat, l.guard.evicted, l.guard.forgotten = "", 0, -1, nil
 		l.guard.clock = newClockGuard(l.client, l.master)
@@ -438,7 +438,7 @@ func (l *lane) waitsLocked() string {
 // unconfirmedLocked says why a master does not vote that no new connection has reached for too long; "": it votes. It needs a record of
 // the guard.
 func (l *lane) unconfirmedLocked() string {
-	ago := l.guard.unconfirmed(l.client.own.at(time.Now()))
+	ago := l.guard.unconfirmed(l.client.own.At(time.Now()))
 	if ago == 0 {
 		return ""
 	}

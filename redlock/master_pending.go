@@ -1,6 +1,10 @@
 package redlock
 
-import "time"
+import (
+	"time"
+
+	"redlockd/redlock/clock"
+)
 
 // pendingMax bounds the releases that are kept for one master. Beyond it the oldest give way: their
 // keys stay until their TTL, which lets nobody in too early.
@@ -63,7 +67,7 @@ func (l *lane) keepReleaseLocked(r *round) {
 // keyLifeMax is how long a release is kept: no key that was set before lives for longer.
 func (c *Client) keyLifeMax() time.Duration {
 	padded := paddedTTL(c.MaxTTL(), c.drift)
-	return padded + driftOf(padded, c.drift)
+	return padded + clock.DriftOf(padded, c.drift)
 }
 
 // madeHere tells whether a redlockd made the token, as far as its form tells. Then it serves one

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"redlockd/redlock/clock"
 	"redlockd/redlock/quorum"
 )
 
@@ -206,7 +207,7 @@ func (m *coordinator) look(ctx context.Context) time.Duration {
 	n := &situation{record: r, survey: s, left: func(timer string) time.Duration { return m.left(s, timer) },
 		recovered: func(one *seat) (string, bool) { return m.recovered(s, r, one) },
 		patience:  heardWithin * o.Heartbeat, paused: func(place int) bool { return s.began.Before(m.pauses[place].until) },
-		wall: m.client.own.date(time.Now()), skew: o.ClockSkewMax, drift: m.client.drift}
+		wall: m.client.own.Date(time.Now()), skew: o.ClockSkewMax, drift: m.client.drift}
 	d := n.next()
 	problem := d.problem
 	if m.request != nil {
@@ -392,7 +393,7 @@ func quorumOfAges(ages []time.Duration, r *record) time.Duration {
 // whose clock agreed, too (trustClock).
 func (m *coordinator) left(s *survey, timer string) time.Duration {
 	r, o := m.record, m.client.opts
-	wait := max(r.wait, quarantineOf(r.maxTTL, m.client.drift))
+	wait := max(r.wait, clock.QuarantineOf(r.maxTTL, m.client.drift))
 	w, known := m.watches[timer]
 	if !known {
 		return wait
@@ -415,15 +416,15 @@ func (m *coordinator) left(s *survey, timer string) time.Duration {
 
 // agreeing are the masters whose clocks agree now with ours and with a majority of all clocks.
 func (s *survey) agreeing(skew time.Duration) quorum.Mask {
-	var offset [MaxMasters]interval
+	var offset [MaxMasters]clock.Interval
 	var known quorum.Mask
 	for _, f := range s.found {
 		if f.ok() {
-			offset[f.place] = interval{f.clock.Sub(f.received), f.clock.Add(time.Microsecond).Sub(f.sent)}
+			offset[f.place] = clock.Interval{Low: f.clock.Sub(f.received), High: f.clock.Add(time.Microsecond).Sub(f.sent)}
 			known = known.With(f.place)
 		}
 	}
-	return vouched(0, offset[:], known, len(s.found), skew)
+	return clock.Vouched(0, offset[:], known, len(s.found), skew)
 }
 
 // leftOf is how much of a wait is left, as far as is known.
@@ -434,7 +435,7 @@ func (m *coordinator) leftOf(r *record, timer string) time.Duration {
 		return max(0, time.Until(due))
 	}
 	if w, known := m.watches[timer]; known {
-		return max(0, time.Until(w.since.Add(max(r.wait, quarantineOf(r.maxTTL, m.client.drift)))))
+		return max(0, time.Until(w.since.Add(max(r.wait, clock.QuarantineOf(r.maxTTL, m.client.drift)))))
 	}
 	return 0
 }

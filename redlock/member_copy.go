@@ -13,6 +13,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"redlockd/redlock/clock"
 	"redlockd/redlock/lua"
 )
 
@@ -107,7 +108,7 @@ type copyPlace struct {
 	beat   int64
 	// lane is that of a source. ring is what its clock has shown before the copy: every reading is compared with all of them.
 	lane *lane
-	ring *clockRing
+	ring *clock.Ring
 }
 
 // pipe sends commands to a master, and judges it by what stands behind them, as is done with votes.
@@ -129,19 +130,19 @@ func (c *copying) pipe(ctx context.Context, p *copyPlace, fill func(pipe redis.P
 	end := trailerOf(fields, clock)
 	gain, err := p.judge(end, c.client.readingOf(sent, received, end.clock), c.client.drift)
 	if gain > 0 {
-		p.lane.gained(gain, p.ring.latest) //mutant:a-gain-that-a-copy-has-seen-is-forgotten
+		p.lane.gained(gain, p.ring.Latest) //mutant:a-gain-that-a-copy-has-seen-is-forgotten
 	}
 	return err
 }
 
 // judge makes sure that the clock of a source has ended no key early, and that its memory did not go back. gain is by how much the clock has gained.
-func (p *copyPlace) judge(end trailer, now clockReading, d drift) (gain time.Duration, err error) {
+func (p *copyPlace) judge(end trailer, now clock.Reading, d clock.Drift) (gain time.Duration, err error) {
 	if end.beat < p.beat { //mutant:a-source-that-goes-back-in-time-is-read-on
 		return 0, fmt.Errorf("its beat went back from %d to %d: its memory is of an earlier time", p.beat, end.beat)
 	}
 	p.beat = end.beat
 	if p.ring != nil {
-		if gain = p.ring.gain(now, d.rate()); gain > d.stepMax { //mutant:a-source-whose-clock-gains-is-read-on
+		if gain = p.ring.Gain(now, d.Rate()); gain > d.StepMax { //mutant:a-source-whose-clock-gains-is-read-on
 			return gain, errors.New(outOfStep(gain))
 		}
 	}

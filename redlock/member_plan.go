@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"time"
+
+	"redlockd/redlock/clock"
 )
 
 // What the record in force, and a survey, say of the next record. It is pure: no clock, no I/O.
@@ -42,11 +44,11 @@ type situation struct {
 	wall time.Time
 	// skew is Options.ClockSkewMax.
 	skew  time.Duration
-	drift drift
+	drift clock.Drift
 }
 
 // timersOf are the waits that run under a record.
-func timersOf(r *record, d drift) (timers []string) {
+func timersOf(r *record, d clock.Drift) (timers []string) {
 	for i := range r.seats {
 		if s := &r.seats[i]; s.state == seatLearner || s.state == seatLeaving {
 			timers = append(timers, r.stampField(s))

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"redlockd/redlock/clock"
 )
 
 const (
@@ -253,7 +255,7 @@ func TestTimersOfARecord(t *testing.T) {
 		r.wait, r.ttlSince = time.Minute, 5
 	})
 	want := []string{"s:3-" + ourLineage + ":1@4", "s:3-" + ourLineage + ":2@6", "s:3-" + ourLineage + ":ttl@5"}
-	if got := timersOf(r, drift{}); !slices.Equal(got, want) {
+	if got := timersOf(r, clock.Drift{}); !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
@@ -647,7 +649,7 @@ func TestWhenAWaitIsOver(t *testing.T) {
 	timer := r.stampField(r.seat(4))
 	c := idleClient()
 	skew := c.opts.ClockSkewMax
-	wait := max(r.wait, quarantineOf(r.maxTTL, c.drift))
+	wait := max(r.wait, clock.QuarantineOf(r.maxTTL, c.drift))
 	enough := wait + 2*skew
 	stamped := func(field string, ago time.Duration, places ...int) func(s *survey) {
 		return func(s *survey) {

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"redlockd/redlock/clock"
 	"redlockd/redlock/quorum"
 )
 
@@ -243,7 +244,7 @@ func (r *record) check() error {
 }
 
 // needed is the wait that maxTTL needs, by the drift of this client. wait is longer after maxTTL was lowered, and after a founding.
-func (r *record) needed(d drift) time.Duration { return wholeMs(quarantineOf(r.maxTTL, d)) }
+func (r *record) needed(d clock.Drift) time.Duration { return wholeMs(clock.QuarantineOf(r.maxTTL, d)) }
 
 func (r *record) checkTimes() error {
 	for _, d := range []time.Duration{r.maxTTL, r.wait} {

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"redlockd/redlock/clock"
 	"redlockd/redlock/quorum"
 )
 
@@ -100,10 +101,10 @@ const uniqueMin = 16
 func unique(value string) bool { return len(value) >= uniqueMin }
 
 // paddedTTL is what the masters get for a TTL that a client counts without drift: at least so much
-// that the validity, reckoned as for LOCK, is what the client believes in. validityOf(padded,
-// elapsed, driftOf(padded)) >= ttl - elapsed.
-func paddedTTL(ttl time.Duration, d drift) time.Duration {
-	padded := max(float64(ttl+driftConstant)/(1-d.factor), float64(ttl+d.stepMax+driftConstant)/(1-d.rate())) //mutant:ttl-not-padded //mutant:steps-not-counted-in-short-ttls-of-drop-in-clients
+// that the validity, reckoned as for LOCK, is what the client believes in. ValidityOf(padded,
+// elapsed, DriftOf(padded)) >= ttl - elapsed.
+func paddedTTL(ttl time.Duration, d clock.Drift) time.Duration {
+	padded := max(float64(ttl+clock.DriftConstant)/(1-d.Factor), float64(ttl+d.StepMax+clock.DriftConstant)/(1-d.Rate())) //mutant:ttl-not-padded //mutant:steps-not-counted-in-short-ttls-of-drop-in-clients
 	return time.Duration(math.Ceil(padded/float64(time.Millisecond))) * time.Millisecond
 }
 
@@ -186,7 +187,7 @@ func (c *Client) checkCommit(changes []Change) (v verb, ttl time.Duration, err e
 func (c *Client) StartCommit(op *Op, changes []Change, to Completer) {
 	d := deferred{now: time.Now()}
 	defer c.runDeferred(&d)
-	op.to, op.againFrom, op.arrived, op.rounds = to, nil, c.own.at(d.now), 0
+	op.to, op.againFrom, op.arrived, op.rounds = to, nil, c.own.At(d.now), 0
 	v, ttl, err := c.checkCommit(changes)
 	if err != nil {
 		d.deliver(op, Result{Err: err})
@@ -511,7 +512,7 @@ func firstNew(changes []Change) string {
 func (c *Client) committedLocked(r *round, share *Share, v quorum.Votes, d *deferred) {
 	k, n := r.commit, r.view.Places
 	if resource := firstNew(k.changes); resource != "" {
-		c.leases.byPrefix.granted(resource, c.own.at(d.now)-r.op.arrived, r.op.rounds)
+		c.leases.byPrefix.granted(resource, c.own.At(d.now)-r.op.arrived, r.op.rounds)
 	}
 	for i := range k.changes {
 		ch := &k.changes[i]
@@ -531,7 +532,7 @@ func (c *Client) committedLocked(r *round, share *Share, v quorum.Votes, d *defe
 		lease.keys = append(lease.key[:0], ch.Resource)
 		if r.verb == verbCommitSet {
 			lease.attempt = r.attempt
-			r.attempt.granted.Store(int64(c.own.at(d.now)))
+			r.attempt.granted.Store(int64(c.own.At(d.now)))
 		}
 		if !k.born.IsZero() && ch.Was == WasValue {
 			lease.born = k.born

@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"redlockd/redlock/clock"
 	"redlockd/redlock/redisproc"
 )
 
@@ -61,9 +62,9 @@ func TestPaddedTTL(t *testing.T) {
 	for _, factor := range []float64{0.0001, 0.01, 0.1} {
 		for _, ttl := range []time.Duration{10 * ms, 11 * ms, 999 * ms, time.Second, time.Minute, 24 * time.Hour} {
 			for _, stepMax := range []time.Duration{ms, 10 * ms, time.Second} {
-				d := drift{factor, stepMax}
+				d := clock.Drift{Factor: factor, StepMax: stepMax}
 				padded := paddedTTL(ttl, d)
-				if left := validityOf(padded, 0, driftOf(padded, d)); left < ttl || left > ttl+ms {
+				if left := clock.ValidityOf(padded, 0, clock.DriftOf(padded, d)); left < ttl || left > ttl+ms {
 					t.Errorf("ttl %v, %+v: padded to %v, validity %v; want %v and less than 1 ms more", ttl, d, padded, left, ttl)
 				}
 			}
@@ -143,8 +144,8 @@ func TestSpreadOfAnEnd(t *testing.T) {
 		for _, end := range tt.ends {
 			answers = append(answers, &answer{keys: []answer{{kind: "string", value: "v", found: true, ttl: time.Duration(end) * time.Second}}})
 		}
-		s, is := mergeStates(answers, 0, all, tt.pending, 0, drift{})
-		ttl := (s.TTL + driftConstant).Round(time.Second)
+		s, is := mergeStates(answers, 0, all, tt.pending, 0, clock.Drift{})
+		ttl := (s.TTL + clock.DriftConstant).Round(time.Second)
 		if is != mergeDone || ttl != time.Duration(tt.ttl)*time.Second || s.Spread != time.Duration(tt.spread)*time.Second {
 			t.Errorf("%v s, %d pending: got a TTL of %v and a spread of %v, want %d s and %d s", tt.ends, tt.pending, ttl, s.Spread, tt.ttl, tt.spread)
 		}
@@ -175,7 +176,7 @@ func TestMergeStates(t *testing.T) {
 			}
 			all = append(all, &answer{keys: []answer{a}})
 		}
-		s, is := mergeStates(all, 0, len(tt.masters), pending, 0, drift{factor: 0.01})
+		s, is := mergeStates(all, 0, len(tt.masters), pending, 0, clock.Drift{Factor: 0.01})
 		got := "absent"
 		switch {
 		case is == mergeUndecided:

@@ -13,7 +13,7 @@ import (
 // needs it.
 type deferred struct {
 	now         time.Time    // when the entry began, or when the replies to a batch were read
-	looked      bool         // ownClock.look was called since
+	looked      bool         // clock.Own.Look was called since
 	abstentions []abstention // votes to count
 	results     []delivery   // to hand to their Completers
 	ended       []*binding   // whose owners are to be told

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"redlockd/redlock/clock"
 	"redlockd/redlock/quorum"
 )
 
@@ -62,7 +63,7 @@ func (c *Client) beginExtendLocked(op *Op, resources []string, token string, ttl
 func (c *Client) extensionDecided(r *round, o quorum.Outcome, v quorum.Votes, d *deferred) {
 	elapsed := c.elapsed(r, d)
 	ttl := r.op.granted(r)
-	validity := validityOf(ttl, elapsed, driftOf(ttl, c.drift))
+	validity := clock.ValidityOf(ttl, elapsed, clock.DriftOf(ttl, c.drift))
 
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"redlockd/redlock/clock"
 	"redlockd/redlock/quorum"
 )
 
@@ -25,7 +26,7 @@ type Op struct {
 	keys    []string
 	token   string
 	ttlMs   int64         // that is asked for, without the Delay
-	arrived time.Duration // when it came, on ownClock (LOCK, commit)
+	arrived time.Duration // when it came, on clock.Own (LOCK, commit)
 	rounds  uint16        // rounds of acquisition so far; see countRound. Guarded by Client.mu
 	stale   int16         // rounds of the present attempt whose fence was too low
 	fenced  bool          // a fence is asked for
@@ -52,7 +53,7 @@ func (op *Op) countRound() { op.rounds += min(1, math.MaxUint16-op.rounds) }
 func (c *Client) StartLock(op *Op, req LockRequest, to Completer) {
 	d := deferred{now: time.Now()}
 	defer c.runDeferred(&d)
-	op.to, op.arrived = to, c.own.at(d.now)
+	op.to, op.arrived = to, c.own.At(d.now)
 	if err := c.checkLock(op, &req); err != nil {
 		d.deliver(op, Result{Err: err})
 		return
@@ -172,7 +173,7 @@ func (c *Client) acquisitionDecided(r *round, o quorum.Outcome, v quorum.Votes, 
 	majority := r.view.Quorum()
 	elapsed := c.elapsed(r, d)
 	ttl := r.op.granted(r)
-	validity := validityOf(ttl, elapsed, driftOf(ttl, c.drift))
+	validity := clock.ValidityOf(ttl, elapsed, clock.DriftOf(ttl, c.drift))
 	var err error
 	switch {
 	case o == quorum.Yes && validity <= 0: //mutant:validity-not-checked
@@ -260,7 +261,7 @@ func (c *Client) grantedLocked(r *round, validity time.Duration, v quorum.Votes,
 		granted.born, granted.note = before.born, noteOf(op.Note, before.note)
 	}
 	if r.attempt != nil {
-		r.attempt.granted.Store(int64(c.own.at(d.now)))
+		r.attempt.granted.Store(int64(c.own.At(d.now)))
 	}
 	if !r.released {
 		c.leases.grant(granted, c.shareOf(op), d.now)
@@ -270,7 +271,7 @@ func (c *Client) grantedLocked(r *round, validity time.Duration, v quorum.Votes,
 	}
 	op.stale = 0
 	c.stats.Granted++
-	c.leases.byPrefix.granted(granted.keys[0], c.own.at(d.now)-op.arrived, op.rounds)
+	c.leases.byPrefix.granted(granted.keys[0], c.own.At(d.now)-op.arrived, op.rounds)
 	if op.waiter != nil {
 		f := &op.waiter.entry.queue.fairness
 		f.futileWakeups = 0

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"redlockd/redlock/clock"
 	"redlockd/redlock/quorum"
 )
 
@@ -124,7 +125,7 @@ const (
 // mergeStates makes one state of what masters say of one key. A key is found if a quorum holds the
 // same value, or could: masters without an answer may hold it. Where that is true of two values,
 // nobody can tell: also not from the leases known here, for another client may have released them.
-func mergeStates(all []*answer, key, masters, pending int, elapsed time.Duration, d drift) (State, merging) {
+func mergeStates(all []*answer, key, masters, pending int, elapsed time.Duration, d clock.Drift) (State, merging) {
 	type holding struct{ kind, value string }
 	quorum, silent := quorum.Of(masters), masters-len(all)-pending
 	held := make(map[holding][]time.Duration, 2)
@@ -178,14 +179,14 @@ func mergeStates(all []*answer, key, masters, pending int, elapsed time.Duration
 		s.TTL = -1
 		return s, mergeDone
 	}
-	s.TTL = (left - elapsed - driftOf(left, d)).Truncate(time.Millisecond) //mutant:drift-told-as-validity
-	if s.TTL <= 0 {                                                        //mutant:the-end-of-a-key-is-not-told
+	s.TTL = (left - elapsed - clock.DriftOf(left, d)).Truncate(time.Millisecond) //mutant:drift-told-as-validity
+	if s.TTL <= 0 {                                                              //mutant:the-end-of-a-key-is-not-told
 		// The longest-lived, because masters that were not waited for may have longer ones than left.
 		// They may have answered at the end of elapsed, and PTTL rounds down.
 		s.TTL, s.Ending = time.Millisecond, min(slices.Max(ttls), time.Hour)+time.Millisecond
 	}
 	if longest != math.MaxInt64 {
-		s.Spread = max(0, (longest-elapsed-driftOf(longest, d)).Truncate(time.Millisecond)-s.TTL) //mutant:what-silent-masters-have-extended-is-forgotten
+		s.Spread = max(0, (longest-elapsed-clock.DriftOf(longest, d)).Truncate(time.Millisecond)-s.TTL) //mutant:what-silent-masters-have-extended-is-forgotten
 	}
 	return s, mergeDone
 }

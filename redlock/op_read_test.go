@@ -3,11 +3,13 @@ package redlock
 import (
 	"testing"
 	"time"
+
+	"redlockd/redlock/clock"
 )
 
 // Goal: no TTL is told of which no time is sure. Method: what one master of one says, by how much of the key is left there.
 func TestTTLOfAStateIsSureOrEnding(t *testing.T) {
-	d := drift{factor: 0.01, stepMax: 10 * time.Millisecond}
+	d := clock.Drift{Factor: 0.01, StepMax: 10 * time.Millisecond}
 	for _, tt := range []struct{ left, elapsed, ttl, ending time.Duration }{
 		{left: 60 * time.Second, ttl: 59398 * ms},
 		{left: 60 * time.Second, elapsed: 5 * ms, ttl: 59393 * ms},

@@ -4,6 +4,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"redlockd/redlock/clock"
 	"redlockd/redlock/quorum"
 )
 
@@ -55,7 +56,7 @@ type attempt struct {
 	setAt  []int64
 	few    [5]int64    // backs setAt where there are few masters
 	failed atomic.Bool // it was not granted, or its caller is gone: what it has set is taken back
-	// granted is when it was, on ownClock. 0: it was not, or not yet.
+	// granted is when it was, on clock.Own. 0: it was not, or not yet.
 	granted atomic.Int64
 }
 
@@ -125,7 +126,7 @@ func (c *Client) lateAttempt(r *round, word quorum.Votes, d *deferred) {
 // undo says what takes the change back that a master has made at this time of its clock: arguments
 // of lua.Undo. Only a value that was set is taken back; what was deleted, extended or compared
 // stays as it is, for no key ends at 0.
-func (ch *Change) undo(at int64, d drift) (value string, latest, what int64, before string) {
+func (ch *Change) undo(at int64, d clock.Drift) (value string, latest, what int64, before string) {
 	switch {
 	case ch.Do != Set || ch.Was == WasValue && !ch.rotates(): //mutant:a-failed-rotation-is-not-turned-back
 		return "", 0, undoDelete, ""

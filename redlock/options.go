@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"redlockd/redlock/clock"
 	"redlockd/redlock/quorum"
 )
 
@@ -136,7 +137,7 @@ type Options struct {
 	// Logger gets the engine's events; nil discards them. Tokens are never logged.
 	Logger *slog.Logger
 
-	clockFaults *clockFaults                         // for tests: of this machine's clocks
+	clockFaults *clock.Faults                        // for tests: of this machine's clocks
 	onLaneState func(master int, from, to laneState) // for tests: called with the lane's mutex held
 	readOnly    bool                                 // a survey names no memory
 	noCopy      bool                                 // for tests of the wait: no learner is copied to
@@ -245,7 +246,7 @@ func (o Options) Validate() error {
 	if o.MinTTL > o.MaxTTL {
 		bad("MinTTL", "MaxTTL", "%s is above MaxTTL = %s", o.MinTTL, o.MaxTTL)
 	}
-	if drift := driftOf(o.MinTTL, o.drift()); drift >= o.MinTTL {
+	if drift := clock.DriftOf(o.MinTTL, o.drift()); drift >= o.MinTTL {
 		bad("MinTTL", "ClockStepMax", "%s leaves nothing of a lock, for clocks may take %s of it: raise it above that, or lower ClockStepMax = %s", o.MinTTL, drift, o.ClockStepMax)
 	}
 	if o.MaxHold < o.MaxTTL {
@@ -301,4 +302,8 @@ func validateMasters(masters []Master) error {
 		named[m.name()] = i + 1
 	}
 	return nil
+}
+
+func (o *Options) drift() clock.Drift {
+	return clock.Drift{Factor: o.DriftFactor, StepMax: o.ClockStepMax}
 }

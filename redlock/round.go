@@ -201,3 +201,13 @@ func (w *view) noQuorumError(start time.Time, v quorum.Votes, needed int, late t
 	}
 	return e
 }
+
+// elapsed is how long a round has taken that is decided. If the machine may have been suspended meanwhile, it is at least
+// as long as all suspensions together: the masters' clocks went on.
+func (c *Client) elapsed(r *round, d *deferred) time.Duration {
+	if !d.looked {
+		c.own.Look()
+		d.looked = true
+	}
+	return d.now.Sub(r.start) + c.own.SleptSince(r.start)
+}

@@ -16,6 +16,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"redlockd/redlock/clock"
 	"redlockd/redlock/memmaster"
 )
 
@@ -58,8 +59,8 @@ func (w *world) spawn(id int, change ...func(*Options)) *incarnation {
 			return conn, err
 		}
 	}
-	o.clockFaults = &clockFaults{}
-	o.clockFaults.ahead.Store(int64(w.walls))
+	o.clockFaults = &clock.Faults{}
+	o.clockFaults.Ahead.Store(int64(w.walls))
 	o.Logger = slog.New(slog.NewTextHandler(logWriter(func(line string) { w.ledger.note("proxy %d: %s", id, line) }),
 		&slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
 			if a.Key == slog.TimeKey || a.Key == slog.LevelKey || a.Key == "run_id" || a.Key == "version" {
@@ -438,4 +439,9 @@ func short(token string) string {
 		return fmt.Sprintf("%q", token[lineageAt:versionEnd])
 	}
 	return token[:min(len(token), 10)]
+}
+
+// upTo is a random duration of at most limit.
+func upTo(rng *rand.Rand, limit time.Duration) time.Duration {
+	return time.Duration(rng.Int64N(int64(limit) + 1))
 }

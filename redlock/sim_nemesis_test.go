@@ -338,12 +338,12 @@ func (n *nemesis) inflict(fault string) {
 	case "pause":
 		by := 5*ms + upTo(rng, 50*ms)
 		note("the clock of proxy %d stands still for %v", p.id, by)
-		p.opts.clockFaults.stoodStill.Add(int64(by))
+		p.opts.clockFaults.StoodStill.Add(int64(by))
 	case "suspend":
 		by := 5*ms + upTo(rng, 2*time.Second)
 		note("the machine of proxy %d was suspended for %v", p.id, by)
-		p.opts.clockFaults.suspended.Add(int64(by))
-		p.opts.clockFaults.stoodStill.Add(int64(by))
+		p.opts.clockFaults.Suspended.Add(int64(by))
+		p.opts.clockFaults.StoodStill.Add(int64(by))
 	case "kill", "close":
 		note("proxy %d: %s", p.id, fault)
 		w.tallies.restarts++

@@ -197,7 +197,7 @@ func (n *nemesis) ownRate(p *incarnation, d time.Duration) {
 	}
 	n.note("the clocks of proxy %d lose %v every %v for %v", p.id, by, step, d)
 	for t := step; t < d; t += step {
-		n.later(t, func() { p.opts.clockFaults.stoodStill.Add(int64(by)) })
+		n.later(t, func() { p.opts.clockFaults.StoodStill.Add(int64(by)) })
 	}
 }
 
@@ -221,7 +221,7 @@ func (n *nemesis) stepAll(withProxies bool) {
 	if withProxies {
 		w.walls += by
 		for _, p := range w.proxies {
-			p.opts.clockFaults.ahead.Add(int64(by))
+			p.opts.clockFaults.Ahead.Add(int64(by))
 		}
 	}
 	time.Sleep(3 * simHeartbeat) // all that watch have seen it

@@ -3,6 +3,7 @@ package redlock
 import (
 	"time"
 
+	"redlockd/redlock/clock"
 	"redlockd/redlock/quorum"
 )
 
@@ -44,10 +45,10 @@ func newView(lanes []*lane, r *record, c *Client) *view {
 		v.seats = append(v.seats, place)
 	}
 	v.Count = len(v.masters)
-	v.wait = quarantineOf(v.maxTTL, c.drift)
+	v.wait = clock.QuarantineOf(v.maxTTL, c.drift)
 	if r != nil {
 		v.maxTTL = r.maxTTL
-		v.wait = max(r.wait, quarantineOf(r.maxTTL, c.drift))
+		v.wait = max(r.wait, clock.QuarantineOf(r.maxTTL, c.drift))
 		v.stamps = timersOf(r, c.drift)
 		v.lowering = r.wait > r.needed(c.drift)
 	}

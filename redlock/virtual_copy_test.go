@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"redlockd/redlock/clock"
 	"redlockd/redlock/lua"
 )
 
@@ -578,17 +579,17 @@ func TestSourceThatHasForgotten(t *testing.T) {
 
 // A source is judged with every reply.
 func TestSourceIsJudged(t *testing.T) {
-	ring := clockRing{}
-	at := func(sent time.Duration, ahead time.Duration) clockReading {
-		return clockReadingOf(sent, sent+ms, sent+ahead)
+	ring := clock.Ring{}
+	at := func(sent time.Duration, ahead time.Duration) clock.Reading {
+		return clock.ReadingOf(sent, sent+ms, sent+ahead)
 	}
 	o := DefaultOptions()
 	d := o.drift()
-	ring.add(at(0, time.Hour), d.rate(), time.Minute)
+	ring.Add(at(0, time.Hour), d.Rate(), time.Minute)
 	p := &copyPlace{beat: 10, ring: &ring}
 	for _, test := range []struct {
 		beat int64
-		now  clockReading
+		now  clock.Reading
 		want string
 	}{
 		{11, at(time.Second, time.Hour), ""},

@@ -138,7 +138,7 @@ func TestFloorWithinADayIsBelieved(t *testing.T) {
 func TestFloorOfAWrongClockIsRefused(t *testing.T) {
 	inVirtualTime(t, 5, func(s *stage) {
 		s.founded = true // by nobody
-		wrong := s.start(brief, withFaults, func(o *Options) { o.clockFaults.ahead.Store(int64(48 * time.Hour)) })
+		wrong := s.start(brief, withFaults, func(o *Options) { o.clockFaults.Ahead.Store(int64(48 * time.Hour)) })
 		floors := func() {
 			for i := range s.masters {
 				if floor, _ := redis.NewCmdResult(s.do(i, "GET", floorKey), nil).Int64(); floor > fenceTime(time.Now().Add(fenceAheadMax)) {

@@ -4,6 +4,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"redlockd/redlock/clock"
 	"redlockd/redlock/quorum"
 )
 
@@ -51,7 +52,7 @@ func (c *Client) newHeadLocked(op *Op, d *deferred) {
 	if lease := w.entry.lease; lease != nil && d.now.Before(lease.validUntil) {
 		w.lastErr = nil
 		w.entry.queue.denied = true
-		c.pauseLocked(op, c.retryDelay(lease.validUntil.Add(driftOf(lease.ttl(), c.drift)).Sub(d.now)))
+		c.pauseLocked(op, c.retryDelay(lease.validUntil.Add(clock.DriftOf(lease.ttl(), c.drift)).Sub(d.now)))
 		return
 	}
 	c.attemptLocked(op, d)

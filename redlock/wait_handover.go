@@ -21,7 +21,7 @@ import (
 
 // fairness is what the queue of a resource knows of other clients that want it.
 type fairness struct {
-	// since is when the hand-overs here began that follow each other, on ownClock. If outrun, it is since when others keep the head here
+	// since is when the hand-overs here began that follow each other, on clock.Own. If outrun, it is since when others keep the head here
 	// waiting, or when it has said so last. 0: neither.
 	since time.Duration
 	// futileWakeups counts the wake-ups by invalidations in a row after which the head was denied.
@@ -89,7 +89,7 @@ func (c *Client) handOverLocked(resource string, d *deferred) {
 		w.again = true
 		return
 	}
-	if f.leave(c.own.at(d.now), c.limits.Load().handoverTime) { //mutant:hand-overs-without-end
+	if f.leave(c.own.At(d.now), c.limits.Load().handoverTime) { //mutant:hand-overs-without-end
 		c.publishLocked(windowsChannel, resource, d) // behind the release //mutant:windows-that-nobody-is-told-of
 		// The probe has the masters send an invalidation when another client takes the resource.
 		c.observeLocked(w.op, d) //mutant:no-invalidations-in-a-window
@@ -120,7 +120,7 @@ func (c *Client) outrunLocked(e *entry, d *deferred) {
 	if e.lease != nil || e.queue.head.op.slots != nil { // the holder is here, or may be
 		return
 	}
-	switch now := c.own.at(d.now); {
+	switch now := c.own.At(d.now); {
 	case !f.outrun:
 		f.since, f.outrun = now, true
 	case now-f.since >= outrunMax*c.limits.Load().handoverTime: //mutant:a-client-that-is-outrun-says-nothing

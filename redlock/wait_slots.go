@@ -4,6 +4,8 @@ import (
 	"math/bits"
 	"math/rand/v2"
 	"time"
+
+	"redlockd/redlock/clock"
 )
 
 // Waiting for a slot. All who wait for a slot of one semaphore stand in one queue, whose entry has a name that no resource can have
@@ -66,7 +68,7 @@ func (c *Client) handOverSlotLocked(e *entry, resource string, slot int, d *defe
 	switch {
 	case w == nil: // all ask for slots: who is denied observes this one
 		q.head.again = true
-	case f.leave(c.own.at(d.now), c.limits.Load().handoverTime): //mutant:hand-overs-of-slots-without-end
+	case f.leave(c.own.At(d.now), c.limits.Load().handoverTime): //mutant:hand-overs-of-slots-without-end
 		c.publishLocked(windowsChannel, resource, d)
 		time.AfterFunc(c.windowLength(), func() { c.slotWindowEnded(resource) }) //mutant:the-slot-of-a-window-is-forgotten
 	default:
@@ -139,7 +141,7 @@ func (c *Client) slotsLeasedLocked(search *slotSearch, now time.Time) (first tim
 		if e == nil || e.lease == nil || !now.Before(e.lease.validUntil) {
 			return first, false
 		}
-		if end := e.lease.validUntil.Add(driftOf(e.lease.ttl(), c.drift)); first.IsZero() || end.Before(first) {
+		if end := e.lease.validUntil.Add(clock.DriftOf(e.lease.ttl(), c.drift)); first.IsZero() || end.Before(first) {
 			first = end
 		}
 	}

@@ -21,7 +21,8 @@ var importers = map[string][]string{
 	"redlockd/proxy":               {"cmd/redlockd", "cmd/redlockd/config"},
 	"redlockd/proxy/keyspace":      {"proxy"},
 	"redlockd/redlock":             {"cmd/redlockd", "cmd/redlockd/config", "proxy", "proxy/keyspace", "bench"}, // keyspace: types alone, see its TestPure
-	"redlockd/redlock/quorum":      {"redlock"},
+	"redlockd/redlock/clock":       {"redlock"},
+	"redlockd/redlock/quorum":      {"redlock", "redlock/clock"},
 	"redlockd/redlock/rawio":       {"redlock", "proxy", "bench"},
 	"redlockd/redlock/loglimit":    {"redlock", "proxy"},
 	"redlockd/redlock/lua":         {"redlock"},
@@ -37,7 +38,7 @@ var owners = map[string][]string{
 	"github.com/redis/go-redis/":           {"redlock", "bench", "bench/torture"},
 	"github.com/BurntSushi/toml":           {"cmd/redlockd/config"},
 	"github.com/prometheus/":               {"proxy"},
-	"golang.org/x/sys":                     {"cmd/redlockd", "redlock", "bench", "bench/torture"},
+	"golang.org/x/sys":                     {"cmd/redlockd", "redlock/clock", "bench", "bench/torture"},
 	"github.com/yuin/gopher-lua":           {"redlock/sandbox"},
 	"github.com/go-redsync/redsync/":       {"bench"},
 	"github.com/redis/rueidis":             {"bench"},

@@ -519,7 +519,7 @@ func TestAttackAmnesiaOfThree(t *testing.T) {
 // aheadBinary is the program on a machine whose wall clock is off by 1.5 s.
 func aheadBinary(t *testing.T) string {
 	t.Helper()
-	source, err := filepath.Abs("../../redlock/own_clock.go")
+	source, err := filepath.Abs("../../redlock/clock/own.go")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -533,8 +533,8 @@ func aheadBinary(t *testing.T) string {
 		t.Fatalf("%s has no %q to change", source, place)
 	}
 	dir := t.TempDir()
-	writeFile(t, dir+"/own_clock.go", changed, 0o600)
-	overlay, _ := json.Marshal(map[string]any{"Replace": map[string]string{source: dir + "/own_clock.go"}})
+	writeFile(t, dir+"/own.go", changed, 0o600)
+	overlay, _ := json.Marshal(map[string]any{"Replace": map[string]string{source: dir + "/own.go"}})
 	writeFile(t, dir+"/overlay.json", string(overlay), 0o600)
 	if out, err := exec.Command("go", "build", "-overlay", dir+"/overlay.json", "-o", dir+"/ahead", ".").CombinedOutput(); err != nil {
 		t.Fatalf("go build: %v: %s", err, out)

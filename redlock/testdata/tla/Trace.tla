@@ -33,7 +33,7 @@ VARIABLES
   cast   \* the votes that count: of which proxy, for which token, of which master, under which record, and until when a lease may count on it
 tvars == <<vars, tr, next, heirs, copied, under, cast>>
 
-(* The allowance of validity.go, with its defaults: 1 % of the TTL, or half of that and 10 ms; and 2 ms. In microseconds, of milliseconds. *)
+(* The allowance of clock/validity.go, with its defaults: 1 % of the TTL, or half of that and 10 ms; and 2 ms. In microseconds, of milliseconds. *)
 Drift(ttl) == Max(10 * ttl, 5 * ttl + 10000) + 2000
 Trace == Traces[tr]
 Event == Trace.events[next]

@@ -1,4 +1,4 @@
-package redlock
+package clock
 
 import (
 	"time"
@@ -6,9 +6,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// suspended is how long the machine has been suspended since it was started. Go's clock, CLOCK_MONOTONIC, stands still then, and a lease must
+// Suspended is how long the machine has been suspended since it was started. Go's clock, CLOCK_MONOTONIC, stands still then, and a lease must
 // not: the masters' clocks go on.
-func suspended() time.Duration {
+func Suspended() time.Duration {
 	var before, all, after unix.Timespec
 	for range 10 {
 		if unix.ClockGettime(unix.CLOCK_MONOTONIC, &before) != nil || unix.ClockGettime(unix.CLOCK_BOOTTIME, &all) != nil || unix.ClockGettime(unix.CLOCK_MONOTONIC, &after) != nil {

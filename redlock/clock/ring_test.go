@@ -1,0 +1,287 @@
+package clock
+
+// Goal: a clock that steps is found, and nothing else is taken for a step. Method: a table, and random histories of a clock with bounds on what
+// must and must not be found.
+
+import (
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"redlockd/redlock/quorum"
+)
+
+// A ring with a wait of 8 s, so that a slot is a second long.
+const ms = time.Millisecond
+
+const ringWait = 8 * time.Second
+
+// Step takes a reading as a lane does. It returns the gain, 0 if it is within the tolerance; a gain begins a new ring.
+func (r *Ring) step(sent, received, master time.Duration, rate float64, tolerance time.Duration) (gain time.Duration) {
+	now := ReadingOf(sent, received, master)
+	if gain = r.Gain(now, rate); gain > tolerance {
+		*r = Ring{}
+	} else {
+		gain = 0
+	}
+	r.Add(now, rate, ringWait)
+	return gain
+}
+
+func TestRing(t *testing.T) {
+	type asked struct {
+		sent, received, master, gain time.Duration
+	}
+	const hour = time.Hour
+	for _, tt := range []struct {
+		name     string
+		readings []asked
+	}{
+		{"the first reading is believed", []asked{{0, ms, -hour, 0}}},
+		{"in step", []asked{{0, 0, hour, 0}, {100 * ms, 100 * ms, hour + 100*ms, 0}, {time.Second, time.Second, hour + time.Second, 0}}},
+		{"forward", []asked{{0, 0, hour, 0}, {100 * ms, 100 * ms, hour + 200*ms, 99500 * time.Microsecond}}},
+		{"backward", []asked{{0, 0, hour, 0}, {100 * ms, 100 * ms, hour, 0}}},
+		{"backward and forward again", []asked{{0, 0, hour, 0}, {100 * ms, 100 * ms, hour, 0}, {200 * ms, 200 * ms, hour + 200*ms, 99500 * time.Microsecond}}},
+		{"backward, and forward a good while later", []asked{{0, 0, 2 * hour, 0}, {time.Second, time.Second, hour, 0}, {2 * time.Second, 2 * time.Second, hour + time.Second, 0},
+			{8 * time.Second, 8 * time.Second, 2*hour + 8*time.Second, hour + time.Second - 30*ms}}},
+		{"within the tolerance", []asked{{0, 0, hour, 0}, {100 * ms, 100 * ms, hour + 109*ms, 0}, {200 * ms, 200 * ms, hour + 200*ms, 0}}},
+		{"twice within the tolerance is more", []asked{{0, 0, hour, 0}, {100 * ms, 100 * ms, hour + 109*ms, 0}, {200 * ms, 200 * ms, hour + 218*ms, 17 * ms}}},
+		{"found once, and a new ring", []asked{{0, 0, hour, 0}, {100 * ms, 100 * ms, 2 * hour, hour - 100*ms - 500*time.Microsecond}, {200 * ms, 200 * ms, 2*hour + 100*ms, 0}}},
+		{"as fast as rates may differ, for long", []asked{{0, 0, hour, 0}, {hour, hour, hour + hour + 18*time.Second, 0}}},
+		{"faster", []asked{{0, 0, hour, 0}, {hour, hour, hour + hour + 19*time.Second, time.Second}}},
+		{"a slow reply tells little", []asked{{0, 0, hour, 0}, {100 * ms, 600 * ms, hour + 350*ms, 0}, {700 * ms, 700 * ms, hour + 700*ms, 0}}},
+		{"and does not hide what was known", []asked{{0, 0, hour, 0}, {100 * ms, 600 * ms, hour + 590*ms, 0}, {700 * ms, 700 * ms, hour + 800*ms, 96500 * time.Microsecond}}},
+	} {
+		var ring Ring
+		for i, r := range tt.readings {
+			got := ring.step(r.sent, r.received, r.master, 0.005, 10*ms)
+			if diff := got - r.gain; diff.Abs() > 2*time.Microsecond {
+				t.Errorf("%s: reading %d: got a gain of %v, want %v", tt.name, i, got, r.gain)
+			}
+		}
+	}
+}
+
+// history is a master's clock as it might be: its rate wanders within bounds, and it steps now and then.
+type history struct {
+	rng    *rand.Rand
+	now    time.Duration // ours
+	offset float64       // of the master's clock, nanoseconds
+	rate   float64
+	bound  float64
+}
+
+func (h *history) pass(d time.Duration) {
+	for d > 0 {
+		if h.rng.IntN(8) == 0 {
+			h.rate = h.bound * float64(h.rng.IntN(3)-1) // the worst is at the bounds
+		}
+		part := min(d, time.Duration(h.rng.Int64N(int64(300*ms))+1))
+		h.now += part
+		h.offset += float64(part) * h.rate
+		d -= part
+	}
+}
+
+// read asks for the time, with any delays.
+func (h *history) read(delayMax time.Duration) (sent, received, master time.Duration) {
+	sent = h.now
+	h.pass(h.delay(delayMax))
+	master = (h.now + time.Duration(h.offset)).Truncate(time.Microsecond)
+	h.pass(h.delay(delayMax))
+	return sent, h.now, master
+}
+
+func (h *history) delay(limit time.Duration) time.Duration {
+	switch h.rng.IntN(3) {
+	case 0:
+		return 0
+	case 1:
+		return limit
+	}
+	return time.Duration(h.rng.Int64N(int64(limit) + 1))
+}
+
+// Whatever the delays are, and as long as the rates keep to their bounds, there is no false alarm: not even with hardly any tolerance.
+func TestRingRaisesNoFalseAlarm(t *testing.T) {
+	for seed := range uint64(2000) {
+		rng := rand.New(rand.NewPCG(seed, 3))
+		bound := []float64{0, 0.0001, 0.005, 0.1}[rng.IntN(4)]
+		h := history{rng: rng, bound: bound, rate: bound, offset: float64(time.Hour)}
+		delayMax := []time.Duration{0, ms, 50 * ms, time.Second}[rng.IntN(4)]
+		var ring Ring
+		for i := range 60 {
+			h.pass(h.delay(2 * time.Second))
+			sent, received, master := h.read(delayMax)
+			// A tolerance of microseconds is for the rounding alone.
+			if gain := ring.step(sent, received, master, bound, 3*time.Microsecond); gain != 0 {
+				t.Fatalf("seed %d, reading %d, rates within %v, delays up to %v: got a gain of %v, want none", seed, i, bound, delayMax, gain)
+			}
+		}
+	}
+}
+
+// Every gain beyond the tolerance and what cannot be known is found at the next reading, with about its size.
+func TestRingFindsEveryGain(t *testing.T) {
+	const bound, tolerance = 0.005, 10 * ms
+	for seed := range uint64(2000) {
+		rng := rand.New(rand.NewPCG(seed, 4))
+		h := history{rng: rng, bound: bound, offset: -float64(time.Hour)}
+		delayMax := []time.Duration{0, ms, 50 * ms}[rng.IntN(3)]
+		var ring Ring
+		for range 1 + rng.IntN(40) {
+			h.pass(h.delay(2 * time.Second))
+			sent, received, master := h.read(delayMax)
+			ring.step(sent, received, master, bound, tolerance)
+		}
+		idle := h.delay(2 * time.Second)
+		h.pass(idle / 2)
+		unknown := 4*delayMax + time.Duration(2*bound*float64(idle+4*delayMax)) + 2*time.Microsecond
+		step := tolerance + unknown + h.delay(time.Second) + 1
+		h.offset += float64(step)
+		h.pass(idle - idle/2)
+		sent, received, master := h.read(delayMax)
+		got := ring.step(sent, received, master, bound, tolerance)
+		if got == 0 || (got-step).Abs() > unknown {
+			t.Fatalf("seed %d: got a gain of %v, want %v, give or take %v", seed, got, step, unknown)
+		}
+	}
+}
+
+// The ring decides as if it compared every reading with each of the last wait, under whatever a clock does.
+func TestRingComparesWithAllReadings(t *testing.T) {
+	const bound, tolerance = 0.005, 10 * ms
+	for seed := range uint64(500) {
+		rng := rand.New(rand.NewPCG(seed, 5))
+		h := history{rng: rng, bound: 3 * bound, offset: float64(time.Hour)}
+		var ring Ring
+		var all []Reading
+		for i := range 300 {
+			h.pass(h.delay(400 * ms))
+			if rng.IntN(20) == 0 {
+				h.offset += float64(rng.IntN(int(30*ms)+1)) - float64(15*ms)
+			}
+			sent, received, master := h.read(20 * ms)
+			now := ReadingOf(sent, received, master)
+			want := false
+			for _, before := range all {
+				if now.Sent-before.Sent <= ringWait && now.Offset.Low-before.Offset.High > Allowed(now.Received-before.Sent, bound)+tolerance+1 {
+					want = true
+				}
+			}
+			got := ring.step(sent, received, master, bound, tolerance) != 0
+			if want && !got {
+				t.Fatalf("seed %d, reading %d: the ring found no gain, though one reading of the last wait shows it", seed, i)
+			}
+			if got {
+				all = nil
+			}
+			all = append(all, now)
+		}
+	}
+}
+
+// A clock that runs too fast is found as soon under load as when idle, however many readings there are.
+func TestFastClockIsFoundUnderLoad(t *testing.T) {
+	for _, tt := range []struct {
+		faster float64
+		within time.Duration
+	}{
+		{0.083, 130 * ms},
+		{0.02, 670 * ms},
+		{0.007, 5100 * ms},
+	} {
+		for _, pause := range []time.Duration{100 * time.Microsecond, ms, 250 * ms} {
+			var ring Ring
+			found := time.Duration(0)
+			for now := time.Duration(0); found == 0 && now < time.Minute; now += pause {
+				master := time.Hour + now + time.Duration(float64(now)*tt.faster)
+				if ring.step(now, now, master, 0.005, 10*ms) != 0 {
+					found = now
+				}
+			}
+			if found == 0 || found > tt.within+pause {
+				t.Errorf("a clock %v too fast, read every %v: found after %v, want %v", tt.faster, pause, found, tt.within)
+			}
+		}
+	}
+}
+
+// A suspension of this machine is no gain, and hides none.
+func TestRingSleeps(t *testing.T) {
+	var ring Ring
+	ring.step(0, 0, time.Hour, 0.005, 10*ms)
+	ring.Sleep(time.Minute, 0.005)
+	for _, tt := range []struct{ at, ahead, gain time.Duration }{
+		{ms, 300 * ms, 0}, // the master's clock may have run fast all that time
+		{200 * ms, 315 * ms, 14 * ms},
+	} {
+		if got := ring.step(tt.at, tt.at, time.Hour+time.Minute+tt.at+tt.ahead, 0.005, 10*ms); (got - tt.gain).Abs() > 5*time.Microsecond {
+			t.Errorf("%v after a suspension, %v ahead: got a gain of %v, want %v", tt.at, tt.ahead, got, tt.gain)
+		}
+	}
+}
+
+func TestVouched(t *testing.T) {
+	const skew = time.Second
+	for _, tt := range []struct {
+		name    string
+		own     time.Duration
+		masters []time.Duration // missing: not known
+		want    quorum.Mask
+	}{
+		{"nobody but us", 0, []time.Duration{missing, missing, missing}, 0},
+		{"one of one", 0, []time.Duration{900 * ms}, 0b1},
+		{"one of one, out of step", 0, []time.Duration{1100 * ms}, 0},
+		{"two of five are too few", 0, []time.Duration{0, 0, missing, missing, missing}, 0},
+		{"three of five are enough", 0, []time.Duration{0, missing, 0, missing, 0}, 0b10101},
+		{"one is ahead", 0, []time.Duration{5 * skew, 0, 0, 0, 0}, 0b11110},
+		{"two are behind", 0, []time.Duration{-5 * skew, 0, 0, 0, -5 * skew}, 0b01110},
+		{"three have stepped together", 0, []time.Duration{5 * skew, 5 * skew, 5 * skew, 0, 0}, 0},
+		{"we are alone", 1500 * ms, []time.Duration{0, 0, 0, 0, 0}, 0},
+		{"all of them and not we", 0, []time.Duration{skew * 9, skew * 9, skew * 9, skew * 9, skew * 9}, 0},
+		{"spread around us", 0, []time.Duration{-900 * ms, -500 * ms, 0, 500 * ms, 900 * ms}, 0b11111},
+		{"too far from each other", 0, []time.Duration{-900 * ms, -900 * ms, missing, 900 * ms, 900 * ms}, 0},
+	} {
+		var known quorum.Mask
+		masters := make([]Interval, len(tt.masters))
+		for i, m := range tt.masters {
+			if m != missing {
+				known = known.With(i)
+				masters[i] = Interval{m, m}
+			}
+		}
+		if got := Vouched(tt.own, masters, known, len(masters), skew); got != tt.want {
+			t.Errorf("%s: got %05b, want %05b", tt.name, got, tt.want)
+		}
+	}
+}
+
+const missing = 999 * time.Hour
+
+func BenchmarkRing(b *testing.B) {
+	var ring Ring
+	b.ReportAllocs()
+	now := time.Duration(0)
+	for b.Loop() {
+		now += 50 * time.Microsecond
+		ring.step(now, now+20*time.Microsecond, time.Hour+now, 0.005, 10*ms)
+	}
+}
+
+// BenchmarkLook is for a suspension, in every batch that decides something; BenchmarkSuspended is what asking the system costs.
+func BenchmarkLook(b *testing.B) {
+	var own Own
+	own.Start(time.Now())
+	b.ReportAllocs()
+	for b.Loop() {
+		own.Look()
+	}
+}
+
+func BenchmarkSuspended(b *testing.B) {
+	b.ReportAllocs()
+	for b.Loop() {
+		Suspended()
+	}
+}
