@@ -7,44 +7,17 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // Where a master is: its address and, of the databases there, one. The membership keeps both in one text, so that no two redlockds lock in
 // different databases of the same masters. And which password goes to which address.
-
-// SplitAddr splits an address as the membership has it: "10.0.0.3:6379" is database 0 there, and "10.0.0.3:6379/3" database 3. named is
-// false where the text names no database.
-func SplitAddr(text string) (addr string, db int, named bool) {
-	i := strings.LastIndexByte(text, '/')
-	if i <= 0 {
-		return text, 0, false
-	}
-	n, err := strconv.ParseUint(text[i+1:], 10, 31)
-	if err != nil || strconv.FormatUint(n, 10) != text[i+1:] {
-		return text, 0, false
-	}
-	return text[:i], int(n), true
-}
-
-func joinAddr(addr string, db int) string {
-	if db == 0 {
-		return addr
-	}
-	return addr + "/" + strconv.Itoa(db) //mutant:the-record-has-no-database
-}
 
 // isNameOf tells whether an address in the membership is what the seat is called after, in whichever database.
 func isNameOf(seatAddr string, s *seat) bool {
 	addr, _, _ := SplitAddr(seatAddr)
 	return addr == s.name
 }
-
-// fullAddr is where the master is: its address and database.
-func (m Master) fullAddr() string { return joinAddr(m.Addr, m.DB) }
-
-// seatAddr is the address of the master in the membership. One that has a name may be reached by different addresses: there the name stands for
-// them, until an operator gives the seat an address.
-func (m Master) seatAddr() string { return joinAddr(m.name(), m.DB) }
 
 // seatAddrOf is the address in the membership that an operator means for a seat. Where it names no database, it is that of the options.
 func (o Options) seatAddrOf(name, addr string) string {
@@ -93,15 +66,6 @@ func (o Options) masterAt(name, seatAddr string) Master {
 	return m
 }
 
-// explain says of a master that refuses the login that its own password was not sent, and why.
-func (m Master) explain(err error) error {
-	if err == nil || m.withheldFrom == "" || !strings.Contains(err.Error(), "NOAUTH") && !strings.Contains(err.Error(), "WRONGPASS") {
-		return err
-	}
-	return fmt.Errorf("%w: its own password was not sent, because the settings have %s at %s: if %s is right, write it into config.toml",
-		err, shown(m.Name), m.withheldFrom, shown(m.Addr))
-}
-
 // otherDB says that the options name a master of the record in another database than the record; "": they name none so.
 func (o Options) otherDB(r *record) string {
 	for i := range r.seats {
@@ -118,14 +82,14 @@ func (o Options) otherDB(r *record) string {
 
 // fleetInOtherDB says which fleet has its membership in another database of the same Redis; "": none that this user may see. Messages
 // between redlockds reach all databases, so a Redis belongs to one fleet.
-func (l *masterConn) fleetInOtherDB(ctx context.Context, m Master, opts Options) string {
+func fleetInOtherDB(ctx context.Context, l *masterConn, m Master, timeout time.Duration) string {
 	keyspace, _ := l.redis.Info(ctx, "keyspace").Result()
 	dbs := parseInfo(keyspace)
 	delete(dbs, fmt.Sprint("db", m.DB))
 	if len(dbs) == 0 {
 		return ""
 	}
-	conn, err := dial(ctx, m, opts) // of its own, because it must not stay in another database
+	conn, err := dial(ctx, m, timeout) // of its own, because it must not stay in another database
 	if err != nil {
 		return ""
 	}

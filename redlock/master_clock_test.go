@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
 )
 
 // Three masters hold a lock, the clock of one of them steps forward: its key is gone. The vote that comes next from it does not count,

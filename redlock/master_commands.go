@@ -17,11 +17,6 @@ import (
 // connection. Replies may be out of step with commands from there on, so that none of the later
 // ones can be believed.
 
-// nonsense is the error that ends the connection.
-func nonsense(reply reply) error {
-	return senseless("%c%d %q", reply.Kind, reply.N, shown(string(reply.Text)))
-}
-
 // command writes one whole command.
 func (b *batch) command(words ...string) {
 	b.wire.array(len(words))

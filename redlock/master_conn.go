@@ -60,21 +60,21 @@ func (l *masterConn) probeNative(ctx context.Context) error {
 	return nil
 }
 
-// dial connects to a master. The connection is made here and not by go-redis, which would make another one
+// dial connects to a master; timeout bounds each call. The connection is made here and not by go-redis, which would make another one
 // behind our back when this one breaks.
-func dial(ctx context.Context, m Master, opts Options) (*masterConn, error) {
+func dial(ctx context.Context, m Master, timeout time.Duration) (*masterConn, error) {
 	o := &redis.Options{
 		Network: "tcp", Addr: m.Addr, Username: m.Username, Password: m.Password, DB: m.DB, TLSConfig: m.TLS,
 		Protocol:   2,                       // replies are read without a look for pushed messages
 		MaxRetries: -1,                      // a replayed SET NX answers nil although we hold the lock
 		PoolSize:   1, PipelinePoolSize: -1, // one ordered connection, not a second pool for pipelines
 		DialerRetries: 1, // the lane has a back-off of its own
-		DialTimeout:   opts.ConnectTimeout,
+		DialTimeout:   timeout,
 		// Every call brings its deadline in its context.
 		ContextTimeoutEnabled:    true,
-		ReadTimeout:              opts.ConnectTimeout,
-		WriteTimeout:             opts.ConnectTimeout,
-		PoolTimeout:              opts.ConnectTimeout,
+		ReadTimeout:              timeout,
+		WriteTimeout:             timeout,
+		PoolTimeout:              timeout,
 		ConnMaxIdleTime:          -1,
 		ConnMaxLifetime:          -1,
 		DisableIdentity:          true,
@@ -108,6 +108,12 @@ func dial(ctx context.Context, m Master, opts Options) (*masterConn, error) {
 
 // errBroken is what go-redis gets in the place of a second connection.
 var errBroken = errors.New("the connection is broken")
+
+// identity is what a master says of itself on a new connection.
+type identity struct {
+	runID, version string
+	clientID       int64 // of the lane's connection
+}
 
 // vet makes the connection, learns who the master is, and readies it: commands that an earlier connection of
 // ours left unread at the same master are discarded, and the scripts are loaded.
@@ -162,29 +168,6 @@ func (l *masterConn) load(ctx context.Context) error {
 		if load.Val() != lua.Loaded[i].SHA {
 			return senseless("%q for the SHA1 of a script that is %s", shown(load.Val()), lua.Loaded[i].SHA)
 		}
-	}
-	return nil
-}
-
-// flush sends the master its pending releases.
-func (l *masterConn) flush(ctx context.Context, releases []pendingRelease) error {
-	// One key may be released for two tokens. The script wants keys that differ.
-	for len(releases) > 0 {
-		seen := make(map[string]bool, len(releases))
-		keys, args := []string{}, []any{0}
-		var rest []pendingRelease
-		for _, release := range releases {
-			if seen[release.key] {
-				rest = append(rest, release)
-				continue
-			}
-			seen[release.key] = true
-			keys, args = append(keys, release.key), append(args, release.token)
-		}
-		if err := l.redis.EvalSha(ctx, lua.Release.SHA, keys, args...).Err(); err != nil {
-			return err
-		}
-		releases = rest
 	}
 	return nil
 }

@@ -149,13 +149,6 @@ func (g *guard) unconfirmed(now time.Duration) time.Duration {
 	return 0
 }
 
-// refusedError is a reason for which a master gets no vote and no commands until it goes away.
-type refusedError struct{ reason string }
-
-const refusedPrefix = "refused: "
-
-func (e *refusedError) Error() string { return refusedPrefix + e.reason }
-
 // verify reads what the master shows while nothing is in flight, and acts on it. A memory that has no name gets one, and so does one that
 // is lost: because it is of another process or of before, or because of a suspicion.
 func (l *lane) verify(ctx context.Context, conn *masterConn, suspicion string) error {
@@ -188,7 +181,7 @@ func (l *lane) verify(ctx context.Context, conn *masterConn, suspicion string) e
 			}
 		}
 		cause := cmp.Or(suspicion, amnesia(v, g.voted))
-		if err := conn.mint(ctx, v, newMemory(l.identity.runID), cause); err != nil {
+		if err := nameMemory(ctx, conn, v, newMemory(l.identity.runID), cause); err != nil {
 			return err
 		}
 		if suspicion != "" {

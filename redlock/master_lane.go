@@ -115,12 +115,6 @@ type lane struct {
 	tracking bool
 }
 
-// identity is what a master says of itself on a new connection.
-type identity struct {
-	runID, version string
-	clientID       int64 // of the lane's connection
-}
-
 func newLane(c *Client, index int, master Master) *lane {
 	l := &lane{client: c, index: index, master: master, inflightLimit: costFirst, logLimiter: newLogLimiter(), since: time.Now(), downReason: errConnecting}
 	l.wake.L, l.readable.L = &l.mu, &l.mu
@@ -220,7 +214,7 @@ func (l *lane) connect() (*masterConn, error) {
 	ctx, cancel := context.WithTimeout(l.ending, l.client.opts.ConnectTimeout)
 	defer cancel()
 	begun := time.Now()
-	conn, err := dial(ctx, l.master, l.client.opts)
+	conn, err := dial(ctx, l.master, l.client.opts.ConnectTimeout)
 	if err != nil {
 		return nil, err
 	}
@@ -279,7 +273,7 @@ func (l *lane) open(ctx context.Context, conn *masterConn) error {
 		releases := slices.Clone(l.pending[:min(len(l.pending), foldMax)])
 		l.pending.remove(len(releases))
 		l.mu.Unlock()
-		if err := conn.flush(ctx, releases); err != nil { //mutant:kept-releases-not-delivered
+		if err := flushReleases(ctx, conn, releases); err != nil { //mutant:kept-releases-not-delivered
 			l.mu.Lock()
 			l.pending = append(releases, l.pending...)
 			l.mu.Unlock()

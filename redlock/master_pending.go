@@ -1,9 +1,11 @@
 package redlock
 
 import (
+	"context"
 	"time"
 
 	"redlockd/redlock/clock"
+	"redlockd/redlock/lua"
 )
 
 // pendingMax bounds the releases that are kept for one master. Beyond it the oldest give way: their
@@ -76,4 +78,27 @@ func (c *Client) keyLifeMax() time.Duration {
 func madeHere(token string) bool {
 	_, known := tokenBirth(token) //mutant:releases-of-callers-tokens-kept
 	return known
+}
+
+// flushReleases sends the master its pending releases.
+func flushReleases(ctx context.Context, conn *masterConn, releases []pendingRelease) error {
+	// One key may be released for two tokens. The script wants keys that differ.
+	for len(releases) > 0 {
+		seen := make(map[string]bool, len(releases))
+		keys, args := []string{}, []any{0}
+		var rest []pendingRelease
+		for _, release := range releases {
+			if seen[release.key] {
+				rest = append(rest, release)
+				continue
+			}
+			seen[release.key] = true
+			keys, args = append(keys, release.key), append(args, release.token)
+		}
+		if err := conn.redis.EvalSha(ctx, lua.Release.SHA, keys, args...).Err(); err != nil {
+			return err
+		}
+		releases = rest
+	}
+	return nil
 }

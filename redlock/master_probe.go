@@ -268,7 +268,7 @@ func Probe(ctx context.Context, m Master, timeout time.Duration) MasterReport {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	r := MasterReport{Addr: m.Addr}
-	l, err := dial(ctx, m, Options{ConnectTimeout: timeout})
+	l, err := dial(ctx, m, timeout)
 	if err != nil {
 		r.unreachable(ctx, err, timeout)
 		return r
@@ -309,7 +309,7 @@ func (r *MasterReport) ask(ctx context.Context, m Master, l *masterConn, timeout
 		r.tryCommands(ctx, l)
 		r.readMembership(ctx, l)
 		if r.New {
-			if text := l.fleetInOtherDB(ctx, m, Options{ConnectTimeout: timeout}); text != "" {
+			if text := fleetInOtherDB(ctx, l, m, timeout); text != "" {
 				r.add(NoVote, "", "%s", text)
 			}
 		}
@@ -374,29 +374,6 @@ func (r *MasterReport) fill(info map[string]string) {
 	r.MaxMemory, _ = strconv.ParseInt(info["maxmemory"], 10, 64)
 	r.MaxMemoryPolicy = info["maxmemory_policy"]
 	r.AOF = info["aof_enabled"] == "1"
-}
-
-// infoFieldsMax bounds the fields of INFO that are read: a Redis has some hundreds.
-const infoFieldsMax = 4096
-
-// parseInfo reads the reply of INFO: lines "field:value" between section headings. A field that
-// comes twice keeps its last value; a line without a colon says nothing. Values go into logs and
-// replies, so they are fit for that.
-func parseInfo(text string) map[string]string {
-	info := make(map[string]string)
-	for line := range strings.Lines(text) {
-		if len(info) == infoFieldsMax {
-			break
-		}
-		line = strings.TrimRight(line, "\r\n")
-		if strings.HasPrefix(line, "#") {
-			continue
-		}
-		if field, value, ok := strings.Cut(line, ":"); ok {
-			info[field] = shown(value)
-		}
-	}
-	return info
 }
 
 // readClock measures the round trip, and the difference of the clocks in the shortest one: half of

@@ -20,7 +20,7 @@ func (b *batch) readAll() error {
 	}
 	var end trailer
 	if err == nil {
-		end, err = b.wire.readTrailer(b.lane.guard.shown)
+		end, err = readTrailer(b.wire, b.lane.guard.shown)
 	}
 	if err == nil && !b.wire.in.Drained() && b.lane.last(b) {
 		err = errors.New("the master replies more than it was asked")
@@ -62,7 +62,7 @@ func (b *batch) readCommand(command command) error {
 	case readersFold:
 		return b.readReaders(b.folded[command.from:command.to])
 	case clockMark:
-		clock, err := b.wire.readTime()
+		clock, err := readTime(b.wire)
 		b.marked(clock.UnixMilli())
 		return err
 	}

@@ -108,10 +108,6 @@ var allowedFrom = func() (sets [laneStates]uint16) {
 	return sets
 }()
 
-// laneBug is the panic of a change of state that is not among laneTransitions. It ends the process (see
-// survive), because nobody can say any more which votes count.
-type laneBug string
-
 // setStateLocked is the only function that changes the state of a lane. err is why the lane takes no work in
 // the new state, nil where it does.
 func (l *lane) setStateLocked(to laneState, err error) {

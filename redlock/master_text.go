@@ -85,3 +85,13 @@ func panicked() string {
 		}
 	}
 }
+
+// refusedError is a reason for which a master gets no vote and no commands until it goes away.
+type refusedError struct{ reason string }
+
+const refusedPrefix = "refused: "
+
+func (e *refusedError) Error() string { return refusedPrefix + e.reason }
+
+// laneBug is a panic that ends the process: a state was reached that cannot be.
+type laneBug string

@@ -30,7 +30,7 @@ var trailerCommands = func() []byte {
 }()
 
 // readTrailer reads the replies to trailerCommands. shown is the value to expect, which needs no memory of its own.
-func (w *wire) readTrailer(shown string) (end trailer, err error) {
+func readTrailer(w *wire, shown string) (end trailer, err error) {
 	if err := w.head(2); err != nil {
 		return end, fmt.Errorf("HMGET of the membership: %w", err)
 	}
@@ -46,12 +46,12 @@ func (w *wire) readTrailer(shown string) (end trailer, err error) {
 		return end, err
 	}
 	end.beat, _ = beat.Int()
-	end.clock, err = w.readTime()
+	end.clock, err = readTime(w)
 	return end, err
 }
 
 // readTime reads the reply to TIME.
-func (w *wire) readTime() (time.Time, error) {
+func readTime(w *wire) (time.Time, error) {
 	if err := w.head(2); err != nil {
 		return time.Time{}, fmt.Errorf("TIME: %w", err)
 	}

@@ -52,3 +52,26 @@ func tooOld(version string) bool {
 	minor, err2 := strconv.Atoi(parts[1])
 	return err1 == nil && err2 == nil && (major < oldestVersion[0] || major == oldestVersion[0] && minor < oldestVersion[1])
 }
+
+// infoFieldsMax bounds the fields of INFO that are read: a Redis has some hundreds.
+const infoFieldsMax = 4096
+
+// parseInfo reads the reply of INFO: lines "field:value" between section headings. A field that
+// comes twice keeps its last value; a line without a colon says nothing. Values go into logs and
+// replies, so they are fit for that.
+func parseInfo(text string) map[string]string {
+	info := make(map[string]string)
+	for line := range strings.Lines(text) {
+		if len(info) == infoFieldsMax {
+			break
+		}
+		line = strings.TrimRight(line, "\r\n")
+		if strings.HasPrefix(line, "#") {
+			continue
+		}
+		if field, value, ok := strings.Cut(line, ":"); ok {
+			info[field] = shown(value)
+		}
+	}
+	return info
+}

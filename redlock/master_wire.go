@@ -130,3 +130,8 @@ func refuseNonsense(err error) error {
 func senseless(format string, args ...any) error {
 	return &refusedError{"it sends " + fmt.Sprintf(format, args...) + ", which no Redis would here: see what answers at this address"}
 }
+
+// nonsense is the error that ends the connection.
+func nonsense(reply reply) error {
+	return senseless("%c%d %q", reply.Kind, reply.N, shown(string(reply.Text)))
+}

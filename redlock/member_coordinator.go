@@ -199,7 +199,7 @@ func (m *coordinator) look(ctx context.Context) time.Duration {
 			continue
 		}
 		m.pauseReseat(f.place, r.wait)
-		if f.conn.mint(ctx, f.v, newMemory(f.runID), "it showed "+f.state.record.String()+", which a majority does not know") == nil {
+		if nameMemory(ctx, f.conn, f.v, newMemory(f.runID), "it showed "+f.state.record.String()+", which a majority does not know") == nil {
 			return 0
 		}
 	}

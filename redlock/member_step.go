@@ -53,7 +53,7 @@ func (s *survey) step(ctx context.Context, parent *record, acceptors []*found, q
 		if a.unreadable != nil && parent != nil { //mutant:a-record-that-cannot-be-read-takes-part
 			return fmt.Errorf("%s: %w", textOfTheRecord, a.unreadable)
 		}
-		reply, err := a.conn.members(ctx, lua.Prepare, a.state.settled(), ballot)
+		reply, err := runOnMembers(ctx, a.conn, lua.Prepare, a.state.settled(), ballot)
 		if err != nil || len(reply) != 4 || text(reply[1]) == "" {
 			return err
 		}
@@ -77,7 +77,7 @@ func (s *survey) step(ctx context.Context, parent *record, acceptors []*found, q
 		ready, quorum = child.among(ready), max(quorum, child.quorum())
 	}
 	_, err = s.askEach(ready, quorum-len(settled), 0, func(a *found) error { //mutant:a-minority-chooses
-		_, err := a.conn.members(ctx, lua.Accept, a.state.settled(), ballot, child.digest, child.text)
+		_, err := runOnMembers(ctx, a.conn, lua.Accept, a.state.settled(), ballot, child.digest, child.text)
 		return err
 	})
 	if err != nil {
@@ -184,7 +184,7 @@ func (s *survey) askEach(masters []*found, quorum int, grace time.Duration, ask 
 // teach tells the masters of the record, which is known to be chosen. Who cannot be told learns it later.
 func (s *survey) teach(ctx context.Context, masters []*found, r *record) {
 	s.askEach(masters, len(masters), 0, func(f *found) error {
-		_, err := f.conn.members(ctx, lua.Learn, f.state.memory, r.generation, r.lineage, r.version, r.shownBy(f.state.memory), r.text)
+		_, err := runOnMembers(ctx, f.conn, lua.Learn, f.state.memory, r.generation, r.lineage, r.version, r.shownBy(f.state.memory), r.text)
 		f.taught = err == nil
 		return err
 	})
@@ -223,9 +223,9 @@ func (f *found) raiseFloor(ctx context.Context, floor int64) error {
 // errFloorAhead is a floor that a master does not take, because it is too far ahead of its clock.
 var errFloorAhead = errors.New("the floor of fences is too far ahead of its clock")
 
-// members runs one of the scripts on the membership. errOutrun: the master shows something else by now.
-func (l *masterConn) members(ctx context.Context, s lua.Script, args ...any) ([]any, error) {
-	reply, err := l.redis.Eval(ctx, s.Text, []string{membersKey}, args...).Slice()
+// runOnMembers runs one of the scripts on the membership. errOutrun: the master shows something else by now.
+func runOnMembers(ctx context.Context, conn *masterConn, s lua.Script, args ...any) ([]any, error) {
+	reply, err := conn.redis.Eval(ctx, s.Text, []string{membersKey}, args...).Slice()
 	if err != nil {
 		return nil, err
 	}

@@ -82,7 +82,7 @@ func (p *proposer) step(own *record, places ...int) (*record, error) {
 func (p *proposer) prepare(ballot string, places ...int) {
 	p.s.Helper()
 	for _, f := range p.found(places...) {
-		if _, err := f.conn.members(p.s.Context(), lua.Prepare, f.state.settled(), ballot); err != nil {
+		if _, err := runOnMembers(p.s.Context(), f.conn, lua.Prepare, f.state.settled(), ballot); err != nil {
 			p.s.Errorf("prepare %s at %d: %v", ballot, f.place, err)
 		}
 	}
@@ -90,7 +90,7 @@ func (p *proposer) prepare(ballot string, places ...int) {
 
 func (p *proposer) accept(ballot string, child *record, places ...int) (accepted int) {
 	for _, f := range p.found(places...) {
-		if _, err := f.conn.members(p.s.Context(), lua.Accept, f.state.settled(), ballot, child.digest, child.text); err == nil {
+		if _, err := runOnMembers(p.s.Context(), f.conn, lua.Accept, f.state.settled(), ballot, child.digest, child.text); err == nil {
 			accepted++
 		} else if !errors.Is(err, errOutrun) {
 			p.s.Errorf("accept %s at %d: %v", ballot, f.place, err)

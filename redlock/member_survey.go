@@ -194,7 +194,7 @@ func (s *survey) findTwins() {
 
 // ask connects to the master and reads everything. It names the memory of a master that has none yet, unless it may only read.
 func (f *found) ask(ctx context.Context, opts Options) error {
-	conn, err := dial(ctx, f.master, opts)
+	conn, err := dial(ctx, f.master, opts.ConnectTimeout)
 	if err != nil {
 		return err
 	}
@@ -222,7 +222,7 @@ func (f *found) ask(ctx context.Context, opts Options) error {
 			return err
 		}
 		if f.fields["r"] == "" { // it belongs to nobody yet, as far as this database says
-			if text := conn.fleetInOtherDB(ctx, f.master, opts); text != "" {
+			if text := fleetInOtherDB(ctx, conn, f.master, opts.ConnectTimeout); text != "" {
 				return &refusedError{text}
 			}
 		}
@@ -234,7 +234,7 @@ func (f *found) ask(ctx context.Context, opts Options) error {
 			f.state = memberState{memory: newMemory(f.runID), fresh: true}
 			return nil
 		}
-		if err := conn.mint(ctx, f.v, newMemory(f.runID), amnesia(f.v, false)); err != nil {
+		if err := nameMemory(ctx, conn, f.v, newMemory(f.runID), amnesia(f.v, false)); err != nil {
 			return err
 		}
 	}
@@ -307,10 +307,10 @@ func membersError(err error) error {
 
 const noMembership = "its " + membersKey + " is no membership: see who writes to it, and run DEL " + membersKey + " there; it votes after the wait"
 
-// mint names the memory of the master, if it still shows v ("": nothing), and says what has become of the one before. Of
+// nameMemory names the memory of the master, if it still shows v ("": nothing), and says what has become of the one before. Of
 // several clients that name it, the first is right.
-func (l *masterConn) mint(ctx context.Context, v, memory, why string) error {
-	if err := l.redis.Eval(ctx, lua.Mint.Text, []string{membersKey}, v, memory, why).Err(); err != nil {
+func nameMemory(ctx context.Context, conn *masterConn, v, memory, why string) error {
+	if err := conn.redis.Eval(ctx, lua.Mint.Text, []string{membersKey}, v, memory, why).Err(); err != nil {
 		return fmt.Errorf("name the memory in %s: %w", membersKey, err)
 	}
 	return nil

@@ -250,14 +250,14 @@ func writeSlot(b *batch, r *round) {
 	semaphore, slots := r.semaphore(), int(r.slots)
 	b.script(lua.Slot, r.fenceKeys(), slots, 6)
 	for i := range slots {
-		b.wire.slot(semaphore, i)
+		addSlotName(b.wire, semaphore, i)
 	}
 	b.acquisition(r)
 	b.wire.number(int64(r.slot + 1)) // of noSlot it is 0
 }
 
-// slot adds the name of a slot as a word.
-func (w *wire) slot(resource string, slot int) {
+// addSlotName adds the name of a slot as a word.
+func addSlotName(w *wire, resource string, slot int) {
 	var digits [2]byte
 	number := strconv.AppendInt(digits[:0], int64(slot), 10)
 	w.out = strconv.AppendInt(append(w.out, '$'), int64(len(resource)+1+len(number)), 10)

@@ -2,8 +2,6 @@ package redlock
 
 import (
 	"cmp"
-	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -33,32 +31,6 @@ const (
 	// may use it.
 	ReservedPrefix = "redlockd:"
 )
-
-// Master says how one of the independent Redis masters is reached.
-type Master struct {
-	// Addr is host:port, or the path of a unix socket when it begins with a slash.
-	Addr string
-	// Username and Password log in with AUTH. Empty: no AUTH is sent. They go to Addr and NewAddr only: at another address that the
-	// membership has for the master, those of Options.Common do.
-	Username, Password string
-	// NewAddr is another address, which a change of the membership gives the master (MemberChange.Addr). Empty: none.
-	NewAddr string
-	// DB is the database number, 0 by default. It belongs to the address: the membership has both.
-	DB int
-	// TLS, when not nil, encrypts the connection.
-	TLS *tls.Config
-	// Name tells the master apart from the others for all proxies, where they reach it by different addresses.
-	// Empty: Addr.
-	Name string
-	// Dialer makes the connection to Addr; nil means the network. Masters inside the process set it.
-	Dialer func(ctx context.Context, network, addr string) (net.Conn, error)
-	// SameClock says that the master expires keys by this process's monotonic clock, as masters inside the process do.
-	// Then its clock cannot be out of step, and is not watched.
-	SameClock bool
-
-	// withheldFrom is the address that Username and Password of the options are for, where they are not sent to Addr; "": they are, or there are none.
-	withheldFrom string
-}
 
 // Options configure a Client. The zero value of a field means its default, as DefaultOptions returns it;
 // Masters has none.
@@ -172,8 +144,6 @@ func (o Options) withDefaults() Options {
 	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	return o
 }
-
-func (m Master) name() string { return cmp.Or(m.Name, m.Addr) }
 
 // OptionError says why an option cannot be used. Validate, here and in package proxy, joins one for each fault.
 type OptionError struct {

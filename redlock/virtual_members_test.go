@@ -71,10 +71,10 @@ func TestFoundingOverAnAcceptedChild(t *testing.T) {
 		child.seal()
 		ballot := newBallot("")
 		for _, f := range v.found[:1] {
-			if _, err := f.conn.members(s.Context(), lua.Prepare, f.state.settled(), ballot); err != nil {
+			if _, err := runOnMembers(s.Context(), f.conn, lua.Prepare, f.state.settled(), ballot); err != nil {
 				s.Fatal(err)
 			}
-			if _, err := f.conn.members(s.Context(), lua.Accept, f.state.settled(), ballot, child.digest, child.text); err != nil {
+			if _, err := runOnMembers(s.Context(), f.conn, lua.Accept, f.state.settled(), ballot, child.digest, child.text); err != nil {
 				s.Fatal(err)
 			}
 		}
@@ -258,7 +258,7 @@ func TestFoundingThatCameToNothing(t *testing.T) {
 		if err := founding.check(); err != nil {
 			s.Fatal(err)
 		}
-		if _, err := f.conn.members(s.Context(), lua.Accept, f.state.settled(), newBallot(""), founding.digest, founding.text); err != nil {
+		if _, err := runOnMembers(s.Context(), f.conn, lua.Accept, f.state.settled(), newBallot(""), founding.digest, founding.text); err != nil {
 			s.Fatal(err)
 		}
 		v.close()

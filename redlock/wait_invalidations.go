@@ -53,7 +53,7 @@ func (l *lane) logNoInvalidations(reason error) {
 func (l *lane) subscribe() (subscribed bool, err error) {
 	ctx, cancel := context.WithTimeout(l.ending, l.client.opts.ConnectTimeout)
 	defer cancel()
-	conn, err := dial(ctx, l.master, l.client.opts)
+	conn, err := dial(ctx, l.master, l.client.opts.ConnectTimeout)
 	if err != nil {
 		return false, err
 	}
@@ -75,7 +75,7 @@ func (l *lane) subscribe() (subscribed bool, err error) {
 		return false, err
 	}
 	for range 1 + len(subscribedChannels) {
-		if _, _, err := w.readPushed(mailbox); err != nil {
+		if _, _, err := readPushed(w, mailbox); err != nil {
 			return false, err
 		}
 	}
@@ -85,7 +85,7 @@ func (l *lane) subscribe() (subscribed bool, err error) {
 	l.subscribed(conn, id)
 	defer l.unsubscribed()
 	for {
-		channel, body, err := w.readPushed(mailbox)
+		channel, body, err := readPushed(w, mailbox)
 		if err != nil {
 			return true, err
 		}
@@ -99,7 +99,7 @@ func (l *lane) subscribe() (subscribed bool, err error) {
 			continue
 		}
 		for range body.N { // FLUSHALL sends a null: no key
-			key, err := w.readString()
+			key, err := readString(w)
 			if err != nil {
 				return true, err
 			}
@@ -109,14 +109,14 @@ func (l *lane) subscribe() (subscribed bool, err error) {
 }
 
 // readPushed reads one pushed message. If its body is an array, only the array's head is read. channel is "" for one not subscribed to.
-func (w *wire) readPushed(mailbox string) (channel string, body reply, err error) {
+func readPushed(w *wire, mailbox string) (channel string, body reply, err error) {
 	if err := w.head(3); err != nil {
 		return "", reply{}, err
 	}
-	if _, err := w.readString(); err != nil {
+	if _, err := readString(w); err != nil {
 		return "", reply{}, err
 	}
-	name, err := w.readString()
+	name, err := readString(w)
 	if err != nil {
 		return "", reply{}, err
 	}
@@ -133,7 +133,7 @@ func (w *wire) readPushed(mailbox string) (channel string, body reply, err error
 }
 
 // readString reads a bulk string; anything else is an error.
-func (w *wire) readString() (reply, error) {
+func readString(w *wire) (reply, error) {
 	r, err := w.readReply()
 	if err == nil && r.Kind != '$' && r.Kind != '-' { // '-': a string that is too long
 		err = nonsense(r)

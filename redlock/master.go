@@ -1,0 +1,77 @@
+package redlock
+
+import (
+	"cmp"
+	"context"
+	"crypto/tls"
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+)
+
+// Master says how one of the independent Redis masters is reached.
+type Master struct {
+	// Addr is host:port, or the path of a unix socket when it begins with a slash.
+	Addr string
+	// Username and Password log in with AUTH. Empty: no AUTH is sent. They go to Addr and NewAddr only: at another address that the
+	// membership has for the master, those of Options.Common do.
+	Username, Password string
+	// NewAddr is another address, which a change of the membership gives the master (MemberChange.Addr). Empty: none.
+	NewAddr string
+	// DB is the database number, 0 by default. It belongs to the address: the membership has both.
+	DB int
+	// TLS, when not nil, encrypts the connection.
+	TLS *tls.Config
+	// Name tells the master apart from the others for all proxies, where they reach it by different addresses.
+	// Empty: Addr.
+	Name string
+	// Dialer makes the connection to Addr; nil means the network. Masters inside the process set it.
+	Dialer func(ctx context.Context, network, addr string) (net.Conn, error)
+	// SameClock says that the master expires keys by this process's monotonic clock, as masters inside the process do.
+	// Then its clock cannot be out of step, and is not watched.
+	SameClock bool
+
+	// withheldFrom is the address that Username and Password of the options are for, where they are not sent to Addr; "": they are, or there are none.
+	withheldFrom string
+}
+
+// name is what the seat of the master is called.
+func (m Master) name() string { return cmp.Or(m.Name, m.Addr) }
+
+// fullAddr is where the master is: its address and database.
+func (m Master) fullAddr() string { return joinAddr(m.Addr, m.DB) }
+
+// seatAddr is the address of the master in the membership. One that has a name may be reached by different addresses: there the name stands for
+// them, until an operator gives the seat an address.
+func (m Master) seatAddr() string { return joinAddr(m.name(), m.DB) }
+
+// SplitAddr splits an address as the membership has it: "10.0.0.3:6379" is database 0 there, and "10.0.0.3:6379/3" database 3. named is
+// false where the text names no database.
+func SplitAddr(text string) (addr string, db int, named bool) {
+	i := strings.LastIndexByte(text, '/')
+	if i <= 0 {
+		return text, 0, false
+	}
+	n, err := strconv.ParseUint(text[i+1:], 10, 31)
+	if err != nil || strconv.FormatUint(n, 10) != text[i+1:] {
+		return text, 0, false
+	}
+	return text[:i], int(n), true
+}
+
+func joinAddr(addr string, db int) string {
+	if db == 0 {
+		return addr
+	}
+	return addr + "/" + strconv.Itoa(db) //mutant:the-record-has-no-database
+}
+
+// explain says of a master that refuses the login that its own password was not sent, and why.
+func (m Master) explain(err error) error {
+	if err == nil || m.withheldFrom == "" || !strings.Contains(err.Error(), "NOAUTH") && !strings.Contains(err.Error(), "WRONGPASS") {
+		return err
+	}
+	return fmt.Errorf("%w: its own password was not sent, because the settings have %s at %s: if %s is right, write it into config.toml",
+		err, shown(m.Name), m.withheldFrom, shown(m.Addr))
+}
