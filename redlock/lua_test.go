@@ -5,6 +5,7 @@ package redlock
 // then. TestReaderScripts, TestMemberScripts and TestCopyScripts have the other scripts.
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"regexp"
@@ -128,18 +129,27 @@ type endOf struct {
 	later       int
 }
 
-// runScript runs a script in a moment in which the clock stands still, also that of an old redis-server, so
-// that nobody has to be quick. It shows numbers that are milliseconds as minutes, those from now on and those
-// since 1970.
+// runScript runs a script. With an endOf, the clock stands still meanwhile, so that nobody has to be quick: an
+// old redis-server reads its clock anew for each TIME and PTTL. Numbers that are milliseconds are shown as
+// minutes, those from now on and those since 1970.
 func runScript(client *redis.Client, s lua.Script, keys []string, args []any) string {
-	before := `local KEYS, ARGV, time, call = KEYS, {unpack(ARGV)}, redis.call('TIME'), redis.call
-		local redis = setmetatable({call = function(name, ...) return name == 'TIME' and time or call(name, ...) end}, {__index = redis})
-		local now = time[1] * 1000 + math.floor(time[2] / 1000)
+	const still = `local KEYS, ARGV, call, known = KEYS, {unpack(ARGV)}, redis.call, {}
+		local redis = {call = function(name, ...)
+			local key = ... or ''
+			if name ~= 'TIME' and name ~= 'PTTL' then
+				return call(name, ...)
+			end
+			known[key] = known[key] or call(name, ...)
+			return known[key]
+		end}
+		local now = redis.call('TIME')
+		now = now[1] * 1000 + math.floor(now[2] / 1000)
 	`
+	before := ""
 	args = slices.Clone(args)
 	for i, arg := range args {
 		if end, ok := arg.(endOf); ok {
-			args[i] = 0
+			args[i], before = 0, cmp.Or(before, still)
 			before += fmt.Sprintf("ARGV[%d] = now + redis.call('PTTL', '%s') + %d\n", i+1, end.key, end.later)
 			if end.reader != "" {
 				before += fmt.Sprintf("ARGV[%d] = ARGV[%[1]d] + redis.call('ZSCORE', '%s', 'r:%s') - redis.call('ZSCORE', '%[2]s', 'redlockd:end')\n", i+1, end.key, end.reader)

@@ -15,12 +15,9 @@
 if late(ARGV[1]) then
   return string.rep('.', #KEYS)
 end
-local function token(i)
-  return ARGV[i + 1] or ARGV[2]
-end
 local held, all = redis.call('MGET', unpack(KEYS)), true
 for i = 1, #KEYS do
-  all = all and held[i] == token(i)
+  all = all and held[i] == (ARGV[i + 1] or ARGV[2])
 end
 if all then
   redis.call('UNLINK', unpack(KEYS))
@@ -29,11 +26,12 @@ end
 local gone, reply = {}, {}
 --include leave
 for i = 1, #KEYS do
-  if held[i] == token(i) then --mutant:a-release-takes-what-others-hold
+  local token = ARGV[i + 1] or ARGV[2]
+  if held[i] == token then --mutant:a-release-takes-what-others-hold
     gone[#gone + 1] = KEYS[i]
     reply[i] = '1'
   else
-    reply[i] = held[i] and '0' or leave(KEYS[i], 'r:' .. token(i)) and '1' or '-'
+    reply[i] = held[i] and '0' or leave(KEYS[i], 'r:' .. token) and '1' or '-'
   end
 end
 shorten()
