@@ -39,6 +39,9 @@ type Master struct {
 // name is what the seat of the master is called.
 func (m Master) name() string { return cmp.Or(m.Name, m.Addr) }
 
+// withhold notes that the password of the options is for that address, and is not sent to Addr.
+func (m *Master) withhold(from string) { m.withheldFrom = from }
+
 // fullAddr is where the master is: its address and database.
 func (m Master) fullAddr() string { return joinAddr(m.Addr, m.DB) }
 

@@ -61,7 +61,7 @@ func (o Options) masterAt(name, seatAddr string) Master {
 		}
 	}
 	if named != nil && (named.Username != m.Username || named.Password != m.Password) {
-		m.withheldFrom = named.Addr
+		m.withhold(named.Addr)
 	}
 	return m
 }

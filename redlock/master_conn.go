@@ -45,7 +45,7 @@ const (
 // probeNative finds out which command the master offers, by sending both for a key that does not exist. A
 // command that an ACL refuses counts as missing.
 func (l *masterConn) probeNative(ctx context.Context) error {
-	const key = ReservedPrefix + "none"
+	const key = "redlockd:none"
 	pipe := l.redis.Pipeline()
 	first, second := pipe.Do(ctx, "delex", key, "ifeq", ""), pipe.Do(ctx, "delifeq", key, "")
 	if _, err := pipe.Exec(ctx); !replied(err) {
