@@ -21,6 +21,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"redlockd/redlock/conn"
 	"redlockd/redlock/memmaster"
 	"redlockd/redlock/quorum"
 	"redlockd/redlock/redisproc"
@@ -70,7 +71,7 @@ func BenchmarkEncode(b *testing.B) {
 	for _, bm := range benchVerbs {
 		for _, n := range []int{1, 64} {
 			b.Run("rounds="+bm.name+"/n="+strconv.Itoa(n), func(b *testing.B) {
-				batch := newBatch(&lane{client: idleClient()}, &masterConn{})
+				batch := newBatch(&lane{client: idleClient()}, &conn.Conn{})
 				batch.rounds = benchRounds(n, bm.verbs...)
 				b.ReportAllocs()
 				for b.Loop() {
@@ -79,7 +80,7 @@ func BenchmarkEncode(b *testing.B) {
 						batch.add(int32(i))
 					}
 					batch.emit()
-					batch.wire.out = batch.wire.out[:0]
+					batch.wire.Out = batch.wire.Out[:0]
 				}
 			})
 		}
@@ -113,16 +114,16 @@ func BenchmarkReplies(b *testing.B) {
 			text := bm.replies + closing
 			count := 0
 			for w := replies(text, len(text)); ; count++ {
-				if _, err := w.readReply(); err != nil {
+				if _, err := w.ReadReply(); err != nil {
 					break
 				}
 			}
-			w := wire{socket: &endless{bytes: text}}
+			w := conn.Wire{Socket: &endless{bytes: text}}
 			b.SetBytes(int64(len(text)))
 			b.ReportAllocs()
 			for b.Loop() {
 				for range count {
-					if _, err := w.readReply(); err != nil {
+					if _, err := w.ReadReply(); err != nil {
 						b.Fatal(err)
 					}
 				}
@@ -185,7 +186,7 @@ func BenchmarkReaders(b *testing.B) {
 					}
 					return us
 				}
-				batch := standingOn(b, Master{Addr: server.Addr})
+				batch := standingOn(b, conn.Master{Addr: server.Addr})
 				sets, releases := benchRounds(n, verbSet), benchRounds(n, verbRelease)
 				for i := range n {
 					if bm.shared {
@@ -263,7 +264,7 @@ func openBench(b *testing.B, masters string) *Client {
 	var o Options
 	for i := range 5 {
 		m := newMemMaster(b, memmaster.Options{})
-		o.Masters = append(o.Masters, Master{Addr: "m" + strconv.Itoa(i+1), Dialer: m.Dial})
+		o.Masters = append(o.Masters, conn.Master{Addr: "m" + strconv.Itoa(i+1), Dialer: m.Dial})
 	}
 	if err := Bootstrap(context.Background(), o); err != nil {
 		b.Fatal(err)

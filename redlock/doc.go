@@ -31,8 +31,8 @@
 // forgotten can still be held.
 //
 // A master that sends what no Redis would (or an attacker on its connection) loses its own vote and nothing else. Package resp reads the replies to
-// batches within bounds, and checks what go-redis is to read before go-redis sees it (master_wire.go states the bounds of memory). A
-// panic while a reply is read costs the connection (survive). What it makes up in the name of another redlockd is not acted on (publish.go).
+// batches within bounds, and checks what go-redis is to read before go-redis sees it (conn/wire.go states the bounds of memory). A
+// panic while a reply is read costs the connection (conn.RecoverPanic). What it makes up in the name of another redlockd is not acted on (publish.go).
 //
 // StartForce breaks it on purpose: who holds the lock that it releases may work on until its validity is over. A holder that pauses past its
 // validity and goes on working is outside this promise: check Lease.Validity, or better, let the
@@ -59,7 +59,7 @@
 //	      batch         master_batch.go        what has queued becomes one pipeline …
 //	        command     master_commands.go     each verb's command, and what the reply to it means (the scripts: lua/*.lua)
 //	      inflight      master_inflight.go     … while others may be on their way …
-//	      connection    master_conn.go         … on one that is vetted, written and read by master_wire.go
+//	      connection    conn/                  … on one that is vetted, written and read by conn.Wire
 //	      trailer       master_trailer.go      … that ends with what the master shows of the membership, its beat and its clock …
 //	      guard         master_guard.go        … which say whether its votes count (its memory: member_state.go; its clock: clock/ring.go, master_doubt.go)
 //	    votes           quorum/                one word; the vote that decides carries out the decision
@@ -84,7 +84,7 @@
 //
 // # What is ours, and why
 //
-//   - master_wire.go writes and reads batches itself: go-redis fills an object per command, the larger part of what a lock costs here.
+//   - conn/wire.go writes and reads batches itself: go-redis fills an object per command, the larger part of what a lock costs here.
 //   - resp bounds what is read: redcon's parser can be crashed or spun by one packet, and go-redis allocates what a length announces.
 //   - rawio reads and writes sockets without telling Go's scheduler: 15 % less CPU per lock. REDLOCK_RAWIO=off turns it off.
 //   - memmaster is a master in memory, embedded and as a double: no other has faults, a clock of its own and CLIENT TRACKING.

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"redlockd/redlock/conn"
 	"redlockd/redlock/quorum"
 	"redlockd/redlock/redisproc"
 
@@ -95,7 +96,7 @@ func TestRealEvictedLeasesAreNoticed(t *testing.T) {
 	for _, s := range servers[:3] {
 		client := redis.NewClient(&redis.Options{Addr: s.Addr, Protocol: 2, DisableIdentity: true})
 		defer client.Close()
-		used, err := strconv.Atoi(parseInfo(client.Info(ctx, "memory").Val())["used_memory"])
+		used, err := strconv.Atoi(conn.ParseInfo(client.Info(ctx, "memory").Val())["used_memory"])
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"redlockd/redlock/conn"
 )
 
 // Fencing tokens. A resource that is written to under a lock cannot trust that the writer still
@@ -90,20 +92,20 @@ func highWaterCommands(ctx context.Context) (*redis.StringCmd, *redis.ZSliceCmd)
 // that cannot be true.
 func readHighWater(floor *redis.StringCmd, top *redis.ZSliceCmd, now time.Time, skew time.Duration) (high int64, untrue string, err error) {
 	if err := floor.Err(); err != nil && err != redis.Nil {
-		if isWrongType(err) {
+		if conn.IsWrongType(err) {
 			return 0, falseFences(floorKey, "no string", skew), nil
 		}
 		return 0, "", fmt.Errorf("GET %s: %w", floorKey, err)
 	}
 	if err := top.Err(); err != nil {
-		if isWrongType(err) {
+		if conn.IsWrongType(err) {
 			return 0, falseFences(marksKey, "no sorted set", skew), nil
 		}
 		return 0, "", fmt.Errorf("ZREVRANGE %s: %w", marksKey, err)
 	}
 	if text := floor.Val(); text != "" {
 		if high, err = strconv.ParseInt(text, 10, 64); err != nil || high > highestFence(now, skew) { //mutant:a-false-floor-not-refused
-			return 0, falseFences(floorKey, shown(text), skew), nil
+			return 0, falseFences(floorKey, conn.Sanitize(text), skew), nil
 		}
 	}
 	for _, z := range top.Val() {

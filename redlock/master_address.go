@@ -8,32 +8,38 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"redlockd/redlock/conn"
 )
 
 // Where a master is: its address and, of the databases there, one. The membership keeps both in one text, so that no two redlockds lock in
 // different databases of the same masters. And which password goes to which address.
 
+// SplitAddr splits an address as the membership has it: "10.0.0.3:6379" is database 0 there, and "10.0.0.3:6379/3" database 3. named is
+// false where the text names no database.
+func SplitAddr(text string) (addr string, db int, named bool) { return conn.SplitAddr(text) }
+
 // isNameOf tells whether an address in the membership is what the seat is called after, in whichever database.
 func isNameOf(seatAddr string, s *seat) bool {
-	addr, _, _ := SplitAddr(seatAddr)
+	addr, _, _ := conn.SplitAddr(seatAddr)
 	return addr == s.name
 }
 
 // seatAddrOf is the address in the membership that an operator means for a seat. Where it names no database, it is that of the options.
 func (o Options) seatAddrOf(name, addr string) string {
-	addr, db, named := SplitAddr(addr)
+	addr, db, named := conn.SplitAddr(addr)
 	if !named {
 		db = o.Common.DB
 		if m := o.masterNamed(name); m != nil {
 			db = m.DB
 		}
 	}
-	return joinAddr(addr, db)
+	return conn.JoinAddr(addr, db)
 }
 
 // masterNamed is the one that the options call so; nil: none.
-func (o Options) masterNamed(name string) *Master {
-	if i := slices.IndexFunc(o.Masters, func(m Master) bool { return m.name() == name }); i >= 0 {
+func (o Options) masterNamed(name string) *conn.Master {
+	if i := slices.IndexFunc(o.Masters, func(m conn.Master) bool { return m.SeatName() == name }); i >= 0 {
 		return &o.Masters[i]
 	}
 	return nil
@@ -42,8 +48,8 @@ func (o Options) masterNamed(name string) *Master {
 // masterAt is how the master of a seat is reached, given the name and the address in the membership. A master's own password goes only to
 // an address that the options name for it, because anybody who writes to the masters can name another one in the membership. There Common
 // must do.
-func (o Options) masterAt(name, seatAddr string) Master {
-	addr, db, _ := SplitAddr(seatAddr)
+func (o Options) masterAt(name, seatAddr string) conn.Master {
+	addr, db, _ := conn.SplitAddr(seatAddr)
 	named := o.masterNamed(name)
 	like := o.Masters[0]
 	if named != nil {
@@ -52,16 +58,16 @@ func (o Options) masterAt(name, seatAddr string) Master {
 			addr = named.Addr
 		}
 	}
-	m := Master{Name: name, Addr: addr, DB: db, Dialer: like.Dialer, SameClock: like.SameClock,
+	m := conn.Master{Name: name, Addr: addr, DB: db, Dialer: like.Dialer, SameClock: like.SameClock,
 		Username: o.Common.Username, Password: o.Common.Password, TLS: o.Common.TLS}
 	for _, one := range o.Masters {
-		if addr == one.Addr || addr == one.NewAddr && one.name() == name { //mutant:a-password-goes-where-the-membership-says
+		if addr == one.Addr || addr == one.NewAddr && one.SeatName() == name { //mutant:a-password-goes-where-the-membership-says
 			m.Username, m.Password, m.TLS = one.Username, one.Password, one.TLS
 			return m
 		}
 	}
 	if named != nil && (named.Username != m.Username || named.Password != m.Password) {
-		m.withhold(named.Addr)
+		m.Withhold(named.Addr)
 	}
 	return m
 }
@@ -73,7 +79,7 @@ func (o Options) otherDB(r *record) string {
 		for _, one := range o.Masters {
 			if one.Addr == at.Addr && one.DB != at.DB { //mutant:settings-with-another-database-join
 				return fmt.Sprintf("the membership has %s (%s) in database %d, and the settings say db = %d: locks in two databases do not exclude each other; write db = %[3]d for it",
-					shown(at.Name), shown(at.Addr), at.DB, one.DB)
+					conn.Sanitize(at.Name), conn.Sanitize(at.Addr), at.DB, one.DB)
 			}
 		}
 	}
@@ -82,26 +88,26 @@ func (o Options) otherDB(r *record) string {
 
 // fleetInOtherDB says which fleet has its membership in another database of the same Redis; "": none that this user may see. Messages
 // between redlockds reach all databases, so a Redis belongs to one fleet.
-func fleetInOtherDB(ctx context.Context, l *masterConn, m Master, timeout time.Duration) string {
-	keyspace, _ := l.redis.Info(ctx, "keyspace").Result()
-	dbs := parseInfo(keyspace)
+func fleetInOtherDB(ctx context.Context, l *conn.Conn, m conn.Master, timeout time.Duration) string {
+	keyspace, _ := l.Redis.Info(ctx, "keyspace").Result()
+	dbs := conn.ParseInfo(keyspace)
 	delete(dbs, fmt.Sprint("db", m.DB))
 	if len(dbs) == 0 {
 		return ""
 	}
-	conn, err := dial(ctx, m, timeout) // of its own, because it must not stay in another database
+	link, err := conn.Dial(ctx, m, timeout) // of its own, because it must not stay in another database
 	if err != nil {
 		return ""
 	}
-	defer conn.close()
+	defer link.Close()
 	for _, name := range slices.Sorted(maps.Keys(dbs)) {
 		db, err := strconv.Atoi(strings.TrimPrefix(name, "db"))
-		if err != nil || conn.redis.Select(ctx, db).Err() != nil {
+		if err != nil || link.Redis.Select(ctx, db).Err() != nil {
 			continue
 		}
 		// A membership that has no seat in the database where it stands has got there by SWAPDB.
-		inIt := func(one seat) bool { _, of, _ := SplitAddr(one.addr); return of == db }
-		if r, err := parseRecord(conn.redis.HGet(ctx, membersKey, "r").Val()); err == nil && slices.ContainsFunc(r.seats, inIt) { //mutant:two-fleets-in-one-redis
+		inIt := func(one seat) bool { _, of, _ := conn.SplitAddr(one.addr); return of == db }
+		if r, err := parseRecord(link.Redis.HGet(ctx, membersKey, "r").Val()); err == nil && slices.ContainsFunc(r.seats, inIt) { //mutant:two-fleets-in-one-redis
 			return fmt.Sprintf("its database %d has the membership of a fleet, whose masters are %s, and database %d has none: a Redis serves one fleet; "+
 				"write db = %[1]d to join that one, or name another master; if that fleet is gone, run FLUSHALL on this one", db, seatNames(r), m.DB)
 		}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"redlockd/redlock/conn"
 	"redlockd/redlock/lua"
 	"redlockd/redlock/quorum"
 )
@@ -23,8 +24,8 @@ const readingsMax = 16 << 20
 // over, with the memory in it: a pipeline of n acquisitions allocates next to nothing.
 type batch struct {
 	lane        *lane
-	conn        *masterConn
-	wire        *wire // of the conn
+	conn        *conn.Conn
+	wire        *conn.Wire // of the conn
 	rounds      []*round
 	cost        int           // of rounds
 	inFlight    int           // cost of all that was in flight when it departed, its own included
@@ -95,9 +96,9 @@ type reading struct {
 	answer answer
 }
 
-func newBatch(l *lane, conn *masterConn) *batch {
+func newBatch(l *lane, conn *conn.Conn) *batch {
 	seed := maphash.MakeSeed()
-	return &batch{lane: l, conn: conn, wire: &conn.wire, touched: touched{seed: seed}, joined: touched{seed: seed}}
+	return &batch{lane: l, conn: conn, wire: &conn.Wire, touched: touched{seed: seed}, joined: touched{seed: seed}}
 }
 
 // encode puts the rounds into the wire.
@@ -119,7 +120,7 @@ func (b *batch) encode() {
 // up on the next one.
 func (b *batch) readReplies() error {
 	read := false
-	err := survive(func() error {
+	err := conn.RecoverPanic(func() error {
 		err := b.readAll()
 		if err == nil && len(b.lost) > 0 {
 			err = b.repeatLost()
@@ -152,7 +153,7 @@ func (b *batch) repeatLost() error {
 		return errors.New("the master has lost its scripts (SCRIPT FLUSH?)")
 	}
 	defer b.lane.resume()
-	if err := b.conn.loadWithin(b.lane.client.opts.ConnectTimeout); err != nil {
+	if err := b.conn.LoadWithin(b.lane.client.opts.ConnectTimeout); err != nil {
 		return fmt.Errorf("load scripts again: %w", err)
 	}
 	lost := slices.Clone(b.lost)
@@ -208,7 +209,7 @@ func (b *batch) add(i int32) {
 	if r.verb == verbSlot && r.attempt != nil { // a release of another slot that the token holds stays behind it, too
 		b.touched.addSlots(r) //mutant:a-release-of-another-slot-overtakes
 	}
-	if release && len(r.keys) == 1 && b.conn.compareAndDelete == scriptOnly {
+	if release && len(r.keys) == 1 && b.conn.CompareAndDelete == conn.ScriptOnly {
 		if r.timely() {
 			b.prompt = append(b.prompt, i)
 		} else {
@@ -284,7 +285,7 @@ func (b *batch) foldReaders(readers []int32) {
 		b.unmarked += len(readers)
 	}
 	b.script(lua.Join, 0, 1, 4*len(readers))
-	b.wire.bulk(b.rounds[readers[0]].keys[0])
+	b.wire.Bulk(b.rounds[readers[0]].keys[0])
 	for _, i := range readers {
 		b.joiner(b.rounds[i])
 	}
@@ -303,26 +304,26 @@ func (b *batch) fold(releases []int32) {
 	w := b.wire
 	b.script(lua.Release, 0, len(releases), 1+len(releases))
 	for _, i := range releases {
-		w.bulk(b.rounds[i].keys[0])
+		w.Bulk(b.rounds[i].keys[0])
 	}
 	b.latest(b.rounds[releases[0]])
 	for _, i := range releases {
-		w.bulk(b.rounds[i].token)
+		w.Bulk(b.rounds[i].token)
 	}
 }
 
 // send writes the pipeline, closed by the checks.
 func (b *batch) send() error {
-	b.wire.out = append(b.wire.out, trailerCommands...)
+	b.wire.Out = append(b.wire.Out, trailerCommands...)
 	b.sent = time.Now()
 	// The watch gives the votes up after MasterTimeout; the connection gets longer, for a late
 	// answer is better than a new one.
-	return b.timely(b.wire.send(b.sent.Add(b.lane.client.opts.ConnectTimeout)))
+	return b.timely(b.wire.Send(b.sent.Add(b.lane.client.opts.ConnectTimeout)))
 }
 
 // timely says in our words that the deadline of the connection has passed.
 func (b *batch) timely(err error) error {
-	if err != nil && isTimeout(err) {
+	if err != nil && conn.IsTimeout(err) {
 		return fmt.Errorf("no answer within %v", b.lane.client.opts.ConnectTimeout)
 	}
 	return err

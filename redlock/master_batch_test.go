@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"redlockd/redlock/clock"
+	"redlockd/redlock/conn"
 	"redlockd/redlock/lua"
 	"redlockd/redlock/memmaster"
 	"redlockd/redlock/quorum"
@@ -24,11 +25,11 @@ import (
 
 // standing returns a lane with a vetted connection to an admitted master, and no goroutine: the test sends its batches.
 func standing(t testing.TB, m *memmaster.Master) *batch {
-	return standingOn(t, Master{Addr: "m", Dialer: m.Dial})
+	return standingOn(t, conn.Master{Addr: "m", Dialer: m.Dial})
 }
 
-func standingOn(t testing.TB, m Master) *batch {
-	o := Options{Masters: []Master{m}}.withDefaults()
+func standingOn(t testing.TB, m conn.Master) *batch {
+	o := Options{Masters: []conn.Master{m}}.withDefaults()
 	if err := Bootstrap(t.Context(), o); err != nil {
 		t.Fatal(err)
 	}
@@ -38,7 +39,7 @@ func standingOn(t testing.TB, m Master) *batch {
 		endingContext: t.Context(),
 	}
 	l := newLane(c, 0, o.Masters[0])
-	s := surveyMasters(t.Context(), map[int]Master{0: o.Masters[0]}, patience{enough: 1}, o)
+	s := surveyMasters(t.Context(), map[int]conn.Master{0: o.Masters[0]}, patience{enough: 1}, o)
 	defer s.close()
 	c.coordinator = newCoordinator(c)
 	c.view.Store(newView([]*lane{l}, s.prevailing(), c))
@@ -46,7 +47,7 @@ func standingOn(t testing.TB, m Master) *batch {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(conn.close)
+	t.Cleanup(conn.Close)
 	return newBatch(l, conn)
 }
 
@@ -83,14 +84,14 @@ func idleClient() *Client {
 
 // plan lists the commands that a batch makes of its rounds, as "set k T", or "release k:T k2:T2" for a folded call.
 func plan(rounds ...*round) []string {
-	b := newBatch(&lane{client: idleClient()}, &masterConn{})
+	b := newBatch(&lane{client: idleClient()}, &conn.Conn{})
 	b.rounds = rounds
 	b.begin()
 	for i := range rounds {
 		b.add(int32(i))
 	}
 	b.emit()
-	commands := respWords(b.wire.out)
+	commands := respWords(b.wire.Out)
 	if len(commands) != len(b.commands) {
 		return []string{fmt.Sprintf("%d commands on the wire, %d replies expected", len(commands), len(b.commands))}
 	}
@@ -360,18 +361,18 @@ func wipe(t *testing.T, m *memmaster.Master) {
 func TestNativeRelease(t *testing.T) {
 	for _, tt := range []struct {
 		options memmaster.Options
-		native  nativeDelete
+		native  conn.NativeDelete
 	}{
-		{memmaster.Options{}, scriptOnly},
-		{memmaster.Options{IFEQ: true}, delex},
-		{memmaster.Options{DELIFEQ: true}, delifeq},
-		{memmaster.Options{IFEQ: true, DELIFEQ: true}, delex},
+		{memmaster.Options{}, conn.ScriptOnly},
+		{memmaster.Options{IFEQ: true}, conn.Delex},
+		{memmaster.Options{DELIFEQ: true}, conn.Delifeq},
+		{memmaster.Options{IFEQ: true, DELIFEQ: true}, conn.Delex},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			m := newMemMaster(t, tt.options)
 			b := standing(t, m)
-			if b.conn.compareAndDelete != tt.native {
-				t.Errorf("%+v: got %d, want %d", tt.options, b.conn.compareAndDelete, tt.native)
+			if b.conn.CompareAndDelete != tt.native {
+				t.Errorf("%+v: got %d, want %d", tt.options, b.conn.CompareAndDelete, tt.native)
 			}
 			outside(t, m, "ZADD", "h", "1", "A")
 			b.rounds = []*round{newRound(verbSet, "A", time.Minute, "a"), newRound(verbSet, "B", time.Minute, "b")}
@@ -483,7 +484,7 @@ func TestVoteOfARoundOfAnotherRecord(t *testing.T) {
 
 // touched may say yes by mistake, and never no.
 func TestTouchedNeverForgets(t *testing.T) {
-	set := newBatch(nil, &masterConn{}).touched
+	set := newBatch(nil, &conn.Conn{}).touched
 	wrong := 0
 	for i := range 500 {
 		key := fmt.Sprint("key", i)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"redlockd/redlock/clock"
+	"redlockd/redlock/conn"
 	"redlockd/redlock/lua"
 )
 
@@ -18,21 +19,21 @@ import (
 // clamp shortens the keys that live for longer than a wait, after the clock went back. It works between two heartbeats'
 // batches, so it stops after a part of MasterTimeout, and the next heartbeat goes on from where SCAN has come, also over
 // another connection.
-func (l *lane) clamp(ctx context.Context, conn *masterConn) error {
+func (l *lane) clamp(ctx context.Context, conn *conn.Conn) error {
 	k, c := &l.guard.clock, l.client
 	if l.guard.record == nil {
 		return nil // the next heartbeat that knows the wait does it
 	}
 	wait := max(l.guard.record.wait, clock.QuarantineOf(l.guard.record.maxTTL, c.drift))
 	for began := time.Now(); k.clamp && time.Since(began) < c.opts.MasterTimeout/4; {
-		keys, next, err := conn.redis.Scan(ctx, k.cursor, "", foldMax).Result()
+		keys, next, err := conn.Redis.Scan(ctx, k.cursor, "", foldMax).Result()
 		if err != nil {
 			return fmt.Errorf("SCAN after a clock that went back: %w", err)
 		}
 		// SCAN may return more keys than asked for.
 		for len(keys) > 0 {
 			n := min(len(keys), foldMax)
-			if err := conn.redis.EvalSha(ctx, lua.Clamp.SHA, append([]string{membersKey}, keys[:n]...), wait.Milliseconds(), l.guard.shown).Err(); err != nil { //mutant:keys-shortened-too-much
+			if err := conn.Redis.EvalSha(ctx, lua.Clamp.SHA, append([]string{membersKey}, keys[:n]...), wait.Milliseconds(), l.guard.shown).Err(); err != nil { //mutant:keys-shortened-too-much
 				return fmt.Errorf("shorten keys after a clock that went back: %w", err)
 			}
 			keys = keys[n:]

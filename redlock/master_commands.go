@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"time"
 
+	"redlockd/redlock/conn"
 	"redlockd/redlock/lua"
 	"redlockd/redlock/quorum"
 )
@@ -19,9 +20,9 @@ import (
 
 // command writes one whole command.
 func (b *batch) command(words ...string) {
-	b.wire.array(len(words))
+	b.wire.Array(len(words))
 	for _, word := range words {
-		b.wire.bulk(word)
+		b.wire.Bulk(word)
 	}
 }
 
@@ -29,45 +30,45 @@ func (b *batch) command(words ...string) {
 // the most frequent command.
 func writeSet(b *batch, r *round) {
 	w := b.wire
-	w.out = append(w.out, "*6\r\n$3\r\nset\r\n"...)
-	w.bulk(r.keys[0])
-	w.bulk(r.token)
-	w.out = append(w.out, "$2\r\nnx\r\n$2\r\npx\r\n"...)
-	w.number(r.ttlMs)
+	w.Out = append(w.Out, "*6\r\n$3\r\nset\r\n"...)
+	w.Bulk(r.keys[0])
+	w.Bulk(r.token)
+	w.Out = append(w.Out, "$2\r\nnx\r\n$2\r\npx\r\n"...)
+	w.Number(r.ttlMs)
 }
 
-func readSet(_ *batch, _ command, reply reply) (v quorum.Vote, refused, err error) {
+func readSet(_ *batch, _ command, reply conn.Reply) (v quorum.Vote, refused, err error) {
 	switch {
 	case reply.Kind == '+':
 		return quorum.Granted, nil, nil
 	case reply.Kind == '-':
-		return quorum.Unknown, errorIn(reply), nil
+		return quorum.Unknown, conn.ErrorIn(reply), nil
 	case reply.Kind == '$' && reply.Null:
 		return quorum.Denied, nil, nil
 	}
-	return quorum.Unknown, nil, nonsense(reply)
+	return quorum.Unknown, nil, conn.ProtocolError(reply)
 }
 
 // script begins a call of a script with so many keys of ours, resources, and arguments.
 func (b *batch) script(s lua.Script, ours, resources, args int) {
-	b.wire.array(3 + ours + resources + args)
-	b.wire.bulk("evalsha")
-	b.wire.bulk(s.SHA)
-	b.wire.number(int64(ours + resources))
+	b.wire.Array(3 + ours + resources + args)
+	b.wire.Bulk("evalsha")
+	b.wire.Bulk(s.SHA)
+	b.wire.Number(int64(ours + resources))
 }
 
 // resources adds the keys of a script call.
 func (b *batch) resources(r *round) {
 	for _, key := range r.keys {
-		b.wire.bulk(key)
+		b.wire.Bulk(key)
 	}
 }
 
 // readScript reads what most scripts answer.
-func readScript(_ *batch, _ command, reply reply) (v quorum.Vote, refused, err error) {
+func readScript(_ *batch, _ command, reply conn.Reply) (v quorum.Vote, refused, err error) {
 	switch {
 	case reply.Kind == '-':
-		return quorum.Unknown, errorIn(reply), nil
+		return quorum.Unknown, conn.ErrorIn(reply), nil
 	case reply.Kind != ':':
 	case reply.N == 1:
 		return quorum.Granted, nil, nil
@@ -80,7 +81,7 @@ func readScript(_ *batch, _ command, reply reply) (v quorum.Vote, refused, err e
 	case reply.N == lateReply:
 		return quorum.Abstained, nil, nil
 	}
-	return quorum.Unknown, nil, nonsense(reply)
+	return quorum.Unknown, nil, conn.ProtocolError(reply)
 }
 
 // An acquisition by script tells apart what SET NX cannot: another's key, the same token's key, and which of
@@ -91,7 +92,7 @@ func writeAcquire(b *batch, r *round) {
 	b.resources(r)
 	b.acquisition(r)
 	if reservation != "" {
-		b.wire.bulk(reservation)
+		b.wire.Bulk(reservation)
 	}
 }
 
@@ -100,14 +101,14 @@ func writeAcquire(b *batch, r *round) {
 func (b *batch) acquisition(r *round) {
 	w := b.wire
 	if r.fence != 0 {
-		w.bulk(marksKey)
-		w.bulk(floorKey)
+		w.Bulk(marksKey)
+		w.Bulk(floorKey)
 	}
-	w.bulk(r.token)
-	w.number(r.ttlMs)
-	w.number(b.lane.client.view.Load().longestMs)
-	w.number(r.fence)
-	w.number(int64(b.lane.client.opts.FenceMarks))
+	w.Bulk(r.token)
+	w.Number(r.ttlMs)
+	w.Number(b.lane.client.view.Load().longestMs)
+	w.Number(r.fence)
+	w.Number(int64(b.lane.client.opts.FenceMarks))
 }
 
 // fenceKeys is how many keys acquisition adds.
@@ -123,8 +124,8 @@ func writeRefill(b *batch, r *round) {
 		b.script(lua.Acquire, 0, len(r.keys), 7)
 		b.resources(r)
 		b.acquisition(r)
-		b.wire.bulk(r.token)
-		b.wire.bulk("1")
+		b.wire.Bulk(r.token)
+		b.wire.Bulk("1")
 	default:
 		writeAcquire(b, r)
 	}
@@ -136,7 +137,7 @@ const deniedBy = -3
 
 // readAcquire keeps which resource denied the acquisition, where the waiter wants to know: it moves
 // to the queue of that resource.
-func readAcquire(b *batch, cmd command, reply reply) (v quorum.Vote, refused, err error) {
+func readAcquire(b *batch, cmd command, reply conn.Reply) (v quorum.Vote, refused, err error) {
 	r := b.rounds[cmd.round]
 	switch {
 	case r.fence != 0 && reply.Kind == ':' && (reply.N == fenceAhead || reply.N >= r.fence):
@@ -174,13 +175,13 @@ func (b *batch) fenceRefused(r *round, mark int64) (v quorum.Vote, refused error
 func writeExtend(b *batch, r *round) {
 	b.script(lua.Extend, 0, len(r.keys), 3)
 	b.resources(r)
-	b.wire.bulk(r.token)
-	b.wire.number(r.ttlMs)
-	b.wire.number(b.lane.client.view.Load().longestMs)
+	b.wire.Bulk(r.token)
+	b.wire.Number(r.ttlMs)
+	b.wire.Number(b.lane.client.view.Load().longestMs)
 }
 
 // readExtend keeps a reader's lock and a writer's apart: the caller of an EXTEND does not say which it is.
-func readExtend(b *batch, cmd command, reply reply) (v quorum.Vote, refused, err error) {
+func readExtend(b *batch, cmd command, reply conn.Reply) (v quorum.Vote, refused, err error) {
 	if reply.Kind == ':' {
 		switch reply.N {
 		case 3:
@@ -195,13 +196,13 @@ func readExtend(b *batch, cmd command, reply reply) (v quorum.Vote, refused, err
 
 // writeRelease writes a release that is not folded with others, see batch.fold.
 func writeRelease(b *batch, r *round) {
-	switch native := b.conn.compareAndDelete; {
-	case len(r.keys) > 1 || native == scriptOnly || r.ofReader() || r.timely():
+	switch native := b.conn.CompareAndDelete; {
+	case len(r.keys) > 1 || native == conn.ScriptOnly || r.ofReader() || r.timely():
 		b.script(lua.Release, 0, len(r.keys), 2)
 		b.resources(r)
 		b.latest(r)
-		b.wire.bulk(r.token)
-	case native == delex:
+		b.wire.Bulk(r.token)
+	case native == conn.Delex:
 		b.command("delex", r.keys[0], "ifeq", r.token)
 	default:
 		b.command("delifeq", r.keys[0], r.token)
@@ -209,7 +210,7 @@ func writeRelease(b *batch, r *round) {
 }
 
 // readRelease reads the reply to DELEX, DELIFEQ or a script.
-func readRelease(b *batch, cmd command, reply reply) (v quorum.Vote, refused, err error) {
+func readRelease(b *batch, cmd command, reply conn.Reply) (v quorum.Vote, refused, err error) {
 	if reply.Kind == '$' && len(reply.Text) == len(b.rounds[cmd.round].keys) {
 		v = quorum.Granted
 		for _, key := range reply.Text {
@@ -223,7 +224,7 @@ func readRelease(b *batch, cmd command, reply reply) (v quorum.Vote, refused, er
 		}
 		return v, nil, nil
 	}
-	if isWrongType(errorIn(reply)) { // of DELEX: another's key, which does not hold the token
+	if conn.IsWrongType(conn.ErrorIn(reply)) { // of DELEX: another's key, which does not hold the token
 		return quorum.Denied, nil, nil
 	}
 	return readScript(b, cmd, reply)
@@ -240,22 +241,22 @@ func writeUndo(b *batch, r *round) {
 		if a.commit != nil {
 			value, latest, what, before = a.commit.changes[i].undo(at, b.lane.client.drift)
 		}
-		b.wire.bulk(value)
-		b.wire.number(latest)
-		b.wire.number(what)
-		b.wire.bulk(before)
+		b.wire.Bulk(value)
+		b.wire.Number(latest)
+		b.wire.Number(what)
+		b.wire.Bulk(before)
 	}
 }
 
 // readUndo counts no keys: an undo that finds nothing to take back has done its work too.
-func readUndo(_ *batch, _ command, reply reply) (v quorum.Vote, refused, err error) {
+func readUndo(_ *batch, _ command, reply conn.Reply) (v quorum.Vote, refused, err error) {
 	switch {
 	case reply.Kind == '-':
-		return quorum.Unknown, errorIn(reply), nil
+		return quorum.Unknown, conn.ErrorIn(reply), nil
 	case reply.Kind == ':' && reply.N >= 0:
 		return quorum.Granted, nil, nil
 	}
-	return quorum.Unknown, nil, nonsense(reply)
+	return quorum.Unknown, nil, conn.ProtocolError(reply)
 }
 
 // The arguments of a commit are five per key: what it must hold, what becomes of it, and for how
@@ -265,15 +266,15 @@ func writeCommit(b *batch, r *round) {
 	b.resources(r)
 	for i := range r.commit.changes {
 		ch := &r.commit.changes[i]
-		b.wire.number(int64(ch.Was))
-		b.wire.bulk(ch.Value)
+		b.wire.Number(int64(ch.Was))
+		b.wire.Bulk(ch.Value)
 		do := int64(ch.Do)
 		if ch.Longer { //mutant:a-takeover-brings-the-end-nearer
 			do = doSetLonger
 		}
-		b.wire.number(do)
-		b.wire.bulk(ch.NewValue)
-		b.wire.number(paddedTTL(ch.life(), b.lane.client.drift).Milliseconds())
+		b.wire.Number(do)
+		b.wire.Bulk(ch.NewValue)
+		b.wire.Number(paddedTTL(ch.life(), b.lane.client.drift).Milliseconds())
 	}
 	b.latest(r)
 }
@@ -285,14 +286,14 @@ func writeRead(b *batch, r *round) {
 }
 
 // readRead reads the reply of lua.Read: an array of three elements for each key.
-func readRead(b *batch, cmd command, first reply) (v quorum.Vote, refused, err error) {
+func readRead(b *batch, cmd command, first conn.Reply) (v quorum.Vote, refused, err error) {
 	r := b.rounds[cmd.round]
 	keys := make([]answer, len(r.keys))
-	refused, err = b.readArray(first, 3*len(keys), "$$:", func(i int, element reply) (over error) {
+	refused, err = b.readArray(first, 3*len(keys), "$$:", func(i int, element conn.Reply) (over error) {
 		a := &keys[i/3]
 		switch i % 3 {
 		case 0:
-			a.kind = shown(string(element.Text))
+			a.kind = conn.Sanitize(string(element.Text))
 		case 1:
 			a.value, over = b.keep(element)
 		default:
@@ -323,7 +324,7 @@ func writeReading(b *batch, r *round) {
 
 // readReading reads all three replies also where the first ones are errors, so that the next
 // command's reply is next.
-func readReading(b *batch, cmd command, reply reply) (v quorum.Vote, refused, err error) {
+func readReading(b *batch, cmd command, reply conn.Reply) (v quorum.Vote, refused, err error) {
 	// Not into the round yet: if the watch has given this batch up, the round is decided, and its
 	// answers are being read.
 	b.readings = append(b.readings, reading{round: b.rounds[cmd.round]})
@@ -331,18 +332,18 @@ func readReading(b *batch, cmd command, reply reply) (v quorum.Vote, refused, er
 	v, a.known = quorum.Absent, true
 	for i, what := range []string{"value", "ttl", "mark"} {
 		if i > 0 {
-			if reply, err = b.wire.readReply(); err != nil {
+			if reply, err = b.wire.ReadReply(); err != nil {
 				return quorum.Unknown, nil, err
 			}
 		}
 		switch {
-		case reply.Kind == '-' && what == "value" && isWrongType(errorIn(reply)): // readers, or a writer where one was looked for
+		case reply.Kind == '-' && what == "value" && conn.IsWrongType(conn.ErrorIn(reply)): // readers, or a writer where one was looked for
 			a.found = !b.readings[len(b.readings)-1].round.ofReader()
 			a.ofReaders = a.found
 		case reply.Kind == '-':
-			a.err = errorIn(reply)
+			a.err = conn.ErrorIn(reply)
 		case reply.Kind != ':' && what == "ttl" || reply.Kind != '$' && what != "ttl":
-			return quorum.Unknown, nil, nonsense(reply)
+			return quorum.Unknown, nil, conn.ProtocolError(reply)
 		case what == "value":
 			a.found = !reply.Null
 			a.value, a.err = b.keep(reply)
@@ -365,16 +366,16 @@ func readReading(b *batch, cmd command, reply reply) (v quorum.Vote, refused, er
 // LOCKINFO asks by a script, which also counts the readers.
 func writeInspect(b *batch, r *round) {
 	b.script(lua.Inspect, 0, 2, 0)
-	b.wire.bulk(marksKey)
+	b.wire.Bulk(marksKey)
 	b.resources(r)
 }
 
-func readInspect(b *batch, cmd command, first reply) (v quorum.Vote, refused, err error) {
+func readInspect(b *batch, cmd command, first conn.Reply) (v quorum.Vote, refused, err error) {
 	a := answer{known: true}
-	refused, err = b.readArray(first, 5, "$$:$:", func(i int, element reply) (over error) {
+	refused, err = b.readArray(first, 5, "$$:$:", func(i int, element conn.Reply) (over error) {
 		switch i {
 		case 0:
-			a.kind = shown(string(element.Text))
+			a.kind = conn.Sanitize(string(element.Text))
 		case 1:
 			a.value, over = b.keep(element)
 		case 2:
@@ -389,7 +390,7 @@ func readInspect(b *batch, cmd command, first reply) (v quorum.Vote, refused, er
 		return over
 	})
 	if a.found && !a.ofReaders && a.kind != "string" && refused == nil { //mutant:a-strangers-key-is-shown-as-a-lock
-		refused = masterError("WRONGTYPE the resource is a " + a.kind + " that redlockd has not written")
+		refused = conn.Error("WRONGTYPE the resource is a " + a.kind + " that redlockd has not written")
 	}
 	switch {
 	case refused != nil || err != nil:
@@ -408,15 +409,15 @@ func (b *batch) markIn(text []byte) (int64, error) {
 	score, err := strconv.ParseFloat(string(text), 64)
 	mark, ok := fenceOf(score)
 	if skew := b.lane.client.opts.ClockSkewMax; err != nil || !ok || mark > highestFence(time.Now(), skew) { //mutant:a-false-mark-shown
-		return 0, errors.New(falseFences("mark in "+marksKey, shown(string(text)), skew))
+		return 0, errors.New(falseFences("mark in "+marksKey, conn.Sanitize(string(text)), skew))
 	}
 	return mark, nil
 }
 
 // keep makes a string of the value that was read last, within the bound of a batch.
-func (b *batch) keep(reply reply) (string, error) {
+func (b *batch) keep(reply conn.Reply) (string, error) {
 	if b.kept += len(reply.Text); b.kept > readingsMax {
-		return "", masterError(fmt.Sprintf("ERR the values that were asked for together have more than %d bytes", readingsMax))
+		return "", conn.Error(fmt.Sprintf("ERR the values that were asked for together have more than %d bytes", readingsMax))
 	}
 	return string(reply.Text), nil
 }
@@ -428,7 +429,7 @@ func writeObserve(b *batch, r *round) {
 	writeReading(b, r)
 }
 
-func readObserve(b *batch, cmd command, first reply) (v quorum.Vote, refused, err error) {
+func readObserve(b *batch, cmd command, first conn.Reply) (v quorum.Vote, refused, err error) {
 	armed, first, err := b.readArmed(cmd, first)
 	if err != nil {
 		return quorum.Unknown, nil, err
@@ -443,8 +444,8 @@ func writeAnnounce(b *batch, r *round) {
 	b.arm()
 	b.script(lua.Announce, 0, 1, 2)
 	b.resources(r)
-	b.wire.number(intentLife.Milliseconds())
-	b.wire.number(intentFresh.Milliseconds())
+	b.wire.Number(intentLife.Milliseconds())
+	b.wire.Number(intentFresh.Milliseconds())
 }
 
 func writeWithdraw(b *batch, r *round) {
@@ -452,15 +453,15 @@ func writeWithdraw(b *batch, r *round) {
 	b.resources(r)
 }
 
-func readAnnounce(b *batch, cmd command, first reply) (v quorum.Vote, refused, err error) {
+func readAnnounce(b *batch, cmd command, first conn.Reply) (v quorum.Vote, refused, err error) {
 	a := answer{known: true}
 	a.armed, first, err = b.readArmed(cmd, first)
 	if err != nil {
 		return quorum.Unknown, nil, err
 	}
-	refused, err = b.readArray(first, 2, "$:", func(i int, element reply) error {
+	refused, err = b.readArray(first, 2, "$:", func(i int, element conn.Reply) error {
 		if i == 0 {
-			a.kind = shown(string(element.Text))
+			a.kind = conn.Sanitize(string(element.Text))
 		} else {
 			a.lives(element)
 		}
@@ -480,7 +481,7 @@ func writeObserveSlots(b *batch, r *round) {
 	writeRead(b, r)
 }
 
-func readObserveSlots(b *batch, cmd command, first reply) (v quorum.Vote, refused, err error) {
+func readObserveSlots(b *batch, cmd command, first conn.Reply) (v quorum.Vote, refused, err error) {
 	armed, first, err := b.readArmed(cmd, first)
 	if err != nil {
 		return quorum.Unknown, nil, err
@@ -503,15 +504,15 @@ func (b *batch) arm() {
 
 // readArmed reads the reply to CLIENT CACHING, where that was sent, and returns the first reply behind it. Without it the waiter asks again by
 // itself.
-func (b *batch) readArmed(cmd command, first reply) (armed bool, _ reply, err error) {
+func (b *batch) readArmed(cmd command, first conn.Reply) (armed bool, _ conn.Reply, err error) {
 	if !cmd.arms {
 		return false, first, nil
 	}
 	if first.Kind != '+' && first.Kind != '-' {
-		return false, reply{}, nonsense(first)
+		return false, conn.Reply{}, conn.ProtocolError(first)
 	}
 	armed = first.Kind == '+' // an ACL may refuse it
-	first, err = b.wire.readReply()
+	first, err = b.wire.ReadReply()
 	return armed, first, err
 }
 
@@ -520,7 +521,7 @@ func writeStoreScript(b *batch, r *round) {
 	b.command("set", r.keys[0], r.token, "px", strconv.FormatInt(r.ttlMs, 10))
 }
 
-func readStoreScript(_ *batch, _ command, reply reply) (v quorum.Vote, refused, err error) {
+func readStoreScript(_ *batch, _ command, reply conn.Reply) (v quorum.Vote, refused, err error) {
 	return readOnly('+', reply)
 }
 
@@ -529,17 +530,17 @@ func writePublish(b *batch, r *round) {
 	b.command("publish", r.keys[0], r.token)
 }
 
-func readPublish(_ *batch, _ command, reply reply) (v quorum.Vote, refused, err error) {
+func readPublish(_ *batch, _ command, reply conn.Reply) (v quorum.Vote, refused, err error) {
 	return readOnly(':', reply)
 }
 
 // readOnly reads the reply to a command that has only one kind of reply.
-func readOnly(kind byte, reply reply) (v quorum.Vote, refused, err error) {
+func readOnly(kind byte, reply conn.Reply) (v quorum.Vote, refused, err error) {
 	switch reply.Kind {
 	case kind:
 		return quorum.Granted, nil, nil
 	case '-':
-		return quorum.Unknown, errorIn(reply), nil
+		return quorum.Unknown, conn.ErrorIn(reply), nil
 	}
-	return quorum.Unknown, nil, nonsense(reply)
+	return quorum.Unknown, nil, conn.ProtocolError(reply)
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"redlockd/redlock/clock"
+	"redlockd/redlock/conn"
 	"redlockd/redlock/lua"
 )
 
@@ -151,11 +152,11 @@ func (g *guard) unconfirmed(now time.Duration) time.Duration {
 
 // verify reads what the master shows while nothing is in flight, and acts on it. A memory that has no name gets one, and so does one that
 // is lost: because it is of another process or of before, or because of a suspicion.
-func (l *lane) verify(ctx context.Context, conn *masterConn, suspicion string) error {
+func (l *lane) verify(ctx context.Context, link *conn.Conn, suspicion string) error {
 	g := &l.guard
 	// Others may name it at the same time: the first is right.
 	for range 8 {
-		pipe := conn.redis.Pipeline()
+		pipe := link.Redis.Pipeline()
 		shows, why := pipe.HGet(ctx, membersKey, "v"), pipe.HGet(ctx, membersKey, "why")
 		pipe.Exec(ctx)
 		for _, cmd := range []*redis.StringCmd{shows, why} {
@@ -164,7 +165,7 @@ func (l *lane) verify(ctx context.Context, conn *masterConn, suspicion string) e
 			}
 		}
 		v := shows.Val()
-		state, err := stateOf(v, l.identity.runID)
+		state, err := stateOf(v, l.identity.RunID)
 		if err != nil {
 			return err
 		}
@@ -176,12 +177,12 @@ func (l *lane) verify(ctx context.Context, conn *masterConn, suspicion string) e
 				suspicion = "" // it was about the one before
 			}
 			if suspicion == "" {
-				l.shows(v, state, shown(why.Val()))
+				l.shows(v, state, conn.Sanitize(why.Val()))
 				return nil
 			}
 		}
 		cause := cmp.Or(suspicion, amnesia(v, g.voted))
-		if err := nameMemory(ctx, conn, v, newMemory(l.identity.runID), cause); err != nil {
+		if err := nameMemory(ctx, link, v, newMemory(l.identity.RunID), cause); err != nil {
 			return err
 		}
 		if suspicion != "" {
@@ -282,7 +283,7 @@ func (s memberState) settledOn(r *record, listed *seat) bool {
 // the lane is connected to another one, that is the one of before: its connection ends.
 func (l *lane) confirm(runID string, begun time.Time) {
 	l.mu.Lock()
-	up, same := l.state.takesWork(), l.identity.runID == runID
+	up, same := l.state.takesWork(), l.identity.RunID == runID
 	l.mu.Unlock()
 	switch {
 	case !up:
@@ -304,12 +305,12 @@ func (l *lane) disconnect() {
 
 // heartbeat is sent every Options.Heartbeat, also when the lane is idle. It raises the beat, stamps the waits that run, and tells whose
 // masters are heard here; it reads role, memory policy, evictions, fences and clock.
-func (l *lane) heartbeat(ctx context.Context, conn *masterConn) error {
+func (l *lane) heartbeat(ctx context.Context, link *conn.Conn) error {
 	c := l.client
-	if err := l.track(ctx, conn); err != nil {
+	if err := l.track(ctx, link); err != nil {
 		return err
 	}
-	pipe := conn.redis.Pipeline()
+	pipe := link.Redis.Pipeline()
 	beat := pipe.EvalSha(ctx, lua.MemberBeat.SHA, []string{membersKey}, c.view.Load().beatArgs(l)...)
 	replication, memory, stats := pipe.Info(ctx, "replication"), pipe.Info(ctx, "memory"), pipe.Info(ctx, "stats")
 	fields, clock := pipe.HMGet(ctx, membersKey, "v", "beat", "gained"), redis.NewTimeCmd(ctx, "time")
@@ -329,15 +330,15 @@ func (l *lane) heartbeat(ctx context.Context, conn *masterConn) error {
 			return fmt.Errorf("heartbeat: %w", err)
 		}
 	}
-	info := parseInfo(replication.Val() + memory.Val())
-	if reason := refusal(info); reason != "" && reason != evicts(info) { //mutant:an-evicting-master-is-not-asked-for-the-leases
-		return &refusedError{reason}
+	info := conn.ParseInfo(replication.Val() + memory.Val())
+	if reason := conn.Refusal(info); reason != "" && reason != conn.Evicts(info) { //mutant:an-evicting-master-is-not-asked-for-the-leases
+		return &conn.RefusedError{Reason: reason}
 	}
 	high, untrue, err := readHighWater(floor, top, received, c.opts.ClockSkewMax)
 	if err != nil {
 		return fmt.Errorf("heartbeat: %w", err)
 	}
-	l.refuse(cmp.Or(evicts(info), untrue))
+	l.refuse(cmp.Or(conn.Evicts(info), untrue))
 	n, err := firstOfBeat(beat)
 	if err != nil {
 		return err
@@ -347,7 +348,7 @@ func (l *lane) heartbeat(ctx context.Context, conn *masterConn) error {
 	clockNow := c.readingOf(sent, received, end.clock)
 	result := l.guard.judge(end, clockNow, c)
 	l.guard.clock.beat(clockNow, c)
-	evicted, _ := strconv.ParseInt(parseInfo(stats.Val())["evicted_keys"], 10, 64)
+	evicted, _ := strconv.ParseInt(conn.ParseInfo(stats.Val())["evicted_keys"], 10, 64)
 	if more := evicted - l.guard.evicted; l.guard.evicted >= 0 && more > 0 {
 		c.suspect()
 		// While it goes on evicting, its memory is lost once: when it may no longer, what it has evicted since loses it again.
@@ -380,12 +381,12 @@ func (l *lane) heartbeat(ctx context.Context, conn *masterConn) error {
 		l.toResolve = l.toResolve.merge(result)
 	}
 	l.mu.Unlock()
-	if err := l.resolve(ctx, conn); err != nil {
+	if err := l.resolve(ctx, link); err != nil {
 		return err
 	}
 	l.trustClock(notedGain(fields, end.clock, c.view.Load().wait))
-	l.noteGain(ctx, conn)
-	return l.clamp(ctx, conn)
+	l.noteGain(ctx, link)
+	return l.clamp(ctx, link)
 }
 
 // firstOfBeat is the beat that a master has counted.
@@ -397,7 +398,7 @@ func firstOfBeat(reply *redis.Cmd) (int64, error) {
 		}
 	}
 	if err == nil {
-		err = senseless("%v for a beat", values)
+		err = conn.ProtocolErrorf("%v for a beat", values)
 	}
 	return 0, fmt.Errorf("heartbeat: %w", err)
 }
@@ -424,7 +425,7 @@ func (l *lane) refuse(reason string) {
 //
 // Invariant: a result is kept in toResolve until the lane has acted on it, over broken connections too. A gain
 // of the clock is seen once: the next connection would find the membership as it was, and a clock that runs.
-func (l *lane) resolve(ctx context.Context, conn *masterConn) error {
+func (l *lane) resolve(ctx context.Context, link *conn.Conn) error {
 	l.mu.Lock()
 	result := l.toResolve
 	l.mu.Unlock()
@@ -432,11 +433,11 @@ func (l *lane) resolve(ctx context.Context, conn *masterConn) error {
 		l.doubtClock(result.clock)
 	}
 	if result.recheck || result.suspicion != "" {
-		if err := l.verify(ctx, conn, result.suspicion); err != nil { //mutant:a-finding-forgotten-with-its-connection
+		if err := l.verify(ctx, link, result.suspicion); err != nil { //mutant:a-finding-forgotten-with-its-connection
 			if l.guard.refusal != "" && (strings.Contains(err.Error(), "OOM ") || errors.Is(err, errUnsteady)) {
 				// Its memory is full, so it cannot be told that it has forgotten, or evicts what it is told. It has no
 				// vote, and the reason that an operator can change comes first.
-				return &refusedError{l.guard.refusal}
+				return &conn.RefusedError{Reason: l.guard.refusal}
 			}
 			return err
 		}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"redlockd/redlock/clock"
+	"redlockd/redlock/conn"
 	"redlockd/redlock/memmaster"
 )
 
@@ -333,7 +334,7 @@ func TestBootstrapRefusesWhatIsNotNew(t *testing.T) {
 	}{
 		{"a membership", func(s *stage, p *proxy) {
 			other := p.options()
-			other.Masters = []Master{other.Masters[2]}
+			other.Masters = []conn.Master{other.Masters[2]}
 			if err := Bootstrap(s.Context(), other); err != nil {
 				s.Fatal(err)
 			}

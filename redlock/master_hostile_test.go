@@ -17,6 +17,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
 
+	"redlockd/redlock/conn"
 	"redlockd/redlock/quorum"
 	"redlockd/redlock/resp"
 )
@@ -25,7 +26,7 @@ import (
 func TestReplyCheckOfAConnection(t *testing.T) {
 	s := &source{piece: 1 << 20}
 	s.Reset([]byte(strings.Repeat(":1\r\n", 3*resp.ElementsMax) + "%"))
-	c := &checkedConn{Conn: s}
+	c := &conn.CheckedConn{Conn: s}
 	reply := make([]byte, 4*resp.ElementsMax)
 	for range 3 {
 		if _, err := c.Write([]byte("request")); err != nil {
@@ -63,16 +64,16 @@ func FuzzReplyCheck(f *testing.F) {
 			MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 			Dialer: func(context.Context, string, string) (net.Conn, error) {
 				if dialed {
-					return nil, errBroken
+					return nil, conn.ErrBroken
 				}
 				dialed = true
-				return &checkedConn{Conn: s}, nil
+				return &conn.CheckedConn{Conn: s}, nil
 			}})
 		defer client.Close()
-		conn := client.Conn()
-		defer conn.Close()
+		link := client.Conn()
+		defer link.Close()
 		ctx := context.Background()
-		pipe := conn.Pipeline()
+		pipe := link.Pipeline()
 		pipe.ClientID(ctx)
 		pipe.Info(ctx)
 		pipe.MGet(ctx, "a", "b", "c")
@@ -83,7 +84,7 @@ func FuzzReplyCheck(f *testing.F) {
 		pipe.ConfigGet(ctx, "save")
 		pipe.Exec(ctx)
 		for n := 0; ; n++ {
-			if err := conn.Do(ctx, "x").Err(); !replied(err) {
+			if err := link.Do(ctx, "x").Err(); !conn.Replied(err) {
 				break
 			}
 			if n > len(text) {
@@ -155,7 +156,7 @@ func TestPanicIsToldWhereItBegan(t *testing.T) {
 		return err
 	}
 	for _, f := range []func() error{again, func() error { defer func() { panic(recover()) }(); return again() }} {
-		if err := survive(f); err == nil || !strings.Contains(err.Error(), "unread).Read, line ") {
+		if err := conn.RecoverPanic(f); err == nil || !strings.Contains(err.Error(), "unread).Read, line ") {
 			t.Errorf("got %v, want the name of the function that has panicked first", err)
 		}
 	}
@@ -169,7 +170,7 @@ func (*unread) Read([]byte) (int, error) { panic("unread") }
 // Votes that were read before the panic are not closed by the checks at the end of their batch.
 func TestPanicInABatchCountsNoVote(t *testing.T) {
 	b := standing(t, newMemMaster(t))
-	b.wire.socket = &pieces{b.wire.socket}
+	b.wire.Socket = &pieces{b.wire.Socket}
 	b.rounds = []*round{newRound(verbSet, "T", time.Second, "a"), newRound(verbInspect, "", 0, "b")}
 	if err := b.exec(); err == nil || !strings.Contains(err.Error(), "redlockd failed on what it sends: enough") {
 		t.Errorf("got %v, want that redlockd has failed", err)

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"redlockd/redlock/conn"
 	"redlockd/redlock/quorum"
 )
 
@@ -66,28 +67,28 @@ const (
 
 // work sends batch after batch until the connection breaks, and returns why. It runs on the lane's goroutine,
 // and starts the reader when the first pipelined batch is sent.
-func (l *lane) work(conn *masterConn) error {
+func (l *lane) work(link *conn.Conn) error {
 	l.mu.Lock()
-	l.spare, l.broken, l.socket = nil, nil, conn.socket
+	l.spare, l.broken, l.socket = nil, nil, link.Socket
 	l.mu.Unlock()
 	var reader sync.WaitGroup
 	reading := false
 	var done *batch
 	for {
-		b, ok := l.next(conn, done)
+		b, ok := l.next(link, done)
 		done = nil
 		var err error
 		switch {
 		case !ok:
 			err = errClosed
 		case b == nil:
-			err = survive(func() error { return l.maintain(conn) })
+			err = conn.RecoverPanic(func() error { return l.maintain(link) })
 		default:
 			b.encode()
 			if l.pipelined {
 				if !reading {
 					reading = true
-					reader.Go(func() { l.readReplies(conn) })
+					reader.Go(func() { l.readReplies(link) })
 				}
 				l.seal(b)
 			}
@@ -101,13 +102,13 @@ func (l *lane) work(conn *masterConn) error {
 				err = b.readReplies()
 			}
 			if err != nil {
-				err = l.hangUp(conn, err)
+				err = l.hangUp(link, err)
 			}
 			l.deliverVotes(b, err)
 			done = b
 		}
 		if err != nil {
-			err = l.hangUp(conn, err)
+			err = l.hangUp(link, err)
 			reader.Wait()
 			return err
 		}
@@ -117,7 +118,7 @@ func (l *lane) work(conn *masterConn) error {
 // next waits until there is something to do. It returns a batch to send, or nil when maintain has to run; or
 // false when the client closes or the connection has failed. The caller is done with the batch that it gives
 // back, whose memory can be used again.
-func (l *lane) next(conn *masterConn, done *batch) (b *batch, ok bool) {
+func (l *lane) next(conn *conn.Conn, done *batch) (b *batch, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if done != nil {
@@ -174,7 +175,7 @@ func (l *lane) windowLocked() (wait time.Duration, open bool) {
 
 // departLocked makes a batch of the front of the queue: up to batchMax rounds, and what the window has room
 // for. From here on the watchdog can abandon it.
-func (l *lane) departLocked(conn *masterConn) *batch {
+func (l *lane) departLocked(conn *conn.Conn) *batch {
 	if len(l.out) == 0 {
 		l.oldestSentTick = l.ticks
 		// While the reader still delivers votes, it uses what the lane's goroutine would use without it.
@@ -232,7 +233,7 @@ func (l *lane) written() {
 
 // readReplies is the reader's goroutine. It reads the replies to batch after batch, and delivers their votes.
 // It ends when the connection has failed and no batch is left in flight.
-func (l *lane) readReplies(conn *masterConn) {
+func (l *lane) readReplies(conn *conn.Conn) {
 	var done *batch
 	for {
 		b, broken := l.oldest(done)
@@ -272,13 +273,13 @@ func (l *lane) oldest(done *batch) (b *batch, broken error) {
 
 // hangUp closes the connection and ends both goroutines that use it. Both may call it: the reason that came
 // first is kept and returned.
-func (l *lane) hangUp(conn *masterConn, err error) error {
-	conn.socket.Close()
+func (l *lane) hangUp(link *conn.Conn, err error) error {
+	link.Socket.Close()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.state != laneBroken {
 		l.broken = err
-		l.setStateLocked(laneBroken, concise(err))
+		l.setStateLocked(laneBroken, conn.Shorten(err))
 	}
 	l.wake.Signal()
 	l.readable.Signal()
@@ -387,7 +388,7 @@ func (l *lane) abandonLocked() (rounds []*round) {
 
 // maintain runs between batches, while nothing is in flight: it resolves what the guard has found, sends the
 // heartbeat, and readmits a master that timed out but has answered since. That needs no new connection.
-func (l *lane) maintain(conn *masterConn) error {
+func (l *lane) maintain(conn *conn.Conn) error {
 	ctx, cancel := context.WithTimeout(l.ending, l.client.opts.ConnectTimeout)
 	defer cancel()
 	l.mu.Lock()
@@ -422,7 +423,7 @@ func (l *lane) maintained() bool {
 }
 
 // reopen is open with a deadline of its own.
-func (l *lane) reopen(conn *masterConn) error {
+func (l *lane) reopen(conn *conn.Conn) error {
 	ctx, cancel := context.WithTimeout(l.ending, l.client.opts.ConnectTimeout)
 	defer cancel()
 	return l.open(ctx, conn)

@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"redlockd/redlock/conn"
 	"redlockd/redlock/loglimit"
 	"redlockd/redlock/quorum"
 	"redlockd/redlock/rawio"
@@ -39,7 +40,7 @@ const batchMax = 1024
 type lane struct {
 	client *Client
 	index  int // its place among the masters, and the number of its seat
-	master Master
+	master conn.Master
 	// ending is cancelled when the client closes, or the seat is no more.
 	ending context.Context
 	cancel context.CancelFunc
@@ -87,11 +88,11 @@ type lane struct {
 	// guard says whether votes count. The lane's goroutine reads it without mu, because nobody else writes it.
 	guard guard
 	// identity is what the master said of itself on the last connection.
-	identity identity
+	identity conn.Identity
 	// socket is that of the connection in use; nil: there is none.
 	socket net.Conn
 	// invalidations is the subscribed connection, see keepSubscribed; nil: there is none.
-	invalidations *masterConn
+	invalidations *conn.Conn
 
 	// Counters and the last round trip, for MasterStatus.
 	rtt      time.Duration
@@ -115,7 +116,7 @@ type lane struct {
 	tracking bool
 }
 
-func newLane(c *Client, index int, master Master) *lane {
+func newLane(c *Client, index int, master conn.Master) *lane {
 	l := &lane{client: c, index: index, master: master, inflightLimit: costFirst, logLimiter: newLogLimiter(), since: time.Now(), downReason: errConnecting}
 	l.wake.L, l.readable.L = &l.mu, &l.mu
 	l.ending, l.cancel = context.WithCancel(c.endingContext)
@@ -171,7 +172,7 @@ func (l *lane) run() {
 		conn, err := l.connect()
 		if err == nil {
 			err = l.work(conn)
-			conn.close()
+			conn.Close()
 		}
 		l.breakOff(err)
 	})
@@ -210,56 +211,56 @@ func (l *lane) sleep(d time.Duration) bool {
 
 // connect makes and vets a connection, off the path of requests, and flushes the pending releases. When it
 // returns without error, the lane is idle and takes work.
-func (l *lane) connect() (*masterConn, error) {
+func (l *lane) connect() (*conn.Conn, error) {
 	ctx, cancel := context.WithTimeout(l.ending, l.client.opts.ConnectTimeout)
 	defer cancel()
 	begun := time.Now()
-	conn, err := dial(ctx, l.master, l.client.opts.ConnectTimeout)
+	link, err := conn.Dial(ctx, l.master, l.client.opts.ConnectTimeout)
 	if err != nil {
 		return nil, err
 	}
 	// When the client closes, this ends whatever call is waiting on the connection.
-	conn.stop = context.AfterFunc(l.ending, func() { conn.socket.Close() })
-	if err := survive(func() error { return l.ready(ctx, conn, begun) }); err != nil {
-		conn.close()
-		return nil, l.master.explain(connectError(err))
+	link.Stop = context.AfterFunc(l.ending, func() { link.Socket.Close() })
+	if err := conn.RecoverPanic(func() error { return l.ready(ctx, link, begun) }); err != nil {
+		link.Close()
+		return nil, l.master.Explain(conn.ConnectError(err))
 	}
-	return conn, nil
+	return link, nil
 }
 
 // ready vets the connection, sends a first heartbeat, and opens the lane. What the guard knows of the master
 // stays if it is still the same process (run_id), and is forgotten otherwise.
-func (l *lane) ready(ctx context.Context, conn *masterConn, begun time.Time) error {
+func (l *lane) ready(ctx context.Context, link *conn.Conn, begun time.Time) error {
 	before := l.identity
 	l.trackingID, l.tracking = 0, false
-	id, err := conn.vet(ctx, before)
+	id, err := link.Vet(ctx, before)
 	if err != nil {
 		return err
 	}
-	if other := l.client.claim(id.runID, l); other != nil {
-		return &refusedError{fmt.Sprintf("it is the same Redis as %s: each vote must come from a master of its own", other.master.Addr)}
+	if other := l.client.claim(id.RunID, l); other != nil {
+		return &conn.RefusedError{Reason: fmt.Sprintf("it is the same Redis as %s: each vote must come from a master of its own", other.master.Addr)}
 	}
 	l.mu.Lock()
 	l.identity = id
 	l.rttMin = 0
 	l.guard.shown, l.guard.record, l.guard.changing = "", nil, false // trusted only when the master shows it again
 	l.guard.confirmed.Store(int64(l.client.own.At(begun)))
-	if id.runID != before.runID { //mutant:the-past-forgotten-with-the-connection
+	if id.RunID != before.RunID { //mutant:the-past-forgotten-with-the-connection
 		l.guard.memory, l.guard.beat, l.guard.evicted, l.guard.forgotten = "", 0, -1, nil
 		l.guard.clock = newClockGuard(l.client, l.master)
 		l.toResolve = guardResult{} // it was about the other one, and nobody believes anything of this one yet
 	}
 	l.mu.Unlock()
-	if err := l.heartbeat(ctx, conn); err != nil {
+	if err := l.heartbeat(ctx, link); err != nil {
 		return err
 	}
-	return l.open(ctx, conn)
+	return l.open(ctx, link)
 }
 
 // open flushes the pending releases and, with none left, has the lane take work. That none is left and that the
 // lane takes work is decided under one hold of mu: a release that push refuses before is flushed here, and one
 // that comes later is queued.
-func (l *lane) open(ctx context.Context, conn *masterConn) error {
+func (l *lane) open(ctx context.Context, conn *conn.Conn) error {
 	for {
 		l.mu.Lock()
 		l.pending.expire(time.Now())
@@ -364,7 +365,7 @@ func (l *lane) answersInTime() bool {
 // never sent: the master abstains from them, and the releases among them are kept. Both goroutines of the
 // connection have ended.
 func (l *lane) breakOff(err error) {
-	err = concise(err)
+	err = conn.Shorten(err)
 	l.client.unclaim(l)
 	l.client.walls.forget(l.index)
 	l.closeInvalidations()
@@ -404,7 +405,7 @@ func (l *lane) reason(start time.Time) MasterError {
 	up := l.state.takesWork()
 	switch {
 	case up && l.guard.refusal != "":
-		return because(MasterRefused, &refusedError{l.guard.refusal})
+		return because(MasterRefused, &conn.RefusedError{Reason: l.guard.refusal})
 	case up && l.guard.record == nil:
 		return because(MasterQuarantined, errors.New(l.waitsLocked()))
 	case up && l.unconfirmedLocked() != "":
@@ -441,7 +442,7 @@ func (l *lane) unconfirmedLocked() string {
 }
 
 func isRefused(err error) bool {
-	_, refused := errors.AsType[*refusedError](err)
+	_, refused := errors.AsType[*conn.RefusedError](err)
 	return refused
 }
 
@@ -472,12 +473,12 @@ func (l *lane) status() MasterStatus {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	s := MasterStatus{
-		Addr: l.master.Addr, State: MasterUp, Since: l.since, Connected: l.state.takesWork(), Version: l.identity.version, RunID: l.identity.runID,
+		Addr: l.master.Addr, State: MasterUp, Since: l.since, Connected: l.state.takesWork(), Version: l.identity.Version, RunID: l.identity.RunID,
 		Batches: l.batches, Ops: l.ops, Timeouts: l.timeouts, Shed: l.shed, RTT: l.rtt, ClockOffset: l.guard.clock.offset, Queued: len(l.queue), PendingReleases: len(l.pending),
 	}
 	switch {
 	case l.downReason != nil && isRefused(l.downReason):
-		s.State, s.Reason = MasterRefused, strings.TrimPrefix(l.downReason.Error(), refusedPrefix)
+		s.State, s.Reason = MasterRefused, strings.TrimPrefix(l.downReason.Error(), conn.RefusedPrefix)
 	case l.downReason != nil:
 		s.State, s.Reason = MasterDown, l.downReason.Error()
 	case l.guard.refusal != "":

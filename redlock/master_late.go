@@ -41,9 +41,9 @@ const lateReply = -2
 // latest adds for the round the time behind which the master must not execute it; 0: there is none.
 func (b *batch) latest(r *round) {
 	if r.timely() {
-		b.wire.number(b.latestMs())
+		b.wire.Number(b.latestMs())
 	} else {
-		b.wire.bulk("0")
+		b.wire.Bulk("0")
 	}
 }
 

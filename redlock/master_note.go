@@ -7,6 +7,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"redlockd/redlock/conn"
 	"redlockd/redlock/lua"
 )
 
@@ -62,12 +63,12 @@ func (c *Client) clockViews() (views []clockView) {
 
 // noteGain writes the note, once for each gain. The lane calls it at the end of a heartbeat. Where the master cannot take it, the next heartbeat
 // tries again.
-func (l *lane) noteGain(ctx context.Context, conn *masterConn) {
+func (l *lane) noteGain(ctx context.Context, conn *conn.Conn) {
 	k, c := &l.guard.clock, l.client
 	if !k.unnoted || !k.stepped(c.clockViews(), k.ownGain, c.opts.ClockStepMax, c.opts.ClockSkewMax) {
 		return
 	}
-	done, err := conn.redis.Eval(ctx, lua.Gained.Text, []string{membersKey}, l.guard.shown).Int()
+	done, err := conn.Redis.Eval(ctx, lua.Gained.Text, []string{membersKey}, l.guard.shown).Int()
 	k.unnoted = err != nil || done == 0
 }
 

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"redlockd/redlock/clock"
+	"redlockd/redlock/conn"
 	"redlockd/redlock/lua"
 )
 
@@ -81,7 +82,7 @@ func madeHere(token string) bool {
 }
 
 // flushReleases sends the master its pending releases.
-func flushReleases(ctx context.Context, conn *masterConn, releases []pendingRelease) error {
+func flushReleases(ctx context.Context, conn *conn.Conn, releases []pendingRelease) error {
 	// One key may be released for two tokens. The script wants keys that differ.
 	for len(releases) > 0 {
 		seen := make(map[string]bool, len(releases))
@@ -95,7 +96,7 @@ func flushReleases(ctx context.Context, conn *masterConn, releases []pendingRele
 			seen[release.key] = true
 			keys, args = append(keys, release.key), append(args, release.token)
 		}
-		if err := conn.redis.EvalSha(ctx, lua.Release.SHA, keys, args...).Err(); err != nil {
+		if err := conn.Redis.EvalSha(ctx, lua.Release.SHA, keys, args...).Err(); err != nil {
 			return err
 		}
 		releases = rest

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"redlockd/redlock/conn"
 )
 
 // A probe asks one master everything that decides whether it can vote, and says what is wrong in
@@ -101,7 +103,7 @@ func (r *MasterReport) Votes() bool {
 }
 
 func (r *MasterReport) add(s Severity, fix, format string, args ...any) {
-	r.Problems = append(r.Problems, Problem{Severity: s, Reason: printable(fmt.Sprintf(format, args...), conciseMax), Fix: fix})
+	r.Problems = append(r.Problems, Problem{Severity: s, Reason: conn.Printable(fmt.Sprintf(format, args...), conn.ErrorTextMax), Fix: fix})
 }
 
 const (
@@ -153,21 +155,21 @@ var probeKey = new(struct{ _ int })
 func ProbeAll(ctx context.Context, o Options, timeout time.Duration) ([]MasterReport, Membership) {
 	o = o.withDefaults()
 	asked := make(map[string]MasterReport) // by full address
-	probe := func(masters []Master) (reports []MasterReport) {
+	probe := func(masters []conn.Master) (reports []MasterReport) {
 		var mu sync.Mutex
 		var wg sync.WaitGroup
-		unasked := slices.DeleteFunc(slices.Clone(masters), func(m Master) bool { _, known := asked[m.fullAddr()]; return known })
+		unasked := slices.DeleteFunc(slices.Clone(masters), func(m conn.Master) bool { _, known := asked[m.FullAddr()]; return known })
 		for _, m := range unasked {
 			wg.Go(func() {
 				r := Probe(ctx, m, timeout)
 				mu.Lock()
 				defer mu.Unlock()
-				asked[m.fullAddr()] = r
+				asked[m.FullAddr()] = r
 			})
 		}
 		wg.Wait()
 		for _, m := range masters {
-			reports = append(reports, asked[m.fullAddr()])
+			reports = append(reports, asked[m.FullAddr()])
 		}
 		return reports
 	}
@@ -188,7 +190,7 @@ func ProbeAll(ctx context.Context, o Options, timeout time.Duration) ([]MasterRe
 			membership.Seats[i].Reached = all[i].Reachable
 		}
 		for i, m := range o.Masters {
-			if !slices.ContainsFunc(masters, func(seated Master) bool { return seated.fullAddr() == m.fullAddr() }) {
+			if !slices.ContainsFunc(masters, func(seated conn.Master) bool { return seated.FullAddr() == m.FullAddr() }) {
 				named[i].Member = "none"
 				all = append(all, named[i])
 			}
@@ -199,7 +201,7 @@ func ProbeAll(ctx context.Context, o Options, timeout time.Duration) ([]MasterRe
 }
 
 // mastersOf are the masters of the seats.
-func mastersOf(r *record, o Options) (masters []Master) {
+func mastersOf(r *record, o Options) (masters []conn.Master) {
 	for i := range r.seats {
 		masters = append(masters, o.masterAt(r.seats[i].name, r.seats[i].addr))
 	}
@@ -211,7 +213,7 @@ func reportedBy(reports []MasterReport) *survey {
 	s := &survey{}
 	for i := range reports {
 		if r := &reports[i]; r.state.memory != "" {
-			s.found = append(s.found, &found{place: i, master: Master{Addr: r.Addr}, runID: r.RunID, state: r.state, record: r.record})
+			s.found = append(s.found, &found{place: i, master: conn.Master{Addr: r.Addr}, runID: r.RunID, state: r.state, record: r.record})
 		}
 	}
 	return s
@@ -264,39 +266,39 @@ func findTwins(reports []MasterReport) {
 
 // Probe asks one master what decides over its vote. It answers within timeout, or earlier when ctx
 // is done.
-func Probe(ctx context.Context, m Master, timeout time.Duration) MasterReport {
+func Probe(ctx context.Context, m conn.Master, timeout time.Duration) MasterReport {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	r := MasterReport{Addr: m.Addr}
-	l, err := dial(ctx, m, timeout)
+	l, err := conn.Dial(ctx, m, timeout)
 	if err != nil {
 		r.unreachable(ctx, err, timeout)
 		return r
 	}
-	defer l.close()
+	defer l.Close()
 	// go-redis obeys a deadline while it reads, but not a cancellation: closing the client under
 	// the connection ends that read. (The connection itself may be closed only by who uses it.)
-	defer context.AfterFunc(ctx, func() { l.client.Close() })()
+	defer context.AfterFunc(ctx, func() { l.Client.Close() })()
 
-	if err := survive(func() error { r.ask(ctx, m, l, timeout); return nil }); err != nil {
+	if err := conn.RecoverPanic(func() error { r.ask(ctx, m, l, timeout); return nil }); err != nil {
 		r.unreachable(ctx, err, timeout)
 	}
 	return r
 }
 
 // ask fills the report.
-func (r *MasterReport) ask(ctx context.Context, m Master, l *masterConn, timeout time.Duration) {
-	text, err := l.redis.Info(ctx).Result()
-	if !replied(err) {
+func (r *MasterReport) ask(ctx context.Context, m conn.Master, l *conn.Conn, timeout time.Duration) {
+	text, err := l.Redis.Info(ctx).Result()
+	if !conn.Replied(err) {
 		r.unreachable(ctx, err, timeout)
 		return
 	}
 	r.Reachable = true
-	if err != nil && !r.refused("INFO", m.explain(err)) {
+	if err != nil && !r.refused("INFO", m.Explain(err)) {
 		return // who is not let in would hear the same of every command
 	}
-	info := parseInfo(text)
-	if isRedlockd(info) {
+	info := conn.ParseInfo(text)
+	if conn.IsRedlockd(info) {
 		r.Role = "redlockd"
 		r.add(NoVote, "name the Redis masters behind it", "is a redlockd, not a Redis")
 		return // it would refuse every command
@@ -314,7 +316,7 @@ func (r *MasterReport) ask(ctx context.Context, m Master, l *masterConn, timeout
 			}
 		}
 		r.floor, r.marks = highWaterCommands(ctx)
-		pipe := l.redis.Pipeline()
+		pipe := l.Redis.Pipeline()
 		pipe.BatchProcess(ctx, r.floor, r.marks)
 		pipe.Exec(ctx) // errors are those of the commands, which have been tried before
 	}
@@ -325,13 +327,13 @@ func (r *MasterReport) unreachable(ctx context.Context, err error, timeout time.
 		err = ctx.Err() // what broke then, broke because we closed it
 	}
 	var dns *net.DNSError
-	refused, _ := errors.AsType[*refusedError](err)
+	refused, _ := errors.AsType[*conn.RefusedError](err)
 	switch {
 	case refused != nil:
-		r.add(NoVote, "", "%s", refused.reason)
+		r.add(NoVote, "", "%s", refused.Reason)
 	case errors.As(err, &dns):
 		r.add(NoVote, "correct the name in the list of masters, or the name service of this machine", "its name cannot be resolved: %v", dns)
-	case isTimeout(err):
+	case conn.IsTimeout(err):
 		r.add(NoVote, "see whether it hangs, or a firewall swallows the packets", "gives no answer within %v", timeout)
 	default:
 		r.add(NoVote, "see whether it runs and listens on this address", "cannot be reached: %v", err)
@@ -378,13 +380,13 @@ func (r *MasterReport) fill(info map[string]string) {
 
 // readClock measures the round trip, and the difference of the clocks in the shortest one: half of
 // it is how far the difference may be wrong.
-func (r *MasterReport) readClock(ctx context.Context, l *masterConn, timeout time.Duration) {
+func (r *MasterReport) readClock(ctx context.Context, l *conn.Conn, timeout time.Duration) {
 	for range probeSamples {
 		sent := time.Now()
-		there, err := l.redis.Time(ctx).Result()
+		there, err := l.Redis.Time(ctx).Result()
 		rtt := time.Since(sent)
 		if err != nil {
-			if replied(err) {
+			if conn.Replied(err) {
 				r.refused("TIME", err)
 			} else {
 				r.unreachable(ctx, err, timeout)
@@ -407,19 +409,19 @@ func clockDiff(sent, there time.Time, rtt time.Duration) time.Duration {
 
 // readPersistence asks for the two settings that INFO does not tell. Hosted masters often keep
 // CONFIG to themselves; that is no problem, we only know less.
-func (r *MasterReport) readPersistence(ctx context.Context, l *masterConn) {
-	if v, err := l.redis.ConfigGet(ctx, "appendfsync").Result(); err == nil && r.AOF {
-		r.AppendFsync = shown(v["appendfsync"])
+func (r *MasterReport) readPersistence(ctx context.Context, l *conn.Conn) {
+	if v, err := l.Redis.ConfigGet(ctx, "appendfsync").Result(); err == nil && r.AOF {
+		r.AppendFsync = conn.Sanitize(v["appendfsync"])
 	}
-	if v, err := l.redis.ConfigGet(ctx, "save").Result(); err == nil {
-		r.Save = shown(v["save"])
+	if v, err := l.Redis.ConfigGet(ctx, "save").Result(); err == nil {
+		r.Save = conn.Sanitize(v["save"])
 	}
 }
 
 // judge turns what was read into problems. It needs no connection.
 func (r *MasterReport) judge() {
-	if r.Version != "" && tooOld(r.Version) {
-		r.add(NoVote, "upgrade it", "Redis %s is too old: %d.%d is the first with all commands that are needed", r.Version, oldestVersion[0], oldestVersion[1])
+	if r.Version != "" && conn.TooOld(r.Version) {
+		r.add(NoVote, "upgrade it", "Redis %s is too old: %d.%d is the first with all commands that are needed", r.Version, conn.OldestVersion[0], conn.OldestVersion[1])
 	}
 	switch r.Role {
 	case "master", "": // none: INFO was refused, and that has been said
@@ -461,10 +463,10 @@ func (r *MasterReport) judge() {
 const copyNoteShown = 10 * time.Second
 
 // readMembership reads what the master shows of the membership.
-func (r *MasterReport) readMembership(ctx context.Context, l *masterConn) {
-	fields := l.redis.HMGet(ctx, membersKey, "v", "r", "copy")
-	if refused, _ := errors.AsType[*refusedError](membersError(fields.Err())); refused != nil {
-		r.add(NoVote, "", "%s", refused.reason)
+func (r *MasterReport) readMembership(ctx context.Context, l *conn.Conn) {
+	fields := l.Redis.HMGet(ctx, membersKey, "v", "r", "copy")
+	if refused, _ := errors.AsType[*conn.RefusedError](membersError(fields.Err())); refused != nil {
+		r.add(NoVote, "", "%s", refused.Reason)
 	}
 	if fields.Err() != nil || len(fields.Val()) != 3 {
 		return // HMGET has been tried before: it has been told
@@ -474,8 +476,8 @@ func (r *MasterReport) readMembership(ctx context.Context, l *masterConn) {
 	copied, _ := fields.Val()[2].(string)
 	r.record, _ = parseRecord(text)
 	state, err := stateOf(v, r.RunID)
-	if refused, _ := errors.AsType[*refusedError](err); refused != nil {
-		r.add(NoVote, "", "%s", refused.reason)
+	if refused, _ := errors.AsType[*conn.RefusedError](err); refused != nil {
+		r.add(NoVote, "", "%s", refused.Reason)
 		return
 	}
 	if state.memory == "" {
@@ -538,7 +540,7 @@ func compareMembership(reports []MasterReport, force *record) {
 
 // tryCommands finds the permissions that are missing by using them: ACL DRYRUN would ask for one
 // permission more, and is unknown to Redis 6.
-func (r *MasterReport) tryCommands(ctx context.Context, l *masterConn) {
+func (r *MasterReport) tryCommands(ctx context.Context, l *conn.Conn) {
 	key := ReservedPrefix + "probe:" + nonce()
 	for _, template := range commandsNeeded {
 		args := make([]any, len(template))
@@ -548,11 +550,11 @@ func (r *MasterReport) tryCommands(ctx context.Context, l *masterConn) {
 			}
 			args[i] = a
 		}
-		err := l.redis.Process(ctx, redis.NewCmd(ctx, args...))
-		if err == nil || errors.Is(err, redis.Nil) || isNoScript(err) || strings.HasPrefix(err.Error(), "WRONGTYPE") {
+		err := l.Redis.Process(ctx, redis.NewCmd(ctx, args...))
+		if err == nil || errors.Is(err, redis.Nil) || conn.IsNoScript(err) || strings.HasPrefix(err.Error(), "WRONGTYPE") {
 			continue
 		}
-		if !replied(err) {
+		if !conn.Replied(err) {
 			r.add(NoVote, "see its log, and what lies between it and this machine", "broke off while its permissions were tried: %v", err)
 			return
 		}

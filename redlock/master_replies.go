@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"redlockd/redlock/conn"
 	"redlockd/redlock/quorum"
 )
 
@@ -22,7 +23,7 @@ func (b *batch) readAll() error {
 	if err == nil {
 		end, err = readTrailer(b.wire, b.lane.guard.shown)
 	}
-	if err == nil && !b.wire.in.Drained() && b.lane.last(b) {
+	if err == nil && !b.wire.In.Drained() && b.lane.last(b) {
 		err = errors.New("the master replies more than it was asked")
 	}
 	if err == nil {
@@ -67,7 +68,7 @@ func (b *batch) readCommand(command command) error {
 		return err
 	}
 	i := command.round
-	first, err := b.wire.readReply()
+	first, err := b.wire.ReadReply()
 	if err != nil {
 		return err
 	}
@@ -99,7 +100,7 @@ func (b *batch) note(i int32, v quorum.Vote, refused error) {
 	switch {
 	case refused == nil:
 		b.votes[i] = v
-	case isNoScript(refused):
+	case conn.IsNoScript(refused):
 		b.lost = append(b.lost, i)
 	case verbs[b.rounds[i].verb].release:
 		// Never shed a release: the connection is given up, and the next one delivers it
@@ -112,20 +113,20 @@ func (b *batch) note(i int32, v quorum.Vote, refused error) {
 
 // readReaders reads the reply to a call that carries readers: what each of them would be answered alone.
 func (b *batch) readReaders(rounds []int32) error {
-	first, err := b.wire.readReply()
+	first, err := b.wire.ReadReply()
 	if err != nil {
 		return err
 	}
-	word := errorIn(first)
+	word := conn.ErrorIn(first)
 	if word == nil && (first.Kind != '*' || first.N != int64(len(rounds))) {
-		return nonsense(first)
+		return conn.ProtocolError(first)
 	}
 	for _, i := range rounds {
 		if word != nil {
 			b.note(i, quorum.Unknown, word)
 			continue
 		}
-		reply, err := b.wire.readReply()
+		reply, err := b.wire.ReadReply()
 		if err != nil {
 			return err
 		}
@@ -141,23 +142,23 @@ func (b *batch) readReaders(rounds []int32) error {
 // readArray reads the reply to a script that answers with an array of n elements. Their kinds are those of kinds, over and over, and each is
 // given to element, whose error is that a bound does not allow it. refused is that, or the error that the master replied in the place of the
 // array or of an element: what stands behind it is read all the same, because the next reply follows.
-func (b *batch) readArray(first reply, n int, kinds string, element func(i int, r reply) error) (refused, err error) {
+func (b *batch) readArray(first conn.Reply, n int, kinds string, element func(i int, r conn.Reply) error) (refused, err error) {
 	switch {
 	case first.Kind == '-':
-		return errorIn(first), nil
+		return conn.ErrorIn(first), nil
 	case first.Kind != '*' || first.N != int64(n):
-		return nil, nonsense(first)
+		return nil, conn.ProtocolError(first)
 	}
 	for i := range n {
-		r, err := b.wire.readReply()
+		r, err := b.wire.ReadReply()
 		var over error
 		switch {
 		case err != nil:
 			return nil, err
 		case r.Kind == '-':
-			over = errorIn(r)
+			over = conn.ErrorIn(r)
 		case r.Kind != kinds[i%len(kinds)]:
-			return nil, nonsense(r)
+			return nil, conn.ProtocolError(r)
 		default:
 			over = element(i, r)
 		}
@@ -170,14 +171,14 @@ func (b *batch) readArray(first reply, n int, kinds string, element func(i int, 
 
 // readFolded reads the reply to a folded call of releases.
 func (b *batch) readFolded(rounds []int32) error {
-	reply, err := b.wire.readReply()
+	reply, err := b.wire.ReadReply()
 	if err != nil {
 		return err
 	}
-	word := errorIn(reply)
+	word := conn.ErrorIn(reply)
 	all := reply.Kind == ':' && reply.N == 1
 	if word == nil && !all && (reply.Kind != '$' || len(reply.Text) != len(rounds)) {
-		return nonsense(reply)
+		return conn.ProtocolError(reply)
 	}
 	for position, i := range rounds {
 		switch {
@@ -206,5 +207,5 @@ func releaseVote(key byte) (quorum.Vote, error) {
 	case '.': // too late
 		return quorum.Abstained, nil
 	}
-	return quorum.Unknown, nonsense(reply{Kind: '$', Text: []byte{key}})
+	return quorum.Unknown, conn.ProtocolError(conn.Reply{Kind: '$', Text: []byte{key}})
 }

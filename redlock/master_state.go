@@ -3,6 +3,8 @@ package redlock
 import (
 	"fmt"
 	"time"
+
+	"redlockd/redlock/conn"
 )
 
 // laneState says what a lane does with its connection.
@@ -113,7 +115,7 @@ var allowedFrom = func() (sets [laneStates]uint16) {
 func (l *lane) setStateLocked(to laneState, err error) {
 	from := l.state
 	if allowedFrom[from]&(1<<to) == 0 {
-		panic(laneBug(fmt.Sprintf("redlock: the lane of %s cannot go from %v to %v", l.master.Addr, from, to)))
+		panic(conn.Bug(fmt.Sprintf("redlock: the lane of %s cannot go from %v to %v", l.master.Addr, from, to)))
 	}
 	l.state, l.downReason = to, err
 	if from.takesWork() != to.takesWork() {

@@ -12,6 +12,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"redlockd/redlock/conn"
 )
 
 // laneStage is a client of five masters whose changes of state are recorded.
@@ -328,14 +330,14 @@ func TestLaneStateOutsideTheTable(t *testing.T) {
 			for _, row := range laneTransitions {
 				listed = listed || row.from == from && row.to == to
 			}
-			l := newLane(idleClient(), 0, Master{Addr: "m"})
+			l := newLane(idleClient(), 0, conn.Master{Addr: "m"})
 			l.state = from
 			var bug any
 			func() {
 				defer func() { bug = recover() }()
-				survive(func() error { l.setStateLocked(to, nil); return nil })
+				conn.RecoverPanic(func() error { l.setStateLocked(to, nil); return nil })
 			}()
-			if _, panicked := bug.(laneBug); panicked == listed {
+			if _, panicked := bug.(conn.Bug); panicked == listed {
 				t.Errorf("%v → %v: in the table: %v, panic: %v", from, to, listed, bug)
 			}
 		}

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"redlockd/redlock/conn"
 )
 
 // trailer is what the master replied to the two commands that every pipeline ends with. They stand behind the commands whose votes they
@@ -19,29 +21,29 @@ type trailer struct {
 
 // trailerCommands are HMGET of what the master shows and of the beat, and TIME.
 var trailerCommands = func() []byte {
-	var w wire
-	w.array(4)
+	var w conn.Wire
+	w.Array(4)
 	for _, word := range []string{"hmget", membersKey, "v", "beat"} {
-		w.bulk(word)
+		w.Bulk(word)
 	}
-	w.array(1)
-	w.bulk("time")
-	return w.out
+	w.Array(1)
+	w.Bulk("time")
+	return w.Out
 }()
 
 // readTrailer reads the replies to trailerCommands. shown is the value to expect, which needs no memory of its own.
-func readTrailer(w *wire, shown string) (end trailer, err error) {
-	if err := w.head(2); err != nil {
+func readTrailer(w *conn.Wire, shown string) (end trailer, err error) {
+	if err := w.Head(2); err != nil {
 		return end, fmt.Errorf("HMGET of the membership: %w", err)
 	}
-	value, err := w.readReply()
+	value, err := w.ReadReply()
 	if err != nil {
 		return end, err
 	}
 	if end.shown = shown; !value.Is(shown) {
 		end.shown = string(value.Text)
 	}
-	beat, err := w.readReply()
+	beat, err := w.ReadReply()
 	if err != nil {
 		return end, err
 	}
@@ -51,19 +53,19 @@ func readTrailer(w *wire, shown string) (end trailer, err error) {
 }
 
 // readTime reads the reply to TIME.
-func readTime(w *wire) (time.Time, error) {
-	if err := w.head(2); err != nil {
+func readTime(w *conn.Wire) (time.Time, error) {
+	if err := w.Head(2); err != nil {
 		return time.Time{}, fmt.Errorf("TIME: %w", err)
 	}
 	var clock [2]int64
 	for i := range clock {
-		part, err := w.readReply()
+		part, err := w.ReadReply()
 		if err != nil {
 			return time.Time{}, err
 		}
 		n, ok := part.Int()
 		if !ok {
-			return time.Time{}, fmt.Errorf("TIME: %w", nonsense(part))
+			return time.Time{}, fmt.Errorf("TIME: %w", conn.ProtocolError(part))
 		}
 		clock[i] = n
 	}

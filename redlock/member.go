@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"redlockd/redlock/conn"
 )
 
 // Membership is what a client knows of the membership record: who the masters are, and what holds for them.
@@ -116,7 +118,7 @@ func (r *record) membership(o Options) Membership {
 		Lowering: r.wait > r.needed(o.drift()), Needed: r.quorum(), Differences: fileDiffers(r, o)}
 	for i := range r.seats {
 		s := &r.seats[i]
-		all.Seats = append(all.Seats, Seat{Name: s.name, Addr: o.masterAt(s.name, s.addr).fullAddr(), State: SeatState(s.state.String()), Memory: s.memory, Since: s.since})
+		all.Seats = append(all.Seats, Seat{Name: s.name, Addr: o.masterAt(s.name, s.addr).FullAddr(), State: SeatState(s.state.String()), Memory: s.memory, Since: s.since})
 	}
 	return all
 }
@@ -187,7 +189,7 @@ func (m MemberChange) check(o Options) error {
 	}
 	if m.Replace != "" || m.Add != "" {
 		one := o.masterAt(m.Replace+m.Add, m.Addr)
-		if err := validateMasters([]Master{one}); err != nil {
+		if err := validateMasters([]conn.Master{one}); err != nil {
 			return err
 		}
 	}
@@ -273,16 +275,16 @@ func (q *memberRequest) disturbed(now *record) error {
 		s := &now.seats[i]
 		switch before := q.from.seatNamed(s.name); {
 		case before == nil:
-			change("%s is added", shown(s.name))
+			change("%s is added", conn.Sanitize(s.name))
 		case s.addr != before.addr:
-			change("%s is at %s now", shown(s.name), shown(s.addr))
+			change("%s is at %s now", conn.Sanitize(s.name), conn.Sanitize(s.addr))
 		case s.state == seatLeaving && before.state != seatLeaving: //mutant:a-removal-by-another-is-not-told
-			change("%s is leaving", shown(s.name))
+			change("%s is leaving", conn.Sanitize(s.name))
 		}
 	}
 	for i := range q.from.seats {
 		if s := &q.from.seats[i]; s.state != seatLeaving && now.seatNamed(s.name) == nil {
-			change("%s is removed", shown(s.name))
+			change("%s is removed", conn.Sanitize(s.name))
 		}
 	}
 	if len(changes) == 0 {
@@ -335,15 +337,15 @@ func (q *memberRequest) remove(n *situation, child *record) error {
 	s := child.seatNamed(q.change.Remove)
 	switch {
 	case s == nil:
-		return fmt.Errorf("there is no seat %s: the seats are %s; if it has been removed, nothing is left to do", shown(q.change.Remove), seatNames(r))
+		return fmt.Errorf("there is no seat %s: the seats are %s; if it has been removed, nothing is left to do", conn.Sanitize(q.change.Remove), seatNames(r))
 	case s.state == seatLeaving:
 		q.what = ""
 		return nil
 	case len(r.seats) == 1:
-		return fmt.Errorf("%s is the only seat", shown(s.name))
+		return fmt.Errorf("%s is the only seat", conn.Sanitize(s.name))
 	}
 	s.memory, s.state, s.since = "", seatLeaving, child.version
-	q.what = fmt.Sprintf("%s (%s) loses its vote, and is removed in %v", shown(s.name), shown(s.addr), r.wait)
+	q.what = fmt.Sprintf("%s (%s) loses its vote, and is removed in %v", conn.Sanitize(s.name), conn.Sanitize(s.addr), r.wait)
 	return n.keepsQuorum(child, s)
 }
 
@@ -369,13 +371,13 @@ func (n *situation) keepsQuorum(child *record, s *seat) error {
 			}
 		case one.number == s.number:
 		case one.state == seatLeaving:
-			others += ", " + shown(one.name) + " is leaving"
+			others += ", " + conn.Sanitize(one.name) + " is leaving"
 		case f == nil || f.err != nil && !isRefused(f.err):
-			others += ", " + shown(one.name) + " is not reached"
+			others += ", " + conn.Sanitize(one.name) + " is not reached"
 		case f.err != nil:
-			others += fmt.Sprintf(", %s is %v", shown(one.name), f.err)
+			others += fmt.Sprintf(", %s is %v", conn.Sanitize(one.name), f.err)
 		default:
-			others += ", " + shown(one.name) + " waits for its vote"
+			others += ", " + conn.Sanitize(one.name) + " waits for its vote"
 		}
 	}
 	needed := child.quorum() //mutant:a-new-seat-does-not-count
@@ -385,9 +387,9 @@ func (n *situation) keepsQuorum(child *record, s *seat) error {
 	with := ""
 	switch before := r.seat(s.number); {
 	case before == nil:
-		with = "with " + shown(s.name) + ", which does not vote at once, "
+		with = "with " + conn.Sanitize(s.name) + ", which does not vote at once, "
 	case n.votes(before):
-		with = "without " + shown(s.name) + ", "
+		with = "without " + conn.Sanitize(s.name) + ", "
 	}
 	todo := "add a seat first"
 	switch {
@@ -407,22 +409,22 @@ func (q *memberRequest) seat(ctx context.Context, n *situation, child *record) e
 	switch {
 	case m.Replace != "":
 		if s = child.seatNamed(m.Replace); s == nil {
-			return fmt.Errorf("there is no seat %s: the seats are %s", shown(m.Replace), seatNames(r))
+			return fmt.Errorf("there is no seat %s: the seats are %s", conn.Sanitize(m.Replace), seatNames(r))
 		}
 		if s.state == seatLeaving {
-			return fmt.Errorf("%s is leaving: add a seat of another name", shown(s.name))
+			return fmt.Errorf("%s is leaving: add a seat of another name", conn.Sanitize(s.name))
 		}
 		if isNameOf(m.Addr, s) && !isNameOf(s.addr, s) { //mutant:a-name-means-two-machines
 			// In the membership that stands for the address that the settings of each redlockd name (Master.seatAddr), and those may follow the
 			// address that the seat has now.
 			return fmt.Errorf("%s cannot go back to the address that it is called after, for settings may call another one so by now: "+
-				"add a seat of another name at %s, and remove this one", shown(s.name), m.Addr)
+				"add a seat of another name at %s, and remove this one", conn.Sanitize(s.name), m.Addr)
 		}
 	case r.seatNamed(m.Add) != nil && r.seatNamed(m.Add).addr == m.Addr && r.seatNamed(m.Add).state != seatLeaving:
 		q.what = ""
 		return nil
 	case r.seatNamed(m.Add) != nil:
-		return fmt.Errorf("there is a seat %s already, at %s: replace it, or add one of another name", shown(m.Add), shown(r.seatNamed(m.Add).addr))
+		return fmt.Errorf("there is a seat %s already, at %s: replace it, or add one of another name", conn.Sanitize(m.Add), conn.Sanitize(r.seatNamed(m.Add).addr))
 	default:
 		number := 0
 		for child.seat(number) != nil {
@@ -438,11 +440,11 @@ func (q *memberRequest) seat(ctx context.Context, n *situation, child *record) e
 	}
 	for i := range r.seats {
 		if other := &r.seats[i]; other.name != s.name && o.masterAt(other.name, other.addr).Addr == at.Addr {
-			return fmt.Errorf("%s is the address of %s: each vote must come from a master of its own", m.Addr, shown(other.name))
+			return fmt.Errorf("%s is the address of %s: each vote must come from a master of its own", m.Addr, conn.Sanitize(other.name))
 		}
 	}
 	o.readOnly = q.dryRun //mutant:a-dry-run-names-the-memory
-	found := surveyMasters(ctx, map[int]Master{s.number: at}, patience{enough: 1}, o)
+	found := surveyMasters(ctx, map[int]conn.Master{s.number: at}, patience{enough: 1}, o)
 	defer found.close()
 	f := found.found[0]
 	same := m.Replace != "" && s.memory == f.state.memory && f.ok()
@@ -457,7 +459,7 @@ func (q *memberRequest) seat(ctx context.Context, n *situation, child *record) e
 		// It cannot learn what the others have chosen, so it would never vote.
 		return fmt.Errorf("the master at %s cannot be seated: it shows version %d of the membership, and the masters have version %d: run FLUSHALL on it",
 			m.Addr, f.state.record.version, r.version)
-	case same && o.masterAt(s.name, s.addr).fullAddr() == at.fullAddr():
+	case same && o.masterAt(s.name, s.addr).FullAddr() == at.FullAddr():
 		q.what = ""
 		return nil
 	case f.keys > 0 && !same:
@@ -470,7 +472,7 @@ func (q *memberRequest) seat(ctx context.Context, n *situation, child *record) e
 	}
 	s.addr = m.Addr
 	if same {
-		q.what = fmt.Sprintf("%s has the address %s", shown(s.name), m.Addr)
+		q.what = fmt.Sprintf("%s has the address %s", conn.Sanitize(s.name), m.Addr)
 		return nil
 	}
 	s.memory, s.state, s.since = f.state.memory, seatLearner, child.version
@@ -479,7 +481,7 @@ func (q *memberRequest) seat(ctx context.Context, n *situation, child *record) e
 	}
 	if !q.dryRun { //mutant:a-dry-run-leaves-a-key
 		if err := f.tryWriting(ctx); err != nil {
-			return fmt.Errorf("the master at %s cannot be seated: it refuses SET: %w; mend that, or name another master", m.Addr, concise(err))
+			return fmt.Errorf("the master at %s cannot be seated: it refuses SET: %w; mend that, or name another master", m.Addr, conn.Shorten(err))
 		}
 	}
 	fewer := ""
@@ -487,9 +489,9 @@ func (q *memberRequest) seat(ctx context.Context, n *situation, child *record) e
 		fewer = "; until it votes, one master fewer may fail"
 	}
 	if m.Add != "" {
-		q.what = fmt.Sprintf("%s (%s) is added, and votes when it was given what the others remember, or in %v%s", shown(s.name), m.Addr, r.wait, fewer)
+		q.what = fmt.Sprintf("%s (%s) is added, and votes when it was given what the others remember, or in %v%s", conn.Sanitize(s.name), m.Addr, r.wait, fewer)
 	} else {
-		q.what = fmt.Sprintf("%s is the master at %s, which votes when it was given what the others remember, or in %v%s", shown(s.name), m.Addr, r.wait, fewer)
+		q.what = fmt.Sprintf("%s is the master at %s, which votes when it was given what the others remember, or in %v%s", conn.Sanitize(s.name), m.Addr, r.wait, fewer)
 	}
 	return nil
 }
@@ -511,7 +513,7 @@ func (f *found) ofAnotherFleet(r *record) string {
 // nothing. The key goes with it, because a master that holds one cannot be seated.
 func (f *found) tryWriting(ctx context.Context) error {
 	key := ReservedPrefix + "probe:" + nonce()
-	pipe := f.conn.redis.Pipeline()
+	pipe := f.conn.Redis.Pipeline()
 	set := pipe.Set(ctx, key, "0", probeKeyTTL)
 	pipe.Unlink(ctx, key) //mutant:the-probe-of-a-new-master-stays
 	pipe.Exec(ctx)
@@ -524,7 +526,7 @@ func seatNames(r *record) string {
 		if i > 0 {
 			text += ", "
 		}
-		text += shown(r.seats[i].name)
+		text += conn.Sanitize(r.seats[i].name)
 	}
 	return text
 }

@@ -3,6 +3,8 @@ package redlock
 import (
 	"fmt"
 	"strings"
+
+	"redlockd/redlock/conn"
 )
 
 // What one step from a record to the next may change.
@@ -108,12 +110,12 @@ func seatsMoved(parent, child *record) (names []string) {
 	for i := range child.seats {
 		s := &child.seats[i]
 		if before := parent.seat(s.number); before == nil || before.memory != s.memory || before.addr != s.addr {
-			names = append(names, shown(s.name))
+			names = append(names, conn.Sanitize(s.name))
 		}
 	}
 	for i := range parent.seats {
 		if s := &parent.seats[i]; child.seat(s.number) == nil {
-			names = append(names, shown(s.name))
+			names = append(names, conn.Sanitize(s.name))
 		}
 	}
 	return names
@@ -122,7 +124,7 @@ func seatsMoved(parent, child *record) (names []string) {
 // checkStepOfSeat judges what happens to a seat that stays.
 func checkStepOfSeat(child *record, before, s *seat) error {
 	if s.name != before.name {
-		return stepError(child, "%s gets the name %s: a seat keeps its name, remove it and add another one", before, shown(s.name))
+		return stepError(child, "%s gets the name %s: a seat keeps its name, remove it and add another one", before, conn.Sanitize(s.name))
 	}
 	since := child.version
 	switch {
@@ -134,7 +136,7 @@ func checkStepOfSeat(child *record, before, s *seat) error {
 		since = before.since
 	case s.state == seatVoter: //mutant:reseated-as-voter
 		return stepError(child, "%s becomes a voter with the memory %s, and was %s: list a memory as a learner first, it gets its vote after the wait",
-			s, shown(s.memory), before.state)
+			s, conn.Sanitize(s.memory), before.state)
 	}
 	// What is left: a voter is demoted, a memory is listed as a learner, or the seat becomes vacant or leaving.
 	if s.since != since { //mutant:the-timer-of-a-seat-does-not-start

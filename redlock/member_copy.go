@@ -14,6 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"redlockd/redlock/clock"
+	"redlockd/redlock/conn"
 	"redlockd/redlock/lua"
 )
 
@@ -115,7 +116,7 @@ type copyPlace struct {
 func (c *copying) pipe(ctx context.Context, p *copyPlace, fill func(pipe redis.Pipeliner)) error {
 	ctx, cancel := context.WithTimeout(ctx, c.client.opts.ConnectTimeout)
 	defer cancel()
-	pipe := p.f.conn.redis.Pipeline()
+	pipe := p.f.conn.Redis.Pipeline()
 	fill(pipe)
 	fields, clock := pipe.HMGet(ctx, membersKey, "v", "beat"), redis.NewTimeCmd(ctx, "time")
 	pipe.BatchProcess(ctx, clock)
@@ -124,7 +125,7 @@ func (c *copying) pipe(ctx context.Context, p *copyPlace, fill func(pipe redis.P
 	received := time.Now()
 	for _, err := range []error{membersError(fields.Err()), clock.Err()} {
 		if err != nil {
-			return connectError(err)
+			return conn.ConnectError(err)
 		}
 	}
 	end := trailerOf(fields, clock)
@@ -154,19 +155,19 @@ func (c *copying) each(places []*copyPlace, ask func(i int, p *copyPlace) error)
 	errs := make([]error, len(places))
 	var asked sync.WaitGroup
 	for i, p := range places {
-		asked.Go(func() { errs[i] = survive(func() error { return ask(i, p) }) })
+		asked.Go(func() { errs[i] = conn.RecoverPanic(func() error { return ask(i, p) }) })
 	}
 	asked.Wait()
 	for i, err := range errs {
 		if err != nil {
-			return fmt.Errorf("%s: %w", shown(places[i].name), concise(err))
+			return fmt.Errorf("%s: %w", conn.Sanitize(places[i].name), conn.Shorten(err))
 		}
 	}
 	return nil
 }
 
 // run copies, and says why it could not. places are the masters that take part.
-func (c *copying) run(ctx context.Context, places map[int]Master) {
+func (c *copying) run(ctx context.Context, places map[int]conn.Master) {
 	defer close(c.ended)
 	defer c.cancel()
 	s := surveyMasters(ctx, places, patience{enough: len(places)}, c.client.opts)
@@ -175,15 +176,15 @@ func (c *copying) run(ctx context.Context, places map[int]Master) {
 		p.f = s.at(p.number)
 		switch {
 		case !p.f.ok():
-			c.err = fmt.Errorf("%s: %w", shown(p.name), p.f.err)
+			c.err = fmt.Errorf("%s: %w", conn.Sanitize(p.name), p.f.err)
 		case p.f.state.memory != p.memory:
-			c.err = fmt.Errorf("%s has forgotten, or another master has its address", shown(p.name))
+			c.err = fmt.Errorf("%s has forgotten, or another master has its address", conn.Sanitize(p.name))
 		}
 		if c.err != nil {
 			return
 		}
 		c.total.Add(p.f.keys)
-		socket := p.f.conn.socket
+		socket := p.f.conn.Socket
 		defer context.AfterFunc(ctx, func() { socket.SetDeadline(time.Unix(1, 0)) })() // else a master that hangs holds up who closes the client
 	}
 	c.err = c.copy(ctx)
@@ -197,7 +198,7 @@ func (c *copying) run(ctx context.Context, places map[int]Master) {
 
 func (c *copying) copy(ctx context.Context) error {
 	err := c.each(c.all, func(_ int, p *copyPlace) error {
-		return connectError(p.f.conn.load(ctx))
+		return conn.ConnectError(p.f.conn.Load(ctx))
 	})
 	if err == nil {
 		err = c.note(ctx)
@@ -484,7 +485,7 @@ func (c *copying) written(ctx context.Context, w *copyWrite, done string) error 
 		}
 	}
 	if len(done) != len(w.keys) {
-		return senseless("%d replies for %d keys", len(done), len(w.keys))
+		return conn.ProtocolErrorf("%d replies for %d keys", len(done), len(w.keys))
 	}
 	for i, key := range w.keys {
 		switch {
@@ -546,16 +547,16 @@ func (c *copying) note(ctx context.Context) error {
 	if c.noted.Sub(c.logged) > copyLogEvery {
 		c.logged = c.noted
 		n := c.progress()
-		c.client.opts.Logger.Info("a master is given what the others remember", "master", shown(c.seat.name), "locks", n.given, "percent", n.done, "from", n.from)
+		c.client.opts.Logger.Info("a master is given what the others remember", "master", conn.Sanitize(c.seat.name), "locks", n.given, "percent", n.done, "from", n.from)
 	}
 	return c.each([]*copyPlace{c.learner}, func(_ int, p *copyPlace) error {
 		n := c.progress()
-		reply, err := p.f.conn.redis.EvalSha(ctx, lua.CopyNote.SHA, []string{membersKey}, c.id, n.text(), copyNoteLife(c.client.opts).Milliseconds()).Slice()
+		reply, err := p.f.conn.Redis.EvalSha(ctx, lua.CopyNote.SHA, []string{membersKey}, c.id, n.text(), copyNoteLife(c.client.opts).Milliseconds()).Slice()
 		switch {
 		case err != nil && strings.HasPrefix(err.Error(), "OOM "): // it is told by what is given
 			return nil
 		case err != nil:
-			return connectError(err)
+			return conn.ConnectError(err)
 		case len(reply) > 1:
 			return errCopied
 		}

@@ -8,13 +8,15 @@ import (
 	"strings"
 
 	"github.com/redis/go-redis/v9"
+
+	"redlockd/redlock/conn"
 )
 
 // copyEntryOf reads one key of lua.CopyRead.
 func copyEntryOf(left, value any) (e copyEntry, err error) {
 	ms, ok := left.(int64)
 	if !ok {
-		return e, senseless("%v for the time that a key lives", left)
+		return e, conn.ProtocolErrorf("%v for the time that a key lives", left)
 	}
 	e.left = ms
 	switch value := value.(type) {
@@ -31,14 +33,14 @@ func copyEntryOf(left, value any) (e copyEntry, err error) {
 			text, _ := value[i+1].(string)
 			ends, err := strconv.ParseInt(text, 10, 64)
 			if err != nil || member == "" {
-				return e, senseless("%v for a reader", value[i:i+2])
+				return e, conn.ProtocolErrorf("%v for a reader", value[i:i+2])
 			}
 			if member != readersEnd && ends > 0 {
 				e.readers[member] = ends
 			}
 		}
 	default:
-		return e, senseless("%v for a key", value)
+		return e, conn.ProtocolErrorf("%v for a key", value)
 	}
 	return e, nil
 }
@@ -53,7 +55,7 @@ func copyEntriesOf(cmd *redis.Cmd, keys int) ([]copyEntry, error) {
 		return nil, err
 	}
 	if len(reply) != 2*keys {
-		return nil, senseless("%d replies for %d keys", len(reply), keys)
+		return nil, conn.ProtocolErrorf("%d replies for %d keys", len(reply), keys)
 	}
 	entries := make([]copyEntry, keys)
 	for i := range entries {
@@ -117,6 +119,6 @@ func parseCopyNote(text string) (n copyNote, ok bool) {
 			return n, false
 		}
 	}
-	n = copyNote{by: parts[0], at: counts[0], given: counts[1], done: int(counts[2]), from: shown(parts[4])}
+	n = copyNote{by: parts[0], at: counts[0], given: counts[1], done: int(counts[2]), from: conn.Sanitize(parts[4])}
 	return n, counts[2] <= 100
 }

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"redlockd/redlock/conn"
 )
 
 // A founding begins a lineage where no quorum of the listed memories is left: brand-new masters, or a majority that has forgotten. No
@@ -30,7 +32,7 @@ func (s *survey) founding(base *record, opts Options) (f *record, why string) {
 		a := s.at(one.number)
 		if a == nil || !a.ok() {
 			if a != nil && isRefused(a.err) {
-				others[concise(a.err).Error()] = append(others[concise(a.err).Error()], shown(one.name))
+				others[conn.Shorten(a.err).Error()] = append(others[conn.Shorten(a.err).Error()], conn.Sanitize(one.name))
 			}
 			continue
 		}
@@ -39,7 +41,7 @@ func (s *survey) founding(base *record, opts Options) (f *record, why string) {
 			if a.record == nil {
 				reason = recordIsGone
 			}
-			others[reason] = append(others[reason], shown(one.name))
+			others[reason] = append(others[reason], conn.Sanitize(one.name))
 			continue
 		}
 		reached++
@@ -77,7 +79,7 @@ func (s *survey) founding(base *record, opts Options) (f *record, why string) {
 	var whose []string // who remembers so long a wait
 	for _, a := range s.found {
 		if a.ok() && a.record != nil && a.record.wait == f.wait {
-			whose = append(whose, shown(a.master.name()))
+			whose = append(whose, conn.Sanitize(a.master.SeatName()))
 		}
 	}
 	if len(whose) == 1 && f.wait > f.needed(opts.drift()) {
@@ -97,7 +99,7 @@ func vacated(base *record, opts Options) *record {
 	f.wait = max(f.needed(opts.drift()), wholeMs(opts.FoundingWait)) //mutant:a-founding-forgets-founding_wait
 	if base == nil {
 		for i, m := range opts.Masters {
-			f.seats = append(f.seats, seat{number: i, name: m.name(), addr: m.seatAddr(), state: seatVacant})
+			f.seats = append(f.seats, seat{number: i, name: m.SeatName(), addr: m.SeatAddr(), state: seatVacant})
 		}
 		return f
 	}
@@ -123,7 +125,7 @@ func (s *survey) remains(own *record) (newest *record) {
 	newest = own
 	for _, f := range s.found {
 		r := f.record
-		if f.ok() && r != nil && r.seatNamed(f.master.name()) != nil && (newest == nil || r.follows(newest)) {
+		if f.ok() && r != nil && r.seatNamed(f.master.SeatName()) != nil && (newest == nil || r.follows(newest)) {
 			newest = r
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"redlockd/redlock/clock"
+	"redlockd/redlock/conn"
 )
 
 // What the record in force, and a survey, say of the next record. It is pure: no clock, no I/O.
@@ -72,7 +73,7 @@ func (n *situation) next() decision {
 	child.seats = slices.DeleteFunc(child.seats, func(s seat) bool {
 		gone := !removed && s.state == seatLeaving && n.left(r.stampField(&s)) <= 0 //mutant:a-seat-is-removed-before-the-wait
 		if gone {
-			d.change("%s is removed", shown(s.name))
+			d.change("%s is removed", conn.Sanitize(s.name))
 			removed = true
 		}
 		return gone
@@ -91,7 +92,7 @@ func (n *situation) next() decision {
 				continue
 			}
 			moved = true
-			d.change("%s has another memory, and becomes a learner", shown(s.name))
+			d.change("%s has another memory, and becomes a learner", conn.Sanitize(s.name))
 			s.memory, s.state, s.since = f.state.memory, seatLearner, child.version
 		case s.state == seatLearner && f.shows(r):
 			why := n.promotes(s)
@@ -102,7 +103,7 @@ func (n *situation) next() decision {
 				d.problem = n.tooFarBehind(f)
 				continue
 			}
-			d.change("%s votes: %s", shown(s.name), why)
+			d.change("%s votes: %s", conn.Sanitize(s.name), why)
 			s.state = seatVoter
 			d.raise = append(d.raise, s.number)
 		}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"redlockd/redlock/clock"
+	"redlockd/redlock/conn"
 )
 
 const (
@@ -44,7 +45,7 @@ func (r *record) changed(change func(r *record)) *record {
 
 // foundAt is what a master shows that has settled on r; nil: it is fresh.
 func foundAt(place int, memory string, r *record) *found {
-	f := &found{place: place, master: Master{Addr: fmt.Sprint("m", place)}, runID: memberState{memory: memory}.runID(), fields: make(map[string]string)}
+	f := &found{place: place, master: conn.Master{Addr: fmt.Sprint("m", place)}, runID: memberState{memory: memory}.runID(), fields: make(map[string]string)}
 	f.shown(memory, r)
 	return f
 }
@@ -126,7 +127,7 @@ func TestNextRecord(t *testing.T) {
 		}, none},
 		{"another memory that is refused", nil, func(n *situation) {
 			n.survey.found[4].shown(processMemory(4, 2), nil)
-			n.survey.found[4].err = &refusedError{"a replica"}
+			n.survey.found[4].err = &conn.RefusedError{Reason: "a replica"}
 		}, none},
 		{"another memory of a seat that pauses", nil, func(n *situation) {
 			n.survey.found[4].shown(processMemory(4, 2), nil)
@@ -435,7 +436,7 @@ func TestFleetOfAList(t *testing.T) {
 		}
 		o := Options{}
 		for i := range 5 {
-			o.Masters = append(o.Masters, Master{Addr: s.found[i].master.Addr})
+			o.Masters = append(o.Masters, conn.Master{Addr: s.found[i].master.Addr})
 		}
 		got, wrong := s.fleet(o)
 		if got != tc.want || !strings.Contains(wrong, tc.wrong) || (wrong == "") != (tc.wrong == "") {
@@ -507,7 +508,7 @@ func TestUnfinishedStep(t *testing.T) {
 func TestFounding(t *testing.T) {
 	o := Options{MaxTTL: 2 * time.Second, FoundingWait: 10 * time.Second}
 	for i := range 5 {
-		o.Masters = append(o.Masters, Master{Addr: fmt.Sprint("m", i)})
+		o.Masters = append(o.Masters, conn.Master{Addr: fmt.Sprint("m", i)})
 	}
 	o = o.withDefaults()
 	plus := func(wait time.Duration) time.Duration { return wait + recheckWithin(wait) }

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"redlockd/redlock/conn"
 )
 
 // What an operator should know of the membership: the problem that `redlockd members` and /readyz show, and what the log says of settings that
@@ -28,7 +30,7 @@ func (m *coordinator) complaint(s *survey, r *record, strays []*found) string {
 	}
 	for _, f := range s.found {
 		if f.ok() && f.unreadable != nil {
-			return fmt.Sprintf("%s: %s: %v; the next change of the membership writes it anew", f.master.Addr, textOfTheRecord, concise(f.unreadable))
+			return fmt.Sprintf("%s: %s: %v; the next change of the membership writes it anew", f.master.Addr, textOfTheRecord, conn.Shorten(f.unreadable))
 		}
 	}
 	within := heardWithin * m.client.opts.Heartbeat
@@ -46,7 +48,7 @@ func (m *coordinator) complaint(s *survey, r *record, strays []*found) string {
 
 // meansTwo says that the address of a seat means one master here and another one elsewhere.
 func meansTwo(name string) string {
-	return shown(name) + " is heard by another redlockd and shows another memory here: see what its address means on both machines"
+	return conn.Sanitize(name) + " is heard by another redlockd and shows another memory here: see what its address means on both machines"
 }
 
 // compareFile says what the settings say otherwise than the record in force, which counts.
@@ -72,17 +74,17 @@ func fileDiffers(r *record, o Options) string {
 	}
 	for i := range r.seats {
 		s := &r.seats[i]
-		at := slices.IndexFunc(o.Masters, func(m Master) bool { return m.name() == s.name })
+		at := slices.IndexFunc(o.Masters, func(m conn.Master) bool { return m.SeatName() == s.name })
 		switch {
 		case at < 0:
-			parts = append(parts, fmt.Sprintf("%s (%s) is a member, the settings do not name it", shown(s.name), shown(s.addr)))
-		case o.masterAt(s.name, s.addr).fullAddr() != o.Masters[at].fullAddr():
-			parts = append(parts, fmt.Sprintf("%s is at %s, the settings say %s", shown(s.name), shown(o.masterAt(s.name, s.addr).fullAddr()), o.Masters[at].fullAddr()))
+			parts = append(parts, fmt.Sprintf("%s (%s) is a member, the settings do not name it", conn.Sanitize(s.name), conn.Sanitize(s.addr)))
+		case o.masterAt(s.name, s.addr).FullAddr() != o.Masters[at].FullAddr():
+			parts = append(parts, fmt.Sprintf("%s is at %s, the settings say %s", conn.Sanitize(s.name), conn.Sanitize(o.masterAt(s.name, s.addr).FullAddr()), o.Masters[at].FullAddr()))
 		}
 	}
 	for _, one := range o.Masters {
-		if r.seatNamed(one.name()) == nil {
-			parts = append(parts, fmt.Sprintf("%s is no member, the settings name it", one.name()))
+		if r.seatNamed(one.SeatName()) == nil {
+			parts = append(parts, fmt.Sprintf("%s is no member, the settings name it", one.SeatName()))
 		}
 	}
 	return strings.Join(parts, "; ")

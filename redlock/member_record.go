@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"redlockd/redlock/clock"
+	"redlockd/redlock/conn"
 	"redlockd/redlock/quorum"
 )
 
@@ -108,7 +109,7 @@ type seat struct {
 	since int64
 }
 
-func (s *seat) String() string { return fmt.Sprintf("seat %d (%s)", s.number, shown(s.name)) }
+func (s *seat) String() string { return fmt.Sprintf("seat %d (%s)", s.number, conn.Sanitize(s.name)) }
 
 // record is one version of the membership. It is not changed once it is sealed.
 type record struct {
@@ -224,10 +225,10 @@ func (r *record) check() error {
 		return fmt.Errorf("its text has %d bytes, at most %d are possible: shorten names and addresses of masters", n, recordMax)
 	}
 	if !isHex(r.lineage, nonceLen) {
-		return fmt.Errorf("%q is no lineage", shown(r.lineage))
+		return fmt.Errorf("%q is no lineage", conn.Sanitize(r.lineage))
 	}
 	if r.parent != "" && !isHex(r.parent, digestLen) {
-		return fmt.Errorf("%q is no digest of a record", shown(r.parent))
+		return fmt.Errorf("%q is no digest of a record", conn.Sanitize(r.parent))
 	}
 	if (r.version == 0) != (r.parent == "") {
 		return fmt.Errorf("version %d with parent %q: only version 0, a founding, has none", r.version, r.parent)
@@ -280,17 +281,17 @@ func (r *record) checkSeats() error {
 		case s.addr == "" || len(s.addr) > seatNameMax:
 			return fmt.Errorf("%s has an address of %d bytes, 1 to %d are possible", s, len(s.addr), seatNameMax)
 		case names[s.name]:
-			return fmt.Errorf("two seats have the name %s: each needs its own", shown(s.name))
+			return fmt.Errorf("two seats have the name %s: each needs its own", conn.Sanitize(s.name))
 		case addrs[s.addr]:
-			return fmt.Errorf("two seats have the address %s: each vote must come from a master of its own", shown(s.addr))
+			return fmt.Errorf("two seats have the address %s: each vote must come from a master of its own", conn.Sanitize(s.addr))
 		case s.state.occupied() && !isMemory(s.memory):
-			return fmt.Errorf("%s is a %s, and %q is no memory", s, s.state, shown(s.memory))
+			return fmt.Errorf("%s is a %s, and %q is no memory", s, s.state, conn.Sanitize(s.memory))
 		case !s.state.occupied() && s.state != seatVacant && s.state != seatLeaving:
 			return fmt.Errorf("%s has an unknown %s", s, s.state)
 		case !s.state.occupied() && s.memory != "":
-			return fmt.Errorf("%s is %s, and lists the memory %s", s, s.state, shown(s.memory))
+			return fmt.Errorf("%s is %s, and lists the memory %s", s, s.state, conn.Sanitize(s.memory))
 		case s.memory != "" && memories[s.memory]: //mutant:one-memory-at-two-seats
-			return fmt.Errorf("two seats list the memory %s: it would vote twice", shown(s.memory))
+			return fmt.Errorf("two seats list the memory %s: it would vote twice", conn.Sanitize(s.memory))
 		case s.since < 0 || s.since > r.version:
 			return fmt.Errorf("%s is as it is since version %d, and this is version %d", s, s.since, r.version)
 		}

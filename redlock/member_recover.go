@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"redlockd/redlock/conn"
 )
 
 // Which learners are copied to (member_copy.go), from whom, and when that makes them voters. All of it belongs to the coordinator's goroutine.
@@ -74,7 +76,7 @@ func (m *coordinator) recoverOne(s *survey, r *record, seat *seat, one *recovery
 		case c.err != nil:
 			if reason := c.err.Error(); reason != one.failed {
 				one.failed = reason
-				m.client.opts.Logger.Warn("a master cannot be given what the others remember", "master", shown(seat.name), "reason", reason,
+				m.client.opts.Logger.Warn("a master cannot be given what the others remember", "master", conn.Sanitize(seat.name), "reason", reason,
 					"to_do", "nothing if the reason is gone by now: it is tried again; the master votes when its wait is over at the latest")
 			}
 			m.setRecovery(one, nil, c.err.Error())
@@ -114,7 +116,7 @@ func (m *coordinator) recoverOne(s *survey, r *record, seat *seat, one *recovery
 		p := m.client.source(voter)
 		left := from != nil && from.shows(r) // every earlier record: so no vote under one counts there any more //mutant:a-source-is-read-before-it-has-left
 		if !left || p == nil {
-			missing = append(missing, shown(voter.name))
+			missing = append(missing, conn.Sanitize(voter.name))
 			continue
 		}
 		sources = append(sources, p)
@@ -155,7 +157,7 @@ func (m *coordinator) startCopy(r *record, learner seat, sources []*copyPlace) *
 	c.learner = &copyPlace{number: learner.number, name: learner.name, memory: learner.memory}
 	c.least = len(sources) - r.quorum() + 1 //mutant:what-one-source-has-is-copied
 	c.all = append(slices.Clone(sources), c.learner)
-	places, all := make(map[int]Master), m.placesOf(r)
+	places, all := make(map[int]conn.Master), m.placesOf(r)
 	for _, p := range c.all {
 		places[p.number] = all[p.number]
 	}
@@ -179,7 +181,7 @@ func (m *coordinator) stillGood(s *survey, r *record, c *copying) error {
 		case f == nil || !f.ok(): // and could not tell its fences
 			return errNotYet
 		case seat == nil || seat.state != seatVoter || !f.shows(r): //mutant:a-source-that-has-forgotten-promotes
-			return fmt.Errorf("%s has forgotten, or was replaced, while it was copied", shown(p.name))
+			return fmt.Errorf("%s has forgotten, or was replaced, while it was copied", conn.Sanitize(p.name))
 		}
 	}
 	return nil

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"redlockd/redlock/conn"
 )
 
 // A refounding is for the loss of a majority for good, when no quorum of the record's seats comes back,
@@ -111,7 +113,7 @@ func (o Options) refounding(ctx context.Context) (s *survey, base, f *record, pl
 	for base != next { // who was a member may know of a newer record, of further seats
 		base, reached = next, nil
 		before = vacated(base, o)
-		places := make(map[int]Master)
+		places := make(map[int]conn.Master)
 		for i := range before.seats {
 			places[before.seats[i].number] = o.masterAt(before.seats[i].name, before.seats[i].addr)
 		}
@@ -121,7 +123,7 @@ func (o Options) refounding(ctx context.Context) (s *survey, base, f *record, pl
 		members.close()
 		for _, m := range members.found {
 			if m.ok() && !m.foreign(base) {
-				reached = append(reached, shown(before.seat(m.place).name))
+				reached = append(reached, conn.Sanitize(before.seat(m.place).name))
 			}
 		}
 		next = members.newest(base) //mutant:refounded-over-what-a-member-shows
@@ -137,10 +139,10 @@ func (o Options) refounding(ctx context.Context) (s *survey, base, f *record, pl
 	asked.roster, asked.seats = base.roster+1, vacated(nil, o).seats
 	for i := range asked.seats {
 		one := &asked.seats[i]
-		if b := base.seatNamed(one.name); b != nil && o.masterAt(b.name, b.addr).fullAddr() == o.Masters[i].fullAddr() {
+		if b := base.seatNamed(one.name); b != nil && o.masterAt(b.name, b.addr).FullAddr() == o.Masters[i].FullAddr() {
 			one.addr = b.addr
 		} else if b != nil { // for every client, whatever its settings say of the name
-			one.addr = o.Masters[i].fullAddr() //mutant:a-refounded-name-means-two-machines
+			one.addr = o.Masters[i].FullAddr() //mutant:a-refounded-name-means-two-machines
 		}
 	}
 	f, why := s.founding(asked.seal(), o)
@@ -164,9 +166,9 @@ func (s *survey) newest(own *record) *record {
 // names tells whether the seats of the record are the masters that the options name.
 func (o Options) names(r *record) bool {
 	r = vacated(r, o)
-	return len(r.seats) == len(o.Masters) && !slices.ContainsFunc(o.Masters, func(m Master) bool {
-		s := r.seatNamed(m.name())
-		return s == nil || o.masterAt(s.name, s.addr).fullAddr() != m.fullAddr()
+	return len(r.seats) == len(o.Masters) && !slices.ContainsFunc(o.Masters, func(m conn.Master) bool {
+		s := r.seatNamed(m.SeatName())
+		return s == nil || o.masterAt(s.name, s.addr).FullAddr() != m.FullAddr()
 	})
 }
 

@@ -5,6 +5,8 @@ import (
 	"encoding/hex"
 	"fmt"
 	"strings"
+
+	"redlockd/redlock/conn"
 )
 
 // What a master shows of its membership in the field v of the hash redlockd:members, in one value, so that a memory that is lost takes
@@ -41,7 +43,7 @@ type memberState struct {
 func parseState(v string) (memberState, error) {
 	s, ok := readState(v)
 	if !ok {
-		return memberState{}, fmt.Errorf("the field v of %s is %q, which this redlockd cannot read", membersKey, shown(v))
+		return memberState{}, fmt.Errorf("the field v of %s is %q, which this redlockd cannot read", membersKey, conn.Sanitize(v))
 	}
 	return s, nil
 }
@@ -54,7 +56,7 @@ func stateOf(v, runID string) (memberState, error) {
 	case err == nil && s.runID() == runID:
 		return s, nil
 	case err != nil && runID != "" && strings.Contains(v, runID): //mutant:what-cannot-be-read-is-replaced
-		return memberState{}, &refusedError{err.Error() + ": if a newer redlockd uses this master, run its version here too; " +
+		return memberState{}, &conn.RefusedError{Reason: err.Error() + ": if a newer redlockd uses this master, run its version here too; " +
 			"else see who writes to it, and run DEL " + membersKey + " there: it votes after the wait"}
 	}
 	return memberState{}, nil

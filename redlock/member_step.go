@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"redlockd/redlock/conn"
 	"redlockd/redlock/lua"
 )
 
@@ -145,7 +146,7 @@ func (s *survey) askEach(masters []*found, quorum int, grace time.Duration, ask 
 	}
 	answers := make(chan answer, len(masters))
 	for _, f := range masters {
-		s.asking.Go(func() { answers <- answer{f, survive(func() error { return ask(f) })} })
+		s.asking.Go(func() { answers <- answer{f, conn.RecoverPanic(func() error { return ask(f) })} })
 	}
 	var problems []string
 	var enough <-chan time.Time
@@ -159,7 +160,7 @@ func (s *survey) askEach(masters []*found, quorum int, grace time.Duration, ask 
 		}
 		if a.err != nil {
 			outrun = outrun || errors.Is(a.err, errOutrun)
-			problems = append(problems, fmt.Sprintf("%s: %v", a.f.master.Addr, concise(a.err)))
+			problems = append(problems, fmt.Sprintf("%s: %v", a.f.master.Addr, conn.Shorten(a.err)))
 			continue
 		}
 		if agreed = append(agreed, a.f); len(agreed) >= quorum {
@@ -210,7 +211,7 @@ const textOfTheRecord = "the field r of its " + membersKey + ", the text of the 
 
 // raiseFloor has a master refuse fences up to the floor.
 func (f *found) raiseFloor(ctx context.Context, floor int64) error {
-	raised, err := f.conn.redis.Eval(ctx, lua.AdmitFloor.Text, []string{membersKey, floorKey}, f.state.String(), floor).Int()
+	raised, err := f.conn.Redis.Eval(ctx, lua.AdmitFloor.Text, []string{membersKey, floorKey}, f.state.String(), floor).Int()
 	switch {
 	case err == nil && raised == fenceAhead:
 		return errFloorAhead
@@ -224,8 +225,8 @@ func (f *found) raiseFloor(ctx context.Context, floor int64) error {
 var errFloorAhead = errors.New("the floor of fences is too far ahead of its clock")
 
 // runOnMembers runs one of the scripts on the membership. errOutrun: the master shows something else by now.
-func runOnMembers(ctx context.Context, conn *masterConn, s lua.Script, args ...any) ([]any, error) {
-	reply, err := conn.redis.Eval(ctx, s.Text, []string{membersKey}, args...).Slice()
+func runOnMembers(ctx context.Context, conn *conn.Conn, s lua.Script, args ...any) ([]any, error) {
+	reply, err := conn.Redis.Eval(ctx, s.Text, []string{membersKey}, args...).Slice()
 	if err != nil {
 		return nil, err
 	}

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"redlockd/redlock/conn"
 	"redlockd/redlock/lua"
 	"redlockd/redlock/quorum"
 )
@@ -41,7 +42,7 @@ func (p *proposer) look() {
 		p.survey.close()
 	}
 	o := p.options().withDefaults()
-	masters := make(map[int]Master)
+	masters := make(map[int]conn.Master)
 	for i, m := range o.Masters {
 		masters[i] = m
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"redlockd/redlock/conn"
 	"redlockd/redlock/lua"
 )
 
@@ -34,11 +35,11 @@ type survey struct {
 // found is what one master has shown.
 type found struct {
 	place  int // number of the seat
-	master Master
+	master conn.Master
 	// err is why it cannot be a member at present: it is not reached, is refused, or is used by others.
 	err error
 	// conn is nil where it is not reached.
-	conn *masterConn
+	conn *conn.Conn
 
 	runID   string
 	version string      // redis_version
@@ -90,13 +91,13 @@ func (f *found) stamp(field string) (time.Time, bool) {
 func (s *survey) close() {
 	for _, f := range s.found {
 		if f.conn != nil {
-			f.conn.socket.SetDeadline(time.Unix(1, 0))
+			f.conn.Socket.SetDeadline(time.Unix(1, 0))
 		}
 	}
 	s.asking.Wait()
 	for _, f := range s.found {
 		if f.conn != nil {
-			f.conn.close()
+			f.conn.Close()
 			f.conn = nil
 		}
 	}
@@ -136,7 +137,7 @@ type patience struct {
 
 // surveyMasters asks the masters, given by place, all at once. It returns when all have answered, or its patience is over. The caller closes
 // the survey.
-func surveyMasters(ctx context.Context, masters map[int]Master, p patience, opts Options) *survey {
+func surveyMasters(ctx context.Context, masters map[int]conn.Master, p patience, opts Options) *survey {
 	s := &survey{began: time.Now()}
 	ctx, cancel := context.WithTimeout(ctx, opts.ConnectTimeout)
 	defer cancel()
@@ -144,7 +145,7 @@ func surveyMasters(ctx context.Context, masters map[int]Master, p patience, opts
 	for place, m := range masters {
 		s.asking.Go(func() {
 			f := &found{place: place, master: m}
-			f.err = m.explain(concise(survive(func() error { return f.ask(ctx, opts) })))
+			f.err = m.Explain(conn.Shorten(conn.RecoverPanic(func() error { return f.ask(ctx, opts) })))
 			answers <- f
 		})
 	}
@@ -185,7 +186,7 @@ func (s *survey) findTwins() {
 			continue
 		}
 		if twin := first[f.runID]; twin != nil {
-			f.err = &refusedError{fmt.Sprintf("it is the same Redis as %s: each vote must come from a master of its own", twin.master.Addr)}
+			f.err = &conn.RefusedError{Reason: fmt.Sprintf("it is the same Redis as %s: each vote must come from a master of its own", twin.master.Addr)}
 			continue
 		}
 		first[f.runID] = f
@@ -194,36 +195,36 @@ func (s *survey) findTwins() {
 
 // ask connects to the master and reads everything. It names the memory of a master that has none yet, unless it may only read.
 func (f *found) ask(ctx context.Context, opts Options) error {
-	conn, err := dial(ctx, f.master, opts.ConnectTimeout)
+	link, err := conn.Dial(ctx, f.master, opts.ConnectTimeout)
 	if err != nil {
 		return err
 	}
-	f.conn = conn
-	defer context.AfterFunc(ctx, func() { conn.socket.SetDeadline(time.Unix(1, 0)) })()
-	pipe := conn.redis.Pipeline()
+	f.conn = link
+	defer context.AfterFunc(ctx, func() { link.Socket.SetDeadline(time.Unix(1, 0)) })()
+	pipe := link.Redis.Pipeline()
 	infos := []*redis.StringCmd{pipe.Info(ctx, "server"), pipe.Info(ctx, "replication"), pipe.Info(ctx, "memory"), pipe.Info(ctx, "cluster")}
 	if _, err := pipe.Exec(ctx); err != nil { // where the login is refused, the commands do not say so
-		return connectError(err)
+		return conn.ConnectError(err)
 	}
 	text := ""
 	for _, info := range infos {
 		text += info.Val()
 	}
-	fields := parseInfo(text)
-	if reason := refusal(fields); reason != "" {
-		return &refusedError{reason}
+	fields := conn.ParseInfo(text)
+	if reason := conn.Refusal(fields); reason != "" {
+		return &conn.RefusedError{Reason: reason}
 	}
 	f.version = fields["redis_version"]
 	if f.runID = fields["run_id"]; f.runID == "" {
-		return &refusedError{"its INFO has no run_id: see whether it is a Redis"}
+		return &conn.RefusedError{Reason: "its INFO has no run_id: see whether it is a Redis"}
 	}
 	for range 8 { // others may name the memory at the same time
 		if err := f.read(ctx, opts); err != nil {
 			return err
 		}
 		if f.fields["r"] == "" { // it belongs to nobody yet, as far as this database says
-			if text := fleetInOtherDB(ctx, conn, f.master, opts.ConnectTimeout); text != "" {
-				return &refusedError{text}
+			if text := fleetInOtherDB(ctx, link, f.master, opts.ConnectTimeout); text != "" {
+				return &conn.RefusedError{Reason: text}
 			}
 		}
 		if f.state.memory != "" {
@@ -234,7 +235,7 @@ func (f *found) ask(ctx context.Context, opts Options) error {
 			f.state = memberState{memory: newMemory(f.runID), fresh: true}
 			return nil
 		}
-		if err := nameMemory(ctx, conn, f.v, newMemory(f.runID), amnesia(f.v, false)); err != nil {
+		if err := nameMemory(ctx, link, f.v, newMemory(f.runID), amnesia(f.v, false)); err != nil {
 			return err
 		}
 	}
@@ -243,7 +244,7 @@ func (f *found) ask(ctx context.Context, opts Options) error {
 
 // read reads the hash, and what else a decision needs. The state stays empty where the memory has no name.
 func (f *found) read(ctx context.Context, opts Options) error {
-	pipe := f.conn.redis.Pipeline()
+	pipe := f.conn.Redis.Pipeline()
 	// The clock comes first: a wait that is over by it was over when the fences were read.
 	clock := redis.NewTimeCmd(ctx, "time")
 	floor, top := highWaterCommands(ctx)
@@ -254,7 +255,7 @@ func (f *found) read(ctx context.Context, opts Options) error {
 	f.received = time.Now()
 	for _, err := range []error{membersError(hash.Err()), size.Err(), clock.Err()} {
 		if err != nil {
-			return connectError(err)
+			return conn.ConnectError(err)
 		}
 	}
 	high, untrue, err := readHighWater(floor, top, f.received, opts.ClockSkewMax)
@@ -262,7 +263,7 @@ func (f *found) read(ctx context.Context, opts Options) error {
 		return err
 	}
 	if untrue != "" {
-		return &refusedError{untrue}
+		return &conn.RefusedError{Reason: untrue}
 	}
 	f.clock, f.high, f.fields = clock.Val(), high, hash.Val()
 	f.keys = size.Val()
@@ -300,7 +301,7 @@ var errOtherRecord = errors.New("it is the text of another record: " + whatToDoA
 // membersError is an error of reading the membership. Where somebody has put another key in its place, the master is refused until it is gone.
 func membersError(err error) error {
 	if err != nil && strings.HasPrefix(err.Error(), "WRONGTYPE") {
-		return &refusedError{noMembership}
+		return &conn.RefusedError{Reason: noMembership}
 	}
 	return err
 }
@@ -309,8 +310,8 @@ const noMembership = "its " + membersKey + " is no membership: see who writes to
 
 // nameMemory names the memory of the master, if it still shows v ("": nothing), and says what has become of the one before. Of
 // several clients that name it, the first is right.
-func nameMemory(ctx context.Context, conn *masterConn, v, memory, why string) error {
-	if err := conn.redis.Eval(ctx, lua.Mint.Text, []string{membersKey}, v, memory, why).Err(); err != nil {
+func nameMemory(ctx context.Context, conn *conn.Conn, v, memory, why string) error {
+	if err := conn.Redis.Eval(ctx, lua.Mint.Text, []string{membersKey}, v, memory, why).Err(); err != nil {
 		return fmt.Errorf("name the memory in %s: %w", membersKey, err)
 	}
 	return nil
@@ -320,7 +321,7 @@ func nameMemory(ctx context.Context, conn *masterConn, v, memory, why string) er
 func otherFleet(r *record) string {
 	var names []string
 	for i := range r.seats {
-		names = append(names, shown(r.seats[i].name))
+		names = append(names, conn.Sanitize(r.seats[i].name))
 	}
 	return belongsElsewhere + ", whose masters are " + strings.Join(names, ", ") +
 		": if these are the masters that are meant here, give this redlockd the names and addresses that `redlockd members` prints with that fleet's settings;" +

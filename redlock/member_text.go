@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"redlockd/redlock/conn"
 )
 
 // The text of a record, as it stands on every master: printed, and read with all its bounds checked.
@@ -145,7 +147,7 @@ func readRecord(text string) (*record, error) {
 	}
 	fields := strings.SplitN(text, ";", 10)
 	if fields[0] != recordForm {
-		return nil, fmt.Errorf("it has the form %q, this redlockd reads form %s", shown(fields[0]), recordForm)
+		return nil, fmt.Errorf("it has the form %q, this redlockd reads form %s", conn.Sanitize(fields[0]), recordForm)
 	}
 	if len(fields) != 9 {
 		return nil, fmt.Errorf("it has %d fields, not 9", len(fields))
@@ -153,7 +155,7 @@ func readRecord(text string) (*record, error) {
 	r := &record{parent: fromDash(fields[3])}
 	var ok bool
 	if r.generation, r.lineage, ok = parseLineage(fields[1]); !ok {
-		return nil, fmt.Errorf("%q is no lineage", shown(fields[1]))
+		return nil, fmt.Errorf("%q is no lineage", conn.Sanitize(fields[1]))
 	}
 	var ms [2]int64
 	for _, f := range []struct {
@@ -165,7 +167,7 @@ func readRecord(text string) (*record, error) {
 		{"version of max_ttl", fields[6], &r.ttlSince}, {"roster", fields[7], &r.roster},
 	} {
 		if *f.to, ok = parseCount(f.text); !ok {
-			return nil, fmt.Errorf("its %s %q is no number from 0 to %d", f.what, shown(f.text), int64(countMax))
+			return nil, fmt.Errorf("its %s %q is no number from 0 to %d", f.what, conn.Sanitize(f.text), int64(countMax))
 		}
 	}
 	for i, to := range []*time.Duration{&r.maxTTL, &r.wait} {
@@ -188,14 +190,14 @@ func readRecord(text string) (*record, error) {
 func readSeat(text string) (seat, error) {
 	fields := strings.SplitN(text, ",", 7)
 	if len(fields) != 6 {
-		return seat{}, fmt.Errorf("%q is no seat: it has %d fields, not 6", shown(text), len(fields))
+		return seat{}, fmt.Errorf("%q is no seat: it has %d fields, not 6", conn.Sanitize(text), len(fields))
 	}
 	number, okNumber := parseCount(fields[0])
 	name, okName := unescaped(fields[1])
 	addr, okAddr := unescaped(fields[2])
 	since, okSince := parseCount(fields[5])
 	if !okNumber || !okName || !okAddr || !okSince || len(fields[4]) != 1 {
-		return seat{}, fmt.Errorf("%q is no seat", shown(text))
+		return seat{}, fmt.Errorf("%q is no seat", conn.Sanitize(text))
 	}
 	return seat{
 		number: int(min(number, MaxMasters)), name: name, addr: addr, memory: fromDash(fields[3]), state: seatState(fields[4][0]), since: since,

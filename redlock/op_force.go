@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"redlockd/redlock/conn"
 	"redlockd/redlock/lua"
 	"redlockd/redlock/quorum"
 )
@@ -114,24 +115,24 @@ func (c *Client) raiseLocked(f *force, d *deferred) {
 func writeRaise(b *batch, r *round) {
 	w := b.wire
 	b.script(lua.Raise, 2, 1, 3)
-	w.bulk(marksKey)
-	w.bulk(floorKey)
+	w.Bulk(marksKey)
+	w.Bulk(floorKey)
 	b.resources(r)
-	w.number(r.fence)
-	w.number(int64(b.lane.client.opts.FenceMarks))
-	w.number(forceReadersMax)
+	w.Number(r.fence)
+	w.Number(int64(b.lane.client.opts.FenceMarks))
+	w.Number(forceReadersMax)
 }
 
-func readRaise(b *batch, cmd command, first reply) (v quorum.Vote, refused, err error) {
+func readRaise(b *batch, cmd command, first conn.Reply) (v quorum.Vote, refused, err error) {
 	r := b.rounds[cmd.round]
 	a := answer{known: true}
 	var raised int64
-	refused, err = b.readArray(first, 7, ":$$::$:", func(i int, element reply) (over error) {
+	refused, err = b.readArray(first, 7, ":$$::$:", func(i int, element conn.Reply) (over error) {
 		switch i {
 		case 0:
 			raised = element.N
 		case 1:
-			a.kind = shown(string(element.Text))
+			a.kind = conn.Sanitize(string(element.Text))
 		case 2:
 			a.value, over = b.keep(element)
 		case 3:
@@ -158,7 +159,7 @@ func readRaise(b *batch, cmd command, first reply) (v quorum.Vote, refused, err 
 	case raised == fenceAhead || raised >= r.fence:
 		v, refused = b.fenceRefused(r, raised)
 	default:
-		return quorum.Unknown, nil, nonsense(reply{Kind: ':', N: raised})
+		return quorum.Unknown, nil, conn.ProtocolError(conn.Reply{Kind: ':', N: raised})
 	}
 	b.readings = append(b.readings, reading{round: r, answer: a})
 	return v, refused, nil
@@ -180,7 +181,7 @@ func readersIn(text []byte) (readers []answer, err error) {
 		n, err := strconv.Atoi(string(length))
 		end, endErr := strconv.ParseInt(string(ends), 10, 64)
 		if !found || err != nil || endErr != nil || n < 1 || n > min(MaxTokenLen, len(rest)) || len(readers) > forceReadersMax+1 {
-			return nil, masterError("ERR the readers are listed as no redlockd lists them: " + shown(string(text[:min(len(text), 32)])))
+			return nil, conn.Error("ERR the readers are listed as no redlockd lists them: " + conn.Sanitize(string(text[:min(len(text), 32)])))
 		}
 		readers = append(readers, answer{value: string(rest[:n]), ends: end})
 		text = rest[n:]
@@ -192,8 +193,8 @@ func readersIn(text []byte) (readers []answer, err error) {
 func writeForceCallers(b *batch, r *round) {
 	b.script(lua.Force, 0, 1, 2)
 	b.resources(r)
-	b.wire.bulk(r.token)
-	b.wire.number(r.op.to.(*force).found[keyHolder{r.token, r.ofReader()}].ends[b.lane.index])
+	b.wire.Bulk(r.token)
+	b.wire.Number(r.op.to.(*force).found[keyHolder{r.token, r.ofReader()}].ends[b.lane.index])
 }
 
 // markRaised releases what holds the resource once a quorum of masters has the new mark. If it was too low for some, the next one is above

@@ -74,12 +74,12 @@ func writeJoin(b *batch, r *round) {
 
 // joiner adds the arguments of lua.Join for one reader.
 func (b *batch) joiner(r *round) {
-	b.wire.bulk(r.token)
-	b.wire.number(r.ttlMs)
-	b.wire.number(b.lane.client.view.Load().longestMs)
+	b.wire.Bulk(r.token)
+	b.wire.Number(r.ttlMs)
+	b.wire.Number(b.lane.client.view.Load().longestMs)
 	if r.verb == verbRefill {
-		b.wire.bulk("1") //mutant:a-refill-is-kept-out
+		b.wire.Bulk("1") //mutant:a-refill-is-kept-out
 	} else {
-		b.wire.bulk("0")
+		b.wire.Bulk("0")
 	}
 }

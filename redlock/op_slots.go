@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"redlockd/redlock/conn"
 	"redlockd/redlock/lua"
 	"redlockd/redlock/quorum"
 )
@@ -253,16 +254,16 @@ func writeSlot(b *batch, r *round) {
 		addSlotName(b.wire, semaphore, i)
 	}
 	b.acquisition(r)
-	b.wire.number(int64(r.slot + 1)) // of noSlot it is 0
+	b.wire.Number(int64(r.slot + 1)) // of noSlot it is 0
 }
 
 // addSlotName adds the name of a slot as a word.
-func addSlotName(w *wire, resource string, slot int) {
+func addSlotName(w *conn.Wire, resource string, slot int) {
 	var digits [2]byte
 	number := strconv.AppendInt(digits[:0], int64(slot), 10)
-	w.out = strconv.AppendInt(append(w.out, '$'), int64(len(resource)+1+len(number)), 10)
-	w.out = append(append(append(w.out, "\r\n"...), resource...), '#')
-	w.out = append(append(w.out, number...), "\r\n"...)
+	w.Out = strconv.AppendInt(append(w.Out, '$'), int64(len(resource)+1+len(number)), 10)
+	w.Out = append(append(append(w.Out, "\r\n"...), resource...), '#')
+	w.Out = append(append(w.Out, number...), "\r\n"...)
 }
 
 // addSlots adds all slots of the semaphore.
@@ -276,14 +277,14 @@ func (t *touched) addSlots(r *round) {
 func (r *round) semaphore() string { return r.keys[0][:strings.LastIndexByte(r.keys[0], '#')] }
 
 // readSlot keeps what a denial tells of the other slots.
-func readSlot(b *batch, cmd command, reply reply) (v quorum.Vote, refused, err error) {
+func readSlot(b *batch, cmd command, reply conn.Reply) (v quorum.Vote, refused, err error) {
 	r := b.rounds[cmd.round]
 	if reply.Kind != ':' || reply.N > slotDenied {
 		return readAcquire(b, cmd, reply)
 	}
 	told := slotDenied - reply.N
 	if told>>slotFoundBit > int64(r.slots) {
-		return quorum.Unknown, nil, nonsense(reply)
+		return quorum.Unknown, nil, conn.ProtocolError(reply)
 	}
 	all := uint32(1<<r.slots - 1)
 	b.readings = append(b.readings, reading{round: r, answer: answer{free: uint32(told) & all, slot: int8(told >> slotFoundBit)}})

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"redlockd/redlock/clock"
+	"redlockd/redlock/conn"
 	"redlockd/redlock/quorum"
 )
 
@@ -32,16 +33,19 @@ const (
 	ReservedPrefix = "redlockd:"
 )
 
+// Master says how one of the independent Redis masters is reached.
+type Master = conn.Master
+
 // Options configure a Client. The zero value of a field means its default, as DefaultOptions returns it;
 // Masters has none.
 type Options struct {
 	// Masters are the independent Redis masters: an odd number, up to MaxMasters. They found the first membership, which the masters keep
 	// themselves from then on. Later they lead to it: more than half of those that answer must belong to one fleet. Where they differ, the membership
 	// counts (Client.Membership). Libraries that lock on the masters themselves must use those of the membership.
-	Masters []Master
+	Masters []conn.Master
 	// Common says how a master is reached at an address that Masters does not name: Username, Password, TLS, and DB where an operator names an
 	// address without one. The rest does not count.
-	Common Master
+	Common conn.Master
 
 	// MasterTimeout is how long one master may take over one batch before its silence counts as no answer. A master without which there is no
 	// quorum may take four times as long, up to ConnectTimeout. Default 50 ms.
@@ -231,7 +235,7 @@ func (o Options) Validate() error {
 	return errors.Join(errs...)
 }
 
-func validateMasters(masters []Master) error {
+func validateMasters(masters []conn.Master) error {
 	n := len(masters)
 	bad := func(format string, args ...any) error {
 		return &OptionError{Option: "Masters", Reason: fmt.Sprintf(format, args...)}
@@ -257,8 +261,8 @@ func validateMasters(masters []Master) error {
 		if m.DB < 0 {
 			return bad("master %s: database number %d is negative", m.Addr, m.DB)
 		}
-		for _, text := range []string{m.Addr, m.name()} {
-			if _, db, is := SplitAddr(text); is {
+		for _, text := range []string{m.Addr, m.SeatName()} {
+			if _, db, is := conn.SplitAddr(text); is {
 				return bad("master %d: the /%d at the end of %s is the number of a database: give it as such", i+1, db, text)
 			}
 		}
@@ -266,10 +270,10 @@ func validateMasters(masters []Master) error {
 			return bad("%s is named twice, as number %d and %d: each vote must come from a master of its own", m.Addr, first, i+1)
 		}
 		seen[m.Addr] = i + 1
-		if first, twice := named[m.name()]; twice {
-			return bad("masters %d and %d have the same name, %s", first, i+1, m.name())
+		if first, twice := named[m.SeatName()]; twice {
+			return bad("masters %d and %d have the same name, %s", first, i+1, m.SeatName())
 		}
-		named[m.name()] = i + 1
+		named[m.SeatName()] = i + 1
 	}
 	return nil
 }

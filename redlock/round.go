@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"redlockd/redlock/conn"
 	"redlockd/redlock/quorum"
 )
 
@@ -94,7 +95,7 @@ type answer struct {
 }
 
 // lives takes in what PTTL says of a key whose kind is known. A key can end between two commands of a script in no Redis, but in a copy of one.
-func (a *answer) lives(pttl reply) {
+func (a *answer) lives(pttl conn.Reply) {
 	a.ttl = time.Duration(pttl.N) * time.Millisecond
 	a.found = a.kind != "none" && pttl.N != -2
 }

@@ -28,6 +28,8 @@ import (
 	redsyncredis "github.com/go-redsync/redsync/v4/redis"
 	"github.com/go-redsync/redsync/v4/redis/goredis/v9"
 	"github.com/redis/go-redis/v9"
+
+	"redlockd/redlock/conn"
 )
 
 const (
@@ -71,7 +73,9 @@ func mayEvict(p *play) {
 func evictLocks(p *play) {
 	const fillers = 100
 	for _, n := range three {
-		field := func(section, name string) string { return parseInfo(p.do(p.master(n), "INFO", section).(string))[name] }
+		field := func(section, name string) string {
+			return conn.ParseInfo(p.do(p.master(n), "INFO", section).(string))[name]
+		}
 		used, err := strconv.Atoi(field("memory", "used_memory"))
 		if err != nil {
 			p.Fatal(err)

@@ -25,6 +25,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"redlockd/redlock/conn"
 	"redlockd/redlock/redisproc"
 )
 
@@ -391,10 +392,10 @@ func (p *play) startMasters(shim string) {
 		p.Cleanup(func() { clock.Close() })
 		p.running, p.clocks = append(p.running, s), append(p.clocks, clock)
 		p.names = append(p.names, s.Addr) // where a client finds the master if its settings do not name it
-		opts.Masters = append(opts.Masters, Master{Addr: s.Addr})
+		opts.Masters = append(opts.Masters, conn.Master{Addr: s.Addr})
 	}
 	if len(opts.Masters)%2 == 0 { // an odd number is wanted, and which masters are one set does not matter here
-		opts.Masters = append(opts.Masters, Master{Addr: p.start(nil).Addr})
+		opts.Masters = append(opts.Masters, conn.Master{Addr: p.start(nil).Addr})
 	}
 	if p.servers != nil {
 		return // twins: the client founds the membership without those
@@ -434,7 +435,7 @@ func (p *play) connectTold(reach, told []int) *party {
 		Logger: slog.New(slog.NewTextHandler(&p.log, nil)),
 	}
 	for _, link := range x.linksTo(told) {
-		opts.Masters = append(opts.Masters, Master{Addr: link.addr, Name: p.names[slices.Index(x.links, link)]})
+		opts.Masters = append(opts.Masters, conn.Master{Addr: link.addr, Name: p.names[slices.Index(x.links, link)]})
 	}
 	x.keep(reach)
 	c, err := Open(opts)

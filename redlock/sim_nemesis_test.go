@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"redlockd/redlock/conn"
 	"redlockd/redlock/memmaster"
 )
 
@@ -454,7 +455,7 @@ func (n *nemesis) crash(i int, withData bool, d time.Duration) {
 // everybodyKnows tells whether every proxy has seen the clock of the master's present run. A clock that steps before a proxy has seen it
 // cannot be found by that proxy: see TestClockStepBehindARestart.
 func (n *nemesis) everybodyKnows(i int) bool {
-	run := parseInfo(outside(n.w, n.w.masters[i], "INFO", "server").(string))["run_id"]
+	run := conn.ParseInfo(outside(n.w, n.w.masters[i], "INFO", "server").(string))["run_id"]
 	for _, p := range n.w.proxies {
 		if p.Masters()[i].RunID != run {
 			return false

@@ -8,6 +8,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"redlockd/redlock/conn"
 )
 
 const (
@@ -64,7 +66,7 @@ func (d *duellist) step() {
 		}
 	}
 	time.Sleep(upTo(rng, 40*ms))
-	masters := map[int]Master{}
+	masters := map[int]conn.Master{}
 	for i, m := range opts.Masters {
 		masters[i] = m
 	}

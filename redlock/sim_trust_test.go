@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"redlockd/redlock/conn"
 	"redlockd/redlock/quorum"
 )
 
@@ -162,7 +163,7 @@ func (n *nemesis) foreignName(p *incarnation) {
 		return
 	}
 	i := w.behind[other]
-	runID := parseInfo(outside(w, w.masters[i], "INFO", "server").(string))["run_id"]
+	runID := conn.ParseInfo(outside(w, w.masters[i], "INFO", "server").(string))["run_id"]
 	fleet := (&record{generation: 1, lineage: nonce(), maxTTL: w.maxTTL, wait: 2 * w.maxTTL,
 		seats: []seat{{name: "theirs", addr: addrOf(other), memory: newMemory(runID), state: seatVoter}}}).seal()
 	outside(w, w.masters[i], "DEL", membersKey)
@@ -172,7 +173,7 @@ func (n *nemesis) foreignName(p *incarnation) {
 	w.tallies.restarts++
 	p.kill()
 	next := w.spawn(p.id, w.knows, func(o *Options) {
-		o.Masters[rng.IntN(len(o.Masters))] = Master{Name: "theirs", Addr: addrOf(other)}
+		o.Masters[rng.IntN(len(o.Masters))] = conn.Master{Name: "theirs", Addr: addrOf(other)}
 	})
 	w.replace(next)
 	for end := time.Now().Add(2 * time.Second); !next.Membership().Known && time.Now().Before(end); {

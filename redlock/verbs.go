@@ -1,6 +1,9 @@
 package redlock
 
-import "redlockd/redlock/quorum"
+import (
+	"redlockd/redlock/conn"
+	"redlockd/redlock/quorum"
+)
 
 // verb says what a round asks of every master, and what its votes then mean. All that a verb
 // decides stands in its row of the table verbs.
@@ -60,7 +63,7 @@ type verbRow struct {
 	// read turns the replies to the command, of which one is read already, into a vote. refused is
 	// the error that the master replied in the place of an answer. err means that the connection is
 	// of no more use.
-	read func(b *batch, cmd command, first reply) (v quorum.Vote, refused, err error)
+	read func(b *batch, cmd command, first conn.Reply) (v quorum.Vote, refused, err error)
 	// cost is what the command costs a master, in the price of a SET of a short key.
 	cost func(r *round) int
 

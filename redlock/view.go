@@ -87,7 +87,7 @@ func (c *Client) setRecord(r *record) {
 		s := &r.seats[i]
 		m := c.opts.masterAt(s.name, s.addr)
 		if s.number < len(before.lanes) {
-			if l := before.lanes[s.number]; l != nil && l.master.name() == s.name && l.master.fullAddr() == m.fullAddr() {
+			if l := before.lanes[s.number]; l != nil && l.master.SeatName() == s.name && l.master.FullAddr() == m.FullAddr() {
 				lanes[s.number] = l
 				continue
 			}

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"redlockd/redlock/conn"
 )
 
 // contest is what clients were granted that want the same resource.
@@ -152,7 +154,7 @@ func TestClientThatMovesLater(t *testing.T) {
 // only are the masters that a client is told of, by number.
 func only(masters ...int) func(*Options) {
 	return func(o *Options) {
-		var some []Master
+		var some []conn.Master
 		for _, i := range masters {
 			some = append(some, o.Masters[i])
 		}

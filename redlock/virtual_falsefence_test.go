@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"redlockd/redlock/conn"
 	"redlockd/redlock/redisproc"
 
 	"github.com/redis/go-redis/v9"
@@ -287,7 +288,7 @@ func TestRealFalseFloor(t *testing.T) {
 	refused(b)
 	var opts Options
 	for _, s := range servers {
-		opts.Masters = append(opts.Masters, Master{Addr: s.Addr})
+		opts.Masters = append(opts.Masters, conn.Master{Addr: s.Addr})
 	}
 	opts.MaxTTL = time.Second
 	reports, _ := ProbeAll(ctx, opts, time.Minute)

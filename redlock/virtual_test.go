@@ -21,6 +21,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
 
+	"redlockd/redlock/conn"
 	"redlockd/redlock/memmaster"
 )
 
@@ -85,7 +86,7 @@ func (s *stage) proxy() *proxy {
 func (p *proxy) options() Options {
 	o := Options{FoundingWait: 10 * ms}
 	for i := range cmp.Or(p.s.named, len(p.s.masters)) {
-		o.Masters = append(o.Masters, Master{Addr: addrOf(i), Dialer: p.dial})
+		o.Masters = append(o.Masters, conn.Master{Addr: addrOf(i), Dialer: p.dial})
 	}
 	return o
 }

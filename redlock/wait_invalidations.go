@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"time"
+
+	"redlockd/redlock/conn"
 )
 
 // How a waiter learns that another client, or a library that talks to the masters itself, has released a resource: from the masters.
@@ -30,7 +32,7 @@ func (l *lane) keepSubscribed() {
 	lastUsable := time.Now() // when the subscription stood last, or the master was away, which the lane logs itself
 	l.reconnect(func() {
 		var subscribed bool
-		err := concise(survive(func() (err error) {
+		err := conn.Shorten(conn.RecoverPanic(func() (err error) {
 			subscribed, err = l.subscribe()
 			return err
 		}))
@@ -53,25 +55,25 @@ func (l *lane) logNoInvalidations(reason error) {
 func (l *lane) subscribe() (subscribed bool, err error) {
 	ctx, cancel := context.WithTimeout(l.ending, l.client.opts.ConnectTimeout)
 	defer cancel()
-	conn, err := dial(ctx, l.master, l.client.opts.ConnectTimeout)
+	conn, err := conn.Dial(ctx, l.master, l.client.opts.ConnectTimeout)
 	if err != nil {
 		return false, err
 	}
-	defer conn.close()
-	conn.stop = context.AfterFunc(l.ending, func() { conn.socket.Close() })
-	id, err := conn.redis.ClientID(ctx).Result()
+	defer conn.Close()
+	conn.Stop = context.AfterFunc(l.ending, func() { conn.Socket.Close() })
+	id, err := conn.Redis.ClientID(ctx).Result()
 	if err != nil {
 		return false, err
 	}
-	w := &conn.wire
+	w := &conn.Wire
 	mailbox := l.client.messages.channel
-	w.array(2 + len(subscribedChannels))
-	w.bulk("subscribe")
+	w.Array(2 + len(subscribedChannels))
+	w.Bulk("subscribe")
 	for _, channel := range subscribedChannels {
-		w.bulk(channel)
+		w.Bulk(channel)
 	}
-	w.bulk(mailbox)
-	if err := w.send(time.Now().Add(l.client.opts.ConnectTimeout)); err != nil {
+	w.Bulk(mailbox)
+	if err := w.Send(time.Now().Add(l.client.opts.ConnectTimeout)); err != nil {
 		return false, err
 	}
 	for range 1 + len(subscribedChannels) {
@@ -79,7 +81,7 @@ func (l *lane) subscribe() (subscribed bool, err error) {
 			return false, err
 		}
 	}
-	if err := conn.socket.SetDeadline(time.Time{}); err != nil {
+	if err := conn.Socket.SetDeadline(time.Time{}); err != nil {
 		return false, err
 	}
 	l.subscribed(conn, id)
@@ -109,16 +111,16 @@ func (l *lane) subscribe() (subscribed bool, err error) {
 }
 
 // readPushed reads one pushed message. If its body is an array, only the array's head is read. channel is "" for one not subscribed to.
-func readPushed(w *wire, mailbox string) (channel string, body reply, err error) {
-	if err := w.head(3); err != nil {
-		return "", reply{}, err
+func readPushed(w *conn.Wire, mailbox string) (channel string, body conn.Reply, err error) {
+	if err := w.Head(3); err != nil {
+		return "", conn.Reply{}, err
 	}
 	if _, err := readString(w); err != nil {
-		return "", reply{}, err
+		return "", conn.Reply{}, err
 	}
 	name, err := readString(w)
 	if err != nil {
-		return "", reply{}, err
+		return "", conn.Reply{}, err
 	}
 	for _, known := range subscribedChannels {
 		if name.Is(known) {
@@ -128,21 +130,21 @@ func readPushed(w *wire, mailbox string) (channel string, body reply, err error)
 	if name.Is(mailbox) {
 		channel = mailbox
 	}
-	body, err = w.readReply()
+	body, err = w.ReadReply()
 	return channel, body, err
 }
 
 // readString reads a bulk string; anything else is an error.
-func readString(w *wire) (reply, error) {
-	r, err := w.readReply()
+func readString(w *conn.Wire) (conn.Reply, error) {
+	r, err := w.ReadReply()
 	if err == nil && r.Kind != '$' && r.Kind != '-' { // '-': a string that is too long
-		err = nonsense(r)
+		err = conn.ProtocolError(r)
 	}
 	return r, err
 }
 
 // subscribed records the connection to which the lane is to redirect its invalidations.
-func (l *lane) subscribed(conn *masterConn, id int64) {
+func (l *lane) subscribed(conn *conn.Conn, id int64) {
 	l.mu.Lock()
 	l.invalidations = conn
 	l.mu.Unlock()
@@ -175,13 +177,13 @@ func (l *lane) closeInvalidations() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.invalidations != nil {
-		l.invalidations.socket.Close()
+		l.invalidations.Socket.Close()
 	}
 }
 
 // track turns CLIENT TRACKING on for the lane's connection, redirected to the subscribed one. An error means that the lane's connection is
 // broken; a refusal by the master (an ACL, or the subscribed connection has just gone) is tried again with the next subscription.
-func (l *lane) track(ctx context.Context, conn *masterConn) error {
+func (l *lane) track(ctx context.Context, link *conn.Conn) error {
 	id := l.invalidationsID.Load()
 	if id == l.trackingID {
 		return nil
@@ -190,11 +192,11 @@ func (l *lane) track(ctx context.Context, conn *masterConn) error {
 	if id == 0 {
 		return nil
 	}
-	err := conn.redis.Do(ctx, "client", "tracking", "on", "redirect", id, "optin", "noloop").Err()
+	err := link.Redis.Do(ctx, "client", "tracking", "on", "redirect", id, "optin", "noloop").Err()
 	switch {
 	case err == nil:
 		l.tracking = true
-	case !replied(err):
+	case !conn.Replied(err):
 		l.trackingID = 0
 		return fmt.Errorf("CLIENT TRACKING: %w", err)
 	default:

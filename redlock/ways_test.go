@@ -19,6 +19,7 @@ import (
 	"testing"
 	"time"
 
+	"redlockd/redlock/conn"
 	"redlockd/redlock/redisproc"
 )
 
@@ -35,7 +36,7 @@ func TestWaysToAMaster(t *testing.T) {
 		"--tls-ca-cert-file", filepath.Join(dir, "cert.pem"), "--tls-auth-clients", "no")
 	start("--unixsocket", socket)
 	user := start("--user", "locker", "on", ">secret", "~*", "&*", "+@all")
-	o := Options{Masters: []Master{
+	o := Options{Masters: []conn.Master{
 		{Addr: tlsAddr, TLS: &tls.Config{RootCAs: roots, ServerName: "localhost"}},
 		{Addr: socket},
 		{Addr: user.Addr, Username: "locker", Password: "secret", DB: 3},

@@ -1,4 +1,10 @@
-package redlock
+// Package conn is one connection to one Redis master: how it is made (go-redis, once, and never again behind our back), vetted, and given
+// up. It knows nothing of locks, lanes or the membership.
+//
+// What a master sends is not trusted. Wire reads the replies to batches within bounds, and what go-redis reads is checked first; a master that
+// sends what no Redis would gets a RefusedError; RecoverPanic makes that of a panic, too. Texts of masters are fit for logs and replies
+// once they went through Sanitize or Shorten.
+package conn
 
 import (
 	"context"
@@ -16,53 +22,53 @@ import (
 	"redlockd/redlock/rawio"
 )
 
-// masterConn is one connection to a master. It never reconnects by itself: what a broken connection leaves
+// Conn is one connection to a master. It never reconnects by itself: what a broken connection leaves
 // behind has to be cleared up first, so the lane makes a new one.
-type masterConn struct {
+type Conn struct {
 	// client and redis are go-redis on the connection, for everything that is not a batch.
-	client *redis.Client
-	redis  *redis.Conn
+	Client *redis.Client
+	Redis  *redis.Conn
 	// socket is below both. Closing it breaks off a call that is under way.
-	socket net.Conn
+	Socket net.Conn
 	// wire is on the socket, for batches.
-	wire wire
+	Wire Wire
 	// stop ends the watch over the client's context that closes the socket; nil: there is none.
-	stop func() bool
+	Stop func() bool
 	// compareAndDelete is how this master deletes a key that holds a token, without a script: Redis from 8.4
 	// on, Valkey from 9 on. Where it can, a batch folds nothing, and all commands keep their order.
-	compareAndDelete nativeDelete
+	CompareAndDelete NativeDelete
 }
 
-// nativeDelete is a command that compares and deletes, if there is one.
-type nativeDelete uint8
+// NativeDelete is a command that compares and deletes, if there is one.
+type NativeDelete uint8
 
 const (
-	scriptOnly nativeDelete = iota
-	delex                   // DELEX key IFEQ token
-	delifeq                 // DELIFEQ key token
+	ScriptOnly NativeDelete = iota
+	Delex                   // DELEX key IFEQ token
+	Delifeq                 // DELIFEQ key token
 )
 
 // probeNative finds out which command the master offers, by sending both for a key that does not exist. A
 // command that an ACL refuses counts as missing.
-func (l *masterConn) probeNative(ctx context.Context) error {
+func (l *Conn) probeNative(ctx context.Context) error {
 	const key = "redlockd:none"
-	pipe := l.redis.Pipeline()
+	pipe := l.Redis.Pipeline()
 	first, second := pipe.Do(ctx, "delex", key, "ifeq", ""), pipe.Do(ctx, "delifeq", key, "")
-	if _, err := pipe.Exec(ctx); !replied(err) {
+	if _, err := pipe.Exec(ctx); !Replied(err) {
 		return err
 	}
 	switch {
 	case first.Err() == nil:
-		l.compareAndDelete = delex
+		l.CompareAndDelete = Delex
 	case second.Err() == nil:
-		l.compareAndDelete = delifeq
+		l.CompareAndDelete = Delifeq
 	}
 	return nil
 }
 
-// dial connects to a master; timeout bounds each call. The connection is made here and not by go-redis, which would make another one
+// Dial connects to a master; timeout bounds each call. The connection is made here and not by go-redis, which would make another one
 // behind our back when this one breaks.
-func dial(ctx context.Context, m Master, timeout time.Duration) (*masterConn, error) {
+func Dial(ctx context.Context, m Master, timeout time.Duration) (*Conn, error) {
 	o := &redis.Options{
 		Network: "tcp", Addr: m.Addr, Username: m.Username, Password: m.Password, DB: m.DB, TLSConfig: m.TLS,
 		Protocol:   2,                       // replies are read without a look for pushed messages
@@ -89,74 +95,74 @@ func dial(ctx context.Context, m Master, timeout time.Duration) (*masterConn, er
 	}
 	conn, err := dialer(ctx, o.Network, o.Addr)
 	if err != nil {
-		return nil, connectError(err)
+		return nil, ConnectError(err)
 	}
 	// go-redis gets this connection once. When it asks for another one, this one is broken, and the lane has to
 	// clear up first.
 	unused := conn
 	o.Dialer = func(context.Context, string, string) (net.Conn, error) {
 		if unused == nil {
-			return nil, errBroken
+			return nil, ErrBroken
 		}
 		c := unused
 		unused = nil
-		return &checkedConn{Conn: c}, nil //mutant:go-redis-reads-unchecked
+		return &CheckedConn{Conn: c}, nil //mutant:go-redis-reads-unchecked
 	}
 	client := redis.NewClient(o)
-	return &masterConn{client: client, redis: client.Conn(), socket: conn, wire: wire{socket: rawio.New(conn)}}, nil
+	return &Conn{Client: client, Redis: client.Conn(), Socket: conn, Wire: Wire{Socket: rawio.New(conn)}}, nil
 }
 
-// errBroken is what go-redis gets in the place of a second connection.
-var errBroken = errors.New("the connection is broken")
+// ErrBroken is what go-redis gets in the place of a second connection.
+var ErrBroken = errors.New("the connection is broken")
 
-// identity is what a master says of itself on a new connection.
-type identity struct {
-	runID, version string
+// Identity is what a master says of itself on a new connection.
+type Identity struct {
+	RunID, Version string
 	clientID       int64 // of the lane's connection
 }
 
-// vet makes the connection, learns who the master is, and readies it: commands that an earlier connection of
+// Vet makes the connection, learns who the master is, and readies it: commands that an earlier connection of
 // ours left unread at the same master are discarded, and the scripts are loaded.
-func (l *masterConn) vet(ctx context.Context, before identity) (identity, error) {
+func (l *Conn) Vet(ctx context.Context, before Identity) (Identity, error) {
 	// The handshake (HELLO, AUTH, SELECT) runs with the first command. It gets the long deadline, not a batch's.
-	pipe := l.redis.Pipeline()
+	pipe := l.Redis.Pipeline()
 	clientID := pipe.ClientID(ctx)
 	info, replication, memory, cluster := pipe.Info(ctx, "server"), pipe.Info(ctx, "replication"), pipe.Info(ctx, "memory"), pipe.Info(ctx, "cluster")
 	if _, err := pipe.Exec(ctx); err != nil {
-		return identity{}, connectError(err)
+		return Identity{}, ConnectError(err)
 	}
-	fields := parseInfo(info.Val() + replication.Val() + memory.Val() + cluster.Val())
-	if reason := refusal(fields); reason != "" {
-		return identity{}, &refusedError{reason}
+	fields := ParseInfo(info.Val() + replication.Val() + memory.Val() + cluster.Val())
+	if reason := Refusal(fields); reason != "" {
+		return Identity{}, &RefusedError{reason}
 	}
-	id := identity{runID: fields["run_id"], version: fields["redis_version"], clientID: clientID.Val()}
-	if id.runID == "" {
-		return identity{}, &refusedError{"its INFO has no run_id: see whether it is a Redis"}
+	id := Identity{RunID: fields["run_id"], Version: fields["redis_version"], clientID: clientID.Val()}
+	if id.RunID == "" {
+		return Identity{}, &RefusedError{"its INFO has no run_id: see whether it is a Redis"}
 	}
 
 	// What the master has not read of our old connection must not be executed behind new commands. After a
 	// restart the old id may belong to somebody else.
-	if before.clientID != 0 && before.runID == id.runID { //mutant:the-old-connection-is-not-killed
-		if err := l.redis.Process(ctx, redis.NewIntCmd(ctx, "client", "kill", "id", before.clientID)); err != nil {
-			return identity{}, connectError(err)
+	if before.clientID != 0 && before.RunID == id.RunID { //mutant:the-old-connection-is-not-killed
+		if err := l.Redis.Process(ctx, redis.NewIntCmd(ctx, "client", "kill", "id", before.clientID)); err != nil {
+			return Identity{}, ConnectError(err)
 		}
 	}
 	if err := l.probeNative(ctx); err != nil {
-		return identity{}, connectError(err)
+		return Identity{}, ConnectError(err)
 	}
-	return id, connectError(l.load(ctx))
+	return id, ConnectError(l.Load(ctx))
 }
 
-// loadWithin is load with a deadline.
-func (l *masterConn) loadWithin(timeout time.Duration) error {
+// LoadWithin is load with a deadline.
+func (l *Conn) LoadWithin(timeout time.Duration) error {
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
-	return l.load(ctx)
+	return l.Load(ctx)
 }
 
-// load loads the scripts.
-func (l *masterConn) load(ctx context.Context) error {
-	pipe := l.redis.Pipeline()
+// Load loads the scripts.
+func (l *Conn) Load(ctx context.Context) error {
+	pipe := l.Redis.Pipeline()
 	var loads []*redis.StringCmd
 	for _, s := range lua.Loaded {
 		loads = append(loads, pipe.ScriptLoad(ctx, s.Text))
@@ -166,23 +172,23 @@ func (l *masterConn) load(ctx context.Context) error {
 	}
 	for i, load := range loads {
 		if load.Val() != lua.Loaded[i].SHA {
-			return senseless("%q for the SHA1 of a script that is %s", shown(load.Val()), lua.Loaded[i].SHA)
+			return ProtocolErrorf("%q for the SHA1 of a script that is %s", Sanitize(load.Val()), lua.Loaded[i].SHA)
 		}
 	}
 	return nil
 }
 
-// close ends the connection, and what would have closed it with the client.
-func (l *masterConn) close() {
-	if l.stop != nil {
-		l.stop()
+// Close ends the connection, and what would have closed it with the client.
+func (l *Conn) Close() {
+	if l.Stop != nil {
+		l.Stop()
 	}
-	l.redis.Close()
-	l.client.Close()
+	l.Redis.Close()
+	l.Client.Close()
 }
 
-// connectError trims what go-redis says of a failed connection to what an operator can use.
-func connectError(err error) error {
+// ConnectError trims what go-redis says of a failed connection to what an operator can use.
+func ConnectError(err error) error {
 	if err == nil {
 		return nil
 	}
@@ -194,27 +200,27 @@ func connectError(err error) error {
 		}
 		return fmt.Errorf("cannot connect: %w", cause)
 	}
-	if isTimeout(err) {
+	if IsTimeout(err) {
 		return errors.New("no answer while connecting")
 	}
 	return err
 }
 
-// isTimeout tells whether err is a deadline that has passed, of a context or of the connection.
-func isTimeout(err error) bool {
+// IsTimeout tells whether err is a deadline that has passed, of a context or of the connection.
+func IsTimeout(err error) bool {
 	var ne net.Error
 	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, os.ErrDeadlineExceeded) || (errors.As(err, &ne) && ne.Timeout())
 }
 
-// replied tells whether err is the master's own word, in contrast to a connection that failed.
-func replied(err error) bool {
+// Replied tells whether err is the master's own word, in contrast to a connection that failed.
+func Replied(err error) bool {
 	var word redis.Error
 	return err == nil || err == redis.Nil || errors.As(err, &word)
 }
 
-// isWrongType tells whether a key held something else than a string: somebody but a redlockd has written it.
-func isWrongType(err error) bool { return err != nil && strings.HasPrefix(err.Error(), "WRONGTYPE") }
+// IsWrongType tells whether a key held something else than a string: somebody but a redlockd has written it.
+func IsWrongType(err error) bool { return err != nil && strings.HasPrefix(err.Error(), "WRONGTYPE") }
 
-// isNoScript tells whether the master does not know a script: it has restarted, or SCRIPT FLUSH was sent. The
+// IsNoScript tells whether the master does not know a script: it has restarted, or SCRIPT FLUSH was sent. The
 // script was not executed.
-func isNoScript(err error) bool { return err != nil && strings.HasPrefix(err.Error(), "NOSCRIPT") }
+func IsNoScript(err error) bool { return err != nil && strings.HasPrefix(err.Error(), "NOSCRIPT") }

@@ -1,4 +1,4 @@
-package redlock
+package conn
 
 import (
 	"cmp"
@@ -36,18 +36,18 @@ type Master struct {
 	withheldFrom string
 }
 
-// name is what the seat of the master is called.
-func (m Master) name() string { return cmp.Or(m.Name, m.Addr) }
+// SeatName is what the seat of the master is called.
+func (m Master) SeatName() string { return cmp.Or(m.Name, m.Addr) }
 
-// withhold notes that the password of the options is for that address, and is not sent to Addr.
-func (m *Master) withhold(from string) { m.withheldFrom = from }
+// Withhold notes that the password of the options is for that address, and is not sent to Addr.
+func (m *Master) Withhold(from string) { m.withheldFrom = from }
 
-// fullAddr is where the master is: its address and database.
-func (m Master) fullAddr() string { return joinAddr(m.Addr, m.DB) }
+// FullAddr is where the master is: its address and database.
+func (m Master) FullAddr() string { return JoinAddr(m.Addr, m.DB) }
 
-// seatAddr is the address of the master in the membership. One that has a name may be reached by different addresses: there the name stands for
+// SeatAddr is the address of the master in the membership. One that has a name may be reached by different addresses: there the name stands for
 // them, until an operator gives the seat an address.
-func (m Master) seatAddr() string { return joinAddr(m.name(), m.DB) }
+func (m Master) SeatAddr() string { return JoinAddr(m.SeatName(), m.DB) }
 
 // SplitAddr splits an address as the membership has it: "10.0.0.3:6379" is database 0 there, and "10.0.0.3:6379/3" database 3. named is
 // false where the text names no database.
@@ -63,18 +63,18 @@ func SplitAddr(text string) (addr string, db int, named bool) {
 	return text[:i], int(n), true
 }
 
-func joinAddr(addr string, db int) string {
+func JoinAddr(addr string, db int) string {
 	if db == 0 {
 		return addr
 	}
 	return addr + "/" + strconv.Itoa(db) //mutant:the-record-has-no-database
 }
 
-// explain says of a master that refuses the login that its own password was not sent, and why.
-func (m Master) explain(err error) error {
+// Explain says of a master that refuses the login that its own password was not sent, and why.
+func (m Master) Explain(err error) error {
 	if err == nil || m.withheldFrom == "" || !strings.Contains(err.Error(), "NOAUTH") && !strings.Contains(err.Error(), "WRONGPASS") {
 		return err
 	}
 	return fmt.Errorf("%w: its own password was not sent, because the settings have %s at %s: if %s is right, write it into config.toml",
-		err, shown(m.Name), m.withheldFrom, shown(m.Addr))
+		err, Sanitize(m.Name), m.withheldFrom, Sanitize(m.Addr))
 }
