@@ -109,19 +109,19 @@ fuzz: ## every fuzz target for FUZZ=30s, 100 000 random Lua programs and 200 000
 	  done || exit 1; \
 	done
 
-# The tests start redis-server and prometheus themselves, on free ports; step the clock of a master with a small C library; cut a network
+# The tests start redis-server and prometheus themselves, on free ports; run SQL in sqlite3; step the clock of a master with a small C library; cut a network
 # namespace with ip, unpack the package for Debian, and check the unit for systemd (Linux); read the manual page, and try the completions
 # in their shells.
 tools:
-	@missing=; for tool in redis-server redis-cli redis-benchmark gcc promtool prometheus groff zsh fish $$([ "$$(uname)" != Linux ] || echo ip dpkg-deb jq chromium systemd-analyze); do command -v $$tool >/dev/null || missing="$$missing $$tool"; done; \
+	@missing=; for tool in redis-server redis-cli redis-benchmark sqlite3 gcc promtool prometheus groff zsh fish $$([ "$$(uname)" != Linux ] || echo ip dpkg-deb jq chromium systemd-analyze); do command -v $$tool >/dev/null || missing="$$missing $$tool"; done; \
 	[ -z "$$missing" ] || { \
 	  echo "missing:$$missing; installing with the system's package manager"; \
 	  sudo=$$([ "$$(id -u)" = 0 ] || echo sudo); \
 	  if command -v apt-get >/dev/null; then \
 	    $$sudo apt-get update -qq && $$sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
-	      redis-server redis-tools gcc libc6-dev iproute2 prometheus groff zsh fish dpkg jq chromium systemd >/dev/null; \
-	  elif command -v dnf >/dev/null; then $$sudo dnf install -y -q redis gcc glibc-devel iproute golang-github-prometheus groff zsh fish dpkg jq chromium systemd; \
-	  elif command -v brew >/dev/null; then brew install redis gcc prometheus groff zsh fish; \
+	      redis-server redis-tools sqlite3 gcc libc6-dev iproute2 prometheus groff zsh fish dpkg jq chromium systemd >/dev/null; \
+	  elif command -v dnf >/dev/null; then $$sudo dnf install -y -q redis sqlite gcc glibc-devel iproute golang-github-prometheus groff zsh fish dpkg jq chromium systemd; \
+	  elif command -v brew >/dev/null; then brew install redis sqlite gcc prometheus groff zsh fish; \
 	  else echo "no known package manager: install them by hand"; exit 1; fi; }
 
 libraries: ## programs with lock libraries of other people, in many languages: the tests run them against redlockd

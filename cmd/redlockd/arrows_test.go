@@ -45,7 +45,6 @@ var owners = map[string][]string{
 	"go.etcd.io/etcd/client/":              {"bench"},
 	"go.uber.org/zap":                      {"bench"},
 	"github.com/anishathalye/porcupine":    {"bench/torture"}, // and tests
-	"modernc.org/sqlite":                   nil,               // tests only
 	"helm.sh/helm/":                        nil,               // tests only, as those below: see testsBelow
 	"k8s.io/":                              nil,
 	"sigs.k8s.io/":                         nil,
@@ -69,7 +68,6 @@ var testsBelow = map[string][]string{
 	"github.com/BurntSushi/toml":  {"docker/helm/test"},
 
 	"github.com/anishathalye/porcupine": {"redlock", "cmd/redlockd"},
-	"modernc.org/sqlite":                {"redlock"},
 	"github.com/go-redsync/redsync/":    {"redlock", "proxy"}, // what others do in the same faults, and beside redlockd
 }
 

@@ -11,7 +11,7 @@ import (
 )
 
 // tools are the programs that tests of this repository may need, `make tools` installs them.
-var tools = []string{"redis-server", "redis-cli", "redis-benchmark", "gcc", "ip", "chromium", "promtool", "prometheus", "groff", "zsh", "fish", "dpkg-deb", "jq", "systemd-analyze"}
+var tools = []string{"redis-server", "redis-cli", "redis-benchmark", "sqlite3", "gcc", "ip", "chromium", "promtool", "prometheus", "groff", "zsh", "fish", "dpkg-deb", "jq", "systemd-analyze"}
 
 // NeedAll is the environment variable that `make test` sets: with it a tool that is missing fails a test, without it the test is skipped.
 const NeedAll = "REDLOCK_TEST_TOOLS"
