@@ -114,9 +114,9 @@ func saveMemory(p *play) {
 
 // moveName puts an empty Redis behind the first name.
 func moveName(p *play) {
-	p.running[0] = p.start(nil)
-	p.a.links[0].redirect(p.running[0].Addr)
-	p.b.links[0].redirect(p.running[0].Addr)
+	p.running[0] = p.start("")
+	p.a.links[0].Redirect(p.running[0].Addr)
+	p.b.links[0].Redirect(p.running[0].Addr)
 }
 
 // hurry has the clocks of masters run fast from now on, by so many percent.
@@ -147,7 +147,7 @@ func hurry(percent int, masters ...int) func(*play) {
 // hearLate delivers what the first instance of A has sent, and the replies.
 func hearLate(p *play) {
 	for _, n := range three {
-		p.first.links[n-1].restore()
+		p.first.links[n-1].Restore()
 	}
 }
 
@@ -352,7 +352,7 @@ func (p *play) lockAgain(with peer, second tokenLocker) (until time.Time, err er
 	x, opened := with.open(p, nil)
 	p.first = x
 	for _, n := range three {
-		x.links[n-1].hold()
+		x.links[n-1].Hold()
 	}
 	answered := make(chan error, 1)
 	go func() {
@@ -393,7 +393,7 @@ func openRedsync(p *play, told []int) (*party, locker) {
 	x := p.wire()
 	var pools []redsyncredis.Pool
 	for _, link := range x.linksTo(told) {
-		client := redis.NewClient(&redis.Options{Addr: link.addr})
+		client := redis.NewClient(&redis.Options{Addr: link.Addr})
 		p.Cleanup(func() { client.Close() })
 		pools = append(pools, goredis.NewPool(client))
 	}
@@ -424,7 +424,7 @@ func openNode(p *play, told []int) (*party, locker) {
 	x := p.wire()
 	args := []string{filepath.Join(nodeLocks, "peer.mjs")}
 	for _, link := range x.linksTo(told) {
-		args = append(args, link.addr)
+		args = append(args, link.Addr)
 	}
 	cmd := exec.Command("node", args...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
