@@ -86,9 +86,9 @@ benchmarks: ## the hot path piece by piece, with allocations, into bench/new.ben
 	  $(or $(PACKAGES),./redlock ./proxy) >bench/new.bench || { cat bench/new.bench; exit 1; }
 	$(BENCHSTAT) $(if $(OLD),$(OLD) bench/new.bench,bench/new.bench)
 
-scenarios: tools ## what redlockd, redsync, node-redlock (if npm is there) and etcd (if etcd is) make of the same faults; prints the tables of bench/README.md
-	@! command -v npm >/dev/null || npm ci --silent --prefix redlock/testdata/node-redlock
-	REDLOCK_PEERS=$(or $(TRIALS),10) go test -count=1 -timeout 0 -run PeerScenarios -v ./redlock
+scenarios: tools ## what redlockd, redsync, node-redlock and etcd (if it is installed) make of the same faults; prints the tables of bench/README.md
+	@cmd/redlockd/testdata/libraries/build.sh node
+	cd bench && REDLOCK_PEERS=$(or $(TRIALS),10) go test -count=1 -timeout 0 -run PeerScenarios -v ./peers
 
 soak: tools ## three redlockd over the same masters with faults, for SOAK=1m or as long as asked
 	REDLOCK_SOAK=$(or $(SOAK),1m) go test -count=1 -timeout 0 -run Soak -v ./cmd/redlockd

@@ -195,15 +195,10 @@ func rollBack(p *play) {
 func step(seconds int, masters ...int) func(*play) {
 	return func(p *play) {
 		for _, n := range masters {
-			p.setClock(n, time.Duration(seconds)*time.Second)
+			if err := p.master(n).SetClock(time.Duration(seconds) * time.Second); err != nil {
+				p.Error(err)
+			}
 		}
-	}
-}
-
-// setClock sets the wall clock of a master to so much past the true time.
-func (p *play) setClock(master int, offset time.Duration) {
-	if err := p.master(master).SetClock(offset); err != nil {
-		p.Error(err)
 	}
 }
 
@@ -247,16 +242,11 @@ func evictAndRepent(master int) func(*play) {
 
 // laggingReplica makes a replica of master 1 that hears no more of it, and is behind the beats of both clients.
 func laggingReplica(p *play) {
-	lagBehind(p)
-	p.beats()
-}
-
-// lagBehind makes a replica of master 1 that hears no more of it.
-func lagBehind(p *play) {
 	p.replica = p.start("")
 	p.replication = redisproc.NewRelay(p.T, p.master(1).Addr)
 	p.replicate(p.replica, p.replication.Addr)
 	p.replication.Hold()
+	p.beats()
 }
 
 // replicate makes a server a replica and waits until it has everything.

@@ -221,7 +221,7 @@ type play struct {
 	*testing.T
 	scenario
 	ttl      time.Duration
-	patience int                 // 1, and twice that each time it is played again; 0: it is played once
+	patience int                 // 1, and twice that each time it is played again
 	running  []*redisproc.Server // by number - 1 of the master; the same twice where two addresses lead to it
 	names    []string            // of the masters, as the membership has them
 	log      journal
@@ -237,7 +237,6 @@ type play struct {
 	replica     *redisproc.Server
 	replication *redisproc.Relay
 	aofSize     int64
-	first       *party // the instance that A asked first
 }
 
 // party is a client and its links, the first of which leads to master 1.
@@ -329,7 +328,7 @@ func (p *play) fallsThrough(format string, args ...any) {
 	p.Skipf(format+"; it is played again", args...)
 }
 
-func (p *play) isLast() bool { return p.patience == 0 || p.patience >= mostPatient }
+func (p *play) isLast() bool { return p.patience >= mostPatient }
 
 // deadline is for what comes soon, unless the machine is too busy for this performance, or something hangs.
 func (p *play) deadline() time.Duration {
@@ -408,20 +407,16 @@ func (p *play) start(shim string, args ...string) *redisproc.Server {
 // connect opens a client that reaches some masters, or all.
 func (p *play) connect(reach []int) *party {
 	p.Helper()
-	return p.connectTold(reach, nil)
-}
-
-// connectTold opens a client whose options name some masters, or all.
-func (p *play) connectTold(reach, told []int) *party {
-	p.Helper()
-	x := p.wire()
 	opts := Options{
 		MaxTTL: p.ttl, FoundingWait: p.ttl,
-		MasterTimeout: min(answersIn*time.Duration(max(1, p.patience)), answersLast), ReconnectDelayMax: 50 * time.Millisecond * time.Duration(max(1, p.patience)),
+		MasterTimeout: min(answersIn*time.Duration(p.patience), answersLast), ReconnectDelayMax: 50 * time.Millisecond * time.Duration(p.patience),
 		Logger: slog.New(slog.NewTextHandler(&p.log, nil)),
 	}
-	for _, link := range x.linksTo(told) {
-		opts.Masters = append(opts.Masters, Master{Addr: link.Addr, Name: p.names[slices.Index(x.links, link)]})
+	x := new(party)
+	for i, s := range p.running {
+		link := redisproc.NewRelay(p.T, s.Addr)
+		x.links = append(x.links, link)
+		opts.Masters = append(opts.Masters, Master{Addr: link.Addr, Name: p.names[i]})
 	}
 	x.keep(reach)
 	c, err := Open(opts)
@@ -435,25 +430,6 @@ func (p *play) connectTold(reach, told []int) *party {
 		c.Close(ctx)
 	})
 	return x
-}
-
-// wire is a client's links, before there is a client.
-func (p *play) wire() *party {
-	x := new(party)
-	for _, s := range p.running {
-		x.links = append(x.links, redisproc.NewRelay(p.T, s.Addr))
-	}
-	return x
-}
-
-// linksTo are the links to these masters; nil: to all.
-func (x *party) linksTo(masters []int) (links []*redisproc.Relay) {
-	for i, link := range x.links {
-		if masters == nil || slices.Contains(masters, i+1) {
-			links = append(links, link)
-		}
-	}
-	return links
 }
 
 // keep cuts all links but these; nil keeps all.
