@@ -551,11 +551,9 @@ func TestMutantMarks(t *testing.T) {
 	}
 }
 
-// TestMutants runs one mutant with -run 'TestMutants$/^name$'.
+// TestMutants runs one mutant with REDLOCK_TESTS=release and -run 'TestMutants$/^name$'.
 func TestMutants(t *testing.T) {
-	if testing.Short() {
-		t.Skip("compiles the package")
-	}
+	redisproc.Release(t)
 	redisproc.Need(t, "redis-server", "redis-cli", "gcc") // as the tests that kill them
 	binary := buildMutants(t)
 

@@ -6,7 +6,7 @@ package redlock
 // resources meanwhile. In the end B must get A's resources too, with higher fences, and no key may be left on any master.
 //
 // Each client reaches each master through a relay of its own. The masters run under a clock shim, for a Redis expires keys by
-// its wall clock. `go test -v -run Scenarios` prints the table.
+// its wall clock. `make test-scenarios` runs them, `-v` prints the table.
 
 import (
 	"bytes"
@@ -135,6 +135,7 @@ const (
 )
 
 func TestScenarios(t *testing.T) {
+	redisproc.Release(t)
 	shim := buildClockShim(t)
 	scores := make([]string, len(scenarios))
 	room := stageRoom{stages: stages, taken: make(chan struct{}, stages)}
