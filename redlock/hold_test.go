@@ -170,9 +170,7 @@ func TestHoldLossIsTold(t *testing.T) {
 		})
 		p.lock(one("a", holdTTL).heldBy(o))
 		p.lock(several(holdTTL, "b", "c").heldBy(o))
-		for i := range 3 {
-			s.do(i, "DEL", "b")
-		}
+		s.doOn([]int{0, 1, 2}, "DEL", "b")
 		time.Sleep(holdTTL / 2)
 		o.wantTold("b", "c")
 		mu.Lock()

@@ -201,9 +201,7 @@ func TestLeasesAreLookedAtWhenAMasterBecomesAReplica(t *testing.T) {
 		}
 		time.Sleep(auditMinAlive)
 		for i := range leases {
-			for _, m := range []int{0, 1, 2} {
-				s.do(m, "DEL", fmt.Sprint("r", i))
-			}
+			s.doOn([]int{0, 1, 2}, "DEL", fmt.Sprint("r", i))
 		}
 		s.do(4, "REPLICAOF", "elsewhere", "6379")
 		time.Sleep(3 * p.opts.Heartbeat)

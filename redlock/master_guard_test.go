@@ -91,9 +91,7 @@ func TestForgetfulMasterHasNoVote(t *testing.T) {
 			if b.State != MasterQuarantined || !strings.Contains(a.Reason+b.Reason+c.Reason, f.reason) {
 				s.Errorf("%s: master 1: got %s, %q, %q and %q, want quarantined, %q", f.name, b.State, a.Reason, b.Reason, c.Reason, f.reason)
 			}
-			for i := 3; i < 5; i++ {
-				p.paths[i].Heal()
-			}
+			p.heal(3, 4)
 			for _, c := range []*proxy{p, other, fresh} {
 				c.allUp()
 			}
@@ -137,8 +135,7 @@ func TestRefillDoesNotCount(t *testing.T) {
 		// Without masters 4 and 5 the other cannot change the membership either: master 3 keeps its vote.
 		other.cut(3, 4)
 		for i := range 2 {
-			s.masters[i].Crash(false)
-			s.masters[i].Restart()
+			s.restart(i)
 		}
 		time.Sleep(500 * ms)
 		p.wantStates("qqudd")

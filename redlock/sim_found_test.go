@@ -16,9 +16,7 @@ import (
 func TestContendedRepetitionKeepsTheLock(t *testing.T) {
 	inVirtualTime(t, 5, func(s *stage) {
 		p := s.open()
-		for i := 3; i < 5; i++ {
-			s.do(i, "SET", "r", "another", "PX", 60_000)
-		}
+		s.doOn([]int{3, 4}, "SET", "r", "another", "PX", 60_000)
 		p.lock(one("r", 30*time.Second).as("T")).want(s, "LOCK on a bare quorum", "held", 0)
 		s.freeze(0)
 		p.align()
@@ -38,9 +36,7 @@ func TestShorterExtendWithoutQuorum(t *testing.T) {
 	inVirtualTime(t, 5, func(s *stage) {
 		p, other := s.open(), s.open()
 		held := p.lock(one("r", 10*time.Second))
-		for i := range 3 {
-			p.paths[i].HoldReplies()
-		}
+		p.holdReplies(0, 1, 2)
 		p.align()
 		p.extend(held.Token, time.Second, "r").want(s, "EXTEND whose replies are lost", "2 of 5 masters voted", giveUpNeeded)
 		time.Sleep(2 * time.Second)
@@ -55,9 +51,7 @@ func TestShorterRepetitionWithoutQuorum(t *testing.T) {
 	inVirtualTime(t, 5, func(s *stage) {
 		p, other := s.open(), s.open()
 		held := p.lock(one("r", 10*time.Second).as("T"))
-		for i := range 3 {
-			p.paths[i].HoldReplies()
-		}
+		p.holdReplies(0, 1, 2)
 		p.align()
 		p.lock(one("r", time.Second).as("T")).want(s, "LOCK again whose replies are lost", "2 of 5 masters voted", giveUpNeeded)
 		time.Sleep(2 * time.Second)
@@ -107,9 +101,7 @@ func TestRepetitionSurvivesAbandon(t *testing.T) {
 func TestRepetitionSurvivesTheFailureOfTheFirst(t *testing.T) {
 	inVirtualTime(t, 5, func(s *stage) {
 		p := s.open()
-		for i := 2; i < 5; i++ {
-			s.do(i, "SET", "r", "another", "PX", 5)
-		}
+		s.doOn([]int{2, 3, 4}, "SET", "r", "another", "PX", 5)
 		p.delay(20*ms, 0, 0, 1)
 		p.delay(0, 20*ms, 4)
 		// Three masters deny the first, the last of them is heard when the second is on its way.
@@ -129,9 +121,7 @@ func TestRepetitionSurvivesTheFailureOfTheFirst(t *testing.T) {
 func TestRepetitionInAnotherOrder(t *testing.T) {
 	inVirtualTime(t, 5, func(s *stage) {
 		p := s.open()
-		for i := 2; i < 5; i++ {
-			s.do(i, "SET", "a", "another", "PX", 5)
-		}
+		s.doOn([]int{2, 3, 4}, "SET", "a", "another", "PX", 5)
 		p.delay(20*ms, 0, 0, 1)
 		p.delay(0, 20*ms, 4)
 		first := p.begin(several(10*time.Second, "a", "b").as("T"))
@@ -212,15 +202,11 @@ func TestFenceIsNotTriedAgainBehindUnlock(t *testing.T) {
 func TestLockAgainBehindUnlockOfADeniedLock(t *testing.T) {
 	inVirtualTime(t, 5, func(s *stage) {
 		p := s.open()
-		for i := 1; i < 5; i++ {
-			s.do(i, "SET", "r", "X", "PX", 30_000)
-		}
+		s.doOn([]int{1, 2, 3, 4}, "SET", "r", "X", "PX", 30_000)
 		p.delay(0, 20*ms, 3, 4)
 		first := p.begin(one("r", 10*time.Second).as("T"))
 		p.unlock("T", "r").want(s, "UNLOCK", "held", 0)
-		for i := 1; i < 5; i++ {
-			s.do(i, "DEL", "r")
-		}
+		s.doOn([]int{1, 2, 3, 4}, "DEL", "r")
 		p.lock(one("r", 10*time.Second).as("T")).want(s, "LOCK again", "held", 0)
 		p.finish(first).want(s, "first LOCK", "no", 20*ms)
 		s.wantOn("r", "T", "11111")
@@ -232,9 +218,7 @@ func TestLockAgainBehindUnlockOfADeniedLock(t *testing.T) {
 func TestRepetitionIsNotDeniedByAMinority(t *testing.T) {
 	inVirtualTime(t, 5, func(s *stage) {
 		p := s.open()
-		for i := 3; i < 5; i++ {
-			s.do(i, "SET", "r", "X", "PX", 30_000)
-		}
+		s.doOn([]int{3, 4}, "SET", "r", "X", "PX", 30_000)
 		req := one("r", 30*time.Second).as("T")
 		p.lock(req).want(s, "LOCK of the last free quorum", "held", 0)
 		s.freeze(2)
@@ -404,9 +388,7 @@ func TestClockStepBehindARestart(t *testing.T) {
 		held.want(s, "LOCK on a bare quorum", "held", 0)
 		s.thaw(3, 4)
 		p.allUp()
-		for i := 3; i < 5; i++ {
-			s.do(i, "DEL", "r")
-		}
+		s.doOn([]int{3, 4}, "DEL", "r")
 		ctx, cancel := context.WithCancel(s.Context())
 		cancel()
 		p.Close(ctx)
@@ -429,9 +411,7 @@ func TestClockSetBackLengthensNoLock(t *testing.T) {
 	inVirtualTime(t, 5, func(s *stage) {
 		p := s.open(func(o *Options) { o.MaxTTL = 2 * time.Second })
 		p.lock(one("r", time.Second)).want(s, "LOCK", "held", 0)
-		for _, m := range s.masters {
-			m.StepClock(-time.Hour)
-		}
+		s.stepClocks(-time.Hour, 0, 1, 2, 3, 4)
 		time.Sleep(20 * time.Second)
 		p.allUp()
 		p.lock(one("r", time.Second)).want(s, "LOCK 20 s later", "held", 0)
@@ -569,9 +549,7 @@ func TestExtendDoesNotRefillWhatIsReleased(t *testing.T) {
 func TestNoNegativeQuarantine(t *testing.T) {
 	inVirtualTime(t, 5, func(s *stage) {
 		p := s.open(func(o *Options) { o.MaxTTL = time.Second })
-		for i := range 5 {
-			s.do(i, "FLUSHALL")
-		}
+		s.doAll("FLUSHALL")
 		for range 3000 {
 			time.Sleep(ms)
 			synctest.Wait()
@@ -592,9 +570,7 @@ func TestNoNegativeQuarantine(t *testing.T) {
 func TestRefusedLockBehindAnExtend(t *testing.T) {
 	inVirtualTime(t, 5, func(s *stage) {
 		p := s.open(uncopied)
-		for i := 3; i < 5; i++ {
-			s.do(i, "SET", "r", "another", "PX", 60_000)
-		}
+		s.doOn([]int{3, 4}, "SET", "r", "another", "PX", 60_000)
 		s.do(0, "FLUSHALL") // its vote is unknown from now on
 		s.until("quarantine", func() bool { return p.Masters()[0].State == MasterQuarantined })
 		p.align()
@@ -634,17 +610,13 @@ func TestNoReleaseOfAnEarlierAttempt(t *testing.T) {
 		inVirtualTime(t, 5, func(s *stage) {
 			p, other := s.open(), s.open()
 			p.align()
-			for i := 2; i < 5; i++ {
-				s.do(i, "SET", "r", "X", "PX", 60_000)
-			}
+			s.doOn([]int{2, 3, 4}, "SET", "r", "X", "PX", 60_000)
 			p.paths[1].HoldReplies()
 			p.delay(0, ms, 2, 3, 4) // or the undo could travel to the silent master together with the LOCK
 			p.lock(one("r", 10*time.Second).as("T")).want(s, "LOCK while held", "no", ms)
 			s.wantOn("r", "T", "01000")
 			p.delay(0, 0, 2, 3, 4)
-			for i := 2; i < 5; i++ {
-				s.do(i, "DEL", "r")
-			}
+			s.doOn([]int{2, 3, 4}, "DEL", "r")
 			time.Sleep(again)
 			p.lock(one("r", 10*time.Second).as("T")).want(s, "LOCK again", "held", 0)
 			time.Sleep(giveUp + ms)

@@ -201,8 +201,7 @@ func TestTwoListsOfMastersThatForget(t *testing.T) {
 		c.round(five)
 		c.wantGrants("who knows five", five)
 		for i := 2; i < 5; i++ {
-			s.masters[i].Crash(false)
-			s.masters[i].Restart()
+			s.restart(i)
 		}
 		three := s.start(briefly, only(2, 3, 4))
 		three.cut(0, 1)

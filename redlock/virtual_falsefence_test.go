@@ -117,9 +117,7 @@ func TestFloorWithinADayIsBelieved(t *testing.T) {
 		p, other := s.open(), s.open()
 		last := p.fenced("r")
 		floor := fenceTime(time.Now().Add(23 * time.Hour))
-		for i := range 2 {
-			s.do(i, "SET", floorKey, floor)
-		}
+		s.doOn([]int{0, 1}, "SET", floorKey, floor)
 		for i := range 10 {
 			who := []*proxy{p, other}[i%2]
 			fence := who.fenced("r")

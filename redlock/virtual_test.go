@@ -247,10 +247,53 @@ func (p *proxy) delay(request, reply time.Duration, masters ...int) {
 	}
 }
 
+// holdRequests keeps what the proxy sends to these masters on its way, until heal.
+func (p *proxy) holdRequests(masters ...int) {
+	for _, i := range masters {
+		p.paths[i].HoldRequests()
+	}
+}
+
+// holdReplies keeps what these masters answer the proxy on its way, until heal.
+func (p *proxy) holdReplies(masters ...int) {
+	for _, i := range masters {
+		p.paths[i].HoldReplies()
+	}
+}
+
+// stepClocks moves the clocks of masters.
+func (s *stage) stepClocks(by time.Duration, masters ...int) {
+	for _, i := range masters {
+		s.masters[i].StepClock(by)
+	}
+}
+
+// setClockRates has the clocks of masters gain so much.
+func (s *stage) setClockRates(ppm float64, masters ...int) {
+	for _, i := range masters {
+		s.masters[i].SetClockRate(ppm)
+	}
+}
+
 // do sends a command to a master from outside.
 func (s *stage) do(i int, args ...any) any {
 	s.Helper()
 	return outside(s, s.masters[i], args...)
+}
+
+// doOn sends it to some masters, one after the other, and doAll to all of them.
+func (s *stage) doOn(masters []int, args ...any) {
+	s.Helper()
+	for _, i := range masters {
+		s.do(i, args...)
+	}
+}
+
+func (s *stage) doAll(args ...any) {
+	s.Helper()
+	for i := range s.masters {
+		s.do(i, args...)
+	}
 }
 
 // outside sends a command to a master over a connection of its own.

@@ -35,14 +35,10 @@ func TestReleaseByAnotherClientWakesTheHead(t *testing.T) {
 	}{
 		{"UNLOCK", func(s *stage, other *proxy, token string) { other.unlock(token, "r") }},
 		{"DEL on the masters", func(s *stage, other *proxy, token string) {
-			for i := range s.masters {
-				s.do(i, "DEL", "r")
-			}
+			s.doAll("DEL", "r")
 		}},
 		{"DEL on a quorum", func(s *stage, other *proxy, token string) {
-			for i := range 3 {
-				s.do(i, "DEL", "r")
-			}
+			s.doOn([]int{0, 1, 2}, "DEL", "r")
 		}},
 	} {
 		inVirtualTime(t, 5, func(s *stage) {

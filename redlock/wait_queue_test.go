@@ -345,9 +345,7 @@ func TestClose(t *testing.T) {
 func TestCloseWithMastersDown(t *testing.T) {
 	inVirtualTime(t, 5, func(s *stage) {
 		p := s.open()
-		for _, m := range s.masters[:3] {
-			m.Freeze()
-		}
+		s.freeze(0, 1, 2)
 		p.lock(one("r", time.Minute)).want(s, "LOCK with three masters frozen", "2 of 5 masters voted", giveUpNeeded)
 		for _, m := range s.masters[:3] {
 			m.Crash(false)
@@ -369,15 +367,11 @@ func TestCloseDeliversWhatIsOwed(t *testing.T) {
 	inVirtualTime(t, 5, func(s *stage) {
 		p := s.open()
 		held := p.lock(one("r", time.Minute))
-		for i := range 5 {
-			p.paths[i].HoldReplies()
-		}
+		p.holdReplies(0, 1, 2, 3, 4)
 		p.align()
 		p.unlock(held.Token, "r").want(s, "UNLOCK", "0 of 5 masters voted", giveUpNeeded)
 		time.AfterFunc(300*ms, func() {
-			for i := range 5 {
-				p.paths[i].Heal()
-			}
+			p.heal(0, 1, 2, 3, 4)
 		})
 		ctx, cancel := context.WithTimeout(s.Context(), 5*time.Second)
 		defer cancel()

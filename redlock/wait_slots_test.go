@@ -118,9 +118,7 @@ func TestSlotReleasedElsewhereWakesTheHead(t *testing.T) {
 	}{
 		{"UNLOCK", func(s *stage, other *proxy, slot, token string) { other.unlock(token, slot) }},
 		{"DEL on a quorum", func(s *stage, other *proxy, slot, token string) {
-			for i := range 3 {
-				s.do(i, "DEL", slot)
-			}
+			s.doOn([]int{0, 1, 2}, "DEL", slot)
 		}},
 	} {
 		inVirtualTime(t, 5, func(s *stage) {
