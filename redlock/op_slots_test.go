@@ -15,9 +15,12 @@ import (
 
 func (r LockRequest) of(slots int) LockRequest { r.Slots = slots; return r }
 
-// fill locks all slots of the semaphore, and returns the tokens by slot.
+// fill locks all slots of the semaphore, and returns the tokens by slot. No slots: it locks the resource, and returns its token by its name.
 func (p *proxy) fill(resource string, slots int, ttl time.Duration) map[string]string {
 	p.s.Helper()
+	if slots == 0 {
+		return map[string]string{resource: p.lock(one(resource, ttl)).Token}
+	}
 	held := map[string]string{}
 	for range slots {
 		c := p.lock(one(resource, ttl).of(slots))

@@ -33,27 +33,21 @@ func TestContendedRepetitionKeepsTheLock(t *testing.T) {
 // The promise of an EXTEND without a quorum is that the lease as it was before runs on. A shorter TTL must not cut it short on the
 // masters that did hear.
 func TestShorterExtendWithoutQuorum(t *testing.T) {
-	inVirtualTime(t, 5, func(s *stage) {
-		p, other := s.open(), s.open()
-		held := p.lock(one("r", 10*time.Second))
-		p.holdReplies(0, 1, 2)
-		p.align()
-		p.extend(held.Token, time.Second, "r").want(s, "EXTEND whose replies are lost", "2 of 5 masters voted", giveUpNeeded)
-		time.Sleep(2 * time.Second)
-		if c := other.lock(one("r", time.Second)); c.Held && time.Now().Before(held.Until) {
-			s.Errorf("another got the resource %v before the end of the first lease", time.Until(held.Until))
-		}
-	})
+	testShorterWithoutQuorum(t, func(p *proxy) *call { return p.extend("T", time.Second, "r") })
 }
 
 // The same with a LOCK that is repeated with a shorter TTL.
 func TestShorterRepetitionWithoutQuorum(t *testing.T) {
+	testShorterWithoutQuorum(t, func(p *proxy) *call { return p.lock(one("r", time.Second).as("T")) })
+}
+
+func testShorterWithoutQuorum(t *testing.T, shorten func(*proxy) *call) {
 	inVirtualTime(t, 5, func(s *stage) {
 		p, other := s.open(), s.open()
 		held := p.lock(one("r", 10*time.Second).as("T"))
 		p.holdReplies(0, 1, 2)
 		p.align()
-		p.lock(one("r", time.Second).as("T")).want(s, "LOCK again whose replies are lost", "2 of 5 masters voted", giveUpNeeded)
+		shorten(p).want(s, "a shorter TTL, whose replies are lost", "2 of 5 masters voted", giveUpNeeded)
 		time.Sleep(2 * time.Second)
 		if c := other.lock(one("r", time.Second)); c.Held && time.Now().Before(held.Until) {
 			s.Errorf("another got the resource %v before the end of the first lease", time.Until(held.Until))
