@@ -19,8 +19,6 @@ import (
 	"time"
 	"unsafe"
 
-	"github.com/redis/go-redis/v9"
-
 	"redlockd/redlock/memmaster"
 	"redlockd/redlock/redisproc"
 )
@@ -169,8 +167,7 @@ func BenchmarkReaders(b *testing.B) {
 		}{{"writers", false}, {"readers", true}} {
 			b.Run(bm.name+"/n="+strconv.Itoa(n), func(b *testing.B) {
 				server := redisproc.StartForTest(b, 1)[0]
-				info := redis.NewClient(&redis.Options{Addr: server.Addr, Protocol: 2, DisableIdentity: true})
-				defer info.Close()
+				info := dialServer(b, server.Addr)
 				used := func() (us float64) {
 					for line := range strings.Lines(info.Info(b.Context(), "cpu").Val()) {
 						name, value, _ := strings.Cut(strings.TrimSpace(line), ":")

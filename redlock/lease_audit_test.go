@@ -19,9 +19,7 @@ import (
 )
 
 func TestRealLostLeaseIsNoticed(t *testing.T) {
-	servers := redisproc.StartForTest(t, 5)
-	c := openReal(t, servers, patient)
-	allUp(t, c)
+	servers, c := openFive(t, patient)
 	ctx := context.Background()
 	for _, name := range []string{"kept", "deleted"} {
 		if _, err := c.TryLock(ctx, name, 30*time.Second); err != nil {
@@ -48,8 +46,7 @@ func TestRealLostLeaseIsNoticed(t *testing.T) {
 	}
 	// Two of five without it is no loss.
 	for i, s := range servers {
-		client := redis.NewClient(&redis.Options{Addr: s.Addr, Protocol: 2, DisableIdentity: true})
-		defer client.Close()
+		client := dialServer(t, s.Addr)
 		// A lock is granted when a quorum has it. The others get it a little later, and must not get it behind DEL.
 		eventually(t, "the locks are on every master", func() error {
 			if n, err := client.Exists(ctx, "kept", "deleted", "flushed").Result(); err != nil || n != 3 {
@@ -71,8 +68,7 @@ func TestRealLostLeaseIsNoticed(t *testing.T) {
 		return want()()
 	})
 	for _, s := range servers[2:] {
-		client := redis.NewClient(&redis.Options{Addr: s.Addr, Protocol: 2, DisableIdentity: true})
-		defer client.Close()
+		client := dialServer(t, s.Addr)
 		client.FlushAll(ctx)
 	}
 	eventually(t, "flushed", want("flushed", "kept"))
@@ -92,8 +88,7 @@ func TestRealEvictedLeasesAreNoticed(t *testing.T) {
 	var evicting []*redis.Client
 	var limits []int
 	for _, s := range servers[:3] {
-		client := redis.NewClient(&redis.Options{Addr: s.Addr, Protocol: 2, DisableIdentity: true})
-		defer client.Close()
+		client := dialServer(t, s.Addr)
 		used, err := strconv.Atoi(parseInfo(client.Info(ctx, "memory").Val())["used_memory"])
 		if err != nil {
 			t.Fatal(err)

@@ -168,9 +168,8 @@ func TestExtendDoesNotCountAQuarantinedMaster(t *testing.T) {
 		s.do(0, "FLUSHALL")
 		s.until("quarantine", func() bool { return p.Masters()[0].State == MasterQuarantined })
 		p.align()
-		locked, extended := &call{began: time.Now()}, &call{began: time.Now()}
-		p.StartLock(&locked.Op, one("r", 10*time.Second).as("T"), locked)
-		p.StartExtend(&extended.Op, []string{"r"}, "T", 10*time.Second, extended)
+		locked := p.startLock(one("r", 10*time.Second).as("T"))
+		extended := p.startExtend("T", 10*time.Second, "r")
 		p.finish(locked).want(s, "LOCK", "no", 0)
 		if p.finish(extended); extended.Held {
 			s.Error("EXTEND right behind a LOCK that was refused: got granted")

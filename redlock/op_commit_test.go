@@ -12,8 +12,6 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"redlockd/redlock/redisproc"
 )
 
 // madeToken has the form of the tokens that redlockd makes.
@@ -588,9 +586,7 @@ func TestDropInMaxHold(t *testing.T) {
 
 // Two of five masters are stopped: everything works, and when they go on no key is left behind anywhere.
 func TestRealDropIn(t *testing.T) {
-	servers := redisproc.StartForTest(t, 5)
-	c := openReal(t, servers, patient)
-	allUp(t, c)
+	servers, c := openFive(t, patient)
 	commit := func(changes ...Change) bool {
 		t.Helper()
 		result, err := c.wait(context.Background(), func(op *Op, to Completer) { c.StartCommit(op, changes, to) })

@@ -279,8 +279,7 @@ func TestForceOvertakesWhatIsUnderWay(t *testing.T) {
 	}
 	for _, what := range []underWay{
 		{"EXTEND", false, false, func(p *proxy, held *call) *call {
-			c := &call{began: time.Now()}
-			p.StartExtend(&c.Op, []string{"r"}, held.Token, 20*time.Second, c)
+			c := p.startExtend(held.Token, 20*time.Second, "r")
 			return c
 		}},
 		{"LOCK again", false, false, func(p *proxy, held *call) *call { return p.begin(one("r", 20*time.Second).as(held.Token)) }},

@@ -242,8 +242,7 @@ func TestPendingReleasesAreBounded(t *testing.T) {
 		p.cut(0, 1, 2)
 		s.until("down", func() bool { return p.states() == "ddd" })
 		for i := range pendingMax + 10 {
-			c := &call{began: time.Now()}
-			p.StartUnlock(&c.Op, []string{fmt.Sprintf("r%d", i)}, madeToken, c)
+			p.startUnlock(madeToken, fmt.Sprintf("r%d", i))
 		}
 		if got := p.Masters()[0].PendingReleases; got != pendingMax {
 			s.Errorf("kept releases: got %d, want %d", got, pendingMax)

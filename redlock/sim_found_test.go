@@ -137,8 +137,7 @@ func TestLockAgainWhileExtendFindsItLost(t *testing.T) {
 	inVirtualTime(t, 5, func(s *stage) {
 		p, other := s.open(), s.open()
 		p.delay(ms, ms, 0, 1, 2, 3, 4)
-		extended := &call{began: time.Now()}
-		p.StartExtend(&extended.Op, []string{"r"}, madeToken, time.Second, extended)
+		p.startExtend(madeToken, time.Second, "r")
 		synctest.Wait()
 		time.Sleep(ms)
 		held := p.lock(one("r", 10*time.Second).as(madeToken))
@@ -159,9 +158,8 @@ func TestLockAgainBehindUnlock(t *testing.T) {
 		p, other := s.open(), s.open()
 		s.do(2, "SET", "r", madeToken, "PX", 30_000) // what is left of an earlier lock
 		p.delay(0, 20*ms, 3, 4)
-		extended, released := &call{began: time.Now()}, &call{began: time.Now()}
-		p.StartExtend(&extended.Op, []string{"r"}, madeToken, 10*time.Second, extended)
-		p.StartUnlock(&released.Op, []string{"r"}, madeToken, released)
+		extended := p.startExtend(madeToken, 10*time.Second, "r")
+		released := p.startUnlock(madeToken, "r")
 		p.lock(one("r", 10*time.Second).as(madeToken)).want(s, "LOCK again", "held", 0)
 		p.finish(released).want(s, "UNLOCK", "held", 0)
 		p.finish(extended).want(s, "EXTEND", "no", 20*ms)
@@ -526,10 +524,9 @@ func TestExtendDoesNotRefillWhatIsReleased(t *testing.T) {
 		held := p.lock(one("r", 10*time.Second))
 		s.do(4, "DEL", "r")
 		p.delay(ms, ms, 0, 1, 2, 3, 4)
-		extended, released := &call{began: time.Now()}, &call{began: time.Now()}
-		p.StartExtend(&extended.Op, []string{"r"}, held.Token, 10*time.Second, extended)
+		p.startExtend(held.Token, 10*time.Second, "r")
 		synctest.Wait()
-		p.StartUnlock(&released.Op, []string{"r"}, held.Token, released)
+		released := p.startUnlock(held.Token, "r")
 		p.finish(released).want(s, "UNLOCK", "held", 4*ms)
 		time.Sleep(20 * ms)
 		s.wantNoLocks()
@@ -568,9 +565,8 @@ func TestRefusedLockBehindAnExtend(t *testing.T) {
 		s.do(0, "FLUSHALL") // its vote is unknown from now on
 		s.until("quarantine", func() bool { return p.Masters()[0].State == MasterQuarantined })
 		p.align()
-		locked, extended := &call{began: time.Now()}, &call{began: time.Now()}
-		p.StartLock(&locked.Op, one("r", 10*time.Second).as("T"), locked)
-		p.StartExtend(&extended.Op, []string{"r"}, "T", 10*time.Second, extended)
+		locked := p.startLock(one("r", 10*time.Second).as("T"))
+		extended := p.startExtend("T", 10*time.Second, "r")
 		p.finish(locked).want(s, "LOCK with two of four", "no", 0)
 		if p.finish(extended); extended.Held {
 			s.Error("EXTEND right behind it: got granted")

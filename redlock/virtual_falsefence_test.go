@@ -247,8 +247,7 @@ func TestRealFalseFloor(t *testing.T) {
 	allUp(t, a)
 	allUp(t, b)
 	ctx := context.Background()
-	outside := redis.NewClient(&redis.Options{Addr: servers[0].Addr, Protocol: 2, DisableIdentity: true})
-	defer outside.Close()
+	outside := dialServer(t, servers[0].Addr)
 	last := fencedPair(t, a, "k")
 	if err := outside.Set(ctx, floorKey, int64(1<<53-1), 0).Err(); err != nil {
 		t.Fatal(err)

@@ -247,6 +247,14 @@ func (p *proxy) delay(request, reply time.Duration, masters ...int) {
 	}
 }
 
+// orElse is the proxy, or another one where that is asked for.
+func (p *proxy) orElse(another bool) *proxy {
+	if another {
+		return p.s.open()
+	}
+	return p
+}
+
 // holdRequests keeps what the proxy sends to these masters on its way, until heal.
 func (p *proxy) holdRequests(masters ...int) {
 	for _, i := range masters {
@@ -398,9 +406,27 @@ func (c *call) Done(_ *Op, r Result) Flusher {
 
 // begin starts a LOCK and returns when nothing moves any more without time passing.
 func (p *proxy) begin(req LockRequest) *call {
+	c := p.startLock(req)
+	synctest.Wait()
+	return c
+}
+
+// startLock, startUnlock and startExtend begin an operation, and return while it is on its way.
+func (p *proxy) startLock(req LockRequest) *call {
 	c := &call{began: time.Now()}
 	p.StartLock(&c.Op, req, c)
-	synctest.Wait()
+	return c
+}
+
+func (p *proxy) startUnlock(token string, resources ...string) *call {
+	c := &call{began: time.Now()}
+	p.StartUnlock(&c.Op, resources, token, c)
+	return c
+}
+
+func (p *proxy) startExtend(token string, ttl time.Duration, resources ...string) *call {
+	c := &call{began: time.Now()}
+	p.StartExtend(&c.Op, resources, token, ttl, c)
 	return c
 }
 
@@ -415,16 +441,12 @@ func (p *proxy) finish(c *call) *call {
 
 func (p *proxy) unlock(token string, resources ...string) *call {
 	p.s.Helper()
-	c := &call{began: time.Now()}
-	p.StartUnlock(&c.Op, resources, token, c)
-	return p.finish(c)
+	return p.finish(p.startUnlock(token, resources...))
 }
 
 func (p *proxy) extend(token string, ttl time.Duration, resources ...string) *call {
 	p.s.Helper()
-	c := &call{began: time.Now()}
-	p.StartExtend(&c.Op, resources, token, ttl, c)
-	return p.finish(c)
+	return p.finish(p.startExtend(token, ttl, resources...))
 }
 
 // want compares the result of an operation: "held", "no", or a part of the error; and how long it took.

@@ -174,7 +174,7 @@ func TestTurnsOfTwoProxies(t *testing.T) {
 				now(&granted)
 				time.AfterFunc(ms, func() {
 					now(&released)
-					p.StartUnlock(&new(call).Op, []string{"r"}, c.Token, new(call))
+					p.startUnlock(c.Token, "r")
 				})
 			}
 		}

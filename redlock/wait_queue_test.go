@@ -57,7 +57,7 @@ func TestFirstComeFirstServed(t *testing.T) {
 
 // release begins to release what a call was granted, and does not wait for it.
 func (p *proxy) release(c *call) {
-	p.StartUnlock(&new(call).Op, []string{cmp.Or(c.Slot, "r")}, c.Token, new(call))
+	p.startUnlock(c.Token, cmp.Or(c.Slot, "r"))
 }
 
 // keepBusy has n callers wait for r, or for one of its k slots, hold it for 1 ms, and wait again, while more says so. It returns how often they
@@ -359,8 +359,7 @@ func TestClose(t *testing.T) {
 		held := p.lock(one("r", time.Minute))
 		waiter := p.begin(one("r", time.Minute).waits(time.Minute))
 		time.Sleep(20 * ms)
-		released := &call{began: time.Now()}
-		p.StartUnlock(&released.Op, []string{"r"}, held.Token, released)
+		released := p.startUnlock(held.Token, "r")
 		if err := p.Close(s.Context()); err != nil {
 			s.Errorf("Close: got %v", err)
 		}
@@ -518,8 +517,7 @@ func TestQueueMaxShedsAcquisitionsOnly(t *testing.T) {
 		p.begin(one("first", time.Minute))
 		var released, asked []*call
 		for i := range 40 {
-			c := &call{began: time.Now()}
-			p.StartUnlock(&c.Op, []string{fmt.Sprint("r", i)}, held[i].Token, c)
+			c := p.startUnlock(held[i].Token, fmt.Sprint("r", i))
 			released = append(released, c)
 		}
 		for i := range 40 {

@@ -332,10 +332,10 @@ func TestReservationsMakeNoCircle(t *testing.T) {
 			*proxy
 			*call
 		}{{p, a}, {other, b}} {
-			q.after = func() { q.StartUnlock(&new(call).Op, []string{"x", "y"}, q.Token, new(call)) }
+			q.after = func() { q.startUnlock(q.Token, "x", "y") }
 		}
-		third.StartUnlock(&new(call).Op, []string{"x"}, x.Token, new(call))
-		third.StartUnlock(&new(call).Op, []string{"y"}, y.Token, new(call))
+		third.startUnlock(x.Token, "x")
+		third.startUnlock(y.Token, "y")
 		p.finish(a)
 		other.finish(b)
 		if took := time.Since(began); !a.Held || !b.Held || took > reservePatience/2 {

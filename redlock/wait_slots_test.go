@@ -30,7 +30,7 @@ func TestSlotHandOverInOneBatch(t *testing.T) {
 		batches, attempts := p.Masters()[0].Batches, p.Stats().Attempts
 		began := time.Now()
 		for _, slot := range []string{"jobs#3", "jobs#1"} {
-			p.StartUnlock(&new(call).Op, []string{slot}, held[slot], new(call))
+			p.startUnlock(held[slot], slot)
 		}
 		for i, slot := range []string{"jobs#3", "jobs#1"} {
 			w := p.finish(waiters[i])
@@ -90,7 +90,7 @@ func TestSlotsReleasedElsewhereAtOnce(t *testing.T) {
 		p.delay(3*ms, 4*ms, 0, 1, 2, 3, 4)
 		began := time.Now()
 		for slot, token := range held {
-			other.StartUnlock(&new(call).Op, []string{slot}, token, new(call))
+			other.startUnlock(token, slot)
 		}
 		for _, w := range waiters {
 			p.finish(w)
@@ -218,8 +218,8 @@ func TestHandOverThatFails(t *testing.T) {
 		second := p.begin(one("jobs", time.Minute).of(k).waits(time.Minute))
 		time.Sleep(time.Second)
 		p.delay(3*ms, 4*ms, 0, 1, 2, 3, 4)
-		p.StartUnlock(&new(call).Op, []string{"jobs#0"}, held["jobs#0"], new(call)) // goes to the first
-		p.StartUnlock(&new(call).Op, []string{"jobs#1"}, held["jobs#1"], new(call)) // goes to the second
+		p.startUnlock(held["jobs#0"], "jobs#0") // goes to the first
+		p.startUnlock(held["jobs#1"], "jobs#1") // goes to the second
 		time.Sleep(ms)
 		p.Unblock(&second.Op, nil) // it is granted the slot all the same, and does not want it
 		third := p.begin(one("jobs", time.Minute).of(k).waits(time.Minute))
