@@ -1,9 +1,9 @@
-# redlockd: the two commands a newcomer needs are `make run` and `make test`.
+# redlockd: the commands a newcomer needs are `make run`, and `make test` or `make test-all`.
 
 STATICCHECK = go run honnef.co/go/tools/cmd/staticcheck@v0.8.2
 BENCHSTAT = go run golang.org/x/perf/cmd/benchstat@v0.0.0-20260908200009-22c9c6c9d4da
 
-.PHONY: run build dist test test-packages test-processes-1 test-processes-2 test-engine test-bench test-chart test-simulation test-models test-mutants test-scenarios test-long lint walk bench bench-full bench-libraries benchmarks scenarios soak torture fuzz tools libraries tlc model
+.PHONY: run build dist test test-all test-packages test-processes-1 test-processes-2 test-engine test-release test-bench test-chart test-simulation test-models test-mutants test-scenarios lint walk bench bench-full bench-libraries benchmarks scenarios soak torture fuzz redis tools libraries tlc model
 
 run: ## serve on 127.0.0.1:6380 with five masters inside the process
 	go run ./cmd/redlockd
@@ -14,45 +14,50 @@ build: ## the redlockd binary
 dist: ## what a release has, into dist/: static binaries, Debian packages, lists of the modules in them, sums; VERSION=1.2.0, or that of the tag
 	@docker/package/dist.sh
 
-# Two lists of tests, by name. ENGINE: the race detector sees a few cases of these, or none (redlock/raced_test.go); `make test` runs them
-# without it, in full. RELEASE: these take long, and fail where something rarely changes; `make test` leaves them out, `make test-long` has them.
+test: redis ## the tests that need nothing but Go and redis-server, briefly: what `go test ./...` runs; two minutes on two processors
+	go test ./...
+
+# What REDLOCK_TESTS means is in redlock/redisproc/need.go.
+test-packages test-processes-1 test-processes-2 test-engine: export REDLOCK_TESTS = all
+test-release test-mutants test-models test-scenarios test-bench soak model: export REDLOCK_TESTS = release
+
+# The race detector sees a few cases of these tests, or none (redlock/cases_test.go): test-engine runs them without it, in full.
 ENGINE = TestSimulation|TestTraceModel$$|TestRecordTraceModel$$|TestOverloadSlowsDown|TestSeveralAreGranted|TestStepIsCaught|TestUndoSpares|TestPanicLoses|TestMaxTTLLowered|TestFastClocks|TestNoStepCostsAnAnswer$$|TestNoRestartCostsAnAnswer$$|TestListsOfTests$$|TestMutantMarks$$|TestWalk$$
-RELEASE = TestMutants$$|Model$$|TestScenarios$$
 
 # The tests of processes wait for most of their time: those of cmd/redlockd run in two parts beside the other packages.
 PROCESSES = ./cmd/redlockd
 PART = ^Test(Attack|Run|Hostile|Members|Held)
 
-test: tools libraries tlc ## the tests of the product with the race detector, against real redis-server processes, and the simulation without it; nine minutes on two processors
+test-all: tools libraries tlc ## the gate: all tests of the product with the race detector, against real redis-server processes, and the simulation without it; nine minutes on two processors
 	@$(MAKE) --no-print-directory -j4 test-packages test-processes-1 test-processes-2 test-engine
 
 test-packages:
-	REDLOCK_TEST_TOOLS=all go test -race -timeout 40m -skip '$(RELEASE)' $$(go list ./... | grep -v '$(PROCESSES:./%=/%)$$')
+	go test -race -timeout 40m $$(go list ./... | grep -v '$(PROCESSES:./%=/%)$$')
 
 test-processes-1:
-	REDLOCK_TEST_TOOLS=all go test -race -timeout 40m -run '$(PART)' $(PROCESSES)
+	go test -race -timeout 40m -run '$(PART)' $(PROCESSES)
 
 test-processes-2:
-	REDLOCK_TEST_TOOLS=all go test -race -timeout 40m -skip '$(RELEASE)|$(PART)' $(PROCESSES)
+	go test -race -timeout 40m -skip '$(PART)' $(PROCESSES)
 
 test-engine:
-	REDLOCK_TEST_TOOLS=all REDLOCK_SIM_SEEDS=$(or $(SEEDS),50) go test -count=1 -timeout 40m -run '$(ENGINE)' ./redlock
+	REDLOCK_SIM_SEEDS=$(or $(SEEDS),50) go test -count=1 -timeout 40m -run '$(ENGINE)' ./redlock
 
-test-long: test test-mutants test-models test-scenarios test-bench test-chart ## before a release: `make test`, and what takes long
-	REDLOCK_TEST_TOOLS=all PROGRAMS=25600 go test -count=1 -timeout 10m -run '^TestPrograms$$' ./redlock/sandbox
-	REDLOCK_TEST_TOOLS=all REDLOCK_SOAK=5m go test -count=1 -timeout 0 -run Soak -v ./cmd/redlockd
+test-release: test-all test-mutants test-models test-scenarios test-bench test-chart ## before a release: `make test-all`, and what takes long
+	PROGRAMS=25600 go test -count=1 -timeout 10m -run '^TestPrograms$$' ./redlock/sandbox
+	REDLOCK_SOAK=5m go test -count=1 -timeout 0 -run Soak -v ./cmd/redlockd
 
 test-mutants: tools tlc ## each rule of the engine is broken on purpose, and the test that holds it must fail
-	REDLOCK_TEST_TOOLS=all go test -count=1 -timeout 40m -run '^TestMutants$$' ./redlock
+	go test -count=1 -timeout 40m -run '^TestMutants$$' ./redlock
 
 test-models: tlc ## the small runs of the TLA+ models, and traces of the simulation
-	REDLOCK_TEST_TOOLS=all go test -count=1 -timeout 40m -run 'Model$$' ./redlock
+	go test -count=1 -timeout 40m -run 'Model$$' ./redlock
 
 test-scenarios: tools ## what each fault does to the holders of locks, on real masters
-	REDLOCK_TEST_TOOLS=all go test -race -count=1 -timeout 20m -run '^TestScenarios$$' ./redlock
+	go test -race -count=1 -timeout 20m -run '^TestScenarios$$' ./redlock
 
 test-bench: tools bench-libraries ## the tests of the bench
-	cd bench && REDLOCK_TEST_TOOLS=all go test -race -timeout 20m ./...
+	cd bench && go test -race -timeout 20m ./...
 
 # Nothing of Helm and Kubernetes is in the build cache of a first run. Compiling it without optimization, and without the race detector
 # and vet, takes much less.
@@ -66,7 +71,7 @@ walk: ## how many functions and files of the engine each operation executes; OPE
 	@REDLOCK_WALK=$(OPERATION) go test -count=1 -run '^TestWalk$$' -v ./redlock
 
 test-simulation: ## SEEDS=50 of the simulation; it uses one processor
-	REDLOCK_TEST_TOOLS=all REDLOCK_SIM_SEEDS=$(or $(SEEDS),50) go test -count=1 -timeout 30m -run '^TestSimulation$$' ./redlock
+	REDLOCK_SIM_SEEDS=$(or $(SEEDS),50) go test -count=1 -timeout 30m -run '^TestSimulation$$' ./redlock
 
 lint: ## formatting, vet, staticcheck
 	@unformatted=$$(gofmt -l .); [ -z "$$unformatted" ] || { echo "gofmt would change:"; echo "$$unformatted"; exit 1; }
@@ -89,9 +94,9 @@ benchmarks: ## the hot path piece by piece, with allocations, into bench/new.ben
 	  $(or $(PACKAGES),./redlock ./proxy) >bench/new.bench || { cat bench/new.bench; exit 1; }
 	$(BENCHSTAT) $(if $(OLD),$(OLD) bench/new.bench,bench/new.bench)
 
-scenarios: tools ## what redlockd, redsync, node-redlock (if npm is there) and etcd (if etcd is) make of the same faults; prints the tables of bench/README.md
-	@! command -v npm >/dev/null || npm ci --silent --prefix redlock/testdata/node-redlock
-	REDLOCK_PEERS=$(or $(TRIALS),10) go test -count=1 -timeout 0 -run PeerScenarios -v ./redlock
+scenarios: tools ## what redlockd, redsync, node-redlock and etcd (if it is installed) make of the same faults; prints the tables of bench/README.md
+	@cmd/redlockd/testdata/libraries/build.sh node
+	cd bench && REDLOCK_PEERS=$(or $(TRIALS),10) go test -count=1 -timeout 0 -run PeerScenarios -v ./peers
 
 soak: tools ## three redlockd over the same masters with faults, for SOAK=1m or as long as asked
 	REDLOCK_SOAK=$(or $(SOAK),1m) go test -count=1 -timeout 0 -run Soak -v ./cmd/redlockd
@@ -112,20 +117,28 @@ fuzz: ## every fuzz target for FUZZ=30s, 100 000 random Lua programs and 200 000
 	  done || exit 1; \
 	done
 
-# The tests start redis-server and prometheus themselves, on free ports; step the clock of a master with a small C library; cut a network
-# namespace with ip, unpack the package for Debian, and check the unit for systemd (Linux); read the manual page, and try the completions
-# in their shells.
-tools:
-	@missing=; for tool in redis-server redis-cli redis-benchmark gcc promtool prometheus groff zsh fish $$([ "$$(uname)" != Linux ] || echo ip dpkg-deb jq chromium systemd-analyze); do command -v $$tool >/dev/null || missing="$$missing $$tool"; done; \
+# $(call install,programs,packages of Debian,those of Fedora,those of Homebrew) installs the packages if a program is missing.
+install = @missing=; for tool in $(1); do command -v $$tool >/dev/null || missing="$$missing $$tool"; done; \
 	[ -z "$$missing" ] || { \
 	  echo "missing:$$missing; installing with the system's package manager"; \
 	  sudo=$$([ "$$(id -u)" = 0 ] || echo sudo); \
 	  if command -v apt-get >/dev/null; then \
-	    $$sudo apt-get update -qq && $$sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
-	      redis-server redis-tools gcc libc6-dev iproute2 prometheus groff zsh fish dpkg jq chromium systemd >/dev/null; \
-	  elif command -v dnf >/dev/null; then $$sudo dnf install -y -q redis gcc glibc-devel iproute golang-github-prometheus groff zsh fish dpkg jq chromium systemd; \
-	  elif command -v brew >/dev/null; then brew install redis gcc prometheus groff zsh fish; \
+	    $$sudo apt-get update -qq && $$sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $(2) >/dev/null; \
+	  elif command -v dnf >/dev/null; then $$sudo dnf install -y -q $(3); \
+	  elif command -v brew >/dev/null; then brew install $(4); \
 	  else echo "no known package manager: install them by hand"; exit 1; fi; }
+
+redis:
+	$(call install,redis-server redis-cli redis-benchmark,redis-server redis-tools,redis,redis)
+
+# The tests start prometheus themselves, on a free port; run SQL in sqlite3; step the clock of a master with a small C library; cut a network
+# namespace with ip, unpack the package for Debian, and check the unit for systemd (Linux); read the manual page, and try the completions
+# in their shells.
+tools: redis
+	$(call install,sqlite3 gcc promtool prometheus groff zsh fish $$([ "$$(uname)" != Linux ] || echo ip dpkg-deb jq chromium systemd-analyze), \
+	  sqlite3 gcc libc6-dev iproute2 prometheus groff zsh fish dpkg jq chromium systemd, \
+	  sqlite gcc glibc-devel iproute golang-github-prometheus groff zsh fish dpkg jq chromium systemd, \
+	  sqlite gcc prometheus groff zsh fish)
 
 libraries: ## programs with lock libraries of other people, in many languages: the tests run them against redlockd
 	@cmd/redlockd/testdata/libraries/build.sh

@@ -310,18 +310,14 @@ func TestPipelineMax(t *testing.T) {
 	srv := serve(t, func(o *Options) { o.PipelineMax = 4 })
 	c := srv.dial()
 	id, _ := strconv.ParseInt(c.do("CLIENT", "ID").text[1:], 10, 64)
-	for _, m := range srv.masters {
-		m.Freeze()
-	}
+	srv.freeze()
 	go c.raw(strings.Repeat(frameOf("LOCK", "r", "10000", "TOKEN", "x")+frameOf("UNLOCK", "r", "x"), 100))
 	eventually(t, "four are in flight", func() bool { return srv.client(id).inFlight.Load() == 4 })
 	time.Sleep(20 * time.Millisecond)
 	if got := srv.client(id).inFlight.Load(); got != 4 {
 		t.Errorf("got %d commands in flight, want at most 4", got)
 	}
-	for _, m := range srv.masters {
-		m.Thaw()
-	}
+	srv.thaw()
 	for range 100 {
 		c.read().granted(1, 9898)
 		c.read().is(":1")

@@ -95,12 +95,7 @@ var scriptDialogues = map[string]string{
 func TestScriptsSameWordsAsRedis(t *testing.T) {
 	redis := startRedis(t)
 	ours := serve(t)
-	for name, lines := range scriptDialogues {
-		t.Run(name, func(t *testing.T) {
-			t.Run("RESP2", func(t *testing.T) { compare(t, redis.Addr, ours.addr, lines) })
-			t.Run("RESP3", func(t *testing.T) { compare(t, redis.Addr, ours.addr, "HELLO 3\n"+lines) })
-		})
-	}
+	compareAll(t, redis.Addr, ours.addr, scriptDialogues)
 }
 
 // runaways would not end in Redis, or take all of its memory.

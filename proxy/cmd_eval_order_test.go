@@ -77,9 +77,7 @@ func TestScriptsInOrder(t *testing.T) {
 				}()
 			}
 		}
-		for i := range srv.masters {
-			srv.onMaster(i, "DEL", "gate").is(":1")
-		}
+		srv.onAll(":1", "DEL", "gate")
 		srv.noKeys()
 	})
 }
@@ -108,17 +106,13 @@ func TestScriptsOfASessionThatEnds(t *testing.T) {
 				srv.open()
 				c := srv.dial()
 				id := c.do("CLIENT", "ID").matches(`:(\d+)`)[0]
-				for _, m := range srv.masters {
-					m.Freeze()
-				}
+				srv.freeze()
 				c.raw(frameOf(take("k", token)...) + second + frameOf("SET", "k", "third", "NX", "PX", "60000") + frameOf("PING"))
 				eventually(t, "the second waits for the first", func() bool {
 					return slices.ContainsFunc(srv.clients(), func(conn *connection) bool { return conn.session.scripts.Load() > 0 })
 				})
 				end.how(srv, c, id)
-				for _, m := range srv.masters {
-					m.Thaw()
-				}
+				srv.thaw()
 				eventually(t, "the session is gone", func() bool { return len(srv.clients()) <= 2 })
 				other := srv.dial()
 				eventually(t, "nothing is locked for nobody", func() bool { return other.do("EXISTS", "k", "l").text == ":0" })

@@ -68,9 +68,7 @@ func TestEVAL(t *testing.T) {
 	a.do("EVAL", `return redis.error_reply('MY words')`, "0").is("-MY words")
 
 	// Another type.
-	for i := range srv.masters {
-		srv.onMaster(i, "ZADD", "h", "1", "v")
-	}
+	srv.onAll(":1", "ZADD", "h", "1", "v")
 	a.do("EVAL", lookScript, "1", "h").err("WRONGTYPE Operation against a key holding the wrong kind of value")
 	a.do("EVAL", releaseScript, "1", "h", token).err("WRONGTYPE")
 	a.do("EVAL", acquireScript, "1", "h", token, "1000").err("WRONGTYPE")
@@ -366,11 +364,7 @@ func TestScriptFetchFails(t *testing.T) {
 		for _, m := range srv.masters[1:] {
 			m.Freeze()
 		}
-		defer func() {
-			for _, m := range srv.masters {
-				m.Thaw()
-			}
-		}()
+		defer srv.thaw()
 		c.raw(frameOf("EVALSHA", sandbox.SHA(acquireScript), "1", "k", token, "1000") + frameOf("PING"))
 		c.read().is("-" + string(errNoScript))
 		c.read().is("+PONG")

@@ -345,9 +345,7 @@ func TestLOCKSTellsWhatIsLost(t *testing.T) {
 	srv := serve(t)
 	c := srv.dial()
 	c.do("LOCK", "a", "20000", "TOKEN", "mine").granted(1, 19798)
-	for _, m := range srv.masters[:3] {
-		m.Crash(false)
-	}
+	srv.crash(0, 1, 2)
 	for _, m := range srv.masters[:3] {
 		m.Restart()
 	}
@@ -392,8 +390,6 @@ func TestLOCKINFOWithoutQuorum(t *testing.T) {
 func TestNOQUORUM(t *testing.T) {
 	srv := serve(t)
 	c := srv.dial()
-	for _, m := range srv.masters[:3] {
-		m.Crash(false)
-	}
+	srv.crash(0, 1, 2)
 	c.do("LOCK", "a", "1000").matches(`-NOQUORUM \d of 5 masters voted, 3 needed; out: master-\d:6379: .*`)
 }

@@ -268,10 +268,15 @@ var masks = []struct {
 func TestSameWordsAsRedis(t *testing.T) {
 	redis := startRedis(t)
 	ours := serve(t)
+	compareAll(t, redis.Addr, ours.addr, dialogues)
+}
+
+// compareAll has both servers hold the dialogues, in both protocols.
+func compareAll(t *testing.T, redis, ours string, dialogues map[string]string) {
 	for name, lines := range dialogues {
 		t.Run(name, func(t *testing.T) {
-			t.Run("RESP2", func(t *testing.T) { compare(t, redis.Addr, ours.addr, lines) })
-			t.Run("RESP3", func(t *testing.T) { compare(t, redis.Addr, ours.addr, "HELLO 3\n"+lines) })
+			t.Run("RESP2", func(t *testing.T) { compare(t, redis, ours, lines) })
+			t.Run("RESP3", func(t *testing.T) { compare(t, redis, ours, "HELLO 3\n"+lines) })
 		})
 	}
 }

@@ -372,13 +372,7 @@ func TestDropInNoQuorum(t *testing.T) {
 func TestDropInOtherTypes(t *testing.T) {
 	srv := serve(t, permissive)
 	c := srv.dial()
-	for _, m := range srv.masters {
-		conn, err := m.Dial(t.Context(), "", "")
-		if err != nil {
-			t.Fatal(err)
-		}
-		newClient(t, conn).do("ZADD", "h", "1", "v").is(":1")
-	}
+	srv.onAll(":1", "ZADD", "h", "1", "v")
 	c.do("TYPE", "h").is("+zset")
 	c.do("EXISTS", "h").is(":1")
 	c.do("TTL", "h").is(":-1")
@@ -394,13 +388,7 @@ func TestDropInOtherTypes(t *testing.T) {
 	c.do("DEL", "h").is(":0")
 	c.do("DELEX", "h").is(":0")
 	c.do("DELIFEQ", "h", "").is(":0")
-	for _, m := range srv.masters {
-		conn, err := m.Dial(t.Context(), "", "")
-		if err != nil {
-			t.Fatal(err)
-		}
-		newClient(t, conn).do("PEXPIRE", "h", "30000").is(":1")
-	}
+	srv.onAll(":1", "PEXPIRE", "h", "30000")
 	c.do("EXPIRE", "h", "5").is(":0")
 	c.do("PERSIST", "h").is(":0")
 	c.do("TTL", "h").matches(":[12]\\d|:30")
@@ -735,12 +723,7 @@ var dropInDialogues = map[string]string{
 func TestDropInSameAsRedis(t *testing.T) {
 	redis := startRedis(t)
 	ours := serve(t, permissive)
-	for name, lines := range dropInDialogues {
-		t.Run(name, func(t *testing.T) {
-			t.Run("RESP2", func(t *testing.T) { compare(t, redis.Addr, ours.addr, lines) })
-			t.Run("RESP3", func(t *testing.T) { compare(t, redis.Addr, ours.addr, "HELLO 3\n"+lines) })
-		})
-	}
+	compareAll(t, redis.Addr, ours.addr, dropInDialogues)
 	// What is left in ms, within a tolerance.
 	for _, addr := range []string{redis.Addr, ours.addr} {
 		began := time.Now()

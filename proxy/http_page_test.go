@@ -373,9 +373,7 @@ func TestPageIsLive(t *testing.T) {
 		if m == nil || len(m.Parts) != 7 || m.Tone != toneGood || !strings.Contains(string(m.Parts["verdict"]), "5 of 5 masters") {
 			t.Fatalf("got %+v", m)
 		}
-		for _, master := range srv.masters[:3] {
-			master.Crash(false)
-		}
+		srv.crash(0, 1, 2)
 		quiet := false // an event had not all parts
 		for m.Tone != toneBad || !quiet {
 			if m = next(t, lines); m == nil {

@@ -246,8 +246,7 @@ func TestReady(t *testing.T) {
 		}
 	}
 	ask(200, "ready: 5 of 5 masters have a vote, and 3 are needed\n")
-	srv.masters[0].Crash(false)
-	srv.masters[1].Crash(false)
+	srv.crash(0, 1)
 	srv.awaitUp(3)
 	ask(200, "ready: 3 of 5 masters", "master-1:6379 is down: ")
 	srv.masters[2].Crash(false)

@@ -54,17 +54,13 @@ func TestClientLeavesWhileItWaits(t *testing.T) {
 // A client that closes right after LOCK cannot learn that it holds the lock, so it must not.
 func TestClientClosesRightAfterLOCK(t *testing.T) {
 	srv := serve(t)
-	for _, m := range srv.masters {
-		m.Freeze()
-	}
+	srv.freeze()
 	a := srv.dial()
 	a.raw(frameOf("LOCK", "r", "60000"))
 	eventually(t, "the lock is asked for", func() bool { return srv.opts.Engine.Stats().Attempts == 1 })
 	a.conn.Close()
 	eventually(t, "its connection is gone", srv.clientGone)
-	for _, m := range srv.masters {
-		m.Thaw()
-	}
+	srv.thaw()
 	b := srv.dial()
 	b.do("LOCK", "r", "10000", "WAIT", "30000").granted(1, 9898)
 }
@@ -79,9 +75,7 @@ func TestClientLeavesBeforeItsSecondRound(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			srv := serve(t)
 			srv.open()
-			for _, m := range srv.masters {
-				m.Freeze()
-			}
+			srv.freeze()
 			a := srv.dial()
 			a.raw(command)
 			eventually(t, "it is asked what the keys hold", func() bool {
@@ -89,9 +83,7 @@ func TestClientLeavesBeforeItsSecondRound(t *testing.T) {
 			})
 			a.conn.(*net.TCPConn).CloseWrite()
 			eventually(t, "its stream has ended", srv.clientGone)
-			for _, m := range srv.masters {
-				m.Thaw()
-			}
+			srv.thaw()
 			if name == "transaction" {
 				a.read().is("+OK")
 				a.read().is("+QUEUED")
@@ -106,9 +98,7 @@ func TestClientLeavesBeforeItsSecondRound(t *testing.T) {
 // The token is the client's own, and it comes back with it on another connection: what it is granted there must stand.
 func TestClientReturnsWithItsToken(t *testing.T) {
 	srv := serve(t)
-	for _, m := range srv.masters {
-		m.Freeze()
-	}
+	srv.freeze()
 	a, b := srv.dial(), srv.dial()
 	a.send("LOCK", "r", "60000", "TOKEN", "mine")
 	eventually(t, "the lock is asked for", func() bool { return srv.opts.Engine.Stats().Attempts == 1 })
@@ -116,9 +106,7 @@ func TestClientReturnsWithItsToken(t *testing.T) {
 	eventually(t, "its connection is gone", srv.clientGone)
 	b.send("LOCK", "r", "60000", "TOKEN", "mine")
 	eventually(t, "the lock is asked for again", func() bool { return srv.opts.Engine.Stats().Attempts == 2 })
-	for _, m := range srv.masters {
-		m.Thaw()
-	}
+	srv.thaw()
 	b.read().granted(1, 59398)
 	eventually(t, "the first connection is closed", func() bool { return len(srv.clients()) == 1 })
 	srv.dial().do("LOCK", "r", "10000", "WAIT", "100").is("*nil")

@@ -252,9 +252,7 @@ func TestCommandsThatAreKeptAreBounded(t *testing.T) {
 			evals.WriteString(frameOf("EVAL", "return redis.call('get', KEYS[1])", "1", strconv.Itoa(i), payload))
 		}
 		for name, commands := range map[string]string{"PUBLISH": strings.Repeat(frameOf("PUBLISH", "c", payload), count), "EVAL": evals.String()} {
-			for _, m := range srv.masters {
-				m.Freeze()
-			}
+			srv.freeze()
 			go c.conn.Write([]byte(commands))
 			eventually(t, "no more is executed", func() bool { return conn.overOutputMax.Load() })
 			conn.mu.Lock()
@@ -264,9 +262,7 @@ func TestCommandsThatAreKeptAreBounded(t *testing.T) {
 				t.Errorf("%s: %d bytes are kept, %d of the client and %d of all are counted, want %d at most and one command", name, kept, counted, srv.output.Load(), most)
 			}
 			other.do("PING").is("+PONG")
-			for _, m := range srv.masters {
-				m.Thaw()
-			}
+			srv.thaw()
 			c.conn.SetReadDeadline(time.Now().Add(patience))
 			for range count {
 				if _, err := readReply(c.r); err != nil {

@@ -31,6 +31,32 @@ func (srv *testServer) onMaster(i int, args ...string) reply {
 	return newClient(srv.t, conn).do(args...)
 }
 
+// onAll sends a command to all masters, and wants the same reply from each.
+func (srv *testServer) onAll(want string, args ...string) {
+	srv.t.Helper()
+	for i := range srv.masters {
+		srv.onMaster(i, args...).is(want)
+	}
+}
+
+func (srv *testServer) freeze() {
+	for _, m := range srv.masters {
+		m.Freeze()
+	}
+}
+
+func (srv *testServer) thaw() {
+	for _, m := range srv.masters {
+		m.Thaw()
+	}
+}
+
+func (srv *testServer) crash(masters ...int) {
+	for _, i := range masters {
+		srv.masters[i].Crash(false)
+	}
+}
+
 // away cuts masters off and waits until the server knows.
 func (srv *testServer) away(masters ...int) {
 	srv.t.Helper()

@@ -171,17 +171,13 @@ func TestTransactionTakesNoLockForNobody(t *testing.T) {
 			srv.open()
 			c := srv.dial()
 			c.do("PING").is("+PONG")
-			for _, m := range srv.masters {
-				m.Freeze()
-			}
+			srv.freeze()
 			c.raw(frameOf("MULTI") + frameOf("SET", "k", token, "NX", "PX", "20000") + frameOf("EXEC"))
 			eventually(t, "EXEC looks", func() bool {
 				return slices.ContainsFunc(srv.clients(), func(conn *connection) bool { return conn.inFlight.Load() > 0 })
 			})
 			end.how(srv, c)
-			for _, m := range srv.masters {
-				m.Thaw()
-			}
+			srv.thaw()
 			// Each way to the masters keeps the order: with the first answer the look is over, with the second what it has led to.
 			other := srv.dial()
 			other.do("EXISTS", "x").is(":0")

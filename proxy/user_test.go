@@ -172,9 +172,7 @@ func learnsOfNoMasters(t *testing.T, u User) {
 	root, c := srv.dial(), srv.dial()
 	root.do("AUTH", "root", "r").is("+OK")
 	c.do("AUTH", "billing", "b").is("+OK")
-	for _, m := range srv.masters[:3] {
-		m.Crash(false)
-	}
+	srv.crash(0, 1, 2)
 	srv.masters[0].Restart()
 	count := func(state redlock.MasterState) int { return countState(srv.opts.Engine.Masters(), state) }
 	eventually(t, "one is in quarantine, two are down", func() bool { return count(redlock.MasterQuarantined) == 1 && count(redlock.MasterDown) == 2 })

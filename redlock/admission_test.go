@@ -282,8 +282,7 @@ func TestLockThatIsQueuedDoesNotWait(t *testing.T) {
 		held := p.lock(one("r", time.Minute))
 		begin := func(req LockRequest) *call {
 			p.admission.full.Store(true)
-			c := &call{began: time.Now()}
-			p.StartLock(&c.Op, req, c)
+			c := p.startLock(req)
 			p.Client.mu.Lock()
 			defer p.Client.mu.Unlock()
 			d := deferred{now: time.Now().Add(-time.Microsecond)}

@@ -101,9 +101,7 @@ func TestAssumeNobodyDeletesKeys(t *testing.T) {
 	inVirtualTime(t, 5, func(s *stage) {
 		p, other := s.open(briefly), s.open(briefly)
 		first := p.lock(one("r", 2*time.Second))
-		for i := range 3 {
-			s.do(i, "DEL", "r")
-		}
+		s.doOn([]int{0, 1, 2}, "DEL", "r")
 		other.lock(one("r", time.Second)).want(s, "LOCK after DEL on three masters", "held", 0)
 		s.until("the first holder's redlockd has found it", func() bool { return p.Stats().Leases == 0 })
 		if time.Until(first.Until) <= 0 {
@@ -161,9 +159,7 @@ func TestAssumeStepsShowBehindTheNetwork(t *testing.T) {
 			far.delay(40*ms, reply, 0, 1, 2, 3, 4)
 			time.Sleep(far.MaxTTL() + 10*time.Second) // the ring of its readings has none that was faster
 			held := p.lock(one("r", time.Second))
-			for i := range 5 {
-				s.masters[i].StepClock(45 * ms)
-			}
+			s.stepClocks(45*ms, 0, 1, 2, 3, 4)
 			time.Sleep(time.Until(held.began.Add(time.Second - 45*ms + 3*ms - 40*ms))) // so that it arrives when the keys have just ended
 			next := far.lock(one("r", time.Second))
 			if early := held.Until.Sub(next.began.Add(next.took)); !next.Held || (early > 0) != (reply == 0) {
@@ -244,8 +240,7 @@ func TestAssumeNoRestartBesideLibraries(t *testing.T) {
 	inVirtualTime(t, 5, func(s *stage) {
 		p := s.open(briefly)
 		first := s.betrayed(p, "r")
-		s.masters[0].Crash(false)
-		s.masters[0].Restart()
+		s.restart(0)
 		s.lockDirectly("r", time.Second, 0, 3, 4)
 		if time.Until(first.Until) <= 0 {
 			s.Error("the lease had ended")
@@ -258,8 +253,7 @@ func TestAssumeLibrariesKeepToMaxTTL(t *testing.T) {
 	inVirtualTime(t, 5, func(s *stage) {
 		p := s.open(briefly, uncopied)
 		s.lockDirectly("r", time.Minute, 0, 1, 2)
-		s.masters[0].Crash(false)
-		s.masters[0].Restart()
+		s.restart(0)
 		s.until("the restart is seen", func() bool { return p.states() == "quuuu" })
 		p.allUp()
 		p.lock(one("r", time.Second)).want(s, "LOCK of what a library holds for a minute", "held", 0)
@@ -310,25 +304,17 @@ func TestAssumeTokensAreUnique(t *testing.T) {
 func TestAssumeNewTokenAfterUnlock(t *testing.T) {
 	inVirtualTime(t, 5, func(s *stage) {
 		p, other := s.open(), s.open()
-		for i := 2; i < 5; i++ {
-			s.do(i, "SET", "r", "another", "PX", 60_000)
-		}
+		s.doOn([]int{2, 3, 4}, "SET", "r", "another", "PX", 60_000)
 		p.delay(0, 10*ms, 2, 3, 4)
 		failed := p.begin(one("r", 10*time.Second).as("T"))
 		time.Sleep(ms) // two masters have set it, and have said so
-		for i := range 2 {
-			p.paths[i].HoldRequests()
-		}
-		for i := 2; i < 5; i++ {
-			s.do(i, "DEL", "r")
-		}
+		p.holdRequests(0, 1)
+		s.doOn([]int{2, 3, 4}, "DEL", "r")
 		other.unlock("T", "r") // "no", if the three that have nothing of it answer first: no quorum can hold it
 		other.cut(4)
 		other.lock(one("r", 10*time.Second).as("T")).want(s, "LOCK with the same token", "held", 0)
 		p.finish(failed).want(s, "first attempt", "no", 10*ms)
-		for i := range 2 {
-			p.paths[i].Heal()
-		}
+		p.heal(0, 1)
 		time.Sleep(10 * ms)
 		s.wantOn("r", "T", "00110") // its undo took two away, and left less than a quorum
 	})
@@ -368,9 +354,7 @@ func TestAssumeClocksOfFences(t *testing.T) {
 		p.ahead(time.Hour)
 		last := p.fenced("r")
 		p.kill()
-		for i := range s.masters {
-			s.do(i, "FLUSHALL")
-		}
+		s.doAll("FLUSHALL")
 		s.until("found", func() bool { return other.states() == "qqq" })
 		other.allUp()
 		if got := other.fenced("r"); got >= last {

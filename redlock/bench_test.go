@@ -19,8 +19,6 @@ import (
 	"time"
 	"unsafe"
 
-	"github.com/redis/go-redis/v9"
-
 	"redlockd/redlock/conn"
 	"redlockd/redlock/memmaster"
 	"redlockd/redlock/quorum"
@@ -171,8 +169,7 @@ func BenchmarkReaders(b *testing.B) {
 		}{{"writers", false}, {"readers", true}} {
 			b.Run(bm.name+"/n="+strconv.Itoa(n), func(b *testing.B) {
 				server := redisproc.StartForTest(b, 1)[0]
-				info := redis.NewClient(&redis.Options{Addr: server.Addr, Protocol: 2, DisableIdentity: true})
-				defer info.Close()
+				info := dialServer(b, server.Addr)
 				used := func() (us float64) {
 					for line := range strings.Lines(info.Info(b.Context(), "cpu").Val()) {
 						name, value, _ := strings.Cut(strings.TrimSpace(line), ":")
@@ -186,7 +183,7 @@ func BenchmarkReaders(b *testing.B) {
 					}
 					return us
 				}
-				batch := standingOn(b, conn.Master{Addr: server.Addr})
+				batch := standingOn(b, Master{Addr: server.Addr})
 				sets, releases := benchRounds(n, verbSet), benchRounds(n, verbRelease)
 				for i := range n {
 					if bm.shared {
@@ -264,7 +261,7 @@ func openBench(b *testing.B, masters string) *Client {
 	var o Options
 	for i := range 5 {
 		m := newMemMaster(b, memmaster.Options{})
-		o.Masters = append(o.Masters, conn.Master{Addr: "m" + strconv.Itoa(i+1), Dialer: m.Dial})
+		o.Masters = append(o.Masters, Master{Addr: "m" + strconv.Itoa(i+1), Dialer: m.Dial})
 	}
 	if err := Bootstrap(context.Background(), o); err != nil {
 		b.Fatal(err)

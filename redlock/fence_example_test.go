@@ -1,18 +1,19 @@
 package redlock_test
 
 // Goal: what fencing.md says a resource must do with a fence holds back a holder that paused and lost its lock, at a database, at a
-// Redis and at an object store. Method: the very statements of fencing.md, taken from its text, run against SQLite, a real
+// Redis and at an object store. Method: the very statements of fencing.md, taken from its text, run against sqlite3, a real
 // redis-server and an HTTP server with ETags; two holders of one lock, of which the first wakes up late.
 
 import (
 	"bytes"
 	"context"
-	"database/sql"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
@@ -22,7 +23,6 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
-	_ "modernc.org/sqlite"
 
 	"redlockd/redlock"
 	"redlockd/redlock/redisproc"
@@ -100,33 +100,28 @@ func checkWrites(t *testing.T, write func(value string, fence int64) bool, read 
 }
 
 func TestFenceAtADatabase(t *testing.T) {
+	redisproc.Need(t, "sqlite3")
 	statement := fencingBlock(t, "sql")
-	db, err := sql.Open("sqlite", ":memory:")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer db.Close()
-	db.SetMaxOpenConns(1) // every connection to :memory: is a database of its own
-	if _, err := db.Exec("CREATE TABLE accounts (id TEXT PRIMARY KEY, balance INTEGER, fence INTEGER); INSERT INTO accounts VALUES ('7', 0, 0), ('8', 0, 0)"); err != nil {
-		t.Fatal(err)
-	}
-	write := func(value string, fence int64) bool {
-		result, err := db.ExecContext(t.Context(), statement, sql.Named("id", "7"), sql.Named("balance", value), sql.Named("fence", fence))
+	path := filepath.Join(t.TempDir(), "accounts.db")
+	run := func(lines ...string) string {
+		t.Helper()
+		sqlite := exec.Command("sqlite3", "-batch", "-bail", path)
+		sqlite.Stdin = strings.NewReader(strings.Join(lines, "\n"))
+		out, err := sqlite.CombinedOutput()
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("sqlite3: %v\n%s", err, out)
 		}
-		rows, err := result.RowsAffected()
-		if err != nil || rows > 1 {
-			t.Fatalf("rows changed: got %d, %v, want at most one", rows, err)
-		}
-		return rows == 1
+		return strings.TrimSpace(string(out))
 	}
-	checkWrites(t, write, func() (balance string) {
-		if err := db.QueryRow("SELECT balance FROM accounts WHERE id = '7'").Scan(&balance); err != nil {
-			t.Fatal(err)
+	run("CREATE TABLE accounts (id TEXT PRIMARY KEY, balance INTEGER, fence INTEGER);", "INSERT INTO accounts VALUES ('7', 0, 0), ('8', 0, 0);")
+	write := func(value string, fence int64) bool {
+		changed := run(".parameter set :id 7", ".parameter set :balance "+value, fmt.Sprint(".parameter set :fence ", fence), statement, "SELECT changes();")
+		if changed != "0" && changed != "1" {
+			t.Fatalf("rows changed: got %s, want at most one", changed)
 		}
-		return balance
-	})
+		return changed == "1"
+	}
+	checkWrites(t, write, func() string { return run("SELECT balance FROM accounts WHERE id = '7';") })
 }
 
 func TestFenceAtARedis(t *testing.T) {

@@ -46,10 +46,7 @@ func TestPartEndsTheWholeHold(t *testing.T) {
 			for _, resource := range []string{"a", "b", "c"} {
 				inVirtualTime(t, 5, func(s *stage) {
 					p := s.open()
-					q := p
-					if elsewhere {
-						q = s.open()
-					}
+					q := p.orElse(elsewhere)
 					var mu sync.Mutex
 					var heard []string
 					p.OnMessage(func(channel, payload string) {
@@ -133,12 +130,10 @@ func TestWholeHoldThatEndsElsewhereIsNoLoss(t *testing.T) {
 		for _, elsewhere := range []bool{false, true} {
 			inVirtualTime(t, 5, func(s *stage) {
 				p := s.open()
-				q := p
-				if elsewhere {
-					q = s.open()
-				} else if name == "MUNLOCK" {
+				if !elsewhere && name == "MUNLOCK" {
 					return
 				}
+				q := p.orElse(elsewhere)
 				p.OnMessage(func(channel, payload string) { s.Errorf("%s: %s told of %s, want no message", name, channel, payload) })
 				o := p.holder()
 				token := p.lock(several(holdTTL, "a", "b").heldBy(o)).Token

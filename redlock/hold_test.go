@@ -133,8 +133,7 @@ func TestHoldEndsWithUnlock(t *testing.T) {
 		d := p.lock(several(holdTTL, "b", "c").heldBy(o))
 		// Nothing answers, so the UNLOCK finds no quorum: what the masters still hold must end with its TTL.
 		s.freeze(0, 1, 2, 3, 4)
-		u := &call{began: time.Now()}
-		p.StartUnlock(&u.Op, []string{"a"}, c.Token, u)
+		p.startUnlock(c.Token, "a")
 		p.StartUnlock(&Op{}, []string{"c", "b"}, d.Token, &call{})
 		synctest.Wait()
 		s.thaw(0, 1, 2, 3, 4)
@@ -170,9 +169,7 @@ func TestHoldLossIsTold(t *testing.T) {
 		})
 		p.lock(one("a", holdTTL).heldBy(o))
 		p.lock(several(holdTTL, "b", "c").heldBy(o))
-		for i := range 3 {
-			s.do(i, "DEL", "b")
-		}
+		s.doOn([]int{0, 1, 2}, "DEL", "b")
 		time.Sleep(holdTTL / 2)
 		o.wantTold("b", "c")
 		mu.Lock()
@@ -292,10 +289,7 @@ func TestTakeover(t *testing.T) {
 	for _, elsewhere := range []bool{true, false} {
 		inVirtualTime(t, 5, func(s *stage) {
 			p := s.open()
-			q := p
-			if elsewhere {
-				q = s.open()
-			}
+			q := p.orElse(elsewhere)
 			before, after := p.holder(), q.holder()
 			own := p.lock(one("own", holdTTL).as("a token of the caller's own"))
 			born := time.Now()

@@ -21,9 +21,7 @@ import (
 )
 
 func TestRealLostLeaseIsNoticed(t *testing.T) {
-	servers := redisproc.StartForTest(t, 5)
-	c := openReal(t, servers, patient)
-	allUp(t, c)
+	servers, c := openFive(t, patient)
 	ctx := context.Background()
 	for _, name := range []string{"kept", "deleted"} {
 		if _, err := c.TryLock(ctx, name, 30*time.Second); err != nil {
@@ -50,8 +48,7 @@ func TestRealLostLeaseIsNoticed(t *testing.T) {
 	}
 	// Two of five without it is no loss.
 	for i, s := range servers {
-		client := redis.NewClient(&redis.Options{Addr: s.Addr, Protocol: 2, DisableIdentity: true})
-		defer client.Close()
+		client := dialServer(t, s.Addr)
 		// A lock is granted when a quorum has it. The others get it a little later, and must not get it behind DEL.
 		eventually(t, "the locks are on every master", func() error {
 			if n, err := client.Exists(ctx, "kept", "deleted", "flushed").Result(); err != nil || n != 3 {
@@ -73,8 +70,7 @@ func TestRealLostLeaseIsNoticed(t *testing.T) {
 		return want()()
 	})
 	for _, s := range servers[2:] {
-		client := redis.NewClient(&redis.Options{Addr: s.Addr, Protocol: 2, DisableIdentity: true})
-		defer client.Close()
+		client := dialServer(t, s.Addr)
 		client.FlushAll(ctx)
 	}
 	eventually(t, "flushed", want("flushed", "kept"))
@@ -94,8 +90,7 @@ func TestRealEvictedLeasesAreNoticed(t *testing.T) {
 	var evicting []*redis.Client
 	var limits []int
 	for _, s := range servers[:3] {
-		client := redis.NewClient(&redis.Options{Addr: s.Addr, Protocol: 2, DisableIdentity: true})
-		defer client.Close()
+		client := dialServer(t, s.Addr)
 		used, err := strconv.Atoi(conn.ParseInfo(client.Info(ctx, "memory").Val())["used_memory"])
 		if err != nil {
 			t.Fatal(err)
@@ -203,9 +198,7 @@ func TestLeasesAreLookedAtWhenAMasterBecomesAReplica(t *testing.T) {
 		}
 		time.Sleep(auditMinAlive)
 		for i := range leases {
-			for _, m := range []int{0, 1, 2} {
-				s.do(m, "DEL", fmt.Sprint("r", i))
-			}
+			s.doOn([]int{0, 1, 2}, "DEL", fmt.Sprint("r", i))
 		}
 		s.do(4, "REPLICAOF", "elsewhere", "6379")
 		time.Sleep(3 * p.opts.Heartbeat)

@@ -21,9 +21,7 @@ func TestKeepAlive(t *testing.T) {
 		early time.Duration
 	}{
 		{"its keys are deleted", func(s *stage, _ *Lease) {
-			for i := range s.masters {
-				s.do(i, "DEL", "r")
-			}
+			s.doAll("DEL", "r")
 		}, func(cause error) bool { return cause == ErrNotHeld }, ttl / 2, 0},
 		{"no quorum answers", func(s *stage, _ *Lease) { s.freeze(0, 1, 2) },
 			func(cause error) bool { return errors.Is(cause, ErrNoQuorum) }, 40 * ms, 0},

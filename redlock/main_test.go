@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"redlockd/redlock/conn"
 	"redlockd/redlock/redisproc"
 )
 
@@ -17,7 +16,7 @@ func openReal(t testing.TB, servers []*redisproc.Server, change func(*Options)) 
 	t.Helper()
 	var opts Options
 	for _, s := range servers {
-		opts.Masters = append(opts.Masters, conn.Master{Addr: s.Addr})
+		opts.Masters = append(opts.Masters, Master{Addr: s.Addr})
 	}
 	if change != nil {
 		change(&opts)

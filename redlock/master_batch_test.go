@@ -25,11 +25,11 @@ import (
 
 // standing returns a lane with a vetted connection to an admitted master, and no goroutine: the test sends its batches.
 func standing(t testing.TB, m *memmaster.Master) *batch {
-	return standingOn(t, conn.Master{Addr: "m", Dialer: m.Dial})
+	return standingOn(t, Master{Addr: "m", Dialer: m.Dial})
 }
 
-func standingOn(t testing.TB, m conn.Master) *batch {
-	o := Options{Masters: []conn.Master{m}}.withDefaults()
+func standingOn(t testing.TB, m Master) *batch {
+	o := Options{Masters: []Master{m}}.withDefaults()
 	if err := Bootstrap(t.Context(), o); err != nil {
 		t.Fatal(err)
 	}
@@ -39,7 +39,7 @@ func standingOn(t testing.TB, m conn.Master) *batch {
 		endingContext: t.Context(),
 	}
 	l := newLane(c, 0, o.Masters[0])
-	s := surveyMasters(t.Context(), map[int]conn.Master{0: o.Masters[0]}, patience{enough: 1}, o)
+	s := surveyMasters(t.Context(), map[int]Master{0: o.Masters[0]}, patience{enough: 1}, o)
 	defer s.close()
 	c.coordinator = newCoordinator(c)
 	c.view.Store(newView([]*lane{l}, s.prevailing(), c))

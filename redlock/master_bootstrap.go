@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-
-	"redlockd/redlock/conn"
 )
 
 // BootstrapReport is what a bootstrap found of one master, and did to it. What could not be read is zero.
@@ -40,7 +38,7 @@ func BootstrapAndReport(ctx context.Context, opts Options) ([]BootstrapReport, e
 	if err := opts.Validate(); err != nil {
 		return nil, err
 	}
-	masters := make(map[int]conn.Master)
+	masters := make(map[int]Master)
 	for i, m := range opts.Masters {
 		masters[i] = m
 	}

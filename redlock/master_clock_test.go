@@ -96,9 +96,7 @@ func TestDriftIsNoStep(t *testing.T) {
 func TestSmallStepsStayInsideTheValidity(t *testing.T) {
 	inVirtualTime(t, 5, func(s *stage) {
 		p, other := s.open(), s.open()
-		for i := range 3 {
-			s.masters[i].SetClockRate(4990)
-		}
+		s.setClockRates(4990, 0, 1, 2)
 		for _, ttl := range []time.Duration{20 * ms, 50 * ms, 200 * ms, 500 * ms, time.Second, 2 * time.Second, 4 * time.Second} {
 			for name, lock := range map[string]func() *call{
 				"LOCK":           func() *call { return p.lock(one("r", ttl)) },
@@ -111,9 +109,7 @@ func TestSmallStepsStayInsideTheValidity(t *testing.T) {
 				other.align()
 				held := lock()
 				held.want(s, name, "held", 0)
-				for i := range 3 {
-					s.masters[i].StepClock(9900 * time.Microsecond)
-				}
+				s.stepClocks(9900*time.Microsecond, 0, 1, 2)
 				time.Sleep(time.Until(held.Until) - time.Microsecond)
 				second := other.lock(one("r", ttl))
 				if second.Held {
@@ -121,9 +117,7 @@ func TestSmallStepsStayInsideTheValidity(t *testing.T) {
 				}
 				s.wantAllUp(p, other)
 				time.Sleep(time.Second)
-				for i := range 3 {
-					s.masters[i].StepClock(-9900 * time.Microsecond)
-				}
+				s.stepClocks(-9900*time.Microsecond, 0, 1, 2)
 				time.Sleep(5 * time.Second)
 			}
 		}

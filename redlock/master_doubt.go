@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"redlockd/redlock/clock"
-	"redlockd/redlock/conn"
 	"redlockd/redlock/quorum"
 )
 
@@ -74,7 +73,7 @@ type clockGuard struct {
 	logged bool
 }
 
-func newClockGuard(c *Client, m conn.Master) clockGuard {
+func newClockGuard(c *Client, m Master) clockGuard {
 	return clockGuard{same: m.SameClock, good: m.SameClock, slept: c.own.Suspended()}
 }
 

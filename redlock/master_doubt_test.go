@@ -55,9 +55,7 @@ func (s *stage) betrayed(p *proxy, resource string) *call {
 	held.want(s, "LOCK on a bare quorum", "held", held.took)
 	s.thaw(3, 4)
 	p.allUp()
-	for i := 3; i < 5; i++ {
-		s.do(i, "DEL", resource)
-	}
+	s.doOn([]int{3, 4}, "DEL", resource)
 	return held
 }
 
@@ -83,9 +81,7 @@ func TestClockThatStepsHasNoVote(t *testing.T) {
 				p, other := s.open(briefly), s.open(briefly)
 				held := s.betrayed(p, "r")
 				before := s.memories()
-				for _, i := range masters {
-					s.masters[i].StepClock(step)
-				}
+				s.stepClocks(step, masters...)
 				if other.lock(one("r", time.Second)).Held {
 					s.Fatalf("%d clocks step by %v: another proxy was granted the lock at once", len(masters), step)
 				}
@@ -107,14 +103,10 @@ func TestClockThatStepsBeforeALateAnswer(t *testing.T) {
 	for _, d := range []time.Duration{300 * ms, 900 * ms} {
 		inVirtualTime(t, 5, func(s *stage) {
 			p, other := s.open(briefly), s.open(briefly)
-			for i := range 3 {
-				other.paths[i].HoldRequests()
-			}
+			other.holdRequests(0, 1, 2)
 			time.Sleep(d)
 			held := s.betrayed(p, "r")
-			for i := range 3 {
-				s.masters[i].StepClock(20 * time.Second)
-			}
+			s.stepClocks(20*time.Second, 0, 1, 2)
 			other.heal(0, 1, 2)
 			s.nobodyElse(held, "r", other)
 			other.allUp()
@@ -129,9 +121,7 @@ func TestClocksGoBackAndForth(t *testing.T) {
 		p, other := s.open(briefly), s.open(briefly)
 		time.Sleep(time.Second)
 		back := func(d time.Duration) {
-			for i := range 3 {
-				s.masters[i].StepClock(d)
-			}
+			s.stepClocks(d, 0, 1, 2)
 		}
 		back(-10 * time.Second)
 		time.Sleep(300 * ms)
@@ -165,9 +155,7 @@ func TestFastClocks(t *testing.T) {
 					}
 				}
 				load(time.Second)
-				for i := range 3 {
-					s.masters[i].SetClockRate(ppm)
-				}
+				s.setClockRates(ppm, 0, 1, 2)
 				held := p.lock(one("r", 4*time.Second))
 				held.want(s, what+": LOCK", "held", 0)
 				load(1200 * ms)
@@ -181,9 +169,7 @@ func TestFastClocks(t *testing.T) {
 				}
 				load(4 * time.Second)
 				p.wantStates("ooouu") // they still run fast
-				for i := range 3 {
-					s.masters[i].SetClockRate(0)
-				}
+				s.setClockRates(0, 0, 1, 2)
 				p.allUp()
 				other.allUp()
 			})
@@ -318,9 +304,7 @@ func TestSuspensionThatDidNotShow(t *testing.T) {
 		p := s.open(briefly, withFaults)
 		p.opts.clockFaults.Suspended.Add(int64(3 * time.Second))
 		time.Sleep(600 * ms)
-		for i := range 3 {
-			s.masters[i].StepClock(2 * time.Second)
-		}
+		s.stepClocks(2*time.Second, 0, 1, 2)
 		time.Sleep(600 * ms)
 		p.wantStates("ooouu")
 	})
@@ -399,15 +383,10 @@ func TestClockThatNobodyWatched(t *testing.T) {
 	inVirtualTime(t, 5, func(s *stage) {
 		p := s.open(briefly, withFaults)
 		time.Sleep(5 * time.Second)
-		for i := range 5 {
-			p.paths[i].Partition()
-			p.paths[i].Cut()
-		}
+		p.cut(0, 1, 2, 3, 4)
 		p.opts.clockFaults.Ahead.Store(int64(time.Minute)) // nobody can vouch for anybody
 		time.Sleep(20 * time.Second)
-		for i := range 5 {
-			p.paths[i].Heal()
-		}
+		p.heal(0, 1, 2, 3, 4)
 		s.until("connected again", func() bool { return p.states() == "ooooo" })
 		p.opts.clockFaults.Ahead.Store(0)
 		time.Sleep(300 * ms)
@@ -442,9 +421,7 @@ func TestClampCutsNoReaderShort(t *testing.T) {
 	inVirtualTime(t, 5, func(s *stage) {
 		p := s.open(briefly)
 		before := p.lock(one("r", 2*time.Second).sharing())
-		for _, m := range s.masters {
-			m.StepClock(-time.Hour)
-		}
+		s.stepClocks(-time.Hour, 0, 1, 2, 3, 4)
 		reader := p.lock(one("r", time.Second).sharing())
 		reader.want(s, "LOCK SHARED behind the step", "held", 0)
 		time.Sleep(600 * ms) // heartbeats
@@ -466,9 +443,7 @@ func TestNewClientDoesNotVouchForANotedClock(t *testing.T) {
 		p := s.open(briefly)
 		held := p.lock(one("r", 2*time.Second))
 		held.want(s, "LOCK", "held", 0)
-		for i := range 3 {
-			s.masters[i].StepClock(800 * ms)
-		}
+		s.stepClocks(800*ms, 0, 1, 2)
 		time.Sleep(600 * ms) // heartbeats
 		q := s.start(briefly)
 		for time.Now().Before(held.Until) {
@@ -505,9 +480,7 @@ func TestNewClientDoesNotVouchForCommonSteps(t *testing.T) {
 		{"the masters were 10 s behind", 10 * time.Second, false},
 	} {
 		inVirtualTime(t, 5, func(s *stage) {
-			for _, m := range s.masters {
-				m.StepClock(-tt.step)
-			}
+			s.stepClocks(-tt.step, 0, 1, 2, 3, 4)
 			p := s.open(briefly, withFaults, func(o *Options) {
 				if tt.with {
 					o.clockFaults.Ahead.Store(-int64(tt.step))
@@ -515,9 +488,7 @@ func TestNewClientDoesNotVouchForCommonSteps(t *testing.T) {
 			})
 			held := p.lock(one("r", 3*time.Second))
 			held.want(s, "LOCK", "held", 0)
-			for _, m := range s.masters {
-				m.StepClock(tt.step)
-			}
+			s.stepClocks(tt.step, 0, 1, 2, 3, 4)
 			p.opts.clockFaults.Ahead.Store(0)
 			time.Sleep(600 * ms) // heartbeats
 			p.wantStates("ooooo")
@@ -537,9 +508,7 @@ func TestFastClocksAreNoted(t *testing.T) {
 			p := s.open(briefly)
 			p.delay(2*ms, 2*ms, 0, 1, 2, 3, 4)
 			time.Sleep(p.view.Load().wait + time.Second) // the ring of its readings has none that was faster
-			for i := range 3 {
-				s.masters[i].SetClockRate(83_000)
-			}
+			s.setClockRates(83_000, 0, 1, 2)
 			for end := time.Now().Add(3 * time.Second); time.Now().Before(end); time.Sleep(ms) {
 				if !busy {
 					time.Sleep(time.Second)

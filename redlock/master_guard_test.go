@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"redlockd/redlock/clock"
-	"redlockd/redlock/conn"
 	"redlockd/redlock/memmaster"
 )
 
@@ -93,9 +92,7 @@ func TestForgetfulMasterHasNoVote(t *testing.T) {
 			if b.State != MasterQuarantined || !strings.Contains(a.Reason+b.Reason+c.Reason, f.reason) {
 				s.Errorf("%s: master 1: got %s, %q, %q and %q, want quarantined, %q", f.name, b.State, a.Reason, b.Reason, c.Reason, f.reason)
 			}
-			for i := 3; i < 5; i++ {
-				p.paths[i].Heal()
-			}
+			p.heal(3, 4)
 			for _, c := range []*proxy{p, other, fresh} {
 				c.allUp()
 			}
@@ -139,8 +136,7 @@ func TestRefillDoesNotCount(t *testing.T) {
 		// Without masters 4 and 5 the other cannot change the membership either: master 3 keeps its vote.
 		other.cut(3, 4)
 		for i := range 2 {
-			s.masters[i].Crash(false)
-			s.masters[i].Restart()
+			s.restart(i)
 		}
 		time.Sleep(500 * ms)
 		p.wantStates("qqudd")
@@ -173,9 +169,8 @@ func TestExtendDoesNotCountAQuarantinedMaster(t *testing.T) {
 		s.do(0, "FLUSHALL")
 		s.until("quarantine", func() bool { return p.Masters()[0].State == MasterQuarantined })
 		p.align()
-		locked, extended := &call{began: time.Now()}, &call{began: time.Now()}
-		p.StartLock(&locked.Op, one("r", 10*time.Second).as("T"), locked)
-		p.StartExtend(&extended.Op, []string{"r"}, "T", 10*time.Second, extended)
+		locked := p.startLock(one("r", 10*time.Second).as("T"))
+		extended := p.startExtend("T", 10*time.Second, "r")
 		p.finish(locked).want(s, "LOCK", "no", 0)
 		if p.finish(extended); extended.Held {
 			s.Error("EXTEND right behind a LOCK that was refused: got granted")
@@ -334,7 +329,7 @@ func TestBootstrapRefusesWhatIsNotNew(t *testing.T) {
 	}{
 		{"a membership", func(s *stage, p *proxy) {
 			other := p.options()
-			other.Masters = []conn.Master{other.Masters[2]}
+			other.Masters = []Master{other.Masters[2]}
 			if err := Bootstrap(s.Context(), other); err != nil {
 				s.Fatal(err)
 			}

@@ -142,9 +142,7 @@ func TestNoVoteCountsBehindAFinding(t *testing.T) {
 		time.Sleep(5 * ms)
 		b := p.begin(one("r", time.Second))
 		time.Sleep(3 * ms)
-		for i := range 3 {
-			s.masters[i].StepClock(4 * time.Second)
-		}
+		s.stepClocks(4*time.Second, 0, 1, 2)
 		if p.finish(a); a.Held {
 			s.Errorf("a, in the batch that shows the step: got %+v, want no grant", a.Result)
 		}
@@ -209,9 +207,7 @@ func TestScriptsLostInFlight(t *testing.T) {
 		s.wantNoLocks()
 
 		// All of them at once. Nothing may be left behind, and the next LOCK finds them with their scripts.
-		for i := range s.masters {
-			s.do(i, "SCRIPT", "FLUSH")
-		}
+		s.doAll("SCRIPT", "FLUSH")
 		c := p.begin(several(time.Minute, "c", "c too"))
 		time.Sleep(5 * ms)
 		d := p.begin(several(time.Minute, "d", "d too"))

@@ -40,7 +40,7 @@ const batchMax = 1024
 type lane struct {
 	client *Client
 	index  int // its place among the masters, and the number of its seat
-	master conn.Master
+	master Master
 	// ending is cancelled when the client closes, or the seat is no more.
 	ending context.Context
 	cancel context.CancelFunc
@@ -116,7 +116,7 @@ type lane struct {
 	tracking bool
 }
 
-func newLane(c *Client, index int, master conn.Master) *lane {
+func newLane(c *Client, index int, master Master) *lane {
 	l := &lane{client: c, index: index, master: master, inflightLimit: costFirst, logLimiter: newLogLimiter(), since: time.Now(), downReason: errConnecting}
 	l.wake.L, l.readable.L = &l.mu, &l.mu
 	l.ending, l.cancel = context.WithCancel(c.endingContext)

@@ -93,9 +93,7 @@ func TestManyLostLeasesDoNotFloodTheLog(t *testing.T) {
 			p.lock(one(fmt.Sprint("r", i), time.Minute))
 		}
 		time.Sleep(time.Second)
-		for i := range 3 {
-			s.do(i, "FLUSHALL")
-		}
+		s.doOn([]int{0, 1, 2}, "FLUSHALL")
 		s.until("all are known to be lost", func() bool { return p.Stats().Lost == leases })
 		if n := len(log.take(`msg="lease lost"`)); n != logBurst {
 			s.Errorf("%d lines of %d leases, want %d", n, leases, logBurst)

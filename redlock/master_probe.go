@@ -155,10 +155,10 @@ var probeKey = new(struct{ _ int })
 func ProbeAll(ctx context.Context, o Options, timeout time.Duration) ([]MasterReport, Membership) {
 	o = o.withDefaults()
 	asked := make(map[string]MasterReport) // by full address
-	probe := func(masters []conn.Master) (reports []MasterReport) {
+	probe := func(masters []Master) (reports []MasterReport) {
 		var mu sync.Mutex
 		var wg sync.WaitGroup
-		unasked := slices.DeleteFunc(slices.Clone(masters), func(m conn.Master) bool { _, known := asked[m.FullAddr()]; return known })
+		unasked := slices.DeleteFunc(slices.Clone(masters), func(m Master) bool { _, known := asked[m.FullAddr()]; return known })
 		for _, m := range unasked {
 			wg.Go(func() {
 				r := Probe(ctx, m, timeout)
@@ -190,7 +190,7 @@ func ProbeAll(ctx context.Context, o Options, timeout time.Duration) ([]MasterRe
 			membership.Seats[i].Reached = all[i].Reachable
 		}
 		for i, m := range o.Masters {
-			if !slices.ContainsFunc(masters, func(seated conn.Master) bool { return seated.FullAddr() == m.FullAddr() }) {
+			if !slices.ContainsFunc(masters, func(seated Master) bool { return seated.FullAddr() == m.FullAddr() }) {
 				named[i].Member = "none"
 				all = append(all, named[i])
 			}
@@ -201,7 +201,7 @@ func ProbeAll(ctx context.Context, o Options, timeout time.Duration) ([]MasterRe
 }
 
 // mastersOf are the masters of the seats.
-func mastersOf(r *record, o Options) (masters []conn.Master) {
+func mastersOf(r *record, o Options) (masters []Master) {
 	for i := range r.seats {
 		masters = append(masters, o.masterAt(r.seats[i].name, r.seats[i].addr))
 	}
@@ -213,7 +213,7 @@ func reportedBy(reports []MasterReport) *survey {
 	s := &survey{}
 	for i := range reports {
 		if r := &reports[i]; r.state.memory != "" {
-			s.found = append(s.found, &found{place: i, master: conn.Master{Addr: r.Addr}, runID: r.RunID, state: r.state, record: r.record})
+			s.found = append(s.found, &found{place: i, master: Master{Addr: r.Addr}, runID: r.RunID, state: r.state, record: r.record})
 		}
 	}
 	return s
@@ -266,7 +266,7 @@ func findTwins(reports []MasterReport) {
 
 // Probe asks one master what decides over its vote. It answers within timeout, or earlier when ctx
 // is done.
-func Probe(ctx context.Context, m conn.Master, timeout time.Duration) MasterReport {
+func Probe(ctx context.Context, m Master, timeout time.Duration) MasterReport {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	r := MasterReport{Addr: m.Addr}
@@ -287,7 +287,7 @@ func Probe(ctx context.Context, m conn.Master, timeout time.Duration) MasterRepo
 }
 
 // ask fills the report.
-func (r *MasterReport) ask(ctx context.Context, m conn.Master, l *conn.Conn, timeout time.Duration) {
+func (r *MasterReport) ask(ctx context.Context, m Master, l *conn.Conn, timeout time.Duration) {
 	text, err := l.Redis.Info(ctx).Result()
 	if !conn.Replied(err) {
 		r.unreachable(ctx, err, timeout)

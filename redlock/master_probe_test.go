@@ -53,7 +53,7 @@ func problems(r MasterReport) string {
 
 func TestProbeFindsNothingOnAFineMaster(t *testing.T) {
 	s := startRedis(t)
-	r := Probe(t.Context(), conn.Master{Addr: s.Addr}, probeTimeout)
+	r := Probe(t.Context(), Master{Addr: s.Addr}, probeTimeout)
 	if got := problems(r); got != "" {
 		t.Errorf("problems: got %q, want none", got)
 	}
@@ -83,7 +83,7 @@ func TestProbeNamesWhatIsWrong(t *testing.T) {
 		name   string
 		args   []string   // of redis-server
 		setup  [][]string // redis-cli commands
-		master conn.Master
+		master Master
 		want   []string // beginnings of the problems, in order; there may be more
 		only   bool     // there are no more
 		votes  bool
@@ -126,18 +126,18 @@ func TestProbeNamesWhatIsWrong(t *testing.T) {
 		}, {
 			name:   "wrong password",
 			args:   []string{"--requirepass", "s3cret"},
-			master: conn.Master{Password: "guess"},
+			master: Master{Password: "guess"},
 			want:   []string{"no vote: does not let us in: WRONGPASS invalid username-password pair"},
 			only:   true,
 		}, {
 			name:   "right password",
 			args:   []string{"--requirepass", "s3cret"},
-			master: conn.Master{Password: "s3cret"},
+			master: Master{Password: "s3cret"},
 			votes:  true,
 		}, {
 			name:   "permissions that lack three commands",
 			setup:  [][]string{{"ACL", "SETUSER", "locks", "on", ">pw", "~*", "+@all", "-client|kill", "-pexpire", "-hset", "-scan"}},
-			master: conn.Master{Username: "locks", Password: "pw"},
+			master: Master{Username: "locks", Password: "pw"},
 			want: []string{
 				"no vote: its ACL does not allow PEXPIRE: NOPERM",
 				"no vote: its ACL does not allow HSET: NOPERM",
@@ -147,12 +147,12 @@ func TestProbeNamesWhatIsWrong(t *testing.T) {
 		}, {
 			name:   "permissions that lack our own keys",
 			setup:  [][]string{{"ACL", "SETUSER", "locks", "on", ">pw", "~lock:*", "+@all"}},
-			master: conn.Master{Username: "locks", Password: "pw"},
+			master: Master{Username: "locks", Password: "pw"},
 			want:   []string{"no vote: its ACL does not allow SET: NOPERM", "no vote: its ACL does not allow GET: NOPERM"},
 		}, {
 			name:   "permissions without INFO and CONFIG",
 			setup:  [][]string{{"ACL", "SETUSER", "locks", "on", ">pw", "~*", "+@all", "-info", "-config"}},
-			master: conn.Master{Username: "locks", Password: "pw"},
+			master: Master{Username: "locks", Password: "pw"},
 			want:   []string{"no vote: its ACL does not allow INFO: NOPERM"},
 		}, {
 			name:  "another key in the place of the membership",
@@ -193,7 +193,7 @@ func TestProbeNamesWhatIsWrong(t *testing.T) {
 func TestProbeAllComparesTheMasters(t *testing.T) {
 	fine := startRedis(t)
 	_, port, _ := net.SplitHostPort(fine.Addr)
-	reports, _ := ProbeAll(t.Context(), Options{Masters: []conn.Master{
+	reports, _ := ProbeAll(t.Context(), Options{Masters: []Master{
 		{Addr: fine.Addr},
 		{Addr: "127.0.0.1:1"},       // where nobody listens
 		{Addr: "localhost:" + port}, // the same process by another name
@@ -301,7 +301,7 @@ func TestJudge(t *testing.T) {
 
 // The engine gives no vote at first to a master whose clock is far from ours; the probe says so beforehand.
 func TestProbeAllComparesTheClocks(t *testing.T) {
-	o := Options{Masters: []conn.Master{{Addr: "a:1"}}, ClockSkewMax: 500 * time.Millisecond}.withDefaults()
+	o := Options{Masters: []Master{{Addr: "a:1"}}, ClockSkewMax: 500 * time.Millisecond}.withDefaults()
 	for _, c := range []struct {
 		diff, err time.Duration
 		want      string
@@ -326,7 +326,7 @@ func TestProbeEndsWithItsContext(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	time.AfterFunc(20*time.Millisecond, cancel)
-	r := Probe(ctx, conn.Master{Addr: frozen.Addr}, time.Hour)
+	r := Probe(ctx, Master{Addr: frozen.Addr}, time.Hour)
 	if r.Reachable || r.Votes() {
 		t.Errorf("got %+v, want a master that was not reached", r)
 	}
@@ -335,7 +335,7 @@ func TestProbeEndsWithItsContext(t *testing.T) {
 // A second try would be counted as an answer of a master that breaks off, and hide that it does.
 func TestProbeTriesOnce(t *testing.T) {
 	var dials atomic.Int32
-	r := Probe(t.Context(), conn.Master{
+	r := Probe(t.Context(), Master{
 		Addr: "broken",
 		Dialer: func(context.Context, string, string) (net.Conn, error) {
 			dials.Add(1)

@@ -53,9 +53,21 @@ func laneOpen(s *stage, change ...func(*Options)) *laneStage {
 	return st
 }
 
-// laneFar is laneOpen with masters that are 20 ms away, there and back.
+// laneFrozen is laneStart with a first master that hangs.
+func laneFrozen(s *stage, change ...func(*Options)) *laneStage {
+	s.found()
+	s.freeze(0)
+	return laneStart(s, change...)
+}
+
+// laneQuiet is laneOpen without heartbeats.
+func laneQuiet(s *stage, change ...func(*Options)) *laneStage {
+	return laneOpen(s, append(change, func(o *Options) { o.Heartbeat = 10 * time.Second })...)
+}
+
+// laneFar is laneQuiet with masters that are 20 ms away, there and back.
 func laneFar(s *stage, change ...func(*Options)) *laneStage {
-	st := laneOpen(s, change...)
+	st := laneQuiet(s, change...)
 	st.delay(10*ms, 10*ms, 0, 1, 2, 3, 4)
 	st.lockable("warm")
 	time.Sleep(500 * ms)
@@ -123,40 +135,32 @@ func (st *laneStage) isIn(want laneState) {
 	}
 }
 
-func noHeartbeat(o *Options) { o.Heartbeat = 10 * time.Second }
+// laneScenario walks a row of laneTransitions: it is to make the change after it has called forget.
+type laneScenario struct {
+	open func(*stage, ...func(*Options)) *laneStage
+	walk func(*laneStage)
+}
 
-// laneScenarios walk the rows of laneTransitions. Each is to make the change after it has called forget.
-var laneScenarios = map[[2]laneState]func(s *stage) *laneStage{
-	{laneConnecting, laneIdle}: func(s *stage) *laneStage {
-		return laneStart(s)
-	},
-	{laneConnecting, laneClosed}: func(s *stage) *laneStage {
-		s.found()
-		s.masters[0].Freeze()
-		st := laneStart(s)
+var laneScenarios = map[[2]laneState]laneScenario{
+	{laneConnecting, laneIdle}: {laneStart, func(*laneStage) {}},
+	{laneConnecting, laneClosed}: {laneFrozen, func(st *laneStage) {
 		time.Sleep(10 * ms)
 		st.isIn(laneConnecting)
 		st.Close(context.Background())
 		st.isIn(laneClosed)
-		return st
-	},
-	{laneIdle, laneSending}: func(s *stage) *laneStage {
-		st := laneOpen(s)
+	}},
+	{laneIdle, laneSending}: {laneOpen, func(st *laneStage) {
 		st.forget()
 		st.isIn(laneIdle)
 		st.lockable("a")
-		return st
-	},
-	{laneSending, laneWaiting}: func(s *stage) *laneStage {
-		st := laneOpen(s)
+	}},
+	{laneSending, laneWaiting}: {laneOpen, func(st *laneStage) {
 		st.delay(ms, ms, 0)
 		st.forget()
 		st.begin(one("a", time.Minute))
 		st.isIn(laneWaiting)
-		return st
-	},
-	{laneSending, laneIdle}: func(s *stage) *laneStage {
-		st := laneFar(s, noHeartbeat)
+	}},
+	{laneSending, laneIdle}: {laneFar, func(st *laneStage) {
 		st.oddWrites(func(write func() error) error {
 			err := write()
 			time.Sleep(30 * ms)
@@ -167,44 +171,34 @@ var laneScenarios = map[[2]laneState]func(s *stage) *laneStage{
 		st.isIn(laneSending)
 		time.Sleep(25 * ms)
 		st.isIn(laneSending)
-		return st
-	},
-	{laneWaiting, laneSending}: func(s *stage) *laneStage {
-		st := laneFar(s, noHeartbeat)
+	}},
+	{laneWaiting, laneSending}: {laneFar, func(st *laneStage) {
 		st.begin(one("a", time.Minute))
 		st.forget()
 		time.Sleep(10 * ms)
 		st.begin(one("b", time.Minute))
 		st.isIn(laneWaiting)
-		return st
-	},
-	{laneWaiting, laneIdle}: func(s *stage) *laneStage {
-		st := laneOpen(s, noHeartbeat)
+	}},
+	{laneWaiting, laneIdle}: {laneQuiet, func(st *laneStage) {
 		st.delay(ms, ms, 0)
 		st.begin(one("a", time.Minute))
 		st.forget()
 		time.Sleep(2 * ms)
-		return st
-	},
-	{laneIdle, laneMaintaining}: func(s *stage) *laneStage {
-		st := laneOpen(s)
+	}},
+	{laneIdle, laneMaintaining}: {laneOpen, func(st *laneStage) {
 		st.forget()
 		st.delay(ms, ms, 0)
 		time.Sleep(st.opts.Heartbeat)
-		return st
-	},
-	{laneMaintaining, laneIdle}: func(s *stage) *laneStage {
-		st := laneOpen(s)
+	}},
+	{laneMaintaining, laneIdle}: {laneOpen, func(st *laneStage) {
 		st.forget()
-		s.freeze(0)
+		st.freeze(0)
 		st.wants(laneIdle, laneMaintaining)
 		st.forget()
 		st.isIn(laneMaintaining)
-		s.thaw(0)
-		return st
-	},
-	{laneSending, laneTimedOut}: func(s *stage) *laneStage {
-		st := laneOpen(s, noHeartbeat)
+		st.thaw(0)
+	}},
+	{laneSending, laneTimedOut}: {laneQuiet, func(st *laneStage) {
 		st.oddWrites(func(write func() error) error {
 			time.Sleep(100 * ms)
 			return write()
@@ -212,44 +206,34 @@ var laneScenarios = map[[2]laneState]func(s *stage) *laneStage{
 		st.forget()
 		st.begin(one("odd", time.Minute))
 		st.isIn(laneSending)
-		return st
-	},
-	{laneWaiting, laneTimedOut}: func(s *stage) *laneStage {
-		st := laneOpen(s, noHeartbeat)
-		s.freeze(0)
+	}},
+	{laneWaiting, laneTimedOut}: {laneQuiet, func(st *laneStage) {
+		st.freeze(0)
 		st.begin(one("a", time.Minute))
 		st.isIn(laneWaiting)
 		st.forget()
 		time.Sleep(giveUp)
 		st.isIn(laneTimedOut)
-		return st
-	},
-	{laneMaintaining, laneTimedOut}: func(s *stage) *laneStage {
-		st := laneOpen(s)
+	}},
+	{laneMaintaining, laneTimedOut}: {laneOpen, func(st *laneStage) {
 		st.forget()
-		s.freeze(0)
+		st.freeze(0)
 		st.wants(laneIdle, laneMaintaining)
 		st.forget()
-		return st
-	},
-	{laneTimedOut, laneIdle}: func(s *stage) *laneStage {
-		st := laneOpen(s, noHeartbeat)
-		s.freeze(0)
+	}},
+	{laneTimedOut, laneIdle}: {laneQuiet, func(st *laneStage) {
+		st.freeze(0)
 		st.begin(one("a", time.Minute))
 		time.Sleep(giveUp)
 		st.isIn(laneTimedOut)
 		st.forget()
-		s.thaw(0)
-		return st
-	},
-	{laneIdle, laneBroken}: func(s *stage) *laneStage {
-		st := laneOpen(s)
+		st.thaw(0)
+	}},
+	{laneIdle, laneBroken}: {laneOpen, func(st *laneStage) {
 		st.forget()
 		st.Close(context.Background())
-		return st
-	},
-	{laneSending, laneBroken}: func(s *stage) *laneStage {
-		st := laneFar(s, noHeartbeat)
+	}},
+	{laneSending, laneBroken}: {laneFar, func(st *laneStage) {
 		st.oddWrites(func(write func() error) error {
 			time.Sleep(30 * ms)
 			return errors.New("cut")
@@ -259,53 +243,45 @@ var laneScenarios = map[[2]laneState]func(s *stage) *laneStage{
 		st.forget()
 		st.begin(one("odd", time.Minute))
 		st.isIn(laneSending)
-		s.masters[0].Cut()
-		return st
-	},
-	{laneWaiting, laneBroken}: func(s *stage) *laneStage {
-		st := laneOpen(s, noHeartbeat)
-		s.freeze(0)
+		st.masters[0].Cut()
+	}},
+	{laneWaiting, laneBroken}: {laneQuiet, func(st *laneStage) {
+		st.freeze(0)
 		st.begin(one("a", time.Minute))
 		st.forget()
-		s.masters[0].Cut()
-		return st
-	},
-	{laneMaintaining, laneBroken}: func(s *stage) *laneStage {
-		st := laneOpen(s)
+		st.masters[0].Cut()
+	}},
+	{laneMaintaining, laneBroken}: {laneOpen, func(st *laneStage) {
 		st.forget()
-		s.freeze(0)
+		st.freeze(0)
 		st.wants(laneIdle, laneMaintaining)
 		st.forget()
-		s.masters[0].Cut()
-		return st
-	},
-	{laneTimedOut, laneBroken}: func(s *stage) *laneStage {
-		st := laneOpen(s)
+		st.masters[0].Cut()
+	}},
+	{laneTimedOut, laneBroken}: {laneOpen, func(st *laneStage) {
 		st.forget()
-		s.freeze(0)
+		st.freeze(0)
 		st.wants(laneMaintaining, laneTimedOut)
 		st.forget()
-		return st
-	},
-	{laneBroken, laneConnecting}: func(s *stage) *laneStage {
-		st := laneOpen(s, noHeartbeat)
-		s.freeze(0)
+	}},
+	{laneBroken, laneConnecting}: {laneQuiet, func(st *laneStage) {
+		st.freeze(0)
 		st.begin(one("a", time.Minute))
 		st.forget()
-		s.masters[0].Cut()
-		return st
-	},
+		st.masters[0].Cut()
+	}},
 }
 
 func TestLaneTransitions(t *testing.T) {
 	for _, row := range laneTransitions {
 		t.Run(row.from.String()+" to "+row.to.String(), func(t *testing.T) {
-			walk := laneScenarios[[2]laneState{row.from, row.to}]
-			if walk == nil {
+			scenario, ok := laneScenarios[[2]laneState{row.from, row.to}]
+			if !ok {
 				t.Fatal("no scenario")
 			}
 			inVirtualTime(t, 5, func(s *stage) {
-				st := walk(s)
+				st := scenario.open(s)
+				scenario.walk(st)
 				st.wants(row.from, row.to)
 				s.thaw(0)
 				if row.from != laneConnecting && !st.draining { // whatever it was, the lane recovers
@@ -330,7 +306,7 @@ func TestLaneStateOutsideTheTable(t *testing.T) {
 			for _, row := range laneTransitions {
 				listed = listed || row.from == from && row.to == to
 			}
-			l := newLane(idleClient(), 0, conn.Master{Addr: "m"})
+			l := newLane(idleClient(), 0, Master{Addr: "m"})
 			l.state = from
 			var bug any
 			func() {

@@ -189,7 +189,7 @@ func (m MemberChange) check(o Options) error {
 	}
 	if m.Replace != "" || m.Add != "" {
 		one := o.masterAt(m.Replace+m.Add, m.Addr)
-		if err := validateMasters([]conn.Master{one}); err != nil {
+		if err := validateMasters([]Master{one}); err != nil {
 			return err
 		}
 	}
@@ -444,7 +444,7 @@ func (q *memberRequest) seat(ctx context.Context, n *situation, child *record) e
 		}
 	}
 	o.readOnly = q.dryRun //mutant:a-dry-run-names-the-memory
-	found := surveyMasters(ctx, map[int]conn.Master{s.number: at}, patience{enough: 1}, o)
+	found := surveyMasters(ctx, map[int]Master{s.number: at}, patience{enough: 1}, o)
 	defer found.close()
 	f := found.found[0]
 	same := m.Replace != "" && s.memory == f.state.memory && f.ok()

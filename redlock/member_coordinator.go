@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"redlockd/redlock/clock"
-	"redlockd/redlock/conn"
 	"redlockd/redlock/quorum"
 )
 
@@ -115,8 +114,8 @@ const lookPause = 5 * time.Millisecond
 const leastTimer = time.Nanosecond
 
 // places are the masters to ask, by place.
-func (m *coordinator) places() map[int]conn.Master {
-	places := make(map[int]conn.Master)
+func (m *coordinator) places() map[int]Master {
+	places := make(map[int]Master)
 	for _, l := range m.client.view.Load().masters {
 		places[l.index] = l.master
 	}
@@ -124,8 +123,8 @@ func (m *coordinator) places() map[int]conn.Master {
 }
 
 // placesOf are the masters of a record.
-func (m *coordinator) placesOf(r *record) map[int]conn.Master {
-	places := make(map[int]conn.Master)
+func (m *coordinator) placesOf(r *record) map[int]Master {
+	places := make(map[int]Master)
 	for i := range r.seats {
 		places[r.seats[i].number] = m.client.opts.masterAt(r.seats[i].name, r.seats[i].addr)
 	}
@@ -309,8 +308,8 @@ func (m *coordinator) join(ctx context.Context, s *survey) (best *record, wrong 
 func patienceForAll(r *record) patience { return patience{enough: r.quorum(), grace: surveyGrace} }
 
 // places are the masters that the options name, in their order.
-func (o Options) places() map[int]conn.Master {
-	places := make(map[int]conn.Master)
+func (o Options) places() map[int]Master {
+	places := make(map[int]Master)
 	for i, m := range o.Masters {
 		places[i] = m
 	}

@@ -576,9 +576,7 @@ func TestBootstrapOfMastersThatSomebodyWaitsFor(t *testing.T) {
 	nobody := func(s *stage) { s.founded = true }
 	waits := func(o *Options) { o.FoundingWait = time.Minute }
 	flush := func(s *stage) {
-		for i := range s.masters {
-			s.do(i, "FLUSHALL")
-		}
+		s.doAll("FLUSHALL")
 	}
 	for _, tt := range []struct {
 		name  string

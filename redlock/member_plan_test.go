@@ -45,7 +45,7 @@ func (r *record) changed(change func(r *record)) *record {
 
 // foundAt is what a master shows that has settled on r; nil: it is fresh.
 func foundAt(place int, memory string, r *record) *found {
-	f := &found{place: place, master: conn.Master{Addr: fmt.Sprint("m", place)}, runID: memberState{memory: memory}.runID(), fields: make(map[string]string)}
+	f := &found{place: place, master: Master{Addr: fmt.Sprint("m", place)}, runID: memberState{memory: memory}.runID(), fields: make(map[string]string)}
 	f.shown(memory, r)
 	return f
 }
@@ -436,7 +436,7 @@ func TestFleetOfAList(t *testing.T) {
 		}
 		o := Options{}
 		for i := range 5 {
-			o.Masters = append(o.Masters, conn.Master{Addr: s.found[i].master.Addr})
+			o.Masters = append(o.Masters, Master{Addr: s.found[i].master.Addr})
 		}
 		got, wrong := s.fleet(o)
 		if got != tc.want || !strings.Contains(wrong, tc.wrong) || (wrong == "") != (tc.wrong == "") {
@@ -508,7 +508,7 @@ func TestUnfinishedStep(t *testing.T) {
 func TestFounding(t *testing.T) {
 	o := Options{MaxTTL: 2 * time.Second, FoundingWait: 10 * time.Second}
 	for i := range 5 {
-		o.Masters = append(o.Masters, conn.Master{Addr: fmt.Sprint("m", i)})
+		o.Masters = append(o.Masters, Master{Addr: fmt.Sprint("m", i)})
 	}
 	o = o.withDefaults()
 	plus := func(wait time.Duration) time.Duration { return wait + recheckWithin(wait) }

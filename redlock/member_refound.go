@@ -113,7 +113,7 @@ func (o Options) refounding(ctx context.Context) (s *survey, base, f *record, pl
 	for base != next { // who was a member may know of a newer record, of further seats
 		base, reached = next, nil
 		before = vacated(base, o)
-		places := make(map[int]conn.Master)
+		places := make(map[int]Master)
 		for i := range before.seats {
 			places[before.seats[i].number] = o.masterAt(before.seats[i].name, before.seats[i].addr)
 		}
@@ -166,7 +166,7 @@ func (s *survey) newest(own *record) *record {
 // names tells whether the seats of the record are the masters that the options name.
 func (o Options) names(r *record) bool {
 	r = vacated(r, o)
-	return len(r.seats) == len(o.Masters) && !slices.ContainsFunc(o.Masters, func(m conn.Master) bool {
+	return len(r.seats) == len(o.Masters) && !slices.ContainsFunc(o.Masters, func(m Master) bool {
 		s := r.seatNamed(m.SeatName())
 		return s == nil || o.masterAt(s.name, s.addr).FullAddr() != m.FullAddr()
 	})

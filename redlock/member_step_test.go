@@ -15,7 +15,6 @@ import (
 	"testing"
 	"time"
 
-	"redlockd/redlock/conn"
 	"redlockd/redlock/lua"
 	"redlockd/redlock/quorum"
 )
@@ -42,7 +41,7 @@ func (p *proposer) look() {
 		p.survey.close()
 	}
 	o := p.options().withDefaults()
-	masters := make(map[int]conn.Master)
+	masters := make(map[int]Master)
 	for i, m := range o.Masters {
 		masters[i] = m
 	}

@@ -35,7 +35,7 @@ type survey struct {
 // found is what one master has shown.
 type found struct {
 	place  int // number of the seat
-	master conn.Master
+	master Master
 	// err is why it cannot be a member at present: it is not reached, is refused, or is used by others.
 	err error
 	// conn is nil where it is not reached.
@@ -137,7 +137,7 @@ type patience struct {
 
 // surveyMasters asks the masters, given by place, all at once. It returns when all have answered, or its patience is over. The caller closes
 // the survey.
-func surveyMasters(ctx context.Context, masters map[int]conn.Master, p patience, opts Options) *survey {
+func surveyMasters(ctx context.Context, masters map[int]Master, p patience, opts Options) *survey {
 	s := &survey{began: time.Now()}
 	ctx, cancel := context.WithTimeout(ctx, opts.ConnectTimeout)
 	defer cancel()

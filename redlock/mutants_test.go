@@ -590,11 +590,9 @@ func killerRooms(t *testing.T) map[string]string {
 	return rooms
 }
 
-// TestMutants runs one mutant with -run 'TestMutants$/^name$'.
+// TestMutants runs one mutant with REDLOCK_TESTS=release and -run 'TestMutants$/^name$'.
 func TestMutants(t *testing.T) {
-	if testing.Short() {
-		t.Skip("compiles the package")
-	}
+	redisproc.Release(t)
 	redisproc.Need(t, "redis-server", "redis-cli", "gcc") // as the tests that kill them
 	rooms, all := killerRooms(t), map[string][]string{}
 	for _, m := range mutants {

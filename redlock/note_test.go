@@ -84,9 +84,7 @@ func TestNote(t *testing.T) {
 		want("h2", "taken over")
 		time.Sleep(2 * holdTTL)
 		want("h2", "taken over")
-		for i := range s.masters {
-			s.do(i, "DEL", "h1")
-		}
+		s.doAll("DEL", "h1")
 		time.Sleep(holdTTL)
 		mu.Lock()
 		defer mu.Unlock()

@@ -211,8 +211,7 @@ func TestNotBegunAgainBehindTheUnlock(t *testing.T) {
 		for range 3 { // the step may have ended before the LOCK begins
 			s.beginStep(firstBallot)
 			unlocked := &call{began: time.Now()}
-			locked = &call{began: time.Now()}
-			p.StartLock(&locked.Op, one("r", time.Second).as("token"), locked)
+			locked = p.startLock(one("r", time.Second).as("token"))
 			p.StartUnlock(&unlocked.Op, []string{"r"}, "token", unlocked)
 			p.finish(locked)
 			p.finish(unlocked)

@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"redlockd/redlock/clock"
-	"redlockd/redlock/redisproc"
 )
 
 // madeToken has the form of the tokens that redlockd makes.
@@ -285,9 +284,7 @@ func TestDropInSteps(t *testing.T) {
 func TestDropInOtherTypes(t *testing.T) {
 	inVirtualTime(t, 5, func(s *stage) {
 		p := s.open()
-		for i := range s.masters {
-			s.do(i, "ZADD", "h", "1", "v")
-		}
+		s.doAll("ZADD", "h", "1", "v")
 		for _, change := range []Change{setNX("h", "v", time.Second), compareAndDelete("h", "v"), compareAndExpire("h", "v", time.Second), rotate("h", "v", "w", time.Second)} {
 			p.commit(change).want(s, fmt.Sprintf("%+v", change), "no", 0)
 			p.commit(change, Change{Resource: "other", Was: WasAbsent}).want(s, fmt.Sprintf("%+v and another", change), "no", 0)
@@ -321,9 +318,7 @@ func TestDropInLateGrantIsUndone(t *testing.T) {
 	for _, value := range []string{"1", longValue} {
 		inVirtualTime(t, 5, func(s *stage) {
 			p := s.open()
-			for i := range 3 {
-				s.do(i, "SET", "r", otherValue, "PX", 2000)
-			}
+			s.doOn([]int{0, 1, 2}, "SET", "r", otherValue, "PX", 2000)
 			p.delay(0, 20*ms, 3, 4)
 			p.commit(setNX("r", value, 10*time.Second)).want(s, "SET NX", "no", 0)
 			time.Sleep(10 * ms)
@@ -340,14 +335,10 @@ func TestDropInUnknown(t *testing.T) {
 	for _, value := range []string{"1", longValue} {
 		inVirtualTime(t, 5, func(s *stage) {
 			p := s.open()
-			for i := 2; i < 5; i++ {
-				p.paths[i].HoldReplies()
-			}
+			p.holdReplies(2, 3, 4)
 			p.commit(setNX("r", value, 30*time.Second)).want(s, "SET NX", "2 of 5 masters voted", giveUpNeeded)
 			time.Sleep(100 * ms)
-			for i := 2; i < 5; i++ {
-				p.paths[i].Heal()
-			}
+			p.heal(2, 3, 4)
 			p.allUp()
 			s.wantOn("r", value, "00111")
 			time.Sleep(31 * time.Second)
@@ -361,9 +352,7 @@ func TestDropInUnknown(t *testing.T) {
 func TestShortValueIsNotOwed(t *testing.T) {
 	inVirtualTime(t, 5, func(s *stage) {
 		p, other := s.open(), s.open()
-		for i := 2; i < 5; i++ {
-			s.do(i, "SET", "r", otherValue, "PX", 300)
-		}
+		s.doOn([]int{2, 3, 4}, "SET", "r", otherValue, "PX", 300)
 		p.delay(0, 10*ms, 2, 3, 4)
 		failed := p.beginCommit(setNX("r", "1", 100*ms))
 		for i := range 2 {
@@ -378,9 +367,7 @@ func TestShortValueIsNotOwed(t *testing.T) {
 			other.paths[i].Partition()
 		}
 		other.commit(setNX("r", "1", 10*time.Second)).want(s, "SET NX through another proxy", "held", 0)
-		for i := range 2 {
-			p.paths[i].Heal()
-		}
+		p.heal(0, 1)
 		p.allUp()
 		s.wantOn("r", "1", "11100")
 		p.commit(setNX("r", "2", 10*time.Second)).want(s, "SET NX of another value", "no", 10*ms)
@@ -391,14 +378,10 @@ func TestShortValueIsNotOwed(t *testing.T) {
 func TestDropInUndoSparesTheNext(t *testing.T) {
 	inVirtualTime(t, 5, func(s *stage) {
 		p := s.open()
-		for i := range 3 {
-			s.do(i, "SET", "r", otherValue, "PX", 5000)
-		}
+		s.doOn([]int{0, 1, 2}, "SET", "r", otherValue, "PX", 5000)
 		p.delay(0, 20*ms, 3, 4)
 		p.commit(setNX("r", longValue, 10*time.Second)).want(s, "SET NX", "no", 0)
-		for i := range 3 {
-			s.do(i, "DEL", "r")
-		}
+		s.doOn([]int{0, 1, 2}, "DEL", "r")
 		p.commit(setNX("r", longValue, 10*time.Second)).want(s, "SET NX again", "held", 0)
 		time.Sleep(50 * ms)
 		s.wantOn("r", longValue, "11111")
@@ -437,9 +420,7 @@ func TestFailedRotationIsTurnedBack(t *testing.T) {
 	inVirtualTime(t, 5, func(s *stage) {
 		p := s.open()
 		p.commit(setNX("r", longValue, 10*time.Second))
-		for i := range 3 {
-			s.do(i, "SET", "b", "of another", "PX", 5000)
-		}
+		s.doOn([]int{0, 1, 2}, "SET", "b", "of another", "PX", 5000)
 		p.commit(rotate("r", longValue, otherValue, 8*time.Second), setNX("b", otherValue, 8*time.Second)).want(s, "rotation", "no", 0)
 		s.wantOn("r", longValue, "11111")
 		s.wantOn("b", otherValue, "00000")
@@ -455,15 +436,11 @@ func TestSeveralKeysAllOrNothing(t *testing.T) {
 		both := func(ttl time.Duration) []Change {
 			return []Change{setNX("a", longValue, ttl), setNX("b", otherValue, ttl)}
 		}
-		for i := range 3 {
-			s.do(i, "SET", "b", "of another", "PX", 1000)
-		}
+		s.doOn([]int{0, 1, 2}, "SET", "b", "of another", "PX", 1000)
 		p.commit(both(time.Second)...).want(s, "both", "no", 0)
 		s.wantOn("a", longValue, "00000")
 		s.wantOn("b", otherValue, "00000")
-		for i := range 3 {
-			s.do(i, "DEL", "b")
-		}
+		s.doOn([]int{0, 1, 2}, "DEL", "b")
 		p.commit(both(time.Second)...).want(s, "both", "held", 0)
 		p.commit(compareAndExpire("a", longValue, 2*time.Second), compareAndExpire("b", "wrong", 2*time.Second)).want(s, "EXPIRE with a wrong value", "no", 0)
 		p.commit(compareAndExpire("a", longValue, 2*time.Second), compareAndExpire("b", otherValue, 2*time.Second)).want(s, "EXPIRE", "held", 0)
@@ -529,8 +506,7 @@ func TestSeveralKeysOutliveRestarts(t *testing.T) {
 		p := s.open()
 		p.commit(setNX("a", longValue, 10*time.Second), setNX("b", otherValue, 10*time.Second)).want(s, "both", "held", 0)
 		for i := range s.masters {
-			s.masters[i].Crash(false)
-			s.masters[i].Restart()
+			s.restart(i)
 			for range 20 {
 				time.Sleep(5 * time.Second)
 				p.commit(compareAndExpire("a", longValue, 10*time.Second), compareAndExpire("b", otherValue, 10*time.Second)).want(s, "EXPIRE", "held", 0)
@@ -576,8 +552,7 @@ func TestDropInQuarantine(t *testing.T) {
 		p := s.open()
 		p.commit(setNX("held", longValue, 50*time.Second))
 		for i := range 3 {
-			s.masters[i].Crash(false)
-			s.masters[i].Restart()
+			s.restart(i)
 		}
 		s.until("quarantine", func() bool { return p.states() == "qqquu" })
 		p.commit(setNX("r", "1", time.Second)).want(s, "SET NX", "of 5 masters voted", 0)
@@ -613,9 +588,7 @@ func TestDropInMaxHold(t *testing.T) {
 
 // Two of five masters are stopped: everything works, and when they go on no key is left behind anywhere.
 func TestRealDropIn(t *testing.T) {
-	servers := redisproc.StartForTest(t, 5)
-	c := openReal(t, servers, patient)
-	allUp(t, c)
+	servers, c := openFive(t, patient)
 	commit := func(changes ...Change) bool {
 		t.Helper()
 		result, err := c.wait(context.Background(), func(op *Op, to Completer) { c.StartCommit(op, changes, to) })

@@ -123,9 +123,7 @@ func TestForceNeedsAQuorumOfMarks(t *testing.T) {
 	inVirtualTime(t, 5, func(s *stage) {
 		p, admin := s.open(), s.open()
 		held := p.lock(one("r", 30*time.Second))
-		for i := range 3 {
-			s.masters[i].StepClock(5 * time.Second)
-		}
+		s.stepClocks(5*time.Second, 0, 1, 2)
 		s.until("three masters are doubted", func() bool { return admin.states() == "ooouu" })
 		c := admin.force("r")
 		c.want(s, "a force with two votes", "2 of 5 masters voted", c.took)
@@ -160,9 +158,7 @@ func TestForceTellsOfSplitVotes(t *testing.T) {
 	inVirtualTime(t, 5, func(s *stage) {
 		admin := s.open()
 		set := func(token, ttl string, masters ...int) {
-			for _, i := range masters {
-				s.do(i, "set", "r", token, "px", ttl)
-			}
+			s.doOn(masters, "set", "r", token, "px", ttl)
 		}
 		set("one", "20000", 0, 1)
 		set("another", "30000", 2, 3)
@@ -177,9 +173,7 @@ func TestForceTellsOfSplitVotes(t *testing.T) {
 		// So are readers' tokens, what redlockd has not written, and a master that is away.
 		s.freeze(4)
 		s.until("the master is away", func() bool { return admin.states() == "uuuud" })
-		for i := range 4 {
-			s.do(i, "del", "r")
-		}
+		s.doOn([]int{0, 1, 2, 3}, "del", "r")
 		set("one", "20000", 0)
 		s.do(1, "zadd", "r", "20000", "r:another")
 		s.do(1, "zadd", "r", "20000", "redlockd:end")
@@ -234,9 +228,7 @@ func TestForgedForce(t *testing.T) {
 		o := p.holder()
 		held := p.lock(one("r", 30*time.Second).heldBy(o))
 		publish := func(f *forcedRelease, masters ...int) {
-			for _, i := range masters {
-				s.do(i, "publish", windowsChannel, f.text())
-			}
+			s.doOn(masters, "publish", windowsChannel, f.text())
 		}
 		another := &forcedRelease{id: nonce(), resource: "r", digests: []string{TokenDigest("another")}}
 		publish(another, 0, 1, 2, 3, 4)
@@ -287,8 +279,7 @@ func TestForceOvertakesWhatIsUnderWay(t *testing.T) {
 	}
 	for _, what := range []underWay{
 		{"EXTEND", false, false, func(p *proxy, held *call) *call {
-			c := &call{began: time.Now()}
-			p.StartExtend(&c.Op, []string{"r"}, held.Token, 20*time.Second, c)
+			c := p.startExtend(held.Token, 20*time.Second, "r")
 			return c
 		}},
 		{"LOCK again", false, false, func(p *proxy, held *call) *call { return p.begin(one("r", 20*time.Second).as(held.Token)) }},

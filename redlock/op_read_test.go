@@ -44,9 +44,7 @@ func TestNoTTLBeyondTheLongest(t *testing.T) {
 			}
 			p.commit(compareAndExpire("r", "v", read.TTL+read.Spread)).want(s, "EXPIRE with what was read", "held", 0)
 		}
-		for i := range s.masters {
-			s.do(i, "PEXPIRE", "r", (longest + time.Minute).Milliseconds())
-		}
+		s.doAll("PEXPIRE", "r", (longest + time.Minute).Milliseconds())
 		if read := p.states1("r").States[0]; read.TTL < longest+50*time.Second {
 			s.Errorf("of a library with a longer TTL: got %+v, want its TTL", read)
 		}

@@ -15,9 +15,12 @@ import (
 
 func (r LockRequest) of(slots int) LockRequest { r.Slots = slots; return r }
 
-// fill locks all slots of the semaphore, and returns the tokens by slot.
+// fill locks all slots of the semaphore, and returns the tokens by slot. No slots: it locks the resource, and returns its token by its name.
 func (p *proxy) fill(resource string, slots int, ttl time.Duration) map[string]string {
 	p.s.Helper()
+	if slots == 0 {
+		return map[string]string{resource: p.lock(one(resource, ttl)).Token}
+	}
 	held := map[string]string{}
 	for range slots {
 		c := p.lock(one(resource, ttl).of(slots))
@@ -211,7 +214,7 @@ func TestTokenNeverHoldsTwoSlots(t *testing.T) {
 			a, b := &call{began: time.Now()}, &call{began: time.Now()}
 			p.StartLock(&a.Op, one("jobs", time.Second).of(k).as(token), a)
 			for _, c := range taken {
-				other.StartUnlock(&new(call).Op, []string{c.Slot}, c.Token, new(call))
+				other.startUnlock(c.Token, c.Slot)
 			}
 			time.Sleep(time.Duration(i%4) * ms)
 			other.StartLock(&b.Op, one("jobs", time.Second).of(k).as(token), b)
@@ -362,9 +365,8 @@ func TestUnlockBehindARepeatedLockOfASlot(t *testing.T) {
 			for slot, t := range filled {
 				other.unlock(t, slot)
 			}
-			again, unlock := &call{began: time.Now()}, &call{began: time.Now()}
-			p.StartLock(&again.Op, one("jobs", time.Minute).of(4).as(token), again)
-			p.StartUnlock(&unlock.Op, []string{first.Slot}, token, unlock)
+			again := p.startLock(one("jobs", time.Minute).of(4).as(token))
+			unlock := p.startUnlock(token, first.Slot)
 			p.finish(again)
 			p.finish(unlock).want(s, "UNLOCK behind a repeated LOCK", "held", 0)
 			time.Sleep(ms)

@@ -87,17 +87,13 @@ func TestUndoSparesWhatSomebodyCountsOn(t *testing.T) {
 		for _, ttl := range ttls {
 			t.Run(fmt.Sprintf("%s, EXTEND for %v", name, ttl), func(t *testing.T) {
 				undoHeldBack(t, ask, func(s *stage, p, other *proxy) *call {
-					for i := 2; i < 5; i++ {
-						s.do(i, "SET", "r", longValue, "PX", 60_000)
-					}
+					s.doOn([]int{2, 3, 4}, "SET", "r", longValue, "PX", 60_000)
 					return other.extend(longValue, ttl, "r")
 				}, ttl)
 			})
 			t.Run(fmt.Sprintf("%s, PEXPIRE %v", name, ttl), func(t *testing.T) {
 				undoHeldBack(t, ask, func(s *stage, p, other *proxy) *call {
-					for i := 2; i < 5; i++ {
-						s.do(i, "SET", "r", longValue, "PX", 60_000)
-					}
+					s.doOn([]int{2, 3, 4}, "SET", "r", longValue, "PX", 60_000)
 					return other.commit(compareAndExpire("r", longValue, ttl))
 				}, ttl)
 			})
@@ -108,26 +104,18 @@ func TestUndoSparesWhatSomebodyCountsOn(t *testing.T) {
 func undoHeldBack(t *testing.T, ask func(*proxy, time.Duration) *call, count func(s *stage, p, other *proxy) *call, ttl time.Duration) {
 	inVirtualTime(t, 5, func(s *stage) {
 		p, other := s.open(), s.open()
-		for i := 2; i < 5; i++ {
-			s.do(i, "SET", "r", "another", "PX", 60_000)
-		}
+		s.doOn([]int{2, 3, 4}, "SET", "r", "another", "PX", 60_000)
 		p.delay(0, 10*ms, 2, 3, 4)
 		failed := ask(p, 10*time.Second)
 		time.Sleep(5 * ms) // two masters have set it, and have said so
 		s.wantOn("r", longValue, "11000")
-		for i := range 2 {
-			p.paths[i].HoldRequests()
-		}
-		for i := 2; i < 5; i++ {
-			s.do(i, "DEL", "r")
-		}
+		p.holdRequests(0, 1)
+		s.doOn([]int{2, 3, 4}, "DEL", "r")
 		granted := count(s, p, other)
 		granted.want(s, "what counts on the keys", "held", 0)
 		p.finish(failed).want(s, "first attempt", "no", 10*ms)
 		time.Sleep(ms)
-		for i := range 2 {
-			p.paths[i].Heal()
-		}
+		p.heal(0, 1)
 		time.Sleep(10 * ms)
 		s.wantOn("r", longValue, "11111")
 		time.Sleep(ttl - 100*ms)
@@ -142,9 +130,7 @@ func TestFailedAttemptIsTakenBack(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inVirtualTime(t, 5, func(s *stage) {
 				p := s.open()
-				for i := 2; i < 5; i++ {
-					s.do(i, "SET", "r", "another", "PX", 60_000)
-				}
+				s.doOn([]int{2, 3, 4}, "SET", "r", "another", "PX", 60_000)
 				p.delay(0, 20*ms, 1)
 				p.finish(ask(p, 10*time.Second)).want(s, "attempt", "no", 0)
 				time.Sleep(ms)
@@ -253,14 +239,10 @@ func TestRetryBehindAnUnlock(t *testing.T) {
 func TestPendingReleasesAreBounded(t *testing.T) {
 	inVirtualTime(t, 3, func(s *stage) {
 		p := s.open()
-		for i := range 3 {
-			p.paths[i].Partition()
-			p.paths[i].Cut()
-		}
+		p.cut(0, 1, 2)
 		s.until("down", func() bool { return p.states() == "ddd" })
 		for i := range pendingMax + 10 {
-			c := &call{began: time.Now()}
-			p.StartUnlock(&c.Op, []string{fmt.Sprintf("r%d", i)}, madeToken, c)
+			p.startUnlock(madeToken, fmt.Sprintf("r%d", i))
 		}
 		if got := p.Masters()[0].PendingReleases; got != pendingMax {
 			s.Errorf("kept releases: got %d, want %d", got, pendingMax)

@@ -42,10 +42,10 @@ type Options struct {
 	// Masters are the independent Redis masters: an odd number, up to MaxMasters. They found the first membership, which the masters keep
 	// themselves from then on. Later they lead to it: more than half of those that answer must belong to one fleet. Where they differ, the membership
 	// counts (Client.Membership). Libraries that lock on the masters themselves must use those of the membership.
-	Masters []conn.Master
+	Masters []Master
 	// Common says how a master is reached at an address that Masters does not name: Username, Password, TLS, and DB where an operator names an
 	// address without one. The rest does not count.
-	Common conn.Master
+	Common Master
 
 	// MasterTimeout is how long one master may take over one batch before its silence counts as no answer. A master without which there is no
 	// quorum may take four times as long, up to ConnectTimeout. Default 50 ms.
@@ -235,7 +235,7 @@ func (o Options) Validate() error {
 	return errors.Join(errs...)
 }
 
-func validateMasters(masters []conn.Master) error {
+func validateMasters(masters []Master) error {
 	n := len(masters)
 	bad := func(format string, args ...any) error {
 		return &OptionError{Option: "Masters", Reason: fmt.Sprintf(format, args...)}

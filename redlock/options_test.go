@@ -8,13 +8,11 @@ import (
 	"reflect"
 	"testing"
 	"time"
-
-	"redlockd/redlock/conn"
 )
 
 func TestValidate(t *testing.T) {
 	right := DefaultOptions()
-	right.Masters = []conn.Master{{Addr: "a:1"}}
+	right.Masters = []Master{{Addr: "a:1"}}
 	if err := right.Validate(); err != nil {
 		t.Fatalf("the defaults are refused: %v", err)
 	}

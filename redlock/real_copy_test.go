@@ -12,8 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"redlockd/redlock/redisproc"
 )
 
@@ -79,8 +77,7 @@ func TestRealKillLoop(t *testing.T) {
 // send sends commands to a server in one pipeline.
 func send(t *testing.T, s *redisproc.Server, commands ...[]any) {
 	t.Helper()
-	client := redis.NewClient(&redis.Options{Addr: s.Addr, Protocol: 2, DisableIdentity: true})
-	defer client.Close()
+	client := dialServer(t, s.Addr)
 	pipe := client.Pipeline()
 	for _, command := range commands {
 		pipe.Do(context.Background(), command...)

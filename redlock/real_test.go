@@ -20,10 +20,26 @@ import (
 	"redlockd/redlock/redisproc"
 )
 
+// openFive starts five masters, and opens a client for which all of them are up.
+func openFive(t *testing.T, change func(*Options)) ([]*redisproc.Server, *Client) {
+	t.Helper()
+	servers := redisproc.StartForTest(t, 5)
+	c := openReal(t, servers, change)
+	allUp(t, c)
+	return servers, c
+}
+
+// dialServer is a client of one master, until the end of the test.
+func dialServer(t testing.TB, addr string) *redis.Client {
+	client := redis.NewClient(&redis.Options{Addr: addr, Protocol: 2, DisableIdentity: true})
+	t.Cleanup(func() { client.Close() })
+	return client
+}
+
 // keysOn lists the locks that a master holds.
 func keysOn(t *testing.T, addr string) []string {
 	t.Helper()
-	client := redis.NewClient(&redis.Options{Addr: addr, Protocol: 2, DisableIdentity: true})
+	client := dialServer(t, addr)
 	defer client.Close()
 	keys, err := client.Keys(context.Background(), "*").Result()
 	if err != nil {
@@ -77,9 +93,7 @@ func allUp(t *testing.T, c *Client) {
 }
 
 func TestRealLockUnlockExtend(t *testing.T) {
-	servers := redisproc.StartForTest(t, 5)
-	c := openReal(t, servers, patient)
-	allUp(t, c)
+	servers, c := openFive(t, patient)
 	ctx := context.Background()
 	lease, err := c.TryLock(ctx, "invoices", 30*time.Second)
 	if err != nil {
@@ -113,9 +127,7 @@ func brief(o *Options) { o.MaxTTL, o.MasterTimeout = time.Second, 400*time.Milli
 
 // 200 clients on one resource: each gets it once, one after the other, in the order in which they came.
 func TestRealTwoHundredInTurn(t *testing.T) {
-	servers := redisproc.StartForTest(t, 5)
-	c := openReal(t, servers, patient)
-	allUp(t, c)
+	servers, c := openFive(t, patient)
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute) // of all
 	defer cancel()
 	var inside atomic.Int32
@@ -236,9 +248,7 @@ func TestRealMastersFailAndComeBack(t *testing.T) {
 		{"2 frozen and thawed", (*redisproc.Server).Freeze, (*redisproc.Server).Thaw, 2},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			servers := redisproc.StartForTest(t, 5)
-			c := openReal(t, servers, brief)
-			allUp(t, c)
+			servers, c := openFive(t, brief)
 			var pairs atomic.Int64
 			stop := make(chan struct{})
 			wg := churn(t, c, 32, stop, &pairs)
@@ -271,9 +281,7 @@ func kill(s *redisproc.Server) error {
 
 // Three of five frozen: no quorum, said so with the reason, and nothing stays locked when they are back.
 func TestRealNoQuorum(t *testing.T) {
-	servers := redisproc.StartForTest(t, 5)
-	c := openReal(t, servers, patient)
-	allUp(t, c)
+	servers, c := openFive(t, patient)
 	ctx := context.Background()
 	held, err := c.TryLock(ctx, "held", 30*time.Second)
 	if err != nil {

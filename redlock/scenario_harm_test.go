@@ -4,7 +4,6 @@ package redlock
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"net"
@@ -183,11 +182,11 @@ func (p *play) beats() {
 
 // rollBack has master 1 come back from the network with the same run_id and the memory of the snapshot.
 func rollBack(p *play) {
-	p.a.links[0].cut()
-	p.b.links[0].cut()
+	p.a.links[0].Cut()
+	p.b.links[0].Cut()
 	p.do(p.master(1), "DEBUG", "RELOAD", "NOSAVE")
-	p.a.links[0].restore()
-	p.b.links[0].restore()
+	p.a.links[0].Restore()
+	p.b.links[0].Restore()
 }
 
 // Clocks.
@@ -196,15 +195,10 @@ func rollBack(p *play) {
 func step(seconds int, masters ...int) func(*play) {
 	return func(p *play) {
 		for _, n := range masters {
-			p.setClock(n, time.Duration(seconds)*time.Second)
+			if err := p.master(n).SetClock(time.Duration(seconds) * time.Second); err != nil {
+				p.Error(err)
+			}
 		}
-	}
-}
-
-// setClock sets the wall clock of a master to so much past the true time.
-func (p *play) setClock(master int, offset time.Duration) {
-	if _, err := p.clocks[master-1].WriteAt(binary.NativeEndian.AppendUint64(nil, uint64(offset)), 0); err != nil {
-		p.Error(err)
 	}
 }
 
@@ -248,16 +242,11 @@ func evictAndRepent(master int) func(*play) {
 
 // laggingReplica makes a replica of master 1 that hears no more of it, and is behind the beats of both clients.
 func laggingReplica(p *play) {
-	lagBehind(p)
+	p.replica = p.start("")
+	p.replication = redisproc.NewRelay(p.T, p.master(1).Addr)
+	p.replicate(p.replica, p.replication.Addr)
+	p.replication.Hold()
 	p.beats()
-}
-
-// lagBehind makes a replica of master 1 that hears no more of it.
-func lagBehind(p *play) {
-	p.replica = p.start(nil)
-	p.replication = newRelay(p.T, p.master(1).Addr)
-	p.replicate(p.replica, p.replication.addr)
-	p.replication.hold()
 }
 
 // replicate makes a server a replica and waits until it has everything.
@@ -279,8 +268,8 @@ func (p *play) promote(s *redisproc.Server) { p.do(s, "REPLICAOF", "NO", "ONE") 
 func failOver(p *play) {
 	p.master(1).Kill()
 	p.promote(p.replica)
-	p.a.links[0].redirect(p.replica.Addr)
-	p.b.links[0].redirect(p.replica.Addr)
+	p.a.links[0].Redirect(p.replica.Addr)
+	p.b.links[0].Redirect(p.replica.Addr)
 	p.running[0] = p.replica
 }
 
@@ -354,9 +343,9 @@ func thaw(p *play, n int) {
 	}
 }
 
-func hold(p *play, n int)        { p.a.links[n-1].hold() }
-func holdPresent(p *play, n int) { p.a.links[n-1].holdPresent() }
-func restore(p *play, n int)     { p.a.links[n-1].restore() }
+func hold(p *play, n int)        { p.a.links[n-1].Hold() }
+func holdPresent(p *play, n int) { p.a.links[n-1].HoldPresent() }
+func restore(p *play, n int)     { p.a.links[n-1].Restore() }
 
 // restoreLate delivers what was held when A is back on connections of later date.
 func restoreLate(p *play, n int) {

@@ -5,8 +5,8 @@ package redlock
 // of A's lease is a violation, and no row may have one. Where a quorum of masters is not affected, B must get other
 // resources meanwhile. In the end B must get A's resources too, with higher fences, and no key may be left on any master.
 //
-// Each client reaches each master through a relay of its own (scenario_relay_test.go). The masters run under a clock shim
-// (testdata/clockshim.c), for a Redis expires keys by its wall clock. `go test -v -run Scenarios` prints the table.
+// Each client reaches each master through a relay of its own. The masters run under a clock shim, for a Redis expires keys by
+// its wall clock. `make test-scenarios` runs them, `-v` prints the table.
 
 import (
 	"bytes"
@@ -14,9 +14,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -25,7 +22,6 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"redlockd/redlock/conn"
 	"redlockd/redlock/redisproc"
 )
 
@@ -139,6 +135,7 @@ const (
 )
 
 func TestScenarios(t *testing.T) {
+	redisproc.Release(t)
 	shim := buildClockShim(t)
 	scores := make([]string, len(scenarios))
 	room := stageRoom{stages: stages, taken: make(chan struct{}, stages)}
@@ -225,10 +222,9 @@ type play struct {
 	*testing.T
 	scenario
 	ttl      time.Duration
-	patience int                 // 1, and twice that each time it is played again; 0: it is played once
+	patience int                 // 1, and twice that each time it is played again
 	running  []*redisproc.Server // by number - 1 of the master; the same twice where two addresses lead to it
 	names    []string            // of the masters, as the membership has them
-	clocks   []*os.File          // of the clock shims, by server
 	log      journal
 	a, b     *party
 	claims   []*claim
@@ -240,15 +236,14 @@ type play struct {
 
 	// What single scenarios remember.
 	replica     *redisproc.Server
-	replication *relay
+	replication *redisproc.Relay
 	aofSize     int64
-	first       *party // the instance that A asked first
 }
 
 // party is a client and its links, the first of which leads to master 1.
 type party struct {
 	*Client
-	links []*relay
+	links []*redisproc.Relay
 }
 
 // claim is a lease on which A relies.
@@ -334,7 +329,7 @@ func (p *play) fallsThrough(format string, args ...any) {
 	p.Skipf(format+"; it is played again", args...)
 }
 
-func (p *play) isLast() bool { return p.patience == 0 || p.patience >= mostPatient }
+func (p *play) isLast() bool { return p.patience >= mostPatient }
 
 // deadline is for what comes soon, unless the machine is too busy for this performance, or something hangs.
 func (p *play) deadline() time.Duration {
@@ -380,22 +375,13 @@ func (p *play) startMasters(shim string) {
 			p.names = append(p.names, fmt.Sprint("master ", i+1))
 			continue
 		}
-		path := filepath.Join(p.TempDir(), "clock")
-		if err := os.WriteFile(path, make([]byte, 8), 0o600); err != nil {
-			p.Fatal(err)
-		}
-		clock, err := os.OpenFile(path, os.O_WRONLY, 0)
-		if err != nil {
-			p.Fatal(err)
-		}
-		s := p.start([]string{"LD_PRELOAD=" + shim, "CLOCKSHIM=" + path}, p.args...)
-		p.Cleanup(func() { clock.Close() })
-		p.running, p.clocks = append(p.running, s), append(p.clocks, clock)
+		s := p.start(shim, p.args...)
+		p.running = append(p.running, s)
 		p.names = append(p.names, s.Addr) // where a client finds the master if its settings do not name it
-		opts.Masters = append(opts.Masters, conn.Master{Addr: s.Addr})
+		opts.Masters = append(opts.Masters, Master{Addr: s.Addr})
 	}
 	if len(opts.Masters)%2 == 0 { // an odd number is wanted, and which masters are one set does not matter here
-		opts.Masters = append(opts.Masters, conn.Master{Addr: p.start(nil).Addr})
+		opts.Masters = append(opts.Masters, Master{Addr: p.start("").Addr})
 	}
 	if p.servers != nil {
 		return // twins: the client founds the membership without those
@@ -407,11 +393,11 @@ func (p *play) startMasters(shim string) {
 	}
 }
 
-func (p *play) start(env []string, args ...string) *redisproc.Server {
+func (p *play) start(shim string, args ...string) *redisproc.Server {
 	p.Helper()
 	args = append([]string{"--enable-debug-command", "yes", "--repl-diskless-sync-delay", "0"}, args...)
 	redisproc.Need(p, "redis-server")
-	s, err := redisproc.StartEnv(env, args...)
+	s, err := redisproc.StartClocked(shim, args...)
 	if err != nil {
 		p.fallsThrough("%v", err)
 	}
@@ -422,20 +408,16 @@ func (p *play) start(env []string, args ...string) *redisproc.Server {
 // connect opens a client that reaches some masters, or all.
 func (p *play) connect(reach []int) *party {
 	p.Helper()
-	return p.connectTold(reach, nil)
-}
-
-// connectTold opens a client whose options name some masters, or all.
-func (p *play) connectTold(reach, told []int) *party {
-	p.Helper()
-	x := p.wire()
 	opts := Options{
 		MaxTTL: p.ttl, FoundingWait: p.ttl,
-		MasterTimeout: min(answersIn*time.Duration(max(1, p.patience)), answersLast), ReconnectDelayMax: 50 * time.Millisecond * time.Duration(max(1, p.patience)),
+		MasterTimeout: min(answersIn*time.Duration(p.patience), answersLast), ReconnectDelayMax: 50 * time.Millisecond * time.Duration(p.patience),
 		Logger: slog.New(slog.NewTextHandler(&p.log, nil)),
 	}
-	for _, link := range x.linksTo(told) {
-		opts.Masters = append(opts.Masters, conn.Master{Addr: link.addr, Name: p.names[slices.Index(x.links, link)]})
+	x := new(party)
+	for i, s := range p.running {
+		link := redisproc.NewRelay(p.T, s.Addr)
+		x.links = append(x.links, link)
+		opts.Masters = append(opts.Masters, Master{Addr: link.Addr, Name: p.names[i]})
 	}
 	x.keep(reach)
 	c, err := Open(opts)
@@ -451,30 +433,11 @@ func (p *play) connectTold(reach, told []int) *party {
 	return x
 }
 
-// wire is a client's links, before there is a client.
-func (p *play) wire() *party {
-	x := new(party)
-	for _, s := range p.running {
-		x.links = append(x.links, newRelay(p.T, s.Addr))
-	}
-	return x
-}
-
-// linksTo are the links to these masters; nil: to all.
-func (x *party) linksTo(masters []int) (links []*relay) {
-	for i, link := range x.links {
-		if masters == nil || slices.Contains(masters, i+1) {
-			links = append(links, link)
-		}
-	}
-	return links
-}
-
 // keep cuts all links but these; nil keeps all.
 func (x *party) keep(reach []int) {
 	for i, link := range x.links {
 		if reach != nil && !slices.Contains(reach, i+1) {
-			link.cut()
+			link.Cut()
 		}
 	}
 }
@@ -672,10 +635,9 @@ func (j *journal) String() string {
 func buildClockShim(t *testing.T) string {
 	t.Helper()
 	redisproc.Need(t, "gcc")
-	shim := filepath.Join(t.TempDir(), "clockshim.so")
-	out, err := exec.Command("gcc", "-O2", "-Wall", "-Werror", "-fPIC", "-shared", "-o", shim, "testdata/clockshim.c").CombinedOutput()
+	shim, err := redisproc.BuildClockShim(t.TempDir())
 	if err != nil {
-		t.Fatalf("gcc (Debian's packages gcc and libc6-dev have it) cannot build the clock shim: %v\n%s", err, out)
+		t.Fatal(err)
 	}
 	return shim
 }

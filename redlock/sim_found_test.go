@@ -16,9 +16,7 @@ import (
 func TestContendedRepetitionKeepsTheLock(t *testing.T) {
 	inVirtualTime(t, 5, func(s *stage) {
 		p := s.open()
-		for i := 3; i < 5; i++ {
-			s.do(i, "SET", "r", "another", "PX", 60_000)
-		}
+		s.doOn([]int{3, 4}, "SET", "r", "another", "PX", 60_000)
 		p.lock(one("r", 30*time.Second).as("T")).want(s, "LOCK on a bare quorum", "held", 0)
 		s.freeze(0)
 		p.align()
@@ -35,31 +33,21 @@ func TestContendedRepetitionKeepsTheLock(t *testing.T) {
 // The promise of an EXTEND without a quorum is that the lease as it was before runs on. A shorter TTL must not cut it short on the
 // masters that did hear.
 func TestShorterExtendWithoutQuorum(t *testing.T) {
-	inVirtualTime(t, 5, func(s *stage) {
-		p, other := s.open(), s.open()
-		held := p.lock(one("r", 10*time.Second))
-		for i := range 3 {
-			p.paths[i].HoldReplies()
-		}
-		p.align()
-		p.extend(held.Token, time.Second, "r").want(s, "EXTEND whose replies are lost", "2 of 5 masters voted", giveUpNeeded)
-		time.Sleep(2 * time.Second)
-		if c := other.lock(one("r", time.Second)); c.Held && time.Now().Before(held.Until) {
-			s.Errorf("another got the resource %v before the end of the first lease", time.Until(held.Until))
-		}
-	})
+	testShorterWithoutQuorum(t, func(p *proxy) *call { return p.extend("T", time.Second, "r") })
 }
 
 // The same with a LOCK that is repeated with a shorter TTL.
 func TestShorterRepetitionWithoutQuorum(t *testing.T) {
+	testShorterWithoutQuorum(t, func(p *proxy) *call { return p.lock(one("r", time.Second).as("T")) })
+}
+
+func testShorterWithoutQuorum(t *testing.T, shorten func(*proxy) *call) {
 	inVirtualTime(t, 5, func(s *stage) {
 		p, other := s.open(), s.open()
 		held := p.lock(one("r", 10*time.Second).as("T"))
-		for i := range 3 {
-			p.paths[i].HoldReplies()
-		}
+		p.holdReplies(0, 1, 2)
 		p.align()
-		p.lock(one("r", time.Second).as("T")).want(s, "LOCK again whose replies are lost", "2 of 5 masters voted", giveUpNeeded)
+		shorten(p).want(s, "a shorter TTL, whose replies are lost", "2 of 5 masters voted", giveUpNeeded)
 		time.Sleep(2 * time.Second)
 		if c := other.lock(one("r", time.Second)); c.Held && time.Now().Before(held.Until) {
 			s.Errorf("another got the resource %v before the end of the first lease", time.Until(held.Until))
@@ -107,9 +95,7 @@ func TestRepetitionSurvivesAbandon(t *testing.T) {
 func TestRepetitionSurvivesTheFailureOfTheFirst(t *testing.T) {
 	inVirtualTime(t, 5, func(s *stage) {
 		p := s.open()
-		for i := 2; i < 5; i++ {
-			s.do(i, "SET", "r", "another", "PX", 5)
-		}
+		s.doOn([]int{2, 3, 4}, "SET", "r", "another", "PX", 5)
 		p.delay(20*ms, 0, 0, 1)
 		p.delay(0, 20*ms, 4)
 		// Three masters deny the first, the last of them is heard when the second is on its way.
@@ -129,9 +115,7 @@ func TestRepetitionSurvivesTheFailureOfTheFirst(t *testing.T) {
 func TestRepetitionInAnotherOrder(t *testing.T) {
 	inVirtualTime(t, 5, func(s *stage) {
 		p := s.open()
-		for i := 2; i < 5; i++ {
-			s.do(i, "SET", "a", "another", "PX", 5)
-		}
+		s.doOn([]int{2, 3, 4}, "SET", "a", "another", "PX", 5)
 		p.delay(20*ms, 0, 0, 1)
 		p.delay(0, 20*ms, 4)
 		first := p.begin(several(10*time.Second, "a", "b").as("T"))
@@ -153,8 +137,7 @@ func TestLockAgainWhileExtendFindsItLost(t *testing.T) {
 	inVirtualTime(t, 5, func(s *stage) {
 		p, other := s.open(), s.open()
 		p.delay(ms, ms, 0, 1, 2, 3, 4)
-		extended := &call{began: time.Now()}
-		p.StartExtend(&extended.Op, []string{"r"}, madeToken, time.Second, extended)
+		p.startExtend(madeToken, time.Second, "r")
 		synctest.Wait()
 		time.Sleep(ms)
 		held := p.lock(one("r", 10*time.Second).as(madeToken))
@@ -175,9 +158,8 @@ func TestLockAgainBehindUnlock(t *testing.T) {
 		p, other := s.open(), s.open()
 		s.do(2, "SET", "r", madeToken, "PX", 30_000) // what is left of an earlier lock
 		p.delay(0, 20*ms, 3, 4)
-		extended, released := &call{began: time.Now()}, &call{began: time.Now()}
-		p.StartExtend(&extended.Op, []string{"r"}, madeToken, 10*time.Second, extended)
-		p.StartUnlock(&released.Op, []string{"r"}, madeToken, released)
+		extended := p.startExtend(madeToken, 10*time.Second, "r")
+		released := p.startUnlock(madeToken, "r")
 		p.lock(one("r", 10*time.Second).as(madeToken)).want(s, "LOCK again", "held", 0)
 		p.finish(released).want(s, "UNLOCK", "held", 0)
 		p.finish(extended).want(s, "EXTEND", "no", 20*ms)
@@ -212,15 +194,11 @@ func TestFenceIsNotTriedAgainBehindUnlock(t *testing.T) {
 func TestLockAgainBehindUnlockOfADeniedLock(t *testing.T) {
 	inVirtualTime(t, 5, func(s *stage) {
 		p := s.open()
-		for i := 1; i < 5; i++ {
-			s.do(i, "SET", "r", "X", "PX", 30_000)
-		}
+		s.doOn([]int{1, 2, 3, 4}, "SET", "r", "X", "PX", 30_000)
 		p.delay(0, 20*ms, 3, 4)
 		first := p.begin(one("r", 10*time.Second).as("T"))
 		p.unlock("T", "r").want(s, "UNLOCK", "held", 0)
-		for i := 1; i < 5; i++ {
-			s.do(i, "DEL", "r")
-		}
+		s.doOn([]int{1, 2, 3, 4}, "DEL", "r")
 		p.lock(one("r", 10*time.Second).as("T")).want(s, "LOCK again", "held", 0)
 		p.finish(first).want(s, "first LOCK", "no", 20*ms)
 		s.wantOn("r", "T", "11111")
@@ -232,9 +210,7 @@ func TestLockAgainBehindUnlockOfADeniedLock(t *testing.T) {
 func TestRepetitionIsNotDeniedByAMinority(t *testing.T) {
 	inVirtualTime(t, 5, func(s *stage) {
 		p := s.open()
-		for i := 3; i < 5; i++ {
-			s.do(i, "SET", "r", "X", "PX", 30_000)
-		}
+		s.doOn([]int{3, 4}, "SET", "r", "X", "PX", 30_000)
 		req := one("r", 30*time.Second).as("T")
 		p.lock(req).want(s, "LOCK of the last free quorum", "held", 0)
 		s.freeze(2)
@@ -404,9 +380,7 @@ func TestClockStepBehindARestart(t *testing.T) {
 		held.want(s, "LOCK on a bare quorum", "held", 0)
 		s.thaw(3, 4)
 		p.allUp()
-		for i := 3; i < 5; i++ {
-			s.do(i, "DEL", "r")
-		}
+		s.doOn([]int{3, 4}, "DEL", "r")
 		ctx, cancel := context.WithCancel(s.Context())
 		cancel()
 		p.Close(ctx)
@@ -429,9 +403,7 @@ func TestClockSetBackLengthensNoLock(t *testing.T) {
 	inVirtualTime(t, 5, func(s *stage) {
 		p := s.open(func(o *Options) { o.MaxTTL = 2 * time.Second })
 		p.lock(one("r", time.Second)).want(s, "LOCK", "held", 0)
-		for _, m := range s.masters {
-			m.StepClock(-time.Hour)
-		}
+		s.stepClocks(-time.Hour, 0, 1, 2, 3, 4)
 		time.Sleep(20 * time.Second)
 		p.allUp()
 		p.lock(one("r", time.Second)).want(s, "LOCK 20 s later", "held", 0)
@@ -552,10 +524,9 @@ func TestExtendDoesNotRefillWhatIsReleased(t *testing.T) {
 		held := p.lock(one("r", 10*time.Second))
 		s.do(4, "DEL", "r")
 		p.delay(ms, ms, 0, 1, 2, 3, 4)
-		extended, released := &call{began: time.Now()}, &call{began: time.Now()}
-		p.StartExtend(&extended.Op, []string{"r"}, held.Token, 10*time.Second, extended)
+		p.startExtend(held.Token, 10*time.Second, "r")
 		synctest.Wait()
-		p.StartUnlock(&released.Op, []string{"r"}, held.Token, released)
+		released := p.startUnlock(held.Token, "r")
 		p.finish(released).want(s, "UNLOCK", "held", 4*ms)
 		time.Sleep(20 * ms)
 		s.wantNoLocks()
@@ -569,9 +540,7 @@ func TestExtendDoesNotRefillWhatIsReleased(t *testing.T) {
 func TestNoNegativeQuarantine(t *testing.T) {
 	inVirtualTime(t, 5, func(s *stage) {
 		p := s.open(func(o *Options) { o.MaxTTL = time.Second })
-		for i := range 5 {
-			s.do(i, "FLUSHALL")
-		}
+		s.doAll("FLUSHALL")
 		for range 3000 {
 			time.Sleep(ms)
 			synctest.Wait()
@@ -592,15 +561,12 @@ func TestNoNegativeQuarantine(t *testing.T) {
 func TestRefusedLockBehindAnExtend(t *testing.T) {
 	inVirtualTime(t, 5, func(s *stage) {
 		p := s.open(uncopied)
-		for i := 3; i < 5; i++ {
-			s.do(i, "SET", "r", "another", "PX", 60_000)
-		}
+		s.doOn([]int{3, 4}, "SET", "r", "another", "PX", 60_000)
 		s.do(0, "FLUSHALL") // its vote is unknown from now on
 		s.until("quarantine", func() bool { return p.Masters()[0].State == MasterQuarantined })
 		p.align()
-		locked, extended := &call{began: time.Now()}, &call{began: time.Now()}
-		p.StartLock(&locked.Op, one("r", 10*time.Second).as("T"), locked)
-		p.StartExtend(&extended.Op, []string{"r"}, "T", 10*time.Second, extended)
+		locked := p.startLock(one("r", 10*time.Second).as("T"))
+		extended := p.startExtend("T", 10*time.Second, "r")
 		p.finish(locked).want(s, "LOCK with two of four", "no", 0)
 		if p.finish(extended); extended.Held {
 			s.Error("EXTEND right behind it: got granted")
@@ -634,17 +600,13 @@ func TestNoReleaseOfAnEarlierAttempt(t *testing.T) {
 		inVirtualTime(t, 5, func(s *stage) {
 			p, other := s.open(), s.open()
 			p.align()
-			for i := 2; i < 5; i++ {
-				s.do(i, "SET", "r", "X", "PX", 60_000)
-			}
+			s.doOn([]int{2, 3, 4}, "SET", "r", "X", "PX", 60_000)
 			p.paths[1].HoldReplies()
 			p.delay(0, ms, 2, 3, 4) // or the undo could travel to the silent master together with the LOCK
 			p.lock(one("r", 10*time.Second).as("T")).want(s, "LOCK while held", "no", ms)
 			s.wantOn("r", "T", "01000")
 			p.delay(0, 0, 2, 3, 4)
-			for i := 2; i < 5; i++ {
-				s.do(i, "DEL", "r")
-			}
+			s.doOn([]int{2, 3, 4}, "DEL", "r")
 			time.Sleep(again)
 			p.lock(one("r", 10*time.Second).as("T")).want(s, "LOCK again", "held", 0)
 			time.Sleep(giveUp + ms)

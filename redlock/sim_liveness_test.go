@@ -110,8 +110,7 @@ func (w *world) checkStarvation() {
 		p := w.proxies[i%len(w.proxies)]
 		running.Go(func() {
 			for time.Now().Before(end) {
-				c := &call{began: time.Now()}
-				p.StartLock(&c.Op, one(resource, p.MaxTTL()).waits(patience), c)
+				c := p.startLock(one(resource, p.MaxTTL()).waits(patience))
 				for !c.done.Load() {
 					time.Sleep(200 * time.Microsecond)
 				}

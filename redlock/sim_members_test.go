@@ -9,8 +9,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-
-	"redlockd/redlock/conn"
 )
 
 const (
@@ -57,9 +55,9 @@ func (w *world) knows(o *Options) {
 	if !w.profile.members || !now.Known {
 		return
 	}
-	var masters []conn.Master
+	var masters []Master
 	for _, s := range now.Seats {
-		masters = append(masters, conn.Master{Name: s.Name, Addr: s.Addr})
+		masters = append(masters, Master{Name: s.Name, Addr: s.Addr})
 	}
 	o.Masters = masters[:len(masters)-1+len(masters)%2]
 	o.MaxTTL = now.MaxTTL
@@ -174,7 +172,7 @@ func (n *nemesis) strikeMembers(fault string, at, i int, p *incarnation, d time.
 		w.replace(w.spawn(p.id, w.knows, func(o *Options) {
 			o.MaxTTL = n.otherMaxTTL()
 			if other := n.outsider(); other >= 0 && !n.mayForgetAll() {
-				o.Masters[rng.IntN(len(o.Masters))] = conn.Master{Name: "elsewhere", Addr: addrOf(other)}
+				o.Masters[rng.IntN(len(o.Masters))] = Master{Name: "elsewhere", Addr: addrOf(other)}
 			}
 		}))
 	case "isolate":

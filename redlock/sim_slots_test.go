@@ -66,7 +66,7 @@ func (w *world) checkSlots(p *incarnation) {
 		c := p.begin(req.waits(p.MaxTTL()))
 		c.after = func() {
 			if c.Held {
-				time.AfterFunc(ms, func() { p.StartUnlock(&new(call).Op, []string{c.Slot}, c.Token, new(call)) })
+				time.AfterFunc(ms, func() { p.startUnlock(c.Token, c.Slot) })
 			}
 		}
 		waiters = append(waiters, c)

@@ -6,8 +6,9 @@ package redlock
 // delays, holds, loses, freezes, crashes, flushes, evicts, steps clocks and kills proxies; a ledger watches (sim_ledger_test.go). When all is
 // repaired, it must soon be as if nothing had been (sim_liveness_test.go).
 //
-// A failure prints its seed. REDLOCK_SIM_SEED=n runs one seed, REDLOCK_SIM_SEEDS=n so many from 1 on (from REDLOCK_SIM_FIRST, if that is set),
-// REDLOCK_SIM_PROFILE=name of them those with this profile, REDLOCK_SIM_TRACE=1 prints what happens.
+// A failure prints its seed. REDLOCK_SIM_SEED=n runs one seed, REDLOCK_SIM_SEEDS=n so many from 1 on (50 in `make test-all`; from
+// REDLOCK_SIM_FIRST, if that is set), REDLOCK_SIM_PROFILE=name of them those with this profile, REDLOCK_SIM_TRACE=1 prints what
+// happens.
 //
 // # Track record
 //
@@ -83,9 +84,6 @@ import (
 
 func TestSimulation(t *testing.T) {
 	first, count := 1, simSeedsDefault
-	if testing.Short() {
-		count = min(count, 10)
-	}
 	if s := os.Getenv("REDLOCK_SIM_SEEDS"); s != "" {
 		count, _ = strconv.Atoi(s)
 	}

@@ -16,6 +16,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"redlockd/redlock/redisproc"
 )
 
 // traceSeeds is the environment variable that says how many seeds TestTraceModel and TestRecordTraceModel record.
@@ -35,7 +37,7 @@ func tracedSeeds(profiles []string, count int) (seeds []uint64) {
 	return seeds
 }
 
-// seedsToTrace is how many seeds to record: few in each `make test`, 1 with a mutant, or as many as is asked for.
+// seedsToTrace is how many seeds to record: few in each `make test-all`, 1 with a mutant, or as many as is asked for.
 func seedsToTrace(few, large int) int {
 	if n, err := strconv.Atoi(os.Getenv(traceSeeds)); err == nil {
 		return n
@@ -49,6 +51,7 @@ func seedsToTrace(few, large int) int {
 
 // TestTraceModel checks what some seeds have recorded of locks, and traces by hand, of which the model must refuse those that are wrong.
 func TestTraceModel(t *testing.T) {
+	redisproc.Long(t)
 	needTLC(t)
 	recorded, kinds := 0, map[traceKind]int{}
 	for group := range slices.Chunk(tracedSeeds(tracedProfiles, seedsToTrace(1, 60)), seedsAtOnce) {

@@ -8,8 +8,6 @@ import (
 	"sync"
 	"testing"
 	"time"
-
-	"redlockd/redlock/conn"
 )
 
 const (
@@ -66,7 +64,7 @@ func (d *duellist) step() {
 		}
 	}
 	time.Sleep(upTo(rng, 40*ms))
-	masters := map[int]conn.Master{}
+	masters := map[int]Master{}
 	for i, m := range opts.Masters {
 		masters[i] = m
 	}

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"redlockd/redlock/redisproc"
 )
 
 // recordProfiles are those in which there is more than one step of the membership. RecordTrace has them all, with clocks that step and names that differ.
@@ -15,6 +17,7 @@ var recordProfiles = []string{"members change", "names move", "names differ", "e
 
 // TestRecordTraceModel checks what some seeds and duels have recorded of the membership, and traces by hand.
 func TestRecordTraceModel(t *testing.T) {
+	redisproc.Long(t)
 	needTLC(t)
 	seeds, duels := tracedSeeds(recordProfiles, seedsToTrace(1, 60)), 10
 	if os.Getenv(modelSize) == "large" { // also with a mutant

@@ -173,7 +173,7 @@ func (n *nemesis) foreignName(p *incarnation) {
 	w.tallies.restarts++
 	p.kill()
 	next := w.spawn(p.id, w.knows, func(o *Options) {
-		o.Masters[rng.IntN(len(o.Masters))] = conn.Master{Name: "theirs", Addr: addrOf(other)}
+		o.Masters[rng.IntN(len(o.Masters))] = Master{Name: "theirs", Addr: addrOf(other)}
 	})
 	w.replace(next)
 	for end := time.Now().Add(2 * time.Second); !next.Membership().Known && time.Now().Before(end); {

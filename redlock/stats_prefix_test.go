@@ -11,8 +11,6 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"redlockd/redlock/conn"
 )
 
 func TestTimesByPrefix(t *testing.T) {
@@ -181,7 +179,7 @@ func TestPrefixesAreValidated(t *testing.T) {
 		{[]string{"billing:*", "billing:eu:*"}, `"billing:eu:*" is never reached, because "billing:*" stands before it and matches the same resources: put the longer one first`},
 		{[]string{"b*", "b*"}, `"b*" is never reached`},
 	} {
-		o := Options{Masters: []conn.Master{{Addr: "a:1"}}, Prefixes: test.prefixes}
+		o := Options{Masters: []Master{{Addr: "a:1"}}, Prefixes: test.prefixes}
 		err := o.Validate()
 		e, named := errors.AsType[*OptionError](err)
 		if test.want == "" && err != nil || test.want != "" && (!named || e.Option != "Prefixes" || !strings.Contains(e.Reason, test.want)) {

@@ -237,9 +237,7 @@ func TestNoDelayWhereMastersForgot(t *testing.T) {
 	inVirtualTime(t, 5, func(s *stage) {
 		p := s.open()
 		under{p, &Terms{Delay: theDelay}}.lock(one("r", delayTTL))
-		for i := range s.masters {
-			s.do(i, "DEL", "r")
-		}
+		s.doAll("DEL", "r")
 		p.lock(one("r", delayTTL)).want(s, "LOCK", "held", 0)
 	})
 }

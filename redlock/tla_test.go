@@ -491,6 +491,7 @@ func checkTLA(t *testing.T, model tlaModel, runs []tlaRun) {
 			t.Errorf("no run has the mutant %s of %s.tla", name, model.module)
 		}
 	}
+	redisproc.Release(t)
 	needTLC(t)
 	large := os.Getenv(modelSize) == "large"
 	for _, run := range runs {

@@ -37,9 +37,7 @@ func TestMissedChangesAreMadeUp(t *testing.T) {
 	} {
 		inVirtualTime(t, 5, func(s *stage) {
 			p := s.open()
-			for i := range s.masters {
-				s.do(i, "SET", "r", held, "PX", "10000")
-			}
+			s.doAll("SET", "r", held, "PX", "10000")
 			s.do(1, "SET", "r", tt.holds, "PX", "10000")
 			s.do(3, "SET", "r", tt.holds, "PX", "10000")
 			if tt.late {
@@ -60,9 +58,7 @@ func TestNewEndMakesUpForMissedChanges(t *testing.T) {
 	held := versionOf("a", 7, "held")
 	inVirtualTime(t, 5, func(s *stage) {
 		p := s.open()
-		for i := range s.masters {
-			s.do(i, "SET", "r", held, "PX", "10000")
-		}
+		s.doAll("SET", "r", held, "PX", "10000")
 		s.do(4, "SET", "r", versionOf("a", 5, "missed"), "PX", "10000")
 		p.commit(compareAndExpire("r", held, 20*time.Second)).want(s, "EXPIRE", "held", 0)
 		time.Sleep(ms)
@@ -75,9 +71,7 @@ func TestReleasedVersionIsNotGiven(t *testing.T) {
 	held, made := versionOf("a", 7, "held"), versionOf("a", 8, "made")
 	inVirtualTime(t, 5, func(s *stage) {
 		p := s.open()
-		for i := range s.masters {
-			s.do(i, "SET", "r", held, "PX", "10000")
-		}
+		s.doAll("SET", "r", held, "PX", "10000")
 		s.do(4, "SET", "r", versionOf("a", 5, "missed"), "PX", "10000")
 		p.delay(0, 5*ms, 4)
 		p.commit(rotate("r", held, made, 20*time.Second)).want(s, "change", "held", 0)
@@ -111,9 +105,7 @@ func TestHangingMasterKeepsNoVersion(t *testing.T) {
 			p.commit(compareAndDelete("r", second)).want(s, "DEL", "held", 0)
 		},
 		"denied": func(s *stage, p *proxy) {
-			for i := range 3 {
-				s.do(i, "SET", "r", rival, "PX", "50")
-			}
+			s.doOn([]int{0, 1, 2}, "SET", "r", rival, "PX", "50")
 			s.freeze(4)
 			p.commit(setNX("r", first, 10*time.Second)).want(s, "SET NX", "no", 0)
 		},

@@ -13,7 +13,6 @@ import (
 	"testing"
 	"time"
 
-	"redlockd/redlock/conn"
 	"redlockd/redlock/memmaster"
 )
 
@@ -115,7 +114,7 @@ func TestChangeNamesADatabase(t *testing.T) {
 func TestMasterWithAFleetInAnotherDatabaseIsNotSeated(t *testing.T) {
 	withSpares(t, 3, 1, func(s *stage) {
 		beside := s.proxy().options()
-		beside.Masters = []conn.Master{{Addr: addrOf(3), DB: 1, Dialer: s.proxy().dial}}
+		beside.Masters = []Master{{Addr: addrOf(3), DB: 1, Dialer: s.proxy().dial}}
 		if err := Bootstrap(s.Context(), beside); err != nil {
 			s.Fatal(err)
 		}
@@ -182,7 +181,7 @@ func TestPasswordsStayAtTheAddressesOfTheSettings(t *testing.T) {
 		{"all have the new master's password in common", func(o *Options) { o.Common.Password = password(5) }, password(5), true},
 		{"the settings of an operator who names the new address", func(o *Options) { o.Masters[0].Password, o.Masters[0].NewAddr = password(5), "m6" }, password(5), true},
 		{"the settings name the new address", func(o *Options) {
-			o.Masters[0] = conn.Master{Name: "m1", Addr: "m6", Password: password(5), Dialer: o.Masters[0].Dialer}
+			o.Masters[0] = Master{Name: "m1", Addr: "m6", Password: password(5), Dialer: o.Masters[0].Dialer}
 		}, password(5), true},
 	} {
 		masters := make([]memmaster.Options, 6)

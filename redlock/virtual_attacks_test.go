@@ -9,8 +9,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"redlockd/redlock/conn"
 )
 
 // contest is what clients were granted that want the same resource.
@@ -154,7 +152,7 @@ func TestClientThatMovesLater(t *testing.T) {
 // only are the masters that a client is told of, by number.
 func only(masters ...int) func(*Options) {
 	return func(o *Options) {
-		var some []conn.Master
+		var some []Master
 		for _, i := range masters {
 			some = append(some, o.Masters[i])
 		}
@@ -203,8 +201,7 @@ func TestTwoListsOfMastersThatForget(t *testing.T) {
 		c.round(five)
 		c.wantGrants("who knows five", five)
 		for i := 2; i < 5; i++ {
-			s.masters[i].Crash(false)
-			s.masters[i].Restart()
+			s.restart(i)
 		}
 		three := s.start(briefly, only(2, 3, 4))
 		three.cut(0, 1)

@@ -11,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"redlockd/redlock/conn"
 	"redlockd/redlock/redisproc"
 
 	"github.com/redis/go-redis/v9"
@@ -118,9 +117,7 @@ func TestFloorWithinADayIsBelieved(t *testing.T) {
 		p, other := s.open(), s.open()
 		last := p.fenced("r")
 		floor := fenceTime(time.Now().Add(23 * time.Hour))
-		for i := range 2 {
-			s.do(i, "SET", floorKey, floor)
-		}
+		s.doOn([]int{0, 1}, "SET", floorKey, floor)
 		for i := range 10 {
 			who := []*proxy{p, other}[i%2]
 			fence := who.fenced("r")
@@ -250,8 +247,7 @@ func TestRealFalseFloor(t *testing.T) {
 	allUp(t, a)
 	allUp(t, b)
 	ctx := context.Background()
-	outside := redis.NewClient(&redis.Options{Addr: servers[0].Addr, Protocol: 2, DisableIdentity: true})
-	defer outside.Close()
+	outside := dialServer(t, servers[0].Addr)
 	last := fencedPair(t, a, "k")
 	if err := outside.Set(ctx, floorKey, int64(1<<53-1), 0).Err(); err != nil {
 		t.Fatal(err)
@@ -288,7 +284,7 @@ func TestRealFalseFloor(t *testing.T) {
 	refused(b)
 	var opts Options
 	for _, s := range servers {
-		opts.Masters = append(opts.Masters, conn.Master{Addr: s.Addr})
+		opts.Masters = append(opts.Masters, Master{Addr: s.Addr})
 	}
 	opts.MaxTTL = time.Second
 	reports, _ := ProbeAll(ctx, opts, time.Minute)

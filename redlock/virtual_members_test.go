@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"redlockd/redlock/conn"
 	"redlockd/redlock/lua"
 )
 
@@ -357,7 +356,7 @@ func TestStepThatFewWereToldOf(t *testing.T) {
 			s.found(maxTTL(2 * time.Second))
 			next := func(o *Options) { o.Masters[4].Name, o.Masters[4].Addr = addrOf(4), addrOf(5) }
 			p := s.proxy() // only to name the memory of the sixth master
-			one := surveyMasters(s.Context(), map[int]conn.Master{4: {Addr: addrOf(5), Dialer: p.dial}}, patience{enough: 1}, p.options().withDefaults())
+			one := surveyMasters(s.Context(), map[int]Master{4: {Addr: addrOf(5), Dialer: p.dial}}, patience{enough: 1}, p.options().withDefaults())
 			memory := one.found[0].state.memory
 			one.close()
 			var behind *proxy

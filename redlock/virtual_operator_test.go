@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"redlockd/redlock/conn"
 	"redlockd/redlock/memmaster"
 )
 
@@ -203,7 +202,7 @@ func TestMasterOfAnotherFleetIsNotSeated(t *testing.T) {
 		other := s.proxy().options()
 		other.Masters = nil
 		for i := 3; i < 6; i++ {
-			other.Masters = append(other.Masters, conn.Master{Addr: addrOf(i), Dialer: s.proxy().dial})
+			other.Masters = append(other.Masters, Master{Addr: addrOf(i), Dialer: s.proxy().dial})
 		}
 		if err := Bootstrap(s.Context(), other); err != nil {
 			s.Fatal(err)

@@ -15,8 +15,6 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
-
-	"redlockd/redlock/conn"
 )
 
 // refounds are the options of an operator who names these masters.
@@ -25,7 +23,7 @@ func (s *stage) refounds(masters ...int) Options {
 	o := p.options()
 	o.MaxTTL, o.Masters = 2*time.Second, nil
 	for _, i := range masters {
-		o.Masters = append(o.Masters, conn.Master{Addr: addrOf(i), Dialer: p.dial})
+		o.Masters = append(o.Masters, Master{Addr: addrOf(i), Dialer: p.dial})
 	}
 	return o
 }

@@ -214,9 +214,7 @@ func TestUnlockIsOwed(t *testing.T) {
 func TestReleaseOwedOnlyWhereTheKeyMayBe(t *testing.T) {
 	inVirtualTime(t, 5, func(s *stage) {
 		p := s.open()
-		for i := 3; i < 5; i++ {
-			s.do(i, "SET", "r", "somebody", "PX", 100)
-		}
+		s.doOn([]int{3, 4}, "SET", "r", "somebody", "PX", 100)
 		p.delay(0, ms, 0, 1, 2) // the masters that deny answer first: one that has not answered at the grant may hold the key
 		held := p.lock(one("r", 30*time.Second))
 		held.want(s, "LOCK of the last free quorum", "held", ms)
@@ -273,9 +271,7 @@ func TestExpiry(t *testing.T) {
 func TestSplitVotesAreUndone(t *testing.T) {
 	inVirtualTime(t, 5, func(s *stage) {
 		p := s.open()
-		for i := range 2 {
-			s.do(i, "SET", "r", "A", "PX", 60_000)
-		}
+		s.doOn([]int{0, 1}, "SET", "r", "A", "PX", 60_000)
 		s.do(2, "SET", "r", "B", "PX", 60_000)
 		p.lock(one("r", 30*time.Second)).want(s, "LOCK with 2 of 5 free", "no", 0)
 		s.wantOn("r", "A", "11000")
@@ -347,9 +343,7 @@ func TestExtendOfALostLock(t *testing.T) {
 	inVirtualTime(t, 5, func(s *stage) {
 		p := s.open()
 		held := p.lock(one("r", 10*time.Second))
-		for i := range 3 {
-			s.do(i, "DEL", "r")
-		}
+		s.doOn([]int{0, 1, 2}, "DEL", "r")
 		p.extend(held.Token, 10*time.Second, "r").want(s, "EXTEND", "no", 0)
 		s.wantOn("r", held.Token, "00011")
 		next := p.lock(one("r", time.Second))

@@ -18,7 +18,10 @@ func TestFenceTakesOneRound(t *testing.T) {
 		oneWay = 200 * time.Microsecond
 		spare  = 2
 	)
-	grants := int64(min(3000, 100*simSeedsDefault))
+	grants := int64(3000)
+	if fewCases() {
+		grants = 300
+	}
 	for _, tt := range []struct {
 		name               string
 		callers, resources int

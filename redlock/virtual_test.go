@@ -21,7 +21,6 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
 
-	"redlockd/redlock/conn"
 	"redlockd/redlock/memmaster"
 )
 
@@ -86,7 +85,7 @@ func (s *stage) proxy() *proxy {
 func (p *proxy) options() Options {
 	o := Options{FoundingWait: 10 * ms}
 	for i := range cmp.Or(p.s.named, len(p.s.masters)) {
-		o.Masters = append(o.Masters, conn.Master{Addr: addrOf(i), Dialer: p.dial})
+		o.Masters = append(o.Masters, Master{Addr: addrOf(i), Dialer: p.dial})
 	}
 	return o
 }
@@ -248,10 +247,61 @@ func (p *proxy) delay(request, reply time.Duration, masters ...int) {
 	}
 }
 
+// orElse is the proxy, or another one where that is asked for.
+func (p *proxy) orElse(another bool) *proxy {
+	if another {
+		return p.s.open()
+	}
+	return p
+}
+
+// holdRequests keeps what the proxy sends to these masters on its way, until heal.
+func (p *proxy) holdRequests(masters ...int) {
+	for _, i := range masters {
+		p.paths[i].HoldRequests()
+	}
+}
+
+// holdReplies keeps what these masters answer the proxy on its way, until heal.
+func (p *proxy) holdReplies(masters ...int) {
+	for _, i := range masters {
+		p.paths[i].HoldReplies()
+	}
+}
+
+// stepClocks moves the clocks of masters.
+func (s *stage) stepClocks(by time.Duration, masters ...int) {
+	for _, i := range masters {
+		s.masters[i].StepClock(by)
+	}
+}
+
+// setClockRates has the clocks of masters gain so much.
+func (s *stage) setClockRates(ppm float64, masters ...int) {
+	for _, i := range masters {
+		s.masters[i].SetClockRate(ppm)
+	}
+}
+
 // do sends a command to a master from outside.
 func (s *stage) do(i int, args ...any) any {
 	s.Helper()
 	return outside(s, s.masters[i], args...)
+}
+
+// doOn sends it to some masters, one after the other, and doAll to all of them.
+func (s *stage) doOn(masters []int, args ...any) {
+	s.Helper()
+	for _, i := range masters {
+		s.do(i, args...)
+	}
+}
+
+func (s *stage) doAll(args ...any) {
+	s.Helper()
+	for i := range s.masters {
+		s.do(i, args...)
+	}
 }
 
 // outside sends a command to a master over a connection of its own.
@@ -356,9 +406,27 @@ func (c *call) Done(_ *Op, r Result) Flusher {
 
 // begin starts a LOCK and returns when nothing moves any more without time passing.
 func (p *proxy) begin(req LockRequest) *call {
+	c := p.startLock(req)
+	synctest.Wait()
+	return c
+}
+
+// startLock, startUnlock and startExtend begin an operation, and return while it is on its way.
+func (p *proxy) startLock(req LockRequest) *call {
 	c := &call{began: time.Now()}
 	p.StartLock(&c.Op, req, c)
-	synctest.Wait()
+	return c
+}
+
+func (p *proxy) startUnlock(token string, resources ...string) *call {
+	c := &call{began: time.Now()}
+	p.StartUnlock(&c.Op, resources, token, c)
+	return c
+}
+
+func (p *proxy) startExtend(token string, ttl time.Duration, resources ...string) *call {
+	c := &call{began: time.Now()}
+	p.StartExtend(&c.Op, resources, token, ttl, c)
 	return c
 }
 
@@ -373,16 +441,12 @@ func (p *proxy) finish(c *call) *call {
 
 func (p *proxy) unlock(token string, resources ...string) *call {
 	p.s.Helper()
-	c := &call{began: time.Now()}
-	p.StartUnlock(&c.Op, resources, token, c)
-	return p.finish(c)
+	return p.finish(p.startUnlock(token, resources...))
 }
 
 func (p *proxy) extend(token string, ttl time.Duration, resources ...string) *call {
 	p.s.Helper()
-	c := &call{began: time.Now()}
-	p.StartExtend(&c.Op, resources, token, ttl, c)
-	return p.finish(c)
+	return p.finish(p.startExtend(token, ttl, resources...))
 }
 
 // want compares the result of an operation: "held", "no", or a part of the error; and how long it took.

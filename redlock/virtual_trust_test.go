@@ -253,8 +253,7 @@ func TestOneMasterHearsForNobody(t *testing.T) {
 	inVirtualTime(t, 5, func(s *stage) {
 		p := s.open(briefly)
 		s.do(3, "HSET", membersKey, "h:0", "9999999999999")
-		s.masters[0].Crash(false)
-		s.masters[0].Restart()
+		s.restart(0)
 		began := time.Now()
 		s.until("the restarted master is seated", func() bool { return p.states() == "quuuu" && p.Membership().Seats[0].State == SeatLearner })
 		p.allUp()
@@ -270,17 +269,13 @@ func TestStampsOfClocksThatArePutRight(t *testing.T) {
 	inVirtualTime(t, 5, func(s *stage) {
 		s.founded = true // by nobody
 		waits := func(o *Options) { o.MaxTTL, o.FoundingWait = 20*time.Second, 20*time.Second }
-		for _, m := range s.masters {
-			m.StepClock(-time.Hour)
-		}
+		s.stepClocks(-time.Hour, 0, 1, 2, 3, 4)
 		first := s.start(waits)
 		s.until("the membership is founded", func() bool { return first.Membership().Known })
 		founded := time.Now()
 		time.Sleep(3 * time.Second)
 		first.kill()
-		for _, m := range s.masters {
-			m.StepClock(time.Hour)
-		}
+		s.stepClocks(time.Hour, 0, 1, 2, 3, 4)
 		next := s.start(waits)
 		next.lockable("r")
 		if took := time.Since(founded); took < 20*time.Second {

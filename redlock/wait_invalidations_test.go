@@ -28,43 +28,39 @@ func (p *proxy) subscribed() {
 	p.align()
 }
 
+// What is released through another client, or on the masters, wakes the head, which knows which slot that is.
 func TestReleaseByAnotherClientWakesTheHead(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
-		release func(s *stage, other *proxy, token string)
+		release func(s *stage, other *proxy, resource, token string)
 	}{
-		{"UNLOCK", func(s *stage, other *proxy, token string) { other.unlock(token, "r") }},
-		{"DEL on the masters", func(s *stage, other *proxy, token string) {
-			for i := range s.masters {
-				s.do(i, "DEL", "r")
-			}
-		}},
-		{"DEL on a quorum", func(s *stage, other *proxy, token string) {
-			for i := range 3 {
-				s.do(i, "DEL", "r")
-			}
-		}},
+		{"UNLOCK", func(s *stage, other *proxy, resource, token string) { other.unlock(token, resource) }},
+		{"DEL on the masters", func(s *stage, _ *proxy, resource, _ string) { s.doAll("DEL", resource) }},
+		{"DEL on a quorum", func(s *stage, _ *proxy, resource, _ string) { s.doOn([]int{0, 1, 2}, "DEL", resource) }},
 	} {
-		inVirtualTime(t, 5, func(s *stage) {
-			p, other := s.open(), s.open()
-			p.subscribed()
-			held := other.lock(one("r", time.Minute))
-			waiter := p.begin(one("r", time.Minute).waits(10 * time.Second))
-			time.Sleep(3 * time.Second)
-			attempts := p.Stats().Attempts
-			if attempts > 6 {
-				s.Errorf("%s: %d attempts in 3 s of waiting, want few: the masters will tell", tt.name, attempts)
-			}
-			began := time.Now()
-			tt.release(s, other, held.Token)
-			p.finish(waiter)
-			if took := time.Since(began); !waiter.Held || took > 3*ms {
-				s.Errorf("%s: got %+v after %v, want held at once", tt.name, waiter.Result, took)
-			}
-			if got := p.Stats().Wakeups; got != 1 {
-				s.Errorf("%s: %d wake-ups, want 1", tt.name, got)
-			}
-		})
+		for k, resource := range map[int]string{0: "r", 6: "r#4"} {
+			inVirtualTime(t, 5, func(s *stage) {
+				p, other := s.open(), s.open()
+				p.subscribed()
+				held := other.fill("r", k, time.Minute)
+				waiter := p.begin(one("r", time.Minute).of(k).waits(10 * time.Second))
+				time.Sleep(3 * time.Second)
+				before := p.Stats()
+				if before.Attempts > 6 {
+					s.Errorf("%s: %d attempts in 3 s of waiting, want few: the masters will tell", tt.name, before.Attempts)
+				}
+				began := time.Now()
+				tt.release(s, other, resource, held[resource])
+				p.finish(waiter)
+				if took := time.Since(began); !waiter.Held || waiter.Slot != resource && k > 0 || took > 3*ms {
+					s.Errorf("%s: got %+v after %v, want %s at once", tt.name, waiter.Result, took, resource)
+				}
+				p.wantAttempts(tt.name, before.Attempts, 1)
+				if got := p.Stats().Wakeups - before.Wakeups; got != 1 {
+					s.Errorf("%s: %d wake-ups, want 1", tt.name, got)
+				}
+			})
+		}
 	}
 }
 
@@ -178,7 +174,7 @@ func TestTurnsOfTwoProxies(t *testing.T) {
 				now(&granted)
 				time.AfterFunc(ms, func() {
 					now(&released)
-					p.StartUnlock(&new(call).Op, []string{"r"}, c.Token, new(call))
+					p.startUnlock(c.Token, "r")
 				})
 			}
 		}

@@ -4,6 +4,7 @@ package redlock
 // in a circle; and ends of all kinds leave nothing behind. Method: virtual time over in-process masters.
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,30 +19,72 @@ import (
 )
 
 func TestFirstComeFirstServed(t *testing.T) {
-	inVirtualTime(t, 5, func(s *stage) {
-		p := s.open()
-		held := p.lock(one("r", time.Minute))
-		var order []int
-		for i := range 20 {
-			c := p.begin(one("r", time.Minute).waits(time.Minute))
-			c.after = func() {
-				order = append(order, i)
-				var next call
-				p.StartUnlock(&next.Op, []string{"r"}, c.Token, &next)
+	for k, free := range map[int]string{0: "r", 3: "r#1"} {
+		inVirtualTime(t, 5, func(s *stage) {
+			p := s.open()
+			held := p.fill("r", k, time.Minute)
+			var mu sync.Mutex
+			var order []int
+			for i := range 20 {
+				c := p.begin(one("r", time.Minute).of(k).waits(time.Minute))
+				c.after = func() {
+					mu.Lock()
+					defer mu.Unlock()
+					order = append(order, i)
+					time.AfterFunc(ms, func() { p.release(c) })
+				}
+				time.Sleep(time.Duration(i) * 7 * ms)
 			}
-			time.Sleep(time.Duration(i) * 7 * ms)
+			synctest.Wait()
+			if got := p.Stats().Waiters; got != 20 {
+				s.Errorf("%d slots: waiters: got %d, want 20", k, got)
+			}
+			p.unlock(held[free], free)
+			time.Sleep(time.Second)
+			mu.Lock()
+			defer mu.Unlock()
+			if !slices.IsSorted(order) || len(order) != 20 {
+				s.Errorf("%d slots: order of the grants: got %v, want that of arrival", k, order)
+			}
+			delete(held, free)
+			for slot, token := range held {
+				p.unlock(token, slot)
+			}
+			s.wantNoLocks()
+		})
+	}
+}
+
+// release begins to release what a call was granted, and does not wait for it.
+func (p *proxy) release(c *call) {
+	p.startUnlock(c.Token, cmp.Or(c.Slot, "r"))
+}
+
+// keepBusy has n callers wait for r, or for one of its k slots, hold it for 1 ms, and wait again, while more says so. It returns how often they
+// were granted it.
+func (p *proxy) keepBusy(n, k int, more func() bool) *atomic.Int32 {
+	var granted atomic.Int32
+	var wait func()
+	wait = func() {
+		c := &call{began: time.Now()}
+		c.after = func() {
+			if !c.Held {
+				return
+			}
+			granted.Add(1)
+			time.AfterFunc(ms, func() {
+				p.release(c)
+				if more() {
+					wait()
+				}
+			})
 		}
-		synctest.Wait()
-		if got := p.Stats().Waiters; got != 20 {
-			s.Errorf("waiters: got %d, want 20", got)
-		}
-		p.unlock(held.Token, "r")
-		time.Sleep(time.Second)
-		if !slices.IsSorted(order) || len(order) != 20 {
-			s.Errorf("order of the grants: got %v, want that of arrival", order)
-		}
-		s.wantNoLocks()
-	})
+		p.StartLock(&c.Op, one("r", time.Minute).of(k).waits(time.Minute), c)
+	}
+	for range n {
+		wait()
+	}
+	return &granted
 }
 
 // A release and the acquisition of the next in queue are one batch to every master, so a hand-over takes one round trip.
@@ -79,18 +122,11 @@ func TestHandOversAreLimited(t *testing.T) {
 	inVirtualTime(t, 5, func(s *stage) {
 		p := s.open(func(o *Options) { o.HandoverTime = 3 * ms })
 		other := s.open()
-		pass := func(c *call) func() {
-			return func() {
-				time.AfterFunc(ms, func() {
-					p.StartUnlock(&new(call).Op, []string{"r"}, c.Token, new(call))
-				})
-			}
-		}
 		held := p.lock(one("r", time.Minute))
 		var calls []*call
 		for range 20 {
 			c := p.begin(one("r", time.Minute).waits(time.Minute))
-			c.after = pass(c)
+			c.after = func() { time.AfterFunc(ms, func() { p.release(c) }) }
 			calls = append(calls, c)
 		}
 		foreign := other.begin(one("r", time.Minute).waits(time.Minute))
@@ -117,7 +153,7 @@ func TestHandOversInARow(t *testing.T) {
 			c := p.begin(one("r", time.Minute).waits(time.Minute))
 			c.after = func() {
 				granted.Add(1)
-				time.AfterFunc(ms, func() { p.StartUnlock(&new(call).Op, []string{"r"}, c.Token, new(call)) })
+				time.AfterFunc(ms, func() { p.release(c) })
 			}
 		}
 		began := time.Now()
@@ -323,8 +359,7 @@ func TestClose(t *testing.T) {
 		held := p.lock(one("r", time.Minute))
 		waiter := p.begin(one("r", time.Minute).waits(time.Minute))
 		time.Sleep(20 * ms)
-		released := &call{began: time.Now()}
-		p.StartUnlock(&released.Op, []string{"r"}, held.Token, released)
+		released := p.startUnlock(held.Token, "r")
 		if err := p.Close(s.Context()); err != nil {
 			s.Errorf("Close: got %v", err)
 		}
@@ -345,9 +380,7 @@ func TestClose(t *testing.T) {
 func TestCloseWithMastersDown(t *testing.T) {
 	inVirtualTime(t, 5, func(s *stage) {
 		p := s.open()
-		for _, m := range s.masters[:3] {
-			m.Freeze()
-		}
+		s.freeze(0, 1, 2)
 		p.lock(one("r", time.Minute)).want(s, "LOCK with three masters frozen", "2 of 5 masters voted", giveUpNeeded)
 		for _, m := range s.masters[:3] {
 			m.Crash(false)
@@ -369,15 +402,11 @@ func TestCloseDeliversWhatIsOwed(t *testing.T) {
 	inVirtualTime(t, 5, func(s *stage) {
 		p := s.open()
 		held := p.lock(one("r", time.Minute))
-		for i := range 5 {
-			p.paths[i].HoldReplies()
-		}
+		p.holdReplies(0, 1, 2, 3, 4)
 		p.align()
 		p.unlock(held.Token, "r").want(s, "UNLOCK", "0 of 5 masters voted", giveUpNeeded)
 		time.AfterFunc(300*ms, func() {
-			for i := range 5 {
-				p.paths[i].Heal()
-			}
+			p.heal(0, 1, 2, 3, 4)
 		})
 		ctx, cancel := context.WithTimeout(s.Context(), 5*time.Second)
 		defer cancel()
@@ -488,8 +517,7 @@ func TestQueueMaxShedsAcquisitionsOnly(t *testing.T) {
 		p.begin(one("first", time.Minute))
 		var released, asked []*call
 		for i := range 40 {
-			c := &call{began: time.Now()}
-			p.StartUnlock(&c.Op, []string{fmt.Sprint("r", i)}, held[i].Token, c)
+			c := p.startUnlock(held[i].Token, fmt.Sprint("r", i))
 			released = append(released, c)
 		}
 		for i := range 40 {

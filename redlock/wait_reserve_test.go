@@ -300,18 +300,14 @@ func TestReservationEndsWithTheWait(t *testing.T) {
 func TestDeniedStepLeavesNothing(t *testing.T) {
 	inVirtualTime(t, 5, func(s *stage) {
 		p := s.open()
-		for i := range 3 {
-			s.do(i, "SET", "y", "another", "PX", 60_000)
-		}
+		s.doOn([]int{0, 1, 2}, "SET", "y", "another", "PX", 60_000)
 		c := p.begin(several(time.Minute, "x", "y").waits(10 * time.Second))
 		p.reserves(c)
 		time.Sleep(10 * ms)
 		token := c.waiter.reservation.token
 		s.wantOn("x", token, "11111")
 		s.wantOn("y", token, "00000")
-		for i := range 3 {
-			s.do(i, "DEL", "y")
-		}
+		s.doOn([]int{0, 1, 2}, "DEL", "y")
 		if p.finish(c); !c.Held {
 			s.Errorf("LOCK of both: got %+v, want held", c.Result)
 		}
@@ -336,10 +332,10 @@ func TestReservationsMakeNoCircle(t *testing.T) {
 			*proxy
 			*call
 		}{{p, a}, {other, b}} {
-			q.after = func() { q.StartUnlock(&new(call).Op, []string{"x", "y"}, q.Token, new(call)) }
+			q.after = func() { q.startUnlock(q.Token, "x", "y") }
 		}
-		third.StartUnlock(&new(call).Op, []string{"x"}, x.Token, new(call))
-		third.StartUnlock(&new(call).Op, []string{"y"}, y.Token, new(call))
+		third.startUnlock(x.Token, "x")
+		third.startUnlock(y.Token, "y")
 		p.finish(a)
 		other.finish(b)
 		if took := time.Since(began); !a.Held || !b.Held || took > reservePatience/2 {

@@ -7,46 +7,11 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 )
-
-func TestSlotsFirstComeFirstServed(t *testing.T) {
-	inVirtualTime(t, 5, func(s *stage) {
-		p := s.open()
-		const k = 3
-		held := p.fill("jobs", k, time.Minute)
-		var mu sync.Mutex
-		var order []int
-		for i := range 20 {
-			c := p.begin(one("jobs", time.Minute).of(k).waits(time.Minute))
-			c.after = func() {
-				mu.Lock()
-				defer mu.Unlock()
-				order = append(order, i)
-				time.AfterFunc(ms, func() { p.StartUnlock(&new(call).Op, []string{c.Slot}, c.Token, new(call)) })
-			}
-			time.Sleep(time.Duration(i) * 7 * ms)
-		}
-		if got := p.Stats().Waiters; got != 20 {
-			s.Errorf("waiters: got %d, want 20", got)
-		}
-		p.unlock(held["jobs#1"], "jobs#1")
-		time.Sleep(time.Second)
-		mu.Lock()
-		defer mu.Unlock()
-		if !slices.IsSorted(order) || len(order) != 20 {
-			s.Errorf("order of the grants: got %v, want that of arrival", order)
-		}
-		for _, slot := range []string{"jobs#0", "jobs#2"} {
-			p.unlock(held[slot], slot)
-		}
-		s.wantNoLocks()
-	})
-}
 
 // The release of a slot and the acquisition of the next waiter are one batch to every master: of exactly this slot. Several slots that are released
 // at the same time go to as many waiters in one round trip.
@@ -65,7 +30,7 @@ func TestSlotHandOverInOneBatch(t *testing.T) {
 		batches, attempts := p.Masters()[0].Batches, p.Stats().Attempts
 		began := time.Now()
 		for _, slot := range []string{"jobs#3", "jobs#1"} {
-			p.StartUnlock(&new(call).Op, []string{slot}, held[slot], new(call))
+			p.startUnlock(held[slot], slot)
 		}
 		for i, slot := range []string{"jobs#3", "jobs#1"} {
 			w := p.finish(waiters[i])
@@ -110,41 +75,6 @@ func TestWaitersOfAnIdleSemaphoreAskAtOnce(t *testing.T) {
 	})
 }
 
-// A slot that is released through another client, or on the masters, wakes the head.
-func TestSlotReleasedElsewhereWakesTheHead(t *testing.T) {
-	for _, tt := range []struct {
-		name    string
-		release func(s *stage, other *proxy, slot, token string)
-	}{
-		{"UNLOCK", func(s *stage, other *proxy, slot, token string) { other.unlock(token, slot) }},
-		{"DEL on a quorum", func(s *stage, other *proxy, slot, token string) {
-			for i := range 3 {
-				s.do(i, "DEL", slot)
-			}
-		}},
-	} {
-		inVirtualTime(t, 5, func(s *stage) {
-			p, other := s.open(), s.open()
-			p.subscribed()
-			const k = 6
-			held := other.fill("jobs", k, time.Minute)
-			waiter := p.begin(one("jobs", time.Minute).of(k).waits(10 * time.Second))
-			time.Sleep(3 * time.Second)
-			attempts := p.Stats().Attempts
-			if attempts > 6 {
-				s.Errorf("%s: %d attempts in 3 s of waiting, want few: the masters will tell", tt.name, attempts)
-			}
-			began := time.Now()
-			tt.release(s, other, "jobs#4", held["jobs#4"])
-			p.finish(waiter)
-			if took := time.Since(began); waiter.Slot != "jobs#4" || took > 3*ms {
-				s.Errorf("%s: got %+v after %v, want jobs#4 at once", tt.name, waiter.Result, took)
-			}
-			p.wantAttempts(tt.name+": the head knows which slot", attempts, 1)
-		})
-	}
-}
-
 // Slots that are released elsewhere at the same time go to as many waiters at once.
 func TestSlotsReleasedElsewhereAtOnce(t *testing.T) {
 	inVirtualTime(t, 5, func(s *stage) {
@@ -160,7 +90,7 @@ func TestSlotsReleasedElsewhereAtOnce(t *testing.T) {
 		p.delay(3*ms, 4*ms, 0, 1, 2, 3, 4)
 		began := time.Now()
 		for slot, token := range held {
-			other.StartUnlock(&new(call).Op, []string{slot}, token, new(call))
+			other.startUnlock(token, slot)
 		}
 		for _, w := range waiters {
 			p.finish(w)
@@ -221,31 +151,11 @@ func TestSlotHandOversAreLimited(t *testing.T) {
 		p.subscribed()
 		other.subscribed()
 		const k = 4
-		held := p.fill("jobs", k, time.Minute)
-		var granted atomic.Int32
+		held := p.fill("r", k, time.Minute)
 		var ended atomic.Bool
-		var wait func()
-		wait = func() {
-			c := &call{began: time.Now()}
-			c.after = func() {
-				if !c.Held {
-					return
-				}
-				granted.Add(1)
-				time.AfterFunc(ms, func() {
-					p.StartUnlock(&new(call).Op, []string{c.Slot}, c.Token, new(call))
-					if !ended.Load() {
-						wait()
-					}
-				})
-			}
-			p.StartLock(&c.Op, one("jobs", time.Minute).of(k).waits(time.Minute), c)
-		}
-		for range 20 {
-			wait()
-		}
+		granted := p.keepBusy(20, k, func() bool { return !ended.Load() })
 		synctest.Wait()
-		foreign := other.begin(one("jobs", time.Minute).of(k).waits(time.Minute))
+		foreign := other.begin(one("r", time.Minute).of(k).waits(time.Minute))
 		for slot, token := range held {
 			p.unlock(token, slot)
 		}
@@ -265,30 +175,15 @@ func TestSlotsOfWindowsComeBack(t *testing.T) {
 		p := s.open(func(o *Options) { o.HandoverTime = 4 * ms })
 		p.subscribed()
 		const k = 4
-		var granted atomic.Int32
-		var wait func()
-		wait = func() {
-			c := &call{began: time.Now()}
-			c.after = func() {
-				granted.Add(1)
-				time.AfterFunc(ms, func() {
-					p.StartUnlock(&new(call).Op, []string{c.Slot}, c.Token, new(call))
-					if granted.Load() < 4000 {
-						wait()
-					}
-				})
-			}
-			p.StartLock(&c.Op, one("jobs", time.Minute).of(k).waits(time.Minute), c)
-		}
-		for range 20 {
-			wait()
-		}
+		var ended atomic.Bool
 		began := time.Now()
+		granted := p.keepBusy(20, k, func() bool { return !ended.Load() })
 		s.until("4000 grants", func() bool { return granted.Load() >= 4000 })
 		// A grant takes a slot for 1 ms, and after 4 ms one of the slots is left for a window of 5 ms.
 		if took := time.Since(began); took > 2*(4000*ms+1000/4*windowMin)/k {
 			s.Errorf("4000 grants of %d slots: took %v, want that all slots are used", k, took)
 		}
+		ended.Store(true)
 	})
 }
 
@@ -323,8 +218,8 @@ func TestHandOverThatFails(t *testing.T) {
 		second := p.begin(one("jobs", time.Minute).of(k).waits(time.Minute))
 		time.Sleep(time.Second)
 		p.delay(3*ms, 4*ms, 0, 1, 2, 3, 4)
-		p.StartUnlock(&new(call).Op, []string{"jobs#0"}, held["jobs#0"], new(call)) // goes to the first
-		p.StartUnlock(&new(call).Op, []string{"jobs#1"}, held["jobs#1"], new(call)) // goes to the second
+		p.startUnlock(held["jobs#0"], "jobs#0") // goes to the first
+		p.startUnlock(held["jobs#1"], "jobs#1") // goes to the second
 		time.Sleep(ms)
 		p.Unblock(&second.Op, nil) // it is granted the slot all the same, and does not want it
 		third := p.begin(one("jobs", time.Minute).of(k).waits(time.Minute))

@@ -19,7 +19,6 @@ import (
 	"testing"
 	"time"
 
-	"redlockd/redlock/conn"
 	"redlockd/redlock/redisproc"
 )
 
@@ -36,7 +35,7 @@ func TestWaysToAMaster(t *testing.T) {
 		"--tls-ca-cert-file", filepath.Join(dir, "cert.pem"), "--tls-auth-clients", "no")
 	start("--unixsocket", socket)
 	user := start("--user", "locker", "on", ">secret", "~*", "&*", "+@all")
-	o := Options{Masters: []conn.Master{
+	o := Options{Masters: []Master{
 		{Addr: tlsAddr, TLS: &tls.Config{RootCAs: roots, ServerName: "localhost"}},
 		{Addr: socket},
 		{Addr: user.Addr, Username: "locker", Password: "secret", DB: 3},

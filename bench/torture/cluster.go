@@ -4,7 +4,6 @@ package main
 
 import (
 	"context"
-	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -37,35 +36,24 @@ type master struct {
 	host   *host
 	server *redisproc.Server
 	admin  *redis.Client // over a unix socket: no fault of the network is in its way
-	clock  *os.File
 	addr   string
 }
 
-func startMaster(h *host, shim, scratch string) (*master, error) {
-	m := &master{host: h}
-	path := filepath.Join(scratch, "clock-"+h.name)
-	if err := os.WriteFile(path, make([]byte, 8), 0o600); err != nil {
+func startMaster(h *host, shim string) (*master, error) {
+	server, err := startServer(h, shim, "--enable-debug-command", "yes")
+	if err != nil {
 		return nil, err
 	}
-	var err error
-	if m.clock, err = os.OpenFile(path, os.O_WRONLY, 0); err != nil {
-		return nil, err
-	}
-	env := []string{"LD_PRELOAD=" + shim, "CLOCKSHIM=" + path}
-	if m.server, err = startServer(h, env, "--enable-debug-command", "yes"); err != nil {
-		return nil, err
-	}
-	m.addr = onHost(h, m.server)
-	m.admin = redis.NewClient(&redis.Options{Network: "unix", Addr: filepath.Join(m.server.Dir(), "redis.sock"), MaxRetries: -1, PoolSize: 2,
+	admin := redis.NewClient(&redis.Options{Network: "unix", Addr: filepath.Join(server.Dir(), "redis.sock"), MaxRetries: -1, PoolSize: 2,
 		ReadTimeout: 20 * time.Second}) // DEBUG SLEEP answers late
-	return m, nil
+	return &master{host: h, server: server, admin: admin, addr: onHost(h, server)}, nil
 }
 
 // startServer starts a redis-server on a host.
-func startServer(h *host, env []string, args ...string) (s *redisproc.Server, err error) {
+func startServer(h *host, shim string, args ...string) (s *redisproc.Server, err error) {
 	args = append([]string{"--bind", "127.0.0.1", h.addr.String(), "--protected-mode", "no", "--unixsocket", "redis.sock"}, args...)
 	err = h.do(func() error {
-		s, err = redisproc.StartEnv(env, args...)
+		s, err = redisproc.StartClocked(shim, args...)
 		return err
 	})
 	return s, err
@@ -74,12 +62,6 @@ func startServer(h *host, env []string, args ...string) (s *redisproc.Server, er
 func onHost(h *host, s *redisproc.Server) string {
 	_, port, _ := net.SplitHostPort(s.Addr)
 	return net.JoinHostPort(h.addr.String(), port)
-}
-
-// step sets the clock of the master off by so much from the true one.
-func (m *master) step(offset time.Duration) error {
-	_, err := m.clock.WriteAt(binary.NativeEndian.AppendUint64(nil, uint64(offset)), 0)
-	return err
 }
 
 func (m *master) restart() error { return m.host.do(m.server.Restart) }
@@ -283,9 +265,9 @@ func startCluster(ctx context.Context, o options, scratch string, log *os.File) 
 			return c, fmt.Errorf("build redlockd: %w\n%s", err, out)
 		}
 	}
-	shim := filepath.Join(scratch, "clockshim.so")
-	if out, err := exec.CommandContext(ctx, "gcc", "-O2", "-fPIC", "-shared", "-o", shim, filepath.Join(module, "redlock/testdata/clockshim.c")).CombinedOutput(); err != nil {
-		return c, fmt.Errorf("gcc (`make tools` installs it) builds what steps the clocks of masters: %w\n%s", err, out)
+	shim, err := redisproc.BuildClockShim(scratch)
+	if err != nil {
+		return c, err
 	}
 	var names []string
 	for i := range masterCount + 1 {
@@ -300,7 +282,7 @@ func startCluster(ctx context.Context, o options, scratch string, log *os.File) 
 	}
 	c.operator = c.network.host("operator")
 	for i := range masterCount + 1 {
-		m, err := startMaster(c.network.hosts[i], shim, scratch)
+		m, err := startMaster(c.network.hosts[i], shim)
 		if err != nil {
 			return c, err
 		}
@@ -313,7 +295,7 @@ func startCluster(ctx context.Context, o options, scratch string, log *os.File) 
 	if _, err = c.operate(ctx, "bootstrap"); err != nil {
 		return c, err
 	}
-	if c.register, err = startServer(c.network.host("register"), nil); err != nil {
+	if c.register, err = startServer(c.network.host("register"), ""); err != nil {
 		return c, err
 	}
 	var addrs []string
@@ -423,7 +405,6 @@ func (c *cluster) close() {
 		}
 		m.admin.Close()
 		m.server.Close()
-		m.clock.Close()
 	}
 	if c.register != nil {
 		c.register.Close()

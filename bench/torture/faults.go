@@ -211,8 +211,8 @@ func (n *nemesis) clock(sign time.Duration) *strike {
 		detail += fmt.Sprintf(" %+.1f s", steps[m].Seconds())
 	}
 	s := n.atMasters(drawn, n.between(100*time.Millisecond, 8*time.Second),
-		func(_ context.Context, m *master) error { return m.step(steps[m]) },
-		func(m *master) error { return m.step(0) })
+		func(_ context.Context, m *master) error { return m.server.SetClock(steps[m]) },
+		func(m *master) error { return m.server.SetClock(0) })
 	s.detail = detail[1:]
 	s.reserved, s.rest = append(places[:len(drawn)], s.reserved...), maxTTL+maxTTL/4
 	return s

@@ -20,7 +20,7 @@ var importers = map[string][]string{
 	"redlockd/cmd/redlockd/config": {"cmd/redlockd"},
 	"redlockd/proxy":               {"cmd/redlockd", "cmd/redlockd/config"},
 	"redlockd/proxy/keyspace":      {"proxy"},
-	"redlockd/redlock":             {"cmd/redlockd", "cmd/redlockd/config", "proxy", "proxy/keyspace", "bench"}, // keyspace: types alone, see its TestPure
+	"redlockd/redlock":             {"cmd/redlockd", "cmd/redlockd/config", "proxy", "proxy/keyspace"}, // keyspace: types alone, see its TestPure
 	"redlockd/redlock/clock":       {"redlock"},
 	"redlockd/redlock/conn":        {"redlock"},
 	"redlockd/redlock/quorum":      {"redlock", "redlock/clock"},
@@ -49,7 +49,6 @@ var owners = map[string][]string{
 	"go.etcd.io/etcd/client/":              {"bench"},
 	"go.uber.org/zap":                      {"bench"},
 	"github.com/anishathalye/porcupine":    {"bench/torture"}, // and tests
-	"modernc.org/sqlite":                   nil,               // tests only
 	"helm.sh/helm/":                        nil,               // tests only, as those below: see testsBelow
 	"k8s.io/":                              nil,
 	"sigs.k8s.io/":                         nil,
@@ -60,9 +59,9 @@ var owners = map[string][]string{
 // them.
 var testsBelow = map[string][]string{
 	"redlockd/redlock/memmaster": {"redlock", "proxy"},
-	"redlockd/redlock/redisproc": {"redlock", "redlock/memmaster", "redlock/sandbox", "proxy", "proxy/keyspace", "cmd/redlockd"},
-	"redlockd/redlock":           {"redlock/memmaster"},
-	"github.com/redis/go-redis/": {"proxy", "redlock/memmaster", "redlock/sandbox", "cmd/redlockd"},
+	"redlockd/redlock/redisproc": {"redlock", "redlock/memmaster", "redlock/sandbox", "proxy", "proxy/keyspace", "cmd/redlockd", "bench/peers"},
+	"redlockd/redlock":           {"redlock/memmaster", "bench/peers"},
+	"github.com/redis/go-redis/": {"proxy", "redlock/memmaster", "redlock/sandbox", "cmd/redlockd", "bench/peers"},
 	"github.com/redis/rueidis":   {"proxy"},
 
 	// The chart, in a module of its own.
@@ -73,8 +72,7 @@ var testsBelow = map[string][]string{
 	"github.com/BurntSushi/toml":  {"docker/helm/test"},
 
 	"github.com/anishathalye/porcupine": {"redlock", "cmd/redlockd"},
-	"modernc.org/sqlite":                {"redlock"},
-	"github.com/go-redsync/redsync/":    {"redlock", "proxy"}, // what others do in the same faults, and beside redlockd
+	"github.com/go-redsync/redsync/":    {"proxy", "bench/peers"}, // beside redlockd, and what others do in the same faults
 }
 
 func TestArrows(t *testing.T) {

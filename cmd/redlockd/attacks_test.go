@@ -258,6 +258,7 @@ func membersSeen(t *testing.T, args ...string) (table membersTable) {
 // attackSettings are such that tests can wait for what must end, on a machine that is slow.
 func attackSettings(t *testing.T, maxTTL string) {
 	t.Helper()
+	redisproc.Long(t)
 	for name, value := range map[string]string{"LOCKS_MAX_TTL": maxTTL, "MASTER_FOUNDING_WAIT": "10ms", "MASTER_TIMEOUT": "500ms", "MASTER_CLOCK_SKEW_MAX": "200ms"} {
 		t.Setenv("REDLOCKD_"+name, value)
 	}
@@ -545,8 +546,8 @@ func aheadBinary(t *testing.T) string {
 // `redlockd run` on a machine whose clock is 1.5 s off gets no lock for as long as a wait, for it must watch the masters' clocks first. Nobody else
 // notices.
 func TestAttackClockThatIsOff(t *testing.T) {
-	ahead := aheadBinary(t)
 	attackSettings(t, "3s")
+	ahead := aheadBinary(t)
 	_, addrs := startMasters(t, 5)
 	p := launch(t, "--masters", addrs, "--bootstrap", "--master-timeout", "500ms")
 	p.waitLog("quorum reached")

@@ -28,6 +28,7 @@ type browser struct {
 // startBrowser starts a Chromium with one tab, until the end of the test.
 func startBrowser(t *testing.T) *browser {
 	t.Helper()
+	redisproc.Long(t)
 	redisproc.Need(t, "chromium")
 	fromUs, in, err := os.Pipe()
 	if err != nil {

@@ -5,7 +5,6 @@ package main
 
 import (
 	"bufio"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -14,8 +13,6 @@ import (
 	"syscall"
 	"testing"
 	"time"
-
-	"redlockd/redlock/redisproc"
 )
 
 // holdingRecipe is a program around a block of holding.md. It holds a lock for holdingTTL, says "held", and says "over" when it may not
@@ -121,9 +118,7 @@ func main() {
 }
 
 func TestHoldingRecipes(t *testing.T) {
-	if out, err := exec.Command(filepath.Join(librariesDir, "build.sh"), "--check").CombinedOutput(); err != nil {
-		redisproc.LeaveOut(t, fmt.Sprintf("the client libraries are not ready (%v): run `make libraries`\n%s", err, out))
-	}
+	needLibraries(t)
 	text, err := os.ReadFile("holding.md")
 	if err != nil {
 		t.Fatal(err)

@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"redlockd/redlock/memmaster"
+	"redlockd/redlock/redisproc"
 )
 
 // hostile relays between redlockd and a good master, but for its play.
@@ -370,6 +371,8 @@ heartbeat = "50ms"
 
 // hostileMasters starts four good masters and a hostile one.
 func hostileMasters(t *testing.T) (h *hostile, addrs string) {
+	t.Helper()
+	redisproc.Long(t)
 	h = &hostile{t: t, conns: map[net.Conn]bool{}}
 	var all []string
 	for i := range 5 {

@@ -134,10 +134,17 @@ func rows(language, command string, all ...library) []library {
 // librariesDir holds the programs: their sources, and in build what `make libraries` made of them.
 const librariesDir = "testdata/libraries"
 
-func TestLibraries(t *testing.T) {
+// needLibraries leaves out a test that runs these programs, which takes long, unless all tests run.
+func needLibraries(t *testing.T) {
+	t.Helper()
+	redisproc.Long(t)
 	if out, err := exec.Command(filepath.Join(librariesDir, "build.sh"), "--check").CombinedOutput(); err != nil {
-		redisproc.LeaveOut(t, fmt.Sprintf("the programs are not ready (%v): run `make libraries`\n%s", err, out))
+		redisproc.LeaveOut(t, fmt.Sprintf("the client libraries are not ready (%v): run `make libraries`\n%s", err, out))
 	}
+}
+
+func TestLibraries(t *testing.T) {
+	needLibraries(t)
 	// To have read the stamps keeps `go test` from showing a result of other programs from its cache.
 	for _, lib := range libraries {
 		if _, err := os.ReadFile(filepath.Join(librariesDir, "build", lib.language, "stamp")); err != nil {

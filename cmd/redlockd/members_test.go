@@ -402,6 +402,7 @@ func manyLocks(t *testing.T, addr string) {
 // A master that has restarted among masters with many locks is given them by the redlockd that runs. It says so itself, and so do members and
 // check, which read it on the master. The master votes when it has them, long before the wait is over.
 func TestMembersShowTheCopyOfAnother(t *testing.T) {
+	redisproc.Long(t)
 	t.Setenv("REDLOCKD_LOCKS_MAX_TTL", "1h")
 	s, addrs := startMembers(t, 3, 0)
 	for _, one := range s {
@@ -481,6 +482,7 @@ func TestMembersSettings(t *testing.T) {
 
 // All masters have forgotten, and one of several is dead for good: a redlockd founds the membership anew, without an operator.
 func TestAllMastersForget(t *testing.T) {
+	redisproc.Long(t)
 	for _, seats := range []int{1, 3} {
 		t.Run(fmt.Sprint(seats), func(t *testing.T) {
 			s, addrs := startMembers(t, seats, 0)
@@ -517,6 +519,7 @@ func TestAllMastersForget(t *testing.T) {
 // The machines of three of five are gone for good. The way out that the error names: the two that are left and a new one. Nothing is changed
 // before somebody has agreed; then the redlockd that runs and one with the new list grant, after the wait.
 func TestMajorityIsLostForGood(t *testing.T) {
+	redisproc.Long(t)
 	s, addrs := startMembers(t, 5, 1)
 	p := launch(t, "--masters", addrs)
 	p.waitLog("quorum reached")

@@ -57,6 +57,7 @@ type soak struct {
 }
 
 func TestSoakThreeProxiesUnderFaults(t *testing.T) {
+	redisproc.Long(t)
 	length := 12 * time.Second
 	if asked := os.Getenv("REDLOCK_SOAK"); asked != "" {
 		var err error

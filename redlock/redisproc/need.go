@@ -11,10 +11,34 @@ import (
 )
 
 // tools are the programs that tests of this repository may need, `make tools` installs them.
-var tools = []string{"redis-server", "redis-cli", "redis-benchmark", "gcc", "ip", "chromium", "promtool", "prometheus", "groff", "zsh", "fish", "dpkg-deb", "jq", "systemd-analyze"}
+var tools = []string{"redis-server", "redis-cli", "redis-benchmark", "sqlite3", "gcc", "ip", "chromium", "promtool", "prometheus", "groff", "zsh", "fish", "dpkg-deb", "jq", "systemd-analyze"}
 
-// NeedAll is the environment variable that `make test` sets: with it a tool that is missing fails a test, without it the test is skipped.
-const NeedAll = "REDLOCK_TEST_TOOLS"
+// extent is the environment variable that says which tests run:
+//   - none, as in `go test ./...`: those that take seconds, and for which this machine has the tools;
+//   - all, as in `make test-all`: also those that take long, all cases of each. A tool that is missing fails its tests;
+//   - release, as in `make test-release`: also those that take minutes and fail where something rarely changes.
+const extent = "REDLOCK_TESTS"
+
+// All reports whether tests run with all their cases.
+func All() bool { return os.Getenv(extent) == "all" || release() }
+
+func release() bool { return os.Getenv(extent) == "release" }
+
+// Long leaves out a test that takes long, unless all are wanted.
+func Long(t testing.TB) {
+	t.Helper()
+	if !All() {
+		t.Skip("takes long: `make test-all` runs it")
+	}
+}
+
+// Release leaves out a test that is for releases.
+func Release(t testing.TB) {
+	t.Helper()
+	if !release() {
+		t.Skip("takes minutes: `make test-release` runs it")
+	}
+}
 
 // Need leaves a test out if a tool that it needs is not installed, and says so once per test program.
 func Need(t testing.TB, needed ...string) {
@@ -29,7 +53,7 @@ func Need(t testing.TB, needed ...string) {
 // LeaveOut skips a test, or fails it where nothing may be left out.
 func LeaveOut(t testing.TB, reason string) {
 	t.Helper()
-	if os.Getenv(NeedAll) == "all" {
+	if All() {
 		t.Fatal(reason)
 	}
 	leftOut()
@@ -49,7 +73,7 @@ var leftOut = sync.OnceFunc(func() {
 	if len(missing) > 0 {
 		what = strings.Join(missing, ", ")
 	}
-	line := fmt.Sprintf("%s: left out the tests that need %s (`make test` installs all and runs all)\n", filepath.Base(os.Args[0]), what)
+	line := fmt.Sprintf("%s: left out the tests that need %s (`make test-all` installs all and runs all)\n", filepath.Base(os.Args[0]), what)
 	out, err := os.OpenFile(fmt.Sprintf("/proc/%d/fd/2", os.Getppid()), os.O_WRONLY|os.O_APPEND, 0)
 	if err != nil {
 		out = os.Stderr

@@ -31,7 +31,8 @@ type Server struct {
 	dir   string
 	env   []string
 	args  []string
-	place *place // keeps Addr
+	clock *os.File // what SetClock writes to; nil: the clock is the machine's
+	place *place   // keeps Addr
 
 	mu   sync.Mutex
 	cmd  *exec.Cmd
@@ -41,15 +42,20 @@ type Server struct {
 
 // Start runs a redis-server without persistence on a free loopback port and waits until it answers. The args are
 // appended to its command line ("--appendonly", "yes", …) and win over the defaults.
-func Start(args ...string) (*Server, error) { return StartEnv(nil, args...) }
+func Start(args ...string) (*Server, error) { return start("", args) }
 
-// StartEnv is Start with variables, "NAME=value", added to the environment of the server. A Restart gets them too.
-func StartEnv(env []string, args ...string) (*Server, error) {
+func start(shim string, args []string) (*Server, error) {
 	dir, err := os.MkdirTemp("", "redisproc-")
 	if err != nil {
 		return nil, fmt.Errorf("make a directory for redis-server: %w", err)
 	}
-	s := &Server{dir: dir, env: env, args: args}
+	s := &Server{dir: dir, args: args}
+	if shim != "" {
+		if err := s.addClock(shim); err != nil {
+			os.RemoveAll(dir)
+			return nil, fmt.Errorf("make the clock of a redis-server: %w", err)
+		}
+	}
 	// Who does not keep addresses as we do can take the port before the server does: try another.
 	for range 5 {
 		if s.place, err = keepPlace(); err != nil {
@@ -64,6 +70,7 @@ func StartEnv(env []string, args ...string) (*Server, error) {
 			break
 		}
 	}
+	s.clock.Close()
 	os.RemoveAll(dir)
 	return nil, err
 }
@@ -170,6 +177,7 @@ func (s *Server) signal(sig syscall.Signal) error {
 func (s *Server) Close() {
 	s.Kill()
 	s.place.leave()
+	s.clock.Close() // nil: nothing
 	os.RemoveAll(s.dir)
 }
 

@@ -6,9 +6,12 @@ package redisproc
 import (
 	"errors"
 	"net"
+	"os/exec"
 	"strconv"
+	"strings"
 	"syscall"
 	"testing"
+	"time"
 )
 
 func TestKeepAddr(t *testing.T) {
@@ -66,5 +69,33 @@ func TestServerKeepsItsAddress(t *testing.T) {
 	}
 	if ready, err := answers(s.Addr, s.Pid()); !ready || err != nil || s.Pid() == first {
 		t.Errorf("restarted: ready %v, %v, process %d, before %d", ready, err, s.Pid(), first)
+	}
+}
+
+func TestSetClock(t *testing.T) {
+	Need(t, "redis-server", "redis-cli", "gcc")
+	shim, err := BuildClockShim(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := StartClocked(shim)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	_, port, _ := net.SplitHostPort(s.Addr)
+	for _, offset := range []time.Duration{time.Hour, -time.Hour} {
+		if err := s.SetClock(offset); err != nil {
+			t.Fatal(err)
+		}
+		out, err := exec.Command("redis-cli", "-p", port, "TIME").Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		seconds, _, _ := strings.Cut(string(out), "\n")
+		unix, _ := strconv.ParseInt(seconds, 10, 64)
+		if off := time.Until(time.Unix(unix, 0)) - offset; off.Abs() > time.Minute {
+			t.Errorf("the clock moved by %v: the server's time is %s, off by %v", offset, seconds, off)
+		}
 	}
 }

@@ -2,7 +2,7 @@
 // random, each of which writes down what it sees; some are sent together as one script, to a real redis-server and to us, and what
 // they have written must be the same. A program that differs is made shorter as long as it does, and printed.
 // The seeds are fixed, so that a change is judged by what it does and not by luck. PROGRAMS_SEED=n runs another seed, PROGRAMS_SEED=random
-// (make fuzz) one that nobody has tried, PROGRAMS=n as many programs of each: 25600 in make test-long, 2048 by default.
+// (make fuzz) one that nobody has tried, PROGRAMS=n as many programs of each: 25600 in make test-release, 2048 by default.
 // What a random seed finds becomes a case of TestLanguage.
 package sandbox
 

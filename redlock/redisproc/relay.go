@@ -1,4 +1,4 @@
-package redlock
+package redisproc
 
 import (
 	"net"
@@ -6,10 +6,11 @@ import (
 	"testing"
 )
 
-// relay is the network between one client and one master: a TCP relay on an address of its own that can refuse, hold and
+// Relay is the network between one client and one master: a TCP relay on an address of its own that can refuse, hold and
 // let pass. It carries bytes in order and loses none that it has accepted, unless it is cut.
-type relay struct {
-	addr     string
+type Relay struct {
+	Addr string // where the client connects
+
 	listener net.Listener
 
 	mu     sync.Mutex
@@ -26,29 +27,30 @@ type cable struct {
 	held           bool // bytes, and the end of a connection, wait here in both directions
 }
 
-func newRelay(t *testing.T, target string) *relay {
+// NewRelay leads to a master, until the test ends.
+func NewRelay(t testing.TB, target string) *Relay {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &relay{addr: listener.Addr().String(), listener: listener, target: target, wires: map[*cable]bool{}}
+	r := &Relay{Addr: listener.Addr().String(), listener: listener, target: target, wires: map[*cable]bool{}}
 	r.moved = sync.NewCond(&r.mu)
 	var running sync.WaitGroup
 	running.Go(func() { r.accept(&running) })
 	t.Cleanup(func() {
 		listener.Close()
-		r.cut()
+		r.Cut()
 		running.Wait()
 	})
 	return r
 }
 
-// cut breaks the link: whatever is held is lost.
-func (r *relay) cut() { r.change(func() { r.away = true }) }
+// Cut breaks the link: whatever is held is lost.
+func (r *Relay) Cut() { r.change(func() { r.away = true }) }
 
-// hold keeps all bytes back until restore, also those of connections that are yet to come.
-func (r *relay) hold() {
+// Hold keeps all bytes back until Restore, also those of connections that are yet to come.
+func (r *Relay) Hold() {
 	r.change(func() {
 		r.held = true
 		for w := range r.wires {
@@ -57,8 +59,8 @@ func (r *relay) hold() {
 	})
 }
 
-// holdPresent is hold for the connections that stand now; new ones pass.
-func (r *relay) holdPresent() {
+// HoldPresent is Hold for the connections that stand now; new ones pass.
+func (r *Relay) HoldPresent() {
 	r.change(func() {
 		for w := range r.wires {
 			w.held = true
@@ -66,8 +68,8 @@ func (r *relay) holdPresent() {
 	})
 }
 
-// restore mends the link: what was held is delivered, in order.
-func (r *relay) restore() {
+// Restore mends the link: what was held is delivered, in order.
+func (r *Relay) Restore() {
 	r.change(func() {
 		r.away, r.held = false, false
 		for w := range r.wires {
@@ -76,8 +78,8 @@ func (r *relay) restore() {
 	})
 }
 
-// redirect breaks all connections and leads new ones to another master.
-func (r *relay) redirect(target string) {
+// Redirect breaks all connections and leads new ones to another master.
+func (r *Relay) Redirect(target string) {
 	r.change(func() {
 		r.target = target
 		for w := range r.wires {
@@ -87,7 +89,7 @@ func (r *relay) redirect(target string) {
 	})
 }
 
-func (r *relay) change(f func()) {
+func (r *Relay) change(f func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	f()
@@ -99,7 +101,7 @@ func (r *relay) change(f func()) {
 	r.moved.Broadcast()
 }
 
-func (r *relay) accept(running *sync.WaitGroup) {
+func (r *Relay) accept(running *sync.WaitGroup) {
 	for {
 		client, err := r.listener.Accept()
 		if err != nil {
@@ -109,7 +111,7 @@ func (r *relay) accept(running *sync.WaitGroup) {
 	}
 }
 
-func (r *relay) serve(client *net.TCPConn) {
+func (r *Relay) serve(client *net.TCPConn) {
 	defer client.Close()
 	r.mu.Lock()
 	target := r.target
@@ -138,7 +140,7 @@ func (r *relay) serve(client *net.TCPConn) {
 
 // carry moves one direction of a wire. It reads on while the wire is held, so that a client that gives up and closes has still
 // sent what it sent.
-func (r *relay) carry(w *cable, from, to *net.TCPConn) {
+func (r *Relay) carry(w *cable, from, to *net.TCPConn) {
 	arrived := make(chan []byte, 1024)
 	go func() {
 		defer close(arrived)
@@ -164,7 +166,7 @@ func (r *relay) carry(w *cable, from, to *net.TCPConn) {
 }
 
 // await returns when the wire is not held, or is cut.
-func (r *relay) await(w *cable) {
+func (r *Relay) await(w *cable) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for w.held && !r.away {

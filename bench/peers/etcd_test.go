@@ -1,6 +1,6 @@
-package redlock
+package peers
 
-// The control of scenario_peers_test.go: etcd's own lock, a consensus that syncs its log before it answers, under the same kind of faults.
+// The control of scenarios_test.go: etcd's own lock, a consensus that syncs its log before it answers, under the same kind of faults.
 // Three etcd processes. Client A locks with a lease of 3 s, harm is done, and client B waits for the same lock. Two holders: B got it before
 // A's lease ends, counted from when A sent for it. One holder: B got it then. The clients speak to etcd as its JSON gateway has them.
 //
@@ -215,7 +215,7 @@ func (f *etcdFault) start() {
 // findLeader returns which node leads. Those that are frozen are not asked.
 func (f *etcdFault) findLeader(frozen ...int) (leader int) {
 	f.Helper()
-	eventually(f.T, "leader", func() error {
+	until(f.T, "leader", func() error {
 		for i, n := range f.nodes {
 			if slices.Contains(frozen, i) {
 				continue
