@@ -9,6 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"redlockd/redlock/conn"
+	"redlockd/redlock/lua"
 )
 
 // Fencing tokens. A resource that is written to under a lock cannot trust that the writer still
@@ -23,9 +24,6 @@ import (
 // lowest are pushed out into one floor for all that is not remembered. A master that has forgotten
 // gets a floor from a quorum that has not, before it votes again (see raiseFloors).
 const (
-	marksKey = ReservedPrefix + "marks" // sorted set: resource → mark
-	floorKey = ReservedPrefix + "floor"
-
 	fenceCounterBits = 12
 	fenceOriginMs    = 946_684_800_000 // 2000-01-01 UTC, in milliseconds since 1970
 	// fenceAheadMax is how far a fence may be ahead of a master's clock: a proxy whose clock is
@@ -39,8 +37,6 @@ const (
 	// passed. A floor within the bound that is false makes fences run ahead of the clocks by as
 	// much; they grow all the same.
 	fenceAheadMax = 24 * time.Hour
-	// fenceRetries bounds the rounds of one attempt whose fence was too low.
-	fenceRetries = 8
 )
 
 // fenceClock makes fences. Client.mu guards it.
@@ -85,7 +81,7 @@ const fenceAhead = -2
 
 // highWaterCommands read the floor and the highest mark in a heartbeat.
 func highWaterCommands(ctx context.Context) (*redis.StringCmd, *redis.ZSliceCmd) {
-	return redis.NewStringCmd(ctx, "get", floorKey), redis.NewZSliceCmd(ctx, "zrevrange", marksKey, 0, 0, "withscores")
+	return redis.NewStringCmd(ctx, "get", lua.FloorKey), redis.NewZSliceCmd(ctx, "zrevrange", lua.MarksKey, 0, 0, "withscores")
 }
 
 // readHighWater returns the highest fence that the master has accepted, as far as it says, or why
@@ -93,25 +89,25 @@ func highWaterCommands(ctx context.Context) (*redis.StringCmd, *redis.ZSliceCmd)
 func readHighWater(floor *redis.StringCmd, top *redis.ZSliceCmd, now time.Time, skew time.Duration) (high int64, untrue string, err error) {
 	if err := floor.Err(); err != nil && err != redis.Nil {
 		if conn.IsWrongType(err) {
-			return 0, falseFences(floorKey, "no string", skew), nil
+			return 0, falseFences(lua.FloorKey, "no string", skew), nil
 		}
-		return 0, "", fmt.Errorf("GET %s: %w", floorKey, err)
+		return 0, "", fmt.Errorf("GET %s: %w", lua.FloorKey, err)
 	}
 	if err := top.Err(); err != nil {
 		if conn.IsWrongType(err) {
-			return 0, falseFences(marksKey, "no sorted set", skew), nil
+			return 0, falseFences(lua.MarksKey, "no sorted set", skew), nil
 		}
-		return 0, "", fmt.Errorf("ZREVRANGE %s: %w", marksKey, err)
+		return 0, "", fmt.Errorf("ZREVRANGE %s: %w", lua.MarksKey, err)
 	}
 	if text := floor.Val(); text != "" {
 		if high, err = strconv.ParseInt(text, 10, 64); err != nil || high > highestFence(now, skew) { //mutant:a-false-floor-not-refused
-			return 0, falseFences(floorKey, conn.Sanitize(text), skew), nil
+			return 0, falseFences(lua.FloorKey, conn.Sanitize(text), skew), nil
 		}
 	}
 	for _, z := range top.Val() {
 		mark, ok := fenceOf(z.Score)
 		if !ok || mark > highestFence(now, skew) { //mutant:a-false-mark-not-refused
-			return 0, falseFences("highest mark in "+marksKey, strconv.FormatFloat(z.Score, 'f', 0, 64), skew), nil
+			return 0, falseFences("highest mark in "+lua.MarksKey, strconv.FormatFloat(z.Score, 'f', 0, 64), skew), nil
 		}
 		high = max(high, mark)
 	}
@@ -141,5 +137,5 @@ func highestBelieved(now time.Time, skew time.Duration) int64 {
 func falseFences(key, value string, skew time.Duration) string {
 	return fmt.Sprintf("its %s is %s, which no proxy has given: fences are at most %v ahead of the clock here. If this clock is right, "+
 		"run DEL %s %s %s on it: it votes again after one max_ttl, with the fences that the others remember",
-		key, value, fenceAheadMax+skew, floorKey, marksKey, membersKey)
+		key, value, fenceAheadMax+skew, lua.FloorKey, lua.MarksKey, lua.MembersKey)
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"redlockd/redlock/lua"
 	"redlockd/redlock/redisproc"
 
 	"github.com/redis/go-redis/v9"
@@ -89,7 +90,7 @@ func TestRealFencesGrow(t *testing.T) {
 	}
 	client := redis.NewClient(&redis.Options{Addr: servers[0].Addr, Protocol: 2, DisableIdentity: true})
 	defer client.Close()
-	floor, err := client.Get(context.Background(), floorKey).Int64()
+	floor, err := client.Get(context.Background(), lua.FloorKey).Int64()
 	if err != nil || floor < last {
 		t.Fatalf("floor of a master that forgot: got %d, %v, want %d", floor, err, last)
 	}
@@ -109,10 +110,10 @@ func TestRealFenceMarksAreBounded(t *testing.T) {
 	client := redis.NewClient(&redis.Options{Addr: servers[0].Addr, Protocol: 2, DisableIdentity: true})
 	defer client.Close()
 	ctx := context.Background()
-	if n := client.ZCard(ctx, marksKey).Val(); n > 100+fenceSlack {
+	if n := client.ZCard(ctx, lua.MarksKey).Val(); n > 100+fenceSlack {
 		t.Errorf("marks: got %d, want at most %d", n, 100+fenceSlack)
 	}
-	floor, err := client.Get(ctx, floorKey).Int64()
+	floor, err := client.Get(ctx, lua.FloorKey).Int64()
 	if err != nil || floor < first || floor >= last {
 		t.Errorf("floor: got %d, %v, want from %d to below %d: the marks that were pushed out", floor, err, first, last)
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"redlockd/redlock/conn"
+	"redlockd/redlock/lua"
 )
 
 // Where a master is: its address and, of the databases there, one. The membership keeps both in one text, so that no two redlockds lock in
@@ -107,7 +108,7 @@ func fleetInOtherDB(ctx context.Context, l *conn.Conn, m Master, timeout time.Du
 		}
 		// A membership that has no seat in the database where it stands has got there by SWAPDB.
 		inIt := func(one seat) bool { _, of, _ := conn.SplitAddr(one.addr); return of == db }
-		if r, err := parseRecord(link.Redis.HGet(ctx, membersKey, "r").Val()); err == nil && slices.ContainsFunc(r.seats, inIt) { //mutant:two-fleets-in-one-redis
+		if r, err := parseRecord(link.Redis.HGet(ctx, lua.MembersKey, "r").Val()); err == nil && slices.ContainsFunc(r.seats, inIt) { //mutant:two-fleets-in-one-redis
 			return fmt.Sprintf("its database %d has the membership of a fleet, whose masters are %s, and database %d has none: a Redis serves one fleet; "+
 				"write db = %[1]d to join that one, or name another master; if that fleet is gone, run FLUSHALL on this one", db, seatNames(r), m.DB)
 		}

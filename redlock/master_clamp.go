@@ -33,7 +33,7 @@ func (l *lane) clamp(ctx context.Context, conn *conn.Conn) error {
 		// SCAN may return more keys than asked for.
 		for len(keys) > 0 {
 			n := min(len(keys), foldMax)
-			if err := conn.Redis.EvalSha(ctx, lua.Clamp.SHA, append([]string{membersKey}, keys[:n]...), wait.Milliseconds(), l.guard.shown).Err(); err != nil { //mutant:keys-shortened-too-much
+			if err := conn.Redis.EvalSha(ctx, lua.Clamp.SHA, append([]string{lua.MembersKey}, keys[:n]...), wait.Milliseconds(), l.guard.shown).Err(); err != nil { //mutant:keys-shortened-too-much
 				return fmt.Errorf("shorten keys after a clock that went back: %w", err)
 			}
 			keys = keys[n:]

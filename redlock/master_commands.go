@@ -101,8 +101,8 @@ func writeAcquire(b *batch, r *round) {
 func (b *batch) acquisition(r *round) {
 	w := b.wire
 	if r.fence != 0 {
-		w.Bulk(marksKey)
-		w.Bulk(floorKey)
+		w.Bulk(lua.MarksKey)
+		w.Bulk(lua.FloorKey)
 	}
 	w.Bulk(r.token)
 	w.Number(r.ttlMs)
@@ -163,7 +163,7 @@ func (b *batch) fenceRefused(r *round, mark int64) (v quorum.Vote, refused error
 	case mark == fenceAhead:
 		return quorum.Unknown, fmt.Errorf("the fence %d is more than %v ahead of the master's clock: a clock of this proxy, of another or of the master is wrong", r.fence, fenceAheadMax)
 	case mark > highestBelieved(time.Now(), skew): //mutant:any-mark-believed
-		return quorum.Unknown, fmt.Errorf("its mark or floor, %d, is more than %v ahead of the clock here: see %s and %s on it", mark, fenceAheadMax-skew, floorKey, marksKey)
+		return quorum.Unknown, fmt.Errorf("its mark or floor, %d, is more than %v ahead of the clock here: see %s and %s on it", mark, fenceAheadMax-skew, lua.FloorKey, lua.MarksKey)
 	}
 	for seen := r.mark.Load(); seen < mark && !r.mark.CompareAndSwap(seen, mark); seen = r.mark.Load() {
 	}
@@ -319,7 +319,7 @@ func writeReading(b *batch, r *round) {
 		b.command("get", r.keys[0])
 	}
 	b.command("pttl", r.keys[0])
-	b.command("zscore", marksKey, r.keys[0])
+	b.command("zscore", lua.MarksKey, r.keys[0])
 }
 
 // readReading reads all three replies also where the first ones are errors, so that the next
@@ -366,7 +366,7 @@ func readReading(b *batch, cmd command, reply conn.Reply) (v quorum.Vote, refuse
 // LOCKINFO asks by a script, which also counts the readers.
 func writeInspect(b *batch, r *round) {
 	b.script(lua.Inspect, 0, 2, 0)
-	b.wire.Bulk(marksKey)
+	b.wire.Bulk(lua.MarksKey)
 	b.resources(r)
 }
 
@@ -409,7 +409,7 @@ func (b *batch) markIn(text []byte) (int64, error) {
 	score, err := strconv.ParseFloat(string(text), 64)
 	mark, ok := fenceOf(score)
 	if skew := b.lane.client.opts.ClockSkewMax; err != nil || !ok || mark > highestFence(time.Now(), skew) { //mutant:a-false-mark-shown
-		return 0, errors.New(falseFences("mark in "+marksKey, conn.Sanitize(string(text)), skew))
+		return 0, errors.New(falseFences("mark in "+lua.MarksKey, conn.Sanitize(string(text)), skew))
 	}
 	return mark, nil
 }

@@ -87,11 +87,6 @@ type clockResult struct {
 	unwatched bool
 }
 
-// readingOf is the answer to TIME of a pipeline that was sent and received at these times.
-func (c *Client) readingOf(sent, received, master time.Time) clock.Reading {
-	return clock.ReadingOf(c.own.At(sent), c.own.At(received), time.Duration(master.UnixNano()))
-}
-
 // judge judges one reading. After a gain the ring is a new one, so that a gain is found once.
 func (k *clockGuard) judge(now clock.Reading, c *Client) clockResult {
 	if k.same { //mutant:a-clock-of-our-own-is-doubted
@@ -181,7 +176,7 @@ func (l *lane) doubtClock(found clockResult) {
 	switch {
 	case first:
 		k.gain, k.before, k.gained, k.logged = found.gain, found.before, c.own.At(now), false
-		k.reason = outOfStep(k.gain)
+		k.reason = clock.OutOfStep(k.gain)
 	case k.gain == 0:
 		k.reason = reasonUnwatched
 	case found.gain > 0 && c.own.At(now)-k.gained > 2*c.opts.Heartbeat: // all have been asked since the last one that was added //mutant:gains-of-a-fast-clock-are-not-added
@@ -202,10 +197,6 @@ func (l *lane) gained(gain, before time.Duration) {
 	l.guard.clock.told = clockResult{gain: gain, before: before}
 	l.mu.Unlock()
 	l.requestHeartbeat()
-}
-
-func outOfStep(gain time.Duration) string {
-	return fmt.Sprintf("its clock gained %v on this machine's: it stepped, or this machine was paused", roughly(gain))
 }
 
 const reasonUnwatched = "nobody has watched its clock yet, and too few others are connected to compare it with"
@@ -236,12 +227,12 @@ func (l *lane) trustClock(noted bool) {
 		k.skew, k.reason = 0, reasonUnwatched
 		if enough {
 			k.skew = skew
-			k.reason = fmt.Sprintf("its clock differs by %v from this machine's, or from too many others (clock_skew_max), and nobody has watched whether it stepped", roughly(skew))
+			k.reason = fmt.Sprintf("its clock differs by %v from this machine's, or from too many others (clock_skew_max), and nobody has watched whether it stepped", clock.Roughly(skew))
 			if noted {
 				k.reason = "another redlockd has seen its clock gain, and it has not been watched since for long enough"
 			}
 			if agreeing == 0 {
-				k.reason = fmt.Sprintf("this machine's clock agrees with too few masters (clock_skew_max); from this one's it differs by %v", roughly(-skew))
+				k.reason = fmt.Sprintf("this machine's clock agrees with too few masters (clock_skew_max); from this one's it differs by %v", clock.Roughly(-skew))
 			}
 		}
 	}
@@ -261,12 +252,4 @@ func (l *lane) lookAgainAtClock() {
 		l.heartbeatDue = true
 		l.wake.Signal()
 	}
-}
-
-// roughly is a difference of clocks for people.
-func roughly(d time.Duration) time.Duration {
-	if d.Abs() > time.Second {
-		return d.Round(10 * time.Millisecond)
-	}
-	return d.Round(time.Millisecond)
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"redlockd/redlock/clock"
+	"redlockd/redlock/lua"
 )
 
 // withFaults opens a client whose own clocks can go wrong.
@@ -39,7 +40,7 @@ func (s *stage) memories() string {
 func (s *stage) memberships() string {
 	var all []string
 	for i := range s.masters {
-		all = append(all, fmt.Sprint(s.do(i, "HGET", membersKey, "v")))
+		all = append(all, fmt.Sprint(s.do(i, "HGET", lua.MembersKey, "v")))
 	}
 	return strings.Join(all, "\n")
 }
@@ -461,7 +462,7 @@ func TestNewClientDoesNotVouchForANotedClock(t *testing.T) {
 func (s *stage) wantNotes(want any, masters ...int) {
 	s.Helper()
 	for _, i := range masters {
-		if note := s.do(i, "HGET", membersKey, "gained"); (note == nil) != (want == nil) {
+		if note := s.do(i, "HGET", lua.MembersKey, "gained"); (note == nil) != (want == nil) {
 			s.Errorf("master %d: got the note %v of a gain, want %v", i+1, note, want)
 		}
 	}

@@ -157,11 +157,11 @@ func (l *lane) verify(ctx context.Context, link *conn.Conn, suspicion string) er
 	// Others may name it at the same time: the first is right.
 	for range 8 {
 		pipe := link.Redis.Pipeline()
-		shows, why := pipe.HGet(ctx, membersKey, "v"), pipe.HGet(ctx, membersKey, "why")
+		shows, why := pipe.HGet(ctx, lua.MembersKey, "v"), pipe.HGet(ctx, lua.MembersKey, "why")
 		pipe.Exec(ctx)
 		for _, cmd := range []*redis.StringCmd{shows, why} {
 			if err := membersError(cmd.Err()); err != nil && err != redis.Nil {
-				return fmt.Errorf("read %s: %w", membersKey, err)
+				return fmt.Errorf("read %s: %w", lua.MembersKey, err)
 			}
 		}
 		v := shows.Val()
@@ -191,23 +191,6 @@ func (l *lane) verify(ctx context.Context, link *conn.Conn, suspicion string) er
 	}
 	return errUnsteady
 }
-
-// errUnsteady: whenever a memory is given a name, it is gone again.
-var errUnsteady = errors.New("its " + membersKey + " changes faster than it can be read")
-
-// amnesia says why a master has forgotten that shows v, which is not of this process. knew tells that it has been a voter.
-func amnesia(v string, knew bool) string {
-	switch {
-	case v == "" && !knew:
-		return reasonNew
-	case v == "":
-		return "its membership is gone: it has restarted without its data, or was flushed"
-	}
-	return "its membership is of another run: it has restarted or was replaced, and may have lost the latest locks"
-}
-
-// reasonNew is why a master has no vote of which nobody knew anything. It may be brand-new: a bootstrap may admit it.
-const reasonNew = "it has no membership: it is new, has restarted without its data, or was flushed"
 
 // forget records that a memory is lost.
 func (l *lane) forget(memory string) {
@@ -311,9 +294,9 @@ func (l *lane) heartbeat(ctx context.Context, link *conn.Conn) error {
 		return err
 	}
 	pipe := link.Redis.Pipeline()
-	beat := pipe.EvalSha(ctx, lua.MemberBeat.SHA, []string{membersKey}, c.view.Load().beatArgs(l)...)
+	beat := pipe.EvalSha(ctx, lua.MemberBeat.SHA, []string{lua.MembersKey}, c.view.Load().beatArgs(l)...)
 	replication, memory, stats := pipe.Info(ctx, "replication"), pipe.Info(ctx, "memory"), pipe.Info(ctx, "stats")
-	fields, clock := pipe.HMGet(ctx, membersKey, "v", "beat", "gained"), redis.NewTimeCmd(ctx, "time")
+	fields, clock := pipe.HMGet(ctx, lua.MembersKey, "v", "beat", "gained"), redis.NewTimeCmd(ctx, "time")
 	floor, top := highWaterCommands(ctx)
 	pipe.BatchProcess(ctx, floor, top, clock)
 	sent := time.Now()
@@ -345,7 +328,7 @@ func (l *lane) heartbeat(ctx context.Context, link *conn.Conn) error {
 	}
 	before := l.guard.beat
 	end := trailerOf(fields, clock)
-	clockNow := c.readingOf(sent, received, end.clock)
+	clockNow := c.own.ReadingOf(sent, received, end.clock)
 	result := l.guard.judge(end, clockNow, c)
 	l.guard.clock.beat(clockNow, c)
 	evicted, _ := strconv.ParseInt(conn.ParseInfo(stats.Val())["evicted_keys"], 10, 64)
@@ -360,7 +343,7 @@ func (l *lane) heartbeat(ctx context.Context, link *conn.Conn) error {
 		l.guard.evicted = evicted
 	}
 	if result.remembers && high < l.guard.high {
-		result.suspicion = fmt.Sprintf("its fences went back from %d to %d: somebody deleted %s or %s", l.guard.high, high, marksKey, floorKey)
+		result.suspicion = fmt.Sprintf("its fences went back from %d to %d: somebody deleted %s or %s", l.guard.high, high, lua.MarksKey, lua.FloorKey)
 	}
 	if result.suspicion == "" && !result.recheck && n <= before {
 		result.suspicion = "its beat went back from " + strconv.FormatInt(before, 10) + " to " + strconv.FormatInt(n, 10) + ": its machine was rolled back to an earlier state"

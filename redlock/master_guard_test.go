@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"redlockd/redlock/clock"
+	"redlockd/redlock/lua"
 	"redlockd/redlock/memmaster"
 )
 
@@ -48,7 +49,7 @@ var forgetting = []struct {
 	{name: "SWAPDB", reason: "flushed", forget: func(s *stage, i int, _ *memory) { s.do(i, "SWAPDB", 0, 1) }},
 	{name: "failover to a replica of another master", reason: "of another run", forget: func(s *stage, i int, _ *memory) {
 		s.do(i, "DEL", "r")
-		s.do(i, "HSET", membersKey, "v", s.do((i+1)%5, "HGET", membersKey, "v"), "r", s.do((i+1)%5, "HGET", membersKey, "r"))
+		s.do(i, "HSET", lua.MembersKey, "v", s.do((i+1)%5, "HGET", lua.MembersKey, "v"), "r", s.do((i+1)%5, "HGET", lua.MembersKey, "r"))
 	}},
 	{name: "its machine is rolled back", reason: "its beat went back", idle: true, forget: func(s *stage, i int, m *memory) { s.masters[i].Rollback(m.snapshot[i]) }},
 }
@@ -355,7 +356,7 @@ func TestBootstrapRefusesWhatIsNotNew(t *testing.T) {
 				if i == 2 {
 					continue
 				}
-				if v, _ := s.do(i, "HGET", membersKey, "v").(string); !strings.HasSuffix(v, " -") && v != "" {
+				if v, _ := s.do(i, "HGET", lua.MembersKey, "v").(string); !strings.HasSuffix(v, " -") && v != "" {
 					s.Errorf("%s: membership of %s: got %q, want none", tt.name, string(rune(0x31+i)), v)
 				}
 			}

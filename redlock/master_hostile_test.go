@@ -37,7 +37,7 @@ func TestReplyCheckOfAConnection(t *testing.T) {
 		}
 	}
 	for range 2 {
-		if n, err := c.Read(reply); n != 0 || !isRefused(err) {
+		if n, err := c.Read(reply); n != 0 || !conn.IsRefused(err) {
 			t.Errorf("got %d bytes, %v, want none and the master refused", n, err)
 		}
 	}

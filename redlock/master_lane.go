@@ -383,7 +383,7 @@ func (l *lane) breakOff(err error) {
 	l.mu.Unlock()
 	if changed && !errors.Is(err, errClosed) {
 		l.logState()
-		if isRefused(err) {
+		if conn.IsRefused(err) {
 			// A replica, for one, has another's memory: what is left of the leases is on the other masters.
 			l.client.suspect() //mutant:leases-not-looked-at-when-a-master-becomes-a-replica
 		}
@@ -416,7 +416,7 @@ func (l *lane) reason(start time.Time) MasterError {
 		return because(MasterUp, errors.New("its vote came too late or does not count"))
 	case up:
 		return because(MasterUp, l.replyErr)
-	case isRefused(l.downReason):
+	case conn.IsRefused(l.downReason):
 		return because(MasterRefused, l.downReason)
 	}
 	return because(MasterDown, fmt.Errorf("down for %v: %w", time.Since(l.since).Round(time.Millisecond), l.downReason))
@@ -439,11 +439,6 @@ func (l *lane) unconfirmedLocked() string {
 	}
 	return fmt.Sprintf("no new connection has reached it for %v, so another master may have its address by now: see whether it accepts connections (maxclients, the network)",
 		ago.Round(time.Millisecond))
-}
-
-func isRefused(err error) bool {
-	_, refused := errors.AsType[*conn.RefusedError](err)
-	return refused
 }
 
 // idle tells whether nothing is queued or in flight, and no release is pending that could be delivered. A
@@ -477,7 +472,7 @@ func (l *lane) status() MasterStatus {
 		Batches: l.batches, Ops: l.ops, Timeouts: l.timeouts, Shed: l.shed, RTT: l.rtt, ClockOffset: l.guard.clock.offset, Queued: len(l.queue), PendingReleases: len(l.pending),
 	}
 	switch {
-	case l.downReason != nil && isRefused(l.downReason):
+	case l.downReason != nil && conn.IsRefused(l.downReason):
 		s.State, s.Reason = MasterRefused, strings.TrimPrefix(l.downReason.Error(), conn.RefusedPrefix)
 	case l.downReason != nil:
 		s.State, s.Reason = MasterDown, l.downReason.Error()

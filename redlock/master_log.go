@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"redlockd/redlock/clock"
 	"redlockd/redlock/loglimit"
 )
 
@@ -111,6 +112,6 @@ func (d *doubtLine) add(l *lane, by, left time.Duration) {
 
 func (d *doubtLine) log(c *Client, event, reason, todo string) {
 	if len(d.masters) > 0 {
-		c.opts.Logger.Warn(event, "masters", strings.Join(d.masters, " "), "by", roughly(d.by), "for", d.left.Round(time.Millisecond), "reason", reason, "to_do", todo)
+		c.opts.Logger.Warn(event, "masters", strings.Join(d.masters, " "), "by", clock.Roughly(d.by), "for", d.left.Round(time.Millisecond), "reason", reason, "to_do", todo)
 	}
 }

@@ -68,7 +68,7 @@ func (l *lane) noteGain(ctx context.Context, conn *conn.Conn) {
 	if !k.unnoted || !k.stepped(c.clockViews(), k.ownGain, c.opts.ClockStepMax, c.opts.ClockSkewMax) {
 		return
 	}
-	done, err := conn.Redis.Eval(ctx, lua.Gained.Text, []string{membersKey}, l.guard.shown).Int()
+	done, err := conn.Redis.Eval(ctx, lua.Gained.Text, []string{lua.MembersKey}, l.guard.shown).Int()
 	k.unnoted = err != nil || done == 0
 }
 

@@ -13,13 +13,15 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"redlockd/redlock/clock"
 	"redlockd/redlock/conn"
+	"redlockd/redlock/lua"
 )
 
 // A probe asks one master everything that decides whether it can vote, and says what is wrong in
 // words that name the remedy. It is what `redlockd check` shows. It opens a connection of its own
 // and leaves nothing behind but a word in the cache of scripts: the one key it writes lives under
-// ReservedPrefix, is removed again, and would expire by itself after probeKeyTTL.
+// lua.ReservedPrefix, is removed again, and would expire by itself after probeKeyTTL.
 //
 // A new demand on the masters is added in three places: what is read (fill), what is wrong with it
 // (judge; it must find at least what refusal does), and, when it needs another command,
@@ -464,7 +466,7 @@ const copyNoteShown = 10 * time.Second
 
 // readMembership reads what the master shows of the membership.
 func (r *MasterReport) readMembership(ctx context.Context, l *conn.Conn) {
-	fields := l.Redis.HMGet(ctx, membersKey, "v", "r", "copy")
+	fields := l.Redis.HMGet(ctx, lua.MembersKey, "v", "r", "copy")
 	if refused, _ := errors.AsType[*conn.RefusedError](membersError(fields.Err())); refused != nil {
 		r.add(NoVote, "", "%s", refused.Reason)
 	}
@@ -527,10 +529,10 @@ func compareMembership(reports []MasterReport, force *record) {
 			}
 			if r.Member == "learner" && !r.New {
 				r.add(Note, "", "is a learner: it may have forgotten locks, and votes when a redlockd has given it what the others remember%s, or %s after it was listed",
-					r.copied, shortText(force.wait.Round(time.Millisecond)))
+					r.copied, clock.Text(force.wait.Round(time.Millisecond)))
 			}
 		default:
-			r.add(Note, "", "the membership does not list its memory: it has restarted or was flushed, and votes when a redlockd has found it and given it what the others remember, or %s later", shortText(force.wait))
+			r.add(Note, "", "the membership does not list its memory: it has restarted or was flushed, and votes when a redlockd has found it and given it what the others remember, or %s later", clock.Text(force.wait))
 		}
 		if force != nil && slices.ContainsFunc(s.strays(force), func(f *found) bool { return f.master.Addr == r.Addr }) {
 			r.add(Warning, "see who writes to it; a redlockd has it start anew", "shows version %d of the membership, and a majority of the masters does not know it", r.MembersVersion)
@@ -541,7 +543,7 @@ func compareMembership(reports []MasterReport, force *record) {
 // tryCommands finds the permissions that are missing by using them: ACL DRYRUN would ask for one
 // permission more, and is unknown to Redis 6.
 func (r *MasterReport) tryCommands(ctx context.Context, l *conn.Conn) {
-	key := ReservedPrefix + "probe:" + nonce()
+	key := lua.ReservedPrefix + "probe:" + nonce()
 	for _, template := range commandsNeeded {
 		args := make([]any, len(template))
 		for i, a := range template {

@@ -156,7 +156,7 @@ func TestProbeNamesWhatIsWrong(t *testing.T) {
 			want:   []string{"no vote: its ACL does not allow INFO: NOPERM"},
 		}, {
 			name:  "another key in the place of the membership",
-			setup: [][]string{{"SET", membersKey, "x"}},
+			setup: [][]string{{"SET", lua.MembersKey, "x"}},
 			want:  []string{"no vote: its redlockd:members is no membership"},
 		}, {
 			name: "a command renamed away",

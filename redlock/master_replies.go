@@ -28,7 +28,7 @@ func (b *batch) readAll() error {
 	}
 	if err == nil {
 		b.marked(end.clock.UnixMilli())
-		result := b.lane.guard.judge(end, c.readingOf(b.sent, time.Now(), end.clock), c)
+		result := b.lane.guard.judge(end, c.own.ReadingOf(b.sent, time.Now(), end.clock), c)
 		if b.judged {
 			result = b.guardResult.merge(result)
 		}

@@ -8,12 +8,13 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"redlockd/redlock/conn"
+	"redlockd/redlock/lua"
 )
 
 // trailer is what the master replied to the two commands that every pipeline ends with. They stand behind the commands whose votes they
 // judge: whatever made the master forget before it executed one of those shows here. They are two per pipeline, not per operation.
 type trailer struct {
-	// shown is the field v of membersKey; "": there is none.
+	// shown is the field v of lua.MembersKey; "": there is none.
 	shown string
 	beat  int64     // 0: it is missing or no number
 	clock time.Time // the answer to TIME
@@ -23,7 +24,7 @@ type trailer struct {
 var trailerCommands = func() []byte {
 	var w conn.Wire
 	w.Array(4)
-	for _, word := range []string{"hmget", membersKey, "v", "beat"} {
+	for _, word := range []string{"hmget", lua.MembersKey, "v", "beat"} {
 		w.Bulk(word)
 	}
 	w.Array(1)

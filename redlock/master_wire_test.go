@@ -41,7 +41,7 @@ func replies(text string, piece int) *conn.Wire {
 func TestWireRefusesNonsense(t *testing.T) {
 	for _, text := range []string{"OK\r\n", "$9223372036854775807\r\n", "*16385\r\n", "$3\r\nabcd\r\n", strings.Repeat("+", 20_000)} {
 		got, err := replies(text, 4096).ReadReply()
-		if err == nil || !isRefused(err) {
+		if err == nil || !conn.IsRefused(err) {
 			t.Errorf("%.20q: got %+v %v, want the master refused", text, got, err)
 		}
 	}

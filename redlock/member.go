@@ -8,7 +8,9 @@ import (
 	"strings"
 	"time"
 
+	"redlockd/redlock/clock"
 	"redlockd/redlock/conn"
+	"redlockd/redlock/lua"
 )
 
 // Membership is what a client knows of the membership record: who the masters are, and what holds for them.
@@ -269,7 +271,7 @@ func (q *memberRequest) disturbed(now *record) error {
 	var changes []string
 	change := func(format string, args ...any) { changes = append(changes, fmt.Sprintf(format, args...)) }
 	if q.from.maxTTL != now.maxTTL {
-		change("max_ttl is %s now", shortText(now.maxTTL))
+		change("max_ttl is %s now", clock.Text(now.maxTTL))
 	}
 	for i := range now.seats {
 		s := &now.seats[i]
@@ -324,11 +326,11 @@ func (q *memberRequest) setMaxTTL(r, child *record) error {
 	child.maxTTL = ttl
 	if ttl > r.maxTTL {
 		child.wait = max(r.wait, child.needed(c.drift))
-		q.what = fmt.Sprintf("max_ttl rises from %s to %s", shortText(r.maxTTL), shortText(ttl))
+		q.what = fmt.Sprintf("max_ttl rises from %s to %s", clock.Text(r.maxTTL), clock.Text(ttl))
 		return nil
 	}
 	child.ttlSince = child.version
-	q.what = fmt.Sprintf("max_ttl falls from %s to %s, and the wait follows in %v", shortText(r.maxTTL), shortText(ttl), r.wait)
+	q.what = fmt.Sprintf("max_ttl falls from %s to %s, and the wait follows in %v", clock.Text(r.maxTTL), clock.Text(ttl), r.wait)
 	return nil
 }
 
@@ -372,7 +374,7 @@ func (n *situation) keepsQuorum(child *record, s *seat) error {
 		case one.number == s.number:
 		case one.state == seatLeaving:
 			others += ", " + conn.Sanitize(one.name) + " is leaving"
-		case f == nil || f.err != nil && !isRefused(f.err):
+		case f == nil || f.err != nil && !conn.IsRefused(f.err):
 			others += ", " + conn.Sanitize(one.name) + " is not reached"
 		case f.err != nil:
 			others += fmt.Sprintf(", %s is %v", conn.Sanitize(one.name), f.err)
@@ -449,7 +451,7 @@ func (q *memberRequest) seat(ctx context.Context, n *situation, child *record) e
 	f := found.found[0]
 	same := m.Replace != "" && s.memory == f.state.memory && f.ok()
 	switch {
-	case f.err != nil && isRefused(f.err):
+	case f.err != nil && conn.IsRefused(f.err):
 		return fmt.Errorf("the master at %s cannot be seated: %w; mend that, or name another master", m.Addr, f.err)
 	case f.err != nil:
 		return fmt.Errorf("the master at %s cannot be seated: %w; see that a Redis runs there and can be reached from here, or name another address", m.Addr, f.err)
@@ -512,7 +514,7 @@ func (f *found) ofAnotherFleet(r *record) string {
 // tryWriting tries whether the master takes a key. A survey only reads, and a master whose memory is full would be a member that grants
 // nothing. The key goes with it, because a master that holds one cannot be seated.
 func (f *found) tryWriting(ctx context.Context) error {
-	key := ReservedPrefix + "probe:" + nonce()
+	key := lua.ReservedPrefix + "probe:" + nonce()
 	pipe := f.conn.Redis.Pipeline()
 	set := pipe.Set(ctx, key, "0", probeKeyTTL)
 	pipe.Unlink(ctx, key) //mutant:the-probe-of-a-new-master-stays

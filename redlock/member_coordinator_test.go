@@ -10,12 +10,13 @@ import (
 	"time"
 
 	"redlockd/redlock/conn"
+	"redlockd/redlock/lua"
 )
 
 // membership is the record that a master has settled on.
 func (s *stage) membership(master int) *record {
 	s.Helper()
-	text, _ := s.do(master, "HGET", membersKey, "r").(string)
+	text, _ := s.do(master, "HGET", lua.MembersKey, "r").(string)
 	r, err := parseRecord(text)
 	if err != nil {
 		s.Fatalf("the record of master %d: %v", master+1, err)
@@ -26,7 +27,7 @@ func (s *stage) membership(master int) *record {
 // memory names what a master remembers.
 func (s *stage) memory(master int) string {
 	s.Helper()
-	v, _ := s.do(master, "HGET", membersKey, "v").(string)
+	v, _ := s.do(master, "HGET", lua.MembersKey, "v").(string)
 	state, err := parseState(v)
 	if err != nil {
 		s.Fatalf("master %d shows %v", master+1, err)
@@ -163,9 +164,9 @@ func TestNoVoteBesideAnAcceptedChild(t *testing.T) {
 		p := s.open(briefly)
 		s.freeze(3, 4) // the others are too few to end what the first has accepted
 		p.align()
-		v := s.do(0, "HGET", membersKey, "v").(string)
+		v := s.do(0, "HGET", lua.MembersKey, "v").(string)
 		s.freeze(3, 4)
-		s.do(0, "HSET", membersKey, "v", v+" ? 00000001.0000000000000000 "+strings.Repeat("c4", digestLen/2), "a", "nonsense")
+		s.do(0, "HSET", lua.MembersKey, "v", v+" ? 00000001.0000000000000000 "+strings.Repeat("c4", digestLen/2), "a", "nonsense")
 		s.until("found", func() bool { return p.states()[0] == 'q' })
 		if m := p.Masters()[0]; m.Reason != "a change of the membership is under way" {
 			s.Errorf("got the reason %q", m.Reason)
@@ -459,9 +460,9 @@ func TestStateOfANewerVersionIsRefused(t *testing.T) {
 	} {
 		inVirtualTime(t, 5, func(s *stage) {
 			p := s.open(briefly, uncopied)
-			v := s.do(0, "HGET", membersKey, "v").(string)
+			v := s.do(0, "HGET", lua.MembersKey, "v").(string)
 			newer := form(v)
-			s.do(0, "HSET", membersKey, "v", newer)
+			s.do(0, "HSET", lua.MembersKey, "v", newer)
 			s.until("refused", func() bool { return p.states() == "ruuuu" })
 			other := s.start(briefly, uncopied)
 			s.until("refused by another one", func() bool { return other.states() == "ruuuu" })
@@ -475,18 +476,18 @@ func TestStateOfANewerVersionIsRefused(t *testing.T) {
 			}
 			time.Sleep(10 * time.Second)
 			p.lockable("r")
-			if got := s.do(0, "HGET", membersKey, "v"); got != newer {
+			if got := s.do(0, "HGET", lua.MembersKey, "v"); got != newer {
 				s.Errorf("it shows %q, want that nothing was written over %q", got, newer)
 			}
-			s.do(0, "HSET", membersKey, "v", v)
+			s.do(0, "HSET", lua.MembersKey, "v", v)
 			p.allUp()
 			other.allUp()
-			s.do(0, "HSET", membersKey, "v", newer)
+			s.do(0, "HSET", lua.MembersKey, "v", newer)
 			s.until("refused", func() bool { return p.states() == "ruuuu" })
 			s.masters[0].Crash(true) // the text stays, and its process is gone
 			s.masters[0].Restart()
 			p.allUp()
-			s.do(0, "HSET", membersKey, "v", "nonsense")
+			s.do(0, "HSET", lua.MembersKey, "v", "nonsense")
 			s.until("its memory is lost", func() bool { return p.states() == "quuuu" })
 			p.allUp()
 		})
@@ -502,7 +503,7 @@ func TestRecordThatCannotBeReadIsNamed(t *testing.T) {
 	} {
 		inVirtualTime(t, 5, func(s *stage) {
 			p := s.open(briefly)
-			s.do(0, "HSET", membersKey, "r", forge(s.membership(0)))
+			s.do(0, "HSET", lua.MembersKey, "r", forge(s.membership(0)))
 			s.until("it is named", func() bool {
 				return strings.HasPrefix(p.Membership().Problem, "m1: the field r of its redlockd:members, the text of the membership, cannot be read: ")
 			})
@@ -527,7 +528,7 @@ func TestMembershipOfOneMasterOnly(t *testing.T) {
 			p := s.open(briefly)
 			digest := s.membership(1).digest
 			forged := s.membership(0).changed(tt.forge)
-			s.do(0, "HSET", membersKey, "v", forged.shownBy(s.memory(0)), "r", forged.text)
+			s.do(0, "HSET", lua.MembersKey, "v", forged.shownBy(s.memory(0)), "r", forged.text)
 			time.Sleep(3 * time.Second)
 			if got := p.Membership().Problem; !strings.Contains(got, tt.want) {
 				s.Errorf("%s: got the problem %q, want %q", tt.name, got, tt.want)
@@ -550,8 +551,8 @@ func TestMembershipOfOneMasterOnly(t *testing.T) {
 func TestMembershipOfAnotherType(t *testing.T) {
 	inVirtualTime(t, 3, func(s *stage) {
 		p := s.open(briefly)
-		s.do(0, "DEL", membersKey)
-		s.do(0, "SET", membersKey, "x")
+		s.do(0, "DEL", lua.MembersKey)
+		s.do(0, "SET", lua.MembersKey, "x")
 		s.until("it is refused", func() bool { return p.states() == "ruu" })
 		const want = "its redlockd:members is no membership"
 		if got := p.Masters()[0].Reason; !strings.Contains(got, want) {
@@ -559,14 +560,14 @@ func TestMembershipOfAnotherType(t *testing.T) {
 		}
 		digest := s.membership(1).digest
 		time.Sleep(3 * time.Second)
-		if got := s.do(0, "GET", membersKey); got != "x" || s.membership(1).digest != digest {
+		if got := s.do(0, "GET", lua.MembersKey); got != "x" || s.membership(1).digest != digest {
 			s.Errorf("the key is %v, the membership of the others %q; want that nothing was changed", got, s.membership(1).digest)
 		}
 		if err := Bootstrap(s.Context(), s.proxy().options()); err == nil || !strings.Contains(err.Error(), want) {
 			s.Errorf("bootstrap: got %v, want %q", err, want)
 		}
 		p.lockable("r")
-		s.do(0, "DEL", membersKey)
+		s.do(0, "DEL", lua.MembersKey)
 		p.allUp()
 	})
 }

@@ -61,7 +61,7 @@ const (
 	// copyLogEvery is how often the log tells how far a copy is.
 	copyLogEvery = 10 * time.Second
 	// recoveredPrefix begins a value that nobody owns.
-	recoveredPrefix = ReservedPrefix + "recovered:"
+	recoveredPrefix = lua.ReservedPrefix + "recovered:"
 )
 
 // copying gives one learner what the sources remember. The coordinator makes it; run is its goroutine. What is atomic is for others.
@@ -118,7 +118,7 @@ func (c *copying) pipe(ctx context.Context, p *copyPlace, fill func(pipe redis.P
 	defer cancel()
 	pipe := p.f.conn.Redis.Pipeline()
 	fill(pipe)
-	fields, clock := pipe.HMGet(ctx, membersKey, "v", "beat"), redis.NewTimeCmd(ctx, "time")
+	fields, clock := pipe.HMGet(ctx, lua.MembersKey, "v", "beat"), redis.NewTimeCmd(ctx, "time")
 	pipe.BatchProcess(ctx, clock)
 	sent := time.Now()
 	pipe.Exec(ctx)
@@ -129,7 +129,7 @@ func (c *copying) pipe(ctx context.Context, p *copyPlace, fill func(pipe redis.P
 		}
 	}
 	end := trailerOf(fields, clock)
-	gain, err := p.judge(end, c.client.readingOf(sent, received, end.clock), c.client.drift)
+	gain, err := p.judge(end, c.client.own.ReadingOf(sent, received, end.clock), c.client.drift)
 	if gain > 0 {
 		p.lane.gained(gain, p.ring.Latest) //mutant:a-gain-that-a-copy-has-seen-is-forgotten
 	}
@@ -144,7 +144,7 @@ func (p *copyPlace) judge(end trailer, now clock.Reading, d clock.Drift) (gain t
 	p.beat = end.beat
 	if p.ring != nil {
 		if gain = p.ring.Gain(now, d.Rate()); gain > d.StepMax { //mutant:a-source-whose-clock-gains-is-read-on
-			return gain, errors.New(outOfStep(gain))
+			return gain, errors.New(clock.OutOfStep(gain))
 		}
 	}
 	return 0, nil
@@ -273,7 +273,7 @@ func (c *copying) pass(ctx context.Context, from *copyPlace, readers []*copyPlac
 			cursor, more = next, next != 0 //mutant:a-scan-is-not-finished
 			c.looked.Add(int64(len(found)))
 			names = slices.DeleteFunc(found, func(name string) bool {
-				return strings.HasPrefix(name, ReservedPrefix) || len(name) > MaxResourceLen || from != c.learner && c.known(name)
+				return strings.HasPrefix(name, lua.ReservedPrefix) || len(name) > MaxResourceLen || from != c.learner && c.known(name)
 			})
 		}
 		if err := c.note(ctx); err != nil {
@@ -449,7 +449,7 @@ func (c *copying) giveCommand(ctx context.Context, pipe redis.Pipeliner, w *copy
 		return nil
 	}
 	names, args := make([]string, 1, 1+len(w.keys)), make([]any, 1, 1+4*len(w.keys))
-	names[0], args[0] = membersKey, settled
+	names[0], args[0] = lua.MembersKey, settled
 	for i := range w.keys {
 		var learner *copyEntry
 		if w.held != nil {
@@ -504,7 +504,7 @@ func (c *copying) writeReaders(ctx context.Context, name string, order *copyOrde
 		if settled == "" {
 			return nil
 		}
-		return pipe.EvalSha(ctx, lua.CopyReaders.SHA, []string{membersKey, name}, append([]any{settled}, order.readersArgs()...)...)
+		return pipe.EvalSha(ctx, lua.CopyReaders.SHA, []string{lua.MembersKey, name}, append([]any{settled}, order.readersArgs()...)...)
 	})
 	if err == nil {
 		c.given.Add(1)
@@ -551,7 +551,7 @@ func (c *copying) note(ctx context.Context) error {
 	}
 	return c.each([]*copyPlace{c.learner}, func(_ int, p *copyPlace) error {
 		n := c.progress()
-		reply, err := p.f.conn.Redis.EvalSha(ctx, lua.CopyNote.SHA, []string{membersKey}, c.id, n.text(), copyNoteLife(c.client.opts).Milliseconds()).Slice()
+		reply, err := p.f.conn.Redis.EvalSha(ctx, lua.CopyNote.SHA, []string{lua.MembersKey}, c.id, n.text(), copyNoteLife(c.client.opts).Milliseconds()).Slice()
 		switch {
 		case err != nil && strings.HasPrefix(err.Error(), "OOM "): // it is told by what is given
 			return nil

@@ -4,6 +4,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"redlockd/redlock/lua"
 )
 
 // What becomes of one key of a learner, by what the sources of a copy hold (member_copy.go). It is pure: no clock, no I/O.
@@ -93,7 +95,7 @@ func orderOf(learner *copyEntry, sources []copyEntry, least, tries int, nobodys 
 		if left > longest {
 			return min(left, most)
 		}
-		return min(left+endMoveMs, most) //mutant:the-end-of-a-copied-key-is-not-moved
+		return min(left+lua.EndMoveMs, most) //mutant:the-end-of-a-copied-key-is-not-moved
 	}
 	order := copyOrder{do: copyGive, value: held.value, left: moved(held.left), whatever: last}
 	switch {

@@ -113,7 +113,7 @@ func TestCopyScripts(t *testing.T) {
 		}
 		fresh := func() {
 			must("FLUSHALL")
-			must("HSET", membersKey, "v", shownByLearner)
+			must("HSET", lua.MembersKey, "v", shownByLearner)
 		}
 		near := func(what string, got any, want int64) {
 			t.Helper()
@@ -179,7 +179,7 @@ func TestCopyScripts(t *testing.T) {
 			must("SET", "gone", "old", "PX", 60_000)
 			must("SET", "kept", "new", "PX", 60_000)
 			must("ZADD", "readers", 1, "m")
-			keys := []string{membersKey, "absent", "same", "other", "changed", "gone", "kept", "readers", "forced"}
+			keys := []string{lua.MembersKey, "absent", "same", "other", "changed", "gone", "kept", "readers", "forced"}
 			args := []any{shownByLearner,
 				"-", "", "v", 50_000, // absent
 				"=", "v", "v", 50_000, // same: no nearer end
@@ -200,7 +200,7 @@ func TestCopyScripts(t *testing.T) {
 				t.Error("under another record: a key was written")
 			}
 			args[0] = shownByLearner
-			must("HSET", membersKey, "v", shownByLearner+" ? 00000001.0123456789abcdef 0123456789abcdef0123456789abcdef") // has accepted a child
+			must("HSET", lua.MembersKey, "v", shownByLearner+" ? 00000001.0123456789abcdef 0123456789abcdef0123456789abcdef") // has accepted a child
 			if got := eval(lua.CopyGive, keys, args...); got != "11101011" {
 				t.Errorf("got %q, want 11101011", got)
 			}
@@ -212,10 +212,10 @@ func TestCopyScripts(t *testing.T) {
 			near("same", must("PTTL", "same"), 60_000)
 			near("other", must("PTTL", "other"), 50_000)
 			must("SET", "absent", "another", "PX", 60_000)
-			if got := eval(lua.CopyGive, []string{membersKey, "absent"}, shownByLearner, "-", "", "v", 50_000); got != "0" {
+			if got := eval(lua.CopyGive, []string{lua.MembersKey, "absent"}, shownByLearner, "-", "", "v", 50_000); got != "0" {
 				t.Errorf("where something stands by now: got %q, want 0", got)
 			}
-			if got := eval(lua.CopyGive, []string{membersKey, "same"}, shownByLearner, "=", "v", "v", 90_000); got != "1" {
+			if got := eval(lua.CopyGive, []string{lua.MembersKey, "same"}, shownByLearner, "=", "v", "v", 90_000); got != "1" {
 				t.Errorf("got %q, want 1", got)
 			}
 			near("a later end", must("PTTL", "same"), 90_000)
@@ -227,16 +227,16 @@ func TestCopyScripts(t *testing.T) {
 			for _, key := range []string{"absent", "was a writer's"} {
 				order := copyOrder{readers: map[string]int64{"r:a": 60_000, "r:b": 30_000}}
 				args := append([]any{strings.Replace(shownByLearner, ".7", ".8", 1)}, order.readersArgs()...)
-				if got := eval(lua.CopyReaders, []string{membersKey, key}, args...); got != "" {
+				if got := eval(lua.CopyReaders, []string{lua.MembersKey, key}, args...); got != "" {
 					t.Errorf("under another record: got %q, want nothing done", got)
 				}
 				args[0] = shownByLearner
-				if got := eval(lua.CopyReaders, []string{membersKey, key}, args...); got != "1" {
+				if got := eval(lua.CopyReaders, []string{lua.MembersKey, key}, args...); got != "1" {
 					t.Errorf("got %q, want 1", got)
 				}
 				near("the key", must("PTTL", key), 60_000)
 				order = copyOrder{readers: map[string]int64{"r:b": 20_000, "r:c": 90_000}, gone: []string{"r:a", "r:absent"}}
-				eval(lua.CopyReaders, []string{membersKey, key}, append([]any{shownByLearner}, order.readersArgs()...)...)
+				eval(lua.CopyReaders, []string{lua.MembersKey, key}, append([]any{shownByLearner}, order.readersArgs()...)...)
 				entries, err := copyEntriesOf(client.Eval(ctx, lua.CopyRead.Text, []string{key}, MaxValueLen, 1), 1)
 				if err != nil || len(entries[0].readers) != 2 {
 					t.Fatalf("got %+v, %v, want two readers", entries, err)
@@ -252,7 +252,7 @@ func TestCopyScripts(t *testing.T) {
 			one, other := "0000000000000001", "0000000000000002"
 			note := copyNote{given: 12, done: 34, from: "m 1,m2"}
 			says := func(by string, life int) []any {
-				return eval(lua.CopyNote, []string{membersKey}, by, note.text(), life).([]any)
+				return eval(lua.CopyNote, []string{lua.MembersKey}, by, note.text(), life).([]any)
 			}
 			if got := says(one, 60_000); len(got) != 1 {
 				t.Errorf("the first: got %v", got)
@@ -274,7 +274,7 @@ func TestCopyScripts(t *testing.T) {
 			}
 			must("FLUSHALL")
 			says(one, 1)
-			if got := must("EXISTS", membersKey); got != int64(0) {
+			if got := must("EXISTS", lua.MembersKey); got != int64(0) {
 				t.Error("a note on a master that has no membership makes one")
 			}
 		})

@@ -31,7 +31,7 @@ func (s *survey) founding(base *record, opts Options) (f *record, why string) {
 		one := &f.seats[i]
 		a := s.at(one.number)
 		if a == nil || !a.ok() {
-			if a != nil && isRefused(a.err) {
+			if a != nil && conn.IsRefused(a.err) {
 				others[conn.Shorten(a.err).Error()] = append(others[conn.Shorten(a.err).Error()], conn.Sanitize(one.name))
 			}
 			continue

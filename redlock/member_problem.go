@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"redlockd/redlock/clock"
 	"redlockd/redlock/conn"
 )
 
@@ -70,7 +71,7 @@ func sameAddrs(a, b *record) bool {
 func fileDiffers(r *record, o Options) string {
 	var parts []string
 	if o.MaxTTL.Truncate(time.Millisecond) != r.maxTTL {
-		parts = append(parts, fmt.Sprintf("max_ttl is %s, the settings say %s", shortText(r.maxTTL), shortText(o.MaxTTL)))
+		parts = append(parts, fmt.Sprintf("max_ttl is %s, the settings say %s", clock.Text(r.maxTTL), clock.Text(o.MaxTTL)))
 	}
 	for i := range r.seats {
 		s := &r.seats[i]

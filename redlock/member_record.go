@@ -47,9 +47,6 @@ import (
 // testdata/tla has models of all this.
 
 const (
-	// membersKey is the hash that holds a master's membership; see member_state.go and lua/states.lua.
-	membersKey = ReservedPrefix + "members"
-
 	// recordMax bounds the text of a record, in bytes.
 	recordMax = 4 << 10
 	// recordForm begins the text of a record. A redlockd that reads another form refuses it.

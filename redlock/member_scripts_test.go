@@ -41,13 +41,13 @@ type hashFields = map[string]string
 func readHash(t *testing.T, client *redis.Client) hashFields {
 	t.Helper()
 	ctx := context.Background()
-	names, err := client.HKeys(ctx, membersKey).Result()
+	names, err := client.HKeys(ctx, lua.MembersKey).Result()
 	if err != nil {
 		t.Fatal(err)
 	}
 	h := hashFields{}
 	for _, name := range names {
-		h[name] = client.HGet(ctx, membersKey, name).Val()
+		h[name] = client.HGet(ctx, lua.MembersKey, name).Val()
 	}
 	return h
 }
@@ -59,7 +59,7 @@ func writeHash(t *testing.T, client *redis.Client, h hashFields) {
 		t.Fatal(err)
 	}
 	for name, value := range h {
-		if err := client.HSet(ctx, membersKey, name, value).Err(); err != nil {
+		if err := client.HSet(ctx, lua.MembersKey, name, value).Err(); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -183,7 +183,7 @@ func TestMemberScripts(t *testing.T) {
 			}
 			writeHash(t, client, tc.before)
 			began := masterMs(t, client)
-			reply, err := client.Eval(context.Background(), tc.script.Text, []string{membersKey}, tc.args...).Slice()
+			reply, err := client.Eval(context.Background(), tc.script.Text, []string{lua.MembersKey}, tc.args...).Slice()
 			ended := masterMs(t, client)
 			if err != nil {
 				t.Errorf("%s: %v", tc.name, err)
@@ -219,14 +219,14 @@ func TestMemberScriptsLeaveAKeyOfAnotherTypeAlone(t *testing.T) {
 	onBothMasters(t, func(t *testing.T, client *redis.Client) {
 		ctx := context.Background()
 		client.FlushAll(ctx)
-		client.Set(ctx, membersKey, "somebody's", 0)
+		client.Set(ctx, lua.MembersKey, "somebody's", 0)
 		for _, s := range []lua.Script{lua.Mint, lua.Prepare, lua.Accept, lua.Learn, lua.MemberBeat, lua.AdmitFloor} {
-			err := client.Eval(ctx, s.Text, []string{membersKey, floorKey}, "", 0, 0, 0, 0, 0).Err()
+			err := client.Eval(ctx, s.Text, []string{lua.MembersKey, lua.FloorKey}, "", 0, 0, 0, 0, 0).Err()
 			if err == nil || !strings.Contains(err.Error(), "WRONGTYPE") {
 				t.Errorf("%s: got %v, want WRONGTYPE", s.Name, err)
 			}
 		}
-		if got := client.Get(ctx, membersKey).Val(); got != "somebody's" {
+		if got := client.Get(ctx, lua.MembersKey).Val(); got != "somebody's" {
 			t.Errorf("the key is %q", got)
 		}
 	})
@@ -255,10 +255,10 @@ func TestAdmitFloor(t *testing.T) {
 		} {
 			writeHash(t, client, hashFields{"v": tc.shows})
 			if tc.before != "" {
-				client.Set(ctx, floorKey, tc.before, 0)
+				client.Set(ctx, lua.FloorKey, tc.before, 0)
 			}
-			got, err := client.Eval(ctx, lua.AdmitFloor.Text, []string{membersKey, floorKey}, tc.v, tc.floor).Int()
-			if after := client.Get(ctx, floorKey).Val(); err != nil || got != tc.want || after != tc.after {
+			got, err := client.Eval(ctx, lua.AdmitFloor.Text, []string{lua.MembersKey, lua.FloorKey}, tc.v, tc.floor).Int()
+			if after := client.Get(ctx, lua.FloorKey).Val(); err != nil || got != tc.want || after != tc.after {
 				t.Errorf("%s: got %d, %v, floor %q, want %d, floor %q", tc.name, got, err, after, tc.want, tc.after)
 			}
 		}
@@ -270,8 +270,8 @@ func TestClamp(t *testing.T) {
 		ctx := context.Background()
 		client.FlushAll(ctx)
 		const long, bound, short = 10 * time.Hour, 5 * time.Hour, time.Hour
-		keys := []string{membersKey, "long", "short", "forever", "absent", ReservedPrefix + "long"}
-		client.HSet(ctx, membersKey, "v", "this")
+		keys := []string{lua.MembersKey, "long", "short", "forever", "absent", ReservedPrefix + "long"}
+		client.HSet(ctx, lua.MembersKey, "v", "this")
 		for i, life := range []time.Duration{long, short, 0, -1, long} {
 			if life >= 0 {
 				client.Set(ctx, keys[i+1], "token", life)

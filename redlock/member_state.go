@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"redlockd/redlock/conn"
+	"redlockd/redlock/lua"
 )
 
 // What a master shows of its membership in the field v of the hash redlockd:members, in one value, so that a memory that is lost takes
@@ -43,7 +44,7 @@ type memberState struct {
 func parseState(v string) (memberState, error) {
 	s, ok := readState(v)
 	if !ok {
-		return memberState{}, fmt.Errorf("the field v of %s is %q, which this redlockd cannot read", membersKey, conn.Sanitize(v))
+		return memberState{}, fmt.Errorf("the field v of %s is %q, which this redlockd cannot read", lua.MembersKey, conn.Sanitize(v))
 	}
 	return s, nil
 }
@@ -57,7 +58,7 @@ func stateOf(v, runID string) (memberState, error) {
 		return s, nil
 	case err != nil && runID != "" && strings.Contains(v, runID): //mutant:what-cannot-be-read-is-replaced
 		return memberState{}, &conn.RefusedError{Reason: err.Error() + ": if a newer redlockd uses this master, run its version here too; " +
-			"else see who writes to it, and run DEL " + membersKey + " there: it votes after the wait"}
+			"else see who writes to it, and run DEL " + lua.MembersKey + " there: it votes after the wait"}
 	}
 	return memberState{}, nil
 }

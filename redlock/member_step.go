@@ -59,7 +59,7 @@ func (s *survey) step(ctx context.Context, parent *record, acceptors []*found, q
 			return err
 		}
 		if a.accepted, err = recordOf(text(reply[3]), text(reply[2])); err != nil {
-			return fmt.Errorf("the field a of its %s, a change that it has accepted, cannot be read: %w", membersKey, err)
+			return fmt.Errorf("the field a of its %s, a change that it has accepted, cannot be read: %w", lua.MembersKey, err)
 		}
 		a.acceptedBallot = text(reply[1])
 		return nil
@@ -207,11 +207,11 @@ func (s *survey) teachUntaught(ctx context.Context, r *record) (taught int) {
 }
 
 // textOfTheRecord is what cannot be read where found.unreadable is set.
-const textOfTheRecord = "the field r of its " + membersKey + ", the text of the membership, cannot be read"
+const textOfTheRecord = "the field r of its " + lua.MembersKey + ", the text of the membership, cannot be read"
 
 // raiseFloor has a master refuse fences up to the floor.
 func (f *found) raiseFloor(ctx context.Context, floor int64) error {
-	raised, err := f.conn.Redis.Eval(ctx, lua.AdmitFloor.Text, []string{membersKey, floorKey}, f.state.String(), floor).Int()
+	raised, err := f.conn.Redis.Eval(ctx, lua.AdmitFloor.Text, []string{lua.MembersKey, lua.FloorKey}, f.state.String(), floor).Int()
 	switch {
 	case err == nil && raised == fenceAhead:
 		return errFloorAhead
@@ -226,7 +226,7 @@ var errFloorAhead = errors.New("the floor of fences is too far ahead of its cloc
 
 // runOnMembers runs one of the scripts on the membership. errOutrun: the master shows something else by now.
 func runOnMembers(ctx context.Context, conn *conn.Conn, s lua.Script, args ...any) ([]any, error) {
-	reply, err := conn.Redis.Eval(ctx, s.Text, []string{membersKey}, args...).Slice()
+	reply, err := conn.Redis.Eval(ctx, s.Text, []string{lua.MembersKey}, args...).Slice()
 	if err != nil {
 		return nil, err
 	}

@@ -330,18 +330,18 @@ func TestStepGoesOnWithoutWhatCannotBeRead(t *testing.T) {
 		}, "m4: the field a of its redlockd:members"},
 		{"an accepted child that is gone", func(s *stage, p *proposer) {
 			p.accept(first, p.demotes(1), 3)
-			s.do(3, "HDEL", membersKey, "a")
+			s.do(3, "HDEL", lua.MembersKey, "a")
 		}, "m4: the field a of its redlockd:members"},
 		{"an accepted child of another digest", func(s *stage, p *proposer) {
 			child := p.demotes(1)
 			child.digest = strings.Repeat("c4", digestLen/2)
 			p.accept(first, child, 3)
 		}, "m4: the field a of its redlockd:members"},
-		{"a record that is none", func(s *stage, p *proposer) { s.do(3, "HSET", membersKey, "r", "nonsense") }, "m4: the field r of its redlockd:members"},
-		{"a record that is gone", func(s *stage, p *proposer) { s.do(3, "HDEL", membersKey, "r") }, "m4: the field r of its redlockd:members"},
+		{"a record that is none", func(s *stage, p *proposer) { s.do(3, "HSET", lua.MembersKey, "r", "nonsense") }, "m4: the field r of its redlockd:members"},
+		{"a record that is gone", func(s *stage, p *proposer) { s.do(3, "HDEL", lua.MembersKey, "r") }, "m4: the field r of its redlockd:members"},
 		{"a promise that is no ballot", func(s *stage, p *proposer) {
 			p.prepare("00000007.0000000000000000", 0, 1, 2)
-			s.do(3, "HSET", membersKey, "p", "zzz")
+			s.do(3, "HSET", lua.MembersKey, "p", "zzz")
 		}, errOutrun.Error()},
 	} {
 		inVirtualTime(t, 5, func(s *stage) {

@@ -249,7 +249,7 @@ func (f *found) read(ctx context.Context, opts Options) error {
 	clock := redis.NewTimeCmd(ctx, "time")
 	floor, top := highWaterCommands(ctx)
 	pipe.BatchProcess(ctx, clock, floor, top)
-	hash, size := pipe.HGetAll(ctx, membersKey), pipe.DBSize(ctx)
+	hash, size := pipe.HGetAll(ctx, lua.MembersKey), pipe.DBSize(ctx)
 	f.sent = time.Now()
 	pipe.Exec(ctx)
 	f.received = time.Now()
@@ -306,13 +306,13 @@ func membersError(err error) error {
 	return err
 }
 
-const noMembership = "its " + membersKey + " is no membership: see who writes to it, and run DEL " + membersKey + " there; it votes after the wait"
+const noMembership = "its " + lua.MembersKey + " is no membership: see who writes to it, and run DEL " + lua.MembersKey + " there; it votes after the wait"
 
 // nameMemory names the memory of the master, if it still shows v ("": nothing), and says what has become of the one before. Of
 // several clients that name it, the first is right.
 func nameMemory(ctx context.Context, conn *conn.Conn, v, memory, why string) error {
-	if err := conn.Redis.Eval(ctx, lua.Mint.Text, []string{membersKey}, v, memory, why).Err(); err != nil {
-		return fmt.Errorf("name the memory in %s: %w", membersKey, err)
+	if err := conn.Redis.Eval(ctx, lua.Mint.Text, []string{lua.MembersKey}, v, memory, why).Err(); err != nil {
+		return fmt.Errorf("name the memory in %s: %w", lua.MembersKey, err)
 	}
 	return nil
 }
@@ -327,3 +327,20 @@ func otherFleet(r *record) string {
 		": if these are the masters that are meant here, give this redlockd the names and addresses that `redlockd members` prints with that fleet's settings;" +
 		" else name another master here, or, if that fleet is gone, run FLUSHALL on it"
 }
+
+// errUnsteady: whenever a memory is given a name, it is gone again.
+var errUnsteady = errors.New("its " + lua.MembersKey + " changes faster than it can be read")
+
+// amnesia says why a master has forgotten that shows v, which is not of this process. knew tells that it has been a voter.
+func amnesia(v string, knew bool) string {
+	switch {
+	case v == "" && !knew:
+		return reasonNew
+	case v == "":
+		return "its membership is gone: it has restarted without its data, or was flushed"
+	}
+	return "its membership is of another run: it has restarted or was replaced, and may have lost the latest locks"
+}
+
+// reasonNew is why a master has no vote of which nobody knew anything. It may be brand-new: a bootstrap may admit it.
+const reasonNew = "it has no membership: it is new, has restarted without its data, or was flushed"

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"redlockd/redlock/conn"
+	"redlockd/redlock/lua"
 )
 
 // The text of a record, as it stands on every master: printed, and read with all its bounds checked.
@@ -122,7 +123,7 @@ func parseLineage(text string) (generation int64, lineage string, ok bool) {
 }
 
 // whatToDoAboutARecord ends the errors of parseRecord: a master has shown a text that no redlockd wrote.
-const whatToDoAboutARecord = "see who else writes to this master's " + membersKey + ", or whether a newer redlockd does"
+const whatToDoAboutARecord = "see who else writes to this master's " + lua.MembersKey + ", or whether a newer redlockd does"
 
 // parseRecord reads the text of a record. It accepts only what print writes, within its bounds.
 func parseRecord(text string) (*record, error) {

@@ -335,7 +335,7 @@ var mutants = []mutant{
 	{"the-end-of-a-reader-is-not-the-latest", replace(`max(held.readers[member], left, nobodys)`, `pick(MUTANT, left, max(held.readers[member], left, nobodys))`), "TestOrderOf"},
 	{"a-change-that-is-broken-off-hides-a-lock", never, "TestOrderOf"},
 	{"what-is-on-its-way-to-the-sources-is-removed", never, "TestOrderOf"},
-	{"the-end-of-a-copied-key-is-not-moved", replace(`left+endMoveMs`, `pick(MUTANT, left, left+endMoveMs)`), "TestOrderOf"},
+	{"the-end-of-a-copied-key-is-not-moved", replace(`left+lua.EndMoveMs`, `pick(MUTANT, left, left+lua.EndMoveMs)`), "TestOrderOf"},
 	{"sources-that-differ-are-not-read-again", never, "TestOrderOf"},
 	{"a-copy-cuts-a-reader-short", replace(`max(left, learner.readers[member])`, `pick(MUTANT, left, max(left, learner.readers[member]))`), "TestOrderOf"},
 	{"a-copy-cuts-a-key-short", replace(`max(held.left, learner.left)`, `pick(MUTANT, held.left, max(held.left, learner.left))`), "TestOrderOf"},

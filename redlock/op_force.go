@@ -115,8 +115,8 @@ func (c *Client) raiseLocked(f *force, d *deferred) {
 func writeRaise(b *batch, r *round) {
 	w := b.wire
 	b.script(lua.Raise, 2, 1, 3)
-	w.Bulk(marksKey)
-	w.Bulk(floorKey)
+	w.Bulk(lua.MarksKey)
+	w.Bulk(lua.FloorKey)
 	b.resources(r)
 	w.Number(r.fence)
 	w.Number(int64(b.lane.client.opts.FenceMarks))

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"redlockd/redlock/clock"
+	"redlockd/redlock/lua"
 	"redlockd/redlock/quorum"
 )
 
@@ -195,7 +196,7 @@ func mergeStates(all []*answer, key, masters, pending int, elapsed time.Duration
 // what was read would be refused. Not while locks of a longer max_ttl may live.
 func (s *State) capAt(v *view) {
 	over := s.TTL + s.Spread - v.maxTTL
-	if over <= 0 || over > 2*endMoveMs*time.Millisecond || v.record == nil || v.lowering { //mutant:the-longest-ttl-is-told-with-its-moves //mutant:locks-of-a-longer-max_ttl-are-told-short
+	if over <= 0 || over > 2*lua.EndMoveMs*time.Millisecond || v.record == nil || v.lowering { //mutant:the-longest-ttl-is-told-with-its-moves //mutant:locks-of-a-longer-max_ttl-are-told-short
 		return
 	}
 	s.TTL = min(s.TTL, v.maxTTL)
@@ -215,7 +216,7 @@ func (c *Client) capByLease(resource string, s *State, now time.Time) {
 		return
 	}
 	left := c.leases.free(lease).Sub(now).Truncate(time.Millisecond)
-	if over := s.TTL - left; left > 0 && over > 0 && over < 2*endMoveMs*time.Millisecond { //mutant:a-ttl-is-told-with-its-moves //mutant:a-ttl-that-was-extended-elsewhere-is-told-short
+	if over := s.TTL - left; left > 0 && over > 0 && over < 2*lua.EndMoveMs*time.Millisecond { //mutant:a-ttl-is-told-with-its-moves //mutant:a-ttl-that-was-extended-elsewhere-is-told-short
 		s.TTL, s.Spread = left, s.Spread+over
 	}
 }

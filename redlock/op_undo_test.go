@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"testing"
 	"time"
+
+	"redlockd/redlock/lua"
 )
 
 // asks are the ways in which a caller takes a lock under its own token.
@@ -207,8 +209,8 @@ func TestEndsDoNotRunAway(t *testing.T) {
 			p.extend(longValue, time.Second, "r").want(s, "EXTEND", "held", 0)
 			p.lock(one("r", time.Second).as(longValue)).want(s, "LOCK again", "held", 0)
 		}
-		if left := s.do(0, "PTTL", "r").(int64); left > p.view.Load().longestMs+2*endMoveMs {
-			t.Errorf("the key lives for %d ms, want no more than %d", left, p.view.Load().longestMs+2*endMoveMs)
+		if left := s.do(0, "PTTL", "r").(int64); left > p.view.Load().longestMs+2*lua.EndMoveMs {
+			t.Errorf("the key lives for %d ms, want no more than %d", left, p.view.Load().longestMs+2*lua.EndMoveMs)
 		}
 	})
 }

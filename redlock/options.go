@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"strings"
 	"time"
 
 	"redlockd/redlock/clock"
 	"redlockd/redlock/conn"
+	"redlockd/redlock/lua"
 	"redlockd/redlock/quorum"
 )
 
@@ -30,7 +30,7 @@ const (
 	MaxKeys      = 128
 	// ReservedPrefix begins the names of the keys that redlockd keeps for itself on the masters. No resource
 	// may use it.
-	ReservedPrefix = "redlockd:"
+	ReservedPrefix = lua.ReservedPrefix
 )
 
 // Master says how one of the independent Redis masters is reached.
@@ -167,19 +167,7 @@ func CheckBounds[T int | time.Duration](option string, value, least, most T) err
 	if value >= least && value <= most {
 		return nil
 	}
-	return &OptionError{Option: option, Reason: fmt.Sprintf("%s is outside %s … %s", shortText(value), shortText(least), shortText(most))}
-}
-
-// shortText prints a value, and 1m where Duration.String prints 1m0s.
-func shortText(v any) string {
-	text := fmt.Sprint(v)
-	if _, ok := v.(time.Duration); ok && strings.HasSuffix(text, "m0s") {
-		text = strings.TrimSuffix(text, "0s")
-		if strings.HasSuffix(text, "h0m") {
-			text = strings.TrimSuffix(text, "0m")
-		}
-	}
-	return text
+	return &OptionError{Option: option, Reason: fmt.Sprintf("%s is outside %s … %s", clock.Text(value), clock.Text(least), clock.Text(most))}
 }
 
 // Validate reports every option that is out of bounds, and every pair of options that contradict each other, as
@@ -210,7 +198,7 @@ func (o Options) Validate() error {
 	}
 	bad := func(option, other, format string, args ...any) {
 		for i, arg := range args {
-			args[i] = shortText(arg)
+			args[i] = clock.Text(arg)
 		}
 		errs = append(errs, &OptionError{option, fmt.Sprintf(format, args...), other})
 	}

@@ -203,6 +203,9 @@ func (w *view) noQuorumError(start time.Time, v quorum.Votes, needed int, late t
 	return e
 }
 
+// fenceRetries bounds the rounds of one attempt whose fence was too low.
+const fenceRetries = 8
+
 // elapsed is how long a round has taken that is decided. If the machine may have been suspended meanwhile, it is at least
 // as long as all suspensions together: the masters' clocks went on.
 func (c *Client) elapsed(r *round, d *deferred) time.Duration {

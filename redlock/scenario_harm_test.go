@@ -15,6 +15,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"redlockd/redlock/lua"
 	"redlockd/redlock/redisproc"
 )
 
@@ -168,7 +169,7 @@ func snapshot(p *play) {
 func (p *play) beats() {
 	p.Helper()
 	beat := func() (n int) {
-		fmt.Sscan(fmt.Sprint(p.do(p.master(1), "HGET", membersKey, "beat")), &n)
+		fmt.Sscan(fmt.Sprint(p.do(p.master(1), "HGET", lua.MembersKey, "beat")), &n)
 		return n
 	}
 	began := beat()

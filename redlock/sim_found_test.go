@@ -9,6 +9,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"redlockd/redlock/lua"
 )
 
 // A LOCK repeated with its token finds the lock on the masters it has, one of them silent, and another's leftover on the rest. That is no
@@ -490,7 +492,7 @@ func TestFindingOutlivesTheConnection(t *testing.T) {
 		p.fenced("r")
 		time.Sleep(600 * ms) // heartbeats have seen the fence
 		p.delay(10*ms, 0, 0)
-		s.do(0, "DEL", marksKey, floorKey)
+		s.do(0, "DEL", lua.MarksKey, lua.FloorKey)
 		s.until("found", func() bool {
 			l := p.view.Load().lanes[0]
 			l.mu.Lock()
@@ -585,7 +587,7 @@ func TestRollbackIsCaughtWithTheVote(t *testing.T) {
 		p.align()
 		p.lock(one("r", 10*time.Second)).want(s, "LOCK", "held", 0)
 		for i := range 3 {
-			s.do(i, "HSET", membersKey, "beat", 1)
+			s.do(i, "HSET", lua.MembersKey, "beat", 1)
 			s.do(i, "DEL", "r")
 		}
 		p.lock(one("r", 10*time.Second)).want(s, "LOCK with three that were set back", "masters voted, 3 needed", 0)

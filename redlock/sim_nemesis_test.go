@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"redlockd/redlock/conn"
+	"redlockd/redlock/lua"
 	"redlockd/redlock/memmaster"
 )
 
@@ -265,7 +266,7 @@ func (n *nemesis) inflict(fault string) {
 		remember := 0
 		for _, seat := range w.newest().Seats {
 			if k := w.behind[numberOf(seat.Addr)]; k != i && seat.State == SeatVoter && !n.down[k] && !n.cold[k] {
-				if shows, _ := outside(w, w.masters[k], "HGET", membersKey, "v").(string); strings.HasPrefix(shows, seat.Memory+" ") {
+				if shows, _ := outside(w, w.masters[k], "HGET", lua.MembersKey, "v").(string); strings.HasPrefix(shows, seat.Memory+" ") {
 					remember++
 				}
 			}

@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"redlockd/redlock/lua"
 	"redlockd/redlock/redisproc"
 )
 
@@ -106,7 +107,7 @@ var lockTraces = traceModel{
   Move = %d
   MaxForgets = 0
   Again = TRUE
-%s`, endSlackMs+1, endMoveMs, falseMutants(t, "Lock"))
+%s`, endSlackMs+1, lua.EndMoveMs, falseMutants(t, "Lock"))
 	},
 	byHand: tracesByHand,
 	head:   "longest |-> 300, records |-> <<[quorum |-> 3, maxTTL |-> 300, masters |-> 1..5], [quorum |-> 3, maxTTL |-> 300, masters |-> 1..5]>>",

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"redlockd/redlock/lua"
 	"redlockd/redlock/memmaster"
 )
 
@@ -50,7 +51,7 @@ func (t *tracedRecords) add(text string) {
 
 // shows reads what a master shows behind a command.
 func (t *tracedRecords) shows(e *memmaster.Executed) (s memberShown) {
-	v := e.HGet(membersKey, "v")
+	v := e.HGet(lua.MembersKey, "v")
 	state, ok := readState(v)
 	switch {
 	case v == "":
@@ -58,12 +59,12 @@ func (t *tracedRecords) shows(e *memmaster.Executed) (s memberShown) {
 	case !ok:
 		return memberShown{unparsed: v}
 	}
-	s = memberShown{memory: state.memory, record: state.record.digest, ballot: state.ballot, child: state.child, promised: e.HGet(membersKey, "p"), runID: e.RunID}
+	s = memberShown{memory: state.memory, record: state.record.digest, ballot: state.ballot, child: state.child, promised: e.HGet(lua.MembersKey, "p"), runID: e.RunID}
 	if s.record != "" && t.number[s.record] == 0 {
-		t.add(e.HGet(membersKey, "r"))
+		t.add(e.HGet(lua.MembersKey, "r"))
 	}
 	if s.child != "" && t.number[s.child] == 0 {
-		t.add(e.HGet(membersKey, "a"))
+		t.add(e.HGet(lua.MembersKey, "a"))
 	}
 	return s
 }

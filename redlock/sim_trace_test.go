@@ -225,7 +225,7 @@ func (r *traceRecorder) executed(i int, e *memmaster.Executed) {
 // membershipLocked notes what a master shows of the membership, that it has forgotten everything, and under which record it votes.
 func (r *traceRecorder) membershipLocked(i int, e *memmaster.Executed) {
 	known := &r.masters[i]
-	v := e.HGet(membersKey, "v")
+	v := e.HGet(lua.MembersKey, "v")
 	flushed := strings.EqualFold(string(e.Args[0]), "flushall")
 	if v == "" && (known.v != "" || known.runID != e.RunID) || flushed {
 		known.keys, known.under = map[string]tracedKey{}, 0
@@ -234,7 +234,7 @@ func (r *traceRecorder) membershipLocked(i int, e *memmaster.Executed) {
 	known.v, known.runID = v, e.RunID
 	if state, ok := readState(v); ok {
 		r.records.masterOf[state.memory] = i + 1
-		if e.HGet(membersKey, "copy") != "" {
+		if e.HGet(lua.MembersKey, "copy") != "" {
 			r.copied[state.memory] = true
 		}
 	}
@@ -248,7 +248,7 @@ func (r *traceRecorder) membershipLocked(i int, e *memmaster.Executed) {
 		known.under = under
 		r.addLocked(traceEvent{kind: traceAdmit, master: i + 1, record: under})
 	}
-	if strings.EqualFold(string(e.Args[0]), "hmget") && string(e.Args[1]) == membersKey {
+	if strings.EqualFold(string(e.Args[0]), "hmget") && string(e.Args[1]) == lua.MembersKey {
 		for _, n := range r.unclosed[e.Conn] {
 			r.events[n].counts = r.events[n].shown == known.v
 		}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"redlockd/redlock/conn"
+	"redlockd/redlock/lua"
 	"redlockd/redlock/quorum"
 )
 
@@ -31,7 +32,7 @@ func (n *nemesis) everyoneIsHonest() bool {
 		if n.down[i] || n.cold[i] {
 			return false
 		}
-		v, _ := outside(w, w.masters[i], "HGET", membersKey, "v").(string)
+		v, _ := outside(w, w.masters[i], "HGET", lua.MembersKey, "v").(string)
 		memory, shows, _ := strings.Cut(v, " ")
 		if memory != seat.Memory || shown != "" && shows != shown {
 			return false
@@ -66,7 +67,7 @@ func (n *nemesis) lie(i int, d time.Duration) {
 	n.nobodyBelievesIt()
 	m, r, memory := w.masters[i], w.membership(i), w.memory(i)
 	show := func(fieldsAndValues ...any) {
-		outside(w, m, append([]any{"HSET", membersKey}, fieldsAndValues...)...)
+		outside(w, m, append([]any{"HSET", lua.MembersKey}, fieldsAndValues...)...)
 	}
 	other := (i + 1 + rng.IntN(len(r.seats)-1)) % len(r.seats)
 	alone := func(r *record) { r.seats = r.seats[i : i+1] }
@@ -119,7 +120,7 @@ func (n *nemesis) lie(i int, d time.Duration) {
 		outside(w, w.masters[other], "FLUSHALL")
 		long, later := "1", fmt.Sprint(time.Now().Add(time.Hour).UnixMilli())
 		again(func() {
-			text, _ := outside(w, m, "HGET", membersKey, "r").(string)
+			text, _ := outside(w, m, "HGET", lua.MembersKey, "r").(string)
 			r, err := parseRecord(text)
 			if err != nil {
 				return // it has none yet
@@ -133,13 +134,13 @@ func (n *nemesis) lie(i int, d time.Duration) {
 	case 5:
 		n.note("m%d lies about fences", i+1)
 		by := time.Duration(1+rng.IntN(20)) * time.Hour
-		outside(w, m, "SET", floorKey, fenceTime(time.Now().Add(by)))
+		outside(w, m, "SET", lua.FloorKey, fenceTime(time.Now().Add(by)))
 	case 6:
-		what := []string{"v", "r", "a", floorKey}[rng.IntN(4)]
+		what := []string{"v", "r", "a", lua.FloorKey}[rng.IntN(4)]
 		n.note("m%d shows what nobody can read, in %s, for %v", i+1, what, d)
 		switch what {
-		case floorKey:
-			outside(w, m, "SET", floorKey, fenceTime(time.Now().Add(48*time.Hour)))
+		case lua.FloorKey:
+			outside(w, m, "SET", lua.FloorKey, fenceTime(time.Now().Add(48*time.Hour)))
 		case "v":
 			show("v", memory+" what is that")
 		case "r":
@@ -149,7 +150,7 @@ func (n *nemesis) lie(i int, d time.Duration) {
 		}
 		n.later(d, func() { // as the message says
 			w.ledger.note("somebody deletes the membership of m%d, and its fences", i+1)
-			outside(w, m, "DEL", floorKey, marksKey, membersKey)
+			outside(w, m, "DEL", lua.FloorKey, lua.MarksKey, lua.MembersKey)
 		})
 	}
 }
@@ -166,8 +167,8 @@ func (n *nemesis) foreignName(p *incarnation) {
 	runID := conn.ParseInfo(outside(w, w.masters[i], "INFO", "server").(string))["run_id"]
 	fleet := (&record{generation: 1, lineage: nonce(), maxTTL: w.maxTTL, wait: 2 * w.maxTTL,
 		seats: []seat{{name: "theirs", addr: addrOf(other), memory: newMemory(runID), state: seatVoter}}}).seal()
-	outside(w, w.masters[i], "DEL", membersKey)
-	outside(w, w.masters[i], "HSET", membersKey, "v", fleet.shownBy(fleet.seats[0].memory), "r", fleet.text)
+	outside(w, w.masters[i], "DEL", lua.MembersKey)
+	outside(w, w.masters[i], "HSET", lua.MembersKey, "v", fleet.shownBy(fleet.seats[0].memory), "r", fleet.text)
 	n.note("proxy %d starts with settings that name m%d of another fleet, %s", p.id, other+1, fleet.lineage)
 	n.foreign = other
 	w.tallies.restarts++

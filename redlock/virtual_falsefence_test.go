@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"redlockd/redlock/lua"
 	"redlockd/redlock/redisproc"
 
 	"github.com/redis/go-redis/v9"
@@ -22,13 +23,13 @@ var falseFence = []struct {
 	args []any
 	says string // in the reason
 }{
-	{"a floor above all", []any{"SET", floorKey, int64(1<<53 - 1)}, "its redlockd:floor is 9007199254740991, which no proxy has given"},
-	{"a floor that is no number", []any{"SET", floorKey, "abc"}, "its redlockd:floor is abc, which no proxy has given"},
-	{"a floor beyond 64 bits", []any{"SET", floorKey, "99999999999999999999"}, "its redlockd:floor is 99999999999999999999,"},
-	{"a floor that is a sorted set", []any{"ZADD", floorKey, 1, "b"}, "its redlockd:floor is no string,"},
-	{"a mark above all", []any{"ZADD", marksKey, int64(1<<53 - 1), "r"}, "its highest mark in redlockd:marks is 9007199254740991,"},
-	{"a mark without a bound", []any{"ZADD", marksKey, "inf", "r"}, "its highest mark in redlockd:marks is +Inf,"},
-	{"marks that are a string", []any{"SET", marksKey, "abc"}, "its redlockd:marks is no sorted set,"},
+	{"a floor above all", []any{"SET", lua.FloorKey, int64(1<<53 - 1)}, "its redlockd:floor is 9007199254740991, which no proxy has given"},
+	{"a floor that is no number", []any{"SET", lua.FloorKey, "abc"}, "its redlockd:floor is abc, which no proxy has given"},
+	{"a floor beyond 64 bits", []any{"SET", lua.FloorKey, "99999999999999999999"}, "its redlockd:floor is 99999999999999999999,"},
+	{"a floor that is a sorted set", []any{"ZADD", lua.FloorKey, 1, "b"}, "its redlockd:floor is no string,"},
+	{"a mark above all", []any{"ZADD", lua.MarksKey, int64(1<<53 - 1), "r"}, "its highest mark in redlockd:marks is 9007199254740991,"},
+	{"a mark without a bound", []any{"ZADD", lua.MarksKey, "inf", "r"}, "its highest mark in redlockd:marks is +Inf,"},
+	{"marks that are a string", []any{"SET", lua.MarksKey, "abc"}, "its redlockd:marks is no sorted set,"},
 }
 
 func TestFalseFencesAreNotBelieved(t *testing.T) {
@@ -37,7 +38,7 @@ func TestFalseFencesAreNotBelieved(t *testing.T) {
 			change := func(o *Options) { o.MaxTTL = time.Second }
 			p, other := s.open(change), s.open(change)
 			last := p.fenced("r")
-			s.do(0, "DEL", floorKey, marksKey)
+			s.do(0, "DEL", lua.FloorKey, lua.MarksKey)
 			s.do(0, f.args...)
 			spoiled := time.Now()
 
@@ -66,7 +67,7 @@ func TestFalseFencesAreNotBelieved(t *testing.T) {
 			s.do(1, "FLUSHALL")
 			s.until("quarantine", func() bool { return p.states()[1] == 'q' && other.states()[1] == 'q' })
 			s.until("admitted", func() bool { return p.states() == "ruuuu" && other.states() == "ruuuu" })
-			if floor, _ := redis.NewCmdResult(s.do(1, "GET", floorKey), nil).Int64(); floor != last {
+			if floor, _ := redis.NewCmdResult(s.do(1, "GET", lua.FloorKey), nil).Int64(); floor != last {
 				s.Errorf("%s: the floor of a master that has forgotten is %d, want %d", f.name, floor, last)
 			}
 			for _, who := range []*proxy{p, other, s.start(change)} {
@@ -79,7 +80,7 @@ func TestFalseFencesAreNotBelieved(t *testing.T) {
 			}
 
 			// The operator does as he is told.
-			s.do(0, "DEL", floorKey, marksKey, membersKey)
+			s.do(0, "DEL", lua.FloorKey, lua.MarksKey, lua.MembersKey)
 			p.allUp()
 			other.allUp()
 			for i := 1; i < 3; i++ { // the repaired master is needed now
@@ -100,12 +101,12 @@ func TestFalseFloorDeletedWithoutTheMembership(t *testing.T) {
 		p := s.open(func(o *Options) { o.MaxTTL = time.Second })
 		p.fenced("r")
 		time.Sleep(time.Second)
-		s.do(0, "SET", floorKey, int64(1<<53-1))
+		s.do(0, "SET", lua.FloorKey, int64(1<<53-1))
 		s.until("refused", func() bool { return p.states() == "ruu" })
-		s.do(0, "DEL", floorKey, marksKey)
+		s.do(0, "DEL", lua.FloorKey, lua.MarksKey)
 		s.until("quarantine", func() bool { return p.states() == "quu" })
 		p.allUp()
-		if mark := s.do(0, "GET", floorKey); mark == nil {
+		if mark := s.do(0, "GET", lua.FloorKey); mark == nil {
 			s.Error("it has no floor, want the highest mark of the others")
 		}
 	})
@@ -117,7 +118,7 @@ func TestFloorWithinADayIsBelieved(t *testing.T) {
 		p, other := s.open(), s.open()
 		last := p.fenced("r")
 		floor := fenceTime(time.Now().Add(23 * time.Hour))
-		s.doOn([]int{0, 1}, "SET", floorKey, floor)
+		s.doOn([]int{0, 1}, "SET", lua.FloorKey, floor)
 		for i := range 10 {
 			who := []*proxy{p, other}[i%2]
 			fence := who.fenced("r")
@@ -139,7 +140,7 @@ func TestFloorOfAWrongClockIsRefused(t *testing.T) {
 		wrong := s.start(brief, withFaults, func(o *Options) { o.clockFaults.Ahead.Store(int64(48 * time.Hour)) })
 		floors := func() {
 			for i := range s.masters {
-				if floor, _ := redis.NewCmdResult(s.do(i, "GET", floorKey), nil).Int64(); floor > fenceTime(time.Now().Add(fenceAheadMax)) {
+				if floor, _ := redis.NewCmdResult(s.do(i, "GET", lua.FloorKey), nil).Int64(); floor > fenceTime(time.Now().Add(fenceAheadMax)) {
 					s.Fatalf("master %d: its floor %d is %v ahead of its clock", i+1, floor, fenceSpan(floor-fenceTime(time.Now())))
 				}
 			}
@@ -188,7 +189,7 @@ func TestFloorOfAnotherClockIsNotRefused(t *testing.T) {
 		p, other := s.open(), s.open()
 		p.delay(ms, ms, 1, 2) // so that what the first master says is known when the others have answered
 		other.delay(ms, ms, 1, 2)
-		s.do(0, "SET", floorKey, fenceTime(time.Now().Add(fenceAheadMax)))
+		s.do(0, "SET", lua.FloorKey, fenceTime(time.Now().Add(fenceAheadMax)))
 		time.Sleep(p.opts.ClockSkewMax / 2)
 		p.wantStates("uuu")
 		other.ahead(time.Hour)
@@ -213,7 +214,7 @@ func TestFalseMarkIsNotShown(t *testing.T) {
 		p := s.open(func(o *Options) { o.Heartbeat = 10 * time.Second })
 		fence := p.fenced("r")
 		for _, score := range []any{int64(1<<53 - 1), "inf", "-inf", -1} {
-			s.do(0, "ZADD", marksKey, score, "r")
+			s.do(0, "ZADD", lua.MarksKey, score, "r")
 			info, err := p.Inspect(context.Background(), "r")
 			if err != nil || info.Fence != fence {
 				s.Errorf("mark %v: got the fence %d, %v, want %d", score, info.Fence, err, fence)
@@ -249,7 +250,7 @@ func TestRealFalseFloor(t *testing.T) {
 	ctx := context.Background()
 	outside := dialServer(t, servers[0].Addr)
 	last := fencedPair(t, a, "k")
-	if err := outside.Set(ctx, floorKey, int64(1<<53-1), 0).Err(); err != nil {
+	if err := outside.Set(ctx, lua.FloorKey, int64(1<<53-1), 0).Err(); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, "contended", func() error { // a busy machine may hold up masters, or let the first lock run out
@@ -299,7 +300,7 @@ func TestRealFalseFloor(t *testing.T) {
 		}
 		last = fence
 	}
-	if err := outside.Del(ctx, floorKey, marksKey, membersKey).Err(); err != nil {
+	if err := outside.Del(ctx, lua.FloorKey, lua.MarksKey, lua.MembersKey).Err(); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []*Client{a, b, fresh} {

@@ -150,10 +150,10 @@ func TestForgottenMarksRaiseTheFloor(t *testing.T) {
 		for i := range 10 + 2*fenceSlack {
 			p.fenced("r" + string(rune('a'+i%26)) + string(rune('a'+i/26)))
 		}
-		if n := s.do(0, "ZCARD", marksKey).(int64); n > 10+fenceSlack {
+		if n := s.do(0, "ZCARD", lua.MarksKey).(int64); n > 10+fenceSlack {
 			s.Errorf("marks: got %d, want at most %d", n, 10+fenceSlack)
 		}
-		if mark := s.do(0, "ZSCORE", marksKey, "first"); mark != nil {
+		if mark := s.do(0, "ZSCORE", lua.MarksKey, "first"); mark != nil {
 			s.Fatalf("the oldest mark is still there: %v", mark)
 		}
 		if got := other.fenced("first"); got <= first {
@@ -193,7 +193,7 @@ func TestFenceComparedBeforeTheAdmission(t *testing.T) {
 		s.until("quarantine", func() bool { return p.states() == "quu" })
 		time.Sleep(other.Masters()[0].Left - 20*ms)
 		c := p.begin(LockRequest{Resources: []string{"r"}, TTL: time.Second, Fence: true})
-		if _, _, ok := s.masters[0].Get("r"); !ok || s.do(0, "GET", floorKey) != nil {
+		if _, _, ok := s.masters[0].Get("r"); !ok || s.do(0, "GET", lua.FloorKey) != nil {
 			s.Fatalf("the first master has %q, want the lock, and no floor yet", s.masters[0].Keys())
 		}
 		s.until("admitted", func() bool { return other.states() == "uuu" })

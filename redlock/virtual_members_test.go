@@ -137,13 +137,13 @@ func TestMasterThatTakesNoNewConnections(t *testing.T) {
 // promiseAll has all masters promise a ballot that nobody can outbid: no step is chosen until forgetPromises.
 func (s *stage) promiseAll() {
 	for i := range s.masters {
-		s.do(i, "HSET", membersKey, "p", "99999999.ffffffffffffffff")
+		s.do(i, "HSET", lua.MembersKey, "p", "99999999.ffffffffffffffff")
 	}
 }
 
 func (s *stage) forgetPromises() {
 	for i := range s.masters {
-		s.do(i, "HDEL", membersKey, "p")
+		s.do(i, "HDEL", lua.MembersKey, "p")
 	}
 }
 
@@ -264,7 +264,7 @@ func TestFoundingThatCameToNothing(t *testing.T) {
 		v.close()
 		time.Sleep(2 * time.Second)
 		p.wantStates("uuuuu")
-		if got := s.do(0, "HGET", membersKey, "v").(string); strings.Contains(got, " ? ") {
+		if got := s.do(0, "HGET", lua.MembersKey, "v").(string); strings.Contains(got, " ? ") {
 			s.Errorf("m1 shows %q after 2 s, want it settled", got)
 		}
 	})
@@ -312,9 +312,9 @@ func TestHeartbeatsGoOnAfterARemoval(t *testing.T) {
 			s.until("it is removed", func() bool { return len(p.Membership().Seats) < len(seats) })
 		}
 		for i := range 5 {
-			before := s.do(i, "HGET", membersKey, "beat")
+			before := s.do(i, "HGET", lua.MembersKey, "beat")
 			time.Sleep(2 * p.opts.Heartbeat)
-			if after := s.do(i, "HGET", membersKey, "beat"); after == before {
+			if after := s.do(i, "HGET", lua.MembersKey, "beat"); after == before {
 				s.Errorf("master %d: its beat was %v before two heartbeats, and is %v", i+1, before, after)
 			}
 		}

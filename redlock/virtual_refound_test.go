@@ -15,6 +15,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"redlockd/redlock/lua"
 )
 
 // refounds are the options of an operator who names these masters.
@@ -50,8 +52,8 @@ func (s *stage) shown() string {
 	text := ""
 	for i, m := range s.masters {
 		keys := m.Keys()
-		if text += fmt.Sprintf("m%d %q ", i+1, keys); slices.Contains(keys, membersKey) {
-			text += fmt.Sprint(s.do(i, "HGET", membersKey, "v"), " ")
+		if text += fmt.Sprintf("m%d %q ", i+1, keys); slices.Contains(keys, lua.MembersKey) {
+			text += fmt.Sprint(s.do(i, "HGET", lua.MembersKey, "v"), " ")
 		}
 	}
 	return text

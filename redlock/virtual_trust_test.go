@@ -9,12 +9,14 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"redlockd/redlock/lua"
 )
 
 // forge writes into the membership of one master, as somebody else would.
 func (s *stage) forge(master int, forged *record) {
 	s.Helper()
-	s.do(master, "HSET", membersKey, "v", forged.shownBy(s.memory(master)), "r", forged.text)
+	s.do(master, "HSET", lua.MembersKey, "v", forged.shownBy(s.memory(master)), "r", forged.text)
 }
 
 // One of five masters shows a record that nobody has chosen, by which it is the whole fleet, or the newest one. Clients that run, clients that start
@@ -189,7 +191,7 @@ func TestOneMasterInventsAChange(t *testing.T) {
 		})
 		s.forge(0, current)
 		s.forge(2, current)
-		s.do(2, "HSET", membersKey, "v", current.shownBy(s.memory(2))+" ? 00000009.0000000000000000 "+invented.digest, "a", invented.text)
+		s.do(2, "HSET", lua.MembersKey, "v", current.shownBy(s.memory(2))+" ? 00000009.0000000000000000 "+invented.digest, "a", invented.text)
 		p.heal(0, 1, 2)
 		s.until("a step has ended it", func() bool { return p.Membership().Version > current.version && p.Membership().Settled })
 		if got := p.Membership(); got.Seats[1].State != SeatVoter {
@@ -204,7 +206,7 @@ func TestMasterThatGoesOnLying(t *testing.T) {
 		p := s.open(briefly)
 		invented, minted := s.membership(4).changed(func(r *record) { r.version, r.parent = 99, r.digest }), 0
 		for end := time.Now().Add(5 * time.Second); time.Now().Before(end); time.Sleep(10 * ms) {
-			if v := invented.shownBy(s.memory(4)); s.do(4, "HGET", membersKey, "v") != v {
+			if v := invented.shownBy(s.memory(4)); s.do(4, "HGET", lua.MembersKey, "v") != v {
 				minted++
 				s.forge(4, invented)
 			}
@@ -252,7 +254,7 @@ func TestStepsDuringASurvey(t *testing.T) {
 func TestOneMasterHearsForNobody(t *testing.T) {
 	inVirtualTime(t, 5, func(s *stage) {
 		p := s.open(briefly)
-		s.do(3, "HSET", membersKey, "h:0", "9999999999999")
+		s.do(3, "HSET", lua.MembersKey, "h:0", "9999999999999")
 		s.restart(0)
 		began := time.Now()
 		s.until("the restarted master is seated", func() bool { return p.states() == "quuuu" && p.Membership().Seats[0].State == SeatLearner })

@@ -84,6 +84,11 @@ func (o *Own) Reading(now time.Time) Reading {
 	return Reading{Sent: at, Received: at, Offset: Interval{wall, wall}}
 }
 
+// ReadingOf is the answer to TIME, master, of a command that was sent and whose reply was received at these times.
+func (o *Own) ReadingOf(sent, received, master time.Time) Reading {
+	return ReadingOf(o.At(sent), o.At(received), time.Duration(master.UnixNano()))
+}
+
 // Date is what the wall clock says.
 func (o *Own) Date(now time.Time) time.Time {
 	if o.Faults != nil {

@@ -12,6 +12,7 @@
 package clock
 
 import (
+	"fmt"
 	"time"
 
 	"redlockd/redlock/quorum"
@@ -148,4 +149,17 @@ func Vouched(own time.Duration, masters []Interval, known quorum.Mask, n int, sk
 		}
 	}
 	return good
+}
+
+// OutOfStep says, for people, that a clock has gained so much.
+func OutOfStep(gain time.Duration) string {
+	return fmt.Sprintf("its clock gained %v on this machine's: it stepped, or this machine was paused", Roughly(gain))
+}
+
+// Roughly is a difference of clocks for people.
+func Roughly(d time.Duration) time.Duration {
+	if d.Abs() > time.Second {
+		return d.Round(10 * time.Millisecond)
+	}
+	return d.Round(time.Millisecond)
 }

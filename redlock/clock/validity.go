@@ -1,6 +1,10 @@
 package clock
 
-import "time"
+import (
+	"fmt"
+	"strings"
+	"time"
+)
 
 // DriftConstant is the part of the drift that does not depend on the TTL: it covers the resolution
 // of Redis's expiry, which is 1 ms, on both ends.
@@ -39,4 +43,16 @@ func ValidityOf(ttl, elapsed, drift time.Duration) time.Duration { //mutant:elap
 // must be made "unavailable for at least a bit more than the max TTL we use".
 func QuarantineOf(maxTTL time.Duration, d Drift) time.Duration {
 	return maxTTL + 2*(DriftOf(maxTTL, d)-DriftConstant) + 10*time.Millisecond //mutant:half-the-wait
+}
+
+// Text prints a value, and 1m where Duration.String prints 1m0s.
+func Text(v any) string {
+	text := fmt.Sprint(v)
+	if _, ok := v.(time.Duration); ok && strings.HasSuffix(text, "m0s") {
+		text = strings.TrimSuffix(text, "0s")
+		if strings.HasSuffix(text, "h0m") {
+			text = strings.TrimSuffix(text, "0m")
+		}
+	}
+	return text
 }

@@ -1,6 +1,7 @@
 package conn
 
 import (
+	"errors"
 	"fmt"
 	"runtime"
 	"strings"
@@ -96,3 +97,9 @@ func (e *RefusedError) Error() string { return RefusedPrefix + e.Reason }
 
 // Bug is a panic that ends the process: a state was reached that cannot be.
 type Bug string
+
+// IsRefused tells whether err is, or wraps, a RefusedError.
+func IsRefused(err error) bool {
+	_, refused := errors.AsType[*RefusedError](err)
+	return refused
+}
