@@ -27,8 +27,6 @@ type Client struct {
 	walls wallTable
 	// coordinator keeps the membership.
 	coordinator *coordinator
-	// memberLog limits the lines about it.
-	memberLog loglimit.Limiter
 
 	// mu guards what follows, and is the one gate through which every round enters the lanes (see
 	// launchLocked). It is held for lookups and appends only, never over I/O or a Completer. Order: mu before
@@ -85,7 +83,7 @@ func Open(opts Options) (*Client, error) {
 	c := &Client{
 		opts: opts, drift: opts.drift(), tokens: newTokenSource(), own: clock.Own{Faults: opts.clockFaults},
 		fences: fenceClock{aheadMax: opts.ClockSkewMax.Milliseconds() << fenceCounterBits},
-		leases: newLeases(opts.Prefixes), claims: make(map[string]*lane), changed: make(chan struct{}), lostLog: newLogLimiter(), heldLog: newLogLimiter(), memberLog: newLogLimiter(),
+		leases: newLeases(opts.Prefixes), claims: make(map[string]*lane), changed: make(chan struct{}), lostLog: newLogLimiter(), heldLog: newLogLimiter(),
 	}
 	c.limits.Store(opts.limits())
 	c.endingContext, c.end = context.WithCancel(context.Background())
@@ -98,7 +96,7 @@ func Open(opts Options) (*Client, error) {
 	for i, m := range opts.Masters {
 		lanes = append(lanes, newLane(c, i, m))
 	}
-	c.coordinator = newCoordinator(c)
+	c.coordinator = c.newCoordinator()
 	c.view.Store(newView(lanes, nil, c))
 	// All lanes exist before the first one runs: they look at each other (claim, voters).
 	for _, l := range lanes {

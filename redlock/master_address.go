@@ -27,7 +27,7 @@ func isNameOf(seatAddr string, s *seat) bool {
 }
 
 // seatAddrOf is the address in the membership that an operator means for a seat. Where it names no database, it is that of the options.
-func (o Options) seatAddrOf(name, addr string) string {
+func (o memberOptions) seatAddrOf(name, addr string) string {
 	addr, db, named := conn.SplitAddr(addr)
 	if !named {
 		db = o.Common.DB
@@ -39,7 +39,7 @@ func (o Options) seatAddrOf(name, addr string) string {
 }
 
 // masterNamed is the one that the options call so; nil: none.
-func (o Options) masterNamed(name string) *Master {
+func (o memberOptions) masterNamed(name string) *Master {
 	if i := slices.IndexFunc(o.Masters, func(m Master) bool { return m.SeatName() == name }); i >= 0 {
 		return &o.Masters[i]
 	}
@@ -49,7 +49,7 @@ func (o Options) masterNamed(name string) *Master {
 // masterAt is how the master of a seat is reached, given the name and the address in the membership. A master's own password goes only to
 // an address that the options name for it, because anybody who writes to the masters can name another one in the membership. There Common
 // must do.
-func (o Options) masterAt(name, seatAddr string) Master {
+func (o memberOptions) masterAt(name, seatAddr string) Master {
 	addr, db, _ := conn.SplitAddr(seatAddr)
 	named := o.masterNamed(name)
 	like := o.Masters[0]
@@ -74,7 +74,7 @@ func (o Options) masterAt(name, seatAddr string) Master {
 }
 
 // otherDB says that the options name a master of the record in another database than the record; "": they name none so.
-func (o Options) otherDB(r *record) string {
+func (o memberOptions) otherDB(r *record) string {
 	for i := range r.seats {
 		at := o.masterAt(r.seats[i].name, r.seats[i].addr)
 		for _, one := range o.Masters {

@@ -39,9 +39,9 @@ func standingOn(t testing.TB, m Master) *batch {
 		endingContext: t.Context(),
 	}
 	l := newLane(c, 0, o.Masters[0])
-	s := surveyMasters(t.Context(), map[int]Master{0: o.Masters[0]}, patience{enough: 1}, o)
+	s := surveyMasters(t.Context(), map[int]Master{0: o.Masters[0]}, patience{enough: 1}, o.members())
 	defer s.close()
-	c.coordinator = newCoordinator(c)
+	c.coordinator = c.newCoordinator()
 	c.view.Store(newView([]*lane{l}, s.prevailing(), c))
 	conn, err := l.connect()
 	if err != nil {
@@ -77,7 +77,7 @@ func newRound(v verb, token string, ttl time.Duration, keys ...string) *round {
 func idleClient() *Client {
 	c := &Client{opts: DefaultOptions(), endingContext: context.Background()}
 	c.drift = c.opts.drift()
-	c.coordinator = newCoordinator(c)
+	c.coordinator = c.newCoordinator()
 	c.view.Store(newView(nil, nil, c))
 	return c
 }

@@ -18,26 +18,8 @@ type BootstrapReport struct {
 	Admitted bool   // by this bootstrap
 }
 
-// Bootstrap is BootstrapAndReport without the reports.
-func Bootstrap(ctx context.Context, opts Options) error {
-	_, err := BootstrapAndReport(ctx, opts)
-	return err
-}
-
-// BootstrapAndReport founds the membership of a brand-new set of masters, all of which vote at once. Otherwise it would look as if all of
-// them had just forgotten everything, and they would have no vote for one wait (Options.FoundingWait). It does so only if all of them can be
-// reached, are different, may have a vote, never were members and hold no key; otherwise it changes nothing, and the error says what is in
-// the way. Use it only where no client can still hold a lock from before. The reports are in the order of the masters; there are none if the
-// options are out of bounds.
-//
-// Masters that a redlockd has founded by itself, and that wait, count as new: nothing tells them from those that nobody has looked at
-// yet. Masters that have all forgotten look the same, either way. Where a redlockd runs that knew one of them before, the founding is not the
-// first one, and the bootstrap refuses.
-func BootstrapAndReport(ctx context.Context, opts Options) ([]BootstrapReport, error) {
-	opts = opts.withDefaults()
-	if err := opts.Validate(); err != nil {
-		return nil, err
-	}
+// bootstrap is redlock.BootstrapAndReport, with options that are valid.
+func bootstrap(ctx context.Context, opts memberOptions) ([]BootstrapReport, error) {
 	masters := make(map[int]Master)
 	for i, m := range opts.Masters {
 		masters[i] = m
@@ -49,7 +31,7 @@ func BootstrapAndReport(ctx context.Context, opts Options) ([]BootstrapReport, e
 	for i, f := range s.found {
 		reports[i] = f.bootstrapReport()
 		if err := reports[i].Problem; err != nil {
-			errs = append(errs, MasterError{Addr: f.master.Addr, Err: err})
+			errs = append(errs, fmt.Errorf("%s: %w", f.master.Addr, err))
 		}
 	}
 	if len(errs) > 0 {
@@ -61,12 +43,12 @@ func BootstrapAndReport(ctx context.Context, opts Options) ([]BootstrapReport, e
 	switch {
 	case parent != nil:
 		first = parent.child()
-		first.wait = first.needed(opts.drift())
+		first.wait = first.needed(opts.Drift)
 	case slices.ContainsFunc(s.found, func(f *found) bool { return !f.state.fresh }):
 		return reports, errors.New("bootstrap: nothing was changed: a redlockd is just about to found the membership: try again")
 	default:
 		first, _ = s.founding(nil, opts)
-		first.wait = first.needed(opts.drift())
+		first.wait = first.needed(opts.Drift)
 	}
 	for i := range first.seats {
 		first.seats[i].state = seatVoter

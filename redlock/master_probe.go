@@ -151,11 +151,8 @@ var commandsNeeded = [][]any{
 // probeKey stands in commandsNeeded for the key of one probe.
 var probeKey = new(struct{ _ int })
 
-// ProbeAll probes all masters of the membership at the same time, each within timeout, and compares them with each other, with the
-// membership and with o. The masters that o names lead to the membership; where they show none, they are the ones to probe. The reports
-// are in the order of the seats. Behind them are masters that o names and that are no members.
-func ProbeAll(ctx context.Context, o Options, timeout time.Duration) ([]MasterReport, Membership) {
-	o = o.withDefaults()
+// probeAll is redlock.ProbeAll, with options that are complete.
+func probeAll(ctx context.Context, o memberOptions, timeout time.Duration) ([]MasterReport, Membership) {
 	asked := make(map[string]MasterReport) // by full address
 	probe := func(masters []Master) (reports []MasterReport) {
 		var mu sync.Mutex
@@ -203,7 +200,7 @@ func ProbeAll(ctx context.Context, o Options, timeout time.Duration) ([]MasterRe
 }
 
 // mastersOf are the masters of the seats.
-func mastersOf(r *record, o Options) (masters []Master) {
+func mastersOf(r *record, o memberOptions) (masters []Master) {
 	for i := range r.seats {
 		masters = append(masters, o.masterAt(r.seats[i].name, r.seats[i].addr))
 	}
@@ -223,7 +220,7 @@ func reportedBy(reports []MasterReport) *survey {
 
 // compare finds what no master can tell by itself: that it is another's twin, or not what these
 // options expect.
-func compare(reports []MasterReport, force *record, o Options) {
+func compare(reports []MasterReport, force *record, o memberOptions) {
 	findTwins(reports)
 	compareMembership(reports, force)
 	if force != nil {

@@ -1,6 +1,7 @@
 package redlock
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"redlockd/redlock/clock"
 	"redlockd/redlock/conn"
 	"redlockd/redlock/lua"
+	"redlockd/redlock/quorum"
 )
 
 // Membership is what a client knows of the membership record: who the masters are, and what holds for them.
@@ -85,9 +87,8 @@ type Seat struct {
 	Reason string
 }
 
-// Membership returns what this client knows of the membership.
-func (c *Client) Membership() Membership {
-	m := c.coordinator
+// membership is what is known here of the membership, and the places of its seats.
+func (m *coordinator) membership() (all Membership, places []int) {
 	m.mu.Lock()
 	r, settled, problem := m.record, m.settled, m.problem
 	if !m.problemEnds.IsZero() {
@@ -95,38 +96,31 @@ func (c *Client) Membership() Membership {
 	}
 	m.mu.Unlock()
 	if r == nil {
-		return Membership{MaxTTL: c.opts.MaxTTL, Problem: problem}
+		return Membership{MaxTTL: m.opts.MaxTTL, Problem: problem}, nil
 	}
-	all := r.membership(c.opts)
+	all = r.membership(m.opts)
 	all.Settled, all.Problem, all.WaitLeft = settled, problem, m.leftOf(r, r.ttlStampField())
-	lanes := c.view.Load().lanes
 	for i := range r.seats {
 		s, shown := &r.seats[i], &all.Seats[i]
 		shown.Left = m.leftOf(r, r.stampField(s))
 		if s.state == seatLearner {
 			shown.Copying = m.copyingOf(s.number)
 		}
-		if s.number < len(lanes) && lanes[s.number] != nil {
-			status := lanes[s.number].status()
-			shown.Reason, shown.Reached = status.Reason, status.Connected || status.State == MasterRefused
-		}
+		places = append(places, s.number)
 	}
-	return all
+	return all, places
 }
 
 // membership is the record for people.
-func (r *record) membership(o Options) Membership {
+func (r *record) membership(o memberOptions) Membership {
 	all := Membership{Known: true, Lineage: fmt.Sprintf("%d-%s", r.generation, r.lineage), Version: r.version, MaxTTL: r.maxTTL, Wait: r.wait,
-		Lowering: r.wait > r.needed(o.drift()), Needed: r.quorum(), Differences: fileDiffers(r, o)}
+		Lowering: r.wait > r.needed(o.Drift), Needed: r.quorum(), Differences: fileDiffers(r, o)}
 	for i := range r.seats {
 		s := &r.seats[i]
 		all.Seats = append(all.Seats, Seat{Name: s.name, Addr: o.masterAt(s.name, s.addr).FullAddr(), State: SeatState(s.state.String()), Memory: s.memory, Since: s.since})
 	}
 	return all
 }
-
-// MaxTTL is the longest TTL in force: that of the membership, or of the options as long as none is known.
-func (c *Client) MaxTTL() time.Duration { return c.view.Load().maxTTL }
 
 // MemberChange is what an operator asks for. Exactly one of the four is set.
 type MemberChange struct {
@@ -146,71 +140,33 @@ type MemberChange struct {
 // ErrMembersChanged is returned where another change of the membership was chosen while this one was being made.
 var ErrMembersChanged = errors.New("somebody else has changed the membership meanwhile; look at it with redlockd members, and repeat the change if it is still wanted")
 
-// ChangeMembers has the masters choose a record with the change, and returns when they have: a new master is a learner by then, and votes
-// when it was given what the others remember, or after the wait, which Membership shows. It is safe to repeat, and to break off at any point. With dryRun nothing is changed. what says
-// what is changed, or would be; "" where everything is so already.
-func (c *Client) ChangeMembers(ctx context.Context, change MemberChange, dryRun bool) (what string, err error) {
-	if change.Addr != "" {
-		change.Addr = c.opts.seatAddrOf(change.Replace+change.Add, change.Addr)
-	}
-	if err := change.check(c.opts); err != nil {
-		return "", err
-	}
-	request := &memberRequest{client: c, caller: ctx, change: change, dryRun: dryRun, done: make(chan memberReply, 1)}
+// errMembersClosed: the client was closed.
+var errMembersClosed = errors.New("the client is closed")
+
+// change has the masters choose a record with the change (Client.ChangeMembers).
+func (m *coordinator) change(ctx context.Context, change MemberChange, dryRun bool) (what string, err error) {
+	request := &memberRequest{opts: m.opts, caller: ctx, change: change, dryRun: dryRun, done: make(chan memberReply, 1)}
 	select {
-	case c.coordinator.requests <- request:
+	case m.requests <- request:
 	case <-ctx.Done():
 		return "", ctx.Err()
-	case <-c.endingContext.Done():
-		return "", ErrDraining
+	case <-m.ending.Done():
+		return "", errMembersClosed
 	}
 	select {
 	case reply := <-request.done:
 		return reply.what, reply.err
 	case <-ctx.Done():
-		problem := c.Membership().Problem
-		if problem == "" {
-			problem = "the masters do not answer in time"
-		}
-		return "", fmt.Errorf("%w: %s", ctx.Err(), problem)
-	case <-c.endingContext.Done():
-		return "", ErrDraining
+		membership, _ := m.membership()
+		return "", fmt.Errorf("%w: %s", ctx.Err(), cmp.Or(membership.Problem, "the masters do not answer in time"))
+	case <-m.ending.Done():
+		return "", errMembersClosed
 	}
-}
-
-// check says what is wrong with a change by itself.
-func (m MemberChange) check(o Options) error {
-	kinds := 0
-	for _, set := range []bool{m.Replace != "", m.Add != "", m.Remove != "", m.SetMaxTTL != 0} {
-		if set {
-			kinds++
-		}
-	}
-	if kinds != 1 {
-		return errors.New("name one change: replace, add, remove, or a new max_ttl")
-	}
-	if m.Replace != "" || m.Add != "" {
-		one := o.masterAt(m.Replace+m.Add, m.Addr)
-		if err := validateMasters([]Master{one}); err != nil {
-			return err
-		}
-	}
-	if m.SetMaxTTL != 0 {
-		o.MaxTTL = m.SetMaxTTL
-		if o.MaxHold < o.MaxTTL {
-			o.MaxHold = o.MaxTTL // that is no matter of the membership
-		}
-		if m.SetMaxTTL%time.Millisecond != 0 {
-			return errors.New("max_ttl is in whole milliseconds")
-		}
-		return o.Validate()
-	}
-	return nil
 }
 
 // memberRequest is a change that the coordinator is asked for.
 type memberRequest struct {
-	client *Client
+	opts   memberOptions
 	caller context.Context // a change that its caller has given up is not made
 	change MemberChange
 	dryRun bool
@@ -318,14 +274,14 @@ func (q *memberRequest) apply(ctx context.Context, n *situation) (d decision, er
 }
 
 func (q *memberRequest) setMaxTTL(r, child *record) error {
-	ttl, c := q.change.SetMaxTTL, q.client
+	ttl := q.change.SetMaxTTL
 	if ttl == r.maxTTL {
 		q.what = ""
 		return nil
 	}
 	child.maxTTL = ttl
 	if ttl > r.maxTTL {
-		child.wait = max(r.wait, child.needed(c.drift))
+		child.wait = max(r.wait, child.needed(q.opts.Drift))
 		q.what = fmt.Sprintf("max_ttl rises from %s to %s", clock.Text(r.maxTTL), clock.Text(ttl))
 		return nil
 	}
@@ -405,7 +361,7 @@ func (n *situation) keepsQuorum(child *record, s *seat) error {
 
 // seat seats the master at an address: at a new seat, or in the place of another one.
 func (q *memberRequest) seat(ctx context.Context, n *situation, child *record) error {
-	r, m, o := n.record, q.change, q.client.opts
+	r, m, o := n.record, q.change, q.opts
 	at := o.masterAt(m.Replace+m.Add, m.Addr)
 	var s *seat
 	switch {
@@ -432,8 +388,8 @@ func (q *memberRequest) seat(ctx context.Context, n *situation, child *record) e
 		for child.seat(number) != nil {
 			number++
 		}
-		if number == MaxMasters {
-			return fmt.Errorf("there are %d seats, at most %d are possible: remove one first", len(r.seats), MaxMasters)
+		if number == quorum.MaxMasters {
+			return fmt.Errorf("there are %d seats, at most %d are possible: remove one first", len(r.seats), quorum.MaxMasters)
 		}
 		child.seats = append(child.seats, seat{number: number, name: m.Add, state: seatVacant})
 		slices.SortFunc(child.seats, func(a, b seat) int { return a.number - b.number })

@@ -134,7 +134,7 @@ const belongsElsewhere = "it belongs to another fleet"
 // fleet is what a client without a record is led to by the masters that its settings name: the fleet that more than half of those show that
 // have answered. A master that shows nothing counts for the fleet that has a seat at its address. The fleet is "" where nobody shows
 // anything. Where masters show fleets, and none of them is the one of more than half, wrong says who belongs where.
-func (s *survey) fleet(o Options) (fleet, wrong string) {
+func (s *survey) fleet(o memberOptions) (fleet, wrong string) {
 	members, answered := make(map[string][]string), 0
 	for _, f := range s.found {
 		if f.ok() {
@@ -166,7 +166,7 @@ func (s *survey) fleet(o Options) (fleet, wrong string) {
 }
 
 // fleetOf names the fleet that a master leads to; "": none.
-func (s *survey) fleetOf(f *found, o Options) string {
+func (s *survey) fleetOf(f *found, o memberOptions) string {
 	if id := f.shownID(); len(id.lineage) == nonceLen {
 		return id.lineage[:fleetLen]
 	}

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"redlockd/redlock/clock"
+	"redlockd/redlock/conn"
+	"redlockd/redlock/loglimit"
 	"redlockd/redlock/quorum"
 )
 
@@ -20,7 +22,13 @@ import (
 // ends, and twice within the time in which every address must be made sure of. All clients of the same masters do the same, and any of
 // them may be killed at any point: what it has begun another one finishes.
 type coordinator struct {
-	client *Client
+	host Host
+	opts memberOptions
+	own  *clock.Own
+	log  loglimit.Limiter // of lines about the membership
+	// ending is over when the client is closed, which waits for running.
+	ending  context.Context
+	running *sync.WaitGroup
 	// poked is signalled by poke, to have the coordinator look soon.
 	poked    chan struct{}
 	requests chan *memberRequest
@@ -59,8 +67,29 @@ type reseatPause struct {
 	next  time.Duration
 }
 
-func newCoordinator(c *Client) *coordinator {
-	return &coordinator{client: c, poked: make(chan struct{}, 1), requests: make(chan *memberRequest), born: time.Now(),
+// Host is what the coordinator needs of the engine. The number of a seat is its place there.
+type Host interface {
+	// Places are the masters in use.
+	Places() map[int]conn.Master
+	// Answering is how many of them answer in time.
+	Answering() int
+	// Adopt makes a record the one in force. Votes count by it from then on.
+	Adopt(r *record)
+	// Recheck has all connections look at what their masters show.
+	Recheck()
+	// Confirm says which process was behind the address of a place, on a connection that was begun at that time.
+	Confirm(place int, runID string, at time.Time)
+	// Source is what is known of the clock of a voter, and its beat, before it is copied from; a nil ring: its clock is this process's. ok is false if
+	// its votes do not count here because of the clock, or because it may evict keys.
+	Source(place int) (ring *clock.Ring, beat int64, ok bool)
+	// Gained says that the clock of a source has gained so much since a time on clock.Own.
+	Gained(place int, gain, before time.Duration)
+	// Copied counts a copy that was made.
+	Copied()
+}
+
+func newCoordinator(host Host, opts memberOptions, own *clock.Own, ending context.Context, running *sync.WaitGroup) *coordinator {
+	return &coordinator{host: host, opts: opts, own: own, log: loglimit.Limiter{Interval: opts.LogInterval, Burst: opts.LogBurst}, ending: ending, running: running, poked: make(chan struct{}, 1), requests: make(chan *memberRequest), born: time.Now(),
 		pauses: make(map[int]reseatPause), recoveries: make(map[int]*recovery), watches: make(map[string]*watch), due: make(map[string]time.Time)}
 }
 
@@ -74,7 +103,7 @@ func (m *coordinator) poke() {
 
 // run is the goroutine.
 func (m *coordinator) run() {
-	ctx := m.client.endingContext
+	ctx := m.ending
 	timer := time.NewTimer(leastTimer)
 	defer timer.Stop()
 	for {
@@ -115,30 +144,29 @@ const leastTimer = time.Nanosecond
 
 // places are the masters to ask, by place.
 func (m *coordinator) places() map[int]Master {
-	places := make(map[int]Master)
-	for _, l := range m.client.view.Load().masters {
-		places[l.index] = l.master
-	}
-	return places
+	return m.host.Places()
 }
 
 // placesOf are the masters of a record.
 func (m *coordinator) placesOf(r *record) map[int]Master {
 	places := make(map[int]Master)
 	for i := range r.seats {
-		places[r.seats[i].number] = m.client.opts.masterAt(r.seats[i].name, r.seats[i].addr)
+		places[r.seats[i].number] = m.opts.masterAt(r.seats[i].name, r.seats[i].addr)
 	}
 	return places
 }
 
 // look asks all masters, does what follows, and returns when to look again.
 func (m *coordinator) look(ctx context.Context) time.Duration {
-	o := m.client.opts
-	v := m.client.view.Load()
+	o := m.opts
+	needed, wait := quorum.Of(len(o.Masters)), clock.QuarantineOf(o.MaxTTL, o.Drift)
+	if r := m.record; r != nil {
+		needed, wait = r.quorum(), max(r.wait, clock.QuarantineOf(r.maxTTL, o.Drift))
+	}
 	places := m.places()
 	// A master that stays connected but takes no new connection must not keep the addresses of the others from being made sure of in time.
-	patience := patience{enough: max(v.Quorum(), m.client.mastersUp()), grace: surveyGrace, fewer: v.Quorum(), late: recheckWithin(v.wait) / 4} //mutant:a-master-that-hangs-holds-up-the-others
-	if m.request != nil {                                                                                                                       //mutant:a-change-is-judged-by-the-first-answers
+	patience := patience{enough: max(needed, m.host.Answering()), grace: surveyGrace, fewer: needed, late: recheckWithin(wait) / 4} //mutant:a-master-that-hangs-holds-up-the-others
+	if m.request != nil {                                                                                                           //mutant:a-change-is-judged-by-the-first-answers
 		patience.enough = len(places) // the votes that a change leaves are counted
 	}
 	if m.record == nil { //mutant:a-start-is-judged-by-the-first-answers
@@ -159,7 +187,7 @@ func (m *coordinator) look(ctx context.Context) time.Duration {
 	defer cancel()
 	if next != nil {
 		m.adopt(next, nil)
-		for _, timer := range timersOf(next, m.client.drift) {
+		for _, timer := range timersOf(next, m.opts.Drift) {
 			m.left(s, timer)
 		}
 		return 0
@@ -185,7 +213,7 @@ func (m *coordinator) look(ctx context.Context) time.Duration {
 	}
 	m.foundable, m.quorumAt = time.Time{}, s.began
 	if s.teachUntaught(ctx, r) > 0 { // who is behind cannot promise anything, and would count as silent //mutant:who-is-behind-counts-as-silent
-		m.client.recheckLanes()
+		m.host.Recheck()
 	}
 	acceptors := s.acceptors(r)
 	if s.unfinished(r) {
@@ -207,7 +235,7 @@ func (m *coordinator) look(ctx context.Context) time.Duration {
 	n := &situation{record: r, survey: s, left: func(timer string) time.Duration { return m.left(s, timer) },
 		recovered: func(one *seat) (string, bool) { return m.recovered(s, r, one) },
 		patience:  heardWithin * o.Heartbeat, paused: func(place int) bool { return s.began.Before(m.pauses[place].until) },
-		wall: m.client.own.Date(time.Now()), skew: o.ClockSkewMax, drift: m.client.drift}
+		wall: m.own.Date(time.Now()), skew: o.ClockSkewMax, drift: m.opts.Drift}
 	d := n.next()
 	problem := d.problem
 	if m.request != nil {
@@ -259,7 +287,7 @@ func (m *coordinator) follow(ctx context.Context, s *survey) (next *record, wron
 	}
 	next, wrong = m.join(ctx, s)
 	if own == nil && next != nil {
-		if wrong = m.client.opts.otherDB(next); wrong != "" {
+		if wrong = m.opts.otherDB(next); wrong != "" {
 			next = nil
 		}
 	}
@@ -272,7 +300,7 @@ func (m *coordinator) follow(ctx context.Context, s *survey) (next *record, wron
 // A client that has a record keeps to its fleet as long as one master shows that. Where all have forgotten it, and another client has founded
 // another one with them, this client follows.
 func (m *coordinator) join(ctx context.Context, s *survey) (best *record, wrong string) {
-	o, own, most := m.client.opts, m.record, 0
+	o, own, most := m.opts, m.record, 0
 	fleet, wrong := s.fleet(o)
 	leads := s.settled()
 	var match func(r *record) bool
@@ -308,7 +336,7 @@ func (m *coordinator) join(ctx context.Context, s *survey) (best *record, wrong 
 func patienceForAll(r *record) patience { return patience{enough: r.quorum(), grace: surveyGrace} }
 
 // places are the masters that the options name, in their order.
-func (o Options) places() map[int]Master {
+func (o memberOptions) places() map[int]Master {
 	places := make(map[int]Master)
 	for i, m := range o.Masters {
 		places[i] = m
@@ -323,22 +351,22 @@ func (m *coordinator) pause(n *situation) time.Duration {
 		if left := m.left(n.survey, timer); left > 0 {
 			pause = min(pause, left-time.Since(n.survey.began))
 		} else {
-			pause = min(pause, m.client.opts.Heartbeat) // what it waits for is not reached, or paused
+			pause = min(pause, m.opts.Heartbeat) // what it waits for is not reached, or paused
 		}
 	}
 	for i := range n.record.seats {
 		s := &n.record.seats[i]
 		if f := n.survey.at(s.number); s.state != seatLeaving && f != nil && f.ok() && f.state.memory != s.memory {
-			pause = min(pause, m.client.opts.Heartbeat)
+			pause = min(pause, m.opts.Heartbeat)
 		}
 	}
 	for _, one := range m.recoveries {
 		if one.copy == nil { // who copies to it may stop, or what stands in the way be gone
-			pause = min(pause, 2*m.client.opts.Heartbeat)
+			pause = min(pause, 2*m.opts.Heartbeat)
 		}
 	}
 	if m.request != nil {
-		pause = min(pause, m.client.opts.Heartbeat)
+		pause = min(pause, m.opts.Heartbeat)
 	}
 	return pause
 }
@@ -392,8 +420,8 @@ func quorumOfAges(ages []time.Duration, r *record) time.Duration {
 // stamps. Those count only where the clocks agree with each other and with ours: who disagrees is left out. Stamps are written by clients
 // whose clock agreed, too (trustClock).
 func (m *coordinator) left(s *survey, timer string) time.Duration {
-	r, o := m.record, m.client.opts
-	wait := max(r.wait, clock.QuarantineOf(r.maxTTL, m.client.drift))
+	r, o := m.record, m.opts
+	wait := max(r.wait, clock.QuarantineOf(r.maxTTL, m.opts.Drift))
 	w, known := m.watches[timer]
 	if !known {
 		return wait
@@ -416,7 +444,7 @@ func (m *coordinator) left(s *survey, timer string) time.Duration {
 
 // agreeing are the masters whose clocks agree now with ours and with a majority of all clocks.
 func (s *survey) agreeing(skew time.Duration) quorum.Mask {
-	var offset [MaxMasters]clock.Interval
+	var offset [quorum.MaxMasters]clock.Interval
 	var known quorum.Mask
 	for _, f := range s.found {
 		if f.ok() {
@@ -435,7 +463,7 @@ func (m *coordinator) leftOf(r *record, timer string) time.Duration {
 		return max(0, time.Until(due))
 	}
 	if w, known := m.watches[timer]; known {
-		return max(0, time.Until(w.since.Add(max(r.wait, clock.QuarantineOf(r.maxTTL, m.client.drift)))))
+		return max(0, time.Until(w.since.Add(max(r.wait, clock.QuarantineOf(r.maxTTL, m.opts.Drift)))))
 	}
 	return 0
 }
@@ -443,8 +471,8 @@ func (m *coordinator) leftOf(r *record, timer string) time.Duration {
 // confirm tells the lane of the place whether it is connected to who stands behind its address now. One that is connected to another process
 // loses its connection.
 func (m *coordinator) confirm(s *survey, f *found) {
-	if lanes := m.client.view.Load().lanes; f.runID != "" && f.place < len(lanes) && lanes[f.place] != nil {
-		lanes[f.place].confirm(f.runID, s.began)
+	if f.runID != "" {
+		m.host.Confirm(f.place, f.runID, s.began)
 	}
 }
 
@@ -469,9 +497,9 @@ func (m *coordinator) raiseFloors(ctx context.Context, n *situation, d *decision
 	}
 	if cold {
 		// Masters that have all forgotten look like new ones. There is something to do only where it is known that they have.
-		log, attrs := m.client.opts.Logger.Info, []any{"floor", floor}
+		log, attrs := m.opts.Logger.Info, []any{"floor", floor}
 		if n.record.generation > 1 || n.record.version > 0 {
-			log = m.client.opts.Logger.Warn
+			log = m.opts.Logger.Warn
 			attrs = append(attrs, "to_do", "nothing if fences are not used; else see that clocks here and on the masters differ by less than clock_skew_max")
 		}
 		log("fences trust clocks once: too few masters remember the last ones", attrs...)
@@ -481,7 +509,7 @@ func (m *coordinator) raiseFloors(ctx context.Context, n *situation, d *decision
 
 // propose has the acceptors choose what follows parent, or a founding (parent is nil), and goes on with what they chose.
 func (m *coordinator) propose(ctx context.Context, s *survey, parent *record, acceptors []*found, quorum int, d decision) time.Duration {
-	o := m.client.opts
+	o := m.opts
 	chosen, err := s.step(ctx, parent, acceptors, quorum, d.child)
 	if err != nil {
 		m.setProblem("the membership cannot be changed at present: " + err.Error())
@@ -502,7 +530,7 @@ func (m *coordinator) propose(ctx context.Context, s *survey, parent *record, ac
 	}
 	m.adopt(chosen, d.changes)
 	s.teach(ctx, chosen.among(s.found), chosen)
-	m.client.recheckLanes()
+	m.host.Recheck()
 	if ours && d.asked { //mutant:a-founding-is-taken-for-the-change
 		m.request.chosen(chosen)
 		m.request = nil
@@ -525,7 +553,7 @@ func (m *coordinator) pauseReseat(place int, wait time.Duration) {
 
 // found founds the membership anew, where that is allowed. base is as for founding.
 func (m *coordinator) found(ctx context.Context, s *survey, base *record) time.Duration {
-	o := m.client.opts
+	o := m.opts
 	since := m.foundable
 	if since.IsZero() {
 		since = s.began
@@ -566,7 +594,7 @@ func (m *coordinator) found(ctx context.Context, s *survey, base *record) time.D
 func (m *coordinator) foundLater(why string) time.Duration {
 	m.setProblem(why)
 	m.refuseRequest(errors.New("too few masters are reached to change anything: " + why))
-	return m.client.opts.Heartbeat
+	return m.opts.Heartbeat
 }
 
 // among are the masters whose memory the record lists.
@@ -585,7 +613,7 @@ func (m *coordinator) adopt(r *record, changes []string) {
 	m.mu.Lock()
 	before := m.record
 	watches := make(map[string]*watch)
-	for _, timer := range timersOf(r, m.client.drift) {
+	for _, timer := range timersOf(r, m.opts.Drift) {
 		watches[timer] = m.watches[timer]
 		if watches[timer] == nil {
 			watches[timer] = &watch{since: now, clocks: make(map[string]clockWatch)}
@@ -598,9 +626,16 @@ func (m *coordinator) adopt(r *record, changes []string) {
 	if len(changes) > 0 {
 		attrs = append(attrs, "change", strings.Join(changes, "; "))
 	}
-	m.client.opts.Logger.Info("membership", attrs...)
+	m.opts.Logger.Info("membership", attrs...)
 	m.compareFile(r, before)
-	m.client.setRecord(r)
+	m.host.Adopt(r)
+}
+
+// current is the record in force.
+func (m *coordinator) current() *record {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.record
 }
 
 // settle says that no child of the record in force had been chosen when this look began. A quorum would have accepted it, and one of those would

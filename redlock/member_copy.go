@@ -16,6 +16,7 @@ import (
 	"redlockd/redlock/clock"
 	"redlockd/redlock/conn"
 	"redlockd/redlock/lua"
+	"redlockd/redlock/quorum"
 )
 
 // Recovery by copying. A master that has forgotten is a learner, and waits until the longest lock must have ended, unless enough others
@@ -66,7 +67,8 @@ const (
 
 // copying gives one learner what the sources remember. The coordinator makes it; run is its goroutine. What is atomic is for others.
 type copying struct {
-	client  *Client
+	by      *coordinator
+	opts    memberOptions
 	id      string
 	seat    seat // of the learner
 	learner *copyPlace
@@ -107,14 +109,13 @@ type copyPlace struct {
 	f      *found // its connection
 	memory string
 	beat   int64
-	// lane is that of a source. ring is what its clock has shown before the copy: every reading is compared with all of them.
-	lane *lane
+	// ring is what the clock of a source has shown before the copy: every reading is compared with all of them.
 	ring *clock.Ring
 }
 
 // pipe sends commands to a master, and judges it by what stands behind them, as is done with votes.
 func (c *copying) pipe(ctx context.Context, p *copyPlace, fill func(pipe redis.Pipeliner)) error {
-	ctx, cancel := context.WithTimeout(ctx, c.client.opts.ConnectTimeout)
+	ctx, cancel := context.WithTimeout(ctx, c.opts.ConnectTimeout)
 	defer cancel()
 	pipe := p.f.conn.Redis.Pipeline()
 	fill(pipe)
@@ -129,9 +130,9 @@ func (c *copying) pipe(ctx context.Context, p *copyPlace, fill func(pipe redis.P
 		}
 	}
 	end := trailerOf(fields, clock)
-	gain, err := p.judge(end, c.client.own.ReadingOf(sent, received, end.clock), c.client.drift)
+	gain, err := p.judge(end, c.by.own.ReadingOf(sent, received, end.clock), c.opts.Drift)
 	if gain > 0 {
-		p.lane.gained(gain, p.ring.Latest) //mutant:a-gain-that-a-copy-has-seen-is-forgotten
+		c.by.host.Gained(p.number, gain, p.ring.Latest) //mutant:a-gain-that-a-copy-has-seen-is-forgotten
 	}
 	return err
 }
@@ -170,7 +171,7 @@ func (c *copying) each(places []*copyPlace, ask func(i int, p *copyPlace) error)
 func (c *copying) run(ctx context.Context, places map[int]Master) {
 	defer close(c.ended)
 	defer c.cancel()
-	s := surveyMasters(ctx, places, patience{enough: len(places)}, c.client.opts)
+	s := surveyMasters(ctx, places, patience{enough: len(places)}, c.opts)
 	defer s.close()
 	for _, p := range c.all {
 		p.f = s.at(p.number)
@@ -190,9 +191,7 @@ func (c *copying) run(ctx context.Context, places map[int]Master) {
 	c.err = c.copy(ctx)
 	c.took = time.Since(c.began)
 	if c.err == nil {
-		c.client.mu.Lock()
-		c.client.stats.Copies++
-		c.client.mu.Unlock()
+		c.by.host.Copied()
 	}
 }
 
@@ -273,7 +272,7 @@ func (c *copying) pass(ctx context.Context, from *copyPlace, readers []*copyPlac
 			cursor, more = next, next != 0 //mutant:a-scan-is-not-finished
 			c.looked.Add(int64(len(found)))
 			names = slices.DeleteFunc(found, func(name string) bool {
-				return strings.HasPrefix(name, lua.ReservedPrefix) || len(name) > MaxResourceLen || from != c.learner && c.known(name)
+				return strings.HasPrefix(name, lua.ReservedPrefix) || len(name) > lua.MaxResourceLen || from != c.learner && c.known(name)
 			})
 		}
 		if err := c.note(ctx); err != nil {
@@ -311,7 +310,7 @@ func (c *copying) readCommand(ctx context.Context, pipe redis.Pipeliner, names [
 	if ends {
 		told = 1
 	}
-	return pipe.EvalSha(ctx, lua.CopyRead.SHA, names, MaxValueLen, told)
+	return pipe.EvalSha(ctx, lua.CopyRead.SHA, names, lua.MaxValueLen, told)
 }
 
 // read asks masters what they hold under the keys.
@@ -349,12 +348,13 @@ func (c *copying) give(names []string, entries [][]copyEntry) (w copyWrite) {
 
 // order decides about the key with this index.
 func (c *copying) order(learner *copyEntry, entries [][]copyEntry, i, tries int) copyOrder {
-	of := make([]copyEntry, 0, MaxMasters)
+	of := make([]copyEntry, 0, quorum.MaxMasters)
 	for _, source := range entries {
 		of = append(of, source[i])
 	}
-	v := c.client.view.Load()
-	return orderOf(learner, of, c.least, tries, c.nobodys, v.maxTTL.Milliseconds(), v.wait.Milliseconds())
+	r := c.by.current()
+	wait := max(r.wait, clock.QuarantineOf(r.maxTTL, c.opts.Drift))
+	return orderOf(learner, of, c.least, tries, c.nobodys, r.maxTTL.Milliseconds(), wait.Milliseconds())
 }
 
 // compare is for keys that the learner has, whose entries are the last: what not all of these sources hold as it does is read once more on all.
@@ -432,10 +432,7 @@ func (c *copying) settle(ctx context.Context) error {
 
 // settledOn is what the learner has to show to be written to: the record that this client goes by, if it lists the learner as one. "": it does not.
 func (c *copying) settledOn() string {
-	r := c.client.view.Load().record
-	if r == nil {
-		return ""
-	}
+	r := c.by.current()
 	if s := r.lists(c.seat.memory); s == nil || s.state != seatLearner { //mutant:a-copy-goes-on-to-a-voter
 		return ""
 	}
@@ -514,7 +511,7 @@ func (c *copying) writeReaders(ctx context.Context, name string, order *copyOrde
 
 // insist sends the learner a command until it does it.
 func (c *copying) insist(ctx context.Context, command func(pipe redis.Pipeliner) *redis.Cmd) (done string, err error) {
-	for began := time.Now(); time.Since(began) < c.client.opts.ConnectTimeout; {
+	for began := time.Now(); time.Since(began) < c.opts.ConnectTimeout; {
 		err := c.each([]*copyPlace{c.learner}, func(_ int, p *copyPlace) error {
 			var cmd *redis.Cmd
 			err := c.pipe(ctx, p, func(pipe redis.Pipeliner) { cmd = command(pipe) })
@@ -540,18 +537,18 @@ var errCopied = errors.New("another redlockd gives it what it has to know")
 
 // note tells others, now and then, who copies, and how far that is.
 func (c *copying) note(ctx context.Context) error {
-	if time.Since(c.noted) < c.client.opts.Heartbeat/2 && !c.noted.IsZero() {
+	if time.Since(c.noted) < c.opts.Heartbeat/2 && !c.noted.IsZero() {
 		return nil
 	}
 	c.noted = time.Now()
 	if c.noted.Sub(c.logged) > copyLogEvery {
 		c.logged = c.noted
 		n := c.progress()
-		c.client.opts.Logger.Info("a master is given what the others remember", "master", conn.Sanitize(c.seat.name), "locks", n.given, "percent", n.done, "from", n.from)
+		c.opts.Logger.Info("a master is given what the others remember", "master", conn.Sanitize(c.seat.name), "locks", n.given, "percent", n.done, "from", n.from)
 	}
 	return c.each([]*copyPlace{c.learner}, func(_ int, p *copyPlace) error {
 		n := c.progress()
-		reply, err := p.f.conn.Redis.EvalSha(ctx, lua.CopyNote.SHA, []string{lua.MembersKey}, c.id, n.text(), copyNoteLife(c.client.opts).Milliseconds()).Slice()
+		reply, err := p.f.conn.Redis.EvalSha(ctx, lua.CopyNote.SHA, []string{lua.MembersKey}, c.id, n.text(), copyNoteLife(c.opts).Milliseconds()).Slice()
 		switch {
 		case err != nil && strings.HasPrefix(err.Error(), "OOM "): // it is told by what is given
 			return nil
@@ -565,7 +562,7 @@ func (c *copying) note(ctx context.Context) error {
 }
 
 // copyNoteLife is for how long a note counts.
-func copyNoteLife(o Options) time.Duration { return 4 * o.Heartbeat }
+func copyNoteLife(o memberOptions) time.Duration { return 4 * o.Heartbeat }
 
 // progress is how far the copy is.
 func (c *copying) progress() copyNote {

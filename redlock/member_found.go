@@ -23,7 +23,7 @@ import (
 //
 // Nil: there is nothing to found, and why is ""; or it is not possible yet, and why says what is missing. Else why names the master whose word
 // alone makes the wait so long: nobody can tell whether it lies.
-func (s *survey) founding(base *record, opts Options) (f *record, why string) {
+func (s *survey) founding(base *record, opts memberOptions) (f *record, why string) {
 	f = vacated(base, opts)
 	dead, reached := 0, 0
 	others := make(map[string][]string) // names, by what keeps them from being members
@@ -82,7 +82,7 @@ func (s *survey) founding(base *record, opts Options) (f *record, why string) {
 			whose = append(whose, conn.Sanitize(a.master.SeatName()))
 		}
 	}
-	if len(whose) == 1 && f.wait > f.needed(opts.drift()) {
+	if len(whose) == 1 && f.wait > f.needed(opts.Drift) {
 		why = fmt.Sprintf("%s alone remembers that waits were %v", whose[0], f.wait)
 	}
 	if dead < quorum { //mutant:a-founding-trusts-addresses-at-once
@@ -94,9 +94,9 @@ func (s *survey) founding(base *record, opts Options) (f *record, why string) {
 
 // vacated is the record of a founding before anything is known of the masters: the seats of base, or those that the options name where base is
 // nil, without memories.
-func vacated(base *record, opts Options) *record {
+func vacated(base *record, opts memberOptions) *record {
 	f := &record{maxTTL: opts.MaxTTL.Truncate(time.Millisecond), lineage: nonce()}
-	f.wait = max(f.needed(opts.drift()), wholeMs(opts.FoundingWait)) //mutant:a-founding-forgets-founding_wait
+	f.wait = max(f.needed(opts.Drift), wholeMs(opts.FoundingWait)) //mutant:a-founding-forgets-founding_wait
 	if base == nil {
 		for i, m := range opts.Masters {
 			f.seats = append(f.seats, seat{number: i, name: m.SeatName(), addr: m.SeatAddr(), state: seatVacant})

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -213,8 +214,8 @@ func TestFloorOfAMembership(t *testing.T) {
 		cold   bool
 	}{
 		{"all voters", nil, nil, 5, false},
-		{"a quorum of voters", nil, func(s *survey) { s.found[0].err, s.found[4].err = errClosed, errClosed }, 4, false},
-		{"too few voters are reached", nil, func(s *survey) { s.found[0].err, s.found[1].err, s.found[4].err = errClosed, errClosed, errClosed },
+		{"a quorum of voters", nil, func(s *survey) { s.found[0].err, s.found[4].err = errAway, errAway }, 4, false},
+		{"too few voters are reached", nil, func(s *survey) { s.found[0].err, s.found[1].err, s.found[4].err = errAway, errAway, errAway },
 			fenceTime(wall.Add(2 * skew)), true},
 		{"a learner's fences are not those of a voter", func(r *record) { r.seats[4].state = seatLearner }, nil, 4, false},
 		{"too few voters", func(r *record) {
@@ -223,7 +224,7 @@ func TestFloorOfAMembership(t *testing.T) {
 		{"another memory", nil, func(s *survey) { s.found[4].shown(processMemory(4, 2), nil) }, 4, false},
 		{"more than anybody gives", nil, func(s *survey) { s.found[4].high = day + 1 }, 4, false},
 		{"as much as anybody gives", nil, func(s *survey) { s.found[4].high = day }, day, false},
-		{"more, by a voter that is needed", nil, func(s *survey) { s.found[0].err, s.found[1].err, s.found[4].high = errClosed, errClosed, day+1 }, day + 1, false},
+		{"more, by a voter that is needed", nil, func(s *survey) { s.found[0].err, s.found[1].err, s.found[4].high = errAway, errAway, day+1 }, day + 1, false},
 		{"more, by many", nil, func(s *survey) { s.found[2].high, s.found[3].high, s.found[4].high = day+1, day+2, day+3 }, day + 3, false},
 		{"nobody remembers", func(r *record) {
 			for i := range r.seats {
@@ -346,7 +347,7 @@ func accepting(child *record, places ...int) func(s *survey) {
 func away(places ...int) func(s *survey) {
 	return func(s *survey) {
 		for _, i := range places {
-			s.found[i].err = errClosed
+			s.found[i].err = errAway
 		}
 	}
 }
@@ -434,7 +435,7 @@ func TestFleetOfAList(t *testing.T) {
 		for _, find := range tc.find {
 			find(s)
 		}
-		o := Options{}
+		o := memberOptions{}
 		for i := range 5 {
 			o.Masters = append(o.Masters, Master{Addr: s.found[i].master.Addr})
 		}
@@ -461,14 +462,14 @@ func TestWhoShowsAnotherRecord(t *testing.T) {
 		{name: "the record in force", shows: own},
 		{name: "fresh", shows: nil, untaught: true},
 		{name: "a version before", shows: version(6), untaught: true},
-		{name: "a version before, of a master that is not reached", shows: version(6), err: errClosed},
+		{name: "a version before, of a master that is not reached", shows: version(6), err: errAway},
 		{name: "a version before, of another memory", memory: processMemory(2, 2), shows: version(6)},
 		{name: "another record of the same version", shows: own.changed(func(r *record) { r.roster = 1 }), stray: true},
 		{name: "a version after", shows: version(9), stray: true},
 		{name: "a founding before", shows: founding(2, laterLineage), untaught: true},
 		{name: "another founding of the same time", shows: founding(3, laterLineage), stray: true},
 		{name: "a founding after, of a minority", shows: founding(4, laterLineage), stray: true},
-		{name: "another founding, of a master that is refused", shows: founding(3, laterLineage), err: errClosed},
+		{name: "another founding, of a master that is refused", shows: founding(3, laterLineage), err: errAway},
 		{name: "a founding of another fleet", shows: founding(3, otherLineage)},
 	} {
 		s := surveyOf(own)
@@ -498,7 +499,7 @@ func TestUnfinishedStep(t *testing.T) {
 	if !s.unfinished(r) {
 		t.Error("one has accepted a child: got nothing unfinished")
 	}
-	s.found[3].err = errClosed
+	s.found[3].err = errAway
 	if s.unfinished(r) {
 		t.Error("who has accepted a child is not reached: got unfinished")
 	}
@@ -506,11 +507,10 @@ func TestUnfinishedStep(t *testing.T) {
 
 // When the membership may be founded anew, and how long its masters wait then.
 func TestFounding(t *testing.T) {
-	o := Options{MaxTTL: 2 * time.Second, FoundingWait: 10 * time.Second}
+	o := memberOptions{MaxTTL: 2 * time.Second, FoundingWait: 10 * time.Second, Drift: usualDrift}
 	for i := range 5 {
 		o.Masters = append(o.Masters, Master{Addr: fmt.Sprint("m", i)})
 	}
-	o = o.withDefaults()
 	plus := func(wait time.Duration) time.Duration { return wait + recheckWithin(wait) }
 	base := votersRecord(5).changed(func(r *record) { r.wait = 8 * time.Second })
 	fresh := func(nth int, hint *record, places ...int) func(s *survey) {
@@ -623,14 +623,14 @@ func TestHeardElsewhere(t *testing.T) {
 		want string
 	}{
 		{"all are found", []func(s *survey){heard(4, 0)}, ""},
-		{"one is not reached, and was heard just now", []func(s *survey){func(s *survey) { s.found[4].err = errClosed }, heard(4, 3*heartbeat)}, "m4"},
+		{"one is not reached, and was heard just now", []func(s *survey){func(s *survey) { s.found[4].err = errAway }, heard(4, 3*heartbeat)}, "m4"},
 		{"another process is there, and it was heard just now", []func(s *survey){func(s *survey) { s.found[4].shown("new:0000000000000001", nil) }, heard(4, 3*heartbeat)}, "m4"},
-		{"it was heard long ago", []func(s *survey){func(s *survey) { s.found[4].err = errClosed }, heard(4, 4*heartbeat)}, ""},
+		{"it was heard long ago", []func(s *survey){func(s *survey) { s.found[4].err = errAway }, heard(4, 4*heartbeat)}, ""},
 		{"its process has another memory", []func(s *survey){func(s *survey) { s.found[4].shown(processMemory(4, 2), nil) }, heard(4, 0)}, ""},
 		{"one master alone says so", []func(s *survey){away(4), func(s *survey) { s.found[0].fields[heardField(4)] = fmt.Sprint(s.began.UnixMilli()) }}, ""},
 		{"one master alone is left that shows the record, and says so", []func(s *survey){showing(nil, 1, 2, 3), away(4), heard(4, 0)}, "m4"},
 		{"it will be heard, say masters whose clocks were ahead", []func(s *survey){away(4), heard(4, -time.Hour)}, ""},
-		{"nobody says so", []func(s *survey){func(s *survey) { s.found[4].err = errClosed }}, ""},
+		{"nobody says so", []func(s *survey){func(s *survey) { s.found[4].err = errAway }}, ""},
 	} {
 		base := votersRecord(5)
 		s := surveyOf(base)
@@ -648,9 +648,9 @@ func TestHeardElsewhere(t *testing.T) {
 func TestWhenAWaitIsOver(t *testing.T) {
 	r := votersRecord(5).changed(func(r *record) { r.seats[4].state, r.seats[4].since = seatLearner, 6 })
 	timer := r.stampField(r.seat(4))
-	c := idleClient()
-	skew := c.opts.ClockSkewMax
-	wait := max(r.wait, clock.QuarantineOf(r.maxTTL, c.drift))
+	o := memberOptions{ClockSkewMax: time.Second, Drift: usualDrift}
+	skew := o.ClockSkewMax
+	wait := max(r.wait, clock.QuarantineOf(r.maxTTL, o.Drift))
 	enough := wait + 2*skew
 	stamped := func(field string, ago time.Duration, places ...int) func(s *survey) {
 		return func(s *survey) {
@@ -659,10 +659,10 @@ func TestWhenAWaitIsOver(t *testing.T) {
 			}
 		}
 	}
-	clock := func(ahead time.Duration, places ...int) func(s *survey) {
+	ahead := func(by time.Duration, places ...int) func(s *survey) {
 		return func(s *survey) {
 			for _, i := range places {
-				s.found[i].clock = s.found[i].clock.Add(ahead)
+				s.found[i].clock = s.found[i].clock.Add(by)
 			}
 		}
 	}
@@ -676,10 +676,10 @@ func TestWhenAWaitIsOver(t *testing.T) {
 		{"known just now", 0, nil, wait},
 		{"a part of it has passed", wait - 1, nil, 1},
 		{"it has passed", wait, nil, 0},
-		{"it has passed here, and our clock is fast", wait, []func(s *survey){clock(-ms, 0, 1, 2, 3, 4)}, ms},
-		{"it has passed here, and three clocks are slow", wait, []func(s *survey){clock(-ms, 1, 2), clock(-10*ms, 0)}, ms},
-		{"it has passed here, and two clocks are slow", wait, []func(s *survey){clock(-time.Hour, 1, 2)}, 0},
-		{"it has passed on the masters' clocks", wait - ms, []func(s *survey){clock(time.Hour, 0, 1, 2, 3, 4)}, ms},
+		{"it has passed here, and our clock is fast", wait, []func(s *survey){ahead(-ms, 0, 1, 2, 3, 4)}, ms},
+		{"it has passed here, and three clocks are slow", wait, []func(s *survey){ahead(-ms, 1, 2), ahead(-10*ms, 0)}, ms},
+		{"it has passed here, and two clocks are slow", wait, []func(s *survey){ahead(-time.Hour, 1, 2)}, 0},
+		{"it has passed on the masters' clocks", wait - ms, []func(s *survey){ahead(time.Hour, 0, 1, 2, 3, 4)}, ms},
 		{"it has passed here, and too few masters are reached that show the record", wait, []func(s *survey){away(0, 1, 2)}, wait},
 		{"all were told long ago", 0, []func(s *survey){stamped(timer, enough, 0, 1, 2, 3, 4)}, 0},
 		{"a quorum was told long ago", 0, []func(s *survey){stamped(timer, enough, 0, 3, 4)}, 0},
@@ -693,19 +693,19 @@ func TestWhenAWaitIsOver(t *testing.T) {
 		{"one of the quorum has another memory", 0, []func(s *survey){stamped(timer, enough, 0, 3, 4), func(s *survey) {
 			s.found[3].shown(processMemory(3, 2), r)
 		}}, wait},
-		{"a clock within what clocks may differ", 0, []func(s *survey){clock(skew, 1), stamped(timer, enough, 0, 3, 4)}, 0},
-		{"a clock beyond what clocks may differ, of one that is not needed", 0, []func(s *survey){clock(time.Hour, 1), stamped(timer, enough, 0, 3, 4)}, 0},
-		{"the same, of one that is needed", 0, []func(s *survey){clock(skew+ms, 3), stamped(timer, enough, 0, 3, 4)}, wait},
-		{"three clocks differ from the one here", 0, []func(s *survey){clock(-time.Hour, 0, 1, 2), stamped(timer, enough, 0, 1, 2, 3, 4)}, wait},
+		{"a clock within what clocks may differ", 0, []func(s *survey){ahead(skew, 1), stamped(timer, enough, 0, 3, 4)}, 0},
+		{"a clock beyond what clocks may differ, of one that is not needed", 0, []func(s *survey){ahead(time.Hour, 1), stamped(timer, enough, 0, 3, 4)}, 0},
+		{"the same, of one that is needed", 0, []func(s *survey){ahead(skew+ms, 3), stamped(timer, enough, 0, 3, 4)}, wait},
+		{"three clocks differ from the one here", 0, []func(s *survey){ahead(-time.Hour, 0, 1, 2), stamped(timer, enough, 0, 1, 2, 3, 4)}, wait},
 		{"stamps of times to come", 0, []func(s *survey){stamped(timer, -time.Hour, 0, 1), stamped(timer, enough, 2, 3)}, wait},
-		{"all clocks differ from the one here", 0, []func(s *survey){clock(-skew-ms, 0, 1, 2, 3, 4), stamped(timer, enough, 0, 1, 2, 3, 4)}, wait},
-		{"a clock that is not reached", 0, []func(s *survey){clock(time.Hour, 1), func(s *survey) { s.found[1].err = errClosed }, stamped(timer, enough, 0, 3, 4)}, 0},
+		{"all clocks differ from the one here", 0, []func(s *survey){ahead(-skew-ms, 0, 1, 2, 3, 4), stamped(timer, enough, 0, 1, 2, 3, 4)}, wait},
+		{"a clock that is not reached", 0, []func(s *survey){ahead(time.Hour, 1), func(s *survey) { s.found[1].err = errAway }, stamped(timer, enough, 0, 3, 4)}, 0},
 	} {
 		s := surveyOf(r)
 		for _, find := range tc.find {
 			find(s)
 		}
-		m := newCoordinator(c)
+		m := newCoordinator(nil, o, &clock.Own{}, t.Context(), new(sync.WaitGroup))
 		m.record = r
 		if tc.known >= 0 {
 			w := &watch{since: s.began.Add(-tc.known), clocks: make(map[string]clockWatch)}
@@ -719,3 +719,8 @@ func TestWhenAWaitIsOver(t *testing.T) {
 		}
 	}
 }
+
+// usualDrift is what follows from the defaults of redlock.Options.
+var usualDrift = clock.Drift{Factor: 0.01, StepMax: 10 * time.Millisecond}
+
+var errAway = errors.New("the master is away")

@@ -34,7 +34,7 @@ func (m *coordinator) complaint(s *survey, r *record, strays []*found) string {
 			return fmt.Sprintf("%s: %s: %v; the next change of the membership writes it anew", f.master.Addr, textOfTheRecord, conn.Shorten(f.unreadable))
 		}
 	}
-	within := heardWithin * m.client.opts.Heartbeat
+	within := heardWithin * m.opts.Heartbeat
 	name := s.heardElsewhere(r, within)
 	switch {
 	case name == "":
@@ -57,8 +57,8 @@ func (m *coordinator) compareFile(r, before *record) {
 	if before != nil && before.maxTTL == r.maxTTL && before.roster == r.roster && sameAddrs(before, r) {
 		return
 	}
-	if text := fileDiffers(r, m.client.opts); text != "" {
-		m.client.opts.Logger.Warn("the settings differ from the membership, which counts", "differences", text,
+	if text := fileDiffers(r, m.opts); text != "" {
+		m.opts.Logger.Warn("the settings differ from the membership, which counts", "differences", text,
 			"to_do", "write into config.toml what `redlockd members` shows")
 	}
 }
@@ -68,7 +68,7 @@ func sameAddrs(a, b *record) bool {
 }
 
 // fileDiffers is what the options say otherwise than the record; "": nothing.
-func fileDiffers(r *record, o Options) string {
+func fileDiffers(r *record, o memberOptions) string {
 	var parts []string
 	if o.MaxTTL.Truncate(time.Millisecond) != r.maxTTL {
 		parts = append(parts, fmt.Sprintf("max_ttl is %s, the settings say %s", clock.Text(r.maxTTL), clock.Text(o.MaxTTL)))
@@ -103,7 +103,7 @@ func (m *coordinator) setProblemFor(left time.Duration, text string) {
 	}
 	m.mu.Unlock()
 	if changed && text != "" {
-		m.client.memberLog.Log(m.client.opts.Logger, slog.LevelWarn, time.Now(), "membership", "problem", text,
+		m.log.Log(m.opts.Logger, slog.LevelWarn, time.Now(), "membership", "problem", text,
 			"to_do", "see `redlockd members` and `redlockd check`")
 	}
 }

@@ -94,7 +94,7 @@ func (s seatState) occupied() bool { return s == seatVoter || s == seatLearner }
 
 // seat is a place among the masters.
 type seat struct {
-	// number is from 0 to MaxMasters-1 and fixed for the life of the seat. A removal leaves a hole.
+	// number is from 0 to quorum.MaxMasters-1 and fixed for the life of the seat. A removal leaves a hole.
 	number int
 	// name is fixed for the life of the seat.
 	name string
@@ -260,15 +260,15 @@ func (r *record) checkTimes() error {
 }
 
 func (r *record) checkSeats() error {
-	if n := len(r.seats); n == 0 || n > MaxMasters {
-		return fmt.Errorf("it has %d seats, 1 to %d are possible", n, MaxMasters)
+	if n := len(r.seats); n == 0 || n > quorum.MaxMasters {
+		return fmt.Errorf("it has %d seats, 1 to %d are possible", n, quorum.MaxMasters)
 	}
 	numbers, names, addrs, memories := map[int]bool{}, map[string]bool{}, map[string]bool{}, map[string]bool{}
 	for i := range r.seats {
 		s := &r.seats[i]
 		switch {
-		case s.number < 0 || s.number >= MaxMasters:
-			return fmt.Errorf("a seat has the number %d, 0 to %d are possible", s.number, MaxMasters-1)
+		case s.number < 0 || s.number >= quorum.MaxMasters:
+			return fmt.Errorf("a seat has the number %d, 0 to %d are possible", s.number, quorum.MaxMasters-1)
 		case numbers[s.number]:
 			return fmt.Errorf("two seats have the number %d", s.number)
 		case i > 0 && s.number < r.seats[i-1].number:

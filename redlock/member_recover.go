@@ -42,7 +42,7 @@ func (m *coordinator) recover(s *survey, r *record) {
 			m.mu.Unlock()
 		}
 	}
-	if m.client.opts.noCopy {
+	if m.opts.NoCopy {
 		return
 	}
 	for i := range r.seats {
@@ -72,18 +72,18 @@ func (m *coordinator) recoverOne(s *survey, r *record, seat *seat, one *recovery
 		switch {
 		case errors.Is(c.err, errCopied):
 			m.setRecovery(one, nil, "")
-			one.next = s.began.Add(m.client.opts.Heartbeat)
+			one.next = s.began.Add(m.opts.Heartbeat)
 		case c.err != nil:
 			if reason := c.err.Error(); reason != one.failed {
 				one.failed = reason
-				m.client.opts.Logger.Warn("a master cannot be given what the others remember", "master", conn.Sanitize(seat.name), "reason", reason,
+				m.opts.Logger.Warn("a master cannot be given what the others remember", "master", conn.Sanitize(seat.name), "reason", reason,
 					"to_do", "nothing if the reason is gone by now: it is tried again; the master votes when its wait is over at the latest")
 			}
 			m.setRecovery(one, nil, c.err.Error())
-			one.pause = min(max(2*one.pause, c.took, m.client.opts.Heartbeat), copyRetryMax)
+			one.pause = min(max(2*one.pause, c.took, m.opts.Heartbeat), copyRetryMax)
 			one.next = s.began.Add(one.pause)
 		default:
-			if err := m.stillGood(s, r, c); err != nil && (err != errNotYet || s.began.After(c.began.Add(c.took+copyNoteLife(m.client.opts)))) {
+			if err := m.stillGood(s, r, c); err != nil && (err != errNotYet || s.began.After(c.began.Add(c.took+copyNoteLife(m.opts)))) {
 				m.setRecovery(one, nil, err.Error())
 			}
 		}
@@ -96,13 +96,13 @@ func (m *coordinator) recoverOne(s *survey, r *record, seat *seat, one *recovery
 		m.setRecovery(one, nil, "it is not reached, or was not told of the membership")
 		return
 	}
-	if note, ok := parseCopyNote(f.fields["copy"]); ok && f.clock.UnixMilli()-note.at < copyNoteLife(m.client.opts).Milliseconds() {
+	if note, ok := parseCopyNote(f.fields["copy"]); ok && f.clock.UnixMilli()-note.at < copyNoteLife(m.opts).Milliseconds() {
 		m.mu.Lock()
 		one.noted = &note
 		m.mu.Unlock()
 		return
 	}
-	if s.began.Before(m.born.Add(copyNoteLife(m.client.opts))) { // who is gone in a moment had better leave it to others //mutant:who-looks-in-copies
+	if s.began.Before(m.born.Add(copyNoteLife(m.opts))) { // who is gone in a moment had better leave it to others //mutant:who-looks-in-copies
 		return
 	}
 	var sources []*copyPlace
@@ -113,13 +113,13 @@ func (m *coordinator) recoverOne(s *survey, r *record, seat *seat, one *recovery
 			continue
 		}
 		from := s.at(voter.number)
-		p := m.client.source(voter)
+		ring, beat, ok := m.host.Source(voter.number)
 		left := from != nil && from.shows(r) // every earlier record: so no vote under one counts there any more //mutant:a-source-is-read-before-it-has-left
-		if !left || p == nil {
+		if !left || !ok {
 			missing = append(missing, conn.Sanitize(voter.name))
 			continue
 		}
-		sources = append(sources, p)
+		sources = append(sources, &copyPlace{number: voter.number, name: voter.name, memory: voter.memory, ring: ring, beat: beat})
 	}
 	if len(sources) < r.quorum() { //mutant:a-minority-is-copied
 		problem := fmt.Sprintf("%d of %d masters that could give it its locks are there", len(sources), r.quorum())
@@ -147,11 +147,10 @@ func (m *coordinator) abandonCopy(one *recovery) {
 
 // startCopy begins a copy over connections of its own.
 func (m *coordinator) startCopy(r *record, learner seat, sources []*copyPlace) *copying {
-	client := m.client
-	ctx, cancel := context.WithCancel(client.endingContext)
-	c := &copying{client: client, id: nonce(), seat: learner, sources: sources, began: time.Now(), logged: time.Now(), cancel: cancel, count: copyCount,
+	ctx, cancel := context.WithCancel(m.ending)
+	c := &copying{by: m, opts: m.opts, id: nonce(), seat: learner, sources: sources, began: time.Now(), logged: time.Now(), cancel: cancel, count: copyCount,
 		seen: make(map[[2]uint64]struct{}), seeds: [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}, nobodys: recoveredPrefix + nonce(), ended: make(chan struct{})}
-	if n := client.opts.copyCount; n > 0 {
+	if n := m.opts.CopyCount; n > 0 {
 		c.count = n
 	}
 	c.learner = &copyPlace{number: learner.number, name: learner.name, memory: learner.memory}
@@ -161,7 +160,7 @@ func (m *coordinator) startCopy(r *record, learner seat, sources []*copyPlace) *
 	for _, p := range c.all {
 		places[p.number] = all[p.number]
 	}
-	client.running.Go(func() {
+	m.running.Go(func() {
 		c.run(ctx, places)
 		m.poke()
 	})
@@ -204,28 +203,6 @@ func (m *coordinator) recovered(s *survey, r *record, seat *seat) (how string, i
 	}
 	n := c.progress()
 	return fmt.Sprintf("it was given %d locks by %s within %v", n.given, n.from, c.took.Round(time.Millisecond)), true
-}
-
-// source prepares a master to be copied from, with what its lane knows of its clock and its beat; nil: its votes do not count here because of the clock,
-// or because it may evict keys.
-func (c *Client) source(voter *seat) *copyPlace {
-	lanes := c.view.Load().lanes
-	if voter.number >= len(lanes) || lanes[voter.number] == nil {
-		return nil
-	}
-	l := lanes[voter.number]
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	k := &l.guard.clock
-	if !k.good || l.guard.refusal != "" { //mutant:a-source-whose-clock-is-doubted
-		return nil
-	}
-	p := &copyPlace{number: voter.number, name: voter.name, memory: voter.memory, lane: l}
-	if !k.same {
-		ring := k.copied
-		p.ring, p.beat = &ring, k.copiedBeat
-	}
-	return p
 }
 
 // Copying is how a learner is given what it has to know.

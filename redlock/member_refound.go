@@ -41,17 +41,8 @@ type Refounding struct {
 	Wait time.Duration
 }
 
-// Refound founds the membership anew with the masters that the options name, in the place of one whose
-// majority is lost for good. It changes nothing, and says why, where a quorum of the seats of before
-// can be reached, or fewer than a quorum of the masters that are named, where those belong to two
-// fleets, or to none. It is safe to repeat, and to break off at any point. With dryRun it only reads.
-//
-// Use it only if the masters that are given up never answer again with what they remember.
-func Refound(ctx context.Context, opts Options, dryRun bool) (*Refounding, error) {
-	opts = opts.withDefaults()
-	if err := opts.Validate(); err != nil {
-		return nil, err
-	}
+// refound is redlock.Refound, with options that are valid.
+func refound(ctx context.Context, opts memberOptions, dryRun bool) (*Refounding, error) {
 	reads := opts
 	reads.readOnly = true //mutant:what-is-not-refounded-is-written-to
 	s, _, _, plan, err := reads.refounding(ctx)
@@ -82,7 +73,7 @@ func Refound(ctx context.Context, opts Options, dryRun bool) (*Refounding, error
 
 // refounding asks the masters, and returns the founding to propose over base; a nil one where there is
 // nothing to do. The caller closes the survey.
-func (o Options) refounding(ctx context.Context) (s *survey, base, f *record, plan *Refounding, err error) {
+func (o memberOptions) refounding(ctx context.Context) (s *survey, base, f *record, plan *Refounding, err error) {
 	s = surveyMasters(ctx, o.places(), patience{enough: len(o.Masters)}, o)
 	refuse := func(format string, args ...any) (*survey, *record, *record, *Refounding, error) {
 		return s, nil, nil, nil, fmt.Errorf("refound: nothing was changed: "+format, args...)
@@ -164,7 +155,7 @@ func (s *survey) newest(own *record) *record {
 }
 
 // names tells whether the seats of the record are the masters that the options name.
-func (o Options) names(r *record) bool {
+func (o memberOptions) names(r *record) bool {
 	r = vacated(r, o)
 	return len(r.seats) == len(o.Masters) && !slices.ContainsFunc(o.Masters, func(m Master) bool {
 		s := r.seatNamed(m.SeatName())
@@ -173,7 +164,7 @@ func (o Options) names(r *record) bool {
 }
 
 // refoundingTo tells people what becomes of base with the founding f.
-func (o Options) refoundingTo(f, base *record, s *survey) *Refounding {
+func (o memberOptions) refoundingTo(f, base *record, s *survey) *Refounding {
 	plan := &Refounding{Members: f.membership(o).Seats, Wait: f.wait}
 	member := make(map[string]bool) // by address
 	for i := range plan.Members {

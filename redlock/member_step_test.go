@@ -45,7 +45,7 @@ func (p *proposer) look() {
 	for i, m := range o.Masters {
 		masters[i] = m
 	}
-	p.survey = surveyMasters(p.s.Context(), masters, patience{enough: len(masters)}, o)
+	p.survey = surveyMasters(p.s.Context(), masters, patience{enough: len(masters)}, o.members())
 	p.parent = p.survey.prevailing()
 }
 
@@ -239,18 +239,18 @@ func TestFoundingOfLostMemories(t *testing.T) {
 	inVirtualTime(t, 5, func(s *stage) {
 		const first = "00000001.0000000000000000"
 		p := s.proposer()
-		lost, _ := p.survey.founding(nil, p.options().withDefaults())
+		lost, _ := p.survey.founding(nil, p.options().withDefaults().members())
 		p.prepare(first, 0, 1, 2)
 		p.accept(first, lost, 0)
 		next := s.proposer()
-		other, _ := next.survey.founding(nil, next.options().withDefaults())
+		other, _ := next.survey.founding(nil, next.options().withDefaults().members())
 		got, err := next.step(other)
 		s.wantChosen("while all memories are there", got, err, lost)
 		for i := 1; i < 4; i++ {
 			s.do(i, "FLUSHALL")
 		}
 		next.look()
-		own, _ := next.survey.founding(nil, next.options().withDefaults())
+		own, _ := next.survey.founding(nil, next.options().withDefaults().members())
 		got, err = next.step(own)
 		s.wantChosen("when three have forgotten", got, err, own)
 	})

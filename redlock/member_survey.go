@@ -137,7 +137,7 @@ type patience struct {
 
 // surveyMasters asks the masters, given by place, all at once. It returns when all have answered, or its patience is over. The caller closes
 // the survey.
-func surveyMasters(ctx context.Context, masters map[int]Master, p patience, opts Options) *survey {
+func surveyMasters(ctx context.Context, masters map[int]Master, p patience, opts memberOptions) *survey {
 	s := &survey{began: time.Now()}
 	ctx, cancel := context.WithTimeout(ctx, opts.ConnectTimeout)
 	defer cancel()
@@ -194,7 +194,7 @@ func (s *survey) findTwins() {
 }
 
 // ask connects to the master and reads everything. It names the memory of a master that has none yet, unless it may only read.
-func (f *found) ask(ctx context.Context, opts Options) error {
+func (f *found) ask(ctx context.Context, opts memberOptions) error {
 	link, err := conn.Dial(ctx, f.master, opts.ConnectTimeout)
 	if err != nil {
 		return err
@@ -243,7 +243,7 @@ func (f *found) ask(ctx context.Context, opts Options) error {
 }
 
 // read reads the hash, and what else a decision needs. The state stays empty where the memory has no name.
-func (f *found) read(ctx context.Context, opts Options) error {
+func (f *found) read(ctx context.Context, opts memberOptions) error {
 	pipe := f.conn.Redis.Pipeline()
 	// The clock comes first: a wait that is over by it was over when the fences were read.
 	clock := redis.NewTimeCmd(ctx, "time")

@@ -10,6 +10,7 @@ import (
 
 	"redlockd/redlock/conn"
 	"redlockd/redlock/lua"
+	"redlockd/redlock/quorum"
 )
 
 // The text of a record, as it stands on every master: printed, and read with all its bounds checked.
@@ -174,10 +175,10 @@ func readRecord(text string) (*record, error) {
 	for i, to := range []*time.Duration{&r.maxTTL, &r.wait} {
 		*to = time.Duration(min(ms[i], recordWaitMax.Milliseconds()+1)) * time.Millisecond
 	}
-	seats := strings.SplitN(fields[8], "|", MaxMasters+1)
+	seats := strings.SplitN(fields[8], "|", quorum.MaxMasters+1)
 	for i, text := range seats {
-		if i == MaxMasters {
-			return nil, fmt.Errorf("it has more than %d seats", MaxMasters)
+		if i == quorum.MaxMasters {
+			return nil, fmt.Errorf("it has more than %d seats", quorum.MaxMasters)
 		}
 		s, err := readSeat(text)
 		if err != nil {
@@ -201,6 +202,6 @@ func readSeat(text string) (seat, error) {
 		return seat{}, fmt.Errorf("%q is no seat", conn.Sanitize(text))
 	}
 	return seat{
-		number: int(min(number, MaxMasters)), name: name, addr: addr, memory: fromDash(fields[3]), state: seatState(fields[4][0]), since: since,
+		number: int(min(number, quorum.MaxMasters)), name: name, addr: addr, memory: fromDash(fields[3]), state: seatState(fields[4][0]), since: since,
 	}, nil
 }

@@ -406,7 +406,7 @@ var mutants = []mutant{
 	{"settings-with-another-database-join", never, "TestSettingsWithTwoDatabases"},
 	{"two-fleets-in-one-redis", never, "TestSettingsWithAnotherDatabase|TestMasterWithAFleetInAnotherDatabaseIsNotSeated"},
 	{"a-password-goes-where-the-membership-says", when(`COND || one.SeatName() == name`), "TestPasswordsStayAtTheAddressesOfTheSettings"},
-	{"a-master-that-hangs-holds-up-the-others", replace(`recheckWithin(v.wait) / 4`, `pick(MUTANT, time.Hour, recheckWithin(v.wait)/4)`), "TestMasterThatTakesNoNewConnections"},
+	{"a-master-that-hangs-holds-up-the-others", replace(`recheckWithin(wait) / 4`, `pick(MUTANT, time.Hour, recheckWithin(v.wait)/4)`), "TestMasterThatTakesNoNewConnections"},
 	{"a-change-that-was-given-up-is-made", never, "TestChangeThatWasGivenUpIsNotMade"},
 	{"a-change-pushes-out-another", never, "TestTwoChangesThroughOneClient"},
 	{"a-founding-is-taken-for-the-change", replace(`ours && d.asked`, `ours && (d.asked || MUTANT && m.request != nil)`), "TestFoundingIsNotTheChange"},

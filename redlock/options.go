@@ -19,11 +19,11 @@ const (
 	// MaxMasters is the largest number of masters: the votes of a round are packed into one machine word (quorum.Votes).
 	MaxMasters = quorum.MaxMasters
 	// MaxResourceLen and MaxTokenLen bound the names, in bytes.
-	MaxResourceLen = 1024
+	MaxResourceLen = lua.MaxResourceLen
 	MaxTokenLen    = 1024
 	// MaxValueLen bounds the values of a commit, in bytes. They can be more than a token: all holders of a lock,
 	// say.
-	MaxValueLen = 16 << 10
+	MaxValueLen = lua.MaxValueLen
 	// MaxResources is how many resources one operation may name, and MaxKeys how many a commit or a reading
 	// may.
 	MaxResources = 64
@@ -115,7 +115,6 @@ type Options struct {
 
 	clockFaults *clock.Faults                        // for tests: of this machine's clocks
 	onLaneState func(master int, from, to laneState) // for tests: called with the lane's mutex held
-	readOnly    bool                                 // a survey names no memory
 	noCopy      bool                                 // for tests of the wait: no learner is copied to
 	copyCount   int                                  // for tests: in the place of the constant
 }

@@ -68,7 +68,7 @@ func (d *duellist) step() {
 	for i, m := range opts.Masters {
 		masters[i] = m
 	}
-	v := surveyMasters(d.s.Context(), masters, patience{enough: 3, grace: 5 * ms}, opts)
+	v := surveyMasters(d.s.Context(), masters, patience{enough: 3, grace: 5 * ms}, opts.members())
 	defer v.close()
 	ctx, cancel := context.WithTimeout(d.s.Context(), 10*ms+upTo(rng, 60*ms))
 	defer cancel()

@@ -85,7 +85,7 @@ func (c *Client) setRecord(r *record) {
 	before := c.view.Load()
 	for i := range r.seats {
 		s := &r.seats[i]
-		m := c.opts.masterAt(s.name, s.addr)
+		m := c.opts.members().masterAt(s.name, s.addr)
 		if s.number < len(before.lanes) {
 			if l := before.lanes[s.number]; l != nil && l.master.SeatName() == s.name && l.master.FullAddr() == m.FullAddr() {
 				lanes[s.number] = l

@@ -533,7 +533,7 @@ func TestCopyNamesTheRecordOfALearner(t *testing.T) {
 	inVirtualTime(t, 3, func(s *stage) {
 		p := s.open(maxTTL(time.Hour))
 		voter := p.view.Load().record.seats[0]
-		c := &copying{client: p.Client, seat: voter}
+		c := &copying{by: p.coordinator, opts: p.opts.members(), seat: voter}
 		if got := c.settledOn(); got != "" {
 			t.Errorf("the record that lists it as a voter: got %q, want none", got)
 		}
@@ -554,12 +554,12 @@ func TestSourceThatHasForgotten(t *testing.T) {
 	inVirtualTime(t, 3, func(s *stage) {
 		p := s.open(maxTTL(time.Hour))
 		r := p.view.Load().record
-		c := &copying{client: p.Client}
+		c := &copying{by: p.coordinator, opts: p.opts.members()}
 		for i := range r.seats[1:] {
-			c.sources = append(c.sources, p.source(&r.seats[i+1]))
+			c.sources = append(c.sources, &copyPlace{number: r.seats[i+1].number, name: r.seats[i+1].name, memory: r.seats[i+1].memory})
 		}
 		good := func() error {
-			survey := surveyMasters(context.Background(), p.opts.places(), patience{enough: 3}, p.opts)
+			survey := surveyMasters(context.Background(), p.opts.members().places(), patience{enough: 3}, p.opts.members())
 			defer survey.close()
 			return p.coordinator.stillGood(survey, r, c)
 		}

@@ -33,7 +33,7 @@ func (p *proxy) kill() {
 
 // survey asks the masters of a client as its coordinator does. The caller closes it.
 func (p *proxy) survey() *survey {
-	return surveyMasters(p.s.Context(), p.coordinator.places(), patience{enough: len(p.s.masters)}, p.opts)
+	return surveyMasters(p.s.Context(), p.coordinator.places(), patience{enough: len(p.s.masters)}, p.opts.members())
 }
 
 // change makes a change of the membership that must succeed.
@@ -356,7 +356,7 @@ func TestStepThatFewWereToldOf(t *testing.T) {
 			s.found(maxTTL(2 * time.Second))
 			next := func(o *Options) { o.Masters[4].Name, o.Masters[4].Addr = addrOf(4), addrOf(5) }
 			p := s.proxy() // only to name the memory of the sixth master
-			one := surveyMasters(s.Context(), map[int]Master{4: {Addr: addrOf(5), Dialer: p.dial}}, patience{enough: 1}, p.options().withDefaults())
+			one := surveyMasters(s.Context(), map[int]Master{4: {Addr: addrOf(5), Dialer: p.dial}}, patience{enough: 1}, p.options().withDefaults().members())
 			memory := one.found[0].state.memory
 			one.close()
 			var behind *proxy

@@ -13,3 +13,9 @@ const (
 // EndMoveMs is by how much the end of a key is moved, in milliseconds, so that the undo of an attempt does not take it for the end that
 // the attempt made.
 const EndMoveMs = 8
+
+// MaxResourceLen and MaxValueLen bound the names of locks and their values, in bytes.
+const (
+	MaxResourceLen = 1024
+	MaxValueLen    = 16 << 10
+)

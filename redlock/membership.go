@@ -1,0 +1,188 @@
+package redlock
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"redlockd/redlock/clock"
+	"redlockd/redlock/conn"
+)
+
+// The membership, as programs see it. The coordinator keeps it.
+
+// members are the options that matter to the membership.
+func (o Options) members() memberOptions {
+	return memberOptions{Masters: o.Masters, Common: o.Common, ConnectTimeout: o.ConnectTimeout, Heartbeat: o.Heartbeat, MaxTTL: o.MaxTTL,
+		FoundingWait: o.FoundingWait, ClockSkewMax: o.ClockSkewMax, Drift: o.drift(), Logger: o.Logger, LogInterval: logInterval, LogBurst: logBurst, NoCopy: o.noCopy, CopyCount: o.copyCount}
+}
+
+// Membership returns what this client knows of the membership.
+func (c *Client) Membership() Membership {
+	all, places := c.coordinator.membership()
+	lanes := c.view.Load().lanes
+	for i, place := range places {
+		if place < len(lanes) && lanes[place] != nil {
+			status := lanes[place].status()
+			all.Seats[i].Reason, all.Seats[i].Reached = status.Reason, status.Connected || status.State == MasterRefused
+		}
+	}
+	return all
+}
+
+// MaxTTL is the longest TTL in force: that of the membership, or of the options as long as none is known.
+func (c *Client) MaxTTL() time.Duration { return c.view.Load().maxTTL }
+
+// ChangeMembers has the masters choose a record with the change, and returns when they have: a new master is a learner by then, and votes
+// when it was given what the others remember, or after the wait, which Membership shows. It is safe to repeat, and to break off at any point. With dryRun nothing is changed. what says
+// what is changed, or would be; "" where everything is so already.
+func (c *Client) ChangeMembers(ctx context.Context, change MemberChange, dryRun bool) (what string, err error) {
+	if change.Addr != "" {
+		change.Addr = c.opts.members().seatAddrOf(change.Replace+change.Add, change.Addr)
+	}
+	if err := checkChange(change, c.opts); err != nil {
+		return "", err
+	}
+	what, err = c.coordinator.change(ctx, change, dryRun)
+	if errors.Is(err, errMembersClosed) {
+		err = ErrDraining
+	}
+	return what, err
+}
+
+// checkChange says what is wrong with a change by itself.
+func checkChange(m MemberChange, o Options) error {
+	kinds := 0
+	for _, set := range []bool{m.Replace != "", m.Add != "", m.Remove != "", m.SetMaxTTL != 0} {
+		if set {
+			kinds++
+		}
+	}
+	if kinds != 1 {
+		return errors.New("name one change: replace, add, remove, or a new max_ttl")
+	}
+	if m.Replace != "" || m.Add != "" {
+		one := o.members().masterAt(m.Replace+m.Add, m.Addr)
+		if err := validateMasters([]Master{one}); err != nil {
+			return err
+		}
+	}
+	if m.SetMaxTTL != 0 {
+		o.MaxTTL = m.SetMaxTTL
+		if o.MaxHold < o.MaxTTL {
+			o.MaxHold = o.MaxTTL // that is no matter of the membership
+		}
+		if m.SetMaxTTL%time.Millisecond != 0 {
+			return errors.New("max_ttl is in whole milliseconds")
+		}
+		return o.Validate()
+	}
+	return nil
+}
+
+func (c *Client) newCoordinator() *coordinator {
+	return newCoordinator(host{c}, c.opts.members(), &c.own, c.endingContext, &c.running)
+}
+
+// host is what the coordinator sees of the client.
+type host struct{ *Client }
+
+func (h host) Places() map[int]conn.Master {
+	places := make(map[int]conn.Master)
+	for _, l := range h.view.Load().masters {
+		places[l.index] = l.master
+	}
+	return places
+}
+
+func (h host) Answering() int  { return h.mastersUp() }
+func (h host) Adopt(r *record) { h.setRecord(r) }
+func (h host) Recheck()        { h.recheckLanes() }
+
+// lane is the one of a place; nil: there is none.
+func (h host) lane(place int) *lane {
+	if lanes := h.view.Load().lanes; place < len(lanes) {
+		return lanes[place]
+	}
+	return nil
+}
+
+func (h host) Confirm(place int, runID string, at time.Time) {
+	if l := h.lane(place); l != nil {
+		l.confirm(runID, at)
+	}
+}
+
+func (h host) Source(place int) (ring *clock.Ring, beat int64, ok bool) {
+	l := h.lane(place)
+	if l == nil {
+		return nil, 0, false
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	k := &l.guard.clock
+	if !k.good || l.guard.refusal != "" { //mutant:a-source-whose-clock-is-doubted
+		return nil, 0, false
+	}
+	if k.same {
+		return nil, 0, true
+	}
+	copied := k.copied
+	return &copied, k.copiedBeat, true
+}
+
+func (h host) Gained(place int, gain, before time.Duration) {
+	if l := h.lane(place); l != nil {
+		l.gained(gain, before)
+	}
+}
+
+func (h host) Copied() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.stats.Copies++
+}
+
+// Refound founds the membership anew with the masters that the options name, in the place of one whose
+// majority is lost for good. It changes nothing, and says why, where a quorum of the seats of before
+// can be reached, or fewer than a quorum of the masters that are named, where those belong to two
+// fleets, or to none. It is safe to repeat, and to break off at any point. With dryRun it only reads.
+//
+// Use it only if the masters that are given up never answer again with what they remember.
+func Refound(ctx context.Context, opts Options, dryRun bool) (*Refounding, error) {
+	opts = opts.withDefaults()
+	if err := opts.Validate(); err != nil {
+		return nil, err
+	}
+	return refound(ctx, opts.members(), dryRun)
+}
+
+// Bootstrap is BootstrapAndReport without the reports.
+func Bootstrap(ctx context.Context, opts Options) error {
+	_, err := BootstrapAndReport(ctx, opts)
+	return err
+}
+
+// BootstrapAndReport founds the membership of a brand-new set of masters, all of which vote at once. Otherwise it would look as if all of
+// them had just forgotten everything, and they would have no vote for one wait (Options.FoundingWait). It does so only if all of them can be
+// reached, are different, may have a vote, never were members and hold no key; otherwise it changes nothing, and the error says what is in
+// the way. Use it only where no client can still hold a lock from before. The reports are in the order of the masters; there are none if the
+// options are out of bounds.
+//
+// Masters that a redlockd has founded by itself, and that wait, count as new: nothing tells them from those that nobody has looked at
+// yet. Masters that have all forgotten look the same, either way. Where a redlockd runs that knew one of them before, the founding is not the
+// first one, and the bootstrap refuses.
+func BootstrapAndReport(ctx context.Context, opts Options) ([]BootstrapReport, error) {
+	opts = opts.withDefaults()
+	if err := opts.Validate(); err != nil {
+		return nil, err
+	}
+	return bootstrap(ctx, opts.members())
+}
+
+// ProbeAll probes all masters of the membership at the same time, each within timeout, and compares them with each other, with the
+// membership and with o. The masters that o names lead to the membership; where they show none, they are the ones to probe. The reports
+// are in the order of the seats. Behind them are masters that o names and that are no members.
+func ProbeAll(ctx context.Context, o Options, timeout time.Duration) ([]MasterReport, Membership) {
+	return probeAll(ctx, o.withDefaults().members(), timeout)
+}
