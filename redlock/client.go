@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"redlockd/redlock/clock"
+	"redlockd/redlock/fence"
 	"redlockd/redlock/loglimit"
 	"redlockd/redlock/quorum"
 )
@@ -37,7 +38,7 @@ type Client struct {
 	admission admission
 	waiting   int    // LOCKs that wait
 	arrivals  uint64 // LOCKs that have waited
-	fences    fenceClock
+	fences    fence.Clock
 	stats     Stats
 	// audited is an index in leases.all: the audit has read the leases before it lately.
 	audited int
@@ -82,7 +83,7 @@ func Open(opts Options) (*Client, error) {
 	}
 	c := &Client{
 		opts: opts, drift: opts.drift(), tokens: newTokenSource(), own: clock.Own{Faults: opts.clockFaults},
-		fences: fenceClock{aheadMax: opts.ClockSkewMax.Milliseconds() << fenceCounterBits},
+		fences: fence.Clock{AheadMax: opts.ClockSkewMax.Milliseconds() << fence.CounterBits},
 		leases: newLeases(opts.Prefixes), claims: make(map[string]*lane), changed: make(chan struct{}), lostLog: newLogLimiter(), heldLog: newLogLimiter(),
 	}
 	c.limits.Store(opts.limits())

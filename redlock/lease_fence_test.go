@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"redlockd/redlock/fence"
 	"redlockd/redlock/lua"
 	"redlockd/redlock/redisproc"
 
@@ -47,7 +48,7 @@ func TestRealFencesGrow(t *testing.T) {
 	allUp(t, b)
 	// A's clock is an hour ahead of b's: b must go above what a has given.
 	a.mu.Lock()
-	a.fences.observe(fenceTime(time.Now().Add(time.Hour)), time.Now())
+	a.fences.Observe(fence.Time(time.Now().Add(time.Hour)), time.Now())
 	a.mu.Unlock()
 	last := int64(0)
 	for i := range 20 {
@@ -119,7 +120,7 @@ func TestRealFenceMarksAreBounded(t *testing.T) {
 	}
 	// A client whose clock is behind the floor is taken above it.
 	c.mu.Lock()
-	c.fences.last = 0
+	c.fences.Last = 0
 	c.mu.Unlock()
 	if fence := fencedPair(t, c, "first"); fence <= floor {
 		t.Errorf("fence of a forgotten resource: got %d, want above the floor %d", fence, floor)
@@ -129,7 +130,7 @@ func TestRealFenceMarksAreBounded(t *testing.T) {
 func TestRealFenceYearsAheadIsRefused(t *testing.T) {
 	c := openReal(t, redisproc.StartForTest(t, 1), patient)
 	c.mu.Lock()
-	c.fences.ahead = (1000 * time.Hour).Milliseconds() << fenceCounterBits
+	c.fences.Ahead = (1000 * time.Hour).Milliseconds() << fence.CounterBits
 	c.mu.Unlock()
 	_, err := c.Acquire(context.Background(), LockRequest{Resources: []string{"ahead"}, TTL: time.Second, Fence: true})
 	if err == nil {
@@ -146,7 +147,7 @@ func TestFenceTime(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if fence := fenceTime(at); fence <= before || fence >= 1<<53 {
+		if fence := fence.Time(at); fence <= before || fence >= 1<<53 {
 			t.Errorf("%s: got %d, want it above %d and below %d", moment, fence, before, int64(1)<<53)
 		} else {
 			before = fence

@@ -17,12 +17,13 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"redlockd/redlock/fence"
 	"redlockd/redlock/lua"
 )
 
 // A number that stands in a script and in the Go code is the same in both.
 func TestNumbersInScripts(t *testing.T) {
-	ahead := fmt.Sprintf("(clock() - %d + %d) * %d\n", fenceOriginMs, fenceAheadMax.Milliseconds(), 1<<fenceCounterBits)
+	ahead := fmt.Sprintf("(clock() - %d + %d) * %d\n", fence.OriginMs, fence.AheadMax.Milliseconds(), 1<<fence.CounterBits)
 	for _, tc := range []struct {
 		script lua.Script
 		want   string
@@ -37,7 +38,7 @@ func TestNumbersInScripts(t *testing.T) {
 		{lua.Acquire, ahead},
 		{lua.Raise, ahead},
 		{lua.AdmitFloor, ahead},
-		{lua.AdmitFloor, fmt.Sprintf("return %d\n", fenceAhead)},
+		{lua.AdmitFloor, fmt.Sprintf("return %d\n", fence.Ahead)},
 		{lua.Clamp, fmt.Sprintf("string.sub(KEYS[i], 1, %d) == '%s'", len(ReservedPrefix), ReservedPrefix)},
 	} {
 		if !strings.Contains(tc.script.Text, tc.want) {
@@ -186,7 +187,7 @@ func TestLockScripts(t *testing.T) {
 	version := func(lineage string, generation byte) string {
 		return VersionMark + "h" + lineage + "\x00" + string(generation) + "........"
 	}
-	ahead, behind := fenceTime(time.Now().Add(fenceAheadMax+time.Hour)), fenceTime(time.Now().Add(fenceAheadMax-time.Hour))
+	ahead, behind := fence.Time(time.Now().Add(fence.AheadMax+time.Hour)), fence.Time(time.Now().Add(fence.AheadMax-time.Hour))
 	many := func(marks int) string { // marks of resources r101, r102, … with these marks
 		var members []string
 		for i := range marks {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"redlockd/redlock/conn"
+	"redlockd/redlock/fence"
 	"redlockd/redlock/lua"
 	"redlockd/redlock/quorum"
 )
@@ -140,7 +141,7 @@ const deniedBy = -3
 func readAcquire(b *batch, cmd command, reply conn.Reply) (v quorum.Vote, refused, err error) {
 	r := b.rounds[cmd.round]
 	switch {
-	case r.fence != 0 && reply.Kind == ':' && (reply.N == fenceAhead || reply.N >= r.fence):
+	case r.fence != 0 && reply.Kind == ':' && (reply.N == fence.Ahead || reply.N >= r.fence):
 		v, refused = b.fenceRefused(r, reply.N)
 		return v, refused, nil
 	case reply.Kind != ':' || reply.N > deniedBy:
@@ -160,10 +161,10 @@ func readAcquire(b *batch, cmd command, reply conn.Reply) (v quorum.Vote, refuse
 func (b *batch) fenceRefused(r *round, mark int64) (v quorum.Vote, refused error) {
 	skew := b.lane.client.opts.ClockSkewMax
 	switch {
-	case mark == fenceAhead:
-		return quorum.Unknown, fmt.Errorf("the fence %d is more than %v ahead of the master's clock: a clock of this proxy, of another or of the master is wrong", r.fence, fenceAheadMax)
-	case mark > highestBelieved(time.Now(), skew): //mutant:any-mark-believed
-		return quorum.Unknown, fmt.Errorf("its mark or floor, %d, is more than %v ahead of the clock here: see %s and %s on it", mark, fenceAheadMax-skew, lua.FloorKey, lua.MarksKey)
+	case mark == fence.Ahead:
+		return quorum.Unknown, fmt.Errorf("the fence %d is more than %v ahead of the master's clock: a clock of this proxy, of another or of the master is wrong", r.fence, fence.AheadMax)
+	case mark > fence.HighestBelieved(time.Now(), skew): //mutant:any-mark-believed
+		return quorum.Unknown, fmt.Errorf("its mark or floor, %d, is more than %v ahead of the clock here: see %s and %s on it", mark, fence.AheadMax-skew, lua.FloorKey, lua.MarksKey)
 	}
 	for seen := r.mark.Load(); seen < mark && !r.mark.CompareAndSwap(seen, mark); seen = r.mark.Load() {
 	}
@@ -407,9 +408,9 @@ func readInspect(b *batch, cmd command, first conn.Reply) (v quorum.Vote, refuse
 // markIn is the mark of a resource's last fence.
 func (b *batch) markIn(text []byte) (int64, error) {
 	score, err := strconv.ParseFloat(string(text), 64)
-	mark, ok := fenceOf(score)
-	if skew := b.lane.client.opts.ClockSkewMax; err != nil || !ok || mark > highestFence(time.Now(), skew) { //mutant:a-false-mark-shown
-		return 0, errors.New(falseFences("mark in "+lua.MarksKey, conn.Sanitize(string(text)), skew))
+	mark, ok := fence.Of(score)
+	if skew := b.lane.client.opts.ClockSkewMax; err != nil || !ok || mark > fence.Highest(time.Now(), skew) { //mutant:a-false-mark-shown
+		return 0, errors.New(fence.FalseFences("mark in "+lua.MarksKey, conn.Sanitize(string(text)), skew))
 	}
 	return mark, nil
 }

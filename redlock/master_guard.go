@@ -16,6 +16,7 @@ import (
 
 	"redlockd/redlock/clock"
 	"redlockd/redlock/conn"
+	"redlockd/redlock/fence"
 	"redlockd/redlock/lua"
 )
 
@@ -257,11 +258,6 @@ func (l *lane) shows(v string, state memberState, why string) {
 	}
 }
 
-// settledOn tells whether the memory is the one that the seat lists, and has settled on the record.
-func (s memberState) settledOn(r *record, listed *seat) bool {
-	return s.memory == listed.memory && s.record == r.recordID() && s.child == ""
-}
-
 // confirm takes note that a connection which was begun at that time has reached the process with this run_id at the master's address. If
 // the lane is connected to another one, that is the one of before: its connection ends.
 func (l *lane) confirm(runID string, begun time.Time) {
@@ -297,7 +293,7 @@ func (l *lane) heartbeat(ctx context.Context, link *conn.Conn) error {
 	beat := pipe.EvalSha(ctx, lua.MemberBeat.SHA, []string{lua.MembersKey}, c.view.Load().beatArgs(l)...)
 	replication, memory, stats := pipe.Info(ctx, "replication"), pipe.Info(ctx, "memory"), pipe.Info(ctx, "stats")
 	fields, clock := pipe.HMGet(ctx, lua.MembersKey, "v", "beat", "gained"), redis.NewTimeCmd(ctx, "time")
-	floor, top := highWaterCommands(ctx)
+	floor, top := fence.HighWaterCommands(ctx)
 	pipe.BatchProcess(ctx, floor, top, clock)
 	sent := time.Now()
 	pipe.Exec(ctx)
@@ -317,7 +313,7 @@ func (l *lane) heartbeat(ctx context.Context, link *conn.Conn) error {
 	if reason := conn.Refusal(info); reason != "" && reason != conn.Evicts(info) { //mutant:an-evicting-master-is-not-asked-for-the-leases
 		return &conn.RefusedError{Reason: reason}
 	}
-	high, untrue, err := readHighWater(floor, top, received, c.opts.ClockSkewMax)
+	high, untrue, err := fence.ReadHighWater(floor, top, received, c.opts.ClockSkewMax)
 	if err != nil {
 		return fmt.Errorf("heartbeat: %w", err)
 	}

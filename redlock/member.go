@@ -402,7 +402,7 @@ func (q *memberRequest) seat(ctx context.Context, n *situation, child *record) e
 		}
 	}
 	o.readOnly = q.dryRun //mutant:a-dry-run-names-the-memory
-	found := surveyMasters(ctx, map[int]Master{s.number: at}, patience{enough: 1}, o)
+	found := surveyMasters(ctx, map[int]conn.Master{s.number: at}, patience{enough: 1}, o)
 	defer found.close()
 	f := found.found[0]
 	same := m.Replace != "" && s.memory == f.state.memory && f.ok()

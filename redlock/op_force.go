@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"redlockd/redlock/conn"
+	"redlockd/redlock/fence"
 	"redlockd/redlock/lua"
 	"redlockd/redlock/quorum"
 )
@@ -107,7 +108,7 @@ func (c *Client) StartForce(op *Op, resource string, to Completer) {
 func (c *Client) raiseLocked(f *force, d *deferred) {
 	f.raises++
 	now := time.Now()
-	r := &round{verb: verbRaise, start: now, fence: c.fences.next(now), op: &f.op}
+	r := &round{verb: verbRaise, start: now, fence: c.fences.Next(now), op: &f.op}
 	r.setKeys(f.resource)
 	c.launchLocked(r, quorum.All, d)
 }
@@ -156,7 +157,7 @@ func readRaise(b *batch, cmd command, first conn.Reply) (v quorum.Vote, refused,
 		return quorum.Unknown, refused, err
 	case raised == 1:
 		v = quorum.Granted
-	case raised == fenceAhead || raised >= r.fence:
+	case raised == fence.Ahead || raised >= r.fence:
 		v, refused = b.fenceRefused(r, raised)
 	default:
 		return quorum.Unknown, nil, conn.ProtocolError(conn.Reply{Kind: ':', N: raised})
@@ -203,7 +204,7 @@ func (c *Client) markRaised(r *round, _ quorum.Outcome, v quorum.Votes, d *defer
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	f, t, majority := r.op.to.(*force), v.Tally(r.view.Places), r.view.Quorum()
-	c.fences.observe(r.mark.Load(), r.start)
+	c.fences.Observe(r.mark.Load(), r.start)
 	switch {
 	case t.Of(quorum.Granted) >= majority: //mutant:forced-without-a-quorum-of-marks
 		c.releaseHoldersLocked(f, r, v, d)

@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"redlockd/redlock/fence"
 	"redlockd/redlock/memmaster"
 )
 
@@ -110,7 +111,7 @@ func TestForceRaisesTheFence(t *testing.T) {
 		if next := late.fenced("r"); next <= f.Fence {
 			s.Errorf("the next fence is %d, want more than that of the forced release, %d", next, f.Fence)
 		}
-		admin.fences = fenceClock{aheadMax: admin.fences.aheadMax} // its clock is behind
+		admin.fences = fence.Clock{AheadMax: admin.fences.AheadMax} // its clock is behind
 		last := admin.wantForced("r").Fence
 		if before := f.Fence; last <= before {
 			s.Errorf("the fence of the second forced release is %d, want more than %d", last, before)

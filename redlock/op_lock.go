@@ -138,7 +138,7 @@ func (c *Client) launchAttemptLocked(op *Op, d *deferred) {
 	// d.now may be long ago, and what has passed since is no part of the TTL: read the clock again.
 	r.start = time.Now()
 	if op.fenced {
-		r.fence = c.fences.next(r.start)
+		r.fence = c.fences.Next(r.start)
 	}
 	switch {
 	case op.slots != nil:
@@ -212,7 +212,7 @@ func (c *Client) acquisitionDecided(r *round, o quorum.Outcome, v quorum.Votes, 
 	}
 	c.undoLocked(r, v, d)
 	mark := r.mark.Load()
-	c.fences.observe(mark, r.start)
+	c.fences.Observe(mark, r.start)
 	anotherSlot := false
 	if op.slots != nil && wanted {
 		anotherSlot, err = c.slotDeniedLocked(r, o, v, err)

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"redlockd/redlock/conn"
+	"redlockd/redlock/fence"
 	"redlockd/redlock/lua"
 	"redlockd/redlock/quorum"
 )
@@ -134,13 +135,13 @@ func (n *nemesis) lie(i int, d time.Duration) {
 	case 5:
 		n.note("m%d lies about fences", i+1)
 		by := time.Duration(1+rng.IntN(20)) * time.Hour
-		outside(w, m, "SET", lua.FloorKey, fenceTime(time.Now().Add(by)))
+		outside(w, m, "SET", lua.FloorKey, fence.Time(time.Now().Add(by)))
 	case 6:
 		what := []string{"v", "r", "a", lua.FloorKey}[rng.IntN(4)]
 		n.note("m%d shows what nobody can read, in %s, for %v", i+1, what, d)
 		switch what {
 		case lua.FloorKey:
-			outside(w, m, "SET", lua.FloorKey, fenceTime(time.Now().Add(48*time.Hour)))
+			outside(w, m, "SET", lua.FloorKey, fence.Time(time.Now().Add(48*time.Hour)))
 		case "v":
 			show("v", memory+" what is that")
 		case "r":

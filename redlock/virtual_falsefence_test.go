@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"redlockd/redlock/fence"
 	"redlockd/redlock/lua"
 	"redlockd/redlock/redisproc"
 
@@ -46,12 +47,12 @@ func TestFalseFencesAreNotBelieved(t *testing.T) {
 			other.ahead(time.Hour)
 			for _, who := range []*proxy{other, p} {
 				who.delay(0, ms, 1, 2, 3, 4) // the master whose fences are false answers first
-				fence := who.fenced("r")
+				number := who.fenced("r")
 				who.delay(0, 0, 1, 2, 3, 4)
-				if fence <= last || fence > fenceTime(time.Now().Add(2*time.Hour)) {
-					s.Errorf("%s: got the fence %d, want more than %d and no more than two hours ahead", f.name, fence, last)
+				if number <= last || number > fence.Time(time.Now().Add(2*time.Hour)) {
+					s.Errorf("%s: got the fence %d, want more than %d and no more than two hours ahead", f.name, number, last)
 				}
-				last = fence
+				last = number
 			}
 
 			// A heartbeat refuses the master.
@@ -72,11 +73,11 @@ func TestFalseFencesAreNotBelieved(t *testing.T) {
 			}
 			for _, who := range []*proxy{p, other, s.start(change)} {
 				s.until("4 masters up", func() bool { return who.states() == "ruuuu" })
-				fence := who.fenced("r")
-				if fence <= last || fence > fenceTime(time.Now().Add(2*time.Hour)) {
-					s.Errorf("%s: got the fence %d, want more than %d and no more than two hours ahead", f.name, fence, last)
+				number := who.fenced("r")
+				if number <= last || number > fence.Time(time.Now().Add(2*time.Hour)) {
+					s.Errorf("%s: got the fence %d, want more than %d and no more than two hours ahead", f.name, number, last)
 				}
-				last = fence
+				last = number
 			}
 
 			// The operator does as he is told.
@@ -117,7 +118,7 @@ func TestFloorWithinADayIsBelieved(t *testing.T) {
 	inVirtualTime(t, 3, func(s *stage) {
 		p, other := s.open(), s.open()
 		last := p.fenced("r")
-		floor := fenceTime(time.Now().Add(23 * time.Hour))
+		floor := fence.Time(time.Now().Add(23 * time.Hour))
 		s.doOn([]int{0, 1}, "SET", lua.FloorKey, floor)
 		for i := range 10 {
 			who := []*proxy{p, other}[i%2]
@@ -140,8 +141,8 @@ func TestFloorOfAWrongClockIsRefused(t *testing.T) {
 		wrong := s.start(brief, withFaults, func(o *Options) { o.clockFaults.Ahead.Store(int64(48 * time.Hour)) })
 		floors := func() {
 			for i := range s.masters {
-				if floor, _ := redis.NewCmdResult(s.do(i, "GET", lua.FloorKey), nil).Int64(); floor > fenceTime(time.Now().Add(fenceAheadMax)) {
-					s.Fatalf("master %d: its floor %d is %v ahead of its clock", i+1, floor, fenceSpan(floor-fenceTime(time.Now())))
+				if floor, _ := redis.NewCmdResult(s.do(i, "GET", lua.FloorKey), nil).Int64(); floor > fence.Time(time.Now().Add(fence.AheadMax)) {
+					s.Fatalf("master %d: its floor %d is %v ahead of its clock", i+1, floor, fenceSpan(floor-fence.Time(time.Now())))
 				}
 			}
 		}
@@ -154,11 +155,11 @@ func TestFloorOfAWrongClockIsRefused(t *testing.T) {
 		floors()
 		last := int64(0)
 		for range 3 {
-			fence := right.fenced("r")
-			if fence <= last || fence > fenceTime(time.Now().Add(time.Hour)) {
-				s.Errorf("got the fence %d, want more than %d and no more than an hour ahead", fence, last)
+			number := right.fenced("r")
+			if number <= last || number > fence.Time(time.Now().Add(time.Hour)) {
+				s.Errorf("got the fence %d, want more than %d and no more than an hour ahead", number, last)
 			}
-			last = fence
+			last = number
 		}
 		if problem := right.Membership().Problem; problem != "" {
 			s.Errorf("the proxy whose clock is right complains: %s", problem)
@@ -181,7 +182,7 @@ func TestOneClockThatIsBehindKeepsNobodyFromVoting(t *testing.T) {
 }
 
 // fenceSpan is a difference of fences as time.
-func fenceSpan(fences int64) time.Duration { return time.Duration(fences>>fenceCounterBits) * ms }
+func fenceSpan(fences int64) time.Duration { return time.Duration(fences>>fence.CounterBits) * ms }
 
 // Between what is believed and what is refused, a master abstains from fences: proxies whose clocks differ do not refuse each other's.
 func TestFloorOfAnotherClockIsNotRefused(t *testing.T) {
@@ -189,13 +190,13 @@ func TestFloorOfAnotherClockIsNotRefused(t *testing.T) {
 		p, other := s.open(), s.open()
 		p.delay(ms, ms, 1, 2) // so that what the first master says is known when the others have answered
 		other.delay(ms, ms, 1, 2)
-		s.do(0, "SET", lua.FloorKey, fenceTime(time.Now().Add(fenceAheadMax)))
+		s.do(0, "SET", lua.FloorKey, fence.Time(time.Now().Add(fence.AheadMax)))
 		time.Sleep(p.opts.ClockSkewMax / 2)
 		p.wantStates("uuu")
 		other.ahead(time.Hour)
 		for _, who := range []*proxy{other, p} { // the fence of p is too low on all three, and it has to go above that of the other
-			if fence := who.fenced("r"); fence > fenceTime(time.Now().Add(2*time.Hour)) {
-				s.Errorf("got the fence %d, want it above those of the other masters only", fence)
+			if number := who.fenced("r"); number > fence.Time(time.Now().Add(2*time.Hour)) {
+				s.Errorf("got the fence %d, want it above those of the other masters only", number)
 			}
 		}
 		p.paths[1].Partition()
@@ -203,7 +204,7 @@ func TestFloorOfAnotherClockIsNotRefused(t *testing.T) {
 		s.until("the clock has passed it", func() bool {
 			c := p.lock(LockRequest{Resources: []string{"r"}, TTL: time.Second, Fence: true})
 			p.unlock(c.Token, "r")
-			return c.Held && c.Fence > fenceTime(time.Now().Add(20*time.Hour))
+			return c.Held && c.Fence > fence.Time(time.Now().Add(20*time.Hour))
 		})
 	})
 }
@@ -228,16 +229,16 @@ func TestFalseMarkIsNotShown(t *testing.T) {
 
 // A proxy whose own clock was years ahead gives fences again when that is mended.
 func TestFenceClockThatWasAhead(t *testing.T) {
-	var f fenceClock
+	var f fence.Clock
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	if got, want := f.next(now.AddDate(5, 0, 0)), fenceTime(now.AddDate(5, 0, 0)); got != want {
+	if got, want := f.Next(now.AddDate(5, 0, 0)), fence.Time(now.AddDate(5, 0, 0)); got != want {
 		t.Fatalf("got %d, want %d", got, want)
 	}
-	if got, want := f.next(now), fenceTime(now); got != want {
+	if got, want := f.Next(now), fence.Time(now); got != want {
 		t.Errorf("five years back: got %d, want %d", got, want)
 	}
-	f.observe(highestBelieved(now, time.Second), now)
-	if got, want := f.next(now), highestBelieved(now, time.Second)+1; got != want {
+	f.Observe(fence.HighestBelieved(now, time.Second), now)
+	if got, want := f.Next(now), fence.HighestBelieved(now, time.Second)+1; got != want {
 		t.Errorf("above a mark that is believed: got %d, want %d", got, want)
 	}
 }
@@ -294,11 +295,11 @@ func TestRealFalseFloor(t *testing.T) {
 	}
 	fresh := openReal(t, servers, brief)
 	for _, c := range []*Client{a, b, fresh} {
-		fence := fencedPair(t, c, "k")
-		if fence <= last || fence > fenceTime(time.Now().Add(time.Hour)) {
-			t.Errorf("got the fence %d, want more than %d and no more than an hour ahead", fence, last)
+		number := fencedPair(t, c, "k")
+		if number <= last || number > fence.Time(time.Now().Add(time.Hour)) {
+			t.Errorf("got the fence %d, want more than %d and no more than an hour ahead", number, last)
 		}
-		last = fence
+		last = number
 	}
 	if err := outside.Del(ctx, lua.FloorKey, lua.MarksKey, lua.MembersKey).Err(); err != nil {
 		t.Fatal(err)

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"redlockd/redlock/fence"
 	"redlockd/redlock/lua"
 )
 
@@ -30,7 +31,7 @@ func (p *proxy) fenced(resources ...string) int64 {
 func (p *proxy) ahead(d time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.fences.observe(fenceTime(time.Now().Add(d)), time.Now())
+	p.fences.Observe(fence.Time(time.Now().Add(d)), time.Now())
 }
 
 func TestFencesGrowWhateverTheClocks(t *testing.T) {
@@ -116,7 +117,7 @@ func TestColdFloorIsAboveEveryFence(t *testing.T) {
 		brief := func(o *Options) { o.MaxTTL, o.ClockSkewMax = 200*ms, 10*time.Second }
 		var log journal
 		p, other := s.open(brief, log.option), s.open(brief, log.option)
-		p.fences.ahead = 2 * p.fences.aheadMax
+		p.fences.Ahead = 2 * p.fences.AheadMax
 		lock := func(p *proxy) int64 {
 			c := p.lock(LockRequest{Resources: []string{"r"}, TTL: 200 * ms, Fence: true})
 			if !c.Held {

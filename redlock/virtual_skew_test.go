@@ -10,6 +10,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"redlockd/redlock/fence"
 )
 
 func TestFenceTakesOneRound(t *testing.T) {
@@ -41,7 +43,7 @@ func TestFenceTakesOneRound(t *testing.T) {
 			var proxies []*proxy
 			for i := range 3 {
 				p := s.open()
-				p.fences.ahead = fenceTime(time.Now().Add(time.Duration(i)*skew)) - fenceTime(time.Now())
+				p.fences.Ahead = fence.Time(time.Now().Add(time.Duration(i)*skew)) - fence.Time(time.Now())
 				p.delay(oneWay, oneWay, 0, 1, 2, 3, 4)
 				proxies = append(proxies, p)
 			}

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+
+	"redlockd/redlock/conn"
 )
 
 // BootstrapReport is what a bootstrap found of one master, and did to it. What could not be read is zero.
@@ -20,7 +22,7 @@ type BootstrapReport struct {
 
 // bootstrap is redlock.BootstrapAndReport, with options that are valid.
 func bootstrap(ctx context.Context, opts memberOptions) ([]BootstrapReport, error) {
-	masters := make(map[int]Master)
+	masters := make(map[int]conn.Master)
 	for i, m := range opts.Masters {
 		masters[i] = m
 	}

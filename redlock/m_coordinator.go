@@ -143,13 +143,13 @@ const lookPause = 5 * time.Millisecond
 const leastTimer = time.Nanosecond
 
 // places are the masters to ask, by place.
-func (m *coordinator) places() map[int]Master {
+func (m *coordinator) places() map[int]conn.Master {
 	return m.host.Places()
 }
 
 // placesOf are the masters of a record.
-func (m *coordinator) placesOf(r *record) map[int]Master {
-	places := make(map[int]Master)
+func (m *coordinator) placesOf(r *record) map[int]conn.Master {
+	places := make(map[int]conn.Master)
 	for i := range r.seats {
 		places[r.seats[i].number] = m.opts.masterAt(r.seats[i].name, r.seats[i].addr)
 	}
@@ -336,8 +336,8 @@ func (m *coordinator) join(ctx context.Context, s *survey) (best *record, wrong 
 func patienceForAll(r *record) patience { return patience{enough: r.quorum(), grace: surveyGrace} }
 
 // places are the masters that the options name, in their order.
-func (o memberOptions) places() map[int]Master {
-	places := make(map[int]Master)
+func (o memberOptions) places() map[int]conn.Master {
+	places := make(map[int]conn.Master)
 	for i, m := range o.Masters {
 		places[i] = m
 	}

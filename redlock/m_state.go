@@ -161,3 +161,8 @@ func isBallot(text string) bool {
 	}
 	return isHex(rest, nonceLen)
 }
+
+// settledOn tells whether the memory is the one that the seat lists, and has settled on the record.
+func (s memberState) settledOn(r *record, listed *seat) bool {
+	return s.memory == listed.memory && s.record == r.recordID() && s.child == ""
+}

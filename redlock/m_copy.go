@@ -168,7 +168,7 @@ func (c *copying) each(places []*copyPlace, ask func(i int, p *copyPlace) error)
 }
 
 // run copies, and says why it could not. places are the masters that take part.
-func (c *copying) run(ctx context.Context, places map[int]Master) {
+func (c *copying) run(ctx context.Context, places map[int]conn.Master) {
 	defer close(c.ended)
 	defer c.cancel()
 	s := surveyMasters(ctx, places, patience{enough: len(places)}, c.opts)

@@ -15,6 +15,7 @@ import (
 
 	"redlockd/redlock/clock"
 	"redlockd/redlock/conn"
+	"redlockd/redlock/fence"
 	"redlockd/redlock/lua"
 )
 
@@ -154,10 +155,10 @@ var probeKey = new(struct{ _ int })
 // probeAll is redlock.ProbeAll, with options that are complete.
 func probeAll(ctx context.Context, o memberOptions, timeout time.Duration) ([]MasterReport, Membership) {
 	asked := make(map[string]MasterReport) // by full address
-	probe := func(masters []Master) (reports []MasterReport) {
+	probe := func(masters []conn.Master) (reports []MasterReport) {
 		var mu sync.Mutex
 		var wg sync.WaitGroup
-		unasked := slices.DeleteFunc(slices.Clone(masters), func(m Master) bool { _, known := asked[m.FullAddr()]; return known })
+		unasked := slices.DeleteFunc(slices.Clone(masters), func(m conn.Master) bool { _, known := asked[m.FullAddr()]; return known })
 		for _, m := range unasked {
 			wg.Go(func() {
 				r := Probe(ctx, m, timeout)
@@ -189,7 +190,7 @@ func probeAll(ctx context.Context, o memberOptions, timeout time.Duration) ([]Ma
 			membership.Seats[i].Reached = all[i].Reachable
 		}
 		for i, m := range o.Masters {
-			if !slices.ContainsFunc(masters, func(seated Master) bool { return seated.FullAddr() == m.FullAddr() }) {
+			if !slices.ContainsFunc(masters, func(seated conn.Master) bool { return seated.FullAddr() == m.FullAddr() }) {
 				named[i].Member = "none"
 				all = append(all, named[i])
 			}
@@ -200,7 +201,7 @@ func probeAll(ctx context.Context, o memberOptions, timeout time.Duration) ([]Ma
 }
 
 // mastersOf are the masters of the seats.
-func mastersOf(r *record, o memberOptions) (masters []Master) {
+func mastersOf(r *record, o memberOptions) (masters []conn.Master) {
 	for i := range r.seats {
 		masters = append(masters, o.masterAt(r.seats[i].name, r.seats[i].addr))
 	}
@@ -212,7 +213,7 @@ func reportedBy(reports []MasterReport) *survey {
 	s := &survey{}
 	for i := range reports {
 		if r := &reports[i]; r.state.memory != "" {
-			s.found = append(s.found, &found{place: i, master: Master{Addr: r.Addr}, runID: r.RunID, state: r.state, record: r.record})
+			s.found = append(s.found, &found{place: i, master: conn.Master{Addr: r.Addr}, runID: r.RunID, state: r.state, record: r.record})
 		}
 	}
 	return s
@@ -233,7 +234,7 @@ func compare(reports []MasterReport, force *record, o memberOptions) {
 	for i := range reports {
 		r := &reports[i]
 		if r.floor != nil {
-			if _, untrue, _ := readHighWater(r.floor, r.marks, time.Now(), o.ClockSkewMax); untrue != "" {
+			if _, untrue, _ := fence.ReadHighWater(r.floor, r.marks, time.Now(), o.ClockSkewMax); untrue != "" {
 				r.add(NoVote, "", "%s", untrue)
 			}
 		}
@@ -265,7 +266,7 @@ func findTwins(reports []MasterReport) {
 
 // Probe asks one master what decides over its vote. It answers within timeout, or earlier when ctx
 // is done.
-func Probe(ctx context.Context, m Master, timeout time.Duration) MasterReport {
+func Probe(ctx context.Context, m conn.Master, timeout time.Duration) MasterReport {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	r := MasterReport{Addr: m.Addr}
@@ -286,7 +287,7 @@ func Probe(ctx context.Context, m Master, timeout time.Duration) MasterReport {
 }
 
 // ask fills the report.
-func (r *MasterReport) ask(ctx context.Context, m Master, l *conn.Conn, timeout time.Duration) {
+func (r *MasterReport) ask(ctx context.Context, m conn.Master, l *conn.Conn, timeout time.Duration) {
 	text, err := l.Redis.Info(ctx).Result()
 	if !conn.Replied(err) {
 		r.unreachable(ctx, err, timeout)
@@ -314,7 +315,7 @@ func (r *MasterReport) ask(ctx context.Context, m Master, l *conn.Conn, timeout 
 				r.add(NoVote, "", "%s", text)
 			}
 		}
-		r.floor, r.marks = highWaterCommands(ctx)
+		r.floor, r.marks = fence.HighWaterCommands(ctx)
 		pipe := l.Redis.Pipeline()
 		pipe.BatchProcess(ctx, r.floor, r.marks)
 		pipe.Exec(ctx) // errors are those of the commands, which have been tried before

@@ -15,6 +15,7 @@ import (
 
 	"redlockd/redlock/clock"
 	"redlockd/redlock/conn"
+	"redlockd/redlock/fence"
 )
 
 const (
@@ -36,17 +37,9 @@ func votersRecord(n int) *record {
 	return r.seal()
 }
 
-// changed is r with a change, sealed.
-func (r *record) changed(change func(r *record)) *record {
-	c := *r
-	c.seats = slices.Clone(r.seats)
-	change(&c)
-	return c.seal()
-}
-
 // foundAt is what a master shows that has settled on r; nil: it is fresh.
 func foundAt(place int, memory string, r *record) *found {
-	f := &found{place: place, master: Master{Addr: fmt.Sprint("m", place)}, runID: memberState{memory: memory}.runID(), fields: make(map[string]string)}
+	f := &found{place: place, master: conn.Master{Addr: fmt.Sprint("m", place)}, runID: memberState{memory: memory}.runID(), fields: make(map[string]string)}
 	f.shown(memory, r)
 	return f
 }
@@ -205,7 +198,7 @@ func TestNextRecord(t *testing.T) {
 func TestFloorOfAMembership(t *testing.T) {
 	const skew = time.Second
 	wall := time.Unix(1_800_000_000, 0)
-	day := highestBelieved(wall, skew)
+	day := fence.HighestBelieved(wall, skew)
 	for _, tc := range []struct {
 		name   string
 		record func(r *record)
@@ -216,11 +209,11 @@ func TestFloorOfAMembership(t *testing.T) {
 		{"all voters", nil, nil, 5, false},
 		{"a quorum of voters", nil, func(s *survey) { s.found[0].err, s.found[4].err = errAway, errAway }, 4, false},
 		{"too few voters are reached", nil, func(s *survey) { s.found[0].err, s.found[1].err, s.found[4].err = errAway, errAway, errAway },
-			fenceTime(wall.Add(2 * skew)), true},
+			fence.Time(wall.Add(2 * skew)), true},
 		{"a learner's fences are not those of a voter", func(r *record) { r.seats[4].state = seatLearner }, nil, 4, false},
 		{"too few voters", func(r *record) {
 			r.seats[0].state, r.seats[1].state, r.seats[4].state = seatLearner, seatLearner, seatLearner
-		}, nil, fenceTime(wall.Add(2 * skew)), true},
+		}, nil, fence.Time(wall.Add(2 * skew)), true},
 		{"another memory", nil, func(s *survey) { s.found[4].shown(processMemory(4, 2), nil) }, 4, false},
 		{"more than anybody gives", nil, func(s *survey) { s.found[4].high = day + 1 }, 4, false},
 		{"as much as anybody gives", nil, func(s *survey) { s.found[4].high = day }, day, false},
@@ -230,7 +223,7 @@ func TestFloorOfAMembership(t *testing.T) {
 			for i := range r.seats {
 				r.seats[i].state = seatLearner
 			}
-		}, nil, fenceTime(wall.Add(2 * skew)), true},
+		}, nil, fence.Time(wall.Add(2 * skew)), true},
 	} {
 		r := votersRecord(5)
 		if tc.record != nil {
@@ -437,7 +430,7 @@ func TestFleetOfAList(t *testing.T) {
 		}
 		o := memberOptions{}
 		for i := range 5 {
-			o.Masters = append(o.Masters, Master{Addr: s.found[i].master.Addr})
+			o.Masters = append(o.Masters, conn.Master{Addr: s.found[i].master.Addr})
 		}
 		got, wrong := s.fleet(o)
 		if got != tc.want || !strings.Contains(wrong, tc.wrong) || (wrong == "") != (tc.wrong == "") {
@@ -509,7 +502,7 @@ func TestUnfinishedStep(t *testing.T) {
 func TestFounding(t *testing.T) {
 	o := memberOptions{MaxTTL: 2 * time.Second, FoundingWait: 10 * time.Second, Drift: usualDrift}
 	for i := range 5 {
-		o.Masters = append(o.Masters, Master{Addr: fmt.Sprint("m", i)})
+		o.Masters = append(o.Masters, conn.Master{Addr: fmt.Sprint("m", i)})
 	}
 	plus := func(wait time.Duration) time.Duration { return wait + recheckWithin(wait) }
 	base := votersRecord(5).changed(func(r *record) { r.wait = 8 * time.Second })

@@ -156,7 +156,7 @@ func (m *coordinator) startCopy(r *record, learner seat, sources []*copyPlace) *
 	c.learner = &copyPlace{number: learner.number, name: learner.name, memory: learner.memory}
 	c.least = len(sources) - r.quorum() + 1 //mutant:what-one-source-has-is-copied
 	c.all = append(slices.Clone(sources), c.learner)
-	places, all := make(map[int]Master), m.placesOf(r)
+	places, all := make(map[int]conn.Master), m.placesOf(r)
 	for _, p := range c.all {
 		places[p.number] = all[p.number]
 	}

@@ -297,3 +297,11 @@ func (r *record) checkSeats() error {
 	}
 	return nil
 }
+
+// changed is r with a change, sealed.
+func (r *record) changed(change func(r *record)) *record {
+	c := *r
+	c.seats = slices.Clone(r.seats)
+	change(&c)
+	return c.seal()
+}

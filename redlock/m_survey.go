@@ -13,6 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"redlockd/redlock/conn"
+	"redlockd/redlock/fence"
 	"redlockd/redlock/lua"
 )
 
@@ -35,7 +36,7 @@ type survey struct {
 // found is what one master has shown.
 type found struct {
 	place  int // number of the seat
-	master Master
+	master conn.Master
 	// err is why it cannot be a member at present: it is not reached, is refused, or is used by others.
 	err error
 	// conn is nil where it is not reached.
@@ -137,7 +138,7 @@ type patience struct {
 
 // surveyMasters asks the masters, given by place, all at once. It returns when all have answered, or its patience is over. The caller closes
 // the survey.
-func surveyMasters(ctx context.Context, masters map[int]Master, p patience, opts memberOptions) *survey {
+func surveyMasters(ctx context.Context, masters map[int]conn.Master, p patience, opts memberOptions) *survey {
 	s := &survey{began: time.Now()}
 	ctx, cancel := context.WithTimeout(ctx, opts.ConnectTimeout)
 	defer cancel()
@@ -247,7 +248,7 @@ func (f *found) read(ctx context.Context, opts memberOptions) error {
 	pipe := f.conn.Redis.Pipeline()
 	// The clock comes first: a wait that is over by it was over when the fences were read.
 	clock := redis.NewTimeCmd(ctx, "time")
-	floor, top := highWaterCommands(ctx)
+	floor, top := fence.HighWaterCommands(ctx)
 	pipe.BatchProcess(ctx, clock, floor, top)
 	hash, size := pipe.HGetAll(ctx, lua.MembersKey), pipe.DBSize(ctx)
 	f.sent = time.Now()
@@ -258,7 +259,7 @@ func (f *found) read(ctx context.Context, opts memberOptions) error {
 			return conn.ConnectError(err)
 		}
 	}
-	high, untrue, err := readHighWater(floor, top, f.received, opts.ClockSkewMax)
+	high, untrue, err := fence.ReadHighWater(floor, top, f.received, opts.ClockSkewMax)
 	if err != nil {
 		return err
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"redlockd/redlock/fence"
 	"redlockd/redlock/lua"
 	"redlockd/redlock/memmaster"
 	"redlockd/redlock/redisproc"
@@ -236,7 +237,7 @@ func TestAdmitFloor(t *testing.T) {
 	onBothMasters(t, func(t *testing.T, client *redis.Client) {
 		ctx := context.Background()
 		began := time.UnixMilli(masterMs(t, client))
-		ahead := func(d time.Duration) string { return strconv.FormatInt(fenceTime(began.Add(d)), 10) }
+		ahead := func(d time.Duration) string { return strconv.FormatInt(fence.Time(began.Add(d)), 10) }
 		for _, tc := range []struct {
 			name, shows, before, v, floor string
 			want                          int
@@ -246,9 +247,9 @@ func TestAdmitFloor(t *testing.T) {
 			{"raised", "v", "6", "v", "10", 1, "10"},
 			{"as high", "v", "7", "v", "7", 1, "7"},
 			{"not lowered", "v", "10", "v", "7", 1, "10"},
-			{"nearly a day ahead", "v", "6", "v", ahead(fenceAheadMax - time.Hour), 1, ahead(fenceAheadMax - time.Hour)},
-			{"more than a day ahead", "v", "6", "v", ahead(fenceAheadMax + time.Hour), fenceAhead, "6"},
-			{"more than a day ahead, and no floor yet", "v", "", "v", ahead(fenceAheadMax + time.Hour), fenceAhead, ""},
+			{"nearly a day ahead", "v", "6", "v", ahead(fence.AheadMax - time.Hour), 1, ahead(fence.AheadMax - time.Hour)},
+			{"more than a day ahead", "v", "6", "v", ahead(fence.AheadMax + time.Hour), fence.Ahead, "6"},
+			{"more than a day ahead, and no floor yet", "v", "", "v", ahead(fence.AheadMax + time.Hour), fence.Ahead, ""},
 			{"no more than was there", "v", "9007199254740991", "v", "9007199254740990", 1, "9007199254740991"},
 			{"another record", "w", "6", "v", "7", 0, "6"},
 			{"with an accepted child", "v ? b d", "6", "v", "7", 0, "6"},

@@ -75,7 +75,7 @@ func fileDiffers(r *record, o memberOptions) string {
 	}
 	for i := range r.seats {
 		s := &r.seats[i]
-		at := slices.IndexFunc(o.Masters, func(m Master) bool { return m.SeatName() == s.name })
+		at := slices.IndexFunc(o.Masters, func(m conn.Master) bool { return m.SeatName() == s.name })
 		switch {
 		case at < 0:
 			parts = append(parts, fmt.Sprintf("%s (%s) is a member, the settings do not name it", conn.Sanitize(s.name), conn.Sanitize(s.addr)))

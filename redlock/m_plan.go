@@ -8,6 +8,7 @@ import (
 
 	"redlockd/redlock/clock"
 	"redlockd/redlock/conn"
+	"redlockd/redlock/fence"
 )
 
 // What the record in force, and a survey, say of the next record. It is pure: no clock, no I/O.
@@ -99,7 +100,7 @@ func (n *situation) next() decision {
 			if why == "" {
 				continue
 			}
-			if floor, _ := n.floor(); floor > fenceTime(f.clock.Add(fenceAheadMax)) { // others must not wait for it //mutant:one-clock-that-is-behind-keeps-all-from-voting
+			if floor, _ := n.floor(); floor > fence.Time(f.clock.Add(fence.AheadMax)) { // others must not wait for it //mutant:one-clock-that-is-behind-keeps-all-from-voting
 				d.problem = n.tooFarBehind(f)
 				continue
 			}
@@ -160,7 +161,7 @@ func (n *situation) floor() (floor int64, cold bool) {
 		}
 		voters++
 		highest = max(highest, f.high)
-		if f.high <= highestBelieved(n.wall, n.skew) {
+		if f.high <= fence.HighestBelieved(n.wall, n.skew) {
 			believed++
 			floor = max(floor, f.high)
 		}
@@ -169,7 +170,7 @@ func (n *situation) floor() (floor int64, cold bool) {
 		floor = highest
 	}
 	if cold = voters < n.record.quorum(); cold {
-		floor = max(floor, fenceTime(n.wall.Add(2*n.skew))) //mutant:cold-floor-too-low
+		floor = max(floor, fence.Time(n.wall.Add(2*n.skew))) //mutant:cold-floor-too-low
 	}
 	return floor, cold //mutant:floor-not-relearned
 }
@@ -177,7 +178,7 @@ func (n *situation) floor() (floor int64, cold bool) {
 // tooFarBehind says of a master that the floor of its fences would be too far ahead of its clock.
 func (n *situation) tooFarBehind(f *found) string {
 	return fmt.Sprintf("%s gets no vote from here: it must refuse all fences of before, and these are more than %v ahead of its clock. "+
-		"The clock of this machine less that of %[1]s is %[3]v: correct the one that is wrong", f.master.Addr, fenceAheadMax, n.wall.Sub(f.clock).Round(time.Minute))
+		"The clock of this machine less that of %[1]s is %[3]v: correct the one that is wrong", f.master.Addr, fence.AheadMax, n.wall.Sub(f.clock).Round(time.Minute))
 }
 
 // recheckWithin is within what time each proxy makes sure that the address of a master still means the memory that it counts votes of. It needs

@@ -104,7 +104,7 @@ func (o memberOptions) refounding(ctx context.Context) (s *survey, base, f *reco
 	for base != next { // who was a member may know of a newer record, of further seats
 		base, reached = next, nil
 		before = vacated(base, o)
-		places := make(map[int]Master)
+		places := make(map[int]conn.Master)
 		for i := range before.seats {
 			places[before.seats[i].number] = o.masterAt(before.seats[i].name, before.seats[i].addr)
 		}
@@ -157,7 +157,7 @@ func (s *survey) newest(own *record) *record {
 // names tells whether the seats of the record are the masters that the options name.
 func (o memberOptions) names(r *record) bool {
 	r = vacated(r, o)
-	return len(r.seats) == len(o.Masters) && !slices.ContainsFunc(o.Masters, func(m Master) bool {
+	return len(r.seats) == len(o.Masters) && !slices.ContainsFunc(o.Masters, func(m conn.Master) bool {
 		s := r.seatNamed(m.SeatName())
 		return s == nil || o.masterAt(s.name, s.addr).FullAddr() != m.FullAddr()
 	})

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"redlockd/redlock/conn"
+	"redlockd/redlock/fence"
 	"redlockd/redlock/lua"
 )
 
@@ -213,7 +214,7 @@ const textOfTheRecord = "the field r of its " + lua.MembersKey + ", the text of 
 func (f *found) raiseFloor(ctx context.Context, floor int64) error {
 	raised, err := f.conn.Redis.Eval(ctx, lua.AdmitFloor.Text, []string{lua.MembersKey, lua.FloorKey}, f.state.String(), floor).Int()
 	switch {
-	case err == nil && raised == fenceAhead:
+	case err == nil && raised == fence.Ahead:
 		return errFloorAhead
 	case err == nil && raised == 0:
 		return errOutrun

@@ -39,8 +39,8 @@ func (o memberOptions) seatAddrOf(name, addr string) string {
 }
 
 // masterNamed is the one that the options call so; nil: none.
-func (o memberOptions) masterNamed(name string) *Master {
-	if i := slices.IndexFunc(o.Masters, func(m Master) bool { return m.SeatName() == name }); i >= 0 {
+func (o memberOptions) masterNamed(name string) *conn.Master {
+	if i := slices.IndexFunc(o.Masters, func(m conn.Master) bool { return m.SeatName() == name }); i >= 0 {
 		return &o.Masters[i]
 	}
 	return nil
@@ -49,7 +49,7 @@ func (o memberOptions) masterNamed(name string) *Master {
 // masterAt is how the master of a seat is reached, given the name and the address in the membership. A master's own password goes only to
 // an address that the options name for it, because anybody who writes to the masters can name another one in the membership. There Common
 // must do.
-func (o memberOptions) masterAt(name, seatAddr string) Master {
+func (o memberOptions) masterAt(name, seatAddr string) conn.Master {
 	addr, db, _ := conn.SplitAddr(seatAddr)
 	named := o.masterNamed(name)
 	like := o.Masters[0]
@@ -59,7 +59,7 @@ func (o memberOptions) masterAt(name, seatAddr string) Master {
 			addr = named.Addr
 		}
 	}
-	m := Master{Name: name, Addr: addr, DB: db, Dialer: like.Dialer, SameClock: like.SameClock,
+	m := conn.Master{Name: name, Addr: addr, DB: db, Dialer: like.Dialer, SameClock: like.SameClock,
 		Username: o.Common.Username, Password: o.Common.Password, TLS: o.Common.TLS}
 	for _, one := range o.Masters {
 		if addr == one.Addr || addr == one.NewAddr && one.SeatName() == name { //mutant:a-password-goes-where-the-membership-says
@@ -89,7 +89,7 @@ func (o memberOptions) otherDB(r *record) string {
 
 // fleetInOtherDB says which fleet has its membership in another database of the same Redis; "": none that this user may see. Messages
 // between redlockds reach all databases, so a Redis belongs to one fleet.
-func fleetInOtherDB(ctx context.Context, l *conn.Conn, m Master, timeout time.Duration) string {
+func fleetInOtherDB(ctx context.Context, l *conn.Conn, m conn.Master, timeout time.Duration) string {
 	keyspace, _ := l.Redis.Info(ctx, "keyspace").Result()
 	dbs := conn.ParseInfo(keyspace)
 	delete(dbs, fmt.Sprint("db", m.DB))
