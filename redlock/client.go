@@ -12,6 +12,7 @@ import (
 	"redlockd/redlock/clock"
 	"redlockd/redlock/fence"
 	"redlockd/redlock/loglimit"
+	"redlockd/redlock/member"
 	"redlockd/redlock/quorum"
 )
 
@@ -27,7 +28,7 @@ type Client struct {
 	own   clock.Own
 	walls wallTable
 	// coordinator keeps the membership.
-	coordinator *coordinator
+	coordinator *member.Coordinator
 
 	// mu guards what follows, and is the one gate through which every round enters the lanes (see
 	// launchLocked). It is held for lookups and appends only, never over I/O or a Completer. Order: mu before
@@ -89,7 +90,7 @@ func Open(opts Options) (*Client, error) {
 	c.limits.Store(opts.limits())
 	c.endingContext, c.end = context.WithCancel(context.Background())
 	c.leases.remember = 2 * opts.ConnectTimeout
-	c.messages.mailbox = nonce()
+	c.messages.mailbox = member.Nonce()
 	c.messages.channel = mailboxChannel(c.messages.mailbox)
 	c.messages.seed = maphash.MakeSeed()
 	c.own.Start(time.Now())
@@ -104,7 +105,7 @@ func Open(opts Options) (*Client, error) {
 		c.running.Go(l.run)
 		c.running.Go(l.keepSubscribed)
 	}
-	c.running.Go(c.coordinator.run)
+	c.running.Go(c.coordinator.Run)
 	c.running.Go(c.watch)
 	return c, nil
 }
@@ -180,8 +181,8 @@ func (c *Client) laneChanged(l *lane) {
 func (c *Client) claim(runID string, l *lane) *lane {
 	listed := false
 	if r := c.view.Load().record; r != nil {
-		s := r.seat(l.index)
-		listed = s != nil && sameProcess(s.memory, runID+":")
+		s := r.Seat(l.index)
+		listed = s != nil && member.SameProcess(s.Memory, runID+":")
 	}
 	c.changedMu.Lock()
 	other := c.claims[runID]

@@ -9,6 +9,7 @@ import (
 
 	"redlockd/redlock/conn"
 	"redlockd/redlock/lua"
+	"redlockd/redlock/member"
 	"redlockd/redlock/quorum"
 )
 
@@ -314,7 +315,7 @@ func (b *batch) fold(releases []int32) {
 
 // send writes the pipeline, closed by the checks.
 func (b *batch) send() error {
-	b.wire.Out = append(b.wire.Out, trailerCommands...)
+	b.wire.Out = append(b.wire.Out, member.TrailerCommands...)
 	b.sent = time.Now()
 	// The watch gives the votes up after MasterTimeout; the connection gets longer, for a late
 	// answer is better than a new one.

@@ -18,6 +18,7 @@ import (
 	"redlockd/redlock/clock"
 	"redlockd/redlock/conn"
 	"redlockd/redlock/lua"
+	"redlockd/redlock/member"
 	"redlockd/redlock/memmaster"
 	"redlockd/redlock/quorum"
 	"redlockd/redlock/resp"
@@ -39,10 +40,10 @@ func standingOn(t testing.TB, m Master) *batch {
 		endingContext: t.Context(),
 	}
 	l := newLane(c, 0, o.Masters[0])
-	s := surveyMasters(t.Context(), map[int]Master{0: o.Masters[0]}, patience{enough: 1}, o.members())
-	defer s.close()
+	s := member.SurveyMasters(t.Context(), map[int]Master{0: o.Masters[0]}, member.Patience{Enough: 1}, o.members())
+	defer s.Close()
 	c.coordinator = c.newCoordinator()
-	c.view.Store(newView([]*lane{l}, s.prevailing(), c))
+	c.view.Store(newView([]*lane{l}, s.Prevailing(), c))
 	conn, err := l.connect()
 	if err != nil {
 		t.Fatal(err)
@@ -465,11 +466,11 @@ func TestVoteOfARoundOfAnotherRecord(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := standing(t, newMemMaster(t))
 		c := b.lane.client
-		of := func(change func(r *record)) *view {
-			return newView(c.view.Load().lanes, c.view.Load().record.changed(change), c)
+		of := func(change func(r *member.Record)) *view {
+			return newView(c.view.Load().lanes, c.view.Load().record.Changed(change), c)
 		}
 		b.rounds = []*round{newRound(verbSet, "A", time.Second, "a"), newRound(verbSet, "B", time.Second, "b"), newRound(verbSet, "C", time.Second, "c")}
-		b.rounds[0].view = of(func(r *record) { r.version, r.parent = 9, strings.Repeat("5a", digestLen/2) })
+		b.rounds[0].view = of(func(r *member.Record) { r.Version, r.Parent = 9, strings.Repeat("5a", member.DigestLen/2) })
 		b.rounds[1].view = c.view.Load()
 		b.rounds[2].view = newView(c.view.Load().lanes, nil, c)
 		b.encode()

@@ -18,6 +18,7 @@ import (
 	"redlockd/redlock/conn"
 	"redlockd/redlock/fence"
 	"redlockd/redlock/lua"
+	"redlockd/redlock/member"
 )
 
 // guard holds what is to be checked before the votes of one master count. Only the lane's goroutine writes it,
@@ -44,7 +45,7 @@ type guard struct {
 	// memory is the one in shown.
 	memory string
 	// record is the one under which votes count: the master has settled on it, and it lists the memory as a voter. Nil: votes do not count.
-	record *record
+	record *member.Record
 	// forgotten are memories of this run that are lost. If one of them comes back, the master's memory went back.
 	forgotten []string
 	// reason is why votes do not count, where record is nil.
@@ -52,7 +53,7 @@ type guard struct {
 	// changing tells that they do not count only because the membership changes: the master has forgotten nothing.
 	changing bool
 	// seenBy is the record in force by which shown was judged.
-	seenBy *record
+	seenBy *member.Record
 	// voted tells that a master of this address has voted here: this one, or one before it.
 	voted bool
 	// logged tells that the log has why it does not vote.
@@ -82,7 +83,7 @@ type guard struct {
 type guardResult struct {
 	// counts tells that the votes of the pipeline count, for rounds that were launched under record.
 	counts bool
-	record *record
+	record *member.Record
 	// remembers tells that the master has forgotten nothing. Its votes count if its clock is good, too.
 	remembers bool
 	// suspicion is why the memory is lost: it may have forgotten locks. "": there is none.
@@ -115,7 +116,7 @@ func (g guardResult) merge(later guardResult) guardResult {
 }
 
 // judge judges a pipeline by its trailer and the reading of the clock in it.
-func (g *guard) judge(end trailer, now clock.Reading, c *Client) guardResult {
+func (g *guard) judge(end member.Trailer, now clock.Reading, c *Client) guardResult {
 	result := g.judgeMemory(end, now.Received)
 	if now.Received-now.Sent <= c.opts.MasterTimeout/4 || g.ahead.Load() == 0 {
 		g.ahead.Store(int64(now.Offset.High))
@@ -126,14 +127,14 @@ func (g *guard) judge(end trailer, now clock.Reading, c *Client) guardResult {
 }
 
 // judgeMemory judges whether the master has forgotten anything, or knows another record.
-func (g *guard) judgeMemory(end trailer, now time.Duration) guardResult {
+func (g *guard) judgeMemory(end member.Trailer, now time.Duration) guardResult {
 	switch {
-	case end.shown != g.shown || end.shown == "": //mutant:the-record-is-not-compared
+	case end.Shown != g.shown || end.Shown == "": //mutant:the-record-is-not-compared
 		return guardResult{recheck: true}
-	case end.beat < g.beat: //mutant:beat-not-compared
-		return guardResult{suspicion: fmt.Sprintf("its beat went back from %d to %d: its memory is of an earlier time", g.beat, end.beat)}
+	case end.Beat < g.beat: //mutant:beat-not-compared
+		return guardResult{suspicion: fmt.Sprintf("its beat went back from %d to %d: its memory is of an earlier time", g.beat, end.Beat)}
 	}
-	g.beat = end.beat
+	g.beat = end.Beat
 	if g.record == nil || g.unconfirmed(now) > 0 { //mutant:an-address-is-not-made-sure-of
 		return guardResult{}
 	}
@@ -145,7 +146,7 @@ func (g *guard) judgeMemory(end trailer, now time.Duration) guardResult {
 
 // unconfirmed is for how long no new connection has reached the master of the record, if that is too long for its votes to count; else 0.
 func (g *guard) unconfirmed(now time.Duration) time.Duration {
-	if ago := now - time.Duration(g.confirmed.Load()); ago > recheckWithin(g.record.wait) {
+	if ago := now - time.Duration(g.confirmed.Load()); ago > member.RecheckWithin(g.record.Wait) {
 		return ago
 	}
 	return 0
@@ -161,20 +162,20 @@ func (l *lane) verify(ctx context.Context, link *conn.Conn, suspicion string) er
 		shows, why := pipe.HGet(ctx, lua.MembersKey, "v"), pipe.HGet(ctx, lua.MembersKey, "why")
 		pipe.Exec(ctx)
 		for _, cmd := range []*redis.StringCmd{shows, why} {
-			if err := membersError(cmd.Err()); err != nil && err != redis.Nil {
+			if err := member.AsMembersError(cmd.Err()); err != nil && err != redis.Nil {
 				return fmt.Errorf("read %s: %w", lua.MembersKey, err)
 			}
 		}
 		v := shows.Val()
-		state, err := stateOf(v, l.identity.RunID)
+		state, err := member.StateOf(v, l.identity.RunID)
 		if err != nil {
 			return err
 		}
-		if state.memory != "" {
+		if state.Memory != "" {
 			switch {
-			case slices.Contains(g.forgotten, state.memory): //mutant:a-memory-of-before-votes
+			case slices.Contains(g.forgotten, state.Memory): //mutant:a-memory-of-before-votes
 				suspicion = "its memory is one of before"
-			case state.memory != g.memory:
+			case state.Memory != g.memory:
 				suspicion = "" // it was about the one before
 			}
 			if suspicion == "" {
@@ -182,15 +183,15 @@ func (l *lane) verify(ctx context.Context, link *conn.Conn, suspicion string) er
 				return nil
 			}
 		}
-		cause := cmp.Or(suspicion, amnesia(v, g.voted))
-		if err := nameMemory(ctx, link, v, newMemory(l.identity.RunID), cause); err != nil {
+		cause := cmp.Or(suspicion, member.Amnesia(v, g.voted))
+		if err := member.NameMemory(ctx, link, v, member.NewMemory(l.identity.RunID), cause); err != nil {
 			return err
 		}
 		if suspicion != "" {
-			l.forget(state.memory)
+			l.forget(state.Memory)
 		}
 	}
-	return errUnsteady
+	return member.ErrUnsteady
 }
 
 // forget records that a memory is lost.
@@ -209,51 +210,51 @@ func (l *lane) forget(memory string) {
 const forgottenMax = 256
 
 // shows records what the master shows, and decides whether its votes count. why is what has become of the memory before, as the master was told.
-func (l *lane) shows(v string, state memberState, why string) {
+func (l *lane) shows(v string, state member.State, why string) {
 	g, r := &l.guard, l.client.view.Load().record
-	if g.memory != "" && state.memory != g.memory && sameProcess(g.memory, state.memory) {
+	if g.memory != "" && state.Memory != g.memory && member.SameProcess(g.memory, state.Memory) {
 		l.forget(g.memory)
 	}
 	var reason string
-	var s *seat
+	var s *member.Seat
 	if r != nil {
-		s = r.seat(l.index)
+		s = r.Seat(l.index)
 	}
 	switch {
 	case r == nil:
 		reason = cmp.Or(why, "no membership is known yet")
-	case s == nil || s.memory != state.memory: //mutant:the-listed-memory-is-not-compared
+	case s == nil || s.Memory != state.Memory: //mutant:the-listed-memory-is-not-compared
 		reason = cmp.Or(why, "the membership does not list what it remembers: it has forgotten, or another master stands at its address")
-	case state.record != r.recordID():
-		reason = fmt.Sprintf("it does not show version %d of the membership", r.version)
-	case state.child != "": //mutant:votes-count-beside-an-accepted-child
+	case state.Record != r.ID():
+		reason = fmt.Sprintf("it does not show version %d of the membership", r.Version)
+	case state.Child != "": //mutant:votes-count-beside-an-accepted-child
 		reason = "a change of the membership is under way"
-	case s.state != seatVoter: //mutant:a-learner-votes
+	case s.State != member.Voter: //mutant:a-learner-votes
 		reason = cmp.Or(why, "it may have forgotten locks: it votes when it was given what the others remember, or the longest of them must have ended")
 	}
 	l.mu.Lock()
-	if g.memory != state.memory {
+	if g.memory != state.Memory {
 		g.beat, g.high = 0, 0
 	}
 	if (g.record == nil) != (reason != "") {
 		l.since = time.Now()
 	}
 	lost := g.record != nil && reason != ""
-	g.shown, g.memory, g.record, g.reason, g.seenBy = v, state.memory, nil, reason, r
-	g.changing = reason != "" && s != nil && s.memory == state.memory && s.state == seatVoter
+	g.shown, g.memory, g.record, g.reason, g.seenBy = v, state.Memory, nil, reason, r
+	g.changing = reason != "" && s != nil && s.Memory == state.Memory && s.State == member.Voter
 	if reason == "" {
 		g.record, g.voted, g.logged = r, true, false
 	}
 	l.mu.Unlock()
-	if reason != "" && (s == nil || s.state != seatLearner || !state.settledOn(r, s)) {
-		l.client.coordinator.poke()
+	if reason != "" && (s == nil || s.State != member.Learner || !state.SettledOn(r, s)) {
+		l.client.coordinator.Wake()
 	}
 	if lost {
 		l.client.suspect()
 	}
-	if s != nil && s.state == seatLearner && state.settledOn(r, s) && !g.logged {
+	if s != nil && s.State == member.Learner && state.SettledOn(r, s) && !g.logged {
 		g.logged = true
-		l.logEvent(slog.LevelWarn, "master quarantined", "reason", reason, "for", l.client.coordinator.seatLeft(l.index).Round(time.Millisecond),
+		l.logEvent(slog.LevelWarn, "master quarantined", "reason", reason, "for", l.client.coordinator.Left(l.index).Round(time.Millisecond),
 			"to_do", "nothing, it votes again when it was given what the others remember, or after that; restart no other master until then")
 	}
 }
@@ -304,7 +305,7 @@ func (l *lane) heartbeat(ctx context.Context, link *conn.Conn) error {
 		beat.SetErr(nil)
 		beat.SetVal([]any{l.guard.beat + 1})
 	}
-	for _, err := range []error{membersError(fields.Err()), clock.Err(), beat.Err(), replication.Err(), memory.Err(), stats.Err()} {
+	for _, err := range []error{member.AsMembersError(fields.Err()), clock.Err(), beat.Err(), replication.Err(), memory.Err(), stats.Err()} {
 		if err != nil {
 			return fmt.Errorf("heartbeat: %w", err)
 		}
@@ -323,8 +324,8 @@ func (l *lane) heartbeat(ctx context.Context, link *conn.Conn) error {
 		return err
 	}
 	before := l.guard.beat
-	end := trailerOf(fields, clock)
-	clockNow := c.own.ReadingOf(sent, received, end.clock)
+	end := member.TrailerOf(fields, clock)
+	clockNow := c.own.ReadingOf(sent, received, end.Clock)
 	result := l.guard.judge(end, clockNow, c)
 	l.guard.clock.beat(clockNow, c)
 	evicted, _ := strconv.ParseInt(conn.ParseInfo(stats.Val())["evicted_keys"], 10, 64)
@@ -363,7 +364,7 @@ func (l *lane) heartbeat(ctx context.Context, link *conn.Conn) error {
 	if err := l.resolve(ctx, link); err != nil {
 		return err
 	}
-	l.trustClock(notedGain(fields, end.clock, c.view.Load().wait))
+	l.trustClock(notedGain(fields, end.Clock, c.view.Load().wait))
 	l.noteGain(ctx, link)
 	return l.clamp(ctx, link)
 }
@@ -413,7 +414,7 @@ func (l *lane) resolve(ctx context.Context, link *conn.Conn) error {
 	}
 	if result.recheck || result.suspicion != "" {
 		if err := l.verify(ctx, link, result.suspicion); err != nil { //mutant:a-finding-forgotten-with-its-connection
-			if l.guard.refusal != "" && (strings.Contains(err.Error(), "OOM ") || errors.Is(err, errUnsteady)) {
+			if l.guard.refusal != "" && (strings.Contains(err.Error(), "OOM ") || errors.Is(err, member.ErrUnsteady)) {
 				// Its memory is full, so it cannot be told that it has forgotten, or evicts what it is told. It has no
 				// vote, and the reason that an operator can change comes first.
 				return &conn.RefusedError{Reason: l.guard.refusal}

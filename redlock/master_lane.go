@@ -424,7 +424,7 @@ func (l *lane) reason(start time.Time) MasterError {
 
 // waitsLocked says why the master has no vote, and for how long.
 func (l *lane) waitsLocked() string {
-	if left := l.client.coordinator.seatLeft(l.index); left > 0 {
+	if left := l.client.coordinator.Left(l.index); left > 0 {
 		return fmt.Sprintf("quarantined for another %v: %s", left.Round(time.Millisecond), l.guard.reason)
 	}
 	return "quarantined: " + l.guard.reason
@@ -479,7 +479,7 @@ func (l *lane) status() MasterStatus {
 	case l.guard.refusal != "":
 		s.State, s.Reason = MasterRefused, l.guard.refusal
 	case l.guard.record == nil:
-		s.State, s.Reason, s.Left = MasterQuarantined, l.guard.reason, l.client.coordinator.seatLeft(l.index)
+		s.State, s.Reason, s.Left = MasterQuarantined, l.guard.reason, l.client.coordinator.Left(l.index)
 	case l.unconfirmedLocked() != "":
 		s.State, s.Reason = MasterQuarantined, l.unconfirmedLocked()
 	case !l.guard.clock.good:

@@ -20,6 +20,7 @@ import (
 
 	"redlockd/redlock/conn"
 	"redlockd/redlock/lua"
+	"redlockd/redlock/member"
 	"redlockd/redlock/redisproc"
 )
 
@@ -43,7 +44,7 @@ func cli(t *testing.T, addr string, args ...string) {
 }
 
 // problems prints what a probe found.
-func problems(r MasterReport) string {
+func problems(r member.MasterReport) string {
 	var lines []string
 	for _, p := range r.Problems {
 		lines = append(lines, fmt.Sprintf("%s: %s", p.Severity, p.Reason))
@@ -53,7 +54,7 @@ func problems(r MasterReport) string {
 
 func TestProbeFindsNothingOnAFineMaster(t *testing.T) {
 	s := startRedis(t)
-	r := Probe(t.Context(), Master{Addr: s.Addr}, probeTimeout)
+	r := member.Probe(t.Context(), Master{Addr: s.Addr}, probeTimeout)
 	if got := problems(r); got != "" {
 		t.Errorf("problems: got %q, want none", got)
 	}
@@ -170,7 +171,7 @@ func TestProbeNamesWhatIsWrong(t *testing.T) {
 				cli(t, s.Addr, command...)
 			}
 			c.master.Addr = s.Addr
-			r := Probe(t.Context(), c.master, probeTimeout)
+			r := member.Probe(t.Context(), c.master, probeTimeout)
 			got := strings.Split(problems(r), "\n")
 			for i, want := range c.want {
 				if i >= len(got) || !strings.HasPrefix(got[i], want) {
@@ -248,9 +249,9 @@ func TestJudgeAgreesWithTheEngine(t *testing.T) {
 		"redis_version:unstable\r\nrole:master", "role:master", "",
 	} {
 		info := conn.ParseInfo(text)
-		var r MasterReport
-		r.fill(info)
-		r.judge()
+		var r member.MasterReport
+		r.Fill(info)
+		r.Judge()
 		if refused := conn.Refusal(info); r.Votes() != (refused == "") {
 			t.Errorf("INFO %q: the engine says %q, the probe %q", text, refused, problems(r))
 		}
@@ -260,7 +261,7 @@ func TestJudgeAgreesWithTheEngine(t *testing.T) {
 // The scripts run with the permissions of the user.
 func TestProbeTriesEveryCommandOfTheScripts(t *testing.T) {
 	tried := make(map[string]bool)
-	for _, c := range commandsNeeded {
+	for _, c := range member.CommandsNeeded {
 		tried[c[0].(string)] = true
 	}
 	called := regexp.MustCompile(`redis\.call\('(\w+)'`)
@@ -275,24 +276,24 @@ func TestProbeTriesEveryCommandOfTheScripts(t *testing.T) {
 
 // What no server here can be made to be is judged from reports made by hand.
 func TestJudge(t *testing.T) {
-	fine := MasterReport{Version: "7.0.15", Role: "master", MaxMemoryPolicy: "noeviction"}
+	fine := member.MasterReport{Version: "7.0.15", Role: "master", MaxMemoryPolicy: "noeviction"}
 	for _, c := range []struct {
 		name   string
-		change func(*MasterReport)
+		change func(*member.MasterReport)
 		want   string
 	}{
-		{"fine", func(*MasterReport) {}, ""},
-		{"old", func(r *MasterReport) { r.Version = "4.0.14" }, "no vote: Redis 4.0.14 is too old: 5.0 is the first with all commands that are needed"},
-		{"two digits", func(r *MasterReport) { r.Version = "10.0.1" }, ""},
-		{"no version", func(r *MasterReport) { r.Version = "" }, ""},
-		{"sentinel", func(r *MasterReport) { r.Role = "sentinel" }, "no vote: is a Sentinel: it keeps no data"},
-		{"strange role", func(r *MasterReport) { r.Role = "observer" }, `no vote: has the role "observer"`},
-		{"loading", func(r *MasterReport) { r.Loading = true }, "no vote: is still loading its data from the disk"},
-		{"replicas", func(r *MasterReport) { r.Replicas = 2 }, "warning: has 2 replicas"},
+		{"fine", func(*member.MasterReport) {}, ""},
+		{"old", func(r *member.MasterReport) { r.Version = "4.0.14" }, "no vote: Redis 4.0.14 is too old: 5.0 is the first with all commands that are needed"},
+		{"two digits", func(r *member.MasterReport) { r.Version = "10.0.1" }, ""},
+		{"no version", func(r *member.MasterReport) { r.Version = "" }, ""},
+		{"sentinel", func(r *member.MasterReport) { r.Role = "sentinel" }, "no vote: is a Sentinel: it keeps no data"},
+		{"strange role", func(r *member.MasterReport) { r.Role = "observer" }, `no vote: has the role "observer"`},
+		{"loading", func(r *member.MasterReport) { r.Loading = true }, "no vote: is still loading its data from the disk"},
+		{"replicas", func(r *member.MasterReport) { r.Replicas = 2 }, "warning: has 2 replicas"},
 	} {
 		r := fine
 		c.change(&r)
-		r.judge()
+		r.Judge()
 		if got := problems(r); !strings.HasPrefix(got, c.want) || (c.want == "") != (got == "") {
 			t.Errorf("%s: got %q, want %q", c.name, got, c.want)
 		}
@@ -311,8 +312,8 @@ func TestProbeAllComparesTheClocks(t *testing.T) {
 		{511 * time.Millisecond, 10 * time.Millisecond, "warning: its clock is 511ms from this machine's (± 10ms), further than clock_skew_max = 500ms"},
 		{-3 * time.Second, time.Millisecond, "warning: its clock is -3s from this machine's (± 1ms), further than clock_skew_max = 500ms"},
 	} {
-		reports := []MasterReport{{Addr: "a:1", ClockDiff: c.diff, ClockErr: c.err}}
-		compare(reports, nil, o.members())
+		reports := []member.MasterReport{{Addr: "a:1", ClockDiff: c.diff, ClockErr: c.err}}
+		member.Compare(reports, nil, o.members())
 		if got := problems(reports[0]); !strings.HasPrefix(got, c.want) || (c.want == "") != (got == "") || !reports[0].Votes() {
 			t.Errorf("%v ± %v: got %q, votes %v; want %q, true", c.diff, c.err, got, reports[0].Votes(), c.want)
 		}
@@ -326,7 +327,7 @@ func TestProbeEndsWithItsContext(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	time.AfterFunc(20*time.Millisecond, cancel)
-	r := Probe(ctx, Master{Addr: frozen.Addr}, time.Hour)
+	r := member.Probe(ctx, Master{Addr: frozen.Addr}, time.Hour)
 	if r.Reachable || r.Votes() {
 		t.Errorf("got %+v, want a master that was not reached", r)
 	}
@@ -335,7 +336,7 @@ func TestProbeEndsWithItsContext(t *testing.T) {
 // A second try would be counted as an answer of a master that breaks off, and hide that it does.
 func TestProbeTriesOnce(t *testing.T) {
 	var dials atomic.Int32
-	r := Probe(t.Context(), Master{
+	r := member.Probe(t.Context(), Master{
 		Addr: "broken",
 		Dialer: func(context.Context, string, string) (net.Conn, error) {
 			dials.Add(1)
@@ -365,8 +366,8 @@ func TestUnreachable(t *testing.T) {
 		{&net.OpError{Op: "read", Err: os.ErrDeadlineExceeded}, "no vote: gives no answer within 1m0s"},
 		{syscall.ECONNREFUSED, "no vote: cannot be reached: connection refused"},
 	} {
-		var r MasterReport
-		r.unreachable(t.Context(), c.err, probeTimeout)
+		var r member.MasterReport
+		r.Unreachable(t.Context(), c.err, probeTimeout)
 		if got := problems(r); got != c.want {
 			t.Errorf("%v: got %q, want %q", c.err, got, c.want)
 		}
@@ -382,7 +383,7 @@ func TestClockDiff(t *testing.T) {
 		{0, 10 * time.Millisecond, -5 * time.Millisecond},
 		{-time.Hour, 2 * time.Second, -time.Hour - time.Second},
 	} {
-		if got := clockDiff(sent, sent.Add(c.there), c.rtt); got != c.want {
+		if got := member.ClockDiff(sent, sent.Add(c.there), c.rtt); got != c.want {
 			t.Errorf("there +%v, round trip %v: got %v, want %v", c.there, c.rtt, got, c.want)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"redlockd/redlock/conn"
+	"redlockd/redlock/member"
 	"redlockd/redlock/quorum"
 )
 
@@ -19,16 +20,16 @@ func (b *batch) readAll() error {
 	for i := 0; err == nil && i < len(b.commands); i++ {
 		err = b.readCommand(b.commands[i])
 	}
-	var end trailer
+	var end member.Trailer
 	if err == nil {
-		end, err = readTrailer(b.wire, b.lane.guard.shown)
+		end, err = member.ReadTrailer(b.wire, b.lane.guard.shown)
 	}
 	if err == nil && !b.wire.In.Drained() && b.lane.last(b) {
 		err = errors.New("the master replies more than it was asked")
 	}
 	if err == nil {
-		b.marked(end.clock.UnixMilli())
-		result := b.lane.guard.judge(end, c.own.ReadingOf(b.sent, time.Now(), end.clock), c)
+		b.marked(end.Clock.UnixMilli())
+		result := b.lane.guard.judge(end, c.own.ReadingOf(b.sent, time.Now(), end.Clock), c)
 		if b.judged {
 			result = b.guardResult.merge(result)
 		}
@@ -63,7 +64,7 @@ func (b *batch) readCommand(command command) error {
 	case readersFold:
 		return b.readReaders(b.folded[command.from:command.to])
 	case clockMark:
-		clock, err := readTime(b.wire)
+		clock, err := member.ReadTime(b.wire)
 		b.marked(clock.UnixMilli())
 		return err
 	}

@@ -11,13 +11,14 @@ import (
 
 	"redlockd/redlock/conn"
 	"redlockd/redlock/lua"
+	"redlockd/redlock/member"
 )
 
 // membership is the record that a master has settled on.
-func (s *stage) membership(master int) *record {
+func (s *stage) membership(master int) *member.Record {
 	s.Helper()
 	text, _ := s.do(master, "HGET", lua.MembersKey, "r").(string)
-	r, err := parseRecord(text)
+	r, err := member.ParseRecord(text)
 	if err != nil {
 		s.Fatalf("the record of master %d: %v", master+1, err)
 	}
@@ -28,11 +29,11 @@ func (s *stage) membership(master int) *record {
 func (s *stage) memory(master int) string {
 	s.Helper()
 	v, _ := s.do(master, "HGET", lua.MembersKey, "v").(string)
-	state, err := parseState(v)
+	state, err := member.ParseState(v)
 	if err != nil {
 		s.Fatalf("master %d shows %v", master+1, err)
 	}
-	return state.memory
+	return state.Memory
 }
 
 // first are the first masters only; those behind are elsewhere, for tests in which an address moves.
@@ -69,14 +70,14 @@ func TestAddressThatMoves(t *testing.T) {
 		p := s.open(first(5), briefly)
 		p.exchangePath(0, s.masters[5].Link())
 		s.until("the move is seen", func() bool { return p.states()[0] != 'u' })
-		if took := time.Since(p.opened); took > recheckWithin(p.view.Load().wait) {
-			s.Errorf("seen after %v, want within %v", took, recheckWithin(p.view.Load().wait))
+		if took := time.Since(p.opened); took > member.RecheckWithin(p.view.Load().wait) {
+			s.Errorf("seen after %v, want within %v", took, member.RecheckWithin(p.view.Load().wait))
 		}
 		s.freeze(3, 4)
 		p.notHeld("with the vote of who is elsewhere")
 		s.thaw(3, 4)
 		p.allUp()
-		if got, want := s.membership(1).seat(0).memory, s.memory(5); got != want {
+		if got, want := s.membership(1).Seat(0).Memory, s.memory(5); got != want {
 			s.Errorf("the first seat lists %s, want who is at its address now, %s", got, want)
 		}
 	})
@@ -92,9 +93,9 @@ func TestAddressThatCannotBeMadeSureOf(t *testing.T) {
 			path.Partition()
 			p.exchangePath(i, path)
 		}
-		time.Sleep(recheckWithin(p.view.Load().wait) / 4)
+		time.Sleep(member.RecheckWithin(p.view.Load().wait) / 4)
 		p.lockable("r")
-		time.Sleep(recheckWithin(p.view.Load().wait))
+		time.Sleep(member.RecheckWithin(p.view.Load().wait))
 		c := p.notHeld("when the time is over in which an address must be made sure of")
 		if c.Err != nil && !strings.Contains(c.Err.Error(), "no new connection") {
 			s.Errorf("got %v, want an error that says why they do not vote", c.Err)
@@ -114,7 +115,7 @@ func TestAddressThatCannotBeMadeSureOf(t *testing.T) {
 func TestMastersThatExchangeTheirAddresses(t *testing.T) {
 	inVirtualTime(t, 5, func(s *stage) {
 		p := s.open(briefly)
-		version := s.membership(2).version
+		version := s.membership(2).Version
 		p.exchangePath(0, s.masters[1].Link())
 		p.exchangePath(1, s.masters[0].Link())
 		for i := range 2 {
@@ -127,8 +128,8 @@ func TestMastersThatExchangeTheirAddresses(t *testing.T) {
 		s.freeze(4)
 		p.notHeld("with a vote of who is elsewhere")
 		s.thaw(4)
-		if r := s.membership(2); r.version != version {
-			s.Errorf("got version %d of the membership, want none but %d", r.version, version)
+		if r := s.membership(2); r.Version != version {
+			s.Errorf("got version %d of the membership, want none but %d", r.Version, version)
 		}
 	})
 }
@@ -166,7 +167,7 @@ func TestNoVoteBesideAnAcceptedChild(t *testing.T) {
 		p.align()
 		v := s.do(0, "HGET", lua.MembersKey, "v").(string)
 		s.freeze(3, 4)
-		s.do(0, "HSET", lua.MembersKey, "v", v+" ? 00000001.0000000000000000 "+strings.Repeat("c4", digestLen/2), "a", "nonsense")
+		s.do(0, "HSET", lua.MembersKey, "v", v+" ? 00000001.0000000000000000 "+strings.Repeat("c4", member.DigestLen/2), "a", "nonsense")
 		s.until("found", func() bool { return p.states()[0] == 'q' })
 		if m := p.Masters()[0]; m.Reason != "a change of the membership is under way" {
 			s.Errorf("got the reason %q", m.Reason)
@@ -193,13 +194,13 @@ func TestStepOfADeadProxyIsFinished(t *testing.T) {
 				c.want(s, "LOCK beside nothing but promises", "held", 0)
 				return
 			}
-			s.until("the step is finished", func() bool { return s.membership(4).version == 1 })
+			s.until("the step is finished", func() bool { return s.membership(4).Version == 1 })
 			if took := time.Since(began); took > 20*ms {
 				s.Errorf("%d have accepted: finished after %v, want at once", accepted, took)
 			}
-			state := SeatVoter // what fewer than a quorum have accepted was not chosen
+			state := member.SeatVoter // what fewer than a quorum have accepted was not chosen
 			if accepted >= 3 {
-				state = SeatLearner
+				state = member.SeatLearner
 			}
 			if got := p.Membership(); got.Version != 1 || got.Seats[1].State != state {
 				s.Errorf("%d have accepted: got %+v, want version 1, in which the second master is a %s", accepted, got, state)
@@ -218,10 +219,10 @@ func TestChosenChangeIsSettledBeforeItIsShown(t *testing.T) {
 			child := dead.demotes(1)
 			dead.prepare(ballot)
 			dead.accept(ballot, child, 0, 1, 2)
-			dead.survey.teach(s.Context(), dead.found(0, 1, 2, 3, 4)[:told], child)
+			dead.survey.Teach(s.Context(), dead.found(0, 1, 2, 3, 4)[:told], child)
 			asks := s.start(briefly)
 			s.until("it is settled", func() bool { return asks.Membership().Settled })
-			if got := asks.Membership(); got.Version != 1 || got.Seats[1].State != SeatLearner {
+			if got := asks.Membership(); got.Version != 1 || got.Seats[1].State != member.SeatLearner {
 				s.Errorf("%d were told: got %+v, want the change", told, got)
 			}
 		})
@@ -289,7 +290,7 @@ func TestRecoveryAfterAmnesiaOfThree(t *testing.T) {
 	for _, restarted := range []bool{false, true} {
 		inVirtualTime(t, 5, func(s *stage) {
 			p := s.open() // with the max_ttl that is the default
-			most := p.opts.Heartbeat + p.wait() + 2*p.opts.Heartbeat + 2*lookPause
+			most := p.opts.Heartbeat + p.wait() + 2*p.opts.Heartbeat + 2*member.LookPause
 			for i := range 3 {
 				if restarted {
 					s.masters[i].Crash(false)
@@ -299,7 +300,7 @@ func TestRecoveryAfterAmnesiaOfThree(t *testing.T) {
 				}
 			}
 			if restarted {
-				most += recheckWithin(p.wait())
+				most += member.RecheckWithin(p.wait())
 			}
 			began := time.Now()
 			time.Sleep(p.opts.MaxTTL)
@@ -320,7 +321,7 @@ func TestProblemIsLoggedOnce(t *testing.T) {
 		p.cut(3, 4)
 		s.do(0, "FLUSHALL")
 		s.do(1, "FLUSHALL")
-		s.until("founded anew", func() bool { return s.membership(2).generation == 2 })
+		s.until("founded anew", func() bool { return s.membership(2).Generation == 2 })
 		if got := log.take("it is founded anew"); len(got) != 1 {
 			s.Errorf("got %d lines of a founding to come, want 1:\n%s", len(got), strings.Join(got, ""))
 		}
@@ -341,14 +342,14 @@ func TestFoundingHasPatience(t *testing.T) {
 			if back {
 				p.heal(3, 4)
 				p.allUp()
-				if r := s.membership(2); r.generation != 1 {
-					s.Errorf("got generation %d, want no founding", r.generation)
+				if r := s.membership(2); r.Generation != 1 {
+					s.Errorf("got generation %d, want no founding", r.Generation)
 				}
 				return
 			}
-			s.until("founded anew", func() bool { return s.membership(2).generation == 2 })
-			if took := time.Since(forgot); took < recheckWithin(wait) {
-				s.Errorf("founded anew after %v, want not before %v", took, recheckWithin(wait))
+			s.until("founded anew", func() bool { return s.membership(2).Generation == 2 })
+			if took := time.Since(forgot); took < member.RecheckWithin(wait) {
+				s.Errorf("founded anew after %v, want not before %v", took, member.RecheckWithin(wait))
 			}
 			p.notHeld("just founded")
 			s.until("three vote", func() bool { return strings.HasPrefix(p.states(), "uuu") })
@@ -357,8 +358,8 @@ func TestFoundingHasPatience(t *testing.T) {
 			}
 			p.heal(3, 4)
 			p.allUp()
-			if r := s.membership(4); r.generation != 2 {
-				s.Errorf("the others: got generation %d, want 2", r.generation)
+			if r := s.membership(4); r.Generation != 2 {
+				s.Errorf("the others: got generation %d, want 2", r.Generation)
 			}
 		})
 	}
@@ -378,8 +379,8 @@ func TestFoundingIsVetoedByWhoHears(t *testing.T) {
 			p.notHeld("with the votes of others' machines")
 			other.lockable("r")
 		}
-		if r := s.membership(0); r.generation != 1 {
-			s.Errorf("got generation %d, want no founding", r.generation)
+		if r := s.membership(0); r.Generation != 1 {
+			s.Errorf("got generation %d, want no founding", r.Generation)
 		}
 		if got := p.Membership().Problem; !strings.Contains(got, "is heard by another redlockd and shows another memory here") {
 			s.Errorf("got the problem %q, want that another proxy hears them", got)
@@ -389,8 +390,8 @@ func TestFoundingIsVetoedByWhoHears(t *testing.T) {
 		cancel()
 		other.Close(ended)
 		p.allUp()
-		if r := s.membership(0); r.generation != 2 {
-			s.Errorf("got generation %d, want a founding", r.generation)
+		if r := s.membership(0); r.Generation != 2 {
+			s.Errorf("got generation %d, want a founding", r.Generation)
 		}
 	})
 }
@@ -401,7 +402,7 @@ func TestLockThatWaitedWhileMaxTTLWasLowered(t *testing.T) {
 		p := s.open(func(o *Options) { o.MaxTTL = 10 * time.Second })
 		held := p.lock(one("r", 10*time.Second))
 		c := p.begin(one("r", 10*time.Second).waits(time.Minute))
-		if _, err := p.ChangeMembers(s.Context(), MemberChange{SetMaxTTL: 2 * time.Second}, false); err != nil {
+		if _, err := p.ChangeMembers(s.Context(), member.Change{SetMaxTTL: 2 * time.Second}, false); err != nil {
 			s.Fatal(err)
 		}
 		p.unlock(held.Token, "r")
@@ -435,7 +436,7 @@ func TestFencesGrowOverARemoval(t *testing.T) {
 		p.heal(3, 4)
 		p.allUp()
 		for _, name := range []string{"m1", "m2"} {
-			if _, err := p.ChangeMembers(s.Context(), MemberChange{Remove: name}, false); err != nil {
+			if _, err := p.ChangeMembers(s.Context(), member.Change{Remove: name}, false); err != nil {
 				s.Fatal(err)
 			}
 		}
@@ -456,7 +457,7 @@ func TestStateOfANewerVersionIsRefused(t *testing.T) {
 	for _, form := range []func(v string) string{
 		func(v string) string { return v + " newer" },
 		func(v string) string { return "2 " + v },
-		func(v string) string { return v + strings.Repeat(" ", stateMax) },
+		func(v string) string { return v + strings.Repeat(" ", member.StateMax) },
 	} {
 		inVirtualTime(t, 5, func(s *stage) {
 			p := s.open(briefly, uncopied)
@@ -496,10 +497,12 @@ func TestStateOfANewerVersionIsRefused(t *testing.T) {
 
 // The text of the record on one master cannot be read: it is named, votes go on, and the next change writes it anew.
 func TestRecordThatCannotBeReadIsNamed(t *testing.T) {
-	for _, forge := range []func(r *record) string{
-		func(*record) string { return "nonsense" },
-		func(r *record) string { return r.text + strings.Repeat(" ", recordMax) },
-		func(r *record) string { return r.changed(func(r *record) { r.seats[0].addr = "elsewhere:1" }).text },
+	for _, forge := range []func(r *member.Record) string{
+		func(*member.Record) string { return "nonsense" },
+		func(r *member.Record) string { return r.Text + strings.Repeat(" ", member.RecordMax) },
+		func(r *member.Record) string {
+			return r.Changed(func(r *member.Record) { r.Seats[0].Addr = "elsewhere:1" }).Text
+		},
 	} {
 		inVirtualTime(t, 5, func(s *stage) {
 			p := s.open(briefly)
@@ -519,16 +522,16 @@ func TestRecordThatCannotBeReadIsNamed(t *testing.T) {
 func TestMembershipOfOneMasterOnly(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
-		forge func(r *record)
+		forge func(r *member.Record)
 		want  string
 	}{
-		{"another fleet", func(r *record) { r.lineage = otherLineage }, "m1: it belongs to another fleet, whose masters are m1, m2, m3, m4, m5"},
+		{"another fleet", func(r *member.Record) { r.Lineage = otherLineage }, "m1: it belongs to another fleet, whose masters are m1, m2, m3, m4, m5"},
 	} {
 		inVirtualTime(t, 5, func(s *stage) {
 			p := s.open(briefly)
-			digest := s.membership(1).digest
-			forged := s.membership(0).changed(tt.forge)
-			s.do(0, "HSET", lua.MembersKey, "v", forged.shownBy(s.memory(0)), "r", forged.text)
+			digest := s.membership(1).Digest
+			forged := s.membership(0).Changed(tt.forge)
+			s.do(0, "HSET", lua.MembersKey, "v", forged.ShownBy(s.memory(0)), "r", forged.Text)
 			time.Sleep(3 * time.Second)
 			if got := p.Membership().Problem; !strings.Contains(got, tt.want) {
 				s.Errorf("%s: got the problem %q, want %q", tt.name, got, tt.want)
@@ -536,11 +539,11 @@ func TestMembershipOfOneMasterOnly(t *testing.T) {
 			if got := p.states(); got != "quuuu" {
 				s.Errorf("%s: states of the masters: got %s, want quuuu", tt.name, got)
 			}
-			if r := s.membership(1); r.digest != digest {
-				s.Errorf("%s: the others: got version %d of the membership, want what it was", tt.name, r.version)
+			if r := s.membership(1); r.Digest != digest {
+				s.Errorf("%s: the others: got version %d of the membership, want what it was", tt.name, r.Version)
 			}
-			if r := s.membership(0); r.digest != forged.digest {
-				s.Errorf("%s: the master itself shows %s, want what it did", tt.name, r.id())
+			if r := s.membership(0); r.Digest != forged.Digest {
+				s.Errorf("%s: the master itself shows %s, want what it did", tt.name, r.Id())
 			}
 			p.lockable("r")
 		})
@@ -558,10 +561,10 @@ func TestMembershipOfAnotherType(t *testing.T) {
 		if got := p.Masters()[0].Reason; !strings.Contains(got, want) {
 			s.Errorf("got the reason %q, want %q", got, want)
 		}
-		digest := s.membership(1).digest
+		digest := s.membership(1).Digest
 		time.Sleep(3 * time.Second)
-		if got := s.do(0, "GET", lua.MembersKey); got != "x" || s.membership(1).digest != digest {
-			s.Errorf("the key is %v, the membership of the others %q; want that nothing was changed", got, s.membership(1).digest)
+		if got := s.do(0, "GET", lua.MembersKey); got != "x" || s.membership(1).Digest != digest {
+			s.Errorf("the key is %v, the membership of the others %q; want that nothing was changed", got, s.membership(1).Digest)
 		}
 		if err := Bootstrap(s.Context(), s.proxy().options()); err == nil || !strings.Contains(err.Error(), want) {
 			s.Errorf("bootstrap: got %v, want %q", err, want)
@@ -639,7 +642,7 @@ func TestNewMastersWaitForFoundingWait(t *testing.T) {
 		if err := p.Ready(s.Context()); err != nil {
 			s.Fatal(err)
 		}
-		least, most := 8*time.Second, 8*time.Second+recheckWithin(8*time.Second)+time.Second
+		least, most := 8*time.Second, 8*time.Second+member.RecheckWithin(8*time.Second)+time.Second
 		if took := time.Since(began); took < least || took > most {
 			s.Errorf("they vote after %v, want from %v to %v", took, least, most)
 		}

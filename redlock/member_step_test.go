@@ -16,44 +16,45 @@ import (
 	"time"
 
 	"redlockd/redlock/lua"
+	"redlockd/redlock/member"
 	"redlockd/redlock/quorum"
 )
 
 // proposer has asked all masters, over paths of its own.
 type proposer struct {
 	*proxy
-	survey *survey
+	survey *member.Survey
 	// parent is the record that a quorum shows; nil: none.
-	parent *record
+	parent *member.Record
 }
 
 func (s *stage) proposer() *proposer {
 	s.Helper()
 	p := &proposer{proxy: s.proxy()}
 	p.look()
-	s.Cleanup(func() { p.survey.close() })
+	s.Cleanup(func() { p.survey.Close() })
 	return p
 }
 
 // look asks the masters again.
 func (p *proposer) look() {
 	if p.survey != nil {
-		p.survey.close()
+		p.survey.Close()
 	}
 	o := p.options().withDefaults()
 	masters := make(map[int]Master)
 	for i, m := range o.Masters {
 		masters[i] = m
 	}
-	p.survey = surveyMasters(p.s.Context(), masters, patience{enough: len(masters)}, o.members())
-	p.parent = p.survey.prevailing()
+	p.survey = member.SurveyMasters(p.s.Context(), masters, member.Patience{Enough: len(masters)}, o.members())
+	p.parent = p.survey.Prevailing()
 }
 
 // found are the masters at these places; all, if none are given.
-func (p *proposer) found(places ...int) []*found {
-	var list []*found
-	for _, f := range p.survey.found {
-		if len(places) == 0 || slices.Contains(places, f.place) {
+func (p *proposer) found(places ...int) []*member.Report {
+	var list []*member.Report
+	for _, f := range p.survey.Reports {
+		if len(places) == 0 || slices.Contains(places, f.Place) {
 			list = append(list, f)
 		}
 	}
@@ -61,56 +62,56 @@ func (p *proposer) found(places ...int) []*found {
 }
 
 // demotes is the next record, in which a seat loses its vote.
-func (p *proposer) demotes(place int) *record {
-	child := p.parent.child()
-	s := child.seat(place)
-	s.state, s.since = seatLearner, child.version
-	return child.seal()
+func (p *proposer) demotes(place int) *member.Record {
+	child := p.parent.Child()
+	s := child.Seat(place)
+	s.State, s.Since = member.Learner, child.Version
+	return child.Seal()
 }
 
 // step is one of the acceptors at these places.
-func (p *proposer) step(own *record, places ...int) (*record, error) {
+func (p *proposer) step(own *member.Record, places ...int) (*member.Record, error) {
 	quorum := quorum.Of(len(p.s.masters))
 	parent := p.parent
-	if own.founds() {
+	if own.Founds() {
 		parent = nil
 	}
-	return p.survey.step(p.s.Context(), parent, p.found(places...), quorum, own)
+	return p.survey.Step(p.s.Context(), parent, p.found(places...), quorum, own)
 }
 
 // prepare and accept are the two halves of a step that is not finished.
 func (p *proposer) prepare(ballot string, places ...int) {
 	p.s.Helper()
 	for _, f := range p.found(places...) {
-		if _, err := runOnMembers(p.s.Context(), f.conn, lua.Prepare, f.state.settled(), ballot); err != nil {
-			p.s.Errorf("prepare %s at %d: %v", ballot, f.place, err)
+		if _, err := member.RunOnMembers(p.s.Context(), f.Conn, lua.Prepare, f.State.Settled(), ballot); err != nil {
+			p.s.Errorf("prepare %s at %d: %v", ballot, f.Place, err)
 		}
 	}
 }
 
-func (p *proposer) accept(ballot string, child *record, places ...int) (accepted int) {
+func (p *proposer) accept(ballot string, child *member.Record, places ...int) (accepted int) {
 	for _, f := range p.found(places...) {
-		if _, err := runOnMembers(p.s.Context(), f.conn, lua.Accept, f.state.settled(), ballot, child.digest, child.text); err == nil {
+		if _, err := member.RunOnMembers(p.s.Context(), f.Conn, lua.Accept, f.State.Settled(), ballot, child.Digest, child.Text); err == nil {
 			accepted++
-		} else if !errors.Is(err, errOutrun) {
-			p.s.Errorf("accept %s at %d: %v", ballot, f.place, err)
+		} else if !errors.Is(err, member.ErrOutrun) {
+			p.s.Errorf("accept %s at %d: %v", ballot, f.Place, err)
 		}
 	}
 	return accepted
 }
 
 // stateLettersOf tells records apart whose steps demote different seats.
-func stateLettersOf(r *record) string {
+func stateLettersOf(r *member.Record) string {
 	if r == nil {
 		return "none"
 	}
-	return fmt.Sprintf("version %d, %s", r.version, stateLetters(r))
+	return fmt.Sprintf("version %d, %s", r.Version, stateLetters(r))
 }
 
 // wantChosen compares what a step has chosen.
-func (s *stage) wantChosen(what string, got *record, err error, want *record) {
+func (s *stage) wantChosen(what string, got *member.Record, err error, want *member.Record) {
 	s.Helper()
-	if err != nil || got == nil || want == nil || got.digest != want.digest {
+	if err != nil || got == nil || want == nil || got.Digest != want.Digest {
 		s.Errorf("%s: got %v, %v, want %v", what, stateLettersOf(got), err, stateLettersOf(want))
 	}
 }
@@ -124,35 +125,35 @@ func TestStep(t *testing.T) {
 		got, err := p.step(child)
 		s.wantChosen("a step", got, err, child)
 		other := s.proposer()
-		if other.parent.version != 0 {
-			s.Errorf("the record in force while nobody is told of the next: got version %d, want 0", other.parent.version)
+		if other.parent.Version != 0 {
+			s.Errorf("the record in force while nobody is told of the next: got version %d, want 0", other.parent.Version)
 		}
-		other.survey.teach(s.Context(), other.found(), child)
+		other.survey.Teach(s.Context(), other.found(), child)
 		other.look()
-		if other.parent == nil || other.parent.digest != child.digest {
+		if other.parent == nil || other.parent.Digest != child.Digest {
 			s.Errorf("the record in force then: got %v, want the child", other.parent)
 		}
 		// Told late, it goes on nothing that has happened since.
-		if _, err := p.step(p.demotes(2)); !errors.Is(err, errOutrun) {
+		if _, err := p.step(p.demotes(2)); !errors.Is(err, member.ErrOutrun) {
 			s.Errorf("a step from a record of before: got %v, want that others were ahead", err)
 		}
 	})
 	for _, tt := range []struct {
 		name string
 		// dies is what the first proposer has done.
-		dies   func(p *proposer, child *record)
+		dies   func(p *proposer, child *member.Record)
 		places []int // that the second one reaches; nil: all
 		theirs bool  // the child of the first is chosen
 	}{
-		{"after it has prepared", func(p *proposer, _ *record) { p.prepare(first) }, nil, false},
-		{"after one has accepted", func(p *proposer, child *record) { p.prepare(first); p.accept(first, child, 0) }, nil, false},
-		{"after one has accepted, and two are not reached", func(p *proposer, child *record) { p.prepare(first); p.accept(first, child, 0) }, []int{0, 1, 2}, true},
-		{"after two have accepted", func(p *proposer, child *record) { p.prepare(first); p.accept(first, child, 0, 1) }, nil, false},
-		{"after two have accepted, and one is not reached", func(p *proposer, child *record) { p.prepare(first); p.accept(first, child, 0, 1) }, []int{0, 1, 2, 3}, true},
-		{"after one has accepted that is not reached", func(p *proposer, child *record) { p.prepare(first); p.accept(first, child, 0) }, []int{1, 2, 3, 4}, false},
-		{"after a quorum has accepted", func(p *proposer, child *record) { p.prepare(first); p.accept(first, child, 0, 1, 2) }, nil, true},
-		{"after a quorum has accepted, one of which is reached", func(p *proposer, child *record) { p.prepare(first); p.accept(first, child, 0, 1, 2) }, []int{2, 3, 4}, true},
-		{"after all have accepted", func(p *proposer, child *record) { p.prepare(first); p.accept(first, child) }, []int{0, 3, 4}, true},
+		{"after it has prepared", func(p *proposer, _ *member.Record) { p.prepare(first) }, nil, false},
+		{"after one has accepted", func(p *proposer, child *member.Record) { p.prepare(first); p.accept(first, child, 0) }, nil, false},
+		{"after one has accepted, and two are not reached", func(p *proposer, child *member.Record) { p.prepare(first); p.accept(first, child, 0) }, []int{0, 1, 2}, true},
+		{"after two have accepted", func(p *proposer, child *member.Record) { p.prepare(first); p.accept(first, child, 0, 1) }, nil, false},
+		{"after two have accepted, and one is not reached", func(p *proposer, child *member.Record) { p.prepare(first); p.accept(first, child, 0, 1) }, []int{0, 1, 2, 3}, true},
+		{"after one has accepted that is not reached", func(p *proposer, child *member.Record) { p.prepare(first); p.accept(first, child, 0) }, []int{1, 2, 3, 4}, false},
+		{"after a quorum has accepted", func(p *proposer, child *member.Record) { p.prepare(first); p.accept(first, child, 0, 1, 2) }, nil, true},
+		{"after a quorum has accepted, one of which is reached", func(p *proposer, child *member.Record) { p.prepare(first); p.accept(first, child, 0, 1, 2) }, []int{2, 3, 4}, true},
+		{"after all have accepted", func(p *proposer, child *member.Record) { p.prepare(first); p.accept(first, child) }, []int{0, 3, 4}, true},
 	} {
 		inVirtualTime(t, 5, func(s *stage) {
 			s.found()
@@ -202,7 +203,7 @@ func TestStepThatIsOutrun(t *testing.T) {
 		s.found()
 		p := s.proposer()
 		p.prepare("00000009.0000000000000000", 2, 3, 4)
-		if got, err := p.step(p.demotes(1)); !errors.Is(err, errOutrun) {
+		if got, err := p.step(p.demotes(1)); !errors.Is(err, member.ErrOutrun) {
 			s.Errorf("got %v, %v, want that others were ahead", got, err)
 		}
 		p.look()
@@ -227,7 +228,7 @@ func TestMinorityChoosesNothing(t *testing.T) {
 			defer close(ahead)
 			other.prepare("00000009.0000000000000000", 2, 3, 4)
 		})
-		if got, err := p.step(p.demotes(1)); !errors.Is(err, errOutrun) {
+		if got, err := p.step(p.demotes(1)); !errors.Is(err, member.ErrOutrun) {
 			s.Errorf("two can accept: got %v, %v, want that others were ahead", got, err)
 		}
 		<-ahead
@@ -239,18 +240,18 @@ func TestFoundingOfLostMemories(t *testing.T) {
 	inVirtualTime(t, 5, func(s *stage) {
 		const first = "00000001.0000000000000000"
 		p := s.proposer()
-		lost, _ := p.survey.founding(nil, p.options().withDefaults().members())
+		lost, _ := p.survey.Founding(nil, p.options().withDefaults().members())
 		p.prepare(first, 0, 1, 2)
 		p.accept(first, lost, 0)
 		next := s.proposer()
-		other, _ := next.survey.founding(nil, next.options().withDefaults().members())
+		other, _ := next.survey.Founding(nil, next.options().withDefaults().members())
 		got, err := next.step(other)
 		s.wantChosen("while all memories are there", got, err, lost)
 		for i := 1; i < 4; i++ {
 			s.do(i, "FLUSHALL")
 		}
 		next.look()
-		own, _ := next.survey.founding(nil, next.options().withDefaults().members())
+		own, _ := next.survey.Founding(nil, next.options().withDefaults().members())
 		got, err = next.step(own)
 		s.wantChosen("when three have forgotten", got, err, own)
 	})
@@ -260,16 +261,16 @@ func TestFoundingOfLostMemories(t *testing.T) {
 func TestChildThatNoStepMakes(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
-		forge func(child *record)
+		forge func(child *member.Record)
 	}{
-		{"no record", func(child *record) { child.text = "nonsense" }},
-		{"all addresses are changed", func(child *record) {
-			for i := range child.seats {
-				child.seats[i].addr = "elsewhere" + child.seats[i].name
+		{"no record", func(child *member.Record) { child.Text = "nonsense" }},
+		{"all addresses are changed", func(child *member.Record) {
+			for i := range child.Seats {
+				child.Seats[i].Addr = "elsewhere" + child.Seats[i].Name
 			}
-			child.seal()
+			child.Seal()
 		}},
-		{"of another parent", func(child *record) { child.parent = strings.Repeat("5a", digestLen/2); child.seal() }},
+		{"of another parent", func(child *member.Record) { child.Parent = strings.Repeat("5a", member.DigestLen/2); child.Seal() }},
 	} {
 		inVirtualTime(t, 5, func(s *stage) {
 			const first = "00000009.0000000000000000"
@@ -295,10 +296,10 @@ func TestStepBesideWhoKnowsTheChild(t *testing.T) {
 		theirs := p.demotes(1)
 		p.prepare(first, 1, 2, 3)
 		p.accept(first, theirs, 1, 2, 3)
-		p.survey.teach(s.Context(), p.found(1, 2), theirs)
+		p.survey.Teach(s.Context(), p.found(1, 2), theirs)
 		s.do(3, "FLUSHALL")
 		next := s.proposer()
-		if got := len(next.survey.acceptors(next.parent)); got != 4 {
+		if got := len(next.survey.Acceptors(next.parent)); got != 4 {
 			s.Fatalf("%d masters stand at the parent, want the two that know the child, and two more", got)
 		}
 		got, err := next.step(next.demotes(2), 0, 1, 2, 4)
@@ -307,7 +308,7 @@ func TestStepBesideWhoKnowsTheChild(t *testing.T) {
 	inVirtualTime(t, 5, func(s *stage) {
 		s.found()
 		p := s.proposer()
-		p.survey.teach(s.Context(), p.found(1), p.demotes(1)) // nobody has chosen it
+		p.survey.Teach(s.Context(), p.found(1), p.demotes(1)) // nobody has chosen it
 		next := s.proposer()
 		own := next.demotes(2)
 		got, err := next.step(own)
@@ -325,7 +326,7 @@ func TestStepGoesOnWithoutWhatCannotBeRead(t *testing.T) {
 	}{
 		{"an accepted child that is no record", func(s *stage, p *proposer) {
 			child := p.demotes(1)
-			child.text = "nonsense"
+			child.Text = "nonsense"
 			p.accept(first, child, 3)
 		}, "m4: the field a of its redlockd:members"},
 		{"an accepted child that is gone", func(s *stage, p *proposer) {
@@ -334,7 +335,7 @@ func TestStepGoesOnWithoutWhatCannotBeRead(t *testing.T) {
 		}, "m4: the field a of its redlockd:members"},
 		{"an accepted child of another digest", func(s *stage, p *proposer) {
 			child := p.demotes(1)
-			child.digest = strings.Repeat("c4", digestLen/2)
+			child.Digest = strings.Repeat("c4", member.DigestLen/2)
 			p.accept(first, child, 3)
 		}, "m4: the field a of its redlockd:members"},
 		{"a record that is none", func(s *stage, p *proposer) { s.do(3, "HSET", lua.MembersKey, "r", "nonsense") }, "m4: the field r of its redlockd:members"},
@@ -342,7 +343,7 @@ func TestStepGoesOnWithoutWhatCannotBeRead(t *testing.T) {
 		{"a promise that is no ballot", func(s *stage, p *proposer) {
 			p.prepare("00000007.0000000000000000", 0, 1, 2)
 			s.do(3, "HSET", lua.MembersKey, "p", "zzz")
-		}, errOutrun.Error()},
+		}, member.ErrOutrun.Error()},
 	} {
 		inVirtualTime(t, 5, func(s *stage) {
 			s.found()
@@ -353,10 +354,10 @@ func TestStepGoesOnWithoutWhatCannotBeRead(t *testing.T) {
 				s.Errorf("%s: two others: got %v, %v, want an error that says %q", tt.name, stateLettersOf(got), err, tt.want)
 			}
 			next.look()
-			if got, err := next.step(own); err != nil || got.digest != own.digest {
+			if got, err := next.step(own); err != nil || got.Digest != own.Digest {
 				s.Fatalf("%s: four others: got %v, %v, want our own", tt.name, stateLettersOf(got), err)
 			}
-			if next.survey.teach(s.Context(), next.found(), own); s.membership(3) == nil || s.membership(3).digest != own.digest {
+			if next.survey.Teach(s.Context(), next.found(), own); s.membership(3) == nil || s.membership(3).Digest != own.Digest {
 				s.Errorf("%s: it does not learn the next record", tt.name)
 			}
 		})
@@ -383,16 +384,16 @@ func TestStepsThatMeet(t *testing.T) {
 					}
 					for range 6 {
 						ctx, cancel := context.WithTimeout(s.Context(), delay()*6)
-						for _, f := range p.survey.found {
-							if f.conn != nil && random.IntN(4) == 0 {
-								time.AfterFunc(delay()*2, p.paths[f.place].Cut)
+						for _, f := range p.survey.Reports {
+							if f.Conn != nil && random.IntN(4) == 0 {
+								time.AfterFunc(delay()*2, p.paths[f.Place].Cut)
 							}
 						}
-						got, err := p.survey.step(ctx, p.parent, p.survey.acceptors(p.parent), 3, p.demotes(i))
+						got, err := p.survey.Step(ctx, p.parent, p.survey.Acceptors(p.parent), 3, p.demotes(i))
 						cancel()
 						if err == nil {
 							mu.Lock()
-							digests[got.digest] = true
+							digests[got.Digest] = true
 							mu.Unlock()
 							return
 						}
@@ -433,26 +434,26 @@ func TestAskEach(t *testing.T) {
 		{"some time for the others", []error{nil, nil, slow}, 2, time.Second, 2, time.Second, ""},
 		{"a quorum comes late", []error{nil, slow, slow}, 2, 0, 2, time.Minute, ""},
 		{"too few", []error{nil, errClosed, errors.New("full")}, 2, 0, -1, 0, "1 of 3 masters agreed, 2 are needed: m1: closed; m2: full"},
-		{"too few, for others were ahead", []error{nil, errOutrun, errClosed}, 2, 0, -1, 0, errOutrun.Error()},
-		{"enough, although others were ahead", []error{nil, errOutrun, nil}, 2, 0, 2, 0, ""},
+		{"too few, for others were ahead", []error{nil, member.ErrOutrun, errClosed}, 2, 0, -1, 0, member.ErrOutrun.Error()},
+		{"enough, although others were ahead", []error{nil, member.ErrOutrun, nil}, 2, 0, 2, 0, ""},
 		{"fewer than a quorum are asked", []error{nil}, 2, 0, -1, 0, "1 of 1 masters agreed, 2 are needed"},
 	} {
 		inVirtualTime(t, 0, func(s *stage) {
-			sv := &survey{}
-			var list []*found
+			sv := &member.Survey{}
+			var list []*member.Report
 			for i := range tt.answers {
-				list = append(list, foundAt(i, processMemory(i, 1), nil))
+				list = append(list, &member.Report{Place: i})
 			}
 			began := time.Now()
-			agreed, err := sv.askEach(list, tt.quorum, tt.grace, func(f *found) error {
-				if err := tt.answers[f.place]; err != slow {
+			agreed, err := sv.AskEach(list, tt.quorum, tt.grace, func(f *member.Report) error {
+				if err := tt.answers[f.Place]; err != slow {
 					return err
 				}
 				time.Sleep(time.Minute)
 				return nil
 			})
 			took := time.Since(began)
-			sv.asking.Wait()
+			sv.Asking.Wait()
 			switch {
 			case tt.agreed < 0:
 				if err == nil || !strings.Contains(err.Error(), tt.want) {
@@ -466,4 +467,21 @@ func TestAskEach(t *testing.T) {
 			}
 		})
 	}
+}
+
+const (
+	laterLineage = "01234567fedcba98" // of the same fleet as 0123456789abcdef
+	otherLineage = "fedcba9876543210"
+)
+
+// memoryOf names a memory of a process, processMemory one of the process at a place: the first, the second …
+func memoryOf(process string) string { return fmt.Sprintf("%s:%016x", process, 7) }
+
+func processMemory(place, nth int) string { return fmt.Sprintf("run%d:%016x", place, nth) }
+
+func stateLetters(r *member.Record) (text string) {
+	for i := range r.Seats {
+		text += string(rune(r.Seats[i].State))
+	}
+	return text
 }

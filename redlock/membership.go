@@ -7,19 +7,62 @@ import (
 
 	"redlockd/redlock/clock"
 	"redlockd/redlock/conn"
+	"redlockd/redlock/member"
 )
 
 // The membership, as programs see it. The coordinator keeps it.
 
+// What the membership is made of, and what a probe, a bootstrap and a founding tell.
+type (
+	Membership      = member.Membership
+	Seat            = member.SeatInfo
+	SeatState       = member.SeatState
+	Copying         = member.Copying
+	MemberChange    = member.Change
+	MasterReport    = member.MasterReport
+	Problem         = member.Problem
+	Severity        = member.Severity
+	BootstrapReport = member.BootstrapReport
+	Refounding      = member.Refounding
+)
+
+// The states of a seat.
+const (
+	SeatVoter   = member.SeatVoter
+	SeatLearner = member.SeatLearner
+	SeatVacant  = member.SeatVacant
+	SeatLeaving = member.SeatLeaving
+)
+
+// The severities of a Problem, the gravest first.
+const (
+	NoVote  = member.NoVote
+	Warning = member.Warning
+	Note    = member.Note
+)
+
+// ErrMembersChanged is returned where another change of the membership was chosen while this one was being made.
+var ErrMembersChanged = member.ErrMembersChanged
+
+// SplitAddr splits an address as the membership has it: "10.0.0.3:6379" is database 0 there, and "10.0.0.3:6379/3" database 3. named is
+// false where the text names no database.
+func SplitAddr(text string) (addr string, db int, named bool) { return conn.SplitAddr(text) }
+
+// Probe asks one master what decides over its vote. It answers within timeout, or earlier when ctx
+// is done.
+func Probe(ctx context.Context, m Master, timeout time.Duration) MasterReport {
+	return member.Probe(ctx, m, timeout)
+}
+
 // members are the options that matter to the membership.
-func (o Options) members() memberOptions {
-	return memberOptions{Masters: o.Masters, Common: o.Common, ConnectTimeout: o.ConnectTimeout, Heartbeat: o.Heartbeat, MaxTTL: o.MaxTTL,
+func (o Options) members() member.Options {
+	return member.Options{Masters: o.Masters, Common: o.Common, ConnectTimeout: o.ConnectTimeout, Heartbeat: o.Heartbeat, MaxTTL: o.MaxTTL,
 		FoundingWait: o.FoundingWait, ClockSkewMax: o.ClockSkewMax, Drift: o.drift(), Logger: o.Logger, LogInterval: logInterval, LogBurst: logBurst, NoCopy: o.noCopy, CopyCount: o.copyCount}
 }
 
 // Membership returns what this client knows of the membership.
 func (c *Client) Membership() Membership {
-	all, places := c.coordinator.membership()
+	all, places := c.coordinator.Membership()
 	lanes := c.view.Load().lanes
 	for i, place := range places {
 		if place < len(lanes) && lanes[place] != nil {
@@ -38,13 +81,13 @@ func (c *Client) MaxTTL() time.Duration { return c.view.Load().maxTTL }
 // what is changed, or would be; "" where everything is so already.
 func (c *Client) ChangeMembers(ctx context.Context, change MemberChange, dryRun bool) (what string, err error) {
 	if change.Addr != "" {
-		change.Addr = c.opts.members().seatAddrOf(change.Replace+change.Add, change.Addr)
+		change.Addr = c.opts.members().SeatAddrOf(change.Replace+change.Add, change.Addr)
 	}
 	if err := checkChange(change, c.opts); err != nil {
 		return "", err
 	}
-	what, err = c.coordinator.change(ctx, change, dryRun)
-	if errors.Is(err, errMembersClosed) {
+	what, err = c.coordinator.Change(ctx, change, dryRun)
+	if errors.Is(err, member.ErrMembersClosed) {
 		err = ErrDraining
 	}
 	return what, err
@@ -62,7 +105,7 @@ func checkChange(m MemberChange, o Options) error {
 		return errors.New("name one change: replace, add, remove, or a new max_ttl")
 	}
 	if m.Replace != "" || m.Add != "" {
-		one := o.members().masterAt(m.Replace+m.Add, m.Addr)
+		one := o.members().MasterAt(m.Replace+m.Add, m.Addr)
 		if err := validateMasters([]Master{one}); err != nil {
 			return err
 		}
@@ -80,8 +123,8 @@ func checkChange(m MemberChange, o Options) error {
 	return nil
 }
 
-func (c *Client) newCoordinator() *coordinator {
-	return newCoordinator(host{c}, c.opts.members(), &c.own, c.endingContext, &c.running)
+func (c *Client) newCoordinator() *member.Coordinator {
+	return member.New(host{c}, c.opts.members(), &c.own, c.endingContext, &c.running)
 }
 
 // host is what the coordinator sees of the client.
@@ -95,9 +138,9 @@ func (h host) Places() map[int]conn.Master {
 	return places
 }
 
-func (h host) Answering() int  { return h.mastersUp() }
-func (h host) Adopt(r *record) { h.setRecord(r) }
-func (h host) Recheck()        { h.recheckLanes() }
+func (h host) Answering() int         { return h.mastersUp() }
+func (h host) Adopt(r *member.Record) { h.setRecord(r) }
+func (h host) Recheck()               { h.recheckLanes() }
 
 // lane is the one of a place; nil: there is none.
 func (h host) lane(place int) *lane {
@@ -154,7 +197,7 @@ func Refound(ctx context.Context, opts Options, dryRun bool) (*Refounding, error
 	if err := opts.Validate(); err != nil {
 		return nil, err
 	}
-	return refound(ctx, opts.members(), dryRun)
+	return member.Refound(ctx, opts.members(), dryRun)
 }
 
 // Bootstrap is BootstrapAndReport without the reports.
@@ -177,12 +220,12 @@ func BootstrapAndReport(ctx context.Context, opts Options) ([]BootstrapReport, e
 	if err := opts.Validate(); err != nil {
 		return nil, err
 	}
-	return bootstrap(ctx, opts.members())
+	return member.Bootstrap(ctx, opts.members())
 }
 
 // ProbeAll probes all masters of the membership at the same time, each within timeout, and compares them with each other, with the
 // membership and with o. The masters that o names lead to the membership; where they show none, they are the ones to probe. The reports
 // are in the order of the seats. Behind them are masters that o names and that are no members.
 func ProbeAll(ctx context.Context, o Options, timeout time.Duration) ([]MasterReport, Membership) {
-	return probeAll(ctx, o.withDefaults().members(), timeout)
+	return member.ProbeAll(ctx, o.withDefaults().members(), timeout)
 }

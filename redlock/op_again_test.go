@@ -7,6 +7,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"redlockd/redlock/member"
 )
 
 // stepLoad sends operations of every kind through a client, one after the other, until it is stopped, on resources of that name. Each must be
@@ -97,7 +99,7 @@ func TestNoStepCostsAnAnswer(t *testing.T) {
 					}
 					p.stepLoad(name, stop, &load)
 				}
-				for _, change := range []MemberChange{
+				for _, change := range []member.Change{
 					{Replace: addrOf(0), Addr: addrOf(3)},
 					{SetMaxTTL: time.Second},
 					{Add: "m5", Addr: addrOf(4)},
@@ -164,7 +166,7 @@ func TestNoStepCostsAnAnswerBesideAMasterThatHangs(t *testing.T) {
 		stop := make(chan struct{})
 		p.stepLoad("r", stop, &load)
 		for _, to := range []time.Duration{2 * time.Second, 3 * time.Second} {
-			operator.change(MemberChange{SetMaxTTL: to})
+			operator.change(member.Change{SetMaxTTL: to})
 			s.until("it is followed", func() bool { return p.MaxTTL() == to })
 		}
 		close(stop)

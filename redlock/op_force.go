@@ -14,6 +14,7 @@ import (
 	"redlockd/redlock/conn"
 	"redlockd/redlock/fence"
 	"redlockd/redlock/lua"
+	"redlockd/redlock/member"
 	"redlockd/redlock/quorum"
 )
 
@@ -345,7 +346,7 @@ func (c *Client) releaseHoldersLocked(f *force, r *round, v quorum.Votes, d *def
 		d.deliver(f.caller, Result{Forced: &f.result})
 		return
 	}
-	release := &forcedRelease{id: nonce(), resource: f.resource}
+	release := &forcedRelease{id: member.Nonce(), resource: f.resource}
 	f.pending, f.found = len(holders.all), holders.found
 	var leases []*lease
 	for _, h := range holders.all {
@@ -443,9 +444,9 @@ func parseForced(text string) (*forcedRelease, bool) {
 	id, rest, _ := strings.Cut(text, " ")
 	digests, resource, ok := strings.Cut(rest, " ")
 	f := &forcedRelease{id: strings.Clone(id), resource: strings.Clone(resource), digests: strings.Split(digests, ",")}
-	ok = ok && isHex(id, nonceLen) && resource != "" && len(resource) <= MaxResourceLen && len(f.digests) <= forceReadersMax+2
+	ok = ok && member.IsHex(id, member.NonceLen) && resource != "" && len(resource) <= MaxResourceLen && len(f.digests) <= forceReadersMax+2
 	for _, digest := range f.digests {
-		ok = ok && isHex(digest, tokenDigestLen)
+		ok = ok && member.IsHex(digest, tokenDigestLen)
 	}
 	return f, ok
 }

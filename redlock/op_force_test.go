@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"redlockd/redlock/fence"
+	"redlockd/redlock/member"
 	"redlockd/redlock/memmaster"
 )
 
@@ -231,13 +232,13 @@ func TestForgedForce(t *testing.T) {
 		publish := func(f *forcedRelease, masters ...int) {
 			s.doOn(masters, "publish", windowsChannel, f.text())
 		}
-		another := &forcedRelease{id: nonce(), resource: "r", digests: []string{TokenDigest("another")}}
+		another := &forcedRelease{id: member.Nonce(), resource: "r", digests: []string{TokenDigest("another")}}
 		publish(another, 0, 1, 2, 3, 4)
-		f := &forcedRelease{id: nonce(), resource: "r", digests: []string{TokenDigest("another"), TokenDigest(held.Token)}}
+		f := &forcedRelease{id: member.Nonce(), resource: "r", digests: []string{TokenDigest("another"), TokenDigest(held.Token)}}
 		publish(f, 0, 1)
 		publish(f, 1)
 		for range 2 * forcedMax {
-			publish(&forcedRelease{id: nonce(), resource: "r", digests: f.digests}, 0)
+			publish(&forcedRelease{id: member.Nonce(), resource: "r", digests: f.digests}, 0)
 		}
 		o.wantTold()
 		o.wantKept(true, 1)
@@ -246,7 +247,7 @@ func TestForgedForce(t *testing.T) {
 			s.Errorf("%d forced releases are remembered, want at most %d", n, forcedMax)
 		}
 		// One master puts another text in the place of a true message. That ends no lock, and keeps the true message out of none.
-		other := &forcedRelease{id: nonce(), resource: "of nobody here", digests: []string{TokenDigest("another")}}
+		other := &forcedRelease{id: member.Nonce(), resource: "of nobody here", digests: []string{TokenDigest("another")}}
 		f.id = other.id
 		publish(f, 0)
 		publish(other, 1, 2, 3, 4)
@@ -255,7 +256,7 @@ func TestForgedForce(t *testing.T) {
 		publish(f, 1, 2)
 		o.wantTold("r")
 		for range 2 * forcedMax {
-			publish(&forcedRelease{id: nonce(), resource: "r", digests: f.digests}, 0)
+			publish(&forcedRelease{id: member.Nonce(), resource: "r", digests: f.digests}, 0)
 		}
 		synctest.Wait()
 		if !slices.ContainsFunc(p.forced, func(known *forcedRelease) bool { return known.id == f.id && known.applied }) {

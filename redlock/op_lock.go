@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"redlockd/redlock/clock"
+	"redlockd/redlock/member"
 	"redlockd/redlock/quorum"
 )
 
@@ -35,11 +36,11 @@ type Op struct {
 	// callerToken: the token is the caller's own. Some master may know it already, by an attempt
 	// through another client.
 	callerToken bool
-	slots       *slotSearch // nil: the resources themselves are locked. Guarded by Client.mu
-	waiter      *waiter     // nil: the operation does not wait. Guarded by Client.mu
-	againFrom   *record     // under which it last had to begin once more (op_again.go). Guarded by Client.mu
-	queued      *queuedOp   // a LOCK that has not begun, which can be cancelled. Guarded by Client.mu
-	lease       *lease      // what was granted, for Abandon. Guarded by Client.mu
+	slots       *slotSearch    // nil: the resources themselves are locked. Guarded by Client.mu
+	waiter      *waiter        // nil: the operation does not wait. Guarded by Client.mu
+	againFrom   *member.Record // under which it last had to begin once more (op_again.go). Guarded by Client.mu
+	queued      *queuedOp      // a LOCK that has not begun, which can be cancelled. Guarded by Client.mu
+	lease       *lease         // what was granted, for Abandon. Guarded by Client.mu
 	// holder is what the lock is to be bound to, or whose KEEPALIVE it is; nil: the lock is not held.
 	holder  *Holder
 	holdTTL time.Duration // that it is renewed to

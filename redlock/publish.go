@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"redlockd/redlock/member"
 	"redlockd/redlock/quorum"
 )
 
@@ -77,7 +78,7 @@ type message struct{ text, channel, payload string }
 // another text under the same id is another message: it does not count for the true one, and does not
 // keep it out.
 type messageKey struct {
-	id  [nonceLen]byte
+	id  [member.NonceLen]byte
 	sum uint64
 }
 
@@ -116,7 +117,7 @@ func (c *Client) receiveOwn() {
 	m.own = nil
 	c.mu.Unlock()
 	for _, one := range own {
-		key := messageKey{[nonceLen]byte([]byte(one.text[:nonceLen])), maphash.String(m.seed, one.text)}
+		key := messageKey{[member.NonceLen]byte([]byte(one.text[:member.NonceLen])), maphash.String(m.seed, one.text)}
 		if m.countLocked(key, ownPlace, quorum.Mask(0).With(ownPlace), 1) {
 			m.receiveLocked(one.channel, one.payload)
 		}
@@ -129,12 +130,12 @@ func (c *Client) receivePublished(from *lane, text []byte) {
 	id, rest, _ := bytes.Cut(text, []byte(" "))
 	length, rest, ok := bytes.Cut(rest, []byte(" "))
 	n, err := strconv.Atoi(string(length))
-	if !ok || err != nil || n < 0 || n > len(rest) || len(rest) > MessageMax || len(id) != nonceLen {
+	if !ok || err != nil || n < 0 || n > len(rest) || len(rest) > MessageMax || len(id) != member.NonceLen {
 		return
 	}
 	channel, payload := rest[:n], rest[n:]
 	m := &c.messages
-	key := messageKey{[nonceLen]byte(id), maphash.Bytes(m.seed, text)} //mutant:another-text-under-the-id-counts
+	key := messageKey{[member.NonceLen]byte(id), maphash.Bytes(m.seed, text)} //mutant:another-text-under-the-id-counts
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	v := c.view.Load()
@@ -207,7 +208,7 @@ func (c *Client) StartSend(op *Op, mailbox, channel, payload string, to Complete
 	d := deferred{now: time.Now()}
 	defer c.runDeferred(&d)
 	op.to = to
-	if !isHex(mailbox, nonceLen) {
+	if !member.IsHex(mailbox, member.NonceLen) {
 		d.deliver(op, Result{Err: badRequest("%.32q is no mailbox", mailbox)})
 		return
 	}
@@ -248,7 +249,7 @@ func (c *Client) publishMessageLocked(channel, payload string, d *deferred) {
 
 // newMessage makes a message with an id of its own.
 func newMessage(channel, payload string) message {
-	return message{nonce() + " " + strconv.Itoa(len(channel)) + " " + channel + payload, channel, payload}
+	return message{member.Nonce() + " " + strconv.Itoa(len(channel)) + " " + channel + payload, channel, payload}
 }
 
 // publishLocked publishes a text on a channel of all masters, behind all that was launched before.

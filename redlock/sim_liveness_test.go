@@ -8,6 +8,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"redlockd/redlock/member"
 )
 
 const (
@@ -38,7 +40,7 @@ func (w *world) probe() (check func()) {
 			longest = max(longest, p.view.Load().wait)
 			most := longest + liveWithin
 			if p.Membership().Lineage != lineage {
-				most += recheckWithin(longest) // the patience of a founding
+				most += member.RecheckWithin(longest) // the patience of a founding
 			}
 			if !c.Held || c.took > most {
 				w.Errorf("LOCK %s through proxy %d when all was repaired: got %+v after %v, want it within %v (the wait is %v)", resource, p.id, c.Result, c.took, most, longest)

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"redlockd/redlock/member"
 )
 
 const (
@@ -18,7 +20,7 @@ const (
 )
 
 // newest is the newest membership that a proxy knows.
-func (w *world) newest() (newest Membership) {
+func (w *world) newest() (newest member.Membership) {
 	for id := range simProxies {
 		m := w.present(id).Membership()
 		if m.Known && (!newest.Known || m.Lineage > newest.Lineage || m.Lineage == newest.Lineage && m.Version > newest.Version) {
@@ -212,23 +214,23 @@ func (n *nemesis) change(p *proxy, who string, patience time.Duration) {
 	if len(seats) == 0 || w.profile.faults["change beside dead"] > 0 && n.someoneIsDead() {
 		return
 	}
-	var change MemberChange
+	var change member.Change
 	one, other := seats[rng.IntN(len(seats))].Name, n.outsider()
 	switch kind := rng.IntN(6); {
 	case kind < 3 && other >= 0 && addrOf(other) != one: // by its own name it would be what each proxy's settings call so
-		change = MemberChange{Replace: one, Addr: addrOf(other)}
+		change = member.Change{Replace: one, Addr: addrOf(other)}
 	case kind == 3 && other >= 0 && len(seats) < 7 && !n.mayForgetAll():
-		change = MemberChange{Add: fmt.Sprint("new", w.tallies.faults), Addr: addrOf(other)}
+		change = member.Change{Add: fmt.Sprint("new", w.tallies.faults), Addr: addrOf(other)}
 	case kind == 4 && len(seats) > 3 && !n.mayForgetAll():
-		change = MemberChange{Remove: one}
+		change = member.Change{Remove: one}
 	default:
-		change = MemberChange{SetMaxTTL: n.otherMaxTTL()}
+		change = member.Change{SetMaxTTL: n.otherMaxTTL()}
 	}
 	n.ask(p, who, patience, change)
 }
 
 // ask has a client make a change.
-func (n *nemesis) ask(p *proxy, who string, patience time.Duration, change MemberChange) {
+func (n *nemesis) ask(p *proxy, who string, patience time.Duration, change member.Change) {
 	w := n.w
 	if change.Addr != "" {
 		if i := w.behind[numberOf(change.Addr)]; !n.down[i] && !n.cold[i] && !slices.Contains(w.seats(), numberOf(change.Addr)) {

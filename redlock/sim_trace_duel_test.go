@@ -8,6 +8,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"redlockd/redlock/member"
 )
 
 const (
@@ -68,50 +70,50 @@ func (d *duellist) step() {
 	for i, m := range opts.Masters {
 		masters[i] = m
 	}
-	v := surveyMasters(d.s.Context(), masters, patience{enough: 3, grace: 5 * ms}, opts.members())
-	defer v.close()
+	v := member.SurveyMasters(d.s.Context(), masters, member.Patience{Enough: 3, Grace: 5 * ms}, opts.members())
+	defer v.Close()
 	ctx, cancel := context.WithTimeout(d.s.Context(), 10*ms+upTo(rng, 60*ms))
 	defer cancel()
-	parent := v.prevailing()
+	parent := v.Prevailing()
 	if parent == nil {
 		return // too few were reached
 	}
-	for _, timer := range timersOf(parent, opts.drift()) {
+	for _, timer := range member.TimersOf(parent, opts.drift()) {
 		if d.since[timer].IsZero() {
-			d.since[timer] = v.began
+			d.since[timer] = v.Began
 		}
 	}
-	chosen, err := v.step(ctx, parent, v.acceptors(parent), parent.quorum(), d.child(v, parent))
+	chosen, err := v.Step(ctx, parent, v.Acceptors(parent), parent.Quorum(), d.child(v, parent))
 	if err != nil || rng.IntN(4) == 0 {
 		return
 	}
-	told := chosen.among(v.found)
+	told := chosen.Among(v.Reports)
 	rng.Shuffle(len(told), func(i, j int) { told[i], told[j] = told[j], told[i] })
-	v.teach(ctx, told[:rng.IntN(len(told)+1)], chosen)
+	v.Teach(ctx, told[:rng.IntN(len(told)+1)], chosen)
 }
 
 // child is the next record: what is due by itself, a voter that becomes a learner, or another max_ttl.
-func (d *duellist) child(v *survey, parent *record) *record {
+func (d *duellist) child(v *member.Survey, parent *member.Record) *member.Record {
 	opts := d.options().withDefaults()
 	drift := opts.drift()
-	n := &situation{record: parent, survey: v, drift: drift, paused: func(int) bool { return false },
-		left: func(timer string) time.Duration { return parent.wait - v.began.Sub(d.since[timer]) }}
-	child := n.next().child
+	n := &member.Situation{Record: parent, Survey: v, Drift: drift, Paused: func(int) bool { return false },
+		Left: func(timer string) time.Duration { return parent.Wait - v.Began.Sub(d.since[timer]) }}
+	child := n.Next().Child
 	if child == nil {
-		child = parent.child()
-		if one := &child.seats[d.rng.IntN(len(child.seats))]; d.rng.IntN(3) == 0 && one.state == seatVoter && parent.voters() > parent.quorum() {
-			one.state, one.since = seatLearner, child.version
+		child = parent.Child()
+		if one := &child.Seats[d.rng.IntN(len(child.Seats))]; d.rng.IntN(3) == 0 && one.State == member.Voter && parent.Voters() > parent.Quorum() {
+			one.State, one.Since = member.Learner, child.Version
 		}
 	}
-	if ttl := 50*ms + upTo(d.rng, 50*ms).Truncate(ms); d.rng.IntN(4) == 0 && child.wait == parent.wait {
-		if child.maxTTL = ttl; ttl < parent.maxTTL {
-			child.ttlSince = child.version
+	if ttl := 50*ms + upTo(d.rng, 50*ms).Truncate(ms); d.rng.IntN(4) == 0 && child.Wait == parent.Wait {
+		if child.MaxTTL = ttl; ttl < parent.MaxTTL {
+			child.TTLSince = child.Version
 		} else {
-			child.wait = max(child.wait, child.needed(drift))
+			child.Wait = max(child.Wait, child.Needed(drift))
 		}
 	}
-	if child.seal(); checkChild(parent, child) != nil {
-		return parent.child().seal()
+	if child.Seal(); member.CheckChild(parent, child) != nil {
+		return parent.Child().Seal()
 	}
 	return child
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"redlockd/redlock/lua"
+	"redlockd/redlock/member"
 	"redlockd/redlock/memmaster"
 )
 
@@ -32,7 +33,7 @@ type memberEvent struct {
 
 // tracedRecords are the records that masters have shown.
 type tracedRecords struct {
-	all    []*record // in the order in which they were shown first
+	all    []*member.Record // in the order in which they were shown first
 	number map[string]int
 	// masterOf tells at which master, from 1, a memory is.
 	masterOf map[string]int
@@ -40,9 +41,9 @@ type tracedRecords struct {
 
 // add takes in the text of a record.
 func (t *tracedRecords) add(text string) {
-	if digest := recordDigest(text); t.number[digest] == 0 {
-		if r, err := readRecord(text); err == nil {
-			r.digest = digest
+	if digest := member.RecordDigest(text); t.number[digest] == 0 {
+		if r, err := member.ReadRecord(text); err == nil {
+			r.Digest = digest
 			t.all = append(t.all, r)
 			t.number[digest] = len(t.all)
 		}
@@ -52,14 +53,14 @@ func (t *tracedRecords) add(text string) {
 // shows reads what a master shows behind a command.
 func (t *tracedRecords) shows(e *memmaster.Executed) (s memberShown) {
 	v := e.HGet(lua.MembersKey, "v")
-	state, ok := readState(v)
+	state, ok := member.ReadState(v)
 	switch {
 	case v == "":
 		return s
 	case !ok:
 		return memberShown{unparsed: v}
 	}
-	s = memberShown{memory: state.memory, record: state.record.digest, ballot: state.ballot, child: state.child, promised: e.HGet(lua.MembersKey, "p"), runID: e.RunID}
+	s = memberShown{memory: state.Memory, record: state.Record.Digest, ballot: state.Ballot, child: state.Child, promised: e.HGet(lua.MembersKey, "p"), runID: e.RunID}
 	if s.record != "" && t.number[s.record] == 0 {
 		t.add(e.HGet(lua.MembersKey, "r"))
 	}
@@ -75,7 +76,7 @@ func (t *tracedRecords) under(s memberShown) int {
 	if number == 0 || s.child != "" || !strings.HasPrefix(s.memory, s.runID+":") {
 		return 0
 	}
-	if seat := t.all[number-1].lists(s.memory); seat == nil || seat.state != seatVoter {
+	if seat := t.all[number-1].Lists(s.memory); seat == nil || seat.State != member.Voter {
 		return 0
 	}
 	return number
@@ -86,12 +87,12 @@ func (t *tracedRecords) tla() string {
 	var list []string
 	for _, r := range t.all {
 		var masters []string
-		for _, s := range r.seats {
-			if at := t.masterOf[s.memory]; at != 0 {
+		for _, s := range r.Seats {
+			if at := t.masterOf[s.Memory]; at != 0 {
 				masters = append(masters, strconv.Itoa(at))
 			}
 		}
-		list = append(list, fmt.Sprintf("[quorum |-> %d, maxTTL |-> %d, masters |-> {%s}]", len(r.seats)/2+1, r.maxTTL.Milliseconds(), strings.Join(masters, ", ")))
+		list = append(list, fmt.Sprintf("[quorum |-> %d, maxTTL |-> %d, masters |-> {%s}]", len(r.Seats)/2+1, r.MaxTTL.Milliseconds(), strings.Join(masters, ", ")))
 	}
 	return "<<" + strings.Join(list, ", ") + ">>"
 }
@@ -105,7 +106,7 @@ func (r *traceRecorder) recordTrace() *trace {
 	memory := func(name string) int {
 		number := memories.of(name)
 		if number > len(process) {
-			process = append(process, processes.of(memberState{memory: name}.runID()))
+			process = append(process, processes.of(member.State{Memory: name}.RunID()))
 		}
 		return number
 	}
@@ -126,12 +127,12 @@ func (r *traceRecorder) recordTrace() *trace {
 	var list []string
 	for _, c := range r.records.all {
 		var seats []string
-		for _, s := range c.seats {
-			seats = append(seats, fmt.Sprintf(`[n |-> %d, name |-> %d, memory |-> %d, st |-> "%c", since |-> %d]`, s.number, names.of(s.name), memory(s.memory), s.state, s.since))
+		for _, s := range c.Seats {
+			seats = append(seats, fmt.Sprintf(`[n |-> %d, name |-> %d, memory |-> %d, st |-> "%c", since |-> %d]`, s.Number, names.of(s.Name), memory(s.Memory), s.State, s.Since))
 		}
 		list = append(list, fmt.Sprintf("[gen |-> %d, lineage |-> %d, v |-> %d, parent |-> %d, maxTTL |-> %d, wait |-> %d, ttlSince |-> %d, roster |-> %d,\n  seats |-> <<%s>>]",
-			c.generation, lineages.of(c.lineage), c.version, r.records.number[c.parent], c.maxTTL.Milliseconds(), c.wait.Milliseconds(),
-			c.ttlSince, c.roster, strings.Join(seats, ", ")))
+			c.Generation, lineages.of(c.Lineage), c.Version, r.records.number[c.Parent], c.MaxTTL.Milliseconds(), c.Wait.Milliseconds(),
+			c.TTLSince, c.Roster, strings.Join(seats, ", ")))
 	}
 	t := &trace{name: fmt.Sprintf("seed %d (%s), the membership", r.w.seed, r.w.profile.name)}
 	for _, e := range r.members {

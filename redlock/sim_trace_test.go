@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"redlockd/redlock/lua"
+	"redlockd/redlock/member"
 	"redlockd/redlock/memmaster"
 )
 
@@ -232,10 +233,10 @@ func (r *traceRecorder) membershipLocked(i int, e *memmaster.Executed) {
 		r.addLocked(traceEvent{kind: traceForget, master: i + 1})
 	}
 	known.v, known.runID = v, e.RunID
-	if state, ok := readState(v); ok {
-		r.records.masterOf[state.memory] = i + 1
+	if state, ok := member.ReadState(v); ok {
+		r.records.masterOf[state.Memory] = i + 1
 		if e.HGet(lua.MembersKey, "copy") != "" {
-			r.copied[state.memory] = true
+			r.copied[state.Memory] = true
 		}
 	}
 	if shows := r.records.shows(e); shows != known.shown {
@@ -350,7 +351,7 @@ func (r *traceRecorder) traceOf(key string) *trace {
 	t := &trace{name: fmt.Sprintf("seed %d (%s), %s", r.w.seed, r.w.profile.name, key)}
 	shortest := r.w.maxTTL
 	for _, record := range r.records.all {
-		shortest = min(shortest, record.maxTTL)
+		shortest = min(shortest, record.MaxTTL)
 	}
 	t.head = fmt.Sprintf("longest |-> %d, records |-> %s", shortest.Milliseconds(), r.records.tla())
 	// A token that no master has set, and that nobody was granted, is left out.
@@ -457,7 +458,7 @@ func (e *traceEvent) tla(token, from int) string {
 		return fmt.Sprintf(`<<"B",%d,%d,%d,%d,%d>>`, at, e.master, e.proxy, token, from)
 	case traceCopy:
 		nobodys := 0
-		if strings.HasPrefix(e.token, recoveredPrefix) {
+		if strings.HasPrefix(e.token, member.RecoveredPrefix) {
 			nobodys = 1
 		}
 		return fmt.Sprintf(`<<"C",%d,%d,%d,%d,%d>>`, at, e.master, token, e.ends, nobodys)

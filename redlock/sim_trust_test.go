@@ -15,6 +15,7 @@ import (
 	"redlockd/redlock/conn"
 	"redlockd/redlock/fence"
 	"redlockd/redlock/lua"
+	"redlockd/redlock/member"
 	"redlockd/redlock/quorum"
 )
 
@@ -70,33 +71,33 @@ func (n *nemesis) lie(i int, d time.Duration) {
 	show := func(fieldsAndValues ...any) {
 		outside(w, m, append([]any{"HSET", lua.MembersKey}, fieldsAndValues...)...)
 	}
-	other := (i + 1 + rng.IntN(len(r.seats)-1)) % len(r.seats)
-	alone := func(r *record) { r.seats = r.seats[i : i+1] }
-	next := func(r *record) { r.version, r.parent = r.version+1, r.digest }
-	ahead := func(r *record) { r.version, r.parent = simLieVersion+r.version, r.digest }
-	founding := func(r *record) {
-		r.generation, r.lineage, r.version, r.parent = r.generation+int64(rng.IntN(3)), r.fleet()+nonce()[fleetLen:], 0, ""
+	other := (i + 1 + rng.IntN(len(r.Seats)-1)) % len(r.Seats)
+	alone := func(r *member.Record) { r.Seats = r.Seats[i : i+1] }
+	next := func(r *member.Record) { r.Version, r.Parent = r.Version+1, r.Digest }
+	ahead := func(r *member.Record) { r.Version, r.Parent = simLieVersion+r.Version, r.Digest }
+	founding := func(r *member.Record) {
+		r.Generation, r.Lineage, r.Version, r.Parent = r.Generation+int64(rng.IntN(3)), r.Fleet()+member.Nonce()[member.FleetLen:], 0, ""
 	}
-	elsewhere := func(r *record) {
+	elsewhere := func(r *member.Record) {
 		for k := range simSpares {
-			r.seats[(other+k)%len(r.seats)].addr = addrOf(5 + k)
+			r.Seats[(other+k)%len(r.Seats)].Addr = addrOf(5 + k)
 		}
 	}
 	forgeries := []struct {
 		what  string
-		forge []func(r *record)
+		forge []func(r *member.Record)
 	}{
-		{"the next record, of itself alone", []func(r *record){next, alone}},
-		{"the next record, with other addresses", []func(r *record){next, elsewhere}},
-		{"the next record, in which another has no vote", []func(r *record){next, func(r *record) { r.seats[other].state, r.seats[other].since = seatLearner, r.version }}},
-		{"a later record, of itself alone", []func(r *record){ahead, alone}},
-		{"a later record, of all", []func(r *record){ahead}},
-		{"a later record, with other addresses", []func(r *record){ahead, elsewhere}},
-		{"a founding, of itself alone", []func(r *record){founding, alone}},
-		{"a founding, of all", []func(r *record){founding}},
+		{"the next record, of itself alone", []func(r *member.Record){next, alone}},
+		{"the next record, with other addresses", []func(r *member.Record){next, elsewhere}},
+		{"the next record, in which another has no vote", []func(r *member.Record){next, func(r *member.Record) { r.Seats[other].State, r.Seats[other].Since = member.Learner, r.Version }}},
+		{"a later record, of itself alone", []func(r *member.Record){ahead, alone}},
+		{"a later record, of all", []func(r *member.Record){ahead}},
+		{"a later record, with other addresses", []func(r *member.Record){ahead, elsewhere}},
+		{"a founding, of itself alone", []func(r *member.Record){founding, alone}},
+		{"a founding, of all", []func(r *member.Record){founding}},
 	}
 	f := forgeries[rng.IntN(len(forgeries))]
-	forged := r.changed(func(r *record) {
+	forged := r.Changed(func(r *member.Record) {
 		for _, change := range f.forge {
 			change(r)
 		}
@@ -110,11 +111,11 @@ func (n *nemesis) lie(i int, d time.Duration) {
 	switch kind := rng.IntN(7); kind {
 	case 0, 1:
 		n.note("m%d lies: %s", i+1, f.what)
-		show("v", forged.shownBy(memory), "r", forged.text)
+		show("v", forged.ShownBy(memory), "r", forged.Text)
 	case 2, 3:
 		n.note("m%d lies: it has accepted %s", i+1, f.what)
 		ballot := simBallots[rng.IntN(len(simBallots))]
-		show("v", r.shownBy(memory)+" ? "+ballot+" "+forged.digest, "a", forged.text, "p", ballot)
+		show("v", r.ShownBy(memory)+" ? "+ballot+" "+forged.Digest, "a", forged.Text, "p", ballot)
 	case 4:
 		// Another one forgets, and the wait until it votes is said to be over.
 		n.note("m%d lies about times, and FLUSHALL on m%d", i+1, other+1)
@@ -122,13 +123,13 @@ func (n *nemesis) lie(i int, d time.Duration) {
 		long, later := "1", fmt.Sprint(time.Now().Add(time.Hour).UnixMilli())
 		again(func() {
 			text, _ := outside(w, m, "HGET", lua.MembersKey, "r").(string)
-			r, err := parseRecord(text)
+			r, err := member.ParseRecord(text)
 			if err != nil {
 				return // it has none yet
 			}
 			times := []any{"gained", later}
-			for k := range r.seats {
-				times = append(times, r.stampField(&r.seats[k]), long, heardField(r.seats[k].number), later)
+			for k := range r.Seats {
+				times = append(times, r.StampField(&r.Seats[k]), long, member.HeardField(r.Seats[k].Number), later)
 			}
 			show(times...)
 		})
@@ -147,7 +148,7 @@ func (n *nemesis) lie(i int, d time.Duration) {
 		case "r":
 			show("r", "what is that")
 		case "a":
-			show("v", r.shownBy(memory)+" ? "+simBallots[0]+" "+forged.digest, "a", "what is that")
+			show("v", r.ShownBy(memory)+" ? "+simBallots[0]+" "+forged.Digest, "a", "what is that")
 		}
 		n.later(d, func() { // as the message says
 			w.ledger.note("somebody deletes the membership of m%d, and its fences", i+1)
@@ -166,11 +167,11 @@ func (n *nemesis) foreignName(p *incarnation) {
 	}
 	i := w.behind[other]
 	runID := conn.ParseInfo(outside(w, w.masters[i], "INFO", "server").(string))["run_id"]
-	fleet := (&record{generation: 1, lineage: nonce(), maxTTL: w.maxTTL, wait: 2 * w.maxTTL,
-		seats: []seat{{name: "theirs", addr: addrOf(other), memory: newMemory(runID), state: seatVoter}}}).seal()
+	fleet := (&member.Record{Generation: 1, Lineage: member.Nonce(), MaxTTL: w.maxTTL, Wait: 2 * w.maxTTL,
+		Seats: []member.Seat{{Name: "theirs", Addr: addrOf(other), Memory: member.NewMemory(runID), State: member.Voter}}}).Seal()
 	outside(w, w.masters[i], "DEL", lua.MembersKey)
-	outside(w, w.masters[i], "HSET", lua.MembersKey, "v", fleet.shownBy(fleet.seats[0].memory), "r", fleet.text)
-	n.note("proxy %d starts with settings that name m%d of another fleet, %s", p.id, other+1, fleet.lineage)
+	outside(w, w.masters[i], "HSET", lua.MembersKey, "v", fleet.ShownBy(fleet.Seats[0].Memory), "r", fleet.Text)
+	n.note("proxy %d starts with settings that name m%d of another fleet, %s", p.id, other+1, fleet.Lineage)
 	n.foreign = other
 	w.tallies.restarts++
 	p.kill()
@@ -181,7 +182,7 @@ func (n *nemesis) foreignName(p *incarnation) {
 	for end := time.Now().Add(2 * time.Second); !next.Membership().Known && time.Now().Before(end); {
 		time.Sleep(5 * ms)
 	}
-	if got := next.Membership(); got.Known && strings.Contains(got.Lineage, fleet.lineage) {
+	if got := next.Membership(); got.Known && strings.Contains(got.Lineage, fleet.Lineage) {
 		w.Errorf("proxy %d, of whose settings one name leads to another fleet, goes by that: %+v", p.id, got)
 	}
 	n.later(upTo(rng, time.Second), func() {
@@ -249,9 +250,9 @@ func (n *nemesis) changeBesideDead(p *incarnation, d time.Duration) {
 	if rng.IntN(3) > 0 {
 		one = seats[dead[0]].Name
 	}
-	change := MemberChange{Remove: one}
+	change := member.Change{Remove: one}
 	if other := n.outsider(); len(seats) <= 3 || other >= 0 && rng.IntN(2) == 0 && addrOf(other) != one {
-		change = MemberChange{Replace: one, Addr: addrOf(max(other, 0))}
+		change = member.Change{Replace: one, Addr: addrOf(max(other, 0))}
 	}
 	n.ask(p.proxy, fmt.Sprintf("proxy %d beside %d dead masters", p.id, len(dead)), 3*time.Second, change)
 }

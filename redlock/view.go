@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"redlockd/redlock/clock"
+	"redlockd/redlock/member"
 	"redlockd/redlock/quorum"
 )
 
@@ -17,7 +18,7 @@ type view struct {
 	masters []*lane
 
 	// record is the one in force; nil: none is known, and no vote counts. since is when it was adopted here.
-	record *record
+	record *member.Record
 	since  time.Time
 	// maxTTL is the longest TTL in force, and longestMs the longest that a master is asked for, in milliseconds.
 	maxTTL    time.Duration
@@ -32,7 +33,7 @@ type view struct {
 }
 
 // newView makes the view of these lanes, each of which has its index as its place.
-func newView(lanes []*lane, r *record, c *Client) *view {
+func newView(lanes []*lane, r *member.Record, c *Client) *view {
 	v := &view{lanes: lanes, record: r, since: time.Now(), maxTTL: c.opts.MaxTTL}
 	v.Places = len(lanes)
 	for place, l := range lanes {
@@ -47,10 +48,10 @@ func newView(lanes []*lane, r *record, c *Client) *view {
 	v.Count = len(v.masters)
 	v.wait = clock.QuarantineOf(v.maxTTL, c.drift)
 	if r != nil {
-		v.maxTTL = r.maxTTL
-		v.wait = max(r.wait, clock.QuarantineOf(r.maxTTL, c.drift))
-		v.stamps = timersOf(r, c.drift)
-		v.lowering = r.wait > r.needed(c.drift)
+		v.maxTTL = r.MaxTTL
+		v.wait = max(r.Wait, clock.QuarantineOf(r.MaxTTL, c.drift))
+		v.stamps = member.TimersOf(r, c.drift)
+		v.lowering = r.Wait > r.Needed(c.drift)
 	}
 	v.longestMs = paddedTTL(v.maxTTL, c.drift).Milliseconds()
 	return v
@@ -59,12 +60,12 @@ func newView(lanes []*lane, r *record, c *Client) *view {
 // beatArgs are what the lane's heartbeat tells its master.
 func (v *view) beatArgs(to *lane) []any {
 	if v.record == nil {
-		return memberBeatArgs("", false, nil, nil, nil)
+		return member.BeatArgs("", false, nil, nil, nil)
 	}
 	var heard []int
 	for _, l := range v.masters {
 		l.mu.Lock()
-		if s := v.record.seat(l.index); l.state.takesWork() && s.memory != "" && l.guard.memory == s.memory {
+		if s := v.record.Seat(l.index); l.state.takesWork() && s.Memory != "" && l.guard.memory == s.Memory {
 			heard = append(heard, l.index)
 		}
 		l.mu.Unlock()
@@ -72,28 +73,28 @@ func (v *view) beatArgs(to *lane) []any {
 	to.mu.Lock()
 	agrees := to.guard.clock.same || to.guard.clock.agrees
 	to.mu.Unlock()
-	return memberBeatArgs(v.record.shownBy(to.guard.memory), agrees, v.stamps, heard, v.seats)
+	return member.BeatArgs(v.record.ShownBy(to.guard.memory), agrees, v.stamps, heard, v.seats)
 }
 
 // setRecord makes the record the one in force. Masters that stay keep their lanes; votes of rounds that are under way do not count any more,
 // for the masters show another record.
-func (c *Client) setRecord(r *record) {
-	last := r.seats[len(r.seats)-1].number
+func (c *Client) setRecord(r *member.Record) {
+	last := r.Seats[len(r.Seats)-1].Number
 	lanes := make([]*lane, last+1)
 	var begin []*lane
 	c.mu.Lock()
 	before := c.view.Load()
-	for i := range r.seats {
-		s := &r.seats[i]
-		m := c.opts.members().masterAt(s.name, s.addr)
-		if s.number < len(before.lanes) {
-			if l := before.lanes[s.number]; l != nil && l.master.SeatName() == s.name && l.master.FullAddr() == m.FullAddr() {
-				lanes[s.number] = l
+	for i := range r.Seats {
+		s := &r.Seats[i]
+		m := c.opts.members().MasterAt(s.Name, s.Addr)
+		if s.Number < len(before.lanes) {
+			if l := before.lanes[s.Number]; l != nil && l.master.SeatName() == s.Name && l.master.FullAddr() == m.FullAddr() {
+				lanes[s.Number] = l
 				continue
 			}
 		}
-		l := newLane(c, s.number, m)
-		lanes[s.number] = l
+		l := newLane(c, s.Number, m)
+		lanes[s.Number] = l
 		begin = append(begin, l)
 	}
 	after := newView(lanes, r, c)

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"redlockd/redlock/member"
 	"redlockd/redlock/memmaster"
 )
 
@@ -86,12 +87,12 @@ func TestChangeNamesADatabase(t *testing.T) {
 		p, other := s.open(briefly), s.open(briefly, func(o *Options) { o.Common.DB = 1 })
 		for i, tt := range []struct {
 			by     *proxy
-			change MemberChange
+			change member.Change
 			want   string
 		}{
-			{p, MemberChange{Replace: "m1", Addr: "m4/1"}, "m4/1"},
-			{p, MemberChange{Replace: "m2", Addr: "m5"}, "m5"},
-			{other, MemberChange{Add: "m7", Addr: "m6"}, "m6/1"},
+			{p, member.Change{Replace: "m1", Addr: "m4/1"}, "m4/1"},
+			{p, member.Change{Replace: "m2", Addr: "m5"}, "m5"},
+			{other, member.Change{Add: "m7", Addr: "m6"}, "m6/1"},
 		} {
 			tt.by.change(tt.change)
 			tt.by.change(tt.change) // it is so already
@@ -105,8 +106,8 @@ func TestChangeNamesADatabase(t *testing.T) {
 		}
 		p.lock(one("r", time.Second)).want(s, "LOCK", "held", 0)
 		other.lock(one("r", time.Second)).want(s, "LOCK of a held one", "no", 0)
-		p.refuses(MemberChange{Add: "m8", Addr: "m4"}, "m4 is the address of m1")
-		p.refuses(MemberChange{Replace: "m3", Addr: "m3/1"}, "its database 0 has the membership of a fleet")
+		p.refuses(member.Change{Add: "m8", Addr: "m4"}, "m4 is the address of m1")
+		p.refuses(member.Change{Replace: "m3", Addr: "m3/1"}, "its database 0 has the membership of a fleet")
 	})
 }
 
@@ -120,8 +121,8 @@ func TestMasterWithAFleetInAnotherDatabaseIsNotSeated(t *testing.T) {
 		}
 		p := s.open(briefly)
 		const want = "the master at m4 cannot be seated: refused: its database 1 has the membership of a fleet, whose masters are m4"
-		p.refuses(MemberChange{Replace: "m2", Addr: addrOf(3)}, want)
-		p.refuses(MemberChange{Add: "m4", Addr: addrOf(3)}, want)
+		p.refuses(member.Change{Replace: "m2", Addr: addrOf(3)}, want)
+		p.refuses(member.Change{Add: "m4", Addr: addrOf(3)}, want)
 	})
 }
 
@@ -202,13 +203,13 @@ func TestPasswordsStayAtTheAddressesOfTheSettings(t *testing.T) {
 			// Who starts with the address already is at the new one; everybody else follows.
 			var p *proxy
 			if tt.votes {
-				operator.change(MemberChange{Replace: "m1", Addr: "m6"})
+				operator.change(member.Change{Replace: "m1", Addr: "m6"})
 				p = s.start(briefly, own, tt.options, sent.record)
 			} else {
 				p = s.start(briefly, own, tt.options, sent.record)
 				p.allUp()
-				p.refuses(MemberChange{Replace: "m1", Addr: "m6"}, "its own password was not sent, because the settings have m1 at m1: if m6 is right")
-				operator.change(MemberChange{Replace: "m1", Addr: "m6"})
+				p.refuses(member.Change{Replace: "m1", Addr: "m6"}, "its own password was not sent, because the settings have m1 at m1: if m6 is right")
+				operator.change(member.Change{Replace: "m1", Addr: "m6"})
 			}
 			operator.allUp()
 			s.until("it follows", func() bool { return p.Membership().Version == operator.Membership().Version && p.Membership().Settled })

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"redlockd/redlock/member"
 )
 
 // contest is what clients were granted that want the same resource.
@@ -76,7 +78,7 @@ func TestNameThatMovesUnderAConnection(t *testing.T) {
 		stays.cut(2, 3)
 		moved.cut(0, 1)
 		c := s.contest(500 * ms)
-		c.last(recheckWithin(stays.wait())/2, stays, moved)
+		c.last(member.RecheckWithin(stays.wait())/2, stays, moved)
 		c.wantGrants("who stays connected", stays)
 		c.last(4*stays.wait(), stays, moved)
 		stays.heal(2, 3)
@@ -98,7 +100,7 @@ func TestNameThatMeansTwoMasters(t *testing.T) {
 	withSpares(t, 5, 1, func(s *stage) {
 		s.found(briefly)
 		stays, moved := s.open(briefly), s.open(briefly)
-		version := s.membership(0).version
+		version := s.membership(0).Version
 		time.Sleep(time.Second) // they tell the masters whom they hear
 		moved.exchangePath(4, s.masters[5].Link()).Cut()
 		c := s.contest(200 * ms)
@@ -111,8 +113,8 @@ func TestNameThatMeansTwoMasters(t *testing.T) {
 			s.Errorf("who moved: got the problem %q, want that the fifth master is another one here", got)
 		}
 		stays.wantStates("uuuuu")
-		if got := s.membership(0); got.version != version || got.seat(4).memory != s.memory(4) {
-			s.Errorf("got version %d with %s in the fifth seat, want %d with who is heard", got.version, got.seat(4).memory, version)
+		if got := s.membership(0); got.Version != version || got.Seat(4).Memory != s.memory(4) {
+			s.Errorf("got version %d with %s in the fifth seat, want %d with who is heard", got.Version, got.Seat(4).Memory, version)
 		}
 	})
 }
@@ -255,7 +257,7 @@ func TestMaxTTLLoweredWhileMastersRestart(t *testing.T) {
 				s.Errorf("%s: got %+v, want that the membership has another max_ttl than the settings", tt.name, got)
 			}
 			if tt.byChange {
-				clients[0].change(MemberChange{SetMaxTTL: short})
+				clients[0].change(member.Change{SetMaxTTL: short})
 				if got := clients[0].MaxTTL(); got != short {
 					s.Errorf("%s: max_ttl is %v, want %v", tt.name, got, short)
 				}

@@ -15,6 +15,7 @@ import (
 
 	"redlockd/redlock/clock"
 	"redlockd/redlock/lua"
+	"redlockd/redlock/member"
 )
 
 // restart has a master restart without its data.
@@ -259,7 +260,7 @@ func TestCopierIsKilled(t *testing.T) {
 				}
 				kill := func() {
 					for _, one := range []*proxy{p, other} {
-						if one.coordinator.copiesHere() {
+						if copiesHere(one.coordinator) {
 							for _, path := range one.paths {
 								path.Partition()
 								path.Cut()
@@ -386,11 +387,11 @@ func TestWhoLooksInDoesNotCopy(t *testing.T) {
 		p := s.open(maxTTL(time.Hour), uncopied)
 		time.Sleep(2 * time.Second)
 		s.restart(0)
-		s.until("it is a learner", func() bool { return p.view.Load().record.seats[0].state == seatLearner })
+		s.until("it is a learner", func() bool { return p.view.Load().record.Seats[0].State == member.Learner })
 		looker := s.start(maxTTL(time.Hour))
 		for range 9 {
 			time.Sleep(100 * ms)
-			if looker.coordinator.copiesHere() || looker.Stats().Copies > 0 {
+			if copiesHere(looker.coordinator) || looker.Stats().Copies > 0 {
 				t.Fatalf("it copies %v after it has begun", time.Since(looker.opened))
 			}
 		}
@@ -532,18 +533,18 @@ func (s *stage) setOn(key string) (on string) {
 func TestCopyNamesTheRecordOfALearner(t *testing.T) {
 	inVirtualTime(t, 3, func(s *stage) {
 		p := s.open(maxTTL(time.Hour))
-		voter := p.view.Load().record.seats[0]
-		c := &copying{by: p.coordinator, opts: p.opts.members(), seat: voter}
-		if got := c.settledOn(); got != "" {
+		voter := p.view.Load().record.Seats[0]
+		c := &member.Copy{By: p.coordinator, Opts: p.opts.members(), Seat: voter}
+		if got := c.SettledOn(); got != "" {
 			t.Errorf("the record that lists it as a voter: got %q, want none", got)
 		}
 		s.restart(0)
-		s.until("it is a learner", func() bool { return p.view.Load().record.seats[0].state == seatLearner })
-		if got := c.settledOn(); got != "" {
+		s.until("it is a learner", func() bool { return p.view.Load().record.Seats[0].State == member.Learner })
+		if got := c.SettledOn(); got != "" {
 			t.Errorf("the memory of before: got %q, want none", got)
 		}
-		c.seat = p.view.Load().record.seats[0]
-		if got := c.settledOn(); got != p.view.Load().record.shownBy(c.seat.memory) {
+		c.Seat = p.view.Load().record.Seats[0]
+		if got := c.SettledOn(); got != p.view.Load().record.ShownBy(c.Seat.Memory) {
 			t.Errorf("a learner: got %q", got)
 		}
 	})
@@ -554,14 +555,14 @@ func TestSourceThatHasForgotten(t *testing.T) {
 	inVirtualTime(t, 3, func(s *stage) {
 		p := s.open(maxTTL(time.Hour))
 		r := p.view.Load().record
-		c := &copying{by: p.coordinator, opts: p.opts.members()}
-		for i := range r.seats[1:] {
-			c.sources = append(c.sources, &copyPlace{number: r.seats[i+1].number, name: r.seats[i+1].name, memory: r.seats[i+1].memory})
+		c := &member.Copy{By: p.coordinator, Opts: p.opts.members()}
+		for i := range r.Seats[1:] {
+			c.Sources = append(c.Sources, &member.CopyPlace{Number: r.Seats[i+1].Number, Name: r.Seats[i+1].Name, Memory: r.Seats[i+1].Memory})
 		}
 		good := func() error {
-			survey := surveyMasters(context.Background(), p.opts.members().places(), patience{enough: 3}, p.opts.members())
-			defer survey.close()
-			return p.coordinator.stillGood(survey, r, c)
+			survey := member.SurveyMasters(context.Background(), p.opts.members().Places(), member.Patience{Enough: 3}, p.opts.members())
+			defer survey.Close()
+			return p.coordinator.StillGood(survey, r, c)
 		}
 		if err := good(); err != nil {
 			t.Errorf("nothing has happened: got %v", err)
@@ -571,7 +572,7 @@ func TestSourceThatHasForgotten(t *testing.T) {
 			t.Errorf("one has forgotten: got %v", err)
 		}
 		s.masters[1].Crash(true)
-		if err := good(); err != errNotYet {
+		if err := good(); err != member.ErrNotYet {
 			t.Errorf("one is not reached: got %v", err)
 		}
 	})
@@ -586,7 +587,7 @@ func TestSourceIsJudged(t *testing.T) {
 	o := DefaultOptions()
 	d := o.drift()
 	ring.Add(at(0, time.Hour), d.Rate(), time.Minute)
-	p := &copyPlace{beat: 10, ring: &ring}
+	p := &member.CopyPlace{Beat: 10, Ring: &ring}
 	for _, test := range []struct {
 		beat int64
 		now  clock.Reading
@@ -597,7 +598,7 @@ func TestSourceIsJudged(t *testing.T) {
 		{12, at(2*time.Second, time.Hour+time.Second), "its clock gained"},
 		{12, at(2*time.Second, 0), ""},
 	} {
-		gain, err := p.judge(trailer{beat: test.beat}, test.now, d)
+		gain, err := p.Judge(member.Trailer{Beat: test.beat}, test.now, d)
 		got := fmt.Sprint(err)
 		if (gain > 0) != strings.Contains(test.want, "gained") {
 			t.Errorf("beat %d: got a gain of %v", test.beat, gain)

@@ -14,6 +14,7 @@ import (
 
 	"redlockd/redlock/fence"
 	"redlockd/redlock/lua"
+	"redlockd/redlock/member"
 )
 
 // fenced is a LOCK with a fence, and its UNLOCK.
@@ -217,7 +218,7 @@ type split struct {
 }
 
 func (c *split) Write(b []byte) (int, error) {
-	checks := bytes.Index(b, trailerCommands)
+	checks := bytes.Index(b, member.TrailerCommands)
 	if checks < 0 || !bytes.Contains(b, []byte(lua.Acquire.SHA)) {
 		return c.Conn.Write(b)
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"redlockd/redlock/lua"
+	"redlockd/redlock/member"
 )
 
 // withSpares runs a test with masters that the options name, which vote at once, and spare ones.
@@ -32,12 +33,12 @@ func (p *proxy) kill() {
 }
 
 // survey asks the masters of a client as its coordinator does. The caller closes it.
-func (p *proxy) survey() *survey {
-	return surveyMasters(p.s.Context(), p.coordinator.places(), patience{enough: len(p.s.masters)}, p.opts.members())
+func (p *proxy) survey() *member.Survey {
+	return member.SurveyMasters(p.s.Context(), p.coordinator.Places(), member.Patience{Enough: len(p.s.masters)}, p.opts.members())
 }
 
 // change makes a change of the membership that must succeed.
-func (p *proxy) change(change MemberChange) {
+func (p *proxy) change(change member.Change) {
 	p.s.Helper()
 	if _, err := p.ChangeMembers(p.s.Context(), change, false); err != nil {
 		p.s.Fatalf("%+v: %v", change, err)
@@ -62,23 +63,23 @@ func (p *proxy) lockableWithin(limit time.Duration, resource string) {
 func TestFoundingOverAnAcceptedChild(t *testing.T) {
 	inVirtualTime(t, 5, func(s *stage) {
 		p := s.open(maxTTL(2 * time.Second))
-		child := p.coordinator.record.child()
+		child := p.coordinator.Record.Child()
 		for i := 2; i < 5; i++ {
 			s.do(i, "FLUSHALL")
 		}
 		v := p.survey()
-		child.seats[4].memory, child.seats[4].state, child.seats[4].since = v.at(4).state.memory, seatLearner, child.version
-		child.seal()
-		ballot := newBallot("")
-		for _, f := range v.found[:1] {
-			if _, err := runOnMembers(s.Context(), f.conn, lua.Prepare, f.state.settled(), ballot); err != nil {
+		child.Seats[4].Memory, child.Seats[4].State, child.Seats[4].Since = v.At(4).State.Memory, member.Learner, child.Version
+		child.Seal()
+		ballot := member.NewBallot("")
+		for _, f := range v.Reports[:1] {
+			if _, err := member.RunOnMembers(s.Context(), f.Conn, lua.Prepare, f.State.Settled(), ballot); err != nil {
 				s.Fatal(err)
 			}
-			if _, err := runOnMembers(s.Context(), f.conn, lua.Accept, f.state.settled(), ballot, child.digest, child.text); err != nil {
+			if _, err := member.RunOnMembers(s.Context(), f.Conn, lua.Accept, f.State.Settled(), ballot, child.Digest, child.Text); err != nil {
 				s.Fatal(err)
 			}
 		}
-		v.close()
+		v.Close()
 		p.lockableWithin(p.wait()+2*time.Second, "r")
 		p.allUp()
 		if got := p.Membership().Lineage; !strings.HasPrefix(got, "2-") {
@@ -96,7 +97,7 @@ func TestProxyThatMissedThreeReplacements(t *testing.T) {
 			path.Partition()
 		}
 		for i := 2; i < 5; i++ {
-			other.change(MemberChange{Replace: addrOf(i), Addr: addrOf(i + 3)})
+			other.change(member.Change{Replace: addrOf(i), Addr: addrOf(i + 3)})
 			other.allUp()
 			s.masters[i].Crash(false) // it is switched off
 		}
@@ -152,12 +153,12 @@ func (s *stage) forgetPromises() {
 func TestSeatDoesNotReturnToItsName(t *testing.T) {
 	withSpares(t, 3, 1, func(s *stage) {
 		p := s.open(maxTTL(time.Second))
-		p.change(MemberChange{Replace: addrOf(2), Addr: addrOf(2)}) // it is there
-		p.change(MemberChange{Replace: addrOf(2), Addr: addrOf(3)})
+		p.change(member.Change{Replace: addrOf(2), Addr: addrOf(2)}) // it is there
+		p.change(member.Change{Replace: addrOf(2), Addr: addrOf(3)})
 		p.allUp()
 		s.do(2, "FLUSHALL")
 		before := p.Membership().Version
-		_, err := p.ChangeMembers(s.Context(), MemberChange{Replace: addrOf(2), Addr: addrOf(2)}, false)
+		_, err := p.ChangeMembers(s.Context(), member.Change{Replace: addrOf(2), Addr: addrOf(2)}, false)
 		if err == nil || !strings.Contains(err.Error(), "add a seat of another name at m3") {
 			s.Errorf("got %v, want that it is refused, and what to do", err)
 		}
@@ -174,7 +175,7 @@ func TestChangeThatWasGivenUpIsNotMade(t *testing.T) {
 		s.promiseAll()
 		ctx, cancel := context.WithTimeout(s.Context(), 3*time.Second)
 		defer cancel()
-		if _, err := p.ChangeMembers(ctx, MemberChange{SetMaxTTL: 10 * time.Second}, false); err == nil {
+		if _, err := p.ChangeMembers(ctx, member.Change{SetMaxTTL: 10 * time.Second}, false); err == nil {
 			s.Error("a change while no step can be chosen: got no error")
 		}
 		s.forgetPromises()
@@ -194,7 +195,7 @@ func TestTwoChangesThroughOneClient(t *testing.T) {
 		for i := range 2 {
 			go func() {
 				time.Sleep(time.Duration(i) * time.Second)
-				_, err := p.ChangeMembers(s.Context(), MemberChange{SetMaxTTL: time.Duration(4+i) * time.Second}, false)
+				_, err := p.ChangeMembers(s.Context(), member.Change{SetMaxTTL: time.Duration(4+i) * time.Second}, false)
 				done <- err
 			}()
 		}
@@ -225,7 +226,7 @@ func TestFoundingIsNotTheChange(t *testing.T) {
 		defer cancel()
 		done := make(chan error, 1)
 		go func() {
-			_, err := p.ChangeMembers(ctx, MemberChange{SetMaxTTL: 4 * time.Second}, false)
+			_, err := p.ChangeMembers(ctx, member.Change{SetMaxTTL: 4 * time.Second}, false)
 			done <- err
 		}()
 		time.Sleep(time.Second)
@@ -245,23 +246,23 @@ func TestFoundingThatCameToNothing(t *testing.T) {
 	inVirtualTime(t, 5, func(s *stage) {
 		p := s.open(maxTTL(2 * time.Second))
 		v := p.survey()
-		r := p.coordinator.record.child()
-		r.generation, r.lineage, r.version, r.parent = r.generation+1, r.lineage[:fleetLen]+nonce()[fleetLen:], 0, ""
-		for i := range r.seats {
-			r.seats[i].since = 0
+		r := p.coordinator.Record.Child()
+		r.Generation, r.Lineage, r.Version, r.Parent = r.Generation+1, r.Lineage[:member.FleetLen]+member.Nonce()[member.FleetLen:], 0, ""
+		for i := range r.Seats {
+			r.Seats[i].Since = 0
 			if i > 1 {
-				r.seats[i].memory = newMemory("elsewhere")
+				r.Seats[i].Memory = member.NewMemory("elsewhere")
 			}
-			r.seats[i].state = seatLearner
+			r.Seats[i].State = member.Learner
 		}
-		f, founding := v.found[0], r.seal()
-		if err := founding.check(); err != nil {
+		f, founding := v.Reports[0], r.Seal()
+		if err := founding.Check(); err != nil {
 			s.Fatal(err)
 		}
-		if _, err := runOnMembers(s.Context(), f.conn, lua.Accept, f.state.settled(), newBallot(""), founding.digest, founding.text); err != nil {
+		if _, err := member.RunOnMembers(s.Context(), f.Conn, lua.Accept, f.State.Settled(), member.NewBallot(""), founding.Digest, founding.Text); err != nil {
 			s.Fatal(err)
 		}
-		v.close()
+		v.Close()
 		time.Sleep(2 * time.Second)
 		p.wantStates("uuuuu")
 		if got := s.do(0, "HGET", lua.MembersKey, "v").(string); strings.Contains(got, " ? ") {
@@ -281,7 +282,7 @@ func TestFoundingByAProxyThatWasCutOff(t *testing.T) {
 			path.Partition()
 		}
 		time.Sleep(5 * time.Second)
-		other.change(MemberChange{SetMaxTTL: 20 * time.Second})
+		other.change(member.Change{SetMaxTTL: 20 * time.Second})
 		held := other.lock(one("r", 20*time.Second))
 		held.want(s, "LOCK", "held", 0)
 		other.kill()
@@ -308,7 +309,7 @@ func TestHeartbeatsGoOnAfterARemoval(t *testing.T) {
 		time.Sleep(time.Minute)
 		for range 2 {
 			seats := p.Membership().Seats
-			p.change(MemberChange{Remove: seats[len(seats)-1].Name})
+			p.change(member.Change{Remove: seats[len(seats)-1].Name})
 			s.until("it is removed", func() bool { return len(p.Membership().Seats) < len(seats) })
 		}
 		for i := range 5 {
@@ -356,22 +357,22 @@ func TestStepThatFewWereToldOf(t *testing.T) {
 			s.found(maxTTL(2 * time.Second))
 			next := func(o *Options) { o.Masters[4].Name, o.Masters[4].Addr = addrOf(4), addrOf(5) }
 			p := s.proxy() // only to name the memory of the sixth master
-			one := surveyMasters(s.Context(), map[int]Master{4: {Addr: addrOf(5), Dialer: p.dial}}, patience{enough: 1}, p.options().withDefaults().members())
-			memory := one.found[0].state.memory
-			one.close()
+			one := member.SurveyMasters(s.Context(), map[int]Master{4: {Addr: addrOf(5), Dialer: p.dial}}, member.Patience{Enough: 1}, p.options().withDefaults().members())
+			memory := one.Reports[0].State.Memory
+			one.Close()
 			var behind *proxy
 			if known {
 				behind = s.open(maxTTL(2 * time.Second))
 				behind.cut(0, 1, 2, 3, 4)
 			}
 			dead := s.proposer()
-			child := dead.parent.child()
-			seat := child.seat(4)
-			seat.addr, seat.memory, seat.state, seat.since = addrOf(5), memory, seatLearner, child.version
-			child.seal()
+			child := dead.parent.Child()
+			seat := child.Seat(4)
+			seat.Addr, seat.Memory, seat.State, seat.Since = addrOf(5), memory, member.Learner, child.Version
+			child.Seal()
 			dead.prepare(ballot, 0, 1, 4)
 			dead.accept(ballot, child, 0, 1, 4)
-			dead.survey.teach(s.Context(), dead.found(0, 1), child)
+			dead.survey.Teach(s.Context(), dead.found(0, 1), child)
 			s.do(4, "FLUSHALL")
 			clients := []*proxy{behind}
 			if known {
@@ -380,10 +381,10 @@ func TestStepThatFewWereToldOf(t *testing.T) {
 				clients[0] = s.start(maxTTL(2*time.Second), next)
 			}
 			for _, x := range clients {
-				s.until("the sixth master votes", func() bool { return x.Membership().Version == child.version+1 })
+				s.until("the sixth master votes", func() bool { return x.Membership().Version == child.Version+1 })
 				x.allUp()
 				x.lockable("r")
-				if got := x.Membership(); got.Version != child.version+1 || got.Seats[4].Memory != memory {
+				if got := x.Membership(); got.Version != child.Version+1 || got.Seats[4].Memory != memory {
 					s.Errorf("known before: %v: got %+v, want the sixth master in the fifth seat", known, got)
 				}
 			}

@@ -10,11 +10,12 @@ import (
 	"testing"
 	"time"
 
+	"redlockd/redlock/member"
 	"redlockd/redlock/memmaster"
 )
 
 // refuses asks for a change, first in a dry run, and expects both to be refused with this text, and the membership to stay as it is.
-func (p *proxy) refuses(change MemberChange, want string) {
+func (p *proxy) refuses(change member.Change, want string) {
 	p.s.Helper()
 	before := p.Membership()
 	for _, dryRun := range []bool{true, false} {
@@ -50,23 +51,23 @@ func TestChangesWithDeadMasters(t *testing.T) {
 			p := s.open(maxTTL(2*time.Second), uncopied)
 			p.crash(3, 4)
 			const numbers = "3 of 5 masters vote now, m4 is not reached, m5 is not reached; without m1, 2 would vote and 3 are needed: bring back a master that does not vote, wait for its vote, or replace it first"
-			p.refuses(MemberChange{Remove: "m1"}, numbers)
-			p.refuses(MemberChange{Replace: "m1", Addr: addrOf(5)}, numbers)
-			p.refuses(MemberChange{Add: "m6", Addr: addrOf(5)},
+			p.refuses(member.Change{Remove: "m1"}, numbers)
+			p.refuses(member.Change{Replace: "m1", Addr: addrOf(5)}, numbers)
+			p.refuses(member.Change{Add: "m6", Addr: addrOf(5)},
 				"3 of 5 masters vote now, m4 is not reached, m5 is not reached; with m6, which does not vote at once, 3 would vote and 4 are needed: bring back a master that does not vote, wait for its vote, or replace it first")
 			p.lock(one("r", time.Second)).want(s, "LOCK", "held", 0)
 			// The dead ones can be replaced and removed.
-			what, err := p.ChangeMembers(s.Context(), MemberChange{Replace: "m4", Addr: addrOf(5)}, false)
+			what, err := p.ChangeMembers(s.Context(), member.Change{Replace: "m4", Addr: addrOf(5)}, false)
 			if err != nil || strings.Contains(what, "fewer") {
 				s.Fatalf("replace: got %q, %v; want it done, without a master fewer that may fail", what, err)
 			}
 			p.lock(one("r2", time.Second)).want(s, "LOCK while the new master waits", "held", 0)
-			p.refuses(MemberChange{Remove: "m1"}, "3 of 5 masters vote now, m4 waits for its vote, m5 is not reached; without m1, 2 would vote and 3 are needed: "+
+			p.refuses(member.Change{Remove: "m1"}, "3 of 5 masters vote now, m4 waits for its vote, m5 is not reached; without m1, 2 would vote and 3 are needed: "+
 				"bring back a master that does not vote, wait for its vote, or replace it first")
-			p.change(MemberChange{Remove: "m5"})
+			p.change(member.Change{Remove: "m5"})
 			s.until("the dead one is removed", func() bool { return len(p.Membership().Seats) == 4 })
 			p.allUp()
-			p.change(MemberChange{Remove: "m1"})
+			p.change(member.Change{Remove: "m1"})
 			p.lockable("r3")
 		})
 	})
@@ -74,11 +75,11 @@ func TestChangesWithDeadMasters(t *testing.T) {
 		withSpares(t, 3, 1, func(s *stage) {
 			p := s.open(maxTTL(2*time.Second), uncopied)
 			p.crash(2)
-			p.refuses(MemberChange{Remove: "m1"}, "2 of 3 masters vote now, m3 is not reached; without m1, 1 would vote and 2 are needed: bring back a master that does not vote, wait for its vote, or replace it first")
-			p.refuses(MemberChange{Add: "m4", Addr: addrOf(3)},
+			p.refuses(member.Change{Remove: "m1"}, "2 of 3 masters vote now, m3 is not reached; without m1, 1 would vote and 2 are needed: bring back a master that does not vote, wait for its vote, or replace it first")
+			p.refuses(member.Change{Add: "m4", Addr: addrOf(3)},
 				"2 of 3 masters vote now, m3 is not reached; with m4, which does not vote at once, 2 would vote and 3 are needed: bring back a master that does not vote, wait for its vote, or replace it first")
 			p.lock(one("r", time.Second)).want(s, "LOCK", "held", 0)
-			p.change(MemberChange{Replace: "m3", Addr: addrOf(3)})
+			p.change(member.Change{Replace: "m3", Addr: addrOf(3)})
 			p.allUp()
 			p.lock(one("r2", time.Second)).want(s, "LOCK", "held", 0)
 		})
@@ -87,15 +88,15 @@ func TestChangesWithDeadMasters(t *testing.T) {
 		inVirtualTime(t, 3, func(s *stage) {
 			p := s.open(maxTTL(2*time.Second), uncopied)
 			s.do(2, "CONFIG", "SET", "maxmemory", "1000000", "maxmemory-policy", "allkeys-lru")
-			p.refuses(MemberChange{Remove: "m1"}, "2 of 3 masters vote now, m3 is refused: it may evict locks when its memory is full: maxmemory-policy is allkeys-lru, set noeviction; "+
+			p.refuses(member.Change{Remove: "m1"}, "2 of 3 masters vote now, m3 is refused: it may evict locks when its memory is full: maxmemory-policy is allkeys-lru, set noeviction; "+
 				"without m1, 1 would vote and 2 are needed: bring back a master that does not vote, wait for its vote, or replace it first")
 		})
 	})
 	t.Run("the only one", func(t *testing.T) {
 		withSpares(t, 1, 1, func(s *stage) {
 			p := s.open(maxTTL(2*time.Second), uncopied)
-			p.refuses(MemberChange{Replace: "m1", Addr: addrOf(1)}, "1 of 1 masters vote now; without m1, 0 would vote and 1 are needed: one master cannot be replaced")
-			p.refuses(MemberChange{Remove: "m1"}, "m1 is the only seat")
+			p.refuses(member.Change{Replace: "m1", Addr: addrOf(1)}, "1 of 1 masters vote now; without m1, 0 would vote and 1 are needed: one master cannot be replaced")
+			p.refuses(member.Change{Remove: "m1"}, "m1 is the only seat")
 		})
 	})
 }
@@ -109,13 +110,13 @@ func TestChangesWhileMastersWait(t *testing.T) {
 		s.masters[4].Restart()
 		s.until("they are learners", func() bool {
 			seats := p.Membership().Seats
-			return seats[3].State == SeatLearner && seats[4].State == SeatLearner && p.Membership().Settled
+			return seats[3].State == member.SeatLearner && seats[4].State == member.SeatLearner && p.Membership().Settled
 		})
-		p.refuses(MemberChange{Remove: "m1"}, "3 of 5 masters vote now, m4 waits for its vote, m5 waits for its vote; without m1, 2 would vote and 3 are needed: bring back a master that does not vote, wait for its vote, or replace it first")
+		p.refuses(member.Change{Remove: "m1"}, "3 of 5 masters vote now, m4 waits for its vote, m5 waits for its vote; without m1, 2 would vote and 3 are needed: bring back a master that does not vote, wait for its vote, or replace it first")
 		p.allUp()
-		p.change(MemberChange{Remove: "m1"})
-		p.change(MemberChange{Remove: "m2"})
-		p.refuses(MemberChange{Remove: "m3"}, "3 of 5 masters vote now, m1 is leaving, m2 is leaving; without m3, 2 would vote and 3 are needed: bring back a master that does not vote, wait for its vote, or replace it first")
+		p.change(member.Change{Remove: "m1"})
+		p.change(member.Change{Remove: "m2"})
+		p.refuses(member.Change{Remove: "m3"}, "3 of 5 masters vote now, m1 is leaving, m2 is leaving; without m3, 2 would vote and 3 are needed: bring back a master that does not vote, wait for its vote, or replace it first")
 	})
 }
 
@@ -127,7 +128,7 @@ func TestRemovalBesideADeadVoter(t *testing.T) {
 		p.ahead(time.Hour)
 		p.cut(3, 4)
 		last := p.fenced("r") // on masters 1, 2, 3
-		p.change(MemberChange{Remove: "m5"})
+		p.change(member.Change{Remove: "m5"})
 		s.until("it is removed", func() bool { return len(p.Membership().Seats) == 4 })
 		p.heal(3)
 		p.allUp()
@@ -142,20 +143,20 @@ func TestRemovalBesideADeadVoter(t *testing.T) {
 func TestFewerMayFailUntilANewMasterVotes(t *testing.T) {
 	withSpares(t, 3, 2, func(s *stage) {
 		p := s.open(maxTTL(2 * time.Second))
-		fewer := func(change MemberChange, want bool) {
+		fewer := func(change member.Change, want bool) {
 			s.Helper()
 			what, err := p.ChangeMembers(s.Context(), change, true)
 			if got := strings.Contains(what, fmt.Sprintf("%v; until it votes, one master fewer may fail", p.wait())); err != nil || got != want {
 				s.Errorf("%d seats, %+v: got %q, %v; want that one fewer may fail: %v", len(p.Membership().Seats), change, what, err, want)
 			}
 		}
-		fewer(MemberChange{Add: "new", Addr: addrOf(3)}, true)
-		fewer(MemberChange{Replace: "m2", Addr: addrOf(3)}, true)
-		p.change(MemberChange{Add: "new", Addr: addrOf(3)})
+		fewer(member.Change{Add: "new", Addr: addrOf(3)}, true)
+		fewer(member.Change{Replace: "m2", Addr: addrOf(3)}, true)
+		p.change(member.Change{Add: "new", Addr: addrOf(3)})
 		p.allUp()
-		fewer(MemberChange{Add: "newer", Addr: addrOf(4)}, false)
+		fewer(member.Change{Add: "newer", Addr: addrOf(4)}, false)
 		p.crash(1)
-		fewer(MemberChange{Replace: "m2", Addr: addrOf(4)}, false)
+		fewer(member.Change{Replace: "m2", Addr: addrOf(4)}, false)
 	})
 }
 
@@ -167,7 +168,7 @@ func TestChangeWaitsForFarMasters(t *testing.T) {
 		p := s.start(far)
 		p.delay(40*ms, 40*ms, 3, 4)
 		s.until("the membership is known", func() bool { return p.Membership().Settled })
-		p.change(MemberChange{Remove: "m1"})
+		p.change(member.Change{Remove: "m1"})
 	})
 }
 
@@ -178,7 +179,7 @@ func TestDryRunWritesNothing(t *testing.T) {
 		for _, dryRun := range []bool{true, false} {
 			var sent []string
 			s.masters[3].SetObserver(func(e *memmaster.Executed) { sent = append(sent, strings.ToUpper(string(e.Args[0]))) })
-			what, err := p.ChangeMembers(s.Context(), MemberChange{Replace: "m2", Addr: addrOf(3)}, dryRun)
+			what, err := p.ChangeMembers(s.Context(), member.Change{Replace: "m2", Addr: addrOf(3)}, dryRun)
 			s.masters[3].SetObserver(nil)
 			if err != nil || !strings.HasPrefix(what, "m2 is the master at m4") {
 				s.Fatalf("dry run %v: got %q, %v", dryRun, what, err)
@@ -211,15 +212,15 @@ func TestMasterOfAnotherFleetIsNotSeated(t *testing.T) {
 		both := func(want string) {
 			s.Helper()
 			want = "the master at m4 cannot be seated: " + want
-			p.refuses(MemberChange{Replace: "m2", Addr: addrOf(3)}, want)
-			p.refuses(MemberChange{Add: "m7", Addr: addrOf(3)}, want)
+			p.refuses(member.Change{Replace: "m2", Addr: addrOf(3)}, want)
+			p.refuses(member.Change{Add: "m7", Addr: addrOf(3)}, want)
 		}
 		both("it belongs to another fleet, whose masters are m4, m5, m6: name another master, or, if that fleet is gone, run FLUSHALL on this one")
 		s.masters[3].Crash(true)
 		s.masters[3].Restart()
 		both("before it restarted it belonged to another fleet, whose masters are m4, m5, m6: name another master")
 		s.do(3, "FLUSHALL")
-		p.change(MemberChange{Replace: "m2", Addr: addrOf(3)})
+		p.change(member.Change{Replace: "m2", Addr: addrOf(3)})
 	})
 }
 
@@ -228,18 +229,18 @@ func TestChangeBesideAnotherOperator(t *testing.T) {
 	withSpares(t, 5, 1, func(s *stage) {
 		p, other := s.open(maxTTL(2*time.Second)), s.open(maxTTL(2*time.Second))
 		for _, tt := range []struct {
-			change MemberChange
+			change member.Change
 			want   string
 		}{
-			{MemberChange{SetMaxTTL: 3 * time.Second}, "max_ttl is 3s now"},
-			{MemberChange{Replace: "m2", Addr: addrOf(5)}, "m2 is at m6 now"},
-			{MemberChange{Remove: "m4"}, "m4 is leaving"},
+			{member.Change{SetMaxTTL: 3 * time.Second}, "max_ttl is 3s now"},
+			{member.Change{Replace: "m2", Addr: addrOf(5)}, "m2 is at m6 now"},
+			{member.Change{Remove: "m4"}, "m4 is leaving"},
 		} {
 			p.allUp()
 			s.promiseAll()
 			done := make(chan error, 1)
 			go func() {
-				_, err := p.ChangeMembers(s.Context(), MemberChange{Remove: "m5"}, false)
+				_, err := p.ChangeMembers(s.Context(), member.Change{Remove: "m5"}, false)
 				done <- err
 			}()
 			time.Sleep(time.Second) // it is decided, and cannot be chosen
@@ -250,7 +251,7 @@ func TestChangeBesideAnotherOperator(t *testing.T) {
 			if err := <-done; err == nil || !strings.HasPrefix(err.Error(), tt.want+": somebody else has changed the membership meanwhile") {
 				s.Errorf("%+v: got %v, want %s", tt.change, err, tt.want)
 			}
-			if got := p.Membership().Seats[4].State; got == SeatLeaving {
+			if got := p.Membership().Seats[4].State; got == member.SeatLeaving {
 				s.Errorf("%+v: m5 is %s, want that the refusal has changed nothing", tt.change, got)
 			}
 		}
@@ -278,7 +279,7 @@ func TestProbeOfMastersThatAreBehind(t *testing.T) {
 		dead.prepare(ballot, 0, 1, 2)
 		dead.accept(ballot, child, 0, 1, 2)
 		members("behind behind behind voter voter") // a vote beside an accepted child does not count
-		dead.survey.teach(s.Context(), dead.found(0, 1, 2), child)
+		dead.survey.Teach(s.Context(), dead.found(0, 1, 2), child)
 		members("voter voter voter behind behind")
 	})
 }

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"redlockd/redlock/lua"
+	"redlockd/redlock/member"
 )
 
 // refounds are the options of an operator who names these masters.
@@ -31,7 +32,7 @@ func (s *stage) refounds(masters ...int) Options {
 }
 
 // refound must succeed.
-func (s *stage) refound(masters ...int) *Refounding {
+func (s *stage) refound(masters ...int) *member.Refounding {
 	s.Helper()
 	plan, err := Refound(s.Context(), s.refounds(masters...), false)
 	if err != nil {
@@ -59,7 +60,7 @@ func (s *stage) shown() string {
 	return text
 }
 
-func addrsOf(seats []Seat) string {
+func addrsOf(seats []member.SeatInfo) string {
 	var all []string
 	for _, s := range seats {
 		all = append(all, s.Addr+" "+string(s.State))
@@ -83,21 +84,21 @@ func TestRefound(t *testing.T) {
 		if got := s.masters[5].Keys(); len(got) > 0 {
 			s.Errorf("the dry run has left %q on the new master", got)
 		}
-		if got := s.membership(0); got.digest != before.digest {
-			s.Errorf("the dry run: got version %d of lineage %s", got.version, got.lineage)
+		if got := s.membership(0); got.Digest != before.Digest {
+			s.Errorf("the dry run: got version %d of lineage %s", got.Version, got.Lineage)
 		}
 		old.notHeld("a majority is lost")
 		began := time.Now()
 		plan := s.refound(0, 1, 5)
 		const members, lost = "m1 learner, m2 learner, m6 learner", "m3 voter, m4 voter, m5 voter"
-		for _, p := range []*Refounding{dry, plan} {
-			if addrsOf(p.Members) != members || addrsOf(p.Lost) != lost || p.Already || p.Wait != before.wait+recheckWithin(before.wait) {
+		for _, p := range []*member.Refounding{dry, plan} {
+			if addrsOf(p.Members) != members || addrsOf(p.Lost) != lost || p.Already || p.Wait != before.Wait+member.RecheckWithin(before.Wait) {
 				s.Errorf("got members %s, lost %s, wait %v; want %s, lost %s, wait %v", addrsOf(p.Members), addrsOf(p.Lost), p.Wait, members, lost,
-					before.wait+recheckWithin(before.wait))
+					before.Wait+member.RecheckWithin(before.Wait))
 			}
 		}
-		if r := s.membership(5); r.fleet() != before.fleet() || r.generation != before.generation+1 || r.maxTTL != before.maxTTL || r.roster != before.roster+1 {
-			s.Errorf("got %s, want the next founding of %s", r.text, before.text)
+		if r := s.membership(5); r.Fleet() != before.Fleet() || r.Generation != before.Generation+1 || r.MaxTTL != before.MaxTTL || r.Roster != before.Roster+1 {
+			s.Errorf("got %s, want the next founding of %s", r.Text, before.Text)
 		}
 		next := s.start(func(o *Options) { o.MaxTTL, o.Masters = 2*time.Second, s.refounds(0, 1, 5).Masters })
 		for time.Since(began) < plan.Wait {
@@ -181,9 +182,9 @@ func TestRefoundRefusals(t *testing.T) {
 		{"a master that is left has missed where the others went", func(s *stage) {
 			p := s.open(maxTTL(2 * time.Second))
 			p.cut(1)
-			p.change(MemberChange{Replace: addrOf(2), Addr: addrOf(5)})
+			p.change(member.Change{Replace: addrOf(2), Addr: addrOf(5)})
 			p.allBut(1)
-			p.change(MemberChange{Replace: addrOf(3), Addr: addrOf(6)})
+			p.change(member.Change{Replace: addrOf(3), Addr: addrOf(6)})
 			p.allBut(1)
 			s.lose(2, 3, 4)
 			p.kill()
@@ -250,7 +251,7 @@ func TestRefoundGivesANameToAnotherMachine(t *testing.T) {
 		}
 		s.found(named, maxTTL(2*time.Second))
 		p := s.open(named, maxTTL(2*time.Second))
-		p.change(MemberChange{Replace: "name2", Addr: addrOf(3)})
+		p.change(member.Change{Replace: "name2", Addr: addrOf(3)})
 		p.allUp()
 		s.lose(2, 3)
 		o := s.refounds(0, 4, 5)
@@ -259,8 +260,8 @@ func TestRefoundGivesANameToAnotherMachine(t *testing.T) {
 		if _, err := Refound(s.Context(), o, false); err != nil {
 			s.Fatal(err)
 		}
-		if got := s.membership(0); got.seatNamed("name1").addr != "name1" || got.seatNamed("name2").addr != "m5" || got.seatNamed("name4").addr != "name4" {
-			s.Errorf("got %s, want an address of its own for name2 only, m5", got.text)
+		if got := s.membership(0); got.SeatNamed("name1").Addr != "name1" || got.SeatNamed("name2").Addr != "m5" || got.SeatNamed("name4").Addr != "name4" {
+			s.Errorf("got %s, want an address of its own for name2 only, m5", got.Text)
 		}
 	})
 }
@@ -352,7 +353,7 @@ func TestRefoundKilledAnywhere(t *testing.T) {
 			}
 			next.allUp()
 			for _, i := range list {
-				if got, want := s.membership(i).lineage, s.membership(0).lineage; got != want {
+				if got, want := s.membership(i).Lineage, s.membership(0).Lineage; got != want {
 					s.Errorf("killed after %d writes (%v): m%d is of lineage %s, and m1 of %s", at, err, i+1, got, want)
 				}
 			}

@@ -11,37 +11,38 @@ import (
 	"time"
 
 	"redlockd/redlock/lua"
+	"redlockd/redlock/member"
 )
 
 // forge writes into the membership of one master, as somebody else would.
-func (s *stage) forge(master int, forged *record) {
+func (s *stage) forge(master int, forged *member.Record) {
 	s.Helper()
-	s.do(master, "HSET", lua.MembersKey, "v", forged.shownBy(s.memory(master)), "r", forged.text)
+	s.do(master, "HSET", lua.MembersKey, "v", forged.ShownBy(s.memory(master)), "r", forged.Text)
 }
 
 // One of five masters shows a record that nobody has chosen, by which it is the whole fleet, or the newest one. Clients that run, clients that start
 // and clients that were away go by what the others show, and the master starts anew.
 func TestOneMasterSpeaksForNobody(t *testing.T) {
-	alone := func(r *record) { r.seats = r.seats[4:] }
+	alone := func(r *member.Record) { r.Seats = r.Seats[4:] }
 	for _, tt := range []struct {
 		name  string
-		forge func(r *record)
+		forge func(r *member.Record)
 	}{
-		{"the next version, of one seat", func(r *record) { r.version, r.parent = r.version+1, r.digest; alone(r) }},
-		{"a version far ahead, of one seat", func(r *record) { r.version, r.parent = 99, r.digest; alone(r) }},
-		{"a version far ahead, of all seats", func(r *record) { r.version, r.parent = 99, r.digest }},
-		{"a later founding, of one seat", func(r *record) {
-			r.generation, r.lineage, r.version, r.parent = 9, r.fleet()+laterLineage[fleetLen:], 0, ""
+		{"the next version, of one seat", func(r *member.Record) { r.Version, r.Parent = r.Version+1, r.Digest; alone(r) }},
+		{"a version far ahead, of one seat", func(r *member.Record) { r.Version, r.Parent = 99, r.Digest; alone(r) }},
+		{"a version far ahead, of all seats", func(r *member.Record) { r.Version, r.Parent = 99, r.Digest }},
+		{"a later founding, of one seat", func(r *member.Record) {
+			r.Generation, r.Lineage, r.Version, r.Parent = 9, r.Fleet()+laterLineage[member.FleetLen:], 0, ""
 			alone(r)
 		}},
-		{"another founding of the same time, of one seat", func(r *record) {
-			r.lineage, r.version, r.parent = r.fleet()+laterLineage[fleetLen:], 0, ""
+		{"another founding of the same time, of one seat", func(r *member.Record) {
+			r.Lineage, r.Version, r.Parent = r.Fleet()+laterLineage[member.FleetLen:], 0, ""
 			alone(r)
 		}},
-		{"the next version, with other addresses", func(r *record) {
-			r.version, r.parent = r.version+1, r.digest
-			for i := range r.seats {
-				r.seats[i].addr = "elsewhere" + fmt.Sprint(i)
+		{"the next version, with other addresses", func(r *member.Record) {
+			r.Version, r.Parent = r.Version+1, r.Digest
+			for i := range r.Seats {
+				r.Seats[i].Addr = "elsewhere" + fmt.Sprint(i)
 			}
 		}},
 	} {
@@ -49,7 +50,7 @@ func TestOneMasterSpeaksForNobody(t *testing.T) {
 			runs, away := s.open(briefly), s.open(briefly)
 			away.cut(0, 1, 2, 3, 4)
 			c := s.contest(time.Second)
-			s.forge(4, s.membership(4).changed(tt.forge))
+			s.forge(4, s.membership(4).Changed(tt.forge))
 			starts := s.start(briefly)
 			c.last(200*ms, runs, starts)
 			away.heal(0, 1, 2, 3, 4)
@@ -159,9 +160,9 @@ func TestMajorityOfAnotherFleet(t *testing.T) {
 		p := s.open(briefly)
 		own := p.Membership().Lineage
 		p.cut(0, 1, 2, 3, 4)
-		other := s.membership(0).changed(func(r *record) {
-			r.lineage, r.version, r.parent = laterLineage, 0, ""
-			r.seats = r.seats[:3]
+		other := s.membership(0).Changed(func(r *member.Record) {
+			r.Lineage, r.Version, r.Parent = laterLineage, 0, ""
+			r.Seats = r.Seats[:3]
 		})
 		for i := range 3 {
 			s.forge(i, other)
@@ -184,17 +185,17 @@ func TestOneMasterInventsAChange(t *testing.T) {
 		p := s.open(briefly)
 		before := s.membership(0)
 		p.cut(0, 1, 2)
-		current := before.child().seal()
-		invented := current.changed(func(r *record) {
-			r.version, r.parent = r.version+1, r.digest
-			r.seats[1].state, r.seats[1].since = seatLearner, r.version
+		current := before.Child().Seal()
+		invented := current.Changed(func(r *member.Record) {
+			r.Version, r.Parent = r.Version+1, r.Digest
+			r.Seats[1].State, r.Seats[1].Since = member.Learner, r.Version
 		})
 		s.forge(0, current)
 		s.forge(2, current)
-		s.do(2, "HSET", lua.MembersKey, "v", current.shownBy(s.memory(2))+" ? 00000009.0000000000000000 "+invented.digest, "a", invented.text)
+		s.do(2, "HSET", lua.MembersKey, "v", current.ShownBy(s.memory(2))+" ? 00000009.0000000000000000 "+invented.Digest, "a", invented.Text)
 		p.heal(0, 1, 2)
-		s.until("a step has ended it", func() bool { return p.Membership().Version > current.version && p.Membership().Settled })
-		if got := p.Membership(); got.Seats[1].State != SeatVoter {
+		s.until("a step has ended it", func() bool { return p.Membership().Version > current.Version && p.Membership().Settled })
+		if got := p.Membership(); got.Seats[1].State != member.SeatVoter {
 			s.Errorf("got %+v, want that nobody takes m2 its vote", got)
 		}
 	})
@@ -204,9 +205,9 @@ func TestOneMasterInventsAChange(t *testing.T) {
 func TestMasterThatGoesOnLying(t *testing.T) {
 	inVirtualTime(t, 5, func(s *stage) {
 		p := s.open(briefly)
-		invented, minted := s.membership(4).changed(func(r *record) { r.version, r.parent = 99, r.digest }), 0
+		invented, minted := s.membership(4).Changed(func(r *member.Record) { r.Version, r.Parent = 99, r.Digest }), 0
 		for end := time.Now().Add(5 * time.Second); time.Now().Before(end); time.Sleep(10 * ms) {
-			if v := invented.shownBy(s.memory(4)); s.do(4, "HGET", lua.MembersKey, "v") != v {
+			if v := invented.ShownBy(s.memory(4)); s.do(4, "HGET", lua.MembersKey, "v") != v {
 				minted++
 				s.forge(4, invented)
 			}
@@ -229,15 +230,15 @@ func TestStepsDuringASurvey(t *testing.T) {
 		other := s.proposer()
 		p.delay(15*ms, 15*ms, 4)
 		for range 2 {
-			p.coordinator.poke()
+			p.coordinator.Wake()
 			time.Sleep(40 * ms)
 			for place := range 2 {
 				other.look()
 				child := other.demotes(place)
-				if chosen, err := other.step(child); err != nil || chosen.digest != child.digest {
+				if chosen, err := other.step(child); err != nil || chosen.Digest != child.Digest {
 					s.Fatalf("got %v, %v", chosen, err)
 				}
-				other.survey.teach(s.Context(), other.found(), child)
+				other.survey.Teach(s.Context(), other.found(), child)
 			}
 			p.allUp()
 		}
@@ -257,7 +258,7 @@ func TestOneMasterHearsForNobody(t *testing.T) {
 		s.do(3, "HSET", lua.MembersKey, "h:0", "9999999999999")
 		s.restart(0)
 		began := time.Now()
-		s.until("the restarted master is seated", func() bool { return p.states() == "quuuu" && p.Membership().Seats[0].State == SeatLearner })
+		s.until("the restarted master is seated", func() bool { return p.states() == "quuuu" && p.Membership().Seats[0].State == member.SeatLearner })
 		p.allUp()
 		if took := time.Since(began); took > p.wait()+3*time.Second {
 			s.Errorf("the restarted master votes after %v, want soon after the wait of %v", took, p.wait())

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"redlockd/redlock/member"
 	"redlockd/redlock/quorum"
 )
 
@@ -124,7 +125,7 @@ func (c *Client) outrunLocked(e *entry, d *deferred) {
 	case !f.outrun:
 		f.since, f.outrun = now, true
 	case now-f.since >= outrunMax*c.limits.Load().handoverTime: //mutant:a-client-that-is-outrun-says-nothing
-		f.since, f.yield = now, &yield{id: nonce()} // its copies come back
+		f.since, f.yield = now, &yield{id: member.Nonce()} // its copies come back
 		c.publishLocked(windowsChannel, missedPrefix+f.yield.id+" "+strconv.FormatInt(c.farthest().Microseconds(), 10)+" "+e.resource, d)
 	}
 }

@@ -21,13 +21,14 @@ var importers = map[string][]string{
 	"redlockd/proxy":               {"cmd/redlockd", "cmd/redlockd/config"},
 	"redlockd/proxy/keyspace":      {"proxy"},
 	"redlockd/redlock":             {"cmd/redlockd", "cmd/redlockd/config", "proxy", "proxy/keyspace"}, // keyspace: types alone, see its TestPure
-	"redlockd/redlock/clock":       {"redlock"},
-	"redlockd/redlock/conn":        {"redlock", "redlock/fence"},
-	"redlockd/redlock/fence":       {"redlock"},
-	"redlockd/redlock/quorum":      {"redlock", "redlock/clock"},
+	"redlockd/redlock/clock":       {"redlock", "redlock/member"},
+	"redlockd/redlock/conn":        {"redlock", "redlock/fence", "redlock/member"},
+	"redlockd/redlock/fence":       {"redlock", "redlock/member"},
+	"redlockd/redlock/member":      {"redlock"},
+	"redlockd/redlock/quorum":      {"redlock", "redlock/clock", "redlock/member"},
 	"redlockd/redlock/rawio":       {"redlock", "redlock/conn", "proxy", "bench"},
-	"redlockd/redlock/loglimit":    {"redlock", "proxy"},
-	"redlockd/redlock/lua":         {"redlock", "redlock/conn", "redlock/fence"},
+	"redlockd/redlock/loglimit":    {"redlock", "redlock/member", "proxy"},
+	"redlockd/redlock/lua":         {"redlock", "redlock/conn", "redlock/fence", "redlock/member"},
 	"redlockd/redlock/resp":        {"redlock", "redlock/conn", "redlock/memmaster", "redlock/sandbox", "proxy", "proxy/keyspace", "cmd/redlockd"}, // cmd: as a client
 	"redlockd/redlock/sandbox":     {"proxy", "redlock/memmaster"},
 	"redlockd/redlock/memmaster":   {"cmd/redlockd"},           // the embedded masters; everywhere else it is a test double
@@ -37,7 +38,7 @@ var importers = map[string][]string{
 // owners lists which directories may import a third-party module. A module that is new needs an owner here.
 var owners = map[string][]string{
 	"github.com/tidwall/redcon":            {"redlock/resp"},
-	"github.com/redis/go-redis/":           {"redlock", "redlock/conn", "redlock/fence", "bench", "bench/torture"},
+	"github.com/redis/go-redis/":           {"redlock", "redlock/conn", "redlock/fence", "redlock/member", "bench", "bench/torture"},
 	"github.com/BurntSushi/toml":           {"cmd/redlockd/config"},
 	"github.com/prometheus/":               {"proxy"},
 	"golang.org/x/sys":                     {"cmd/redlockd", "redlock/clock", "bench", "bench/torture"},

@@ -1,4 +1,4 @@
-package redlock
+package member
 
 import (
 	"context"
@@ -34,37 +34,37 @@ type Refounding struct {
 	Already bool
 	// Members are the seats from then on. A learner votes after the wait. A vacant seat waits for its
 	// master, and Reason is why.
-	Members []Seat
+	Members []SeatInfo
 	// Lost are the seats of before whose masters are given up, with what they remember.
-	Lost []Seat
+	Lost []SeatInfo
 	// Wait is for how long no lock is granted. It begins when a redlockd sees the new membership.
 	Wait time.Duration
 }
 
-// refound is redlock.Refound, with options that are valid.
-func refound(ctx context.Context, opts memberOptions, dryRun bool) (*Refounding, error) {
+// Refound is redlock.Refound, with options that are valid.
+func Refound(ctx context.Context, opts Options, dryRun bool) (*Refounding, error) {
 	reads := opts
 	reads.readOnly = true //mutant:what-is-not-refounded-is-written-to
 	s, _, _, plan, err := reads.refounding(ctx)
-	s.close()
+	s.Close()
 	if err != nil || plan.Already || dryRun { //mutant:a-dry-run-refounds
 		return plan, err
 	}
 	s, base, f, plan, err := opts.refounding(ctx)
-	defer s.close()
+	defer s.Close()
 	if err != nil || plan.Already {
 		return plan, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, stepTimeout)
 	defer cancel()
-	chosen, err := s.step(ctx, nil, f.among(s.found), f.quorum(), f)
+	chosen, err := s.Step(ctx, nil, f.Among(s.Reports), f.Quorum(), f)
 	if err != nil {
 		return nil, fmt.Errorf("refound: the same command again finishes what this one has begun: %w", err)
 	}
-	s.teach(ctx, chosen.among(s.found), chosen)
-	switch taught := s.count(func(f *found) bool { return f.taught }); {
-	case taught < chosen.quorum(): //mutant:refounded-and-nobody-is-told
-		return nil, fmt.Errorf("refound: it is chosen, and %d of %d masters were told: repeat the command", taught, len(chosen.seats))
+	s.Teach(ctx, chosen.Among(s.Reports), chosen)
+	switch taught := s.count(func(f *Report) bool { return f.taught }); {
+	case taught < chosen.Quorum(): //mutant:refounded-and-nobody-is-told
+		return nil, fmt.Errorf("refound: it is chosen, and %d of %d masters were told: repeat the command", taught, len(chosen.Seats))
 	case !opts.names(chosen):
 		return nil, fmt.Errorf("refound: the masters have finished another one that was begun before, with %s: `redlockd members replace` changes that", seatNames(chosen))
 	}
@@ -73,17 +73,17 @@ func refound(ctx context.Context, opts memberOptions, dryRun bool) (*Refounding,
 
 // refounding asks the masters, and returns the founding to propose over base; a nil one where there is
 // nothing to do. The caller closes the survey.
-func (o memberOptions) refounding(ctx context.Context) (s *survey, base, f *record, plan *Refounding, err error) {
-	s = surveyMasters(ctx, o.places(), patience{enough: len(o.Masters)}, o)
-	refuse := func(format string, args ...any) (*survey, *record, *record, *Refounding, error) {
+func (o Options) refounding(ctx context.Context) (s *Survey, base, f *Record, plan *Refounding, err error) {
+	s = SurveyMasters(ctx, o.Places(), Patience{Enough: len(o.Masters)}, o)
+	refuse := func(format string, args ...any) (*Survey, *Record, *Record, *Refounding, error) {
 		return s, nil, nil, nil, fmt.Errorf("refound: nothing was changed: "+format, args...)
 	}
 	of := make(map[string][]string) // the fleets, and who shows them
-	for _, m := range s.found {
-		if id := m.shownID(); len(id.lineage) == nonceLen {
-			of[id.lineage[:fleetLen]] = append(of[id.lineage[:fleetLen]], m.master.Addr)
+	for _, m := range s.Reports {
+		if id := m.shownID(); len(id.lineage) == NonceLen {
+			of[id.lineage[:FleetLen]] = append(of[id.lineage[:FleetLen]], m.master.Addr)
 		}
-		if m.ok() && m.state.fresh && m.record == nil && m.child == nil && m.keys > 0 { //mutant:a-master-with-keys-is-refounded
+		if m.ok() && m.State.fresh && m.record == nil && m.child == nil && m.keys > 0 { //mutant:a-master-with-keys-is-refounded
 			return refuse("%s holds %d keys, and was no member: name another master, or run FLUSHALL on it", m.master.Addr, m.keys)
 		}
 	}
@@ -97,46 +97,46 @@ func (o memberOptions) refounding(ctx context.Context) (s *survey, base, f *reco
 	next := s.newest(nil)
 	if next == nil {
 		return refuse("%d of %d masters can be reached, and none shows a membership: redlockd bootstrap is for new masters, and a server founds one by itself",
-			s.count((*found).ok), len(o.Masters))
+			s.count((*Report).ok), len(o.Masters))
 	}
-	var before *record
+	var before *Record
 	var reached []string
 	for base != next { // who was a member may know of a newer record, of further seats
 		base, reached = next, nil
 		before = vacated(base, o)
 		places := make(map[int]conn.Master)
-		for i := range before.seats {
-			places[before.seats[i].number] = o.masterAt(before.seats[i].name, before.seats[i].addr)
+		for i := range before.Seats {
+			places[before.Seats[i].Number] = o.MasterAt(before.Seats[i].Name, before.Seats[i].Addr)
 		}
 		reads := o
 		reads.readOnly = true
-		members := surveyMasters(ctx, places, patience{enough: len(places)}, reads)
-		members.close()
-		for _, m := range members.found {
+		members := SurveyMasters(ctx, places, Patience{Enough: len(places)}, reads)
+		members.Close()
+		for _, m := range members.Reports {
 			if m.ok() && !m.foreign(base) {
-				reached = append(reached, conn.Sanitize(before.seat(m.place).name))
+				reached = append(reached, conn.Sanitize(before.Seat(m.Place).Name))
 			}
 		}
 		next = members.newest(base) //mutant:refounded-over-what-a-member-shows
 	}
-	switch majority := len(reached) >= before.quorum(); {
+	switch majority := len(reached) >= before.Quorum(); {
 	case majority && o.names(base):
 		return s, base, nil, &Refounding{Already: true}, nil
 	case majority: //mutant:refounded-over-a-quorum-of-seats
 		return refuse("%d of %d masters of the membership can be reached, which is a majority: %s. Change it with `redlockd members replace` and `remove`; if they have forgotten, a redlockd founds it anew by itself",
-			len(reached), len(before.seats), strings.Join(reached, ", "))
+			len(reached), len(before.Seats), strings.Join(reached, ", "))
 	}
 	asked := *base
-	asked.roster, asked.seats = base.roster+1, vacated(nil, o).seats
-	for i := range asked.seats {
-		one := &asked.seats[i]
-		if b := base.seatNamed(one.name); b != nil && o.masterAt(b.name, b.addr).FullAddr() == o.Masters[i].FullAddr() {
-			one.addr = b.addr
+	asked.Roster, asked.Seats = base.Roster+1, vacated(nil, o).Seats
+	for i := range asked.Seats {
+		one := &asked.Seats[i]
+		if b := base.SeatNamed(one.Name); b != nil && o.MasterAt(b.Name, b.Addr).FullAddr() == o.Masters[i].FullAddr() {
+			one.Addr = b.Addr
 		} else if b != nil { // for every client, whatever its settings say of the name
-			one.addr = o.Masters[i].FullAddr() //mutant:a-refounded-name-means-two-machines
+			one.Addr = o.Masters[i].FullAddr() //mutant:a-refounded-name-means-two-machines
 		}
 	}
-	f, why := s.founding(asked.seal(), o)
+	f, why := s.Founding(asked.Seal(), o)
 	if f == nil {
 		return refuse("%s: start them, or name others", why)
 	}
@@ -145,9 +145,9 @@ func (o memberOptions) refounding(ctx context.Context) (s *survey, base, f *reco
 
 // newest is the newest record that a master shows, or has of the memory before; own, if there is no
 // newer one.
-func (s *survey) newest(own *record) *record {
-	for _, f := range s.found {
-		if f.ok() && f.record != nil && (own == nil || f.record.newerThan(own.recordID())) {
+func (s *Survey) newest(own *Record) *Record {
+	for _, f := range s.Reports {
+		if f.ok() && f.record != nil && (own == nil || f.record.newerThan(own.ID())) {
 			own = f.record
 		}
 	}
@@ -155,27 +155,27 @@ func (s *survey) newest(own *record) *record {
 }
 
 // names tells whether the seats of the record are the masters that the options name.
-func (o memberOptions) names(r *record) bool {
+func (o Options) names(r *Record) bool {
 	r = vacated(r, o)
-	return len(r.seats) == len(o.Masters) && !slices.ContainsFunc(o.Masters, func(m conn.Master) bool {
-		s := r.seatNamed(m.SeatName())
-		return s == nil || o.masterAt(s.name, s.addr).FullAddr() != m.FullAddr()
+	return len(r.Seats) == len(o.Masters) && !slices.ContainsFunc(o.Masters, func(m conn.Master) bool {
+		s := r.SeatNamed(m.SeatName())
+		return s == nil || o.MasterAt(s.Name, s.Addr).FullAddr() != m.FullAddr()
 	})
 }
 
 // refoundingTo tells people what becomes of base with the founding f.
-func (o memberOptions) refoundingTo(f, base *record, s *survey) *Refounding {
-	plan := &Refounding{Members: f.membership(o).Seats, Wait: f.wait}
+func (o Options) refoundingTo(f, base *Record, s *Survey) *Refounding {
+	plan := &Refounding{Members: f.membership(o).Seats, Wait: f.Wait}
 	member := make(map[string]bool) // by address
 	for i := range plan.Members {
 		one := &plan.Members[i]
 		member[one.Addr] = one.State == SeatLearner
-		if a := s.at(f.seats[i].number); one.State == SeatVacant && a != nil && a.err != nil {
+		if a := s.At(f.Seats[i].Number); one.State == SeatVacant && a != nil && a.err != nil {
 			one.Reason = a.err.Error()
 		}
 	}
 	for _, one := range base.membership(o).Seats {
-		if one.State != SeatLeaving && f.lists(one.Memory) == nil && !member[one.Addr] {
+		if one.State != SeatLeaving && f.Lists(one.Memory) == nil && !member[one.Addr] {
 			plan.Lost = append(plan.Lost, one)
 		}
 	}

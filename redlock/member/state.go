@@ -1,4 +1,4 @@
-package redlock
+package member
 
 import (
 	"crypto/rand"
@@ -21,66 +21,66 @@ import (
 // A memory is named <run_id>:<16 hex>. The name is made once and never used again.
 
 const (
-	// stateMax bounds the field v, in bytes.
-	stateMax = 512
+	// StateMax bounds the field v, in bytes.
+	StateMax = 512
 	// ballotDigits is the length of the number that a ballot begins with. Ballots are compared as strings.
 	ballotDigits = 8
 	ballotMax    = 99_999_999
 )
 
-// memberState is the field v.
-type memberState struct {
+// State is the field v.
+type State struct {
 	// memory is the name of the master's memory.
-	memory string
+	Memory string
 	// fresh: the memory has no record yet.
 	fresh bool
 	// record is the settled one; zero where fresh.
-	record recordID
+	Record recordID
 	// ballot and child belong to the accepted child: its ballot and its digest. Both are "" when settled.
-	ballot, child string
+	Ballot, Child string
 }
 
-// parseState reads the field v. It accepts only what redlockd writes.
-func parseState(v string) (memberState, error) {
-	s, ok := readState(v)
+// ParseState reads the field v. It accepts only what redlockd writes.
+func ParseState(v string) (State, error) {
+	s, ok := ReadState(v)
 	if !ok {
-		return memberState{}, fmt.Errorf("the field v of %s is %q, which this redlockd cannot read", lua.MembersKey, conn.Sanitize(v))
+		return State{}, fmt.Errorf("the field v of %s is %q, which this redlockd cannot read", lua.MembersKey, conn.Sanitize(v))
 	}
 	return s, nil
 }
 
-// stateOf reads the field v of the process with this run_id. What has no name, or is of another process, is the empty state: the memory of before
+// StateOf reads the field v of the process with this run_id. What has no name, or is of another process, is the empty state: the memory of before
 // is lost. What names this process in a form that is unknown here is refused, because somebody may count on it: a newer redlockd.
-func stateOf(v, runID string) (memberState, error) {
-	s, err := parseState(v)
+func StateOf(v, runID string) (State, error) {
+	s, err := ParseState(v)
 	switch {
-	case err == nil && s.runID() == runID:
+	case err == nil && s.RunID() == runID:
 		return s, nil
 	case err != nil && runID != "" && strings.Contains(v, runID): //mutant:what-cannot-be-read-is-replaced
-		return memberState{}, &conn.RefusedError{Reason: err.Error() + ": if a newer redlockd uses this master, run its version here too; " +
+		return State{}, &conn.RefusedError{Reason: err.Error() + ": if a newer redlockd uses this master, run its version here too; " +
 			"else see who writes to it, and run DEL " + lua.MembersKey + " there: it votes after the wait"}
 	}
-	return memberState{}, nil
+	return State{}, nil
 }
 
-func readState(v string) (s memberState, ok bool) {
-	if len(v) > stateMax {
+func ReadState(v string) (s State, ok bool) {
+	if len(v) > StateMax {
 		return s, false
 	}
 	settled, accepted, isAccepted := strings.Cut(v, " ? ")
 	var shownRecord string
-	s.memory, shownRecord, _ = strings.Cut(settled, " ")
-	if !isMemory(s.memory) {
+	s.Memory, shownRecord, _ = strings.Cut(settled, " ")
+	if !isMemory(s.Memory) {
 		return s, false
 	}
 	if s.fresh = shownRecord == "-"; !s.fresh {
-		if s.record, ok = readRecordID(shownRecord); !ok {
+		if s.Record, ok = readRecordID(shownRecord); !ok {
 			return s, false
 		}
 	}
 	if isAccepted {
-		s.ballot, s.child, _ = strings.Cut(accepted, " ")
-		return s, isBallot(s.ballot) && isHex(s.child, digestLen)
+		s.Ballot, s.Child, _ = strings.Cut(accepted, " ")
+		return s, isBallot(s.Ballot) && IsHex(s.Child, DigestLen)
 	}
 	return s, true
 }
@@ -93,46 +93,46 @@ func readRecordID(text string) (id recordID, ok bool) {
 		return id, false
 	}
 	id.version, ok = parseCount(number)
-	id.digest = digest
-	return id, ok && isHex(digest, digestLen)
+	id.Digest = digest
+	return id, ok && IsHex(digest, DigestLen)
 }
 
-// settled is the field v without the accepted child.
-func (s memberState) settled() string {
+// Settled is the field v without the accepted child.
+func (s State) Settled() string {
 	if s.fresh {
-		return s.memory + " -"
+		return s.Memory + " -"
 	}
-	return s.memory + " " + s.record.String()
+	return s.Memory + " " + s.Record.String()
 }
 
-func (s memberState) String() string {
-	if s.ballot == "" {
-		return s.settled()
+func (s State) String() string {
+	if s.Ballot == "" {
+		return s.Settled()
 	}
-	return s.settled() + " ? " + s.ballot + " " + s.child
+	return s.Settled() + " ? " + s.Ballot + " " + s.Child
 }
 
-// runID is that of the process whose memory it is.
-func (s memberState) runID() string {
-	id, _, _ := strings.Cut(s.memory, ":")
+// RunID is that of the process whose memory it is.
+func (s State) RunID() string {
+	id, _, _ := strings.Cut(s.Memory, ":")
 	return id
 }
 
-// nonceLen is the length of a nonce in hex.
-const nonceLen = 16
+// NonceLen is the length of a nonce in hex.
+const NonceLen = 16
 
-func nonce() string {
-	var b [nonceLen / 2]byte
+func Nonce() string {
+	var b [NonceLen / 2]byte
 	rand.Read(b[:])
 	return hex.EncodeToString(b[:])
 }
 
-// newMemory names a memory of this process.
-func newMemory(runID string) string { return runID + ":" + nonce() }
+// NewMemory names a memory of this process.
+func NewMemory(runID string) string { return runID + ":" + Nonce() }
 
 func isMemory(text string) bool {
 	id, rest, _ := strings.Cut(text, ":")
-	return isRunID(id) && isHex(rest, nonceLen)
+	return isRunID(id) && IsHex(rest, NonceLen)
 }
 
 func isRunID(text string) bool {
@@ -144,14 +144,14 @@ func isRunID(text string) bool {
 	return text != "" && len(text) <= runIDMax
 }
 
-// newBallot returns a ballot that is higher than the previous one, "" for none. What is no ballot counts as none. A master that shows
+// NewBallot returns a ballot that is higher than the previous one, "" for none. What is no ballot counts as none. A master that shows
 // the highest number there is can make ballots equal in it; then their nonces decide.
-func newBallot(previous string) string {
+func NewBallot(previous string) string {
 	number := int64(0)
 	if isBallot(previous) {
 		number, _ = parseCount(strings.TrimLeft(previous[:ballotDigits], "0"))
 	}
-	return fmt.Sprintf("%0*d.%s", ballotDigits, min(number+1, ballotMax), nonce())
+	return fmt.Sprintf("%0*d.%s", ballotDigits, min(number+1, ballotMax), Nonce())
 }
 
 func isBallot(text string) bool {
@@ -159,10 +159,10 @@ func isBallot(text string) bool {
 	if len(number) != ballotDigits || strings.Trim(number, "0123456789") != "" {
 		return false
 	}
-	return isHex(rest, nonceLen)
+	return IsHex(rest, NonceLen)
 }
 
-// settledOn tells whether the memory is the one that the seat lists, and has settled on the record.
-func (s memberState) settledOn(r *record, listed *seat) bool {
-	return s.memory == listed.memory && s.record == r.recordID() && s.child == ""
+// SettledOn tells whether the memory is the one that the seat lists, and has settled on the record.
+func (s State) SettledOn(r *Record, listed *Seat) bool {
+	return s.Memory == listed.Memory && s.Record == r.ID() && s.Child == ""
 }

@@ -17,6 +17,7 @@ import (
 
 	"redlockd/redlock/fence"
 	"redlockd/redlock/lua"
+	"redlockd/redlock/member"
 	"redlockd/redlock/memmaster"
 	"redlockd/redlock/redisproc"
 )
@@ -91,11 +92,11 @@ func with(h hashFields, pairs ...string) hashFields {
 func TestMemberScripts(t *testing.T) {
 	const lineage, other = "0123456789abcdef", "fedcba9876543210"
 	low, middle, high := "00000001.aa00000000000000", "00000001.ab00000000000000", "00000002.0000000000000000"
-	digest := strings.Repeat("d1", digestLen/2)
+	digest := strings.Repeat("d1", member.DigestLen/2)
 	memory := memoryOf("run")
 	settled := memory + " 3-" + lineage + ".7 " + digest
 	fresh := memory + " -"
-	child := strings.Repeat("c4", digestLen/2)
+	child := strings.Repeat("c4", member.DigestLen/2)
 	accepted := settled + " ? " + middle + " " + child
 	acceptedFresh := fresh + " ? " + middle + " " + child
 
@@ -166,15 +167,15 @@ func TestMemberScripts(t *testing.T) {
 		{"learn another founding of the same generation", lua.Learn, base, learn(3, other, 99), "[0 " + settled + "]", nil},
 		{"learn over nonsense", lua.Learn, with(base, "v", memory+" nonsense"), learn(3, lineage, 8), "[0 " + memory + " nonsense]", nil},
 
-		{"beat on nothing", lua.MemberBeat, nil, memberBeatArgs(settled, true, []string{"s:x"}, []int{1}, []int{1}), "[0]", nil},
-		{"beat alone", lua.MemberBeat, base, memberBeatArgs(settled, true, nil, nil, nil), "[6 " + settled + "]", with(base, "beat", "6")},
-		{"beat with stamps", lua.MemberBeat, with(base, "s:old", "1", "h:1", "2", "h:2", "3", "h:9", "4"), memberBeatArgs(settled, true, []string{"s:old", "s:new"}, []int{1}, []int{1, 2}),
+		{"beat on nothing", lua.MemberBeat, nil, member.BeatArgs(settled, true, []string{"s:x"}, []int{1}, []int{1}), "[0]", nil},
+		{"beat alone", lua.MemberBeat, base, member.BeatArgs(settled, true, nil, nil, nil), "[6 " + settled + "]", with(base, "beat", "6")},
+		{"beat with stamps", lua.MemberBeat, with(base, "s:old", "1", "h:1", "2", "h:2", "3", "h:9", "4"), member.BeatArgs(settled, true, []string{"s:old", "s:new"}, []int{1}, []int{1, 2}),
 			"[6 " + settled + " 1 now]", with(base, "beat", "6", "s:old", "1", "s:new", "now", "h:1", "now", "h:2", "3")},
-		{"beat of a clock that disagrees", lua.MemberBeat, with(base, "s:old", "1"), memberBeatArgs(settled, false, []string{"s:old", "s:new"}, nil, nil),
+		{"beat of a clock that disagrees", lua.MemberBeat, with(base, "s:old", "1"), member.BeatArgs(settled, false, []string{"s:old", "s:new"}, nil, nil),
 			"[6 " + settled + " 1 ]", with(base, "beat", "6", "s:old", "1")},
-		{"beat drops stamps", lua.MemberBeat, with(held, "s:old", "1", "h:1", "2"), memberBeatArgs(settled, true, nil, nil, []int{1}),
+		{"beat drops stamps", lua.MemberBeat, with(held, "s:old", "1", "h:1", "2"), member.BeatArgs(settled, true, nil, nil, []int{1}),
 			"[6 " + accepted + "]", with(held, "beat", "6", "h:1", "2")},
-		{"beat of a proxy that is behind", lua.MemberBeat, with(base, "s:old", "1", "h:9", "2"), memberBeatArgs(fresh, true, []string{"s:old", "s:new"}, []int{1}, []int{1}),
+		{"beat of a proxy that is behind", lua.MemberBeat, with(base, "s:old", "1", "h:9", "2"), member.BeatArgs(fresh, true, []string{"s:old", "s:new"}, []int{1}, []int{1}),
 			"[6 " + settled + " 1 ]", with(base, "beat", "6", "s:old", "1", "h:9", "2")},
 	}
 	onBothMasters(t, func(t *testing.T, client *redis.Client) {

@@ -1,4 +1,4 @@
-package redlock
+package member
 
 import (
 	"cmp"
@@ -17,13 +17,13 @@ import (
 	"redlockd/redlock/quorum"
 )
 
-// coordinator keeps the membership of a client: it finds out which record is in force, tells masters that do not know it, and brings about
+// Coordinator keeps the membership of a client: it finds out which record is in force, tells masters that do not know it, and brings about
 // the steps that are due. It is one goroutine, which looks at all masters again and again (look): when a lane has found something, when a wait
 // ends, and twice within the time in which every address must be made sure of. All clients of the same masters do the same, and any of
 // them may be killed at any point: what it has begun another one finishes.
-type coordinator struct {
+type Coordinator struct {
 	host Host
-	opts memberOptions
+	opts Options
 	own  *clock.Own
 	log  loglimit.Limiter // of lines about the membership
 	// ending is over when the client is closed, which waits for running.
@@ -43,12 +43,12 @@ type coordinator struct {
 	request   *memberRequest
 
 	// recoveries are the copies to learners, by the number of the seat. mu guards what others read.
-	recoveries map[int]*recovery
+	Recoveries map[int]*recovery
 
 	// mu guards what follows. Only the goroutine writes.
-	mu sync.Mutex
+	Mu sync.Mutex
 	// record is the one in force, as far as is known here. Nil: none.
-	record *record
+	Record *Record
 	// settled: since it was adopted, a quorum has shown nothing newer, and nothing that is not finished.
 	settled bool
 	// watches are the waits that run under the record, by the names of their timers.
@@ -74,7 +74,7 @@ type Host interface {
 	// Answering is how many of them answer in time.
 	Answering() int
 	// Adopt makes a record the one in force. Votes count by it from then on.
-	Adopt(r *record)
+	Adopt(r *Record)
 	// Recheck has all connections look at what their masters show.
 	Recheck()
 	// Confirm says which process was behind the address of a place, on a connection that was begun at that time.
@@ -88,21 +88,21 @@ type Host interface {
 	Copied()
 }
 
-func newCoordinator(host Host, opts memberOptions, own *clock.Own, ending context.Context, running *sync.WaitGroup) *coordinator {
-	return &coordinator{host: host, opts: opts, own: own, log: loglimit.Limiter{Interval: opts.LogInterval, Burst: opts.LogBurst}, ending: ending, running: running, poked: make(chan struct{}, 1), requests: make(chan *memberRequest), born: time.Now(),
-		pauses: make(map[int]reseatPause), recoveries: make(map[int]*recovery), watches: make(map[string]*watch), due: make(map[string]time.Time)}
+func New(host Host, opts Options, own *clock.Own, ending context.Context, running *sync.WaitGroup) *Coordinator {
+	return &Coordinator{host: host, opts: opts, own: own, log: loglimit.Limiter{Interval: opts.LogInterval, Burst: opts.LogBurst}, ending: ending, running: running, poked: make(chan struct{}, 1), requests: make(chan *memberRequest), born: time.Now(),
+		pauses: make(map[int]reseatPause), Recoveries: make(map[int]*recovery), watches: make(map[string]*watch), due: make(map[string]time.Time)}
 }
 
-// poke has the coordinator look soon.
-func (m *coordinator) poke() {
+// Wake has the coordinator look soon.
+func (m *Coordinator) Wake() {
 	select {
 	case m.poked <- struct{}{}:
 	default:
 	}
 }
 
-// run is the goroutine.
-func (m *coordinator) run() {
+// Run is the goroutine.
+func (m *Coordinator) Run() {
 	ctx := m.ending
 	timer := time.NewTimer(leastTimer)
 	defer timer.Stop()
@@ -124,70 +124,70 @@ func (m *coordinator) run() {
 		again := m.look(ctx)
 		// What a look has changed, lanes ask it to look at. They need not be told one by one.
 		select {
-		case <-time.After(lookPause):
+		case <-time.After(LookPause):
 		case <-ctx.Done():
 			return
 		}
-		timer.Reset(max(again-lookPause, leastTimer))
+		timer.Reset(max(again-LookPause, leastTimer))
 	}
 }
 
 // heardWithin is for how many heartbeats a memory counts as heard by another client.
 const heardWithin = 2
 
-// lookPause is the least time between two looks at the masters.
-const lookPause = 5 * time.Millisecond
+// LookPause is the least time between two looks at the masters.
+const LookPause = 5 * time.Millisecond
 
 // leastTimer is the shortest time that the goroutine's timer is set to. With 0 the timer would be due at once, and with Go 1.26 two
 // goroutines that find that at the same moment of testing/synctest crash the race detector.
 const leastTimer = time.Nanosecond
 
-// places are the masters to ask, by place.
-func (m *coordinator) places() map[int]conn.Master {
+// Places are the masters to ask, by place.
+func (m *Coordinator) Places() map[int]conn.Master {
 	return m.host.Places()
 }
 
 // placesOf are the masters of a record.
-func (m *coordinator) placesOf(r *record) map[int]conn.Master {
+func (m *Coordinator) placesOf(r *Record) map[int]conn.Master {
 	places := make(map[int]conn.Master)
-	for i := range r.seats {
-		places[r.seats[i].number] = m.opts.masterAt(r.seats[i].name, r.seats[i].addr)
+	for i := range r.Seats {
+		places[r.Seats[i].Number] = m.opts.MasterAt(r.Seats[i].Name, r.Seats[i].Addr)
 	}
 	return places
 }
 
 // look asks all masters, does what follows, and returns when to look again.
-func (m *coordinator) look(ctx context.Context) time.Duration {
+func (m *Coordinator) look(ctx context.Context) time.Duration {
 	o := m.opts
 	needed, wait := quorum.Of(len(o.Masters)), clock.QuarantineOf(o.MaxTTL, o.Drift)
-	if r := m.record; r != nil {
-		needed, wait = r.quorum(), max(r.wait, clock.QuarantineOf(r.maxTTL, o.Drift))
+	if r := m.Record; r != nil {
+		needed, wait = r.Quorum(), max(r.Wait, clock.QuarantineOf(r.MaxTTL, o.Drift))
 	}
-	places := m.places()
+	places := m.Places()
 	// A master that stays connected but takes no new connection must not keep the addresses of the others from being made sure of in time.
-	patience := patience{enough: max(needed, m.host.Answering()), grace: surveyGrace, fewer: needed, late: recheckWithin(wait) / 4} //mutant:a-master-that-hangs-holds-up-the-others
+	patience := Patience{Enough: max(needed, m.host.Answering()), Grace: surveyGrace, fewer: needed, late: RecheckWithin(wait) / 4} //mutant:a-master-that-hangs-holds-up-the-others
 	if m.request != nil {                                                                                                           //mutant:a-change-is-judged-by-the-first-answers
-		patience.enough = len(places) // the votes that a change leaves are counted
+		patience.Enough = len(places) // the votes that a change leaves are counted
 	}
-	if m.record == nil { //mutant:a-start-is-judged-by-the-first-answers
-		patience.enough, patience.fewer = len(places), 0 // who answers last may belong to another fleet than the first
+	if m.Record == nil { //mutant:a-start-is-judged-by-the-first-answers
+		patience.Enough, patience.fewer = len(places), 0 // who answers last may belong to another fleet than the first
 	}
-	patience.answered = func(s *survey, f *found) (done bool) {
+	patience.answered = func(s *Survey, f *Report) (done bool) {
 		m.confirm(s, f)
-		if m.record == nil {
-			_, most := s.best(func(*record) bool { return true })
+		if m.Record == nil {
+			_, most := s.best(func(*Record) bool { return true })
 			return 2*most > len(places)
 		}
-		return s.successor(m.record) != nil // until it is followed, no vote counts //mutant:a-step-is-followed-when-all-have-answered
+		return s.successor(m.Record) != nil // until it is followed, no vote counts //mutant:a-step-is-followed-when-all-have-answered
 	}
-	s := surveyMasters(ctx, places, patience, o)
-	defer s.close()
+	s := SurveyMasters(ctx, places, patience, o)
+	defer s.Close()
 	next, wrong := m.follow(ctx, s)
 	ctx, cancel := context.WithTimeout(ctx, stepTimeout)
 	defer cancel()
 	if next != nil {
 		m.adopt(next, nil)
-		for _, timer := range timersOf(next, m.opts.Drift) {
+		for _, timer := range TimersOf(next, m.opts.Drift) {
 			m.left(s, timer)
 		}
 		return 0
@@ -196,7 +196,7 @@ func (m *coordinator) look(ctx context.Context) time.Duration {
 		m.foundable = time.Time{}
 		return m.foundLater(wrong)
 	}
-	r := m.record
+	r := m.Record
 	if r == nil || !s.inForce(r) {
 		if r != nil {
 			if s.teachUntaught(ctx, r) > 0 {
@@ -205,52 +205,52 @@ func (m *coordinator) look(ctx context.Context) time.Duration {
 		}
 		base := s.remains(r)
 		if base != r {
-			s.close()
-			s = surveyMasters(ctx, m.placesOf(base), patienceForAll(base), o)
-			defer s.close()
+			s.Close()
+			s = SurveyMasters(ctx, m.placesOf(base), patienceForAll(base), o)
+			defer s.Close()
 		}
 		return m.found(ctx, s, base)
 	}
-	m.foundable, m.quorumAt = time.Time{}, s.began
+	m.foundable, m.quorumAt = time.Time{}, s.Began
 	if s.teachUntaught(ctx, r) > 0 { // who is behind cannot promise anything, and would count as silent //mutant:who-is-behind-counts-as-silent
 		m.host.Recheck()
 	}
-	acceptors := s.acceptors(r)
+	acceptors := s.Acceptors(r)
 	if s.unfinished(r) {
 		// Where there is nothing to finish, because what was accepted cannot have been chosen, a child without a change ends it.
-		return m.propose(ctx, s, r, acceptors, r.quorum(), decision{child: r.child().seal()})
+		return m.propose(ctx, s, r, acceptors, r.Quorum(), decision{Child: r.Child().Seal()})
 	}
 	m.settle()
 	strays := m.repeatedStrays(s, r)
 	for _, f := range strays {
-		if s.began.Before(m.pauses[f.place].until) { //mutant:a-master-that-lies-keeps-everybody-busy
+		if s.Began.Before(m.pauses[f.Place].until) { //mutant:a-master-that-lies-keeps-everybody-busy
 			continue
 		}
-		m.pauseReseat(f.place, r.wait)
-		if nameMemory(ctx, f.conn, f.v, newMemory(f.runID), "it showed "+f.state.record.String()+", which a majority does not know") == nil {
+		m.pauseReseat(f.Place, r.Wait)
+		if NameMemory(ctx, f.Conn, f.v, NewMemory(f.runID), "it showed "+f.State.Record.String()+", which a majority does not know") == nil {
 			return 0
 		}
 	}
 	m.recover(s, r)
-	n := &situation{record: r, survey: s, left: func(timer string) time.Duration { return m.left(s, timer) },
-		recovered: func(one *seat) (string, bool) { return m.recovered(s, r, one) },
-		patience:  heardWithin * o.Heartbeat, paused: func(place int) bool { return s.began.Before(m.pauses[place].until) },
-		wall: m.own.Date(time.Now()), skew: o.ClockSkewMax, drift: m.opts.Drift}
-	d := n.next()
+	n := &Situation{Record: r, Survey: s, Left: func(timer string) time.Duration { return m.left(s, timer) },
+		recovered: func(one *Seat) (string, bool) { return m.recovered(s, r, one) },
+		patience:  heardWithin * o.Heartbeat, Paused: func(place int) bool { return s.Began.Before(m.pauses[place].until) },
+		wall: m.own.Date(time.Now()), skew: o.ClockSkewMax, Drift: m.opts.Drift}
+	d := n.Next()
 	problem := d.problem
 	if m.request != nil {
 		if asked, done := m.request.decide(ctx, n); done {
 			m.request = nil
-		} else if asked.child != nil {
+		} else if asked.Child != nil {
 			d, d.asked = asked, true
 		}
 	}
 	m.setProblem(cmp.Or(problem, m.complaint(s, r, strays)))
-	if d.child == nil {
+	if d.Child == nil {
 		return m.pause(n)
 	}
-	d.child.seal()
-	if err := checkChild(r, d.child); err != nil {
+	d.Child.Seal()
+	if err := CheckChild(r, d.Child); err != nil {
 		m.setProblem(err.Error())
 		m.refuseRequest(err)
 		return m.pause(n)
@@ -258,18 +258,18 @@ func (m *coordinator) look(ctx context.Context) time.Duration {
 	if !m.raiseFloors(ctx, n, &d) {
 		return o.Heartbeat
 	}
-	return m.propose(ctx, s, r, acceptors, r.quorum(), d)
+	return m.propose(ctx, s, r, acceptors, r.Quorum(), d)
 }
 
 // repeatedStrays are the strays that showed the same at the survey before. One survey proves nothing: steps
 // may be made while it runs. What a master shows in two was not chosen between them, because the others have
 // accepted nothing.
-func (m *coordinator) repeatedStrays(s *survey, r *record) (list []*found) {
+func (m *Coordinator) repeatedStrays(s *Survey, r *Record) (list []*Report) {
 	before := m.strays
 	m.strays = make(map[int]string)
 	for _, f := range s.strays(r) {
-		m.strays[f.place] = f.v
-		if before[f.place] == f.v { //mutant:a-stray-is-judged-by-one-survey
+		m.strays[f.Place] = f.v
+		if before[f.Place] == f.v { //mutant:a-stray-is-judged-by-one-survey
 			list = append(list, f)
 		}
 	}
@@ -278,8 +278,8 @@ func (m *coordinator) repeatedStrays(s *survey, r *record) (list []*found) {
 
 // follow returns the record to go on to; nil: there is none, and this client stays with the one that it has, if any. wrong says why it must not
 // go by any.
-func (m *coordinator) follow(ctx context.Context, s *survey) (next *record, wrong string) {
-	own := m.record
+func (m *Coordinator) follow(ctx context.Context, s *Survey) (next *Record, wrong string) {
+	own := m.Record
 	if own != nil {
 		if next := s.successor(own); next != nil || s.inForce(own) { //mutant:a-proxy-that-slept-does-not-search
 			return next, ""
@@ -299,44 +299,44 @@ func (m *coordinator) follow(ctx context.Context, s *survey) (next *record, wron
 //
 // A client that has a record keeps to its fleet as long as one master shows that. Where all have forgotten it, and another client has founded
 // another one with them, this client follows.
-func (m *coordinator) join(ctx context.Context, s *survey) (best *record, wrong string) {
-	o, own, most := m.opts, m.record, 0
+func (m *Coordinator) join(ctx context.Context, s *Survey) (best *Record, wrong string) {
+	o, own, most := m.opts, m.Record, 0
 	fleet, wrong := s.fleet(o)
 	leads := s.settled()
-	var match func(r *record) bool
-	if own != nil && (fleet == "" || fleet == own.fleet() || s.shows(own.fleet())) { //mutant:a-client-leaves-its-fleet
-		match, most = func(r *record) bool { return r.follows(own) }, len(s.acceptors(own))
-		named := surveyMasters(ctx, o.places(), patience{enough: len(o.Masters), grace: surveyGrace}, o)
+	var match func(r *Record) bool
+	if own != nil && (fleet == "" || fleet == own.Fleet() || s.shows(own.Fleet())) { //mutant:a-client-leaves-its-fleet
+		match, most = func(r *Record) bool { return r.follows(own) }, len(s.Acceptors(own))
+		named := SurveyMasters(ctx, o.Places(), Patience{Enough: len(o.Masters), Grace: surveyGrace}, o)
 		leads = append(leads, named.settled()...)
-		named.close()
+		named.Close()
 	} else if fleet == "" {
 		return nil, wrong
 	} else {
-		match = func(r *record) bool { return r.fleet() == fleet }
-		if best, most = s.best(match); 2*most > len(s.found) {
+		match = func(r *Record) bool { return r.Fleet() == fleet }
+		if best, most = s.best(match); 2*most > len(s.Reports) {
 			return best, ""
 		}
 	}
 	asked := make(map[string]bool)
 	for _, r := range leads {
-		if asked[r.digest] || !match(r) {
+		if asked[r.Digest] || !match(r) {
 			continue
 		}
-		asked[r.digest] = true
-		wider := surveyMasters(ctx, m.placesOf(r), patienceForAll(r), o)
+		asked[r.Digest] = true
+		wider := SurveyMasters(ctx, m.placesOf(r), patienceForAll(r), o)
 		if one, n := wider.best(match); n > most {
 			best, most = one, n
 		}
-		wider.close()
+		wider.Close()
 	}
 	return best, ""
 }
 
 // patienceForAll is for a survey of the masters of a record.
-func patienceForAll(r *record) patience { return patience{enough: r.quorum(), grace: surveyGrace} }
+func patienceForAll(r *Record) Patience { return Patience{Enough: r.Quorum(), Grace: surveyGrace} }
 
-// places are the masters that the options name, in their order.
-func (o memberOptions) places() map[int]conn.Master {
+// Places are the masters that the options name, in their order.
+func (o Options) Places() map[int]conn.Master {
 	places := make(map[int]conn.Master)
 	for i, m := range o.Masters {
 		places[i] = m
@@ -345,23 +345,23 @@ func (o memberOptions) places() map[int]conn.Master {
 }
 
 // pause is how long nothing has to be done, as far as is known now.
-func (m *coordinator) pause(n *situation) time.Duration {
-	pause := recheckWithin(n.record.wait) / 2
-	for _, timer := range timersOf(n.record, n.drift) {
-		if left := m.left(n.survey, timer); left > 0 {
-			pause = min(pause, left-time.Since(n.survey.began))
+func (m *Coordinator) pause(n *Situation) time.Duration {
+	pause := RecheckWithin(n.Record.Wait) / 2
+	for _, timer := range TimersOf(n.Record, n.Drift) {
+		if left := m.left(n.Survey, timer); left > 0 {
+			pause = min(pause, left-time.Since(n.Survey.Began))
 		} else {
 			pause = min(pause, m.opts.Heartbeat) // what it waits for is not reached, or paused
 		}
 	}
-	for i := range n.record.seats {
-		s := &n.record.seats[i]
-		if f := n.survey.at(s.number); s.state != seatLeaving && f != nil && f.ok() && f.state.memory != s.memory {
+	for i := range n.Record.Seats {
+		s := &n.Record.Seats[i]
+		if f := n.Survey.At(s.Number); s.State != seatLeaving && f != nil && f.ok() && f.State.Memory != s.Memory {
 			pause = min(pause, m.opts.Heartbeat)
 		}
 	}
-	for _, one := range m.recoveries {
-		if one.copy == nil { // who copies to it may stop, or what stands in the way be gone
+	for _, one := range m.Recoveries {
+		if one.Copy == nil { // who copies to it may stop, or what stands in the way be gone
 			pause = min(pause, 2*m.opts.Heartbeat)
 		}
 	}
@@ -383,13 +383,13 @@ type watch struct {
 type clockWatch struct{ first, last time.Time }
 
 // elapsed is how much time has passed, since this client watches the wait, by the clocks of a quorum of the listed memories, each by itself.
-func (w *watch) elapsed(s *survey, r *record) time.Duration {
+func (w *watch) elapsed(s *Survey, r *Record) time.Duration {
 	var ages []time.Duration
-	for _, f := range s.found {
-		if !f.shows(r) || s.began.Before(w.since) {
+	for _, f := range s.Reports {
+		if !f.shows(r) || s.Began.Before(w.since) {
 			continue
 		}
-		k, known := w.clocks[f.state.memory]
+		k, known := w.clocks[f.State.Memory]
 		switch {
 		case !known:
 			k.first = f.clock
@@ -397,16 +397,16 @@ func (w *watch) elapsed(s *survey, r *record) time.Duration {
 			k.first = k.first.Add(f.clock.Sub(k.last))
 		}
 		k.last = f.clock
-		w.clocks[f.state.memory] = k
+		w.clocks[f.State.Memory] = k
 		ages = append(ages, k.last.Sub(k.first))
 	}
 	return quorumOfAges(ages, r)
 }
 
 // quorumOfAges is the age that a quorum of the record's seats reach; 0: they are too few.
-func quorumOfAges(ages []time.Duration, r *record) time.Duration {
+func quorumOfAges(ages []time.Duration, r *Record) time.Duration {
 	slices.Sort(ages)
-	if missing := len(ages) - r.quorum(); missing >= 0 { //mutant:stamps-of-a-minority
+	if missing := len(ages) - r.Quorum(); missing >= 0 { //mutant:stamps-of-a-minority
 		return ages[missing]
 	}
 	return 0
@@ -419,72 +419,72 @@ func quorumOfAges(ages []time.Duration, r *record) time.Duration {
 // A process that has just started need not wait again where a quorum of the listed memories was told of the wait so long ago, by their own
 // stamps. Those count only where the clocks agree with each other and with ours: who disagrees is left out. Stamps are written by clients
 // whose clock agreed, too (trustClock).
-func (m *coordinator) left(s *survey, timer string) time.Duration {
-	r, o := m.record, m.opts
-	wait := max(r.wait, clock.QuarantineOf(r.maxTTL, m.opts.Drift))
+func (m *Coordinator) left(s *Survey, timer string) time.Duration {
+	r, o := m.Record, m.opts
+	wait := max(r.Wait, clock.QuarantineOf(r.MaxTTL, m.opts.Drift))
 	w, known := m.watches[timer]
 	if !known {
 		return wait
 	}
-	left := wait - min(s.began.Sub(w.since), w.elapsed(s, r)) //mutant:a-wait-by-our-clock-alone
+	left := wait - min(s.Began.Sub(w.since), w.elapsed(s, r)) //mutant:a-wait-by-our-clock-alone
 	agreeing := s.agreeing(o.ClockSkewMax)
 	var ages []time.Duration
-	for _, f := range s.found {
+	for _, f := range s.Reports {
 		at, ok := f.stamp(timer)
-		if ok && f.shows(r) && agreeing.Has(f.place) && !at.After(f.clock) { //mutant:stamps-of-clocks-that-disagree
+		if ok && f.shows(r) && agreeing.Has(f.Place) && !at.After(f.clock) { //mutant:stamps-of-clocks-that-disagree
 			ages = append(ages, f.clock.Sub(at))
 		}
 	}
 	left = max(0, min(left, wait+2*o.ClockSkewMax-quorumOfAges(ages, r))) //mutant:stamps-without-skew
-	m.mu.Lock()
-	m.due[timer] = s.began.Add(left)
-	m.mu.Unlock()
+	m.Mu.Lock()
+	m.due[timer] = s.Began.Add(left)
+	m.Mu.Unlock()
 	return left
 }
 
 // agreeing are the masters whose clocks agree now with ours and with a majority of all clocks.
-func (s *survey) agreeing(skew time.Duration) quorum.Mask {
+func (s *Survey) agreeing(skew time.Duration) quorum.Mask {
 	var offset [quorum.MaxMasters]clock.Interval
 	var known quorum.Mask
-	for _, f := range s.found {
+	for _, f := range s.Reports {
 		if f.ok() {
-			offset[f.place] = clock.Interval{Low: f.clock.Sub(f.received), High: f.clock.Add(time.Microsecond).Sub(f.sent)}
-			known = known.With(f.place)
+			offset[f.Place] = clock.Interval{Low: f.clock.Sub(f.received), High: f.clock.Add(time.Microsecond).Sub(f.sent)}
+			known = known.With(f.Place)
 		}
 	}
-	return clock.Vouched(0, offset[:], known, len(s.found), skew)
+	return clock.Vouched(0, offset[:], known, len(s.Reports), skew)
 }
 
 // leftOf is how much of a wait is left, as far as is known.
-func (m *coordinator) leftOf(r *record, timer string) time.Duration {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+func (m *Coordinator) leftOf(r *Record, timer string) time.Duration {
+	m.Mu.Lock()
+	defer m.Mu.Unlock()
 	if due, known := m.due[timer]; known {
 		return max(0, time.Until(due))
 	}
 	if w, known := m.watches[timer]; known {
-		return max(0, time.Until(w.since.Add(max(r.wait, clock.QuarantineOf(r.maxTTL, m.opts.Drift)))))
+		return max(0, time.Until(w.since.Add(max(r.Wait, clock.QuarantineOf(r.MaxTTL, m.opts.Drift)))))
 	}
 	return 0
 }
 
 // confirm tells the lane of the place whether it is connected to who stands behind its address now. One that is connected to another process
 // loses its connection.
-func (m *coordinator) confirm(s *survey, f *found) {
+func (m *Coordinator) confirm(s *Survey, f *Report) {
 	if f.runID != "" {
-		m.host.Confirm(f.place, f.runID, s.began)
+		m.host.Confirm(f.Place, f.runID, s.Began)
 	}
 }
 
 // raiseFloors has the seats that will vote, or vote in a smaller quorum, know the fences of before. It drops from the decision those that
 // cannot be told, and returns false if nothing of it is left to do.
-func (m *coordinator) raiseFloors(ctx context.Context, n *situation, d *decision) bool {
+func (m *Coordinator) raiseFloors(ctx context.Context, n *Situation, d *decision) bool {
 	if len(d.raise) == 0 {
 		return true
 	}
 	floor, cold := n.floor()
 	for _, place := range d.raise {
-		f := n.survey.at(place)
+		f := n.Survey.At(place)
 		if f == nil || !f.ok() {
 			return false
 		}
@@ -498,7 +498,7 @@ func (m *coordinator) raiseFloors(ctx context.Context, n *situation, d *decision
 	if cold {
 		// Masters that have all forgotten look like new ones. There is something to do only where it is known that they have.
 		log, attrs := m.opts.Logger.Info, []any{"floor", floor}
-		if n.record.generation > 1 || n.record.version > 0 {
+		if n.Record.Generation > 1 || n.Record.Version > 0 {
 			log = m.opts.Logger.Warn
 			attrs = append(attrs, "to_do", "nothing if fences are not used; else see that clocks here and on the masters differ by less than clock_skew_max")
 		}
@@ -508,28 +508,28 @@ func (m *coordinator) raiseFloors(ctx context.Context, n *situation, d *decision
 }
 
 // propose has the acceptors choose what follows parent, or a founding (parent is nil), and goes on with what they chose.
-func (m *coordinator) propose(ctx context.Context, s *survey, parent *record, acceptors []*found, quorum int, d decision) time.Duration {
+func (m *Coordinator) propose(ctx context.Context, s *Survey, parent *Record, acceptors []*Report, quorum int, d decision) time.Duration {
 	o := m.opts
-	chosen, err := s.step(ctx, parent, acceptors, quorum, d.child)
+	chosen, err := s.Step(ctx, parent, acceptors, quorum, d.Child)
 	if err != nil {
 		m.setProblem("the membership cannot be changed at present: " + err.Error())
-		if errors.Is(err, errOutrun) {
+		if errors.Is(err, ErrOutrun) {
 			return jitter(o.Heartbeat)
 		}
 		return o.Heartbeat
 	}
-	ours := chosen.digest == d.child.digest
+	ours := chosen.Digest == d.Child.Digest
 	if !ours {
-		d = decision{child: chosen}
+		d = decision{Child: chosen}
 	}
-	for i := range chosen.seats {
-		one := &chosen.seats[i]
-		if one.state == seatLearner && one.since == chosen.version && m.record != nil {
-			m.pauseReseat(one.number, m.record.wait)
+	for i := range chosen.Seats {
+		one := &chosen.Seats[i]
+		if one.State == Learner && one.Since == chosen.Version && m.Record != nil {
+			m.pauseReseat(one.Number, m.Record.Wait)
 		}
 	}
 	m.adopt(chosen, d.changes)
-	s.teach(ctx, chosen.among(s.found), chosen)
+	s.Teach(ctx, chosen.Among(s.Reports), chosen)
 	m.host.Recheck()
 	if ours && d.asked { //mutant:a-founding-is-taken-for-the-change
 		m.request.chosen(chosen)
@@ -542,7 +542,7 @@ func (m *coordinator) propose(ctx context.Context, s *survey, parent *record, ac
 const reseatPauseMax = 8 * time.Second
 
 // pauseReseat makes the next change of a seat wait: a second at first, twice as long each time, until it has been quiet for long enough.
-func (m *coordinator) pauseReseat(place int, wait time.Duration) {
+func (m *Coordinator) pauseReseat(place int, wait time.Duration) {
 	p, now, most := m.pauses[place], time.Now(), min(wait, reseatPauseMax)
 	if now.After(p.until.Add(most)) {
 		p.next = time.Second
@@ -552,29 +552,29 @@ func (m *coordinator) pauseReseat(place int, wait time.Duration) {
 }
 
 // found founds the membership anew, where that is allowed. base is as for founding.
-func (m *coordinator) found(ctx context.Context, s *survey, base *record) time.Duration {
+func (m *Coordinator) found(ctx context.Context, s *Survey, base *Record) time.Duration {
 	o := m.opts
 	since := m.foundable
 	if since.IsZero() {
-		since = s.began
+		since = s.Began
 	}
 	// Somebody may have raised max_ttl meanwhile, and all masters have forgotten that, too.
-	if base != nil && base == m.record && since.Sub(m.quorumAt) <= recheckWithin(base.wait) { //mutant:a-proxy-that-was-cut-off-founds-with-its-own-wait
+	if base != nil && base == m.Record && since.Sub(m.quorumAt) <= RecheckWithin(base.Wait) { //mutant:a-proxy-that-was-cut-off-founds-with-its-own-wait
 		o.FoundingWait = 0
 	}
-	f, why := s.founding(base, o)
+	f, why := s.Founding(base, o)
 	if f == nil {
 		m.foundable = time.Time{}
 		return m.foundLater(why)
 	}
 	if m.foundable.IsZero() {
-		m.foundable = s.began
+		m.foundable = s.Began
 	}
-	patience := recheckWithin(f.wait)
-	if s.count((*found).ok) == len(f.seats) {
+	patience := RecheckWithin(f.Wait)
+	if s.count((*Report).ok) == len(f.Seats) {
 		patience = heardWithin * o.Heartbeat // nobody else can come back, and what this client has heard itself is too old by then
 	}
-	if left := patience - s.began.Sub(m.foundable); left > 0 { //mutant:a-founding-without-patience
+	if left := patience - s.Began.Sub(m.foundable); left > 0 { //mutant:a-founding-without-patience
 		m.setProblemFor(left, "too few masters remember the membership: unless more of them come back, it is founded anew")
 		return min(left, o.Heartbeat)
 	}
@@ -583,22 +583,22 @@ func (m *coordinator) found(ctx context.Context, s *survey, base *record) time.D
 			return m.foundLater(meansTwo(name))
 		}
 	}
-	d := decision{child: f, changes: []string{"founded: the masters are new, or too many have forgotten"}}
+	d := decision{Child: f, changes: []string{"founded: the masters are new, or too many have forgotten"}}
 	if why != "" {
 		d.changes = append(d.changes, why)
 	}
-	return m.propose(ctx, s, nil, f.among(s.found), f.quorum(), d)
+	return m.propose(ctx, s, nil, f.Among(s.Reports), f.Quorum(), d)
 }
 
 // foundLater says why the membership cannot be founded anew at present.
-func (m *coordinator) foundLater(why string) time.Duration {
+func (m *Coordinator) foundLater(why string) time.Duration {
 	m.setProblem(why)
 	m.refuseRequest(errors.New("too few masters are reached to change anything: " + why))
 	return m.opts.Heartbeat
 }
 
-// among are the masters whose memory the record lists.
-func (r *record) among(all []*found) (list []*found) {
+// Among are the masters whose memory the record lists.
+func (r *Record) Among(all []*Report) (list []*Report) {
 	for _, f := range all {
 		if f.lists(r) {
 			list = append(list, f)
@@ -608,21 +608,21 @@ func (r *record) among(all []*found) (list []*found) {
 }
 
 // adopt makes the record the one in force. It is known to be chosen.
-func (m *coordinator) adopt(r *record, changes []string) {
+func (m *Coordinator) adopt(r *Record, changes []string) {
 	now := time.Now()
-	m.mu.Lock()
-	before := m.record
+	m.Mu.Lock()
+	before := m.Record
 	watches := make(map[string]*watch)
-	for _, timer := range timersOf(r, m.opts.Drift) {
+	for _, timer := range TimersOf(r, m.opts.Drift) {
 		watches[timer] = m.watches[timer]
 		if watches[timer] == nil {
 			watches[timer] = &watch{since: now, clocks: make(map[string]clockWatch)}
 		}
 	}
-	m.record, m.settled, m.watches, m.problem, m.problemEnds = r, false, watches, "", time.Time{}
+	m.Record, m.settled, m.watches, m.problem, m.problemEnds = r, false, watches, "", time.Time{}
 	maps.DeleteFunc(m.due, func(timer string, _ time.Time) bool { return watches[timer] == nil })
-	m.mu.Unlock()
-	attrs := []any{"version", r.version, "lineage", fmt.Sprintf("%d-%s", r.generation, r.lineage), "voters", r.voters(), "masters", len(r.seats)}
+	m.Mu.Unlock()
+	attrs := []any{"version", r.Version, "lineage", fmt.Sprintf("%d-%s", r.Generation, r.Lineage), "voters", r.Voters(), "masters", len(r.Seats)}
 	if len(changes) > 0 {
 		attrs = append(attrs, "change", strings.Join(changes, "; "))
 	}
@@ -632,31 +632,31 @@ func (m *coordinator) adopt(r *record, changes []string) {
 }
 
 // current is the record in force.
-func (m *coordinator) current() *record {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.record
+func (m *Coordinator) current() *Record {
+	m.Mu.Lock()
+	defer m.Mu.Unlock()
+	return m.Record
 }
 
 // settle says that no child of the record in force had been chosen when this look began. A quorum would have accepted it, and one of those would
 // have shown it now.
-func (m *coordinator) settle() {
-	m.mu.Lock()
+func (m *Coordinator) settle() {
+	m.Mu.Lock()
 	m.settled = true
-	m.mu.Unlock()
+	m.Mu.Unlock()
 }
 
-// seatLeft is how much is left of the wait of a seat.
-func (m *coordinator) seatLeft(place int) time.Duration {
-	m.mu.Lock()
-	r := m.record
-	m.mu.Unlock()
+// Left is how much is left of the wait of a seat.
+func (m *Coordinator) Left(place int) time.Duration {
+	m.Mu.Lock()
+	r := m.Record
+	m.Mu.Unlock()
 	if r == nil {
 		return 0
 	}
-	s := r.seat(place)
-	if s == nil || s.state != seatLearner {
+	s := r.Seat(place)
+	if s == nil || s.State != Learner {
 		return 0
 	}
-	return m.leftOf(r, r.stampField(s))
+	return m.leftOf(r, r.StampField(s))
 }

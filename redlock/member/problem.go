@@ -1,4 +1,4 @@
-package redlock
+package member
 
 import (
 	"fmt"
@@ -16,12 +16,12 @@ import (
 
 // complaint is what an operator should know of masters that are no members although they answer; "": nothing.
 // strays are those that showed twice what a majority does not know.
-func (m *coordinator) complaint(s *survey, r *record, strays []*found) string {
+func (m *Coordinator) complaint(s *Survey, r *Record, strays []*Report) string {
 	for _, f := range strays {
 		return fmt.Sprintf("%s shows version %d of the membership, and a majority of the masters does not know it: see who writes to it; it starts anew",
-			f.master.Addr, f.state.record.version)
+			f.master.Addr, f.State.Record.version)
 	}
-	for _, f := range s.found {
+	for _, f := range s.Reports {
 		if f.foreign(r) {
 			if f.record != nil {
 				return f.master.Addr + ": " + otherFleet(f.record)
@@ -29,7 +29,7 @@ func (m *coordinator) complaint(s *survey, r *record, strays []*found) string {
 			return f.master.Addr + ": " + belongsElsewhere
 		}
 	}
-	for _, f := range s.found {
+	for _, f := range s.Reports {
 		if f.ok() && f.unreadable != nil {
 			return fmt.Sprintf("%s: %s: %v; the next change of the membership writes it anew", f.master.Addr, textOfTheRecord, conn.Shorten(f.unreadable))
 		}
@@ -40,8 +40,8 @@ func (m *coordinator) complaint(s *survey, r *record, strays []*found) string {
 	case name == "":
 		m.elsewhere = time.Time{}
 	case m.elsewhere.IsZero():
-		m.elsewhere = s.began
-	case s.began.Sub(m.elsewhere) > 2*within: // a master that has just restarted was heard a moment ago //mutant:two-masters-of-one-name-are-not-told
+		m.elsewhere = s.Began
+	case s.Began.Sub(m.elsewhere) > 2*within: // a master that has just restarted was heard a moment ago //mutant:two-masters-of-one-name-are-not-told
 		return meansTwo(name)
 	}
 	return ""
@@ -53,8 +53,8 @@ func meansTwo(name string) string {
 }
 
 // compareFile says what the settings say otherwise than the record in force, which counts.
-func (m *coordinator) compareFile(r, before *record) {
-	if before != nil && before.maxTTL == r.maxTTL && before.roster == r.roster && sameAddrs(before, r) {
+func (m *Coordinator) compareFile(r, before *Record) {
+	if before != nil && before.MaxTTL == r.MaxTTL && before.Roster == r.Roster && sameAddrs(before, r) {
 		return
 	}
 	if text := fileDiffers(r, m.opts); text != "" {
@@ -63,45 +63,45 @@ func (m *coordinator) compareFile(r, before *record) {
 	}
 }
 
-func sameAddrs(a, b *record) bool {
-	return slices.EqualFunc(a.seats, b.seats, func(x, y seat) bool { return x.number == y.number && x.addr == y.addr })
+func sameAddrs(a, b *Record) bool {
+	return slices.EqualFunc(a.Seats, b.Seats, func(x, y Seat) bool { return x.Number == y.Number && x.Addr == y.Addr })
 }
 
 // fileDiffers is what the options say otherwise than the record; "": nothing.
-func fileDiffers(r *record, o memberOptions) string {
+func fileDiffers(r *Record, o Options) string {
 	var parts []string
-	if o.MaxTTL.Truncate(time.Millisecond) != r.maxTTL {
-		parts = append(parts, fmt.Sprintf("max_ttl is %s, the settings say %s", clock.Text(r.maxTTL), clock.Text(o.MaxTTL)))
+	if o.MaxTTL.Truncate(time.Millisecond) != r.MaxTTL {
+		parts = append(parts, fmt.Sprintf("max_ttl is %s, the settings say %s", clock.Text(r.MaxTTL), clock.Text(o.MaxTTL)))
 	}
-	for i := range r.seats {
-		s := &r.seats[i]
-		at := slices.IndexFunc(o.Masters, func(m conn.Master) bool { return m.SeatName() == s.name })
+	for i := range r.Seats {
+		s := &r.Seats[i]
+		at := slices.IndexFunc(o.Masters, func(m conn.Master) bool { return m.SeatName() == s.Name })
 		switch {
 		case at < 0:
-			parts = append(parts, fmt.Sprintf("%s (%s) is a member, the settings do not name it", conn.Sanitize(s.name), conn.Sanitize(s.addr)))
-		case o.masterAt(s.name, s.addr).FullAddr() != o.Masters[at].FullAddr():
-			parts = append(parts, fmt.Sprintf("%s is at %s, the settings say %s", conn.Sanitize(s.name), conn.Sanitize(o.masterAt(s.name, s.addr).FullAddr()), o.Masters[at].FullAddr()))
+			parts = append(parts, fmt.Sprintf("%s (%s) is a member, the settings do not name it", conn.Sanitize(s.Name), conn.Sanitize(s.Addr)))
+		case o.MasterAt(s.Name, s.Addr).FullAddr() != o.Masters[at].FullAddr():
+			parts = append(parts, fmt.Sprintf("%s is at %s, the settings say %s", conn.Sanitize(s.Name), conn.Sanitize(o.MasterAt(s.Name, s.Addr).FullAddr()), o.Masters[at].FullAddr()))
 		}
 	}
 	for _, one := range o.Masters {
-		if r.seatNamed(one.SeatName()) == nil {
+		if r.SeatNamed(one.SeatName()) == nil {
 			parts = append(parts, fmt.Sprintf("%s is no member, the settings name it", one.SeatName()))
 		}
 	}
 	return strings.Join(parts, "; ")
 }
 
-func (m *coordinator) setProblem(text string) { m.setProblemFor(0, text) }
+func (m *Coordinator) setProblem(text string) { m.setProblemFor(0, text) }
 
 // setProblemFor is setProblem for one that is over after that time, if nothing else happens. The log has it once, without the time.
-func (m *coordinator) setProblemFor(left time.Duration, text string) {
-	m.mu.Lock()
+func (m *Coordinator) setProblemFor(left time.Duration, text string) {
+	m.Mu.Lock()
 	changed := m.problem != text
 	m.problem, m.problemEnds = text, time.Time{}
 	if left > 0 {
 		m.problemEnds = time.Now().Add(left)
 	}
-	m.mu.Unlock()
+	m.Mu.Unlock()
 	if changed && text != "" {
 		m.log.Log(m.opts.Logger, slog.LevelWarn, time.Now(), "membership", "problem", text,
 			"to_do", "see `redlockd members` and `redlockd check`")

@@ -1,4 +1,4 @@
-package redlock
+package member
 
 import (
 	"fmt"
@@ -11,17 +11,17 @@ import (
 	"redlockd/redlock/lua"
 )
 
-// trailer is what the master replied to the two commands that every pipeline ends with. They stand behind the commands whose votes they
+// Trailer is what the master replied to the two commands that every pipeline ends with. They stand behind the commands whose votes they
 // judge: whatever made the master forget before it executed one of those shows here. They are two per pipeline, not per operation.
-type trailer struct {
+type Trailer struct {
 	// shown is the field v of lua.MembersKey; "": there is none.
-	shown string
-	beat  int64     // 0: it is missing or no number
-	clock time.Time // the answer to TIME
+	Shown string
+	Beat  int64     // 0: it is missing or no number
+	Clock time.Time // the answer to TIME
 }
 
-// trailerCommands are HMGET of what the master shows and of the beat, and TIME.
-var trailerCommands = func() []byte {
+// TrailerCommands are HMGET of what the master shows and of the beat, and TIME.
+var TrailerCommands = func() []byte {
 	var w conn.Wire
 	w.Array(4)
 	for _, word := range []string{"hmget", lua.MembersKey, "v", "beat"} {
@@ -32,8 +32,8 @@ var trailerCommands = func() []byte {
 	return w.Out
 }()
 
-// readTrailer reads the replies to trailerCommands. shown is the value to expect, which needs no memory of its own.
-func readTrailer(w *conn.Wire, shown string) (end trailer, err error) {
+// ReadTrailer reads the replies to trailerCommands. shown is the value to expect, which needs no memory of its own.
+func ReadTrailer(w *conn.Wire, shown string) (end Trailer, err error) {
 	if err := w.Head(2); err != nil {
 		return end, fmt.Errorf("HMGET of the membership: %w", err)
 	}
@@ -41,20 +41,20 @@ func readTrailer(w *conn.Wire, shown string) (end trailer, err error) {
 	if err != nil {
 		return end, err
 	}
-	if end.shown = shown; !value.Is(shown) {
-		end.shown = string(value.Text)
+	if end.Shown = shown; !value.Is(shown) {
+		end.Shown = string(value.Text)
 	}
 	beat, err := w.ReadReply()
 	if err != nil {
 		return end, err
 	}
-	end.beat, _ = beat.Int()
-	end.clock, err = readTime(w)
+	end.Beat, _ = beat.Int()
+	end.Clock, err = ReadTime(w)
 	return end, err
 }
 
-// readTime reads the reply to TIME.
-func readTime(w *conn.Wire) (time.Time, error) {
+// ReadTime reads the reply to TIME.
+func ReadTime(w *conn.Wire) (time.Time, error) {
 	if err := w.Head(2); err != nil {
 		return time.Time{}, fmt.Errorf("TIME: %w", err)
 	}
@@ -73,15 +73,15 @@ func readTime(w *conn.Wire) (time.Time, error) {
 	return time.Unix(clock[0], clock[1]*1000), nil
 }
 
-// trailerOf is the same for a pipeline of go-redis.
-func trailerOf(fields *redis.SliceCmd, clock *redis.TimeCmd) trailer {
-	end := trailer{clock: clock.Val()}
+// TrailerOf is the same for a pipeline of go-redis.
+func TrailerOf(fields *redis.SliceCmd, clock *redis.TimeCmd) Trailer {
+	end := Trailer{Clock: clock.Val()}
 	for i, value := range fields.Val() {
 		switch text, _ := value.(string); i {
 		case 0:
-			end.shown = text
+			end.Shown = text
 		case 1:
-			end.beat, _ = strconv.ParseInt(text, 10, 64)
+			end.Beat, _ = strconv.ParseInt(text, 10, 64)
 		}
 	}
 	return end

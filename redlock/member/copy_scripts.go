@@ -1,4 +1,4 @@
-package redlock
+package member
 
 import (
 	"fmt"
@@ -13,21 +13,21 @@ import (
 )
 
 // copyEntryOf reads one key of lua.CopyRead.
-func copyEntryOf(left, value any) (e copyEntry, err error) {
+func copyEntryOf(left, value any) (e CopyEntry, err error) {
 	ms, ok := left.(int64)
 	if !ok {
 		return e, conn.ProtocolErrorf("%v for the time that a key lives", left)
 	}
-	e.left = ms
+	e.Left = ms
 	switch value := value.(type) {
 	case string:
-		e.kind, e.value = copyString, value
+		e.Kind, e.Value = CopyString, value
 	case int64:
 		if value == -1 {
-			e.kind = copyForeign
+			e.Kind = CopyForeign
 		}
 	case []any:
-		e.kind, e.readers = copyReaders, make(map[string]int64)
+		e.Kind, e.Readers = CopyReaders, make(map[string]int64)
 		for i := 0; i+1 < len(value); i += 2 {
 			member, _ := value[i].(string)
 			text, _ := value[i+1].(string)
@@ -36,7 +36,7 @@ func copyEntryOf(left, value any) (e copyEntry, err error) {
 				return e, conn.ProtocolErrorf("%v for a reader", value[i:i+2])
 			}
 			if member != readersEnd && ends > 0 {
-				e.readers[member] = ends
+				e.Readers[member] = ends
 			}
 		}
 	default:
@@ -48,8 +48,8 @@ func copyEntryOf(left, value any) (e copyEntry, err error) {
 // readersEnd is the member of a set of readers that tells where the key ends.
 const readersEnd = "redlockd:end"
 
-// copyEntriesOf reads the reply to lua.CopyRead.
-func copyEntriesOf(cmd *redis.Cmd, keys int) ([]copyEntry, error) {
+// CopyEntriesOf reads the reply to lua.CopyRead.
+func CopyEntriesOf(cmd *redis.Cmd, keys int) ([]CopyEntry, error) {
 	reply, err := cmd.Slice()
 	if err != nil {
 		return nil, err
@@ -57,7 +57,7 @@ func copyEntriesOf(cmd *redis.Cmd, keys int) ([]copyEntry, error) {
 	if len(reply) != 2*keys {
 		return nil, conn.ProtocolErrorf("%d replies for %d keys", len(reply), keys)
 	}
-	entries := make([]copyEntry, keys)
+	entries := make([]CopyEntry, keys)
 	for i := range entries {
 		if entries[i], err = copyEntryOf(reply[2*i], reply[2*i+1]); err != nil {
 			return nil, err
@@ -67,50 +67,50 @@ func copyEntriesOf(cmd *redis.Cmd, keys int) ([]copyEntry, error) {
 }
 
 // giveArgs are the ARGV of lua.CopyGive for one key. learner is what it has shown; nil: it was not asked, and is taken to have nothing.
-func (o *copyOrder) giveArgs(learner *copyEntry) []any {
+func (o *CopyOrder) giveArgs(learner *CopyEntry) []any {
 	kind, had := "-", ""
 	switch {
-	case o.whatever:
+	case o.Whatever:
 		kind = "*"
-	case learner == nil || learner.kind == copyNothing:
-	case learner.kind == copyString:
-		kind, had = "=", learner.value
+	case learner == nil || learner.Kind == copyNothing:
+	case learner.Kind == CopyString:
+		kind, had = "=", learner.Value
 	default:
 		kind = "*"
 	}
-	if o.do == copyRemove {
+	if o.Do == CopyRemove {
 		return []any{kind, had, "", 0}
 	}
-	return []any{kind, had, o.value, o.left}
+	return []any{kind, had, o.Value, o.Left}
 }
 
-// readersArgs are the ARGV of lua.CopyReaders behind the first.
-func (o *copyOrder) readersArgs() []any {
-	args := []any{2 * len(o.readers)}
-	for _, member := range slices.Sorted(maps.Keys(o.readers)) {
-		args = append(args, member, o.readers[member])
+// ReadersArgs are the ARGV of lua.CopyReaders behind the first.
+func (o *CopyOrder) ReadersArgs() []any {
+	args := []any{2 * len(o.Readers)}
+	for _, member := range slices.Sorted(maps.Keys(o.Readers)) {
+		args = append(args, member, o.Readers[member])
 	}
-	for _, member := range o.gone {
+	for _, member := range o.Gone {
 		args = append(args, member)
 	}
 	return args
 }
 
-// copyNote is who copies to a learner, and how far that is.
-type copyNote struct {
-	by    string
-	at    int64 // by the learner's clock, in milliseconds
-	given int64
-	done  int // percent
-	from  string
+// CopyNote is who copies to a learner, and how far that is.
+type CopyNote struct {
+	By    string
+	At    int64 // by the learner's clock, in milliseconds
+	Given int64
+	Done  int // percent
+	From  string
 }
 
-func (n copyNote) text() string { return fmt.Sprintf("%d %d %s", n.given, n.done, n.from) }
+func (n CopyNote) Text() string { return fmt.Sprintf("%d %d %s", n.Given, n.Done, n.From) }
 
-// parseCopyNote reads the field copy.
-func parseCopyNote(text string) (n copyNote, ok bool) {
+// ParseCopyNote reads the field copy.
+func ParseCopyNote(text string) (n CopyNote, ok bool) {
 	parts := strings.SplitN(text, " ", 5)
-	if len(parts) < 5 || !isHex(parts[0], nonceLen) {
+	if len(parts) < 5 || !IsHex(parts[0], NonceLen) {
 		return n, false
 	}
 	var counts [3]int64
@@ -119,6 +119,6 @@ func parseCopyNote(text string) (n copyNote, ok bool) {
 			return n, false
 		}
 	}
-	n = copyNote{by: parts[0], at: counts[0], given: counts[1], done: int(counts[2]), from: conn.Sanitize(parts[4])}
+	n = CopyNote{By: parts[0], At: counts[0], Given: counts[1], Done: int(counts[2]), From: conn.Sanitize(parts[4])}
 	return n, counts[2] <= 100
 }

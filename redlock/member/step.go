@@ -1,4 +1,4 @@
-package redlock
+package member
 
 import (
 	"context"
@@ -19,10 +19,10 @@ import (
 //
 // Source: Leslie Lamport, "Paxos Made Simple", section 2.2.
 
-// errOutrun is a step that another proposer was ahead of.
-var errOutrun = errors.New("somebody else changes the membership at the same time")
+// ErrOutrun is a step that another proposer was ahead of.
+var ErrOutrun = errors.New("somebody else changes the membership at the same time")
 
-// step has the acceptors, a quorum of them, choose the record that follows parent, or, where that is nil, a founding or the first record of a
+// Step has the acceptors, a quorum of them, choose the record that follows parent, or, where that is nil, a founding or the first record of a
 // bootstrap. own is what to propose where none of them has accepted another one already. It returns the record that was chosen.
 //
 // A step takes over an accepted child of its own kind only. A founding must not take over a child of a record: too few of those that could choose it
@@ -34,28 +34,28 @@ var errOutrun = errors.New("somebody else changes the membership at the same tim
 //
 // An acceptor that has settled on a child already has accepted it, at a ballot above all others: it was told that this one is chosen. It
 // promises nothing, because it accepts nothing else.
-func (s *survey) step(ctx context.Context, parent *record, acceptors []*found, quorum int, own *record) (*record, error) {
-	var ask, settled []*found
+func (s *Survey) Step(ctx context.Context, parent *Record, acceptors []*Report, quorum int, own *Record) (*Record, error) {
+	var ask, settled []*Report
 	ballot := ""
 	for _, a := range acceptors {
-		if parent != nil && a.state.record.digest != parent.digest {
+		if parent != nil && a.State.Record.Digest != parent.Digest {
 			settled = append(settled, a)
 			continue
 		}
 		ask = append(ask, a)
-		ballot = max(ballot, a.state.ballot)
+		ballot = max(ballot, a.State.Ballot)
 		if p := a.fields["p"]; isBallot(p) { //mutant:a-promise-that-is-no-ballot-is-outbid
 			ballot = max(ballot, p)
 		}
 	}
-	ballot = newBallot(ballot)
+	ballot = NewBallot(ballot)
 	// A master whose texts cannot be read counts as one that does not answer.
-	ready, err := s.askEach(ask, quorum-len(settled), surveyGrace, func(a *found) error {
+	ready, err := s.AskEach(ask, quorum-len(settled), surveyGrace, func(a *Report) error {
 		a.acceptedBallot, a.accepted = "", nil
 		if a.unreadable != nil && parent != nil { //mutant:a-record-that-cannot-be-read-takes-part
 			return fmt.Errorf("%s: %w", textOfTheRecord, a.unreadable)
 		}
-		reply, err := runOnMembers(ctx, a.conn, lua.Prepare, a.state.settled(), ballot)
+		reply, err := RunOnMembers(ctx, a.Conn, lua.Prepare, a.State.Settled(), ballot)
 		if err != nil || len(reply) != 4 || text(reply[1]) == "" {
 			return err
 		}
@@ -71,15 +71,15 @@ func (s *survey) step(ctx context.Context, parent *record, acceptors []*found, q
 	child := own
 	if parent != nil {
 		child = childToPropose(parent, ready, settled, own)
-		settled = slices.DeleteFunc(settled, func(a *found) bool { return a.state.record.digest != child.digest })
+		settled = slices.DeleteFunc(settled, func(a *Report) bool { return a.State.Record.Digest != child.Digest })
 		if have := len(ready) + len(settled); have < quorum { // who has settled on something else has promised nothing
 			return nil, fmt.Errorf("prepare: %d of %d masters agreed, %d are needed", have, len(acceptors), quorum)
 		}
 	} else if child = foundingToPropose(ready, own); child != own {
-		ready, quorum = child.among(ready), max(quorum, child.quorum())
+		ready, quorum = child.Among(ready), max(quorum, child.Quorum())
 	}
-	_, err = s.askEach(ready, quorum-len(settled), 0, func(a *found) error { //mutant:a-minority-chooses
-		_, err := runOnMembers(ctx, a.conn, lua.Accept, a.state.settled(), ballot, child.digest, child.text)
+	_, err = s.AskEach(ready, quorum-len(settled), 0, func(a *Report) error { //mutant:a-minority-chooses
+		_, err := RunOnMembers(ctx, a.Conn, lua.Accept, a.State.Settled(), ballot, child.Digest, child.Text)
 		return err
 	})
 	if err != nil {
@@ -93,32 +93,32 @@ func (s *survey) step(ctx context.Context, parent *record, acceptors []*found, q
 //
 // A child can have been chosen if those that show it and those that did not answer are a quorum: a master that has accepted a child shows it, or one that
 // was proposed because of it. So what one master invents is not taken over while the others answer.
-func childToPropose(parent *record, ready, settled []*found, own *record) *record {
+func childToPropose(parent *Record, ready, settled []*Report, own *Record) *Record {
 	type accepted struct {
 		ballot string
-		child  *record
+		child  *Record
 	}
 	var all []accepted
 	shows := make(map[string]int)
 	for _, a := range ready {
 		if a.accepted != nil {
 			all = append(all, accepted{a.acceptedBallot, a.accepted})
-			shows[a.accepted.digest]++
+			shows[a.accepted.Digest]++
 		}
 	}
 	for _, a := range settled {
 		all = append(all, accepted{"~", a.record}) // above the digits of every ballot
-		shows[a.record.digest]++
+		shows[a.record.Digest]++
 	}
 	silent := -len(ready) - len(settled)
-	for i := range parent.seats {
-		if parent.seats[i].state.occupied() {
+	for i := range parent.Seats {
+		if parent.Seats[i].State.occupied() {
 			silent++
 		}
 	}
 	slices.SortStableFunc(all, func(a, b accepted) int { return strings.Compare(b.ballot, a.ballot) }) //mutant:the-child-of-a-lower-ballot-is-taken
 	for _, a := range all {
-		if shows[a.child.digest]+silent >= parent.quorum() && checkChild(parent, a.child) == nil { //mutant:a-child-that-cannot-have-been-chosen-is-taken-over
+		if shows[a.child.Digest]+silent >= parent.Quorum() && CheckChild(parent, a.child) == nil { //mutant:a-child-that-cannot-have-been-chosen-is-taken-over
 			return a.child //mutant:an-accepted-child-is-ignored
 		}
 	}
@@ -127,10 +127,10 @@ func childToPropose(parent *record, ready, settled []*found, own *record) *recor
 
 // foundingToPropose is the founding to propose: the one of the highest ballot that was accepted, if a quorum of what it lists is there, else own.
 // One whose masters have forgotten since can never be chosen.
-func foundingToPropose(ready []*found, own *record) *record {
+func foundingToPropose(ready []*Report, own *Record) *Record {
 	founding, highest := own, ""
 	for _, a := range ready {
-		if a.acceptedBallot <= highest || a.accepted == nil || !a.accepted.founds() || len(a.accepted.among(ready)) < a.accepted.quorum() { //mutant:a-founding-of-lost-memories-is-in-the-way //mutant:a-founding-takes-over-a-child
+		if a.acceptedBallot <= highest || a.accepted == nil || !a.accepted.Founds() || len(a.accepted.Among(ready)) < a.accepted.Quorum() { //mutant:a-founding-of-lost-memories-is-in-the-way //mutant:a-founding-takes-over-a-child
 			continue
 		}
 		highest, founding = a.acceptedBallot, a.accepted
@@ -138,16 +138,16 @@ func foundingToPropose(ready []*found, own *record) *record {
 	return founding
 }
 
-// askEach asks all masters at once, and returns those that agreed: when all have answered, or a quorum has agreed and grace is over. An
+// AskEach asks all masters at once, and returns those that agreed: when all have answered, or a quorum has agreed and grace is over. An
 // error says why they are fewer.
-func (s *survey) askEach(masters []*found, quorum int, grace time.Duration, ask func(f *found) error) (agreed []*found, err error) {
+func (s *Survey) AskEach(masters []*Report, quorum int, grace time.Duration, ask func(f *Report) error) (agreed []*Report, err error) {
 	type answer struct {
-		f   *found
+		f   *Report
 		err error
 	}
 	answers := make(chan answer, len(masters))
 	for _, f := range masters {
-		s.asking.Go(func() { answers <- answer{f, conn.RecoverPanic(func() error { return ask(f) })} })
+		s.Asking.Go(func() { answers <- answer{f, conn.RecoverPanic(func() error { return ask(f) })} })
 	}
 	var problems []string
 	var enough <-chan time.Time
@@ -160,7 +160,7 @@ func (s *survey) askEach(masters []*found, quorum int, grace time.Duration, ask 
 			return agreed, nil
 		}
 		if a.err != nil {
-			outrun = outrun || errors.Is(a.err, errOutrun)
+			outrun = outrun || errors.Is(a.err, ErrOutrun)
 			problems = append(problems, fmt.Sprintf("%s: %v", a.f.master.Addr, conn.Shorten(a.err)))
 			continue
 		}
@@ -177,16 +177,16 @@ func (s *survey) askEach(masters []*found, quorum int, grace time.Duration, ask 
 	case len(agreed) >= quorum:
 		return agreed, nil
 	case outrun:
-		return nil, errOutrun
+		return nil, ErrOutrun
 	}
 	slices.Sort(problems)
 	return nil, fmt.Errorf("%d of %d masters agreed, %d are needed: %s", len(agreed), len(masters), quorum, strings.Join(problems, "; "))
 }
 
-// teach tells the masters of the record, which is known to be chosen. Who cannot be told learns it later.
-func (s *survey) teach(ctx context.Context, masters []*found, r *record) {
-	s.askEach(masters, len(masters), 0, func(f *found) error {
-		_, err := runOnMembers(ctx, f.conn, lua.Learn, f.state.memory, r.generation, r.lineage, r.version, r.shownBy(f.state.memory), r.text)
+// Teach tells the masters of the record, which is known to be chosen. Who cannot be told learns it later.
+func (s *Survey) Teach(ctx context.Context, masters []*Report, r *Record) {
+	s.AskEach(masters, len(masters), 0, func(f *Report) error {
+		_, err := RunOnMembers(ctx, f.Conn, lua.Learn, f.State.Memory, r.Generation, r.Lineage, r.Version, r.ShownBy(f.State.Memory), r.Text)
 		f.taught = err == nil
 		return err
 	})
@@ -194,13 +194,13 @@ func (s *survey) teach(ctx context.Context, masters []*found, r *record) {
 
 // teachUntaught tells the masters that r lists and that show an older record, and returns how many of them know it now. From then on they count
 // as masters that show it. Nothing else may be asked of them meanwhile.
-func (s *survey) teachUntaught(ctx context.Context, r *record) (taught int) {
+func (s *Survey) teachUntaught(ctx context.Context, r *Record) (taught int) {
 	list := s.untaught(r)
-	s.teach(ctx, list, r)
+	s.Teach(ctx, list, r)
 	for _, f := range list {
 		if f.taught {
-			f.state, f.record, f.child = memberState{memory: f.state.memory, record: r.recordID()}, r, nil
-			f.v = f.state.String()
+			f.State, f.record, f.child = State{Memory: f.State.Memory, Record: r.ID()}, r, nil
+			f.v = f.State.String()
 			taught++
 		}
 	}
@@ -211,13 +211,13 @@ func (s *survey) teachUntaught(ctx context.Context, r *record) (taught int) {
 const textOfTheRecord = "the field r of its " + lua.MembersKey + ", the text of the membership, cannot be read"
 
 // raiseFloor has a master refuse fences up to the floor.
-func (f *found) raiseFloor(ctx context.Context, floor int64) error {
-	raised, err := f.conn.Redis.Eval(ctx, lua.AdmitFloor.Text, []string{lua.MembersKey, lua.FloorKey}, f.state.String(), floor).Int()
+func (f *Report) raiseFloor(ctx context.Context, floor int64) error {
+	raised, err := f.Conn.Redis.Eval(ctx, lua.AdmitFloor.Text, []string{lua.MembersKey, lua.FloorKey}, f.State.String(), floor).Int()
 	switch {
 	case err == nil && raised == fence.Ahead:
 		return errFloorAhead
 	case err == nil && raised == 0:
-		return errOutrun
+		return ErrOutrun
 	}
 	return err
 }
@@ -225,14 +225,14 @@ func (f *found) raiseFloor(ctx context.Context, floor int64) error {
 // errFloorAhead is a floor that a master does not take, because it is too far ahead of its clock.
 var errFloorAhead = errors.New("the floor of fences is too far ahead of its clock")
 
-// runOnMembers runs one of the scripts on the membership. errOutrun: the master shows something else by now.
-func runOnMembers(ctx context.Context, conn *conn.Conn, s lua.Script, args ...any) ([]any, error) {
+// RunOnMembers runs one of the scripts on the membership. errOutrun: the master shows something else by now.
+func RunOnMembers(ctx context.Context, conn *conn.Conn, s lua.Script, args ...any) ([]any, error) {
 	reply, err := conn.Redis.Eval(ctx, s.Text, []string{lua.MembersKey}, args...).Slice()
 	if err != nil {
 		return nil, err
 	}
 	if n, ok := reply[0].(int64); !ok || n != 1 {
-		return nil, errOutrun
+		return nil, ErrOutrun
 	}
 	return reply, nil
 }

@@ -1,4 +1,4 @@
-package redlock
+package member
 
 import (
 	"fmt"
@@ -18,53 +18,53 @@ import (
 // What remains: addresses that mean one Redis for some proxies and another for others, for longer than that. Where those and the
 // masters that one side cannot reach are a majority of the seats, the other side may found a fleet of its own.
 
-// founding decides whether the survey allows one, and returns its record. base is the last record that is known of the fleet; nil: nothing is
+// Founding decides whether the survey allows one, and returns its record. base is the last record that is known of the fleet; nil: nothing is
 // known of any, so the options name the seats. FoundingWait of the options is 0 where base was in force until now.
 //
 // Nil: there is nothing to found, and why is ""; or it is not possible yet, and why says what is missing. Else why names the master whose word
 // alone makes the wait so long: nobody can tell whether it lies.
-func (s *survey) founding(base *record, opts memberOptions) (f *record, why string) {
+func (s *Survey) Founding(base *Record, opts Options) (f *Record, why string) {
 	f = vacated(base, opts)
 	dead, reached := 0, 0
 	others := make(map[string][]string) // names, by what keeps them from being members
-	for i := range f.seats {
-		one := &f.seats[i]
-		a := s.at(one.number)
+	for i := range f.Seats {
+		one := &f.Seats[i]
+		a := s.At(one.Number)
 		if a == nil || !a.ok() {
 			if a != nil && conn.IsRefused(a.err) {
-				others[conn.Shorten(a.err).Error()] = append(others[conn.Shorten(a.err).Error()], conn.Sanitize(one.name))
+				others[conn.Shorten(a.err).Error()] = append(others[conn.Shorten(a.err).Error()], conn.Sanitize(one.Name))
 			}
 			continue
 		}
-		if base != nil && a.foreign(base) || base == nil && !a.state.fresh {
+		if base != nil && a.foreign(base) || base == nil && !a.State.fresh {
 			reason := belongsElsewhere
 			if a.record == nil {
 				reason = recordIsGone
 			}
-			others[reason] = append(others[reason], conn.Sanitize(one.name))
+			others[reason] = append(others[reason], conn.Sanitize(one.Name))
 			continue
 		}
 		reached++
-		f.generation = max(f.generation, a.state.record.generation)
+		f.Generation = max(f.Generation, a.State.Record.generation)
 		if a.record != nil { // also that of a memory before
-			f.generation = max(f.generation, a.record.generation)
-			f.wait = max(f.wait, a.record.wait) //mutant:a-founding-forgets-a-longer-wait
+			f.Generation = max(f.Generation, a.record.Generation)
+			f.Wait = max(f.Wait, a.record.Wait) //mutant:a-founding-forgets-a-longer-wait
 		}
-		if a.child != nil && !a.child.founds() { // it may have been chosen
-			f.wait = max(f.wait, a.child.wait)
+		if a.child != nil && !a.child.Founds() { // it may have been chosen
+			f.Wait = max(f.Wait, a.child.Wait)
 		}
 		if base != nil {
-			if before := base.seat(one.number).memory; before != "" && before != a.state.memory && sameProcess(before, a.state.memory) {
+			if before := base.Seat(one.Number).Memory; before != "" && before != a.State.Memory && SameProcess(before, a.State.Memory) {
 				dead++
 			}
 		}
-		one.memory, one.state = a.state.memory, seatLearner
+		one.Memory, one.State = a.State.Memory, Learner
 	}
-	f.generation++
-	quorum := f.quorum()
+	f.Generation++
+	quorum := f.Quorum()
 	switch {
 	case reached < quorum: //mutant:a-minority-founds
-		why = fmt.Sprintf("%d of %d masters can be reached and may be members, %d are needed", reached, len(f.seats), quorum)
+		why = fmt.Sprintf("%d of %d masters can be reached and may be members, %d are needed", reached, len(f.Seats), quorum)
 		var reasons []string
 		for _, reason := range slices.Sorted(maps.Keys(others)) {
 			reasons = append(reasons, strings.Join(others[reason], ", ")+": "+reason)
@@ -77,39 +77,39 @@ func (s *survey) founding(base *record, opts memberOptions) (f *record, why stri
 		return nil, ""
 	}
 	var whose []string // who remembers so long a wait
-	for _, a := range s.found {
-		if a.ok() && a.record != nil && a.record.wait == f.wait {
+	for _, a := range s.Reports {
+		if a.ok() && a.record != nil && a.record.Wait == f.Wait {
 			whose = append(whose, conn.Sanitize(a.master.SeatName()))
 		}
 	}
-	if len(whose) == 1 && f.wait > f.needed(opts.Drift) {
-		why = fmt.Sprintf("%s alone remembers that waits were %v", whose[0], f.wait)
+	if len(whose) == 1 && f.Wait > f.Needed(opts.Drift) {
+		why = fmt.Sprintf("%s alone remembers that waits were %v", whose[0], f.Wait)
 	}
 	if dead < quorum { //mutant:a-founding-trusts-addresses-at-once
-		f.wait += recheckWithin(f.wait)
+		f.Wait += RecheckWithin(f.Wait)
 	}
-	f.wait = wholeMs(f.wait)
-	return f.seal(), why
+	f.Wait = wholeMs(f.Wait)
+	return f.Seal(), why
 }
 
 // vacated is the record of a founding before anything is known of the masters: the seats of base, or those that the options name where base is
 // nil, without memories.
-func vacated(base *record, opts memberOptions) *record {
-	f := &record{maxTTL: opts.MaxTTL.Truncate(time.Millisecond), lineage: nonce()}
-	f.wait = max(f.needed(opts.Drift), wholeMs(opts.FoundingWait)) //mutant:a-founding-forgets-founding_wait
+func vacated(base *Record, opts Options) *Record {
+	f := &Record{MaxTTL: opts.MaxTTL.Truncate(time.Millisecond), Lineage: Nonce()}
+	f.Wait = max(f.Needed(opts.Drift), wholeMs(opts.FoundingWait)) //mutant:a-founding-forgets-founding_wait
 	if base == nil {
 		for i, m := range opts.Masters {
-			f.seats = append(f.seats, seat{number: i, name: m.SeatName(), addr: m.SeatAddr(), state: seatVacant})
+			f.Seats = append(f.Seats, Seat{Number: i, Name: m.SeatName(), Addr: m.SeatAddr(), State: seatVacant})
 		}
 		return f
 	}
-	f.generation, f.roster = base.generation, base.roster
-	f.lineage = base.lineage[:fleetLen] + f.lineage[fleetLen:]
-	f.maxTTL, f.wait = base.maxTTL, max(f.wait, base.wait)
-	for i := range base.seats {
-		if b := base.seats[i]; b.state != seatLeaving {
-			b.memory, b.state, b.since = "", seatVacant, 0
-			f.seats = append(f.seats, b)
+	f.Generation, f.Roster = base.Generation, base.Roster
+	f.Lineage = base.Lineage[:FleetLen] + f.Lineage[FleetLen:]
+	f.MaxTTL, f.Wait = base.MaxTTL, max(f.Wait, base.Wait)
+	for i := range base.Seats {
+		if b := base.Seats[i]; b.State != seatLeaving {
+			b.Memory, b.State, b.Since = "", seatVacant, 0
+			f.Seats = append(f.Seats, b)
 		}
 	}
 	return f
@@ -121,11 +121,11 @@ const recordIsGone = "it shows a membership whose record is not there: see who w
 // remains is the newest record of own's fleet that some master shows, or has of the memory before; own, if there is no newer one. Where own is
 // nil, the record is of any fleet: the masters lead to one only (survey.fleet). One master's word counts here: what it can do is to name other
 // seats, and to make the founding wait for longer.
-func (s *survey) remains(own *record) (newest *record) {
+func (s *Survey) remains(own *Record) (newest *Record) {
 	newest = own
-	for _, f := range s.found {
+	for _, f := range s.Reports {
 		r := f.record
-		if f.ok() && r != nil && r.seatNamed(f.master.SeatName()) != nil && (newest == nil || r.follows(newest)) {
+		if f.ok() && r != nil && r.SeatNamed(f.master.SeatName()) != nil && (newest == nil || r.follows(newest)) {
 			newest = r
 		}
 	}

@@ -1,4 +1,4 @@
-package redlock
+package member
 
 import (
 	"context"
@@ -83,9 +83,9 @@ type MasterReport struct {
 	// MembersVersion is the version of the membership that it shows.
 	MembersVersion int64
 
-	state  memberState // what it shows
-	copied string      // how far a copy to it is, for people
-	record *record     // that it has settled on, or that the memory before it had
+	state  State   // what it shows
+	copied string  // how far a copy to it is, for people
+	record *Record // that it has settled on, or that the memory before it had
 
 	// floor and marks say how high its fences are; nil: they were not read.
 	floor *redis.StringCmd
@@ -115,10 +115,10 @@ const (
 	probeKeyTTL  = time.Second
 )
 
-// commandsNeeded are tried on a key of the probe's own, in this order, to learn whether the user
+// CommandsNeeded are tried on a key of the probe's own, in this order, to learn whether the user
 // may run them. All are commands that the engine sends itself or from a script; Redis checks the
 // permissions of both alike.
-var commandsNeeded = [][]any{
+var CommandsNeeded = [][]any{
 	{"SET", probeKey, "0", "NX", "PX", probeKeyTTL.Milliseconds()},
 	{"GET", probeKey},
 	{"MGET", probeKey},
@@ -152,8 +152,8 @@ var commandsNeeded = [][]any{
 // probeKey stands in commandsNeeded for the key of one probe.
 var probeKey = new(struct{ _ int })
 
-// probeAll is redlock.ProbeAll, with options that are complete.
-func probeAll(ctx context.Context, o memberOptions, timeout time.Duration) ([]MasterReport, Membership) {
+// ProbeAll is redlock.ProbeAll, with options that are complete.
+func ProbeAll(ctx context.Context, o Options, timeout time.Duration) ([]MasterReport, Membership) {
 	asked := make(map[string]MasterReport) // by full address
 	probe := func(masters []conn.Master) (reports []MasterReport) {
 		var mu sync.Mutex
@@ -174,10 +174,10 @@ func probeAll(ctx context.Context, o memberOptions, timeout time.Duration) ([]Ma
 		return reports
 	}
 	named := probe(o.Masters)
-	all, force := named, reportedBy(named).prevailing()
+	all, force := named, reportedBy(named).Prevailing()
 	for i := 0; force == nil && i < len(named); i++ {
 		if r := named[i].record; r != nil && !named[i].state.fresh { // the options may name too few of its masters
-			force = reportedBy(probe(mastersOf(r, o))).prevailing()
+			force = reportedBy(probe(mastersOf(r, o))).Prevailing()
 		}
 	}
 	var membership Membership
@@ -185,8 +185,8 @@ func probeAll(ctx context.Context, o memberOptions, timeout time.Duration) ([]Ma
 		membership = force.membership(o)
 		masters := mastersOf(force, o)
 		all = probe(masters)
-		for i := range force.seats {
-			all[i].Seat = force.seats[i].name
+		for i := range force.Seats {
+			all[i].Seat = force.Seats[i].Name
 			membership.Seats[i].Reached = all[i].Reachable
 		}
 		for i, m := range o.Masters {
@@ -196,32 +196,32 @@ func probeAll(ctx context.Context, o memberOptions, timeout time.Duration) ([]Ma
 			}
 		}
 	}
-	compare(all, force, o)
+	Compare(all, force, o)
 	return all, membership
 }
 
 // mastersOf are the masters of the seats.
-func mastersOf(r *record, o memberOptions) (masters []conn.Master) {
-	for i := range r.seats {
-		masters = append(masters, o.masterAt(r.seats[i].name, r.seats[i].addr))
+func mastersOf(r *Record, o Options) (masters []conn.Master) {
+	for i := range r.Seats {
+		masters = append(masters, o.MasterAt(r.Seats[i].Name, r.Seats[i].Addr))
 	}
 	return masters
 }
 
 // reportedBy has what the reports tell of the membership.
-func reportedBy(reports []MasterReport) *survey {
-	s := &survey{}
+func reportedBy(reports []MasterReport) *Survey {
+	s := &Survey{}
 	for i := range reports {
-		if r := &reports[i]; r.state.memory != "" {
-			s.found = append(s.found, &found{place: i, master: conn.Master{Addr: r.Addr}, runID: r.RunID, state: r.state, record: r.record})
+		if r := &reports[i]; r.state.Memory != "" {
+			s.Reports = append(s.Reports, &Report{Place: i, master: conn.Master{Addr: r.Addr}, runID: r.RunID, State: r.state, record: r.record})
 		}
 	}
 	return s
 }
 
-// compare finds what no master can tell by itself: that it is another's twin, or not what these
+// Compare finds what no master can tell by itself: that it is another's twin, or not what these
 // options expect.
-func compare(reports []MasterReport, force *record, o memberOptions) {
+func Compare(reports []MasterReport, force *Record, o Options) {
 	findTwins(reports)
 	compareMembership(reports, force)
 	if force != nil {
@@ -272,7 +272,7 @@ func Probe(ctx context.Context, m conn.Master, timeout time.Duration) MasterRepo
 	r := MasterReport{Addr: m.Addr}
 	l, err := conn.Dial(ctx, m, timeout)
 	if err != nil {
-		r.unreachable(ctx, err, timeout)
+		r.Unreachable(ctx, err, timeout)
 		return r
 	}
 	defer l.Close()
@@ -281,7 +281,7 @@ func Probe(ctx context.Context, m conn.Master, timeout time.Duration) MasterRepo
 	defer context.AfterFunc(ctx, func() { l.Client.Close() })()
 
 	if err := conn.RecoverPanic(func() error { r.ask(ctx, m, l, timeout); return nil }); err != nil {
-		r.unreachable(ctx, err, timeout)
+		r.Unreachable(ctx, err, timeout)
 	}
 	return r
 }
@@ -290,7 +290,7 @@ func Probe(ctx context.Context, m conn.Master, timeout time.Duration) MasterRepo
 func (r *MasterReport) ask(ctx context.Context, m conn.Master, l *conn.Conn, timeout time.Duration) {
 	text, err := l.Redis.Info(ctx).Result()
 	if !conn.Replied(err) {
-		r.unreachable(ctx, err, timeout)
+		r.Unreachable(ctx, err, timeout)
 		return
 	}
 	r.Reachable = true
@@ -303,10 +303,10 @@ func (r *MasterReport) ask(ctx context.Context, m conn.Master, l *conn.Conn, tim
 		r.add(NoVote, "name the Redis masters behind it", "is a redlockd, not a Redis")
 		return // it would refuse every command
 	}
-	r.fill(info)
+	r.Fill(info)
 	r.readClock(ctx, l, timeout)
 	r.readPersistence(ctx, l)
-	r.judge()
+	r.Judge()
 	if err == nil && r.Role == "master" && !r.ClusterNode && !r.Loading {
 		r.tryCommands(ctx, l)
 		r.readMembership(ctx, l)
@@ -322,7 +322,7 @@ func (r *MasterReport) ask(ctx context.Context, m conn.Master, l *conn.Conn, tim
 	}
 }
 
-func (r *MasterReport) unreachable(ctx context.Context, err error, timeout time.Duration) {
+func (r *MasterReport) Unreachable(ctx context.Context, err error, timeout time.Duration) {
 	if ctx.Err() != nil {
 		err = ctx.Err() // what broke then, broke because we closed it
 	}
@@ -363,8 +363,8 @@ func (r *MasterReport) refused(command string, err error) (only bool) {
 	return false
 }
 
-// fill takes from INFO what judge looks at.
-func (r *MasterReport) fill(info map[string]string) {
+// Fill takes from INFO what judge looks at.
+func (r *MasterReport) Fill(info map[string]string) {
 	r.Version, r.OS, r.RunID = info["redis_version"], info["os"], info["run_id"]
 	r.Role = info["role"]
 	if info["redis_mode"] == "sentinel" {
@@ -389,21 +389,21 @@ func (r *MasterReport) readClock(ctx context.Context, l *conn.Conn, timeout time
 			if conn.Replied(err) {
 				r.refused("TIME", err)
 			} else {
-				r.unreachable(ctx, err, timeout)
+				r.Unreachable(ctx, err, timeout)
 			}
 			return
 		}
 		if r.RTT == 0 || rtt < r.RTT {
 			r.RTT, r.ClockErr = rtt, rtt/2
-			r.ClockDiff = clockDiff(sent, there, rtt)
+			r.ClockDiff = ClockDiff(sent, there, rtt)
 		}
 	}
 }
 
-// clockDiff is the clock there less the clock here, when the question was sent at sent and there
+// ClockDiff is the clock there less the clock here, when the question was sent at sent and there
 // was answered after rtt: the master read its clock at some moment of the round trip, most likely
 // halfway.
-func clockDiff(sent, there time.Time, rtt time.Duration) time.Duration {
+func ClockDiff(sent, there time.Time, rtt time.Duration) time.Duration {
 	return there.Sub(sent.Add(rtt / 2))
 }
 
@@ -418,8 +418,8 @@ func (r *MasterReport) readPersistence(ctx context.Context, l *conn.Conn) {
 	}
 }
 
-// judge turns what was read into problems. It needs no connection.
-func (r *MasterReport) judge() {
+// Judge turns what was read into problems. It needs no connection.
+func (r *MasterReport) Judge() {
 	if r.Version != "" && conn.TooOld(r.Version) {
 		r.add(NoVote, "upgrade it", "Redis %s is too old: %d.%d is the first with all commands that are needed", r.Version, conn.OldestVersion[0], conn.OldestVersion[1])
 	}
@@ -465,7 +465,7 @@ const copyNoteShown = 10 * time.Second
 // readMembership reads what the master shows of the membership.
 func (r *MasterReport) readMembership(ctx context.Context, l *conn.Conn) {
 	fields := l.Redis.HMGet(ctx, lua.MembersKey, "v", "r", "copy")
-	if refused, _ := errors.AsType[*conn.RefusedError](membersError(fields.Err())); refused != nil {
+	if refused, _ := errors.AsType[*conn.RefusedError](AsMembersError(fields.Err())); refused != nil {
 		r.add(NoVote, "", "%s", refused.Reason)
 	}
 	if fields.Err() != nil || len(fields.Val()) != 3 {
@@ -474,27 +474,27 @@ func (r *MasterReport) readMembership(ctx context.Context, l *conn.Conn) {
 	v, _ := fields.Val()[0].(string)
 	text, _ := fields.Val()[1].(string)
 	copied, _ := fields.Val()[2].(string)
-	r.record, _ = parseRecord(text)
-	state, err := stateOf(v, r.RunID)
+	r.record, _ = ParseRecord(text)
+	state, err := StateOf(v, r.RunID)
 	if refused, _ := errors.AsType[*conn.RefusedError](err); refused != nil {
 		r.add(NoVote, "", "%s", refused.Reason)
 		return
 	}
-	if state.memory == "" {
-		state = memberState{memory: r.RunID + ":", fresh: true}
+	if state.Memory == "" {
+		state = State{Memory: r.RunID + ":", fresh: true}
 	}
 	r.state = state
-	if n, ok := parseCopyNote(copied); ok && time.Since(time.UnixMilli(n.at))+r.ClockDiff < copyNoteShown {
-		r.copied = fmt.Sprintf(" (%d locks so far, %d %%, from %s)", n.given, n.done, strings.ReplaceAll(n.from, ",", ", "))
+	if n, ok := ParseCopyNote(copied); ok && time.Since(time.UnixMilli(n.At))+r.ClockDiff < copyNoteShown {
+		r.copied = fmt.Sprintf(" (%d locks so far, %d %%, from %s)", n.Given, n.Done, strings.ReplaceAll(n.From, ",", ", "))
 	}
 	if !state.fresh {
-		r.MembersVersion = state.record.version
+		r.MembersVersion = state.Record.version
 	}
 	r.New = state.fresh && r.record == nil
 }
 
 // compareMembership says of each master what it is in the record in force; nil: none was found.
-func compareMembership(reports []MasterReport, force *record) {
+func compareMembership(reports []MasterReport, force *Record) {
 	s := reportedBy(reports)
 	for i := range reports {
 		r := &reports[i]
@@ -502,7 +502,7 @@ func compareMembership(reports []MasterReport, force *record) {
 			r.add(Warning, "take it out of the settings, or run redlockd members add", "the settings name it, and the membership has no seat for it: it has no vote")
 			continue
 		}
-		if r.state.memory == "" {
+		if r.state.Memory == "" {
 			continue
 		}
 		r.Member = "forgotten"
@@ -515,24 +515,24 @@ func compareMembership(reports []MasterReport, force *record) {
 			r.add(Warning, "nothing if the others have restarted without their data, a redlockd founds the membership anew; if their machines are lost for good, see redlockd members --help",
 				"it is a member, and a majority of the members does not show that, or cannot be reached: %s", seatNames(r.record))
 		case force == nil:
-		case !r.state.fresh && !r.state.record.sameFleet(force.recordID()):
+		case !r.state.fresh && !r.state.Record.sameFleet(force.ID()):
 			r.Member = "foreign"
 			r.add(NoVote, "name another master, or run FLUSHALL on it if that fleet is gone", "belongs to another fleet")
-		case force.lists(r.state.memory) != nil && !r.state.fresh:
-			r.Member = force.lists(r.state.memory).state.String()
+		case force.Lists(r.state.Memory) != nil && !r.state.fresh:
+			r.Member = force.Lists(r.state.Memory).State.String()
 			r.New = force.isNew()
-			if r.state.record != force.recordID() || r.state.child != "" { //mutant:check-counts-who-is-behind
+			if r.state.Record != force.ID() || r.state.Child != "" { //mutant:check-counts-who-is-behind
 				r.Member = "behind"
 				r.add(Note, "", "shows another version of the membership than the one in force: it votes when a redlockd that runs has told it")
 			}
 			if r.Member == "learner" && !r.New {
 				r.add(Note, "", "is a learner: it may have forgotten locks, and votes when a redlockd has given it what the others remember%s, or %s after it was listed",
-					r.copied, clock.Text(force.wait.Round(time.Millisecond)))
+					r.copied, clock.Text(force.Wait.Round(time.Millisecond)))
 			}
 		default:
-			r.add(Note, "", "the membership does not list its memory: it has restarted or was flushed, and votes when a redlockd has found it and given it what the others remember, or %s later", clock.Text(force.wait))
+			r.add(Note, "", "the membership does not list its memory: it has restarted or was flushed, and votes when a redlockd has found it and given it what the others remember, or %s later", clock.Text(force.Wait))
 		}
-		if force != nil && slices.ContainsFunc(s.strays(force), func(f *found) bool { return f.master.Addr == r.Addr }) {
+		if force != nil && slices.ContainsFunc(s.strays(force), func(f *Report) bool { return f.master.Addr == r.Addr }) {
 			r.add(Warning, "see who writes to it; a redlockd has it start anew", "shows version %d of the membership, and a majority of the masters does not know it", r.MembersVersion)
 		}
 	}
@@ -541,8 +541,8 @@ func compareMembership(reports []MasterReport, force *record) {
 // tryCommands finds the permissions that are missing by using them: ACL DRYRUN would ask for one
 // permission more, and is unknown to Redis 6.
 func (r *MasterReport) tryCommands(ctx context.Context, l *conn.Conn) {
-	key := lua.ReservedPrefix + "probe:" + nonce()
-	for _, template := range commandsNeeded {
+	key := lua.ReservedPrefix + "probe:" + Nonce()
+	for _, template := range CommandsNeeded {
 		args := make([]any, len(template))
 		for i, a := range template {
 			if a == any(probeKey) {

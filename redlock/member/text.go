@@ -1,4 +1,4 @@
-package redlock
+package member
 
 import (
 	"crypto/sha256"
@@ -15,17 +15,17 @@ import (
 
 // The text of a record, as it stands on every master: printed, and read with all its bounds checked.
 
-// seal fills text and digest, and returns r.
-func (r *record) seal() *record {
-	r.text = r.print()
-	r.digest = recordDigest(r.text)
+// Seal fills text and digest, and returns r.
+func (r *Record) Seal() *Record {
+	r.Text = r.print()
+	r.Digest = RecordDigest(r.Text)
 	return r
 }
 
-// recordDigest is the beginning of the text's SHA-256, in hex.
-func recordDigest(text string) string {
+// RecordDigest is the beginning of the text's SHA-256, in hex.
+func RecordDigest(text string) string {
 	sum := sha256.Sum256([]byte(text))
-	return hex.EncodeToString(sum[:digestLen/2])
+	return hex.EncodeToString(sum[:DigestLen/2])
 }
 
 // print writes the record as parseRecord reads it:
@@ -33,16 +33,16 @@ func recordDigest(text string) string {
 //	1;<generation>-<lineage>;<version>;<parent or ->;<max_ttl ms>;<wait ms>;<ttl since>;<roster>;<seat>|<seat>…
 //
 // where a seat is <number>,<name>,<addr>,<memory or ->,<state>,<since>.
-func (r *record) print() string {
-	b := make([]byte, 0, 256+128*len(r.seats))
-	b = fmt.Appendf(b, "%s;%d-%s;%d;%s;%d;%d;%d;%d;", recordForm, r.generation, r.lineage, r.version, orDash(r.parent),
-		r.maxTTL.Milliseconds(), r.wait.Milliseconds(), r.ttlSince, r.roster)
-	for i := range r.seats {
-		s := &r.seats[i]
+func (r *Record) print() string {
+	b := make([]byte, 0, 256+128*len(r.Seats))
+	b = fmt.Appendf(b, "%s;%d-%s;%d;%s;%d;%d;%d;%d;", recordForm, r.Generation, r.Lineage, r.Version, orDash(r.Parent),
+		r.MaxTTL.Milliseconds(), r.Wait.Milliseconds(), r.TTLSince, r.Roster)
+	for i := range r.Seats {
+		s := &r.Seats[i]
 		if i > 0 {
 			b = append(b, '|')
 		}
-		b = fmt.Appendf(b, "%d,%s,%s,%s,%c,%d", s.number, escaped(s.name), escaped(s.addr), orDash(s.memory), s.state, s.since)
+		b = fmt.Appendf(b, "%d,%s,%s,%s,%c,%d", s.Number, escaped(s.Name), escaped(s.Addr), orDash(s.Memory), s.State, s.Since)
 	}
 	return string(b)
 }
@@ -97,8 +97,8 @@ func isWordByte(c byte) bool {
 	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '-' || c == '.' || c == '_'
 }
 
-// isHex tells whether a text is n lower-case hex digits.
-func isHex(text string, n int) bool {
+// IsHex tells whether a text is n lower-case hex digits.
+func IsHex(text string, n int) bool {
 	if len(text) != n {
 		return false
 	}
@@ -120,17 +120,17 @@ func parseCount(text string) (int64, bool) {
 func parseLineage(text string) (generation int64, lineage string, ok bool) {
 	count, lineage, _ := strings.Cut(text, "-")
 	generation, ok = parseCount(count)
-	return generation, lineage, ok && isHex(lineage, nonceLen)
+	return generation, lineage, ok && IsHex(lineage, NonceLen)
 }
 
 // whatToDoAboutARecord ends the errors of parseRecord: a master has shown a text that no redlockd wrote.
 const whatToDoAboutARecord = "see who else writes to this master's " + lua.MembersKey + ", or whether a newer redlockd does"
 
-// parseRecord reads the text of a record. It accepts only what print writes, within its bounds.
-func parseRecord(text string) (*record, error) {
-	r, err := readRecord(text)
+// ParseRecord reads the text of a record. It accepts only what print writes, within its bounds.
+func ParseRecord(text string) (*Record, error) {
+	r, err := ReadRecord(text)
 	if err == nil {
-		err = r.check()
+		err = r.Check()
 	}
 	if err == nil && r.print() != text {
 		err = fmt.Errorf("it is not written as redlockd writes it")
@@ -138,14 +138,14 @@ func parseRecord(text string) (*record, error) {
 	if err != nil {
 		return nil, fmt.Errorf("membership record: %w: %s", err, whatToDoAboutARecord)
 	}
-	r.text, r.digest = text, recordDigest(text)
+	r.Text, r.Digest = text, RecordDigest(text)
 	return r, nil
 }
 
-// readRecord splits the text into its fields; check judges them.
-func readRecord(text string) (*record, error) {
-	if len(text) > recordMax {
-		return nil, fmt.Errorf("it has %d bytes, at most %d are possible", len(text), recordMax)
+// ReadRecord splits the text into its fields; check judges them.
+func ReadRecord(text string) (*Record, error) {
+	if len(text) > RecordMax {
+		return nil, fmt.Errorf("it has %d bytes, at most %d are possible", len(text), RecordMax)
 	}
 	fields := strings.SplitN(text, ";", 10)
 	if fields[0] != recordForm {
@@ -154,9 +154,9 @@ func readRecord(text string) (*record, error) {
 	if len(fields) != 9 {
 		return nil, fmt.Errorf("it has %d fields, not 9", len(fields))
 	}
-	r := &record{parent: fromDash(fields[3])}
+	r := &Record{Parent: fromDash(fields[3])}
 	var ok bool
-	if r.generation, r.lineage, ok = parseLineage(fields[1]); !ok {
+	if r.Generation, r.Lineage, ok = parseLineage(fields[1]); !ok {
 		return nil, fmt.Errorf("%q is no lineage", conn.Sanitize(fields[1]))
 	}
 	var ms [2]int64
@@ -164,15 +164,15 @@ func readRecord(text string) (*record, error) {
 		what, text string
 		to         *int64
 	}{
-		{"version", fields[2], &r.version},
+		{"version", fields[2], &r.Version},
 		{"max_ttl", fields[4], &ms[0]}, {"wait", fields[5], &ms[1]},
-		{"version of max_ttl", fields[6], &r.ttlSince}, {"roster", fields[7], &r.roster},
+		{"version of max_ttl", fields[6], &r.TTLSince}, {"roster", fields[7], &r.Roster},
 	} {
 		if *f.to, ok = parseCount(f.text); !ok {
 			return nil, fmt.Errorf("its %s %q is no number from 0 to %d", f.what, conn.Sanitize(f.text), int64(countMax))
 		}
 	}
-	for i, to := range []*time.Duration{&r.maxTTL, &r.wait} {
+	for i, to := range []*time.Duration{&r.MaxTTL, &r.Wait} {
 		*to = time.Duration(min(ms[i], recordWaitMax.Milliseconds()+1)) * time.Millisecond
 	}
 	seats := strings.SplitN(fields[8], "|", quorum.MaxMasters+1)
@@ -184,24 +184,24 @@ func readRecord(text string) (*record, error) {
 		if err != nil {
 			return nil, err
 		}
-		r.seats = append(r.seats, s)
+		r.Seats = append(r.Seats, s)
 	}
 	return r, nil
 }
 
-func readSeat(text string) (seat, error) {
+func readSeat(text string) (Seat, error) {
 	fields := strings.SplitN(text, ",", 7)
 	if len(fields) != 6 {
-		return seat{}, fmt.Errorf("%q is no seat: it has %d fields, not 6", conn.Sanitize(text), len(fields))
+		return Seat{}, fmt.Errorf("%q is no seat: it has %d fields, not 6", conn.Sanitize(text), len(fields))
 	}
 	number, okNumber := parseCount(fields[0])
 	name, okName := unescaped(fields[1])
 	addr, okAddr := unescaped(fields[2])
 	since, okSince := parseCount(fields[5])
 	if !okNumber || !okName || !okAddr || !okSince || len(fields[4]) != 1 {
-		return seat{}, fmt.Errorf("%q is no seat", conn.Sanitize(text))
+		return Seat{}, fmt.Errorf("%q is no seat", conn.Sanitize(text))
 	}
-	return seat{
-		number: int(min(number, quorum.MaxMasters)), name: name, addr: addr, memory: fromDash(fields[3]), state: seatState(fields[4][0]), since: since,
+	return Seat{
+		Number: int(min(number, quorum.MaxMasters)), Name: name, Addr: addr, Memory: fromDash(fields[3]), State: seatState(fields[4][0]), Since: since,
 	}, nil
 }

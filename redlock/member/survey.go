@@ -1,4 +1,4 @@
-package redlock
+package member
 
 import (
 	"context"
@@ -24,35 +24,35 @@ import (
 // surveyGrace is how long a survey waits for the rest once enough masters have answered: those that are known to answer, and a quorum.
 const surveyGrace = 100 * time.Millisecond
 
-// survey is what the masters have shown.
-type survey struct {
-	began time.Time
+// Survey is what the masters have shown.
+type Survey struct {
+	Began time.Time
 	// found has what was asked, in the order of their places.
-	found []*found
+	Reports []*Report
 	// asking counts the goroutines that use the connections.
-	asking sync.WaitGroup
+	Asking sync.WaitGroup
 }
 
-// found is what one master has shown.
-type found struct {
-	place  int // number of the seat
+// Report is what one master has shown.
+type Report struct {
+	Place  int // number of the seat
 	master conn.Master
 	// err is why it cannot be a member at present: it is not reached, is refused, or is used by others.
 	err error
 	// conn is nil where it is not reached.
-	conn *conn.Conn
+	Conn *conn.Conn
 
 	runID   string
-	version string      // redis_version
-	v       string      // the field of the hash
-	state   memberState // parsed
+	version string // redis_version
+	v       string // the field of the hash
+	State   State  // parsed
 	// record is the one that it has settled on, if its text is that; for a fresh memory, the one of the memory before, if that was left. Nil:
 	// none.
-	record *record
+	record *Record
 	// unreadable is why the text of the record that it has settled on cannot be read; nil: it can.
 	unreadable error
 	// child is the one that it has accepted; nil: none, or its text cannot be read.
-	child *record
+	child *Record
 	// fields are the others of the hash: stamps and who was heard.
 	fields map[string]string
 
@@ -63,51 +63,51 @@ type found struct {
 
 	// What it had accepted when it was asked to prepare a step: "" and nil for nothing.
 	acceptedBallot string
-	accepted       *record
+	accepted       *Record
 	// taught: it has learned the record that it was told last.
 	taught bool
 }
 
 // ok tells whether the master is fit to be a member.
-func (f *found) ok() bool { return f.err == nil }
+func (f *Report) ok() bool { return f.err == nil }
 
 // shows tells whether it shows this record as settled or with an accepted child, with a memory that the record lists.
-func (f *found) shows(r *record) bool {
-	return f.ok() && f.lists(r) && !f.state.fresh && f.state.record == r.recordID()
+func (f *Report) shows(r *Record) bool {
+	return f.ok() && f.lists(r) && !f.State.fresh && f.State.Record == r.ID()
 }
 
 // lists tells whether the record lists the memory for the seat of this place.
-func (f *found) lists(r *record) bool {
-	s := r.seat(f.place)
-	return f.ok() && s != nil && s.memory == f.state.memory
+func (f *Report) lists(r *Record) bool {
+	s := r.Seat(f.Place)
+	return f.ok() && s != nil && s.Memory == f.State.Memory
 }
 
 // stamp is when the master was told of a listing, by its own clock; false: it was not.
-func (f *found) stamp(field string) (time.Time, bool) {
+func (f *Report) stamp(field string) (time.Time, bool) {
 	ms, err := strconv.ParseInt(f.fields[field], 10, 64)
 	return time.UnixMilli(ms), err == nil
 }
 
-// close ends the connections, and what still waits for an answer there.
-func (s *survey) close() {
-	for _, f := range s.found {
-		if f.conn != nil {
-			f.conn.Socket.SetDeadline(time.Unix(1, 0))
+// Close ends the connections, and what still waits for an answer there.
+func (s *Survey) Close() {
+	for _, f := range s.Reports {
+		if f.Conn != nil {
+			f.Conn.Socket.SetDeadline(time.Unix(1, 0))
 		}
 	}
-	s.asking.Wait()
-	for _, f := range s.found {
-		if f.conn != nil {
-			f.conn.Close()
-			f.conn = nil
+	s.Asking.Wait()
+	for _, f := range s.Reports {
+		if f.Conn != nil {
+			f.Conn.Close()
+			f.Conn = nil
 		}
 	}
 }
 
-// at is what was found at a place; nil: it was not asked.
-func (s *survey) at(place int) *found {
-	for _, f := range s.found {
-		if f.place == place {
+// At is what was found at a place; nil: it was not asked.
+func (s *Survey) At(place int) *Report {
+	for _, f := range s.Reports {
+		if f.Place == place {
 			return f
 		}
 	}
@@ -115,8 +115,8 @@ func (s *survey) at(place int) *found {
 }
 
 // count is how many masters match.
-func (s *survey) count(match func(f *found) bool) (n int) {
-	for _, f := range s.found {
+func (s *Survey) count(match func(f *Report) bool) (n int) {
+	for _, f := range s.Reports {
 		if match(f) {
 			n++
 		}
@@ -124,41 +124,41 @@ func (s *survey) count(match func(f *found) bool) (n int) {
 	return n
 }
 
-// patience is how long a survey waits for masters.
-type patience struct {
+// Patience is how long a survey waits for masters.
+type Patience struct {
 	// enough masters that have answered end the survey when grace is over.
-	enough int
-	grace  time.Duration
+	Enough int
+	Grace  time.Duration
 	// fewer end it when late is over; 0: they do not.
 	fewer int
 	late  time.Duration
 	// answered is told at once that a master has answered, and ends the survey where it returns true; nil: nobody is told.
-	answered func(s *survey, f *found) (done bool)
+	answered func(s *Survey, f *Report) (done bool)
 }
 
-// surveyMasters asks the masters, given by place, all at once. It returns when all have answered, or its patience is over. The caller closes
+// SurveyMasters asks the masters, given by place, all at once. It returns when all have answered, or its patience is over. The caller closes
 // the survey.
-func surveyMasters(ctx context.Context, masters map[int]conn.Master, p patience, opts memberOptions) *survey {
-	s := &survey{began: time.Now()}
+func SurveyMasters(ctx context.Context, masters map[int]conn.Master, p Patience, opts Options) *Survey {
+	s := &Survey{Began: time.Now()}
 	ctx, cancel := context.WithTimeout(ctx, opts.ConnectTimeout)
 	defer cancel()
-	answers := make(chan *found, len(masters))
+	answers := make(chan *Report, len(masters))
 	for place, m := range masters {
-		s.asking.Go(func() {
-			f := &found{place: place, master: m}
+		s.Asking.Go(func() {
+			f := &Report{Place: place, master: m}
 			f.err = m.Explain(conn.Shorten(conn.RecoverPanic(func() error { return f.ask(ctx, opts) })))
 			answers <- f
 		})
 	}
 	var over, late <-chan time.Time
-	for len(s.found) < len(masters) {
+	for len(s.Reports) < len(masters) {
 		select {
 		case f := <-answers:
-			s.found = append(s.found, f)
+			s.Reports = append(s.Reports, f)
 			done := p.answered != nil && p.answered(s, f)
-			ok := s.count((*found).ok)
-			if over == nil && ok >= p.enough {
-				over = time.After(p.grace)
+			ok := s.count((*Report).ok)
+			if over == nil && ok >= p.Enough {
+				over = time.After(p.Grace)
 			}
 			if late == nil && p.fewer > 0 && ok >= p.fewer {
 				late = time.After(p.late)
@@ -171,18 +171,18 @@ func surveyMasters(ctx context.Context, masters map[int]conn.Master, p patience,
 		}
 		cancel()
 		over, late = nil, nil
-		p.enough, p.fewer = len(masters)+1, 0
+		p.Enough, p.fewer = len(masters)+1, 0
 	}
-	s.asking.Wait()
-	slices.SortFunc(s.found, func(a, b *found) int { return a.place - b.place })
+	s.Asking.Wait()
+	slices.SortFunc(s.Reports, func(a, b *Report) int { return a.Place - b.Place })
 	s.findTwins()
 	return s
 }
 
 // findTwins refuses every master that is the same process as one before it: it would vote twice.
-func (s *survey) findTwins() {
-	first := make(map[string]*found)
-	for _, f := range s.found {
+func (s *Survey) findTwins() {
+	first := make(map[string]*Report)
+	for _, f := range s.Reports {
 		if f.runID == "" {
 			continue
 		}
@@ -195,12 +195,12 @@ func (s *survey) findTwins() {
 }
 
 // ask connects to the master and reads everything. It names the memory of a master that has none yet, unless it may only read.
-func (f *found) ask(ctx context.Context, opts memberOptions) error {
+func (f *Report) ask(ctx context.Context, opts Options) error {
 	link, err := conn.Dial(ctx, f.master, opts.ConnectTimeout)
 	if err != nil {
 		return err
 	}
-	f.conn = link
+	f.Conn = link
 	defer context.AfterFunc(ctx, func() { link.Socket.SetDeadline(time.Unix(1, 0)) })()
 	pipe := link.Redis.Pipeline()
 	infos := []*redis.StringCmd{pipe.Info(ctx, "server"), pipe.Info(ctx, "replication"), pipe.Info(ctx, "memory"), pipe.Info(ctx, "cluster")}
@@ -228,24 +228,24 @@ func (f *found) ask(ctx context.Context, opts memberOptions) error {
 				return &conn.RefusedError{Reason: text}
 			}
 		}
-		if f.state.memory != "" {
+		if f.State.Memory != "" {
 			return nil
 		}
 		if opts.readOnly { // its memory gets a name when it is seated
-			f.record, _ = parseRecord(f.fields["r"])
-			f.state = memberState{memory: newMemory(f.runID), fresh: true}
+			f.record, _ = ParseRecord(f.fields["r"])
+			f.State = State{Memory: NewMemory(f.runID), fresh: true}
 			return nil
 		}
-		if err := nameMemory(ctx, link, f.v, newMemory(f.runID), amnesia(f.v, false)); err != nil {
+		if err := NameMemory(ctx, link, f.v, NewMemory(f.runID), Amnesia(f.v, false)); err != nil {
 			return err
 		}
 	}
-	return errUnsteady
+	return ErrUnsteady
 }
 
 // read reads the hash, and what else a decision needs. The state stays empty where the memory has no name.
-func (f *found) read(ctx context.Context, opts memberOptions) error {
-	pipe := f.conn.Redis.Pipeline()
+func (f *Report) read(ctx context.Context, opts Options) error {
+	pipe := f.Conn.Redis.Pipeline()
 	// The clock comes first: a wait that is over by it was over when the fences were read.
 	clock := redis.NewTimeCmd(ctx, "time")
 	floor, top := fence.HighWaterCommands(ctx)
@@ -254,7 +254,7 @@ func (f *found) read(ctx context.Context, opts memberOptions) error {
 	f.sent = time.Now()
 	pipe.Exec(ctx)
 	f.received = time.Now()
-	for _, err := range []error{membersError(hash.Err()), size.Err(), clock.Err()} {
+	for _, err := range []error{AsMembersError(hash.Err()), size.Err(), clock.Err()} {
 		if err != nil {
 			return conn.ConnectError(err)
 		}
@@ -272,25 +272,25 @@ func (f *found) read(ctx context.Context, opts memberOptions) error {
 		f.keys--
 	}
 	f.v, f.record, f.child, f.unreadable = f.fields["v"], nil, nil, nil
-	state, err := stateOf(f.v, f.runID)
-	if f.state = state; err != nil || state.memory == "" {
+	state, err := StateOf(f.v, f.runID)
+	if f.State = state; err != nil || state.Memory == "" {
 		return err
 	}
-	f.record, err = parseRecord(f.fields["r"])
-	if err == nil && !state.fresh && f.record.recordID() != state.record { //mutant:a-record-of-another-digest-is-believed
+	f.record, err = ParseRecord(f.fields["r"])
+	if err == nil && !state.fresh && f.record.ID() != state.Record { //mutant:a-record-of-another-digest-is-believed
 		f.record, err = nil, errOtherRecord
 	}
 	if !state.fresh { // else it is the record of the memory before
 		f.unreadable = err
 	}
-	f.child, _ = recordOf(f.fields["a"], state.child)
+	f.child, _ = recordOf(f.fields["a"], state.Child)
 	return nil
 }
 
 // recordOf reads the text of the record that has this digest.
-func recordOf(text, digest string) (*record, error) {
-	r, err := parseRecord(text)
-	if err == nil && r.digest != digest { //mutant:a-child-of-another-digest-is-proposed
+func recordOf(text, digest string) (*Record, error) {
+	r, err := ParseRecord(text)
+	if err == nil && r.Digest != digest { //mutant:a-child-of-another-digest-is-proposed
 		return nil, errOtherRecord
 	}
 	return r, err
@@ -299,8 +299,8 @@ func recordOf(text, digest string) (*record, error) {
 // errOtherRecord is a text whose digest is not the one that is shown with it.
 var errOtherRecord = errors.New("it is the text of another record: " + whatToDoAboutARecord)
 
-// membersError is an error of reading the membership. Where somebody has put another key in its place, the master is refused until it is gone.
-func membersError(err error) error {
+// AsMembersError is an error of reading the membership. Where somebody has put another key in its place, the master is refused until it is gone.
+func AsMembersError(err error) error {
 	if err != nil && strings.HasPrefix(err.Error(), "WRONGTYPE") {
 		return &conn.RefusedError{Reason: noMembership}
 	}
@@ -309,9 +309,9 @@ func membersError(err error) error {
 
 const noMembership = "its " + lua.MembersKey + " is no membership: see who writes to it, and run DEL " + lua.MembersKey + " there; it votes after the wait"
 
-// nameMemory names the memory of the master, if it still shows v ("": nothing), and says what has become of the one before. Of
+// NameMemory names the memory of the master, if it still shows v ("": nothing), and says what has become of the one before. Of
 // several clients that name it, the first is right.
-func nameMemory(ctx context.Context, conn *conn.Conn, v, memory, why string) error {
+func NameMemory(ctx context.Context, conn *conn.Conn, v, memory, why string) error {
 	if err := conn.Redis.Eval(ctx, lua.Mint.Text, []string{lua.MembersKey}, v, memory, why).Err(); err != nil {
 		return fmt.Errorf("name the memory in %s: %w", lua.MembersKey, err)
 	}
@@ -319,10 +319,10 @@ func nameMemory(ctx context.Context, conn *conn.Conn, v, memory, why string) err
 }
 
 // otherFleet says whose a master is whose record is of another fleet.
-func otherFleet(r *record) string {
+func otherFleet(r *Record) string {
 	var names []string
-	for i := range r.seats {
-		names = append(names, conn.Sanitize(r.seats[i].name))
+	for i := range r.Seats {
+		names = append(names, conn.Sanitize(r.Seats[i].Name))
 	}
 	return belongsElsewhere + ", whose masters are " + strings.Join(names, ", ") +
 		": if these are the masters that are meant here, give this redlockd the names and addresses that `redlockd members` prints with that fleet's settings;" +
@@ -330,10 +330,10 @@ func otherFleet(r *record) string {
 }
 
 // errUnsteady: whenever a memory is given a name, it is gone again.
-var errUnsteady = errors.New("its " + lua.MembersKey + " changes faster than it can be read")
+var ErrUnsteady = errors.New("its " + lua.MembersKey + " changes faster than it can be read")
 
-// amnesia says why a master has forgotten that shows v, which is not of this process. knew tells that it has been a voter.
-func amnesia(v string, knew bool) string {
+// Amnesia says why a master has forgotten that shows v, which is not of this process. knew tells that it has been a voter.
+func Amnesia(v string, knew bool) string {
 	switch {
 	case v == "" && !knew:
 		return reasonNew

@@ -1,4 +1,4 @@
-package redlock
+package member
 
 import (
 	"context"
@@ -16,18 +16,14 @@ import (
 // Where a master is: its address and, of the databases there, one. The membership keeps both in one text, so that no two redlockds lock in
 // different databases of the same masters. And which password goes to which address.
 
-// SplitAddr splits an address as the membership has it: "10.0.0.3:6379" is database 0 there, and "10.0.0.3:6379/3" database 3. named is
-// false where the text names no database.
-func SplitAddr(text string) (addr string, db int, named bool) { return conn.SplitAddr(text) }
-
 // isNameOf tells whether an address in the membership is what the seat is called after, in whichever database.
-func isNameOf(seatAddr string, s *seat) bool {
+func isNameOf(seatAddr string, s *Seat) bool {
 	addr, _, _ := conn.SplitAddr(seatAddr)
-	return addr == s.name
+	return addr == s.Name
 }
 
-// seatAddrOf is the address in the membership that an operator means for a seat. Where it names no database, it is that of the options.
-func (o memberOptions) seatAddrOf(name, addr string) string {
+// SeatAddrOf is the address in the membership that an operator means for a seat. Where it names no database, it is that of the options.
+func (o Options) SeatAddrOf(name, addr string) string {
 	addr, db, named := conn.SplitAddr(addr)
 	if !named {
 		db = o.Common.DB
@@ -39,17 +35,17 @@ func (o memberOptions) seatAddrOf(name, addr string) string {
 }
 
 // masterNamed is the one that the options call so; nil: none.
-func (o memberOptions) masterNamed(name string) *conn.Master {
+func (o Options) masterNamed(name string) *conn.Master {
 	if i := slices.IndexFunc(o.Masters, func(m conn.Master) bool { return m.SeatName() == name }); i >= 0 {
 		return &o.Masters[i]
 	}
 	return nil
 }
 
-// masterAt is how the master of a seat is reached, given the name and the address in the membership. A master's own password goes only to
+// MasterAt is how the master of a seat is reached, given the name and the address in the membership. A master's own password goes only to
 // an address that the options name for it, because anybody who writes to the masters can name another one in the membership. There Common
 // must do.
-func (o memberOptions) masterAt(name, seatAddr string) conn.Master {
+func (o Options) MasterAt(name, seatAddr string) conn.Master {
 	addr, db, _ := conn.SplitAddr(seatAddr)
 	named := o.masterNamed(name)
 	like := o.Masters[0]
@@ -74,9 +70,9 @@ func (o memberOptions) masterAt(name, seatAddr string) conn.Master {
 }
 
 // otherDB says that the options name a master of the record in another database than the record; "": they name none so.
-func (o memberOptions) otherDB(r *record) string {
-	for i := range r.seats {
-		at := o.masterAt(r.seats[i].name, r.seats[i].addr)
+func (o Options) otherDB(r *Record) string {
+	for i := range r.Seats {
+		at := o.MasterAt(r.Seats[i].Name, r.Seats[i].Addr)
 		for _, one := range o.Masters {
 			if one.Addr == at.Addr && one.DB != at.DB { //mutant:settings-with-another-database-join
 				return fmt.Sprintf("the membership has %s (%s) in database %d, and the settings say db = %d: locks in two databases do not exclude each other; write db = %[3]d for it",
@@ -107,8 +103,8 @@ func fleetInOtherDB(ctx context.Context, l *conn.Conn, m conn.Master, timeout ti
 			continue
 		}
 		// A membership that has no seat in the database where it stands has got there by SWAPDB.
-		inIt := func(one seat) bool { _, of, _ := conn.SplitAddr(one.addr); return of == db }
-		if r, err := parseRecord(link.Redis.HGet(ctx, lua.MembersKey, "r").Val()); err == nil && slices.ContainsFunc(r.seats, inIt) { //mutant:two-fleets-in-one-redis
+		inIt := func(one Seat) bool { _, of, _ := conn.SplitAddr(one.Addr); return of == db }
+		if r, err := ParseRecord(link.Redis.HGet(ctx, lua.MembersKey, "r").Val()); err == nil && slices.ContainsFunc(r.Seats, inIt) { //mutant:two-fleets-in-one-redis
 			return fmt.Sprintf("its database %d has the membership of a fleet, whose masters are %s, and database %d has none: a Redis serves one fleet; "+
 				"write db = %[1]d to join that one, or name another master; if that fleet is gone, run FLUSHALL on this one", db, seatNames(r), m.DB)
 		}

@@ -1,4 +1,4 @@
-package redlock
+package member
 
 import (
 	"fmt"
@@ -47,8 +47,8 @@ import (
 // testdata/tla has models of all this.
 
 const (
-	// recordMax bounds the text of a record, in bytes.
-	recordMax = 4 << 10
+	// RecordMax bounds the text of a record, in bytes.
+	RecordMax = 4 << 10
 	// recordForm begins the text of a record. A redlockd that reads another form refuses it.
 	recordForm = "2"
 	// countMax bounds versions, generations and the other counts, so that Lua's numbers hold them exactly.
@@ -60,26 +60,26 @@ const (
 	seatNameMax = 255
 	// runIDMax bounds a run_id, in bytes. Redis's have 40.
 	runIDMax = 64
-	// digestLen is the length of a record's digest: 128 bits, in hex.
-	digestLen = 32
+	// DigestLen is the length of a record's digest: 128 bits, in hex.
+	DigestLen = 32
 )
 
 // seatState says whether a seat has a vote.
 type seatState byte
 
 const (
-	seatVoter   seatState = 'v'
-	seatLearner seatState = 'l' // gets every command, has no vote
-	seatVacant  seatState = '-' // no memory
+	Voter      seatState = 'v'
+	Learner    seatState = 'l' // gets every command, has no vote
+	seatVacant seatState = '-' // no memory
 	// seatLeaving is a seat that the operator has asked to remove: no memory, no vote, removed after the wait. Nobody seats a memory there.
 	seatLeaving seatState = 'x'
 )
 
 func (s seatState) String() string {
 	switch s {
-	case seatVoter:
+	case Voter:
 		return "voter"
-	case seatLearner:
+	case Learner:
 		return "learner"
 	case seatVacant:
 		return "vacant"
@@ -90,49 +90,49 @@ func (s seatState) String() string {
 }
 
 // occupied tells whether the record lists a memory for a seat in this state.
-func (s seatState) occupied() bool { return s == seatVoter || s == seatLearner }
+func (s seatState) occupied() bool { return s == Voter || s == Learner }
 
-// seat is a place among the masters.
-type seat struct {
+// Seat is a place among the masters.
+type Seat struct {
 	// number is from 0 to quorum.MaxMasters-1 and fixed for the life of the seat. A removal leaves a hole.
-	number int
+	Number int
 	// name is fixed for the life of the seat.
-	name string
-	addr string
+	Name string
+	Addr string
 	// memory is the listed memory, see newMemory; "" where the seat is vacant or leaving.
-	memory string
-	state  seatState
+	Memory string
+	State  seatState
 	// since is the version at which this memory was listed, or last lost its vote, or the seat became vacant or leaving.
-	since int64
+	Since int64
 }
 
-func (s *seat) String() string { return fmt.Sprintf("seat %d (%s)", s.number, conn.Sanitize(s.name)) }
+func (s *Seat) String() string { return fmt.Sprintf("seat %d (%s)", s.Number, conn.Sanitize(s.Name)) }
 
-// record is one version of the membership. It is not changed once it is sealed.
-type record struct {
+// Record is one version of the membership. It is not changed once it is sealed.
+type Record struct {
 	// generation counts foundings.
-	generation int64
+	Generation int64
 	// lineage is 16 hex digits, new with each founding.
-	lineage string
+	Lineage string
 	// version is 0 at a founding and grows by one with each step.
-	version int64
+	Version int64
 	// parent is the digest of the record before this one, "" at a founding.
-	parent string
+	Parent string
 
 	// maxTTL and wait are whole milliseconds.
-	maxTTL time.Duration
+	MaxTTL time.Duration
 	// wait is what passes before a seat gains a vote or is removed. It is lowered to what maxTTL needs when it has passed since ttlSince.
-	wait time.Duration
+	Wait time.Duration
 	// ttlSince is the version at which maxTTL was last lowered, 0 at a founding.
-	ttlSince int64
+	TTLSince int64
 
 	// roster counts the steps that added or removed seats.
-	roster int64
+	Roster int64
 	// seats are in ascending order of their numbers.
-	seats []seat
+	Seats []Seat
 
 	// text and digest are set by seal and parseRecord.
-	text, digest string
+	Text, Digest string
 }
 
 // recordID names a record. Its zero value is no record.
@@ -140,11 +140,11 @@ type recordID struct {
 	generation int64
 	lineage    string
 	version    int64
-	digest     string
+	Digest     string
 }
 
 func (id recordID) String() string {
-	return fmt.Sprintf("%d-%s.%d %s", id.generation, id.lineage, id.version, id.digest)
+	return fmt.Sprintf("%d-%s.%d %s", id.generation, id.lineage, id.version, id.Digest)
 }
 
 // newerThan tells whether a memory that shows o may go on to id. Of two lineages of one generation neither is newer.
@@ -156,81 +156,81 @@ func (id recordID) sameLineage(o recordID) bool {
 	return id.generation == o.generation && id.lineage == o.lineage
 }
 
-func (r *record) recordID() recordID {
-	return recordID{r.generation, r.lineage, r.version, r.digest}
+func (r *Record) ID() recordID {
+	return recordID{r.Generation, r.Lineage, r.Version, r.Digest}
 }
 
-// id is "<generation>-<lineage>.<version> <digest>", as the field v has it.
-func (r *record) id() string { return r.recordID().String() }
+// Id is "<generation>-<lineage>.<version> <digest>", as the field v has it.
+func (r *Record) Id() string { return r.ID().String() }
 
-// founds tells whether the record begins a lineage.
-func (r *record) founds() bool { return r.version == 0 }
+// Founds tells whether the record begins a lineage.
+func (r *Record) Founds() bool { return r.Version == 0 }
 
-func (r *record) newerThan(o recordID) bool { return r.recordID().newerThan(o) }
+func (r *Record) newerThan(o recordID) bool { return r.ID().newerThan(o) }
 
-// shownBy is what a memory that has settled on r shows in the field v.
-func (r *record) shownBy(memory string) string { return memory + " " + r.id() }
+// ShownBy is what a memory that has settled on r shows in the field v.
+func (r *Record) ShownBy(memory string) string { return memory + " " + r.Id() }
 
-func (r *record) quorum() int { return quorum.Of(len(r.seats)) }
+func (r *Record) Quorum() int { return quorum.Of(len(r.Seats)) }
 
-// seat returns the seat with this number, or nil.
-func (r *record) seat(number int) *seat {
-	return r.seatWhere(func(s *seat) bool { return s.number == number })
+// Seat returns the seat with this number, or nil.
+func (r *Record) Seat(number int) *Seat {
+	return r.seatWhere(func(s *Seat) bool { return s.Number == number })
 }
 
-// seatNamed returns the seat with this name, or nil.
-func (r *record) seatNamed(name string) *seat {
-	return r.seatWhere(func(s *seat) bool { return s.name == name })
+// SeatNamed returns the seat with this name, or nil.
+func (r *Record) SeatNamed(name string) *Seat {
+	return r.seatWhere(func(s *Seat) bool { return s.Name == name })
 }
 
-// lists returns the seat that lists this memory, or nil.
-func (r *record) lists(memory string) *seat {
-	return r.seatWhere(func(s *seat) bool { return memory != "" && s.memory == memory })
+// Lists returns the seat that lists this memory, or nil.
+func (r *Record) Lists(memory string) *Seat {
+	return r.seatWhere(func(s *Seat) bool { return memory != "" && s.Memory == memory })
 }
 
-func (r *record) seatWhere(match func(*seat) bool) *seat {
-	for i := range r.seats {
-		if match(&r.seats[i]) {
-			return &r.seats[i]
+func (r *Record) seatWhere(match func(*Seat) bool) *Seat {
+	for i := range r.Seats {
+		if match(&r.Seats[i]) {
+			return &r.Seats[i]
 		}
 	}
 	return nil
 }
 
-func (r *record) voters() int {
+func (r *Record) Voters() int {
 	n := 0
-	for i := range r.seats {
-		if r.seats[i].state == seatVoter {
+	for i := range r.Seats {
+		if r.Seats[i].State == Voter {
 			n++
 		}
 	}
 	return n
 }
 
-// child returns a copy of r that is the next version and not sealed. The caller changes it, seals it, and asks checkChild.
-func (r *record) child() *record {
+// Child returns a copy of r that is the next version and not sealed. The caller changes it, seals it, and asks checkChild.
+func (r *Record) Child() *Record {
 	c := *r
-	c.seats = slices.Clone(r.seats)
-	c.version, c.parent = r.version+1, r.digest
-	c.text, c.digest = "", ""
+	c.Seats = slices.Clone(r.Seats)
+	c.Version, c.Parent = r.Version+1, r.Digest
+	c.Text, c.Digest = "", ""
 	return &c
 }
 
-// check tells what is wrong with a record by itself, whatever its parent is.
-func (r *record) check() error {
-	if n := len(r.print()); n > recordMax {
-		return fmt.Errorf("its text has %d bytes, at most %d are possible: shorten names and addresses of masters", n, recordMax)
+// Check tells what is wrong with a record by itself, whatever its parent is.
+func (r *Record) Check() error {
+	if n := len(r.print()); n > RecordMax {
+		return fmt.Errorf("its text has %d bytes, at most %d are possible: shorten names and addresses of masters", n, RecordMax)
 	}
-	if !isHex(r.lineage, nonceLen) {
-		return fmt.Errorf("%q is no lineage", conn.Sanitize(r.lineage))
+	if !IsHex(r.Lineage, NonceLen) {
+		return fmt.Errorf("%q is no lineage", conn.Sanitize(r.Lineage))
 	}
-	if r.parent != "" && !isHex(r.parent, digestLen) {
-		return fmt.Errorf("%q is no digest of a record", conn.Sanitize(r.parent))
+	if r.Parent != "" && !IsHex(r.Parent, DigestLen) {
+		return fmt.Errorf("%q is no digest of a record", conn.Sanitize(r.Parent))
 	}
-	if (r.version == 0) != (r.parent == "") {
-		return fmt.Errorf("version %d with parent %q: only version 0, a founding, has none", r.version, r.parent)
+	if (r.Version == 0) != (r.Parent == "") {
+		return fmt.Errorf("version %d with parent %q: only version 0, a founding, has none", r.Version, r.Parent)
 	}
-	for _, count := range []int64{r.generation, r.version, r.ttlSince, r.roster} {
+	for _, count := range []int64{r.Generation, r.Version, r.TTLSince, r.Roster} {
 		if count < 0 || count > countMax {
 			return fmt.Errorf("%d is no count from 0 to %d", count, int64(countMax))
 		}
@@ -241,67 +241,67 @@ func (r *record) check() error {
 	return r.checkSeats()
 }
 
-// needed is the wait that maxTTL needs, by the drift of this client. wait is longer after maxTTL was lowered, and after a founding.
-func (r *record) needed(d clock.Drift) time.Duration { return wholeMs(clock.QuarantineOf(r.maxTTL, d)) }
+// Needed is the wait that maxTTL needs, by the drift of this client. wait is longer after maxTTL was lowered, and after a founding.
+func (r *Record) Needed(d clock.Drift) time.Duration { return wholeMs(clock.QuarantineOf(r.MaxTTL, d)) }
 
-func (r *record) checkTimes() error {
-	for _, d := range []time.Duration{r.maxTTL, r.wait} {
+func (r *Record) checkTimes() error {
+	for _, d := range []time.Duration{r.MaxTTL, r.Wait} {
 		if d <= 0 || d > recordWaitMax || d%time.Millisecond != 0 {
 			return fmt.Errorf("%s is no time in whole milliseconds up to %s", d, recordWaitMax)
 		}
 	}
 	switch {
-	case r.wait < r.maxTTL: //mutant:a-wait-shorter-than-max_ttl
-		return fmt.Errorf("the wait %s is shorter than max_ttl = %s", r.wait, r.maxTTL)
-	case r.ttlSince > r.version:
-		return fmt.Errorf("max_ttl was lowered at version %d, after this version %d", r.ttlSince, r.version)
+	case r.Wait < r.MaxTTL: //mutant:a-wait-shorter-than-max_ttl
+		return fmt.Errorf("the wait %s is shorter than max_ttl = %s", r.Wait, r.MaxTTL)
+	case r.TTLSince > r.Version:
+		return fmt.Errorf("max_ttl was lowered at version %d, after this version %d", r.TTLSince, r.Version)
 	}
 	return nil
 }
 
-func (r *record) checkSeats() error {
-	if n := len(r.seats); n == 0 || n > quorum.MaxMasters {
+func (r *Record) checkSeats() error {
+	if n := len(r.Seats); n == 0 || n > quorum.MaxMasters {
 		return fmt.Errorf("it has %d seats, 1 to %d are possible", n, quorum.MaxMasters)
 	}
 	numbers, names, addrs, memories := map[int]bool{}, map[string]bool{}, map[string]bool{}, map[string]bool{}
-	for i := range r.seats {
-		s := &r.seats[i]
+	for i := range r.Seats {
+		s := &r.Seats[i]
 		switch {
-		case s.number < 0 || s.number >= quorum.MaxMasters:
-			return fmt.Errorf("a seat has the number %d, 0 to %d are possible", s.number, quorum.MaxMasters-1)
-		case numbers[s.number]:
-			return fmt.Errorf("two seats have the number %d", s.number)
-		case i > 0 && s.number < r.seats[i-1].number:
-			return fmt.Errorf("%s stands behind %s: seats are in the order of their numbers", s, &r.seats[i-1])
-		case s.name == "" || len(s.name) > seatNameMax:
-			return fmt.Errorf("seat %d has a name of %d bytes, 1 to %d are possible", s.number, len(s.name), seatNameMax)
-		case s.addr == "" || len(s.addr) > seatNameMax:
-			return fmt.Errorf("%s has an address of %d bytes, 1 to %d are possible", s, len(s.addr), seatNameMax)
-		case names[s.name]:
-			return fmt.Errorf("two seats have the name %s: each needs its own", conn.Sanitize(s.name))
-		case addrs[s.addr]:
-			return fmt.Errorf("two seats have the address %s: each vote must come from a master of its own", conn.Sanitize(s.addr))
-		case s.state.occupied() && !isMemory(s.memory):
-			return fmt.Errorf("%s is a %s, and %q is no memory", s, s.state, conn.Sanitize(s.memory))
-		case !s.state.occupied() && s.state != seatVacant && s.state != seatLeaving:
-			return fmt.Errorf("%s has an unknown %s", s, s.state)
-		case !s.state.occupied() && s.memory != "":
-			return fmt.Errorf("%s is %s, and lists the memory %s", s, s.state, conn.Sanitize(s.memory))
-		case s.memory != "" && memories[s.memory]: //mutant:one-memory-at-two-seats
-			return fmt.Errorf("two seats list the memory %s: it would vote twice", conn.Sanitize(s.memory))
-		case s.since < 0 || s.since > r.version:
-			return fmt.Errorf("%s is as it is since version %d, and this is version %d", s, s.since, r.version)
+		case s.Number < 0 || s.Number >= quorum.MaxMasters:
+			return fmt.Errorf("a seat has the number %d, 0 to %d are possible", s.Number, quorum.MaxMasters-1)
+		case numbers[s.Number]:
+			return fmt.Errorf("two seats have the number %d", s.Number)
+		case i > 0 && s.Number < r.Seats[i-1].Number:
+			return fmt.Errorf("%s stands behind %s: seats are in the order of their numbers", s, &r.Seats[i-1])
+		case s.Name == "" || len(s.Name) > seatNameMax:
+			return fmt.Errorf("seat %d has a name of %d bytes, 1 to %d are possible", s.Number, len(s.Name), seatNameMax)
+		case s.Addr == "" || len(s.Addr) > seatNameMax:
+			return fmt.Errorf("%s has an address of %d bytes, 1 to %d are possible", s, len(s.Addr), seatNameMax)
+		case names[s.Name]:
+			return fmt.Errorf("two seats have the name %s: each needs its own", conn.Sanitize(s.Name))
+		case addrs[s.Addr]:
+			return fmt.Errorf("two seats have the address %s: each vote must come from a master of its own", conn.Sanitize(s.Addr))
+		case s.State.occupied() && !isMemory(s.Memory):
+			return fmt.Errorf("%s is a %s, and %q is no memory", s, s.State, conn.Sanitize(s.Memory))
+		case !s.State.occupied() && s.State != seatVacant && s.State != seatLeaving:
+			return fmt.Errorf("%s has an unknown %s", s, s.State)
+		case !s.State.occupied() && s.Memory != "":
+			return fmt.Errorf("%s is %s, and lists the memory %s", s, s.State, conn.Sanitize(s.Memory))
+		case s.Memory != "" && memories[s.Memory]: //mutant:one-memory-at-two-seats
+			return fmt.Errorf("two seats list the memory %s: it would vote twice", conn.Sanitize(s.Memory))
+		case s.Since < 0 || s.Since > r.Version:
+			return fmt.Errorf("%s is as it is since version %d, and this is version %d", s, s.Since, r.Version)
 		}
-		numbers[s.number], names[s.name], addrs[s.addr] = true, true, true
-		memories[s.memory] = true
+		numbers[s.Number], names[s.Name], addrs[s.Addr] = true, true, true
+		memories[s.Memory] = true
 	}
 	return nil
 }
 
-// changed is r with a change, sealed.
-func (r *record) changed(change func(r *record)) *record {
+// Changed is r with a change, sealed.
+func (r *Record) Changed(change func(r *Record)) *Record {
 	c := *r
-	c.seats = slices.Clone(r.seats)
+	c.Seats = slices.Clone(r.Seats)
 	change(&c)
-	return c.seal()
+	return c.Seal()
 }

@@ -1,4 +1,4 @@
-package redlock
+package member
 
 import (
 	"log/slog"
@@ -8,8 +8,8 @@ import (
 	"redlockd/redlock/conn"
 )
 
-// memberOptions are those of the client that matter here; redlock.Options explains them.
-type memberOptions struct {
+// Options are those of the client that matter here; redlock.Options explains them.
+type Options struct {
 	Masters []conn.Master
 	Common  conn.Master
 

@@ -1,4 +1,4 @@
-package redlock
+package member
 
 import (
 	"fmt"
@@ -15,7 +15,7 @@ import (
 
 // decision is what the next record changes.
 type decision struct {
-	child *record
+	Child *Record
 	// changes are for the log, one for each seat.
 	changes []string
 	// asked tells that an operator asks for it.
@@ -30,72 +30,72 @@ func (d *decision) change(format string, args ...any) {
 	d.changes = append(d.changes, fmt.Sprintf(format, args...))
 }
 
-// situation is what a decision depends on besides the survey.
-type situation struct {
-	record *record
-	survey *survey
+// Situation is what a decision depends on besides the survey.
+type Situation struct {
+	Record *Record
+	Survey *Survey
 	// left is how much of a wait is left, by the name of its timer: stampField or ttlStampField.
-	left func(timer string) time.Duration
+	Left func(timer string) time.Duration
 	// recovered tells whether the learner of a seat was given what it has to know, and how; nil: none was.
-	recovered func(s *seat) (how string, is bool)
+	recovered func(s *Seat) (how string, is bool)
 	// patience is for how long a memory counts as heard that some client has heard.
 	patience time.Duration
 	// paused tells whether a seat has to wait before another memory is listed there.
-	paused func(place int) bool
+	Paused func(place int) bool
 	// wall is what this machine's clock says.
 	wall time.Time
 	// skew is Options.ClockSkewMax.
 	skew  time.Duration
-	drift clock.Drift
+	Drift clock.Drift
 }
 
-// timersOf are the waits that run under a record.
-func timersOf(r *record, d clock.Drift) (timers []string) {
-	for i := range r.seats {
-		if s := &r.seats[i]; s.state == seatLearner || s.state == seatLeaving {
-			timers = append(timers, r.stampField(s))
+// TimersOf are the waits that run under a record.
+func TimersOf(r *Record, d clock.Drift) (timers []string) {
+	for i := range r.Seats {
+		if s := &r.Seats[i]; s.State == Learner || s.State == seatLeaving {
+			timers = append(timers, r.StampField(s))
 		}
 	}
-	if r.wait > r.needed(d) {
+	if r.Wait > r.Needed(d) {
 		timers = append(timers, r.ttlStampField())
 	}
 	return timers
 }
 
-// next decides what the next record is, as far as no operator asks for anything. No change: the child is nil.
+// Next decides what the next record is, as far as no operator asks for anything. No change: the child is nil.
 //
 // Neither silence of a master nor its clock is a reason for a change: both may be faults of this machine, and a change is for everybody. The
 // reasons are another memory at the address, and a wait that is over.
-func (n *situation) next() decision {
-	r := n.record
-	d := decision{child: r.child()}
-	child := d.child
+func (n *Situation) Next() decision {
+	r := n.Record
+	d := decision{Child: r.Child()}
+	child := d.Child
 	removed := false
-	child.seats = slices.DeleteFunc(child.seats, func(s seat) bool {
-		gone := !removed && s.state == seatLeaving && n.left(r.stampField(&s)) <= 0 //mutant:a-seat-is-removed-before-the-wait
+	child.Seats = slices.DeleteFunc(child.Seats, func(s Seat) bool {
+		gone := !removed && s.State == seatLeaving && n.Left(r.StampField(&s)) <= 0 //mutant:a-seat-is-removed-before-the-wait
 		if gone {
-			d.change("%s is removed", conn.Sanitize(s.name))
+			d.change("%s is removed", conn.Sanitize(s.Name))
 			removed = true
 		}
 		return gone
 	})
 	if removed {
-		child.roster++
+		child.Roster++
 	}
 	moved := removed // a step moves one seat at most (checkChild)
-	for i := range child.seats {
-		s := &child.seats[i]
-		f := n.survey.at(s.number)
+	for i := range child.Seats {
+		s := &child.Seats[i]
+		f := n.Survey.At(s.Number)
 		switch {
-		case s.state == seatLeaving || f == nil || !f.ok():
-		case f.state.memory != s.memory:
-			if moved || f.foreign(r) || n.paused(s.number) || r.lists(f.state.memory) != nil || n.survey.heard(r, s, n.patience) {
+		case s.State == seatLeaving || f == nil || !f.ok():
+		case f.State.Memory != s.Memory:
+			if moved || f.foreign(r) || n.Paused(s.Number) || r.Lists(f.State.Memory) != nil || n.Survey.heard(r, s, n.patience) {
 				continue
 			}
 			moved = true
-			d.change("%s has another memory, and becomes a learner", conn.Sanitize(s.name))
-			s.memory, s.state, s.since = f.state.memory, seatLearner, child.version
-		case s.state == seatLearner && f.shows(r):
+			d.change("%s has another memory, and becomes a learner", conn.Sanitize(s.Name))
+			s.Memory, s.State, s.Since = f.State.Memory, Learner, child.Version
+		case s.State == Learner && f.shows(r):
 			why := n.promotes(s)
 			if why == "" {
 				continue
@@ -104,48 +104,48 @@ func (n *situation) next() decision {
 				d.problem = n.tooFarBehind(f)
 				continue
 			}
-			d.change("%s votes: %s", conn.Sanitize(s.name), why)
-			s.state = seatVoter
-			d.raise = append(d.raise, s.number)
+			d.change("%s votes: %s", conn.Sanitize(s.Name), why)
+			s.State = Voter
+			d.raise = append(d.raise, s.Number)
 		}
 	}
-	if needed := r.needed(n.drift); r.wait > needed && n.left(r.ttlStampField()) <= 0 { //mutant:the-wait-is-lowered-at-once
+	if needed := r.Needed(n.Drift); r.Wait > needed && n.Left(r.ttlStampField()) <= 0 { //mutant:the-wait-is-lowered-at-once
 		d.change("the wait is %v", needed)
-		child.wait = needed
+		child.Wait = needed
 	}
 	if removed { // a smaller quorum must not miss what the larger one knew //mutant:a-smaller-quorum-knows-no-fences
 		told := 0
 		var silent []int
-		for i := range child.seats {
-			switch s := &child.seats[i]; {
-			case s.state != seatVoter:
-			case n.survey.at(s.number) == nil || !n.survey.at(s.number).shows(r): //mutant:a-dead-voter-keeps-a-seat-that-leaves
-				silent = append(silent, s.number)
+		for i := range child.Seats {
+			switch s := &child.Seats[i]; {
+			case s.State != Voter:
+			case n.Survey.At(s.Number) == nil || !n.Survey.At(s.Number).shows(r): //mutant:a-dead-voter-keeps-a-seat-that-leaves
+				silent = append(silent, s.Number)
 			default:
 				told++
-				if !slices.Contains(d.raise, s.number) {
-					d.raise = append(d.raise, s.number)
+				if !slices.Contains(d.raise, s.Number) {
+					d.raise = append(d.raise, s.Number)
 				}
 			}
 		}
-		if told+child.quorum() <= len(child.seats) { // the others alone could be a quorum //mutant:a-quorum-that-was-not-told-of-fences
+		if told+child.Quorum() <= len(child.Seats) { // the others alone could be a quorum //mutant:a-quorum-that-was-not-told-of-fences
 			d.raise = append(d.raise, silent...) // the removal waits for them
 		}
 	}
 	if len(d.changes) == 0 {
-		d.child = nil
+		d.Child = nil
 	}
 	return d
 }
 
 // promotes says why a learner votes now; "": it does not.
-func (n *situation) promotes(s *seat) string {
+func (n *Situation) promotes(s *Seat) string {
 	if n.recovered != nil {
 		if how, is := n.recovered(s); is {
 			return how
 		}
 	}
-	if n.left(n.record.stampField(s)) <= 0 { //mutant:a-learner-votes-before-the-wait
+	if n.Left(n.Record.StampField(s)) <= 0 { //mutant:a-learner-votes-before-the-wait
 		return "its wait is over"
 	}
 	return ""
@@ -153,10 +153,10 @@ func (n *situation) promotes(s *seat) string {
 
 // floor is the highest fence that the voters of the record have accepted, which a seat must know before it votes. Of any quorum of them at least
 // one knows each fence that was given. So a voter that shows more than a proxy believes is left out where the others are a quorum. cold: fewer than a quorum of them are reached, so nobody knows, and the floor is taken from this machine's clock.
-func (n *situation) floor() (floor int64, cold bool) {
+func (n *Situation) floor() (floor int64, cold bool) {
 	voters, believed, highest := 0, 0, int64(0)
-	for _, f := range n.survey.found {
-		if !f.shows(n.record) || n.record.seat(f.place).state != seatVoter {
+	for _, f := range n.Survey.Reports {
+		if !f.shows(n.Record) || n.Record.Seat(f.Place).State != Voter {
 			continue
 		}
 		voters++
@@ -166,24 +166,24 @@ func (n *situation) floor() (floor int64, cold bool) {
 			floor = max(floor, f.high)
 		}
 	}
-	if believed < n.record.quorum() { //mutant:one-voter-moves-all-floors
+	if believed < n.Record.Quorum() { //mutant:one-voter-moves-all-floors
 		floor = highest
 	}
-	if cold = voters < n.record.quorum(); cold {
+	if cold = voters < n.Record.Quorum(); cold {
 		floor = max(floor, fence.Time(n.wall.Add(2*n.skew))) //mutant:cold-floor-too-low
 	}
 	return floor, cold //mutant:floor-not-relearned
 }
 
 // tooFarBehind says of a master that the floor of its fences would be too far ahead of its clock.
-func (n *situation) tooFarBehind(f *found) string {
+func (n *Situation) tooFarBehind(f *Report) string {
 	return fmt.Sprintf("%s gets no vote from here: it must refuse all fences of before, and these are more than %v ahead of its clock. "+
 		"The clock of this machine less that of %[1]s is %[3]v: correct the one that is wrong", f.master.Addr, fence.AheadMax, n.wall.Sub(f.clock).Round(time.Minute))
 }
 
-// recheckWithin is within what time each proxy makes sure that the address of a master still means the memory that it counts votes of. It needs
+// RecheckWithin is within what time each proxy makes sure that the address of a master still means the memory that it counts votes of. It needs
 // a new connection to each master twice in that time. A founding waits for it; a master that takes no connection for so long loses its vote.
-func recheckWithin(wait time.Duration) time.Duration {
+func RecheckWithin(wait time.Duration) time.Duration {
 	return min(max(time.Second, wait/4), 3*time.Second)
 }
 
@@ -191,34 +191,34 @@ func wholeMs(d time.Duration) time.Duration {
 	return (d + time.Millisecond - 1).Truncate(time.Millisecond)
 }
 
-// sameProcess tells whether two memories are of one process: then the older one is gone.
-func sameProcess(a, b string) bool {
-	return memberState{memory: a}.runID() == memberState{memory: b}.runID()
+// SameProcess tells whether two memories are of one process: then the older one is gone.
+func SameProcess(a, b string) bool {
+	return State{Memory: a}.RunID() == State{Memory: b}.RunID()
 }
 
 // heard tells whether some client has heard the memory that r lists for a seat lately, although the survey has not found it: the address means
 // another master there. This protects no lock; it keeps a client whose names mean other masters from taking votes for everybody. A client that
 // goes by another record may hear a memory which that one lists; it says so only on masters that show its record.
-func (s *survey) heard(r *record, one *seat, within time.Duration) bool {
-	a := s.at(one.number)
-	if !one.state.occupied() || a != nil && a.ok() && (a.state.memory == one.memory || sameProcess(a.state.memory, one.memory)) {
+func (s *Survey) heard(r *Record, one *Seat, within time.Duration) bool {
+	a := s.At(one.Number)
+	if !one.State.occupied() || a != nil && a.ok() && (a.State.Memory == one.Memory || SameProcess(a.State.Memory, one.Memory)) {
 		return false
 	}
-	says := s.count(func(f *found) bool {
-		at, ok := f.stamp(heardField(one.number))
-		if f.ok() && f.state.record != r.recordID() { //mutant:a-proxy-that-is-behind-vetoes
+	says := s.count(func(f *Report) bool {
+		at, ok := f.stamp(HeardField(one.Number))
+		if f.ok() && f.State.Record != r.ID() { //mutant:a-proxy-that-is-behind-vetoes
 			return false
 		}
 		return f.ok() && ok && !at.After(f.clock) && f.clock.Sub(at) < within //mutant:a-memory-that-is-heard-is-replaced
 	})
-	return says > 0 && says >= min(r.quorum(), s.count(func(f *found) bool { return f.ok() && f.state.record == r.recordID() })) //mutant:one-master-says-who-is-heard
+	return says > 0 && says >= min(r.Quorum(), s.count(func(f *Report) bool { return f.ok() && f.State.Record == r.ID() })) //mutant:one-master-says-who-is-heard
 }
 
 // heardElsewhere returns the name of a seat whose listed memory is heard by others; "": there is none.
-func (s *survey) heardElsewhere(base *record, within time.Duration) string {
-	for i := range base.seats {
-		if s.heard(base, &base.seats[i], within) { //mutant:a-founding-over-who-is-heard
-			return base.seats[i].name
+func (s *Survey) heardElsewhere(base *Record, within time.Duration) string {
+	for i := range base.Seats {
+		if s.heard(base, &base.Seats[i], within) { //mutant:a-founding-over-who-is-heard
+			return base.Seats[i].Name
 		}
 	}
 	return ""

@@ -1,4 +1,4 @@
-package redlock
+package member
 
 import (
 	"context"
@@ -20,17 +20,17 @@ type BootstrapReport struct {
 	Admitted bool   // by this bootstrap
 }
 
-// bootstrap is redlock.BootstrapAndReport, with options that are valid.
-func bootstrap(ctx context.Context, opts memberOptions) ([]BootstrapReport, error) {
+// Bootstrap is redlock.BootstrapAndReport, with options that are valid.
+func Bootstrap(ctx context.Context, opts Options) ([]BootstrapReport, error) {
 	masters := make(map[int]conn.Master)
 	for i, m := range opts.Masters {
 		masters[i] = m
 	}
-	s := surveyMasters(ctx, masters, patience{enough: len(masters)}, opts)
-	defer s.close()
+	s := SurveyMasters(ctx, masters, Patience{Enough: len(masters)}, opts)
+	defer s.Close()
 	reports := make([]BootstrapReport, len(opts.Masters))
 	var errs []error
-	for i, f := range s.found {
+	for i, f := range s.Reports {
 		reports[i] = f.bootstrapReport()
 		if err := reports[i].Problem; err != nil {
 			errs = append(errs, fmt.Errorf("%s: %w", f.master.Addr, err))
@@ -41,28 +41,28 @@ func bootstrap(ctx context.Context, opts memberOptions) ([]BootstrapReport, erro
 	}
 	ctx, cancel := context.WithTimeout(ctx, stepTimeout)
 	defer cancel()
-	parent, first := s.prevailing(), (*record)(nil)
+	parent, first := s.Prevailing(), (*Record)(nil)
 	switch {
 	case parent != nil:
-		first = parent.child()
-		first.wait = first.needed(opts.Drift)
-	case slices.ContainsFunc(s.found, func(f *found) bool { return !f.state.fresh }):
+		first = parent.Child()
+		first.Wait = first.Needed(opts.Drift)
+	case slices.ContainsFunc(s.Reports, func(f *Report) bool { return !f.State.fresh }):
 		return reports, errors.New("bootstrap: nothing was changed: a redlockd is just about to found the membership: try again")
 	default:
-		first, _ = s.founding(nil, opts)
-		first.wait = first.needed(opts.Drift)
+		first, _ = s.Founding(nil, opts)
+		first.Wait = first.Needed(opts.Drift)
 	}
-	for i := range first.seats {
-		first.seats[i].state = seatVoter
+	for i := range first.Seats {
+		first.Seats[i].State = Voter
 	}
-	chosen, err := s.step(ctx, parent, s.found, len(s.found), first.seal())
-	if err == nil && chosen.digest != first.digest {
+	chosen, err := s.Step(ctx, parent, s.Reports, len(s.Reports), first.Seal())
+	if err == nil && chosen.Digest != first.Digest {
 		err = errors.New("a redlockd was founding the membership at the same time: try again")
 	}
 	if err != nil {
 		return reports, fmt.Errorf("bootstrap: %w", err)
 	}
-	s.teach(ctx, s.found, chosen)
+	s.Teach(ctx, s.Reports, chosen)
 	for i := range reports {
 		reports[i].Admitted = true
 	}
@@ -70,28 +70,28 @@ func bootstrap(ctx context.Context, opts memberOptions) ([]BootstrapReport, erro
 }
 
 // bootstrapReport tells what was found, and whether it is new.
-func (f *found) bootstrapReport() BootstrapReport {
+func (f *Report) bootstrapReport() BootstrapReport {
 	r := BootstrapReport{Addr: f.master.Addr, Version: f.version, RunID: f.runID, Keys: -1, Problem: f.err}
 	if f.err != nil {
 		return r
 	}
 	r.Keys = f.keys
 	switch record := f.record; {
-	case f.state.fresh && record == nil:
+	case f.State.fresh && record == nil:
 		r.Shows = "nothing"
 	case record == nil:
-		r.Shows = fmt.Sprintf("version %d", f.state.record.version)
+		r.Shows = fmt.Sprintf("version %d", f.State.Record.version)
 		r.Problem = errors.New(recordIsGone)
-	case f.state.fresh:
-		r.Shows = fmt.Sprintf("version %d before it was restarted", record.version)
+	case f.State.fresh:
+		r.Shows = fmt.Sprintf("version %d before it was restarted", record.Version)
 	case record.isNew():
 		r.Shows = "founded, waits"
 	default:
-		r.Shows = fmt.Sprintf("version %d", record.version)
+		r.Shows = fmt.Sprintf("version %d", record.Version)
 	}
 	switch {
 	case r.Problem != nil:
-	case f.record != nil && !(f.record.isNew() && !f.state.fresh): //mutant:bootstrap-over-a-membership
+	case f.record != nil && !(f.record.isNew() && !f.State.fresh): //mutant:bootstrap-over-a-membership
 		r.Problem = fmt.Errorf("it has a membership (%s): it is not new", r.Shows)
 	case r.Keys > 0: //mutant:bootstrap-over-keys
 		r.Problem = fmt.Errorf("it holds %d keys: it is not new", r.Keys)
@@ -100,6 +100,6 @@ func (f *found) bootstrapReport() BootstrapReport {
 }
 
 // isNew tells whether nobody can have been granted anything under this record or one before it, as far as its founder knew.
-func (r *record) isNew() bool {
-	return r.generation == 1 && r.version == 0 && r.voters() == 0 //mutant:bootstrap-over-a-second-founding
+func (r *Record) isNew() bool {
+	return r.Generation == 1 && r.Version == 0 && r.Voters() == 0 //mutant:bootstrap-over-a-second-founding
 }

@@ -1,4 +1,4 @@
-package redlock
+package member
 
 import (
 	"cmp"
@@ -16,52 +16,52 @@ import (
 //
 // A wrong guess costs votes, and no lock: a vote counts only where the master shows the record of the round.
 
-// fleetLen is how many digits of a lineage name the fleet. They are drawn when the fleet is founded first, and later foundings keep them.
-const fleetLen = nonceLen / 2
+// FleetLen is how many digits of a lineage name the fleet. They are drawn when the fleet is founded first, and later foundings keep them.
+const FleetLen = NonceLen / 2
 
 func (id recordID) sameFleet(o recordID) bool {
-	return len(id.lineage) == nonceLen && len(o.lineage) == nonceLen && id.lineage[:fleetLen] == o.lineage[:fleetLen]
+	return len(id.lineage) == NonceLen && len(o.lineage) == NonceLen && id.lineage[:FleetLen] == o.lineage[:FleetLen]
 }
 
-// fleet names the record's fleet.
-func (r *record) fleet() string { return r.lineage[:fleetLen] }
+// Fleet names the record's fleet.
+func (r *Record) Fleet() string { return r.Lineage[:FleetLen] }
 
 // shows tells whether some master shows a record of the fleet.
-func (s *survey) shows(fleet string) bool {
-	return slices.ContainsFunc(s.found, func(f *found) bool { return strings.HasPrefix(f.shownID().lineage, fleet) })
+func (s *Survey) shows(fleet string) bool {
+	return slices.ContainsFunc(s.Reports, func(f *Report) bool { return strings.HasPrefix(f.shownID().lineage, fleet) })
 }
 
 // foreign tells whether the master shows a record of another fleet than r, or has shown it before it forgot.
-func (f *found) foreign(r *record) bool {
+func (f *Report) foreign(r *Record) bool {
 	shows := f.shownID()
-	return shows != recordID{} && !shows.sameFleet(r.recordID())
+	return shows != recordID{} && !shows.sameFleet(r.ID())
 }
 
 // shownID is the record that the master shows; for one that has forgotten, the one that the memory before it left; zero: none.
-func (f *found) shownID() recordID {
+func (f *Report) shownID() recordID {
 	switch {
 	case !f.ok():
 		return recordID{}
-	case !f.state.fresh:
-		return f.state.record
+	case !f.State.fresh:
+		return f.State.Record
 	case f.record != nil:
-		return f.record.recordID()
+		return f.record.ID()
 	}
 	return recordID{}
 }
 
 // standsAt tells whether the master has settled on the record, or on a child of it, which it could do only after the record was chosen.
-func (f *found) standsAt(r *record) bool {
-	if !f.ok() || f.state.fresh {
+func (f *Report) standsAt(r *Record) bool {
+	if !f.ok() || f.State.fresh {
 		return false
 	}
-	return f.state.record.digest == r.digest || f.record != nil && f.record.parent == r.digest //mutant:versions-are-compared-without-digests
+	return f.State.Record.Digest == r.Digest || f.record != nil && f.record.Parent == r.Digest //mutant:versions-are-compared-without-digests
 }
 
-// acceptors are the memories that r lists, as far as they stand at it: those choose its child, and some may know already which one it is.
-func (s *survey) acceptors(r *record) (list []*found) {
-	for _, f := range s.found {
-		if f.standsAt(r) && r.lists(f.state.memory) != nil { //mutant:a-memory-that-is-not-listed-supports
+// Acceptors are the memories that r lists, as far as they stand at it: those choose its child, and some may know already which one it is.
+func (s *Survey) Acceptors(r *Record) (list []*Report) {
+	for _, f := range s.Reports {
+		if f.standsAt(r) && r.Lists(f.State.Memory) != nil { //mutant:a-memory-that-is-not-listed-supports
 			list = append(list, f)
 		}
 	}
@@ -69,12 +69,12 @@ func (s *survey) acceptors(r *record) (list []*found) {
 }
 
 // inForce tells whether a quorum of the memories that r lists stand at it.
-func (s *survey) inForce(r *record) bool { return len(s.acceptors(r)) >= r.quorum() }
+func (s *Survey) inForce(r *Record) bool { return len(s.Acceptors(r)) >= r.Quorum() }
 
 // settled are the records that masters have settled on, as far as their texts are there.
-func (s *survey) settled() (records []*record) {
-	for _, f := range s.found {
-		if f.ok() && !f.state.fresh && f.record != nil {
+func (s *Survey) settled() (records []*Record) {
+	for _, f := range s.Reports {
+		if f.ok() && !f.State.fresh && f.record != nil {
 			records = append(records, f.record)
 		}
 	}
@@ -83,13 +83,13 @@ func (s *survey) settled() (records []*record) {
 
 // successor returns the newest record that a quorum of own's seats stand at, if it is newer than own; nil: there is none. Memories are not
 // compared: a seat whose master has forgotten, and was told of a record since, stands at that.
-func (s *survey) successor(own *record) (newest *record) {
+func (s *Survey) successor(own *Record) (newest *Record) {
 	for _, r := range s.settled() {
 		switch {
 		case !r.follows(own):
-		case s.count(func(f *found) bool { return own.seat(f.place) != nil && f.standsAt(r) }) < own.quorum(): //mutant:a-record-of-a-minority-adopted
-		case r.parent == own.digest && checkChild(own, r) != nil:
-		case newest == nil || r.newerThan(newest.recordID()):
+		case s.count(func(f *Report) bool { return own.Seat(f.Place) != nil && f.standsAt(r) }) < own.Quorum(): //mutant:a-record-of-a-minority-adopted
+		case r.Parent == own.Digest && CheckChild(own, r) != nil:
+		case newest == nil || r.newerThan(newest.ID()):
 			newest = r
 		}
 	}
@@ -97,31 +97,31 @@ func (s *survey) successor(own *record) (newest *record) {
 }
 
 // follows tells whether a client that goes by own may go on to r: to a later version, or to another founding of the fleet that is as late.
-func (r *record) follows(own *record) bool {
-	if r.recordID().sameLineage(own.recordID()) {
-		return r.version > own.version
+func (r *Record) follows(own *Record) bool {
+	if r.ID().sameLineage(own.ID()) {
+		return r.Version > own.Version
 	}
-	return r.recordID().sameFleet(own.recordID()) && r.generation >= own.generation
+	return r.ID().sameFleet(own.ID()) && r.Generation >= own.Generation
 }
 
 // best returns, of the records that match, the one at which most of the memories that it lists stand, and how many those are; of two, the newer
 // one. Nil: those are no quorum of its seats. A record that names one seat needs one master to be in force, and most others show what is.
-func (s *survey) best(match func(r *record) bool) (best *record, most int) {
+func (s *Survey) best(match func(r *Record) bool) (best *Record, most int) {
 	for _, r := range s.settled() {
-		n := len(s.acceptors(r))
-		if match(r) && (n > most || n == most && best != nil && r.newerThan(best.recordID())) { //mutant:the-newest-record-at-a-start
+		n := len(s.Acceptors(r))
+		if match(r) && (n > most || n == most && best != nil && r.newerThan(best.ID())) { //mutant:the-newest-record-at-a-start
 			best, most = r, n
 		}
 	}
-	if best == nil || most < best.quorum() {
+	if best == nil || most < best.Quorum() {
 		return nil, 0
 	}
 	return best, most
 }
 
-// prevailing is the record that a client goes by which starts, and has followed; nil: there is none.
-func (s *survey) prevailing() *record {
-	r, _ := s.best(func(*record) bool { return true })
+// Prevailing is the record that a client goes by which starts, and has followed; nil: there is none.
+func (s *Survey) Prevailing() *Record {
+	r, _ := s.best(func(*Record) bool { return true })
 	if r != nil {
 		return cmp.Or(s.successor(r), r)
 	}
@@ -134,9 +134,9 @@ const belongsElsewhere = "it belongs to another fleet"
 // fleet is what a client without a record is led to by the masters that its settings name: the fleet that more than half of those show that
 // have answered. A master that shows nothing counts for the fleet that has a seat at its address. The fleet is "" where nobody shows
 // anything. Where masters show fleets, and none of them is the one of more than half, wrong says who belongs where.
-func (s *survey) fleet(o memberOptions) (fleet, wrong string) {
+func (s *Survey) fleet(o Options) (fleet, wrong string) {
 	members, answered := make(map[string][]string), 0
-	for _, f := range s.found {
+	for _, f := range s.Reports {
 		if f.ok() {
 			answered++
 			of := s.fleetOf(f, o)
@@ -166,22 +166,22 @@ func (s *survey) fleet(o memberOptions) (fleet, wrong string) {
 }
 
 // fleetOf names the fleet that a master leads to; "": none.
-func (s *survey) fleetOf(f *found, o memberOptions) string {
-	if id := f.shownID(); len(id.lineage) == nonceLen {
-		return id.lineage[:fleetLen]
+func (s *Survey) fleetOf(f *Report, o Options) string {
+	if id := f.shownID(); len(id.lineage) == NonceLen {
+		return id.lineage[:FleetLen]
 	}
 	of := ""
-	for _, other := range s.found {
+	for _, other := range s.Reports {
 		if !other.ok() || other.record == nil {
 			continue
 		}
 		r := other.record
-		for i := range r.seats {
-			if one := &r.seats[i]; o.masterAt(one.name, one.addr).Addr == f.master.Addr {
-				if of != "" && of != r.fleet() {
+		for i := range r.Seats {
+			if one := &r.Seats[i]; o.MasterAt(one.Name, one.Addr).Addr == f.master.Addr {
+				if of != "" && of != r.Fleet() {
 					return ""
 				}
-				of = r.fleet()
+				of = r.Fleet()
 			}
 		}
 	}
@@ -189,9 +189,9 @@ func (s *survey) fleetOf(f *found, o memberOptions) string {
 }
 
 // seatsOfFleet names the seats of a fleet, for people.
-func (s *survey) seatsOfFleet(fleet string) string {
-	for _, f := range s.found {
-		if f.ok() && f.record != nil && f.record.fleet() == fleet {
+func (s *Survey) seatsOfFleet(fleet string) string {
+	for _, f := range s.Reports {
+		if f.ok() && f.record != nil && f.record.Fleet() == fleet {
 			return " (" + seatNames(f.record) + ")"
 		}
 	}
@@ -199,9 +199,9 @@ func (s *survey) seatsOfFleet(fleet string) string {
 }
 
 // untaught are the masters that the record lists and that show an older one.
-func (s *survey) untaught(r *record) (list []*found) {
-	for _, f := range s.found {
-		if f.lists(r) && (f.state.fresh || f.state.record != r.recordID() && r.newerThan(f.state.record)) {
+func (s *Survey) untaught(r *Record) (list []*Report) {
+	for _, f := range s.Reports {
+		if f.lists(r) && (f.State.fresh || f.State.Record != r.ID() && r.newerThan(f.State.Record)) {
 			list = append(list, f)
 		}
 	}
@@ -210,9 +210,9 @@ func (s *survey) untaught(r *record) (list []*found) {
 
 // strays are the masters of the fleet that show what cannot be chosen any more, because r is in force and no child of it is under way. They
 // cannot learn r.
-func (s *survey) strays(r *record) (list []*found) {
-	for _, f := range s.found {
-		if id := f.state.record; f.ok() && !f.state.fresh && !f.foreign(r) && id != r.recordID() && !r.newerThan(id) {
+func (s *Survey) strays(r *Record) (list []*Report) {
+	for _, f := range s.Reports {
+		if id := f.State.Record; f.ok() && !f.State.fresh && !f.foreign(r) && id != r.ID() && !r.newerThan(id) {
 			list = append(list, f)
 		}
 	}
@@ -220,6 +220,6 @@ func (s *survey) strays(r *record) (list []*found) {
 }
 
 // unfinished tells whether somebody has begun a step from r: a memory has accepted a child of it, or has settled on one.
-func (s *survey) unfinished(r *record) bool {
-	return slices.ContainsFunc(s.acceptors(r), func(f *found) bool { return f.state.child != "" || f.state.record.digest != r.digest })
+func (s *Survey) unfinished(r *Record) bool {
+	return slices.ContainsFunc(s.Acceptors(r), func(f *Report) bool { return f.State.Child != "" || f.State.Record.Digest != r.Digest })
 }

@@ -1,0 +1,237 @@
+package member
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/maphash"
+	"slices"
+	"strings"
+	"time"
+
+	"redlockd/redlock/conn"
+)
+
+// Which learners are copied to (member_copy.go), from whom, and when that makes them voters. All of it belongs to the coordinator's goroutine.
+
+// copyRetryMax bounds the pause after a copy that failed.
+const copyRetryMax = 10 * time.Second
+
+// recovery is what the coordinator knows of the copy to one seat.
+type recovery struct {
+	memory string // of the learner
+	// copy is the one that runs here or has ended well; nil: there is none.
+	Copy *Copy
+	// next is when another one may begin, pause how long it has waited for that, and failed why the last one failed, as the log has it.
+	next   time.Time
+	pause  time.Duration
+	failed string
+	// problem is why there is none; "": there is one, or nothing is known against it.
+	problem string
+	// noted is what another redlockd says of its own.
+	noted *CopyNote
+}
+
+// recover begins the copies that can begin, and ends those that are of no use any more. Every look calls it.
+func (m *Coordinator) recover(s *Survey, r *Record) {
+	for place, one := range m.Recoveries {
+		if seat := r.Lists(one.memory); seat == nil || seat.Number != place || seat.State != Learner {
+			m.abandonCopy(one)
+			m.Mu.Lock()
+			delete(m.Recoveries, place)
+			m.Mu.Unlock()
+		}
+	}
+	if m.opts.NoCopy {
+		return
+	}
+	for i := range r.Seats {
+		seat := &r.Seats[i]
+		if seat.State != Learner {
+			continue
+		}
+		one := m.Recoveries[seat.Number]
+		if one == nil {
+			one = &recovery{memory: seat.Memory}
+			m.Mu.Lock()
+			m.Recoveries[seat.Number] = one
+			m.Mu.Unlock()
+		}
+		m.recoverOne(s, r, seat, one)
+	}
+}
+
+// recoverOne does so for one learner.
+func (m *Coordinator) recoverOne(s *Survey, r *Record, seat *Seat, one *recovery) {
+	if c := one.Copy; c != nil {
+		select {
+		case <-c.ended:
+		default:
+			return
+		}
+		switch {
+		case errors.Is(c.err, errCopied):
+			m.setRecovery(one, nil, "")
+			one.next = s.Began.Add(m.opts.Heartbeat)
+		case c.err != nil:
+			if reason := c.err.Error(); reason != one.failed {
+				one.failed = reason
+				m.opts.Logger.Warn("a master cannot be given what the others remember", "master", conn.Sanitize(seat.Name), "reason", reason,
+					"to_do", "nothing if the reason is gone by now: it is tried again; the master votes when its wait is over at the latest")
+			}
+			m.setRecovery(one, nil, c.err.Error())
+			one.pause = min(max(2*one.pause, c.took, m.opts.Heartbeat), copyRetryMax)
+			one.next = s.Began.Add(one.pause)
+		default:
+			if err := m.StillGood(s, r, c); err != nil && (err != ErrNotYet || s.Began.After(c.began.Add(c.took+copyNoteLife(m.opts)))) {
+				m.setRecovery(one, nil, err.Error())
+			}
+		}
+	}
+	if one.Copy != nil || s.Began.Before(one.next) {
+		return
+	}
+	f := s.At(seat.Number)
+	if f == nil || !f.shows(r) {
+		m.setRecovery(one, nil, "it is not reached, or was not told of the membership")
+		return
+	}
+	if note, ok := ParseCopyNote(f.fields["copy"]); ok && f.clock.UnixMilli()-note.At < copyNoteLife(m.opts).Milliseconds() {
+		m.Mu.Lock()
+		one.noted = &note
+		m.Mu.Unlock()
+		return
+	}
+	if s.Began.Before(m.born.Add(copyNoteLife(m.opts))) { // who is gone in a moment had better leave it to others //mutant:who-looks-in-copies
+		return
+	}
+	var sources []*CopyPlace
+	var missing []string
+	for i := range r.Seats {
+		voter := &r.Seats[i]
+		if voter.State != Voter {
+			continue
+		}
+		from := s.At(voter.Number)
+		ring, beat, ok := m.host.Source(voter.Number)
+		left := from != nil && from.shows(r) // every earlier record: so no vote under one counts there any more //mutant:a-source-is-read-before-it-has-left
+		if !left || !ok {
+			missing = append(missing, conn.Sanitize(voter.Name))
+			continue
+		}
+		sources = append(sources, &CopyPlace{Number: voter.Number, Name: voter.Name, Memory: voter.Memory, Ring: ring, Beat: beat})
+	}
+	if len(sources) < r.Quorum() { //mutant:a-minority-is-copied
+		problem := fmt.Sprintf("%d of %d masters that could give it its locks are there", len(sources), r.Quorum())
+		if len(missing) > 0 {
+			problem += ": " + strings.Join(missing, ", ") + " cannot"
+		}
+		m.setRecovery(one, nil, problem)
+		return
+	}
+	m.setRecovery(one, m.startCopy(r, *seat, sources), "")
+}
+
+// setRecovery sets the copy, and why there is none.
+func (m *Coordinator) setRecovery(one *recovery, c *Copy, problem string) {
+	m.Mu.Lock()
+	defer m.Mu.Unlock()
+	one.Copy, one.problem, one.noted = c, problem, nil
+}
+
+func (m *Coordinator) abandonCopy(one *recovery) {
+	if one.Copy != nil {
+		one.Copy.cancel()
+	}
+}
+
+// startCopy begins a copy over connections of its own.
+func (m *Coordinator) startCopy(r *Record, learner Seat, sources []*CopyPlace) *Copy {
+	ctx, cancel := context.WithCancel(m.ending)
+	c := &Copy{By: m, Opts: m.opts, id: Nonce(), Seat: learner, Sources: sources, began: time.Now(), logged: time.Now(), cancel: cancel, count: copyCount,
+		seen: make(map[[2]uint64]struct{}), seeds: [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}, nobodys: RecoveredPrefix + Nonce(), ended: make(chan struct{})}
+	if n := m.opts.CopyCount; n > 0 {
+		c.count = n
+	}
+	c.learner = &CopyPlace{Number: learner.Number, Name: learner.Name, Memory: learner.Memory}
+	c.least = len(sources) - r.Quorum() + 1 //mutant:what-one-source-has-is-copied
+	c.all = append(slices.Clone(sources), c.learner)
+	places, all := make(map[int]conn.Master), m.placesOf(r)
+	for _, p := range c.all {
+		places[p.Number] = all[p.Number]
+	}
+	m.running.Go(func() {
+		c.run(ctx, places)
+		m.Wake()
+	})
+	return c
+}
+
+// ErrNotYet is why a learner is not promoted in this look, although it may be in the next.
+var ErrNotYet = errors.New("the masters that have given it its locks are not reached")
+
+// StillGood says why a copy that has ended makes no voter; nil: it does. Whatever a source has forgotten since it was first read, it shows another
+// memory now.
+func (m *Coordinator) StillGood(s *Survey, r *Record, c *Copy) error {
+	for _, p := range c.Sources {
+		f := s.At(p.Number)
+		seat := r.Lists(p.Memory)
+		switch {
+		case f == nil || !f.ok(): // and could not tell its fences
+			return ErrNotYet
+		case seat == nil || seat.State != Voter || !f.shows(r): //mutant:a-source-that-has-forgotten-promotes
+			return fmt.Errorf("%s has forgotten, or was replaced, while it was copied", conn.Sanitize(p.Name))
+		}
+	}
+	return nil
+}
+
+// recovered tells whether the learner of a seat has been given what it has to know, and how.
+func (m *Coordinator) recovered(s *Survey, r *Record, seat *Seat) (how string, is bool) {
+	one := m.Recoveries[seat.Number]
+	if one == nil || one.Copy == nil || one.memory != seat.Memory {
+		return "", false
+	}
+	c := one.Copy
+	select {
+	case <-c.ended:
+	default:
+		return "", false //mutant:promoted-before-the-last-key
+	}
+	if c.err != nil || m.StillGood(s, r, c) != nil {
+		return "", false
+	}
+	n := c.progress()
+	return fmt.Sprintf("it was given %d locks by %s within %v", n.Given, n.From, c.took.Round(time.Millisecond)), true
+}
+
+// Copying is how a learner is given what it has to know.
+type Copying struct {
+	// Here: this client copies. Else another one does.
+	Here bool
+	// From names the seats that remember, with commas between them.
+	From string
+	// Given is how many locks the learner has got so far; Percent is how much of all keys was looked at.
+	Given   int64
+	Percent int
+	// Problem is why nothing is copied at present; "": it is. The seat votes when its wait is over.
+	Problem string
+}
+
+// copyingOf is for people.
+func (m *Coordinator) copyingOf(place int) *Copying {
+	m.Mu.Lock()
+	defer m.Mu.Unlock()
+	switch one := m.Recoveries[place]; {
+	case one == nil:
+		return nil
+	case one.Copy != nil:
+		n := one.Copy.progress()
+		return &Copying{Here: true, From: n.From, Given: n.Given, Percent: n.Done}
+	case one.noted != nil:
+		return &Copying{From: one.noted.From, Given: one.noted.Given, Percent: one.noted.Done}
+	case one.problem != "":
+		return &Copying{Problem: one.problem}
+	}
+	return nil
+}

@@ -1,0 +1,88 @@
+package member
+
+// Goal: what a master shows of its membership is read as redlockd writes it, and nothing else is. Method: listed values, and a fuzzer.
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
+
+func TestStateIsReadAsWritten(t *testing.T) {
+	r := testRecord()
+	memory, ballot, child := memoryOf("a"), "00000012.00000000000000ff", strings.Repeat("c4", DigestLen/2)
+	for _, tc := range []struct {
+		v    string
+		want State
+	}{
+		{r.ShownBy(memory), State{Memory: memory, Record: r.ID()}},
+		{r.ShownBy(memory) + " ? " + ballot + " " + child, State{Memory: memory, Record: r.ID(), Ballot: ballot, Child: child}},
+		{memory + " -", State{Memory: memory, fresh: true}},
+		{memory + " - ? " + ballot + " " + child, State{Memory: memory, fresh: true, Ballot: ballot, Child: child}},
+	} {
+		got, err := ParseState(tc.v)
+		if err != nil || got != tc.want {
+			t.Errorf("%q: got %+v, %v, want %+v", tc.v, got, err, tc.want)
+		}
+		settled, _, _ := strings.Cut(tc.v, " ? ")
+		if got.String() != tc.v || got.Settled() != settled || got.RunID() != "a" {
+			t.Errorf("%q: got %q, settled %q, run_id %q", tc.v, got, got.Settled(), got.RunID())
+		}
+	}
+	if s, err := ParseState(NewMemory(strings.Repeat("f0", 20)) + " -"); err != nil || s.RunID() != strings.Repeat("f0", 20) {
+		t.Errorf("a new memory: got %v, %v", s, err)
+	}
+}
+
+func TestStatesAreRefused(t *testing.T) {
+	r, memory := testRecord(), memoryOf("a")
+	settled := r.ShownBy(memory)
+	for _, v := range []string{
+		"", " ", "-", memory, memory + " ", memory + "  -", memory + " - ", memory + " x", " -",
+		"a -", "a: -", ":0000000000000007 -", memory + "0 -", "a b:0000000000000007 -", "ä:0000000000000007 -", strings.Repeat("a", runIDMax+1) + ":0000000000000007 -",
+		settled + " ", settled + "0", settled + " ?", settled + " ? ", settled + " ? 00000001.0000000000000000", settled + " ? 1.0000000000000000 " + r.Digest,
+		settled + " ? 00000001.0000000000000000 " + r.Digest + " ", settled + " ? 00000001.000000000000000g " + r.Digest, settled + " ? -0000001.0000000000000000 " + r.Digest,
+		strings.Replace(settled, ".7 ", ".07 ", 1), strings.Replace(settled, ".7 ", ". ", 1), strings.Replace(settled, ".7 ", " ", 1), strings.Replace(settled, " 3-", " 03-", 1),
+		strings.Replace(settled, "cdef.", "cdeF.", 1), settled + "\n", settled + strings.Repeat(" ", StateMax),
+	} {
+		if s, err := ParseState(v); err == nil {
+			t.Errorf("%q is read as %+v", v, s)
+		}
+	}
+}
+
+func TestBallotsRise(t *testing.T) {
+	last := ""
+	for i := range 20 {
+		b := NewBallot(last)
+		if b <= last || !isBallot(b) || !strings.HasPrefix(b, fmt.Sprintf("%08d.", i+1)) {
+			t.Fatalf("behind %q: got %q", last, b)
+		}
+		last = b
+	}
+	for _, tc := range []struct{ previous, want string }{
+		{"00000099.ffffffffffffffff", "00000100."},
+		{"99999998.ffffffffffffffff", "99999999."},
+		{"99999999.ffffffffffffffff", "99999999."}, // there is none above it
+		{"zzz", "00000001."},
+		{"+0000007.ffffffffffffffff", "00000001."},
+	} {
+		if got := NewBallot(tc.previous); !strings.HasPrefix(got, tc.want) || !isBallot(got) {
+			t.Errorf("behind %q: got %q, want %s…", tc.previous, got, tc.want)
+		}
+	}
+}
+
+func FuzzParseState(f *testing.F) {
+	r := testRecord()
+	f.Add(memoryOf("a") + " -")
+	f.Add(memoryOf("a") + " - ? 00000001.0000000000000000 " + r.Digest)
+	f.Add(r.ShownBy(memoryOf("a")))
+	f.Add(r.ShownBy(memoryOf("a")) + " ? 00000001.0000000000000000 " + r.Digest)
+	f.Fuzz(func(t *testing.T, v string) {
+		s, err := ParseState(v)
+		if err == nil && (s.String() != v || s.RunID() == "" || !strings.HasPrefix(v, s.Settled())) {
+			t.Errorf("%q is written as %q, settled %q", v, s, s.Settled())
+		}
+	})
+}
