@@ -14,7 +14,7 @@ build: ## the redlockd binary
 dist: ## what a release has, into dist/: static binaries, Debian packages, lists of the modules in them, sums; VERSION=1.2.0, or that of the tag
 	@docker/package/dist.sh
 
-test: redis ## the tests that need nothing but Go and redis-server, briefly: what `go test ./...` runs; two minutes on two processors
+test: redis ## the tests that need nothing but Go and redis-server, briefly: what `go test ./...` runs; three minutes on two processors, and one more to compile
 	go test ./...
 
 # What REDLOCK_TESTS means is in redlock/redisproc/need.go.

@@ -11,6 +11,16 @@ import (
 	"time"
 )
 
+// lease is that of a resource which nobody holds.
+func (p *proxy) lease(resource string, ttl time.Duration) *Lease {
+	p.s.Helper()
+	lease, err := p.TryLock(p.s.Context(), resource, ttl)
+	if err != nil {
+		p.s.Fatal(err)
+	}
+	return lease
+}
+
 func TestKeepAlive(t *testing.T) {
 	const ttl = 3 * time.Second
 	for _, tt := range []struct {
@@ -20,9 +30,7 @@ func TestKeepAlive(t *testing.T) {
 		least time.Duration // of the validity, when the context ends
 		early time.Duration
 	}{
-		{"its keys are deleted", func(s *stage, _ *Lease) {
-			s.doAll("DEL", "r")
-		}, func(cause error) bool { return cause == ErrNotHeld }, ttl / 2, 0},
+		{"its keys are deleted", func(s *stage, _ *Lease) { s.doAll("DEL", "r") }, func(cause error) bool { return cause == ErrNotHeld }, ttl / 2, 0},
 		{"no quorum answers", func(s *stage, _ *Lease) { s.freeze(0, 1, 2) },
 			func(cause error) bool { return errors.Is(cause, ErrNoQuorum) }, 40 * ms, 0},
 		{"no quorum answers, and the work needs a second to stop", func(s *stage, _ *Lease) { s.freeze(0, 1, 2) },
@@ -41,10 +49,7 @@ func TestKeepAlive(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			inVirtualTime(t, 5, func(s *stage) {
 				p := s.open()
-				lease, err := p.TryLock(s.Context(), "r", ttl)
-				if err != nil {
-					s.Fatal(err)
-				}
+				lease := p.lease("r", ttl)
 				renewed := 0
 				held := lease.KeepAliveWith(s.Context(), KeepAliveOptions{Early: tt.early, OnRenewal: func(err error) {
 					if err == nil {
@@ -122,10 +127,7 @@ func TestHold(t *testing.T) {
 func TestKeepAliveEndsWithItsContext(t *testing.T) {
 	inVirtualTime(t, 5, func(s *stage) {
 		p := s.open()
-		lease, err := p.TryLock(s.Context(), "r", time.Second)
-		if err != nil {
-			s.Fatal(err)
-		}
+		lease := p.lease("r", time.Second)
 		ctx, cancel := context.WithCancel(s.Context())
 		held := lease.KeepAlive(ctx)
 		time.Sleep(5 * time.Second)
@@ -144,10 +146,7 @@ func TestKeepAliveWaitsForNobody(t *testing.T) {
 	const ttl = 3 * time.Second
 	inVirtualTime(t, 5, func(s *stage) {
 		p := s.open()
-		lease, err := p.TryLock(s.Context(), "r", ttl)
-		if err != nil {
-			s.Fatal(err)
-		}
+		lease := p.lease("r", ttl)
 		goOn := make(chan bool)
 		held := lease.KeepAliveWith(s.Context(), KeepAliveOptions{OnRenewal: func(error) { <-goOn }})
 		<-held.Done()
@@ -163,10 +162,7 @@ func TestKeepAliveWaitsForNobody(t *testing.T) {
 func TestKeepAliveOfTheShortestLock(t *testing.T) {
 	inVirtualTime(t, 5, func(s *stage) {
 		p := s.open()
-		lease, err := p.TryLock(s.Context(), "r", p.opts.MinTTL)
-		if err != nil {
-			s.Fatal(err)
-		}
+		lease := p.lease("r", p.opts.MinTTL)
 		renewed := 0
 		held := lease.KeepAliveWith(s.Context(), KeepAliveOptions{OnRenewal: func(error) { renewed++ }})
 		time.Sleep(100 * p.opts.MinTTL)

@@ -121,9 +121,7 @@ func TestClocksGoBackAndForth(t *testing.T) {
 	inVirtualTime(t, 5, func(s *stage) {
 		p, other := s.open(briefly), s.open(briefly)
 		time.Sleep(time.Second)
-		back := func(d time.Duration) {
-			s.stepClocks(d, 0, 1, 2)
-		}
+		back := func(d time.Duration) { s.stepClocks(d, 0, 1, 2) }
 		back(-10 * time.Second)
 		time.Sleep(300 * ms)
 		p.wantStates("uuuuu")

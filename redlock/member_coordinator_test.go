@@ -579,9 +579,7 @@ func TestMembershipOfAnotherType(t *testing.T) {
 func TestBootstrapOfMastersThatSomebodyWaitsFor(t *testing.T) {
 	nobody := func(s *stage) { s.founded = true }
 	waits := func(o *Options) { o.FoundingWait = time.Minute }
-	flush := func(s *stage) {
-		s.doAll("FLUSHALL")
-	}
+	flush := func(s *stage) { s.doAll("FLUSHALL") }
 	for _, tt := range []struct {
 		name  string
 		start func(s *stage) (waiting *proxy)

@@ -159,9 +159,7 @@ func TestForceSparesAttemptsUnderWay(t *testing.T) {
 func TestForceTellsOfSplitVotes(t *testing.T) {
 	inVirtualTime(t, 5, func(s *stage) {
 		admin := s.open()
-		set := func(token, ttl string, masters ...int) {
-			s.doOn(masters, "set", "r", token, "px", ttl)
-		}
+		set := func(token, ttl string, masters ...int) { s.doOn(masters, "set", "r", token, "px", ttl) }
 		set("one", "20000", 0, 1)
 		set("another", "30000", 2, 3)
 		admin.lock(one("r", 5*time.Second)).want(s, "LOCK", "no", 0)
@@ -229,9 +227,7 @@ func TestForgedForce(t *testing.T) {
 		p := s.open()
 		o := p.holder()
 		held := p.lock(one("r", 30*time.Second).heldBy(o))
-		publish := func(f *forcedRelease, masters ...int) {
-			s.doOn(masters, "publish", windowsChannel, f.text())
-		}
+		publish := func(f *forcedRelease, masters ...int) { s.doOn(masters, "publish", windowsChannel, f.text()) }
 		another := &forcedRelease{id: member.Nonce(), resource: "r", digests: []string{TokenDigest("another")}}
 		publish(another, 0, 1, 2, 3, 4)
 		f := &forcedRelease{id: member.Nonce(), resource: "r", digests: []string{TokenDigest("another"), TokenDigest(held.Token)}}

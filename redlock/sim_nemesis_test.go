@@ -174,6 +174,13 @@ func (n *nemesis) strike(fault string) {
 	})
 }
 
+// flush has a master forget what it holds.
+func (n *nemesis) flush(i int) {
+	n.note("FLUSHALL on m%d", i+1)
+	n.w.ledger.lossy()
+	outside(n.w, n.w.masters[i], "FLUSHALL")
+}
+
 func (n *nemesis) inflict(fault string) {
 	w, rng := n.w, n.rng
 	seats := w.seats()
@@ -250,9 +257,7 @@ func (n *nemesis) inflict(fault string) {
 		}
 	case "flush":
 		if !n.cold[i] && !n.down[i] {
-			note("FLUSHALL on m%d", i+1)
-			w.ledger.lossy()
-			outside(w, m, "FLUSHALL")
+			n.flush(i)
 		}
 	case "evict":
 		if !n.cold[i] && !n.down[i] && !n.evicts[i] {
@@ -279,9 +284,7 @@ func (n *nemesis) inflict(fault string) {
 		if rng.IntN(3) > 0 {
 			n.crash(i, false, upTo(rng, 60*ms))
 		} else {
-			note("FLUSHALL on m%d", i+1)
-			w.ledger.lossy()
-			outside(w, m, "FLUSHALL")
+			n.flush(i)
 		}
 	case "roll":
 		// One master after the other, all within about one TTL.
@@ -299,9 +302,7 @@ func (n *nemesis) inflict(fault string) {
 			if rng.IntN(3) > 0 {
 				n.crash(i, false, upTo(rng, 10*ms))
 			} else {
-				note("FLUSHALL on m%d", i+1)
-				w.ledger.lossy()
-				outside(w, w.masters[i], "FLUSHALL")
+				n.flush(i)
 			}
 		}
 	case "betray by clock":

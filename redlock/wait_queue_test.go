@@ -405,9 +405,7 @@ func TestCloseDeliversWhatIsOwed(t *testing.T) {
 		p.holdReplies(0, 1, 2, 3, 4)
 		p.align()
 		p.unlock(held.Token, "r").want(s, "UNLOCK", "0 of 5 masters voted", giveUpNeeded)
-		time.AfterFunc(300*ms, func() {
-			p.heal(0, 1, 2, 3, 4)
-		})
+		time.AfterFunc(300*ms, func() { p.heal(0, 1, 2, 3, 4) })
 		ctx, cancel := context.WithTimeout(s.Context(), 5*time.Second)
 		defer cancel()
 		if err := p.Close(ctx); err != nil {
