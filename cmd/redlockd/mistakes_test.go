@@ -92,6 +92,8 @@ func TestMistakesOnTheCommandLine(t *testing.T) {
 		{"", []string{"REDLOCKD_MASTERS=a:1,b:1"}, "REDLOCKD_MASTERS: 2 masters tolerate no more failures than 1: name an odd number (5 is usual)"},
 		{"", []string{"REDLOCKD_AUTH_USERS=" + secret}, "REDLOCKD_AUTH_USERS: name:password is needed for each user, with commas between them"},
 		{"", []string{"REDLOCKD_AUTH_USERS=a:" + secret + ",a:" + secret}, `REDLOCKD_AUTH_USERS: user "a" is named twice`},
+		{"", []string{"REDLOCKD_MASTER_QUEUE_MAX=5", "REDLOCKD_MASTER_HEARTBEAT=1s"}, "REDLOCKD_MASTER_HEARTBEAT: master.heartbeat is no setting any more: redlockd checks each master every 250ms; delete it\n" +
+			"REDLOCKD_MASTER_QUEUE_MAX: master.queue_max is no setting any more: 16384 acquisitions can wait for one master; delete it"},
 		{"--max-ttl 5 --log-level x", []string{"REDLOCKD_MASTER_TIMEOUT=9"}, "REDLOCKD_MASTER_TIMEOUT: \"9\" is no duration: a number with a unit is needed, such as 50ms, 30s or 1h30m\n" +
 			"--log-level: \"x\" is none of debug, info, warn, error\n--max-ttl: \"5\" is no duration: a number with a unit is needed, such as 50ms, 30s or 1h30m"},
 		{"run", nil, "no resource is named: " + runForm + "; redlockd run --help lists the flags"},

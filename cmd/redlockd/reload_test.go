@@ -67,10 +67,10 @@ func TestReload(t *testing.T) {
 		t.Errorf("the level is warn, and the log has:\n%s", p.log())
 	}
 
-	write("100", "300", "[server]", "[server]\nlisten = \"127.0.0.1:1\"\nargs_max = 99", "[log]", "[locks]\nmin_ttl = \"1s\"\n[log]")
+	write("100", "300", "[server]", "[server]\nlisten = \"127.0.0.1:1\"\nsocket_mode = \"0660\"", "[log]", "[locks]\nmin_ttl = \"1s\"\n[log]")
 	p.signal(syscall.SIGHUP)
 	const fixed = "this cannot change while redlockd runs: take the change back, or restart redlockd"
-	p.waitLog("redlockd.toml:3: server.args_max: " + fixed)
+	p.waitLog("redlockd.toml:3: server.socket_mode: " + fixed)
 	p.waitLog("redlockd.toml:11: locks.min_ttl: " + fixed)
 	root.want("CONFIG GET maxclients", "[maxclients 200]")
 	if log := p.log(); strings.Contains(log, "server.listen: this") { // the flag --listen has the say
